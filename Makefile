@@ -226,7 +226,9 @@ fuzz: deps
 	$(PYTHON) tests/cases.py
 	rm -rf build/fuzz
 	mkdir -p build/fuzz/run/out
-	build/san/tests/fuzz/fuzz --keep=build/fuzz --samples=$(CURDIR)/build/fuzz/run $(T) $(wildcard build/cases/onnx build/cases/small)
+	$(PYTHON) tests/fuzz_graphs/fuzz.py build/san build/fuzz/graphs 1 400 --only=write
+	build/san/tests/fuzz/fuzz --keep=build/fuzz --samples=$(CURDIR)/build/fuzz/run --models=1000 $(T) $(wildcard build/cases/onnx build/cases/small) \
+		build/fuzz/graphs
 	find build/fuzz/run -name case -exec cat {} + | ASAN_OPTIONS=detect_leaks=0 \
 		build/san/tests/tools/batch --cc=$(CC) --sanitize build/fuzz/run/out >build/fuzz/run.txt
 	! grep '^FAIL' build/fuzz/run.txt

@@ -21,7 +21,9 @@ MAY = {
     "runtime": {"runtime"},
     "tools": {"tools", "codegen", "frontend", "passes", "ops", "ir", "base", "runtime"},
 }
-EXTRA = {"base": {"runtime/escape.h"}, "codegen": {"runtime/hash.h"}, "passes": {"runtime/vector.h"}, "frontend": {"runtime/hash.h"}}
+STRINGS = "runtime/strtable.h"  # the table and the routines: the interpreter and the models run the same
+EXTRA = {"base": {"runtime/escape.h"}, "ir": {STRINGS}, "ops": {STRINGS}, "codegen": {"runtime/hash.h", STRINGS},
+         "passes": {"runtime/vector.h"}, "frontend": {"runtime/hash.h", STRINGS}}
 OPS_PUBLIC = {"ops/op.h"}         # the only file of ops/ that other folders may include
 LLVM = {"codegen/nvptx/llvm.c"}  # may include LLVM
 ISL = {"passes/poly/poly_impl.h", "passes/poly/poly.c"}  # may include isl

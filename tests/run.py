@@ -9,9 +9,11 @@ one is skipped as "not yet". The last line counts.
 """
 
 import argparse
+import collections
 import fnmatch
 import json
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -29,7 +31,8 @@ ROOT = suites.ROOT
 PASSING = os.path.join(ROOT, "tests", "passing")
 
 # status: pass, fail, skip, or todo (fails, and is not on the list of passing cases)
-Result = namedtuple("Result", "suite name status message seconds")
+# cpu: seconds of the processors; only with one test at a time are they those of the test alone
+Result = namedtuple("Result", "suite name status message seconds cpu")
 
 live = set()  # process groups that commands started
 
@@ -115,14 +118,19 @@ def missing(runner):
     return next((path for path in paths if not os.path.exists(path)), None)
 
 
+def cpu_seconds():
+    """Of this process and of those that have ended among its children."""
+    return sum(u.ru_utime + u.ru_stime for u in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
+
+
 def perform(runner, test):
-    start = time.monotonic()
+    start, used = time.monotonic(), cpu_seconds()
     try:
         verdicts = test.run(runner)
     except Exception as e:  # a fault of the harness is a failure of the test
         verdicts = [suites.Verdict(test.suite, test.name, "fail", f"{type(e).__name__}: {e}")]
-    seconds = (time.monotonic() - start) / max(1, len(verdicts))
-    return [Result(*verdict, seconds) for verdict in verdicts]
+    seconds, cpu = ((now - then) / max(1, len(verdicts)) for now, then in ((time.monotonic(), start), (cpu_seconds(), used)))
+    return [Result(*verdict, seconds, cpu) for verdict in verdicts]
 
 
 def judge(result, listed):
@@ -152,6 +160,17 @@ def tell_blessed(results):
         if r.message == suites.NOW_FAILS:
             print(f"{r.suite}/{r.name}: {r.message}")
     print(f"{len(written)} expectations written")
+
+
+def tell_times(results):
+    """The processors' seconds of suites, and of the tests that take most."""
+    for key, most in (lambda r: r.suite.split(".")[0], 20), (lambda r: f"{r.suite.split('.')[0]}/{r.name.split('#')[0]}", 30):
+        total = collections.Counter()
+        for r in results:
+            total[key(r)] += r.cpu
+        for name, cpu in total.most_common(most):
+            print(f"{cpu:8.1f} {name}")
+    print(f"{sum(r.cpu for r in results):8.1f} in all")
 
 
 def count(results):
@@ -208,10 +227,12 @@ def arguments():
     parser.add_argument("--corpus", default=cases.CORPUS)
     parser.add_argument("-j", type=int, default=len(os.sched_getaffinity(0)), help="tests at a time")
     parser.add_argument("--patience", type=float, default=1, help="factor on time limits")
+    parser.add_argument("--times", action="store_true", help="one test at a time; print the processors' seconds that suites and tests take")
     parser.add_argument("-v", action="store_true", help="print skipped cases, and those not passing yet")
     options = parser.parse_args()
     if "" in options.tests:
         parser.error('"" names no test; without arguments all run')
+    options.j = 1 if options.times else options.j
     options.given, options.tests = options.tests, [named(argument) for argument in options.tests]
     return options
 
@@ -258,6 +279,8 @@ def main():
         update(results, listed)
     if options.bless:
         tell_blessed(results)
+    if options.times:
+        tell_times(results)
     table = count(results)
     with open(os.path.join(ROOT, options.json), "w") as f:
         json.dump({"counts": table, "results": [r._asdict() for r in results]}, f, indent=1)

@@ -241,13 +241,12 @@ def ptx_verdicts(runner, suite, found, gpus):
     return left + list(verdicts.values())
 
 
-def batch_test(suite, found, gpus):
-    """A test of the cases FOUND through build/tests/tools/batch, and on these simulated GPUS."""
+def batch_test(suite, found, gpus, level):
+    """A test of the cases FOUND through build/tests/tools/batch, with LEVEL of the C compiler, and on these simulated GPUS."""
     def run(runner):
         roundtrip = runner.options.all or suite != "onnx"
-        paths, options = (("eval", "c", "ir"), ["--kernels", "--roundtrip"]) if roundtrip else (("eval", "c"), ["--kernels"])
-        return (run_batch(runner, suite, found, paths, options) +
-                run_batch(runner, suite, found, ("int",), ["--integers"]) +
+        paths, options = (("eval", "c", "ir", "int"), ["--roundtrip"]) if roundtrip else (("eval", "c", "int"), [])
+        return (run_batch(runner, suite, found, paths, [level, "--kernels", "--integers", *options]) +
                 ptx_verdicts(runner, suite, found, gpus))
     return Test(suite, f"{found[0].name} ... {found[-1].name}", run)
 
@@ -357,7 +356,9 @@ def model_tests(runner):
             named = any(p.split("/")[0] in (suite, suite + ".ptx") for p in patterns)
             every, turn = runner.options.all or named, i // step // 4 % len(GPUS)
             gpus = GPUS if every else GPUS[turn:turn + 1] if not patterns and i // step % 4 == 0 else ()
-            yield batch_test(suite, ready[i:i + step], gpus)
+            # The C compiler takes most of the time of small cases: three quarters do without its optimisations.
+            level = "-O1" if every or patterns or suite == "models" or i // step % 4 == 1 else "-O0"
+            yield batch_test(suite, ready[i:i + step], gpus, level)
 
 
 def files(*patterns):

@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs onnx.backend.test.BackendTest, ONNX's own conformance tests, through dlcc.backend on the CPU: run.py [--build BUILD]
-[-j N] [PATTERN]. Prints "N passed, N failed, N refused", and writes build/conformance.txt: what does not pass, sorted by reason.
+[-j N] [--device=cuda:sm_80] [PATTERN]. Prints "N passed, N failed, N refused", and writes build/conformance.txt: what does not
+pass, sorted by reason, and what of a GPU's run waits for the host (-Wfallback).
+
+With --device=cuda:sm_80 the models are compiled for that target and run on a simulated GPU of its compute capability
+(tests/ptxsim/), and the list is build/conformance-sm_80.txt.
 
 A case is refused if the compiler says why it does not support the model, or the runtime does for an input; anything else that
 does not pass is a failure. Only cases whose names match PATTERN run, a regular expression. Models that need a download ("real")
@@ -29,7 +33,7 @@ import dlcc  # noqa: E402
 import dlcc.backend  # noqa: E402
 from onnx.backend.test import BackendTest  # noqa: E402
 
-SECONDS = 120   # most time of a case
+SECONDS = {"CPU": 120, "CUDA": 600}   # most time of a case
 # Models that are downloaded, which onnx.backend.test lists in data/real, and in data/light without their weights.
 REAL = ("bvlc_alexnet", "densenet121", "inception_v1", "inception_v2", "resnet50", "shufflenet", "squeezenet", "vgg19", "zfnet512")
 
@@ -43,17 +47,21 @@ RANDOM = "compares with numpy's random generator"  # the reason in tests/exclude
 class Quick(dlcc.backend.Backend):
     """The backend with quick compiles: what is slow in a small model is the C compiler. The cases use all processors."""
 
+    device, target = "CPU", None  # CUDA and cuda:sm_80
+
     @classmethod
     def is_compatible(cls, model, device="CPU", **kwargs):
         return True  # prepare says why a model is not supported
 
     @classmethod
     def prepare(cls, model, device="CPU", **kwargs):
-        return super().prepare(model, device, level=1, threads=1, options=["--threads=1"])
+        if not cls.target:
+            return super().prepare(model, device, level=1, threads=1, options=["--threads=1"])
+        return dlcc.backend.BackendRep(dlcc.compile(model, level=1, target=cls.target, device="cuda", options=["-Wfallback"]))
 
     @classmethod
     def supports_device(cls, device):
-        return device == "CPU"
+        return device == cls.device
 
 
 def random_cases():
@@ -73,7 +81,7 @@ def collect(pattern):
     for category, kind in sorted(runner.test_cases.items()):
         for name in unittest.defaultTestLoader.getTestCaseNames(kind):
             skipped = getattr(getattr(kind, name), "__unittest_skip__", False)
-            skipped = skipped or any(fnmatch.fnmatch(name[:-len("_cpu")], case) for case in random)
+            skipped = skipped or any(fnmatch.fnmatch(name.rpartition("_")[0], case) for case in random)
             if not skipped and re.search(pattern, name):
                 found[f"{category[len('OnnxBackend'):-len('ModelTest')].lower() or 'node'}/{name}"] = kind(name)
     return found
@@ -97,15 +105,22 @@ def reason(error):
 
 
 def perform(case):
+    """The verdict on CASE: (passed, failed or refused; why; the warnings)."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", dlcc.CompileWarning)
+        verdict = judge(case)
+    return *verdict, [str(w.message) for w in caught]
+
+
+def judge(case):
     """The verdict on CASE: (passed, failed or refused; why)."""
     def out_of_time(_signal, _frame):
-        raise TimeoutError(f"out of time: {SECONDS} s")
+        raise TimeoutError(f"out of time: {SECONDS[Quick.device]} s")
     signal.signal(signal.SIGALRM, out_of_time)
-    signal.alarm(SECONDS)
+    signal.alarm(SECONDS[Quick.device])
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            getattr(case, case._testMethodName)()
+        getattr(case, case._testMethodName)()
         return "passed", ""
     except unittest.SkipTest as e:
         return "refused", str(e)
@@ -147,11 +162,12 @@ class Worker:
             self.process.join()
             ended = self.process.exitcode or 0
             self.start()
-            return "failed", f"the process was ended by signal {-ended}" if ended < 0 else f"the process ended with status {ended}"
+            how = f"was ended by signal {-ended}" if ended < 0 else f"ended with status {ended}"
+            return "failed", f"the process {how}", []
 
 
 def run_all(cases, jobs):
-    """{name: (verdict, why)}."""
+    """{name: (verdict, why, warnings)}."""
     left, results = collections.deque(sorted(cases)), {}
     workers = [Worker(cases) for _ in range(min(jobs, len(left)))]
     idle = list(workers)
@@ -177,26 +193,41 @@ def common(why):
 
 def report(results):
     """The lines of the list: the reasons by the number of their cases, then each case."""
-    wrong = [(verdict, common(why), name, why) for name, (verdict, why) in results.items() if verdict != "passed"]
+    wrong = [(verdict, common(why), name, why) for name, (verdict, why, _) in results.items() if verdict != "passed"]
     counts = collections.Counter((verdict, why) for verdict, why, _, _ in wrong)
     yield from (f"{n:5} {verdict}: {why}" for (verdict, why), n in sorted(counts.items(), key=lambda c: (c[0][0], -c[1], c[0][1])))
     yield ""
     yield from (f"{verdict} {name}: {why}" for verdict, _, name, why in sorted(wrong))
+    yield from (f"host {name}: {text}" for name, (_, _, said) in sorted(results.items()) for text in said if "the GPU's run waits" in text)
+
+
+def on_simulator(target, build):
+    """Begins again with the simulator as the driver, if it is not yet."""
+    folder, sm = os.path.join(build, "ptxsim"), re.sub(r"\D", "", target.rpartition("_")[2])
+    if os.environ.get("PTXSIM_SM") != sm or folder not in os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep):
+        os.environ.update(PTXSIM_SM=sm, LD_LIBRARY_PATH=folder)
+        os.execv(sys.executable, [sys.executable, *sys.argv])
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default="build")
     parser.add_argument("-j", type=int, default=len(os.sched_getaffinity(0)), help="cases at a time")
+    parser.add_argument("--device", default="cpu", help="cpu, or a target, as cuda:sm_80, for a simulated GPU")
     parser.add_argument("pattern", nargs="?", default="")
     options = parser.parse_args()
+    build, listed = os.path.join(ROOT, options.build), "conformance.txt"
+    if options.device != "cpu":
+        on_simulator(options.device, build)
+        Quick.device, Quick.target = "CUDA", options.device
+        listed = f"conformance-{options.device.rpartition(':')[2]}.txt"
     multiprocessing.set_start_method("fork")  # the cases are computed once
-    os.environ["PATH"] = os.path.join(ROOT, options.build, "bin") + os.pathsep + os.environ["PATH"]
+    os.environ["PATH"] = os.path.join(build, "bin") + os.pathsep + os.environ["PATH"]
     cases = collect(options.pattern)
     results = run_all(cases, options.j)
-    with open(os.path.join(ROOT, options.build, "conformance.txt"), "w", encoding="utf-8") as f:
+    with open(os.path.join(build, listed), "w", encoding="utf-8") as f:
         f.writelines(line + "\n" for line in report(results))
-    counts = collections.Counter(verdict for verdict, _ in results.values())
+    counts = collections.Counter(verdict for verdict, _, _ in results.values())
     print(f"{counts['passed']} passed, {counts['failed']} failed, {counts['refused']} refused")
     return 0 if results else 1
 

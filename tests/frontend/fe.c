@@ -10,6 +10,7 @@
  */
 #include "frontend/import.h"
 #include "frontend/tensor.h"
+#include "runtime/strtable.h"
 
 #include <stdlib.h>
 
@@ -66,9 +67,10 @@ static int print_tensor(const char *path, bool sparse)
 			printf(" %lld", (long long)t->dims[i]);
 		printf("\n");
 		for (int64_t i = 0; t->dtype == DT_STR && i < tensor_numel(t); i++) {
-			const char *s = ((const char *const *)t->data)[i];
+			const dl_str s = strings_get(f->strings, ((const int64_t *)t->data)[i]);
 
-			fwrite(s, 1, strlen(s) + 1, stdout);
+			fwrite(s.p, 1, s.n, stdout);
+			fputc(0, stdout);
 		}
 		if (t->dtype != DT_STR)
 			fwrite(t->data, 1, (size_t)t->bytes, stdout);

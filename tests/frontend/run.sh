@@ -16,5 +16,5 @@ for f in frontend/*.c tests/frontend/fe.c "$BUILD"/gen/frontend/onnx.pb-c.c; do
 	objects+=("$o")
 done
 # What stands below the reader is not under test here.
-${CC:-cc} $CFLAGS -o "$TMP/fe" "${objects[@]}" "$BUILD/lib/libdlcc.a" -lprotobuf-c -lisl -lm || exit 1
+${CC:-cc} $CFLAGS -o "$TMP/fe" "${objects[@]}" "$BUILD/lib/libdlcc.a" "$BUILD/lib/libdlrt.a" -lprotobuf-c -lisl -lm -lpthread -ldl || exit 1
 "${PYTHON:-python3}" tests/frontend/test_frontend.py "$TMP/fe" "$BUILD" "$TMP"

@@ -312,7 +312,7 @@ def test_attributes():
     refused("attribute of another type", model_of([of_sparse], x, ["y"]), 'attribute "a" is of type SPARSE_TENSOR; expected')
     of_map = model_of([node("Relu", ["x"], ["y"])], x, ["y"])
     of_map.graph.input[0].type.CopyFrom(helper.make_map_type_proto(TensorProto.INT64, of_map.graph.input[0].type))
-    refused("map", of_map, '"x": its type is a map, which is not supported')
+    refused("map", of_map, '"x": its type is a map whose values are not scalars, which is not supported')
     refused("Constant without a value", model_of([node("Constant", [], ["y"], "k")], x, ["y"]), "has no value")
     bad = node("Elu", ["x"], ["y"], alpha=1.0)
     bad.attribute.append(bad.attribute[0])

@@ -15,14 +15,34 @@ def f32(*shape):
 
 
 def case(name, op, opset, inputs, outputs, nout=None, **attrs):
-    """A model of one node: every input given at run time; NOUT: results of the node, the first ones outputs."""
-    ins = [helper.make_tensor_value_info(f"x{i}", CODE[a.dtype.name], a.shape) for i, a in enumerate(inputs)]
+    """A model of one node: every input given at run time, None: omitted; NOUT: results of the node, the first ones outputs."""
+    ins = [helper.make_tensor_value_info(f"x{i}", CODE[a.dtype.name], a.shape) for i, a in enumerate(inputs) if a is not None]
     outs = [helper.make_tensor_value_info(f"y{i}", CODE[a.dtype.name], a.shape) for i, a in enumerate(outputs)]
     names = [f"y{i}" for i in range(nout or len(outputs))]
-    node = helper.make_node(op, [i.name for i in ins], names, name="node", **attrs)
+    node = helper.make_node(op, ["" if a is None else f"x{i}" for i, a in enumerate(inputs)], names, name="node", **attrs)
     graph = helper.make_graph([node], "g", ins, outs)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=3)
-    return f"{name}_{opset}", model, inputs, outputs
+    return f"{name}_{opset}", model, [a for a in inputs if a is not None], outputs
+
+
+def scans():
+    """Scan with a batch and lengths: what is stacked ends with zeros. Then one whose state grows, and one that is reversed."""
+    def info(name, *shape):
+        return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+
+    state, x, lengths = f32(2, 3), f32(2, 4, 3), np.array([2, 4])
+    body = helper.make_graph([helper.make_node("Add", ["s", "e"], ["t"]), helper.make_node("Neg", ["t"], ["o"])], "body",
+                             [info("s", 3), info("e", 3)], [info("t", 3), info("o", 3)])
+    for name, given, step in (("Scan_lengths", lengths, 1), ("Scan_reversed", lengths, -1), ("Scan", None, -1)):
+        last, all = state.copy(), np.zeros_like(x)
+        for i, n in enumerate(lengths if given is not None else (4, 4)):
+            for t, k in enumerate(range(n)[::step]):
+                last[i] += x[i, k]
+                all[i, t] = -last[i]
+        yield case(name, "Scan", 8, [given, state, x], [last, all], body=body, num_scan_inputs=1, directions=[int(step < 0)])
+    body = helper.make_graph([helper.make_node("Concat", ["s", "e"], ["t"], axis=0), helper.make_node("Neg", ["e"], ["o"])], "body",
+                             [info("s", None), info("e", 3)], [info("t", None), info("o", 3)])
+    yield case("Scan_grows", "Scan", 8, [None, state, x], [np.concatenate([state, x.reshape(2, 12)], 1), -x], body=body, num_scan_inputs=1)
 
 
 def softmax(x):
@@ -51,6 +71,8 @@ def cases():
     for op, fn in (("Add", np.add), ("Sub", np.subtract), ("Mul", np.multiply), ("Div", np.divide)):
         yield case(op, op, 6, [a, b], [fn(a, b[:, :, None])], axis=1, broadcast=1)
     yield case("Add_suffix", "Add", 1, [a, f32(1) * 0 + 2], [a + 2], broadcast=1, consumed_inputs=[0, 0])
+    yield case("Add_back", "Add", 6, [a, b], [a + b[:, :, None]], axis=-3, broadcast=1)
+    yield case("Mul_end", "Mul", 1, [a, a[0, 0]], [a * a[0, 0]], axis=-1, broadcast=1)
     yield case("Pow", "Pow", 1, [abs(a), b], [abs(a) ** b[:, :, None]], axis=1, broadcast=1)
     c = f32(2, 3)
     yield case("Less", "Less", 1, [a, c], [a < c[:, :, None, None]], axis=0, broadcast=1)
@@ -72,6 +94,7 @@ def cases():
     yield case("Clip_f16", "Clip", 6, [h], [h.clip(-0.5, 0.5)], min=-0.5, max=0.5)
     yield case("Concat", "Concat", 1, [a, a], [np.concatenate([a, a], 1)])
     yield case("Dropout", "Dropout", 7, [a], [a], ratio=0.3)
+    yield case("Dropout_mask", "Dropout", 6, [a], [a, np.ones_like(a)], ratio=0.3, is_test=1)
     yield case("Gemm", "Gemm", 6, [c, c.T, s[:2]], [c @ c.T + s[:2]], broadcast=1)
     yield case("Selu", "Selu", 1, [a], [np.where(a > 0, 1.0507 * a, 1.0507 * 1.6732 * np.expm1(a)).astype("f4")])
 
@@ -116,6 +139,7 @@ def cases():
     yield case("Slice", "Slice", 1, [a], [a[:, 1:3, :, :-1]], axes=[1, 3], starts=[1, 0], ends=[3, -1])
     yield case("Slice_axes", "Slice", 9, [a], [a[0:1, 1:100]], starts=[0, 1], ends=[1, 1000])
     yield case("Split", "Split", 2, [a], [a[:, :1], a[:, 1:]], axis=1, split=[1, 2])
+    yield case("Split_operand", "Split", 1, [a, np.array([1, 2], np.float32)], [a[:, :1], a[:, 1:]], axis=1)
     yield case("Split_equal", "Split", 11, [a], [a[:, :, :2], a[:, :, 2:]], axis=2)
     yield case("Pad_1", "Pad", 1, [b], [np.pad(b, ((1, 2), (0, 1)), constant_values=1.5)],
                paddings=[1, 0, 2, 1], value=1.5)
@@ -139,3 +163,4 @@ def cases():
     w = abs(f32(1, 2, 4))
     yield case("GlobalLpPool", "GlobalLpPool", 1, [w], [(w ** 3).sum(-1, keepdims=True) ** np.float32(1 / 3)], p=3.0)
     yield case("LpPool", "LpPool", 1, [w], [np.sqrt(w[..., :-1] ** 2 + w[..., 1:] ** 2)], p=2.0, kernel_shape=[2])
+    yield from scans()

@@ -96,16 +96,6 @@ static int session(const dl_api *api, const char *device, const CUdeviceptr *d)
 	return rc;
 }
 
-static bool frees(const char *name)
-{
-	static const char *const names[] = {"Free", "Destroy", "Unload", "Release", "Pop"};
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
-		if (strstr(name, names[i]))
-			return true;
-	return false;
-}
-
 /* Whether the text of a failure of call NAME says which kernel it was, or which the graph held, where it can know. One that
  * LASTS may be that of a kernel which was launched before. */
 static bool says_kernel(const char *name, bool lasts)

@@ -137,6 +137,18 @@ def memory_grows_in_flight():
         assert run(grow, DIR, PTXSIM_MEMORY=200000, **env) == "ok\n"
 
 
+model("stack", """stack (float[100] x, float limit) => (float[100] last, float[T,100] all) {
+  last, all = Loop<body = body (int64 i, bool c, float[100] h) => (bool go, float[100] next, float[100] each) {
+    next = Add(h, h)  each = Identity(next)  axis = Constant<value_ints = [0]>()  most = ReduceMax<keepdims=0>(next, axis)
+    go = Less(most, limit) }>("", "", x) }""")
+
+
+@test
+def a_stack_grows():
+    compiled("stack")
+    assert run(c_program("stack"), DIR) == "ok\n"
+
+
 @test
 def the_default_stream_and_captures():
     for name in "chain", "largest", "pick":

@@ -120,6 +120,17 @@ static inline dl_tensor tensor(int dtype, void *at, int64_t *shape, int rank, si
 			   .bytes = bytes};
 }
 
+/* Whether the driver's call NAME gives something back. */
+static inline bool frees(const char *name)
+{
+	static const char *const names[] = {"Free", "Destroy", "Unload", "Release", "Pop"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		if (strstr(name, names[i]))
+			return true;
+	return false;
+}
+
 static inline void *on_device(CUdeviceptr at)
 {
 	return (void *)(uintptr_t)at;

@@ -5,17 +5,7 @@ cd "$(dirname "$0")/../.." || exit 2
 build=$(cd "${BUILD:-build}" && pwd)
 tmp=$(mktemp -d) || exit 2
 trap 'rm -rf "$tmp"' EXIT
-passed=0 failed=0
-check() { # what, command that says why when it fails
-	local what=$1 why
-	shift
-	if why=$("$@" 2>&1); then
-		passed=$((passed + 1))
-	else
-		failed=$((failed + 1))
-		echo "FAIL: $what: $(printf %s "$why" | tail -n 3 | tr '\n' ' ')"
-	fi
-}
+. tests/check.sh
 # What was built stays as it is.
 put() { make -s -o all BUILD="$build" DESTDIR="$tmp/root" PREFIX=/opt/dlcc install; }
 prefix=$tmp/root/opt/dlcc doc=$tmp/root/opt/dlcc/share/doc/dlcc

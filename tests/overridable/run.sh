@@ -2,24 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # Initialisers that are inputs as well: constants, with one warning, or inputs with a default. Prints "N passed, N failed".
 cd "$(dirname "$0")/../.." || exit 2
+. tests/check.sh
 root=$PWD
 build=$(cd "${BUILD:-build}" && pwd)
 python=$root/build/venv/bin/python3 dlcc=$build/bin/dlcc dlrun=$build/bin/dlrun
 tmp=$(mktemp -d) || exit 2
 trap 'rm -rf "$tmp"' EXIT
 cd "$tmp" || exit 2
-passed=0 failed=0
-
-check() { # what, command that says why when it fails
-	local what=$1 why
-	shift
-	if why=$("$@" 2>&1); then
-		passed=$((passed + 1))
-	else
-		failed=$((failed + 1))
-		echo "FAIL: $what: $(printf %s "$why" | tail -n 3 | tr '\n' ' ')"
-	fi
-}
 says() { # exit status, a pattern that output must have, or "" for none at all, arguments
 	local want=$1 pattern=$2 got
 	shift 2

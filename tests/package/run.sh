@@ -9,18 +9,8 @@ python=$root/build/venv/bin/python3
 dlcc=$build/bin/dlcc dlrun=$build/bin/dlrun
 tmp=$(mktemp -d) || exit 2
 trap 'chmod -R u+w "$tmp"; rm -rf "$tmp"' EXIT
-passed=0 failed=0 skipped=0
-
-check() { # what, command that says why when it fails
-	local what=$1 why
-	shift
-	if why=$("$@" 2>&1); then
-		passed=$((passed + 1))
-	else
-		failed=$((failed + 1))
-		echo "FAIL: $what: $(printf %s "$why" | tail -n 3 | tr '\n' ' ')"
-	fi
-}
+skipped=0
+. tests/check.sh
 
 finish() {
 	echo "$passed passed, $failed failed, $skipped skipped"

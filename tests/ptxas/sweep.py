@@ -37,7 +37,7 @@ HEAD = ".address_size 64\n"
 ENTRY = re.compile(r"\.visible \.entry (\w+)\(")
 PROPERTIES = re.compile(r"Function properties for (\w+)\n\s+(\d+) bytes stack frame, (\d+) bytes spill stores, "
                         r"(\d+) bytes spill loads")
-COMPILES = "codegen/nvptx/llvm.c", "codegen/nvptx/loop.c", "codegen/nvptx/registers.c", "codegen/targets.c"  # make PTX of a kernel's IR, by which its file is named
+COMPILES = "codegen/nvptx/column_reduce.c", "codegen/nvptx/llvm.c", "codegen/nvptx/loop.c", "codegen/nvptx/registers.c", "codegen/targets.c"  # make PTX of a kernel's IR, by which its file is named
 
 
 def chosen_cases(patterns):
@@ -58,9 +58,16 @@ def own_cases(folder):
     model = samples.model("taps (float[N,7,7,96] x) => (float[N,7,7,96] y) { c = Transpose<perm = [0,3,1,2]>(x)"
                           " a = Conv<group = 96, pads = [3,3,3,3]>(c, taps) y = Transpose<perm = [0,2,3,1]>(a) }")
     model.graph.initializer.append(onnx.numpy_helper.from_array(taps, "taps"))
-    os.makedirs(folder + "/taps", exist_ok=True)
-    onnx.save(model, folder + "/taps/model.onnx")
-    return [("own", cases.Case("taps", folder + "/taps", ()))]
+    models = {"taps": model}
+    # Four terms of a column reduction of 8 rows by 4 columns have 48 operands, more than there are registers beside the sums.
+    w = np.ones((672, 28), np.float32)
+    model = samples.model("skinny (float[N,672] x) => (float[N,28] y) { a = Gemm(x, w, b) s = Sigmoid(a) y = Mul(a, s) }")
+    model.graph.initializer.extend([onnx.numpy_helper.from_array(w, "w"), onnx.numpy_helper.from_array(w[0], "b")])
+    models["skinny"] = model
+    for name, model in models.items():
+        os.makedirs(f"{folder}/{name}", exist_ok=True)
+        onnx.save(model, f"{folder}/{name}/model.onnx")
+    return [("own", cases.Case(name, f"{folder}/{name}", ())) for name in models]
 
 
 def must_pass():

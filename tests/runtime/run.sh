@@ -38,6 +38,26 @@ build() { # way, flags
 		objcopy --set-section-alignment .dlcc.weights=4096 "$d/nonzero.so"
 }
 
+# The compiled model of forms.dl, with the runtime's objects in $d, and its callers.
+forms() { # way, flags
+	[ -x "${BUILD:-build}/bin/dlcc" ] || return
+	if ! "${BUILD:-build}/bin/dlcc" tests/runtime/forms.dl -o "$d/forms.c" --target=cpu:generic ||
+		! $CC $2 -std=gnu11 -w -D_GNU_SOURCE -fwrapv -fno-strict-aliasing -fPIC -fvisibility=hidden -shared -Iruntime \
+			"$d/forms.c" "$d"/*.o -o "$d/forms.so" -lm -lpthread -ldl ||
+		! $CC $WARN $2 tests/runtime/test_forms.c -o "$d/test_forms" -ldl; then
+		echo "FAIL: $1: forms: does not build"
+		count "0 passed, 1 failed"
+		return
+	fi
+	"$d/test_forms" "$d/forms.so" >"$d/out" 2>&1
+	sed '$d; s/^/'"$1"': /' "$d/out"
+	line=$(tail -n 1 "$d/out")
+	case $line in
+	*passed,*failed) count "$line" ;;
+	*) echo "FAIL: $1: forms: ended early: $line"; count "0 passed, 1 failed" ;;
+	esac
+}
+
 check() { # way, flags, flags of the program
 	if ! build "$1" "$2" "${3:-}"; then
 		echo "FAIL: $1: does not build"
@@ -53,6 +73,7 @@ check() { # way, flags, flags of the program
 		*) echo "FAIL: $1: ended early"; failed=$((failed + 1)) ;;
 		esac
 	done
+	[ "$1" = tsan ] || forms "$1" "$2"
 	if [ "$1" = plain ]; then
 		n=$(nm -D --defined-only "$d/relu_mul.so" | grep -vc ' relu_mul_\(get_api\|describe\)$')
 		[ "$n" = 0 ] && count "1 passed, 0 failed" || {

@@ -16,12 +16,11 @@ void test_run(void)
 		dl_model *m = load(api, threads);
 		dl_context *c;
 
-		EXPECT(DL_OK, api->context(m, NULL, &c), m);
+		c = context(api, m);
 		for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 			CHECK(run_relu(api, c, rows[i]));
 		EXPECT(DL_BUSY, api->unload(m), m);
-		api->context_free(c);
-		EXPECT(DL_OK, api->unload(m), NULL);
+		unload(api, m, c);
 	}
 }
 
@@ -122,7 +121,7 @@ void test_callbacks(void)
 	dl_context *c;
 
 	EXPECT(DL_OK, api->load(&o, &m), NULL);
-	EXPECT(DL_OK, api->context(m, NULL, &c), m);
+	c = context(api, m);
 	CHECK(run_relu(api, c, 1000));
 	api->context_free(c);
 	CHECK(atomic_load(&allocs) > 0 && atomic_load(&log_lines) > 0);
@@ -132,11 +131,10 @@ void test_callbacks(void)
 	EXPECT(DL_INVALID, api->load(&o, &m), NULL);
 	o = (dl_load_options){.size = sizeof(o), .alloc = no_alloc, .free = plain_free};
 	EXPECT(DL_OK, api->load(&o, &m), NULL);
-	EXPECT(DL_OK, api->context(m, NULL, &c), m);
+	c = context(api, m);
 	CHECK(!run_relu(api, c, 100000) && strstr(api->error(c), "memory"));
 	CHECK(run_relu(api, c, 100));
-	api->context_free(c);
-	EXPECT(DL_OK, api->unload(m), NULL);
+	unload(api, m, c);
 }
 
 void test_no_malloc(void)
@@ -149,7 +147,7 @@ void test_no_malloc(void)
 	dl_context *c;
 	long before;
 
-	EXPECT(DL_OK, api->context(m, NULL, &c), m);
+	c = context(api, m);
 	EXPECT(DL_OK, api->prepare(c, &N, 1), c);
 	before = atomic_load(&n_mallocs);
 	for (int i = 0; i < 100; i++) {
@@ -160,8 +158,7 @@ void test_no_malloc(void)
 		EXPECT(DL_OK, api->run(c, &in, 1, out, 2, NULL), c);
 	}
 	CHECK(atomic_load(&n_mallocs) == before);
-	api->context_free(c);
-	EXPECT(DL_OK, api->unload(m), NULL);
+	unload(api, m, c);
 }
 
 void test_tensors(void)
@@ -173,7 +170,7 @@ void test_tensors(void)
 	dl_tensor in = tensor(DL_F32, 2, shape, t, 0), out[2];
 	dl_context *c;
 
-	EXPECT(DL_OK, api->context(m, NULL, &c), m);
+	c = context(api, m);
 	for (int i = 0; i < 12; i++)
 		x[i] = t[i % 4 * 3 + i / 4] = (float)(i % 17 - 8);
 #define OUTPUTS(Y, n) \
@@ -242,8 +239,7 @@ void test_tensors(void)
 	CHECK(sy[0] == 0);
 	in.size = 8;
 	EXPECT(DL_ABI, api->run(c, &in, 1, out, 2, NULL), c);
-	api->context_free(c);
-	EXPECT(DL_OK, api->unload(m), NULL);
+	unload(api, m, c);
 }
 
 /* What the caller says of an input's memory is believed only as far as it goes. */
@@ -258,7 +254,7 @@ void test_input_bytes(void)
 			    tensor(DL_F32, 2, sz, z, sizeof(z))};
 	dl_context *c;
 
-	EXPECT(DL_OK, api->context(m, NULL, &c), m);
+	c = context(api, m);
 	EXPECT(DL_OK, api->run(c, &in, 1, out, 2, NULL), c);
 	in.bytes = 47;
 	EXPECT(DL_INVALID, api->run(c, &in, 1, out, 2, NULL), c);
@@ -273,8 +269,7 @@ void test_input_bytes(void)
 	EXPECT(DL_INVALID, api->run(c, &in, 1, out, 2, NULL), c);
 	strides[0] = INT64_MAX / 2;
 	EXPECT(DL_INVALID, api->run(c, &in, 1, out, 2, NULL), c);
-	api->context_free(c);
-	EXPECT(DL_OK, api->unload(m), NULL);
+	unload(api, m, c);
 }
 
 /* Memory that a context serves is gone with the next run, so it is no input of that run. */
@@ -288,14 +283,13 @@ void test_served_input(void)
 	dl_tensor out[2] = {tensor(DL_F32, 2, sy, NULL, 0), tensor(DL_F32, 2, sz, z, sizeof(z))};
 	dl_context *c;
 
-	EXPECT(DL_OK, api->context(m, NULL, &c), m);
+	c = context(api, m);
 	EXPECT(DL_OK, api->run(c, &in, 1, out, 2, NULL), c);
 	in.data = out[0].data;
 	out[0].data = NULL;
 	EXPECT(DL_INVALID, api->run(c, &in, 1, out, 2, NULL), c);
 	CHECK(strstr(api->error(c), "serves for output \"y\""));
-	api->context_free(c);
-	EXPECT(DL_OK, api->unload(m), NULL);
+	unload(api, m, c);
 }
 
 /* Options that make no sense, and no objects at all. */
@@ -346,11 +340,10 @@ void test_arguments(void)
 	EXPECT(DL_UNSUPPORTED, api->context(m, &co, &c), m);
 	EXPECT(DL_INVALID, api->profile(m, 0, &e), m);
 	EXPECT(DL_TARGET, api->device_info(m, &info), m);
-	EXPECT(DL_OK, api->context(m, NULL, &c), m);
+	c = context(api, m);
 	EXPECT(DL_INVALID, api->run(c, NULL, 1, NULL, 2, NULL), c);
 	EXPECT(DL_INVALID, api->unload((dl_model *)(void *)c), NULL);
-	api->context_free(c);
-	EXPECT(DL_OK, api->unload(m), NULL);
+	unload(api, m, c);
 }
 
 /* Structs that end early, as in programs that were compiled with an earlier dlrt.h. */
@@ -410,8 +403,7 @@ void test_short_structs(void)
 	CHECK(!strcmp(e.name, "/Mul, /Relu") && e.calls == UINT64_MAX);
 	e.size = 4;
 	EXPECT(DL_ABI, api->profile(m, 0, &e), m);
-	api->context_free(c);
-	EXPECT(DL_OK, api->unload(m), NULL);
+	unload(api, m, c);
 }
 
 void test_data_dependent(void)
@@ -426,7 +418,7 @@ void test_data_dependent(void)
 
 	if (!m)
 		return;
-	EXPECT(DL_OK, api->context(m, NULL, &c), m);
+	c = context(api, m);
 	for (int64_t n = 1; n < 64; n++)
 		if (n != 13)
 			EXPECT(DL_OK, run_nonzero(api, c, n, n % 2, n + 1), c);
@@ -459,8 +451,7 @@ void test_data_dependent(void)
 		EXPECT(DL_OK, api->run(c, in, 2, out, 3, NULL), c);
 		CHECK(i[6] == 6 && ((int64_t *)out[2].data)[13] == 7);
 	}
-	api->context_free(c);
-	EXPECT(DL_OK, api->unload(m), NULL);
+	unload(api, m, c);
 }
 
 void test_fp_state(void)
@@ -478,13 +469,12 @@ void test_fp_state(void)
 	unsigned now = strange;
 	dl_context *c;
 
-	EXPECT(DL_OK, api->context(m, NULL, &c), m);
+	c = context(api, m);
 	__asm__ volatile("ldmxcsr %0" : : "m"(strange));
 	CHECK(api->run(c, &in, 1, out, 2, NULL) == DL_OK);
 	__asm__ volatile("stmxcsr %0" : "=m"(now));
 	__asm__ volatile("ldmxcsr %0" : : "m"((const unsigned){0x1f80}));
 	CHECK(now == strange && y[0] == 0x1p-130f && y[1] == 0x1p-130f && z[2] == 0x1p-130f);
-	api->context_free(c);
-	EXPECT(DL_OK, api->unload(m), NULL);
+	unload(api, m, c);
 #endif
 }

@@ -113,6 +113,20 @@ dl_model *load(const dl_api *api, int32_t threads)
 	return m;
 }
 
+dl_context *context(const dl_api *api, dl_model *m)
+{
+	dl_context *c = NULL;
+
+	EXPECT(DL_OK, api->context(m, NULL, &c), m);
+	return c;
+}
+
+void unload(const dl_api *api, dl_model *m, dl_context *c)
+{
+	api->context_free(c);
+	EXPECT(DL_OK, api->unload(m), NULL);
+}
+
 int count_dir(const char *path)
 {
 	DIR *d = opendir(path);

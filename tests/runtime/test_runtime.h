@@ -40,6 +40,9 @@ float relu_mul(int64_t i);
 /* Runs relu_mul with N rows in the context and checks both outputs. */
 bool run_relu(const dl_api *api, dl_context *c, int64_t N);
 dl_model *load(const dl_api *api, int32_t threads);
+dl_context *context(const dl_api *api, dl_model *m);
+/* Frees C, the last context of M, and M. */
+void unload(const dl_api *api, dl_model *m, dl_context *c);
 int count_dir(const char *path);
 /* Runs nonzero on 0..n-1 (or with x[0] = first), and checks. */
 int run_nonzero(const dl_api *api, dl_context *c, int64_t n, int64_t first, int64_t n_mask);

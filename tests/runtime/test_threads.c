@@ -97,7 +97,7 @@ void test_fork(void)
 	dl_context *c;
 	int status = 0;
 
-	EXPECT(DL_OK, api->context(m, NULL, &c), m);
+	c = context(api, m);
 	CHECK(run_relu(api, c, 1000));
 	for (int i = 0; i < 3; i++) {
 		const pid_t pid = fork();
@@ -112,8 +112,7 @@ void test_fork(void)
 		CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && !WEXITSTATUS(status));
 		CHECK(run_relu(api, c, 1000));
 	}
-	api->context_free(c);
-	EXPECT(DL_OK, api->unload(m), NULL);
+	unload(api, m, c);
 }
 
 /* A child that closes all descriptors, as a daemon does, and opens others: none of those is the runtime's to close. */
@@ -125,7 +124,7 @@ void test_fork_and_descriptors(void)
 	pid_t pid;
 	int status = 0;
 
-	EXPECT(DL_OK, api->context(m, NULL, &c), m);
+	c = context(api, m);
 	CHECK(run_relu(api, c, 1000));
 	pid = fork();
 	if (!pid) {
@@ -143,8 +142,7 @@ void test_fork_and_descriptors(void)
 		_exit(ok ? 0 : 1);
 	}
 	CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && !WEXITSTATUS(status));
-	api->context_free(c);
-	EXPECT(DL_OK, api->unload(m), NULL);
+	unload(api, m, c);
 }
 
 void test_dlclose(void)
@@ -158,10 +156,9 @@ void test_dlclose(void)
 		dl_context *c;
 
 		CHECK(i % 4 || count_dir("/proc/self/task") <= (i ? tasks : 1000));
-		EXPECT(DL_OK, api->context(m, NULL, &c), m);
+		c = context(api, m);
 		CHECK(run_relu(api, c, 1000));
-		api->context_free(c);
-		EXPECT(DL_OK, api->unload(m), NULL);
+		unload(api, m, c);
 		CHECK(!dlclose(h));
 		if (!i) {
 			tasks = count_dir("/proc/self/task");
@@ -206,7 +203,7 @@ void test_executor_and_cancel(void)
 	dl_context *c;
 
 	EXPECT(DL_OK, api->load(&o, &m), NULL);
-	EXPECT(DL_OK, api->context(m, NULL, &c), m);
+	c = context(api, m);
 	canceller.api = api;
 	CHECK(run_relu(api, c, 1000));
 	CHECK(canceller.calls == 3 && count_dir("/proc/self/task") == tasks);
@@ -218,8 +215,7 @@ void test_executor_and_cancel(void)
 	api->cancel(c); /* between runs: the next one */
 	EXPECT(DL_CANCELLED, api->run(c, &in, 1, out, 2, NULL), c);
 	EXPECT(DL_OK, api->run(c, &in, 1, out, 2, NULL), c);
-	api->context_free(c);
-	EXPECT(DL_OK, api->unload(m), NULL);
+	unload(api, m, c);
 }
 
 static int busy_status;
@@ -267,13 +263,12 @@ void test_profile(void)
 
 	snprintf(path, sizeof(path), "%s/trace-%%n-%%p.json", dir);
 	EXPECT(DL_OK, api->load(&o, &m), NULL);
-	EXPECT(DL_OK, api->context(m, NULL, &c), m);
+	c = context(api, m);
 	CHECK(run_relu(api, c, 1000) && run_relu(api, c, 1000));
 	EXPECT(DL_OK, api->profile(m, 0, &e), m);
 	CHECK(!strcmp(e.name, "/Mul, /Relu") && e.calls == 2 && e.nanoseconds > 0);
 	EXPECT(DL_INVALID, api->profile(m, 3, &e), m);
-	api->context_free(c);
-	EXPECT(DL_OK, api->unload(m), NULL);
+	unload(api, m, c);
 	snprintf(path, sizeof(path), "%s/trace-relu_mul-%d.json", dir, (int)getpid());
 	f = fopen(path, "r");
 	CHECK(f && fread(text, 1, sizeof(text) - 1, f) > 100);

@@ -29,10 +29,9 @@ static void try_weights(const char *name, const dl_load_options *o, int status)
 	CHECK(!m == !!status && (!status || last_text[0]));
 	if (!m)
 		return;
-	EXPECT(DL_OK, api->context(m, NULL, &c), m);
+	c = context(api, m);
 	EXPECT(DL_OK, run_nonzero(api, c, 20, 3, 21), c);
-	api->context_free(c);
-	EXPECT(DL_OK, api->unload(m), NULL);
+	unload(api, m, c);
 }
 
 void test_weights(void)

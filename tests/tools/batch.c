@@ -8,7 +8,7 @@
  *                                 after a tab, the noise of the references, if it is known
  *
  * Prints a line for each case and path. Paths are eval and c; with --roundtrip also ir; with
- * --integers only int; with --gpu or --ptx only ptx:
+ * --integers also int; with --gpu or --ptx only ptx:
  *
  * PASS|FAIL|SKIP FOLDER PATH: message
  *
@@ -44,7 +44,7 @@ static const char usage[] =
 	"  --jobs=N       batches at a time (default: the processors)\n"
 	"  --seconds=N    processor time for a step of a case (default 30)\n"
 	"  --roundtrip    also print, read and compile the graph: the same C\n"
-	"  --integers     small integers as inputs: sums and products bit-equal to eval\n"
+	"  --integers     also small integers as inputs: sums and products bit-equal to eval\n"
 	"  --gpu=TARGET   path ptx alone: code for it, on the GPU of the libcuda.so.1 that is found; on small integers, too\n"
 	"  --ptx=DIR      path ptx alone: each kernel for each GPU as DIR/TARGET/HASH.ptx, equal ones once; not run\n"
 	"  --kernels      also each kernel by itself on eval's values, within eval's error bounds\n"

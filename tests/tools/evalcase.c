@@ -38,6 +38,8 @@ static const Tensor *read_tensor(EvalCase *c, const char *path, const char **nam
 	const Onnx__TensorProto *p = f ? (const Onnx__TensorProto *)f->message : NULL;
 
 	*name = p && p->name ? p->name : "";
+	if (f)
+		f->strings = c->ctx->strings;
 	return p ? onnx_tensor(f, p, (DiagLoc){.file = path}) : NULL;
 }
 
@@ -73,15 +75,19 @@ static double tolerance(DType t)
 	return t == DT_BF16 ? 0x1p-6 : t == DT_F16 ? 0x1p-9 : RTOL;
 }
 
-static Array as_array(const Tensor *t)
+static Array as_array(Arena *a, const dl_strings *s, const Tensor *t)
 {
-	return (Array){"", t->dtype, t->rank, t->dims, (void *)(uintptr_t)t->data};
+	void *data = (void *)(uintptr_t)t->data;
+
+	if (t->dtype == DT_STR)
+		data = array_strings(a, s, data, tensor_numel(t));
+	return array_make("", t->dtype, t->rank, t->dims, data);
 }
 
 /* Returns null, or a description of the difference. */
-static const char *differs(Arena *a, const Tensor *got, const Tensor *want)
+static const char *differs(Arena *a, const dl_strings *s, const Tensor *got, const Tensor *want)
 {
-	const Array x = as_array(got), y = as_array(want);
+	const Array x = as_array(a, s, got), y = as_array(a, s, want);
 	const bool floats = dtype_is_float(want->dtype);
 	const Comparison c = compare(&x, &y,
 				     (Tolerance){.rtol = floats ? tolerance(want->dtype) : -1,
@@ -123,7 +129,7 @@ static const char *run_set(EvalCase *c, int set, int *outputs)
 	for (int i = 0; i < g->results.n && nout; i++) {
 		const Tensor *t = pick(g->result_names.at[i], i, want, want_name, nout);
 
-		if (t && (bad = differs(c->arena, got[i], t)))
+		if (t && (bad = differs(c->arena, c->ctx->strings, got[i], t)))
 			return arena_printf(c->arena, "output %s: %s", g->result_names.at[i], bad);
 	}
 	return NULL;

@@ -8,7 +8,7 @@ trap 'rm -rf "$TMP"' EXIT INT TERM
 
 "$PYTHON" -c "import $NEEDS" 2>/dev/null || { echo "no $NEEDS"; exit 77; }
 ${CC:-cc} -std=gnu11 -g -O1 -I. -I"$BUILD/gen" -I"$BUILD/gen/frontend" -D_GNU_SOURCE -o "$TMP/evalcase" \
-	tests/tools/evalcase.c tools/dlrun/compare.c tools/dlrun/array.c tools/dlrun/npy.c "$BUILD/lib/libdlcc.a" -lprotobuf-c -lisl -lm -lpthread -ldl || exit 1
+	tests/tools/evalcase.c tools/dlrun/compare.c tools/dlrun/array.c tools/dlrun/npy.c "$BUILD/lib/libdlcc.a" "$BUILD/lib/libdlrt.a" -lprotobuf-c -lisl -lm -lpthread -ldl || exit 1
 cases=${KEEP:-$TMP/cases}
 mkdir -p "$cases"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Prints docs/ops.md from ir/ops.def and the operators' structs. */
+#include "frontend/upgrade.h"
 #include "ops/infer.h"
 
 #include <stdio.h>
@@ -11,9 +12,48 @@ static int by_name(const void *a, const void *b)
 	return strcmp(op_row[*(const int *)a].name, op_row[*(const int *)b].name);
 }
 
-static const char *kind(const Op *op)
+/* How an operator becomes code. */
+static const char *kind(const Op *op, const OpRow *row)
 {
-	return op->scalar ? "elementwise" : op->expand ? "composite" : "structured";
+	return op->regions             ? "regions"
+	       : row->flags & OPF_VIEW ? "view"
+	       : op->scalar            ? "expression"
+	       : op->lower             ? "statements"
+	       : op->expand            ? "composite"
+				       : "refused";
+}
+
+/* The element types of operand 0. */
+static void put_types(const Op *op)
+{
+	static const char *const name[] = {"float", "int", "uint", "bool", "string"};
+	const char *types = op->types ? op->types : op->scalar ? "fiu" : "", *sep = "";
+
+	for (int i = 0; i < 5; i++)
+		if (strchr(types, "fiubs"[i])) {
+			printf("%s%s", sep, name[i]);
+			sep = ", ";
+		}
+}
+
+/* The opsets in which the operator is read, and where its older forms end. */
+static void put_opsets(const char *domain, const char *name)
+{
+	const char *old;
+	int until;
+
+	if (*domain) {
+		fputs("all", stdout);
+		return;
+	}
+	printf("to %d", OPSET_MAX);
+	for (int i = 0; (old = upgrade_form(name, i, &until)); i++) {
+		printf("%s ", i ? "," : "; older:");
+		if (strcmp(old, name) != 0)
+			printf("%s%s", old, until ? " " : "");
+		if (until)
+			printf("before %d", until);
+	}
 }
 
 static void range(char *s, size_t n, int least, int most)
@@ -33,6 +73,11 @@ static void cell(const char *s)
 		printf(*s == '|' ? "\\|" : "%c", *s);
 }
 
+static bool has_code(const Op *op)
+{
+	return op->scalar || op->lower || op->expand;
+}
+
 int main(void)
 {
 	int order[OP_COUNT], n = 0;
@@ -42,17 +87,28 @@ int main(void)
 			order[n++] = i;
 	qsort(order, (size_t)n, sizeof *order, by_name);
 	printf("# Operators\n\n"
-	       "Written by `make docs` from `ir/ops.def` and the structs in `ops/`; %d operators of ONNX, to opset 28.\n"
-	       "Older opsets are upgraded when a model is read. An elementwise operator's meaning is the expression, over\n"
-	       "its operands x, y, z and its attributes; a structured one writes statements; a composite one is made of\n"
-	       "other operators.\n\n"
-	       "Of no operator are strings, sequences or optionals supported, nor tensors of unknown rank or of a rank above %d.\n"
+	       "Written by `make docs` from `ir/ops.def`, the structs in `ops/` and the table of older forms in `frontend/upgrade.c`;\n"
+	       "%d operators. `dlcc --check model.onnx` says the same of a model's nodes, with the reason where one is refused.\n\n"
+	       "**opsets.** Of the ONNX standard, 1 to %d. A node of an older form is converted when a model is read: \"before 13\" is\n"
+	       "the form that ended with opset 13. A name is one that the operator had. Of other domains a version is not looked at.\n\n"
+	       "**types.** The element types of the first operand: float is f64, f32, f16, bf16 and those of 8 and 4 bits; int and uint\n"
+	       "those with and without a sign. Where there are none, they are those that ONNX gives the operator; others are refused\n"
+	       "by name.\n\n"
+	       "**compiled as.** An *expression* is computed for each element; it stands in the last column, over the operands x, y, z and\n"
+	       "the attributes. *Statements* are loops over elements, reductions among them (`docs/ir.md`); a *view* is none, if\n"
+	       "the operand lies in memory as it was written; a *composite* is replaced by other operators; *regions* are the bodies of control flow, between\n"
+	       "which the host decides. Nothing is a routine of a library: expressions and statements are fused, and become code for\n"
+	       "**CPU and GPU** alike.\n\n"
+	       "Tensors of unknown rank or of a rank above %d are not supported, nor sequences whose tensors differ in rank, unless it\n"
+	       "is known when compiling which tensor is used.\n"
 	       "An operand whose elements shape the result (a shape, axes, starts, sizes, repeats) may be known at run time only, but\n"
 	       "the number of its elements must be known when the model is compiled, and be at most %d.\n"
 	       "A size that would be too large an expression of the inputs' sizes is refused (\"a size grows too complex to be followed\"):\n"
-	       "a reduction with keepdims = 0 over three axes that are known at run time only has such sizes.\n\n"
-	       "| operator | kind | operands | results | meaning, and what is not supported |\n|---|---|---|---|---|\n",
-	       n, MAX_RANK, MAX_CONTENTS);
+	       "a reduction with keepdims = 0 over three axes that are known at run time only has such sizes.\n"
+	       "An operator that is not here can be defined: `docs/operators.md`.\n\n"
+	       "| operator | opsets | types | CPU | GPU | compiled as | operands | results | expression, and what is not supported |\n"
+	       "|---|---|---|---|---|---|---|---|---|\n",
+	       n, OPSET_MAX, MAX_RANK, MAX_CONTENTS);
 	for (int i = 0; i < n; i++) {
 		const Op *op = op_table[order[i]];
 		const char *name, *domain = op_domain((OpKind)order[i], &name);
@@ -60,8 +116,12 @@ int main(void)
 
 		range(in, sizeof in, op_row[order[i]].nin_min, op_row[order[i]].nin_max);
 		range(out, sizeof out, op_row[order[i]].nout_min, op_row[order[i]].nout_max);
-		printf("| %s%s%s | %s | %s | %s | ", domain, *domain ? "." : "", name, kind(op), in,
-		       out);
+		printf("| %s%s%s | ", domain, *domain ? "." : "", name);
+		put_opsets(domain, name);
+		fputs(" | ", stdout);
+		put_types(op);
+		printf(" | %s | %s | %s | %s | %s | ", has_code(op) ? "yes" : "no",
+		       has_code(op) ? "yes" : "no", kind(op, &op_row[order[i]]), in, out);
 		if (op->scalar) {
 			printf("`");
 			cell(op->scalar);

@@ -28,7 +28,7 @@ typedef struct Bad {
 static const Bad unreadable[] = {
 	{"kernel k() -> () {\n}", "expected @"},
 	{"kernel @k(%x: f32[8]) -> (%y: f32[8] {\n}", "expected )"},
-	{"kernel @k(%x: str[8]) -> (%y: f32[8]) {\n}", "a tensor type"},
+	{"kernel @k(%x: seq(f32[8])) -> (%y: f32[8]) {\n}", "a tensor type"},
 	{K "  y[i,j] = x[i,j]\n}", "without 'for' or 'over'"},
 	/* one flat index: can be read, then the verifier rejects it */
 	{K "  y[i,j] = x[i]" ITERS, ""},

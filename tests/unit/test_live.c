@@ -78,23 +78,46 @@ static void test_alive(void)
 	}
 }
 
+/* PTX with ALIVE live registers. */
+static void put_many(StrBuf *b, int alive, int threads)
+{
+	strbuf_puts(b, FUNCTION);
+	strbuf_printf(b, ".visible .entry k()\n.maxntid %d\n{\n\t.reg .b32 \t%%r<%d>;\n", threads,
+		      alive);
+	for (int i = 0; i < alive; i++)
+		strbuf_printf(b, "\tmov.b32 \t%%r%d, 0;\n", i);
+	for (int i = 0; i < alive; i++)
+		strbuf_printf(b, "\tst.global.b32 \t[k], %%r%d;\n", i);
+	strbuf_puts(b, "\tret;\n}\n");
+}
+
 static int blocks_of(int alive, const Gpu *gpu, int threads, int ahead)
 {
 	StrBuf b = {0};
 	char *text;
 	int n;
 
-	strbuf_puts(&b, FUNCTION);
-	strbuf_printf(&b, ".visible .entry k()\n.maxntid %d\n{\n\t.reg .b32 \t%%r<%d>;\n", threads,
-		      alive);
-	for (int i = 0; i < alive; i++)
-		strbuf_printf(&b, "\tmov.b32 \t%%r%d, 0;\n", i);
-	for (int i = 0; i < alive; i++)
-		strbuf_printf(&b, "\tst.global.b32 \t[k], %%r%d;\n", i);
-	strbuf_puts(&b, "\tret;\n}\n");
+	put_many(&b, alive, threads);
 	text = ptx_limited(strbuf_str(&b), gpu, &(PtxFunc){.threads = threads, .ahead = ahead});
 	n = atoi(strstr(text, "\n.minnctapersm ") + strlen("\n.minnctapersm "));
 	check("the rest of it is as it was", strstr(text, "\n{\n\t.reg") != NULL, 1);
+	free(text);
+	strbuf_free(&b);
+	return n;
+}
+
+/* The .maxnreg of a block of 256 threads that may hoist loads; 0: none. */
+static int limit_of(int alive, const Gpu *gpu, int hoisted)
+{
+	StrBuf b = {0};
+	char *text;
+	const char *at;
+	int n;
+
+	put_many(&b, alive, 256);
+	text = ptx_limited(strbuf_str(&b), gpu, &(PtxFunc){.threads = 256, .hoisted = hoisted});
+	at = strstr(text, "\n.maxnreg ");
+	n = at ? atoi(at + strlen("\n.maxnreg ")) : 0;
 	free(text);
 	strbuf_free(&b);
 	return n;
@@ -108,6 +131,7 @@ static int blocks(int alive, const Gpu *gpu, int threads)
 int main(void)
 {
 	const Gpu gpu = {.registers = 65536, .threads = 1536};
+	Gpu hungry = gpu;
 
 	test_alive();
 	check("few", blocks(1, &gpu, 256), 5);
@@ -123,6 +147,11 @@ int main(void)
 	check("no more than the SM has threads for", blocks(1, &gpu, 512), 2);
 	check("a block of more than that", blocks(100, &gpu, 1024), 1);
 	check("small blocks", blocks(1, &gpu, 32), 16);
+	hungry.spare = 9;
+	check("loads that there are not enough registers for", limit_of(100, &hungry, 36), 120);
+	check("enough registers for all loads", limit_of(100, &hungry, 19), 0);
+	check("no registers to keep", limit_of(111, &hungry, 36), 0);
+	check("a GPU that needs no further registers", limit_of(100, &gpu, 36), 0);
 	printf("%s\n", failed ? "FAILED" : "ok");
 	return failed != 0;
 }

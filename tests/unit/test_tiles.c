@@ -16,7 +16,7 @@ static int failed;
 static Diag diag = {.limit = 100};
 
 /* The known number of columns or rows, N, and of terms, K. */
-static const struct Form {
+static const struct TileForm {
 	const char *what, *text;
 	bool columns;
 } forms[] = {
@@ -62,7 +62,7 @@ static bool half_would_do(int side, int n, int fewest)
 	return side > fewest && side / 2 >= n;
 }
 
-static void test_form(const struct Form *f, const char *gpu, const char *type, int n, int terms)
+static void test_form(const struct TileForm *f, const char *gpu, const char *type, int n, int terms)
 {
 	StrBuf b = {0};
 	const Target *t = target_by_name(gpu);

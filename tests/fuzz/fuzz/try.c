@@ -6,6 +6,7 @@
 #include "codegen/targets.h"
 #include "codegen/weights/weights.h"
 #include "frontend/import.h"
+#include "runtime/strtable.h"
 #include "tests/tools/batch/judge.h"
 
 #include <math.h>
@@ -25,6 +26,7 @@ typedef struct Try {
 	char *text;
 	size_t text_size;
 	OnnxFile *file;
+	dl_strings *strings; /* of both contexts */
 } Try;
 
 static void phase(Try *y, const char *name)
@@ -123,6 +125,7 @@ static bool compile(Try *y, Module *m)
 {
 	phase(y, "import");
 	m->ctx = ctx_new(&y->diag);
+	m->ctx->strings = y->strings;
 	m->graph = onnx_import(m->ctx, y->arena, y->file, NULL);
 	if (!m->graph) {
 		refuse(y);
@@ -160,15 +163,21 @@ static bool numel(const Type *t, const int64_t *sym, int64_t *dims, int64_t *n)
 	return true;
 }
 
+static int64_t string_id(Try *y, const char *s)
+{
+	return strings_intern(y->strings, s, strlen(s));
+}
+
 static void fill(Try *y, Tensor *t)
 {
 	void *data = (void *)(uintptr_t)t->data;
 	bool wild = rng_below(y->r, 20) == 0;
+	static const char *const words[] = {"", "a", "B c", "1.5", "a,b"};
 	int64_t far[] = {-1, -2, 7, 100, INT32_MAX, INT64_C(1) << 40};
 
 	for (int64_t i = 0; i < tensor_numel(t); i++) {
 		if (t->dtype == DT_STR)
-			((const char **)data)[i] = "a";
+			dtype_store_i64(DT_STR, data, i, string_id(y, words[rng_below(y->r, 5)]));
 		else if (dtype_is_float(t->dtype))
 			dtype_store_f64(t->dtype, data, i, ((double)rng_below(y->r, 401) - 200) / 100);
 		else if (t->dtype == DT_BOOL)
@@ -284,9 +293,11 @@ static void write_case(Try *y, const char *dir, double noise)
 
 /* ---- Running ---- */
 
+/* Strings as their ids: both sides have one table. */
 static Array as_array(const Tensor *t)
 {
-	return (Array){"", t->dtype, t->rank, t->dims, (void *)(uintptr_t)t->data};
+	return array_make("", t->dtype == DT_STR ? DT_I64 : t->dtype, t->rank, t->dims,
+		       (void *)(uintptr_t)t->data);
 }
 
 static bool evaluate(Try *y, Graph *g, const Tensor *const *in, Tensor **out)
@@ -374,9 +385,11 @@ static void run(Try *y, Module *m, Bytes file, const char *sample)
 	const Tensor *in[MAX_INPUTS];
 	Tensor **want, **got;
 	Ctx *ctx = ctx_new(&y->diag);
-	Graph *g = onnx_import(ctx, y->arena, y->file, NULL);
+	Graph *g;
 	bool ok;
 
+	ctx->strings = y->strings;
+	g = onnx_import(ctx, y->arena, y->file, NULL);
 	want = NEW_ARRAY(y->arena, m->graph->results.n + 1, Tensor *);
 	got = NEW_ARRAY(y->arena, m->graph->results.n + 1, Tensor *);
 	phase(y, "eval");
@@ -403,6 +416,7 @@ void try_file(Tried *t, Bytes file, Rng *r, const char *sample)
 	Module m = {.arena = y.arena, .opt = {.level = 2, .rewrite_limit = -1}};
 
 	*t = (Tried){.outcome = REFUSED};
+	y.strings = strings_in(y.arena);
 	m.target[m.ntargets++] = target_by_name("x86-64-v3");
 	y.diag = (Diag){.out = open_memstream(&y.text, &y.text_size), .file = "model.onnx"};
 	phase(&y, "read");

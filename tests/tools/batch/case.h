@@ -33,7 +33,7 @@ typedef struct RunOptions {
 	bool sanitize;	/* compile generated C with ASan and UBSan */
 	/* also path ir: print, read and compile again, which must give the same C */
 	bool roundtrip;
-	/* inputs are small integers; sums and products must equal eval bit by bit */
+	/* also path int: on small integers, sums and products must equal eval bit by bit */
 	bool integers;
 	bool kernels;	/* also run each kernel by itself, within eval's error bounds */
 	bool keep;	/* do not remove the files in OUT */

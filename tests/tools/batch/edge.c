@@ -192,8 +192,8 @@ bool edge_inputs(Arena *a, Diag *d, const char *text, const Graph *g, int k, Arr
 		const char *kind = value_in(data, x->name ? x->name : "");
 		Array *v = &in[i];
 
-		*v = (Array){x->name ? x->name : "", x->type->dtype, x->type->rank,
-			     NEW_ARRAY(a, x->type->rank + 1, int64_t), NULL};
+		*v = array_make(x->name ? x->name : "", x->type->dtype, x->type->rank,
+				NEW_ARRAY(a, x->type->rank + 1, int64_t), NULL);
 		for (int j = 0; j < v->rank; j++)
 			if (!dim_eval(x->type->dims[j], sym, &v->dims[j]) || v->dims[j] < 0) {
 				diag_error(d, (DiagLoc){.file = "edge"},

@@ -41,7 +41,7 @@ typedef struct IntegerCheck {
 
 static bool whole_inst(const Expr *e)
 {
-	if (inst_is_func(e->op.inst))
+	if (inst_is_func(e->op.inst) || inst_is_routine(e->op.inst))
 		return false;
 	return !(is_float(e->ct) &&
 		 (e->op.inst == IN_div || e->op.inst == IN_sqrt || e->op.inst == IN_bits));
@@ -187,7 +187,7 @@ static bool follow_zeros_in_bracket(Node *n, bool *value)
 
 	for (int i = 0; i < n->nin; i++)
 		pass_zeros_on(value, n->out[i % n->nout], node_in(n, i));
-	for (int i = 0; n->op == OP_EndFor && i < node_int(n, "carried", 0); i++)
+	for (int i = 0; i < loop_carried(n); i++)
 		more = pass_zeros_on(value, block_open(n)->out[i], node_in(n, i)) || more;
 	return more;
 }
@@ -257,11 +257,30 @@ static int64_t worst(const Array *got, const Array *want)
 	return at;
 }
 
+/* Null, or how items of GOT differ from those of WANT. */
+static const char *difference_of_items(Arena *a, const Array *got, const Array *want, Agreement how,
+				       Tolerance t)
+{
+	const char *bad = NULL;
+
+	for (int64_t i = 0; i < got->n_items && !bad; i++) {
+		bad = difference(a, &got->items[i], &want->items[i], how, t);
+		if (bad)
+			bad = arena_printf(a, "item %lld: %s", (long long)i, bad);
+	}
+	return bad;
+}
+
 const char *difference(Arena *a, const Array *got, const Array *want, Agreement how, Tolerance t)
 {
 	Comparison c = compare(got, want, t);
 	const char *why = c.why;
 	int64_t at = 0;
+
+	if (got->form != DL_TENSOR || want->form != DL_TENSOR)
+		return got->form == want->form && got->n_items == want->n_items
+			       ? difference_of_items(a, got, want, how, t)
+			       : arena_strdup(a, why);
 
 	if (c.ok && (how == AGREE_WITHIN || got->dtype == DT_STR ||
 		     are_equal(got, want, how == AGREE_BITS, &at)))

@@ -21,7 +21,7 @@ typedef struct Judge {
 	TestGpu *gpu;
 	dl_kernel_fn const *stages;
 	int *first; /* by Node.id: the index of its first stage in the table; a loop runs it many times */
-	int next;   /* index of the next stage in the table */
+	int next; /* index of the next stage in the table */
 	const char *bad;
 } Judge;
 
@@ -158,8 +158,8 @@ static void launch(Judge *j, Arena *a, const Memory *m, const Stage *st, const i
 		dim[i] = sym[c.sym[i]->id];
 	if (dim_eval(st->extent, sym, &extent) && dim_eval(st->grain, sym, &grain) &&
 	    dim_eval(st->scratch, sym, &scratch))
-		run_stage(j->stages[j->next], &(dl_kctx){buf, dim, &fault}, extent,
-			  grain < 1 ? 1 : grain, fresh(a, scratch));
+		run_stage(j->stages[j->next], &(dl_kctx){buf, dim, &fault, m->k->ctx->strings},
+			  extent, grain < 1 ? 1 : grain, fresh(a, scratch));
 	j->next++;
 }
 
@@ -253,8 +253,6 @@ static void compare_buf(Judge *j, Arena *a, const Node *n, const Buf *b, const v
 	for (int64_t i = 0; i < total && !j->bad; i++) {
 		double bound = want->bound ? want->bound[i] : 0, u, v;
 
-		if (b->dtype == DT_STR)
-			return;
 		if (!dtype_is_float(b->dtype) &&
 		    dtype_load_i64(b->dtype, x, i) == dtype_load_i64(b->dtype, y, i))
 			continue;
@@ -326,7 +324,12 @@ static bool judge(void *arg, Node *n, Kernel *k, const EvalBuf *bufs, const int6
 const char *kernels_differ(Arena *a, Module *m, GenC *g, GenPtx *ptx, const void *stages,
 			   const Tensor *const *inputs, Diag *diag)
 {
-	Judge j = {.arena = a, .m = m, .g = g, .ptx = ptx, .stages = stages, .first = first_stages(a, m)};
+	Judge j = {.arena = a,
+		   .m = m,
+		   .g = g,
+		   .ptx = ptx,
+		   .stages = stages,
+		   .first = first_stages(a, m)};
 	Tensor **out = NEW_ARRAY(a, m->graph->results.n + 1, Tensor *);
 	EvalGraphOpts o = {m->target[0]->fma, judge, &j};
 	StrBuf text = {0};

@@ -199,6 +199,11 @@ bench: deps
 	$(MAKE) $(JOBS) all
 	$(PYTHON) bench/run.py --build $(BUILD) $(T)
 
+# LSTM and GRU side by side with ONNX Runtime.
+bench-recurrent: deps
+	$(MAKE) $(JOBS) all
+	$(PYTHON) bench/recurrent.py --build $(BUILD) $(T)
+
 gpu-ptxas: deps
 	$(MAKE) $(JOBS) all tests
 	BUILD=$(BUILD) tests/ptxas/run.sh '*' || [ $$? -eq 77 ]
@@ -276,6 +281,6 @@ clean:
 	rm -rf build/obj build/gen build/bin build/lib build/include build/tests build/san build/tsan build/flags
 
 force:
-.PHONY: all tests ptxsim deps check check-all demo layers docs fuzz fuzz-graphs warnings format install clean force bench ulp gpu-pack gpu-pack-bin gpu-ptxas gpu-static conformance
+.PHONY: all tests ptxsim deps check check-all demo layers docs fuzz fuzz-graphs warnings format install clean force bench bench-recurrent ulp gpu-pack gpu-pack-bin gpu-ptxas gpu-static conformance
 .SECONDARY:
 -include $(PTXSIM_OBJ:.o=.d) $(LIB_OBJ:.o=.d) $(RT_OBJ:.o=.d) $(patsubst %.c,$(BUILD)/obj/%.d,$(TOOL_SRC) $(TEST_SRC))

@@ -83,7 +83,7 @@ static void tile_function(GenC *g, StrBuf *b, const Tile *t, const char *key)
 	const char *type = c_type(t->ct);
 	int sizes[8], n = 0;
 
-	for (int r = t->mr; r >= 1; r = r == 1 ? 0 : r == 3 ? 2 : (r + 1) / 2) {
+	for (int r = t->mr; r >= 1; r = r > 4 ? 4 : r > 2 ? 2 : r - 1) {
 		sizes[n++] = r;
 		rows_function(g, b, t, key, r);
 	}

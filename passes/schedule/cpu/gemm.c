@@ -111,15 +111,32 @@ static int64_t round_up(int64_t v, int64_t to)
 	return (v + to - 1) / to * to;
 }
 
+/* Fits the tile to M rows. The tiles get about equal numbers of rows: 4 and 3 of 7, rather than 6
+ * and 1. A tile of few rows has more columns if the registers suffice, so that enough independent
+ * sums hide the latency of the multiply-add. */
+static void fit_tile(Gemm *g, int64_t m)
+{
+	int64_t tiles = (m + g->mr - 1) / g->mr,
+		lanes = g->t->vector_bytes / (dtype_info[ctype_dtype(g->c.ct)].bits / 8);
+
+	g->mr = (m + tiles - 1) / tiles;
+	while (g->nr * 2 <= g->pw && (g->mr + 1) * (g->nr * 2 / lanes) < g->t->registers)
+		g->nr *= 2;
+}
+
 static void choose_blocks(Gemm *g)
 {
 	int64_t esize = dtype_info[ctype_dtype(g->c.ct)].bits / 8, v, kk;
 
 	gemm_tile(g->t, g->c.ct, &g->mr, &g->nr);
+	g->mc = ROWS;
+	if (dim_is_const(g->m, &v)) {
+		v = v > 0 ? v : 1;
+		fit_tile(g, v);
+		g->mc = v < ROWS ? v : ROWS;
+	}
+	g->mc = round_up(g->mc, g->mr);
 	g->kc = g->t->l1 * 3 / 4 / (esize * (g->mr + g->nr)) / 8 * 8;
-	if (dim_is_const(g->m, &v) && v < g->mr)
-		g->mr = v > 0 ? v : 1;
-	g->mc = round_up(ROWS, g->mr);
 	g->nc = COLUMNS / (esize == 8 ? 2 : 1);
 	if (!g->b_panels) {
 		if (dim_is_const(g->kk, &kk) && kk > 0)

@@ -478,9 +478,13 @@ def in_groups(items, n):
     return [items[i:i + n] for i in range(0, len(items), n)]
 
 
+POINTWISE = ("Mod", "BitShift", "Clip", "Shrink", "Mean")  # more than an expression, yet each element by itself
+
+
 def elementwise(t):
     """Several operators in each graph, on the same one, two or three operands: all special values, pairs of them, and random bits."""
-    rows = t.ops + [("Pow", "other", 2, 2, "f"), ("Where", "other", 3, 3, "fiub")]
+    rows = [row for row in t.ops if row[1] == "elementwise" or row[0] in POINTWISE] + [
+        ("Pow", "other", 2, 2, "f"), ("Where", "other", 3, 3, "fiub")]
     for kind, (dtypes, operands) in itertools.product("fiub", ((GROUP, 1), (GROUP, 2), (GROUP, 3))):
         names = [op for op, _, least, most, types in rows if kind in types and least <= operands <= (99 if most < 0 else most) and
                  not (operands == 3 and op not in ("Where", "Clip", "Max", "Sum")) and not (operands == 2 and op in ("Clip",)) and

@@ -191,8 +191,7 @@ passing cases. *Skipped*: an op is not supported, or the case is excluded by nam
 """
 MODELS_HEAD = """
 Models by path, those that passed: `eval` is the interpreter, `c` the compiled artifact, `ir` the model printed, read and
-compiled again, `int` on small integers bit-equal to `eval`, `ptx` code for GPUs on the simulated one; models of more than
-2 G instructions of threads (`tests/heavy.txt`) are left to a real GPU.
+compiled again, `int` on small integers bit-equal to `eval`, `ptx` code for GPUs on the simulated one.
 
 """
 

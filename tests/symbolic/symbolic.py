@@ -15,8 +15,6 @@ from onnx import TensorProto
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import cases  # noqa: E402
 
-FOLDER, OPS = sys.argv[1:]
-
 # ranks that hang on a dim, what numpy's generator makes, and what is no tensor of numbers
 LEFT_OUT = ("test_gathernd_example", "test_training_dropout", "test_bernoulli", "test_equal_string", "test_identity_opt",
             "test_identity_sequence", "test_affine_grid_3d_align_corners_expanded", "test_affine_grid_3d_expanded",
@@ -49,16 +47,21 @@ def free_dims(model):
     del model.graph.value_info[:]
 
 
-def main():
-    with open(OPS) as f:
+def symbolic_cases(ops):
+    """(case, its model with symbolic dims) of ONNX's node cases all of whose operators are in the file OPS."""
+    with open(ops) as f:
         supported = set(f.read().split()) | {"Constant"}
     for case in cases.index("", ["onnx"])["onnx"]:
-        base = os.path.basename(case.name)
-        if not base.startswith("test_") or base.startswith(LEFT_OUT) or not set(case.ops) <= supported:
-            continue
-        model = onnx.load(os.path.join(case.dir, "model.onnx"), load_external_data=False)
-        free_dims(model)
-        folder = os.path.join(FOLDER, base)
+        if case.name.startswith("test_") and not case.name.startswith(LEFT_OUT) and set(case.ops) <= supported:
+            model = onnx.load(os.path.join(case.dir, "model.onnx"), load_external_data=False)
+            free_dims(model)
+            yield case, model
+
+
+def main():
+    into, ops = sys.argv[1:]
+    for case, model in symbolic_cases(ops):
+        folder = os.path.join(into, case.name)
         os.makedirs(folder, exist_ok=True)
         onnx.save(model, os.path.join(folder, "model.onnx"))
         for data in os.listdir(case.dir):
@@ -66,4 +69,5 @@ def main():
                 os.symlink(os.path.join(case.dir, data), os.path.join(folder, data))
 
 
-main()
+if __name__ == "__main__":
+    main()

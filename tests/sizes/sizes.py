@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ONNX's node cases with symbolic dims (tests/symbolic), at sizes that their data do not have.
+
+    sizes.py [PATTERN ...]
+
+Each size becomes 0, 1, 2, 3 and a prime beyond the blocks of all loops: all dims of this size at once, since those that must
+agree do in the case's data, and each dim by itself. The inputs' elements are repeated. One artifact serves all runs. Its
+results must equal eval's, and it must refuse what eval refuses (tests/tools/batch). KEEP: a folder that the cases stay in."""
+
+import collections
+import fnmatch
+import math
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.dirname(HERE), os.path.join(os.path.dirname(HERE), "symbolic")]
+import samples  # noqa: E402
+import suites  # noqa: E402
+import symbolic  # noqa: E402
+
+BUILD, EACH = os.environ["BUILD"], int(os.environ["EACH"])
+SIZES = 0, 1, 2, 3
+PRIMES = 10007, 1009, 331, 101, 47, 13
+MOST = 1 << 14   # elements of an input with a large prime
+LINE = 10007     # a size for inputs of rank 1 alone: results may be products of sizes
+TOGETHER = 200   # cases that are written at a time
+
+
+def read_inputs(folder):
+    """{file: TensorProto}; None if an input is no tensor."""
+    found = {}
+    for name in sorted(os.listdir(folder)):
+        if name.startswith("input_"):
+            proto = onnx.TensorProto()
+            try:
+                with open(os.path.join(folder, name), "rb") as f:
+                    proto.ParseFromString(f.read())
+                numpy_helper.to_array(proto)
+            except Exception:  # a sequence or an optional
+                return None
+            found[name] = proto
+    return found
+
+
+def symbols_of(model, inputs):
+    """{symbol: (size, [(file, axis)])} of the symbolic dims of MODEL's inputs, which INPUTS are in order or by name."""
+    by_name = {proto.name: file for file, proto in inputs.items() if proto.name}
+    found = {}
+    for i, value in enumerate(model.graph.input):
+        file = by_name.get(value.name, f"input_{i}.pb")
+        for axis, d in enumerate(value.type.tensor_type.shape.dim):
+            if d.dim_param and file in inputs and axis < len(inputs[file].dims):
+                found.setdefault(d.dim_param, (inputs[file].dims[axis], []))[1].append((file, axis))
+    return found
+
+
+def variations(symbols, inputs):
+    """[{(file, axis): size}]"""
+    groups = collections.defaultdict(list)
+    for size, places in symbols.values():
+        groups[size].append(places)
+    changing = [[at for places in group for at in places] for group in groups.values()]
+    changing += [places for group in groups.values() if len(group) > 1 for places in group]
+    if len(groups) > 1:
+        changing.append([at for group in groups.values() for places in group for at in places])
+    for places in changing:
+        for size in (*SIZES, *prime(places, inputs)):
+            yield dict.fromkeys(places, size)
+
+
+def prime(places, inputs):
+    """The largest of PRIMES that makes no input too large, if there is one."""
+    line = all(len(inputs[file].dims) == 1 for file, _ in places)
+    fits = lambda p: all(p ** sum(f == file for f, _ in places) *
+                         math.prod(d for k, d in enumerate(proto.dims) if (file, k) not in places) <= MOST
+                         for file, proto in inputs.items())
+    return [p for p in PRIMES if (p < LINE or line) and fits(p)][:1]
+
+
+def write_sets(folder, inputs, changes):
+    arrays = {file: numpy_helper.to_array(proto) for file, proto in inputs.items()}
+    for k, change in enumerate(changes, 1):
+        out = os.path.join(folder, f"test_data_set_{k}")
+        os.makedirs(out)
+        for file, array in arrays.items():
+            shape = [change.get((file, axis), d) for axis, d in enumerate(array.shape)]
+            samples.tensor(os.path.join(out, file), np.resize(array, shape) if shape != list(array.shape) else array, inputs[file].name)
+
+
+def write_case(case, model, into):
+    """Writes CASE with its first data set and further ones without outputs; returns how many these are."""
+    inputs = read_inputs(os.path.join(case.dir, "test_data_set_0"))
+    changes = list(variations(symbols_of(model, inputs), inputs)) if inputs else []
+    if not changes:
+        return 0
+    folder = os.path.join(into, case.name)
+    os.makedirs(folder)
+    onnx.save(model, os.path.join(folder, "model.onnx"))
+    os.symlink(os.path.join(case.dir, "test_data_set_0"), os.path.join(folder, "test_data_set_0"))
+    write_sets(folder, inputs, changes)
+    return len(changes)
+
+
+def run(folder, names):
+    """[(status, name, text)] of tests/tools/batch on the cases NAMES in FOLDER."""
+    out, noise = tempfile.mkdtemp(dir=folder), {name: text.split()[0] for name, text in suites.rows_of("noise.txt")}
+    done = subprocess.run([os.path.join(BUILD, "tests", "tools", "batch"), "-O1", "--seconds=120", out], check=False,
+                          input="".join(f"{os.path.join(folder, n)}\t{noise.get('onnx/' + n, 0)}\n" for n in names),
+                          text=True, capture_output=True)
+    found = {}
+    for line in done.stdout.splitlines():
+        status, _, rest = line.partition(" ")
+        where, _, text = rest.partition(" ")
+        name = os.path.relpath(where, folder)
+        if name in names and found.get(name, ("PASS",))[0] == "PASS":
+            found[name] = status, text
+    shutil.rmtree(out)
+    return [(*found.get(name, ("FAIL", "no verdict: " + done.stderr.strip()[-200:])), name) for name in names]
+
+
+def main():
+    patterns, wanted = sys.argv[1:], 0
+    folder = os.environ.get("KEEP") or tempfile.mkdtemp()
+    ops = subprocess.run([os.path.join(BUILD, "bin", "dlcc"), "--list-ops"], check=True, capture_output=True, text=True).stdout
+    with open(os.path.join(folder, "ops"), "w") as f:
+        f.write(ops)
+    count, sets, refused, written = collections.Counter(), 0, 0, {}
+
+    def judge():
+        nonlocal refused
+        for status, text, name in run(folder, list(written)):
+            count[status] += 1
+            refused += int((re.match(r"c: (\d+) data sets", text) or [0, 0])[1])
+            if status == "FAIL" or patterns:
+                print(f"{status} {name}: {text}".replace(folder + "/", ""), flush=True)
+            if not os.environ.get("KEEP"):
+                shutil.rmtree(os.path.join(folder, name))
+        written.clear()
+
+    for case, model in symbolic.symbolic_cases(os.path.join(folder, "ops")):
+        if patterns and not any(fnmatch.fnmatch(case.name, p) for p in patterns):
+            continue
+        wanted += 1
+        n = write_case(case, model, folder) if wanted % EACH == 0 else 0
+        if n:
+            written[case.name], sets = n, sets + n
+        if len(written) == TOGETHER:
+            judge()
+    judge()
+    if not os.environ.get("KEEP"):
+        shutil.rmtree(folder)
+    print(f"{sets} runs, {refused} of them refused by eval and by the code")
+    print(f"{count['PASS']} passed, {count['FAIL']} failed" + (f", {count['SKIP']} skipped" if count["SKIP"] else ""))
+    return 1 if count["FAIL"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

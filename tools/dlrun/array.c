@@ -69,7 +69,7 @@ int64_t array_items(const Array *v)
 
 dl_tensor *array_tensor(const Array *v, dl_tensor *t, dl_tensor *room)
 {
-	*t = (dl_tensor){.size = sizeof(dl_tensor), .form = v->form};
+	*t = (dl_tensor){.size = sizeof(dl_tensor), .form = (int32_t)v->form};
 	if (v->form == DL_TENSOR) {
 		t->dtype = dtype_info[v->dtype].onnx;
 		t->rank = v->rank;

@@ -306,7 +306,8 @@ Forest *forest_of_ensemble(Infer *in, Node *n, int64_t ntargets)
 	if (!weight || nweights != nleaves)
 		return NULL;
 	for (int i = 0; i < count; i++) {
-		TreeNode t = {.mode = mode[i] >= (int)LEQ && mode[i] <= (int)MEMBER ? (int)mode[i] : -1,
+		TreeNode t = {.mode = mode[i] >= (int)LEQ && mode[i] <= (int)MEMBER ? (int)mode[i]
+										    : -1,
 			      .feature = feature[i],
 			      .value = value[i],
 			      .nan_true = missing && missing[i] == 1};

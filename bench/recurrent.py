@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares dlcc with ONNX Runtime on LSTM and GRU, on one thread.
 
-    bench/recurrent.py [--target T] [--seconds S] [--json FILE] [PATTERN ...]
+    bench/recurrent.py [--dynamic] [--target T] [--seconds S] [--json FILE] [PATTERN ...]
 
 A case is OPERATOR-DIRECTION-hHIDDEN-sSEQUENCE-bBATCH, such as LSTM-forward-h256-s50-b16; PATTERN selects cases ("GRU-*-b1").
 Inputs have as many features as there are hidden units, and the weights are random. One artifact of each operator, direction and
-hidden size serves all sequences; the batch is a number. Both engines run in turn in this process, on the same memory, and are
+hidden size serves all sequences; the batch is a number, or with --dynamic a symbol. Both engines run in turn in this process, on the same memory, and are
 timed by the processor's time of this thread, so that other programs on the machine disturb little. The outputs must agree. The
 last line has the geometric means of ONNX Runtime's time / dlcc's.
 """
@@ -109,6 +109,7 @@ def times(calls, seconds):
 def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("cases", nargs="*", metavar="PATTERN")
+    ap.add_argument("--dynamic", action="store_true")
     ap.add_argument("--target")
     ap.add_argument("--seconds", type=float, default=1.0)
     ap.add_argument("--json")
@@ -124,10 +125,10 @@ def main():
     rows = []
     print("| case | dlcc µs | ORT µs | ORT / dlcc |\n|---|---:|---:|---:|")
     for key, sequences in cases(a.cases):
-        proto = make_model(*key)
+        operator, direction, hidden, batch = key
+        proto = make_model(operator, direction, hidden, "batch" if a.dynamic else batch)
         model = dlcc.compile(proto, target=a.target, threads=1)
         session = ort.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
-        _, direction, hidden, batch = key
         dirs = 1 + (direction == "bidirectional")
         for seq, name in sequences.items():
             feed = {"x": np.random.default_rng(1).standard_normal((seq, batch, hidden)).astype(np.float32)}

@@ -78,9 +78,8 @@ typedef struct Tile {
 	Expr *a_step;
 	Expr *b_at, *b_step;
 	/* flat index into B of data that later tiles read: prefetched, AHEAD_STEP elements for
-	 * each term; or null */
-	Expr *ahead;
-	int ahead_step;
+	 * each term; or both null */
+	Expr *ahead, *ahead_step;
 	Expr *k;         /* trip count */
 	Expr *m_valid;   /* rows of the tile that exist: 1..mr */
 	Expr *n_valid;   /* columns of the tile that exist: 1..nr */

@@ -352,13 +352,14 @@ static void print_tile(Fn *f, const LNode *n)
 		     tl->b_at,
 		     tl->b_step,
 		     tl->acc_at,
-		     tl->ahead ? tl->ahead : tl->b_at};
-	StrBuf t[7] = {{0}}, at = {0};
+		     tl->ahead ? tl->ahead : tl->b_at,
+		     tl->ahead ? tl->ahead_step : tl->b_step};
+	StrBuf t[8] = {{0}}, at = {0};
 
 	tabs(f);
 	strbuf_puts(&f->body, "{\n");
 	f->indent++;
-	texts(f, e, 7, t);
+	texts(f, e, 8, t);
 	row = fn_name(f, tl->row, tl->row->name);
 	tabs(f);
 	strbuf_printf(&f->body, "const int64_t valid = %s;\n", strbuf_str(&t[0]));
@@ -379,11 +380,11 @@ static void print_tile(Fn *f, const LNode *n)
 	print_address(f, tl->b, strbuf_str(&t[3]));
 	strbuf_printf(&f->body, ", %s, ", strbuf_str(&t[4]));
 	print_address(f, tl->b, strbuf_str(&t[6]));
-	strbuf_printf(&f->body, ", %d, ", tl->ahead_step);
+	strbuf_printf(&f->body, ", %s, ", tl->ahead ? strbuf_str(&t[7]) : "0");
 	print_address(f, tl->acc, strbuf_str(&t[5]));
 	strbuf_puts(&f->body, ");\n");
 	close_block(f);
-	for (int i = 0; i < 7; i++)
+	for (int i = 0; i < 8; i++)
 		strbuf_free(&t[i]);
 	strbuf_free(&at);
 }

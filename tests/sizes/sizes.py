@@ -33,6 +33,7 @@ PRIMES = 10007, 1009, 331, 101, 47, 13
 MOST = 1 << 14   # elements of an input with a large prime
 LINE = 10007     # a size for inputs of rank 1 alone: results may be products of sizes
 TOGETHER = 200   # cases that are written at a time
+SUMS = 1e-5      # noise of sums over a large prime, from which the model perhaps subtracts another
 
 
 def read_inputs(folder):
@@ -86,6 +87,13 @@ def prime(places, inputs):
     return [p for p in PRIMES if (p < LINE or line) and fits(p)][:1]
 
 
+def resized(array, shape):
+    """ARRAY with its elements repeated; zeros if it has none."""
+    if array.dtype == object and not array.size:
+        return np.full(shape, "", object)
+    return np.resize(array, shape) if shape != list(array.shape) else array
+
+
 def write_sets(folder, inputs, changes):
     arrays = {file: numpy_helper.to_array(proto) for file, proto in inputs.items()}
     for k, change in enumerate(changes, 1):
@@ -93,7 +101,7 @@ def write_sets(folder, inputs, changes):
         os.makedirs(out)
         for file, array in arrays.items():
             shape = [change.get((file, axis), d) for axis, d in enumerate(array.shape)]
-            samples.tensor(os.path.join(out, file), np.resize(array, shape) if shape != list(array.shape) else array, inputs[file].name)
+            samples.tensor(os.path.join(out, file), resized(array, shape), inputs[file].name)
 
 
 def write_case(case, model, into):
@@ -114,7 +122,7 @@ def run(folder, names):
     """[(status, name, text)] of tests/tools/batch on the cases NAMES in FOLDER."""
     out, noise = tempfile.mkdtemp(dir=folder), {name: text.split()[0] for name, text in suites.rows_of("noise.txt")}
     done = subprocess.run([os.path.join(BUILD, "tests", "tools", "batch"), "-O1", "--seconds=120", out], check=False,
-                          input="".join(f"{os.path.join(folder, n)}\t{noise.get('onnx/' + n, 0)}\n" for n in names),
+                          input="".join(f"{os.path.join(folder, n)}\t{noise.get('onnx/' + n, SUMS)}\n" for n in names),
                           text=True, capture_output=True)
     found = {}
     for line in done.stdout.splitlines():

@@ -6,7 +6,7 @@ typedef struct TileAt {
 	Iter *mt, *nt; /* first row and column of the tile */
 	Expr *panel;   /* the panel's number in the block */
 	Expr *js;      /* column of the tile in the panel */
-	Expr *m_valid, *n_valid;
+	Expr *m_valid, *n_valid, *rows_end;
 	/* the tile's sums; or, if the sum is split into parts, those of all tiles of the panel */
 	Buf *tile;
 	Expr *tile_at; /* offset of this tile's sums */
@@ -96,14 +96,18 @@ static void emit_tile(Gemm *g, const TileAt *t)
 	if (g->b_panels) {
 		/* only the first tile of rows reads the panel from memory: all tiles prefetch parts
 		 * of the next panel */
-		int64_t tiles = g->mc / g->mr, step = tiles < g->pw ? g->pw / tiles : 1;
+		Expr *tiles = ex_op2(
+			p, IN_floordiv,
+			ex_add(p, ex_sub(p, t->rows_end, ex_iter(p, g->m0)), l_int(b, g->mr - 1)),
+			l_int(b, g->mr));
 
-		tl->ahead_step = (int)step;
+		tl->ahead_step = l_max(b, ex_op2(p, IN_floordiv, l_int(b, g->pw), tiles),
+				       l_int(b, 1));
 		tl->ahead = ex_add(
 			p, tl->b_at,
 			ex_mul(p, t->k,
 			       ex_add(p, tl->b_step,
-				      ex_mul(p, l_int(b, step),
+				      ex_mul(p, tl->ahead_step,
 					     ex_op2(p, IN_floordiv,
 						    ex_sub(p, ex_iter(p, t->mt), ex_iter(p, g->m0)),
 						    l_int(b, g->mr))))));
@@ -221,6 +225,7 @@ void gemm_emit_tiles(Gemm *g)
 
 	t.mt = l_iter(b, "mt", g->m);
 	t.nt = l_iter(b, "nt", g->n);
+	t.rows_end = mhi;
 	t.m_valid = l_min(b, l_int(b, g->mr), ex_sub(p, mhi, ex_iter(p, t.mt)));
 	t.panel = ex_iter(p, jb);
 	t.js = ex_iter(p, js);

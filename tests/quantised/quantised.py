@@ -9,7 +9,7 @@ Each model is tried in these ways, for which dlcc compiles one artifact of symbo
   tensors   every quantised tensor is within one step of ONNX Runtime's without optimisations. All that read a quantised tensor
             are given ONNX Runtime's.
   kernels   every kernel, given eval's values, is within eval's error bounds; those bounds are 0 for integers that are not
-            rounded sums of floats (tests/tools/batch)
+            rounded sums of floats (tests/tools/batch). On the CPU, and on the simulated GPU
 """
 
 import logging
@@ -28,6 +28,8 @@ from onnx import TensorProto, helper, numpy_helper
 import dlcc
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "tests"))
+import samples  # noqa: E402
 BUILD = os.environ["BUILD"]
 BENCH = os.environ.get("BENCH") or os.path.join(ROOT, "..", "shared", "bench")
 GRAPHS = "resnet50_int8", "mobilenet_v2_int8", "bert_base_int8"
@@ -187,8 +189,8 @@ def judge_whole(proto, model, size):
     return True, f"{told}; the largest of {changed} of {len(rows[0])} rows is another; {other} with optimisations"
 
 
-def judge_kernels(proto, folder):
-    """The verdict of tests/tools/batch on a run of size 1."""
+def judge_kernels(proto, folder, on_gpu):
+    """The verdict of tests/tools/batch on a run of size 1: on the CPU, or on the simulated GPU."""
     case = os.path.join(folder, "case")
     data = os.path.join(case, "test_data_set_0")
     os.makedirs(data)
@@ -199,11 +201,12 @@ def judge_kernels(proto, folder):
     for role, arrays in (("input", feed), ("output", plain)):
         for i, (name, array) in enumerate(arrays.items()):
             onnx.save_tensor(numpy_helper.from_array(array, name), os.path.join(data, f"{role}_{i}.pb"))
-    done = subprocess.run([os.path.join(BUILD, "tests", "tools", "batch"), "--jobs=1", "--kernels", "--seconds=300", folder],
-                          input=f"{case}\t{noise}\n", text=True, capture_output=True, check=False)
+    command = [os.path.join(BUILD, "tests", "tools", "batch"), "--jobs=1", "--kernels", "--seconds=300"]
+    done = subprocess.run([*command, *(["--gpu=sm_80"] if on_gpu else []), folder], input=f"{case}\t{noise}\n", text=True,
+                          capture_output=True, check=False, env=samples.simulated(BUILD) if on_gpu else None)
     shutil.rmtree(case)
     failed = [line for line in done.stdout.splitlines() if line.startswith("FAIL")]
-    ok = not failed and f"PASS {case} c" in done.stdout
+    ok = not failed and f"PASS {case} {'ptx' if on_gpu else 'c'}" in done.stdout
     return ok, "" if ok else (failed or [done.stdout + done.stderr])[0].replace(case, "").strip()
 
 
@@ -215,7 +218,9 @@ def verdicts(path, folder):
             yield f"whole {size}", *judge_whole(proto, model, size)
     for size in SIZES if proto.ByteSize() < 1 << 20 else SIZES[:1]:
         yield f"tensors {size}", *judge_tensors(proto, size)
-    yield "kernels", *judge_kernels(proto, folder)
+    yield "kernels", *judge_kernels(proto, folder, False)
+    if samples.llvm(BUILD):
+        yield "kernels for a GPU", *judge_kernels(proto, folder, True)
 
 
 def main():

@@ -2,7 +2,10 @@
 /* What operators of the domain ai.onnx.ml share: attributes, the transformation of scores, labels. See ml.h. */
 #include "ops/ml.h"
 
+#include "runtime/strtable.h"
+
 #include <math.h>
+#include <string.h>
 
 /* ---- Attributes ---- */
 
@@ -169,32 +172,71 @@ Value *ml_post(Infer *in, Node *n, Value *scores, MlPost post)
 
 /* ---- Labels ---- */
 
-int ml_labels(Infer *in, Node *n, const char *ints, const char *strings)
+int64_t ml_string(Infer *in, const char *s)
 {
-	const Attr *s = node_attr(n, strings);
-	int count;
-
-	node_ints(n, ints, &count);
-	if (s && s->kind == ATTR_STRS && s->n) {
-		infer_error(in, n, "labels that are strings are not supported");
-		return -1;
-	}
-	if (count <= 0) {
-		infer_error(in, n, "has no class labels");
-		return -1;
-	}
-	return count;
+	return strings_intern(infer_ctx(in)->strings, s, strlen(s));
 }
 
-Value *ml_label_of(Infer *in, Node *n, const char *ints, Value *at)
+Tensor *ml_strings(Infer *in, Node *n, const char *name)
 {
-	int count;
-	const int64_t *v = node_ints(n, ints, &count);
-	bool same = true;
+	const Attr *a = node_attr(n, name);
+	const int64_t count = a && a->kind == ATTR_STRS ? a->n : 0;
+	Tensor *t = count ? tensor_new(infer_arena(in), DT_STR, 1, &count) : NULL;
 
-	for (int i = 0; i < count; i++)
-		same = same && v[i] == i;
-	return same ? at : EXPAND(in, n, Gather, expand_ints(in, n, v, count), at);
+	for (int64_t i = 0; i < count; i++)
+		dtype_store_i64(DT_STR, (void *)(uintptr_t)t->data, i, ml_string(in, a->ss[i]));
+	return t;
+}
+
+const Tensor *ml_list(Infer *in, Node *n, const char *what, const char *ints, const char *strings)
+{
+	Tensor *t = ml_strings(in, n, strings);
+	int count;
+	const int64_t *v = node_ints(n, ints, &count), numel = count;
+
+	if (t && count > 0) {
+		infer_error(in, n, "has both \"%s\" and \"%s\"", ints, strings);
+		return NULL;
+	}
+	if (!t && count <= 0) {
+		infer_error(in, n, "has no %s", what);
+		return NULL;
+	}
+	if (t)
+		return t;
+	t = tensor_new(infer_arena(in), DT_I64, 1, &numel);
+	t->data = v;
+	return t;
+}
+
+const Tensor *ml_labels(Infer *in, Node *n, const char *ints, const char *strings, int *count)
+{
+	const Tensor *t = ml_list(in, n, "class labels", ints, strings);
+
+	*count = t ? (int)tensor_numel(t) : -1;
+	return t;
+}
+
+Value *ml_label_of(Infer *in, Node *n, const Tensor *labels, Value *at)
+{
+	bool same = labels->dtype == DT_I64;
+
+	for (int64_t i = 0; i < tensor_numel(labels) && same; i++)
+		same = dtype_load_i64(DT_I64, labels->data, i) == i;
+	return same ? at : EXPAND(in, n, Gather, expand_tensor(in, n, labels), at);
+}
+
+Value *ml_only_label(Infer *in, Node *n, const Tensor *labels, Value *at)
+{
+	const int64_t two = 2;
+	Tensor *t;
+
+	if (labels->dtype != DT_STR)
+		return at;
+	t = tensor_new(infer_arena(in), DT_STR, 1, &two);
+	dtype_store_i64(DT_STR, (void *)(uintptr_t)t->data, 0, ml_string(in, "0"));
+	dtype_store_i64(DT_STR, (void *)(uintptr_t)t->data, 1, ml_string(in, "1"));
+	return EXPAND(in, n, Gather, expand_tensor(in, n, t), at);
 }
 
 Value *ml_best(Infer *in, Node *n, Value *v)

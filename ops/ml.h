@@ -29,10 +29,18 @@ bool ml_post_of(Infer *in, Node *n, MlPost *out);
 /* SCORES, [N, C], transformed. */
 Value *ml_post(Infer *in, Node *n, Value *scores, MlPost post);
 
-/* How many class labels N has, in attributes INTS or STRINGS; -1 after a diagnostic. */
-int ml_labels(Infer *in, Node *n, const char *ints, const char *strings);
-/* The labels of the classes that AT, [N] of i64, numbers. Null after a diagnostic. */
-Value *ml_label_of(Infer *in, Node *n, const char *ints, Value *at);
+/* The id of the string S. */
+int64_t ml_string(Infer *in, const char *s);
+/* The list of strings NAME; null if N has none, or an empty one. */
+Tensor *ml_strings(Infer *in, Node *n, const char *name);
+/* The list INTS, or the list STRINGS. Null after a diagnostic, which calls them WHAT, unless N has exactly one of them. */
+const Tensor *ml_list(Infer *in, Node *n, const char *what, const char *ints, const char *strings);
+/* The class labels of N, *COUNT of them, which are the list INTS or STRINGS; null, and -1, after a diagnostic. */
+const Tensor *ml_labels(Infer *in, Node *n, const char *ints, const char *strings, int *count);
+/* The labels of the classes that AT, [N] of i64, numbers. */
+Value *ml_label_of(Infer *in, Node *n, const Tensor *labels, Value *at);
+/* The labels where there is one class: AT, which is 1 or 0; "1" or "0" where LABELS are strings. */
+Value *ml_only_label(Infer *in, Node *n, const Tensor *labels, Value *at);
 /* The number of the highest score of each row of V, [N, C]. */
 Value *ml_best(Infer *in, Node *n, Value *v);
 
@@ -41,6 +49,12 @@ Value *ml_above(Infer *in, Node *n, Value *v, double than);
 /* The scores [N, 2] of two classes from the score V of the second one, [N, 1]: that of the first one is 1 - v if V is a
  * PROBABILITY, else -v. LOGISTIC is of v and -v. SOFTMAX and SOFTMAX_ZERO change nothing, as in ONNX Runtime. */
 Value *ml_two_scores(Infer *in, Node *n, Value *v, bool probability, MlPost post);
+
+/* ---- ml_labels.c ---- */
+
+/* For each element of X, of any shape, its first place in KEYS, a vector of the same type; the length of KEYS where it is not
+ * among them. */
+Value *ml_place(Infer *in, Node *n, Value *x, Value *keys);
 
 /* ---- ml_trees.c ---- */
 

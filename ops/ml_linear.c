@@ -101,8 +101,9 @@ const Op op_ml_LinearRegressor = {
 
 static bool expand_classifier(Infer *in, Node *n, Value **out)
 {
-	int labels = ml_labels(in, n, "classlabels_ints", "classlabels_strings"), intercepts;
-	Value *x = labels < 0 ? NULL : ml_rows(in, n, DT_F32), *v, *best;
+	int labels, intercepts;
+	const Tensor *list = ml_labels(in, n, "classlabels_ints", "classlabels_strings", &labels);
+	Value *x = !list ? NULL : ml_rows(in, n, DT_F32), *v, *best;
 	int64_t rows, features;
 	double *c, *b;
 	MlPost post;
@@ -131,16 +132,13 @@ static bool expand_classifier(Infer *in, Node *n, Value **out)
 		best = ml_best(in, n, v);
 		v = ml_post(in, n, v, post);
 	}
-	out[0] = rows == 1 && labels == 1 ? best : ml_label_of(in, n, "classlabels_ints", best);
+	out[0] = labels == 1 ? ml_only_label(in, n, list, best) : ml_label_of(in, n, list, best);
 	if (node_out(n, 1))
 		out[1] = v;
 	return out[0]->type && v->type;
 }
 
-const Op op_ml_LinearClassifier = {
-	.expand = expand_classifier,
-	.doc = "labels that are strings are not supported",
-};
+const Op op_ml_LinearClassifier = {.expand = expand_classifier};
 
 /* ---- Support vector machines ---- */
 
@@ -430,8 +428,10 @@ static bool linear_svm(Svm *s, Value *x, int have, MlPost post, Value **best, Va
 
 static bool expand_svm_classifier(Infer *in, Node *n, Value **out)
 {
-	Svm s = {in, n, .classes = ml_labels(in, n, "classlabels_ints", "classlabels_strings")};
-	Value *x = s.classes < 0 ? NULL : ml_rows(in, n, DT_F32), *v = NULL, *best = NULL;
+	Svm s = {.in = in, .n = n};
+	const Tensor *labels = ml_labels(in, n, "classlabels_ints", "classlabels_strings",
+					 &s.classes);
+	Value *x = !labels ? NULL : ml_rows(in, n, DT_F32), *v = NULL, *best = NULL;
 	int nclasses, have, nrho;
 	double *a, *b;
 	int64_t rows;
@@ -482,13 +482,10 @@ static bool expand_svm_classifier(Infer *in, Node *n, Value **out)
 			v = s.classes == 2 ? ml_two_scores(in, n, v, post != ML_NONE, post)
 					   : ml_post(in, n, v, post);
 	}
-	out[0] = ml_label_of(in, n, "classlabels_ints", best);
+	out[0] = ml_label_of(in, n, labels, best);
 	if (node_out(n, 1))
 		out[1] = v;
 	return out[0]->type && v->type;
 }
 
-const Op op_ml_SVMClassifier = {
-	.expand = expand_svm_classifier,
-	.doc = "labels that are strings are not supported",
-};
+const Op op_ml_SVMClassifier = {.expand = expand_svm_classifier};

@@ -632,8 +632,10 @@ static Value *two_classes(Infer *in, Node *n, const Forest *f, int64_t only, boo
 
 static bool expand_classifier(Infer *in, Node *n, Value **out)
 {
-	int classes = ml_labels(in, n, "classlabels_int64s", "classlabels_strings"), nbase;
-	double *base = classes < 0 ? NULL : ml_numbers(in, n, "base_values", &nbase);
+	int classes, nbase;
+	const Tensor *labels = ml_labels(in, n, "classlabels_int64s", "classlabels_strings",
+					 &classes);
+	double *base = !labels ? NULL : ml_numbers(in, n, "base_values", &nbase);
 	bool complement;
 	int64_t only;
 	MlPost post;
@@ -664,7 +666,8 @@ static bool expand_classifier(Infer *in, Node *n, Value **out)
 		best = ml_best(in, n, best);
 		v = ml_post(in, n, v, post);
 	}
-	out[0] = classes == 1 ? best : ml_label_of(in, n, "classlabels_int64s", best);
+	out[0] = classes == 1 ? ml_only_label(in, n, labels, best)
+			      : ml_label_of(in, n, labels, best);
 	if (node_out(n, 1))
 		out[1] = expand_cast(in, n, v, DT_F32);
 	return out[0]->type && v->type;
@@ -678,7 +681,4 @@ const Op op_ml_TreeEnsembleRegressor = {
 	.expand = expand_regressor,
 	.doc = "post_transform is applied to a single score, too, unlike in ONNX Runtime",
 };
-const Op op_ml_TreeEnsembleClassifier = {
-	.expand = expand_classifier,
-	.doc = "labels that are strings are not supported",
-};
+const Op op_ml_TreeEnsembleClassifier = {.expand = expand_classifier};

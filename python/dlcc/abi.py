@@ -32,6 +32,12 @@ class Tensor(ctypes.Structure):
                 ("n_items", c_int64), ("cap_items", c_int64)]
 
 
+class Str(ctypes.Structure):
+    """dl_str: the elements of a tensor of strings"""
+
+    _fields_ = [("p", c_void_p), ("n", c_uint64)]
+
+
 class Sym(ctypes.Structure):
     """dl_sym"""
 

@@ -65,6 +65,7 @@ TYPES = (
     ElementType(27, "f6e2m3", 6, "float6_e2m3fn", 15),
     ElementType(28, "f6e3m2", 6, "float6_e3m2fn", 16),
 )
+STRING = 8  # an array of objects: str
 BY_CODE: dict[int, ElementType] = {t.code: t for t in TYPES}
 BY_DLPACK: dict[tuple[int, int], ElementType] = {(t.dlpack, t.bits): t for t in TYPES}
 _BY_DTYPE: dict[np.dtype[Any], ElementType] = {dtype: t for t in TYPES if (dtype := t.dtype()) is not None}
@@ -72,7 +73,7 @@ _BY_DTYPE: dict[np.dtype[Any], ElementType] = {dtype: t for t in TYPES if (dtype
 
 def name_of(code: int) -> str:
     """dlcc's name of an element type."""
-    return BY_CODE[code].name if code in BY_CODE else "str" if code == 8 else f"type {code}"
+    return BY_CODE[code].name if code in BY_CODE else "str" if code == STRING else f"type {code}"
 
 
 def of(dtype: np.dtype[Any], where: str) -> ElementType:
@@ -85,6 +86,8 @@ def of(dtype: np.dtype[Any], where: str) -> ElementType:
 
 def numpy_of(code: int, where: str) -> np.dtype[Any]:
     """NumPy's dtype of element type CODE. WHERE names the tensor in the error."""
+    if code == STRING:
+        return np.dtype(object)
     if code not in BY_CODE:
         raise RunError(f"{where}: elements of type {name_of(code)} are not supported by this package", "DL_UNSUPPORTED")
     dtype = BY_CODE[code].dtype()

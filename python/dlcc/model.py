@@ -280,14 +280,6 @@ class Model:
             if all(io.name != name for io in ios):
                 raise RunError(f'the model has no {what} "{name}"; it has {self._names(ios)}')
 
-    def _supported(self) -> None:
-        """Refuses a model with inputs or outputs that have no form in Python yet."""
-        for what, ios in (("input", self._description.inputs), ("output", self._description.outputs)):
-            for io in ios:
-                if io.form == "tensor" and io.code not in dtypes.BY_CODE:
-                    kind = f"a tensor of {io.dtype}"
-                    raise RunError(f'{what} "{io.name}" is {kind}, which this package does not support', "DL_UNSUPPORTED")
-
     def _inputs(self, given: Mapping[str, Any]) -> tuple[Any, list[Any]]:
         """The tensors of the inputs, and what must live as long as they do."""
         ios = self._description.inputs
@@ -338,7 +330,7 @@ class Model:
                 arrays.append(given[io.name])
                 borrowed = tensors.borrow_output(given[io.name], where)
                 self._fits(shape, borrowed.shape, io)
-            elif -1 in shape:
+            elif -1 in shape or io.code == dtypes.STRING:
                 arrays.append(None)
                 borrowed = tensors.Borrowed(io.code, shape, None, 0, 0, None)
             else:
@@ -350,7 +342,6 @@ class Model:
 
     def _run(self, given: Mapping[str, Any], memory: Mapping[str, Any]) -> list[Any]:
         api, ios = self._api(), self._description.outputs
-        self._supported()
         self._known("output", memory, ios)
         ins, keep_in = self._inputs(given)
         context = self._library.take()

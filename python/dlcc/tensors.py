@@ -123,8 +123,26 @@ def _from_numpy(array: np.ndarray, where: str) -> Borrowed:
     return Borrowed(kind.code, array.shape, strides, array.ctypes.data, 0, array, array.flags.writeable)
 
 
+def _from_strings(array: np.ndarray, where: str) -> Borrowed:
+    """An array of str or bytes: one piece of memory has all their bytes, another one an abi.Str for each."""
+    texts = []
+    for x in array.astype(object).ravel().tolist():
+        if not isinstance(x, (str, bytes)):
+            raise RunError(f"{where}: an element is {type(x).__name__}, expected str")
+        texts.append(x.encode("utf-8", "surrogateescape") if isinstance(x, str) else x)
+    data = np.frombuffer(b"".join(texts) or b"\0", np.uint8)
+    found = np.empty((len(texts), 2), np.uint64)
+    found[:, 1] = [len(x) for x in texts]
+    found[:, 0] = np.cumsum(found[:, 1]) - found[:, 1] + np.uint64(data.ctypes.data)
+    return Borrowed(dtypes.STRING, array.shape, None, found.ctypes.data, found.nbytes, (data, found), False)
+
+
 def borrow_input(x: Any, code: int, where: str) -> Borrowed:
     """X as an input of element type CODE: an array, an object with __dlpack__, or numbers and lists of them, which take that type."""
+    if code == dtypes.STRING and not hasattr(x, "__dlpack__"):
+        x = np.asarray(x, object)
+    if isinstance(x, np.ndarray) and code == dtypes.STRING and x.dtype.kind in "OSTU":
+        return _from_strings(x, where)
     if isinstance(x, np.ndarray):
         return _from_numpy(x, where)
     if hasattr(x, "__dlpack__"):
@@ -182,6 +200,12 @@ class NewOutput:
 def copy_output(tensor: abi.Tensor, where: str) -> np.ndarray:
     """A copy of the output TENSOR, whose memory the context has until its next run."""
     shape = tuple(tensor.shape[i] for i in range(tensor.rank))
+    if tensor.dtype == dtypes.STRING:
+        count = int(np.prod(shape, dtype=np.int64))
+        texts = (abi.Str * count).from_address(tensor.data) if count else ()
+        array = np.empty(count, object)
+        array[:] = [ctypes.string_at(x.p, x.n).decode("utf-8", "surrogateescape") for x in texts]
+        return array.reshape(shape)
     new = NewOutput(tensor.dtype, shape, where)
     if new.memory.nbytes:
         ctypes.memmove(new.memory.ctypes.data, tensor.data, new.memory.nbytes)

@@ -9,6 +9,7 @@ import dlcc
 import ml_dtypes
 import models
 import numpy as np
+import onnx
 from dlcc import dtypes
 from models import compiled
 
@@ -136,17 +137,33 @@ class Types(unittest.TestCase):
         finally:
             dtypes.ml_dtypes = saved
 
-    def test_forms(self):
-        """Strings and sequences are refused by name, until they are supported."""
-        import dataclasses
+    def test_strings(self):
+        model = compiled("(string[n] x) => (string[n] y, bool[n] z) { k = Constant<value = string {\"b\"}>() "
+                         "y = StringConcat(x, k) z = Equal(x, k) }")
+        for x in (["a", "b", ""], np.array(["a", "b", ""]), np.array([b"a", b"b", b""]), np.array(["a", "-", "b", "-", "", "-"])[::2]):
+            y, z = model(x)
+            self.assertEqual((y.dtype, y.tolist(), z.tolist()), (np.dtype(object), ["ab", "bb", "b"], [False, True, False]))
+        self.assertEqual(model(["\xe4\udcff\0"])[0].tolist(), ["\xe4\udcff\0b"])
+        self.assertEqual(model([])[0].shape, (0,))
+        for x, why in (([1], "an element is int, expected str"), (np.zeros(1, np.float32), "elements are f32, expected str"), ([["a"], []], "list")):
+            with self.subTest(why), self.assertRaisesRegex(dlcc.RunError, f'input "x".*{why}'):
+                model(x)
+        with self.assertRaisesRegex(dlcc.RunError, 'output "y".*object'):
+            model.run({"x": ["a"]}, {"y": np.empty(1, object)})
 
-        model = compiled("(float[2] x) => (float[2] y) { y = Neg(x) }")
-        plain = model._description
-        for change, why in (({"code": 8, "dtype": "str"}, "a tensor of str"), ({"form": "sequence"}, "of form sequence")):
-            model._description = dataclasses.replace(plain, outputs=(dataclasses.replace(plain.outputs[0], **change),))
-            with self.assertRaisesRegex(dlcc.RunError, f'output "y" is {why}') as caught:
-                model([1, 2])
-            self.assertEqual(caught.exception.status, "DL_UNSUPPORTED")
+    def test_maps(self):
+        """A list of dicts, and a dict that is an input."""
+        head = '<ir_version: 8, opset_import: ["": 17, "ai.onnx.ml": 1]> m '
+        zipped = dlcc.compile(onnx.parser.parse_model(
+            head + '(float[n,2] x) => (seq(map(string, float)) y) { y = ai.onnx.ml.ZipMap<classlabels_strings = ["a", "b"]>(x) }'))
+        self.assertEqual(zipped(np.array([[1, 2], [3, 4]], np.float32)), [{"a": 1, "b": 2}, {"a": 3, "b": 4}])
+        self.assertEqual(zipped(np.zeros((0, 2), np.float32)), [])
+        row = dlcc.compile(onnx.parser.parse_model(
+            head + '(map(string, float) x) => (float[1,3] y) { y = ai.onnx.ml.DictVectorizer<string_vocabulary = ["a", "b", "c"]>(x) }'))
+        for x, y in (({"b": 5, "d": 1, "a": 2}, [2, 5, 0]), ({}, [0, 0, 0])):
+            self.assertEqual(row(x).tolist(), [y])
+        with self.assertRaisesRegex(dlcc.RunError, 'input "x": list is no dict'):
+            row([1])
 
     def test_refused(self):
         model = compiled("(float[2] x) => (float[2] y) { y = Neg(x) }")

@@ -89,9 +89,12 @@ void strbuf_put_code(StrBuf *b, uint32_t c)
 	const int n = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
 	char text[4] = {(char)code};
 
-	for (int i = n; n > 1 && i-- > 0;)
-		text[i] = i ? (char)(0x80 | (code >> 6 * (n - 1 - i) & 0x3f))
-			    : (char)((0xf00u >> n & 0xf0u) | code >> 6 * (n - 1));
+	for (int i = n; n > 1 && i-- > 0;) {
+		const uint32_t first = (0xf00u >> n & 0xf0u) | code >> 6 * (n - 1);
+		const uint32_t byte = i ? 0x80u | (code >> 6 * (n - 1 - i) & 0x3fu) : first;
+
+		text[i] = (char)byte;
+	}
 	strbuf_put(b, text, (size_t)n);
 }
 

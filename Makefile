@@ -129,6 +129,7 @@ $(BUILD)/tests/%: $$(call program_obj,tests/%) $(BUILD)/tests/libdlrun.a $(BUILD
 	$(Q)$(CC) $(CFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LDLIBS)
 
 $(BUILD)/tests/fuzz/fuzz: $(BUILD)/obj/tests/tools/batch/judge.o
+$(BUILD)/tests/tools/evalcase: $(BUILD)/obj/tests/tools/batch/forms.o
 $(BUILD)/tests/unit/test_rewrites: $(BUILD)/obj/tests/tools/batch/rewrites.o $(BUILD)/obj/tests/tools/batch/judge.o
 
 # A PTX interpreter that poses as the CUDA driver. It runs where it is built, and it is fast under sanitizers too.

@@ -8,7 +8,7 @@ set -u
 cd "$(dirname "$0")/../.." || exit 2
 CC=${CC:-cc}
 PYTHON=${PYTHON:-python3}
-LIB=build/lib/libdlcc.a # never the sanitized one: it only prints C
+LIB="build/lib/libdlcc.a build/lib/libdlrt.a" # never the sanitized ones: they only print C
 TMP=$(mktemp -d) || exit 2
 trap 'rm -rf "$TMP"' EXIT INT TERM
 
@@ -27,8 +27,8 @@ if [ "$(uname -m)" = x86_64 ]; then
 fi
 
 build() {
-	env -u MAKEFLAGS -u SAN make -s "$LIB" &&
-		$CC -std=gnu11 -D_GNU_SOURCE -I. tests/numerics/emit.c "$LIB" -lm -o "$TMP/emit" &&
+	env -u MAKEFLAGS -u SAN make -s $LIB &&
+		$CC -std=gnu11 -D_GNU_SOURCE -I. tests/numerics/emit.c $LIB -lm -o "$TMP/emit" &&
 		"$TMP/emit" >"$TMP/funcs.h" || return 1
 	$CC $flags -DVARIANT=fused -c tests/numerics/strips.c -o "$TMP/fused.o" &&
 		$CC $flags $unfused -DVARIANT=rounded -c tests/numerics/strips.c -o "$TMP/rounded.o" || return 1

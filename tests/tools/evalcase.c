@@ -9,15 +9,14 @@
  * backend tests compare them.
  */
 #include "frontend/import.h"
-#include "frontend/tensor.h"
 #include "ops/op.h"
+#include "tests/tools/batch/forms.h"
 #include "tools/dlrun/compare.h"
+#include "tools/dlrun/datasets.h"
 
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-enum { MAX_TENSORS = 256 };
 
 static const double RTOL = 1e-3, ATOL = 1e-7;
 
@@ -30,44 +29,8 @@ typedef struct EvalCase {
 	Ctx *ctx;
 	Arena *arena;
 	Graph *graph;
+	FormValues v; /* of the model */
 } EvalCase;
-
-static const Tensor *read_tensor(EvalCase *c, const char *path, const char **name)
-{
-	OnnxFile *f = onnx_open_as(&c->diag, path, &onnx__tensor_proto__descriptor);
-	const Onnx__TensorProto *p = f ? (const Onnx__TensorProto *)f->message : NULL;
-
-	*name = p && p->name ? p->name : "";
-	if (f)
-		f->strings = c->ctx->strings;
-	return p ? onnx_tensor(f, p, (DiagLoc){.file = path}) : NULL;
-}
-
-/* Reads the files KIND_0.pb, KIND_1.pb ... of data set SET; returns their number, or -1 after a
- * diagnostic. */
-static int read_set(EvalCase *c, int set, const char *kind, const Tensor **out, const char **names)
-{
-	for (int n = 0;; n++) {
-		const char *path = arena_printf(c->arena, "%s/test_data_set_%d/%s_%d.pb", c->dir,
-						set, kind, n);
-
-		if (n == MAX_TENSORS || access(path, R_OK))
-			return n;
-		out[n] = read_tensor(c, path, &names[n]);
-		if (!out[n])
-			return -1;
-	}
-}
-
-/* The tensor called NAME, or else number I. */
-static const Tensor *pick(const char *name, int i, const Tensor *const *t, const char *const *names,
-			  int n)
-{
-	for (int j = 0; j < n; j++)
-		if (name && *names[j] && !strcmp(names[j], name))
-			return t[j];
-	return i < n ? t[i] : NULL;
-}
 
 /* The relative tolerance; for 16-bit floats two ulps. */
 static double tolerance(DType t)
@@ -75,25 +38,22 @@ static double tolerance(DType t)
 	return t == DT_BF16 ? 0x1p-6 : t == DT_F16 ? 0x1p-9 : RTOL;
 }
 
-static Array as_array(Arena *a, const dl_strings *s, const Tensor *t)
-{
-	void *data = (void *)(uintptr_t)t->data;
-
-	if (t->dtype == DT_STR)
-		data = array_strings(a, s, data, tensor_numel(t));
-	return array_make("", t->dtype, t->rank, t->dims, data);
-}
-
 /* Returns null, or a description of the difference. */
-static const char *differs(Arena *a, const dl_strings *s, const Tensor *got, const Tensor *want)
+static const char *differs(Arena *a, const Array *got, const Array *want)
 {
-	const Array x = as_array(a, s, got), y = as_array(a, s, want);
-	const bool floats = dtype_is_float(want->dtype);
-	const Comparison c = compare(&x, &y,
-				     (Tolerance){.rtol = floats ? tolerance(want->dtype) : -1,
-						 .atol = floats ? ATOL : -1});
+	const bool floats = want->form == DL_TENSOR && dtype_is_float(want->dtype);
+	const char *bad = NULL;
+	Comparison c;
 
-	return c.ok ? NULL : arena_printf(a, "%s, by %.3g at most", c.why, c.max_abs);
+	if (want->form == DL_TENSOR || got->form != want->form || got->n_items != want->n_items) {
+		c = compare(got, want,
+			    (Tolerance){.rtol = floats ? tolerance(want->dtype) : -1,
+					.atol = floats ? ATOL : -1});
+		return c.ok ? NULL : arena_printf(a, "%s, by %.3g at most", c.why, c.max_abs);
+	}
+	for (int64_t i = 0; i < want->n_items && !bad; i++)
+		bad = differs(a, &got->items[i], &want->items[i]);
+	return bad;
 }
 
 static const char *said(EvalCase *c)
@@ -108,29 +68,31 @@ static const char *said(EvalCase *c)
 /* Runs data set SET; returns null, or the reason of a failure. */
 static const char *run_set(EvalCase *c, int set, int *outputs)
 {
-	const Tensor *in[MAX_TENSORS], *want[MAX_TENSORS], *feed[MAX_TENSORS];
-	const char *in_name[MAX_TENSORS], *want_name[MAX_TENSORS], *bad;
-	Tensor *got[MAX_TENSORS] = {NULL};
-	int nin = read_set(c, set, "input", in, in_name),
-	    nout = read_set(c, set, "output", want, want_name);
+	const char *dir = arena_printf(c->arena, "%s/test_data_set_%d", c->dir, set), *bad;
 	Graph *g = c->graph;
+	FormValues *v = &c->v;
+	Array *read, *want, *in = NEW_ARRAY(c->arena, v->n_in + 1, Array);
+	Tensor **results = NEW_ARRAY(c->arena, g->results.n + 1, Tensor *);
+	int nin = data_read(c->arena, &c->diag, dir, "input", v->in_form, v->n_in, &read);
+	const Tensor **feed;
 
-	*outputs = nout;
-	if (nin < 0 || nout < 0)
+	*outputs = data_read(c->arena, &c->diag, dir, "output", v->out_form, v->n_out, &want);
+	if (nin < 0 || *outputs < 0 ||
+	    !data_assign(&c->diag, dir, v->in_name, v->n_in, read, nin, in, NULL))
 		return said(c);
-	if (g->inputs.n > MAX_TENSORS || g->results.n > MAX_TENSORS)
-		return "too many inputs or outputs";
-	for (int i = 0; i < g->inputs.n; i++)
-		if (!(feed[i] = pick(g->inputs.at[i]->name, i, in, in_name, nin)))
-			return arena_printf(c->arena, "no data for input %s",
-					    g->inputs.at[i]->name);
-	if (nout && !eval_graph(g, feed, got, c->arena, &c->diag))
+	feed = forms_feed(c->arena, &c->diag, dir, c->ctx->strings, v, in);
+	if (!feed || (*outputs && !eval_graph(g, feed, results, c->arena, &c->diag)))
 		return said(c);
-	for (int i = 0; i < g->results.n && nout; i++) {
-		const Tensor *t = pick(g->result_names.at[i], i, want, want_name, nout);
+	for (int o = 0; o < v->n_out; o++) {
+		const Array *w = data_pick(want, *outputs, v->out_name, v->n_out, o);
+		Array got;
 
-		if (t && (bad = differs(c->arena, c->ctx->strings, got[i], t)))
-			return arena_printf(c->arena, "output %s: %s", g->result_names.at[i], bad);
+		if (!w)
+			continue;
+		got = forms_give(c->arena, c->ctx->strings, g, o, results, v->out_name[o]);
+		bad = differs(c->arena, &got, w);
+		if (bad)
+			return arena_printf(c->arena, "output %s: %s", v->out_name[o], bad);
 	}
 	return NULL;
 }
@@ -145,6 +107,8 @@ static int run_case(const char *dir)
 	c.ctx = ctx_new(&c.diag);
 	c.model = onnx_open(&c.diag, path);
 	c.graph = c.model ? onnx_import(c.ctx, c.arena, c.model, NULL) : NULL;
+	if (c.graph)
+		forms_values(c.arena, c.graph, c.model->model, &c.v);
 	if (!c.graph || !infer_graph_run(infer_new(c.graph))) {
 		printf("FAIL %s: %s\n", dir, said(&c));
 		return 1;

@@ -7,15 +7,13 @@ TMP=$(mktemp -d) || exit 2
 trap 'rm -rf "$TMP"' EXIT INT TERM
 
 "$PYTHON" -c "import $NEEDS" 2>/dev/null || { echo "no $NEEDS"; exit 77; }
-${CC:-cc} -std=gnu11 -g -O1 -I. -I"$BUILD/gen" -I"$BUILD/gen/frontend" -D_GNU_SOURCE -o "$TMP/evalcase" \
-	tests/tools/evalcase.c tools/dlrun/compare.c tools/dlrun/array.c tools/dlrun/npy.c "$BUILD/lib/libdlcc.a" "$BUILD/lib/libdlrt.a" -lprotobuf-c -lisl -lm -lpthread -ldl || exit 1
 cases=${KEEP:-$TMP/cases}
 mkdir -p "$cases"
 
 # Evaluates all cases, and compiles and runs every $1th of those that pass; prints what failed, and the counts.
 run_cases() {
 	local i=0 total passed c
-	ls -d "$cases"/* | "$TMP/evalcase" >"$TMP/out" 2>&1
+	ls -d "$cases"/* | "$BUILD/tests/tools/evalcase" >"$TMP/out" 2>&1
 	total=$(ls "$cases" | wc -l)
 	for c in "$cases"/*; do
 		i=$((i + 1))

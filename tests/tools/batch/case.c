@@ -56,11 +56,8 @@ typedef struct Case {
 	OnnxFile *file;
 	/* not null: the text of a case of tests/edges.py, which replaces the model and its data */
 	const char *edge;
-	Graph *graph;    /* the graph to compile */
-	int n_in, n_out; /* of the model, and their names */
-	const char **in_name, **out_name;
-	const Type **in_type;
-	dl_form *in_form, *out_form;
+	Graph *graph; /* the graph to compile */
+	FormValues v; /* of the model */
 	const Graph *evaluated;
 	dl_strings *strings; /* of all contexts of the case: the inputs have one set of ids */
 	Set *sets;
@@ -151,20 +148,8 @@ static void small_integers(Array *v, uint32_t seed)
 /* Makes S->FEED the inputs of S as tensors. */
 static bool set_feed(Case *c, Set *s)
 {
-	const char *bad;
-	int n = 0;
-
-	for (int i = 0; i < c->n_in; i++)
-		n += type_parts(c->in_type[i]);
-	s->feed = NEW_ARRAY(c->arena, n + 1, const Tensor *);
-	n = 0;
-	for (int i = 0; i < c->n_in; n += type_parts(c->in_type[i++])) {
-		bad = forms_take(c->arena, c->strings, c->in_type[i], &s->in[i], s->feed + n);
-		if (bad)
-			return diag_error(&c->diag, (DiagLoc){.file = c->dir}, "input %s: %s",
-					  c->in_name[i], bad);
-	}
-	return true;
+	s->feed = forms_feed(c->arena, &c->diag, c->dir, c->strings, &c->v, s->in);
+	return s->feed != NULL;
 }
 
 static bool read_set(Case *c, int k, Set *s)
@@ -173,13 +158,14 @@ static bool read_set(Case *c, int k, Set *s)
 	Array *arrays;
 	int n;
 
-	s->in = NEW_ARRAY(c->arena, c->n_in + 1, Array);
+	s->in = NEW_ARRAY(c->arena, c->v.n_in + 1, Array);
 	s->noise = data_noise(c->arena, c->dir, k);
 	s->noise = s->noise > c->noise ? s->noise : c->noise;
-	n = data_read(c->arena, &c->diag, dir, "input", c->in_form, c->n_in, &arrays);
-	if (n < 0 || !data_assign(&c->diag, dir, c->in_name, c->n_in, arrays, n, s->in, NULL))
+	n = data_read(c->arena, &c->diag, dir, "input", c->v.in_form, c->v.n_in, &arrays);
+	if (n < 0 || !data_assign(&c->diag, dir, c->v.in_name, c->v.n_in, arrays, n, s->in, NULL))
 		return false;
-	s->nwant = data_read(c->arena, &c->diag, dir, "output", c->out_form, c->n_out, &s->want);
+	s->nwant = data_read(c->arena, &c->diag, dir, "output", c->v.out_form, c->v.n_out,
+			     &s->want);
 	return s->nwant >= 0 && set_feed(c, s);
 }
 
@@ -229,7 +215,7 @@ static const char *against_reference(Case *c, int k, int o, const Array *got)
 	const char *bad;
 
 	if (!c->integers && !c->edge)
-		want = data_pick(s->want, s->nwant, c->out_name, c->n_out, o);
+		want = data_pick(s->want, s->nwant, c->v.out_name, c->v.n_out, o);
 	bad = want ? difference(c->arena, got, want, AGREE_WITHIN, tolerance(c, s)) : NULL;
 
 	return bad ? arena_printf(c->arena, "set %d: output %s: %s", k, got->name, bad) : NULL;
@@ -277,8 +263,8 @@ static const char *evaluate(Case *c)
 			continue;
 		}
 		c->sets[k].got = got;
-		for (int o = 0; o < c->n_out && !bad; o++) {
-			Array v = forms_give(c->arena, c->strings, g, o, got, c->out_name[o]);
+		for (int o = 0; o < c->v.n_out && !bad; o++) {
+			Array v = forms_give(c->arena, c->strings, g, o, got, c->v.out_name[o]);
 
 			bad = against_reference(c, k, o, &v);
 		}
@@ -575,7 +561,7 @@ static const char *run_on_integers(Case *c, Session *s, const char **undefined)
 
 	c->integers = c->exact = true;
 	for (int k = 0; k < c->nsets; k++) {
-		for (int i = 0; i < c->n_in; i++)
+		for (int i = 0; i < c->v.n_in; i++)
 			small_integers(&c->sets[k].in[i], (uint32_t)(k * 100 + i));
 		if (!set_feed(c, &c->sets[k]))
 			return said(c);
@@ -650,47 +636,6 @@ static void judge_integers(Case *c, Session *s)
 
 /* ---- All of it ---- */
 
-/* What the model says that an output is. */
-static dl_form declared_form(const Onnx__ValueInfoProto *v)
-{
-	if (!v->type)
-		return DL_TENSOR;
-	switch (v->type->value_case) {
-	case ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE: return DL_SEQUENCE;
-	case ONNX__TYPE_PROTO__VALUE_OPTIONAL_TYPE: return DL_OPTIONAL;
-	case ONNX__TYPE_PROTO__VALUE_MAP_TYPE: return DL_MAP;
-	default: return DL_TENSOR;
-	}
-}
-
-/* Notes what the model takes and gives, for which tensors stand once it is compiled. */
-static void note_values(Case *c)
-{
-	static const dl_form form_of[] = {[TYPE_TENSOR] = DL_TENSOR,
-					  [TYPE_SEQUENCE] = DL_SEQUENCE,
-					  [TYPE_OPTIONAL] = DL_OPTIONAL,
-					  [TYPE_MAP] = DL_MAP};
-	const Graph *g = c->graph;
-
-	c->n_in = g->inputs.n;
-	c->n_out = g->results.n;
-	c->in_name = NEW_ARRAY(c->arena, c->n_in + 1, const char *);
-	c->in_type = NEW_ARRAY(c->arena, c->n_in + 1, const Type *);
-	c->out_name = NEW_ARRAY(c->arena, c->n_out + 1, const char *);
-	c->in_form = NEW_ARRAY(c->arena, c->n_in + 1, dl_form);
-	c->out_form = NEW_ARRAY(c->arena, c->n_out + 1, dl_form);
-	for (int i = 0; i < c->n_in; i++) {
-		c->in_name[i] = g->inputs.at[i]->name ? g->inputs.at[i]->name : "";
-		c->in_type[i] = g->inputs.at[i]->type;
-		c->in_form[i] = form_of[c->in_type[i]->kind];
-	}
-	for (int o = 0; o < c->n_out; o++) {
-		c->out_name[o] = g->result_names.at[o] ? g->result_names.at[o] : "";
-		if (c->file)
-			c->out_form[o] = declared_form(c->file->model->graph->output[o]);
-	}
-}
-
 static const char *open_case(Case *c)
 {
 	c->diag = (Diag){.out = open_memstream(&c->text, &c->text_size), .file = "model"};
@@ -701,7 +646,7 @@ static const char *open_case(Case *c)
 		c->file = onnx_open(&c->diag, arena_printf(c->arena, "%s/model.onnx", c->dir));
 	c->graph = import(c);
 	if (c->graph)
-		note_values(c);
+		forms_values(c->arena, c->graph, c->file ? c->file->model : NULL, &c->v);
 	return c->graph && (c->o->ptx || read_sets(c)) ? NULL : said(c);
 }
 

@@ -3,6 +3,46 @@
 
 #include <string.h>
 
+/* ---- What a model takes and gives ---- */
+
+static const dl_form form_of[] = {[TYPE_TENSOR] = DL_TENSOR,
+				  [TYPE_SEQUENCE] = DL_SEQUENCE,
+				  [TYPE_OPTIONAL] = DL_OPTIONAL,
+				  [TYPE_MAP] = DL_MAP};
+
+static dl_form declared_form(const Onnx__ValueInfoProto *v)
+{
+	if (!v->type)
+		return DL_TENSOR;
+	switch (v->type->value_case) {
+	case ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE: return DL_SEQUENCE;
+	case ONNX__TYPE_PROTO__VALUE_OPTIONAL_TYPE: return DL_OPTIONAL;
+	case ONNX__TYPE_PROTO__VALUE_MAP_TYPE: return DL_MAP;
+	default: return DL_TENSOR;
+	}
+}
+
+void forms_values(Arena *a, const Graph *g, const Onnx__ModelProto *model, FormValues *v)
+{
+	v->n_in = g->inputs.n;
+	v->n_out = g->results.n;
+	v->in_name = NEW_ARRAY(a, v->n_in + 1, const char *);
+	v->in_type = NEW_ARRAY(a, v->n_in + 1, const Type *);
+	v->out_name = NEW_ARRAY(a, v->n_out + 1, const char *);
+	v->in_form = NEW_ARRAY(a, v->n_in + 1, dl_form);
+	v->out_form = NEW_ARRAY(a, v->n_out + 1, dl_form);
+	for (int i = 0; i < v->n_in; i++) {
+		v->in_name[i] = g->inputs.at[i]->name ? g->inputs.at[i]->name : "";
+		v->in_type[i] = g->inputs.at[i]->type;
+		v->in_form[i] = form_of[v->in_type[i]->kind];
+	}
+	for (int o = 0; o < v->n_out; o++) {
+		v->out_name[o] = g->result_names.at[o] ? g->result_names.at[o] : "";
+		if (model)
+			v->out_form[o] = declared_form(model->graph->output[o]);
+	}
+}
+
 /* ---- Taking ---- */
 
 static Tensor *as_tensor(Arena *a, dl_strings *s, const Array *v)
@@ -76,12 +116,7 @@ static const char *take_list(Arena *a, dl_strings *s, const Type *t, const Array
 
 const char *forms_take(Arena *a, dl_strings *s, const Type *t, const Array *v, const Tensor **to)
 {
-	static const dl_form form[] = {[TYPE_TENSOR] = DL_TENSOR,
-				       [TYPE_SEQUENCE] = DL_SEQUENCE,
-				       [TYPE_OPTIONAL] = DL_OPTIONAL,
-				       [TYPE_MAP] = DL_MAP};
-
-	if (v->form != form[t->kind])
+	if (v->form != form_of[t->kind])
 		return "the data is another kind of value than the model says";
 	if (t->kind == TYPE_TENSOR) {
 		to[0] = as_tensor(a, s, v);
@@ -92,6 +127,27 @@ const char *forms_take(Arena *a, dl_strings *s, const Type *t, const Array *v, c
 	for (int k = 0; k < 2; k++)
 		to[k] = as_tensor(a, s, &v->items[k]);
 	return NULL;
+}
+
+const Tensor **forms_feed(Arena *a, Diag *d, const char *dir, dl_strings *s, const FormValues *v,
+			  const Array *in)
+{
+	const Tensor **feed;
+	const char *bad;
+	int n = 0;
+
+	for (int i = 0; i < v->n_in; i++)
+		n += type_parts(v->in_type[i]);
+	feed = NEW_ARRAY(a, n + 1, const Tensor *);
+	n = 0;
+	for (int i = 0; i < v->n_in; n += type_parts(v->in_type[i++])) {
+		bad = forms_take(a, s, v->in_type[i], &in[i], feed + n);
+		if (bad) {
+			diag_error(d, (DiagLoc){.file = dir}, "input %s: %s", v->in_name[i], bad);
+			return NULL;
+		}
+	}
+	return feed;
 }
 
 /* ---- Giving ---- */

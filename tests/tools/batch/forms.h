@@ -6,8 +6,24 @@
 #ifndef TESTS_TOOLS_BATCH_FORMS_H
 #define TESTS_TOOLS_BATCH_FORMS_H
 
+#include "frontend/model.h"
 #include "ir/graph.h"
 #include "tools/dlrun/array.h"
+
+/* What a model takes and gives. */
+typedef struct FormValues {
+	int n_in, n_out;
+	const char **in_name, **out_name; /* "" where there is none */
+	const Type **in_type;
+	dl_form *in_form, *out_form;
+} FormValues;
+
+/* Sets V to what G, a graph before inference, takes and gives. MODEL, unless null, says which forms the outputs have; else they are
+ * tensors. */
+void forms_values(Arena *a, const Graph *g, const Onnx__ModelProto *model, FormValues *v);
+/* The tensors that stand for the inputs IN of V; null after a diagnostic, which names DIR. */
+const Tensor **forms_feed(Arena *a, Diag *d, const char *dir, dl_strings *s, const FormValues *v,
+			  const Array *in);
 
 /* Makes TO, which has type_parts(T) entries, what V is as a value of type T. Null, or why V does not fit; strings get ids of S. */
 const char *forms_take(Arena *a, dl_strings *s, const Type *t, const Array *v, const Tensor **to);

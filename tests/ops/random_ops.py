@@ -440,6 +440,8 @@ def microsoft_integer_products():
     columns = [n] if coin() else []
     scale, zero = rng.uniform(0.01, 0.05, columns).astype(np.float32), codes(dtype, *columns)
     b = codes(dtype, k, n)
+    if dtype == np.int8:
+        b = b // 2  # ONNX Runtime adds pairs of products in 16 bits where the processor lacks VNNI, which saturates
     if op == "DynamicQuantizeMatMul":
         inputs = [real(m, k), b, scale, zero if coin() else None] + ([real(n)] if coin() else [])
     elif op == "MatMulIntegerToFloat":

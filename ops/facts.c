@@ -166,14 +166,12 @@ static bool known(const Graph *g, Dim *a, Dim *b, bool le)
 	return false;
 }
 
-/* A fact, or, where BROKEN, an error. What no run reaches, as the body of a loop of no turns, needs nothing. */
+/* A fact, or, where BROKEN, an error. */
 static bool leave_to_run_time(Infer *in, Node *n, Fact f, bool both, bool broken)
 {
-	Dim *when = infer_when(in, n);
+	Dim *when = broken ? NULL : infer_when(in, n);
 
-	if (when && dim_equals(when, 0))
-		return true;
-	if (when && !broken) {
+	if (when) {
 		f.a = dim_mul(in->ctx, when, f.a);
 		f.b = dim_mul(in->ctx, when, f.b);
 	}

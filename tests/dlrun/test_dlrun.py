@@ -462,7 +462,9 @@ def usage():
 
 def lists(name, text, **values):
     """Compiles TEXT, with its data set of VALUES, {name: (role, list)}; the artifact and the folder."""
-    onnx.save(samples.model(text), f"{DIR}/{name}.onnx")
+    model = samples.model(text)
+    model.opset_import.add(domain="ai.onnx.ml", version=3)
+    onnx.save(model, f"{DIR}/{name}.onnx")
     subprocess.run([DLCC, *FLAGS, f"{DIR}/{name}.onnx", "-o", f"{DIR}/{name}.so"], check=True)
     folder = f"{DIR}/{name}/test_data_set_0"
     os.makedirs(folder, exist_ok=True)
@@ -517,6 +519,41 @@ def sequences_from_files():
     assert "no value for input \"o\"" in dlrun(so, *given, "-i", "s=", status=1)
     assert "-i x=: an earlier one says otherwise" in dlrun(so, *given, "-i", "x=", status=1)
     assert "input \"s\" is no tensor but seq(f32[?]): no random one is made" in dlrun(so, "--bench", status=1)
+
+
+@test
+def maps():
+    """Maps whose keys are strings: as an input, and in a sequence of them that is an output."""
+    text = """maps (map(string, float) m, float[N,2] x) => (float[1,3] v, seq(map(string, float)) y) {
+        v = ai.onnx.ml.DictVectorizer <string_vocabulary = ["b", "c", "a"]> (m)
+        y = ai.onnx.ml.ZipMap <classlabels_strings = ["no", "yes"]> (x)
+    }"""
+
+    def a_map(*values, keys=("no", "yes")):
+        inner = onnx.SequenceProto(elem_type=onnx.SequenceProto.TENSOR, tensor_values=[onnx.numpy_helper.from_array(np.float32(v)) for v in values])
+        return onnx.MapProto(key_type=onnx.TensorProto.STRING, string_keys=[k.encode() for k in keys], values=inner)
+
+    def wanted(*rows):
+        return "output", onnx.SequenceProto(elem_type=onnx.SequenceProto.MAP, map_values=rows)
+
+    single = onnx.numpy_helper.from_array
+    given = {"m": ("input", a_map(1, 2, keys=("a", "b"))), "x": ("input", single(np.array([[0, 1], [2, 3]], np.float32))),
+             "v": ("output", single(np.array([[2, 0, 1]], np.float32)))}
+    so, folder = lists("maps", text, **given, y=wanted(a_map(0, 1), a_map(2, 3)))
+    assert "input m: map(str,f32[])\n" in dlrun(so), dlrun(so)
+    says = dlrun(so, "--data", folder)
+    assert "v: max abs 0, max rel 0: ok" in says and "y: max abs 0, max rel 0: ok" in says, says
+    for rows, why in (([a_map(0, 1)], "has 2 items, expected 1"), ([a_map(0, 1), a_map(2, 4)], "1 elements beyond"),
+                      ([a_map(0, 1), a_map(2, 3, keys=("no", "YES"))], "1 elements differ")):
+        lists("maps", text, **given, y=wanted(*rows))
+        says = dlrun(so, "--data", folder, status=1)
+        assert "y: " in says and "FAIL: " in says and why in says, says
+    bad = a_map(1, keys=("a",))
+    bad.values.map_values.append(a_map(1, keys=("a",)))
+    del bad.values.tensor_values[:]
+    with open(f"{DIR}/bad.pb", "wb") as f:
+        f.write(bad.SerializeToString())
+    assert "the values of a map must be scalars" in dlrun(so, "-i", f"m={DIR}/bad.pb", "-i", f"x={folder}/test_data_set_0/input_1.pb", status=1)
 
 
 failed = 0

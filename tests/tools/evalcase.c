@@ -2,7 +2,7 @@
 /*
  * Evaluates ONNX cases: folders with model.onnx and test_data_set_K/{input,output}_N.pb.
  *
- * evalcase DIR...     or reads the folders from stdin, one a line
+ * evalcase [--atol=V] DIR...     or reads the folders from stdin, one a line
  *
  * Prints a line for each case: "PASS dir", "FAIL dir: message", "SKIP dir: reason". Each case runs
  * in its own process, so a crash in one does not affect the others. Floats are compared as ONNX's
@@ -18,7 +18,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const double RTOL = 1e-3, ATOL = 1e-7;
+static const double RTOL = 1e-3;
+static double atol_given = 1e-7;
 
 typedef struct EvalCase {
 	const char *dir;
@@ -48,7 +49,7 @@ static const char *differs(Arena *a, const Array *got, const Array *want)
 	if (want->form == DL_TENSOR || got->form != want->form || got->n_items != want->n_items) {
 		c = compare(got, want,
 			    (Tolerance){.rtol = floats ? tolerance(want->dtype) : -1,
-					.atol = floats ? ATOL : -1});
+					.atol = floats ? atol_given : -1});
 		return c.ok ? NULL : arena_printf(a, "%s, by %.3g at most", c.why, c.max_abs);
 	}
 	for (int64_t i = 0; i < want->n_items && !bad; i++)
@@ -149,6 +150,11 @@ int main(int argc, char **argv)
 {
 	char line[4096];
 
+	if (argc > 1 && !strncmp(argv[1], "--atol=", 7)) {
+		atol_given = strtod(argv[1] + 7, NULL);
+		argc--;
+		argv++;
+	}
 	for (int i = 1; i < argc; i++)
 		run_apart(argv[i]);
 	while (argc == 1 && fgets(line, sizeof line, stdin)) {

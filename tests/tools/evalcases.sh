@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # For scripts that make cases (folders with model.onnx and test_data_set_0) and run them: sourced, from the root. Sets
-# BUILD, PYTHON, TMP and cases, the folder for them (KEEP: one that stays). NEEDS: the Python packages.
+# BUILD, PYTHON, TMP and cases, the folder for them (KEEP: one that stays). NEEDS: the Python packages. ATOL: an absolute
+# tolerance of floats.
 BUILD=${BUILD:-$PWD/build}
 PYTHON=${PYTHON:-python3}
 TMP=$(mktemp -d) || exit 2
@@ -13,7 +14,7 @@ mkdir -p "$cases"
 # Evaluates all cases, and compiles and runs every $1th of those that pass; prints what failed, and the counts.
 run_cases() {
 	local i=0 total passed c
-	ls -d "$cases"/* | "$BUILD/tests/tools/evalcase" >"$TMP/out" 2>&1
+	ls -d "$cases"/* | "$BUILD/tests/tools/evalcase" ${ATOL:+--atol=$ATOL} >"$TMP/out" 2>&1
 	total=$(ls "$cases" | wc -l)
 	for c in "$cases"/*; do
 		i=$((i + 1))

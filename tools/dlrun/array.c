@@ -158,9 +158,10 @@ static bool take_map(const Reading *r, const Onnx__MapProto *p, Array *v)
 		return false;
 	*v = (Array){.name = own_name(r, p->name), .form = DL_MAP, .items = item, .n_items = 2};
 	*dim = (int64_t)n;
-	item[0] = array_make("", strings ? DT_STR : DT_I64, 1, dim,
-			     arena_copy(r->a, p->keys, n * 8));
-	if (strings) {
+	item[0] = array_make("", strings ? DT_STR : DT_I64, 1, dim, NULL);
+	if (!strings) {
+		item[0].data = arena_copy(r->a, p->keys, n * sizeof *p->keys);
+	} else {
 		dl_str *key = NEW_ARRAY(r->a, n, dl_str);
 
 		for (size_t i = 0; i < n; i++)
@@ -179,7 +180,8 @@ static bool take_map(const Reading *r, const Onnx__MapProto *p, Array *v)
 	for (size_t i = 0; i < n; i++) {
 		const Array *one = &values.items[i];
 
-		if (array_count(one) != 1 || one->dtype != item[1].dtype || bytes < 1)
+		if (one->form != DL_TENSOR || array_count(one) != 1 ||
+		    one->dtype != item[1].dtype || bytes < 1)
 			return diag_error(r->f->diag, (DiagLoc){.file = r->path},
 					  "the values of a map must be scalars of one type");
 		memcpy((char *)item[1].data + i * (size_t)bytes, one->data, (size_t)bytes);

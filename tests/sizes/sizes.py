@@ -123,7 +123,8 @@ def run(folder, names):
     """[(status, name, text)] of tests/tools/batch on the cases NAMES in FOLDER."""
     out, noise = tempfile.mkdtemp(dir=folder), {name: text.split()[0] for name, text in suites.rows_of("noise.txt")}
     gpu = os.environ.get("GPU")
-    done = subprocess.run([os.path.join(BUILD, "tests", "tools", "batch"), "-O1", f"--seconds={600 if gpu else 120}", *([f"--gpu={gpu}"] if gpu else []), out],
+    options = ["--seconds=600", f"--gpu={gpu}"] if gpu else ["--seconds=120"]
+    done = subprocess.run([os.path.join(BUILD, "tests", "tools", "batch"), "-O1", *options, out],
                           check=False, env=samples.simulated(BUILD) if gpu else None,
                           input="".join(f"{os.path.join(folder, n)}\t{noise.get('onnx/' + n, SUMS)}\n" for n in names),
                           text=True, capture_output=True)

@@ -6,9 +6,9 @@
 
 A case is OPERATOR-DIRECTION-hHIDDEN-sSEQUENCE-bBATCH, such as LSTM-forward-h256-s50-b16; PATTERN selects cases ("GRU-*-b1").
 Inputs have as many features as there are hidden units, and the weights are random. One artifact of each operator, direction and
-hidden size serves all sequences; the batch is a number, or with --dynamic a symbol. Both engines run in turn in this process, on the same memory, and are
-timed by the processor's time of this thread, so that other programs on the machine disturb little. The outputs must agree. The
-last line has the geometric means of ONNX Runtime's time / dlcc's.
+hidden size serves all sequences; the batch is a number, or with --dynamic a symbol. Both engines run in turn in this process and
+are timed by the processor's time of this thread, so that other programs on the machine disturb little. Their outputs must agree.
+The last line has the geometric means of ONNX Runtime's time / dlcc's.
 """
 import argparse
 import ctypes

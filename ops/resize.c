@@ -160,6 +160,7 @@ static void keep_aspect(Ctx *c, Sampling *s, bool largest)
 static bool by_sizes(Infer *in, Node *n, bool check, Sampling *s)
 {
 	const char *policy = node_str(n, "keep_aspect_ratio_policy", "stretch");
+	const bool keeps = !strcmp(policy, "not_larger") || !strcmp(policy, "not_smaller");
 	Ctx *c = infer_ctx(in);
 	int count;
 	Dim **v = infer_contents(in, n, node_in(n, SIZES), &count);
@@ -176,9 +177,13 @@ static bool by_sizes(Infer *in, Node *n, bool check, Sampling *s)
 		a->out = v[a->at];
 		if (check && !infer_le(in, n, dim_const(c, 0), a->out, "a size is negative"))
 			return false;
+		if (check && keeps &&
+		    !infer_le(in, n, dim_const(c, 1), a->in,
+			      "an axis without elements has no aspect ratio"))
+			return false;
 		scale_of_sizes(c, a);
 	}
-	if (!strcmp(policy, "not_larger") || !strcmp(policy, "not_smaller"))
+	if (keeps)
 		keep_aspect(c, s, !strcmp(policy, "not_smaller"));
 	else if (check && strcmp(policy, "stretch"))
 		return infer_error(

@@ -5,7 +5,8 @@
 
 Each size becomes 0, 1, 2, 3 and a prime beyond the blocks of all loops: all dims of this size at once, since those that must
 agree do in the case's data, and each dim by itself. The inputs' elements are repeated. One artifact serves all runs. Its
-results must equal eval's, and it must refuse what eval refuses (tests/tools/batch). KEEP: a folder that the cases stay in."""
+results must equal eval's, and it must refuse what eval refuses (tests/tools/batch). KEEP: a folder that the cases stay in.
+GPU=sm_80: on the simulated GPU."""
 
 import collections
 import fnmatch
@@ -121,7 +122,10 @@ def write_case(case, model, into):
 def run(folder, names):
     """[(status, name, text)] of tests/tools/batch on the cases NAMES in FOLDER."""
     out, noise = tempfile.mkdtemp(dir=folder), {name: text.split()[0] for name, text in suites.rows_of("noise.txt")}
-    done = subprocess.run([os.path.join(BUILD, "tests", "tools", "batch"), "-O1", "--seconds=120", out], check=False,
+    gpu = os.environ.get("GPU")
+    options = ["--seconds=600", f"--gpu={gpu}"] if gpu else ["--seconds=120"]
+    done = subprocess.run([os.path.join(BUILD, "tests", "tools", "batch"), "-O1", *options, out],
+                          check=False, env=samples.simulated(BUILD) if gpu else None,
                           input="".join(f"{os.path.join(folder, n)}\t{noise.get('onnx/' + n, SUMS)}\n" for n in names),
                           text=True, capture_output=True)
     found = {}
@@ -147,7 +151,7 @@ def main():
         nonlocal refused
         for status, text, name in run(folder, list(written)):
             count[status] += 1
-            refused += int((re.match(r"c: (\d+) data sets", text) or [0, 0])[1])
+            refused += int((re.match(r"(?:c|ptx): (\d+) data sets", text) or [0, 0])[1])
             if status == "FAIL" or patterns:
                 print(f"{status} {name}: {text}".replace(folder + "/", ""), flush=True)
             if not os.environ.get("KEEP"):

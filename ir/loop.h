@@ -65,7 +65,13 @@ typedef enum LNodeKind {
 /* The register tile of a contraction on a CPU: acc[i][j] (+)= sum over k < K of a(i, k) * b(k,
  * j), for i < mr, j < nr. Row i of A starts at element a_at, evaluated at ROW = i, and advances
  * by a_step for each k; rows past m_valid repeat the last valid one. B is a panel: element (k,
- * j) is at b_at + k*b_step + j. */
+ * j) is at b_at + k*b_step + j.
+ *
+ * If RUNS is not null, A's rows are read in runs of RUN terms, as a convolution reads a few channels
+ * for each tap: term k of the tile is term (k0 + k) mod RUN of run (k0 + k) / RUN. Run t of row i
+ * starts at element RUNS[a_at + t*runs_step], evaluated at ROW = i, of A; or, if that is negative,
+ * at element -1 - RUNS[...] of EDGE, which holds the runs that lie partly outside of A's tensor.
+ * RUNS has an entry for all mr rows. */
 typedef struct Tile {
 	CType ct;
 	int mr, nr;
@@ -76,6 +82,8 @@ typedef struct Tile {
 	Iter *row;  /* the row within the tile; a_at is an expression over it */
 	Expr *a_at; /* flat index of the first element of row ROW of A */
 	Expr *a_step;
+	Buf *runs, *edge; /* locals; EDGE is null if every run is inside the tensor */
+	Expr *k0, *run, *runs_step;
 	Expr *b_at, *b_step;
 	/* flat index into B of data that later tiles read: prefetched, AHEAD_STEP elements for
 	 * each term; or both null */

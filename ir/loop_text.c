@@ -31,6 +31,21 @@ static void put_vals(StrBuf *b, const LNode *n)
 	strbuf_puts(b, "\n");
 }
 
+/* Where the runs of a tile's rows start: "x or edge at runs[at + t*step], runs of 64 from 128". */
+static void put_runs(StrBuf *b, const Tile *t)
+{
+	if (t->edge)
+		strbuf_printf(b, "or %s: ", t->edge->name);
+	strbuf_printf(b, "%s[", t->runs->name);
+	ex_print(b, t->a_at);
+	strbuf_puts(b, " + t*");
+	ex_print(b, t->runs_step);
+	strbuf_puts(b, "] by ");
+	ex_print(b, t->run);
+	strbuf_puts(b, " from ");
+	ex_print(b, t->k0);
+}
+
 static void put_tile(StrBuf *b, const Tile *t)
 {
 	strbuf_printf(b, "tile %s[%dx%d", t->acc->name, t->mr, t->nr);
@@ -39,7 +54,10 @@ static void put_tile(StrBuf *b, const Tile *t)
 		ex_print(b, t->acc_at);
 	}
 	strbuf_printf(b, "] %s %s[", t->accumulate ? "+=" : "=", t->a->name);
-	ex_print(b, t->a_at);
+	if (t->runs)
+		put_runs(b, t);
+	else
+		ex_print(b, t->a_at);
 	strbuf_puts(b, " + k*");
 	ex_print(b, t->a_step);
 	strbuf_printf(b, "] * %s[", t->b->name);

@@ -113,7 +113,8 @@ static void print_update(Fn *f, const LNode *n, Buf *const *state, Expr *at)
 static bool in_tile(const LNode *n, const Buf *b)
 {
 	for (; n; n = n->next)
-		if ((n->tile && (n->tile->acc == b || n->tile->a == b || n->tile->b == b)) ||
+		if ((n->tile && (n->tile->acc == b || n->tile->a == b || n->tile->b == b ||
+				 n->tile->runs == b || n->tile->edge == b)) ||
 		    in_tile(n->body, b))
 			return true;
 	return false;
@@ -342,27 +343,12 @@ static void print_address(Fn *f, Buf *b, const char *at)
 			      at);
 }
 
-static void print_tile(Fn *f, const LNode *n)
+/* The array "row" of a tile: where each of its rows of A starts. */
+static void print_rows(Fn *f, const Tile *tl)
 {
-	const Tile *tl = n->tile;
-	const char *row, *fn = c_tile_use(f->g, tl);
-	Expr *e[] = {tl->m_valid,
-		     tl->k,
-		     tl->a_step,
-		     tl->b_at,
-		     tl->b_step,
-		     tl->acc_at,
-		     tl->ahead ? tl->ahead : tl->b_at,
-		     tl->ahead ? tl->ahead_step : tl->b_step};
-	StrBuf t[8] = {{0}}, at = {0};
+	const char *row = fn_name(f, tl->row, tl->row->name);
+	StrBuf at = {0};
 
-	tabs(f);
-	strbuf_puts(&f->body, "{\n");
-	f->indent++;
-	texts(f, e, 8, t);
-	row = fn_name(f, tl->row, tl->row->name);
-	tabs(f);
-	strbuf_printf(&f->body, "const int64_t valid = %s;\n", strbuf_str(&t[0]));
 	tabs(f);
 	strbuf_printf(&f->body, "int64_t row[%d];\n\n", tl->mr);
 	tabs(f);
@@ -374,9 +360,58 @@ static void print_tile(Fn *f, const LNode *n)
 	tabs(f);
 	strbuf_printf(&f->body, "row[i] = %s;\n", strbuf_str(&at));
 	close_block(f);
+	strbuf_free(&at);
+}
+
+/* Where the runs of a tile's rows start: row 0 is at ROW = 0. */
+static void print_runs(Fn *f, const Tile *tl)
+{
+	Iter *const row[] = {tl->row};
+	Expr *zero = ex_int(f->sched->kernel->pool, CT_I64, 0),
+	     *e[] = {ex_subst_iters(f->sched->kernel->pool, tl->a_at, row, &zero, 1),
+		     tl->runs_step, tl->run, tl->k0};
+	StrBuf t[4] = {{0}};
+
+	texts(f, e, 4, t);
+	strbuf_puts(&f->body, fn_buf(f, tl->edge ? tl->edge : tl->a));
+	strbuf_puts(&f->body, ", ");
+	print_address(f, tl->runs, strbuf_str(&t[0]));
+	strbuf_printf(&f->body, ", %s, %s, %s", strbuf_str(&t[1]), strbuf_str(&t[2]),
+		      strbuf_str(&t[3]));
+	for (int i = 0; i < 4; i++)
+		strbuf_free(&t[i]);
+}
+
+static void print_tile(Fn *f, const LNode *n)
+{
+	const Tile *tl = n->tile;
+	const char *fn = c_tile_use(f->g, tl);
+	Expr *e[] = {tl->m_valid,
+		     tl->k,
+		     tl->a_step,
+		     tl->b_at,
+		     tl->b_step,
+		     tl->acc_at,
+		     tl->ahead ? tl->ahead : tl->b_at,
+		     tl->ahead ? tl->ahead_step : tl->b_step};
+	StrBuf t[8] = {{0}};
+
 	tabs(f);
-	strbuf_printf(&f->body, "%s(valid, %s, %d, %s, row, %s, ", fn, strbuf_str(&t[1]),
-		      !tl->accumulate, fn_buf(f, tl->a), strbuf_str(&t[2]));
+	strbuf_puts(&f->body, "{\n");
+	f->indent++;
+	texts(f, e, 8, t);
+	tabs(f);
+	strbuf_printf(&f->body, "const int64_t valid = %s;\n", strbuf_str(&t[0]));
+	if (!tl->runs)
+		print_rows(f, tl);
+	tabs(f);
+	strbuf_printf(&f->body, "%s(valid, %s, %d, %s, ", fn, strbuf_str(&t[1]), !tl->accumulate,
+		      fn_buf(f, tl->a));
+	if (tl->runs)
+		print_runs(f, tl);
+	else
+		strbuf_puts(&f->body, "row");
+	strbuf_printf(&f->body, ", %s, ", strbuf_str(&t[2]));
 	print_address(f, tl->b, strbuf_str(&t[3]));
 	strbuf_printf(&f->body, ", %s, ", strbuf_str(&t[4]));
 	print_address(f, tl->b, strbuf_str(&t[6]));
@@ -386,7 +421,6 @@ static void print_tile(Fn *f, const LNode *n)
 	close_block(f);
 	for (int i = 0; i < 8; i++)
 		strbuf_free(&t[i]);
-	strbuf_free(&at);
 }
 
 void fn_nodes(Fn *f, const LNode *n)

@@ -30,6 +30,11 @@ typedef struct Gemm {
 	Dim *m, *n, *kk;        /* extents */
 	bool m_merges;          /* the m iterators have one stride in every access */
 	bool a_direct, b_panels;
+	/* A is read in runs: the k iterators from RUN on merge in A, and have RUN_TERMS points; each
+	 * point of those before it has its run. No runs: run is nk. */
+	int run;
+	Dim *run_terms;
+	Buf *runs, *edge;
 	Expr *a_step;
 	int64_t pw, nr, mr, nc, mc, kc;
 	Buf *abuf, *bbuf;

@@ -40,8 +40,13 @@ static void mentions(LNode *n, Accessed *m)
 			if (n->buf[i])
 				(n->kind == LN_LOCAL && i == 0 ? m->local
 							       : m->used)[n->buf[i]->id] = true;
-		if (n->tile)
-			m->used[n->tile->a->id] = m->used[n->tile->b->id] = true;
+		if (n->tile) {
+			Buf *operand[] = {n->tile->a, n->tile->b, n->tile->runs, n->tile->edge};
+
+			for (size_t i = 0; i < sizeof operand / sizeof *operand; i++)
+				if (operand[i])
+					m->used[operand[i]->id] = true;
+		}
 		for (size_t i = 0; i < sizeof e / sizeof *e; i++)
 			if (e[i])
 				ex_walk(e[i], mention, m);

@@ -5,7 +5,8 @@
  *
  *   p over (g, other n, block of n, block of m)            parallel
  *     pack B's block into panels of 128 bytes of columns   unless the weights are packed already
- *     pack A's block                                       unless A is read by plain strides
+ *     pack A's block                                       unless A is read by plain strides,
+ *                                                          or in runs of contiguous terms
  *     for panels of n, for tiles of m (or tiles, then panels)
  *       tile = A rows * B panel                            the micro-kernel
  *       the epilogue over the tile, m rows by n columns
@@ -30,6 +31,9 @@ enum {
 	COLUMNS = 128,
 	MAX_COLUMNS = 512,
 	MIN_N = 8,
+	/* terms of a run of A for which reading it in place costs less than packing it: finding
+	 * the start of a run costs a tile about as much as four terms */
+	MIN_RUN = 6,
 	GRAIN_TERMS = 1 << 18
 };
 
@@ -61,18 +65,52 @@ static bool plain(const Expr *e, CType t)
 	return e->kind == EX_LOAD && e->load.buf->dtype == ctype_dtype(t) && !e->load.buf->data;
 }
 
-/* A is read in place if its k iterators merge into one with a constant stride. */
+/* The first of the innermost k iterators that merge in A: the terms of a run. The guard bounds at most
+ * one of a run's iterators, so that what it leaves of a run is a range. */
+static int first_of_run(Gemm *g)
+{
+	Expr *guard = g->c.guard_a;
+	int run = g->c.nk - 1;
+
+	while (run > 0 && merges_in(g, g->c.a, g->c.k[run - 1], g->c.k[run]) &&
+	       !(guard && (expr_has_iter(guard, g->c.k[run - 1]) ||
+			   expr_has_iter(guard, g->c.k[run]))))
+		run--;
+	return run;
+}
+
+/* The guard of A holds for a range of a run's terms, and its packed runs have the stride of A. */
+static bool has_edges(Gemm *g)
+{
+	Expr *lo = ex_int(g->k->pool, CT_I64, 0), *hi = ex_dim(g->k->pool, g->run_terms);
+
+	return !guard_to_range(g->k, g->c.guard_a, g->c.k[g->c.nk - 1], &lo, &hi) &&
+	       g->a_step->kind == EX_CONST && g->a_step->i == 1;
+}
+
+/* A is read in place if its k iterators merge into one with a constant stride, and in runs if some
+ * of them do. Runs outside of the tensor are packed, which makes their stride 1. */
 static void look_at_a(Gemm *g)
 {
 	Affine a;
 	Expr *e = g->c.a;
+	int64_t terms;
 
-	g->a_direct = plain(e, g->c.ct) && !g->c.guard_a &&
-		      ex_affine(g->k->ctx, flat_index(g->k, e->load.buf, e->load.idx), &a);
-	for (int i = 0; i + 1 < g->c.nk && g->a_direct; i++)
-		g->a_direct = merges_in(g, e, g->c.k[i], g->c.k[i + 1]);
-	if (g->a_direct)
-		g->a_step = ex_dim(g->k->pool, affine_coef(g->k->ctx, &a, g->c.k[g->c.nk - 1]));
+	g->run = g->c.nk;
+	if (!plain(e, g->c.ct) ||
+	    !ex_affine(g->k->ctx, flat_index(g->k, e->load.buf, e->load.idx), &a))
+		return;
+	g->a_step = ex_dim(g->k->pool, affine_coef(g->k->ctx, &a, g->c.k[g->c.nk - 1]));
+	g->run = first_of_run(g);
+	if (g->run == 0 && !g->c.guard_a) {
+		g->a_direct = true;
+		g->run = g->c.nk;
+		return;
+	}
+	g->run_terms = gemm_product(g, g->c.k + g->run, g->c.nk - g->run);
+	if (!dim_is_const(g->run_terms, &terms) || terms < MIN_RUN ||
+	    (g->c.guard_a && !has_edges(g)))
+		g->run = g->c.nk;
 }
 
 /* B is read in place if its buffer is packed in panels (passes/layout/panels.c). */
@@ -244,7 +282,9 @@ bool sched_contraction(const Target *t, Kernel *k, Schedule *s)
 	l_let(&g.b, g.n0, ex_mul(p, ex_iter(p, inb), l_int(&g.b, g.nc)));
 	if (!g.b_panels)
 		gemm_pack_b(&g);
-	if (!g.a_direct)
+	if (g.run < g.c.nk)
+		gemm_find_runs(&g);
+	else if (!g.a_direct)
 		gemm_pack_a(&g);
 	gemm_emit_tiles(&g);
 	return true;

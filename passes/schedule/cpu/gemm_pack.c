@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The contraction strategy's packing: operand expressions evaluated into panels of B and rows of
- * A. */
+ * A; and the starts of the runs in which A is read in place. */
 #include "passes/schedule/cpu/gemm_impl.h"
 
 /* The flat index of the k iterators. */
@@ -180,5 +180,97 @@ void gemm_pack_a(Gemm *g)
 	l_store(b, g->abuf, at, gemm_placed(&pl, g->c.a), guard);
 	l_close(b, wl);
 	close_loops(g, loops, nl);
+	l_close(b, il);
+}
+
+int64_t gemm_runs_step(const Gemm *g)
+{
+	return g->mc;
+}
+
+/* E, which has no iterator of the run, as the value of a new name that has values from 0 to MOST. */
+static Expr *named(Gemm *g, const char *name, Expr *e, Dim *most)
+{
+	Iter *it = l_iter(&g->b, name, dim_add(g->k->ctx, most, dim_const(g->k->ctx, 1)));
+
+	l_let(&g->b, it, e);
+	return ex_iter(g->b.p, it);
+}
+
+/* Packs terms LO to HI of a run, whose first term is at FROM of A, to AT of the edge; the others
+ * become zero. All of it is done COUNT times, which is 0 or 1. */
+static void pack_edge(Gemm *g, Expr *at, Expr *from, Expr *lo, Expr *hi, Expr *count)
+{
+	LBuild *b = &g->b;
+	ExprPool *p = b->p;
+	Iter *once = l_iter(b, "once", dim_const(g->k->ctx, 1)), *u = l_iter(b, "u", g->run_terms);
+	LoopKind kind = l_short(g->run_terms) ? LOOP_SHORT : LOOP_VECTOR;
+	Expr *to = ex_add(p, at, ex_iter(p, u)), *source = ex_add(p, from, ex_iter(p, u));
+	LNode *cl = l_loop(b, LOOP_SERIAL, once, l_int(b, 0), count, 1),
+	      *ul = l_loop(b, kind, u, l_int(b, 0), ex_dim(p, g->run_terms), 1);
+
+	l_store(b, g->edge, to, zero_of(g), NULL);
+	l_close(b, ul);
+	ul = l_loop(b, kind, u, lo, hi, 1);
+	l_store(b, g->edge, to, ex_load(p, g->c.a->load.buf, &source, 1), NULL);
+	l_close(b, ul);
+	l_close(b, cl);
+}
+
+void gemm_find_runs(Gemm *g)
+{
+	LBuild *b = &g->b;
+	ExprPool *p = b->p;
+	Ctx *c = g->k->ctx;
+	Placing pl = {.g = g, .s = g->c.s};
+	Iter *i = l_iter(b, "i", dim_const(c, g->mc)), *last = g->c.k[g->c.nk - 1];
+	Expr *zero = l_int(b, 0), *zeros[MAX_ITERS], *run = ex_dim(p, g->run_terms), *lo = zero,
+	     *hi = run, *from, *row, *at, *whole, *start;
+	Dim *nruns = gemm_product(g, g->c.k, g->run);
+	LNode *loops[MAX_ITERS], *il;
+
+	for (int k = g->run; k < g->c.nk; k++)
+		zeros[k] = zero;
+	g->runs = l_temp(b, "runs", DT_I64, dim_mul(c, dim_const(c, g->mc), nruns));
+	if (g->c.guard_a)
+		g->edge = l_temp(b, "edge", ctype_dtype(g->c.ct),
+				 dim_mul(c, dim_const(c, g->mc), g->kk));
+	/* rows past the last one repeat it: a tile reads all of its rows */
+	il = l_loop(b, LOOP_SERIAL, i, zero,
+		    ex_mul(p,
+			   ex_op2(p, IN_floordiv,
+				  ex_add(p,
+					 l_min(b, l_int(b, g->mc),
+					       ex_sub(p, ex_dim(p, g->m), ex_iter(p, g->m0))),
+					 l_int(b, g->mr - 1)),
+				  l_int(b, g->mr)),
+			   l_int(b, g->mr)),
+		    1);
+	row = l_min(b, ex_add(p, ex_iter(p, g->m0), ex_iter(p, i)),
+		    ex_sub(p, ex_dim(p, g->m), l_int(b, 1)));
+	l_split(b, g->c.m, g->c.nm, row);
+	at = zero;
+	for (int k = 0; k < g->run; k++) {
+		loops[k] = l_loop(b, LOOP_SERIAL, g->c.k[k], zero, ex_dim(p, g->c.k[k]->extent), 1);
+		at = ex_add(p, ex_mul(p, at, ex_dim(p, g->c.k[k]->extent)), ex_iter(p, g->c.k[k]));
+	}
+	from = ex_subst_iters(p, gemm_placed(&pl, g->c.a)->load.idx[0], g->c.k + g->run,
+			      zeros + g->run, g->c.nk - g->run);
+	start = from;
+	if (g->edge) {
+		Expr *edge_at = ex_mul(
+			p, ex_add(p, ex_mul(p, at, l_int(b, g->mc)), ex_iter(p, i)), run);
+
+		guard_to_range(g->k, gemm_placed(&pl, g->c.guard_a), last, &lo, &hi);
+		lo = named(g, "lo", l_min(b, lo, run), g->run_terms);
+		hi = named(g, "hi", l_max(b, hi, zero), g->run_terms);
+		whole = ex_and(p, ex_op2(p, IN_eq, lo, zero), ex_op2(p, IN_eq, hi, run));
+		start = ex_op3(p, IN_select, whole, from,
+			       ex_sub(p, l_int(b, -1), edge_at));
+		pack_edge(g, edge_at, from, lo, hi,
+			  ex_op3(p, IN_select, whole, zero, l_int(b, 1)));
+	}
+	l_store(b, g->runs, ex_add(p, ex_mul(p, at, l_int(b, g->mc)), ex_iter(p, i)), start, NULL);
+	close_loops(g, loops, g->run);
 	l_close(b, il);
 }

@@ -23,6 +23,8 @@ static Expr *a_index(Gemm *g, const TileAt *t, Iter *row)
 	Expr *to[MAX_ITERS];
 	int n = 0;
 
+	if (g->runs)
+		return ex_sub(p, m, ex_iter(p, g->m0));
 	if (!g->a_direct)
 		return ex_mul(p, ex_sub(p, m, ex_iter(p, g->m0)), ex_dim(p, g->kk));
 	at = flat_index(g->k, g->c.a->load.buf, g->c.a->load.idx);
@@ -58,9 +60,18 @@ static void emit_tile(Gemm *g, const TileAt *t)
 	tl->accumulate = t->accumulate;
 	tl->partial = t->partial;
 	tl->row = l_iter(b, "r", dim_const(g->k->ctx, g->mr));
-	tl->a = g->a_direct ? g->c.a->load.buf : g->abuf;
+	tl->a = g->a_direct || g->runs ? g->c.a->load.buf : g->abuf;
 	tl->a_at = a_index(g, t, tl->row);
-	tl->a_step = g->a_direct ? g->a_step : l_int(b, 1);
+	tl->a_step = g->a_direct || g->runs ? g->a_step : l_int(b, 1);
+	if (g->runs) {
+		tl->runs = g->runs;
+		tl->edge = g->edge;
+		tl->k0 = t->k0;
+		tl->run = ex_dim(p, g->run_terms);
+		tl->runs_step = l_int(b, gemm_runs_step(g));
+	} else {
+		tl->a_at = ex_add(p, tl->a_at, ex_mul(p, t->k0, tl->a_step));
+	}
 	if (g->b_panels) {
 		/* in this layout, a panel begins at column n / pw and k = 0 */
 		Expr *idx[MAX_RANK];
@@ -90,7 +101,6 @@ static void emit_tile(Gemm *g, const TileAt *t)
 				  t->js);
 	}
 	tl->b_step = l_int(b, g->pw);
-	tl->a_at = ex_add(p, tl->a_at, ex_mul(p, t->k0, tl->a_step));
 	tl->b_at = ex_add(p, tl->b_at, ex_mul(p, t->k0, tl->b_step));
 	tl->k = t->k;
 	if (g->b_panels) {

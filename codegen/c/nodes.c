@@ -368,8 +368,8 @@ static void print_runs(Fn *f, const Tile *tl)
 {
 	Iter *const row[] = {tl->row};
 	Expr *zero = ex_int(f->sched->kernel->pool, CT_I64, 0),
-	     *e[] = {ex_subst_iters(f->sched->kernel->pool, tl->a_at, row, &zero, 1),
-		     tl->runs_step, tl->run, tl->k0};
+	     *e[] = {ex_subst_iters(f->sched->kernel->pool, tl->a_at, row, &zero, 1), tl->runs_step,
+		     tl->run, tl->k0};
 	StrBuf t[4] = {{0}};
 
 	texts(f, e, 4, t);

@@ -42,7 +42,8 @@ static void put_terms(StrBuf *b, int rows, int nv, int lanes, const char *end, c
 {
 	strbuf_printf(b, "\n%sfor (; k < %s; k++) {\n", tabs, end);
 	for (int j = 0; j < nv; j++)
-		strbuf_printf(b, "%s\tconst vec b%d = *(const vec *)(b + %d);\n", tabs, j, j * lanes);
+		strbuf_printf(b, "%s\tconst vec b%d = *(const vec *)(b + %d);\n", tabs, j,
+			      j * lanes);
 	for (int i = 0; i < rows; i++) {
 		for (int j = 0; j < nv; j++)
 			strbuf_printf(b, "%s\tc%d_%d += *a%d * b%d;\n", tabs, i, j, i, j);
@@ -64,14 +65,16 @@ static void put_runs(StrBuf *b, const Tile *t, int rows, int nv, int lanes)
 		"\n\t\twhile (k < end) {\n\t\t\tconst int64_t last = end - k < run - in ? end : k + run - in;\n");
 	for (int i = 0; i < rows; i++) {
 		strbuf_printf(b, "\t\t\tconst %s *a%d = in * a_step + ", type, i);
-		strbuf_printf(b, t->edge ? "(row[%d] < 0 ? edge - 1 - row[%d] : a + row[%d]);\n"
-					 : "(a + row[%d]);\n",
+		strbuf_printf(b,
+			      t->edge ? "(row[%d] < 0 ? edge - 1 - row[%d] : a + row[%d]);\n"
+				      : "(a + row[%d]);\n",
 			      i, i, i);
 	}
 	strbuf_puts(b, "\n\t\t\tin += last - k;\n");
 	put_terms(b, rows, nv, lanes, "last", "\t\t\t");
-	strbuf_puts(b,
-		    "\t\t\tif (in == run) {\n\t\t\t\tin = 0;\n\t\t\t\trow += row_step;\n\t\t\t}\n\t\t}\n");
+	strbuf_puts(
+		b,
+		"\t\t\tif (in == run) {\n\t\t\t\tin = 0;\n\t\t\t\trow += row_step;\n\t\t\t}\n\t\t}\n");
 }
 
 static void rows_function(GenC *g, StrBuf *b, const Tile *t, const char *key, int rows)

@@ -73,8 +73,8 @@ static int first_of_run(Gemm *g)
 	int run = g->c.nk - 1;
 
 	while (run > 0 && merges_in(g, g->c.a, g->c.k[run - 1], g->c.k[run]) &&
-	       !(guard && (expr_has_iter(guard, g->c.k[run - 1]) ||
-			   expr_has_iter(guard, g->c.k[run]))))
+	       !(guard &&
+		 (expr_has_iter(guard, g->c.k[run - 1]) || expr_has_iter(guard, g->c.k[run]))))
 		run--;
 	return run;
 }

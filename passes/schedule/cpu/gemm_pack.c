@@ -258,17 +258,15 @@ void gemm_find_runs(Gemm *g)
 			      zeros + g->run, g->c.nk - g->run);
 	start = from;
 	if (g->edge) {
-		Expr *edge_at = ex_mul(
-			p, ex_add(p, ex_mul(p, at, l_int(b, g->mc)), ex_iter(p, i)), run);
+		Expr *edge_at = ex_mul(p, ex_add(p, ex_mul(p, at, l_int(b, g->mc)), ex_iter(p, i)),
+				       run);
 
 		guard_to_range(g->k, gemm_placed(&pl, g->c.guard_a), last, &lo, &hi);
 		lo = named(g, "lo", l_min(b, lo, run), g->run_terms);
 		hi = named(g, "hi", l_max(b, hi, zero), g->run_terms);
 		whole = ex_and(p, ex_op2(p, IN_eq, lo, zero), ex_op2(p, IN_eq, hi, run));
-		start = ex_op3(p, IN_select, whole, from,
-			       ex_sub(p, l_int(b, -1), edge_at));
-		pack_edge(g, edge_at, from, lo, hi,
-			  ex_op3(p, IN_select, whole, zero, l_int(b, 1)));
+		start = ex_op3(p, IN_select, whole, from, ex_sub(p, l_int(b, -1), edge_at));
+		pack_edge(g, edge_at, from, lo, hi, ex_op3(p, IN_select, whole, zero, l_int(b, 1)));
 	}
 	l_store(b, g->runs, ex_add(p, ex_mul(p, at, l_int(b, g->mc)), ex_iter(p, i)), start, NULL);
 	close_loops(g, loops, g->run);

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The thread pool of a model. The caller is thread 0; the other threads wait, first spinning, then
- * asleep. A job is cut into contiguous parts, one for each thread, always in the same way (a static
- * split), so what a kernel writes does not depend on timing. Normally each part is computed by its
- * own worker, which thus finds in its caches what it wrote before. But when the caller has finished
- * its own part, it takes the parts that no worker has begun: a worker that sleeps, or has no
- * processor, delays nobody.
+ * asleep. A job is cut into contiguous parts, one for each thread, and each part into a few chunks.
+ * A thread begins with its own part, where it finds in its caches what it wrote before, from the
+ * front. When that is done, it takes chunks of the other parts from their backs: a worker that
+ * wakes late, shares its processor or has a slow one delays nobody by more than a chunk. Chunks do
+ * not depend on timing, and so neither does what a kernel writes.
  *
  * One word publishes a job: a generation in its high bits, and the number of workers that take part
- * in the low 12. Workers that do not take part read nothing else, so only those that do have to be
- * waited for. Sleeping is a futex on the low half of the word.
+ * in the low 12. What is left of a part is one word, too: the generation, and the first and the end
+ * of the chunks that nobody has taken. A thread takes a chunk by a compare-and-swap of this word,
+ * and reads the job only then: the job cannot end before the chunk does, and a thread that is late
+ * finds another generation or no chunk. Sleeping is a futex on the low half of the first word.
  *
  * A pool serves one run at a time; a second run at the same time computes in its caller's thread.
  * In a forked child the workers do not exist: the first run there detects another process id and
@@ -29,22 +31,33 @@
 #define ACTIVE_BITS 12
 #define ACTIVE_MASK ((1u << ACTIVE_BITS) - 1)
 #define STOP ACTIVE_MASK
-#define SPINS 1000
+/* Chunks of a part at most: a thread that is late delays the others by one of them. */
+#define CHUNKS 8
+#define CHUNK_BITS 4
+#define CHUNK_MASK ((1u << CHUNK_BITS) - 1)
+/* Nanoseconds of spinning before a thread sleeps. Waking takes about 40 us, and kernels that are too
+ * short to share take up to some 100 us between two that are not. */
+#define SPIN_NS 200000
 /* spins that workers have to begin their parts after the caller has finished its own */
 #define MOMENT 20
+/* spins between two looks at the clock */
+#define LOOK 32
 
 typedef struct Worker {
 	Pool *pool;
 	pthread_t thread;
 	uint64_t seen;  /* the word when the worker was created */
 	uint32_t index; /* number of its part, from 1 */
-	/* the generation of the last job whose part INDEX was begun by anybody */
-	_Alignas(64) _Atomic uint64_t begun;
 } Worker;
+
+/* What is left of a thread's part: generation, first chunk, end, in CHUNK_BITS each. */
+typedef struct Part {
+	_Alignas(64) _Atomic uint64_t left;
+} Part;
 
 struct Pool {
 	_Alignas(64) _Atomic uint64_t word;
-	_Alignas(64) _Atomic uint32_t pending; /* workers that have not finished */
+	_Alignas(64) _Atomic uint32_t pending; /* chunks that are not finished */
 	_Alignas(64) _Atomic uint32_t sleepers;
 	_Atomic uint32_t caller_sleeps;
 	_Atomic uint32_t busy;
@@ -52,7 +65,8 @@ struct Pool {
 	const Job *job;
 	uint64_t bytes;
 	int32_t max_workers, n_workers;
-	Worker worker[];
+	Worker *worker;
+	Part part[]; /* the caller's, and one for each worker */
 };
 
 static void pause_cpu(void)
@@ -95,28 +109,90 @@ static void wake(void *p)
 }
 #endif
 
-void rt_job_part(const Job *job, int32_t i)
+/* The first unit of part I of a job of UNITS. */
+static int64_t part_begin(const Job *job, int64_t units, int64_t i)
 {
-	const int64_t units = job->n / job->grain + (job->n % job->grain != 0);
 	const int64_t each = units / job->parts, rest = units % job->parts;
-	const int64_t first = each * i + (i < rest ? i : rest);
-	const int64_t last = first + each + (i < rest);
-	const int64_t begin = first * job->grain;
-	const int64_t end = last >= units ? job->n : last * job->grain;
+
+	return each * i + (i < rest ? i : rest);
+}
+
+static int64_t job_units(const Job *job)
+{
+	return job->n / job->grain + (job->n % job->grain != 0);
+}
+
+/* Runs units BEGIN to END - 1 of a job with the scratch of thread T. */
+static void run_units(const Job *job, int64_t begin, int64_t end, int64_t t)
+{
+	const int64_t to = end >= job_units(job) ? job->n : end * job->grain;
 
 	if (begin < end)
-		job->fn(job->k, begin, end, job->scratch + job->scratch_bytes * i);
+		job->fn(job->k, begin * job->grain, to, job->scratch + job->scratch_bytes * t);
+}
+
+void rt_job_part(const Job *job, int32_t i)
+{
+	const int64_t units = job_units(job);
+
+	run_units(job, part_begin(job, units, i), part_begin(job, units, i + 1), i);
+}
+
+/* The number of chunks of a part of UNITS, at least 1. */
+static int64_t part_chunks(int64_t units)
+{
+	return units < 1 ? 1 : units < CHUNKS ? units : CHUNKS;
+}
+
+/* Runs chunk C of part I of a job, as thread T. */
+static void run_chunk(const Job *job, int64_t i, int64_t c, int64_t t)
+{
+	const int64_t all = job_units(job), first = part_begin(job, all, i),
+		      units = part_begin(job, all, i + 1) - first, n = part_chunks(units);
+
+	/* multiplied in two steps: units * c could overflow */
+	run_units(job, first + units / n * c + units % n * c / n,
+		  first + units / n * (c + 1) + units % n * (c + 1) / n, t);
+}
+
+/* Takes a chunk of PART of the job of this generation, the first or the last one that is left;
+ * returns its number, or -1 if there is none. */
+static int64_t take_chunk(Part *part, uint64_t generation, bool last)
+{
+	uint64_t left = atomic_load(&part->left);
+
+	for (;;) {
+		const uint64_t first = left >> CHUNK_BITS & CHUNK_MASK, end = left & CHUNK_MASK;
+
+		if (left >> (2 * CHUNK_BITS) != generation || first >= end)
+			return -1;
+		if (atomic_compare_exchange_weak(&part->left, &left,
+						 last ? left - 1 : left + (1u << CHUNK_BITS)))
+			return (int64_t)(last ? end - 1 : first);
+	}
+}
+
+/* Spin I of a thread is one too many; *FROM is when it began, 0 at first. */
+static bool spun_out(uint32_t i, uint64_t *from)
+{
+	if (i % LOOK)
+		return false;
+	if (!*from)
+		*from = rt_now();
+	return rt_now() - *from > SPIN_NS;
 }
 
 /* Waits until the word differs from SEEN; returns it. */
 static uint64_t next_word(Pool *p, uint64_t seen)
 {
-	uint64_t w;
+	uint64_t w, from = 0;
 
-	for (int i = 0; i < SPINS; i++) {
+	for (uint32_t i = 0;; i++) {
 		w = atomic_load_explicit(&p->word, memory_order_acquire);
 		if (w != seen)
 			return w;
+		if (spun_out(i, &from))
+			break;
 		pause_cpu();
 	}
 	atomic_fetch_add(&p->sleepers, 1);
@@ -126,20 +202,23 @@ static uint64_t next_word(Pool *p, uint64_t seen)
 	return w;
 }
 
-/*
- * Does W's part of JOB, unless another thread has begun it. A worker may be so late that everything
- * is done, or even that another job is published. So it reads the job only after it has claimed the
- * part: the job cannot end before the part does.
- */
-static void do_part(Pool *p, Worker *w, uint64_t job)
+/* Thread T runs all chunks of part I that nobody has taken; its own from the front. */
+static void do_part(Pool *p, int64_t i, int64_t t, uint64_t generation)
 {
-	uint64_t last = atomic_load(&w->begun);
+	int64_t c;
 
-	if (last >= job || !atomic_compare_exchange_strong(&w->begun, &last, job))
-		return;
-	rt_job_part(p->job, (int32_t)w->index);
-	if (atomic_fetch_sub(&p->pending, 1) == 1 && atomic_load(&p->caller_sleeps))
-		wake(&p->pending);
+	while ((c = take_chunk(&p->part[i], generation, i != t)) >= 0) {
+		run_chunk(p->job, i, c, t);
+		if (atomic_fetch_sub(&p->pending, 1) == 1 && atomic_load(&p->caller_sleeps))
+			wake(&p->pending);
+	}
+}
+
+/* Thread T runs chunks of the parts of others, which follow its own. */
+static void help(Pool *p, int64_t parts, int64_t t, uint64_t generation)
+{
+	for (int64_t i = 1; i < parts; i++)
+		do_part(p, (t + i) % parts, t, generation);
 }
 
 static void *worker_main(void *arg)
@@ -158,20 +237,22 @@ static void *worker_main(void *arg)
 			return NULL;
 		if (me->index > active)
 			continue;
-		do_part(p, me, w >> ACTIVE_BITS);
+		do_part(p, me->index, me->index, w >> ACTIVE_BITS);
+		help(p, (int64_t)active + 1, me->index, w >> ACTIVE_BITS);
 	}
 }
 
-/* Publishes the job; returns its generation. */
-static uint64_t publish(Pool *p, uint32_t active)
+static uint64_t next_generation(Pool *p)
 {
-	const uint64_t job = (atomic_load_explicit(&p->word, memory_order_relaxed) >> ACTIVE_BITS) +
-			     1;
+	return (atomic_load_explicit(&p->word, memory_order_relaxed) >> ACTIVE_BITS) + 1;
+}
 
-	atomic_store(&p->word, job << ACTIVE_BITS | active);
+/* Publishes the job of GENERATION to ACTIVE workers. */
+static void publish(Pool *p, uint64_t generation, uint32_t active)
+{
+	atomic_store(&p->word, generation << ACTIVE_BITS | active);
 	if (atomic_load(&p->sleepers))
 		wake(&p->word);
-	return job;
 }
 
 static void start_workers(Pool *p)
@@ -194,13 +275,15 @@ static void start_workers(Pool *p)
 
 Pool *rt_pool_new(const dl_model *m, int32_t threads)
 {
-	const uint64_t bytes = sizeof(Pool) + sizeof(Worker) * (uint64_t)threads;
+	const uint64_t parts = sizeof(Pool) + sizeof(Part) * (uint64_t)threads,
+		       bytes = parts + sizeof(Worker) * (uint64_t)threads;
 	Pool *p = rt_alloc(m, bytes);
 
 	if (!p)
 		return NULL;
 	memset(p, 0, bytes);
 	p->bytes = bytes;
+	p->worker = (Worker *)((char *)p + parts);
 	p->max_workers = threads - 1;
 	start_workers(p);
 	atomic_store(&p->pid, (int32_t)getpid());
@@ -212,7 +295,7 @@ void rt_pool_free(const dl_model *m, Pool *p)
 	if (!p)
 		return;
 	if (atomic_load(&p->pid) == (int32_t)getpid()) {
-		publish(p, STOP);
+		publish(p, next_generation(p), STOP);
 		for (int32_t i = 0; i < p->n_workers; i++)
 			pthread_join(p->worker[i].thread, NULL);
 	}
@@ -260,10 +343,12 @@ void rt_pool_release(Pool *p, int32_t threads)
 		atomic_store(&p->busy, 0);
 }
 
-/* Whether all parts are done within SPINS spins. */
-static bool done_soon(Pool *p, int spins)
+/* Whether all chunks are done within SPINS spins (0: SPIN_NS). */
+static bool done_soon(Pool *p, uint32_t spins)
 {
-	for (int i = 0; i < spins; i++) {
+	uint64_t from = 0;
+
+	for (uint32_t i = 0; spins ? i < spins : !spun_out(i, &from); i++) {
 		if (!atomic_load_explicit(&p->pending, memory_order_acquire))
 			return true;
 		pause_cpu();
@@ -271,21 +356,37 @@ static bool done_soon(Pool *p, int spins)
 	return false;
 }
 
+/* Makes the parts of a job of this generation free to take. */
+static void offer(Pool *p, const Job *job, uint64_t generation)
+{
+	const int64_t units = job_units(job);
+	uint32_t chunks = 0;
+
+	for (int64_t i = 0; i < job->parts; i++)
+		chunks += (uint32_t)part_chunks(part_begin(job, units, i + 1) -
+						part_begin(job, units, i));
+	p->job = job;
+	atomic_store(&p->pending, chunks);
+	for (int64_t i = 0; i < job->parts; i++) {
+		const int64_t n = part_chunks(part_begin(job, units, i + 1) -
+					      part_begin(job, units, i));
+
+		atomic_store(&p->part[i].left, generation << (2 * CHUNK_BITS) | (uint64_t)n);
+	}
+}
+
 void rt_pool_run(Pool *p, const Job *job)
 {
-	const uint32_t others = (uint32_t)job->parts - 1;
-	uint64_t generation;
+	const uint64_t generation = next_generation(p);
 	uint32_t left;
 
-	p->job = job;
-	atomic_store(&p->pending, others);
-	generation = publish(p, others);
-	rt_job_part(job, 0);
+	offer(p, job, generation);
+	publish(p, generation, (uint32_t)job->parts - 1);
+	do_part(p, 0, 0, generation);
 	if (done_soon(p, MOMENT))
 		return;
-	for (uint32_t i = 0; i < others; i++)
-		do_part(p, &p->worker[i], generation);
-	if (done_soon(p, SPINS))
+	help(p, job->parts, 0, generation);
+	if (done_soon(p, 0))
 		return;
 	atomic_store(&p->caller_sleeps, 1);
 	while ((left = atomic_load(&p->pending)))

@@ -40,6 +40,8 @@ typedef struct Gpu {
 /* What code is generated for: a row of codegen/targets.c. */
 typedef struct Target {
 	const char *name;   /* "x86-64-v4", "sm_80" */
+	/* the first words of the C compiler's -dumpmachine: "x86_64"; null: any */
+	const char *machine;
 	const char *march;  /* -march of the C compiler; null: its default */
 	/* DL_CPU_ bits of the features that a machine must have; 0: any machine */
 	uint64_t features;

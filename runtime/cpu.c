@@ -93,14 +93,12 @@ void rt_fp_leave(uint64_t saved)
 	__asm__ volatile("ldmxcsr %0" : : "m"(word));
 }
 
-#else
+#elif defined(__aarch64__)
 
 uint64_t rt_cpu_features(void)
 {
-	return 0;
+	return DL_CPU_ARM_V8;
 }
-
-#if defined(__aarch64__)
 
 uint64_t rt_fp_enter(void)
 {
@@ -120,6 +118,11 @@ void rt_fp_leave(uint64_t saved)
 
 #else
 
+uint64_t rt_cpu_features(void)
+{
+	return 0;
+}
+
 uint64_t rt_fp_enter(void)
 {
 	return 0;
@@ -130,5 +133,4 @@ void rt_fp_leave(uint64_t saved)
 	(void)saved;
 }
 
-#endif
 #endif

@@ -424,8 +424,8 @@ typedef struct dl_api {
  * library does not know. */
 typedef const dl_api *(*dl_get_api_fn)(uint32_t abi_version);
 
-/* The processor features that code may need, as bits: levels of x86-64. The bits of single
- * features are reserved: no code needs one yet. */
+/* The processor features that code may need, as bits: levels of x86-64, and 64-bit Arm with NEON.
+ * The bits of single features are reserved: no code needs one yet. */
 #define DL_CPU_X86_V2      1ull
 #define DL_CPU_X86_V3      2ull
 #define DL_CPU_X86_V4      4ull
@@ -435,6 +435,7 @@ typedef const dl_api *(*dl_get_api_fn)(uint32_t abi_version);
 #define DL_CPU_AVX512_FP16 64ull
 #define DL_CPU_AMX_INT8    128ull
 #define DL_CPU_AMX_BF16    256ull
+#define DL_CPU_ARM_V8      512ull
 
 /* ---- Part 2: generated code ---------------------------------------------------------------- */
 

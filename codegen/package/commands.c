@@ -75,25 +75,46 @@ bool pack_find_cc(Pack *p)
 			  CLANG_OLDEST);
 }
 
-/* The first of P's CPU targets that is an x86-64, or null. */
-static const Target *x86_target(const Pack *p)
+/* The machine that a C compiler which answers -dumpmachine with TEXT makes code for, as the table of
+ * targets names it. */
+static const char *machine_of(const char *text)
 {
-	for (int t = 0; t < p->m->ntargets; t++)
-		if (p->m->target[t]->march)
-			return p->m->target[t];
+	return str_starts(text, "amd64") ? "x86_64" : text;
+}
+
+/* The first of P's CPU targets that runs on no such machine, or null. */
+static const Target *foreign_target(const Pack *p, const char *machine)
+{
+	for (int t = 0; t < p->m->ntargets; t++) {
+		const Target *target = p->m->target[t];
+
+		if (target->machine && !str_starts(machine_of(machine), target->machine))
+			return target;
+	}
 	return NULL;
+}
+
+/* The table's CPU target for that machine, the one that needs the least of it; else "generic". */
+static const char *target_for(const char *machine)
+{
+	const char *name = "generic";
+
+	for (const Target *t = target_table; t->name; t++)
+		if (t->machine && str_starts(machine_of(machine), t->machine))
+			name = t->name;
+	return name;
 }
 
 bool pack_cc_fits(Pack *p)
 {
 	char *argv[16] = {(char *)(uintptr_t)p->cc};
-	const Target *t = x86_target(p);
-	const char *machine;
+	const Target *t;
+	const char *machine, *here = target_by_name("native")->machine;
 	int n = 1;
 	bool answered;
 	pid_t pid;
 
-	if (!p->cc || !p->o->cc || !t || p->o->dry)
+	if (!p->cc || p->o->dry || (!p->o->cc && (!here || !foreign_target(p, here))))
 		return true;
 	for (int i = 0; p->cc_args[i]; i++)
 		argv[n++] = p->cc_args[i];
@@ -104,12 +125,14 @@ bool pack_cc_fits(Pack *p)
 	machine = arena_strndup(p->a, machine, strcspn(machine, "\n"));
 	pack_forget_log(p);
 	/* a compiler that does not name its machine is judged by its first compile */
-	return !answered || !strchr(machine, '-') || str_starts(machine, "x86_64") ||
-	       str_starts(machine, "amd64") ||
-	       diag_error(p->diag, (DiagLoc){.file = p->o->output},
-			  "--cc=%s makes code for %s, and %s is an x86-64; give "
-			  "--target=cpu:generic, and --runtime=FILE, that machine's libdlrt.a",
-			  p->o->cc, machine, t->name);
+	if (!answered || !strchr(machine, '-'))
+		return true;
+	t = foreign_target(p, machine);
+	return !t || diag_error(p->diag, (DiagLoc){.file = p->o->output},
+				"%s%s makes code for %s, and %s is for %s; give --target=cpu:%s, "
+				"and --runtime=FILE, that machine's libdlrt.a",
+				p->o->cc ? "--cc=" : "", p->o->cc ? p->o->cc : p->cc, machine,
+				t->name, t->machine, target_for(machine));
 }
 
 /* Finds a tool that belongs to the C compiler: aarch64-linux-gnu-ar for aarch64-linux-gnu-gcc. */

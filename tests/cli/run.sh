@@ -201,10 +201,10 @@ try "no sanitizers of clang" 1 "note: --sanitize needs the runtime of clang's sa
 SAYS=-lasan
 try "no sanitizers of gcc" 1 "note: --sanitize needs the runtime of gcc's sanitizers: install" cnn.onnx --cc=./failing-cc --sanitize -o m.so
 unset SAYS
-try "a compiler for another machine" 1 "--cc=./arm-cc makes code for aarch64-linux-gnu, and x86-64-v3 is an x86-64; give --target=cpu:generic, and --runtime=FILE" \
+try "a compiler for another machine" 1 "--cc=./arm-cc makes code for aarch64-linux-gnu, and x86-64-v3 is for x86_64; give --target=cpu:aarch64, and --runtime=FILE" \
 	cnn.onnx --cc=./arm-cc --target=cpu:v3 -o m.so
 if [ "$(uname -m)" = x86_64 ]; then
-	try "a compiler for another machine, no target" 1 "--cc=./arm-cc makes code for aarch64-linux-gnu, and .* give --target=cpu:generic" cnn.onnx --cc=./arm-cc -o m.a
+	try "a compiler for another machine, no target" 1 "--cc=./arm-cc makes code for aarch64-linux-gnu, and .* give --target=cpu:aarch64" cnn.onnx --cc=./arm-cc -o m.a
 fi
 try "weights inside and beside" 2 "--embed-weights: --weights puts them into a file" large.onnx --embed-weights --weights=w.bin -o m.a
 clang=$(for n in $(seq 40 -1 15); do command -v clang-$n && break; done)

@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random products and convolutions on each kind of CPU: cpus.py BUILD FOLDER SEED PRODUCTS CONVOLUTIONS.
+
+Models are compiled for each target that runs here, natively or under qemu-aarch64, and drive.c runs them. Small integers, where every sum
+is exact, must be bit-equal to ONNX Runtime's result; of real numbers, the error may be that of two sums in any order,
+2 * (terms + 2) * 2**-24 * sum |terms|. Prints "N passed, N failed, N skipped".
+"""
+
+import os
+import random
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+from onnx import TensorProto, helper, numpy_helper
+
+BUILD, FOLDER = os.path.abspath(sys.argv[1]), sys.argv[2]
+SEED, PRODUCTS, CONVOLUTIONS = (int(a) for a in sys.argv[3:6])
+MOST = 67  # rows, columns and terms of a product
+EACH = 10  # operators of a model, so that models are few
+ARM = ("aarch64-linux-gnu-gcc", "qemu-aarch64")
+
+
+def value(rng, shape, kind):
+    """KIND: "small" integers, or "real" numbers; "sizes" are those of the real ones, positive."""
+    return rng.integers(-2, 3, shape).astype(np.float32) if kind == "small" else rng.standard_normal(shape).astype(np.float32)
+
+
+class Model:
+    """Independent operators, one input and one output each."""
+
+    def __init__(self, name):
+        self.name, self.nodes, self.inputs, self.outputs, self.weights, self.terms, self.shapes = name, [], [], [], [], [], []
+
+    def add(self, op, dims, shape, weight_shape, terms, **attributes):
+        """An operator OP of an input with DIMS (names or numbers); SHAPE(pick) gives its sizes in a case."""
+        i = len(self.nodes)
+        self.nodes.append(helper.make_node(op, [f"x{i}", f"w{i}"], [f"y{i}"], name=f"{op}_{i}", **attributes))
+        self.inputs.append(helper.make_tensor_value_info(f"x{i}", TensorProto.FLOAT, dims))
+        self.outputs.append(helper.make_tensor_value_info(f"y{i}", TensorProto.FLOAT, None))
+        self.weights.append(weight_shape)
+        self.terms.append(terms)
+        self.shapes.append(shape)
+
+    def proto(self, weights):
+        """WEIGHTS: an array for each operator, or null: inputs."""
+        more = [] if weights else [helper.make_tensor_value_info(f"w{i}", TensorProto.FLOAT, d) for i, d in enumerate(self.weights)]
+        constants = [numpy_helper.from_array(w, f"w{i}") for i, w in enumerate(weights or [])]
+        graph = helper.make_graph(self.nodes, "g", self.inputs + more, self.outputs, constants)
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def products(pick, count):
+    """Products with constant weights: models with a symbolic number of rows, each run at several."""
+    rows = [pick.randint(1, MOST) for _ in range(5)]
+    for m in range(-(-count // (EACH * len(rows)))):
+        model = Model(f"products{m}")
+        for i in range(EACH):
+            k, n = pick.randint(1, MOST), pick.randint(1, MOST)
+            model.add("MatMul", [f"M{i}", k], lambda r, k=k: [r, k], [k, n], k)
+        yield model, rows
+
+
+def convolutions(pick, count):
+    """Convolutions of one to three dims; every second has symbolic ones."""
+    for m in range(-(-count // EACH)):
+        model = Model(f"convolutions{m}")
+        for i in range(EACH):
+            rank, group = pick.choice((1, 2, 2, 2, 3)), pick.choice((1, 1, 1, 2, 3))
+            inner, outer = pick.choice((1, 3, 7, 8, 16, 19)), pick.choice((1, 2, 5, 8, 17, 33))
+            kernel = [pick.choice((1, 2, 3, 3, 5)) for _ in range(rank)]
+            strides, dilations = ([pick.choice((1, 1, 2, 3)) for _ in range(rank)] for _ in range(2))
+            pads = [pick.randrange(k) for k in kernel * 2]
+            least = [(k - 1) * d + 1 for k, d in zip(kernel, dilations)]
+            sizes = [n + pick.randrange(9) for n in least]
+            batch = pick.choice((1, 2))
+            dims = [batch, group * inner] + [f"D{i}_{a}" if m % 2 else n for a, n in enumerate(sizes)]
+            model.add("Conv", dims, lambda r, s=(batch, group * inner, *sizes): list(s), [group * outer, inner, *kernel],
+                      inner * int(np.prod(kernel)), group=group, strides=strides, dilations=dilations, pads=pads)
+        yield model, [0]
+
+
+def symbolic(pick, count):
+    """One product whose sizes are all symbols."""
+    model = Model("symbolic")
+    model.add("MatMul", ["M", "K"], None, ["K", "N"], None)
+    return model, [tuple(pick.randint(1, MOST) for _ in range(3)) for _ in range(count)]
+
+
+def save(path, tensors):
+    with open(path, "wb") as f:
+        for t in tensors:
+            f.write(np.array([t.ndim, *t.shape], np.int64).tobytes() + np.ascontiguousarray(t).tobytes())
+
+
+def load(path):
+    data = open(path, "rb").read()
+    at, tensors = 0, []
+    while at < len(data):
+        rank = int(np.frombuffer(data, np.int64, 1, at)[0])
+        shape = np.frombuffer(data, np.int64, rank, at + 8)
+        n = int(np.prod(shape))
+        tensors.append(np.frombuffer(data, np.float32, n, at + 8 + 8 * rank).reshape(shape))
+        at += 8 + 8 * rank + 4 * n
+    return tensors
+
+
+class Cpu:
+    """A target, and how its programs are compiled and run."""
+
+    def __init__(self, target, cc="cc", options=(), run=(), runtime=None):
+        self.target, self.cc, self.options, self.run, self.runtime = target, cc, list(options), list(run), runtime
+        self.drive = f"{FOLDER}/drive.{target}"
+        subprocess.run([cc, "-std=gnu11", "-O1", "-I.", "-D_GNU_SOURCE", "tests/cpus/drive.c", "-o", self.drive, "-ldl"], check=True)
+
+    def results(self, model, so, cases):
+        subprocess.run([f"{BUILD}/bin/dlcc", model, f"--target=cpu:{self.target}", "--name=t", *self.options, "-o", so], check=True)
+        out = so + ".out"
+        subprocess.run([*self.run, self.drive, so, "t", cases, out], check=True)
+        return load(out)
+
+
+def cpus():
+    """The CPUs that can be had, and the names of those that cannot."""
+    flags = open("/proc/cpuinfo", encoding="utf-8").read() if os.path.exists("/proc/cpuinfo") else ""
+    have, lack = [Cpu("generic")], []
+    for target, flag in (("x86-64-v2", "sse4_2"), ("x86-64-v3", "avx2"), ("x86-64-v4", "avx512vl")):
+        if f" {flag} " in flags:
+            have.append(Cpu(target))
+        else:
+            lack.append(target)
+    if all(map(shutil.which, ARM)):
+        folder = f"{FOLDER}/aarch64"
+        subprocess.run(["make", "-s", f"CC={ARM[0]}", "AR=aarch64-linux-gnu-ar", f"BUILD={folder}", f"{folder}/lib/libdlrt.a"], check=True, stdout=subprocess.DEVNULL,
+                       env={k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "SAN", "BUILD")})
+        have.append(Cpu("aarch64", ARM[0], [f"--cc={ARM[0]}", f"--runtime={folder}/lib/libdlrt.a"], [ARM[1], "-L", "/usr/aarch64-linux-gnu"]))
+    else:
+        lack.append("aarch64")
+    return have, lack
+
+
+def case(rng, model, size, kind, weights):
+    """The inputs of a case, and ONNX Runtime's outputs with the bounds of their errors (null: none)."""
+    if model.shapes[0]:
+        arrays = [value(rng, s(size), kind) for s in model.shapes]
+    else:
+        m, k, n = size
+        arrays = [value(rng, (m, k), kind), value(rng, (k, n), kind)]
+    names = [f"x{i}" for i in range(len(model.nodes))] + ([] if weights else [f"w{i}" for i in range(len(model.nodes))])
+    feed = dict(zip(names, arrays))
+    exact = session(model, weights).run(None, feed)
+    if kind == "small":
+        return arrays, exact, [None] * len(exact)
+    sizes = session(model, weights and [abs(w) for w in weights]).run(None, {k: abs(v) for k, v in feed.items()})
+    terms = [t or size[1] for t in model.terms]
+    return arrays, exact, [2 * (t + 2) * 2.0 ** -24 * s for t, s in zip(terms, sizes)]
+
+
+def session(model, weights):
+    options = ort.SessionOptions()
+    options.log_severity_level, options.intra_op_num_threads = 3, 1
+    return ort.InferenceSession(model.proto(weights).SerializeToString(), options, providers=["CPUExecutionProvider"])
+
+
+def main():
+    rng, pick = np.random.default_rng(SEED), random.Random(SEED)
+    have, lack = cpus()
+    passed = failed = 0
+    work = [(*symbolic(pick, PRODUCTS // 2), False)]
+    work += [(m, sizes, True) for m, sizes in (*products(pick, PRODUCTS - PRODUCTS // 2), *convolutions(pick, CONVOLUTIONS))]
+    for model, sizes, constant in work:
+        for kind in ("small", "real"):
+            weights = [value(rng, s, kind) for s in model.weights] if constant else None
+            path = f"{FOLDER}/{model.name}.{kind}"
+            onnx.save(model.proto(weights), path + ".onnx")
+            cases = [case(rng, model, size, kind, weights) for size in sizes]
+            save(path + ".in", [t for c in cases for t in c[0]])
+            for cpu in have:
+                results = cpu.results(path + ".onnx", f"{path}.{cpu.target}.so", path + ".in")
+                for c, (_, expected, bounds) in enumerate(cases):
+                    got = results[c * len(expected):(c + 1) * len(expected)]
+                    for i, (g, e, b) in enumerate(zip(got, expected, bounds)):
+                        right = g.shape == e.shape and (np.array_equal(g, e) if b is None else bool((abs(g - e) <= b).all()))
+                        passed, failed = passed + right, failed + (not right)
+                        if not right and failed < 20:
+                            print(f"FAIL: {cpu.target}: {model.nodes[i].name} of {model.name}, {kind}, size {sizes[c]}: "
+                                  f"{abs(g - e).max() if g.shape == e.shape else (g.shape, e.shape)}")
+    for target in lack:
+        print(f"{target}: skipped, this machine has no such CPU" + ("; apt-get install gcc-aarch64-linux-gnu qemu-user" if target == "aarch64" else ""))
+    print(f"{passed} passed, {failed} failed, {len(lack)} skipped")
+    return failed != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

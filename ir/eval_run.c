@@ -132,7 +132,8 @@ static bool place_lanes(Prog *p, EvalAccess *a, const uint8_t *mask, ResolvedAcc
 		make[l] = make[l] & !lost[l];
 		p->lost[l] |= lost[l];
 	}
-	if (outside && p->shifted < 0)
+	/* an index that faulted is 0, which an empty buffer lacks */
+	if (outside && p->shifted < 0 && !p->fault)
 		p->stray = a->buf;
 	for (int l = 0; l < n && some < 0; l++)
 		some = make[l] ? a->off[l] : some;

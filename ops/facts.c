@@ -166,12 +166,14 @@ static bool known(const Graph *g, Dim *a, Dim *b, bool le)
 	return false;
 }
 
-/* A fact, or, where BROKEN, an error. */
+/* A fact, or, where BROKEN, an error. Nodes that never run, as in the body of a loop of 0 turns, need nothing. */
 static bool leave_to_run_time(Infer *in, Node *n, Fact f, bool both, bool broken)
 {
-	Dim *when = broken ? NULL : infer_when(in, n);
+	Dim *when = infer_when(in, n);
 
-	if (when) {
+	if (when && dim_equals(when, 0))
+		return true;
+	if (when && !broken) {
 		f.a = dim_mul(in->ctx, when, f.a);
 		f.b = dim_mul(in->ctx, when, f.b);
 	}

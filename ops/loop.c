@@ -396,6 +396,23 @@ static Dim *turns_run(LoopAttempt *t)
 	return count;
 }
 
+/* A loop of 0 turns gives what it began with, and empty stacks. Its body is left without readers. */
+static void skip_body(LoopAttempt *t, Value **all)
+{
+	BodyLoop *l = t->l;
+	int64_t dims[MAX_RANK];
+
+	memcpy(t->last, t->init, (size_t)l->nvar * sizeof(Value *));
+	for (int i = 0; i < l->neach; i++) {
+		const Type *type = all[i]->type;
+
+		if (type_static(type, dims))
+			all[i] = expand_tensor(
+				l->in, l->n,
+				tensor_new(l->in->arena, type->dtype, type->rank, dims));
+	}
+}
+
 static void close_loop(LoopAttempt *t, Value **last, Value **all)
 {
 	BodyLoop *l = t->l;
@@ -420,6 +437,8 @@ static void close_loop(LoopAttempt *t, Value **last, Value **all)
 		if (l->var[i].any)
 			t->last[i]->type = grown_type(in, &l->var[i], t->last[i]->type,
 						      t->last[l->var[i].sizes]);
+	if (count && dim_equals(count, 0))
+		skip_body(t, all);
 	for (int i = 0; i < l->nvalue; i++) {
 		const LoopValue *v = &l->value[i];
 

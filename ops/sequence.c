@@ -96,10 +96,14 @@ static bool constant_index(Infer *in, Node *n, int k, int count, int more, int *
 
 static Value *list(Infer *in, Node *n, const Type *elem, Value *const *at, int count)
 {
+	Node *none;
+
 	if (count)
 		return expand_node(in, n, OP_SequenceConstruct, at, count);
-	return expand_node_ints(in, n, OP_SequenceEmpty, NULL, 0, "dtype",
-				dtype_info[elem->dtype].onnx);
+	none = expand_start(in, n, OP_SequenceEmpty, NULL, 0, 1);
+	node_set_int(none, "dtype", dtype_info[elem->dtype].onnx);
+	node_set_int(none, "rank", elem->rank);
+	return expand_finish(in, none);
 }
 
 static Value *join(Infer *in, Node *n, const Type *elem, Value *data, Value *shapes)
@@ -192,7 +196,9 @@ static bool infer_empty(Infer *in, Node *n)
 
 	if (t == DT_NONE && code) /* 0: not known yet */
 		return infer_error(in, n, "attribute \"dtype\" is no element type");
-	n->out[0]->type = type_sequence(infer_ctx(in), type_items(infer_ctx(in), t, -1));
+	/* where tensors were taken away, their rank remains: no attribute of ONNX */
+	n->out[0]->type = type_sequence(infer_ctx(in),
+					type_items(infer_ctx(in), t, (int)node_int(n, "rank", -1)));
 	return true;
 }
 

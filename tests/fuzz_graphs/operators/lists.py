@@ -126,7 +126,7 @@ def sequence(g, op):
         name = c.add(step, [c.last] + ([beside(c)] if insert else []) + at)
         if not c.grown(name, [n + (1 if insert else -1) for n in c.lengths]):
             return None
-    if (op == "SequenceMap" or r.random() < 0.1) and (not min(c.lengths) or not mapped(c)):  # a list known to be empty is refused
+    if (op == "SequenceMap" or r.random() < 0.1) and not mapped(c):
         return None
     if "Optional" in op:
         name = c.add("Optional", [c.last])

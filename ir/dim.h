@@ -81,6 +81,8 @@ Dim *dim_add(Ctx *c, Dim *a, Dim *b);
 Dim *dim_sub(Ctx *c, Dim *a, Dim *b);
 Dim *dim_mul(Ctx *c, Dim *a, Dim *b);
 bool dim_is_const(const Dim *d, int64_t *v); /* V may be null */
+/* Whether D has a sum or product that would be too long: the same number may then have other forms. */
+bool dim_has_opaque(const Dim *d);
 bool dim_equals(const Dim *d, int64_t v);
 
 /* ---- dim_bounds.c ---- */

@@ -20,6 +20,21 @@ bool dim_equals(const Dim *d, int64_t v)
 	return dim_is_const(d, &k) && k == v;
 }
 
+bool dim_has_opaque(const Dim *d)
+{
+	for (int i = 0; i < d->n; i++)
+		for (int k = 0; k < d->t[i].n; k++) {
+			const Atom *a = d->t[i].f[k].atom;
+
+			if (a->kind == ATOM_ADD || a->kind == ATOM_MUL)
+				return true;
+			for (int j = 0; j < a->n; j++)
+				if (dim_has_opaque(a->arg[j]))
+					return true;
+		}
+	return false;
+}
+
 int64_t dim_const_part(const Dim *d)
 {
 	return d->n && !d->t[d->n - 1].n ? d->t[d->n - 1].coef : 0;

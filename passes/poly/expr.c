@@ -29,6 +29,7 @@ static isl_id *param(Poly *p, Dim *mono)
 	new.id = isl_id_alloc(p->isl, strbuf_str(&b), mono);
 	strbuf_free(&b);
 	vec_push(p->arena, &p->params, new);
+	p->opaque |= dim_has_opaque(mono);
 	return isl_id_copy(new.id);
 }
 

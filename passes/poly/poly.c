@@ -247,6 +247,11 @@ PolyVerdict poly_verdict(Kernel *original, Schedule *s, unsigned long operations
 		poly_unproved(&p, "the budget is spent");
 	else if (isl_ctx_last_error(p.isl) != isl_error_none)
 		poly_unproved(&p, "isl: %s", isl_ctx_last_error_msg(p.isl));
+	if (p.wrong && p.opaque) {
+		p.wrong = false;
+		why->n = 0;
+		poly_unproved(&p, "sizes of it are products that are too long");
+	}
 	free_all(&p);
 	arena_free(a);
 	return p.wrong ? POLY_WRONG : p.unproved ? POLY_UNPROVED : POLY_PROVED;

@@ -160,6 +160,7 @@ typedef struct Poly {
 	VEC(const LNode *) copies; /* stores that carry out no statement: they copy to a local */
 	StrBuf *why;
 	bool wrong, unproved;
+	bool opaque; /* two parameters may be one number in two forms: no counterexample is certain */
 } Poly;
 
 /* ---- passes/poly/expr.c ---- */

@@ -98,11 +98,6 @@ typedef struct Attention {
 	bool hides_all;        /* a query may be left without keys */
 } Attention;
 
-static Value *unsqueezed(Infer *in, Node *n, Value *v, int64_t axis)
-{
-	return EXPAND(in, n, Unsqueeze, v, expand_ints(in, n, &axis, 1));
-}
-
 /* V with the heads in its dim AXIS as two dims: heads of keys and their groups. */
 static Value *group_heads(Infer *in, Node *n, const Attention *a, Value *v, int axis)
 {
@@ -150,8 +145,8 @@ static bool grouped(Infer *in, Node *n, Attention *a)
 		return false;
 	a->rank = 5;
 	a->q = group_heads(in, n, a, a->q, 1);
-	a->k = unsqueezed(in, n, a->k, 2);
-	a->v = unsqueezed(in, n, a->v, 2);
+	a->k = expand_unsqueeze(in, n, a->k, 2);
+	a->v = expand_unsqueeze(in, n, a->v, 2);
 	return a->q->type && a->k->type && a->v->type;
 }
 
@@ -210,7 +205,7 @@ static bool positions(Infer *in, Node *n, Attention *a)
 	Value *offset = NULL;
 
 	a->key = expand_range(in, n, a->keys);
-	a->position = unsqueezed(in, n, expand_range(in, n, a->queries), 1);
+	a->position = expand_unsqueeze(in, n, expand_range(in, n, a->queries), 1);
 	if (node_in(n, PAST_K))
 		offset = expand_size(in, n, infer_type(n, PAST_K)->dims[2]);
 	if (node_in(n, LENGTHS)) {
@@ -288,7 +283,7 @@ static Value *grouped_mask(Infer *in, Node *n, const Attention *a, Value *mask)
 	if (a->rank == 4 || t->rank < 3)
 		return mask;
 	if (dim_equals(t->dims[t->rank - 3], 1))
-		return unsqueezed(in, n, mask, t->rank - 3);
+		return expand_unsqueeze(in, n, mask, t->rank - 3);
 	for (int i = 0; i < t->rank; i++)
 		d[i] = t->dims[i];
 	if (d[t->rank - 3] != a->heads) { /* run time alone knows whether it is 1 */
@@ -485,7 +480,7 @@ static Value *rotary_table(Infer *in, Node *n, int k, DType real)
 
 	if (node_in(n, 3))
 		v = EXPAND(in, n, Gather, v, node_in(n, 3));
-	return expand_cast(in, n, EXPAND(in, n, Unsqueeze, v, expand_ints(in, n, &axis, 1)), real);
+	return expand_cast(in, n, expand_unsqueeze(in, n, v, axis), real);
 }
 
 /* The first or second element of each pair that is rotated, of X in [.., .., .., size]. */

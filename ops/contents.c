@@ -229,21 +229,13 @@ static Dim *const *operand(Infer *in, Value *v, bool syms)
 	return syms ? infer_contents(in, NULL, v, &count) : known(in, v, (int)numel, false);
 }
 
-static bool operands_typed(const Node *n)
-{
-	for (int i = 0; i < n->nin; i++)
-		if (n->in[i].value && !n->in[i].value->type)
-			return false;
-	return true;
-}
-
 static Dim **trace(Infer *in, Value *v, int n, bool syms)
 {
 	Arena *tmp = arena_new();
 	Dim **out = NEW_ARRAY(in->arena, n ? n : 1, Dim *);
 	Dim *const **arg;
 	Value *const *args;
-	bool ok = operands_typed(v->def) && can_lower(v->def);
+	bool ok = infer_operands_typed(v->def) && can_lower(v->def);
 	int nargs;
 
 	in->depth++;

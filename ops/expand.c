@@ -144,6 +144,24 @@ Value *expand_as_scalar(Infer *in, Node *n, Value *v)
 					: v;
 }
 
+Value *expand_unsqueeze(Infer *in, Node *n, Value *v, int64_t axis)
+{
+	return EXPAND(in, n, Unsqueeze, v, expand_ints(in, n, &axis, 1));
+}
+
+Value *expand_reduce(Infer *in, Node *n, OpKind op, Value *v, int64_t axis, bool keep)
+{
+	Value *args[2] = {v, expand_ints(in, n, &axis, 1)};
+
+	return expand_node_ints(in, n, op, args, 2, "keepdims", keep);
+}
+
+bool expand_result(Infer *in, Node *n, int k, Value *v, Value **out)
+{
+	*out = expand_cast(in, n, v, infer_type(n, k)->dtype);
+	return (*out)->type != NULL;
+}
+
 Value *expand_cast(Infer *in, Node *n, Value *v, DType to)
 {
 	if (v->type && v->type->dtype == to)

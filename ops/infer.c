@@ -323,7 +323,7 @@ int infer_broadcast(Infer *in, Node *n, Dim *const *a, int ra, Dim *const *b, in
 
 /* ---- The driver ---- */
 
-static bool operands_typed(const Node *n)
+bool infer_operands_typed(const Node *n)
 {
 	for (int i = 0; i < n->nin; i++)
 		if (n->in[i].value && !n->in[i].value->type)
@@ -441,7 +441,7 @@ bool infer_or_expand(Infer *in, Node *n, Value **out)
 
 	for (int i = 0; i < n->nout; i++)
 		out[i] = n->out[i];
-	if (!operands_typed(n) || n->op == OP_Kernel)
+	if (!infer_operands_typed(n) || n->op == OP_Kernel)
 		return n->op == OP_Kernel;
 	if (n->regions.n && !op->regions)
 		return infer_error(in, n,

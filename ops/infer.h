@@ -38,6 +38,8 @@ struct Infer {
 /* infer_node for a node that may be composite. OUT (nout entries) gets the values that stand for
  * its results; if the node was replaced and removed, they differ from the node's own. */
 bool infer_or_expand(Infer *in, Node *n, Value **out);
+/* Whether all operands that are there have types. */
+bool infer_operands_typed(const Node *n);
 
 /* Whether an operator whose struct says TYPES (Op.types) takes elements of type T; else a diagnostic. */
 bool infer_takes(Infer *in, Node *n, const char *types, DType t);

@@ -22,7 +22,7 @@ static Value *eliminate(Infer *in, Node *n, Value *a, int64_t order, Value **det
 	at = EXPAND(in, n, Abs, expand_slice(in, n, a, col_axis, 0, 1, 1));
 	at = expand_node_ints(in, n, OP_ArgMax, &at, 1, "axis", row_axis);
 	place = expand_range(in, n, dim_const(infer_ctx(in), order));
-	place = EXPAND(in, n, Unsqueeze, place, expand_ints(in, n, &last, 1));
+	place = expand_unsqueeze(in, n, place, last);
 	here = EXPAND(in, n, Equal, place, at);
 	row = EXPAND(in, n, ReduceSum, EXPAND(in, n, Where, here, a, zero), axis);
 	rest = EXPAND(in, n, Where, here, expand_slice(in, n, a, row_axis, 0, 1, 1), a);
@@ -101,8 +101,7 @@ static Value *beside_identity(Infer *in, Node *n, Value *a)
 	Value *index = expand_range(in, n, order), *eye;
 	int64_t last = 1;
 
-	eye = EXPAND(in, n, Equal, EXPAND(in, n, Unsqueeze, index, expand_ints(in, n, &last, 1)),
-		     index);
+	eye = EXPAND(in, n, Equal, expand_unsqueeze(in, n, index, last), index);
 	eye = expand_cast(in, n, eye, t->dtype);
 	eye = EXPAND(in, n, Expand, eye, expand_sizes(in, n, t->dims, t->rank));
 	return expand_node_ints(in, n, OP_Concat, (Value *[]){a, eye}, 2, "axis", -1);
@@ -116,7 +115,7 @@ static Value *clear_column(Infer *in, Node *n, Value *a, Value *at, Value *index
 	const Type *t = a->type;
 	int64_t rows = t->rank - 2, cols = t->rank - 1, first = 0;
 	Value *zero = expand_scalar(in, n, t->dtype, 0), *axis = expand_ints(in, n, &rows, 1);
-	Value *one_at = EXPAND(in, n, Unsqueeze, at, expand_ints(in, n, &first, 1));
+	Value *one_at = expand_unsqueeze(in, n, at, first);
 	Value *column, *size, *best, *is_best, *is_at, *row, *old, *pivot;
 
 	column = expand_node_ints(in, n, OP_Gather, (Value *[]){a, one_at}, 2, "axis", cols);
@@ -152,7 +151,7 @@ static bool expand_inverse(Infer *in, Node *n, Value **out)
 	if (!a->type)
 		return false;
 	a = expand_reshape(in, n, a, dims, t->rank);
-	index = EXPAND(in, n, Unsqueeze, expand_range(in, n, order), expand_ints(in, n, &axis, 1));
+	index = expand_unsqueeze(in, n, expand_range(in, n, order), axis);
 	b = loop_open(in, n, order, &a, 1);
 	at = expand_dims(in, n, DT_I64, &b.turn, 1, true);
 	next = clear_column(in, n, b.carried[0], at, index);

@@ -93,17 +93,12 @@ static Value *likelihood_loss(Infer *in, Node *n, const Loss *l, Value *x)
 	return v;
 }
 
-static bool finish(Infer *in, Node *n, Value *v, Value **out)
-{
-	*out = v->type ? expand_cast(in, n, v, infer_type(n, X)->dtype) : v;
-	return (*out)->type != NULL;
-}
-
 static bool expand_likelihood(Infer *in, Node *n, Value **out)
 {
 	Loss l;
 
-	return loss_operands(in, n, &l) && finish(in, n, likelihood_loss(in, n, &l, l.x), &out[0]);
+	return loss_operands(in, n, &l) &&
+	       expand_result(in, n, X, likelihood_loss(in, n, &l, l.x), &out[0]);
 }
 
 static bool expand_cross_entropy(Infer *in, Node *n, Value **out)
@@ -114,9 +109,9 @@ static bool expand_cross_entropy(Infer *in, Node *n, Value **out)
 	if (!loss_operands(in, n, &l))
 		return false;
 	p = expand_node_ints(in, n, OP_LogSoftmax, &l.x, 1, "axis", 1);
-	if (node_out(n, 1) && !finish(in, n, p, &out[1]))
+	if (node_out(n, 1) && !expand_result(in, n, X, p, &out[1]))
 		return false;
-	return finish(in, n, likelihood_loss(in, n, &l, p), &out[0]);
+	return expand_result(in, n, X, likelihood_loss(in, n, &l, p), &out[0]);
 }
 
 const Op op_NegativeLogLikelihoodLoss = {.types = "f", .expand = expand_likelihood};

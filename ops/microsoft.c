@@ -15,13 +15,6 @@ static Value *real_in(Infer *in, Node *n, int k)
 	return v ? expand_cast(in, n, v, acc_dtype(v->type->dtype)) : NULL;
 }
 
-/* Sets *OUT to V with the element type of operand K. */
-static bool finish_as(Infer *in, Node *n, int k, Value *v, Value **out)
-{
-	*out = expand_cast(in, n, v, infer_type(n, k)->dtype);
-	return (*out)->type != NULL;
-}
-
 static Value *add_if(Infer *in, Node *n, Value *a, Value *b)
 {
 	return b ? EXPAND(in, n, Add, a, b) : a;
@@ -42,7 +35,7 @@ static Value *gelu(Infer *in, Node *n, Value *x, bool approximate)
 static bool expand_gelu(Infer *in, Node *n, Value **out)
 {
 	return infer_floats(in, n, 0) &&
-	       finish_as(in, n, 0, gelu(in, n, real_in(in, n, 0), false), out);
+	       expand_result(in, n, 0, gelu(in, n, real_in(in, n, 0), false), out);
 }
 
 static bool expand_bias_gelu(Infer *in, Node *n, Value **out)
@@ -53,7 +46,7 @@ static bool expand_bias_gelu(Infer *in, Node *n, Value **out)
 	if (!infer_floats(in, n, 0) || !contract_types(in, n))
 		return false;
 	x = add_if(in, n, real_in(in, n, 0), real_in(in, n, 1));
-	return x->type && finish_as(in, n, 0, gelu(in, n, x, approximate), out);
+	return x->type && expand_result(in, n, 0, gelu(in, n, x, approximate), out);
 }
 
 static bool expand_quick_gelu(Infer *in, Node *n, Value **out)
@@ -65,7 +58,7 @@ static bool expand_quick_gelu(Infer *in, Node *n, Value **out)
 	x = real_in(in, n, 0);
 	v = expand_scalar(in, n, x->type->dtype, (double)node_float(n, "alpha", 1.702F));
 	v = EXPAND(in, n, Sigmoid, EXPAND(in, n, Mul, x, v));
-	return finish_as(in, n, 0, EXPAND(in, n, Mul, x, v), out);
+	return expand_result(in, n, 0, EXPAND(in, n, Mul, x, v), out);
 }
 
 /* The first half of the last dim of x + bias, times Gelu of the second half. */
@@ -84,7 +77,8 @@ static bool expand_bias_split_gelu(Infer *in, Node *n, Value **out)
 		return false;
 	for (int i = 0; i < 2; i++)
 		half[i] = expand_slice(in, n, x, last, i * (size / 2), (i + 1) * (size / 2), 1);
-	return finish_as(in, n, 0, EXPAND(in, n, Mul, half[0], gelu(in, n, half[1], false)), out);
+	return expand_result(in, n, 0, EXPAND(in, n, Mul, half[0], gelu(in, n, half[1], false)),
+			     out);
 }
 
 const Op op_microsoft_Gelu = {.expand = expand_gelu};
@@ -160,7 +154,7 @@ static bool expand_skip_norm(Infer *in, Node *n, Value **out)
 		       mean ? real_in(in, n, 3) : NULL, NULL);
 	if (node_out(n, 3))
 		out[3] = expand_cast(in, n, sum, x->dtype);
-	return y->type && finish_as(in, n, 0, y, out);
+	return y->type && expand_result(in, n, 0, y, out);
 }
 
 /* RMSNormalization, with the inverse of the root as a result. */
@@ -179,7 +173,7 @@ static bool expand_simplified_norm(Infer *in, Node *n, Value **out)
 		       expand_cast(in, n, node_in(n, 1), acc_dtype(x->dtype)), NULL, &inverse);
 	if (node_out(n, 1))
 		out[1] = inverse;
-	return y->type && finish_as(in, n, 1, y, out);
+	return y->type && expand_result(in, n, 1, y, out);
 }
 
 const Op op_SimplifiedLayerNormalization = {.expand = expand_simplified_norm};
@@ -206,10 +200,7 @@ static Value *mask_index(Infer *in, Node *n)
 		return EXPAND(in, n, Expand, expand_scalar(in, n, DT_I32, 0),
 			      expand_sizes(in, n, infer_type(n, IDS)->dims, 1));
 	v = EXPAND(in, n, Equal, v, expand_scalar(in, n, v->type->dtype, 1));
-	return expand_node_ints(
-		in, n, OP_ReduceSum,
-		(Value *[]){expand_cast(in, n, v, DT_I32), expand_ints(in, n, &last, 1)}, 2,
-		"keepdims", 0);
+	return expand_reduce(in, n, OP_ReduceSum, expand_cast(in, n, v, DT_I32), last, false);
 }
 
 static bool expand_embed(Infer *in, Node *n, Value **out)
@@ -241,7 +232,7 @@ static bool expand_embed(Infer *in, Node *n, Value **out)
 		out[1] = mask_index(in, n);
 	if (node_out(n, 2))
 		out[2] = expand_cast(in, n, v, infer_type(n, WORD)->dtype);
-	return y->type && finish_as(in, n, WORD, y, out);
+	return y->type && expand_result(in, n, WORD, y, out);
 }
 
 const Op op_microsoft_EmbedLayerNormalization = {.expand = expand_embed};

@@ -23,7 +23,7 @@ static Value *unpacked(Infer *in, Node *n, Value *v, int64_t bits, Dim *count)
 	for (int i = 0; i < rank; i++)
 		d[i] = v->type->dims[i];
 	d[rank - 1] = dim_mul(c, d[rank - 1], dim_const(c, per));
-	v = EXPAND(in, n, Unsqueeze, v, expand_ints(in, n, &last, 1));
+	v = expand_unsqueeze(in, n, v, last);
 	m = expand_start(
 		in, n, OP_BitShift,
 		(Value *[]){v, expand_cast(in, n, expand_ints(in, n, shift, (int)per), DT_U8)}, 2,

@@ -104,21 +104,14 @@ static Value *scalar(Infer *in, Node *n, Value *like, double v)
 	return expand_scalar(in, n, like->type->dtype, v);
 }
 
-static Value *last_axis(Infer *in, Node *n, OpKind op, Value *v)
-{
-	const int64_t last = -1;
-
-	return expand_node(in, n, op, (Value *[]){v, expand_ints(in, n, &last, 1)}, 2);
-}
-
 /* Softmax over the scores that are not nearly 0; those stay nearly 0. */
 static Value *softmax_zero(Infer *in, Node *n, Value *v)
 {
-	Value *most = last_axis(in, n, OP_ReduceMax, v);
+	Value *most = expand_reduce(in, n, OP_ReduceMax, v, -1, true);
 	Value *near = EXPAND(in, n, LessOrEqual, EXPAND(in, n, Abs, v), scalar(in, n, v, 1e-7));
 	Value *e = EXPAND(in, n, Exp, EXPAND(in, n, Sub, v, most));
-	Value *sum = last_axis(in, n, OP_ReduceSum,
-			       EXPAND(in, n, Where, near, scalar(in, n, v, 0), e));
+	Value *sum = expand_reduce(in, n, OP_ReduceSum,
+				   EXPAND(in, n, Where, near, scalar(in, n, v, 0), e), -1, true);
 
 	e = EXPAND(in, n, Where, near,
 		   EXPAND(in, n, Mul, v, EXPAND(in, n, Exp, EXPAND(in, n, Neg, most))), e);

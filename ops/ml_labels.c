@@ -22,8 +22,7 @@ Value *ml_place(Infer *in, Node *n, Value *x, Value *keys)
 
 	v = EXPAND(in, n, Equal, expand_reshape(in, n, x, dims, 2), keys);
 	v = EXPAND(in, n, Where, v, expand_range(in, n, count), size);
-	v = expand_node_ints(in, n, OP_ReduceMin, (Value *[]){v, expand_ints(in, n, &last, 1)}, 2,
-			     "keepdims", 0);
+	v = expand_reduce(in, n, OP_ReduceMin, v, last, false);
 	/* the smallest of no places is no place */
 	return expand_reshape(in, n, EXPAND(in, n, Min, v, size), t->dims, t->rank);
 }
@@ -86,8 +85,7 @@ static bool expand_onehot_encoder(Infer *in, Node *n, Value **out)
 	if ((t == DT_STR) != (cats->dtype == DT_STR) || t == DT_BOOL)
 		return infer_error(in, n, "the categories are %s, the operand %s",
 				   dtype_info[cats->dtype].name, dtype_info[t].name);
-	x = EXPAND(in, n, Unsqueeze, expand_cast(in, n, node_in(n, 0), cats->dtype),
-		   expand_ints(in, n, &last, 1));
+	x = expand_unsqueeze(in, n, expand_cast(in, n, node_in(n, 0), cats->dtype), last);
 	hit = EXPAND(in, n, Equal, x, expand_tensor(in, n, cats));
 	out[0] = expand_cast(in, n, hit, DT_F32);
 	if (!node_int(n, "zeros", 1) && out[0]->type) {
@@ -96,9 +94,7 @@ static bool expand_onehot_encoder(Infer *in, Node *n, Value **out)
 		Tensor *one = tensor_new(infer_arena(in), DT_F32, 1, &two);
 
 		one->data = ones;
-		known = expand_node_ints(in, n, OP_ReduceMax,
-					 (Value *[]){out[0], expand_ints(in, n, &last, 1)}, 2,
-					 "keepdims", 1);
+		known = expand_reduce(in, n, OP_ReduceMax, out[0], last, true);
 		known = EXPAND(in, n, Sub, expand_scalar(in, n, DT_I64, 1),
 			       expand_cast(in, n, known, DT_I64));
 		known = EXPAND(in, n, Gather, expand_tensor(in, n, one), known);

@@ -166,9 +166,8 @@ static Value *kernel(Infer *in, Node *n, Value *x, const double *v, int64_t coun
 				dim_const(infer_ctx(in), features)};
 
 		y = expand_reshape(in, n, ml_vector(in, n, DT_F32, v, count * features), dims, 2);
-		y = EXPAND(in, n, Sub, EXPAND(in, n, Unsqueeze, x, expand_ints(in, n, &one, 1)), y);
-		y = expand_node_ints(in, n, OP_ReduceSumSquare,
-				     (Value *[]){y, expand_ints(in, n, &two, 1)}, 2, "keepdims", 0);
+		y = EXPAND(in, n, Sub, expand_unsqueeze(in, n, x, one), y);
+		y = expand_reduce(in, n, OP_ReduceSumSquare, y, two, false);
 		return EXPAND(in, n, Exp, EXPAND(in, n, Mul, y, number(in, n, -p[0])));
 	}
 	y = linear(in, n, x, v, count, features, NULL);
@@ -277,14 +276,6 @@ static Value *column(Svm *s, Value *v, int64_t c)
 	return expand_slice(s->in, s->n, v, 1, c, c + 1, 1);
 }
 
-static Value *last_axis(Svm *s, OpKind op, Value *v, int64_t keep)
-{
-	const int64_t last = -1;
-
-	return expand_node_ints(s->in, s->n, op, (Value *[]){v, expand_ints(s->in, s->n, &last, 1)},
-				2, "keepdims", keep);
-}
-
 /*
  * The probabilities of the classes from those of the pairs, by the iteration of Wu, Lin and Weng, "Probability Estimates for
  * Multi-class Classification by Pairwise Coupling", algorithm 2, as libsvm has it: p minimises p' Q p. A turn of the loop
@@ -317,24 +308,23 @@ static Value *coupled(Svm *s, Value *q)
 			infer_contents(in, n, l.carried[2], &count)[0]);
 	p = l.carried[0];
 	at = dim_mod(c, l.turn, classes);
-	qp = last_axis(
-		s, OP_ReduceSum,
-		EXPAND(in, n, Mul, q, EXPAND(in, n, Unsqueeze, p, expand_ints(in, n, &second, 1))),
-		0);
-	pqp = last_axis(s, OP_ReduceSum, EXPAND(in, n, Mul, p, qp), 1);
+	qp = expand_reduce(in, n, OP_ReduceSum,
+			   EXPAND(in, n, Mul, q, expand_unsqueeze(in, n, p, second)), -1, false);
+	pqp = expand_reduce(in, n, OP_ReduceSum, EXPAND(in, n, Mul, p, qp), -1, true);
 	change = EXPAND(in, n, Abs, EXPAND(in, n, Sub, qp, pqp));
 	turn = expand_dims(in, n, DT_I64, &at, 1, true);
-	done = EXPAND(in, n, Less, last_axis(s, OP_ReduceMax, change, 1),
+	done = EXPAND(in, n, Less, expand_reduce(in, n, OP_ReduceMax, change, -1, true),
 		      number(in, n, 0.005 / s->classes));
 	done = EXPAND(in, n, And, done,
 		      EXPAND(in, n, Equal, turn, expand_scalar(in, n, DT_I64, 0)));
 	next[1] = EXPAND(in, n, Or, l.carried[1], done);
 	unit = expand_cast(in, n, EXPAND(in, n, Equal, expand_range(in, n, classes), turn), DT_F32);
-	change = EXPAND(in, n, Div,
-			EXPAND(in, n, Sub, pqp,
-			       last_axis(s, OP_ReduceSum, EXPAND(in, n, Mul, qp, unit), 1)),
-			last_axis(s, OP_ReduceSum,
-				  EXPAND(in, n, Mul, expand_row(in, n, rows, at), unit), 1));
+	change = EXPAND(
+		in, n, Div,
+		EXPAND(in, n, Sub, pqp,
+		       expand_reduce(in, n, OP_ReduceSum, EXPAND(in, n, Mul, qp, unit), -1, true)),
+		expand_reduce(in, n, OP_ReduceSum,
+			      EXPAND(in, n, Mul, expand_row(in, n, rows, at), unit), -1, true));
 	next[0] = EXPAND(in, n, Div, EXPAND(in, n, Add, p, EXPAND(in, n, Mul, change, unit)),
 			 EXPAND(in, n, Add, one, change));
 	next[0] = EXPAND(in, n, Where, next[1], p, next[0]);
@@ -417,7 +407,7 @@ static bool linear_svm(Svm *s, Value *x, int have, MlPost post, Value **best, Va
 		return false;
 	*best = ml_best(s->in, s->n, v);
 	if (s->classes == 2) {
-		most = last_axis(s, OP_ReduceMax, v, 1);
+		most = expand_reduce(s->in, s->n, OP_ReduceMax, v, -1, true);
 		most = ml_above(s->in, s->n, most,
 				all_positive(c, have) ? (double)nextafterf(0.5F, 0) : 0);
 		*best = EXPAND(s->in, s->n, Max, *best, most);

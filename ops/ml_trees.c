@@ -407,8 +407,7 @@ static Value *reduced(Trees *t, Value *v, int64_t axis, Aggregate how)
 {
 	OpKind op = how == MIN ? OP_ReduceMin : how == MAX ? OP_ReduceMax : OP_ReduceSum;
 
-	return expand_node_ints(t->in, t->n, op, (Value *[]){v, expand_ints(t->in, t->n, &axis, 1)},
-				2, "keepdims", 0);
+	return expand_reduce(t->in, t->n, op, v, axis, false);
 }
 
 /* The scores where each tree votes for one target: the weight itself is what a slot results in. */

@@ -17,18 +17,6 @@ static Value *real_in(Infer *in, Node *n, int k)
 	return expand_cast(in, n, node_in(n, k), real_dtype(n));
 }
 
-/* Casts V to the element type of operand K. */
-static bool finish_as(Infer *in, Node *n, int k, Value *v, Value **out)
-{
-	*out = expand_cast(in, n, v, infer_type(n, k)->dtype);
-	return true;
-}
-
-static bool finish(Infer *in, Node *n, Value *v, Value **out)
-{
-	return finish_as(in, n, 0, v, out);
-}
-
 static bool norm_types(Infer *in, Node *n, int least_rank)
 {
 	const Type *x = infer_type(n, 0);
@@ -164,7 +152,7 @@ static bool batch_training(Infer *in, Node *n, Value **out)
 		out[1] = running(in, n, 3, mean);
 	if (node_out(n, 2))
 		out[2] = running(in, n, 4, var);
-	return finish(in, n, batch_affine(in, n, mean, var), &out[0]);
+	return expand_result(in, n, 0, batch_affine(in, n, mean, var), &out[0]);
 }
 
 static bool expand_batch(Infer *in, Node *n, Value **out)
@@ -176,7 +164,8 @@ static bool expand_batch(Infer *in, Node *n, Value **out)
 	if (node_out(n, 1) || node_out(n, 2))
 		return infer_error(
 			in, n, "the running mean and variance are results, but training_mode is 0");
-	return finish(in, n, batch_affine(in, n, real_in(in, n, 3), real_in(in, n, 4)), &out[0]);
+	return expand_result(in, n, 0, batch_affine(in, n, real_in(in, n, 3), real_in(in, n, 4)),
+			     &out[0]);
 }
 
 /* ---- Over spatial dims, groups, trailing dims ---- */
@@ -189,7 +178,7 @@ static bool expand_instance(Infer *in, Node *n, Value **out)
 	if (!norm_types(in, n, 3) || !check_channels(in, n, 1, 3))
 		return false;
 	x = standardised(in, n, real_in(in, n, 0), axes_range(in, n, 2, rank));
-	return finish(in, n, affine(in, n, x, rank), &out[0]);
+	return expand_result(in, n, 0, affine(in, n, x, rank), &out[0]);
 }
 
 static bool expand_group(Infer *in, Node *n, Value **out)
@@ -213,7 +202,7 @@ static bool expand_group(Infer *in, Node *n, Value **out)
 	x = EXPAND(in, n, Reshape, node_in(n, 0), expand_ints(in, n, shape, 3));
 	x = expand_cast(in, n, x, real_dtype(n));
 	x = EXPAND(in, n, Reshape, standardised(in, n, x, axes_range(in, n, 2, 3)), whole);
-	return finish(in, n, affine(in, n, x, t->rank), &out[0]);
+	return expand_result(in, n, 0, affine(in, n, x, t->rank), &out[0]);
 }
 
 /* The dims from the axis attribute to the last, as an operand; null after a diagnostic. */
@@ -239,7 +228,7 @@ static bool expand_layer(Infer *in, Node *n, Value **out)
 		out[1] = expand_cast(in, n, mean, stash);
 	if (node_out(n, 2))
 		out[2] = expand_cast(in, n, inv, stash);
-	return finish(in, n, affine(in, n, EXPAND(in, n, Mul, d, inv), 0), &out[0]);
+	return expand_result(in, n, 0, affine(in, n, EXPAND(in, n, Mul, d, inv), 0), &out[0]);
 }
 
 static bool expand_rms(Infer *in, Node *n, Value **out)
@@ -250,7 +239,7 @@ static bool expand_rms(Infer *in, Node *n, Value **out)
 		return false;
 	x = real_in(in, n, 0);
 	x = EXPAND(in, n, Mul, x, inverse_rms(in, n, x, axes, node_float(n, "epsilon", 1e-5F)));
-	return finish_as(in, n, 1, affine(in, n, x, 0), &out[0]);
+	return expand_result(in, n, 1, affine(in, n, x, 0), &out[0]);
 }
 
 /* x / norm, and 0 where the norm is 0. */
@@ -270,7 +259,7 @@ static bool expand_lp(Infer *in, Node *n, Value **out)
 	zero = expand_scalar(in, n, real_dtype(n), 0);
 	x = EXPAND(in, n, Where, EXPAND(in, n, Equal, norm, zero), zero,
 		   EXPAND(in, n, Div, x, norm));
-	return finish(in, n, x, &out[0]);
+	return expand_result(in, n, 0, x, &out[0]);
 }
 
 /* (x - mean) / (deviation + 1e-9). */
@@ -287,7 +276,7 @@ static bool expand_mean_variance(Infer *in, Node *n, Value **out)
 	d = centred(in, n, real_in(in, n, 0), axes, NULL);
 	v = EXPAND(in, n, Sqrt, EXPAND(in, n, ReduceMean, EXPAND(in, n, Mul, d, d), axes));
 	v = EXPAND(in, n, Add, v, expand_scalar(in, n, real_dtype(n), 1e-9));
-	return finish(in, n, EXPAND(in, n, Div, d, v), &out[0]);
+	return expand_result(in, n, 0, EXPAND(in, n, Div, d, v), &out[0]);
 }
 
 /* ---- Softmax ---- */
@@ -314,7 +303,7 @@ static bool expand_softmax(Infer *in, Node *n, Value **out)
 	Value *x, *e, *sum;
 
 	return softmax_parts(in, n, &x, &e, &sum) &&
-	       finish(in, n, EXPAND(in, n, Div, e, sum), &out[0]);
+	       expand_result(in, n, 0, EXPAND(in, n, Div, e, sum), &out[0]);
 }
 
 static bool expand_log_softmax(Infer *in, Node *n, Value **out)
@@ -322,7 +311,7 @@ static bool expand_log_softmax(Infer *in, Node *n, Value **out)
 	Value *x, *e, *sum;
 
 	return softmax_parts(in, n, &x, &e, &sum) &&
-	       finish(in, n, EXPAND(in, n, Sub, x, EXPAND(in, n, Log, sum)), &out[0]);
+	       expand_result(in, n, 0, EXPAND(in, n, Sub, x, EXPAND(in, n, Log, sum)), &out[0]);
 }
 
 /* ---- Hardmax, LRN: statements of their own ---- */

@@ -161,10 +161,16 @@ Value *expand_range(Infer *in, Node *n, Dim *count);
 Value *expand_slice(Infer *in, Node *n, Value *v, int axis, int64_t from, int64_t to, int64_t step);
 /* The elements of V from FROM up to TO in AXIS, without TO. */
 Value *expand_part(Infer *in, Node *n, Value *v, int axis, Dim *from, Dim *to);
+/* V with a dim of 1 at AXIS. */
+Value *expand_unsqueeze(Infer *in, Node *n, Value *v, int64_t axis);
+/* V reduced over AXIS by OP, such as ReduceMax; KEEP: a dim of 1 remains. */
+Value *expand_reduce(Infer *in, Node *n, OpKind op, Value *v, int64_t axis, bool keep);
 /* V, which has one element, as a scalar. */
 Value *expand_as_scalar(Infer *in, Node *n, Value *v);
 /* V itself if it already has the type */
 Value *expand_cast(Infer *in, Node *n, Value *v, DType to);
+/* Sets *OUT to V with the element type of operand K. False if V has no type, which was reported. */
+bool expand_result(Infer *in, Node *n, int k, Value *v, Value **out);
 #define EXPAND(in, n, op, ...) \
 	expand_node((in), (n), OP_##op, (Value *[]){__VA_ARGS__}, (int)(sizeof((Value *[]){__VA_ARGS__}) / sizeof(Value *)))
 

@@ -302,11 +302,10 @@ static bool expand_multinomial(Infer *in, Node *n, Value **out)
 	last = dim_sub(c, x->dims[1], dim_const(c, 1));
 	axis = expand_ints(in, n, &one, 1);
 	total = expand_part(in, n, p, 1, last, x->dims[1]);
-	u = EXPAND(in, n, Unsqueeze, EXPAND(in, n, Mul, u, total), expand_ints(in, n, &two, 1));
+	u = expand_unsqueeze(in, n, EXPAND(in, n, Mul, u, total), two);
 	p = EXPAND(in, n, LessOrEqual, EXPAND(in, n, Unsqueeze, p, axis), u);
 	p = expand_cast(in, n, p, DT_I64);
-	p = expand_node_ints(in, n, OP_ReduceSum, (Value *[]){p, expand_ints(in, n, &two, 1)}, 2,
-			     "keepdims", 0);
+	p = expand_reduce(in, n, OP_ReduceSum, p, two, false);
 	p = EXPAND(in, n, Min, p, expand_size(in, n, last));
 	out[0] = p->type ? expand_cast(in, n, p, t) : p;
 	return out[0]->type != NULL;

@@ -300,8 +300,7 @@ static Value *in_sequence(const Recurrent *q, Dim *t)
 	const int64_t one = 1;
 	Value *now = expand_dims(q->in, q->n, q->lens->type->dtype, &t, 1, true);
 
-	return EXPAND(q->in, q->n, Unsqueeze, EXPAND(q->in, q->n, Less, now, q->lens),
-		      expand_ints(q->in, q->n, &one, 1));
+	return expand_unsqueeze(q->in, q->n, EXPAND(q->in, q->n, Less, now, q->lens), one);
 }
 
 /* The biases of the products: those with the input and, but for what is inside of a reset, the recurrent
@@ -372,7 +371,7 @@ static Value *join(const Recurrent *q, Value *const *v, int64_t axis)
 	Value *parts[2];
 
 	for (int d = 0; d < q->dirs; d++)
-		parts[d] = EXPAND(q->in, q->n, Unsqueeze, v[d], expand_ints(q->in, q->n, &axis, 1));
+		parts[d] = expand_unsqueeze(q->in, q->n, v[d], axis);
 	return q->dirs == 1 ? parts[0]
 			    : expand_node_ints(q->in, q->n, OP_Concat, parts, 2, "axis", axis);
 }

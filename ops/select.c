@@ -60,7 +60,7 @@ static bool expand_nonzero(Infer *in, Node *n, Value **out)
 
 		if (d)
 			v = EXPAND(in, n, Mod, v, expand_size(in, n, x->type->dims[d]));
-		parts[d] = EXPAND(in, n, Unsqueeze, v, expand_ints(in, n, &first, 1));
+		parts[d] = expand_unsqueeze(in, n, v, first);
 		stride = dim_mul(c, stride, x->type->dims[d]);
 	}
 	out[0] = rank == 1 ? parts[0] : expand_node_ints(in, n, OP_Concat, parts, rank, "axis", 0);

@@ -34,13 +34,6 @@ static Value *mul(Infer *in, Node *n, Value *a, Value *b)
 	return EXPAND(in, n, Mul, a, b);
 }
 
-/* The sum of V over all its axes, or over AXIS; the axes are dropped. */
-static Value *reduced(Infer *in, Node *n, OpKind op, Value *v, int64_t axis)
-{
-	return expand_node_ints(in, n, op, (Value *[]){v, expand_ints(in, n, &axis, 1)}, 2,
-				"keepdims", 0);
-}
-
 /* The elements of V, a vector, at the places AT. */
 static Value *taken(Infer *in, Node *n, Value *v, Value *at)
 {
@@ -149,9 +142,9 @@ static Spot find_spot(Infer *in, Node *n, const Items *s, Value *position, bool 
 		p.at = taken(in, n, expand_range(in, n, dim_add(c, count, dim_const(c, 1))), p.at);
 	else
 		p.row = taken(in, n, s->shapes, p.at);
-	each = reduced(in, n, OP_ReduceProd, s->shapes, 1);
+	each = expand_reduce(in, n, OP_ReduceProd, s->shapes, 1, false);
 	before = expand_cast(in, n, EXPAND(in, n, Less, expand_range(in, n, count), p.at), DT_I64);
-	p.from = reduced(in, n, OP_ReduceSum, mul(in, n, each, before), 0);
+	p.from = expand_reduce(in, n, OP_ReduceSum, mul(in, n, each, before), 0, false);
 	if (p.row)
 		read_sizes(in, &p, s->elem->rank);
 	return p;
@@ -513,9 +506,10 @@ static Value *piece_elements(Infer *in, Node *n, const Pieces *p, Value *lengths
 		const int64_t last = 1;
 		Value *end = EXPAND(in, n, CumSum, lengths, number(in, n, 0));
 		Value *behind = EXPAND(in, n, LessOrEqual, mul(in, n, end, size),
-				       EXPAND(in, n, Unsqueeze, i, expand_ints(in, n, &last, 1)));
+				       expand_unsqueeze(in, n, i, last));
 
-		which = reduced(in, n, OP_ReduceSum, expand_cast(in, n, behind, DT_I64), 1);
+		which = expand_reduce(in, n, OP_ReduceSum, expand_cast(in, n, behind, DT_I64), 1,
+				      false);
 		length = taken(in, n, lengths, which);
 		start = sub(in, n, taken(in, n, end, which), length);
 	}
@@ -551,7 +545,7 @@ static bool expand_split_to_sequence(Infer *in, Node *n, Value **out)
 				 sub(in, n, expand_size(in, n, p.x->type->dims[p.axis]), start));
 	} else {
 		int k;
-		Value *sum = reduced(in, n, OP_ReduceSum, lengths, 0);
+		Value *sum = expand_reduce(in, n, OP_ReduceSum, lengths, 0, false);
 		Dim **d = infer_contents(in, n, sum, &k);
 
 		if (!infer_equal(in, n, d[0], p.x->type->dims[p.axis],
@@ -575,8 +569,7 @@ static bool concat_listed(Infer *in, Node *n, const Items *s, int64_t axis, bool
 	Value **at = NEW_ARRAY(infer_arena(in), s->n + 1, Value *);
 
 	for (int i = 0; i < s->n; i++)
-		at[i] = stack ? EXPAND(in, n, Unsqueeze, s->at[i], expand_ints(in, n, &axis, 1))
-			      : s->at[i];
+		at[i] = stack ? expand_unsqueeze(in, n, s->at[i], axis) : s->at[i];
 	out[0] = expand_node_ints(in, n, OP_Concat, at, s->n, "axis", axis);
 	return true;
 }
@@ -590,8 +583,8 @@ static bool common_dims(Infer *in, Node *n, const Items *s, int axis, Dim **out)
 	int count;
 
 	read_sizes(in, &p, rank);
-	least = reduced(in, n, OP_ReduceMin, s->shapes, 0);
-	most = reduced(in, n, OP_ReduceMax, s->shapes, 0);
+	least = expand_reduce(in, n, OP_ReduceMin, s->shapes, 0, false);
+	most = expand_reduce(in, n, OP_ReduceMax, s->shapes, 0, false);
 	for (int d = 0; d < rank; d++) {
 		out[d] = p.dims[d];
 		if (d != axis && !infer_equal(in, n, infer_contents(in, n, least, &count)[d],
@@ -612,13 +605,12 @@ static Value *concat_elements(Infer *in, Node *n, Value *each, int axis, Dim *co
 	const int64_t last = 1;
 	Value *end = EXPAND(in, n, CumSum, each, number(in, n, 0)),
 	      *i = expand_range(in, n, dims[axis]);
-	Value *which = reduced(
+	Value *which = expand_reduce(
 		in, n, OP_ReduceSum,
 		expand_cast(in, n,
-			    EXPAND(in, n, LessOrEqual, end,
-				   EXPAND(in, n, Unsqueeze, i, expand_ints(in, n, &last, 1))),
+			    EXPAND(in, n, LessOrEqual, end, expand_unsqueeze(in, n, i, last)),
 			    DT_I64),
-		1);
+		1, false);
 	Value *length = taken(in, n, each, which),
 	      *start = sub(in, n, taken(in, n, end, which), length);
 	Value *outer = expand_reshape(in, n, expand_range(in, n, a), (Dim *[]){a, one, one}, 3),
@@ -673,7 +665,7 @@ static bool expand_concat_from_sequence(Infer *in, Node *n, Value **out)
 
 		each = taken(in, n, expand_transpose(in, n, s.shapes, (int64_t[]){1, 0}, 2),
 			     number(in, n, at));
-		sum = reduced(in, n, OP_ReduceSum, each, 0);
+		sum = expand_reduce(in, n, OP_ReduceSum, each, 0, false);
 		dims[axis] = infer_contents(in, n, sum, &count)[0];
 		if (dim_as_sym(dims[axis]))
 			sym_bound(c, dim_as_sym(dims[axis]), 0, DIM_FAR);

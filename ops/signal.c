@@ -28,11 +28,6 @@ static Value *counted(Infer *in, Node *n, Dim *count)
 	return expand_cast(in, n, expand_range(in, n, count), DT_F64);
 }
 
-static Value *unsqueezed(Infer *in, Node *n, Value *v, int64_t axis)
-{
-	return EXPAND(in, n, Unsqueeze, v, expand_ints(in, n, &axis, 1));
-}
-
 /* The type that attribute output_datatype names; DT_NONE after a diagnostic. */
 static DType output_type(Infer *in, Node *n)
 {
@@ -162,7 +157,7 @@ static bool expand_mel(Infer *in, Node *n, Value **out)
 		at[i] = EXPAND(in, n, Gather, edge,
 			       EXPAND(in, n, Add, expand_range(in, n, bands), whole(in, n, i)));
 	bins = dim_add(c, dim_floordiv(c, length, dim_const(c, 2)), dim_const(c, 1));
-	bin = unsqueezed(in, n, counted(in, n, bins), 1);
+	bin = expand_unsqueeze(in, n, counted(in, n, bins), 1);
 	rise = EXPAND(in, n, Sub, at[1], at[0]);
 	up = EXPAND(in, n, Div, EXPAND(in, n, Sub, bin, at[0]), rise);
 	up = EXPAND(in, n, Where, EXPAND(in, n, Equal, rise, zero), one, up);
@@ -206,15 +201,15 @@ static Value *waves(Infer *in, Node *n, OpKind op, Dim *length, Dim *a, Dim *b)
 	turn = EXPAND(in, n, Mul, counted(in, n, length), number(in, n, 2 * PI));
 	turn = EXPAND(in, n, Div, turn, expand_cast(in, n, size, DT_F64));
 	turn = expand_node(in, n, op, &turn, 1);
-	at = EXPAND(in, n, Mul, unsqueezed(in, n, expand_range(in, n, a), 1),
+	at = EXPAND(in, n, Mul, expand_unsqueeze(in, n, expand_range(in, n, a), 1),
 		    expand_range(in, n, b));
 	return EXPAND(in, n, Gather, turn, EXPAND(in, n, Mod, at, size));
 }
 
 static Value *stacked(Infer *in, Node *n, Value *a, Value *b, int64_t axis)
 {
-	a = unsqueezed(in, n, a, axis);
-	b = unsqueezed(in, n, b, axis);
+	a = expand_unsqueeze(in, n, a, axis);
+	b = expand_unsqueeze(in, n, b, axis);
 	return expand_node_ints(in, n, OP_Concat, (Value *[]){a, b}, 2, "axis", axis);
 }
 
@@ -238,8 +233,8 @@ static Value *transform_table(Infer *in, Node *n, const Fourier *t)
 		w = EXPAND(in, n, Equal, EXPAND(in, n, Mul, k, whole(in, n, 2)),
 			   expand_size(in, n, t->length));
 		w = EXPAND(in, n, Or, w, EXPAND(in, n, Equal, k, whole(in, n, 0)));
-		w = unsqueezed(in, n, EXPAND(in, n, Where, w, number(in, n, 1), number(in, n, 2)),
-			       1);
+		w = expand_unsqueeze(
+			in, n, EXPAND(in, n, Where, w, number(in, n, 1), number(in, n, 2)), 1);
 		c = EXPAND(in, n, Mul, c, w);
 		s = EXPAND(in, n, Mul, s, w);
 	}
@@ -289,12 +284,6 @@ static bool signal_operand(Infer *in, Node *n, Fourier *t)
 		return infer_error(in, n, "the last dim must be the number 1 or 2");
 	t->real = ctype_dtype(dtype_ctype(x->dtype));
 	return true;
-}
-
-static bool finish(Infer *in, Node *n, Value *v, Value **out)
-{
-	*out = v->type ? expand_cast(in, n, v, infer_type(n, 0)->dtype) : v;
-	return (*out)->type != NULL;
 }
 
 /* Reads the axis of DIMS. The last dim, of parts, is none. */
@@ -363,7 +352,7 @@ static bool expand_dft(Infer *in, Node *n, Value **out)
 	t.results = t.onesided && !t.inverse ? half : t.length;
 	t.terms = dim_min(c, a.size, t.onesided && t.inverse ? half : t.length);
 	axis_results(c, &a, x->dims, &t);
-	return finish(in, n, transformed(in, n, node_in(n, 0), &a, &t), &out[0]);
+	return expand_result(in, n, 0, transformed(in, n, node_in(n, 0), &a, &t), &out[0]);
 }
 
 const Op op_DFT = {.types = "f", .expand = expand_dft, .doc = "the last dim must be a constant"};
@@ -375,7 +364,7 @@ static Value *frames(Infer *in, Node *n, Dim *count, Dim *size, Dim *step)
 {
 	Value *at = EXPAND(in, n, Mul, expand_range(in, n, count), expand_size(in, n, step));
 
-	at = EXPAND(in, n, Add, unsqueezed(in, n, at, 1), expand_range(in, n, size));
+	at = EXPAND(in, n, Add, expand_unsqueeze(in, n, at, 1), expand_range(in, n, size));
 	return expand_node_ints(in, n, OP_Gather, (Value *[]){node_in(n, 0), at}, 2, "axis", 1);
 }
 
@@ -407,7 +396,7 @@ static bool expand_stft(Infer *in, Node *n, Value **out)
 	count = dim_add(c, dim_floordiv(c, dim_sub(c, x->dims[1], t.length), step), one);
 	v = frames(in, n, count, t.length, step);
 	if (w) {
-		by = unsqueezed(in, n, node_in(n, 2), 1);
+		by = expand_unsqueeze(in, n, node_in(n, 2), 1);
 		v = EXPAND(in, n, Mul, v, by);
 	}
 	if (!v->type)
@@ -421,7 +410,7 @@ static bool expand_stft(Infer *in, Node *n, Value **out)
 	if (!axis_init(in, n, NULL, dims, 4, &a))
 		return false;
 	axis_results(c, &a, dims, &t);
-	return finish(in, n, transformed(in, n, v, &a, &t), &out[0]);
+	return expand_result(in, n, 0, transformed(in, n, v, &a, &t), &out[0]);
 }
 
 const Op op_STFT = {.types = "f", .expand = expand_stft, .doc = "the last dim must be a constant"};

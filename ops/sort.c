@@ -255,13 +255,10 @@ static Value *begins_run(Infer *in, Node *n, Value *v)
 				EXPAND(in, n, Equal, v, EXPAND(in, n, Gather, v, sooner)));
 
 	if (v->type->rank > 1)
-		differs = expand_cast(
-			in, n,
-			expand_node_ints(in, n, OP_ReduceMax,
-					 (Value *[]){expand_cast(in, n, differs, DT_U8),
-						     expand_ints(in, n, &one, 1)},
-					 2, "keepdims", 0),
-			DT_BOOL);
+		differs = expand_cast(in, n,
+				      expand_reduce(in, n, OP_ReduceMax,
+						    expand_cast(in, n, differs, DT_U8), one, false),
+				      DT_BOOL);
 	return EXPAND(in, n, Or, EXPAND(in, n, Equal, range, zero), differs);
 }
 

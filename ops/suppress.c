@@ -37,7 +37,7 @@ static Value *coordinate(Infer *in, Node *n, int k)
 	const Type *t = node_in(n, 0)->type;
 
 	v = expand_reshape(in, n, v, t->dims, 2);
-	return EXPAND(in, n, Unsqueeze, v, expand_ints(in, n, &axis, 1));
+	return expand_unsqueeze(in, n, v, axis);
 }
 
 /* The corners of the boxes, [batch, 1, box] each. */
@@ -189,7 +189,7 @@ static bool expand_suppression(Infer *in, Node *n, Value **out)
 	size = dims_product(c, order->type->dims, 3);
 	columns[2] = EXPAND(in, n, Gather, expand_reshape(in, n, order, &size, 1), place);
 	for (int k = 0; k < 3; k++)
-		columns[k] = EXPAND(in, n, Unsqueeze, columns[k], expand_ints(in, n, &one, 1));
+		columns[k] = expand_unsqueeze(in, n, columns[k], one);
 	out[0] = expand_node_ints(in, n, OP_Concat, columns, 3, "axis", 1);
 	return in->errors == 0;
 }

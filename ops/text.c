@@ -193,15 +193,11 @@ static Value *without_stopwords(Infer *in, Node *n, Value *x, const Attr *a)
 	const bool exact = node_int(n, "is_case_sensitive", 0) != 0;
 	const int64_t one = 1;
 	Ctx *c = in->ctx;
-	Value *keys = EXPAND(in, n, Unsqueeze, exact ? x : EXPAND(in, n, StringLower, x),
-			     expand_ints(in, n, &one, 1));
+	Value *keys = expand_unsqueeze(in, n, exact ? x : EXPAND(in, n, StringLower, x), one);
 	Value *is = EXPAND(in, n, Equal, keys, stopwords(in, n, a, !exact));
 	Dim *pad[2] = {dim_const(c, 0), NULL};
 
-	is = expand_node_ints(
-		in, n, OP_ReduceMax,
-		(Value *[]){expand_cast(in, n, is, DT_U8), expand_ints(in, n, &one, 1)}, 2,
-		"keepdims", 0);
+	is = expand_reduce(in, n, OP_ReduceMax, expand_cast(in, n, is, DT_U8), one, false);
 	x = EXPAND(in, n, Compress, x, EXPAND(in, n, Not, expand_cast(in, n, is, DT_BOOL)));
 	if (!x->type)
 		return x;

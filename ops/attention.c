@@ -390,7 +390,7 @@ static bool expand_attention(Infer *in, Node *n, Value **out)
 	return true;
 }
 
-const Op op_Attention = {.expand = expand_attention};
+const Op op_Attention = {.expand = expand_attention, .types = "f"};
 
 /* ---- FlexAttention ---- */
 
@@ -468,7 +468,7 @@ static bool expand_flex(Infer *in, Node *n, Value **out)
 	return out[0]->type != NULL;
 }
 
-const Op op_preview_FlexAttention = {.expand = expand_flex, .regions = true};
+const Op op_preview_FlexAttention = {.expand = expand_flex, .regions = true, .types = "f"};
 
 /* ---- RotaryEmbedding ---- */
 
@@ -546,7 +546,7 @@ static bool expand_rotary(Infer *in, Node *n, Value **out)
 	return out[0]->type != NULL;
 }
 
-const Op op_RotaryEmbedding = {.expand = expand_rotary};
+const Op op_RotaryEmbedding = {.expand = expand_rotary, .types = "f"};
 
 /* ---- SwiGLU ---- */
 
@@ -578,7 +578,7 @@ static bool expand_swiglu(Infer *in, Node *n, Value **out)
 	return out[0]->type != NULL;
 }
 
-const Op op_SwiGLU = {.expand = expand_swiglu};
+const Op op_SwiGLU = {.expand = expand_swiglu, .types = "f"};
 
 /* ---- CausalConvWithState ---- */
 
@@ -631,5 +631,6 @@ static bool expand_causal_conv(Infer *in, Node *n, Value **out)
 
 const Op op_CausalConvWithState = {
 	.expand = expand_causal_conv,
+	.types = "f",
 	.doc = "the channels must be a number (a symbol, bound by --dim)",
 };

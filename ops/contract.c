@@ -519,10 +519,11 @@ static void lower_einsum(Infer *in, Node *n, Kernel *k)
 	product_lower(k, &p, out);
 }
 
-const Op op_MatMul = {.infer = infer_matmul, .lower = lower_matmul};
-const Op op_Gemm = {.infer = infer_gemm, .lower = lower_gemm};
+const Op op_MatMul = {.infer = infer_matmul, .lower = lower_matmul, .types = "fiu"};
+const Op op_Gemm = {.infer = infer_gemm, .lower = lower_gemm, .types = "fiu"};
 const Op op_Einsum = {
 	.infer = infer_einsum,
 	.lower = lower_einsum,
+	.types = "fiu",
 	.doc = "at most 16 dims in a product of some of the operands",
 };

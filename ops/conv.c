@@ -350,10 +350,11 @@ static void lower_conv_transpose(Infer *in, Node *n, Kernel *k)
 		transposed_bias(k, &win, acc, bias, out);
 }
 
-const Op op_Conv = {.infer = infer_conv, .lower = lower_conv};
+const Op op_Conv = {.infer = infer_conv, .lower = lower_conv, .types = "fi"};
 const Op op_ConvTranspose = {
 	.infer = infer_conv_transpose,
 	.lower = lower_conv_transpose,
+	.types = "f",
 	.doc = "at most 9 spatial dims",
 };
 

@@ -412,7 +412,7 @@ static void lower_pow(Infer *in, Node *n, Kernel *k)
 	kernel_map_id(k, it, lower_out(k, 0), e);
 }
 
-const Op op_Pow = {.infer = infer_pow, .lower = lower_pow};
+const Op op_Pow = {.infer = infer_pow, .lower = lower_pow, .types = "fi"};
 
 /* ---- Mean, Shrink ---- */
 
@@ -592,4 +592,4 @@ static bool expand_dropout(Infer *in, Node *n, Value **out)
 	return out[0]->type != NULL;
 }
 
-const Op op_Dropout = {.expand = expand_dropout};
+const Op op_Dropout = {.expand = expand_dropout, .types = "f"};

@@ -354,4 +354,4 @@ static void lower_affine_grid(Infer *in, Node *n, Kernel *k)
 	point_map(k, &all, out, o, sum, NULL);
 }
 
-const Op op_AffineGrid = {.infer = infer_affine_grid, .lower = lower_affine_grid};
+const Op op_AffineGrid = {.infer = infer_affine_grid, .lower = lower_affine_grid, .types = "f"};

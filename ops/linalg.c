@@ -168,4 +168,4 @@ static bool expand_inverse(Infer *in, Node *n, Value **out)
 	return out[0]->type != NULL;
 }
 
-const Op op_microsoft_Inverse = {.expand = expand_inverse};
+const Op op_microsoft_Inverse = {.expand = expand_inverse, .types = "f"};

@@ -214,4 +214,4 @@ static bool expand_linear_attention(Infer *in, Node *n, Value **out)
 	return true;
 }
 
-const Op op_LinearAttention = {.expand = expand_linear_attention};
+const Op op_LinearAttention = {.expand = expand_linear_attention, .types = "f"};

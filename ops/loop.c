@@ -787,7 +787,7 @@ static bool expand_scan(Infer *in, Node *n, Value **out)
 			: scan(&s, v, axes, out));
 }
 
-const Op op_Scan = {.expand = expand_scan, .regions = true};
+const Op op_Scan = {.expand = expand_scan, .regions = true, .types = "fiubs"};
 
 /* ---- SequenceMap ---- */
 
@@ -898,4 +898,5 @@ static bool expand_sequence_map(Infer *in, Node *n, Value **out)
 	return map_loop(&m, out);
 }
 
-const Op op_SequenceMap = {.expand = expand_sequence_map, .regions = true, .compound = true};
+const Op op_SequenceMap = {
+	.expand = expand_sequence_map, .regions = true, .compound = true, .types = "fiubs"};

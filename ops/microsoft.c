@@ -81,11 +81,11 @@ static bool expand_bias_split_gelu(Infer *in, Node *n, Value **out)
 			     out);
 }
 
-const Op op_microsoft_Gelu = {.expand = expand_gelu};
-const Op op_microsoft_FastGelu = {.expand = expand_bias_gelu};
-const Op op_microsoft_BiasGelu = {.expand = expand_bias_gelu};
-const Op op_microsoft_QuickGelu = {.expand = expand_quick_gelu};
-const Op op_microsoft_BiasSplitGelu = {.expand = expand_bias_split_gelu};
+const Op op_microsoft_Gelu = {.expand = expand_gelu, .types = "f"};
+const Op op_microsoft_FastGelu = {.expand = expand_bias_gelu, .types = "f"};
+const Op op_microsoft_BiasGelu = {.expand = expand_bias_gelu, .types = "f"};
+const Op op_microsoft_QuickGelu = {.expand = expand_quick_gelu, .types = "f"};
+const Op op_microsoft_BiasSplitGelu = {.expand = expand_bias_split_gelu, .types = "f"};
 
 /* ---- Normalizations ---- */
 
@@ -176,13 +176,15 @@ static bool expand_simplified_norm(Infer *in, Node *n, Value **out)
 	return y->type && expand_result(in, n, 1, y, out);
 }
 
-const Op op_SimplifiedLayerNormalization = {.expand = expand_simplified_norm};
+const Op op_SimplifiedLayerNormalization = {.expand = expand_simplified_norm, .types = "f"};
 const Op op_microsoft_SkipLayerNormalization = {
 	.expand = expand_skip_norm,
+	.types = "f",
 	.doc = "without the results mean and inv_std_var",
 };
 const Op op_microsoft_SkipSimplifiedLayerNormalization = {
 	.expand = expand_skip_norm,
+	.types = "f",
 	.doc = "without the results mean and inv_std_var",
 };
 
@@ -235,7 +237,7 @@ static bool expand_embed(Infer *in, Node *n, Value **out)
 	return y->type && expand_result(in, n, WORD, y, out);
 }
 
-const Op op_microsoft_EmbedLayerNormalization = {.expand = expand_embed};
+const Op op_microsoft_EmbedLayerNormalization = {.expand = expand_embed, .types = "i"};
 
 /* ---- Products with a scale or an activation ---- */
 
@@ -354,6 +356,6 @@ static bool expand_fused_matmul(Infer *in, Node *n, Value **out)
 	return (*out)->type != NULL;
 }
 
-const Op op_microsoft_FusedConv = {.expand = expand_fused_conv};
-const Op op_microsoft_FusedGemm = {.expand = expand_fused_gemm};
-const Op op_microsoft_FusedMatMul = {.expand = expand_fused_matmul};
+const Op op_microsoft_FusedConv = {.expand = expand_fused_conv, .types = "f"};
+const Op op_microsoft_FusedGemm = {.expand = expand_fused_gemm, .types = "f"};
+const Op op_microsoft_FusedMatMul = {.expand = expand_fused_matmul, .types = "f"};

@@ -235,6 +235,7 @@ static bool expand_attention(Infer *in, Node *n, Value **out)
 
 const Op op_microsoft_Attention = {
 	.expand = expand_attention,
+	.types = "f",
 	.doc = "without rotary positions, shared buffers and masks of rank 4",
 };
 
@@ -318,6 +319,7 @@ static bool expand_multi_head(Infer *in, Node *n, Value **out)
 
 const Op op_microsoft_MultiHeadAttention = {
 	.expand = expand_multi_head,
+	.types = "f",
 	.doc = "without shared buffers, beams and the result qk",
 };
 
@@ -383,6 +385,7 @@ static bool expand_rotary(Infer *in, Node *n, Value **out)
 
 const Op op_microsoft_RotaryEmbedding = {
 	.expand = expand_rotary,
+	.types = "f",
 	.doc = "without packed batches and a scale",
 };
 
@@ -574,6 +577,7 @@ static bool expand_group_query(Infer *in, Node *n, Value **out)
 
 const Op op_microsoft_GroupQueryAttention = {
 	.expand = expand_group_query,
+	.types = "f",
 	.doc = "without head sinks, quantised or sliding caches, norms of queries and keys, and the "
 	       "result output_qk",
 };

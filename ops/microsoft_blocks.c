@@ -123,6 +123,7 @@ static bool expand_matmul_bits(Infer *in, Node *n, Value **out)
 
 const Op op_microsoft_MatMulNBits = {
 	.expand = expand_matmul_bits,
+	.types = "f",
 	.doc = "without g_idx and prepacked weights; 2, 4 or 8 bits",
 };
 
@@ -185,5 +186,6 @@ static bool expand_gather_blocks(Infer *in, Node *n, Value **out)
 
 const Op op_microsoft_GatherBlockQuantized = {
 	.expand = expand_gather_blocks,
+	.types = "iu",
 	.doc = "an index out of range ends the run; data of floats is not supported",
 };

@@ -93,11 +93,11 @@ static bool expand_softmax(Infer *in, Node *n, Value **out)
 			   out);
 }
 
-const Op op_microsoft_QLinearAdd = {.expand = expand_binary};
-const Op op_microsoft_QLinearMul = {.expand = expand_binary};
-const Op op_microsoft_QLinearSigmoid = {.expand = expand_sigmoid};
-const Op op_microsoft_QLinearLeakyRelu = {.expand = expand_leaky_relu};
-const Op op_microsoft_QLinearSoftmax = {.expand = expand_softmax};
+const Op op_microsoft_QLinearAdd = {.expand = expand_binary, .types = "iu"};
+const Op op_microsoft_QLinearMul = {.expand = expand_binary, .types = "iu"};
+const Op op_microsoft_QLinearSigmoid = {.expand = expand_sigmoid, .types = "iu"};
+const Op op_microsoft_QLinearLeakyRelu = {.expand = expand_leaky_relu, .types = "iu"};
+const Op op_microsoft_QLinearSoftmax = {.expand = expand_softmax, .types = "iu"};
 
 /* ---- Pools ---- */
 
@@ -142,8 +142,9 @@ static bool expand_global_average_pool(Infer *in, Node *n, Value **out)
 	return pool(in, n, OP_GlobalAveragePool, out);
 }
 
-const Op op_microsoft_QLinearAveragePool = {.expand = expand_average_pool};
-const Op op_microsoft_QLinearGlobalAveragePool = {.expand = expand_global_average_pool};
+const Op op_microsoft_QLinearAveragePool = {.expand = expand_average_pool, .types = "iu"};
+const Op op_microsoft_QLinearGlobalAveragePool = {.expand = expand_global_average_pool,
+						  .types = "iu"};
 
 /* ---- Concat ---- */
 
@@ -168,7 +169,7 @@ static bool expand_concat(Infer *in, Node *n, Value **out)
 	return (*out)->type != NULL;
 }
 
-const Op op_microsoft_QLinearConcat = {.expand = expand_concat};
+const Op op_microsoft_QLinearConcat = {.expand = expand_concat, .types = "f"};
 
 /* ---- Products ---- */
 
@@ -239,9 +240,9 @@ static bool expand_gemm(Infer *in, Node *n, Value **out)
 	       requantised(in, n, v, 7, infer_type(n, 8) ? infer_type(n, 8)->dtype : DT_U8, out);
 }
 
-const Op op_microsoft_MatMulIntegerToFloat = {.expand = expand_matmul_to_float};
-const Op op_microsoft_DynamicQuantizeMatMul = {.expand = expand_dynamic_matmul};
-const Op op_microsoft_QGemm = {.expand = expand_gemm};
+const Op op_microsoft_MatMulIntegerToFloat = {.expand = expand_matmul_to_float, .types = "iu"};
+const Op op_microsoft_DynamicQuantizeMatMul = {.expand = expand_dynamic_matmul, .types = "f"};
+const Op op_microsoft_QGemm = {.expand = expand_gemm, .types = "iu"};
 
 /* ---- QuantizeLinear, DequantizeLinear ---- */
 
@@ -256,5 +257,5 @@ static bool expand_same(Infer *in, Node *n, Value **out)
 	return (*out)->type != NULL;
 }
 
-const Op op_microsoft_QuantizeLinear = {.expand = expand_same};
-const Op op_microsoft_DequantizeLinear = {.expand = expand_same};
+const Op op_microsoft_QuantizeLinear = {.expand = expand_same, .types = "fi"};
+const Op op_microsoft_DequantizeLinear = {.expand = expand_same, .types = "fiu"};

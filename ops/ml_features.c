@@ -76,7 +76,7 @@ static bool expand_scaler(Infer *in, Node *n, Value **out)
 	return finish(in, n, v, DT_F32, out);
 }
 
-const Op op_ml_Scaler = {.expand = expand_scaler};
+const Op op_ml_Scaler = {.expand = expand_scaler, .types = "fi"};
 
 /* Each row by its largest element, its sum of absolute values, or its length, unless that is 0. */
 static bool expand_normalizer(Infer *in, Node *n, Value **out)
@@ -100,7 +100,7 @@ static bool expand_normalizer(Infer *in, Node *n, Value **out)
 	return finish(in, n, EXPAND(in, n, Div, v, by), DT_F32, out);
 }
 
-const Op op_ml_Normalizer = {.expand = expand_normalizer};
+const Op op_ml_Normalizer = {.expand = expand_normalizer, .types = "fi"};
 
 static bool expand_binarizer(Infer *in, Node *n, Value **out)
 {
@@ -113,7 +113,7 @@ static bool expand_binarizer(Infer *in, Node *n, Value **out)
 	return finish(in, n, EXPAND(in, n, Greater, v, t), infer_type(n, 0)->dtype, out);
 }
 
-const Op op_ml_Binarizer = {.expand = expand_binarizer};
+const Op op_ml_Binarizer = {.expand = expand_binarizer, .types = "fi"};
 
 /* ---- Imputer ---- */
 
@@ -151,7 +151,7 @@ static bool expand_imputer(Infer *in, Node *n, Value **out)
 	return finish(in, n, EXPAND(in, n, Where, hit, to, x), t, out);
 }
 
-const Op op_ml_Imputer = {.expand = expand_imputer};
+const Op op_ml_Imputer = {.expand = expand_imputer, .types = "fi"};
 
 /* ---- Selecting and joining features ---- */
 
@@ -175,7 +175,7 @@ static bool expand_extractor(Infer *in, Node *n, Value **out)
 	return out[0]->type != NULL;
 }
 
-const Op op_ml_ArrayFeatureExtractor = {.expand = expand_extractor};
+const Op op_ml_ArrayFeatureExtractor = {.expand = expand_extractor, .types = "fis"};
 
 static bool expand_vectorizer(Infer *in, Node *n, Value **out)
 {
@@ -208,4 +208,4 @@ static bool expand_vectorizer(Infer *in, Node *n, Value **out)
 	return out[0]->type != NULL;
 }
 
-const Op op_ml_FeatureVectorizer = {.expand = expand_vectorizer};
+const Op op_ml_FeatureVectorizer = {.expand = expand_vectorizer, .types = "fi"};

@@ -103,7 +103,7 @@ static bool expand_onehot_encoder(Infer *in, Node *n, Value **out)
 	return out[0]->type != NULL;
 }
 
-const Op op_ml_OneHotEncoder = {.expand = expand_onehot_encoder};
+const Op op_ml_OneHotEncoder = {.expand = expand_onehot_encoder, .types = "fis"};
 
 /* ---- LabelEncoder and CategoryMapper ---- */
 
@@ -201,7 +201,7 @@ static bool expand_label_encoder(Infer *in, Node *n, Value **out)
 	return values && encode_or_default(in, n, keys, values, out);
 }
 
-const Op op_ml_LabelEncoder = {.expand = expand_label_encoder};
+const Op op_ml_LabelEncoder = {.expand = expand_label_encoder, .types = "fis"};
 
 static bool expand_category_mapper(Infer *in, Node *n, Value **out)
 {
@@ -216,4 +216,4 @@ static bool expand_category_mapper(Infer *in, Node *n, Value **out)
 	return encode_strings(in, n, strings, numbers, out);
 }
 
-const Op op_ml_CategoryMapper = {.expand = expand_category_mapper};
+const Op op_ml_CategoryMapper = {.expand = expand_category_mapper, .types = "is"};

@@ -96,6 +96,7 @@ static bool expand_regressor(Infer *in, Node *n, Value **out)
 
 const Op op_ml_LinearRegressor = {
 	.expand = expand_regressor,
+	.types = "fi",
 	.doc = "post_transform is applied to a single score, too, unlike in ONNX Runtime",
 };
 
@@ -138,7 +139,7 @@ static bool expand_classifier(Infer *in, Node *n, Value **out)
 	return out[0]->type && v->type;
 }
 
-const Op op_ml_LinearClassifier = {.expand = expand_classifier};
+const Op op_ml_LinearClassifier = {.expand = expand_classifier, .types = "fi"};
 
 /* ---- Support vector machines ---- */
 
@@ -215,6 +216,7 @@ static bool expand_svm_regressor(Infer *in, Node *n, Value **out)
 
 const Op op_ml_SVMRegressor = {
 	.expand = expand_svm_regressor,
+	.types = "fi",
 	.doc = "post_transform is applied to a single score, too, unlike in ONNX Runtime",
 };
 
@@ -478,4 +480,4 @@ static bool expand_svm_classifier(Infer *in, Node *n, Value **out)
 	return out[0]->type && v->type;
 }
 
-const Op op_ml_SVMClassifier = {.expand = expand_svm_classifier};
+const Op op_ml_SVMClassifier = {.expand = expand_svm_classifier, .types = "fi"};

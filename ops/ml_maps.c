@@ -54,7 +54,7 @@ static bool expand_zipmap(Infer *in, Node *n, Value **out)
 	return out[0]->type != NULL;
 }
 
-const Op op_ml_ZipMap = {.expand = expand_zipmap};
+const Op op_ml_ZipMap = {.expand = expand_zipmap, .types = "f"};
 
 /* ---- From maps to tensors ---- */
 

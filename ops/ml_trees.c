@@ -674,10 +674,12 @@ static bool expand_classifier(Infer *in, Node *n, Value **out)
 
 const Op op_ml_TreeEnsemble = {
 	.expand = expand_ensemble,
+	.types = "f",
 	.doc = "post_transform is numbered as in the standard, unlike in ONNX Runtime, and applied to a single score, too",
 };
 const Op op_ml_TreeEnsembleRegressor = {
 	.expand = expand_regressor,
+	.types = "fi",
 	.doc = "post_transform is applied to a single score, too, unlike in ONNX Runtime",
 };
-const Op op_ml_TreeEnsembleClassifier = {.expand = expand_classifier};
+const Op op_ml_TreeEnsembleClassifier = {.expand = expand_classifier, .types = "fi"};

@@ -124,7 +124,7 @@ static void lower_col2im(Infer *in, Node *n, Kernel *k)
 	point_map(k, &band, out, o, kernel_load(k, acc, o), NULL);
 }
 
-const Op op_Col2Im = {.infer = infer_col2im, .lower = lower_col2im};
+const Op op_Col2Im = {.infer = infer_col2im, .lower = lower_col2im, .types = "fiub"};
 
 /* ---- MaxUnpool ---- */
 
@@ -208,6 +208,7 @@ static bool expand_max_unpool(Infer *in, Node *n, Value **out)
 
 const Op op_MaxUnpool = {
 	.expand = expand_max_unpool,
+	.types = "f",
 	.doc = "an output_shape that is smaller than kernel_shape, strides and pads give is not supported",
 };
 
@@ -324,7 +325,7 @@ static bool expand_crop(Infer *in, Node *n, Value **out)
 	return out[0]->type != NULL;
 }
 
-const Op op_Crop = {.expand = expand_crop};
+const Op op_Crop = {.expand = expand_crop, .types = "f"};
 
 /* scale * x + bias[channel] */
 static bool expand_image_scaler(Infer *in, Node *n, Value **out)
@@ -351,4 +352,4 @@ static bool expand_image_scaler(Infer *in, Node *n, Value **out)
 	return out[0]->type != NULL;
 }
 
-const Op op_ImageScaler = {.expand = expand_image_scaler};
+const Op op_ImageScaler = {.expand = expand_image_scaler, .types = "f"};

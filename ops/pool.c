@@ -248,9 +248,9 @@ static bool expand_global_lp(Infer *in, Node *n, Value **out)
 	return true;
 }
 
-const Op op_MaxPool = {.infer = infer_pool, .lower = lower_max_pool};
+const Op op_MaxPool = {.infer = infer_pool, .lower = lower_max_pool, .types = "fiu"};
 const Op op_AveragePool = {.types = "f", .infer = infer_pool, .lower = lower_average_pool};
 const Op op_LpPool = {.types = "f", .infer = infer_lp_pool, .lower = lower_lp_pool};
-const Op op_GlobalAveragePool = {.expand = expand_global_average};
-const Op op_GlobalMaxPool = {.expand = expand_global_max};
+const Op op_GlobalAveragePool = {.expand = expand_global_average, .types = "f"};
+const Op op_GlobalMaxPool = {.expand = expand_global_max, .types = "f"};
 const Op op_GlobalLpPool = {.types = "f", .expand = expand_global_lp};

@@ -319,9 +319,9 @@ static bool expand_dynamic_quantize(Infer *in, Node *n, Value **out)
 	return true;
 }
 
-const Op op_QuantizeLinear = {.expand = expand_quantize};
-const Op op_DequantizeLinear = {.expand = expand_dequantize};
-const Op op_DynamicQuantizeLinear = {.expand = expand_dynamic_quantize};
+const Op op_QuantizeLinear = {.expand = expand_quantize, .types = "fi"};
+const Op op_DequantizeLinear = {.expand = expand_dequantize, .types = "fiu"};
+const Op op_DynamicQuantizeLinear = {.expand = expand_dynamic_quantize, .types = "f"};
 
 /* ---- Matrix products ---- */
 
@@ -416,8 +416,8 @@ static bool expand_qlinear_matmul(Infer *in, Node *n, Value **out)
 	       product(in, n, 0, 2, 3, 5, true, &v) && requantised(in, n, v, a, b, 6, out);
 }
 
-const Op op_MatMulInteger = {.expand = expand_matmul_integer};
-const Op op_QLinearMatMul = {.expand = expand_qlinear_matmul};
+const Op op_MatMulInteger = {.expand = expand_matmul_integer, .types = "iu"};
+const Op op_QLinearMatMul = {.expand = expand_qlinear_matmul, .types = "fiu"};
 
 /* ---- Convolutions ---- */
 
@@ -468,5 +468,5 @@ static bool expand_qlinear_conv(Infer *in, Node *n, Value **out)
 	       requantised(in, n, v, x, w, 6, out);
 }
 
-const Op op_ConvInteger = {.expand = expand_conv_integer};
-const Op op_QLinearConv = {.expand = expand_qlinear_conv};
+const Op op_ConvInteger = {.expand = expand_conv_integer, .types = "iu"};
+const Op op_QLinearConv = {.expand = expand_qlinear_conv, .types = "iu"};

@@ -248,9 +248,9 @@ static bool expand_normal_like(Infer *in, Node *n, Value **out)
 }
 
 const Op op_RandomUniform = {.expand = expand_uniform};
-const Op op_RandomUniformLike = {.expand = expand_uniform_like};
+const Op op_RandomUniformLike = {.expand = expand_uniform_like, .types = "fiubs"};
 const Op op_RandomNormal = {.expand = expand_normal};
-const Op op_RandomNormalLike = {.expand = expand_normal_like};
+const Op op_RandomNormalLike = {.expand = expand_normal_like, .types = "fiubs"};
 
 /* ---- Bernoulli ---- */
 
@@ -311,4 +311,4 @@ static bool expand_multinomial(Infer *in, Node *n, Value **out)
 	return out[0]->type != NULL;
 }
 
-const Op op_Multinomial = {.expand = expand_multinomial};
+const Op op_Multinomial = {.expand = expand_multinomial, .types = "f"};

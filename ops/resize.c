@@ -362,7 +362,8 @@ static bool expand_upsample(Infer *in, Node *n, Value **out)
 const Op op_Resize = {
 	.infer = infer_resize,
 	.lower = lower_resize,
+	.types = "fiubs",
 	.doc = "bool only in mode nearest, scales from 2^-17 to 2^16; a length of 1 under "
 	       "pytorch_half_pixel is sampled at 0, as the standard says",
 };
-const Op op_Upsample = {.expand = expand_upsample};
+const Op op_Upsample = {.expand = expand_upsample, .types = "fiubs"};

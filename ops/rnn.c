@@ -461,6 +461,6 @@ static bool expand_lstm(Infer *in, Node *n, Value **out)
 	return expand_recurrent(in, n, out, &kind, lstm_step);
 }
 
-const Op op_RNN = {.expand = expand_rnn};
-const Op op_GRU = {.expand = expand_gru};
-const Op op_LSTM = {.expand = expand_lstm};
+const Op op_RNN = {.expand = expand_rnn, .types = "f"};
+const Op op_GRU = {.expand = expand_gru, .types = "f"};
+const Op op_LSTM = {.expand = expand_lstm, .types = "f"};

@@ -218,7 +218,7 @@ static void lower_roi_align(Infer *in, Node *n, Kernel *k)
 	point_map(k, &band, out, o, e, NULL);
 }
 
-const Op op_RoiAlign = {.infer = infer_roi_align, .lower = lower_roi_align};
+const Op op_RoiAlign = {.infer = infer_roi_align, .lower = lower_roi_align, .types = "f"};
 
 /* ---- MaxRoiPool ---- */
 
@@ -305,4 +305,4 @@ static void lower_max_roi(Infer *in, Node *n, Kernel *k)
 	point_map(k, &band, out, o, e, NULL);
 }
 
-const Op op_MaxRoiPool = {.infer = infer_max_roi, .lower = lower_max_roi};
+const Op op_MaxRoiPool = {.infer = infer_max_roi, .lower = lower_max_roi, .types = "f"};

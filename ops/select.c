@@ -67,7 +67,8 @@ static bool expand_nonzero(Infer *in, Node *n, Value **out)
 	return in->errors == 0;
 }
 
-const Op op_NonZero = {.expand = expand_nonzero, .doc = "scalars are not supported"};
+const Op op_NonZero = {
+	.expand = expand_nonzero, .doc = "scalars are not supported", .types = "fiubs"};
 
 static bool expand_compress(Infer *in, Node *n, Value **out)
 {

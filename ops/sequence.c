@@ -180,7 +180,7 @@ static bool infer_sequence(Infer *in, Node *n)
 	return true;
 }
 
-const Op op_SequenceConstruct = {.infer = infer_sequence};
+const Op op_SequenceConstruct = {.infer = infer_sequence, .types = "fiubs"};
 
 static bool infer_empty(Infer *in, Node *n)
 {
@@ -231,7 +231,7 @@ static bool expand_sequence_at(Infer *in, Node *n, Value **out)
 	return true;
 }
 
-const Op op_SequenceAt = {.expand = expand_sequence_at, .compound = true};
+const Op op_SequenceAt = {.expand = expand_sequence_at, .compound = true, .types = "fiubs"};
 
 /* ---- Insertion and removal ---- */
 
@@ -303,7 +303,7 @@ static bool expand_sequence_insert(Infer *in, Node *n, Value **out)
 	return out[0] != NULL;
 }
 
-const Op op_SequenceInsert = {.expand = expand_sequence_insert, .compound = true};
+const Op op_SequenceInsert = {.expand = expand_sequence_insert, .compound = true, .types = "fiubs"};
 
 /* V without the COUNT elements or rows from FROM on. */
 static Value *removed(Infer *in, Node *n, Value *v, Dim *count, Value *from)
@@ -350,7 +350,7 @@ static bool expand_sequence_erase(Infer *in, Node *n, Value **out)
 	return true;
 }
 
-const Op op_SequenceErase = {.expand = expand_sequence_erase, .compound = true};
+const Op op_SequenceErase = {.expand = expand_sequence_erase, .compound = true, .types = "fiubs"};
 
 static bool expand_sequence_length(Infer *in, Node *n, Value **out)
 {
@@ -363,7 +363,7 @@ static bool expand_sequence_length(Infer *in, Node *n, Value **out)
 	return true;
 }
 
-const Op op_SequenceLength = {.expand = expand_sequence_length, .compound = true};
+const Op op_SequenceLength = {.expand = expand_sequence_length, .compound = true, .types = "fiubs"};
 
 /* ---- Splitting a tensor ---- */
 
@@ -560,7 +560,7 @@ static bool expand_split_to_sequence(Infer *in, Node *n, Value **out)
 	return true;
 }
 
-const Op op_SplitToSequence = {.expand = expand_split_to_sequence};
+const Op op_SplitToSequence = {.expand = expand_split_to_sequence, .types = "fiubs"};
 
 /* ---- Joining the tensors of a sequence ---- */
 
@@ -677,7 +677,8 @@ static bool expand_concat_from_sequence(Infer *in, Node *n, Value **out)
 	return true;
 }
 
-const Op op_ConcatFromSequence = {.expand = expand_concat_from_sequence, .compound = true};
+const Op op_ConcatFromSequence = {
+	.expand = expand_concat_from_sequence, .compound = true, .types = "fiubs"};
 
 /* ---- Optionals ---- */
 
@@ -697,7 +698,7 @@ static bool infer_optional(Infer *in, Node *n)
 	       infer_error(in, n, "only tensors and sequences of tensors may be optional");
 }
 
-const Op op_Optional = {.infer = infer_optional, .compound = true};
+const Op op_Optional = {.infer = infer_optional, .compound = true, .types = "fiubs"};
 
 static bool expand_has_element(Infer *in, Node *n, Value **out)
 {
@@ -719,7 +720,7 @@ static bool expand_has_element(Infer *in, Node *n, Value **out)
 	return true;
 }
 
-const Op op_OptionalHasElement = {.expand = expand_has_element, .compound = true};
+const Op op_OptionalHasElement = {.expand = expand_has_element, .compound = true, .types = "fiubs"};
 
 static bool expand_get_element(Infer *in, Node *n, Value **out)
 {
@@ -745,4 +746,4 @@ static bool expand_get_element(Infer *in, Node *n, Value **out)
 	return true;
 }
 
-const Op op_OptionalGetElement = {.expand = expand_get_element, .compound = true};
+const Op op_OptionalGetElement = {.expand = expand_get_element, .compound = true, .types = "fiubs"};

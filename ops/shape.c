@@ -200,7 +200,7 @@ static void lower_shape(Infer *in, Node *n, Kernel *k)
 	kernel_map_id(k, &it, lower_out(k, 0), e);
 }
 
-const Op op_Shape = {.infer = infer_shape, .lower = lower_shape};
+const Op op_Shape = {.infer = infer_shape, .lower = lower_shape, .types = "fiubs"};
 
 static bool infer_size(Infer *in, Node *n)
 {
@@ -216,7 +216,7 @@ static void lower_size(Infer *in, Node *n, Kernel *k)
 	kernel_map_id(k, NULL, lower_out(k, 0), at_dim(k, dims_product(k->ctx, x->dims, x->rank)));
 }
 
-const Op op_Size = {.infer = infer_size, .lower = lower_size};
+const Op op_Size = {.infer = infer_size, .lower = lower_size, .types = "fiubs"};
 
 /* ---- Transpose ---- */
 

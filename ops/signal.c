@@ -96,9 +96,9 @@ static bool expand_blackman(Infer *in, Node *n, Value **out)
 	return window(in, n, 0.42, -0.5, 0.08, out);
 }
 
-const Op op_HannWindow = {.expand = expand_hann};
-const Op op_HammingWindow = {.expand = expand_hamming};
-const Op op_BlackmanWindow = {.expand = expand_blackman};
+const Op op_HannWindow = {.expand = expand_hann, .types = "i"};
+const Op op_HammingWindow = {.expand = expand_hamming, .types = "i"};
+const Op op_BlackmanWindow = {.expand = expand_blackman, .types = "i"};
 
 /* ---- MelWeightMatrix ---- */
 
@@ -171,7 +171,7 @@ static bool expand_mel(Infer *in, Node *n, Value **out)
 	return out[0]->type != NULL;
 }
 
-const Op op_MelWeightMatrix = {.expand = expand_mel};
+const Op op_MelWeightMatrix = {.expand = expand_mel, .types = "i"};
 
 /* ---- DFT ---- */
 

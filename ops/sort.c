@@ -233,7 +233,7 @@ static bool expand_topk(Infer *in, Node *n, Value **out)
 	return in->errors == 0;
 }
 
-const Op op_TopK = {.expand = expand_topk, .doc = "results are always sorted"};
+const Op op_TopK = {.expand = expand_topk, .doc = "results are always sorted", .types = "fiu"};
 
 /* ---- Unique ---- */
 
@@ -366,4 +366,5 @@ static bool expand_unique(Infer *in, Node *n, Value **out)
 }
 
 const Op op_Unique = {.expand = expand_unique,
-		      .doc = "an axis of a tensor that is no vector, are not supported"};
+		      .doc = "an axis of a tensor that is no vector, are not supported",
+		      .types = "fiubs"};

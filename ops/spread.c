@@ -260,7 +260,7 @@ static void lower_range(Infer *in, Node *n, Kernel *k)
 	kernel_map_id(k, &it, out, ex_op2(k->pool, IN_add, load_single(k, lower_in(k, 0)), e));
 }
 
-const Op op_Range = {.infer = infer_range, .lower = lower_range};
+const Op op_Range = {.infer = infer_range, .lower = lower_range, .types = "fi"};
 
 /* ---- EyeLike, Trilu ---- */
 
@@ -297,7 +297,7 @@ static void lower_eyelike(Infer *in, Node *n, Kernel *k)
 		      ex_op3(k->pool, IN_select, e, ex_num(k->pool, t, 1), ex_num(k->pool, t, 0)));
 }
 
-const Op op_EyeLike = {.infer = infer_eyelike, .lower = lower_eyelike};
+const Op op_EyeLike = {.infer = infer_eyelike, .lower = lower_eyelike, .types = "fiub"};
 
 static bool infer_trilu(Infer *in, Node *n)
 {
@@ -327,7 +327,7 @@ static void lower_trilu(Infer *in, Node *n, Kernel *k)
 			     ex_num(k->pool, dtype_ctype(out->dtype), 0)));
 }
 
-const Op op_Trilu = {.infer = infer_trilu, .lower = lower_trilu};
+const Op op_Trilu = {.infer = infer_trilu, .lower = lower_trilu, .types = "fiubs"};
 
 /* ---- DepthToSpace, SpaceToDepth ---- */
 
@@ -394,7 +394,8 @@ static void lower_depthtospace(Infer *in, Node *n, Kernel *k)
 	kernel_map_id(k, it, out, kernel_load(k, lower_in(k, 0), idx));
 }
 
-const Op op_DepthToSpace = {.infer = infer_depthtospace, .lower = lower_depthtospace};
+const Op op_DepthToSpace = {
+	.infer = infer_depthtospace, .lower = lower_depthtospace, .types = "fiubs"};
 
 static bool infer_spacetodepth(Infer *in, Node *n)
 {
@@ -431,4 +432,5 @@ static void lower_spacetodepth(Infer *in, Node *n, Kernel *k)
 	kernel_map_id(k, it, out, kernel_load(k, x, idx));
 }
 
-const Op op_SpaceToDepth = {.infer = infer_spacetodepth, .lower = lower_spacetodepth};
+const Op op_SpaceToDepth = {
+	.infer = infer_spacetodepth, .lower = lower_spacetodepth, .types = "fiubs"};

@@ -194,4 +194,4 @@ static bool expand_suppression(Infer *in, Node *n, Value **out)
 	return in->errors == 0;
 }
 
-const Op op_NonMaxSuppression = {.expand = expand_suppression};
+const Op op_NonMaxSuppression = {.expand = expand_suppression, .types = "f"};

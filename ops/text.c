@@ -24,14 +24,6 @@ static int64_t id_of(Ctx *c, const char *s)
 	return strings_intern(c->strings, s, strlen(s));
 }
 
-static bool check_strings(Infer *in, Node *n)
-{
-	const DType t = infer_type(n, 0)->dtype;
-
-	return t == DT_STR ||
-	       infer_error(in, n, "elements of type %s are not supported", dtype_info[t].name);
-}
-
 /* ---- RegexFullMatch ---- */
 
 static bool infer_regex(Infer *in, Node *n)
@@ -40,8 +32,6 @@ static bool infer_regex(Infer *in, Node *n)
 	const char *pattern = node_str(n, "pattern", ""), *why;
 	Regex *r;
 
-	if (!check_strings(in, n))
-		return false;
 	r = regex_new(in->ctx->strings, (dl_str){pattern, strlen(pattern)}, &why);
 	if (!r)
 		return infer_error(in, n, "the pattern \"%.100s\" %s", pattern,
@@ -65,8 +55,10 @@ static void lower_regex(Infer *in, Node *n, Kernel *k)
 				 {"pattern", pattern}));
 }
 
-const Op op_RegexFullMatch = {
-	.infer = infer_regex, .lower = lower_regex, .doc = "the syntax of RE2 without \\p and \\C"};
+const Op op_RegexFullMatch = {.infer = infer_regex,
+			      .lower = lower_regex,
+			      .types = "s",
+			      .doc = "the syntax of RE2 without \\p and \\C"};
 
 /* ---- StringSplit ---- */
 
@@ -144,8 +136,6 @@ static bool expand_split_strings(Infer *in, Node *n, Value **out)
 	Dim **size;
 	Node *p;
 
-	if (!check_strings(in, n))
-		return false;
 	pieces = expand_node_like(in, n, OP_Pieces, &x, 1);
 	most = EXPAND(in, n, Reshape, pieces, expand_ints(in, n, &all, 1));
 	/* at least 0, even if there are no strings */
@@ -169,7 +159,7 @@ static bool expand_split_strings(Infer *in, Node *n, Value **out)
 	return in->errors == 0;
 }
 
-const Op op_StringSplit = {.expand = expand_split_strings};
+const Op op_StringSplit = {.expand = expand_split_strings, .types = "s"};
 
 /* ---- StringNormalizer ---- */
 
@@ -214,8 +204,7 @@ static bool expand_normalizer(Infer *in, Node *n, Value **out)
 	Dim *dims[2] = {dim_const(in->ctx, 1), NULL};
 	int action;
 
-	if (!check_strings(in, n) ||
-	    !infer_choice(in, n, "case_change_action", actions, 3, &action))
+	if (!infer_choice(in, n, "case_change_action", actions, 3, &action))
 		return false;
 	if (x->rank != 1 && x->rank != 2)
 		return infer_error(in, n, "the operand has rank %d, not 1 or 2", x->rank);
@@ -240,6 +229,7 @@ static bool expand_normalizer(Infer *in, Node *n, Value **out)
 
 const Op op_StringNormalizer = {
 	.expand = expand_normalizer,
+	.types = "s",
 	.doc = "case is mapped by Unicode's simple mapping; the locale is ignored"};
 
 /* ---- TfIdfVectorizer ---- */
@@ -452,4 +442,4 @@ static bool expand_tfidf(Infer *in, Node *n, Value **out)
 	return in->errors == 0;
 }
 
-const Op op_TfIdfVectorizer = {.expand = expand_tfidf};
+const Op op_TfIdfVectorizer = {.expand = expand_tfidf, .types = "is"};

@@ -12,15 +12,23 @@ static int by_name(const void *a, const void *b)
 	return strcmp(op_row[*(const int *)a].name, op_row[*(const int *)b].name);
 }
 
-/* How an operator becomes code. */
+/* Whether it works on nothing but strings, which GPUs have none of. */
+static bool on_strings(const Op *op)
+{
+	return op->types && strcmp(op->types, "s") == 0;
+}
+
+/* How an operator becomes code; null: it is refused. */
 static const char *kind(const Op *op, const OpRow *row)
 {
-	return op->regions             ? "regions"
-	       : row->flags & OPF_VIEW ? "view"
-	       : op->scalar            ? "expression"
-	       : op->lower             ? "statements"
-	       : op->expand            ? "composite"
-				       : "refused";
+	return op->regions                                   ? "regions"
+	       : row->flags & OPF_VIEW                       ? "view"
+	       : on_strings(op) && (op->scalar || op->lower) ? "routine"
+	       : op->scalar                                  ? "expression"
+	       : op->lower                                   ? "statements"
+	       : op->expand                                  ? "composite"
+	       : op->infer                                   ? "parts"
+							     : NULL;
 }
 
 /* The element types of operand 0. */
@@ -73,11 +81,6 @@ static void cell(const char *s)
 		printf(*s == '|' ? "\\|" : "%c", *s);
 }
 
-static bool has_code(const Op *op)
-{
-	return op->scalar || op->lower || op->expand;
-}
-
 int main(void)
 {
 	int order[OP_COUNT], n = 0;
@@ -92,13 +95,14 @@ int main(void)
 	       "**opsets.** Of the ONNX standard, 1 to %d. A node of an older form is converted when a model is read: \"before 13\" is\n"
 	       "the form that ended with opset 13. A name is one that the operator had. Of other domains a version is not looked at.\n\n"
 	       "**types.** The element types of the first operand: float is f64, f32, f16, bf16 and those of 8 and 4 bits; int and uint\n"
-	       "those with and without a sign. Where there are none, they are those that ONNX gives the operator; others are refused\n"
-	       "by name.\n\n"
+	       "those with and without a sign; others are refused by name. Where there are none, there is no first operand, or it is a\n"
+	       "condition, a number of turns or a map.\n\n"
 	       "**compiled as.** An *expression* is computed for each element; it stands in the last column, over the operands x, y, z and\n"
 	       "the attributes. *Statements* are loops over elements, reductions among them (`docs/ir.md`); a *view* is none, if\n"
 	       "the operand lies in memory as it was written; a *composite* is replaced by other operators; *regions* are the bodies of control flow, between\n"
-	       "which the host decides. Nothing is a routine of a library: expressions and statements are fused, and become code for\n"
-	       "**CPU and GPU** alike.\n\n"
+	       "which the host decides; *parts* are the tensors that a sequence or an optional consists of, which its readers use. Expressions\n"
+	       "and statements are fused, and become code for **CPU and GPU** alike. A *routine* is a function on strings, which the code\n"
+	       "calls (`ir/routines.def`). No operator works on strings on a GPU.\n\n"
 	       "Tensors of unknown rank or of a rank above %d are not supported, nor sequences whose tensors differ in rank, unless it\n"
 	       "is known when compiling which tensor is used.\n"
 	       "An operand whose elements shape the result (a shape, axes, starts, sizes, repeats) may be known at run time only, but\n"
@@ -112,6 +116,7 @@ int main(void)
 	for (int i = 0; i < n; i++) {
 		const Op *op = op_table[order[i]];
 		const char *name, *domain = op_domain((OpKind)order[i], &name);
+		const char *how = kind(op, &op_row[order[i]]);
 		char in[32], out[32];
 
 		range(in, sizeof in, op_row[order[i]].nin_min, op_row[order[i]].nin_max);
@@ -120,8 +125,8 @@ int main(void)
 		put_opsets(domain, name);
 		fputs(" | ", stdout);
 		put_types(op);
-		printf(" | %s | %s | %s | %s | %s | ", has_code(op) ? "yes" : "no",
-		       has_code(op) ? "yes" : "no", kind(op, &op_row[order[i]]), in, out);
+		printf(" | %s | %s | %s | %s | %s | ", how ? "yes" : "no",
+		       how && !on_strings(op) ? "yes" : "no", how ? how : "refused", in, out);
 		if (op->scalar) {
 			printf("`");
 			cell(op->scalar);

@@ -174,7 +174,7 @@ int dl_gpu_copy(dl_exec *x, void *to, const void *from, int64_t bytes)
 	return rc ? gpu_fail(x->ctx, rc, "a copy") : mark(x->ctx, -1);
 }
 
-/* ---- Sizes that depend on values ---- */
+/* ---- Values on the host ---- */
 
 int dl_gpu_reads(dl_exec *x)
 {
@@ -189,10 +189,27 @@ int dl_gpu_to_host(dl_exec *x, void *to, const void *from, int64_t bytes)
 
 	if (x->status || bytes <= 0)
 		return x->status;
-	if (gpu_not_captured(x->ctx, "brings values to the host that sizes depend on") ||
+	if (gpu_not_captured(x->ctx, "copies values to the host, which computes with them") ||
 	    gpu_graph_reads(x) || gpu_graph_cut(x->ctx))
 		return x->status;
 	rc = cuda->cuMemcpyDtoHAsync_v2(to, (CUdeviceptr)(uintptr_t)from, (size_t)bytes, stream);
+	rc = rc ? rc : cuda->cuStreamSynchronize(stream);
+	return rc ? gpu_fail_by_now(x->ctx, rc) : DL_OK;
+}
+
+int dl_gpu_from_host(dl_exec *x, void *to, const void *from, int64_t bytes)
+{
+	const Cuda *cuda = x->ctx->model->gpu->cuda;
+	const CUstream stream = x->ctx->gpu->stream;
+	int rc;
+
+	if (x->status || bytes <= 0)
+		return x->status;
+	if (gpu_not_captured(x->ctx, "copies values that the host computes") ||
+	    gpu_graph_reads(x) || gpu_graph_cut(x->ctx))
+		return x->status;
+	rc = cuda->cuMemcpyHtoDAsync_v2((CUdeviceptr)(uintptr_t)to, from, (size_t)bytes, stream);
+	gpu_began(x->ctx);
 	rc = rc ? rc : cuda->cuStreamSynchronize(stream);
 	return rc ? gpu_fail_by_now(x->ctx, rc) : DL_OK;
 }

@@ -716,16 +716,21 @@ int dl_gpu_launch(dl_exec *x, int32_t kernel, int32_t fn, const uint64_t *arg, i
 int32_t dl_gpu_shared(const dl_exec *x);
 /* Copies in the stream, from GPU memory to GPU memory. */
 int dl_gpu_copy(dl_exec *x, void *to, const void *from, int64_t bytes);
-/* To be called before exec reads values that sizes depend on. Fails while prepare makes a graph,
- * when there are no values yet; the first run makes the graph then. */
+/* To be called before exec computes on the host or reads values that sizes depend on. Fails while
+ * prepare makes a graph, when there are no values yet; the first run makes the graph then. */
 int dl_gpu_reads(dl_exec *x);
 /* Copies from the GPU to host memory, after all earlier work in the stream; waits for the copy. */
 int dl_gpu_to_host(dl_exec *x, void *to, const void *from, int64_t bytes);
+/* Copies from host memory to the GPU, likewise: from may be written again at once. */
+int dl_gpu_from_host(dl_exec *x, void *to, const void *from, int64_t bytes);
 
 /* Memory of slot s of the second region: at least bytes bytes, aligned to 64. It is reused
  * between runs if it is large enough, else allocated again. When it grows, only the first keep
- * bytes of the contents are preserved. Null after a failure, which is recorded. */
+ * bytes of the contents are preserved. Null after a failure, which is recorded. In a program for
+ * GPUs it is the GPU's memory. */
 void *dl_region_alloc(dl_exec *x, int32_t s, int64_t bytes, int64_t keep);
+/* The same for a slot of the second region that is in host memory, in a program for GPUs. */
+void *dl_host_region_alloc(dl_exec *x, int32_t s, int64_t bytes, int64_t keep);
 
 /* Provides at least bytes bytes of scratch to each thread in the following launches, for kernels
  * whose scratch depends on sizes that are read from data. Returns a status. */

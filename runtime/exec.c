@@ -100,12 +100,18 @@ int dl_output(dl_exec *x, int32_t o, const int64_t *shape)
 
 void *dl_region_alloc(dl_exec *x, int32_t s, int64_t bytes, int64_t keep)
 {
+	if (x->status)
+		return NULL;
+	return x->ctx->gpu ? rt_gpu_region(x->ctx, s, bytes, keep)
+			   : dl_host_region_alloc(x, s, bytes, keep);
+}
+
+void *dl_host_region_alloc(dl_exec *x, int32_t s, int64_t bytes, int64_t keep)
+{
 	dl_region *r = &x->ctx->region[s];
 
 	if (x->status)
 		return NULL;
-	if (x->ctx->gpu)
-		return rt_gpu_region(x->ctx, s, bytes, keep);
 	if (rt_region_grow(x->ctx, r, bytes, keep))
 		return r->p;
 	dl_fail(x, DL_NOMEM, "no memory for a value of %lld bytes", (long long)bytes);

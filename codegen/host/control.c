@@ -112,7 +112,7 @@ Node *host_loop(Host *h, int t, Node *open)
 		if (p->kind == PLACE_OUTPUT)
 			host_output(h, p->at);
 		if (!stack_of(h, close->out[i])->grows)
-			host_region(h, p);
+			host_region(h, p, false);
 	}
 	for (int i = 0; i < open->nout; i++) {
 		const int at = host_value_place(h, open->out[i])->at;

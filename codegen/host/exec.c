@@ -142,11 +142,18 @@ void host_indent(StrBuf *b, StrBuf *body)
 	*body = (StrBuf){0};
 }
 
-/* Copies a value that sizes depend on to the host, after all work before it is done. */
-static void print_to_host(Host *h, Node *n)
+/* Prints the copy of a value to the other side, after all work before it is done. */
+static void print_crossing(Host *h, Node *n)
 {
-	strbuf_printf(h->b, "\tif (dl_gpu_to_host(x, %s, %s, %s))\n\t\treturn x->status;\n",
-		      host_value(h, n->out[0]), host_place(h, host_value_place(h, node_in(n, 0))),
+	const bool down = node_on_host(n);
+	Value *from = node_in(n, 0);
+
+	host_result_memory(h, n);
+	h->reads = true;
+	strbuf_printf(h->b, "\tif (%s(x, %s, %s, %s))\n\t\treturn x->status;\n",
+		      down ? "dl_gpu_to_host" : "dl_gpu_from_host",
+		      host_place(h, host_value_place(h, n->out[0])),
+		      down ? host_place(h, host_value_place(h, from)) : host_value(h, from),
 		      host_dim(h, type_bytes(h->m->ctx, n->out[0]->type)));
 }
 
@@ -202,7 +209,7 @@ void host_nodes(Host *h, int t, Node *from, const Node *to)
 		} else if (node_kernel(n)) {
 			host_launch(h, t, n);
 		} else if (n->op == OP_Copy) {
-			print_to_host(h, n);
+			print_crossing(h, n);
 		}
 		host_results_read(h, n);
 	}

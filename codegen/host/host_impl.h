@@ -35,7 +35,7 @@ typedef struct Host {
 	/* from the CPUs' memory plan, which is also that of the weights in host memory */
 	const int64_t *presets;
 	bool picks;                /* exec picks one of two regions */
-	bool reads;                /* exec reads values that sizes depend on */
+	bool reads;                /* exec reads values on the host */
 	VEC(const Value *) consts; /* constants that kernels on the host read */
 } Host;
 
@@ -106,8 +106,10 @@ const char *host_stack(Host *h, const Stack *s);
 const char *host_value(Host *h, Value *v);
 const char *host_buf(Host *h, int t, Node *n, Buf *b);
 const Place *host_value_place(Host *h, Value *v);
-/* Prints the allocation of P if it is outside of the plan. */
-void host_region(Host *h, const Place *p);
+/* Prints the allocation of P if it is outside of the plan; ON_HOST: in host memory, in a program for
+ * GPUs. host_result_memory does so for the results of N, and gives outputs their shapes. */
+void host_region(Host *h, const Place *p, bool on_host);
+void host_result_memory(Host *h, Node *n);
 /* Prints the memory of value number AT that a loop carries, for what this turn writes: the one of
  * the two regions that the turn does not read. */
 void host_next_region(Host *h, int at, Dim *bytes);

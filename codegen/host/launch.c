@@ -88,6 +88,7 @@ static void print_launch(Host *h, int t, Node *n, const Stage *st, const Schedul
 		print_gpu_launch(h, t, n, st, s);
 		return;
 	}
+	h->reads = h->reads || h->gpu;
 	c = gen_c_stage(h->gpu ? h->o->beside : h->gc[t], s, st);
 	buf = NEW_ARRAY(h->m->arena, c.nbuf + 1, const char *);
 	dim = NEW_ARRAY(h->m->arena, c.nsym + 1, const char *);
@@ -141,7 +142,7 @@ static void print_stages(Host *h, int t, Node *n, const Schedule *s, const Place
 {
 	h->kernel = kernel_number(h, n, s);
 	for (int i = 0; i < s->temps.n; i++)
-		host_region(h, &temp[i]);
+		host_region(h, &temp[i], node_on_host(n));
 	for (int i = 0; i < s->stages.n; i++)
 		print_launch(h, t, n, s->stages.at[i], s);
 }
@@ -194,13 +195,7 @@ void host_launch(Host *h, int t, Node *n)
 
 	if (!s || (n->nout && value_is_weights(h->m, n->out[0])))
 		return;
-	for (int i = 0; i < n->nout; i++) {
-		const Place *p = host_value_place(h, n->out[i]);
-
-		host_region(h, p);
-		if (p->kind == PLACE_OUTPUT)
-			host_output(h, p->at);
-	}
+	host_result_memory(h, n);
 	if (s->next)
 		print_variants(h, t, n, s);
 	else

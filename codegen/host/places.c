@@ -104,15 +104,27 @@ void host_next_region(Host *h, int at, Dim *bytes)
 	h->picks = true;
 }
 
-void host_region(Host *h, const Place *p)
+void host_result_memory(Host *h, Node *n)
+{
+	for (int i = 0; i < n->nout; i++) {
+		const Place *p = host_value_place(h, n->out[i]);
+
+		host_region(h, p, node_on_host(n));
+		if (p->kind == PLACE_OUTPUT)
+			host_output(h, p->at);
+	}
+}
+
+void host_region(Host *h, const Place *p, bool on_host)
 {
 	if (p->kind == PLACE_NEXT)
 		host_next_region(h, p->at, p->size);
 	if (p->kind == PLACE_REGION)
 		strbuf_printf(
 			h->b,
-			"\tif (!(region[%d] = dl_region_alloc(x, %d, dl_size(%s), 0)))\n\t\treturn x->status;\n",
-			p->at, p->at, host_dim(h, p->size));
+			"\tif (!(region[%d] = %s(x, %d, dl_size(%s), 0)))\n\t\treturn x->status;\n",
+			p->at, h->gpu && on_host ? "dl_host_region_alloc" : "dl_region_alloc",
+			p->at, host_dim(h, p->size));
 }
 
 const char *host_buf(Host *h, int t, Node *n, Buf *b)

@@ -7,8 +7,16 @@
  * both sides read is computed on both: a kernel of a few elements costs less than a transfer.
  *
  * There remain sizes that depend on results of the GPU. A Copy node transfers such a tensor to the
- * host, and the run waits for it (-Wfallback). The earliest small value on which the size depends
- * is copied, so that other sizes that depend on it need no other copy.
+ * host, and the run waits for it. The earliest small value on which the size depends is copied, so
+ * that other sizes that depend on it need no other copy.
+ *
+ * A kernel that calls a routine of the runtime (ir/routines.def) runs on the host, where the text of
+ * strings is. Its operands are inputs and constants, which the host has, or are copied to the host;
+ * its results are copied to the GPU if anything reads them there. Kernels of which all results are
+ * strings run on the host between two routines: the ids that they move need no copy then. On the GPU
+ * a string is its id, so kernels that only move or compare strings need no host.
+ *
+ * -Wfallback reports each kernel with a routine, and each Copy.
  */
 #include "ir/blocks.h"
 #include "passes/kernel/kernels.h"
@@ -19,11 +27,17 @@ typedef struct HostPlacing {
 	Arena *tmp;
 	/* By Value.id, for the values that exist before the pass. */
 	bool *have;   /* whether the host can compute it or have it copied */
-	bool *copied; /* whether a Copy transfers it */
-	Value **host; /* the value in the host's memory */
-	/* By Node.id, likewise: the sides that run the node. */
+	bool *copied; /* whether a Copy transfers it to the host */
+	/* the node with a routine that it is copied for; null: sizes depend on it */
+	const Node **reader;
+	/* the value in the host's memory; also for copies on the GPU, which the pass makes */
+	Value **host;
+	/* By Node.id, likewise: the sides that run the node, and its routine. */
 	bool *on_host, *on_device;
+	Inst *routine; /* NO_ROUTINE: none */
 } HostPlacing;
+
+#define NO_ROUTINE ((Inst)-1)
 
 static bool small(const Value *v)
 {
@@ -38,15 +52,54 @@ static bool small(const Value *v)
 	return true;
 }
 
+/* ---- Routines ---- */
+
+static void see_routine(void *arg, Expr *e)
+{
+	Inst *found = arg;
+
+	if (e->kind == EX_INST && inst_is_routine(e->op.inst))
+		*found = e->op.inst;
+}
+
+/* A routine that N calls. What depends on constants alone is computed when the model is compiled. */
+static Inst routine_of(Module *m, const Node *n)
+{
+	const Kernel *k = node_kernel(n);
+	Inst found = NO_ROUTINE;
+
+	if (k)
+		kernel_exprs(k, see_routine, &found);
+	return found != NO_ROUTINE && value_is_weights(m, n->out[0]) ? NO_ROUTINE : found;
+}
+
+static bool has_routine(const HostPlacing *p, const Node *n)
+{
+	return p->routine[n->id] != NO_ROUTINE;
+}
+
 /* ---- What the host can have ---- */
+
+static bool is_strings(const Value *v)
+{
+	return v->type->kind == TYPE_TENSOR && v->type->dtype == DT_STR;
+}
+
+/* Whether V is in host memory before the run, or can be: inputs and constants of any size. */
+static bool is_source(const Value *v)
+{
+	return !v->def || v->def->op == OP_Const;
+}
 
 /* Whether the host could run N if it had N's operands. */
 static bool could_run(const Node *n)
 {
-	if (!node_kernel(n) && n->op != OP_View && n->op != OP_Turn)
+	if (n->op == OP_View)
+		return true;
+	if (!node_kernel(n) && n->op != OP_Turn)
 		return false;
 	for (int i = 0; i < n->nout; i++)
-		if (n->out[i] && !small(n->out[i]))
+		if (n->out[i] && !small(n->out[i]) && !is_strings(n->out[i]))
 			return false;
 	return true;
 }
@@ -77,22 +130,25 @@ static void host_has(HostPlacing *p, const Node *n)
 		}
 }
 
-/* Makes V available on the host. Goes back through nodes that need only one more operand on the
- * host, to a value that the host has, or else copies one. */
-static void obtain(HostPlacing *p, Value *v)
+/* Makes V available on the host, for READER if that is not null, else for sizes. Goes back through
+ * nodes that need only one more operand on the host, to a value that the host has, or else copies
+ * one. */
+static void obtain(HostPlacing *p, Value *v, const Node *reader)
 {
 	VEC(Node *) way = {0};
 
 	while (v && !p->have[v->id]) {
 		Value *from = NULL;
-		const bool runs = could_run(v->def);
+		const bool runs = !is_source(v) && could_run(v->def);
 		const int lacks = runs ? lacking(p, v->def, &from) : 0;
 
-		if (runs && (!lacks || (lacks == 1 && small(from)))) {
+		if (runs && (!lacks || (lacks == 1 && (small(from) || is_source(from))))) {
 			vec_push(p->tmp, &way, v->def);
 			v = from;
 		} else {
-			p->copied[v->id] = p->have[v->id] = true;
+			p->have[v->id] = true;
+			p->copied[v->id] = !is_source(v);
+			p->reader[v->id] = reader;
 		}
 	}
 	while (way.n)
@@ -107,11 +163,15 @@ static void find_values(HostPlacing *p)
 	for (int i = 0; i < g->inputs.n; i++)
 		p->have[g->inputs.at[i]->id] = small(g->inputs.at[i]);
 	for (Node *n = g->first; n; n = n->next) {
-		if (n->op == OP_Const ? small(n->out[0]) : could_run(n) && !lacking(p, n, &none))
+		p->routine[n->id] = routine_of(p->m, n);
+		for (int i = 0; has_routine(p, n) && i < n->nin; i++)
+			obtain(p, node_in(n, i), n);
+		if (n->op == OP_Const ? small(n->out[0])
+				      : has_routine(p, n) || (could_run(n) && !lacking(p, n, &none)))
 			host_has(p, n);
 		for (int i = 0; i < n->nout; i++)
 			if (n->out[i] && n->out[i]->syms)
-				obtain(p, n->out[i]);
+				obtain(p, n->out[i], NULL);
 	}
 }
 
@@ -154,29 +214,9 @@ static void find_nodes(HostPlacing *p)
 				       (wanted_on_host(p, n->out[i]) && !p->copied[n->out[i]->id]);
 				device = device || wanted_on_device(p, n->out[i]);
 			}
-		p->on_host[n->id] = host;
-		p->on_device[n->id] = device || !host;
+		p->on_host[n->id] = host || has_routine(p, n);
+		p->on_device[n->id] = !has_routine(p, n) && (device || !host);
 	}
-}
-
-static void see_routine(void *arg, Expr *e)
-{
-	bool *found = arg;
-
-	*found = *found || (e->kind == EX_INST && inst_is_routine(e->op.inst));
-}
-
-/* Routines on strings need the table of strings, which is on the host. */
-static bool has_gpu_code(HostPlacing *p, Node *n)
-{
-	Kernel *k = node_kernel(n);
-	bool found = false;
-
-	for (int i = 0; k && i < k->stmts.n; i++)
-		for (int o = 0; o < k->stmts.at[i]->nout; o++)
-			ex_walk(k->stmts.at[i]->val[o], see_routine, &found);
-	return !found || diag_error(p->m->ctx->diag, node_diag(n),
-				    "works on strings, which is not supported on GPUs");
 }
 
 /* Inputs and constants are in the memory of each side that reads them. */
@@ -248,15 +288,53 @@ static void to_host(HostPlacing *p, Node *n, Node *at)
 		node_move(h, at);
 }
 
+/* Copies V to the host. */
 static bool copy(HostPlacing *p, Value *v)
 {
+	const Node *reader = p->reader[v->id];
 	Node *n = node_new(v->def->graph, OP_Copy, &v, 1, 1, v->def->next);
+	DiagLoc by;
 
 	node_locs_from(n, v->def);
 	stands_for(p, v, n->out[0]);
-	return diag_warning(
-		p->m->ctx->diag, node_diag(v->def), "fallback",
-		"the GPU's run waits for a copy of this result, since sizes depend on it");
+	if (!reader)
+		return diag_warning(
+			p->m->ctx->diag, node_diag(v->def), "fallback",
+			"the GPU's run waits for a copy of this result, since sizes depend on it");
+	by = node_diag(reader);
+	return diag_warning(p->m->ctx->diag, node_diag(v->def), "fallback",
+			    "the GPU's run waits for a copy of this result, which %s \"%s\" reads on "
+			    "the host",
+			    by.node ? "node" : "kernel", by.node ? by.node : node_kernel(reader)->name);
+}
+
+/* Copies V, which only the host computes, to the GPU, for those who read it there. */
+static bool copy_back(HostPlacing *p, Value *v)
+{
+	Node *n = node_new(v->def->graph, OP_Copy, &v, 1, 1, v->def->next);
+	Value *on_gpu = n->out[0];
+
+	node_locs_from(n, v->def);
+	on_gpu->type = v->type;
+	on_gpu->name = v->name;
+	value_replace(v, on_gpu);
+	node_set_input(n, 0, v);
+	p->host[on_gpu->id] = v;
+	return diag_warning(p->m->ctx->diag, node_diag(v->def), "fallback",
+			    "the GPU's run waits for a copy of this result to the GPU");
+}
+
+/* Makes the results of N, which calls a routine, those of a node of the host. */
+static bool give_routine(HostPlacing *p, Node *n)
+{
+	bool ok = diag_warning(p->m->ctx->diag, node_diag(n), "fallback",
+			       "runs on the host, since it calls the routine %s, which GPUs do not have",
+			       inst_info[p->routine[n->id]].name);
+
+	for (int i = 0; i < n->nout; i++)
+		if (n->out[i] && wanted_on_device(p, n->out[i]))
+			ok = copy_back(p, n->out[i]) && ok;
+	return ok;
 }
 
 /* A host node that depends on no Copy is moved before the GPU's first node, unless control flow decides
@@ -277,6 +355,8 @@ static bool rewrite(HostPlacing *p)
 			at = n;
 		if (p->on_host[n->id])
 			to_host(p, n, copies || block ? NULL : at);
+		if (has_routine(p, n))
+			ok = give_routine(p, n) && ok;
 		for (int i = 0; i < n->nout; i++)
 			if (n->out[i] && p->copied[n->out[i]->id]) {
 				ok = copy(p, n->out[i]) && ok;
@@ -291,20 +371,21 @@ bool pass_place(Module *m)
 	Graph *g = m->graph;
 	HostPlacing p = {.m = m};
 	bool ok;
+	/* there is at most a value on each side, and a copy of each, for a value that there was */
+	const int most = 4 * g->nvalues + 1;
 
 	p.tmp = arena_new();
 	p.have = NEW_ARRAY(p.tmp, g->nvalues + 1, bool);
 	p.copied = NEW_ARRAY(p.tmp, g->nvalues + 1, bool);
-	p.host = NEW_ARRAY(p.tmp, g->nvalues + 1, Value *);
+	p.reader = NEW_ARRAY(p.tmp, g->nvalues + 1, const Node *);
+	p.host = NEW_ARRAY(p.tmp, most, Value *);
+	p.routine = NEW_ARRAY(p.tmp, g->nnodes + 1, Inst);
 	p.on_host = NEW_ARRAY(p.tmp, g->nnodes + 1, bool);
 	p.on_device = NEW_ARRAY(p.tmp, g->nnodes + 1, bool);
 	find_values(&p);
 	find_nodes(&p);
-	ok = true;
-	for (Node *n = g->first; n; n = n->next)
-		ok = (!p.on_device[n->id] || has_gpu_code(&p, n)) && ok;
 	place_sources(&p);
-	ok = rewrite(&p) && ok;
+	ok = rewrite(&p);
 	arena_free(p.tmp);
 	return ok;
 }

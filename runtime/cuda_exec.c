@@ -213,3 +213,16 @@ int dl_gpu_from_host(dl_exec *x, void *to, const void *from, int64_t bytes)
 	rc = rc ? rc : cuda->cuStreamSynchronize(stream);
 	return rc ? gpu_fail_by_now(x->ctx, rc) : DL_OK;
 }
+
+int dl_gpu_give(dl_exec *x, int32_t o, const void *from, int64_t bytes)
+{
+	GpuIo *io = &x->ctx->gpu->out[o];
+
+	if (x->status || bytes <= 0)
+		return x->status;
+	if (!io->host)
+		return dl_gpu_from_host(x, x->out[o], from, bytes);
+	memcpy(io->host, from, (size_t)bytes);
+	io->bytes = 0; /* nothing is copied from the GPU */
+	return DL_OK;
+}

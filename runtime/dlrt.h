@@ -723,6 +723,8 @@ int dl_gpu_reads(dl_exec *x);
 int dl_gpu_to_host(dl_exec *x, void *to, const void *from, int64_t bytes);
 /* Copies from host memory to the GPU, likewise: from may be written again at once. */
 int dl_gpu_from_host(dl_exec *x, void *to, const void *from, int64_t bytes);
+/* Copies output o, which the host has computed, to the caller's memory. */
+int dl_gpu_give(dl_exec *x, int32_t o, const void *from, int64_t bytes);
 
 /* Memory of slot s of the second region: at least bytes bytes, aligned to 64. It is reused
  * between runs if it is large enough, else allocated again. When it grows, only the first keep

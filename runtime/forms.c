@@ -647,11 +647,17 @@ int rt_run(dl_context *c, const dl_tensor *in, int32_t n_in, dl_tensor *out, int
 
 int rt_infer(dl_context *c, const dl_tensor *in, int32_t n_in, dl_tensor *out, int32_t n_out)
 {
+	bool pushed;
+
 	if (rt_check_arrays(c, in, n_in, out, n_out))
 		return c->x.status;
 	if (!c->forms)
 		return rt_infer_plain(c, in, out);
+	/* whose driver is asked where items are */
+	pushed = c->gpu && !rt_gpu_push(c->model);
 	take_inputs(c, in, false);
+	if (pushed)
+		rt_gpu_pop(c->model);
 	take_outputs(c, out);
 	rt_infer_plain(c, c->plain_in, c->plain_out);
 	give_outputs(c, out, true);

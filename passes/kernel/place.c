@@ -12,9 +12,10 @@
  *
  * A kernel that calls a routine of the runtime (ir/routines.def) runs on the host, where the text of
  * strings is. Its operands are inputs and constants, which the host has, or are copied to the host;
- * its results are copied to the GPU if anything reads them there. Kernels of which all results are
- * strings run on the host between two routines: the ids that they move need no copy then. On the GPU
- * a string is its id, so kernels that only move or compare strings need no host.
+ * its results are copied to the GPU if kernels read them there. Kernels of which all results are
+ * strings run on the host between two routines, and between a routine and a result of the graph: the
+ * ids that they move need no copy then. On the GPU a string is its id, so kernels that only move or
+ * compare strings need no host.
  *
  * -Wfallback reports each kernel with a routine, and each Copy.
  */
@@ -193,14 +194,22 @@ static bool is_result(const Value *v)
 	return false;
 }
 
+/* Whether V is a result that the host has: of a routine, or strings. */
+static bool given_by_host(const HostPlacing *p, const Value *v)
+{
+	return is_result(v) && !is_source(v) && p->have[v->id] && !p->copied[v->id] &&
+	       (has_routine(p, v->def) || is_strings(v));
+}
+
 static bool wanted_on_host(const HostPlacing *p, const Value *v)
 {
-	return v->syms || used_by(v, p->on_host);
+	return v->syms || given_by_host(p, v) || used_by(v, p->on_host);
 }
 
 static bool wanted_on_device(const HostPlacing *p, const Value *v)
 {
-	return p->copied[v->id] || is_result(v) || used_by(v, p->on_device);
+	return p->copied[v->id] || used_by(v, p->on_device) ||
+	       (is_result(v) && !given_by_host(p, v));
 }
 
 static void find_nodes(HostPlacing *p)
@@ -317,11 +326,14 @@ static bool copy_back(HostPlacing *p, Value *v)
 	node_locs_from(n, v->def);
 	on_gpu->type = v->type;
 	on_gpu->name = v->name;
-	value_replace(v, on_gpu);
-	node_set_input(n, 0, v);
+	for (Use *u = v->uses, *next; u; u = next) {
+		next = u->next;
+		if (u->user && u->user != n)
+			node_set_input(u->user, u->slot, on_gpu);
+	}
 	p->host[on_gpu->id] = v;
 	return diag_warning(p->m->ctx->diag, node_diag(v->def), "fallback",
-			    "the GPU's run waits for a copy of this result to the GPU");
+			    "the GPU's run waits for a copy of this result, which the host computes");
 }
 
 /* Makes the results of N, which calls a routine, those of a node of the host. */

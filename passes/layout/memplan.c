@@ -322,7 +322,8 @@ static void find_outputs(MemPlanner *p)
 	for (int i = 0; i < g->nvalues; i++)
 		p->output[i] = -1;
 	for (int i = g->results.n; i-- > 0;)
-		p->output[g->results.at[i]->value->id] = i;
+		if (g->results.at[i]->value->place != ON_HOST)
+			p->output[g->results.at[i]->value->id] = i;
 	for (Node *n = g->last; n; n = n->prev)
 		if ((op_row[n->op].flags & OPF_VIEW) && n->nout &&
 		    p->output[node_in(n, 0)->id] < 0 && size_known_at(n->out[0], node_in(n, 0)))

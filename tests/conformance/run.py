@@ -198,7 +198,8 @@ def report(results):
     yield from (f"{n:5} {verdict}: {why}" for (verdict, why), n in sorted(counts.items(), key=lambda c: (c[0][0], -c[1], c[0][1])))
     yield ""
     yield from (f"{verdict} {name}: {why}" for verdict, _, name, why in sorted(wrong))
-    yield from (f"host {name}: {text}" for name, (_, _, said) in sorted(results.items()) for text in said if "the GPU's run waits" in text)
+    yield from (f"host {name}: {text}" for name, (_, _, said) in sorted(results.items()) for text in said
+               if re.search("the GPU's run waits|runs on the host", text))
 
 
 def on_simulator(target, build):

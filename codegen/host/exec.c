@@ -186,8 +186,9 @@ static void print_copies(Host *h)
 			continue;
 		host_output(h, i);
 		if (h->gpu && v->place == ON_HOST)
-			strbuf_printf(h->b, "\tif (dl_gpu_give(x, %d, %s, %s))\n\t\treturn x->status;\n",
-				      i, host_value(h, v), host_dim(h, type_bytes(h->m->ctx, v->type)));
+			strbuf_printf(
+				h->b, "\tif (dl_gpu_give(x, %d, %s, %s))\n\t\treturn x->status;\n",
+				i, host_value(h, v), host_dim(h, type_bytes(h->m->ctx, v->type)));
 		else
 			host_copy(h, arena_printf(h->m->arena, "x->out[%d]", i), v);
 	}

@@ -92,15 +92,25 @@ static bool is_source(const Value *v)
 	return !v->def || v->def->op == OP_Const;
 }
 
+/* Whether N computes strings alone, by their ids, or only views its operand. */
+static bool moves(const Node *n)
+{
+	bool yes = node_kernel(n) != NULL;
+
+	for (int i = 0; i < n->nout; i++)
+		yes = yes && n->out[i] && is_strings(n->out[i]);
+	return yes || n->op == OP_View;
+}
+
 /* Whether the host could run N if it had N's operands. */
 static bool could_run(const Node *n)
 {
-	if (n->op == OP_View)
+	if (moves(n))
 		return true;
 	if (!node_kernel(n) && n->op != OP_Turn)
 		return false;
 	for (int i = 0; i < n->nout; i++)
-		if (n->out[i] && !small(n->out[i]) && !is_strings(n->out[i]))
+		if (n->out[i] && !small(n->out[i]))
 			return false;
 	return true;
 }
@@ -131,6 +141,12 @@ static void host_has(HostPlacing *p, const Node *n)
 		}
 }
 
+/* Whether the host rather obtains FROM, an operand of N, than N's result. */
+static bool obtains_operand(const Value *from, const Node *n, const Node *reader)
+{
+	return small(from) || (reader && moves(n) && (is_source(from) || moves(from->def)));
+}
+
 /* Makes V available on the host, for READER if that is not null, else for sizes. Goes back through
  * nodes that need only one more operand on the host, to a value that the host has, or else copies
  * one. */
@@ -143,7 +159,7 @@ static void obtain(HostPlacing *p, Value *v, const Node *reader)
 		const bool runs = !is_source(v) && could_run(v->def);
 		const int lacks = runs ? lacking(p, v->def, &from) : 0;
 
-		if (runs && (!lacks || (lacks == 1 && (small(from) || is_source(from))))) {
+		if (runs && (!lacks || (lacks == 1 && obtains_operand(from, v->def, reader)))) {
 			vec_push(p->tmp, &way, v->def);
 			v = from;
 		} else {
@@ -167,8 +183,9 @@ static void find_values(HostPlacing *p)
 		p->routine[n->id] = routine_of(p->m, n);
 		for (int i = 0; has_routine(p, n) && i < n->nin; i++)
 			obtain(p, node_in(n, i), n);
-		if (n->op == OP_Const ? small(n->out[0])
-				      : has_routine(p, n) || (could_run(n) && !lacking(p, n, &none)))
+		if (n->op == OP_Const
+			    ? small(n->out[0])
+			    : has_routine(p, n) || (could_run(n) && !lacking(p, n, &none)))
 			host_has(p, n);
 		for (int i = 0; i < n->nout; i++)
 			if (n->out[i] && n->out[i]->syms)
@@ -311,10 +328,11 @@ static bool copy(HostPlacing *p, Value *v)
 			p->m->ctx->diag, node_diag(v->def), "fallback",
 			"the GPU's run waits for a copy of this result, since sizes depend on it");
 	by = node_diag(reader);
-	return diag_warning(p->m->ctx->diag, node_diag(v->def), "fallback",
-			    "the GPU's run waits for a copy of this result, which %s \"%s\" reads on "
-			    "the host",
-			    by.node ? "node" : "kernel", by.node ? by.node : node_kernel(reader)->name);
+	return diag_warning(
+		p->m->ctx->diag, node_diag(v->def), "fallback",
+		"the GPU's run waits for a copy of this result, which %s \"%s\" reads on "
+		"the host",
+		by.node ? "node" : "kernel", by.node ? by.node : node_kernel(reader)->name);
 }
 
 /* Copies V, which only the host computes, to the GPU, for those who read it there. */
@@ -332,16 +350,18 @@ static bool copy_back(HostPlacing *p, Value *v)
 			node_set_input(u->user, u->slot, on_gpu);
 	}
 	p->host[on_gpu->id] = v;
-	return diag_warning(p->m->ctx->diag, node_diag(v->def), "fallback",
-			    "the GPU's run waits for a copy of this result, which the host computes");
+	return diag_warning(
+		p->m->ctx->diag, node_diag(v->def), "fallback",
+		"the GPU's run waits for a copy of this result, which the host computes");
 }
 
 /* Makes the results of N, which calls a routine, those of a node of the host. */
 static bool give_routine(HostPlacing *p, Node *n)
 {
-	bool ok = diag_warning(p->m->ctx->diag, node_diag(n), "fallback",
-			       "runs on the host, since it calls the routine %s, which GPUs do not have",
-			       inst_info[p->routine[n->id]].name);
+	bool ok = diag_warning(
+		p->m->ctx->diag, node_diag(n), "fallback",
+		"runs on the host, since it calls the routine %s, which GPUs do not have",
+		inst_info[p->routine[n->id]].name);
 
 	for (int i = 0; i < n->nout; i++)
 		if (n->out[i] && wanted_on_device(p, n->out[i]))

@@ -51,7 +51,7 @@ REDUCED = 2      # cases of one fault that are made smaller: that takes a minute
 reported = collections.Counter()
 # What dlcc refuses with a reason that docs/ops.md gives.
 REFUSED = re.compile(r"a size grows too complex|number of elements must be known|must be known when|at most 64|axes.*known number|last dim of the indices"
-                     r"|sizes differ from turn to turn|channels must be a number|strings, which is not supported on GPUs")
+                     r"|sizes differ from turn to turn|channels must be a number")
 
 
 def grow(seed, often=()):

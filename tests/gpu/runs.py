@@ -70,7 +70,7 @@ model("mask", """mask (int64[B,S] ids, float[B,S] keep) => (float[B,S,16] y)
 def sizes_that_depend_on_inputs():
     compiled("sizes", "-Werror=fallback")
     assert run(c_program("sizes"), DIR) == "ok\n"
-    assert "input e: f32[1] (sizes depend on it)" in dlrun(f"{DIR}/sizes.so", "--describe")
+    assert "input e: f32[1] (the host reads it)" in dlrun(f"{DIR}/sizes.so", "--describe")
 
 
 @test

@@ -6,6 +6,7 @@ import sys
 
 import devices  # noqa: F401
 import products  # noqa: F401
+import routines  # noqa: F401
 import rows  # noqa: F401
 import runs  # noqa: F401
 import tools  # noqa: F401

@@ -370,7 +370,7 @@ void session_describe(const Session *s, FILE *f)
 	for (int32_t i = 0; i < d->n_in; i++) {
 		describe_io(s, f, "input", session_in(s, i));
 		fprintf(f, "%s%s\n",
-			session_in(s, i)->flags & DL_IO_HOST ? " (sizes depend on it)" : "",
+			session_in(s, i)->flags & DL_IO_HOST ? " (the host reads it)" : "",
 			session_in(s, i)->flags & DL_IO_DEFAULT ? " (has a default)" : "");
 	}
 	for (int32_t o = 0; o < d->n_out; o++) {
@@ -464,7 +464,7 @@ bool session_default(const Session *s, int32_t i, Array *v)
 	if (!(io->flags & DL_IO_DEFAULT))
 		return false;
 	*v = array_make(io->name, dtype_by_onnx(io->dtype), io->rank,
-		     NEW_ARRAY(s->arena, io->rank + 1, int64_t), NULL);
+			NEW_ARRAY(s->arena, io->rank + 1, int64_t), NULL);
 	for (int32_t d = 0; d < io->rank; d++)
 		v->dims[d] = dl_io_dim(io, d)->value;
 	return true;
@@ -490,7 +490,7 @@ Array *session_random(Session *s, const int64_t *sym_values)
 			continue;
 		}
 		in[i] = array_make(io->name, dtype_by_onnx(io->dtype), io->rank,
-				NEW_ARRAY(s->arena, io->rank + 1, int64_t), NULL);
+				   NEW_ARRAY(s->arena, io->rank + 1, int64_t), NULL);
 		for (int32_t d = 0; ok && d < io->rank; d++) {
 			in[i].dims[d] = dim_value(s, ctx, dl_io_dim(io, d), sym_values);
 			if (in[i].dims[d] < 0)

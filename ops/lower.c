@@ -51,6 +51,7 @@ Kernel *lower_node(Infer *in, Node *n, Arena *arena)
 		lower_elementwise(in, n, k);
 	else
 		infer_error(in, n, "has no lowering");
+	assert(op->host || !kernel_calls_routine(k));
 	return in->errors == before ? k : NULL;
 }
 

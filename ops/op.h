@@ -46,6 +46,9 @@ typedef struct Op {
 	bool regions;      /* takes graphs as attributes, and may omit any operand; only with EXPAND */
 	bool compound;     /* takes values that are not tensors (ops/parts.h) */
 
+	/* What of it calls a routine, and thus runs on the host in a program for GPUs: "for strings",
+	 * or "" where all of it does; null: nothing. lower_node checks it for LOWER. */
+	const char *host;
 	const char *doc;   /* a line for docs/ops.md about what is not supported, or null */
 } Op;
 

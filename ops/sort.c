@@ -146,7 +146,7 @@ static void lower_exchange(Infer *in, Node *n, Kernel *k)
 	}
 }
 
-const Op op_Exchange = {.infer = infer_exchange, .lower = lower_exchange};
+const Op op_Exchange = {.infer = infer_exchange, .lower = lower_exchange, .host = "for strings"};
 
 /* ---- TopK ---- */
 
@@ -366,5 +366,6 @@ static bool expand_unique(Infer *in, Node *n, Value **out)
 }
 
 const Op op_Unique = {.expand = expand_unique,
+		      .host = "for strings",
 		      .doc = "an axis of a tensor that is no vector, are not supported",
 		      .types = "fiubs"};

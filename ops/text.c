@@ -15,9 +15,9 @@
 
 /* ---- StringConcat, and case ---- */
 
-const Op op_StringConcat = {.scalar = "str_concat(x, y)", .types = "s"};
-const Op op_StringLower = {.scalar = "str_lower(x)", .types = "s"};
-const Op op_StringUpper = {.scalar = "str_upper(x)", .types = "s"};
+const Op op_StringConcat = {.scalar = "str_concat(x, y)", .types = "s", .host = ""};
+const Op op_StringLower = {.scalar = "str_lower(x)", .types = "s", .host = ""};
+const Op op_StringUpper = {.scalar = "str_upper(x)", .types = "s", .host = ""};
 
 static int64_t id_of(Ctx *c, const char *s)
 {
@@ -57,6 +57,7 @@ static void lower_regex(Infer *in, Node *n, Kernel *k)
 
 const Op op_RegexFullMatch = {.infer = infer_regex,
 			      .lower = lower_regex,
+			      .host = "",
 			      .types = "s",
 			      .doc = "the syntax of RE2 without \\p and \\C"};
 
@@ -88,7 +89,7 @@ static void lower_pieces(Infer *in, Node *n, Kernel *k)
 	kernel_map_id(k, it, out, e);
 }
 
-const Op op_Pieces = {.infer = infer_pieces, .lower = lower_pieces};
+const Op op_Pieces = {.infer = infer_pieces, .lower = lower_pieces, .host = ""};
 
 /* Piece: the pieces, along a last axis whose extent is attribute `at`; "" where there are fewer. */
 static bool infer_piece(Infer *in, Node *n)
@@ -126,7 +127,7 @@ static void lower_piece(Infer *in, Node *n, Kernel *k)
 	kernel_map_id(k, it, out, e);
 }
 
-const Op op_Piece = {.infer = infer_piece, .lower = lower_piece};
+const Op op_Piece = {.infer = infer_piece, .lower = lower_piece, .host = ""};
 
 static bool expand_split_strings(Infer *in, Node *n, Value **out)
 {
@@ -159,7 +160,7 @@ static bool expand_split_strings(Infer *in, Node *n, Value **out)
 	return in->errors == 0;
 }
 
-const Op op_StringSplit = {.expand = expand_split_strings, .types = "s"};
+const Op op_StringSplit = {.expand = expand_split_strings, .types = "s", .host = ""};
 
 /* ---- StringNormalizer ---- */
 
@@ -230,6 +231,7 @@ static bool expand_normalizer(Infer *in, Node *n, Value **out)
 const Op op_StringNormalizer = {
 	.expand = expand_normalizer,
 	.types = "s",
+	.host = "where the case changes",
 	.doc = "case is mapped by Unicode's simple mapping; the locale is ignored"};
 
 /* ---- TfIdfVectorizer ---- */

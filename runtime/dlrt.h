@@ -204,9 +204,9 @@ typedef struct dl_io {
 	const struct dl_io *item;
 } dl_io;
 
-/* Of an input, on a GPU: sizes depend on its elements, so the host reads them. Pass it in host
- * memory, which is read directly. If it is in the GPU's memory, the run first waits for a copy
- * to the host. */
+/* Of an input, on a GPU: the host reads its elements, as sizes depend on them, or a kernel that runs
+ * on the host. Pass it in host memory, which is read directly. If it is in the GPU's memory, the run
+ * first waits for a copy to the host. */
 #define DL_IO_HOST 2u
 #define DL_IO_HOST_ONLY 4u /* only the host reads it: in host memory it is not copied to the GPU */
 /* Of an input: the model has a default value for it. A run whose tensor has null data uses the

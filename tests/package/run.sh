@@ -77,6 +77,25 @@ check "dynamic matmul" matmul
 PY
 $dlcc model.onnx -o model.a
 check "the program of docs/c-api.md as C11" snippet "gcc -std=c11 -x c"
+forms() { # The functions of docs/c-api.md about values that are no tensors.
+	"$python" - <<-PY && for m in words list maybe pairs; do $dlcc $m.onnx -o $m.a || return 1; done &&
+		import onnx, onnx.parser
+		head = '<ir_version: 10, opset_import: ["" : 21, "ai.onnx.ml" : 3]>'
+		for name, text in {
+		    "words": '(string[N] s) => (string[N] t) { t = StringConcat(s, s) }',
+		    "list": '(seq(float[N]) s) => (seq(float[N]) t) { t = SequenceMap(s) <body = one (float[N] x) => (float[N] y) { y = Neg(x) }> }',
+		    "maybe": '(optional(float[N]) x) => (optional(float[N]) y) { y = Identity(x) }',
+		    "pairs": '(map(int64, float) m) => (float[1,3] y) { y = ai.onnx.ml.CastMap <cast_to = "TO_FLOAT", map_form = "SPARSE", max_map = 3> (m) }',
+		}.items():
+		    onnx.save(onnx.parser.parse_model(head + name + text), name + ".onnx")
+	PY
+		${CC:-cc} -std=c11 -Dmain=shown -c snippet.c -o shown.o -I. -I"$root/runtime" && ${CC:-cc} -std=c11 -Wall -Wextra -Werror -I"$root/runtime" \
+		"$here/forms.c" shown.o words.a list.a maybe.a pairs.a model.a -o forms $libs && [ "$(./forms)" = "firstfirst
+secondsecond
+tensor 0 has 3 elements
+tensor 1 has 2 elements" ]
+}
+check "the functions of docs/c-api.md about strings, sequences, optionals and maps" forms
 for compiler in g++ clang++; do
 	if command -v $compiler >/dev/null; then check "the program of docs/c-api.md by $compiler" snippet "$compiler -std=c++17 -x c++"; else skipped=$((skipped + 1)); fi
 done

@@ -12,7 +12,7 @@ static int by_name(const void *a, const void *b)
 	return strcmp(op_row[*(const int *)a].name, op_row[*(const int *)b].name);
 }
 
-/* Whether it works on nothing but strings, which GPUs have none of. */
+/* Whether it works on nothing but strings. */
 static bool on_strings(const Op *op)
 {
 	return op->types && strcmp(op->types, "s") == 0;
@@ -81,6 +81,14 @@ static void cell(const char *s)
 		printf(*s == '|' ? "\\|" : "%c", *s);
 }
 
+static void put_gpu(const Op *op, bool has_code)
+{
+	if (op->host)
+		printf("host%s%s", *op->host ? " " : "", op->host);
+	else
+		printf("%s", has_code ? "yes" : "no");
+}
+
 int main(void)
 {
 	int order[OP_COUNT], n = 0;
@@ -102,7 +110,9 @@ int main(void)
 	       "the operand lies in memory as it was written; a *composite* is replaced by other operators; *regions* are the bodies of control flow, between\n"
 	       "which the host decides; *parts* are the tensors that a sequence or an optional consists of, which its readers use. Expressions\n"
 	       "and statements are fused, and become code for **CPU and GPU** alike. A *routine* is a function on strings, which the code\n"
-	       "calls (`ir/routines.def`). No operator works on strings on a GPU.\n\n"
+	       "calls (`ir/routines.def`).\n\n"
+	       "**GPU: host** stands where a kernel calls a routine of the runtime, which runs on the host (`docs/c-api.md`, \"What runs on the\n"
+	       "host\"): those on the text of strings. Moving and comparing strings is code of the GPU. `-Wfallback` names these nodes.\n\n"
 	       "Tensors of unknown rank or of a rank above %d are not supported, nor sequences whose tensors differ in rank, unless it\n"
 	       "is known when compiling which tensor is used.\n"
 	       "An operand whose elements shape the result (a shape, axes, starts, sizes, repeats) may be known at run time only, but\n"
@@ -125,8 +135,9 @@ int main(void)
 		put_opsets(domain, name);
 		fputs(" | ", stdout);
 		put_types(op);
-		printf(" | %s | %s | %s | %s | %s | ", how ? "yes" : "no",
-		       how && !on_strings(op) ? "yes" : "no", how ? how : "refused", in, out);
+		printf(" | %s | ", how ? "yes" : "no");
+		put_gpu(op, how != NULL);
+		printf(" | %s | %s | %s | ", how ? how : "refused", in, out);
 		if (op->scalar) {
 			printf("`");
 			cell(op->scalar);

@@ -147,8 +147,12 @@ static void lower_cast(Infer *in, Node *n, Kernel *k)
 				lower_in(k, 0)->dtype, out->dtype));
 }
 
-const Op op_Cast = {.infer = infer_cast, .lower = lower_cast, .types = "fiubs", .host = "to and from strings"};
-const Op op_CastLike = {.infer = infer_castlike, .lower = lower_cast, .types = "fiubs", .host = "to and from strings"};
+const Op op_Cast = {
+	.infer = infer_cast, .lower = lower_cast, .types = "fiubs", .host = "to and from strings"};
+const Op op_CastLike = {.infer = infer_castlike,
+			.lower = lower_cast,
+			.types = "fiubs",
+			.host = "to and from strings"};
 
 /* ---- BitCast ---- */
 

@@ -418,6 +418,7 @@ bool pass_place(Module *m)
 	find_nodes(&p);
 	place_sources(&p);
 	ok = rewrite(&p);
+	m->nweights = 0; /* what the host computes is not stored */
 	arena_free(p.tmp);
 	return ok;
 }

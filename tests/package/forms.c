@@ -11,10 +11,12 @@
 int run_strings(const dl_api *api, dl_context *c);
 int run_sequence(const dl_api *api, dl_context *c);
 int run_optional(const dl_api *api, dl_context *c, float *x, int64_t n, int64_t *items);
-int run_map(const dl_api *api, dl_context *c, int64_t *keys, float *values, int64_t n, dl_tensor *out);
+int run_map(const dl_api *api, dl_context *c, int64_t *keys, float *values, int64_t n,
+	    dl_tensor *out);
 int values_type(const dl_io *map);
 
-const dl_api *words_get_api(uint32_t abi), *list_get_api(uint32_t abi), *maybe_get_api(uint32_t abi), *pairs_get_api(uint32_t abi);
+const dl_api *words_get_api(uint32_t abi), *list_get_api(uint32_t abi),
+	*maybe_get_api(uint32_t abi), *pairs_get_api(uint32_t abi);
 
 static const dl_api *api;
 static dl_model *model;
@@ -49,9 +51,11 @@ int main(void)
 	c = opened(list_get_api(DL_ABI_VERSION));
 	closed(c, !run_sequence(api, c));
 	c = opened(maybe_get_api(DL_ABI_VERSION));
-	closed(c, !run_optional(api, c, x, 2, &some) && some == 1 && !run_optional(api, c, NULL, 0, &none) && none == 0);
+	closed(c, !run_optional(api, c, x, 2, &some) && some == 1 &&
+			  !run_optional(api, c, NULL, 0, &none) && none == 0);
 	c = opened(pairs_get_api(DL_ABI_VERSION));
-	closed(c, values_type(dl_desc_in(api->describe(), 0)) == DL_F32 && !run_map(api, c, keys, x, 2, &out) &&
-			  shape[1] == 3 && row[0] == 1 && row[1] == 0 && row[2] == 2);
+	closed(c, values_type(dl_desc_in(api->describe(), 0)) == DL_F32 &&
+			  !run_map(api, c, keys, x, 2, &out) && shape[1] == 3 && row[0] == 1 &&
+			  row[1] == 0 && row[2] == 2);
 	return 0;
 }

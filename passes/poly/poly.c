@@ -227,7 +227,7 @@ static void free_all(Poly *p)
 
 PolyVerdict poly_verdict(Kernel *original, Schedule *s, unsigned long operations, StrBuf *why)
 {
-	enum { OPERATIONS = 800000 };
+	enum { OPERATIONS = 1600000 };
 	Arena *a = arena_new();
 	Poly p = {.ctx = original->ctx, .arena = a, .k = original, .s = s, .why = why};
 

@@ -33,10 +33,12 @@ Iter *l_iter(LBuild *b, const char *name, Dim *extent)
 
 bool l_short(Dim *extent)
 {
-	enum { SHORT = 128 };
+	/* A vector that is masked for LEAST elements or fewer takes as long as the elements do one
+	 * by one, and loads beyond them. */
+	enum { LEAST = 4, SHORT = 128 };
 	int64_t v;
 
-	return dim_is_const(extent, &v) && v <= SHORT;
+	return dim_is_const(extent, &v) && v > LEAST && v <= SHORT;
 }
 
 Expr *l_int(LBuild *b, int64_t v)

@@ -82,7 +82,8 @@ static Expr *block_of(Row *r, Expr *p, Iter *it, int64_t size, const char *name,
 	return lo;
 }
 
-/* The tile size of the iterator that stencils slide along: it is divided evenly. */
+/* The tile size of the iterator that stencils slide along: it is divided evenly, into tiles that
+ * begin at multiples of SIDE_BY_SIDE. */
 static int64_t tile_size(const Iter *it)
 {
 	int64_t n, tiles;
@@ -90,7 +91,8 @@ static int64_t tile_size(const Iter *it)
 	if (!dim_is_const(it->extent, &n))
 		return TILE_STENCIL;
 	tiles = (n + TILE_STENCIL - 1) / TILE_STENCIL;
-	return tiles ? (n + tiles - 1) / tiles : 1;
+	n = tiles ? (n + tiles - 1) / tiles : 1;
+	return (n + SIDE_BY_SIDE - 1) / SIDE_BY_SIDE * SIDE_BY_SIDE;
 }
 
 /* Points of band iterator AT in one iteration of the stage. */

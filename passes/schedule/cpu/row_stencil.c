@@ -2,14 +2,28 @@
 /*
  * Stencils of the row strategy along a band iterator that is not the vector one: depthwise
  * convolutions and pools over channels that are innermost. The stage takes that iterator, w, in
- * tiles. Where every tap is inside the input, a few adjacent points share their loads and keep
- * their states in registers:
+ * tiles. A few adjacent points share their loads and keep their states in registers:
  *
- *   for w in the tile, up to the inside  each tap under its guard
- *   for w in the tile, inside, by 4      no guard
+ *   for w in the tile, inside, by 4
  *     for v
  *       4 states; all taps, unrolled; 4 stores
- *   for w, the remainder                 each tap under its guard
+ *
+ * A guard never stands inside the loop over v. There the C compiler would load under a mask, from
+ * addresses outside of the input where the mask is empty. Such loads are slow where the page is
+ * not mapped, and where the processor has no cheap masks. Instead,
+ *
+ *   - near the ends of w, which are constants as a rule, the points are unrolled, and the taps
+ *     that are outside of the input are left out: a group of points from column 0 on, for example,
+ *   - a guard of other iterators bounds loops over their taps, outside of v:
+ *
+ *   for w in the tile, inside, by 4
+ *     for v: 4 states to a local row each
+ *     for r0, the taps along h, in bounds
+ *       for v: 4 states; all taps along w, unrolled
+ *     for v: 4 stores
+ *
+ * If the extent of w is a symbol, the points near its ends are taken one by one, and each
+ * iterator of the taps has such bounds.
  */
 #include "passes/schedule/cpu/row_impl.h"
 
@@ -111,41 +125,169 @@ static void set_w(Row *r, Expr *w)
 	r->as[r->tile] = r->pos[r->tile] = w;
 }
 
-/* Computes the points w to w+SIDE-1 for w in [LO, HI) by SIDE. The guard is tested only if SIDE is
- * 1. */
-static void emit_window_points(Row *r, Stmt *s, Expr *lo, Expr *hi, int side)
+/* A stencil that is being emitted. */
+typedef struct Stencil {
+	Row *r;
+	Stmt *s;
+	Iter *w;
+	Expr *along, *rest;         /* the guard: conjuncts with w, and without; or null */
+	Expr *all_along, *all_rest; /* that they hold for all taps; or null */
+} Stencil;
+
+/* SIDE points from W on. UNROLLED says which of the reduced iterators are unrolled inside the loop
+ * over v. GUARD is that of the other ones. TESTED, unless null, is constant in each unrolled tap. */
+typedef struct Group {
+	Expr *w;
+	int side;
+	bool unrolled[MAX_ITERS];
+	Expr *guard, *tested;
+} Group;
+
+static void open_v(Row *r, Nest *n)
 {
+	Iter *v = r->rep[r->vec];
+
+	row_open(r, n, l_short(v->extent) ? LOOP_SHORT : LOOP_VECTOR, v, r->vlo, r->vhi);
+}
+
+/* Returns the conjuncts of G that have none of the reduced iterators of S from I on; the other ones
+ * go to *LATER. */
+static Expr *without_from(ExprPool *p, const Stmt *s, Expr *g, int i, Expr **later)
+{
+	for (; g && i < s->niters; i++) {
+		Expr *of = NULL;
+
+		g = apart(p, g, s->iter[i], &of);
+		*later = ex_and(p, *later, of);
+	}
+	return g;
+}
+
+/* Opens loops over the reduced iterators of which UNROLLED says MINE, in the bounds that GUARD gives
+ * them. Each conjunct bounds the last of its iterators. */
+static void open_taps(const Stencil *t, const Group *g, bool mine, Expr *guard, Nest *n)
+{
+	Row *r = t->r;
+	Stmt *s = t->s;
+
+	for (int i = s->nband; i < s->niters; i++) {
+		Expr *lo = l_int(r->b, 0), *hi = row_extent(r, s->iter[i]), *later = NULL;
+
+		guard_to_range(r->k, without_from(r->k->pool, s, guard, i + 1, &later), s->iter[i],
+			       &lo, &hi);
+		guard = later;
+		if (g->unrolled[i] == mine)
+			row_open(r, n, mine ? LOOP_UNROLL : LOOP_SERIAL, s->iter[i], lo, hi);
+	}
+}
+
+/* Combines the taps that loops N are over with the state at AT. */
+static void emit_tap(const Stencil *t, Buf *const *acc, Expr *at)
+{
+	Expr *val[2] = {row_placed(t->r, t->s->val[0]), NULL};
+
+	row_does(t->r, row_state_node(t->r, LN_UPDATE, t->s, acc, at, val, NULL), t->s, PART_TERM,
+		 t->s->niters, NULL);
+}
+
+typedef enum Part { INIT, TAPS, STORE } Part;
+
+/* Emits PART for all columns of G. The state of column u is at u*STEP + AT. */
+static void emit_part(const Stencil *t, const Group *g, Part part, Buf *const *acc, int step,
+		      Expr *at)
+{
+	Row *r = t->r;
 	ExprPool *p = r->k->pool;
-	Iter *w = r->rep[r->tile], *v = r->rep[r->vec],
-	     *u = l_iter(r->b, "u", dim_const(r->k->ctx, side));
-	Expr *at = side > 1 ? ex_iter(p, u) : l_int(r->b, 0), *val[2] = {NULL, NULL};
-	Nest n = {.n = 0}, in = {.n = 0};
+	Iter *u = l_iter(r->b, "u", dim_const(r->k->ctx, g->side));
+	const bool apart_taps = part == TAPS && g->tested, loop = !apart_taps && g->side > 1;
+	Nest n = {.n = 0};
+
+	if (part == TAPS && !apart_taps)
+		open_taps(t, g, true, NULL, &n);
+	if (loop)
+		row_open(r, &n, LOOP_UNROLL, u, l_int(r->b, 0), l_int(r->b, g->side));
+	for (int j = 0; j < (apart_taps ? g->side : 1); j++) {
+		Expr *side = loop ? ex_iter(p, u) : l_int(r->b, j), *w = ex_add(p, g->w, side),
+		     *state = ex_add(p, at, ex_mul(p, side, l_int(r->b, step)));
+
+		set_w(r, w);
+		if (apart_taps)
+			open_taps(t, g, true, ex_subst_iters(p, g->tested, &t->w, &w, 1), &n);
+		if (part == INIT)
+			row_init_state(r, t->s, acc, state);
+		else if (part == STORE)
+			row_store_state(r, t->s, acc, state);
+		else
+			emit_tap(t, acc, state);
+		if (apart_taps)
+			row_close(r, &n);
+	}
+	row_close(r, &n);
+	set_w(r, ex_iter(p, t->w));
+}
+
+static void emit_in_registers(const Stencil *t, const Group *g)
+{
+	Row *r = t->r;
+	Expr *zero = l_int(r->b, 0);
+	Nest n = {.n = 0};
 	Buf *acc[2];
 
-	row_open(r, &n, LOOP_SERIAL, w, lo, hi);
-	n.loop[0]->step = side;
-	row_open(r, &n, l_short(v->extent) ? LOOP_SHORT : LOOP_VECTOR, v, r->vlo, r->vhi);
-	set_w(r, ex_add(p, ex_iter(p, w), at));
-	row_declare_state(r, s, acc, side > 1 ? u->extent : NULL);
-	for (int part = 0; part < 3; part++) {
-		for (int i = s->nband; i < s->niters && part == 1; i++)
-			row_open(r, &in, LOOP_UNROLL, s->iter[i], l_int(r->b, 0),
-				 row_extent(r, s->iter[i]));
-		if (side > 1)
-			row_open(r, &in, LOOP_UNROLL, u, l_int(r->b, 0), l_int(r->b, side));
-		val[0] = row_placed(r, s->val[0]);
-		if (part == 0)
-			row_init_state(r, s, acc, at);
-		else if (part == 1)
-			row_does(r,
-				 row_state_node(r, LN_UPDATE, s, acc, at, val,
-						side == 1 ? row_placed(r, s->guard) : NULL),
-				 s, PART_TERM, s->niters, NULL);
-		else
-			row_store_state(r, s, acc, at);
-		row_close(r, &in);
+	open_v(r, &n);
+	row_declare_state(r, t->s, acc, dim_const(r->k->ctx, g->side));
+	for (Part part = INIT; part <= STORE; part++)
+		emit_part(t, g, part, acc, 1, zero);
+	row_close(r, &n);
+}
+
+/* Opens a loop of one iteration where G holds, else of none. */
+static void open_where(const Stencil *t, Expr *g, Nest *n)
+{
+	LBuild *b = t->r->b;
+
+	row_open(t->r, n, LOOP_SERIAL, l_iter(b, "once", dim_const(b->k->ctx, 1)), l_int(b, 0),
+		 ex_op3(b->p, IN_select, g, l_int(b, 1), l_int(b, 0)));
+}
+
+static void emit_in_rows(const Stencil *t, const Group *g)
+{
+	Row *r = t->r;
+	ExprPool *p = r->k->pool;
+	Expr *at = ex_sub(p, ex_iter(p, r->rep[r->vec]), r->v0), *guard = NULL, *uniform;
+	Nest n = {.n = 0};
+	Buf *acc[2];
+
+	row_declare_state(r, t->s, acc, dim_const(r->k->ctx, g->side * BLOCK_STENCIL));
+	for (Part part = INIT; part <= STORE; part++) {
+		if (part == TAPS &&
+		    (uniform = without_from(p, t->s, g->guard, t->s->nband, &guard)))
+			open_where(t, uniform, &n);
+		if (part == TAPS)
+			open_taps(t, g, false, guard, &n);
+		open_v(r, &n);
+		emit_part(t, g, part, acc, BLOCK_STENCIL, at);
+		row_close(r, &n);
 	}
-	set_w(r, ex_iter(p, w));
+}
+
+/* Computes the points W in [LO, HI), SIDE at a time. Their guard is GUARD; TESTED is constant in
+ * each tap of the points from COLUMN on, unless null. */
+static void emit_points(const Stencil *t, Expr *lo, Expr *hi, int side, Expr *guard, Expr *tested,
+			Expr *column)
+{
+	Row *r = t->r;
+	const Stmt *s = t->s;
+	Group g = {column ? column : ex_iter(r->k->pool, t->w), side, {false}, guard, tested};
+	Nest n = {.n = 0};
+
+	for (int i = s->nband; i < s->niters; i++)
+		g.unrolled[i] = !guard || !expr_has_iter(guard, s->iter[i]);
+	row_open(r, &n, LOOP_SERIAL, t->w, lo, hi);
+	n.loop[0]->step = side;
+	if (guard)
+		emit_in_rows(t, &g);
+	else
+		emit_in_registers(t, &g);
 	row_close(r, &n);
 }
 
@@ -162,31 +304,119 @@ static Expr *let(Row *r, const char *name, Expr *e)
 	return ex_iter(r->k->pool, it);
 }
 
-bool row_emit_stencil(Row *r, Stmt *s)
+/* The points of W in [LO, HI), whose number is a multiple of SIDE_BY_SIDE: all taps are inside
+ * along w. */
+static void emit_inside(const Stencil *t, Expr *lo, Expr *hi)
 {
+	ExprPool *p = t->r->k->pool;
+
+	lo = let(t->r, "inside", lo);
+	hi = let(t->r, "outside", hi);
+	if (t->all_rest) {
+		emit_points(t, lo, ex_op3(p, IN_select, t->all_rest, hi, lo), SIDE_BY_SIDE, NULL,
+			    NULL, NULL);
+		lo = ex_op3(p, IN_select, t->all_rest, hi, lo);
+	}
+	emit_points(t, lo, hi, SIDE_BY_SIDE, t->rest, NULL, NULL);
+}
+
+/* The points of W in [LO, HI), constant columns, in groups. */
+static void emit_columns(const Stencil *t, int64_t lo, int64_t hi)
+{
+	Row *r = t->r;
+
+	for (int64_t c = lo; c < hi; c += SIDE_BY_SIDE) {
+		const int side = hi - c < SIDE_BY_SIDE ? (int)(hi - c) : SIDE_BY_SIDE;
+
+		emit_points(t, l_max(r->b, r->tlo, l_int(r->b, c)),
+			    l_min(r->b, r->thi, l_int(r->b, c + 1)), side, t->rest, t->along,
+			    l_int(r->b, c));
+	}
+}
+
+/* Whether the taps of a constant column that are inside along w are known here: nothing but w and
+ * one iterator that the group unrolls is in each conjunct of that guard. */
+static bool known_by_column(const Stencil *t)
+{
+	ExprPool *p = t->r->k->pool;
+	Stmt *s = t->s;
+	Expr *zero = l_int(t->r->b, 0),
+	     *g = t->along ? ex_subst_iters(p, t->along, &t->w, &zero, 1) : NULL;
+
+	for (int i = s->nband; i < s->niters; i++) {
+		Expr *lo = zero, *hi = zero, *of = NULL;
+
+		g = g ? apart(p, g, s->iter[i], &of) : NULL;
+		if (of && ((t->rest && expr_has_iter(t->rest, s->iter[i])) ||
+			   guard_to_range(t->r->k, of, s->iter[i], &lo, &hi) ||
+			   lo->kind != EX_CONST || hi->kind != EX_CONST))
+			return false;
+	}
+	return !g || g->kind == EX_CONST;
+}
+
+/* Emits T if the extent of w is constant. Tiles begin at multiples of SIDE_BY_SIDE, so groups of
+ * that many columns are each in one tile. */
+static bool emit_by_columns(const Stencil *t)
+{
+	enum { MOST = 512 }; /* taps in unrolled groups: larger code does not pay */
+	Row *r = t->r;
+	Expr *lo = l_int(r->b, 0), *hi = row_extent(r, t->w);
+	int64_t from, to, n;
+
+	if (!dim_is_const(t->w->extent, &n) || !known_by_column(t) ||
+	    guard_to_range(r->k, t->all_along, t->w, &lo, &hi) || lo->kind != EX_CONST ||
+	    hi->kind != EX_CONST)
+		return false;
+	from = (lo->i + SIDE_BY_SIDE - 1) / SIDE_BY_SIDE * SIDE_BY_SIDE;
+	to = hi->i / SIDE_BY_SIDE * SIDE_BY_SIDE;
+	if (from >= to)
+		from = to = 0;
+	if ((from + n - to) * row_taps(t->s) > MOST)
+		return false;
+	emit_columns(t, 0, from);
+	if (from < to)
+		emit_inside(t, l_max(r->b, r->tlo, l_int(r->b, from)),
+			    l_min(r->b, r->thi, l_int(r->b, to)));
+	emit_columns(t, to, n);
+	return true;
+}
+
+/* Emits T for a range of w that is known at run time; false if that is not possible. */
+static bool emit_by_bounds(const Stencil *t, Expr *guard)
+{
+	Row *r = t->r;
 	LBuild *b = r->b;
 	ExprPool *p = r->k->pool;
-	Expr *lo = r->tlo, *hi = r->thi, *none = l_int(b, 0), *along = NULL, *all, *rest, *many;
+	Expr *lo = r->tlo, *hi = r->thi, *many;
+
+	if (guard_to_range(r->k, t->all_along, t->w, &lo, &hi))
+		return false;
+	if (lo != r->tlo) {
+		lo = let(r, "inside", l_min(b, lo, r->thi));
+		emit_points(t, r->tlo, lo, 1, guard, NULL, NULL);
+	}
+	many = ex_op2(p, IN_floordiv, l_max(b, ex_sub(p, hi, lo), l_int(b, 0)),
+		      l_int(b, SIDE_BY_SIDE));
+	hi = let(r, "outside", ex_add(p, lo, ex_mul(p, l_int(b, SIDE_BY_SIDE), many)));
+	emit_inside(t, lo, hi);
+	emit_points(t, hi, r->thi, 1, guard, NULL, NULL);
+	return true;
+}
+
+bool row_emit_stencil(Row *r, Stmt *s)
+{
+	Stencil t = {.r = r, .s = s, .w = r->rep[r->tile]};
+	Expr *guard = row_placed(r, s->guard), *all;
 	bool ok = row_taps(s) > 0;
 
 	for (int i = 0; i < s->nband && ok; i++)
 		ok = row_is_fixed(r, s->iter[i]) || s->iter[i] == r->band->of[r->s->id][r->vec] ||
 		     s->iter[i] == r->band->of[r->s->id][r->tile];
-	all = for_all_taps(r, s, row_placed(r, s->guard), &ok);
+	all = for_all_taps(r, s, guard, &ok);
 	if (!ok || (all && expr_has_iter(all, r->rep[r->vec])))
 		return false;
-	rest = apart(p, all, r->rep[r->tile], &along);
-	if (guard_to_range(r->k, along, r->rep[r->tile], &lo, &hi))
-		return false;
-	if (lo != r->tlo) {
-		lo = let(r, "inside", l_min(b, lo, r->thi));
-		emit_window_points(r, s, r->tlo, lo, 1);
-	}
-	many = l_max(b, ex_sub(p, hi, lo), none);
-	many = rest ? ex_op3(p, IN_select, rest, many, none) : many;
-	many = ex_op2(p, IN_floordiv, many, l_int(b, SIDE_BY_SIDE));
-	hi = let(r, "outside", ex_add(p, lo, ex_mul(p, l_int(b, SIDE_BY_SIDE), many)));
-	emit_window_points(r, s, lo, hi, SIDE_BY_SIDE);
-	emit_window_points(r, s, hi, r->thi, 1);
-	return true;
+	t.all_rest = apart(r->k->pool, all, t.w, &t.all_along);
+	t.rest = apart(r->k->pool, guard, t.w, &t.along);
+	return emit_by_columns(&t) || emit_by_bounds(&t, guard);
 }

@@ -57,9 +57,7 @@ static void look(void *arg, Stmt *s, Expr *load)
 	x->bytes = bits / 8 > x->bytes ? bits / 8 : x->bytes;
 	if (m && !dim_equals(affine_coef(c, &a, m), 0))
 		x->m = -1;
-	while (x->vector > 1 &&
-	       (x->vector * bits / 8 > VECTOR_BYTES || !affine_aligned(c, &a, n, x->vector)))
-		x->vector /= 2;
+	x->vector = (int)gpu_aligned(c, &a, n, gpu_vector(bits / 8, x->vector));
 }
 
 static bool is_row(const ColumnBlock *x, int b)
@@ -109,7 +107,7 @@ static void find_rows(ColumnBlock *x, const SkinnyRows *skinny)
 static bool shape_peeled(ColumnBlock *x)
 {
 	enum { MOST_THREADS = 2 * COLUMN_THREADS };
-	const int64_t sector = SECTOR / x->bytes,
+	const int64_t sector = gpu_sector(x->bytes), period = gpu_period(x->by),
 		      most = (x->bytes < 4 ? COLUMN_BLOCKS : COLUMN_BLOCKS / 2) * WARP -
 			     (sector - 1);
 	int64_t n, parts;
@@ -117,12 +115,10 @@ static bool shape_peeled(ColumnBlock *x)
 	if (x->skinny.n || x->by <= 0 || !dim_is_const(x->r->band->iter[x->n]->extent, &n) ||
 	    n <= WARP || (x->vector > 1 && x->by % SECTOR == 0 && n % sector == 0))
 		return false;
-	while (x->by * (x->threads / WARP) % SECTOR && x->threads < MOST_THREADS)
-		x->threads *= 2;
-	if (x->by * (x->threads / WARP) % SECTOR) {
-		x->threads = COLUMN_THREADS;
+	if (period * WARP > MOST_THREADS)
 		return false;
-	}
+	if (period * WARP > x->threads)
+		x->threads = (int)period * WARP;
 	parts = (n + most - 1) / most;
 	x->cols = (n + parts - 1) / parts;
 	x->peeled = (int)((x->cols + sector - 1 + WARP - 1) / WARP);
@@ -140,8 +136,8 @@ static void shape(ColumnBlock *x, const Gpu *gpu)
 	int64_t many;
 	bool run;
 
-	while (x->vector > 1 && !x->skinny.lanes && !dim_multiple(c, n, x->vector))
-		x->vector /= 2;
+	if (!x->skinny.lanes)
+		x->vector = (int)gpu_divides(c, n, x->vector);
 	if (shape_peeled(x))
 		return;
 	x->cols = x->vector == 1 ? WARP : LINE / x->bytes;
@@ -156,7 +152,7 @@ static void shape(ColumnBlock *x, const Gpu *gpu)
 		x->cols /= 2;
 	run = !x->skinny.n && dim_is_const(n, &many) && many <= x->cols && x->by % SECTOR;
 	for (int64_t cols = x->cols;
-	     x->vector > 1 && cols > SECTOR / x->bytes && cols > x->vector;) {
+	     x->vector > 1 && cols > gpu_sector(x->bytes) && cols > x->vector;) {
 		blocks = dim_ceildiv(c, n, dim_const(c, x->cols));
 		for (int b = 0; b < x->r->band->n; b++)
 			if (b != x->n && !is_row(x, b))
@@ -301,7 +297,6 @@ static void find_at(void *arg, Expr *e)
  * only shared memory. */
 static Expr *peel_of(const ColumnBlock *x, Expr *val)
 {
-	ExprPool *p = x->r->b->p;
 	PeelSearch s = {x, NULL};
 	Expr *zero = l_int(x->r->b, 0);
 	Iter *col = x->col;
@@ -309,8 +304,7 @@ static Expr *peel_of(const ColumnBlock *x, Expr *val)
 	ex_walk(val, find_at, &s);
 	if (!s.at)
 		return zero;
-	return ex_op2(p, IN_mod, ex_subst_iters(p, s.at, &col, &zero, 1),
-		      l_int(x->r->b, SECTOR / x->bytes));
+	return gpu_peel(x->r->b, s.at, &col, &zero, 1, x->bytes);
 }
 
 void column_points(ColumnBlock *x, const Stmt *s, Points *p)

@@ -151,7 +151,7 @@ static bool look(Columns *c)
 /* Upper bound of the threads that a peeled row leaves without a column. */
 static int64_t before(const Columns *c)
 {
-	const int64_t sector = SECTOR / c->x.bytes;
+	const int64_t sector = gpu_sector(c->x.bytes);
 
 	return c->begins % sector ? sector - 1 : 0;
 }
@@ -160,7 +160,7 @@ static int64_t before(const Columns *c)
  * never has more than the threads that remain after peeling. */
 static int64_t columns_of(const Columns *c, int64_t side)
 {
-	const int64_t sector = SECTOR / c->x.bytes, most = side - before(c);
+	const int64_t sector = gpu_sector(c->x.bytes), most = side - before(c);
 	int64_t n, parts;
 
 	if (!dim_is_const(c->group->extent, &n))
@@ -214,8 +214,8 @@ static bool shape(Columns *c, const Gpu *gpu)
 {
 	/* misaligned rows have a partial sector at either end */
 	const int64_t room[] = {SHARED, gpu->shared, gpu->shared},
-		      least[] = {before(c) ? 8 * SECTOR / c->x.bytes : 2 * LEAST_SIDE,
-				 2 * LEAST_SIDE, before(c) ? LEAST_SIDE : SECTOR / c->x.bytes},
+		      least[] = {before(c) ? 8 * gpu_sector(c->x.bytes) : 2 * LEAST_SIDE,
+				 2 * LEAST_SIDE, before(c) ? LEAST_SIDE : gpu_sector(c->x.bytes)},
 		      most = c->terms * USUAL_SIDE < ENOUGH_ELEMENTS ? MOST_SIDE : USUAL_SIDE;
 
 	for (size_t i = 0; i < sizeof room / sizeof *room; i++)

@@ -20,18 +20,16 @@ typedef struct ElementLoops {
 	Expr *val, *guard;
 } ElementLoops;
 
-/* The number of rows after which the offset in a sector repeats, for rows read or written AT: 4 for
- * rows of 50 f32. */
+/* The number of rows after which the offset in a sector repeats, for rows read or written AT. */
 static int64_t period(const Columns *c, Expr *at)
 {
-	int64_t n = SECTOR / c->x.bytes, by;
+	int64_t by;
 	Affine a;
 
-	if (ex_affine(c->x.r->k->ctx, at, &a) &&
-	    dim_is_const(affine_coef(c->x.r->k->ctx, &a, c->term), &by))
-		while (n > 1 && by * (n / 2) % (SECTOR / c->x.bytes) == 0)
-			n /= 2;
-	return n;
+	return ex_affine(c->x.r->k->ctx, at, &a) &&
+			       dim_is_const(affine_coef(c->x.r->k->ctx, &a, c->term), &by)
+		       ? gpu_period(by * c->x.bytes)
+		       : gpu_sector(c->x.bytes);
 }
 
 /* Rows at AT are adjacent: the next one begins where the last one ends. */
@@ -50,8 +48,7 @@ static Expr *peel(const Columns *c, Expr *at, Expr *term)
 	Iter *from[2] = {c->term, c->x.col};
 	Expr *with[2] = {term, l_int(b, 0)};
 
-	return ex_op2(b->p, IN_mod, ex_subst_iters(b->p, at, from, with, 2),
-		      l_int(b, SECTOR / c->x.bytes));
+	return gpu_peel(b, at, from, with, 2, c->x.bytes);
 }
 
 typedef struct Ahead {

@@ -18,8 +18,7 @@ static bool along(Columns *c, Expr *at, Affine *a)
 	if (!ex_affine(ctx, ex_subst_iters(c->x.r->b->p, at, &c->x.block, &zero, 1), a) ||
 	    !dim_equals(affine_coef(ctx, a, c->x.col), 1))
 		return false;
-	while (!affine_aligned(ctx, a, c->x.col, c->begins))
-		c->begins /= 2;
+	c->begins = gpu_aligned(ctx, a, c->x.col, c->begins);
 	return true;
 }
 

@@ -116,16 +116,6 @@ static void declare_shared(Group *t, Buf *buf)
 			      dim_const(c, group_shared_bytes(group_bytes_of(buf))));
 }
 
-/* Elements of BUF in an access: at most t->vector, and at most 16 bytes. */
-static int vector_of(const Group *t, const Buf *buf)
-{
-	int vector = t->vector;
-
-	while (vector > 1 && vector * dtype_info[buf->dtype].bits / 8 > VECTOR_BYTES)
-		vector /= 2;
-	return vector;
-}
-
 /* Emits the loops that read the kept inputs: those that the block shares (BLOCK), or those of a
  * group; those that depend on the skinny row (EACH), or the others. */
 static void fetch(Group *t, bool block, bool each)
@@ -147,7 +137,7 @@ static void fetch(Group *t, bool block, bool each)
 		if (!block)
 			shared_by(t, loop);
 		else
-			loop->vector = vector_of(t, x->buf);
+			loop->vector = gpu_vector(dtype_info[x->buf->dtype].bits / 8, t->vector);
 		l_store(b, x->buf, ex_iter(b->p, t->it), x->is, x->where);
 		l_close(b, loop);
 	}

@@ -64,9 +64,7 @@ static void access_along(RowAccesses *x, const Buf *b, Expr *at)
 		x->at = group_knows_loop(x->t, at) ? x->at : at;
 		x->bytes = bits / 8 > x->bytes ? bits / 8 : x->bytes;
 	}
-	while (x->vector > 1 &&
-	       (x->vector * bits / 8 > VECTOR_BYTES || !affine_aligned(c, &a, x->t->it, x->vector)))
-		x->vector /= 2;
+	x->vector = (int)gpu_aligned(c, &a, x->t->it, gpu_vector(bits / 8, x->vector));
 }
 
 static void load_along(void *arg, Expr *e)
@@ -326,8 +324,8 @@ void group_share_out(Group *t, const Gpu *gpu)
 	const int registers = in_registers(t);
 	const int64_t n = longest(t, registers > 0);
 	int each = group_most_kept(st->group, registers), need = each < UNKNOWN ? each : UNKNOWN,
-	    sector, widest = MOST_THREADS;
-	int64_t runs;
+	    widest = MOST_THREADS;
+	int64_t runs, sector;
 	bool scratch;
 
 	for (int i = 0; i < t->n; i++) {
@@ -345,13 +343,10 @@ void group_share_out(Group *t, const Gpu *gpu)
 	while (x.vector > 1 && (!dim_multiple(c, t->it->extent, x.vector) || n / x.vector < WARP))
 		x.vector /= 2;
 	t->vector = x.vector;
-	sector = x.bytes ? SECTOR / x.bytes : 1;
+	sector = x.bytes ? gpu_sector(x.bytes) : 1;
 	if (st->group >= WARP && x.at && sector > x.vector &&
 	    !dim_multiple(c, t->it->extent, sector))
-		t->peel = ex_op2(t->r->k->pool, IN_mod,
-				 ex_subst_iters(t->r->k->pool, x.at, &t->it,
-						&(Expr *){l_int(t->r->b, 0)}, 1),
-				 l_int(t->r->b, sector));
+		t->peel = gpu_peel(t->r->b, x.at, &t->it, &(Expr *){l_int(t->r->b, 0)}, 1, x.bytes);
 	if (x.bytes > WORD && group_length(t, t->it->extent) == INT64_MAX) {
 		widest /= 2;
 		each /= 2;

@@ -39,7 +39,7 @@ static int vector_of(Points *p, const Buf *out, bool *whole)
 	ex_walk(p->e[0], read_along, &x);
 	if (dtype_info[out->dtype].bits < 8)
 		x.bytes = 1;
-	vector = VECTOR_BYTES / x.bytes < MOST_VECTOR ? VECTOR_BYTES / x.bytes : MOST_VECTOR;
+	vector = gpu_vector(x.bytes, MOST_VECTOR);
 	*whole = dim_multiple(x.ctx, in->extent, vector);
 	if (p->n > 1 && !*whole)
 		return 1;

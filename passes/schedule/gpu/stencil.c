@@ -156,7 +156,7 @@ static int most_adjacent(const Stencil *w)
 			return 1;
 		bytes = stencil_bytes(&w->box[i]) > bytes ? stencil_bytes(&w->box[i]) : bytes;
 	}
-	return VECTOR_BYTES / bytes < MOST ? VECTOR_BYTES / bytes : MOST;
+	return gpu_vector(bytes, MOST);
 }
 
 int64_t stencil_side(const Stencil *w, const InputTile *x, int d)
@@ -253,8 +253,8 @@ static int64_t most_of_sector(const Stencil *w)
 	int64_t n = 1;
 
 	for (int i = 0; i < w->n; i++)
-		if (SECTOR / stencil_bytes(&w->box[i]) > n)
-			n = SECTOR / stencil_bytes(&w->box[i]);
+		if (gpu_sector(stencil_bytes(&w->box[i])) > n)
+			n = gpu_sector(stencil_bytes(&w->box[i]));
 	return n;
 }
 

@@ -21,14 +21,6 @@ static bool has_all(const Stencil *w, const InputTile *x, int d)
 	return dim_equals(a->base, 0) && dim_equals(x->buf->dims[d], stencil_side(w, x, d));
 }
 
-/* The largest power of two up to MOST that divides BY. */
-static int64_t aligned(Ctx *c, Dim *by, int64_t most)
-{
-	while (most > 1 && !dim_multiple(c, by, most))
-		most /= 2;
-	return most;
-}
-
 /* The largest power of two, up to a sector, at multiples of which all runs begin. */
 static int64_t begins(const Stencil *w, const InputTile *x, const StencilRun *y)
 {
@@ -36,13 +28,13 @@ static int64_t begins(const Stencil *w, const InputTile *x, const StencilRun *y)
 	const int first = x->dim[y->outer];
 	const Affine *a = &x->at[first];
 	Dim *step = dim_const(c, y->inner);
-	int64_t n = aligned(c, dim_mul(c, a->base, step), SECTOR / stencil_bytes(x));
+	int64_t n = gpu_divides(c, dim_mul(c, a->base, step), gpu_sector(stencil_bytes(x)));
 
 	for (int i = 0; i < a->n; i++) {
 		const int k = band_index(w->r->band, x->s, a->iter[i]);
 
 		if (k >= 0 && !dim_prove_le(c, a->iter[i]->extent, dim_const(c, w->size[k])))
-			n = aligned(
+			n = gpu_divides(
 				c,
 				dim_mul(c, dim_const(c, stencil_stride(a, i) * w->size[k]), step),
 				n);
@@ -50,7 +42,7 @@ static int64_t begins(const Stencil *w, const InputTile *x, const StencilRun *y)
 	for (int i = y->outer; i > 0; i--) {
 		step = dim_mul(c, step, x->buf->dims[x->dim[i]]);
 		if (!dim_equals(x->buf->dims[x->dim[i - 1]], 1))
-			n = aligned(c, step, n);
+			n = gpu_divides(c, step, n);
 	}
 	return n;
 }
@@ -100,7 +92,7 @@ StencilRun stencil_run(const Stencil *w, const InputTile *x)
 	};
 	Ctx *c = w->r->k->ctx;
 	const int rank = x->buf->rank, bytes = stencil_bytes(x);
-	const int64_t sector = SECTOR / bytes;
+	const int64_t sector = gpu_sector(bytes);
 	StencilRun y = {.outer = rank - 1, .inner = 1, .runs = 1, .vector = 1, .times = 1};
 	int64_t reach, access;
 
@@ -112,7 +104,7 @@ StencilRun stencil_run(const Stencil *w, const InputTile *x)
 	y.extent = dim_mul(c, x->buf->dims[x->dim[y.outer]], dim_const(c, y.inner));
 	y.align = begins(w, x, &y);
 	if (x->load)
-		y.vector = VECTOR_BYTES / bytes < MOST_VECTOR ? VECTOR_BYTES / bytes : MOST_VECTOR;
+		y.vector = gpu_vector(bytes, MOST_VECTOR);
 	else
 		y.vector = vector_width(w);
 	while (y.size % y.vector || y.align % y.vector || !dim_multiple(c, y.extent, y.vector))

@@ -29,7 +29,7 @@ int transpose_bytes(const Way *w)
 
 int64_t transpose_sector(const Way *w)
 {
-	return SECTOR / transpose_bytes(w);
+	return gpu_sector(transpose_bytes(w));
 }
 
 static Dim *step(const TransposePlan *t, const Way *w, int i)

@@ -29,8 +29,7 @@ static int64_t short_run(const TransposePlan *t, const Way *w, int *n)
 static int vector_along(const TransposePlan *t, const Way *w)
 {
 	enum { MOST = 4 };
-	int vector = VECTOR_BYTES / transpose_bytes(w) < MOST ? VECTOR_BYTES / transpose_bytes(w)
-							      : MOST;
+	const int vector = gpu_vector(transpose_bytes(w), MOST);
 	const Iter *inner = w->n ? t->p->it[w->along[0]] : NULL;
 
 	return inner && t->tile[w->along[0]] % vector == 0 &&
@@ -44,7 +43,6 @@ static int vector_along(const TransposePlan *t, const Way *w)
  * earlier. */
 static Expr *peel(const TransposePlan *t, const Way *w, int n)
 {
-	ExprPool *p = t->b->p;
 	Iter *it[MAX_ITERS];
 	Expr *with[MAX_ITERS];
 
@@ -52,8 +50,7 @@ static Expr *peel(const TransposePlan *t, const Way *w, int n)
 		it[i] = t->p->it[w->along[i]];
 		with[i] = t->first[w->along[i]];
 	}
-	return ex_op2(p, IN_mod, ex_subst_iters(p, w->at, it, with, n),
-		      ex_int(p, CT_I64, transpose_sector(w)));
+	return gpu_peel(t->b, w->at, it, with, n, transpose_bytes(w));
 }
 
 /* Takes iterator I's index in the tile out of *REST by a div/mod split; *REST then counts the

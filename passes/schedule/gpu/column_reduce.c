@@ -246,7 +246,7 @@ void column_local(ColumnBlock *x, const Stmt *s)
 			dims[n++] = dim_const(r->k->ctx, along ? x->cols : x->rows);
 	}
 	r->local[t->id] = kernel_temp(r->k, t->name, t->dtype, n, dims);
-	l_node(r->b, LN_LOCAL)->buf[0] = r->local[t->id];
+	gpu_declare(r->b, r->local[t->id], NULL);
 }
 
 /* Opens a loop over the block's points of the band, which binds X.col and X.row. */
@@ -325,7 +325,7 @@ void column_sum(ColumnBlock *x, Stmt *s, const Points *p)
 	LNode *n;
 
 	x->acc = kernel_temp(r->k, "acc", ctype_dtype(s->val[0]->ct), 1, &states);
-	l_node(b, LN_LOCAL)->buf[0] = x->acc;
+	gpu_declare(b, x->acc, NULL);
 	column_store(x, s, x->acc, at, monoid_identity(r->k->pool, s->red, 0, s->val[0]->ct),
 		     PART_INIT);
 	n = row_state_node(r, LN_COLUMNS, s, &x->acc, at, p->e, x->guard);

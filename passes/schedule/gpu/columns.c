@@ -279,7 +279,7 @@ static void serial_sum(Columns *c, Stmt *s, const Points *p)
 	Expr *zero = l_int(b, 0), *at;
 
 	l_let(b, c->x.col, ex_iter(b->p, t));
-	l_node(b, LN_LOCAL)->buf[0] = acc;
+	gpu_declare(b, acc, NULL);
 	row_does(r,
 		 l_store(b, acc, zero, monoid_identity(r->k->pool, s->red, 0, s->val[0]->ct), NULL),
 		 s, PART_INIT, s->nband, NULL);

@@ -67,7 +67,7 @@ static Expr *read_ahead(void *arg, Expr *e)
 	    e->load.idx[0]->kind != EX_ITER || e->load.idx[0]->iter != a->c->x.col)
 		return NULL;
 	one = kernel_temp(b->k, e->load.buf->name, e->load.buf->dtype, 0, NULL);
-	l_node(b, LN_LOCAL)->buf[0] = one;
+	gpu_declare(b, one, NULL);
 	l_store(b, one, l_int(b, 0), e, a->where);
 	return ex_load(b->p, one, &(Expr *){l_int(b, 0)}, 1);
 }

@@ -56,8 +56,7 @@ static void find_tile(void *arg, Expr *e)
 			c->tile[j].elsewhere = true;
 	run = e->load.buf->kind != BUF_TEMP && columns_run(c, e->load.idx[0]);
 	shared = of_terms(c, e->load.idx[0]);
-	if ((!run && !shared) || e->load.buf->data || dtype_info[e->load.buf->dtype].bits < 8 ||
-	    gpu_writes(c->x.r, e->load.buf))
+	if ((!run && !shared) || !gpu_may_stage(c->x.r, e))
 		return;
 	if (run)
 		columns_see(c, e->load.buf);
@@ -215,7 +214,7 @@ int64_t columns_bytes(const Columns *c, int i)
 {
 	const int64_t elements = c->terms * (c->slot[i]->shared ? 1 : c->wide);
 
-	return (elements * dtype_info[c->slot[i]->type].bits / 8 + LINE - 1) / LINE * LINE;
+	return gpu_shared_bytes(elements * dtype_info[c->slot[i]->type].bits / 8);
 }
 
 /* ---- Nodes ---- */
@@ -233,22 +232,11 @@ static Expr *in_tile(const Columns *c, const ColumnValue *t)
 
 static void declare(Columns *c, const ColumnValue *t)
 {
-	LNode *n = l_node(c->x.r->b, LN_LOCAL);
 	int64_t at = 0;
 
 	for (int i = 0; i < t->slot; i++)
 		at += columns_bytes(c, i);
-	n->buf[0] = t->buf;
-	n->idx = l_int(c->x.r->b, at);
-}
-
-static void fetch_terms(Columns *c, const ColumnValue *t)
-{
-	LBuild *b = c->x.r->b;
-	LNode *loop = l_loop(b, LOOP_GROUP, c->term, l_int(b, 0), row_extent(c->x.r, c->term), 1);
-
-	l_store(b, t->buf, ex_iter(b->p, c->term), t->load, NULL);
-	l_close(b, loop);
+	gpu_declare(c->x.r->b, t->buf, l_int(c->x.r->b, at));
 }
 
 void columns_fetch(Columns *c)
@@ -269,7 +257,7 @@ void columns_fetch(Columns *c)
 		t->buf = kernel_temp(b->k, t->load->load.buf->name, t->type, 1, &points);
 		declare(c, t);
 		if (t->shared)
-			fetch_terms(c, t);
+			gpu_fetch(b, c->term, row_extent(c->x.r, c->term), t->buf, t->load, NULL);
 		else
 			columns_each(c, t->load->load.idx[0], t->buf, in_tile(c, t), t->load);
 	}
@@ -312,19 +300,6 @@ static void tile_local(Columns *c, const Stmt *s, ColumnValue *tile)
 	declare(c, tile);
 }
 
-static Expr *from_tile(void *arg, Expr *e)
-{
-	const Columns *c = arg;
-	Expr *at;
-
-	for (int i = 0; i < c->ntiles && e->kind == EX_LOAD; i++)
-		if (c->tile[i].load == e && c->at <= c->tile[i].last) {
-			at = in_tile(c, &c->tile[i]);
-			return ex_load(c->x.r->b->p, c->tile[i].buf, &at, 1);
-		}
-	return NULL;
-}
-
 void columns_local(Columns *c, const Stmt *s)
 {
 	for (int i = 0; i < c->ntiles; i++)
@@ -334,5 +309,14 @@ void columns_local(Columns *c, const Stmt *s)
 
 Expr *columns_held(Columns *c, Expr *val)
 {
-	return ex_rewrite(c->x.r->b->p, val, from_tile, c);
+	Staged held[MOST_TILES];
+	int n = 0;
+
+	for (int i = 0; i < c->ntiles; i++) {
+		const ColumnValue *t = &c->tile[i];
+
+		if (t->load && c->at <= t->last)
+			held[n++] = (Staged){t->load, t->buf, in_tile(c, t)};
+	}
+	return gpu_from_copies(c->x.r->b->p, val, held, n);
 }

@@ -77,6 +77,33 @@ int64_t gpu_period(int64_t bytes);
  * iterators IT have their FIRST values. The first access is peeled by as many elements. */
 Expr *gpu_peel(LBuild *b, Expr *at, Iter *const *it, Expr *const *first, int n, int bytes);
 
+/* ---- stage.c ---- */
+
+/* A load of memory, and the element of COPY, at AT, that holds its value. */
+typedef struct Staged {
+	Expr *load;
+	Buf *copy;
+	Expr *at;
+} Staged;
+
+/* E is a load whose elements the statements of R may read from a copy: no statement of R writes
+ * them, and an element is at least a byte. */
+bool gpu_may_stage(const Row *r, const Expr *e);
+/* Shared memory that a buffer of BYTES takes, as all buffers begin at a multiple of LINE; INT64_MAX
+ * stays. */
+int64_t gpu_shared_bytes(int64_t bytes);
+/* Declares BUF, which threads keep in registers or a block in shared memory, for the rest of this
+ * body. AT, unless null, is its offset in bytes in the block's scratch. */
+LNode *gpu_declare(LBuild *b, Buf *buf, Expr *at);
+/* Emits COPY[IT] = VAL where GUARD holds (null: always), for IT from 0 to END - 1, which the
+ * threads of the group share out. Returns the loop. */
+LNode *gpu_fetch(LBuild *b, Iter *it, Expr *end, Buf *copy, Expr *val, Expr *guard);
+/* Opens the loop over the VECTOR elements of one access: IT from LO on, but before END (null: all
+ * of them). There are none where GUARD (null: always) fails. */
+LNode *gpu_open_access(LBuild *b, Iter *it, Expr *lo, Expr *end, int vector, Expr *guard);
+/* E with the N loads OF replaced by loads of their copies. */
+Expr *gpu_from_copies(ExprPool *p, Expr *e, const Staged *of, int n);
+
 /* ---- sched_gpu.c ---- */
 
 /* The value of D with every symbol at its minimum, but at least 1. */

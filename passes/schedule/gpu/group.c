@@ -88,14 +88,10 @@ static void shared_by(const Group *t, LNode *n)
 
 static void declare_kept(Group *t, const Kept *x)
 {
-	LNode *n = l_node(t->r->b, LN_LOCAL);
+	LNode *n = gpu_declare(t->r->b, x->buf, x->in_scratch ? l_int(t->r->b, x->at) : NULL);
 
-	n->buf[0] = x->buf;
 	n->keep = t->keep;
-	if (x->in_scratch) {
-		n->scratch = t->scratch_points;
-		n->idx = l_int(t->r->b, x->at);
-	}
+	n->scratch = x->in_scratch ? t->scratch_points : 0;
 	n->var = t->it;
 	n->val[0] = x->is;
 	n->nout = 1;
@@ -106,14 +102,11 @@ static void declare_shared(Group *t, Buf *buf)
 {
 	Stage *st = t->r->b->stage;
 	Ctx *c = t->r->k->ctx;
-	LNode *n = l_node(t->r->b, LN_LOCAL);
 
-	n->buf[0] = buf;
+	gpu_declare(t->r->b, buf, t->persistent ? ex_dim(t->r->b->p, st->scratch) : NULL);
 	if (!t->persistent)
 		return;
-	n->idx = ex_dim(t->r->b->p, st->scratch);
-	st->scratch = dim_add(c, st->scratch,
-			      dim_const(c, group_shared_bytes(group_bytes_of(buf))));
+	st->scratch = dim_add(c, st->scratch, dim_const(c, gpu_shared_bytes(group_bytes_of(buf))));
 }
 
 /* Emits the loops that read the kept inputs: those that the block shares (BLOCK), or those of a
@@ -133,13 +126,11 @@ static void fetch(Group *t, bool block, bool each)
 			declare_shared(t, x->buf);
 		else
 			declare_kept(t, x);
-		loop = l_loop(b, LOOP_GROUP, t->it, l_int(b, 0), row_extent(t->r, t->it), 1);
+		loop = gpu_fetch(b, t->it, row_extent(t->r, t->it), x->buf, x->is, x->where);
 		if (!block)
 			shared_by(t, loop);
 		else
 			loop->vector = gpu_vector(dtype_info[x->buf->dtype].bits / 8, t->vector);
-		l_store(b, x->buf, ex_iter(b->p, t->it), x->is, x->where);
-		l_close(b, loop);
 	}
 }
 
@@ -169,7 +160,7 @@ static void declare(Group *t, const RowStmt *x)
 		if (b && k < t->nkept)
 			declare_kept(t, &t->kept[k]);
 		else if (b)
-			l_node(t->r->b, LN_LOCAL)->buf[0] = b;
+			gpu_declare(t->r->b, b, NULL);
 	}
 }
 

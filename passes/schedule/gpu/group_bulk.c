@@ -183,7 +183,7 @@ static int64_t bulk_bytes(const Group *t, BulkCopy *s)
 	    groups * bits / 8 % VECTOR_BYTES != 0 ||
 	    dim_multiple(c, dim_mul(c, s->each, dim_const(c, bits / 8)), SECTOR))
 		return 0;
-	return group_shared_bytes(s->most * groups * bits / 8);
+	return gpu_shared_bytes(s->most * groups * bits / 8);
 }
 
 bool group_is_bulk(const Group *t, const Buf *b)
@@ -239,22 +239,20 @@ static void find_one(void *arg, Expr *e)
 	BulkCandidates *f = arg;
 	Group *t = f->t;
 	const Stage *st = t->r->b->stage;
-	const Buf *b = e->kind == EX_LOAD ? e->load.buf : NULL;
+	const Buf *b = e->load.buf;
 	Affine a;
 
-	if (!b || b->data || b->id >= t->r->nlocal || !b->rank || dtype_info[b->dtype].bits < 8 ||
-	    t->nones == MOST_ONES || gpu_writes(t->r, b) || group_is_bulk(t, b) ||
-	    !ex_affine(t->r->k->ctx, e->load.idx[0], &a) || !a.n)
+	if (!gpu_may_stage(t->r, e) || b->id >= t->r->nlocal || !b->rank || t->nones == MOST_ONES ||
+	    group_is_bulk(t, b) || !ex_affine(t->r->k->ctx, e->load.idx[0], &a) || !a.n)
 		return;
 	for (int i = 0; i < a.n; i++)
 		if (!is_split(t, a.iter[i]))
 			return;
 	for (int i = 0; i < t->nones; i++)
-		if (t->one[i].is == e)
+		if (t->one[i].load == e)
 			return;
-	if (take(f,
-		 group_shared_bytes(bulk_threads(t) / st->group * dtype_info[b->dtype].bits / 8)))
-		t->one[t->nones++] = (One){.is = e};
+	if (take(f, gpu_shared_bytes(bulk_threads(t) / st->group * dtype_info[b->dtype].bits / 8)))
+		t->one[t->nones++] = (Staged){.load = e};
 }
 
 /* A block has several rows. */
@@ -280,7 +278,7 @@ void group_choose_bulk(Group *t)
 		ex_walk(t->kept[i].is, find_load, &f);
 		ex_walk_always(t->kept[i].is, find_read, &f);
 		if (t->kept[i].block)
-			f.left -= group_shared_bytes(group_bytes_of(t->kept[i].buf));
+			f.left -= gpu_shared_bytes(group_bytes_of(t->kept[i].buf));
 		has_barrier = has_barrier || t->kept[i].block;
 	}
 	for (int i = 0; i < t->n; i++)
@@ -298,21 +296,6 @@ void group_choose_bulk(Group *t)
 
 /* ---- One element of each row ---- */
 
-static Expr *from_ones(void *arg, Expr *e)
-{
-	const Group *t = arg;
-	const Stage *st = t->r->b->stage;
-	ExprPool *p = t->r->k->pool;
-	Expr *at;
-
-	for (int i = 0; i < t->nones; i++)
-		if (t->one[i].is == e) {
-			at = ex_sub(p, ex_iter(p, st->var), ex_iter(p, st->first));
-			return ex_load(p, t->one[i].buf, &at, 1);
-		}
-	return NULL;
-}
-
 void group_share_ones(Group *t)
 {
 	LBuild *b = t->r->b;
@@ -323,15 +306,17 @@ void group_share_ones(Group *t)
 		return;
 	st->first = l_iter(b, "first", st->extent);
 	for (int i = 0; i < t->nones; i++) {
-		const Buf *from = t->one[i].is->load.buf;
+		const Buf *from = t->one[i].load->load.buf;
 
-		t->one[i].buf = kernel_temp(t->r->k, from->name, from->dtype, 1, &groups);
+		t->one[i].copy = kernel_temp(t->r->k, from->name, from->dtype, 1, &groups);
+		t->one[i].at = ex_sub(b->p, ex_iter(b->p, st->var), ex_iter(b->p, st->first));
 	}
 	for (int i = 0; i < t->n; i++)
 		for (int j = 0; j < t->part[i].p.ne; j++)
-			t->part[i].p.e[j] = ex_rewrite(b->p, t->part[i].p.e[j], from_ones, t);
+			t->part[i].p.e[j] = gpu_from_copies(b->p, t->part[i].p.e[j], t->one,
+							    t->nones);
 	for (int i = 0; i < t->nkept; i++)
-		t->kept[i].is = ex_rewrite(b->p, t->kept[i].is, from_ones, t);
+		t->kept[i].is = gpu_from_copies(b->p, t->kept[i].is, t->one, t->nones);
 }
 
 void group_fetch_ones(Group *t)
@@ -344,10 +329,10 @@ void group_fetch_ones(Group *t)
 
 	if (!t->nones)
 		return;
-	row = l_iter(b, "row", t->one[0].buf->dims[0]);
+	row = l_iter(b, "row", t->one[0].copy->dims[0]);
 	p = ex_add(b->p, ex_iter(b->p, st->first), ex_iter(b->p, row));
 	for (int i = 0; i < t->nones; i++)
-		l_node(b, LN_LOCAL)->buf[0] = t->one[i].buf;
+		gpu_declare(b, t->one[i].copy, NULL);
 	loop = l_loop(b, LOOP_GROUP, row, l_int(b, 0), row_extent(t->r, row), 1);
 	for (int i = 0; i < t->nsplit; i++) {
 		split[i] = l_iter(b, t->split[i]->name, t->split[i]->extent);
@@ -355,8 +340,8 @@ void group_fetch_ones(Group *t)
 	}
 	l_split(b, split, t->nsplit, p);
 	for (int i = 0; i < t->nones; i++)
-		l_store(b, t->one[i].buf, ex_iter(b->p, row),
-			ex_subst_iters(b->p, t->one[i].is, t->split, with, t->nsplit),
+		l_store(b, t->one[i].copy, ex_iter(b->p, row),
+			ex_subst_iters(b->p, t->one[i].load, t->split, with, t->nsplit),
 			ex_op2(b->p, IN_lt, p, ex_dim(b->p, st->extent)));
 	l_close(b, loop);
 }

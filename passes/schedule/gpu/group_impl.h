@@ -39,12 +39,6 @@ typedef struct Kept {
 	int64_t at;  /* from this byte on */
 } Kept;
 
-/* An input with one element for each row. */
-typedef struct One {
-	Buf *buf; /* the block's copy: an element for each of its groups */
-	Expr *is;
-} One;
-
 typedef struct Group {
 	Row *r;
 	RowStmt *part;
@@ -56,7 +50,8 @@ typedef struct Group {
 	Iter *skinny_row;
 	Kept kept[MOST_KEPT];
 	int nkept;
-	One one[MOST_ONES];
+	/* inputs with one element for each row; the block's copies have one for each group */
+	Staged one[MOST_ONES];
 	int nones;
 	int64_t shared; /* bytes of shared memory for the locals of a group */
 	/* elements of one access; points of the row that a thread keeps in registers */
@@ -77,8 +72,6 @@ int64_t group_length(const Group *t, Dim *d);
 bool group_at_point(const Group *t, const Expr *at);
 /* Bytes of B; INT64_MAX if unknown, or more than any block can share. */
 int64_t group_bytes_of(const Buf *b);
-/* Shared memory that a buffer of BYTES takes, as all buffers begin at a multiple of LINE. */
-int64_t group_shared_bytes(int64_t bytes);
 /* Chooses the locals that threads keep in registers. Locals that are too large to be shared stay
  * temporaries in memory. True: there were some, so the statements have to be placed again. */
 bool group_choose_kept(Group *t);

@@ -84,11 +84,6 @@ int64_t group_bytes_of(const Buf *b)
 	return bytes;
 }
 
-int64_t group_shared_bytes(int64_t bytes)
-{
-	return bytes < INT64_MAX ? (bytes + LINE - 1) / LINE * LINE : bytes;
-}
-
 static void add_kept(Group *t, Buf *b, Expr *is, bool temp)
 {
 	if (temp)
@@ -120,22 +115,6 @@ bool group_choose_kept(Group *t)
 
 /* ---- What is written to memory, too ---- */
 
-/* Replaces LOAD, a load of an output just written, by AS, a load of the kept value. */
-typedef struct Written {
-	Expr *load, *as;
-	bool any;
-} Written;
-
-static Expr *from_written(void *arg, Expr *e)
-{
-	Written *w = arg;
-
-	if (e != w->load)
-		return NULL;
-	w->any = true;
-	return w->as;
-}
-
 /* Keeps the value that part AT writes, if later parts read it at the same point; false if none
  * does. */
 static bool keep_written(Group *t, int at)
@@ -143,27 +122,31 @@ static bool keep_written(Group *t, int at)
 	ExprPool *p = t->r->k->pool;
 	RowStmt *x = &t->part[at];
 	Expr *it = ex_iter(p, t->it);
-	Written w;
-	Buf *b;
+	bool any = false;
+	Staged w;
 
 	if (!x->along || x->s->red || x->p.guard || x->s->nout != 1 || x->out != x->s->out[0] ||
 	    dtype_info[x->out->dtype].bits < 8 || t->nkept == MOST_KEPT)
 		return false;
-	b = kernel_temp(t->r->k, x->out->name, x->out->dtype, 1, &t->it->extent);
-	w = (Written){ex_load(p, x->out, &x->p.write, 1), ex_load(p, b, &it, 1), false};
+	w = (Staged){ex_load(p, x->out, &x->p.write, 1),
+		     kernel_temp(t->r->k, x->out->name, x->out->dtype, 1, &t->it->extent), it};
 	for (int i = at + 1; i < t->n; i++)
-		for (int j = 0; j < t->part[i].p.ne && t->part[i].along; j++)
-			t->part[i].p.e[j] = ex_rewrite(p, t->part[i].p.e[j], from_written, &w);
-	for (int i = 0; i < t->nkept && w.any; i++)
-		t->kept[i].is = ex_rewrite(p, t->kept[i].is, from_written, &w);
-	if (!w.any)
+		for (int j = 0; j < t->part[i].p.ne && t->part[i].along; j++) {
+			Expr *was = t->part[i].p.e[j];
+
+			t->part[i].p.e[j] = gpu_from_copies(p, was, &w, 1);
+			any = any || t->part[i].p.e[j] != was;
+		}
+	for (int i = 0; i < t->nkept && any; i++)
+		t->kept[i].is = gpu_from_copies(p, t->kept[i].is, &w, 1);
+	if (!any)
 		return false;
 	memmove(x + 1, x, (size_t)(t->n++ - at) * sizeof *x);
 	x[0].ahead = true;
-	x[0].out = b;
+	x[0].out = w.copy;
 	x[0].p.write = it;
-	x[1].p.e[0] = w.as;
-	add_kept(t, b, x->p.e[0], true);
+	x[1].p.e[0] = ex_load(p, w.copy, &it, 1);
+	add_kept(t, w.copy, x->p.e[0], true);
 	return true;
 }
 
@@ -243,10 +226,8 @@ static void find_load(void *arg, Expr *e)
 	Expr *where = f->t->part[f->part].p.guard;
 	int at = 0;
 
-	if (e->kind != EX_LOAD || e->load.buf->data || e->load.buf->kind == BUF_TEMP ||
-	    dtype_info[e->load.buf->dtype].bits < 8 ||
-	    !ex_runs_along(f->t->r->k->ctx, e->load.idx[0], f->t->it) ||
-	    gpu_writes(f->t->r, e->load.buf))
+	if (!gpu_may_stage(f->t->r, e) || e->load.buf->kind == BUF_TEMP ||
+	    !ex_runs_along(f->t->r->k->ctx, e->load.idx[0], f->t->it))
 		return;
 	while (at < f->n && f->load[at] != e)
 		at++;
@@ -299,7 +280,7 @@ static void count_reads(const Group *t, const KeepCandidates *f, int64_t left, i
 	for (int i = 0; i < t->nkept; i++)
 		*registers += words(t->kept[i].buf);
 	for (int i = 0; i < f->n; i++) {
-		const int64_t bytes = group_shared_bytes(row_bytes(t, f->load[i]->load.buf));
+		const int64_t bytes = gpu_shared_bytes(row_bytes(t, f->load[i]->load.buf));
 
 		if (f->apart[i])
 			continue;
@@ -344,7 +325,7 @@ static int64_t read_again(const Group *t, const KeepCandidates *f, int64_t left,
 	int64_t shared_reads = 0, rest = 0;
 
 	for (int i = 0; i < f->n; i++) {
-		const int64_t bytes = group_shared_bytes(row_bytes(t, f->load[i]->load.buf));
+		const int64_t bytes = gpu_shared_bytes(row_bytes(t, f->load[i]->load.buf));
 
 		if (!of_all_rows(t, f->load[i]->load.idx[0]))
 			rest += f->in[i] - 1;
@@ -363,7 +344,7 @@ static int64_t bytes_of_all_rows(const Group *t, const KeepCandidates *f)
 	int64_t all = 0, bytes;
 
 	for (int i = 0; i < f->n; i++) {
-		bytes = group_shared_bytes(row_bytes(t, f->load[i]->load.buf));
+		bytes = gpu_shared_bytes(row_bytes(t, f->load[i]->load.buf));
 		if (of_all_rows(t, f->load[i]->load.idx[0]) && bytes < INT64_MAX)
 			all += bytes;
 	}
@@ -427,7 +408,7 @@ static void find_reads(Group *t, const Gpu *gpu)
 	left = share_reads(t, &f, gpu);
 	for (int i = 0; i < f.n && t->nkept < MOST_KEPT; i++) {
 		const Buf *from = f.load[i]->load.buf;
-		const int64_t bytes = group_shared_bytes(row_bytes(t, from));
+		const int64_t bytes = gpu_shared_bytes(row_bytes(t, from));
 		const bool block = of_all_rows(t, f.load[i]->load.idx[0]) && bytes <= left;
 		Dim *points = block ? most_points(t) : t->it->extent;
 		Buf *b = kernel_temp(t->r->k, from->name, from->dtype, 1, &points);
@@ -441,29 +422,21 @@ static void find_reads(Group *t, const Gpu *gpu)
 	}
 }
 
-static Expr *from_kept(void *arg, Expr *e)
-{
-	const Group *t = arg;
-	Expr *at;
-
-	for (int i = 0; i < t->nkept && e->kind == EX_LOAD; i++)
-		if (!t->kept[i].temp && t->kept[i].is == e) {
-			at = ex_iter(t->r->k->pool, t->it);
-			return ex_load(t->r->k->pool, t->kept[i].buf, &at, 1);
-		}
-	return NULL;
-}
-
 static void use_kept(Group *t)
 {
 	ExprPool *p = t->r->k->pool;
+	Staged inputs[MOST_KEPT];
+	int n = 0;
 
+	for (int i = 0; i < t->nkept; i++)
+		if (!t->kept[i].temp)
+			inputs[n++] = (Staged){t->kept[i].is, t->kept[i].buf, ex_iter(p, t->it)};
 	for (int i = 0; i < t->n; i++)
 		for (int j = 0; j < t->part[i].p.ne && t->part[i].along; j++)
-			t->part[i].p.e[j] = ex_rewrite(p, t->part[i].p.e[j], from_kept, t);
+			t->part[i].p.e[j] = gpu_from_copies(p, t->part[i].p.e[j], inputs, n);
 	for (int i = 0; i < t->nkept; i++)
 		if (t->kept[i].temp)
-			t->kept[i].is = ex_rewrite(p, t->kept[i].is, from_kept, t);
+			t->kept[i].is = gpu_from_copies(p, t->kept[i].is, inputs, n);
 }
 
 void group_keep_reads(Group *t, const Gpu *gpu)

@@ -117,7 +117,7 @@ bool gpu_map(LBuild *b, Stmt *s)
 	Points p = points_of(k, s);
 	Iter *in = NULL;
 	Dim *inner = dim_const(k->ctx, 1);
-	Expr *q, *lo, *hi;
+	Expr *q, *lo;
 	LNode *n, *loop = NULL;
 	bool whole;
 	int vector;
@@ -153,10 +153,8 @@ bool gpu_map(LBuild *b, Stmt *s)
 
 		l_let(b, v, q);
 		lo = ex_mul(b->p, ex_iter(b->p, v), l_int(b, vector));
-		hi = ex_add(b->p, lo, l_int(b, vector));
-		loop = l_loop(b, LOOP_VECTOR, in, lo,
-			      whole ? hi : l_min(b, hi, ex_dim(b->p, in->extent)), 1);
-		loop->vector = vector;
+		loop = gpu_open_access(b, in, lo, whole ? NULL : ex_dim(b->p, in->extent), vector,
+				       NULL);
 	} else if (in) {
 		l_let(b, in, q);
 	}

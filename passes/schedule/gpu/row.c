@@ -206,7 +206,7 @@ static void own_local(Row *r, const Stmt *s, Buf *t)
 	if (b->rank && (dtype_info[b->dtype].bits < 8 || bytes > OWN))
 		r->local[t->id] = NULL;
 	else
-		l_node(r->b, LN_LOCAL)->buf[0] = r->local[t->id];
+		gpu_declare(r->b, r->local[t->id], NULL);
 }
 
 bool gpu_chain(const Row *r)

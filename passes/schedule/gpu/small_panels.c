@@ -112,7 +112,7 @@ static int64_t threads_of(const Panels *x, int64_t most)
 			const int64_t size = dtype_info[x->bulk[i].buf->dtype].bits / 8;
 
 			ok = ok && n * size % VECTOR_BYTES == 0;
-			bytes += (n * x->bulk[i].most * size + LINE - 1) / LINE * LINE;
+			bytes += gpu_shared_bytes(n * x->bulk[i].most * size);
 		}
 		if (!ok || bytes > SHARED || (warps * WARP - n) * of > idle * warps)
 			continue;

@@ -79,8 +79,8 @@ static void find_box(void *arg, Stmt *s, Expr *load)
 	for (int i = 0; i < w->n; i++)
 		if (w->box[i].load == load && w->box[i].s == s)
 			return;
-	if (w->n == MOST_BOXES || buf->data || buf->kind == BUF_TEMP || gpu_writes(w->r, buf) ||
-	    !buf->rank || load->load.nidx != buf->rank || dtype_info[buf->dtype].bits < 8 ||
+	if (w->n == MOST_BOXES || !gpu_may_stage(w->r, load) || buf->kind == BUF_TEMP ||
+	    !buf->rank || load->load.nidx != buf->rank ||
 	    (buf->layout && buf->layout->n != buf->rank))
 		return;
 	*x = (InputTile){.s = s, .buf = buf, .load = load};

@@ -87,24 +87,6 @@ Begin stencil_begin(const Stencil *w, const InputTile *x, const StencilRun *y, E
 
 /* ---- Fetching ---- */
 
-/* Opens the loop over the VECTOR elements of the access at *AT, along a dim of EXTENT, where *GUARD
- * holds. *AT is then one element, and *TO its place in the tile. */
-static LNode *open_access(LBuild *b, Dim *extent, int vector, Expr **at, Expr **to, Expr **guard)
-{
-	Iter *v = l_iter(b, "v", extent);
-	Expr *lo = *at, *hi = ex_add(b->p, lo, l_int(b, vector));
-	LNode *loop;
-
-	if (*guard)
-		hi = ex_op3(b->p, IN_select, *guard, hi, lo);
-	*guard = NULL;
-	loop = l_loop(b, LOOP_VECTOR, v, lo, hi, 1);
-	loop->vector = vector;
-	*at = ex_iter(b->p, v);
-	*to = ex_add(b->p, *to, ex_sub(b->p, *at, lo));
-	return loop;
-}
-
 /* Adds to GUARD that element E of the run, whose index along the run's dims is AT, exists. */
 static Expr *in_run(LBuild *b, const StencilRun *y, const Begin *g, Expr *guard, Expr *at, Expr *e)
 {
@@ -177,15 +159,21 @@ static void fetch(Stencil *w, InputTile *x)
 	}
 	g = stencil_begin(w, x, &y, at);
 	x->tile = kernel_temp(b->k, x->buf->name, x->buf->dtype, 1, &cells);
-	l_node(b, LN_LOCAL)->buf[0] = x->tile;
+	gpu_declare(b, x->tile, NULL);
 	stencil_open_runs(w->r, &y, in, y.outer, &nest);
 	e = ex_mul(b->p, stencil_open_times(w->r, x, &y, &g, in[y.outer], &nest),
 		   l_int(b, y.vector));
 	place = ex_add(b->p, g.from, e);
 	guard = in_run(b, &y, &g, guard, place, e);
 	to = ex_add(b->p, ex_mul(b->p, to, l_int(b, y.size)), e);
-	if (y.vector > 1)
-		nest.loop[nest.n++] = open_access(b, y.extent, y.vector, &place, &to, &guard);
+	if (y.vector > 1) {
+		Iter *v = l_iter(b, "v", y.extent);
+
+		nest.loop[nest.n++] = gpu_open_access(b, v, place, NULL, y.vector, guard);
+		to = ex_add(b->p, to, ex_sub(b->p, ex_iter(b->p, v), place));
+		place = ex_iter(b->p, v);
+		guard = NULL;
+	}
 	place = ex_add(b->p, g.before, place);
 	l_store(b, x->tile, to, ex_load(b->p, x->load->load.buf, &place, 1), guard);
 	row_close(w->r, &nest);

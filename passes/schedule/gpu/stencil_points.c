@@ -147,29 +147,25 @@ static Nest open_points(Stencil *w)
 
 /* ---- What is done there ---- */
 
-typedef struct Boxed {
-	Stencil *w;
-	const Stmt *s;
-} Boxed;
-
-static Expr *from_box(void *arg, Expr *e)
+/* The value of S, which reads its input tiles. */
+static Expr *from_boxes(const Stencil *w, const Stmt *s)
 {
-	const Boxed *y = arg;
-	const Stencil *w = y->w;
 	LBuild *b = w->r->b;
-	Expr *at = l_int(b, 0);
-	const InputTile *x = w->box;
+	Staged of[MOST_BOXES];
+	int n = 0;
 
-	while (x < w->box + w->n && (x->load != e || x->s != y->s))
-		x++;
-	if (x == w->box + w->n)
-		return NULL;
-	for (int j = 0; j < e->load.buf->rank; j++) {
-		const int d = x->dim[j];
+	for (const InputTile *x = w->box; x < w->box + w->n; x++) {
+		Expr *at = l_int(b, 0);
 
-		at = stencil_at(w, x, d, ex_mul(b->p, at, l_int(b, stencil_side(w, x, d))));
+		for (int j = 0; j < x->buf->rank && x->s == s; j++) {
+			const int d = x->dim[j];
+
+			at = stencil_at(w, x, d, ex_mul(b->p, at, l_int(b, stencil_side(w, x, d))));
+		}
+		if (x->s == s)
+			of[n++] = (Staged){x->load, x->tile, at};
 	}
-	return ex_load(b->p, x->tile, &at, 1);
+	return gpu_from_copies(b->p, s->val[0], of, n);
 }
 
 /* Keeps the elements of a temporary at the thread's adjacent points in registers. */
@@ -186,7 +182,7 @@ static void keep_elements(Stencil *w, const Stmt *s)
 					    ? KEEP_BLOCK
 					    : KEEP_NOT;
 	r->local[t->id] = kernel_temp(r->k, t->name, t->dtype, 1, &size);
-	l_node(r->b, LN_LOCAL)->buf[0] = r->local[t->id];
+	gpu_declare(r->b, r->local[t->id], NULL);
 }
 
 static void open_elements(Stencil *w, Nest *nest)
@@ -255,9 +251,8 @@ void stencil_points(Stencil *w)
 	r->unrolled = row_taps(r->k->stmts.at[r->first]) > 0;
 	for (int i = r->first; i <= r->last; i++) {
 		Stmt *s = r->k->stmts.at[i], boxed = *s;
-		Boxed y = {w, s};
 
-		boxed.val[0] = ex_rewrite(r->b->p, s->val[0], from_box, &y);
+		boxed.val[0] = from_boxes(w, s);
 		if (w->vector == 1) {
 			gpu_row_stmt(r, s, &boxed);
 			continue;

@@ -114,24 +114,6 @@ static Expr *let_run(TransposePlan *t, const Way *w, int n, Expr *x, Expr **guar
 	return take_index(t, w->along[0], n == 1, &x);
 }
 
-/* Opens the loop over the VECTOR elements of an access along iterator I, from PLACE on, where GUARD
- * holds. */
-static LNode *open_access(TransposePlan *t, int i, Expr *place, int vector, Expr *guard)
-{
-	LBuild *b = t->b;
-	Iter *it = t->p->it[i];
-	Expr *hi = ex_add(b->p, place, l_int(b, vector));
-	LNode *loop;
-
-	if (inside(t, i, place))
-		hi = l_min(b, hi, ex_dim(b->p, it->extent));
-	if (guard)
-		hi = ex_op3(b->p, IN_select, guard, hi, place);
-	loop = l_loop(b, LOOP_VECTOR, it, place, hi, 1);
-	loop->vector = vector;
-	return loop;
-}
-
 /*
  * How the threads traverse W. Adjacent threads take adjacent accesses of a range; after FEW
  * accesses they go on to the next range, until all ranges have had as many. Where ranges are
@@ -231,7 +213,10 @@ static Nest open_tile(TransposePlan *t, const Way *w, Expr **guard)
 	     *place = let_run(t, w, y.n, x, y.peeled ? NULL : guard);
 
 	if (y.vector > 1) {
-		nest.loop[nest.n++] = open_access(t, w->along[0], place, y.vector, *guard);
+		Iter *it = t->p->it[w->along[0]];
+		Expr *end = inside(t, w->along[0], place) ? ex_dim(b->p, it->extent) : NULL;
+
+		nest.loop[nest.n++] = gpu_open_access(b, it, place, end, y.vector, *guard);
 		*guard = NULL;
 		return nest;
 	}
@@ -263,29 +248,6 @@ static Expr *in_tile(const TransposePlan *t, const Way *w)
 	return at;
 }
 
-typedef struct Staged {
-	const TransposePlan *t;
-	Buf *const *tile;
-	Expr **at;
-} Staged;
-
-static Expr *from_tile(void *arg, Expr *e)
-{
-	const Staged *s = arg;
-
-	for (int i = 0; i < s->t->n; i++)
-		if (s->t->load[i] == e)
-			return ex_load(s->t->b->p, s->tile[i], &s->at[i], 1);
-	return NULL;
-}
-
-Expr *transpose_value(const TransposePlan *t, Buf *const *tile, Expr **at)
-{
-	Staged staged = {t, tile, at};
-
-	return ex_rewrite(t->b->p, t->p->e[0], from_tile, &staged);
-}
-
 void transpose_open_stage(TransposePlan *t, const Stmt *s)
 {
 	LBuild *b = t->b;
@@ -314,14 +276,14 @@ void transpose_open_stage(TransposePlan *t, const Stmt *s)
 	l_split(b, outer, n, ex_iter(b->p, b->stage->var));
 }
 
-Buf *transpose_local(TransposePlan *t, int i, int64_t cells)
+Staged transpose_local(TransposePlan *t, int i, int64_t cells, Expr *at)
 {
 	Dim *extent = dim_const(t->b->k->ctx, cells);
 	Buf *tile = kernel_temp(t->b->k, t->load[i]->load.buf->name, ctype_dtype(t->load[i]->ct), 1,
 				&extent);
 
-	l_node(t->b, LN_LOCAL)->buf[0] = tile;
-	return tile;
+	gpu_declare(t->b, tile, NULL);
+	return (Staged){t->load[i], tile, at};
 }
 
 void transpose_store(TransposePlan *t, Stmt *s, Expr *val)
@@ -336,20 +298,19 @@ void transpose_store(TransposePlan *t, Stmt *s, Expr *val)
 
 void transpose_emit(TransposePlan *t, Stmt *s)
 {
-	Buf *tile[MOST_LOADS];
-	Expr *at[MOST_LOADS], *guard;
+	Staged tile[MOST_LOADS];
+	Expr *guard;
 	int64_t steps[MAX_ITERS];
 	Nest nest;
 
 	transpose_open_stage(t, s);
-	for (int i = 0; i < t->n; i++) {
-		tile[i] = transpose_local(t, i, transpose_steps(t, &t->in[i], steps));
-		at[i] = in_tile(t, &t->in[i]);
-	}
+	for (int i = 0; i < t->n; i++)
+		tile[i] = transpose_local(t, i, transpose_steps(t, &t->in[i], steps),
+					  in_tile(t, &t->in[i]));
 	for (int i = 0; i < t->n; i++) {
 		nest = open_tile(t, &t->in[i], &guard);
-		l_store(t->b, tile[i], at[i], t->load[i], guard);
+		l_store(t->b, tile[i].copy, tile[i].at, t->load[i], guard);
 		close_tile(t, &nest);
 	}
-	transpose_store(t, s, transpose_value(t, tile, at));
+	transpose_store(t, s, gpu_from_copies(t->b->p, t->p->e[0], tile, t->n));
 }

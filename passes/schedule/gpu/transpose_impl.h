@@ -51,12 +51,10 @@ int64_t transpose_steps(const TransposePlan *t, const Way *w, int64_t *steps);
 
 /* Opens the stage of transpose S, and computes the tile of a block. */
 void transpose_open_stage(TransposePlan *t, const Stmt *s);
-/* Declares a shared tile of CELLS elements for load I. */
-Buf *transpose_local(TransposePlan *t, int i, int64_t cells);
+/* Declares a shared tile of CELLS elements for load I, whose element is at AT of it. */
+Staged transpose_local(TransposePlan *t, int i, int64_t cells, Expr *at);
 /* Emits the store of VAL at the tile's points. */
 void transpose_store(TransposePlan *t, Stmt *s, Expr *val);
-/* The value of the map, with load I replaced by TILE[I][AT[I]]. */
-Expr *transpose_value(const TransposePlan *t, Buf *const *tile, Expr **at);
 /* Emits the stage of S, whose tile T has chosen. */
 void transpose_emit(TransposePlan *t, Stmt *s);
 

@@ -233,8 +233,8 @@ void transpose_rows(TransposePlan *t, Stmt *s)
 			   .row = t->p->it[t->out.along[0]],
 			   .a = t->p->it[t->in[0].along[1]],
 			   .b = t->p->it[t->out.along[1]]};
-	Buf *tile[MOST_LOADS];
-	Expr *at[MOST_LOADS], *index;
+	Staged tile[MOST_LOADS];
+	Expr *index;
 
 	join(&r, s);
 	shape(&r);
@@ -242,11 +242,9 @@ void transpose_rows(TransposePlan *t, Stmt *s)
 	r.a0 = one_row(&r) ? ex_iter(p, r.a) : r.to.first[r.ia];
 	index = in_tile(&r, ex_sub(p, ex_iter(p, r.a), r.a0),
 			ex_sub(p, ex_iter(p, r.p.it[r.ix]), r.to.first[r.ix]));
-	for (int i = 0; i < t->n; i++) {
-		tile[i] = transpose_local(t, i, r.to.tile[r.ia] * (r.to.tile[r.ix] + r.pad));
-		at[i] = index;
-	}
 	for (int i = 0; i < t->n; i++)
-		fetch(&r, i, tile[i]);
-	transpose_store(&r.to, s, over_x(&r, transpose_value(t, tile, at)));
+		tile[i] = transpose_local(t, i, r.to.tile[r.ia] * (r.to.tile[r.ix] + r.pad), index);
+	for (int i = 0; i < t->n; i++)
+		fetch(&r, i, tile[i].copy);
+	transpose_store(&r.to, s, over_x(&r, gpu_from_copies(p, t->p->e[0], tile, t->n)));
 }

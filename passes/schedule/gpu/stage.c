@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Staging on GPUs: a block fetches elements of memory once, to shared memory or to the registers of
+ * its threads, and the statements read the copies. A strategy chooses the loads and the order in
+ * which threads fetch. Here is what all of them share: which loads may be staged, the declaration
+ * of a copy, the loops that fill it, and the statements' loads of it.
+ */
+#include "passes/schedule/gpu/gpu_impl.h"
+
+bool gpu_may_stage(const Row *r, const Expr *e)
+{
+	return e->kind == EX_LOAD && !e->load.buf->data &&
+	       dtype_info[e->load.buf->dtype].bits >= 8 && !gpu_writes(r, e->load.buf);
+}
+
+int64_t gpu_shared_bytes(int64_t bytes)
+{
+	return bytes < INT64_MAX ? (bytes + LINE - 1) / LINE * LINE : bytes;
+}
+
+LNode *gpu_declare(LBuild *b, Buf *buf, Expr *at)
+{
+	LNode *n = l_node(b, LN_LOCAL);
+
+	n->buf[0] = buf;
+	n->idx = at;
+	return n;
+}
+
+LNode *gpu_fetch(LBuild *b, Iter *it, Expr *end, Buf *copy, Expr *val, Expr *guard)
+{
+	LNode *loop = l_loop(b, LOOP_GROUP, it, l_int(b, 0), end, 1);
+
+	l_store(b, copy, ex_iter(b->p, it), val, guard);
+	l_close(b, loop);
+	return loop;
+}
+
+LNode *gpu_open_access(LBuild *b, Iter *it, Expr *lo, Expr *end, int vector, Expr *guard)
+{
+	Expr *hi = ex_add(b->p, lo, l_int(b, vector));
+	LNode *loop;
+
+	if (end)
+		hi = l_min(b, hi, end);
+	if (guard)
+		hi = ex_op3(b->p, IN_select, guard, hi, lo);
+	loop = l_loop(b, LOOP_VECTOR, it, lo, hi, 1);
+	loop->vector = vector;
+	return loop;
+}
+
+typedef struct StagedLoads {
+	ExprPool *pool;
+	const Staged *of;
+	int n;
+} StagedLoads;
+
+static Expr *from_copy(void *arg, Expr *e)
+{
+	const StagedLoads *s = arg;
+	Expr *at;
+
+	for (int i = 0; i < s->n; i++)
+		if (s->of[i].load == e) {
+			at = s->of[i].at;
+			return ex_load(s->pool, s->of[i].copy, &at, 1);
+		}
+	return NULL;
+}
+
+Expr *gpu_from_copies(ExprPool *p, Expr *e, const Staged *of, int n)
+{
+	StagedLoads s = {p, of, n};
+
+	return ex_rewrite(p, e, from_copy, &s);
+}

@@ -229,24 +229,20 @@ void column_local(ColumnBlock *x, const Stmt *s)
 	Row *r = x->r;
 	Buf *t = s->out[0];
 	const int64_t bytes = x->rows * x->cols * 8;
-	Dim *dims[MAX_RANK];
-	int n = 0;
+	Held h = {.columns = false};
 
 	if (bytes > x->left || !row_may_be_local(r, s, t))
 		return;
 	x->left -= bytes;
-	for (int i = 0; i < t->rank; i++) {
-		const int d = row_memory_dim(t, i);
-		const Iter *it = s->widx[d]->kind == EX_ITER ? s->widx[d]->iter : NULL;
-		const bool along = it == r->band->of[s->id][x->n],
-			   rows = x->skinny.n && it == r->band->of[s->id][x->skinny.of[0]];
+	for (int d = 0; d < t->rank; d++) {
+		const int g = gpu_written_along(r, s, d);
 
-		r->keep[t->id][d] = along ? KEEP_BLOCK : rows ? KEEP_ROWS : KEEP_NOT;
-		if (along || rows)
-			dims[n++] = dim_const(r->k->ctx, along ? x->cols : x->rows);
+		h.keep[d] = g == x->n                             ? KEEP_BLOCK
+			    : x->skinny.n && g == x->skinny.of[0] ? KEEP_ROWS
+								  : KEEP_NOT;
+		h.size[d] = dim_const(r->k->ctx, g == x->n ? x->cols : x->rows);
 	}
-	r->local[t->id] = kernel_temp(r->k, t->name, t->dtype, n, dims);
-	gpu_declare(r->b, r->local[t->id], NULL);
+	gpu_declare(r->b, gpu_hold(r, t, &h), NULL);
 }
 
 /* Opens a loop over the block's points of the band, which binds X.col and X.row. */

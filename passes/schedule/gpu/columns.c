@@ -275,17 +275,15 @@ static void serial_sum(Columns *c, Stmt *s, const Points *p)
 	Iter *t = l_iter(b, "t", dim_const(r->k->ctx, c->wide));
 	const bool few = columns_unrolled(c, c->terms);
 	LNode *loop = l_loop(b, LOOP_GROUP, t, l_int(b, 0), c->many, 1), *terms = NULL, *n;
-	Buf *acc = kernel_temp(r->k, "acc", ctype_dtype(s->val[0]->ct), 0, NULL), *out;
-	Expr *zero = l_int(b, 0), *at;
+	Expr *zero = l_int(b, 0);
+	Buf *acc[2];
 
 	l_let(b, c->x.col, ex_iter(b->p, t));
-	gpu_declare(b, acc, NULL);
-	row_does(r,
-		 l_store(b, acc, zero, monoid_identity(r->k->pool, s->red, 0, s->val[0]->ct), NULL),
-		 s, PART_INIT, s->nband, NULL);
+	row_declare_state(r, s, acc, NULL);
+	row_init_state(r, s, acc, zero);
 	if (few)
 		terms = l_loop(b, LOOP_UNROLL, c->term, zero, row_extent(r, c->term), 1);
-	n = row_state_node(r, few ? LN_UPDATE : LN_REDUCE, s, &acc, zero, p->e, NULL);
+	n = row_state_node(r, few ? LN_UPDATE : LN_REDUCE, s, acc, zero, p->e, NULL);
 	if (!few) {
 		n->var = c->term;
 		n->lo = zero;
@@ -294,9 +292,7 @@ static void serial_sum(Columns *c, Stmt *s, const Points *p)
 	row_does(r, n, s, PART_TERM, s->niters, p->at);
 	if (few)
 		l_close(b, terms);
-	at = row_write_index(r, s, 0, &out);
-	row_does(r, l_store(b, out, at, ex_load(b->p, acc, &zero, 1), NULL), s, PART_WRITE,
-		 s->nband, NULL);
+	row_store_state(r, s, acc, zero);
 	l_close(b, loop);
 }
 

@@ -6,8 +6,6 @@
  */
 #include "passes/schedule/gpu/columns_impl.h"
 
-#include <assert.h>
-
 /* AT is contiguous along the columns; A is its affine form. Lowers Columns.begins to the alignment
  * of its rows. */
 static bool along(Columns *c, Expr *at, Affine *a)
@@ -268,35 +266,22 @@ static void tile_local(Columns *c, const Stmt *s, ColumnValue *tile)
 	Row *r = c->x.r;
 	Buf *t = s->out[0];
 	Ctx *ctx = r->k->ctx;
-	Layout *l = NEW(r->b->arena, Layout);
-	Dim *dims[MAX_RANK];
-	int n = 0, last = -1, inner = 0;
-	int64_t v;
+	Held h = {.columns = true};
+	int inner = 0;
 
-	for (int i = 0; i < t->rank; i++) {
-		const int d = row_memory_dim(t, i);
-		const Iter *it = s->widx[d]->kind == EX_ITER ? s->widx[d]->iter : NULL;
-		const int g = it ? band_index(r->band, s, it) : -1;
+	for (int d = 0; d < t->rank; d++) {
+		const int g = gpu_written_along(r, s, d);
 
-		r->keep[t->id][d] = g == c->x.n                           ? KEEP_BLOCK
-				    : g >= 0 || dim_equals(t->dims[d], 1) ? KEEP_NOT
-									  : KEEP_ALL;
-		if (r->keep[t->id][d] == KEEP_NOT)
-			continue;
-		last = r->keep[t->id][d] == KEEP_BLOCK ? n : last;
-		inner += r->keep[t->id][d] == KEEP_ALL;
-		dims[n++] = r->keep[t->id][d] == KEEP_BLOCK ? dim_const(ctx, c->wide) : t->dims[d];
+		h.keep[d] = g == c->x.n                           ? KEEP_BLOCK
+			    : g >= 0 || dim_equals(t->dims[d], 1) ? KEEP_NOT
+								  : KEEP_ALL;
+		h.size[d] = g == c->x.n ? dim_const(ctx, c->wide) : t->dims[d];
+		inner += h.keep[d] == KEEP_ALL;
 	}
-	for (int i = 0; i < n; i++) {
-		if (i != last)
-			l->ax[l->n++] = (LayoutAxis){.dim = i};
-		if (i != last && inner == 1 && !dim_is_const(dims[i], &v))
-			dims[i] = dim_const(ctx, c->terms);
-	}
-	assert(last >= 0);
-	l->ax[l->n++] = (LayoutAxis){.dim = last};
-	tile->buf = r->local[t->id] = kernel_temp(r->k, t->name, t->dtype, n, dims);
-	tile->buf->layout = l;
+	for (int d = 0; d < t->rank; d++)
+		if (h.keep[d] == KEEP_ALL && inner == 1 && !dim_is_const(h.size[d], NULL))
+			h.size[d] = dim_const(ctx, c->terms);
+	tile->buf = gpu_hold(r, t, &h);
 	declare(c, tile);
 }
 

@@ -104,6 +104,23 @@ LNode *gpu_open_access(LBuild *b, Iter *it, Expr *lo, Expr *end, int vector, Exp
 /* E with the N loads OF replaced by loads of their copies. */
 Expr *gpu_from_copies(ExprPool *p, Expr *e, const Staged *of, int n);
 
+/* ---- hold.c ---- */
+
+/* How much of a temporary a stage holds, by dim: KEEP_NOT, or SIZE elements. */
+typedef struct Held {
+	Keep keep[MAX_RANK];
+	Dim *size[MAX_RANK];
+	bool columns; /* the dim of KEEP_BLOCK is the innermost axis; else the order is T's */
+} Held;
+
+/* The band index of the iterator by which S writes dim D; -1: S writes it by another index. */
+int gpu_written_along(const Row *r, const Stmt *s, int d);
+/* Makes a buffer of H's sizes that stands for temporary T in the statements of R; returns it. Does
+ * not declare it (gpu_declare). */
+Buf *gpu_hold(Row *r, const Buf *t, const Held *h);
+/* Bytes of B; INT64_MAX if unknown, or more than any block can share. */
+int64_t gpu_bytes_of(const Buf *b);
+
 /* ---- sched_gpu.c ---- */
 
 /* The value of D with every symbol at its minimum, but at least 1. */

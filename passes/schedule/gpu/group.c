@@ -106,7 +106,7 @@ static void declare_shared(Group *t, Buf *buf)
 	gpu_declare(t->r->b, buf, t->persistent ? ex_dim(t->r->b->p, st->scratch) : NULL);
 	if (!t->persistent)
 		return;
-	st->scratch = dim_add(c, st->scratch, dim_const(c, gpu_shared_bytes(group_bytes_of(buf))));
+	st->scratch = dim_add(c, st->scratch, dim_const(c, gpu_shared_bytes(gpu_bytes_of(buf))));
 }
 
 /* Emits the loops that read the kept inputs: those that the block shares (BLOCK), or those of a
@@ -234,11 +234,11 @@ static bool drop_large(Group *t)
 			kept = kept || t->kept[k].buf == b;
 		if (!b || !b->rank || kept)
 			continue;
-		if (group_bytes_of(b) > most - t->shared) {
+		if (gpu_bytes_of(b) > most - t->shared) {
 			t->r->local[i] = NULL;
 			any = true;
 		} else {
-			t->shared += group_bytes_of(b);
+			t->shared += gpu_bytes_of(b);
 		}
 	}
 	return any;

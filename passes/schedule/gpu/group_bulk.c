@@ -278,7 +278,7 @@ void group_choose_bulk(Group *t)
 		ex_walk(t->kept[i].is, find_load, &f);
 		ex_walk_always(t->kept[i].is, find_read, &f);
 		if (t->kept[i].block)
-			f.left -= gpu_shared_bytes(group_bytes_of(t->kept[i].buf));
+			f.left -= gpu_shared_bytes(gpu_bytes_of(t->kept[i].buf));
 		has_barrier = has_barrier || t->kept[i].block;
 	}
 	for (int i = 0; i < t->n; i++)

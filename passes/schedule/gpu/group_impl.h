@@ -70,8 +70,6 @@ int64_t group_length(const Group *t, Dim *d);
 
 /* AT is just Group.it. */
 bool group_at_point(const Group *t, const Expr *at);
-/* Bytes of B; INT64_MAX if unknown, or more than any block can share. */
-int64_t group_bytes_of(const Buf *b);
 /* Chooses the locals that threads keep in registers. Locals that are too large to be shared stay
  * temporaries in memory. True: there were some, so the statements have to be placed again. */
 bool group_choose_kept(Group *t);

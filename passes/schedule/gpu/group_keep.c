@@ -71,19 +71,6 @@ static bool only_at_points(Group *t, const Buf *b, const RowStmt **by)
 	return u.ok && *by;
 }
 
-int64_t group_bytes_of(const Buf *b)
-{
-	enum { MOST = 1 << 20 };
-	int64_t bytes = (dtype_info[b->dtype].bits + 7) / 8, v;
-
-	for (int d = 0; d < b->rank; d++) {
-		if (!dim_is_const(b->dims[d], &v) || v > MOST || bytes * v > MOST)
-			return INT64_MAX;
-		bytes *= v;
-	}
-	return bytes;
-}
-
 static void add_kept(Group *t, Buf *b, Expr *is, bool temp)
 {
 	if (temp)
@@ -105,7 +92,7 @@ bool group_choose_kept(Group *t)
 			continue;
 		if (t->nkept < MOST_KEPT && only_at_points(t, b, &by)) {
 			add_kept(t, b, by->p.e[0], true);
-		} else if (dtype_info[b->dtype].bits < 8 || group_bytes_of(b) > SHARED) {
+		} else if (dtype_info[b->dtype].bits < 8 || gpu_bytes_of(b) > SHARED) {
 			r->local[i] = NULL;
 			changed = true;
 		}
@@ -257,12 +244,12 @@ static Dim *most_points(const Group *t)
 	return n < INT64_MAX ? dim_const(t->r->k->ctx, n) : t->it->extent;
 }
 
-/* Bytes of one row's elements of type B->dtype; INT64_MAX as for group_bytes_of. */
+/* Bytes of one row's elements of type B->dtype; INT64_MAX as for gpu_bytes_of. */
 static int64_t row_bytes(const Group *t, const Buf *b)
 {
 	Dim *points = most_points(t);
 
-	return group_bytes_of(&(Buf){.dtype = b->dtype, .rank = 1, .dims = &points});
+	return gpu_bytes_of(&(Buf){.dtype = b->dtype, .rank = 1, .dims = &points});
 }
 
 /* Registers of 32 bits that an element of B takes. */

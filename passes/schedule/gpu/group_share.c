@@ -249,7 +249,7 @@ static void share_scratch(Group *t, const Gpu *gpu, int64_t points)
 	if (points <= t->keep || !t->keep)
 		return;
 	for (int i = 0; i < t->nkept; i++)
-		other += t->kept[i].block ? gpu_shared_bytes(group_bytes_of(t->kept[i].buf)) : 0;
+		other += t->kept[i].block ? gpu_shared_bytes(gpu_bytes_of(t->kept[i].buf)) : 0;
 	bytes = choose_more(t);
 	room = gpu_block_room(t->r->b->sched, gpu,
 			      other + st->threads * (points - t->keep) * bytes) -

@@ -172,20 +172,15 @@ static bool banded_dim(const Row *r, const Stmt *s, int d)
 
 void gpu_make_local(Row *r, const Stmt *s, Buf *t)
 {
-	Dim *dims[MAX_RANK];
-	int n = 0;
+	Held h = {.columns = false};
 
 	if (!row_may_be_local(r, s, t))
 		return;
-	for (int i = 0; i < t->rank; i++) {
-		const int d = row_memory_dim(t, i);
-
-		r->keep[t->id][d] = banded_dim(r, s, d) || dim_equals(t->dims[d], 1) ? KEEP_NOT
-										     : KEEP_ALL;
-		if (r->keep[t->id][d] == KEEP_ALL)
-			dims[n++] = t->dims[d];
+	for (int d = 0; d < t->rank; d++) {
+		h.keep[d] = banded_dim(r, s, d) || dim_equals(t->dims[d], 1) ? KEEP_NOT : KEEP_ALL;
+		h.size[d] = t->dims[d];
 	}
-	r->local[t->id] = kernel_temp(r->k, t->name, t->dtype, n, dims);
+	gpu_hold(r, t, &h);
 }
 
 /* Declares temporary T, which S writes, as a local of one thread: in registers or, if it is small,
@@ -193,20 +188,16 @@ void gpu_make_local(Row *r, const Stmt *s, Buf *t)
 static void own_local(Row *r, const Stmt *s, Buf *t)
 {
 	enum { OWN = 256 };
-	int64_t bytes = (dtype_info[t->dtype].bits + 7) / 8, v;
-	const Buf *b;
+	Buf *b;
 
 	gpu_make_local(r, s, t);
 	b = r->local[t->id];
 	if (!b)
 		return;
-	for (int d = 0; d < b->rank; d++)
-		bytes = dim_is_const(b->dims[d], &v) && v <= OWN && bytes <= OWN ? bytes * v
-										 : OWN + 1;
-	if (b->rank && (dtype_info[b->dtype].bits < 8 || bytes > OWN))
+	if (b->rank && (dtype_info[b->dtype].bits < 8 || gpu_bytes_of(b) > OWN))
 		r->local[t->id] = NULL;
 	else
-		gpu_declare(r->b, r->local[t->id], NULL);
+		gpu_declare(r->b, b, NULL);
 }
 
 bool gpu_chain(const Row *r)

@@ -173,16 +173,15 @@ static void keep_elements(Stencil *w, const Stmt *s)
 {
 	Row *r = w->r;
 	Buf *t = s->out[0];
-	Dim *size = w->elem->extent;
+	Held h = {.columns = false};
 
 	if (!row_may_be_local(r, s, t))
 		return;
-	for (int d = 0; d < t->rank; d++)
-		r->keep[t->id][d] = expr_has_iter(s->widx[d], r->band->of[s->id][w->along])
-					    ? KEEP_BLOCK
-					    : KEEP_NOT;
-	r->local[t->id] = kernel_temp(r->k, t->name, t->dtype, 1, &size);
-	gpu_declare(r->b, r->local[t->id], NULL);
+	for (int d = 0; d < t->rank; d++) {
+		h.keep[d] = gpu_written_along(r, s, d) == w->along ? KEEP_BLOCK : KEEP_NOT;
+		h.size[d] = w->elem->extent;
+	}
+	gpu_declare(r->b, gpu_hold(r, t, &h), NULL);
 }
 
 static void open_elements(Stencil *w, Nest *nest)

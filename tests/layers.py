@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks which folders include which, that neither passes nor codegen test for ONNX's contractions by name, that each prototype in
 a header says where its body is (in the file of the header's name, or in that of the section, `/* ---- affine.c ---- */`, in which
-the prototype stands), and that no two types have one name."""
+the prototype stands), that no strategy includes the private header of another, and that no two types have one name."""
 
 import glob
 import os
@@ -31,6 +31,15 @@ EQUATIONS = r"passes/graph/(.*_)?(rules|equations|raise)\w*\.(c|def|h)"  # table
 CONTRACTIONS = r"\bOP_(MatMul\w*|Gemm|Einsum|Conv\w*|QLinear\w+|Attention|GroupQueryAttention)\b"
 
 
+def is_private(name, path):
+    """Header NAME is for the files of one strategy, to which PATH does not belong; cpu_impl.h and gpu_impl.h are for their folders."""
+    folder, header = os.path.split(name)
+    if not folder.startswith("passes/schedule/") or not header.endswith("_impl.h"):
+        return False
+    strategy = header[:-len("_impl.h")]
+    return folder != os.path.dirname(path) or (strategy != os.path.basename(folder) and not re.match(strategy + "[._]", os.path.basename(path)))
+
+
 def faults_of(path, text):
     folder = path.split("/")[0]
     for match in re.finditer(r'^\s*#\s*include\s+(["<])([^">]+)[">]', text, re.M):
@@ -51,6 +60,8 @@ def faults_of(path, text):
             yield line, f"includes \"{name}\"; {folder}/ may include {', '.join(sorted(MAY[folder]))}"
         elif other == "ops" and folder not in ("ops",) and name not in OPS_PUBLIC:
             yield line, f"includes \"{name}\"; only ops/op.h is public"
+        elif is_private(name, path):
+            yield line, f"includes \"{name}\", the private header of another strategy"
         elif folder == "codegen" and name == "ir/ops.def":
             yield line, "codegen never sees ops.def"
     if folder in ("passes", "codegen") and not re.fullmatch(EQUATIONS, path):

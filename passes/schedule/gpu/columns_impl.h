@@ -6,7 +6,7 @@
 #ifndef PASSES_SCHEDULE_GPU_COLUMNS_IMPL_H
 #define PASSES_SCHEDULE_GPU_COLUMNS_IMPL_H
 
-#include "passes/schedule/gpu/column_reduce_impl.h"
+#include "passes/schedule/gpu/column_block.h"
 
 enum { MOST_TILES = 8 };
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of column reductions share: column_reduce.c has one reduction, columns.c several
- * and the statements between them.
+ * A block of columns: adjacent columns whose terms the threads of a block share out. It is what the
+ * strategies of column reductions have in common: column_reduce.c has one reduction, columns.c
+ * several and the statements between them.
  */
-#ifndef PASSES_SCHEDULE_GPU_COLUMN_REDUCE_IMPL_H
-#define PASSES_SCHEDULE_GPU_COLUMN_REDUCE_IMPL_H
+#ifndef PASSES_SCHEDULE_GPU_COLUMN_BLOCK_H
+#define PASSES_SCHEDULE_GPU_COLUMN_BLOCK_H
 
 #include "passes/schedule/gpu/gpu_impl.h"
 
@@ -30,8 +31,6 @@ typedef struct ColumnBlock {
 	Buf *acc;
 	int64_t left; /* bytes of shared memory that are left beside the states */
 } ColumnBlock;
-
-/* ---- column_reduce.c ---- */
 
 /* Makes the temporary that S writes at points of the band a local of the block, if shared memory is
  * left for it. */

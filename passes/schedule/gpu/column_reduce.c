@@ -60,14 +60,6 @@ static void look(void *arg, Stmt *s, Expr *load)
 	x->vector = (int)gpu_aligned(c, &a, n, gpu_vector(bits / 8, x->vector));
 }
 
-static bool is_row(const ColumnBlock *x, int b)
-{
-	for (int i = 0; i < x->skinny.n; i++)
-		if (x->skinny.of[i] == b)
-			return true;
-	return false;
-}
-
 /* Finds the iterators for ColumnBlock.rows: the rows of a skinny product, else the longest short
  * band iterator that the matrix does not depend on. */
 static void find_rows(ColumnBlock *x, const SkinnyRows *skinny)
@@ -77,7 +69,7 @@ static void find_rows(ColumnBlock *x, const SkinnyRows *skinny)
 
 	x->skinny = *skinny;
 	x->rows = skinny->n ? skinny->most : 1;
-	if (skinny->n && !is_row(x, x->n))
+	if (skinny->n && !gpu_is_skinny(&x->skinny, x->n))
 		return;
 	x->skinny.n = 0;
 	x->rows = 1;
@@ -155,7 +147,7 @@ static void shape(ColumnBlock *x, const Gpu *gpu)
 	     x->vector > 1 && cols > gpu_sector(x->bytes) && cols > x->vector;) {
 		blocks = dim_ceildiv(c, n, dim_const(c, x->cols));
 		for (int b = 0; b < x->r->band->n; b++)
-			if (b != x->n && !is_row(x, b))
+			if (b != x->n && !gpu_is_skinny(&x->skinny, b))
 				blocks = dim_mul(c, blocks, x->r->band->iter[b]->extent);
 		if (!dim_is_const(blocks, &many) ||
 		    many * (x->skinny.lanes ? LANES_BLOCKS : 1) >= gpu->sms)
@@ -210,7 +202,7 @@ static void place_band(ColumnBlock *x)
 		split[n++] = x->row_block = l_iter(
 			b, "rows", dim_ceildiv(c, x->skinny.rows, dim_const(c, x->rows)));
 	for (int i = 0; i < r->band->n; i++)
-		if (i != x->n && !is_row(x, i))
+		if (i != x->n && !gpu_is_skinny(&x->skinny, i))
 			split[n++] = r->rep[i];
 	split[n++] = x->block;
 	l_stage(b, "columns", iters_points(c, split, n));

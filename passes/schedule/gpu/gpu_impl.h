@@ -131,6 +131,8 @@ int gpu_add_step(Ctx *c, SizeStep *step, int n, Dim *size, int64_t most);
 
 /* ---- skinny.c ---- */
 
+/* Band iterator B is one of the rows of F. */
+bool gpu_is_skinny(const SkinnyRows *f, int b);
 /* Finds the skinny rows of the product in statement FIRST of K, for the runs that S serves
  * (passes/schedule/gpu/skinny.c). */
 void gpu_skinny_rows(const Schedule *s, Kernel *k, int first, const Band *band, SkinnyRows *skinny);
@@ -164,6 +166,8 @@ bool gpu_scatter(LBuild *b, Stmt *s);
 
 /* ---- map.c ---- */
 
+/* The points of S, a map or a scatter, with flat indices; iterators are merged where possible. */
+Points gpu_points(Kernel *k, Stmt *s);
 /* The length of the rows that some transposing map of K keeps whole, if it is unknown at compile
  * time; else null. */
 Dim *gpu_map_row(Kernel *k);

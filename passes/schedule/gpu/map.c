@@ -58,7 +58,7 @@ static bool fills_bytes(Points *p, int vector)
 	       affine_aligned(p->k->ctx, &a, p->it[p->n - 1], vector);
 }
 
-static Points points_of(Kernel *k, Stmt *s)
+Points gpu_points(Kernel *k, Stmt *s)
 {
 	Points p = {.k = k, .ne = 1};
 
@@ -104,7 +104,7 @@ Dim *gpu_map_row(Kernel *k)
 			continue;
 		tmp = arena_new();
 		copy = kernel_clone(k, tmp);
-		p = points_of(copy, copy->stmts.at[i]);
+		p = gpu_points(copy, copy->stmts.at[i]);
 		row = gpu_transpose_length(copy->stmts.at[i], &p);
 		arena_free(tmp);
 	}
@@ -114,7 +114,7 @@ Dim *gpu_map_row(Kernel *k)
 bool gpu_map(LBuild *b, Stmt *s)
 {
 	Kernel *k = b->k;
-	Points p = points_of(k, s);
+	Points p = gpu_points(k, s);
 	Iter *in = NULL;
 	Dim *inner = dim_const(k->ctx, 1);
 	Expr *q, *lo;

@@ -247,14 +247,6 @@ static bool few_points(const Row *r)
 	return true;
 }
 
-static bool is_skinny(const SkinnyRows *f, int b)
-{
-	for (int i = 0; i < f->n; i++)
-		if (f->of[i] == b)
-			return true;
-	return false;
-}
-
 void gpu_row(LBuild *b, const Gpu *gpu, const char *strategy, int first, int last, const Band *band,
 	     const SkinnyRows *skinny)
 {
@@ -281,9 +273,9 @@ void gpu_row(LBuild *b, const Gpu *gpu, const char *strategy, int first, int las
 		gpu_skinny_place(&r, skinny, ex_iter(b->p, each), ex_iter(b->p, each));
 	}
 	for (int i = 0; i < band->n; i++)
-		if (i != along && !(each && is_skinny(skinny, i)))
+		if (i != along && !(each && gpu_is_skinny(skinny, i)))
 			split[n++] = r.rep[i];
-	if (along >= 0 && !(each && is_skinny(skinny, along)))
+	if (along >= 0 && !(each && gpu_is_skinny(skinny, along)))
 		split[n++] = r.rep[along];
 	l_stage(b, strategy, iters_points(b->k->ctx, split, n));
 	b->stage->group = group;

@@ -22,17 +22,12 @@ static bool any_order(const Stmt *s)
 bool gpu_scatter(LBuild *b, Stmt *s)
 {
 	Kernel *k = b->k;
-	Points p = {.k = k, .ne = 1};
+	Points p;
 	LNode *n;
 
 	if (!any_order(s))
 		return false;
-	for (int i = 0; i < s->niters; i++)
-		points_add(&p, s->iter[i]);
-	p.e[0] = expr_flatten(k, s->val[0]);
-	p.guard = s->guard ? expr_flatten(k, s->guard) : NULL;
-	p.write = expr_flatten(k, flat_index(k, s->out[0], s->widx));
-	points_join(&p);
+	p = gpu_points(k, s);
 	l_of(b, s);
 	l_stage(b, "scatter", iters_points(k->ctx, p.it, p.n));
 	b->stage->group = 1;

@@ -46,6 +46,14 @@ static void find_lanes(Kernel *k, const Contraction *c, int first, const Band *b
 		}
 }
 
+bool gpu_is_skinny(const SkinnyRows *f, int b)
+{
+	for (int i = 0; i < f->n; i++)
+		if (f->of[i] == b)
+			return true;
+	return false;
+}
+
 void gpu_skinny_rows(const Schedule *s, Kernel *k, int first, const Band *band, SkinnyRows *skinny)
 {
 	Contraction c;

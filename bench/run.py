@@ -80,7 +80,7 @@ def main():
     ap.add_argument("--build", default=os.path.join(ROOT, "build"))
     a = ap.parse_args()
     roof_bin = os.path.join(a.build, "roof")
-    subprocess.run(["gcc", "-O2", os.path.join(HERE, "roof.c"), "-o", roof_bin], check=True)
+    subprocess.run(["gcc", "-O2", "-I" + ROOT, os.path.join(HERE, "roof.c"), os.path.join(ROOT, "tools/dlrun/roof.c"), "-o", roof_bin, "-lpthread"], check=True)
     rows = []
     print("| model | dims | dlcc ms | ORT ms | dlcc / ORT | % of the roof | ORT's % | compile s | compile MiB | run MiB | ORT MiB |")
     print("|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
@@ -95,7 +95,7 @@ def main():
         seconds, mib = compile_model(a.build, folder, so)
         ours, peer, roofs = [], [], []
         for _ in range(a.rounds):
-            roofs.append(float(subprocess.run([roof_bin], capture_output=True, text=True).stdout))
+            roofs.append(line([roof_bin])["gflop_per_s"])
             ours.append(line([os.path.join(a.build, "bin", "dlrun"), so, "--bench", "--json", "--threads", str(a.threads),
                               "--seconds", str(a.seconds)] + [x for k, v in dims.items() for x in ("--dim", f"{k}={v}")]))
             peer.append(line([sys.executable, "-c", PEER, os.path.join(folder, "model.onnx"), str(a.threads), str(a.seconds), json.dumps(dims)]))

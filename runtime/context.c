@@ -350,6 +350,7 @@ static dl_context *new_context(dl_model *m, uint32_t flags)
 	}
 	c->x.prog = m->prog;
 	c->x.ctx = c;
+	c->x.counts = m->profile != NULL;
 	c->x.weights = m->weights.base;
 	c->x.variant = m->variant;
 	c->flags = flags;

@@ -16,6 +16,7 @@ enum { MARKS = 256 };
 struct GpuMarks {
 	CUevent event[MARKS];
 	int32_t kernel[MARKS]; /* the kernel that ends at this event; -1: none */
+	LaunchWork work[MARKS];
 	int32_t n;
 };
 
@@ -61,6 +62,7 @@ static int mark(dl_context *c, int32_t kernel)
 	rc = c->model->gpu->cuda->cuEventRecord(m->event[m->n], c->gpu->stream);
 	if (rc)
 		return gpu_fail(c, rc, "an event");
+	m->work[m->n] = kernel < 0 ? (LaunchWork){0} : rt_take_work(c);
 	m->kernel[m->n++] = kernel;
 	return DL_OK;
 }
@@ -82,7 +84,7 @@ int gpu_marks_flush(dl_context *c)
 		if (!rc && m->kernel[i] >= 0)
 			rt_profile_add(c->model->profile, m->kernel[i], c->id,
 				       now - (uint64_t)(end + (double)ms * 1e6),
-				       now - (uint64_t)end);
+				       now - (uint64_t)end, m->work[i]);
 	}
 	return rc ? gpu_fail_by_now(c, rc) : DL_OK;
 }

@@ -299,6 +299,10 @@ typedef struct dl_load_options {
 	 * GPU; null or "auto": the first GPU that the model has code for, else the CPU.
 	 * dl_api.device returns the one that was chosen. */
 	const char *device;
+	/* With profile_path: what the machine can do at most, to which the trace compares kernels.
+	 * 0: not known. */
+	double roof_flops; /* arithmetic operations in a second */
+	double roof_bytes; /* bytes from and to memory in a second */
 } dl_load_options;
 
 /* check the hash of the weights even if they are the model's own */
@@ -342,13 +346,18 @@ typedef struct dl_workspace {
 	uint64_t device_bytes;
 } dl_workspace;
 
-/* The time of a kernel, summed over all runs of a model. name: the ONNX nodes in the kernel. */
+/* The time of a kernel, summed over all runs of a model. name: the ONNX nodes in the kernel. calls:
+ * of its functions; a kernel may have several. flops and bytes are what the kernel's statements ask
+ * for, however they are carried out: its arithmetic (a multiply-add is two), and its operands and
+ * results, each read or written once. Both are 0 if they are unknown. */
 typedef struct dl_profile_entry {
 	uint32_t size;
 	uint32_t reserved;
 	const char *name;
 	uint64_t calls;
 	uint64_t nanoseconds;
+	uint64_t flops;
+	uint64_t bytes;
 } dl_profile_entry;
 
 /* Properties of the GPU that a model runs on. */
@@ -622,6 +631,8 @@ typedef struct dl_exec {
 	int64_t *const *out_shape; /* [o][d]: -1 until known */
 	int32_t variant;
 	int32_t status; /* status of the first failure */
+	int32_t counts; /* nonzero: the run is profiled, and dl_count is to be called */
+	int32_t reserved;
 } dl_exec;
 
 typedef enum dl_weights_kind {
@@ -697,6 +708,11 @@ struct dl_program {
  */
 int dl_launch(dl_exec *x, int32_t kernel, dl_kernel_fn fn, void *const *buf, const int64_t *dim,
 	      int64_t n, int64_t grain);
+
+/* To be called before the launches of a kernel, while x->counts is set: the arithmetic operations
+ * and the bytes of all of them together (dl_profile_entry). A size that is too large or negative
+ * is not counted. */
+void dl_count(dl_exec *x, int64_t flops, int64_t bytes);
 
 /* Records a failure with its text; returns status. */
 int dl_fail(dl_exec *x, int status, const char *fmt, ...) __attribute__((format(printf, 3, 4)));

@@ -86,7 +86,7 @@ int dl_launch(dl_exec *x, int32_t kernel, dl_kernel_fn fn, void *const *buf, con
 	begin = profile ? rt_now() : 0;
 	split(c, &job);
 	if (profile)
-		rt_profile_add(profile, kernel, c->id, begin, rt_now());
+		rt_profile_add(profile, kernel, c->id, begin, rt_now(), rt_take_work(c));
 	if (__atomic_load_n(&c->fault, __ATOMIC_RELAXED))
 		return fault(x, c->fault - 1);
 	return c->strings && strings_status(c->strings) ? strings_fault(x, x->prog->kernels[kernel])

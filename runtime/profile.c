@@ -20,11 +20,13 @@
 #define MAX_EVENTS (1u << 17)
 
 typedef struct Sum {
-	_Atomic uint64_t calls, ns;
+	_Atomic uint64_t calls, ns, flops, bytes;
+	_Atomic uint64_t counted; /* calls that had work */
 } Sum;
 
 typedef struct Event {
 	uint64_t begin, ns;
+	LaunchWork work; /* of a kernel with several launches: at the first one, for all of them */
 	int32_t kernel, context;
 } Event;
 
@@ -63,15 +65,36 @@ int rt_profile_open(dl_model *m)
 	return DL_OK;
 }
 
-void rt_profile_add(Profile *p, int32_t kernel, int32_t context, uint64_t begin, uint64_t end)
+void dl_count(dl_exec *x, int64_t flops, int64_t bytes)
 {
-	atomic_fetch_add_explicit(&p->sum[kernel].calls, 1, memory_order_relaxed);
-	atomic_fetch_add_explicit(&p->sum[kernel].ns, end - begin, memory_order_relaxed);
+	x->ctx->work = (LaunchWork){flops > 0 && flops != INT64_MAX ? (uint64_t)flops : 0,
+				    bytes > 0 && bytes != INT64_MAX ? (uint64_t)bytes : 0};
+}
+
+LaunchWork rt_take_work(dl_context *c)
+{
+	const LaunchWork w = c->work;
+
+	c->work = (LaunchWork){0};
+	return w;
+}
+
+void rt_profile_add(Profile *p, int32_t kernel, int32_t context, uint64_t begin, uint64_t end,
+		    LaunchWork w)
+{
+	Sum *sum = &p->sum[kernel];
+
+	atomic_fetch_add_explicit(&sum->calls, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&sum->ns, end - begin, memory_order_relaxed);
+	atomic_fetch_add_explicit(&sum->flops, w.flops, memory_order_relaxed);
+	atomic_fetch_add_explicit(&sum->bytes, w.bytes, memory_order_relaxed);
+	if (w.flops || w.bytes)
+		atomic_fetch_add_explicit(&sum->counted, 1, memory_order_relaxed);
 	if (p->event && atomic_load_explicit(&p->n_events, memory_order_relaxed) < MAX_EVENTS) {
 		const uint32_t i = atomic_fetch_add(&p->n_events, 1);
 
 		if (i < MAX_EVENTS)
-			p->event[i] = (Event){begin - p->start, end - begin, kernel, context};
+			p->event[i] = (Event){begin - p->start, end - begin, w, kernel, context};
 	}
 }
 
@@ -102,6 +125,62 @@ static void expand(const dl_model *m, char *out, size_t room)
 	out[n < room ? n : room - 1] = '\0';
 }
 
+/* Members of an object: the work W, and the rates at which it was done in NS, where both are known. */
+static void put_work(FILE *f, const dl_model *m, LaunchWork w, uint64_t ns)
+{
+	const double s = (double)ns * 1e-9;
+	const double compute = m->opt.roof_flops > 0 ? (double)w.flops / m->opt.roof_flops : 0;
+	const double memory = m->opt.roof_bytes > 0 ? (double)w.bytes / m->opt.roof_bytes : 0;
+	const double at_roof = compute > memory ? compute : memory;
+
+	fprintf(f, "\"flops\":%llu,\"bytes\":%llu", (unsigned long long)w.flops,
+		(unsigned long long)w.bytes);
+	if (!ns || (!w.flops && !w.bytes))
+		return;
+	fprintf(f, ",\"gflop_per_s\":%.4g,\"gb_per_s\":%.4g", (double)w.flops / s * 1e-9,
+		(double)w.bytes / s * 1e-9);
+	if (at_roof > 0)
+		fprintf(f, ",\"percent_of_roof\":%.4g", 100 * at_roof / s);
+}
+
+static void put_event(FILE *f, const dl_model *m, const Event *e)
+{
+	fprintf(f,
+		"{\"ph\":\"X\",\"cat\":\"kernel\",\"pid\":%d,\"tid\":%d,\"ts\":%.3f,"
+		"\"dur\":%.3f,\"name\":",
+		(int)getpid(), (int)e->context, (double)e->begin / 1e3, (double)e->ns / 1e3);
+	put_json(f, m->prog->kernels[e->kernel]);
+	if (e->work.flops || e->work.bytes) {
+		const Sum *sum = &m->profile->sum[e->kernel];
+
+		/* Of a kernel with several launches, one launch has no rate of its own. */
+		fputs(",\"args\":{", f);
+		put_work(f, m, e->work, sum->counted == sum->calls ? e->ns : 0);
+		putc('}', f);
+	}
+	putc('}', f);
+}
+
+/* The sums of the kernels that ran: rates are those of all launches together. */
+static void put_kernels(FILE *f, const dl_model *m)
+{
+	const char *comma = "";
+
+	for (int32_t i = 0; i < m->prog->n_kernels; i++) {
+		const Sum *s = &m->profile->sum[i];
+
+		if (!s->calls)
+			continue;
+		fprintf(f, "%s\n{\"name\":", comma);
+		put_json(f, m->prog->kernels[i]);
+		fprintf(f, ",\"calls\":%llu,\"ns\":%llu,", (unsigned long long)s->calls,
+			(unsigned long long)s->ns);
+		put_work(f, m, (LaunchWork){s->flops, s->bytes}, s->ns);
+		putc('}', f);
+		comma = ",";
+	}
+}
+
 static void put_trace(FILE *f, const dl_model *m)
 {
 	const Profile *p = m->profile;
@@ -110,15 +189,8 @@ static void put_trace(FILE *f, const dl_model *m)
 
 	fprintf(f, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
 	for (uint32_t i = 0; i < n; i++) {
-		const Event *e = &p->event[i];
-
-		fprintf(f,
-			"%s\n{\"ph\":\"X\",\"cat\":\"kernel\",\"pid\":%d,\"tid\":%d,\"ts\":%.3f,"
-			"\"dur\":%.3f,\"name\":",
-			i ? "," : "", (int)getpid(), (int)e->context, (double)e->begin / 1e3,
-			(double)e->ns / 1e3);
-		put_json(f, m->prog->kernels[e->kernel]);
-		putc('}', f);
+		fputs(i ? ",\n" : "\n", f);
+		put_event(f, m, &p->event[i]);
 	}
 	for (int32_t i = 0; i < m->prog->n_kernels; i++)
 		calls += p->sum[i].calls;
@@ -126,7 +198,14 @@ static void put_trace(FILE *f, const dl_model *m)
 	put_json(f, m->prog->desc->name);
 	fprintf(f, ",\"hash\":");
 	put_json(f, m->prog->desc->hash);
-	fprintf(f, ",\"dropped\":%llu}}\n", (unsigned long long)(calls - n));
+	fprintf(f, ",\"dropped\":%llu", (unsigned long long)(calls - n));
+	if (m->opt.roof_flops > 0)
+		fprintf(f, ",\"roof_gflop_per_s\":%.4g", m->opt.roof_flops * 1e-9);
+	if (m->opt.roof_bytes > 0)
+		fprintf(f, ",\"roof_gb_per_s\":%.4g", m->opt.roof_bytes * 1e-9);
+	fprintf(f, ",\"kernels\":[");
+	put_kernels(f, m);
+	fprintf(f, "\n]}}\n");
 }
 
 /* Creates a file in the folder of PATH; TMP gets its path. -1: errno says why. Not mkostemp, whose
@@ -214,6 +293,8 @@ int dl_rt_profile(dl_model *m, int32_t i, dl_profile_entry *entry)
 	is.name = m->prog->kernels[i];
 	is.calls = atomic_load(&m->profile->sum[i].calls);
 	is.nanoseconds = atomic_load(&m->profile->sum[i].ns);
+	is.flops = atomic_load(&m->profile->sum[i].flops);
+	is.bytes = atomic_load(&m->profile->sum[i].bytes);
 	return rt_give(m, "dl_profile_entry", entry, RT_UPTO(dl_profile_entry, name), &is,
 		       sizeof(is));
 }

@@ -74,6 +74,11 @@ struct dl_region {
 	uint64_t bytes;
 };
 
+/* What a kernel has to do, in operations and bytes. */
+typedef struct LaunchWork {
+	uint64_t flops, bytes;
+} LaunchWork;
+
 struct dl_context {
 	Head head;
 	dl_model *model;
@@ -82,6 +87,7 @@ struct dl_context {
 	atomic_int running;
 	int32_t fault;
 	int32_t id; /* identifies the context in the profile */
+	LaunchWork work; /* of the kernel that is launched next, for the profile */
 	uint32_t flags; /* DL_CONTEXT_ */
 	uint64_t own_bytes; /* bytes of this struct and its arrays */
 	/* the workspace: the arena, then a scratch area for each thread */
@@ -237,7 +243,12 @@ int rt_profile_open(dl_model *m);
 /* Writes the trace, if one is wanted, and frees the profile. */
 int rt_profile_close(dl_model *m);
 uint64_t rt_now(void); /* nanoseconds */
-void rt_profile_add(Profile *p, int32_t kernel, int32_t context, uint64_t begin, uint64_t end);
+/* Adds a launch of KERNEL. W: what dl_count gave for it and the kernel's next launches; zeros for the
+ * latter. */
+void rt_profile_add(Profile *p, int32_t kernel, int32_t context, uint64_t begin, uint64_t end,
+		    LaunchWork w);
+/* What dl_count gave for the launch that is being made; the following launches have none. */
+LaunchWork rt_take_work(dl_context *c);
 
 /* ---- nvtx.c ---- */
 

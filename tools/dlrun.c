@@ -29,6 +29,8 @@ static const char help[] =
 	"  --device D         cpu, cuda, cuda:N, or auto: a GPU where the model has code for one (default)\n"
 	"  --profile[=FILE]   print the kernels by time, those of --data or -i, else of random inputs;\n"
 	"                     write a Chrome trace to FILE\n"
+	"  --roof=GFLOPS,GBS  with --profile: what the machine can do at most, which kernels are compared with; default: on\n"
+	"                     the CPU it is measured, in half a second\n"
 	"  --json             with --profile: the kernels as a line of JSON, all of them\n"
 	"  --weights FILE     the weights, where they are not with the model\n"
 	"  --version          the version, and that of the API; --help: these lines\n"
@@ -47,6 +49,7 @@ typedef struct RunOptions {
 	const char *single[MAX_VALUED]; /* values of the options that take one, by row of VALUED */
 	bool describe, bench, json;
 	double seconds;
+	double roof[2]; /* GFLOP/s, GB/s; zeros: not given */
 	DataOptions compare;
 	dl_load_options load;
 } RunOptions;
@@ -57,7 +60,7 @@ static bool usage(const char *what, const char *arg)
 	return false;
 }
 
-typedef enum Kind { TEXT, LIST, FILES, PAIRS, NUMBER, POSITIVE, WHOLE } Kind;
+typedef enum Kind { TEXT, LIST, FILES, PAIRS, NUMBER, POSITIVE, TWO_POSITIVE, WHOLE } Kind;
 
 typedef struct Valued {
 	const char *option;
@@ -79,6 +82,8 @@ static const Valued valued[] = {
 	 "a whole number from 0 to 2147483647; 0 is all CPUs"},
 	{"--device", TEXT, offsetof(RunOptions, load.device), "cpu, cuda, cuda:N or auto"},
 	{"--weights", TEXT, offsetof(RunOptions, load.weights_path), "a file"},
+	{"--roof", TWO_POSITIVE, offsetof(RunOptions, roof),
+	 "write GFLOPS,GBS, two numbers above 0"},
 };
 _Static_assert(sizeof(valued) / sizeof(*valued) <= MAX_VALUED, "raise it");
 
@@ -100,6 +105,16 @@ static bool set(RunOptions *o, const Valued *x, const char *v)
 	case FILES:
 	case PAIRS: return strchr(v, '=') && add(to, v);
 	case LIST: return add(to, v);
+	case TWO_POSITIVE: {
+		double *two = to;
+
+		two[0] = strtod(v, &end);
+		if (*end != ',')
+			return false;
+		v = end + 1;
+		two[1] = strtod(v, &end);
+		return *v && !*end && two[0] > 0 && two[1] > 0;
+	}
 	case WHOLE: {
 		const long n = strtol(v, &end, 10);
 
@@ -185,6 +200,8 @@ static bool parse(RunOptions *o, int argc, char **argv)
 	}
 	if (o->json && !o->bench && !o->load.profile)
 		return usage("--json goes with --bench or --profile", "");
+	if (o->roof[0] > 0 && !o->load.profile)
+		return usage("--roof goes with --profile", "");
 	if (o->dim.n && (o->data.n || o->input.n || (!o->bench && !o->load.profile)))
 		return usage("--dim is for the random inputs of --bench or --profile", "");
 	if (o->load.device && !o->data.n && !o->input.n && !o->out_dir && !o->bench &&
@@ -494,17 +511,51 @@ static void note_simulator(const Session *s)
 			     session_device(s));
 }
 
-static bool work(const RunOptions *o, Session *s)
+/* Milliseconds for each bound: some rounds of the longest one, a pass over memory. */
+static const double ROOF_MS = 150;
+
+/* The bounds that are known before the model is loaded, so that the trace has them, too. Where a GPU
+ * may be chosen, only those given are. */
+static Roof roof_before(const RunOptions *o, const Session *s)
+{
+	const char *device = o->load.device;
+	const bool cpu = !strstr(s->desc->targets, "sm_") || (device && !strcmp(device, "cpu"));
+
+	if (!o->load.profile || o->roof[0] > 0 || !cpu)
+		return (Roof){.flops = o->roof[0] * 1e9, .bytes = o->roof[1] * 1e9};
+	return roof_measure(ROOF_FLOPS | ROOF_BYTES, session_threads(o->load.threads), ROOF_MS);
+}
+
+/* Completes R for the device that was chosen. */
+static void roof_after(const RunOptions *o, const Session *s, Roof *r)
+{
+	if (!o->load.profile || o->roof[0] > 0)
+		return;
+	if (session_gpu(s).sm)
+		r->bytes = (double)session_gpu(s).bytes_per_second;
+	else if (r->flops <= 0)
+		*r = roof_measure(ROOF_FLOPS | ROOF_BYTES, session_threads(o->load.threads),
+				  ROOF_MS);
+}
+
+static bool work(RunOptions *o, Session *s)
 {
 	const bool once = o->input.n || o->out_dir;
 	bool ok = true;
+	Roof roof;
 
 	if (o->describe || (!o->data.n && !once && !o->bench && !o->load.profile))
 		session_describe(s, stdout);
 	if (!o->data.n && !once && !o->bench && !o->load.profile)
 		return true;
-	if (!trace_can_be_written(o, s) || !session_load(s, &o->load))
+	if (!trace_can_be_written(o, s))
 		return false;
+	roof = roof_before(o, s);
+	o->load.roof_flops = roof.flops;
+	o->load.roof_bytes = roof.bytes;
+	if (!session_load(s, &o->load))
+		return false;
+	roof_after(o, s, &roof);
 	if (o->bench || o->load.profile)
 		note_simulator(s);
 	if ((o->data.n || once) && strstr(s->desc->targets, "sm_"))
@@ -516,7 +567,7 @@ static bool work(const RunOptions *o, Session *s)
 	if ((o->bench && (ok || s->given)) || (o->load.profile && !once && !o->data.n))
 		ok &= bench(o, s);
 	if (o->load.profile && ok)
-		(o->json ? session_profile_json : session_profile)(s, stdout);
+		(o->json ? session_profile_json : session_profile)(s, stdout, &roof);
 	return ok;
 }
 

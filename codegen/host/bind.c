@@ -53,8 +53,7 @@ static void indexed(void *arg, Sym *s)
 	x->ok = x->ok && x->h->sym_index[s->id] >= 0;
 }
 
-/* All symbols of D have an index in the stub. */
-static bool all_indexed(const Host *h, Dim *d)
+bool host_dim_indexed(const Host *h, Dim *d)
 {
 	Indexed x = {h, true};
 
@@ -76,14 +75,14 @@ void host_find_syms(Host *h)
 			dim_syms(g->inputs.at[i]->type->dims[d], add_sym, h);
 	for (int i = 0; i < n; i++)
 		if (sym_at(h->m->ctx, i)->def && !sym_from_data(sym_at(h->m->ctx, i)) &&
-		    all_indexed(h, sym_at(h->m->ctx, i)->def))
+		    host_dim_indexed(h, sym_at(h->m->ctx, i)->def))
 			add_sym(h, sym_at(h->m->ctx, i));
 	h->nshape_syms = h->syms.n;
 	for (int i = 0; i < n; i++)
 		if (sym_at(h->m->ctx, i)->src && alive(h, sym_at(h->m->ctx, i)->src))
 			add_sym(h, sym_at(h->m->ctx, i));
 	for (int i = 0; i < n; i++)
-		if (sym_at(h->m->ctx, i)->def && all_indexed(h, sym_at(h->m->ctx, i)->def))
+		if (sym_at(h->m->ctx, i)->def && host_dim_indexed(h, sym_at(h->m->ctx, i)->def))
 			add_sym(h, sym_at(h->m->ctx, i));
 	h->sym_waits = NEW_ARRAY(h->m->arena, h->syms.n + 1, Sym *);
 	h->fact_done = NEW_ARRAY(h->m->arena, g->facts.n + 1, bool);

@@ -2,6 +2,7 @@
 /* Prints the launches of kernels, of which each may have variants for certain sizes. */
 #include "codegen/host/host_impl.h"
 #include "passes/kernel/kernels.h"
+#include "passes/kernel/work.h"
 
 #include <string.h>
 
@@ -138,9 +139,20 @@ static int kernel_number(Host *h, const Node *n, const Schedule *s)
 	return h->kernels.n - 1;
 }
 
+/* Prints the call that tells a profile the work of the kernel, if sizes that the stub knows determine it. */
+static void print_work(Host *h, const Schedule *s)
+{
+	const KernelWork w = kernel_work(s->kernel);
+
+	if (host_dim_indexed(h, w.flops) && host_dim_indexed(h, w.bytes))
+		strbuf_printf(h->b, "\tif (x->counts)\n\t\tdl_count(x, %s, %s);\n",
+			      host_dim(h, w.flops), host_dim(h, w.bytes));
+}
+
 static void print_stages(Host *h, int t, Node *n, const Schedule *s, const Place *temp)
 {
 	h->kernel = kernel_number(h, n, s);
+	print_work(h, s);
 	for (int i = 0; i < s->temps.n; i++)
 		host_region(h, &temp[i], node_on_host(n));
 	for (int i = 0; i < s->stages.n; i++)

@@ -402,6 +402,44 @@ def profile():
 
 
 @test
+def profile_counts():
+    """The operations and bytes of a product of symbolic M, exactly, in the table, in JSON and in the trace; the roof given."""
+    m, k, n = 37, 24, 40
+    so = compiled("product", samples.model(f"g (float[M,{k}] x) => (float[M,{n}] y) {{ w = Constant <value = float[{k},{n}] {{{','.join(['1'] * k * n)}}}> () "
+                                           "y = MatMul(x, w) }"))
+    trace = DIR + "/product.json"
+    told = json.loads(dlrun(so, f"--profile={trace}", "--json", "--roof=100,20", f"--dim=M={m}", "--seconds=0.01"))
+    kernel, = told["kernels"]
+    assert told["roof_gflop_per_s"] == 100 and told["roof_gb_per_s"] == 20 and told["runs"] == kernel["calls"], told
+    assert kernel["flops"] == 2 * m * n * k * told["runs"], kernel
+    assert kernel["bytes"] == 4 * (m * k + k * n + m * n) * told["runs"], kernel
+    with open(trace) as f:
+        written = json.load(f)
+    traced, = written["otherData"]["kernels"]
+    assert traced["flops"] == kernel["flops"] and traced["bytes"] == kernel["bytes"], traced
+    assert {e["args"]["flops"] for e in written["traceEvents"]} == {2 * m * n * k}
+    least = max(kernel["flops"] / 100e9, kernel["bytes"] / 20e9)
+    for k in kernel, traced:
+        assert abs(k["percent_of_roof"] / (100 * least / (kernel["total_ms"] / 1e3)) - 1) < 0.01, k
+        assert abs(k["gflop_per_s"] / (kernel["flops"] / kernel["total_ms"] / 1e6) - 1) < 0.01, k
+        assert abs(k["gb_per_s"] / (kernel["bytes"] / kernel["total_ms"] / 1e6) - 1) < 0.01, k
+    lines = dlrun(so, "--profile", "--threads=1", f"--dim=M={m}", "--seconds=0.01").splitlines()
+    assert lines[0].split() == "share total ms calls us/call GFLOP/s GB/s % roof nodes".split(), lines
+    assert all(float(word) > 0 for word in lines[1].split()[1:7]), lines
+    assert re.fullmatch(r"roof: [0-9.]+ GFLOP/s, [0-9.]+ GB/s of memory, with 1 thread", lines[-1]), lines
+
+
+@test
+def profile_counts_parts():
+    """Of a table only the rows that are read count, and of a chain of operators each instruction."""
+    so = compiled("rows", samples.model("g (int64[N] i) => (float[N,8] y) { w = Constant <value = float[100,8] {" + ",".join(["1"] * 800) + "}> () "
+                                        "x = Gather(w, i) t = Add(x, x) y = Mul(t, x) }"))
+    told = json.loads(dlrun(so, "--profile", "--json", "--roof=1,1", "--dim=N=5", "--seconds=0.01"))
+    assert sum(k["flops"] for k in told["kernels"]) == 2 * 5 * 8 * told["runs"], told
+    assert sum(k["bytes"] for k in told["kernels"]) == (5 * 8 + 4 * 5 * 8 * 2) * told["runs"], told
+
+
+@test
 def profile_names():
     """Whole names of all nodes of a kernel, each of which dlcc --dump-node takes."""
     folder, ops = "/encoder/layer.0/a/folder/whose/name/is/rather/long/", ("Relu", "Exp", "Neg", "Abs", "Sqrt", "Sigmoid", "Tanh", "Cos", "Sin", "Erf")
@@ -430,6 +468,10 @@ def usage():
                             ((RELU, "--threads=abc"), "--threads abc: a whole number from 0 to 2147483647; 0 is all CPUs"),
                             ((RELU, "--threads"), "--threads: a whole number from 0 to 2147483647; 0 is all CPUs"),
                             ((RELU, "--seconds", "0"), "--seconds 0: a number above 0"),
+                            ((RELU, "--profile", "--roof=1"), "--roof 1: write GFLOPS,GBS, two numbers above 0"),
+                            ((RELU, "--profile", "--roof=0,1"), "--roof 0,1: write GFLOPS,GBS, two numbers above 0"),
+                            ((RELU, "--profile", "--roof=1,2x"), "--roof 1,2x: write GFLOPS,GBS, two numbers above 0"),
+                            ((RELU, "--roof=1,2"), "--roof goes with --profile"),
                             ((RELU, "--atol=x"), "--atol x: a number from 0"),
                             ((RELU, "--dim", "x"), "--dim x: write NAME=VALUE"),
                             ((RELU, "-i", "x.npy"), "-i x.npy: write NAME=FILE"),

@@ -62,11 +62,12 @@ bool session_bench(Session *s, const Array *in, double seconds, Timing *t)
 	return true;
 }
 
-/* As many as the runtime makes when it is not told. */
-static int usual_threads(void)
+int session_threads(int threads)
 {
 	cpu_set_t set;
 
+	if (threads)
+		return threads;
 	return sched_getaffinity(0, sizeof(set), &set) ? 1 : CPU_COUNT(&set);
 }
 
@@ -91,7 +92,7 @@ void session_timing(const Session *s, FILE *f, const Timing *t, const int64_t *s
 	fprintf(f,
 		"{\"median_ms\":%.6g,\"p95_ms\":%.6g,\"min_ms\":%.6g,\"runs\":%d,\"peak_rss_kib\":%ld,\"threads\":%d,\"dims\":{",
 		t->median_ms, t->p95_ms, t->min_ms, t->runs, t->peak_rss_kib,
-		threads ? threads : usual_threads());
+		session_threads(threads));
 	for (int32_t i = 0; i < s->desc->n_sym; i++) {
 		if (dl_desc_sym(s->desc, i)->kind != DL_SYM_INPUT || sym_values[i] < 0)
 			continue;

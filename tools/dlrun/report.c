@@ -137,11 +137,51 @@ static dl_profile_entry *kernels(const Session *s, int *n)
 	return all;
 }
 
-static void put_row(FILE *f, const dl_profile_entry *e, double total)
+/* The part of the roof that E reached, in percent: the time that its work takes at least, by the
+ * bound that takes longer, to the time that it took. 0: not known. */
+static double percent_of_roof(const dl_profile_entry *e, const Roof *roof)
 {
-	fprintf(f, "%6.2f%% %10.3f %9" PRIu64 " %11.2f  ",
-		total > 0 ? 100 * (double)e->nanoseconds / total : 0, (double)e->nanoseconds / 1e6,
-		e->calls, (double)e->nanoseconds / 1e3 / (double)e->calls);
+	const double compute = roof->flops > 0 ? (double)e->flops / roof->flops : 0;
+	const double memory = roof->bytes > 0 ? (double)e->bytes / roof->bytes : 0;
+
+	return e->nanoseconds ? 1e11 * fmax(compute, memory) / (double)e->nanoseconds : 0;
+}
+
+static void put_number(FILE *f, double v)
+{
+	if (v > 0)
+		fprintf(f, " %8.*f", v < 10 ? 2 : 1, v);
+	else
+		fprintf(f, " %8s", "-");
+}
+
+static void put_row(FILE *f, const dl_profile_entry *e, double total, const Roof *roof)
+{
+	const double ns = (double)e->nanoseconds;
+
+	fprintf(f, "%6.2f%% %10.3f %9" PRIu64 " %11.2f", total > 0 ? 100 * ns / total : 0, ns / 1e6,
+		e->calls, ns / 1e3 / (double)e->calls);
+	put_number(f, ns > 0 ? (double)e->flops / ns : 0);
+	put_number(f, ns > 0 ? (double)e->bytes / ns : 0);
+	put_number(f, percent_of_roof(e, roof));
+	fputs("  ", f);
+}
+
+static void put_roof(const Session *s, FILE *f, const Roof *roof)
+{
+	if (roof->flops <= 0 && roof->bytes <= 0)
+		return;
+	fputs("roof:", f);
+	if (roof->flops > 0)
+		fprintf(f, " %.1f GFLOP/s", roof->flops * 1e-9);
+	if (roof->bytes > 0)
+		fprintf(f, "%s %.1f GB/s of memory", roof->flops > 0 ? "," : "",
+			roof->bytes * 1e-9);
+	if (session_gpu(s).sm)
+		fputc('\n', f);
+	else
+		fprintf(f, ", with %d thread%s\n", session_threads(s->options.threads),
+			session_threads(s->options.threads) > 1 ? "s" : "");
 }
 
 /* On a GPU: its name, and how what the runs must read and write at least compares with what its memory can. */
@@ -163,35 +203,40 @@ static void put_speed(const Session *s, FILE *f, uint64_t ns)
 	fputc('\n', f);
 }
 
-void session_profile(const Session *s, FILE *f)
+static void add_entry(dl_profile_entry *to, const dl_profile_entry *e)
+{
+	to->nanoseconds += e->nanoseconds;
+	to->calls += e->calls;
+	to->flops += e->flops;
+	to->bytes += e->bytes;
+}
+
+void session_profile(const Session *s, FILE *f, const Roof *roof)
 {
 	dl_profile_entry rest = {0}, sum = {0}, *all;
 	int n;
 
 	all = kernels(s, &n);
 	for (int i = 0; i < n; i++) {
-		dl_profile_entry *into = i < TOP_KERNELS ? NULL : &rest;
-
-		sum.nanoseconds += all[i].nanoseconds;
-		sum.calls += all[i].calls;
-		if (into) {
-			into->nanoseconds += all[i].nanoseconds;
-			into->calls += all[i].calls;
-		}
+		add_entry(&sum, &all[i]);
+		if (i >= TOP_KERNELS)
+			add_entry(&rest, &all[i]);
 	}
-	fprintf(f, "%7s %10s %9s %11s  %s\n", "share", "total ms", "calls", "us/call", "nodes");
+	fprintf(f, "%7s %10s %9s %11s %8s %8s %8s  %s\n", "share", "total ms", "calls", "us/call",
+		"GFLOP/s", "GB/s", "% roof", "nodes");
 	for (int i = 0; i < n && i < TOP_KERNELS; i++) {
-		put_row(f, &all[i], (double)sum.nanoseconds);
+		put_row(f, &all[i], (double)sum.nanoseconds, roof);
 		escape_to_file(f, all[i].name, escape_terminal);
 		fputc('\n', f);
 	}
 	if (rest.calls) {
-		put_row(f, &rest, (double)sum.nanoseconds);
+		put_row(f, &rest, (double)sum.nanoseconds, roof);
 		fprintf(f, "%d more kernels (--json: all)\n", n - TOP_KERNELS);
 	}
 	if (sum.calls) {
-		put_row(f, &sum, (double)sum.nanoseconds);
+		put_row(f, &sum, (double)sum.nanoseconds, roof);
 		fprintf(f, "total of %d kernels\n", n);
+		put_roof(s, f, roof);
 	}
 	put_speed(s, f, sum.nanoseconds);
 }
@@ -203,15 +248,28 @@ void put_json(FILE *f, const char *s)
 	fputc('"', f);
 }
 
-void session_profile_json(const Session *s, FILE *f)
+void session_profile_json(const Session *s, FILE *f, const Roof *roof)
 {
 	int n;
 	const dl_profile_entry *all = kernels(s, &n);
 
-	fprintf(f, "{\"kernels\":[");
+	fprintf(f,
+		"{\"runs\":%" PRIu64
+		",\"roof_gflop_per_s\":%.6g,\"roof_gb_per_s\":%.6g,\"kernels\":[",
+		s->runs, roof->flops * 1e-9, roof->bytes * 1e-9);
 	for (int i = 0; i < n; i++) {
-		fprintf(f, "%s{\"total_ms\":%.6g,\"calls\":%" PRIu64 ",\"nodes\":", i ? "," : "",
-			(double)all[i].nanoseconds / 1e6, all[i].calls);
+		const double ns = (double)all[i].nanoseconds;
+
+		fprintf(f,
+			"%s{\"total_ms\":%.6g,\"calls\":%" PRIu64 ",\"flops\":%" PRIu64
+			",\"bytes\":%" PRIu64,
+			i ? "," : "", ns / 1e6, all[i].calls, all[i].flops, all[i].bytes);
+		if (ns > 0)
+			fprintf(f, ",\"gflop_per_s\":%.6g,\"gb_per_s\":%.6g",
+				(double)all[i].flops / ns, (double)all[i].bytes / ns);
+		if (percent_of_roof(&all[i], roof) > 0)
+			fprintf(f, ",\"percent_of_roof\":%.4g", percent_of_roof(&all[i], roof));
+		fputs(",\"nodes\":", f);
 		put_json(f, all[i].name);
 		fputc('}', f);
 	}

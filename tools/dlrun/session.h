@@ -7,6 +7,7 @@
 #define TOOLS_DLRUN_SESSION_H
 
 #include "tools/dlrun/array.h"
+#include "tools/dlrun/roof.h"
 
 typedef struct Session {
 	Arena *arena;
@@ -85,12 +86,16 @@ bool session_data(Session *s, const char *dir, DataOptions o);
 /* Prints the outputs of the last run, a line each; session_profile the kernels by time as a table,
  * session_profile_json as a line of JSON. */
 void session_outputs(const Session *s, FILE *f);
-void session_profile(const Session *s, FILE *f);
-void session_profile_json(const Session *s, FILE *f);
+/* ROOF is what kernels are compared with; a figure of 0 is not known. */
+void session_profile(const Session *s, FILE *f, const Roof *roof);
+void session_profile_json(const Session *s, FILE *f, const Roof *roof);
 /* S as a JSON string. */
 void put_json(FILE *f, const char *s);
 
 /* ---- bench.c ---- */
+
+/* The threads of a run that asks for THREADS: as many as the runtime takes. */
+int session_threads(int threads);
 
 typedef struct Timing {
 	double median_ms, p95_ms, min_ms;

@@ -12,6 +12,7 @@
 # make ptxsim     build/ptxsim/libcuda.so.1: a PTX interpreter in place of the CUDA driver
 # make gpu-pack   build/gpu-pack: what checks and times code for GPUs on a machine that has only a driver
 # make gpu-ptxas  all PTX of the model suites through ptxas, where there is one
+# make bench      dlcc beside ONNX Runtime and OpenVINO: T=--quick, T='bert_base resnet50/1', T=--help
 # make gpu-static registers, occupancy and inner loops of GPU kernels, beside Triton's; needs ptxas
 # make conformance  ONNX's own conformance tests through the Python package: what does not pass is in build/conformance.txt
 # make fuzz       mutated model files against dlcc under sanitizers
@@ -195,10 +196,17 @@ gpu-pack: deps
 layers:
 	python3 tests/layers.py
 
-# Side by side with ONNX Runtime, on the models under BENCH; one table.
-bench: deps
+# The peers are large: in a venv of their own, made when they are first wanted.
+build/venv-bench/requirements.txt: bench/requirements.txt
+	rm -rf build/venv-bench
+	python3 -m venv build/venv-bench
+	build/venv-bench/bin/python3 -m pip install -q --disable-pip-version-check -r $<
+	cp $< $@
+
+# Side by side with ONNX Runtime and OpenVINO, on the models of BENCH and CORPUS: tables and plots in bench/results.
+bench: build/venv-bench/requirements.txt
 	$(MAKE) $(JOBS) all
-	$(PYTHON) bench/run.py --build $(BUILD) $(T)
+	build/venv-bench/bin/python3 bench/run.py --build $(BUILD) $(T)
 
 # LSTM and GRU side by side with ONNX Runtime.
 bench-recurrent: deps

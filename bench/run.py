@@ -1,117 +1,260 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares dlcc with ONNX Runtime on full-size models, with one thread or more.
+"""Compares dlcc with ONNX Runtime and OpenVINO on f32 models, on one thread and on all.
 
-    bench/run.py [--threads N] [--rounds N] [--seconds S] [--json FILE] [MODEL ...]
+    bench/run.py [--quick] [--list] [--rounds N] [--seconds S] [--threads 1,all] [--subnormals kept,flushed] [--engines A,B] [--clock wall|cpu]
+                 [--dim NAME=N] [--note TEXT] [--out FOLDER] [PATTERN | MODEL.onnx ...]
 
-Models are BENCH/graphs/MODEL.onnx (BENCH: environment variable, default ../shared/bench); BENCH/materialise.py adds random
-weights, once, in build/bench. Each round runs one engine after the other, each in its own process, on random inputs of the same
-shapes. The table has the median of the rounds' medians, their ratio, the percentage of the measured peak (bench/roof.c), the
-compile time and the peak memory of both. A model that does not exist is left out, with a message.
+PATTERN selects configurations by name ("bert_base/*", "resnet50"); bench/configs.py has the table and what --quick takes; a file of a
+model is measured at the sizes of --dim. In each round every engine runs once, in a process of its own, one after the other, on the same
+inputs or random ones of the same distribution, and on the same CPUs. Models keep their symbolic dims in all engines. The machine's roofs
+are measured in every round, too (bench/roof.c). The numbers are medians of the rounds' medians. With --clock=cpu those with one thread
+are of the processor's time and not of the wall clock, for a machine that others use, too. The ratio is the better peer's time by dlcc's:
+above 1 dlcc is faster.
+
+Each engine runs with subnormal numbers kept and with subnormals flushed to zero, if it can be told to. Operations come from dlcc: dlrun
+--profile counts those of each kernel. An engine that does not exist is left out, with a message. One that fails has the reason in its row.
+FOLDER (default bench/results) gets DATE-cpu.json, .md and two plots.
 """
-import argparse, json, os, re, statistics, subprocess, sys, time
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+
+import configs
+import report
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
-BENCH = os.environ.get("BENCH", os.path.join(ROOT, "..", "shared", "bench"))
-
-# model, dims, GFLOP of one run (multiply-adds twice)
-CASES = [
-    ("resnet50", {"batch": 1}, 8.2),
-    ("mobilenet_v2", {"batch": 1}, 0.60),
-    ("mobilenet_v3_large", {"batch": 1}, 0.43),
-    ("efficientnet_b0", {"batch": 1}, 0.78),
-    ("convnext_tiny", {"batch": 1}, 8.9),
-    ("bert_base", {"batch": 1, "seq": 128}, 22.3),
-    ("distilbert", {"batch": 1, "seq": 128}, 11.1),
-]
-
-PEER = r"""
-import json, resource, sys, time, numpy as np, onnxruntime as ort
-path, threads, seconds, dims = sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), json.loads(sys.argv[4])
-o = ort.SessionOptions(); o.intra_op_num_threads = threads
-s = ort.InferenceSession(path, o, providers=["CPUExecutionProvider"])
-rng = np.random.default_rng(0); feed = {}
-for x in s.get_inputs():
-    shape = [d if isinstance(d, int) else int(dims[d]) for d in x.shape]
-    if x.type == "tensor(float)": feed[x.name] = rng.standard_normal(shape).astype(np.float32)
-    else: feed[x.name] = (np.ones(shape) if "mask" in x.name else rng.integers(0, 2, shape)).astype({"tensor(int64)": np.int64, "tensor(int32)": np.int32, "tensor(bool)": np.bool_}[x.type])
-for _ in range(2): s.run(None, feed)
-t, end = [], time.perf_counter() + seconds
-while time.perf_counter() < end or len(t) < 3:
-    a = time.perf_counter(); s.run(None, feed); t.append(1e3 * (time.perf_counter() - a))
-t.sort()
-print(json.dumps({"median_ms": t[len(t) // 2], "min_ms": t[0], "runs": len(t), "peak_rss_kib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}))
-"""
+PEERS = "onnxruntime", "openvino"
+PATIENCE_S = 600  # the longest time of one process
 
 
-def line(cmd):
-    out = subprocess.run(cmd, capture_output=True, text=True, check=True).stdout
-    return json.loads([l for l in out.splitlines() if l.startswith("{")][-1])
+class Failure(Exception):
+    """What an engine says instead of a time."""
 
 
-def materialise(model, build):
-    folder = os.path.join(build, "bench", model)
-    graph = os.path.join(BENCH, "graphs", model + ".onnx")
-    if os.path.exists(os.path.join(folder, "model.onnx")):
-        return folder
-    if not os.path.exists(graph):
-        return None
-    subprocess.run([sys.executable, os.path.join(BENCH, "materialise.py"), graph, folder], check=True)
-    return folder
+def reason(text):
+    """The line of TEXT, the output of a process that failed, which tells why."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    errors = [line for line in lines if "rror" in line or "FAIL" in line]
+    return (errors or lines or ["no output"])[-1][:200]
 
 
-def compile_model(build, folder, out):
-    """Seconds and MiB of the largest process of a cold compile."""
-    t = time.perf_counter()
-    code = "import resource,subprocess,sys; r=subprocess.call(sys.argv[1:]); print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss); sys.exit(r)"
-    p = subprocess.run([sys.executable, "-c", code, os.path.join(build, "bin", "dlcc"), os.path.join(folder, "model.onnx"), "-o", out],
-                       capture_output=True, text=True, check=True)
-    return time.perf_counter() - t, int(p.stdout.split()[-1]) / 1024
+def command(args, cpus):
+    """The standard output of ARGS, run on CPUS."""
+    try:
+        p = subprocess.run(args, capture_output=True, text=True, errors="replace", timeout=PATIENCE_S,
+                           preexec_fn=lambda: os.sched_setaffinity(0, cpus))
+    except subprocess.TimeoutExpired as e:
+        raise Failure(f"not done in {PATIENCE_S} s") from e
+    if p.returncode:
+        raise Failure(reason(p.stderr + p.stdout))
+    return p.stdout
+
+
+def json_line(args, cpus):
+    lines = [line for line in command(args, cpus).splitlines() if line.startswith("{")]
+    if not lines:
+        raise Failure("no line of JSON")
+    return json.loads(lines[-1])
+
+
+def sizes(config):
+    return [f"--dim={name}={n}" for name, n in config.dims.items()]
+
+
+class Dlcc:
+    """dlcc and dlrun, with one artifact for all sizes of a model."""
+
+    def __init__(self, build):
+        self.dlcc, self.dlrun, self.folder = os.path.join(build, "bin", "dlcc"), os.path.join(build, "bin", "dlrun"), os.path.join(build, "bench")
+        self.made = {}
+        self.can_flush = "--flush-subnormals" in subprocess.run([self.dlcc, "--help"], capture_output=True, text=True).stdout
+
+    def artifact(self, config, flush):
+        """(path, seconds and KiB of a cold compile)"""
+        key = config.model, flush
+        if key not in self.made:
+            name = os.path.relpath(config.model, "/").replace("/", "_")[:-5][-100:]
+            so = os.path.join(self.folder, f"{name}{'-flushed' if flush else ''}.so")
+            os.makedirs(self.folder, exist_ok=True)
+            options = ["--flush-subnormals"] if flush else []
+            code = ("import resource, subprocess, sys; r = subprocess.call(sys.argv[1:]); "
+                    "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss); sys.exit(r)")
+            begin = time.perf_counter()
+            out = command([sys.executable, "-c", code, self.dlcc, config.model, "-o", so, "--name=model", *options], os.sched_getaffinity(0))
+            self.made[key] = so, time.perf_counter() - begin, int(out.split()[-1])
+        return self.made[key]
+
+    def inputs(self, config):
+        return ["--data", self.one_set(config.data)] if config.data else sizes(config)
+
+    def one_set(self, data):
+        """A folder with the inputs of the first data set of DATA alone, so that dlrun has nothing to compare."""
+        folder = os.path.join(self.folder, "data", os.path.relpath(data, "/").replace("/", "_"), "test_data_set_0")
+        os.makedirs(folder, exist_ok=True)
+        source = os.path.join(data, "test_data_set_0")
+        for file in os.listdir(source):
+            link = os.path.join(folder, file)
+            if file.startswith("input_") and not os.path.exists(link):
+                os.symlink(os.path.abspath(os.path.join(source, file)), link)
+        return os.path.dirname(folder)
+
+    def time(self, config, threads, seconds, flush, cpus):
+        so, compile_s, compile_kib = self.artifact(config, flush)
+        result = json_line([self.dlrun, so, "--bench", "--device=cpu", f"--threads={threads}", f"--seconds={seconds}", *self.inputs(config)], cpus)
+        return {**result, "load_s": compile_s, "compile_rss_kib": compile_kib}
+
+    def kernels(self, config, threads, cpus):
+        """The kernels of one configuration with operations, bytes and time of one run of the model, and the name of each."""
+        so, _, _ = self.artifact(config, False)
+        told = json_line([self.dlrun, so, "--profile", "--json", "--device=cpu", "--roof=1,1", f"--threads={threads}", "--seconds=0.2", "--bench",
+                          *self.inputs(config)], cpus)
+        runs = told["runs"]
+        return [{"name": k["nodes"], "ms": k["total_ms"] / runs, "flops": k["flops"] / runs, "bytes": k["bytes"] / runs} for k in told["kernels"]]
+
+
+def peer_time(engine, config, threads, seconds, flush, cpus):
+    return json_line([sys.executable, os.path.join(HERE, "peer.py"), engine, config.model, str(threads), str(seconds), str(int(flush)),
+                      json.dumps(config.dims), config.data], cpus)
+
+
+def has(engine):
+    if engine == "dlcc":
+        return True
+    return not subprocess.run([sys.executable, "-c", "import " + engine], capture_output=True).returncode
+
+
+def summary(rounds, clock):
+    """What the rounds of one engine say together, by the key CLOCK; or the reason of a failure."""
+    failed = [r["failure"] for r in rounds if "failure" in r]
+    if failed:
+        return {"failure": failed[0]}
+    of = lambda key: [r[key] for r in rounds if key in r]
+    together = {"ms": statistics.median(of(clock)), "p95_ms": statistics.median(of("p95_ms")), "least_ms": min(of("min_ms")),
+                "runs": sum(of("runs")), "load_s": statistics.median(of("load_s")), "peak_rss_mib": max(of("peak_rss_kib")) / 1024}
+    for key in "version", "workspace_bytes", "compile_rss_kib":
+        if of(key):
+            together[key] = of(key)[-1]
+    return together
+
+
+class Bench:
+    def __init__(self, args):
+        self.args, self.dlcc = args, Dlcc(args.build)
+        self.cpus = sorted(os.sched_getaffinity(0))
+        self.roofs = {}
+        self.roof_program = os.path.join(args.build, "roof")
+        subprocess.run(["cc", "-O2", "-I" + ROOT, os.path.join(HERE, "roof.c"), os.path.join(ROOT, "tools", "dlrun", "roof.c"), "-o",
+                        self.roof_program, "-lpthread"], check=True)
+        self.engines = []
+        for engine in args.engines.split(","):
+            if has(engine):
+                self.engines.append(engine)
+            else:
+                print(f"{engine} is left out: its Python package is not installed", file=sys.stderr)
+
+    def threads(self):
+        """(number, CPUs to run on): one thread has one CPU, all have all."""
+        for word in self.args.threads.split(","):
+            n = len(self.cpus) if word == "all" else int(word)
+            yield n, set(self.cpus[-n:])
+
+    def measure_roof(self, n, cpus):
+        roof = json_line([self.roof_program, str(n), "100"], cpus)
+        best = self.roofs.setdefault(str(n), roof)
+        for key, value in roof.items():
+            best[key] = max(best[key], value)
+
+    def once(self, engine, config, n, flush, cpus):
+        try:
+            if engine == "dlcc":
+                return self.dlcc.time(config, n, self.args.seconds, flush, cpus)
+            return peer_time(engine, config, n, self.args.seconds, flush, cpus)
+        except Failure as e:
+            return {"failure": str(e)}
+
+    def contenders(self):
+        for subnormals in self.args.subnormals.split(","):
+            for engine in self.engines:
+                flush = subnormals == "flushed"
+                if engine != "dlcc" or not flush or self.dlcc.can_flush:
+                    yield engine, flush
+
+    def row(self, config, n, cpus):
+        """The row of one configuration with N threads."""
+        row = {"name": config.name, "dims": config.dims, "threads": n, "engines": {}}
+        if config.missing:
+            return {**row, "failure": config.missing}
+        rounds = {c: [] for c in self.contenders()}
+        for _ in range(self.args.rounds):
+            self.measure_roof(n, cpus)
+            for engine, flush in rounds:
+                if not any("failure" in r for r in rounds[engine, flush]):
+                    rounds[engine, flush].append(self.once(engine, config, n, flush, cpus))
+        for (engine, flush), results in rounds.items():
+            row["engines"][engine + ("+flushed" if flush else "")] = summary(results, "cpu_ms" if n == 1 and self.args.clock == "cpu" else "median_ms")
+        try:
+            row["kernels"] = self.dlcc.kernels(config, n, cpus)
+            row["flops"] = sum(k["flops"] for k in row["kernels"])
+        except Failure as e:
+            print(f"{config.name}: no profile: {e}", file=sys.stderr)
+        return row
+
+
+def conditions(bench, args, load):
+    """What a reader must know to judge the numbers."""
+    with open("/proc/cpuinfo") as f:
+        names = {line.split(":")[1].strip() for line in f if line.startswith(("model name", "CPU part"))}
+    git = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
+    return {"date": time.strftime("%Y-%m-%d %H:%M"), "commit": git, "processor": ", ".join(sorted(names)), "cpus": len(bench.cpus), "rounds": args.rounds,
+            "seconds": args.seconds, "load_before": load, "load_after": os.getloadavg()[0], "flushes": bench.dlcc.can_flush, "clock": args.clock, "note": args.note,
+            "compiler": subprocess.run([bench.dlcc.dlcc, "--version"], capture_output=True, text=True).stdout.strip()}
+
+
+def arguments():
+    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap.add_argument("patterns", nargs="*")
+    ap.add_argument("--quick", action="store_true", help="only " + ", ".join(configs.QUICK))
+    ap.add_argument("--list", action="store_true", help="print the names of the configurations, and measure nothing")
+    ap.add_argument("--rounds", type=int, default=5)
+    ap.add_argument("--seconds", type=float, default=1.0, help="of each engine in each round")
+    ap.add_argument("--threads", default="1,all")
+    ap.add_argument("--subnormals", default="kept,flushed")
+    ap.add_argument("--engines", default=",".join(("dlcc",) + PEERS))
+    ap.add_argument("--clock", choices=("wall", "cpu"), default="wall")
+    ap.add_argument("--dim", action="append", default=[], help="NAME=N, for files of models")
+    ap.add_argument("--note", default="", help="a sentence about the machine's state, for the table")
+    ap.add_argument("--out", default=os.path.join(HERE, "results"))
+    ap.add_argument("--build", default=os.path.join(ROOT, "build"))
+    return ap.parse_args()
 
 
 def main():
-    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    ap.add_argument("models", nargs="*")
-    ap.add_argument("--threads", type=int, default=1)
-    ap.add_argument("--rounds", type=int, default=5)
-    ap.add_argument("--seconds", type=float, default=1.0)
-    ap.add_argument("--json")
-    ap.add_argument("--build", default=os.path.join(ROOT, "build"))
-    a = ap.parse_args()
-    roof_bin = os.path.join(a.build, "roof")
-    subprocess.run(["gcc", "-O2", "-I" + ROOT, os.path.join(HERE, "roof.c"), os.path.join(ROOT, "tools/dlrun/roof.c"), "-o", roof_bin, "-lpthread"], check=True)
-    rows = []
-    print("| model | dims | dlcc ms | ORT ms | dlcc / ORT | % of the roof | ORT's % | compile s | compile MiB | run MiB | ORT MiB |")
-    print("|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
-    for model, dims, gflop in CASES:
-        if a.models and model not in a.models:
-            continue
-        folder = materialise(model, a.build)
-        if not folder:
-            print(f"{model}: no {model}.onnx in {BENCH}/graphs", file=sys.stderr)
-            continue
-        so = os.path.join(a.build, "bench", model + ".so")
-        seconds, mib = compile_model(a.build, folder, so)
-        ours, peer, roofs = [], [], []
-        for _ in range(a.rounds):
-            roofs.append(line([roof_bin])["gflop_per_s"])
-            ours.append(line([os.path.join(a.build, "bin", "dlrun"), so, "--bench", "--json", "--threads", str(a.threads),
-                              "--seconds", str(a.seconds)] + [x for k, v in dims.items() for x in ("--dim", f"{k}={v}")]))
-            peer.append(line([sys.executable, "-c", PEER, os.path.join(folder, "model.onnx"), str(a.threads), str(a.seconds), json.dumps(dims)]))
-        m = statistics.median(r["median_ms"] for r in ours)
-        p = statistics.median(r["median_ms"] for r in peer)
-        roof = max(roofs) * a.threads
-        row = {"model": model, "dims": dims, "dlcc_ms": m, "ort_ms": p, "roof_gflops": roof, "compile_s": seconds, "compile_mib": mib,
-               "dlcc_min_ms": min(r["min_ms"] for r in ours), "ort_min_ms": min(r["min_ms"] for r in peer), "threads": a.threads}
-        rows.append(row)
-        shape = " ".join(f"{k}={v}" for k, v in dims.items())
-        print(f"| {model} | {shape} | {m:.2f} | {p:.2f} | {m / p:.2f} | {100 * gflop / m * 1e3 / roof:.0f} | {100 * gflop / p * 1e3 / roof:.0f} "
-              f"| {seconds:.1f} | {mib:.0f} | {ours[-1]['peak_rss_kib'] / 1024:.0f} | {peer[-1]['peak_rss_kib'] / 1024:.0f} |", flush=True)
-    if a.json:
-        with open(a.json, "w") as f:
-            json.dump({"date": time.strftime("%Y-%m-%d"), "rows": rows}, f, indent=1)
+    args = arguments()
+    dims = {name: int(n) for name, n in (d.rsplit("=", 1) for d in args.dim)}
+    load = os.getloadavg()[0]
+    chosen = list(configs.chosen(args.patterns, args.quick, args.build, dims))
+    if args.list or not chosen:
+        print("\n".join(c.name for c in chosen) or "no configuration has such a name")
+        return 0 if chosen else 2
+    bench = Bench(args)
+    os.makedirs(args.out, exist_ok=True)
+    result = {"rows": []}
+    for config in chosen:
+        for n, cpus in bench.threads():
+            row = bench.row(config, n, cpus)
+            result["rows"].append(row)
+            result.update(conditions=conditions(bench, args, load), roofs=bench.roofs)
+            print(report.line(row), flush=True)
+            report.write(result, os.path.join(args.out, time.strftime("%Y-%m-%d-cpu")))
+    report.plot(result, os.path.join(args.out, time.strftime("%Y-%m-%d-cpu")))
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -11,11 +11,11 @@
 
 enum { MAX_RUNS = 1000000, MIN_RUNS = 3 };
 
-static double now(void)
+static double now(clockid_t clock)
 {
 	struct timespec t;
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
+	clock_gettime(clock, &t);
 	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
@@ -26,39 +26,47 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Runs until SECONDS are over, MIN times at least; the times go to ms. The number of runs, or 0. */
-static int measure(Session *s, const Array *in, double seconds, int min, double *ms)
+/* Runs until SECONDS are over, MIN times at least; the times go to ms and cpu_ms. The number of runs, or 0. */
+static int measure(Session *s, const Array *in, double seconds, int min, double *ms, double *cpu_ms)
 {
-	const double begin = now();
+	const double begin = now(CLOCK_MONOTONIC);
 	int n = 0;
 
-	while (n < MAX_RUNS && (n < min || now() - begin < seconds)) {
-		const double t = now();
+	while (n < MAX_RUNS && (n < min || now(CLOCK_MONOTONIC) - begin < seconds)) {
+		const double cpu = now(CLOCK_PROCESS_CPUTIME_ID), t = now(CLOCK_MONOTONIC);
 		const int rc = session_run(s, in);
 
 		if (rc) {
 			session_fail(s, "run", rc);
 			return 0;
 		}
-		ms[n++] = (now() - t) * 1e3;
+		ms[n] = (now(CLOCK_MONOTONIC) - t) * 1e3;
+		cpu_ms[n++] = (now(CLOCK_PROCESS_CPUTIME_ID) - cpu) * 1e3;
 	}
 	return n;
+}
+
+/* Sorts the N times. */
+static double median(double *ms, int n)
+{
+	qsort(ms, (size_t)n, sizeof(*ms), by_value);
+	return n % 2 ? ms[n / 2] : (ms[n / 2 - 1] + ms[n / 2]) / 2;
 }
 
 bool session_bench(Session *s, const Array *in, double seconds, Timing *t)
 {
 	double *ms = arena_alloc(s->arena, MAX_RUNS * sizeof(double));
+	double *cpu_ms = arena_alloc(s->arena, MAX_RUNS * sizeof(double)), middle;
 	struct rusage use;
 	int n = 0;
 
-	if (measure(s, in, seconds / 5, 1, ms))
-		n = measure(s, in, seconds * 4 / 5, MIN_RUNS, ms);
+	if (measure(s, in, seconds / 5, 1, ms, cpu_ms))
+		n = measure(s, in, seconds * 4 / 5, MIN_RUNS, ms, cpu_ms);
 	if (!n)
 		return false;
-	qsort(ms, (size_t)n, sizeof(*ms), by_value);
+	middle = median(ms, n);
 	getrusage(RUSAGE_SELF, &use);
-	*t = (Timing){n % 2 ? ms[n / 2] : (ms[n / 2 - 1] + ms[n / 2]) / 2, ms[(n * 95 - 1) / 100],
-		      ms[0], n, use.ru_maxrss};
+	*t = (Timing){middle, ms[(n * 95 - 1) / 100], ms[0], median(cpu_ms, n), n, use.ru_maxrss};
 	return true;
 }
 
@@ -84,14 +92,23 @@ static void put_speed(const Session *s, FILE *f, const Timing *t)
 		fprintf(f, ",\"peak_gb_per_s\":%.4g", (double)gpu.bytes_per_second / 1e9);
 }
 
+/* What a context for these sizes allocates, where they determine it. */
+static void put_workspace(const Session *s, FILE *f, const int64_t *sym_values)
+{
+	dl_workspace w = {.size = sizeof(w)};
+
+	if (!s->api->workspace(s->model, sym_values, s->desc->n_sym, &w))
+		fprintf(f, ",\"workspace_bytes\":%" PRIu64, w.host_bytes + w.device_bytes);
+}
+
 void session_timing(const Session *s, FILE *f, const Timing *t, const int64_t *sym_values,
 		    int threads)
 {
 	bool first = true;
 
 	fprintf(f,
-		"{\"median_ms\":%.6g,\"p95_ms\":%.6g,\"min_ms\":%.6g,\"runs\":%d,\"peak_rss_kib\":%ld,\"threads\":%d,\"dims\":{",
-		t->median_ms, t->p95_ms, t->min_ms, t->runs, t->peak_rss_kib,
+		"{\"median_ms\":%.6g,\"p95_ms\":%.6g,\"min_ms\":%.6g,\"cpu_ms\":%.6g,\"runs\":%d,\"peak_rss_kib\":%ld,\"threads\":%d,\"dims\":{",
+		t->median_ms, t->p95_ms, t->min_ms, t->cpu_ms, t->runs, t->peak_rss_kib,
 		session_threads(threads));
 	for (int32_t i = 0; i < s->desc->n_sym; i++) {
 		if (dl_desc_sym(s->desc, i)->kind != DL_SYM_INPUT || sym_values[i] < 0)
@@ -101,7 +118,9 @@ void session_timing(const Session *s, FILE *f, const Timing *t, const int64_t *s
 		fprintf(f, ":%" PRId64, sym_values[i]);
 		first = false;
 	}
-	fputs("},\"device\":", f);
+	fputs("}", f);
+	put_workspace(s, f, sym_values);
+	fputs(",\"device\":", f);
 	put_json(f, session_device(s));
 	put_speed(s, f, t);
 	fputs("}\n", f);

@@ -99,6 +99,7 @@ int session_threads(int threads);
 
 typedef struct Timing {
 	double median_ms, p95_ms, min_ms;
+	double cpu_ms; /* the median of the processors' time of a run: of all threads of the process */
 	int runs;
 	long peak_rss_kib;
 } Timing;

@@ -50,6 +50,9 @@ typedef struct Target {
 	bool fma;           /* mad is fused */
 	int64_t l1, l2;     /* bytes of data cache to block for */
 	const Gpu *gpu;     /* null: a CPU */
+	/* CPUs: f32 GFLOP/s of one core, and GB/s from memory that it has, on a usual server; for
+	 * predictions that people read (--explain) */
+	int gflops, memory;
 } Target;
 
 typedef struct Options {

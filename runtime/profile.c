@@ -161,7 +161,8 @@ static void put_event(FILE *f, const dl_model *m, const Event *e)
 	putc('}', f);
 }
 
-/* The sums of the kernels that ran: rates are those of all launches together. */
+/* The sums of the kernels that ran: rates are those of all launches together. A run of a kernel has
+ * one or several of them. */
 static void put_kernels(FILE *f, const dl_model *m)
 {
 	const char *comma = "";
@@ -173,8 +174,9 @@ static void put_kernels(FILE *f, const dl_model *m)
 			continue;
 		fprintf(f, "%s\n{\"name\":", comma);
 		put_json(f, m->prog->kernels[i]);
-		fprintf(f, ",\"calls\":%llu,\"ns\":%llu,", (unsigned long long)s->calls,
-			(unsigned long long)s->ns);
+		fprintf(f, ",\"runs\":%llu,\"calls\":%llu,\"ns\":%llu,",
+			(unsigned long long)(s->counted ? s->counted : s->calls),
+			(unsigned long long)s->calls, (unsigned long long)s->ns);
 		put_work(f, m, (LaunchWork){s->flops, s->bytes}, s->ns);
 		putc('}', f);
 		comma = ",";

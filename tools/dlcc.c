@@ -8,6 +8,7 @@
 #include "frontend/import.h"
 #include "passes/schedule/gpu/gpu.h"
 #include "tools/dlcc/check.h"
+#include "tools/dlcc/explain.h"
 #include "tools/dlcc/options.h"
 #include "tools/dlcc/outputs.h"
 
@@ -609,6 +610,8 @@ static int compile(Cli *c)
 	ok = ok && (!m.gpu || first == m.gpu || make_for_gpus(c, first, &gpu, &again, &refusals));
 	if (c->check && ok)
 		weights_check(&m);
+	if (ok && c->explain && !c->check)
+		ok = explain(c, first, m.gpu);
 	if (c->check && file)
 		ok = check_report(file, ok && m.gpu ? m.gpu : &m, ok, &refusals);
 	if (ok && m.gpu)

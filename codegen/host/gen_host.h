@@ -34,6 +34,12 @@ typedef struct HostOpts {
  * program of its own, before that of M; without targets M has none. False after a diagnostic. */
 bool gen_host(Module *m, GenC *const *g, const HostOpts *o, StrBuf *b);
 
+/* ---- launch.c ---- */
+
+/* Appends the name that profiles give to the kernel of N with schedule S: the model's nodes, and the
+ * guard of a variant. A is for temporary data. */
+void gen_host_kernel_name(StrBuf *b, Arena *a, const Node *n, const Schedule *s);
+
 /* ---- describe.c ---- */
 
 /* Prints the header that an application includes: the two functions, and the inputs and outputs in

@@ -8,19 +8,22 @@
 
 /* The name of N's kernel in profiles: all of the model's nodes, as --dump-node takes them, or, for a text without any, its
  * result. */
-static const char *kernel_label(Host *h, const Node *n)
+static void kernel_label(StrBuf *b, Arena *a, const Node *n)
 {
-	const LocList all = locs_all(h->m->arena, n->locs);
-	StrBuf b = {0};
-	const char *s;
+	const LocList all = locs_all(a, n->locs);
 
 	if (!all.n)
-		return n->out[0] && n->out[0]->name ? n->out[0]->name : node_kernel(n)->name;
+		strbuf_puts(b,
+			    n->out[0] && n->out[0]->name ? n->out[0]->name : node_kernel(n)->name);
 	for (int i = 0; i < all.n; i++)
-		strbuf_printf(&b, "%s%s", i ? ", " : "", all.at[i].node ? all.at[i].node : "?");
-	s = arena_strdup(h->m->arena, strbuf_str(&b));
-	strbuf_free(&b);
-	return s;
+		strbuf_printf(b, "%s%s", i ? ", " : "", all.at[i].node ? all.at[i].node : "?");
+}
+
+void gen_host_kernel_name(StrBuf *b, Arena *a, const Node *n, const Schedule *s)
+{
+	kernel_label(b, a, n);
+	strbuf_puts(b, schedule_guarded(s) ? " " : "");
+	schedule_print_guard(b, s);
 }
 
 /* The fault number of the statements that may fault: fuse leaves a kernel only those of one
@@ -128,8 +131,7 @@ static int kernel_number(Host *h, const Node *n, const Schedule *s)
 	for (int i = 0; i < h->guarded.n && schedule_guarded(s); i++)
 		if (h->guarded.at[i].node == n && same_guard(&h->guarded.at[i].s->where, &s->where))
 			return h->guarded.at[i].kernel;
-	strbuf_printf(&b, "%s%s", kernel_label(h, n), schedule_guarded(s) ? " " : "");
-	schedule_print_guard(&b, s);
+	gen_host_kernel_name(&b, h->m->arena, n, s);
 	if (schedule_guarded(s))
 		vec_push(h->m->arena, &h->guarded, ((Guarded){n, s, h->kernels.n}));
 	else

@@ -366,7 +366,7 @@ def bench():
     text = dlrun(RELU, "--bench", "--dim", "N=100", "--threads", "2", "--seconds", "0.1")
     r = json.loads(text)
     assert text.count("\n") == 1 and r.pop("threads") == 2 and r.pop("dims") == {"N": 100} and r.pop("device") == "cpu", text
-    assert list(r) == ["median_ms", "p95_ms", "min_ms", "runs", "peak_rss_kib"], text
+    assert list(r) == ["median_ms", "p95_ms", "min_ms", "cpu_ms", "runs", "peak_rss_kib", "workspace_bytes"], text
     assert 0 < r["min_ms"] <= r["median_ms"] <= r["p95_ms"] and r["runs"] >= 3
     json.loads(dlrun(NONZERO, "--bench", "--json", "--dim=N=7", "--seconds=0.1"))
     assert '--dim M=1: the model has no such dim of inputs; it has "N"\n' in dlrun(RELU, "--bench", "--dim", "M=1", status=1)

@@ -36,6 +36,8 @@ static const char usage[] =
 	"  --embed-weights       weights of more than 16 MiB inside a .a, .o or .c, too\n"
 	"  --threads=N           C compilers at once (default, and 0: the processors)\n"
 	"  --check               say for each node whether and how it is supported\n"
+	"  --explain[=TRACE]     say for each kernel what is in it, how it is computed and why, and how long it takes at least;\n"
+	"                        with a trace of dlrun --profile=TRACE, how long it took\n"
 	"  --dump-ir[=PASS]      print the IR after every pass, or after PASS; --dump-node=NAME: only there\n"
 	"  --verify              check the graph after every pass, and prove the schedules\n"
 	"  --rewrite-limit=N     rewrites done at most, to bisect a wrong one\n"
@@ -172,6 +174,7 @@ static const Text texts[] = {
 	{"--target", offsetof(Cli, targets), true},
 	{"--dump-ir", offsetof(Cli, dump), false},
 	{"--dump-node", offsetof(Cli, dump_node), false},
+	{"--explain", offsetof(Cli, trace), false},
 	{"--save-temps", offsetof(Cli, save_temps), false},
 	{"-o", offsetof(Cli, output), true},
 };
@@ -198,6 +201,7 @@ static const Flag flags[] = {
 	{"--check", offsetof(Cli, check)},
 	{"--time-passes", offsetof(Cli, time_passes)},
 	{"--dump-ir", offsetof(Cli, dump_all)},
+	{"--explain", offsetof(Cli, explain)},
 	{"--sanitize", offsetof(Cli, sanitize)},
 	{"--shuffle", offsetof(Cli, shuffle)},
 	{"--verify", offsetof(Cli, verify)},
@@ -371,6 +375,7 @@ static const char *looks_at_passes(const Cli *c)
 	       : c->dump_node         ? "--dump-node"
 	       : c->time_passes       ? "--time-passes"
 	       : c->list_tiles        ? "--list-tiles"
+	       : c->explain           ? "--explain"
 				      : NULL;
 }
 
@@ -431,6 +436,7 @@ bool options_read(Cli *c, int argc, char **argv)
 			return false;
 	if (!c->input)
 		return options_fault(c, "no model");
+	c->explain = c->explain || c->trace;
 	if (c->name && !is_identifier(c->name))
 		return usage_error(c, "--name=%s is no C identifier", c->name);
 	if (c->cubin && strcmp(c->cubin, "yes") && strcmp(c->cubin, "no"))

@@ -21,14 +21,14 @@ typedef struct DimOption {
 typedef struct Cli {
 	const char *input, *output, *name, *cc, *sysroot, *runtime, *weights, *save_temps;
 	const char *cubin, *ptxas, *tiles;
-	const char *dump, *dump_node;
+	const char *dump, *dump_node, *trace;
 	DimOption dims[MAX_DIMS];
 	int ndims;
 	Overridable overridable;
 	DefinitionFiles ops;
 	const char *targets;
 	int level, threads, rewrite_limit, list_tiles;
-	bool verbose, dry, check, time_passes, dump_all, sanitize, shuffle, verify, tf32, unbounded, embed;
+	bool verbose, dry, check, time_passes, dump_all, sanitize, shuffle, verify, tf32, unbounded, embed, explain;
 	Diag diag;
 } Cli;
 

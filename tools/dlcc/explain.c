@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The text of --explain. For each kernel: its ONNX nodes; for each stage the strategy, the reason
+ * for it and the sizes that it chose, as they stand in the loop tree; the work, from the kernel's
+ * statements; and the time that this work takes at least on the target. Sizes that stay symbolic
+ * are those of a run that dlrun would make without --dim, or, with a trace, those of its runs.
+ */
+#include "tools/dlcc/explain.h"
+
+#include "codegen/host/gen_host.h"
+#include "passes/kernel/kernels.h"
+#include "passes/kernel/work.h"
+
+#include <string.h>
+
+/* Why a strategy takes a kernel. */
+static const struct {
+	const char *strategy, *why;
+} reasons[] = {
+	{"contraction",
+	 "each sum is over products of two operands, so tiles of sums stay in registers"},
+	{"row",
+	 "all statements share parallel loops, so what one makes the next one finds in registers or a cache"},
+	{"map", "every point is computed on its own"},
+	{"order", "its statements share no parallel loop, so each has a stage of its own"},
+	{"columns", "it sums down columns that lie side by side in memory"},
+	{"stencil", "adjacent points read overlapping parts of an operand"},
+	{"transpose", "it reads along one axis and writes along another"},
+	{"scatter", "several points may update one element"},
+};
+
+typedef struct Explain {
+	Cli *cli;
+	const Module *m;
+	const Target *t;
+	Arena *arena;
+	const Trace *trace; /* null: none */
+	int64_t *sym;       /* by Sym.id */
+	bool *found;        /* by number in the trace: a kernel has this name */
+	StrBuf b;           /* the current line */
+	int number;
+} Explain;
+
+/* Prints the line, which may have names from the model. */
+static void end_line(Explain *x)
+{
+	escape_to_file(stdout, strbuf_str(&x->b), escape_terminal);
+	putchar('\n');
+	strbuf_free(&x->b);
+	x->b = (StrBuf){0};
+}
+
+/* ---- Sizes ---- */
+
+/* The values that dlrun takes where no --dim sets one. */
+static void set_symbols(Explain *x)
+{
+	const int n = sym_count(x->m->ctx);
+
+	x->sym = NEW_ARRAY(x->arena, n + 1, int64_t);
+	for (int i = 0; i < n; i++) {
+		const Sym *s = sym_at(x->m->ctx, i);
+
+		x->sym[i] = s->lo > 1 ? s->lo : s->hi < 1 ? s->hi : 1;
+	}
+	/* A definition mentions symbols that are nested less deeply. */
+	for (int depth = 1, any = 1; any; depth++) {
+		any = 0;
+		for (int i = 0; i < n; i++) {
+			const Sym *s = sym_at(x->m->ctx, i);
+
+			if (s->def && s->nested == depth && !dim_eval(s->def, x->sym, &x->sym[i]))
+				x->sym[i] = 1;
+			any |= s->def && s->nested > depth;
+		}
+	}
+}
+
+static double value(const Explain *x, const Dim *d)
+{
+	int64_t v;
+
+	return dim_eval(d, x->sym, &v) ? (double)v : 0;
+}
+
+static void put_sizes(Explain *x)
+{
+	const char *before = ", at ";
+
+	for (int i = 0; i < sym_count(x->m->ctx); i++) {
+		Sym *s = sym_at(x->m->ctx, i);
+
+		if (s->def || sym_from_data(s) || s->lo == s->hi)
+			continue;
+		strbuf_printf(&x->b, "%s%s=%lld", before, s->name, (long long)x->sym[i]);
+		before = ", ";
+	}
+}
+
+/* ---- Schedules ---- */
+
+static void put_loop(StrBuf *b, const LNode *n)
+{
+	if (n->loop == LOOP_VECTOR || n->loop == LOOP_SHORT)
+		strbuf_printf(b, "; loop %s in vectors", n->var->name);
+	else if (n->loop == LOOP_UNROLL)
+		strbuf_printf(b, "; loop %s unrolled", n->var->name);
+	else if (n->loop == LOOP_GROUP)
+		strbuf_printf(b, "; loop %s over the threads of a group", n->var->name);
+	else if (n->step > 1)
+		strbuf_printf(b, "; loop %s in blocks of %lld", n->var->name, (long long)n->step);
+}
+
+/* The sizes of N and the nodes after it, each text once. */
+static void put_nodes(Explain *x, StrBuf *b, const LNode *n)
+{
+	for (; n; n = n->next) {
+		StrBuf one = {0};
+
+		if (n->kind == LN_LOOP)
+			put_loop(&one, n);
+		else if (n->kind == LN_TILE)
+			strbuf_printf(&one, "; tiles of %d x %d sums", n->tile->mr, n->tile->nr);
+		else if (n->kind == LN_MMA)
+			strbuf_printf(&one,
+				      "; blocks of %d x %d sums, %d terms at a time, by %d warp%s",
+				      n->mma->bm, n->mma->bn, n->mma->bk, n->mma->wm * n->mma->wn,
+				      n->mma->wm * n->mma->wn > 1 ? "s" : "");
+		else if (n->kind == LN_PIPELINE)
+			strbuf_printf(&one, "; a pipeline of %d stages", n->stages);
+		else if (n->kind == LN_REDUCE)
+			strbuf_printf(&one, "; sums over %s in lanes", n->var->name);
+		if (one.n && !strstr(strbuf_str(b), strbuf_str(&one)))
+			strbuf_put(b, strbuf_str(&one), one.n);
+		strbuf_free(&one);
+		put_nodes(x, b, n->body);
+	}
+}
+
+static void put_stage(Explain *x, const Schedule *s, const Stage *st)
+{
+	StrBuf sizes = {0};
+
+	strbuf_printf(&x->b, "    %s: ", st->strategy);
+	dim_print(&x->b, st->extent);
+	if (st->group) {
+		strbuf_printf(&x->b,
+			      " parallel iterations, by groups of %d of a block's %d threads",
+			      st->group, st->threads);
+	} else {
+		strbuf_puts(&x->b, " parallel iterations");
+		if (dim_prove_le(s->kernel->ctx, st->extent, st->grain)) {
+			strbuf_puts(&x->b, ", in one thread: too little work to wake another");
+		} else {
+			strbuf_puts(&x->b, ", another thread for each ");
+			dim_print(&x->b, st->grain);
+		}
+	}
+	put_nodes(x, &sizes, st->head);
+	put_nodes(x, &sizes, st->body);
+	strbuf_puts(&x->b, strbuf_str(&sizes));
+	end_line(x);
+	strbuf_free(&sizes);
+}
+
+static void put_reason(Explain *x, const char *strategy)
+{
+	for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
+		if (!strcmp(reasons[i].strategy, strategy)) {
+			strbuf_printf(&x->b, "    %s, since %s", strategy, reasons[i].why);
+			end_line(x);
+		}
+}
+
+static void put_schedule(Explain *x, const Schedule *s)
+{
+	for (int i = 0; i < s->stages.n; i++) {
+		const char *strategy = s->stages.at[i]->strategy;
+		bool told = false;
+
+		for (int j = 0; j < i; j++)
+			told = told || !strcmp(s->stages.at[j]->strategy, strategy);
+		if (!told)
+			put_reason(x, strategy);
+	}
+	for (int i = 0; i < s->stages.n; i++)
+		put_stage(x, s, s->stages.at[i]);
+}
+
+/* ---- Times ---- */
+
+static void put_time(StrBuf *b, double seconds)
+{
+	if (seconds < 1e-3)
+		strbuf_printf(b, "%.3g us", seconds * 1e6);
+	else
+		strbuf_printf(b, "%.3g ms", seconds * 1e3);
+}
+
+static double peak_flops(const Target *t)
+{
+	return t->gpu ? t->gpu->f32 * 1e12 : t->gflops * 1e9;
+}
+
+static double peak_bytes(const Target *t)
+{
+	return (t->gpu ? t->gpu->memory : t->memory) * 1e9;
+}
+
+/* The least seconds for this work, and what bounds them. */
+static double least_time(const Target *t, double flops, double bytes, const char **bound)
+{
+	const double compute = flops / peak_flops(t), memory = bytes / peak_bytes(t);
+
+	*bound = compute > memory ? "arithmetic" : "memory";
+	return compute > memory ? compute : memory;
+}
+
+static const Traced *traced(const Explain *x, const Node *n, const Schedule *s)
+{
+	const Traced *found = NULL;
+	StrBuf name = {0};
+
+	gen_host_kernel_name(&name, x->arena, n, s);
+	for (int i = 0; x->trace && i < x->trace->kernels.n; i++)
+		if (!strcmp(x->trace->kernels.at[i].name, strbuf_str(&name))) {
+			found = &x->trace->kernels.at[i];
+			x->found[i] = true;
+			break;
+		}
+	strbuf_free(&name);
+	return found;
+}
+
+static void put_work(Explain *x, const Node *n, const Schedule *s)
+{
+	const KernelWork w = kernel_work(s->kernel);
+	const Traced *k = traced(x, n, s);
+	const double flops = k ? k->flops / k->runs : value(x, w.flops);
+	const double bytes = k ? k->bytes / k->runs : value(x, w.bytes);
+	const char *bound;
+	const double least = least_time(x->t, flops, bytes, &bound);
+
+	strbuf_puts(&x->b, "    work: ");
+	dim_print(&x->b, w.flops);
+	strbuf_puts(&x->b, " operations, ");
+	dim_print(&x->b, w.bytes);
+	strbuf_puts(&x->b, " bytes");
+	end_line(x);
+	strbuf_puts(&x->b, "    predicted: ");
+	put_time(&x->b, least);
+	strbuf_printf(&x->b, ", bound by %s", bound);
+	if (k) {
+		const double took = k->ns * 1e-9 / k->runs;
+
+		strbuf_puts(&x->b, "; measured: ");
+		put_time(&x->b, took);
+		if (least > 0)
+			strbuf_printf(&x->b, ", %.3g times that", took / least);
+	} else if (x->trace) {
+		strbuf_puts(&x->b, "; not in the trace");
+	}
+	end_line(x);
+}
+
+/* ---- Kernels ---- */
+
+/* The nodes that were fused: Conv "/conv1", Relu "/relu1". */
+static void put_nodes_of(Explain *x, const Node *n)
+{
+	const LocList all = locs_all(x->arena, n->locs);
+
+	if (!all.n)
+		strbuf_printf(&x->b, "%s",
+			      n->out[0] && n->out[0]->name ? n->out[0]->name
+							   : node_kernel(n)->name);
+	for (int i = 0; i < all.n; i++)
+		strbuf_printf(&x->b, "%s%s \"%s\"", i ? ", " : "",
+			      all.at[i].op ? all.at[i].op : "?",
+			      all.at[i].node ? all.at[i].node : "?");
+}
+
+static void put_kernel(Explain *x, const Node *n, const Schedule *s)
+{
+	const int nodes = locs_count(n->locs);
+
+	strbuf_printf(&x->b, "kernel %d: ", x->number++);
+	put_nodes_of(x, n);
+	end_line(x);
+	if (nodes > 1) {
+		strbuf_printf(&x->b, "    fused: %d nodes, in %d statement%s", nodes,
+			      s->kernel->stmts.n, s->kernel->stmts.n > 1 ? "s" : "");
+		end_line(x);
+	}
+	for (; s; s = s->next) {
+		if (schedule_guarded(s)) {
+			strbuf_puts(&x->b, "  ");
+			schedule_print_guard(&x->b, s);
+			end_line(x);
+		}
+		put_schedule(x, s);
+		put_work(x, n, s);
+	}
+}
+
+static void put_target(Explain *x, int t)
+{
+	x->t = x->m->target[t];
+	x->number = 0;
+	strbuf_printf(&x->b, "for %s; predicted times are the least for %.0f GFLOP/s and %.0f GB/s",
+		      x->t->name, peak_flops(x->t) * 1e-9, peak_bytes(x->t) * 1e-9);
+	strbuf_puts(&x->b, x->t->gpu ? "" : " of one core");
+	if (!x->trace)
+		put_sizes(x);
+	end_line(x);
+	for (const Node *n = x->m->graph->first; n; n = n->next) {
+		const Schedule *s = n->id < x->m->nsched ? x->m->sched[t][n->id] : NULL;
+
+		if (s && !(n->nout && value_is_weights((Module *)(uintptr_t)x->m, n->out[0])))
+			put_kernel(x, n, s);
+	}
+}
+
+/* Each kernel of the trace was found among those of the model. */
+static bool trace_fits(Explain *x, const bool *found)
+{
+	for (int i = 0; x->trace && i < x->trace->kernels.n; i++)
+		if (!found[i])
+			return diag_error(
+				&x->cli->diag, (DiagLoc){.file = x->cli->trace},
+				"has the kernel \"%.100s\", which the model does not have with these options",
+				x->trace->kernels.at[i].name);
+	return true;
+}
+
+bool explain(Cli *c, const Module *m, const Module *gpu)
+{
+	Trace trace = {0};
+	Explain x = {.cli = c, .arena = m->arena};
+
+	if (c->trace && !trace_read(m->arena, &c->diag, c->trace, &trace))
+		return false;
+	x.trace = c->trace ? &trace : NULL;
+	x.found = NEW_ARRAY(m->arena, trace.kernels.n + 1, bool);
+	for (int k = 0; k < 2; k++) {
+		x.m = k ? gpu : m;
+		if (!x.m || (k && gpu == m))
+			continue;
+		set_symbols(&x);
+		for (int t = 0; t < x.m->ntargets; t++)
+			put_target(&x, t);
+	}
+	return trace_fits(&x, x.found);
+}

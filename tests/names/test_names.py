@@ -160,6 +160,8 @@ class Case:
         told = [k["nodes"] for k in json.loads(out.splitlines()[-1])["kernels"]]
         traced = [e["name"] for e in json.loads(read(trace).decode())["traceEvents"]]
         need(set(traced) <= set(told), "kernels of the trace", traced, told)
+        explained = run(DLCC, self.onnx, b"--explain=" + trace, "-O1", "--target=cpu:generic")
+        need(b"; measured: " in explained and b"not in the trace" not in explained, "measured times", explained)
         for node in self.model.seen:
             name = without_bytes(self.model.names[node].decode(errors="replace"))
             need(len(name) > 300 or any(name in without_bytes(t) for t in told), "a kernel of a node", name, told)

@@ -36,7 +36,8 @@ typedef struct Explain {
 	Arena *arena;
 	const Trace *trace; /* null: none */
 	int64_t *sym;       /* by Sym.id */
-	bool *found;        /* by number in the trace: a kernel has this name */
+	bool *found;        /* by number in the trace: a kernel of some target has this name */
+	bool *taken;        /* the same, of the current target */
 	StrBuf b;           /* the current line */
 	int number;
 } Explain;
@@ -216,19 +217,22 @@ static double least_time(const Target *t, double flops, double bytes, const char
 	return compute > memory ? compute : memory;
 }
 
+/* The entry of N's kernel in the trace. Of several kernels of one name each takes the next entry. */
 static const Traced *traced(const Explain *x, const Node *n, const Schedule *s)
 {
 	const Traced *found = NULL;
-	StrBuf name = {0};
+	StrBuf text = {0};
+	const char *name;
 
-	gen_host_kernel_name(&name, x->arena, n, s);
+	gen_host_kernel_name(&text, x->arena, n, s);
+	name = trace_name(x->arena, strbuf_str(&text));
 	for (int i = 0; x->trace && i < x->trace->kernels.n; i++)
-		if (!strcmp(x->trace->kernels.at[i].name, strbuf_str(&name))) {
+		if (!x->taken[i] && !strcmp(x->trace->kernels.at[i].name, name)) {
 			found = &x->trace->kernels.at[i];
-			x->found[i] = true;
+			x->found[i] = x->taken[i] = true;
 			break;
 		}
-	strbuf_free(&name);
+	strbuf_free(&text);
 	return found;
 }
 
@@ -307,6 +311,7 @@ static void put_target(Explain *x, int t)
 {
 	x->t = x->m->target[t];
 	x->number = 0;
+	x->taken = NEW_ARRAY(x->arena, x->trace ? x->trace->kernels.n + 1 : 1, bool);
 	strbuf_printf(&x->b, "for %s; predicted times are the least for %.0f GFLOP/s and %.0f GB/s",
 		      x->t->name, peak_flops(x->t) * 1e-9, peak_bytes(x->t) * 1e-9);
 	strbuf_puts(&x->b, x->t->gpu ? "" : " of one core");

@@ -26,5 +26,7 @@ typedef struct Trace {
 /* Reads otherData.kernels of the trace PATH; other parts of the file only have to be JSON. False
  * after a diagnostic. */
 bool trace_read(Arena *a, Diag *d, const char *path, Trace *t);
+/* NAME as a trace gives it: JSON has no bytes that are not text. */
+const char *trace_name(Arena *a, const char *name);
 
 #endif

@@ -190,6 +190,13 @@ static void read_top(Json *j, const char *name, void *arg)
 		skip(j, name, NULL);
 }
 
+const char *trace_name(Arena *a, const char *name)
+{
+	Json j = {.p = arena_printf(a, "%s\"", arena_escape(a, name, escape_json)), .arena = a};
+
+	return string_rest(&j);
+}
+
 bool trace_read(Arena *a, Diag *d, const char *path, Trace *t)
 {
 	size_t n;

@@ -139,7 +139,7 @@ static double work(const Team *t, const char *memory)
 
 	if (t->fma) {
 		sink ^= (uint64_t)(t->kernels.fma(0.999f) > 0);
-		return 2.0 * SUMS * LOOPS * t->kernels.lanes;
+		return 2.0 * (double)(SUMS * LOOPS * t->kernels.lanes);
 	}
 	/* Caches are read several times in a round, so that a round is long enough to be timed. */
 	do {

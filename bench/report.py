@@ -124,8 +124,8 @@ def markdown(result):
 def write(result, stem):
     """STEM.json and STEM.md"""
     with open(stem + ".json", "w") as f:
-        json.dump(result, f, indent=1)
-        f.write("\n")
+        rest = json.dumps({k: v for k, v in result.items() if k != "rows"}, indent=1)
+        f.write(rest[:-2] + ',\n "rows": [\n' + ",\n".join(json.dumps(row) for row in result["rows"]) + "\n]}\n")
     with open(stem + ".md", "w") as f:
         f.write("\n".join(markdown(result)) + "\n")
 

@@ -40,8 +40,9 @@ class Failure(Exception):
 def reason(text):
     """The line of TEXT, the output of a process that failed, which tells why."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    errors = [line for line in lines if "rror" in line or "FAIL" in line]
-    return (errors or lines or ["no output"])[-1][:200]
+    ours = [line for line in lines if ": error: " in line]
+    errors = [line for line in lines if "rror" in line]
+    return ours[0].split(": error: ", 1)[1][:200] if ours else (errors or lines or ["no output"])[-1][:200]
 
 
 def command(args, cpus):

@@ -51,9 +51,9 @@ typedef struct Worker {
 } Worker;
 
 /* What is left of a thread's part: generation, first chunk, end, in CHUNK_BITS each. */
-typedef struct Part {
+typedef struct PoolPart {
 	_Alignas(64) _Atomic uint64_t left;
-} Part;
+} PoolPart;
 
 struct Pool {
 	_Alignas(64) _Atomic uint64_t word;
@@ -66,7 +66,7 @@ struct Pool {
 	uint64_t bytes;
 	int32_t max_workers, n_workers;
 	Worker *worker;
-	Part part[]; /* the caller's, and one for each worker */
+	PoolPart part[]; /* the caller's, and one for each worker */
 };
 
 static void pause_cpu(void)
@@ -157,7 +157,7 @@ static void run_chunk(const Job *job, int64_t i, int64_t c, int64_t t)
 
 /* Takes a chunk of PART of the job of this generation, the first or the last one that is left;
  * returns its number, or -1 if there is none. */
-static int64_t take_chunk(Part *part, uint64_t generation, bool last)
+static int64_t take_chunk(PoolPart *part, uint64_t generation, bool last)
 {
 	uint64_t left = atomic_load(&part->left);
 
@@ -275,7 +275,7 @@ static void start_workers(Pool *p)
 
 Pool *rt_pool_new(const dl_model *m, int32_t threads)
 {
-	const uint64_t parts = sizeof(Pool) + sizeof(Part) * (uint64_t)threads,
+	const uint64_t parts = sizeof(Pool) + sizeof(PoolPart) * (uint64_t)threads,
 		       bytes = parts + sizeof(Worker) * (uint64_t)threads;
 	Pool *p = rt_alloc(m, bytes);
 

@@ -126,22 +126,22 @@ static void set_w(Row *r, Expr *w)
 }
 
 /* A stencil that is being emitted. */
-typedef struct Stencil {
+typedef struct RowStencil {
 	Row *r;
 	Stmt *s;
 	Iter *w;
 	Expr *along, *rest;         /* the guard: conjuncts with w, and without; or null */
 	Expr *all_along, *all_rest; /* that they hold for all taps; or null */
-} Stencil;
+} RowStencil;
 
 /* SIDE points from W on. UNROLLED says which of the reduced iterators are unrolled inside the loop
  * over v. GUARD is that of the other ones. TESTED, unless null, is constant in each unrolled tap. */
-typedef struct Group {
+typedef struct StencilGroup {
 	Expr *w;
 	int side;
 	bool unrolled[MAX_ITERS];
 	Expr *guard, *tested;
-} Group;
+} StencilGroup;
 
 static void open_v(Row *r, Nest *n)
 {
@@ -165,7 +165,7 @@ static Expr *without_from(ExprPool *p, const Stmt *s, Expr *g, int i, Expr **lat
 
 /* Opens loops over the reduced iterators of which UNROLLED says MINE, in the bounds that GUARD gives
  * them. Each conjunct bounds the last of its iterators. */
-static void open_taps(const Stencil *t, const Group *g, bool mine, Expr *guard, Nest *n)
+static void open_taps(const RowStencil *t, const StencilGroup *g, bool mine, Expr *guard, Nest *n)
 {
 	Row *r = t->r;
 	Stmt *s = t->s;
@@ -182,7 +182,7 @@ static void open_taps(const Stencil *t, const Group *g, bool mine, Expr *guard, 
 }
 
 /* Combines the taps that loops N are over with the state at AT. */
-static void emit_tap(const Stencil *t, Buf *const *acc, Expr *at)
+static void emit_tap(const RowStencil *t, Buf *const *acc, Expr *at)
 {
 	Expr *val[2] = {row_placed(t->r, t->s->val[0]), NULL};
 
@@ -190,11 +190,11 @@ static void emit_tap(const Stencil *t, Buf *const *acc, Expr *at)
 		 t->s->niters, NULL);
 }
 
-typedef enum Part { INIT, TAPS, STORE } Part;
+typedef enum StencilPart { INIT, TAPS, STORE } StencilPart;
 
 /* Emits PART for all columns of G. The state of column u is at u*STEP + AT. */
-static void emit_part(const Stencil *t, const Group *g, Part part, Buf *const *acc, int step,
-		      Expr *at)
+static void emit_part(const RowStencil *t, const StencilGroup *g, StencilPart part, Buf *const *acc,
+		      int step, Expr *at)
 {
 	Row *r = t->r;
 	ExprPool *p = r->k->pool;
@@ -226,7 +226,7 @@ static void emit_part(const Stencil *t, const Group *g, Part part, Buf *const *a
 	set_w(r, ex_iter(p, t->w));
 }
 
-static void emit_in_registers(const Stencil *t, const Group *g)
+static void emit_in_registers(const RowStencil *t, const StencilGroup *g)
 {
 	Row *r = t->r;
 	Expr *zero = l_int(r->b, 0);
@@ -235,13 +235,13 @@ static void emit_in_registers(const Stencil *t, const Group *g)
 
 	open_v(r, &n);
 	row_declare_state(r, t->s, acc, dim_const(r->k->ctx, g->side));
-	for (Part part = INIT; part <= STORE; part++)
+	for (StencilPart part = INIT; part <= STORE; part++)
 		emit_part(t, g, part, acc, 1, zero);
 	row_close(r, &n);
 }
 
 /* Opens a loop of one iteration where G holds, else of none. */
-static void open_where(const Stencil *t, Expr *g, Nest *n)
+static void open_where(const RowStencil *t, Expr *g, Nest *n)
 {
 	LBuild *b = t->r->b;
 
@@ -249,7 +249,7 @@ static void open_where(const Stencil *t, Expr *g, Nest *n)
 		 ex_op3(b->p, IN_select, g, l_int(b, 1), l_int(b, 0)));
 }
 
-static void emit_in_rows(const Stencil *t, const Group *g)
+static void emit_in_rows(const RowStencil *t, const StencilGroup *g)
 {
 	Row *r = t->r;
 	ExprPool *p = r->k->pool;
@@ -258,7 +258,7 @@ static void emit_in_rows(const Stencil *t, const Group *g)
 	Buf *acc[2];
 
 	row_declare_state(r, t->s, acc, dim_const(r->k->ctx, g->side * BLOCK_STENCIL));
-	for (Part part = INIT; part <= STORE; part++) {
+	for (StencilPart part = INIT; part <= STORE; part++) {
 		if (part == TAPS &&
 		    (uniform = without_from(p, t->s, g->guard, t->s->nband, &guard)))
 			open_where(t, uniform, &n);
@@ -272,12 +272,13 @@ static void emit_in_rows(const Stencil *t, const Group *g)
 
 /* Computes the points W in [LO, HI), SIDE at a time. Their guard is GUARD; TESTED is constant in
  * each tap of the points from COLUMN on, unless null. */
-static void emit_points(const Stencil *t, Expr *lo, Expr *hi, int side, Expr *guard, Expr *tested,
-			Expr *column)
+static void emit_points(const RowStencil *t, Expr *lo, Expr *hi, int side, Expr *guard,
+			Expr *tested, Expr *column)
 {
 	Row *r = t->r;
 	const Stmt *s = t->s;
-	Group g = {column ? column : ex_iter(r->k->pool, t->w), side, {false}, guard, tested};
+	StencilGroup g = {
+		column ? column : ex_iter(r->k->pool, t->w), side, {false}, guard, tested};
 	Nest n = {.n = 0};
 
 	for (int i = s->nband; i < s->niters; i++)
@@ -306,7 +307,7 @@ static Expr *let(Row *r, const char *name, Expr *e)
 
 /* The points of W in [LO, HI), whose number is a multiple of SIDE_BY_SIDE: all taps are inside
  * along w. */
-static void emit_inside(const Stencil *t, Expr *lo, Expr *hi)
+static void emit_inside(const RowStencil *t, Expr *lo, Expr *hi)
 {
 	ExprPool *p = t->r->k->pool;
 
@@ -321,7 +322,7 @@ static void emit_inside(const Stencil *t, Expr *lo, Expr *hi)
 }
 
 /* The points of W in [LO, HI), constant columns, in groups. */
-static void emit_columns(const Stencil *t, int64_t lo, int64_t hi)
+static void emit_columns(const RowStencil *t, int64_t lo, int64_t hi)
 {
 	Row *r = t->r;
 
@@ -336,7 +337,7 @@ static void emit_columns(const Stencil *t, int64_t lo, int64_t hi)
 
 /* Whether the taps of a constant column that are inside along w are known here: nothing but w and
  * one iterator that the group unrolls is in each conjunct of that guard. */
-static bool known_by_column(const Stencil *t)
+static bool known_by_column(const RowStencil *t)
 {
 	ExprPool *p = t->r->k->pool;
 	Stmt *s = t->s;
@@ -357,7 +358,7 @@ static bool known_by_column(const Stencil *t)
 
 /* Emits T if the extent of w is constant. Tiles begin at multiples of SIDE_BY_SIDE, so groups of
  * that many columns are each in one tile. */
-static bool emit_by_columns(const Stencil *t)
+static bool emit_by_columns(const RowStencil *t)
 {
 	enum { MOST = 512 }; /* taps in unrolled groups: larger code does not pay */
 	Row *r = t->r;
@@ -383,7 +384,7 @@ static bool emit_by_columns(const Stencil *t)
 }
 
 /* Emits T for a range of w that is known at run time; false if that is not possible. */
-static bool emit_by_bounds(const Stencil *t, Expr *guard)
+static bool emit_by_bounds(const RowStencil *t, Expr *guard)
 {
 	Row *r = t->r;
 	LBuild *b = r->b;
@@ -406,7 +407,7 @@ static bool emit_by_bounds(const Stencil *t, Expr *guard)
 
 bool row_emit_stencil(Row *r, Stmt *s)
 {
-	Stencil t = {.r = r, .s = s, .w = r->rep[r->tile]};
+	RowStencil t = {.r = r, .s = s, .w = r->rep[r->tile]};
 	Expr *guard = row_placed(r, s->guard), *all;
 	bool ok = row_taps(s) > 0;
 

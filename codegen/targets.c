@@ -9,20 +9,24 @@
 enum { V2 = 1, V3 = 2, V4 = 4, A64 = 512 };
 
 /* A GPU has fused multiply-add; registers are counted per lane. */
-#define GPU(name, ...) {#name, NULL, NULL, 0, 16, 255, true, 0, 0, &(const Gpu){__VA_ARGS__}, 0, 0}
+#define GPU(name, ...) {#name, NULL, NULL, 0, 16, 255, true, 0, 0, 0, 0, &(const Gpu){__VA_ARGS__}, 0, 0}
+
+/* The same for every CPU, as no row names a single machine. With fewer cores, blocks for 4 cost
+ * little. To wake a thread that sleeps takes some microseconds, a few times as many as this pays. */
+enum { CORES = 4, WAKE_NS = 16384 };
 
 /* Rows are in the order in which an artifact tries its targets: CPUs before GPUs, and the best of
  * each kind first. */
 const Target target_table[] = {
 	/* name, machine, -march, features, bytes of a vector, vector registers, fma, bytes of L1
-	 * and L2, GPU; GFLOP/s of a core (at 2.5 GHz with two fma units, without fma one unit each
+	 * and L2, cores, time to wake a thread, GPU; GFLOP/s of a core (at 2.5 GHz with two fma units, without fma one unit each
 	 * for products and sums) and GB/s from memory */
-	{"x86-64-v4", "x86_64", "x86-64-v4", V2 | V3 | V4, 64, 32, true, 32 << 10, 1 << 20, NULL, 160, 10},
-	{"x86-64-v3", "x86_64", "x86-64-v3", V2 | V3, 32, 16, true, 32 << 10, 512 << 10, NULL, 80, 10},
-	{"x86-64-v2", "x86_64", "x86-64-v2", V2, 16, 16, false, 32 << 10, 256 << 10, NULL, 20, 10},
-	{"aarch64", "aarch64", "armv8-a", A64, 16, 32, true, 32 << 10, 512 << 10, NULL, 40, 10},
+	{"x86-64-v4", "x86_64", "x86-64-v4", V2 | V3 | V4, 64, 32, true, 32 << 10, 1 << 20, CORES, WAKE_NS, NULL, 160, 10},
+	{"x86-64-v3", "x86_64", "x86-64-v3", V2 | V3, 32, 16, true, 32 << 10, 512 << 10, CORES, WAKE_NS, NULL, 80, 10},
+	{"x86-64-v2", "x86_64", "x86-64-v2", V2, 16, 16, false, 32 << 10, 256 << 10, CORES, WAKE_NS, NULL, 20, 10},
+	{"aarch64", "aarch64", "armv8-a", A64, 16, 32, true, 32 << 10, 512 << 10, CORES, WAKE_NS, NULL, 40, 10},
 	/* plain C for any CPU that the C compiler supports */
-	{"generic", NULL, NULL, 0, 16, 32, false, 32 << 10, 256 << 10, NULL, 20, 10},
+	{"generic", NULL, NULL, 0, 16, 32, false, 32 << 10, 256 << 10, CORES, WAKE_NS, NULL, 20, 10},
 	/* compute capability, its code runs on it only, PTX version, LLVM version, SMs, shared
 	 * memory of a block on it and on all GPUs that run its code, registers of an SM, extra
 	 * registers per thread relative to sm_80, threads of an SM, f32 lanes, MiB of L2, GB/s of

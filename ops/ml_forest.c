@@ -362,7 +362,7 @@ static double next_down(const ForestWalk *r, double v)
 	return -next_up(r, -v);
 }
 
-static int put(ForestWalk *r, Decision e)
+static int put(ForestWalk *r, DecisionNode e)
 {
 	int a = r->d->at.at[e.next[0]].depth, b = r->d->at.at[e.next[1]].depth;
 
@@ -384,17 +384,17 @@ static int split(ForestWalk *r, int64_t feature, double v, bool strict, bool nan
 		 int high)
 {
 	if (!nan_low)
-		return put(r, (Decision){.feature = feature,
-					 .threshold = strict ? next_down(r, v) : v,
-					 .next = {high, low}});
+		return put(r, (DecisionNode){.feature = feature,
+					     .threshold = strict ? next_down(r, v) : v,
+					     .next = {high, low}});
 	if (isnan(v))
-		return put(
-			r,
-			(Decision){.feature = feature, .threshold = INFINITY, .next = {low, high}});
-	return put(r, (Decision){.feature = feature,
-				 .threshold = strict ? -v : -next_up(r, v),
-				 .flip = true,
-				 .next = {low, high}});
+		return put(r, (DecisionNode){.feature = feature,
+					     .threshold = INFINITY,
+					     .next = {low, high}});
+	return put(r, (DecisionNode){.feature = feature,
+				     .threshold = strict ? -v : -next_up(r, v),
+				     .flip = true,
+				     .next = {low, high}});
 }
 
 /* Leads x to YES[k] if it is number k of the COUNT ascending numbers V, else to NO; BELOW: x is known to be at most the last of
@@ -473,7 +473,7 @@ static void finish(ForestWalk *r, int at)
 	const TreeNode *t = &r->f->nodes.at[at];
 
 	if (t->mode == LEAF) {
-		vec_push(r->arena, &r->d->at, ((Decision){.leaf = t->leaf}));
+		vec_push(r->arena, &r->d->at, ((DecisionNode){.leaf = t->leaf}));
 		r->of[at] = r->d->at.n;
 	} else {
 		r->of[at] = 1 + decide(r, t, r->of[t->child[0]] - 1, r->of[t->child[1]] - 1);
@@ -558,7 +558,7 @@ Decisions *forest_of_keys(Infer *in, const double *keys, int count, bool f64)
 	int *to = NEW_ARRAY(a, count + 1, int), n = 0, sorted = 0, nan = -1;
 
 	for (int i = 0; i <= count; i++)
-		vec_push(a, &r.d->at, ((Decision){.leaf = i}));
+		vec_push(a, &r.d->at, ((DecisionNode){.leaf = i}));
 	for (int i = 0; i < count; i++)
 		if (!isnan(keys[i]))
 			key[sorted++] = (Key){keys[i], i};

@@ -48,17 +48,17 @@ Forest *forest_of_ensemble(Infer *in, Node *n, int64_t ntargets);
 
 /* A decision: `x <= threshold` of one feature x, or of -x if FLIP, leads to next[1]; otherwise, and
  * for NaN, next[0]. */
-typedef struct Decision {
+typedef struct DecisionNode {
 	int64_t feature;
 	double threshold;
 	bool flip;
 	int next[2]; /* by number */
 	int leaf;    /* a leaf's number; -1: a decision */
 	int depth;   /* decisions on the longest path down from here, this one included */
-} Decision;
+} DecisionNode;
 
 typedef struct Decisions {
-	VEC(Decision) at;
+	VEC(DecisionNode) at;
 	int *root;      /* of each tree */
 	int64_t nfeatures; /* 1 + the highest feature */
 	bool flips;     /* some decision has FLIP */

@@ -159,7 +159,7 @@ static int bits_for(int64_t values)
 /* Sets the word of SLOT, which is decision D; PAIR: the slots of the children of each decision. */
 static void put_slot(Trees *t, int64_t slot, int d, const int64_t *pair)
 {
-	const Decision *e = &t->d->at.at[d];
+	const DecisionNode *e = &t->d->at.at[d];
 	const bool leaf = e->leaf >= 0;
 	uint64_t child = (uint64_t)(leaf ? slot : pair[d]);
 	int at = t->d->flips;
@@ -192,7 +192,7 @@ static int number_slots(Trees *t, int64_t *pair, int *queue)
 		if (root < 0 || t->d->at.at[root].leaf >= 0 || pair[root])
 			continue;
 		for (queue[n++] = root, pair[root] = -1; done < n; done++) {
-			const Decision *e = &t->d->at.at[queue[done]];
+			const DecisionNode *e = &t->d->at.at[queue[done]];
 
 			pair[queue[done]] = t->nslots;
 			t->nslots += 2;
@@ -347,7 +347,7 @@ static void voted(const Trees *t, int64_t *of, bool *always)
 		memset(last, -1, (size_t)f->ntargets * sizeof *last);
 		seen[t->d->root[i]] = i + 1;
 		for (path[n++] = t->d->root[i]; n;) {
-			const Decision *e = &t->d->at.at[path[--n]];
+			const DecisionNode *e = &t->d->at.at[path[--n]];
 
 			for (int k = 0; k < 2 && e->leaf < 0; k++)
 				if (seen[e->next[k]] != i + 1) {

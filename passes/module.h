@@ -49,6 +49,8 @@ typedef struct Target {
 	int registers;      /* number of vector registers */
 	bool fma;           /* mad is fused */
 	int64_t l1, l2;     /* bytes of data cache to block for */
+	int cores;          /* cores that schedules keep busy, at least */
+	int wake;           /* nanoseconds of work that pay for waking a thread */
 	const Gpu *gpu;     /* null: a CPU */
 	/* CPUs: f32 GFLOP/s of one core, and GB/s from memory that it has, on a usual server; for
 	 * predictions that people read (--explain) */
@@ -64,6 +66,9 @@ typedef struct Options {
 	/* tiles of products on GPUs, in the syntax of passes/schedule/gpu/gemm_tiles_text.c;
 	 * null: the cost model chooses */
 	const char *tiles;
+	/* the text of a file of decisions for CPUs (passes/schedule/common/schedule_file.c), and
+	 * its name; null: `decide` chooses alone */
+	const char *schedule, *schedule_file;
 	int list_tiles;          /* print this many of the best tiles for each product */
 	/* visit independent things in another order, which must not change the output */
 	bool shuffle;
@@ -90,6 +95,10 @@ typedef struct Module {
 	int ntargets; /* all of them are CPUs, or all are GPUs */
 	/* for GPUs: the CPU for which host code is compiled, which any host can run */
 	const Target *host;
+	/* Set by `decide`. By target, then by Node.id; null if the node is not a kernel, or one
+	 * for GPUs (passes/schedule/common/decision.h). */
+	struct Decision **decision[MAX_TARGETS];
+	int ndecisions; /* entries of each */
 	/* Set by `sched`. By target, then by Node.id; null if the node is not a kernel. */
 	Schedule **sched[MAX_TARGETS];
 	int nsched; /* entries of each */
@@ -134,6 +143,7 @@ bool pass_algebra(Module *m);
 bool pass_views(Module *m);
 bool pass_fuse(Module *m);
 bool pass_constants(Module *m);
+bool pass_decide(Module *m);
 bool pass_sched(Module *m);
 bool pass_memplan(Module *m);
 

@@ -3,6 +3,7 @@
  * dlcc-opt: runs passes over a graph and prints it. For tests and for looking at what a pass does.
  *
  *     dlcc-opt FILE.dl -p canon             infer runs first where types are not known
+ *     dlcc-opt FILE.dl -p lower,sched       decide runs first where nothing is decided
  *     dlcc-opt model.onnx -p infer,canon --verify --rewrite-limit=3
  */
 #include "base/program.h"
@@ -163,13 +164,16 @@ static const Node *not_lowered(const Graph *g)
 
 static bool run_pass(OptCli *c, Module *m, const Pass *p)
 {
-	const Pass *infer = pass_by_name("infer", 5), *lower = pass_by_name("lower", 5);
+	const Pass *infer = pass_by_name("infer", 5), *lower = pass_by_name("lower", 5),
+		   *decide = pass_by_name("decide", 6);
 
 	if (!m->infer && p != infer && !run_pass(c, m, infer))
 		return false;
 	if (p > lower && not_lowered(m->graph))
 		return diag_error(&c->diag, node_diag(not_lowered(m->graph)),
 				  "%s works on kernels; run lower first", p->name);
+	if (p == decide + 1 && !m->ndecisions && !run_pass(c, m, decide))
+		return false;
 	return pass_run(p, m) && (!c->opt.verify || graph_verify(m->graph, &c->diag, p->name));
 }
 

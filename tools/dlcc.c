@@ -6,6 +6,7 @@
 #include "codegen/targets.h"
 #include "codegen/weights/weights.h"
 #include "frontend/import.h"
+#include "passes/schedule/common/decision.h"
 #include "passes/schedule/gpu/gpu.h"
 #include "tools/dlcc/check.h"
 #include "tools/dlcc/explain.h"
@@ -133,10 +134,12 @@ static bool serves(const Schedule *s, const char *name)
 }
 
 /* What PASS made, for the ONNX node ONLY, or, where that is null, all. */
-static void dump_text(StrBuf *b, const Module *m, const char *pass, const char *only)
+static void dump_text(StrBuf *b, Module *m, const char *pass, const char *only)
 {
 	if (!strcmp(pass, "memplan"))
 		memplan_print(b, m);
+	else if (!strcmp(pass, "decide"))
+		decisions_print(b, m, only);
 	else if (strcmp(pass, "sched"))
 		graph_print(b, m->graph);
 	else
@@ -155,16 +158,17 @@ static void name_targets(FILE *f, const Module *m)
 		fprintf(f, "%s%s", t ? ", " : "", m->target[t]->name);
 }
 
-static void dump(const Cli *c, const Module *m, const char *pass)
+static void dump(const Cli *c, Module *m, const char *pass)
 {
-	bool by_node = c->dump_node && strcmp(pass, "sched");
+	bool decide = !strcmp(pass, "decide"),
+	     by_node = c->dump_node && strcmp(pass, "sched") && !decide;
 	StrBuf b = {0};
 
 	if (!c->dump_all && !(c->dump ? !strcmp(c->dump, pass) : c->dump_node != NULL))
 		return;
 	if (c->dump_node && !strcmp(pass, "memplan")) /* it is of the whole graph */
 		return;
-	if (strcmp(pass, "sched")) {
+	if (strcmp(pass, "sched") && (!decide || c->dump_all)) {
 		printf("; after %s for ", pass);
 		name_targets(stdout, m);
 		putchar('\n');
@@ -309,6 +313,8 @@ static bool choose_targets(Cli *c, Arena *a, Module *m, Module *gpu)
 		return options_fault(c, "--cubin=yes is for what carries code, and a .ptx is text");
 	if (c->tf32 && !gpu->ntargets)
 		return options_fault(c, "--tf32 needs a target: --target=cuda:sm_80");
+	if (c->schedule && c->output && str_ends(c->output, ".ptx"))
+		return options_fault(c, "--schedule: PTX has no code for CPUs");
 	if ((c->tiles || c->list_tiles) && !gpu->ntargets)
 		return options_fault(c, "tiles need a target: --target=cuda:sm_80");
 	for (int i = 0; c->tf32 && i < gpu->ntargets; i++)
@@ -570,6 +576,21 @@ static bool read_tiles(Cli *c, Arena *a, Options *o)
 	return gemm_tiles_check(o->tiles, c->tiles, is_gpu, &c->diag);
 }
 
+/* What --schedule names; false after a diagnostic. */
+static bool read_schedule(Cli *c, Arena *a, Options *o)
+{
+	size_t n;
+	char *text = read_file(a, c->schedule, &n);
+
+	if (!text)
+		return diag_error(&c->diag, no_where(c), "--schedule=%s: %s", c->schedule,
+				  strerror(errno));
+	o->schedule = text;
+	o->schedule_file = c->schedule;
+	return strlen(text) == n || diag_error(&c->diag, (DiagLoc){.file = c->schedule},
+					       "this is no text: it has a byte 0");
+}
+
 /* The exit status. */
 static int compile(Cli *c)
 {
@@ -592,7 +613,8 @@ static int compile(Cli *c)
 		arena_free(a);
 		return EXIT_USAGE;
 	}
-	if (c->tiles && !read_tiles(c, a, &gpu.opt)) {
+	if ((c->tiles && !read_tiles(c, a, &gpu.opt)) ||
+	    (c->schedule && !read_schedule(c, a, &m.opt))) {
 		arena_free(a);
 		return 1;
 	}

@@ -53,8 +53,8 @@ int main(int argc, char **argv)
 		       (long long)nr, (long long)gemm_panel(types[i].ct),
 		       (long long)(t->vector_bytes / bytes));
 	}
-	printf("depth %d\nrow %d\nwindow %d\n", TILE_DEPTH, BLOCK, SHORT_LOOP);
-	printf("channels %d\nslide %d\nside %d\n", BLOCK_STENCIL, TILE_STENCIL, SIDE_BY_SIDE);
+	printf("depth %d\nrow %d\nwindow %d\n", TILE_DEPTH, ROW_BLOCK, SHORT_LOOP);
+	printf("channels %d\nslide %d\nside %d\n", STENCIL_BLOCK, TILE_POINTS, STENCIL_POINTS);
 	for (int i = 0; i < OP_COUNT; i++)
 		if (op_table[i] && op_table[i]->types && !(op_row[i].flags & OPF_INTERNAL))
 			printf("op %s %s %d %d %s\n", op_row[i].name,

@@ -6,6 +6,7 @@
 #include "passes/kernel/band.h"
 #include "passes/poly/poly.h"
 #include "passes/schedule/cpu/cpu.h"
+#include "passes/schedule/cpu/row_impl.h"
 #include "passes/schedule/gpu/gpu.h"
 
 #include <stdlib.h>
@@ -62,28 +63,40 @@ static void expect(PolyCase *t, const char *what, PolyVerdict v, const char *say
 
 /* ---- Schedules ---- */
 
-static const Target target = {
-	.name = "test", .vector_bytes = 32, .registers = 16, .l1 = 32768, .l2 = 1 << 20};
+static const Target target = {.name = "test",
+			      .vector_bytes = 32,
+			      .registers = 16,
+			      .l1 = 32768,
+			      .l2 = 1 << 20,
+			      .cores = 4,
+			      .wake = 16384};
+
+/* Schedules T's kernel by STRATEGY, as that one chooses. */
+static void emit_as(PolyCase *t, Strategy strategy)
+{
+	Decision d = {.strategy = strategy};
+
+	if (strategy_table[strategy].choose(&target, kernel_clone(t->k, t->a), &d)) {
+		strategy_table[strategy].emit(t->clone, &d, &t->s);
+	} else {
+		printf("test_poly.c: no %s\n", strategy_table[strategy].name);
+		failed++;
+	}
+}
 
 static void contraction(PolyCase *t)
 {
-	if (!sched_contraction(&target, t->clone, &t->s)) {
-		printf("test_poly.c: no contraction\n");
-		failed++;
-	}
+	emit_as(t, STRATEGY_PRODUCT);
 }
 
 static void row(PolyCase *t)
 {
-	if (!sched_row(t->clone, &t->s)) {
-		printf("test_poly.c: no row\n");
-		failed++;
-	}
+	emit_as(t, kernel_class(t->k) == KC_MAP ? STRATEGY_MAP : STRATEGY_ROW);
 }
 
 static void order(PolyCase *t)
 {
-	sched_order(t->clone, &t->s);
+	emit_as(t, STRATEGY_ORDER);
 }
 
 /* Puts all statements into one stage whose parallel loop runs over the first iterator of each,
@@ -93,13 +106,21 @@ static void forced(PolyCase *t)
 	Kernel *k = t->clone;
 	LBuild b = {.sched = &t->s, .k = k, .p = k->pool, .arena = k->arena, .stmt = -1};
 	Band band = {.n = 1, .of = arena_array(k->arena, (size_t)k->stmts.n, sizeof *band.of)};
+	const RowPlan plan = {.strategy = "row",
+			      .last = k->stmts.n - 1,
+			      .band = &band,
+			      .stage = NEW(k->arena, RowStage),
+			      .how = NEW_ARRAY(k->arena, k->stmts.n, StmtDecision),
+			      .grain = 1};
 
 	for (int i = 0; i < k->stmts.n; i++) {
 		k->stmts.at[i]->id = i;
 		band.of[i][0] = k->stmts.at[i]->iter[0];
 	}
 	band.iter[0] = vec_last(&k->stmts)->iter[0];
-	row_stage(&b, "row", 0, k->stmts.n - 1, &band);
+	row_choose(&b, &plan);
+	t->s.stages.n = 0;
+	row_emit_stage(&b, &plan);
 }
 
 /* ---- Faults ---- */

@@ -26,6 +26,7 @@ static const char usage[] =
 	"  --cubin=yes           carry the GPU's code compiled, too, by ptxas; --ptxas=FILE says where that is\n"
 	"  --tf32                GPUs may round the factors of f32 products to tf32; sm_80 and later\n"
 	"  --tiles=FILE          GPUs' tiles of products, measured; --list-tiles=N prints N candidates for each\n"
+	"  --schedule=FILE       how CPUs run kernels, edited; --dump-ir=decide prints such a file\n"
 	"  --dim NAME=N, A..B    bind or bound a symbolic dim; may be repeated\n"
 	"  --overridable=NAME    an input that has an initialiser stays an input, with that as its default; may be repeated\n"
 	"  --op=FILE.dl          the meaning of operators that the model uses and dlcc lacks (docs/operators.md); may be repeated\n"
@@ -90,6 +91,7 @@ static const Warning warnings[] = {
 	{"overridable", false, false}, /* inputs that are constants, since they have initialisers */
 	{"unbounded", true, false},    /* memory whose size depends on data */
 	{"seed", false, false},        /* random numbers without a seed */
+	{"schedule", false, false},    /* a line of --schedule=FILE that decides nothing */
 	{"unproved", false, true},     /* a schedule that isl cannot prove (--verify) */
 	{"fallback", false, true},     /* a copy that the GPU's run waits for */
 };
@@ -171,6 +173,7 @@ static const Text texts[] = {
 	{"--cubin", offsetof(Cli, cubin), false},
 	{"--ptxas", offsetof(Cli, ptxas), false},
 	{"--tiles", offsetof(Cli, tiles), false},
+	{"--schedule", offsetof(Cli, schedule), false},
 	{"--target", offsetof(Cli, targets), true},
 	{"--dump-ir", offsetof(Cli, dump), false},
 	{"--dump-node", offsetof(Cli, dump_node), false},

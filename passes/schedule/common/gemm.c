@@ -40,7 +40,7 @@ static bool all_in_band(Gemm *g)
 		return false;
 	for (int i = 0; i < g->nstmts; i++)
 		if (g->k->stmts.at[i]->niters != n + (i ? 0 : g->c.nk) ||
-		    (i && g->k->stmts.at[i]->guard && !g->t->gpu))
+		    (i && g->k->stmts.at[i]->guard && !(g->t && g->t->gpu)))
 			return false;
 	return true;
 }

@@ -29,7 +29,8 @@ typedef struct Gemm {
 	Iter *mflat, *nflat;    /* row and column of the whole matrix */
 	Dim *m, *n, *kk;        /* extents */
 	bool m_merges;          /* the m iterators have one stride in every access */
-	bool a_direct, b_panels;
+	bool a_direct, b_panels; /* the operand is read in place, with one stride */
+	bool panels_first;       /* CPUs: panels are the outer loop, tiles of rows the inner one */
 	/* A is read in runs: the k iterators from RUN on merge in A, and have RUN_TERMS points; each
 	 * point of those before it has its run. No runs: run is nk. */
 	int run;

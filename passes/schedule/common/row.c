@@ -73,8 +73,6 @@ static void local_index(Row *r, const Buf *t, Expr *const *idx, Expr **out)
 	}
 }
 
-enum { MAX_TAPS = 64 };
-
 int64_t row_taps(const Stmt *s)
 {
 	int64_t taps = 1, n;
@@ -82,11 +80,11 @@ int64_t row_taps(const Stmt *s)
 	if (!s->red || s->scan || s->update || s->nband == s->niters || monoid_info[s->red].n != 1)
 		return 0;
 	for (int i = s->nband; i < s->niters; i++) {
-		if (!dim_is_const(s->iter[i]->extent, &n) || n < 1 || n > MAX_TAPS)
+		if (!dim_is_const(s->iter[i]->extent, &n) || n < 1 || n > MOST_TAPS)
 			return 0;
 		taps *= n;
 	}
-	return taps <= MAX_TAPS ? taps : 0;
+	return taps <= MOST_TAPS ? taps : 0;
 }
 
 /* ---- Expressions of a statement in terms of the stage's iterators, in flat memory ---- */

@@ -5,11 +5,10 @@
 #define PASSES_SCHEDULE_COMMON_ROW_H
 
 #include "passes/kernel/band.h"
-#include "passes/schedule/common/loops.h"
 #include "passes/kernel/points.h"
-
-/* Least points of an iterator that is worth being the innermost loop. */
-enum { SHORT_LOOP = 16 };
+#include "passes/schedule/common/decision.h"
+#include "passes/schedule/common/loops.h"
+#include "passes/schedule/common/thresholds.h"
 
 typedef enum Keep { KEEP_NOT, KEEP_ALL, KEEP_BLOCK, KEEP_TILE, KEEP_ROWS } Keep;
 
@@ -28,7 +27,10 @@ typedef struct Row {
 	/* what replaces a band iterator in flat indices; of merged ones, all but the last are 0 */
 	Expr *as[MAX_ITERS];
 	Expr *pos[MAX_ITERS];  /* its value */
+	/* CPUs: how each statement is carried out, by Stmt.id; GPUs: null */
+	const StmtDecision *how;
 	int64_t block;         /* upper bound of the points of v in a block */
+	int64_t tile_points;   /* upper bound of the points of a tile */
 	Expr *v0;              /* first point of v in this block */
 	Expr *vlo, *vhi;
 	Expr *tlo, *thi; /* bounds of the tile */
@@ -94,6 +96,9 @@ void row_close(Row *r, Nest *n);
  * LEAVE_LAST: if there is no vector iterator, the last one is left to be the innermost loop, and
  * returned. */
 Iter *row_open_band(Row *r, Stmt *s, Nest *n, bool leave_last);
+/* The points over which S reduces, in terms of the stage. They are merged where possible, so that
+ * lanes traverse one long row rather than many short ones. */
+void row_terms(Row *r, Stmt *s, Points *t);
 /* A node that combines VAL into the states ACC at IDX where GUARD holds. */
 LNode *row_state_node(Row *r, LNodeKind kind, Stmt *s, Buf *const *acc, Expr *idx, Expr *const *val, Expr *guard);
 /* row_declare_state declares the states of S, SIZE elements each (null: scalars). row_init_state

@@ -6,8 +6,6 @@
  */
 #include "passes/schedule/common/row.h"
 
-enum { LONG_ROW = 64 };
-
 /* Accesses with unit stride along an iterator, and with another stride. */
 typedef struct StrideCounts {
 	int runs, strides;
@@ -64,7 +62,7 @@ static void step_index(Steps *st, const Stmt *s, const Buf *buf, Expr *const *id
 		} else if (!is_short(s->iter[i])) {
 			inner.runs += a.runs;
 			inner.strides += a.strides;
-			st->is_long = st->is_long || (a.runs && !fewer(s->iter[i], LONG_ROW));
+			st->is_long = st->is_long || (a.runs && !fewer(s->iter[i], LONG_REDUCTION));
 		}
 	}
 	/* an inner loop is contiguous, or all are strided */

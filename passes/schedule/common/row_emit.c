@@ -42,6 +42,18 @@ Expr *row_extent(Row *r, const Iter *it)
 	return ex_dim(r->k->pool, it->extent);
 }
 
+/* The loop iterator of IT, an iterator of the current statement that the stage does not fix, and the
+ * bounds of its loop. */
+static Iter *loop_over(Row *r, Iter *it, Expr **lo, Expr **hi)
+{
+	const int b = band_index(r->band, r->s, it);
+	const bool tiled = b >= 0 && b == r->tile;
+
+	*lo = tiled ? r->tlo : l_int(r->b, 0);
+	*hi = tiled ? r->thi : row_extent(r, it);
+	return b >= 0 ? r->rep[b] : it;
+}
+
 Iter *row_open_band(Row *r, Stmt *s, Nest *n, bool leave_last)
 {
 	Iter *last = NULL;
@@ -50,16 +62,14 @@ Iter *row_open_band(Row *r, Stmt *s, Nest *n, bool leave_last)
 		if (!row_is_fixed(r, s->iter[i]) && !is_vec(r, s->iter[i]))
 			last = s->iter[i];
 	for (int i = 0; i < s->nband; i++) {
-		Iter *it = s->iter[i];
+		Iter *it = s->iter[i], *over;
+		Expr *lo, *hi;
 
 		if (row_is_fixed(r, it) || is_vec(r, it) ||
 		    (leave_last && r->vec < 0 && it == last))
 			continue;
-		if (r->tile >= 0 && r->band->of[r->s->id][r->tile] == it)
-			row_open(r, n, LOOP_SERIAL, r->rep[r->tile], r->tlo, r->thi);
-		else
-			row_open(r, n, r->unrolled ? LOOP_UNROLL : LOOP_SERIAL, it, l_int(r->b, 0),
-				 row_extent(r, it));
+		over = loop_over(r, it, &lo, &hi);
+		row_open(r, n, r->unrolled ? LOOP_UNROLL : LOOP_SERIAL, over, lo, hi);
 	}
 	return leave_last && r->vec < 0 ? last : NULL;
 }
@@ -87,8 +97,7 @@ static void emit_map(Row *r, Stmt *s)
 		guard = guard_to_range(r->k, guard, r->rep[r->vec], &lo, &hi);
 		row_open(r, &n, kind, r->rep[r->vec], lo, hi);
 	} else if (last) {
-		lo = l_int(r->b, 0);
-		hi = row_extent(r, last);
+		last = loop_over(r, last, &lo, &hi);
 		guard = guard_to_range(r->k, guard, last, &lo, &hi);
 		row_open(r, &n, kind, last, lo, hi);
 	}
@@ -195,9 +204,7 @@ static void emit_scatter(Row *r, Stmt *s)
 
 /* ---- Reductions with scalar states, in lanes over the contiguous reduced iterator ---- */
 
-/* The points of S that it reduces, in terms of the stage. They are merged where possible, so that
- * lanes traverse one long row rather than many short ones. */
-static void terms_of(Row *r, Stmt *s, Points *t)
+void row_terms(Row *r, Stmt *s, Points *t)
 {
 	*t = (Points){.k = r->k, .ne = monoid_info[s->red].n, .guard = row_placed(r, s->guard)};
 	for (int i = 0; i < t->ne; i++)
@@ -207,7 +214,20 @@ static void terms_of(Row *r, Stmt *s, Points *t)
 	points_join(t);
 }
 
-/* A reduction with scalar states, in lanes over the contiguous reduced iterator. */
+/* The number in T of the iterator along which the lanes of S go. */
+static int lane_of(const Row *r, const Stmt *s, const Points *t)
+{
+	const int n = r->how ? r->how[s->id].lane - s->nband : 0;
+
+	if (r->unrolled)
+		return -1;
+	for (int i = 0; r->how && i < t->n; i++)
+		if (expr_has_iter(t->at[n], t->it[i]))
+			return i;
+	return row_lane_of(t);
+}
+
+/* A reduction with scalar states, in lanes over a reduced iterator. */
 static void emit_reduction(Row *r, Stmt *s)
 {
 	Nest n = {.n = 0}, in = {.n = 0};
@@ -219,8 +239,8 @@ static void emit_reduction(Row *r, Stmt *s)
 
 	row_open_band(r, s, &n, false);
 	row_declare_state(r, s, acc, NULL);
-	terms_of(r, s, &t);
-	lane = r->unrolled ? -1 : row_lane_of(&t);
+	row_terms(r, s, &t);
+	lane = t.n ? lane_of(r, s, &t) : -1;
 	row_init_state(r, s, acc, zero);
 	for (int i = 0; i < t.n; i++)
 		if (i != lane)

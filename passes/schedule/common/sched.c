@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sched: gives every kernel a loop tree for each target. Strategies are tried in order; each
- * recognises its kernels by their access relations. On CPUs these are *contraction*, for matrix
- * products (cpu/gemm.c), then *row* and *map*, for everything else whose statements have a common
- * parallel band, a softmax for example (cpu/row.c). A kernel that no strategy takes is scheduled
- * statement by statement, one stage for each (*order*, cpu/row.c). On GPUs gpu/sched_gpu.c lists
- * the strategies.
+ * sched: gives every kernel a loop tree for each target. On CPUs it emits what `decide` decided. On
+ * GPUs gpu/sched_gpu.c lists the strategies, which decide while they emit. A schedule that a user
+ * edited is always proved.
  */
 
 #include "passes/poly/poly.h"
-#include "passes/schedule/cpu/cpu.h"
+#include "passes/schedule/common/decision.h"
+#include "passes/schedule/common/loops.h"
 #include "passes/schedule/gpu/gpu.h"
 
 #include <assert.h>
@@ -106,9 +104,9 @@ static bool keep_order(LNode *n)
 	return any;
 }
 
-/* N's schedule for the runs of STEP. In a program for GPUs, kernels on the host have few elements,
- * and are scheduled for any CPU. */
-static Schedule *schedule(Module *m, const Target *t, Node *n, const SizeStep *step)
+/* N's schedule for the runs of STEP; D: the decision, null for kernels that run on a GPU. */
+static Schedule *schedule(Module *m, const Target *t, Node *n, const Decision *d,
+			  const SizeStep *step)
 {
 	Kernel *k = kernel_clone(node_kernel(n), m->arena);
 	Schedule *s = NEW(m->arena, Schedule);
@@ -123,8 +121,8 @@ static Schedule *schedule(Module *m, const Target *t, Node *n, const SizeStep *s
 		k->name = arena_printf(m->arena, "%s_shared_%dk", k->name, step->shared >> 10);
 	if (t->gpu)
 		sched_gpu(m, t, k, s);
-	else if ((node_on_host(n) || !sched_contraction(t, k, s)) && !sched_row(k, s))
-		sched_order(k, s);
+	else
+		strategy_table[d->strategy].emit(k, d, s);
 	l_tidy(s);
 	find_temps(s);
 	for (int i = 0; i < s->stages.n && !t->gpu; i++)
@@ -148,14 +146,14 @@ static bool does_the_same(const Schedule *a, const Schedule *b)
 
 /* N's schedule for the runs of STEP on every GPU that runs T's code. If it could use more shared
  * memory, and T has more, a variant for GPUs with as much as T precedes it. */
-static Schedule *variant(Module *m, const Target *t, Node *n, SizeStep step)
+static Schedule *variant(Module *m, const Target *t, Node *n, const Decision *d, SizeStep step)
 {
-	Schedule *s = schedule(m, t, n, &step), *wide;
+	Schedule *s = schedule(m, t, n, d, &step), *wide;
 
 	if (!s->short_of_shared || t->gpu->shared <= t->gpu->block_shared)
 		return s;
 	step.shared = t->gpu->shared;
-	wide = schedule(m, t, n, &step);
+	wide = schedule(m, t, n, d, &step);
 	if (does_the_same(wide, s))
 		return s;
 	wide->next = s;
@@ -169,15 +167,16 @@ static bool both_do_the_same(const Schedule *a, const Schedule *b)
 	       (!a->where.shared || does_the_same(a->next, b->next));
 }
 
-/* N's schedule, with its variants for sizes that are unknown at compile time. */
-static Schedule *all_variants(Module *m, const Target *t, Node *n)
+/* N's schedule, with its variants for sizes that are unknown at compile time. In a program for GPUs,
+ * kernels on the host are scheduled for any CPU. */
+static Schedule *all_variants(Module *m, const Target *t, Node *n, const Decision *d)
 {
 	const Target *of = node_on_host(n) ? m->host : t;
 	SizeStep step[MOST_STEPS];
-	Schedule *s = variant(m, of, n, (SizeStep){0}), *v;
+	Schedule *s = variant(m, of, n, d, (SizeStep){0}), *v;
 
 	for (int i = sched_gpu_steps(m, of, node_kernel(n), step) - 1; i >= 0; i--) {
-		v = variant(m, of, n, step[i]);
+		v = variant(m, of, n, d, step[i]);
 		if (both_do_the_same(v, s))
 			continue;
 		if (v->where.shared)
@@ -189,17 +188,31 @@ static Schedule *all_variants(Module *m, const Target *t, Node *n)
 	return s;
 }
 
+/* The schedule S of N follows a decision that a user wrote: it is proved, unless --verify proves all
+ * of them. */
+static bool prove_edited(Module *m, const Decision *d, Node *n, Schedule *s)
+{
+	return !d || !d->edited || m->opt.verify ||
+	       poly_check(node_kernel(n), s, m->ctx->diag) != POLY_WRONG;
+}
+
 bool pass_sched(Module *m)
 {
+	bool ok = true;
+
 	m->nsched = m->graph->nnodes;
 	for (int t = 0; t < m->ntargets; t++) {
 		m->sched[t] = NEW_ARRAY(m->arena, m->nsched + 1, Schedule *);
 		for (Node *n = m->graph->first; n; n = n->next)
 			if (node_kernel(n)) {
 				diag_at(m->ctx, node_diag(n));
-				m->sched[t][n->id] = all_variants(m, m->target[t], n);
+				m->sched[t][n->id] = all_variants(m, m->target[t], n,
+								  m->decision[t][n->id]);
+				ok = prove_edited(m, m->decision[t][n->id], n,
+						  m->sched[t][n->id]) &&
+				     ok;
 			}
 	}
 	diag_at(m->ctx, (DiagLoc){0});
-	return !m->opt.verify || poly_check_module(m, m->ctx->diag);
+	return ok && (!m->opt.verify || poly_check_module(m, m->ctx->diag));
 }

@@ -1,38 +1,59 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Schedules for CPUs: matrix products (gemm.c) and everything else (row.c). A strategy appends
- * stages to schedule S of kernel K. If the kernel is not of its kind, it returns false and does
- * nothing.
+ * Schedules for CPUs: matrix products (gemm.c) and everything else (row.c). These functions are
+ * members of strategy_table (common/decision.h), which says what they do.
  */
 #ifndef PASSES_SCHEDULE_CPU_CPU_H
 #define PASSES_SCHEDULE_CPU_CPU_H
 
 #include "passes/kernel/contraction.h"
+#include "passes/schedule/common/decision.h"
 #include "passes/schedule/common/loops.h"
-
-struct Band;
 
 /* ---- gemm.c ---- */
 
-/* Schedules all statements as a blocked matrix product. */
-bool sched_contraction(const Target *t, Kernel *k, Schedule *s);
+/* The loop tree of decision D, a product. */
+void product_emit(Kernel *k, const Decision *d, Schedule *s);
 /* Columns of a panel of B: the same for every CPU, so that variants share packed weights. */
 int64_t gemm_panel(CType t);
-/* Rows and columns of a tile, whose accumulators fit into registers. */
-void gemm_tile(const Target *t, CType ct, int64_t *mr, int64_t *nr);
 /* K is a contraction that the strategy takes; B_CONSTANT: B is a constant. *C: the contraction,
  * with its m and n iterators in the order in which the result is stored. */
 bool gemm_takes(Kernel *k, Contraction *c, bool b_constant);
 /* All statements of K are a product and its epilogue, which the strategy takes on CPU T. */
 bool gemm_is_whole(const Target *t, Kernel *k);
 
+/* ---- gemm_decide.c ---- */
+
+/* Rows and columns of a tile, whose accumulators fit into registers. */
+void gemm_tile(const Target *t, CType ct, int64_t *mr, int64_t *nr);
+/* The members of strategy_table's row. */
+bool product_choose(const Target *t, Kernel *k, Decision *d);
+bool product_legal(const Target *t, Kernel *k, const Decision *d, StrBuf *why);
+
+/* ---- gemm_text.c ---- */
+
+void product_print(StrBuf *b, Kernel *k, const Decision *d);
+bool product_parse(Kernel *k, const char *text, Decision *d, StrBuf *why);
+
 /* ---- row.c ---- */
 
-/* Schedules all statements as one stage under their common band. */
-bool sched_row(Kernel *k, Schedule *s);
-/* Schedules one statement after the other, which is possible for every kernel. */
-void sched_order(Kernel *k, Schedule *s);
-/* Schedules statements FIRST..LAST of K as one stage under BAND. */
-void row_stage(LBuild *b, const char *strategy, int first, int last, const struct Band *band);
+/* The loop tree of decision D, a map, row or order. */
+void rows_emit(Kernel *k, const Decision *d, Schedule *s);
+
+/* ---- row_decide.c ---- */
+
+/* The members of strategy_table's rows. */
+bool map_choose(const Target *t, Kernel *k, Decision *d);
+bool row_choose_all(const Target *t, Kernel *k, Decision *d);
+bool order_choose(const Target *t, Kernel *k, Decision *d);
+
+/* ---- row_legal.c ---- */
+
+bool rows_legal(const Target *t, Kernel *k, const Decision *d, StrBuf *why);
+
+/* ---- row_text.c ---- */
+
+void rows_print(StrBuf *b, Kernel *k, const Decision *d);
+bool rows_parse(Kernel *k, const char *text, Decision *d, StrBuf *why);
 
 #endif

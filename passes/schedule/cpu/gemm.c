@@ -14,41 +14,20 @@
  * A sum longer than kc goes through all tiles of a panel in parts, and each tile fetches some of
  * the panel that follows, which the first tile of the next would otherwise wait for.
  *
+ * This file recognises the product and emits its loop tree. What is packed, the sizes of tiles and
+ * blocks, their order and which blocks are parallel stand in the decision (gemm_decide.c).
+ *
  * Operands are expressions: im2col, padding, conversions and prologues are what packing evaluates.
  * Edges: rows past the end repeat the last row and are not stored; columns past the end are zero in
- * the panel. Blocking follows the analytic model of Low et al., "Analytical modeling is enough for
- * high-performance BLIS" (2016), in its simplest form: B's panel block in half of L2, a part of a
- * panel and of A's rows in L1, a tile's accumulators in registers.
+ * the panel.
  */
+#include "passes/schedule/common/thresholds.h"
 #include "passes/schedule/cpu/cpu.h"
 #include "passes/schedule/cpu/gemm_impl.h"
-
-#include <assert.h>
-
-enum {
-	PANEL_BYTES = 128,
-	ROWS = 128,
-	COLUMNS = 128,
-	MAX_COLUMNS = 512,
-	MIN_N = 8,
-	/* terms of a run of A for which reading it in place costs less than packing it: finding
-	 * the start of a run costs a tile about as much as four terms */
-	MIN_RUN = 6,
-	GRAIN_TERMS = 1 << 18
-};
 
 int64_t gemm_panel(CType t)
 {
 	return PANEL_BYTES / (dtype_info[ctype_dtype(t)].bits / 8);
-}
-
-void gemm_tile(const Target *t, CType ct, int64_t *mr, int64_t *nr)
-{
-	int64_t lanes = t->vector_bytes / (dtype_info[ctype_dtype(ct)].bits / 8),
-		pw = gemm_panel(ct);
-
-	*mr = t->registers >= 32 ? 8 : 6;
-	*nr = lanes * 2 < pw ? lanes * 2 : pw;
 }
 
 /* ---- Which iterators merge ---- */
@@ -89,7 +68,8 @@ static bool has_edges(Gemm *g)
 }
 
 /* A is read in place if its k iterators merge into one with a constant stride, and in runs if some
- * of them do. Runs outside of the tensor are packed, which makes their stride 1. */
+ * of them do. Runs outside of the tensor are packed, which makes their stride 1. A run of one term is
+ * none. */
 static void look_at_a(Gemm *g)
 {
 	Affine a;
@@ -108,8 +88,7 @@ static void look_at_a(Gemm *g)
 		return;
 	}
 	g->run_terms = gemm_product(g, g->c.k + g->run, g->c.nk - g->run);
-	if (!dim_is_const(g->run_terms, &terms) || terms < MIN_RUN ||
-	    (g->c.guard_a && !has_edges(g)))
+	if (!dim_is_const(g->run_terms, &terms) || terms < 2 || (g->c.guard_a && !has_edges(g)))
 		g->run = g->c.nk;
 }
 
@@ -144,65 +123,6 @@ static void split_n(Gemm *g)
 			      (!g->a_direct || merges_in(g, g->c.a, g->c.m[i], g->c.m[i + 1]));
 }
 
-static int64_t round_up(int64_t v, int64_t to)
-{
-	return (v + to - 1) / to * to;
-}
-
-/* Fits the tile to M rows. The tiles get about equal numbers of rows: 4 and 3 of 7, rather than 6
- * and 1. A tile of few rows has more columns if the registers suffice, so that enough independent
- * sums hide the latency of the multiply-add. */
-static void fit_tile(Gemm *g, int64_t m)
-{
-	int64_t tiles = (m + g->mr - 1) / g->mr,
-		lanes = g->t->vector_bytes / (dtype_info[ctype_dtype(g->c.ct)].bits / 8);
-
-	g->mr = (m + tiles - 1) / tiles;
-	while (g->nr * 2 <= g->pw && (g->mr + 1) * (g->nr * 2 / lanes) < g->t->registers)
-		g->nr *= 2;
-}
-
-static void choose_blocks(Gemm *g)
-{
-	int64_t esize = dtype_info[ctype_dtype(g->c.ct)].bits / 8, v, kk;
-
-	gemm_tile(g->t, g->c.ct, &g->mr, &g->nr);
-	g->mc = ROWS;
-	if (dim_is_const(g->m, &v)) {
-		v = v > 0 ? v : 1;
-		fit_tile(g, v);
-		g->mc = v < ROWS ? v : ROWS;
-	}
-	g->mc = round_up(g->mc, g->mr);
-	g->kc = g->t->l1 * 3 / 4 / (esize * (g->mr + g->nr)) / 8 * 8;
-	g->nc = COLUMNS / (esize == 8 ? 2 : 1);
-	if (!g->b_panels) {
-		if (dim_is_const(g->kk, &kk) && kk > 0)
-			g->nc = g->t->l2 / 2 / (kk * esize) / g->pw * g->pw;
-		g->nc = g->nc < g->pw ? g->pw : g->nc > MAX_COLUMNS ? MAX_COLUMNS : g->nc;
-		g->mc = 0; /* all rows, so that B's block is packed once */
-	}
-	if (dim_is_const(g->n, &v) && v < g->nc)
-		g->nc = round_up(v > 0 ? v : 1, g->pw);
-	/* with few blocks of columns, rows are split too, and each block of rows packs B again */
-	if (!g->mc) {
-		int64_t m, n, blocks = 4;
-
-		g->mc = 512;
-		if (dim_is_const(gemm_product(g, g->outer, g->nouter), &v) &&
-		    dim_is_const(g->n, &n)) {
-			blocks = v * ((n + g->nc - 1) / g->nc);
-			if (blocks >= 4 && dim_is_const(g->m, &m))
-				g->mc = m;
-		}
-		if (dim_is_const(g->m, &m) && blocks < 4)
-			g->mc = (m + 1) / 2;
-		g->mc = round_up(g->mc < 1 ? 1 : g->mc, g->mr);
-	}
-}
-
-/* ---- Expressions ---- */
-
 bool gemm_takes(Kernel *k, Contraction *c, bool b_constant)
 {
 	int64_t v;
@@ -212,18 +132,10 @@ bool gemm_takes(Kernel *k, Contraction *c, bool b_constant)
 	if (c->ct == CT_BOOL || (c->nm == 0 && !b_constant))
 		return false;
 	gemm_sort(c);
-	return !dim_is_const(c->n[c->nn - 1]->extent, &v) || v >= MIN_N || c->nn > 1;
+	return !dim_is_const(c->n[c->nn - 1]->extent, &v) || v >= LEAST_COLUMNS || c->nn > 1;
 }
 
-/* The grain counts a block's multiply-adds. */
-static void set_grain(Gemm *g)
-{
-	Ctx *c = g->k->ctx;
-	Dim *m = dim_min(c, g->m, dim_const(c, g->mc)), *n = dim_min(c, g->n, dim_const(c, g->nc));
-
-	l_grain(&g->b, GRAIN_TERMS, dim_mul(c, dim_mul(c, m, n), g->kk));
-}
-
+/* G's kernel is a product that the strategy takes. */
 static bool open_whole(Gemm *g)
 {
 	if (!gemm_open(g))
@@ -247,45 +159,170 @@ bool gemm_is_whole(const Target *t, Kernel *k)
 	return open_whole(&g);
 }
 
-bool sched_contraction(const Target *t, Kernel *k, Schedule *s)
+bool gemm_begin(Gemm *g, Kernel *k)
 {
-	Gemm g = {.k = k, .t = t, .nstmts = k->stmts.n, .b = l_build(k, s)};
-	Dim *nb, *mb;
-	Iter *inb, *imb, *split[MAX_ITERS];
-	ExprPool *p = k->pool;
+	*g = (Gemm){.k = k, .nstmts = k->stmts.n, .b = {.k = k, .p = k->pool, .arena = k->arena}};
+	number_stmts(k);
+	if (!open_whole(g))
+		return false;
+	look_at_a(g);
+	return true;
+}
+
+void gemm_pack_instead(Gemm *g)
+{
+	g->a_direct = false;
+	g->run = g->c.nk;
+}
+
+void gemm_flatten(Gemm *g)
+{
+	split_n(g);
+	g->m = gemm_product(g, g->c.m, g->c.nm);
+	g->n = gemm_product(g, g->nin, g->nnin);
+	g->kk = gemm_product(g, g->c.k, g->c.nk);
+}
+
+/* ---- Emission ---- */
+
+static bool is_parallel(const ProductDecision *d, ProductAxis x)
+{
+	for (int i = 0; i < d->nparallel; i++)
+		if (d->parallel[i] == x)
+			return true;
+	return false;
+}
+
+/* The loops over blocks. */
+typedef struct ProductBlocks {
+	const ProductDecision *d;
+	Iter *nb, *mb; /* number of the block of columns, and of rows */
+	Dim *nblocks, *mblocks;
+	LNode *serial[MAX_ITERS + 2];
+	int nserial;
+} ProductBlocks;
+
+static void open_serial(Gemm *g, ProductBlocks *bl, Iter *it)
+{
+	bl->serial[bl->nserial++] = l_loop(&g->b, LOOP_SERIAL, it, l_int(&g->b, 0),
+					   ex_dim(g->b.p, it->extent), 1);
+}
+
+static void let_m0(Gemm *g, const ProductBlocks *bl)
+{
+	l_let(&g->b, g->m0, ex_mul(g->b.p, ex_iter(g->b.p, bl->mb), l_int(&g->b, g->mc)));
+}
+
+static void let_n0(Gemm *g, const ProductBlocks *bl)
+{
+	l_let(&g->b, g->n0, ex_mul(g->b.p, ex_iter(g->b.p, bl->nb), l_int(&g->b, g->nc)));
+}
+
+/* The grain counts an iteration's multiply-adds. */
+static void set_grain(Gemm *g, const ProductDecision *d, int64_t grain)
+{
+	Ctx *c = g->k->ctx;
+	Dim *m = dim_min(c, g->m, dim_const(c, g->mc)), *n = dim_min(c, g->n, dim_const(c, g->nc)),
+	    *work = dim_mul(c,
+			    dim_mul(c, is_parallel(d, PRODUCT_M) ? m : g->m,
+				    is_parallel(d, PRODUCT_N) ? n : g->n),
+			    g->kk);
+
+	if (!is_parallel(d, PRODUCT_G))
+		work = dim_mul(c, work, gemm_product(g, g->outer, g->nouter));
+	l_grain(&g->b, grain, work);
+}
+
+/* Opens the stage, whose iterations are the blocks of the parallel axes. */
+static void open_stage(Gemm *g, ProductBlocks *bl, int64_t grain)
+{
+	Ctx *c = g->k->ctx;
+	const ProductDecision *d = bl->d;
+	Dim *extent[PRODUCT_AXES] = {gemm_product(g, g->outer, g->nouter), bl->nblocks,
+				     bl->mblocks},
+	    *all = dim_const(c, 1);
+	Iter *split[MAX_ITERS + 2];
 	int n = 0;
 
-	if (!open_whole(&g))
-		return false;
-	look_at_a(&g);
-	split_n(&g);
-	g.m = gemm_product(&g, g.c.m, g.c.nm);
-	g.n = gemm_product(&g, g.nin, g.nnin);
-	g.kk = gemm_product(&g, g.c.k, g.c.nk);
-	choose_blocks(&g);
-	nb = dim_ceildiv(k->ctx, g.n, dim_const(k->ctx, g.nc));
-	mb = dim_ceildiv(k->ctx, g.m, dim_const(k->ctx, g.mc));
-	l_of(&g.b, g.c.s);
-	l_stage(&g.b, "contraction",
-		dim_mul(k->ctx, gemm_product(&g, g.outer, g.nouter), dim_mul(k->ctx, nb, mb)));
-	set_grain(&g);
-	for (; n < g.nouter; n++)
-		split[n] = g.outer[n];
-	split[n++] = inb = l_iter(&g.b, "nb", nb);
-	split[n++] = imb = l_iter(&g.b, "mb", mb);
-	l_split(&g.b, split, n, ex_iter(p, g.b.stage->var));
+	for (int i = 0; i < d->nparallel; i++)
+		all = dim_mul(c, all, extent[d->parallel[i]]);
+	l_of(&g->b, g->c.s);
+	l_stage(&g->b, "contraction", all);
+	set_grain(g, d, grain);
+	bl->nb = l_iter(&g->b, "nb", bl->nblocks);
+	bl->mb = l_iter(&g->b, "mb", bl->mblocks);
+	for (int i = 0; i < d->nparallel; i++) {
+		const ProductAxis x = d->parallel[i];
+
+		for (int j = 0; x == PRODUCT_G && j < g->nouter; j++)
+			split[n++] = g->outer[j];
+		if (x != PRODUCT_G)
+			split[n++] = x == PRODUCT_N ? bl->nb : bl->mb;
+	}
+	l_split(&g->b, split, n, ex_iter(g->b.p, g->b.stage->var));
+}
+
+/* Packs the block's rows of A, or finds their runs, unless A is read with one stride. */
+static void prepare_a(Gemm *g)
+{
+	if (g->run < g->c.nk)
+		gemm_find_runs(g);
+	else if (!g->a_direct)
+		gemm_pack_a(g);
+}
+
+/* Opens the serial loops over blocks, and packs each operand outside of the loops that it does not
+ * depend on. */
+static void open_blocks(Gemm *g, ProductBlocks *bl)
+{
+	const bool m = is_parallel(bl->d, PRODUCT_M), n = is_parallel(bl->d, PRODUCT_N);
+
+	for (int i = 0; i < g->nouter && !is_parallel(bl->d, PRODUCT_G); i++)
+		open_serial(g, bl, g->outer[i]);
+	if (m)
+		let_m0(g, bl);
+	if (m && !n)
+		prepare_a(g);
+	if (!n)
+		open_serial(g, bl, bl->nb);
+	let_n0(g, bl);
+	if (!g->b_panels)
+		gemm_pack_b(g);
+	if (!m) {
+		open_serial(g, bl, bl->mb);
+		let_m0(g, bl);
+	}
+	if (n || !m)
+		prepare_a(g);
+}
+
+void product_emit(Kernel *k, const Decision *d, Schedule *s)
+{
+	ProductBlocks bl = {.d = &d->product};
+	Gemm g;
+
+	if (!gemm_begin(&g, k))
+		return;
+	g.b = l_build(k, s);
+	if (bl.d->pack_a)
+		gemm_pack_instead(&g);
+	g.b_panels = !bl.d->pack_b;
+	g.panels_first = bl.d->panels_first;
+	g.mr = bl.d->mr;
+	g.nr = bl.d->nr;
+	g.mc = bl.d->mc;
+	g.nc = bl.d->nc;
+	g.kc = bl.d->kc;
+	gemm_flatten(&g);
+	bl.nblocks = dim_ceildiv(k->ctx, g.n, dim_const(k->ctx, g.nc));
+	bl.mblocks = dim_ceildiv(k->ctx, g.m, dim_const(k->ctx, g.mc));
+	open_stage(&g, &bl, d->grain);
 	g.m0 = l_iter(&g.b, "m0", g.m);
 	g.n0 = l_iter(&g.b, "n0", g.n);
 	g.mflat = l_iter(&g.b, "m", g.m);
 	g.nflat = l_iter(&g.b, "n", g.n);
-	l_let(&g.b, g.m0, ex_mul(p, ex_iter(p, imb), l_int(&g.b, g.mc)));
-	l_let(&g.b, g.n0, ex_mul(p, ex_iter(p, inb), l_int(&g.b, g.nc)));
-	if (!g.b_panels)
-		gemm_pack_b(&g);
-	if (g.run < g.c.nk)
-		gemm_find_runs(&g);
-	else if (!g.a_direct)
-		gemm_pack_a(&g);
+	open_blocks(&g, &bl);
 	gemm_emit_tiles(&g);
-	return true;
+	while (bl.nserial)
+		l_close(&g.b, bl.serial[--bl.nserial]);
 }

@@ -3,7 +3,19 @@
 #ifndef PASSES_SCHEDULE_CPU_GEMM_IMPL_H
 #define PASSES_SCHEDULE_CPU_GEMM_IMPL_H
 
+#include "passes/schedule/common/decision.h"
 #include "passes/schedule/common/gemm.h"
+
+/* ---- gemm.c ---- */
+
+/* Makes G the product that kernel K is; false if the strategy does not take K. A_DIRECT, RUN and
+ * B_PANELS tell whether the operands can be read in place. */
+bool gemm_begin(Gemm *g, Kernel *k);
+/* A is packed, even if it can be read in place. */
+void gemm_pack_instead(Gemm *g);
+/* Merges the iterators of G as far as the accesses allow, where A_DIRECT and B_PANELS tell how the
+ * operands are read; sets the extents. */
+void gemm_flatten(Gemm *g);
 
 /* ---- gemm_pack.c ---- */
 

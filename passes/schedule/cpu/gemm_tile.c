@@ -103,7 +103,7 @@ static void emit_tile(Gemm *g, const TileAt *t)
 	tl->b_step = l_int(b, g->pw);
 	tl->b_at = ex_add(p, tl->b_at, ex_mul(p, t->k0, tl->b_step));
 	tl->k = t->k;
-	if (g->b_panels) {
+	if (g->b_panels && g->panels_first) {
 		/* only the first tile of rows reads the panel from memory: all tiles prefetch parts
 		 * of the next panel */
 		Expr *tiles = ex_op2(
@@ -231,7 +231,6 @@ void gemm_emit_tiles(Gemm *g)
 	Expr *mhi = l_min(b, ex_add(p, ex_iter(p, g->m0), l_int(b, g->mc)), ex_dim(p, g->m));
 	Expr *nend = gemm_block_end(g), *c0;
 	LNode *ml = NULL, *nl, *sl;
-	int64_t kk;
 
 	t.mt = l_iter(b, "mt", g->m);
 	t.nt = l_iter(b, "nt", g->n);
@@ -239,7 +238,7 @@ void gemm_emit_tiles(Gemm *g)
 	t.m_valid = l_min(b, l_int(b, g->mr), ex_sub(p, mhi, ex_iter(p, t.mt)));
 	t.panel = ex_iter(p, jb);
 	t.js = ex_iter(p, js);
-	if (!g->b_panels)
+	if (!g->panels_first)
 		ml = l_loop(b, LOOP_SERIAL, t.mt, ex_iter(p, g->m0), mhi, g->mr);
 	nl = l_loop(b, LOOP_SERIAL, jb, l_int(b, 0), gemm_panels(g), 1);
 	c0 = ex_add(p, ex_iter(p, g->n0), ex_mul(p, ex_iter(p, jb), l_int(b, g->pw)));
@@ -247,9 +246,9 @@ void gemm_emit_tiles(Gemm *g)
 		    g->nr);
 	l_let(b, t.nt, ex_add(p, c0, ex_iter(p, js)));
 	t.n_valid = l_min(b, l_int(b, g->nr), ex_sub(p, nend, ex_iter(p, t.nt)));
-	if (g->b_panels && dim_is_const(g->kk, &kk) && kk > g->kc)
+	if (g->kc)
 		emit_parts(g, &t, mhi);
-	if (g->b_panels)
+	if (g->panels_first)
 		ml = l_loop(b, LOOP_SERIAL, t.mt, ex_iter(p, g->m0), mhi, g->mr);
 	if (!t.tile) {
 		t.tile = kernel_temp(g->k, "tile", ctype_dtype(g->c.ct), 1,
@@ -258,10 +257,10 @@ void gemm_emit_tiles(Gemm *g)
 	}
 	emit_tile(g, &t);
 	emit_epilogue(g, &t);
-	if (g->b_panels)
+	if (g->panels_first)
 		l_close(b, ml);
 	l_close(b, sl);
 	l_close(b, nl);
-	if (!g->b_panels)
+	if (!g->panels_first)
 		l_close(b, ml);
 }

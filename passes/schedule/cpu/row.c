@@ -2,9 +2,9 @@
 /*
  * The strategies *row* and *map* on CPUs: statements under their common parallel band, one after
  * the other. Softmax, norms, reductions and elementwise kernels are scheduled here;
- * row_reduce.c has the reductions, and common/row_along.c chooses the vector iterator. A temporary
- * that lives only inside a row is in registers or in a local of one row; another one is in scratch
- * memory of the thread.
+ * row_reduce.c has the reductions. A temporary that lives only inside a row is in registers or in a
+ * local of one row; another one is in scratch memory of the thread. Which iterators are parallel,
+ * and all else, stands in the decision (row_decide.c).
  *
  *   p over the fixed band iterators        parallel
  *     v in blocks of the vector iterator   parallel too
@@ -27,27 +27,41 @@ static int band_dim(const Row *r, const Stmt *s, int d)
 	return s->widx[d]->kind == EX_ITER ? band_index(r->band, s, s->widx[d]->iter) : -1;
 }
 
+/* How dim D of S's result, indexed by band iterator B (-1: none), is held. */
+static Keep kept(const Row *r, int b)
+{
+	return b >= 0 && b == r->vec    ? KEEP_BLOCK
+	       : b >= 0 && b == r->tile ? KEEP_TILE
+	       : b >= 0 && r->fixed[b]  ? KEEP_NOT
+					: KEEP_ALL;
+}
+
 static void make_local(Row *r, Stmt *s, Buf *t)
 {
+	const int64_t tile = (r->tile_points + TILE_POINTS - 1) / TILE_POINTS * TILE_POINTS;
 	Dim *dims[MAX_RANK];
 	int n = 0;
 
 	if (!row_may_be_local(r, s, t))
 		return;
 	for (int i = 0; i < t->rank; i++) {
-		int d = row_memory_dim(t, i), b = band_dim(r, s, d);
+		int d = row_memory_dim(t, i);
+		const Keep keep = kept(r, band_dim(r, s, d));
 
-		r->keep[t->id][d] = b < 0          ? KEEP_ALL
-				    : b == r->vec  ? KEEP_BLOCK
-				    : b == r->tile ? KEEP_TILE
-						   : KEEP_NOT;
-		if (r->keep[t->id][d] != KEEP_NOT)
-			dims[n++] = b < 0 ? t->dims[d]
-					  : dim_const(r->k->ctx,
-						      b == r->tile ? TILE_STENCIL : r->block);
+		r->keep[t->id][d] = keep;
+		if (keep != KEEP_NOT)
+			dims[n++] = keep == KEEP_ALL    ? t->dims[d]
+				    : keep == KEEP_TILE ? dim_const(r->k->ctx, tile)
+							: dim_const(r->k->ctx, r->block);
 	}
 	r->local[t->id] = kernel_temp(r->k, t->name, t->dtype, n, dims);
 	l_local(r->b, r->local[t->id]);
+}
+
+void row_hold(Row *r, Stmt *s)
+{
+	for (int o = 0; o < s->nout && r->how[s->id].hold; o++)
+		make_local(r, s, s->out[o]);
 }
 
 /* ---- Expressions of a statement in terms of the stage's iterators, in flat memory ---- */
@@ -55,12 +69,13 @@ static void make_local(Row *r, Stmt *s, Buf *t)
 static void emit_stmt(Row *r, Stmt *s)
 {
 	row_begin(r, s);
-	for (int o = 0; o < s->nout; o++)
-		make_local(r, s, s->out[o]);
-	if (r->vec >= 0 && s->red && !s->scan && !stmt_is_scatter(s))
-		row_emit_reduce_vector(r, s);
-	else
-		row_emit(r);
+	row_hold(r, s);
+	switch (r->how[s->id].form) {
+	case REDUCE_STENCIL: row_emit_stencil(r, s); break;
+	case REDUCE_TAPS:
+	case REDUCE_STATES: row_emit_reduce_vector(r, s); break;
+	default: row_emit(r);
+	}
 }
 
 /* ---- Band iterators that run through memory as one ---- */
@@ -82,19 +97,6 @@ static Expr *block_of(Row *r, Expr *p, Iter *it, int64_t size, const char *name,
 	return lo;
 }
 
-/* The tile size of the iterator that stencils slide along: it is divided evenly, into tiles that
- * begin at multiples of SIDE_BY_SIDE. */
-static int64_t tile_size(const Iter *it)
-{
-	int64_t n, tiles;
-
-	if (!dim_is_const(it->extent, &n))
-		return TILE_STENCIL;
-	tiles = (n + TILE_STENCIL - 1) / TILE_STENCIL;
-	n = tiles ? (n + tiles - 1) / tiles : 1;
-	return (n + SIDE_BY_SIDE - 1) / SIDE_BY_SIDE * SIDE_BY_SIDE;
-}
-
 /* Points of band iterator AT in one iteration of the stage. */
 static Dim *reach(const Row *r, int at)
 {
@@ -103,7 +105,7 @@ static Dim *reach(const Row *r, int at)
 
 	if (at == r->vec)
 		return dim_min(c, r->rep[at]->extent, dim_const(c, r->block));
-	return at == r->tile ? dim_min(c, all, dim_const(c, tile_size(r->rep[at]))) : all;
+	return at == r->tile ? dim_min(c, all, dim_const(c, r->tile_points)) : all;
 }
 
 /* Points of one iteration of the stage, for the statement with the most. */
@@ -129,73 +131,122 @@ static Dim *points(const Row *r)
 	return most;
 }
 
-void row_stage(LBuild *b, const char *strategy, int first, int last, const Band *band)
+/* The groups of ST with the role ROLE that stand for the loops of R: for merged iterators, the last
+ * one. */
+static int with_role(const RowStage *st, IterRole role)
 {
-	Row r = row_new(b, first, last, band);
+	for (int i = 0; i < st->ngroups; i++)
+		if (st->group[i].role == role)
+			return st->group[i].of[st->group[i].n - 1];
+	return -1;
+}
+
+/* The group of ST whose last iterator is number B; null: none. */
+static const IterGroup *ends_with(const RowStage *st, int b)
+{
+	for (int i = 0; i < st->ngroups; i++)
+		if (st->group[i].of[st->group[i].n - 1] == b)
+			return &st->group[i];
+	return NULL;
+}
+
+/* Creates the stage's iterators for the groups of ST, in the order of the band, by which terms of
+ * an index are sorted. */
+static void make_iters(Row *r, const RowStage *st)
+{
+	Merged g[MAX_ITERS];
+	int n = 0;
+
+	for (int b = 0; b < r->band->n; b++) {
+		const IterGroup *of = ends_with(st, b);
+
+		if (!of)
+			continue;
+		g[n] = (Merged){.n = of->n, .extent = dim_const(r->k->ctx, 1)};
+		for (int j = 0; j < of->n; j++) {
+			g[n].of[j] = of->of[j];
+			g[n].extent = dim_mul(r->k->ctx, g[n].extent,
+					      r->band->iter[of->of[j]]->extent);
+		}
+		n++;
+	}
+	row_stage_iters(r, g, n);
+	for (int i = 0; i < st->ngroups; i++)
+		if (st->group[i].role == ITER_SERIAL)
+			r->fixed[st->group[i].of[0]] = false;
+}
+
+Row row_open_stage(LBuild *b, const RowPlan *plan)
+{
+	const RowStage *st = plan->stage;
+	Row r = row_new(b, plan->first, plan->last, plan->band);
 	Ctx *c = b->k->ctx;
 	Iter *split[MAX_ITERS + 2], *tiles = NULL, *blocks = NULL;
-	int nsplit = 0, ngroups;
-	Merged g[MAX_ITERS];
+	int nsplit = 0;
 
-	row_choose_vector(&r);
-	r.tile = row_stencil_iter(&r);
-	r.block = r.tile >= 0                                    ? BLOCK_STENCIL
-		  : first == last && !b->k->stmts.at[first]->red ? BLOCK_MAP
-								 : BLOCK;
-	ngroups = row_merge_band(&r, g);
-	row_stage_iters(&r, g, ngroups);
-	for (int i = 0; i < ngroups; i++) {
-		int at = g[i].of[g[i].n - 1];
-
-		if (at != r.vec && at != r.tile)
-			split[nsplit++] = r.rep[at];
-	}
-	if (r.tile >= 0) {
+	r.how = plan->how;
+	r.vec = with_role(st, ITER_VECTOR);
+	r.tile = with_role(st, ITER_TILE);
+	r.block = st->block;
+	r.tile_points = st->tile;
+	make_iters(&r, st);
+	for (int i = 0; i < st->ngroups; i++)
+		if (st->group[i].role == ITER_PARALLEL)
+			split[nsplit++] = r.rep[st->group[i].of[st->group[i].n - 1]];
+	if (r.tile >= 0)
 		split[nsplit++] = tiles = l_iter(
-			b, "tile",
-			dim_ceildiv(c, r.rep[r.tile]->extent,
-				    dim_const(c, tile_size(r.rep[r.tile]))));
-	}
+			b, "tile", dim_ceildiv(c, r.rep[r.tile]->extent, dim_const(c, st->tile)));
 	if (r.vec >= 0)
 		split[nsplit++] = blocks = l_iter(
 			b, "block", dim_ceildiv(c, r.rep[r.vec]->extent, dim_const(c, r.block)));
-	l_stage(b, strategy, iters_points(c, split, nsplit));
-	l_grain(b, GRAIN_POINTS, points(&r));
+	l_stage(b, plan->strategy, iters_points(c, split, nsplit));
+	l_grain(b, plan->grain, points(&r));
 	l_split(b, split, nsplit, ex_iter(b->p, b->stage->var));
 	if (r.tile >= 0)
-		r.tlo = block_of(&r, ex_iter(b->p, tiles), r.rep[r.tile], tile_size(r.rep[r.tile]),
-				 "tile0", &r.thi);
+		r.tlo = block_of(&r, ex_iter(b->p, tiles), r.rep[r.tile], st->tile, "tile0",
+				 &r.thi);
 	if (r.vec >= 0)
 		r.vlo = r.v0 = block_of(&r, ex_iter(b->p, blocks), r.rep[r.vec], r.block, "v0",
 					&r.vhi);
-	for (int i = first; i <= last; i++)
+	return r;
+}
+
+RowPlan row_plan(Kernel *k, const Decision *d, int stage, Band *band)
+{
+	const bool order = d->strategy == STRATEGY_ORDER;
+	const int last = order ? stage : k->stmts.n - 1;
+
+	for (int i = 0; i < k->stmts.n; i++)
+		k->stmts.at[i]->id = i;
+	if (order)
+		band_of_one(k, k->stmts.at[stage], band);
+	else
+		band_of(k, k->arena, band);
+	return (RowPlan){.strategy = strategy_table[d->strategy].name,
+			 .first = order ? stage : 0,
+			 .last = last,
+			 .band = band,
+			 .stage = &d->rows.stage[stage],
+			 .how = d->rows.stmt,
+			 .grain = d->grain};
+}
+
+void row_emit_stage(LBuild *b, const RowPlan *plan)
+{
+	Row r = row_open_stage(b, plan);
+
+	for (int i = plan->first; i <= plan->last; i++)
 		emit_stmt(&r, b->k->stmts.at[i]);
 }
 
-bool sched_row(Kernel *k, Schedule *s)
-{
-	LBuild b = l_build(k, s);
-	KernelClass c = kernel_class(k);
-	Band band;
-
-	if (c == KC_OTHER)
-		return false;
-	band_of(k, k->arena, &band);
-	if (!band.n && k->stmts.n > 1)
-		return false;
-	row_stage(&b, c == KC_MAP ? "map" : "row", 0, k->stmts.n - 1, &band);
-	return true;
-}
-
-void sched_order(Kernel *k, Schedule *s)
+void rows_emit(Kernel *k, const Decision *d, Schedule *s)
 {
 	LBuild b = l_build(k, s);
 
-	for (int i = 0; i < k->stmts.n; i++) {
+	for (int i = 0; i < d->rows.nstages; i++) {
 		Band band;
+		const RowPlan plan = row_plan(k, d, i, &band);
 
-		k->stmts.at[i]->id = i;
-		band_of_one(k, k->stmts.at[i], &band);
-		row_stage(&b, "order", i, i, &band);
+		row_emit_stage(&b, &plan);
 	}
 }

@@ -5,24 +5,51 @@
 
 #include "passes/schedule/common/row.h"
 
-enum {
-	BLOCK = 512,
-	BLOCK_MAP = 4096,
-	BLOCK_STENCIL = 64,
-	TILE_STENCIL = 32,
-	SIDE_BY_SIDE = 4,
-	GRAIN_POINTS = 16384
-};
+/* A stage before it is emitted: statements FIRST..LAST under BAND, as STAGE and, by Stmt.id, HOW
+ * say. */
+typedef struct RowPlan {
+	const char *strategy;
+	int first, last;
+	const Band *band;
+	RowStage *stage;
+	StmtDecision *how;
+	int64_t grain;
+} RowPlan;
+
+/* ---- row.c ---- */
+
+/* Stage number STAGE of D, a decision for K; *BAND: its band. */
+RowPlan row_plan(Kernel *k, const Decision *d, int stage, Band *band);
+/* Opens the stage of PLAN. Statements follow in order: row_begin, row_hold, and the nodes. */
+Row row_open_stage(LBuild *b, const RowPlan *plan);
+/* Declares the locals that hold the result of S, if its decision says so. */
+void row_hold(Row *r, Stmt *s);
+/* Emits the stage of PLAN. */
+void row_emit_stage(LBuild *b, const RowPlan *plan);
+
+/* ---- row_decide.c ---- */
+
+/* S is a reduction that keeps states until all of its terms are combined. */
+bool row_has_states(const Stmt *s);
+/* K can be one stage under the common band of its statements. */
+bool rows_one_stage(Kernel *k);
+/* Chooses the stage and the statements of PLAN. */
+void row_choose(LBuild *b, const RowPlan *plan);
 
 /* ---- row_reduce.c ---- */
 
+/* Whether REDUCE_TAPS is possible for S, the current statement: the taps need no guard, or their
+ * input row can be padded. */
+bool row_taps_fit(Row *r, Stmt *s);
 /* Emits a reduction with v innermost: a block of states, updated a row of terms at a time. */
 void row_emit_reduce_vector(Row *r, Stmt *s);
 
 /* ---- row_stencil.c ---- */
 
-/* Emits a stencil along a band iterator that is not v; false if S is none. */
-bool row_emit_stencil(Row *r, Stmt *s);
+/* Whether S, the current statement, is a stencil along the tile. */
+bool row_is_stencil(Row *r, Stmt *s);
+/* Emits such a stencil. */
+void row_emit_stencil(Row *r, Stmt *s);
 /* The band iterator that the stencils of the stage slide along, or -1. */
 int row_stencil_iter(const Row *r);
 

@@ -8,16 +8,6 @@
 
 #include <assert.h>
 
-/* The innermost reduced iterator of S has few points and is unrolled inside the vector loop. */
-static bool unrolled(const Stmt *s)
-{
-	enum { TAPS = 8 };
-	int64_t n;
-
-	return s->niters > s->nband && monoid_info[s->red].n == 1 &&
-	       dim_is_const(s->iter[s->niters - 1]->extent, &n) && n > 0 && n <= TAPS;
-}
-
 /* Splits guard G: conjuncts with V or U go to *INNER, the rest to *OUTER. */
 static void split_guard(Row *r, Expr *g, const Iter *v, const Iter *u, Expr **inner, Expr **outer)
 {
@@ -112,10 +102,10 @@ static bool find_input_row(Row *r, Stmt *s, Expr *val, Expr *inner, InputRow *w)
 	    !ex_affine(r->k->ctx, f.load->load.idx[0], &a) ||
 	    !dim_is_const(affine_coef(r->k->ctx, &a, v), &w->cv) ||
 	    !dim_is_const(affine_coef(r->k->ctx, &a, u), &w->cu) || w->cv < 1 || w->cu < 0 ||
-	    !dim_is_const(v->extent, &nv) || !dim_is_const(u->extent, &nu) || nv > BLOCK)
+	    !dim_is_const(v->extent, &nv) || !dim_is_const(u->extent, &nu) || nv > ROW_BLOCK)
 		return false;
 	w->length = w->cv * (nv - 1) + w->cu * (nu - 1) + 1;
-	if (w->length > 4 * BLOCK)
+	if (w->length > 4 * ROW_BLOCK)
 		return false;
 	w->load = f.load;
 	w->t = l_iter(r->b, "t", dim_const(r->k->ctx, w->length));
@@ -153,9 +143,21 @@ static Expr *from_input_row(void *arg, Expr *e)
 	return e == w->load ? w->base : NULL;
 }
 
+bool row_taps_fit(Row *r, Stmt *s)
+{
+	Expr *inner = NULL, *outer = NULL;
+	InputRow w = {0};
+
+	if (r->vec < 0 || s->niters == s->nband || monoid_info[s->red].n != 1)
+		return false;
+	split_guard(r, row_placed(r, s->guard), r->rep[r->vec], s->iter[s->niters - 1], &inner,
+		    &outer);
+	return !inner || find_input_row(r, s, row_placed(r, s->val[0]), inner, &w);
+}
+
 /* Emits the innermost reduced iterator unrolled inside the loop over v, without a guard, with the
- * state in a register. False if the input row cannot be padded. */
-static bool emit_taps(Row *r, Stmt *s, Buf *const *acc, Expr *at)
+ * state in a register. */
+static void emit_taps(Row *r, Stmt *s, Buf *const *acc, Expr *at)
 {
 	ExprPool *p = r->k->pool;
 	Iter *v = r->rep[r->vec], *u = s->iter[s->niters - 1];
@@ -168,7 +170,7 @@ static bool emit_taps(Row *r, Stmt *s, Buf *const *acc, Expr *at)
 	dim_is_const(u->extent, &taps);
 	split_guard(r, row_placed(r, s->guard), v, u, &inner, &outer);
 	if (inner && !find_input_row(r, s, val, inner, &w))
-		return false;
+		return;
 	for (int i = s->nband; i < s->niters - 1; i++)
 		row_open(r, &in, LOOP_SERIAL, s->iter[i], l_int(r->b, 0),
 			 row_extent(r, s->iter[i]));
@@ -192,7 +194,6 @@ static bool emit_taps(Row *r, Stmt *s, Buf *const *acc, Expr *at)
 			 s->niters, place_of);
 	}
 	row_close(r, &in);
-	return true;
 }
 
 /*
@@ -223,7 +224,7 @@ static void open_states(Row *r, Nest *in)
 	row_open(r, in, LOOP_VECTOR, r->rep[r->vec], r->vlo, r->vhi);
 }
 
-/* Adds the terms of S to ACC, a row of them at a time. If BLOCKS is not null, only its points in
+/* Adds the terms of S to ACC, a row of them at a time. If ROW_BLOCKS is not null, only its points in
  * [FIRST, END). */
 static void emit_terms(Row *r, Stmt *s, Buf *const *acc, Expr *at, const Iter *blocks, Expr *first,
 		       Expr *end)
@@ -250,7 +251,7 @@ static void emit_terms(Row *r, Stmt *s, Buf *const *acc, Expr *at, const Iter *b
 	row_close(r, &in);
 }
 
-/* As emit_terms, by blocks of STEP points of BLOCKS, whose sums are added to ACC. */
+/* As emit_terms, by blocks of STEP points of ROW_BLOCKS, whose sums are added to ACC. */
 static void emit_sum_blocks(Row *r, Stmt *s, Buf *const *acc, Expr *at, Iter *blocks, int64_t step)
 {
 	ExprPool *p = r->k->pool;
@@ -265,7 +266,7 @@ static void emit_sum_blocks(Row *r, Stmt *s, Buf *const *acc, Expr *at, Iter *bl
 		row_open(r, &n, LOOP_SERIAL, s->iter[i], l_int(r->b, 0), row_extent(r, s->iter[i]));
 	row_open(r, &n, LOOP_SERIAL, first, l_int(r->b, 0), all);
 	n.loop[n.n - 1]->step = step;
-	sum = l_temp(r->b, "sum", ctype_dtype(ct), dim_const(r->k->ctx, BLOCK));
+	sum = l_temp(r->b, "sum", ctype_dtype(ct), dim_const(r->k->ctx, ROW_BLOCK));
 	open_states(r, &in);
 	l_store(r->b, sum, at, monoid_identity(p, s->red, 0, ct), NULL);
 	row_close(r, &in);
@@ -285,21 +286,18 @@ void row_emit_reduce_vector(Row *r, Stmt *s)
 	Iter *blocks;
 	int64_t step;
 
-	if (r->tile >= 0 && row_emit_stencil(r, s))
-		return;
-	assert(r->block <= BLOCK);
+	assert(r->block <= ROW_BLOCK);
 	row_open_band(r, s, &n, false);
-	row_declare_state(r, s, acc, dim_const(r->k->ctx, BLOCK));
+	row_declare_state(r, s, acc, dim_const(r->k->ctx, ROW_BLOCK));
 	open_states(r, &in);
 	row_init_state(r, s, acc, at);
 	row_close(r, &in);
-	if (!unrolled(s) || !emit_taps(r, s, acc, at)) {
-		blocks = sum_blocks(s, &step);
-		if (blocks)
-			emit_sum_blocks(r, s, acc, at, blocks, step);
-		else
-			emit_terms(r, s, acc, at, NULL, NULL, NULL);
-	}
+	if (r->how[s->id].form == REDUCE_TAPS)
+		emit_taps(r, s, acc, at);
+	else if ((blocks = sum_blocks(s, &step)))
+		emit_sum_blocks(r, s, acc, at, blocks, step);
+	else
+		emit_terms(r, s, acc, at, NULL, NULL, NULL);
 	open_states(r, &in);
 	row_store_state(r, s, acc, at);
 	row_close(r, &in);

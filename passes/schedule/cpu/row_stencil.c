@@ -27,7 +27,7 @@
  */
 #include "passes/schedule/cpu/row_impl.h"
 
-enum { MAX_TAPS = 64 };
+#include <assert.h>
 
 typedef struct Slide {
 	const Row *r;
@@ -130,6 +130,7 @@ typedef struct RowStencil {
 	Row *r;
 	Stmt *s;
 	Iter *w;
+	int side;                   /* adjacent points that share their loads */
 	Expr *along, *rest;         /* the guard: conjuncts with w, and without; or null */
 	Expr *all_along, *all_rest; /* that they hold for all taps; or null */
 } RowStencil;
@@ -257,7 +258,7 @@ static void emit_in_rows(const RowStencil *t, const StencilGroup *g)
 	Nest n = {.n = 0};
 	Buf *acc[2];
 
-	row_declare_state(r, t->s, acc, dim_const(r->k->ctx, g->side * BLOCK_STENCIL));
+	row_declare_state(r, t->s, acc, dim_const(r->k->ctx, g->side * r->block));
 	for (StencilPart part = INIT; part <= STORE; part++) {
 		if (part == TAPS &&
 		    (uniform = without_from(p, t->s, g->guard, t->s->nband, &guard)))
@@ -265,7 +266,7 @@ static void emit_in_rows(const RowStencil *t, const StencilGroup *g)
 		if (part == TAPS)
 			open_taps(t, g, false, guard, &n);
 		open_v(r, &n);
-		emit_part(t, g, part, acc, BLOCK_STENCIL, at);
+		emit_part(t, g, part, acc, (int)r->block, at);
 		row_close(r, &n);
 	}
 }
@@ -305,7 +306,7 @@ static Expr *let(Row *r, const char *name, Expr *e)
 	return ex_iter(r->k->pool, it);
 }
 
-/* The points of W in [LO, HI), whose number is a multiple of SIDE_BY_SIDE: all taps are inside
+/* The points of W in [LO, HI), whose number is a multiple of SIDE: all taps are inside
  * along w. */
 static void emit_inside(const RowStencil *t, Expr *lo, Expr *hi)
 {
@@ -314,11 +315,11 @@ static void emit_inside(const RowStencil *t, Expr *lo, Expr *hi)
 	lo = let(t->r, "inside", lo);
 	hi = let(t->r, "outside", hi);
 	if (t->all_rest) {
-		emit_points(t, lo, ex_op3(p, IN_select, t->all_rest, hi, lo), SIDE_BY_SIDE, NULL,
-			    NULL, NULL);
+		emit_points(t, lo, ex_op3(p, IN_select, t->all_rest, hi, lo), t->side, NULL, NULL,
+			    NULL);
 		lo = ex_op3(p, IN_select, t->all_rest, hi, lo);
 	}
-	emit_points(t, lo, hi, SIDE_BY_SIDE, t->rest, NULL, NULL);
+	emit_points(t, lo, hi, t->side, t->rest, NULL, NULL);
 }
 
 /* The points of W in [LO, HI), constant columns, in groups. */
@@ -326,8 +327,8 @@ static void emit_columns(const RowStencil *t, int64_t lo, int64_t hi)
 {
 	Row *r = t->r;
 
-	for (int64_t c = lo; c < hi; c += SIDE_BY_SIDE) {
-		const int side = hi - c < SIDE_BY_SIDE ? (int)(hi - c) : SIDE_BY_SIDE;
+	for (int64_t c = lo; c < hi; c += t->side) {
+		const int side = hi - c < t->side ? (int)(hi - c) : t->side;
 
 		emit_points(t, l_max(r->b, r->tlo, l_int(r->b, c)),
 			    l_min(r->b, r->thi, l_int(r->b, c + 1)), side, t->rest, t->along,
@@ -356,7 +357,7 @@ static bool known_by_column(const RowStencil *t)
 	return !g || g->kind == EX_CONST;
 }
 
-/* Emits T if the extent of w is constant. Tiles begin at multiples of SIDE_BY_SIDE, so groups of
+/* Emits T if the extent of w is constant. Tiles begin at multiples of SIDE, so groups of
  * that many columns are each in one tile. */
 static bool emit_by_columns(const RowStencil *t)
 {
@@ -369,8 +370,8 @@ static bool emit_by_columns(const RowStencil *t)
 	    guard_to_range(r->k, t->all_along, t->w, &lo, &hi) || lo->kind != EX_CONST ||
 	    hi->kind != EX_CONST)
 		return false;
-	from = (lo->i + SIDE_BY_SIDE - 1) / SIDE_BY_SIDE * SIDE_BY_SIDE;
-	to = hi->i / SIDE_BY_SIDE * SIDE_BY_SIDE;
+	from = (lo->i + t->side - 1) / t->side * t->side;
+	to = hi->i / t->side * t->side;
 	if (from >= to)
 		from = to = 0;
 	if ((from + n - to) * row_taps(t->s) > MOST)
@@ -383,41 +384,63 @@ static bool emit_by_columns(const RowStencil *t)
 	return true;
 }
 
-/* Emits T for a range of w that is known at run time; false if that is not possible. */
-static bool emit_by_bounds(const RowStencil *t, Expr *guard)
+/* Emits T for a range of w that is known at run time. */
+static void emit_by_bounds(const RowStencil *t, Expr *guard)
 {
 	Row *r = t->r;
 	LBuild *b = r->b;
 	ExprPool *p = r->k->pool;
 	Expr *lo = r->tlo, *hi = r->thi, *many;
 
-	if (guard_to_range(r->k, t->all_along, t->w, &lo, &hi))
-		return false;
+	guard_to_range(r->k, t->all_along, t->w, &lo, &hi);
 	if (lo != r->tlo) {
 		lo = let(r, "inside", l_min(b, lo, r->thi));
 		emit_points(t, r->tlo, lo, 1, guard, NULL, NULL);
 	}
-	many = ex_op2(p, IN_floordiv, l_max(b, ex_sub(p, hi, lo), l_int(b, 0)),
-		      l_int(b, SIDE_BY_SIDE));
-	hi = let(r, "outside", ex_add(p, lo, ex_mul(p, l_int(b, SIDE_BY_SIDE), many)));
+	many = ex_op2(p, IN_floordiv, l_max(b, ex_sub(p, hi, lo), l_int(b, 0)), l_int(b, t->side));
+	hi = let(r, "outside", ex_add(p, lo, ex_mul(p, l_int(b, t->side), many)));
 	emit_inside(t, lo, hi);
 	emit_points(t, hi, r->thi, 1, guard, NULL, NULL);
-	return true;
 }
 
-bool row_emit_stencil(Row *r, Stmt *s)
+/* Finds out T and the guard of S; false if S is no stencil along the tile. */
+static bool find_stencil(Row *r, Stmt *s, RowStencil *t, Expr **guard)
 {
-	RowStencil t = {.r = r, .s = s, .w = r->rep[r->tile]};
-	Expr *guard = row_placed(r, s->guard), *all;
-	bool ok = row_taps(s) > 0;
+	Expr *all, *lo, *hi;
+	bool ok = r->tile >= 0 && row_taps(s) > 0;
 
+	if (!ok)
+		return false;
+	*t = (RowStencil){.r = r, .s = s, .w = r->rep[r->tile], .side = (int)r->how[s->id].points};
+	*guard = row_placed(r, s->guard);
 	for (int i = 0; i < s->nband && ok; i++)
 		ok = row_is_fixed(r, s->iter[i]) || s->iter[i] == r->band->of[r->s->id][r->vec] ||
 		     s->iter[i] == r->band->of[r->s->id][r->tile];
-	all = for_all_taps(r, s, guard, &ok);
+	all = for_all_taps(r, s, *guard, &ok);
 	if (!ok || (all && expr_has_iter(all, r->rep[r->vec])))
 		return false;
-	t.all_rest = apart(r->k->pool, all, t.w, &t.all_along);
-	t.rest = apart(r->k->pool, guard, t.w, &t.along);
-	return emit_by_columns(&t) || emit_by_bounds(&t, guard);
+	t->all_rest = apart(r->k->pool, all, t->w, &t->all_along);
+	t->rest = apart(r->k->pool, *guard, t->w, &t->along);
+	lo = r->tlo;
+	hi = r->thi;
+	return !guard_to_range(r->k, t->all_along, t->w, &lo, &hi);
+}
+
+bool row_is_stencil(Row *r, Stmt *s)
+{
+	Expr *guard;
+	RowStencil t;
+
+	return find_stencil(r, s, &t, &guard);
+}
+
+void row_emit_stencil(Row *r, Stmt *s)
+{
+	Expr *guard;
+	RowStencil t;
+	const bool fits = find_stencil(r, s, &t, &guard);
+
+	assert(fits);
+	if (!emit_by_columns(&t))
+		emit_by_bounds(&t, guard);
 }

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * decide: chooses how every CPU runs every kernel. Strategies are tried in the order of their table;
+ * each recognises its kernels by their access relations: *product* takes matrix products
+ * (cpu/gemm_decide.c), *map* and *row* everything else whose statements have a common parallel band,
+ * a softmax for example (cpu/row_decide.c). A kernel that none of these takes is run statement by
+ * statement, one stage for each (*order*). Kernels for GPUs have no decisions: their strategies
+ * decide while they emit (gpu/sched_gpu.c).
+ *
+ * A file of the user replaces decisions (schedule_file.c).
+ */
+#include "passes/schedule/common/decision.h"
+#include "passes/schedule/cpu/cpu.h"
+
+const StrategyInfo strategy_table[STRATEGY_COUNT] = {
+	[STRATEGY_PRODUCT] = {"product", product_choose, product_legal, product_emit, product_print,
+			      product_parse},
+	[STRATEGY_MAP] = {"map", map_choose, rows_legal, rows_emit, rows_print, rows_parse},
+	[STRATEGY_ROW] = {"row", row_choose_all, rows_legal, rows_emit, rows_print, rows_parse},
+	[STRATEGY_ORDER] = {"order", order_choose, rows_legal, rows_emit, rows_print, rows_parse},
+};
+
+Decision *decide(const Target *t, Kernel *k, bool on_host)
+{
+	Decision *d = NEW(k->arena, Decision);
+
+	for (int s = on_host ? STRATEGY_MAP : STRATEGY_PRODUCT; s < STRATEGY_COUNT; s++) {
+		*d = (Decision){.strategy = (Strategy)s};
+		if (strategy_table[s].choose(t, k, d))
+			break;
+	}
+	return d;
+}
+
+Decision *decision_copy(Arena *a, const Decision *d, int nstmts)
+{
+	Decision *c = arena_copy(a, d, sizeof *d);
+
+	if (d->strategy == STRATEGY_PRODUCT)
+		return c;
+	c->rows.stage = arena_copy(a, d->rows.stage,
+				   (size_t)d->rows.nstages * sizeof *d->rows.stage);
+	c->rows.stmt = arena_copy(a, d->rows.stmt, (size_t)nstmts * sizeof *d->rows.stmt);
+	return c;
+}
+
+bool pass_decide(Module *m)
+{
+	m->ndecisions = m->graph->nnodes;
+	for (int t = 0; t < m->ntargets; t++) {
+		m->decision[t] = NEW_ARRAY(m->arena, m->ndecisions + 1, Decision *);
+		for (Node *n = m->graph->first; n; n = n->next) {
+			const bool host = node_on_host(n);
+			const Target *of = host ? m->host : m->target[t];
+			Kernel *k = node_kernel(n);
+			Arena *tmp;
+
+			if (!k || of->gpu)
+				continue;
+			diag_at(m->ctx, node_diag(n));
+			tmp = arena_new();
+			m->decision[t][n->id] = decision_copy(
+				m->arena, decide(of, kernel_clone(k, tmp), host), k->stmts.n);
+			arena_free(tmp);
+		}
+	}
+	diag_at(m->ctx, (DiagLoc){0});
+	return !m->opt.schedule || schedule_file_apply(m);
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A Decision says how a CPU runs one kernel: which strategy, and all that the strategy leaves open.
+ * `decide` chooses it, or takes it from a file of the user (schedule_file.c); `sched` emits the loop
+ * tree that it describes and chooses nothing. A decision is plain data, which mentions the kernel's
+ * iterators and statements by number only, so that it holds for every copy of the kernel.
+ *
+ * A strategy is a row of strategy_table: the names of its decisions, how they are chosen, which of
+ * them are legal, and their loop trees. GPU strategies have no decisions yet; theirs will be further
+ * members of the union.
+ */
+#ifndef PASSES_SCHEDULE_COMMON_DECISION_H
+#define PASSES_SCHEDULE_COMMON_DECISION_H
+
+#include "ir/loop.h"
+#include "passes/module.h"
+
+typedef enum Strategy {
+	STRATEGY_PRODUCT, /* a blocked matrix product and the maps that follow it */
+	STRATEGY_MAP,     /* one stage over the points of maps */
+	STRATEGY_ROW,     /* one stage under the common parallel band of all statements */
+	STRATEGY_ORDER,   /* a stage for each statement, in order: possible for every kernel */
+	STRATEGY_COUNT
+} Strategy;
+
+/* The loops over blocks of a product: batch and group iterators and columns that do not merge with
+ * others; blocks of columns; blocks of rows. */
+typedef enum ProductAxis { PRODUCT_G, PRODUCT_N, PRODUCT_M, PRODUCT_AXES } ProductAxis;
+
+typedef struct ProductDecision {
+	int64_t mr, nr; /* rows and columns of a tile, whose sums are in registers */
+	/* rows, columns and terms of a block. MC is a multiple of MR, NC of the panel's width. KC
+	 * 0: the sum is not split into parts */
+	int64_t mc, nc, kc;
+	bool pack_a, pack_b; /* the operand is packed; else it is read in place */
+	/* the panels of a block are the outer loop, the tiles of rows the inner one; else the
+	 * reverse */
+	bool panels_first;
+	/* the axes whose blocks are distributed over threads, outermost first. The others are
+	 * serial loops inside, in the order g, n, m. */
+	ProductAxis parallel[PRODUCT_AXES];
+	int nparallel;
+} ProductDecision;
+
+typedef enum IterRole {
+	ITER_PARALLEL, /* its points are distributed over threads */
+	ITER_SERIAL,   /* every statement loops over all of its points */
+	ITER_TILE,     /* tiles are distributed; every statement loops over the points of its tile */
+	ITER_VECTOR    /* likewise, blocks; the innermost loop of each statement, in vectors */
+} IterRole;
+
+/* Iterators of the band, by number, that one loop takes together, outermost first. */
+typedef struct IterGroup {
+	uint8_t of[MAX_ITERS];
+	int n;
+	IterRole role;
+} IterGroup;
+
+/* One stage of a row, map or order. Every iterator of the band is in one group. */
+typedef struct RowStage {
+	IterGroup group[MAX_ITERS]; /* parallel groups, then serial ones, the tile, the vector */
+	int ngroups;
+	int64_t tile;  /* points of a tile; 0: there is none */
+	int64_t block; /* points of a block of the vector iterator; 0: there is none */
+} RowStage;
+
+/* How a reduction is computed. */
+typedef enum ReductionForm {
+	REDUCE_NONE,   /* the statement is none, or reduces over nothing */
+	REDUCE_LANES,  /* scalar states, in lanes along a reduced iterator */
+	REDUCE_STATES, /* a block of states along the vector iterator, a row of terms at a time */
+	REDUCE_TAPS,   /* likewise, with the innermost reduced iterator unrolled */
+	REDUCE_STENCIL /* adjacent points of the tile share their loads; all terms unrolled */
+} ReductionForm;
+
+/* How one statement is carried out in its stage. */
+typedef struct StmtDecision {
+	ReductionForm form;
+	int lane;     /* REDUCE_LANES: the number of the iterator in the statement */
+	int64_t points; /* REDUCE_STENCIL: number of adjacent points */
+	bool hold;    /* its result is a local of the stage, not a temporary in memory */
+} StmtDecision;
+
+typedef struct RowDecision {
+	RowStage *stage; /* STRATEGY_ORDER: by Stmt.id; else one */
+	int nstages;
+	StmtDecision *stmt; /* by Stmt.id */
+} RowDecision;
+
+typedef struct Decision {
+	Strategy strategy;
+	bool edited; /* differs from what `decide` would have chosen: it has to be proved */
+	/* multiply-adds of a product, points of other stages, that pay for waking a thread */
+	int64_t grain;
+	union {
+		ProductDecision product;
+		RowDecision rows; /* STRATEGY_MAP, STRATEGY_ROW, STRATEGY_ORDER */
+	};
+} Decision;
+
+/* K is a copy that the function may change, and whose arena holds the result. */
+typedef struct StrategyInfo {
+	const char *name;
+	/* Chooses D for K on T. False: the strategy does not take K. */
+	bool (*choose)(const Target *t, Kernel *k, Decision *d);
+	/* Whether D, which a user wrote, is legal for K on T; else WHY says which bound or
+	 * dependence it violates. */
+	bool (*legal)(const Target *t, Kernel *k, const Decision *d, StrBuf *why);
+	/* Appends the stages of D, which is legal for K, to S. */
+	void (*emit)(Kernel *k, const Decision *d, Schedule *s);
+	/* Prints D without the name of the strategy. */
+	void (*print)(StrBuf *b, Kernel *k, const Decision *d);
+	/* Reads D from TEXT, which follows the name, to its end. False: WHY says what is wrong. */
+	bool (*parse)(Kernel *k, const char *text, Decision *d, StrBuf *why);
+} StrategyInfo;
+
+/* In the order in which they are tried. */
+extern const StrategyInfo strategy_table[STRATEGY_COUNT];
+
+/* ---- decide.c ---- */
+
+/* How K is scheduled on CPU T. ON_HOST: the kernel has few elements, beside code for a GPU, and
+ * needs no product. K is a copy that the function may change; its arena holds the result. */
+Decision *decide(const Target *t, Kernel *k, bool on_host);
+/* A copy in A of D, a decision for a kernel of NSTMTS statements. */
+Decision *decision_copy(Arena *a, const Decision *d, int nstmts);
+
+/* ---- decision_text.c ---- */
+
+/* Appends a text to WHY, which says what is wrong with a decision. Returns false. */
+bool decision_refuse(StrBuf *why, const char *fmt, ...) BASE_PRINTF(2, 3);
+/* Moves *P past WORD, a word or a punctuation mark, and the space before it; false if another one is
+ * there. */
+bool line_accept(const char **p, const char *word);
+/* The same, where WORD has to follow. */
+bool line_expect(const char **p, const char *word, StrBuf *why);
+/* Reads a number, from 1 to 2^40. */
+bool line_number(const char **p, int64_t *v, StrBuf *why);
+/* Reads a name of letters, digits, _ and . to NAME, which has room for MOST_NAME bytes. */
+enum { MOST_NAME = 64 };
+bool line_name(const char **p, char *name, StrBuf *why);
+/* Nothing is left. */
+bool line_end(const char *p, StrBuf *why);
+/* The name of iterator I of IT, as decisions have it: `h`, or `h.2` for the second one of this
+ * name. */
+void line_iter(Iter *const *it, int i, char *name);
+/* The number of the iterator of IT[0..n) with this name; -1: none. */
+int line_find_iter(Iter *const *it, int n, const char *name);
+
+/* Appends D, a decision for K, as in a line of a file. */
+void decision_print(StrBuf *b, Kernel *k, const Decision *d);
+/* Reads a decision for K on T from TEXT and checks that it is legal. K is a copy that the function
+ * may change; its arena holds the result. Null: WHY says what is wrong. */
+Decision *decision_parse(const Target *t, Kernel *k, const char *text, StrBuf *why);
+
+/* ---- schedule_file.c ---- */
+
+/* Replaces the decisions of M for which Options.schedule has a line. False after a diagnostic. */
+bool schedule_file_apply(Module *m);
+/* Prints the decisions of M, a line for each kernel and target, equal kernels once. NODE: only
+ * kernels that serve the ONNX node of this name; null: all. */
+void decisions_print(StrBuf *b, Module *m, const char *node);
+
+#endif

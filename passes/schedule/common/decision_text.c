@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Decisions as text: what all strategies share. docs/ir.md has the grammar. A text is the work of a
+ * user, or of nobody in particular: it may be cut off anywhere, and may contain any bytes but NUL.
+ */
+#include "passes/schedule/common/decision.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+bool decision_refuse(StrBuf *why, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	strbuf_vprintf(why, fmt, ap);
+	va_end(ap);
+	return false;
+}
+
+static bool in_word(char c)
+{
+	return isalnum((unsigned char)c) || c == '_' || c == '.';
+}
+
+static void skip_space(const char **p)
+{
+	*p += strspn(*p, " \t\r");
+}
+
+/* What stands at P, for messages. */
+static const char *found(const char *p, char *text)
+{
+	enum { MOST = 24 };
+	size_t n = 0;
+
+	skip_space(&p);
+	while (n < MOST && p[n] && !isspace((unsigned char)p[n]))
+		n++;
+	if (!n)
+		return "the end of the line";
+	snprintf(text, MOST + 3, "\"%.*s\"", (int)n, p);
+	return text;
+}
+
+bool line_accept(const char **p, const char *word)
+{
+	const size_t n = strlen(word);
+
+	skip_space(p);
+	if (strncmp(*p, word, n) || (in_word(word[n - 1]) && in_word((*p)[n])))
+		return false;
+	*p += n;
+	return true;
+}
+
+bool line_expect(const char **p, const char *word, StrBuf *why)
+{
+	char text[32];
+
+	return line_accept(p, word) ||
+	       decision_refuse(why, "expected \"%s\" instead of %s", word, found(*p, text));
+}
+
+bool line_number(const char **p, int64_t *v, StrBuf *why)
+{
+	const int64_t most = (int64_t)1 << 40;
+	char text[32];
+
+	skip_space(p);
+	if (!isdigit((unsigned char)**p))
+		return decision_refuse(why, "expected a number instead of %s", found(*p, text));
+	for (*v = 0; isdigit((unsigned char)**p) && *v <= most; (*p)++)
+		*v = *v * 10 + (**p - '0');
+	return (*v >= 1 && *v <= most) ||
+	       decision_refuse(why, "a number is not from 1 to %lld", (long long)most);
+}
+
+bool line_name(const char **p, char *name, StrBuf *why)
+{
+	char text[32];
+	size_t n = 0;
+
+	skip_space(p);
+	while (in_word((*p)[n]))
+		n++;
+	if (!n || n >= MOST_NAME)
+		return decision_refuse(why, "expected a name instead of %s", found(*p, text));
+	snprintf(name, MOST_NAME, "%.*s", (int)n, *p);
+	*p += n;
+	return true;
+}
+
+bool line_end(const char *p, StrBuf *why)
+{
+	char text[32];
+
+	skip_space(&p);
+	return !*p ||
+	       decision_refuse(why, "expected the end of the line instead of %s", found(p, text));
+}
+
+/* ---- Names of iterators ---- */
+
+/* The letters and digits of NAME; the rest become underscores. */
+static void plain_name(const char *name, char *to)
+{
+	size_t n = 0;
+
+	for (; name[n] && n < MOST_NAME - 16; n++)
+		to[n] = isalnum((unsigned char)name[n]) ? name[n] : '_';
+	if (!n)
+		to[n++] = '_';
+	to[n] = '\0';
+}
+
+void line_iter(Iter *const *it, int i, char *name)
+{
+	char other[MOST_NAME];
+	int same = 1;
+
+	plain_name(it[i]->name, name);
+	for (int j = 0; j < i; j++) {
+		plain_name(it[j]->name, other);
+		same += !strcmp(name, other);
+	}
+	if (same > 1)
+		snprintf(name + strlen(name), 16, ".%d", same);
+}
+
+int line_find_iter(Iter *const *it, int n, const char *name)
+{
+	char other[MOST_NAME];
+
+	for (int i = 0; i < n; i++) {
+		line_iter(it, i, other);
+		if (!strcmp(name, other))
+			return i;
+	}
+	return -1;
+}
+
+/* ---- A decision ---- */
+
+void decision_print(StrBuf *b, Kernel *k, const Decision *d)
+{
+	strbuf_puts(b, strategy_table[d->strategy].name);
+	strategy_table[d->strategy].print(b, k, d);
+	strbuf_printf(b, " grain %lld", (long long)d->grain);
+}
+
+Decision *decision_parse(const Target *t, Kernel *k, const char *text, StrBuf *why)
+{
+	Decision *d = NEW(k->arena, Decision);
+
+	for (int s = 0; s < STRATEGY_COUNT; s++) {
+		const StrategyInfo *of = &strategy_table[s];
+
+		if (!line_accept(&text, of->name))
+			continue;
+		*d = (Decision){.strategy = (Strategy)s};
+		return of->parse(k, text, d, why) && of->legal(t, k, d, why) ? d : NULL;
+	}
+	decision_refuse(why, "expected a strategy:");
+	for (int s = 0; s < STRATEGY_COUNT; s++)
+		strbuf_printf(why, "%s %s", s ? "," : "", strategy_table[s].name);
+	return NULL;
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The thresholds by which CPU schedules are chosen, each with its reason. Figures of a machine (its
+ * caches, registers, cores and the time to wake a thread) are in the table of targets instead.
+ */
+#ifndef PASSES_SCHEDULE_COMMON_THRESHOLDS_H
+#define PASSES_SCHEDULE_COMMON_THRESHOLDS_H
+
+enum {
+	/* ---- Products ---- */
+
+	/* Bytes of a panel's row: two vectors of the widest CPU, so that every CPU's tile divides
+	 * the panel and all of them share packed weights. */
+	PANEL_BYTES = 128,
+	/* Rows of a tile by the number of vector registers: with two vectors of columns, the sums,
+	 * a row of B and an element of A take 15 of 16 registers, or 19 of 32. */
+	TILE_ROWS = 6,
+	TILE_ROWS_MANY = 8,
+	/* Vectors of a tile's row: two independent sums hide the latency of the multiply-add. */
+	TILE_VECTORS = 2,
+	/* Rows and columns of a block where B is in panels already. The block only sets how finely
+	 * work is split, so it is small. */
+	PRODUCT_ROWS = 128,
+	PRODUCT_COLUMNS = 128,
+	/* Columns of a block of B that is packed: more do not save a pass over A that counts. */
+	MOST_COLUMNS = 512,
+	/* Rows of a block that share a packed block of B, if the number of rows is unknown. */
+	PACKED_ROWS = 512,
+	/* Fewer columns leave most of a panel's row empty. */
+	LEAST_COLUMNS = 8,
+	/* Terms of a run of A for which reading it in place costs less than packing it: finding
+	 * the start of a run costs a tile about as much as four terms. */
+	LEAST_RUN = 6,
+	/* Terms of a sum between two roundings of KC: the loop over terms is unrolled by it. */
+	DEPTH_STEP = 8,
+	/* Multiply-adds of a core in a nanosecond: two vectors of 8 f32 in a clock of 1 GHz, as
+	 * slow as a loaded core gets. */
+	TERMS_PER_NS = 16,
+
+	/* ---- Rows and maps ---- */
+
+	/* Least points of an iterator that is worth being the innermost loop: a vector of 16. */
+	SHORT_LOOP = 16,
+	/* Points of a row for which the sum across lanes at its end is cheap. */
+	LONG_REDUCTION = 64,
+	/* Points of the vector iterator in one iteration: states of a block stay in L1. */
+	ROW_BLOCK = 512,
+	/* A single map has no states. Longer blocks have less overhead. */
+	MAP_BLOCK = 4096,
+	/* A stencil's tile is a rectangle, whose other side has up to TILE_POINTS. */
+	STENCIL_BLOCK = 64,
+	TILE_POINTS = 32,
+	/* Adjacent points of a stencil that share their loads. With two vectors each, more of them
+	 * would not keep their states in 16 registers. */
+	STENCIL_POINTS = 4,
+	/* Taps of a stencil, at most: all of them are unrolled. */
+	MOST_TAPS = 64,
+	/* Terms of an innermost sum, at most, that are unrolled inside the vector loop. */
+	MOST_UNROLLED = 8,
+	/* Points of a row in a nanosecond: an estimate for a point with one function call. */
+	POINTS_PER_NS = 1
+};
+
+#endif

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Decides how a CPU computes a product, and says which decisions of a user are legal. Blocking
+ * follows the analytic model of Low et al., "Analytical modeling is enough for high-performance
+ * BLIS" (2016), in its simplest form: B's panel block in half of L2, a part of a panel and of A's
+ * rows in L1, a tile's accumulators in registers.
+ */
+#include "passes/schedule/common/thresholds.h"
+#include "passes/schedule/cpu/cpu.h"
+#include "passes/schedule/cpu/gemm_impl.h"
+
+static int64_t element_bytes(CType ct)
+{
+	return dtype_info[ctype_dtype(ct)].bits / 8;
+}
+
+/* Elements of a vector. */
+static int64_t lanes_of(const Target *t, CType ct)
+{
+	return t->vector_bytes / element_bytes(ct);
+}
+
+void gemm_tile(const Target *t, CType ct, int64_t *mr, int64_t *nr)
+{
+	const int64_t columns = lanes_of(t, ct) * TILE_VECTORS, pw = gemm_panel(ct);
+
+	*mr = t->registers >= 32 ? TILE_ROWS_MANY : TILE_ROWS;
+	*nr = columns < pw ? columns : pw;
+}
+
+static int64_t round_up(int64_t v, int64_t to)
+{
+	return (v + to - 1) / to * to;
+}
+
+/* Registers that a tile takes: its sums, a row of B, and one for elements of A. */
+static int64_t tile_registers(int64_t mr, int64_t nr, int64_t lanes)
+{
+	return (mr + 1) * ((nr + lanes - 1) / lanes) + 1;
+}
+
+/* ---- The choice ---- */
+
+/* Fits the tile to M rows. The tiles get about equal numbers of rows: 4 and 3 of 7, rather than 6
+ * and 1. A tile of few rows has more columns if the registers suffice, so that enough independent
+ * sums hide the latency of the multiply-add. */
+static void fit_tile(const Target *t, const Gemm *g, ProductDecision *d, int64_t m)
+{
+	const int64_t tiles = (m + d->mr - 1) / d->mr, lanes = lanes_of(t, g->c.ct),
+		      pw = gemm_panel(g->c.ct);
+
+	d->mr = (m + tiles - 1) / tiles;
+	while (d->nr * 2 <= pw && (d->mr + 1) * (d->nr * 2 / lanes) < t->registers)
+		d->nr *= 2;
+}
+
+/* Rows of a block where B is packed: all rows, so that B's block is packed once. With too few
+ * blocks of columns for all cores, rows are split too, and each block of rows packs B again. */
+static int64_t packed_rows(const Target *t, Gemm *g, const ProductDecision *d)
+{
+	int64_t rows = PACKED_ROWS, m, n, v, blocks = t->cores;
+
+	if (dim_is_const(gemm_product(g, g->outer, g->nouter), &v) && dim_is_const(g->n, &n)) {
+		blocks = v * ((n + d->nc - 1) / d->nc);
+		if (blocks >= t->cores && dim_is_const(g->m, &m))
+			rows = m;
+	}
+	if (dim_is_const(g->m, &m) && blocks < t->cores)
+		rows = (m + 1) / 2;
+	return round_up(rows < 1 ? 1 : rows, d->mr);
+}
+
+static void choose_blocks(const Target *t, Gemm *g, ProductDecision *d)
+{
+	const int64_t esize = element_bytes(g->c.ct), pw = gemm_panel(g->c.ct);
+	int64_t v, kk, kc;
+
+	gemm_tile(t, g->c.ct, &d->mr, &d->nr);
+	d->mc = PRODUCT_ROWS;
+	if (dim_is_const(g->m, &v)) {
+		v = v > 0 ? v : 1;
+		fit_tile(t, g, d, v);
+		d->mc = v < PRODUCT_ROWS ? v : PRODUCT_ROWS;
+	}
+	d->mc = round_up(d->mc, d->mr);
+	kc = t->l1 * 3 / 4 / (esize * (d->mr + d->nr)) / DEPTH_STEP * DEPTH_STEP;
+	if (!d->pack_b && dim_is_const(g->kk, &kk) && kk > kc)
+		d->kc = kc;
+	d->nc = PRODUCT_COLUMNS / (esize == 8 ? 2 : 1);
+	if (d->pack_b) {
+		if (dim_is_const(g->kk, &kk) && kk > 0)
+			d->nc = t->l2 / 2 / (kk * esize) / pw * pw;
+		d->nc = d->nc < pw ? pw : d->nc > MOST_COLUMNS ? MOST_COLUMNS : d->nc;
+	}
+	if (dim_is_const(g->n, &v) && v < d->nc)
+		d->nc = round_up(v > 0 ? v : 1, pw);
+	if (d->pack_b)
+		d->mc = packed_rows(t, g, d);
+}
+
+/* A is better packed than read in place. */
+static bool packs_a(const Gemm *g)
+{
+	int64_t terms;
+
+	if (g->run < g->c.nk)
+		return !dim_is_const(g->run_terms, &terms) || terms < LEAST_RUN;
+	return !g->a_direct;
+}
+
+bool product_choose(const Target *t, Kernel *k, Decision *d)
+{
+	ProductDecision *p = &d->product;
+	Gemm g;
+
+	if (!gemm_begin(&g, k))
+		return false;
+	*p = (ProductDecision){.pack_a = packs_a(&g), .pack_b = !g.b_panels};
+	p->panels_first = !p->pack_b;
+	if (p->pack_a)
+		gemm_pack_instead(&g);
+	gemm_flatten(&g);
+	if (g.nouter)
+		p->parallel[p->nparallel++] = PRODUCT_G;
+	p->parallel[p->nparallel++] = PRODUCT_N;
+	p->parallel[p->nparallel++] = PRODUCT_M;
+	choose_blocks(t, &g, p);
+	d->grain = (int64_t)t->wake * TERMS_PER_NS;
+	return true;
+}
+
+/* ---- Legality ---- */
+
+static bool tile_is_legal(const Target *t, CType ct, const ProductDecision *p, StrBuf *why)
+{
+	const int64_t lanes = lanes_of(t, ct), pw = gemm_panel(ct), least = lanes < pw ? lanes : pw;
+
+	if (p->nr % least || pw % p->nr)
+		return decision_refuse(
+			why,
+			"a tile of %lld columns does not divide the panel of %lld into vectors of %lld",
+			(long long)p->nr, (long long)pw, (long long)least);
+	if (p->mr > t->registers || tile_registers(p->mr, p->nr, lanes) > t->registers)
+		return decision_refuse(
+			why, "a tile of %lldx%lld needs more vector registers than the %d of %s",
+			(long long)p->mr, (long long)p->nr, t->registers, t->name);
+	return true;
+}
+
+/* A block of SIZE, a multiple of UNIT, is no larger than ALL rounded up to it. */
+static bool block_is_legal(const char *what, const char *unit_of, int64_t size, int64_t unit,
+			   const Dim *all, StrBuf *why)
+{
+	enum { MOST_UNKNOWN = 1 << 16 }; /* of a size that is known at run time only */
+	int64_t v;
+
+	if (size % unit)
+		return decision_refuse(why,
+				       "a block of %lld %s is not a multiple of the %s of %lld",
+				       (long long)size, what, unit_of, (long long)unit);
+	if (!dim_is_const(all, &v))
+		v = MOST_UNKNOWN;
+	if (size > round_up(v < 1 ? 1 : v, unit))
+		return decision_refuse(why, "a block of %lld %s is larger than the product's %lld",
+				       (long long)size, what, (long long)v);
+	return true;
+}
+
+static bool sum_is_legal(const Gemm *g, const ProductDecision *p, StrBuf *why)
+{
+	int64_t kk;
+
+	if (!p->kc)
+		return true;
+	if (!dim_is_const(g->kk, &kk))
+		return decision_refuse(
+			why,
+			"the number of terms is known at run time only, so the sum cannot be split; write \"all\"");
+	if (p->kc >= kk)
+		return decision_refuse(
+			why, "a block of %lld terms is not less than the sum's %lld; write \"all\"",
+			(long long)p->kc, (long long)kk);
+	return p->panels_first ||
+	       decision_refuse(
+		       why,
+		       "a sum split into parts keeps the sums of all tiles of a panel, which needs the order n,m");
+}
+
+bool product_legal(const Target *t, Kernel *k, const Decision *d, StrBuf *why)
+{
+	const ProductDecision *p = &d->product;
+	Gemm g;
+
+	if (!gemm_begin(&g, k))
+		return decision_refuse(why, "the kernel is no product");
+	if (!p->pack_a && !g.a_direct && g.run == g.c.nk)
+		return decision_refuse(
+			why,
+			"A has neither a constant stride along the sum nor runs of contiguous terms, so it has to be packed");
+	if (!p->pack_b && !g.b_panels)
+		return decision_refuse(why, "B is not stored in panels, so it has to be packed");
+	if (p->pack_a)
+		gemm_pack_instead(&g);
+	g.b_panels = !p->pack_b;
+	gemm_flatten(&g);
+	for (int i = 0; i < p->nparallel; i++)
+		if (p->parallel[i] == PRODUCT_G && !g.nouter)
+			return decision_refuse(why, "the product has no batch iterator g");
+	return tile_is_legal(t, g.c.ct, p, why) &&
+	       block_is_legal("rows", "tile", p->mc, p->mr, g.m, why) &&
+	       block_is_legal("columns", "panel", p->nc, gemm_panel(g.c.ct), g.n, why) &&
+	       sum_is_legal(&g, p, why);
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Decides how a CPU runs maps, rows and single statements. row_legal.c says what else is legal.
+ *
+ * The vector iterator is the band's contiguous one, if there is one (common/row_along.c). Band
+ * iterators that step through memory as one are merged. If a stage has a stencil along another
+ * iterator, that one is tiled. All others are parallel.
+ *
+ * The forms that a reduction may have depend on the stage and on the locals of earlier statements. So
+ * the choice opens the stage, in a schedule that is thrown away, as does the check.
+ */
+#include "passes/schedule/cpu/cpu.h"
+#include "passes/schedule/cpu/row_impl.h"
+
+bool row_has_states(const Stmt *s)
+{
+	return s->red && !s->scan && !stmt_is_scatter(s);
+}
+
+/* ---- The choice ---- */
+
+/* The tile size of the iterator that stencils slide along: it is divided evenly, into tiles that
+ * begin at multiples of STENCIL_POINTS. */
+static int64_t tile_size(const Iter *it)
+{
+	int64_t n, tiles;
+
+	if (!dim_is_const(it->extent, &n))
+		return TILE_POINTS;
+	tiles = (n + TILE_POINTS - 1) / TILE_POINTS;
+	n = tiles ? (n + tiles - 1) / tiles : 1;
+	return (n + STENCIL_POINTS - 1) / STENCIL_POINTS * STENCIL_POINTS;
+}
+
+static void add_groups(const Row *r, const Merged *g, int n, IterRole role, RowStage *st)
+{
+	for (int i = 0; i < n; i++) {
+		const int at = g[i].of[g[i].n - 1];
+		const IterRole is = at == r->vec    ? ITER_VECTOR
+				    : at == r->tile ? ITER_TILE
+						    : ITER_PARALLEL;
+
+		if (is != role)
+			continue;
+		st->group[st->ngroups] = (IterGroup){.n = g[i].n, .role = role};
+		for (int j = 0; j < g[i].n; j++)
+			st->group[st->ngroups].of[j] = (uint8_t)g[i].of[j];
+		st->ngroups++;
+	}
+}
+
+static void choose_loops(LBuild *b, const RowPlan *plan)
+{
+	const IterRole roles[] = {ITER_PARALLEL, ITER_TILE, ITER_VECTOR};
+	const bool map = plan->first == plan->last && !b->k->stmts.at[plan->first]->red;
+	Row r = row_new(b, plan->first, plan->last, plan->band);
+	RowStage *st = plan->stage;
+	Merged g[MAX_ITERS];
+	int n;
+
+	row_choose_vector(&r);
+	r.tile = row_stencil_iter(&r);
+	n = row_merge_band(&r, g);
+	for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
+		add_groups(&r, g, n, roles[i], st);
+	if (r.tile >= 0)
+		st->tile = tile_size(plan->band->iter[r.tile]);
+	if (r.vec >= 0)
+		st->block = r.tile >= 0 ? STENCIL_BLOCK : map ? MAP_BLOCK : ROW_BLOCK;
+}
+
+/* The innermost reduced iterator of S has at most MOST points. */
+static bool has_taps(const Stmt *s, int64_t most)
+{
+	int64_t n;
+
+	return s->niters > s->nband && monoid_info[s->red].n == 1 &&
+	       dim_is_const(s->iter[s->niters - 1]->extent, &n) && n > 0 && n <= most;
+}
+
+/* The innermost of the iterators of S that are merged to iterator LANE of T. */
+static int innermost(const Stmt *s, const Points *t, int lane)
+{
+	for (int i = t->nat - 1; i >= 0; i--)
+		if (expr_has_iter(t->at[i], t->it[lane]))
+			return s->nband + i;
+	return s->nband;
+}
+
+static void choose_stmt(Row *r, Stmt *s, StmtDecision *how)
+{
+	Points t;
+
+	if (r->vec >= 0 && row_has_states(s)) {
+		how->form = row_is_stencil(r, s)                               ? REDUCE_STENCIL
+			    : has_taps(s, MOST_UNROLLED) && row_taps_fit(r, s) ? REDUCE_TAPS
+									       : REDUCE_STATES;
+		how->points = how->form == REDUCE_STENCIL ? STENCIL_POINTS : 0;
+	} else if (row_has_states(s)) {
+		row_terms(r, s, &t);
+		how->form = t.n ? REDUCE_LANES : REDUCE_NONE;
+		how->lane = t.n ? innermost(s, &t, row_lane_of(&t)) : 0;
+	}
+	for (int o = 0; o < s->nout; o++)
+		how->hold = how->hold || row_may_be_local(r, s, s->out[o]);
+}
+
+void row_choose(LBuild *b, const RowPlan *plan)
+{
+	Row r;
+
+	choose_loops(b, plan);
+	r = row_open_stage(b, plan);
+	for (int i = plan->first; i <= plan->last; i++) {
+		Stmt *s = b->k->stmts.at[i];
+
+		row_begin(&r, s);
+		choose_stmt(&r, s, &plan->how[i]);
+		row_hold(&r, s);
+	}
+}
+
+static bool choose(const Target *t, Kernel *k, Decision *d, int nstages)
+{
+	Schedule none = {.kernel = k};
+	LBuild b = l_build(k, &none);
+
+	d->grain = (int64_t)t->wake * POINTS_PER_NS;
+	d->rows = (RowDecision){.stage = NEW_ARRAY(k->arena, nstages, RowStage),
+				.nstages = nstages,
+				.stmt = NEW_ARRAY(k->arena, k->stmts.n + 1, StmtDecision)};
+	for (int i = 0; i < nstages; i++) {
+		Band band;
+		const RowPlan plan = row_plan(k, d, i, &band);
+
+		row_choose(&b, &plan);
+	}
+	return true;
+}
+
+bool rows_one_stage(Kernel *k)
+{
+	Band band;
+
+	if (kernel_class(k) == KC_OTHER)
+		return false;
+	band_of(k, k->arena, &band);
+	return band.n || k->stmts.n == 1;
+}
+
+bool map_choose(const Target *t, Kernel *k, Decision *d)
+{
+	return kernel_class(k) == KC_MAP && rows_one_stage(k) && choose(t, k, d, 1);
+}
+
+bool row_choose_all(const Target *t, Kernel *k, Decision *d)
+{
+	return kernel_class(k) != KC_MAP && rows_one_stage(k) && choose(t, k, d, 1);
+}
+
+bool order_choose(const Target *t, Kernel *k, Decision *d)
+{
+	return choose(t, k, d, k->stmts.n);
+}

@@ -576,6 +576,13 @@ static bool read_tiles(Cli *c, Arena *a, Options *o)
 	return gemm_tiles_check(o->tiles, c->tiles, is_gpu, &c->diag);
 }
 
+static bool is_cpu(const char *name)
+{
+	const Target *t = target_by_name(name);
+
+	return t && !t->gpu && strcmp(name, "native") != 0;
+}
+
 /* What --schedule names; false after a diagnostic. */
 static bool read_schedule(Cli *c, Arena *a, Options *o)
 {
@@ -587,8 +594,10 @@ static bool read_schedule(Cli *c, Arena *a, Options *o)
 				  strerror(errno));
 	o->schedule = text;
 	o->schedule_file = c->schedule;
-	return strlen(text) == n || diag_error(&c->diag, (DiagLoc){.file = c->schedule},
-					       "this is no text: it has a byte 0");
+	if (strlen(text) != n)
+		return diag_error(&c->diag, (DiagLoc){.file = c->schedule},
+				  "this is no text: it has a byte 0");
+	return schedule_file_check(text, c->schedule, is_cpu, &c->diag);
 }
 
 /* The exit status. */

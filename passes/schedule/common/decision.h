@@ -155,7 +155,10 @@ Decision *decision_parse(const Target *t, Kernel *k, const char *text, StrBuf *w
 
 /* ---- schedule_file.c ---- */
 
-/* Replaces the decisions of M for which Options.schedule has a line. False after a diagnostic. */
+/* Checks the lines of TEXT, the file FILE, apart from their decisions. IS_CPU: there is a CPU of this
+ * name. False after diagnostics. */
+bool schedule_file_check(const char *text, const char *file, bool (*is_cpu)(const char *), Diag *d);
+/* Replaces the decisions of M for which Options.schedule has a line. False after diagnostics. */
 bool schedule_file_apply(Module *m);
 /* Prints the decisions of M, a line for each kernel and target, equal kernels once. NODE: only
  * kernels that serve the ONNX node of this name; null: all. */

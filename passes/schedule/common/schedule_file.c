@@ -146,10 +146,11 @@ void decisions_print(StrBuf *b, Module *m, const char *node)
 typedef struct FileLine {
 	DiagLoc loc;
 	uint32_t digits;
-	const Target *target; /* null: one that is not compiled for */
-	char name[MOST_NAME]; /* of the target */
+	char target[MOST_NAME];
 	const char *decision;
 } FileLine;
+
+typedef VEC(FileLine) FileLines;
 
 /* The digits at the end of KEY. */
 static bool read_key(const char *key, uint32_t *digits)
@@ -164,7 +165,7 @@ static bool read_key(const char *key, uint32_t *digits)
 }
 
 /* Reads TEXT, a line without its comment. */
-static bool read_line(Module *m, const char *text, FileLine *l)
+static bool read_line(Diag *d, const char *text, FileLine *l)
 {
 	char key[4 * MOST_NAME];
 	size_t n;
@@ -174,20 +175,50 @@ static bool read_line(Module *m, const char *text, FileLine *l)
 	snprintf(key, sizeof key, "%.*s", (int)(n < sizeof key ? n : 0), text);
 	if (!read_key(key, &l->digits))
 		return diag_error(
-			m->ctx->diag, l->loc,
+			d, l->loc,
 			"a line is \"KEY TARGET: DECISION\", as dlcc --dump-ir=decide prints it; this key does not end with %d hexadecimal digits",
 			DIGITS);
 	text += n;
 	text += strspn(text, " \t\r");
 	n = strcspn(text, " \t\r:");
-	snprintf(l->name, sizeof l->name, "%.*s", (int)n, text);
+	snprintf(l->target, sizeof l->target, "%.*s", (int)n, text);
 	if (!n || text[n] != ':')
-		return diag_error(m->ctx->diag, l->loc, "expected a CPU and \":\" after the key");
+		return diag_error(d, l->loc, "expected a CPU and \":\" after the key");
 	l->decision = text + n + 1;
-	for (int t = 0; t < m->ntargets; t++)
-		if (!strcmp(m->target[t]->name, l->name))
-			l->target = m->target[t];
 	return true;
+}
+
+/* Reads all of TEXT, the file FILE. A line that is at fault is reported and left out. */
+static FileLines read_lines(Arena *a, Diag *d, const char *text, const char *file)
+{
+	FileLines lines = {0};
+	FileLine l = {.loc = {.file = file}};
+
+	for (; *text; text += strcspn(text, "\n"), text += *text == '\n') {
+		const char *line = arena_strndup(a, text, strcspn(text, ";\n"));
+
+		l.loc.line++;
+		if (!text[strcspn(text, "\n")])
+			diag_error(d, l.loc, "the file is cut off: its last line does not end");
+		else if (line[strspn(line, " \t\r")] && read_line(d, line, &l))
+			vec_push(a, &lines, l);
+	}
+	return lines;
+}
+
+bool schedule_file_check(const char *text, const char *file, bool (*is_cpu)(const char *), Diag *d)
+{
+	const int errors = d->errors;
+	Arena *a = arena_new();
+	const FileLines lines = read_lines(a, d, text, file);
+
+	for (int i = 0; i < lines.n; i++)
+		if (!is_cpu(lines.at[i].target))
+			diag_error(d, lines.at[i].loc,
+				   "there is no CPU \"%s\"; dlcc --list-targets names all",
+				   lines.at[i].target);
+	arena_free(a);
+	return d->errors == errors;
 }
 
 static bool same_text(Kernel *k, const Decision *x, const Decision *y)
@@ -210,7 +241,7 @@ static bool decide_as(Module *m, int t, Node *n, const FileLine *l, bool first)
 	Arena *tmp = arena_new();
 	Kernel *k = kernel_clone(node_kernel(n), tmp);
 	StrBuf why = {0};
-	Decision *d = decision_parse(l->target, k, l->decision, &why);
+	Decision *d = decision_parse(m->target[t], k, l->decision, &why);
 	const bool ok = d || diag_error(m->ctx->diag, l->loc, "%s", strbuf_str(&why));
 
 	if (d) {
@@ -222,58 +253,53 @@ static bool decide_as(Module *m, int t, Node *n, const FileLine *l, bool first)
 	return ok;
 }
 
-static bool apply_line(Module *m, const FileLine *l, const uint64_t *hash)
+/* Decides the kernels of target number T that L names. */
+static bool apply_line(Module *m, int t, const FileLine *l, const uint64_t *hash)
 {
 	bool any = false;
 	uint64_t first = 0;
 
-	for (int t = 0; t < m->ntargets; t++)
-		for (Node *n = m->graph->first; n && m->target[t] == l->target; n = n->next) {
-			if (n->id >= m->ndecisions || !hash[n->id] ||
-			    digits_of(hash[n->id]) != l->digits)
-				continue;
-			if (!decide_as(m, t, n, l, first != hash[n->id]))
-				return false;
-			first = hash[n->id];
-			any = true;
-		}
+	for (Node *n = m->graph->first; n; n = n->next) {
+		if (n->id >= m->ndecisions || !hash[n->id] || digits_of(hash[n->id]) != l->digits)
+			continue;
+		if (!decide_as(m, t, n, l, first != hash[n->id]))
+			return false;
+		first = hash[n->id];
+		any = true;
+	}
 	return any || diag_warning(m->ctx->diag, l->loc, "schedule",
 				   "no kernel has this key, so the line has no effect");
 }
 
-typedef VEC(FileLine) FileLines;
-
-/* Whether an earlier line decides what L does. */
-static bool is_decided(const FileLines *lines, const FileLine *l)
+/* Whether a line of LINES before number I decides the same. */
+static bool is_decided(const FileLines *lines, int i)
 {
-	for (int i = 0; i < lines->n; i++)
-		if (lines->at[i].target == l->target && lines->at[i].digits == l->digits)
+	const FileLine *l = &lines->at[i];
+
+	for (int j = 0; j < i; j++)
+		if (lines->at[j].digits == l->digits && !strcmp(lines->at[j].target, l->target))
 			return true;
 	return false;
 }
 
 bool schedule_file_apply(Module *m)
 {
+	Diag *d = m->ctx->diag;
 	Arena *a = arena_new();
 	const uint64_t *hash = hash_all(m, a);
-	const int errors = m->ctx->diag->errors;
-	FileLines lines = {0};
-	FileLine l = {.loc = {.file = m->opt.schedule_file}};
+	const int errors = d->errors;
+	const FileLines lines = read_lines(a, d, m->opt.schedule, m->opt.schedule_file);
 
-	for (const char *at = m->opt.schedule; *at; at += strcspn(at, "\n"), at += *at == '\n') {
-		const char *text = arena_strndup(a, at, strcspn(at, ";\n"));
-
-		l.loc.line++;
-		l.target = NULL;
-		if (!text[strspn(text, " \t\r")] || !read_line(m, text, &l) || !l.target)
-			continue;
-		if (is_decided(&lines, &l)) {
-			diag_error(m->ctx->diag, l.loc, "an earlier line decides this kernel");
-			continue;
+	for (int t = 0; t < m->ntargets; t++)
+		for (int i = 0; i < lines.n; i++) {
+			if (strcmp(lines.at[i].target, m->target[t]->name))
+				continue;
+			if (is_decided(&lines, i))
+				diag_error(d, lines.at[i].loc,
+					   "an earlier line decides this kernel");
+			else
+				apply_line(m, t, &lines.at[i], hash);
 		}
-		vec_push(a, &lines, l);
-		apply_line(m, &l, hash);
-	}
 	arena_free(a);
-	return m->ctx->diag->errors == errors;
+	return d->errors == errors;
 }

@@ -147,9 +147,9 @@ static bool tile_is_legal(const Target *t, CType ct, const ProductDecision *p, S
 	return true;
 }
 
-/* A block of SIZE, a multiple of UNIT, is no larger than ALL rounded up to it. */
+/* A block of SIZE, a multiple of UNIT, is no larger than MORE or, rounded up to UNIT, ALL. */
 static bool block_is_legal(const char *what, const char *unit_of, int64_t size, int64_t unit,
-			   const Dim *all, StrBuf *why)
+			   const Dim *all, int64_t more, StrBuf *why)
 {
 	enum { MOST_UNKNOWN = 1 << 16 }; /* of a size that is known at run time only */
 	int64_t v;
@@ -160,7 +160,7 @@ static bool block_is_legal(const char *what, const char *unit_of, int64_t size, 
 				       (long long)size, what, unit_of, (long long)unit);
 	if (!dim_is_const(all, &v))
 		v = MOST_UNKNOWN;
-	if (size > round_up(v < 1 ? 1 : v, unit))
+	if (size > round_up(v < more ? more : v, unit))
 		return decision_refuse(why, "a block of %lld %s is larger than the product's %lld",
 				       (long long)size, what, (long long)v);
 	return true;
@@ -207,7 +207,7 @@ bool product_legal(const Target *t, Kernel *k, const Decision *d, StrBuf *why)
 		if (p->parallel[i] == PRODUCT_G && !g.nouter)
 			return decision_refuse(why, "the product has no batch iterator g");
 	return tile_is_legal(t, g.c.ct, p, why) &&
-	       block_is_legal("rows", "tile", p->mc, p->mr, g.m, why) &&
-	       block_is_legal("columns", "panel", p->nc, gemm_panel(g.c.ct), g.n, why) &&
+	       block_is_legal("rows", "tile", p->mc, p->mr, g.m, PACKED_ROWS, why) &&
+	       block_is_legal("columns", "panel", p->nc, gemm_panel(g.c.ct), g.n, 1, why) &&
 	       sum_is_legal(&g, p, why);
 }

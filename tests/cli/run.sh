@@ -158,6 +158,7 @@ try "weights of a text" 2 "--weights: m.dl holds no weights" cnn.onnx --weights=
 try "weights of PTX" 2 "--weights: m.ptx holds no weights" cnn.onnx --weights=w.bin --target=cuda:sm_80 -o m.ptx
 try "tf32 in a text" 2 "--tf32: m.dl is the model before any code" cnn.onnx --tf32 --target=cuda:sm_80 -o m.dl
 try "passes of a text" 2 "--dump-ir: no pass runs for a .dl; leave out -o" cnn.onnx --dump-ir=fuse -o m.dl
+try "a schedule of a text" 2 "--schedule: m.dl is the model before any code" cnn.onnx --schedule=none -o m.dl
 try "times of a text" 2 "--time-passes: no pass runs for a .dl; leave out -o" cnn.onnx --time-passes -o m.dl
 try "memory of a node" 2 "--dump-node: memplan is of all nodes" cnn.onnx --dump-ir=memplan --dump-node=conv
 try "a GPU without a row" 2 "\"sm_87\" is not known; .*code for one sm_ runs on all GPUs of a higher number" cnn.onnx --target=cuda:sm_87 -o m.so
@@ -249,6 +250,7 @@ try "weights over external data" 2 "beside.data would be overwritten: it is a fi
 try "weights over a text's external data" 2 "beside.data would be overwritten" "$tmp/beside.dl" -o s.so --weights=beside.data
 touch t.h
 try "a header over a tile file" 2 "t.h would be overwritten: it is what --tiles names" cnn.onnx --target=cuda:sm_80 --tiles=t.h -o t.so
+try "a header over a schedule" 2 "t.h would be overwritten: it is what --schedule names" cnn.onnx --schedule=t.h -o t.so
 try "weights over the artifact" 2 "s.so would be two outputs at once" large.onnx -o s.so --weights=s.so
 try "weights over the archive" 2 "s.a would be two outputs" large.onnx -o s.a --weights="$tmp/s.a"
 try "weights over the header" 2 "s.h would be two outputs" large.onnx -o s.so --weights=./s.h

@@ -424,6 +424,8 @@ static bool check_effect(Cli *c)
 		return options_fault(c, "--embed-weights: --weights puts them into a file");
 	if (c->tf32 && text)
 		return usage_error(c, "--tf32: %s is the model before any code", c->output);
+	if (c->schedule && text)
+		return usage_error(c, "--schedule: %s is the model before any code", c->output);
 	if (text && looks_at_passes(c))
 		return usage_error(c, "%s: no pass runs for a .dl; leave out -o",
 				   looks_at_passes(c));

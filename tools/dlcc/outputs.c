@@ -125,5 +125,6 @@ bool outputs_spare(Cli *c, Arena *a, const OnnxFile *file, const Graph *g)
 	return spares_path(&o, "the model", c->input) &&
 	       spares_path(&o, "what --tiles names", c->tiles) &&
 	       spares_path(&o, "what --explain names", c->trace) &&
+	       spares_path(&o, "what --schedule names", c->schedule) &&
 	       spares_path(&o, "what --runtime names", c->runtime) && (file || spares_graph(&o, g));
 }

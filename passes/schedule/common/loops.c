@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "passes/schedule/common/loops.h"
 
+#include "passes/schedule/common/thresholds.h"
+
 #include <assert.h>
 
 LBuild l_build(Kernel *k, Schedule *s)
@@ -33,12 +35,9 @@ Iter *l_iter(LBuild *b, const char *name, Dim *extent)
 
 bool l_short(Dim *extent)
 {
-	/* A vector that is masked for LEAST elements or fewer takes as long as the elements do one
-	 * by one, and loads beyond them. */
-	enum { LEAST = 4, SHORT = 128 };
 	int64_t v;
 
-	return dim_is_const(extent, &v) && v > LEAST && v <= SHORT;
+	return dim_is_const(extent, &v) && v > LEAST_MASKED && v <= SHORT_VECTOR;
 }
 
 Expr *l_int(LBuild *b, int64_t v)
@@ -105,7 +104,6 @@ void l_does(LBuild *b, LNode *n, LPart part, Expr *const *at, int nat)
 
 void l_local(LBuild *b, Buf *buf)
 {
-	enum { STACK = 8192 };
 	LNode *n = l_node(b, LN_LOCAL);
 	Dim *bytes = dim_const(b->k->ctx, (dtype_info[buf->dtype].bits + 7) / 8);
 	int64_t v;
@@ -113,7 +111,7 @@ void l_local(LBuild *b, Buf *buf)
 	n->buf[0] = buf;
 	for (int i = 0; i < buf->rank; i++)
 		bytes = dim_mul(b->k->ctx, bytes, buf->dims[i]);
-	if (dim_is_const(bytes, &v) && v <= STACK)
+	if (dim_is_const(bytes, &v) && v <= STACK_BYTES)
 		return;
 	/* in scratch: n->idx is its offset in bytes */
 	n->idx = ex_dim(b->p, b->stage->scratch);

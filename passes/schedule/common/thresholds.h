@@ -57,8 +57,22 @@ enum {
 	MOST_TAPS = 64,
 	/* Terms of an innermost sum, at most, that are unrolled inside the vector loop. */
 	MOST_UNROLLED = 8,
+	/* Terms of a float sum that are added one after another: a longer sum is computed from the
+	 * sums of such blocks, so that its error grows with their number. */
+	SUM_BLOCK = 512,
 	/* Points of a row in a nanosecond: an estimate for a point with one function call. */
-	POINTS_PER_NS = 1
+	POINTS_PER_NS = 1,
+
+	/* ---- All loops ---- */
+
+	/* Iterations of a vector loop, at most, for which a masked remainder costs less than a
+	 * peeled one. */
+	SHORT_VECTOR = 128,
+	/* A vector that is masked for so many elements or fewer takes as long as the elements do
+	 * one by one, and loads beyond them. */
+	LEAST_MASKED = 4,
+	/* Bytes of a local on a thread's stack, which may be small. Larger ones are in scratch. */
+	STACK_BYTES = 8192
 };
 
 #endif

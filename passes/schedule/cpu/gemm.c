@@ -25,6 +25,8 @@
 #include "passes/schedule/cpu/cpu.h"
 #include "passes/schedule/cpu/gemm_impl.h"
 
+#include <assert.h>
+
 int64_t gemm_panel(CType t)
 {
 	return PANEL_BYTES / (dtype_info[ctype_dtype(t)].bits / 8);
@@ -300,9 +302,9 @@ void product_emit(Kernel *k, const Decision *d, Schedule *s)
 {
 	ProductBlocks bl = {.d = &d->product};
 	Gemm g;
+	const bool fits = gemm_begin(&g, k);
 
-	if (!gemm_begin(&g, k))
-		return;
+	assert(fits);
 	g.b = l_build(k, s);
 	if (bl.d->pack_a)
 		gemm_pack_instead(&g);

@@ -166,11 +166,12 @@ static void emit_taps(Row *r, Stmt *s, Buf *const *acc, Expr *at)
 	Expr *inner = NULL, *outer = NULL, *lo = r->vlo, *hi = r->vhi;
 	InputRow w = {0};
 	int64_t taps = 0;
+	bool fits;
 
 	dim_is_const(u->extent, &taps);
 	split_guard(r, row_placed(r, s->guard), v, u, &inner, &outer);
-	if (inner && !find_input_row(r, s, val, inner, &w))
-		return;
+	fits = !inner || find_input_row(r, s, val, inner, &w);
+	assert(fits);
 	for (int i = s->nband; i < s->niters - 1; i++)
 		row_open(r, &in, LOOP_SERIAL, s->iter[i], l_int(r->b, 0),
 			 row_extent(r, s->iter[i]));
@@ -202,8 +203,6 @@ static void emit_taps(Row *r, Stmt *s, Buf *const *acc, Expr *at)
  * Returns the iterator of which a block has *STEP points, with all points of the iterators inside
  * it; null if the sum is short, or of no terms.
  */
-enum { SUM_BLOCK = 512 };
-
 static Iter *sum_blocks(const Stmt *s, int64_t *step)
 {
 	int64_t n, inner = 1;

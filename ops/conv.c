@@ -239,6 +239,17 @@ static Expr *phased_point(Kernel *k, Point *band, const Window *w, int d, Expr *
 	return ex_add(p, ex_mul(p, *u, ex_dim(p, s)), *phase);
 }
 
+/* The point TAP counted from the other end. Taps run through the input backwards; taken last first,
+ * they read it in the order of memory, as those of a Conv do. */
+static Expr *last_first(Kernel *k, Expr *tap)
+{
+	ExprPool *p = k->pool;
+
+	if (tap->kind != EX_ITER) /* the only one */
+		return tap;
+	return ex_sub(p, ex_dim(p, dim_sub(k->ctx, tap->iter->extent, dim_const(k->ctx, 1))), tap);
+}
+
 /* Adds the taps of dim D; returns the index into the input, with that into the weights in *R. */
 static Expr *phased_taps(Kernel *k, Point *red, const Window *w, int d, Expr *u, Expr *phase,
 			 Expr **r, Expr **guard)
@@ -251,7 +262,7 @@ static Expr *phased_taps(Kernel *k, Point *red, const Window *w, int d, Expr *u,
 	char name[24];
 
 	snprintf(name, sizeof name, "r%d", d);
-	j = point_add(k, red, name, dim_ceildiv(c, w->kernel[d], s));
+	j = last_first(k, point_add(k, red, name, dim_ceildiv(c, w->kernel[d], s)));
 	if (dim_divides(c, w->begin[d], s, &whole)) {
 		quot = ex_dim(p, whole);
 		rest = phase;
@@ -275,7 +286,7 @@ static Expr *plain_taps(Kernel *k, Point *red, const Window *w, int d, Expr *q, 
 	char name[24];
 
 	snprintf(name, sizeof name, "r%d", d);
-	*r = point_add(k, red, name, w->kernel[d]);
+	*r = last_first(k, point_add(k, red, name, w->kernel[d]));
 	e = ex_sub(p, ex_add(p, q, ex_dim(p, w->begin[d])),
 		   ex_mul(p, *r, ex_int(p, CT_I64, w->dilation[d])));
 	if (w->stride[d] > 1) {

@@ -82,15 +82,30 @@ void contraction_swap(Contraction *c)
 	c->guard_b = guard;
 }
 
-/* The innermost dim of the result that any iterator of IT indexes. */
-static int innermost(const Stmt *s, Iter *const *it, int n)
+/* Index E goes along IT: it is IT, or x*N + phase with IT for x, as in a ConvTranspose with stride
+ * N. */
+static bool goes_along(Ctx *c, Expr *e, const Iter *it)
+{
+	int64_t step, other;
+	Affine a;
+
+	if (!expr_has_iter(e, it) || !ex_affine(c, e, &a) ||
+	    !dim_is_const(affine_coef(c, &a, it), &step))
+		return e->kind == EX_ITER && e->iter == it;
+	for (int i = 0; i < a.n; i++)
+		if (a.iter[i] != it && (!dim_is_const(a.coef[i], &other) || other >= step))
+			return false;
+	return true;
+}
+
+/* The innermost dim of the result whose index goes along any iterator of IT. */
+static int innermost(Ctx *c, const Stmt *s, Iter *const *it, int n)
 {
 	int best = -1;
 
 	for (int i = 0; i < s->nwidx; i++)
 		for (int j = 0; j < n; j++)
-			if (s->widx[i]->kind == EX_ITER && s->widx[i]->iter == it[j] &&
-			    buf_axis(s->out[0], i) > best)
+			if (buf_axis(s->out[0], i) > best && goes_along(c, s->widx[i], it[j]))
 				best = buf_axis(s->out[0], i);
 	return best;
 }
@@ -166,7 +181,7 @@ bool stmt_contraction(Kernel *k, Stmt *s, Contraction *c)
 	 * strategy is better; unless one factor does not depend on the band at all. */
 	if (!c->nn && !c->nm)
 		return false;
-	if (innermost(s, c->m, c->nm) > innermost(s, c->n, c->nn))
+	if (innermost(k->ctx, s, c->m, c->nm) > innermost(k->ctx, s, c->n, c->nn))
 		contraction_swap(c);
 	if (!c->nn || expr_can_fault(c->a) || expr_can_fault(c->b))
 		return false;

@@ -161,12 +161,41 @@ static void contraction_load(void *arg, Expr *e)
 		     : e->load.buf->rank - 1);
 }
 
+typedef struct Moving {
+	const Choice *c;
+	const Node *n;
+	bool moves;
+} Moving;
+
+static void sees_moving(void *arg, Expr *e)
+{
+	Moving *f = arg;
+
+	if (e->kind == EX_LOAD)
+		f->moves = f->moves || e->load.buf->kind != BUF_IN ||
+			   !f->c->fixed[node_in(f->n, e->load.buf->param)->id];
+}
+
+/* The images that CT reads and N makes keep the order of the model, in which the pixels of a row are
+ * contiguous, not their channels. On a CPU, vectors of pixels are then loaded and stored as they lie;
+ * vectors of channels would be gathered and scattered. */
+static bool images_stay(const Choice *c, const Node *n, const Contraction *ct)
+{
+	Moving f = {c, n, false};
+
+	for (int i = 0; i < n->nout; i++)
+		f.moves = f.moves || (n->out[i] && !c->fixed[n->out[i]->id]);
+	ex_walk(ct->a, sees_moving, &f);
+	return !f.moves;
+}
+
 static void contraction_votes(Ballot *b, const Node *n, Contraction *ct)
 {
 	if (expr_is_weights(b->c->m, n, ct->a))
 		contraction_swap(ct);
 	b->ct = ct;
-	b->weights = expr_is_weights(b->c->m, n, ct->b);
+	b->weights = expr_is_weights(b->c->m, n, ct->b) &&
+		     (module_on_gpu(b->c->m) || !images_stay(b->c, n, ct));
 	ex_walk(ct->a, contraction_load, b);
 	if (!b->weights)
 		ex_walk(ct->b, contraction_load, b);

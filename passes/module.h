@@ -62,6 +62,7 @@ typedef struct Options {
 	int rewrite_limit;       /* the most rewrites that are done; -1: no limit */
 	/* run the verifier after every pass, and let isl check schedules */
 	bool verify;
+	bool flush;              /* CPUs take subnormal numbers for zero */
 	bool tf32;               /* allow GPUs to round the operands of f32 products to tf32 */
 	/* tiles of products on GPUs, in the syntax of passes/schedule/gpu/gemm_tiles_text.c;
 	 * null: the cost model chooses */

@@ -75,9 +75,9 @@ uint64_t rt_cpu_features(void)
 	return r;
 }
 
-uint64_t rt_fp_enter(void)
+uint64_t rt_fp_enter(bool flush)
 {
-	const uint32_t normal = 0x1f80;
+	const uint32_t normal = flush ? 0x9fc0 : 0x1f80; /* FTZ and DAZ */
 	uint32_t saved;
 
 	__asm__ volatile("stmxcsr %0" : "=m"(saved));
@@ -100,20 +100,20 @@ uint64_t rt_cpu_features(void)
 	return DL_CPU_ARM_V8;
 }
 
-uint64_t rt_fp_enter(void)
+uint64_t rt_fp_enter(bool flush)
 {
+	const uint64_t normal = flush ? 1 << 24 : 0; /* FZ */
 	uint64_t saved;
 
 	__asm__ volatile("mrs %0, fpcr" : "=r"(saved));
-	if (saved)
-		__asm__ volatile("msr fpcr, %0" : : "r"((uint64_t)0));
+	if (saved != normal)
+		__asm__ volatile("msr fpcr, %0" : : "r"(normal));
 	return saved;
 }
 
 void rt_fp_leave(uint64_t saved)
 {
-	if (saved)
-		__asm__ volatile("msr fpcr, %0" : : "r"(saved));
+	__asm__ volatile("msr fpcr, %0" : : "r"(saved));
 }
 
 #else
@@ -123,8 +123,9 @@ uint64_t rt_cpu_features(void)
 	return 0;
 }
 
-uint64_t rt_fp_enter(void)
+uint64_t rt_fp_enter(bool flush)
 {
+	(void)flush;
 	return 0;
 }
 

@@ -219,6 +219,8 @@ typedef struct dl_io {
  * output is more exact than that type. */
 #define DL_DESC_F16 2u
 #define DL_DESC_BF16 4u
+/* A run takes subnormal numbers, and results that would be, for zero (dlcc --flush-subnormals). */
+#define DL_DESC_FLUSH 8u
 
 /* The description of a model. */
 typedef struct dl_desc {

@@ -23,9 +23,10 @@ int dl_fail(dl_exec *x, int status, const char *fmt, ...)
  * of kernels. */
 static void task(void *arg, int32_t i)
 {
-	const uint64_t fp = rt_fp_enter();
+	const Job *job = arg;
+	const uint64_t fp = rt_fp_enter(job->flush);
 
-	rt_job_part(arg, i);
+	rt_job_part(job, i);
 	rt_fp_leave(fp);
 }
 
@@ -71,7 +72,14 @@ int dl_launch(dl_exec *x, int32_t kernel, dl_kernel_fn fn, void *const *buf, con
 	dl_context *c = x->ctx;
 	Profile *profile = c->model->profile;
 	const dl_kctx k = {buf, dim, &c->fault, c->strings};
-	Job job = {fn, &k, n, grain < 1 ? 1 : grain, 1, c->scratch, c->scratch_bytes};
+	Job job = {fn,
+		   &k,
+		   n,
+		   grain < 1 ? 1 : grain,
+		   1,
+		   c->scratch,
+		   c->scratch_bytes,
+		   c->model->prog->desc->flags & DL_DESC_FLUSH};
 	uint64_t begin;
 
 	if (x->status)

@@ -372,7 +372,7 @@ static int open_parts(dl_model *m)
 	if (!rc)
 		rc = rt_profile_open(m);
 	if (!rc && m->threads > 1 && !m->opt.executor) {
-		m->pool = rt_pool_new(m, m->threads);
+		m->pool = rt_pool_new(m, m->threads, m->prog->desc->flags & DL_DESC_FLUSH);
 		if (!m->pool)
 			rc = rt_error(m, DL_NOMEM, "no memory for %d threads", (int)m->threads);
 	}

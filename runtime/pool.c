@@ -65,6 +65,7 @@ struct Pool {
 	const Job *job;
 	uint64_t bytes;
 	int32_t max_workers, n_workers;
+	bool flush; /* subnormal numbers are zero in its threads */
 	Worker *worker;
 	PoolPart part[]; /* the caller's, and one for each worker */
 };
@@ -227,7 +228,7 @@ static void *worker_main(void *arg)
 	Pool *p = me->pool;
 	uint64_t w = me->seen;
 
-	rt_fp_enter();
+	rt_fp_enter(p->flush);
 	for (;;) {
 		uint32_t active;
 
@@ -273,7 +274,7 @@ static void start_workers(Pool *p)
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
-Pool *rt_pool_new(const dl_model *m, int32_t threads)
+Pool *rt_pool_new(const dl_model *m, int32_t threads, bool flush)
 {
 	const uint64_t parts = sizeof(Pool) + sizeof(PoolPart) * (uint64_t)threads,
 		       bytes = parts + sizeof(Worker) * (uint64_t)threads;
@@ -285,6 +286,7 @@ Pool *rt_pool_new(const dl_model *m, int32_t threads)
 	p->bytes = bytes;
 	p->worker = (Worker *)((char *)p + parts);
 	p->max_workers = threads - 1;
+	p->flush = flush;
 	start_workers(p);
 	atomic_store(&p->pid, (int32_t)getpid());
 	return p;

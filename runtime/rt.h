@@ -210,11 +210,12 @@ typedef struct Job {
 	int32_t parts;
 	char *scratch;
 	int64_t scratch_bytes;
+	bool flush; /* subnormal numbers are zero */
 } Job;
 
-/* Makes a pool of threads - 1 sleeping workers (the caller is the first thread). Null if there
- * is no memory or thread. */
-Pool *rt_pool_new(const dl_model *m, int32_t threads);
+/* Makes a pool of threads - 1 sleeping workers (the caller is the first thread). FLUSH: subnormal
+ * numbers are zero in them. Null if there is no memory or thread. */
+Pool *rt_pool_new(const dl_model *m, int32_t threads, bool flush);
 void rt_pool_free(const dl_model *m, Pool *p);
 /* Takes the pool for a run. Returns the number of threads to use, at least 1, within the
  * process's budget; they must be given back. If there is no pool, or another run uses it,
@@ -286,8 +287,9 @@ void *rt_gpu_region(dl_context *c, int32_t s, int64_t bytes, int64_t keep);
 /* ---- cpu.c ---- */
 
 uint64_t rt_cpu_features(void);
-/* Saves the caller's floating point state and sets the default one; restores it. */
-uint64_t rt_fp_enter(void);
+/* Saves the caller's floating point state and sets the default one, or with FLUSH the one that takes
+ * subnormal numbers for zero; restores it. */
+uint64_t rt_fp_enter(bool flush);
 void rt_fp_leave(uint64_t saved);
 
 /* ---- cuda_run.c ---- */

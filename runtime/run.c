@@ -567,7 +567,7 @@ int dl_rt_run(dl_context *c, const dl_tensor *in, int32_t n_in, dl_tensor *out, 
 
 	if (rc)
 		return rc;
-	fp = rt_fp_enter();
+	fp = rt_fp_enter(c->model->prog->desc->flags & DL_DESC_FLUSH);
 	rc = c->gpu ? rt_gpu_enter(c, stream) : DL_OK;
 	if (!rc) {
 		rc = rt_run(c, in, n_in, out, n_out);

@@ -609,6 +609,7 @@ static int compile(Cli *c)
 			    .rewrite_limit = c->rewrite_limit,
 			    .shuffle = c->shuffle,
 			    .tf32 = c->tf32,
+			    .flush = c->flush,
 			    .list_tiles = c->list_tiles,
 			    .verify = c->verify}},
 	       gpu = m, *first;

@@ -193,6 +193,7 @@ static void print_flags(Host *h)
 		{h->m->mem->nregions > 0, "DL_DESC_UNBOUNDED"},
 		{h->m->f16, "DL_DESC_F16"},
 		{h->m->bf16, "DL_DESC_BF16"},
+		{h->m->opt.flush, "DL_DESC_FLUSH"},
 	};
 	const char *before = "\t.flags = ";
 

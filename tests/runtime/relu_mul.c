@@ -90,6 +90,9 @@ static const dl_io outputs[] = {
 
 static const dl_desc desc = {
 	.size = sizeof(dl_desc),
+#if defined(FLUSH)
+	.flags = DL_DESC_FLUSH,
+#endif
 	.name = "relu_mul",
 	.version = "0",
 	.hash = "0",

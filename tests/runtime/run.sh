@@ -30,6 +30,7 @@ build() { # way, flags
 	h="-DWEIGHTS_HASH=$hash"
 	$so tests/runtime/relu_mul.c "$d"/*.o -o "$d/relu_mul.so" -lpthread -ldl || return 1
 	cp "$d/relu_mul.so" "$d/relu_mul2.so"
+	$so -DFLUSH tests/runtime/relu_mul.c "$d"/*.o -o "$d/relu_mul_flush.so" -lpthread -ldl || return 1
 	$so "$h" tests/runtime/nonzero.c "$d"/*.o -o "$d/nonzero_stripped.so" || return 1
 	$so "$h" -DBESIDE tests/runtime/nonzero.c "$d"/*.o -o "$d/nonzero_beside.so" || return 1
 	mkdir -p "$d/apart" && cp "$d/nonzero_beside.so" "$d/apart" || return 1

@@ -71,7 +71,7 @@ int main(void)
 
 	on_one_cpu();
 	caller = pthread_self();
-	p = rt_pool_new(&m, THREADS);
+	p = rt_pool_new(&m, THREADS, false);
 	if (!p)
 		return 2;
 	for (int j = 0; j < JOBS; j++) {

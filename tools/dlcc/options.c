@@ -25,6 +25,7 @@ static const char usage[] =
 	"                        cuda: with %s\n"
 	"  --cubin=yes           carry the GPU's code compiled, too, by ptxas; --ptxas=FILE says where that is\n"
 	"  --tf32                GPUs may round the factors of f32 products to tf32; sm_80 and later\n"
+	"  --flush-subnormals    CPUs take subnormal numbers, and results that would be, for zero\n"
 	"  --tiles=FILE          GPUs' tiles of products, measured; --list-tiles=N prints N candidates for each\n"
 	"  --schedule=FILE       how CPUs run kernels, edited; --dump-ir=decide prints such a file\n"
 	"  --dim NAME=N, A..B    bind or bound a symbolic dim; may be repeated\n"
@@ -209,6 +210,7 @@ static const Flag flags[] = {
 	{"--shuffle", offsetof(Cli, shuffle)},
 	{"--verify", offsetof(Cli, verify)},
 	{"--tf32", offsetof(Cli, tf32)},
+	{"--flush-subnormals", offsetof(Cli, flush)},
 	{"-###", offsetof(Cli, dry)},
 	{"--embed-weights", offsetof(Cli, embed)},
 };
@@ -426,6 +428,8 @@ static bool check_effect(Cli *c)
 		return usage_error(c, "--tf32: %s is the model before any code", c->output);
 	if (c->schedule && text)
 		return usage_error(c, "--schedule: %s is the model before any code", c->output);
+	if (c->flush && (text || ptx))
+		return usage_error(c, "--flush-subnormals: %s has no code for CPUs", c->output);
 	if (text && looks_at_passes(c))
 		return usage_error(c, "%s: no pass runs for a .dl; leave out -o",
 				   looks_at_passes(c));

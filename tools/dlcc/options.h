@@ -28,7 +28,7 @@ typedef struct Cli {
 	DefinitionFiles ops;
 	const char *targets;
 	int level, threads, rewrite_limit, list_tiles;
-	bool verbose, dry, check, time_passes, dump_all, sanitize, shuffle, verify, tf32, unbounded, embed, explain;
+	bool verbose, dry, check, time_passes, dump_all, sanitize, shuffle, verify, tf32, flush, unbounded, embed, explain;
 	Diag diag;
 } Cli;
 

@@ -126,23 +126,23 @@ static void set_w(Row *r, Expr *w)
 }
 
 /* A stencil that is being emitted. */
-typedef struct RowStencil {
+typedef struct ChannelStencil {
 	Row *r;
 	Stmt *s;
 	Iter *w;
 	int side;                   /* adjacent points that share their loads */
 	Expr *along, *rest;         /* the guard: conjuncts with w, and without; or null */
 	Expr *all_along, *all_rest; /* that they hold for all taps; or null */
-} RowStencil;
+} ChannelStencil;
 
 /* SIDE points from W on. UNROLLED says which of the reduced iterators are unrolled inside the loop
  * over v. GUARD is that of the other ones. TESTED, unless null, is constant in each unrolled tap. */
-typedef struct StencilGroup {
+typedef struct ColumnGroup {
 	Expr *w;
 	int side;
 	bool unrolled[MAX_ITERS];
 	Expr *guard, *tested;
-} StencilGroup;
+} ColumnGroup;
 
 static void open_v(Row *r, Nest *n)
 {
@@ -166,7 +166,8 @@ static Expr *without_from(ExprPool *p, const Stmt *s, Expr *g, int i, Expr **lat
 
 /* Opens loops over the reduced iterators of which UNROLLED says MINE, in the bounds that GUARD gives
  * them. Each conjunct bounds the last of its iterators. */
-static void open_taps(const RowStencil *t, const StencilGroup *g, bool mine, Expr *guard, Nest *n)
+static void open_taps(const ChannelStencil *t, const ColumnGroup *g, bool mine, Expr *guard,
+		      Nest *n)
 {
 	Row *r = t->r;
 	Stmt *s = t->s;
@@ -183,7 +184,7 @@ static void open_taps(const RowStencil *t, const StencilGroup *g, bool mine, Exp
 }
 
 /* Combines the taps that loops N are over with the state at AT. */
-static void emit_tap(const RowStencil *t, Buf *const *acc, Expr *at)
+static void emit_tap(const ChannelStencil *t, Buf *const *acc, Expr *at)
 {
 	Expr *val[2] = {row_placed(t->r, t->s->val[0]), NULL};
 
@@ -191,11 +192,11 @@ static void emit_tap(const RowStencil *t, Buf *const *acc, Expr *at)
 		 t->s->niters, NULL);
 }
 
-typedef enum StencilPart { INIT, TAPS, STORE } StencilPart;
+typedef enum ColumnPart { INIT, TAPS, STORE } ColumnPart;
 
 /* Emits PART for all columns of G. The state of column u is at u*STEP + AT. */
-static void emit_part(const RowStencil *t, const StencilGroup *g, StencilPart part, Buf *const *acc,
-		      int step, Expr *at)
+static void emit_part(const ChannelStencil *t, const ColumnGroup *g, ColumnPart part,
+		      Buf *const *acc, int step, Expr *at)
 {
 	Row *r = t->r;
 	ExprPool *p = r->k->pool;
@@ -227,7 +228,7 @@ static void emit_part(const RowStencil *t, const StencilGroup *g, StencilPart pa
 	set_w(r, ex_iter(p, t->w));
 }
 
-static void emit_in_registers(const RowStencil *t, const StencilGroup *g)
+static void emit_in_registers(const ChannelStencil *t, const ColumnGroup *g)
 {
 	Row *r = t->r;
 	Expr *zero = l_int(r->b, 0);
@@ -236,13 +237,13 @@ static void emit_in_registers(const RowStencil *t, const StencilGroup *g)
 
 	open_v(r, &n);
 	row_declare_state(r, t->s, acc, dim_const(r->k->ctx, g->side));
-	for (StencilPart part = INIT; part <= STORE; part++)
+	for (ColumnPart part = INIT; part <= STORE; part++)
 		emit_part(t, g, part, acc, 1, zero);
 	row_close(r, &n);
 }
 
 /* Opens a loop of one iteration where G holds, else of none. */
-static void open_where(const RowStencil *t, Expr *g, Nest *n)
+static void open_where(const ChannelStencil *t, Expr *g, Nest *n)
 {
 	LBuild *b = t->r->b;
 
@@ -250,7 +251,7 @@ static void open_where(const RowStencil *t, Expr *g, Nest *n)
 		 ex_op3(b->p, IN_select, g, l_int(b, 1), l_int(b, 0)));
 }
 
-static void emit_in_rows(const RowStencil *t, const StencilGroup *g)
+static void emit_in_rows(const ChannelStencil *t, const ColumnGroup *g)
 {
 	Row *r = t->r;
 	ExprPool *p = r->k->pool;
@@ -259,7 +260,7 @@ static void emit_in_rows(const RowStencil *t, const StencilGroup *g)
 	Buf *acc[2];
 
 	row_declare_state(r, t->s, acc, dim_const(r->k->ctx, g->side * r->block));
-	for (StencilPart part = INIT; part <= STORE; part++) {
+	for (ColumnPart part = INIT; part <= STORE; part++) {
 		if (part == TAPS &&
 		    (uniform = without_from(p, t->s, g->guard, t->s->nband, &guard)))
 			open_where(t, uniform, &n);
@@ -273,13 +274,12 @@ static void emit_in_rows(const RowStencil *t, const StencilGroup *g)
 
 /* Computes the points W in [LO, HI), SIDE at a time. Their guard is GUARD; TESTED is constant in
  * each tap of the points from COLUMN on, unless null. */
-static void emit_points(const RowStencil *t, Expr *lo, Expr *hi, int side, Expr *guard,
+static void emit_points(const ChannelStencil *t, Expr *lo, Expr *hi, int side, Expr *guard,
 			Expr *tested, Expr *column)
 {
 	Row *r = t->r;
 	const Stmt *s = t->s;
-	StencilGroup g = {
-		column ? column : ex_iter(r->k->pool, t->w), side, {false}, guard, tested};
+	ColumnGroup g = {column ? column : ex_iter(r->k->pool, t->w), side, {false}, guard, tested};
 	Nest n = {.n = 0};
 
 	for (int i = s->nband; i < s->niters; i++)
@@ -308,7 +308,7 @@ static Expr *let(Row *r, const char *name, Expr *e)
 
 /* The points of W in [LO, HI), whose number is a multiple of SIDE: all taps are inside
  * along w. */
-static void emit_inside(const RowStencil *t, Expr *lo, Expr *hi)
+static void emit_inside(const ChannelStencil *t, Expr *lo, Expr *hi)
 {
 	ExprPool *p = t->r->k->pool;
 
@@ -323,7 +323,7 @@ static void emit_inside(const RowStencil *t, Expr *lo, Expr *hi)
 }
 
 /* The points of W in [LO, HI), constant columns, in groups. */
-static void emit_columns(const RowStencil *t, int64_t lo, int64_t hi)
+static void emit_columns(const ChannelStencil *t, int64_t lo, int64_t hi)
 {
 	Row *r = t->r;
 
@@ -338,7 +338,7 @@ static void emit_columns(const RowStencil *t, int64_t lo, int64_t hi)
 
 /* Whether the taps of a constant column that are inside along w are known here: nothing but w and
  * one iterator that the group unrolls is in each conjunct of that guard. */
-static bool known_by_column(const RowStencil *t)
+static bool known_by_column(const ChannelStencil *t)
 {
 	ExprPool *p = t->r->k->pool;
 	Stmt *s = t->s;
@@ -359,7 +359,7 @@ static bool known_by_column(const RowStencil *t)
 
 /* Emits T if the extent of w is constant. Tiles begin at multiples of SIDE, so groups of
  * that many columns are each in one tile. */
-static bool emit_by_columns(const RowStencil *t)
+static bool emit_by_columns(const ChannelStencil *t)
 {
 	enum { MOST = 512 }; /* taps in unrolled groups: larger code does not pay */
 	Row *r = t->r;
@@ -385,7 +385,7 @@ static bool emit_by_columns(const RowStencil *t)
 }
 
 /* Emits T for a range of w that is known at run time. */
-static void emit_by_bounds(const RowStencil *t, Expr *guard)
+static void emit_by_bounds(const ChannelStencil *t, Expr *guard)
 {
 	Row *r = t->r;
 	LBuild *b = r->b;
@@ -404,14 +404,15 @@ static void emit_by_bounds(const RowStencil *t, Expr *guard)
 }
 
 /* Finds out T and the guard of S; false if S is no stencil along the tile. */
-static bool find_stencil(Row *r, Stmt *s, RowStencil *t, Expr **guard)
+static bool find_stencil(Row *r, Stmt *s, ChannelStencil *t, Expr **guard)
 {
 	Expr *all, *lo, *hi;
 	bool ok = r->tile >= 0 && row_taps(s) > 0;
 
 	if (!ok)
 		return false;
-	*t = (RowStencil){.r = r, .s = s, .w = r->rep[r->tile], .side = (int)r->how[s->id].points};
+	*t = (ChannelStencil){
+		.r = r, .s = s, .w = r->rep[r->tile], .side = (int)r->how[s->id].points};
 	*guard = row_placed(r, s->guard);
 	for (int i = 0; i < s->nband && ok; i++)
 		ok = row_is_fixed(r, s->iter[i]) || s->iter[i] == r->band->of[r->s->id][r->vec] ||
@@ -429,7 +430,7 @@ static bool find_stencil(Row *r, Stmt *s, RowStencil *t, Expr **guard)
 bool row_is_stencil(Row *r, Stmt *s)
 {
 	Expr *guard;
-	RowStencil t;
+	ChannelStencil t;
 
 	return find_stencil(r, s, &t, &guard);
 }
@@ -437,7 +438,7 @@ bool row_is_stencil(Row *r, Stmt *s)
 void row_emit_stencil(Row *r, Stmt *s)
 {
 	Expr *guard;
-	RowStencil t;
+	ChannelStencil t;
 	const bool fits = find_stencil(r, s, &t, &guard);
 
 	assert(fits);

@@ -260,7 +260,7 @@ const Op op_Celu = {
 };
 /* e / (1 + e) or 1 / (1 + e). For x < -80 that is e, which may be subnormal. Processors take long to
  * divide such a number, so another one is divided there. */
-UNARY_FLOAT(Sigmoid, "let e = exp(neg(abs(x))); let d = select(lt(e, 1e-35), 1e-35, e);"
+UNARY_FLOAT(Sigmoid, "let e = exp(neg(abs(x))); let d = select(lt(e, 1e-35), 1e-35, e); "
 		     "select(lt(x, -80), e, div(select(lt(x, 0), d, 1), add(1, e)))");
 const Op op_HardSigmoid = {
 	.scalar = "max(0, min(1, add(mul(alpha, x), beta)))",

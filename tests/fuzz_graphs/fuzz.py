@@ -48,6 +48,7 @@ KINDS = {
 LATER = ("sm_75", "sm_90a", "sm_120", "sm_86")
 WAYS = [kind for kind, (share, _) in KINDS.items() for _ in range(share)]
 REDUCED = 2      # cases of one fault that are made smaller: that takes a minute each
+ASAN = "quarantine_size_mb=8"      # AddressSanitizer's default, 256 MiB of freed memory kept, costs half of a case's time in page faults
 reported = collections.Counter()
 # What dlcc refuses with a reason that docs/ops.md gives.
 REFUSED = re.compile(r"a size grows too complex|number of elements must be known|must be known when|at most 64|axes.*known number|last dim of the indices"
@@ -141,7 +142,7 @@ def batch(kind, cases):
     """The verdicts on CASES, (folder, noise), run as KIND: (verdict, path and message) by folder; the worst of a folder's."""
     options = KINDS[kind][1] if kind in KINDS else KINDS["later"][1] + [f"--gpu={kind}"]
     sm = re.match(r"sm_(\d+)", kind)
-    env = samples.simulated(BUILD, **({"PTXSIM_SM": sm[1]} if sm else {}))
+    env = {"ASAN_OPTIONS": ASAN, **samples.simulated(BUILD, **({"PTXSIM_SM": sm[1]} if sm else {}))}
     out = f"{FOLDER}/out.{kind}"
     r = subprocess.run([program(kind), "--seconds=120", *options, out], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env,
                        input="".join(f"{folder}\t{3 * noise_:.3g}\n" for folder, noise_ in cases).encode())

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random graphs over all operators through eval, C and PTX, compared with ONNX Runtime. Prints "N passed, N failed".
 
-    fuzz.py BUILD FOLDER FIRST COUNT [--only=KIND] [--often=OP,OP]     # seeds FIRST to FIRST + COUNT - 1
+    fuzz.py BUILD FOLDER FIRST COUNT [--only=KIND] [--often=OP,OP]     # seeds FIRST to FIRST + COUNT - 1; JOBS=N: N processes
     fuzz.py BUILD FOLDER FIRST COUNT --only=write                      # the graphs are written to FOLDER/SEED, and not run
 
 Each graph goes one of the ways of KINDS, by its seed: both C compilers, every -O level of dlcc, the printed graph read again, each
@@ -33,6 +33,7 @@ from models import PIECES, encode, is_expression  # noqa: E402
 from reduce import reduce  # noqa: E402
 
 BUILD, FOLDER = (os.path.abspath(p) for p in sys.argv[1:3])
+JOBS = int(os.environ.get("JOBS", os.cpu_count()))
 
 # How a graph is run, by its seed: how many of 20 seeds go this way, and the options of tests/tools/batch.
 KINDS = {
@@ -144,7 +145,7 @@ def batch(kind, cases):
     sm = re.match(r"sm_(\d+)", kind)
     env = {"ASAN_OPTIONS": ASAN, **samples.simulated(BUILD, **({"PTXSIM_SM": sm[1]} if sm else {}))}
     out = f"{FOLDER}/out.{kind}"
-    r = subprocess.run([program(kind), "--seconds=120", *options, out], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env,
+    r = subprocess.run([program(kind), "--seconds=120", f"--jobs={JOBS}", *options, out], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env,
                        input="".join(f"{folder}\t{3 * noise_:.3g}\n" for folder, noise_ in cases).encode())
     shutil.rmtree(out, ignore_errors=True)
     verdicts = {}

@@ -18,8 +18,10 @@ def top_k(g, op):
     operands, attributes = [v, g.ints(*count)], dict(axis=axis, largest=g.random.randrange(2))
     if g.random.random() < 0.8:
         return g.node(op, operands, g.random.choice((2, 2, (1,))), exact=True, **attributes)
-    both = g.node(op, operands, 2, exact=True, keep=False, sorted=0, **attributes)      # in any order, so that only the values are known, sorted
-    return g.node(op, [both[0], operands[1]], exact=True, axis=axis) if both else None
+    either = g.node(op, operands, 2, exact=True, keep=False, sorted=0, **attributes)      # in any order: only the values, sorted, are known
+    both = g.node(op, [either[0], operands[1]], 2, exact=True, keep=False, axis=axis) if either else None
+    g.values += both[:1] if both else []
+    return both
 
 
 @row("NonZero")

@@ -102,7 +102,8 @@ static Expr *pixel(Kernel *k, const Grid *g, int d, Expr *const *o)
 	hi = ex_op2(p, IN_sub, n, ex_num(p, g->real, g->align ? 1 : 0.5));
 	if (g->pad == PAD_REFLECTION)
 		return BUILD_EXPR(k, g->real, mirror, {"x", x}, {"lo", lo}, {"hi", hi});
-	if (g->pad == PAD_BORDER)
+	/* Cubic sampling limits the indices of its taps alone: at -0.2 two of them are pixel 0. */
+	if (g->pad == PAD_BORDER && g->mode != GRID_CUBIC)
 		return BUILD_EXPR(k, g->real,
 				  "select(lt(x, 0), 0, select(gt(x, sub(n, 1)), sub(n, 1), x))",
 				  {"x", x}, {"n", n});

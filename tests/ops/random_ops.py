@@ -584,12 +584,20 @@ def grams():
     case("TfIdfVectorizer", [whole(0, tokens, *shape, dtype=pick.choice([np.int32, np.int64]))], attrs)
 
 
+def grid_samples():
+    """Points up to half the input's size outside of it, of which cubic sampling limits the taps alone."""
+    batch, *sizes = some(3, 1, 3) + some(2, 2, 6)
+    attrs = dict(mode=pick.choice(["linear", "nearest", "cubic"]), padding_mode=pick.choice(["zeros", "border", "reflection"]),
+                 align_corners=flag())
+    case("GridSample", [real(batch, 2, *sizes[2:]), rng.uniform(-2, 2, (batch, *sizes[:2], 2)).astype(np.float32)], attrs)
+
+
 KINDS = [(reductions, 3), (empty_reductions, 1), (arg_reductions, 1), (prefixes, 1), (matrix_products, 2), (gemms, 1),
          (einsums, 2), (convolutions, 2), (transposed_convolutions, 3), (pools, 4), (global_pools, 1),
          (normalizations, 2), (softmaxes, 1), (resizes, 6), (quantisations, 4), (microsoft_activations, 1), (microsoft_normalizations, 2),
          (microsoft_products, 2), (microsoft_quantised, 4), (microsoft_integer_products, 2), (microsoft_quantisations, 1),
          (microsoft_attentions, 4), (microsoft_grouped_attentions, 4), (microsoft_rotations, 1), (microsoft_blocks, 2),
-         (old_operators, 1), (inverses, 1), (grams, 1)]
+         (old_operators, 1), (inverses, 1), (grams, 1), (grid_samples, 2)]
 
 for kind, weight in KINDS:
     for _ in range(weight * COUNT):

@@ -146,7 +146,7 @@ def batch(kind, cases):
     env = {"ASAN_OPTIONS": ASAN, **samples.simulated(BUILD, **({"PTXSIM_SM": sm[1]} if sm else {}))}
     out = f"{FOLDER}/out.{kind}"
     r = subprocess.run([program(kind), "--seconds=120", f"--jobs={JOBS}", *options, out], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env,
-                       input="".join(f"{folder}\t{3 * noise_:.3g}\n" for folder, noise_ in cases).encode())
+                       input="".join(folder + "\t" + ",".join(f"{3 * n:.3g}" for n in noises) + "\n" for folder, noises in cases).encode())
     shutil.rmtree(out, ignore_errors=True)
     verdicts = {}
     for line in r.stdout.decode(errors="replace").splitlines():
@@ -185,7 +185,7 @@ def report(seed, kind, case, by_name, message):
     shutil.rmtree(folder + ".try", ignore_errors=True)
     write(smallest, folder, seed)
     with open(f"{folder}/message.txt", "w") as f:
-        f.write(f"{kind}\n{message}\nnoise {smallest.noise():.3g}\n")
+        f.write(f"{kind}\n{message}\nnoise {' '.join(f'{n:.3g}' for n in smallest.noise())}\n")
         f.writelines(f"{' '.join(outs)} = {op}({', '.join(ins)}) {readable(attributes)}\n" for op, ins, outs, attributes in smallest.nodes)
     print(f"seed {seed} {kind}: {message[:300]}: {folder}", flush=True)
 

@@ -440,7 +440,8 @@ class Case:
                     {n: a for n, a in self.constants.items() if n in wanted}, self.results, self.sets)
 
     def noise(self):
-        return max((noise(v) for v in self.results), default=0.0)
+        """Of each result."""
+        return [noise(v) for v in self.results]
 
     def model(self):
         info = [helper.make_tensor_value_info(v.name, CODES[v.type], dims) for v, dims in self.inputs]

@@ -5,7 +5,8 @@
  *
  * batch [options] OUTDIR        reads folders with model.onnx and test_data_set_K from stdin, one a
  * line;
- *                                 after a tab, the noise of the references, if it is known
+ *                                 after a tab, the noise of the references, if it is known: one number,
+ *                                 or one for each output, separated by commas
  *
  * Prints a line for each case and path. Paths are eval and c; with --roundtrip also ir; with
  * --integers also int; with --gpu or --ptx only ptx:
@@ -51,8 +52,7 @@ static const char usage[] =
 	"  --keep         leave the C files in OUTDIR\n";
 
 typedef struct Child {
-	const char *dir, *name;
-	double noise;
+	const char *dir, *name, *noise;
 	pid_t pid;
 	FILE *to, *from;
 	char path[8]; /* the path that the next verdict is about */
@@ -348,8 +348,7 @@ static void run_batch(Batch *b)
 /* ---- All of it ---- */
 
 typedef struct Line {
-	const char *dir;
-	double noise;
+	const char *dir, *noise;
 } Line;
 
 typedef VEC(Line) Lines;
@@ -360,7 +359,7 @@ static void read_lines(Arena *a, Lines *l)
 
 	while (fgets(line, sizeof line, stdin)) {
 		char *tab = strchr(line, '\t');
-		double noise = tab ? strtod(tab, NULL) : 0;
+		const char *noise = arena_strdup(a, tab ? tab + 1 : "");
 
 		line[strcspn(line, "\t\n")] = 0;
 		if (*line)

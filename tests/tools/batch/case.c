@@ -47,7 +47,7 @@ typedef struct Made {
 typedef struct Case {
 	const RunOptions *o;
 	const char *dir, *name;
-	double noise;
+	const char *noise; /* of the references: as case_main takes it */
 	FILE *to;
 	Diag diag;
 	char *text; /* text of the diagnostics */
@@ -160,7 +160,6 @@ static bool read_set(Case *c, int k, Set *s)
 
 	s->in = NEW_ARRAY(c->arena, c->v.n_in + 1, Array);
 	s->noise = data_noise(c->arena, c->dir, k);
-	s->noise = s->noise > c->noise ? s->noise : c->noise;
 	n = data_read(c->arena, &c->diag, dir, "input", c->v.in_form, c->v.n_in, &arrays);
 	if (n < 0 || !data_assign(&c->diag, dir, c->v.in_name, c->v.n_in, arrays, n, s->in, NULL))
 		return false;
@@ -202,9 +201,19 @@ static bool read_sets(Case *c)
 	return true;
 }
 
-static Tolerance tolerance(const Case *c, const Set *s)
+/* Of output O. */
+static Tolerance tolerance(const Case *c, const Set *s, int o)
 {
-	return (Tolerance){.rtol = -1, .atol = -1, .noise = s->noise, .inside = c->inside};
+	const char *known = c->noise, *next;
+	double noise;
+
+	for (int i = 0; i < o && (next = strchr(known, ',')); i++)
+		known = next + 1;
+	noise = strtod(known, NULL);
+	return (Tolerance){.rtol = -1,
+			   .atol = -1,
+			   .noise = noise > s->noise ? noise : s->noise,
+			   .inside = c->inside};
 }
 
 /* Returns null, or how output O of data set K differs from its reference. */
@@ -216,7 +225,7 @@ static const char *against_reference(Case *c, int k, int o, const Array *got)
 
 	if (!c->integers && !c->edge)
 		want = data_pick(s->want, s->nwant, c->v.out_name, c->v.n_out, o);
-	bad = want ? difference(c->arena, got, want, AGREE_WITHIN, tolerance(c, s)) : NULL;
+	bad = want ? difference(c->arena, got, want, AGREE_WITHIN, tolerance(c, s, o)) : NULL;
 
 	return bad ? arena_printf(c->arena, "set %d: output %s: %s", k, got->name, bad) : NULL;
 }
@@ -500,11 +509,11 @@ static const char *against_eval(Case *c, int k, int o, const Array *got)
 	for (int i = first; i < first + n; i++)
 		bits = c->unsigned_zeros[i] ? AGREE_EQUAL : bits;
 	bad = difference(c->arena, got, &want, c->bits || c->exact ? bits : AGREE_WITHIN,
-			 tolerance(c, s));
+			 tolerance(c, s, o));
 
 	if (!bad || !c->bits || c->exact)
 		return bad;
-	bad = difference(c->arena, got, &want, AGREE_WITHIN, tolerance(c, s));
+	bad = difference(c->arena, got, &want, AGREE_WITHIN, tolerance(c, s, o));
 	if (!bad && !s->kernels) {
 		s->kernels = NEW_ARRAY(c->arena, c->graph->results.n + 1, Tensor *);
 		if (!eval_graph_with(c->graph, s->feed, s->kernels, c->arena, &c->diag,
@@ -515,7 +524,7 @@ static const char *against_eval(Case *c, int k, int o, const Array *got)
 	if (bad)
 		return bad;
 	want = forms_give(c->arena, c->strings, c->graph, o, s->kernels, got->name);
-	return difference(c->arena, got, &want, bits, tolerance(c, s));
+	return difference(c->arena, got, &want, bits, tolerance(c, s, o));
 }
 
 static const char *run_set(Case *c, Session *s, int k)
@@ -752,7 +761,7 @@ static void run_case(Case *c, bool eval, FILE *from)
 	run_library(c, first, library);
 }
 
-_Noreturn void case_main(const RunOptions *o, const char *dir, const char *name, double noise,
+_Noreturn void case_main(const RunOptions *o, const char *dir, const char *name, const char *noise,
 			 bool eval, FILE *from, FILE *to)
 {
 	Case c = {.o = o, .dir = dir, .name = name, .noise = noise, .to = to};

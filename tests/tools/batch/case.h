@@ -39,9 +39,10 @@ typedef struct RunOptions {
 	bool keep;	/* do not remove the files in OUT */
 } RunOptions;
 
-/* Runs a case; never returns. NOISE: the least noise of the reference. EVAL: evaluate first.
- * FROM: a pipe with the names of libraries; TO: the pipe for reports. */
-_Noreturn void case_main(const RunOptions *o, const char *dir, const char *name, double noise,
+/* Runs a case; never returns. NOISE: the least noise of the references, one number, or one for each
+ * output: "1e-6,0". EVAL: evaluate first. FROM: a pipe with the names of libraries; TO: the pipe for
+ * reports. */
+_Noreturn void case_main(const RunOptions *o, const char *dir, const char *name, const char *noise,
 			 bool eval, FILE *from, FILE *to);
 
 #endif

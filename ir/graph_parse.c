@@ -250,10 +250,29 @@ static bool read_operands(GraphText *r, Graph *g, Value ***in, int *nin)
 
 static Graph *read_graph(GraphText *r, bool region);
 
+/* The values that the bodies of N capture, as many as "captures" says for each body, are the last operands of N and
+ * the last inputs of the body. */
+static bool check_captures(GraphText *r, const Node *n)
+{
+	int count;
+	const int64_t *captures = node_ints(n, "captures", &count);
+	int64_t total = 0;
+	bool ok = count < 0 || count == n->regions.n;
+
+	for (int i = 0; ok && i < count; i++) {
+		ok = captures[i] >= 0 && captures[i] <= n->regions.at[i]->inputs.n &&
+		     captures[i] <= n->nin - total;
+		total += captures[i];
+	}
+	return ok || text_fault(r, r->line,
+				"\"captures\" has one number for each body: how many of its "
+				"inputs are the node's last operands");
+}
+
 static bool read_regions(GraphText *r, Node *n)
 {
 	if (!text_take(r, "{"))
-		return true;
+		return check_captures(r, n);
 	while (!text_take(r, "}")) {
 		Graph *g = read_graph(r, true);
 
@@ -261,7 +280,7 @@ static bool read_regions(GraphText *r, Node *n)
 			return false;
 		vec_push(r->arena, &n->regions, g);
 	}
-	return true;
+	return check_captures(r, n);
 }
 
 static bool read_node(GraphText *r, Graph *g)

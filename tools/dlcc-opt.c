@@ -135,6 +135,7 @@ static bool option(OptCli *c, char **argv, int *i)
 static Graph *read_input(OptCli *c, Ctx *ctx, Arena *a, OnnxFile **file)
 {
 	const char *text;
+	Graph *g;
 	size_t n;
 
 	if (!definitions_read(ctx, &c->ops))
@@ -149,7 +150,8 @@ static Graph *read_input(OptCli *c, Ctx *ctx, Arena *a, OnnxFile **file)
 			   strerror(errno));
 		return NULL;
 	}
-	return graph_parse(ctx, a, text, c->input);
+	g = graph_parse(ctx, a, text, c->input);
+	return g && graph_verify(g, &c->diag, "parse") ? g : NULL;
 }
 
 /* A node that `lower` makes a kernel of, and has not yet; or null. */

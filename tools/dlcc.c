@@ -347,6 +347,7 @@ static Graph *read_input(Cli *c, Diag *d, Ctx *ctx, Arena *a, OnnxFile **file, R
 {
 	size_t n = 0;
 	const char *text;
+	Graph *g;
 
 	*file = NULL;
 	if (!definitions_read(ctx, &c->ops))
@@ -364,7 +365,8 @@ static Graph *read_input(Cli *c, Diag *d, Ctx *ctx, Arena *a, OnnxFile **file, R
 		diag_error(d, no_where(c), "cannot be read: %s", strerror(errno));
 		return NULL;
 	}
-	return graph_parse(ctx, a, text, c->input);
+	g = graph_parse(ctx, a, text, c->input);
+	return g && graph_verify(g, d, "parse") ? g : NULL;
 }
 
 static void on_signal(int sig)

@@ -326,6 +326,8 @@ static bool read_choice(Infer *in, Node *n, IfChoice *ch)
 		if (ch->body[k]->results.n != n->nout)
 			return infer_error(in, n, "%s has %d results, and the node has %d", name[k],
 					   ch->body[k]->results.n, n->nout);
+		if (control_own_inputs(n, ch->body[k]))
+			return infer_error(in, n, "%s has inputs", name[k]);
 	}
 	if (!control_single(in, n, node_in(n, 0), DT_BOOL, "the condition"))
 		return false;

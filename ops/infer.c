@@ -472,8 +472,16 @@ bool infer_node(Infer *in, Node *n)
 {
 	Arena *tmp = arena_new();
 	DiagLoc before = diag_at(in->ctx, node_diag(n));
-	bool ok = infer_or_expand(in, n, NEW_ARRAY(tmp, n->nout, Value *));
+	const Type **given = NEW_ARRAY(tmp, n->nout + 1, const Type *); /* by a text */
+	bool ok;
 
+	for (int i = 0; i < n->nout; i++)
+		given[i] = n->out[i] ? n->out[i]->type : NULL;
+	ok = infer_or_expand(in, n, NEW_ARRAY(tmp, n->nout, Value *));
+	/* What is not inferred must not be taken for a value whose node can be lowered. */
+	for (int i = 0; i < n->nout && !ok; i++)
+		if (n->out[i] && n->out[i]->type == given[i])
+			n->out[i]->type = NULL;
 	diag_at(in->ctx, before);
 	arena_free(tmp);
 	return ok;

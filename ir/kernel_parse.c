@@ -395,7 +395,7 @@ static bool read_write(KernelReader *r, Stmt *s, const char *name)
 		if (!want(r, "]"))
 			return false;
 	}
-	if (n != b->rank && n != 1)
+	if (n != b->rank)
 		return fail(r, "wrong number of indices", name);
 	if (s->nout == 0) {
 		s->widx = NEW_ARRAY(r->k->arena, n, Expr *);

@@ -9,8 +9,9 @@
 
 enum {
 	MAX_KERNEL_PARAMS = 128,
-	MAX_FACTS = 64,     /* conditions that hold at an access */
-	MAX_STEPS = 1 << 14 /* of the walk through an expression */
+	MAX_FACTS = 64,      /* conditions that hold at an access */
+	MAX_STEPS = 1 << 14, /* of the walk through an expression */
+	MAX_NUMBER = 1 << 30 /* in a condition that is taken to be exact */
 };
 
 /* ---- Accesses ---- */
@@ -53,15 +54,29 @@ static Expr *slack(ExprPool *p, Expr *cond)
 	}
 }
 
+/* Whether E has no number that sums of indices might wrap with; not where it takes more than STEPS to tell. */
+static bool is_moderate(const Expr *e, int *steps)
+{
+	Expr *const *arg;
+	const int n = ex_operands(e, &arg);
+	bool ok = --*steps > 0 &&
+		  (e->kind != EX_CONST || (e->i <= MAX_NUMBER && e->i >= -MAX_NUMBER));
+
+	for (int i = 0; i < n && ok; i++)
+		ok = is_moderate(arg[i], steps);
+	return ok;
+}
+
 /* Whether FACT, which holds, implies COND: i + 2 < N implies i < N. */
 static bool implies(ExprPool *p, Expr *fact, Expr *cond)
 {
 	Expr *have = slack(p, fact), *want = slack(p, cond), *zero = ex_int(p, CT_I64, 0), *ge;
 	Affine a;
+	int steps = 64;
 
 	/* Of what is loaded, which may be any number, sums may wrap. */
 	if (fact == cond || !have || !want || !ex_affine(expr_ctx(p), have, &a) ||
-	    !ex_affine(expr_ctx(p), want, &a))
+	    !ex_affine(expr_ctx(p), want, &a) || !is_moderate(fact, &steps))
 		return fact == cond;
 	ge = ex_op2(p, IN_ge, ex_sub(p, want, have), zero);
 	return ge->kind == EX_CONST && ge->i;
@@ -75,18 +90,6 @@ static bool holds(const SafeWalk *w, Expr *cond)
 		if (implies(w->k->pool, w->fact[i], cond))
 			return true;
 	return ex_is_op(cond, IN_and) && holds(w, cond->op.arg[0]) && holds(w, cond->op.arg[1]);
-}
-
-/* The size that index I of an access to B with N indices is to be below. */
-static Dim *index_limit(Ctx *c, const Buf *b, int n, int i)
-{
-	Dim *all = dim_const(c, 1);
-
-	if (n == b->rank)
-		return b->dims[i];
-	for (int d = 0; d < b->rank; d++)
-		all = dim_mul(c, all, b->dims[d]);
-	return all;
 }
 
 static bool is_inside(const SafeWalk *w, Expr *e, Dim *limit)
@@ -107,7 +110,7 @@ static void walk(SafeWalk *w, Expr *e, bool base)
 	w->seen[e->id] = w->seen[e->id] || base;
 	w->all = ++w->steps > MAX_STEPS;
 	for (int i = 0; i < n && e->kind == EX_LOAD; i++)
-		if (!is_inside(w, arg[i], index_limit(w->k->ctx, e->load.buf, n, i)))
+		if (!is_inside(w, arg[i], e->load.buf->dims[i]))
 			w->unsafe[e->id] = true;
 	for (int i = 0; i < n; i++) {
 		const bool arm = ex_is_op(e, IN_select) && i == 1;
@@ -119,9 +122,9 @@ static void walk(SafeWalk *w, Expr *e, bool base)
 	}
 }
 
-static Expr *checked(const SafeWalk *w, const Buf *b, int n, int i, Expr *e)
+static Expr *checked(const SafeWalk *w, const Buf *b, int i, Expr *e)
 {
-	return ex_op2(w->k->pool, IN_index, e, ex_dim(w->k->pool, index_limit(w->k->ctx, b, n, i)));
+	return ex_op2(w->k->pool, IN_index, e, ex_dim(w->k->pool, b->dims[i]));
 }
 
 static Expr *check_load(void *arg, Expr *e)
@@ -132,7 +135,7 @@ static Expr *check_load(void *arg, Expr *e)
 	if (e->kind != EX_LOAD || (!w->all && e->id < w->nids && !w->unsafe[e->id]))
 		return NULL;
 	for (int i = 0; i < e->load.nidx; i++)
-		idx[i] = checked(w, e->load.buf, e->load.nidx, i, e->load.idx[i]);
+		idx[i] = checked(w, e->load.buf, i, e->load.idx[i]);
 	return ex_load(w->k->pool, e->load.buf, idx, e->load.nidx);
 }
 
@@ -160,8 +163,8 @@ static void make_safe(Kernel *k, Stmt *s)
 		if (s->val[i])
 			make_loads_safe(k, &s->val[i], s->guard, tmp);
 	for (int i = 0; i < s->nwidx; i++) {
-		if (!is_inside(&w, s->widx[i], index_limit(k->ctx, s->out[0], s->nwidx, i)))
-			s->widx[i] = checked(&w, s->out[0], s->nwidx, i, s->widx[i]);
+		if (!is_inside(&w, s->widx[i], s->out[0]->dims[i]))
+			s->widx[i] = checked(&w, s->out[0], i, s->widx[i]);
 		make_loads_safe(k, &s->widx[i], s->guard, tmp);
 	}
 	if (s->guard)

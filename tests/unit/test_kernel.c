@@ -31,9 +31,10 @@ static const Bad unreadable[] = {
 	{"kernel @k(%x: seq(f32[8])) -> (%y: f32[8]) {\n}", "a tensor type"},
 	{K "  y[i,j] = x[i,j]\n}", "without 'for' or 'over'"},
 	/* one flat index: can be read, then the verifier rejects it */
-	{K "  y[i,j] = x[i]" ITERS, ""},
+	{K "  y[i,j] = x[i]" ITERS, "wrong number of indices"},
+	{K "  y[i] = x[i,j]" ITERS, "wrong number of indices"},
 	{K "  y[i,j] = x[i,j,0]" ITERS, "wrong number of indices"},
-	{K "  y[i] = z[i,j]" ITERS, "no buffer"},
+	{K "  y[i,j] = z[i,j]" ITERS, "no buffer"},
 	{K "  y[i,j] = i" ITERS, "another type"},
 	{K "  y[i,j] = add(x[i,j], i)" ITERS, "operand types"},
 	{K "  y[i,j] = x[i,j] for i < 8, j < 9, i < 3\n}", "two extents"},

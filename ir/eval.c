@@ -46,9 +46,13 @@ static void report_stray(const KernelRun *r, const Buf *b)
 
 bool run_failed(KernelRun *r, const Prog *p)
 {
-	if (p->stray)
+	const bool stray =
+		p->stray &&
+		!p->fault; /* index 0 stands for one out of range: outside of an empty buffer */
+
+	if (stray)
 		report_stray(r, p->stray);
-	assert(!p->stray);
+	assert(!stray);
 	r->status = p->fault ? EVAL_INDEX : EVAL_BAD;
 	return false;
 }

@@ -2,7 +2,7 @@
 /*
  * Mutated model files through the whole compiler, many in a process; no C compiler runs.
  *
- *   fuzz [options] SEED...        model files, or folders of them
+ *   fuzz [options] SEED...        model files, .onnx and as text .dl, or folders of them
  *
  * A file must be refused with a diagnostic, or accepted, within 10 s of processor time (three times that under
  * sanitizers, which cost as much) and 1 GiB: no crash, no report of a sanitizer, no broken promise
@@ -13,6 +13,7 @@
  */
 #include "base/str.h"
 #include "base/sys.h"
+#include "tests/fuzz/fuzz/mutate_text.h"
 #include "tests/fuzz/fuzz/try.h"
 
 #include <dirent.h>
@@ -48,13 +49,14 @@ static const char usage[] =
 	"  --seed=S       of the mutations (default 1)\n"
 	"  --from=K       the first file (default 0)\n"
 	"  --plain        the seeds themselves, not mutated\n"
+	"  --text=P       how many of 100 files are text, where there are seeds of both kinds (default 10)\n"
 	"  --models=N     seeds used at most, spread over those given (default 400)\n"
 	"  --jobs=N       workers (default: the processors)\n"
 	"  --keep=DIR     write what fails there, and what was said of it\n"
 	"  --samples=DIR  write every Nth file that ran there, as a case (--every=N, default 20)\n";
 
 typedef struct FuzzOptions {
-	long count, seed, from, models, jobs, every;
+	long count, seed, from, models, jobs, every, text;
 	bool plain;
 	const char *keep, *samples;
 } FuzzOptions;
@@ -80,7 +82,7 @@ typedef struct FuzzWorker {
 typedef struct Fuzz {
 	FuzzOptions o;
 	Arena *a;
-	Seeds seeds;
+	Seeds models, texts;
 	FuzzWorker worker[MAX_JOBS];
 	long next, failed;
 } Fuzz;
@@ -103,7 +105,19 @@ const char *__ubsan_default_options(void)
 
 /* ---- Seeds ---- */
 
-static void add_seeds(Arena *a, Seeds *s, const char *path)
+/* Of a text test, the text alone: without its directives and what it prints. */
+static Bytes text_seed(Arena *a, const char *s)
+{
+	const char *end = strstr(s, "\n; ----"),
+		   *start = str_starts(s, "dlir") ? s : strstr(s, "\ndlir");
+
+	start = start ? start : s;
+	end = end && end > start ? end + 1 : s + strlen(s);
+	return (Bytes){(const uint8_t *)arena_strndup(a, start, (size_t)(end - start)),
+		       (size_t)(end - start)};
+}
+
+static void add_seeds(Fuzz *f, const char *path)
 {
 	struct stat st;
 	struct dirent **names;
@@ -112,18 +126,21 @@ static void add_seeds(Arena *a, Seeds *s, const char *path)
 
 	if (stat(path, &st))
 		return;
-	if (S_ISREG(st.st_mode) && str_ends(path, ".onnx") && st.st_size <= MAX_SEED) {
-		const char *p = read_file(a, path, &size);
+	if (S_ISREG(st.st_mode) && st.st_size <= MAX_SEED &&
+	    (str_ends(path, ".onnx") || str_ends(path, ".dl"))) {
+		const char *p = read_file(f->a, path, &size);
 
-		if (p)
-			vec_push(a, s, ((Bytes){(const uint8_t *)p, size}));
+		if (p && str_ends(path, ".dl"))
+			vec_push(f->a, &f->texts, text_seed(f->a, p));
+		else if (p)
+			vec_push(f->a, &f->models, ((Bytes){(const uint8_t *)p, size}));
 	}
 	if (!S_ISDIR(st.st_mode))
 		return;
 	n = scandir(path, &names, NULL, alphasort);
 	for (int i = 0; i < n; i++) {
 		if (names[i]->d_name[0] != '.' && !str_starts(names[i]->d_name, "test_data_set"))
-			add_seeds(a, s, arena_printf(a, "%s/%s", path, names[i]->d_name));
+			add_seeds(f, arena_printf(f->a, "%s/%s", path, names[i]->d_name));
 		free(names[i]);
 	}
 	if (n >= 0)
@@ -142,10 +159,23 @@ static void thin(Seeds *s, long n)
 
 /* ---- Workers ---- */
 
+static bool is_text(const Fuzz *f, long k)
+{
+	if (!f->models.n || !f->texts.n)
+		return f->texts.n;
+	return f->o.plain ? k % (f->models.n + f->texts.n) >= f->models.n
+			  : k * f->o.text % 100 < f->o.text;
+}
+
 static Bytes file_of(const Fuzz *f, Arena *a, Rng *r, long k)
 {
+	const Seeds *seeds = is_text(f, k) ? &f->texts : &f->models;
+
 	*r = (Rng){(uint64_t)f->o.seed << 40 ^ (uint64_t)k};
-	return f->o.plain ? f->seeds.at[k % f->seeds.n] : mutate(a, r, &f->seeds);
+	if (f->o.plain)
+		return seeds
+			->at[(k % (f->models.n + f->texts.n) - (is_text(f, k) ? f->models.n : 0))];
+	return is_text(f, k) ? mutate_text(a, r, seeds) : mutate(a, r, seeds);
 }
 
 static void limit(int seconds)
@@ -162,12 +192,12 @@ static void work(const Fuzz *f, FuzzSlot *s)
 		Arena *a = arena_new();
 		Rng r;
 		Bytes b = file_of(f, a, &r, s->at);
-		bool sample = f->o.samples && s->at % f->o.every == 0;
+		bool sample = f->o.samples && s->at % f->o.every == 0 && !is_text(f, s->at);
 
 		if (lseek(2, 0, SEEK_SET) == 0 && ftruncate(2, 0))
 			_exit(2);
 		limit(SECONDS);
-		try_file(&s->tried, b, &r,
+		try_file(&s->tried, b, is_text(f, s->at), &r,
 			 sample ? arena_printf(a, "%s/%ld-%ld", f->o.samples, f->o.seed, s->at)
 				: NULL);
 		limit(0);
@@ -246,7 +276,9 @@ static void keep(const Fuzz *f, const FuzzWorker *w, long k)
 	if (!f->o.keep)
 		return;
 	mkdir(f->o.keep, 0777);
-	write_file(arena_printf(f->a, "%s/%ld-%ld.onnx", f->o.keep, f->o.seed, k), b.p, b.n);
+	write_file(arena_printf(f->a, "%s/%ld-%ld.%s", f->o.keep, f->o.seed, k,
+				is_text(f, k) ? "dl" : "onnx"),
+		   b.p, b.n);
 	write_file(arena_printf(f->a, "%s/%ld-%ld.txt", f->o.keep, f->o.seed, k), text,
 		   n > 0 ? (size_t)n : 0);
 }
@@ -359,8 +391,8 @@ static void report(const Fuzz *f)
 			all.outcome[k] += t->outcome[k];
 	}
 	accepted = all.outcome[ACCEPTED] + all.outcome[RAN] + all.outcome[FAULTED];
-	printf("%ld files of %d models: %ld accepted (%ld ran, %ld ended in a fault, %ld too large to run), %ld refused, %ld failed\n",
-	       all.files, f->seeds.n, accepted, all.outcome[RAN], all.outcome[FAULTED],
+	printf("%ld files of %d models and %d texts: %ld accepted (%ld ran, %ld ended in a fault, %ld too large to run), %ld refused, %ld failed\n",
+	       all.files, f->models.n, f->texts.n, accepted, all.outcome[RAN], all.outcome[FAULTED],
 	       all.outcome[ACCEPTED], all.outcome[REFUSED], all.outcome[BROKEN]);
 }
 
@@ -385,7 +417,8 @@ static bool option(FuzzOptions *o, const char *a)
 	else
 		return number(a, "--count", &o->count) || number(a, "--seed", &o->seed) ||
 		       number(a, "--from", &o->from) || number(a, "--models", &o->models) ||
-		       number(a, "--jobs", &o->jobs) || number(a, "--every", &o->every);
+		       number(a, "--jobs", &o->jobs) || number(a, "--every", &o->every) ||
+		       number(a, "--text", &o->text);
 	return true;
 }
 
@@ -395,19 +428,20 @@ int main(int argc, char **argv)
 			.seed = 1,
 			.models = 400,
 			.jobs = sysconf(_SC_NPROCESSORS_ONLN),
-			.every = 20},
+			.every = 20,
+			.text = 10},
 		  .a = arena_new()};
 
 	for (int i = 1; i < argc; i++) {
 		if (*argv[i] != '-')
-			add_seeds(f.a, &f.seeds, argv[i]);
+			add_seeds(&f, argv[i]);
 		else if (!option(&f.o, argv[i]))
 			return fputs(usage, stderr), 2;
 	}
 	f.o.jobs = f.o.jobs < 1 ? 1 : f.o.jobs > MAX_JOBS ? MAX_JOBS : f.o.jobs;
-	if (!f.seeds.n || f.o.every < 1 || f.o.models < 1)
+	if (!(f.models.n + f.texts.n) || f.o.every < 1 || f.o.models < 1)
 		return fputs(usage, stderr), 2;
-	thin(&f.seeds, f.o.models);
+	thin(&f.models, f.o.models);
 	if (f.o.samples)
 		mkdir(f.o.samples, 0777);
 	run(&f);

@@ -57,7 +57,7 @@ uint64_t rng_below(Rng *r, uint64_t n)
 	return rng_next(r) % n;
 }
 
-static bool chance(Rng *r, unsigned percent)
+bool chance(Rng *r, unsigned percent)
 {
 	return rng_below(r, 100) < percent;
 }
@@ -567,7 +567,7 @@ static bool chain(Mutator *m)
 
 /* ---- Files ---- */
 
-static Bytes change_bytes(Arena *a, Rng *r, const Seeds *seeds, Bytes b)
+Bytes change_bytes(Arena *a, Rng *r, const Seeds *seeds, Bytes b)
 {
 	const Bytes *other = &seeds->at[rng_below(r, (uint64_t)seeds->n)];
 	StrBuf out = {0};

@@ -12,6 +12,8 @@
 #include "base/arena.h"
 #include "base/vec.h"
 
+#include <stdbool.h>
+
 typedef struct Bytes {
 	const uint8_t *p;
 	size_t n;
@@ -27,8 +29,12 @@ typedef struct Rng {
 uint64_t rng_next(Rng *r);
 /* Below N, which is not 0. */
 uint64_t rng_below(Rng *r, uint64_t n);
+/* True PERCENT times of 100. */
+bool chance(Rng *r, unsigned percent);
 
 /* A mutated copy of one of SEEDS, in A. */
 Bytes mutate(Arena *a, Rng *r, const Seeds *seeds);
+/* B changed blindly: flipped bits, a cut end, bytes of one of SEEDS. */
+Bytes change_bytes(Arena *a, Rng *r, const Seeds *seeds, Bytes b);
 
 #endif

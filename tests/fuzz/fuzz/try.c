@@ -26,6 +26,7 @@ typedef struct Try {
 	char *text;
 	size_t text_size;
 	OnnxFile *file;
+	const char *model;   /* where the model is text */
 	dl_strings *strings; /* of both contexts */
 } Try;
 
@@ -121,12 +122,23 @@ static bool generate(Try *y, Module *m)
 	return ok;
 }
 
+/* The graph of the file in a context of its own. */
+static Graph *read_graph(Try *y, Ctx **ctx)
+{
+	Graph *g;
+
+	*ctx = ctx_new(&y->diag);
+	(*ctx)->strings = y->strings;
+	if (!y->model)
+		return onnx_import(*ctx, y->arena, y->file, NULL);
+	g = graph_parse(*ctx, y->arena, y->model, "model.dl");
+	return g && graph_verify(g, &y->diag, "parse") ? g : NULL;
+}
+
 static bool compile(Try *y, Module *m)
 {
 	phase(y, "import");
-	m->ctx = ctx_new(&y->diag);
-	m->ctx->strings = y->strings;
-	m->graph = onnx_import(m->ctx, y->arena, y->file, NULL);
+	m->graph = read_graph(y, &m->ctx);
 	if (!m->graph) {
 		refuse(y);
 		return false;
@@ -384,12 +396,14 @@ static void run(Try *y, Module *m, Bytes file, const char *sample)
 {
 	const Tensor *in[MAX_INPUTS];
 	Tensor **want, **got;
-	Ctx *ctx = ctx_new(&y->diag);
+	Module plain = {.arena = y->arena};
 	Graph *g;
 	bool ok;
 
-	ctx->strings = y->strings;
-	g = onnx_import(ctx, y->arena, y->file, NULL);
+	g = plain.graph = read_graph(y, &plain.ctx);
+	/* A text may give types, which eval would take as they are. */
+	if (g && y->model && !pass_infer(&plain))
+		g = NULL;
 	want = NEW_ARRAY(y->arena, m->graph->results.n + 1, Tensor *);
 	got = NEW_ARRAY(y->arena, m->graph->results.n + 1, Tensor *);
 	phase(y, "eval");
@@ -407,10 +421,10 @@ static void run(Try *y, Module *m, Bytes file, const char *sample)
 		if (sample && ok && y->t->outcome != BROKEN)
 			write_case(y, sample, noise_of(y, g, in, want));
 	}
-	ctx_free(ctx);
+	ctx_free(plain.ctx);
 }
 
-void try_file(Tried *t, Bytes file, Rng *r, const char *sample)
+void try_file(Tried *t, Bytes file, bool text, Rng *r, const char *sample)
 {
 	Try y = {.t = t, .r = r, .arena = arena_new()};
 	Module m = {.arena = y.arena, .opt = {.level = 2, .rewrite_limit = -1}};
@@ -420,8 +434,11 @@ void try_file(Tried *t, Bytes file, Rng *r, const char *sample)
 	m.target[m.ntargets++] = target_by_name("x86-64-v3");
 	y.diag = (Diag){.out = open_memstream(&y.text, &y.text_size), .file = "model.onnx"};
 	phase(&y, "read");
-	y.file = onnx_open_bytes(&y.diag, "model.onnx", file.p, file.n, &onnx__model_proto__descriptor);
-	if (!y.file)
+	if (text)
+		y.model = arena_strndup(y.arena, (const char *)file.p, file.n);
+	else
+		y.file = onnx_open_bytes(&y.diag, "model.onnx", file.p, file.n, &onnx__model_proto__descriptor);
+	if (!y.file && !y.model)
 		refuse(&y);
 	else if (compile(&y, &m))
 		run(&y, &m, file, sample);

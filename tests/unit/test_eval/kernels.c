@@ -285,6 +285,26 @@ static void check_fault(void)
 	ctx_free(c);
 }
 
+/* In an empty buffer there is no index that could stand for one out of range. */
+static void check_fault_in_empty(void)
+{
+	Diag diag = {.out = stdout};
+	Ctx *c = ctx_new(&diag);
+	Arena *a = arena_new();
+	Kernel *k = read_kernel(c, a,
+				"kernel @g(%x: f32[0], %i: i64[2]) -> (%y: f32[2]) {\n"
+				"  y[j] = x[index(i[j], 0)] for j < 2\n}");
+	float x[1] = {0}, y[2];
+	int64_t i[2] = {0, 1};
+	EvalBuf bufs[] = {{x, NULL}, {i, NULL}, {y, NULL}};
+	EvalOpts o = {0};
+	Stmt *fault = NULL;
+
+	CHECK(eval_kernel(k, &o, bufs, &fault) == EVAL_INDEX && fault == k->stmts.at[0]);
+	arena_free(a);
+	ctx_free(c);
+}
+
 void check_kernels(void)
 {
 	for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
@@ -293,4 +313,5 @@ void check_kernels(void)
 	check_blocks(4200, 7, 11);
 	check_blocks(5, 2100, 5);
 	check_fault();
+	check_fault_in_empty();
 }

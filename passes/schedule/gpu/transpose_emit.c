@@ -181,7 +181,8 @@ static Expr *open_path(TransposePlan *t, const Way *w, const Path *y, Nest *nest
 	const int64_t all = y->few * y->runs * (y->ends ? 1 : y->times);
 	Iter *at = l_iter(b, "t", dim_const(c, all)), *o = l_iter(b, "o", dim_const(c, y->runs)),
 	     *u = l_iter(b, "u", dim_const(c, y->times));
-	Expr *x = ex_iter(b->p, at), *q = ex_op2(b->p, IN_floordiv, x, l_int(b, y->few)), *end;
+	Expr *x = ex_iter(b->p, at), *q = ex_op2(b->p, IN_floordiv, x, l_int(b, y->few)), *end,
+	     *begun;
 
 	nest->loop[nest->n++] = l_loop(b, LOOP_GROUP, at, l_int(b, 0), l_int(b, all), 1);
 	l_let(b, o, y->ends || y->times == 1 ? q : ex_op2(b->p, IN_mod, q, l_int(b, y->runs)));
@@ -198,7 +199,11 @@ static Expr *open_path(TransposePlan *t, const Way *w, const Path *y, Nest *nest
 	if (!end)
 		return x;
 	x = ex_sub(b->p, x, peel(t, w, y->n));
-	*guard = ex_and(b->p, ex_op2(b->p, IN_ge, x, l_int(b, 0)), ex_op2(b->p, IN_lt, x, end));
+	begun = ex_op2(b->p, IN_ge, x, l_int(b, 0));
+	/* That no position is negative may follow from the extents of iterators that the range does not
+	 * have, as where one of them is 1 at most. It then holds of ranges that exist alone. */
+	*guard = ex_and(b->p, begun->kind == EX_CONST ? *guard : begun,
+			ex_op2(b->p, IN_lt, x, end));
 	return x;
 }
 

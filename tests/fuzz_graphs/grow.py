@@ -25,6 +25,7 @@ OLDER = 21                                   # of operators whose newest form ON
 NEWEST = 28
 NEW = ("CausalConvWithState", "LinearAttention", "SwiGLU")      # of opsets that ONNX Runtime lacks
 SETS = 3                                     # data sets of a graph
+SUMS = ("DFT", "STFT")                       # of products with numbers that are not exact: errors are relative to the largest element
 LARGEST, LARGER = 6000, 40000                # elements of a value; in one graph of ten, whose dims go beyond the blocks of schedules
 EPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52}
 EXACT = {"float16": 256, "bfloat16": 32, "float32": 2**18, "float64": 2**40}      # quarters up to this are exact, and sums of a few
@@ -328,14 +329,14 @@ class Grower:
         shown = range(results) if isinstance(results, int) else results
         outs = [self.fresh("v") if k in shown else "" for k in range(max(shown) + 1)]
         arrays = self.compute(op, ins, outs, attributes, real, run)
-        return self.add([(op, ins, outs, attributes)], [o for o in outs if o], arrays, bool(exact) and all(o.exact for o in real), real, keep, mend)
+        return self.add([(op, ins, outs, attributes)], [o for o in outs if o], arrays, bool(exact) and all(o.exact for o in real), real, keep, mend, op in SUMS)
 
     def group(self, nodes, real, outs, exact, run=None):
         """The results OUTS of NODES together, of the operands REAL, between which values are not tensors of TYPES; as node gives them."""
         arrays = self.compute("", [], outs, {}, real, run or (lambda: session(several(nodes, {o.name: (o.type, o.rank) for o in real}, outs))))
         return self.add(nodes, outs, arrays, exact, real)
 
-    def add(self, nodes, outs, arrays, exact, real, keep=True, mend=None):
+    def add(self, nodes, outs, arrays, exact, real, keep=True, mend=None, sums=False):
         """The values OUTS that NODES compute, which are ARRAYS, or None."""
         if arrays is None:
             return None
@@ -344,7 +345,7 @@ class Grower:
             both = [[mend(k, n, a[k]) if mend else a[k] for n, a in enumerate(some)] for some in arrays]
             if any(a is None for a in both[0]):
                 return None
-            v = self.judge(name, *both, exact, real)
+            v = self.judge(name, *both, exact, real, sums)
             if v is None:
                 return None
             values.append(v)
@@ -370,7 +371,7 @@ class Grower:
             return None
         return arrays, twins
 
-    def judge(self, name, arrays, twins, exact, real):
+    def judge(self, name, arrays, twins, exact, real, sums=False):
         """A value, unless it is too large, not finite, or moves too far from its twin."""
         if any(a.size > self.largest for a in arrays) or arrays[0].dtype not in TYPES.values() or len({a.ndim for a in arrays}) > 1 \
                 or len({a.dtype for a in arrays + twins}) > 1 or any(a.shape != t.shape for a, t in zip(arrays, twins)):
@@ -386,6 +387,8 @@ class Grower:
             if not (np.isfinite(wide).all() and np.isfinite(other).all() and most <= MOST[type]) or 0 < most < 1e-12:     # what is left when terms cancel
                 return None
             exact = exact and (4 * wide == np.rint(4 * wide)).all() and (np.abs(wide) <= EXACT[type]).all()
+            if sums:
+                other = other + most * EPS[type] * self.rng.integers(-1, 2, other.shape)
             moved.append(self.moved(other, type))
         if exact:
             return Value(name, arrays, arrays, True, depth)

@@ -516,6 +516,8 @@ static bool is_always(const Graph *body, int k, int input)
 /* The number of turns: operand 0, if it is there, and none if the condition is false from the start. */
 static bool loop_trip(Infer *in, Node *n, int own, bool always, BodyLoop *l)
 {
+	static const char never_ends[] = "the loop never ends: its condition is always true, and it "
+					 "has no number of turns";
 	Ctx *c = in->ctx;
 	Value *m = own > 0 ? node_in(n, 0) : NULL, *cond = own > 1 ? node_in(n, 1) : NULL;
 	Dim *first;
@@ -534,11 +536,12 @@ static bool loop_trip(Infer *in, Node *n, int own, bool always, BodyLoop *l)
 		if (!dim_equals(first, 1))
 			l->trip = dim_mul(c, l->trip, first);
 		l->trip = dim_named(c, l->trip, "turns");
-	} else if (always && !dim_equals(first, 0)) {
-		return infer_error(in, n,
-				   "the loop never ends: its condition is always true, and it "
-				   "has no number of turns");
+	} else if (always && dim_equals(first, 1)) {
+		return infer_error(in, n, "%s", never_ends);
 	} else if (always) {
+		if (!infer_equal_shown(in, n, first, dim_const(c, 0), never_ends,
+				       (FactSize){"the condition is", first}, (FactSize){0}))
+			return false;
 		l->trip = dim_const(c, 0);
 	}
 	if (always)

@@ -127,20 +127,34 @@ static void read_sizes(Infer *in, Spot *p, int rank)
 	}
 }
 
-/* The place number POSITION, a scalar that may be negative, where END places are counted: the tensors, and one more
- * where something is inserted. An index out of range is reported by the run. */
+/* Requires that S has a tensor; WHAT is the error. */
+static bool need_some(Infer *in, Node *n, const Items *s, const char *what)
+{
+	Dim *count = items_count(in, s);
+
+	return infer_le_shown(in, n, dim_const(infer_ctx(in), 1), count, what, (FactSize){0},
+			      (FactSize){"the number of tensors is", count});
+}
+
+/* The place number POSITION, a scalar that may be negative: of a tensor, or, for INSERT, one of COUNT + 1 places.
+ * Gather reports a position out of range and adds the number of places to a negative one. Place -1 for INSERT is
+ * the one before the last tensor, which is -2 among COUNT + 1 places. */
 static Spot find_spot(Infer *in, Node *n, const Items *s, Value *position, bool insert)
 {
 	Ctx *c = infer_ctx(in);
-	Dim *count = items_count(in, s);
-	Value *size = expand_size(in, n, count), *each, *before;
+	Dim *count = items_count(in, s), *places = count;
+	Value *each, *before;
 	Spot p = {0};
 
-	p.at = EXPAND(in, n, Where, EXPAND(in, n, Less, position, number(in, n, 0)),
-		      add(in, n, position, size), position);
-	if (insert) /* the same number, checked */
-		p.at = taken(in, n, expand_range(in, n, dim_add(c, count, dim_const(c, 1))), p.at);
-	else
+	if (!insert)
+		need_some(in, n, s, "the sequence is empty");
+	if (insert) {
+		places = dim_add(c, count, dim_const(c, 1));
+		position = EXPAND(in, n, Where, EXPAND(in, n, Less, position, number(in, n, 0)),
+				  sub(in, n, position, number(in, n, 1)), position);
+	}
+	p.at = taken(in, n, expand_range(in, n, places), position);
+	if (!insert)
 		p.row = taken(in, n, s->shapes, p.at);
 	each = expand_reduce(in, n, OP_ReduceProd, s->shapes, 1, false);
 	before = expand_cast(in, n, EXPAND(in, n, Less, expand_range(in, n, count), p.at), DT_I64);
@@ -578,10 +592,13 @@ static bool concat_listed(Infer *in, Node *n, const Items *s, int64_t axis, bool
 static bool common_dims(Infer *in, Node *n, const Items *s, int axis, Dim **out)
 {
 	const int rank = s->elem->rank;
-	Spot p = {.row = taken(in, n, s->shapes, number(in, n, 0))};
+	Spot p = {0};
 	Value *least, *most;
 	int count;
 
+	if (!need_some(in, n, s, "the sequence is empty"))
+		return false;
+	p.row = taken(in, n, s->shapes, number(in, n, 0));
 	read_sizes(in, &p, rank);
 	least = expand_reduce(in, n, OP_ReduceMin, s->shapes, 0, false);
 	most = expand_reduce(in, n, OP_ReduceMax, s->shapes, 0, false);
@@ -742,6 +759,8 @@ static bool expand_get_element(Infer *in, Node *n, Value **out)
 				  : join(in, n, s.elem, s.data, s.shapes);
 		return true;
 	}
+	if (!s.listed && !need_some(in, n, &s, "the optional has no element"))
+		return false;
 	out[0] = s.listed ? s.at[0] : sequence_at(in, n, &s, number(in, n, 0));
 	return true;
 }

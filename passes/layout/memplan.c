@@ -515,18 +515,19 @@ static void place_stack(MemPlanner *p, int loop, int k, Node *end)
 	Dim *trip = control_dim(b->open, "trip"), *bytes = type_bytes(c, node_in(end, k)->type);
 	const int out = p->output[end->out[k]->id];
 	const bool varies = !same_sizes_after(end->out[k]->type, node_in(end, k)->type);
+	/* A While may end the loop after any iteration, and a trip count may then be INT64_MAX, "no limit". */
 	const bool ends_early = end->out[k]->type->dims[0] != trip;
 	Stack s = {.all = end->out[k],
 		   .open = b->open,
 		   .each = bytes,
-		   .grows = !trip || varies,
+		   .grows = ends_early || varies,
 		   .reverse = stack_is_reversed(end, k)};
 	Place *all = &p->p->value[end->out[k]->id];
 
 	s.copied = s.grows || !can_write_elsewhere(p, loop, each) ||
 		   p->p->value[each->id].kind != PLACE_NONE ||
 		   (module_on_gpu(p->m) && !dim_multiple(c, bytes, GPU_VECTOR));
-	if (out >= 0 && !ends_early && !s.grows)
+	if (out >= 0 && !s.grows)
 		*all = (Place){PLACE_OUTPUT, out, 0, type_bytes(c, end->out[k]->type)};
 	else if (!s.grows)
 		*all = place_bytes(p, end, dim_mul(c, trip, bytes), false);

@@ -173,6 +173,66 @@ class Types(unittest.TestCase):
                 model(x)
 
 
+class Sequences(unittest.TestCase):
+    """Positions that only the run knows."""
+
+    LISTS = [np.float32([1, 2]), np.float32([3]), np.float32([4, 5, 6])]
+
+    def positions(self, op, out, first, end, expected):
+        model = compiled(f"(seq(float[?]) s, int64 p, float[k] x) => ({out} y) {{ y = {op} }}")
+        x = np.float32([9])
+        for p in range(first, end):
+            self.assertEqual([np.asarray(v).tolist() for v in model(self.LISTS, np.int64(p), x)],
+                             [np.asarray(v).tolist() for v in expected(p, x)], p)
+        for p in (-2**63, *range(first - 4, first), *range(end, end + 4), 2**63 - 1):
+            with self.subTest(p), self.assertRaisesRegex(dlcc.RunError, "index out of range"):
+                model(self.LISTS, np.int64(p), x)
+        return model
+
+    def test_at(self):
+        model = self.positions("SequenceAt(s, p)", "float[?]", -3, 3, lambda p, x: self.LISTS[p])
+        with self.assertRaisesRegex(dlcc.RunError, "the sequence is empty"):
+            model([], np.int64(0), np.float32([9]))
+
+    def test_insert(self):
+        self.positions("SequenceInsert(s, x, p)", "seq(float[?])", -3, 4,
+                       lambda p, x: (lists := list(self.LISTS)).insert(p, x) or lists)
+
+    def test_erase(self):
+        model = self.positions("SequenceErase(s, p)", "seq(float[?])", -3, 3,
+                               lambda p, x: [v for i, v in enumerate(self.LISTS) if i != p % 3])
+        with self.assertRaisesRegex(dlcc.RunError, "the sequence is empty"):
+            model([], np.int64(0), np.float32([9]))
+
+    def test_concat(self):
+        model = compiled("(seq(float[?]) s) => (float[?] y) { y = ConcatFromSequence<axis = 0>(s) }")
+        self.assertEqual(model(self.LISTS).tolist(), [1, 2, 3, 4, 5, 6])
+        with self.assertRaisesRegex(dlcc.RunError, "the sequence is empty"):
+            model([])
+
+
+class Loops(unittest.TestCase):
+    BODY = ("<body = b(int64 i, bool cin, float a) => (bool cout, float a2, float s) <float one = {1}, int64 last = {3}> "
+            "{ cout = Less(i, last) a2 = Add(a, one) s = Identity(a2) }>")
+
+    def test_endless_count(self):
+        """A trip count of INT64_MAX stands for none: the condition ends the loop."""
+        for inputs, trip, given in (("", "<int64 t = {9223372036854775807}>", ()), ("int64 t, ", "", (np.int64(2**63 - 1),))):
+            model = compiled(f'({inputs}float x) => (float y, float[k] s) {trip} {{ y, s = Loop(t, "", x) {self.BODY} }}')
+            y, s = model(*given, np.float32(1))
+            self.assertEqual((y.tolist(), s.tolist()), (5, [2, 3, 4, 5]))
+
+    def test_condition_stays(self):
+        """A loop without a trip count whose body passes its condition on: it runs never, or never ends."""
+        model = compiled('(bool c, float x) => (float y, float[k] s) { y, s = Loop("", c, x) '
+                         "<body = b(int64 i, bool cin, float a) => (bool cout, float a2, float s) "
+                         "{ cout = Identity(cin) a2 = Add(a, a) s = Identity(a2) }> }")
+        y, s = model(np.bool_(False), np.float32(1))
+        self.assertEqual((y.tolist(), s.tolist()), (1, []))
+        with self.assertRaisesRegex(dlcc.RunError, "the loop never ends"):
+            model(np.bool_(True), np.float32(1))
+
+
 class Shared(unittest.TestCase):
     def test_threads(self):
         """Several threads call one model; each gets the results of its own inputs."""

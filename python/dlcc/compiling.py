@@ -115,7 +115,10 @@ def cache_key(path: str, options: Sequence[str]) -> str:
     digest = hashlib.sha256()
     for part in (programs.compiler_version(), _processor(), *options):
         digest.update(f"{part}\0".encode("utf-8", "surrogateescape"))
-    named = [value for value in (option.partition("=")[2] for option in options) if os.path.isfile(value)]
+    if any(option == "--weights" or option.startswith("--weights=") for option in options):
+        raise Error("--weights puts the weights into a file of their own, which a cache does not keep; use one or the other")
+    # An option names a file behind its "=" or in the next word: --op=FILE, --op FILE.
+    named = [word for option in options for word in (option, option.partition("=")[2]) if os.path.isfile(word)]
     for file in (path, *_external_files(path), *named):
         digest.update(_hash_file(file))
     return digest.hexdigest()[:32]

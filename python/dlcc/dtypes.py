@@ -96,6 +96,39 @@ def numpy_of(code: int, where: str) -> np.dtype[Any]:
     return dtype
 
 
+def of_numbers(x: Any, code: int, where: str) -> np.ndarray:
+    """X, numbers or lists of them, as an array of element type CODE. A number that the type cannot hold is refused: a fraction
+    for an integer type, one out of its range, or a string; floats are rounded."""
+    dtype, name = numpy_of(code, where), name_of(code)
+    try:
+        if BY_CODE[code].dlpack in (_INT, _UINT, _BOOL):
+            numbers, (low, high) = np.asarray(x, object), _int_range(BY_CODE[code])
+            for number in numbers.flat:
+                if not isinstance(number, (int, np.integer, np.bool_)):
+                    raise RunError(f"{where}: an element is {type(number).__name__}, expected {name}")
+                if not low <= number <= high:
+                    raise RunError(f"{where}: {number} is out of the range of {name}")
+            return numbers.astype(np.int64 if low else np.uint64).astype(dtype)
+        numbers = np.asarray(x)
+        if numbers.dtype.kind in "USTmMc":
+            raise RunError(f"{where}: elements are NumPy's {numbers.dtype}, expected {name}")
+        with np.errstate(over="ignore"):
+            found = numbers.astype(dtype)
+        lost = np.isfinite(numbers.astype(np.float64)) & ~np.isfinite(found.astype(np.float64))
+        if lost.any():
+            raise RunError(f"{where}: {numbers[lost].flat[0]} is out of the range of {name}")
+        return found
+    except (TypeError, ValueError, OverflowError) as e:
+        raise RunError(f"{where}: {e}") from None
+
+
+def _int_range(kind: ElementType) -> tuple[int, int]:
+    """The least and the greatest number of an integer type, or of bool."""
+    if kind.dlpack == _BOOL:
+        return 0, 1
+    return (-(1 << kind.bits - 1), (1 << kind.bits - 1) - 1) if kind.dlpack == _INT else (0, (1 << kind.bits) - 1)
+
+
 def packed_bytes(count: int, bits: int) -> int:
     """The bytes of COUNT elements of BITS each."""
     return (count * bits + 7) // 8

@@ -223,6 +223,9 @@ class Model:
         ins, outs = (", ".join(map(str, ios)) for ios in (self._description.inputs, self._description.outputs))
         return f"<dlcc.Model {self._description.name}({ins}) -> ({outs})>"
 
+    def __reduce__(self) -> Any:
+        raise Error("a loaded model can be neither copied nor pickled: save it, and load the file")
+
     def close(self) -> None:
         """Frees the model, its contexts and its threads. The model cannot be used any more."""
         self._close()
@@ -233,6 +236,7 @@ class Model:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Copies the compiled library to PATH, for dlcc.load, or for a C program (docs/c-api.md)."""
+        self._api()
         shutil.copyfile(self._path, path)
 
     def profile(self) -> list[Kernel]:

@@ -65,6 +65,16 @@ _is_valid.restype, _is_valid.argtypes = ctypes.c_int, [ctypes.py_object, ctypes.
 
 
 def _capsule(x: Any, where: str) -> Any:
+    """The capsule that X gives. Whatever the other library raises becomes an error of the run."""
+    try:
+        return _ask_capsule(x, where)
+    except RunError:
+        raise
+    except Exception as e:
+        raise RunError(f"{where}: __dlpack__ of {type(x).__name__} failed: {type(e).__name__}: {e}") from e
+
+
+def _ask_capsule(x: Any, where: str) -> Any:
     kind = int(x.__dlpack_device__()[0])
     if kind not in _CPU + _CUDA:
         raise RunError(f"{where}: memory of DLPack's device type {kind} can be read neither by the CPU nor by CUDA")
@@ -83,8 +93,10 @@ def _from_dlpack(x: Any, where: str) -> Borrowed:
         tensor, writable = managed.tensor, not managed.flags & _READ_ONLY
         if managed.major != 1:
             raise RunError(f"{where}: DLPack {managed.major}.{managed.minor} is not supported", "DL_UNSUPPORTED")
-    else:
+    elif _is_valid(capsule, b"dltensor"):
         tensor = _DLTensor.from_address(_pointer_of(capsule, b"dltensor"))
+    else:
+        raise RunError(f"{where}: __dlpack__ of {type(x).__name__} gave {type(capsule).__name__}, not a tensor's capsule")
     kind = dtypes.BY_DLPACK.get((tensor.code, tensor.bits)) if tensor.lanes == 1 else None
     if kind is None:
         raise RunError(f"{where}: no element type of a model is DLPack's code {tensor.code} of {tensor.bits} bits, "
@@ -129,7 +141,10 @@ def _from_strings(array: np.ndarray, where: str) -> Borrowed:
     for x in array.astype(object).ravel().tolist():
         if not isinstance(x, (str, bytes)):
             raise RunError(f"{where}: an element is {type(x).__name__}, expected str")
-        texts.append(x.encode("utf-8", "surrogateescape") if isinstance(x, str) else x)
+        try:
+            texts.append(x.encode("utf-8", "surrogateescape") if isinstance(x, str) else x)
+        except UnicodeEncodeError as e:
+            raise RunError(f"{where}: a string has no UTF-8: {e}") from None
     data = np.frombuffer(b"".join(texts) or b"\0", np.uint8)
     found = np.empty((len(texts), 2), np.uint64)
     found[:, 1] = [len(x) for x in texts]
@@ -139,6 +154,8 @@ def _from_strings(array: np.ndarray, where: str) -> Borrowed:
 
 def borrow_input(x: Any, code: int, where: str) -> Borrowed:
     """X as an input of element type CODE: an array, an object with __dlpack__, or numbers and lists of them, which take that type."""
+    if isinstance(x, np.ma.MaskedArray):
+        raise RunError(f"{where}: the mask of a masked array would be lost; give its filled()")
     if code == dtypes.STRING and not hasattr(x, "__dlpack__"):
         x = np.asarray(x, object)
     if isinstance(x, np.ndarray) and code == dtypes.STRING and x.dtype.kind in "OSTU":
@@ -149,10 +166,7 @@ def borrow_input(x: Any, code: int, where: str) -> Borrowed:
         return _from_dlpack(x, where)
     if isinstance(x, np.generic) or hasattr(x, "__array__"):
         return _from_numpy(np.asarray(x), where)
-    try:
-        return _from_numpy(np.asarray(x, dtype=dtypes.numpy_of(code, where)), where)
-    except (TypeError, ValueError, OverflowError) as e:
-        raise RunError(f"{where}: {e}") from None
+    return _from_numpy(dtypes.of_numbers(x, code, where), where)
 
 
 def borrow_output(x: Any, where: str) -> Borrowed:
@@ -184,11 +198,14 @@ class NewOutput:
     def __init__(self, code: int, shape: tuple[int, ...], where: str) -> None:
         dtype = dtypes.numpy_of(code, where)
         self.kind, self.shape = dtypes.BY_CODE[code], shape
-        if self.kind.bits % 8:
-            count = int(np.prod(shape, dtype=np.int64))
-            self.memory = np.empty(dtypes.packed_bytes(count, self.kind.bits), np.uint8)
-        else:
-            self.memory = np.empty(shape, dtype)
+        try:
+            if self.kind.bits % 8:
+                count = int(np.prod(shape, dtype=np.int64))
+                self.memory = np.empty(dtypes.packed_bytes(count, self.kind.bits), np.uint8)
+            else:
+                self.memory = np.empty(shape, dtype)
+        except (MemoryError, ValueError) as e:  # NumPy's limits on an array
+            raise RunError(f"{where}: no memory for {list(shape)}: {e}", "DL_NOMEM") from None
 
     def borrow(self) -> Borrowed:
         return Borrowed(self.kind.code, self.shape, None, self.memory.ctypes.data, self.memory.nbytes, self.memory)

@@ -200,7 +200,11 @@ class Cache(InFolder):
             with open(tiles, "w") as f:
                 f.write(line)
             keys.add(compiling.cache_key(self.path("a.onnx"), [f"--tiles={tiles}"]))
-        self.assertEqual(len(keys), 6)
+            keys.add(compiling.cache_key(self.path("a.onnx"), ["--tiles", tiles]))
+        self.assertEqual(len(keys), 8)
+        for weights in ["--weights=w"], ["--weights", "w"]:
+            with self.assertRaisesRegex(dlcc.Error, "which a cache does not keep"):
+                compiling.cache_key(self.path("a.onnx"), weights)
         with self.assertRaisesRegex(dlcc.Error, "without a cache"):
             compiling.cache_key("a.dl", [])
         self.assertEqual(compiling.cache_key(self.path("a.onnx"), ["-O2"]), compiling.cache_key(self.path("b.onnx"), ["-O2"]))

@@ -2,6 +2,7 @@
 """Runs: values, element types, shapes, memory, threads."""
 
 import gc
+import pickle
 import threading
 import unittest
 
@@ -168,9 +169,51 @@ class Types(unittest.TestCase):
     def test_refused(self):
         model = compiled("(float[2] x) => (float[2] y) { y = Neg(x) }")
         for x, why in ((np.zeros(2), 'input "x": elements are f64, expected f32'), (np.zeros(2, np.complex64), "complex64"),
-                       (np.array(["a", "b"]), "<U1"), (["a", "b"], "could not convert"), ([[1], [2, 3]], "inhomogeneous")):
+                       (np.array(["a", "b"]), "<U1"), (["1", "2"], "elements are NumPy's <U1, expected f32"),
+                       ([[1], [2, 3]], "inhomogeneous"), ([1e39, 0], "1e\\+39 is out of the range of f32"),
+                       (np.ma.array(np.zeros(2, np.float32), mask=[True, False]), "mask")):
             with self.subTest(why), self.assertRaisesRegex(dlcc.RunError, why):
                 model(x)
+
+    def test_numbers(self):
+        """Lists take the input's type only where it holds their numbers."""
+        for kind, good, bad in (("int64", [1, -2**63], [[1.9], ["1"], [2**63], [[1], 2], [None]]), ("uint64", [0, 2**64 - 1], [[-1], [2**64]]),
+                                ("int8", [-128, 127], [[128], ["1"]]), ("int4", [-8, 7], [[8], [-9], [0.5]]), ("uint4", [15], [[16], [-1]]),
+                                ("bool", [True, 0], [[2], [0.0]]), ("float16", [1.5, float("inf")], [[1e6], ["1"]])):
+            model = compiled(f"({kind}[n] x) => ({kind}[n] y) {{ y = Identity(x) }}")
+            self.assertEqual(model(good).astype(object).tolist(), good)
+            for x in bad:
+                with self.subTest(f"{kind} {x}"), self.assertRaisesRegex(dlcc.RunError, 'input "x"'):
+                    model(x)
+
+    def test_errors(self):
+        """What is wrong with an argument is a dlcc.Error, whoever finds it."""
+        class Broken:
+            def __dlpack_device__(self):
+                return 1, 0
+
+            def __dlpack__(self, **_):
+                return 1 // 0
+
+        class NoCapsule(Broken):
+            def __dlpack__(self, **_):
+                return 5
+
+        class NoDevice:
+            def __dlpack__(self, **_):
+                return None
+
+        model = compiled("(float[2] x) => (float[2] y) { y = Neg(x) }")
+        for x, why in ((Broken(), "ZeroDivisionError"), (NoCapsule(), "gave int"), (NoDevice(), "__dlpack_device__")):
+            with self.subTest(why), self.assertRaisesRegex(dlcc.RunError, f'input "x".*{why}'):
+                model(x)
+        with self.assertRaisesRegex(dlcc.Error, "pickled"):
+            pickle.dumps(model)
+        model.close()
+        with self.assertRaisesRegex(dlcc.Error, "closed"):
+            model.save("y.so")
+        with self.assertRaisesRegex(dlcc.RunError, 'input "x": a string has no UTF-8'):
+            compiled("(string[n] x) => (string[n] y) { y = Identity(x) }")(["\ud800"])
 
 
 class Sequences(unittest.TestCase):

@@ -325,7 +325,7 @@ static Dim *read_product(DimReader *r, bool neg)
 		bool div = *r->p++ == '/';
 
 		x = read_power(r, false);
-		if (!x)
+		if (!x || (div && dim_equals(x, 0)))
 			return NULL;
 		d = div ? dim_floordiv(r->c, d, x) : dim_mul(r->c, d, x);
 	}

@@ -227,7 +227,7 @@ static bool require_type(CallMatch *m, Node *n, const SignatureType *s, const Ty
 
 		if (!expected)
 			return infer_error(m->in, n,
-					   "a size in %s is that of no operand that is given",
+					   "a size in %s is that of no operand that is given, or divides by 0",
 					   s->text);
 		if (count != here)
 			return infer_error(
@@ -295,6 +295,23 @@ static bool put_node(CallMatch *m, const Node *from, Value **map)
 	return ok;
 }
 
+/* Requires that no size of a result of type T, which the definition gives as S, is below 0. */
+static bool require_sizes(CallMatch *m, const SignatureType *s, const Type *t, const char *what)
+{
+	Ctx *c = m->in->ctx;
+
+	for (int d = 0; d < t->rank; d++)
+		if (!infer_le_shown(m->in, m->n, dim_const(c, 0), t->dims[d],
+				    arena_printf(m->in->arena,
+						 "a size of %s, %s in %s:%d, is negative", what,
+						 s->text, m->d->file, m->d->line),
+				    (FactSize){0},
+				    (FactSize){arena_printf(m->in->arena, "dim %d is", d),
+					       t->dims[d]}))
+			return false;
+	return true;
+}
+
 static bool check_results(CallMatch *m, Value **out)
 {
 	for (int i = 0; i < m->n->nout; i++) {
@@ -319,7 +336,7 @@ static bool check_results(CallMatch *m, Value **out)
 			strbuf_free(&b);
 			return false;
 		}
-		if (!require_type(m, m->n, s, t, what))
+		if (!require_type(m, m->n, s, t, what) || !require_sizes(m, s, t, what))
 			return false;
 	}
 	return true;

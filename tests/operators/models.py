@@ -118,6 +118,23 @@ graph = helper.make_graph([], "body", [], [])
 m = model([node("Double", ["x"], ["y"], body=graph)], [X], ["y"])
 refused("a graph as attribute", m, ops(DOUBLE), r'attribute "body" holds a graph')
 
+# A result's size below 0, where it is known and where only the run knows it; a division by an attribute of 0.
+shorter = "operator a::Shorter(%x: T[S]) {k: int = 5} -> (%y: T[S-k]) kernel {\n  y[i] = x[i] for i < S-k\n}\n"
+for size in 2, "N":
+    m = model([node("Shorter", ["x"], ["y"])], [("x", TensorProto.FLOAT, [size])], ["y"])
+    negative = r"a size of result 1, T\[S-k\] in .*ops.dl:2, is negative: dim 0 is -3"
+    if size == 2:
+        refused("a negative size", m, ops(shorter), negative)
+        continue
+    got = dlcc.compile(m, ops=ops(shorter))
+    check("a size of 0", got(np.ones(5, np.float32)).shape == (0,))
+    try:
+        got(np.ones(2, np.float32))
+        check("a negative size of the run", False)
+    except dlcc.RunError as e:
+        check(f"a negative size of the run: {e}", re.search(negative, str(e)))
+refused("a division by 0", m, ops(shorter.replace("S-k", "S/k").replace("5", "0")), r"ops.dl:2: error: a size in T\[S/k\].* divides by 0")
+
 # The definitions of the manual, and those of the example, are read.
 with open(os.path.join(ROOT, "docs", "operators.md")) as f:
     blocks = re.findall(r"((?:^    .*\n|^\n)+)", f.read(), re.M)

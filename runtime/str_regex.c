@@ -9,17 +9,26 @@
  *   - ^  $  \A  \z  \b  \B
  *
  * Not supported are \p{Greek}, \C, and what RE2 does not have either: back references and
- * look-around. A count is at most 1,000, and a pattern at most 20,000 instructions.
+ * look-around. A count is at most 1,000, and so is the product of nested counts, as in RE2. A pattern has at
+ * most 20,000 instructions and 100,000 ranges of characters.
  *
  * The pattern is compiled to a nondeterministic automaton (Thompson), whose states are followed
- * together (Pike), so no pattern takes more time than its size times the length of the string. A
+ * together (Pike), so no pattern takes more time than its size times the length of the string, and
+ * a set of n ranges takes log(n) steps. A
  * byte that is not UTF-8 matches nothing.
  */
 #include "runtime/strtable.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-enum { MOST_INSTRUCTIONS = 20000, MOST_COUNT = 1000, MOST_DEPTH = 200 };
+enum {
+	MOST_INSTRUCTIONS = 20000,
+	MOST_RANGES = 100000,   /* 800 KB */
+	MOST_REREAD = 16 << 20, /* bytes of repeated atoms that are parsed again: a part of a second */
+	MOST_COUNT = 1000,
+	MOST_DEPTH = 200
+};
 
 typedef enum ReKind {
 	RE_ANY,   /* any character; ARG: newlines, too */
@@ -111,6 +120,8 @@ typedef struct ReParser {
 	const char *why;
 	bool failed;
 	int depth;
+	int64_t product; /* the largest product of nested counts since it was set to 1 */
+	int64_t reread;  /* bytes */
 } ReParser;
 
 /* A part of the program: from BEGIN to the instructions that jump to OUT, an instruction that does
@@ -178,19 +189,31 @@ static Fragment sequence(ReParser *p, Fragment a, Fragment b)
 	return (Fragment){a.begin, b.out};
 }
 
+/* The same for all characters that differ in case alone: s, S and the long s. The dotted capital I and the
+ * dotless i are cases of no other letter, as in Unicode's case folding. */
+static uint32_t fold_case(uint32_t c)
+{
+	return c == 0x130 || c == 0x131 ? c : str_lower_code(str_upper_code(c));
+}
+
 static Fragment character(ReParser *p, uint32_t c)
 {
 	const bool fold = p->flags.fold && (str_lower_code(c) != c || str_upper_code(c) != c);
 
-	return single(p, fold ? RE_FOLD : RE_CHAR, fold ? str_lower_code(c) : c);
+	return single(p, fold ? RE_FOLD : RE_CHAR, fold ? fold_case(c) : c);
 }
 
 /* ---- Sets ---- */
 
 static void add_range(ReParser *p, ReSet *s, uint32_t lo, uint32_t hi)
 {
-	ReRange *r = p->failed ? NULL : append(p->t, &p->r->ranges, sizeof(*r));
+	ReRange *r;
 
+	if (p->r->ranges.n >= MOST_RANGES) {
+		fail(p, "is too large");
+		return;
+	}
+	r = p->failed ? NULL : append(p->t, &p->r->ranges, sizeof(*r));
 	if (!r) {
 		fail(p, NULL);
 		return;
@@ -357,7 +380,8 @@ static int64_t set_item(ReParser *p, ReSet *s)
 {
 	uint32_t c, to;
 
-	if (take(p, "[:")) {
+	if (next_is(p, "[:") && memmem(p->p + 2, (size_t)(p->end - p->p) - 2, ":]", 2)) {
+		p->p += 2;
 		add_posix(p, s);
 		return -1;
 	}
@@ -374,10 +398,37 @@ static int64_t set_item(ReParser *p, ReSet *s)
 	return to;
 }
 
+static int compare_ranges(const void *a, const void *b)
+{
+	const ReRange *x = a, *y = b;
+
+	return (x->lo > y->lo) - (x->lo < y->lo);
+}
+
+/* Sorts the ranges of S, which are the last ones, and joins those that overlap. */
+static void sort_ranges(ReParser *p, ReSet *s)
+{
+	ReRange *r = (ReRange *)p->r->ranges.p + s->first;
+	int32_t n = 0;
+
+	if (p->failed || s->n < 2)
+		return;
+	qsort(r, (size_t)s->n, sizeof(*r), compare_ranges);
+	for (int32_t i = 1; i < s->n; i++)
+		if (r[i].lo > r[n].hi)
+			r[++n] = r[i];
+		else if (r[i].hi > r[n].hi)
+			r[n].hi = r[i].hi;
+	p->r->ranges.n -= (uint64_t)(s->n - n - 1);
+	s->n = n + 1;
+}
+
 static Fragment new_set(ReParser *p, ReSet s)
 {
-	ReSet *to = p->failed ? NULL : append(p->t, &p->r->sets, sizeof(*to));
+	ReSet *to;
 
+	sort_ranges(p, &s);
+	to = p->failed ? NULL : append(p->t, &p->r->sets, sizeof(*to));
 	if (!to)
 		return fail(p, NULL);
 	*to = s;
@@ -479,35 +530,6 @@ static Fragment group(ReParser *p)
 	return take(p, ")") ? f : fail(p, "has a ( without its )");
 }
 
-static Fragment atom(ReParser *p)
-{
-	if (p->flags.quoting && !next_is(p, "\\E")) {
-		const Fragment f = character(p, take_character(p));
-
-		p->flags.quoting = !take(p, "\\E");
-		return f;
-	}
-	if (take(p, "\\E") || take(p, "\\Q")) {
-		p->flags.quoting = p->p[-1] == 'Q';
-		return empty(p);
-	}
-	if (take(p, "("))
-		return group(p);
-	if (take(p, "["))
-		return set(p);
-	if (take(p, "."))
-		return single(p, RE_ANY, p->flags.newline);
-	if (take(p, "^"))
-		return single(p, p->flags.lines ? RE_BEGIN_LINE : RE_BEGIN, 0);
-	if (take(p, "$"))
-		return single(p, p->flags.lines ? RE_END_LINE : RE_END, 0);
-	if (take(p, "\\"))
-		return escape(p);
-	if (next_is(p, "*") || next_is(p, "+") || next_is(p, "?"))
-		return fail(p, "repeats nothing");
-	return character(p, take_character(p));
-}
-
 /* A count in braces, after them; false, with nothing read, if it is not one: then it stands for
  * itself. *MOST is -1 if there is no upper bound. */
 static bool take_count(ReParser *p, int *least, int *most)
@@ -539,6 +561,37 @@ static bool take_count(ReParser *p, int *least, int *most)
 	return false;
 }
 
+static Fragment atom(ReParser *p)
+{
+	int least, most;
+
+	if (p->flags.quoting && !next_is(p, "\\E")) {
+		const Fragment f = character(p, take_character(p));
+
+		p->flags.quoting = !take(p, "\\E");
+		return f;
+	}
+	if (take(p, "\\E") || take(p, "\\Q")) {
+		p->flags.quoting = p->p[-1] == 'Q';
+		return empty(p);
+	}
+	if (take(p, "("))
+		return group(p);
+	if (take(p, "["))
+		return set(p);
+	if (take(p, "."))
+		return single(p, RE_ANY, p->flags.newline);
+	if (take(p, "^"))
+		return single(p, p->flags.lines ? RE_BEGIN_LINE : RE_BEGIN, 0);
+	if (take(p, "$"))
+		return single(p, p->flags.lines ? RE_END_LINE : RE_END, 0);
+	if (take(p, "\\"))
+		return escape(p);
+	if (next_is(p, "*") || next_is(p, "+") || next_is(p, "?") || take_count(p, &least, &most))
+		return fail(p, "repeats nothing");
+	return character(p, take_character(p));
+}
+
 static Fragment star(ReParser *p, Fragment f)
 {
 	const int32_t out = emit(p, RE_JUMP, 0, -1),
@@ -563,6 +616,9 @@ static Fragment again(ReParser *p, const char *from, ReFlags flags)
 	p->p = from;
 	p->flags = flags;
 	f = atom(p);
+	p->reread += p->p - from;
+	if (p->reread > MOST_REREAD)
+		fail(p, "is too large");
 	p->p = now;
 	p->flags = then;
 	return f;
@@ -593,9 +649,15 @@ static Fragment repeated(ReParser *p)
 {
 	const char *from = p->p;
 	const ReFlags flags = p->flags;
-	Fragment f = atom(p);
+	const int64_t outer = p->product;
+	int64_t product;
+	Fragment f;
 	int least, most;
 
+	p->product = 1;
+	f = atom(p);
+	product = p->product;
+	p->product = product > outer ? product : outer;
 	if (!more(p) || p->flags.quoting)
 		return f;
 	if (take(p, "*")) {
@@ -609,7 +671,11 @@ static Fragment repeated(ReParser *p)
 	} else if (take(p, "?")) {
 		f = optional(p, f);
 	} else if (take_count(p, &least, &most)) {
+		product *= most > 0 ? most : least > 0 ? least : 1;
+		if (product > MOST_COUNT)
+			return fail(p, "repeats more than 1000 times");
 		f = counted(p, from, flags, f, least, most);
+		p->product = product > outer ? product : outer;
 	} else {
 		return f;
 	}
@@ -648,7 +714,7 @@ static Fragment alternatives(ReParser *p)
 Regex *regex_new(dl_strings *t, dl_str pattern, const char **why)
 {
 	Regex *r = strings_alloc(t, sizeof(*r));
-	ReParser p = {t, r, pattern.p, pattern.p + pattern.n, {0}, NULL, false, 0};
+	ReParser p = {t, r, pattern.p, pattern.p + pattern.n, {0}, NULL, false, 0, 1, 0};
 	Fragment f;
 
 	*why = NULL;
@@ -676,10 +742,19 @@ Regex *regex_new(dl_strings *t, dl_str pattern, const char **why)
 
 static bool in_ranges(const Regex *r, const ReSet *s, uint32_t c)
 {
-	for (int32_t i = 0; i < s->n; i++)
-		if (c >= r->range[s->first + i].lo && c <= r->range[s->first + i].hi)
-			return true;
-	return false;
+	const ReRange *range = r->range + s->first;
+	int32_t n = s->n;
+
+	if (!n)
+		return false;
+	while (n > 1) {
+		const int32_t half = n / 2;
+
+		if (c >= range[half].lo)
+			range += half;
+		n -= half;
+	}
+	return c >= range->lo && c <= range->hi;
 }
 
 static bool in_set(const Regex *r, const ReSet *s, uint32_t c)
@@ -687,7 +762,8 @@ static bool in_set(const Regex *r, const ReSet *s, uint32_t c)
 	bool in = in_ranges(r, s, c);
 
 	if (!in && s->fold)
-		in = in_ranges(r, s, str_lower_code(c)) || in_ranges(r, s, str_upper_code(c));
+		in = in_ranges(r, s, fold_case(c)) ||
+		     in_ranges(r, s, str_upper_code(fold_case(c)));
 	return in != s->negated;
 }
 
@@ -699,8 +775,7 @@ static bool steps(const Regex *r, const ReInst *i, uint32_t c)
 	case RE_ANY: return i->arg || c != '\n';
 	case RE_SET: return in_set(r, &r->set[i->arg], c);
 	case RE_CHAR: return c == i->arg;
-	case RE_FOLD:
-		return str_lower_code(c) == i->arg || str_lower_code(str_upper_code(c)) == i->arg;
+	case RE_FOLD: return fold_case(c) == i->arg;
 	default: return false;
 	}
 }

@@ -254,6 +254,32 @@ class Sequences(unittest.TestCase):
             model([])
 
 
+class Patterns(unittest.TestCase):
+    """RegexFullMatch, as RE2 reads patterns."""
+
+    @staticmethod
+    def compiled(pattern):
+        graph = onnx.helper.make_graph([onnx.helper.make_node("RegexFullMatch", ["x"], ["y"], pattern=pattern)], "g",
+                                       [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.STRING, ["n"])],
+                                       [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.BOOL, ["n"])])
+        return dlcc.compile(onnx.helper.make_model(graph, ir_version=10, opset_imports=[onnx.helper.make_opsetid("", 20)]), level=0)
+
+    def test_matches(self):
+        for pattern, good, bad in (("(?i)\u017f", ["s", "S", "\u017f"], ["z"]), ("(?i)[s]", ["s", "S", "\u017f"], ["z"]),
+                                   ("(?i)\u03c2", ["\u03c2", "\u03c3", "\u03a3"], ["s"]), ("(?i)i", ["i", "I"], ["\u0130", "\u0131"]),
+                                   ("[[:a]", ["[", ":", "a"], ["b"]), ("[zyxa-cb-d]", list("abcdxyz"), ["e", "w"]),
+                                   ("((a{10}){10}){10}", ["a" * 1000], ["a" * 999]), ("(a{1000})(b{1000})", ["a" * 1000 + "b" * 1000], [""])):
+            with self.subTest(pattern):
+                self.assertEqual(self.compiled(pattern)(good + bad).tolist(), [True] * len(good) + [False] * len(bad))
+
+    def test_refused(self):
+        many = "".join(chr(0x4e00 + 2 * i) for i in range(10000))
+        for pattern, why in (("{2}", "repeats nothing"), ("a|{2}", "repeats nothing"), ("((a{10}){10}){11}", "repeats more than 1000 times"),
+                             (f"(([{many}]){{100}}){{9}}", "is too large"), (f"(?P<{'n' * 200000}>a){{1000}}", "is too large")):
+            with self.subTest(pattern[:20]), self.assertRaisesRegex(dlcc.CompileError, why):
+                self.compiled(pattern)
+
+
 class Loops(unittest.TestCase):
     BODY = ("<body = b(int64 i, bool cin, float a) => (bool cout, float a2, float s) <float one = {1}, int64 last = {3}> "
             "{ cout = Less(i, last) a2 = Add(a, one) s = Identity(a2) }>")

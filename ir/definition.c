@@ -381,10 +381,12 @@ static const Type *flat_type(GraphText *r, const SignatureType *t, bool flat)
 		else
 			dims[rank] = dim_parse(r->ctx, &p);
 		if (!dims[rank] || rank == MAX_RANK - 1) {
-			text_fault(r, r->line,
-				   arena_printf(r->tmp,
-						"a size in %s is that of no operand that is given, or divides by 0",
-						t->text));
+			text_fault(
+				r, r->line,
+				arena_printf(
+					r->tmp,
+					"a size in %s is that of no operand that is given, or divides by 0",
+					t->text));
 			return NULL;
 		}
 		rank++;

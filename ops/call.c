@@ -226,9 +226,10 @@ static bool require_type(CallMatch *m, Node *n, const SignatureType *s, const Ty
 		const int here = s->dim[i].run ? t->rank - s->ndims + 1 : 1;
 
 		if (!expected)
-			return infer_error(m->in, n,
-					   "a size in %s is that of no operand that is given, or divides by 0",
-					   s->text);
+			return infer_error(
+				m->in, n,
+				"a size in %s is that of no operand that is given, or divides by 0",
+				s->text);
 		if (count != here)
 			return infer_error(
 				m->in, n, "%s is not %s: %s... stands for %d dims, and here for %d",
@@ -301,13 +302,12 @@ static bool require_sizes(CallMatch *m, const SignatureType *s, const Type *t, c
 	Ctx *c = m->in->ctx;
 
 	for (int d = 0; d < t->rank; d++)
-		if (!infer_le_shown(m->in, m->n, dim_const(c, 0), t->dims[d],
-				    arena_printf(m->in->arena,
-						 "a size of %s, %s in %s:%d, is negative", what,
-						 s->text, m->d->file, m->d->line),
-				    (FactSize){0},
-				    (FactSize){arena_printf(m->in->arena, "dim %d is", d),
-					       t->dims[d]}))
+		if (!infer_le_shown(
+			    m->in, m->n, dim_const(c, 0), t->dims[d],
+			    arena_printf(m->in->arena, "a size of %s, %s in %s:%d, is negative",
+					 what, s->text, m->d->file, m->d->line),
+			    (FactSize){0},
+			    (FactSize){arena_printf(m->in->arena, "dim %d is", d), t->dims[d]}))
 			return false;
 	return true;
 }

@@ -122,6 +122,17 @@ Value *expand_range(Infer *in, Node *n, Dim *count)
 		      expand_scalar(in, n, DT_I64, 1));
 }
 
+/* Gather checks the elements; a negative one, which it would count from the end, is replaced by COUNT. */
+Value *expand_bounded(Infer *in, Node *n, Value *v, Dim *count)
+{
+	Value *at = expand_cast(in, n, v, DT_I64);
+
+	at = EXPAND(in, n, Where, EXPAND(in, n, Less, at, expand_scalar(in, n, DT_I64, 0)),
+		    expand_size(in, n, count), at);
+	return expand_node_ints(in, n, OP_Gather, (Value *[]){expand_range(in, n, count), at}, 2,
+				"axis", 0);
+}
+
 Value *expand_slice(Infer *in, Node *n, Value *v, int axis, int64_t from, int64_t to, int64_t step)
 {
 	int64_t at = axis;

@@ -516,8 +516,9 @@ static bool is_always(const Graph *body, int k, int input)
 /* The number of turns: operand 0, if it is there, and none if the condition is false from the start. */
 static bool loop_trip(Infer *in, Node *n, int own, bool always, BodyLoop *l)
 {
-	static const char never_ends[] = "the loop never ends: its condition is always true, and it "
-					 "has no number of turns";
+	static const char never_ends[] =
+		"the loop never ends: its condition is always true, and it "
+		"has no number of turns";
 	Ctx *c = in->ctx;
 	Value *m = own > 0 ? node_in(n, 0) : NULL, *cond = own > 1 ? node_in(n, 1) : NULL;
 	Dim *first;

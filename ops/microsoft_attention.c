@@ -555,7 +555,7 @@ static bool expand_group_query(Infer *in, Node *n, Value **out)
 	capacity = total[0];
 	if (node_in(n, G_PAST_K))
 		capacity = dim_max(c, capacity, infer_type(n, G_PAST_K)->dims[2]);
-	start = EXPAND(in, n, Sub, expand_cast(in, n, node_in(n, G_LENGTHS), DT_I64),
+	start = EXPAND(in, n, Sub, expand_bounded(in, n, node_in(n, G_LENGTHS), capacity),
 		       expand_size(in, n, dim_sub(c, length, dim_const(c, 1))));
 	start = EXPAND(in, n, Max, start, expand_scalar(in, n, DT_I64, 0));
 	if (!start->type)

@@ -160,6 +160,8 @@ Value *expand_reshape(Infer *in, Node *n, Value *v, Dim *const *d, int count);
 Value *expand_transpose(Infer *in, Node *n, Value *v, const int64_t *perm, int rank);
 /* 0, 1 ... COUNT - 1 */
 Value *expand_range(Infer *in, Node *n, Dim *count);
+/* V, integers, as i64; the run reports an element outside of [0, COUNT) as an index out of range. */
+Value *expand_bounded(Infer *in, Node *n, Value *v, Dim *count);
 /* The elements of V at FROM up to TO - 1 in AXIS, in steps of STEP. */
 Value *expand_slice(Infer *in, Node *n, Value *v, int axis, int64_t from, int64_t to, int64_t step);
 /* The elements of V from FROM up to TO in AXIS, without TO. */

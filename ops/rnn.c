@@ -405,6 +405,9 @@ static bool expand_recurrent(Infer *in, Node *n, Value **out, const CellKind *ki
 	q.r = operand(&q, 2);
 	q.bias = operand(&q, 3);
 	q.lens = operand(&q, 4);
+	if (q.lens)
+		q.lens = expand_bounded(
+			in, n, q.lens, dim_add(infer_ctx(in), q.time, dim_const(infer_ctx(in), 1)));
 	q.h0 = operand(&q, 5);
 	q.c0 = kind->cell ? operand(&q, 6) : NULL;
 	q.peepholes = kind->cell ? operand(&q, 7) : NULL;

@@ -24,8 +24,9 @@
 
 enum {
 	MOST_INSTRUCTIONS = 20000,
-	MOST_RANGES = 100000,   /* 800 KB */
-	MOST_REREAD = 16 << 20, /* bytes of repeated atoms that are parsed again: a part of a second */
+	MOST_RANGES = 100000, /* 800 KB */
+	MOST_REREAD =
+		16 << 20, /* bytes of repeated atoms that are parsed again: a part of a second */
 	MOST_COUNT = 1000,
 	MOST_DEPTH = 200
 };
@@ -762,8 +763,7 @@ static bool in_set(const Regex *r, const ReSet *s, uint32_t c)
 	bool in = in_ranges(r, s, c);
 
 	if (!in && s->fold)
-		in = in_ranges(r, s, fold_case(c)) ||
-		     in_ranges(r, s, str_upper_code(fold_case(c)));
+		in = in_ranges(r, s, fold_case(c)) || in_ranges(r, s, str_upper_code(fold_case(c)));
 	return in != s->negated;
 }
 

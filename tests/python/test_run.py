@@ -254,6 +254,20 @@ class Sequences(unittest.TestCase):
             model([])
 
 
+class Lengths(unittest.TestCase):
+    """Lengths that only the run knows."""
+
+    def test_sequence_lens(self):
+        for op, gates in ("RNN", 1), ("GRU", 3), ("LSTM", 4):
+            model = compiled(f"(float[3,2,1] x, float[1,{gates},1] w, float[1,{gates},1] r, int32[2] lens) => (float[3,1,2,1] y) "
+                             f'{{ y = {op}<hidden_size = 1>(x, w, r, "", lens) }}')
+            feeds = [np.ones(shape, np.float32) for shape in ((3, 2, 1), (1, gates, 1), (1, gates, 1))]
+            self.assertEqual(model(*feeds, np.int32([0, 3])).reshape(3, 2)[:, 0].tolist(), [0, 0, 0])
+            for lens in ([-1, 3], [3, 4], [-4, 0]):
+                with self.subTest(f"{op} {lens}"), self.assertRaisesRegex(dlcc.RunError, rf"\({op}\): index out of range"):
+                    model(*feeds, np.int32(lens))
+
+
 class Patterns(unittest.TestCase):
     """RegexFullMatch, as RE2 reads patterns."""
 

@@ -122,8 +122,8 @@ bool dim_linear_in(Ctx *c, Dim *d, Sym *s, int64_t *k, Dim **rest);
 /* "B*S + 1", "floor(N + 1, 2)", "min(N, 64)": what dim_parse reads back to the same pointer.
  * Symbol names that are not identifiers are quoted as $"a.b". */
 void dim_print(StrBuf *b, const Dim *d);
-/* Reads a dim at *P and advances *P past it; null, with *P at the fault. Makes symbols that are
- * unknown. */
+/* Reads a dim at *P and advances *P past it; null, with *P at the fault, as a division by 0 is.
+ * Makes symbols that are unknown. */
 Dim *dim_parse(Ctx *c, const char **p);
 /* Prints D as a C expression of type int64_t. SYM_NAME gives the C text of a symbol. floor, min
  * and max print as dl_floordiv(a, b), dl_min(a, b), dl_max(a, b) (runtime/dlrt.h). */

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # make            build/bin/{dlcc,dlcc-opt,dlrun} and build/lib/libdlrt.a
 # make SAN=1      the same under ASan + UBSan in build/san; SAN=thread: under TSan in build/tsan
-# make check      every test that fits in ten minutes; check-all: the rest too, and docs/results.md
+# make check      every test that fits in ten minutes; check-all: the rest too, and build/results.md
 # make tests      all that tests/run.py needs: the programs, those of the tests, ptxsim
 # make demo       the tour: compile, link and run a classifier of handwritten digits
 # make deps       install what is missing
@@ -165,7 +165,7 @@ check-all: deps
 	$(MAKE) SAN=1 $(JOBS) all tests
 	$(PYTHON) tests/run.py --build build/san --patience 4 --json build/results-san.json unit text examples edges \
 		$(addsuffix .c,onnx small models)
-	$(PYTHON) tests/run.py --build $(BUILD) --all --table docs/results.md $(T)
+	$(PYTHON) tests/run.py --build $(BUILD) --all --table $(BUILD)/results.md $(T)
 	$(MAKE) gpu-ptxas
 
 demo:

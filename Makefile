@@ -3,7 +3,7 @@
 # make SAN=1      the same under ASan + UBSan in build/san; SAN=thread: under TSan in build/tsan
 # make check      every test that fits in ten minutes; check-all: the rest too, and build/results.md
 # make tests      all that tests/run.py needs: the programs, those of the tests, ptxsim
-# make demo       the tour: compile, link and run a classifier of handwritten digits
+# make demo       compile, link and run a classifier of handwritten digits
 # make deps       install what is missing
 # make install    PREFIX=/usr/local, DESTDIR=
 # make format     clang-format over all C; layers: who includes whom; warnings: the other compiler
@@ -286,7 +286,7 @@ install: all
 		>$(DESTDIR)$(PREFIX)/lib/pkgconfig/dlrt.pc
 	install -m 644 README.md HACKING.md LICENSE NOTICE $(DOC)
 	install -m 644 docs/*.md $(DOC)/docs
-	for f in examples/*/*; do install -m $$(stat -c %a $$f) $$f $(DOC)/$$f || exit; done
+	for f in $(filter-out %/run.sh,$(wildcard examples/*/*)); do install -m $$(stat -c %a $$f) $$f $(DOC)/$$f || exit; done
 
 clean:
 	rm -rf build/obj build/gen build/bin build/lib build/include build/tests build/san build/tsan build/flags

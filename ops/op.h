@@ -5,9 +5,10 @@
  * this struct. There are three kinds:
  *
  * elementwise   `scalar` is its meaning at one point, over x, y, z (operands 0, 1, 2) and attribute
- *                 names. Nothing else defines it. Operands broadcast as in numpy.
- * structured    `infer` computes the result types, `lower` makes statements. composite     `expand`
- * makes other nodes that compute the same; inference replaces the node by them.
+ *               names. Nothing else defines it. Operands broadcast as in numpy.
+ * structured    `infer` computes the result types, `lower` makes statements.
+ * composite     `expand` makes other nodes that compute the same; inference replaces the node by
+ *               them.
  */
 #ifndef OPS_OP_H
 #define OPS_OP_H

@@ -66,6 +66,11 @@ def faults_test(command, seconds, runner):
     return PASS if status == 0 else fail("\n      ".join(output.strip().splitlines()) or brief(status, output))
 
 
+def last_lines(lines):
+    """The end of the output of a script in which no line FAIL says why a test failed."""
+    return "\n      ".join(["failed; the end of its output:"] + [line[:300] for line in lines[-5:]])
+
+
 def script_tests(path):
     """A script that prints lines FAIL: NAME: WHY and a last line "N passed, N failed", or reports only a status."""
     name = os.path.basename(os.path.dirname(path))
@@ -79,7 +84,8 @@ def script_tests(path):
         passed, failed, skipped = (int(n or 0) for n in counts.groups())
         if not passed + failed + skipped:
             return [Verdict("scripts", name, *fail("it ran no test: " + lines[-1]))]
-        why = [line for line in lines if "FAIL" in line] + ["failed"] * failed
+        why = [line for line in lines if "FAIL" in line]
+        why += [last_lines(lines[:-1])] * (failed - len(why))
         status = ["pass"] * passed + ["fail"] * failed + ["skip"] * skipped
         return [Verdict("scripts", f"{name}#{i}", s, why.pop(0) if s == "fail" else "") for i, s in enumerate(status)]
     return Test("scripts", name, run)

@@ -123,7 +123,7 @@ def noise_of_inputs():
     assert text[0].endswith("ok, within 0.16 of the reference's largest element, 8 times the noise given"), text
     with open(DIR + "/centred/case.json", "w") as f:
         json.dump({"noise": [0.05]}, f)
-    assert "ok, within 0.4 of the reference's largest element, 8 times the noise given" in judged(so, "centred", x, moved)[0]
+    assert "ok, within 0.4 of the reference's largest element, 8 times the noise stated by case.json" in judged(so, "centred", x, moved)[0]
     os.remove(DIR + "/centred/case.json")
     judged(so, "tiny", x * np.float32(1e-9), (moved * 1e-9).astype(np.float32))
     nearer = (1000.3 + (x - 1000) / 100).astype(np.float32)
@@ -427,6 +427,9 @@ def profile_counts():
     assert lines[0].split() == "share total ms calls us/call GFLOP/s GB/s % roof nodes".split(), lines
     assert all(float(word) > 0 for word in lines[1].split()[1:7]), lines
     assert re.fullmatch(r"roof: [0-9.]+ GFLOP/s, [0-9.]+ GB/s of memory, with 1 thread", lines[-1]), lines
+    beyond = "above 100% of the roof: the data are in a cache"
+    assert beyond in dlrun(so, "--profile", "--roof=1e-3,1e-3", f"--dim=M={m}", "--seconds=0.01")
+    assert beyond not in dlrun(so, "--profile", "--roof=1e9,1e9", f"--dim=M={m}", "--seconds=0.01")
 
 
 @test

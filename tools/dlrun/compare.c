@@ -93,7 +93,8 @@ static void put_rule(DType type, Tolerance t, double limit, double noise, Compar
 	}
 	k = snprintf(c->rule, n, "%.2g of the reference's largest element", limit);
 	if (limit > p.limit && limit == NOISES * t.noise)
-		k += snprintf(c->rule + k, n - (size_t)k, ", %g times the noise given", NOISES);
+		k += snprintf(c->rule + k, n - (size_t)k, ", %g times the noise %s", NOISES,
+			      t.noise_from);
 	else if (limit > p.limit && limit == NOISES * noise)
 		k += snprintf(c->rule + k, n - (size_t)k, ", %g times the noise", NOISES);
 	else if (limit > p.limit)

@@ -17,6 +17,7 @@
 typedef struct Tolerance {
 	double rtol, atol;       /* negative: not given */
 	double noise;            /* of the reference itself, relative to its largest element */
+	const char *noise_from;  /* what says NOISE, after the word "noise": "given" */
 	uint32_t inside;         /* of the model: DL_DESC_F16, DL_DESC_BF16 */
 	const double *moved;     /* by element, those of all items, how far it moved when noise was measured (noise.h); null: it was not */
 	const char *measured_by; /* how it was: "moving inputs by one ulp" */

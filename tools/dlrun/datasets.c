@@ -266,6 +266,7 @@ static Tolerance tolerance(const Session *s, DataOptions o, const char *dir, int
 	return (Tolerance){.rtol = o.rtol,
 			   .atol = o.atol,
 			   .noise = o.noise >= 0 ? o.noise : data_noise(s->arena, dir, k),
+			   .noise_from = o.noise >= 0 ? "given" : "stated by case.json",
 			   .inside = session_inside(s)};
 }
 

@@ -155,6 +155,17 @@ static void put_number(FILE *f, double v)
 		fprintf(f, " %8s", "-");
 }
 
+/* Why some of the N entries of ALL exceed the roof, if any does. */
+static void note_beyond_roof(FILE *f, const dl_profile_entry *all, int n, const Roof *roof)
+{
+	for (int i = 0; i < n; i++)
+		if (percent_of_roof(&all[i], roof) > 100) {
+			fputs("above 100% of the roof: the data are in a cache, or the arithmetic is on narrower types than f32\n",
+			      f);
+			return;
+		}
+}
+
 static void put_row(FILE *f, const dl_profile_entry *e, double total, const Roof *roof)
 {
 	const double ns = (double)e->nanoseconds;
@@ -236,6 +247,7 @@ void session_profile(const Session *s, FILE *f, const Roof *roof)
 	if (sum.calls) {
 		put_row(f, &sum, (double)sum.nanoseconds, roof);
 		fprintf(f, "total of %d kernels\n", n);
+		note_beyond_roof(f, all, n, roof);
 		put_roof(s, f, roof);
 	}
 	put_speed(s, f, sum.nanoseconds);

@@ -45,6 +45,18 @@ check "no file" 1 'cannot be read' --explain=none.json product.dl
 check "a text has no kernels" 2 'no pass runs for a .dl' --explain product.dl -o copy.dl
 check "the trace as output" 2 'is what --explain names' --explain=t.so product.dl -o product.so --explain=product.so
 check "GPUs, too" 0 'for sm_80; predicted times' --explain product.dl --target=cuda:sm_80
+sed 's/,80\]/,N]/' product.dl >variants.dl
+check "the last variant" 0 '^  otherwise$' --explain variants.dl --target=cuda:sm_80
+cat >quarters.dl <<'DL'
+dlir 1
+graph @main(%x: f32[N,4]) -> (%y) {
+  %k = Const {value = i64[3](2, -1, 8)} : ?
+  %y = Reshape(%x, %k) : ?
+}
+DL
+broken='^note: no run has these sizes, since 4\*N == 16\*floor(N, 4) does not hold; give others by --dim NAME=N$'
+check "sizes that the model excludes" 0 "$broken" --explain quarters.dl
+check "sizes that it allows" 0 'of one core$' --explain quarters.dl --dim N=8
 
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

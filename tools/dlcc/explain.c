@@ -10,6 +10,7 @@
 #include "codegen/host/gen_host.h"
 #include "passes/kernel/kernels.h"
 #include "passes/kernel/work.h"
+#include "passes/schedule/common/decision.h"
 
 #include <string.h>
 
@@ -33,6 +34,7 @@ typedef struct Explain {
 	Cli *cli;
 	const Module *m;
 	const Target *t;
+	int target;         /* the number of T in M */
 	Arena *arena;
 	const Trace *trace; /* null: none */
 	int64_t *sym;       /* by Sym.id */
@@ -98,6 +100,38 @@ static void put_sizes(Explain *x)
 	}
 }
 
+/* D, and its number beside it where D is symbolic. The sizes of a trace differ from run to run. */
+static void put_dim(Explain *x, const Dim *d)
+{
+	int64_t v;
+
+	dim_print(&x->b, d);
+	if (!x->trace && !dim_is_const(d, NULL) && dim_eval(d, x->sym, &v))
+		strbuf_printf(&x->b, " = %lld", (long long)v);
+}
+
+/* The model's run would end with an error at these sizes: the times are about no run. */
+static void note_broken_fact(Explain *x)
+{
+	const Graph *g = x->m->graph;
+
+	for (int i = 0; i < g->facts.n; i++) {
+		const Fact *f = &g->facts.at[i];
+		int64_t a, b;
+
+		if (!dim_eval(f->a, x->sym, &a) || !dim_eval(f->b, x->sym, &b) ||
+		    (f->le ? a <= b : a == b))
+			continue;
+		strbuf_puts(&x->b, "note: no run has these sizes, since ");
+		dim_print(&x->b, f->a);
+		strbuf_puts(&x->b, f->le ? " <= " : " == ");
+		dim_print(&x->b, f->b);
+		strbuf_puts(&x->b, " does not hold; give others by --dim NAME=N");
+		end_line(x);
+		return;
+	}
+}
+
 /* ---- Schedules ---- */
 
 static void put_loop(StrBuf *b, const LNode *n)
@@ -143,7 +177,7 @@ static void put_stage(Explain *x, const Schedule *s, const Stage *st)
 	StrBuf sizes = {0};
 
 	strbuf_printf(&x->b, "    %s: ", st->strategy);
-	dim_print(&x->b, st->extent);
+	put_dim(x, st->extent);
 	if (st->group) {
 		strbuf_printf(&x->b,
 			      " parallel iterations, by groups of %d of a block's %d threads",
@@ -246,9 +280,9 @@ static void put_work(Explain *x, const Node *n, const Schedule *s)
 	const double least = least_time(x->t, flops, bytes, &bound);
 
 	strbuf_puts(&x->b, "    work: ");
-	dim_print(&x->b, w.flops);
+	put_dim(x, w.flops);
 	strbuf_puts(&x->b, " operations, ");
-	dim_print(&x->b, w.bytes);
+	put_dim(x, w.bytes);
 	strbuf_puts(&x->b, " bytes");
 	end_line(x);
 	strbuf_puts(&x->b, "    predicted: ");
@@ -284,6 +318,20 @@ static void put_nodes_of(Explain *x, const Node *n)
 			      all.at[i].node ? all.at[i].node : "?");
 }
 
+/* The kernel's line of --dump-ir=decide, without the kernel's name. */
+static void put_decision(Explain *x, const Node *n)
+{
+	const Decision *d = x->m->decision[x->target] && n->id < x->m->ndecisions
+				    ? x->m->decision[x->target][n->id]
+				    : NULL;
+
+	if (!d)
+		return;
+	strbuf_puts(&x->b, "    decided: ");
+	decision_print(&x->b, kernel_clone(node_kernel(n), x->arena), d);
+	end_line(x);
+}
+
 static void put_kernel(Explain *x, const Node *n, const Schedule *s)
 {
 	const int nodes = locs_count(n->locs);
@@ -296,10 +344,14 @@ static void put_kernel(Explain *x, const Node *n, const Schedule *s)
 			      s->kernel->stmts.n, s->kernel->stmts.n > 1 ? "s" : "");
 		end_line(x);
 	}
-	for (; s; s = s->next) {
+	put_decision(x, n);
+	for (const Schedule *first = s; s; s = s->next) {
 		if (schedule_guarded(s)) {
 			strbuf_puts(&x->b, "  ");
 			schedule_print_guard(&x->b, s);
+			end_line(x);
+		} else if (s != first) {
+			strbuf_puts(&x->b, "  otherwise");
 			end_line(x);
 		}
 		put_schedule(x, s);
@@ -310,6 +362,7 @@ static void put_kernel(Explain *x, const Node *n, const Schedule *s)
 static void put_target(Explain *x, int t)
 {
 	x->t = x->m->target[t];
+	x->target = t;
 	x->number = 0;
 	x->taken = NEW_ARRAY(x->arena, x->trace ? x->trace->kernels.n + 1 : 1, bool);
 	strbuf_printf(&x->b, "for %s; predicted times are the least for %.0f GFLOP/s and %.0f GB/s",
@@ -318,6 +371,8 @@ static void put_target(Explain *x, int t)
 	if (!x->trace)
 		put_sizes(x);
 	end_line(x);
+	if (!x->trace)
+		note_broken_fact(x);
 	for (const Node *n = x->m->graph->first; n; n = n->next) {
 		const Schedule *s = n->id < x->m->nsched ? x->m->sched[t][n->id] : NULL;
 

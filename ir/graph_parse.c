@@ -307,6 +307,8 @@ static bool read_node(GraphText *r, Graph *g)
 		word = text_word(r);
 		op = word ? op_by_name(word) : OP_NONE;
 	}
+	if (word && !nout && (text_peek(r) == '=' || text_peek(r) == ','))
+		return text_fault(r, start_line, "a value begins with %");
 	if ((op == OP_NONE && word) || (op == OP_Call && !call))
 		return text_fault(r, r->line,
 				  arena_printf(r->tmp, "there is no operator \"%s\"", word));

@@ -223,6 +223,8 @@ static void test_faults(void)
 		 "t.dl:2: error: the value %x is not defined before this"},
 		{"dlir 1\ngraph @g() -> () {\n  %a = Foo()\n}\n",
 		 "t.dl:3: error: there is no operator \"Foo\""},
+		{"dlir 1\ngraph @g(%m: f32[4]) -> (%y) {\n  y = Relu(%m) : ?\n}\n",
+		 "t.dl:3: error: a value begins with %"},
 		{"dlir 1\ngraph @g(%x: f32[4]) -> (%a) {\n  %a = Neg(%x : f32[4]\n}\n",
 		 "t.dl:3: error: expected ',' or ')', found ':'"},
 		{"dlir 1\ngraph @g() -> () {\n  %a = Relu(%a) : ?\n}\n",

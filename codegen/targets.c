@@ -109,11 +109,14 @@ static void unknown_target(const char *name, StrBuf *b)
 			"--target: write cuda: with a GPU, as cuda:sm_80; dlcc --list-targets names all");
 		return;
 	}
-	strbuf_printf(b, "--target: \"%s\" is not known; it is cpu: with native, ", name);
+	strbuf_printf(
+		b,
+		"--target: \"%s\" is not known; write cpu: with native, v4 (AVX-512), v3 (AVX2), v2 (SSE4.2), ",
+		name);
 	target_names(b, false);
-	strbuf_puts(b, ", cuda: with ");
+	strbuf_puts(b, ", or cuda: with ");
 	target_names(b, true);
-	strbuf_puts(b, ", or several of them with commas; --cc= says what generic is for");
+	strbuf_puts(b, ", or several of them with commas");
 	if (str_starts(name, "sm_"))
 		strbuf_puts(
 			b,

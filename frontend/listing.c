@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NODES_MAX = 1 << 20, DEPTH_MAX = 64 };
+enum { NODES_MAX = 1 << 20, DEPTH_MAX = 64, NAMED_MOST = 8 /* definitions in a message */ };
 
 typedef struct Lister {
 	Ctx *ctx;
@@ -149,6 +149,25 @@ static const char *defined_in(const Ctx *c, Arena *a, const char *domain)
 	return all;
 }
 
+/* "; w.dl defines my.op::Hardish": what the files of --op define, at most NAMED_MOST of it, as a text in arena A. A
+ * domain or a name that is written in two ways is found so. */
+static const char *all_defined(const Ctx *c, Arena *a)
+{
+	const int n = c->definitions ? c->definitions->all.n : 0;
+	const char *text = "", *file = NULL;
+
+	for (int i = 0; i < n && i < NAMED_MOST; i++) {
+		const Definition *d = c->definitions->all.at[i];
+
+		if (file && !strcmp(file, d->file))
+			text = arena_printf(a, "%s, %s", text, d->name);
+		else
+			text = arena_printf(a, "%s; %s defines %s", text, d->file, d->name);
+		file = d->file;
+	}
+	return n > NAMED_MOST ? arena_printf(a, "%s and %d more", text, n - NAMED_MOST) : text;
+}
+
 /* Why an operator is not supported by design. OP null: all of the domain. */
 static const struct {
 	const char *domain, *op, *why;
@@ -170,13 +189,14 @@ const char *onnx_op_missing(const Ctx *c, Arena *a, const ListedNode *n)
 			return arena_printf(a, "not supported%s: %s", at, reasons[i].why);
 	if (op_domain_known(n->domain))
 		return arena_printf(
-			a, "not supported%s; `dlcc --list-ops` names the operators that are", at);
+			a, "not supported%s; `dlcc --list-ops` names the operators that are%s", at,
+			all_defined(c, a));
 	if (others)
 		return arena_printf(a,
 				    "not supported%s; of domain \"%s\" there are definitions of %s",
 				    at, n->domain, others);
 	return arena_printf(a,
 			    "not supported%s, as no operator of domain \"%s\" is; export the model "
-			    "with operators of the ONNX standard, or define it: --op=FILE.dl",
-			    at, n->domain);
+			    "with operators of the ONNX standard, or define it: --op=FILE.dl%s",
+			    at, n->domain, all_defined(c, a));
 }

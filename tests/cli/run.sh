@@ -143,6 +143,8 @@ try "nothing" 2 "no model"
 try "no output" 2 "no output: give -o" cnn.onnx
 try "unknown suffix" 2 "cannot make m.exe; the suffix" cnn.onnx -o m.exe
 try "a header of the runtime's name" 2 "its header would be dlrt.h" cnn.onnx -o dlrt.so
+try "another compiler's option for sizes" 2 "unknown option --batch=3; --dim NAME=N" cnn.onnx --batch=3 -o m.so
+try "another compiler's option for types" 2 "--fp16 is not supported yet" cnn.onnx --fp16 -o m.so
 try "unknown option" 2 "unknown option --frob" cnn.onnx --frob -o m.so
 try "no value" 2 "-o wants a value" cnn.onnx -o
 try "two models" 2 "one model at a time" cnn.onnx large.onnx -o m.so
@@ -176,7 +178,7 @@ case $("$dlcc" --version) in
 	dlcc=$with
 	;;
 esac
-try "unknown target" 2 "\"z80\" is not known; it is cpu: with native, x86-64-v4, .*, cuda: with sm_120, " cnn.onnx --target=cpu:z80 -o m.so
+try "unknown target" 2 "\"z80\" is not known; write cpu: with native, v4 .AVX-512., .*, x86-64-v4, .*, or cuda: with sm_120, " cnn.onnx --target=cpu:z80 -o m.so
 try "target of a GPU without cuda:" 2 "write cuda:sm_80; dlcc --list-targets names all" cnn.onnx --target=sm_80 -o m.so
 try "no name of a GPU" 2 "write cuda: with a GPU, as cuda:sm_80" cnn.onnx --target=cuda -o m.so
 try "code for GPUs without one" 2 "needs a target: --target=cuda:sm_80" cnn.onnx --dump-ir=nvptx

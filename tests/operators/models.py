@@ -109,6 +109,7 @@ for rows, pattern in (([0, 1, 1], r'node "take" \(a.Take\): there are more rows 
 m = model([node("Double", ["x"], ["y"])], [X], ["y"])
 refused("no definition", m, [], r'not supported, as no operator of domain "a" is; .*--op=FILE.dl')
 refused("another operator's", m, ops(scaled.replace("b::Scaled", "a::Other")), r'of domain "a" there are definitions of Other')
+refused("a domain that no node uses", m, ops(scaled), r'no operator of domain "a" is; .*--op=FILE.dl; .*ops.dl defines b::Scaled')
 refused("no such file", m, ["none.dl"], r"none.dl: error: cannot be read: No such file")
 refused("a graph", m, ops("graph @main(%x: f32[2]) -> (%x) {}"), r"ops.dl:2: error: expected 'operator'")
 refused("no text", m, ops("# \0"), r"the file is no text")

@@ -34,7 +34,7 @@ typedef struct Explain {
 	Cli *cli;
 	const Module *m;
 	const Target *t;
-	int target;         /* the number of T in M */
+	int target; /* the number of T in M */
 	Arena *arena;
 	const Trace *trace; /* null: none */
 	int64_t *sym;       /* by Sym.id */

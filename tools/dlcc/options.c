@@ -13,9 +13,11 @@
 #include <sys/stat.h>
 
 static const char usage[] =
-	"usage: dlcc [options] MODEL.onnx -o FILE\n"
+	"usage: dlcc [options] MODEL -o FILE\n"
+	"       dlcc [options] MODEL --explain\n"
 	"       dlcc --check MODEL.onnx\n"
 	"\n"
+	"MODEL is MODEL.onnx, or MODEL.dl, the graph as text.\n"
 	"FILE's suffix says what is made: .so .a .o .c (with a header beside it), .ptx, .dl (the graph as text)\n"
 	"\n"
 	"  -o FILE               the output\n"
@@ -326,6 +328,27 @@ static bool is_identifier(const char *s)
 	return true;
 }
 
+/* Options that other compilers have: what FMT says where one is given. */
+static const struct {
+	const char *option, *fmt;
+} foreign[] = {
+	{"--shape", "unknown option %s; --dim NAME=N binds a symbolic dim"},
+	{"--batch", "unknown option %s; --dim NAME=N binds a symbolic dim"},
+	{"--input-shape", "unknown option %s; --dim NAME=N binds a symbolic dim"},
+	{"--fp16", "%s is not supported yet: the model says the types"},
+	{"--int8", "%s is not supported yet: the model says the types"},
+};
+
+static bool unknown_option(Cli *c, const char *a)
+{
+	const size_t n = strcspn(a, "=");
+
+	for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
+		if (strlen(foreign[i].option) == n && !strncmp(a, foreign[i].option, n))
+			return usage_error(c, foreign[i].fmt, a);
+	return usage_error(c, "unknown option %s", a);
+}
+
 /* Understands ARGV[*i]; advances over a value that is an argument of its own. False after a diagnostic. */
 static bool option(Cli *c, char **argv, int *i)
 {
@@ -362,7 +385,7 @@ static bool option(Cli *c, char **argv, int *i)
 	for (size_t j = 0; j < sizeof lists / sizeof *lists; j++)
 		if ((v = take_value(argv, i, lists[j].option, &lacks)))
 			return list_item(c, &lists[j], v);
-	return usage_error(c, lacks ? "%s wants a value" : "unknown option %s", a);
+	return lacks ? usage_error(c, "%s wants a value", a) : unknown_option(c, a);
 }
 
 static bool pass_exists(const char *name)

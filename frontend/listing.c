@@ -149,8 +149,8 @@ static const char *defined_in(const Ctx *c, Arena *a, const char *domain)
 	return all;
 }
 
-/* "; w.dl defines my.op::Hardish": what the files of --op define, at most NAMED_MOST of it, as a text in arena A. A
- * domain or a name that is written in two ways is found so. */
+/* "; w.dl defines my.op::Hardish": the first NAMED_MOST operators that the files of --op define, as
+ * a text in arena A. The reader sees whether the model spells a domain or a name in another way. */
 static const char *all_defined(const Ctx *c, Arena *a)
 {
 	const int n = c->definitions ? c->definitions->all.n : 0;

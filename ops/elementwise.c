@@ -106,7 +106,7 @@ static Expr *parse_text(Kernel *k, Node *n, const Op *op, const char *text, CTyp
 	e = ex_parse(k->pool, text, t, names, count, &err);
 	if (!e) { /* a mistake in the table, which every run would report */
 		fprintf(stderr,
-			"operator %s, for %s: %s in \"%s\" ; it may name the operands x, y, z and the attributes of .attrs\n",
+			"operator %s, for %s: %s in \"%s\"; it may name the operands x, y, z and the attributes of .attrs\n",
 			op_row[n->op].name, ctype_name[t], err, text);
 		abort();
 	}

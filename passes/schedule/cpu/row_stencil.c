@@ -406,7 +406,7 @@ static void emit_by_bounds(const ChannelStencil *t, Expr *guard)
 /* Finds out T and the guard of S; false if S is no stencil along the tile. */
 static bool find_stencil(Row *r, Stmt *s, ChannelStencil *t, Expr **guard)
 {
-	Expr *all, *lo, *hi;
+	Expr *lo, *hi;
 	bool ok = r->tile >= 0 && row_taps(s) > 0;
 
 	if (!ok)
@@ -417,11 +417,13 @@ static bool find_stencil(Row *r, Stmt *s, ChannelStencil *t, Expr **guard)
 	for (int i = 0; i < s->nband && ok; i++)
 		ok = row_is_fixed(r, s->iter[i]) || s->iter[i] == r->band->of[r->s->id][r->vec] ||
 		     s->iter[i] == r->band->of[r->s->id][r->tile];
-	all = for_all_taps(r, s, *guard, &ok);
-	if (!ok || (all && expr_has_iter(all, r->rep[r->vec])))
-		return false;
-	t->all_rest = apart(r->k->pool, all, t->w, &t->all_along);
 	t->rest = apart(r->k->pool, *guard, t->w, &t->along);
+	/* each by itself: where one never holds for all taps, the other still bounds w */
+	t->all_rest = for_all_taps(r, s, t->rest, &ok);
+	t->all_along = for_all_taps(r, s, t->along, &ok);
+	if (!ok || (t->all_rest && expr_has_iter(t->all_rest, r->rep[r->vec])) ||
+	    (t->all_along && expr_has_iter(t->all_along, r->rep[r->vec])))
+		return false;
 	lo = r->tlo;
 	hi = r->thi;
 	return !guard_to_range(r->k, t->all_along, t->w, &lo, &hi);

@@ -358,10 +358,12 @@ def model_tests(runner):
                 ready.append(case)
         step = BATCH if suite != "models" else 4
         for i in range(0, len(ready), step):
-            # A simulated GPU is slow: all cases run on all GPUS if they are asked for; else a quarter, on one GPU in turn.
+            # A simulated GPU is slow: all cases run on all GPUS if they are asked for; else a quarter, of whole models an eighth, on
+            # one GPU in turn.
             named = any(p.split("/")[0] in (suite, suite + ".ptx") for p in patterns)
-            every, turn = runner.options.all or named, i // step // 4 % len(GPUS)
-            gpus = GPUS if every else GPUS[turn:turn + 1] if not patterns and i // step % 4 == 0 else ()
+            share = 8 if suite == "models" else 4
+            every, turn = runner.options.all or named, i // step // share % len(GPUS)
+            gpus = GPUS if every else GPUS[turn:turn + 1] if not patterns and i // step % share == 0 else ()
             # The C compiler takes most of the time of small cases: three quarters do without its optimisations.
             level = "-O1" if every or patterns or suite == "models" or i // step % 4 == 1 else "-O0"
             yield batch_test(suite, ready[i:i + step], gpus, level)

@@ -31,7 +31,7 @@ static void put_vals(StrBuf *b, const LNode *n)
 	strbuf_puts(b, "\n");
 }
 
-/* Where the runs of a tile's rows start: "x or edge at runs[at + t*step], runs of 64 from 128". */
+/* Where the runs of a tile's rows start: "or edge: runs[i + t*128] by 64 from 0". */
 static void put_runs(StrBuf *b, const Tile *t)
 {
 	if (t->edge)

@@ -139,17 +139,19 @@ void rt_job_part(const Job *job, int32_t i)
 	run_units(job, part_begin(job, units, i), part_begin(job, units, i + 1), i);
 }
 
-/* The number of chunks of a part of UNITS, at least 1. */
-static int64_t part_chunks(int64_t units)
+/* The number of chunks of part I of a job of UNITS, at least 1. */
+static int64_t part_chunks(const Job *job, int64_t units, int64_t i)
 {
-	return units < 1 ? 1 : units < CHUNKS ? units : CHUNKS;
+	const int64_t n = part_begin(job, units, i + 1) - part_begin(job, units, i);
+
+	return n < 1 ? 1 : n < CHUNKS ? n : CHUNKS;
 }
 
 /* Runs chunk C of part I of a job, as thread T. */
 static void run_chunk(const Job *job, int64_t i, int64_t c, int64_t t)
 {
 	const int64_t all = job_units(job), first = part_begin(job, all, i),
-		      units = part_begin(job, all, i + 1) - first, n = part_chunks(units);
+		      units = part_begin(job, all, i + 1) - first, n = part_chunks(job, all, i);
 
 	/* multiplied in two steps: units * c could overflow */
 	run_units(job, first + units / n * c + units % n * c / n,
@@ -365,13 +367,11 @@ static void offer(Pool *p, const Job *job, uint64_t generation)
 	uint32_t chunks = 0;
 
 	for (int64_t i = 0; i < job->parts; i++)
-		chunks += (uint32_t)part_chunks(part_begin(job, units, i + 1) -
-						part_begin(job, units, i));
+		chunks += (uint32_t)part_chunks(job, units, i);
 	p->job = job;
 	atomic_store(&p->pending, chunks);
 	for (int64_t i = 0; i < job->parts; i++) {
-		const int64_t n = part_chunks(part_begin(job, units, i + 1) -
-					      part_begin(job, units, i));
+		const int64_t n = part_chunks(job, units, i);
 
 		atomic_store(&p->part[i].left, generation << (2 * CHUNK_BITS) | (uint64_t)n);
 	}

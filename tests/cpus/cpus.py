@@ -111,8 +111,8 @@ def load(path):
 class Cpu:
     """A target, and how its programs are compiled and run."""
 
-    def __init__(self, target, cc="cc", options=(), run=(), runtime=None):
-        self.target, self.cc, self.options, self.run, self.runtime = target, cc, list(options), list(run), runtime
+    def __init__(self, target, cc="cc", options=(), run=()):
+        self.target, self.cc, self.options, self.run = target, cc, list(options), list(run)
         self.drive = f"{FOLDER}/drive.{target}"
         subprocess.run([cc, "-std=gnu11", "-O1", "-I.", "-D_GNU_SOURCE", "tests/cpus/drive.c", "-o", self.drive, "-ldl"], check=True)
 

@@ -28,10 +28,8 @@ void gemm_pack_b(Gemm *g);
 /* Packs A into Ap[row][k], for the block's rows. */
 void gemm_pack_a(Gemm *g);
 /* Computes where the runs of the block's rows of A start, and packs the runs that lie partly outside
- * of the tensor (Tile.runs in ir/loop.h). */
+ * of the tensor (Tile.runs in ir/loop.h). Run t of row i is element t*mc + i. */
 void gemm_find_runs(Gemm *g);
-/* Elements between the starts of two consecutive runs of a row. */
-int64_t gemm_runs_step(const Gemm *g);
 
 /* ---- gemm_tile.c ---- */
 

@@ -183,11 +183,6 @@ void gemm_pack_a(Gemm *g)
 	l_close(b, il);
 }
 
-int64_t gemm_runs_step(const Gemm *g)
-{
-	return g->mc;
-}
-
 /* E, which has no iterator of the run, as the value of a new name that has values from 0 to MOST. */
 static Expr *named(Gemm *g, const char *name, Expr *e, Dim *most)
 {
@@ -254,12 +249,12 @@ void gemm_find_runs(Gemm *g)
 		loops[k] = l_loop(b, LOOP_SERIAL, g->c.k[k], zero, ex_dim(p, g->c.k[k]->extent), 1);
 		at = ex_add(p, ex_mul(p, at, ex_dim(p, g->c.k[k]->extent)), ex_iter(p, g->c.k[k]));
 	}
+	at = ex_add(p, ex_mul(p, at, l_int(b, g->mc)), ex_iter(p, i));
 	from = ex_subst_iters(p, gemm_placed(&pl, g->c.a)->load.idx[0], g->c.k + g->run,
 			      zeros + g->run, g->c.nk - g->run);
 	start = from;
 	if (g->edge) {
-		Expr *edge_at = ex_mul(p, ex_add(p, ex_mul(p, at, l_int(b, g->mc)), ex_iter(p, i)),
-				       run);
+		Expr *edge_at = ex_mul(p, at, run);
 
 		guard_to_range(g->k, gemm_placed(&pl, g->c.guard_a), last, &lo, &hi);
 		lo = named(g, "lo", l_min(b, lo, run), g->run_terms);
@@ -268,7 +263,7 @@ void gemm_find_runs(Gemm *g)
 		start = ex_op3(p, IN_select, whole, from, ex_sub(p, l_int(b, -1), edge_at));
 		pack_edge(g, edge_at, from, lo, hi, ex_op3(p, IN_select, whole, zero, l_int(b, 1)));
 	}
-	l_store(b, g->runs, ex_add(p, ex_mul(p, at, l_int(b, g->mc)), ex_iter(p, i)), start, NULL);
+	l_store(b, g->runs, at, start, NULL);
 	close_loops(g, loops, g->run);
 	l_close(b, il);
 }

@@ -68,7 +68,7 @@ static void emit_tile(Gemm *g, const TileAt *t)
 		tl->edge = g->edge;
 		tl->k0 = t->k0;
 		tl->run = ex_dim(p, g->run_terms);
-		tl->runs_step = l_int(b, gemm_runs_step(g));
+		tl->runs_step = l_int(b, g->mc);
 	} else {
 		tl->a_at = ex_add(p, tl->a_at, ex_mul(p, t->k0, tl->a_step));
 	}

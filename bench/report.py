@@ -13,6 +13,12 @@ def peers(row, mode):
             and "ms" in r}
 
 
+def measured(rows):
+    """The members of MODES in which some engine of ROWS ran."""
+    names = {name for r in rows for name in r["engines"]}
+    return [(mode, title) for mode, title in MODES if any(name.endswith(mode) if mode else "+" not in name for name in names)] or MODES[:1]
+
+
 def ours(row, mode):
     """dlcc's result in MODE. Where dlcc cannot flush subnormals, it is compared as it is."""
     return row["engines"].get("dlcc" + mode) or row["engines"].get("dlcc") or {}
@@ -30,7 +36,7 @@ def ratio(row, mode=""):
 def line(row):
     """A row in short, for the terminal."""
     told = [f"{name} {r['ms']:.3g} ms" if "ms" in r else f"{name}: {r['failure']}" for name, r in row["engines"].items()]
-    found = ratio(row)
+    found = ratio(row, measured([row])[-1][0])
     return f"{row['name']}, {row['threads']} thread{'s' * (row['threads'] > 1)}: {row.get('failure') or ', '.join(told)}" + \
         (f"; ratio {found[0]:.2f}" if found else "")
 
@@ -93,7 +99,7 @@ def table(result, rows, mode):
 
 def markdown(result):
     c, rows = result["conditions"], result["rows"]
-    versions = {name: r["version"] for row in rows for name, r in row["engines"].items() if "version" in r and "+" not in name}
+    versions = {name.split("+")[0]: r["version"] for row in rows for name, r in row["engines"].items() if "version" in r}
     yield f"# dlcc beside {' and '.join(f'{n} {v}' for n, v in sorted(versions.items())) or 'nothing'}, {c['date']}"
     yield ""
     yield f"{c['cpus']} CPUs of {c['processor']}; {c['compiler']}; commit {c['commit']}."
@@ -108,10 +114,8 @@ def markdown(result):
     yield ("The ratio is the better peer's time by dlcc's: above 1 dlcc is faster. The percentage of the roof takes the operations that dlcc counts. "
            "Memory of peers includes Python. Symbolic dims stay symbolic in all engines. Weights of models without inputs of their own are random.")
     for n in sorted({r["threads"] for r in rows}):
-        for mode, title in MODES:
-            some = [r for r in rows if r["threads"] == n]
-            if mode and not any(name.endswith(mode) for r in some for name in r["engines"]):
-                continue
+        some = [r for r in rows if r["threads"] == n]
+        for mode, title in measured(some):
             yield ""
             yield f"## {n} thread{'s' * (n > 1)}, {title}"
             yield ""
@@ -121,11 +125,18 @@ def markdown(result):
             yield from table(result, some, mode)
 
 
+def rounded(x):
+    """X with its floats rounded to five digits: no measurement has more."""
+    if isinstance(x, dict):
+        return {k: rounded(v) for k, v in x.items()}
+    return [rounded(v) for v in x] if isinstance(x, list) else float(f"{x:.5g}") if isinstance(x, float) else x
+
+
 def write(result, stem):
     """STEM.json and STEM.md"""
     with open(stem + ".json", "w") as f:
         rest = json.dumps({k: v for k, v in result.items() if k != "rows"}, indent=1)
-        f.write(rest[:-2] + ',\n "rows": [\n' + ",\n".join(json.dumps(row) for row in result["rows"]) + "\n]}\n")
+        f.write(rest[:-2] + ',\n "rows": [\n' + ",\n".join(json.dumps(rounded(row)) for row in result["rows"]) + "\n]}\n")
     with open(stem + ".md", "w") as f:
         f.write("\n".join(markdown(result)) + "\n")
 
@@ -140,10 +151,11 @@ def plot(result, stem):
     matplotlib.use("Agg")
     from matplotlib import pyplot
     threads = sorted({r["threads"] for r in result["rows"]})
-    names = list(dict.fromkeys(r["name"] for r in result["rows"] if ratio(r)))
+    mode = measured(result["rows"])[-1][0]
+    names = list(dict.fromkeys(r["name"] for r in result["rows"] if ratio(r, mode)))
     fig, ax = pyplot.subplots(figsize=(9, 1.5 + 0.3 * len(names)))
     for i, n in enumerate(threads):
-        found = {r["name"]: ratio(r)[0] for r in result["rows"] if r["threads"] == n and ratio(r)}
+        found = {r["name"]: ratio(r, mode)[0] for r in result["rows"] if r["threads"] == n and ratio(r, mode)}
         height = 0.8 / len(threads)
         ax.barh([k + i * height for k, name in enumerate(names) if name in found], [found[name] for name in names if name in found], height,
                 label=f"{n} thread{'s' * (n > 1)}")

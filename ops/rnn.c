@@ -19,23 +19,24 @@ typedef struct Activation {
 
 typedef struct ActivationKind {
 	const char *name;
-	OpKind op;  /* OP_NONE: alpha * tanh(beta * x), or alpha * x + beta */
+	OpKind op;  /* OP_NONE: alpha * x + beta */
 	int params; /* how many of alpha and beta it has */
 	float alpha, beta;
+	bool scales; /* alpha * op(beta * x), for an operator without parameters */
 } ActivationKind;
 
 static const ActivationKind activations[] = {
-	{"Relu", OP_Relu, 0, 0, 0},
-	{"Tanh", OP_Tanh, 0, 0, 0},
-	{"Sigmoid", OP_Sigmoid, 0, 0, 0},
-	{"Affine", OP_NONE, 2, 1, 0},
-	{"LeakyRelu", OP_LeakyRelu, 1, 0.01f, 0},
-	{"ThresholdedRelu", OP_ThresholdedRelu, 1, 1, 0},
-	{"ScaledTanh", OP_NONE, 2, 1, 1},
-	{"HardSigmoid", OP_HardSigmoid, 2, 0.2f, 0.5f},
-	{"Elu", OP_Elu, 1, 1, 0},
-	{"Softsign", OP_Softsign, 0, 0, 0},
-	{"Softplus", OP_Softplus, 0, 0, 0},
+	{"Relu", OP_Relu, 0, 0, 0, false},
+	{"Tanh", OP_Tanh, 0, 0, 0, false},
+	{"Sigmoid", OP_Sigmoid, 0, 0, 0, false},
+	{"Affine", OP_NONE, 2, 1, 0, false},
+	{"LeakyRelu", OP_LeakyRelu, 1, 0.01f, 0, false},
+	{"ThresholdedRelu", OP_ThresholdedRelu, 1, 1, 0, false},
+	{"ScaledTanh", OP_Tanh, 2, 1, 1, true},
+	{"HardSigmoid", OP_HardSigmoid, 2, 0.2f, 0.5f, false},
+	{"Elu", OP_Elu, 1, 1, 0, false},
+	{"Softsign", OP_Softsign, 0, 0, 0, false},
+	{"Softplus", OP_Softplus, 0, 0, 0, false},
 };
 
 /* One of the operators. */
@@ -103,8 +104,10 @@ static Value *activate(const GateCell *c, int k, Value *x)
 	if (c->clip > 0)
 		x = EXPAND(c->in, c->n, Clip, x, expand_scalar(c->in, c->n, c->t, (double)-c->clip),
 			   expand_scalar(c->in, c->n, c->t, (double)c->clip));
-	if (a->kind->op == OP_NONE && a->kind->name[0] == 'S')
-		return scaled(c, a->alpha, EXPAND(c->in, c->n, Tanh, scaled(c, a->beta, x)));
+	if (a->kind->scales) {
+		x = scaled(c, a->beta, x);
+		return scaled(c, a->alpha, expand_node(c->in, c->n, a->kind->op, &x, 1));
+	}
 	if (a->kind->op == OP_NONE)
 		return add(c, scaled(c, a->alpha, x),
 			   expand_scalar(c->in, c->n, c->t, (double)a->beta));

@@ -135,40 +135,55 @@ int64_t dl_str_pieces(dl_strings *t, int64_t id, int64_t delimiter)
 	return n;
 }
 
-/* Moves *S past K pieces; false if there are fewer. */
-static bool skip(dl_str *s, dl_str d, int64_t k, bool *more)
+/* Where a piece of a string begins. */
+typedef struct PiecePlace {
+	uint64_t generation; /* of the table; 0: nowhere */
+	int64_t id, delimiter, k;
+	dl_str rest;    /* what follows after K pieces */
+	bool more, end; /* END: there are K pieces */
+} PiecePlace;
+
+/* The place of the string's piece K, or its end if there are fewer. A thread goes on from its last
+ * place where that is in the same string, so that all pieces of a string take one walk. */
+static PiecePlace place_of(const dl_strings *t, int64_t id, int64_t delimiter, int64_t k)
 {
+	static _Thread_local PiecePlace last;
+	const uint64_t generation = strings_generation(t);
+	const dl_str d = strings_get(t, delimiter);
 	dl_str piece;
 
-	*more = s->n > 0;
-	for (; k > 0; k--)
-		if (!next_piece(s, d, &piece, more))
-			return false;
-	return true;
+	if (last.generation != generation || last.id != id || last.delimiter != delimiter ||
+	    last.k > k) {
+		const dl_str s = strings_get(t, id);
+
+		last = (PiecePlace){generation, id, delimiter, 0, s, s.n > 0, false};
+	}
+	while (last.k < k && !last.end) {
+		last.end = !next_piece(&last.rest, d, &piece, &last.more);
+		last.k += !last.end;
+	}
+	return last;
 }
 
 int64_t dl_str_piece(dl_strings *t, int64_t id, int64_t delimiter, int64_t k)
 {
-	const dl_str d = strings_get(t, delimiter);
-	dl_str s = strings_get(t, id), piece;
-	bool more;
+	PiecePlace at = place_of(t, id, delimiter, k);
+	dl_str piece;
 
-	if (!skip(&s, d, k, &more) || !next_piece(&s, d, &piece, &more))
+	if (at.end || !next_piece(&at.rest, strings_get(t, delimiter), &piece, &at.more))
 		return 0;
 	return strings_intern(t, piece.p, piece.n);
 }
 
 int64_t dl_str_rest(dl_strings *t, int64_t id, int64_t delimiter, int64_t k)
 {
-	const dl_str d = strings_get(t, delimiter);
-	dl_str s = strings_get(t, id);
-	bool more;
+	const PiecePlace at = place_of(t, id, delimiter, k);
 	uint64_t n;
 
-	if (!skip(&s, d, k, &more))
+	if (at.end)
 		return 0;
-	n = d.n ? 0 : span(s.p, s.n, true);
-	return strings_intern(t, s.p + n, s.n - n);
+	n = strings_get(t, delimiter).n ? 0 : span(at.rest.p, at.rest.n, true);
+	return strings_intern(t, at.rest.p + n, at.rest.n - n);
 }
 
 /* ---- Case ---- */

@@ -41,6 +41,7 @@ struct dl_strings {
 	StringEntry *segment[SEGMENTS]; /* segment k has FIRST_SEGMENT << k entries */
 	_Atomic int64_t n;
 	int64_t constants;
+	uint64_t generation;
 	int64_t *slot; /* id + 1, or 0 */
 	uint64_t nslots;
 	/* the bytes of this run's strings, and of the run's before; `at` is where the next goes */
@@ -234,6 +235,18 @@ int64_t strings_intern(dl_strings *t, const char *p, uint64_t n)
 
 /* ---- Tables ---- */
 
+static void new_generation(dl_strings *t)
+{
+	static _Atomic uint64_t last;
+
+	t->generation = atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1;
+}
+
+uint64_t strings_generation(const dl_strings *t)
+{
+	return t->generation;
+}
+
 dl_strings *strings_new(const StringsMemory *memory, const dl_str *constant, int64_t n)
 {
 	const StringsMemory plain = {NULL, malloc_aligned, malloc_free};
@@ -244,6 +257,7 @@ dl_strings *strings_new(const StringsMemory *memory, const dl_str *constant, int
 		return NULL;
 	memset(t, 0, sizeof(*t));
 	t->memory = *from;
+	new_generation(t);
 	pthread_mutex_init(&t->lock, NULL);
 	intern(t, "", 0, true);
 	for (int64_t i = 0; i < n; i++)
@@ -287,6 +301,7 @@ void strings_begin(dl_strings *t)
 	}
 	atomic_store_explicit(&t->n, t->constants, memory_order_relaxed);
 	strings_clear(t);
+	new_generation(t);
 	t->now = !t->now;
 	t->at = t->chunk[t->now];
 	if (t->at)

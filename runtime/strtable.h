@@ -44,6 +44,9 @@ dl_str strings_refused(const dl_strings *t, const char **what);
 void strings_fail(dl_strings *t, int status, int64_t id, const char *what);
 void strings_clear(dl_strings *t);
 int64_t strings_count(const dl_strings *t);
+/* A number that no other table has, nor this one before its last strings_begin: while it is the
+ * same, an id means the same string. */
+uint64_t strings_generation(const dl_strings *t);
 /* The string with this id; the empty one if there is none. */
 dl_str strings_get(const dl_strings *t, int64_t id);
 

@@ -139,7 +139,7 @@ static const char *end_fault(const Node *open, const Node *n, Arena *a)
 	const int64_t carried = node_int(n, "carried", 0);
 
 	if (n->op == OP_EndFor && !control_dim(open, "trip") && !has_while(open, n))
-		return "the loop has no number of turns, and no While ends it";
+		return "the loop has no number of iterations, and no While ends it";
 	if (n->op == OP_EndFor && (carried != open->nout || carried > n->nin || n->nin != n->nout))
 		return arena_printf(
 			a, "the loop carries %d values, and its end has %d operands and %d results",
@@ -176,10 +176,10 @@ static bool fits(const Node *open, OpKind op)
 {
 	const OpKind with = open ? open->op : OP_NONE;
 
-	return op == OP_EndWhen                                     ? with == OP_Else
-	       : op == OP_Else                                      ? with == OP_When
-	       : op == OP_Turn || op == OP_While || op == OP_EndFor ? with == OP_For
-								    : true;
+	return op == OP_EndWhen                                          ? with == OP_Else
+	       : op == OP_Else                                           ? with == OP_When
+	       : op == OP_Iteration || op == OP_While || op == OP_EndFor ? with == OP_For
+									 : true;
 }
 
 /* Whether brackets match. */

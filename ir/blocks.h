@@ -12,15 +12,15 @@
  *
  *     %h = For(%init) {trip = i64[K]}        the nodes up to EndFor run K times; without `trip`, until
  *                                            a While ends the loop
- *       %i = Turn()                          which time it is, from 0 on; only symbols are read from it
- *       While {value = i64[C]}               ends the loop before this turn if C is 0
+ *       %i = Iteration()                     which time it is, from 0 on; only symbols are read from it
+ *       While {value = i64[C]}               ends the loop before this iteration if C is 0
  *       ...
  *     %last, %all = EndFor(%next, %each) {carried = 1}
  *
- * For and EndFor carry values from turn to turn: %h is %init in the first turn, then %next of the turn
- * before, and %last is what the next turn would have had. %each, of which there is one a turn, are
- * stacked along a new first axis of %all; `reverse` lists, for each stacked result, whether the first
- * turn's is last.
+ * For and EndFor carry values from iteration to iteration: %h is %init in the first one, then %next
+ * of the one before, and %last is what the next iteration would have had. %each, of which there is one
+ * an iteration, are stacked along a new first axis of %all; `reverse` lists, for each stacked result,
+ * whether the first iteration's is last.
  *
  * A block is a list of nodes that run together: a side of a When, or the body of a For. A node may use
  * the values of its own block and of the blocks around it. Since sizes steer the brackets, the host
@@ -59,7 +59,7 @@ Node *block_close(const Node *n);
 Node *block_open(const Node *n);
 /* How many values the loop that CLOSE ends carries: its first operands and results; 0 if CLOSE is no EndFor. */
 int loop_carried(const Node *close);
-/* Whether the first turn is the last one in result K of CLOSE, a stack. */
+/* Whether the first iteration is the last one in result K of CLOSE, a stack. */
 bool stack_is_reversed(const Node *close, int k);
 /* The size that attribute NAME of a bracket holds, or null. */
 Dim *control_dim(const Node *n, const char *name);

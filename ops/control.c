@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Control flow: If, and what loops share. The bodies of operators of control flow are graphs. Inference puts
- * a body's nodes into the graph around it, between brackets (ir/blocks.h), so that every later pass sees one
- * list of nodes. An If whose condition is known when compiling is replaced by the side that runs. A condition
- * is a size: an expression of the inputs' dims, or an element of a tensor that the host reads during the run.
+ * Control flow: If, and what loops share. The bodies of operators of control flow are graphs.
+ * Inference puts a body's nodes into the graph around it, between brackets (ir/blocks.h), so that
+ * every later pass sees one list of nodes. An If whose condition is known when compiling is
+ * replaced by the side that runs. A condition is a size: an expression of the inputs' dims, or an
+ * element of a tensor that the host reads during the run.
  *
- * A value has one rank. Where the sides of an If whose condition is not known give results of different ranks, what
- * follows from the results becomes part of both sides:
+ * A value has one rank. Where the sides of an If whose condition is not known give results of
+ * different ranks, what follows from the results becomes part of both sides:
  *
- *     %y = If(%c) {then: Squeeze(%x), else: %x}        %z = If(%c) {then: Softmax(Relu(Squeeze(%x))),
- *     %z = Softmax(Relu(%y))                                        else: Softmax(Relu(%x))}
+ *     %y = If(%c) {then: Squeeze(%x), else: %x}        %z = If(%c) {then:
+ * Softmax(Relu(Squeeze(%x))), %z = Softmax(Relu(%y))                                        else:
+ * Softmax(Relu(%x))}
  */
 #include "ops/control.h"
 #include "ops/parts.h"
@@ -95,8 +97,9 @@ Node *control_copy_node(Infer *in, const Node *from, Node *before, Value *const 
 	return n;
 }
 
-/* Puts copies of the nodes from FIRST up to STOP before AT, not inferred yet. MAP, by Value.id, has the values that
- * stand for operands, null: they stand for themselves; it gets those that stand for the results. */
+/* Puts copies of the nodes from FIRST up to STOP before AT, not inferred yet. MAP, by Value.id, has
+ * the values that stand for operands, null: they stand for themselves; it gets those that stand for
+ * the results. */
 static void copy_nodes(Infer *in, Node *at, const Node *first, const Node *stop, Value **map)
 {
 	for (const Node *n = first; n != stop; n = n->next) {
@@ -128,7 +131,8 @@ static Node *begin(Infer *in, Node *at)
 	return first;
 }
 
-/* Infers the nodes between BEGIN and AT; V[0..n), values among them, become what stands for them then. */
+/* Infers the nodes between BEGIN and AT; V[0..n), values among them, become what stands for them
+ * then. */
 static bool infer_put(Infer *in, Node *begin, Node *at, Value **v, int n)
 {
 	Node *end = node_new(in->graph, OP_EndWhen, v, n, 0, at), *first = begin->next;
@@ -202,8 +206,8 @@ Node *control_bracket(Infer *in, Node *n, OpKind op, Value *const *args, int nin
 	return b;
 }
 
-/* The type of a value that has type A where C is 1, and B where it is 0; null if there is none, with the fault in
- * IN->unmerged. */
+/* The type of a value that has type A where C is 1, and B where it is 0; null if there is none,
+ * with the fault in IN->unmerged. */
 static const Type *merge_types(Infer *in, Node *n, int k, Dim *c, const Type *a, const Type *b)
 {
 	Dim *dims[MAX_RANK];
@@ -224,7 +228,8 @@ static const Type *merge_types(Infer *in, Node *n, int k, Dim *c, const Type *a,
 	return type_tensor(in->ctx, a->dtype, a->rank, dims);
 }
 
-/* What must be 1, else 0, for the nodes behind the bracket N, which is not closed before them, to run; null: nothing. */
+/* What must be 1, else 0, for the nodes behind the bracket N, which is not closed before them, to
+ * run; null: nothing. */
 static Dim *condition(Infer *in, const Node *n)
 {
 	Dim *one = dim_const(in->ctx, 1), *trip;
@@ -338,8 +343,8 @@ static bool read_choice(Infer *in, Node *n, IfChoice *ch)
 	return true;
 }
 
-/* Copies side K before the If, with the nodes that follow. Returns what stands for the values of the graph, by
- * Value.id. */
+/* Copies side K before the If, with the nodes that follow. Returns what stands for the values of
+ * the graph, by Value.id. */
 static Value **copy_side(IfChoice *ch, int k)
 {
 	Infer *in = ch->in;
@@ -384,7 +389,8 @@ static void note_fault(void *arg, DiagLoc at, const char *text)
 		*f = (Fault){f->in, at, arena_printf(f->in->arena, "%s", text)};
 }
 
-/* put_side, whose errors are not reported: *F gets the first one. Warnings are reported if there is none. */
+/* put_side, whose errors are not reported: *F gets the first one. Warnings are reported if there is
+ * none. */
 static bool try_side(IfChoice *ch, int k, Value **out, Fault *f)
 {
 	Infer *in = ch->in;
@@ -425,8 +431,8 @@ static bool refuse_side(IfChoice *ch, int k, const Fault *f)
 	return infer_equal(in, ch->n, ch->c, dim_const(in->ctx, k), what);
 }
 
-/* Closes the brackets around both sides, which give SIDE, those of the second one behind those of the first. OUT gets
- * what stands for the results. */
+/* Closes the brackets around both sides, which give SIDE, those of the second one behind those of
+ * the first. OUT gets what stands for the results. */
 static bool merge(IfChoice *ch, Value **side, Node *otherwise, Value **out)
 {
 	Infer *in = ch->in;
@@ -453,9 +459,9 @@ static bool merge(IfChoice *ch, Value **side, Node *otherwise, Value **out)
 	return true;
 }
 
-/* Puts both sides before the If, between brackets. OUT gets what stands for the results. If only one of the sides
- * accepts the ranks of the other nodes in it, it is put alone. False after a diagnostic, or with IN->unmerged set, and
- * then nothing is left. */
+/* Puts both sides before the If, between brackets. OUT gets what stands for the results. If only
+ * one of the sides accepts the ranks of the other nodes in it, it is put alone. False after a
+ * diagnostic, or with IN->unmerged set, and then nothing is left. */
 static bool put_both(IfChoice *ch, Value **out)
 {
 	Infer *in = ch->in;
@@ -562,7 +568,8 @@ bool control_known(Infer *in, Node *n, Node **next)
 	return true;
 }
 
-/* Whether V is used by a node that is not among those in OF, by Node.id, or as a result of the graph. */
+/* Whether V is used by a node that is not among those in OF, by Node.id, or as a result of the
+ * graph. */
 static bool is_used_elsewhere(const Value *v, const bool *of)
 {
 	for (const Use *u = v->uses; u; u = u->next)
@@ -571,8 +578,9 @@ static bool is_used_elsewhere(const Value *v, const bool *of)
 	return false;
 }
 
-/* Moves N and the nodes before STOP that follow from its results before STOP, in their order. Returns the first other node
- * behind N, or N if all follow from it; null if none do. OF, by Node.id, gets which do. */
+/* Moves N and the nodes before STOP that follow from its results before STOP, in their order.
+ * Returns the first other node behind N, or N if all follow from it; null if none do. OF, by
+ * Node.id, gets which do. */
 static Node *gather_rest(Infer *in, Node *n, Node *stop, bool *of)
 {
 	VEC(Node *) rest = {0};
@@ -652,29 +660,29 @@ const Op op_If = {.expand = expand_if, .regions = true, .compound = true};
 LoopBuild loop_open(Infer *in, Node *n, Dim *trip, Value *const *init, int ninit)
 {
 	Ctx *c = in->ctx;
-	LoopBuild b = {.in = in, .n = n, .trip = trip, .ncarried = ninit, .outer = in->turn};
+	LoopBuild b = {.in = in, .n = n, .trip = trip, .ncarried = ninit, .outer = in->iteration};
 	int64_t lo = 0, hi = DIM_FAR;
-	Node *turn;
+	Node *iteration;
 	Sym *s;
 
 	b.open = control_bracket(in, n, OP_For, init, ninit, ninit);
 	for (int i = 0; i < ninit; i++)
 		b.open->out[i]->type = init[i]->type;
 	b.carried = b.open->out;
-	turn = control_bracket(in, n, OP_Turn, NULL, 0, 1);
-	turn->out[0]->type = type_tensor(c, DT_I64, 0, NULL);
-	s = sym_fresh(c, "turn");
-	sym_read_from(s, turn->out[0]);
+	iteration = control_bracket(in, n, OP_Iteration, NULL, 0, 1);
+	iteration->out[0]->type = type_tensor(c, DT_I64, 0, NULL);
+	s = sym_fresh(c, "iteration");
+	sym_read_from(s, iteration->out[0]);
 	if (trip) {
 		control_set_dim(b.open, "trip", trip);
 		dim_bounds(c, trip, &lo, &hi);
 	}
 	sym_bound(c, s, 0, hi > DIM_FAR ? DIM_FAR : hi > 0 ? hi - 1 : 0);
-	b.turn = s->dim;
-	in->turn = s->dim;
-	if (b.outer) /* no number is that of two turns, unless a While goes on for very long */
-		in->turn = dim_add(c, s->dim,
-				   dim_mul(c, b.outer, trip ? trip : dim_const(c, 1 << 24)));
+	b.iteration = s->dim;
+	in->iteration = s->dim;
+	if (b.outer) /* no number is that of two iterations, unless a While goes on for very long */
+		in->iteration = dim_add(c, s->dim,
+					dim_mul(c, b.outer, trip ? trip : dim_const(c, 1 << 24)));
 	return b;
 }
 
@@ -705,7 +713,7 @@ void loop_close(LoopBuild *b, Value *const *next, Value *const *each, int neach,
 		all[i] = end->out[b->ncarried + i];
 		all[i]->type = type_tensor(b->in->ctx, t->dtype, t->rank + 1, dims);
 	}
-	b->in->turn = b->outer;
+	b->in->iteration = b->outer;
 }
 
 /* ---- Brackets ---- */
@@ -726,6 +734,6 @@ const Op op_When = {.infer = infer_bracket};
 const Op op_Else = {.infer = infer_bracket};
 const Op op_EndWhen = {.infer = infer_bracket};
 const Op op_For = {.infer = infer_bracket};
-const Op op_Turn = {.infer = infer_bracket};
+const Op op_Iteration = {.infer = infer_bracket};
 const Op op_While = {.infer = infer_bracket};
 const Op op_EndFor = {.infer = infer_bracket};

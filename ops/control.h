@@ -36,25 +36,26 @@ Node *control_bracket(Infer *in, Node *n, OpKind op, Value *const *args, int nin
 /*
  * Builds a loop, for `expand`, before node N:
  *
- *     LoopBuild b = loop_open(in, n, trip, init, ninit);   b.carried[k] is the value of INIT[k] in a turn
- *     ... nodes that compute NEXT[k], and what each turn gives ...
+ *     LoopBuild b = loop_open(in, n, trip, init, ninit);   b.carried[k]: INIT[k] in an iteration
+ *     ... nodes that compute NEXT[k], and what each iteration gives ...
  *     loop_close(&b, next, each, neach, reverse, last, all);
  *
- * TRIP is the number of turns, not below 0, or null where a While ends the loop. B.turn is the number of
- * the current turn. A value that is carried keeps its type from turn to turn.
+ * TRIP is the number of iterations, not below 0, or null where a While ends the loop. B.iteration is
+ * the number of the current iteration. A value that is carried keeps its type from iteration to
+ * iteration.
  */
 typedef struct LoopBuild {
 	Infer *in;
 	Node *n, *open;
-	Dim *trip, *turn;
+	Dim *trip, *iteration;
 	Value **carried;
 	int ncarried;
-	Dim *outer; /* Infer.turn outside of the loop */
+	Dim *outer; /* Infer.iteration outside of the loop */
 } LoopBuild;
 
 LoopBuild loop_open(Infer *in, Node *n, Dim *trip, Value *const *init, int ninit);
-/* LAST gets the carried values after the last turn, ALL the stacked ones, whose first axis has COUNT
- * elements. REVERSE may be null. */
+/* LAST gets the carried values after the last iteration, ALL the stacked ones, whose first axis has
+ * COUNT elements. REVERSE may be null. */
 void loop_close(LoopBuild *b, Value *const *next, Value *const *each, int neach, const int64_t *reverse,
 		Dim *count, Value **last, Value **all);
 

@@ -32,10 +32,10 @@ typedef struct GraphRun {
 typedef struct LoopRun {
 	struct LoopRun *outer;
 	Node *open, *close;
-	int64_t turn, trip;
-	void **stack;  /* by result of the EndFor: what the turns so far have given */
+	int64_t iteration, trip;
+	void **stack;  /* by result of the EndFor: what the iterations so far have given */
 	int64_t *room; /* bytes of the stack */
-	/* what was known before the loop: a turn forgets what the one before found */
+	/* what was known before the loop: an iteration forgets what the one before found */
 	bool *bound, *fact_done;
 	int nsym;
 } LoopRun;
@@ -278,7 +278,8 @@ static bool kernel_fails(GraphRun *r, const Node *n)
 	if (!strings_status(t))
 		return diag_error(r->diag, node_diag(n), "an index is out of range");
 	s = strings_refused(t, &what);
-	return diag_error(r->diag, node_diag(n), "\"%.*s\" %s", s.n < 100 ? (int)s.n : 100, s.p, what);
+	return diag_error(r->diag, node_diag(n), "\"%.*s\" %s", s.n < 100 ? (int)s.n : 100, s.p,
+			  what);
 }
 
 static bool run_kernel(GraphRun *r, Node *n, Kernel *k, Arena *tmp)
@@ -411,8 +412,9 @@ static bool bind_results(GraphRun *r, const Node *n)
 	return true;
 }
 
-/* Begins a turn: its number is known, and what is read from the values that the loop carries. */
-static bool begin_turn(GraphRun *r)
+/* Begins an iteration: its number is known, and what is read from the values that the loop carries.
+ */
+static bool begin_iteration(GraphRun *r)
 {
 	const LoopRun *l = r->loop;
 
@@ -422,7 +424,7 @@ static bool begin_turn(GraphRun *r)
 	return bind_results(r, l->open);
 }
 
-/* Ends the innermost loop after its last turn; *N becomes its EndFor. */
+/* Ends the innermost loop after its last iteration; *N becomes its EndFor. */
 static bool leave_loop(GraphRun *r, Node **n)
 {
 	LoopRun *l = r->loop;
@@ -471,10 +473,10 @@ static bool enter_loop(GraphRun *r, Node **n)
 		return false;
 	if (l->trip <= 0)
 		return leave_loop(r, n);
-	return begin_turn(r);
+	return begin_iteration(r);
 }
 
-/* Appends what a turn has given to the stack of result K, or puts it before. */
+/* Appends what an iteration has given to the stack of result K, or puts it before. */
 static bool push(GraphRun *r, LoopRun *l, int k)
 {
 	const Value *v = node_in(l->close, k);
@@ -484,23 +486,23 @@ static bool push(GraphRun *r, LoopRun *l, int k)
 
 	if (!value_dims(r, v, loc, dims, &bytes))
 		return false;
-	if (l->room[k] < (l->turn + 1) * bytes || !l->stack[k]) {
-		l->room[k] = 2 * (l->turn + 1) * bytes;
+	if (l->room[k] < (l->iteration + 1) * bytes || !l->stack[k]) {
+		l->room[k] = 2 * (l->iteration + 1) * bytes;
 		l->stack[k] = realloc(l->stack[k], (size_t)l->room[k] + 8);
 	}
 	to = l->stack[k];
 	if (!to)
 		return diag_error(r->diag, loc, "out of memory");
 	if (stack_is_reversed(l->close, k))
-		memmove(to + bytes, to, (size_t)(l->turn * bytes));
+		memmove(to + bytes, to, (size_t)(l->iteration * bytes));
 	else
-		to += l->turn * bytes;
+		to += l->iteration * bytes;
 	if (bytes)
 		memcpy(to, r->data[v->id], (size_t)bytes);
 	return true;
 }
 
-static bool next_turn(GraphRun *r, Node **n)
+static bool next_iteration(GraphRun *r, Node **n)
 {
 	LoopRun *l = r->loop;
 	const int carried = loop_carried(l->close);
@@ -529,14 +531,15 @@ static bool next_turn(GraphRun *r, Node **n)
 	}
 	if (!ok)
 		return false;
-	l->turn++;
-	if (l->turn >= l->trip)
+	l->iteration++;
+	if (l->iteration >= l->trip)
 		return leave_loop(r, n);
 	*n = l->open;
-	return begin_turn(r);
+	return begin_iteration(r);
 }
 
-/* Binds the symbols that are read from values between FROM and TO, which did not run: sizes multiply them by 0. */
+/* Binds the symbols that are read from values between FROM and TO, which did not run: sizes
+ * multiply them by 0. */
 static void bind_skipped(GraphRun *r, const Node *from, const Node *to)
 {
 	for (const Node *n = from; n != to; n = n->next)
@@ -555,10 +558,10 @@ static bool run_bracket(GraphRun *r, Node **n)
 
 	switch (at->op) {
 	case OP_For: return check_facts(r) && enter_loop(r, n);
-	case OP_EndFor: return check_facts(r) && next_turn(r, n);
-	case OP_Turn:
+	case OP_EndFor: return check_facts(r) && next_iteration(r, n);
+	case OP_Iteration:
 		for (Sym *s = at->out[0]->syms; s; s = s->sibling)
-			if (!bind(r, node_diag(at), s, r->loop->turn))
+			if (!bind(r, node_diag(at), s, r->loop->iteration))
 				return false;
 		return true;
 	case OP_While: return control_value(r, at, "value", &v) && (v || leave_loop(r, n));
@@ -596,7 +599,7 @@ static bool run_nodes(GraphRun *r)
 		if (op_is_control(n->op)) {
 			if (!run_bracket(r, &n))
 				return false;
-			if (n->op != OP_For && n->op != OP_Turn && !bind_results(r, n))
+			if (n->op != OP_For && n->op != OP_Iteration && !bind_results(r, n))
 				return false;
 			continue;
 		}

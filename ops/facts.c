@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Relations between sizes that operators need: proved, refuted with a diagnostic, or left to run time as facts of the
- * graph. The message of a fact that fails shows two sizes and where they come from:
+ * Relations between sizes that operators need: proved, refuted with a diagnostic, or left to run
+ * time as facts of the graph. The message of a fact that fails shows two sizes and where they come
+ * from:
  *
- *     node "x" (Add): dimensions do not broadcast: dim 2 of "a" from Conv "c1" is 3, dim 2 of "b" from Resize "r" is 2
+ *     node "x" (Add): dimensions do not broadcast: dim 2 of "a" from Conv "c1" is 3, dim 2 of "b"
+ * from Resize "r" is 2
  */
 #include "ops/infer.h"
 
@@ -48,7 +50,8 @@ static const char *value_shown(Infer *in, const Node *n, const Value *v, int k)
 			    name_shown(in, maker.node));
 }
 
-/* The operand of N that D is a size of: none where D is a constant, which a dim may equal by chance. */
+/* The operand of N that D is a size of: none where D is a constant, which a dim may equal by
+ * chance. */
 static OperandDim find_dim(const Node *n, const Dim *d)
 {
 	for (int k = 0; k < n->nin && !dim_is_const(d, NULL); k++) {
@@ -114,8 +117,8 @@ static void put_size(Infer *in, StrBuf *b, Dim *d)
 	strbuf_free(&s);
 }
 
-/* Names the sizes of SHOW that have no name, which are two where BOTH: those that a relation, <= where LE, is
- * between. */
+/* Names the sizes of SHOW that have no name, which are two where BOTH: those that a relation, <=
+ * where LE, is between. */
 static void name_sizes(Infer *in, const Node *n, FactSize *show, bool le, bool both)
 {
 	const char *const limit[] = {le ? "expected at least" : "expected",
@@ -166,7 +169,8 @@ static bool known(const Graph *g, Dim *a, Dim *b, bool le)
 	return false;
 }
 
-/* A fact, or, where BROKEN, an error. Nodes that never run, as in the body of a loop of 0 turns, need nothing. */
+/* A fact, or, where BROKEN, an error. Nodes that never run, as in the body of a loop of 0
+ * iterations, need nothing. */
 static bool leave_to_run_time(Infer *in, Node *n, Fact f, bool both, bool broken)
 {
 	Dim *when = infer_when(in, n);

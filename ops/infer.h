@@ -26,7 +26,8 @@ struct Infer {
 	bool brackets; /* whether there is control flow in the graph */
 	/* a fact has tightened the bound of a symbol since the types were last simplified */
 	bool bounded;
-	Dim *turn;     /* in loops: the number of the turn, of all turns of the loops around; else null */
+	/* in loops: the number of the iteration, of all iterations of the loops around; else null */
+	Dim *iteration;
 	int64_t called; /* bytes of definitions that were read for nodes (ops/call.c) */
 	/* why a result of an If has no type: its sides give different ranks; the node that it is of */
 	const char *unmerged;
@@ -83,8 +84,8 @@ int64_t type_const_numel(const Type *t, int64_t max);
 
 /* ---- control.c ---- */
 
-/* 1 where the node N runs, else 0: facts of a side of a When, or of a loop that may have no turn, hold only then.
- * Null: N always runs. */
+/* 1 where the node N runs, else 0: facts of a side of a When, or of a loop that may have no iteration,
+ * hold only then. Null: N always runs. */
 Dim *infer_when(Infer *in, const Node *n);
 
 #endif

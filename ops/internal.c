@@ -6,10 +6,10 @@
  *        similar operators once their shape operand has become dims; only its type matters.
  * Copy   the operand on the other side: from the GPU's memory to the host's, or back
  *        (passes/kernel/place.c).
- * Dims   a vector (with `scalar`, a scalar) of integers that are dims. Attribute `value` is a type: its
- *        element type is the result's, its dims are the result's elements.
- * Row    one index along the operand's first axis. Attribute `at` is a type whose only dim is that index,
- *        which is known to be in range: the number of a loop's turn.
+ * Dims   a vector (with `scalar`, a scalar) of integers that are dims. Attribute `value` is a type:
+ * its element type is the result's, its dims are the result's elements. Row    one index along the
+ * operand's first axis. Attribute `at` is a type whose only dim is that index, which is known to be
+ * in range: the number of a loop's iteration.
  */
 #include "ir/blocks.h"
 #include "ops/build.h"

@@ -107,9 +107,10 @@ static Value *beside_identity(Infer *in, Node *n, Value *a)
 	return expand_node_ints(in, n, OP_Concat, (Value *[]){a, eye}, 2, "axis", -1);
 }
 
-/* One turn of Gauss and Jordan on A, whose rows are numbered by INDEX [rows, 1]: the row with the largest
- * element of column AT from row AT on is exchanged with row AT and divided by that element, and is
- * subtracted from the other rows, so that column AT becomes that of the identity. */
+/* One iteration of Gauss and Jordan on A, whose rows are numbered by INDEX [rows, 1]: the row with
+ * the largest element of column AT from row AT on is exchanged with row AT and divided by that
+ * element, and is subtracted from the other rows, so that column AT becomes that of the identity.
+ */
 static Value *clear_column(Infer *in, Node *n, Value *a, Value *at, Value *index)
 {
 	const Type *t = a->type;
@@ -153,7 +154,7 @@ static bool expand_inverse(Infer *in, Node *n, Value **out)
 	a = expand_reshape(in, n, a, dims, t->rank);
 	index = expand_unsqueeze(in, n, expand_range(in, n, order), axis);
 	b = loop_open(in, n, order, &a, 1);
-	at = expand_dims(in, n, DT_I64, &b.turn, 1, true);
+	at = expand_dims(in, n, DT_I64, &b.iteration, 1, true);
 	next = clear_column(in, n, b.carried[0], at, index);
 	if (!next->type)
 		return false;

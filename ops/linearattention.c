@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * LinearAttention, as a loop over time that carries a matrix S of [key size, value size] for each
- * head. A turn with the key k, the value v, the query q, and by the update rule a decay g and a
- * rate b:
+ * head. An iteration with the key k, the value v, the query q, and by the update rule a decay g and
+ * a rate b:
  *
  *     S = exp(g) * S                       gated, gated_delta
  *     v = b * (v - S' k)                   delta, gated_delta
  *     S = S + k v'                         the outer product
  *     y = scale * S' q
  *
- * Elements smaller than f32 are computed in f32. Several heads of queries may read the matrix of one
- * head of keys.
+ * Elements smaller than f32 are computed in f32. Several heads of queries may read the matrix of
+ * one head of keys.
  */
 #include "ops/build.h"
 #include "ops/control.h"
@@ -163,8 +163,8 @@ static Value *column(const LinearCell *c, Value *v)
 	return expand_transpose(c->in, c->n, v, perm, 4);
 }
 
-/* One turn at the time T: *S is the state, and the result is [batch, heads, group, value]. */
-static Value *linear_turn(const LinearCell *c, Dim *t, Value *scale, Value **s)
+/* One iteration at the time T: *S is the state, and the result is [batch, heads, group, value]. */
+static Value *linear_iteration(const LinearCell *c, Dim *t, Value *scale, Value **s)
 {
 	Infer *in = c->in;
 	Node *n = c->n;
@@ -197,7 +197,7 @@ static bool expand_linear_attention(Infer *in, Node *n, Value **out)
 	scale = scale_of(&c);
 	b = loop_open(in, n, c.time, &state, 1);
 	state = b.carried[0];
-	each = linear_turn(&c, b.turn, scale, &state);
+	each = linear_iteration(&c, b.iteration, scale, &state);
 	if (in->errors > faults || !each->type)
 		return false;
 	loop_close(&b, &state, &each, 1, NULL, c.time, &state, &y);

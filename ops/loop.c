@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loop and Scan, whose bodies are graphs. The number of turns is a size: a constant, an expression of the
- * inputs' dims, or an element of a tensor that the host reads during the run. A value that a loop carries
- * keeps its shape; where the body gives it another one, the sizes that differ are carried as well, as a vector
- * of integers from which symbols are read. Inference finds them by typing the body again until nothing differs.
+ * Loop and Scan, whose bodies are graphs. The number of iterations is a size: a constant, an
+ * expression of the inputs' dims, or an element of a tensor that the host reads during the run. A
+ * value that a loop carries keeps its shape; where the body gives it another one, the sizes that
+ * differ are carried as well, as a vector of integers from which symbols are read. Inference finds
+ * them by typing the body again until nothing differs.
  */
 #include "ir/blocks.h"
 #include "ops/control.h"
@@ -19,19 +20,19 @@ enum {
 /* A value that the body carries. */
 typedef struct Carried {
 	Value *init;
-	bool grows[MAX_RANK]; /* the sizes that differ from turn to turn */
+	bool grows[MAX_RANK]; /* the sizes that differ from iteration to iteration */
 	bool any;
 	int rank;
 	int sizes; /* the number of the carried vector of its sizes, if any grows */
 } Carried;
 
-/* A value that the body carries, which may be no tensor: then its parts are carried (ops/parts.h). */
+/* A value that the body carries; one that is no tensor is carried in parts (ops/parts.h). */
 typedef struct LoopValue {
 	Value *init;
-	const Type *
-		type; /* while the rank of a sequence's tensors is not known, INIT itself is passed to the body */
-	int first;   /* of its parts in BodyLoop.var */
-	bool listed; /* the body gives a sequence where the type is that of an optional one */
+	const Type *type; /* while the rank of a sequence's tensors is not known, INIT itself is
+			     passed to the body */
+	int first;        /* of its parts in BodyLoop.var */
+	bool listed;      /* the body gives a sequence where the type is that of an optional one */
 } LoopValue;
 
 typedef struct BodyLoop {
@@ -40,19 +41,22 @@ typedef struct BodyLoop {
 	const Graph *body;
 	int captured_from;
 	Dim *trip;
-	Value *go; /* the condition for the first turn, or null: every turn runs */
+	Value *go; /* the condition for the first iteration, or null: every iteration runs */
 	LoopValue *value;
 	Carried *var;
-	/* what is stacked; its sizes in a turn are carried to the next one, if they may differ */
+	/* what is stacked; its sizes in an iteration are carried to the next one, if they may
+	 * differ */
 	Carried *each;
 	int nvalue, nvar, neach;
 	/* what comes between the carried values and the captured ones among the body's inputs */
 	Value *(*slice)(struct BodyLoop *l, const LoopBuild *b, int k);
 	int nslice;
-	int lead; /* inputs of the body before the carried values: the number of the turn and the condition */
-	/* what a turn does, in place of BODY: gives what is stacked; null: BODY */
-	bool (*turn)(struct BodyLoop *l, const LoopBuild *b, Value **results);
-	bool appends; /* the body gives a further tensor for each carried value, a sequence that it does not see */
+	int lead; /* inputs of the body before the carried values: the number of the iteration and
+		     the condition */
+	/* what an iteration does, in place of BODY: gives what is stacked; null: BODY */
+	bool (*iteration)(struct BodyLoop *l, const LoopBuild *b, Value **results);
+	bool appends; /* the body gives a further tensor for each carried value, a sequence that it
+			 does not see */
 	const int64_t *reverse;
 } BodyLoop;
 
@@ -66,8 +70,8 @@ static const Type *grown_type(Infer *in, const Carried *v, const Type *t, Value 
 	return type_tensor(in->ctx, t->dtype, t->rank, dims);
 }
 
-/* Compares the type of NEXT with that which V has in a turn. False: a further size grows, or a
- * diagnostic was reported. */
+/* Compares the type of NEXT with that which V has in an iteration. False: a further size grows, or
+ * a diagnostic was reported. */
 static bool same_sizes(Infer *in, Node *n, int k, Carried *v, const Type *now, const Type *next)
 {
 	bool same = true;
@@ -75,7 +79,7 @@ static bool same_sizes(Infer *in, Node *n, int k, Carried *v, const Type *now, c
 	if (now->dtype != next->dtype || now->rank != next->rank)
 		return infer_error(
 			in, n,
-			"carried value %d is %s of rank %d before a turn and %s of rank %d "
+			"carried value %d is %s of rank %d before an iteration and %s of rank %d "
 			"after it",
 			k + 1, dtype_info[now->dtype].name, now->rank, dtype_info[next->dtype].name,
 			next->rank);
@@ -110,7 +114,7 @@ static void see_in_loop(void *arg, Sym *s)
 		dim_syms(s->def, see_in_loop, l);
 }
 
-/* Whether a turn decides the sizes of T. */
+/* Whether an iteration decides the sizes of T. */
 static bool varies(const Node *open, const Type *t)
 {
 	InLoop l = {open, false};
@@ -120,9 +124,9 @@ static bool varies(const Node *open, const Type *t)
 	return l.yes;
 }
 
-/* Whether the turns all give values of the same sizes, of which T is the type. False also notes in EACH which
- * sizes a turn decides. */
-static bool same_in_turns(Carried *each, const Node *open, const Type *t)
+/* Whether the iterations all give values of the same sizes, of which T is the type. False also
+ * notes in EACH which sizes an iteration decides. */
+static bool same_in_iterations(Carried *each, const Node *open, const Type *t)
 {
 	bool same = true;
 
@@ -138,13 +142,13 @@ static bool same_in_turns(Carried *each, const Node *open, const Type *t)
 	return same;
 }
 
-/* What a turn decides of the sizes of stacked value K, of type T, is carried to the next turn, which must decide
- * the same. */
+/* What an iteration decides of the sizes of stacked value K, of type T, is carried to the next
+ * iteration, which must decide the same. */
 static bool next_sizes(BodyLoop *l, const LoopBuild *b, int k, const Type *t, Value **next)
 {
 	const Carried *each = &l->each[k];
 	Ctx *c = l->in->ctx;
-	Dim *later = dim_min(c, b->turn, dim_const(c, 1));
+	Dim *later = dim_min(c, b->iteration, dim_const(c, 1));
 
 	for (int d = 0; d < t->rank; d++)
 		if (each->grows[d] &&
@@ -161,11 +165,12 @@ static bool next_sizes(BodyLoop *l, const LoopBuild *b, int k, const Type *t, Va
 typedef struct LoopAttempt {
 	BodyLoop *l;
 	LoopBuild b;
-	/* What the loop carries: the body's values, the sizes of those that grow, and, where the body decides
-	 * whether a further turn follows, the condition and the number of turns so far. */
+	/* What the loop carries: the body's values, the sizes of those that grow, and, where the
+	 * body decides whether a further iteration follows, the condition and the number of
+	 * iterations so far. */
 	Value **init, **next, **last;
 	int n;
-	int go, turns;   /* the numbers of the condition and the count, or -1 */
+	int go, iterations; /* the numbers of the condition and the count, or -1 */
 	Value **results; /* of the body: the values that it carries, then those that are stacked */
 	int syms, facts; /* how many there were before */
 } LoopAttempt;
@@ -224,11 +229,11 @@ static bool list_carried(LoopAttempt *t)
 	if (!l->go)
 		return true;
 	t->go = carry(t, l->go);
-	t->turns = carry(t, expand_scalar(in, l->n, DT_I64, 0));
+	t->iterations = carry(t, expand_scalar(in, l->n, DT_I64, 0));
 	return true;
 }
 
-static void open_turn(LoopAttempt *t)
+static void open_iteration(LoopAttempt *t)
 {
 	BodyLoop *l = t->l;
 	Infer *in = l->in;
@@ -246,8 +251,8 @@ static void open_turn(LoopAttempt *t)
 							   t->b.carried[l->var[i].sizes]);
 }
 
-/* The carried value I in a turn. */
-static Value *value_in_turn(LoopAttempt *t, int i)
+/* The carried value I in an iteration. */
+static Value *value_in_iteration(LoopAttempt *t, int i)
 {
 	const LoopValue *v = &t->l->value[i];
 
@@ -259,7 +264,7 @@ static Value *value_in_turn(LoopAttempt *t, int i)
 static bool append(LoopAttempt *t)
 {
 	for (int i = 0; i < t->l->nvalue; i++) {
-		t->results[i] = sequence_insert(t->l->in, t->l->n, value_in_turn(t, i),
+		t->results[i] = sequence_insert(t->l->in, t->l->n, value_in_iteration(t, i),
 						t->results[i], NULL);
 		if (!t->results[i])
 			return false;
@@ -268,22 +273,22 @@ static bool append(LoopAttempt *t)
 }
 
 /* Puts the body into the loop. */
-static bool put_turn(LoopAttempt *t)
+static bool put_iteration(LoopAttempt *t)
 {
 	BodyLoop *l = t->l;
 	Infer *in = l->in;
 	Value **args;
 	int n = 0;
 
-	if (l->turn)
-		return l->turn(l, &t->b, t->results);
+	if (l->iteration)
+		return l->iteration(l, &t->b, t->results);
 	args = NEW_ARRAY(in->arena, l->body->inputs.n + 1, Value *);
 	if (l->lead) {
-		args[n++] = expand_dims(in, l->n, DT_I64, &t->b.turn, 1, true);
+		args[n++] = expand_dims(in, l->n, DT_I64, &t->b.iteration, 1, true);
 		args[n++] = t->go >= 0 ? t->b.carried[t->go] : expand_scalar(in, l->n, DT_BOOL, 1);
 	}
 	for (int i = 0; i < l->nvalue && !l->appends; i++)
-		args[n++] = value_in_turn(t, i);
+		args[n++] = value_in_iteration(t, i);
 	for (int i = 0; i < l->nslice; i++)
 		args[n++] = l->slice(l, &t->b, i);
 	for (int k = l->captured_from; n < l->body->inputs.n; k++)
@@ -302,8 +307,8 @@ static bool put_turn(LoopAttempt *t)
 	return !l->appends || append(t);
 }
 
-/* Compares the types that a turn gives with those that it began with. *AGAIN: another one is needed, which has values
- * of both. */
+/* Compares the types that an iteration gives with those that it began with. *AGAIN: another one is
+ * needed, which has values of both. */
 static bool compare_types(LoopAttempt *t, bool *again)
 {
 	BodyLoop *l = t->l;
@@ -337,7 +342,8 @@ static bool next_parts(LoopAttempt *t)
 	return true;
 }
 
-/* Compares the sizes that a turn gives with those that it began with. *AGAIN: another one differs. */
+/* Compares the sizes that an iteration gives with those that it began with. *AGAIN: another one
+ * differs. */
 static bool compare_sizes(LoopAttempt *t, bool *again)
 {
 	BodyLoop *l = t->l;
@@ -357,7 +363,7 @@ static bool compare_sizes(LoopAttempt *t, bool *again)
 			*again = true;
 	}
 	for (int i = 0; i < l->neach; i++)
-		if (!same_in_turns(&l->each[i], t->b.open, t->results[l->nvalue + i]->type))
+		if (!same_in_iterations(&l->each[i], t->b.open, t->results[l->nvalue + i]->type))
 			*again = true;
 	return !l->in->errors;
 }
@@ -367,7 +373,7 @@ static bool list_next(LoopAttempt *t)
 {
 	BodyLoop *l = t->l;
 	Infer *in = l->in;
-	Dim *after = dim_add(in->ctx, t->b.turn, dim_const(in->ctx, 1));
+	Dim *after = dim_add(in->ctx, t->b.iteration, dim_const(in->ctx, 1));
 
 	for (int i = 0; i < l->nvar; i++)
 		if (l->var[i].any)
@@ -379,24 +385,25 @@ static bool list_next(LoopAttempt *t)
 		    !next_sizes(l, &t->b, i, t->results[l->nvalue + i]->type, t->next))
 			return false;
 	if (t->go >= 0)
-		t->next[t->turns] = expand_dims(in, l->n, DT_I64, &after, 1, true);
+		t->next[t->iterations] = expand_dims(in, l->n, DT_I64, &after, 1, true);
 	return true;
 }
 
-/* The number of turns that ran, once the loop has ended. */
-static Dim *turns_run(LoopAttempt *t)
+/* The number of iterations that ran, once the loop has ended. */
+static Dim *iterations_run(LoopAttempt *t)
 {
 	Dim *count;
 	int n;
 
-	t->last[t->turns]->name = "turns";
-	count = infer_contents(t->l->in, t->l->n, t->last[t->turns], &n)[0];
+	t->last[t->iterations]->name = "iterations";
+	count = infer_contents(t->l->in, t->l->n, t->last[t->iterations], &n)[0];
 	if (dim_as_sym(count))
 		sym_bound(t->l->in->ctx, dim_as_sym(count), 0, DIM_FAR);
 	return count;
 }
 
-/* A loop of 0 turns gives what it began with, and empty stacks. Its body is left without readers. */
+/* A loop of 0 iterations gives what it began with, and empty stacks. Its body is left without
+ * readers. */
 static void skip_body(LoopAttempt *t, Value **all)
 {
 	BodyLoop *l = t->l;
@@ -422,7 +429,7 @@ static void close_loop(LoopAttempt *t, Value **last, Value **all)
 	loop_close(&t->b, t->next, t->results + l->nvalue, l->neach, l->reverse,
 		   t->go >= 0 ? dim_const(in->ctx, 0) : count, t->last, all);
 	if (t->go >= 0)
-		count = turns_run(t);
+		count = iterations_run(t);
 	for (int i = 0; i < l->neach; i++) {
 		const Type *type = all[i]->type;
 
@@ -454,7 +461,7 @@ static bool try_loop(BodyLoop *l, Value **last, Value **all, bool *again)
 	const int most = 2 * l->nvar + PARTS_MAX * l->nvalue + l->neach + 2;
 	LoopAttempt t = {.l = l,
 			 .go = -1,
-			 .turns = -1,
+			 .iterations = -1,
 			 .syms = sym_count(in->ctx),
 			 .facts = in->graph->facts.n};
 	bool ok;
@@ -462,19 +469,20 @@ static bool try_loop(BodyLoop *l, Value **last, Value **all, bool *again)
 	t.init = NEW_ARRAY(in->arena, 3 * most, Value *);
 	t.next = t.init + most;
 	t.last = t.next + most;
-	t.results = NEW_ARRAY(in->arena, (l->turn ? l->neach : l->body->results.n) + 1, Value *);
+	t.results = NEW_ARRAY(in->arena, (l->iteration ? l->neach : l->body->results.n) + 1,
+			      Value *);
 	*again = false;
 	if (!list_carried(&t))
 		return false;
-	open_turn(&t);
-	ok = put_turn(&t) && compare_sizes(&t, again);
+	open_iteration(&t);
+	ok = put_iteration(&t) && compare_sizes(&t, again);
 	if (ok && !*again)
 		ok = list_next(&t);
 	if (ok && !*again) {
 		close_loop(&t, last, all);
 		return true;
 	}
-	in->turn = t.b.outer;
+	in->iteration = t.b.outer;
 	if (ok)
 		control_undo(in, l->n, t.b.open, t.syms, t.facts);
 	return ok;
@@ -513,17 +521,18 @@ static bool is_always(const Graph *body, int k, int input)
 	       (t && t->dtype == DT_BOOL && tensor_numel(t) == 1 && *(const bool *)t->data);
 }
 
-/* The number of turns: operand 0, if it is there, and none if the condition is false from the start. */
+/* The number of iterations: operand 0, if it is there, and none if the condition is false from the
+ * start. */
 static bool loop_trip(Infer *in, Node *n, int own, bool always, BodyLoop *l)
 {
 	static const char never_ends[] =
 		"the loop never ends: its condition is always true, and it "
-		"has no number of turns";
+		"has no number of iterations";
 	Ctx *c = in->ctx;
 	Value *m = own > 0 ? node_in(n, 0) : NULL, *cond = own > 1 ? node_in(n, 1) : NULL;
 	Dim *first;
 
-	if ((m && !control_single(in, n, m, DT_NONE, "the number of turns")) ||
+	if ((m && !control_single(in, n, m, DT_NONE, "the number of iterations")) ||
 	    (cond && !control_single(in, n, cond, DT_BOOL, "the condition")))
 		return false;
 	first = cond && always ? infer_single(in, n, 1) : dim_const(c, 1);
@@ -536,7 +545,7 @@ static bool loop_trip(Infer *in, Node *n, int own, bool always, BodyLoop *l)
 		l->trip = dim_max(c, l->trip, dim_const(c, 0));
 		if (!dim_equals(first, 1))
 			l->trip = dim_mul(c, l->trip, first);
-		l->trip = dim_named(c, l->trip, "turns");
+		l->trip = dim_named(c, l->trip, "iterations");
 	} else if (always && dim_equals(first, 1)) {
 		return infer_error(in, n, "%s", never_ends);
 	} else if (always) {
@@ -590,7 +599,8 @@ typedef struct ScanLoop {
 	BodyLoop l;
 	Value **sequence; /* the sliced axis first */
 	const int64_t *reverse;
-	bool ragged; /* the sequences may be longer than the turns, and then stacked results end with zeros */
+	bool ragged; /* the sequences may be longer than the iterations, and then stacked results
+			end with zeros */
 } ScanLoop;
 
 static Value *scan_slice(BodyLoop *l, const LoopBuild *b, int k)
@@ -600,7 +610,7 @@ static Value *scan_slice(BodyLoop *l, const LoopBuild *b, int k)
 	Dim *last = dim_sub(c, l->trip, dim_const(c, 1));
 
 	return expand_row(l->in, l->n, s->sequence[k],
-			  s->reverse[k] ? dim_sub(c, last, b->turn) : b->turn);
+			  s->reverse[k] ? dim_sub(c, last, b->iteration) : b->iteration);
 }
 
 /* V with its axis FROM moved to TO. */
@@ -667,8 +677,8 @@ static Value *lengthened(Infer *in, Node *n, Value *v, int64_t axis, Dim *size)
 		      expand_scalar(in, n, v->type->dtype, 0), expand_ints(in, n, &axis, 1));
 }
 
-/* Scans the operands V: the states, then the sequences. AXES has those of the sequences, then those of the
- * results that are stacked. */
+/* Scans the operands V: the states, then the sequences. AXES has those of the sequences, then those
+ * of the results that are stacked. */
 static bool scan(ScanLoop *s, Value *const *v, const int64_t *axes, Value **out)
 {
 	BodyLoop *l = &s->l;
@@ -711,10 +721,10 @@ static bool scan_entry(BodyLoop *l, const LoopBuild *b, Value **results)
 	int n;
 
 	for (int i = 0; i < count; i++)
-		row[i] = expand_row(l->in, l->n, batch->v[i], b->turn);
+		row[i] = expand_row(l->in, l->n, batch->v[i], b->iteration);
 	if (batch->lengths) {
-		Dim **length = infer_contents(l->in, l->n,
-					      expand_row(l->in, l->n, batch->lengths, b->turn), &n);
+		Dim **length = infer_contents(
+			l->in, l->n, expand_row(l->in, l->n, batch->lengths, b->iteration), &n);
 
 		if (!length || !infer_le(l->in, l->n, dim_const(l->in->ctx, 0), length[0],
 					 "the length of a sequence is negative"))
@@ -730,7 +740,7 @@ static bool scan_batch(const ScanLoop *s, Value *const *v, const int64_t *axes, 
 {
 	Infer *in = s->l.in;
 	Node *n = s->l.n;
-	BatchLoop b = {.l = {.in = in, .n = n, .neach = n->nout, .turn = scan_entry},
+	BatchLoop b = {.l = {.in = in, .n = n, .neach = n->nout, .iteration = scan_entry},
 		       .scan = s,
 		       .v = v,
 		       .axes = axes,
@@ -797,18 +807,20 @@ const Op op_Scan = {.expand = expand_scan, .regions = true, .types = "fiubs"};
 
 typedef struct MapLoop {
 	BodyLoop l;
-	Items *sequence; /* for each operand; without an element type for a tensor, which every turn sees */
+	Items *sequence; /* for each operand; without an element type for a tensor, which every
+			    iteration sees */
 } MapLoop;
 
 static Value *map_slice(BodyLoop *l, const LoopBuild *b, int k)
 {
 	const Items *s = &((const MapLoop *)l)->sequence[k];
 
-	return s->elem ? sequence_at(l->in, l->n, s, expand_size(l->in, l->n, b->turn))
+	return s->elem ? sequence_at(l->in, l->n, s, expand_size(l->in, l->n, b->iteration))
 		       : node_in(l->n, k);
 }
 
-/* The body once for each of the COUNT tensors of the sequences, which are listed, as are the results. */
+/* The body once for each of the COUNT tensors of the sequences, which are listed, as are the
+ * results. */
 static bool map_listed(MapLoop *m, int count, Value **out)
 {
 	Infer *in = m->l.in;
@@ -859,7 +871,7 @@ static bool map_operands(MapLoop *m, bool *listed)
 	return true;
 }
 
-/* The results grow by a tensor in every turn. */
+/* The results grow by a tensor in every iteration. */
 static bool map_loop(MapLoop *m, Value **out)
 {
 	BodyLoop *l = &m->l;

@@ -28,8 +28,8 @@ static Value *number(Infer *in, Node *n, double v)
 	return expand_scalar(in, n, DT_F32, v);
 }
 
-/* The attribute COEFFICIENTS as rows of as many numbers as there are features; sets *ROWS, which must be COUNT unless that is
- * 0, and *FEATURES. Null after a diagnostic. */
+/* The attribute COEFFICIENTS as rows of as many numbers as there are features; sets *ROWS, which
+ * must be COUNT unless that is 0, and *FEATURES. Null after a diagnostic. */
 static double *rows_of(Infer *in, Node *n, const char *name, Value *x, int64_t count, int64_t *rows,
 		       int64_t *features)
 {
@@ -143,8 +143,8 @@ const Op op_ml_LinearClassifier = {.expand = expand_classifier, .types = "fi"};
 
 /* ---- Support vector machines ---- */
 
-/* The kernel function, which attribute TYPE names (null: the product), of each row of X, [N, F], and each of the COUNT vectors V,
- * [COUNT, F]: [N, COUNT]. Null after a diagnostic. */
+/* The kernel function, which attribute TYPE names (null: the product), of each row of X, [N, F],
+ * and each of the COUNT vectors V, [COUNT, F]: [N, COUNT]. Null after a diagnostic. */
 static Value *kernel(Infer *in, Node *n, Value *x, const double *v, int64_t count, int64_t features,
 		     const char *type)
 {
@@ -220,7 +220,8 @@ const Op op_ml_SVMRegressor = {
 	.doc = "post_transform is applied to a single score, too, unlike in ONNX Runtime",
 };
 
-/* A classifier of support vectors. There is one score for each pair of classes i < j, in the order (0, 1), (0, 2) ... (1, 2) ... */
+/* A classifier of support vectors. There is one score for each pair of classes i < j, in the order
+ * (0, 1), (0, 2) ... (1, 2) ... */
 typedef struct Svm {
 	Infer *in;
 	Node *n;
@@ -230,8 +231,8 @@ typedef struct Svm {
 	double *vector, *coefficient, *rho;
 } Svm;
 
-/* The scores of the pairs, [N, pairs]. The vectors of a class count in its pairs alone; their coefficients against class j are
- * in row j, which skips the class itself. */
+/* The scores of the pairs, [N, pairs]. The vectors of a class count in its pairs alone; their
+ * coefficients against class j are in row j, which skips the class itself. */
 static Value *pair_scores(Svm *s, Value *x)
 {
 	double *m = NEW_ARRAY(infer_arena(s->in), s->pairs * s->vectors + 1, double);
@@ -253,7 +254,8 @@ static Value *pair_scores(Svm *s, Value *x)
 	return linear(s->in, s->n, k, m, s->pairs, s->vectors, s->rho);
 }
 
-/* The class with the most votes: each pair votes for its first class where SCORES is above 0, else for its second one. */
+/* The class with the most votes: each pair votes for its first class where SCORES is above 0, else
+ * for its second one. */
 static Value *most_votes(Svm *s, Value *scores)
 {
 	double *m = NEW_ARRAY(infer_arena(s->in), s->classes * s->pairs + 1, double);
@@ -279,9 +281,10 @@ static Value *column(Svm *s, Value *v, int64_t c)
 }
 
 /*
- * The probabilities of the classes from those of the pairs, by the iteration of Wu, Lin and Weng, "Probability Estimates for
- * Multi-class Classification by Pairwise Coupling", algorithm 2, as libsvm has it: p minimises p' Q p. A turn of the loop
- * changes one class; before the first one of each round, a row whose p is good enough is done.
+ * The probabilities of the classes from those of the pairs, by the iteration of Wu, Lin and Weng,
+ * "Probability Estimates for Multi-class Classification by Pairwise Coupling", algorithm 2, as
+ * libsvm has it: p minimises p' Q p. An iteration of the loop changes one class; before the first
+ * one of each round, a row whose p is good enough is done.
  */
 static Value *coupled(Svm *s, Value *q)
 {
@@ -292,7 +295,7 @@ static Value *coupled(Svm *s, Value *q)
 	Ctx *c = infer_ctx(in);
 	Dim *classes = dim_const(c, s->classes), *dims[2], *at;
 	Value *rows = expand_transpose(in, n, q, first_axis, 3), *init[3], *next[3], *last[3];
-	Value *p, *qp, *pqp, *change, *one = number(in, n, 1), *turn, *unit, *done;
+	Value *p, *qp, *pqp, *change, *one = number(in, n, 1), *iteration, *unit, *done;
 	const int64_t second = 1;
 	LoopBuild l;
 	int count;
@@ -309,18 +312,19 @@ static Value *coupled(Svm *s, Value *q)
 	control_set_dim(control_bracket(in, n, OP_While, NULL, 0, 0), "value",
 			infer_contents(in, n, l.carried[2], &count)[0]);
 	p = l.carried[0];
-	at = dim_mod(c, l.turn, classes);
+	at = dim_mod(c, l.iteration, classes);
 	qp = expand_reduce(in, n, OP_ReduceSum,
 			   EXPAND(in, n, Mul, q, expand_unsqueeze(in, n, p, second)), -1, false);
 	pqp = expand_reduce(in, n, OP_ReduceSum, EXPAND(in, n, Mul, p, qp), -1, true);
 	change = EXPAND(in, n, Abs, EXPAND(in, n, Sub, qp, pqp));
-	turn = expand_dims(in, n, DT_I64, &at, 1, true);
+	iteration = expand_dims(in, n, DT_I64, &at, 1, true);
 	done = EXPAND(in, n, Less, expand_reduce(in, n, OP_ReduceMax, change, -1, true),
 		      number(in, n, 0.005 / s->classes));
 	done = EXPAND(in, n, And, done,
-		      EXPAND(in, n, Equal, turn, expand_scalar(in, n, DT_I64, 0)));
+		      EXPAND(in, n, Equal, iteration, expand_scalar(in, n, DT_I64, 0)));
 	next[1] = EXPAND(in, n, Or, l.carried[1], done);
-	unit = expand_cast(in, n, EXPAND(in, n, Equal, expand_range(in, n, classes), turn), DT_F32);
+	unit = expand_cast(in, n, EXPAND(in, n, Equal, expand_range(in, n, classes), iteration),
+			   DT_F32);
 	change = EXPAND(
 		in, n, Div,
 		EXPAND(in, n, Sub, pqp,

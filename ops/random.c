@@ -5,9 +5,9 @@
  *
  * The generator is Philox4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy
  * as 1, 2, 3", SC 2011): a function of a counter, which is the element's row-major index and, in a
- * loop, the number of the turn, and of a key, which is made of the seed. So an element is the same
- * on every processor, for any number of threads and in every run. docs/numerics.md has the key and
- * how words become numbers.
+ * loop, the number of the iteration, and of a key, which is made of the seed. So an element is the
+ * same on every processor, for any number of threads and in every run. docs/numerics.md has the key
+ * and how words become numbers.
  *
  * A node without a seed gets the key that its result's name hashes to, and a warning.
  */
@@ -97,7 +97,7 @@ static Expr *high_word(Kernel *k, Expr *e)
 static void lower_numbers(Infer *in, Node *n, Kernel *k)
 {
 	ExprPool *p = k->pool;
-	Buf *turn = lower_in(k, 0), *out = lower_out(k, 0);
+	Buf *iteration = lower_in(k, 0), *out = lower_out(k, 0);
 	CType t = dtype_ctype(out->dtype);
 	Expr *at = at_int(k, 0), *c[WORDS];
 	float seed = node_float(n, "seed", 0);
@@ -110,7 +110,7 @@ static void lower_numbers(Infer *in, Node *n, Kernel *k)
 		at = ex_add(p, ex_mul(p, at, at_dim(k, out->dims[d])), at_iter(k, it[d]));
 	c[0] = low_word(k, at);
 	c[1] = high_word(k, at);
-	at = turn ? kernel_load(k, turn, NULL) : at_int(k, 0);
+	at = iteration ? kernel_load(k, iteration, NULL) : at_int(k, 0);
 	c[2] = low_word(k, at);
 	c[3] = high_word(k, at);
 	memcpy(&key, &seed, sizeof key);
@@ -142,8 +142,8 @@ static void warn_seedless(Infer *in, Node *n)
 
 Value *random_numbers(Infer *in, Node *n, DType t, int rank, Dim *const *dims, bool normal)
 {
-	Value *turn = in->turn ? expand_size(in, n, in->turn) : NULL;
-	Node *m = expand_start(in, n, OP_Random, &turn, 1, 1);
+	Value *iteration = in->iteration ? expand_size(in, n, in->iteration) : NULL;
+	Node *m = expand_start(in, n, OP_Random, &iteration, 1, 1);
 	const Attr *seed = node_attr(n, "seed");
 	Attr value = {.name = ctx_name(in->ctx, "value"),
 		      .kind = ATTR_TYPE,

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Recurrent operators: RNN, GRU and LSTM, as ONNX defines them. Each direction becomes one product of all
- * inputs with the input weights, and a loop over time whose turn multiplies the state with the recurrent
- * weights and applies the gates. With sequence_lens, a state stays as it is after its sequence's end, and
- * the result is 0 there; so a reverse direction, which starts at the end, needs no reversed copy.
+ * Recurrent operators: RNN, GRU and LSTM, as ONNX defines them. Each direction becomes one product
+ * of all inputs with the input weights, and a loop over time whose iteration multiplies the state
+ * with the recurrent weights and applies the gates. With sequence_lens, a state stays as it is
+ * after its sequence's end, and the result is 0 there; so a reverse direction, which starts at the
+ * end, needs no reversed copy.
  */
 #include "ops/control.h"
 
@@ -62,7 +63,8 @@ typedef struct GateCell {
 
 /* ---- Nodes ---- */
 
-/* Gate K of X, whose last axis has the gates one after another. After a diagnostic X has no type. */
+/* Gate K of X, whose last axis has the gates one after another. After a diagnostic X has no type.
+ */
 static Value *gate(const GateCell *c, Value *x, int k)
 {
 	Ctx *ctx = c->in->ctx;
@@ -121,8 +123,8 @@ static Value *activate(const GateCell *c, int k, Value *x)
 
 /* ---- The cells ---- */
 
-/* Each makes the next state H, and *C, from the state and X, this turn's products with the input weights:
- * [batch, gates*hidden]. */
+/* Each makes the next state H, and *C, from the state and X, this iteration's products with the
+ * input weights: [batch, gates*hidden]. */
 typedef Value *CellStep(const GateCell *c, Value *x, Value *h, Value **state);
 
 static Value *rnn_step(const GateCell *c, Value *x, Value *h, Value **state)
@@ -191,8 +193,8 @@ static const ActivationKind *activation_by_name(const char *name)
 	return NULL;
 }
 
-/* Reads the activations of all directions. Alpha and beta are taken, in order, by the functions that have
- * them. */
+/* Reads the activations of all directions. Alpha and beta are taken, in order, by the functions
+ * that have them. */
 static bool read_activations(Infer *in, Node *n, const CellKind *kind, int dirs, Activation *out)
 {
 	const Attr *a = node_attr(n, "activations");
@@ -306,8 +308,8 @@ static Value *in_sequence(const Recurrent *q, Dim *t)
 	return expand_unsqueeze(q->in, q->n, EXPAND(q->in, q->n, Less, now, q->lens), one);
 }
 
-/* The biases of the products: those with the input and, but for what is inside of a reset, the recurrent
- * ones; [gates*hidden]. */
+/* The biases of the products: those with the input and, but for what is inside of a reset, the
+ * recurrent ones; [gates*hidden]. */
 static Value *product_bias(const Recurrent *q, GateCell *c, int d)
 {
 	Ctx *ctx = q->in->ctx;
@@ -329,7 +331,8 @@ static Value *product_bias(const Recurrent *q, GateCell *c, int d)
 	return expand_node_ints(q->in, q->n, OP_Concat, parts, 2, "axis", 0);
 }
 
-/* Builds direction D; BACKWARD in time. Sets the stacked results [time, batch, hidden] and the last states. */
+/* Builds direction D; BACKWARD in time. Sets the stacked results [time, batch, hidden] and the last
+ * states. */
 static bool build_direction(const Recurrent *q, GateCell *c, int d, bool backward, Value **y,
 			    Value **h, Value **state)
 {
@@ -349,7 +352,8 @@ static bool build_direction(const Recurrent *q, GateCell *c, int d, bool backwar
 	init[0] = first_state(q, q->h0, d);
 	init[1] = q->kind->cell ? first_state(q, q->c0, d) : NULL;
 	b = loop_open(in, n, q->time, init, nstate);
-	t = backward ? dim_sub(ctx, dim_sub(ctx, q->time, dim_const(ctx, 1)), b.turn) : b.turn;
+	t = backward ? dim_sub(ctx, dim_sub(ctx, q->time, dim_const(ctx, 1)), b.iteration)
+		     : b.iteration;
 	next[1] = nstate > 1 ? b.carried[1] : NULL;
 	next[0] = q->step(c, expand_row(in, n, x, t), b.carried[0], &next[1]);
 	each = next[0];

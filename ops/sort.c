@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sorting: TopK and Unique. It sorts by merge exchange (Knuth, The Art of Computer Programming, volume 3, Algorithm 5.2.2M),
- * a network of comparisons for any number of elements: a loop of about log2(n)^2 / 2 turns, each of which compares
- * every element with another one, in any order. So sorting is made of maps, and runs on a GPU as it does on a CPU.
- * Elements are sorted with their indices. Of equal elements the one with the lower index comes first.
+ * Sorting: TopK and Unique. It sorts by merge exchange (Knuth, The Art of Computer Programming,
+ * volume 3, Algorithm 5.2.2M), a network of comparisons for any number of elements: a loop of about
+ * log2(n)^2 / 2 iterations, each of which compares every element with another one, in any order. So
+ * sorting is made of maps, and runs on a GPU as it does on a CPU. Elements are sorted with their
+ * indices. Of equal elements the one with the lower index comes first.
  */
 #include "ops/sort.h"
 
@@ -16,13 +17,14 @@ enum { MOST_BITS = 31 }; /* at most 2^31 elements are sorted */
 
 /* ---- The network ---- */
 
-/* What a turn compares: the element at i, for every i with (i & P) == R, with that at i + D. */
-typedef struct ExchangeTurn {
+/* What an iteration compares: the element at i, for every i with (i & P) == R, with that at i + D.
+ */
+typedef struct ExchangeStep {
 	int64_t p, r, d;
-} ExchangeTurn;
+} ExchangeStep;
 
-/* The turns for 2^(T-1) < n <= 2^T elements: T*(T+1)/2. */
-static int network(int t, ExchangeTurn *out)
+/* The iterations for 2^(T-1) < n <= 2^T elements: T*(T+1)/2. */
+static int network(int t, ExchangeStep *out)
 {
 	int n = 0;
 
@@ -30,7 +32,7 @@ static int network(int t, ExchangeTurn *out)
 		int64_t q = (int64_t)1 << (t - 1), r = 0, d = p;
 
 		for (;;) {
-			out[n++] = (ExchangeTurn){p, r, d};
+			out[n++] = (ExchangeStep){p, r, d};
 			if (q == p)
 				break;
 			d = q - p;
@@ -44,7 +46,7 @@ static int network(int t, ExchangeTurn *out)
 /* The networks for FIRST..LAST bits, one after another, as a tensor. */
 static Value *network_table(Infer *in, Node *n, int first, int last)
 {
-	ExchangeTurn all[MOST_BITS * (MOST_BITS + 1) / 2];
+	ExchangeStep all[MOST_BITS * (MOST_BITS + 1) / 2];
 	int64_t dims[2] = {0, 3}, *to;
 	Tensor *t;
 
@@ -74,10 +76,10 @@ static Dim *bits_of(Ctx *c, Dim *d, int last)
 	return dim_named(c, bits, "bits");
 }
 
-/* ---- Exchange: one turn ---- */
+/* ---- Exchange: one iteration ---- */
 
-/* Operands: elements, their indices, the table of comparisons; the last axis is sorted. Attribute `at` has the
- * row of the table. */
+/* Operands: elements, their indices, the table of comparisons; the last axis is sorted. Attribute
+ * `at` has the row of the table. */
 static bool infer_exchange(Infer *in, Node *n)
 {
 	const Type *x = infer_type(n, 0), *i = infer_type(n, 1);
@@ -89,7 +91,8 @@ static bool infer_exchange(Infer *in, Node *n)
 	return true;
 }
 
-/* Whether element A of type D, with index I, comes before B, with index J. A NaN is larger than all numbers. */
+/* Whether element A of type D, with index I, comes before B, with index J. A NaN is larger than all
+ * numbers. */
 static Expr *before(Kernel *k, DType d, Expr *a, Expr *i, Expr *b, Expr *j, bool largest)
 {
 	const CType t = dtype_ctype(d);
@@ -173,7 +176,8 @@ Value *sort_last(Infer *in, Node *n, Value *x, bool largest, Value **index)
 	init[0] = x;
 	init[1] = EXPAND(in, n, Expand, expand_range(in, n, count),
 			 expand_sizes(in, n, x->type->dims, x->type->rank));
-	/* the networks of fewer bits are before that of BITS: (bits - 1) * bits * (bits + 1) / 6 rows */
+	/* the networks of fewer bits are before that of BITS: (bits - 1) * bits * (bits + 1) / 6
+	 * rows */
 	first = dim_floordiv(
 		c, dim_mul(c, dim_mul(c, dim_sub(c, bits, one), bits), dim_add(c, bits, one)),
 		dim_const(c, 6));
@@ -181,7 +185,7 @@ Value *sort_last(Infer *in, Node *n, Value *x, bool largest, Value **index)
 		      dim_floordiv(c, dim_mul(c, bits, dim_add(c, bits, one)), dim_const(c, 2)),
 		      init, 2);
 	e = expand_start(in, n, OP_Exchange, (Value *[]){b.carried[0], b.carried[1], table}, 3, 2);
-	control_set_dim(e, "at", least == most ? b.turn : dim_add(c, first, b.turn));
+	control_set_dim(e, "at", least == most ? b.iteration : dim_add(c, first, b.iteration));
 	node_set_int(e, "largest", largest);
 	infer_node(in, e);
 	loop_close(&b, e->out, NULL, 0, NULL, b.trip, last, NULL);
@@ -243,7 +247,8 @@ static Value *put_at(Infer *in, Node *n, Value *at, Value *source)
 	return EXPAND(in, n, ScatterElements, at, at, source);
 }
 
-/* Whether each row of V, along its first axis, is another one than that before it. The first one is. */
+/* Whether each row of V, along its first axis, is another one than that before it. The first one
+ * is. */
 static Value *begins_run(Infer *in, Node *n, Value *v)
 {
 	const int64_t one = 1;
@@ -262,8 +267,9 @@ static Value *begins_run(Infer *in, Node *n, Value *v)
 	return EXPAND(in, n, Or, EXPAND(in, n, Equal, range, zero), differs);
 }
 
-/* The order in which the rows of the matrix X are sorted, by their first element, then by their second one, and so on:
- * they are sorted by each column, the last one first, and keep their order where it is the same. */
+/* The order in which the rows of the matrix X are sorted, by their first element, then by their
+ * second one, and so on: they are sorted by each column, the last one first, and keep their order
+ * where it is the same. */
 static Value *sort_rows(Infer *in, Node *n, Value *x)
 {
 	Ctx *c = in->ctx;
@@ -272,7 +278,7 @@ static Value *sort_rows(Infer *in, Node *n, Value *x)
 	LoopBuild b = loop_open(in, n, columns, &init, 1);
 
 	key = expand_row(in, n, expand_transpose(in, n, x, (int64_t[]){1, 0}, 2),
-			 dim_sub(c, dim_sub(c, columns, dim_const(c, 1)), b.turn));
+			 dim_sub(c, dim_sub(c, columns, dim_const(c, 1)), b.iteration));
 	key = sort_last(in, n, EXPAND(in, n, Gather, key, b.carried[0]), false, &index);
 	if (!key)
 		return NULL;
@@ -281,7 +287,8 @@ static Value *sort_rows(Infer *in, Node *n, Value *x)
 	return last;
 }
 
-/* The operand as Unique sees it: its elements as a vector, or, with an axis, a matrix of what lies at each index of it. */
+/* The operand as Unique sees it: its elements as a vector, or, with an axis, a matrix of what lies
+ * at each index of it. */
 static Value *unique_rows(Infer *in, Node *n, int axis, Value **whole)
 {
 	Ctx *c = in->ctx;
@@ -302,8 +309,9 @@ static Value *unique_rows(Infer *in, Node *n, int axis, Value **whole)
 }
 
 /*
- * What differs: elements or rows are sorted, and the first one of each run of equal ones is selected. Where the results are
- * not to be sorted, the runs are sorted by where they begin in the operand.
+ * What differs: elements or rows are sorted, and the first one of each run of equal ones is
+ * selected. Where the results are not to be sorted, the runs are sorted by where they begin in the
+ * operand.
  */
 static bool expand_unique(Infer *in, Node *n, Value **out)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NonMaxSuppression: of boxes that overlap, the one with the highest score is kept. The candidates of each batch entry
- * and class are sorted by score; a loop goes through them, the best first, and removes those that overlap it.
+ * NonMaxSuppression: of boxes that overlap, the one with the highest score is kept. The candidates
+ * of each batch entry and class are sorted by score; a loop goes through them, the best first, and
+ * removes those that overlap it.
  */
 #include "ops/control.h"
 #include "ops/shape.h"
@@ -57,7 +58,8 @@ static Boxes corners(Infer *in, Node *n)
 		       larger_of(in, n, c[0], c[2]), larger_of(in, n, c[1], c[3])};
 }
 
-/* V, [batch, 1, box], at the boxes ORDER, [batch, class, candidate], as [candidate, batch, class]. */
+/* V, [batch, 1, box], at the boxes ORDER, [batch, class, candidate], as [candidate, batch, class].
+ */
 static Value *ordered(Infer *in, Node *n, Value *v, const Type *scores, Value *order)
 {
 	static const int64_t first[] = {2, 0, 1};
@@ -72,8 +74,8 @@ static Value *area(Infer *in, Node *n, const Boxes *b)
 	return EXPAND(in, n, Mul, minus(in, n, b->y1, b->y0), minus(in, n, b->x1, b->x0));
 }
 
-/* Whether the box at ROW overlaps each of the boxes B by more than the threshold: the area of the intersection over that
- * of the union. */
+/* Whether the box at ROW overlaps each of the boxes B by more than the threshold: the area of the
+ * intersection over that of the union. */
 static Value *overlaps(Infer *in, Node *n, const Boxes *b, Dim *row)
 {
 	Boxes one = {expand_row(in, n, b->y0, row), expand_row(in, n, b->x0, row),
@@ -90,8 +92,8 @@ static Value *overlaps(Infer *in, Node *n, const Boxes *b, Dim *row)
 		      EXPAND(in, n, Greater, EXPAND(in, n, Div, both, all), most));
 }
 
-/* Goes through the candidates, the best first. A candidate that is left is kept, and removes those that it overlaps.
- * LEFT: [candidate, batch, class] of bool. Returns those that are kept. */
+/* Goes through the candidates, the best first. A candidate that is left is kept, and removes those
+ * that it overlaps. LEFT: [candidate, batch, class] of bool. Returns those that are kept. */
 static Value *suppress(Infer *in, Node *n, const Boxes *b, Value *left, Dim *candidates)
 {
 	const int64_t axes[] = {1, 2};
@@ -106,11 +108,11 @@ static Value *suppress(Infer *in, Node *n, const Boxes *b, Value *left, Dim *can
 	init[1] = EXPAND(in, n, Expand, expand_scalar(in, n, DT_I64, 0),
 			 expand_sizes(in, n, left->type->dims + 1, 2));
 	l = loop_open(in, n, candidates, init, 2);
-	now = expand_dims(in, n, DT_I64, &l.turn, 1, true);
-	keep = EXPAND(in, n, And, expand_row(in, n, l.carried[0], l.turn),
+	now = expand_dims(in, n, DT_I64, &l.iteration, 1, true);
+	keep = EXPAND(in, n, And, expand_row(in, n, l.carried[0], l.iteration),
 		      EXPAND(in, n, Less, l.carried[1], most));
 	removed = EXPAND(in, n, And, EXPAND(in, n, And, keep, EXPAND(in, n, Greater, range, now)),
-			 overlaps(in, n, b, l.turn));
+			 overlaps(in, n, b, l.iteration));
 	next[0] = EXPAND(in, n, And, l.carried[0], EXPAND(in, n, Not, removed));
 	next[0] = EXPAND(in, n, Where, EXPAND(in, n, Equal, range, now), keep, next[0]);
 	next[1] = EXPAND(in, n, Add, l.carried[1], expand_cast(in, n, keep, DT_I64));

@@ -167,9 +167,9 @@ typedef enum PlaceKind {
 	PLACE_WEIGHTS, /* offset: bytes from the base */
 	PLACE_CARRY,   /* where pointer AT of MemPlan.carry points: a value that a loop carries, or the result
 			* of a When */
-	PLACE_NEXT,    /* at: likewise; the memory that the pointer points to after this turn */
-	PLACE_STACK,   /* this turn's part of stack AT of MemPlan.stack */
-	PLACE_TURN     /* the number of the turn itself, of the loop that the Turn is in */
+	PLACE_NEXT,    /* at: likewise; the memory that the pointer points to after this iteration */
+	PLACE_STACK,   /* this iteration's part of stack AT of MemPlan.stack */
+	PLACE_ITERATION     /* the number of the iteration itself, of the loop that the Iteration is in */
 } PlaceKind;
 
 typedef struct Place {
@@ -183,20 +183,21 @@ typedef VEC(Dim *) SlotSizes; /* bytes */
 
 /* How control flow passes a value on: without a copy, by a pointer. */
 typedef struct Carry {
-	/* Two memories that the turns of a loop write in turn, as each reads what the one before wrote; of the
-	 * kind PLACE_NONE where no turn writes: the value is computed outside, or is a stack's. */
+	/* Two memories that the iterations of a loop write in turn, as each reads what the one before
+	 * wrote; of the kind PLACE_NONE where no iteration writes: the value is computed outside, or
+	 * is a stack's. */
 	Place pair[2];
-	bool copied; /* the turn's value lies elsewhere, and is copied into one of the two */
+	bool copied; /* the iteration's value lies elsewhere, and is copied into one of the two */
 } Carry;
 
-/* What the turns of a loop write one after another. */
+/* What the iterations of a loop write one after another. */
 typedef struct Stack {
 	Value *all;   /* the result of the EndFor */
 	Node *open;   /* the For */
-	Dim *each;    /* bytes of one turn */
-	bool reverse; /* the first turn's is last */
-	bool copied;  /* the turn's value lies elsewhere, and is copied */
-	bool grows;   /* its size is known only after the last turn */
+	Dim *each;    /* bytes of one iteration */
+	bool reverse; /* the first iteration's is last */
+	bool copied;  /* the iteration's value lies elsewhere, and is copied */
+	bool grows;   /* its size is known only after the last iteration */
 } Stack;
 
 typedef struct MemPlan {

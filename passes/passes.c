@@ -11,7 +11,7 @@ const Pass pass_table[] = {
 	{"lower", pass_lower, ON_ALL, true,
 	 "every node becomes statements: from here on no op is named"},
 	{"invariant", pass_invariant, ON_ALL, false,
-	 "what each turn of a loop would compute alike moves out of it: on statements, whose operands are all that they depend on"},
+	 "what each iteration of a loop would compute alike moves out of it: on statements, whose operands are all that they depend on"},
 	{"place", pass_place, ON_GPUS, false,
 	 "sizes to the host: once it is known who reads what, before kernels of both sides could fuse"},
 	{"algebra", pass_algebra, ON_GPUS, true,

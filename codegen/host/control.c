@@ -42,10 +42,11 @@ static void print_side_end(Host *h, const Node *close)
 						    h, node_in(end, i + (first ? 0 : end->nout)))));
 }
 
-/* Prints memory for a further turn of stack S; for all turns where the first is the last of the stack. */
+/* Prints memory for a further iteration of stack S; for all iterations where the first is the last
+ * of the stack. */
 static void print_growth(Host *h, const Stack *s)
 {
-	const char *turn = host_turn(h, s->open), *each = host_dim(h, s->each);
+	const char *iteration = host_iteration(h, s->open), *each = host_dim(h, s->each);
 	Dim *trip = control_dim(s->open, "trip");
 	const int r = h->m->mem->value[s->all->id].at;
 
@@ -53,12 +54,13 @@ static void print_growth(Host *h, const Stack *s)
 		h->b,
 		"\tif (!(region[%d] = dl_region_alloc(x, %d, dl_size(dl_mul(%s, %s)), dl_mul(%s, %s))))\n"
 		"\t\treturn x->status;\n",
-		r, r, s->reverse ? host_dim(h, trip) : arena_printf(h->m->arena, "%s + 1", turn),
-		each, turn, each);
+		r, r,
+		s->reverse ? host_dim(h, trip) : arena_printf(h->m->arena, "%s + 1", iteration),
+		each, iteration, each);
 }
 
-/* Copies what a turn has written elsewhere, then lets the carried pointers move on. */
-static void print_turn_end(Host *h, const Node *close)
+/* Copies what an iteration has written elsewhere, then lets the carried pointers move on. */
+static void print_iteration_end(Host *h, const Node *close)
 {
 	const int carried = loop_carried(close);
 	const MemPlan *m = h->m->mem;
@@ -103,7 +105,7 @@ Node *host_loop(Host *h, int t, Node *open)
 {
 	Node *close = block_close(open);
 	const MemPlan *m = h->m->mem;
-	const char *turn = host_turn(h, open);
+	const char *iteration = host_iteration(h, open);
 	Dim *trip = control_dim(open, "trip");
 
 	for (int i = open->nout; i < close->nout; i++) {
@@ -123,11 +125,11 @@ Node *host_loop(Host *h, int t, Node *open)
 		if (pair[0].kind != PLACE_NONE && pair[0].kind != PLACE_REGION)
 			strbuf_printf(h->b, "\tnext[%d] = %s;\n", at, host_place(h, &pair[0]));
 	}
-	strbuf_printf(h->b, "\tfor (int64_t %s = 0; ", turn);
+	strbuf_printf(h->b, "\tfor (int64_t %s = 0; ", iteration);
 	if (trip)
-		strbuf_printf(h->b, "%s < %s", turn, host_dim(h, trip));
-	strbuf_printf(h->b, "; %s++) {\n", turn);
-	print_block(h, t, open, close, print_turn_end);
+		strbuf_printf(h->b, "%s < %s", iteration, host_dim(h, trip));
+	strbuf_printf(h->b, "; %s++) {\n", iteration);
+	print_block(h, t, open, close, print_iteration_end);
 	strbuf_puts(h->b, "\n");
 	return close;
 }

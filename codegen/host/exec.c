@@ -73,9 +73,9 @@ static void print_reads(Host *h, Value *v)
 
 		if (s->src != v || h->known[s->id])
 			continue;
-		if (v->def && v->def->op == OP_Turn) {
+		if (v->def && v->def->op == OP_Iteration) {
 			strbuf_printf(h->b, "\tsym[%d] = %s;\n", i,
-				      host_turn(h, loop_around(v->def)));
+				      host_iteration(h, loop_around(v->def)));
 			h->known[s->id] = any = true;
 			continue;
 		}

@@ -99,10 +99,10 @@ Node *host_condition(Host *h, int t, Node *when);
 
 /* ---- places.c ---- */
 
-/* The variable that counts the turns of the loop that OPEN opens. */
-const char *host_turn(Host *h, const Node *open);
-/* The C text of an address: of P; of the part of stack S that the current turn writes; of V in host
- * memory (in a program for CPUs, its address); of buffer B of node N, for target T. */
+/* The variable that counts the iterations of the loop that OPEN opens. */
+const char *host_iteration(Host *h, const Node *open);
+/* The C text of an address: of P; of the part of stack S that the current iteration writes; of V in
+ * host memory (in a program for CPUs, its address); of buffer B of node N, for target T. */
 const char *host_place(Host *h, const Place *p);
 const char *host_stack(Host *h, const Stack *s);
 const char *host_value(Host *h, Value *v);
@@ -112,8 +112,8 @@ const Place *host_value_place(Host *h, Value *v);
  * GPUs. host_result_memory does so for the results of N, and gives outputs their shapes. */
 void host_region(Host *h, const Place *p, bool on_host);
 void host_result_memory(Host *h, Node *n);
-/* Prints the memory of value number AT that a loop carries, for what this turn writes: the one of
- * the two regions that the turn does not read. */
+/* Prints the memory of value number AT that a loop carries, for what this iteration writes: the one
+ * of the two regions that the iteration does not read. */
 void host_next_region(Host *h, int at, Dim *bytes);
 /* Prints the constants that host_value has numbered from FROM on. */
 void host_consts(Host *h, int from);

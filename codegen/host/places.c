@@ -7,21 +7,21 @@
 
 #include <assert.h>
 
-const char *host_turn(Host *h, const Node *open)
+const char *host_iteration(Host *h, const Node *open)
 {
-	return arena_printf(h->m->arena, "turn_%d", open->id);
+	return arena_printf(h->m->arena, "iteration_%d", open->id);
 }
 
 const char *host_stack(Host *h, const Stack *s)
 {
 	Arena *a = h->m->arena;
 	const char *all = host_place(h, &h->m->mem->value[s->all->id]);
-	const char *turn = host_turn(h, s->open);
+	const char *iteration = host_iteration(h, s->open);
 
 	if (s->reverse)
-		turn = arena_printf(a, "(%s - 1 - %s)", host_dim(h, control_dim(s->open, "trip")),
-				    turn);
-	return arena_printf(a, "(char *)(%s) + %s * %s", all, turn, host_dim(h, s->each));
+		iteration = arena_printf(a, "(%s - 1 - %s)",
+					 host_dim(h, control_dim(s->open, "trip")), iteration);
+	return arena_printf(a, "(char *)(%s) + %s * %s", all, iteration, host_dim(h, s->each));
 }
 
 const char *host_place(Host *h, const Place *p)
@@ -40,7 +40,7 @@ const char *host_place(Host *h, const Place *p)
 	case PLACE_CARRY: return arena_printf(a, "carry[%d]", p->at);
 	case PLACE_NEXT: return arena_printf(a, "next[%d]", p->at);
 	case PLACE_STACK: return host_stack(h, &h->m->mem->stack.at[p->at]);
-	case PLACE_TURN:
+	case PLACE_ITERATION:
 	case PLACE_NONE: break;
 	}
 	return "NULL";

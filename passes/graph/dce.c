@@ -3,7 +3,8 @@
  * Dead code elimination. A value is live if it is a graph result, an operand of a live node, or the
  * source of a symbol in use. A symbol is in use if the type of a live value, a fact, or the
  * contents of a live node's operand mention it: a kernel may mention every dim that inference found
- * for an operand. A node is live if one of its results is. The brackets around a live node are live.
+ * for an operand. A node is live if one of its results is. The brackets around a live node are
+ * live.
  */
 #include "ir/blocks.h"
 #include "passes/module.h"
@@ -84,12 +85,13 @@ static void live_block(Live *l, int block)
 		l->block[block] = true;
 		live_node(l, b->open);
 		live_node(l, b->close);
-		/* the other side of a When, and the While and the turn of a For */
+		/* the other side of a When, and the While and the iteration of a For */
 		if (b->open->op == OP_Else || b->close->op == OP_Else)
 			live_block(l, b->open->op == OP_Else ? l->blocks.closes[b->open->id]
 							     : l->blocks.opens[b->close->id]);
 		for (Node *n = b->open->next; block_is_loop(b) && n != b->close; n = n->next)
-			if (l->blocks.of[n->id] == block && (n->op == OP_Turn || n->op == OP_While))
+			if (l->blocks.of[n->id] == block &&
+			    (n->op == OP_Iteration || n->op == OP_While))
 				live_node(l, n);
 	}
 }
@@ -132,7 +134,7 @@ static void drop_results(Live *l, Node *n)
 
 static bool bracket_is_live(const Live *l, const Node *n)
 {
-	if (n->op == OP_Turn || n->op == OP_While)
+	if (n->op == OP_Iteration || n->op == OP_While)
 		return l->block[l->blocks.of[n->id]];
 	return l->block[l->blocks.opens[n->id]] || l->block[l->blocks.closes[n->id]];
 }

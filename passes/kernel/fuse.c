@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fuse: draws the kernel boundaries. Each Kernel node, in order, fuses the producers that it alone can
- * use: one anchor (a contraction or rows of reductions), the maps that feed it, the maps that follow it.
- * Decisions read statements and access relations, never an op's name.
+ * fuse: draws the kernel boundaries. Each Kernel node, in order, fuses the producers that it alone
+ * can use: one anchor (a contraction or rows of reductions), the maps that feed it, the maps that
+ * follow it. Decisions read statements and access relations, never an op's name.
  *
  *   map -> any       the map is inlined where it is read (passes/kernel/inline.c)
  *   anchor -> map    epilogue: the map reads the anchor's result pointwise, up to a permutation
  *   row -> row, map  one pass over common parallel rows (passes/kernel/band.c): softmax, norms
  *
- * A map that only moves elements is copied into every reader instead of being stored. What is computed from
- * constants alone and has other readers stays by itself: it is computed when the model is built.
+ * A map that only moves elements is copied into every reader instead of being stored. What is
+ * computed from constants alone and has other readers stays by itself: it is computed when the
+ * model is built.
  */
 #include "ir/blocks.h"
 #include "passes/kernel/band.h"
@@ -360,7 +361,7 @@ static bool costs_too_much(FusedKernel *g)
 }
 
 /* Whether P and C can and should be one kernel; *G is that kernel. A kernel reports faults under
- * one name only. What is computed outside of a loop is not computed again in each turn. */
+ * one name only. What is computed outside of a loop is not computed again in each iteration. */
 static bool try_merge(Fuse *f, Node *p, Node *c, FusedKernel *g)
 {
 	Kernel *pk = node_kernel(p), *ck = node_kernel(c);
@@ -370,7 +371,8 @@ static bool try_merge(Fuse *f, Node *p, Node *c, FusedKernel *g)
 	if (f->block[p->id] != f->block[c->id])
 		return false;
 	if (kp == KC_OTHER || kc == KC_OTHER || !can_move_to(f, p, c) ||
-	    (kernel_can_fault(pk) && kernel_can_fault(ck)) || (f->constant[p->id] && !only_used_by(p, c)))
+	    (kernel_can_fault(pk) && kernel_can_fault(ck)) ||
+	    (f->constant[p->id] && !only_used_by(p, c)))
 		return false;
 	if (kp == KC_CONTRACTION) {
 		if (kc != KC_MAP || !only_used_by(p, c) || !epilogue(p, c))

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * invariant: moves out of a loop what every turn would compute alike: nodes whose operands and sizes do not
- * depend on the turn, and which cannot fail, as the loop may have no turn at all. A map that only moves
- * elements is left where it is unless a node that needs it moves: its readers read what it moves
- * (passes/kernel/fuse.c), so that nothing is computed again.
+ * invariant: moves out of a loop what every iteration would compute alike: nodes whose operands and
+ * sizes do not depend on the iteration, and which cannot fail, as the loop may have no iteration at
+ * all. A map that only moves elements is left where it is unless a node that needs it moves: its
+ * readers read what it moves (passes/kernel/fuse.c), so that nothing is computed again.
  */
 #include "ir/blocks.h"
 #include "passes/kernel/inline.h"
@@ -14,8 +14,8 @@ typedef struct Invariant {
 	Module *m;
 	Blocks blocks;
 	int loop;
-	bool *same, *moves; /* by Node.id: computes the same in every turn; moves out */
-	bool varies;        /* a size that was looked at depends on the turn */
+	bool *same, *moves; /* by Node.id: computes the same in every iteration; moves out */
+	bool varies;        /* a size that was looked at depends on the iteration */
 } Invariant;
 
 static bool in_loop(const Invariant *x, const Value *v)

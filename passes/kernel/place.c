@@ -10,12 +10,12 @@
  * host, and the run waits for it. The earliest small value on which the size depends is copied, so
  * that other sizes that depend on it need no other copy.
  *
- * A kernel that calls a routine of the runtime (ir/routines.def) runs on the host, where the text of
- * strings is. Its operands are inputs and constants, which the host has, or are copied to the host;
- * its results are copied to the GPU if kernels read them there. Kernels of which all results are
- * strings run on the host between two routines, and between a routine and a result of the graph: the
- * ids that they move need no copy then. On the GPU a string is its id, so kernels that only move or
- * compare strings need no host.
+ * A kernel that calls a routine of the runtime (ir/routines.def) runs on the host, where the text
+ * of strings is. Its operands are inputs and constants, which the host has, or are copied to the
+ * host; its results are copied to the GPU if kernels read them there. Kernels of which all results
+ * are strings run on the host between two routines, and between a routine and a result of the
+ * graph: the ids that they move need no copy then. On the GPU a string is its id, so kernels that
+ * only move or compare strings need no host.
  *
  * -Wfallback reports each kernel with a routine, and each Copy.
  */
@@ -63,7 +63,8 @@ static void see_routine(void *arg, Expr *e)
 		*found = e->op.inst;
 }
 
-/* A routine that N calls. What depends on constants alone is computed when the model is compiled. */
+/* A routine that N calls. What depends on constants alone is computed when the model is compiled.
+ */
 static Inst routine_of(Module *m, const Node *n)
 {
 	const Kernel *k = node_kernel(n);
@@ -107,7 +108,7 @@ static bool could_run(const Node *n)
 {
 	if (moves(n))
 		return true;
-	if (!node_kernel(n) && n->op != OP_Turn)
+	if (!node_kernel(n) && n->op != OP_Iteration)
 		return false;
 	for (int i = 0; i < n->nout; i++)
 		if (n->out[i] && !small(n->out[i]))
@@ -369,8 +370,8 @@ static bool give_routine(HostPlacing *p, Node *n)
 	return ok;
 }
 
-/* A host node that depends on no Copy is moved before the GPU's first node, unless control flow decides
- * whether it runs. */
+/* A host node that depends on no Copy is moved before the GPU's first node, unless control flow
+ * decides whether it runs. */
 static bool rewrite(HostPlacing *p)
 {
 	const Blocks blocks = blocks_of(p->m->graph, p->tmp);

@@ -9,8 +9,9 @@
  * only at the point that it writes. Values of data-dependent size are planned at their upper bound,
  * or go to the second region.
  *
- * What a loop carries is passed on by pointers: a turn reads where the turn before wrote, and writes to the
- * other one of two memories, or to its part of a stack that the loop leaves behind.
+ * What a loop carries is passed on by pointers: an iteration reads where the iteration before
+ * wrote, and writes to the other one of two memories, or to its part of a stack that the loop
+ * leaves behind.
  */
 #include "ir/blocks.h"
 #include "passes/kernel/kernels.h"
@@ -88,7 +89,8 @@ static void live_until(MemPlanner *p, Value *v, int at)
 		p->p->last[v->id] = at;
 }
 
-/* V is read in BLOCK, at AT. If it is computed outside of a loop that BLOCK is in, every turn reads it. */
+/* V is read in BLOCK, at AT. If it is computed outside of a loop that BLOCK is in, every iteration
+ * reads it. */
 static void use(MemPlanner *p, Value *v, int block, int at)
 {
 	const int home = block_of_value(&p->blocks, value_base(v));
@@ -99,8 +101,8 @@ static void use(MemPlanner *p, Value *v, int block, int at)
 	live_until(p, v, at);
 }
 
-/* V, which END passes on, lives until AT; so does the memory that V may be written to: that of another result
- * of END which is V as well, a carried value or a stack that V is a part of. */
+/* V, which END passes on, lives until AT; so does the memory that V may be written to: that of
+ * another result of END which is V as well, a carried value or a stack that V is a part of. */
 static void keep_passed_on(MemPlanner *p, const Node *end, Value *v, int at)
 {
 	live_until(p, v, at);
@@ -458,15 +460,16 @@ static void release_dead(MemPlanner *p, int at)
 
 /* ---- Control flow ---- */
 
-/* Whether V, which a turn of LOOP gives to the next one or to a stack, is written by a kernel of the turn that
- * can as well write elsewhere. */
+/* Whether V, which an iteration of LOOP gives to the next one or to a stack, is written by a kernel
+ * of the iteration that can as well write elsewhere. */
 static bool can_write_elsewhere(MemPlanner *p, int loop, const Value *v)
 {
 	return v->def && node_kernel(v->def) && p->blocks.of[v->def->id] == loop &&
 	       !value_is_weights(p->m, v) && v->place != ON_HOST;
 }
 
-/* Whether a pointer to V, which is the next value number K that LOOP carries, stays valid in the next turn. */
+/* Whether a pointer to V, which is the next value number K that LOOP carries, stays valid in the
+ * next iteration. */
 static bool stays(MemPlanner *p, int loop, int k, const Value *v)
 {
 	const Node *open = p->blocks.at.at[loop].open;
@@ -496,8 +499,8 @@ static void place_carried(MemPlanner *p, int loop, int k, Node *end)
 	vec_push(p->m->arena, &p->p->carry, c);
 }
 
-/* Whether ALL has the dims of EACH after its first. If not, a turn decides the dims of EACH, which are those of
- * ALL after the last turn. */
+/* Whether ALL has the dims of EACH after its first. If not, an iteration decides the dims of EACH,
+ * which are those of ALL after the last iteration. */
 static bool same_sizes_after(const Type *all, const Type *each)
 {
 	for (int d = 0; d < each->rank; d++)
@@ -515,7 +518,8 @@ static void place_stack(MemPlanner *p, int loop, int k, Node *end)
 	Dim *trip = control_dim(b->open, "trip"), *bytes = type_bytes(c, node_in(end, k)->type);
 	const int out = p->output[end->out[k]->id];
 	const bool varies = !same_sizes_after(end->out[k]->type, node_in(end, k)->type);
-	/* A While may end the loop after any iteration, and a trip count may then be INT64_MAX, "no limit". */
+	/* A While may end the loop after any iteration, and a trip count may then be INT64_MAX, "no
+	 * limit". */
 	const bool ends_early = end->out[k]->type->dims[0] != trip;
 	Stack s = {.all = end->out[k],
 		   .open = b->open,
@@ -544,8 +548,8 @@ static void place_bracket(MemPlanner *p, Node *n)
 	const int loop = p->blocks.opens[n->id];
 	Node *end;
 
-	if (n->op == OP_Turn)
-		p->p->value[n->out[0]->id] = (Place){PLACE_TURN, 0, 0, NULL};
+	if (n->op == OP_Iteration)
+		p->p->value[n->out[0]->id] = (Place){PLACE_ITERATION, 0, 0, NULL};
 	for (int i = 0; n->op == OP_EndWhen && i < n->nout; i++) {
 		p->p->value[n->out[i]->id] = (Place){PLACE_CARRY, p->p->carry.n, 0, NULL};
 		vec_push(p->m->arena, &p->p->carry, (Carry){0});

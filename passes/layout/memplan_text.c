@@ -21,8 +21,8 @@ static void put_place(MemPlanPrinter *p, const Place *at)
 	case PLACE_REGION: strbuf_printf(p->b, "region %d", at->at); break;
 	case PLACE_CARRY: strbuf_printf(p->b, "carried %d", at->at); return;
 	case PLACE_NEXT: strbuf_printf(p->b, "what is carried %d next", at->at); return;
-	case PLACE_STACK: strbuf_printf(p->b, "a turn of stack %d", at->at); return;
-	case PLACE_TURN: strbuf_puts(p->b, "the turn's number"); return;
+	case PLACE_STACK: strbuf_printf(p->b, "an iteration of stack %d", at->at); return;
+	case PLACE_ITERATION: strbuf_puts(p->b, "the iteration's number"); return;
 	case PLACE_WEIGHTS: strbuf_printf(p->b, "weights at %lld", (long long)at->offset); break;
 	}
 	strbuf_puts(p->b, ", ");

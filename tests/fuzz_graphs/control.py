@@ -2,7 +2,7 @@
 """How If, Loop and Scan are put into a random graph (see operators/).
 
 A body is grown as a graph is, by a Grower whose values are those of the graphs around it, which the body captures, and the body's
-inputs, which have the elements of the first turn. So a body is valid in its first turn; whether it is in all turns, the whole node
+inputs, which have the elements of the first iteration. So a body is valid in its first iteration; whether it is in all iterations, the whole node
 shows, which ONNX Runtime computes like any other."""
 
 import numpy as np
@@ -79,7 +79,7 @@ class Body(Grower):
         return helper.make_graph(nodes, self.fresh("g"), *info, [numpy_helper.from_array(a, n) for n, a in case.constants.items()])
 
 
-# ---- Conditions and numbers of turns ----
+# ---- Conditions and numbers of iterations ----
 
 def element(g, v, i):
     """The size of dim I of V, as a scalar."""
@@ -102,8 +102,8 @@ def condition(g):
     return g.feed([np.full(one, g.random.random() < 0.5) for _ in range(SETS)])
 
 
-def turns(g):
-    """A number of turns: constant, a size, or read from data."""
+def iterations(g):
+    """A number of iterations: constant, a size, or read from data."""
     kind = g.random.choice(("constant", "size", "data", "data"))
     if kind == "size":
         v = g.pick(lambda v: any(max(v.sizes(i)) <= 9 for i in range(v.rank)), types=CARRIED, rank=(1, 4))
@@ -158,7 +158,7 @@ def bind(b, first):
 
 
 def next_values(b, carried):
-    """What the next turn has in place of CARRIED: the same, another one's, a constant, what the body computes, or what grows."""
+    """What the next iteration has in place of CARRIED: the same, another one's, a constant, what the body computes, or what grows."""
     r, result = b.random, []
     for c in carried:
         fit = [v for v in b.values if (v.type, v.rank) == (c.type, c.rank) and (v.exact or not c.exact)]
@@ -204,7 +204,7 @@ def scanned(g, v):
 
 
 def empty_stacks(b, first, each, axes=None):
-    """ONNX Runtime does not know the sizes of what no turn of B has stacked; nobody does where they are not known before a turn."""
+    """ONNX Runtime does not know the sizes of what no iteration of B has stacked; nobody does where they are not known before an iteration."""
     known = b.nesting == 1 and all(node[0] in SAME_SIZES for node in b.nodes)
 
     def mend(k, n, a):
@@ -219,25 +219,25 @@ def empty_stacks(b, first, each, axes=None):
 def loop(g, op):
     r = g.random
     first = first_values(g, r.choice((0, 1, 1, 2, 3)))
-    trip = turns(g) if r.random() < 0.85 else ""
+    trip = iterations(g) if r.random() < 0.85 else ""
     cond = r.choice(("", "", condition(g)))
     if any(v is None for v in first + [trip, cond]):
         return None
     b = Body(g)
-    turn = b.argument([np.array(0)] * SETS, True)
+    iteration = b.argument([np.array(0)] * SETS, True)
     go = b.argument([np.full(cond.arrays[0].shape if cond else (), True)] * SETS, True)
     carried = bind(b, first)
-    b.values += carried + [turn]
-    if r.random() < 0.5:                                                    # what differs from turn to turn
+    b.values += carried + [iteration]
+    if r.random() < 0.5:                                                    # what differs from iteration to iteration
         x = b.pick(types=FLOAT, rank=(0, 3))
-        b.node("Mul", [x, b.node("Cast", [turn], exact=True, keep=False, to=CODES[x.type])], exact=True) if x else None
+        b.node("Mul", [x, b.node("Cast", [iteration], exact=True, keep=False, to=CODES[x.type])], exact=True) if x else None
     if r.random() < 0.4:
         x = b.pick(types=CARRIED, rank=(1, 3), least=1)
         a = axis(b, x) if x else 0
-        b.node("Gather", [x, b.node("Mod", [turn, element(b, x, a)], exact=True, keep=False)], exact=True, axis=a) if x else None
+        b.node("Gather", [x, b.node("Mod", [iteration, element(b, x, a)], exact=True, keep=False)], exact=True, axis=a) if x else None
     if r.random() < 0.2:
         x = b.pick(types=FLOAT, rank=(1, 3))
-        part = b.node("Slice", [x, b.const(np.array([0])), b.node("Reshape", [turn, b.const(np.array([1]))], exact=True, keep=False)],
+        part = b.node("Slice", [x, b.const(np.array([0])), b.node("Reshape", [iteration, b.const(np.array([1]))], exact=True, keep=False)],
                       exact=True, keep=False) if x else None
         b.node("ReduceSum", [part, b.const(np.array([0]))], exact=True) if part else None
     b.grow(r.choice((1, 2, 4)))
@@ -247,7 +247,7 @@ def loop(g, op):
     if kind == "true":
         go = b.const(np.array(True))
     if kind == "below":
-        go = b.node("Less", [turn, b.const(np.array(r.choice((0, 1, 2, 4))))], exact=True, keep=False)
+        go = b.node("Less", [iteration, b.const(np.array(r.choice((0, 1, 2, 4))))], exact=True, keep=False)
     if kind == "data":
         x = b.pick(lambda v: v in next_ or r.random() < 0.3, types=("int64", "int32", "float32"), exact=True, least=1)
         go = b.node("Less", [b.node("ReduceSum", [x], exact=True, keep=False, keepdims=0), scalar(b, x, r.choice((0, 3, 20)))],
@@ -260,7 +260,7 @@ def loop(g, op):
 
 
 def scan_run(g, first, sequences, body, each, attributes):
-    """Computes a Scan: ONNX Runtime ends with SIGFPE where it has no turns."""
+    """Computes a Scan: ONNX Runtime ends with SIGFPE where it has no iterations."""
     operands = first + [v for v, _ in sequences]
     real = operands + [g.all[name] for name in captured({"body": body})]
     axes, out_axes = attributes.get("scan_input_axes", [0]), attributes.get("scan_output_axes", [0] * len(each))

@@ -54,7 +54,7 @@ ASAN = "quarantine_size_mb=8"      # AddressSanitizer's default, 256 MiB of free
 reported = collections.Counter()
 # What dlcc refuses with a reason that docs/ops.md gives.
 REFUSED = re.compile(r"a size grows too complex|number of elements must be known|must be known when|at most 64|axes.*known number|last dim of the indices"
-                     r"|sizes differ from turn to turn|channels must be a number")
+                     r"|sizes differ from iteration to iteration|channels must be a number")
 
 
 def grow(seed, often=()):

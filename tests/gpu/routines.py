@@ -80,19 +80,19 @@ def sizes_from_strings():
 
 @test
 def in_a_loop():
-    """Each turn appends to strings that the loop carries, and sums on the GPU."""
-    model("turns", """turns (string[N] s, float[N] x, int64 n) => (string[N] t, float[N] y) {
+    """Each iteration appends to strings that the loop carries, and sums on the GPU."""
+    model("iterations", """iterations (string[N] s, float[N] x, int64 n) => (string[N] t, float[N] y) {
         go = Constant <value = bool {1}> ()
-        t, y = Loop(n, go, s, x) <body = turn (int64 i, bool c, string[N] a, float[N] b) => (bool more, string[N] a2, float[N] b2) {
+        t, y = Loop(n, go, s, x) <body = iteration (int64 i, bool c, string[N] a, float[N] b) => (bool more, string[N] a2, float[N] b2) {
             more = Identity(c)
             a2 = StringConcat(a, s)
             b2 = Add(b, x)
         }>
     }""")
     for k, n in enumerate((0, 3)):
-        case("turns", k, {"s": strings("ab", "c"), "x": np.float32([1, 2]), "n": np.int64(n)},
+        case("iterations", k, {"s": strings("ab", "c"), "x": np.float32([1, 2]), "n": np.int64(n)},
              {"t": strings("ab" * (n + 1), "c" * (n + 1)), "y": np.float32([n + 1, 2 * (n + 1)])})
-    agrees("turns")
+    agrees("iterations")
 
 
 @test

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A value that a loop stacks, in turns whose number only the run knows: stack DIR. Its memory grows from turn to turn and
- * keeps what it has. Every call of the driver fails once; nothing stays allocated, but for what a call that frees
- * left.
+ * A value that a loop stacks, in turns whose number only the run knows: stack DIR. Its memory grows
+ * from iteration to iteration and keeps what it has. Every call of the driver fails once; nothing
+ * stays allocated, but for what a call that frees left.
  */
 #include "tests/gpu/sim.h"
 
-enum { WIDTH = 100, TURNS = 9, UNKNOWN = 999 };
+enum { WIDTH = 100, ITERATIONS = 9, UNKNOWN = 999 };
 
 /* Stacks x, 2x, 4x ... until it reaches LIMIT. */
 static int session(const dl_api *api)
 {
-	static float x[WIDTH], last[WIDTH], all[TURNS * WIDTH];
-	float limit = (float)(1 << TURNS);
+	static float x[WIDTH], last[WIDTH], all[ITERATIONS * WIDTH];
+	float limit = (float)(1 << ITERATIONS);
 	int64_t width[] = {WIDTH}, none[1], shape[2];
 	dl_load_options load = {.size = sizeof(load), .device = "cuda", .threads = 1};
 	dl_tensor in[] = {tensor(DL_F32, x, width, 1, sizeof(x)),
@@ -31,7 +31,7 @@ static int session(const dl_api *api)
 		return rc;
 	rc = api->context(m, NULL, &c);
 	rc = rc ? rc : api->run(c, in, 2, out, 2, NULL);
-	for (int i = 0; !rc && i < TURNS * WIDTH; i++)
+	for (int i = 0; !rc && i < ITERATIONS * WIDTH; i++)
 		if (all[i] != (float)(2 << i / WIDTH))
 			rc = -1;
 	api->context_free(c);

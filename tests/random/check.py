@@ -137,16 +137,16 @@ everywhere("dropout", """g (float[N, 5] x, float r, bool t) => (float[N, 5] y, b
            [{"x": np.full((9, 5), 3, np.float32), "r": np.array(r, np.float32), "t": np.array(t)} for r, t in ((0.25, True), (0.25, False), (0, True))],
            lambda feed: kept(feed, unit(words(45, 8.0), np.float32).reshape(9, 5) >= (feed["r"] if feed["t"] else 0)))
 
-# In a loop every turn has other numbers: the number of the turn is the counter's third word.
-turns = np.zeros((12, 4), np.uint32)
-turns[:, 0], turns[:, 2] = np.arange(12) % 4, np.arange(12) // 4
+# In a loop every iteration has other numbers: the number of the iteration is the counter's third word.
+iterations = np.zeros((12, 4), np.uint32)
+iterations[:, 0], iterations[:, 2] = np.arange(12) % 4, np.arange(12) // 4
 everywhere("loop", """g (int64 n) => (float[T, 4] y) {
     c = Constant <value_int = 1> ()
     t = Cast <to = 9> (c)
     y = Loop (n, t) <body = b (int64 i, bool going) => (bool going_on, float[4] u) {
         going_on = Identity(going)
         u = RandomUniform <shape = [4], seed = 9.0> () }> }""", [{"n": np.array(3)}],
-           lambda feed: {"y": (unit(philox(turns, (int(np.float32(9).view(np.uint32)), 0)), np.float32).reshape(3, 4), 0)})
+           lambda feed: {"y": (unit(philox(iterations, (int(np.float32(9).view(np.uint32)), 0)), np.float32).reshape(3, 4), 0)})
 
 # The shares of 4000 samples, of which the first class has no probability.
 library, made = compiled("multinomial", "g (float[N, 4] x) => (int64[N, 4000] y) { y = Multinomial <dtype = 7, sample_size = 4000, seed = 5.0> (x) }")

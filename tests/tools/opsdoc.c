@@ -104,7 +104,7 @@ int main(void)
 	       "the form that ended with opset 13. A name is one that the operator had. Of other domains a version is not looked at.\n\n"
 	       "**types.** The element types of the first operand: float is f64, f32, f16, bf16 and those of 8 and 4 bits; int and uint\n"
 	       "those with and without a sign; others are refused by name. Where there are none, there is no first operand, or it is a\n"
-	       "condition, a number of turns or a map.\n\n"
+	       "condition, a number of iterations or a map.\n\n"
 	       "**compiled as.** An *expression* is computed for each element; it stands in the last column, over the operands x, y, z and\n"
 	       "the attributes. *Statements* are loops over elements, reductions among them (`docs/ir.md`); a *view* is none, if\n"
 	       "the operand lies in memory as it was written; a *composite* is replaced by other operators; *regions* are the bodies of control flow, between\n"

@@ -180,7 +180,8 @@ static bool pass_zeros_on(bool *value, const Value *to, Value *from)
 	return now;
 }
 
-/* Follows zeros through the bracket N. Returns whether a turn's begin has more of them than when N was last seen. */
+/* Follows zeros through the bracket N. Returns whether an iteration's begin has more of them than
+ * when N was last seen. */
 static bool follow_zeros_in_bracket(Node *n, bool *value)
 {
 	bool more = false;

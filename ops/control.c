@@ -721,7 +721,6 @@ void loop_close(LoopBuild *b, Value *const *next, Value *const *each, int neach,
 /* Types that a text gives are kept; others follow from the operands. */
 static bool infer_bracket(Infer *in, Node *n)
 {
-	in->brackets = true;
 	for (int i = 0; i < n->nout; i++)
 		if (!n->out[i]->type && i < n->nin && node_in(n, i))
 			n->out[i]->type = node_in(n, i)->type;

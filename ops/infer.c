@@ -7,6 +7,8 @@
  * already reported.
  */
 #include "ops/control.h"
+
+#include "ir/blocks.h"
 #include "ops/parts.h"
 
 #include <assert.h>
@@ -31,6 +33,9 @@ Infer *infer_new(Graph *g)
 	in->graph = g;
 	in->ctx = g->ctx;
 	in->arena = g->arena;
+	/* the graph may have been typed before, apart from some nodes inside of blocks */
+	for (const Node *n = g->first; n && !in->brackets; n = n->next)
+		in->brackets = op_is_control(n->op);
 	return in;
 }
 

@@ -47,6 +47,11 @@ MODELS = {
     # The proof found a fault at sizes that do not exist: a product of sizes that was 1 though one of them was 0.
     "tile_of_rows": ("g (float[N,3] x, int64[2] r) => (float[a,b] y) { y = Tile (x, r) }",
                      [{"x": real(4, 3), "r": ints(2, 3)}, {"x": real(1, 3), "r": ints(1, 1)}]),
+    # A graph that was evaluated before: what a side of an If requires was checked though the side did not run.
+    "side_again": ("""g (float[N] x, int64[1] axes, bool c) => (float[n] y) <int64[1] start = {0}, int64[1] end = {2}, int64[1] step = {1}> {
+                      y = If (c) <then_branch = part () => (float[?] part) { part = Slice (x, start, end, axes, step) },
+                                  else_branch = all () => (float[?] all) { all = Identity (x) }> }""",
+                   [{"x": real(4), "axes": ints(-1), "c": np.array(c)} for c in (True, True, False)]),
     # A constant behind a view whose dims are read from data was in no memory.
     "constant_view": ("g (float[2,3] x, int64[2] s) => (float[a,b] y) <float[3,2] c = {1,2,3,4,5,6}> "
                       "{ v = Reshape (c, s) y = Add (x, v) }", [{"x": real(2, 3), "s": ints(2, 3)}, {"x": real(2, 3), "s": ints(-1, 3)}]),

@@ -64,7 +64,7 @@ def recurrent(g, op):
         operands[3] = weights(dirs, 2 * gates * hidden)
     if r.random() < 0.4:
         least = 1 if g.nesting else 0                         # recurrent_run does not mend what a body has
-        operands[4] = g.feed([np.array([r.choice((least, 1, t, r.randint(least, t))) for _ in range(b)], np.int32) for t, b in zip(steps, batch)])
+        operands[4] = g.feed([np.array([min(r.choice((least, 1, t, r.randint(least, t))), t) for _ in range(b)], np.int32) for t, b in zip(steps, batch)])
     if r.random() < 0.4:
         operands[5] = g.new(v.type, state, exact=False)
     if op == "LSTM" and r.random() < 0.4:

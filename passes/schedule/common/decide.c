@@ -14,10 +14,13 @@
 
 const StrategyInfo strategy_table[STRATEGY_COUNT] = {
 	[STRATEGY_PRODUCT] = {"product", product_choose, product_legal, product_emit, product_print,
-			      product_parse},
-	[STRATEGY_MAP] = {"map", map_choose, rows_legal, rows_emit, rows_print, rows_parse},
-	[STRATEGY_ROW] = {"row", row_choose_all, rows_legal, rows_emit, rows_print, rows_parse},
-	[STRATEGY_ORDER] = {"order", order_choose, rows_legal, rows_emit, rows_print, rows_parse},
+			      product_parse, product_offer},
+	[STRATEGY_MAP] = {"map", map_choose, rows_legal, rows_emit, rows_print, rows_parse,
+			  rows_offer},
+	[STRATEGY_ROW] = {"row", row_choose_all, rows_legal, rows_emit, rows_print, rows_parse,
+			  rows_offer},
+	[STRATEGY_ORDER] = {"order", order_choose, rows_legal, rows_emit, rows_print, rows_parse,
+			    rows_offer},
 };
 
 Decision *decide(const Target *t, Kernel *k, bool on_host)

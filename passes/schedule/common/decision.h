@@ -98,6 +98,20 @@ typedef struct Decision {
 	};
 } Decision;
 
+/* A decision that may be faster than another one, with its time in relation to that one's, by a model. */
+typedef struct Offer {
+	Decision *decision;
+	double cost;
+	int number; /* in the order in which they were found */
+} Offer;
+
+typedef struct Offers {
+	const Target *target;
+	Kernel *kernel; /* with Stmt.id set; not to be changed */
+	Arena *arena;
+	VEC(Offer) all;
+} Offers;
+
 /* K is a copy that the function may change, and whose arena holds the result. */
 typedef struct StrategyInfo {
 	const char *name;
@@ -112,6 +126,9 @@ typedef struct StrategyInfo {
 	void (*print)(StrBuf *b, Kernel *k, const Decision *d);
 	/* Reads D from TEXT, which follows the name, to its end. False: WHY says what is wrong. */
 	bool (*parse)(Kernel *k, const char *text, Decision *d, StrBuf *why);
+	/* Adds decisions for K to O that differ from BASE, of this strategy, and that may be
+	 * illegal. */
+	void (*offer)(Offers *o, Kernel *k, const Decision *base);
 } StrategyInfo;
 
 /* In the order in which they are tried. */
@@ -153,7 +170,24 @@ void decision_print(StrBuf *b, Kernel *k, const Decision *d);
  * may change; its arena holds the result. Null: WHY says what is wrong. */
 Decision *decision_parse(const Target *t, Kernel *k, const char *text, StrBuf *why);
 
+/* ---- offer.c ---- */
+
+/* Adds a copy of D, whose time is COST times that of the decision it differs from. */
+void offer_add(Offers *o, const Decision *d, double cost);
+/* Other legal decisions for K on T that may be faster than BASE, the most promising first. They go to
+ * OUT, at most MOST, in A. Returns their number. */
+int decisions_offer(const Target *t, Kernel *k, const Decision *base, Arena *a,
+		    Decision **out, int most);
+
 /* ---- schedule_file.c ---- */
+
+/* The hashes of the kernels of M that have decisions, by Node.id; 0: the node has none. Kernels of one
+ * hash have one line. */
+uint64_t *schedule_hashes(Module *m, Arena *a);
+/* Prints the line of N on target number T, for all kernels of its HASH, with NOTE in its comment (null:
+ * none). */
+void schedule_print_line(StrBuf *b, const Module *m, int t, Node *n, const uint64_t *hash,
+			 const char *note);
 
 /* Checks the lines of TEXT, the file FILE, apart from their decisions. IS_CPU: there is a CPU of this
  * name. False after diagnostics. */

@@ -61,8 +61,7 @@ static void print_ops(StrBuf *b, const Kernel *k)
 
 /* ---- Printing ---- */
 
-/* The hashes of the kernels of M that have decisions, by Node.id; 0: the node has none. */
-static uint64_t *hash_all(Module *m, Arena *a)
+uint64_t *schedule_hashes(Module *m, Arena *a)
 {
 	uint64_t *hash = NEW_ARRAY(a, m->ndecisions + 1, uint64_t);
 
@@ -98,7 +97,7 @@ static void print_names(StrBuf *b, const Module *m, Node *n, const uint64_t *has
 		if (!name)
 			continue;
 		if (names++ < MOST_NAMES) {
-			strbuf_puts(b, names > 1 ? ", " : "  ; ");
+			strbuf_puts(b, names > 1 ? ", " : " ");
 			strbuf_quote(b, name);
 		}
 	}
@@ -106,22 +105,28 @@ static void print_names(StrBuf *b, const Module *m, Node *n, const uint64_t *has
 		strbuf_printf(b, " and %d more", names - MOST_NAMES);
 }
 
-static void print_line(StrBuf *b, const Module *m, int t, Node *n, const uint64_t *hash)
+void schedule_print_line(StrBuf *b, const Module *m, int t, Node *n, const uint64_t *hash,
+			 const char *note)
 {
 	Arena *tmp = arena_new();
+	StrBuf names = {0};
 
 	print_ops(b, node_kernel(n));
 	strbuf_printf(b, "%0*x %s: ", DIGITS, digits_of(hash[n->id]), m->target[t]->name);
 	decision_print(b, kernel_clone(node_kernel(n), tmp), m->decision[t][n->id]);
-	print_names(b, m, n, hash);
-	strbuf_puts(b, "\n");
+	print_names(&names, m, n, hash);
+	if (note || names.n)
+		strbuf_printf(b, "  ;%s%s%s", note ? " " : "", note ? note : "",
+			      note && names.n ? ":" : "");
+	strbuf_printf(b, "%s\n", strbuf_str(&names));
+	strbuf_free(&names);
 	arena_free(tmp);
 }
 
 void decisions_print(StrBuf *b, Module *m, const char *node)
 {
 	Arena *a = arena_new();
-	const uint64_t *hash = hash_all(m, a);
+	const uint64_t *hash = schedule_hashes(m, a);
 
 	for (int t = 0; t < m->ntargets && !module_on_gpu(m); t++) {
 		VEC(uint64_t) seen = {0};
@@ -135,7 +140,7 @@ void decisions_print(StrBuf *b, Module *m, const char *node)
 			if (!first)
 				continue;
 			vec_push(a, &seen, hash[n->id]);
-			print_line(b, m, t, n, hash);
+			schedule_print_line(b, m, t, n, hash, NULL);
 		}
 	}
 	arena_free(a);
@@ -286,7 +291,7 @@ bool schedule_file_apply(Module *m)
 {
 	Diag *d = m->ctx->diag;
 	Arena *a = arena_new();
-	const uint64_t *hash = hash_all(m, a);
+	const uint64_t *hash = schedule_hashes(m, a);
 	const int errors = d->errors;
 	const FileLines lines = read_lines(a, d, m->opt.schedule, m->opt.schedule_file);
 

@@ -35,6 +35,10 @@ bool product_legal(const Target *t, Kernel *k, const Decision *d, StrBuf *why);
 void product_print(StrBuf *b, Kernel *k, const Decision *d);
 bool product_parse(Kernel *k, const char *text, Decision *d, StrBuf *why);
 
+/* ---- gemm_offer.c ---- */
+
+void product_offer(Offers *o, Kernel *k, const Decision *base);
+
 /* ---- row.c ---- */
 
 /* The loop tree of decision D, a map, row or order. */
@@ -55,5 +59,9 @@ bool rows_legal(const Target *t, Kernel *k, const Decision *d, StrBuf *why);
 
 void rows_print(StrBuf *b, Kernel *k, const Decision *d);
 bool rows_parse(Kernel *k, const char *text, Decision *d, StrBuf *why);
+
+/* ---- row_offer.c ---- */
+
+void rows_offer(Offers *o, Kernel *k, const Decision *base);
 
 #endif

@@ -403,6 +403,7 @@ static bool emit(Cli *c, Module *m)
 			 .verbose = c->verbose,
 			 .dry = c->dry,
 			 .sanitize = c->sanitize,
+			 .cache = c->cache,
 			 .done = c->time_passes ? part_done : NULL,
 			 .done_arg = &since};
 
@@ -680,6 +681,7 @@ int main(int argc, char **argv)
 	signal(SIGINT, on_signal);
 	signal(SIGTERM, on_signal);
 	signal(SIGHUP, on_signal);
-	signal(SIGXFSZ, SIG_IGN); /* a file too large is an error of write */
+	signal(SIGPIPE, on_signal); /* of what reads -v */
+	signal(SIGXFSZ, SIG_IGN);   /* a file too large is an error of write */
 	return program_end("dlcc", compile(&c));
 }

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_ARGS = 64, CLANG_OLDEST = 15, CLANG_NEWEST = 40 };
+enum { CLANG_OLDEST = 15, CLANG_NEWEST = 40 };
 
 /* `clang` on PATH is new enough for generated code. */
 static bool clang_is_new(void)
@@ -59,7 +59,7 @@ bool pack_find_cc(Pack *p)
 		words = arena_strdup(p->a, wanted);
 		at = strtok_r(words, " ", &words);
 		p->cc = at ? package_cc(p->a, at) : NULL;
-		while (p->cc && n < 7 && (at = strtok_r(NULL, " ", &words)))
+		while (p->cc && n < MAX_WORDS - 1 && (at = strtok_r(NULL, " ", &words)))
 			p->cc_args[n++] = at;
 	}
 	if (p->cc)
@@ -219,9 +219,8 @@ static int level(const Pack *p, const Target *t)
 	return p->o->level == 0 ? 1 : is_clang(p->cc) || p->o->level < 2 ? p->o->level : 3;
 }
 
-static pid_t start_compile(Pack *p, int i)
+int pack_object_args(Pack *p, int i, char **argv)
 {
-	char *argv[MAX_ARGS];
 	int n = common_args(p, argv);
 	const Target *t = p->target[i];
 
@@ -232,6 +231,14 @@ static pid_t start_compile(Pack *p, int i)
 		argv[n++] = arena_printf(p->a, "-march=%s", t->march);
 	if (t && t->vector_bytes == 64)
 		argv[n++] = (char *)(uintptr_t) "-mprefer-vector-width=512";
+	return n;
+}
+
+static pid_t start_compile(Pack *p, int i)
+{
+	char *argv[MAX_ARGS];
+	int n = pack_object_args(p, i, argv);
+
 	argv[n++] = arena_printf(p->a, "-I%s", p->dir);
 	argv[n++] = arena_printf(p->a, "-ffile-prefix-map=%s=.", p->dir);
 	argv[n++] = (char *)(uintptr_t) "-o";
@@ -290,29 +297,33 @@ static bool command_failed(Pack *p, const char *what, const char *program, int s
 	return false;
 }
 
-bool pack_compile(Pack *p, int from)
+bool pack_compile(Pack *p)
 {
-	int running = 0, next = from, failed = 0; /* FAILED: the first status that is not 0 */
+	int todo[MAX_FILES], n = 0, next = 0, done = 0;
+	int failed = 0; /* the first status that is not 0 */
 
-	while (next < p->nfiles || running) {
-		if (next < p->nfiles && running < p->o->jobs && !failed) {
-			p->pid[next] = start_compile(p, next);
-			if (p->pid[next] < 0)
+	for (int i = 0; i < p->nfiles; i++) {
+		p->found[i] = pack_cached(p, i);
+		if (!p->found[i])
+			todo[n++] = i;
+	}
+	while (done < next || (next < n && !failed)) {
+		if (next < n && next - done < p->o->jobs && !failed) {
+			const int i = todo[next++];
+
+			p->pid[i] = start_compile(p, i);
+			if (p->pid[i] < 0)
 				return pack_fail(p, "cannot start", p->cc);
-			next++;
-			running++;
-			continue;
-		}
-		if (!running)
-			break;
-		if (!p->o->dry) {
-			const int status = pack_finish(p->pid[next - running], next - running);
+		} else {
+			const int i = todo[done++],
+				  status = p->o->dry ? 0 : pack_finish(p->pid[i], i);
 
 			failed = failed ? failed : status;
 		}
-		running--;
 	}
-	return !failed || command_failed(p, "the C compiler", p->cc, failed, "C");
+	if (failed)
+		return command_failed(p, "the C compiler", p->cc, failed, "C");
+	return pack_keep(p);
 }
 
 /* The exit status of ARGV; 127 where it cannot be started. */

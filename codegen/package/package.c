@@ -206,11 +206,17 @@ static bool make_weights(Pack *p)
 
 	if (p->kind != WEIGHTS_FILE && p->kind != WEIGHTS_EMBEDDED)
 		return true;
+	if (p->o->weights_are_there) {
+		p->whash = *p->o->weights_hash;
+		return true;
+	}
 	p->wfd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
 	if (p->wfd < 0)
 		return pack_fail(p, "cannot make", path);
 	if (!fill_weights(p, p->wfd, path, 0))
 		return false;
+	if (p->o->weights_hash)
+		*p->o->weights_hash = p->whash;
 	if (p->kind == WEIGHTS_EMBEDDED) {
 		p->wmap = mmap(NULL, (size_t)weights_size(p->m), PROT_READ, MAP_SHARED, p->wfd, 0);
 		if (p->wmap == MAP_FAILED)
@@ -287,6 +293,7 @@ static bool write_host(Pack *p)
 	file_head(&b, arena_printf(p->a, "Host stub of %s.", p->o->name));
 	strbuf_puts(&b, "#define DLRT_GENERATED 1\n#include \"dlrt.h\"\n#include <string.h>\n\n");
 	ok = gen_host(p->m, p->gc, &h, &b) && add_file(p, "host", &b, NULL);
+	p->unique[p->nfiles - 1] = h.weights_path != NULL;
 	strbuf_free(&b);
 	return ok;
 }
@@ -411,7 +418,7 @@ static bool make_ptx_file(Pack *p)
 /* Makes the files beside the output. */
 static bool make_beside(Pack *p)
 {
-	if (p->kind == WEIGHTS_FILE)
+	if (p->kind == WEIGHTS_FILE && !p->o->weights_are_there)
 		pack_will_be(p, pack_temp(p, "weights"), p->o->weights_file);
 	return write_header(p);
 }
@@ -519,7 +526,7 @@ static bool build(Pack *p, const char *suffix)
 				  strerror(errno));
 	if (!report_done(p, write_texts(p) && write_all_kernels(p) && write_host(p), "C"))
 		return false;
-	return report_done(p, pack_compile(p, 0), "C compiler") && runtime_fits(p) &&
+	return report_done(p, pack_compile(p), "C compiler") && runtime_fits(p) &&
 	       link_all(p, suffix, lib);
 }
 
@@ -532,7 +539,7 @@ bool package(Module *m, const PackageOpts *o)
 
 	if (((!text || o->cc) && !pack_find_cc(&p)) || !pack_find_ptxas(&p) || !pack_make_dir(&p))
 		return false;
-	ok = pack_cc_fits(&p) && build(&p, suffix) && pack_commit(&p);
+	ok = pack_cc_fits(&p) && pack_open_cache(&p) && build(&p, suffix) && pack_commit(&p);
 	if (p.wmap)
 		munmap(p.wmap, (size_t)weights_size(m));
 	if (p.wfd >= 0)

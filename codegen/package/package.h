@@ -17,6 +17,10 @@ typedef struct PackageOpts {
 	const char *sysroot;       /* null: none */
 	const char *runtime;       /* libdlrt.a; null: beside the running program */
 	const char *weights_file;  /* null: the weights are embedded or in a section */
+	/* null: nothing; else the hash of the weights is set here. THERE: the weights_file is
+	 * there, has this hash, and is not written again */
+	uint64_t *weights_hash;
+	bool weights_are_there;
 	bool embed;                /* a .a, .o or .c may hold more than 16 MiB of weights */
 	bool cubin;                /* also include the GPU code compiled by ptxas */
 	const char *ptxas;         /* null: on PATH, or where CUDA usually is */
@@ -24,6 +28,7 @@ typedef struct PackageOpts {
 	int level;                 /* -O of the C compiler */
 	int jobs;                  /* C compilers at once */
 	const char *save_temps;    /* folder in which a folder NAME gets the C files; null: none */
+	const char *cache;         /* folder of compiled objects (cache.c); null: none */
 	bool verbose;              /* print commands */
 	bool dry;                  /* print commands, and run none */
 	bool sanitize;             /* compile the generated C with ASan and UBSan */
@@ -47,7 +52,12 @@ const char *package_cc(Arena *a, const char *wanted);
 
 /* ---- temp.c ---- */
 
-/* Removes the temporary files of a package in progress; safe in a signal handler. */
+/* Removes the temporary files of a package in progress, and the folder of package_make_folder; safe in a
+ * signal handler. */
 void package_abort(void);
+/* Makes a temporary folder beside the file PATH, for files of several packages. Its path; null after a
+ * diagnostic. There is one at a time, until package_remove_folder, which removes its files, too. */
+const char *package_make_folder(Arena *a, Diag *d, const char *path);
+void package_remove_folder(void);
 
 #endif

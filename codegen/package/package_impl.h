@@ -8,7 +8,7 @@
 
 #include <sys/types.h>
 
-enum { MAX_FILES = 32 };
+enum { MAX_FILES = 32, MAX_ARGS = 64, MAX_WORDS = 8 };
 
 /* A file in the temporary folder, and its final path. All files move there at the end, the output
  * last. */
@@ -23,7 +23,7 @@ typedef struct Pack {
 	Diag *diag;
 	const char *cc, *ptxas, *dir, *log;
 	int log_fd;       /* messages of commands, in memory, as the disk may be full */
-	char *cc_args[8]; /* further words of --cc=, ends with null */
+	char *cc_args[MAX_WORDS]; /* further words of --cc=, ends with null */
 	MadeFile made[3];
 	int nmade;
 	GenC *gc[MAX_TARGETS];
@@ -32,7 +32,11 @@ typedef struct Pack {
 	const char *src[MAX_FILES], *obj[MAX_FILES];
 	const Target *target[MAX_FILES];
 	pid_t pid[MAX_FILES];
+	bool unique[MAX_FILES];       /* it includes a file of this compile: no cache has it */
+	const char *entry[MAX_FILES]; /* its file in the cache; null: it is not looked for there */
+	bool found[MAX_FILES];        /* the object is from the cache */
 	int nfiles;
+	const char *identity; /* of the C compiler, for the cache; null: there is none */
 	int wfd;             /* file of the weights */
 	unsigned char *wmap; /* the weights mapped, if they are embedded */
 	uint64_t whash, model_hash;
@@ -65,6 +69,11 @@ bool pack_commit(Pack *p);
 pid_t pack_start(Pack *p, char *const *argv, int slot);
 /* Waits for a command; returns its status. */
 int pack_finish(pid_t pid, int slot);
+/* Makes a file in the folder DIR, which ends with a slash or is empty. *PATH: its path. It is removed
+ * at the end, or if dlcc is killed, unless it was renamed before; pack_temp_file_end ends that. The
+ * descriptor, or -1. */
+int pack_temp_file(const char *dir, const char **path);
+void pack_temp_file_end(void);
 /* The messages of commands since pack_forget_log was last called. */
 const char *pack_log(Pack *p);
 void pack_forget_log(Pack *p);
@@ -78,13 +87,24 @@ bool pack_cc_fits(Pack *p);
 bool pack_find_ptxas(Pack *p);
 /* Compiles the file PTX for TARGET as the file CUBIN. */
 bool pack_assemble(Pack *p, const char *target, const char *ptx, const char *cubin);
-/* Compiles the files of the list from FROM on, at most o->jobs at once. */
-bool pack_compile(Pack *p, int from);
+/* The arguments that determine the object of file I, but no path of this compile; their number. */
+int pack_object_args(Pack *p, int i, char **argv);
+/* Compiles all files, at most o->jobs at once, or takes their objects from the cache. */
+bool pack_compile(Pack *p);
 /* Link the objects of the list and LIB to OUT: pack_link_shared a shared library; pack_link_object
  * one object, in which only the two functions of the API are global; pack_archive an archive of one
  * object. */
 bool pack_link_shared(Pack *p, const char *lib, const char *out);
 bool pack_link_object(Pack *p, const char *lib, const char *out);
 bool pack_archive(Pack *p, const char *obj, const char *out);
+
+/* ---- cache.c ---- */
+
+/* Opens the cache, if one is named. False after a diagnostic. */
+bool pack_open_cache(Pack *p);
+/* Takes the object of file I from the cache; false: it is not there. */
+bool pack_cached(Pack *p, int i);
+/* Puts the objects that were compiled into the cache. False where a warning about that is an error. */
+bool pack_keep(Pack *p);
 
 #endif

@@ -22,6 +22,8 @@
  * first. */
 static volatile sig_atomic_t live;
 static char live_dir[4096], live_file[4096];
+/* That of package_make_folder. */
+static char folder[4096];
 static volatile sig_atomic_t live_pid[MAX_FILES];
 
 bool pack_fail(Pack *p, const char *what, const char *path)
@@ -53,10 +55,8 @@ static void remove_dir(const char *dir)
 	rmdir(dir);
 }
 
-void package_abort(void)
+static void abort_live(void)
 {
-	if (!live)
-		return;
 	for (int i = 0; i < MAX_FILES; i++)
 		if (live_pid[i] > 0)
 			kill((pid_t)live_pid[i], SIGTERM);
@@ -66,6 +66,14 @@ void package_abort(void)
 	remove_dir(live_dir);
 	if (*live_file)
 		unlink(live_file);
+}
+
+void package_abort(void)
+{
+	if (live)
+		abort_live();
+	if (*folder)
+		remove_dir(folder);
 }
 
 pid_t pack_start(Pack *p, char *const *argv, int slot)
@@ -94,26 +102,56 @@ const char *pack_temp(Pack *p, const char *base)
 	return arena_printf(p->a, "%s/%s", p->dir, base);
 }
 
+/* Makes a folder beside PATH; its own path goes to TO. Signals are blocked. */
+static bool make_beside(Arena *a, const char *path, char to[4096])
+{
+	const char *slash = strrchr(path, '/');
+	char *dir = slash ? arena_printf(a, "%.*s/.dlcc.XXXXXX", (int)(slash - path), path)
+			  : arena_strdup(a, ".dlcc.XXXXXX");
+	char *real;
+
+	if (!mkdtemp(dir))
+		return false;
+	real = realpath(dir, NULL);
+	strncpy(to, real ? real : dir, 4095);
+	free(real);
+	return true;
+}
+
+const char *package_make_folder(Arena *a, Diag *d, const char *path)
+{
+	sigset_t all, old;
+	bool ok;
+
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, &old);
+	ok = make_beside(a, path, folder);
+	sigprocmask(SIG_SETMASK, &old, NULL);
+	if (ok)
+		return arena_strdup(a, folder);
+	diag_error(d, (DiagLoc){.file = path}, "cannot make a temporary folder beside it: %s",
+		   strerror(errno));
+	return NULL;
+}
+
+void package_remove_folder(void)
+{
+	if (*folder)
+		remove_dir(folder);
+	*folder = '\0';
+}
+
 bool pack_make_dir(Pack *p)
 {
-	const char *out = p->o->output, *slash = strrchr(out, '/');
-	char *dir = slash ? arena_printf(p->a, "%.*s/.dlcc.XXXXXX", (int)(slash - out), out)
-			  : arena_strdup(p->a, ".dlcc.XXXXXX");
-	char *real;
 	sigset_t all, old;
 
 	sigfillset(&all);
 	sigprocmask(SIG_BLOCK, &all, &old);
-	if (!mkdtemp(dir)) {
-		sigprocmask(SIG_SETMASK, &old, NULL);
-		return pack_fail(p, "cannot make a temporary folder beside", out);
-	}
-	real = realpath(dir, NULL);
-	strncpy(live_dir, real ? real : dir, sizeof live_dir - 1);
-	free(real);
-	p->dir = arena_strdup(p->a, live_dir);
-	live = 1;
+	live = make_beside(p->a, p->o->output, live_dir);
 	sigprocmask(SIG_SETMASK, &old, NULL);
+	if (!live)
+		return pack_fail(p, "cannot make a temporary folder beside", p->o->output);
+	p->dir = arena_strdup(p->a, live_dir);
 	p->log_fd = memfd_create("dlcc-log", MFD_CLOEXEC);
 	p->log = p->log_fd >= 0 ? arena_printf(p->a, "/proc/self/fd/%d", p->log_fd)
 				: pack_temp(p, "log");
@@ -142,8 +180,7 @@ void pack_clean_up(Pack *p)
 			pack_finish((pid_t)live_pid[i], i);
 		}
 	remove_dir(p->dir);
-	if (*live_file)
-		unlink(live_file);
+	pack_temp_file_end();
 	live = 0;
 	if (p->log_fd >= 0)
 		close(p->log_fd);
@@ -155,6 +192,29 @@ bool pack_will_be(Pack *p, const char *from, const char *to)
 {
 	p->made[p->nmade++] = (MadeFile){from, to};
 	return true;
+}
+
+int pack_temp_file(const char *dir, const char **path)
+{
+	sigset_t all, old;
+	int fd;
+
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, &old);
+	snprintf(live_file, sizeof live_file, "%s.dlcc.XXXXXX", dir);
+	fd = mkstemp(live_file);
+	if (fd < 0)
+		*live_file = 0;
+	sigprocmask(SIG_SETMASK, &old, NULL);
+	*path = live_file;
+	return fd;
+}
+
+void pack_temp_file_end(void)
+{
+	if (*live_file)
+		unlink(live_file);
+	*live_file = 0;
 }
 
 static bool copy_all(int from, int to)
@@ -175,7 +235,7 @@ static bool bring_near(Pack *p, MadeFile *m)
 	const char *slash = strrchr(m->to, '/');
 	const char *dir = slash ? arena_printf(p->a, "%.*s/", (int)(slash - m->to), m->to) : ".";
 	struct stat temp, target;
-	sigset_t all, old;
+	const char *near;
 	int from, to;
 	bool ok;
 
@@ -185,20 +245,14 @@ static bool bring_near(Pack *p, MadeFile *m)
 	}
 	if (stat(p->dir, &temp) || stat(dir, &target) || temp.st_dev == target.st_dev)
 		return true;
-	sigfillset(&all);
-	sigprocmask(SIG_BLOCK, &all, &old);
-	snprintf(live_file, sizeof live_file, "%s.dlcc.XXXXXX", slash ? dir : "");
-	to = mkstemp(live_file);
-	if (to < 0)
-		*live_file = 0;
-	sigprocmask(SIG_SETMASK, &old, NULL);
+	to = pack_temp_file(slash ? dir : "", &near);
 	from = open(m->from, O_RDONLY | O_CLOEXEC);
 	ok = from >= 0 && to >= 0 && copy_all(from, to) && !fchmod(to, 0644);
 	if (from >= 0)
 		close(from);
 	if (to >= 0 && close(to))
 		ok = false;
-	m->from = arena_strdup(p->a, live_file);
+	m->from = arena_strdup(p->a, near);
 	return ok || pack_fail(p, "cannot write", m->to);
 }
 

@@ -39,6 +39,7 @@ static const char usage[] =
 	"  --weights=FILE        weights in a file beside the artifact\n"
 	"  --embed-weights       weights of more than 16 MiB inside a .a, .o or .c, too\n"
 	"  --threads=N           C compilers at once (default, and 0: the processors)\n"
+	"  --cache=DIR           keep compiled objects in DIR, and take those that are there\n"
 	"  --check               say for each node whether and how it is supported\n"
 	"  --explain[=TRACE]     say for each kernel what is in it, how it is computed and why, and how long it takes at least;\n"
 	"                        with a trace of dlrun --profile=TRACE, how long it took\n"
@@ -95,6 +96,7 @@ static const Warning warnings[] = {
 	{"unbounded", true, false},    /* memory whose size depends on data */
 	{"seed", false, false},        /* random numbers without a seed */
 	{"schedule", false, false},    /* a line of --schedule=FILE that decides nothing */
+	{"cache", false, false},       /* --cache=DIR takes no more */
 	{"unproved", false, true},     /* a schedule that isl cannot prove (--verify) */
 	{"fallback", false, true},     /* a copy that the GPU's run waits for */
 };
@@ -177,6 +179,7 @@ static const Text texts[] = {
 	{"--ptxas", offsetof(Cli, ptxas), false},
 	{"--tiles", offsetof(Cli, tiles), false},
 	{"--schedule", offsetof(Cli, schedule), false},
+	{"--cache", offsetof(Cli, cache), false},
 	{"--target", offsetof(Cli, targets), true},
 	{"--dump-ir", offsetof(Cli, dump), false},
 	{"--dump-node", offsetof(Cli, dump_node), false},
@@ -451,6 +454,8 @@ static bool check_effect(Cli *c)
 		return usage_error(c, "--tf32: %s is the model before any code", c->output);
 	if (c->schedule && text)
 		return usage_error(c, "--schedule: %s is the model before any code", c->output);
+	if (c->cache && (text || ptx || (c->output && str_ends(c->output, ".c"))))
+		return usage_error(c, "--cache: no C is compiled for %s", c->output);
 	if (c->flush && (text || ptx))
 		return usage_error(c, "--flush-subnormals: %s has no code for CPUs", c->output);
 	if (text && looks_at_passes(c))

@@ -20,7 +20,7 @@ typedef struct DimOption {
 
 typedef struct Cli {
 	const char *input, *output, *name, *cc, *sysroot, *runtime, *weights, *save_temps;
-	const char *cubin, *ptxas, *tiles, *schedule;
+	const char *cubin, *ptxas, *tiles, *schedule, *cache;
 	const char *dump, *dump_node, *trace;
 	DimOption dims[MAX_DIMS];
 	int ndims;

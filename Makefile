@@ -116,7 +116,10 @@ $(BUILD)/include/dlrt.h: runtime/dlrt.h
 $(BUILD)/bin/%: $$(call program_obj,tools/%) $(BUILD)/lib/libdlcc.a $(BUILD)/lib/libdlrt.a
 	@mkdir -p $(@D)
 	$(call say,LD $@)
-	$(Q)$(CC) $(CFLAGS) $(BESIDE) -o $@ $^ $(LDLIBS)
+	$(Q)$(CC) $(CFLAGS) $(BESIDE) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LDLIBS)
+
+# dlcc --tune runs models as dlrun does.
+$(BUILD)/bin/dlcc: $(addprefix $(BUILD)/obj/tools/dlrun/,array.o npy.o session.o)
 
 # Tests may use dlrun's parts: its files but its main.
 $(BUILD)/tests/libdlrun.a: $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tools/dlrun/*.c))

@@ -12,6 +12,7 @@
 #include "tools/dlcc/explain.h"
 #include "tools/dlcc/options.h"
 #include "tools/dlcc/outputs.h"
+#include "tools/dlcc/tune.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -315,6 +316,8 @@ static bool choose_targets(Cli *c, Arena *a, Module *m, Module *gpu)
 		return options_fault(c, "--tf32 needs a target: --target=cuda:sm_80");
 	if (c->schedule && c->output && str_ends(c->output, ".ptx"))
 		return options_fault(c, "--schedule: PTX has no code for CPUs");
+	if (c->tune && (gpu->ntargets || m->ntargets > 1))
+		return options_fault(c, "--tune measures the code for one CPU, this one");
 	if ((c->tiles || c->list_tiles) && !gpu->ntargets)
 		return options_fault(c, "tiles need a target: --target=cuda:sm_80");
 	for (int i = 0; c->tf32 && i < gpu->ntargets; i++)
@@ -385,7 +388,7 @@ static void part_done(void *since, const char *part)
 	*t = now();
 }
 
-static bool emit(Cli *c, Module *m)
+static bool emit(Cli *c, Module *m, double begin)
 {
 	double since = now();
 	PackageOpts o = {.output = c->output,
@@ -400,14 +403,16 @@ static bool emit(Cli *c, Module *m)
 			 .version = DLCC_VERSION,
 			 .level = c->level,
 			 .save_temps = c->save_temps,
+			 .cache = c->cache,
 			 .verbose = c->verbose,
 			 .dry = c->dry,
 			 .sanitize = c->sanitize,
-			 .cache = c->cache,
 			 .done = c->time_passes ? part_done : NULL,
 			 .done_arg = &since};
 
 	o.jobs = c->threads > 0 ? c->threads : (int)sysconf(_SC_NPROCESSORS_ONLN);
+	if (c->tune)
+		return tune(c, m, &o, begin);
 	if (c->time_passes)
 		fprintf(stderr, "for %s:\n", o.output);
 	return package(m, &o);
@@ -606,6 +611,7 @@ static bool read_schedule(Cli *c, Arena *a, Options *o)
 /* The exit status. */
 static int compile(Cli *c)
 {
+	const double begin = tune_now();
 	Arena *a = arena_new();
 	Module m = {.arena = a,
 		    .opt = {.level = c->level,
@@ -653,7 +659,7 @@ static int compile(Cli *c)
 		dump_nvptx(c, m.gpu);
 	/* Dumps that could not be written are an error, after which no output may appear. */
 	if (ok && !c->check && c->output && !str_ends(c->output, ".dl"))
-		ok = program_flush() && emit(c, &m);
+		ok = program_flush() && emit(c, &m, begin);
 	if (file)
 		onnx_close(file);
 	if (again)
@@ -668,7 +674,7 @@ static int compile(Cli *c)
 
 int main(int argc, char **argv)
 {
-	Cli c = {.level = 2, .rewrite_limit = -1, .diag = {.out = stderr}};
+	Cli c = {.level = 2, .rewrite_limit = -1, .tune_seconds = -1, .diag = {.out = stderr}};
 
 	if (options_answer(argc, argv))
 		return program_end("dlcc", 0);

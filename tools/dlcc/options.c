@@ -18,7 +18,8 @@ static const char usage[] =
 	"       dlcc --check MODEL.onnx\n"
 	"\n"
 	"MODEL is MODEL.onnx, or MODEL.dl, the graph as text.\n"
-	"FILE's suffix says what is made: .so .a .o .c (with a header beside it), .ptx, .dl (the graph as text)\n"
+	"FILE's suffix says what is made: .so .a .o .c (with a header beside it), .ptx, .dl (the graph as text),\n"
+	".schedule (by --tune)\n"
 	"\n"
 	"  -o FILE               the output\n"
 	"  --name=NAME           prefix of the exported symbols (default: from FILE)\n"
@@ -30,6 +31,7 @@ static const char usage[] =
 	"  --flush-subnormals    CPUs take subnormal numbers, and results that would be, for zero\n"
 	"  --tiles=FILE          GPUs' tiles of products, measured; --list-tiles=N prints N candidates for each\n"
 	"  --schedule=FILE       how CPUs run kernels, edited; --dump-ir=decide prints such a file\n"
+	"  --tune[=SECONDS]      measure how kernels run best on this machine, with -o FILE.schedule for --schedule (default 60)\n"
 	"  --dim NAME=N, A..B    bind or bound a symbolic dim; may be repeated\n"
 	"  --overridable=NAME    an input that has an initialiser stays an input, with that as its default; may be repeated\n"
 	"  --op=FILE.dl          the meaning of operators that the model uses and dlcc lacks (docs/operators.md); may be repeated\n"
@@ -188,6 +190,7 @@ static const Text texts[] = {
 	{"-o", offsetof(Cli, output), true},
 };
 
+enum { TUNE_SECONDS = 60 };    /* unless --tune says how many */
 enum { NUMBER_MAX = 1 << 20 }; /* more threads, or rewrites of a model, than there are */
 
 typedef struct Number {
@@ -197,7 +200,8 @@ typedef struct Number {
 
 static const Number numbers[] = {{"--threads", offsetof(Cli, threads)},
 				 {"--list-tiles", offsetof(Cli, list_tiles)},
-				 {"--rewrite-limit", offsetof(Cli, rewrite_limit)}};
+				 {"--rewrite-limit", offsetof(Cli, rewrite_limit)},
+				 {"--tune", offsetof(Cli, tune_seconds)}};
 
 typedef struct Flag {
 	const char *option;
@@ -208,6 +212,7 @@ static const Flag flags[] = {
 	{"-v", offsetof(Cli, verbose)},
 	{"--verbose", offsetof(Cli, verbose)},
 	{"--check", offsetof(Cli, check)},
+	{"--tune", offsetof(Cli, tune)},
 	{"--time-passes", offsetof(Cli, time_passes)},
 	{"--dump-ir", offsetof(Cli, dump_all)},
 	{"--explain", offsetof(Cli, explain)},
@@ -421,7 +426,7 @@ static bool has_runtimes_header(const char *path)
 static bool check_output(Cli *c)
 {
 	const char *dot = c->output ? strrchr(c->output, '.') : NULL;
-	static const char *const known[] = {".so", ".a", ".o", ".c", ".ptx", ".dl"};
+	static const char *const known[] = {".so", ".a", ".o", ".c", ".ptx", ".dl", ".schedule"};
 
 	if (!c->output && (c->check || looks_at_passes(c)))
 		return true;
@@ -444,8 +449,16 @@ static bool check_output(Cli *c)
 static bool check_effect(Cli *c)
 {
 	const bool text = c->output && str_ends(c->output, ".dl"),
-		   ptx = c->output && str_ends(c->output, ".ptx");
+		   ptx = c->output && str_ends(c->output, ".ptx"),
+		   schedule = c->output && str_ends(c->output, ".schedule");
 
+	if (c->tune != schedule)
+		return options_fault(c, c->tune ? "--tune writes a schedule: give -o FILE.schedule"
+						: "a .schedule is made by --tune");
+	if (c->tune && c->schedule)
+		return options_fault(c, "--tune finds a schedule; leave out --schedule");
+	if (c->tune && (c->weights || c->embed))
+		return usage_error(c, "--weights: %s holds no weights", c->output);
 	if ((c->weights || c->embed) && (text || ptx))
 		return usage_error(c, "--weights: %s holds no weights", c->output);
 	if (c->weights && c->embed)
@@ -474,6 +487,9 @@ bool options_read(Cli *c, int argc, char **argv)
 	if (!c->input)
 		return options_fault(c, "no model");
 	c->explain = c->explain || c->trace;
+	c->tune = c->tune || c->tune_seconds >= 0;
+	if (c->tune_seconds < 0)
+		c->tune_seconds = TUNE_SECONDS;
 	if (c->name && !is_identifier(c->name))
 		return usage_error(c, "--name=%s is no C identifier", c->name);
 	if (c->cubin && strcmp(c->cubin, "yes") && strcmp(c->cubin, "no"))

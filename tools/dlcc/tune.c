@@ -1,0 +1,542 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * --tune: finds decisions that are faster on this machine than those that `decide` chooses.
+ *
+ * Equal kernels are one group. In a round every group tries its next candidate
+ * (passes/schedule/common/offer.c): one artifact with all of these is compiled and timed, kernel by
+ * kernel, beside one with the chosen decisions. A candidate that is clearly faster is the best one so
+ * far, from which further candidates are offered. At the end the best ones are timed again, together;
+ * those that are not faster then are dropped. The file is left without decisions if the whole model
+ * is not faster with them.
+ *
+ * Weights do not depend on decisions: all artifacts share one file of them.
+ */
+#include "tools/dlcc/tune.h"
+
+#include "base/program.h"
+#include "base/sys.h"
+#include "codegen/host/gen_host.h"
+#include "passes/kernel/kernels.h"
+#include "passes/schedule/common/decision.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum {
+	MOST_OFFERS = 12, /* candidates of one decision */
+	MOST_ROUNDS = 200
+};
+
+/* A candidate is clearly faster if it saves this share, and the noise, of the kernel's time. */
+static const double LEAST_GAIN = 0.02;
+/* A group whose share of the run is smaller tries nothing. */
+static const double LEAST_SHARE = 0.002;
+/* Seconds of measuring in a round: enough for some runs, and no more than is of use. */
+static const double LEAST_SECONDS = 0.4, MOST_SECONDS = 3;
+static const double RUNS_OF_ROUND = 40;
+/* Rounds for which time is left at the end: proofs of the changed schedules take about one. */
+enum { LAST_ROUNDS = 3 };
+
+typedef VEC(Decision *) Decisions;
+
+typedef struct Group {
+	uint64_t hash;
+	Node *first;
+	const Decision *chosen; /* by `decide` */
+	const Decision *best;
+	const Decision *trying;
+	double ratio;    /* time of BEST in relation to that of CHOSEN */
+	Decisions queue; /* candidates that are not yet tried; from NEXT on */
+	int next;
+	VEC(const char *) seen; /* the texts of all candidates so far */
+} Group;
+
+typedef struct Tuner {
+	Cli *cli;
+	Module *m;
+	PackageOpts opts;
+	Arena *a;
+	const char *dir;
+	double begin, end;
+	uint64_t *hash; /* by Node.id */
+	int *group_of;  /* by Node.id; -1: none */
+	VEC(Group) groups;
+	VEC(Node *) kernels;  /* by number in the profile */
+	KernelTimes *time[2]; /* of the chosen decisions, of the candidates */
+	uint64_t weights;     /* their hash */
+	double round_cost;    /* seconds of the longest round but measuring */
+	int rounds, tried;
+} Tuner;
+
+static double left(const Tuner *t)
+{
+	return t->end - tune_now();
+}
+
+/* ---- Groups and candidates ---- */
+
+static const char *text_of(const Tuner *t, const Group *g, const Decision *d)
+{
+	Arena *tmp = arena_new();
+	StrBuf b = {0};
+	const char *text;
+
+	decision_print(&b, kernel_clone(node_kernel(g->first), tmp), d);
+	text = arena_strdup(t->a, strbuf_str(&b));
+	strbuf_free(&b);
+	arena_free(tmp);
+	return text;
+}
+
+static bool is_new(const Tuner *t, Group *g, const Decision *d)
+{
+	const char *text = text_of(t, g, d);
+
+	for (int i = 0; i < g->seen.n; i++)
+		if (!strcmp(g->seen.at[i], text))
+			return false;
+	vec_push(t->a, &g->seen, text);
+	return true;
+}
+
+/* Queues what may be faster than the best decision of G, before what is queued already. */
+static void queue_offers(const Tuner *t, Group *g)
+{
+	Decision *offers[MOST_OFFERS];
+	const int n = decisions_offer(t->m->target[0], node_kernel(g->first), g->best, t->a, offers,
+				      MOST_OFFERS);
+	Decisions queue = {0};
+
+	for (int i = 0; i < n; i++)
+		if (is_new(t, g, offers[i]))
+			vec_push(t->a, &queue, offers[i]);
+	for (int i = g->next; i < g->queue.n; i++)
+		vec_push(t->a, &queue, g->queue.at[i]);
+	g->queue = queue;
+	g->next = 0;
+}
+
+static void find_groups(Tuner *t)
+{
+	Module *m = t->m;
+
+	t->hash = schedule_hashes(m, t->a);
+	t->group_of = NEW_ARRAY(t->a, m->ndecisions + 1, int);
+	for (Node *n = m->graph->first; n; n = n->next) {
+		int g = 0;
+
+		if (n->id >= m->ndecisions)
+			continue;
+		t->group_of[n->id] = -1;
+		if (!t->hash[n->id] || !module_schedules(m, n))
+			continue;
+		while (g < t->groups.n && t->groups.at[g].hash != t->hash[n->id])
+			g++;
+		t->group_of[n->id] = g;
+		if (g == t->groups.n) {
+			Group new = {.hash = t->hash[n->id],
+				     .first = n,
+				     .chosen = m->decision[0][n->id],
+				     .best = m->decision[0][n->id],
+				     .ratio = 1};
+
+			is_new(t, &new, new.chosen);
+			vec_push(t->a, &t->groups, new);
+		}
+	}
+}
+
+/* ---- Artifacts ---- */
+
+/* The decisions that the next artifact gets: those that are tried, which are proved if LAST, or, where
+ * CHOSEN, the chosen ones. */
+typedef enum Which { CHOSEN, TRYING, LAST } Which;
+
+static void decide_all(Tuner *t, Which which)
+{
+	for (Node *n = t->m->graph->first; n; n = n->next) {
+		const Group *g;
+		Decision *d;
+
+		if (n->id >= t->m->ndecisions || t->group_of[n->id] < 0)
+			continue;
+		g = &t->groups.at[t->group_of[n->id]];
+		d = decision_copy(t->a, which == CHOSEN ? g->chosen : g->trying,
+				  node_kernel(n)->stmts.n);
+		d->edited = which == LAST && n == g->first && g->trying != g->chosen;
+		t->m->decision[0][n->id] = d;
+	}
+}
+
+/* Schedules M as decided, and makes the artifact BASE.so of it. */
+static const char *make_artifact(Tuner *t, const char *base)
+{
+	Module m = *t->m;
+	PackageOpts o = t->opts;
+	bool ok = true;
+
+	m.arena = arena_new();
+	for (const Pass *p = pass_table, *on = NULL; p->name && ok; p++) {
+		on = on || !strcmp(p->name, "sched") ? p : NULL;
+		ok = !on || pass_run(p, &m);
+	}
+	o.output = arena_printf(t->a, "%s/%s.so", t->dir, base);
+	o.weights_hash = &t->weights;
+	o.weights_are_there = t->weights != 0;
+	ok = ok && package(&m, &o);
+	arena_free(m.arena);
+	return ok ? o.output : NULL;
+}
+
+/* The kernels in the order of the artifact's profile: that of their first launches. */
+static void number_kernels(Tuner *t)
+{
+	for (Node *n = t->m->graph->first; n; n = n->next)
+		if (n->id < t->m->nsched && t->m->sched[0][n->id] &&
+		    !(n->nout && value_is_weights(t->m, n->out[0])))
+			vec_push(t->a, &t->kernels, n);
+}
+
+/* ---- Rounds ---- */
+
+/* The least time of group number G in artifact S, in the batches HALF; below 0: all of them. */
+static double time_of(const Tuner *t, int g, int s, int half)
+{
+	const KernelTimes *k = t->time[s];
+	double sum = 0;
+
+	for (int i = 0; i < t->kernels.n; i++) {
+		const double a = k->least[0][i], b = k->least[1][i];
+
+		if (t->group_of[t->kernels.at[i]->id] == g)
+			sum += half == 0 ? a : half == 1 ? b : a < b ? a : b;
+	}
+	return sum;
+}
+
+/* The share by which two halves of the same measurement differ. */
+static double noise_of(const Tuner *t, int g)
+{
+	double most = 0;
+
+	for (int s = 0; s < 2; s++) {
+		const double a = time_of(t, g, s, 0), b = time_of(t, g, s, 1),
+			     noise = a < b ? (b - a) / a : (a - b) / b;
+
+		if (a > 0 && b > 0 && noise > most)
+			most = noise;
+	}
+	return most;
+}
+
+/* The time of group G with its candidate, in relation to that with the chosen decision, in the half of the
+ * measurement in which that is larger. */
+static double ratio_of(const Tuner *t, int g)
+{
+	double most = 0;
+
+	for (int half = 0; half < 2; half++) {
+		const double chosen = time_of(t, g, 0, half), candidate = time_of(t, g, 1, half),
+			     ratio = chosen > 0 && candidate > 0 ? candidate / chosen : 1;
+
+		most = ratio > most ? ratio : most;
+	}
+	return most;
+}
+
+static double seconds_to_measure(const Tuner *t)
+{
+	const double s = 2 * RUNS_OF_ROUND * t->time[0]->run;
+
+	return s < LEAST_SECONDS ? LEAST_SECONDS : s > MOST_SECONDS ? MOST_SECONDS : s;
+}
+
+static bool measure(Tuner *t, const char *chosen, const char *candidate, double seconds)
+{
+	const double rest = left(t);
+
+	return tune_measure(&t->cli->diag, t->cli->input, (const char *[]){chosen, candidate},
+			    seconds, rest > 1 ? rest : 1, t->time);
+}
+
+/* Each group takes its next candidate. False: none has one. */
+static bool next_candidates(Tuner *t)
+{
+	double all = 0;
+	bool any = false;
+
+	for (int g = 0; g < t->groups.n; g++)
+		all += time_of(t, g, 0, -1);
+	for (int i = 0; i < t->groups.n; i++) {
+		Group *g = &t->groups.at[i];
+
+		g->trying = g->best;
+		if (time_of(t, i, 0, -1) < LEAST_SHARE * all)
+			continue;
+		if (!g->queue.n && !g->next)
+			queue_offers(t, g);
+		if (g->next == g->queue.n)
+			continue;
+		g->trying = g->queue.at[g->next++];
+		t->tried++;
+		any = true;
+	}
+	return any;
+}
+
+/* -v: what became of G's decision D. */
+static void report(const Tuner *t, const Group *g, const Decision *d, const char *what)
+{
+	const char *node = locs_first(node_kernel(g->first)->locs).node;
+
+	if (!t->cli->verbose)
+		return;
+	fprintf(stderr, "tune: %5.1f %% %s: ", 100 * g->ratio, what);
+	escape_to_file(stderr, node ? node : node_kernel(g->first)->name, escape_terminal);
+	fprintf(stderr, ": %s\n", text_of(t, g, d));
+}
+
+static void take_better(Tuner *t)
+{
+	for (int i = 0; i < t->groups.n; i++) {
+		Group *g = &t->groups.at[i];
+		const double ratio = ratio_of(t, i);
+
+		if (g->trying == g->best || ratio >= g->ratio - LEAST_GAIN - noise_of(t, i))
+			continue;
+		g->best = g->trying;
+		g->ratio = ratio;
+		report(t, g, g->best, "of the time");
+		queue_offers(t, g);
+	}
+}
+
+/* One round beside CHOSEN. False after a diagnostic, or where *DONE. */
+static bool round_of(Tuner *t, const char *chosen, bool *done)
+{
+	const double begin = tune_now();
+	const char *so;
+	double cost;
+
+	*done = !next_candidates(t);
+	if (*done)
+		return true;
+	decide_all(t, TRYING);
+	so = make_artifact(t, "candidate");
+	cost = tune_now() - begin;
+	t->round_cost = cost > t->round_cost ? cost : t->round_cost;
+	if (!so || !measure(t, chosen, so, seconds_to_measure(t)))
+		return false;
+	take_better(t);
+	t->rounds++;
+	if (t->cli->verbose)
+		fprintf(stderr, "tune: round %d: %.1f s of %.1f s are over\n", t->rounds,
+			tune_now() - t->begin, t->end - t->begin);
+	return true;
+}
+
+/* There is time for N rounds more. */
+static bool has_time(const Tuner *t, int n)
+{
+	return left(t) > n * (t->round_cost + seconds_to_measure(t));
+}
+
+/* Times all best decisions together beside CHOSEN, and drops those that are not faster, until all are
+ * or the time is over. *FASTER: the whole model is. */
+static bool confirm(Tuner *t, const char *chosen, bool *faster)
+{
+	bool again = true;
+
+	*faster = false;
+	for (int tries = 0; again && (!tries || has_time(t, 1)); tries++) {
+		const char *so;
+		int n = 0;
+
+		again = false;
+		for (int i = 0; i < t->groups.n; i++) {
+			Group *g = &t->groups.at[i];
+
+			g->trying = g->best;
+			n += g->best != g->chosen;
+		}
+		*faster = false;
+		if (!n)
+			return true;
+		decide_all(t, LAST);
+		so = make_artifact(t, "candidate");
+		if (!so || !measure(t, chosen, so, seconds_to_measure(t)))
+			return false;
+		*faster = t->time[1]->run < t->time[0]->run &&
+			  t->time[1]->median < t->time[0]->median;
+		if (t->cli->verbose)
+			fprintf(stderr,
+				"tune: the model: %.4g ms instead of %.4g ms, median %.4g ms instead of %.4g ms\n",
+				t->time[1]->run * 1e3, t->time[0]->run * 1e3,
+				t->time[1]->median * 1e3, t->time[0]->median * 1e3);
+		for (int i = 0; i < t->groups.n; i++) {
+			Group *g = &t->groups.at[i];
+
+			if (g->best == g->chosen)
+				continue;
+			g->ratio = ratio_of(t, i);
+			if (g->ratio < 1 - LEAST_GAIN / 2)
+				continue;
+			report(t, g, g->best, "of the time, so it is dropped");
+			g->best = g->chosen;
+			again = true;
+		}
+	}
+	return true;
+}
+
+/* ---- The file ---- */
+
+static void put_head(StrBuf *b, const Tuner *t, bool faster)
+{
+	const Cli *c = t->cli;
+
+	strbuf_printf(b, "; dlcc %s --tune for %s", DLCC_VERSION, t->m->target[0]->name);
+	for (int i = 0; i < c->ndims; i++) {
+		strbuf_puts(b, i ? ", " : ", with ");
+		strbuf_escape(b, c->dims[i].text, escape_quoted);
+	}
+	strbuf_printf(b, ": %d rounds, %d candidates for %d kernels\n", t->rounds, t->tried,
+		      t->groups.n);
+	if (faster)
+		strbuf_printf(b, "; the model: %.4g ms with these lines, %.4g ms without\n",
+			      t->time[1]->run * 1e3, t->time[0]->run * 1e3);
+	else
+		strbuf_puts(b, "; nothing was faster than what dlcc chooses\n");
+}
+
+static void put_lines(StrBuf *b, Tuner *t)
+{
+	decide_all(t, TRYING);
+	for (int i = 0; i < t->groups.n; i++) {
+		const Group *g = &t->groups.at[i];
+
+		if (g->best != g->chosen)
+			schedule_print_line(
+				b, t->m, 0, g->first, t->hash,
+				arena_printf(t->a, "%.1f %% less time", 100 * (1 - g->ratio)));
+	}
+}
+
+static bool write_lines(Tuner *t, bool faster)
+{
+	const char *path = t->cli->output;
+	StrBuf b = {0};
+	bool ok;
+
+	put_head(&b, t, faster);
+	if (faster)
+		put_lines(&b, t);
+	ok = write_file(path, strbuf_str(&b), b.n);
+	if (!ok) {
+		diag_error(&t->cli->diag, (DiagLoc){.file = path}, "cannot be written: %s",
+			   strerror(errno));
+		diag_note(&t->cli->diag, "its text goes to the standard output");
+		fwrite(strbuf_str(&b), 1, b.n, stdout);
+	}
+	strbuf_free(&b);
+	return ok;
+}
+
+static void print_result(const Tuner *t, bool faster)
+{
+	int n = 0;
+
+	for (int i = 0; i < t->groups.n && faster; i++)
+		n += t->groups.at[i].best != t->groups.at[i].chosen;
+	escape_to_file(stderr, t->cli->output, escape_terminal);
+	if (faster)
+		fprintf(stderr,
+			": %.4g ms instead of %.4g ms, by other decisions for %d of %d kernels\n",
+			t->time[1]->run * 1e3, t->time[0]->run * 1e3, n, t->groups.n);
+	else
+		fprintf(stderr, ": nothing was faster than what dlcc chooses, in %d rounds\n",
+			t->rounds);
+}
+
+/* ---- All of it ---- */
+
+/* The symbolic dims of inputs have to have sizes. */
+static bool dims_are_bound(Cli *c, const Module *m)
+{
+	StrBuf b = {0};
+	bool ok;
+
+	for (int i = 0; i < sym_count(m->ctx); i++) {
+		Sym *s = sym_at(m->ctx, i);
+
+		if (s->def || sym_from_data(s) || s->lo == s->hi)
+			continue;
+		strbuf_puts(&b, b.n ? " --dim " : "--dim ");
+		strbuf_quote(&b, s->name);
+		strbuf_puts(&b, "=N");
+	}
+	ok = !b.n || diag_error(&c->diag, (DiagLoc){.file = c->input},
+				"--tune measures the model at one size; give %s", strbuf_str(&b));
+	strbuf_free(&b);
+	return ok;
+}
+
+/* What would make writing the file fail at the end, as far as that can be known now; where its folder
+ * cannot be written, the temporary folder in it cannot be made. */
+static bool may_be_written(Cli *c)
+{
+	struct stat st;
+
+	return stat(c->output, &st) || !S_ISDIR(st.st_mode) ||
+	       diag_error(&c->diag, (DiagLoc){.file = c->output}, "cannot be written: %s",
+			  strerror(EISDIR));
+}
+
+static bool tune_in_folder(Tuner *t)
+{
+	const char *chosen;
+	bool faster = false, done = false;
+	double begin;
+
+	find_groups(t);
+	number_kernels(t);
+	t->time[0] = tune_times(t->kernels.n);
+	t->time[1] = tune_times(t->kernels.n);
+	if (!t->time[0] || !t->time[1])
+		return diag_error(&t->cli->diag, (DiagLoc){.file = t->cli->input},
+				  "no memory for the times of %d kernels", t->kernels.n);
+	begin = tune_now();
+	chosen = make_artifact(t, "chosen");
+	t->round_cost = tune_now() - begin;
+	if (!chosen || !measure(t, chosen, chosen, LEAST_SECONDS))
+		return false;
+	while (!done && t->rounds < MOST_ROUNDS && has_time(t, 1 + LAST_ROUNDS))
+		if (!round_of(t, chosen, &done))
+			return false;
+	if (!confirm(t, chosen, &faster) || !write_lines(t, faster))
+		return false;
+	print_result(t, faster);
+	return true;
+}
+
+bool tune(Cli *c, Module *m, const PackageOpts *o, double begin)
+{
+	Tuner t = {.cli = c, .m = m, .opts = *o, .begin = begin};
+	bool ok;
+
+	if (!dims_are_bound(c, m) || !may_be_written(c))
+		return false;
+	t.end = begin + c->tune_seconds;
+	t.a = arena_new();
+	t.dir = package_make_folder(t.a, &c->diag, c->output);
+	t.opts.name = "model";
+	t.opts.weights_file = arena_printf(t.a, "%s/weights", t.dir ? t.dir : "");
+	ok = t.dir && tune_in_folder(&t);
+	package_remove_folder();
+	tune_times_free(t.time[0]);
+	tune_times_free(t.time[1]);
+	arena_free(t.a);
+	return ok;
+}

@@ -230,14 +230,14 @@ static bool keep(Pack *p, int i)
 
 /* ---- The bound ---- */
 
-typedef struct Kept {
+typedef struct KeptObject {
 	const char *name;
 	int64_t bytes, used;
-} Kept;
+} KeptObject;
 
 static int by_use(const void *a, const void *b)
 {
-	const Kept *x = a, *y = b;
+	const KeptObject *x = a, *y = b;
 
 	return (x->used > y->used) - (x->used < y->used);
 }
@@ -254,7 +254,7 @@ static void trim(Pack *p)
 	Arena *tmp = arena_new();
 	DIR *d = opendir(p->o->cache);
 	const struct dirent *e;
-	VEC(Kept) kept = {0};
+	VEC(KeptObject) kept = {0};
 	int64_t total = 0;
 	struct stat st;
 
@@ -267,7 +267,7 @@ static void trim(Pack *p)
 			continue;
 		total += st.st_size;
 		vec_push(tmp, &kept,
-			 ((Kept){arena_strdup(tmp, e->d_name), st.st_size, st.st_mtime}));
+			 ((KeptObject){arena_strdup(tmp, e->d_name), st.st_size, st.st_mtime}));
 	}
 	if (kept.n)
 		qsort(kept.at, (size_t)kept.n, sizeof *kept.at, by_use);

@@ -41,7 +41,7 @@ enum { LAST_ROUNDS = 3 };
 
 typedef VEC(Decision *) Decisions;
 
-typedef struct Group {
+typedef struct TuneGroup {
 	uint64_t hash;
 	Node *first;
 	const Decision *chosen; /* by `decide` */
@@ -51,7 +51,7 @@ typedef struct Group {
 	Decisions queue; /* candidates that are not yet tried; from NEXT on */
 	int next;
 	VEC(const char *) seen; /* the texts of all candidates so far */
-} Group;
+} TuneGroup;
 
 typedef struct Tuner {
 	Cli *cli;
@@ -62,7 +62,7 @@ typedef struct Tuner {
 	double begin, end;
 	uint64_t *hash; /* by Node.id */
 	int *group_of;  /* by Node.id; -1: none */
-	VEC(Group) groups;
+	VEC(TuneGroup) groups;
 	VEC(Node *) kernels;  /* by number in the profile */
 	KernelTimes *time[2]; /* of the chosen decisions, of the candidates */
 	uint64_t weights;     /* their hash */
@@ -77,7 +77,7 @@ static double left(const Tuner *t)
 
 /* ---- Groups and candidates ---- */
 
-static const char *text_of(const Tuner *t, const Group *g, const Decision *d)
+static const char *text_of(const Tuner *t, const TuneGroup *g, const Decision *d)
 {
 	Arena *tmp = arena_new();
 	StrBuf b = {0};
@@ -90,7 +90,7 @@ static const char *text_of(const Tuner *t, const Group *g, const Decision *d)
 	return text;
 }
 
-static bool is_new(const Tuner *t, Group *g, const Decision *d)
+static bool is_new(const Tuner *t, TuneGroup *g, const Decision *d)
 {
 	const char *text = text_of(t, g, d);
 
@@ -102,7 +102,7 @@ static bool is_new(const Tuner *t, Group *g, const Decision *d)
 }
 
 /* Queues what may be faster than the best decision of G, before what is queued already. */
-static void queue_offers(const Tuner *t, Group *g)
+static void queue_offers(const Tuner *t, TuneGroup *g)
 {
 	Decision *offers[MOST_OFFERS];
 	const int n = decisions_offer(t->m->target[0], node_kernel(g->first), g->best, t->a, offers,
@@ -136,11 +136,11 @@ static void find_groups(Tuner *t)
 			g++;
 		t->group_of[n->id] = g;
 		if (g == t->groups.n) {
-			Group new = {.hash = t->hash[n->id],
-				     .first = n,
-				     .chosen = m->decision[0][n->id],
-				     .best = m->decision[0][n->id],
-				     .ratio = 1};
+			TuneGroup new = {.hash = t->hash[n->id],
+					 .first = n,
+					 .chosen = m->decision[0][n->id],
+					 .best = m->decision[0][n->id],
+					 .ratio = 1};
 
 			is_new(t, &new, new.chosen);
 			vec_push(t->a, &t->groups, new);
@@ -157,7 +157,7 @@ typedef enum Which { CHOSEN, TRYING, LAST } Which;
 static void decide_all(Tuner *t, Which which)
 {
 	for (Node *n = t->m->graph->first; n; n = n->next) {
-		const Group *g;
+		const TuneGroup *g;
 		Decision *d;
 
 		if (n->id >= t->m->ndecisions || t->group_of[n->id] < 0)
@@ -270,7 +270,7 @@ static bool next_candidates(Tuner *t)
 	for (int g = 0; g < t->groups.n; g++)
 		all += time_of(t, g, 0, -1);
 	for (int i = 0; i < t->groups.n; i++) {
-		Group *g = &t->groups.at[i];
+		TuneGroup *g = &t->groups.at[i];
 
 		g->trying = g->best;
 		if (time_of(t, i, 0, -1) < LEAST_SHARE * all)
@@ -287,7 +287,7 @@ static bool next_candidates(Tuner *t)
 }
 
 /* -v: what became of G's decision D. */
-static void report(const Tuner *t, const Group *g, const Decision *d, const char *what)
+static void report(const Tuner *t, const TuneGroup *g, const Decision *d, const char *what)
 {
 	const char *node = locs_first(node_kernel(g->first)->locs).node;
 
@@ -301,7 +301,7 @@ static void report(const Tuner *t, const Group *g, const Decision *d, const char
 static void take_better(Tuner *t)
 {
 	for (int i = 0; i < t->groups.n; i++) {
-		Group *g = &t->groups.at[i];
+		TuneGroup *g = &t->groups.at[i];
 		const double ratio = ratio_of(t, i);
 
 		if (g->trying == g->best || ratio >= g->ratio - LEAST_GAIN - noise_of(t, i))
@@ -356,7 +356,7 @@ static bool confirm(Tuner *t, const char *chosen, bool *faster)
 
 		again = false;
 		for (int i = 0; i < t->groups.n; i++) {
-			Group *g = &t->groups.at[i];
+			TuneGroup *g = &t->groups.at[i];
 
 			g->trying = g->best;
 			n += g->best != g->chosen;
@@ -376,7 +376,7 @@ static bool confirm(Tuner *t, const char *chosen, bool *faster)
 				t->time[1]->run * 1e3, t->time[0]->run * 1e3,
 				t->time[1]->median * 1e3, t->time[0]->median * 1e3);
 		for (int i = 0; i < t->groups.n; i++) {
-			Group *g = &t->groups.at[i];
+			TuneGroup *g = &t->groups.at[i];
 
 			if (g->best == g->chosen)
 				continue;
@@ -415,7 +415,7 @@ static void put_lines(StrBuf *b, Tuner *t)
 {
 	decide_all(t, TRYING);
 	for (int i = 0; i < t->groups.n; i++) {
-		const Group *g = &t->groups.at[i];
+		const TuneGroup *g = &t->groups.at[i];
 
 		if (g->best != g->chosen)
 			schedule_print_line(

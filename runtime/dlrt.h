@@ -635,6 +635,8 @@ typedef struct dl_exec {
 	int32_t status; /* status of the first failure */
 	int32_t counts; /* nonzero: the run is profiled, and dl_count is to be called */
 	int32_t reserved;
+	/* where all threads of the run call exec: the runtime's state of this thread; else null */
+	void *thread;
 } dl_exec;
 
 typedef enum dl_weights_kind {
@@ -697,6 +699,9 @@ struct dl_program {
 	/* The description for applications, where inputs or outputs are not all tensors; else null. In
 	 * desc, consecutive tensors stand for each of these (runtime/forms.c). */
 	const dl_desc *shown;
+	/* nonzero: exec does nothing but dl_launch and dl_count and reads nothing that kernels write,
+	 * so all threads of a run may call it, each with a dl_exec of its own */
+	int32_t only_launches;
 };
 
 #define DL_IO_SHAPE_DATA 1u /* dl_io.flags; reserved: bind reads this input's data */

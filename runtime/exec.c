@@ -30,18 +30,61 @@ static void task(void *arg, int32_t i)
 	rt_fp_leave(fp);
 }
 
+/* Runs all of JOB, which is cut into parts. */
 static void split(dl_context *c, Job *job)
 {
-	const int64_t units = job->n / job->grain + (job->n % job->grain != 0);
 	const dl_model *m = c->model;
 
-	job->parts = units < c->threads ? (int32_t)units : c->threads;
 	if (job->parts == 1)
 		rt_job_part(job, 0);
 	else if (m->opt.executor)
 		m->opt.executor(m->opt.user, job->parts, task, job);
 	else
 		rt_pool_run(m->pool, job);
+}
+
+/* Runs a job for X. Where all threads run the launches, each runs its share, and the run's own
+ * thread also waits for the others. */
+static void run_job(dl_exec *x, Job *job)
+{
+	const int64_t units = job->n / job->grain + (job->n % job->grain != 0);
+	PoolThread *t = x->thread;
+
+	job->parts = units < x->ctx->threads ? (int32_t)units : x->ctx->threads;
+	if (!t) {
+		split(x->ctx, job);
+		return;
+	}
+	rt_thread_run(t, job);
+	if (!t->index)
+		rt_thread_wait(t);
+}
+
+/* The launches of one of several threads, from a dl_exec like X. */
+static void launches(PoolThread *t, void *x)
+{
+	dl_exec own = *(const dl_exec *)x;
+
+	own.thread = t;
+	own.prog->exec(&own);
+}
+
+int rt_exec_host(dl_exec *x)
+{
+	dl_context *c = x->ctx;
+	dl_exec others = *x;
+	PoolThread me;
+	int rc;
+
+	if (!x->prog->only_launches || c->threads == 1 || c->model->opt.executor)
+		return x->prog->exec(x);
+	others.counts = 0;
+	me = rt_pool_open(c->model->pool, c->threads, launches, &others);
+	x->thread = &me;
+	rc = x->prog->exec(x);
+	x->thread = NULL;
+	rt_pool_close(c->model->pool);
+	return rc;
 }
 
 static int fault(dl_exec *x, int32_t site)
@@ -66,6 +109,24 @@ static int strings_fault(dl_exec *x, const char *nodes)
 		       what);
 }
 
+/* What a thread other than the run's own does at a launch. It stops where that one does; the launch
+ * before is done then. */
+static int join_launch(dl_exec *x, Job *job)
+{
+	dl_context *c = x->ctx;
+
+	rt_thread_wait(x->thread);
+	if (atomic_load_explicit(&c->cancel, memory_order_relaxed))
+		x->status = DL_CANCELLED;
+	else if (__atomic_load_n(&c->fault, __ATOMIC_RELAXED))
+		x->status = DL_INDEX;
+	else if (job->n == INT64_MAX)
+		x->status = DL_NOMEM;
+	else if (job->n > 0)
+		run_job(x, job);
+	return x->status;
+}
+
 int dl_launch(dl_exec *x, int32_t kernel, dl_kernel_fn fn, void *const *buf, const int64_t *dim,
 	      int64_t n, int64_t grain)
 {
@@ -84,6 +145,8 @@ int dl_launch(dl_exec *x, int32_t kernel, dl_kernel_fn fn, void *const *buf, con
 
 	if (x->status)
 		return x->status;
+	if (x->thread && ((const PoolThread *)x->thread)->index)
+		return join_launch(x, &job);
 	if (atomic_load_explicit(&c->cancel, memory_order_relaxed))
 		return dl_fail(x, DL_CANCELLED, "cancelled before %s", x->prog->kernels[kernel]);
 	if (n == INT64_MAX)
@@ -92,7 +155,7 @@ int dl_launch(dl_exec *x, int32_t kernel, dl_kernel_fn fn, void *const *buf, con
 	if (n <= 0)
 		return DL_OK;
 	begin = profile ? rt_now() : 0;
-	split(c, &job);
+	run_job(x, &job);
 	if (profile)
 		rt_profile_add(profile, kernel, c->id, begin, rt_now(), rt_take_work(c));
 	if (__atomic_load_n(&c->fault, __ATOMIC_RELAXED))

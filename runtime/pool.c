@@ -1,17 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The thread pool of a model. The caller is thread 0; the other threads wait, first spinning, then
- * asleep. A job is cut into contiguous parts, one for each thread, and each part into a few chunks.
- * A thread begins with its own part, where it finds in its caches what it wrote before, from the
+ * asleep. In a parallel region all threads call one function, which runs the same jobs in the same
+ * order in each of them. Between two jobs is a barrier, which costs a fifth of a fork and a join: the
+ * threads only wait until all of the first job is done, whoever did it. A region may be a whole run
+ * of a model (run.c), or a single job.
+ *
+ * A job is cut into contiguous parts, one for each thread, and each part into a few chunks. A
+ * thread begins with its own part, where it finds in its caches what it wrote before, from the
  * front. When that is done, it takes chunks of the other parts from their backs: a worker that
  * wakes late, shares its processor or has a slow one delays nobody by more than a chunk. Chunks do
  * not depend on timing, and so neither does what a kernel writes.
  *
- * One word publishes a job: a generation in its high bits, and the number of workers that take part
- * in the low 12. What is left of a part is one word, too: the generation, and the first and the end
- * of the chunks that nobody has taken. A thread takes a chunk by a compare-and-swap of this word,
- * and reads the job only then: the job cannot end before the chunk does, and a thread that is late
- * finds another generation or no chunk. Sleeping is a futex on the low half of the first word.
+ * One word publishes a region: a generation in its high bits, and the number of workers that take
+ * part in the low 12. A worker enters the region by counting itself in `members`, which it can only
+ * do while that has the same generation. The caller closes the region by the next generation and
+ * waits for the members that are left; a worker that is late finds the region closed.
+ *
+ * What is left of a part is one word, too: the number of a job, and the first and the end of the
+ * chunks of this job that nobody has taken. A thread takes a chunk by a compare-and-swap of this
+ * word. Jobs are numbered through all regions; a word with an earlier number stands for a part of
+ * which nothing is taken yet. Sleeping is a futex on the low half of a word.
  *
  * A pool serves one run at a time; a second run at the same time computes in its caller's thread.
  * In a forked child the workers do not exist: the first run there detects another process id and
@@ -38,7 +47,7 @@
 /* Nanoseconds of spinning before a thread sleeps. Waking takes about 40 us, and kernels that are too
  * short to share take up to some 100 us between two that are not. */
 #define SPIN_NS 200000
-/* spins that workers have to begin their parts after the caller has finished its own */
+/* spins that other threads have to begin their parts after one has finished its own */
 #define MOMENT 20
 /* spins between two looks at the clock */
 #define LOOK 32
@@ -50,19 +59,25 @@ typedef struct Worker {
 	uint32_t index; /* number of its part, from 1 */
 } Worker;
 
-/* What is left of a thread's part: generation, first chunk, end, in CHUNK_BITS each. */
+/* What is left of a thread's part: number of the job, first chunk, end, in CHUNK_BITS each. Two lines
+ * of a cache, because processors fetch pairs of them. */
 typedef struct PoolPart {
-	_Alignas(64) _Atomic uint64_t left;
+	_Alignas(128) _Atomic uint64_t left;
 } PoolPart;
 
 struct Pool {
-	_Alignas(64) _Atomic uint64_t word;
-	_Alignas(64) _Atomic uint32_t pending; /* chunks that are not finished */
-	_Alignas(64) _Atomic uint32_t sleepers;
+	_Alignas(128) _Atomic uint64_t word;
+	_Alignas(128) _Atomic uint64_t members; /* generation, and workers in the region */
 	_Atomic uint32_t caller_sleeps;
+	_Alignas(128) _Atomic uint64_t done;     /* chunks that are finished, of all regions */
+	_Atomic uint32_t waiters;                /* threads that sleep until a job is done */
+	_Alignas(128) _Atomic uint32_t sleepers; /* workers that sleep until a region opens */
 	_Atomic uint32_t busy;
 	_Atomic int32_t pid; /* -1 while workers are created in a forked child */
-	const Job *job;
+	/* the region: its function, and the last job and the chunks done before it */
+	PoolThreadFn *fn;
+	void *arg;
+	uint64_t job_before, done_before;
 	uint64_t bytes;
 	int32_t max_workers, n_workers;
 	bool flush; /* subnormal numbers are zero in its threads */
@@ -158,19 +173,26 @@ static void run_chunk(const Job *job, int64_t i, int64_t c, int64_t t)
 		  first + units / n * (c + 1) + units % n * (c + 1) / n, t);
 }
 
-/* Takes a chunk of PART of the job of this generation, the first or the last one that is left;
- * returns its number, or -1 if there is none. */
-static int64_t take_chunk(PoolPart *part, uint64_t generation, bool last)
+/* Takes a chunk of PART, which has N of them, of job number JOB: the first or the last one that is
+ * left. Returns its number, or -1 if there is none. */
+static int64_t take_chunk(PoolPart *part, uint64_t job, int64_t n, bool last)
 {
 	uint64_t left = atomic_load(&part->left);
 
 	for (;;) {
-		const uint64_t first = left >> CHUNK_BITS & CHUNK_MASK, end = left & CHUNK_MASK;
+		const uint64_t of = left >> (2 * CHUNK_BITS);
+		uint64_t first = left >> CHUNK_BITS & CHUNK_MASK, end = left & CHUNK_MASK;
 
-		if (left >> (2 * CHUNK_BITS) != generation || first >= end)
+		if (of < job) {
+			first = 0;
+			end = (uint64_t)n;
+		}
+		if (of > job || first >= end)
 			return -1;
 		if (atomic_compare_exchange_weak(&part->left, &left,
-						 last ? left - 1 : left + (1u << CHUNK_BITS)))
+						 job << (2 * CHUNK_BITS) |
+							 (last ? first : first + 1) << CHUNK_BITS |
+							 (last ? end - 1 : end)))
 			return (int64_t)(last ? end - 1 : first);
 	}
 }
@@ -205,23 +227,84 @@ static uint64_t next_word(Pool *p, uint64_t seen)
 	return w;
 }
 
-/* Thread T runs all chunks of part I that nobody has taken; its own from the front. */
-static void do_part(Pool *p, int64_t i, int64_t t, uint64_t generation)
+/* Counts N chunks as finished. */
+static void add_done(PoolThread *t, uint64_t n)
 {
-	int64_t c;
+	Pool *p = t->pool;
 
-	while ((c = take_chunk(&p->part[i], generation, i != t)) >= 0) {
-		run_chunk(p->job, i, c, t);
-		if (atomic_fetch_sub(&p->pending, 1) == 1 && atomic_load(&p->caller_sleeps))
-			wake(&p->pending);
-	}
+	if (n && atomic_fetch_add(&p->done, n) + n >= t->done && atomic_load(&p->waiters))
+		wake(&p->done);
 }
 
-/* Thread T runs chunks of the parts of others, which follow its own. */
-static void help(Pool *p, int64_t parts, int64_t t, uint64_t generation)
+/* T runs all chunks of part I that nobody has taken; its own from the front. */
+static void do_part(PoolThread *t, const Job *job, int64_t i)
 {
-	for (int64_t i = 1; i < parts; i++)
-		do_part(p, (t + i) % parts, t, generation);
+	const int64_t n = part_chunks(job, job_units(job), i);
+	uint64_t ran = 0;
+
+	for (int64_t c; (c = take_chunk(&t->pool->part[i], t->job, n, i != t->index)) >= 0; ran++)
+		run_chunk(job, i, c, t->index);
+	add_done(t, ran);
+}
+
+/* Whether all chunks up to the current job's are done within SPINS spins (0: SPIN_NS). */
+static bool done_soon(const PoolThread *t, uint32_t spins)
+{
+	uint64_t from = 0;
+
+	for (uint32_t i = 0; spins ? i < spins : !spun_out(i, &from); i++) {
+		if (atomic_load_explicit(&t->pool->done, memory_order_acquire) >= t->done)
+			return true;
+		pause_cpu();
+	}
+	return false;
+}
+
+void rt_thread_wait(PoolThread *t)
+{
+	Pool *p = t->pool;
+	uint64_t done;
+
+	if (done_soon(t, 0))
+		return;
+	atomic_fetch_add(&p->waiters, 1);
+	while ((done = atomic_load(&p->done)) < t->done)
+		sleep_on(&p->done, (uint32_t)done);
+	atomic_fetch_sub(&p->waiters, 1);
+}
+
+void rt_thread_run(PoolThread *t, const Job *job)
+{
+	const int64_t units = job_units(job);
+
+	rt_thread_wait(t);
+	t->job++;
+	for (int64_t i = 0; i < job->parts; i++)
+		t->done += (uint64_t)part_chunks(job, units, i);
+	if (t->index < job->parts)
+		do_part(t, job, t->index);
+	if (done_soon(t, MOMENT))
+		return;
+	for (int64_t i = 1; i <= job->parts; i++)
+		do_part(t, job, (t->index + i) % job->parts);
+}
+
+/* Enters the region of GENERATION; false if it is closed. */
+static bool enter(Pool *p, uint64_t generation)
+{
+	uint64_t m = atomic_load(&p->members);
+
+	do {
+		if (m >> ACTIVE_BITS != generation)
+			return false;
+	} while (!atomic_compare_exchange_weak(&p->members, &m, m + 1));
+	return true;
+}
+
+static void leave(Pool *p)
+{
+	if ((atomic_fetch_sub(&p->members, 1) & ACTIVE_MASK) == 1 && atomic_load(&p->caller_sleeps))
+		wake(&p->members);
 }
 
 static void *worker_main(void *arg)
@@ -238,10 +321,10 @@ static void *worker_main(void *arg)
 		active = (uint32_t)w & ACTIVE_MASK;
 		if (active == STOP)
 			return NULL;
-		if (me->index > active)
+		if (me->index > active || !enter(p, w >> ACTIVE_BITS))
 			continue;
-		do_part(p, me->index, me->index, w >> ACTIVE_BITS);
-		help(p, (int64_t)active + 1, me->index, w >> ACTIVE_BITS);
+		p->fn(&(PoolThread){p, (int32_t)me->index, p->job_before, p->done_before}, p->arg);
+		leave(p);
 	}
 }
 
@@ -250,7 +333,7 @@ static uint64_t next_generation(Pool *p)
 	return (atomic_load_explicit(&p->word, memory_order_relaxed) >> ACTIVE_BITS) + 1;
 }
 
-/* Publishes the job of GENERATION to ACTIVE workers. */
+/* Publishes the region of GENERATION to ACTIVE workers. */
 static void publish(Pool *p, uint64_t generation, uint32_t active)
 {
 	atomic_store(&p->word, generation << ACTIVE_BITS | active);
@@ -313,7 +396,7 @@ static bool after_fork(Pool *p, int32_t pid)
 
 	if (old == -1 || old == pid || !atomic_compare_exchange_strong(&p->pid, &old, -1))
 		return false;
-	atomic_store(&p->pending, 0);
+	atomic_store(&p->waiters, 0);
 	atomic_store(&p->sleepers, 0);
 	atomic_store(&p->caller_sleeps, 0);
 	atomic_store(&p->busy, 0);
@@ -347,51 +430,49 @@ void rt_pool_release(Pool *p, int32_t threads)
 		atomic_store(&p->busy, 0);
 }
 
-/* Whether all chunks are done within SPINS spins (0: SPIN_NS). */
-static bool done_soon(Pool *p, uint32_t spins)
-{
-	uint64_t from = 0;
-
-	for (uint32_t i = 0; spins ? i < spins : !spun_out(i, &from); i++) {
-		if (!atomic_load_explicit(&p->pending, memory_order_acquire))
-			return true;
-		pause_cpu();
-	}
-	return false;
-}
-
-/* Makes the parts of a job of this generation free to take. */
-static void offer(Pool *p, const Job *job, uint64_t generation)
-{
-	const int64_t units = job_units(job);
-	uint32_t chunks = 0;
-
-	for (int64_t i = 0; i < job->parts; i++)
-		chunks += (uint32_t)part_chunks(job, units, i);
-	p->job = job;
-	atomic_store(&p->pending, chunks);
-	for (int64_t i = 0; i < job->parts; i++) {
-		const int64_t n = part_chunks(job, units, i);
-
-		atomic_store(&p->part[i].left, generation << (2 * CHUNK_BITS) | (uint64_t)n);
-	}
-}
-
-void rt_pool_run(Pool *p, const Job *job)
+PoolThread rt_pool_open(Pool *p, int32_t threads, PoolThreadFn *fn, void *arg)
 {
 	const uint64_t generation = next_generation(p);
-	uint32_t left;
 
-	offer(p, job, generation);
-	publish(p, generation, (uint32_t)job->parts - 1);
-	do_part(p, 0, 0, generation);
-	if (done_soon(p, MOMENT))
-		return;
-	help(p, job->parts, 0, generation);
-	if (done_soon(p, 0))
-		return;
+	p->fn = fn;
+	p->arg = arg;
+	for (int32_t i = 0; i <= p->n_workers; i++) {
+		const uint64_t job = atomic_load(&p->part[i].left) >> (2 * CHUNK_BITS);
+
+		p->job_before = job > p->job_before ? job : p->job_before;
+	}
+	p->done_before = atomic_load(&p->done);
+	atomic_store(&p->members, generation << ACTIVE_BITS);
+	publish(p, generation, (uint32_t)threads - 1);
+	return (PoolThread){p, 0, p->job_before, p->done_before};
+}
+
+void rt_pool_close(Pool *p)
+{
+	uint64_t from = 0, m;
+
+	atomic_fetch_add(&p->members, 1u << ACTIVE_BITS);
+	for (uint32_t i = 0; !spun_out(i, &from); i++) {
+		if (!(atomic_load_explicit(&p->members, memory_order_acquire) & ACTIVE_MASK))
+			return;
+		pause_cpu();
+	}
 	atomic_store(&p->caller_sleeps, 1);
-	while ((left = atomic_load(&p->pending)))
-		sleep_on(&p->pending, left);
+	while ((m = atomic_load(&p->members)) & ACTIVE_MASK)
+		sleep_on(&p->members, (uint32_t)m);
 	atomic_store(&p->caller_sleeps, 0);
+}
+
+static void run_one(PoolThread *t, void *job)
+{
+	rt_thread_run(t, job);
+}
+
+void rt_pool_run(Pool *p, Job *job)
+{
+	PoolThread me = rt_pool_open(p, job->parts, run_one, job);
+
+	rt_thread_run(&me, job);
+	rt_thread_wait(&me);
+	rt_pool_close(p);
 }

@@ -174,6 +174,12 @@ int rt_plan(dl_context *c);
  * no memory. */
 bool rt_region_grow(dl_context *c, dl_region *r, int64_t bytes, int64_t keep);
 
+/* ---- exec.c ---- */
+
+/* Calls the program's exec for a run on the CPU: in all threads of the run, if it only launches
+ * kernels. */
+int rt_exec_host(dl_exec *x);
+
 /* ---- run.c ---- */
 
 /* Marks a context as in use, until running = 0. DL_BUSY if it is in use already, DL_INVALID if C
@@ -222,8 +228,28 @@ void rt_pool_free(const dl_model *m, Pool *p);
  * returns 1. */
 int32_t rt_pool_acquire(Pool *p, int32_t threads);
 void rt_pool_release(Pool *p, int32_t threads);
-/* Runs all parts of a job, for at least as many acquired threads. */
-void rt_pool_run(Pool *p, const Job *job);
+
+/* One thread's state in a parallel region. */
+typedef struct PoolThread {
+	Pool *pool;
+	int32_t index; /* 0: the caller */
+	uint64_t job, done; /* number of its current job, and of all chunks up to that job's end */
+} PoolThread;
+
+typedef void PoolThreadFn(PoolThread *t, void *arg);
+
+/* Opens a parallel region for THREADS acquired threads: workers call FN with their state and ARG.
+ * Returns the state of the caller, which has to run the same jobs. */
+PoolThread rt_pool_open(Pool *p, int32_t threads, PoolThreadFn *fn, void *arg);
+/* Closes the region: waits until no worker is in FN. */
+void rt_pool_close(Pool *p);
+/* Runs T's share of the region's next job, after the one before it is done. Returns when no part of
+ * the job is left to begin. */
+void rt_thread_run(PoolThread *t, const Job *job);
+/* Waits until T's current job is done. */
+void rt_thread_wait(PoolThread *t);
+/* Runs a job in a region of its own. */
+void rt_pool_run(Pool *p, Job *job);
 /* Runs part i of a job. */
 void rt_job_part(const Job *job, int32_t i);
 

@@ -517,7 +517,7 @@ static int execute(dl_context *c)
 		rc = rt_gpu_execute(c);
 	} else {
 		c->threads = m->opt.executor ? m->threads : rt_pool_acquire(m->pool, m->threads);
-		rc = m->prog->exec(&c->x);
+		rc = rt_exec_host(&c->x);
 		if (!m->opt.executor)
 			rt_pool_release(m->pool, c->threads);
 	}

@@ -220,6 +220,25 @@ void host_nodes(Host *h, int t, Node *from, const Node *to)
 	}
 }
 
+bool host_only_launches(Host *h)
+{
+	const Graph *g = h->m->graph;
+	const MemPlan *p = h->m->mem;
+
+	if (h->gpu || h->strings || p->nregions || p->carry.n || h->syms.n > h->nshape_syms)
+		return false;
+	for (const Node *n = g->first; n; n = n->next)
+		if (n->op == OP_For || n->op == OP_When || n->op == OP_Copy)
+			return false;
+	for (int i = 0; i < g->results.n; i++) {
+		const Place *at = host_value_place(h, g->results.at[i]->value);
+
+		if (at->kind != PLACE_OUTPUT || at->at != i)
+			return false;
+	}
+	return true;
+}
+
 const char *host_exec_name(Host *h, int t)
 {
 	return host_own(h, h->m->ntargets > 1 ? arena_printf(h->m->arena, "exec_%d", t) : "exec");

@@ -213,6 +213,8 @@ static void print_program(Host *h)
 	if (h->strings)
 		strbuf_printf(h->b, "\t.strings = %s,\n\t.n_strings = %lld,\n",
 			      host_own(h, "strings"), (long long)h->strings);
+	if (host_only_launches(h))
+		strbuf_puts(h->b, "\t.only_launches = 1,\n");
 	if (h->gpu)
 		strbuf_printf(h->b, "\t.gpu = &%s,\n};\n\n", host_own(h, "gpu"));
 	else if (h->m->gpu)

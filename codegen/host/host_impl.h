@@ -79,6 +79,8 @@ bool host_bind(Host *h);
 const char *host_exec_name(Host *h, int t);
 /* Prints the exec function of target T. */
 void host_exec(Host *h, int t);
+/* The exec functions only launch kernels (dl_program.only_launches). */
+bool host_only_launches(Host *h);
 /* Prints the nodes from FROM up to, but without, TO, which is null at the end. */
 void host_nodes(Host *h, int t, Node *from, const Node *to);
 /* Prints what follows from the symbols that are read from N's results. */

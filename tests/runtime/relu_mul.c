@@ -119,6 +119,9 @@ static const dl_program prog = {
 	.weights = weights,
 	.plan = plan,
 	.exec = exec,
+#if defined(ONLY_LAUNCHES) /* an old dlrt.h has no such member */
+	.only_launches = 1,
+#endif
 };
 
 DL_DEFINE_API(relu_mul, prog);

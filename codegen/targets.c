@@ -12,8 +12,8 @@ enum { V2 = 1, V3 = 2, V4 = 4, A64 = 512 };
 #define GPU(name, ...) {#name, NULL, NULL, 0, 16, 255, true, 0, 0, 0, 0, &(const Gpu){__VA_ARGS__}, 0, 0}
 
 /* The same for every CPU, as no row names a single machine. With fewer cores, blocks for 4 cost
- * little. To wake a thread that sleeps takes some microseconds, a few times as many as this pays. */
-enum { CORES = 4, WAKE_NS = 16384 };
+ * little. A thread that shares a kernel costs a microsecond, a few times as many as this pays. */
+enum { CORES = 4, WAKE_NS = 4096 };
 
 /* Rows are in the order in which an artifact tries its targets: CPUs before GPUs, and the best of
  * each kind first. */

@@ -18,10 +18,18 @@ enum {
 	TILE_ROWS_MANY = 8,
 	/* Vectors of a tile's row: two independent sums hide the latency of the multiply-add. */
 	TILE_VECTORS = 2,
-	/* Rows and columns of a block where B is in panels already. The block only sets how finely
-	 * work is split, so it is small. */
+	/* Rows and columns of a block, at most, where B is in panels already. The block only sets how
+	 * finely work is split, so it is small. */
 	PRODUCT_ROWS = 128,
 	PRODUCT_COLUMNS = 128,
+	/* Blocks of such a product, at least, where that leaves LEAST_TILES tiles of rows in each: of
+	 * 16 blocks, two to four threads do shares that differ by little. */
+	PRODUCT_BLOCKS = 16,
+	/* Tiles of rows, at least, that share a panel of B in L1: it is read from L2 once for all. */
+	LEAST_TILES = 2,
+	/* An element that another core has just written takes so many times as long to read as one of
+	 * weights, which no core writes: 13 ns a cache line were measured, against 2 ns from L3. */
+	REMOTE_COST = 5,
 	/* Columns of a block of B that is packed: more do not save a pass over A that counts. */
 	MOST_COLUMNS = 512,
 	/* Rows of a block that share a packed block of B, if the number of rows is unknown. */
@@ -36,6 +44,8 @@ enum {
 	/* Multiply-adds of a core in a nanosecond: two vectors of 8 f32 in a clock of 1 GHz, as
 	 * slow as a loaded core gets. */
 	TERMS_PER_NS = 16,
+	/* A product of fewer rows takes as long as one of so many: it waits for B. */
+	READING_ROWS = 4,
 
 	/* ---- Rows and maps ---- */
 

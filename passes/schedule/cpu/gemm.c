@@ -220,13 +220,15 @@ static void let_n0(Gemm *g, const ProductBlocks *bl)
 	l_let(&g->b, g->n0, ex_mul(g->b.p, ex_iter(g->b.p, bl->nb), l_int(&g->b, g->nc)));
 }
 
-/* The grain counts an iteration's multiply-adds. */
+/* The grain counts an iteration's multiply-adds, where few rows count as READING_ROWS. */
 static void set_grain(Gemm *g, const ProductDecision *d, int64_t grain)
 {
 	Ctx *c = g->k->ctx;
 	Dim *m = dim_min(c, g->m, dim_const(c, g->mc)), *n = dim_min(c, g->n, dim_const(c, g->nc)),
 	    *work = dim_mul(c,
-			    dim_mul(c, is_parallel(d, PRODUCT_M) ? m : g->m,
+			    dim_mul(c,
+				    dim_max(c, dim_const(c, READING_ROWS),
+					    is_parallel(d, PRODUCT_M) ? m : g->m),
 				    is_parallel(d, PRODUCT_N) ? n : g->n),
 			    g->kk);
 

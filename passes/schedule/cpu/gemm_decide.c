@@ -70,6 +70,67 @@ static int64_t packed_rows(const Target *t, Gemm *g, const ProductDecision *d)
 	return round_up(rows < 1 ? 1 : rows, d->mr);
 }
 
+/* D where every size that is unknown at compile time is 1, or its least value. */
+static int64_t at_least(Gemm *g, const Dim *d)
+{
+	Ctx *c = g->k->ctx;
+	int64_t *sym = NEW_ARRAY(g->k->arena, sym_count(c) + 1, int64_t), v;
+
+	for (int i = 0; i < sym_count(c); i++)
+		sym[i] = sym_at(c, i)->lo > 1 ? sym_at(c, i)->lo : 1;
+	return dim_eval(d, sym, &v) ? v : 1;
+}
+
+/* The number of elements that the operand A has in memory. */
+static Dim *elements_of_a(Gemm *g)
+{
+	Ctx *c = g->k->ctx;
+	Dim *all = dim_mul(c, g->m, g->kk);
+
+	if (g->c.a->kind == EX_LOAD) {
+		const Buf *a = g->c.a->load.buf;
+
+		all = dim_const(c, 1);
+		for (int i = 0; i < a->rank; i++)
+			all = dim_mul(c, all, a->dims[i]);
+	}
+	return all;
+}
+
+/* Threads get blocks of rows, rather than of columns. Then all of them read B, which does not change;
+ * else all of them read A, most of which other threads have just written, and the threads that read
+ * the result by rows have not written their part of it. */
+static bool rows_first(Gemm *g)
+{
+	const double m = (double)at_least(g, g->m), n = (double)at_least(g, g->n),
+		     kk = (double)at_least(g, g->kk);
+
+	return REMOTE_COST * ((double)at_least(g, elements_of_a(g)) + m * n) > kk * n;
+}
+
+/* Makes the blocks of a product whose B is in panels small enough for an even split. Each block of
+ * columns packs the rows of A again that it cannot read in place. */
+static void split_evenly(Gemm *g, ProductDecision *d)
+{
+	const int64_t pw = gemm_panel(g->c.ct);
+	const bool by_rows = d->parallel[d->nparallel - 1] == PRODUCT_N;
+	const int64_t m = at_least(g, g->m);
+	int64_t n, blocks = 1, rows;
+
+	if (!by_rows && dim_is_const(g->n, &n)) {
+		const int64_t nc = round_up((n + PRODUCT_BLOCKS - 1) / PRODUCT_BLOCKS, pw);
+
+		if (nc < d->nc && g->a_direct)
+			d->nc = nc;
+		blocks = (n + d->nc - 1) / d->nc;
+	}
+	blocks = (PRODUCT_BLOCKS + blocks - 1) / (blocks > 0 ? blocks : 1);
+	rows = round_up((m + blocks - 1) / blocks, d->mr);
+	rows = rows < LEAST_TILES * d->mr ? LEAST_TILES * d->mr : rows;
+	if (m > 1 && rows < d->mc)
+		d->mc = rows;
+}
+
 static void choose_blocks(const Target *t, Gemm *g, ProductDecision *d)
 {
 	const int64_t esize = element_bytes(g->c.ct), pw = gemm_panel(g->c.ct);
@@ -96,6 +157,8 @@ static void choose_blocks(const Target *t, Gemm *g, ProductDecision *d)
 		d->nc = round_up(v > 0 ? v : 1, pw);
 	if (d->pack_b)
 		d->mc = packed_rows(t, g, d);
+	else
+		split_evenly(g, d);
 }
 
 /* A is better packed than read in place. */
@@ -111,6 +174,7 @@ static bool packs_a(const Gemm *g)
 bool product_choose(const Target *t, Kernel *k, Decision *d)
 {
 	ProductDecision *p = &d->product;
+	bool by_rows;
 	Gemm g;
 
 	if (!gemm_begin(&g, k))
@@ -120,10 +184,11 @@ bool product_choose(const Target *t, Kernel *k, Decision *d)
 	if (p->pack_a)
 		gemm_pack_instead(&g);
 	gemm_flatten(&g);
+	by_rows = g.b_panels && rows_first(&g);
 	if (g.nouter)
 		p->parallel[p->nparallel++] = PRODUCT_G;
-	p->parallel[p->nparallel++] = PRODUCT_N;
-	p->parallel[p->nparallel++] = PRODUCT_M;
+	p->parallel[p->nparallel++] = by_rows ? PRODUCT_M : PRODUCT_N;
+	p->parallel[p->nparallel++] = by_rows ? PRODUCT_N : PRODUCT_M;
 	choose_blocks(t, &g, p);
 	d->grain = (int64_t)t->wake * TERMS_PER_NS;
 	return true;

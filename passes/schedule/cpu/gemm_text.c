@@ -2,7 +2,7 @@
 /*
  * Decisions on products as text:
  *
- *	product tile 6x16 block 132x64xall pack a order m,n parallel g,n,m grain 262144
+ *	product tile 6x16 block 132x64xall pack a order m,n parallel g,n,m grain 65536
  */
 #include "passes/schedule/cpu/cpu.h"
 

@@ -707,8 +707,8 @@ struct dl_program {
 #define DL_IO_SHAPE_DATA 1u /* dl_io.flags; reserved: bind reads this input's data */
 
 /*
- * Runs fn over [0, n), split between the threads into contiguous parts that begin at multiples of
- * grain. If n <= grain, there is one part, which runs in the calling thread. Checks for cancel
+ * Runs fn over [0, n), split between the threads into contiguous parts of at least grain iterations.
+ * If n < 2 * grain, there is one part, which runs in the calling thread. Checks for cancel
  * before, and for a fault after. buf and dim are the arguments of this kernel. The time of every
  * launch is counted for kernel number kernel. After a failure in the run it does nothing and
  * returns that status again.

@@ -47,10 +47,9 @@ static void split(dl_context *c, Job *job)
  * thread also waits for the others. */
 static void run_job(dl_exec *x, Job *job)
 {
-	const int64_t units = job->n / job->grain + (job->n % job->grain != 0);
 	PoolThread *t = x->thread;
 
-	job->parts = units < x->ctx->threads ? (int32_t)units : x->ctx->threads;
+	rt_job_cut(job, x->ctx->threads);
 	if (!t) {
 		split(x->ctx, job);
 		return;

@@ -125,52 +125,51 @@ static void wake(void *p)
 }
 #endif
 
-/* The first unit of part I of a job of UNITS. */
-static int64_t part_begin(const Job *job, int64_t units, int64_t i)
+/* The first iteration of part I of a job. */
+static int64_t part_begin(const Job *job, int64_t i)
 {
-	const int64_t each = units / job->parts, rest = units % job->parts;
+	const int64_t each = job->n / job->parts, rest = job->n % job->parts;
 
 	return each * i + (i < rest ? i : rest);
 }
 
-static int64_t job_units(const Job *job)
+/* Runs iterations BEGIN to END - 1 of a job with the scratch of thread T. */
+static void run_range(const Job *job, int64_t begin, int64_t end, int64_t t)
 {
-	return job->n / job->grain + (job->n % job->grain != 0);
+	if (begin < end)
+		job->fn(job->k, begin, end, job->scratch + job->scratch_bytes * t);
 }
 
-/* Runs units BEGIN to END - 1 of a job with the scratch of thread T. */
-static void run_units(const Job *job, int64_t begin, int64_t end, int64_t t)
+void rt_job_cut(Job *job, int32_t threads)
 {
-	const int64_t to = end >= job_units(job) ? job->n : end * job->grain;
+	const int64_t parts = job->n / job->grain;
 
-	if (begin < end)
-		job->fn(job->k, begin * job->grain, to, job->scratch + job->scratch_bytes * t);
+	job->parts = parts < 1 ? 1 : parts < threads ? (int32_t)parts : threads;
 }
 
 void rt_job_part(const Job *job, int32_t i)
 {
-	const int64_t units = job_units(job);
-
-	run_units(job, part_begin(job, units, i), part_begin(job, units, i + 1), i);
+	run_range(job, part_begin(job, i), part_begin(job, i + 1), i);
 }
 
-/* The number of chunks of part I of a job of UNITS, at least 1. */
-static int64_t part_chunks(const Job *job, int64_t units, int64_t i)
+/* The number of chunks of part I of a job. Most of them have at least a quarter of the grain. */
+static int64_t part_chunks(const Job *job, int64_t i)
 {
-	const int64_t n = part_begin(job, units, i + 1) - part_begin(job, units, i);
+	const int64_t n = part_begin(job, i + 1) - part_begin(job, i),
+		      least = job->grain / 4 + (job->grain % 4 != 0);
 
-	return n < 1 ? 1 : n < CHUNKS ? n : CHUNKS;
+	return n / least < 1 ? 1 : n / least < CHUNKS ? n / least : CHUNKS;
 }
 
 /* Runs chunk C of part I of a job, as thread T. */
 static void run_chunk(const Job *job, int64_t i, int64_t c, int64_t t)
 {
-	const int64_t all = job_units(job), first = part_begin(job, all, i),
-		      units = part_begin(job, all, i + 1) - first, n = part_chunks(job, all, i);
+	const int64_t first = part_begin(job, i), all = part_begin(job, i + 1) - first,
+		      n = part_chunks(job, i);
 
-	/* multiplied in two steps: units * c could overflow */
-	run_units(job, first + units / n * c + units % n * c / n,
-		  first + units / n * (c + 1) + units % n * (c + 1) / n, t);
+	/* multiplied in two steps: all * c could overflow */
+	run_range(job, first + all / n * c + all % n * c / n,
+		  first + all / n * (c + 1) + all % n * (c + 1) / n, t);
 }
 
 /* Takes a chunk of PART, which has N of them, of job number JOB: the first or the last one that is
@@ -239,7 +238,7 @@ static void add_done(PoolThread *t, uint64_t n)
 /* T runs all chunks of part I that nobody has taken; its own from the front. */
 static void do_part(PoolThread *t, const Job *job, int64_t i)
 {
-	const int64_t n = part_chunks(job, job_units(job), i);
+	const int64_t n = part_chunks(job, i);
 	uint64_t ran = 0;
 
 	for (int64_t c; (c = take_chunk(&t->pool->part[i], t->job, n, i != t->index)) >= 0; ran++)
@@ -275,12 +274,10 @@ void rt_thread_wait(PoolThread *t)
 
 void rt_thread_run(PoolThread *t, const Job *job)
 {
-	const int64_t units = job_units(job);
-
 	rt_thread_wait(t);
 	t->job++;
 	for (int64_t i = 0; i < job->parts; i++)
-		t->done += (uint64_t)part_chunks(job, units, i);
+		t->done += (uint64_t)part_chunks(job, i);
 	if (t->index < job->parts)
 		do_part(t, job, t->index);
 	if (done_soon(t, MOMENT))

@@ -250,6 +250,8 @@ void rt_thread_run(PoolThread *t, const Job *job);
 void rt_thread_wait(PoolThread *t);
 /* Runs a job in a region of its own. */
 void rt_pool_run(Pool *p, Job *job);
+/* Cuts a job into parts, at most one for each of THREADS, with at least `grain` iterations each. */
+void rt_job_cut(Job *job, int32_t threads);
 /* Runs part i of a job. */
 void rt_job_part(const Job *job, int32_t i);
 

@@ -174,6 +174,7 @@ static void put_nodes(Explain *x, StrBuf *b, const LNode *n)
 
 static void put_stage(Explain *x, const Schedule *s, const Stage *st)
 {
+	Ctx *c = s->kernel->ctx;
 	StrBuf sizes = {0};
 
 	strbuf_printf(&x->b, "    %s: ", st->strategy);
@@ -184,7 +185,7 @@ static void put_stage(Explain *x, const Schedule *s, const Stage *st)
 			      st->group, st->threads);
 	} else {
 		strbuf_puts(&x->b, " parallel iterations");
-		if (dim_prove_le(s->kernel->ctx, st->extent, st->grain)) {
+		if (dim_prove_lt(c, st->extent, dim_mul(c, dim_const(c, 2), st->grain))) {
 			strbuf_puts(&x->b, ", in one thread: too little work to wake another");
 		} else {
 			strbuf_puts(&x->b, ", another thread for each ");

@@ -27,6 +27,9 @@ enum {
 	PRODUCT_BLOCKS = 16,
 	/* Tiles of rows, at least, that share a panel of B in L1: it is read from L2 once for all. */
 	LEAST_TILES = 2,
+	/* Rows that a product has at least if their number is taken for known but for a batch: an
+	 * image of 7x7 points has more. Fewer rows, times sizes of the run, can be any number. */
+	KNOWN_ROWS = 32,
 	/* An element that another core has just written takes so many times as long to read as one of
 	 * weights, which no core writes: 13 ns a cache line were measured, against 2 ns from L3. */
 	REMOTE_COST = 5,

@@ -81,31 +81,37 @@ static int64_t at_least(Gemm *g, const Dim *d)
 	return dim_eval(d, sym, &v) ? v : 1;
 }
 
+/* Only the run tells how many rows there are: an image of any size, a sequence. */
+static bool rows_unknown(Gemm *g)
+{
+	return !dim_is_const(g->m, NULL) && at_least(g, g->m) < KNOWN_ROWS;
+}
+
 /* The number of elements that the operand A has in memory. */
-static Dim *elements_of_a(Gemm *g)
+static double elements_of_a(Gemm *g)
 {
 	Ctx *c = g->k->ctx;
-	Dim *all = dim_mul(c, g->m, g->kk);
+	Dim *all = dim_const(c, 1);
 
-	if (g->c.a->kind == EX_LOAD) {
-		const Buf *a = g->c.a->load.buf;
-
-		all = dim_const(c, 1);
-		for (int i = 0; i < a->rank; i++)
-			all = dim_mul(c, all, a->dims[i]);
-	}
-	return all;
+	if (rows_unknown(g))
+		return (double)PRODUCT_ROWS * (double)at_least(g, g->kk);
+	if (g->c.a->kind != EX_LOAD)
+		return (double)at_least(g, g->m) * (double)at_least(g, g->kk);
+	for (int i = 0; i < g->c.a->load.buf->rank; i++)
+		all = dim_mul(c, all, g->c.a->load.buf->dims[i]);
+	return (double)at_least(g, all);
 }
 
 /* Threads get blocks of rows, rather than of columns. Then all of them read B, which does not change;
  * else all of them read A, most of which other threads have just written, and the threads that read
- * the result by rows have not written their part of it. */
+ * the result by rows have not written their part of it. If the number of rows is unknown, blocks of rows
+ * do no harm: few rows are one block, and its columns are split. */
 static bool rows_first(Gemm *g)
 {
-	const double m = (double)at_least(g, g->m), n = (double)at_least(g, g->n),
-		     kk = (double)at_least(g, g->kk);
+	const double m = (double)(rows_unknown(g) ? PRODUCT_ROWS : at_least(g, g->m)),
+		     n = (double)at_least(g, g->n), kk = (double)at_least(g, g->kk);
 
-	return REMOTE_COST * ((double)at_least(g, elements_of_a(g)) + m * n) > kk * n;
+	return REMOTE_COST * (elements_of_a(g) + m * n) > kk * n;
 }
 
 /* Makes the blocks of a product whose B is in panels small enough for an even split. Each block of
@@ -117,7 +123,7 @@ static void split_evenly(Gemm *g, ProductDecision *d)
 	const int64_t m = at_least(g, g->m);
 	int64_t n, blocks = 1, rows;
 
-	if (!by_rows && dim_is_const(g->n, &n)) {
+	if ((!by_rows || rows_unknown(g)) && dim_is_const(g->n, &n)) {
 		const int64_t nc = round_up((n + PRODUCT_BLOCKS - 1) / PRODUCT_BLOCKS, pw);
 
 		if (nc < d->nc && g->a_direct)
@@ -127,7 +133,7 @@ static void split_evenly(Gemm *g, ProductDecision *d)
 	blocks = (PRODUCT_BLOCKS + blocks - 1) / (blocks > 0 ? blocks : 1);
 	rows = round_up((m + blocks - 1) / blocks, d->mr);
 	rows = rows < LEAST_TILES * d->mr ? LEAST_TILES * d->mr : rows;
-	if (m > 1 && rows < d->mc)
+	if (!rows_unknown(g) && rows < d->mc)
 		d->mc = rows;
 }
 

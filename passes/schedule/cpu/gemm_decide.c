@@ -111,7 +111,7 @@ static bool rows_first(Gemm *g)
 	const double m = (double)(rows_unknown(g) ? PRODUCT_ROWS : at_least(g, g->m)),
 		     n = (double)at_least(g, g->n), kk = (double)at_least(g, g->kk);
 
-	return REMOTE_COST * (elements_of_a(g) + m * n) > kk * n;
+	return (double)REMOTE_COST * (elements_of_a(g) + m * n) > kk * n;
 }
 
 /* Makes the blocks of a product whose B is in panels small enough for an even split. Each block of

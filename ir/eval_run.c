@@ -4,6 +4,7 @@
 #include "ir/eval_impl.h"
 #include "runtime/strtable.h"
 
+#include <math.h>
 #include <string.h>
 
 /* ---- Patterns ---- */
@@ -319,21 +320,41 @@ static bool rounds(const PNode *n)
 	}
 }
 
+/* Sets STAYS for the values of node I that one operand of a sum is alone, since the other is too small to
+ * matter: 8388608 + 1e-20, which expansions use to round, or -1e9 + a score. */
+static void absorbed(const Prog *p, int i, bool *stays)
+{
+	const PNode *n = &p->nodes.at[i];
+	double v[STRIP], arg[STRIP];
+
+	memset(stays, 0, STRIP * sizeof *stays);
+	if (n->inst != IN_add && n->inst != IN_sub)
+		return;
+	strip_to_f64(n->ct, n->own, v, p->at->n);
+	for (int k = 0; k < 2; k++) {
+		strip_to_f64(n->ct, p->nodes.at[n->arg[k]].val, arg, p->at->n);
+		for (int l = 0; l < p->at->n; l++)
+			stays[l] = stays[l] || fabs(v[l]) == fabs(arg[l]);
+	}
+}
+
 /* Moves the values of node I by one ulp, up or down at random. Zero, inf and NaN stay. */
 static void jitter(const Prog *p, int i)
 {
 	const PNode *n = &p->nodes.at[i];
 	uint32_t seed = ((uint32_t)i * 2654435761u + (uint32_t)p->jitter * 40503u) | 1;
 	double v[STRIP];
+	bool stays[STRIP];
 
 	strip_to_f64(n->ct, n->own, v, p->at->n);
+	absorbed(p, i, stays);
 	for (int l = 0; l < p->at->n; l++) {
 		int64_t step, bits = 0;
 		size_t size = n->ct == CT_F32 ? 4 : 8;
 
 		seed = seed * 1664525u + 1013904223u;
 		step = seed >> 31 ? 1 : -1;
-		if (v[l] == 0 || v[l] - v[l] != 0)
+		if (v[l] == 0 || v[l] - v[l] != 0 || stays[l])
 			continue;
 		memcpy(&bits, (char *)n->own + (size_t)l * size, size); /* little-endian */
 		bits += step;

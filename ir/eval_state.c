@@ -160,6 +160,30 @@ void reduce_term_bounds(Reduce *d, double *out, int n)
 		out[l] = fabs(v[0][l]) * e[1][l] + fabs(v[1][l]) * e[0][l] + e[0][l] * e[1][l];
 }
 
+/* The largest or the smallest term is where the terms' own intervals end: its bound leaves out those
+ * that are far from it, as the keys that a mask of -1e9 hides. */
+static bool is_extreme(const Reduce *d)
+{
+	return (d->s->red == MONOID_max || d->s->red == MONOID_min) && !d->s->scan;
+}
+
+/* Lane L also has a term V with bound E. The interval of the negative is kept for a minimum. */
+static void extend(Reduce *d, int l, double v, double e)
+{
+	v = d->s->red == MONOID_min ? -v : v;
+	d->sum[l] = fmax(d->sum[l], v + e);
+	d->err[l] = fmax(d->err[l], v - e);
+}
+
+/* How far the extreme VALUE of lane L may move. */
+static double extreme_bound(const Reduce *d, int l, double value)
+{
+	const double v = d->s->red == MONOID_min ? -value : value;
+	const double up = d->sum[l] == v ? 0 : d->sum[l] - v, down = d->err[l] == v ? 0 : v - d->err[l];
+
+	return isnan(value) ? 0 : fmax(up, down);
+}
+
 static void accumulate_bounds(Reduce *d, int n)
 {
 	const uint8_t *mask = d->term->mask;
@@ -171,6 +195,10 @@ static void accumulate_bounds(Reduce *d, int n)
 		if (mask && !mask[l])
 			continue;
 		d->count[l]++;
+		if (is_extreme(d)) {
+			extend(d, l, v[l], e[l]);
+			continue;
+		}
 		if (d->s->red == MONOID_prod)
 			d->sum[l] *= fabs(v[l]) + e[l];
 		else
@@ -215,8 +243,9 @@ void reduce_identity(Reduce *d, int n)
 	for (int l = 0; d->carry && l < n; l++)
 		d->acc[l] = one;
 	for (int l = 0; d->bounds && l < n; l++) {
-		d->sum[l] = one;
-		d->err[l] = d->count[l] = 0;
+		d->sum[l] = is_extreme(d) ? -(double)INFINITY : one;
+		d->err[l] = is_extreme(d) ? -(double)INFINITY : 0;
+		d->count[l] = 0;
 	}
 	for (int c = 0; c < d->ncomp && !d->carry; c++)
 		vec_fill(d->ct[c], d->state[c], &d->identity[c], n);
@@ -247,8 +276,15 @@ bool reduce_load(Reduce *d, const EvalPoints *at)
 
 			strip_load_bounds(&a, &where, d->err, at->n);
 			strip_to_f64(d->ct[0], d->state[0], held, at->n);
-			for (int l = 0; l < at->n; l++)
-				d->sum[l] = fabs(held[l]) + d->err[l];
+			for (int l = 0; l < at->n; l++) {
+				const double e = d->err[l];
+
+				d->sum[l] = fabs(held[l]) + e;
+				if (is_extreme(d)) {
+					d->sum[l] = d->err[l] = -(double)INFINITY;
+					extend(d, l, held[l], e);
+				}
+			}
 		}
 	}
 	return true;
@@ -272,6 +308,11 @@ void reduce_fold(Reduce *d, int n)
 			d->acc[l] = prod ? d->acc[l] * upper[l] : d->acc[l] + upper[l];
 	}
 	for (int l = 1; d->bounds && l < n; l++) {
+		if (is_extreme(d)) {
+			d->sum[0] = fmax(d->sum[0], d->sum[l]);
+			d->err[0] = fmax(d->err[0], d->err[l]);
+			continue;
+		}
 		d->sum[0] = prod ? d->sum[0] * d->sum[l] : d->sum[0] + d->sum[l];
 		d->err[0] = d->s->red == MONOID_sum ? d->err[0] + d->err[l]
 						    : fmax(d->err[0], d->err[l]);
@@ -305,6 +346,8 @@ static void store_bounds(Reduce *d, int comp, const ResolvedAccess *where, const
 	for (int l = 0; l < n; l++) {
 		if (comp == 1)
 			b[l] = d->err[l] > 0 ? (double)INFINITY : 0;
+		else if (is_extreme(d))
+			b[l] = extreme_bound(d, l, value[l]);
 		else if (d->s->red == MONOID_prod)
 			b[l] = d->sum[l] - fabs(value[l]) + d->count[l] * eps * d->sum[l];
 		else

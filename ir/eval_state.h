@@ -22,7 +22,7 @@ typedef struct Reduce {
 	double *acc;
 	bool bounds;
 	/* for the bound: sum of |terms|, sum of their bounds, number of terms; a product's bound is
-	 * in `sum` */
+	 * in `sum`; of a maximum, the upper and the lower end of its interval, in `sum` and `err` */
 	double *sum, *err, *count;
 	int band[MAX_ITERS], nband, red[MAX_ITERS], nred;
 } Reduce;

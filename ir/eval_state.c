@@ -179,7 +179,8 @@ static void extend(Reduce *d, int l, double v, double e)
 static double extreme_bound(const Reduce *d, int l, double value)
 {
 	const double v = d->s->red == MONOID_min ? -value : value;
-	const double up = d->sum[l] == v ? 0 : d->sum[l] - v, down = d->err[l] == v ? 0 : v - d->err[l];
+	const double up = d->sum[l] == v ? 0 : d->sum[l] - v,
+		     down = d->err[l] == v ? 0 : v - d->err[l];
 
 	return isnan(value) ? 0 : fmax(up, down);
 }

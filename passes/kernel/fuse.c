@@ -8,14 +8,21 @@
  *   anchor -> map    epilogue: the map reads the anchor's result pointwise, up to a permutation
  *   row -> row, map  one pass over common parallel rows (passes/kernel/band.c): softmax, norms
  *
+ * Then, on CPUs, attention becomes one kernel: an anchor that is a product, the rows that it alone
+ * serves, and the product that reads these (passes/schedule/cpu/gemm_attention.c).
+ *
  * A map that only moves elements is copied into every reader instead of being stored. What is
  * computed from constants alone and has other readers stays by itself: it is computed when the
  * model is built.
  */
 #include "ir/blocks.h"
 #include "passes/kernel/band.h"
+#include "passes/kernel/contraction.h"
+#include "passes/kernel/divide_late.h"
+#include "passes/kernel/fused.h"
 #include "passes/kernel/inline.h"
 #include "passes/module.h"
+#include "passes/schedule/cpu/cpu.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -36,10 +43,8 @@ typedef struct Fuse {
 	Arena *last_grown;
 } Fuse;
 
-/* Limits on fused kernels, which bound compile time and register pressure: statements; operands
- * and results; cost of a point; parts of expressions; nodes of the model, many of which may have
- * folded away. */
-enum { MAX_STMTS = 24, MAX_FUSED_PARAMS = 48, MAX_COST = 2000, MAX_PARTS = 400, MAX_NODES = 256 };
+/* Limits on fused kernels, besides those of fused.c: cost of a point; parts of expressions. */
+enum { MAX_COST = 2000, MAX_PARTS = 400 };
 
 static void number(Fuse *f)
 {
@@ -75,162 +80,6 @@ static bool only_used_by(const Node *p, const Node *c)
 	return true;
 }
 
-typedef struct Remap {
-	Kernel *k;
-	Buf **buf; /* by Buf.id in the source kernel: the copy */
-	Iter **iter;
-} Remap;
-
-static Expr *remap_expr(void *arg, Expr *e)
-{
-	Remap *r = arg;
-
-	if (e->kind == EX_ITER)
-		return ex_iter(r->k->pool, r->iter[e->iter->id]);
-	if (e->kind == EX_LOAD)
-		return ex_load(r->k->pool, r->buf[e->load.buf->id], e->load.idx, e->load.nidx);
-	return NULL;
-}
-
-/* Appends FROM's statements to K; MAP[id] is K's buffer for FROM's buffer id. */
-static void append_kernel(Kernel *k, Kernel *from, Buf **map)
-{
-	Remap r = {k, map, NEW_ARRAY(k->arena, from->iters.n + 1, Iter *)};
-	bool *used = NEW_ARRAY(k->arena, from->iters.n + 1, bool);
-
-	for (int i = 0; i < from->iters.n; i++)
-		from->iters.at[i]->id = i;
-	for (int i = 0; i < from->stmts.n; i++)
-		for (int j = 0; j < from->stmts.at[i]->niters; j++)
-			used[from->stmts.at[i]->iter[j]->id] = true;
-	for (int i = 0; i < from->iters.n; i++)
-		if (used[i])
-			r.iter[i] = kernel_iter(k, from->iters.at[i]->name,
-						from->iters.at[i]->extent);
-	for (int i = 0; i < from->stmts.n; i++) {
-		const Stmt *s = from->stmts.at[i];
-		Stmt *t = NEW(k->arena, Stmt);
-
-		*t = *s;
-		t->id = k->stmts.n;
-		for (int j = 0; j < s->niters; j++)
-			t->iter[j] = r.iter[s->iter[j]->id];
-		for (int j = 0; j < s->nout; j++)
-			t->out[j] = map[s->out[j]->id];
-		t->widx = NEW_ARRAY(k->arena, s->nwidx + 1, Expr *);
-		for (int j = 0; j < s->nwidx; j++)
-			t->widx[j] = ex_rewrite(k->pool, s->widx[j], remap_expr, &r);
-		for (int j = 0; j < 2; j++)
-			t->val[j] = s->val[j] ? ex_rewrite(k->pool, s->val[j], remap_expr, &r)
-					      : NULL;
-		t->guard = s->guard ? ex_rewrite(k->pool, s->guard, remap_expr, &r) : NULL;
-		vec_push(k->arena, &k->stmts, t);
-	}
-}
-
-static Buf *copy_buf(Kernel *k, const Buf *b, BufKind kind, int param)
-{
-	Buf *c = buf_copy(k->arena, b);
-
-	c->id = k->bufs.n;
-	c->kind = kind;
-	c->param = param;
-	vec_push(k->arena, &k->bufs, c);
-	return c;
-}
-
-typedef struct FusedKernel {
-	Kernel *k;
-	Value *in[MAX_PARAMS], *out[MAX_PARAMS];
-	int nin, nout;
-	bool over_budget; /* the kernel exceeds a limit */
-} FusedKernel;
-
-static Buf *param_in(FusedKernel *g, const Buf *b, Value *v)
-{
-	for (int i = 0; i < g->k->bufs.n; i++) {
-		Buf *o = g->k->bufs.at[i];
-
-		if (o->kind == BUF_IN && g->in[o->param] == v && o->rank == b->rank)
-			return o;
-	}
-	g->in[g->nin] = v;
-	return copy_buf(g->k, b, BUF_IN, g->nin++);
-}
-
-/* Builds the kernel that computes P, then C. Results of P that only C reads become temporaries.
- * KEEP: P also stays a node of its own, and C gets a copy. */
-static bool build(Fuse *f, Node *p, Node *c, bool keep, FusedKernel *g)
-{
-	Kernel *pk = node_kernel(p), *ck = node_kernel(c);
-	Buf **map = NEW_ARRAY(f->tmp, pk->bufs.n + ck->bufs.n + 2, Buf *);
-	Buf *shared[MAX_PARAMS] = {NULL};
-
-	if (p->nin + c->nin > MAX_PARAMS || p->nout + c->nout > MAX_PARAMS ||
-	    locs_count(p->locs) + locs_count(c->locs) > MAX_NODES)
-		return false;
-	*g = (FusedKernel){.k = kernel_new(f->m->ctx, f->tmp, ck->name)};
-	for (int i = 0; i < pk->bufs.n; i++) {
-		Buf *b = pk->bufs.at[i];
-
-		b->id = i;
-		if (b->kind == BUF_IN) {
-			map[i] = param_in(g, b, node_in(p, b->param));
-		} else if (b->kind == BUF_TEMP) {
-			map[i] = copy_buf(g->k, b, BUF_TEMP, 0);
-		} else {
-			Value *v = p->out[b->param];
-			bool outside = false;
-
-			for (Use *u = v->uses; u && !keep; u = u->next)
-				outside = outside || u->user != c;
-			if (outside)
-				g->out[g->nout] = v;
-			map[i] = copy_buf(g->k, b, outside ? BUF_OUT : BUF_TEMP,
-					  outside ? g->nout++ : 0);
-			shared[b->param] = map[i];
-		}
-	}
-	append_kernel(g->k, pk, map);
-	for (int i = 0; i < ck->bufs.n; i++) {
-		Buf *b = ck->bufs.at[i];
-
-		b->id = i;
-		if (b->kind == BUF_IN && node_in(c, b->param)->def == p) {
-			map[i] = shared[node_in(c, b->param)->index];
-			if (map[i]->rank != b->rank)
-				return false;
-		} else if (b->kind == BUF_IN) {
-			map[i] = param_in(g, b, node_in(c, b->param));
-		} else if (b->kind == BUF_OUT) {
-			g->out[g->nout] = c->out[b->param];
-			map[i] = copy_buf(g->k, b, BUF_OUT, g->nout++);
-		} else {
-			map[i] = copy_buf(g->k, b, BUF_TEMP, 0);
-		}
-	}
-	append_kernel(g->k, ck, map);
-	return g->k->stmts.n <= MAX_STMTS && g->nin + g->nout <= MAX_FUSED_PARAMS;
-}
-
-static void unused_params(FusedKernel *g)
-{
-	Value *in[MAX_PARAMS];
-	int n = 0;
-
-	kernel_mark_used(g->k);
-	for (int i = 0; i < g->k->bufs.n; i++) {
-		Buf *b = g->k->bufs.at[i];
-
-		if (b->kind == BUF_IN) {
-			in[n] = g->in[b->param];
-			b->param = n++;
-		}
-	}
-	memcpy(g->in, in, (size_t)n * sizeof *in);
-	g->nin = n;
-}
-
 /* Finishes the last node that grew: copies its kernel to the module's arena, unless it was fused
  * into another node. */
 static void settle(Fuse *f)
@@ -249,16 +98,21 @@ static void absorb(Fuse *f, Node *p)
 	node_remove(p);
 }
 
-static Node *replace(Fuse *f, Node *p, Node *c, bool keep, FusedKernel *g)
+/* Puts a node with kernel G in the place of PART[0..nparts), of which the last reads those before it.
+ * KEEP: the first one stays. */
+static Node *replace(Fuse *f, Node *const *part, int nparts, bool keep, FusedKernel *g)
 {
 	Graph *graph = f->m->graph;
-	Node *n;
+	Node *c = part[nparts - 1], *n;
 
-	unused_params(g);
-	g->k->locs = locs_union(graph->arena, node_kernel(p)->locs, node_kernel(c)->locs);
+	fused_drop_unused(g);
 	n = node_new(graph, OP_Kernel, g->in, g->nin, g->nout, c);
-	node_locs_from(n, c);
-	node_locs_from(n, p);
+	for (int i = nparts - 1; i >= 0; i--) {
+		const Locs *locs = node_kernel(part[i])->locs;
+
+		g->k->locs = i + 1 < nparts ? locs_union(graph->arena, locs, g->k->locs) : locs;
+		node_locs_from(n, part[i]);
+	}
 	for (int i = 0; i < g->nout; i++) {
 		n->out[i]->type = g->out[i]->type;
 		n->out[i]->name = g->out[i]->name;
@@ -281,9 +135,8 @@ static Node *replace(Fuse *f, Node *p, Node *c, bool keep, FusedKernel *g)
 	}
 	f->order[n->id] = f->order[c->id];
 	f->block[n->id] = f->block[c->id];
-	node_remove(c);
-	if (!keep)
-		absorb(f, p);
+	for (int i = nparts - 1; i >= keep; i--)
+		absorb(f, part[i]);
 	return n;
 }
 
@@ -377,12 +230,12 @@ static bool try_merge(Fuse *f, Node *p, Node *c, FusedKernel *g)
 	if (kp == KC_CONTRACTION) {
 		if (kc != KC_MAP || !only_used_by(p, c) || !epilogue(p, c))
 			return false;
-		if (!build(f, p, c, false, g))
+		if (!fused_build(f->tmp, p, fused_own(f->tmp, c), c, false, g))
 			return false;
 		kernel_inline(g->k);
 		return kernel_class(g->k) == KC_CONTRACTION && !costs_too_much(g);
 	}
-	if (!build(f, p, c, false, g))
+	if (!fused_build(f->tmp, p, fused_own(f->tmp, c), c, false, g))
 		return false;
 	before = g->k->stmts.n;
 	kernel_inline(g->k);
@@ -413,7 +266,7 @@ static bool try_copy(Fuse *f, Node *p, Node *c, FusedKernel *g)
 
 	/* If C alone reads P, the copy would be the kernel that exceeded the limits. */
 	if ((g->over_budget && only_used_by(p, c)) || !is_free_map(p) || kc == KC_OTHER ||
-	    !build(f, p, c, true, g))
+	    !fused_build(f->tmp, p, fused_own(f->tmp, c), c, true, g))
 		return false;
 	kernel_inline(g->k);
 	return g->k->stmts.n == n && kernel_class(g->k) == kc && !costs_too_much(g);
@@ -456,7 +309,7 @@ static Node *merge(Fuse *f, Node *p, Node *c)
 	g = NEW(f->tmp, FusedKernel);
 	keep = !try_merge(f, p, c, g);
 	if (!keep || try_copy(f, p, c, g)) {
-		n = replace(f, p, c, keep, g);
+		n = replace(f, (Node *[]){p, c}, 2, keep, g);
 		if (keep && is_dead(p))
 			absorb(f, p);
 		arena_free(f->grown);
@@ -499,6 +352,85 @@ static bool is_constant(const Fuse *f, const Node *n)
 	return node_may_be_weights(n);
 }
 
+/* ---- Attention ---- */
+
+/* The node of CLASS that computes an operand of C for C alone, so that both can be one kernel; null:
+ * none. */
+static Node *only_source(Fuse *f, Node *c, KernelClass class)
+{
+	for (int i = 0; i < c->nin; i++) {
+		Value *v = node_in(c, i);
+		Node *p = v ? v->def : NULL;
+
+		if (p && node_kernel(p) && kernel_class(node_kernel(p)) == class &&
+		    f->block[p->id] == f->block[c->id] && only_used_by(p, c) &&
+		    can_move_to(f, p, c) && !moves_bits(p))
+			return p;
+	}
+	return NULL;
+}
+
+typedef struct ConstantLoads {
+	const Fuse *f;
+	const Node *n;
+	Contraction c;
+	bool any;
+} ConstantLoads;
+
+static void constant_load(void *arg, Expr *e)
+{
+	ConstantLoads *c = arg;
+	const Value *v = e->kind == EX_LOAD && e->load.buf->kind == BUF_IN
+				 ? node_in(c->n, e->load.buf->param)
+				 : NULL;
+
+	c->any = c->any ||
+		 (v && v->def && c->f->constant[v->def->id] && expr_has_any(e, c->c.n, c->c.nn));
+}
+
+/* N multiplies by a constant matrix, which a kernel of its own reads in panels that are packed when the
+ * model is built. */
+static bool has_weights(const Fuse *f, const Node *n)
+{
+	Kernel *k = node_kernel(n);
+	ConstantLoads l = {.f = f, .n = n};
+
+	if (stmt_contraction(k, k->stmts.at[0], &l.c))
+		ex_walk(l.c.b, constant_load, &l);
+	return l.any;
+}
+
+/* Fuses product C with the rows that it reads and the product that they read, if that is an attention
+ * for CPUs. Returns the new node, or C. */
+static Node *merge_attention(Fuse *f, Node *c)
+{
+	Node *rows = only_source(f, c, KC_ROW), *first;
+	FusedKernel *upper, *g;
+	bool built;
+
+	first = rows ? only_source(f, rows, KC_CONTRACTION) : NULL;
+	if (!first || moves_bits(c) || f->constant[c->id] || has_weights(f, first) ||
+	    has_weights(f, c) ||
+	    kernel_can_fault(node_kernel(first)) + kernel_can_fault(node_kernel(rows)) +
+			    kernel_can_fault(node_kernel(c)) >
+		    1)
+		return c;
+	f->tmp = arena_new();
+	upper = NEW(f->tmp, FusedKernel);
+	g = NEW(f->tmp, FusedKernel);
+	built = fused_build(f->tmp, rows, fused_own(f->tmp, c), c, false, upper) &&
+		fused_build(f->tmp, first, upper, rows, false, g);
+	if (built)
+		kernel_divide_late(g->k);
+	if (built && !costs_too_much(g) && attention_takes(g->k)) {
+		c = replace(f, (Node *[]){first, rows, c}, 3, false, g);
+		kernel_node_set(c, kernel_clone(node_kernel(c), f->m->arena));
+		f->budget -= f->budget > 0;
+	}
+	arena_free(f->tmp);
+	return c;
+}
+
 bool pass_fuse(Module *m)
 {
 	Fuse f = {.m = m, .budget = m->opt.rewrite_limit};
@@ -516,5 +448,8 @@ bool pass_fuse(Module *m)
 		f.grown = NULL;
 	}
 	settle(&f);
+	for (Node *n = m->graph->first; n && !module_on_gpu(m); n = n->next)
+		if (f.budget && node_kernel(n) && kernel_class(node_kernel(n)) == KC_CONTRACTION)
+			n = merge_attention(&f, n);
 	return true;
 }

@@ -20,6 +20,8 @@ static const struct {
 } reasons[] = {
 	{"contraction",
 	 "each sum is over products of two operands, so tiles of sums stay in registers"},
+	{"attention",
+	 "the statements between two products share the rows of both, so that a few rows of scores stay in a cache"},
 	{"row",
 	 "all statements share parallel loops, so what one makes the next one finds in registers or a cache"},
 	{"map", "every point is computed on its own"},

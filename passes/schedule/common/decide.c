@@ -15,6 +15,8 @@
 const StrategyInfo strategy_table[STRATEGY_COUNT] = {
 	[STRATEGY_PRODUCT] = {"product", product_choose, product_legal, product_emit, product_print,
 			      product_parse, product_offer},
+	[STRATEGY_ATTENTION] = {"attention", attention_choose, attention_legal, attention_emit,
+				attention_print, attention_parse, attention_offer},
 	[STRATEGY_MAP] = {"map", map_choose, rows_legal, rows_emit, rows_print, rows_parse,
 			  rows_offer},
 	[STRATEGY_ROW] = {"row", row_choose_all, rows_legal, rows_emit, rows_print, rows_parse,
@@ -39,7 +41,7 @@ Decision *decision_copy(Arena *a, const Decision *d, int nstmts)
 {
 	Decision *c = arena_copy(a, d, sizeof *d);
 
-	if (d->strategy == STRATEGY_PRODUCT)
+	if (d->strategy == STRATEGY_PRODUCT || d->strategy == STRATEGY_ATTENTION)
 		return c;
 	c->rows.stage = arena_copy(a, d->rows.stage,
 				   (size_t)d->rows.nstages * sizeof *d->rows.stage);

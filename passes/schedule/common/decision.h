@@ -17,6 +17,7 @@
 
 typedef enum Strategy {
 	STRATEGY_PRODUCT, /* a blocked matrix product and the maps that follow it */
+	STRATEGY_ATTENTION, /* two products, and between them statements that share the rows of both */
 	STRATEGY_MAP,     /* one stage over the points of maps */
 	STRATEGY_ROW,     /* one stage under the common parallel band of all statements */
 	STRATEGY_ORDER,   /* a stage for each statement, in order: possible for every kernel */
@@ -41,6 +42,18 @@ typedef struct ProductDecision {
 	ProductAxis parallel[PRODUCT_AXES];
 	int nparallel;
 } ProductDecision;
+
+typedef struct AttentionDecision {
+	int64_t mr, nr; /* rows and columns of a tile of both products */
+	/* rows of a block, which share packed keys and values; a multiple of ROWS */
+	int64_t mc;
+	/* rows whose scores and weights a thread has in memory at once; a multiple of MR */
+	int64_t rows;
+	bool pack_a; /* the rows of the first product are packed; else they are read in place */
+	/* as in a product; columns are not distributed */
+	ProductAxis parallel[PRODUCT_AXES];
+	int nparallel;
+} AttentionDecision;
 
 typedef enum IterRole {
 	ITER_PARALLEL, /* its points are distributed over threads */
@@ -94,6 +107,7 @@ typedef struct Decision {
 	int64_t grain;
 	union {
 		ProductDecision product;
+		AttentionDecision attention;
 		RowDecision rows; /* STRATEGY_MAP, STRATEGY_ROW, STRATEGY_ORDER */
 	};
 } Decision;

@@ -36,22 +36,26 @@ static bool all_in_band(Gemm *g)
 {
 	int n = g->c.ng + g->c.nm + g->c.nn;
 
-	if (g->band.n != n || g->c.s->id != 0)
+	if (g->band.n != n || g->c.s->id != g->first)
 		return false;
-	for (int i = 0; i < g->nstmts; i++)
-		if (g->k->stmts.at[i]->niters != n + (i ? 0 : g->c.nk) ||
-		    (i && g->k->stmts.at[i]->guard && !(g->t && g->t->gpu)))
+	for (int i = 0; i < g->nstmts; i++) {
+		const Stmt *s = g->k->stmts.at[g->first + i];
+
+		if (s->niters != n + (i ? 0 : g->c.nk) || (i && s->guard && !(g->t && g->t->gpu)))
 			return false;
+	}
 	return true;
 }
 
 bool gemm_open(Gemm *g)
 {
-	if (!kernel_is_product(g->k, 0, g->nstmts - 1) ||
-	    !stmt_contraction(g->k, g->k->stmts.at[0], &g->c))
+	const int last = g->first + g->nstmts - 1;
+
+	if (!kernel_is_product(g->k, g->first, last) ||
+	    !stmt_contraction(g->k, g->k->stmts.at[g->first], &g->c))
 		return false;
 	gemm_sort(&g->c);
-	band_of_some(g->k, 0, g->nstmts - 1, g->k->arena, &g->band);
+	band_of_some(g->k, g->first, last, g->k->arena, &g->band);
 	return all_in_band(g);
 }
 
@@ -79,7 +83,7 @@ bool gemm_stores(const Gemm *g, const Stmt *s)
 bool gemm_merges_after(Gemm *g, const Iter *out, const Iter *in)
 {
 	for (int i = 0; i < g->nstmts; i++) {
-		Stmt *s = g->k->stmts.at[i];
+		Stmt *s = g->k->stmts.at[g->first + i];
 		const Iter *o = partner(g, s, out), *n = partner(g, s, in);
 		Pair p = {g->k, o, n, in->extent, g->c.s->out[0]};
 

@@ -20,7 +20,7 @@ typedef struct Gemm {
 	Kernel *k;
 	const Target *t;
 	Contraction c;
-	int nstmts; /* number of statements, the first ones of K, in the band */
+	int first, nstmts; /* the product's statement, and the number of statements from it on in the band */
 	Band band;
 	Iter *outer[MAX_ITERS]; /* g, and the n iterators that are not merged: LETs of the task */
 	int nouter;
@@ -37,9 +37,13 @@ typedef struct Gemm {
 	Dim *run_terms;
 	Buf *runs, *edge;
 	Expr *a_step;
-	int64_t pw, nr, mr, nc, mc, kc;
+	int64_t pw, nr, mr, nc, mc, kc; /* NC 0: a block has all columns */
 	Buf *abuf, *bbuf;
 	Iter *m0, *n0;          /* the block's first row and column */
+	/* by Buf.id: a local with the block's rows of a temporary, or null: n columns of each, which the
+	 * tiles store for what follows them; or one element, which is read */
+	Buf **held;
+	int nheld;
 } Gemm;
 
 /* How gemm_placed rewrites the expressions of a statement: loads get flat indices, and iterators
@@ -55,8 +59,8 @@ typedef struct Placing {
 
 /* The m and n iterators of C in the order in which the result is stored. */
 void gemm_sort(Contraction *c);
-/* The first nstmts statements of kernel K are a product that the strategy takes, and all of them
- * are in the band. Fills in the members of G that follow from this. */
+/* The NSTMTS statements of kernel K from FIRST on are a product that the strategy takes, and all of
+ * them are in the band. Fills in the members of G that follow from this. */
 bool gemm_open(Gemm *g);
 /* Statement S of G stores to memory: an output, or a sum that a later stage reads. */
 bool gemm_stores(const Gemm *g, const Stmt *s);

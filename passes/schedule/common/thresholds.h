@@ -50,6 +50,12 @@ enum {
 	/* A product of fewer rows takes as long as one of so many: it waits for B. */
 	READING_ROWS = 4,
 
+	/* ---- Attention ---- */
+
+	/* Rows whose scores a thread has in memory at once, at most: with 64 of them, fetching keys
+	 * and values from L2 costs little beside the products. */
+	ATTENTION_ROWS = 64,
+
 	/* ---- Rows and maps ---- */
 
 	/* Least points of an iterator that is worth being the innermost loop: a vector of 16. */

@@ -34,10 +34,27 @@ bool product_legal(const Target *t, Kernel *k, const Decision *d, StrBuf *why);
 
 void product_print(StrBuf *b, Kernel *k, const Decision *d);
 bool product_parse(Kernel *k, const char *text, Decision *d, StrBuf *why);
+void attention_print(StrBuf *b, Kernel *k, const Decision *d);
+bool attention_parse(Kernel *k, const char *text, Decision *d, StrBuf *why);
 
 /* ---- gemm_offer.c ---- */
 
 void product_offer(Offers *o, Kernel *k, const Decision *base);
+
+/* ---- gemm_attention.c ---- */
+
+/* K is an attention that the strategy takes on every CPU: a product, statements that share its rows,
+ * and a product that sums along them. */
+bool attention_takes(Kernel *k);
+/* The loop tree of decision D, an attention. */
+void attention_emit(Kernel *k, const Decision *d, Schedule *s);
+
+/* ---- gemm_attention_decide.c ---- */
+
+/* The members of strategy_table's row. */
+bool attention_choose(const Target *t, Kernel *k, Decision *d);
+bool attention_legal(const Target *t, Kernel *k, const Decision *d, StrBuf *why);
+void attention_offer(Offers *o, Kernel *k, const Decision *base);
 
 /* ---- row.c ---- */
 

@@ -125,26 +125,33 @@ static void split_n(Gemm *g)
 			      (!g->a_direct || merges_in(g, g->c.a, g->c.m[i], g->c.m[i + 1]));
 }
 
-bool gemm_takes(Kernel *k, Contraction *c, bool b_constant)
+/* Contraction C is one that the strategy takes; B_CONSTANT: B is a constant. */
+static bool pays(const Contraction *c, bool b_constant)
 {
 	int64_t v;
 
-	if (kernel_class(k) != KC_CONTRACTION || !stmt_contraction(k, k->stmts.at[0], c))
-		return false;
 	if (c->ct == CT_BOOL || (c->nm == 0 && !b_constant))
 		return false;
-	gemm_sort(c);
 	return !dim_is_const(c->n[c->nn - 1]->extent, &v) || v >= LEAST_COLUMNS || c->nn > 1;
 }
 
-/* G's kernel is a product that the strategy takes. */
+bool gemm_takes(Kernel *k, Contraction *c, bool b_constant)
+{
+	if (kernel_class(k) != KC_CONTRACTION || !stmt_contraction(k, k->stmts.at[0], c))
+		return false;
+	gemm_sort(c);
+	return pays(c, b_constant);
+}
+
+/* G's statements are a product that the strategy takes. */
 static bool open_whole(Gemm *g)
 {
-	if (!gemm_open(g))
+	if (kernel_class_of(g->k, g->first, g->first + g->nstmts - 1) != KC_CONTRACTION ||
+	    !gemm_open(g))
 		return false;
 	g->pw = gemm_panel(g->c.ct);
 	look_at_b(g);
-	return gemm_takes(g->k, &g->c, g->b_panels);
+	return pays(&g->c, g->b_panels);
 }
 
 static void number_stmts(Kernel *k)
@@ -163,8 +170,16 @@ bool gemm_is_whole(const Target *t, Kernel *k)
 
 bool gemm_begin(Gemm *g, Kernel *k)
 {
-	*g = (Gemm){.k = k, .nstmts = k->stmts.n, .b = {.k = k, .p = k->pool, .arena = k->arena}};
 	number_stmts(k);
+	return gemm_begin_some(g, k, 0, k->stmts.n);
+}
+
+bool gemm_begin_some(Gemm *g, Kernel *k, int first, int nstmts)
+{
+	*g = (Gemm){.k = k,
+		    .first = first,
+		    .nstmts = nstmts,
+		    .b = {.k = k, .p = k->pool, .arena = k->arena}};
 	if (!open_whole(g))
 		return false;
 	look_at_a(g);

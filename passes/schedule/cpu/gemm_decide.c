@@ -44,14 +44,22 @@ static int64_t tile_registers(int64_t mr, int64_t nr, int64_t lanes)
 /* Fits the tile to M rows. The tiles get about equal numbers of rows: 4 and 3 of 7, rather than 6
  * and 1. A tile of few rows has more columns if the registers suffice, so that enough independent
  * sums hide the latency of the multiply-add. */
-static void fit_tile(const Target *t, const Gemm *g, ProductDecision *d, int64_t m)
+static void fit_tile(const Target *t, CType ct, int64_t m, int64_t *mr, int64_t *nr)
 {
-	const int64_t tiles = (m + d->mr - 1) / d->mr, lanes = lanes_of(t, g->c.ct),
-		      pw = gemm_panel(g->c.ct);
+	const int64_t tiles = (m + *mr - 1) / *mr, lanes = lanes_of(t, ct), pw = gemm_panel(ct);
 
-	d->mr = (m + tiles - 1) / tiles;
-	while (d->nr * 2 <= pw && (d->mr + 1) * (d->nr * 2 / lanes) < t->registers)
-		d->nr *= 2;
+	*mr = (m + tiles - 1) / tiles;
+	while (*nr * 2 <= pw && (*mr + 1) * (*nr * 2 / lanes) < t->registers)
+		*nr *= 2;
+}
+
+void gemm_choose_tile(const Target *t, CType ct, Dim *m, int64_t *mr, int64_t *nr)
+{
+	int64_t v;
+
+	gemm_tile(t, ct, mr, nr);
+	if (dim_is_const(m, &v))
+		fit_tile(t, ct, v > 0 ? v : 1, mr, nr);
 }
 
 /* Rows of a block where B is packed: all rows, so that B's block is packed once. With too few
@@ -142,13 +150,10 @@ static void choose_blocks(const Target *t, Gemm *g, ProductDecision *d)
 	const int64_t esize = element_bytes(g->c.ct), pw = gemm_panel(g->c.ct);
 	int64_t v, kk, kc;
 
-	gemm_tile(t, g->c.ct, &d->mr, &d->nr);
+	gemm_choose_tile(t, g->c.ct, g->m, &d->mr, &d->nr);
 	d->mc = PRODUCT_ROWS;
-	if (dim_is_const(g->m, &v)) {
-		v = v > 0 ? v : 1;
-		fit_tile(t, g, d, v);
-		d->mc = v < PRODUCT_ROWS ? v : PRODUCT_ROWS;
-	}
+	if (dim_is_const(g->m, &v))
+		d->mc = v < 1 ? 1 : v < PRODUCT_ROWS ? v : PRODUCT_ROWS;
 	d->mc = round_up(d->mc, d->mr);
 	kc = t->l1 * 3 / 4 / (esize * (d->mr + d->nr)) / DEPTH_STEP * DEPTH_STEP;
 	if (!d->pack_b && dim_is_const(g->kk, &kk) && kk > kc)
@@ -167,8 +172,7 @@ static void choose_blocks(const Target *t, Gemm *g, ProductDecision *d)
 		split_evenly(g, d);
 }
 
-/* A is better packed than read in place. */
-static bool packs_a(const Gemm *g)
+bool gemm_packs_a(const Gemm *g)
 {
 	int64_t terms;
 
@@ -185,7 +189,7 @@ bool product_choose(const Target *t, Kernel *k, Decision *d)
 
 	if (!gemm_begin(&g, k))
 		return false;
-	*p = (ProductDecision){.pack_a = packs_a(&g), .pack_b = !g.b_panels};
+	*p = (ProductDecision){.pack_a = gemm_packs_a(&g), .pack_b = !g.b_panels};
 	p->panels_first = !p->pack_b;
 	if (p->pack_a)
 		gemm_pack_instead(&g);
@@ -202,19 +206,19 @@ bool product_choose(const Target *t, Kernel *k, Decision *d)
 
 /* ---- Legality ---- */
 
-static bool tile_is_legal(const Target *t, CType ct, const ProductDecision *p, StrBuf *why)
+bool gemm_tile_is_legal(const Target *t, CType ct, int64_t mr, int64_t nr, StrBuf *why)
 {
 	const int64_t lanes = lanes_of(t, ct), pw = gemm_panel(ct), least = lanes < pw ? lanes : pw;
 
-	if (p->nr % least || pw % p->nr)
+	if (nr % least || pw % nr)
 		return decision_refuse(
 			why,
 			"a tile of %lld columns does not divide the panel of %lld into vectors of %lld",
-			(long long)p->nr, (long long)pw, (long long)least);
-	if (p->mr > t->registers || tile_registers(p->mr, p->nr, lanes) > t->registers)
+			(long long)nr, (long long)pw, (long long)least);
+	if (mr > t->registers || tile_registers(mr, nr, lanes) > t->registers)
 		return decision_refuse(
 			why, "a tile of %lldx%lld needs more vector registers than the %d of %s",
-			(long long)p->mr, (long long)p->nr, t->registers, t->name);
+			(long long)mr, (long long)nr, t->registers, t->name);
 	return true;
 }
 
@@ -277,7 +281,7 @@ bool product_legal(const Target *t, Kernel *k, const Decision *d, StrBuf *why)
 	for (int i = 0; i < p->nparallel; i++)
 		if (p->parallel[i] == PRODUCT_G && !g.nouter)
 			return decision_refuse(why, "the product has no batch iterator g");
-	return tile_is_legal(t, g.c.ct, p, why) &&
+	return gemm_tile_is_legal(t, g.c.ct, p->mr, p->nr, why) &&
 	       block_is_legal("rows", "tile", p->mc, p->mr, g.m, PACKED_ROWS, why) &&
 	       block_is_legal("columns", "panel", p->nc, gemm_panel(g.c.ct), g.n, 1, why) &&
 	       sum_is_legal(&g, p, why);

@@ -11,14 +11,28 @@
 /* Makes G the product that kernel K is; false if the strategy does not take K. A_DIRECT, RUN and
  * B_PANELS tell whether the operands can be read in place. */
 bool gemm_begin(Gemm *g, Kernel *k);
+/* The same for the NSTMTS statements of K from FIRST on, whose ids are their numbers. */
+bool gemm_begin_some(Gemm *g, Kernel *k, int first, int nstmts);
 /* A is packed, even if it can be read in place. */
 void gemm_pack_instead(Gemm *g);
 /* Merges the iterators of G as far as the accesses allow, where A_DIRECT and B_PANELS tell how the
  * operands are read; sets the extents. */
 void gemm_flatten(Gemm *g);
 
+/* ---- gemm_decide.c ---- */
+
+/* The tile of a product of M rows. */
+void gemm_choose_tile(const Target *t, CType ct, Dim *m, int64_t *mr, int64_t *nr);
+/* A is better packed than read in place. */
+bool gemm_packs_a(const Gemm *g);
+/* The sums of a tile of MR x NR are whole vectors of a panel and fit into the registers of T; else WHY
+ * says what is wrong. */
+bool gemm_tile_is_legal(const Target *t, CType ct, int64_t mr, int64_t nr, StrBuf *why);
+
 /* ---- gemm_pack.c ---- */
 
+/* The columns of a block, a multiple of a panel's. */
+Dim *gemm_block_columns(Gemm *g);
 /* One past the last column of the block. */
 Expr *gemm_block_end(Gemm *g);
 /* The number of panels of the block. */

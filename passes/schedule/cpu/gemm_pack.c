@@ -33,8 +33,18 @@ static Expr *zero_of(Gemm *g)
 	return ex_num(g->b.p, g->c.ct, 0);
 }
 
+Dim *gemm_block_columns(Gemm *g)
+{
+	Ctx *c = g->k->ctx;
+	Dim *pw = dim_const(c, g->pw);
+
+	return g->nc ? dim_const(c, g->nc) : dim_mul(c, dim_ceildiv(c, g->n, pw), pw);
+}
+
 Expr *gemm_block_end(Gemm *g)
 {
+	if (!g->nc)
+		return ex_dim(g->b.p, g->n);
 	return l_min(&g->b, ex_add(g->b.p, ex_iter(g->b.p, g->n0), l_int(&g->b, g->nc)),
 		     ex_dim(g->b.p, g->n));
 }
@@ -127,14 +137,14 @@ void gemm_pack_b(Gemm *g)
 {
 	LBuild *b = &g->b;
 	ExprPool *p = b->p;
-	Iter *jb = l_iter(b, "jb", dim_const(g->k->ctx, g->nc / g->pw)),
+	Dim *columns = gemm_block_columns(g);
+	Iter *jb = l_iter(b, "jb", dim_ceildiv(g->k->ctx, columns, dim_const(g->k->ctx, g->pw))),
 	     *c0 = l_iter(b, "c0", g->n);
 	Expr *cend, *base;
 	LNode *loops[MAX_ITERS], *jbl;
 	int nl;
 
-	g->bbuf = l_temp(b, "bp", ctype_dtype(g->c.ct),
-			 dim_mul(g->k->ctx, dim_const(g->k->ctx, g->nc), g->kk));
+	g->bbuf = l_temp(b, "bp", ctype_dtype(g->c.ct), dim_mul(g->k->ctx, columns, g->kk));
 	jbl = l_loop(b, LOOP_SERIAL, jb, l_int(b, 0), gemm_panels(g), 1);
 	l_let(b, c0, ex_add(p, ex_iter(p, g->n0), ex_mul(p, ex_iter(p, jb), l_int(b, g->pw))));
 	cend = l_min(b, ex_add(p, ex_iter(p, c0), l_int(b, g->pw)), ex_dim(p, g->n));

@@ -1,12 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decisions on products as text:
+ * Decisions on products and on attention as text:
  *
  *	product tile 6x16 block 132x64xall pack a order m,n parallel g,n,m grain 65536
+ *	attention tile 6x16 block 132 rows 66 pack none parallel g,m grain 65536
  */
 #include "passes/schedule/cpu/cpu.h"
 
 static const char axis_name[] = "gnm";
+
+static void print_axes(StrBuf *b, const ProductAxis *axis, int n)
+{
+	strbuf_puts(b, " parallel ");
+	for (int i = 0; i < n; i++)
+		strbuf_printf(b, "%s%c", i ? "," : "", axis_name[axis[i]]);
+	if (!n)
+		strbuf_puts(b, "none");
+}
 
 void product_print(StrBuf *b, Kernel *k, const Decision *d)
 {
@@ -19,15 +29,23 @@ void product_print(StrBuf *b, Kernel *k, const Decision *d)
 		strbuf_printf(b, "%lld", (long long)p->kc);
 	else
 		strbuf_puts(b, "all");
-	strbuf_printf(b, " pack %s order %s parallel ",
+	strbuf_printf(b, " pack %s order %s",
 		      p->pack_a   ? p->pack_b ? "a,b" : "a"
 		      : p->pack_b ? "b"
 				  : "none",
 		      p->panels_first ? "n,m" : "m,n");
-	for (int i = 0; i < p->nparallel; i++)
-		strbuf_printf(b, "%s%c", i ? "," : "", axis_name[p->parallel[i]]);
-	if (!p->nparallel)
-		strbuf_puts(b, "none");
+	print_axes(b, p->parallel, p->nparallel);
+}
+
+void attention_print(StrBuf *b, Kernel *k, const Decision *d)
+{
+	const AttentionDecision *a = &d->attention;
+
+	(void)k;
+	strbuf_printf(b, " tile %lldx%lld block %lld rows %lld pack %s", (long long)a->mr,
+		      (long long)a->nr, (long long)a->mc, (long long)a->rows,
+		      a->pack_a ? "a" : "none");
+	print_axes(b, a->parallel, a->nparallel);
 }
 
 /* The x between two sizes, which a digit or a word follows. */
@@ -82,7 +100,21 @@ static bool read_order(const char **p, ProductDecision *d, StrBuf *why)
 	       decision_refuse(why, "the order of tiles is n,m or m,n");
 }
 
-static bool read_parallel(const char **p, ProductDecision *d, StrBuf *why)
+/* What a line says of the axes of a strategy. */
+typedef struct AxisNames {
+	const char *may;             /* those that may be parallel */
+	const char *has;             /* the same, in words */
+	const char *may_not, *since; /* those that may not, and why */
+} AxisNames;
+
+static const AxisNames product_axes = {"gnm", "a product has g, n and m", "k",
+				       "the product sums over it"};
+static const AxisNames attention_axes = {"gm", "an attention has g and m", "kn",
+					 "a row of scores goes along it, or the sum of one"};
+
+/* Reads the parallel axes to PARALLEL, *N of them. */
+static bool read_parallel(const char **p, const AxisNames *axes, ProductAxis *parallel, int *n,
+			  StrBuf *why)
 {
 	char name[MOST_NAME];
 
@@ -95,18 +127,20 @@ static bool read_parallel(const char **p, ProductDecision *d, StrBuf *why)
 
 		if (!line_name(p, name, why))
 			return false;
-		axis = strlen(name) == 1 ? strchr(axis_name, *name) : NULL;
-		if (!strcmp(name, "k"))
+		axis = strlen(name) == 1 && strchr(axes->may, *name) ? strchr(axis_name, *name)
+								     : NULL;
+		if (strlen(name) == 1 && strchr(axes->may_not, *name))
 			return decision_refuse(
 				why,
-				"iterator k carries a dependence: the product sums over it, so it cannot be parallel");
+				"iterator %s carries a dependence: %s, so it cannot be parallel",
+				name, axes->since);
 		if (!axis)
-			return decision_refuse(
-				why, "there is no iterator \"%s\"; a product has g, n and m", name);
-		for (int i = 0; i < d->nparallel; i++)
-			if (d->parallel[i] == (ProductAxis)(axis - axis_name))
+			return decision_refuse(why, "there is no iterator \"%s\"; %s", name,
+					       axes->has);
+		for (int i = 0; i < *n; i++)
+			if (parallel[i] == (ProductAxis)(axis - axis_name))
 				return decision_refuse(why, "iterator %s is named twice", name);
-		d->parallel[d->nparallel++] = (ProductAxis)(axis - axis_name);
+		parallel[(*n)++] = (ProductAxis)(axis - axis_name);
 	} while (line_accept(p, ","));
 	return true;
 }
@@ -117,7 +151,38 @@ bool product_parse(Kernel *k, const char *text, Decision *d, StrBuf *why)
 
 	(void)k;
 	return read_tile(&text, p, why) && read_packing(&text, p, why) &&
-	       read_order(&text, p, why) && read_parallel(&text, p, why) &&
+	       read_order(&text, p, why) &&
+	       read_parallel(&text, &product_axes, p->parallel, &p->nparallel, why) &&
 	       line_expect(&text, "grain", why) && line_number(&text, &d->grain, why) &&
 	       line_end(text, why);
+}
+
+/* Reads WORD and a number. */
+static bool read_size(const char **p, const char *word, int64_t *v, StrBuf *why)
+{
+	return line_expect(p, word, why) && line_number(p, v, why);
+}
+
+static bool read_attention(const char **p, AttentionDecision *d, StrBuf *why)
+{
+	int64_t tile[2];
+
+	if (!line_expect(p, "tile", why) || !read_sides(p, tile, why) ||
+	    !read_size(p, "block", &d->mc, why) || !read_size(p, "rows", &d->rows, why) ||
+	    !line_expect(p, "pack", why))
+		return false;
+	d->mr = tile[0];
+	d->nr = tile[1];
+	d->pack_a = line_accept(p, "a");
+	return d->pack_a || line_expect(p, "none", why);
+}
+
+bool attention_parse(Kernel *k, const char *text, Decision *d, StrBuf *why)
+{
+	AttentionDecision *a = &d->attention;
+
+	(void)k;
+	return read_attention(&text, a, why) &&
+	       read_parallel(&text, &attention_axes, a->parallel, &a->nparallel, why) &&
+	       read_size(&text, "grain", &d->grain, why) && line_end(text, why);
 }

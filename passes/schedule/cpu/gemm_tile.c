@@ -134,6 +134,17 @@ static void emit_tile(Gemm *g, const TileAt *t)
 		  tl->depth ? ex_add(p, t->k0, ex_iter(p, tl->depth)) : NULL);
 }
 
+/* The element of the current row and column in HELD, a local of Gemm.held. */
+static Expr *held_value(Gemm *g, Buf *held)
+{
+	ExprPool *p = g->b.p;
+	Expr *at = ex_sub(p, ex_iter(p, g->mflat), ex_iter(p, g->m0));
+
+	if (held->rank > 1)
+		at = ex_add(p, ex_mul(p, at, ex_dim(p, g->n)), ex_iter(p, g->nflat));
+	return ex_load(p, held, &at, 1);
+}
+
 static void emit_epilogue(Gemm *g, const TileAt *t)
 {
 	LBuild *b = &g->b;
@@ -146,11 +157,13 @@ static void emit_epilogue(Gemm *g, const TileAt *t)
 	LNode *il, *jl;
 
 	pl.value = NEW_ARRAY(b->arena, pl.nvalues + 1, Expr *);
+	for (int h = 0; h < g->nheld; h++)
+		pl.value[h] = g->held[h] ? held_value(g, g->held[h]) : NULL;
 	pl.value[g->c.s->out[0]->id] = ex_load(p, t->tile, &acc_at, 1);
-	for (int s = 1; s < g->k->stmts.n; s++) {
-		Buf *o = g->k->stmts.at[s]->out[0], *local;
+	for (int s = 1; s < g->nstmts; s++) {
+		Buf *o = g->k->stmts.at[g->first + s]->out[0], *local;
 
-		if (o->kind != BUF_TEMP)
+		if (o->kind != BUF_TEMP || pl.value[o->id])
 			continue;
 		local = l_temp(b, o->name, o->dtype, dim_const(g->k->ctx, g->mr * g->nr));
 		pl.value[o->id] = ex_load(p, local, &at, 1);
@@ -161,8 +174,9 @@ static void emit_epilogue(Gemm *g, const TileAt *t)
 		l_split(b, g->c.m, g->c.nm, ex_iter(p, g->mflat));
 	jl = l_loop(b, LOOP_VECTOR, j, l_int(b, 0), t->n_valid, 1);
 	l_let(b, g->nflat, ex_add(p, ex_iter(p, t->nt), ex_iter(p, j)));
-	for (int s = 0; s < g->k->stmts.n; s++) {
-		Stmt *st = g->k->stmts.at[s];
+	for (int s = 0; s < g->nstmts; s++) {
+		Stmt *st = g->k->stmts.at[g->first + s];
+		Buf *held = g->nheld ? g->held[st->out[0]->id] : NULL;
 		Expr *val;
 		LNode *n;
 
@@ -173,6 +187,8 @@ static void emit_epilogue(Gemm *g, const TileAt *t)
 			n = l_store(b, st->out[0],
 				    gemm_placed(&pl, flat_index(g->k, st->out[0], st->widx)), val,
 				    NULL);
+		else if (held)
+			n = l_store(b, held, held_value(g, held)->load.idx[0], val, NULL);
 		else if (s)
 			n = l_store(b, pl.value[st->out[0]->id]->load.buf, at, val, NULL);
 		else
@@ -226,7 +242,9 @@ void gemm_emit_tiles(Gemm *g)
 	LBuild *b = &g->b;
 	ExprPool *p = b->p;
 	TileAt t = {.k0 = l_int(b, 0), .k = ex_dim(p, g->kk), .tile_at = l_int(b, 0)};
-	Iter *jb = l_iter(b, "jb", dim_const(g->k->ctx, g->nc / g->pw)),
+	Iter *jb = l_iter(
+		     b, "jb",
+		     dim_ceildiv(g->k->ctx, gemm_block_columns(g), dim_const(g->k->ctx, g->pw))),
 	     *js = l_iter(b, "js", dim_const(g->k->ctx, g->pw));
 	Expr *mhi = l_min(b, ex_add(p, ex_iter(p, g->m0), l_int(b, g->mc)), ex_dim(p, g->m));
 	Expr *nend = gemm_block_end(g), *c0;

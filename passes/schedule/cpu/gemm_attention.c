@@ -1,0 +1,472 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The strategy *attention*: a product, statements that share its rows, and a second product whose
+ * sum goes along these rows. Attention is of this form: scores Q*K with scale, bias and mask, a
+ * softmax, and the product of its weights with V. Kernels are recognised by their access relations, so the
+ * statements between the products may be any: a softmax with or without a guard against rows that are
+ * masked completely, a soft cap, a normalisation of another kind.
+ *
+ *   p over (g, blocks of m)                        parallel
+ *     pack K and V into panels
+ *     rows of the block, some tiles at a time
+ *       scores = Q rows * K panels                 as in the strategy *contraction*
+ *       for each row: the statements in between    as in the strategy *row*
+ *       result = weights * V panels
+ *
+ * A thread has the scores and weights of a few rows in memory, in a cache, so its memory grows with
+ * the number of keys and not with its square. A row is complete before its maximum is taken:
+ * nothing is rescaled, and every special value is treated as by separate kernels.
+ *
+ * Sizes and the order of loops stand in the decision (gemm_attention_decide.c).
+ */
+#include "passes/schedule/cpu/gemm_attention.h"
+#include "passes/schedule/cpu/cpu.h"
+
+#include <assert.h>
+
+/* ---- Recognition ---- */
+
+static bool is_among(const Iter *it, Iter *const *list, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (list[i] == it)
+			return true;
+	return false;
+}
+
+/* The iterator of the product V that is iterator IT of the scores. */
+static Iter *in_values(const AttentionPlan *a, const Iter *it)
+{
+	const int b = band_index(&a->band, a->scores.c.s, it);
+
+	return b < 0 ? NULL : a->band.of[a->values.first][b];
+}
+
+/* Both products have the same batches and rows, and the rows of the scores are the terms of the second
+ * sum. Puts the row iterators of both in one order. */
+static bool products_match(AttentionPlan *a)
+{
+	Contraction *s = &a->scores.c, *v = &a->values.c;
+
+	if (s->nn != 1 || v->nk != 1 || s->ng != v->ng || s->nm != v->nm ||
+	    a->band.n != s->ng + s->nm || s->n[0]->extent != v->k[0]->extent)
+		return false;
+	for (int i = 0; i < s->ng; i++)
+		if (!is_among(in_values(a, s->g[i]), v->g, v->ng))
+			return false;
+	for (int i = 0; i < s->nm; i++)
+		if (!is_among(in_values(a, s->m[i]), v->m, v->nm))
+			return false;
+	for (int i = 0; i < s->nm; i++)
+		v->m[i] = in_values(a, s->m[i]);
+	return true;
+}
+
+/* Whether IDX, an index that S accesses a temporary with, is constant or an iterator of the band. */
+static bool in_band(const AttentionPlan *a, const Stmt *s, const Expr *idx)
+{
+	return idx->kind == EX_CONST ||
+	       (idx->kind == EX_ITER && band_index(&a->band, s, idx->iter) >= 0);
+}
+
+/* The dim of temporary T, which S writes, that goes along a row of scores: all others are of the
+ * band and outside of it. -1: T has another form. */
+static int row_dim(const AttentionPlan *a, const Stmt *s, const Buf *t)
+{
+	int at = -1;
+
+	for (int i = 0; i < t->rank; i++) {
+		const int d = row_memory_dim(t, i);
+
+		if (t->layout && (t->layout->ax[i].div || t->layout->ax[i].mod))
+			return -1;
+		if (in_band(a, s, s->widx[d])) {
+			if (at >= 0 && s->widx[d]->kind != EX_CONST)
+				return -1;
+			continue;
+		}
+		if (at >= 0 || s->widx[d]->kind != EX_ITER ||
+		    s->widx[d]->iter->extent != a->scores.n)
+			return -1;
+		at = d;
+	}
+	return at;
+}
+
+/* The only statement that writes T; null: none, or several. */
+static Stmt *writer_of(const Kernel *k, const Buf *t)
+{
+	Stmt *w = NULL;
+
+	for (int i = 0; i < k->stmts.n; i++) {
+		Stmt *s = k->stmts.at[i];
+
+		if (!stmt_writes(s, t))
+			continue;
+		if (w || s->nout != 1)
+			return NULL;
+		w = s;
+	}
+	return w;
+}
+
+static bool read_by(Kernel *k, int first, int last, const Buf *t)
+{
+	for (int i = first; i <= last; i++)
+		if (stmt_reads(k->stmts.at[i], t))
+			return true;
+	return false;
+}
+
+/* S writes one element for each row. */
+static bool one_a_row(const AttentionPlan *a, const Stmt *s)
+{
+	for (int d = 0; d < s->nwidx; d++)
+		if (!in_band(a, s, s->widx[d]))
+			return false;
+	return true;
+}
+
+/* Every temporary has one writer. If it is read by a later part of the stage, it has whole rows of
+ * scores or, between the products, one element for each row. */
+static bool temps_fit(AttentionPlan *a)
+{
+	Kernel *k = a->k;
+
+	a->nbufs = k->bufs.n;
+	a->rows = NEW_ARRAY(k->arena, a->nbufs + 1, bool);
+	for (int i = 0; i < a->nbufs; i++) {
+		Buf *t = k->bufs.at[i];
+		const Stmt *w = t->kind == BUF_TEMP && !t->data ? writer_of(k, t) : NULL;
+		bool later;
+
+		if (t->kind != BUF_TEMP || t->data)
+			continue;
+		if (!w)
+			return false;
+		if (w->id >= a->values.first)
+			continue;
+		later = read_by(k, a->values.first, k->stmts.n - 1, t);
+		a->rows[i] = later || (w->id < a->first && read_by(k, a->first, a->last, t));
+		if (a->rows[i] && row_dim(a, w, t) < 0 && (w->id < a->first || !one_a_row(a, w)))
+			return false;
+		if (later && t != a->weights && !one_a_row(a, w))
+			return false;
+	}
+	return true;
+}
+
+/* The second product reads the weights in place: one load, at its own row and term. */
+static bool weights_fit(AttentionPlan *a)
+{
+	const Contraction *v = &a->values.c;
+	const Expr *e = v->a;
+	const Stmt *w;
+
+	if (e->kind != EX_LOAD || e->load.buf->kind != BUF_TEMP || e->load.buf->data ||
+	    v->guard_a || e->load.buf->dtype != ctype_dtype(v->ct))
+		return false;
+	a->weights = e->load.buf;
+	w = writer_of(a->k, a->weights);
+	if (!w || w->id < a->first || w->id > a->last || !stmt_is_map(w) || w->guard)
+		return false;
+	for (int d = 0; d < e->load.nidx; d++)
+		if (!in_band(a, v->s, e->load.idx[d]) &&
+		    (e->load.idx[d]->kind != EX_ITER || e->load.idx[d]->iter != v->k[0]))
+			return false;
+	return true;
+}
+
+/* The number of the last statement that is a contraction. */
+static int last_product(Kernel *k)
+{
+	Contraction c;
+
+	for (int i = k->stmts.n - 1; i > 1; i--)
+		if (stmt_contraction(k, k->stmts.at[i], &c))
+			return i;
+	return -1;
+}
+
+/* The first product with as many of the maps after it as possible, before statement BEFORE. */
+static bool begin_scores(AttentionPlan *a, int before)
+{
+	for (int n = before - 1; n > 0; n--)
+		if (gemm_begin_some(&a->scores, a->k, 0, n))
+			return true;
+	return false;
+}
+
+bool attention_begin(AttentionPlan *a, Kernel *k)
+{
+	int second;
+	KernelClass mid;
+
+	for (int i = 0; i < k->stmts.n; i++)
+		k->stmts.at[i]->id = i;
+	for (int i = 0; i < k->bufs.n; i++)
+		k->bufs.at[i]->id = i;
+	second = last_product(k);
+	*a = (AttentionPlan){.k = k, .b = {.k = k, .p = k->pool, .arena = k->arena}};
+	if (second < 0 || !begin_scores(a, second) ||
+	    !gemm_begin_some(&a->values, k, second, k->stmts.n - second))
+		return false;
+	a->first = a->scores.nstmts;
+	a->last = second - 1;
+	mid = kernel_class_of(k, a->first, a->last);
+	if (mid != KC_ROW && mid != KC_MAP)
+		return false;
+	band_of(k, k->arena, &a->band);
+	if (!products_match(a))
+		return false;
+	a->scores.b_panels = a->values.b_panels = false;
+	gemm_pack_instead(&a->values);
+	if (a->scores.run < a->scores.c.nk)
+		gemm_pack_instead(&a->scores);
+	gemm_flatten(&a->scores);
+	gemm_flatten(&a->values);
+	return a->scores.nouter == a->scores.c.ng && a->values.nouter == a->values.c.ng &&
+	       weights_fit(a) && temps_fit(a);
+}
+
+bool attention_takes(Kernel *k)
+{
+	AttentionPlan a;
+
+	return attention_begin(&a, k);
+}
+
+/* ---- Emission ---- */
+
+/* The loop tree while it is built. */
+typedef struct AttentionTree {
+	AttentionPlan a;
+	const AttentionDecision *d;
+	Iter *mb, *m0; /* number of the block of rows; first of the rows in memory */
+	LNode *serial[MAX_ITERS + 2];
+	int nserial;
+	Row row;
+} AttentionTree;
+
+static bool is_parallel(const AttentionDecision *d, ProductAxis x)
+{
+	for (int i = 0; i < d->nparallel; i++)
+		if (d->parallel[i] == x)
+			return true;
+	return false;
+}
+
+static void open_serial(AttentionTree *t, Iter *it, Expr *lo, Expr *hi, int64_t step)
+{
+	t->serial[t->nserial++] = l_loop(&t->a.b, LOOP_SERIAL, it, lo, hi, step);
+}
+
+static Dim *blocks_of_rows(const AttentionTree *t)
+{
+	return dim_ceildiv(t->a.k->ctx, t->a.scores.m, dim_const(t->a.k->ctx, t->d->mc));
+}
+
+/* The grain counts an iteration's multiply-adds. */
+static void set_grain(AttentionTree *t, int64_t grain)
+{
+	Ctx *c = t->a.k->ctx;
+	Gemm *s = &t->a.scores;
+	Dim *rows = is_parallel(t->d, PRODUCT_M) ? dim_min(c, s->m, dim_const(c, t->d->mc)) : s->m;
+	Dim *work = dim_mul(c, dim_mul(c, rows, s->n), dim_add(c, s->kk, t->a.values.n));
+
+	if (!is_parallel(t->d, PRODUCT_G))
+		work = dim_mul(c, work, gemm_product(s, s->outer, s->nouter));
+	l_grain(&t->a.b, grain, work);
+}
+
+static void open_stage(AttentionTree *t, int64_t grain)
+{
+	Gemm *s = &t->a.scores;
+	LBuild *b = &t->a.b;
+	Iter *split[MAX_ITERS + 1];
+	int n = 0;
+
+	t->mb = l_iter(b, "mb", blocks_of_rows(t));
+	for (int i = 0; i < t->d->nparallel; i++) {
+		for (int j = 0; t->d->parallel[i] == PRODUCT_G && j < s->nouter; j++)
+			split[n++] = s->outer[j];
+		if (t->d->parallel[i] == PRODUCT_M)
+			split[n++] = t->mb;
+	}
+	l_of(b, s->c.s);
+	l_stage(b, "attention", iters_points(t->a.k->ctx, split, n));
+	set_grain(t, grain);
+	l_split(b, split, n, ex_iter(b->p, b->stage->var));
+}
+
+/* Gives G, one of the two products, the decided sizes, and the names of its own iterators in this
+ * batch. */
+static void set_product(AttentionTree *t, Gemm *g)
+{
+	LBuild *b = &t->a.b;
+
+	g->mr = t->d->mr;
+	g->nr = t->d->nr;
+	g->mc = t->d->rows;
+	g->nc = 0;
+	g->kc = 0;
+	g->panels_first = true;
+	g->m0 = t->m0;
+	g->n0 = l_iter(b, "n0", g->n);
+	g->mflat = l_iter(b, "m", g->m);
+	g->nflat = l_iter(b, "n", g->n);
+}
+
+static void let_batch(AttentionTree *t)
+{
+	const AttentionPlan *a = &t->a;
+	LBuild *b = &t->a.b;
+
+	for (int i = 0; i < a->scores.c.ng; i++) {
+		Iter *it = a->scores.c.g[i], *v = in_values(a, it);
+
+		if (v != it)
+			l_let(b, v, ex_iter(b->p, it));
+	}
+	l_let(b, a->scores.n0, l_int(b, 0));
+	l_let(b, a->values.n0, l_int(b, 0));
+}
+
+/* Appends what EMIT emits for G. */
+static void with_product(AttentionTree *t, Gemm *g, void (*emit)(Gemm *g))
+{
+	g->b = t->a.b;
+	l_of(&g->b, g->c.s);
+	emit(g);
+	t->a.b = g->b;
+}
+
+/* How temporary T, which S writes, is kept in a local: one row of the band, or, if ROWS, those of
+ * the current rows. */
+static Buf *make_local(AttentionTree *t, const Stmt *s, Buf *of, bool rows)
+{
+	Row *r = &t->row;
+	Dim *dims[MAX_RANK + 1];
+	int n = 0;
+
+	if (rows)
+		dims[n++] = dim_const(r->k->ctx, t->d->rows);
+	for (int i = 0; i < of->rank; i++) {
+		const int d = row_memory_dim(of, i);
+		const Expr *idx = s->widx[d];
+		const bool kept = !in_band(&t->a, s, idx);
+
+		r->keep[of->id][d] = kept ? KEEP_ALL : KEEP_NOT;
+		if (kept)
+			dims[n++] = of->dims[d];
+	}
+	for (int d = 0; d < of->rank && rows; d++)
+		if (s->widx[d]->kind == EX_ITER &&
+		    band_index(r->band, s, s->widx[d]->iter) ==
+			    band_index(r->band, t->a.scores.c.s, t->a.scores.c.m[0]))
+			r->keep[of->id][d] = KEEP_ROWS;
+	r->local[of->id] = kernel_temp(r->k, of->name, of->dtype, n, dims);
+	l_local(&t->a.b, r->local[of->id]);
+	return r->local[of->id];
+}
+
+/* Declares the locals that have several rows. */
+static void hold_rows(AttentionTree *t)
+{
+	AttentionPlan *a = &t->a;
+	const int n = a->nbufs;
+
+	t->row = row_new(&a->b, a->first, a->last, &a->band);
+	for (int i = 0; i < a->band.n; i++) {
+		Iter *it = a->band.of[0][i];
+
+		t->row.rep[i] = it;
+		t->row.as[i] = t->row.pos[i] = ex_iter(a->b.p, it);
+		t->row.fixed[i] = true;
+	}
+	a->scores.held = NEW_ARRAY(a->k->arena, n + 1, Buf *);
+	a->values.held = NEW_ARRAY(a->k->arena, n + 1, Buf *);
+	a->scores.nheld = a->values.nheld = n;
+	for (int i = 0; i < n; i++) {
+		Buf *of = a->k->bufs.at[i], *local;
+
+		if (!a->rows[i])
+			continue;
+		local = make_local(t, writer_of(a->k, of), of, true);
+		if (of == a->weights)
+			a->values.abuf = local;
+		else
+			(local->rank > 1 ? &a->scores : &a->values)->held[i] = local;
+	}
+}
+
+/* One past the last of the current rows. */
+static Expr *rows_end(AttentionTree *t)
+{
+	LBuild *b = &t->a.b;
+
+	return l_min(b, ex_add(b->p, ex_iter(b->p, t->m0), l_int(b, t->d->rows)),
+		     ex_dim(b->p, t->a.scores.m));
+}
+
+/* The statements between the products, row by row. */
+static void emit_rows(AttentionTree *t)
+{
+	AttentionPlan *a = &t->a;
+	LBuild *b = &a->b;
+	Iter *m = l_iter(b, "m", a->scores.m);
+	LNode *loop;
+
+	l_of(b, a->k->stmts.at[a->first]);
+	loop = l_loop(b, LOOP_SERIAL, m, ex_iter(b->p, t->m0), rows_end(t), 1);
+	l_split(b, a->scores.c.m, a->scores.c.nm, ex_iter(b->p, m));
+	t->row.row_at = ex_sub(b->p, ex_iter(b->p, m), ex_iter(b->p, t->m0));
+	for (int i = a->first; i <= a->last; i++) {
+		Stmt *s = a->k->stmts.at[i];
+
+		row_begin(&t->row, s);
+		for (int o = 0; o < s->nout; o++)
+			if (s->out[o]->kind == BUF_TEMP && !t->row.local[s->out[o]->id])
+				make_local(t, s, s->out[o], false);
+		row_emit(&t->row);
+	}
+	l_close(b, loop);
+}
+
+void attention_emit(Kernel *k, const Decision *d, Schedule *s)
+{
+	AttentionTree t = {.d = &d->attention};
+	AttentionPlan *a = &t.a;
+	LBuild *b = &a->b;
+	const bool fits = attention_begin(a, k);
+	Expr *first;
+
+	assert(fits);
+	a->b = l_build(k, s);
+	if (t.d->pack_a)
+		gemm_pack_instead(&a->scores);
+	open_stage(&t, d->grain);
+	t.m0 = l_iter(b, "m0", a->scores.m);
+	set_product(&t, &a->scores);
+	set_product(&t, &a->values);
+	for (int i = 0; i < a->scores.nouter && !is_parallel(t.d, PRODUCT_G); i++)
+		open_serial(&t, a->scores.outer[i], l_int(b, 0),
+			    ex_dim(b->p, a->scores.outer[i]->extent), 1);
+	let_batch(&t);
+	with_product(&t, &a->scores, gemm_pack_b);
+	with_product(&t, &a->values, gemm_pack_b);
+	if (!is_parallel(t.d, PRODUCT_M))
+		open_serial(&t, t.mb, l_int(b, 0), ex_dim(b->p, t.mb->extent), 1);
+	first = ex_mul(b->p, ex_iter(b->p, t.mb), l_int(b, t.d->mc));
+	open_serial(&t, t.m0, first,
+		    l_min(b, ex_add(b->p, first, l_int(b, t.d->mc)), ex_dim(b->p, a->scores.m)),
+		    t.d->rows);
+	hold_rows(&t);
+	if (!a->scores.a_direct)
+		with_product(&t, &a->scores, gemm_pack_a);
+	with_product(&t, &a->scores, gemm_emit_tiles);
+	emit_rows(&t);
+	with_product(&t, &a->values, gemm_emit_tiles);
+	while (t.nserial)
+		l_close(b, t.serial[--t.nserial]);
+}

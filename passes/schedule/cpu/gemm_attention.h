@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of the strategy *attention* on CPUs share (gemm_attention.c says what it is). */
+#ifndef PASSES_SCHEDULE_CPU_GEMM_ATTENTION_H
+#define PASSES_SCHEDULE_CPU_GEMM_ATTENTION_H
+
+#include "passes/schedule/common/row.h"
+#include "passes/schedule/cpu/gemm_impl.h"
+
+/* An attention kernel, and the state of its loop tree while it is built. */
+typedef struct AttentionPlan {
+	Kernel *k;
+	LBuild b;
+	/* scores[g,m,n] = sum over k of Q*K, with the maps after it; values[g,m,d] = sum over n of
+	 * weights[g,m,n] * V, with the maps after it. NC of both is 0. */
+	Gemm scores, values;
+	Band band;         /* g and m, of all statements */
+	int first, last;   /* the statements between the two products, which make the weights */
+	/* by Buf.id: a thread's rows of the temporary are in memory at once: the scores that FIRST..LAST
+	 * read, and the weights */
+	bool *rows;
+	int nbufs; /* entries of ROWS */
+	Buf *weights;
+} AttentionPlan;
+
+/* Makes A the attention that kernel K is; false if K is none. */
+bool attention_begin(AttentionPlan *a, Kernel *k);
+
+#endif

@@ -79,29 +79,72 @@ bool row_packed(const Stmt *s)
 	return dtype_info[s->out[0]->dtype].bits < 8;
 }
 
+/* A map that is being emitted: the loop over its innermost iterator. */
+typedef struct MapRange {
+	Row *r;
+	Stmt *s;
+	Buf *out;
+	Expr *at, *guard;
+	Iter *it; /* null: there is no loop */
+	LoopKind kind;
+} MapRange;
+
+/* COND compares affine functions of iterators other than IT. */
+static bool is_affine_apart(Kernel *k, Expr *cond, const Iter *it)
+{
+	Affine d;
+
+	if (ex_is_op(cond, IN_and))
+		return is_affine_apart(k, cond->op.arg[0], it) &&
+		       is_affine_apart(k, cond->op.arg[1], it);
+	return !expr_has_iter(cond, it) && guard_affine(k, cond, &d);
+}
+
+/* Stores VAL from LO to HI. A choice by position that is the same for all points divides the
+ * range, one part of which is empty, so that the loop has no condition. */
+static void emit_range(const MapRange *m, Expr *val, Expr *lo, Expr *hi)
+{
+	LBuild *b = m->r->b;
+	LNode *l;
+
+	if (m->it && ex_is_op(val, IN_select) && is_affine_apart(m->r->k, val->op.arg[0], m->it) &&
+	    !expr_can_fault(val)) {
+		Expr *from = lo, *to = hi;
+
+		guard_to_range(m->r->k, val->op.arg[0], m->it, &from, &to);
+		emit_range(m, val->op.arg[1], lo, to);
+		emit_range(m, val->op.arg[2], to, hi);
+		return;
+	}
+	l = m->it ? l_loop(b, m->kind, m->it, lo, hi, 1) : NULL;
+	row_does(m->r, l_store(b, m->out, m->at, val, m->guard), m->s, PART_WRITE, m->s->niters,
+		 NULL);
+	if (l)
+		l_close(b, l);
+}
+
 static void emit_map(Row *r, Stmt *s)
 {
 	Nest n = {.n = 0};
 	Iter *last = row_open_band(r, s, &n, true);
-	Expr *val = row_placed(r, s->val[0]), *guard = row_placed(r, s->guard), *at, *lo, *hi;
-	Buf *out;
-	LoopKind kind = r->unrolled                                          ? LOOP_UNROLL
-			: s->ordered || expr_can_fault(val) || row_packed(s) ? LOOP_SERIAL
-			: r->vec >= 0 && l_short(r->rep[r->vec]->extent)     ? LOOP_SHORT
-									     : LOOP_VECTOR;
+	Expr *val = row_placed(r, s->val[0]), *lo = NULL, *hi = NULL;
+	MapRange m = {.r = r, .s = s, .guard = row_placed(r, s->guard)};
 
-	at = row_write_index(r, s, 0, &out);
+	m.kind = r->unrolled                                          ? LOOP_UNROLL
+		 : s->ordered || expr_can_fault(val) || row_packed(s) ? LOOP_SERIAL
+		 : r->vec >= 0 && l_short(r->rep[r->vec]->extent)     ? LOOP_SHORT
+								      : LOOP_VECTOR;
+	m.at = row_write_index(r, s, 0, &m.out);
 	if (r->vec >= 0) {
 		lo = r->vlo;
 		hi = r->vhi;
-		guard = guard_to_range(r->k, guard, r->rep[r->vec], &lo, &hi);
-		row_open(r, &n, kind, r->rep[r->vec], lo, hi);
+		m.it = r->rep[r->vec];
 	} else if (last) {
-		last = loop_over(r, last, &lo, &hi);
-		guard = guard_to_range(r->k, guard, last, &lo, &hi);
-		row_open(r, &n, kind, last, lo, hi);
+		m.it = loop_over(r, last, &lo, &hi);
 	}
-	row_does(r, l_store(r->b, out, at, val, guard), s, PART_WRITE, s->niters, NULL);
+	if (m.it)
+		m.guard = guard_to_range(r->k, m.guard, m.it, &lo, &hi);
+	emit_range(&m, val, lo, hi);
 	row_close(r, &n);
 }
 

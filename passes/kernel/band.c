@@ -97,6 +97,57 @@ static void read_pairs(void *arg, Stmt *r, Expr *load)
 			read_pair(c, c->k->stmts.at[w], r, load);
 }
 
+/* ---- Statements that no temporary connects ---- */
+
+static bool same_class(Classes *c, const Stmt *s, const Stmt *q)
+{
+	for (int i = 0; i < s->nband; i++)
+		for (int j = 0; j < q->nband; j++)
+			if (sets_find(c->sets, c->id[s->id][i]) ==
+			    sets_find(c->sets, c->id[q->id][j]))
+				return true;
+	return false;
+}
+
+static bool same_extents(const Stmt *s, const Stmt *q)
+{
+	for (int i = 0; i < s->nband; i++)
+		if (i >= q->nband || s->iter[i]->extent != q->iter[i]->extent)
+			return false;
+	return s->nband && s->nband == q->nband;
+}
+
+static void operand_load(void *arg, Stmt *s, Expr *load)
+{
+	const Buf **b = arg;
+
+	(void)s;
+	if (load->load.buf->kind == BUF_IN && load->load.nidx >= s->nband)
+		*b = load->load.buf;
+}
+
+/* Where all statements are maps, two of the same domain may share their iterators if nothing
+ * connects them. That pays if they read the same operand: the elements of a transform, for
+ * example, each of which is a map. */
+static void join_readers(Classes *c, Arena *a)
+{
+	const int n = c->last - c->first + 1;
+	const Buf **reads = NEW_ARRAY(a, n, const Buf *);
+	Stmt *const *stmt = c->k->stmts.at + c->first;
+
+	for (int i = 0; i < n; i++) {
+		if (!stmt_is_map(stmt[i]))
+			return;
+		stmt_loads(stmt[i], operand_load, &reads[i]);
+	}
+	for (int i = 0; i < n; i++)
+		for (int j = i + 1; j < n; j++)
+			if (reads[i] && reads[i] == reads[j] && same_extents(stmt[i], stmt[j]) &&
+			    !same_class(c, stmt[i], stmt[j]))
+				for (int b = 0; b < stmt[i]->nband; b++)
+					join(c, c->id[stmt[i]->id][b], c->id[stmt[j]->id][b]);
+}
+
 static int members(Classes *c, const Stmt *s, int cls, Iter **one)
 {
 	int n = 0;
@@ -109,7 +160,8 @@ static int members(Classes *c, const Stmt *s, int cls, Iter **one)
 	return n;
 }
 
-void band_of_some(Kernel *k, int first, int to, Arena *a, Band *out)
+/* READERS: also joins statements by join_readers. */
+static void find_band(Kernel *k, int first, int to, bool readers, Arena *a, Band *out)
 {
 	Classes c = {.k = k, .first = first, .last = to};
 	Stmt *last = k->stmts.at[to];
@@ -126,6 +178,8 @@ void band_of_some(Kernel *k, int first, int to, Arena *a, Band *out)
 	}
 	for (int r = first; r <= to; r++)
 		stmt_loads(k->stmts.at[r], read_pairs, &c);
+	if (readers)
+		join_readers(&c, a);
 	for (int i = 0; i < last->nband; i++) {
 		int cls = sets_find(c.sets, c.id[last->id][i]);
 		bool ok = !c.blocked[cls];
@@ -148,9 +202,19 @@ void band_of_one(Kernel *k, Stmt *s, Band *out)
 	}
 }
 
+void band_of_some(Kernel *k, int first, int last, Arena *a, Band *out)
+{
+	find_band(k, first, last, false, a, out);
+}
+
 void band_of(Kernel *k, Arena *a, Band *out)
 {
 	band_of_some(k, 0, k->stmts.n - 1, a, out);
+}
+
+void band_of_stage(Kernel *k, Arena *a, Band *out)
+{
+	find_band(k, 0, k->stmts.n - 1, true, a, out);
 }
 
 int band_index(const Band *b, const Stmt *s, const Iter *it)

@@ -18,6 +18,9 @@ typedef struct Band {
 } Band;
 
 void band_of(Kernel *k, Arena *a, Band *out);
+/* As band_of, for a kernel that is scheduled as one stage: maps that no temporary connects share
+ * it, too. */
+void band_of_stage(Kernel *k, Arena *a, Band *out);
 /* The number in B of IT, an iterator of statement S; -1 if it is not in the band. */
 int band_index(const Band *b, const Stmt *s, const Iter *it);
 /* The band of statements FIRST..LAST. */

@@ -374,6 +374,11 @@ bool kernel_is_product(Kernel *k, int first, int last)
 	return class_of(k, first, last, true) == KC_CONTRACTION;
 }
 
+bool kernel_is_maps(Kernel *k)
+{
+	return class_of(k, 0, k->stmts.n - 1, true) == KC_MAP;
+}
+
 KernelClass kernel_class(Kernel *k)
 {
 	return kernel_class_of(k, 0, k->stmts.n - 1);

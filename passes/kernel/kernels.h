@@ -76,6 +76,9 @@ KernelClass kernel_class_of(Kernel *k, int first, int last);
  * the maps may have guards. */
 bool kernel_is_product(Kernel *k, int first, int last);
 
+/* Whether all statements of K are maps, which unlike in KC_MAP may have guards. */
+bool kernel_is_maps(Kernel *k);
+
 /* A copy of E in which every load has one flat index: the sum of index times stride, in B's
  * order in memory. */
 Expr *expr_flatten(Kernel *k, Expr *e);

@@ -3,6 +3,7 @@
  * The check of schedules by isl: schedules of the strategies are proved, and every way of breaking
  * one is detected. A checker that cannot fail proves nothing.
  */
+#include "codegen/targets.h"
 #include "passes/kernel/band.h"
 #include "passes/poly/poly.h"
 #include "passes/schedule/cpu/cpu.h"
@@ -118,7 +119,7 @@ static void forced(PolyCase *t)
 		band.of[i][0] = k->stmts.at[i]->iter[0];
 	}
 	band.iter[0] = vec_last(&k->stmts)->iter[0];
-	row_choose(&b, &plan);
+	row_choose(target_table, &b, &plan);
 	t->s.stages.n = 0;
 	row_emit_stage(&b, &plan);
 }

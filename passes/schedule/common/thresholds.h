@@ -64,6 +64,8 @@ enum {
 	LONG_REDUCTION = 64,
 	/* Points of the vector iterator in one iteration: states of a block stay in L1. */
 	ROW_BLOCK = 512,
+	/* With many temporaries it is shorter, for the same reason, but some vectors long. */
+	LEAST_BLOCK = 64,
 	/* A single map has no states. Longer blocks have less overhead. */
 	MAP_BLOCK = 4096,
 	/* A stencil's tile is a rectangle, whose other side has up to TILE_POINTS. */
@@ -81,6 +83,8 @@ enum {
 	SUM_BLOCK = 512,
 	/* Points of a row in a nanosecond: an estimate for a point with one function call. */
 	POINTS_PER_NS = 1,
+	/* Statements of some multiply-adds that take as long together, in vectors. */
+	SIMPLE_STMTS = 16,
 
 	/* ---- All loops ---- */
 

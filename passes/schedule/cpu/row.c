@@ -36,6 +36,16 @@ static Keep kept(const Row *r, int b)
 					: KEEP_ALL;
 }
 
+/* Elements of a local along the vector iterator. */
+static Dim *block_points(const Row *r)
+{
+	int64_t all;
+
+	return dim_const(r->k->ctx, dim_is_const(r->rep[r->vec]->extent, &all) && all < r->block
+					    ? all
+					    : r->block);
+}
+
 static void make_local(Row *r, Stmt *s, Buf *t)
 {
 	const int64_t tile = (r->tile_points + TILE_POINTS - 1) / TILE_POINTS * TILE_POINTS;
@@ -52,7 +62,7 @@ static void make_local(Row *r, Stmt *s, Buf *t)
 		if (keep != KEEP_NOT)
 			dims[n++] = keep == KEEP_ALL    ? t->dims[d]
 				    : keep == KEEP_TILE ? dim_const(r->k->ctx, tile)
-							: dim_const(r->k->ctx, r->block);
+							: block_points(r);
 	}
 	r->local[t->id] = kernel_temp(r->k, t->name, t->dtype, n, dims);
 	l_local(r->b, r->local[t->id]);
@@ -108,27 +118,39 @@ static Dim *reach(const Row *r, int at)
 	return at == r->tile ? dim_min(c, all, dim_const(c, r->tile_points)) : all;
 }
 
-/* Points of one iteration of the stage, for the statement with the most. */
+/* Points of statement S in one iteration of the stage. */
+static Dim *points_of(const Row *r, const Stmt *s)
+{
+	Ctx *c = r->k->ctx;
+	Dim *n = dim_const(c, 1);
+
+	for (int j = 0; j < s->niters; j++) {
+		const int at = band_index(r->band, s, s->iter[j]);
+
+		if (at < 0)
+			n = dim_mul(c, n, s->iter[j]->extent);
+		else if (!r->fixed[at])
+			n = dim_mul(c, n, reach(r, at));
+	}
+	return n;
+}
+
+/* Points of one iteration of the stage: those of the statement with the most; or, if many simple
+ * statements together take longer, as many as take as long. */
 static Dim *points(const Row *r)
 {
 	Ctx *c = r->k->ctx;
-	Dim *most = dim_const(c, 1);
+	Dim *most = dim_const(c, 1), *all = dim_const(c, 0);
 
 	for (int i = r->first; i <= r->last; i++) {
-		const Stmt *s = r->k->stmts.at[i];
-		Dim *n = dim_const(c, 1);
+		Dim *n = points_of(r, r->k->stmts.at[i]);
 
-		for (int j = 0; j < s->niters; j++) {
-			const int at = band_index(r->band, s, s->iter[j]);
-
-			if (at < 0)
-				n = dim_mul(c, n, s->iter[j]->extent);
-			else if (!r->fixed[at])
-				n = dim_mul(c, n, reach(r, at));
-		}
 		most = dim_max(c, most, n);
+		all = dim_add(c, all, n);
 	}
-	return most;
+	return r->last - r->first < SIMPLE_STMTS
+		       ? most
+		       : dim_max(c, most, dim_floordiv(c, all, dim_const(c, SIMPLE_STMTS)));
 }
 
 /* The groups of ST with the role ROLE that stand for the loops of R: for merged iterators, the last
@@ -221,7 +243,7 @@ RowPlan row_plan(Kernel *k, const Decision *d, int stage, Band *band)
 	if (order)
 		band_of_one(k, k->stmts.at[stage], band);
 	else
-		band_of(k, k->arena, band);
+		band_of_stage(k, k->arena, band);
 	return (RowPlan){.strategy = strategy_table[d->strategy].name,
 			 .first = order ? stage : 0,
 			 .last = last,

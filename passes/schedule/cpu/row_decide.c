@@ -49,7 +49,21 @@ static void add_groups(const Row *r, const Merged *g, int n, IterRole role, RowS
 	}
 }
 
-static void choose_loops(LBuild *b, const RowPlan *plan)
+/* Points of a block for which the temporaries of all statements stay in L1. */
+static int64_t row_block(const Target *t, const LBuild *b, const RowPlan *plan)
+{
+	int64_t bytes = 0, block;
+
+	for (int i = plan->first; i <= plan->last; i++) {
+		const Buf *out = b->k->stmts.at[i]->out[0];
+
+		bytes += out->kind == BUF_TEMP ? dtype_info[out->dtype].bits / 8 : 0;
+	}
+	block = bytes ? t->l1 * 3 / 4 / bytes / LEAST_BLOCK * LEAST_BLOCK : ROW_BLOCK;
+	return block < LEAST_BLOCK ? LEAST_BLOCK : block > ROW_BLOCK ? ROW_BLOCK : block;
+}
+
+static void choose_loops(const Target *t, LBuild *b, const RowPlan *plan)
 {
 	const IterRole roles[] = {ITER_PARALLEL, ITER_TILE, ITER_VECTOR};
 	const bool map = plan->first == plan->last && !b->k->stmts.at[plan->first]->red;
@@ -66,7 +80,7 @@ static void choose_loops(LBuild *b, const RowPlan *plan)
 	if (r.tile >= 0)
 		st->tile = tile_size(plan->band->iter[r.tile]);
 	if (r.vec >= 0)
-		st->block = r.tile >= 0 ? STENCIL_BLOCK : map ? MAP_BLOCK : ROW_BLOCK;
+		st->block = r.tile >= 0 ? STENCIL_BLOCK : map ? MAP_BLOCK : row_block(t, b, plan);
 }
 
 /* The innermost reduced iterator of S has at most MOST points. */
@@ -105,11 +119,11 @@ static void choose_stmt(Row *r, Stmt *s, StmtDecision *how)
 		how->hold = how->hold || row_may_be_local(r, s, s->out[o]);
 }
 
-void row_choose(LBuild *b, const RowPlan *plan)
+void row_choose(const Target *t, LBuild *b, const RowPlan *plan)
 {
 	Row r;
 
-	choose_loops(b, plan);
+	choose_loops(t, b, plan);
 	r = row_open_stage(b, plan);
 	for (int i = plan->first; i <= plan->last; i++) {
 		Stmt *s = b->k->stmts.at[i];
@@ -133,7 +147,7 @@ static bool choose(const Target *t, Kernel *k, Decision *d, int nstages)
 		Band band;
 		const RowPlan plan = row_plan(k, d, i, &band);
 
-		row_choose(&b, &plan);
+		row_choose(t, &b, &plan);
 	}
 	return true;
 }
@@ -142,20 +156,20 @@ bool rows_one_stage(Kernel *k)
 {
 	Band band;
 
-	if (kernel_class(k) == KC_OTHER)
+	if (kernel_class(k) == KC_OTHER && !kernel_is_maps(k))
 		return false;
-	band_of(k, k->arena, &band);
+	band_of_stage(k, k->arena, &band);
 	return band.n || k->stmts.n == 1;
 }
 
 bool map_choose(const Target *t, Kernel *k, Decision *d)
 {
-	return kernel_class(k) == KC_MAP && rows_one_stage(k) && choose(t, k, d, 1);
+	return kernel_is_maps(k) && rows_one_stage(k) && choose(t, k, d, 1);
 }
 
 bool row_choose_all(const Target *t, Kernel *k, Decision *d)
 {
-	return kernel_class(k) != KC_MAP && rows_one_stage(k) && choose(t, k, d, 1);
+	return !kernel_is_maps(k) && rows_one_stage(k) && choose(t, k, d, 1);
 }
 
 bool order_choose(const Target *t, Kernel *k, Decision *d)

@@ -34,7 +34,7 @@ bool row_has_states(const Stmt *s);
 /* K can be one stage under the common band of its statements. */
 bool rows_one_stage(Kernel *k);
 /* Chooses the stage and the statements of PLAN. */
-void row_choose(LBuild *b, const RowPlan *plan);
+void row_choose(const Target *t, LBuild *b, const RowPlan *plan);
 
 /* ---- row_reduce.c ---- */
 

@@ -12,13 +12,13 @@ enum {
 	MOST_POINTS = 16
 };
 
-static bool takes(const Decision *d, KernelClass c, bool one_stage, StrBuf *why)
+static bool takes(const Decision *d, bool maps, bool one_stage, StrBuf *why)
 {
 	if (d->strategy == STRATEGY_ORDER)
 		return true;
-	if (d->strategy == STRATEGY_MAP && c != KC_MAP)
+	if (d->strategy == STRATEGY_MAP && !maps)
 		return decision_refuse(why, "the kernel is no map, as it has a reduction");
-	if (d->strategy == STRATEGY_ROW && c == KC_MAP)
+	if (d->strategy == STRATEGY_ROW && maps)
 		return decision_refuse(why, "the kernel is a map; write map");
 	return one_stage ||
 	       decision_refuse(
@@ -179,7 +179,7 @@ bool rows_legal(const Target *t, Kernel *k, const Decision *d, StrBuf *why)
 	LBuild b = l_build(k, &none);
 
 	(void)t;
-	if (!takes(d, kernel_class(k), rows_one_stage(k), why))
+	if (!takes(d, kernel_is_maps(k), rows_one_stage(k), why))
 		return false;
 	for (int i = 0; i < d->rows.nstages; i++) {
 		Band band;

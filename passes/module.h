@@ -62,6 +62,8 @@ typedef struct Options {
 	int rewrite_limit;       /* the most rewrites that are done; -1: no limit */
 	/* run the verifier after every pass, and let isl check schedules */
 	bool verify;
+	/* CPUs: rows of the largest tiles of Winograd's convolutions, 2 or 4; 0: none */
+	int winograd;
 	bool flush;              /* CPUs take subnormal numbers for zero */
 	bool tf32;               /* allow GPUs to round the operands of f32 products to tf32 */
 	/* tiles of products on GPUs, in the syntax of passes/schedule/gpu/gemm_tiles_text.c;
@@ -74,6 +76,10 @@ typedef struct Options {
 	/* visit independent things in another order, which must not change the output */
 	bool shuffle;
 } Options;
+
+/* The tiles of Winograd's convolutions whose error is no larger than that of a sum of the taps
+ * (docs/numerics.md). */
+enum { WINOGRAD_DEFAULT = 4, WINOGRAD_EXACT = 2 /* exact on small integers, too */ };
 
 enum { MAX_TARGETS = 8 };
 
@@ -105,6 +111,9 @@ typedef struct Module {
 	int nsched; /* entries of each */
 	Verified verified;
 	struct MemPlan *mem; /* set by `memplan` */
+	/* By Node.id, for --explain: how a pass chose what the node's kernel is; or null. */
+	const char **note;
+	int nnotes;          /* entries of it */
 	bool *weights;       /* cached results of value_is_weights, by Value.id */
 	int nweights;
 	struct Module *gpu;  /* in the module for CPUs: the one for GPUs, or null */
@@ -228,6 +237,8 @@ typedef struct MemPlan {
 
 /* Runs P if it applies to M. False after a diagnostic. */
 bool pass_run(const Pass *p, Module *m);
+/* Sets the note on N (copied). */
+void module_note(Module *m, const Node *n, const char *text);
 /* Prints a line for each pass, for --list-passes. */
 void passes_list(FILE *out);
 

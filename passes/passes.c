@@ -44,6 +44,19 @@ bool pass_run(const Pass *p, Module *m)
 	return (p->on == ON_GPUS && !module_on_gpu(m)) || p->run(m);
 }
 
+void module_note(Module *m, const Node *n, const char *text)
+{
+	if (n->id >= m->nnotes) {
+		const char **more = NEW_ARRAY(m->arena, m->graph->nnodes, const char *);
+
+		for (int i = 0; i < m->nnotes; i++)
+			more[i] = m->note[i];
+		m->note = more;
+		m->nnotes = m->graph->nnodes;
+	}
+	m->note[n->id] = arena_strdup(m->arena, text);
+}
+
 void passes_list(FILE *out)
 {
 	for (const Pass *p = pass_table; p->name; p++)

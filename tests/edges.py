@@ -401,6 +401,26 @@ def weighted(g, name, x, dtype, outer, inner, group=1, kernel=(1, 1), **attribut
     return g.node(name, "Conv", x, g.weights(f"{name}_w", dtype, [group * outer, inner, *kernel]), group=group, **attributes)
 
 
+def tiles(t):
+    """Convolutions of 3x3 with enough channels for Winograd's tiles, on images that end anywhere in a tile."""
+    for kind, i in itertools.product(("dynamic", "static"), range(4)):
+        g = Graph(f"Winograd.{kind}.{i}")
+        channels, out = 32 + g.random.choice((0, 1, 16)), 32 + g.random.choice((0, 3, 32))
+        rows, pads = g.random.choice((20, 21, 23)), [0, 0, 0, 0] if i == 1 else [1, 1, 1, 1]
+        shape = [g.random.choice((1, 2)), 5, rows, g.random.choice((20, 21, 22))]
+        if kind == "dynamic":
+            shape = ["B", 5, "H", "W"]
+            runs(g, 16, B=[1, 2], H=[n for n in range(1, 14) if i != 1 or n > 2], W=[n for n in range(1, 14) if i != 1 or n > 2])
+        x = weighted(g, "first", g.input("x", "f32", shape), "f32", channels, 5)
+        y = weighted(g, "conv", x, "f32", out, channels, kernel=(3, 3), pads=pads)
+        if i == 2:
+            y = g.node("sum", "Add", y, weighted(g, "side", x, "f32", out, channels))
+        if i > 0:
+            y = g.node("relu", "Relu", y)
+        g.results = [weighted(g, "last", y, "f32", 3, out)]
+        yield g
+
+
 def middles(t):
     """Operators between two convolutions, where `layout` chooses the order of tensors: windows, products, sums and moves."""
     channels, slide, side = (t.number[n] for n in ("channels", "slide", "side"))
@@ -537,7 +557,7 @@ def spots(t):
             yield g
 
 
-FAMILIES = (reductions, places, norms, long_rows, products, convolutions, middles, pools, spots, elementwise, casts)
+FAMILIES = (reductions, places, norms, long_rows, products, convolutions, tiles, middles, pools, spots, elementwise, casts)
 
 
 def write(program, target, folder, chosen=lambda name: True):

@@ -25,6 +25,7 @@ static const char usage[] =
 	"  -O0 -O1 -O2 -O3     effort (default -O2)\n"
 	"  --target=NAME       the CPU or GPU, as dlcc --list-targets names it (default: cpu:x86-64-v3)\n"
 	"  --op=FILE.dl        the meaning of operators that the graph uses; may be repeated\n"
+	"  --winograd=N        the largest tiles of convolutions by Winograd on CPUs: 0 (none), 2 or 4 (default)\n"
 	"  --tf32              GPUs may round the factors of f32 products to tf32\n"
 	"  --rewrite-limit=N   rewrites done at most\n"
 	"  --verify            check the graph after every pass\n"
@@ -117,6 +118,8 @@ static bool option(OptCli *c, char **argv, int *i)
 		return fault(c, "%s: too many", "--op");
 	else if (str_starts(a, "--op="))
 		c->ops.name[c->ops.n++] = a + strlen("--op=");
+	else if (str_starts(a, "--winograd="))
+		c->opt.winograd = atoi(a + strlen("--winograd="));
 	else if (!strcmp(a, "--tf32"))
 		c->opt.tf32 = true;
 	else if (!strcmp(a, "--verify"))
@@ -247,7 +250,7 @@ static const Question questions[] = {
 int main(int argc, char **argv)
 {
 	OptCli c = {.target = target_by_name("x86-64-v3"),
-		    .opt = {.level = 2, .rewrite_limit = -1},
+		    .opt = {.level = 2, .rewrite_limit = -1, .winograd = WINOGRAD_DEFAULT},
 		    .diag = {.out = stderr}};
 
 	if (program_answers(argc, argv, questions))

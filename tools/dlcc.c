@@ -618,6 +618,7 @@ static int compile(Cli *c)
 			    .rewrite_limit = c->rewrite_limit,
 			    .shuffle = c->shuffle,
 			    .tf32 = c->tf32,
+			    .winograd = c->winograd,
 			    .flush = c->flush,
 			    .list_tiles = c->list_tiles,
 			    .verify = c->verify}},
@@ -674,7 +675,11 @@ static int compile(Cli *c)
 
 int main(int argc, char **argv)
 {
-	Cli c = {.level = 2, .rewrite_limit = -1, .tune_seconds = -1, .diag = {.out = stderr}};
+	Cli c = {.level = 2,
+		 .rewrite_limit = -1,
+		 .winograd = WINOGRAD_DEFAULT,
+		 .tune_seconds = -1,
+		 .diag = {.out = stderr}};
 
 	if (options_answer(argc, argv))
 		return program_end("dlcc", 0);

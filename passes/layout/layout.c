@@ -25,6 +25,7 @@
  */
 #include "base/sets.h"
 #include "passes/layout/panels.h"
+#include "passes/layout/winograd.h"
 #include "passes/schedule/common/gemm.h"
 #include "passes/schedule/cpu/cpu.h"
 
@@ -590,9 +591,12 @@ bool pass_layout(Module *m)
 	for (Node *n = g->first; n && module_on_gpu(m); n = n->next)
 		if (node_kernel(n) && !node_on_host(n))
 			permute_images(&c, n, permuted);
+	for (Node *n = g->first; n && !module_on_gpu(m); n = n->next)
+		if (module_schedules(m, n))
+			winograd(m, n);
 	for (Node *n = g->first; n; n = n->next)
-		if (node_kernel(n) && !node_on_host(n) && !pack_operand(m, n) &&
-		    !value_is_weights(m, n->out[0]) && !(module_on_gpu(m) && is_product(n)))
+		if (node_kernel(n) && !node_on_host(n) && !value_is_weights(m, n->out[0]) &&
+		    !pack_operand(m, n) && !(module_on_gpu(m) && is_product(n)))
 			permute_constants(m, n);
 	cse_weights(m);
 	return true;

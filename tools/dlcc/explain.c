@@ -347,6 +347,10 @@ static void put_kernel(Explain *x, const Node *n, const Schedule *s)
 			      s->kernel->stmts.n, s->kernel->stmts.n > 1 ? "s" : "");
 		end_line(x);
 	}
+	if (n->id < x->m->nnotes && x->m->note[n->id]) {
+		strbuf_printf(&x->b, "    layout: %s", x->m->note[n->id]);
+		end_line(x);
+	}
 	put_decision(x, n);
 	for (const Schedule *first = s; s; s = s->next) {
 		if (schedule_guarded(s)) {

@@ -29,6 +29,7 @@ static const char usage[] =
 	"  --cubin=yes           carry the GPU's code compiled, too, by ptxas; --ptxas=FILE says where that is\n"
 	"  --tf32                GPUs may round the factors of f32 products to tf32; sm_80 and later\n"
 	"  --flush-subnormals    CPUs take subnormal numbers, and results that would be, for zero\n"
+	"  --winograd=N          tiles of CPUs' convolutions by Winograd have at most N rows: 0 (none), 2 or 4 (default)\n"
 	"  --tiles=FILE          GPUs' tiles of products, measured; --list-tiles=N prints N candidates for each\n"
 	"  --schedule=FILE       how CPUs run kernels, edited; --dump-ir=decide prints such a file\n"
 	"  --tune[=SECONDS]      measure how kernels run best on this machine, with -o FILE.schedule for --schedule (default 60)\n"
@@ -201,6 +202,7 @@ typedef struct Number {
 static const Number numbers[] = {{"--threads", offsetof(Cli, threads)},
 				 {"--list-tiles", offsetof(Cli, list_tiles)},
 				 {"--rewrite-limit", offsetof(Cli, rewrite_limit)},
+				 {"--winograd", offsetof(Cli, winograd)},
 				 {"--tune", offsetof(Cli, tune_seconds)}};
 
 typedef struct Flag {

@@ -27,7 +27,7 @@ typedef struct Cli {
 	Overridable overridable;
 	DefinitionFiles ops;
 	const char *targets;
-	int level, threads, rewrite_limit, list_tiles, tune_seconds;
+	int level, threads, rewrite_limit, list_tiles, winograd, tune_seconds;
 	bool tune, verbose, dry, check, time_passes, dump_all, sanitize, shuffle, verify, tf32, flush, unbounded, embed, explain;
 	Diag diag;
 } Cli;

@@ -56,6 +56,20 @@ enum {
 	 * and values from L2 costs little beside the products. */
 	ATTENTION_ROWS = 64,
 
+	/* ---- Winograd's convolutions ---- */
+
+	/* Operations that take as long as the transform of an element of the image or of the
+	 * products: it is loaded about seven times, from L1, and stored twice. Measured on
+	 * channels of 64 and 128. */
+	WINOGRAD_TRANSFORM = 28,
+	/* Percent of the time of a convolution by its taps that one by Winograd may take. */
+	WINOGRAD_GAIN = 90,
+	/* With fewer channels, the sums that hide the rounding of the transforms are short: the
+	 * error could be above that of a convolution by its taps (docs/numerics.md). */
+	WINOGRAD_CHANNELS = 16,
+	/* Rows and columns of images of unknown size. */
+	WINOGRAD_IMAGE = 64,
+
 	/* ---- Rows and maps ---- */
 
 	/* Least points of an iterator that is worth being the innermost loop: a vector of 16. */
@@ -83,7 +97,8 @@ enum {
 	SUM_BLOCK = 512,
 	/* Points of a row in a nanosecond: an estimate for a point with one function call. */
 	POINTS_PER_NS = 1,
-	/* Statements of some multiply-adds that take as long together, in vectors. */
+	/* Statements of some multiply-adds that take as long together, in vectors. Measured on
+	 * the transforms of Winograd's convolutions. */
 	SIMPLE_STMTS = 16,
 
 	/* ---- All loops ---- */

@@ -380,7 +380,10 @@ static bool make(Case *c, Ctx *ctx, Graph *g, Made *out, bool verify)
 	*m = (Module){.ctx = ctx,
 		      .arena = c->arena,
 		      .graph = g,
-		      .opt = {.level = c->o->effort, .rewrite_limit = -1, .verify = verify}};
+		      .opt = {.level = c->o->effort,
+			      .rewrite_limit = -1,
+			      .winograd = c->edge ? WINOGRAD_EXACT : WINOGRAD_DEFAULT,
+			      .verify = verify}};
 	m->target[m->ntargets++] = c->o->target;
 	if (!passes(c, m) ||
 	    ((c->o->gpu || c->o->ptx) && !passes_for_gpu(c, m, NEW(c->arena, Module))) ||
@@ -603,7 +606,7 @@ static const char *run_rewrites(Case *c)
 		Module m = {.ctx = g ? g->ctx : NULL,
 			    .arena = c->arena,
 			    .graph = g,
-			    .opt = {.level = 2, .rewrite_limit = -1},
+			    .opt = {.level = 2, .rewrite_limit = -1, .winograd = WINOGRAD_EXACT},
 			    .target = {on[t]},
 			    .ntargets = 1,
 			    .host = c->o->target};

@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The kernels of a convolution by Winograd's minimal filtering. The result is divided into tiles of
+ * m x m. A tile reads a square of the image of (m + 2) x (m + 2) elements, d, and has as many
+ * products, one for each point (i,j):
+ *
+ *   filter   f[i,j,c,o]    = sum over r,s of F[i,r] F[j,s] w[o,c,r,s], when the model is built
+ *   image    v[i,j,tile,c] = sum over k,l of B[i,k] B[j,l] d[tile,c,k,l]
+ *   product  p[i,j,tile,o] = sum over c of v[i,j,tile,c] f[i,j,c,o], batched matrix products
+ *   result   y[tile,o,a,b] = sum over i,j of A[a,i] A[b,j] p[i,j,tile,o], and the epilogue
+ *
+ * The matrices are small constants, half of whose elements are 0, 1 or -1. So each element of a
+ * transform is a map of its own, whose sum is written out without the terms that are 0: first along
+ * rows, into temporaries that stay in a cache, then along columns. All maps of a tile go through
+ * the channels, which are innermost.
+ *
+ * Tiles at the borders reach beyond the image. Where that may be, an element is first copied to a
+ * temporary, or 0 is. In the result, maps have a guard. Neither depends on the channel, so no inner
+ * loop has a condition.
+ */
+#include "passes/layout/winograd.h"
+
+#include "passes/kernel/kernels.h"
+
+/* A kernel that is made from parts of the convolution's. */
+typedef struct Part {
+	const Conv3x3 *c;
+	Kernel *k;
+	Value *in[MAX_PARAMS];
+	int nin;
+	Buf **buf;           /* by Buf.id of the convolution: the part's buffer; or null */
+	Expr **held;         /* by Buf.id: what a load of the temporary is; or null */
+	Expr **iter;         /* by Iter.id: what the iterator is */
+	Iter *it[MAX_ITERS]; /* other iterators, row and column of the tile, channel */
+	int nit;
+} Part;
+
+static Part part_new(Module *m, const Conv3x3 *c, const char *name)
+{
+	Part p = {.c = c};
+	const int nbufs = c->k->bufs.n + 1;
+
+	p.k = kernel_new(m->ctx, m->arena,
+			 name ? arena_printf(m->arena, "%s_%s", c->k->name, name) : c->k->name);
+	p.k->locs = c->k->locs;
+	p.buf = NEW_ARRAY(m->arena, nbufs, Buf *);
+	p.held = NEW_ARRAY(m->arena, nbufs, Expr *);
+	p.iter = NEW_ARRAY(m->arena, c->k->iters.n + 1, Expr *);
+	return p;
+}
+
+static Iter *part_iter(Part *p, const char *name, Dim *extent)
+{
+	return p->it[p->nit++] = kernel_iter(p->k, name, extent);
+}
+
+static Dim *tiles(Ctx *c, const Conv3x3 *of, int axis, int m)
+{
+	return dim_ceildiv(c, of->out[axis]->extent, dim_const(c, m));
+}
+
+/* The iterators over the tiles, and CHANNEL. */
+static void add_iters(Part *p, int m, const Iter *channel)
+{
+	const Conv3x3 *c = p->c;
+
+	for (int i = 0; i < c->nother; i++)
+		p->iter[c->other[i]->id] = ex_iter(
+			p->k->pool, part_iter(p, c->other[i]->name, c->other[i]->extent));
+	part_iter(p, "th", tiles(p->k->ctx, c, 0, m));
+	part_iter(p, "tw", tiles(p->k->ctx, c, 1, m));
+	p->iter[channel->id] = ex_iter(p->k->pool, part_iter(p, channel->name, channel->extent));
+}
+
+/* The number of the tile along rows or columns. */
+static Expr *tile_at(const Part *p, int axis)
+{
+	return ex_iter(p->k->pool, p->it[p->c->nother + axis]);
+}
+
+/* Adds the part's buffer for B of the convolution. */
+static Buf *take_buf(Part *p, const Buf *b)
+{
+	Buf *n = p->buf[b->id];
+
+	if (n)
+		return n;
+	n = p->buf[b->id] = NEW(p->k->arena, Buf);
+	*n = *b;
+	n->id = p->k->bufs.n;
+	vec_push(p->k->arena, &p->k->bufs, n);
+	if (b->kind == BUF_IN) {
+		p->in[p->nin] = node_in(p->c->n, b->param);
+		n->param = p->nin++;
+	}
+	return n;
+}
+
+static Expr *take(void *arg, Expr *e)
+{
+	Part *p = arg;
+
+	if (e->kind == EX_ITER)
+		return p->iter[e->iter->id];
+	if (e->kind != EX_LOAD)
+		return NULL;
+	if (p->held[e->load.buf->id])
+		return p->held[e->load.buf->id];
+	return ex_load(p->k->pool, take_buf(p, e->load.buf), e->load.idx, e->load.nidx);
+}
+
+static Expr *taken(Part *p, Expr *e)
+{
+	return ex_rewrite(p->k->pool, e, take, p);
+}
+
+/* A temporary of one element for each point of the part's iterators, which is VAL there. */
+static Expr *temp(Part *p, const char *name, Expr *val)
+{
+	Dim *dims[MAX_RANK];
+	Buf *b;
+
+	for (int i = 0; i < p->nit; i++)
+		dims[i] = p->it[i]->extent;
+	b = kernel_temp(p->k, name, ctype_dtype(val->ct), p->nit, dims);
+	kernel_map_id(p->k, p->it, b, val);
+	return kernel_load_iters(p->k, b, p->it);
+}
+
+/* The tensor [points, points, the part's iterators]. */
+static Buf *points_buf(Part *p, BufKind kind, const char *name, const WinogradForm *f)
+{
+	Dim *dims[MAX_RANK];
+
+	dims[0] = dims[1] = dim_const(p->k->ctx, f->points);
+	for (int i = 0; i < p->nit; i++)
+		dims[i + 2] = p->it[i]->extent;
+	return kernel_buf(p->k, kind, name, type_tensor(p->k->ctx, DT_F32, p->nit + 2, dims));
+}
+
+static void point_index(Part *p, int i, int j, Expr **idx)
+{
+	idx[0] = ex_int(p->k->pool, CT_I64, i);
+	idx[1] = ex_int(p->k->pool, CT_I64, j);
+	for (int d = 0; d < p->nit; d++)
+		idx[d + 2] = ex_iter(p->k->pool, p->it[d]);
+}
+
+/* The sum of COEF * TERM over N terms, without those whose factor is 0, and without products by
+ * 1 and -1. */
+static Expr *combination(ExprPool *p, const double *coef, Expr *const *term, int n)
+{
+	Expr *sum = NULL;
+	int first = -1;
+
+	for (int i = 0; i < n && first < 0; i++)
+		first = coef[i] == 1 ? i : -1;
+	for (int i = 0; i < n && first < 0; i++)
+		first = coef[i] != 0 ? i : -1;
+	sum = coef[first] == 1 ? term[first]
+			       : ex_op2(p, IN_mul, ex_num(p, CT_F32, coef[first]), term[first]);
+	for (int i = 0; i < n; i++) {
+		if (i == first || coef[i] == 0)
+			continue;
+		sum = coef[i] == 1    ? ex_op2(p, IN_add, sum, term[i])
+		      : coef[i] == -1 ? ex_op2(p, IN_sub, sum, term[i])
+				      : ex_op3(p, IN_mad, ex_num(p, CT_F32, coef[i]), term[i], sum);
+	}
+	return sum;
+}
+
+/* Makes P the kernel of a new node before that of the convolution. Returns the node's result. */
+static Value *finish(Module *m, Part *p, const Buf *out)
+{
+	Node *n = node_new(m->graph, OP_Kernel, p->in, p->nin, 1, p->c->n);
+
+	node_locs_from(n, p->c->n);
+	n->out[0]->type = type_tensor(m->ctx, out->dtype, out->rank, out->dims);
+	kernel_node_set(n, p->k);
+	return n->out[0];
+}
+
+/* The operand V of the part, [points, points, the part's iterators]. */
+static Buf *operand(Part *p, const char *name, Value *v)
+{
+	Buf *b = kernel_buf(p->k, BUF_IN, name, v->type);
+
+	b->param = p->nin;
+	p->in[p->nin++] = v;
+	return b;
+}
+
+/* ---- The filter ---- */
+
+/* f[i,j,c,o]. The sum is rounded once. */
+static Value *filter(Module *m, const Conv3x3 *c, const WinogradForm *f)
+{
+	enum { TAPS = WINOGRAD_TAPS };
+	double table[WINOGRAD_POINTS * WINOGRAD_POINTS * TAPS * TAPS];
+	Part p = part_new(m, c, "filter");
+	ExprPool *pool = p.k->pool;
+	Dim *points = dim_const(m->ctx, f->points), *taps = dim_const(m->ctx, TAPS);
+	Iter *i = part_iter(&p, "i", points), *j = part_iter(&p, "j", points),
+	     *ch = part_iter(&p, "c", c->c->extent), *o = part_iter(&p, "o", c->o->extent),
+	     *tap[2] = {kernel_iter(p.k, "r", taps), kernel_iter(p.k, "s", taps)};
+	Dim *dims[] = {points, points, ch->extent, o->extent};
+	Buf *out = kernel_buf(p.k, BUF_OUT, "filter", type_tensor(m->ctx, DT_F32, 4, dims)),
+	    *acc = kernel_temp(p.k, "acc", DT_F64, 4, dims), *factors;
+	Expr *at = ex_int(pool, CT_I64, 0);
+	Iter *const index[] = {i, j, tap[0], tap[1]};
+	int n = 0;
+
+	for (int a = 0; a < f->points; a++)
+		for (int b = 0; b < f->points; b++)
+			for (int r = 0; r < TAPS; r++)
+				for (int s = 0; s < TAPS; s++)
+					table[n++] = f->f[a][r] * f->f[b][s];
+	factors = kernel_table(p.k, "factors", DT_F64, n, table);
+	for (int d = 0; d < 4; d++)
+		at = ex_add(pool, ex_mul(pool, at, ex_dim(pool, index[d]->extent)),
+			    ex_iter(pool, index[d]));
+	p.iter[c->c->id] = ex_iter(pool, ch);
+	p.iter[c->o->id] = ex_iter(pool, o);
+	for (int d = 0; d < 2; d++)
+		p.iter[c->tap[d]->id] = ex_iter(pool, tap[d]);
+	kernel_reduce(p.k, MONOID_sum, p.it, 4, tap, 2, acc,
+		      ex_op2(pool, IN_mul, kernel_load(p.k, factors, &at),
+			     ex_cvt(pool, CT_F64, taken(&p, c->filter))),
+		      NULL);
+	kernel_map_id(p.k, p.it, out, ex_cvt(pool, CT_F32, kernel_load_iters(p.k, acc, p.it)));
+	return finish(m, &p, out);
+}
+
+/* ---- The image ---- */
+
+/* Element (K,L) of the tile's part of the image. */
+static Expr *element(Part *p, const WinogradForm *f, int k, int l)
+{
+	ExprPool *pool = p->k->pool;
+	const Conv3x3 *c = p->c;
+	const int tap[2] = {k, l};
+	Expr *load, *inside = NULL;
+
+	for (int d = 0; d < 2; d++) {
+		p->iter[c->out[d]->id] = ex_mul(pool, ex_int(pool, CT_I64, f->m), tile_at(p, d));
+		p->iter[c->tap[d]->id] = ex_int(pool, CT_I64, tap[d]);
+	}
+	load = taken(p, c->x);
+	for (int d = 0; d < 2; d++)
+		inside = ex_and(pool, inside,
+				ex_inside(pool, load->load.idx[c->at[d]],
+					  ex_dim(pool, load->load.buf->dims[c->at[d]])));
+	if (inside->kind == EX_CONST && inside->i)
+		return load;
+	return temp(p, "d", ex_op3(pool, IN_select, inside, load, ex_num(pool, CT_F32, 0)));
+}
+
+/* v[i,j,tile,c] */
+static Value *image(Module *m, const Conv3x3 *c, const WinogradForm *f)
+{
+	Part p = part_new(m, c, "image");
+	Expr *d[WINOGRAD_POINTS][WINOGRAD_POINTS], *t[WINOGRAD_POINTS][WINOGRAD_POINTS],
+		*column[WINOGRAD_POINTS], *idx[MAX_RANK];
+	Buf *out;
+
+	add_iters(&p, f->m, c->c);
+	out = points_buf(&p, BUF_OUT, "image", f);
+	for (int k = 0; k < f->points; k++)
+		for (int l = 0; l < f->points; l++)
+			d[k][l] = element(&p, f, k, l);
+	for (int l = 0; l < f->points; l++) {
+		for (int k = 0; k < f->points; k++)
+			column[k] = d[k][l];
+		for (int i = 0; i < f->points; i++)
+			t[i][l] = temp(&p, "t", combination(p.k->pool, f->b[i], column, f->points));
+	}
+	for (int i = 0; i < f->points; i++)
+		for (int j = 0; j < f->points; j++) {
+			point_index(&p, i, j, idx);
+			kernel_map(p.k, p.it, p.nit, out, idx,
+				   combination(p.k->pool, f->b[j], t[i], f->points), NULL);
+		}
+	return finish(m, &p, out);
+}
+
+/* ---- The product ---- */
+
+/* p[i,j,tile,o] */
+static Value *product(Module *m, const Conv3x3 *c, const WinogradForm *f, Value *image,
+		      Value *filter)
+{
+	Part p = part_new(m, c, "product");
+	Dim *points = dim_const(m->ctx, f->points);
+	Iter *i = kernel_iter(p.k, "i", points), *j = kernel_iter(p.k, "j", points),
+	     *ch = kernel_iter(p.k, "c", c->c->extent), *band[MAX_ITERS], *row[MAX_ITERS];
+	Buf *v = operand(&p, "image", image), *w = operand(&p, "filter", filter), *out;
+	int n = 0;
+
+	add_iters(&p, f->m, c->o);
+	out = points_buf(&p, BUF_OUT, "product", f);
+	band[n++] = i;
+	band[n++] = j;
+	for (int d = 0; d < p.nit; d++)
+		band[n++] = p.it[d];
+	memcpy(row, band, (size_t)n * sizeof *row);
+	row[n - 1] = ch;
+	kernel_reduce(p.k, MONOID_sum, band, n, &ch, 1, out,
+		      ex_op2(p.k->pool, IN_mul, kernel_load_iters(p.k, v, row),
+			     kernel_load_iters(p.k, w, (Iter *[]){i, j, ch, band[n - 1]})),
+		      NULL);
+	return finish(m, &p, out);
+}
+
+/* ---- The result ---- */
+
+/* Statement S of the convolution's kernel has the value VAL at this element of the tile. Reads
+ * of it, by later statements, are at this element, too. */
+static void write_element(Part *p, const Stmt *s, Expr *val, Expr *guard)
+{
+	Expr *idx[MAX_RANK];
+
+	p->held[s->out[0]->id] = val;
+	if (s->out[0]->kind == BUF_TEMP)
+		return;
+	for (int d = 0; d < s->nwidx; d++)
+		idx[d] = taken(p, s->widx[d]);
+	kernel_map(p->k, p->it, p->nit, take_buf(p, s->out[0]), idx, val, guard);
+}
+
+/* Gives the iterators of S, a statement of the epilogue, the values of the product's that they
+ * stand for. */
+static void set_iters(Part *p, const Stmt *s)
+{
+	for (int d = 0; d < s->nwidx; d++)
+		if (s->widx[d]->kind == EX_ITER)
+			p->iter[s->widx[d]->iter->id] = p->iter[p->c->dim[s->out[0]->id][d]->id];
+}
+
+/* Element (A,B) of the tile, with the sum VAL. */
+static void finish_element(Part *p, const WinogradForm *f, int a, int b, Expr *val)
+{
+	const Conv3x3 *c = p->c;
+	ExprPool *pool = p->k->pool;
+	const int at[2] = {a, b};
+	Expr *guard = NULL;
+
+	for (int d = 0; d < 2; d++) {
+		Dim *all = c->out[d]->extent;
+		Expr *e = ex_add(pool, ex_mul(pool, ex_int(pool, CT_I64, f->m), tile_at(p, d)),
+				 ex_int(pool, CT_I64, at[d]));
+
+		p->iter[c->out[d]->id] = e;
+		if (!dim_multiple(p->k->ctx, all, f->m))
+			guard = ex_and(pool, guard, ex_op2(pool, IN_lt, e, ex_dim(pool, all)));
+	}
+	if (guard && guard->kind == EX_CONST)
+		guard = NULL;
+	write_element(p, c->k->stmts.at[0], val, guard);
+	for (int i = 1; i < c->k->stmts.n; i++) {
+		Stmt *s = c->k->stmts.at[i];
+
+		set_iters(p, s);
+		write_element(p, s, taken(p, s->val[0]), guard);
+	}
+}
+
+/* Makes the node of the convolution compute its results from POINTS, and its epilogue. */
+static void result(Module *m, const Conv3x3 *c, const WinogradForm *f, Value *points)
+{
+	Part p = part_new(m, c, NULL);
+	Buf *in = operand(&p, "product", points);
+	Expr *t[WINOGRAD_MOST][WINOGRAD_POINTS], *column[WINOGRAD_POINTS], *idx[MAX_RANK];
+
+	add_iters(&p, f->m, c->o);
+	for (int j = 0; j < f->points; j++) {
+		for (int i = 0; i < f->points; i++) {
+			point_index(&p, i, j, idx);
+			column[i] = kernel_load(p.k, in, idx);
+		}
+		for (int a = 0; a < f->m; a++)
+			t[a][j] = temp(&p, "t", combination(p.k->pool, f->a[a], column, f->points));
+	}
+	for (int a = 0; a < f->m; a++)
+		for (int b = 0; b < f->m; b++)
+			finish_element(&p, f, a, b,
+				       combination(p.k->pool, f->a[b], t[a], f->points));
+	for (int i = 0; i < p.nin; i++)
+		node_set_input(c->n, i, p.in[i]);
+	node_truncate_inputs(c->n, p.nin);
+	kernel_node_set(c->n, p.k);
+}
+
+void winograd_build(Module *m, const Conv3x3 *c, const WinogradForm *f)
+{
+	Value *v = image(m, c, f);
+
+	result(m, c, f, product(m, c, f, v, filter(m, c, f)));
+}

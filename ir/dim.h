@@ -51,6 +51,10 @@ Dim *dim_const(Ctx *c, int64_t v);
 
 /* ---- dim_named.c ---- */
 
+/* Values of all symbols, by Sym.id, in A: WANT, or the nearest one that the symbol's bounds allow; those
+ * that abbreviate a dim have the dim's value. */
+int64_t *syms_sample(Ctx *c, Arena *a, int64_t want);
+
 /* Whether the value of S depends on the elements of a tensor, directly or through DEF. */
 bool sym_from_data(Sym *s);
 /* D itself if it is short, else a symbol that abbreviates it. Sizes known only at run time thus

@@ -44,3 +44,27 @@ bool sym_from_data(Sym *s)
 		dim_syms(s->def, from_data, &yes);
 	return yes;
 }
+
+int64_t *syms_sample(Ctx *c, Arena *a, int64_t want)
+{
+	const int n = sym_count(c);
+	int64_t *v = NEW_ARRAY(a, n + 1, int64_t);
+
+	for (int i = 0; i < n; i++) {
+		const Sym *s = sym_at(c, i);
+
+		v[i] = s->lo > want ? s->lo : s->hi < want ? s->hi : want;
+	}
+	/* A definition mentions symbols that are nested less deeply. */
+	for (int depth = 1, any = 1; any; depth++) {
+		any = 0;
+		for (int i = 0; i < n; i++) {
+			const Sym *s = sym_at(c, i);
+
+			if (s->def && s->nested == depth && !dim_eval(s->def, v, &v[i]))
+				v[i] = want;
+			any |= s->def && s->nested > depth;
+		}
+	}
+	return v;
+}

@@ -188,7 +188,26 @@ typedef struct Place {
 	Dim *size; /* bytes */
 } Place;
 
-typedef VEC(Dim *) SlotSizes; /* bytes */
+/* Memory in an arena. Slots that are in use at the same time do not overlap. */
+typedef struct Slot {
+	Dim *size;       /* bytes */
+	int from, until; /* ticks of Slots.clock between which it is in use */
+	/* It begins where the last of these ends, or, without any, at 0; rounded up to 64. */
+	int *below;
+	int nbelow;
+	int64_t offset;  /* where it begins, if that is known when the model is compiled, else -1 */
+	bool top;        /* no slot begins after it */
+} Slot;
+
+typedef struct Slots {
+	Slot *at;
+	int n, cap;
+	int clock;
+	int *order; /* all slots, each after those below it */
+	/* at sizes for which the slots were placed: bytes of the arena, and bytes in use together
+	 * at most */
+	int64_t sample_total, sample_least;
+} Slots;
 
 /* How control flow passes a value on: without a copy, by a pointer. */
 typedef struct Carry {
@@ -215,8 +234,8 @@ typedef struct MemPlan {
 	int *last;
 	/* by Value.id: the operand whose slot the result overwrites, or null */
 	Value **over;
-	SlotSizes slots;     /* of the arena */
-	SlotSizes host;      /* of the host's arena */
+	Slots slots;         /* of the arena */
+	Slots host;          /* of the host's arena */
 	int nregions;
 	VEC(Carry) carry;
 	VEC(Stack) stack;

@@ -31,6 +31,55 @@ static void find_scratch(Host *h, const Schedule *s, StageScratch *all)
 	}
 }
 
+/* The offset of slot I of S, whose first one is number FROM of the program; where it ends, rounded up. */
+static const char *slot_begin(Host *h, const Slots *s, int i, int from)
+{
+	return s->at[i].offset >= 0 ? arena_printf(h->m->arena, "%lld", (long long)s->at[i].offset)
+				    : arena_printf(h->m->arena, "offset[%d]", from + i);
+}
+
+static const char *slot_end(Host *h, const Slots *s, int i, int from)
+{
+	return arena_printf(h->m->arena, "dl_add(%s, dl_align(dl_size(%s)))",
+			    slot_begin(h, s, i, from), host_dim(h, s->at[i].size));
+}
+
+/* Prints the largest of FIRST and where the slots LIST end. */
+static void print_last_end(Host *h, const char *first, const Slots *s, const int *list, int n,
+			   int from)
+{
+	for (int k = 0; k < n - (first ? 0 : 1); k++)
+		strbuf_puts(h->b, "dl_max(");
+	strbuf_puts(h->b, first ? first : slot_end(h, s, list[0], from));
+	for (int k = first ? 0 : 1; k < n; k++)
+		strbuf_printf(h->b, ", %s)", slot_end(h, s, list[k], from));
+}
+
+/* Prints the offsets of S, whose first slot is number FROM of the program, above BASE (null: 0), and
+ * assigns to END where the last one ends. */
+static void print_slots(Host *h, const Slots *s, int from, const char *base, const char *end)
+{
+	for (int k = 0; k < s->n; k++) {
+		const int i = s->order[k];
+
+		strbuf_printf(h->b, "\toffset[%d] = ", from + i);
+		if (s->at[i].offset >= 0)
+			strbuf_puts(h->b, slot_begin(h, s, i, from));
+		else
+			print_last_end(h, NULL, s, s->at[i].below, s->at[i].nbelow, from);
+		strbuf_puts(h->b, ";\n");
+	}
+	for (int i = 0; i < s->n; i++)
+		if (s->at[i].top) {
+			strbuf_printf(h->b, "\t%s = ", end);
+			print_last_end(h, end, s, &i, 1, from);
+			strbuf_puts(h->b, ";\n");
+		}
+	for (int i = 0; base && i < s->n; i++)
+		strbuf_printf(h->b, "\toffset[%d] = dl_add(%s, offset[%d]);\n", from + i, base,
+			      from + i);
+}
+
 static void print_plan(Host *h)
 {
 	MemPlan *p = h->m->mem;
@@ -43,21 +92,18 @@ static void print_plan(Host *h)
 	strbuf_printf(
 		h->b,
 		"static void %s(const int64_t *sym, int64_t *offset, int64_t *total, int64_t *scratch)\n{\n"
-		"\tint64_t at = 0;\n\n\t(void)sym;\n\t(void)offset;\n",
+		"\tint64_t end = 0;\n\n\t(void)sym;\n\t(void)offset;\n",
 		host_own(h, "plan"));
-	for (int i = 0; i < p->slots.n; i++)
-		strbuf_printf(h->b,
-			      "\toffset[%d] = at;\n\tat = dl_add(at, dl_align(dl_size(%s)));\n", i,
-			      host_dim(h, p->slots.at[i]));
-	strbuf_printf(h->b, "\t*total = at;\n\t*scratch = %lld;\n", (long long)all.constant);
+	print_slots(h, &p->slots, 0, NULL, "end");
+	strbuf_printf(h->b, "\t*total = end;\n\t*scratch = %lld;\n", (long long)all.constant);
 	for (int i = 0; i < all.dims.n; i++)
 		strbuf_printf(h->b, "\t*scratch = dl_max(*scratch, %s);\n",
 			      host_dim(h, all.dims.at[i]));
-	for (int i = 0; i < p->host.n; i++)
-		strbuf_printf(
-			h->b,
-			"\toffset[%d] = dl_align(*scratch);\n\t*scratch = dl_add(offset[%d], dl_size(%s));\n",
-			p->slots.n + i, p->slots.n + i, host_dim(h, p->host.at[i]));
+	if (p->host.n) {
+		strbuf_puts(h->b, "\tend = 0;\n");
+		print_slots(h, &p->host, p->slots.n, "dl_align(*scratch)", "end");
+		strbuf_puts(h->b, "\t*scratch = dl_add(dl_align(*scratch), end);\n");
+	}
 	strbuf_puts(h->b, "}\n\n");
 }
 

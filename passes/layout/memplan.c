@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * memplan: one arena for all values that live between kernels. Slots are assigned in program order:
- * a value takes the smallest free slot that is provably large enough, else one that can grow to its
- * size, else a new one. Sizes are dims, so the plan holds for every shape; the artifact evaluates
- * it at run time.
+ * memplan: one arena for all values that live between kernels. In program order each value takes a
+ * slot, and gives it back after its last reader; memplan_pack.c then places the slots so that those in
+ * use at the same time do not overlap. Sizes are dims, so the plan holds for every shape; the artifact
+ * evaluates it at run time.
  *
  * A kernel that is a single map may write over an operand that is not read later, and that it reads
  * only at the point that it writes. Values of data-dependent size are planned at their upper bound,
@@ -15,24 +15,15 @@
  */
 #include "ir/blocks.h"
 #include "passes/kernel/kernels.h"
-#include "passes/module.h"
+#include "passes/layout/memplan_pack.h"
 #include "runtime/vector.h"
 
 #include <assert.h>
 #include <string.h>
 
-/* The slots of an arena. */
-typedef struct Slots {
-	PlaceKind kind;
-	SlotSizes *sizes;
-	VEC(bool) free;
-	VEC(bool) joins;
-} Slots;
-
 typedef struct MemPlanner {
 	Module *m;
 	MemPlan *p;
-	Slots device, host;
 	int *order;    /* by Node.id: position in program order */
 	int *output;   /* by Value.id: the output whose memory it uses, or -1 */
 	Value **dying; /* by position: the first value whose last use is there */
@@ -154,55 +145,16 @@ static void lifetimes(MemPlanner *p)
 			}
 }
 
-static int new_slot(MemPlanner *p, Slots *s, Dim *size, bool joins)
-{
-	vec_push(p->m->arena, s->sizes, size);
-	vec_push(p->m->arena, &s->free, false);
-	vec_push(p->m->arena, &s->joins, joins);
-	return s->sizes->n - 1;
-}
-
-/* Takes a free slot for SIZE. JOINS: instead of a new slot, takes one that was made for such a
- * value, and grows it to the maximum of both sizes. */
-static int take_slot(MemPlanner *p, Slots *s, Dim *size, bool joins)
-{
-	Ctx *c = p->m->ctx;
-	int best = -1, grow = -1, join = -1;
-
-	for (int i = 0; i < s->sizes->n; i++) {
-		Dim *is = s->sizes->at[i];
-
-		if (!s->free.at[i])
-			continue;
-		if (dim_prove_le(c, size, is)) {
-			if (best < 0 || dim_prove_le(c, is, s->sizes->at[best]))
-				best = i;
-		} else if (dim_prove_le(c, is, size)) {
-			if (grow < 0 || dim_prove_le(c, s->sizes->at[grow], is))
-				grow = i;
-		} else if (joins && s->joins.at[i]) {
-			join = i;
-		}
-	}
-	if (best < 0 && (grow >= 0 || join >= 0)) {
-		best = grow >= 0 ? grow : join;
-		s->sizes->at[best] = grow >= 0 ? size : dim_max(c, s->sizes->at[join], size);
-	}
-	if (best < 0)
-		best = new_slot(p, s, size, joins);
-	s->free.at[best] = false;
-	return best;
-}
-
-/* Memory for BYTES that node N writes; JOINS as for take_slot. */
-static Place place_bytes(MemPlanner *p, const Node *n, Dim *bytes, bool joins)
+/* Memory for BYTES that node N writes. */
+static Place place_bytes(MemPlanner *p, const Node *n, Dim *bytes)
 {
 	Dim *size = memplan_size(p->m, bytes);
-	Slots *s = node_on_host(n) ? &p->host : &p->device;
+	const bool host = node_on_host(n);
 
 	if (!size)
 		return (Place){PLACE_REGION, p->p->nregions++, 0, bytes};
-	return (Place){s->kind, take_slot(p, s, size, joins), 0, size};
+	return (Place){host ? PLACE_HOST : PLACE_SLOT,
+		       memplan_take(p->m, host ? &p->p->host : &p->p->slots, size), 0, size};
 }
 
 static void give_back(MemPlanner *p, const Place *pl)
@@ -212,9 +164,9 @@ static void give_back(MemPlanner *p, const Place *pl)
 		give_back(p, &p->p->carry.at[pl->at].pair[1]);
 	}
 	if (pl->kind == PLACE_SLOT)
-		p->device.free.at[pl->at] = true;
+		memplan_give_back(&p->p->slots, pl->at);
 	if (pl->kind == PLACE_HOST)
-		p->host.free.at[pl->at] = true;
+		memplan_give_back(&p->p->host, pl->at);
 }
 
 /* Operand B of a kernel that is one map is only read at the point that the map writes. */
@@ -269,7 +221,7 @@ static bool try_in_place(MemPlanner *p, Node *n, Value *out)
 		    p->p->last[b->id] != p->order[n->id] || !in_place_ok(n, i))
 			continue;
 		p->p->value[out->id] = *pl;
-		p->p->value[out->id].size = p->p->slots.at[pl->at];
+		p->p->value[out->id].size = p->p->slots.at[pl->at].size;
 		p->p->over[out->id] = b;
 		p->reused[b->id] = true;
 		return true;
@@ -418,7 +370,7 @@ static Place place_temp(MemPlanner *p, const Node *n, const Schedule *s, const B
 		bytes = dim_min(c, bytes, cap);
 		bytes = memplan_size(p->m, bytes) ? bytes : cap;
 	}
-	return place_bytes(p, n, bytes, joins);
+	return place_bytes(p, n, bytes);
 }
 
 static void give_back_all(MemPlanner *p, const Place *pl, int n)
@@ -490,8 +442,8 @@ static void place_carried(MemPlanner *p, int loop, int k, Node *end)
 
 	p->p->value[open->out[k]->id] = p->p->value[end->out[k]->id] = at;
 	if (!stays(p, loop, k, next)) {
-		c.pair[0] = place_bytes(p, end, bytes, false);
-		c.pair[1] = place_bytes(p, end, bytes, false);
+		c.pair[0] = place_bytes(p, end, bytes);
+		c.pair[1] = place_bytes(p, end, bytes);
 		c.copied = !can_write_elsewhere(p, loop, next);
 		if (!c.copied)
 			p->p->value[next->id] = (Place){PLACE_NEXT, at.at, 0, bytes};
@@ -534,7 +486,7 @@ static void place_stack(MemPlanner *p, int loop, int k, Node *end)
 	if (out >= 0 && !s.grows)
 		*all = (Place){PLACE_OUTPUT, out, 0, type_bytes(c, end->out[k]->type)};
 	else if (!s.grows)
-		*all = place_bytes(p, end, dim_mul(c, trip, bytes), false);
+		*all = place_bytes(p, end, dim_mul(c, trip, bytes));
 	else
 		*all = (Place){PLACE_REGION, p->p->nregions++, 0, dim_const(c, 0)};
 	if (!s.copied)
@@ -576,8 +528,7 @@ static void place_results(MemPlanner *p, Node *n)
 			p->p->value[v->id] = (Place){PLACE_OUTPUT, out, 0,
 						     type_bytes(p->m->ctx, v->type)};
 		else if (!node_kernel(n) || !try_in_place(p, n, v))
-			p->p->value[v->id] = place_bytes(p, n, type_bytes(p->m->ctx, v->type),
-							 false);
+			p->p->value[v->id] = place_bytes(p, n, type_bytes(p->m->ctx, v->type));
 	}
 }
 
@@ -588,8 +539,6 @@ bool pass_memplan(Module *m)
 	int at = 0;
 
 	m->mem = p.p;
-	p.device = (Slots){.kind = PLACE_SLOT, .sizes = &p.p->slots};
-	p.host = (Slots){.kind = PLACE_HOST, .sizes = &p.p->host};
 	p.p->value = NEW_ARRAY(m->arena, g->nvalues + 1, Place);
 	p.p->last = NEW_ARRAY(m->arena, g->nvalues + 1, int);
 	p.p->over = NEW_ARRAY(m->arena, g->nvalues + 1, Value *);
@@ -625,6 +574,8 @@ bool pass_memplan(Module *m)
 			give_back_all(&p, temp[t], ntemp[t]);
 		release_dead(&p, at);
 	}
+	memplan_pack(m, &p.p->slots);
+	memplan_pack(m, &p.p->host);
 	for (Node *n = g->first; n; n = n->next)
 		if (op_row[n->op].flags & OPF_VIEW)
 			p.p->value[n->out[0]->id] = p.p->value[value_base(n->out[0])->id];

@@ -63,12 +63,33 @@ static void put_temps(MemPlanPrinter *p, const Node *n)
 	}
 }
 
-static void put_slots(StrBuf *b, const char *what, const SlotSizes *slots)
+/* Where slot I begins. */
+static void put_begin(StrBuf *b, const Slot *s)
+{
+	if (s->offset >= 0)
+		strbuf_printf(b, " at %lld", (long long)s->offset);
+	else
+		strbuf_puts(b, " after");
+	for (int k = 0; k < s->nbelow && s->offset < 0; k++)
+		strbuf_printf(b, "%s %d", k ? "," : "", s->below[k]);
+}
+
+static bool sizes_are_known(const Slots *s)
+{
+	for (int i = 0; i < s->n; i++)
+		if (!dim_is_const(s->at[i].size, NULL))
+			return false;
+	return s->n > 0;
+}
+
+static void put_slots(StrBuf *b, const char *what, const Slots *slots)
 {
 	for (int i = 0; i < slots->n; i++) {
 		strbuf_printf(b, "  %s %d: ", what, i);
-		dim_print(b, slots->at[i]);
-		strbuf_puts(b, " bytes\n");
+		dim_print(b, slots->at[i].size);
+		strbuf_puts(b, " bytes");
+		put_begin(b, &slots->at[i]);
+		strbuf_puts(b, "\n");
 	}
 }
 
@@ -84,6 +105,10 @@ void memplan_print(StrBuf *b, const Module *m)
 		p.node[at++] = n->nout && n->out[0] ? p.label[n->out[0]->id] : "?";
 	strbuf_printf(b, "memory: %lld bytes of weights, %d slots, %d regions\n",
 		      (long long)m->mem->weights, m->mem->slots.n, m->mem->nregions);
+	if (sizes_are_known(&m->mem->slots))
+		strbuf_printf(b, "  slots: %lld bytes, of which %lld are in use together\n",
+			      (long long)m->mem->slots.sample_total,
+			      (long long)m->mem->slots.sample_least);
 	put_slots(b, "slot", &m->mem->slots);
 	put_slots(b, "host slot", &m->mem->host);
 	for (int i = 0; i < g->inputs.n; i++)

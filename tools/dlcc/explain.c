@@ -57,30 +57,6 @@ static void end_line(Explain *x)
 
 /* ---- Sizes ---- */
 
-/* The values that dlrun takes where no --dim sets one. */
-static void set_symbols(Explain *x)
-{
-	const int n = sym_count(x->m->ctx);
-
-	x->sym = NEW_ARRAY(x->arena, n + 1, int64_t);
-	for (int i = 0; i < n; i++) {
-		const Sym *s = sym_at(x->m->ctx, i);
-
-		x->sym[i] = s->lo > 1 ? s->lo : s->hi < 1 ? s->hi : 1;
-	}
-	/* A definition mentions symbols that are nested less deeply. */
-	for (int depth = 1, any = 1; any; depth++) {
-		any = 0;
-		for (int i = 0; i < n; i++) {
-			const Sym *s = sym_at(x->m->ctx, i);
-
-			if (s->def && s->nested == depth && !dim_eval(s->def, x->sym, &x->sym[i]))
-				x->sym[i] = 1;
-			any |= s->def && s->nested > depth;
-		}
-	}
-}
-
 static double value(const Explain *x, const Dim *d)
 {
 	int64_t v;
@@ -413,7 +389,8 @@ bool explain(Cli *c, const Module *m, const Module *gpu)
 		x.m = k ? gpu : m;
 		if (!x.m || (k && gpu == m))
 			continue;
-		set_symbols(&x);
+		/* the values that dlrun takes where no --dim sets one */
+		x.sym = syms_sample(x.m->ctx, x.arena, 1);
 		for (int t = 0; t < x.m->ntargets; t++)
 			put_target(&x, t);
 	}

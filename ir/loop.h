@@ -62,6 +62,13 @@ typedef enum LNodeKind {
 	LN_COPY_SUMS
 } LNodeKind;
 
+/* Data that later tiles use: elements of BUF, of the tile's type, from flat index AT on, STEP elements
+ * for each term. WHEN null: always. */
+typedef struct Prefetch {
+	Buf *buf;
+	Expr *at, *step, *when;
+} Prefetch;
+
 /* The register tile of a contraction on a CPU: acc[i][j] (+)= sum over k < K of a(i, k) * b(k,
  * j), for i < mr, j < nr. Row i of A starts at element a_at, evaluated at ROW = i, and advances
  * by a_step for each k; rows past m_valid repeat the last valid one. B is a panel: element (k,
@@ -85,9 +92,8 @@ typedef struct Tile {
 	Buf *runs, *edge; /* locals; EDGE is null if every run is inside the tensor */
 	Expr *k0, *run, *runs_step;
 	Expr *b_at, *b_step;
-	/* flat index into B of data that later tiles read: prefetched, AHEAD_STEP elements for
-	 * each term; or both null */
-	Expr *ahead, *ahead_step;
+	Prefetch *ahead; /* NAHEAD of them, of which the first one whose WHEN is true is prefetched */
+	int nahead;
 	Expr *k;         /* trip count */
 	Expr *m_valid;   /* rows of the tile that exist: 1..mr */
 	Expr *n_valid;   /* columns of the tile that exist: 1..nr */

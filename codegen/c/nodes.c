@@ -382,26 +382,57 @@ static void print_runs(Fn *f, const Tile *tl)
 		strbuf_free(&t[i]);
 }
 
+/* Sets AHEAD to the address of element AT of BUF, and AHEAD_STEP to STEP. Before the names stand
+ * types, where they are declared. */
+static void set_ahead(Fn *f, const char *type, const char *int_type, Buf *buf, Expr *at, Expr *step)
+{
+	Expr *e[] = {at, step};
+	StrBuf t[2] = {{0}};
+
+	texts(f, e, 2, t);
+	tabs(f);
+	strbuf_printf(&f->body, "%sahead = ", type);
+	print_address(f, buf, strbuf_str(&t[0]));
+	strbuf_puts(&f->body, ";\n");
+	tabs(f);
+	strbuf_printf(&f->body, "%sahead_step = %s;\n", int_type, strbuf_str(&t[1]));
+	strbuf_free(&t[0]);
+	strbuf_free(&t[1]);
+}
+
+/* Declares the address that a tile prefetches, and its step. Without data to prefetch, it is the
+ * address of the sums, again and again. */
+static void print_ahead(Fn *f, const Tile *tl)
+{
+	const char *type = arena_printf(f->g->arena, "const %s *", c_type(tl->ct));
+	Expr *zero = ex_int(f->sched->kernel->pool, CT_I64, 0);
+	const Prefetch none = {tl->acc, zero, zero, NULL},
+		       *last = tl->nahead ? &tl->ahead[tl->nahead - 1] : &none;
+
+	set_ahead(f, type, "int64_t ", last->buf, last->at, last->step);
+	for (int i = tl->nahead - 2; i >= 0; i--) {
+		const Prefetch *a = &tl->ahead[i];
+
+		open_guard(f, a->when);
+		set_ahead(f, "", "", a->buf, a->at, a->step);
+		close_block(f);
+	}
+}
+
 static void print_tile(Fn *f, const LNode *n)
 {
 	const Tile *tl = n->tile;
 	const char *fn = c_tile_use(f->g, tl);
-	Expr *e[] = {tl->m_valid,
-		     tl->k,
-		     tl->a_step,
-		     tl->b_at,
-		     tl->b_step,
-		     tl->acc_at,
-		     tl->ahead ? tl->ahead : tl->b_at,
-		     tl->ahead ? tl->ahead_step : tl->b_step};
-	StrBuf t[8] = {{0}};
+	Expr *e[] = {tl->m_valid, tl->k, tl->a_step, tl->b_at, tl->b_step, tl->acc_at};
+	StrBuf t[6] = {{0}};
 
 	tabs(f);
 	strbuf_puts(&f->body, "{\n");
 	f->indent++;
-	texts(f, e, 8, t);
+	texts(f, e, 6, t);
 	tabs(f);
 	strbuf_printf(&f->body, "const int64_t valid = %s;\n", strbuf_str(&t[0]));
+	print_ahead(f, tl);
 	if (!tl->runs)
 		print_rows(f, tl);
 	tabs(f);
@@ -413,13 +444,11 @@ static void print_tile(Fn *f, const LNode *n)
 		strbuf_puts(&f->body, "row");
 	strbuf_printf(&f->body, ", %s, ", strbuf_str(&t[2]));
 	print_address(f, tl->b, strbuf_str(&t[3]));
-	strbuf_printf(&f->body, ", %s, ", strbuf_str(&t[4]));
-	print_address(f, tl->b, strbuf_str(&t[6]));
-	strbuf_printf(&f->body, ", %s, ", tl->ahead ? strbuf_str(&t[7]) : "0");
+	strbuf_printf(&f->body, ", %s, ahead, ahead_step, ", strbuf_str(&t[4]));
 	print_address(f, tl->acc, strbuf_str(&t[5]));
 	strbuf_puts(&f->body, ");\n");
 	close_block(f);
-	for (int i = 0; i < 8; i++)
+	for (int i = 0; i < 6; i++)
 		strbuf_free(&t[i]);
 }
 

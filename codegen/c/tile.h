@@ -7,7 +7,7 @@
 #include "codegen/c/gen_c.h"
 
 /* Terms that are summed at a time, so that rounding errors grow with the number of such sums. */
-enum { TILE_DEPTH = 256 };
+enum { TILE_DEPTH = 512 };
 
 /* Notes that the micro-kernel for T is used; returns its C name. */
 const char *c_tile_use(GenC *g, const Tile *t);

@@ -13,6 +13,7 @@
 #define PASSES_SCHEDULE_COMMON_DECISION_H
 
 #include "ir/loop.h"
+#include "passes/schedule/common/gemm.h"
 #include "passes/module.h"
 
 typedef enum Strategy {
@@ -37,6 +38,7 @@ typedef struct ProductDecision {
 	/* the panels of a block are the outer loop, the tiles of rows the inner one; else the
 	 * reverse */
 	bool panels_first;
+	ProductFetch fetch; /* what each tile prefetches for later ones */
 	/* the axes whose blocks are distributed over threads, outermost first. The others are
 	 * serial loops inside, in the order g, n, m. */
 	ProductAxis parallel[PRODUCT_AXES];

@@ -14,6 +14,9 @@
 /* The least rows or columns, and terms, for which a tile on a GPU pays. */
 enum { GEMM_ROWS = 9, GEMM_TERMS = 8 };
 
+/* What the tiles of a product on a CPU prefetch (passes/schedule/cpu/gemm_fetch.c). */
+typedef enum ProductFetch { FETCH_NONE, FETCH_PANEL, FETCH_ROWS } ProductFetch;
+
 /* A blocked matrix product while its loop tree is built. */
 typedef struct Gemm {
 	LBuild b;
@@ -31,6 +34,7 @@ typedef struct Gemm {
 	bool m_merges;          /* the m iterators have one stride in every access */
 	bool a_direct, b_panels; /* the operand is read in place, with one stride */
 	bool panels_first;       /* CPUs: panels are the outer loop, tiles of rows the inner one */
+	ProductFetch fetch;      /* CPUs */
 	/* A is read in runs: the k iterators from RUN on merge in A, and have RUN_TERMS points; each
 	 * point of those before it has its run. No runs: run is nk. */
 	int run;

@@ -16,11 +16,15 @@ enum {
 	 * a row of B and an element of A take 15 of 16 registers, or 19 of 32. */
 	TILE_ROWS = 6,
 	TILE_ROWS_MANY = 8,
+	/* A tile of so many rows may do with one less: its sums still hide the latency of the
+	 * multiply-add. */
+	LEAST_TILE_ROWS = 6,
 	/* Vectors of a tile's row: two independent sums hide the latency of the multiply-add. */
 	TILE_VECTORS = 2,
-	/* Rows and columns of a block, at most, where B is in panels already. The block only sets how
-	 * finely work is split, so it is small. */
+	/* Rows and columns of a block, at most, where B is in panels already. So few rows are one block.
+	 * Of more rows, blocks are smaller, so that their results stay in L1 and L2. */
 	PRODUCT_ROWS = 128,
+	PRODUCT_ROWS_MANY = 64,
 	PRODUCT_COLUMNS = 128,
 	/* Blocks of such a product, at least, where that leaves LEAST_TILES tiles of rows in each: of
 	 * 16 blocks, two to four threads do shares that differ by little. */
@@ -33,6 +37,9 @@ enum {
 	/* An element that another core has just written takes so many times as long to read as one of
 	 * weights, which no core writes: 13 ns a cache line were measured, against 2 ns from L3. */
 	REMOTE_COST = 5,
+	/* So many rows are blocks enough for all cores: a block then has all columns, if B fits into
+	 * L2, so that its results and its rows of A are contiguous in memory. */
+	SPLIT_ROWS = 12 * PRODUCT_ROWS_MANY,
 	/* Columns of a block of B that is packed: more do not save a pass over A that counts. */
 	MOST_COLUMNS = 512,
 	/* Rows of a block that share a packed block of B, if the number of rows is unknown. */

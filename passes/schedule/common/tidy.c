@@ -66,14 +66,18 @@ static void substitute_all(Tidy *t, LNode *n)
 	for (int i = 0; i < n->nat; i++)
 		substitute(t, &n->at[i]);
 	if (n->tile) {
-		Expr **x[] = {&n->tile->acc_at,     &n->tile->a_at,    &n->tile->a_step,
-			      &n->tile->b_at,       &n->tile->b_step,  &n->tile->ahead,
-			      &n->tile->k,          &n->tile->m_valid, &n->tile->n_valid,
-			      &n->tile->ahead_step, &n->tile->k0,      &n->tile->run,
-			      &n->tile->runs_step};
+		Expr **x[] = {&n->tile->acc_at,  &n->tile->a_at,     &n->tile->a_step,
+			      &n->tile->b_at,    &n->tile->b_step,   &n->tile->k,
+			      &n->tile->m_valid, &n->tile->n_valid,  &n->tile->k0,
+			      &n->tile->run,     &n->tile->runs_step};
 
 		for (size_t i = 0; i < sizeof x / sizeof *x; i++)
 			substitute(t, x[i]);
+		for (int i = 0; i < n->tile->nahead; i++) {
+			substitute(t, &n->tile->ahead[i].at);
+			substitute(t, &n->tile->ahead[i].step);
+			substitute(t, &n->tile->ahead[i].when);
+		}
 	}
 }
 

@@ -11,8 +11,8 @@
  *       tile = A rows * B panel                            the micro-kernel
  *       the epilogue over the tile, m rows by n columns
  *
- * A sum longer than kc goes through all tiles of a panel in parts, and each tile fetches some of
- * the panel that follows, which the first tile of the next would otherwise wait for.
+ * A sum longer than kc goes through all tiles of a block in parts. Each tile fetches some of what
+ * later ones would otherwise wait for (gemm_fetch.c).
  *
  * This file recognises the product and emits its loop tree. What is packed, the sizes of tiles and
  * blocks, their order and which blocks are parallel stand in the decision (gemm_decide.c).
@@ -327,6 +327,7 @@ void product_emit(Kernel *k, const Decision *d, Schedule *s)
 		gemm_pack_instead(&g);
 	g.b_panels = !bl.d->pack_b;
 	g.panels_first = bl.d->panels_first;
+	g.fetch = bl.d->fetch;
 	g.mr = bl.d->mr;
 	g.nr = bl.d->nr;
 	g.mc = bl.d->mc;

@@ -50,7 +50,7 @@ bool attention_choose(const Target *t, Kernel *k, Decision *d)
 	if (a.scores.nouter)
 		x->parallel[x->nparallel++] = PRODUCT_G;
 	x->parallel[x->nparallel++] = PRODUCT_M;
-	gemm_choose_tile(t, a.scores.c.ct, a.scores.m, &x->mr, &x->nr);
+	gemm_choose_tile(t, &a.scores, &x->mr, &x->nr);
 	x->rows = rows_in_cache(t, &a);
 	if (dim_is_const(a.scores.m, &m) && m < x->rows)
 		x->rows = m > 0 ? m : 1;

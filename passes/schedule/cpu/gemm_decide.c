@@ -2,8 +2,9 @@
 /*
  * Decides how a CPU computes a product, and says which decisions of a user are legal. Blocking
  * follows the analytic model of Low et al., "Analytical modeling is enough for high-performance
- * BLIS" (2016), in its simplest form: B's panel block in half of L2, a part of a panel and of A's
- * rows in L1, a tile's accumulators in registers.
+ * BLIS" (2016), in its simplest form: the rows of a block of A and a panel of B in half of L2, a
+ * tile's accumulators in registers. A panel need not fit into L1: a tile takes more multiply-adds
+ * for a row of it than a load from L2 takes.
  */
 #include "passes/schedule/common/thresholds.h"
 #include "passes/schedule/cpu/cpu.h"
@@ -41,25 +42,44 @@ static int64_t tile_registers(int64_t mr, int64_t nr, int64_t lanes)
 
 /* ---- The choice ---- */
 
+/* D where every size that is unknown at compile time is 1, or its least value. */
+static int64_t at_least(Gemm *g, const Dim *d)
+{
+	Ctx *c = g->k->ctx;
+	int64_t *sym = NEW_ARRAY(g->k->arena, sym_count(c) + 1, int64_t), v;
+
+	for (int i = 0; i < sym_count(c); i++)
+		sym[i] = sym_at(c, i)->lo > 1 ? sym_at(c, i)->lo : 1;
+	return dim_eval(d, sym, &v) ? v : 1;
+}
+
+/* Only the run tells how many rows there are: an image of any size, a sequence. */
+static bool rows_unknown(Gemm *g)
+{
+	return !dim_is_const(g->m, NULL) && at_least(g, g->m) < KNOWN_ROWS;
+}
+
 /* Fits the tile to M rows. The tiles get about equal numbers of rows: 4 and 3 of 7, rather than 6
- * and 1. A tile of few rows has more columns if the registers suffice, so that enough independent
- * sums hide the latency of the multiply-add. */
+ * and 1; one row less where then none is left over, as of 196. A tile of few rows has more columns if
+ * the registers suffice, so that enough independent sums hide the latency of the multiply-add. */
 static void fit_tile(const Target *t, CType ct, int64_t m, int64_t *mr, int64_t *nr)
 {
 	const int64_t tiles = (m + *mr - 1) / *mr, lanes = lanes_of(t, ct), pw = gemm_panel(ct);
 
 	*mr = (m + tiles - 1) / tiles;
+	if (m % *mr && *mr >= LEAST_TILE_ROWS && m % (*mr - 1) == 0)
+		--*mr;
 	while (*nr * 2 <= pw && (*mr + 1) * (*nr * 2 / lanes) < t->registers)
 		*nr *= 2;
 }
 
-void gemm_choose_tile(const Target *t, CType ct, Dim *m, int64_t *mr, int64_t *nr)
+void gemm_choose_tile(const Target *t, Gemm *g, int64_t *mr, int64_t *nr)
 {
-	int64_t v;
+	const int64_t rows = at_least(g, g->m);
 
-	gemm_tile(t, ct, mr, nr);
-	if (dim_is_const(m, &v))
-		fit_tile(t, ct, v > 0 ? v : 1, mr, nr);
+	gemm_tile(t, g->c.ct, mr, nr);
+	if (!rows_unknown(g)) /* the number of all rows, or of each image of a batch */
+		fit_tile(t, g->c.ct, rows > 0 ? rows : 1, mr, nr);
 }
 
 /* Rows of a block where B is packed: all rows, so that B's block is packed once. With too few
@@ -76,23 +96,6 @@ static int64_t packed_rows(const Target *t, Gemm *g, const ProductDecision *d)
 	if (dim_is_const(g->m, &m) && blocks < t->cores)
 		rows = (m + 1) / 2;
 	return round_up(rows < 1 ? 1 : rows, d->mr);
-}
-
-/* D where every size that is unknown at compile time is 1, or its least value. */
-static int64_t at_least(Gemm *g, const Dim *d)
-{
-	Ctx *c = g->k->ctx;
-	int64_t *sym = NEW_ARRAY(g->k->arena, sym_count(c) + 1, int64_t), v;
-
-	for (int i = 0; i < sym_count(c); i++)
-		sym[i] = sym_at(c, i)->lo > 1 ? sym_at(c, i)->lo : 1;
-	return dim_eval(d, sym, &v) ? v : 1;
-}
-
-/* Only the run tells how many rows there are: an image of any size, a sequence. */
-static bool rows_unknown(Gemm *g)
-{
-	return !dim_is_const(g->m, NULL) && at_least(g, g->m) < KNOWN_ROWS;
 }
 
 /* The number of elements that the operand A has in memory. */
@@ -122,43 +125,83 @@ static bool rows_first(Gemm *g)
 	return (double)REMOTE_COST * (elements_of_a(g) + m * n) > kk * n;
 }
 
+/* All of B, which is in panels, fits into half of L2. */
+static bool b_fits(const Target *t, const Gemm *g)
+{
+	int64_t n, kk;
+
+	return dim_is_const(g->n, &n) && dim_is_const(g->kk, &kk) &&
+	       n <= t->l2 / 2 / element_bytes(g->c.ct) / (kk > 0 ? kk : 1);
+}
+
 /* Makes the blocks of a product whose B is in panels small enough for an even split. Each block of
- * columns packs the rows of A again that it cannot read in place. */
-static void split_evenly(Gemm *g, ProductDecision *d)
+ * columns packs A again, unless it reads A in place; each block of rows reads B again, so only those
+ * become smaller for which B is in L2. */
+static void split_evenly(const Target *t, Gemm *g, ProductDecision *d)
 {
 	const int64_t pw = gemm_panel(g->c.ct);
-	const bool by_rows = d->parallel[d->nparallel - 1] == PRODUCT_N;
+	const bool by_rows = d->parallel[d->nparallel - 1] == PRODUCT_N && !rows_unknown(g);
+	const bool fits = b_fits(t, g);
 	const int64_t m = at_least(g, g->m);
 	int64_t n, blocks = 1, rows;
 
-	if ((!by_rows || rows_unknown(g)) && dim_is_const(g->n, &n)) {
-		const int64_t nc = round_up((n + PRODUCT_BLOCKS - 1) / PRODUCT_BLOCKS, pw);
+	if ((!by_rows || !fits) && dim_is_const(g->n, &n)) {
+		const int64_t row_blocks = by_rows ? (m + d->mc - 1) / d->mc : 1,
+			      each = PRODUCT_BLOCKS / (row_blocks > 0 ? row_blocks : 1),
+			      nc = round_up(each > 1 ? (n + each - 1) / each : n, pw);
 
-		if (nc < d->nc && g->a_direct)
+		if (nc < d->nc && !d->pack_a)
 			d->nc = nc;
 		blocks = (n + d->nc - 1) / d->nc;
 	}
 	blocks = (PRODUCT_BLOCKS + blocks - 1) / (blocks > 0 ? blocks : 1);
 	rows = round_up((m + blocks - 1) / blocks, d->mr);
 	rows = rows < LEAST_TILES * d->mr ? LEAST_TILES * d->mr : rows;
-	if (!rows_unknown(g) && rows < d->mc)
+	if (!rows_unknown(g) && rows < d->mc && fits)
 		d->mc = rows;
+}
+
+/* Terms of a part of the sum; 0: all of them. The rows of a block and a panel take half of L2. The
+ * parts are about equal, since each passes all sums of a panel through memory. */
+static int64_t part_of_sum(const Target *t, const Gemm *g, const ProductDecision *d)
+{
+	const int64_t most = t->l2 / 2 / element_bytes(g->c.ct) / (d->mc + gemm_panel(g->c.ct));
+	int64_t kk, parts;
+
+	if (!dim_is_const(g->kk, &kk) || kk <= most)
+		return 0;
+	parts = (kk + most - 1) / most;
+	return round_up((kk + parts - 1) / parts, DEPTH_STEP);
+}
+
+/* Rows follow the same block of B, unless blocks of columns are the inner loop or the rows are one
+ * block. */
+static ProductFetch choose_fetch(const Gemm *g, const ProductDecision *d)
+{
+	const bool by_rows = d->parallel[d->nparallel - 1] == PRODUCT_N;
+	int64_t m, n;
+
+	if ((dim_is_const(g->m, &m) && m <= d->mc) ||
+	    (by_rows && !(dim_is_const(g->n, &n) && n <= d->nc)))
+		return FETCH_PANEL;
+	return FETCH_ROWS;
 }
 
 static void choose_blocks(const Target *t, Gemm *g, ProductDecision *d)
 {
 	const int64_t esize = element_bytes(g->c.ct), pw = gemm_panel(g->c.ct);
-	int64_t v, kk, kc;
+	const int64_t rows = at_least(g, g->m);
+	const bool known = !rows_unknown(g);
+	int64_t v, kk;
 
-	gemm_choose_tile(t, g->c.ct, g->m, &d->mr, &d->nr);
-	d->mc = PRODUCT_ROWS;
+	gemm_choose_tile(t, g, &d->mr, &d->nr);
+	d->mc = known && rows > PRODUCT_ROWS ? PRODUCT_ROWS_MANY : PRODUCT_ROWS;
 	if (dim_is_const(g->m, &v))
-		d->mc = v < 1 ? 1 : v < PRODUCT_ROWS ? v : PRODUCT_ROWS;
+		d->mc = v < d->mc ? v > 0 ? v : 1 : d->mc;
 	d->mc = round_up(d->mc, d->mr);
-	kc = t->l1 * 3 / 4 / (esize * (d->mr + d->nr)) / DEPTH_STEP * DEPTH_STEP;
-	if (!d->pack_b && dim_is_const(g->kk, &kk) && kk > kc)
-		d->kc = kc;
 	d->nc = PRODUCT_COLUMNS / (esize == 8 ? 2 : 1);
+	if (!d->pack_b && rows >= SPLIT_ROWS && b_fits(t, g) && dim_is_const(g->n, &v))
+		d->nc = round_up(v > 0 ? v : 1, pw);
 	if (d->pack_b) {
 		if (dim_is_const(g->kk, &kk) && kk > 0)
 			d->nc = t->l2 / 2 / (kk * esize) / pw * pw;
@@ -166,10 +209,13 @@ static void choose_blocks(const Target *t, Gemm *g, ProductDecision *d)
 	}
 	if (dim_is_const(g->n, &v) && v < d->nc)
 		d->nc = round_up(v > 0 ? v : 1, pw);
-	if (d->pack_b)
+	if (d->pack_b) {
 		d->mc = packed_rows(t, g, d);
-	else
-		split_evenly(g, d);
+		return;
+	}
+	split_evenly(t, g, d);
+	d->kc = part_of_sum(t, g, d);
+	d->fetch = choose_fetch(g, d);
 }
 
 bool gemm_packs_a(const Gemm *g)
@@ -191,6 +237,7 @@ bool product_choose(const Target *t, Kernel *k, Decision *d)
 		return false;
 	*p = (ProductDecision){.pack_a = gemm_packs_a(&g), .pack_b = !g.b_panels};
 	p->panels_first = !p->pack_b;
+	p->fetch = p->pack_b ? FETCH_NONE : FETCH_PANEL;
 	if (p->pack_a)
 		gemm_pack_instead(&g);
 	gemm_flatten(&g);
@@ -258,7 +305,7 @@ static bool sum_is_legal(const Gemm *g, const ProductDecision *p, StrBuf *why)
 	return p->panels_first ||
 	       decision_refuse(
 		       why,
-		       "a sum split into parts keeps the sums of all tiles of a panel, which needs the order n,m");
+		       "a sum split into parts keeps the sums of all tiles of a block, which needs the order n,m");
 }
 
 bool product_legal(const Target *t, Kernel *k, const Decision *d, StrBuf *why)

@@ -21,8 +21,8 @@ void gemm_flatten(Gemm *g);
 
 /* ---- gemm_decide.c ---- */
 
-/* The tile of a product of M rows. */
-void gemm_choose_tile(const Target *t, CType ct, Dim *m, int64_t *mr, int64_t *nr);
+/* The tile of the product G. */
+void gemm_choose_tile(const Target *t, Gemm *g, int64_t *mr, int64_t *nr);
 /* A is better packed than read in place. */
 bool gemm_packs_a(const Gemm *g);
 /* The sums of a tile of MR x NR are whole vectors of a panel and fit into the registers of T; else WHY
@@ -45,7 +45,28 @@ void gemm_pack_a(Gemm *g);
  * of the tensor (Tile.runs in ir/loop.h). Run t of row i is element t*mc + i. */
 void gemm_find_runs(Gemm *g);
 
+/* A tile while its nodes are built. */
+typedef struct TileAt {
+	Iter *mt, *nt; /* first row and column of the tile */
+	Expr *panel;   /* the panel's number in the block */
+	Expr *js;      /* column of the tile in the panel */
+	Expr *m_valid, *n_valid, *rows_end;
+	/* the tile's sums; or, if the sum is split into parts, those of all tiles of the block */
+	Buf *tile;
+	Expr *tile_at; /* offset of this tile's sums */
+	Expr *k0, *k;  /* the part of the sum: its first term and the number of terms */
+	bool accumulate, partial;
+} TileAt;
+
+/* ---- gemm_fetch.c ---- */
+
+/* Sets what the tile TL at T prefetches. */
+void gemm_fetch(Gemm *g, Tile *tl, const TileAt *t);
+
 /* ---- gemm_tile.c ---- */
+
+/* The flat index of the element of A, which is a load, at row M of the whole matrix and the terms K. */
+Expr *gemm_a_index(Gemm *g, Expr *m, Expr *const *k);
 
 /* Emits the tiles of a block. Panels are the outer loop if B's panel is to stay in L1 or L2 (packed
  * weights; long sums are split into parts of kc terms); tiles of rows are if A is the larger

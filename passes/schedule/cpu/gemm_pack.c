@@ -53,6 +53,8 @@ Expr *gemm_panels(Gemm *g)
 {
 	ExprPool *p = g->b.p;
 
+	if (dim_multiple(g->k->ctx, g->n, g->nc))
+		return l_int(&g->b, g->nc / g->pw);
 	return ex_op2(
 		p, IN_floordiv,
 		ex_add(p, ex_sub(p, gemm_block_end(g), ex_iter(p, g->n0)), l_int(&g->b, g->pw - 1)),

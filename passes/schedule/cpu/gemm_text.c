@@ -4,10 +4,12 @@
  *
  *	product tile 6x16 block 132x64xall pack a order m,n parallel g,n,m grain 65536
  *	attention tile 6x16 block 132 rows 66 pack none parallel g,m grain 65536
+ *	product tile 8x32 block 64x256xall pack none order n,m fetch rows parallel m,n grain 65536
  */
 #include "passes/schedule/cpu/cpu.h"
 
 static const char axis_name[] = "gnm";
+static const char *const fetch_name[] = {[FETCH_PANEL] = "panel", [FETCH_ROWS] = "rows"};
 
 static void print_axes(StrBuf *b, const ProductAxis *axis, int n)
 {
@@ -34,6 +36,8 @@ void product_print(StrBuf *b, Kernel *k, const Decision *d)
 		      : p->pack_b ? "b"
 				  : "none",
 		      p->panels_first ? "n,m" : "m,n");
+	if (p->fetch)
+		strbuf_printf(b, " fetch %s", fetch_name[p->fetch]);
 	print_axes(b, p->parallel, p->nparallel);
 }
 
@@ -100,6 +104,18 @@ static bool read_order(const char **p, ProductDecision *d, StrBuf *why)
 	       decision_refuse(why, "the order of tiles is n,m or m,n");
 }
 
+static bool read_fetch(const char **p, ProductDecision *d, StrBuf *why)
+{
+	if (!line_accept(p, "fetch"))
+		return true;
+	for (ProductFetch f = FETCH_PANEL; f <= FETCH_ROWS; f++)
+		if (line_accept(p, fetch_name[f])) {
+			d->fetch = f;
+			return true;
+		}
+	return decision_refuse(why, "fetch takes panel or rows");
+}
+
 /* What a line says of the axes of a strategy. */
 typedef struct AxisNames {
 	const char *may;             /* those that may be parallel */
@@ -151,7 +167,7 @@ bool product_parse(Kernel *k, const char *text, Decision *d, StrBuf *why)
 
 	(void)k;
 	return read_tile(&text, p, why) && read_packing(&text, p, why) &&
-	       read_order(&text, p, why) &&
+	       read_order(&text, p, why) && read_fetch(&text, p, why) &&
 	       read_parallel(&text, &product_axes, p->parallel, &p->nparallel, why) &&
 	       line_expect(&text, "grain", why) && line_number(&text, &d->grain, why) &&
 	       line_end(text, why);

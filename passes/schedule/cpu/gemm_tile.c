@@ -2,47 +2,38 @@
 /* The contraction strategy's tiles: the micro-kernel's call and the epilogue over its result. */
 #include "passes/schedule/cpu/gemm_impl.h"
 
-typedef struct TileAt {
-	Iter *mt, *nt; /* first row and column of the tile */
-	Expr *panel;   /* the panel's number in the block */
-	Expr *js;      /* column of the tile in the panel */
-	Expr *m_valid, *n_valid, *rows_end;
-	/* the tile's sums; or, if the sum is split into parts, those of all tiles of the panel */
-	Buf *tile;
-	Expr *tile_at; /* offset of this tile's sums */
-	Expr *k0, *k;  /* the part of the sum: its first term and the number of terms */
-	bool accumulate, partial;
-} TileAt;
+Expr *gemm_a_index(Gemm *g, Expr *m, Expr *const *k)
+{
+	ExprPool *p = g->b.p;
+	const bool merges = g->m_merges && g->a_direct;
+	Expr *at = flat_index(g->k, g->c.a->load.buf, g->c.a->load.idx), *to[MAX_ITERS];
+
+	for (int i = g->c.nm - 1; i >= 0; i--) {
+		Expr *e = ex_dim(p, g->c.m[i]->extent);
+
+		if (merges)
+			to[i] = i + 1 < g->c.nm ? l_int(&g->b, 0) : m;
+		else
+			to[i] = i ? ex_op2(p, IN_mod, m, e) : m;
+		m = merges ? m : ex_op2(p, IN_floordiv, m, e);
+	}
+	at = ex_subst_iters(p, at, g->c.k, k, g->c.nk);
+	return ex_subst_iters(p, at, g->c.m, to, g->c.nm);
+}
 
 /* The flat index of the first element of A's row ROW of the tile. */
 static Expr *a_index(Gemm *g, const TileAt *t, Iter *row)
 {
 	ExprPool *p = g->b.p;
-	Expr *m = ex_add(p, ex_iter(p, t->mt), ex_iter(p, row)), *at;
-	Iter *from[MAX_ITERS];
-	Expr *to[MAX_ITERS];
-	int n = 0;
+	Expr *m = ex_add(p, ex_iter(p, t->mt), ex_iter(p, row)), *zero[MAX_ITERS];
 
 	if (g->runs)
 		return ex_sub(p, m, ex_iter(p, g->m0));
 	if (!g->a_direct)
 		return ex_mul(p, ex_sub(p, m, ex_iter(p, g->m0)), ex_dim(p, g->kk));
-	at = flat_index(g->k, g->c.a->load.buf, g->c.a->load.idx);
-	for (int i = 0; i < g->c.nk; i++) {
-		from[n] = g->c.k[i];
-		to[n++] = l_int(&g->b, 0);
-	}
-	for (int i = g->c.nm - 1; i >= 0; i--) {
-		Expr *e = ex_dim(p, g->c.m[i]->extent);
-
-		from[n] = g->c.m[i];
-		if (g->m_merges)
-			to[n++] = i + 1 < g->c.nm ? l_int(&g->b, 0) : m;
-		else
-			to[n++] = i ? ex_op2(p, IN_mod, m, e) : m;
-		m = g->m_merges ? m : ex_op2(p, IN_floordiv, m, e);
-	}
-	return ex_subst_iters(p, at, from, to, n);
+	for (int i = 0; i < g->c.nk; i++)
+		zero[i] = l_int(&g->b, 0);
+	return gemm_a_index(g, m, zero);
 }
 
 static void emit_tile(Gemm *g, const TileAt *t)
@@ -103,25 +94,7 @@ static void emit_tile(Gemm *g, const TileAt *t)
 	tl->b_step = l_int(b, g->pw);
 	tl->b_at = ex_add(p, tl->b_at, ex_mul(p, t->k0, tl->b_step));
 	tl->k = t->k;
-	if (g->b_panels && g->panels_first) {
-		/* only the first tile of rows reads the panel from memory: all tiles prefetch parts
-		 * of the next panel */
-		Expr *tiles = ex_op2(
-			p, IN_floordiv,
-			ex_add(p, ex_sub(p, t->rows_end, ex_iter(p, g->m0)), l_int(b, g->mr - 1)),
-			l_int(b, g->mr));
-
-		tl->ahead_step = l_max(b, ex_op2(p, IN_floordiv, l_int(b, g->pw), tiles),
-				       l_int(b, 1));
-		tl->ahead = ex_add(
-			p, tl->b_at,
-			ex_mul(p, t->k,
-			       ex_add(p, tl->b_step,
-				      ex_mul(p, tl->ahead_step,
-					     ex_op2(p, IN_floordiv,
-						    ex_sub(p, ex_iter(p, t->mt), ex_iter(p, g->m0)),
-						    l_int(b, g->mr))))));
-	}
+	gemm_fetch(g, tl, t);
 	if (t->accumulate || t->partial)
 		tl->depth = l_iter(b, "d", g->kk);
 	tl->m_valid = t->m_valid;
@@ -199,25 +172,96 @@ static void emit_epilogue(Gemm *g, const TileAt *t)
 	l_close(b, il);
 }
 
-/* Emits all tiles of a panel, for terms k0 to k0 + k - 1 of the sum. */
-static void emit_part(Gemm *g, TileAt t, Expr *mhi, Expr *k0, Expr *k, bool accumulate)
-{
-	LNode *ml = l_loop(&g->b, LOOP_SERIAL, t.mt, ex_iter(g->b.p, g->m0), mhi, g->mr);
+/* The loops over the tiles of a block. */
+typedef struct TileLoops {
+	LNode *m, *panel, *column;
+} TileLoops;
 
-	t.k0 = k0;
-	t.k = k;
-	t.accumulate = accumulate;
-	t.partial = true;
-	emit_tile(g, &t);
-	l_close(&g->b, ml);
-}
-
-/* Emits all parts of a long sum but the last one, which the epilogue follows. So a part of B's
- * panel stays in L1 for all tiles. */
-static void emit_parts(Gemm *g, TileAt *t, Expr *mhi)
+static void open_panels(Gemm *g, TileAt *t, TileLoops *l)
 {
 	LBuild *b = &g->b;
 	ExprPool *p = b->p;
+	Iter *jb = l_iter(
+		     b, "jb",
+		     dim_ceildiv(g->k->ctx, gemm_block_columns(g), dim_const(g->k->ctx, g->pw))),
+	     *js = l_iter(b, "js", dim_const(g->k->ctx, g->pw));
+	Expr *nend = gemm_block_end(g), *c0, *columns = l_int(b, g->pw);
+
+	t->nt = l_iter(b, "nt", g->n);
+	t->panel = ex_iter(p, jb);
+	t->js = ex_iter(p, js);
+	l->panel = l_loop(b, LOOP_SERIAL, jb, l_int(b, 0), gemm_panels(g), 1);
+	c0 = ex_add(p, ex_iter(p, g->n0), ex_mul(p, ex_iter(p, jb), l_int(b, g->pw)));
+	if (!dim_multiple(g->k->ctx, g->n, g->pw))
+		columns = l_min(b, columns, ex_sub(p, nend, c0));
+	l->column = l_loop(b, LOOP_SERIAL, js, l_int(b, 0), columns, g->nr);
+	l_let(b, t->nt, ex_add(p, c0, ex_iter(p, js)));
+	t->n_valid = l_int(b, g->nr);
+	if (!dim_multiple(g->k->ctx, g->n, g->nr))
+		t->n_valid = l_min(b, t->n_valid, ex_sub(p, nend, ex_iter(p, t->nt)));
+}
+
+static void open_rows(Gemm *g, TileAt *t, TileLoops *l)
+{
+	LBuild *b = &g->b;
+	ExprPool *p = b->p;
+
+	t->mt = l_iter(b, "mt", g->m);
+	t->rows_end = l_min(b, ex_add(p, ex_iter(p, g->m0), l_int(b, g->mc)), ex_dim(p, g->m));
+	l->m = l_loop(b, LOOP_SERIAL, t->mt, ex_iter(p, g->m0), t->rows_end, g->mr);
+	t->m_valid = l_int(b, g->mr);
+	if (!dim_multiple(g->k->ctx, g->m, g->mr))
+		t->m_valid = l_min(b, t->m_valid, ex_sub(p, t->rows_end, ex_iter(p, t->mt)));
+}
+
+static void open_tiles(Gemm *g, TileAt *t, TileLoops *l)
+{
+	LBuild *b = &g->b;
+	ExprPool *p = b->p;
+
+	if (!g->panels_first)
+		open_rows(g, t, l);
+	open_panels(g, t, l);
+	if (g->panels_first)
+		open_rows(g, t, l);
+	t->tile_at = l_int(b, 0);
+	if (!g->kc)
+		return;
+	/* the sums of all tiles of the block are kept */
+	t->tile_at = ex_add(
+		p, ex_mul(p, ex_sub(p, ex_iter(p, t->mt), ex_iter(p, g->m0)), l_int(b, g->nr)),
+		ex_mul(p, ex_sub(p, ex_iter(p, t->nt), ex_iter(p, g->n0)), l_int(b, g->mc)));
+}
+
+static void close_tiles(Gemm *g, const TileLoops *l)
+{
+	if (g->panels_first)
+		l_close(&g->b, l->m);
+	l_close(&g->b, l->column);
+	l_close(&g->b, l->panel);
+	if (!g->panels_first)
+		l_close(&g->b, l->m);
+}
+
+/* Emits all tiles of the block, for terms k0 to k0 + k - 1 of the sum. */
+static void emit_part(Gemm *g, TileAt t, Expr *k0, bool accumulate)
+{
+	TileLoops l;
+
+	t.k0 = k0;
+	t.k = l_int(&g->b, g->kc);
+	t.accumulate = accumulate;
+	t.partial = true;
+	open_tiles(g, &t, &l);
+	emit_tile(g, &t);
+	close_tiles(g, &l);
+}
+
+/* Emits all parts of a long sum but the last one, which the epilogue follows. So a part of A's rows
+ * stays in L2 for all panels of the block. */
+static void emit_parts(Gemm *g, TileAt *t)
+{
+	LBuild *b = &g->b;
 	int64_t kk = 0, last;
 	Iter *kb = l_iter(b, "kb", g->kk);
 	LNode *kl;
@@ -225,12 +269,11 @@ static void emit_parts(Gemm *g, TileAt *t, Expr *mhi)
 	dim_is_const(g->kk, &kk);
 	last = (kk - 1) / g->kc * g->kc;
 	t->tile = kernel_temp(g->k, "tiles", ctype_dtype(g->c.ct), 1,
-			      (Dim *[]){dim_const(g->k->ctx, g->mc * g->nr)});
-	t->tile_at = ex_mul(p, ex_sub(p, ex_iter(p, t->mt), ex_iter(p, g->m0)), l_int(b, g->nr));
+			      (Dim *[]){dim_const(g->k->ctx, g->mc * g->nc)});
 	l_local(b, t->tile);
-	emit_part(g, *t, mhi, l_int(b, 0), l_int(b, g->kc), false);
+	emit_part(g, *t, l_int(b, 0), false);
 	kl = l_loop(b, LOOP_SERIAL, kb, l_int(b, g->kc), l_int(b, last), g->kc);
-	emit_part(g, *t, mhi, ex_iter(p, kb), l_int(b, g->kc), true);
+	emit_part(g, *t, ex_iter(b->p, kb), true);
 	l_close(b, kl);
 	t->k0 = l_int(b, last);
 	t->k = l_int(b, kk - last);
@@ -240,34 +283,12 @@ static void emit_parts(Gemm *g, TileAt *t, Expr *mhi)
 void gemm_emit_tiles(Gemm *g)
 {
 	LBuild *b = &g->b;
-	ExprPool *p = b->p;
-	TileAt t = {.k0 = l_int(b, 0), .k = ex_dim(p, g->kk), .tile_at = l_int(b, 0)};
-	Iter *jb = l_iter(
-		     b, "jb",
-		     dim_ceildiv(g->k->ctx, gemm_block_columns(g), dim_const(g->k->ctx, g->pw))),
-	     *js = l_iter(b, "js", dim_const(g->k->ctx, g->pw));
-	Expr *mhi = l_min(b, ex_add(p, ex_iter(p, g->m0), l_int(b, g->mc)), ex_dim(p, g->m));
-	Expr *nend = gemm_block_end(g), *c0;
-	LNode *ml = NULL, *nl, *sl;
+	TileAt t = {.k0 = l_int(b, 0), .k = ex_dim(b->p, g->kk)};
+	TileLoops l;
 
-	t.mt = l_iter(b, "mt", g->m);
-	t.nt = l_iter(b, "nt", g->n);
-	t.rows_end = mhi;
-	t.m_valid = l_min(b, l_int(b, g->mr), ex_sub(p, mhi, ex_iter(p, t.mt)));
-	t.panel = ex_iter(p, jb);
-	t.js = ex_iter(p, js);
-	if (!g->panels_first)
-		ml = l_loop(b, LOOP_SERIAL, t.mt, ex_iter(p, g->m0), mhi, g->mr);
-	nl = l_loop(b, LOOP_SERIAL, jb, l_int(b, 0), gemm_panels(g), 1);
-	c0 = ex_add(p, ex_iter(p, g->n0), ex_mul(p, ex_iter(p, jb), l_int(b, g->pw)));
-	sl = l_loop(b, LOOP_SERIAL, js, l_int(b, 0), l_min(b, l_int(b, g->pw), ex_sub(p, nend, c0)),
-		    g->nr);
-	l_let(b, t.nt, ex_add(p, c0, ex_iter(p, js)));
-	t.n_valid = l_min(b, l_int(b, g->nr), ex_sub(p, nend, ex_iter(p, t.nt)));
 	if (g->kc)
-		emit_parts(g, &t, mhi);
-	if (g->panels_first)
-		ml = l_loop(b, LOOP_SERIAL, t.mt, ex_iter(p, g->m0), mhi, g->mr);
+		emit_parts(g, &t);
+	open_tiles(g, &t, &l);
 	if (!t.tile) {
 		t.tile = kernel_temp(g->k, "tile", ctype_dtype(g->c.ct), 1,
 				     (Dim *[]){dim_const(g->k->ctx, g->mr * g->nr)});
@@ -275,10 +296,5 @@ void gemm_emit_tiles(Gemm *g)
 	}
 	emit_tile(g, &t);
 	emit_epilogue(g, &t);
-	if (g->panels_first)
-		l_close(b, ml);
-	l_close(b, sl);
-	l_close(b, nl);
-	if (!g->panels_first)
-		l_close(b, ml);
+	close_tiles(g, &l);
 }

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The contraction strategy's prefetching: while a tile is computed, each term fetches some data that
+ * later tiles use. A decision names one of two kinds:
+ *
+ *   panel   parts of B's next panel, which only the first tile of rows would read from memory
+ *   rows    the same in the first block of rows, after which B's block is in a cache; in the others,
+ *           the next block's rows of A, of results and of what the maps after the product read
+ *
+ * Rows that are contiguous in memory are one range. The tiles of a block share the ranges: each tile
+ * fetches a piece of one of them.
+ */
+#include "passes/schedule/cpu/gemm_impl.h"
+
+enum { MOST_RANGES = 6 };
+
+/* COUNT elements of BUF, from FROM on. */
+typedef struct Range {
+	Buf *buf;
+	Expr *from;
+	int64_t count;
+} Range;
+
+typedef struct Ranges {
+	Gemm *g;
+	const Stmt *s; /* whose loads are looked at */
+	Range of[MOST_RANGES];
+	int n;
+	int64_t count; /* elements of all */
+} Ranges;
+
+/* Adds the elements of BUF for the next block of rows, whose flat index is AT, in MFLAT and NFLAT,
+ * unless they are several ranges, as of a block that has some of the columns. */
+static void add_rows(Ranges *r, Buf *buf, Expr *at)
+{
+	Gemm *g = r->g;
+	ExprPool *p = g->b.p;
+	Expr *first[] = {ex_add(p, ex_iter(p, g->m0), l_int(&g->b, g->mc)), ex_iter(p, g->n0)};
+	Iter *const flat[] = {g->mflat, g->nflat};
+	Affine a;
+	int64_t row, column;
+
+	if (r->n == MOST_RANGES || buf->dtype != ctype_dtype(g->c.ct) || buf->data)
+		return;
+	for (int i = 0; i < r->n; i++)
+		if (r->of[i].buf == buf)
+			return;
+	if (!ex_affine(g->k->ctx, at, &a) ||
+	    !dim_is_const(affine_coef(g->k->ctx, &a, g->mflat), &row) ||
+	    !dim_is_const(affine_coef(g->k->ctx, &a, g->nflat), &column) || column != 1 ||
+	    !dim_equals(g->n, row) || row > g->nc)
+		return;
+	r->of[r->n++] = (Range){buf, ex_subst_iters(p, at, flat, first, 2), g->mc * row};
+	r->count += g->mc * row;
+}
+
+static void add_load(void *arg, Expr *e)
+{
+	Ranges *r = arg;
+	Placing pl = {.g = r->g, .s = r->s, .flat = true};
+
+	if (e->kind == EX_LOAD && e->load.buf->kind != BUF_TEMP)
+		add_rows(r, e->load.buf, gemm_placed(&pl, e)->load.idx[0]);
+}
+
+/* The rows of A that the next block reads first. A convolution has read all but the last tap of them
+ * before. */
+static void add_a(Ranges *r)
+{
+	Gemm *g = r->g;
+	ExprPool *p = g->b.p;
+	Expr *k[MAX_ITERS], *at;
+	Affine a;
+	int64_t step;
+
+	if (!g->a_direct && !g->runs)
+		return;
+	at = flat_index(g->k, g->c.a->load.buf, g->c.a->load.idx);
+	if (!ex_affine(g->k->ctx, at, &a) ||
+	    !dim_is_const(affine_coef(g->k->ctx, &a, g->c.m[g->c.nm - 1]), &step) || step < 1)
+		return;
+	for (int i = 0; i < g->c.nk; i++)
+		k[i] = i < g->run && g->runs ? ex_dim(p, dim_sub(g->k->ctx, g->c.k[i]->extent,
+								 dim_const(g->k->ctx, 1)))
+					     : l_int(&g->b, 0);
+	at = gemm_a_index(g, ex_add(p, ex_iter(p, g->m0), l_int(&g->b, g->mc)), k);
+	r->of[r->n++] = (Range){g->c.a->load.buf, at, g->mc * step};
+	r->count += g->mc * step;
+}
+
+static void find_ranges(Ranges *r)
+{
+	Gemm *g = r->g;
+
+	if (g->c.nm)
+		add_a(r);
+	for (int i = 0; i < g->k->stmts.n && g->m_merges; i++) {
+		Stmt *s = g->k->stmts.at[i];
+		Placing pl = {.g = g, .s = s, .flat = true};
+
+		r->s = s;
+		if (i)
+			ex_walk(s->val[0], add_load, r);
+		if (s->out[0]->kind != BUF_TEMP)
+			add_rows(r, s->out[0],
+				 gemm_placed(&pl, flat_index(g->k, s->out[0], s->widx)));
+	}
+}
+
+static void add_ahead(Tile *tl, Buf *buf, Expr *at, Expr *step, Expr *when)
+{
+	tl->ahead[tl->nahead++] = (Prefetch){buf, at, step, when};
+}
+
+/* The tiles of a block, which NUMBER counts, share the ranges of R in proportion to their sizes.
+ * Each has K terms. The first block of rows fetches B instead. */
+static void share_ranges(const Ranges *r, Tile *tl, Expr *number, int64_t k)
+{
+	Gemm *g = r->g;
+	LBuild *b = &g->b;
+	ExprPool *p = b->p;
+	const int64_t tiles = g->mc / g->mr * (g->nc / g->nr);
+	Expr *later = ex_op2(p, IN_gt, ex_iter(p, g->m0), l_int(b, 0));
+	int64_t done = 0, first = 0;
+
+	for (int i = 0; i < r->n && tiles >= r->n; i++) {
+		int64_t most = tiles - (r->n - 1 - i), end, each;
+		Expr *piece;
+
+		done += r->of[i].count;
+		end = tiles * done / r->count;
+		end = end <= first ? first + 1 : end > most ? most : end;
+		each = (r->of[i].count + end - first - 1) / (end - first);
+		piece = ex_mul(p, ex_sub(p, number, l_int(b, first)), l_int(b, each));
+		add_ahead(tl, r->of[i].buf, ex_add(p, r->of[i].from, piece),
+			  l_int(b, (each + k - 1) / k),
+			  i + 1 < r->n ? ex_and(p, later, ex_op2(p, IN_lt, number, l_int(b, end)))
+				       : later);
+		first = end;
+	}
+}
+
+/* The tiles of a panel, which TILE counts, share the panel that follows: after the block's last panel,
+ * that is the first one, with the next part of the sum, or that of the next block. */
+static void share_panel(Gemm *g, Tile *tl, const TileAt *t, Expr *tile)
+{
+	LBuild *b = &g->b;
+	ExprPool *p = b->p;
+	Expr *rows = ex_sub(p, t->rows_end, ex_iter(p, g->m0)),
+	     *tiles = ex_op2(p, IN_floordiv, ex_add(p, rows, l_int(b, g->mr - 1)), l_int(b, g->mr)),
+	     *step = ex_op2(p, IN_floordiv, ex_add(p, tiles, l_int(b, g->pw - 1)), tiles),
+	     *panel = ex_mul(p, ex_dim(p, g->kk), tl->b_step),
+	     *at = ex_add(p, tl->b_at, ex_mul(p, tl->k, ex_mul(p, step, tile)));
+	Expr *next = t->partial ? ex_sub(p, ex_mul(p, t->k, tl->b_step), ex_mul(p, t->panel, panel))
+				: ex_sub(p, panel, ex_mul(p, t->k0, tl->b_step));
+
+	if (g->kc)
+		add_ahead(tl, tl->b, ex_add(p, at, next), step,
+			  ex_op2(p, IN_eq, ex_add(p, t->panel, l_int(b, 1)), gemm_panels(g)));
+	add_ahead(tl, tl->b, ex_add(p, at, panel), step, NULL);
+}
+
+void gemm_fetch(Gemm *g, Tile *tl, const TileAt *t)
+{
+	LBuild *b = &g->b;
+	ExprPool *p = b->p;
+	Expr *tile = ex_op2(p, IN_floordiv, ex_sub(p, ex_iter(p, t->mt), ex_iter(p, g->m0)),
+			    l_int(b, g->mr)),
+	     *column = ex_add(p, ex_mul(p, t->panel, l_int(b, g->pw / g->nr)),
+			      ex_op2(p, IN_floordiv, t->js, l_int(b, g->nr)));
+	Ranges r = {.g = g};
+
+	if (!g->fetch)
+		return;
+	tl->ahead = NEW_ARRAY(b->arena, MOST_RANGES + 2, Prefetch);
+	if (g->fetch == FETCH_ROWS && !t->partial && t->k->kind == EX_CONST && t->k->i > 0) {
+		find_ranges(&r);
+		share_ranges(&r, tl, ex_add(p, ex_mul(p, column, l_int(b, g->mc / g->mr)), tile),
+			     t->k->i);
+	}
+	share_panel(g, tl, t, tile);
+}

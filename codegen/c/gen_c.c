@@ -61,6 +61,9 @@ static void print_header(Fn *f, StrBuf *b)
 	for (int i = 0; i < f->syms.n; i++)
 		strbuf_printf(b, "\tconst int64_t %s = k->dim[%d];\n",
 			      fn_name(f, f->syms.at[i], NULL), i);
+	for (int i = 0; i < f->sizes.n; i++)
+		strbuf_printf(b, "\tconst int64_t %s = %s;\n", fn_name(f, f->sizes.at[i].key, NULL),
+			      f->sizes.at[i].text);
 	if (f->faults)
 		strbuf_puts(b, "\tint fault = 0;\n");
 }

@@ -85,9 +85,26 @@ static const char *sym_name(void *arg, const Sym *s)
 	return fn_name(f, s, s->name);
 }
 
+/* A size with a quotient, a minimum or a maximum is computed once, at the head of the function: the
+ * branches of its C would keep loops from being vectorised. */
 static void print_dim(void *arg, StrBuf *b, Dim *d)
 {
-	dim_print_c(b, d, sym_name, arg);
+	Fn *f = arg;
+	StrBuf text = {0};
+	bool seen = false;
+
+	dim_print_c(&text, d, sym_name, f);
+	if (!strstr(strbuf_str(&text), "dl_")) {
+		strbuf_puts(b, strbuf_str(&text));
+	} else {
+		for (int i = 0; i < f->sizes.n; i++)
+			seen = seen || f->sizes.at[i].key == d;
+		if (!seen)
+			vec_push(f->g->arena, &f->sizes,
+				 ((FnName){d, arena_strdup(f->g->arena, strbuf_str(&text))}));
+		strbuf_puts(b, fn_name(f, d, "size"));
+	}
+	strbuf_free(&text);
 }
 
 const char *c_memory_type(DType t)

@@ -159,16 +159,19 @@ static Expr *split_load(void *arg, Expr *e)
 	return ex_load(d->k->pool, d->to, idx, d->to->rank);
 }
 
-/* B's layout with two axes in place of the dim's. Null, row-major, if the inner dim is short, since
- * it should not be the innermost one then. */
+/* B's layout with two axes in place of the dim's. Null, row-major, if the inner dim would be
+ * innermost in memory and is short. */
 static const Layout *layout_split(const DivModSplit *d)
 {
+	const Layout *was = d->b->layout;
+	Layout *l;
 	int64_t n;
-	const bool few = dim_is_const(d->extent, &n) && n < GEMM_ROWS;
-	const Layout *was = few ? NULL : d->b->layout;
-	Layout *l = was ? NEW(d->k->arena, Layout) : NULL;
 
-	for (int i = 0; was && i < was->n; i++) {
+	if (!was ||
+	    (was->ax[was->n - 1].dim == d->dim && dim_is_const(d->extent, &n) && n < GEMM_ROWS))
+		return NULL;
+	l = NEW(d->k->arena, Layout);
+	for (int i = 0; i < was->n; i++) {
 		LayoutAxis ax = was->ax[i];
 		const bool here = ax.dim == d->dim;
 

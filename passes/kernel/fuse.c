@@ -213,6 +213,47 @@ static bool costs_too_much(FusedKernel *g)
 	return g->over_budget;
 }
 
+/* Whether N, whose operands are complete by now, runs when the model is compiled. */
+static bool is_constant(const Fuse *f, const Node *n)
+{
+	for (int i = 0; i < n->nin; i++) {
+		const Value *v = node_in(n, i);
+
+		if (v && (!v->def || !f->constant[v->def->id]))
+			return false;
+	}
+	return node_may_be_weights(n);
+}
+
+/* Bytes of V; -1: unknown. */
+static double bytes_of(const Value *v)
+{
+	double n = dtype_info[v->type->dtype].bits / 8.0;
+	int64_t extent;
+
+	for (int d = 0; d < v->type->rank; d++) {
+		if (!dim_is_const(v->type->dims[d], &extent))
+			return -1;
+		n *= (double)extent;
+	}
+	return n;
+}
+
+/* P is computed when the model is compiled, while C is not, and its result is stored in no more
+ * memory than an operand: a filter with the scale of a norm, for instance. */
+static bool is_stored_constant(const Fuse *f, Node *p, const Node *c)
+{
+	bool smaller = false;
+
+	if (!f->constant[p->id] || p->nout != 1 || inline_is_free(node_kernel(p)->stmts.at[0]) ||
+	    is_constant(f, c) || bytes_of(p->out[0]) < 0)
+		return false;
+	for (int i = 0; i < p->nin; i++)
+		smaller = smaller ||
+			  (node_in(p, i) && bytes_of(node_in(p, i)) >= bytes_of(p->out[0]));
+	return smaller;
+}
+
 /* Whether P and C can and should be one kernel; *G is that kernel. A kernel reports faults under
  * one name only. What is computed outside of a loop is not computed again in each iteration. */
 static bool try_merge(Fuse *f, Node *p, Node *c, FusedKernel *g)
@@ -225,7 +266,7 @@ static bool try_merge(Fuse *f, Node *p, Node *c, FusedKernel *g)
 		return false;
 	if (kp == KC_OTHER || kc == KC_OTHER || !can_move_to(f, p, c) ||
 	    (kernel_can_fault(pk) && kernel_can_fault(ck)) ||
-	    (f->constant[p->id] && !only_used_by(p, c)))
+	    (f->constant[p->id] && (!only_used_by(p, c) || is_stored_constant(f, p, c))))
 		return false;
 	if (kp == KC_CONTRACTION) {
 		if (kc != KC_MAP || !only_used_by(p, c) || !epilogue(p, c))
@@ -338,18 +379,6 @@ static Node *grow(Fuse *f, Node *c)
 		}
 	}
 	return NULL;
-}
-
-/* Whether N, which is complete by now, runs when the model is compiled. */
-static bool is_constant(const Fuse *f, const Node *n)
-{
-	for (int i = 0; i < n->nin; i++) {
-		const Value *v = node_in(n, i);
-
-		if (v && (!v->def || !f->constant[v->def->id]))
-			return false;
-	}
-	return node_may_be_weights(n);
 }
 
 /* ---- Attention ---- */

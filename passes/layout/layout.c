@@ -2,10 +2,12 @@
 /*
  * layout: chooses the order of each tensor's dims in memory between kernels. Statements vote for
  * the dim of a tensor that should be contiguous for their inner loops, with the number of points
- * that they compute:
+ * that they compute, or, on CPUs, of the elements that a contraction accesses:
  *
  *   a contraction with constant weights   of the other operand, the summed dim; of its result, the
  *                                         dim of the weights
+ *   such a stencil with a single channel  the last dim, pixels: the vectors of its sums
+ *   of results, on CPUs
  *   any other contraction                 the last dim: both operands stay as the model has them
  *   a reduction over a stencil            the last dim that it neither sums over nor slides along:
  *                                         channels
@@ -20,16 +22,20 @@
  * results and operands of views keep their order; on GPUs a transposed copy of such an image serves
  * convolutions.
  *
- * Constants follow their readers: they are packed into panels (passes/layout/panels.c), or
- * transposed for the statement.
+ * Then each product on a CPU gets the operand that goes along its vectors, which the order of its
+ * sums says. Constants follow their readers: they are packed into panels (passes/layout/panels.c),
+ * or transposed for the statement.
  */
 #include "base/sets.h"
+#include "passes/layout/layout_impl.h"
 #include "passes/layout/panels.h"
 #include "passes/layout/winograd.h"
 #include "passes/schedule/common/gemm.h"
 #include "passes/schedule/cpu/cpu.h"
 
-enum { FEW_CHANNELS = 8, UNKNOWN_EXTENT = 64 };
+/* EITHER_WAY: a CPU computes a reduction that is no stencil about as fast with vectors of states as
+ * with lanes along the sum, so its vote counts by this factor less. */
+enum { FEW_CHANNELS = 8, UNKNOWN_EXTENT = 64, EITHER_WAY = 16 };
 
 typedef struct Votes {
 	double dim[MAX_RANK];
@@ -45,13 +51,13 @@ typedef struct Choice {
 	int **of; /* tensor number, by Node.id, then Buf.id */
 } Choice;
 
-static double points(const Stmt *s)
+double layout_size(Iter *const *it, int n)
 {
 	double p = 1;
 	int64_t v;
 
-	for (int i = 0; i < s->niters; i++)
-		p *= dim_is_const(s->iter[i]->extent, &v) ? (double)v : (double)UNKNOWN_EXTENT;
+	for (int i = 0; i < n; i++)
+		p *= dim_is_const(it[i]->extent, &v) ? (double)v : (double)UNKNOWN_EXTENT;
 	return p;
 }
 
@@ -121,9 +127,7 @@ static bool has_unit(Ctx *c, Expr *e, Iter *const *it, int n)
 	return false;
 }
 
-/* The last dim that is indexed with unit stride by one of the iterators WITH, and by none of
- * WITHOUT; -1: none. */
-static int dim_along(Ctx *c, Expr *const *idx, int rank, Iter *const *with, int nwith,
+int layout_dim_along(Ctx *c, Expr *const *idx, int rank, Iter *const *with, int nwith,
 		     Iter *const *without, int nwithout)
 {
 	int best = -1;
@@ -141,6 +145,7 @@ typedef struct Ballot {
 	const Contraction *ct;
 	double weight;
 	bool weights; /* one operand is constant */
+	bool pixels;  /* vectors are of pixels, not of the terms of the sum */
 } Ballot;
 
 static void vote(Ballot *b, const Buf *buf, int d)
@@ -157,52 +162,34 @@ static void contraction_load(void *arg, Expr *e)
 	if (e->kind != EX_LOAD)
 		return;
 	vote(b, e->load.buf,
-	     b->weights
-		     ? dim_along(b->k->ctx, e->load.idx, e->load.nidx, ct->k, ct->nk, ct->m, ct->nm)
-		     : e->load.buf->rank - 1);
+	     b->pixels ? layout_dim_along(b->k->ctx, e->load.idx, e->load.nidx, ct->m, ct->nm, NULL,
+					  0)
+	     : b->weights ? layout_dim_along(b->k->ctx, e->load.idx, e->load.nidx, ct->k, ct->nk,
+					     ct->m, ct->nm)
+			  : e->load.buf->rank - 1);
 }
 
-typedef struct Moving {
-	const Choice *c;
-	const Node *n;
-	bool moves;
-} Moving;
+typedef struct Sliding {
+	const Contraction *ct;
+	bool slides;
+} Sliding;
 
-static void sees_moving(void *arg, Expr *e)
+static void sees_sliding(void *arg, Expr *e)
 {
-	Moving *f = arg;
+	Sliding *f = arg;
 
-	if (e->kind == EX_LOAD)
-		f->moves = f->moves || e->load.buf->kind != BUF_IN ||
-			   !f->c->fixed[node_in(f->n, e->load.buf->param)->id];
+	for (int d = 0; e->kind == EX_LOAD && d < e->load.nidx; d++)
+		f->slides = f->slides || (expr_has_any(e->load.idx[d], f->ct->m, f->ct->nm) &&
+					  expr_has_any(e->load.idx[d], f->ct->k, f->ct->nk));
 }
 
-/* The images that CT reads and N makes keep the order of the model, in which the pixels of a row are
- * contiguous, not their channels. On a CPU, vectors of pixels are then loaded and stored as they lie;
- * vectors of channels would be gathered and scattered. */
-static bool images_stay(const Choice *c, const Node *n, const Contraction *ct)
+/* Some load of E slides: its index has both an m and a k iterator of CT. */
+static bool operand_slides(const Contraction *ct, Expr *e)
 {
-	Moving f = {c, n, false};
+	Sliding f = {ct, false};
 
-	for (int i = 0; i < n->nout; i++)
-		f.moves = f.moves || (n->out[i] && !c->fixed[n->out[i]->id]);
-	ex_walk(ct->a, sees_moving, &f);
-	return !f.moves;
-}
-
-static void contraction_votes(Ballot *b, const Node *n, Contraction *ct)
-{
-	if (expr_is_weights(b->c->m, n, ct->a))
-		contraction_swap(ct);
-	b->ct = ct;
-	b->weights = expr_is_weights(b->c->m, n, ct->b) &&
-		     (module_on_gpu(b->c->m) || !images_stay(b->c, n, ct));
-	ex_walk(ct->a, contraction_load, b);
-	if (!b->weights)
-		ex_walk(ct->b, contraction_load, b);
-	vote(b, ct->s->out[0],
-	     b->weights ? dim_along(b->k->ctx, ct->s->widx, ct->s->nwidx, ct->n, ct->nn, NULL, 0)
-			: ct->s->nwidx - 1);
+	ex_walk(e, sees_sliding, &f);
+	return f.slides;
 }
 
 /* E has both a band and a reduced iterator of S: a stencil slides. */
@@ -218,13 +205,56 @@ static void reduction_load(void *arg, Stmt *s, Expr *load)
 	int nred = s->niters - s->nband;
 	bool window = false;
 
+	b->weight = layout_size(s->iter, s->niters);
 	for (int d = 0; d < load->load.nidx; d++)
 		window = window || slides(s, load->load.idx[d]);
+	if (!window && !module_on_gpu(b->c->m))
+		b->weight /= (double)EITHER_WAY;
 	vote(b, load->load.buf,
-	     window ? dim_along(b->k->ctx, load->load.idx, load->load.nidx, s->iter, s->nband,
-				s->iter + s->nband, nred)
-		    : dim_along(b->k->ctx, load->load.idx, load->load.nidx, s->iter + s->nband,
-				nred, NULL, 0));
+	     window ? layout_dim_along(b->k->ctx, load->load.idx, load->load.nidx, s->iter,
+				       s->nband, s->iter + s->nband, nred)
+		    : layout_dim_along(b->k->ctx, load->load.idx, load->load.nidx,
+				       s->iter + s->nband, nred, NULL, 0));
+}
+
+/* A stencil whose filter has no other iterators than the channels and the taps. */
+static void depthwise_votes(Ballot *b, Contraction *ct)
+{
+	Stmt *s = ct->s;
+
+	stmt_loads(s, reduction_load, b);
+	b->weight = layout_size(s->iter, s->nband);
+	vote(b, s->out[0],
+	     layout_dim_along(b->k->ctx, s->widx, s->nwidx, ct->g, ct->ng, ct->m, ct->nm));
+}
+
+/* Votes with the accesses that each tensor's order speeds up: elements of the operands for a block
+ * of the other side, and results. GPUs vote with all points. A stencil with a single channel of
+ * results would gather vectors of pixels, unless the pixels of a row are contiguous. */
+static void contraction_votes(Ballot *b, const Node *n, Contraction *ct)
+{
+	const bool gpu = module_on_gpu(b->c->m);
+	const double points = b->weight;
+
+	if (expr_is_weights(b->c->m, n, ct->a))
+		contraction_swap(ct);
+	b->ct = ct;
+	b->weights = expr_is_weights(b->c->m, n, ct->b);
+	if (!gpu && b->weights && !ct->nn && ct->ng && operand_slides(ct, ct->a)) {
+		depthwise_votes(b, ct);
+		return;
+	}
+	b->pixels = !gpu && b->weights && !ct->nn && !ct->ng && operand_slides(ct, ct->a);
+	b->weight = gpu ? points : points / layout_size(ct->n, ct->nn);
+	ex_walk(ct->a, contraction_load, b);
+	b->weight = gpu ? points : points / layout_size(ct->m, ct->nm);
+	if (!b->weights)
+		ex_walk(ct->b, contraction_load, b);
+	b->weight = gpu ? points : points / layout_size(ct->k, ct->nk);
+	vote(b, ct->s->out[0],
+	     b->weights && !b->pixels ? layout_dim_along(b->k->ctx, ct->s->widx, ct->s->nwidx,
+							 ct->n, ct->nn, ct->m, ct->nm)
+				      : ct->s->nwidx - 1);
 }
 
 /* ---- Who lies alike ---- */
@@ -270,7 +300,8 @@ static void cast_votes(Choice *c, Node *n)
 
 	for (int i = 0; i < k->stmts.n; i++) {
 		Stmt *s = k->stmts.at[i];
-		Ballot b = {c, c->of[n->id], k, NULL, points(s), false};
+		Ballot b = {c,     c->of[n->id], k, NULL, layout_size(s->iter, s->niters),
+			    false, false};
 		Contraction ct;
 
 		if (s->red && stmt_contraction(k, s, &ct))
@@ -286,7 +317,7 @@ static void join_tensors(Choice *c, Node *n)
 
 	for (int i = 0; i < k->stmts.n; i++) {
 		Stmt *s = k->stmts.at[i];
-		Ballot b = {c, c->of[n->id], k, NULL, 0, false};
+		Ballot b = {c, c->of[n->id], k, NULL, 0, false, false};
 		Contraction ct;
 
 		if (!s->ordered && !s->update && !s->scan &&
@@ -319,8 +350,7 @@ static int innermost_dim(Choice *c, int tensor, const Buf *b)
 	return moves ? best : -1;
 }
 
-/* T with dim LAST innermost and the others in their order. */
-static const Type *permuted(Ctx *c, const Type *t, int last)
+const Type *layout_permuted(Ctx *c, const Type *t, int last)
 {
 	Layout l = {0};
 
@@ -342,7 +372,8 @@ static void lay_out(Choice *c, Node *n)
 
 		if (d < 0)
 			continue;
-		t = permuted(c->m->ctx, type_tensor(c->m->ctx, b->dtype, b->rank, b->dims), d);
+		t = layout_permuted(c->m->ctx, type_tensor(c->m->ctx, b->dtype, b->rank, b->dims),
+				    d);
 		b->layout = t->layout;
 		if (b->kind == BUF_OUT)
 			n->out[b->param]->type = type_with_layout(c->m->ctx, n->out[b->param]->type,
@@ -363,7 +394,7 @@ static Value *permuted_value(Module *m, Node *n, Value *v, int last)
 {
 	Kernel *k = kernel_new(m->ctx, m->arena,
 			       arena_printf(m->arena, "%s_transpose", node_kernel(n)->name));
-	const Type *t = permuted(m->ctx, v->type, last);
+	const Type *t = layout_permuted(m->ctx, v->type, last);
 	Buf *in = kernel_buf(k, BUF_IN, "x", v->type),
 	    *out = kernel_buf(k, BUF_OUT, "transposed", t);
 	Iter *it[MAX_RANK];
@@ -508,7 +539,7 @@ static void permute_image(void *arg, Expr *e)
 	for (d = 0; d < b->rank; d++)
 		window = window || (expr_has_any(e->load.idx[d], ct->m, ct->nm) &&
 				    expr_has_any(e->load.idx[d], ct->k, ct->nk));
-	d = dim_along(c, e->load.idx, b->rank, ct->k, ct->nk, ct->m, ct->nm);
+	d = layout_dim_along(c, e->load.idx, b->rank, ct->k, ct->nk, ct->m, ct->nm);
 	if (!window || d < 0 || d == b->rank - 1 ||
 	    (dim_is_const(b->dims[d], &few) && few < FEW_CHANNELS))
 		return;
@@ -535,7 +566,7 @@ static void permute_images(Choice *c, Node *n, Value **permuted)
 	Image i = {c, n, &ct, permuted, NULL};
 	bool first;
 
-	if (!gemm_takes(k, &ct, true))
+	if (!gemm_takes(k, &ct, true, true))
 		return;
 	first = expr_is_weights(c->m, n, ct.a);
 	if (first)
@@ -587,6 +618,9 @@ bool pass_layout(Module *m)
 	for (Node *n = g->first; n; n = n->next)
 		if (node_kernel(n))
 			lay_out(&c, n);
+	for (Node *n = g->first; n && !module_on_gpu(m); n = n->next)
+		if (node_kernel(n))
+			layout_vectors(m, n);
 	permuted = NEW_ARRAY(m->arena, g->nvalues + 1, Value *);
 	for (Node *n = g->first; n && module_on_gpu(m); n = n->next)
 		if (node_kernel(n) && !node_on_host(n))

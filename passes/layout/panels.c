@@ -139,7 +139,7 @@ static bool multiplies(Node *n, const Value *v, Contraction *c)
 {
 	Kernel *k = node_kernel(n);
 
-	return k && !node_on_host(n) && gemm_takes(k, c, true) && !c->guard_b &&
+	return k && !node_on_host(n) && gemm_takes(k, c, true, true) && !c->guard_b &&
 	       contiguity(k, c) != CONTIGUOUS_OTHER && c->b->load.buf->kind == BUF_IN &&
 	       node_in(n, c->b->load.buf->param) == v;
 }
@@ -246,7 +246,7 @@ static bool suits_reader(Module *m, Node *n, const Value *v)
 	Contraction c;
 	bool is_b;
 
-	if (!k || node_on_host(n) || !gemm_takes(k, &c, true))
+	if (!k || node_on_host(n) || !gemm_takes(k, &c, true, true))
 		return false;
 	is_b = reads(n, c.b, v);
 	if (!is_b)
@@ -428,7 +428,7 @@ bool pack_operand(Module *m, Node *n)
 
 	for (int i = 0; i < k->bufs.n; i++)
 		k->bufs.at[i]->id = i;
-	if (!gemm_takes(k, &c, true))
+	if (!gemm_takes(k, &c, true, gpu))
 		return false;
 	if (gpu && wants_fragments(m, n, &c, true))
 		return pack_as(m, n, &c, true, false);

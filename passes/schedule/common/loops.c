@@ -240,3 +240,30 @@ Expr *guard_to_range(Kernel *k, Expr *guard, const Iter *var, Expr **lo, Expr **
 	}
 	return bound(k, guard, var, lo, hi) ? NULL : guard;
 }
+
+Expr *guard_for_all(LBuild *b, Expr *g, Iter *const *it, int n, bool *ok)
+{
+	Affine d;
+	Expr *e;
+
+	if (!g || !*ok)
+		return NULL;
+	if (g->kind == EX_INST && g->op.inst == IN_and) {
+		Expr *x = guard_for_all(b, g->op.arg[0], it, n, ok),
+		     *y = guard_for_all(b, g->op.arg[1], it, n, ok);
+
+		return *ok ? ex_and(b->p, x, y) : NULL;
+	}
+	*ok = guard_affine(b->k, g, &d);
+	e = *ok ? ex_from_affine(b->p, &d) : NULL;
+	for (int i = 0; i < n && *ok; i++) {
+		int64_t step, extent;
+		Expr *worst;
+
+		*ok = dim_is_const(affine_coef(b->k->ctx, &d, it[i]), &step) &&
+		      dim_is_const(it[i]->extent, &extent);
+		worst = *ok ? l_int(b, step < 0 ? extent - 1 : 0) : NULL;
+		e = *ok ? ex_subst_iters(b->p, e, &it[i], &worst, 1) : NULL;
+	}
+	return *ok ? ex_op2(b->p, IN_ge, e, l_int(b, 0)) : NULL;
+}

@@ -60,6 +60,9 @@ bool guard_affine(Kernel *k, Expr *g, Affine *d);
  * without VAR are removed, too: where they fail the range is empty. Returns the remaining guard
  * (null: none). */
 Expr *guard_to_range(Kernel *k, Expr *guard, const Iter *var, Expr **lo, Expr **hi);
+/* The condition that G holds for all points of IT[0..n), in terms of the other iterators; null with
+ * *OK false if G is no conjunction of affine bounds. *OK may be false before. */
+Expr *guard_for_all(LBuild *b, Expr *g, Iter *const *it, int n, bool *ok);
 
 /* ---- tidy.c ---- */
 

@@ -21,6 +21,12 @@ enum {
 	LEAST_TILE_ROWS = 6,
 	/* Vectors of a tile's row: two independent sums hide the latency of the multiply-add. */
 	TILE_VECTORS = 2,
+	/* Vectors of columns, at most, for which a tile of a single vector in each row saves more
+	 * than it loses: its multiply-adds each load an element of A. And the rows of such a tile,
+	 * whose pointers to A fit into 16 general registers. */
+	MOST_NARROW = 3,
+	NARROW_ROWS = 10,
+	NARROW_ROWS_MANY = 12,
 	/* Rows and columns of a block, at most, where B is in panels already. So few rows are one block.
 	 * Of more rows, blocks are smaller, so that their results stay in L1 and L2. */
 	PRODUCT_ROWS = 128,
@@ -44,8 +50,10 @@ enum {
 	MOST_COLUMNS = 512,
 	/* Rows of a block that share a packed block of B, if the number of rows is unknown. */
 	PACKED_ROWS = 512,
-	/* Fewer columns leave most of a panel's row empty. */
+	/* Fewer columns leave most of a panel's row empty. A sum in lanes for each column is better
+	 * then, unless it has no more than SHORT_SUM terms: adding up its lanes would cost more. */
 	LEAST_COLUMNS = 8,
+	SHORT_SUM = 64,
 	/* Terms of a run of A for which reading it in place costs less than packing it: finding
 	 * the start of a run costs a tile about as much as four terms. */
 	LEAST_RUN = 6,

@@ -16,9 +16,11 @@
 void product_emit(Kernel *k, const Decision *d, Schedule *s);
 /* Columns of a panel of B: the same for every CPU, so that variants share packed weights. */
 int64_t gemm_panel(CType t);
+/* C has enough columns for panels; on a CPU, few are enough if the sums are short. */
+bool gemm_has_columns(Ctx *ctx, const Contraction *c, bool gpu);
 /* K is a contraction that the strategy takes; B_CONSTANT: B is a constant. *C: the contraction,
  * with its m and n iterators in the order in which the result is stored. */
-bool gemm_takes(Kernel *k, Contraction *c, bool b_constant);
+bool gemm_takes(Kernel *k, Contraction *c, bool b_constant, bool gpu);
 /* All statements of K are a product and its epilogue, which the strategy takes on CPU T. */
 bool gemm_is_whole(const Target *t, Kernel *k);
 

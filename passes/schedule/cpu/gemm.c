@@ -125,22 +125,28 @@ static void split_n(Gemm *g)
 			      (!g->a_direct || merges_in(g, g->c.a, g->c.m[i], g->c.m[i + 1]));
 }
 
-/* Contraction C is one that the strategy takes; B_CONSTANT: B is a constant. */
-static bool pays(const Contraction *c, bool b_constant)
+bool gemm_has_columns(Ctx *ctx, const Contraction *c, bool gpu)
 {
-	int64_t v;
+	int64_t n, terms;
 
-	if (c->ct == CT_BOOL || (c->nm == 0 && !b_constant))
-		return false;
-	return !dim_is_const(c->n[c->nn - 1]->extent, &v) || v >= LEAST_COLUMNS || c->nn > 1;
+	return c->nn > 1 || !dim_is_const(c->n[0]->extent, &n) || n >= LEAST_COLUMNS ||
+	       (!gpu && !c->ng && n > 1 && dim_is_const(iters_points(ctx, c->k, c->nk), &terms) &&
+		terms <= SHORT_SUM);
 }
 
-bool gemm_takes(Kernel *k, Contraction *c, bool b_constant)
+/* Contraction C of a kernel of CTX is one that the strategy takes; B_CONSTANT: B is a constant. */
+static bool pays(Ctx *ctx, const Contraction *c, bool b_constant, bool gpu)
+{
+	return c->ct != CT_BOOL && (c->nm > 0 || b_constant) &&
+	       gemm_has_columns(ctx, c, gpu || !b_constant);
+}
+
+bool gemm_takes(Kernel *k, Contraction *c, bool b_constant, bool gpu)
 {
 	if (kernel_class(k) != KC_CONTRACTION || !stmt_contraction(k, k->stmts.at[0], c))
 		return false;
 	gemm_sort(c);
-	return pays(c, b_constant);
+	return pays(k->ctx, c, b_constant, gpu);
 }
 
 /* G's statements are a product that the strategy takes. */
@@ -151,7 +157,7 @@ static bool open_whole(Gemm *g)
 		return false;
 	g->pw = gemm_panel(g->c.ct);
 	look_at_b(g);
-	return pays(&g->c, g->b_panels);
+	return pays(g->k->ctx, &g->c, g->b_panels, false);
 }
 
 static void number_stmts(Kernel *k)

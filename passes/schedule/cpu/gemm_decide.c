@@ -59,16 +59,36 @@ static bool rows_unknown(Gemm *g)
 	return !dim_is_const(g->m, NULL) && at_least(g, g->m) < KNOWN_ROWS;
 }
 
+/* A tile of N columns has a single vector in each row if two would leave at least a quarter of the
+ * last panel's sums unused: of 16 columns, or of 48, in vectors of 16. More rows make up for it. */
+static void narrow_tile(const Target *t, const Gemm *g, int64_t *mr, int64_t *nr)
+{
+	const int64_t lanes = lanes_of(t, g->c.ct);
+	int64_t n, vectors;
+
+	if (!g->b_panels || *nr != lanes * TILE_VECTORS || !dim_is_const(g->n, &n))
+		return;
+	vectors = (n + lanes - 1) / lanes;
+	if (vectors % TILE_VECTORS == 0 || vectors > MOST_NARROW)
+		return;
+	*nr = lanes;
+	*mr = t->registers >= 32 ? NARROW_ROWS_MANY : NARROW_ROWS;
+}
+
 /* Fits the tile to M rows. The tiles get about equal numbers of rows: 4 and 3 of 7, rather than 6
  * and 1; one row less where then none is left over, as of 196. A tile of few rows has more columns if
  * the registers suffice, so that enough independent sums hide the latency of the multiply-add. */
-static void fit_tile(const Target *t, CType ct, int64_t m, int64_t *mr, int64_t *nr)
+static void fit_tile(const Target *t, const Gemm *g, int64_t m, int64_t *mr, int64_t *nr)
 {
-	const int64_t tiles = (m + *mr - 1) / *mr, lanes = lanes_of(t, ct), pw = gemm_panel(ct);
+	const int64_t tiles = (m + *mr - 1) / *mr, lanes = lanes_of(t, g->c.ct),
+		      pw = gemm_panel(g->c.ct);
+	int64_t n;
 
 	*mr = (m + tiles - 1) / tiles;
 	if (m % *mr && *mr >= LEAST_TILE_ROWS && m % (*mr - 1) == 0)
 		--*mr;
+	if ((dim_is_const(g->n, &n) && n <= *nr) || (*nr < lanes * TILE_VECTORS && *mr > TILE_ROWS))
+		return;
 	while (*nr * 2 <= pw && (*mr + 1) * (*nr * 2 / lanes) < t->registers)
 		*nr *= 2;
 }
@@ -78,8 +98,9 @@ void gemm_choose_tile(const Target *t, Gemm *g, int64_t *mr, int64_t *nr)
 	const int64_t rows = at_least(g, g->m);
 
 	gemm_tile(t, g->c.ct, mr, nr);
+	narrow_tile(t, g, mr, nr);
 	if (!rows_unknown(g)) /* the number of all rows, or of each image of a batch */
-		fit_tile(t, g->c.ct, rows > 0 ? rows : 1, mr, nr);
+		fit_tile(t, g, rows > 0 ? rows : 1, mr, nr);
 }
 
 /* Rows of a block where B is packed: all rows, so that B's block is packed once. With too few

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The contraction strategy's packing: operand expressions evaluated into panels of B and rows of
  * A; and the starts of the runs in which A is read in place. */
+#include "passes/schedule/common/thresholds.h"
 #include "passes/schedule/cpu/gemm_impl.h"
 
 /* The flat index of the k iterators. */
@@ -161,40 +162,6 @@ void gemm_pack_b(Gemm *g)
 	l_close(b, jbl);
 }
 
-void gemm_pack_a(Gemm *g)
-{
-	LBuild *b = &g->b;
-	ExprPool *p = b->p;
-	Placing pl = {.g = g, .s = g->c.s};
-	Iter *i = l_iter(b, "i", g->m), *last = g->c.k[g->c.nk - 1];
-	Expr *rows = l_min(b, l_int(b, g->mc), ex_sub(p, ex_dim(p, g->m), ex_iter(p, g->m0)));
-	Expr *lo = l_int(b, 0), *hi = ex_dim(p, last->extent), *guard, *at;
-	LNode *loops[MAX_ITERS], *il, *wl;
-	LoopKind kind = l_short(last->extent) ? LOOP_SHORT : LOOP_VECTOR;
-	int nl = 0;
-
-	g->abuf = l_temp(b, "ap", ctype_dtype(g->c.ct),
-			 dim_mul(g->k->ctx, dim_const(g->k->ctx, g->mc), g->kk));
-	il = l_loop(b, LOOP_SERIAL, i, l_int(b, 0), rows, 1);
-	l_split(b, g->c.m, g->c.nm, ex_add(p, ex_iter(p, g->m0), ex_iter(p, i)));
-	at = ex_add(p, ex_mul(p, ex_iter(p, i), ex_dim(p, g->kk)), flat_k(g));
-	for (; nl + 1 < g->c.nk; nl++)
-		loops[nl] = l_loop(b, LOOP_SERIAL, g->c.k[nl], l_int(b, 0),
-				   ex_dim(p, g->c.k[nl]->extent), 1);
-	if (g->c.guard_a) {
-		wl = l_loop(b, kind, last, lo, hi, 1);
-		l_store(b, g->abuf, at, zero_of(g), NULL);
-		l_close(b, wl);
-	}
-	guard = gemm_placed(&pl, g->c.guard_a);
-	guard = guard_to_range(g->k, guard, last, &lo, &hi);
-	wl = l_loop(b, kind, last, lo, hi, 1);
-	l_store(b, g->abuf, at, gemm_placed(&pl, g->c.a), guard);
-	l_close(b, wl);
-	close_loops(g, loops, nl);
-	l_close(b, il);
-}
-
 /* E, which has no iterator of the run, as the value of a new name that has values from 0 to MOST. */
 static Expr *named(Gemm *g, const char *name, Expr *e, Dim *most)
 {
@@ -202,6 +169,120 @@ static Expr *named(Gemm *g, const char *name, Expr *e, Dim *most)
 
 	l_let(&g->b, it, e);
 	return ex_iter(g->b.p, it);
+}
+
+/* Packs the row of A at the current point of the m iterators to the block's row I. INSIDE: the guard
+ * holds for all terms. */
+static void pack_row(Gemm *g, Expr *i, bool inside)
+{
+	LBuild *b = &g->b;
+	ExprPool *p = b->p;
+	Placing pl = {.g = g, .s = g->c.s};
+	Iter *last = g->c.k[g->c.nk - 1];
+	Expr *lo = l_int(b, 0), *hi = ex_dim(p, last->extent), *guard = NULL,
+	     *at = ex_add(p, ex_mul(p, i, ex_dim(p, g->kk)), flat_k(g));
+	LoopKind kind = l_short(last->extent) ? LOOP_SHORT : LOOP_VECTOR;
+	LNode *loops[MAX_ITERS], *wl;
+	int64_t n;
+	int nl = 0;
+
+	for (; nl + 1 < g->c.nk; nl++)
+		loops[nl] = l_loop(b, LOOP_SERIAL, g->c.k[nl], l_int(b, 0),
+				   ex_dim(p, g->c.k[nl]->extent), 1);
+	if (!inside && g->c.guard_a) {
+		wl = l_loop(b, kind, last, lo, hi, 1);
+		l_store(b, g->abuf, at, zero_of(g), NULL);
+		l_close(b, wl);
+		guard = gemm_placed(&pl, g->c.guard_a);
+		guard = guard_to_range(g->k, guard, last, &lo, &hi);
+	} else if (dim_is_const(last->extent, &n) && n <= MOST_UNROLLED) {
+		kind = LOOP_UNROLL;
+	}
+	wl = l_loop(b, kind, last, lo, hi, 1);
+	l_store(b, g->abuf, at, gemm_placed(&pl, g->c.a), guard);
+	l_close(b, wl);
+	close_loops(g, loops, nl);
+}
+
+/* The rows of A of a block that lie at W in [LO, HI), in an open loop over the other m iterators;
+ * ROW0: the number in the block of the one at 0. W null: there is one row. */
+typedef struct BlockRows {
+	Iter *w;
+	Expr *lo, *hi, *row0;
+	LNode *loop;
+} BlockRows;
+
+static BlockRows open_rows(Gemm *g)
+{
+	LBuild *b = &g->b;
+	ExprPool *p = b->p;
+	Expr *m0 = ex_iter(p, g->m0), *zero = l_int(b, 0),
+	     *end = l_min(b, ex_add(p, m0, l_int(b, g->mc)), ex_dim(p, g->m));
+	BlockRows r = {g->c.nm ? g->c.m[g->c.nm - 1] : NULL, m0, end, zero, NULL};
+
+	if (g->c.nm > 1) {
+		Expr *ww = ex_dim(p, r.w->extent);
+		Iter *h = l_iter(b, "h", gemm_product(g, g->c.m, g->c.nm - 1));
+
+		r.loop = l_loop(b, LOOP_SERIAL, h, ex_op2(p, IN_floordiv, m0, ww),
+				ex_add(p, ex_op2(p, IN_floordiv, ex_sub(p, end, l_int(b, 1)), ww),
+				       l_int(b, 1)),
+				1);
+		l_split(b, g->c.m, g->c.nm - 1, ex_iter(p, h));
+		r.row0 = ex_mul(p, ex_iter(p, h), ww);
+		r.lo = l_max(b, zero, ex_sub(p, m0, r.row0));
+		r.hi = l_min(b, ww, ex_sub(p, end, r.row0));
+	}
+	r.row0 = ex_sub(p, r.row0, m0);
+	return r;
+}
+
+/* What is done for the row of A at the current point of the m iterators, row I of the block.
+ * INSIDE: the guard holds for all terms. */
+typedef void RowDo(Gemm *g, Expr *i, bool inside);
+
+static void emit_range(Gemm *g, const BlockRows *r, Expr *lo, Expr *hi, bool inside, RowDo *emit)
+{
+	LNode *wl = l_loop(&g->b, LOOP_SERIAL, r->w, lo, hi, 1);
+
+	emit(g, ex_add(g->b.p, r->row0, ex_iter(g->b.p, r->w)), inside);
+	l_close(&g->b, wl);
+}
+
+/* Does EMIT for all rows of the block, those inside apart. */
+static void emit_rows(Gemm *g, RowDo *emit)
+{
+	LBuild *b = &g->b;
+	Placing pl = {.g = g, .s = g->c.s};
+	BlockRows r = open_rows(g);
+	Expr *first = r.lo, *end = r.hi, *inside;
+	bool ok = true;
+
+	if (!r.w) {
+		emit(g, l_int(b, 0), !g->c.guard_a);
+		return;
+	}
+	inside = guard_for_all(b, gemm_placed(&pl, g->c.guard_a), g->c.k, g->c.nk, &ok);
+	if (ok && !guard_to_range(g->k, inside, r.w, &first, &end)) {
+		if (inside) {
+			first = named(g, "inside", l_min(b, first, r.hi), r.w->extent);
+			end = named(g, "outside", l_max(b, first, end), r.w->extent);
+			emit_range(g, &r, r.lo, first, false, emit);
+		}
+		emit_range(g, &r, first, end, true, emit);
+		r.lo = end;
+	}
+	if (!ok || inside)
+		emit_range(g, &r, r.lo, r.hi, false, emit);
+	if (r.loop)
+		l_close(b, r.loop);
+}
+
+void gemm_pack_a(Gemm *g)
+{
+	g->abuf = l_temp(&g->b, "ap", ctype_dtype(g->c.ct),
+			 dim_mul(g->k->ctx, dim_const(g->k->ctx, g->mc), g->kk));
+	emit_rows(g, pack_row);
 }
 
 /* Packs terms LO to HI of a run, whose first term is at FROM of A, to AT of the edge; the others
@@ -224,51 +305,30 @@ static void pack_edge(Gemm *g, Expr *at, Expr *from, Expr *lo, Expr *hi, Expr *c
 	l_close(b, cl);
 }
 
-void gemm_find_runs(Gemm *g)
+/* Finds where the runs of row I of the block start. */
+static void find_row_runs(Gemm *g, Expr *i, bool inside)
 {
 	LBuild *b = &g->b;
 	ExprPool *p = b->p;
-	Ctx *c = g->k->ctx;
 	Placing pl = {.g = g, .s = g->c.s};
-	Iter *i = l_iter(b, "i", dim_const(c, g->mc)), *last = g->c.k[g->c.nk - 1];
 	Expr *zero = l_int(b, 0), *zeros[MAX_ITERS], *run = ex_dim(p, g->run_terms), *lo = zero,
-	     *hi = run, *from, *row, *at, *whole, *start;
-	Dim *nruns = gemm_product(g, g->c.k, g->run);
-	LNode *loops[MAX_ITERS], *il;
+	     *hi = run, *from, *start, *at = zero;
+	LNode *loops[MAX_ITERS];
 
 	for (int k = g->run; k < g->c.nk; k++)
 		zeros[k] = zero;
-	g->runs = l_temp(b, "runs", DT_I64, dim_mul(c, dim_const(c, g->mc), nruns));
-	if (g->c.guard_a)
-		g->edge = l_temp(b, "edge", ctype_dtype(g->c.ct),
-				 dim_mul(c, dim_const(c, g->mc), g->kk));
-	/* rows past the last one repeat it: a tile reads all of its rows */
-	il = l_loop(b, LOOP_SERIAL, i, zero,
-		    ex_mul(p,
-			   ex_op2(p, IN_floordiv,
-				  ex_add(p,
-					 l_min(b, l_int(b, g->mc),
-					       ex_sub(p, ex_dim(p, g->m), ex_iter(p, g->m0))),
-					 l_int(b, g->mr - 1)),
-				  l_int(b, g->mr)),
-			   l_int(b, g->mr)),
-		    1);
-	row = l_min(b, ex_add(p, ex_iter(p, g->m0), ex_iter(p, i)),
-		    ex_sub(p, ex_dim(p, g->m), l_int(b, 1)));
-	l_split(b, g->c.m, g->c.nm, row);
-	at = zero;
 	for (int k = 0; k < g->run; k++) {
 		loops[k] = l_loop(b, LOOP_SERIAL, g->c.k[k], zero, ex_dim(p, g->c.k[k]->extent), 1);
 		at = ex_add(p, ex_mul(p, at, ex_dim(p, g->c.k[k]->extent)), ex_iter(p, g->c.k[k]));
 	}
-	at = ex_add(p, ex_mul(p, at, l_int(b, g->mc)), ex_iter(p, i));
+	at = ex_add(p, ex_mul(p, at, l_int(b, g->mc)), i);
 	from = ex_subst_iters(p, gemm_placed(&pl, g->c.a)->load.idx[0], g->c.k + g->run,
 			      zeros + g->run, g->c.nk - g->run);
 	start = from;
-	if (g->edge) {
-		Expr *edge_at = ex_mul(p, at, run);
+	if (g->edge && !inside) {
+		Expr *edge_at = ex_mul(p, at, run), *whole;
 
-		guard_to_range(g->k, gemm_placed(&pl, g->c.guard_a), last, &lo, &hi);
+		guard_to_range(g->k, gemm_placed(&pl, g->c.guard_a), g->c.k[g->c.nk - 1], &lo, &hi);
 		lo = named(g, "lo", l_min(b, lo, run), g->run_terms);
 		hi = named(g, "hi", l_max(b, hi, zero), g->run_terms);
 		whole = ex_and(p, ex_op2(p, IN_eq, lo, zero), ex_op2(p, IN_eq, hi, run));
@@ -277,5 +337,35 @@ void gemm_find_runs(Gemm *g)
 	}
 	l_store(b, g->runs, at, start, NULL);
 	close_loops(g, loops, g->run);
+}
+
+/* Rows past the last one of the block repeat it: a tile reads all of its rows. */
+static void repeat_last_row(Gemm *g, Dim *nruns)
+{
+	LBuild *b = &g->b;
+	ExprPool *p = b->p;
+	Iter *i = l_iter(b, "i", dim_const(g->k->ctx, g->mc)), *t = l_iter(b, "t", nruns);
+	Expr *rows = l_min(b, l_int(b, g->mc), ex_sub(p, ex_dim(p, g->m), ex_iter(p, g->m0))),
+	     *tiles = ex_op2(p, IN_floordiv, ex_add(p, rows, l_int(b, g->mr - 1)), l_int(b, g->mr)),
+	     *run = ex_mul(p, ex_iter(p, t), l_int(b, g->mc)),
+	     *last = ex_add(p, run, ex_sub(p, rows, l_int(b, 1)));
+	LNode *il = l_loop(b, LOOP_SERIAL, i, rows, ex_mul(p, tiles, l_int(b, g->mr)), 1),
+	      *tl = l_loop(b, LOOP_SERIAL, t, l_int(b, 0), ex_dim(p, nruns), 1);
+
+	l_store(b, g->runs, ex_add(p, run, ex_iter(p, i)), ex_load(p, g->runs, &last, 1), NULL);
+	l_close(b, tl);
 	l_close(b, il);
+}
+
+void gemm_find_runs(Gemm *g)
+{
+	Ctx *c = g->k->ctx;
+	Dim *nruns = gemm_product(g, g->c.k, g->run);
+
+	g->runs = l_temp(&g->b, "runs", DT_I64, dim_mul(c, dim_const(c, g->mc), nruns));
+	if (g->c.guard_a)
+		g->edge = l_temp(&g->b, "edge", ctype_dtype(g->c.ct),
+				 dim_mul(c, dim_const(c, g->mc), g->kk));
+	emit_rows(g, find_row_runs);
+	repeat_last_row(g, nruns);
 }

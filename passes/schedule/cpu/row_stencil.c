@@ -74,34 +74,10 @@ int row_stencil_iter(const Row *r)
 	return f.vec ? -1 : f.band;
 }
 
-/* The condition that G holds for all taps; null with *OK false if G is no conjunction of affine
- * bounds. */
+/* The condition that G holds for all taps of S (guard_for_all). */
 static Expr *for_all_taps(Row *r, const Stmt *s, Expr *g, bool *ok)
 {
-	ExprPool *p = r->k->pool;
-	Affine d;
-	Expr *e;
-
-	if (!g || !*ok)
-		return NULL;
-	if (g->kind == EX_INST && g->op.inst == IN_and) {
-		Expr *x = for_all_taps(r, s, g->op.arg[0], ok),
-		     *y = for_all_taps(r, s, g->op.arg[1], ok);
-
-		return *ok ? ex_and(p, x, y) : NULL;
-	}
-	*ok = guard_affine(r->k, g, &d);
-	e = *ok ? ex_from_affine(p, &d) : NULL;
-	for (int i = s->nband; i < s->niters && *ok; i++) {
-		int64_t step, n;
-		Expr *worst;
-
-		*ok = dim_is_const(affine_coef(r->k->ctx, &d, s->iter[i]), &step) &&
-		      dim_is_const(s->iter[i]->extent, &n);
-		worst = *ok ? l_int(r->b, step < 0 ? n - 1 : 0) : NULL;
-		e = *ok ? ex_subst_iters(p, e, &s->iter[i], &worst, 1) : NULL;
-	}
-	return *ok ? ex_op2(p, IN_ge, e, l_int(r->b, 0)) : NULL;
+	return guard_for_all(r->b, g, s->iter + s->nband, s->niters - s->nband, ok);
 }
 
 /* Returns the conjuncts of G without W; those with W go to *OF. */

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of the pass layout share. */
+#ifndef PASSES_LAYOUT_LAYOUT_IMPL_H
+#define PASSES_LAYOUT_LAYOUT_IMPL_H
+
+#include "passes/kernel/contraction.h"
+#include "passes/module.h"
+
+/* ---- layout.c ---- */
+
+/* The number of points of the N iterators IT, with an estimate for sizes that are symbols. */
+double layout_size(Iter *const *it, int n);
+/* The last dim that is indexed with unit stride by one of the iterators WITH, and by none of
+ * WITHOUT; -1: none. */
+int layout_dim_along(Ctx *c, Expr *const *idx, int rank, Iter *const *with, int nwith,
+		     Iter *const *without, int nwithout);
+/* T with dim LAST innermost and the others in their order. */
+const Type *layout_permuted(Ctx *c, const Type *t, int last);
+
+/* ---- vectors.c ---- */
+
+/* Orders the sums of N, if it is a product on a CPU with a constant operand, so that the better
+ * operand goes along the vectors. */
+void layout_vectors(Module *m, Node *n);
+
+#endif

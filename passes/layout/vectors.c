@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Chooses which operand of a product goes along the vectors on a CPU: the innermost dim of its sums,
+ * which are in registers, says that (stmt_contraction). Where the other operand is constant and what
+ * follows stores pixels contiguously, that are the pixels if they are contiguous where they are
+ * read, too. Else vectors of pixels would be gathered, once for each term, and it costs less to
+ * scatter the results.
+ */
+#include "passes/layout/layout_impl.h"
+#include "passes/layout/panels.h"
+#include "passes/schedule/cpu/cpu.h"
+
+/* Elements between the pixels of a vector, at most, for which it is loaded without a gather: two
+ * loads and a shuffle. */
+enum { NEAR = 2 };
+
+/* The innermost dim of B in memory that has more than one element; -1: none. */
+static int innermost_of(const Buf *b)
+{
+	for (int i = (b->layout ? b->layout->n : b->rank) - 1; i >= 0; i--) {
+		const int d = b->layout ? b->layout->ax[i].dim : i;
+
+		if (!dim_equals(b->dims[d], 1))
+			return d;
+	}
+	return -1;
+}
+
+typedef struct StoredDim {
+	const Buf *acc;
+	const Iter *it;
+	int dim; /* of ACC, which is indexed by IT; -1: none */
+} StoredDim;
+
+static void find_stored_dim(void *arg, Stmt *s, Expr *load)
+{
+	StoredDim *f = arg;
+
+	(void)s;
+	for (int d = 0; load->load.buf == f->acc && d < load->load.nidx; d++)
+		f->dim = expr_has_iter(load->load.idx[d], f->it) ? d : f->dim;
+}
+
+/* The dim of ACC, the sums of K, that is innermost in what K stores; -1: unknown. */
+static int stored_dim(Kernel *k, const Buf *acc)
+{
+	StoredDim f = {acc, NULL, -1};
+
+	for (int i = 1; i < k->stmts.n; i++) {
+		Stmt *s = k->stmts.at[i];
+		const int last = innermost_of(s->out[0]);
+
+		if (s->out[0]->kind != BUF_OUT || s->red || last < 0 ||
+		    s->widx[last]->kind != EX_ITER)
+			continue;
+		f.it = s->widx[last]->iter;
+		stmt_loads(s, find_stored_dim, &f);
+	}
+	return f.dim;
+}
+
+/* Lets K, a product alone, which writes *ACC, compute a temporary and copy that to the result. False
+ * if it does not write all elements in order. */
+static bool sums_apart(Kernel *k, Buf **acc)
+{
+	Stmt *s = k->stmts.at[0];
+	Buf *out = *acc;
+	Iter *it[MAX_RANK];
+
+	for (int d = 0; d < s->nwidx; d++)
+		if (s->widx[d]->kind != EX_ITER && !dim_equals(out->dims[d], 1))
+			return false;
+	if (k->stmts.n > 1)
+		return false;
+	*acc = kernel_temp(k, "acc", out->dtype, out->rank, out->dims);
+	(*acc)->id = k->bufs.n - 1;
+	s->out[0] = *acc;
+	kernel_iters_of(k, out, it);
+	kernel_map_id(k, it, out, kernel_load_iters(k, *acc, it));
+	return true;
+}
+
+typedef struct PixelReads {
+	const Contraction *ct;
+	Ctx *ctx;
+	bool contiguous;
+} PixelReads;
+
+/* E changes by at most NEAR along some m iterator of CT. */
+static bool steps_near(Ctx *c, Expr *e, const Contraction *ct)
+{
+	int64_t step;
+	Affine a;
+
+	if (!ex_affine(c, e, &a))
+		return false;
+	for (int i = 0; i < ct->nm; i++)
+		if (dim_is_const(affine_coef(c, &a, ct->m[i]), &step) && step > 0 && step <= NEAR)
+			return true;
+	return false;
+}
+
+static void reads_pixels(void *arg, Expr *e)
+{
+	PixelReads *r = arg;
+	const int last = e->kind == EX_LOAD ? innermost_of(e->load.buf) : -1;
+
+	if (last >= 0)
+		r->contiguous = r->contiguous && steps_near(r->ctx, e->load.idx[last], r->ct);
+}
+
+void layout_vectors(Module *m, Node *n)
+{
+	Kernel *k = node_kernel(n);
+	PixelReads r = {NULL, m->ctx, true};
+	Contraction ct;
+	Buf *acc = k->stmts.at[0]->out[0];
+	int stored, dim;
+
+	if (k->stmts.at[0]->red != MONOID_sum || !stmt_contraction(k, k->stmts.at[0], &ct))
+		return;
+	if (expr_is_weights(m, n, ct.a))
+		contraction_swap(&ct);
+	stored = acc->kind == BUF_TEMP ? stored_dim(k, acc) : innermost_of(acc);
+	if (!expr_is_weights(m, n, ct.b) || !ct.nm || !ct.nn || stored < 0 ||
+	    !gemm_has_columns(m->ctx, &ct, false))
+		return;
+	r.ct = &ct;
+	ex_walk(ct.a, reads_pixels, &r);
+	dim = layout_dim_along(m->ctx, ct.s->widx, ct.s->nwidx, ct.n, ct.nn, ct.m, ct.nm);
+	if (expr_has_any(ct.s->widx[stored], ct.m, ct.nm) &&
+	    (r.contiguous || layout_size(ct.n, ct.nn) > layout_size(ct.k, ct.nk)))
+		dim = stored;
+	if (dim < 0 || (acc->kind != BUF_TEMP && (dim == stored || !sums_apart(k, &acc))))
+		return;
+	acc->layout = NULL;
+	if (dim != acc->rank - 1)
+		acc->layout = layout_permuted(m->ctx,
+					      type_tensor(m->ctx, acc->dtype, acc->rank, acc->dims),
+					      dim)
+				      ->layout;
+}

@@ -310,6 +310,29 @@ static bool put_sum(ExprC *c, StrBuf *b, Expr *e, StrBuf *out)
 	return true;
 }
 
+/* Prints a float that is converted to an integer between constants, as what is quantised is: min(max(
+ * i32(x), 0), 255). The limits leave no need to saturate in the conversion. */
+static bool put_limited(ExprC *c, StrBuf *b, Expr *e, StrBuf *out)
+{
+	enum { MOST = 1 << 16 }; /* exact in f32 */
+	Expr *in = e->op.arg[0], *x;
+	const bool upper = ex_is_op(e, IN_min);
+	int64_t lo, hi;
+
+	if (e->ct != CT_I32 || e->op.n != 2 || e->op.arg[1]->kind != EX_CONST || has_name(c, in) ||
+	    !(upper ? ex_is_op(in, IN_max) : ex_is_op(e, IN_max) && ex_is_op(in, IN_min)) ||
+	    in->op.n != 2 || in->op.arg[1]->kind != EX_CONST || !ex_is_op(in->op.arg[0], IN_cvt))
+		return false;
+	x = in->op.arg[0]->op.arg[0];
+	hi = (upper ? e : in)->op.arg[1]->i;
+	lo = (upper ? in : e)->op.arg[1]->i;
+	if (x->ct != CT_F32 || lo > 0 || hi < 0 || lo < -MOST || hi > MOST)
+		return false;
+	strbuf_printf(out, "dl_limit_f32(%s, %d, %d)", unwrap(c->arena, put_value(c, b, x)),
+		      (int)lo, (int)hi);
+	return true;
+}
+
 /* Whether C's / and % are right: a quotient or remainder of a nonnegative index by a positive
  * constant. */
 static bool is_plain_quotient(const ExprC *c, const Expr *e)
@@ -323,7 +346,7 @@ static void put_inst(ExprC *c, StrBuf *b, Expr *e, StrBuf *out)
 {
 	const char *arg[3];
 
-	if (e->op.inst == IN_add && put_sum(c, b, e, out))
+	if ((e->op.inst == IN_add && put_sum(c, b, e, out)) || put_limited(c, b, e, out))
 		return;
 	for (int i = 0; i < e->op.n; i++)
 		arg[i] = put_value(c, b, e->op.arg[i]);

@@ -64,7 +64,7 @@ static void put_tile(StrBuf *b, const Tile *t)
 	ex_print(b, t->b_at);
 	strbuf_puts(b, " + k*");
 	ex_print(b, t->b_step);
-	strbuf_puts(b, " + j] for k < ");
+	strbuf_puts(b, t->quad > 1 ? " + j*4] for 4 terms of each k < " : " + j] for k < ");
 	ex_print(b, t->k);
 	strbuf_printf(b, ", %s < ", t->row->name);
 	ex_print(b, t->m_valid);

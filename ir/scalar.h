@@ -366,6 +366,14 @@ DL_CVT_INT(u64, uint64_t)
 	DL_CVT_SAT(s, S, u32, uint32_t, int64_t, 0, 0x1p32, UINT32_MAX)                            \
 	DL_CVT_SAT(s, S, u64, uint64_t, uint64_t, 0, 0x1p64, UINT64_MAX)
 DL_CVT_FLOAT(f32, float)
+/* min(max(dl_cvt_f32_i32(x), lo), hi) where lo <= 0 <= hi and f32 represents both. */
+DL_FN int32_t dl_limit_f32(float x, int32_t lo, int32_t hi)
+{
+	float v = x > (float)lo ? x : (float)lo, w = v < (float)hi ? v : (float)hi;
+	int32_t r = (int32_t)w;
+
+	return lo == 0 || x == x ? r : 0;
+}
 DL_CVT_FLOAT(f64, double)
 DL_CVT(f32, float, f64, double)
 DL_CVT(f64, double, f32, float)

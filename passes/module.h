@@ -48,6 +48,8 @@ typedef struct Target {
 	int vector_bytes;   /* bytes of a vector register: 16, 32, 64 */
 	int registers;      /* number of vector registers */
 	bool fma;           /* mad is fused */
+	/* CPUs: an instruction adds four products of u8 by i8 to each i32 lane of a vector */
+	bool dot;
 	int64_t l1, l2;     /* bytes of data cache to block for */
 	int cores;          /* cores that schedules keep busy, at least */
 	int wake;           /* nanoseconds of work that pay for waking a thread */
@@ -258,6 +260,9 @@ typedef struct MemPlan {
 bool pass_run(const Pass *p, Module *m);
 /* Sets the note on N (copied). */
 void module_note(Module *m, const Node *n, const char *text);
+
+/* Whether every target of M has an instruction for products of bytes; GPUs do. */
+bool module_multiplies_bytes(const Module *m);
 /* Prints a line for each pass, for --list-passes. */
 void passes_list(FILE *out);
 

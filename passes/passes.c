@@ -14,8 +14,8 @@ const Pass pass_table[] = {
 	 "what each iteration of a loop would compute alike moves out of it: on statements, whose operands are all that they depend on"},
 	{"place", pass_place, ON_GPUS, false,
 	 "sizes to the host: once it is known who reads what, before kernels of both sides could fuse"},
-	{"algebra", pass_algebra, ON_GPUS, true,
-	 "products of (byte - zero point) become products and sums of bytes: while zero points stand apart from what follows"},
+	{"algebra", pass_algebra, ON_ALL, true,
+	 "products of (byte - zero point) * scale become products and sums of bytes: while zero points stand apart from what follows"},
 	{"views", pass_views, ON_GPUS, true,
 	 "rows and the maps behind a View get one shape: on statements, before a View in the way keeps them apart"},
 	{"fuse", pass_fuse, ON_ALL, true,
@@ -38,6 +38,14 @@ const Pass pass_table[] = {
 	 "slots for values and temporaries: last, when nothing moves any more"},
 	{0},
 };
+
+bool module_multiplies_bytes(const Module *m)
+{
+	for (int i = 0; i < m->ntargets; i++)
+		if (!m->target[i]->gpu && !m->target[i]->dot)
+			return false;
+	return true;
+}
 
 bool pass_run(const Pass *p, Module *m)
 {

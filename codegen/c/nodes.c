@@ -382,18 +382,20 @@ static void print_runs(Fn *f, const Tile *tl)
 		strbuf_free(&t[i]);
 }
 
-/* Sets AHEAD to the address of element AT of BUF, and AHEAD_STEP to STEP. Before the names stand
- * types, where they are declared. */
+/* Sets AHEAD to the address of element AT of BUF, and AHEAD_STEP to the bytes of STEP elements. Before
+ * the names stand types, where they are declared. */
 static void set_ahead(Fn *f, const char *type, const char *int_type, Buf *buf, Expr *at, Expr *step)
 {
-	Expr *e[] = {at, step};
+	ExprPool *p = f->sched->kernel->pool;
+	Expr *size = ex_int(p, CT_I64, dtype_info[buf->dtype].bits / 8),
+	     *e[] = {at, ex_mul(p, step, size)};
 	StrBuf t[2] = {{0}};
 
 	texts(f, e, 2, t);
 	tabs(f);
-	strbuf_printf(&f->body, "%sahead = ", type);
+	strbuf_printf(&f->body, "%sahead = (const char *)(", type);
 	print_address(f, buf, strbuf_str(&t[0]));
-	strbuf_puts(&f->body, ";\n");
+	strbuf_puts(&f->body, ");\n");
 	tabs(f);
 	strbuf_printf(&f->body, "%sahead_step = %s;\n", int_type, strbuf_str(&t[1]));
 	strbuf_free(&t[0]);
@@ -404,12 +406,11 @@ static void set_ahead(Fn *f, const char *type, const char *int_type, Buf *buf, E
  * address of the sums, again and again. */
 static void print_ahead(Fn *f, const Tile *tl)
 {
-	const char *type = arena_printf(f->g->arena, "const %s *", c_type(tl->ct));
 	Expr *zero = ex_int(f->sched->kernel->pool, CT_I64, 0);
 	const Prefetch none = {tl->acc, zero, zero, NULL},
 		       *last = tl->nahead ? &tl->ahead[tl->nahead - 1] : &none;
 
-	set_ahead(f, type, "int64_t ", last->buf, last->at, last->step);
+	set_ahead(f, "const char *", "int64_t ", last->buf, last->at, last->step);
 	for (int i = tl->nahead - 2; i >= 0; i--) {
 		const Prefetch *a = &tl->ahead[i];
 

@@ -5,16 +5,25 @@
  * broadcast, and B from a panel. It uses GNU vector types, from which gcc and clang generate the
  * same code. Contraction to fma is enabled for these sums of products alone (the rule of `mad`). A
  * tile with few valid rows runs a shorter function.
+ *
+ * Terms of bytes are multiplied four at a time, u8 by i8, and added to i32 lanes by a function dot_.
+ * It is one instruction on targets that have it, pairs of 16-bit products on other x86-64 CPUs, and
+ * portable C elsewhere or if DL_PORTABLE_DOT is defined. All of them are exact.
  */
 #include "codegen/c/tile.h"
 
 #include "codegen/c/expr.h"
+#include "codegen/c/gen_c_impl.h"
 
 #include <string.h>
 
 const char *c_tile_use(GenC *g, const Tile *t)
 {
-	const char *key = arena_printf(g->arena, "tile_%s_%dx%d%s", ctype_name[t->ct], t->mr, t->nr,
+	const char *key = arena_printf(g->arena, "tile_%s_%dx%d%s%s", ctype_name[t->ct], t->mr,
+				       t->nr,
+				       t->quad == 1           ? ""
+				       : t->a->dtype == DT_U8 ? "_u8_i8"
+							      : "_i8_u8",
 				       t->runs ? "_runs" : "");
 
 	for (int i = 0; i < g->tiles.n; i++)
@@ -23,6 +32,105 @@ const char *c_tile_use(GenC *g, const Tile *t)
 	vec_push(g->arena, &g->tiles, key);
 	vec_push(g->arena, &g->tile, *t);
 	return key;
+}
+
+/* ---- Products of bytes ---- */
+
+static bool uses_dot(const GenC *g)
+{
+	for (int i = 0; i < g->tile.n; i++)
+		if (g->tile.at[i].quad > 1)
+			return true;
+	return false;
+}
+
+/* Prints the instructions for vectors of BYTES on x86-64: C += U * S, by fours. */
+static void put_x86_dot(StrBuf *b, const Target *t)
+{
+	const int bytes = t->vector_bytes;
+	const char *reg = bytes == 64 ? "v" : "x";
+
+	if (t->dot) {
+		strbuf_printf(
+			b,
+			"\t__asm__(\"%svpdpbusd %%2, %%1, %%0\" : \"+%s\"(c) : \"%s\"(u), \"%s\"(s));\n",
+			bytes == 64 ? "" : "%{vex%} ", reg, reg, reg);
+		return;
+	}
+	strbuf_puts(b, "\tconst dot_words w = (dot_words)u, v = (dot_words)s;\n"
+		       "\tdot_words even = w & 255, odd = (dot_words)((dot_uwords)w >> 8);\n"
+		       "\tconst dot_words low = v << 8 >> 8, high = v >> 8;\n\n");
+	for (int i = 0; i < 2; i++) {
+		const char *from = i ? "odd" : "even", *by = i ? "high" : "low";
+
+		if (bytes == 16)
+			strbuf_printf(b,
+				      "\t__asm__(\"pmaddwd %%1, %%0\" : \"+x\"(%s) : \"x\"(%s));\n",
+				      from, by);
+		else
+			strbuf_printf(
+				b,
+				"\t__asm__(\"vpmaddwd %%1, %%0, %%0\" : \"+%s\"(%s) : \"%s\"(%s));\n",
+				reg, from, reg, by);
+	}
+	strbuf_puts(b, "\tc += (dot_lanes)even + (dot_lanes)odd;\n");
+}
+
+/* Prints the function dot_: each lane of C plus the four products of a lane of U by one of S. */
+static void put_dot(const GenC *g, StrBuf *b)
+{
+	const Target *t = g->target;
+	const bool x86 = t->machine && !strcmp(t->machine, "x86_64");
+
+	strbuf_printf(
+		b,
+		"typedef int32_t dot_lanes __attribute__((vector_size(%d), aligned(1), may_alias));\n"
+		"typedef uint32_t dot_ulanes __attribute__((vector_size(%d)));\n"
+		"typedef int32_t dot_word __attribute__((aligned(1), may_alias));\n",
+		t->vector_bytes, t->vector_bytes);
+	if (x86 && !t->dot)
+		strbuf_printf(b,
+			      "typedef int16_t dot_words __attribute__((vector_size(%d)));\n"
+			      "typedef uint16_t dot_uwords __attribute__((vector_size(%d)));\n",
+			      t->vector_bytes, t->vector_bytes);
+	strbuf_printf(b, "#define DL_DOT%s\n",
+		      !t->dot                 ? ""
+		      : t->vector_bytes == 64 ? " __attribute__((target(\"avx512vnni\")))"
+					      : " __attribute__((target(\"avxvnni\")))");
+	strbuf_puts(
+		b,
+		"\nDL_DOT static inline __attribute__((always_inline)) dot_lanes dot_u8_i8(dot_lanes c, dot_lanes u, dot_lanes s)\n{\n");
+	if (x86) {
+		strbuf_puts(b, "#ifndef DL_PORTABLE_DOT\n");
+		put_x86_dot(b, t);
+		strbuf_puts(b, "\treturn c;\n#else\n");
+	}
+	strbuf_puts(b, "\tc += (u & 255) * (s << 24 >> 24);\n"
+		       "\tc += (u >> 8 & 255) * (s << 16 >> 24);\n"
+		       "\tc += (u >> 16 & 255) * (s << 8 >> 24);\n"
+		       "\treturn c + (dot_lanes)((dot_ulanes)u >> 24) * (s >> 24);\n");
+	strbuf_puts(b, x86 ? "#endif\n}\n\n" : "}\n\n");
+}
+
+/* The term of row I and column vector J. */
+static void put_term(StrBuf *b, const Tile *t, int i, int j, const char *tabs)
+{
+	if (t->quad == 1)
+		strbuf_printf(b, "%s\tc%d_%d += *a%d * b%d;\n", tabs, i, j, i, j);
+	else if (t->a->dtype == DT_U8)
+		strbuf_printf(b, "%s\tc%d_%d = dot_u8_i8(c%d_%d, q%d, b%d);\n", tabs, i, j, i, j, i,
+			      j);
+	else
+		strbuf_printf(b, "%s\tc%d_%d = dot_u8_i8(c%d_%d, b%d, q%d);\n", tabs, i, j, i, j, j,
+			      i);
+}
+
+/* ---- The functions ---- */
+
+/* The element type of A and of B. */
+static const char *type_of(const Tile *t, const Buf *operand)
+{
+	return t->quad > 1 ? c_memory_type(operand->dtype) : c_type(t->ct);
 }
 
 /* The parameters of a micro-kernel between "n, first, a" and "b": how A is read. */
@@ -38,15 +146,19 @@ static void put_parameters(StrBuf *b, const Tile *t, const char *type)
 }
 
 /* The loop over terms k to END of a tile whose rows of A start at a0, a1 and so on. */
-static void put_terms(StrBuf *b, int rows, int nv, int lanes, const char *end, const char *tabs)
+static void put_terms(StrBuf *b, const Tile *t, int rows, int nv, int lanes, const char *end,
+		      const char *tabs)
 {
 	strbuf_printf(b, "\n%sfor (; k < %s; k++) {\n", tabs, end);
 	for (int j = 0; j < nv; j++)
 		strbuf_printf(b, "%s\tconst vec b%d = *(const vec *)(b + %d);\n", tabs, j,
-			      j * lanes);
+			      j * lanes * t->quad);
 	for (int i = 0; i < rows; i++) {
+		if (t->quad > 1)
+			strbuf_printf(b, "%s\tconst vec q%d = (vec){0} + *(const dot_word *)a%d;\n",
+				      tabs, i, i);
 		for (int j = 0; j < nv; j++)
-			strbuf_printf(b, "%s\tc%d_%d += *a%d * b%d;\n", tabs, i, j, i, j);
+			put_term(b, t, i, j, tabs);
 		strbuf_printf(b, "%s\ta%d += a_step;\n", tabs, i);
 	}
 	strbuf_printf(
@@ -58,7 +170,7 @@ static void put_terms(StrBuf *b, int rows, int nv, int lanes, const char *end, c
 /* As put_terms, by runs of A's rows: the current one has terms left until k is LAST. */
 static void put_runs(StrBuf *b, const Tile *t, int rows, int nv, int lanes)
 {
-	const char *type = c_type(t->ct);
+	const char *type = type_of(t, t->a);
 
 	strbuf_puts(
 		b,
@@ -71,7 +183,7 @@ static void put_runs(StrBuf *b, const Tile *t, int rows, int nv, int lanes)
 			      i, i, i);
 	}
 	strbuf_puts(b, "\n\t\t\tin += last - k;\n");
-	put_terms(b, rows, nv, lanes, "last", "\t\t\t");
+	put_terms(b, t, rows, nv, lanes, "last", "\t\t\t");
 	strbuf_puts(
 		b,
 		"\t\t\tif (in == run) {\n\t\t\t\tin = 0;\n\t\t\t\trow += row_step;\n\t\t\t}\n\t\t}\n");
@@ -79,7 +191,7 @@ static void put_runs(StrBuf *b, const Tile *t, int rows, int nv, int lanes)
 
 static void rows_function(GenC *g, StrBuf *b, const Tile *t, const char *key, int rows)
 {
-	const char *type = c_type(t->ct);
+	const char *type = c_type(t->ct), *a = type_of(t, t->a), *panel = type_of(t, t->b);
 	int esize = dtype_info[ctype_dtype(t->ct)].bits / 8,
 	    lanes = g->target->vector_bytes / esize;
 	int nv;
@@ -87,13 +199,13 @@ static void rows_function(GenC *g, StrBuf *b, const Tile *t, const char *key, in
 	if (lanes > t->nr)
 		lanes = t->nr;
 	nv = t->nr / lanes;
-	strbuf_printf(b, "DL_CONTRACT static void %s_%d(int64_t n, int first, const %s *a, ", key,
-		      rows, type);
-	put_parameters(b, t, type);
+	strbuf_printf(b, "%s static void %s_%d(int64_t n, int first, const %s *a, ",
+		      t->quad > 1 ? "DL_DOT" : "DL_CONTRACT", key, rows, a);
+	put_parameters(b, t, a);
 	strbuf_printf(
 		b,
-		"\t\tconst %s *b, int64_t b_step, const %s *ahead, int64_t ahead_step, %s *acc)\n{\n\tDL_CONTRACT_ON\n",
-		type, type, type);
+		"\t\tconst %s *b, int64_t b_step, const char *ahead, int64_t ahead_step, %s *acc)\n{\n%s",
+		panel, type, t->quad > 1 ? "" : "\tDL_CONTRACT_ON\n");
 	strbuf_printf(
 		b, "\ttypedef %s vec __attribute__((vector_size(%d), aligned(%d), may_alias));\n",
 		type, lanes * esize, esize);
@@ -101,7 +213,7 @@ static void rows_function(GenC *g, StrBuf *b, const Tile *t, const char *key, in
 		strbuf_printf(b, "\tint64_t in = k0 %% run;\n%s\n\trow += k0 / run * row_step;\n",
 			      t->edge ? "" : "\n\t(void)edge;");
 	for (int i = 0; i < rows && !t->runs; i++)
-		strbuf_printf(b, "\tconst %s *a%d = a + row[%d];\n", type, i, i);
+		strbuf_printf(b, "\tconst %s *a%d = a + row[%d];\n", a, i, i);
 	strbuf_printf(
 		b,
 		"\n\tfor (int64_t k = 0; first || k < n; first = 0) {\n\t\tconst int64_t end = n - k > %d ? k + %d : n;\n",
@@ -115,7 +227,7 @@ static void rows_function(GenC *g, StrBuf *b, const Tile *t, const char *key, in
 	if (t->runs)
 		put_runs(b, t, rows, nv, lanes);
 	else
-		put_terms(b, rows, nv, lanes, "end", "\t\t");
+		put_terms(b, t, rows, nv, lanes, "end", "\t\t");
 	strbuf_puts(b, "\t\tif (!first) {\n");
 	for (int i = 0; i < rows; i++)
 		for (int j = 0; j < nv; j++)
@@ -132,7 +244,7 @@ static void rows_function(GenC *g, StrBuf *b, const Tile *t, const char *key, in
 
 static void tile_function(GenC *g, StrBuf *b, const Tile *t, const char *key)
 {
-	const char *type = c_type(t->ct),
+	const char *type = c_type(t->ct), *a = type_of(t, t->a), *panel = type_of(t, t->b),
 		   *how = t->runs ? "edge, row, row_step, run, k0, a_step" : "row, a_step";
 	int sizes[8], n = 0;
 
@@ -141,12 +253,12 @@ static void tile_function(GenC *g, StrBuf *b, const Tile *t, const char *key)
 		rows_function(g, b, t, key, r);
 	}
 	strbuf_printf(b, "static inline void %s(int64_t valid, int64_t n, int first, const %s *a, ",
-		      key, type);
-	put_parameters(b, t, type);
+		      key, a);
+	put_parameters(b, t, a);
 	strbuf_printf(
 		b,
-		"\t\tconst %s *b, int64_t b_step, const %s *ahead, int64_t ahead_step, %s *acc)\n{\n",
-		type, type, type);
+		"\t\tconst %s *b, int64_t b_step, const char *ahead, int64_t ahead_step, %s *acc)\n{\n",
+		panel, type);
 	for (int i = 0; i < n; i++) {
 		strbuf_puts(b, i ? "\telse" : "\t");
 		if (i + 1 < n)
@@ -161,6 +273,8 @@ static void tile_function(GenC *g, StrBuf *b, const Tile *t, const char *key)
 
 void c_tiles(GenC *g, StrBuf *b)
 {
+	if (uses_dot(g))
+		put_dot(g, b);
 	for (int i = 0; i < g->tiles.n; i++)
 		tile_function(g, b, &g->tile.at[i], g->tiles.at[i]);
 }

@@ -249,10 +249,25 @@ static bool fold_contents(Canon *c, Node *n)
 	return all_const(d, count) ? known_const(c, n, d, count) : known_dims(c, n, d, count);
 }
 
+/* N makes numbers of a constant matrix of bytes. It stays, so that a product can read the bytes
+ * (passes/kernel/algebra.c). */
+static bool widens_bytes(const Node *n)
+{
+	enum { FEW = 64 }; /* elements of a small tensor, which may be a size */
+	const Tensor *t = n->op == OP_Cast ? value_const(node_in(n, 0)) : NULL;
+	int sides = 0;
+
+	for (int d = 0; t && d < t->rank; d++)
+		sides += t->dims[d] > 1;
+	return sides > 1 && (t->dtype == DT_I8 || t->dtype == DT_U8) && tensor_numel(t) > FEW;
+}
+
 bool fold_node(Canon *c, Node *n)
 {
 	if (fold_view(c, n))
 		return true;
+	if (widens_bytes(n))
+		return false;
 	if (small_constants(n) && fold_constants(c, n))
 		return true;
 	return fold_contents(c, n);

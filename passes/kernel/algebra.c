@@ -5,9 +5,16 @@
  *
  *     sum (a - x) (b - y)  =  sum a b  -  x sum (b - y)  -  y sum a
  *
- * Integers wrap, so this is exact. Zero points may differ from row to row and from column to column, not from term to term. Where
- * the guard of a term fails (the padding of a convolution) the term is left out of all three sums: the sums of the factors
- * then depend on the position of the stencil.
+ * Integers wrap, so this is exact. Dequantised factors, which are such differences times scales, become sums of integers, times
+ * both scales:
+ *
+ *     sum s f32(a - x) t f32(b - y)  =  f32(sum (a - x) (b - y)) s t
+ *
+ * Its right side is rounded three times, the left side in each term, so it is within the bound of the left one. Zero points may
+ * differ from row to row and from column to column, not from term to term. Where the guard of a term fails (the padding of a
+ * convolution) the term is left out of all three sums: the sums of the factors then depend on the position of the stencil.
+ *
+ * CPUs do so with dequantised factors only where every target has an instruction for products of bytes.
  *
  * The sums of a factor are kernels of their own: those of constants are computed when the model is built. The sums of a stencil are
  * computed in two steps, first over the iterators that all positions sum alike (channels), then over the stencil. Where only the
@@ -334,12 +341,13 @@ static bool fewer(const FactoredProduct *p, Iter *const *it, int n, int64_t leas
 
 static bool is_worth(const FactoredProduct *p)
 {
-	return !fewer(p, p->c.m, p->c.nm, GEMM_ROWS) && !fewer(p, p->c.n, p->c.nn, GEMM_ROWS);
+	return (!module_on_gpu(p->m) || !fewer(p, p->c.m, p->c.nm, GEMM_ROWS)) &&
+	       !fewer(p, p->c.n, p->c.nn, GEMM_ROWS);
 }
 
-/* A temporary for the sum of byte products. It has the result's shape if that has a dim for each
- * iterator. */
-static Buf *products_buf(const FactoredProduct *p, Expr **idx)
+/* A temporary of type T for the sum of products. It has the result's shape if that has a dim for
+ * each iterator. */
+static Buf *products_buf(const FactoredProduct *p, DType t, Expr **idx)
 {
 	const Stmt *s = p->c.s;
 	bool like = true;
@@ -350,12 +358,12 @@ static Buf *products_buf(const FactoredProduct *p, Expr **idx)
 		idx[d] = s->widx[d];
 	}
 	if (like)
-		return kernel_temp(p->k, "products", DT_I32, s->nwidx, s->out[0]->dims);
+		return kernel_temp(p->k, "products", t, s->nwidx, s->out[0]->dims);
 	for (int i = 0; i < s->nband; i++) {
 		dims[i] = s->iter[i]->extent;
 		idx[i] = ex_iter(p->k->pool, s->iter[i]);
 	}
-	return kernel_temp(p->k, "products", DT_I32, s->nband, dims);
+	return kernel_temp(p->k, "products", t, s->nband, dims);
 }
 
 /* Makes S store to OUT at IDX, and adds a map after it that stores VAL, an expression over S's
@@ -395,11 +403,11 @@ static bool without_zero_points(FactoredProduct *p)
 
 	if (c->s->nband > MAX_RANK)
 		return false;
-	if (!p->a.zero && !p->b.zero) {
+	if (!p->a.zero && !p->b.zero && c->ct == CT_I32) {
 		c->s->val[0] = ex_op2(pool, IN_mul, p->a.byte, p->b.byte);
 		return true;
 	}
-	out = products_buf(p, idx);
+	out = products_buf(p, DT_I32, idx);
 	val = ex_load(pool, out, idx, out->rank);
 	if (p->a.zero) {
 		const FactorPlan l = plan(p, &p->b, c->n, c->nn);
@@ -408,14 +416,83 @@ static bool without_zero_points(FactoredProduct *p)
 			     ex_op2(pool, IN_mul, p->a.zero, sums(p, &l, "b_sums")));
 	}
 	if (p->b.zero) {
-		const FactorPlan l = plan(p, &(ByteFactor){p->a.byte, NULL}, c->m, c->nm);
+		const FactorPlan l = plan(p, &(ByteFactor){p->a.byte, NULL, NULL}, c->m, c->nm);
 
 		val = ex_op2(pool, IN_sub, val,
 			     ex_op2(pool, IN_mul, p->b.zero, sums(p, &l, "a_sums")));
 	}
+	if (c->ct == CT_F32)
+		val = ex_cvt(pool, CT_F32, val);
+	if (p->a.scale)
+		val = ex_op2(pool, IN_mul, val, p->a.scale);
+	if (p->b.scale)
+		val = ex_op2(pool, IN_mul, val, p->b.scale);
 	c->s->val[0] = ex_op2(pool, IN_mul, p->a.byte, p->b.byte);
 	put_behind(p->k, c->s, out, idx, val);
 	return true;
+}
+
+/* A depthwise convolution, each of whose elements is used for one channel alone, stays a sum of f32:
+ * factor B, the image, is read as bytes, and its scale follows the sum. */
+static bool without_scale(FactoredProduct *p)
+{
+	const Contraction *c = &p->c;
+	ExprPool *pool = p->k->pool;
+	Expr *idx[MAX_ITERS], *val = p->b.byte;
+	Buf *out;
+
+	if (c->s->nband > MAX_RANK || !p->b.scale)
+		return false;
+	out = products_buf(p, DT_F32, idx);
+	if (p->b.zero)
+		val = ex_op2(pool, IN_sub, val, p->b.zero);
+	c->s->val[0] = ex_op2(pool, IN_mul, ex_cvt(pool, CT_F32, val), c->a);
+	put_behind(p->k, c->s, out, idx,
+		   ex_op2(pool, IN_mul, ex_load(pool, out, idx, out->rank), p->b.scale));
+	return true;
+}
+
+/* F's byte plus BY, 128 or -128, as an element of type T; its zero point follows. */
+static void shift_byte(ExprPool *p, ByteFactor *f, DType t, int by)
+{
+	Expr *n = ex_int(p, CT_I32, by);
+
+	f->byte = ex_round(p, t, ex_op2(p, IN_add, f->byte, n));
+	f->zero = f->zero ? ex_op2(p, IN_add, f->zero, n) : n;
+}
+
+static bool is_constant(const FactoredProduct *p, const Expr *e)
+{
+	return e->kind == EX_LOAD && e->load.buf->kind == BUF_IN &&
+	       value_const(node_in(p->n, e->load.buf->param));
+}
+
+/* CPUs multiply u8 by i8. Of two u8 the constant becomes an i8, of two i8 the other one a u8: its
+ * new zero point is a factor of a sum of constants. */
+static void mix_signs(FactoredProduct *p)
+{
+	const DType a = contraction_type(p->a.byte), b = contraction_type(p->b.byte);
+	const bool constant = is_constant(p, p->a.byte);
+
+	if (a == DT_U8 && b == DT_U8)
+		shift_byte(p->k->pool, constant ? &p->a : &p->b, DT_I8, -128);
+	else if (a == DT_I8 && b == DT_I8)
+		shift_byte(p->k->pool, constant ? &p->b : &p->a, DT_U8, 128);
+}
+
+/* The product is of integers; or it is of dequantised numbers, its sum fits in an i32, and every
+ * target has an instruction for it. */
+static bool suits_type(const FactoredProduct *p)
+{
+	int64_t lo, hi;
+
+	if (p->c.ct == CT_I32)
+		return p->c.s->out[0]->dtype == DT_I32 &&
+		       (contraction_type(p->c.a) == DT_I32 || contraction_type(p->c.b) == DT_I32);
+	if (!module_multiplies_bytes(p->m))
+		return false;
+	dim_bounds(p->m->ctx, iters_points(p->m->ctx, p->c.k, p->c.nk), &lo, &hi);
+	return p->c.ct == CT_F32 && p->c.s->out[0]->dtype == DT_F32 && hi <= MOST_BYTE_TERMS;
 }
 
 static bool rewrite_product(Module *m, Node *n)
@@ -426,25 +503,33 @@ static bool rewrite_product(Module *m, Node *n)
 
 	for (int i = 0; i < p.k->bufs.n; i++)
 		p.k->bufs.at[i]->id = i;
-	if (!p.k->stmts.n || !stmt_contraction(p.k, p.k->stmts.at[0], &p.c) || p.c.ct != CT_I32 ||
-	    p.c.s->out[0]->dtype != DT_I32 || !is_worth(&p) || n->nin > MAX_PARAMS / 2)
+	if (!p.k->stmts.n || !stmt_contraction(p.k, p.k->stmts.at[0], &p.c) || !suits_type(&p) ||
+	    !is_worth(&p) || n->nin > MAX_PARAMS / 2)
 		return false;
-	if (contraction_type(p.c.a) != DT_I32 && contraction_type(p.c.b) != DT_I32)
-		return false;
+	if (!p.c.nm && !module_on_gpu(m)) {
+		done = p.c.ct == CT_F32 && narrow_factor(n, &p.c, p.c.b, &p.b) && without_scale(&p);
+		node_drop_unused_inputs(n);
+		return done;
+	}
 	done = narrow_factor(n, &p.c, p.c.a, &p.a) && narrow_factor(n, &p.c, p.c.b, &p.b) &&
-	       n->nin + MORE <= MAX_PARAMS && without_zero_points(&p);
+	       n->nin + MORE <= MAX_PARAMS;
+	if (done && !module_on_gpu(m))
+		mix_signs(&p);
+	done = done && without_zero_points(&p);
 	node_drop_unused_inputs(n);
 	return done;
 }
 
 bool pass_algebra(Module *m)
 {
+	const bool quotients = !module_on_gpu(m) && module_multiplies_bytes(m);
 	int budget = m->opt.rewrite_limit;
 
 	if (m->opt.level == 0)
 		return true;
 	for (Node *n = m->graph->first; n; n = n->next)
-		if (node_kernel(n) && !node_on_host(n) && budget != 0 && rewrite_product(m, n))
+		if (node_kernel(n) && !node_on_host(n) && budget != 0 &&
+		    (rewrite_product(m, n) || (quotients && requantise(n))))
 			budget -= budget > 0;
 	dce_graph(m);
 	return true;

@@ -5,10 +5,11 @@
 
 #include "passes/kernel/contraction.h"
 
-/* An i32 of the form byte - zero. BYTE has a type of 8 bits. ZERO is the same for all terms of a
- * sum; null: 0. */
+/* An i32 of the form byte - zero; or an f32 of the form f32(byte - zero) * scale, a dequantised
+ * number. BYTE has a type of 8 bits. ZERO and SCALE are the same for all terms of a sum; ZERO null:
+ * 0, SCALE null: 1. */
 typedef struct ByteFactor {
-	Expr *byte, *zero;
+	Expr *byte, *zero, *scale;
 } ByteFactor;
 
 /* The border classes along IT: FIRST first points, LAST last points, and one class for all
@@ -22,10 +23,17 @@ typedef struct BorderClasses {
 
 /* ---- narrow.c ---- */
 
+/* The sum of the most products of differences of bytes that fits in an i32: 255 * 255 each. */
+enum { MOST_BYTE_TERMS = INT32_MAX / (255 * 255) };
 /* Brings factor E of N's contraction *C, which is N's first statement, into this form, and adds
  * the operands that it reads to N (passes/kernel/narrow.c). False if E does not have the form,
  * or that cannot be decided; operands that nothing reads may then have been added. */
 bool narrow_factor(Node *n, const Contraction *c, Expr *e, ByteFactor *out);
+
+/* ---- requantise.c ---- */
+
+/* Replaces a rounded quotient, if that is what N computes, by a product (passes/kernel/requantise.c). */
+bool requantise(Node *n);
 
 /* ---- border_classes.c ---- */
 

@@ -64,6 +64,14 @@ DType contraction_type(const Expr *e)
 	return ex_is_op(e, IN_round) ? e->op.dtype : ctype_dtype(e->ct);
 }
 
+int contraction_quad(const Contraction *c)
+{
+	const DType a = contraction_type(c->a), b = contraction_type(c->b);
+
+	return c->ct == CT_I32 && ((a == DT_U8 && b == DT_I8) || (a == DT_I8 && b == DT_U8)) ? 4
+											     : 1;
+}
+
 void contraction_swap(Contraction *c)
 {
 	for (int i = 0; i < MAX_ITERS; i++) {

@@ -21,6 +21,9 @@ typedef struct Contraction {
 bool stmt_contraction(Kernel *k, Stmt *s, Contraction *out);
 /* The element type that represents every value of operand E. */
 DType contraction_type(const Expr *e);
+/* Terms that an element of packed operands holds: 4 if the products are of u8 by i8 in either order,
+ * with sums in i32, which CPUs compute by fours (codegen/c/tile.c); else 1. */
+int contraction_quad(const Contraction *c);
 void contraction_swap(Contraction *c); /* exchanges A, m and guard_a with B, n and guard_b */
 
 #endif

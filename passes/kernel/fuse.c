@@ -35,6 +35,7 @@ typedef struct Fuse {
 	bool *constant;
 	int norder;
 	int budget; /* --rewrite-limit */
+	bool bytes; /* CPUs that multiply bytes */
 	/* TMP: for kernels that are tried; GROWN: for the kernel of the node that is growing. */
 	Arena *tmp, *grown;
 	/* The last node that grew. Its kernel is copied to the module's arena once the next node
@@ -254,6 +255,81 @@ static bool is_stored_constant(const Fuse *f, Node *p, const Node *c)
 	return smaller;
 }
 
+typedef struct StencilReads {
+	const Buf *buf;
+	bool yes;
+} StencilReads;
+
+static void stencil_read(void *arg, Stmt *s, Expr *load)
+{
+	StencilReads *r = arg;
+
+	for (int d = 0; load->load.buf == r->buf && d < load->load.nidx; d++)
+		r->yes = r->yes || (expr_has_any(load->load.idx[d], s->iter, s->nband) &&
+				    expr_has_any(load->load.idx[d], s->iter + s->nband,
+						 s->niters - s->nband));
+}
+
+/* P is a map whose results are bytes that product C reads several times each, by a stencil, and that
+ * cost more than MAX_PROLOGUE: to store them is cheaper than to compute them for each tap. */
+static bool recomputes_bytes(const Node *p, const Node *c)
+{
+	enum { MAX_PROLOGUE = 4 };
+	Kernel *pk = node_kernel(p), *ck = node_kernel(c);
+	StencilReads r = {NULL, false};
+	int cost = 0;
+
+	if (p->nout != 1 || dtype_info[p->out[0]->type->dtype].bits > 8)
+		return false;
+	for (int i = 0; i < pk->stmts.n; i++)
+		cost += expr_cost(pk->stmts.at[i]->val[0]);
+	for (int i = 0; i < c->nin && cost > MAX_PROLOGUE; i++) {
+		r.buf = node_in(c, i) == p->out[0] ? param_buf(ck, BUF_IN, i) : NULL;
+		if (r.buf)
+			stmt_loads(ck->stmts.at[0], stencil_read, &r);
+	}
+	return r.yes;
+}
+
+/* C is a matrix product, which packs its operands or reads them in place. */
+static bool is_tiled(const Node *c)
+{
+	Kernel *k = node_kernel(c);
+	Contraction product;
+
+	return k->stmts.n && stmt_contraction(k, k->stmts.at[0], &product) && product.nm;
+}
+
+/* P makes numbers of few constant bytes, which C, no product, would make again for each use. */
+static bool dequantises_few(const Fuse *f, const Node *p, const Node *c)
+{
+	enum { FEW = 1 << 14 };
+	const Kernel *k = node_kernel(p);
+	int64_t n;
+
+	if (!f->constant[p->id] || p->nout != 1 || dtype_info[p->out[0]->type->dtype].bits <= 8 ||
+	    !dim_is_const(type_numel(f->m->ctx, p->out[0]->type), &n) || n < 2 || n > FEW ||
+	    is_constant(f, c) || is_tiled(c))
+		return false;
+	for (int i = 0; i < k->bufs.n; i++)
+		if (k->bufs.at[i]->kind == BUF_IN && dtype_info[k->bufs.at[i]->dtype].bits <= 8)
+			return true;
+	return false;
+}
+
+/* P is a product whose results are bytes, and map C makes wider numbers of them, which one other
+ * kernel reads: that one may as well read the bytes, but for a product of such numbers, which would
+ * have to pack them. */
+static bool widens_bytes(const Fuse *f, const Node *p, const Node *c)
+{
+	const Value *v = p->nout == 1 && c->nout == 1 ? c->out[0] : NULL;
+
+	return f->bytes && v && v->uses && !v->uses->next && v->uses->user &&
+	       node_kernel(v->uses->user) && !is_tiled(v->uses->user) &&
+	       dtype_info[p->out[0]->type->dtype].bits <= 8 &&
+	       dtype_info[v->type->dtype].bits > 8 && node_kernel(c)->stmts.n == 1;
+}
+
 /* Whether P and C can and should be one kernel; *G is that kernel. A kernel reports faults under
  * one name only. What is computed outside of a loop is not computed again in each iteration. */
 static bool try_merge(Fuse *f, Node *p, Node *c, FusedKernel *g)
@@ -268,8 +344,10 @@ static bool try_merge(Fuse *f, Node *p, Node *c, FusedKernel *g)
 	    (kernel_can_fault(pk) && kernel_can_fault(ck)) ||
 	    (f->constant[p->id] && (!only_used_by(p, c) || is_stored_constant(f, p, c))))
 		return false;
+	if ((kc == KC_CONTRACTION && recomputes_bytes(p, c)) || dequantises_few(f, p, c))
+		return false;
 	if (kp == KC_CONTRACTION) {
-		if (kc != KC_MAP || !only_used_by(p, c) || !epilogue(p, c))
+		if (kc != KC_MAP || widens_bytes(f, p, c) || !only_used_by(p, c) || !epilogue(p, c))
 			return false;
 		if (!fused_build(f->tmp, p, fused_own(f->tmp, c), c, false, g))
 			return false;
@@ -462,7 +540,9 @@ static Node *merge_attention(Fuse *f, Node *c)
 
 bool pass_fuse(Module *m)
 {
-	Fuse f = {.m = m, .budget = m->opt.rewrite_limit};
+	Fuse f = {.m = m,
+		  .budget = m->opt.rewrite_limit,
+		  .bytes = !module_on_gpu(m) && module_multiplies_bytes(m)};
 
 	if (m->opt.level == 0)
 		return true;

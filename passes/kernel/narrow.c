@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Recognises integers of the form byte - zero point, where the zero point is the same for all terms
- * of a sum: either by the form of an expression, looking through the maps that computed its
+ * Recognises integers of the form byte - zero point, and floats that are such integers times a
+ * scale, where the zero point and the scale are the same for all terms of a sum: either by the form of an expression, looking through the maps that computed its
  * operands; or by the values of an i32 constant, which folding may have made from the model's
  * bytes.
  */
@@ -86,9 +86,10 @@ static const Stmt *made_by(const Node *n, const Expr *e)
 									: NULL;
 	const Stmt *s = k && k->stmts.n == 1 ? k->stmts.at[0] : NULL;
 
-	return s && v->def->nout == 1 && !node_on_host(v->def) && e->ct == CT_I32 &&
-			       e->load.nidx == s->nwidx && stmt_is_simple_map(s) &&
-			       !expr_can_fault(s->val[0]) && expr_cost(s->val[0]) <= MAX_COST
+	return s && v->def->nout == 1 && !node_on_host(v->def) &&
+			       (e->ct == CT_I32 || e->ct == CT_F32) && e->load.nidx == s->nwidx &&
+			       stmt_is_simple_map(s) && !expr_can_fault(s->val[0]) &&
+			       expr_cost(s->val[0]) <= MAX_COST
 		       ? s
 		       : NULL;
 }
@@ -216,14 +217,36 @@ static bool narrow(Node *n, const Contraction *c, Expr *e, ByteFactor *out)
 	return false;
 }
 
+/* As narrow, of an f32. */
+static bool narrow_scaled(Node *n, const Contraction *c, Expr *e, ByteFactor *out)
+{
+	ExprPool *p = node_kernel(n)->pool;
+
+	if (e->ct != CT_F32)
+		return false;
+	if (ex_is_op(e, IN_cvt))
+		return narrow(n, c, e->op.arg[0], out);
+	if (!ex_is_op(e, IN_mul))
+		return false;
+	for (int i = 1; i >= 0; i--) {
+		Expr *scale = e->op.arg[i];
+
+		if (!is_zero_point(p, c, scale))
+			continue;
+		out->scale = out->scale ? ex_op2(p, IN_mul, out->scale, scale) : scale;
+		return narrow_scaled(n, c, e->op.arg[1 - i], out);
+	}
+	return false;
+}
+
 bool narrow_factor(Node *n, const Contraction *c, Expr *e, ByteFactor *out)
 {
 	Through t = {n, true};
 
-	*out = (ByteFactor){NULL, NULL};
+	*out = (ByteFactor){NULL, NULL, NULL};
 	for (int i = 0; i < MAX_CHAIN && t.found; i++) {
 		t.found = false;
 		e = ex_rewrite(node_kernel(n)->pool, e, see_through, &t);
 	}
-	return narrow(n, c, e, out);
+	return c->ct == CT_F32 ? narrow_scaled(n, c, e, out) : narrow(n, c, e, out);
 }

@@ -330,6 +330,12 @@ static void join_tensors(Choice *c, Node *n)
 
 /* ---- The winner ---- */
 
+/* Bytes are summed in fours: the packed rows of a convolution of few channels have them contiguous. */
+static bool is_byte(DType t)
+{
+	return t == DT_U8 || t == DT_I8;
+}
+
 /* The dim of B that should be innermost; -1: no change. */
 static int innermost_dim(Choice *c, int tensor, const Buf *b)
 {
@@ -343,7 +349,7 @@ static int innermost_dim(Choice *c, int tensor, const Buf *b)
 	for (int d = 0; d < b->rank; d++)
 		if (v->dim[d] > v->dim[best])
 			best = d;
-	if (dim_is_const(b->dims[best], &few) && few < FEW_CHANNELS)
+	if (dim_is_const(b->dims[best], &few) && few < (is_byte(b->dtype) ? 2 : FEW_CHANNELS))
 		return -1;
 	for (int d = best + 1; d < b->rank; d++)
 		moves = moves || !dim_equals(b->dims[d], 1);

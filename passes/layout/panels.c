@@ -43,20 +43,23 @@ bool expr_is_weights(Module *m, const Node *n, Expr *e)
 	return d.ok;
 }
 
-/* The panel layout: g, outer n, n / panel, k, n % panel. */
+/* The panel layout: g, outer n, n / panel, k, n % panel. The terms of a product of bytes are one
+ * dim in fours: g, outer n, n / panel, k / 4, n % panel, k % 4. */
 static const Type *in_panels(Module *m, const Contraction *c, const Type *plain)
 {
 	Layout l = {0};
-	const int last = plain->rank - 1;
+	const int last = plain->rank - 1, quad = contraction_quad(c), terms = quad > 1 ? 1 : c->nk;
 
 	for (int i = 0; i < c->ng; i++)
 		l.ax[l.n++] = (LayoutAxis){.dim = i};
 	for (int i = 0; i + 1 < c->nn; i++)
-		l.ax[l.n++] = (LayoutAxis){.dim = c->ng + c->nk + i};
+		l.ax[l.n++] = (LayoutAxis){.dim = c->ng + terms + i};
 	l.ax[l.n++] = (LayoutAxis){.dim = last, .div = gemm_panel(c->ct)};
-	for (int i = 0; i < c->nk; i++)
-		l.ax[l.n++] = (LayoutAxis){.dim = c->ng + i};
+	for (int i = 0; i < terms; i++)
+		l.ax[l.n++] = (LayoutAxis){.dim = c->ng + i, .div = quad > 1 ? quad : 0};
 	l.ax[l.n++] = (LayoutAxis){.dim = last, .mod = gemm_panel(c->ct)};
+	if (quad > 1)
+		l.ax[l.n++] = (LayoutAxis){.dim = c->ng, .mod = quad};
 	return type_with_layout(m->ctx, plain, &l);
 }
 
@@ -316,6 +319,8 @@ static void add_joined(Packing *p, Iter *const *it, int n)
 
 static bool joins_terms(const Packing *p)
 {
+	if (!module_on_gpu(p->m))
+		return contraction_quad(p->c) > 1;
 	return p->fragments &&
 	       !terms_apart(p->m->ctx, p->c, fragment_terms(contraction_type(p->c->b)));
 }
@@ -332,8 +337,10 @@ static const Type *packed_type(const Packing *p)
 		if (!dim_is_const(dims[i], NULL))
 			return NULL;
 	}
-	t = type_tensor(p->m->ctx, gpu ? contraction_type(c->b) : ctype_dtype(c->ct), p->rank,
-			dims);
+	t = type_tensor(p->m->ctx,
+			gpu || contraction_quad(c) > 1 ? contraction_type(c->b)
+						       : ctype_dtype(c->ct),
+			p->rank, dims);
 	return p->fragments ? fragment_type(p->m->ctx, t, c->ng)
 	       : gpu        ? in_rows(p->m, c, t)
 			    : in_panels(p->m, c, t);

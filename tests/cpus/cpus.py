@@ -3,7 +3,7 @@
 
 Models are compiled for each target that runs here, natively or under qemu-aarch64, and drive.c runs them. Small integers, where every sum
 is exact, must be bit-equal to ONNX Runtime's result; of real numbers, the error may be that of two sums in any order,
-2 * (terms + 2) * 2**-24 * sum |terms|. Prints "N passed, N failed, N skipped".
+2 * (terms + 2) * 2**-24 * sum |terms|. The same operators on bytes, with zero points, must be bit-equal, too. Prints "N passed, N failed, N skipped".
 """
 
 import os
@@ -25,7 +25,9 @@ ARM = ("aarch64-linux-gnu-gcc", "qemu-aarch64")
 
 
 def value(rng, shape, kind):
-    """KIND: "small" integers, or "real" numbers; "sizes" are those of the real ones, positive."""
+    """KIND: "small" integers, "real" numbers, or "bytes", of which f32 sums up to 2,600 products exactly."""
+    if kind == "bytes":
+        return rng.integers(0, 81, shape).astype(np.float32)
     return rng.integers(-2, 3, shape).astype(np.float32) if kind == "small" else rng.standard_normal(shape).astype(np.float32)
 
 
@@ -45,11 +47,33 @@ class Model:
         self.terms.append(terms)
         self.shapes.append(shape)
 
-    def proto(self, weights):
-        """WEIGHTS: an array for each operator, or null: inputs."""
+    def of_bytes(self, i):
+        """Operator I on bytes: both signs of either factor, with and without zero points."""
+        n, signed = self.nodes[i], (i % 3 == 2, i % 2 == 0)
+        types = [TensorProto.INT8 if s else TensorProto.UINT8 for s in signed]
+        zeros = [np.array(z, helper.tensor_dtype_to_np_dtype(t)) for z, t in zip((i % 5, 0 if i % 4 < 2 else 7), types)]
+        constants = [numpy_helper.from_array(z, f"{s}z{i}") for s, z in zip("xw", zeros)]
+        nodes = [helper.make_node("Cast", [f"{s}{i}"], [f"{s}b{i}"], to=t) for s, t in zip("xw", types)]
+        product = helper.make_node(n.op_type + "Integer", [f"xb{i}", f"wb{i}", f"xz{i}", f"wz{i}"], [f"yi{i}"], name=n.name)
+        product.attribute.extend(n.attribute)
+        return [*nodes, product, helper.make_node("Cast", [f"yi{i}"], [f"y{i}"], to=TensorProto.FLOAT)], constants
+
+    def of_differences(self, i):
+        """What of_bytes computes, in f32."""
+        n = helper.make_node(self.nodes[i].op_type, [f"xd{i}", f"wd{i}"], [f"y{i}"])
+        n.attribute.extend(self.nodes[i].attribute)
+        zeros = np.float32(i % 5), np.float32(0 if i % 4 < 2 else 7)
+        return [helper.make_node("Sub", [f"{s}{i}", f"{s}z{i}"], [f"{s}d{i}"]) for s in "xw"] + [n], \
+            [numpy_helper.from_array(np.array(z), f"{s}z{i}") for s, z in zip("xw", zeros)]
+
+    def proto(self, weights, form=None):
+        """WEIGHTS: an array for each operator, or null: inputs. FORM: of_bytes or of_differences, instead of the operators."""
         more = [] if weights else [helper.make_tensor_value_info(f"w{i}", TensorProto.FLOAT, d) for i, d in enumerate(self.weights)]
         constants = [numpy_helper.from_array(w, f"w{i}") for i, w in enumerate(weights or [])]
-        graph = helper.make_graph(self.nodes, "g", self.inputs + more, self.outputs, constants)
+        formed = [form(i) for i in range(len(self.nodes))] if form else []
+        nodes = [n for f in formed for n in f[0]] or self.nodes
+        constants += [c for f in formed for c in f[1]]
+        graph = helper.make_graph(nodes, "g", self.inputs + more, self.outputs, constants)
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
@@ -127,7 +151,8 @@ def cpus():
     """The CPUs that can be had, and the names of those that cannot."""
     flags = open("/proc/cpuinfo", encoding="utf-8").read() if os.path.exists("/proc/cpuinfo") else ""
     have, lack = [Cpu("generic")], []
-    for target, flag in (("x86-64-v2", "sse4_2"), ("x86-64-v3", "avx2"), ("x86-64-v4", "avx512vl")):
+    for target, flag in (("x86-64-v2", "sse4_2"), ("x86-64-v3", "avx2"), ("x86-64-v4", "avx512vl"), ("x86-64-v3-vnni", "avx_vnni"),
+                         ("x86-64-v4-vnni", "avx512_vnni")):
         if f" {flag} " in flags:
             have.append(Cpu(target))
         else:
@@ -151,18 +176,18 @@ def case(rng, model, size, kind, weights):
         arrays = [value(rng, (m, k), kind), value(rng, (k, n), kind)]
     names = [f"x{i}" for i in range(len(model.nodes))] + ([] if weights else [f"w{i}" for i in range(len(model.nodes))])
     feed = dict(zip(names, arrays))
-    exact = session(model, weights).run(None, feed)
-    if kind == "small":
+    exact = session(model, weights, model.of_differences if kind == "bytes" else None).run(None, feed)
+    if kind != "real":
         return arrays, exact, [None] * len(exact)
     sizes = session(model, weights and [abs(w) for w in weights]).run(None, {k: abs(v) for k, v in feed.items()})
     terms = [t or size[1] for t in model.terms]
     return arrays, exact, [2 * (t + 2) * 2.0 ** -24 * s for t, s in zip(terms, sizes)]
 
 
-def session(model, weights):
+def session(model, weights, form=None):
     options = ort.SessionOptions()
     options.log_severity_level, options.intra_op_num_threads = 3, 1
-    return ort.InferenceSession(model.proto(weights).SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return ort.InferenceSession(model.proto(weights, form).SerializeToString(), options, providers=["CPUExecutionProvider"])
 
 
 def main():
@@ -172,10 +197,10 @@ def main():
     work = [(*symbolic(pick, PRODUCTS // 2), False)]
     work += [(m, sizes, True) for m, sizes in (*products(pick, PRODUCTS - PRODUCTS // 2), *convolutions(pick, CONVOLUTIONS))]
     for model, sizes, constant in work:
-        for kind in ("small", "real"):
+        for kind in ("small", "real", "bytes"):
             weights = [value(rng, s, kind) for s in model.weights] if constant else None
             path = f"{FOLDER}/{model.name}.{kind}"
-            onnx.save(model.proto(weights), path + ".onnx")
+            onnx.save(model.proto(weights, model.of_bytes if kind == "bytes" else None), path + ".onnx")
             cases = [case(rng, model, size, kind, weights) for size in sizes]
             save(path + ".in", [t for c in cases for t in c[0]])
             for cpu in have:

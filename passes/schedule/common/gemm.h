@@ -31,6 +31,8 @@ typedef struct Gemm {
 	int nnin;
 	Iter *mflat, *nflat;    /* row and column of the whole matrix */
 	Dim *m, *n, *kk;        /* extents */
+	int quad;               /* CPUs: terms of a step of the micro-kernel (contraction_quad) */
+	Dim *steps;             /* steps of all terms */
 	bool m_merges;          /* the m iterators have one stride in every access */
 	bool a_direct, b_panels; /* the operand is read in place, with one stride */
 	bool panels_first;       /* CPUs: panels are the outer loop, tiles of rows the inner one */

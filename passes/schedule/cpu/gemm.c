@@ -41,9 +41,21 @@ static bool merges_in(Gemm *g, Expr *e, const Iter *out, const Iter *in)
 
 /* ---- Set-up ---- */
 
-static bool plain(const Expr *e, CType t)
+DType gemm_packed_type(const Gemm *g, const Expr *e)
 {
-	return e->kind == EX_LOAD && e->load.buf->dtype == ctype_dtype(t) && !e->load.buf->data;
+	return g->quad > 1 ? contraction_type(e) : ctype_dtype(g->c.ct);
+}
+
+static bool plain(const Gemm *g, const Expr *e)
+{
+	return e->kind == EX_LOAD && e->load.buf->dtype == gemm_packed_type(g, e) &&
+	       !e->load.buf->data;
+}
+
+/* Terms whose number is D are whole steps. */
+static bool whole_steps(const Gemm *g, Dim *d)
+{
+	return g->quad == 1 || dim_multiple(g->k->ctx, d, g->quad);
 }
 
 /* The first of the innermost k iterators that merge in A: the terms of a run. The guard bounds at most
@@ -61,12 +73,17 @@ static int first_of_run(Gemm *g)
 }
 
 /* The guard of A holds for a range of a run's terms, and its packed runs have the stride of A. */
+static bool has_unit_step(const Gemm *g)
+{
+	return g->a_step->kind == EX_CONST && g->a_step->i == 1;
+}
+
 static bool has_edges(Gemm *g)
 {
 	Expr *lo = ex_int(g->k->pool, CT_I64, 0), *hi = ex_dim(g->k->pool, g->run_terms);
 
 	return !guard_to_range(g->k, g->c.guard_a, g->c.k[g->c.nk - 1], &lo, &hi) &&
-	       g->a_step->kind == EX_CONST && g->a_step->i == 1;
+	       has_unit_step(g);
 }
 
 /* A is read in place if its k iterators merge into one with a constant stride, and in runs if some
@@ -79,18 +96,20 @@ static void look_at_a(Gemm *g)
 	int64_t terms;
 
 	g->run = g->c.nk;
-	if (!plain(e, g->c.ct) ||
-	    !ex_affine(g->k->ctx, flat_index(g->k, e->load.buf, e->load.idx), &a))
+	if (!plain(g, e) || !ex_affine(g->k->ctx, flat_index(g->k, e->load.buf, e->load.idx), &a))
 		return;
 	g->a_step = ex_dim(g->k->pool, affine_coef(g->k->ctx, &a, g->c.k[g->c.nk - 1]));
+	if (g->quad > 1 && !has_unit_step(g))
+		return;
 	g->run = first_of_run(g);
-	if (g->run == 0 && !g->c.guard_a) {
+	g->run_terms = gemm_product(g, g->c.k + g->run, g->c.nk - g->run);
+	if (g->run == 0 && !g->c.guard_a && whole_steps(g, g->run_terms)) {
 		g->a_direct = true;
 		g->run = g->c.nk;
 		return;
 	}
-	g->run_terms = gemm_product(g, g->c.k + g->run, g->c.nk - g->run);
-	if (!dim_is_const(g->run_terms, &terms) || terms < 2 || (g->c.guard_a && !has_edges(g)))
+	if (!dim_is_const(g->run_terms, &terms) || terms < 2 || !whole_steps(g, g->run_terms) ||
+	    (g->c.guard_a && !has_edges(g)))
 		g->run = g->c.nk;
 }
 
@@ -99,11 +118,13 @@ static void look_at_b(Gemm *g)
 {
 	Expr *e = g->c.b;
 	const Layout *l = e->kind == EX_LOAD ? e->load.buf->layout : NULL;
+	/* the axis of the columns in a panel: the last one, or the one before the terms of a step */
+	const int col = l ? l->n - (g->quad > 1 ? 2 : 1) : 0;
 
-	g->b_panels = l && l->n > 1 && l->ax[l->n - 1].mod == g->pw && plain(e, g->c.ct) &&
-		      e->load.idx[l->ax[l->n - 1].dim]->kind == EX_ITER &&
-		      e->load.idx[l->ax[l->n - 1].dim]->iter == g->c.n[g->c.nn - 1] &&
-		      !g->c.guard_b;
+	g->b_panels = col > 0 && l->ax[col].mod == g->pw && plain(g, e) &&
+		      (g->quad == 1 || l->ax[col + 1].mod == g->quad) &&
+		      e->load.idx[l->ax[col].dim]->kind == EX_ITER &&
+		      e->load.idx[l->ax[col].dim]->iter == g->c.n[g->c.nn - 1] && !g->c.guard_b;
 }
 
 static void split_n(Gemm *g)
@@ -156,6 +177,7 @@ static bool open_whole(Gemm *g)
 	    !gemm_open(g))
 		return false;
 	g->pw = gemm_panel(g->c.ct);
+	g->quad = contraction_quad(&g->c);
 	look_at_b(g);
 	return pays(g->k->ctx, &g->c, g->b_panels, false);
 }
@@ -204,6 +226,7 @@ void gemm_flatten(Gemm *g)
 	g->m = gemm_product(g, g->c.m, g->c.nm);
 	g->n = gemm_product(g, g->nin, g->nnin);
 	g->kk = gemm_product(g, g->c.k, g->c.nk);
+	g->steps = dim_ceildiv(g->k->ctx, g->kk, dim_const(g->k->ctx, g->quad));
 }
 
 /* ---- Emission ---- */
@@ -251,7 +274,7 @@ static void set_grain(Gemm *g, const ProductDecision *d, int64_t grain)
 				    dim_max(c, dim_const(c, READING_ROWS),
 					    is_parallel(d, PRODUCT_M) ? m : g->m),
 				    is_parallel(d, PRODUCT_N) ? n : g->n),
-			    g->kk);
+			    g->steps);
 
 	if (!is_parallel(d, PRODUCT_G))
 		work = dim_mul(c, work, gemm_product(g, g->outer, g->nouter));

@@ -87,7 +87,7 @@ static void fit_tile(const Target *t, const Gemm *g, int64_t m, int64_t *mr, int
 	*mr = (m + tiles - 1) / tiles;
 	if (m % *mr && *mr >= LEAST_TILE_ROWS && m % (*mr - 1) == 0)
 		--*mr;
-	if ((dim_is_const(g->n, &n) && n <= *nr) || (*nr < lanes * TILE_VECTORS && *mr > TILE_ROWS))
+	if ((dim_is_const(g->n, &n) && n <= *nr) || (*nr<lanes * TILE_VECTORS && * mr> TILE_ROWS))
 		return;
 	while (*nr * 2 <= pw && (*mr + 1) * (*nr * 2 / lanes) < t->registers)
 		*nr *= 2;
@@ -151,7 +151,7 @@ static bool b_fits(const Target *t, const Gemm *g)
 {
 	int64_t n, kk;
 
-	return dim_is_const(g->n, &n) && dim_is_const(g->kk, &kk) &&
+	return dim_is_const(g->n, &n) && dim_is_const(g->steps, &kk) &&
 	       n <= t->l2 / 2 / element_bytes(g->c.ct) / (kk > 0 ? kk : 1);
 }
 
@@ -187,12 +187,13 @@ static void split_evenly(const Target *t, Gemm *g, ProductDecision *d)
 static int64_t part_of_sum(const Target *t, const Gemm *g, const ProductDecision *d)
 {
 	const int64_t most = t->l2 / 2 / element_bytes(g->c.ct) / (d->mc + gemm_panel(g->c.ct));
-	int64_t kk, parts;
+	int64_t kk, steps, parts;
 
-	if (!dim_is_const(g->kk, &kk) || kk <= most)
+	if (!dim_is_const(g->kk, &kk) || !dim_is_const(g->steps, &steps) || steps <= most ||
+	    kk % g->quad)
 		return 0;
-	parts = (kk + most - 1) / most;
-	return round_up((kk + parts - 1) / parts, DEPTH_STEP);
+	parts = (steps + most - 1) / most;
+	return round_up((steps + parts - 1) / parts, DEPTH_STEP) * g->quad;
 }
 
 /* Rows follow the same block of B, unless blocks of columns are the inner loop or the rows are one
@@ -224,7 +225,7 @@ static void choose_blocks(const Target *t, Gemm *g, ProductDecision *d)
 	if (!d->pack_b && rows >= SPLIT_ROWS && b_fits(t, g) && dim_is_const(g->n, &v))
 		d->nc = round_up(v > 0 ? v : 1, pw);
 	if (d->pack_b) {
-		if (dim_is_const(g->kk, &kk) && kk > 0)
+		if (dim_is_const(g->steps, &kk) && kk > 0)
 			d->nc = t->l2 / 2 / (kk * esize) / pw * pw;
 		d->nc = d->nc < pw ? pw : d->nc > MOST_COLUMNS ? MOST_COLUMNS : d->nc;
 	}
@@ -323,6 +324,11 @@ static bool sum_is_legal(const Gemm *g, const ProductDecision *p, StrBuf *why)
 		return decision_refuse(
 			why, "a block of %lld terms is not less than the sum's %lld; write \"all\"",
 			(long long)p->kc, (long long)kk);
+	if (kk % g->quad || p->kc % g->quad)
+		return decision_refuse(
+			why,
+			"a sum of products of bytes is split into multiples of %d terms, if it has such a number",
+			g->quad);
 	return p->panels_first ||
 	       decision_refuse(
 		       why,

@@ -148,8 +148,8 @@ static void share_panel(Gemm *g, Tile *tl, const TileAt *t, Expr *tile)
 	ExprPool *p = b->p;
 	Expr *rows = ex_sub(p, t->rows_end, ex_iter(p, g->m0)),
 	     *tiles = ex_op2(p, IN_floordiv, ex_add(p, rows, l_int(b, g->mr - 1)), l_int(b, g->mr)),
-	     *step = ex_op2(p, IN_floordiv, ex_add(p, tiles, l_int(b, g->pw - 1)), tiles),
-	     *panel = ex_mul(p, ex_dim(p, g->kk), tl->b_step),
+	     *step = ex_op2(p, IN_floordiv, ex_add(p, tiles, l_int(b, g->pw * g->quad - 1)), tiles),
+	     *panel = ex_mul(p, ex_dim(p, g->steps), tl->b_step),
 	     *at = ex_add(p, tl->b_at, ex_mul(p, tl->k, ex_mul(p, step, tile)));
 	Expr *next = t->partial ? ex_sub(p, ex_mul(p, t->k, tl->b_step), ex_mul(p, t->panel, panel))
 				: ex_sub(p, panel, ex_mul(p, t->k0, tl->b_step));

@@ -13,6 +13,9 @@
 bool gemm_begin(Gemm *g, Kernel *k);
 /* The same for the NSTMTS statements of K from FIRST on, whose ids are their numbers. */
 bool gemm_begin_some(Gemm *g, Kernel *k, int first, int nstmts);
+
+/* The element type of operand E in panels and packed rows. */
+DType gemm_packed_type(const Gemm *g, const Expr *e);
 /* A is packed, even if it can be read in place. */
 void gemm_pack_instead(Gemm *g);
 /* Merges the iterators of G as far as the accesses allow, where A_DIRECT and B_PANELS tell how the

@@ -29,6 +29,34 @@ static void close_loops(Gemm *g, LNode **loops, int n)
 		l_close(&g->b, loops[--n]);
 }
 
+/* The number of terms of a packed row: those past the last one fill a step. */
+static Dim *packed_terms(const Gemm *g)
+{
+	return dim_mul(g->k->ctx, g->steps, dim_const(g->k->ctx, g->quad));
+}
+
+/* The place of column J in the panel row at BASE. */
+static Expr *column(Gemm *g, Expr *base, Expr *j)
+{
+	return ex_add(g->b.p, base, ex_mul(g->b.p, j, l_int(&g->b, g->quad)));
+}
+
+/* Where the row of term K is in the panel with number JB: K's step, then its place in the step. */
+static Expr *panel_row(Gemm *g, Expr *jb, Expr *k)
+{
+	ExprPool *p = g->b.p;
+	Expr *quad = l_int(&g->b, g->quad), *width = l_int(&g->b, g->pw * g->quad);
+
+	if (g->quad == 1)
+		return ex_mul(p, ex_add(p, ex_mul(p, jb, ex_dim(p, g->kk)), k), width);
+	return ex_add(p,
+		      ex_mul(p,
+			     ex_add(p, ex_mul(p, jb, ex_dim(p, g->steps)),
+				    ex_op2(p, IN_floordiv, k, quad)),
+			     width),
+		      ex_op2(p, IN_mod, k, quad));
+}
+
 static Expr *zero_of(Gemm *g)
 {
 	return ex_num(g->b.p, g->c.ct, 0);
@@ -83,7 +111,7 @@ static void zero_columns(Gemm *g, Expr *base, Expr *from)
 	Iter *z = l_iter(b, "j", dim_const(g->k->ctx, g->pw));
 	LNode *l = l_loop(b, LOOP_VECTOR, z, from, l_int(b, g->pw), 1);
 
-	l_store(b, g->bbuf, ex_add(b->p, base, ex_iter(b->p, z)), zero_of(g), NULL);
+	l_store(b, g->bbuf, column(g, base, ex_iter(b->p, z)), zero_of(g), NULL);
 	l_close(b, l);
 }
 
@@ -94,7 +122,7 @@ static void pack_run(Gemm *g, Expr *base, Expr *c0, Expr *cend)
 	Placing pl = {.g = g, .s = g->c.s, .flat = true};
 	LNode *l = l_loop(b, LOOP_VECTOR, g->nflat, c0, cend, 1);
 
-	l_store(b, g->bbuf, ex_add(b->p, base, ex_sub(b->p, ex_iter(b->p, g->nflat), c0)),
+	l_store(b, g->bbuf, column(g, base, ex_sub(b->p, ex_iter(b->p, g->nflat), c0)),
 		gemm_placed(&pl, g->c.b), NULL);
 	l_close(b, l);
 	zero_columns(g, base, ex_sub(b->p, cend, c0));
@@ -129,7 +157,7 @@ static void pack_runs(Gemm *g, Expr *base, Expr *c0, Expr *cend)
 	guard = gemm_placed(&pl, g->c.guard_b);
 	guard = guard_to_range(g->k, guard, w, &lo, &hi);
 	wl = l_loop(b, l_short(w->extent) ? LOOP_SHORT : LOOP_VECTOR, w, lo, hi, 1);
-	l_store(b, g->bbuf, ex_add(p, base, ex_sub(p, ex_add(p, row0, ex_iter(p, w)), c0)), val,
+	l_store(b, g->bbuf, column(g, base, ex_sub(p, ex_add(p, row0, ex_iter(p, w)), c0)), val,
 		guard);
 	l_close(b, wl);
 	if (hl)
@@ -147,19 +175,35 @@ void gemm_pack_b(Gemm *g)
 	LNode *loops[MAX_ITERS], *jbl;
 	int nl;
 
-	g->bbuf = l_temp(b, "bp", ctype_dtype(g->c.ct), dim_mul(g->k->ctx, columns, g->kk));
+	g->bbuf = l_temp(b, "bp", gemm_packed_type(g, g->c.b),
+			 dim_mul(g->k->ctx, columns, packed_terms(g)));
 	jbl = l_loop(b, LOOP_SERIAL, jb, l_int(b, 0), gemm_panels(g), 1);
 	l_let(b, c0, ex_add(p, ex_iter(p, g->n0), ex_mul(p, ex_iter(p, jb), l_int(b, g->pw))));
 	cend = l_min(b, ex_add(p, ex_iter(p, c0), l_int(b, g->pw)), ex_dim(p, g->n));
 	nl = open_k(g, loops);
-	base = ex_mul(p, ex_add(p, ex_mul(p, ex_iter(p, jb), ex_dim(p, g->kk)), flat_k(g)),
-		      l_int(b, g->pw));
+	base = panel_row(g, ex_iter(p, jb), flat_k(g));
 	if (b_merges(g))
 		pack_run(g, base, ex_iter(p, c0), cend);
 	else
 		pack_runs(g, base, ex_iter(p, c0), cend);
 	close_loops(g, loops, nl);
 	l_close(b, jbl);
+}
+
+/* Stores zeros to the terms of A's row at ROW that follow the last one of the sum in its step. What
+ * B's panels have there does not matter then. */
+static void fill_last_step(Gemm *g, Expr *row)
+{
+	LBuild *b = &g->b;
+	Iter *z;
+	LNode *l;
+
+	if (g->quad == 1 || dim_multiple(g->k->ctx, g->kk, g->quad))
+		return;
+	z = l_iter(b, "z", packed_terms(g));
+	l = l_loop(b, LOOP_SERIAL, z, ex_dim(b->p, g->kk), ex_dim(b->p, packed_terms(g)), 1);
+	l_store(b, g->abuf, ex_add(b->p, row, ex_iter(b->p, z)), zero_of(g), NULL);
+	l_close(b, l);
 }
 
 /* E, which has no iterator of the run, as the value of a new name that has values from 0 to MOST. */
@@ -171,6 +215,28 @@ static Expr *named(Gemm *g, const char *name, Expr *e, Dim *most)
 	return ex_iter(g->b.p, it);
 }
 
+/* The first of the innermost k iterators that A's rows are packed along at once: they merge in A, and
+ * of them the guard mentions the first one alone, by bounds. */
+static int first_packed_at_once(Gemm *g)
+{
+	int first = g->c.nk - 1;
+
+	if (g->c.a->kind != EX_LOAD)
+		return first;
+	while (first > 0) {
+		const Iter *in = g->c.k[first];
+		Expr *lo = l_int(&g->b, 0), *hi = lo;
+
+		if (!pair_joins(&(Pair){g->k, g->c.k[first - 1], in, in->extent, NULL}, g->c.a) ||
+		    (g->c.guard_a &&
+		     (expr_has_iter(g->c.guard_a, in) ||
+		      guard_to_range(g->k, g->c.guard_a, g->c.k[first - 1], &lo, &hi))))
+			break;
+		first--;
+	}
+	return first;
+}
+
 /* Packs the row of A at the current point of the m iterators to the block's row I. INSIDE: the guard
  * holds for all terms. */
 static void pack_row(Gemm *g, Expr *i, bool inside)
@@ -178,28 +244,37 @@ static void pack_row(Gemm *g, Expr *i, bool inside)
 	LBuild *b = &g->b;
 	ExprPool *p = b->p;
 	Placing pl = {.g = g, .s = g->c.s};
-	Iter *last = g->c.k[g->c.nk - 1];
-	Expr *lo = l_int(b, 0), *hi = ex_dim(p, last->extent), *guard = NULL,
-	     *at = ex_add(p, ex_mul(p, i, ex_dim(p, g->kk)), flat_k(g));
-	LoopKind kind = l_short(last->extent) ? LOOP_SHORT : LOOP_VECTOR;
+	const int first = first_packed_at_once(g), rest = g->c.nk - first;
+	Iter **k = g->c.k + first, *bounded = k[0];
+	Dim *inner = gemm_product(g, k + 1, rest - 1),
+	    *all = dim_mul(g->k->ctx, inner, bounded->extent);
+	Iter *t = l_iter(b, "t", all);
+	Expr *lo = l_int(b, 0), *hi = ex_dim(p, bounded->extent), *guard = NULL, *to[MAX_ITERS],
+	     *row = ex_mul(p, i, ex_dim(p, packed_terms(g))), *at;
+	LoopKind kind = l_short(all) ? LOOP_SHORT : LOOP_VECTOR;
 	LNode *loops[MAX_ITERS], *wl;
 	int64_t n;
 	int nl = 0;
 
-	for (; nl + 1 < g->c.nk; nl++)
+	fill_last_step(g, row);
+	for (; nl < first; nl++)
 		loops[nl] = l_loop(b, LOOP_SERIAL, g->c.k[nl], l_int(b, 0),
 				   ex_dim(p, g->c.k[nl]->extent), 1);
+	for (int j = 0; j < rest; j++)
+		to[j] = j + 1 < rest ? l_int(b, 0) : ex_iter(p, t);
+	at = ex_add(p, row, ex_subst_iters(p, flat_k(g), k, to, rest));
 	if (!inside && g->c.guard_a) {
-		wl = l_loop(b, kind, last, lo, hi, 1);
+		wl = l_loop(b, kind, t, l_int(b, 0), ex_dim(p, all), 1);
 		l_store(b, g->abuf, at, zero_of(g), NULL);
 		l_close(b, wl);
-		guard = gemm_placed(&pl, g->c.guard_a);
-		guard = guard_to_range(g->k, guard, last, &lo, &hi);
-	} else if (dim_is_const(last->extent, &n) && n <= MOST_UNROLLED) {
+		guard = guard_to_range(g->k, gemm_placed(&pl, g->c.guard_a), bounded, &lo, &hi);
+		guard = guard ? ex_subst_iters(p, guard, k, to, rest) : NULL;
+	} else if (dim_is_const(all, &n) && n <= MOST_UNROLLED) {
 		kind = LOOP_UNROLL;
 	}
-	wl = l_loop(b, kind, last, lo, hi, 1);
-	l_store(b, g->abuf, at, gemm_placed(&pl, g->c.a), guard);
+	wl = l_loop(b, kind, t, ex_mul(p, lo, ex_dim(p, inner)), ex_mul(p, hi, ex_dim(p, inner)),
+		    1);
+	l_store(b, g->abuf, at, ex_subst_iters(p, gemm_placed(&pl, g->c.a), k, to, rest), guard);
 	l_close(b, wl);
 	close_loops(g, loops, nl);
 }
@@ -280,8 +355,8 @@ static void emit_rows(Gemm *g, RowDo *emit)
 
 void gemm_pack_a(Gemm *g)
 {
-	g->abuf = l_temp(&g->b, "ap", ctype_dtype(g->c.ct),
-			 dim_mul(g->k->ctx, dim_const(g->k->ctx, g->mc), g->kk));
+	g->abuf = l_temp(&g->b, "ap", gemm_packed_type(g, g->c.a),
+			 dim_mul(g->k->ctx, dim_const(g->k->ctx, g->mc), packed_terms(g)));
 	emit_rows(g, pack_row);
 }
 
@@ -364,7 +439,7 @@ void gemm_find_runs(Gemm *g)
 
 	g->runs = l_temp(&g->b, "runs", DT_I64, dim_mul(c, dim_const(c, g->mc), nruns));
 	if (g->c.guard_a)
-		g->edge = l_temp(&g->b, "edge", ctype_dtype(g->c.ct),
+		g->edge = l_temp(&g->b, "edge", gemm_packed_type(g, g->c.a),
 				 dim_mul(c, dim_const(c, g->mc), g->kk));
 	emit_rows(g, find_row_runs);
 	repeat_last_row(g, nruns);

@@ -30,7 +30,8 @@ static Expr *a_index(Gemm *g, const TileAt *t, Iter *row)
 	if (g->runs)
 		return ex_sub(p, m, ex_iter(p, g->m0));
 	if (!g->a_direct)
-		return ex_mul(p, ex_sub(p, m, ex_iter(p, g->m0)), ex_dim(p, g->kk));
+		return ex_mul(p, ex_sub(p, m, ex_iter(p, g->m0)),
+			      ex_mul(p, ex_dim(p, g->steps), l_int(&g->b, g->quad)));
 	for (int i = 0; i < g->c.nk; i++)
 		zero[i] = l_int(&g->b, 0);
 	return gemm_a_index(g, m, zero);
@@ -44,6 +45,7 @@ static void emit_tile(Gemm *g, const TileAt *t)
 	LNode *n;
 
 	tl->ct = g->c.ct;
+	tl->quad = g->quad;
 	tl->mr = (int)g->mr;
 	tl->nr = (int)g->nr;
 	tl->acc = t->tile;
@@ -53,12 +55,13 @@ static void emit_tile(Gemm *g, const TileAt *t)
 	tl->row = l_iter(b, "r", dim_const(g->k->ctx, g->mr));
 	tl->a = g->a_direct || g->runs ? g->c.a->load.buf : g->abuf;
 	tl->a_at = a_index(g, t, tl->row);
-	tl->a_step = g->a_direct || g->runs ? g->a_step : l_int(b, 1);
+	tl->a_step = ex_mul(p, g->a_direct || g->runs ? g->a_step : l_int(b, 1), l_int(b, g->quad));
 	if (g->runs) {
 		tl->runs = g->runs;
 		tl->edge = g->edge;
 		tl->k0 = t->k0;
-		tl->run = ex_dim(p, g->run_terms);
+		tl->run = ex_dim(
+			p, dim_ceildiv(g->k->ctx, g->run_terms, dim_const(g->k->ctx, g->quad)));
 		tl->runs_step = l_int(b, g->mc);
 	} else {
 		tl->a_at = ex_add(p, tl->a_at, ex_mul(p, t->k0, tl->a_step));
@@ -88,10 +91,11 @@ static void emit_tile(Gemm *g, const TileAt *t)
 	} else {
 		tl->b = g->bbuf;
 		tl->b_at = ex_add(p,
-				  ex_mul(p, ex_mul(p, t->panel, ex_dim(p, g->kk)), l_int(b, g->pw)),
-				  t->js);
+				  ex_mul(p, ex_mul(p, t->panel, ex_dim(p, g->steps)),
+					 l_int(b, g->pw * g->quad)),
+				  ex_mul(p, t->js, l_int(b, g->quad)));
 	}
-	tl->b_step = l_int(b, g->pw);
+	tl->b_step = l_int(b, g->pw * g->quad);
 	tl->b_at = ex_add(p, tl->b_at, ex_mul(p, t->k0, tl->b_step));
 	tl->k = t->k;
 	gemm_fetch(g, tl, t);
@@ -104,7 +108,8 @@ static void emit_tile(Gemm *g, const TileAt *t)
 	n->tile = tl;
 	gemm_does(g, n, g->c.s, PART_TERM, ex_add(p, ex_iter(p, t->mt), ex_iter(p, tl->row)),
 		  ex_add(p, ex_iter(p, t->nt), ex_iter(p, tl->col)),
-		  tl->depth ? ex_add(p, t->k0, ex_iter(p, tl->depth)) : NULL);
+		  tl->depth ? ex_add(p, ex_mul(p, t->k0, l_int(b, g->quad)), ex_iter(p, tl->depth))
+			    : NULL);
 }
 
 /* The element of the current row and column in HELD, a local of Gemm.held. */
@@ -249,7 +254,7 @@ static void emit_part(Gemm *g, TileAt t, Expr *k0, bool accumulate)
 	TileLoops l;
 
 	t.k0 = k0;
-	t.k = l_int(&g->b, g->kc);
+	t.k = l_int(&g->b, g->kc / g->quad);
 	t.accumulate = accumulate;
 	t.partial = true;
 	open_tiles(g, &t, &l);
@@ -262,17 +267,18 @@ static void emit_part(Gemm *g, TileAt t, Expr *k0, bool accumulate)
 static void emit_parts(Gemm *g, TileAt *t)
 {
 	LBuild *b = &g->b;
+	const int64_t kc = g->kc / g->quad;
 	int64_t kk = 0, last;
-	Iter *kb = l_iter(b, "kb", g->kk);
+	Iter *kb = l_iter(b, "kb", g->steps);
 	LNode *kl;
 
-	dim_is_const(g->kk, &kk);
-	last = (kk - 1) / g->kc * g->kc;
+	dim_is_const(g->steps, &kk);
+	last = (kk - 1) / kc * kc;
 	t->tile = kernel_temp(g->k, "tiles", ctype_dtype(g->c.ct), 1,
 			      (Dim *[]){dim_const(g->k->ctx, g->mc * g->nc)});
 	l_local(b, t->tile);
 	emit_part(g, *t, l_int(b, 0), false);
-	kl = l_loop(b, LOOP_SERIAL, kb, l_int(b, g->kc), l_int(b, last), g->kc);
+	kl = l_loop(b, LOOP_SERIAL, kb, l_int(b, kc), l_int(b, last), kc);
 	emit_part(g, *t, ex_iter(b->p, kb), true);
 	l_close(b, kl);
 	t->k0 = l_int(b, last);
@@ -283,7 +289,7 @@ static void emit_parts(Gemm *g, TileAt *t)
 void gemm_emit_tiles(Gemm *g)
 {
 	LBuild *b = &g->b;
-	TileAt t = {.k0 = l_int(b, 0), .k = ex_dim(b->p, g->kk)};
+	TileAt t = {.k0 = l_int(b, 0), .k = ex_dim(b->p, g->steps)};
 	TileLoops l;
 
 	if (g->kc)

@@ -184,6 +184,19 @@ static bool has_epilogue(Conv3x3 *c, Stmt *first)
 }
 
 /* N's kernel is a convolution of 3x3 with a constant filter, *C. */
+/* D is a sum of symbols and quotients. Of sizes that are products, such as that of a broadcast, the
+ * prover of schedules does not know how many tiles they have. */
+static bool is_plain_size(Ctx *c, Dim *d)
+{
+	Dim *mono, *a, *b;
+	int64_t coef;
+
+	for (int i = 0; dim_term(c, d, i, &coef, &mono); i++)
+		if (!dim_is_const(mono, NULL) && !dim_as_sym(mono) && !dim_as_floor(mono, &a, &b))
+			return false;
+	return true;
+}
+
 static bool find(Module *m, Node *n, Conv3x3 *c)
 {
 	Kernel *k = node_kernel(n);
@@ -203,7 +216,8 @@ static bool find(Module *m, Node *n, Conv3x3 *c)
 	c->x = ct.a;
 	c->filter = ct.b;
 	c->o = ct.n[0];
-	return read_image(c, &ct) && pads_with_zeros(c, ct.guard_a) &&
+	return read_image(c, &ct) && is_plain_size(k->ctx, c->out[0]->extent) &&
+	       is_plain_size(k->ctx, c->out[1]->extent) && pads_with_zeros(c, ct.guard_a) &&
 	       has_epilogue(c, k->stmts.at[0]);
 }
 

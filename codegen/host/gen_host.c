@@ -44,17 +44,6 @@ static const char *slot_end(Host *h, const Slots *s, int i, int from)
 			    slot_begin(h, s, i, from), host_dim(h, s->at[i].size));
 }
 
-/* Prints the largest of FIRST and where the slots LIST end. */
-static void print_last_end(Host *h, const char *first, const Slots *s, const int *list, int n,
-			   int from)
-{
-	for (int k = 0; k < n - (first ? 0 : 1); k++)
-		strbuf_puts(h->b, "dl_max(");
-	strbuf_puts(h->b, first ? first : slot_end(h, s, list[0], from));
-	for (int k = first ? 0 : 1; k < n; k++)
-		strbuf_printf(h->b, ", %s)", slot_end(h, s, list[k], from));
-}
-
 /* Prints the offsets of S, whose first slot is number FROM of the program, above BASE (null: 0), and
  * assigns to END where the last one ends. */
 static void print_slots(Host *h, const Slots *s, int from, const char *base, const char *end)
@@ -62,19 +51,17 @@ static void print_slots(Host *h, const Slots *s, int from, const char *base, con
 	for (int k = 0; k < s->n; k++) {
 		const int i = s->order[k];
 
-		strbuf_printf(h->b, "\toffset[%d] = ", from + i);
-		if (s->at[i].offset >= 0)
-			strbuf_puts(h->b, slot_begin(h, s, i, from));
-		else
-			print_last_end(h, NULL, s, s->at[i].below, s->at[i].nbelow, from);
-		strbuf_puts(h->b, ";\n");
+		strbuf_printf(h->b, "\toffset[%d] = %s;\n", from + i,
+			      s->at[i].offset >= 0 ? slot_begin(h, s, i, from)
+						   : slot_end(h, s, s->at[i].below[0], from));
+		for (int b = 1; s->at[i].offset < 0 && b < s->at[i].nbelow; b++)
+			strbuf_printf(h->b, "\toffset[%d] = dl_max(offset[%d], %s);\n", from + i,
+				      from + i, slot_end(h, s, s->at[i].below[b], from));
 	}
 	for (int i = 0; i < s->n; i++)
-		if (s->at[i].top) {
-			strbuf_printf(h->b, "\t%s = ", end);
-			print_last_end(h, end, s, &i, 1, from);
-			strbuf_puts(h->b, ";\n");
-		}
+		if (s->at[i].top)
+			strbuf_printf(h->b, "\t%s = dl_max(%s, %s);\n", end, end,
+				      slot_end(h, s, i, from));
 	for (int i = 0; base && i < s->n; i++)
 		strbuf_printf(h->b, "\toffset[%d] = dl_add(%s, offset[%d]);\n", from + i, base,
 			      from + i);

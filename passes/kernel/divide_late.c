@@ -5,7 +5,9 @@
  *
  * The two differ only in rounding where e = exp(x - max x) and s is the sum of e: then e is at most
  * 1, s is at least 1, and a NaN in a row makes both NaN. Only the sum of a row without elements is 0, for
- * which y is 0: so y is divided by max(s, 1). This is what is looked for, statement by statement:
+ * which y is 0: so y is divided by max(s, 1). The sum over n may overflow where its quotient would not,
+ * if v is within a factor of the row's length from the largest number of its type (docs/numerics.md).
+ * This is what is looked for, statement by statement:
  *
  *	x_max[m] = max x[m,n]    over n
  *	e[m,n]   = exp(sub(x[m,n], x_max[m]))
@@ -14,7 +16,8 @@
  *	y[m,d]   = sum mul(w[m,n], v[n,d])    over n
  *
  * In their place may be the maximum of x_max or s and a constant, which keeps rows finite that are masked
- * completely.
+ * completely. With that of x_max, s may be any number from 0 on; then that of s has to be there, too, with a
+ * constant above 0, and is what y is divided by.
  */
 #include "passes/kernel/divide_late.h"
 
@@ -93,36 +96,47 @@ static Expr *unclamped(const Stmt *s, Expr *e)
 										      : e;
 }
 
-/* S is e of the form above. */
-static bool is_exponential(Kernel *k, const Stmt *s)
+/* E, in S, is the maximum of something and a constant above 0. */
+static bool is_above_zero(const Stmt *s, Expr *e)
+{
+	return unclamped(s, e) != e && e->op.arg[1]->kind == EX_CONST && e->op.arg[1]->f > 0;
+}
+
+/* The maximum of the rows that S, which is e of the form above, subtracts; null: S is no e. */
+static Expr *row_maximum(Kernel *k, const Stmt *s)
 {
 	Expr *x, *most;
 
 	if (!s || !stmt_is_simple_map(s) || !ex_is_op(s->val[0], FN_exp))
-		return false;
+		return NULL;
 	x = s->val[0]->op.arg[0];
 	if (!ex_is_op(x, IN_sub))
-		return false;
+		return NULL;
 	most = unclamped(s, x->op.arg[1]);
-	return reduces(k, source_of(k, most), MONOID_max, most, row_of(s, most), x->op.arg[0]);
+	return reduces(k, source_of(k, most), MONOID_max, most, row_of(s, most), x->op.arg[0])
+		       ? x->op.arg[1]
+		       : NULL;
 }
 
-/* W is w of the form above: it divides by the sum of its row. */
-static bool is_softmax(Kernel *k, const Stmt *w)
+/* W is w of the form above: it divides by the sum of its row. *CLAMPED: the row's maximum is clamped. */
+static bool is_softmax(Kernel *k, const Stmt *w, bool *clamped)
 {
-	Expr *e, *s;
+	Expr *e, *s, *most;
 
 	if (!w || !stmt_is_simple_map(w) || !ex_is_op(w->val[0], IN_div))
 		return false;
 	e = w->val[0]->op.arg[0];
 	s = unclamped(w, w->val[0]->op.arg[1]);
-	if (!is_exponential(k, source_of(k, e)) || e->load.nidx != w->nwidx ||
+	most = row_maximum(k, source_of(k, e));
+	if (!most || e->load.nidx != w->nwidx ||
 	    !reduces(k, source_of(k, s), MONOID_sum, s, row_of(w, s), e))
 		return false;
 	for (int d = 0; d < w->nwidx; d++)
 		if (w->widx[d] != e->load.idx[d])
 			return false;
-	return e->load.buf->dtype == w->out[0]->dtype;
+	*clamped = unclamped(source_of(k, e), most) != most;
+	return e->load.buf->dtype == w->out[0]->dtype &&
+	       (!*clamped || is_above_zero(w, w->val[0]->op.arg[1]));
 }
 
 typedef struct DivideLate {
@@ -130,6 +144,7 @@ typedef struct DivideLate {
 	Stmt *w, *y;      /* as above */
 	const Expr *read; /* what Y reads of W */
 	bool only;        /* Y alone reads W */
+	bool clamped;     /* the maxima of rows are clamped, and their sums above 0 */
 } DivideLate;
 
 static void only_reader(void *arg, Stmt *s, Expr *load)
@@ -160,7 +175,8 @@ static Expr *divided(const DivideLate *r, Expr *load)
 
 	at_load(r->w, r->read, from, to, &n);
 	sum = ex_subst_iters(r->k->pool, sum, from, to, n);
-	sum = ex_op2(r->k->pool, IN_max, sum, ex_num(r->k->pool, sum->ct, 1));
+	if (!r->clamped)
+		sum = ex_op2(r->k->pool, IN_max, sum, ex_num(r->k->pool, sum->ct, 1));
 	n = 0;
 	at_load(r->y, load, from, to, &n);
 	return ex_op2(r->k->pool, IN_div, load, ex_subst_iters(r->k->pool, sum, from, to, n));
@@ -216,7 +232,7 @@ static bool fits(DivideLate *r)
 	if (!stmt_contraction(k, r->y, &c) || c.nk != 1 || r->y->guard)
 		return false;
 	r->w = source_of(k, c.a);
-	if (!is_softmax(k, r->w))
+	if (!is_softmax(k, r->w, &r->clamped))
 		return false;
 	r->only = true;
 	for (int i = 0; i < k->stmts.n; i++)

@@ -217,6 +217,39 @@ static bool narrow(Node *n, const Contraction *c, Expr *e, ByteFactor *out)
 	return false;
 }
 
+/* The elements of constant T are in the range of type BYTE. */
+static bool all_bytes(const Tensor *t, DType byte)
+{
+	const int64_t lo = byte == DT_U8 ? 0 : -128;
+	const int64_t n = tensor_numel(t);
+
+	for (int64_t i = 0; i < n; i++) {
+		const int64_t v = dtype_load_i64(t->dtype, t->data, i);
+
+		if (v < lo || v > lo + 255)
+			return false;
+	}
+	return true;
+}
+
+/* Zero point ZERO of N, or none, is in the range of BYTE's type, so that a difference of both has 8 bits
+ * and a sign. */
+static bool is_in_range(const Node *n, const Expr *byte, const Expr *zero)
+{
+	const DType t = contraction_type(byte);
+	const Value *v;
+
+	if (!zero || contraction_type(zero) == t)
+		return true;
+	if (zero->kind == EX_CONST)
+		return zero->i >= (t == DT_U8 ? 0 : -128) && zero->i <= (t == DT_U8 ? 255 : 127);
+	v = zero->kind == EX_LOAD && zero->load.buf->kind == BUF_IN
+		    ? node_in(n, zero->load.buf->param)
+		    : NULL;
+	return v && value_const(v) && value_const(v)->bytes <= MAX_CONSTANT &&
+	       all_bytes(value_const(v), t);
+}
+
 /* As narrow, of an f32. */
 static bool narrow_scaled(Node *n, const Contraction *c, Expr *e, ByteFactor *out)
 {
@@ -225,7 +258,7 @@ static bool narrow_scaled(Node *n, const Contraction *c, Expr *e, ByteFactor *ou
 	if (e->ct != CT_F32)
 		return false;
 	if (ex_is_op(e, IN_cvt))
-		return narrow(n, c, e->op.arg[0], out);
+		return narrow(n, c, e->op.arg[0], out) && is_in_range(n, out->byte, out->zero);
 	if (!ex_is_op(e, IN_mul))
 		return false;
 	for (int i = 1; i >= 0; i--) {

@@ -183,7 +183,6 @@ static bool has_epilogue(Conv3x3 *c, Stmt *first)
 	return true;
 }
 
-/* N's kernel is a convolution of 3x3 with a constant filter, *C. */
 /* D is a sum of symbols and quotients. Of sizes that are products, such as that of a broadcast, the
  * prover of schedules does not know how many tiles they have. */
 static bool is_plain_size(Ctx *c, Dim *d)
@@ -197,6 +196,7 @@ static bool is_plain_size(Ctx *c, Dim *d)
 	return true;
 }
 
+/* N's kernel is a convolution of 3x3 with a constant filter, *C. */
 static bool find(Module *m, Node *n, Conv3x3 *c)
 {
 	Kernel *k = node_kernel(n);
@@ -216,7 +216,9 @@ static bool find(Module *m, Node *n, Conv3x3 *c)
 	c->x = ct.a;
 	c->filter = ct.b;
 	c->o = ct.n[0];
-	return read_image(c, &ct) && is_plain_size(k->ctx, c->out[0]->extent) &&
+	/* the product has a dim for each of the others, the tiles, their points and the channels */
+	return read_image(c, &ct) && c->nother + 5 <= MAX_RANK &&
+	       is_plain_size(k->ctx, c->out[0]->extent) &&
 	       is_plain_size(k->ctx, c->out[1]->extent) && pads_with_zeros(c, ct.guard_a) &&
 	       has_epilogue(c, k->stmts.at[0]);
 }

@@ -52,6 +52,23 @@ MODELS = {
                       y = If (c) <then_branch = part () => (float[?] part) { part = Slice (x, start, end, axes, step) },
                                   else_branch = all () => (float[?] all) { all = Identity (x) }> }""",
                    [{"x": real(4), "axes": ints(-1), "c": np.array(c)} for c in (True, True, False)]),
+    # A softmax whose maxima are clamped has sums below 1, and was divided by 1 after the second product of an attention.
+    "clamped_maximum": ("""g (float[2,N,64] q, float[2,64,M] k, float[2,M,16] v) => (float[2,N,16] y)
+                           <float none = {0}, float eps = {0.000000001}, int64[1] last = {-1}> {
+                           s = MatMul (q, k) m = ReduceMax (s, last) c = Max (m, none) d = Sub (s, c) e = Exp (d) t = ReduceSum (e, last)
+                           u = Max (t, eps) w = Div (e, u) y = MatMul (w, v) }""",
+                        [{"q": np.full((2, 20, 64), -0.125, np.float32), "k": np.ones((2, 64, 40), np.float32), "v": real(2, 40, 16)}]),
+    "clamped_maximum_alone": ("""g (float[2,N,64] q, float[2,64,M] k, float[2,M,16] v) => (float[2,N,16] y)
+                                 <float none = {0}, int64[1] last = {-1}> {
+                                 s = MatMul (q, k) m = ReduceMax (s, last) c = Max (m, none) d = Sub (s, c) e = Exp (d)
+                                 t = ReduceSum (e, last) w = Div (e, t) y = MatMul (w, v) }""",
+                              [{"q": np.full((2, 20, 64), -0.125, np.float32), "k": np.ones((2, 64, 40), np.float32), "v": real(2, 40, 16)}]),
+    # The sum of products of bytes wrapped, since a zero point was no byte.
+    "large_zero_point": ("""g (uint8[N,512] x, int32 z, int8[512,32] b) => (float[N,32] y) <float s = {0.00001}, float t = {1}, int8 o = {0}> {
+                            i = Cast <to = 6> (x) d = Sub (i, z) f = Cast <to = 1> (d) a = Mul (f, s) w = DequantizeLinear (b, t, o)
+                            y = MatMul (a, w) }""",
+                         [{"x": rng.integers(0, 256, (32, 512)).astype(np.uint8), "z": np.array(100000, np.int32),
+                           "b": np.full((512, 32), 100, np.int8)}]),
     # A constant behind a view whose dims are read from data was in no memory.
     "constant_view": ("g (float[2,3] x, int64[2] s) => (float[a,b] y) <float[3,2] c = {1,2,3,4,5,6}> "
                       "{ v = Reshape (c, s) y = Add (x, v) }", [{"x": real(2, 3), "s": ints(2, 3)}, {"x": real(2, 3), "s": ints(-1, 3)}]),

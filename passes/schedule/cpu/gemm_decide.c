@@ -83,11 +83,13 @@ static void fit_tile(const Target *t, const Gemm *g, int64_t m, int64_t *mr, int
 	const int64_t tiles = (m + *mr - 1) / *mr, lanes = lanes_of(t, g->c.ct),
 		      pw = gemm_panel(g->c.ct);
 	int64_t n;
+	bool narrow;
 
 	*mr = (m + tiles - 1) / tiles;
 	if (m % *mr && *mr >= LEAST_TILE_ROWS && m % (*mr - 1) == 0)
 		--*mr;
-	if ((dim_is_const(g->n, &n) && n <= *nr) || (*nr<lanes * TILE_VECTORS && * mr> TILE_ROWS))
+	narrow = *nr < lanes * TILE_VECTORS;
+	if ((dim_is_const(g->n, &n) && n <= *nr) || (narrow && *mr > TILE_ROWS))
 		return;
 	while (*nr * 2 <= pw && (*mr + 1) * (*nr * 2 / lanes) < t->registers)
 		*nr *= 2;

@@ -54,6 +54,8 @@ Dim *dim_const(Ctx *c, int64_t v);
 /* Values of all symbols, by Sym.id, in A: WANT, or the nearest one that the symbol's bounds allow; those
  * that abbreviate a dim have the dim's value. */
 int64_t *syms_sample(Ctx *c, Arena *a, int64_t want);
+/* The value of D where each symbol is 1, or its lower bound if that is larger. False on overflow. */
+bool dim_least(Ctx *c, const Dim *d, int64_t *v);
 
 /* Whether the value of S depends on the elements of a tensor, directly or through DEF. */
 bool sym_from_data(Sym *s);

@@ -45,6 +45,20 @@ bool sym_from_data(Sym *s)
 	return yes;
 }
 
+bool dim_least(Ctx *c, const Dim *d, int64_t *v)
+{
+	const int n = sym_count(c);
+	Arena *tmp = arena_new();
+	int64_t *sym = NEW_ARRAY(tmp, n + 1, int64_t);
+	bool ok;
+
+	for (int i = 0; i < n; i++)
+		sym[i] = sym_at(c, i)->lo > 1 ? sym_at(c, i)->lo : 1;
+	ok = dim_eval(d, sym, v);
+	arena_free(tmp);
+	return ok;
+}
+
 int64_t *syms_sample(Ctx *c, Arena *a, int64_t want)
 {
 	const int n = sym_count(c);

@@ -70,6 +70,11 @@ bool dtype_is_int(DType t)
 	return t != DT_NONE && t != DT_STR && t != DT_BOOL && !dtype_is_float(t);
 }
 
+bool dtype_is_byte(DType t)
+{
+	return t == DT_I8 || t == DT_U8;
+}
+
 bool dtype_is_signed(DType t)
 {
 	return dtype_is_float(t) || (dtype_is_int(t) && dtype_info[t].name[0] == 'i');

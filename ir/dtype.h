@@ -37,6 +37,7 @@ DType dtype_by_onnx(int code);
 bool dtype_is_float(DType t); /* every floating type, 4-bit to 64-bit */
 bool dtype_is_int(DType t);   /* signed or unsigned, not bool */
 bool dtype_is_signed(DType t);
+bool dtype_is_byte(DType t); /* an integer of 8 bits */
 bool ctype_is_float(CType t);
 CType dtype_ctype(DType t);
 /* Bytes that N elements take, with small types packed; -1 on overflow. */

@@ -571,15 +571,24 @@ static bool is_gpu(const char *name)
 	return t && t->gpu;
 }
 
+/* The text of the file PATH, which OPTION names; null after a diagnostic. */
+static char *read_named(Cli *c, Arena *a, const char *option, const char *path, size_t *n)
+{
+	char *text = read_file(a, path, n);
+
+	if (!text)
+		diag_error(&c->diag, no_where(c), "%s=%s: %s", option, path, strerror(errno));
+	return text;
+}
+
 /* What --tiles names; false after a diagnostic. */
 static bool read_tiles(Cli *c, Arena *a, Options *o)
 {
 	size_t n;
-	char *text = read_file(a, c->tiles, &n);
+	const char *text = read_named(c, a, "--tiles", c->tiles, &n);
 
 	if (!text)
-		return diag_error(&c->diag, no_where(c), "--tiles=%s: %s", c->tiles,
-				  strerror(errno));
+		return false;
 	o->tiles = arena_strndup(a, text, n);
 	return gemm_tiles_check(o->tiles, c->tiles, is_gpu, &c->diag);
 }
@@ -595,11 +604,10 @@ static bool is_cpu(const char *name)
 static bool read_schedule(Cli *c, Arena *a, Options *o)
 {
 	size_t n;
-	char *text = read_file(a, c->schedule, &n);
+	const char *text = read_named(c, a, "--schedule", c->schedule, &n);
 
 	if (!text)
-		return diag_error(&c->diag, no_where(c), "--schedule=%s: %s", c->schedule,
-				  strerror(errno));
+		return false;
 	o->schedule = text;
 	o->schedule_file = c->schedule;
 	if (strlen(text) != n)

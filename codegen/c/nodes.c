@@ -382,8 +382,8 @@ static void print_runs(Fn *f, const Tile *tl)
 		strbuf_free(&t[i]);
 }
 
-/* Sets AHEAD to the address of element AT of BUF, and AHEAD_STEP to the bytes of STEP elements. Before
- * the names stand types, where they are declared. */
+/* Sets AHEAD to the address of element AT of BUF, and AHEAD_STEP to the bytes of STEP elements.
+ * Before the names stand types, where they are declared. */
 static void set_ahead(Fn *f, const char *type, const char *int_type, Buf *buf, Expr *at, Expr *step)
 {
 	ExprPool *p = f->sched->kernel->pool;

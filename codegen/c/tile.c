@@ -6,9 +6,9 @@
  * same code. Contraction to fma is enabled for these sums of products alone (the rule of `mad`). A
  * tile with few valid rows runs a shorter function.
  *
- * Terms of bytes are multiplied four at a time, u8 by i8, and added to i32 lanes by a function dot_.
- * It is one instruction on targets that have it, pairs of 16-bit products on other x86-64 CPUs, and
- * portable C elsewhere or if DL_PORTABLE_DOT is defined. All of them are exact.
+ * Terms of bytes are multiplied four at a time, u8 by i8, and added to i32 lanes by a function
+ * dot_. It is one instruction on targets that have it, pairs of 16-bit products on other x86-64
+ * CPUs, and portable C elsewhere or if DL_PORTABLE_DOT is defined. All of them are exact.
  */
 #include "codegen/c/tile.h"
 

@@ -31,7 +31,8 @@ static void find_scratch(Host *h, const Schedule *s, StageScratch *all)
 	}
 }
 
-/* The offset of slot I of S, whose first one is number FROM of the program; where it ends, rounded up. */
+/* The offset of slot I of S, whose first one is number FROM of the program; where it ends, rounded
+ * up. */
 static const char *slot_begin(Host *h, const Slots *s, int i, int from)
 {
 	return s->at[i].offset >= 0 ? arena_printf(h->m->arena, "%lld", (long long)s->at[i].offset)
@@ -44,8 +45,8 @@ static const char *slot_end(Host *h, const Slots *s, int i, int from)
 			    slot_begin(h, s, i, from), host_dim(h, s->at[i].size));
 }
 
-/* Prints the offsets of S, whose first slot is number FROM of the program, above BASE (null: 0), and
- * assigns to END where the last one ends. */
+/* Prints the offsets of S, whose first slot is number FROM of the program, above BASE (null: 0),
+ * and assigns to END where the last one ends. */
 static void print_slots(Host *h, const Slots *s, int from, const char *base, const char *end)
 {
 	for (int k = 0; k < s->n; k++) {

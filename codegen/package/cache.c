@@ -14,8 +14,8 @@
  * replaced. Whoever may write into the folder decides what code models get.
  *
  * An entry is touched when it is taken. Where the entries together exceed MOST_BYTES, those that
- * were not taken for the longest time are removed. Entries do not see the C library's headers: after
- * an update of these, empty the folder.
+ * were not taken for the longest time are removed. Entries do not see the C library's headers:
+ * after an update of these, empty the folder.
  */
 #include "codegen/package/package_impl.h"
 

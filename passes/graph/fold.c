@@ -49,8 +49,7 @@ static bool small_result(const Value *v, int64_t *dims)
 {
 	int64_t n = 1, bytes;
 
-	if (v->type->kind != TYPE_TENSOR || v->type->layout ||
-	    !type_static(v->type, dims))
+	if (v->type->kind != TYPE_TENSOR || v->type->layout || !type_static(v->type, dims))
 		return false;
 	for (int i = 0; i < v->type->rank; i++)
 		if (dims[i] < 0 || __builtin_mul_overflow(n, dims[i], &n))
@@ -259,7 +258,7 @@ static bool widens_bytes(const Node *n)
 
 	for (int d = 0; t && d < t->rank; d++)
 		sides += t->dims[d] > 1;
-	return sides > 1 && (t->dtype == DT_I8 || t->dtype == DT_U8) && tensor_numel(t) > FEW;
+	return sides > 1 && dtype_is_byte(t->dtype) && tensor_numel(t) > FEW;
 }
 
 bool fold_node(Canon *c, Node *n)

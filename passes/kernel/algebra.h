@@ -5,6 +5,8 @@
 
 #include "passes/kernel/contraction.h"
 
+enum { MAX_CONSTANT = 1 << 20 /* bytes of the largest constant that is examined */ };
+
 /* An i32 of the form byte - zero; or an f32 of the form f32(byte - zero) * scale, a dequantised
  * number. BYTE has a type of 8 bits. ZERO and SCALE are the same for all terms of a sum; ZERO null:
  * 0, SCALE null: 1. */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sum over n of (e[m,n] / s[m]) * v[n,d]  is  (sum over n of e[m,n] * v[n,d]) / s[m], with a division
- * for each result rather than one for each weight: 64 in a row, not 384.
+ * sum over n of (e[m,n] / s[m]) * v[n,d]  is  (sum over n of e[m,n] * v[n,d]) / s[m], with a
+ * division for each result rather than one for each weight: 64 in a row, not 384.
  *
  * The two differ only in rounding where e = exp(x - max x) and s is the sum of e: then e is at most
- * 1, s is at least 1, and a NaN in a row makes both NaN. Only the sum of a row without elements is 0, for
- * which y is 0: so y is divided by max(s, 1). The sum over n may overflow where its quotient would not,
- * if v is within a factor of the row's length from the largest number of its type (docs/numerics.md).
- * This is what is looked for, statement by statement:
+ * 1, s is at least 1, and a NaN in a row makes both NaN. Only the sum of a row without elements is
+ * 0, for which y is 0: so y is divided by max(s, 1). The sum over n may overflow where its quotient
+ * would not, if v is within a factor of the row's length from the largest number of its type
+ * (docs/numerics.md). This is what is looked for, statement by statement:
  *
  *	x_max[m] = max x[m,n]    over n
  *	e[m,n]   = exp(sub(x[m,n], x_max[m]))
@@ -15,32 +15,20 @@
  *	w[m,n]   = div(e[m,n], s[m])
  *	y[m,d]   = sum mul(w[m,n], v[n,d])    over n
  *
- * In their place may be the maximum of x_max or s and a constant, which keeps rows finite that are masked
- * completely. With that of x_max, s may be any number from 0 on; then that of s has to be there, too, with a
- * constant above 0, and is what y is divided by.
+ * In their place may be the maximum of x_max or s and a constant, which keeps rows finite that are
+ * masked completely. With that of x_max, s may be any number from 0 on; then that of s has to be
+ * there, too, with a constant above 0, and is what y is divided by.
  */
 #include "passes/kernel/divide_late.h"
 
 #include "passes/kernel/contraction.h"
 
-/* The only statement that writes T, a temporary; null: none, or several. */
-static Stmt *writer_of(const Kernel *k, const Buf *t)
-{
-	Stmt *w = NULL;
-
-	for (int i = 0; i < k->stmts.n; i++)
-		if (stmt_writes(k->stmts.at[i], t)) {
-			if (w)
-				return NULL;
-			w = k->stmts.at[i];
-		}
-	return t->kind == BUF_TEMP && !t->data ? w : NULL;
-}
-
-/* The writer of what E loads. */
+/* The only writer of the temporary that E loads; null: E is no such load, or there are several. */
 static Stmt *source_of(const Kernel *k, const Expr *e)
 {
-	return e->kind == EX_LOAD ? writer_of(k, e->load.buf) : NULL;
+	return e->kind == EX_LOAD && e->load.buf->kind == BUF_TEMP && !e->load.buf->data
+		       ? kernel_writer(k, e->load.buf)
+		       : NULL;
 }
 
 /* The only iterator of map S that E does not mention; null: none, or several. */
@@ -118,7 +106,8 @@ static Expr *row_maximum(Kernel *k, const Stmt *s)
 		       : NULL;
 }
 
-/* W is w of the form above: it divides by the sum of its row. *CLAMPED: the row's maximum is clamped. */
+/* W is w of the form above: it divides by the sum of its row. *CLAMPED: the row's maximum is
+ * clamped. */
 static bool is_softmax(Kernel *k, const Stmt *w, bool *clamped)
 {
 	Expr *e, *s, *most;

@@ -22,6 +22,7 @@
 #include "passes/kernel/fused.h"
 #include "passes/kernel/inline.h"
 #include "passes/module.h"
+#include "passes/schedule/common/thresholds.h"
 #include "passes/schedule/cpu/cpu.h"
 
 #include <assert.h>
@@ -99,8 +100,8 @@ static void absorb(Fuse *f, Node *p)
 	node_remove(p);
 }
 
-/* Puts a node with kernel G in the place of PART[0..nparts), of which the last reads those before it.
- * KEEP: the first one stays. */
+/* Puts a node with kernel G in the place of PART[0..nparts), of which the last reads those before
+ * it. KEEP: the first one stays. */
 static Node *replace(Fuse *f, Node *const *part, int nparts, bool keep, FusedKernel *g)
 {
 	Graph *graph = f->m->graph;
@@ -270,11 +271,10 @@ static void stencil_read(void *arg, Stmt *s, Expr *load)
 						 s->niters - s->nband));
 }
 
-/* P is a map whose results are bytes that product C reads several times each, by a stencil, and that
- * cost more than MAX_PROLOGUE: to store them is cheaper than to compute them for each tap. */
+/* P is a map whose results are bytes that product C reads several times each, by a stencil, and
+ * that cost more than MOST_RECOMPUTED: storing them is cheaper than computing them for each tap. */
 static bool recomputes_bytes(const Node *p, const Node *c)
 {
-	enum { MAX_PROLOGUE = 4 };
 	Kernel *pk = node_kernel(p), *ck = node_kernel(c);
 	StencilReads r = {NULL, false};
 	int cost = 0;
@@ -283,7 +283,7 @@ static bool recomputes_bytes(const Node *p, const Node *c)
 		return false;
 	for (int i = 0; i < pk->stmts.n; i++)
 		cost += expr_cost(pk->stmts.at[i]->val[0]);
-	for (int i = 0; i < c->nin && cost > MAX_PROLOGUE; i++) {
+	for (int i = 0; i < c->nin && cost > MOST_RECOMPUTED; i++) {
 		r.buf = node_in(c, i) == p->out[0] ? param_buf(ck, BUF_IN, i) : NULL;
 		if (r.buf)
 			stmt_loads(ck->stmts.at[0], stencil_read, &r);
@@ -303,13 +303,12 @@ static bool is_tiled(const Node *c)
 /* P makes numbers of few constant bytes, which C, no product, would make again for each use. */
 static bool dequantises_few(const Fuse *f, const Node *p, const Node *c)
 {
-	enum { FEW = 1 << 14 };
 	const Kernel *k = node_kernel(p);
 	int64_t n;
 
 	if (!f->constant[p->id] || p->nout != 1 || dtype_info[p->out[0]->type->dtype].bits <= 8 ||
-	    !dim_is_const(type_numel(f->m->ctx, p->out[0]->type), &n) || n < 2 || n > FEW ||
-	    is_constant(f, c) || is_tiled(c))
+	    !dim_is_const(type_numel(f->m->ctx, p->out[0]->type), &n) || n < 2 ||
+	    n > MOST_DEQUANTISED || is_constant(f, c) || is_tiled(c))
 		return false;
 	for (int i = 0; i < k->bufs.n; i++)
 		if (k->bufs.at[i]->kind == BUF_IN && dtype_info[k->bufs.at[i]->dtype].bits <= 8)
@@ -320,7 +319,7 @@ static bool dequantises_few(const Fuse *f, const Node *p, const Node *c)
 /* P is a product whose results are bytes, and map C makes wider numbers of them, which one other
  * kernel reads: that one may as well read the bytes, but for a product of such numbers, which would
  * have to pack them. */
-static bool widens_bytes(const Fuse *f, const Node *p, const Node *c)
+static bool reader_takes_bytes(const Fuse *f, const Node *p, const Node *c)
 {
 	const Value *v = p->nout == 1 && c->nout == 1 ? c->out[0] : NULL;
 
@@ -347,7 +346,8 @@ static bool try_merge(Fuse *f, Node *p, Node *c, FusedKernel *g)
 	if ((kc == KC_CONTRACTION && recomputes_bytes(p, c)) || dequantises_few(f, p, c))
 		return false;
 	if (kp == KC_CONTRACTION) {
-		if (kc != KC_MAP || widens_bytes(f, p, c) || !only_used_by(p, c) || !epilogue(p, c))
+		if (kc != KC_MAP || reader_takes_bytes(f, p, c) || !only_used_by(p, c) ||
+		    !epilogue(p, c))
 			return false;
 		if (!fused_build(f->tmp, p, fused_own(f->tmp, c), c, false, g))
 			return false;
@@ -461,8 +461,8 @@ static Node *grow(Fuse *f, Node *c)
 
 /* ---- Attention ---- */
 
-/* The node of CLASS that computes an operand of C for C alone, so that both can be one kernel; null:
- * none. */
+/* The node of CLASS that computes an operand of C for C alone, so that both can be one kernel;
+ * null: none. */
 static Node *only_source(Fuse *f, Node *c, KernelClass class)
 {
 	for (int i = 0; i < c->nin; i++) {
@@ -495,8 +495,8 @@ static void constant_load(void *arg, Expr *e)
 		 (v && v->def && c->f->constant[v->def->id] && expr_has_any(e, c->c.n, c->c.nn));
 }
 
-/* N multiplies by a constant matrix, which a kernel of its own reads in panels that are packed when the
- * model is built. */
+/* N multiplies by a constant matrix, which a kernel of its own reads in panels that are packed when
+ * the model is built. */
 static bool has_weights(const Fuse *f, const Node *n)
 {
 	Kernel *k = node_kernel(n);
@@ -507,8 +507,8 @@ static bool has_weights(const Fuse *f, const Node *n)
 	return l.any;
 }
 
-/* Fuses product C with the rows that it reads and the product that they read, if that is an attention
- * for CPUs. Returns the new node, or C. */
+/* Fuses product C with the rows that it reads and the product that they read, if that is an
+ * attention for CPUs. Returns the new node, or C. */
 static Node *merge_attention(Fuse *f, Node *c)
 {
 	Node *rows = only_source(f, c, KC_ROW), *first;

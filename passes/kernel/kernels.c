@@ -155,6 +155,19 @@ bool stmt_writes(const Stmt *s, const Buf *b)
 	return false;
 }
 
+Stmt *kernel_writer(const Kernel *k, const Buf *b)
+{
+	Stmt *w = NULL;
+
+	for (int i = 0; i < k->stmts.n; i++)
+		if (stmt_writes(k->stmts.at[i], b)) {
+			if (w)
+				return NULL;
+			w = k->stmts.at[i];
+		}
+	return w;
+}
+
 static void mark_load(void *arg, Stmt *s, Expr *load)
 {
 	(void)s;

@@ -37,6 +37,8 @@ bool load_plain(const Expr *load);
 void stmt_mark_loads(Stmt *s, bool *read);
 bool stmt_reads(Stmt *s, const Buf *b);
 bool stmt_writes(const Stmt *s, const Buf *b);
+/* The only statement of K that writes B; null: none, or several. */
+Stmt *kernel_writer(const Kernel *k, const Buf *b);
 bool expr_can_fault(Expr *e);
 /* Whether an index that S or K computes may be out of range. */
 bool stmt_can_fault(const Stmt *s);

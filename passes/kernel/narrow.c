@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Recognises integers of the form byte - zero point, and floats that are such integers times a
- * scale, where the zero point and the scale are the same for all terms of a sum: either by the form of an expression, looking through the maps that computed its
- * operands; or by the values of an i32 constant, which folding may have made from the model's
- * bytes.
+ * scale, where the zero point and the scale are the same for all terms of a sum: either by the form
+ * of an expression, looking through the maps that computed its operands; or by the values of an i32
+ * constant, which folding may have made from the model's bytes.
  */
 #include "passes/kernel/algebra.h"
 #include "passes/kernel/contraction.h"
@@ -13,10 +13,9 @@
 #include <string.h>
 
 enum {
-	BYTES = 256,           /* number of values of a byte */
-	MAX_CHAIN = 8,         /* number of successive maps that are looked through */
-	MAX_COST = 2,          /* the highest cost of each of these maps */
-	MAX_CONSTANT = 1 << 20 /* bytes of the largest constant that is examined */
+	BYTES = 256,   /* number of values of a byte */
+	MAX_CHAIN = 8, /* number of successive maps that are looked through */
+	MAX_COST = 2   /* the highest cost of each of these maps */
 };
 
 /* ---- Constants ---- */
@@ -163,13 +162,6 @@ static bool reads_zeros(const Node *n, const Expr *e)
 	return t && t->bytes <= MAX_CONSTANT && all_zero(t);
 }
 
-static bool is_byte(const Expr *e)
-{
-	const DType t = contraction_type(e);
-
-	return t == DT_I8 || t == DT_U8;
-}
-
 static bool narrow_load(Node *n, Expr *e, ByteFactor *out)
 {
 	Kernel *k = node_kernel(n);
@@ -196,7 +188,7 @@ static bool narrow(Node *n, const Contraction *c, Expr *e, ByteFactor *out)
 
 	if (e->ct != CT_I32)
 		return false;
-	if (is_byte(e)) {
+	if (dtype_is_byte(contraction_type(e))) {
 		out->byte = e;
 		return true;
 	}
@@ -232,8 +224,8 @@ static bool all_bytes(const Tensor *t, DType byte)
 	return true;
 }
 
-/* Zero point ZERO of N, or none, is in the range of BYTE's type, so that a difference of both has 8 bits
- * and a sign. */
+/* Zero point ZERO of N, or none, is in the range of BYTE's type, so that a difference of both has 8
+ * bits and a sign. */
 static bool is_in_range(const Node *n, const Expr *byte, const Expr *zero)
 {
 	const DType t = contraction_type(byte);

@@ -16,10 +16,7 @@
 
 #include <math.h>
 
-enum {
-	MOST_VISITS = 32,      /* kernels before the quotient that are looked at */
-	MAX_CONSTANT = 1 << 20 /* bytes of the largest constant that is examined */
-};
+enum { MOST_VISITS = 32 /* kernels before the quotient that are looked at */ };
 
 /* A kernel before N's result reads bytes; false if the first VISITS kernels do not. */
 static bool stems_from_bytes(const Node *n, int *visits)
@@ -29,12 +26,9 @@ static bool stems_from_bytes(const Node *n, int *visits)
 	if (!k || !*visits)
 		return false;
 	--*visits;
-	for (int i = 0; i < k->bufs.n; i++) {
-		const DType t = k->bufs.at[i]->dtype;
-
-		if (k->bufs.at[i]->kind == BUF_IN && (t == DT_U8 || t == DT_I8))
+	for (int i = 0; i < k->bufs.n; i++)
+		if (k->bufs.at[i]->kind == BUF_IN && dtype_is_byte(k->bufs.at[i]->dtype))
 			return true;
-	}
 	for (int i = 0; i < n->nin; i++)
 		if (node_in(n, i) && stems_from_bytes(node_in(n, i)->def, visits))
 			return true;

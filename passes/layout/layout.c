@@ -31,11 +31,10 @@
 #include "passes/layout/panels.h"
 #include "passes/layout/winograd.h"
 #include "passes/schedule/common/gemm.h"
+#include "passes/schedule/common/thresholds.h"
 #include "passes/schedule/cpu/cpu.h"
 
-/* EITHER_WAY: a CPU computes a reduction that is no stencil about as fast with vectors of states as
- * with lanes along the sum, so its vote counts by this factor less. */
-enum { FEW_CHANNELS = 8, UNKNOWN_EXTENT = 64, EITHER_WAY = 16 };
+enum { FEW_CHANNELS = 8, UNKNOWN_EXTENT = 64 };
 
 typedef struct Votes {
 	double dim[MAX_RANK];
@@ -330,12 +329,6 @@ static void join_tensors(Choice *c, Node *n)
 
 /* ---- The winner ---- */
 
-/* Bytes are summed in fours: the packed rows of a convolution of few channels have them contiguous. */
-static bool is_byte(DType t)
-{
-	return t == DT_U8 || t == DT_I8;
-}
-
 /* The dim of B that should be innermost; -1: no change. */
 static int innermost_dim(Choice *c, int tensor, const Buf *b)
 {
@@ -349,7 +342,9 @@ static int innermost_dim(Choice *c, int tensor, const Buf *b)
 	for (int d = 0; d < b->rank; d++)
 		if (v->dim[d] > v->dim[best])
 			best = d;
-	if (dim_is_const(b->dims[best], &few) && few < (is_byte(b->dtype) ? 2 : FEW_CHANNELS))
+	/* the packed rows of a convolution of few channels have its bytes contiguous, as they are
+	 * summed in fours */
+	if (dim_is_const(b->dims[best], &few) && few < (dtype_is_byte(b->dtype) ? 2 : FEW_CHANNELS))
 		return -1;
 	for (int d = best + 1; d < b->rank; d++)
 		moves = moves || !dim_equals(b->dims[d], 1);

@@ -356,19 +356,17 @@ static Place place_temp(MemPlanner *p, const Node *n, const Schedule *s, const B
 	Ctx *c = p->m->ctx;
 	Dim *bytes = dim_const(c, (dtype_info[b->dtype].bits + 7) / 8), *each, *cap;
 	int64_t lo, most, hi;
-	bool joins = false;
 
 	for (int d = 0; d < b->rank; d++)
 		bytes = dim_mul(c, bytes, b->dims[d]);
 	if (s->where.size && dim_divides(c, bytes, s->where.size, &each)) {
 		dim_bounds(c, each, &lo, &hi);
 		dim_bounds(c, bytes, &lo, &most);
-		joins = hi < most / s->where.most;
-	}
-	if (joins) {
-		cap = dim_const(c, hi * s->where.most);
-		bytes = dim_min(c, bytes, cap);
-		bytes = memplan_size(p->m, bytes) ? bytes : cap;
+		if (hi < most / s->where.most) {
+			cap = dim_const(c, hi * s->where.most);
+			bytes = dim_min(c, bytes, cap);
+			bytes = memplan_size(p->m, bytes) ? bytes : cap;
+		}
 	}
 	return place_bytes(p, n, bytes);
 }

@@ -93,21 +93,18 @@ static void take_sample(Packer *p)
 
 /* ---- Packing the sample ---- */
 
-/* qsort has no argument for these. */
-static _Thread_local const int64_t *sort_key;
-
-static int by_key(const void *a, const void *b)
+static int by_key(const void *a, const void *b, void *arg)
 {
+	const int64_t *key = arg;
 	const int x = *(const int *)a, y = *(const int *)b;
 
-	return sort_key[x] < sort_key[y] ? -1 : sort_key[x] > sort_key[y] ? 1 : x - y;
+	return key[x] < key[y] ? -1 : key[x] > key[y] ? 1 : x - y;
 }
 
 static void sort_by(int *list, int n, const int64_t *key)
 {
-	sort_key = key;
 	if (n)
-		qsort(list, (size_t)n, sizeof *list, by_key);
+		qsort_r(list, (size_t)n, sizeof *list, by_key, (void *)(uintptr_t)key);
 }
 
 /* The lowest offset at which slot I overlaps none of those that are placed; ROOM for all slots. */

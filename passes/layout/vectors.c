@@ -1,18 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Chooses which operand of a product goes along the vectors on a CPU: the innermost dim of its sums,
- * which are in registers, says that (stmt_contraction). Where the other operand is constant and what
- * follows stores pixels contiguously, that are the pixels if they are contiguous where they are
- * read, too. Else vectors of pixels would be gathered, once for each term, and it costs less to
- * scatter the results.
+ * Chooses which operand of a product goes along the vectors on a CPU: the innermost dim of its
+ * sums, which are in registers, says that (stmt_contraction). Where the other operand is constant
+ * and what follows stores pixels contiguously, that are the pixels if they are contiguous where
+ * they are read, too. Else vectors of pixels would be gathered, once for each term, and it costs
+ * less to scatter the results.
  */
 #include "passes/layout/layout_impl.h"
 #include "passes/layout/panels.h"
+#include "passes/schedule/common/thresholds.h"
 #include "passes/schedule/cpu/cpu.h"
-
-/* Elements between the pixels of a vector, at most, for which it is loaded without a gather: two
- * loads and a shuffle. */
-enum { NEAR = 2 };
 
 /* The innermost dim of B in memory that has more than one element; -1: none. */
 static int innermost_of(const Buf *b)
@@ -59,8 +56,8 @@ static int stored_dim(Kernel *k, const Buf *acc)
 	return f.dim;
 }
 
-/* Lets K, a product alone, which writes *ACC, compute a temporary and copy that to the result. False
- * if it does not write all elements in order. */
+/* Lets K, a product alone, which writes *ACC, compute a temporary and copy that to the result.
+ * False if it does not write all elements in order. */
 static bool sums_apart(Kernel *k, Buf **acc)
 {
 	Stmt *s = k->stmts.at[0];

@@ -225,27 +225,12 @@ static bool find(Module *m, Node *n, Conv3x3 *c)
 
 /* ---- Cost ---- */
 
-/* An estimate of D: symbols are USUAL, within their bounds. */
-static double estimate(Ctx *c, Arena *a, Dim *d, int64_t usual)
+/* An estimate of D, where symbols have the values SYM. */
+static double estimate(const Dim *d, const int64_t *sym)
 {
-	const int n = sym_count(c);
-	int64_t *value = NEW_ARRAY(a, n + 1, int64_t), v;
-	int deepest = 0;
+	int64_t v;
 
-	for (int i = 0; i < n; i++) {
-		const Sym *s = sym_at(c, i);
-
-		value[i] = s->lo > usual ? s->lo : s->hi < usual ? s->hi : usual;
-		deepest = s->def && s->nested > deepest ? s->nested : deepest;
-	}
-	for (int depth = 1; depth <= deepest; depth++)
-		for (int i = 0; i < n; i++) {
-			const Sym *s = sym_at(c, i);
-
-			if (s->def && s->nested == depth && !dim_eval(s->def, value, &value[i]))
-				value[i] = usual;
-		}
-	return dim_eval(d, value, &v) && v > 0 ? (double)v : 1;
+	return dim_eval(d, sym, &v) && v > 0 ? (double)v : 1;
 }
 
 /* The sizes of a convolution: channels, images, and the result's rows and columns. */
@@ -255,16 +240,16 @@ typedef struct ConvSizes {
 
 static ConvSizes sizes_of(Module *m, const Conv3x3 *c)
 {
-	Ctx *ctx = m->ctx;
-	ConvSizes s = {.c = estimate(ctx, m->arena, c->c->extent, 1),
-		       .o = estimate(ctx, m->arena, c->o->extent, 1),
-		       .images = 1};
-
 	/* A batch is often of one image, while images are rarely small. */
+	const int64_t *one = syms_sample(m->ctx, m->arena, 1),
+		      *image = syms_sample(m->ctx, m->arena, WINOGRAD_IMAGE);
+	ConvSizes s = {
+		.c = estimate(c->c->extent, one), .o = estimate(c->o->extent, one), .images = 1};
+
 	for (int i = 0; i < c->nother; i++)
-		s.images *= estimate(ctx, m->arena, c->other[i]->extent, 1);
+		s.images *= estimate(c->other[i]->extent, one);
 	for (int d = 0; d < 2; d++)
-		s.out[d] = estimate(ctx, m->arena, c->out[d]->extent, WINOGRAD_IMAGE);
+		s.out[d] = estimate(c->out[d]->extent, image);
 	return s;
 }
 

@@ -85,8 +85,7 @@ static Buf *take_buf(Part *p, const Buf *b)
 
 	if (n)
 		return n;
-	n = p->buf[b->id] = NEW(p->k->arena, Buf);
-	*n = *b;
+	n = p->buf[b->id] = buf_copy(p->k->arena, b);
 	n->id = p->k->bufs.n;
 	vec_push(p->k->arena, &p->k->bufs, n);
 	if (b->kind == BUF_IN) {

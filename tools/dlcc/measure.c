@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Times two artifacts of one model beside each other, kernel by kernel. They run in a process of
- * their own, which may crash or be ended at the end of the time, and by turns, so that what else the
+ * their own, which may crash or be ended at the end of the time, alternately, so that what else the
  * machine does meets both.
  */
 #include "tools/dlcc/tune.h"
@@ -19,8 +19,8 @@
 #include <unistd.h>
 
 enum {
-	BATCH = 3,       /* runs of one artifact in a row; the first of them warms the caches up */
-	LEAST_TURNS = 3, /* batches of each artifact, at least */
+	BATCH = 3, /* runs of one artifact in a row; the first of them warms the caches up */
+	LEAST_BATCHES = 3, /* batches of each artifact, at least */
 	MOST_RUNS = 4096
 };
 
@@ -99,15 +99,15 @@ static void sum_up(Side *x)
 	x->to->median = x->total[x->runs / 2];
 }
 
-/* Batches of the artifacts by turns, until UNTIL. */
+/* Batches of the artifacts, alternately, until UNTIL. */
 static bool run_both(Side *side, double until)
 {
-	for (int turn = 0; turn < LEAST_TURNS || tune_now() < until; turn++)
+	for (int batch = 0; batch < LEAST_BATCHES || tune_now() < until; batch++)
 		for (int s = 0; s < 2; s++) {
 			const double end = tune_now() + BATCH_SECONDS;
 
 			for (int i = 0; i < BATCH || tune_now() < end; i++)
-				if (!run_side(&side[s], turn % 2, i > 0))
+				if (!run_side(&side[s], batch % 2, i > 0))
 					return false;
 		}
 	return true;

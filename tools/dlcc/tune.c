@@ -4,10 +4,10 @@
  *
  * Equal kernels are one group. In a round every group tries its next candidate
  * (passes/schedule/common/offer.c): one artifact with all of these is compiled and timed, kernel by
- * kernel, beside one with the chosen decisions. A candidate that is clearly faster is the best one so
- * far, from which further candidates are offered. At the end the best ones are timed again, together;
- * those that are not faster then are dropped. The file is left without decisions if the whole model
- * is not faster with them.
+ * kernel, beside one with the chosen decisions. A candidate that is clearly faster is the best one
+ * so far, from which further candidates are offered. At the end the best ones are timed again,
+ * together; those that are not faster then are dropped. The file is left without decisions if the
+ * whole model is not faster with them.
  *
  * Weights do not depend on decisions: all artifacts share one file of them.
  */
@@ -150,8 +150,8 @@ static void find_groups(Tuner *t)
 
 /* ---- Artifacts ---- */
 
-/* The decisions that the next artifact gets: those that are tried, which are proved if LAST, or, where
- * CHOSEN, the chosen ones. */
+/* The decisions that the next artifact gets: those that are tried, which are proved if LAST, or,
+ * where CHOSEN, the chosen ones. */
 typedef enum Which { CHOSEN, TRYING, LAST } Which;
 
 static void decide_all(Tuner *t, Which which)
@@ -231,8 +231,8 @@ static double noise_of(const Tuner *t, int g)
 	return most;
 }
 
-/* The time of group G with its candidate, in relation to that with the chosen decision, in the half of the
- * measurement in which that is larger. */
+/* The time of group G with its candidate, in relation to that with the chosen decision, in the half
+ * of the measurement in which that is larger. */
 static double ratio_of(const Tuner *t, int g)
 {
 	double most = 0;
@@ -343,8 +343,8 @@ static bool has_time(const Tuner *t, int n)
 	return left(t) > n * (t->round_cost + seconds_to_measure(t));
 }
 
-/* Times all best decisions together beside CHOSEN, and drops those that are not faster, until all are
- * or the time is over. *FASTER: the whole model is. */
+/* Times all best decisions together beside CHOSEN, and drops those that are not faster, until all
+ * are or the time is over. *FASTER: the whole model is. */
 static bool confirm(Tuner *t, const char *chosen, bool *faster)
 {
 	bool again = true;
@@ -483,8 +483,8 @@ static bool dims_are_bound(Cli *c, const Module *m)
 	return ok;
 }
 
-/* What would make writing the file fail at the end, as far as that can be known now; where its folder
- * cannot be written, the temporary folder in it cannot be made. */
+/* What would make writing the file fail at the end, as far as that can be known now; where its
+ * folder cannot be written, the temporary folder in it cannot be made. */
 static bool may_be_written(Cli *c)
 {
 	struct stat st;

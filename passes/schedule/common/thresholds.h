@@ -116,6 +116,21 @@ enum {
 	 * the transforms of Winograd's convolutions. */
 	SIMPLE_STMTS = 16,
 
+	/* ---- Fusion and layouts on CPUs ---- */
+
+	/* The highest cost of a map whose bytes a stencil computes again for each tap, rather than to
+	 * load them: what it costs to dequantise them. */
+	MOST_RECOMPUTED = 4,
+	/* Elements, at most, that a map dequantises from constant bytes into a table of its own: 64
+	 * KiB of f32, which stay in L2. */
+	MOST_DEQUANTISED = 1 << 14,
+	/* A reduction that is no stencil is computed about as fast with vectors of states as with
+	 * lanes along the sum, so its vote for a layout counts by this factor less. */
+	EITHER_WAY = 16,
+	/* Elements between the pixels of a vector, at most, for which it is loaded without a gather:
+	 * two loads and a shuffle. */
+	NEAR = 2,
+
 	/* ---- All loops ---- */
 
 	/* Iterations of a vector loop, at most, for which a masked remainder costs less than a

@@ -233,10 +233,7 @@ void gemm_flatten(Gemm *g)
 
 static bool is_parallel(const ProductDecision *d, ProductAxis x)
 {
-	for (int i = 0; i < d->nparallel; i++)
-		if (d->parallel[i] == x)
-			return true;
-	return false;
+	return axis_is_parallel(d->parallel, d->nparallel, x);
 }
 
 /* The loops over blocks. */

@@ -2,9 +2,9 @@
 /*
  * The strategy *attention*: a product, statements that share its rows, and a second product whose
  * sum goes along these rows. Attention is of this form: scores Q*K with scale, bias and mask, a
- * softmax, and the product of its weights with V. Kernels are recognised by their access relations, so the
- * statements between the products may be any: a softmax with or without a guard against rows that are
- * masked completely, a soft cap, a normalisation of another kind.
+ * softmax, and the product of its weights with V. Kernels are recognised by their access relations,
+ * so the statements between the products may be any: a softmax with or without a guard against rows
+ * that are masked completely, a soft cap, a normalisation of another kind.
  *
  *   p over (g, blocks of m)                        parallel
  *     pack K and V into panels
@@ -42,8 +42,8 @@ static Iter *in_values(const AttentionPlan *a, const Iter *it)
 	return b < 0 ? NULL : a->band.of[a->values.first][b];
 }
 
-/* Both products have the same batches and rows, and the rows of the scores are the terms of the second
- * sum. Puts the row iterators of both in one order. */
+/* Both products have the same batches and rows, and the rows of the scores are the terms of the
+ * second sum. Puts the row iterators of both in one order. */
 static bool products_match(AttentionPlan *a)
 {
 	Contraction *s = &a->scores.c, *v = &a->values.c;
@@ -62,7 +62,7 @@ static bool products_match(AttentionPlan *a)
 	return true;
 }
 
-/* Whether IDX, an index that S accesses a temporary with, is constant or an iterator of the band. */
+/* Whether IDX, with which S accesses a temporary, is constant or an iterator of the band. */
 static bool in_band(const AttentionPlan *a, const Stmt *s, const Expr *idx)
 {
 	return idx->kind == EX_CONST ||
@@ -93,21 +93,12 @@ static int row_dim(const AttentionPlan *a, const Stmt *s, const Buf *t)
 	return at;
 }
 
-/* The only statement that writes T; null: none, or several. */
+/* The only statement that writes T, and nothing else; null: none, or several. */
 static Stmt *writer_of(const Kernel *k, const Buf *t)
 {
-	Stmt *w = NULL;
+	Stmt *w = kernel_writer(k, t);
 
-	for (int i = 0; i < k->stmts.n; i++) {
-		Stmt *s = k->stmts.at[i];
-
-		if (!stmt_writes(s, t))
-			continue;
-		if (w || s->nout != 1)
-			return NULL;
-		w = s;
-	}
-	return w;
+	return w && w->nout == 1 ? w : NULL;
 }
 
 static bool read_by(Kernel *k, int first, int last, const Buf *t)
@@ -250,10 +241,7 @@ typedef struct AttentionTree {
 
 static bool is_parallel(const AttentionDecision *d, ProductAxis x)
 {
-	for (int i = 0; i < d->nparallel; i++)
-		if (d->parallel[i] == x)
-			return true;
-	return false;
+	return axis_is_parallel(d->parallel, d->nparallel, x);
 }
 
 static void open_serial(AttentionTree *t, Iter *it, Expr *lo, Expr *hi, int64_t step)

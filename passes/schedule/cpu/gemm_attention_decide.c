@@ -6,11 +6,6 @@
 #include "passes/schedule/cpu/gemm_attention.h"
 #include "passes/schedule/cpu/cpu.h"
 
-static int64_t round_up(int64_t v, int64_t to)
-{
-	return (v + to - 1) / to * to;
-}
-
 /* Rows whose scores and weights fit into half of L2. */
 static int64_t rows_in_cache(const Target *t, const AttentionPlan *a)
 {

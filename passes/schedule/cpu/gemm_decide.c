@@ -15,23 +15,25 @@ static int64_t element_bytes(CType ct)
 	return dtype_info[ctype_dtype(ct)].bits / 8;
 }
 
-/* Elements of a vector. */
-static int64_t lanes_of(const Target *t, CType ct)
+int64_t gemm_lanes(const Target *t, CType ct)
 {
 	return t->vector_bytes / element_bytes(ct);
 }
 
+bool axis_is_parallel(const ProductAxis *parallel, int n, ProductAxis x)
+{
+	for (int i = 0; i < n; i++)
+		if (parallel[i] == x)
+			return true;
+	return false;
+}
+
 void gemm_tile(const Target *t, CType ct, int64_t *mr, int64_t *nr)
 {
-	const int64_t columns = lanes_of(t, ct) * TILE_VECTORS, pw = gemm_panel(ct);
+	const int64_t columns = gemm_lanes(t, ct) * TILE_VECTORS, pw = gemm_panel(ct);
 
 	*mr = t->registers >= 32 ? TILE_ROWS_MANY : TILE_ROWS;
 	*nr = columns < pw ? columns : pw;
-}
-
-static int64_t round_up(int64_t v, int64_t to)
-{
-	return (v + to - 1) / to * to;
 }
 
 /* Registers that a tile takes: its sums, a row of B, and one for elements of A. */
@@ -43,14 +45,11 @@ static int64_t tile_registers(int64_t mr, int64_t nr, int64_t lanes)
 /* ---- The choice ---- */
 
 /* D where every size that is unknown at compile time is 1, or its least value. */
-static int64_t at_least(Gemm *g, const Dim *d)
+static int64_t at_least(const Gemm *g, const Dim *d)
 {
-	Ctx *c = g->k->ctx;
-	int64_t *sym = NEW_ARRAY(g->k->arena, sym_count(c) + 1, int64_t), v;
+	int64_t v;
 
-	for (int i = 0; i < sym_count(c); i++)
-		sym[i] = sym_at(c, i)->lo > 1 ? sym_at(c, i)->lo : 1;
-	return dim_eval(d, sym, &v) ? v : 1;
+	return dim_least(g->k->ctx, d, &v) ? v : 1;
 }
 
 /* Only the run tells how many rows there are: an image of any size, a sequence. */
@@ -63,7 +62,7 @@ static bool rows_unknown(Gemm *g)
  * last panel's sums unused: of 16 columns, or of 48, in vectors of 16. More rows make up for it. */
 static void narrow_tile(const Target *t, const Gemm *g, int64_t *mr, int64_t *nr)
 {
-	const int64_t lanes = lanes_of(t, g->c.ct);
+	const int64_t lanes = gemm_lanes(t, g->c.ct);
 	int64_t n, vectors;
 
 	if (!g->b_panels || *nr != lanes * TILE_VECTORS || !dim_is_const(g->n, &n))
@@ -76,11 +75,11 @@ static void narrow_tile(const Target *t, const Gemm *g, int64_t *mr, int64_t *nr
 }
 
 /* Fits the tile to M rows. The tiles get about equal numbers of rows: 4 and 3 of 7, rather than 6
- * and 1; one row less where then none is left over, as of 196. A tile of few rows has more columns if
- * the registers suffice, so that enough independent sums hide the latency of the multiply-add. */
+ * and 1; one row less where then none is left over, as of 196. A tile of few rows has more columns
+ * if the registers suffice, so that enough independent sums hide the latency of multiply-adds. */
 static void fit_tile(const Target *t, const Gemm *g, int64_t m, int64_t *mr, int64_t *nr)
 {
-	const int64_t tiles = (m + *mr - 1) / *mr, lanes = lanes_of(t, g->c.ct),
+	const int64_t tiles = (m + *mr - 1) / *mr, lanes = gemm_lanes(t, g->c.ct),
 		      pw = gemm_panel(g->c.ct);
 	int64_t n;
 	bool narrow;
@@ -136,10 +135,10 @@ static double elements_of_a(Gemm *g)
 	return (double)at_least(g, all);
 }
 
-/* Threads get blocks of rows, rather than of columns. Then all of them read B, which does not change;
- * else all of them read A, most of which other threads have just written, and the threads that read
- * the result by rows have not written their part of it. If the number of rows is unknown, blocks of rows
- * do no harm: few rows are one block, and its columns are split. */
+/* Threads get blocks of rows, rather than of columns. Then all of them read B, which does not
+ * change; else all of them read A, most of which other threads have just written, and the threads
+ * that read the result by rows have not written their part of it. If the number of rows is unknown,
+ * blocks of rows do no harm: few rows are one block, and its columns are split. */
 static bool rows_first(Gemm *g)
 {
 	const double m = (double)(rows_unknown(g) ? PRODUCT_ROWS : at_least(g, g->m)),
@@ -158,8 +157,8 @@ static bool b_fits(const Target *t, const Gemm *g)
 }
 
 /* Makes the blocks of a product whose B is in panels small enough for an even split. Each block of
- * columns packs A again, unless it reads A in place; each block of rows reads B again, so only those
- * become smaller for which B is in L2. */
+ * columns packs A again, unless it reads A in place; each block of rows reads B again, so only
+ * those become smaller for which B is in L2. */
 static void split_evenly(const Target *t, Gemm *g, ProductDecision *d)
 {
 	const int64_t pw = gemm_panel(g->c.ct);
@@ -279,7 +278,8 @@ bool product_choose(const Target *t, Kernel *k, Decision *d)
 
 bool gemm_tile_is_legal(const Target *t, CType ct, int64_t mr, int64_t nr, StrBuf *why)
 {
-	const int64_t lanes = lanes_of(t, ct), pw = gemm_panel(ct), least = lanes < pw ? lanes : pw;
+	const int64_t lanes = gemm_lanes(t, ct), pw = gemm_panel(ct),
+		      least = lanes < pw ? lanes : pw;
 
 	if (nr % least || pw % nr)
 		return decision_refuse(

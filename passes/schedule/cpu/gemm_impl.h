@@ -24,6 +24,12 @@ void gemm_flatten(Gemm *g);
 
 /* ---- gemm_decide.c ---- */
 
+/* V as a multiple of TO, rounded up. */
+static inline int64_t round_up(int64_t v, int64_t to) { return (v + to - 1) / to * to; }
+/* Elements of type CT in a vector of T. */
+int64_t gemm_lanes(const Target *t, CType ct);
+/* Whether X is one of the N axes PARALLEL. */
+bool axis_is_parallel(const ProductAxis *parallel, int n, ProductAxis x);
 /* The tile of the product G. */
 void gemm_choose_tile(const Target *t, Gemm *g, int64_t *mr, int64_t *nr);
 /* A is better packed than read in place. */

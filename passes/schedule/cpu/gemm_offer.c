@@ -68,11 +68,6 @@ static double cost(const Target *t, const ProductDecision *p, const Sizes *z)
 	return cycles * (double)(ceil_div(blocks, t->cores) * t->cores) / (double)blocks;
 }
 
-static int64_t round_up(int64_t v, int64_t to)
-{
-	return ceil_div(v, to) * to;
-}
-
 typedef struct ProductOffers {
 	Offers *to;
 	const Decision *base;
@@ -167,8 +162,8 @@ void product_offer(Offers *to, Kernel *k, const Decision *base)
 			  .n = size_of(g.n),
 			  .k = size_of(g.kk),
 			  .groups = size_of(gemm_product(&g, g.outer, g.nouter)),
+			  .lanes = gemm_lanes(to->target, g.c.ct),
 			  .panel = gemm_panel(g.c.ct)};
-	o.sizes.lanes = to->target->vector_bytes * 8 / dtype_info[ctype_dtype(g.c.ct)].bits;
 	o.base_cost = cost(to->target, &base->product, &o.sizes);
 	offer_tiles(&o);
 	offer_blocks(&o);

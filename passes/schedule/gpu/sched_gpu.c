@@ -57,15 +57,10 @@ static bool any_packed(const Kernel *k, int first, int last)
 
 int64_t gpu_least(Ctx *c, const Dim *d)
 {
-	const int n = sym_count(c);
-	Arena *tmp = arena_new();
-	int64_t *sym = NEW_ARRAY(tmp, n + 1, int64_t), v;
+	int64_t v;
 
-	for (int i = 0; i < n; i++)
-		sym[i] = sym_at(c, i)->lo > 1 ? sym_at(c, i)->lo : 1;
-	if (!dim_eval(d, sym, &v))
-		v = DIM_INF;
-	arena_free(tmp);
+	if (!dim_least(c, d, &v))
+		return DIM_INF;
 	return v > 1 ? v : 1;
 }
 

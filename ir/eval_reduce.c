@@ -139,20 +139,9 @@ static bool scan_strip(Reduce *d, const EvalPoints *at, void *const *out, double
 		if (!d->bounds)
 			continue;
 		strip_to_f64(d->ct[0], d->state[0], &held, 1);
-		if (holds) {
-			d->count[0]++;
-			d->sum[0] = d->s->red == MONOID_prod ? d->sum[0] * (fabs(v[l]) + e[l])
-							     : d->sum[0] + fabs(v[l]) + e[l];
-			d->err[0] = d->s->red == MONOID_sum ? d->err[0] + e[l]
-							    : fmax(d->err[0], e[l]);
-		}
-		bound[l] = d->err[0];
-		if (d->s->red == MONOID_sum)
-			bound[l] += d->count[0] *
-				    (ctype_eps(d->ct[0]) * d->sum[0] + ctype_tiny(d->ct[0]));
-		if (d->s->red == MONOID_prod)
-			bound[l] = d->sum[0] - fabs(held) +
-				   d->count[0] * ctype_eps(d->ct[0]) * d->sum[0];
+		if (holds)
+			reduce_term_counts(d, 0, fabs(v[l]) + e[l], e[l]);
+		bound[l] = reduce_bound(d, 0, held);
 		bound[l] += bound[l] > 0 ? ulp_of(d->s->out[0]->dtype, held) : 0;
 	}
 	return true;

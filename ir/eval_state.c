@@ -185,6 +185,30 @@ static double extreme_bound(const Reduce *d, int l, double value)
 	return isnan(value) ? 0 : fmax(up, down);
 }
 
+void reduce_term_counts(Reduce *d, int l, double most, double bound)
+{
+	d->count[l]++;
+	if (d->s->red == MONOID_prod) {
+		d->sum[l] *= most;
+		d->err[l] *= fmax(most, 1);
+		return;
+	}
+	d->sum[l] += most;
+	d->err[l] = d->s->red == MONOID_sum ? d->err[l] + bound : fmax(d->err[l], bound);
+}
+
+double reduce_bound(const Reduce *d, int l, double value)
+{
+	const double eps = ctype_eps(d->ct[0]), tiny = ctype_tiny(d->ct[0]);
+
+	/* a part of a product may be subnormal, and its rounding grows by the other terms */
+	if (d->s->red == MONOID_prod)
+		return fmax(d->sum[l] - fabs(value), 0) +
+		       d->count[l] * (eps * d->sum[l] + tiny * d->err[l]);
+	return d->err[l] +
+	       (d->s->red == MONOID_sum ? d->count[l] * (eps * d->sum[l] + tiny) : 0);
+}
+
 static void accumulate_bounds(Reduce *d, int n)
 {
 	const uint8_t *mask = d->term->mask;
@@ -195,16 +219,11 @@ static void accumulate_bounds(Reduce *d, int n)
 	for (int l = 0; l < n; l++) {
 		if (mask && !mask[l])
 			continue;
-		d->count[l]++;
 		if (is_extreme(d)) {
 			extend(d, l, v[l], e[l]);
 			continue;
 		}
-		if (d->s->red == MONOID_prod)
-			d->sum[l] *= fabs(v[l]) + e[l];
-		else
-			d->sum[l] += fabs(v[l]) + e[l];
-		d->err[l] = d->s->red == MONOID_sum ? d->err[l] + e[l] : fmax(d->err[l], e[l]);
+		reduce_term_counts(d, l, fabs(v[l]) + e[l], e[l]);
 	}
 }
 
@@ -239,13 +258,13 @@ bool reduce_take(Reduce *d, const EvalPoints *at)
 
 void reduce_identity(Reduce *d, int n)
 {
-	double one = d->s->red == MONOID_prod ? 1 : 0;
+	const double one = d->s->red == MONOID_prod ? 1 : 0;
 
 	for (int l = 0; d->carry && l < n; l++)
 		d->acc[l] = one;
 	for (int l = 0; d->bounds && l < n; l++) {
 		d->sum[l] = is_extreme(d) ? -(double)INFINITY : one;
-		d->err[l] = is_extreme(d) ? -(double)INFINITY : 0;
+		d->err[l] = is_extreme(d) ? -(double)INFINITY : one;
 		d->count[l] = 0;
 	}
 	for (int c = 0; c < d->ncomp && !d->carry; c++)
@@ -281,6 +300,8 @@ bool reduce_load(Reduce *d, const EvalPoints *at)
 				const double e = d->err[l];
 
 				d->sum[l] = fabs(held[l]) + e;
+				if (d->s->red == MONOID_prod)
+					d->err[l] = fmax(d->sum[l], 1);
 				if (is_extreme(d)) {
 					d->sum[l] = d->err[l] = -(double)INFINITY;
 					extend(d, l, held[l], e);
@@ -315,8 +336,9 @@ void reduce_fold(Reduce *d, int n)
 			continue;
 		}
 		d->sum[0] = prod ? d->sum[0] * d->sum[l] : d->sum[0] + d->sum[l];
-		d->err[0] = d->s->red == MONOID_sum ? d->err[0] + d->err[l]
-						    : fmax(d->err[0], d->err[l]);
+		d->err[0] = prod                      ? d->err[0] * d->err[l]
+			    : d->s->red == MONOID_sum ? d->err[0] + d->err[l]
+						      : fmax(d->err[0], d->err[l]);
 		d->count[0] += d->count[l];
 	}
 	while (!d->carry && n > 1) {
@@ -340,7 +362,7 @@ static void store_bounds(Reduce *d, int comp, const ResolvedAccess *where, const
 			 int n)
 {
 	EvalAccess a = run_write(d->r, d->write->write, comp);
-	double b[STRIP], eps = ctype_eps(d->ct[0]), tiny = ctype_tiny(d->ct[0]);
+	double b[STRIP];
 
 	if (!a.bound)
 		return;
@@ -349,12 +371,8 @@ static void store_bounds(Reduce *d, int comp, const ResolvedAccess *where, const
 			b[l] = d->err[l] > 0 ? (double)INFINITY : 0;
 		else if (is_extreme(d))
 			b[l] = extreme_bound(d, l, value[l]);
-		else if (d->s->red == MONOID_prod)
-			b[l] = d->sum[l] - fabs(value[l]) + d->count[l] * eps * d->sum[l];
 		else
-			b[l] = d->err[l] + (d->s->red == MONOID_sum
-						    ? d->count[l] * (eps * d->sum[l] + tiny)
-						    : 0);
+			b[l] = reduce_bound(d, l, value[l]);
 		if (b[l] > 0 && comp == 0)
 			b[l] += ulp_of(a.buf->dtype, value[l]);
 	}

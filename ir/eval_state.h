@@ -21,8 +21,8 @@ typedef struct Reduce {
 	void *state[2], *next[2], *blend;
 	double *acc;
 	bool bounds;
-	/* for the bound: sum of |terms|, sum of their bounds, number of terms; a product's bound is
-	 * in `sum`; of a maximum, the upper and the lower end of its interval, in `sum` and `err` */
+	/* for the bound: sum of |terms|, sum of their bounds, number of terms; of a product, those of
+	 * |terms| and of those above 1; of a maximum, the upper and the lower end of its interval */
 	double *sum, *err, *count;
 	int band[MAX_ITERS], nband, red[MAX_ITERS], nred;
 } Reduce;
@@ -42,6 +42,10 @@ void reduce_combine(Reduce *d, const void *const *term, const uint8_t *mask, int
 /* The values of the terms in the strip that d->term evaluated, and their bounds. */
 void reduce_term_f64(Reduce *d, double *out, int n);
 void reduce_term_bounds(Reduce *d, double *out, int n);
+/* Lane L has a further term, of BOUND and at MOST that large. */
+void reduce_term_counts(Reduce *d, int l, double most, double bound);
+/* How far the sum, the product or another state but an extreme one, VALUE, of lane L may move. */
+double reduce_bound(const Reduce *d, int l, double value);
 /* Combines lanes [0, n) into lane 0. */
 void reduce_fold(Reduce *d, int n);
 /* The address that the statement writes at AT. */

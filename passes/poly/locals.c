@@ -410,6 +410,16 @@ static bool is_read(Poly *p, const Dep *d, const Exec *a, const Exec *b, const R
 	return true;
 }
 
+/* B, whose value is known to be its statement's, reads TEMP. Where a condition leaves out the part of
+ * the value that reads it, a node may do without. */
+static bool reads_temp(const Poly *p, const Exec *b, const Buf *temp)
+{
+	for (int i = 0; i < b->reads.n; i++)
+		if (b->reads.at[i].temp == temp)
+			return true;
+	return poly_node_loads(b->node, p->s->kernel->bufs.at[temp->id]);
+}
+
 void poly_check_holder(Poly *p, const Dep *d, const Exec *a, const Exec *b, isl_map *v)
 {
 	const Buf *holder = NULL;
@@ -426,6 +436,8 @@ void poly_check_holder(Poly *p, const Dep *d, const Exec *a, const Exec *b, isl_
 			else if (e->buf[k])
 				holder = copied_local(p, e->node, b->node);
 	}
+	if (!holder && !reads_temp(p, b, d->buf))
+		return;
 	if (!holder) {
 		poly_wrong(p, "statement %d does not read %s from where statement %d leaves it",
 			   d->to, d->buf->name, d->from);

@@ -188,40 +188,73 @@ static Answer same_load(const ValueMatch *m, Expr *want, Expr *got)
 
 /* ---- Values of the kernel that the schedule recomputes instead of reading ---- */
 
-/* The only statement that writes B, if it is a map of one point per element; else null. */
-static Stmt *map_of(const Poly *p, const Buf *b)
-{
-	Stmt *one = NULL;
+/* A point of a map: its iterators and their values. */
+typedef struct MapPoint {
+	Iter *from[MAX_RANK];
+	Expr *is[MAX_RANK];
+	int n;
+} MapPoint;
 
-	for (int i = 0; i < p->k->stmts.n; i++)
-		if (stmt_writes(p->k->stmts.at[i], b)) {
-			if (one)
-				return NULL;
-			one = p->k->stmts.at[i];
-		}
-	return one && stmt_is_simple_map(one) ? one : NULL;
+/* Whether S, at some point, writes elements whose index D is AT at all times. An iterator that is
+ * that index but for an offset is added to POINT. */
+static bool reaches(const ValueMatch *m, const Stmt *s, int d, Expr *at, MapPoint *point)
+{
+	ExprPool *p = m->p->pool;
+	Expr *w = ex_subst_iters(p, s->widx[d], NULL, NULL, 0), *off, *is; /* in pool P */
+
+	for (int i = 0; i < s->niters; i++) {
+		Iter *it = s->iter[i];
+
+		off = ex_sub(p, w, ex_iter(p, it));
+		if (off->kind != EX_CONST && off->kind != EX_DIM)
+			continue;
+		is = ex_sub(p, at, off);
+		point->from[point->n] = it;
+		point->is[point->n++] = is;
+		return it->extent == s->out[0]->dims[d] ||
+		       (always(m, ex_op2(p, IN_ge, is, ex_int(p, CT_I64, 0)), true) &&
+			always(m, ex_op2(p, IN_lt, is, ex_dim(p, it->extent)), true));
+	}
+	return w->kind == EX_CONST && always(m, ex_op2(p, IN_eq, at, w), true);
 }
 
-/* The value of the element that E loads, as computed by the map that writes it; null if there is
- * none. */
+/* Whether map S writes the element that E loads at all times, and if so at which point. */
+static bool point_of(const ValueMatch *m, const Stmt *s, const Expr *e, MapPoint *point)
+{
+	point->n = 0;
+	if (!stmt_is_map(s) || s->guard || e->load.nidx != s->nwidx)
+		return false;
+	for (int d = 0; d < s->nwidx; d++)
+		if (!reaches(m, s, d, e->load.idx[d], point))
+			return false;
+	for (int i = 0; i < s->niters; i++) {
+		int found = 0;
+
+		for (int k = 0; k < point->n; k++)
+			found += point->from[k] == s->iter[i];
+		if (found != 1)
+			return false;
+	}
+	return true;
+}
+
+/* The value of the element that E loads, as computed by the map that writes it, one of several where
+ * they write parts of the buffer; null if there is none. */
 static Expr *map_value(const ValueMatch *m, const Expr *e)
 {
-	ExprPool *pool = m->p->pool;
+	ExprPool *p = m->p->pool;
 	const Buf *b = e->load.buf;
-	Stmt *s = b->kind == BUF_IN ? NULL : map_of(m->p, b);
-	Iter *from[MAX_ITERS];
-	Expr *with[MAX_ITERS];
-	int n = 0;
+	MapPoint at;
 
-	if (!s || e->load.nidx != s->nwidx)
-		return NULL;
-	for (int d = 0; d < s->nwidx; d++)
-		if (s->widx[d]->kind == EX_ITER) {
-			from[n] = s->widx[d]->iter;
-			with[n++] = e->load.idx[d];
-		}
-	return poly_form(m->p,
-			 ex_round(pool, b->dtype, ex_subst_iters(pool, s->val[0], from, with, n)));
+	for (int i = 0; i < m->p->k->stmts.n && b->kind != BUF_IN; i++) {
+		const Stmt *s = m->p->k->stmts.at[i];
+
+		if (stmt_writes(s, b) && point_of(m, s, e, &at))
+			return poly_form(m->p,
+					 ex_round(p, b->dtype,
+						  ex_subst_iters(p, s->val[0], at.from, at.is, at.n)));
+	}
+	return NULL;
 }
 
 /* ---- Expressions ---- */
@@ -328,6 +361,13 @@ static Answer same_choice(const ValueMatch *m, Expr *choice, Expr *one)
 		       : UNKNOWN;
 }
 
+static Expr *chosen(void *arg, Expr *e)
+{
+	Expr *arm = taken_arm(arg, e);
+
+	return arm == e ? NULL : arm;
+}
+
 static bool is_copy(const ValueMatch *m, const Expr *e)
 {
 	return e->kind == EX_LOAD && !original(m->p, e->load.buf) && !is_stored(m->p, e->load.buf);
@@ -360,6 +400,13 @@ static Answer same(const ValueMatch *m, Expr *want, Expr *got)
 		return ex_is_op(want, IN_select) ? same_choice(m, want, got) : UNKNOWN;
 	}
 	a = want->kind == EX_INST && got->kind == EX_INST ? same_operands(m, want, got) : DIFFERENT;
+	if (a == DIFFERENT) {
+		/* as a rounded choice: in a loop over one arm's points, the node has that arm rounded */
+		Expr *w = ex_rewrite(m->p->pool, want, chosen, (void *)(uintptr_t)m);
+
+		if (w != want)
+			return same(m, w, got);
+	}
 	return a == DIFFERENT && want->ct == CT_I64 ? same_settled(m, want, got) : a;
 }
 

@@ -203,9 +203,12 @@ def scanned(g, v):
     return [i for i in range(v.rank) if max(v.sizes(i)) <= 17 and all(min(v.sizes(j)) for j in range(v.rank) if j != i or g.nesting)]
 
 
-def empty_stacks(b, first, each, axes=None):
-    """ONNX Runtime does not know the sizes of what no iteration of B has stacked; nobody does where they are not known before an iteration."""
-    known = b.nesting == 1 and all(node[0] in SAME_SIZES for node in b.nodes)
+def empty_stacks(b, carried, next_, each, axes=None):
+    """ONNX Runtime does not know the sizes of what no iteration of B has stacked; nobody does where they are not known before an iteration,
+    or where the values CARRIED become NEXT_ of other sizes."""
+    first = len(next_)
+    known = b.nesting == 1 and all(node[0] in SAME_SIZES for node in b.nodes) and \
+        all(x.shape == y.shape for v, w in zip(carried, next_) for x, y in zip(v.arrays, w.arrays))
 
     def mend(k, n, a):
         v, at = (each[k - first], axes[k - first] if axes else 0) if k >= first else (None, 0)
@@ -256,7 +259,7 @@ def loop(g, op):
         return None
     body = b.graph([go] + next_ + each, len(each))
     return body and g.node(op, [trip, cond] + first, len(next_ + each), exact=all(v.exact for v in next_ + each),
-                           mend=empty_stacks(b, len(next_), each), body=body)
+                           mend=empty_stacks(b, carried, next_, each), body=body)
 
 
 def scan_run(g, first, sequences, body, each, attributes):
@@ -311,4 +314,4 @@ def scan(g, op):
         attributes["scan_output_directions"] = [r.randrange(2) for _ in each]
     return body and g.node(op, first + [v for v, _ in sequences], len(next_ + each), exact=all(v.exact for v in next_ + each),
                            run=lambda: scan_run(g, first, sequences, body, each, attributes),
-                           mend=empty_stacks(b, len(next_), each, attributes.get("scan_output_axes")), body=body, **attributes)
+                           mend=empty_stacks(b, carried, next_, each, attributes.get("scan_output_axes")), body=body, **attributes)

@@ -397,8 +397,7 @@ static bool find_stencil(Row *r, Stmt *s, ChannelStencil *t, Expr **guard)
 	/* each by itself: where one never holds for all taps, the other still bounds w */
 	t->all_rest = for_all_taps(r, s, t->rest, &ok);
 	t->all_along = for_all_taps(r, s, t->along, &ok);
-	if (!ok || (t->all_rest && expr_has_iter(t->all_rest, r->rep[r->vec])) ||
-	    (t->all_along && expr_has_iter(t->all_along, r->rep[r->vec])))
+	if (!ok || (*guard && expr_has_iter(*guard, r->rep[r->vec])))
 		return false;
 	lo = r->tlo;
 	hi = r->thi;

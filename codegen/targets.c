@@ -102,6 +102,11 @@ static const Target *native(void)
 	return t;
 }
 
+bool target_is_x86(const Target *t)
+{
+	return t->machine && !strcmp(t->machine, "x86_64");
+}
+
 void target_names(StrBuf *b, bool gpu)
 {
 	const char *comma = "";

@@ -23,6 +23,7 @@ extern const Target target_table[];
  * Null at the end of the list, or for an unknown name, which ERROR then describes.
  */
 const Target *target_next(const char **list, bool *cuda, StrBuf *error);
+bool target_is_x86(const Target *t);
 /* Appends the names of all CPUs, or of all GPUs, with commas between them. */
 void target_names(StrBuf *b, bool gpu);
 

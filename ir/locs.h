@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The ONNX nodes that a node of the graph, a kernel or a function implements, for messages, dumps
- * and profiles. A set is one location, or the union of two sets, which it shares with whoever else
- * has them. So a rewrite that merges two nodes unites their sets in constant time and space: of
+ * and profiles. A set is one location, or the union of two sets, to which it refers without copying
+ * them. So a rewrite that merges two nodes unites their sets in constant time and space: of
  * 20,000 Relu in a row, one node is left, with all their names.
  */
 #ifndef IR_LOCS_H

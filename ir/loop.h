@@ -252,7 +252,7 @@ typedef struct BulkCopy {
 
 typedef struct Stage {
 	const char *name; /* C identifier, unique in the kernel */
-	/* for dumps: "map", "row", "contraction", "order"; on GPUs also "transpose", "columns",
+	/* for dumps: "map", "row", "product", "order"; on GPUs also "transpose", "columns",
 	 * "stencil", "scatter" */
 	const char *strategy;
 	Iter *var;        /* the parallel loop */

@@ -54,7 +54,7 @@ static Expr *slack(ExprPool *p, Expr *cond)
 	}
 }
 
-/* Whether E has no number that sums of indices might wrap with; not where it takes more than STEPS to tell. */
+/* Whether E has no constant large enough to overflow a sum of indices; false after STEPS nodes. */
 static bool is_moderate(const Expr *e, int *steps)
 {
 	Expr *const *arg;

@@ -312,7 +312,7 @@ typedef struct IfChoice {
 	Dim *c;      /* the condition */
 	Node *rest;
 	const Node *stop;
-	Value **results; /* what is used elsewhere of the results of N and the nodes that follow */
+	Value **results; /* results of N and later nodes that are used outside */
 	int nresults;
 } IfChoice;
 

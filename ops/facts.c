@@ -16,7 +16,7 @@ enum {
 		60, /* bytes of a size as an expression: a longer one says little to a reader */
 };
 
-/* Dim AXIS of operand K; K is -1: of none. */
+/* Dim AXIS of operand K; K is -1: no operand. */
 typedef struct OperandDim {
 	int k, axis;
 } OperandDim;

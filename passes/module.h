@@ -45,7 +45,7 @@ typedef struct Target {
 	const char *march;  /* -march of the C compiler; null: its default */
 	/* DL_CPU_ bits of the features that a machine must have; 0: any machine */
 	uint64_t features;
-	int vector_bytes;   /* bytes of a vector register: 16, 32, 64 */
+	int vector_bytes;   /* bytes of a vector register: 16 to 128 */
 	int registers;      /* number of vector registers */
 	bool fma;           /* mad is fused */
 	/* CPUs: an instruction adds four products of u8 by i8 to each i32 lane of a vector */

@@ -5,7 +5,7 @@
  *
  * 	the caller's values -> tensors of the program -> a run of the program -> the caller's values
  *
- * For each value that is no tensor stand consecutive tensors of the program:
+ * A value that is not a tensor is represented by consecutive tensors of the program:
  *
  * 	sequence or optional of tensors    the elements of all, one after the other, in a vector; and
  * 	                                   their shapes, i64[tensors, rank]

@@ -7,9 +7,9 @@
  * of a model (run.c), or a single job.
  *
  * A job is cut into contiguous parts, one for each thread, and each part into a few chunks. A
- * thread begins with its own part, where it finds in its caches what it wrote before, from the
- * front. When that is done, it takes chunks of the other parts from their backs: a worker that
- * wakes late, shares its processor or has a slow one delays nobody by more than a chunk. Chunks do
+ * thread takes its own part from front to back; those chunks are likely in its caches. When that is
+ * done, it takes chunks of the other parts from their backs: a worker that
+ * wakes late, shares its processor or has a slow one delays the others by a chunk at most. Chunks do
  * not depend on timing, and so neither does what a kernel writes.
  *
  * One word publishes a region: a generation in its high bits, and the number of workers that take

@@ -383,7 +383,7 @@ static void print_runs(Fn *f, const Tile *tl)
 }
 
 /* Sets AHEAD to the address of element AT of BUF, and AHEAD_STEP to the bytes of STEP elements.
- * Before the names stand types, where they are declared. */
+ * TYPE and INT_TYPE are the types in a declaration of both, or empty for an assignment. */
 static void set_ahead(Fn *f, const char *type, const char *int_type, Buf *buf, Expr *at, Expr *step)
 {
 	ExprPool *p = f->sched->kernel->pool;

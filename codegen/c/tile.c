@@ -6,14 +6,15 @@
  * same code. Contraction to fma is enabled for these sums of products alone (the rule of `mad`). A
  * tile with few valid rows runs a shorter function.
  *
- * Terms of bytes are multiplied four at a time, u8 by i8, and added to i32 lanes by a function
- * dot_. It is one instruction on targets that have it, pairs of 16-bit products on other x86-64
+ * Terms of bytes are multiplied four at a time, u8 by i8, and added to i32 lanes by the
+ * function dot_u8_i8. It is one instruction on targets that have it, pairs of 16-bit products on other x86-64
  * CPUs, and portable C elsewhere or if DL_PORTABLE_DOT is defined. All of them are exact.
  */
 #include "codegen/c/tile.h"
 
 #include "codegen/c/expr.h"
 #include "codegen/c/gen_c_impl.h"
+#include "codegen/targets.h"
 
 #include <string.h>
 
@@ -76,11 +77,11 @@ static void put_x86_dot(StrBuf *b, const Target *t)
 	strbuf_puts(b, "\tc += (dot_lanes)even + (dot_lanes)odd;\n");
 }
 
-/* Prints the function dot_: each lane of C plus the four products of a lane of U by one of S. */
+/* Prints the function dot_u8_i8: each lane of C plus the four products of a lane of U by one of S. */
 static void put_dot(const GenC *g, StrBuf *b)
 {
 	const Target *t = g->target;
-	const bool x86 = t->machine && !strcmp(t->machine, "x86_64");
+	const bool x86 = target_is_x86(t);
 
 	strbuf_printf(
 		b,
@@ -94,7 +95,7 @@ static void put_dot(const GenC *g, StrBuf *b)
 			      "typedef uint16_t dot_uwords __attribute__((vector_size(%d)));\n",
 			      t->vector_bytes, t->vector_bytes);
 	strbuf_printf(b, "#define DL_DOT%s\n",
-		      !t->dot                 ? ""
+		      !t->dot || !x86         ? ""
 		      : t->vector_bytes == 64 ? " __attribute__((target(\"avx512vnni\")))"
 					      : " __attribute__((target(\"avxvnni\")))");
 	strbuf_puts(

@@ -9,8 +9,8 @@
  * few are left beside the live ones. Over the model suites, kernels with few live registers need up
  * to 38 more, and those with 60 or more need up to 4 more. They are given more than that.
  *
- * Where the terms of an unrolled loop have more operands than that leaves registers for, ptxas
- * hoists loads until none is left. For GPUs that need further registers for the same code
+ * If the operands of an unrolled loop exceed the free registers, ptxas hoists loads until none is
+ * free. For GPUs that need further registers for the same code
  * (Gpu.spare) it then spills a few of them, so one STEP of the registers is kept from it
  * (.maxnreg).
  */

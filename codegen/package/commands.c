@@ -229,7 +229,7 @@ int pack_object_args(Pack *p, int i, char **argv)
 		argv[n++] = (char *)(uintptr_t)*s;
 	if (t && t->march)
 		argv[n++] = arena_printf(p->a, "-march=%s", t->march);
-	if (t && t->vector_bytes == 64)
+	if (t && target_is_x86(t) && t->vector_bytes == 64)
 		argv[n++] = (char *)(uintptr_t) "-mprefer-vector-width=512";
 	return n;
 }

@@ -29,7 +29,8 @@ bool kernel_move(Kernel *k, Move *out);
 bool move_range(const Move *m, const int64_t *lo, const int64_t *hi, int64_t *first, int64_t *last);
 /* Writes the box to DST, contiguously. */
 void move_box(const Move *m, const void *src, const int64_t *lo, const int64_t *hi, void *dst);
-/* X steps over the box of its first N iterators, the last fastest; false, back at LO, after the last. */
+/* Steps X to the next point of the box of its first N iterators, the last fastest. After the last
+ * point X is LO again and the result is false. */
 bool move_step(int n, const int64_t *lo, const int64_t *hi, int64_t *x);
 
 #endif

@@ -2,8 +2,8 @@
 /*
  * invariant: moves out of a loop what every iteration would compute alike: nodes whose operands and
  * sizes do not depend on the iteration, and which cannot fail, as the loop may have no iteration at
- * all. A map that only moves elements is left where it is unless a node that needs it moves: its
- * readers read what it moves (passes/kernel/fuse.c), so that nothing is computed again.
+ * all. A map that only copies elements is left where it is unless a node that needs it moves, since
+ * fusion inlines such a copy into its readers (passes/kernel/fuse.c).
  */
 #include "ir/blocks.h"
 #include "passes/kernel/inline.h"

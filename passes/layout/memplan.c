@@ -9,9 +9,9 @@
  * only at the point that it writes. Values of data-dependent size are planned at their upper bound,
  * or go to the second region.
  *
- * What a loop carries is passed on by pointers: an iteration reads where the iteration before
- * wrote, and writes to the other one of two memories, or to its part of a stack that the loop
- * leaves behind.
+ * Values that a loop carries are double-buffered: an iteration reads where the iteration before
+ * wrote, and writes to the other one of two slots. Values that the loop collects are written to
+ * their element of its output.
  */
 #include "ir/blocks.h"
 #include "passes/kernel/kernels.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The check of schedules: that all points are carried out once, and the verdict. */
+/* Checks that a schedule executes each point of each statement exactly once, and reports the result. */
 #include "passes/poly/poly_impl.h"
 
 #include <isl/options.h>

@@ -242,7 +242,7 @@ class Check(InFolder):
     def test_supported(self):
         found = dlcc.check(DIGITS)
         self.assertTrue(found)
-        self.assertEqual((len(found), found[0].node, found[0].op, found[0].how), (7, "conv1", "Conv", "contraction"))
+        self.assertEqual((len(found), found[0].node, found[0].op, found[0].how), (7, "conv1", "Conv", "product"))
 
     def test_not_supported(self):
         found = dlcc.check(model("(float[2] x) => (float[2] y) { [one] t = Neg(x) [two] y = Frobnicate(t) }"))

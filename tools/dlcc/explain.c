@@ -18,7 +18,7 @@
 static const struct {
 	const char *strategy, *why;
 } reasons[] = {
-	{"contraction",
+	{"product",
 	 "each sum is over products of two operands, so tiles of sums stay in registers"},
 	{"attention",
 	 "the statements between two products share the rows of both, so that a few rows of scores stay in a cache"},
@@ -309,6 +309,13 @@ static void put_decision(Explain *x, const Node *n)
 	strbuf_puts(&x->b, "    decided: ");
 	decision_print(&x->b, kernel_clone(node_kernel(n), x->arena), d);
 	end_line(x);
+	if (strategy_table[d->strategy].reason) {
+		strbuf_puts(&x->b, "      ");
+		strategy_table[d->strategy].reason(
+			node_on_host(n) ? x->m->host : x->t,
+			kernel_clone(node_kernel(n), x->arena), d, &x->b);
+		end_line(x);
+	}
 }
 
 static void put_kernel(Explain *x, const Node *n, const Schedule *s)

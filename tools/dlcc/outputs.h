@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a compile writes, against what it reads: an output that took the place of the model, or of data that the model
- * names, would destroy what the user has, and two outputs of one name each other.
+ * Refuses outputs that would overwrite the model, its external data, or another output.
  */
 #ifndef TOOLS_DLCC_OUTPUTS_H
 #define TOOLS_DLCC_OUTPUTS_H

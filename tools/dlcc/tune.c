@@ -101,7 +101,7 @@ static bool is_new(const Tuner *t, TuneGroup *g, const Decision *d)
 	return true;
 }
 
-/* Queues what may be faster than the best decision of G, before what is queued already. */
+/* Queues decisions that may be faster than the best one of G, ahead of the queue. */
 static void queue_offers(const Tuner *t, TuneGroup *g)
 {
 	Decision *offers[MOST_OFFERS];

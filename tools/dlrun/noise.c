@@ -8,7 +8,7 @@
 
 enum {
 	SEEDS = 8
-}; /* an element that moves by noise s stays within s / 10 in all of them once in 10^8 times */
+}; /* the chance that noise s is seen as less than s / 10 is 1e-8 */
 
 /* Floats whose ulp is noise. Those of 8 bits and fewer are codes: another one is another number. */
 static bool moves(const Array *v)

@@ -43,15 +43,15 @@ const dl_io *session_in(const Session *s, int32_t i);
 const dl_io *session_out(const Session *s, int32_t o);
 /* What the loaded model runs on: "cpu", "cuda:0 NVIDIA H200". */
 const char *session_device(const Session *s);
-/* What is known of the GPU; zeros on the CPU. */
+/* Properties of the GPU; zeros on the CPU. */
 dl_device_info session_gpu(const Session *s);
-/* Runs on in[n_in], in the order of the model. The API's status; text says more. */
+/* Runs on in[n_in], in the order of the model. Returns the API's status; `text` has the message. */
 int session_run(Session *s, const Array *in);
 /* Output o of the last run; items are in the arena. */
 Array session_output(const Session *s, int32_t o);
-/* All of them, in the arena. */
+/* Copies all outputs of the last run into the arena. */
 Array *session_copy_outputs(const Session *s);
-/* Which floats of 16 bits values inside are rounded to: DL_DESC_F16, DL_DESC_BF16. */
+/* The 16-bit types that intermediates are rounded to: DL_DESC_F16, DL_DESC_BF16. */
 uint32_t session_inside(const Session *s);
 /* Reports a failure of the API; false. */
 bool session_fail(const Session *s, const char *what, int status);

@@ -14,7 +14,7 @@
 
 const StrategyInfo strategy_table[STRATEGY_COUNT] = {
 	[STRATEGY_PRODUCT] = {"product", product_choose, product_legal, product_emit, product_print,
-			      product_parse, product_offer},
+			      product_parse, product_offer, product_reason},
 	[STRATEGY_ATTENTION] = {"attention", attention_choose, attention_legal, attention_emit,
 				attention_print, attention_parse, attention_offer},
 	[STRATEGY_MAP] = {"map", map_choose, rows_legal, rows_emit, rows_print, rows_parse,

@@ -6,8 +6,7 @@
  * iterators and statements by number only, so that it holds for every copy of the kernel.
  *
  * A strategy is a row of strategy_table: the names of its decisions, how they are chosen, which of
- * them are legal, and their loop trees. GPU strategies have no decisions yet; theirs will be further
- * members of the union.
+ * them are legal, and their loop trees. GPU strategies have no decisions: they choose as they emit.
  */
 #ifndef PASSES_SCHEDULE_COMMON_DECISION_H
 #define PASSES_SCHEDULE_COMMON_DECISION_H
@@ -145,6 +144,9 @@ typedef struct StrategyInfo {
 	/* Adds decisions for K to O that differ from BASE, of this strategy, and that may be
 	 * illegal. */
 	void (*offer)(Offers *o, Kernel *k, const Decision *base);
+	/* Appends why D, which is legal for K on T, has its sizes; null: the names of its parts
+	 * say so. */
+	void (*reason)(const Target *t, Kernel *k, const Decision *d, StrBuf *b);
 } StrategyInfo;
 
 /* In the order in which they are tried. */

@@ -37,8 +37,8 @@ enum {
 	PRODUCT_BLOCKS = 16,
 	/* Tiles of rows, at least, that share a panel of B in L1: it is read from L2 once for all. */
 	LEAST_TILES = 2,
-	/* Rows that a product has at least if their number is taken for known but for a batch: an
-	 * image of 7x7 points has more. Fewer rows, times sizes of the run, can be any number. */
+	/* Least rows of an image for which the number of rows is treated as known although the batch
+	 * is symbolic: an image of 7x7 points has more. Of fewer, the run's sizes decide. */
 	KNOWN_ROWS = 32,
 	/* An element that another core has just written takes so many times as long to read as one of
 	 * weights, which no core writes: 13 ns a cache line were measured, against 2 ns from L3. */
@@ -62,7 +62,7 @@ enum {
 	/* Multiply-adds of a core in a nanosecond: two vectors of 8 f32 in a clock of 1 GHz, as
 	 * slow as a loaded core gets. */
 	TERMS_PER_NS = 16,
-	/* A product of fewer rows takes as long as one of so many: it waits for B. */
+	/* A product of fewer rows is bound by reading B, so it takes as long as one of so many. */
 	READING_ROWS = 4,
 
 	/* ---- Attention ---- */

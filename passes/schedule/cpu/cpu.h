@@ -30,6 +30,7 @@ bool gemm_is_whole(const Target *t, Kernel *k);
 void gemm_tile(const Target *t, CType ct, int64_t *mr, int64_t *nr);
 /* The members of strategy_table's row. */
 bool product_choose(const Target *t, Kernel *k, Decision *d);
+void product_reason(const Target *t, Kernel *k, const Decision *d, StrBuf *b);
 bool product_legal(const Target *t, Kernel *k, const Decision *d, StrBuf *why);
 
 /* ---- gemm_text.c ---- */

@@ -292,7 +292,7 @@ static void open_stage(Gemm *g, ProductBlocks *bl, int64_t grain)
 	for (int i = 0; i < d->nparallel; i++)
 		all = dim_mul(c, all, extent[d->parallel[i]]);
 	l_of(&g->b, g->c.s);
-	l_stage(&g->b, "contraction", all);
+	l_stage(&g->b, "product", all);
 	set_grain(g, d, grain);
 	bl->nb = l_iter(&g->b, "nb", bl->nblocks);
 	bl->mb = l_iter(&g->b, "mb", bl->mblocks);

@@ -274,6 +274,62 @@ bool product_choose(const Target *t, Kernel *k, Decision *d)
 	return true;
 }
 
+/* ---- The reason ---- */
+
+/* Appends the rule of gemm_choose_tile that gave the tile of D. */
+static void tile_reason(const Target *t, Gemm *g, const ProductDecision *d, StrBuf *b)
+{
+	const int64_t lanes = gemm_lanes(t, g->c.ct);
+	int64_t mr, nr, all[2], by[2];
+
+	gemm_tile(t, g->c.ct, &all[0], &all[1]);
+	gemm_choose_tile(t, g, &by[0], &by[1]);
+	mr = all[0];
+	nr = all[1];
+	strbuf_printf(b, "a tile of %lldx%lld, since ", (long long)d->mr, (long long)d->nr);
+	if (d->mr != by[0] || d->nr != by[1]) {
+		strbuf_puts(b, "the file of schedules says so");
+		return;
+	}
+	narrow_tile(t, g, &mr, &nr);
+	if (nr < all[1]) {
+		strbuf_printf(b, "two vectors of %lld would be empty in part in the last of ",
+			      (long long)lanes);
+		dim_print(b, g->n);
+		strbuf_puts(b, " columns");
+	} else {
+		strbuf_printf(b, "%lldx%lld sums, a row of B and an element of A fit %d registers",
+			      (long long)mr, (long long)nr, t->registers);
+	}
+	if (d->mr < mr)
+		strbuf_printf(b, "; %lld rows in tiles of about equal size",
+			      (long long)at_least(g, g->m));
+	if (d->nr > nr)
+		strbuf_puts(b, "; more columns, as so few sums do not hide the latency of fma");
+}
+
+void product_reason(const Target *t, Kernel *k, const Decision *d, StrBuf *b)
+{
+	const ProductDecision *p = &d->product;
+	const int64_t esize = 1 << 10;
+	int64_t steps;
+	Gemm g;
+
+	if (!gemm_begin(&g, k))
+		return;
+	if (p->pack_a)
+		gemm_pack_instead(&g);
+	gemm_flatten(&g);
+	tile_reason(t, &g, p, b);
+	if (dim_is_const(p->kc ? dim_const(k->ctx, p->kc / g.quad) : g.steps, &steps))
+		strbuf_printf(b,
+			      "; a block's rows and a panel are %lld KiB, of %lld KiB of L2%s",
+			      (long long)((p->mc + gemm_panel(g.c.ct)) * steps *
+					  element_bytes(g.c.ct) / esize),
+			      (long long)(t->l2 / esize),
+			      p->kc ? ": the sum is split so that they take half of it" : "");
+}
+
 /* ---- Legality ---- */
 
 bool gemm_tile_is_legal(const Target *t, CType ct, int64_t mr, int64_t nr, StrBuf *why)

@@ -30,7 +30,7 @@ typedef struct Ranges {
 } Ranges;
 
 /* Adds the elements of BUF for the next block of rows, whose flat index is AT, in MFLAT and NFLAT,
- * unless they are several ranges, as of a block that has some of the columns. */
+ * unless the block covers only part of the columns, so that the elements are not contiguous. */
 static void add_rows(Ranges *r, Buf *buf, Expr *at)
 {
 	Gemm *g = r->g;

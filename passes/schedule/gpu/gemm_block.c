@@ -475,7 +475,7 @@ static void open_blocks(GpuGemm *gg)
 	int n = 0;
 
 	l_of(b, g->c.s);
-	l_stage(b, "contraction",
+	l_stage(b, "product",
 		dim_mul(ctx, gemm_product(g, g->c.g, g->c.ng), dim_mul(ctx, nb, mb)));
 	b->stage->threads = b->stage->group = gemm_gpu_threads(s);
 	b->stage->scratch = dim_const(ctx, gemm_gpu_shared(gg, s));

@@ -374,7 +374,7 @@ static bool choose(Splitter *x, const Schedule *sched, Stmt *s, Cut *c)
 
 	if (!r.stage || !may_split(x->k->ctx, s))
 		return false;
-	if (!strcmp(r.stage->strategy, "contraction")) {
+	if (!strcmp(r.stage->strategy, "product")) {
 		parts = sched_gpu_parts(x->m, x->t, x->k, sched, &c->along, &n);
 		return parts > 1 && cut_product(x, parts, n, c);
 	}

@@ -292,7 +292,7 @@ typedef struct SizeStep {
  */
 typedef struct Schedule {
 	Kernel *kernel;
-	/* a kernel that replaces the node's, with reductions split or scatters rewritten; null:
+	/* a kernel that replaces the node's, with reductions split or temporaries substituted; null:
 	 * the node's own */
 	Kernel *split;
 	VEC(Stage *) stages;

@@ -188,8 +188,8 @@ MmaKind gemm_gpu_instruction(const Contraction *c, const Gpu *gpu, bool may_roun
 }
 
 /* Substitutes the temporaries of the epilogue into the statements that read them, so that each
- * result is one expression of the sum. */
-static void inline_temps(Gemm *g)
+ * result is one expression of the sum. Schedule S is then that of the kernel without them. */
+static void inline_temps(Gemm *g, Schedule *s)
 {
 	Kernel *k = g->k;
 	int n = 1;
@@ -197,16 +197,19 @@ static void inline_temps(Gemm *g)
 	if (g->nstmts == 1)
 		return;
 	for (int i = 1; i < k->stmts.n; i++) {
-		Stmt *s = k->stmts.at[i];
+		Stmt *st = k->stmts.at[i];
 
-		if (s->out[0]->kind == BUF_TEMP && stmt_is_simple_map(s))
+		if (st->out[0]->kind == BUF_TEMP && stmt_is_simple_map(st))
 			inline_after(k, i);
 		else
-			k->stmts.at[n++] = s;
+			k->stmts.at[n++] = st;
 	}
+	if (n == k->stmts.n)
+		return;
 	k->stmts.n = g->nstmts = n;
 	for (int i = 0; i < n; i++)
 		k->stmts.at[i]->id = i;
+	s->split = kernel_clone(k, k->arena);
 	band_of(k, k->arena, &g->band);
 }
 
@@ -241,7 +244,7 @@ bool sched_gpu_contraction(const Module *m, const Target *t, Kernel *k, int last
 	if (m->opt.list_tiles)
 		gemm_gpu_list(&gg, m->opt.list_tiles);
 	gg.g.b.sched = s;
-	inline_temps(&gg.g);
+	inline_temps(&gg.g, s);
 	gemm_gpu_emit(&gg);
 	return true;
 }

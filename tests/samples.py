@@ -31,6 +31,11 @@ def tensors(folder, role, arrays):
         tensor(f"{folder}/{role}_{i}.pb", array, name)
 
 
+def share(items, of):
+    """One in OF of ITEMS where only a share of the tests is to run (TESTS=share, as in make check), else all."""
+    return items[::of] if os.environ.get("TESTS") == "share" else items
+
+
 def simulated(build, **env):
     """The environment in which programs load BUILD's simulator as the CUDA driver."""
     return {**os.environ, "LD_LIBRARY_PATH": build + "/ptxsim", **{k: str(v) for k, v in env.items()}}

@@ -364,8 +364,8 @@ def model_tests(runner):
             share = 8 if suite == "models" else 4
             every, turn = runner.options.all or named, i // step // share % len(GPUS)
             gpus = GPUS if every else GPUS[turn:turn + 1] if not patterns and i // step % share == 0 else ()
-            # The C compiler takes most of the time of small cases: three quarters do without its optimisations.
-            level = "-O1" if every or patterns or suite == "models" or i // step % 4 == 1 else "-O0"
+            # The C compiler takes most of the time: three quarters do without its optimisations.
+            level = "-O1" if every or patterns or i // step % 4 == 1 else "-O0"
             yield batch_test(suite, ready[i:i + step], gpus, level)
 
 

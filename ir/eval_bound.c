@@ -8,8 +8,8 @@
  * To first order this is exact for sums and products, and for monotone functions of one load. A
  * jump inside the interval (a comparison, a rounding) is noticed if the ends differ from the
  * middle. A shifted load also makes later operations round differently: this is measured with every
- * such operation moved one ulp up or down at random. Near an extremum, and where terms cancel, only
- * this second part is not 0.
+ * such operation moved one ulp up or down at random, and is an ulp of the result at least where that
+ * is rounded itself. Near an extremum, and where terms cancel, only this second part is not 0.
  */
 #include "ir/eval_impl.h"
 
@@ -89,9 +89,19 @@ static void add_roundings(Prog *p, int load, double *const *out, double (*nomina
 		prog_shift(p, load, 0);
 		see_roots(p, out, nominal, most);
 	}
-	for (int r = 0; r < p->nroots; r++)
-		for (int l = 0; out[r] && l < n; l++)
-			out[r][l] += low[l] != high[l] ? (double)SAFETY * most[r][l] : 0;
+	for (int r = 0; r < p->nroots; r++) {
+		const PNode *root = &p->nodes.at[p->root[r]];
+		const DType t = ctype_dtype(root->ct);
+
+		for (int l = 0; out[r] && l < n; l++) {
+			/* the last operation may undo, in all trials, how those before it were moved */
+			const double ulp = prog_rounds(root) && root->touched
+						   ? ulp_of(t, nominal[r][l])
+						   : 0;
+
+			out[r][l] += low[l] != high[l] ? SAFETY * fmax(most[r][l], ulp) : 0;
+		}
+	}
 }
 
 static void add_moves(Prog *p, int load, double *const *out, double (*nominal)[STRIP])

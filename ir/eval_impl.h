@@ -235,6 +235,8 @@ bool prog_place(Prog *p, const EvalPoints *at, ResolvedAccess *out);
  * their bounds. Lanes in which an index then leaves its buffer are set in p->lost. SIGN 0
  * restores the values. P must have `keep` set. */
 void prog_shift(Prog *p, int load, int sign);
+/* Node N is an operation whose result is rounded. */
+bool prog_rounds(const PNode *n);
 
 /* ---- eval_bound.c ---- */
 

@@ -306,7 +306,7 @@ static void demand_arms(Prog *p, const PNode *n, const uint8_t *mask)
 	}
 }
 
-static bool rounds(const PNode *n)
+bool prog_rounds(const PNode *n)
 {
 	switch (n->inst) {
 	case IN_add:
@@ -389,7 +389,7 @@ static void exec(Prog *p, int i, const uint8_t *mask)
 		n->fn(n->own, arg[0], arg[1], arg[2], p->at->n);
 	else
 		vec_round(n->inst, n->dtype, n->ct, n->own, arg[0], p->at->n);
-	if (p->jitter && n->touched && rounds(n))
+	if (p->jitter && n->touched && prog_rounds(n))
 		jitter(p, i);
 }
 

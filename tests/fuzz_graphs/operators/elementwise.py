@@ -161,6 +161,8 @@ def cast(g, op):
 def bitcast(g, op):
     pairs = {"int8": "uint8", "uint8": "int8", "int32": "uint32", "uint32": "int32", "int16": "uint16", "int64": "uint64", "float32": "int32"}
     v = g.pick(types=tuple(pairs), exact=True)
+    if v and v.type == "float32":                                   # no zero, since a sum of one product may keep the sign of its zero
+        v = g.node("Add", [g.node("Abs", [v], exact=True, keep=False), g.const(np.float32(1))], exact=True, keep=False)
     return g.node(op, [v], exact=True, to=CODES[pairs[v.type]]) if v else None
 
 

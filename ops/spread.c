@@ -236,12 +236,18 @@ static bool infer_range(Infer *in, Node *n)
 	return true;
 }
 
-static Expr *load_single(Kernel *k, Buf *b)
+/* Operand I of N, a single number. A constant integer is one in the kernel, too, so that the
+ * elements are an affine function of their index. */
+static Expr *single(const Node *n, Kernel *k, int i)
 {
+	const Tensor *t = value_const(node_in(n, i));
+	Buf *b = lower_in(k, i);
 	Expr *idx[MAX_RANK];
 
-	for (int i = 0; i < b->rank; i++)
-		idx[i] = at_int(k, 0);
+	if (t && dtype_is_int(t->dtype))
+		return ex_int(k->pool, dtype_ctype(t->dtype), dtype_load_i64(t->dtype, t->data, 0));
+	for (int j = 0; j < b->rank; j++)
+		idx[j] = at_int(k, 0);
 	return kernel_load(k, b, idx);
 }
 
@@ -253,11 +259,9 @@ static void lower_range(Infer *in, Node *n, Kernel *k)
 	Expr *e;
 
 	(void)in;
-	(void)n;
 	kernel_iters_of(k, out, &it);
-	e = ex_op2(k->pool, IN_mul, ex_cvt(k->pool, t, at_iter(k, it)),
-		   load_single(k, lower_in(k, 2)));
-	kernel_map_id(k, &it, out, ex_op2(k->pool, IN_add, load_single(k, lower_in(k, 0)), e));
+	e = ex_op2(k->pool, IN_mul, ex_cvt(k->pool, t, at_iter(k, it)), single(n, k, 2));
+	kernel_map_id(k, &it, out, ex_op2(k->pool, IN_add, single(n, k, 0), e));
 }
 
 const Op op_Range = {.infer = infer_range, .lower = lower_range, .types = "fi"};

@@ -188,8 +188,42 @@ static const char *end_name(Fn *f, const LNode *n)
 	return fn_name(f, &n->hi, arena_printf(f->g->arena, "%s_end", n->var->name));
 }
 
+/* Combines the partial states PART of N's lanes in the first of them: each half with the other, in
+ * vectors. One after another, they would each wait for the one before. */
+static void print_halving(Fn *f, const LNode *n, Buf *const *part, Iter *lane, int lanes)
+{
+	ExprPool *p = f->sched->kernel->pool;
+	Iter *half = NEW(f->g->arena, Iter);
+	const char *at, *by;
+	LNode fold = *n;
+
+	*half = (Iter){.name = "half", .extent = lane->extent};
+	at = fn_name(f, lane, "lane");
+	by = fn_name(f, half, "half");
+	tabs(f);
+	strbuf_puts(&f->body, "DL_UNROLL\n");
+	tabs(f);
+	strbuf_printf(&f->body, "for (int64_t %s = %d; %s > 0; %s /= 2) {\n", by, lanes / 2, by,
+		      by);
+	f->indent++;
+	tabs(f);
+	strbuf_puts(&f->body, "DL_IVDEP\n");
+	tabs(f);
+	strbuf_printf(&f->body, "for (int64_t %s = 0; %s < %s; %s++) {\n", at, at, by, at);
+	f->indent++;
+	for (int i = 0; i < n->nout; i++) {
+		Expr *from = ex_add(p, ex_iter(p, lane), ex_iter(p, half));
+
+		fold.val[i] = ex_load(p, part[i], &from, 1);
+	}
+	fold.guard = NULL;
+	print_update(f, &fold, part, ex_iter(p, lane));
+	close_block(f);
+	close_block(f);
+}
+
 /* Prints a reduction in lanes: a vectorisable loop over independent partial states, a loop over the
- * remainder, and one that combines the lanes in order. */
+ * remainder, and those that combine the lanes. */
 static void print_reduce(Fn *f, const LNode *n)
 {
 	ExprPool *p = f->sched->kernel->pool;
@@ -269,23 +303,47 @@ static void print_reduce(Fn *f, const LNode *n)
 	f->indent++;
 	print_update(f, n, part, ex_int(p, CT_I64, 0));
 	close_block(f);
-	tabs(f);
-	strbuf_printf(&f->body, "for (int64_t %s = 0; %s < %d; %s++) {\n", fn_name(f, lane, "lane"),
-		      fn_name(f, lane, "lane"), (int)lanes, fn_name(f, lane, "lane"));
-	f->indent++;
+	print_halving(f, n, part, lane, (int)lanes);
 	{
 		LNode fold = *n;
-		Expr *of = ex_iter(p, lane);
+		Expr *first = ex_int(p, CT_I64, 0);
 
 		for (int i = 0; i < n->nout; i++)
-			fold.val[i] = ex_load(p, part[i], &of, 1);
+			fold.val[i] = ex_load(p, part[i], &first, 1);
 		fold.guard = NULL;
-		print_update(f, &fold, n->buf, ex_int(p, CT_I64, 0));
+		print_update(f, &fold, n->buf, first);
 	}
-	close_block(f);
 	close_block(f);
 	strbuf_free(&lo);
 	strbuf_free(&hi);
+}
+
+static void find_call(void *arg, Expr *e)
+{
+	bool *calls = arg;
+
+	*calls = *calls || (e->kind == EX_INST && inst_is_func(e->op.inst));
+}
+
+/* A vector loop of so few iterations, none of which is long, that clang would unroll it before it
+ * looks for vectors, and then find none: a row of 16 or 32 channels. */
+static bool is_unrolled_early(const Fn *f, const LNode *n)
+{
+	enum { MOST_EARLY = 32 };
+	const int lanes = f->g->target->vector_bytes / 4;
+	int64_t trips;
+	bool calls = false;
+
+	if (n->loop != LOOP_VECTOR || !const_range(n, &trips) || trips < lanes ||
+	    trips > MOST_EARLY)
+		return false;
+	for (const LNode *s = n->body; s; s = s->next) {
+		if (s->kind != LN_LET && s->kind != LN_STORE)
+			return false;
+		if (s->kind == LN_STORE)
+			ex_walk(s->val[0], find_call, &calls);
+	}
+	return !calls;
 }
 
 static void print_loop(Fn *f, const LNode *n)
@@ -301,7 +359,7 @@ static void print_loop(Fn *f, const LNode *n)
 	end = strpbrk(strbuf_str(&t[1]), " *([") ? end_name(f, n) : NULL;
 	if (pragmas[n->loop]) {
 		tabs(f);
-		strbuf_puts(&f->body, pragmas[n->loop]);
+		strbuf_puts(&f->body, is_unrolled_early(f, n) ? "DL_ROLLED\n" : pragmas[n->loop]);
 	}
 	tabs(f);
 	if (end)

@@ -110,8 +110,10 @@ enum {
 	/* Terms of a float sum that are added one after another: a longer sum is computed from the
 	 * sums of such blocks, so that its error grows with their number. */
 	SUM_BLOCK = 512,
-	/* Points of a row in a nanosecond: an estimate for a point with one function call. */
-	POINTS_PER_NS = 1,
+	/* Points of a row in a nanosecond: an estimate for vectors of points with one function call.
+	 * Shorter kernels, shared, take longer: copies of 8,192 elements took a microsecond alone
+	 * and three on two threads. */
+	POINTS_PER_NS = 4,
 	/* Statements of some multiply-adds that take as long together, in vectors. Measured on
 	 * the transforms of Winograd's convolutions. */
 	SIMPLE_STMTS = 16,

@@ -24,6 +24,8 @@ const Pass pass_table[] = {
 	 "constants that folding widened to f32 are stored as f16 again: on kernels, before layouts are of a type's size"},
 	{"layout", pass_layout, ON_ALL, true,
 	 "which axis of each tensor is innermost, by its readers and writers; panels for the constants of contractions"},
+	{"alias", pass_alias, ON_ALL, false,
+	 "results that may share an input's memory: on layouts, which say what lies in the caller's memory as the model has it"},
 	{"divmod", pass_divmod, ON_ALL, true,
 	 "temporaries indexed by quotient and remainder get a dim for each: after layouts, which know the model's own dims"},
 	{"scatter", pass_scatter, ON_GPUS, true,

@@ -646,6 +646,16 @@ typedef enum dl_weights_kind {
 	DL_WEIGHTS_FILE = 3,     /* in the file weights_file in the same folder; checked by hash */
 } dl_weights_kind;
 
+/* Output out may be computed in place of input in: they differ in the size of dim dim at most. The
+ * other members are indices in dl_exec.sym. */
+typedef struct dl_alias {
+	int32_t out, in, dim;
+	/* as how large the strides of the input and of the output make dim; -1: all their dims are
+	 * equal, and they are contiguous */
+	int32_t room_in, room_out;
+	int32_t copied; /* how much of dim is copied from the input: all of it; in place, nothing */
+} dl_alias;
+
 /*
  * A compiled model. A run does the following, in this order: dims of the inputs are bound to
  * symbols; bind; plan, unless the symbols have the same values as in the last run; shapes and
@@ -702,6 +712,12 @@ struct dl_program {
 	/* nonzero: exec does nothing but dl_launch and dl_count and reads nothing that kernels write,
 	 * so all threads of a run may call it, each with a dl_exec of its own */
 	int32_t only_launches;
+	/* dl_exec.sym has n_more_sym values more, behind those of desc, for the aliases. bind sets
+	 * them as for memory of its own for each tensor, then the runtime for each run. plan does
+	 * not depend on them. */
+	int32_t n_more_sym;
+	const dl_alias *aliases;
+	int32_t n_aliases;
 };
 
 #define DL_IO_SHAPE_DATA 1u /* dl_io.flags; reserved: bind reads this input's data */

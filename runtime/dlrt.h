@@ -118,11 +118,13 @@ typedef enum dl_form {
  *
  * Output: on entry rank is the number of entries that shape has room for; on return rank and shape
  * are those of the result. dtype is the element type; if it is 0 it is filled in. strides must be
- * null. data is the caller's memory, with room for bytes bytes. If data is null, the context
+ * null, unless dl_io.alias names an input. data is the caller's memory, with room for bytes bytes. If data is null, the context
  * provides the memory, which is valid until its next run or its end; data and bytes are then set.
  * To have memory provided again, set data to null or leave it unchanged.
  *
- * An output may not overlap an input or another output.
+ * An output may not overlap an input or another output. But where dl_io.alias names an input, the
+ * output may have that input's data pointer, and is then computed in place. If it is longer than the
+ * input in one dim, both have strides that leave room there (docs/c-api.md).
  *
  * A sequence, optional or map (form): the n_items values at items; the other members are not read.
  * Each item is a value of its own, as for an input. The items of an output, and the memory that
@@ -199,7 +201,7 @@ typedef struct dl_io {
 	int32_t rank;
 	const char *name;
 	const dl_dim *dim;
-	int32_t alias; /* reserved */
+	int32_t alias; /* of an output: the input that it may share memory with, or -1 */
 	uint32_t flags;
 	const struct dl_io *item;
 } dl_io;

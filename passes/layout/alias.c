@@ -7,7 +7,7 @@
  *
  * A kernel that writes a result copies an input to the same indices, and all its other writes are
  * behind the input in one dim, or are updates that follow the copy, of an input that nothing else
- * reads. If the caller gives both tensors the same memory, the copy is all that need not be done:
+ * reads (alias_split.c makes such statements of a map that selects). If the caller gives both tensors the same memory, the copy is all that need not be done:
  *
  *   copied   its extent becomes min(P, copied). The symbol `copied` is P, or 0 in place.
  *   room     rows of past and of present are then as far apart as the caller's strides say. In
@@ -19,6 +19,7 @@
  * them. The pass is the last that may move values: layouts have been chosen, and the results are
  * where the caller's memory is.
  */
+#include "passes/layout/alias.h"
 #include "passes/kernel/kernels.h"
 #include "passes/module.h"
 
@@ -30,6 +31,8 @@ typedef struct Candidate {
 	bool grows; /* the result has more elements, along dim */
 	Node *node; /* which computes the result */
 	Stmt *copy; /* and copies the input by this statement */
+	bool splits; /* if it is split first */
+	AliasSplit split;
 } Candidate;
 
 static Buf *param_buf(const Kernel *k, BufKind kind, int param)
@@ -40,21 +43,24 @@ static Buf *param_buf(const Kernel *k, BufKind kind, int param)
 	return NULL;
 }
 
-/* The buffer that S copies to its output at the same indices, all of it; or null. */
-static Buf *copied_buf(const Stmt *s)
+/* The buffer that S copies to its output at the same indices, all of it, by load E in domains of
+ * the size PAST in dim DIM (-1: of S's own sizes); or null. */
+static Buf *copied_buf(const Stmt *s, const Expr *e, int dim, const Dim *past)
 {
-	const Expr *e = s->val[0];
 	Buf *b = e && e->kind == EX_LOAD ? e->load.buf : NULL;
 
 	if (!b || !stmt_is_map(s) || s->guard || b->kind != BUF_IN || b->layout ||
 	    b->dtype != s->out[0]->dtype || dtype_info[b->dtype].bits < 8 ||
 	    b->rank != s->out[0]->rank || e->load.nidx != b->rank || s->nwidx != b->rank)
 		return NULL;
-	for (int d = 0; d < b->rank; d++)
-		if (e->load.idx[d] != s->widx[d] ||
-		    (s->widx[d]->kind == EX_ITER ? s->widx[d]->iter->extent != b->dims[d]
-						 : s->widx[d]->kind != EX_CONST || !dim_equals(b->dims[d], 1)))
+	for (int d = 0; d < b->rank; d++) {
+		const Expr *i = s->widx[d];
+		const Dim *extent = i->kind != EX_ITER ? NULL : d == dim ? past : i->iter->extent;
+
+		if (e->load.idx[d] != i || (extent && extent != b->dims[d]) ||
+		    (!extent && (i->kind != EX_CONST || !dim_equals(b->dims[d], 1))))
 			return NULL;
+	}
 	return b;
 }
 
@@ -220,22 +226,23 @@ static int loads_of(const Kernel *k, const Buf *b)
 }
 
 /* Whether the writes of C's node to OUT beside the copy of B leave what was copied as it is, or
- * follow the copy, where nothing else reads B. */
+ * are updates that follow the copy, and nothing else reads B. */
 static bool others_fit(Module *m, Candidate *c, const Buf *b, const Buf *out)
 {
 	const Kernel *k = node_kernel(c->node);
 	const Value *x = m->graph->inputs.at[c->input];
-	bool behind = c->grows, updates = value_used_once(x) && loads_of(k, b) == 1;
+	const bool alone = value_used_once(x) && loads_of(k, b) == 1;
+	bool fit = alone || !c->splits;
 
 	for (int i = 0; i < k->stmts.n; i++) {
 		const Stmt *s = k->stmts.at[i];
 
 		if (s == c->copy || !stmt_writes(s, out))
 			continue;
-		behind = behind && writes_behind(m->ctx, s, c->dim, b->dims[c->dim]);
-		updates = updates && s->update && !c->grows;
+		fit = fit && ((alone && s->update) ||
+			      (c->grows && writes_behind(m->ctx, s, c->dim, b->dims[c->dim])));
 	}
-	return behind || updates;
+	return fit;
 }
 
 /* Finds the input that result R may share memory with. */
@@ -257,16 +264,28 @@ static bool find(Module *m, int r, Candidate *c)
 			out = param_buf(k, BUF_OUT, i);
 	for (int i = 0; out && i < k->stmts.n; i++) {
 		Stmt *s = k->stmts.at[i];
-		Buf *b = s->out[0] == out ? copied_buf(s) : NULL;
-		const Value *x = b ? node_in(v->def, b->param) : NULL;
+		Candidate t = {.result = r, .node = v->def, .copy = s};
+		Buf *b = NULL;
+		const Value *x;
 		int dim;
+
+		if (s->out[0] != out)
+			continue;
+		t.splits = alias_split_find(k, s, &t.split);
+		b = t.splits ? copied_buf(s, t.split.load, t.split.rest ? t.split.dim : -1,
+					  t.split.past)
+			     : copied_buf(s, s->val[0], -1, NULL);
+		x = b ? node_in(v->def, b->param) : NULL;
 
 		if (!x || x->def || x->preset || x->place == ON_HOST || x->syms ||
 		    !differing_dim(b, out, &dim))
 			continue;
-		*c = (Candidate){r, x->index, dim < 0 ? 0 : dim, dim >= 0, v->def, s};
-		if (others_fit(m, c, b, out) &&
-		    (!c->grows || accesses(m, c, false, NULL, NULL)))
+		t.input = x->index;
+		t.grows = dim >= 0;
+		t.dim = t.grows ? dim : t.splits ? t.split.dim : 0;
+		*c = t;
+		if ((!t.splits || t.dim == t.split.dim) && t.copy->widx[t.dim]->kind == EX_ITER &&
+		    others_fit(m, c, b, out) && (!c->grows || accesses(m, c, false, NULL, NULL)))
 			return true;
 	}
 	return false;
@@ -346,10 +365,11 @@ bool pass_alias(Module *m)
 	for (int r = 0; r < g->results.n; r++) {
 		Candidate c;
 
-		if (!find(m, r, &c) || taken[c.input] ||
-		    c.copy->widx[c.dim]->kind != EX_ITER)
+		if (!find(m, r, &c) || taken[c.input])
 			continue;
 		taken[c.input] = true;
+		if (c.splits)
+			c.copy = alias_split(node_kernel(c.node), &c.split);
 		share(m, &c);
 	}
 	return true;

@@ -487,8 +487,8 @@ static bool read_alias(GraphText *r, Graph *g)
 		return text_fail(r, "'copied'");
 	if (!read_named(r, &a.copied))
 		return false;
-	if (text_take_word(r, "room") && (!read_named(r, &a.room_in) || !text_want(r, ",") ||
-					  !read_named(r, &a.room_out)))
+	if (text_take_word(r, "room") &&
+	    (!read_named(r, &a.room_in) || !text_want(r, ",") || !read_named(r, &a.room_out)))
 		return false;
 	a.result = (int)result;
 	a.input = (int)input;

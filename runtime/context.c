@@ -131,7 +131,7 @@ static int measure_dims(dl_model *m, const int64_t *dims, int32_t n_dims, int64_
 {
 	const dl_program *p = m->prog;
 	const uint64_t bytes = sizeof(int64_t) * ((uint64_t)p->desc->n_sym +
-						   (uint64_t)p->n_more_sym + (uint64_t)p->n_buf);
+						  (uint64_t)p->n_more_sym + (uint64_t)p->n_buf);
 	int64_t *sym = rt_alloc(m, bytes);
 	int rc;
 

@@ -350,8 +350,7 @@ static int bind(dl_context *c, const dl_tensor *in, const dl_tensor *out)
 			continue;
 		if (rt_alias_input(c, i, in, out))
 			c->in_bytes[i] = rt_bytes(t->dtype, reach(t));
-		else if ((need_data || in_io(c, i)->flags & DL_IO_SHAPE_DATA) &&
-			 copy_in(c, i, t))
+		else if ((need_data || in_io(c, i)->flags & DL_IO_SHAPE_DATA) && copy_in(c, i, t))
 			return c->x.status;
 	}
 	if (bind_rest(c))

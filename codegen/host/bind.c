@@ -109,7 +109,8 @@ void host_find_syms(Host *h)
 			dim_syms(g->inputs.at[i]->type->dims[d], add_sym, h);
 	for (int i = 0; i < n; i++)
 		if (sym_at(h->m->ctx, i)->def && !h->of_alias[i] &&
-		    !sym_from_data(sym_at(h->m->ctx, i)) && host_dim_indexed(h, sym_at(h->m->ctx, i)->def))
+		    !sym_from_data(sym_at(h->m->ctx, i)) &&
+		    host_dim_indexed(h, sym_at(h->m->ctx, i)->def))
 			add_sym(h, sym_at(h->m->ctx, i));
 	h->nshape_syms = h->syms.n;
 	for (int i = 0; i < n; i++)

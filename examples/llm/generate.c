@@ -25,13 +25,13 @@ typedef struct Llm {
 	const dl_api *api;
 	const dl_desc *desc;
 	dl_context *context;
-	int64_t room;       /* tokens that the caches have room for */
-	int64_t past;       /* tokens that are in them */
-	int scores;         /* the output with the scores */
+	int64_t room; /* tokens that the caches have room for */
+	int64_t past; /* tokens that are in them */
+	int scores;   /* the output with the scores */
 	dl_tensor in[MOST_IO], out[MOST_IO];
 	int64_t in_shape[MOST_IO][MOST_RANK], out_shape[MOST_IO][MOST_RANK];
 	int64_t strides[MOST_IO][MOST_RANK]; /* of caches, by output */
-	int dim[MOST_IO];   /* the dim of a cache that is as long as its tokens, by output */
+	int dim[MOST_IO]; /* the dim of a cache that is as long as its tokens, by output */
 } Llm;
 
 static void die(const char *what, const char *why)
@@ -110,7 +110,8 @@ static void prepare(Llm *m)
 	}
 	if (m->scores < 0)
 		die("the model", "has no output of scores, f32[batch,tokens,vocabulary]");
-	for (int i = 0; i < m->desc->n_in; i++) /* ids, positions, mask: numbers of 64 bits or less */
+	for (int i = 0; i < m->desc->n_in;
+	     i++) /* ids, positions, mask: numbers of 64 bits or less */
 		if (!m->in[i].data)
 			m->in[i].data = calloc((size_t)m->room, 8);
 }
@@ -184,8 +185,9 @@ int main(int argc, char **argv)
 		}
 	prompt = argc - optind - 1;
 	if (prompt < 1 || n < 1)
-		return fprintf(stderr, "usage: generate MODEL.so [-n TOKENS] [-t TEMPERATURE] [-k TOP_K] "
-				       "[-p TOP_P] [-s SEED] [-j THREADS] ID...\n"),
+		return fprintf(stderr,
+			       "usage: generate MODEL.so [-n TOKENS] [-t TEMPERATURE] [-k TOP_K] "
+			       "[-p TOP_P] [-s SEED] [-j THREADS] ID...\n"),
 		       2;
 	m.room = prompt + n;
 	ids = calloc((size_t)m.room, sizeof(*ids));
@@ -213,9 +215,10 @@ int main(int argc, char **argv)
 		at = end;
 	}
 	printf("\n");
-	fprintf(stderr, "prompt: %lld tokens in %.1f ms; %.1f tokens/s after that, %.2f%% of the time for sampling\n",
-		(long long)prompt, (first - begin) * 1e3, n > 1 ? (double)(n - 1) / (now() - first) : 0,
-		100 * sampling / (now() - begin));
+	fprintf(stderr,
+		"prompt: %lld tokens in %.1f ms; %.1f tokens/s after that, %.2f%% of the time for sampling\n",
+		(long long)prompt, (first - begin) * 1e3,
+		n > 1 ? (double)(n - 1) / (now() - first) : 0, 100 * sampling / (now() - begin));
 	m.api->context_free(m.context);
 	m.api->unload(model);
 	return 0;

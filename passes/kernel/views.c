@@ -329,7 +329,8 @@ static bool may_part(Views *v, const Member *m)
 		const Value *x = buf_value(m->node, b);
 
 		ok = ok && rank_in_parts(b->rank, m->buf[i]) <= MAX_RANK;
-		if (!v->repeats && x && x->def && node_kernel(x->def) && parts_any(m->buf[i], b->rank))
+		if (!v->repeats && x && x->def && node_kernel(x->def) &&
+		    parts_any(m->buf[i], b->rank))
 			ok = ok && views_member(v, x->def);
 	}
 	return ok;

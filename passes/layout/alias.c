@@ -28,9 +28,9 @@
 /* An input and a result that may share memory, before anything is changed. */
 typedef struct Candidate {
 	int result, input, dim;
-	bool grows; /* the result has more elements, along dim */
-	Node *node; /* which computes the result */
-	Stmt *copy; /* and copies the input by this statement */
+	bool grows;  /* the result has more elements, along dim */
+	Node *node;  /* which computes the result */
+	Stmt *copy;  /* and copies the input by this statement */
 	bool splits; /* if it is split first */
 	AliasSplit split;
 } Candidate;

@@ -130,7 +130,8 @@ Stmt *alias_split(Kernel *k, const AliasSplit *x)
 	Dim *whole = s->out[0]->dims[x->dim];
 	const int at = s->id;
 
-	copy = part(k, s, x->dim, x->rest ? x->past : whole, ex_int(k->pool, CT_I64, 0), x->load, at);
+	copy = part(k, s, x->dim, x->rest ? x->past : whole, ex_int(k->pool, CT_I64, 0), x->load,
+		    at);
 	if (x->rest)
 		part(k, s, x->dim, dim_sub(k->ctx, whole, x->past), ex_dim(k->pool, x->past),
 		     x->rest, at + 1);

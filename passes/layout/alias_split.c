@@ -41,21 +41,21 @@ static Dim *as_dim(Ctx *c, const Expr *e)
 	return e->kind == EX_DIM ? e->dim : dim_const(c, e->i);
 }
 
-typedef struct Loads {
+typedef struct LoadsOf {
 	const Buf *b;
 	bool any;
-} Loads;
+} LoadsOf;
 
 static void sees_load(void *arg, Expr *e)
 {
-	Loads *l = arg;
+	LoadsOf *l = arg;
 
 	l->any = l->any || (e->kind == EX_LOAD && e->load.buf == l->b);
 }
 
 static bool loads(Expr *e, const Buf *b)
 {
-	Loads l = {b, false};
+	LoadsOf l = {b, false};
 
 	ex_walk(e, sees_load, &l);
 	return l.any;

@@ -221,5 +221,6 @@ int main(int argc, char **argv)
 		n > 1 ? (double)(n - 1) / (now() - first) : 0, 100 * sampling / (now() - begin));
 	m.api->context_free(m.context);
 	m.api->unload(model);
+	free(ids);
 	return 0;
 }

@@ -123,6 +123,17 @@ struct Node {
 	Node *next, *prev;
 };
 
+/*
+ * Result RESULT may be computed in place of input INPUT. They differ in the size of dim DIM at most. The runtime sets the
+ * symbols in each run; without them, that is where the two do not share memory, they are what they abbreviate.
+ */
+typedef struct Alias {
+	int result, input, dim;
+	/* if the sizes differ: as how large the caller's strides make DIM of the input, and of the result; else null */
+	Sym *room_in, *room_out;
+	Sym *copied; /* how much of DIM is copied from the input to the result; 0 in place */
+} Alias;
+
 /* A size that a message shows, after NAME: `dim 0 of "x" is`, then 3. */
 typedef struct FactSize {
 	const char *name;
@@ -166,6 +177,7 @@ struct Graph {
 	GraphForms takes, gives;      /* of all inputs, of all results; empty: they are tensors */
 	Node *first, *last;
 	VEC(Fact) facts;
+	VEC(Alias) aliases; /* set by the pass `alias` */
 	int nvalues, nnodes;     /* next free ids */
 	const char *file;        /* the model's file, for messages */
 };

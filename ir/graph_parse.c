@@ -12,6 +12,7 @@
 #include "ir/text_impl.h"
 
 #include <ctype.h>
+#include <limits.h>
 #include <string.h>
 
 enum { MAX_REGION_DEPTH = 24, MAX_OPERANDS = 1 << 16 };
@@ -455,6 +456,47 @@ static bool read_fact(GraphText *r, Graph *g)
 	return true;
 }
 
+/* Reads a symbol that abbreviates a size. */
+static bool read_named(GraphText *r, Sym **out)
+{
+	Dim *d = text_dim(r);
+
+	*out = d ? dim_as_sym(d) : NULL;
+	if (d && (!*out || !(*out)->def))
+		return text_fault(r, r->line, "an alias has symbols that stand for sizes");
+	return d != NULL;
+}
+
+/* Reads what follows the word alias. The results are read later. */
+static bool read_alias(GraphText *r, Graph *g)
+{
+	Alias a = {0};
+	int64_t result, input, dim;
+
+	if (!text_i64(r, &result) || !text_want(r, "=") || !text_i64(r, &input))
+		return false;
+	if (result < 0 || result >= INT_MAX || input < 0 || input >= g->inputs.n)
+		return text_fault(r, r->line, "an alias of no input or result");
+	if (!text_take_word(r, "dim"))
+		return text_fail(r, "'dim'");
+	if (!text_i64(r, &dim))
+		return false;
+	if (!g->inputs.at[input]->type || dim < 0 || dim >= g->inputs.at[input]->type->rank)
+		return text_fault(r, r->line, "an alias in no dim of the input");
+	if (!text_take_word(r, "copied"))
+		return text_fail(r, "'copied'");
+	if (!read_named(r, &a.copied))
+		return false;
+	if (text_take_word(r, "room") &&
+	    (!read_named(r, &a.room_in) || !text_want(r, ",") || !read_named(r, &a.room_out)))
+		return false;
+	a.result = (int)result;
+	a.input = (int)input;
+	a.dim = (int)dim;
+	vec_push(r->arena, &g->aliases, a);
+	return true;
+}
+
 static Value *input_of(void *arg)
 {
 	return graph_input(arg, NULL, NULL);
@@ -658,13 +700,21 @@ static bool read_parts(GraphText *r, Graph *g, bool region)
 	if (!read_inputs(r, g))
 		return false;
 	go(r, facts);
-	if (!text_checks(r, g) || !text_body(r, g))
+	if (!text_checks(r, g))
+		return false;
+	while (text_take_word(r, "alias"))
+		if (!read_alias(r, g))
+			return false;
+	if (!text_body(r, g))
 		return false;
 	end = here(r);
 	go(r, results);
 	if (!read_graph_results(r, g))
 		return false;
 	go(r, end);
+	for (int i = 0; i < g->aliases.n; i++)
+		if (g->aliases.at[i].result >= g->results.n)
+			return text_fault(r, r->line, "an alias of no input or result");
 	return check_parts(r, g) && check_blocks(r, g);
 }
 

@@ -146,6 +146,15 @@ static void see_graph(GraphPrinter *p, const Graph *g)
 		for (int k = 0; k < 2 && g->facts.at[i].show[k].dim; k++)
 			dim_syms(g->facts.at[i].show[k].dim, see_sym, p);
 	}
+	for (int i = 0; i < g->aliases.n; i++) {
+		const Alias *a = &g->aliases.at[i];
+
+		see_sym(p, a->copied);
+		if (a->room_in) {
+			see_sym(p, a->room_in);
+			see_sym(p, a->room_out);
+		}
+	}
 	for (const Node *n = g->first; n; n = n->next) {
 		for (int k = 0; k < n->nout; k++)
 			if (n->out[k])
@@ -466,6 +475,23 @@ static void print_facts(GraphPrinter *p, const Graph *g, int indent)
 	}
 }
 
+static void print_aliases(GraphPrinter *p, const Graph *g, int indent)
+{
+	for (int i = 0; i < g->aliases.n; i++) {
+		const Alias *a = &g->aliases.at[i];
+
+		strbuf_printf(p->b, "\n%*salias %d = %d dim %d copied ", indent + 4, "", a->result,
+			      a->input, a->dim);
+		dim_print(p->b, a->copied->dim);
+		if (!a->room_in)
+			continue;
+		strbuf_puts(p->b, " room ");
+		dim_print(p->b, a->room_in->dim);
+		strbuf_puts(p->b, ", ");
+		dim_print(p->b, a->room_out->dim);
+	}
+}
+
 /* What an application passes or gets, where not all of it is tensors. */
 static void print_forms(GraphPrinter *p, const char *word, const GraphForms *f)
 {
@@ -513,6 +539,7 @@ static void print_graph(GraphPrinter *p, const Graph *g, int indent)
 	if (!indent)
 		print_symbols(p);
 	print_facts(p, g, indent);
+	print_aliases(p, g, indent);
 	strbuf_puts(p->b, " {\n");
 	for (const Node *n = g->first; n; n = n->next)
 		print_node(p, n, indent + 2);

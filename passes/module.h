@@ -145,6 +145,7 @@ static inline bool module_on_gpu(const Module *m)
 bool pass_infer(Module *m);
 bool pass_canon(Module *m);
 bool pass_layout(Module *m);
+bool pass_alias(Module *m);
 bool pass_divmod(Module *m);
 bool pass_scatter(Module *m);
 bool pass_hoist(Module *m);

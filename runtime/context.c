@@ -55,7 +55,7 @@ static uint64_t lay_out(char *base, const dl_program *p)
 	dl_context scratch, *x = base ? (dl_context *)(void *)base : &scratch;
 
 	cut(&c, 1, sizeof(*x));
-	x->x.sym = cut(&c, (uint64_t)d->n_sym, sizeof(int64_t));
+	x->x.sym = cut(&c, (uint64_t)d->n_sym + (uint64_t)p->n_more_sym, sizeof(int64_t));
 	x->planned_sym = cut(&c, (uint64_t)d->n_sym, sizeof(int64_t));
 	x->offset = cut(&c, (uint64_t)p->n_buf, sizeof(int64_t));
 	x->x.in = cut(&c, (uint64_t)d->n_in, sizeof(void *));
@@ -130,7 +130,8 @@ static int measure_dims(dl_model *m, const int64_t *dims, int32_t n_dims, int64_
 			int64_t *scratch, int64_t *need)
 {
 	const dl_program *p = m->prog;
-	const uint64_t bytes = sizeof(int64_t) * ((uint64_t)p->desc->n_sym + (uint64_t)p->n_buf);
+	const uint64_t bytes = sizeof(int64_t) * ((uint64_t)p->desc->n_sym +
+						  (uint64_t)p->n_more_sym + (uint64_t)p->n_buf);
 	int64_t *sym = rt_alloc(m, bytes);
 	int rc;
 
@@ -138,7 +139,7 @@ static int measure_dims(dl_model *m, const int64_t *dims, int32_t n_dims, int64_
 		return rt_error(m, DL_NOMEM, "out of memory");
 	rc = take_dims(m, dims, n_dims, sym);
 	if (!rc)
-		*need = measure(m, sym, sym + p->desc->n_sym, arena, scratch);
+		*need = measure(m, sym, sym + p->desc->n_sym + p->n_more_sym, arena, scratch);
 	rt_free(m, sym, bytes);
 	return rc || *need < INT64_MAX ? rc : too_large(m);
 }

@@ -156,7 +156,7 @@ static int walk(dl_context *c, GpuGraph *g, bool launches)
 
 static uint64_t n_syms(const dl_context *c)
 {
-	return (uint64_t)c->model->prog->desc->n_sym;
+	return (uint64_t)c->model->prog->desc->n_sym + (uint64_t)c->model->prog->n_more_sym;
 }
 
 static int32_t n_io(const dl_context *c)

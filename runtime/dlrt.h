@@ -118,11 +118,13 @@ typedef enum dl_form {
  *
  * Output: on entry rank is the number of entries that shape has room for; on return rank and shape
  * are those of the result. dtype is the element type; if it is 0 it is filled in. strides must be
- * null. data is the caller's memory, with room for bytes bytes. If data is null, the context
+ * null, unless dl_io.alias names an input. data is the caller's memory, with room for bytes bytes. If data is null, the context
  * provides the memory, which is valid until its next run or its end; data and bytes are then set.
  * To have memory provided again, set data to null or leave it unchanged.
  *
- * An output may not overlap an input or another output.
+ * An output may not overlap an input or another output. But where dl_io.alias names an input, the
+ * output may have that input's data pointer, and is then computed in place. If it is longer than the
+ * input in one dim, both have strides that leave room there (docs/c-api.md).
  *
  * A sequence, optional or map (form): the n_items values at items; the other members are not read.
  * Each item is a value of its own, as for an input. The items of an output, and the memory that
@@ -199,7 +201,7 @@ typedef struct dl_io {
 	int32_t rank;
 	const char *name;
 	const dl_dim *dim;
-	int32_t alias; /* reserved */
+	int32_t alias; /* of an output: the input that it may share memory with, or -1 */
 	uint32_t flags;
 	const struct dl_io *item;
 } dl_io;
@@ -646,6 +648,16 @@ typedef enum dl_weights_kind {
 	DL_WEIGHTS_FILE = 3,     /* in the file weights_file in the same folder; checked by hash */
 } dl_weights_kind;
 
+/* Output out may be computed in place of input in: they differ in the size of dim dim at most. The
+ * other members are indices in dl_exec.sym. */
+typedef struct dl_alias {
+	int32_t out, in, dim;
+	/* as how large the strides of the input and of the output make dim; -1: all their dims are
+	 * equal, and they are contiguous */
+	int32_t room_in, room_out;
+	int32_t copied; /* how much of dim is copied from the input: all of it; in place, nothing */
+} dl_alias;
+
 /*
  * A compiled model. A run does the following, in this order: dims of the inputs are bound to
  * symbols; bind; plan, unless the symbols have the same values as in the last run; shapes and
@@ -702,6 +714,12 @@ struct dl_program {
 	/* nonzero: exec does nothing but dl_launch and dl_count and reads nothing that kernels write,
 	 * so all threads of a run may call it, each with a dl_exec of its own */
 	int32_t only_launches;
+	/* dl_exec.sym has n_more_sym values more, behind those of desc, for the aliases. bind sets
+	 * them as for memory of its own for each tensor, then the runtime for each run. plan does
+	 * not depend on them. */
+	int32_t n_more_sym;
+	const dl_alias *aliases;
+	int32_t n_aliases;
 };
 
 #define DL_IO_SHAPE_DATA 1u /* dl_io.flags; reserved: bind reads this input's data */

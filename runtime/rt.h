@@ -6,6 +6,7 @@
  *
  * 	model.c    load and unload          weights.c  finding the weights
  * 	context.c  workspace, plan, prepare run.c      a run: bind, outputs, exec
+ * 	alias.c    outputs in place of an input
  * 	forms.c    the caller's strings, sequences, optionals and maps as the program has them
  * 	str*.c     strings: see strtable.h
  * 	exec.c     functions for generated code
@@ -196,6 +197,16 @@ int rt_check_arrays(dl_context *c, const dl_tensor *in, int32_t n_in, const dl_t
 /* dl_rt_run and dl_rt_infer_shapes, on tensors as the program has them. */
 int rt_run_plain(dl_context *c, const dl_tensor *in, dl_tensor *out);
 int rt_infer_plain(dl_context *c, const dl_tensor *in, dl_tensor *out);
+
+/* ---- alias.c ---- */
+
+/* Sets the symbols of outputs that are computed in place of an input, or whose strides leave room. To be called when all
+ * shapes are bound; it checks what the caller gives. */
+int rt_alias_bind(dl_context *c, const dl_tensor *in, const dl_tensor *out);
+/* Whether the program reads input I, whose shape is bound, with the strides that it has. */
+bool rt_alias_input(const dl_context *c, int32_t i, const dl_tensor *in, const dl_tensor *out);
+/* Whether output O, whose shape is known, may have the strides of T. */
+bool rt_alias_output(const dl_context *c, int32_t o, const dl_tensor *t);
 
 /* ---- forms.c ---- */
 

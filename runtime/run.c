@@ -107,7 +107,7 @@ static int64_t reach(const dl_tensor *t)
 {
 	int64_t n = 1;
 
-	if (!t->strides)
+	if (!t->strides || !count(t->shape, t->rank))
 		return count(t->shape, t->rank);
 	for (int32_t d = 0; d < t->rank; d++)
 		if (t->strides[d] > 0)
@@ -329,8 +329,10 @@ int rt_check_arrays(dl_context *c, const dl_tensor *in, int32_t n_in, const dl_t
 						    : check_tensors(c, "outputs", out, n_out);
 }
 
-static int bind(dl_context *c, const dl_tensor *in, bool need_data)
+/* OUT: the outputs of a run; null: only shapes are asked for, and data may be null. */
+static int bind(dl_context *c, const dl_tensor *in, const dl_tensor *out)
 {
+	const bool need_data = out != NULL;
 	const dl_desc *d = c->model->prog->desc;
 
 	for (int32_t s = 0; s < d->n_sym; s++)
@@ -344,11 +346,16 @@ static int bind(dl_context *c, const dl_tensor *in, bool need_data)
 		}
 		if (bind_input(c, i, t, need_data))
 			return c->x.status;
-		if (t->data && !contiguous(t) &&
-		    (need_data || in_io(c, i)->flags & DL_IO_SHAPE_DATA) && copy_in(c, i, t))
+		if (!t->data || contiguous(t))
+			continue;
+		if (rt_alias_input(c, i, in, out))
+			c->in_bytes[i] = rt_bytes(t->dtype, reach(t));
+		else if ((need_data || in_io(c, i)->flags & DL_IO_SHAPE_DATA) && copy_in(c, i, t))
 			return c->x.status;
 	}
-	return bind_rest(c);
+	if (bind_rest(c))
+		return c->x.status;
+	return out ? rt_alias_bind(c, in, out) : DL_OK;
 }
 
 static bool known(const dl_context *c, int32_t o)
@@ -439,8 +446,12 @@ int rt_output(dl_context *c, int32_t o, const int64_t *shape)
 		memmove(c->x.out_shape[o], shape, sizeof(int64_t) * (size_t)io->rank);
 	if (tell_shape(c, o, t))
 		return c->x.status;
-	if (t->strides && !contiguous(t))
-		return dl_fail(&c->x, DL_UNSUPPORTED, "output \"%.100s\": strides", io->name);
+	if (t->strides && !contiguous(t)) {
+		if (!rt_alias_output(c, o, t))
+			return dl_fail(&c->x, DL_UNSUPPORTED, "output \"%.100s\": strides",
+				       io->name);
+		bytes = rt_bytes(io->dtype, reach(t));
+	}
 	if ((!t->data || t->data == r->p) && serve(c, o, r, t, bytes))
 		return c->x.status;
 	if ((uint64_t)bytes > t->bytes)
@@ -463,8 +474,8 @@ static int64_t extent(const dl_context *c, int32_t o)
 
 	if (!t->data)
 		return 0;
-	if (known(c, o))
-		return rt_bytes(io->dtype, count(c->x.out_shape[o], io->rank));
+	if (known(c, o)) /* its shape was told */
+		return rt_bytes(io->dtype, reach(t));
 	return (int64_t)(t->bytes > INT64_MAX / 2 ? INT64_MAX / 2 : t->bytes);
 }
 
@@ -550,7 +561,7 @@ int rt_enter(dl_context *c)
 
 int rt_run_plain(dl_context *c, const dl_tensor *in, dl_tensor *out)
 {
-	int rc = bind(c, in, true);
+	int rc = bind(c, in, out);
 
 	if (!rc)
 		rc = rt_plan(c);
@@ -583,7 +594,7 @@ int dl_rt_run(dl_context *c, const dl_tensor *in, int32_t n_in, dl_tensor *out, 
 int rt_infer_plain(dl_context *c, const dl_tensor *in, dl_tensor *out)
 {
 	int64_t bytes;
-	int rc = bind(c, in, false);
+	int rc = bind(c, in, NULL);
 
 	for (int32_t o = 0; !rc && o < c->model->prog->desc->n_out; o++) {
 		dl_tensor *t = RT_AT(dl_tensor, out, o);

@@ -35,6 +35,38 @@ static void add_sym(void *arg, Sym *s)
 	vec_push(h->m->arena, &h->syms, s);
 }
 
+int host_alias(const Host *h, int o)
+{
+	const Module *const modules[] = {h->m, h->m->gpu};
+	int input = -1;
+
+	for (int k = 0; k < 2 && modules[k]; k++) {
+		const Graph *g = modules[k]->graph;
+		int found = -1;
+
+		for (int i = 0; i < g->aliases.n; i++)
+			if (g->aliases.at[i].result == o)
+				found = g->aliases.at[i].input;
+		if (k && found != input)
+			return -1;
+		input = found;
+	}
+	return input;
+}
+
+static void find_alias_syms(Host *h)
+{
+	const Graph *g = h->m->graph;
+
+	for (int i = 0; i < g->aliases.n; i++) {
+		const Alias *a = &g->aliases.at[i];
+
+		h->of_alias[a->copied->id] = true;
+		if (a->room_in)
+			h->of_alias[a->room_in->id] = h->of_alias[a->room_out->id] = true;
+	}
+}
+
 static bool alive(const Host *h, const Value *v)
 {
 	return v->id < h->m->graph->nvalues && (v->def || v->index < h->m->graph->inputs.n) &&
@@ -68,13 +100,16 @@ void host_find_syms(Host *h)
 
 	h->sym_index = NEW_ARRAY(h->m->arena, n + 1, int);
 	h->known = NEW_ARRAY(h->m->arena, n + 1, bool);
+	h->of_alias = NEW_ARRAY(h->m->arena, n + 1, bool);
+	find_alias_syms(h);
 	for (int i = 0; i < n; i++)
 		h->sym_index[i] = -1;
 	for (int i = 0; i < g->inputs.n; i++)
 		for (int d = 0; d < g->inputs.at[i]->type->rank; d++)
 			dim_syms(g->inputs.at[i]->type->dims[d], add_sym, h);
 	for (int i = 0; i < n; i++)
-		if (sym_at(h->m->ctx, i)->def && !sym_from_data(sym_at(h->m->ctx, i)) &&
+		if (sym_at(h->m->ctx, i)->def && !h->of_alias[i] &&
+		    !sym_from_data(sym_at(h->m->ctx, i)) &&
 		    host_dim_indexed(h, sym_at(h->m->ctx, i)->def))
 			add_sym(h, sym_at(h->m->ctx, i));
 	h->nshape_syms = h->syms.n;
@@ -82,7 +117,12 @@ void host_find_syms(Host *h)
 		if (sym_at(h->m->ctx, i)->src && alive(h, sym_at(h->m->ctx, i)->src))
 			add_sym(h, sym_at(h->m->ctx, i));
 	for (int i = 0; i < n; i++)
-		if (sym_at(h->m->ctx, i)->def && host_dim_indexed(h, sym_at(h->m->ctx, i)->def))
+		if (sym_at(h->m->ctx, i)->def && !h->of_alias[i] &&
+		    host_dim_indexed(h, sym_at(h->m->ctx, i)->def))
+			add_sym(h, sym_at(h->m->ctx, i));
+	h->npublic = h->syms.n;
+	for (int i = 0; i < n; i++)
+		if (h->of_alias[i])
 			add_sym(h, sym_at(h->m->ctx, i));
 	h->sym_waits = NEW_ARRAY(h->m->arena, h->syms.n + 1, Sym *);
 	h->fact_done = NEW_ARRAY(h->m->arena, g->facts.n + 1, bool);

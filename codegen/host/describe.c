@@ -96,17 +96,18 @@ static const char *io_flags(Host *h, const Value *input)
 			    input->preset ? " | DL_IO_DEFAULT" : "");
 }
 
+/* ALIAS: the input that the output may share memory with, or -1. */
 static void print_io_row(Host *h, const char *table, const Type *t, const char *name, int i,
-			 const char *flags)
+			 int alias, const char *flags)
 {
 	strbuf_printf(h->b, "\t{sizeof(dl_io), %s, DL_TENSOR, %d, ", dtype_c(h, t->dtype), t->rank);
 	host_quote(h, name);
 	if (t->rank)
-		strbuf_printf(h->b, ", %s, -1, %s, NULL},\n",
-			      host_own(h, arena_printf(h->m->arena, "%s_%d_dims", table, i)),
+		strbuf_printf(h->b, ", %s, %d, %s, NULL},\n",
+			      host_own(h, arena_printf(h->m->arena, "%s_%d_dims", table, i)), alias,
 			      flags);
 	else
-		strbuf_printf(h->b, ", NULL, -1, %s, NULL},\n", flags);
+		strbuf_printf(h->b, ", NULL, %d, %s, NULL},\n", alias, flags);
 }
 
 /* ---- Values that are not tensors ---- */
@@ -172,7 +173,7 @@ static void print_forms(Host *h, const GraphForms *forms, bool in, const Graph *
 		const char *name = f->name ? f->name : "";
 
 		if (!f->type) {
-			print_io_row(h, table, io_type(g, in, k), name, k,
+			print_io_row(h, table, io_type(g, in, k), name, k, -1,
 				     in ? io_flags(h, placed->inputs.at[k]) : "0");
 			continue;
 		}
@@ -226,9 +227,9 @@ static void print_desc(Host *h, const char *name, const char *in, int n_in, cons
 		strbuf_printf(h->b, "\t.in = %s,\n\t.n_in = %d,\n", host_own(h, in), n_in);
 	if (out)
 		strbuf_printf(h->b, "\t.out = %s,\n\t.n_out = %d,\n", host_own(h, out), n_out);
-	if (h->syms.n)
+	if (h->npublic)
 		strbuf_printf(h->b, "\t.sym = %s,\n\t.n_sym = %d,\n", host_own(h, "syms"),
-			      h->syms.n);
+			      h->npublic);
 	strbuf_printf(h->b, "\t.weights_size = %lld,\n};\n\n", (long long)h->o->weights_size);
 }
 
@@ -239,9 +240,9 @@ void host_desc(Host *h)
 	 * description */
 	const Graph *placed = h->m->gpu ? h->m->gpu->graph : g;
 
-	if (h->syms.n) {
+	if (h->npublic) {
 		strbuf_printf(h->b, "static const dl_sym %s[] = {\n", host_own(h, "syms"));
-		for (int i = 0; i < h->syms.n; i++) {
+		for (int i = 0; i < h->npublic; i++) {
 			Sym *s = h->syms.at[i];
 
 			strbuf_printf(h->b, "\t{sizeof(dl_sym), %s, ",
@@ -262,7 +263,7 @@ void host_desc(Host *h)
 	if (g->inputs.n) {
 		strbuf_printf(h->b, "\nstatic const dl_io %s[] = {\n", host_own(h, "inputs"));
 		for (int i = 0; i < g->inputs.n; i++)
-			print_io_row(h, "in", g->inputs.at[i]->type, host_input_name(g, i), i,
+			print_io_row(h, "in", g->inputs.at[i]->type, host_input_name(g, i), i, -1,
 				     io_flags(h, placed->inputs.at[i]));
 		strbuf_puts(h->b, "};\n");
 	}
@@ -270,7 +271,7 @@ void host_desc(Host *h)
 		strbuf_printf(h->b, "\nstatic const dl_io %s[] = {\n", host_own(h, "outputs"));
 		for (int i = 0; i < g->results.n; i++)
 			print_io_row(h, "out", g->results.at[i]->value->type,
-				     host_result_name(g, i), i, "0");
+				     host_result_name(g, i), i, host_alias(h, i), "0");
 		strbuf_puts(h->b, "};\n");
 	}
 	/* in a struct, as linkers merge string literals, and the hash may change after linking */

@@ -68,7 +68,7 @@ static void print_reads(Host *h, Value *v)
 {
 	bool any = false;
 
-	for (int i = h->nshape_syms; v->syms && i < h->syms.n; i++) {
+	for (int i = h->nshape_syms; v->syms && i < h->npublic; i++) {
 		Sym *s = h->syms.at[i];
 
 		if (s->src != v || h->known[s->id])
@@ -225,7 +225,7 @@ bool host_only_launches(Host *h)
 	const Graph *g = h->m->graph;
 	const MemPlan *p = h->m->mem;
 
-	if (h->gpu || h->strings || p->nregions || p->carry.n || h->syms.n > h->nshape_syms)
+	if (h->gpu || h->strings || p->nregions || p->carry.n || h->npublic > h->nshape_syms)
 		return false;
 	for (const Node *n = g->first; n; n = n->next)
 		if (n->op == OP_For || n->op == OP_When || n->op == OP_Copy)

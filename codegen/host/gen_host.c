@@ -166,6 +166,25 @@ static bool has_strings(const Graph *g)
 	return false;
 }
 
+/* Prints the results that may be computed in place of an input. */
+static void print_aliases(Host *h)
+{
+	const Graph *g = h->m->graph;
+
+	if (!g->aliases.n)
+		return;
+	strbuf_printf(h->b, "static const dl_alias %s[] = {\n", host_own(h, "aliases"));
+	for (int i = 0; i < g->aliases.n; i++) {
+		const Alias *a = &g->aliases.at[i];
+
+		strbuf_printf(h->b, "\t{%d, %d, %d, %d, %d, %d},\n", a->result, a->input, a->dim,
+			      a->room_in ? h->sym_index[a->room_in->id] : -1,
+			      a->room_in ? h->sym_index[a->room_out->id] : -1,
+			      h->sym_index[a->copied->id]);
+	}
+	strbuf_puts(h->b, "};\n\n");
+}
+
 /* Prints all strings that have an id at compile time, in the order of their ids. */
 static void print_constant_strings(Host *h)
 {
@@ -210,6 +229,7 @@ static void print_program(Host *h)
 	strbuf_puts(h->b, "};\n\n");
 	print_embedded(h);
 	print_presets(h);
+	print_aliases(h);
 	print_constant_strings(h);
 	strbuf_printf(
 		h->b,
@@ -247,6 +267,10 @@ static void print_program(Host *h)
 	if (h->strings)
 		strbuf_printf(h->b, "\t.strings = %s,\n\t.n_strings = %lld,\n",
 			      host_own(h, "strings"), (long long)h->strings);
+	if (h->m->graph->aliases.n)
+		strbuf_printf(h->b, "\t.aliases = %s,\n\t.n_aliases = %d,\n\t.n_more_sym = %d,\n",
+			      host_own(h, "aliases"), h->m->graph->aliases.n,
+			      h->syms.n - h->npublic);
 	if (host_only_launches(h))
 		strbuf_puts(h->b, "\t.only_launches = 1,\n");
 	if (h->gpu)

@@ -20,6 +20,8 @@ typedef struct Host {
 	int *sym_index;  /* by Sym.id: index in dl_desc.sym, or -1 */
 	VEC(Sym *) syms; /* symbols, first those known from shapes */
 	int nshape_syms;
+	int npublic; /* symbols that the description has; after them, those of aliases */
+	bool *of_alias; /* by Sym.id: the symbol is one of an alias */
 	bool *known; /* by Sym.id: its value is known at the current point of exec */
 	bool *fact_done;
 	/* by index in syms and in facts: a symbol that was unknown at the last test */
@@ -58,6 +60,8 @@ void host_desc(Host *h);
 
 /* ---- bind.c ---- */
 
+/* The input that result O may share memory with, on all devices; -1: none. */
+int host_alias(const Host *h, int o);
 /* Assigns each symbol of the stub its index in sym[]. */
 void host_find_syms(Host *h);
 /* The C text of a symbol and of a dim (INT64_MAX on overflow). */

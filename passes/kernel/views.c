@@ -13,6 +13,8 @@
  * Views, constants and inputs, where another View separates no kernels that could be fused. It is
  * for GPUs alone, where a warp or a block has a row. CPUs loop over the dims of a row, and
  * distribute channels, of which there are more than groups, over threads.
+ *
+ * Readers of repeated elements are split likewise, on all devices: views_repeat.c.
  */
 #include "passes/kernel/views_impl.h"
 
@@ -20,8 +22,7 @@
 
 /* ---- Parts ---- */
 
-/* Finds parts that the dims of both A and B consist of; false if there are none. */
-static bool common_parts(Views *v, const Type *a, const Type *b, const Parts **pa, const Parts **pb)
+bool views_common_parts(Views *v, const Type *a, const Type *b, const Parts **pa, const Parts **pb)
 {
 	const Type *type[2] = {a, b};
 	const Parts **to[2] = {pa, pb};
@@ -54,8 +55,7 @@ static bool common_parts(Views *v, const Type *a, const Type *b, const Parts **p
 	return true;
 }
 
-/* The parts of X's dims. */
-static const Parts **parts_of(Views *v, Value *x)
+const Parts **views_parts_of(Views *v, Value *x)
 {
 	const Parts **parts;
 
@@ -108,9 +108,7 @@ static Value *buf_value(const Node *n, const Buf *b)
 				    : NULL;
 }
 
-/* Whether all accesses of N are indexed by plain iterators, and no size is read from its
- * results. */
-static bool may_join(const Node *n)
+bool views_may_join(const Node *n)
 {
 	Kernel *k = node_kernel(n);
 	bool ok = k && !node_on_host(n);
@@ -142,7 +140,7 @@ const Member *views_member(const Views *v, const Node *n)
 	return NULL;
 }
 
-static void join(Views *v, Node *n)
+void views_join(Views *v, Node *n)
 {
 	Kernel *k = node_kernel(n);
 	Member *m = &v->member[v->n++];
@@ -156,7 +154,7 @@ static void join(Views *v, Node *n)
 		Value *x = buf_value(n, k->bufs.at[i]);
 
 		k->bufs.at[i]->id = i;
-		m->buf[i] = x ? parts_of(v, x)
+		m->buf[i] = x ? views_parts_of(v, x)
 			      : NEW_ARRAY(v->tmp, k->bufs.at[i]->rank + 1, const Parts *);
 	}
 }
@@ -166,13 +164,13 @@ static void join(Views *v, Node *n)
 /* Adds N, which computes rows, and all kernels before it up to Views. */
 static void join_rows(Views *v, Node *n)
 {
-	if (views_member(v, n) || !v->ok || !may_join(n))
+	if (views_member(v, n) || !v->ok || !views_may_join(n))
 		return;
 	if (v->n == MOST_NODES) {
 		v->ok = false;
 		return;
 	}
-	join(v, n);
+	views_join(v, n);
 	for (int i = 0; i < n->nin; i++)
 		if (node_in(n, i) && node_in(n, i)->def)
 			join_rows(v, node_in(n, i)->def);
@@ -217,17 +215,17 @@ static void join_maps(Views *v, Value *y, const Value *of, int maps)
 	for (Use *u = of->uses; u; u = u->next) {
 		Node *n = u->user;
 		Kernel *k = n ? node_kernel(n) : NULL;
-		Follows f = {v, n, y, parts_of(v, y), maps, true};
+		Follows f = {v, n, y, views_parts_of(v, y), maps, true};
 
 		if (!k || views_member(v, n) || k->stmts.n != 1 || n->nout != 1 ||
 		    v->n == MOST_NODES || !stmt_is_simple_map(k->stmts.at[0]) ||
 		    expr_can_fault(k->stmts.at[0]->val[0]) ||
-		    k->stmts.at[0]->nwidx != y->type->rank || !may_join(n))
+		    k->stmts.at[0]->nwidx != y->type->rank || !views_may_join(n))
 			continue;
 		stmt_loads(k->stmts.at[0], follows_at, &f);
 		if (!f.ok)
 			continue;
-		join(v, n);
+		views_join(v, n);
 		join_maps(v, y, n->out[0], maps);
 	}
 }
@@ -331,10 +329,29 @@ static bool may_part(Views *v, const Member *m)
 		const Value *x = buf_value(m->node, b);
 
 		ok = ok && rank_in_parts(b->rank, m->buf[i]) <= MAX_RANK;
-		if (x && x->def && node_kernel(x->def) && parts_any(m->buf[i], b->rank))
+		if (!v->repeats && x && x->def && node_kernel(x->def) &&
+		    parts_any(m->buf[i], b->rank))
 			ok = ok && views_member(v, x->def);
 	}
 	return ok;
+}
+
+void views_meet(Views *v)
+{
+	do {
+		v->changed = false;
+		for (int i = 0; i < v->n; i++)
+			meet_all(v, &v->member[i]);
+	} while (v->ok && v->changed);
+}
+
+bool views_try(Views *v)
+{
+	for (int i = 0; i < v->n; i++)
+		v->ok = v->ok && may_part(v, &v->member[i]);
+	if (v->ok)
+		views_rewrite(v);
+	return v->ok;
 }
 
 /* Tries to move View N, with rows before it and maps after it; true if it was. */
@@ -348,9 +365,9 @@ static bool through(Views *v, Node *n)
 		return false;
 	v->ok = true;
 	v->n = v->nvalues = 0;
-	px = parts_of(v, x);
-	py = parts_of(v, y);
-	if (!common_parts(v, x->type, y->type, px, py))
+	px = views_parts_of(v, x);
+	py = views_parts_of(v, y);
+	if (!views_common_parts(v, x->type, y->type, px, py))
 		return false;
 	join_rows(v, x->def);
 	rows = v->n;
@@ -359,16 +376,8 @@ static bool through(Views *v, Node *n)
 	join_maps(v, y, y, rows);
 	if (v->n == rows)
 		return false;
-	do {
-		v->changed = false;
-		for (int i = 0; i < v->n; i++)
-			meet_all(v, &v->member[i]);
-	} while (v->ok && v->changed);
-	for (int i = 0; i < v->n; i++)
-		v->ok = v->ok && may_part(v, &v->member[i]);
-	if (v->ok)
-		views_rewrite(v);
-	return v->ok;
+	views_meet(v);
+	return views_try(v);
 }
 
 bool pass_views(Module *m)
@@ -378,9 +387,10 @@ bool pass_views(Module *m)
 	if (m->opt.level == 0)
 		return true;
 	for (Node *n = m->graph->first; n; n = n->next) {
-		Views v = {.m = m, .tmp = arena_new()};
+		Views v = {.m = m, .tmp = arena_new()}, repeat = v;
 
-		if (n->op == OP_View && through(&v, n))
+		if (n->op == OP_View &&
+		    ((module_on_gpu(m) && through(&v, n)) || views_repeat(&repeat, n)))
 			any = true;
 		arena_free(v.tmp);
 	}

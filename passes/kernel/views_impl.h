@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by passes/kernel/views.c, which decides which dims are split, and views_parts.c, which
- * rewrites the kernels. */
+/* Shared by passes/kernel/views.c and views_repeat.c, which decide which dims are split, and
+ * views_parts.c, which rewrites the kernels. */
 #ifndef PASSES_KERNEL_VIEWS_IMPL_H
 #define PASSES_KERNEL_VIEWS_IMPL_H
 
@@ -32,6 +32,7 @@ typedef struct Views {
 	const Parts **parts[MAX_PARAMS];
 	int nvalues;
 	bool ok, changed;
+	bool repeats; /* values that no member computes may be split: members read Views of them */
 } Views;
 
 /* ---- views.c ---- */
@@ -41,6 +42,23 @@ int parts_count(const Parts *p);
 bool parts_any(const Parts *const *p, int n);
 /* The member of V that is N, or null. */
 const Member *views_member(const Views *v, const Node *n);
+/* Finds parts that the dims of both A and B consist of; false if there are none. */
+bool views_common_parts(Views *v, const Type *a, const Type *b, const Parts **pa, const Parts **pb);
+/* The parts of X's dims. */
+const Parts **views_parts_of(Views *v, Value *x);
+/* Whether all accesses of N are indexed by plain iterators, and no size is read from its results. */
+bool views_may_join(const Node *n);
+/* Makes N a member. */
+void views_join(Views *v, Node *n);
+/* Gives dims and the iterators that index them the same parts, in all members. */
+void views_meet(Views *v);
+/* Rewrites the members if they may be split; true if they were. */
+bool views_try(Views *v);
+
+/* ---- views_repeat.c ---- */
+
+/* Splits the readers of View N, if it merges a dim along which its operand repeats elements; true if it did. */
+bool views_repeat(Views *v, Node *n);
 
 /* ---- views_parts.c ---- */
 

@@ -131,6 +131,7 @@ class IO:
     optional: bool  # an input with a default value
     form: str = "tensor"  # or "sequence", "optional", "map"
     items: tuple["IO", ...] = ()  # what a sequence or an optional has; the keys and the values of a map
+    alias: str | None = None  # of an output: the input that it may share memory with
 
     @property
     def numpy(self) -> np.dtype[Any]:
@@ -138,7 +139,8 @@ class IO:
         return dtypes.numpy_of(self.code, f'"{self.name}"')
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.type}{', has a default' if self.optional else ''}"
+        alias = f", may share memory with {self.alias}" if self.alias is not None else ""
+        return f"{self.name}: {self.type}{', has a default' if self.optional else ''}{alias}"
 
     @property
     def type(self) -> str:
@@ -171,15 +173,17 @@ class Description:
         return "\n".join(lines)
 
 
-def _io(io: abi.Io) -> IO:
+def _io(io: abi.Io, inputs: tuple[IO, ...] = ()) -> IO:
     dims = tuple(d.value if d.value >= 0 else abi.text(d.text) for d in abi.items(abi.Dim, io.dim, io.rank))
     inner = 0 if io.form == abi.TENSOR else 2 if io.form == abi.MAP else 1
     return IO(abi.text(io.name), dtypes.name_of(io.dtype) if io.dtype else "", dims, io.dtype, bool(io.flags & abi.IO_DEFAULT),
-              abi.FORM[io.form], _ios(io.item, inner) if inner else ())
+              abi.FORM[io.form], _ios(io.item, inner) if inner else (),
+              inputs[io.alias].name if 0 <= io.alias < len(inputs) else None)
 
 
-def _ios(at: int, n: int) -> tuple[IO, ...]:
-    return tuple(_io(io) for io in abi.items(abi.Io, at, n))
+def _ios(at: int, n: int, inputs: tuple[IO, ...] = ()) -> tuple[IO, ...]:
+    """INPUTS: of outputs, those of the model."""
+    return tuple(_io(io, inputs) for io in abi.items(abi.Io, at, n))
 
 
 def _symbols(desc: abi.Desc) -> tuple[Symbol, ...]:
@@ -207,9 +211,10 @@ class Model:
     def __init__(self, library: _Library, path: str, profiled: bool) -> None:
         self._library, self._path, self._profiled = library, path, profiled
         desc = library.api.describe().contents
+        inputs = _ios(desc.in_, desc.n_in)
         self._description = Description(
             abi.text(desc.name), abi.text(desc.version), abi.text(desc.hash), abi.text(desc.targets),
-            abi.text(library.api.device(library.model)), _ios(desc.in_, desc.n_in), _ios(desc.out, desc.n_out), _symbols(desc),
+            abi.text(library.api.device(library.model)), inputs, _ios(desc.out, desc.n_out, inputs), _symbols(desc),
             desc.weights_size)
         self._close = weakref.finalize(self, library.close)
 
@@ -266,7 +271,8 @@ class Model:
         """Runs the model on INPUTS by name, and returns its outputs by name.
 
         OUTPUTS gives memory for some of them: NumPy arrays, or objects with __dlpack__, which may be in a GPU's memory, of the
-        shape that the run computes. They are written and returned."""
+        shape that the run computes. They are written and returned. An output whose description has an alias may be given the
+        memory of that input; if it is longer, both are parts of one array with room: cache[:, :, :n] and cache[:, :, :n + 1]."""
         results = self._run(inputs, outputs or {})
         return {io.name: x for io, x in zip(self._description.outputs, results)}
 
@@ -332,7 +338,7 @@ class Model:
                 continue
             if given.get(io.name) is not None:
                 arrays.append(given[io.name])
-                borrowed = tensors.borrow_output(given[io.name], where)
+                borrowed = tensors.borrow_output(given[io.name], where, io.alias is not None)
                 self._fits(shape, borrowed.shape, io)
             elif -1 in shape or io.code == dtypes.STRING:
                 arrays.append(None)

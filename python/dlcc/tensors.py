@@ -169,10 +169,10 @@ def borrow_input(x: Any, code: int, where: str) -> Borrowed:
     return _from_numpy(dtypes.of_numbers(x, code, where), where)
 
 
-def borrow_output(x: Any, where: str) -> Borrowed:
-    """X, whose memory the run writes."""
+def borrow_output(x: Any, where: str, strided: bool = False) -> Borrowed:
+    """X, whose memory the run writes. STRIDED: it may have strides."""
     if isinstance(x, np.ndarray):
-        if not x.flags.c_contiguous or not x.flags.aligned or not x.dtype.isnative:
+        if not (x.flags.c_contiguous or strided) or not x.flags.aligned or not x.dtype.isnative:
             raise RunError(f"{where}: the memory of an output must be contiguous, aligned and in this machine's byte order")
         if dtypes.of(x.dtype, where).bits % 8:
             raise RunError(f"{where}: an output of {x.dtype} cannot be written into a NumPy array, which does not pack elements; "
@@ -182,12 +182,14 @@ def borrow_output(x: Any, where: str) -> Borrowed:
         found = _from_dlpack(x, where)
     else:
         raise RunError(f"{where}: {type(x).__name__} is neither a NumPy array nor has __dlpack__")
-    if found.strides is not None:
+    if found.strides is not None and not strided:
         raise RunError(f"{where}: the memory of an output must be contiguous")
     if not found.writable:
         raise RunError(f"{where}: the memory of an output must be writable")
     if not found.bytes:
         count = int(np.prod(found.shape, dtype=np.int64))
+        if found.strides is not None and count:
+            count = 1 + sum((n - 1) * s for n, s in zip(found.shape, found.strides))
         found.bytes = dtypes.packed_bytes(count, dtypes.BY_CODE[found.code].bits)
     return found
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Outputs that are computed in place of an input: caches of attention."""
 
+import ctypes
 import os
 import subprocess
 import tempfile
@@ -8,6 +9,7 @@ import unittest
 
 import dlcc
 import numpy as np
+from dlcc import abi
 from models import compiled, model, python
 
 # 6 heads of queries, 2 of keys and values, 8 elements each
@@ -82,6 +84,26 @@ class Growing(unittest.TestCase):
         got = self.in_place(feeds, k, v, 5)
         np.testing.assert_array_equal(k[:, :, 5:], feeds["k"])
         self.assertTrue(np.isfinite(got["y"]).all())
+
+    def test_bytes(self):
+        """The bytes that the kernels of the caches read and write do not depend on the past, as the runtime counts them."""
+
+        class Entry(ctypes.Structure):
+            _fields_ = [*abi.ProfileEntry._fields_, ("flops", ctypes.c_uint64), ("bytes", ctypes.c_uint64)]
+
+        def moved(past, in_place):
+            with dlcc.compile(model(ATTENTION), threads=1, profile=True) as m:
+                k, v = ([x * 0 for x in caches(1, 200)] if in_place else [np.zeros((1, 2, past, 8), np.float32)] * 2)
+                feeds = {**self.token(1, 1, 1), "past_k": k[:, :, :past], "past_v": v[:, :, :past]}
+                m.run(feeds, {"present_k": k[:, :, :past + 1], "present_v": v[:, :, :past + 1]} if in_place else {})
+                entry, total, i = Entry(size=ctypes.sizeof(Entry)), 0, 0
+                pointer = ctypes.cast(ctypes.byref(entry), ctypes.POINTER(abi.ProfileEntry))
+                while not m._library.api.profile(m._library.model, i, pointer):
+                    total, i = total + (entry.bytes if b"MatMul" not in entry.name else 0), i + 1
+                return total
+
+        self.assertEqual(moved(10, True), moved(190, True))
+        self.assertEqual(moved(190, False) - moved(10, False), 2 * 2 * 180 * 2 * 8 * 4)  # read and written, of two caches
 
     def test_past_is_not_written(self):
         """In place, the rows before are not even touched: they may be read only."""

@@ -519,8 +519,28 @@ static void lower_einsum(Infer *in, Node *n, Kernel *k)
 	product_lower(k, &p, out);
 }
 
-const Op op_MatMul = {.infer = infer_matmul, .lower = lower_matmul, .types = "fiu"};
-const Op op_Gemm = {.infer = infer_gemm, .lower = lower_gemm, .types = "fiu"};
+static int matmul_weights_axis(const Node *n)
+{
+	return node_in(n, 1)->type->rank - 1;
+}
+
+static int gemm_weights_axis(const Node *n)
+{
+	return node_int(n, "transB", 0) ? 0 : 1;
+}
+
+const Op op_MatMul = {
+	.infer = infer_matmul,
+	.lower = lower_matmul,
+	.types = "fiu",
+	.weights_axis = matmul_weights_axis,
+};
+const Op op_Gemm = {
+	.infer = infer_gemm,
+	.lower = lower_gemm,
+	.types = "fiu",
+	.weights_axis = gemm_weights_axis,
+};
 const Op op_Einsum = {
 	.infer = infer_einsum,
 	.lower = lower_einsum,

@@ -361,11 +361,30 @@ static void lower_conv_transpose(Infer *in, Node *n, Kernel *k)
 		transposed_bias(k, &win, acc, bias, out);
 }
 
-const Op op_Conv = {.infer = infer_conv, .lower = lower_conv, .types = "fi"};
+static int conv_weights_axis(const Node *n)
+{
+	(void)n;
+	return 0;
+}
+
+/* The channels of all groups share the scales of one group. */
+static int conv_transpose_weights_axis(const Node *n)
+{
+	(void)n;
+	return 1;
+}
+
+const Op op_Conv = {
+	.infer = infer_conv,
+	.lower = lower_conv,
+	.types = "fi",
+	.weights_axis = conv_weights_axis,
+};
 const Op op_ConvTranspose = {
 	.infer = infer_conv_transpose,
 	.lower = lower_conv_transpose,
 	.types = "f",
+	.weights_axis = conv_transpose_weights_axis,
 	.doc = "at most 9 spatial dims",
 };
 

@@ -44,6 +44,10 @@ typedef struct Op {
 	 * results. False after a diagnostic. It is called when the operands' types are known. */
 	bool (*expand)(Infer *in, Node *n, Value **out);
 
+	/* Of an operator that multiplies operand 0 by weights, operand 1: the axis of the weights that N's results' channels are
+	 * along, so that each channel may have a scale of its own (passes/graph/quantise.c). Null: other operators. */
+	int (*weights_axis)(const Node *n);
+
 	bool regions;      /* takes graphs as attributes, and may omit any operand; only with EXPAND */
 	bool compound;     /* takes values that are not tensors (ops/parts.h) */
 

@@ -74,6 +74,8 @@ typedef struct Options {
 	/* the text of a file of decisions for CPUs (passes/schedule/common/schedule_file.c), and
 	 * its name; null: `decide` chooses alone */
 	const char *schedule, *schedule_file;
+	/* the layers that `quantise` quantises (passes/graph/quantise.h); null: none */
+	const struct QuantPlan *quantise;
 	int list_tiles;          /* print this many of the best tiles for each product */
 	/* visit independent things in another order, which must not change the output */
 	bool shuffle;
@@ -144,6 +146,7 @@ static inline bool module_on_gpu(const Module *m)
 
 bool pass_infer(Module *m);
 bool pass_canon(Module *m);
+bool pass_quantise(Module *m);
 bool pass_layout(Module *m);
 bool pass_divmod(Module *m);
 bool pass_scatter(Module *m);

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * quantise: carries out a plan of quantisation (passes/graph/quantise.h). Each layer that the plan
+ * quantises gets operands that go through integers:
+ *
+ *     x' = DequantizeLinear(QuantizeLinear(x, scale, zero), scale, zero)
+ *     w' = DequantizeLinear(i8 constant, scales)
+ *
+ * which `algebra` turns into products of bytes, where targets have an instruction for them. Layers
+ * with the same x share x'. The other readers of x keep it as it is: on CPUs the quotients are the
+ * epilogue of the kernel that makes x, and sums of unrounded numbers are more exact.
+ *
+ * It runs after `canon`, when normalisations are part of the weights.
+ */
+#include "passes/graph/quantise.h"
+
+#include "ir/blocks.h"
+
+#include <assert.h>
+
+/* Whether V is computed from constants alone. DONE has the answers by Value.id: 0: not known, 1: yes, 2: no. */
+static bool is_weights(const Value *v, char *done)
+{
+	bool yes = v->def && !op_is_control(v->def->op) && type_static(v->type, NULL) &&
+		   (v->def->op == OP_Const || v->def->nin > 0);
+
+	if (done[v->id])
+		return done[v->id] == 1;
+	for (int i = 0; yes && i < v->def->nin; i++)
+		yes = !node_in(v->def, i) || is_weights(node_in(v->def, i), done);
+	done[v->id] = yes ? 1 : 2;
+	return yes;
+}
+
+static bool is_layer(const Node *n, char *done)
+{
+	const Value *x = node_in(n, 0), *w = node_in(n, 1);
+
+	return op_table[n->op] && op_table[n->op]->weights_axis && x->type->dtype == DT_F32 &&
+	       w->type->dtype == DT_F32 && w->type->rank >= 2 && is_weights(w, done) &&
+	       !is_weights(x, done);
+}
+
+QuantLayers quantise_layers(Module *m, Arena *a)
+{
+	const Graph *g = m->graph;
+	const Blocks blocks = blocks_of(g, a);
+	char *done = NEW_ARRAY(a, g->nvalues + 1, char);
+	int *activation = NEW_ARRAY(a, g->nvalues + 1, int), activations = 0;
+	QuantLayers l = {0};
+
+	for (Node *n = g->first; n; n = n->next) {
+		Value *x = node_in(n, 0);
+
+		/* The values of loops and branches are no results of the graph. */
+		if (blocks.of[n->id] || !is_layer(n, done))
+			continue;
+		if (!activation[x->id])
+			activation[x->id] = ++activations;
+		vec_push(a, &l,
+			 ((QuantLayer){.node = n,
+				       .x = x,
+				       .w = node_in(n, 1),
+				       .axis = op_table[n->op]->weights_axis(n),
+				       .activation = activation[x->id] - 1}));
+	}
+	return l;
+}
+
+/* ---- The rewrite ---- */
+
+static Value *with_type(Graph *g, Node *before, OpKind op, Value *const *in, DType t)
+{
+	Node *n = node_new(g, op, in, 3, 1, before);
+
+	node_locs_from(n, before);
+	n->out[0]->type = type_tensor(g->ctx, t, in[0]->type->rank, in[0]->type->dims);
+	return n->out[0];
+}
+
+static Value *scalar_u8(Graph *g, uint8_t v, Node *before)
+{
+	Tensor *t = tensor_new(g->arena, DT_U8, 0, NULL);
+
+	*(uint8_t *)(uintptr_t)t->data = v;
+	return graph_const(g, t, before);
+}
+
+/* X, rounded to bytes and back, before N. */
+static Value *through_bytes(Graph *g, Value *x, const QuantChoice *c, Node *n)
+{
+	Value *scale = graph_const_scalar(g, DT_F32, (double)c->scale, n);
+	Value *zero = scalar_u8(g, c->zero, n);
+	Value *q = with_type(g, n, OP_QuantizeLinear, (Value *[]){x, scale, zero}, DT_U8);
+
+	return with_type(g, n, OP_DequantizeLinear, (Value *[]){q, scale, zero}, DT_F32);
+}
+
+static Value *weights_of(Graph *g, const QuantLayer *l, const QuantChoice *c, Node *n)
+{
+	const Tensor *s = c->scales;
+	Value *in[] = {graph_const(g, c->weights, n), graph_const(g, s, n),
+		       graph_const(g, tensor_new(g->arena, DT_I8, s->rank, s->dims), n)};
+	Value *w = with_type(g, n, OP_DequantizeLinear, in, DT_F32);
+
+	in[0]->name = l->w->name;
+	node_set_int(w->def, "axis", l->axis);
+	return w;
+}
+
+bool pass_quantise(Module *m)
+{
+	const QuantPlan *plan = m->opt.quantise;
+	Arena *tmp;
+	QuantLayers l;
+	Value **bytes;
+
+	if (!plan)
+		return true;
+	tmp = arena_new();
+	l = quantise_layers(m, tmp);
+	assert(l.n == plan->n);
+	bytes = NEW_ARRAY(tmp, l.n + 1, Value *);
+	for (int i = 0; i < l.n; i++) {
+		Node *n = l.at[i].node;
+		Value **x = &bytes[l.at[i].activation];
+
+		if (plan->layer[i].keep)
+			continue;
+		if (!*x)
+			*x = through_bytes(m->graph, l.at[i].x, &plan->layer[i], n);
+		node_set_input(n, 0, *x);
+		node_set_input(n, 1, weights_of(m->graph, &l.at[i], &plan->layer[i], n));
+	}
+	arena_free(tmp);
+	dce_graph(m);
+	/* The operators become their parts, as those of a model that has them do. */
+	return plan->operators || (pass_infer(m) && pass_canon(m));
+}

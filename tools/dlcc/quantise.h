@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dlcc --int8: chooses how a model's layers are quantised, by its values on samples. */
+#ifndef TOOLS_DLCC_QUANTISE_H
+#define TOOLS_DLCC_QUANTISE_H
+
+#include "codegen/package/package.h"
+#include "passes/graph/quantise.h"
+#include "tools/dlcc/options.h"
+#include "tools/dlcc/samples.h"
+
+/* The plan for the model that M is, whose graph has passed `canon`, by the samples of --calibrate. M becomes its probe,
+ * which is compiled as O says. Prints the table of layers. Null after a diagnostic. */
+const QuantPlan *quantise_plan(Cli *c, Module *m, const PackageOpts *o, Arena *a);
+
+/* ---- ranges.c ---- */
+
+enum { RANGE_BINS = 2048 };
+
+/* The distribution of an activation's elements. */
+typedef struct Range {
+	double lo, hi;  /* of the elements, and 0 */
+	double zeros, count;
+	double bin[RANGE_BINS]; /* how many of the other elements there are in each part of lo..hi */
+} Range;
+
+/* Integers by which floats are quantised: (q - zero) * scale. */
+typedef struct ByteScale {
+	float scale;
+	int zero;
+} ByteScale;
+
+void range_widen(Range *r, const float *x, int64_t n);
+/* Counts elements, after all of them have widened R. */
+void range_count(Range *r, const float *x, int64_t n);
+/* u8 for all elements from the least to the largest; or for the part of that range with the least sum
+ * of squared errors. */
+ByteScale range_all(const Range *r);
+ByteScale range_least_squares(const Range *r);
+/* The scale of i8 from -127 to 127 for N elements at X, STRIDE apart in groups of GROUP: by the least sum of squared errors. */
+float scale_of_channel(const float *x, int64_t n, int64_t group, int64_t stride);
+
+/* ---- calibrate.c ---- */
+
+/* The compiled probe of a model. */
+typedef struct Calibration {
+	Cli *c;
+	Module *m;
+	Arena *a;
+	QuantLayers layers;
+	QuantProbe probe;
+	Session s;
+	Samples samples;
+	float *on, *ranges, **scales; /* further inputs of the probe (quantise_probe) */
+	Range *range;                 /* by activation */
+	const float **weights;        /* by layer */
+	Array **reference;            /* by sample: the results in floats */
+} Calibration;
+
+/* Compiles the probe, runs the samples, and sets what X knows of values; each layer's scales of weights are set. False after a diagnostic. */
+bool calibrate(Calibration *x, const PackageOpts *o, const char *folder);
+/* The error of the results with the layers that X->on switches on, relative to the results in floats; negative after a
+ * diagnostic. */
+double calibration_error(Calibration *x);
+
+#endif

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Samples of a model's inputs, from the folder of --calibrate:
+ *
+ *     DIR/NAME/x.npy  DIR/NAME/y.npy     a folder for each sample, a file for each input
+ *     DIR/test_data_set_K/input_N.pb     likewise: a file is of the input that it is called after, that
+ *                                        its contents name (.pb), or whose number it has
+ *     DIR/x.npy  DIR/y.npy               one sample; several samples lie along dims that are symbolic
+ *     DIR/1.npy  DIR/2.npy               of a model with one input: a sample each
+ *
+ * Files of other suffixes, and output_N.pb, are left alone.
+ */
+#ifndef TOOLS_DLCC_SAMPLES_H
+#define TOOLS_DLCC_SAMPLES_H
+
+#include "tools/dlrun/session.h"
+
+typedef struct Samples {
+	Array **at; /* of each sample, the inputs in the model's order */
+	int n, cap;
+} Samples;
+
+/* Reads the samples of DIR for the first N inputs of S, in the order of their names. False after a diagnostic. */
+bool samples_read(Arena *a, Diag *d, const char *dir, const Session *s, int n, Samples *out);
+
+#endif

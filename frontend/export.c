@@ -359,6 +359,18 @@ static bool add_attributes(Exporter *x, Onnx__NodeProto *p, const Node *n)
 
 /* ---- The graph ---- */
 
+/* N's own name, where N is the operator that the model called so; else one after it. */
+static const char *node_name(Exporter *x, const Node *n)
+{
+	const Loc loc = node_loc(n);
+	const char *type;
+
+	op_domain(n->op, &type);
+	if (loc.node && (!loc.op || !strcmp(loc.op, type)))
+		return take_name(x, loc.node, "node");
+	return take_name(x, loc.node ? arena_printf(x->a, "%s/%s", loc.node, type) : NULL, "node");
+}
+
 static bool add_operator(Exporter *x, const Node *n)
 {
 	const char **in = NEW_ARRAY(x->a, n->nin + 1, const char *);
@@ -374,7 +386,7 @@ static bool add_operator(Exporter *x, const Node *n)
 	while (nout && !*out[nout - 1])
 		nout--;
 	return add_attributes(
-		x, add_node(x, n->op, take_name(x, node_loc(n).node, "node"), in, nin, out, nout),
+		x, add_node(x, n->op, node_name(x, n), in, nin, out, nout),
 		n);
 }
 
@@ -385,7 +397,7 @@ static bool add_reshape(Exporter *x, const Node *n)
 	const char *out = name_of(x, n->out[0]);
 
 	if (in[1])
-		add_node(x, OP_Reshape, take_name(x, node_loc(n).node, "node"), in, 2, &out, 1);
+		add_node(x, OP_Reshape, node_name(x, n), in, 2, &out, 1);
 	return in[1] != NULL;
 }
 

@@ -86,14 +86,61 @@ static Value *scalar_u8(Graph *g, uint8_t v, Node *before)
 	return graph_const(g, t, before);
 }
 
+/* Operators that commute with rounding to bytes: they move elements, or take the largest. */
+static const OpKind movers[] = {OP_View, OP_Transpose, OP_MaxPool};
+
+/* Whether V is the only result of an operator that commutes with rounding. */
+static bool is_moved(const Value *v)
+{
+	const Node *n = v->def;
+
+	if (!n || (n->nout > 1 && n->out[1]))
+		return false;
+	for (size_t i = 0; i < sizeof movers / sizeof *movers; i++)
+		if (n->op == movers[i])
+			return true;
+	return false;
+}
+
+/* X in bytes. They are made as early as possible: before the movers that only X depends on, since a kernel
+ * before those then writes bytes, and they move bytes. ALONE: only layers in bytes read X. */
+static Value *bytes_of(Graph *g, Value *x, bool alone, Value *scale, Value *zero, Node *n)
+{
+	Value *from, *q;
+	Node *copy;
+
+	if (!alone || !is_moved(x))
+		return with_type(g, n, OP_QuantizeLinear, (Value *[]){x, scale, zero}, DT_U8);
+	from = node_in(x->def, 0);
+	q = bytes_of(g, from, value_used_once(from), scale, zero, n);
+	copy = node_new(g, x->def->op, &q, 1, 1, n);
+	node_locs_from(copy, x->def);
+	for (int i = 0; i < x->def->attrs.n; i++)
+		node_set_attr(copy, x->def->attrs.at[i]);
+	copy->out[0]->type = type_tensor(g->ctx, DT_U8, x->type->rank, x->type->dims);
+	return copy->out[0];
+}
+
 /* X, rounded to bytes and back, before N. */
-static Value *through_bytes(Graph *g, Value *x, const QuantChoice *c, Node *n)
+static Value *through_bytes(Graph *g, Value *x, bool alone, const QuantChoice *c, Node *n)
 {
 	Value *scale = graph_const_scalar(g, DT_F32, (double)c->scale, n);
 	Value *zero = scalar_u8(g, c->zero, n);
-	Value *q = with_type(g, n, OP_QuantizeLinear, (Value *[]){x, scale, zero}, DT_U8);
+	Value *q = bytes_of(g, x, alone, scale, zero, n);
 
 	return with_type(g, n, OP_DequantizeLinear, (Value *[]){q, scale, zero}, DT_F32);
+}
+
+/* Whether all that read X are layers that PLAN quantises. */
+static bool only_bytes(const QuantPlan *plan, const QuantLayers *l, const Value *x)
+{
+	int uses = 0, layers = 0;
+
+	for (const Use *u = x->uses; u; u = u->next)
+		uses++;
+	for (int i = 0; i < l->n; i++)
+		layers += l->at[i].x == x && !plan->layer[i].keep;
+	return uses == layers;
 }
 
 static Value *weights_of(Graph *g, const QuantLayer *l, const QuantChoice *c, Node *n)
@@ -114,6 +161,7 @@ bool pass_quantise(Module *m)
 	Arena *tmp;
 	QuantLayers l;
 	Value **bytes;
+	bool *alone;
 
 	if (!plan)
 		return true;
@@ -121,6 +169,9 @@ bool pass_quantise(Module *m)
 	l = quantise_layers(m, tmp);
 	assert(l.n == plan->n);
 	bytes = NEW_ARRAY(tmp, l.n + 1, Value *);
+	alone = NEW_ARRAY(tmp, l.n + 1, bool);
+	for (int i = 0; i < l.n; i++)
+		alone[i] = only_bytes(plan, &l, l.at[i].x);
 	for (int i = 0; i < l.n; i++) {
 		Node *n = l.at[i].node;
 		Value **x = &bytes[l.at[i].activation];
@@ -128,7 +179,7 @@ bool pass_quantise(Module *m)
 		if (plan->layer[i].keep)
 			continue;
 		if (!*x)
-			*x = through_bytes(m->graph, l.at[i].x, &plan->layer[i], n);
+			*x = through_bytes(m->graph, l.at[i].x, alone[i], &plan->layer[i], n);
 		node_set_input(n, 0, *x);
 		node_set_input(n, 1, weights_of(m->graph, &l.at[i], &plan->layer[i], n));
 	}

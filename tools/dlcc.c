@@ -664,7 +664,8 @@ static int compile(Cli *c)
 			    .winograd = c->winograd,
 			    .flush = c->flush,
 			    .list_tiles = c->list_tiles,
-			    .verify = c->verify}},
+			    .verify = c->verify,
+			    .warn_floats = c->fallback}},
 	       gpu = m, *first;
 	MemPlan none = {0};
 	OnnxFile *file = NULL, *again = NULL;

@@ -495,28 +495,69 @@ static bool suits_type(const FactoredProduct *p)
 	return p->c.ct == CT_F32 && p->c.s->out[0]->dtype == DT_F32 && hi <= MOST_BYTE_TERMS;
 }
 
+/* ---- What stays in floats ---- */
+
+static bool are_dequantised(FactoredProduct *p)
+{
+	const bool yes = p->c.ct == CT_F32 && narrow_factor(p->n, &p->c, p->c.a, &p->a) &&
+			 narrow_factor(p->n, &p->c, p->c.b, &p->b);
+
+	node_drop_unused_inputs(p->n);
+	return yes;
+}
+
+/* Counts P, a product of two dequantised tensors; WHY it is computed in floats, or null: it is in integers. */
+static void count_product(FactoredProduct *p, Dim *work, const char *why)
+{
+	vec_push(p->m->arena, &p->m->byte_products, ((ByteProduct){work, !why}));
+	if (why && p->m->opt.warn_floats)
+		diag_warning(p->m->ctx->diag, node_diag(p->n), "fallback",
+			     "it stays in floats between DequantizeLinear and QuantizeLinear: %s", why);
+}
+
+/* Why a product of dequantised tensors is not rewritten as one of bytes. */
+static const char *why_floats(const FactoredProduct *p)
+{
+	if (!module_multiplies_bytes(p->m))
+		return "not all targets have an instruction for products of bytes";
+	if (!p->c.nm)
+		return "each of its weights is of one channel alone, whose sums of bytes are exact in floats";
+	if (!is_worth(p))
+		return "it has few columns";
+	return "its sums may be larger than an i32, or have a form that is not supported";
+}
+
+/* ---- The rewrite ---- */
+
 static bool rewrite_product(Module *m, Node *n)
 {
 	enum { MORE = 6 }; /* number of operands that the rewrite may add */
 	FactoredProduct p = {.m = m, .n = n, .k = node_kernel(n)};
-	bool done;
+	bool done = false, quantised;
+	Dim *work;
 
 	for (int i = 0; i < p.k->bufs.n; i++)
 		p.k->bufs.at[i]->id = i;
-	if (!p.k->stmts.n || !stmt_contraction(p.k, p.k->stmts.at[0], &p.c) || !suits_type(&p) ||
-	    !is_worth(&p) || n->nin > MAX_PARAMS / 2)
+	if (!p.k->stmts.n || !stmt_contraction(p.k, p.k->stmts.at[0], &p.c))
 		return false;
-	if (!p.c.nm && !module_on_gpu(m)) {
-		done = p.c.ct == CT_F32 && narrow_factor(n, &p.c, p.c.b, &p.b) && without_scale(&p);
+	work = iters_points(m->ctx, p.c.s->iter, p.c.s->niters);
+	quantised = are_dequantised(&p);
+	if (suits_type(&p) && is_worth(&p) && n->nin <= MAX_PARAMS / 2) {
+		if (!p.c.nm && !module_on_gpu(m)) {
+			done = p.c.ct == CT_F32 && narrow_factor(n, &p.c, p.c.b, &p.b) &&
+			       without_scale(&p);
+		} else {
+			done = narrow_factor(n, &p.c, p.c.a, &p.a) &&
+			       narrow_factor(n, &p.c, p.c.b, &p.b) && n->nin + MORE <= MAX_PARAMS;
+			if (done && !module_on_gpu(m))
+				mix_signs(&p);
+			done = done && without_zero_points(&p);
+		}
 		node_drop_unused_inputs(n);
-		return done;
 	}
-	done = narrow_factor(n, &p.c, p.c.a, &p.a) && narrow_factor(n, &p.c, p.c.b, &p.b) &&
-	       n->nin + MORE <= MAX_PARAMS;
-	if (done && !module_on_gpu(m))
-		mix_signs(&p);
-	done = done && without_zero_points(&p);
-	node_drop_unused_inputs(n);
+	if (quantised || (done && p.c.ct == CT_I32))
+		count_product(&p, work,
+			      done && (p.c.nm || module_on_gpu(m)) ? NULL : why_floats(&p));
 	return done;
 }
 

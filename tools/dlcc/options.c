@@ -104,7 +104,8 @@ static const Warning warnings[] = {
 	{"schedule", false, false},    /* a line of --schedule=FILE that decides nothing */
 	{"cache", false, false},       /* --cache=DIR takes no more */
 	{"unproved", false, true},     /* a schedule that isl cannot prove (--verify) */
-	{"fallback", false, true},     /* a copy that the GPU's run waits for */
+	/* a copy that the GPU's run waits for; where it is named, products of dequantised tensors in floats, too */
+	{"fallback", false, true},
 };
 
 void options_gpu_only(Diag *d)
@@ -164,6 +165,8 @@ static bool warning_option(Cli *c, const char *a)
 			add_name(c->diag.werror, warnings[i].name);
 		if (warnings[i].off)
 			c->unbounded = !no;
+		if (!strcmp(name, "fallback"))
+			c->fallback = !no;
 		return true;
 	}
 	return no_such_warning(c, name);

@@ -31,7 +31,7 @@ typedef struct Cli {
 	DefinitionFiles ops;
 	const char *targets;
 	int level, threads, rewrite_limit, list_tiles, winograd, tune_seconds;
-	bool int8, tune, verbose, dry, check, time_passes, dump_all, sanitize, shuffle, verify, tf32, flush, unbounded, embed, explain;
+	bool int8, tune, verbose, dry, check, time_passes, dump_all, sanitize, shuffle, verify, tf32, flush, unbounded, fallback, embed, explain;
 	Diag diag;
 } Cli;
 

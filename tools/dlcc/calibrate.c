@@ -163,10 +163,12 @@ bool calibrate(Calibration *x, const PackageOpts *o, const char *folder)
 	const dl_load_options load = {.size = sizeof load, .device = "cpu"};
 	const char *path = arena_printf(x->a, "%s/probe.so", folder);
 
+	if (!samples_read(x->a, &x->c->diag, x->c->calibrate, x->m->graph, x->layers.n + 2,
+			  &x->samples))
+		return false;
 	x->probe = quantise_probe(x->m, x->a, &x->layers);
 	if (!compile_probe(x, o, path) || !session_open(&x->s, x->a, &x->c->diag, path) ||
-	    !session_load(&x->s, &load) ||
-	    !samples_read(x->a, &x->c->diag, x->c->calibrate, &x->s, x->probe.inputs, &x->samples))
+	    !session_load(&x->s, &load))
 		return false;
 	assert(x->s.desc->n_in == x->probe.inputs + 2 + x->layers.n);
 	add_inputs(x);

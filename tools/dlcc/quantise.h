@@ -7,6 +7,7 @@
 #include "passes/graph/quantise.h"
 #include "tools/dlcc/options.h"
 #include "tools/dlcc/samples.h"
+#include "tools/dlrun/session.h"
 
 /* The plan for the model that M is, whose graph has passed `canon`, by the samples of --calibrate. M becomes its probe,
  * which is compiled as O says. Prints the table of layers. Null after a diagnostic. */

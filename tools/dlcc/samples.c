@@ -18,9 +18,20 @@ typedef VEC(const char *) Names;
 typedef struct Reader {
 	Arena *a;
 	Diag *d;
-	const Session *s;
-	int n; /* inputs */
+	const Graph *g;
+	int n;    /* inputs */
+	int room; /* of a sample */
 } Reader;
+
+static const Value *input(const Reader *r, int i)
+{
+	return r->g->inputs.at[i];
+}
+
+static const char *shown(const Reader *r, int i)
+{
+	return arena_escape(r->a, input(r, i)->name, escape_terminal);
+}
 
 static bool fault(const Reader *r, const char *path, const char *text)
 {
@@ -71,7 +82,7 @@ static int input_of(const Reader *r, const char *stem)
 	long k;
 
 	for (int i = 0; i < r->n; i++)
-		if (!strcmp(session_in(r->s, i)->name, stem))
+		if (!strcmp(input(r, i)->name, stem))
 			return i;
 	if (strncmp(stem, "input_", 6) != 0 || !strchr("0123456789", stem[6]))
 		return -1;
@@ -84,30 +95,38 @@ static const char *stem_of(const Reader *r, const char *file)
 	return arena_strndup(r->a, file, (size_t)(strrchr(file, '.') - file));
 }
 
+static bool other_type(const Reader *r, const char *path, int i, const Array *v)
+{
+	StrBuf is = {0}, want = {0};
+
+	for (int32_t k = 0; k < v->rank; k++)
+		strbuf_printf(&is, "%s%" PRId64, k ? "," : "", v->dims[k]);
+	type_print(&want, input(r, i)->type);
+	diag_error(r->d, (DiagLoc){.file = path}, "it is %s[%s], and input \"%s\" is %s",
+		   dtype_info[v->dtype].name, strbuf_str(&is), shown(r, i), strbuf_str(&want));
+	strbuf_free(&is);
+	strbuf_free(&want);
+	return false;
+}
+
 /* V has numbers alone, of the type and the dims of input I. */
 static bool fits(const Reader *r, const char *path, int i, Array *v)
 {
-	const dl_io *io = session_in(r->s, i);
-	bool same = v->form == DL_TENSOR && io->form == DL_TENSOR && v->rank == io->rank;
-	StrBuf b = {0};
+	const Type *t = input(r, i)->type;
+	bool same = v->form == DL_TENSOR && v->rank == t->rank;
+	int64_t size;
 
-	for (int32_t k = 0; same && k < io->rank; k++)
-		same = dl_io_dim(io, k)->value < 0 || dl_io_dim(io, k)->value == v->dims[k];
-	if (!same || !npy_retype(r->a, v, dtype_by_onnx(io->dtype))) {
-		for (int32_t k = 0; k < v->rank; k++)
-			strbuf_printf(&b, "%s%" PRId64, k ? "," : "", v->dims[k]);
-		diag_error(r->d, (DiagLoc){.file = path}, "it is %s[%s], and input \"%s\" is %s",
-			   dtype_info[v->dtype].name, strbuf_str(&b), session_shown(r->s, io->name),
-			   session_type(r->s, io));
-		strbuf_free(&b);
-		return false;
-	}
+	for (int k = 0; same && k < t->rank; k++)
+		same = !dim_is_const(t->dims[k], &size) || size == v->dims[k];
+	if (!same || !npy_retype(r->a, v, t->dtype))
+		return other_type(r, path, i, v);
 	for (int64_t k = 0, n = array_count(v); dtype_is_float(v->dtype) && k < n; k++)
 		if (!isfinite(dtype_load_f64(v->dtype, v->data, k)))
-			return diag_error(r->d, (DiagLoc){.file = path},
-					  "element %" PRId64
-					  " is no number, so no range can be told from it",
-					  k);
+			return diag_error(
+				r->d, (DiagLoc){.file = path},
+				"element %" PRId64
+				" is infinite or NaN, so it has no place in a range of bytes",
+				k);
 	return true;
 }
 
@@ -125,28 +144,34 @@ static bool read_one(const Reader *r, const char *dir, const char *file, bool on
 	i = only ? 0 : i;
 	if (i < 0)
 		return fault(r, path,
-			     "the model has no input of this name; dlrun --describe names them");
+			     "the model has no input of this name");
 	if (in[i].name)
 		return diag_error(r->d, (DiagLoc){.file = path}, "input \"%s\" has another file",
-				  session_shown(r->s, session_in(r->s, i)->name));
-	v.name = session_in(r->s, i)->name;
+				  shown(r, i));
+	v.name = input(r, i)->name;
 	in[i] = v;
 	return fits(r, path, i, &in[i]);
 }
 
+/* Each input has data, or a default, which null data stand for. */
 static bool is_complete(const Reader *r, const char *dir, Array *in)
 {
-	for (int i = 0; i < r->n; i++)
-		if (!in[i].name && !session_default(r->s, i, &in[i]))
+	for (int i = 0; i < r->n; i++) {
+		const Tensor *t = input(r, i)->preset;
+
+		if (!in[i].name && t)
+			in[i] = array_make(input(r, i)->name, t->dtype, t->rank, t->dims, NULL);
+		if (!in[i].name)
 			return diag_error(r->d, (DiagLoc){.file = dir}, "no data for input \"%s\"",
-					  session_shown(r->s, session_in(r->s, i)->name));
+					  shown(r, i));
+	}
 	return true;
 }
 
 /* Adds the sample that FILES of DIR are. */
 static bool add_sample(const Reader *r, const char *dir, const char *const *files, int n, Samples *out)
 {
-	Array *in = NEW_ARRAY(r->a, r->s->desc->n_in + 1, Array);
+	Array *in = NEW_ARRAY(r->a, r->room + 1, Array);
 
 	for (int i = 0; i < n; i++)
 		if (!read_one(r, dir, files[i], r->n == 1 && n == 1, in))
@@ -164,11 +189,13 @@ static bool are_inputs(const Reader *r, const Names *files)
 	return true;
 }
 
-bool samples_read(Arena *a, Diag *d, const char *dir, const Session *s, int n, Samples *out)
+bool samples_read(Arena *a, Diag *d, const char *dir, const Graph *g, int more, Samples *out)
 {
-	const Reader r = {a, d, s, n};
+	const Reader r = {a, d, g, g->inputs.n, g->inputs.n + more};
 	Names folders = {0}, files = {0};
 
+	if (g->takes.n)
+		return fault(&r, dir, "samples of sequences, optionals and maps are not supported");
 	if (!list(&r, dir, &folders, &files))
 		return false;
 	for (int i = 0; i < folders.n; i++) {
@@ -179,7 +206,7 @@ bool samples_read(Arena *a, Diag *d, const char *dir, const Session *s, int n, S
 		    (inside.n && !add_sample(&r, folder, inside.at, inside.n, out)))
 			return false;
 	}
-	if (!folders.n && n == 1 && !are_inputs(&r, &files)) {
+	if (!folders.n && r.n == 1 && !are_inputs(&r, &files)) {
 		for (int i = 0; i < files.n; i++)
 			if (!add_sample(&r, dir, &files.at[i], 1, out))
 				return false;

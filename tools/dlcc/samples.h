@@ -13,14 +13,16 @@
 #ifndef TOOLS_DLCC_SAMPLES_H
 #define TOOLS_DLCC_SAMPLES_H
 
-#include "tools/dlrun/session.h"
+#include "ir/graph.h"
+#include "tools/dlrun/array.h"
 
 typedef struct Samples {
 	Array **at; /* of each sample, the inputs in the model's order */
 	int n, cap;
 } Samples;
 
-/* Reads the samples of DIR for the first N inputs of S, in the order of their names. False after a diagnostic. */
-bool samples_read(Arena *a, Diag *d, const char *dir, const Session *s, int n, Samples *out);
+/* Reads the samples of DIR for the inputs of G, in the order of their names. Each has room for MORE inputs. False after a
+ * diagnostic. */
+bool samples_read(Arena *a, Diag *d, const char *dir, const Graph *g, int more, Samples *out);
 
 #endif

@@ -329,6 +329,8 @@ static bool choose_targets(Cli *c, Arena *a, Module *m, Module *gpu)
 				arena_printf(a, "--tf32: %s multiplies no tf32; sm_80 and later do",
 					     gpu->target[i]->name));
 	m->gpu = gpu->ntargets ? gpu : NULL;
+	/* Then the warning is about the GPU. */
+	m->opt.warn_floats = m->opt.warn_floats && !m->gpu;
 	if (!c->check && c->output && str_ends(c->output, ".ptx"))
 		m->ntargets = 0;
 	gpu->host = target_by_name("generic");

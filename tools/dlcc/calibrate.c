@@ -172,7 +172,7 @@ bool calibrate(Calibration *x, const PackageOpts *o, const char *folder)
 		return false;
 	assert(x->s.desc->n_in == x->probe.inputs + 2 + x->layers.n);
 	add_inputs(x);
-	x->range = NEW_ARRAY(x->a, x->probe.activations + 1, Range);
+	x->range = NEW_ARRAY(x->a, x->probe.activations + 1, ValueRange);
 	x->reference = NEW_ARRAY(x->a, x->samples.n + 1, Array *);
 	if (!run_samples(x, false) || !run_samples(x, true))
 		return false;

@@ -18,11 +18,11 @@ const QuantPlan *quantise_plan(Cli *c, Module *m, const PackageOpts *o, Arena *a
 enum { RANGE_BINS = 2048 };
 
 /* The distribution of an activation's elements. */
-typedef struct Range {
+typedef struct ValueRange {
 	double lo, hi;  /* of the elements, and 0 */
 	double zeros, count;
 	double bin[RANGE_BINS]; /* how many of the other elements there are in each part of lo..hi */
-} Range;
+} ValueRange;
 
 /* Integers by which floats are quantised: (q - zero) * scale. */
 typedef struct ByteScale {
@@ -30,13 +30,13 @@ typedef struct ByteScale {
 	int zero;
 } ByteScale;
 
-void range_widen(Range *r, const float *x, int64_t n);
+void range_widen(ValueRange *r, const float *x, int64_t n);
 /* Counts elements, after all of them have widened R. */
-void range_count(Range *r, const float *x, int64_t n);
+void range_count(ValueRange *r, const float *x, int64_t n);
 /* u8 for all elements from the least to the largest; or for the part of that range with the least sum
  * of squared errors. */
-ByteScale range_all(const Range *r);
-ByteScale range_least_squares(const Range *r);
+ByteScale range_all(const ValueRange *r);
+ByteScale range_least_squares(const ValueRange *r);
 /* The scale of i8 from -127 to 127 for N elements at X, STRIDE apart in groups of GROUP: by the least sum of squared errors. */
 float scale_of_channel(const float *x, int64_t n, int64_t group, int64_t stride);
 
@@ -50,9 +50,9 @@ typedef struct Calibration {
 	QuantLayers layers;
 	QuantProbe probe;
 	Session s;
-	Samples samples;
+	SampleList samples;
 	float *on, *ranges, **scales; /* further inputs of the probe (quantise_probe) */
-	Range *range;                 /* by activation */
+	ValueRange *range;                 /* by activation */
 	const float **weights;        /* by layer */
 	Array **reference;            /* by sample: the results in floats */
 } Calibration;

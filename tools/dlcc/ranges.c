@@ -10,7 +10,7 @@
 
 enum { STEPS = 32 /* ends of ranges that are tried: k/32 of the largest element */ };
 
-void range_widen(Range *r, const float *x, int64_t n)
+void range_widen(ValueRange *r, const float *x, int64_t n)
 {
 	float lo = 0, hi = 0;
 
@@ -22,7 +22,7 @@ void range_widen(Range *r, const float *x, int64_t n)
 	r->hi = hi > r->hi ? hi : r->hi;
 }
 
-void range_count(Range *r, const float *x, int64_t n)
+void range_count(ValueRange *r, const float *x, int64_t n)
 {
 	const double each = RANGE_BINS / (r->hi - r->lo);
 
@@ -48,13 +48,13 @@ static ByteScale bytes_for(double lo, double hi)
 	return (ByteScale){scale, (int)lrint(fmin(QUANT_U8_MAX, -lo / (double)scale))};
 }
 
-ByteScale range_all(const Range *r)
+ByteScale range_all(const ValueRange *r)
 {
 	return bytes_for(r->lo, r->hi);
 }
 
 /* The sum of squared errors if only LO..HI has quantised numbers. */
-static double squares(const Range *r, double lo, double hi)
+static double squares(const ValueRange *r, double lo, double hi)
 {
 	const double step = (hi - lo) / QUANT_U8_MAX, each = (r->hi - r->lo) / RANGE_BINS;
 	double sum = 0;
@@ -68,7 +68,7 @@ static double squares(const Range *r, double lo, double hi)
 	return sum;
 }
 
-ByteScale range_least_squares(const Range *r)
+ByteScale range_least_squares(const ValueRange *r)
 {
 	double least = INFINITY, best_lo = r->lo, best_hi = r->hi;
 

@@ -169,7 +169,7 @@ static bool is_complete(const Reader *r, const char *dir, Array *in)
 }
 
 /* Adds the sample that FILES of DIR are. */
-static bool add_sample(const Reader *r, const char *dir, const char *const *files, int n, Samples *out)
+static bool add_sample(const Reader *r, const char *dir, const char *const *files, int n, SampleList *out)
 {
 	Array *in = NEW_ARRAY(r->a, r->room + 1, Array);
 
@@ -189,7 +189,7 @@ static bool are_inputs(const Reader *r, const Names *files)
 	return true;
 }
 
-bool samples_read(Arena *a, Diag *d, const char *dir, const Graph *g, int more, Samples *out)
+bool samples_read(Arena *a, Diag *d, const char *dir, const Graph *g, int more, SampleList *out)
 {
 	const Reader r = {a, d, g, g->inputs.n, g->inputs.n + more};
 	Names folders = {0}, files = {0};

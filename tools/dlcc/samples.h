@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Samples of a model's inputs, from the folder of --calibrate:
+ * SampleList of a model's inputs, from the folder of --calibrate:
  *
  *     DIR/NAME/x.npy  DIR/NAME/y.npy     a folder for each sample, a file for each input
  *     DIR/test_data_set_K/input_N.pb     likewise: a file is of the input that it is called after, that
@@ -16,13 +16,13 @@
 #include "ir/graph.h"
 #include "tools/dlrun/array.h"
 
-typedef struct Samples {
+typedef struct SampleList {
 	Array **at; /* of each sample, the inputs in the model's order */
 	int n, cap;
-} Samples;
+} SampleList;
 
 /* Reads the samples of DIR for the inputs of G, in the order of their names. Each has room for MORE inputs. False after a
  * diagnostic. */
-bool samples_read(Arena *a, Diag *d, const char *dir, const Graph *g, int more, Samples *out);
+bool samples_read(Arena *a, Diag *d, const char *dir, const Graph *g, int more, SampleList *out);
 
 #endif

@@ -17,9 +17,9 @@ enum { MOST_BYTES = INT32_MAX };
 typedef struct Exporter {
 	Graph *g;
 	Arena *a;
-	const char **value;  /* by Value.id: its name in the model */
+	const char **value;      /* by Value.id: its name in the model */
 	VEC(const char *) taken; /* names that a model may not have twice */
-	const char **size; /* by Sym.id: the name of its value; null: not written yet */
+	const char **size;       /* by Sym.id: the name of its value; null: not written yet */
 	int fresh;
 	VEC(Onnx__NodeProto *) node;
 	VEC(Onnx__TensorProto *) constant;
@@ -28,7 +28,7 @@ typedef struct Exporter {
 	const Node *at; /* for messages */
 } Exporter;
 
-#define COUNTED(message, field, list)                                                             \
+#define COUNTED(message, field, list) \
 	((message)->n_##field = (size_t)(list).n, (message)->field = (list).at)
 
 /* ---- Names ---- */
@@ -82,8 +82,8 @@ static Onnx__TensorProto *tensor(Exporter *x, const Tensor *t, const char *name)
 		p->n_string_data = (size_t)n;
 		p->string_data = NEW_ARRAY(x->a, n + 1, ProtobufCBinaryData);
 		for (int64_t i = 0; i < n; i++) {
-			const dl_str s =
-				strings_get(x->g->ctx->strings, ((const int64_t *)t->data)[i]);
+			const dl_str s = strings_get(x->g->ctx->strings,
+						     ((const int64_t *)t->data)[i]);
 
 			p->string_data[i].data = (uint8_t *)(uintptr_t)s.p;
 			p->string_data[i].len = (size_t)s.n;
@@ -385,9 +385,7 @@ static bool add_operator(Exporter *x, const Node *n)
 		nin--;
 	while (nout && !*out[nout - 1])
 		nout--;
-	return add_attributes(
-		x, add_node(x, n->op, node_name(x, n), in, nin, out, nout),
-		n);
+	return add_attributes(x, add_node(x, n->op, node_name(x, n), in, nin, out, nout), n);
 }
 
 /* RESULT is OF in the shape of T. */
@@ -405,7 +403,8 @@ static bool add_dims(Exporter *x, const Node *n)
 {
 	const Attr *at = node_attr(n, "value");
 	const Type *t = at->type;
-	const char *in[] = {shape(x, t), n->out[0]->type->rank == 1 ? NULL : shape(x, n->out[0]->type)};
+	const char *in[] = {shape(x, t),
+			    n->out[0]->type->rank == 1 ? NULL : shape(x, n->out[0]->type)};
 	const char *out = name_of(x, n->out[0]);
 
 	if (!in[0] || (n->out[0]->type->rank != 1 && !in[1]))
@@ -508,8 +507,8 @@ static bool write_model(Exporter *x, const Onnx__ModelProto *m, const char *path
 	if (!bytes)
 		return diag_error(d, (DiagLoc){.file = path}, "no memory for %zu bytes", n);
 	onnx__model_proto__pack(m, bytes);
-	ok = write_file(path, bytes, n) || diag_error(d, (DiagLoc){.file = path},
-						      "cannot be written: %s", strerror(errno));
+	ok = write_file(path, bytes, n) ||
+	     diag_error(d, (DiagLoc){.file = path}, "cannot be written: %s", strerror(errno));
 	free(bytes);
 	return ok;
 }

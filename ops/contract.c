@@ -519,27 +519,31 @@ static void lower_einsum(Infer *in, Node *n, Kernel *k)
 	product_lower(k, &p, out);
 }
 
-static int matmul_weights_axis(const Node *n)
+static WeightsAxes matmul_weights_axes(const Node *n)
 {
-	return node_in(n, 1)->type->rank - 1;
+	const int rank = node_in(n, 1)->type->rank;
+
+	return (WeightsAxes){rank - 1, node_in(n, 0)->type->rank - 1, rank - 2};
 }
 
-static int gemm_weights_axis(const Node *n)
+static WeightsAxes gemm_weights_axes(const Node *n)
 {
-	return node_int(n, "transB", 0) ? 0 : 1;
+	const int columns = node_int(n, "transB", 0) ? 0 : 1;
+
+	return (WeightsAxes){columns, node_int(n, "transA", 0) ? 0 : 1, 1 - columns};
 }
 
 const Op op_MatMul = {
 	.infer = infer_matmul,
 	.lower = lower_matmul,
 	.types = "fiu",
-	.weights_axis = matmul_weights_axis,
+	.weights_axes = matmul_weights_axes,
 };
 const Op op_Gemm = {
 	.infer = infer_gemm,
 	.lower = lower_gemm,
 	.types = "fiu",
-	.weights_axis = gemm_weights_axis,
+	.weights_axes = gemm_weights_axes,
 };
 const Op op_Einsum = {
 	.infer = infer_einsum,

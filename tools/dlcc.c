@@ -394,24 +394,24 @@ static void part_done(void *since, const char *part)
 
 static PackageOpts package_opts(const Cli *c, Arena *a)
 {
-	return (PackageOpts){
-			 .output = c->output,
-			 .name = c->name ? c->name : default_name(a, c->output),
-			 .cc = c->cc,
-			 .sysroot = c->sysroot,
-			 .runtime = c->runtime,
-			 .weights_file = c->weights,
-			 .embed = c->embed,
-			 .cubin = wants_cubin(c),
-			 .ptxas = c->ptxas,
-			 .version = DLCC_VERSION,
-			 .level = c->level,
-			 .save_temps = c->save_temps,
-			 .cache = c->cache,
-			 .verbose = c->verbose,
-			 .dry = c->dry,
-			 .sanitize = c->sanitize,
-			 .jobs = c->threads > 0 ? c->threads : (int)sysconf(_SC_NPROCESSORS_ONLN)};
+	return (PackageOpts){.output = c->output,
+			     .name = c->name ? c->name : default_name(a, c->output),
+			     .cc = c->cc,
+			     .sysroot = c->sysroot,
+			     .runtime = c->runtime,
+			     .weights_file = c->weights,
+			     .embed = c->embed,
+			     .cubin = wants_cubin(c),
+			     .ptxas = c->ptxas,
+			     .version = DLCC_VERSION,
+			     .level = c->level,
+			     .save_temps = c->save_temps,
+			     .cache = c->cache,
+			     .verbose = c->verbose,
+			     .dry = c->dry,
+			     .sanitize = c->sanitize,
+			     .jobs = c->threads > 0 ? c->threads
+						    : (int)sysconf(_SC_NPROCESSORS_ONLN)};
 }
 
 static bool emit(Cli *c, Module *m, double begin)

@@ -36,9 +36,37 @@ static bool is_layer(const Node *n, char *done)
 {
 	const Value *x = node_in(n, 0), *w = node_in(n, 1);
 
-	return op_table[n->op] && op_table[n->op]->weights_axis && x->type->dtype == DT_F32 &&
+	return op_table[n->op] && op_table[n->op]->weights_axes && x->type->dtype == DT_F32 &&
 	       w->type->dtype == DT_F32 && w->type->rank >= 2 && is_weights(w, done) &&
 	       !is_weights(x, done);
+}
+
+int64_t quantise_channels(const QuantLayer *l)
+{
+	int64_t n = 1;
+
+	return l->axes.terms >= 0 && dim_is_const(l->x->type->dims[l->axes.of], &n) &&
+			       dim_equals(l->w->type->dims[l->axes.terms], n)
+		       ? n
+		       : 1;
+}
+
+/* An activation is smoothed for all layers that read it, or for none. */
+static void agree(QuantLayers *l)
+{
+	for (int i = 0; i < l->n; i++)
+		for (int j = 0; j < l->n; j++) {
+			QuantLayer *a = &l->at[i], *b = &l->at[j];
+
+			if (a->activation == b->activation &&
+			    (a->axes.of != b->axes.of ||
+			     quantise_channels(a) != quantise_channels(b)))
+				a->axes.terms = b->axes.terms = -1;
+		}
+	for (int i = 0; i < l->n; i++)
+		for (int j = 0; j < l->n; j++)
+			if (l->at[i].activation == l->at[j].activation && l->at[i].axes.terms < 0)
+				l->at[j].axes.terms = -1;
 }
 
 QuantLayers quantise_layers(Module *m, Arena *a)
@@ -61,17 +89,18 @@ QuantLayers quantise_layers(Module *m, Arena *a)
 			 ((QuantLayer){.node = n,
 				       .x = x,
 				       .w = node_in(n, 1),
-				       .axis = op_table[n->op]->weights_axis(n),
+				       .axes = op_table[n->op]->weights_axes(n),
 				       .activation = activation[x->id] - 1}));
 	}
+	agree(&l);
 	return l;
 }
 
 /* ---- The rewrite ---- */
 
-static Value *with_type(Graph *g, Node *before, OpKind op, Value *const *in, DType t)
+static Value *with_type(Graph *g, Node *before, OpKind op, Value *const *in, int nin, DType t)
 {
-	Node *n = node_new(g, op, in, 3, 1, before);
+	Node *n = node_new(g, op, in, nin, 1, before);
 
 	node_locs_from(n, before);
 	n->out[0]->type = type_tensor(g->ctx, t, in[0]->type->rank, in[0]->type->dims);
@@ -110,7 +139,7 @@ static Value *bytes_of(Graph *g, Value *x, bool alone, Value *scale, Value *zero
 	Node *copy;
 
 	if (!alone || !is_moved(x))
-		return with_type(g, n, OP_QuantizeLinear, (Value *[]){x, scale, zero}, DT_U8);
+		return with_type(g, n, OP_QuantizeLinear, (Value *[]){x, scale, zero}, 3, DT_U8);
 	from = node_in(x->def, 0);
 	q = bytes_of(g, from, value_used_once(from), scale, zero, n);
 	copy = node_new(g, x->def->op, &q, 1, 1, n);
@@ -126,9 +155,13 @@ static Value *through_bytes(Graph *g, Value *x, bool alone, const QuantChoice *c
 {
 	Value *scale = graph_const_scalar(g, DT_F32, (double)c->scale, n);
 	Value *zero = scalar_u8(g, c->zero, n);
-	Value *q = bytes_of(g, x, alone, scale, zero, n);
+	Value *q;
 
-	return with_type(g, n, OP_DequantizeLinear, (Value *[]){q, scale, zero}, DT_F32);
+	if (c->smooth)
+		x = with_type(g, n, OP_Mul, (Value *[]){x, graph_const(g, c->smooth, n)}, 2,
+			      DT_F32);
+	q = bytes_of(g, x, alone && !c->smooth, scale, zero, n);
+	return with_type(g, n, OP_DequantizeLinear, (Value *[]){q, scale, zero}, 3, DT_F32);
 }
 
 /* Whether all that read X are layers that PLAN quantises. */
@@ -148,10 +181,10 @@ static Value *weights_of(Graph *g, const QuantLayer *l, const QuantChoice *c, No
 	const Tensor *s = c->scales;
 	Value *in[] = {graph_const(g, c->weights, n), graph_const(g, s, n),
 		       graph_const(g, tensor_new(g->arena, DT_I8, s->rank, s->dims), n)};
-	Value *w = with_type(g, n, OP_DequantizeLinear, in, DT_F32);
+	Value *w = with_type(g, n, OP_DequantizeLinear, in, 3, DT_F32);
 
 	in[0]->name = l->w->name;
-	node_set_int(w->def, "axis", l->axis);
+	node_set_int(w->def, "axis", l->axes.channels);
 	return w;
 }
 

@@ -23,8 +23,8 @@ static Value *node1(const Probe *p, OpKind op, Value *const *in, int nin)
 	return n->out[0];
 }
 
-#define NODE(p, op, ...)                                                                          \
-	node1((p), OP_##op, (Value *[]){__VA_ARGS__},                                            \
+#define NODE(p, op, ...)                              \
+	node1((p), OP_##op, (Value *[]){__VA_ARGS__}, \
 	      (int)(sizeof((Value *[]){__VA_ARGS__}) / sizeof(Value *)))
 
 /* Element I of V, as a scalar, for a V of one dim; row I, for two. */
@@ -35,7 +35,8 @@ static Value *element(const Probe *p, Value *v, int i)
 
 static Value *rounded(const Probe *p, Value *x, Value *scale, Value *lo, Value *hi)
 {
-	return NODE(p, Mul, NODE(p, Min, NODE(p, Max, NODE(p, Round, NODE(p, Div, x, scale)), lo), hi),
+	return NODE(p, Mul,
+		    NODE(p, Min, NODE(p, Max, NODE(p, Round, NODE(p, Div, x, scale)), lo), hi),
 		    scale);
 }
 
@@ -48,14 +49,36 @@ static Value *input(const Probe *p, const char *name, int rank, const int64_t *d
 	return graph_input(p->g, name, type_tensor(p->g->ctx, DT_F32, rank, d));
 }
 
-static Value *scales_input(const Probe *p, const QuantLayer *l, const char *name)
+/* An input with N elements along axis AT of a tensor of rank RANK. */
+static Value *vector_input(const Probe *p, const char *name, int rank, int at, int64_t n)
 {
-	int64_t dims[MAX_RANK], ones[MAX_RANK];
+	int64_t dims[MAX_RANK];
+
+	for (int i = 0; i < rank; i++)
+		dims[i] = i == at ? n : 1;
+	return input(p, name, rank, dims);
+}
+
+/* Layer I, L: what its weights are rounded to. */
+static void add_weights(Probe *p, const QuantLayer *l, QuantProbe *q, Arena *a, int i, Value **out)
+{
+	const int rank = l->w->type->rank;
+	Value *s, *t, *most;
+	int64_t dims[MAX_RANK];
 
 	type_static(l->w->type, dims);
-	for (int i = 0; i < l->w->type->rank; i++)
-		ones[i] = i == l->axis ? dims[i] : 1;
-	return input(p, name, l->w->type->rank, ones);
+	p->at = l->node;
+	s = vector_input(p, arena_printf(a, "dlcc.scales%d", i), rank, l->axes.channels,
+			 dims[l->axes.channels]);
+	t = vector_input(p, arena_printf(a, "dlcc.factors%d", i), rank, l->axes.terms,
+			 quantise_channels(l));
+	q->weights[i] = -1;
+	if (!value_const(l->w)) {
+		q->weights[i] = p->g->results.n;
+		graph_result(p->g, l->w, arena_printf(a, "dlcc.w%d", i));
+	}
+	most = graph_const_scalar(p->g, DT_F32, QUANT_I8_MAX, p->at);
+	*out = rounded(p, NODE(p, Mul, l->w, t), s, NODE(p, Neg, most), most);
 }
 
 QuantProbe quantise_probe(Module *m, Arena *a, const QuantLayers *layers)
@@ -65,38 +88,37 @@ QuantProbe quantise_probe(Module *m, Arena *a, const QuantLayers *layers)
 			.inputs = p.g->inputs.n,
 			.weights = NEW_ARRAY(a, layers->n + 1, int)};
 	Value **fake = NEW_ARRAY(a, layers->n + 1, Value *), *on, *ranges;
+	Value **weights = NEW_ARRAY(a, layers->n + 1, Value *);
 	const int64_t n = layers->n;
 
 	for (int i = 0; i < n; i++)
 		if (layers->at[i].activation == q.activations) {
 			q.activations++;
-			graph_result(p.g, layers->at[i].x, arena_printf(a, "dlcc.x%d", q.activations));
+			graph_result(p.g, layers->at[i].x,
+				     arena_printf(a, "dlcc.x%d", q.activations));
 		}
 	on = input(&p, "dlcc.on", 1, &n);
 	ranges = input(&p, "dlcc.ranges", 2, (int64_t[]){q.activations, 3});
+	for (int i = 0; i < n; i++)
+		add_weights(&p, &layers->at[i], &q, a, i, &weights[i]);
 	for (int i = 0; i < n; i++) {
 		const QuantLayer *l = &layers->at[i];
-		const int64_t most = QUANT_I8_MAX;
-		Value **x = &fake[l->activation], *s, *w, *yes;
+		Value **x = &fake[l->activation], *yes;
 
 		p.at = l->node;
-		s = scales_input(&p, l, arena_printf(a, "dlcc.scales%d", i));
-		q.weights[i] = -1;
-		if (!value_const(l->w)) {
-			q.weights[i] = p.g->results.n;
-			graph_result(p.g, l->w, arena_printf(a, "dlcc.w%d", i));
-		}
 		yes = NODE(&p, Greater, element(&p, on, i),
 			   graph_const_scalar(p.g, DT_F32, 0, p.at));
 		if (!*x) {
 			Value *r = element(&p, ranges, l->activation);
+			Value *by = vector_input(
+				&p, arena_printf(a, "dlcc.smooth%d", l->activation),
+				l->x->type->rank, l->axes.of, quantise_channels(l));
 
-			*x = rounded(&p, l->x, element(&p, r, 0), element(&p, r, 1), element(&p, r, 2));
+			*x = rounded(&p, NODE(&p, Mul, l->x, by), element(&p, r, 0),
+				     element(&p, r, 1), element(&p, r, 2));
 		}
-		w = rounded(&p, l->w, s, graph_const_scalar(p.g, DT_F32, -(double)most, p.at),
-			    graph_const_scalar(p.g, DT_F32, (double)most, p.at));
 		node_set_input(l->node, 0, NODE(&p, Where, yes, *x, l->x));
-		node_set_input(l->node, 1, NODE(&p, Where, yes, w, l->w));
+		node_set_input(l->node, 1, NODE(&p, Where, yes, weights[i], l->w));
 	}
 	return q;
 }

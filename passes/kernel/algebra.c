@@ -512,7 +512,8 @@ static void count_product(FactoredProduct *p, Dim *work, const char *why)
 	vec_push(p->m->arena, &p->m->byte_products, ((ByteProduct){work, !why}));
 	if (why && p->m->opt.warn_floats)
 		diag_warning(p->m->ctx->diag, node_diag(p->n), "fallback",
-			     "it stays in floats between DequantizeLinear and QuantizeLinear: %s", why);
+			     "it stays in floats between DequantizeLinear and QuantizeLinear: %s",
+			     why);
 }
 
 /* Why a product of dequantised tensors is not rewritten as one of bytes. */

@@ -75,7 +75,8 @@ def beside(model, logits):
     """Near the middle of two integers an activation may be rounded to either."""
     onnx.checker.check_model(model, True)
     got, want = np.load(logits), run(model, {"scan": np.load("held_out.npy")})
-    assert (got.argmax(1) == want.argmax(1)).all(), "other classes"
+    chosen = np.take_along_axis(want, got.argmax(1)[:, None], 1)[:, 0]
+    assert (chosen >= want.max(1) - 0.002 * abs(want).max()).all(), "other classes"
     assert abs(got - want).max() < 0.01 * abs(want).max(), abs(got - want).max()
 
 

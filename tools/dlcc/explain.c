@@ -355,8 +355,7 @@ static void put_integers(Explain *x)
 	}
 	if (!x->m->byte_products.n)
 		return;
-	strbuf_printf(&x->b,
-		      "integers: %.2f %% of the %.4g multiply-adds of dequantised tensors%s",
+	strbuf_printf(&x->b, "integers: %.2f %% of the %.4g multiply-adds of dequantised tensors%s",
 		      all > 0 ? 100 * integers / all : 100, all,
 		      integers < all ? "; -Wfallback names the rest" : "");
 	end_line(x);

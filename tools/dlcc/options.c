@@ -447,7 +447,8 @@ static bool has_runtimes_header(const char *path)
 static bool check_output(Cli *c)
 {
 	const char *dot = c->output ? strrchr(c->output, '.') : NULL;
-	static const char *const known[] = {".so", ".a", ".o", ".c", ".ptx", ".dl", ".onnx", ".schedule"};
+	static const char *const known[] = {".so",  ".a",  ".o",    ".c",
+					    ".ptx", ".dl", ".onnx", ".schedule"};
 
 	if (!c->output && (c->check || looks_at_passes(c)))
 		return true;

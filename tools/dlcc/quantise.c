@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Chooses how layers are quantised. Of each activation the probe measures two ranges, all of its
- * elements and that of the least squares, and takes the one with the smaller error of the results; then
+ * elements and that of the least squares, smoothed and not, and takes the one with the smallest error of the results; then
  * it measures each layer alone. With a budget (--max-error) the layers with the most error for the
  * multiply-adds that they have stay in floats: as few as the error of all others together allows, which
  * is measured, not added up.
@@ -13,19 +13,30 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum {
+	RANGES = 2, /* of each form: all elements, and the least squares */
+	CANDIDATES = FORMS * RANGES
+};
+
+/* A smoothed activation takes a product more, so it has to have clearly less error. */
+
+static const double SMOOTH_GAIN = 0.8;
+
 typedef struct LayerCost {
 	double error; /* of the results, with this layer alone quantised */
-	double work;  /* multiply-adds on the first sample */
-	bool least_squares; /* its activation's range */
-	bool named;   /* by --keep */
+	double tried
+		[CANDIDATES]; /* with all layers of its activation alone, by candidate; 0: not tried */
+	double work;          /* multiply-adds on the first sample */
+	int candidate;        /* its activation's form and range */
+	bool named;           /* by --keep */
 	bool keep;
 } LayerCost;
 
 typedef struct Planner {
 	Calibration x;
 	LayerCost *layer;
-	ByteScale *scale; /* by activation */
-	int *order;       /* layers, those that are kept first at the front */
+	ByteScale *scale;   /* by activation */
+	int *order;         /* layers, those that are kept first at the front */
 	double work, error; /* of all layers; of the plan */
 } Planner;
 
@@ -69,7 +80,7 @@ static void count_work(Planner *p)
 
 		type_static(layer->w->type, dims);
 		for (int d = 0; d < layer->w->type->rank; d++)
-			terms *= d == layer->axis ? 1 : (double)dims[d];
+			terms *= d == layer->axes.channels ? 1 : (double)dims[d];
 		p->layer[l].work = elements(layer->node->out[0], sym) * terms;
 		p->work += p->layer[l].work;
 	}
@@ -94,29 +105,79 @@ static void switch_on(Planner *p, int activation)
 		p->x.on[l] = activation < 0 || p->x.layers.at[l].activation == activation;
 }
 
-static bool choose_range(Planner *p, int activation)
+/* Activation K goes through bytes as candidate C says: its form, and its range. */
+static void set_candidate(Planner *p, int k, int c)
 {
-	const ByteScale s[2] = {range_all(&p->x.range[activation]),
-				range_least_squares(&p->x.range[activation])};
-	double error[2];
+	const ValueRange *r = &p->x.range[k].form[c / RANGES];
 
-	switch_on(p, activation);
-	for (int k = 0; k < 2; k++) {
-		set_range(p, activation, s[k]);
-		error[k] = k && s[1].scale == s[0].scale && s[1].zero == s[0].zero
-				   ? error[0]
-				   : calibration_error(&p->x);
-		if (error[k] < 0)
-			return false;
-	}
-	if (error[0] <= error[1])
-		set_range(p, activation, s[0]);
+	calibration_set_form(&p->x, k, (Form)(c / RANGES));
+	set_range(p, k, c % RANGES ? range_least_squares(r) : range_all(r));
+}
+
+static void choose_candidate(Planner *p, int k, int c)
+{
+	set_candidate(p, k, c);
 	for (int l = 0; l < p->x.layers.n; l++)
-		if (p->x.layers.at[l].activation == activation) {
-			p->layer[l].least_squares = error[1] < error[0];
-			p->layer[l].error = fmin(error[0], error[1]);
+		if (p->x.layers.at[l].activation == k) {
+			p->layer[l].candidate = c;
+			p->layer[l].error = p->layer[l].tried[c];
 		}
+}
+
+/* Takes the candidate with the smallest error of the results. */
+static bool choose_range(Planner *p, int k)
+{
+	const int n = p->x.range[k].smooths ? CANDIDATES : RANGES;
+	double least = INFINITY;
+	int best = 0;
+
+	switch_on(p, k);
+	for (int c = 0; c < n; c++) {
+		double error;
+
+		set_candidate(p, k, c);
+		error = calibration_error(&p->x);
+		if (error < 0)
+			return false;
+		for (int l = 0; l < p->x.layers.n; l++)
+			if (p->x.layers.at[l].activation == k)
+				p->layer[l].tried[c] = error;
+		if (error < least * (c / RANGES > best / RANGES ? SMOOTH_GAIN : 1)) {
+			least = error;
+			best = c;
+		}
+	}
+	choose_candidate(p, k, best);
 	return true;
+}
+
+/* Errors of layers may add up or cancel. Where one candidate for all activations has less error than what is best for each
+ * alone, all get it. */
+static bool choose_together(Planner *p)
+{
+	const int n = p->x.probe.activations;
+	int *best = NEW_ARRAY(p->x.a, n + 1, int);
+	double least;
+
+	for (int l = 0; l < p->x.layers.n; l++)
+		best[p->x.layers.at[l].activation] = p->layer[l].candidate;
+	switch_on(p, -1);
+	least = calibration_error(&p->x);
+	for (int c = 0; c < CANDIDATES && least >= 0; c++) {
+		double error;
+
+		for (int k = 0; k < n; k++)
+			set_candidate(p, k, p->x.range[k].smooths ? c : c % RANGES);
+		error = calibration_error(&p->x);
+		if (error >= 0 && error >= least * (c / RANGES ? SMOOTH_GAIN : 1))
+			continue;
+		least = error;
+		for (int k = 0; k < n; k++)
+			best[k] = p->x.range[k].smooths ? c : c % RANGES;
+	}
+	for (int k = 0; k < n; k++)
+		choose_candidate(p, k, best[k]);
+	return least >= 0;
 }
 
 static bool measure_layers(Planner *p)
@@ -126,6 +187,8 @@ static bool measure_layers(Planner *p)
 	for (int i = 0; i < p->x.probe.activations; i++)
 		if (!choose_range(p, i))
 			return false;
+	if (!choose_together(p))
+		return false;
 	for (int l = 0; l < p->x.layers.n; l++)
 		readers[p->x.layers.at[l].activation]++;
 	for (int l = 0; l < p->x.layers.n; l++) {
@@ -202,22 +265,38 @@ static bool keep_layers(Planner *p)
 static Tensor *weights_in_bytes(const Planner *p, int l)
 {
 	const QuantLayer *layer = &p->x.layers.at[l];
-	const float *from = p->x.weights[l], *scale = p->x.scales[l];
+	Arena *tmp = arena_new();
+	const float *from = calibration_weights(&p->x, tmp, l), *scale = p->x.scales[l];
 	int64_t dims[MAX_RANK], inner = 1, n;
 	Tensor *t;
 	int8_t *to;
 
 	type_static(layer->w->type, dims);
-	for (int d = layer->axis + 1; d < layer->w->type->rank; d++)
+	for (int d = layer->axes.channels + 1; d < layer->w->type->rank; d++)
 		inner *= dims[d];
 	t = tensor_new(p->x.a, DT_I8, layer->w->type->rank, dims);
 	to = (int8_t *)(uintptr_t)t->data;
 	n = tensor_numel(t);
 	for (int64_t i = 0; i < n; i++) {
-		const float q = rintf(from[i] / scale[i / inner % dims[layer->axis]]);
+		const float q = rintf(from[i] / scale[i / inner % dims[layer->axes.channels]]);
 
 		to[i] = (int8_t)fmaxf(-QUANT_I8_MAX, fminf(QUANT_I8_MAX, q));
 	}
+	arena_free(tmp);
+	return t;
+}
+
+/* The factors of layer L's activation, which broadcast to it. */
+static Tensor *factors_of(const Planner *p, int l)
+{
+	const QuantLayer *layer = &p->x.layers.at[l];
+	int64_t dims[MAX_RANK];
+	Tensor *t;
+
+	for (int d = 0; d < layer->x->type->rank; d++)
+		dims[d] = d == layer->axes.of ? quantise_channels(layer) : 1;
+	t = tensor_new(p->x.a, DT_F32, layer->x->type->rank, dims);
+	memcpy((void *)(uintptr_t)t->data, p->x.smooth[layer->activation], (size_t)t->bytes);
 	return t;
 }
 
@@ -236,16 +315,17 @@ static const QuantPlan *make_plan(const Planner *p)
 		if (choice[l].keep)
 			continue;
 		type_static(x->layers.at[l].w->type, dims);
-		scales = tensor_new(x->a, DT_F32, 1, &dims[x->layers.at[l].axis]);
+		scales = tensor_new(x->a, DT_F32, 1, &dims[x->layers.at[l].axes.channels]);
 		memcpy((void *)(uintptr_t)scales->data, x->scales[l], (size_t)scales->bytes);
 		choice[l].scale = s.scale;
 		choice[l].zero = (uint8_t)s.zero;
 		choice[l].weights = weights_in_bytes(p, l);
 		choice[l].scales = scales;
+		if (p->layer[l].candidate >= RANGES)
+			choice[l].smooth = factors_of(p, l);
 	}
-	*plan = (QuantPlan){.layer = choice,
-			    .n = x->layers.n,
-			    .operators = str_ends(x->c->output, ".onnx")};
+	*plan = (QuantPlan){
+		.layer = choice, .n = x->layers.n, .operators = str_ends(x->c->output, ".onnx")};
 	return plan;
 }
 
@@ -253,10 +333,11 @@ static const QuantPlan *make_plan(const Planner *p)
 
 static void print_table(const Planner *p)
 {
+	static const char *const range_name[] = {"all", "squares", "smooth", "smooth squares"};
 	double kept = 0;
 	int n = 0;
 
-	printf("%10s %8s  %-6s %-9s  %s\n", "error", "share", "type", "range", "layer");
+	printf("%10s %8s  %-6s %-14s  %s\n", "error", "share", "type", "range", "layer");
 	for (int l = 0; l < p->x.layers.n; l++) {
 		const LayerCost *c = &p->layer[l];
 		const ByteScale s = p->scale[p->x.layers.at[l].activation];
@@ -264,12 +345,12 @@ static void print_table(const Planner *p)
 
 		n += c->keep;
 		kept += c->keep ? c->work : 0;
-		printf("%10.2e %7.2f%%  %-6s %-9s  ", c->error, 100 * c->work / fmax(p->work, 1),
-		       type, c->least_squares ? "squares" : "all");
+		printf("%10.2e %7.2f%%  %-6s %-14s  ", c->error, 100 * c->work / fmax(p->work, 1),
+		       type, range_name[c->candidate]);
 		escape_to_file(stdout, name_of(&p->x.layers.at[l]), escape_terminal);
 		printf(" (%s), input %.4g to %.4g%s\n", op_row[p->x.layers.at[l].node->op].name,
 		       -s.zero * (double)s.scale, (QUANT_U8_MAX - s.zero) * (double)s.scale,
-		       c->named	 ? ": kept by --keep"
+		       c->named  ? ": kept by --keep"
 		       : c->keep ? ": kept by the budget"
 				 : "");
 	}

@@ -10,33 +10,6 @@
 
 enum { STEPS = 32 /* ends of ranges that are tried: k/32 of the largest element */ };
 
-void range_widen(ValueRange *r, const float *x, int64_t n)
-{
-	float lo = 0, hi = 0;
-
-	for (int64_t i = 0; i < n; i++) {
-		lo = x[i] < lo ? x[i] : lo;
-		hi = x[i] > hi ? x[i] : hi;
-	}
-	r->lo = lo < r->lo ? lo : r->lo;
-	r->hi = hi > r->hi ? hi : r->hi;
-}
-
-void range_count(ValueRange *r, const float *x, int64_t n)
-{
-	const double each = RANGE_BINS / (r->hi - r->lo);
-
-	r->count += (double)n;
-	for (int64_t i = 0; i < n; i++) {
-		int bin = (int)((x[i] - r->lo) * each);
-
-		if (x[i] == 0 || !(r->hi > r->lo))
-			r->zeros++;
-		else
-			r->bin[bin < RANGE_BINS ? bin : RANGE_BINS - 1]++;
-	}
-}
-
 /* Bytes for LO..HI, which 0 is in. */
 static ByteScale bytes_for(double lo, double hi)
 {
@@ -60,8 +33,9 @@ static double squares(const ValueRange *r, double lo, double hi)
 	double sum = 0;
 
 	for (int i = 0; i < RANGE_BINS; i++) {
-		const double x = r->lo + (i + 0.5) * each,
-			     off = x < lo ? lo - x : x > hi ? x - hi : 0;
+		const double x = r->lo + (i + 0.5) * each, off = x < lo   ? lo - x
+								 : x > hi ? x - hi
+									  : 0;
 
 		sum += r->bin[i] * (off > 0 ? off * off : step * step / 12);
 	}

@@ -45,7 +45,8 @@ static int by_version(const void *a, const void *b)
 
 static bool is_sample_file(const char *name)
 {
-	return (str_ends(name, ".npy") || str_ends(name, ".pb")) && strncmp(name, "output_", 7) != 0;
+	return (str_ends(name, ".npy") || str_ends(name, ".pb")) &&
+	       strncmp(name, "output_", 7) != 0;
 }
 
 /* The names in DIR of its folders, and of files with data, in order. False: DIR cannot be read. */
@@ -143,8 +144,7 @@ static bool read_one(const Reader *r, const char *dir, const char *file, bool on
 	i = i < 0 ? input_of(r, stem_of(r, file)) : i;
 	i = only ? 0 : i;
 	if (i < 0)
-		return fault(r, path,
-			     "the model has no input of this name");
+		return fault(r, path, "the model has no input of this name");
 	if (in[i].name)
 		return diag_error(r->d, (DiagLoc){.file = path}, "input \"%s\" has another file",
 				  shown(r, i));
@@ -169,7 +169,8 @@ static bool is_complete(const Reader *r, const char *dir, Array *in)
 }
 
 /* Adds the sample that FILES of DIR are. */
-static bool add_sample(const Reader *r, const char *dir, const char *const *files, int n, SampleList *out)
+static bool add_sample(const Reader *r, const char *dir, const char *const *files, int n,
+		       SampleList *out)
 {
 	Array *in = NEW_ARRAY(r->a, r->room + 1, Array);
 

@@ -337,9 +337,9 @@ static void choose_weights(Calibration *x)
 	for (int f = FORMS - 1; f >= 0; f--) {
 		x->scales_of[f] = NEW_ARRAY(x->a, x->layers.n + 1, float *);
 		for (int k = 0; k < x->probe.activations; k++)
-			calibration_set_form(x, k, f);
+			calibration_set_form(x, k, (Form)f);
 		for (int l = 0; l < x->layers.n; l++)
-			choose_scales(x, l, f);
+			choose_scales(x, l, (Form)f);
 	}
 }
 

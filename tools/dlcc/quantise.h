@@ -32,7 +32,7 @@ typedef struct ByteScale {
 /* Counts X, which is in the range. */
 static inline void range_count(ValueRange *r, double x)
 {
-	const int bin = x != 0 ? (int)((x - r->lo) / (r->hi - r->lo) * RANGE_BINS) : -1;
+	const int bin = x != 0 ? (int)((x - r->lo) / (r->hi - r->lo) * (double)RANGE_BINS) : -1;
 
 	if (bin >= 0)
 		r->bin[bin < RANGE_BINS ? bin : RANGE_BINS - 1]++;

@@ -123,6 +123,21 @@ int dim_as_min(const Dim *d, Dim *const **arg);
  * symbol from an input's shape. */
 bool dim_linear_in(Ctx *c, Dim *d, Sym *s, int64_t *k, Dim **rest);
 
+/* ---- dim_walk.c ---- */
+
+typedef enum DimOp { DIM_OP_ADD, DIM_OP_MUL, DIM_OP_FLOORDIV, DIM_OP_MIN, DIM_OP_MAX } DimOp;
+
+/* Makes something of the parts of a dim; each function returns null if it cannot. */
+typedef struct DimBuilder {
+	void *(*constant)(void *arg, int64_t v);
+	void *(*sym)(void *arg, Sym *s);
+	void *(*op)(void *arg, DimOp op, void *a, void *b);
+	void *arg;
+} DimBuilder;
+
+/* Builds D, in which a symbol that abbreviates a dim is that dim. Null if B cannot. */
+void *dim_walk(const Dim *d, const DimBuilder *b);
+
 /* ---- dim_text.c ---- */
 
 /* "B*S + 1", "floor(N + 1, 2)", "min(N, 64)": what dim_parse reads back to the same pointer.

@@ -519,8 +519,32 @@ static void lower_einsum(Infer *in, Node *n, Kernel *k)
 	product_lower(k, &p, out);
 }
 
-const Op op_MatMul = {.infer = infer_matmul, .lower = lower_matmul, .types = "fiu"};
-const Op op_Gemm = {.infer = infer_gemm, .lower = lower_gemm, .types = "fiu"};
+static WeightsAxes matmul_weights_axes(const Node *n)
+{
+	const int rank = node_in(n, 1)->type->rank;
+
+	return (WeightsAxes){rank - 1, node_in(n, 0)->type->rank - 1, rank - 2};
+}
+
+static WeightsAxes gemm_weights_axes(const Node *n)
+{
+	const int columns = node_int(n, "transB", 0) ? 0 : 1;
+
+	return (WeightsAxes){columns, node_int(n, "transA", 0) ? 0 : 1, 1 - columns};
+}
+
+const Op op_MatMul = {
+	.infer = infer_matmul,
+	.lower = lower_matmul,
+	.types = "fiu",
+	.weights_axes = matmul_weights_axes,
+};
+const Op op_Gemm = {
+	.infer = infer_gemm,
+	.lower = lower_gemm,
+	.types = "fiu",
+	.weights_axes = gemm_weights_axes,
+};
 const Op op_Einsum = {
 	.infer = infer_einsum,
 	.lower = lower_einsum,

@@ -361,11 +361,35 @@ static void lower_conv_transpose(Infer *in, Node *n, Kernel *k)
 		transposed_bias(k, &win, acc, bias, out);
 }
 
-const Op op_Conv = {.infer = infer_conv, .lower = lower_conv, .types = "fi"};
+/* A channel of one of several groups is multiplied by its group's weights; where it is a group by itself, by those of the
+ * result's channel of this number, if there are as many. */
+static WeightsAxes conv_weights_axes(const Node *n)
+{
+	const Type *x = node_in(n, 0)->type, *w = node_in(n, 1)->type;
+
+	if (node_int(n, "group", 1) == 1)
+		return (WeightsAxes){0, 1, 1};
+	return (WeightsAxes){0, 1, dim_equals(w->dims[1], 1) && w->dims[0] == x->dims[1] ? 0 : -1};
+}
+
+/* The channels of all groups share the scales of one group. */
+static WeightsAxes conv_transpose_weights_axes(const Node *n)
+{
+	(void)n;
+	return (WeightsAxes){1, 1, 0};
+}
+
+const Op op_Conv = {
+	.infer = infer_conv,
+	.lower = lower_conv,
+	.types = "fi",
+	.weights_axes = conv_weights_axes,
+};
 const Op op_ConvTranspose = {
 	.infer = infer_conv_transpose,
 	.lower = lower_conv_transpose,
 	.types = "f",
+	.weights_axes = conv_transpose_weights_axes,
 	.doc = "at most 9 spatial dims",
 };
 

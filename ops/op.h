@@ -19,6 +19,13 @@
 /* The state of inference on a graph: types, and the contents of small integer tensors as dims. */
 typedef struct Infer Infer;
 
+/* Axes of a sum of products of an activation and weights. The results' channels are along axis CHANNELS of the weights. The
+ * weights that an element of the activation is multiplied by are those of its index in axis OF, as index of axis TERMS of the
+ * weights; TERMS below 0: that is not so. */
+typedef struct WeightsAxes {
+	int channels, of, terms;
+} WeightsAxes;
+
 typedef struct Op {
 	/* Elementwise. If set, SCALAR_INT and SCALAR_BOOL replace SCALAR for operands of those
 	 * types. ATTRS, such as "alpha=0.01, beta=0.5", has the attributes that SCALAR mentions
@@ -43,6 +50,10 @@ typedef struct Op {
 	/* Makes nodes before N that compute the same; OUT gets the values that replace N's
 	 * results. False after a diagnostic. It is called when the operands' types are known. */
 	bool (*expand)(Infer *in, Node *n, Value **out);
+
+	/* Of an operator that sums products of operand 0 and weights, operand 1: how their axes go together
+	 * (passes/graph/quantise.h). Null: other operators. */
+	WeightsAxes (*weights_axes)(const Node *n);
 
 	bool regions;      /* takes graphs as attributes, and may omit any operand; only with EXPAND */
 	bool compound;     /* takes values that are not tensors (ops/parts.h) */

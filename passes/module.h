@@ -74,6 +74,9 @@ typedef struct Options {
 	/* the text of a file of decisions for CPUs (passes/schedule/common/schedule_file.c), and
 	 * its name; null: `decide` chooses alone */
 	const char *schedule, *schedule_file;
+	bool warn_floats;        /* -Wfallback: about products of dequantised numbers in floats, too */
+	/* the layers that `quantise` quantises (passes/graph/quantise.h); null: none */
+	const struct QuantPlan *quantise;
 	int list_tiles;          /* print this many of the best tiles for each product */
 	/* visit independent things in another order, which must not change the output */
 	bool shuffle;
@@ -84,6 +87,12 @@ typedef struct Options {
 enum { WINOGRAD_DEFAULT = 4, WINOGRAD_EXACT = 2 /* exact on small integers, too */ };
 
 enum { MAX_TARGETS = 8 };
+
+/* A product of two dequantised tensors. */
+typedef struct ByteProduct {
+	Dim *work;     /* its multiply-adds */
+	bool integers; /* they are computed in integers */
+} ByteProduct;
 
 /* What --verify found of the schedules. A schedule that equals an earlier one counts as EQUAL and
  * is not proved again. */
@@ -112,6 +121,7 @@ typedef struct Module {
 	Schedule **sched[MAX_TARGETS];
 	int nsched; /* entries of each */
 	Verified verified;
+	VEC(ByteProduct) byte_products; /* set by `algebra` */
 	struct MemPlan *mem; /* set by `memplan` */
 	/* By Node.id, for --explain: how a pass chose what the node's kernel is; or null. */
 	const char **note;
@@ -144,6 +154,7 @@ static inline bool module_on_gpu(const Module *m)
 
 bool pass_infer(Module *m);
 bool pass_canon(Module *m);
+bool pass_quantise(Module *m);
 bool pass_layout(Module *m);
 bool pass_alias(Module *m);
 bool pass_divmod(Module *m);

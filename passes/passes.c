@@ -8,6 +8,8 @@ const Pass pass_table[] = {
 	 "types and sizes of every value; composite ops become their parts, so that no later pass names them"},
 	{"canon", pass_canon, ON_ALL, false,
 	 "folds, cancels, merges: while nodes are still operators, to which algebraic rules apply"},
+	{"quantise", pass_quantise, ON_ALL, false,
+	 "layers get operands of bytes, as --int8 planned: when normalisations are part of the weights, while products are still operators"},
 	{"lower", pass_lower, ON_ALL, true,
 	 "every node becomes statements: from here on no op is named"},
 	{"invariant", pass_invariant, ON_ALL, false,

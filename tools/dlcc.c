@@ -5,6 +5,7 @@
 #include "codegen/package/package.h"
 #include "codegen/targets.h"
 #include "codegen/weights/weights.h"
+#include "frontend/export.h"
 #include "frontend/import.h"
 #include "passes/schedule/common/decision.h"
 #include "passes/schedule/gpu/gpu.h"
@@ -12,6 +13,7 @@
 #include "tools/dlcc/explain.h"
 #include "tools/dlcc/options.h"
 #include "tools/dlcc/outputs.h"
+#include "tools/dlcc/quantise.h"
 #include "tools/dlcc/tune.h"
 
 #include <ctype.h>
@@ -327,6 +329,8 @@ static bool choose_targets(Cli *c, Arena *a, Module *m, Module *gpu)
 				arena_printf(a, "--tf32: %s multiplies no tf32; sm_80 and later do",
 					     gpu->target[i]->name));
 	m->gpu = gpu->ntargets ? gpu : NULL;
+	/* Then the warning is about the GPU. */
+	m->opt.warn_floats = m->opt.warn_floats && !m->gpu;
 	if (!c->check && c->output && str_ends(c->output, ".ptx"))
 		m->ntargets = 0;
 	gpu->host = target_by_name("generic");
@@ -388,29 +392,35 @@ static void part_done(void *since, const char *part)
 	*t = now();
 }
 
+static PackageOpts package_opts(const Cli *c, Arena *a)
+{
+	return (PackageOpts){.output = c->output,
+			     .name = c->name ? c->name : default_name(a, c->output),
+			     .cc = c->cc,
+			     .sysroot = c->sysroot,
+			     .runtime = c->runtime,
+			     .weights_file = c->weights,
+			     .embed = c->embed,
+			     .cubin = wants_cubin(c),
+			     .ptxas = c->ptxas,
+			     .version = DLCC_VERSION,
+			     .level = c->level,
+			     .save_temps = c->save_temps,
+			     .cache = c->cache,
+			     .verbose = c->verbose,
+			     .dry = c->dry,
+			     .sanitize = c->sanitize,
+			     .jobs = c->threads > 0 ? c->threads
+						    : (int)sysconf(_SC_NPROCESSORS_ONLN)};
+}
+
 static bool emit(Cli *c, Module *m, double begin)
 {
 	double since = now();
-	PackageOpts o = {.output = c->output,
-			 .name = c->name ? c->name : default_name(m->arena, c->output),
-			 .cc = c->cc,
-			 .sysroot = c->sysroot,
-			 .runtime = c->runtime,
-			 .weights_file = c->weights,
-			 .embed = c->embed,
-			 .cubin = wants_cubin(c),
-			 .ptxas = c->ptxas,
-			 .version = DLCC_VERSION,
-			 .level = c->level,
-			 .save_temps = c->save_temps,
-			 .cache = c->cache,
-			 .verbose = c->verbose,
-			 .dry = c->dry,
-			 .sanitize = c->sanitize,
-			 .done = c->time_passes ? part_done : NULL,
-			 .done_arg = &since};
+	PackageOpts o = package_opts(c, m->arena);
 
-	o.jobs = c->threads > 0 ? c->threads : (int)sysconf(_SC_NPROCESSORS_ONLN);
+	o.done = c->time_passes ? part_done : NULL;
+	o.done_arg = &since;
 	if (c->tune)
 		return tune(c, m, &o, begin);
 	if (c->time_passes)
@@ -547,7 +557,34 @@ static bool make(Cli *c, Module *m)
 
 	if (ok && c->output && str_ends(c->output, ".dl"))
 		return write_text(c, m);
+	if (ok && c->output && str_ends(c->output, ".onnx"))
+		return run_passes(c, m, "quantise") && dims_fit(c, m->ctx) &&
+		       onnx_write(m->graph, c->output, DLCC_VERSION);
 	return ok && run_passes(c, m, NULL) && dims_fit(c, m->ctx) && warn_unbounded(c, m);
+}
+
+/* --int8: the plan for the model, which is imported once more to be measured. Warnings about it are given later. */
+static const QuantPlan *plan_int8(Cli *c, const Module *like)
+{
+	static const char *const all = "all";
+	const PackageOpts o = package_opts(c, like->arena);
+	Diag *d = NEW(like->arena, Diag);
+	Module m = {.arena = like->arena, .opt = like->opt, .mem = like->mem};
+	OnnxFile *file = NULL;
+	const QuantPlan *plan = NULL;
+
+	*d = c->diag;
+	d->wno[0] = all;
+	m.ctx = ctx_new(d);
+	m.graph = read_input(c, d, m.ctx, m.arena, &file, NULL);
+	if (m.graph && bind_dims(c, m.ctx, m.graph) && pass_infer(&m) && pass_canon(&m) &&
+	    !d->errors && dims_fit(c, m.ctx))
+		plan = quantise_plan(c, &m, &o, like->arena);
+	c->diag.errors += d->errors - (c->diag.errors < d->errors ? c->diag.errors : d->errors);
+	if (file)
+		onnx_close(file);
+	ctx_free(m.ctx);
+	return plan;
 }
 
 /* Imports the model again for GPUs, as passes from `place` on differ there. Warnings about the model have been given. */
@@ -629,7 +666,8 @@ static int compile(Cli *c)
 			    .winograd = c->winograd,
 			    .flush = c->flush,
 			    .list_tiles = c->list_tiles,
-			    .verify = c->verify}},
+			    .verify = c->verify,
+			    .warn_floats = c->fallback}},
 	       gpu = m, *first;
 	MemPlan none = {0};
 	OnnxFile *file = NULL, *again = NULL;
@@ -654,8 +692,12 @@ static int compile(Cli *c)
 		status = EXIT_USAGE;
 		m.graph = NULL;
 	}
+	if (m.graph && c->int8) {
+		m.opt.quantise = gpu.opt.quantise = plan_int8(c, first);
+		m.graph = first->graph = m.opt.quantise ? m.graph : NULL;
+	}
 	ok = m.graph && make(c, first);
-	if (c->output && str_ends(c->output, ".dl"))
+	if (c->output && (str_ends(c->output, ".dl") || str_ends(c->output, ".onnx")))
 		m.gpu = NULL;
 	ok = ok && (!m.gpu || first == m.gpu || make_for_gpus(c, first, &gpu, &again, &refusals));
 	if (c->check && ok)
@@ -667,7 +709,8 @@ static int compile(Cli *c)
 	if (ok && m.gpu)
 		dump_nvptx(c, m.gpu);
 	/* Dumps that could not be written are an error, after which no output may appear. */
-	if (ok && !c->check && c->output && !str_ends(c->output, ".dl"))
+	if (ok && !c->check && c->output && !str_ends(c->output, ".dl") &&
+	    !str_ends(c->output, ".onnx"))
 		ok = program_flush() && emit(c, &m, begin);
 	if (file)
 		onnx_close(file);
@@ -687,6 +730,7 @@ int main(int argc, char **argv)
 		 .rewrite_limit = -1,
 		 .winograd = WINOGRAD_DEFAULT,
 		 .tune_seconds = -1,
+		 .max_error = -1,
 		 .diag = {.out = stderr}};
 
 	if (options_answer(argc, argv))

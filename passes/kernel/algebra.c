@@ -81,10 +81,10 @@ static Expr *sum_import(FactorSum *s, Expr *e)
 }
 
 /* Makes the finished kernel a node; returns its result, which has these dims. */
-static Value *sum_close(FactorSum *s, Iters *band, const Iters *red, int rank, Dim *const *dims,
-			Expr *const *widx, Expr *val, Expr *guard)
+static Value *sum_close(FactorSum *s, DType dtype, Iters *band, const Iters *red, int rank,
+			Dim *const *dims, Expr *const *widx, Expr *val, Expr *guard)
 {
-	const Type *t = type_tensor(s->p->m->ctx, DT_I32, rank, dims);
+	const Type *t = type_tensor(s->p->m->ctx, dtype, rank, dims);
 	Buf *out = kernel_buf(s->k, BUF_OUT, "sums", t);
 	Stmt *st = kernel_map(s->k, band->at, band->n, out, widx, val, guard);
 	Node *n;
@@ -215,7 +215,7 @@ static bool sum_strips(const FactoredProduct *p, const FactorPlan *l, Strip *out
 		widx[out->rank++] = ex_iter(s.k->pool, it);
 	}
 	out->sums = sum_close(
-		&s, &band, &red, out->rank, dims, widx,
+		&s, DT_I32, &band, &red, out->rank, dims, widx,
 		sum_import(&s, ex_load(p->k->pool, load->load.buf, idx, load->load.nidx)), NULL);
 	kernel_drop_unit_iters(s.k);
 	return true;
@@ -328,7 +328,7 @@ static Expr *sums(const FactoredProduct *p, const FactorPlan *l, const char *nam
 		add_iter(&red, sum_iter(&s, l->window.at[i]));
 	for (int i = 0; i < l->alike.n && !strips; i++)
 		add_iter(&red, sum_iter(&s, l->alike.at[i]));
-	v = sum_close(&s, &band, &red, t.rank, t.dims, t.widx, sum_import(&s, val),
+	v = sum_close(&s, DT_I32, &band, &red, t.rank, t.dims, t.widx, sum_import(&s, val),
 		      guard ? sum_import(&s, guard) : NULL);
 	return ex_load(pool, add_operand(p->n, name, v), t.at, t.rank);
 }
@@ -436,23 +436,67 @@ static bool without_zero_points(FactoredProduct *p)
 	return true;
 }
 
+static bool is_constant(const FactoredProduct *p, const Expr *e)
+{
+	return e->kind == EX_LOAD && e->load.buf->kind == BUF_IN &&
+	       value_const(node_in(p->n, e->load.buf->param));
+}
+
+/* Factor F, a constant, as the floats byte - zero, which a kernel of its own computes; null where it is no constant, or has indices
+ * of another kind than iterators. */
+static Expr *as_floats(const FactoredProduct *p, const ByteFactor *f)
+{
+	Expr *widx[MAX_RANK], *val = f->byte;
+	Iters band = {.n = 0}, none = {.n = 0};
+	FactorSum s;
+
+	if (!is_constant(p, f->byte))
+		return NULL;
+	for (int d = 0; d < f->byte->load.nidx; d++)
+		if (f->byte->load.idx[d]->kind != EX_ITER && f->byte->load.idx[d]->kind != EX_CONST)
+			return NULL;
+	sum_open(&s, p, "floats");
+	for (int d = 0; d < f->byte->load.nidx; d++)
+		if (f->byte->load.idx[d]->kind == EX_ITER)
+			add_iter(&band, sum_iter(&s, f->byte->load.idx[d]->iter));
+	for (int d = 0; d < f->byte->load.nidx; d++)
+		widx[d] = sum_import(&s, f->byte->load.idx[d]);
+	if (f->zero)
+		val = ex_op2(p->k->pool, IN_sub, val, f->zero);
+	return ex_load(
+		p->k->pool,
+		add_operand(p->n, "floats",
+			    sum_close(&s, DT_F32, &band, &none, f->byte->load.nidx,
+				      f->byte->load.buf->dims, widx,
+				      sum_import(&s, ex_cvt(p->k->pool, CT_F32, val)), NULL)),
+		f->byte->load.idx, f->byte->load.nidx);
+}
+
 /* A depthwise convolution, each of whose elements is used for one channel alone, stays a sum of f32:
- * factor B, the image, is read as bytes, and its scale follows the sum. */
-static bool without_scale(FactoredProduct *p)
+ * factor B, the image, is read as bytes, and its scale follows the sum. Where factor A is one of bytes, too, its scale follows,
+ * and the sum is of integers, which is exact in f32. */
+static bool without_scale(FactoredProduct *p, bool *exact)
 {
 	const Contraction *c = &p->c;
 	ExprPool *pool = p->k->pool;
-	Expr *idx[MAX_ITERS], *val = p->b.byte;
-	Buf *out;
+	Expr *idx[MAX_ITERS], *val = p->b.byte, *a = NULL, *out;
+	int64_t lo, hi;
+	Buf *sums;
 
 	if (c->s->nband > MAX_RANK || !p->b.scale)
 		return false;
-	out = products_buf(p, DT_F32, idx);
+	dim_bounds(p->m->ctx, iters_points(p->m->ctx, c->k, c->nk), &lo, &hi);
+	if (*exact && hi <= MOST_FLOAT_TERMS)
+		a = as_floats(p, &p->a);
+	*exact = a != NULL;
+	sums = products_buf(p, DT_F32, idx);
 	if (p->b.zero)
 		val = ex_op2(pool, IN_sub, val, p->b.zero);
-	c->s->val[0] = ex_op2(pool, IN_mul, ex_cvt(pool, CT_F32, val), c->a);
-	put_behind(p->k, c->s, out, idx,
-		   ex_op2(pool, IN_mul, ex_load(pool, out, idx, out->rank), p->b.scale));
+	c->s->val[0] = ex_op2(pool, IN_mul, ex_cvt(pool, CT_F32, val), a ? a : c->a);
+	out = ex_op2(pool, IN_mul, ex_load(pool, sums, idx, sums->rank), p->b.scale);
+	if (a && p->a.scale)
+		out = ex_op2(pool, IN_mul, out, p->a.scale);
+	put_behind(p->k, c->s, sums, idx, out);
 	return true;
 }
 
@@ -463,12 +507,6 @@ static void shift_byte(ExprPool *p, ByteFactor *f, DType t, int by)
 
 	f->byte = ex_round(p, t, ex_op2(p, IN_add, f->byte, n));
 	f->zero = f->zero ? ex_op2(p, IN_add, f->zero, n) : n;
-}
-
-static bool is_constant(const FactoredProduct *p, const Expr *e)
-{
-	return e->kind == EX_LOAD && e->load.buf->kind == BUF_IN &&
-	       value_const(node_in(p->n, e->load.buf->param));
 }
 
 /* CPUs multiply u8 by i8. Of two u8 the constant becomes an i8, of two i8 the other one a u8: its
@@ -499,28 +537,72 @@ static bool suits_type(const FactoredProduct *p)
 	return p->c.ct == CT_F32 && p->c.s->out[0]->dtype == DT_F32 && hi <= MOST_BYTE_TERMS;
 }
 
+/* ---- What stays in floats ---- */
+
+static bool are_dequantised(FactoredProduct *p)
+{
+	const bool yes = p->c.ct == CT_F32 && narrow_factor(p->n, &p->c, p->c.a, &p->a) &&
+			 narrow_factor(p->n, &p->c, p->c.b, &p->b);
+
+	node_drop_unused_inputs(p->n);
+	return yes;
+}
+
+/* Counts P, a product of two dequantised tensors; WHY it is computed in floats, or null: it is in integers. */
+static void count_product(FactoredProduct *p, Dim *work, const char *why)
+{
+	vec_push(p->m->arena, &p->m->byte_products, ((ByteProduct){work, !why}));
+	if (why && p->m->opt.warn_floats)
+		diag_warning(p->m->ctx->diag, node_diag(p->n), "fallback",
+			     "it stays in floats between DequantizeLinear and QuantizeLinear: %s",
+			     why);
+}
+
+/* Why a product of dequantised tensors is not rewritten as one of bytes. */
+static const char *why_floats(const FactoredProduct *p)
+{
+	if (!module_multiplies_bytes(p->m))
+		return "not all targets have an instruction for products of bytes";
+	if (!p->c.nm)
+		return "each of its weights is of one channel alone, and their zero points or sums do not fit f32";
+	if (!is_worth(p))
+		return "it has few columns";
+	return "its sums may be larger than an i32, or have a form that is not supported";
+}
+
+/* ---- The rewrite ---- */
+
 static bool rewrite_product(Module *m, Node *n)
 {
 	enum { MORE = 6 }; /* number of operands that the rewrite may add */
 	FactoredProduct p = {.m = m, .n = n, .k = node_kernel(n)};
-	bool done;
+	bool done = false, quantised, exact;
+	Dim *work;
 
 	for (int i = 0; i < p.k->bufs.n; i++)
 		p.k->bufs.at[i]->id = i;
-	if (!p.k->stmts.n || !stmt_contraction(p.k, p.k->stmts.at[0], &p.c) || !suits_type(&p) ||
-	    !is_worth(&p) || n->nin > MAX_PARAMS / 2)
+	if (!p.k->stmts.n || !stmt_contraction(p.k, p.k->stmts.at[0], &p.c))
 		return false;
-	if (!p.c.nm && !module_on_gpu(m)) {
-		done = p.c.ct == CT_F32 && narrow_factor(n, &p.c, p.c.b, &p.b) && without_scale(&p);
+	work = iters_points(m->ctx, p.c.s->iter, p.c.s->niters);
+	quantised = exact = are_dequantised(&p);
+	if (suits_type(&p) && is_worth(&p) && n->nin <= MAX_PARAMS / 2) {
+		if (!p.c.nm && !module_on_gpu(m)) {
+			exact = exact && narrow_factor(n, &p.c, p.c.a, &p.a);
+			done = p.c.ct == CT_F32 && narrow_factor(n, &p.c, p.c.b, &p.b) &&
+			       without_scale(&p, &exact);
+		} else {
+			done = narrow_factor(n, &p.c, p.c.a, &p.a) &&
+			       narrow_factor(n, &p.c, p.c.b, &p.b) && n->nin + MORE <= MAX_PARAMS;
+			if (done && !module_on_gpu(m))
+				mix_signs(&p);
+			done = done && without_zero_points(&p);
+		}
 		node_drop_unused_inputs(n);
-		return done;
 	}
-	done = narrow_factor(n, &p.c, p.c.a, &p.a) && narrow_factor(n, &p.c, p.c.b, &p.b) &&
-	       n->nin + MORE <= MAX_PARAMS;
-	if (done && !module_on_gpu(m))
-		mix_signs(&p);
-	done = done && without_zero_points(&p);
-	node_drop_unused_inputs(n);
+	if (quantised || (done && p.c.ct == CT_I32))
+		count_product(&p, work,
+			      done && (p.c.nm || exact || module_on_gpu(m)) ? NULL
+									    : why_floats(&p));
 	return done;
 }
 

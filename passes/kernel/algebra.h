@@ -27,6 +27,8 @@ typedef struct BorderClasses {
 
 /* The sum of the most products of differences of bytes that fits in an i32: 255 * 255 each. */
 enum { MOST_BYTE_TERMS = INT32_MAX / (255 * 255) };
+/* The sum of the most such products that is exact in f32. */
+enum { MOST_FLOAT_TERMS = (1 << 24) / (255 * 255) };
 /* Brings factor E of N's contraction *C, which is N's first statement, into this form, and adds
  * the operands that it reads to N (passes/kernel/narrow.c). False if E does not have the form,
  * or that cannot be decided; operands that nothing reads may then have been added. */

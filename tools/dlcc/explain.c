@@ -349,6 +349,25 @@ static void put_kernel(Explain *x, const Node *n, const Schedule *s)
 	}
 }
 
+/* How much of what is between DequantizeLinear and QuantizeLinear is in integers. */
+static void put_integers(Explain *x)
+{
+	double integers = 0, all = 0;
+
+	for (int i = 0; i < x->m->byte_products.n; i++) {
+		const ByteProduct *p = &x->m->byte_products.at[i];
+
+		all += value(x, p->work);
+		integers += p->integers ? value(x, p->work) : 0;
+	}
+	if (!x->m->byte_products.n)
+		return;
+	strbuf_printf(&x->b, "integers: %.2f %% of the %.4g multiply-adds of dequantised tensors%s",
+		      all > 0 ? 100 * integers / all : 100, all,
+		      integers < all ? "; -Wfallback names the rest" : "");
+	end_line(x);
+}
+
 static void put_target(Explain *x, int t)
 {
 	x->t = x->m->target[t];
@@ -400,6 +419,7 @@ bool explain(Cli *c, const Module *m, const Module *gpu)
 		x.sym = syms_sample(x.m->ctx, x.arena, 1);
 		for (int t = 0; t < x.m->ntargets; t++)
 			put_target(&x, t);
+		put_integers(&x);
 	}
 	return trace_fits(&x, x.found);
 }

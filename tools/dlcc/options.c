@@ -19,7 +19,7 @@ static const char usage[] =
 	"\n"
 	"MODEL is MODEL.onnx, or MODEL.dl, the graph as text.\n"
 	"FILE's suffix says what is made: .so .a .o .c (with a header beside it), .ptx, .dl (the graph as text),\n"
-	".schedule (by --tune)\n"
+	".onnx (the graph as the passes up to quantise make it), .schedule (by --tune)\n"
 	"\n"
 	"  -o FILE               the output\n"
 	"  --name=NAME           prefix of the exported symbols (default: from FILE)\n"
@@ -33,6 +33,9 @@ static const char usage[] =
 	"  --tiles=FILE          GPUs' tiles of products, measured; --list-tiles=N prints N candidates for each\n"
 	"  --schedule=FILE       how CPUs run kernels, edited; --dump-ir=decide prints such a file\n"
 	"  --tune[=SECONDS]      measure how kernels run best on this machine, with -o FILE.schedule for --schedule (default 60)\n"
+	"  --int8 --calibrate=DIR  quantise products by weights, with ranges from the samples in DIR (docs/quantisation.md)\n"
+	"  --max-error=E         ... as far as the results' error, relative to those in floats, is at most E\n"
+	"  --keep=NODE           ... but not this one; may be repeated\n"
 	"  --dim NAME=N, A..B    bind or bound a symbolic dim; may be repeated\n"
 	"  --overridable=NAME    an input that has an initialiser stays an input, with that as its default; may be repeated\n"
 	"  --op=FILE.dl          the meaning of operators that the model uses and dlcc lacks (docs/operators.md); may be repeated\n"
@@ -101,7 +104,8 @@ static const Warning warnings[] = {
 	{"schedule", false, false},    /* a line of --schedule=FILE that decides nothing */
 	{"cache", false, false},       /* --cache=DIR takes no more */
 	{"unproved", false, true},     /* a schedule that isl cannot prove (--verify) */
-	{"fallback", false, true},     /* a copy that the GPU's run waits for */
+	/* a copy that the GPU's run waits for; where it is named, products of dequantised tensors in floats, too */
+	{"fallback", false, true},
 };
 
 void options_gpu_only(Diag *d)
@@ -161,6 +165,8 @@ static bool warning_option(Cli *c, const char *a)
 			add_name(c->diag.werror, warnings[i].name);
 		if (warnings[i].off)
 			c->unbounded = !no;
+		if (!strcmp(name, "fallback"))
+			c->fallback = !no;
 		return true;
 	}
 	return no_such_warning(c, name);
@@ -187,6 +193,7 @@ static const Text texts[] = {
 	{"--dump-ir", offsetof(Cli, dump), false},
 	{"--dump-node", offsetof(Cli, dump_node), false},
 	{"--explain", offsetof(Cli, trace), false},
+	{"--calibrate", offsetof(Cli, calibrate), false},
 	{"--save-temps", offsetof(Cli, save_temps), false},
 	{"-o", offsetof(Cli, output), true},
 };
@@ -215,6 +222,7 @@ static const Flag flags[] = {
 	{"--verbose", offsetof(Cli, verbose)},
 	{"--check", offsetof(Cli, check)},
 	{"--tune", offsetof(Cli, tune)},
+	{"--int8", offsetof(Cli, int8)},
 	{"--time-passes", offsetof(Cli, time_passes)},
 	{"--dump-ir", offsetof(Cli, dump_all)},
 	{"--explain", offsetof(Cli, explain)},
@@ -256,6 +264,15 @@ static bool text(Cli *c, const Text *t, const char *v)
 	}
 	*to = v;
 	return true;
+}
+
+static bool max_error(Cli *c, const char *v)
+{
+	char *end;
+
+	c->max_error = strtod(v, &end);
+	return (*v && !*end && c->max_error >= 0) ||
+	       usage_error(c, "--max-error=%s: it is a number from 0 on", v);
 }
 
 static bool number(Cli *c, const char *opt, const char *v, int *out)
@@ -312,6 +329,7 @@ typedef struct NameList {
 static const NameList lists[] = {
 	{"--overridable", offsetof(Cli, overridable.name), offsetof(Cli, overridable.n),
 	 MAX_OVERRIDABLE},
+	{"--keep", offsetof(Cli, keep), offsetof(Cli, nkeep), MAX_KEEP},
 	{"--op", offsetof(Cli, ops.name), offsetof(Cli, ops.n), MAX_DEFINITION_FILES},
 };
 
@@ -346,7 +364,6 @@ static const struct {
 	{"--batch", "unknown option %s; --dim NAME=N binds a symbolic dim"},
 	{"--input-shape", "unknown option %s; --dim NAME=N binds a symbolic dim"},
 	{"--fp16", "%s is not supported yet: the model says the types"},
-	{"--int8", "%s is not supported yet: the model says the types"},
 };
 
 static bool unknown_option(Cli *c, const char *a)
@@ -390,6 +407,8 @@ static bool option(Cli *c, char **argv, int *i)
 	for (size_t j = 0; j < sizeof numbers / sizeof *numbers; j++)
 		if ((v = take_value(argv, i, numbers[j].option, &lacks)))
 			return number(c, numbers[j].option, v, (int *)((char *)c + numbers[j].at));
+	if ((v = take_value(argv, i, "--max-error", &lacks)))
+		return max_error(c, v);
 	if ((v = take_value(argv, i, "--dim", &lacks)))
 		return dim(c, v);
 	for (size_t j = 0; j < sizeof lists / sizeof *lists; j++)
@@ -428,7 +447,8 @@ static bool has_runtimes_header(const char *path)
 static bool check_output(Cli *c)
 {
 	const char *dot = c->output ? strrchr(c->output, '.') : NULL;
-	static const char *const known[] = {".so", ".a", ".o", ".c", ".ptx", ".dl", ".schedule"};
+	static const char *const known[] = {".so",  ".a",  ".o",    ".c",
+					    ".ptx", ".dl", ".onnx", ".schedule"};
 
 	if (!c->output && (c->check || looks_at_passes(c)))
 		return true;
@@ -442,7 +462,7 @@ static bool check_output(Cli *c)
 		if (!strcmp(dot, known[i]))
 			return true;
 	return diag_error(&c->diag, (DiagLoc){.file = "dlcc"},
-			  "%s%s; the suffix says what is made: .so .a .o .c .ptx .dl",
+			  "%s%s; the suffix says what is made: .so .a .o .c .ptx .dl .onnx",
 			  c->output ? "cannot make " : "no output: give -o FILE",
 			  c->output ? c->output : "");
 }
@@ -454,6 +474,12 @@ static bool check_effect(Cli *c)
 		   ptx = c->output && str_ends(c->output, ".ptx"),
 		   schedule = c->output && str_ends(c->output, ".schedule");
 
+	if (c->int8 && !c->calibrate)
+		return options_fault(c, "--int8 wants samples: give --calibrate=DIR");
+	if (!c->int8 && (c->calibrate || c->nkeep || c->max_error >= 0))
+		return options_fault(c, "--calibrate, --keep and --max-error are for --int8");
+	if (c->int8 && (text || c->check || !c->output))
+		return options_fault(c, "--int8 wants an output that has code, or an .onnx");
 	if (c->tune != schedule)
 		return options_fault(c, c->tune ? "--tune writes a schedule: give -o FILE.schedule"
 						: "a .schedule is made by --tune");

@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-enum { MAX_DIMS = 64 };
+enum { MAX_DIMS = 64, MAX_KEEP = 256 };
 
 /* --dim NAME=LO..HI */
 typedef struct DimOption {
@@ -22,13 +22,16 @@ typedef struct Cli {
 	const char *input, *output, *name, *cc, *sysroot, *runtime, *weights, *save_temps;
 	const char *cubin, *ptxas, *tiles, *schedule, *cache;
 	const char *dump, *dump_node, *trace;
+	const char *calibrate, *keep[MAX_KEEP];
+	int nkeep;
+	double max_error; /* negative: none is given */
 	DimOption dims[MAX_DIMS];
 	int ndims;
 	Overridable overridable;
 	DefinitionFiles ops;
 	const char *targets;
 	int level, threads, rewrite_limit, list_tiles, winograd, tune_seconds;
-	bool tune, verbose, dry, check, time_passes, dump_all, sanitize, shuffle, verify, tf32, flush, unbounded, embed, explain;
+	bool int8, tune, verbose, dry, check, time_passes, dump_all, sanitize, shuffle, verify, tf32, flush, unbounded, fallback, embed, explain;
 	Diag diag;
 } Cli;
 

@@ -1,0 +1,541 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "frontend/export.h"
+
+#include "base/str.h"
+#include "base/sys.h"
+#include "frontend/onnx.pb-c.h"
+#include "ops/op.h"
+#include "runtime/strtable.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* protobuf sizes are of 31 bits. */
+enum { MOST_BYTES = INT32_MAX };
+
+typedef struct Exporter {
+	Graph *g;
+	Arena *a;
+	const char **value;      /* by Value.id: its name in the model */
+	VEC(const char *) taken; /* names that a model may not have twice */
+	const char **size;       /* by Sym.id: the name of its value; null: not written yet */
+	int fresh;
+	VEC(Onnx__NodeProto *) node;
+	VEC(Onnx__TensorProto *) constant;
+	const char *domain[8]; /* that nodes are of */
+	int ndomains;
+	const Node *at; /* for messages */
+} Exporter;
+
+#define COUNTED(message, field, list) \
+	((message)->n_##field = (size_t)(list).n, (message)->field = (list).at)
+
+/* ---- Names ---- */
+
+static const char *fresh_name(Exporter *x, const char *what)
+{
+	return arena_printf(x->a, "dlcc/%s_%d", what, x->fresh++);
+}
+
+static bool is_taken(const Exporter *x, const char *name)
+{
+	for (int i = 0; i < x->taken.n; i++)
+		if (!strcmp(x->taken.at[i], name))
+			return true;
+	return false;
+}
+
+/* NAME, or a new one where it is taken. */
+static const char *take_name(Exporter *x, const char *name, const char *what)
+{
+	const char *s = name && *name && !is_taken(x, name) ? name : fresh_name(x, what);
+
+	vec_push(x->a, &x->taken, s);
+	return s;
+}
+
+static const char *name_of(Exporter *x, const Value *v)
+{
+	if (!v)
+		return "";
+	if (!x->value[v->id])
+		x->value[v->id] = take_name(x, v->name, "value");
+	return x->value[v->id];
+}
+
+/* ---- Tensors and types ---- */
+
+static Onnx__TensorProto *tensor(Exporter *x, const Tensor *t, const char *name)
+{
+	Onnx__TensorProto *p = NEW(x->a, Onnx__TensorProto);
+
+	onnx__tensor_proto__init(p);
+	p->name = (char *)(uintptr_t)name;
+	p->n_dims = (size_t)t->rank;
+	p->dims = t->dims;
+	p->has_data_type = 1;
+	p->data_type = dtype_info[t->dtype].onnx;
+	if (t->dtype == DT_STR) {
+		const int64_t n = tensor_numel(t);
+
+		p->n_string_data = (size_t)n;
+		p->string_data = NEW_ARRAY(x->a, n + 1, ProtobufCBinaryData);
+		for (int64_t i = 0; i < n; i++) {
+			const dl_str s = strings_get(x->g->ctx->strings,
+						     ((const int64_t *)t->data)[i]);
+
+			p->string_data[i].data = (uint8_t *)(uintptr_t)s.p;
+			p->string_data[i].len = (size_t)s.n;
+		}
+		return p;
+	}
+	p->has_raw_data = 1;
+	p->raw_data.data = (uint8_t *)(uintptr_t)t->data;
+	p->raw_data.len = (size_t)t->bytes;
+	return p;
+}
+
+static const char *dim_text(Exporter *x, const Dim *d)
+{
+	StrBuf b = {0};
+	const char *s;
+
+	if (dim_as_sym(d))
+		return dim_as_sym(d)->name;
+	dim_print(&b, d);
+	s = arena_strdup(x->a, strbuf_str(&b));
+	strbuf_free(&b);
+	return s;
+}
+
+static Onnx__TypeProto *type(Exporter *x, const Type *t)
+{
+	Onnx__TypeProto *p = NEW(x->a, Onnx__TypeProto);
+	Onnx__TypeProto__Tensor *tt = NEW(x->a, Onnx__TypeProto__Tensor);
+	Onnx__TensorShapeProto *s = NEW(x->a, Onnx__TensorShapeProto);
+
+	onnx__type_proto__init(p);
+	onnx__type_proto__tensor__init(tt);
+	onnx__tensor_shape_proto__init(s);
+	p->value_case = ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
+	p->tensor_type = tt;
+	tt->has_elem_type = 1;
+	tt->elem_type = dtype_info[t->dtype].onnx;
+	tt->shape = s;
+	s->n_dim = (size_t)t->rank;
+	s->dim = NEW_ARRAY(x->a, t->rank + 1, Onnx__TensorShapeProto__Dimension *);
+	for (int i = 0; i < t->rank; i++) {
+		Onnx__TensorShapeProto__Dimension *d = NEW(x->a, Onnx__TensorShapeProto__Dimension);
+
+		onnx__tensor_shape_proto__dimension__init(d);
+		if (dim_is_const(t->dims[i], &d->dim_value)) {
+			d->value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
+		} else {
+			d->value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM;
+			d->dim_param = (char *)(uintptr_t)dim_text(x, t->dims[i]);
+		}
+		s->dim[i] = d;
+	}
+	return p;
+}
+
+static Onnx__ValueInfoProto *value_info(Exporter *x, const char *name, const Type *t)
+{
+	Onnx__ValueInfoProto *p = NEW(x->a, Onnx__ValueInfoProto);
+
+	onnx__value_info_proto__init(p);
+	p->name = (char *)(uintptr_t)name;
+	p->type = type(x, t);
+	return p;
+}
+
+/* ---- Nodes ---- */
+
+static bool fault(Exporter *x, const char *text)
+{
+	return diag_error(x->g->ctx->diag, node_diag(x->at), "cannot be written as ONNX: %s", text);
+}
+
+static void use_domain(Exporter *x, const char *domain)
+{
+	for (int i = 0; i < x->ndomains; i++)
+		if (!strcmp(x->domain[i], domain))
+			return;
+	if (x->ndomains < (int)(sizeof x->domain / sizeof *x->domain))
+		x->domain[x->ndomains++] = domain;
+}
+
+static Onnx__NodeProto *add_node(Exporter *x, OpKind op, const char *name, const char *const *in,
+				 int nin, const char *const *out, int nout)
+{
+	Onnx__NodeProto *p = NEW(x->a, Onnx__NodeProto);
+	const char *type, *domain = op_domain(op, &type);
+
+	onnx__node_proto__init(p);
+	p->op_type = (char *)(uintptr_t)type;
+	if (*domain)
+		p->domain = (char *)(uintptr_t)domain;
+	p->name = (char *)(uintptr_t)name;
+	p->n_input = (size_t)nin;
+	p->input = arena_copy(x->a, in, (size_t)nin * sizeof *in);
+	p->n_output = (size_t)nout;
+	p->output = arena_copy(x->a, out, (size_t)nout * sizeof *out);
+	use_domain(x, domain);
+	vec_push(x->a, &x->node, p);
+	return p;
+}
+
+/* A node of one result, which it returns. */
+static const char *add(Exporter *x, OpKind op, const char *a, const char *b)
+{
+	const char *out = fresh_name(x, "size"), *in[] = {a, b};
+
+	add_node(x, op, out, in, b ? 2 : 1, &out, 1);
+	return out;
+}
+
+/* ---- Sizes ---- */
+
+/* V as a tensor of one dim. */
+static const char *integer(Exporter *x, int64_t v)
+{
+	const int64_t one = 1;
+	Tensor *t = tensor_new(x->a, DT_I64, 1, &one);
+	const char *name = fresh_name(x, "integer");
+
+	*(int64_t *)(uintptr_t)t->data = v;
+	vec_push(x->a, &x->constant, tensor(x, t, name));
+	return name;
+}
+
+static void *size_constant(void *arg, int64_t v)
+{
+	return (void *)(uintptr_t)integer(arg, v);
+}
+
+/* Element I of a tensor of one dim, as another one. */
+static const char *element(Exporter *x, const char *of, int64_t i)
+{
+	return add(x, OP_Gather, of, integer(x, i));
+}
+
+/* The value of S: a dim of an input, or an element that it is read from. */
+static void *size_sym(void *arg, Sym *s)
+{
+	Exporter *x = arg;
+	const char **to = &x->size[s->id];
+
+	for (int i = 0; i < x->g->inputs.n && !*to; i++) {
+		const Value *v = x->g->inputs.at[i];
+
+		for (int d = 0; d < v->type->rank && !*to; d++)
+			if (dim_as_sym(v->type->dims[d]) == s)
+				*to = element(x, add(x, OP_Shape, name_of(x, v), NULL), d);
+	}
+	if (!*to && s->src && s->src->type->dtype == DT_I64)
+		*to = element(x, add(x, OP_Reshape, name_of(x, s->src), integer(x, -1)), s->at);
+	if (!*to)
+		fault(x, "a size cannot be told from the inputs' shapes");
+	return (void *)(uintptr_t)*to;
+}
+
+static void *size_op(void *arg, DimOp op, void *a, void *b)
+{
+	static const OpKind kind[] = {[DIM_OP_ADD] = OP_Add,
+				      [DIM_OP_MUL] = OP_Mul,
+				      [DIM_OP_FLOORDIV] = OP_Div,
+				      [DIM_OP_MIN] = OP_Min,
+				      [DIM_OP_MAX] = OP_Max};
+
+	/* Div rounds towards 0, and the remainder of Mod has the divisor's sign. */
+	if (op == DIM_OP_FLOORDIV)
+		a = (void *)(uintptr_t)add(arg, OP_Sub, a, add(arg, OP_Mod, a, b));
+	return (void *)(uintptr_t)add(arg, kind[op], a, b);
+}
+
+/* The dims of T as a tensor of one dim; null after a diagnostic. */
+static const char *shape(Exporter *x, const Type *t)
+{
+	const DimBuilder b = {size_constant, size_sym, size_op, x};
+	const char **parts = NEW_ARRAY(x->a, t->rank + 1, const char *), *out;
+	int64_t dims[MAX_RANK];
+	Onnx__NodeProto *p;
+
+	if (type_static(t, dims)) {
+		const int64_t rank = t->rank;
+		Tensor *c = tensor_new(x->a, DT_I64, 1, &rank);
+
+		memcpy((void *)(uintptr_t)c->data, dims, (size_t)c->bytes);
+		out = fresh_name(x, "shape");
+		vec_push(x->a, &x->constant, tensor(x, c, out));
+		return out;
+	}
+	for (int i = 0; i < t->rank; i++) {
+		parts[i] = dim_walk(t->dims[i], &b);
+		if (!parts[i])
+			return NULL;
+	}
+	out = fresh_name(x, "shape");
+	p = add_node(x, OP_Concat, out, parts, t->rank, &out, 1);
+	p->n_attribute = 1;
+	p->attribute = NEW_ARRAY(x->a, 1, Onnx__AttributeProto *);
+	p->attribute[0] = NEW(x->a, Onnx__AttributeProto);
+	onnx__attribute_proto__init(p->attribute[0]);
+	p->attribute[0]->name = (char *)(uintptr_t) "axis";
+	p->attribute[0]->has_i = 1;
+	p->attribute[0]->has_type = 1;
+	p->attribute[0]->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT;
+	return out;
+}
+
+/* ---- Attributes ---- */
+
+static ProtobufCBinaryData bytes_of(const char *s)
+{
+	return (ProtobufCBinaryData){strlen(s), (uint8_t *)(uintptr_t)s};
+}
+
+static Onnx__AttributeProto *attribute(Exporter *x, const Attr *at)
+{
+	Onnx__AttributeProto *p = NEW(x->a, Onnx__AttributeProto);
+
+	onnx__attribute_proto__init(p);
+	p->name = (char *)(uintptr_t)at->name;
+	p->has_type = 1;
+	switch (at->kind) {
+	case ATTR_INT:
+		p->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT;
+		p->has_i = 1;
+		p->i = at->i;
+		return p;
+	case ATTR_FLOAT:
+		p->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT;
+		p->has_f = 1;
+		p->f = at->f;
+		return p;
+	case ATTR_STR:
+		p->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRING;
+		p->has_s = 1;
+		p->s = bytes_of(at->s);
+		return p;
+	case ATTR_INTS:
+		p->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS;
+		p->n_ints = (size_t)at->n;
+		p->ints = at->is;
+		return p;
+	case ATTR_FLOATS:
+		p->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOATS;
+		p->n_floats = (size_t)at->n;
+		p->floats = at->fs;
+		return p;
+	case ATTR_STRS:
+		p->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRINGS;
+		p->n_strings = (size_t)at->n;
+		p->strings = NEW_ARRAY(x->a, at->n + 1, ProtobufCBinaryData);
+		for (int i = 0; i < at->n; i++)
+			p->strings[i] = bytes_of(at->ss[i]);
+		return p;
+	case ATTR_TENSOR:
+		p->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__TENSOR;
+		p->t = tensor(x, at->t, NULL);
+		return p;
+	default: return NULL;
+	}
+}
+
+static bool add_attributes(Exporter *x, Onnx__NodeProto *p, const Node *n)
+{
+	p->attribute = NEW_ARRAY(x->a, n->attrs.n + 1, Onnx__AttributeProto *);
+	for (int i = 0; i < n->attrs.n; i++) {
+		Onnx__AttributeProto *at = attribute(x, &n->attrs.at[i]);
+
+		if (!at)
+			return fault(x, "an attribute has no form there");
+		p->attribute[p->n_attribute++] = at;
+	}
+	return true;
+}
+
+/* ---- The graph ---- */
+
+/* N's own name, where N is the operator that the model called so; else one after it. */
+static const char *node_name(Exporter *x, const Node *n)
+{
+	const Loc loc = node_loc(n);
+	const char *type;
+
+	op_domain(n->op, &type);
+	if (loc.node && (!loc.op || !strcmp(loc.op, type)))
+		return take_name(x, loc.node, "node");
+	return take_name(x, loc.node ? arena_printf(x->a, "%s/%s", loc.node, type) : NULL, "node");
+}
+
+static bool add_operator(Exporter *x, const Node *n)
+{
+	const char **in = NEW_ARRAY(x->a, n->nin + 1, const char *);
+	const char **out = NEW_ARRAY(x->a, n->nout + 1, const char *);
+	int nin = n->nin, nout = n->nout;
+
+	for (int i = 0; i < n->nin; i++)
+		in[i] = name_of(x, node_in(n, i));
+	for (int i = 0; i < n->nout; i++)
+		out[i] = name_of(x, n->out[i]);
+	while (nin && !*in[nin - 1])
+		nin--;
+	while (nout && !*out[nout - 1])
+		nout--;
+	return add_attributes(x, add_node(x, n->op, node_name(x, n), in, nin, out, nout), n);
+}
+
+/* RESULT is OF in the shape of T. */
+static bool add_reshape(Exporter *x, const Node *n)
+{
+	const char *in[] = {name_of(x, node_in(n, 0)), shape(x, n->out[0]->type)};
+	const char *out = name_of(x, n->out[0]);
+
+	if (in[1])
+		add_node(x, OP_Reshape, node_name(x, n), in, 2, &out, 1);
+	return in[1] != NULL;
+}
+
+static bool add_dims(Exporter *x, const Node *n)
+{
+	const Attr *at = node_attr(n, "value");
+	const Type *t = at->type;
+	const char *in[] = {shape(x, t),
+			    n->out[0]->type->rank == 1 ? NULL : shape(x, n->out[0]->type)};
+	const char *out = name_of(x, n->out[0]);
+
+	if (!in[0] || (n->out[0]->type->rank != 1 && !in[1]))
+		return false;
+	add_node(x, in[1] ? OP_Reshape : OP_Identity, fresh_name(x, "node"), in, in[1] ? 2 : 1,
+		 &out, 1);
+	return true;
+}
+
+static bool export_node(Exporter *x, const Node *n)
+{
+	x->at = n;
+	if (n->op == OP_Const) {
+		vec_push(x->a, &x->constant,
+			 tensor(x, node_attr(n, "value")->t, name_of(x, n->out[0])));
+		return true;
+	}
+	if (n->op == OP_View)
+		return add_reshape(x, n);
+	if (n->op == OP_Dims)
+		return add_dims(x, n);
+	if (op_row[n->op].flags & OPF_INTERNAL || n->regions.n)
+		return fault(x, "there is no operator for what it has become here");
+	return add_operator(x, n);
+}
+
+/* Inputs and results have the names that applications know. */
+static void name_ends(Exporter *x)
+{
+	for (int i = 0; i < x->g->inputs.n; i++) {
+		x->value[x->g->inputs.at[i]->id] = x->g->inputs.at[i]->name;
+		vec_push(x->a, &x->taken, x->g->inputs.at[i]->name);
+	}
+	for (int i = 0; i < x->g->results.n; i++) {
+		const char **to = &x->value[x->g->results.at[i]->value->id];
+
+		vec_push(x->a, &x->taken, x->g->result_names.at[i]);
+		if (!*to)
+			*to = x->g->result_names.at[i];
+	}
+}
+
+static bool export_graph(Exporter *x, Onnx__GraphProto *p)
+{
+	VEC(Onnx__ValueInfoProto *) in = {0}, out = {0};
+
+	name_ends(x);
+	for (int i = 0; i < x->g->inputs.n; i++) {
+		const Value *v = x->g->inputs.at[i];
+
+		vec_push(x->a, &in, value_info(x, name_of(x, v), v->type));
+		if (v->preset)
+			vec_push(x->a, &x->constant, tensor(x, v->preset, name_of(x, v)));
+	}
+	for (const Node *n = x->g->first; n; n = n->next)
+		if (!export_node(x, n))
+			return false;
+	for (int i = 0; i < x->g->results.n; i++) {
+		const Value *v = x->g->results.at[i]->value;
+		const char *name = x->g->result_names.at[i], *of = name_of(x, v);
+
+		if (strcmp(name, of) != 0)
+			add_node(x, OP_Identity, fresh_name(x, "node"), &of, 1, &name, 1);
+		vec_push(x->a, &out, value_info(x, name, v->type));
+	}
+	COUNTED(p, node, x->node);
+	COUNTED(p, initializer, x->constant);
+	COUNTED(p, input, in);
+	COUNTED(p, output, out);
+	p->name = (char *)(uintptr_t) "main";
+	return true;
+}
+
+static void add_opsets(Exporter *x, Onnx__ModelProto *m)
+{
+	m->opset_import = NEW_ARRAY(x->a, x->ndomains, Onnx__OperatorSetIdProto *);
+	for (int i = 0; i < x->ndomains; i++) {
+		Onnx__OperatorSetIdProto *p = NEW(x->a, Onnx__OperatorSetIdProto);
+
+		onnx__operator_set_id_proto__init(p);
+		p->domain = (char *)(uintptr_t)x->domain[i];
+		p->has_version = 1;
+		p->version = *x->domain[i] ? 1 : EXPORT_OPSET;
+		m->opset_import[m->n_opset_import++] = p;
+	}
+}
+
+static bool write_model(Exporter *x, const Onnx__ModelProto *m, const char *path)
+{
+	Diag *d = x->g->ctx->diag;
+	const size_t n = onnx__model_proto__get_packed_size(m);
+	uint8_t *bytes;
+	bool ok;
+
+	if (n > MOST_BYTES)
+		return diag_error(d, (DiagLoc){.file = path},
+				  "the model would have %zu bytes, and ONNX files have at most %d",
+				  n, MOST_BYTES);
+	bytes = malloc(n + 1);
+	if (!bytes)
+		return diag_error(d, (DiagLoc){.file = path}, "no memory for %zu bytes", n);
+	onnx__model_proto__pack(m, bytes);
+	ok = write_file(path, bytes, n) ||
+	     diag_error(d, (DiagLoc){.file = path}, "cannot be written: %s", strerror(errno));
+	free(bytes);
+	return ok;
+}
+
+bool onnx_write(Graph *g, const char *path, const char *version)
+{
+	Exporter x = {.g = g, .a = arena_new()};
+	Onnx__ModelProto m = ONNX__MODEL_PROTO__INIT;
+	Onnx__GraphProto graph = ONNX__GRAPH_PROTO__INIT;
+	bool ok;
+
+	x.value = NEW_ARRAY(x.a, g->nvalues + 1, const char *);
+	x.size = NEW_ARRAY(x.a, sym_count(g->ctx) + 1, const char *);
+	use_domain(&x, "");
+	ok = (!g->takes.n && !g->gives.n) ||
+	     diag_error(g->ctx->diag, (DiagLoc){.file = path},
+			"cannot be written as ONNX: the model takes or gives sequences or maps");
+	ok = ok && export_graph(&x, &graph);
+	if (ok) {
+		m.has_ir_version = 1;
+		m.ir_version = EXPORT_IR_VERSION;
+		m.producer_name = (char *)(uintptr_t) "dlcc";
+		m.producer_version = (char *)(uintptr_t)version;
+		m.graph = &graph;
+		add_opsets(&x, &m);
+		ok = write_model(&x, &m, path);
+	}
+	arena_free(x.a);
+	return ok;
+}

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * quantise: carries out a plan of quantisation (passes/graph/quantise.h). Each layer that the plan
+ * quantises gets operands that go through integers:
+ *
+ *     x' = DequantizeLinear(QuantizeLinear(x, scale, zero), scale, zero)
+ *     w' = DequantizeLinear(i8 constant, scales)
+ *
+ * which `algebra` turns into products of bytes, where targets have an instruction for them. Layers
+ * with the same x share x'. The other readers of x keep it as it is: on CPUs the quotients are the
+ * epilogue of the kernel that makes x, and sums of unrounded numbers are more exact.
+ *
+ * It runs after `canon`, when normalisations are part of the weights.
+ */
+#include "passes/graph/quantise.h"
+
+#include "ir/blocks.h"
+
+#include <assert.h>
+
+/* Whether V is computed from constants alone. DONE has the answers by Value.id: 0: not known, 1: yes, 2: no. */
+static bool is_weights(const Value *v, char *done)
+{
+	bool yes = v->def && !op_is_control(v->def->op) && type_static(v->type, NULL) &&
+		   (v->def->op == OP_Const || v->def->nin > 0);
+
+	if (done[v->id])
+		return done[v->id] == 1;
+	for (int i = 0; yes && i < v->def->nin; i++)
+		yes = !node_in(v->def, i) || is_weights(node_in(v->def, i), done);
+	done[v->id] = yes ? 1 : 2;
+	return yes;
+}
+
+static bool is_layer(const Node *n, char *done)
+{
+	const Value *x = node_in(n, 0), *w = node_in(n, 1);
+
+	return op_table[n->op] && op_table[n->op]->weights_axes && x->type->dtype == DT_F32 &&
+	       w->type->dtype == DT_F32 && w->type->rank >= 2 && is_weights(w, done) &&
+	       !is_weights(x, done);
+}
+
+int64_t quantise_channels(const QuantLayer *l)
+{
+	int64_t n = 1;
+
+	return l->axes.terms >= 0 && dim_is_const(l->x->type->dims[l->axes.of], &n) &&
+			       dim_equals(l->w->type->dims[l->axes.terms], n)
+		       ? n
+		       : 1;
+}
+
+/* An activation is smoothed for all layers that read it, or for none. */
+static void agree(QuantLayers *l)
+{
+	for (int i = 0; i < l->n; i++)
+		for (int j = 0; j < l->n; j++) {
+			QuantLayer *a = &l->at[i], *b = &l->at[j];
+
+			if (a->activation == b->activation &&
+			    (a->axes.of != b->axes.of ||
+			     quantise_channels(a) != quantise_channels(b)))
+				a->axes.terms = b->axes.terms = -1;
+		}
+	for (int i = 0; i < l->n; i++)
+		for (int j = 0; j < l->n; j++)
+			if (l->at[i].activation == l->at[j].activation && l->at[i].axes.terms < 0)
+				l->at[j].axes.terms = -1;
+}
+
+QuantLayers quantise_layers(Module *m, Arena *a)
+{
+	const Graph *g = m->graph;
+	const Blocks blocks = blocks_of(g, a);
+	char *done = NEW_ARRAY(a, g->nvalues + 1, char);
+	int *activation = NEW_ARRAY(a, g->nvalues + 1, int), activations = 0;
+	QuantLayers l = {0};
+
+	for (Node *n = g->first; n; n = n->next) {
+		Value *x = node_in(n, 0);
+
+		/* The values of loops and branches are no results of the graph. */
+		if (blocks.of[n->id] || !is_layer(n, done))
+			continue;
+		if (!activation[x->id])
+			activation[x->id] = ++activations;
+		vec_push(a, &l,
+			 ((QuantLayer){.node = n,
+				       .x = x,
+				       .w = node_in(n, 1),
+				       .axes = op_table[n->op]->weights_axes(n),
+				       .activation = activation[x->id] - 1}));
+	}
+	agree(&l);
+	return l;
+}
+
+/* ---- The rewrite ---- */
+
+static Value *with_type(Graph *g, Node *before, OpKind op, Value *const *in, int nin, DType t)
+{
+	Node *n = node_new(g, op, in, nin, 1, before);
+
+	node_locs_from(n, before);
+	n->out[0]->type = type_tensor(g->ctx, t, in[0]->type->rank, in[0]->type->dims);
+	return n->out[0];
+}
+
+static Value *scalar_u8(Graph *g, uint8_t v, Node *before)
+{
+	Tensor *t = tensor_new(g->arena, DT_U8, 0, NULL);
+
+	*(uint8_t *)(uintptr_t)t->data = v;
+	return graph_const(g, t, before);
+}
+
+/* Operators that commute with rounding to bytes: they move elements, or take the largest. */
+static const OpKind movers[] = {OP_View, OP_Transpose, OP_MaxPool};
+
+/* Whether V is the only result of an operator that commutes with rounding. */
+static bool is_moved(const Value *v)
+{
+	const Node *n = v->def;
+
+	if (!n || (n->nout > 1 && n->out[1]))
+		return false;
+	for (size_t i = 0; i < sizeof movers / sizeof *movers; i++)
+		if (n->op == movers[i])
+			return true;
+	return false;
+}
+
+/* X in bytes. They are made as early as possible: before the movers that only X depends on, since a kernel
+ * before those then writes bytes, and they move bytes. ALONE: only layers in bytes read X. */
+static Value *bytes_of(Graph *g, Value *x, bool alone, Value *scale, Value *zero, Node *n)
+{
+	Value *from, *q;
+	Node *copy;
+
+	if (!alone || !is_moved(x))
+		return with_type(g, n, OP_QuantizeLinear, (Value *[]){x, scale, zero}, 3, DT_U8);
+	from = node_in(x->def, 0);
+	q = bytes_of(g, from, value_used_once(from), scale, zero, n);
+	copy = node_new(g, x->def->op, &q, 1, 1, n);
+	node_locs_from(copy, x->def);
+	for (int i = 0; i < x->def->attrs.n; i++)
+		node_set_attr(copy, x->def->attrs.at[i]);
+	copy->out[0]->type = type_tensor(g->ctx, DT_U8, x->type->rank, x->type->dims);
+	return copy->out[0];
+}
+
+/* X, rounded to bytes and back, before N. */
+static Value *through_bytes(Graph *g, Value *x, bool alone, const QuantChoice *c, Node *n)
+{
+	Value *scale = graph_const_scalar(g, DT_F32, (double)c->scale, n);
+	Value *zero = scalar_u8(g, c->zero, n);
+	Value *q;
+
+	if (c->smooth)
+		x = with_type(g, n, OP_Mul, (Value *[]){x, graph_const(g, c->smooth, n)}, 2,
+			      DT_F32);
+	q = bytes_of(g, x, alone && !c->smooth, scale, zero, n);
+	return with_type(g, n, OP_DequantizeLinear, (Value *[]){q, scale, zero}, 3, DT_F32);
+}
+
+/* Whether all that read X are layers that PLAN quantises. */
+static bool only_bytes(const QuantPlan *plan, const QuantLayers *l, const Value *x)
+{
+	int uses = 0, layers = 0;
+
+	for (const Use *u = x->uses; u; u = u->next)
+		uses++;
+	for (int i = 0; i < l->n; i++)
+		layers += l->at[i].x == x && !plan->layer[i].keep;
+	return uses == layers;
+}
+
+static Value *weights_of(Graph *g, const QuantLayer *l, const QuantChoice *c, Node *n)
+{
+	const Tensor *s = c->scales;
+	Value *in[] = {graph_const(g, c->weights, n), graph_const(g, s, n),
+		       graph_const(g, tensor_new(g->arena, DT_I8, s->rank, s->dims), n)};
+	Value *w = with_type(g, n, OP_DequantizeLinear, in, 3, DT_F32);
+
+	in[0]->name = l->w->name;
+	node_set_int(w->def, "axis", l->axes.channels);
+	return w;
+}
+
+bool pass_quantise(Module *m)
+{
+	const QuantPlan *plan = m->opt.quantise;
+	Arena *tmp;
+	QuantLayers l;
+	Value **bytes;
+	bool *alone;
+
+	if (!plan)
+		return true;
+	tmp = arena_new();
+	l = quantise_layers(m, tmp);
+	assert(l.n == plan->n);
+	bytes = NEW_ARRAY(tmp, l.n + 1, Value *);
+	alone = NEW_ARRAY(tmp, l.n + 1, bool);
+	for (int i = 0; i < l.n; i++)
+		alone[i] = only_bytes(plan, &l, l.at[i].x);
+	for (int i = 0; i < l.n; i++) {
+		Node *n = l.at[i].node;
+		Value **x = &bytes[l.at[i].activation];
+
+		if (plan->layer[i].keep)
+			continue;
+		if (!*x)
+			*x = through_bytes(m->graph, l.at[i].x, alone[i], &plan->layer[i], n);
+		node_set_input(n, 0, *x);
+		node_set_input(n, 1, weights_of(m->graph, &l.at[i], &plan->layer[i], n));
+	}
+	arena_free(tmp);
+	dce_graph(m);
+	/* The operators become their parts, as those of a model that has them do. */
+	return plan->operators || (pass_infer(m) && pass_canon(m));
+}

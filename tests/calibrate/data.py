@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The samples of tests/calibrate/run.sh, and what it compares.
+
+    data.py make HELDOUT.bin      the folders of samples, held_out.npy and labels.npy, here
+    data.py errors LOGITS.npy     at most two more errors than the model in floats makes
+    data.py beside MODEL.onnx LOGITS.npy    ONNX Runtime gives these logits for held_out.npy
+    data.py within E LOGITS.npy MODEL.onnx  the error of the logits, relative to the model's, is at most E
+    data.py sizes DLCC            a model whose shapes are computed from its inputs', written by dlcc, computes the same
+"""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+ERRORS_IN_FLOATS = 2
+
+
+def save(folder, name, x):
+    os.makedirs(folder, exist_ok=True)
+    np.save(f"{folder}/{name}.npy", x)
+
+
+def make(path):
+    from sklearn.datasets import load_digits
+    raw = open(path, "rb").read()
+    n = int(np.frombuffer(raw[:4], "<i4")[0])
+    scans = np.frombuffer(raw[4:4 + 64 * n], np.uint8).reshape(n, 1, 8, 8)
+    np.save("held_out.npy", scans.astype(np.float32) / 16)
+    np.save("labels.npy", np.frombuffer(raw[4 + 64 * n:], np.uint8))
+    known = {s.tobytes() for s in scans}
+    x = [d for d in load_digits().images.astype(np.uint8)[:, None] if d.tobytes() not in known]
+    x = np.array(x[:128], np.float32) / 16
+    for i in range(8):
+        part = x[16 * i:16 * i + 16]
+        save("samples", str(i), part)
+        save(f"folders/{i}", "scan", part)
+        os.makedirs(f"sets/test_data_set_{i}")
+        with open(f"sets/test_data_set_{i}/input_0.pb", "wb") as f:
+            f.write(numpy_helper.from_array(part, "scan").SerializeToString())
+        with open(f"sets/test_data_set_{i}/output_0.pb", "wb") as f:
+            f.write(numpy_helper.from_array(part, "none").SerializeToString())
+    save("whole", "scan", x)
+    os.mkdir("empty")
+    open("empty/notes.txt", "w").close()
+    save("shape", "1", x[:1, :, :7])
+    save("type", "1", x[:1].astype(np.float64))
+    bad = x[:1].copy()
+    bad[0, 0, 0, 3] = np.nan
+    save("nan", "1", bad)
+    save("name/1", "scan", x[:1])
+    save("name/1", "other", x[:1])
+    save("twice/1", "scan", x[:1])
+    save("twice/1", "input_0", x[:1])
+    os.mkdir("broken")
+    open("broken/1.npy", "wb").write(b"nothing")
+
+
+def run(model, feed):
+    import onnxruntime
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"]).run(None, feed)[0]
+
+
+def errors(logits):
+    n = int((np.load(logits).argmax(1) != np.load("labels.npy")).sum())
+    assert n <= ERRORS_IN_FLOATS + 2, f"{n} errors"
+
+
+def beside(model, logits):
+    """Near the middle of two integers an activation may be rounded to either."""
+    onnx.checker.check_model(model, True)
+    got, want = np.load(logits), run(model, {"scan": np.load("held_out.npy")})
+    chosen = np.take_along_axis(want, got.argmax(1)[:, None], 1)[:, 0]
+    assert (chosen >= want.max(1) - 0.002 * abs(want).max()).all(), "other classes"
+    assert abs(got - want).max() < 0.01 * abs(want).max(), abs(got - want).max()
+
+
+def within(most, logits, model):
+    want = run(model, {"scan": np.load("held_out.npy")})
+    error = np.linalg.norm(np.load(logits) - want) / np.linalg.norm(want)
+    assert error <= 1.5 * float(most), error  # the budget holds for the samples
+
+
+def sizes(dlcc):
+    graph = helper.make_graph(
+        [helper.make_node("Shape", ["x"], ["shape"]),
+         helper.make_node("Gather", ["shape", "zero"], ["n"]),
+         helper.make_node("Gather", ["shape", "one"], ["m"]),
+         helper.make_node("Add", ["m", "one"], ["more"]),
+         helper.make_node("Div", ["more", "two"], ["half"]),
+         helper.make_node("Mul", ["n", "half"], ["product"]),
+         helper.make_node("Concat", ["half", "n"], ["to"], axis=0),
+         helper.make_node("Expand", ["v", "to"], ["e"]),
+         helper.make_node("Relu", ["e"], ["r"]),
+         helper.make_node("Reshape", ["r", "product"], ["y"])],
+        "sizes", [helper.make_tensor_value_info("x", 1, ["N", "M"]), helper.make_tensor_value_info("v", 1, [1, "N"])],
+        [helper.make_tensor_value_info("y", 1, [None])],
+        [numpy_helper.from_array(np.array([k], np.int64), name) for name, k in (("zero", 0), ("one", 1), ("two", 2))])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), "sizes.onnx")
+    subprocess.run([dlcc, "sizes.onnx", "-o", "sizes2.onnx"], check=True)
+    for n, m in ((1, 1), (2, 3), (3, 4)):
+        feed = {"x": np.zeros((n, m), np.float32), "v": np.arange(n, dtype=np.float32)[None] - 1}
+        a, b = run("sizes.onnx", feed), run("sizes2.onnx", feed)
+        assert a.shape == b.shape and (a == b).all(), (a, b)
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]](*sys.argv[2:])

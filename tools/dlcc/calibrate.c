@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Runs the probe of a model (passes/graph/quantise_probe.c) on the samples: once for the largest and
+ * least elements of each activation, once to count them, and then for the errors of sets of layers. It
+ * is compiled for the processor at hand, whatever the model's target, and its outputs are borrowed until
+ * the next run.
+ */
+#include "tools/dlcc/quantise.h"
+
+#include "codegen/targets.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+enum { MOST_ERROR_SAMPLES = 16 /* samples by which errors are told, at most */ };
+
+static bool compile_probe(Calibration *x, const PackageOpts *o, const char *path)
+{
+	PackageOpts probe = {.output = path,
+			     .name = "probe",
+			     .cc = o->cc,
+			     .version = o->version,
+			     .level = o->level,
+			     .jobs = o->jobs,
+			     .verbose = o->verbose};
+	bool ok = true, on = false;
+
+	x->m->ntargets = 1;
+	x->m->target[0] = target_by_name("native");
+	for (const Pass *p = pass_table; p->name && ok; p++) {
+		ok = !on || pass_run(p, x->m);
+		on = on || !strcmp(p->name, "quantise");
+	}
+	return ok && package(x->m, &probe);
+}
+
+/* ---- Inputs ---- */
+
+static float *add_input(Calibration *x, Array *in, int i)
+{
+	const dl_io *io = session_in(&x->s, i);
+
+	in[i] = array_make(io->name, DT_F32, io->rank, NEW_ARRAY(x->a, io->rank + 1, int64_t),
+			   NULL);
+	for (int32_t d = 0; d < io->rank; d++)
+		in[i].dims[d] = dl_io_dim(io, d)->value;
+	in[i].data = NEW_ARRAY(x->a, array_count(&in[i]) + 1, float);
+	return in[i].data;
+}
+
+static float *add_ones(Calibration *x, Array *in, int i)
+{
+	float *to = add_input(x, in, i);
+
+	for (int64_t k = 0, n = array_count(&in[i]); k < n; k++)
+		to[k] = 1;
+	return to;
+}
+
+/* Adds the probe's further inputs to all samples. Nothing is on, and no scale is 0. */
+static void add_inputs(Calibration *x)
+{
+	Array *first = x->samples.at[0];
+	int i = x->probe.inputs;
+
+	x->on = add_input(x, first, i++);
+	x->ranges = add_ones(x, first, i++);
+	x->scales = NEW_ARRAY(x->a, x->layers.n + 1, float *);
+	x->factors = NEW_ARRAY(x->a, x->layers.n + 1, float *);
+	x->smooth = NEW_ARRAY(x->a, x->probe.activations + 1, float *);
+	for (int l = 0; l < x->layers.n; l++) {
+		x->scales[l] = add_ones(x, first, i++);
+		x->factors[l] = add_ones(x, first, i++);
+	}
+	for (int k = 0; k < x->probe.activations; k++)
+		x->smooth[k] = add_ones(x, first, i++);
+	for (int k = 1; k < x->samples.n; k++)
+		memcpy(x->samples.at[k] + x->probe.inputs, first + x->probe.inputs,
+		       (size_t)(i - x->probe.inputs) * sizeof *first);
+}
+
+static bool run(Calibration *x, int sample)
+{
+	const int rc = session_run(&x->s, x->samples.at[sample]);
+
+	return !rc || session_fail(&x->s, "run", rc);
+}
+
+/* ---- Values ---- */
+
+static Array *copy_results(Calibration *x)
+{
+	Array *all = NEW_ARRAY(x->a, x->probe.results + 1, Array);
+
+	for (int o = 0; o < x->probe.results; o++) {
+		const Array v = session_output(&x->s, o);
+
+		all[o] = array_copy(x->a, &v);
+	}
+	return all;
+}
+
+static void keep_weights(Calibration *x)
+{
+	x->weights = NEW_ARRAY(x->a, x->layers.n + 1, const float *);
+	for (int l = 0; l < x->layers.n; l++) {
+		const Tensor *t = value_const(x->layers.at[l].w);
+		const int o = x->probe.weights[l];
+		const Array v = o < 0 ? (Array){0} : session_output(&x->s, o);
+
+		/* The elements of a file may be unaligned. */
+		x->weights[l] = o < 0 ? arena_copy(x->a, t->data, (size_t)t->bytes)
+				      : arena_copy(x->a, v.data, (size_t)array_bytes(&v));
+	}
+}
+
+/* An activation that a sample makes infinite has no range. */
+static bool is_finite(Calibration *x, int activation, const Array *v)
+{
+	for (int64_t i = 0, n = array_count(v); i < n; i++)
+		if (!isfinite(((const float *)v->data)[i])) {
+			int l = 0;
+
+			while (x->layers.at[l].activation != activation)
+				l++;
+			return diag_error(
+				&x->c->diag, node_diag(x->layers.at[l].node),
+				"its input is infinite or no number on a sample; give --keep for it");
+		}
+	return true;
+}
+
+/* The elements of V after one index of R's axis. */
+static int64_t inner_of(const ActivationRange *r, const Array *v)
+{
+	int64_t n = 1;
+
+	for (int d = r->axis + 1; d < v->rank; d++)
+		n *= v->dims[d];
+	return n;
+}
+
+static void widen(ActivationRange *r, const Array *v)
+{
+	const int64_t inner = inner_of(r, v), n = array_count(v);
+	const float *x = v->data;
+
+	r->elements += n;
+	for (int64_t i = 0; i < n; i++) {
+		const int64_t c = r->channels > 1 ? i / inner % r->channels : 0;
+
+		r->lo[c] = fminf(r->lo[c], x[i]);
+		r->hi[c] = fmaxf(r->hi[c], x[i]);
+	}
+}
+
+static void count(ActivationRange *r, const Array *v)
+{
+	const int64_t inner = inner_of(r, v), n = array_count(v);
+	const float *x = v->data;
+
+	for (int64_t i = 0; i < n; i++) {
+		range_count(&r->form[PLAIN], (double)x[i]);
+		if (r->smooths)
+			range_count(&r->form[SMOOTHED],
+				    (double)(x[i] * r->smooth[i / inner % r->channels]));
+	}
+}
+
+/* Runs all samples: for the least and the largest elements, or, COUNT, when these are known, for their distribution. */
+static bool run_samples(Calibration *x, bool counts)
+{
+	for (int i = 0; i < x->samples.n; i++) {
+		if (!run(x, i))
+			return false;
+		for (int k = 0; k < x->probe.activations; k++) {
+			const Array v = session_output(&x->s, x->probe.results + k);
+
+			if (!counts && !is_finite(x, k, &v))
+				return false;
+			(counts ? count : widen)(&x->range[k], &v);
+		}
+		if (!counts && !i)
+			keep_weights(x);
+		if (!counts)
+			x->reference[i] = copy_results(x);
+	}
+	return true;
+}
+
+static void make_ranges(Calibration *x)
+{
+	x->range = NEW_ARRAY(x->a, x->probe.activations + 1, ActivationRange);
+	for (int l = 0; l < x->layers.n; l++) {
+		ActivationRange *r = &x->range[x->layers.at[l].activation];
+
+		r->channels = quantise_channels(&x->layers.at[l]);
+		r->axis = x->layers.at[l].axes.of;
+	}
+	for (int k = 0; k < x->probe.activations; k++) {
+		ActivationRange *r = &x->range[k];
+
+		r->lo = NEW_ARRAY(x->a, r->channels, float);
+		r->hi = NEW_ARRAY(x->a, r->channels, float);
+		r->smooth = NEW_ARRAY(x->a, r->channels, float);
+	}
+}
+
+/* ---- Smoothing ---- */
+
+/* How layer L's weights lie: index C along its axis TERMS is at (o * channels + c) * INNER + i. */
+static int64_t inner_of_terms(const QuantLayer *l)
+{
+	int64_t dims[MAX_RANK], n = 1;
+
+	type_static(l->w->type, dims);
+	for (int d = l->axes.terms + 1; d < l->w->type->rank; d++)
+		n *= dims[d];
+	return n;
+}
+
+/* MOST[c]: the largest of the weights of layer L that channel C is multiplied by, and what it is. */
+static void largest_weights(const Calibration *x, int l, float *most)
+{
+	const QuantLayer *layer = &x->layers.at[l];
+	const int64_t inner = inner_of_terms(layer), channels = quantise_channels(layer);
+	int64_t dims[MAX_RANK], n = 1;
+
+	type_static(layer->w->type, dims);
+	for (int d = 0; d < layer->w->type->rank; d++)
+		n *= dims[d];
+	for (int64_t i = 0; i < n; i++)
+		most[i / inner % channels] = fmaxf(most[i / inner % channels],
+						   fabsf(x->weights[l][i]));
+}
+
+/* The channel's largest element and its largest weight get one size: the factor is the root of their quotient. Where each channel
+ * of the weights has a scale of its own, its elements get the size of those of other channels. */
+static void choose_factors(Calibration *x, int k)
+{
+	/* A channel's largest element is told by this many elements; one that is this much smaller than that of all channels counts
+	 * as no smaller. On other samples it may be larger. */
+	enum { LEAST_ELEMENTS = 1000, LEAST = 64 };
+	ActivationRange *r = &x->range[k];
+	float *w = NEW_ARRAY(x->a, r->channels, float), most_x = 0, most_w = 0;
+	bool own = true;
+
+	for (int l = 0; l < x->layers.n; l++)
+		if (x->layers.at[l].activation == k && r->channels > 1) {
+			const WeightsAxes *axes = &x->layers.at[l].axes;
+
+			largest_weights(x, l, w);
+			own = own && axes->terms == axes->channels;
+		}
+	for (int64_t c = 0; c < r->channels; c++) {
+		most_x = fmaxf(most_x, fmaxf(r->hi[c], -r->lo[c]));
+		most_w = fmaxf(most_w, w[c]);
+	}
+	r->smooths = r->channels > 1 && r->elements >= LEAST_ELEMENTS * r->channels && most_x > 0 &&
+		     most_w > 0;
+	for (int64_t c = 0; c < r->channels; c++) {
+		const float xc = fmaxf(fmaxf(r->hi[c], -r->lo[c]), most_x / LEAST),
+			    wc = fmaxf(w[c], most_w / LEAST);
+
+		r->smooth[c] = 1;
+		if (r->smooths)
+			r->smooth[c] = own ? most_x / xc : sqrtf(wc / most_w * (most_x / xc));
+		for (int f = 0; f < FORMS; f++) {
+			const double by = f == PLAIN ? 1 : (double)r->smooth[c];
+
+			r->form[f].lo = fmin(r->form[f].lo, by * (double)r->lo[c]);
+			r->form[f].hi = fmax(r->form[f].hi, by * (double)r->hi[c]);
+		}
+	}
+}
+
+void calibration_set_form(Calibration *x, int k, Form f)
+{
+	const ActivationRange *r = &x->range[k];
+
+	for (int64_t c = 0; c < r->channels; c++)
+		x->smooth[k][c] = f == PLAIN ? 1 : r->smooth[c];
+	for (int l = 0; l < x->layers.n; l++) {
+		int64_t dims[MAX_RANK];
+
+		if (x->layers.at[l].activation != k)
+			continue;
+		type_static(x->layers.at[l].w->type, dims);
+		for (int64_t c = 0; c < r->channels; c++)
+			x->factors[l][c] = f == PLAIN ? 1 : 1 / r->smooth[c];
+		if (x->scales_of[f][l])
+			memcpy(x->scales[l], x->scales_of[f][l],
+			       (size_t)dims[x->layers.at[l].axes.channels] * sizeof(float));
+	}
+}
+
+float *calibration_weights(const Calibration *x, Arena *a, int l)
+{
+	const QuantLayer *layer = &x->layers.at[l];
+	const int64_t channels = quantise_channels(layer),
+		      inner = channels > 1 ? inner_of_terms(layer) : 1;
+	int64_t dims[MAX_RANK], n = 1;
+	float *w;
+
+	type_static(layer->w->type, dims);
+	for (int d = 0; d < layer->w->type->rank; d++)
+		n *= dims[d];
+	w = NEW_ARRAY(a, n + 1, float);
+	for (int64_t i = 0; i < n; i++)
+		w[i] = x->weights[l][i] * x->factors[l][channels > 1 ? i / inner % channels : 0];
+	return w;
+}
+
+/* Chooses the scales of the weights with the factors that are set, as those of FORM. */
+static void choose_scales(Calibration *x, int l, Form form)
+{
+	const QuantLayer *layer = &x->layers.at[l];
+	Arena *tmp = arena_new();
+	const float *w = calibration_weights(x, tmp, l);
+	int64_t dims[MAX_RANK], outer = 1, inner = 1, channels;
+
+	type_static(layer->w->type, dims);
+	channels = dims[layer->axes.channels];
+	for (int d = 0; d < layer->w->type->rank; d++)
+		*(d < layer->axes.channels ? &outer
+					   : &inner) *= d == layer->axes.channels ? 1 : dims[d];
+	x->scales_of[form][l] = NEW_ARRAY(x->a, channels, float);
+	for (int64_t k = 0; k < channels; k++)
+		x->scales_of[form][l][k] = scale_of_channel(w + k * inner, outer * inner, inner,
+							    channels * inner);
+	arena_free(tmp);
+}
+
+static void choose_weights(Calibration *x)
+{
+	for (int f = FORMS - 1; f >= 0; f--) {
+		x->scales_of[f] = NEW_ARRAY(x->a, x->layers.n + 1, float *);
+		for (int k = 0; k < x->probe.activations; k++)
+			calibration_set_form(x, k, (Form)f);
+		for (int l = 0; l < x->layers.n; l++)
+			choose_scales(x, l, (Form)f);
+	}
+}
+
+bool calibrate(Calibration *x, const PackageOpts *o, const char *folder)
+{
+	const dl_load_options load = {.size = sizeof load, .device = "cpu"};
+	const char *path = arena_printf(x->a, "%s/probe.so", folder);
+
+	if (!samples_read(x->a, &x->c->diag, x->c->calibrate, x->m->graph, 3 * x->layers.n + 2,
+			  &x->samples))
+		return false;
+	x->probe = quantise_probe(x->m, x->a, &x->layers);
+	if (!compile_probe(x, o, path) || !session_open(&x->s, x->a, &x->c->diag, path) ||
+	    !session_load(&x->s, &load))
+		return false;
+	assert(x->s.desc->n_in == x->probe.inputs + 2 + 2 * x->layers.n + x->probe.activations);
+	add_inputs(x);
+	make_ranges(x);
+	x->reference = NEW_ARRAY(x->a, x->samples.n + 1, Array *);
+	if (!run_samples(x, false))
+		return false;
+	for (int k = 0; k < x->probe.activations; k++)
+		choose_factors(x, k);
+	if (!run_samples(x, true))
+		return false;
+	choose_weights(x);
+	return true;
+}
+
+/* ---- Errors ---- */
+
+/* Adds what GOT differs from WANT to SUMS: the squares of the differences, and of WANT. */
+static void add_squares(const Array *got, const Array *want, double sums[2])
+{
+	const int64_t n = array_count(want);
+	const bool is_float = dtype_is_float(want->dtype);
+
+	if (want->form != DL_TENSOR || got->form != DL_TENSOR || want->dtype == DT_STR)
+		return;
+	if (array_count(got) != n) {
+		sums[0] += (double)n;
+		sums[1] += (double)n;
+		return;
+	}
+	for (int64_t i = 0; i < n; i++) {
+		const double w = is_float ? dtype_load_f64(want->dtype, want->data, i) : 1,
+			     g = is_float ? dtype_load_f64(got->dtype, got->data, i)
+					  : (double)(dtype_load_i64(got->dtype, got->data, i) ==
+						     dtype_load_i64(want->dtype, want->data, i));
+
+		if (isfinite(w) && isfinite(g)) {
+			sums[0] += (g - w) * (g - w);
+			sums[1] += w * w;
+		} else if (!(w == g || (isnan(w) && isnan(g)))) {
+			sums[0] = INFINITY;
+		}
+	}
+}
+
+double calibration_error(Calibration *x)
+{
+	double(*sums)[2] = arena_alloc(x->a, (size_t)(x->probe.results + 1) * sizeof *sums);
+	double most = 0;
+	const int n = x->samples.n < MOST_ERROR_SAMPLES ? x->samples.n : MOST_ERROR_SAMPLES;
+
+	for (int i = 0; i < n; i++) {
+		const int at = (int)((int64_t)i * x->samples.n / n);
+
+		if (!run(x, at))
+			return -1;
+		for (int o = 0; o < x->probe.results; o++) {
+			const Array v = session_output(&x->s, o);
+
+			add_squares(&v, &x->reference[at][o], sums[o]);
+		}
+	}
+	for (int o = 0; o < x->probe.results; o++)
+		if (sums[o][0] > 0)
+			most = fmax(most, sqrt(sums[o][0] / fmax(sums[o][1], 1e-30)));
+	return most;
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dlcc --int8: chooses how a model's layers are quantised, by its values on samples. */
+#ifndef TOOLS_DLCC_QUANTISE_H
+#define TOOLS_DLCC_QUANTISE_H
+
+#include "codegen/package/package.h"
+#include "passes/graph/quantise.h"
+#include "tools/dlcc/options.h"
+#include "tools/dlcc/samples.h"
+#include "tools/dlrun/session.h"
+
+/* The plan for the model that M is, whose graph has passed `canon`, by the samples of --calibrate. M becomes its probe,
+ * which is compiled as O says. Prints the table of layers. Null after a diagnostic. */
+const QuantPlan *quantise_plan(Cli *c, Module *m, const PackageOpts *o, Arena *a);
+
+/* ---- ranges.c ---- */
+
+enum { RANGE_BINS = 2048 };
+
+/* The distribution of an activation's elements. */
+typedef struct ValueRange {
+	double lo, hi;  /* of the elements, and 0 */
+	double bin[RANGE_BINS]; /* how many elements, other than 0, there are in each part of lo..hi */
+} ValueRange;
+
+/* Integers by which floats are quantised: (q - zero) * scale. */
+typedef struct ByteScale {
+	float scale;
+	int zero;
+} ByteScale;
+
+/* Counts X, which is in the range. */
+static inline void range_count(ValueRange *r, double x)
+{
+	const int bin = x != 0 ? (int)((x - r->lo) / (r->hi - r->lo) * (double)RANGE_BINS) : -1;
+
+	if (bin >= 0)
+		r->bin[bin < RANGE_BINS ? bin : RANGE_BINS - 1]++;
+}
+/* u8 for all elements from the least to the largest; or for the part of that range with the least sum
+ * of squared errors. */
+ByteScale range_all(const ValueRange *r);
+ByteScale range_least_squares(const ValueRange *r);
+/* The scale of i8 from -127 to 127 for N elements at X, which lie STRIDE apart in groups of GROUP: by the least sum of squared
+ * errors. */
+float scale_of_channel(const float *x, int64_t n, int64_t group, int64_t stride);
+
+/* ---- calibrate.c ---- */
+
+typedef enum Form { PLAIN, SMOOTHED, FORMS } Form;
+
+/* What is known of an activation. */
+typedef struct ActivationRange {
+	int64_t channels; /* 1: it cannot be smoothed */
+	int64_t elements; /* of all samples */
+	bool smooths;     /* there are enough elements of each channel to tell factors */
+	int axis;         /* of the channels */
+	float *lo, *hi;   /* by channel: the least and the largest element, and 0 */
+	float *smooth;    /* by channel: the factors of SMOOTHED */
+	ValueRange form[FORMS];
+} ActivationRange;
+
+/* The compiled probe of a model. */
+typedef struct Calibration {
+	Cli *c;
+	Module *m;
+	Arena *a;
+	QuantLayers layers;
+	QuantProbe probe;
+	Session s;
+	SampleList samples;
+	/* further inputs of the probe (quantise_probe) */
+	float *on, *ranges, **scales, **factors, **smooth;
+	ActivationRange *range;        /* by activation */
+	const float **weights;         /* by layer */
+	float **scales_of[FORMS];      /* by layer: the scales of the weights */
+	Array **reference;             /* by sample: the results in floats */
+} Calibration;
+
+/* Compiles the probe, runs the samples, and sets what X knows of values. Nothing is on. False after a diagnostic. */
+bool calibrate(Calibration *x, const PackageOpts *o, const char *folder);
+/* Activation K, and the weights of its layers, are smoothed, or not, from now on. */
+void calibration_set_form(Calibration *x, int k, Form f);
+/* The weights of layer L, with their factors; in A. */
+float *calibration_weights(const Calibration *x, Arena *a, int l);
+/* The error of the results with the layers that X->on switches on, relative to the results in floats; negative after a
+ * diagnostic. */
+double calibration_error(Calibration *x);
+
+#endif

@@ -194,6 +194,12 @@ static int64_t part_of_sum(const Target *t, const Gemm *g, const ProductDecision
 	    kk % g->quad)
 		return 0;
 	parts = (steps + most - 1) / most;
+	if (g->scale) {
+		const int64_t step = gemm_part_step(g),
+			      kc = round_up(round_up((kk + parts - 1) / parts, DEPTH_STEP), step);
+
+		return kc < kk ? kc : 0;
+	}
 	return round_up((steps + parts - 1) / parts, DEPTH_STEP) * g->quad;
 }
 
@@ -238,7 +244,7 @@ static void choose_blocks(const Target *t, Gemm *g, ProductDecision *d)
 	}
 	split_evenly(t, g, d);
 	d->kc = part_of_sum(t, g, d);
-	d->fetch = choose_fetch(g, d);
+	d->fetch = g->scale ? FETCH_NONE : choose_fetch(g, d);
 }
 
 bool gemm_packs_a(const Gemm *g)
@@ -331,6 +337,11 @@ static bool sum_is_legal(const Gemm *g, const ProductDecision *p, StrBuf *why)
 			why,
 			"a sum of products of bytes is split into multiples of %d terms, if it has such a number",
 			g->quad);
+	if (g->scale && p->kc % gemm_part_step(g))
+		return decision_refuse(
+			why,
+			"a sum over quantised weights is split into multiples of %lld terms, whole groups",
+			(long long)gemm_part_step(g));
 	return p->panels_first ||
 	       decision_refuse(
 		       why,
@@ -352,7 +363,10 @@ bool product_legal(const Target *t, Kernel *k, const Decision *d, StrBuf *why)
 		return decision_refuse(why, "B is not stored in panels, so it has to be packed");
 	if (p->pack_a)
 		gemm_pack_instead(&g);
-	g.b_panels = !p->pack_b;
+	if (p->pack_b)
+		gemm_pack_b_instead(&g);
+	else if (g.scale && p->fetch)
+		return decision_refuse(why, "tiles over quantised weights fetch nothing ahead");
 	gemm_flatten(&g);
 	for (int i = 0; i < p->nparallel; i++)
 		if (p->parallel[i] == PRODUCT_G && !g.nouter)

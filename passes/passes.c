@@ -16,6 +16,8 @@ const Pass pass_table[] = {
 	 "sizes to the host: once it is known who reads what, before kernels of both sides could fuse"},
 	{"algebra", pass_algebra, ON_ALL, true,
 	 "products of (byte - zero point) * scale become products and sums of bytes: while zero points stand apart from what follows"},
+	{"quantise_weights", pass_quantise_weights, ON_ALL, false,
+	 "--int8-weights, --int4: constants of products become narrow numbers and scales: on statements, while each is a product of its own"},
 	{"views", pass_views, ON_GPUS, true,
 	 "rows and the maps behind a View get one shape: on statements, before a View in the way keeps them apart"},
 	{"fuse", pass_fuse, ON_ALL, true,

@@ -15,127 +15,10 @@
  *
  * An unsigned number whose zero point is the middle of its range becomes a signed one without.
  */
+#include "passes/kernel/through.h"
 #include "passes/layout/panels_impl.h"
 #include "passes/schedule/common/thresholds.h"
 #include "passes/schedule/cpu/cpu.h"
-
-enum { MAX_CHAIN = 16 /* number of successive maps and views that are looked through */ };
-
-/* ---- What computes the operand ---- */
-
-typedef struct Through {
-	Module *m;
-	Node *n;
-	bool found;
-} Through;
-
-/* Sets OUT to the index into TO of the element that is at IDX in FROM, of as many elements. False if
- * sizes are unknown, or blocks of dims do not correspond. */
-static bool index_through_view(ExprPool *p, const Type *from, const Type *to, Expr *const *idx,
-			       Expr **out)
-{
-	int i = 0, j = 0;
-
-	while (i < from->rank || j < to->rank) {
-		Expr *flat = ex_int(p, CT_I64, 0);
-		int64_t a = 1, b = 1, d;
-		int first;
-
-		for (first = j; first == j || a != b;) {
-			const bool left = i < from->rank && (a <= b || j == to->rank);
-
-			if ((!left && j == to->rank) ||
-			    !dim_is_const(left ? from->dims[i] : to->dims[j], &d) || d < 1 ||
-			    __builtin_mul_overflow(left ? a : b, d, left ? &a : &b))
-				return false;
-			if (left)
-				flat = ex_add(p, ex_mul(p, flat, ex_int(p, CT_I64, d)), idx[i++]);
-			else
-				j++;
-			if (a == b && i == from->rank && j == to->rank)
-				break;
-		}
-		for (int e = j - 1; e >= first; e--) {
-			Expr *extent = ex_dim(p, to->dims[e]);
-
-			out[e] = e > first ? ex_op2(p, IN_mod, flat, extent) : flat;
-			flat = ex_op2(p, IN_floordiv, flat, extent);
-		}
-	}
-	return true;
-}
-
-/* Makes V an operand of N and returns the load of its element IDX. */
-static Expr *load_operand(Node *n, const char *name, Value *v, Expr *const *idx, int rank)
-{
-	Kernel *k = node_kernel(n);
-	Buf *b = kernel_buf(k, BUF_IN, name, v->type);
-
-	b->param = n->nin;
-	node_set_input(n, n->nin, v);
-	b->id = k->bufs.n - 1;
-	return ex_load(k->pool, b, idx, rank);
-}
-
-/* E, a load of a quantised number, or of a tensor that later becomes one. */
-static bool is_number(const Expr *e)
-{
-	return e->kind == EX_LOAD && dtype_is_int(e->load.buf->dtype) &&
-	       dtype_info[e->load.buf->dtype].bits <= 8;
-}
-
-/* The statement of DEF, a kernel of one map; null if it is another node, or computes the numbers of
- * load E. */
-static Stmt *map_of(const Node *def, const Expr *e)
-{
-	Kernel *k = node_kernel(def);
-	Stmt *s = k && k->stmts.n == 1 && def->nout == 1 ? k->stmts.at[0] : NULL;
-
-	return s && stmt_is_simple_map(s) && !expr_can_fault(s->val[0]) &&
-			       e->load.nidx == s->nwidx &&
-			       (!is_number(e) || s->val[0]->kind == EX_LOAD)
-		       ? s
-		       : NULL;
-}
-
-static Expr *see_through(void *arg, Expr *e)
-{
-	Through *t = arg;
-	const Value *v = e->kind == EX_LOAD && e->load.buf->kind == BUF_IN
-				 ? node_in(t->n, e->load.buf->param)
-				 : NULL;
-	Kernel *k = node_kernel(t->n);
-	Expr *with[MAX_ITERS], *idx[MAX_RANK], *val;
-	Value *in[2 * MAX_PARAMS];
-	Iter *it[MAX_ITERS];
-	int n = 0, nin = t->n->nin;
-	const Node *def = v ? v->def : NULL;
-	Stmt *s;
-
-	if (!def || v->type->layout || !value_is_weights(t->m, v) || nin + def->nin > MAX_PARAMS)
-		return NULL;
-	if (def->op == OP_View && !node_in(def, 0)->type->layout &&
-	    index_through_view(k->pool, v->type, node_in(def, 0)->type, e->load.idx, idx)) {
-		t->found = true;
-		return load_operand(t->n, e->load.buf->name, node_in(def, 0), idx,
-				    node_in(def, 0)->type->rank);
-	}
-	s = map_of(def, e);
-	if (!s)
-		return NULL;
-	for (int i = 0; i < node_kernel(def)->bufs.n; i++)
-		node_kernel(def)->bufs.at[i]->id = i;
-	for (int d = 0; d < s->nwidx; d++)
-		if (s->widx[d]->kind == EX_ITER) {
-			it[n] = s->widx[d]->iter;
-			with[n++] = e->load.idx[d];
-		}
-	val = kernel_import_expr(k, node_kernel(def), s->val[0], it, with, n, def, in, &nin);
-	for (int i = t->n->nin; i < nin; i++)
-		node_set_input(t->n, i, in[i]);
-	t->found = true;
-	return ex_round(k->pool, s->out[0]->dtype, val);
-}
 
 /* ---- The form ---- */
 
@@ -284,7 +167,7 @@ static bool find_parts(ScaledForm *f, Expr *e)
 	e = e->op.arg[0];
 	if (ex_is_op(e, IN_sub) && take_zero(f, e->op.arg[1]))
 		e = e->op.arg[0];
-	if (!is_number(e) || !f->scale)
+	if (!expr_is_narrow(e) || !f->scale)
 		return false;
 	f->number = e;
 	f->type = e->load.buf->dtype;
@@ -355,7 +238,7 @@ static Expr *pack_part(Module *m, const ScaledForm *f, const char *name, Expr *e
 					     ex_int(pool, CT_I64, f->group));
 	for (int i = 0; i < c->nn; i++)
 		idx[r++] = ex_iter(pool, c->n[i]);
-	return load_operand(n, name, packing_close(&p, e, part_type(&p, t, rows, terms)), idx, r);
+	return load_added(n, name, packing_close(&p, e, part_type(&p, t, rows, terms)), idx, r);
 }
 
 static bool sizes_known(const Contraction *c)
@@ -379,17 +262,13 @@ bool pack_scaled(Module *m, Node *n, Contraction *c)
 	enum { MORE = 3 }; /* number of operands that are added */
 	Kernel *k = node_kernel(n);
 	ScaledForm f = {.c = c, .n = n};
-	Through t = {m, n, true};
 	Expr *e = c->b;
 	DType type;
 	int terms;
 
 	if (c->ct != CT_F32 || !sizes_known(c) || c->ng + c->nn + 1 >= MAX_RANK)
 		return false;
-	for (int i = 0; i < MAX_CHAIN && t.found; i++) {
-		t.found = false;
-		e = ex_rewrite(k->pool, e, see_through, &t);
-	}
+	e = weights_through(m, n, e, false);
 	if (n->nin + MORE > MAX_PARAMS || !find_parts(&f, e)) {
 		node_drop_unused_inputs(n);
 		return false;

@@ -27,8 +27,9 @@ typedef struct Cli {
 	Overridable overridable;
 	DefinitionFiles ops;
 	const char *targets;
-	int level, threads, rewrite_limit, list_tiles, winograd, tune_seconds;
-	bool tune, verbose, dry, check, time_passes, dump_all, sanitize, shuffle, verify, tf32, flush, unbounded, embed, explain;
+	int level, threads, rewrite_limit, list_tiles, winograd, tune_seconds, int4_group;
+	bool tune, verbose, dry, check, time_passes, dump_all, sanitize, shuffle, verify, tf32, flush, unbounded, embed, explain, int4,
+		int8_weights;
 	Diag diag;
 } Cli;
 

@@ -30,7 +30,7 @@
 enum {
 	CANDIDATES = 16,
 	CANDIDATE_STEPS = 32,         /* in so many candidates the divisor doubles */
-	LEAST_WEIGHTS = 1 << 12,      /* smaller constants stay: they cost less than their scales' code */
+	LEAST_WEIGHTS = 1 << 10,      /* smaller constants stay: they cost less than their scales' code */
 	LEAST_IN_FILE = 1 << 20       /* bytes of numbers from which on they are in a temporary file */
 };
 

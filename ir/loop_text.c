@@ -59,7 +59,10 @@ static void put_scaled(StrBuf *b, const Tile *t)
 	for (int i = 0; i < 2; i++) {
 		if (i == 0 && !t->zero)
 			continue;
-		strbuf_printf(b, i && t->zero ? "]) * %s[" : i ? "] * %s[" : "] - %s[",
+		strbuf_printf(b,
+			      i && t->zero ? "]) * %s["
+			      : i          ? "] * %s["
+					   : "] - %s[",
 			      (i ? t->scale : t->zero)->name);
 		ex_print(b, i ? t->scale_at : t->zero_at);
 		strbuf_puts(b, " + j");

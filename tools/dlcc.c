@@ -628,7 +628,9 @@ static int compile(Cli *c)
 			    .tf32 = c->tf32,
 			    .winograd = c->winograd,
 			    .flush = c->flush,
-			    .weight_bits = c->int4 ? 4 : c->int8_weights ? 8 : 0,
+			    .weight_bits = c->int4           ? 4
+					   : c->int8_weights ? 8
+							     : 0,
 			    .weight_group = c->int4 ? c->int4_group : 0,
 			    .list_tiles = c->list_tiles,
 			    .verify = c->verify}},

@@ -456,8 +456,9 @@ static void print_tile(Fn *f, const LNode *n)
 	enum { MOST = 8 };
 	const Tile *tl = n->tile;
 	const char *fn = c_tile_use(f->g, tl);
-	Expr *e[MOST] = {tl->m_valid, tl->k,	  tl->a_step,	tl->scale ? first_byte(f, tl) : tl->b_at,
-			 tl->b_step,  tl->acc_at, tl->scale_at, tl->zero_at};
+	Expr *e[MOST] = {
+		tl->m_valid, tl->k,      tl->a_step,   tl->scale ? first_byte(f, tl) : tl->b_at,
+		tl->b_step,  tl->acc_at, tl->scale_at, tl->zero_at};
 	StrBuf t[MOST] = {{0}};
 
 	tabs(f);

@@ -19,16 +19,14 @@
 
 const char *c_tile_use(GenC *g, const Tile *t)
 {
-	const char *key = arena_printf(g->arena, "tile_%s_%dx%d%s%s%s%s", ctype_name[t->ct], t->mr,
-				       t->nr,
-				       t->quad == 1           ? ""
-				       : t->a->dtype == DT_U8 ? "_u8_i8"
-							      : "_i8_u8",
-				       t->runs ? "_runs" : "",
-				       t->scale ? arena_printf(g->arena, "_%s",
-							       dtype_info[t->b->dtype].name)
-						: "",
-				       t->zero ? "_zero" : "");
+	const char *key = arena_printf(
+		g->arena, "tile_%s_%dx%d%s%s%s%s", ctype_name[t->ct], t->mr, t->nr,
+		t->quad == 1           ? ""
+		: t->a->dtype == DT_U8 ? "_u8_i8"
+				       : "_i8_u8",
+		t->runs ? "_runs" : "",
+		t->scale ? arena_printf(g->arena, "_%s", dtype_info[t->b->dtype].name) : "",
+		t->zero ? "_zero" : "");
 
 	for (int i = 0; i < g->tiles.n; i++)
 		if (!strcmp(g->tiles.at[i], key))
@@ -199,8 +197,7 @@ static const char *last_parameters(GenC *g, const Tile *t, bool declare)
 	const char *type = c_type(t->ct), *panel = t->scale ? "uint8_t" : type_of(t, t->b);
 
 	if (t->scale && declare)
-		return t->zero
-			       ? "const uint8_t *b, int64_t b_step, const float *scale, const float *zero, int64_t group, float *acc"
+		return t->zero ? "const uint8_t *b, int64_t b_step, const float *scale, const float *zero, int64_t group, float *acc"
 			       : "const uint8_t *b, int64_t b_step, const float *scale, int64_t group, float *acc";
 	if (t->scale)
 		return t->zero ? "b, b_step, scale, zero, group, acc"

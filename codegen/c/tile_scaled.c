@@ -18,9 +18,9 @@
 #include <string.h>
 
 enum {
-	LEAST_SUMS = 4,      /* independent sums that hide the latency of a multiply-add */
-	BYTE_TERMS = 4,      /* terms of bytes that one iteration of the loop has */
-	FETCH_AHEAD = 2048   /* bytes ahead of the current ones in the panel that are prefetched */
+	LEAST_SUMS = 4,    /* independent sums that hide the latency of a multiply-add */
+	BYTE_TERMS = 4,    /* terms of bytes that one iteration of the loop has */
+	FETCH_AHEAD = 4096 /* bytes ahead of the current ones in the panel that are prefetched */
 };
 
 static int bits_of(const Tile *t)
@@ -185,8 +185,8 @@ static void put_scaled_sums(const ScaledTile *s)
 static void put_vectors(const ScaledTile *s, const char *name, const char *from)
 {
 	for (int j = 0; j < s->nv; j++)
-		strbuf_printf(s->b, "\t\tconst vec %s%d = *(const vec *)(%s + %d);\n", name, j, from,
-			      j * s->lanes);
+		strbuf_printf(s->b, "\t\tconst vec %s%d = *(const vec *)(%s + %d);\n", name, j,
+			      from, j * s->lanes);
 }
 
 static void scaled_rows(const ScaledTile *s, const char *key)

@@ -29,9 +29,10 @@
 
 enum {
 	CANDIDATES = 16,
-	CANDIDATE_STEPS = 32,         /* in so many candidates the divisor doubles */
-	LEAST_WEIGHTS = 1 << 10,      /* smaller constants stay: they cost less than their scales' code */
-	LEAST_IN_FILE = 1 << 20       /* bytes of numbers from which on they are in a temporary file */
+	CANDIDATE_STEPS = 32, /* in so many candidates the divisor doubles */
+	LEAST_WEIGHTS =
+		1 << 10,        /* smaller constants stay: they cost less than their scales' code */
+	LEAST_IN_FILE = 1 << 20 /* bytes of numbers from which on they are in a temporary file */
 };
 
 /* Groups with no element above this become 0: the reciprocals of their scales are finite. */
@@ -128,7 +129,8 @@ static bool quantise_group(WeightsJob *j, int64_t o, int64_t first, int64_t n, i
 		j->error += e * e;
 		j->squares += (double)w[t] * (double)w[t];
 	}
-	((float *)(uintptr_t)j->scales->data)[(o * groups + first / j->group) * j->inner + i] = scale;
+	((float *)(uintptr_t)j->scales->data)[(o * groups + first / j->group) * j->inner + i] =
+		scale;
 	return true;
 }
 
@@ -289,10 +291,9 @@ static Value *add_dequantised(WeightsPass *p, Node *n, const WeightsJob *j, int 
 	for (int i = 0; i < t->rank; i++) {
 		idx[i] = at[i] = ex_iter(k->pool, it[i]);
 		if (i == axis)
-			at[i] = j->group == j->terms
-					? ex_int(k->pool, CT_I64, 0)
-					: ex_op2(k->pool, IN_floordiv, idx[i],
-						 ex_int(k->pool, CT_I64, j->group));
+			at[i] = j->group == j->terms ? ex_int(k->pool, CT_I64, 0)
+						     : ex_op2(k->pool, IN_floordiv, idx[i],
+							      ex_int(k->pool, CT_I64, j->group));
 	}
 	kernel_map_id(k, it, out,
 		      ex_op2(k->pool, IN_mul, ex_cvt(k->pool, CT_F32, kernel_load(k, numbers, idx)),
@@ -313,8 +314,9 @@ static Value *weights_of(const Node *n, const Expr *e)
 			   : NULL;
 	const Tensor *t = v ? value_const(v) : NULL;
 
-	return t && !v->type->layout && dtype_is_float(t->dtype) && dtype_info[t->dtype].bits >= 16 &&
-			       dtype_info[t->dtype].bits <= 32 && tensor_numel(t) >= LEAST_WEIGHTS
+	return t && !v->type->layout && dtype_is_float(t->dtype) &&
+			       dtype_info[t->dtype].bits >= 16 && dtype_info[t->dtype].bits <= 32 &&
+			       tensor_numel(t) >= LEAST_WEIGHTS
 		       ? v
 		       : NULL;
 }

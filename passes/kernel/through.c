@@ -97,7 +97,7 @@ static Expr *see_through(void *arg, Expr *e)
 	    index_through_view(k->pool, v->type, node_in(def, 0)->type, e->load.idx, idx)) {
 		t->found = true;
 		return load_added(t->n, e->load.buf->name, node_in(def, 0), idx,
-				    node_in(def, 0)->type->rank);
+				  node_in(def, 0)->type->rank);
 	}
 	s = map_of(def, e, t->moves);
 	if (!s)

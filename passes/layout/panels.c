@@ -380,8 +380,7 @@ Expr *packed_term(ExprPool *p, const Contraction *c)
 	Expr *term = ex_int(p, CT_I64, 0);
 
 	for (int i = 0; i < c->nk; i++)
-		term = ex_add(p, ex_mul(p, term, ex_dim(p, c->k[i]->extent)),
-			      ex_iter(p, c->k[i]));
+		term = ex_add(p, ex_mul(p, term, ex_dim(p, c->k[i]->extent)), ex_iter(p, c->k[i]));
 	return term;
 }
 

@@ -26,8 +26,8 @@
 typedef struct ScaledForm {
 	const Contraction *c;
 	Node *n;
-	Expr *number;       /* an i32: the load of a number, perhaps minus the middle of its range */
-	DType type;         /* of NUMBER */
+	Expr *number; /* an i32: the load of a number, perhaps minus the middle of its range */
+	DType type;   /* of NUMBER */
 	Expr *zero, *scale; /* f32, over the iterator GROUPS instead of k; null: 0, 1 */
 	Iter *groups;       /* the number of the group */
 	int64_t group;      /* terms of a group; 0: all */
@@ -54,9 +54,9 @@ static Expr *group_of_term(void *arg, Expr *e)
 		return NULL;
 	g->group = size;
 	if (!g->groups)
-		g->groups = kernel_iter(g->k, "group",
-					dim_ceildiv(g->k->ctx, c->k[0]->extent,
-						    dim_const(g->k->ctx, size)));
+		g->groups = kernel_iter(
+			g->k, "group",
+			dim_ceildiv(g->k->ctx, c->k[0]->extent, dim_const(g->k->ctx, size)));
 	return ex_iter(g->k->pool, g->groups);
 }
 
@@ -101,7 +101,7 @@ static bool scalar_value(const Node *n, const Expr *e, double *out)
 		return true;
 	}
 	v = e->kind == EX_LOAD && e->load.buf->kind == BUF_IN ? node_in(n, e->load.buf->param)
-							       : NULL;
+							      : NULL;
 	t = v ? value_const(v) : NULL;
 	if (!t || tensor_numel(t) != 1)
 		return false;
@@ -277,8 +277,7 @@ bool pack_scaled(Module *m, Node *n, Contraction *c)
 	type = terms > 1 ? f.type : dtype_is_signed(f.type) ? DT_I8 : DT_U8;
 	e = ex_cvt(k->pool, CT_F32, pack_part(m, &f, "numbers", f.number, type, true, terms));
 	if (f.zero)
-		e = ex_op2(k->pool, IN_sub, e,
-			   pack_part(m, &f, "zeros", f.zero, DT_F32, false, 1));
+		e = ex_op2(k->pool, IN_sub, e, pack_part(m, &f, "zeros", f.zero, DT_F32, false, 1));
 	e = ex_op2(k->pool, IN_mul, e, pack_part(m, &f, "scales", f.scale, DT_F32, false, 1));
 	c->s->val[0] = ex_op2(k->pool, IN_mul, c->a, e);
 	node_drop_unused_inputs(n);

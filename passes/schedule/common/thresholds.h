@@ -19,6 +19,9 @@ enum {
 	 * a row of B and an element of A take 15 of 16 registers, or 19 of 32. */
 	TILE_ROWS = 6,
 	TILE_ROWS_MANY = 8,
+	/* The same, of fewer than 32 registers, where B is quantised: its words, a row of floats and zero
+	 * points take six registers more. */
+	TILE_ROWS_SCALED = 4,
 	/* A tile of so many rows may do with one less: its sums still hide the latency of the
 	 * multiply-add. */
 	LEAST_TILE_ROWS = 6,

@@ -123,8 +123,7 @@ static bool in_panels(const Gemm *g, const Expr *e, int *terms)
 	*terms = 1;
 	if (col > 0 && l->ax[col].mod && l->ax[col].mod != g->pw)
 		*terms = (int)l->ax[col--].mod;
-	return col > 0 && l->ax[col].mod == g->pw &&
-	       e->load.idx[l->ax[col].dim]->kind == EX_ITER &&
+	return col > 0 && l->ax[col].mod == g->pw && e->load.idx[l->ax[col].dim]->kind == EX_ITER &&
 	       e->load.idx[l->ax[col].dim]->iter == g->c.n[g->c.nn - 1];
 }
 

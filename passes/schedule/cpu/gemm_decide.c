@@ -102,6 +102,8 @@ void gemm_choose_tile(const Target *t, Gemm *g, int64_t *mr, int64_t *nr)
 	narrow_tile(t, g, mr, nr);
 	if (!rows_unknown(g)) /* the number of all rows, or of each image of a batch */
 		fit_tile(t, g, rows > 0 ? rows : 1, mr, nr);
+	if (g->scale && t->registers < 32 && *mr > TILE_ROWS_SCALED)
+		*mr = TILE_ROWS_SCALED;
 }
 
 /* Rows of a block where B is packed: all rows, so that B's block is packed once. With too few

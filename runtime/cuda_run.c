@@ -253,8 +253,7 @@ static int read_inputs(dl_context *c)
 		if (gpu_not_captured(c, "reads a tensor of the GPU's on the host"))
 			return c->x.status;
 		if (!rt_region_grow(c, r, (int64_t)bytes, 0))
-			return dl_fail(&c->x, DL_NOMEM,
-				       "no memory on the host for the values that the host reads");
+			return dl_fail(&c->x, DL_NOMEM, "no memory on the host for the values that the host reads");
 		rc = c->model->gpu->cuda->cuMemcpyDtoHAsync_v2(
 			r->p, (CUdeviceptr)(uintptr_t)c->x.in[i], bytes, c->gpu->stream);
 		c->x.host_in[i] = r->p;

@@ -77,7 +77,7 @@ static float best_scale(const float *w, int64_t n, float most)
 	if (top < LEAST_MAGNITUDE)
 		return 0;
 	for (int c = 0; c < CANDIDATES; c++) {
-		scale[c] = top / (most * (1 + (float)c / CANDIDATE_STEPS));
+		scale[c] = top / (most * (1 + (float)c / (float)CANDIDATE_STEPS));
 		inverse[c] = 1 / scale[c];
 	}
 	for (int64_t i = 0; i < n; i++)

@@ -62,8 +62,7 @@ int main(int argc, char **argv)
 	FILE *cases, *results;
 
 	if (!so)
-		return fail(argc > 1 ? argv[1] : "usage",
-			    argc == 5 ? dlerror() : "drive MODEL.so NAME CASES RESULTS");
+		return fail(argc > 1 ? argv[1] : "usage", argc == 5 ? dlerror() : "drive MODEL.so NAME CASES RESULTS");
 	snprintf(symbol, sizeof symbol, "%s_get_api", argv[2]);
 	*(void **)&get = dlsym(so, symbol);
 	api = get ? get(DL_ABI_VERSION) : NULL;
@@ -82,8 +81,7 @@ int main(int argc, char **argv)
 			if (!read_tensor(cases, &in[i], shape[i]))
 				return fclose(results) ? 1 : 0;
 		for (int o = 0; o < desc->n_out; o++)
-			out[o] = dl_tensor_of(DL_F32, dl_desc_out(desc, o)->rank, result[o], NULL,
-					      0);
+			out[o] = dl_tensor_of(DL_F32, dl_desc_out(desc, o)->rank, result[o], NULL, 0);
 		if (api->run(context, in, desc->n_in, out, desc->n_out, NULL))
 			return fail("run", api->error(context));
 		for (int o = 0; o < desc->n_out; o++)

@@ -295,7 +295,8 @@ static bool what_waits(void)
 			if (k == 1) {
 				MUST(!cu.cuStreamBeginCapture_v2(s, GLOBAL));
 				MUST(api->run(c, in, 2, &out, 1, s) == DL_UNSUPPORTED);
-				MUST(strstr(api->error(c), profile ? "a profile" : "the host"));
+				MUST(strstr(api->error(c),
+					    profile ? "a profile" : "the host"));
 				MUST(!cu.cuStreamEndCapture(s, &graph) &&
 				     !cu.cuGraphDestroy(graph));
 				continue;

@@ -124,10 +124,7 @@ static void log_error(unsigned n, const int *option, void **value, const char *t
 static CUresult load(CUmodule *out, const char *text, unsigned n, const int *option, void **value)
 {
 	if (!version(text)) {
-		if (strncmp(text,
-			    "\x7f"
-			    "ELF",
-			    4)) /* a cubin is of another GPU: what loads it has PTX, too */
+		if (strncmp(text, "\x7f" "ELF", 4)) /* a cubin is of another GPU: what loads it has PTX, too */
 			say("error: the module is no PTX text");
 		return CUDA_ERROR_NO_BINARY_FOR_GPU;
 	}

@@ -78,7 +78,13 @@ typedef struct Prefetch {
  * for each tap: term k of the tile is term (k0 + k) mod RUN of run (k0 + k) / RUN. Run t of row i
  * starts at element RUNS[a_at + t*runs_step], evaluated at ROW = i, of A; or, if that is negative,
  * at element -1 - RUNS[...] of EDGE, which holds the runs that lie partly outside of A's tensor.
- * RUNS has an entry for all mr rows. */
+ * RUNS has an entry for all mr rows.
+ *
+ * If SCALE is not null, B has integers of at most 8 bits, and term k of column j is
+ * (B - ZERO[zero_at + g*b_step + j]) * SCALE[scale_at + g*b_step + j], where g is k / GROUP, or 0 if
+ * GROUP is 0. TERMS terms of a column are contiguous: element (k, j) of B is at
+ * b_at + k / TERMS * TERMS * b_step + j * TERMS + k % TERMS. A part of the sum begins with a group, and
+ * after such terms as fill TERMS. */
 typedef struct Tile {
 	CType ct;
 	/* terms of each k: 1; or 4 of bytes, u8 in one operand and i8 in the other, which are
@@ -96,6 +102,10 @@ typedef struct Tile {
 	Buf *runs, *edge; /* locals; EDGE is null if every run is inside the tensor */
 	Expr *k0, *run, *runs_step;
 	Expr *b_at, *b_step;
+	Buf *scale, *zero; /* f32; zero null: 0 */
+	Expr *scale_at, *zero_at;
+	int64_t group;
+	int terms;
 	Prefetch *ahead; /* NAHEAD of them, of which the first one whose WHEN is true is prefetched */
 	int nahead;
 	Expr *k;         /* trip count */

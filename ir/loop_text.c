@@ -46,6 +46,31 @@ static void put_runs(StrBuf *b, const Tile *t)
 	ex_print(b, t->k0);
 }
 
+/* B's elements, of terms of K, as numbers of a quantised operand. */
+static void put_scaled(StrBuf *b, const Tile *t)
+{
+	strbuf_printf(b, "%s%s[", t->zero ? "(" : "", t->b->name);
+	ex_print(b, t->b_at);
+	strbuf_puts(b, " + k*");
+	ex_print(b, t->b_step);
+	strbuf_puts(b, " + j");
+	if (t->terms > 1)
+		strbuf_printf(b, ", by %d terms", t->terms);
+	for (int i = 0; i < 2; i++) {
+		if (i == 0 && !t->zero)
+			continue;
+		strbuf_printf(b,
+			      i && t->zero ? "]) * %s["
+			      : i          ? "] * %s["
+					   : "] - %s[",
+			      (i ? t->scale : t->zero)->name);
+		ex_print(b, i ? t->scale_at : t->zero_at);
+		strbuf_puts(b, " + j");
+		if (t->group)
+			strbuf_printf(b, ", by groups of %lld", (long long)t->group);
+	}
+}
+
 static void put_tile(StrBuf *b, const Tile *t)
 {
 	strbuf_printf(b, "tile %s[%dx%d", t->acc->name, t->mr, t->nr);
@@ -60,11 +85,17 @@ static void put_tile(StrBuf *b, const Tile *t)
 		ex_print(b, t->a_at);
 	strbuf_puts(b, " + k*");
 	ex_print(b, t->a_step);
-	strbuf_printf(b, "] * %s[", t->b->name);
-	ex_print(b, t->b_at);
-	strbuf_puts(b, " + k*");
-	ex_print(b, t->b_step);
-	strbuf_puts(b, t->quad > 1 ? " + j*4] for 4 terms of each k < " : " + j] for k < ");
+	strbuf_puts(b, "] * ");
+	if (t->scale) {
+		put_scaled(b, t);
+	} else {
+		strbuf_printf(b, "%s[", t->b->name);
+		ex_print(b, t->b_at);
+		strbuf_puts(b, " + k*");
+		ex_print(b, t->b_step);
+		strbuf_puts(b, t->quad > 1 ? " + j*4" : " + j");
+	}
+	strbuf_puts(b, t->quad > 1 ? "] for 4 terms of each k < " : "] for k < ");
 	ex_print(b, t->k);
 	strbuf_printf(b, ", %s < ", t->row->name);
 	ex_print(b, t->m_valid);

@@ -31,6 +31,7 @@ static Value *unpacked(Infer *in, Node *n, Value *v, int64_t bits, Dim *count)
 	node_set_str(m, "direction", "RIGHT");
 	v = EXPAND(in, n, BitwiseAnd, expand_finish(in, m),
 		   expand_scalar(in, n, DT_U8, (double)((1 << bits) - 1)));
+	v = expand_cast(in, n, v, bits == 4 ? DT_U4 : DT_U2);
 	v = expand_reshape(in, n, v, d, rank);
 	if (d[rank - 1] != count)
 		v = expand_part(in, n, v, rank - 1, dim_const(c, 0), count);

@@ -77,6 +77,9 @@ typedef struct Options {
 	bool warn_floats;        /* -Wfallback: about products of dequantised numbers in floats, too */
 	/* the layers that `quantise` quantises (passes/graph/quantise.h); null: none */
 	const struct QuantPlan *quantise;
+	/* weights of products become numbers of so many bits, 8 or 4 (0: they stay), with a scale for
+	 * each WEIGHT_GROUP terms of the sum (0: for all) */
+	int weight_bits, weight_group;
 	int list_tiles;          /* print this many of the best tiles for each product */
 	/* visit independent things in another order, which must not change the output */
 	bool shuffle;
@@ -126,6 +129,7 @@ typedef struct Module {
 	/* By Node.id, for --explain: how a pass chose what the node's kernel is; or null. */
 	const char **note;
 	int nnotes;          /* entries of it */
+	FILE *report;        /* where passes say what they did that was asked for; or null */
 	bool *weights;       /* cached results of value_is_weights, by Value.id */
 	int nweights;
 	struct Module *gpu;  /* in the module for CPUs: the one for GPUs, or null */
@@ -164,6 +168,7 @@ bool pass_lower(Module *m);
 bool pass_invariant(Module *m);
 bool pass_place(Module *m);
 bool pass_algebra(Module *m);
+bool pass_quantise_weights(Module *m);
 bool pass_views(Module *m);
 bool pass_fuse(Module *m);
 bool pass_constants(Module *m);

@@ -18,6 +18,8 @@ const Pass pass_table[] = {
 	 "computations of sizes move to the host: before fusion could join them with GPU kernels"},
 	{"algebra", pass_algebra, ON_ALL, true,
 	 "products of (byte - zero point) * scale become products and sums of bytes: while zero points stand apart from what follows"},
+	{"quantise_weights", pass_quantise_weights, ON_ALL, false,
+	 "--int8-weights, --int4: constants of products become narrow numbers and scales: on statements, while each is a product of its own"},
 	{"views", pass_views, ON_ALL, true,
 	 "kernels before and behind a View get one shape: on statements, before a View in the way keeps them apart"},
 	{"fuse", pass_fuse, ON_ALL, true,

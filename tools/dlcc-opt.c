@@ -25,6 +25,8 @@ static const char usage[] =
 	"  -O0 -O1 -O2 -O3     effort (default -O2)\n"
 	"  --target=NAME       the CPU or GPU, as dlcc --list-targets names it (default: cpu:x86-64-v3)\n"
 	"  --op=FILE.dl        the meaning of operators that the graph uses; may be repeated\n"
+	"  --int8-weights      weights of products become i8, with a scale for each column\n"
+	"  --int4=GROUP        weights of products become i4, with a scale for each GROUP terms of a column\n"
 	"  --winograd=N        the largest tiles of convolutions by Winograd on CPUs: 0 (none), 2 or 4 (default)\n"
 	"  --tf32              GPUs may round the factors of f32 products to tf32\n"
 	"  --rewrite-limit=N   rewrites done at most\n"
@@ -120,7 +122,12 @@ static bool option(OptCli *c, char **argv, int *i)
 		c->ops.name[c->ops.n++] = a + strlen("--op=");
 	else if (str_starts(a, "--winograd="))
 		c->opt.winograd = atoi(a + strlen("--winograd="));
-	else if (!strcmp(a, "--tf32"))
+	else if (!strcmp(a, "--int8-weights"))
+		c->opt.weight_bits = 8;
+	else if (str_starts(a, "--int4=")) {
+		c->opt.weight_bits = 4;
+		c->opt.weight_group = atoi(a + strlen("--int4="));
+	} else if (!strcmp(a, "--tf32"))
 		c->opt.tf32 = true;
 	else if (!strcmp(a, "--verify"))
 		c->opt.verify = true;
@@ -214,7 +221,7 @@ static bool work(OptCli *c)
 {
 	Ctx *ctx = ctx_new(&c->diag);
 	Arena *a = arena_new();
-	Module m = {.ctx = ctx, .arena = a, .opt = c->opt, .ntargets = 1};
+	Module m = {.ctx = ctx, .arena = a, .opt = c->opt, .ntargets = 1, .report = stdout};
 	OnnxFile *file = NULL;
 	bool ok = false;
 

@@ -665,6 +665,10 @@ static int compile(Cli *c)
 			    .tf32 = c->tf32,
 			    .winograd = c->winograd,
 			    .flush = c->flush,
+			    .weight_bits = c->int4           ? 4
+					   : c->int8_weights ? 8
+							     : 0,
+			    .weight_group = c->int4 ? c->int4_group : 0,
 			    .list_tiles = c->list_tiles,
 			    .verify = c->verify,
 			    .warn_floats = c->fallback}},
@@ -686,6 +690,7 @@ static int compile(Cli *c)
 	}
 	first = m.ntargets ? &m : &gpu; /* that which the warnings about the model are given for */
 	m.mem = &none;
+	first->report = stdout;
 	first->ctx = m.ctx = ctx_new(&c->diag);
 	first->graph = m.graph = read_input(c, &c->diag, m.ctx, a, &file, &refusals);
 	if (m.graph && c->output && !c->check && !outputs_spare(c, a, file, m.graph)) {
@@ -731,6 +736,7 @@ int main(int argc, char **argv)
 		 .winograd = WINOGRAD_DEFAULT,
 		 .tune_seconds = -1,
 		 .max_error = -1,
+		 .int4_group = -1,
 		 .diag = {.out = stderr}};
 
 	if (options_answer(argc, argv))

@@ -478,20 +478,55 @@ static void print_ahead(Fn *f, const Tile *tl)
 	}
 }
 
+/* The byte at which the numbers of a tile start. */
+static Expr *first_byte(Fn *f, const Tile *tl)
+{
+	ExprPool *p = f->sched->kernel->pool;
+	Expr *bits = ex_int(p, CT_I64, dtype_info[tl->b->dtype].bits);
+
+	return ex_op2(p, IN_floordiv, ex_mul(p, tl->b_at, bits), ex_int(p, CT_I64, 8));
+}
+
+/* The last arguments of the micro-kernel's call, where T has the texts of print_tile. */
+static void print_panel(Fn *f, const Tile *tl, const StrBuf *t)
+{
+	if (!tl->scale) {
+		print_address(f, tl->b, strbuf_str(&t[3]));
+		strbuf_printf(&f->body, ", %s, ahead, ahead_step, ", strbuf_str(&t[4]));
+		return;
+	}
+	strbuf_printf(&f->body, "(const uint8_t *)%s + (%s), %s, ", fn_buf(f, tl->b),
+		      strbuf_str(&t[3]), strbuf_str(&t[4]));
+	print_address(f, tl->scale, strbuf_str(&t[6]));
+	strbuf_puts(&f->body, ", ");
+	if (tl->zero) {
+		print_address(f, tl->zero, strbuf_str(&t[7]));
+		strbuf_puts(&f->body, ", ");
+	}
+	if (tl->group)
+		strbuf_printf(&f->body, "%lld, ", (long long)tl->group);
+	else
+		strbuf_puts(&f->body, "INT64_MAX, ");
+}
+
 static void print_tile(Fn *f, const LNode *n)
 {
+	enum { MOST = 8 };
 	const Tile *tl = n->tile;
 	const char *fn = c_tile_use(f->g, tl);
-	Expr *e[] = {tl->m_valid, tl->k, tl->a_step, tl->b_at, tl->b_step, tl->acc_at};
-	StrBuf t[6] = {{0}};
+	Expr *e[MOST] = {
+		tl->m_valid, tl->k,      tl->a_step,   tl->scale ? first_byte(f, tl) : tl->b_at,
+		tl->b_step,  tl->acc_at, tl->scale_at, tl->zero_at};
+	StrBuf t[MOST] = {{0}};
 
 	tabs(f);
 	strbuf_puts(&f->body, "{\n");
 	f->indent++;
-	texts(f, e, 6, t);
+	texts(f, e, MOST, t);
 	tabs(f);
 	strbuf_printf(&f->body, "const int64_t valid = %s;\n", strbuf_str(&t[0]));
-	print_ahead(f, tl);
+	if (!tl->scale)
+		print_ahead(f, tl);
 	if (!tl->runs)
 		print_rows(f, tl);
 	tabs(f);
@@ -502,12 +537,11 @@ static void print_tile(Fn *f, const LNode *n)
 	else
 		strbuf_puts(&f->body, "row");
 	strbuf_printf(&f->body, ", %s, ", strbuf_str(&t[2]));
-	print_address(f, tl->b, strbuf_str(&t[3]));
-	strbuf_printf(&f->body, ", %s, ahead, ahead_step, ", strbuf_str(&t[4]));
+	print_panel(f, tl, t);
 	print_address(f, tl->acc, strbuf_str(&t[5]));
 	strbuf_puts(&f->body, ");\n");
 	close_block(f);
-	for (int i = 0; i < 6; i++)
+	for (int i = 0; i < MOST; i++)
 		strbuf_free(&t[i]);
 }
 

@@ -20,12 +20,14 @@
 
 const char *c_tile_use(GenC *g, const Tile *t)
 {
-	const char *key = arena_printf(g->arena, "tile_%s_%dx%d%s%s", ctype_name[t->ct], t->mr,
-				       t->nr,
-				       t->quad == 1           ? ""
-				       : t->a->dtype == DT_U8 ? "_u8_i8"
-							      : "_i8_u8",
-				       t->runs ? "_runs" : "");
+	const char *key = arena_printf(
+		g->arena, "tile_%s_%dx%d%s%s%s%s", ctype_name[t->ct], t->mr, t->nr,
+		t->quad == 1           ? ""
+		: t->a->dtype == DT_U8 ? "_u8_i8"
+				       : "_i8_u8",
+		t->runs ? "_runs" : "",
+		t->scale ? arena_printf(g->arena, "_%s", dtype_info[t->b->dtype].name) : "",
+		t->zero ? "_zero" : "");
 
 	for (int i = 0; i < g->tiles.n; i++)
 		if (!strcmp(g->tiles.at[i], key))
@@ -190,9 +192,27 @@ static void put_runs(StrBuf *b, const Tile *t, int rows, int nv, int lanes)
 		"\t\t\tif (in == run) {\n\t\t\t\tin = 0;\n\t\t\t\trow += row_step;\n\t\t\t}\n\t\t}\n");
 }
 
+/* The parameters of a micro-kernel from "b" on, with types; or, if not DECLARE, their names. */
+static const char *last_parameters(GenC *g, const Tile *t, bool declare)
+{
+	const char *type = c_type(t->ct), *panel = t->scale ? "uint8_t" : type_of(t, t->b);
+
+	if (t->scale && declare)
+		return t->zero ? "const uint8_t *b, int64_t b_step, const float *scale, const float *zero, int64_t group, float *acc"
+			       : "const uint8_t *b, int64_t b_step, const float *scale, int64_t group, float *acc";
+	if (t->scale)
+		return t->zero ? "b, b_step, scale, zero, group, acc"
+			       : "b, b_step, scale, group, acc";
+	return declare ? arena_printf(
+				 g->arena,
+				 "const %s *b, int64_t b_step, const char *ahead, int64_t ahead_step, %s *acc",
+				 panel, type)
+		       : "b, b_step, ahead, ahead_step, acc";
+}
+
 static void rows_function(GenC *g, StrBuf *b, const Tile *t, const char *key, int rows)
 {
-	const char *type = c_type(t->ct), *a = type_of(t, t->a), *panel = type_of(t, t->b);
+	const char *type = c_type(t->ct), *a = type_of(t, t->a);
 	int esize = dtype_info[ctype_dtype(t->ct)].bits / 8,
 	    lanes = g->target->vector_bytes / esize;
 	int nv;
@@ -203,10 +223,8 @@ static void rows_function(GenC *g, StrBuf *b, const Tile *t, const char *key, in
 	strbuf_printf(b, "%s static void %s_%d(int64_t n, int first, const %s *a, ",
 		      t->quad > 1 ? "DL_DOT" : "DL_CONTRACT", key, rows, a);
 	put_parameters(b, t, a);
-	strbuf_printf(
-		b,
-		"\t\tconst %s *b, int64_t b_step, const char *ahead, int64_t ahead_step, %s *acc)\n{\n%s",
-		panel, type, t->quad > 1 ? "" : "\tDL_CONTRACT_ON\n");
+	strbuf_printf(b, "\t\t%s)\n{\n%s", last_parameters(g, t, true),
+		      t->quad > 1 ? "" : "\tDL_CONTRACT_ON\n");
 	strbuf_printf(
 		b, "\ttypedef %s vec __attribute__((vector_size(%d), aligned(%d), may_alias));\n",
 		type, lanes * esize, esize);
@@ -245,29 +263,29 @@ static void rows_function(GenC *g, StrBuf *b, const Tile *t, const char *key, in
 
 static void tile_function(GenC *g, StrBuf *b, const Tile *t, const char *key)
 {
-	const char *type = c_type(t->ct), *a = type_of(t, t->a), *panel = type_of(t, t->b),
+	const char *a = type_of(t, t->a),
 		   *how = t->runs ? "edge, row, row_step, run, k0, a_step" : "row, a_step";
 	int sizes[8], n = 0;
 
 	for (int r = t->mr; r >= 1; r = r > 4 ? 4 : r > 2 ? 2 : r - 1) {
 		sizes[n++] = r;
-		rows_function(g, b, t, key, r);
+		if (t->scale)
+			c_tile_scaled(g, b, t, key, r);
+		else
+			rows_function(g, b, t, key, r);
 	}
 	strbuf_printf(b, "static inline void %s(int64_t valid, int64_t n, int first, const %s *a, ",
 		      key, a);
 	put_parameters(b, t, a);
-	strbuf_printf(
-		b,
-		"\t\tconst %s *b, int64_t b_step, const char *ahead, int64_t ahead_step, %s *acc)\n{\n",
-		panel, type);
+	strbuf_printf(b, "\t\t%s)\n{\n", last_parameters(g, t, true));
 	for (int i = 0; i < n; i++) {
 		strbuf_puts(b, i ? "\telse" : "\t");
 		if (i + 1 < n)
 			strbuf_printf(b, "%sif (valid > %d)", i ? " " : "", sizes[i + 1]);
 		if (n == 1)
 			strbuf_puts(b, "(void)valid;\n\t\t");
-		strbuf_printf(b, "%s%s_%d(n, first, a, %s, b, b_step, ahead, ahead_step, acc);\n",
-			      n == 1 ? "" : "\n\t\t", key, sizes[i], how);
+		strbuf_printf(b, "%s%s_%d(n, first, a, %s, %s);\n", n == 1 ? "" : "\n\t\t", key,
+			      sizes[i], how, last_parameters(g, t, false));
 	}
 	strbuf_puts(b, "}\n\n");
 }

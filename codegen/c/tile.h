@@ -14,4 +14,9 @@ const char *c_tile_use(GenC *g, const Tile *t);
 /* Prints the micro-kernels that were used. */
 void c_tiles(GenC *g, StrBuf *b);
 
+/* ---- tile_scaled.c ---- */
+
+/* Prints the function KEY_ROWS, the micro-kernel for ROWS rows of T, whose B is quantised. */
+void c_tile_scaled(const GenC *g, StrBuf *b, const Tile *t, const char *key, int rows);
+
 #endif

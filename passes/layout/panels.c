@@ -8,7 +8,7 @@
  * contiguous along n, each padded to a multiple of 16 bytes: so tiles are filled by whole pieces,
  * and skinny products, which sum down the columns, read each element of the operand once.
  */
-#include "passes/layout/panels.h"
+#include "passes/layout/panels_impl.h"
 
 #include "passes/layout/fragments.h"
 #include "passes/schedule/common/gemm.h"
@@ -279,20 +279,7 @@ static bool wants_fragments(Module *m, Node *n, const Contraction *c, bool is_b)
 
 /* ---- Packing ---- */
 
-typedef struct Packing {
-	Module *m;
-	Node *n;
-	Contraction *c;
-	bool fragments;
-	Kernel *k;
-	/* iterators of the product; iterators of the copy's dims */
-	Iter *from[MAX_ITERS], *it[MAX_ITERS];
-	Expr *with[MAX_ITERS]; /* each iterator of FROM in terms of IT */
-	int nfrom, rank;
-} Packing;
-
-/* Adds the iterators IT as dims of the copy. */
-static void add_dims(Packing *p, Iter *const *it, int n)
+void packing_add(Packing *p, Iter *const *it, int n)
 {
 	for (int i = 0; i < n; i++) {
 		p->it[p->rank] = kernel_iter(p->k, it[i]->name, it[i]->extent);
@@ -301,8 +288,7 @@ static void add_dims(Packing *p, Iter *const *it, int n)
 	}
 }
 
-/* Adds the iterators IT as one dim of the copy. */
-static void add_joined(Packing *p, Iter *const *it, int n)
+void packing_join(Packing *p, Iter *const *it, int n)
 {
 	ExprPool *pool = p->k->pool;
 	Iter *all = p->it[p->rank++] = kernel_iter(p->k, "t", iters_points(p->k->ctx, it, n));
@@ -355,35 +341,47 @@ static Expr *without_round(Expr *e)
 	return of && of->kind == EX_LOAD && of->load.buf->dtype == e->op.dtype ? of : e;
 }
 
-/* Adds a kernel packed[g.., k.., n..] = B, over copies of the statement's iterators. */
-static Value *pack(Module *m, Node *n, Contraction *c, bool fragments)
+Value *packing_close(Packing *p, Expr *e, const Type *t)
 {
-	Kernel *ck = node_kernel(n),
-	       *k = kernel_new(m->ctx, m->arena, arena_printf(m->arena, "%s_pack", ck->name));
-	Packing p = {.m = m, .n = n, .c = c, .fragments = fragments, .k = k};
+	Buf *out = kernel_buf(p->k, BUF_OUT, "packed", t);
 	Value *in[MAX_PARAMS];
 	int nin = 0;
-	const Type *t;
-	Buf *out;
 	Node *kn;
+
+	kernel_map_id(p->k, p->it, out,
+		      kernel_import_expr(p->k, node_kernel(p->n), e, p->from, p->with, p->nfrom,
+					 p->n, in, &nin));
+	kn = node_new(p->m->graph, OP_Kernel, in, nin, 1, p->n);
+	node_locs_from(kn, p->n);
+	kn->out[0]->type = t;
+	kernel_node_set(kn, p->k);
+	return kn->out[0];
+}
+
+/* Adds a kernel packed[g.., k.., n..] = B, over copies of the statement's iterators. */
+static Value *pack(Module *m, Node *n, const Contraction *c, bool fragments)
+{
+	Kernel *k = kernel_new(m->ctx, m->arena,
+			       arena_printf(m->arena, "%s_pack", node_kernel(n)->name));
+	Packing p = {.m = m, .n = n, .c = c, .fragments = fragments, .k = k};
+	const Type *t;
 
 	if (c->ng + c->nn + c->nk > MAX_RANK)
 		return NULL;
-	add_dims(&p, c->g, c->ng);
-	(joins_terms(&p) ? add_joined : add_dims)(&p, c->k, c->nk);
-	add_dims(&p, c->n, c->nn);
+	packing_add(&p, c->g, c->ng);
+	(joins_terms(&p) ? packing_join : packing_add)(&p, c->k, c->nk);
+	packing_add(&p, c->n, c->nn);
 	t = packed_type(&p);
-	if (!t)
-		return NULL;
-	out = kernel_buf(k, BUF_OUT, "packed", t);
-	kernel_map_id(k, p.it, out,
-		      kernel_import_expr(k, ck, module_on_gpu(m) ? without_round(c->b) : c->b,
-					 p.from, p.with, p.nfrom, n, in, &nin));
-	kn = node_new(m->graph, OP_Kernel, in, nin, 1, n);
-	node_locs_from(kn, n);
-	kn->out[0]->type = t;
-	kernel_node_set(kn, k);
-	return kn->out[0];
+	return t ? packing_close(&p, module_on_gpu(m) ? without_round(c->b) : c->b, t) : NULL;
+}
+
+Expr *packed_term(ExprPool *p, const Contraction *c)
+{
+	Expr *term = ex_int(p, CT_I64, 0);
+
+	for (int i = 0; i < c->nk; i++)
+		term = ex_add(p, ex_mul(p, term, ex_dim(p, c->k[i]->extent)), ex_iter(p, c->k[i]));
+	return term;
 }
 
 /* The load from PACKED that replaces operand B of C, in N's kernel. */
@@ -391,22 +389,19 @@ static Expr *load_packed(Node *n, const Contraction *c, Value *packed)
 {
 	Kernel *k = node_kernel(n);
 	Buf *buf = kernel_buf(k, BUF_IN, "packed", packed->type);
-	Expr *idx[MAX_RANK], *term = ex_int(k->pool, CT_I64, 0);
+	Expr *idx[MAX_RANK];
 	int r = 0;
 
 	buf->param = n->nin;
 	node_set_input(n, n->nin, packed);
 	for (int i = 0; i < c->ng; i++)
 		idx[r++] = ex_iter(k->pool, c->g[i]);
-	for (int i = 0; i < c->nk; i++) {
-		term = ex_add(k->pool, ex_mul(k->pool, term, ex_dim(k->pool, c->k[i]->extent)),
-			      ex_iter(k->pool, c->k[i]));
+	for (int i = 0; i < c->nk; i++)
 		idx[r + i] = ex_iter(k->pool, c->k[i]);
-	}
 	if (packed->type->rank == c->ng + c->nk + c->nn)
 		r += c->nk;
 	else
-		idx[r++] = term;
+		idx[r++] = packed_term(k->pool, c);
 	for (int i = 0; i < c->nn; i++)
 		idx[r++] = ex_iter(k->pool, c->n[i]);
 	return ex_load(k->pool, buf, idx, r);
@@ -443,6 +438,9 @@ bool pack_operand(Module *m, Node *n)
 	contraction_swap(&swapped);
 	if (gpu && wants_fragments(m, n, &swapped, false))
 		return pack_as(m, n, &swapped, true, true);
-	return !c.guard_b && !has_layout(c.b) && expr_is_weights(m, n, c.b) &&
-	       !(gpu && suits_tiles(m, n, &c)) && pack_as(m, n, &c, false, false);
+	if (c.guard_b || has_layout(c.b) || !expr_is_weights(m, n, c.b))
+		return false;
+	if (gpu)
+		return !suits_tiles(m, n, &c) && pack_as(m, n, &c, false, false);
+	return pack_scaled(m, n, &c) || pack_as(m, n, &c, false, false);
 }

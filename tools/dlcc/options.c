@@ -30,6 +30,8 @@ static const char usage[] =
 	"  --tf32                GPUs may round the factors of f32 products to tf32; sm_80 and later\n"
 	"  --flush-subnormals    CPUs take subnormal numbers, and results that would be, for zero\n"
 	"  --winograd=N          tiles of CPUs' convolutions by Winograd have at most N rows: 0 (none), 2 or 4 (default)\n"
+	"  --int8-weights        weights of products become i8, with a scale for each column\n"
+	"  --int4[=GROUP]        weights of products become i4, with a scale for each GROUP terms of a column (default 32)\n"
 	"  --tiles=FILE          GPUs' tiles of products, measured; --list-tiles=N prints N candidates for each\n"
 	"  --schedule=FILE       how CPUs run kernels, edited; --dump-ir=decide prints such a file\n"
 	"  --tune[=SECONDS]      measure how kernels run best on this machine, with -o FILE.schedule for --schedule (default 60)\n"
@@ -199,6 +201,7 @@ static const Text texts[] = {
 };
 
 enum { TUNE_SECONDS = 60 };    /* unless --tune says how many */
+enum { INT4_GROUP = 32 };      /* unless --int4 says how many terms */
 enum { NUMBER_MAX = 1 << 20 }; /* more threads, or rewrites of a model, than there are */
 
 typedef struct Number {
@@ -210,6 +213,7 @@ static const Number numbers[] = {{"--threads", offsetof(Cli, threads)},
 				 {"--list-tiles", offsetof(Cli, list_tiles)},
 				 {"--rewrite-limit", offsetof(Cli, rewrite_limit)},
 				 {"--winograd", offsetof(Cli, winograd)},
+				 {"--int4", offsetof(Cli, int4_group)},
 				 {"--tune", offsetof(Cli, tune_seconds)}};
 
 typedef struct Flag {
@@ -230,6 +234,8 @@ static const Flag flags[] = {
 	{"--shuffle", offsetof(Cli, shuffle)},
 	{"--verify", offsetof(Cli, verify)},
 	{"--tf32", offsetof(Cli, tf32)},
+	{"--int8-weights", offsetof(Cli, int8_weights)},
+	{"--int4", offsetof(Cli, int4)},
 	{"--flush-subnormals", offsetof(Cli, flush)},
 	{"-###", offsetof(Cli, dry)},
 	{"--embed-weights", offsetof(Cli, embed)},
@@ -493,6 +499,9 @@ static bool check_effect(Cli *c)
 		return options_fault(c, "--embed-weights: --weights puts them into a file");
 	if (c->tf32 && text)
 		return usage_error(c, "--tf32: %s is the model before any code", c->output);
+	if ((c->int4 || c->int8_weights) && text)
+		return usage_error(c, "--int4, --int8-weights: %s is the model before any pass",
+				   c->output);
 	if (c->schedule && text)
 		return usage_error(c, "--schedule: %s is the model before any code", c->output);
 	if (c->cache && (text || ptx || (c->output && str_ends(c->output, ".c"))))
@@ -518,6 +527,13 @@ bool options_read(Cli *c, int argc, char **argv)
 	c->tune = c->tune || c->tune_seconds >= 0;
 	if (c->tune_seconds < 0)
 		c->tune_seconds = TUNE_SECONDS;
+	c->int4 = c->int4 || c->int4_group >= 0;
+	if (c->int4_group < 0)
+		c->int4_group = INT4_GROUP;
+	if (!c->int4_group || c->int4_group % 8)
+		return options_fault(c, "--int4 wants a group of a multiple of 8 terms");
+	if (c->int4 && c->int8_weights)
+		return options_fault(c, "--int8-weights: --int4 says that weights have 4 bits");
 	if (c->name && !is_identifier(c->name))
 		return usage_error(c, "--name=%s is no C identifier", c->name);
 	if (c->cubin && strcmp(c->cubin, "yes") && strcmp(c->cubin, "no"))

@@ -33,6 +33,12 @@ typedef struct Gemm {
 	Dim *m, *n, *kk;        /* extents */
 	int quad;               /* CPUs: terms of a step of the micro-kernel (contraction_quad) */
 	Dim *steps;             /* steps of all terms */
+	/* CPUs: B in panels. NUMBERS is the load of its elements, or of numbers that SCALE and ZERO, loads
+	 * of one element for each GROUP terms and column, make such (null: 1, 0; GROUP 0: one for all
+	 * terms). TERMS of a column are contiguous. */
+	Expr *numbers, *scale, *zero;
+	int64_t group;
+	int terms;
 	bool m_merges;          /* the m iterators have one stride in every access */
 	bool a_direct, b_panels; /* the operand is read in place, with one stride */
 	bool panels_first;       /* CPUs: panels are the outer loop, tiles of rows the inner one */

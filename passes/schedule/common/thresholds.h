@@ -12,10 +12,16 @@ enum {
 	/* Bytes of a panel's row: two vectors of the widest CPU, so that every CPU's tile divides
 	 * the panel and all of them share packed weights. */
 	PANEL_BYTES = 128,
+	/* Bits of the contiguous terms of a column, in a panel of numbers of less than a byte: a lane of
+	 * a vector, from which shifts take one term after the other. */
+	PANEL_WORD = 32,
 	/* Rows of a tile by the number of vector registers: with two vectors of columns, the sums,
 	 * a row of B and an element of A take 15 of 16 registers, or 19 of 32. */
 	TILE_ROWS = 6,
 	TILE_ROWS_MANY = 8,
+	/* The same, of fewer than 32 registers, where B is quantised: its words, a row of floats and zero
+	 * points take six registers more. */
+	TILE_ROWS_SCALED = 4,
 	/* A tile of so many rows may do with one less: its sums still hide the latency of the
 	 * multiply-add. */
 	LEAST_TILE_ROWS = 6,

@@ -66,10 +66,11 @@ static void substitute_all(Tidy *t, LNode *n)
 	for (int i = 0; i < n->nat; i++)
 		substitute(t, &n->at[i]);
 	if (n->tile) {
-		Expr **x[] = {&n->tile->acc_at,  &n->tile->a_at,     &n->tile->a_step,
-			      &n->tile->b_at,    &n->tile->b_step,   &n->tile->k,
-			      &n->tile->m_valid, &n->tile->n_valid,  &n->tile->k0,
-			      &n->tile->run,     &n->tile->runs_step};
+		Expr **x[] = {&n->tile->acc_at,  &n->tile->a_at,      &n->tile->a_step,
+			      &n->tile->b_at,    &n->tile->b_step,    &n->tile->k,
+			      &n->tile->m_valid, &n->tile->n_valid,   &n->tile->k0,
+			      &n->tile->run,     &n->tile->runs_step, &n->tile->scale_at,
+			      &n->tile->zero_at};
 
 		for (size_t i = 0; i < sizeof x / sizeof *x; i++)
 			substitute(t, x[i]);

@@ -113,18 +113,68 @@ static void look_at_a(Gemm *g)
 		g->run = g->c.nk;
 }
 
-/* B is read in place if its buffer is packed in panels (passes/layout/panels.c). */
+/* E is the load of elements that are packed in panels, TERMS of a column contiguous. */
+static bool in_panels(const Gemm *g, const Expr *e, int *terms)
+{
+	const Layout *l = e->kind == EX_LOAD ? e->load.buf->layout : NULL;
+	/* the axis of the columns in a panel: the last one, or the one before the contiguous terms */
+	int col = l ? l->n - 1 : 0;
+
+	*terms = 1;
+	if (col > 0 && l->ax[col].mod && l->ax[col].mod != g->pw)
+		*terms = (int)l->ax[col--].mod;
+	return col > 0 && l->ax[col].mod == g->pw && e->load.idx[l->ax[col].dim]->kind == EX_ITER &&
+	       e->load.idx[l->ax[col].dim]->iter == g->c.n[g->c.nn - 1];
+}
+
+/* The number of terms of a group, as a factor of the terms has it whose load is E; 0: all terms. */
+static int64_t group_of(const Expr *e)
+{
+	for (int i = 0; i < e->load.nidx; i++)
+		if (ex_is_op(e->load.idx[i], IN_floordiv))
+			return e->load.idx[i]->op.arg[1]->i;
+	return 0;
+}
+
+/* E, operand B, is a quantised one whose parts are packed in panels (passes/layout/panels_scaled.c). */
+static bool look_at_parts(Gemm *g, Expr *e)
+{
+	int one;
+
+	if (g->quad > 1 || g->c.ct != CT_F32 || !ex_is_op(e, IN_mul))
+		return false;
+	g->scale = e->op.arg[in_panels(g, e->op.arg[1], &one)];
+	e = e->op.arg[g->scale == e->op.arg[0]];
+	if (ex_is_op(e, IN_sub)) {
+		g->zero = e->op.arg[1];
+		e = e->op.arg[0];
+	}
+	g->numbers = ex_is_op(e, IN_cvt) ? e->op.arg[0] : e;
+	if (!in_panels(g, g->scale, &one) || (g->zero && !in_panels(g, g->zero, &one)) ||
+	    !in_panels(g, g->numbers, &g->terms) || g->scale->load.buf->dtype != DT_F32 ||
+	    (g->zero && g->zero->load.buf->dtype != DT_F32) ||
+	    dtype_info[g->numbers->load.buf->dtype].bits > 8)
+		return false;
+	g->group = group_of(g->scale);
+	return !g->zero || group_of(g->zero) == g->group;
+}
+
+/* B is read in place if its buffer is packed in panels (passes/layout/panels.c), or its parts are. */
 static void look_at_b(Gemm *g)
 {
-	Expr *e = g->c.b;
-	const Layout *l = e->kind == EX_LOAD ? e->load.buf->layout : NULL;
-	/* the axis of the columns in a panel: the last one, or the one before the terms of a step */
-	const int col = l ? l->n - (g->quad > 1 ? 2 : 1) : 0;
+	int terms;
 
-	g->b_panels = col > 0 && l->ax[col].mod == g->pw && plain(g, e) &&
-		      (g->quad == 1 || l->ax[col + 1].mod == g->quad) &&
-		      e->load.idx[l->ax[col].dim]->kind == EX_ITER &&
-		      e->load.idx[l->ax[col].dim]->iter == g->c.n[g->c.nn - 1] && !g->c.guard_b;
+	g->terms = g->quad;
+	if (g->c.guard_b)
+		return;
+	if (in_panels(g, g->c.b, &terms)) {
+		g->b_panels = plain(g, g->c.b) && terms == g->quad;
+		g->numbers = g->c.b;
+	} else {
+		g->b_panels = look_at_parts(g, g->c.b);
+		if (!g->b_panels)
+			gemm_pack_b_instead(g);
+	}
 }
 
 static void split_n(Gemm *g)
@@ -211,6 +261,8 @@ bool gemm_begin_some(Gemm *g, Kernel *k, int first, int nstmts)
 	if (!open_whole(g))
 		return false;
 	look_at_a(g);
+	if (g->scale)
+		g->run = g->c.nk; /* such tiles read A in place or packed, not in runs */
 	return true;
 }
 
@@ -218,6 +270,23 @@ void gemm_pack_instead(Gemm *g)
 {
 	g->a_direct = false;
 	g->run = g->c.nk;
+}
+
+void gemm_pack_b_instead(Gemm *g)
+{
+	g->b_panels = false;
+	g->numbers = g->scale = g->zero = NULL;
+	g->group = 0;
+	g->terms = g->quad;
+}
+
+int64_t gemm_part_step(const Gemm *g)
+{
+	int64_t step = g->terms;
+
+	while (g->group && step % g->group)
+		step += g->terms;
+	return step;
 }
 
 void gemm_flatten(Gemm *g)
@@ -351,7 +420,8 @@ void product_emit(Kernel *k, const Decision *d, Schedule *s)
 	g.b = l_build(k, s);
 	if (bl.d->pack_a)
 		gemm_pack_instead(&g);
-	g.b_panels = !bl.d->pack_b;
+	if (bl.d->pack_b)
+		gemm_pack_b_instead(&g);
 	g.panels_first = bl.d->panels_first;
 	g.fetch = bl.d->fetch;
 	g.mr = bl.d->mr;

@@ -102,6 +102,8 @@ void gemm_choose_tile(const Target *t, Gemm *g, int64_t *mr, int64_t *nr)
 	narrow_tile(t, g, mr, nr);
 	if (!rows_unknown(g)) /* the number of all rows, or of each image of a batch */
 		fit_tile(t, g, rows > 0 ? rows : 1, mr, nr);
+	if (g->scale && t->registers < 32 && *mr > TILE_ROWS_SCALED)
+		*mr = TILE_ROWS_SCALED;
 }
 
 /* Rows of a block where B is packed: all rows, so that B's block is packed once. With too few
@@ -194,6 +196,12 @@ static int64_t part_of_sum(const Target *t, const Gemm *g, const ProductDecision
 	    kk % g->quad)
 		return 0;
 	parts = (steps + most - 1) / most;
+	if (g->scale) {
+		const int64_t step = gemm_part_step(g),
+			      kc = round_up(round_up((kk + parts - 1) / parts, DEPTH_STEP), step);
+
+		return kc < kk ? kc : 0;
+	}
 	return round_up((steps + parts - 1) / parts, DEPTH_STEP) * g->quad;
 }
 
@@ -238,7 +246,7 @@ static void choose_blocks(const Target *t, Gemm *g, ProductDecision *d)
 	}
 	split_evenly(t, g, d);
 	d->kc = part_of_sum(t, g, d);
-	d->fetch = choose_fetch(g, d);
+	d->fetch = g->scale ? FETCH_NONE : choose_fetch(g, d);
 }
 
 bool gemm_packs_a(const Gemm *g)
@@ -387,6 +395,11 @@ static bool sum_is_legal(const Gemm *g, const ProductDecision *p, StrBuf *why)
 			why,
 			"a sum of products of bytes is split into multiples of %d terms, if it has such a number",
 			g->quad);
+	if (g->scale && p->kc % gemm_part_step(g))
+		return decision_refuse(
+			why,
+			"a sum over quantised weights is split into multiples of %lld terms, whole groups",
+			(long long)gemm_part_step(g));
 	return p->panels_first ||
 	       decision_refuse(
 		       why,
@@ -408,7 +421,10 @@ bool product_legal(const Target *t, Kernel *k, const Decision *d, StrBuf *why)
 		return decision_refuse(why, "B is not stored in panels, so it has to be packed");
 	if (p->pack_a)
 		gemm_pack_instead(&g);
-	g.b_panels = !p->pack_b;
+	if (p->pack_b)
+		gemm_pack_b_instead(&g);
+	else if (g.scale && p->fetch)
+		return decision_refuse(why, "tiles over quantised weights fetch nothing ahead");
 	gemm_flatten(&g);
 	for (int i = 0; i < p->nparallel; i++)
 		if (p->parallel[i] == PRODUCT_G && !g.nouter)

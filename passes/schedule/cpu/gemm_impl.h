@@ -18,6 +18,10 @@ bool gemm_begin_some(Gemm *g, Kernel *k, int first, int nstmts);
 DType gemm_packed_type(const Gemm *g, const Expr *e);
 /* A is packed, even if it can be read in place. */
 void gemm_pack_instead(Gemm *g);
+/* B is packed, even if it is stored in panels. */
+void gemm_pack_b_instead(Gemm *g);
+/* A sum that is split into parts is split at multiples of so many terms. */
+int64_t gemm_part_step(const Gemm *g);
 /* Merges the iterators of G as far as the accesses allow, where A_DIRECT and B_PANELS tell how the
  * operands are read; sets the extents. */
 void gemm_flatten(Gemm *g);

@@ -156,7 +156,8 @@ void product_offer(Offers *to, Kernel *k, const Decision *base)
 		return;
 	if (base->product.pack_a)
 		gemm_pack_instead(&g);
-	g.b_panels = !base->product.pack_b;
+	if (base->product.pack_b)
+		gemm_pack_b_instead(&g);
 	gemm_flatten(&g);
 	o.sizes = (Sizes){.m = size_of(g.m),
 			  .n = size_of(g.n),

@@ -37,6 +37,51 @@ static Expr *a_index(Gemm *g, const TileAt *t, Iter *row)
 	return gemm_a_index(g, m, zero);
 }
 
+/* The flat index of the element of LOAD, a part of B in panels, at the tile's first column, of the
+ * first term. */
+static Expr *panel_start(Gemm *g, const TileAt *t, const Expr *load)
+{
+	ExprPool *p = g->b.p;
+	Placing pl = {.g = g, .s = g->c.s};
+	const Buf *buf = load->load.buf;
+	Expr *idx[MAX_RANK];
+
+	/* in this layout, a panel begins at column n / pw and k = 0 */
+	for (int i = 0; i < buf->rank; i++) {
+		Iter *from[MAX_ITERS];
+		Expr *to[MAX_ITERS];
+		int c = 0;
+
+		for (int j = 0; j < g->c.nk; j++) {
+			from[c] = g->c.k[j];
+			to[c++] = l_int(&g->b, 0);
+		}
+		from[c] = g->c.n[g->c.nn - 1];
+		to[c++] = ex_iter(p, t->nt);
+		idx[i] = ex_subst_iters(p, gemm_placed(&pl, load->load.idx[i]), from, to, c);
+	}
+	return flat_index(g->k, buf, idx);
+}
+
+/* Sets the scales and zero points of TL; they begin with the group of the part's first term. */
+static void set_scale(Gemm *g, const TileAt *t, Tile *tl)
+{
+	ExprPool *p = g->b.p;
+	Expr *first = l_int(&g->b, 0);
+
+	if (g->group)
+		first = ex_mul(p, ex_op2(p, IN_floordiv, t->k0, l_int(&g->b, g->group)),
+			       l_int(&g->b, g->pw));
+	tl->terms = g->terms;
+	tl->group = g->group;
+	tl->scale = g->scale->load.buf;
+	tl->scale_at = ex_add(p, panel_start(g, t, g->scale), first);
+	if (!g->zero)
+		return;
+	tl->zero = g->zero->load.buf;
+	tl->zero_at = ex_add(p, panel_start(g, t, g->zero), first);
+}
+
 static void emit_tile(Gemm *g, const TileAt *t)
 {
 	LBuild *b = &g->b;
@@ -67,27 +112,8 @@ static void emit_tile(Gemm *g, const TileAt *t)
 		tl->a_at = ex_add(p, tl->a_at, ex_mul(p, t->k0, tl->a_step));
 	}
 	if (g->b_panels) {
-		/* in this layout, a panel begins at column n / pw and k = 0 */
-		Expr *idx[MAX_RANK];
-		Placing pl = {.g = g, .s = g->c.s};
-		const Buf *buf = g->c.b->load.buf;
-
-		for (int i = 0; i < buf->rank; i++) {
-			Iter *from[MAX_ITERS];
-			Expr *to[MAX_ITERS];
-			int c = 0;
-
-			for (int j = 0; j < g->c.nk; j++) {
-				from[c] = g->c.k[j];
-				to[c++] = l_int(b, 0);
-			}
-			from[c] = g->c.n[g->c.nn - 1];
-			to[c++] = ex_iter(p, t->nt);
-			idx[i] = ex_subst_iters(p, gemm_placed(&pl, g->c.b->load.idx[i]), from, to,
-						c);
-		}
-		tl->b = g->c.b->load.buf;
-		tl->b_at = flat_index(g->k, tl->b, idx);
+		tl->b = g->numbers->load.buf;
+		tl->b_at = panel_start(g, t, g->numbers);
 	} else {
 		tl->b = g->bbuf;
 		tl->b_at = ex_add(p,
@@ -95,6 +121,8 @@ static void emit_tile(Gemm *g, const TileAt *t)
 					 l_int(b, g->pw * g->quad)),
 				  ex_mul(p, t->js, l_int(b, g->quad)));
 	}
+	if (g->scale)
+		set_scale(g, t, tl);
 	tl->b_step = l_int(b, g->pw * g->quad);
 	tl->b_at = ex_add(p, tl->b_at, ex_mul(p, t->k0, tl->b_step));
 	tl->k = t->k;

@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * quantise_weights (--int8-weights, --int4): replaces the constant factor W of a product by numbers of 8
+ * or 4 bits and scales, in the form that models have which come with quantised weights,
+ *
+ *     w[k,n] = f32(q[k,n]) * s[k / group, n]
+ *
+ * The layout then stores q and s, and the product's tiles compute w in registers
+ * (passes/layout/panels_scaled.c). Products are recognised by their accesses, so W may be that of a
+ * MatMul, a Gemm, a Conv of one tap or an Einsum, transposed or not.
+ *
+ * The numbers are symmetric: q = round(w / s), from -8 to 7 or -128 to 127. The scale of a group is the
+ * one of CANDIDATES with the least sum of squared errors; they are the group's largest magnitude over
+ * 7 or 127, and over up to half as much again, which clips the largest elements and rounds the others
+ * less. Groups whose elements are all tiny become 0.
+ *
+ * Weights of sums over several axes (convolutions), small ones, and those with infinities or NaN stay as
+ * they are, and the report says so. Other readers of W, as a table of embeddings has that is a product's
+ * factor, too, read W itself.
+ */
+#include "passes/kernel/contraction.h"
+#include "passes/kernel/through.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum {
+	CANDIDATES = 16,
+	CANDIDATE_STEPS = 32, /* in so many candidates the divisor doubles */
+	LEAST_WEIGHTS =
+		1 << 10,        /* smaller constants stay: they cost less than their scales' code */
+	LEAST_IN_FILE = 1 << 20 /* bytes of numbers from which on they are in a temporary file */
+};
+
+/* Groups with no element above this become 0: the reciprocals of their scales are finite. */
+#define LEAST_MAGNITUDE 0x1p-100f
+
+/* A constant that was quantised along dim AXIS, and the value that replaces it. */
+typedef struct NarrowWeight {
+	const Value *from;
+	int axis;
+	Value *to;
+} NarrowWeight;
+
+typedef struct WeightsPass {
+	Module *m;
+	VEC(NarrowWeight) done;
+	int64_t before, after, count, kept; /* bytes of what was replaced, and of its replacement */
+	double error, squares;              /* sums of squared errors, and of squared weights */
+} WeightsPass;
+
+/* ---- The numbers ---- */
+
+static float to_nearest(float v)
+{
+	const float big = 0x1.8p23f; /* |v| < 2^22, so that adding it rounds to an integer */
+
+	return v + big - big;
+}
+
+static float clamped(float v, float most)
+{
+	return v > most ? most : v < -most - 1 ? -most - 1 : v;
+}
+
+/* The scale of the N elements W, whose numbers are at most MOST. */
+static float best_scale(const float *w, int64_t n, float most)
+{
+	float scale[CANDIDATES], inverse[CANDIDATES], error[CANDIDATES] = {0}, top = 0;
+	int best = 0;
+
+	for (int64_t i = 0; i < n; i++)
+		top = fabsf(w[i]) > top ? fabsf(w[i]) : top;
+	if (top < LEAST_MAGNITUDE)
+		return 0;
+	for (int c = 0; c < CANDIDATES; c++) {
+		scale[c] = top / (most * (1 + (float)c / (float)CANDIDATE_STEPS));
+		inverse[c] = 1 / scale[c];
+	}
+	for (int64_t i = 0; i < n; i++)
+		for (int c = 0; c < CANDIDATES; c++) {
+			const float q = clamped(to_nearest(w[i] * inverse[c]), most),
+				    e = w[i] - q * scale[c];
+
+			error[c] += e * e;
+		}
+	for (int c = 1; c < CANDIDATES; c++)
+		best = error[c] < error[best] ? c : best;
+	return scale[best];
+}
+
+/* A constant seen as [outer, terms, inner], with a scale for each GROUP terms. */
+typedef struct WeightsJob {
+	const Tensor *from;
+	Tensor *numbers, *scales;
+	int64_t outer, terms, inner, group;
+	float most;
+	double error, squares;
+} WeightsJob;
+
+/* Quantises the terms FIRST to FIRST + N - 1 of column I of part O. W has room for them. False if one
+ * is infinite or NaN. */
+static bool quantise_group(WeightsJob *j, int64_t o, int64_t first, int64_t n, int64_t i, float *w)
+{
+	const int64_t start = (o * j->terms + first) * j->inner + i,
+		      groups = (j->terms + j->group - 1) / j->group;
+	float scale, inverse;
+
+	for (int64_t t = 0; t < n; t++) {
+		const int64_t at = start + t * j->inner;
+
+		w[t] = j->from->dtype == DT_F32
+			       ? ((const float *)j->from->data)[at]
+			       : (float)dtype_load_f64(j->from->dtype, j->from->data, at);
+		if (!isfinite(w[t]))
+			return false;
+	}
+	scale = best_scale(w, n, j->most);
+	inverse = scale > 0 ? 1 / scale : 0;
+	for (int64_t t = 0; t < n; t++) {
+		const float q = clamped(to_nearest(w[t] * inverse), j->most);
+		const double e = (double)w[t] - (double)(q * scale);
+
+		dtype_store_i64(j->numbers->dtype, (void *)(uintptr_t)j->numbers->data,
+				start + t * j->inner, (int64_t)q);
+		j->error += e * e;
+		j->squares += (double)w[t] * (double)w[t];
+	}
+	((float *)(uintptr_t)j->scales->data)[(o * groups + first / j->group) * j->inner + i] =
+		scale;
+	return true;
+}
+
+static bool quantise_all(WeightsJob *j, float *w)
+{
+	for (int64_t o = 0; o < j->outer; o++)
+		for (int64_t first = 0; first < j->terms; first += j->group)
+			for (int64_t i = 0; i < j->inner; i++)
+				if (!quantise_group(j, o, first,
+						    j->terms - first < j->group ? j->terms - first
+										: j->group,
+						    i, w))
+					return false;
+	return true;
+}
+
+/* A tensor of zeros. The elements of a large one are in a temporary file, so that they need not stay in
+ * memory; it is gone when the process ends. */
+static Tensor *new_tensor(Arena *a, DType t, int rank, const int64_t *dims)
+{
+	Tensor *to = NEW(a, Tensor);
+	int64_t n = 1;
+	FILE *f;
+	void *data;
+
+	for (int i = 0; i < rank; i++)
+		n *= dims[i];
+	n = dtype_size(t, n);
+	f = n >= LEAST_IN_FILE ? tmpfile() : NULL;
+	if (!f || ftruncate(fileno(f), n)) {
+		if (f)
+			fclose(f);
+		return tensor_new(a, t, rank, dims);
+	}
+	data = mmap(NULL, (size_t)n, PROT_READ | PROT_WRITE, MAP_SHARED, fileno(f), 0);
+	fclose(f);
+	if (data == MAP_FAILED)
+		return tensor_new(a, t, rank, dims);
+	*to = (Tensor){.dtype = t,
+		       .rank = rank,
+		       .dims = arena_copy(a, dims, (size_t)rank * sizeof *dims),
+		       .data = data,
+		       .bytes = n,
+		       .file = "quantised"};
+	return to;
+}
+
+static void drop_pages(const Tensor *t)
+{
+	const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)t->data,
+			from = (at + page - 1) / page * page,
+			to = (at + (uintptr_t)t->bytes) / page * page;
+
+	if (t->file && to > from)
+		madvise((void *)from, to - from, MADV_DONTNEED);
+}
+
+/* Quantises FROM along dim AXIS into J. False if FROM has an infinite element or NaN. */
+static bool quantise_tensor(WeightsPass *p, const Tensor *from, int axis, WeightsJob *j)
+{
+	const Options *o = &p->m->opt;
+	const bool bytes = o->weight_bits == 8;
+	int64_t dims[MAX_RANK];
+	float *w;
+	bool ok;
+
+	*j = (WeightsJob){.from = from,
+			  .outer = 1,
+			  .terms = from->dims[axis],
+			  .inner = 1,
+			  .most = bytes ? 127 : 7};
+	j->group = o->weight_group && o->weight_group < j->terms ? o->weight_group : j->terms;
+	for (int i = 0; i < from->rank; i++) {
+		dims[i] = i == axis ? (j->terms + j->group - 1) / j->group : from->dims[i];
+		j->outer *= i < axis ? dims[i] : 1;
+		j->inner *= i > axis ? dims[i] : 1;
+	}
+	j->numbers = new_tensor(p->m->graph->arena, bytes ? DT_I8 : DT_I4, from->rank, from->dims);
+	j->scales = tensor_new(p->m->graph->arena, DT_F32, from->rank, dims);
+	w = malloc((size_t)j->group * sizeof *w);
+	ok = w && quantise_all(j, w);
+	free(w);
+	drop_pages(from);
+	drop_pages(j->numbers);
+	return ok;
+}
+
+/* ---- The report ---- */
+
+static const char *name_of(const Node *n)
+{
+	const char *name = n ? node_loc(n).node : NULL;
+
+	return name ? name : "?";
+}
+
+static void report_kept(WeightsPass *p, const Node *n, const char *why)
+{
+	p->kept++;
+	if (p->m->report)
+		fprintf(p->m->report, "; weights of \"%s\" stay: %s\n", name_of(n), why);
+}
+
+static double relative(double error, double squares)
+{
+	return squares > 0 ? sqrt(error / squares) : 0;
+}
+
+static void report_done(WeightsPass *p, const Node *n, const Value *v, const WeightsJob *j)
+{
+	const int64_t after = j->numbers->bytes + j->scales->bytes;
+	int readers = 0;
+
+	for (const Use *u = v->uses; u; u = u->next)
+		readers += !u->user || !u->user->nout || !value_is_weights(p->m, u->user->out[0]);
+	p->before += j->from->bytes;
+	p->after += after;
+	p->count++;
+	p->error += j->error;
+	p->squares += j->squares;
+	if (p->m->report)
+		fprintf(p->m->report,
+			"; weights of \"%s\" (\"%s\"): %s in groups of %lld, %lld bytes become %lld, error %.6g of their magnitude%s\n",
+			name_of(n), name_of(v->def), dtype_info[j->numbers->dtype].name,
+			(long long)j->group, (long long)j->from->bytes, (long long)after,
+			relative(j->error, j->squares),
+			readers > 1 ? "; others read them as they were" : "");
+}
+
+static void report_all(const WeightsPass *p)
+{
+	if (p->m->report)
+		fprintf(p->m->report,
+			"; weights: %lld quantised, %lld bytes become %lld, error %.6g of their magnitude; %lld stay\n",
+			(long long)p->count, (long long)p->before, (long long)p->after,
+			relative(p->error, p->squares), (long long)p->kept);
+}
+
+/* ---- The graph ---- */
+
+/* Adds the kernel w[..] = f32(numbers[..]) * scales[.., term / group, ..] before N. */
+static Value *add_dequantised(WeightsPass *p, Node *n, const WeightsJob *j, int axis)
+{
+	Graph *g = p->m->graph;
+	Kernel *k = kernel_new(p->m->ctx, p->m->arena,
+			       arena_printf(p->m->arena, "%s_weights", node_kernel(n)->name));
+	Value *in[] = {graph_const(g, j->numbers, n), graph_const(g, j->scales, n)};
+	Buf *numbers = kernel_buf(k, BUF_IN, "numbers", in[0]->type),
+	    *scales = kernel_buf(k, BUF_IN, "scales", in[1]->type), *out;
+	const Type *t = type_tensor(p->m->ctx, DT_F32, in[0]->type->rank, in[0]->type->dims);
+	Iter *it[MAX_RANK];
+	Expr *idx[MAX_RANK], *at[MAX_RANK];
+	Node *kn;
+
+	scales->param = 1;
+	out = kernel_buf(k, BUF_OUT, "out", t);
+	kernel_iters_of(k, out, it);
+	for (int i = 0; i < t->rank; i++) {
+		idx[i] = at[i] = ex_iter(k->pool, it[i]);
+		if (i == axis)
+			at[i] = j->group == j->terms ? ex_int(k->pool, CT_I64, 0)
+						     : ex_op2(k->pool, IN_floordiv, idx[i],
+							      ex_int(k->pool, CT_I64, j->group));
+	}
+	kernel_map_id(k, it, out,
+		      ex_op2(k->pool, IN_mul, ex_cvt(k->pool, CT_F32, kernel_load(k, numbers, idx)),
+			     kernel_load(k, scales, at)));
+	kernel_drop_unit_iters(k);
+	kn = node_new(g, OP_Kernel, in, 2, 1, n);
+	node_locs_from(kn, n);
+	kn->out[0]->type = t;
+	kernel_node_set(kn, k);
+	return kn->out[0];
+}
+
+/* The constant, with whole rows of which E, a factor of C in N, is the load; null: another form. */
+static Value *weights_of(const Node *n, const Expr *e)
+{
+	Value *v = e->kind == EX_LOAD && e->load.buf->kind == BUF_IN && load_plain(e)
+			   ? node_in(n, e->load.buf->param)
+			   : NULL;
+	const Tensor *t = v ? value_const(v) : NULL;
+
+	return t && !v->type->layout && dtype_is_float(t->dtype) &&
+			       dtype_info[t->dtype].bits >= 16 && dtype_info[t->dtype].bits <= 32 &&
+			       tensor_numel(t) >= LEAST_WEIGHTS
+		       ? v
+		       : NULL;
+}
+
+/* The dim that IT indexes in load E; -1: not one alone. */
+static int dim_of(const Expr *e, const Iter *it)
+{
+	int found = -1;
+
+	for (int d = 0; d < e->load.nidx; d++)
+		if (e->load.idx[d]->kind == EX_ITER && e->load.idx[d]->iter == it) {
+			if (found >= 0)
+				return -1;
+			found = d;
+		}
+	return found;
+}
+
+/* The value that replaces V, which is quantised along AXIS; null if it is not finite. */
+static Value *replacement(WeightsPass *p, Node *n, Value *v, int axis)
+{
+	WeightsJob j;
+	NarrowWeight w = {v, axis, NULL};
+
+	for (int i = 0; i < p->done.n; i++)
+		if (p->done.at[i].from == v && p->done.at[i].axis == axis)
+			return p->done.at[i].to;
+	if (quantise_tensor(p, value_const(v), axis, &j)) {
+		report_done(p, n, v, &j);
+		w.to = add_dequantised(p, n, &j, axis);
+	} else {
+		report_kept(p, n, "they are not all finite");
+	}
+	vec_push(p->m->arena, &p->done, w);
+	return w.to;
+}
+
+/* Replaces factor SIDE of N's product *C, if that is a constant. */
+static bool quantise_factor(WeightsPass *p, Node *n, const Contraction *c, int side)
+{
+	Kernel *k = node_kernel(n);
+	Expr *e = weights_through(p->m, n, c->s->val[0]->op.arg[side], true);
+	Expr *other = c->s->val[0]->op.arg[1 - side], *load;
+	Value *v = weights_of(n, e), *to;
+	int axis;
+
+	if (!v)
+		return false;
+	axis = c->nk == 1 ? dim_of(e, c->k[0]) : -1;
+	if (axis < 0 || c->guard_a || c->guard_b) {
+		report_kept(p, n, "the sum is over several axes, or not over all of them");
+		return false;
+	}
+	to = replacement(p, n, v, axis);
+	if (!to)
+		return false;
+	load = load_added(n, e->load.buf->name, to, e->load.idx, e->load.nidx);
+	c->s->val[0] = ex_op2(k->pool, IN_mul, side ? other : load, side ? load : other);
+	return true;
+}
+
+bool pass_quantise_weights(Module *m)
+{
+	WeightsPass p = {.m = m};
+
+	if (!m->opt.weight_bits)
+		return true;
+	for (Node *n = m->graph->first; n; n = n->next) {
+		Kernel *k = node_kernel(n);
+		Contraction c;
+
+		if (!k || !module_schedules(m, n) || !k->stmts.n)
+			continue;
+		for (int i = 0; i < k->bufs.n; i++)
+			k->bufs.at[i]->id = i;
+		if (!stmt_contraction(k, k->stmts.at[0], &c) || c.ct != CT_F32 ||
+		    n->nin + 8 > MAX_PARAMS)
+			continue;
+		if (!quantise_factor(&p, n, &c, 1))
+			quantise_factor(&p, n, &c, 0);
+		node_drop_unused_inputs(n);
+	}
+	report_all(&p);
+	dce_graph(m);
+	return true;
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Looks through the maps and views that compute an operand when the model is built. */
+#ifndef PASSES_KERNEL_THROUGH_H
+#define PASSES_KERNEL_THROUGH_H
+
+#include "passes/kernel/kernels.h"
+#include "passes/module.h"
+
+/* E, an expression of N's kernel, in which a load of a value that depends on constants alone is
+ * replaced by what the map that computed it evaluates, or by a load of what a View shows, as long as
+ * there are such. Maps that compute are looked through only unless MOVES, and never those of an
+ * integer of at most 8 bits: such a value is stored as it is. The operands are added to N. */
+Expr *weights_through(Module *m, Node *n, Expr *e, bool moves);
+/* E loads an integer of at most 8 bits. */
+bool expr_is_narrow(const Expr *e);
+/* Adds V to the operands of N and returns the load of its element IDX, for N's kernel. */
+Expr *load_added(Node *n, const char *name, Value *v, Expr *const *idx, int rank);
+
+#endif

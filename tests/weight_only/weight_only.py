@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Products whose weights are quantised: weight_only.py BUILD FOLDER [TEST ...].
+
+One model has a product for each way in which models state such weights: DequantizeLinear of every narrow type, over a tensor, columns
+and blocks, transposed, batched and in a convolution, and MatMulNBits. Its results are compared with sums in f64: bit-equal where all
+numbers are small integers and powers of two, else within the error of two sums in any order. The same holds on each CPU that this
+machine can be, with both C compilers, and on the simulated GPU. What --int4 and --int8-weights do is compared with the same scheme in
+NumPy.
+"""
+
+import os
+import re
+import subprocess
+import sys
+
+import numpy as np
+import onnx
+from onnx import TensorProto as T
+from onnx import helper, numpy_helper
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+import samples
+
+BUILD, FOLDER = os.path.abspath(sys.argv[1]), sys.argv[2]
+DLCC, DLRUN = BUILD + "/bin/dlcc", BUILD + "/bin/dlrun"
+RANGE = {T.INT4: (-8, 8), T.UINT4: (0, 16), T.INT8: (-128, 128), T.UINT8: (0, 256), T.INT2: (-2, 2), T.UINT2: (0, 4)}
+ROWS = (1, 2, 3, 5, 8, 9, 19)
+CPUS = {"generic": "", "x86-64-v2": "sse4_2", "x86-64-v3": "avx2", "x86-64-v4": "avx512bw"}
+
+
+class Products:
+    """A model of independent products. WHOLE: numbers and scales are such that every sum is exact in f32."""
+
+    def __init__(self, seed, whole):
+        self.rng, self.whole = np.random.default_rng(seed), whole
+        self.nodes, self.inputs, self.outputs, self.constants, self.terms = [], [], [], [], []
+
+    def values(self, shape):
+        return (self.rng.integers(-2, 3, shape) if self.whole else self.rng.standard_normal(shape)).astype(np.float32)
+
+    def scales(self, shape):
+        s = 2.0 ** self.rng.integers(-2, 2, shape) if self.whole else self.rng.random(shape) + 0.01
+        s = np.where(self.rng.random(shape) < 0.1, 0, s)
+        return np.asarray(s, np.float32)
+
+    def numbers(self, lo, hi, shape):
+        """Also the ends of the range; where sums are exact, numbers are small, or at an end."""
+        q = self.rng.integers(max(lo, -4) if self.whole else lo, min(hi, 5) if self.whole else hi, shape)
+        return np.where(self.rng.random(shape) < 0.05, self.rng.choice([lo, hi - 1], shape), q)
+
+    def constant(self, name, array, dtype=None):
+        self.constants.append(helper.make_tensor(name, dtype, array.shape, array.flatten().tolist()) if dtype else
+                              numpy_helper.from_array(array, name))
+        return name
+
+    def product(self, op, weights, x, terms, extra=(), domain="", **attributes):
+        """OP of input x{i}, of the shape X, and WEIGHTS; TERMS(x, f) is the product of f(x) and f(weights), in f64."""
+        i = len(self.inputs)
+        self.inputs.append(helper.make_tensor_value_info(f"x{i}", T.FLOAT, x))
+        self.outputs.append(helper.make_tensor_value_info(f"y{i}", T.FLOAT, None))
+        self.nodes.append(helper.make_node(op, [f"x{i}", weights, *extra], [f"y{i}"], name=f"product{i}", domain=domain, **attributes))
+        self.terms.append(terms)
+
+    def dequantised(self, dtype, shape, axis, block, zero):
+        """The name of a constant of SHAPE by DequantizeLinear, and its value. BLOCK 0: one scale for each index along AXIS; None: one."""
+        i, (lo, hi) = len(self.nodes), RANGE[dtype]
+        q = self.numbers(lo, hi, shape)
+        s_shape = [] if block is None else [shape[axis]] if block == 0 else [-(-d // block) if a == axis else d for a, d in enumerate(shape)]
+        s, z = self.scales(s_shape), self.numbers(lo, hi, s_shape) if zero else np.zeros(s_shape, np.int64)
+
+        def spread(a):
+            if block is None:
+                return a
+            if block == 0:
+                return a.reshape([-1 if d == axis else 1 for d in range(len(shape))])
+            return np.take(np.repeat(a, block, axis), range(shape[axis]), axis)
+
+        names = [self.constant(f"q{i}", q, dtype), self.constant(f"s{i}", s)] + ([self.constant(f"z{i}", z, dtype)] if zero else [])
+        self.nodes.append(helper.make_node("DequantizeLinear", names, [f"w{i}"], axis=axis, block_size=block or 0))
+        return f"w{i}", (q - spread(z)) * spread(s).astype(np.float64)
+
+    def linear(self, dtype, k, n, axis=0, block=32, zero=False, rows="M"):
+        w, value = self.dequantised(dtype, (k, n), axis, block, zero)
+        self.product("MatMul", w, [rows, k], lambda x, f=np.array: f(x) @ f(value))
+
+    def transposed(self, dtype, k, n, block, zero):
+        w, value = self.dequantised(dtype, (n, k), 1, block, zero)
+        self.product("Gemm", w, ["M", k], lambda x, f=np.array: f(x) @ f(value.T), transB=1)
+
+    def batched(self, dtype, count, k, n, block):
+        w, value = self.dequantised(dtype, (count, k, n), 1, block, True)
+        self.product("MatMul", w, [count, "M", k], lambda x, f=np.array: f(x) @ f(value))
+
+    def convolution(self, dtype, inner, outer):
+        w, value = self.dequantised(dtype, (outer, inner, 1, 1), 0, 0, False)
+        self.product("Conv", w, [1, inner, "M", 4], lambda x, f=np.array: np.einsum("bchw,oc->bohw", f(x), f(value[:, :, 0, 0])))
+
+    def bits(self, bits, k, n, block, zero):
+        """MatMulNBits. ZERO: None, "packed" or "floats"."""
+        i, blocks, per = len(self.nodes), -(-k // block), 8 // bits
+        q = self.numbers(0, 1 << bits, (n, blocks, block))
+        z = np.full((n, blocks), 1 << (bits - 1)) if zero is None else self.numbers(0, 1 << bits, (n, blocks))
+        s = self.scales((n, blocks))
+
+        def packed(a):
+            a = np.pad(a, [(0, 0)] * (a.ndim - 1) + [(0, -a.shape[-1] % per)]).reshape(*a.shape[:-1], -1, per)
+            return (a << (np.arange(per) * bits)).sum(-1).astype(np.uint8)
+
+        names = [self.constant(f"q{i}", packed(q)), self.constant(f"s{i}", s.reshape(-1))]
+        if zero:
+            names.append(self.constant(f"z{i}", packed(z).reshape(-1) if zero == "packed" else z.astype(np.float32).reshape(-1)))
+        value = ((q - z[:, :, None]) * s[:, :, None].astype(np.float64)).reshape(n, -1)[:, :k]
+        self.product("MatMulNBits", names[0], ["M", k], lambda x, f=np.array: f(x) @ f(value.T), names[1:], "com.microsoft", K=k, N=n, bits=bits, block_size=block)
+
+    def proto(self):
+        graph = helper.make_graph(self.nodes, "g", self.inputs, self.outputs, self.constants)
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 25), helper.make_opsetid("com.microsoft", 1)], ir_version=12)
+
+    def run(self, artifact, rows, env=None, options=()):
+        """Runs ARTIFACT with ROWS for M, and compares the results."""
+        inputs = {x.name: self.values([d.dim_value or rows for d in x.type.tensor_type.shape.dim]) for x in self.inputs}
+        outputs = results(artifact, inputs, len(self.inputs), env, options)
+        for i, (x, terms) in enumerate(zip(inputs.values(), self.terms)):
+            expected, y, x = terms(x.astype(np.float64)), outputs[i], x.astype(np.float64)
+            k = x.shape[1] if x.ndim == 4 else x.shape[-1]
+            room = 0 if self.whole else 4 * (k + 4) * 2.0 ** -24 * terms(x, np.abs).max()
+            worst = np.abs(y - expected).max() if y.size else 0
+            assert y.shape == expected.shape and worst <= room, f"product{i}, {rows} rows: {worst} is above {room}"
+
+
+def all_products(seed, whole):
+    p = Products(seed, whole)
+    for k, n, block in ((96, 40, 32), (200, 33, 32), (61, 70, 16), (128, 31, 128), (90, 65, 7)):
+        p.linear(T.INT4, k, n, 0, block)
+    p.linear(T.UINT4, 160, 48, 0, 32, True)
+    p.linear(T.UINT4, 75, 37, 0, 24, True)
+    p.linear(T.INT2, 96, 40, 0, 32)
+    p.linear(T.UINT2, 111, 41, 0, 16, True)
+    p.linear(T.INT8, 97, 35, 1, 0)
+    p.linear(T.INT8, 97, 35, 1, None)
+    p.linear(T.UINT8, 120, 50, 0, 40, True)
+    p.linear(T.INT4, 130, 45, 1, 0)
+    p.linear(T.INT4, 130, 45, 1, 0, rows=4)
+    p.linear(T.UINT4, 64, 90, 0, 32, True, rows=1)
+    p.transposed(T.INT4, 200, 33, 32, False)
+    p.transposed(T.UINT4, 77, 50, 8, True)
+    p.batched(T.INT4, 3, 64, 34, 16)
+    p.convolution(T.INT8, 40, 36)
+    p.convolution(T.INT4, 40, 36)
+    for bits, k, n, block, zero in ((4, 128, 40, 32, None), (4, 100, 33, 32, "packed"), (4, 96, 40, 16, "floats"), (8, 96, 40, 32, None),
+                                    (8, 70, 35, 64, "packed"), (2, 128, 40, 32, None), (2, 90, 37, 16, "packed")):
+        p.bits(bits, k, n, block, zero)
+    return p
+
+
+def dlcc(*options):
+    return subprocess.run([DLCC, *options], capture_output=True, text=True, check=True).stdout
+
+
+def results(artifact, inputs, count, env=None, options=()):
+    folder = FOLDER + "/out"
+    os.makedirs(folder, exist_ok=True)
+    arguments = []
+    for name, x in inputs.items():
+        np.save(f"{FOLDER}/{name}.npy", x)
+        arguments += ["-i", f"{name}={FOLDER}/{name}.npy"]
+    done = subprocess.run([DLRUN, artifact, *arguments, "-o", folder, *options], capture_output=True, text=True, env=env)
+    assert done.returncode == 0, done.stderr[-800:]
+    return [np.load(f"{folder}/y{i}.npy") for i in range(count)]
+
+
+def products_on(target, whole, *options):
+    p = all_products(len(target), whole)
+    onnx.save(p.proto(), f"{FOLDER}/products.onnx")
+    dlcc(f"{FOLDER}/products.onnx", f"--target=cpu:{target}", *options, "-o", f"{FOLDER}/products.so")
+    for rows in ROWS:
+        p.run(f"{FOLDER}/products.so", rows)
+
+
+def runs_here(flag):
+    return flag in open("/proc/cpuinfo").read()
+
+
+def whole_numbers_on_each_cpu():
+    for target, flag in CPUS.items():
+        if runs_here(flag):
+            products_on(target, True)
+
+
+def real_numbers():
+    products_on("native", False)
+
+
+def with_gcc():
+    products_on("native", True, "--cc=gcc")
+
+
+def on_the_simulated_gpu():
+    if not os.path.exists(BUILD + "/ptxsim/libcuda.so.1") or "cuda:" not in dlcc("--list-targets"):
+        return
+    p = Products(7, True)
+    p.linear(T.INT4, 96, 40, 0, 32)
+    p.linear(T.UINT4, 75, 37, 0, 24, True)
+    p.bits(4, 100, 33, 32, "packed")
+    onnx.save(p.proto(), f"{FOLDER}/gpu.onnx")
+    dlcc(f"{FOLDER}/gpu.onnx", "--target=cuda:sm_80", "-o", f"{FOLDER}/gpu.so")
+    for rows in (1, 5):
+        p.run(f"{FOLDER}/gpu.so", rows, samples.simulated(BUILD), ("--device", "cuda"))
+
+
+def weights_stay_narrow():
+    """The numbers of all products are in the artifact, in their panels, and none is in f32."""
+    p = all_products(1, False)
+    onnx.save(p.proto(), f"{FOLDER}/narrow.onnx")
+    text = dlcc(f"{FOLDER}/narrow.onnx", "--dump-ir=layout")
+    assert len(re.findall(r"%numbers: [iu]\d\[[^(]*\) -> \(%out|f32\(numbers\[", text)) >= len(p.inputs), "some product reads f32"
+
+
+def threads_do_not_matter():
+    p = all_products(3, False)
+    onnx.save(p.proto(), f"{FOLDER}/threads.onnx")
+    dlcc(f"{FOLDER}/threads.onnx", "-o", f"{FOLDER}/threads.so")
+    inputs = {x.name: p.values([d.dim_value or 5 for d in x.type.tensor_type.shape.dim]) for x in p.inputs}
+    one, two = (results(f"{FOLDER}/threads.so", inputs, len(inputs), None, ("--threads", t)) for t in "12")
+    assert all(np.array_equal(a, b) for a, b in zip(one, two))
+
+
+def scheme(w, axis, bits, group):
+    """W as --int4=GROUP or --int8-weights make it: numbers and scales by the rules of passes/kernel/quantise_weights.c."""
+    w, most = np.moveaxis(w.astype(np.float64), axis, 0), 127 if bits == 8 else 7
+    out = np.empty_like(w)
+    for k in range(0, len(w), group or len(w)):
+        part = w[k:k + (group or len(w))]
+        top = np.abs(part).max(0)
+        tries = []
+        for c in range(16):
+            s = np.where(top < 2.0 ** -100, 0, top / (most * (1 + c / 32)))
+            q = np.clip(np.rint(part / np.where(s > 0, s, 1)), -most - 1, most)
+            tries.append(q * s)
+        errors = np.array([((part - t) ** 2).sum(0) for t in tries])
+        out[k:k + len(part)] = np.take_along_axis(np.array(tries), errors.argmin(0)[None, None], 0)[0]
+    return np.moveaxis(out, 0, axis)
+
+
+def options_match_numpy():
+    rng = np.random.default_rng(5)
+    for k, n, transposed in ((96, 70, False), (200, 33, True), (37, 130, False)):
+        w = rng.standard_normal((n, k) if transposed else (k, n)).astype(np.float32)
+        w[..., 3] = 0
+        node = helper.make_node("Gemm" if transposed else "MatMul", ["x0", "w"], ["y0"], name="fc", **({"transB": 1} if transposed else {}))
+        graph = helper.make_graph([node], "g", [helper.make_tensor_value_info("x0", T.FLOAT, ["M", k])],
+                                  [helper.make_tensor_value_info("y0", T.FLOAT, None)], [numpy_helper.from_array(w, "w")])
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), f"{FOLDER}/fc.onnx")
+        for option, bits, group in (("--int4", 4, 32), ("--int4=64", 4, 64), ("--int8-weights", 8, 0)):
+            report = dlcc(f"{FOLDER}/fc.onnx", option, "-o", f"{FOLDER}/fc.so")
+            narrow = scheme(w, 1 if transposed else 0, bits, group)
+            error = np.sqrt(((w - narrow) ** 2).sum() / (w.astype(np.float64) ** 2).sum())
+            stated = float(re.search(r"error (\S+) of", report)[1])
+            assert abs(error - stated) <= 2e-5 * error, f"{option}: the error is {error}, stated as {stated}"
+            for rows in (1, 6):
+                x = rng.standard_normal((rows, k)).astype(np.float32)
+                y, = results(f"{FOLDER}/fc.so", {"x0": x}, 1)
+                expected = x.astype(np.float64) @ (narrow.T if transposed else narrow)
+                room = 4 * (k + 4) * 2.0 ** -24 * (np.abs(x) @ np.abs(narrow.T if transposed else narrow)).max()
+                assert np.abs(y - expected).max() <= room, f"{option}, {rows} rows"
+
+
+if __name__ == "__main__":
+    sys.exit(samples.run_all([whole_numbers_on_each_cpu, real_numbers, with_gcc, on_the_simulated_gpu, weights_stay_narrow,
+                              threads_do_not_matter, options_match_numpy], sys.argv[3:]))

@@ -99,7 +99,7 @@ static void add_roundings(Prog *p, int load, double *const *out, double (*nomina
 						   ? ulp_of(t, nominal[r][l])
 						   : 0;
 
-			out[r][l] += low[l] != high[l] ? SAFETY * fmax(most[r][l], ulp) : 0;
+			out[r][l] += low[l] != high[l] ? (double)SAFETY * fmax(most[r][l], ulp) : 0;
 		}
 	}
 }

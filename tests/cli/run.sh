@@ -295,7 +295,7 @@ printf 'dlir 1\ngraph @main(%%x: f32[N]) -> (%%sums) {\n  %%y = Relu(%%x) : f32[
 try "a text without nodes" 0 "" plain.dl -o plain.c
 if grep -q '^	"sums",$' plain.c; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAIL: kernels of a text without nodes"; fi
 
-try "check" 0 'node "conv" \(Conv\): supported: contraction' --check cnn.onnx
+try "check" 0 'node "conv" \(Conv\): supported: product' --check cnn.onnx
 try "check: a view" 0 'node "flatten" \(Flatten\): supported: view' --check cnn.onnx
 try "check: how many" 0 ': 4 nodes, 4 supported$' --check cnn.onnx
 try "check: an operator" 1 'node "three" \(Frobnicate\): not supported;' --check refused.onnx

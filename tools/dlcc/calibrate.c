@@ -260,8 +260,8 @@ static void choose_factors(Calibration *x, int k)
 	r->smooths = r->channels > 1 && r->elements >= LEAST_ELEMENTS * r->channels && most_x > 0 &&
 		     most_w > 0;
 	for (int64_t c = 0; c < r->channels; c++) {
-		const float xc = fmaxf(fmaxf(r->hi[c], -r->lo[c]), most_x / LEAST),
-			    wc = fmaxf(w[c], most_w / LEAST);
+		const float xc = fmaxf(fmaxf(r->hi[c], -r->lo[c]), most_x / (float)LEAST),
+			    wc = fmaxf(w[c], most_w / (float)LEAST);
 
 		r->smooth[c] = 1;
 		if (r->smooths)

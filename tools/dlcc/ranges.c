@@ -13,7 +13,7 @@ enum { STEPS = 32 /* ends of ranges that are tried: k/32 of the largest element 
 /* Bytes for LO..HI, which 0 is in. */
 static ByteScale bytes_for(double lo, double hi)
 {
-	const float scale = (float)((hi - lo) / QUANT_U8_MAX);
+	const float scale = (float)((hi - lo) / (double)QUANT_U8_MAX);
 
 	/* The reciprocal has to be a normal number, too. */
 	if (!isnormal(scale) || !isnormal(1 / scale))
@@ -29,7 +29,7 @@ ByteScale range_all(const ValueRange *r)
 /* The sum of squared errors if only LO..HI has quantised numbers. */
 static double squares(const ValueRange *r, double lo, double hi)
 {
-	const double step = (hi - lo) / QUANT_U8_MAX, each = (r->hi - r->lo) / RANGE_BINS;
+	const double step = (hi - lo) / (double)QUANT_U8_MAX, each = (r->hi - r->lo) / (double)RANGE_BINS;
 	double sum = 0;
 
 	for (int i = 0; i < RANGE_BINS; i++) {
@@ -48,7 +48,7 @@ ByteScale range_least_squares(const ValueRange *r)
 
 	for (int i = r->lo < 0 ? 1 : STEPS; i <= STEPS; i++)
 		for (int j = r->hi > 0 ? 1 : STEPS; j <= STEPS; j++) {
-			const double lo = r->lo * i / STEPS, hi = r->hi * j / STEPS,
+			const double lo = r->lo * i / (double)STEPS, hi = r->hi * j / (double)STEPS,
 				     sum = squares(r, lo, hi);
 
 			if (sum <= least) {

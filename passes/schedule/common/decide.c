@@ -16,13 +16,13 @@ const StrategyInfo strategy_table[STRATEGY_COUNT] = {
 	[STRATEGY_PRODUCT] = {"product", product_choose, product_legal, product_emit, product_print,
 			      product_parse, product_offer, product_reason},
 	[STRATEGY_ATTENTION] = {"attention", attention_choose, attention_legal, attention_emit,
-				attention_print, attention_parse, attention_offer},
+				attention_print, attention_parse, attention_offer, NULL},
 	[STRATEGY_MAP] = {"map", map_choose, rows_legal, rows_emit, rows_print, rows_parse,
-			  rows_offer},
+			  rows_offer, NULL},
 	[STRATEGY_ROW] = {"row", row_choose_all, rows_legal, rows_emit, rows_print, rows_parse,
-			  rows_offer},
+			  rows_offer, NULL},
 	[STRATEGY_ORDER] = {"order", order_choose, rows_legal, rows_emit, rows_print, rows_parse,
-			    rows_offer},
+			    rows_offer, NULL},
 };
 
 Decision *decide(const Target *t, Kernel *k, bool on_host)

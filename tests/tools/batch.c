@@ -482,5 +482,6 @@ int main(int argc, char **argv)
 		}
 	while (wait(NULL) > 0)
 		;
+	arena_free(a);
 	return 0;
 }

@@ -110,13 +110,13 @@ static int fill_registers(const GpuGemm *g, const BlockShape *s, const TileOpera
 	return each * (!o->async ? place + words : place > COPIED ? place : COPIED);
 }
 
-/* Estimated registers of a thread in the pipeline: the sums, the operands of one step, and the
- * chunks that it fills. */
+/* Estimated registers of a thread in the pipeline: the sums, the operands of one step (of bytes, both
+ * steps of a row of the tile: ptxas loads them together), and the chunks that it fills. */
 static int pipeline_registers(const GpuGemm *g, const BlockShape *s)
 {
 	const int word = bytes_of(ctype_dtype(g->g.c.ct)) / 4, piece = 16 / bytes_of(g->a.type);
 	const int sums = s->bm * s->bn / gemm_gpu_threads(s) * word,
-		  read = s->kind ? (s->bm / s->wm + s->bn / s->wn) / 16 * 4
+		  read = s->kind ? (s->bm / s->wm + s->bn / s->wn) / 16 * 4 * (piece == 16 ? 2 : 1)
 				 : (s->tm + s->tn) * piece * word;
 
 	return sums + read + fill_registers(g, s, &g->a, s->bm) +

@@ -172,7 +172,8 @@ static bool expand_gather_blocks(Infer *in, Node *n, Value **out)
 
 		v = unpacked(in, n, v, bits, dim_mul(c, last, dim_const(c, 8 / bits)));
 		zero = zero ? unpacked(in, n, zero, bits, scale->type->dims[scale->type->rank - 1])
-			    : expand_scalar(in, n, DT_U8, (double)(1 << (bits - 1)));
+			    : v ? expand_scalar(in, n, v->type->dtype, (double)(1 << (bits - 1)))
+				: NULL;
 		if (!v || !zero)
 			return false;
 	}

@@ -16,7 +16,9 @@
 #include <assert.h>
 #include <string.h>
 
-enum { MOST_BLOCKS = COLUMN_BLOCKS }; /* blocks of columns of a thread */
+/* blocks of columns of a thread, and its columns: two for each block of a matrix in the order of
+ * fragments */
+enum { MOST_BLOCKS = COLUMN_BLOCKS, MOST_COLUMNS = 2 * MOST_BLOCKS };
 
 typedef struct ColumnsEmitter {
 	LlKernel *k;
@@ -31,7 +33,7 @@ typedef struct ColumnsEmitter {
 	int words;      /* registers for the operands of a term, or of a half block's terms */
 	const char *j0; /* the thread's first column */
 	/* i1, if rows are peeled: the thread's column exists; else COL is a substitute */
-	const char *in[MOST_BLOCKS];
+	const char *in[MOST_COLUMNS];
 	const char *any; /* i1: some lane of the warp has the last of these columns; null: always */
 	/* for a matrix in the order of fragments: */
 	Expr *load;

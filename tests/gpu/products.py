@@ -195,6 +195,13 @@ def products_of_constant_bytes():
 
 
 @test
+def a_row_times_wide_constant_bytes():
+    """A thread has 16 columns, two of each block of fragments."""
+    byte_product("bytes_row", (np.uint8, np.int8), 1, 3072, 768, (False, False), "b")
+    dlrun(compiled("bytes_row", targets="cuda:sm_75"), "--device", "cuda", "--data", f"{DIR}/bytes_row", PTXSIM_SM=75)
+
+
+@test
 def one_array_for_all_targets_and_numbers_of_rows():
     product("rows_constant", "f2", 40, 1000, 96, "M,96", constant="b")
     sizes = []

@@ -197,7 +197,9 @@ def products_of_constant_bytes():
 @test
 def a_row_times_wide_constant_bytes():
     """A thread has 16 columns, two of each block of fragments."""
-    byte_product("bytes_row", (np.uint8, np.int8), 1, 3072, 768, (False, False), "b")
+    a, b = rng(0).integers(0, 256, (1, 768), np.uint8), rng(1).integers(-128, 128, (768, 3072), np.int8)
+    model("bytes_row", "g (uint8[M,768] a, int8[768,3072] b) => (int32[M,3072] y) { y = MatMulInteger(a, b) }", {"b": b})
+    case("bytes_row", 0, {"a": a}, {"y": a.astype(np.int32) @ b.astype(np.int32)})
     dlrun(compiled("bytes_row", targets="cuda:sm_75"), "--device", "cuda", "--data", f"{DIR}/bytes_row", PTXSIM_SM=75)
 
 

@@ -132,9 +132,14 @@ static int bind_room(dl_context *c, const dl_alias *a, const dl_alias *first, co
 	const dl_tensor *t = RT_AT(const dl_tensor, in, a->in),
 			*u = RT_AT(const dl_tensor, out, a->out);
 	const int64_t *shape = c->x.in_shape[a->in], *to = c->x.out_shape[a->out];
-	Room from = room_of(shape, in_place ? t->strides : NULL, t->rank, a->dim);
-	const Room room = room_of(to, u->strides, t->rank, a->dim);
+	Room from, room;
 
+	if (u->strides && u->rank < t->rank)
+		return dl_fail(&c->x, DL_INVALID,
+			       "output \"%.100s\": its strides have %d dims, expected %d",
+			       out_name(c, a), (int)u->rank, (int)t->rank);
+	from = room_of(shape, in_place ? t->strides : NULL, t->rank, a->dim);
+	room = room_of(to, u->strides, t->rank, a->dim);
 	if (!from.ok)
 		return not_apart(c, a, "input", in_name(c, a), shape[a->dim]);
 	if (!room.ok)

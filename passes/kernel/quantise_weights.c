@@ -231,7 +231,8 @@ static void report_kept(WeightsPass *p, const Node *n, const char *why)
 {
 	p->kept++;
 	if (p->m->report)
-		fprintf(p->m->report, "; weights of \"%s\" stay: %s\n", name_of(n), why);
+		fprintf(p->m->report, "; weights of \"%s\" stay: %s\n",
+			arena_escape(p->m->arena, name_of(n), escape_terminal), why);
 }
 
 static double relative(double error, double squares)
@@ -254,7 +255,8 @@ static void report_done(WeightsPass *p, const Node *n, const Value *v, const Wei
 	if (p->m->report)
 		fprintf(p->m->report,
 			"; weights of \"%s\" (\"%s\"): %s in groups of %lld, %lld bytes become %lld, error %.6g of their magnitude%s\n",
-			name_of(n), name_of(v->def), dtype_info[j->numbers->dtype].name,
+			arena_escape(p->m->arena, name_of(n), escape_terminal),
+			arena_escape(p->m->arena, name_of(v->def), escape_terminal), dtype_info[j->numbers->dtype].name,
 			(long long)j->group, (long long)j->from->bytes, (long long)after,
 			relative(j->error, j->squares),
 			readers > 1 ? "; others read them as they were" : "");
@@ -335,7 +337,7 @@ static int dim_of(const Expr *e, const Iter *it)
 	return found;
 }
 
-/* The value that replaces V, which is quantised along AXIS; null if it is not finite. */
+/* The value that replaces V, which is quantised along AXIS; null if it stays. */
 static Value *replacement(WeightsPass *p, Node *n, Value *v, int axis)
 {
 	WeightsJob j;
@@ -344,11 +346,13 @@ static Value *replacement(WeightsPass *p, Node *n, Value *v, int axis)
 	for (int i = 0; i < p->done.n; i++)
 		if (p->done.at[i].from == v && p->done.at[i].axis == axis)
 			return p->done.at[i].to;
-	if (quantise_tensor(p, value_const(v), axis, &j)) {
+	if (!quantise_tensor(p, value_const(v), axis, &j)) {
+		report_kept(p, n, "they are not all finite");
+	} else if (j.squares > 0 && j.error >= j.squares) {
+		report_kept(p, n, "they are too small for a scale");
+	} else {
 		report_done(p, n, v, &j);
 		w.to = add_dequantised(p, n, &j, axis);
-	} else {
-		report_kept(p, n, "they are not all finite");
 	}
 	vec_push(p->m->arena, &p->done, w);
 	return w.to;

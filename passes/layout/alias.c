@@ -246,7 +246,7 @@ static bool others_fit(Module *m, Candidate *c, const Buf *b, const Buf *out)
 }
 
 /* Finds the input that result R may share memory with. */
-static bool find(Module *m, int r, Candidate *c)
+static bool find(Module *m, int r, const bool *taken, Candidate *c)
 {
 	Graph *g = m->graph;
 	Value *v = g->results.at[r]->value;
@@ -277,7 +277,7 @@ static bool find(Module *m, int r, Candidate *c)
 			     : copied_buf(s, s->val[0], -1, NULL);
 		x = b ? node_in(v->def, b->param) : NULL;
 
-		if (!x || x->def || x->preset || x->place == ON_HOST || x->syms ||
+		if (!x || x->def || taken[x->index] || x->preset || x->place == ON_HOST || x->syms ||
 		    !differing_dim(b, out, &dim))
 			continue;
 		t.input = x->index;
@@ -365,7 +365,7 @@ bool pass_alias(Module *m)
 	for (int r = 0; r < g->results.n; r++) {
 		Candidate c;
 
-		if (!find(m, r, &c) || taken[c.input])
+		if (!find(m, r, taken, &c))
 			continue;
 		taken[c.input] = true;
 		if (c.splits)

@@ -159,9 +159,9 @@ try "two lists of targets" 2 "--target cuda:sm_80: an earlier --target says othe
 try "weights of a text" 2 "--weights: m.dl holds no weights" cnn.onnx --weights=w.bin -o m.dl
 try "weights of PTX" 2 "--weights: m.ptx holds no weights" cnn.onnx --weights=w.bin --target=cuda:sm_80 -o m.ptx
 try "tf32 in a text" 2 "--tf32: m.dl is the model before any code" cnn.onnx --tf32 --target=cuda:sm_80 -o m.dl
-try "passes of a text" 2 "--dump-ir: no pass runs for a .dl; leave out -o" cnn.onnx --dump-ir=fuse -o m.dl
+try "passes of a text" 2 "--dump-ir: the output has no passes behind it; leave out -o" cnn.onnx --dump-ir=fuse -o m.dl
 try "a schedule of a text" 2 "--schedule: m.dl is the model before any code" cnn.onnx --schedule=none -o m.dl
-try "times of a text" 2 "--time-passes: no pass runs for a .dl; leave out -o" cnn.onnx --time-passes -o m.dl
+try "times of a text" 2 "--time-passes: the output has no passes behind it; leave out -o" cnn.onnx --time-passes -o m.dl
 try "memory of a node" 2 "--dump-node: memplan is of all nodes" cnn.onnx --dump-ir=memplan --dump-node=conv
 try "a GPU without a row" 2 "\"sm_87\" is not known; .*code for one sm_ runs on all GPUs of a higher number" cnn.onnx --target=cuda:sm_87 -o m.so
 case $("$dlcc" --version) in

@@ -101,8 +101,44 @@ static Array *copy_results(Calibration *x)
 	return all;
 }
 
-static void keep_weights(Calibration *x)
+/* The layer of ACTIVATION that is to be quantised, or null. */
+static const QuantLayer *layer_of(const Calibration *x, int activation)
 {
+	for (int l = 0; l < x->layers.n; l++)
+		if (x->layers.at[l].activation == activation && !x->named[l])
+			return &x->layers.at[l];
+	return NULL;
+}
+
+static bool layer_fault(const Calibration *x, const QuantLayer *layer, const char *what)
+{
+	return !layer || diag_error(&x->c->diag, node_diag(layer->node),
+				    "%s; give --keep for it", what);
+}
+
+static int64_t weights_of(const QuantLayer *l)
+{
+	int64_t dims[MAX_RANK], n = 1;
+
+	type_static(l->w->type, dims);
+	for (int d = 0; d < l->w->type->rank; d++)
+		n *= dims[d];
+	return n;
+}
+
+static bool are_finite(const float *v, int64_t n)
+{
+	for (int64_t i = 0; i < n; i++)
+		if (!isfinite(v[i]))
+			return false;
+	return true;
+}
+
+/* Copies the weights of all layers; false if some that are to be quantised are infinite or no numbers. */
+static bool keep_weights(Calibration *x)
+{
+	bool ok = true;
+
 	x->weights = NEW_ARRAY(x->a, x->layers.n + 1, const float *);
 	for (int l = 0; l < x->layers.n; l++) {
 		const Tensor *t = value_const(x->layers.at[l].w);
@@ -112,23 +148,12 @@ static void keep_weights(Calibration *x)
 		/* The elements of a file may be unaligned. */
 		x->weights[l] = o < 0 ? arena_copy(x->a, t->data, (size_t)t->bytes)
 				      : arena_copy(x->a, v.data, (size_t)array_bytes(&v));
+		if (ok && !x->named[l] &&
+		    !are_finite(x->weights[l], weights_of(&x->layers.at[l])))
+			ok = layer_fault(x, &x->layers.at[l],
+					 "some of its weights are infinite or no numbers");
 	}
-}
-
-/* An activation that a sample makes infinite has no range. */
-static bool is_finite(Calibration *x, int activation, const Array *v)
-{
-	for (int64_t i = 0, n = array_count(v); i < n; i++)
-		if (!isfinite(((const float *)v->data)[i])) {
-			int l = 0;
-
-			while (x->layers.at[l].activation != activation)
-				l++;
-			return diag_error(
-				&x->c->diag, node_diag(x->layers.at[l].node),
-				"its input is infinite or no number on a sample; give --keep for it");
-		}
-	return true;
+	return ok;
 }
 
 /* The elements of V after one index of R's axis. */
@@ -150,6 +175,8 @@ static void widen(ActivationRange *r, const Array *v)
 	for (int64_t i = 0; i < n; i++) {
 		const int64_t c = r->channels > 1 ? i / inner % r->channels : 0;
 
+		if (!isfinite(x[i])) /* of a layer that stays in floats */
+			continue;
 		r->lo[c] = fminf(r->lo[c], x[i]);
 		r->hi[c] = fmaxf(r->hi[c], x[i]);
 	}
@@ -161,6 +188,8 @@ static void count(ActivationRange *r, const Array *v)
 	const float *x = v->data;
 
 	for (int64_t i = 0; i < n; i++) {
+		if (!isfinite(x[i]))
+			continue;
 		range_count(&r->form[PLAIN], (double)x[i]);
 		if (r->smooths)
 			range_count(&r->form[SMOOTHED],
@@ -177,15 +206,21 @@ static bool run_samples(Calibration *x, bool counts)
 		for (int k = 0; k < x->probe.activations; k++) {
 			const Array v = session_output(&x->s, x->probe.results + k);
 
-			if (!counts && !is_finite(x, k, &v))
+			if (!counts && !are_finite(v.data, array_count(&v)) &&
+			    !layer_fault(x, layer_of(x, k),
+					 "its input is infinite or no number on a sample"))
 				return false;
 			(counts ? count : widen)(&x->range[k], &v);
 		}
-		if (!counts && !i)
-			keep_weights(x);
+		if (!counts && !i && !keep_weights(x))
+			return false;
 		if (!counts)
 			x->reference[i] = copy_results(x);
 	}
+	for (int k = 0; k < x->probe.activations; k++)
+		if (!x->range[k].elements &&
+		    !layer_fault(x, layer_of(x, k), "its input has no elements on any sample"))
+			return false;
 	return true;
 }
 
@@ -225,11 +260,8 @@ static void largest_weights(const Calibration *x, int l, float *most)
 {
 	const QuantLayer *layer = &x->layers.at[l];
 	const int64_t inner = inner_of_terms(layer), channels = quantise_channels(layer);
-	int64_t dims[MAX_RANK], n = 1;
+	const int64_t n = weights_of(layer);
 
-	type_static(layer->w->type, dims);
-	for (int d = 0; d < layer->w->type->rank; d++)
-		n *= dims[d];
 	for (int64_t i = 0; i < n; i++)
 		most[i / inner % channels] = fmaxf(most[i / inner % channels],
 						   fabsf(x->weights[l][i]));
@@ -418,6 +450,7 @@ double calibration_error(Calibration *x)
 	}
 	for (int o = 0; o < x->probe.results; o++)
 		if (sums[o][0] > 0)
-			most = fmax(most, sqrt(sums[o][0] / fmax(sums[o][1], 1e-30)));
+			most = fmax(most, sums[o][1] > 0 ? sqrt(sums[o][0] / sums[o][1])
+							 : (double)INFINITY);
 	return most;
 }

@@ -476,7 +476,8 @@ static bool check_output(Cli *c)
 /* What is given does something to the output. */
 static bool check_effect(Cli *c)
 {
-	const bool text = c->output && str_ends(c->output, ".dl"),
+	const bool text = c->output &&
+			  (str_ends(c->output, ".dl") || str_ends(c->output, ".onnx")),
 		   ptx = c->output && str_ends(c->output, ".ptx"),
 		   schedule = c->output && str_ends(c->output, ".schedule");
 
@@ -484,7 +485,7 @@ static bool check_effect(Cli *c)
 		return options_fault(c, "--int8 wants samples: give --calibrate=DIR");
 	if (!c->int8 && (c->calibrate || c->nkeep || c->max_error >= 0))
 		return options_fault(c, "--calibrate, --keep and --max-error are for --int8");
-	if (c->int8 && (text || c->check || !c->output))
+	if (c->int8 && (c->check || !c->output || str_ends(c->output, ".dl")))
 		return options_fault(c, "--int8 wants an output that has code, or an .onnx");
 	if (c->tune != schedule)
 		return options_fault(c, c->tune ? "--tune writes a schedule: give -o FILE.schedule"
@@ -509,7 +510,7 @@ static bool check_effect(Cli *c)
 	if (c->flush && (text || ptx))
 		return usage_error(c, "--flush-subnormals: %s has no code for CPUs", c->output);
 	if (text && looks_at_passes(c))
-		return usage_error(c, "%s: no pass runs for a .dl; leave out -o",
+		return usage_error(c, "%s: the output has no passes behind it; leave out -o",
 				   looks_at_passes(c));
 	if (c->dump_node && c->dump && !strcmp(c->dump, "memplan"))
 		return options_fault(c, "--dump-node: memplan is of all nodes together");

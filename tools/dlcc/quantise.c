@@ -365,7 +365,9 @@ static void print_table(const Planner *p)
 static bool find_named(Planner *p)
 {
 	const Cli *c = p->x.c;
+	bool *named = NEW_ARRAY(p->x.a, p->x.layers.n + 1, bool);
 
+	p->x.named = named;
 	for (int k = 0; k < c->nkeep; k++) {
 		bool found = false;
 
@@ -374,7 +376,7 @@ static bool find_named(Planner *p)
 
 			for (int i = 0; i < all.n; i++)
 				if (all.at[i].node && !strcmp(all.at[i].node, c->keep[k]))
-					p->layer[l].named = found = true;
+					p->layer[l].named = named[l] = found = true;
 		}
 		if (!found)
 			return diag_error(

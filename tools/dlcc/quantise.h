@@ -66,6 +66,7 @@ typedef struct Calibration {
 	Module *m;
 	Arena *a;
 	QuantLayers layers;
+	const bool *named; /* by layer: it stays in floats, whatever its values are */
 	QuantProbe probe;
 	Session s;
 	SampleList samples;

@@ -65,7 +65,7 @@ static bool list(const Reader *r, const char *dir, Names *folders, Names *files)
 			continue;
 		if (S_ISDIR(st.st_mode))
 			vec_push(r->a, folders, name);
-		else if (is_sample_file(name))
+		else if (S_ISREG(st.st_mode) && is_sample_file(name))
 			vec_push(r->a, files, name);
 	}
 	closedir(d);
@@ -199,6 +199,9 @@ bool samples_read(Arena *a, Diag *d, const char *dir, const Graph *g, int more, 
 		return fault(&r, dir, "samples of sequences, optionals and maps are not supported");
 	if (!list(&r, dir, &folders, &files))
 		return false;
+	if (folders.n && files.n)
+		return fault(&r, arena_printf(a, "%s/%s", dir, files.at[0]),
+			     "a sample is a folder or a file; here are both");
 	for (int i = 0; i < folders.n; i++) {
 		const char *folder = arena_printf(a, "%s/%s", dir, folders.at[i]);
 		Names none = {0}, inside = {0};

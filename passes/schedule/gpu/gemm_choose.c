@@ -115,13 +115,15 @@ static int fill_registers(const GpuGemm *g, const BlockShape *s, const TileOpera
 static int pipeline_registers(const GpuGemm *g, const BlockShape *s)
 {
 	const int word = bytes_of(ctype_dtype(g->g.c.ct)) / 4, piece = 16 / bytes_of(g->a.type);
+	const bool paired = s->kind && mma_info[s->kind].m < MMA_ROWS;
 	const int sums = s->bm * s->bn / gemm_gpu_threads(s) * word,
-		  read = s->kind ? (s->bm / s->wm + s->bn / s->wn) / 16 * 4 * (piece == 16 ? 2 : 1)
+		  read = s->kind ? (s->bm / s->wm + s->bn / s->wn) / 16 * 4 *
+					    (piece == 16 && !paired ? 2 : 1)
 				 : (s->tm + s->tn) * piece * word;
 
 	return sums + read + fill_registers(g, s, &g->a, s->bm) +
 	       fill_registers(g, s, &g->b, s->bn) + COMMON +
-	       (s->kind && mma_info[s->kind].m < MMA_ROWS ? PAIRED : 0);
+	       (paired ? PAIRED : 0);
 }
 
 static double larger(double a, double b)

@@ -20,7 +20,7 @@
 
 enum {
 	BATCH = 3, /* runs of one artifact in a row; the first of them warms the caches up */
-	LEAST_BATCHES = 3, /* batches of each artifact, at least */
+	LEAST_BATCHES = 4, /* batches of each artifact, at least: two of each kind of samples */
 	MOST_RUNS = 4096
 };
 
@@ -95,7 +95,8 @@ static int by_value(const void *a, const void *b)
 static void sum_up(Side *x)
 {
 	qsort(x->total, (size_t)x->runs, sizeof *x->total, by_value);
-	x->to->run = x->total[0];
+	if (x->to->run <= 0 || x->total[0] < x->to->run)
+		x->to->run = x->total[0];
 	x->to->median = x->total[x->runs / 2];
 }
 
@@ -114,7 +115,7 @@ static bool run_both(Side *side, double until)
 }
 
 /* The measuring process. */
-static bool child(Diag *d, const char *const path[2], double until, KernelTimes *const to[2])
+static bool child(Diag *d, const char *const path[2], double seconds, KernelTimes *const to[2])
 {
 	Arena *a = arena_new();
 	Side *side = NEW_ARRAY(a, 2, Side);
@@ -125,17 +126,19 @@ static bool child(Diag *d, const char *const path[2], double until, KernelTimes 
 		side[s].before = NEW_ARRAY(a, to[s]->n + 1, double);
 		ok = open_side(&side[s], a, d, path[s]);
 	}
-	ok = ok && run_both(side, until);
+	ok = ok && run_both(side, tune_now() + seconds);
 	for (int s = 0; s < 2 && ok; s++)
 		sum_up(&side[s]);
 	return ok;
 }
 
-/* Ends the child, which ran past the time, or has ended by itself. */
-static bool ended_well(Diag *d, const char *input, int status)
+/* What the child's STATUS says; false after a diagnostic. */
+static bool ended_well(Diag *d, const char *input, int status, bool *late)
 {
 	if (WIFEXITED(status))
 		return !WEXITSTATUS(status);
+	if (WTERMSIG(status) == SIGALRM && late)
+		return *late = true;
 	if (WTERMSIG(status) == SIGALRM)
 		return diag_error(
 			d, (DiagLoc){.file = input},
@@ -145,16 +148,19 @@ static bool ended_well(Diag *d, const char *input, int status)
 			  WTERMSIG(status), strsignal(WTERMSIG(status)));
 }
 
-bool tune_measure(Diag *d, const char *input, const char *const path[2], double seconds,
-		  double most, KernelTimes *const to[2])
+void tune_times_clear(KernelTimes *t)
 {
-	const double until = tune_now() + seconds;
+	memset(t->least[0], 0, 2 * (size_t)t->n * sizeof(double));
+	t->run = t->median = 0;
+}
+
+bool tune_measure(Diag *d, const char *input, const char *const path[2], double seconds,
+		  double most, KernelTimes *const to[2], bool *late)
+{
 	const pid_t parent = getpid();
 	int status;
 	pid_t pid;
 
-	for (int s = 0; s < 2; s++)
-		memset(to[s]->least[0], 0, 2 * (size_t)to[s]->n * sizeof(double));
 	fflush(NULL);
 	pid = fork();
 	if (!pid) {
@@ -165,7 +171,7 @@ bool tune_measure(Diag *d, const char *input, const char *const path[2], double 
 		if (getppid() != parent)
 			_exit(1);
 		alarm((unsigned)most + 1);
-		_exit(!child(d, path, until, to));
+		_exit(!child(d, path, seconds, to));
 	}
 	if (pid < 0)
 		return diag_error(d, (DiagLoc){.file = input}, "--tune: cannot start a process: %s",
@@ -173,7 +179,7 @@ bool tune_measure(Diag *d, const char *input, const char *const path[2], double 
 	while (waitpid(pid, &status, 0) < 0)
 		if (errno != EINTR)
 			return false;
-	return ended_well(d, input, status);
+	return ended_well(d, input, status, late);
 }
 
 KernelTimes *tune_times(int n)

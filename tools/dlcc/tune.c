@@ -6,8 +6,12 @@
  * (passes/schedule/common/offer.c): one artifact with all of these is compiled and timed, kernel by
  * kernel, beside one with the chosen decisions. A candidate that is clearly faster is the best one
  * so far, from which further candidates are offered. At the end the best ones are timed again,
- * together; those that are not faster then are dropped. The file is left without decisions if the
- * whole model is not faster with them.
+ * together; those that are not faster then are dropped, unless the noise explains it. The file is
+ * left without decisions if the whole model is not faster with them.
+ *
+ * Other processes may disturb all runs of a short measurement. Hence a candidate is taken only by
+ * what the worse half of a measurement says, and dropped only by what all of it says; and the last
+ * measurement is continued, as far as there is time, while it finds the model no faster.
  *
  * Weights do not depend on decisions: all artifacts share one file of them.
  */
@@ -36,6 +40,8 @@ static const double LEAST_SHARE = 0.002;
 /* Seconds of measuring in a round: enough for some runs, and no more than is of use. */
 static const double LEAST_SECONDS = 0.4, MOST_SECONDS = 3;
 static const double RUNS_OF_ROUND = 40;
+/* Runs of a measurement that has no time left, with those that open the artifacts. */
+static const double LEAST_RUNS = 30;
 /* Rounds for which time is left at the end: proofs of the changed schedules take about one. */
 enum { LAST_ROUNDS = 3 };
 
@@ -68,6 +74,7 @@ typedef struct Tuner {
 	uint64_t weights;     /* their hash */
 	double round_cost;    /* seconds of the longest round but measuring */
 	int rounds, tried;
+	bool timed; /* the file's decisions were timed together */
 } Tuner;
 
 static double left(const Tuner *t)
@@ -232,18 +239,20 @@ static double noise_of(const Tuner *t, int g)
 }
 
 /* The time of group G with its candidate, in relation to that with the chosen decision, in the half
- * of the measurement in which that is larger. */
-static double ratio_of(const Tuner *t, int g)
+ * HALF of the measurement; below 0: in all of it. */
+static double ratio_of(const Tuner *t, int g, int half)
 {
-	double most = 0;
+	const double chosen = time_of(t, g, 0, half), candidate = time_of(t, g, 1, half);
 
-	for (int half = 0; half < 2; half++) {
-		const double chosen = time_of(t, g, 0, half), candidate = time_of(t, g, 1, half),
-			     ratio = chosen > 0 && candidate > 0 ? candidate / chosen : 1;
+	return chosen > 0 && candidate > 0 ? candidate / chosen : 1;
+}
 
-		most = ratio > most ? ratio : most;
-	}
-	return most;
+/* The same in the half in which it is larger. */
+static double worse_ratio_of(const Tuner *t, int g)
+{
+	const double a = ratio_of(t, g, 0), b = ratio_of(t, g, 1);
+
+	return a > b ? a : b;
 }
 
 static double seconds_to_measure(const Tuner *t)
@@ -253,12 +262,18 @@ static double seconds_to_measure(const Tuner *t)
 	return s < LEAST_SECONDS ? LEAST_SECONDS : s > MOST_SECONDS ? MOST_SECONDS : s;
 }
 
-static bool measure(Tuner *t, const char *chosen, const char *candidate, double seconds)
+/* Times both artifacts; MORE: in addition to what was measured of them. If LATE is not null, there
+ * is a result to lose: the measurement then gets as long as it needs, though the time be over. */
+static bool measure(Tuner *t, const char *chosen, const char *candidate, bool more, bool *late)
 {
-	const double rest = left(t);
+	const double seconds = seconds_to_measure(t),
+		     needs = late ? seconds + LEAST_RUNS * t->time[0]->median : 0,
+		     rest = left(t) > needs ? left(t) : needs;
 
+	for (int s = 0; s < 2 && !more; s++)
+		tune_times_clear(t->time[s]);
 	return tune_measure(&t->cli->diag, t->cli->input, (const char *[]){chosen, candidate},
-			    seconds, rest > 1 ? rest : 1, t->time);
+			    seconds, rest > 1 ? rest : 1, t->time, late);
 }
 
 /* Each group takes its next candidate. False: none has one. */
@@ -302,7 +317,7 @@ static void take_better(Tuner *t)
 {
 	for (int i = 0; i < t->groups.n; i++) {
 		TuneGroup *g = &t->groups.at[i];
-		const double ratio = ratio_of(t, i);
+		const double ratio = worse_ratio_of(t, i);
 
 		if (g->trying == g->best || ratio >= g->ratio - LEAST_GAIN - noise_of(t, i))
 			continue;
@@ -317,6 +332,7 @@ static void take_better(Tuner *t)
 static bool round_of(Tuner *t, const char *chosen, bool *done)
 {
 	const double begin = tune_now();
+	bool late = false;
 	const char *so;
 	double cost;
 
@@ -327,8 +343,11 @@ static bool round_of(Tuner *t, const char *chosen, bool *done)
 	so = make_artifact(t, "candidate");
 	cost = tune_now() - begin;
 	t->round_cost = cost > t->round_cost ? cost : t->round_cost;
-	if (!so || !measure(t, chosen, so, seconds_to_measure(t)))
+	if (!so || !measure(t, chosen, so, false, &late))
 		return false;
+	*done = late;
+	if (late)
+		return true;
 	take_better(t);
 	t->rounds++;
 	if (t->cli->verbose)
@@ -343,51 +362,75 @@ static bool has_time(const Tuner *t, int n)
 	return left(t) > n * (t->round_cost + seconds_to_measure(t));
 }
 
+/* All groups try the best decision. How many of these are not the chosen ones. */
+static int try_best(Tuner *t)
+{
+	int n = 0;
+
+	for (int i = 0; i < t->groups.n; i++) {
+		TuneGroup *g = &t->groups.at[i];
+
+		g->trying = g->best;
+		n += g->best != g->chosen;
+	}
+	return n;
+}
+
+/* Drops the best decisions that are no faster. True: there were some. */
+static bool drop_slower(Tuner *t)
+{
+	bool any = false;
+
+	for (int i = 0; i < t->groups.n; i++) {
+		TuneGroup *g = &t->groups.at[i];
+		const double ratio = ratio_of(t, i, -1), noise = noise_of(t, i);
+
+		if (g->best == g->chosen)
+			continue;
+		if (ratio < 1 - LEAST_GAIN / 2)
+			g->ratio = ratio;
+		if (ratio - noise < 1 - LEAST_GAIN / 2)
+			continue;
+		g->ratio = ratio;
+		report(t, g, g->best, "of the time, so it is dropped");
+		g->best = g->chosen;
+		any = true;
+	}
+	return any;
+}
+
 /* Times all best decisions together beside CHOSEN, and drops those that are not faster, until all
- * are or the time is over. *FASTER: the whole model is. */
+ * are or the time is over. *FASTER: the whole model is. If the time ends before what is left could be
+ * timed together, *FASTER says whether anything is left, as each was faster in a measurement. */
 static bool confirm(Tuner *t, const char *chosen, bool *faster)
 {
-	bool again = true;
+	bool changed = true, late = false;
+	const char *so = NULL;
 
 	*faster = false;
-	for (int tries = 0; again && (!tries || has_time(t, 1)); tries++) {
-		const char *so;
-		int n = 0;
-
-		again = false;
-		for (int i = 0; i < t->groups.n; i++) {
-			TuneGroup *g = &t->groups.at[i];
-
-			g->trying = g->best;
-			n += g->best != g->chosen;
-		}
-		*faster = false;
-		if (!n)
+	for (int tries = 0; !*faster && (!tries || has_time(t, 1)); tries++) {
+		if (!try_best(t))
 			return true;
-		decide_all(t, LAST);
-		so = make_artifact(t, "candidate");
-		if (!so || !measure(t, chosen, so, seconds_to_measure(t)))
+		if (changed) {
+			decide_all(t, LAST);
+			so = make_artifact(t, "candidate");
+		}
+		if (!so || !measure(t, chosen, so, !changed, &late))
 			return false;
-		*faster = t->time[1]->run < t->time[0]->run &&
-			  t->time[1]->median < t->time[0]->median;
+		t->timed = !late || t->time[1]->run > 0;
+		if (late)
+			break;
 		if (t->cli->verbose)
 			fprintf(stderr,
 				"tune: the model: %.4g ms instead of %.4g ms, median %.4g ms instead of %.4g ms\n",
 				t->time[1]->run * 1e3, t->time[0]->run * 1e3,
 				t->time[1]->median * 1e3, t->time[0]->median * 1e3);
-		for (int i = 0; i < t->groups.n; i++) {
-			TuneGroup *g = &t->groups.at[i];
-
-			if (g->best == g->chosen)
-				continue;
-			g->ratio = ratio_of(t, i);
-			if (g->ratio < 1 - LEAST_GAIN / 2)
-				continue;
-			report(t, g, g->best, "of the time, so it is dropped");
-			g->best = g->chosen;
-			again = true;
-		}
+		changed = drop_slower(t);
+		*faster = !changed && t->time[1]->run < t->time[0]->run &&
+			  t->time[1]->median < t->time[0]->median;
+		t->timed = !changed;
 	}
+	*faster = *faster || (!t->timed && try_best(t));
 	return true;
 }
 
@@ -404,7 +447,9 @@ static void put_head(StrBuf *b, const Tuner *t, bool faster)
 	}
 	strbuf_printf(b, ": %d rounds, %d candidates for %d kernels\n", t->rounds, t->tried,
 		      t->groups.n);
-	if (faster)
+	if (faster && !t->timed)
+		strbuf_puts(b, "; the time ended before these lines were timed together\n");
+	else if (faster)
 		strbuf_printf(b, "; the model: %.4g ms with these lines, %.4g ms without\n",
 			      t->time[1]->run * 1e3, t->time[0]->run * 1e3);
 	else
@@ -451,7 +496,11 @@ static void print_result(const Tuner *t, bool faster)
 	for (int i = 0; i < t->groups.n && faster; i++)
 		n += t->groups.at[i].best != t->groups.at[i].chosen;
 	escape_to_file(stderr, t->cli->output, escape_terminal);
-	if (faster)
+	if (faster && !t->timed)
+		fprintf(stderr,
+			": other decisions for %d of %d kernels; the time ended before they were timed together\n",
+			n, t->groups.n);
+	else if (faster)
 		fprintf(stderr,
 			": %.4g ms instead of %.4g ms, by other decisions for %d of %d kernels\n",
 			t->time[1]->run * 1e3, t->time[0]->run * 1e3, n, t->groups.n);
@@ -510,7 +559,7 @@ static bool tune_in_folder(Tuner *t)
 	begin = tune_now();
 	chosen = make_artifact(t, "chosen");
 	t->round_cost = tune_now() - begin;
-	if (!chosen || !measure(t, chosen, chosen, LEAST_SECONDS))
+	if (!chosen || !measure(t, chosen, chosen, false, NULL))
 		return false;
 	while (!done && t->rounds < MOST_ROUNDS && has_time(t, 1 + LAST_ROUNDS))
 		if (!round_of(t, chosen, &done))

@@ -22,15 +22,18 @@ typedef struct KernelTimes {
 	/* by number in the profile: the least ns of a run, in every other batch of runs, and in
 	 * the batches between these; 0: it did not run */
 	double *least[2];
-	double run, median; /* seconds of the whole model: the least, and the median */
+	/* seconds of the whole model: the least, and the last measurement's median */
+	double run, median;
 } KernelTimes;
 
 /* For N kernels; null: there is no memory. */
 KernelTimes *tune_times(int n);
 void tune_times_free(KernelTimes *t);
-/* Times the artifacts PATH for SECONDS, into TO. After MOST seconds it ends with a diagnostic. INPUT:
- * the model, for messages. */
+void tune_times_clear(KernelTimes *t);
+/* Times the artifacts PATH for SECONDS. The least times in TO become those of this measurement that
+ * are less. After MOST seconds it ends: with *LATE, or with a diagnostic if LATE is null. INPUT: the
+ * model, for messages. */
 bool tune_measure(Diag *d, const char *input, const char *const path[2], double seconds,
-		  double most, KernelTimes *const to[2]);
+		  double most, KernelTimes *const to[2], bool *late);
 
 #endif

@@ -419,6 +419,9 @@ bool product_legal(const Target *t, Kernel *k, const Decision *d, StrBuf *why)
 			"A has neither a constant stride along the sum nor runs of contiguous terms, so it has to be packed");
 	if (!p->pack_b && !g.b_panels)
 		return decision_refuse(why, "B is not stored in panels, so it has to be packed");
+	if (p->pack_b && !p->pack_a && g.row_scale)
+		return decision_refuse(
+			why, "A is quantised, so it has to be packed if B is packed in floats");
 	if (p->pack_a)
 		gemm_pack_instead(&g);
 	if (p->pack_b)

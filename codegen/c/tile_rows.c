@@ -101,8 +101,8 @@ static void put_group(const RowsTile *s)
 	put_zeros(s, "\t\t", "dot_lanes", "z", s->nv, 0);
 	if (s->sums)
 		put_zeros(s, "\t\t", "dot_lanes", "r", s->rows, 0);
-	strbuf_printf(b, "\n\t\tfor (int t = 0; t < %lld; t += %d) {\n",
-		      (long long)s->t->row_group, s->t->terms);
+	strbuf_printf(b, "\n\t\tfor (int t = 0; t < %lld; t += %d) {\n", (long long)s->t->row_group,
+		      s->t->terms);
 	for (int j = 0; j < s->nv; j++) {
 		strbuf_printf(b, "\t\t\tconst dot_lanes w%d = *(const dot_lanes *)(b + %d)", j,
 			      j * s->lanes * WORD_BYTES);
@@ -143,9 +143,9 @@ static void put_scaled_sums(const RowsTile *s)
 				"\t\tt%d_%d += (__builtin_convertvector((c%d_%d - z%d) >> %d, vec)",
 				i, j, i, j, j, 8 - s->bits);
 			if (s->sums)
-				strbuf_printf(
-					b, " - m%d * __builtin_convertvector(r%d - %lld, vec)", j,
-					i, (long long)t->row_group * ROW_ZERO);
+				strbuf_printf(b,
+					      " - m%d * __builtin_convertvector(r%d - %lld, vec)",
+					      j, i, (long long)t->row_group * ROW_ZERO);
 			strbuf_printf(b, ") * *p%d * s%d;\n", i, j);
 		}
 	for (int i = 0; i < s->rows; i++)
@@ -192,16 +192,16 @@ void c_tile_scaled_rows(const GenC *g, StrBuf *b, const Tile *t, const char *key
 		"\tconst dot_lanes zero_bytes = (dot_lanes){0} + (int32_t)0x80808080u;\n",
 		key, rows, parameters, g->target->vector_bytes);
 	if (s.sums)
-		strbuf_puts(b,
-			    "\tconst dot_lanes one_bytes = (dot_lanes){0} + 0x01010101;\n");
+		strbuf_puts(b, "\tconst dot_lanes one_bytes = (dot_lanes){0} + 0x01010101;\n");
 	for (int i = 0; i < rows; i++)
 		strbuf_printf(
 			b,
 			"\tconst uint8_t *a%d = a + row[%d];\n\tconst float *p%d = row_scale + row[%d] / %lld;\n",
 			i, i, i, i, (long long)t->row_group);
 	put_tile_sums(&s, true);
-	strbuf_printf(b, "\n\t(void)a_step;\n\t(void)group;\n\tfor (int64_t k = 0; k < n; k += %lld) {\n",
-		      (long long)t->row_group);
+	strbuf_printf(
+		b, "\n\t(void)a_step;\n\t(void)group;\n\tfor (int64_t k = 0; k < n; k += %lld) {\n",
+		(long long)t->row_group);
 	put_group(&s);
 	put_scaled_sums(&s);
 	strbuf_puts(b, "\t}\n");

@@ -22,10 +22,11 @@
 #include "passes/schedule/cpu/cpu.h"
 
 enum {
-	ROW_GROUP = 64,       /* terms of a group if those of the sum are a multiple, else half as many */
+	ROW_GROUP = 64, /* terms of a group if those of the sum are a multiple, else half as many */
 	LEAST_ROW_GROUP = 16, /* groups are multiples: whole words of the panels of any type */
-	MOST_GROUP = 1 << 13, /* terms whose sum of products of bytes, times 16, fits into 32 bits */
-	ADDED = 8 /* operands that a product may get */
+	MOST_GROUP =
+		1 << 13, /* terms whose sum of products of bytes, times 16, fits into 32 bits */
+	ADDED = 8        /* operands that a product may get */
 };
 
 /* Groups with no element above this become 0: the reciprocals of their scales are finite. */
@@ -130,8 +131,8 @@ static QuantisedRows quantise(RowsPass *p, Node *n, Value *x, int64_t group)
 
 	for (int i = 0; i < r.rank; i++)
 		dims[i] = x->type->dims[i];
-	r.groups = dims[r.rank - 1] =
-		dim_floordiv(m->ctx, dims[r.rank - 1], dim_const(m->ctx, group));
+	r.groups = dims[r.rank - 1] = dim_floordiv(m->ctx, dims[r.rank - 1],
+						   dim_const(m->ctx, group));
 	kn = node_new(m->graph, OP_Kernel, &x, 1, 2, n);
 	node_locs_from(kn, n);
 	kn->out[0]->type = type_tensor(m->ctx, DT_U8, r.rank, x->type->dims);
@@ -209,8 +210,8 @@ static void quantise_rows(RowsPass *p, Node *n, Contraction *c, int64_t weights_
 		group = group_of_rows(terms, weights_group);
 	if (!group) {
 		report_kept(p, n,
-			    x ? "the sum does not consist of whole groups" :
-				"they are no rows in f32");
+			    x ? "the sum does not consist of whole groups"
+			      : "they are no rows in f32");
 		return;
 	}
 	for (int i = 0; i < p->done.n && !q.byte; i++)
@@ -226,8 +227,7 @@ static void quantise_rows(RowsPass *p, Node *n, Contraction *c, int64_t weights_
 		idx[i] = c->a->load.idx[i];
 	byte = load_added(n, "byte", q.byte, idx, last + 1);
 	idx[last] = ex_op2(pool, IN_floordiv, idx[last], ex_int(pool, CT_I64, group));
-	byte = ex_cvt(pool, CT_F32,
-		      ex_op2(pool, IN_sub, byte, ex_int(pool, CT_I32, ROW_ZERO)));
+	byte = ex_cvt(pool, CT_F32, ex_op2(pool, IN_sub, byte, ex_int(pool, CT_I32, ROW_ZERO)));
 	c->s->val[0] = ex_op2(
 		pool, IN_mul,
 		ex_op2(pool, IN_mul, byte, load_added(n, "scale", q.scale, idx, last + 1)), c->b);
@@ -258,7 +258,8 @@ bool pass_quantise_activations(Module *m)
 		return true;
 	p.block = blocks_of(m->graph, m->arena).of;
 	for (Node *n = m->graph->first; n; n = n->next)
-		if (n->id < nodes && node_kernel(n) && module_schedules(m, n) && node_kernel(n)->stmts.n)
+		if (n->id < nodes && node_kernel(n) && module_schedules(m, n) &&
+		    node_kernel(n)->stmts.n)
 			visit(&p, n);
 	if (m->report)
 		fprintf(m->report, "; activations: %lld products of bytes, %lld stay\n",

@@ -179,11 +179,11 @@ bool scaled_rows(const Contraction *c, ScaledRows *out)
 	for (int i = 0; i < 2 && ex_is_op(c->a, IN_mul); i++) {
 		out->scale = c->a->op.arg[i];
 		e = c->a->op.arg[1 - i];
-		if (out->scale->kind != EX_LOAD || !ex_is_op(e, IN_cvt) ||
-		    e->ct != CT_F32)
+		if (out->scale->kind != EX_LOAD || !ex_is_op(e, IN_cvt) || e->ct != CT_F32)
 			continue;
 		e = e->op.arg[0];
-		if (!ex_is_op(e, IN_sub) || e->op.arg[1]->kind != EX_CONST || e->op.arg[1]->i != ROW_ZERO)
+		if (!ex_is_op(e, IN_sub) || e->op.arg[1]->kind != EX_CONST ||
+		    e->op.arg[1]->i != ROW_ZERO)
 			continue;
 		byte = e->op.arg[0];
 		if (byte->kind != EX_LOAD || byte->load.buf->dtype != DT_U8 ||

@@ -330,8 +330,7 @@ void product_reason(const Target *t, Kernel *k, const Decision *d, StrBuf *b)
 	gemm_flatten(&g);
 	tile_reason(t, &g, p, b);
 	if (dim_is_const(p->kc ? dim_const(k->ctx, p->kc / g.quad) : g.steps, &steps))
-		strbuf_printf(b,
-			      "; a block's rows and a panel are %lld KiB, of %lld KiB of L2%s",
+		strbuf_printf(b, "; a block's rows and a panel are %lld KiB, of %lld KiB of L2%s",
 			      (long long)((p->mc + gemm_panel(g.c.ct)) * steps *
 					  element_bytes(g.c.ct) / esize),
 			      (long long)(t->l2 / esize),

@@ -165,6 +165,8 @@ static bool indexes_groups(const Expr *byte, const Expr *scale, int64_t *size)
 		if (byte->load.idx[i] != scale->load.idx[i])
 			return false;
 	group = scale->load.idx[last];
+	if (group->kind == EX_CONST && dim_equals(scale->load.buf->dims[last], 1))
+		return dim_is_const(byte->load.buf->dims[last], size) && *size > 0;
 	if (!ex_is_op(group, IN_floordiv) || group->op.arg[1]->kind != EX_CONST ||
 	    group->op.arg[0] != byte->load.idx[last])
 		return false;

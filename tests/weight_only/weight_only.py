@@ -285,7 +285,7 @@ def activations_match_numpy():
     p.transposed(T.INT4, 192, 33, 32, False)
     p.bits(4, 128, 40, 32, "packed")
     p.bits(8, 96, 40, 32, None)
-    groups = [case[3] or 32 for case in cases] + [32, 32, 32]
+    groups = [64 if case[3] == case[1] else case[3] or 32 for case in cases] + [32, 32, 32]
     onnx.save(p.proto(), f"{FOLDER}/rows.onnx")
     for target, flag in {**CPUS, "v4-vnni": "avx512_vnni", "native": ""}.items():
         if not runs_here(flag):

@@ -20,8 +20,9 @@
 enum {
 	WORD_BYTES = 4,
 	CACHE_LINE = 64,
-	FETCH_AHEAD = 4096, /* as in codegen/c/tile_scaled.c */
-	ROW_ZERO = 128      /* what is added to the numbers of rows */
+	FETCH_AHEAD = 4096,  /* as in codegen/c/tile_scaled.c */
+	FETCH_SCALES = 1024, /* of groups of 32 numbers of 4 bits, which the scales go with */
+	ROW_ZERO = 128       /* what is added to the numbers of rows */
 };
 
 /* How one function is printed. */
@@ -150,6 +151,9 @@ static void put_scaled_sums(const RowsTile *s)
 		}
 	for (int i = 0; i < s->rows; i++)
 		strbuf_printf(b, "\t\tp%d++;\n", i);
+	for (int i = 0; t->group && i < s->nv * s->lanes; i += CACHE_LINE / 4)
+		strbuf_printf(b, "\t\t__builtin_prefetch(scale + %d, 0, 2);\n",
+			      FETCH_SCALES / 4 + i);
 	if (t->group)
 		strbuf_puts(b, "\t\tscale += b_step;\n");
 	if (t->group && t->zero)

@@ -233,19 +233,30 @@ static void quantise_rows(RowsPass *p, Node *n, Contraction *c, int64_t weights_
 		ex_op2(pool, IN_mul, byte, load_added(n, "scale", q.scale, idx, last + 1)), c->b);
 }
 
+static void note_narrow(void *arg, Expr *e)
+{
+	*(bool *)arg = *(bool *)arg || expr_is_narrow(e);
+}
+
 static void visit(RowsPass *p, Node *n)
 {
 	Kernel *k = node_kernel(n);
 	Contraction c;
 	ScaledForm f = {.c = &c, .n = n};
+	bool narrow = false;
+	Expr *e;
 
 	for (int i = 0; i < k->bufs.n; i++)
 		k->bufs.at[i]->id = i;
 	if (!gemm_takes(k, &c, true, false) || c.ct != CT_F32 || n->nin + ADDED > MAX_PARAMS ||
 	    !expr_is_weights(p->m, n, c.b))
 		return;
-	if (scaled_find(&f, weights_through(p->m, n, c.b, false)))
+	e = weights_through(p->m, n, c.b, false);
+	ex_walk(e, note_narrow, &narrow);
+	if (scaled_find(&f, e))
 		quantise_rows(p, n, &c, f.group);
+	else if (narrow)
+		report_kept(p, n, "the weights are no numbers in groups with a scale");
 	node_drop_unused_inputs(n);
 }
 

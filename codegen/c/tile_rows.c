@@ -151,13 +151,12 @@ static void put_scaled_sums(const RowsTile *s)
 		}
 	for (int i = 0; i < s->rows; i++)
 		strbuf_printf(b, "\t\tp%d++;\n", i);
-	for (int i = 0; t->group && i < s->nv * s->lanes; i += CACHE_LINE / 4)
+	for (int i = 0; i < s->nv * s->lanes; i += CACHE_LINE / 4)
 		strbuf_printf(b, "\t\t__builtin_prefetch(scale + %d, 0, 2);\n",
 			      FETCH_SCALES / 4 + i);
-	if (t->group)
-		strbuf_puts(b, "\t\tscale += b_step;\n");
-	if (t->group && t->zero)
-		strbuf_puts(b, "\t\tzero += b_step;\n");
+	strbuf_puts(b, "\t\tscale += scale_step;\n");
+	if (t->zero)
+		strbuf_puts(b, "\t\tzero += scale_step;\n");
 }
 
 /* The sums of the tile: t0_0 and so on from the memory at ACC, or to it. */
@@ -204,7 +203,8 @@ void c_tile_scaled_rows(const GenC *g, StrBuf *b, const Tile *t, const char *key
 			i, i, i, i, (long long)t->row_group);
 	put_tile_sums(&s, true);
 	strbuf_printf(
-		b, "\n\t(void)a_step;\n\t(void)group;\n\tfor (int64_t k = 0; k < n; k += %lld) {\n",
+		b,
+		"\tconst int64_t scale_step = group == INT64_MAX ? 0 : b_step;\n\n\t(void)a_step;\n\tfor (int64_t k = 0; k < n; k += %lld) {\n",
 		(long long)t->row_group);
 	put_group(&s);
 	put_scaled_sums(&s);

@@ -84,7 +84,14 @@ typedef struct Prefetch {
  * (B - ZERO[zero_at + g*b_step + j]) * SCALE[scale_at + g*b_step + j], where g is k / GROUP, or 0 if
  * GROUP is 0. TERMS terms of a column are contiguous: element (k, j) of B is at
  * b_at + k / TERMS * TERMS * b_step + j * TERMS + k % TERMS. A part of the sum begins with a group, and
- * after such terms as fill TERMS. */
+ * after such terms as fill TERMS.
+ *
+ * TERMS terms of more than one are words of 32 bits: term t is in byte t % 4, of whose numbers it is
+ * number t / 4.
+ *
+ * If ROW_SCALE is not null, A is of u8, and its term at element e stands for
+ * (A[e] - 128) * ROW_SCALE[e / ROW_GROUP]. Parts of the sum are whole groups, as are rows; GROUP is 0 or
+ * ROW_GROUP. */
 typedef struct Tile {
 	CType ct;
 	/* terms of each k: 1; or 4 of bytes, u8 in one operand and i8 in the other, which are
@@ -104,7 +111,8 @@ typedef struct Tile {
 	Expr *b_at, *b_step;
 	Buf *scale, *zero; /* f32; zero null: 0 */
 	Expr *scale_at, *zero_at;
-	int64_t group;
+	Buf *row_scale; /* f32 */
+	int64_t group, row_group;
 	int terms;
 	Prefetch *ahead; /* NAHEAD of them, of which the first one whose WHEN is true is prefetched */
 	int nahead;

@@ -86,6 +86,9 @@ static void put_tile(StrBuf *b, const Tile *t)
 	strbuf_puts(b, " + k*");
 	ex_print(b, t->a_step);
 	strbuf_puts(b, "] * ");
+	if (t->row_scale)
+		strbuf_printf(b, "%s[by groups of %lld] * ", t->row_scale->name,
+			      (long long)t->row_group);
 	if (t->scale) {
 		put_scaled(b, t);
 	} else {

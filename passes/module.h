@@ -80,6 +80,8 @@ typedef struct Options {
 	/* weights of products become numbers of so many bits, 8 or 4 (0: they stay), with a scale for
 	 * each WEIGHT_GROUP terms of the sum (0: for all) */
 	int weight_bits, weight_group;
+	/* products of narrow weights quantise their other factor in groups of terms */
+	bool int8_activations;
 	int list_tiles;          /* print this many of the best tiles for each product */
 	/* visit independent things in another order, which must not change the output */
 	bool shuffle;
@@ -169,6 +171,7 @@ bool pass_invariant(Module *m);
 bool pass_place(Module *m);
 bool pass_algebra(Module *m);
 bool pass_quantise_weights(Module *m);
+bool pass_quantise_activations(Module *m);
 bool pass_views(Module *m);
 bool pass_fuse(Module *m);
 bool pass_constants(Module *m);

@@ -26,6 +26,7 @@ static const char usage[] =
 	"  --target=NAME       the CPU or GPU, as dlcc --list-targets names it (default: cpu:x86-64-v3)\n"
 	"  --op=FILE.dl        the meaning of operators that the graph uses; may be repeated\n"
 	"  --int8-weights      weights of products become i8, with a scale for each column\n"
+	"  --int8-activations  what is multiplied by narrow weights becomes i8, on CPUs\n"
 	"  --int4=GROUP        weights of products become i4, with a scale for each GROUP terms of a column\n"
 	"  --winograd=N        the largest tiles of convolutions by Winograd on CPUs: 0 (none), 2 or 4 (default)\n"
 	"  --tf32              GPUs may round the factors of f32 products to tf32\n"
@@ -124,6 +125,8 @@ static bool option(OptCli *c, char **argv, int *i)
 		c->opt.winograd = atoi(a + strlen("--winograd="));
 	else if (!strcmp(a, "--int8-weights"))
 		c->opt.weight_bits = 8;
+	else if (!strcmp(a, "--int8-activations"))
+		c->opt.int8_activations = true;
 	else if (str_starts(a, "--int4=")) {
 		c->opt.weight_bits = 4;
 		c->opt.weight_group = atoi(a + strlen("--int4="));

@@ -669,6 +669,7 @@ static int compile(Cli *c)
 					   : c->int8_weights ? 8
 							     : 0,
 			    .weight_group = c->int4 ? c->int4_group : 0,
+			    .int8_activations = c->int8_activations,
 			    .list_tiles = c->list_tiles,
 			    .verify = c->verify,
 			    .warn_floats = c->fallback}},

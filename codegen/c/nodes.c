@@ -497,6 +497,8 @@ static void print_panel(Fn *f, const Tile *tl, const StrBuf *t)
 	}
 	strbuf_printf(&f->body, "(const uint8_t *)%s + (%s), %s, ", fn_buf(f, tl->b),
 		      strbuf_str(&t[3]), strbuf_str(&t[4]));
+	if (tl->row_scale)
+		strbuf_printf(&f->body, "%s, ", fn_buf(f, tl->row_scale));
 	print_address(f, tl->scale, strbuf_str(&t[6]));
 	strbuf_puts(&f->body, ", ");
 	if (tl->zero) {

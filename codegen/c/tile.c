@@ -21,13 +21,14 @@
 const char *c_tile_use(GenC *g, const Tile *t)
 {
 	const char *key = arena_printf(
-		g->arena, "tile_%s_%dx%d%s%s%s%s", ctype_name[t->ct], t->mr, t->nr,
+		g->arena, "tile_%s_%dx%d%s%s%s%s%s", ctype_name[t->ct], t->mr, t->nr,
 		t->quad == 1           ? ""
 		: t->a->dtype == DT_U8 ? "_u8_i8"
 				       : "_i8_u8",
 		t->runs ? "_runs" : "",
 		t->scale ? arena_printf(g->arena, "_%s", dtype_info[t->b->dtype].name) : "",
-		t->zero ? "_zero" : "");
+		t->zero ? "_zero" : "",
+		t->row_scale ? arena_printf(g->arena, "_rows%lld", (long long)t->row_group) : "");
 
 	for (int i = 0; i < g->tiles.n; i++)
 		if (!strcmp(g->tiles.at[i], key))
@@ -42,7 +43,7 @@ const char *c_tile_use(GenC *g, const Tile *t)
 static bool uses_dot(const GenC *g)
 {
 	for (int i = 0; i < g->tile.n; i++)
-		if (g->tile.at[i].quad > 1)
+		if (g->tile.at[i].quad > 1 || g->tile.at[i].row_scale)
 			return true;
 	return false;
 }
@@ -133,7 +134,7 @@ static void put_term(StrBuf *b, const Tile *t, int i, int j, const char *tabs)
 /* The element type of A and of B. */
 static const char *type_of(const Tile *t, const Buf *operand)
 {
-	return t->quad > 1 ? c_memory_type(operand->dtype) : c_type(t->ct);
+	return t->quad > 1 || t->row_scale ? c_memory_type(operand->dtype) : c_type(t->ct);
 }
 
 /* The parameters of a micro-kernel between "n, first, a" and "b": how A is read. */
@@ -198,11 +199,14 @@ static const char *last_parameters(GenC *g, const Tile *t, bool declare)
 	const char *type = c_type(t->ct), *panel = t->scale ? "uint8_t" : type_of(t, t->b);
 
 	if (t->scale && declare)
-		return t->zero ? "const uint8_t *b, int64_t b_step, const float *scale, const float *zero, int64_t group, float *acc"
-			       : "const uint8_t *b, int64_t b_step, const float *scale, int64_t group, float *acc";
+		return arena_printf(
+			g->arena,
+			"const uint8_t *b, int64_t b_step, %sconst float *scale,%s int64_t group, float *acc",
+			t->row_scale ? "const float *row_scale, " : "",
+			t->zero ? " const float *zero," : "");
 	if (t->scale)
-		return t->zero ? "b, b_step, scale, zero, group, acc"
-			       : "b, b_step, scale, group, acc";
+		return arena_printf(g->arena, "b, b_step, %sscale,%s group, acc",
+				    t->row_scale ? "row_scale, " : "", t->zero ? " zero," : "");
 	return declare ? arena_printf(
 				 g->arena,
 				 "const %s *b, int64_t b_step, const char *ahead, int64_t ahead_step, %s *acc",
@@ -269,7 +273,9 @@ static void tile_function(GenC *g, StrBuf *b, const Tile *t, const char *key)
 
 	for (int r = t->mr; r >= 1; r = r > 4 ? 4 : r > 2 ? 2 : r - 1) {
 		sizes[n++] = r;
-		if (t->scale)
+		if (t->row_scale)
+			c_tile_scaled_rows(g, b, t, key, r, last_parameters(g, t, true));
+		else if (t->scale)
 			c_tile_scaled(g, b, t, key, r);
 		else
 			rows_function(g, b, t, key, r);

@@ -19,4 +19,10 @@ void c_tiles(GenC *g, StrBuf *b);
 /* Prints the function KEY_ROWS, the micro-kernel for ROWS rows of T, whose B is quantised. */
 void c_tile_scaled(const GenC *g, StrBuf *b, const Tile *t, const char *key, int rows);
 
+/* ---- tile_rows.c ---- */
+
+/* As c_tile_scaled, where A is quantised, too. PARAMETERS are those from B on. */
+void c_tile_scaled_rows(const GenC *g, StrBuf *b, const Tile *t, const char *key, int rows,
+			const char *parameters);
+
 #endif

@@ -20,6 +20,7 @@
 enum {
 	LEAST_SUMS = 4, /* independent sums that hide the latency of a multiply-add */
 	BYTE_TERMS = 4, /* terms of bytes that one iteration of the loop has */
+	WORD_BYTES = 4,
 	CACHE_LINE = 64,
 	/* bytes ahead of the current ones in the panel that are prefetched: of weights in memory, half as
 	 * many or sixteen times as many took some 5 to 10% longer, as did every other line */
@@ -139,13 +140,15 @@ static void put_group(const ScaledTile *s)
 	StrBuf *b = s->b;
 	const Tile *t = s->t;
 	const int unit = t->terms > 1 ? t->terms : BYTE_TERMS;
-	char shift[16];
+	char shift[48];
 
 	strbuf_printf(b, "\n\t\tfor (; k + %d <= end; k += %d) {\n", unit, unit);
 	if (t->terms > 1)
 		put_words(s, "\t\t\t");
 	for (int i = 0; i < unit; i++) {
-		snprintf(shift, sizeof shift, "%d", i * bits_of(t));
+		/* the numbers of a byte are WORD_BYTES terms apart */
+		snprintf(shift, sizeof shift, "%d",
+			 i % WORD_BYTES * 8 + i / WORD_BYTES * bits_of(t));
 		strbuf_puts(b, "\t\t\t{\n");
 		put_floats(s, shift, "\t\t\t\t");
 		put_products(s, i % s->sets, "\t\t\t\t");
@@ -158,10 +161,12 @@ static void put_group(const ScaledTile *s)
 	if (t->terms > 1)
 		strbuf_puts(b, "\t\t\tb += b_step * 4;\n");
 	strbuf_puts(b, "\t\t}\n");
-	strbuf_printf(b, "\t\tfor (int t = 0; k < end; k++, t += %d) {\n", bits_of(t));
+	strbuf_puts(b, "\t\tfor (int t = 0; k < end; k++, t++) {\n");
+	snprintf(shift, sizeof shift, "(t %% %d * 8 + t / %d * %d)", WORD_BYTES, WORD_BYTES,
+		 bits_of(t));
 	if (t->terms > 1)
 		put_words(s, "\t\t\t");
-	put_floats(s, "t", "\t\t\t");
+	put_floats(s, shift, "\t\t\t");
 	put_products(s, 0, "\t\t\t");
 	if (t->terms == 1)
 		strbuf_puts(b, "\t\t\tb += b_step;\n");

@@ -64,6 +64,13 @@ bool expr_is_narrow(const Expr *e)
 	       dtype_info[e->load.buf->dtype].bits <= 8;
 }
 
+/* Load FROM may stand for load E, of narrow integers only if it has the same type: bytes that are
+ * numbers of fewer bits are not stored as those. */
+static bool keeps_type(const Expr *from, const Expr *e)
+{
+	return !expr_is_narrow(e) || from->load.buf->dtype == e->load.buf->dtype;
+}
+
 /* The statement of DEF, a kernel of one map, which load E may be replaced by; else null. */
 static Stmt *map_of(const Node *def, const Expr *e, bool moves)
 {
@@ -72,7 +79,8 @@ static Stmt *map_of(const Node *def, const Expr *e, bool moves)
 
 	return s && stmt_is_simple_map(s) && !expr_can_fault(s->val[0]) &&
 			       e->load.nidx == s->nwidx &&
-			       (s->val[0]->kind == EX_LOAD || !(moves || expr_is_narrow(e)))
+			       (s->val[0]->kind == EX_LOAD ? keeps_type(s->val[0], e)
+							   : !(moves || expr_is_narrow(e)))
 		       ? s
 		       : NULL;
 }

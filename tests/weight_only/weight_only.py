@@ -4,8 +4,8 @@
 One model has a product for each way in which models state such weights: DequantizeLinear of every narrow type, over a tensor, columns
 and blocks, transposed, batched and in a convolution, and MatMulNBits. Its results are compared with sums in f64: bit-equal where all
 numbers are small integers and powers of two, else within the error of two sums in any order. The same holds on each CPU that this
-machine can be, with both C compilers, and on the simulated GPU. What --int4 and --int8-weights do is compared with the same scheme in
-NumPy.
+machine can be, with both C compilers, and on the simulated GPU. What --int4, --int8-weights and --int8-activations do is compared with
+the same scheme in NumPy.
 """
 
 import os
@@ -265,6 +265,46 @@ def options_match_numpy():
                 assert np.abs(y - expected).max() <= room, f"{option}, {rows} rows"
 
 
+def rows_as_bytes(x, group):
+    """X as --int8-activations makes it, by the rules of passes/kernel/quantise_activations.c, in f32."""
+    parts = x.reshape(*x.shape[:-1], -1, group)
+    top = np.abs(parts).max(-1, keepdims=True)
+    tiny = top < 2.0 ** -100
+    inverse = np.where(tiny, 0, np.float32(127) / np.where(tiny, 1, top)).astype(np.float32)
+    scale = np.where(tiny, 0, top * np.float32(1 / 127)).astype(np.float32)
+    return (np.rint(parts * inverse) * scale.astype(np.float64)).reshape(x.shape)
+
+
+def activations_match_numpy():
+    """Every kind of narrow weights whose sum consists of whole groups, on each CPU, with few rows and many, beside f64."""
+    # zero points of fewer elements would be folded, so that terms no longer have them in common
+    cases = ((T.INT4, 96, 40, 32, False), (T.UINT4, 256, 48, 32, True), (T.INT2, 96, 70, 32, False), (T.UINT2, 320, 70, 16, True),
+             (T.UINT8, 240, 50, 48, True), (T.INT8, 128, 35, 128, False), (T.UINT4, 96, 33, 32, False), (T.INT8, 160, 90, None, False))
+    p = Products(11, False)
+    for dtype, k, n, block, zero in cases:
+        p.linear(dtype, k, n, 0, block, zero)
+    p.transposed(T.INT4, 192, 33, 32, False)
+    p.bits(4, 256, 48, 32, "packed")
+    p.bits(8, 96, 40, 32, None)
+    groups = [64 if case[3] == case[1] else case[3] or 32 for case in cases] + [32, 32, 32]
+    onnx.save(p.proto(), f"{FOLDER}/rows.onnx")
+    for target, flag in {**CPUS, "v4-vnni": "avx512_vnni", "native": ""}.items():
+        if not runs_here(flag):
+            continue
+        for options in ((), ("--cc=gcc",)) if target == "native" else ((),):
+            report = dlcc(f"{FOLDER}/rows.onnx", f"--target=cpu:{target}", "--int8-activations", *options, "-o", f"{FOLDER}/rows.so")
+            assert f"activations: {len(groups)} products of bytes, 0 stay" in report, report
+            for rows in (1, 2, 5, 19):
+                inputs = {x.name: p.values([rows, x.type.tensor_type.shape.dim[1].dim_value]) for x in p.inputs}
+                inputs["x0"][0, 32:64] = 0
+                outputs = results(f"{FOLDER}/rows.so", inputs, len(groups))
+                for i, (x, terms, group) in enumerate(zip(inputs.values(), p.terms, groups)):
+                    x = rows_as_bytes(x, group)
+                    room = 4 * (x.shape[1] + 4) * 2.0 ** -24 * terms(x, np.abs).max()
+                    worst = np.abs(outputs[i] - terms(x)).max()
+                    assert worst <= room, f"{target}, product{i}, {rows} rows: {worst} is above {room}"
+
+
 if __name__ == "__main__":
     sys.exit(samples.run_all([whole_numbers_on_each_cpu, real_numbers, with_gcc, on_the_simulated_gpu, weights_stay_narrow,
-                              threads_do_not_matter, options_match_numpy], sys.argv[3:]))
+                              threads_do_not_matter, options_match_numpy, activations_match_numpy], sys.argv[3:]))

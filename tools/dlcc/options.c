@@ -31,6 +31,7 @@ static const char usage[] =
 	"  --flush-subnormals    CPUs take subnormal numbers, and results that would be, for zero\n"
 	"  --winograd=N          tiles of CPUs' convolutions by Winograd have at most N rows: 0 (none), 2 or 4 (default)\n"
 	"  --int8-weights        weights of products become i8, with a scale for each column\n"
+	"  --int8-activations    what is multiplied by narrow weights becomes i8, on CPUs\n"
 	"  --int4[=GROUP]        weights of products become i4, with a scale for each GROUP terms of a column (default 32)\n"
 	"  --tiles=FILE          GPUs' tiles of products, measured; --list-tiles=N prints N candidates for each\n"
 	"  --schedule=FILE       how CPUs run kernels, edited; --dump-ir=decide prints such a file\n"
@@ -235,6 +236,7 @@ static const Flag flags[] = {
 	{"--verify", offsetof(Cli, verify)},
 	{"--tf32", offsetof(Cli, tf32)},
 	{"--int8-weights", offsetof(Cli, int8_weights)},
+	{"--int8-activations", offsetof(Cli, int8_activations)},
 	{"--int4", offsetof(Cli, int4)},
 	{"--flush-subnormals", offsetof(Cli, flush)},
 	{"-###", offsetof(Cli, dry)},
@@ -500,9 +502,11 @@ static bool check_effect(Cli *c)
 		return options_fault(c, "--embed-weights: --weights puts them into a file");
 	if (c->tf32 && text)
 		return usage_error(c, "--tf32: %s is the model before any code", c->output);
-	if ((c->int4 || c->int8_weights) && text)
-		return usage_error(c, "--int4, --int8-weights: %s is the model before any pass",
-				   c->output);
+	if ((c->int4 || c->int8_weights || c->int8_activations) && text)
+		return usage_error(
+			c,
+			"--int4, --int8-weights, --int8-activations: %s is the model before any pass",
+			c->output);
 	if (c->schedule && text)
 		return usage_error(c, "--schedule: %s is the model before any code", c->output);
 	if (c->cache && (text || ptx || (c->output && str_ends(c->output, ".c"))))

@@ -39,6 +39,10 @@ typedef struct Gemm {
 	Expr *numbers, *scale, *zero;
 	int64_t group;
 	int terms;
+	/* CPUs: the operand A is quantised, too: c.a is the load of its bytes, and this the load of the
+	 * scale of ROW_GROUP terms. WHOLE_A is the operand. */
+	Expr *row_scale, *whole_a;
+	int64_t row_group;
 	bool m_merges;          /* the m iterators have one stride in every access */
 	bool a_direct, b_panels; /* the operand is read in place, with one stride */
 	bool panels_first;       /* CPUs: panels are the outer loop, tiles of rows the inner one */

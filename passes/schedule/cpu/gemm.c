@@ -21,6 +21,7 @@
  * Edges: rows past the end repeat the last row and are not stored; columns past the end are zero in
  * the panel.
  */
+#include "passes/kernel/scaled.h"
 #include "passes/schedule/common/thresholds.h"
 #include "passes/schedule/cpu/cpu.h"
 #include "passes/schedule/cpu/gemm_impl.h"
@@ -43,7 +44,7 @@ static bool merges_in(Gemm *g, Expr *e, const Iter *out, const Iter *in)
 
 DType gemm_packed_type(const Gemm *g, const Expr *e)
 {
-	return g->quad > 1 ? contraction_type(e) : ctype_dtype(g->c.ct);
+	return g->quad > 1 || g->row_scale ? contraction_type(e) : ctype_dtype(g->c.ct);
 }
 
 static bool plain(const Gemm *g, const Expr *e)
@@ -99,7 +100,7 @@ static void look_at_a(Gemm *g)
 	if (!plain(g, e) || !ex_affine(g->k->ctx, flat_index(g->k, e->load.buf, e->load.idx), &a))
 		return;
 	g->a_step = ex_dim(g->k->pool, affine_coef(g->k->ctx, &a, g->c.k[g->c.nk - 1]));
-	if (g->quad > 1 && !has_unit_step(g))
+	if ((g->quad > 1 || g->row_scale) && !has_unit_step(g))
 		return;
 	g->run = first_of_run(g);
 	g->run_terms = gemm_product(g, g->c.k + g->run, g->c.nk - g->run);
@@ -117,12 +118,12 @@ static void look_at_a(Gemm *g)
 static bool in_panels(const Gemm *g, const Expr *e, int *terms)
 {
 	const Layout *l = e->kind == EX_LOAD ? e->load.buf->layout : NULL;
-	/* the axis of the columns in a panel: the last one, or the one before the contiguous terms */
+	/* the axis of the columns in a panel: the last one, or the one before those of contiguous terms */
 	int col = l ? l->n - 1 : 0;
 
 	*terms = 1;
-	if (col > 0 && l->ax[col].mod && l->ax[col].mod != g->pw)
-		*terms = (int)l->ax[col--].mod;
+	while (col > 0 && l->ax[col].mod && l->ax[col].mod != g->pw)
+		*terms *= (int)l->ax[col--].mod;
 	return col > 0 && l->ax[col].mod == g->pw && e->load.idx[l->ax[col].dim]->kind == EX_ITER &&
 	       e->load.idx[l->ax[col].dim]->iter == g->c.n[g->c.nn - 1];
 }
@@ -175,6 +176,33 @@ static void look_at_b(Gemm *g)
 		if (!g->b_panels)
 			gemm_pack_b_instead(g);
 	}
+}
+
+/* A is read as bytes and scales if it is quantised by the groups of B, whose words have four bytes of
+ * terms. */
+static void look_at_rows(Gemm *g)
+{
+	ScaledRows r;
+
+	if (!g->scale || g->terms * dtype_info[g->numbers->load.buf->dtype].bits != PANEL_WORD ||
+	    !scaled_rows(&g->c, &r) || r.byte->load.buf->layout || r.scale->load.buf->layout ||
+	    r.group % g->terms || (g->group && g->group != r.group) || g->c.nk != 1 ||
+	    !dim_multiple(g->k->ctx, g->c.k[0]->extent, r.group))
+		return;
+	g->whole_a = g->c.a;
+	g->c.a = r.byte;
+	g->row_scale = r.scale;
+	g->row_group = r.group;
+}
+
+/* A is read in f32 after all. */
+static void drop_rows(Gemm *g)
+{
+	if (!g->row_scale)
+		return;
+	g->c.a = g->whole_a;
+	g->row_scale = NULL;
+	g->a_direct = false;
 }
 
 static void split_n(Gemm *g)
@@ -260,7 +288,10 @@ bool gemm_begin_some(Gemm *g, Kernel *k, int first, int nstmts)
 		    .b = {.k = k, .p = k->pool, .arena = k->arena}};
 	if (!open_whole(g))
 		return false;
+	look_at_rows(g);
 	look_at_a(g);
+	if (!g->a_direct)
+		drop_rows(g);
 	if (g->scale)
 		g->run = g->c.nk; /* such tiles read A in place or packed, not in runs */
 	return true;
@@ -268,12 +299,14 @@ bool gemm_begin_some(Gemm *g, Kernel *k, int first, int nstmts)
 
 void gemm_pack_instead(Gemm *g)
 {
+	drop_rows(g);
 	g->a_direct = false;
 	g->run = g->c.nk;
 }
 
 void gemm_pack_b_instead(Gemm *g)
 {
+	drop_rows(g);
 	g->b_panels = false;
 	g->numbers = g->scale = g->zero = NULL;
 	g->group = 0;
@@ -282,7 +315,7 @@ void gemm_pack_b_instead(Gemm *g)
 
 int64_t gemm_part_step(const Gemm *g)
 {
-	int64_t step = g->terms;
+	int64_t step = g->row_scale ? g->row_group : g->terms;
 
 	while (g->group && step % g->group)
 		step += g->terms;

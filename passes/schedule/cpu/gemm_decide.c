@@ -330,8 +330,7 @@ void product_reason(const Target *t, Kernel *k, const Decision *d, StrBuf *b)
 	gemm_flatten(&g);
 	tile_reason(t, &g, p, b);
 	if (dim_is_const(p->kc ? dim_const(k->ctx, p->kc / g.quad) : g.steps, &steps))
-		strbuf_printf(b,
-			      "; a block's rows and a panel are %lld KiB, of %lld KiB of L2%s",
+		strbuf_printf(b, "; a block's rows and a panel are %lld KiB, of %lld KiB of L2%s",
 			      (long long)((p->mc + gemm_panel(g.c.ct)) * steps *
 					  element_bytes(g.c.ct) / esize),
 			      (long long)(t->l2 / esize),
@@ -419,6 +418,9 @@ bool product_legal(const Target *t, Kernel *k, const Decision *d, StrBuf *why)
 			"A has neither a constant stride along the sum nor runs of contiguous terms, so it has to be packed");
 	if (!p->pack_b && !g.b_panels)
 		return decision_refuse(why, "B is not stored in panels, so it has to be packed");
+	if (p->pack_b && !p->pack_a && g.row_scale)
+		return decision_refuse(
+			why, "A is quantised, so it has to be packed if B is packed in floats");
 	if (p->pack_a)
 		gemm_pack_instead(&g);
 	if (p->pack_b)

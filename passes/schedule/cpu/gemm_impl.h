@@ -16,7 +16,7 @@ bool gemm_begin_some(Gemm *g, Kernel *k, int first, int nstmts);
 
 /* The element type of operand E in panels and packed rows. */
 DType gemm_packed_type(const Gemm *g, const Expr *e);
-/* A is packed, even if it can be read in place. */
+/* A is packed, even if it can be read in place; then in f32, if it is quantised. */
 void gemm_pack_instead(Gemm *g);
 /* B is packed, even if it is stored in panels. */
 void gemm_pack_b_instead(Gemm *g);

@@ -76,6 +76,10 @@ static void set_scale(Gemm *g, const TileAt *t, Tile *tl)
 	tl->group = g->group;
 	tl->scale = g->scale->load.buf;
 	tl->scale_at = ex_add(p, panel_start(g, t, g->scale), first);
+	if (g->row_scale) {
+		tl->row_scale = g->row_scale->load.buf;
+		tl->row_group = g->row_group;
+	}
 	if (!g->zero)
 		return;
 	tl->zero = g->zero->load.buf;

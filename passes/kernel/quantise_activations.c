@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * quantise_activations (--int8-activations): where a product's weights are quantised, the rows of its other
+ * factor X become bytes, too, so that CPUs multiply bytes. A row has a scale for each group of terms,
+ * those of the weights, or ROW_GROUP where the weights have one scale for all terms:
+ *
+ *     scale[m,g] = max over j of |x[m, g*G + j]| / 127
+ *     byte[m,k]  = rint(x[m,k] * (127 / max)) + 128
+ *
+ * The product reads f32(byte - 128) * scale instead of X. Products of one X share both. A group whose
+ * elements are all tiny becomes 0, and one with an infinity or NaN makes all sums of its row NaN.
+ *
+ * The form is found by passes/kernel/scaled.c, and computed by the tiles of codegen/c/tile_rows.c. On GPUs, whose
+ * products have weights in f32, nothing is quantised.
+ */
+#include "passes/kernel/scaled.h"
+#include "passes/kernel/through.h"
+
+#include "ir/blocks.h"
+#include "passes/layout/panels.h"
+#include "passes/schedule/common/gemm.h"
+#include "passes/schedule/cpu/cpu.h"
+
+enum {
+	ROW_GROUP = 64, /* terms of a group if those of the sum are a multiple, else half as many */
+	LEAST_ROW_GROUP = 16, /* groups are multiples: whole words of the panels of any type */
+	MOST_GROUP =
+		1 << 13, /* terms whose sum of products of bytes, times 16, fits into 32 bits */
+	ADDED = 8        /* operands that a product may get */
+};
+
+/* Groups with no element above this become 0: the reciprocals of their scales are finite. */
+#define LEAST_MAGNITUDE 0x1p-100
+
+/* X, quantised in groups of GROUP for the readers in a block of the graph. */
+typedef struct QuantisedRows {
+	const Value *x;
+	int64_t group;
+	int block;
+	Value *byte, *scale;
+} QuantisedRows;
+
+typedef struct RowsPass {
+	Module *m;
+	const int *block; /* by Node.id; nodes that the pass adds are not looked up */
+	VEC(QuantisedRows) done;
+	int64_t count, kept;
+} RowsPass;
+
+static const char *name_of(const Node *n)
+{
+	const char *name = node_loc(n).node;
+
+	return name ? name : "?";
+}
+
+static void report_kept(RowsPass *p, const Node *n, const char *why)
+{
+	p->kept++;
+	if (p->m->report)
+		fprintf(p->m->report, "; activations of \"%s\" stay: %s\n", name_of(n), why);
+}
+
+/* ---- The kernel that quantises ---- */
+
+/* A kernel that is being built: the outputs' dims, and those before the last one as iterators. */
+typedef struct RowsKernel {
+	Kernel *k;
+	int rank;
+	Dim *groups;
+	int64_t group;
+	Buf *x;
+} RowsKernel;
+
+/* New iterators over the points of a scale; IDX are they as indices. */
+static void scale_iters(const RowsKernel *r, Iter **it, Expr **idx)
+{
+	for (int i = 0; i < r->rank; i++) {
+		it[i] = kernel_iter(r->k, i + 1 < r->rank ? "m" : "g",
+				    i + 1 < r->rank ? r->x->dims[i] : r->groups);
+		idx[i] = ex_iter(r->k->pool, it[i]);
+	}
+}
+
+/* Adds an iterator over the terms of a group, and makes the last one of IDX, a group, the term. */
+static Iter *term_iter(const RowsKernel *r, Expr **idx)
+{
+	ExprPool *p = r->k->pool;
+	Iter *it = kernel_iter(r->k, "j", dim_const(r->k->ctx, r->group));
+
+	idx[r->rank - 1] = ex_add(p, ex_mul(p, idx[r->rank - 1], ex_int(p, CT_I64, r->group)),
+				  ex_iter(p, it));
+	return it;
+}
+
+static void add_scales(const RowsKernel *r, Buf *largest, Buf *inverse, Buf *scale)
+{
+	ExprPool *p = r->k->pool;
+	Expr *idx[MAX_RANK], *top, *zero = ex_num(p, CT_F32, 0),
+				   *least = ex_num(p, CT_F32, LEAST_MAGNITUDE);
+	Iter *it[MAX_RANK];
+
+	scale_iters(r, it, idx);
+	top = kernel_load(r->k, largest, idx);
+	kernel_map(r->k, it, r->rank, inverse, idx,
+		   ex_op3(p, IN_select, ex_op2(p, IN_ge, top, least),
+			  ex_op2(p, IN_div, ex_num(p, CT_F32, 127), top), zero),
+		   NULL);
+	scale_iters(r, it, idx);
+	top = kernel_load(r->k, largest, idx);
+	kernel_map(r->k, it, r->rank, scale, idx,
+		   ex_op3(p, IN_select, ex_op2(p, IN_lt, top, least), zero,
+			  ex_op2(p, IN_mul, top, ex_num(p, CT_F32, 1.0 / 127))),
+		   NULL);
+}
+
+/* Adds a node before N that quantises X; returns what it computes. */
+static QuantisedRows quantise(RowsPass *p, Node *n, Value *x, int64_t group)
+{
+	Module *m = p->m;
+	QuantisedRows q = {x, group, p->block[n->id], NULL, NULL};
+	RowsKernel r = {.rank = x->type->rank, .group = group};
+	Kernel *k = r.k = kernel_new(m->ctx, m->arena,
+				     arena_printf(m->arena, "%s_rows", node_kernel(n)->name));
+	ExprPool *pool = k->pool;
+	Dim *dims[MAX_RANK];
+	Iter *it[MAX_RANK + 1];
+	Expr *idx[MAX_RANK], *at[MAX_RANK], *v;
+	Buf *largest, *inverse, *byte, *scale;
+	Node *kn;
+
+	for (int i = 0; i < r.rank; i++)
+		dims[i] = x->type->dims[i];
+	r.groups = dims[r.rank - 1] = dim_floordiv(m->ctx, dims[r.rank - 1],
+						   dim_const(m->ctx, group));
+	kn = node_new(m->graph, OP_Kernel, &x, 1, 2, n);
+	node_locs_from(kn, n);
+	kn->out[0]->type = type_tensor(m->ctx, DT_U8, r.rank, x->type->dims);
+	kn->out[1]->type = type_tensor(m->ctx, DT_F32, r.rank, dims);
+	r.x = kernel_buf(k, BUF_IN, "x", x->type);
+	byte = kernel_buf(k, BUF_OUT, "byte", kn->out[0]->type);
+	scale = kernel_buf(k, BUF_OUT, "scale", kn->out[1]->type);
+	scale->param = 1;
+	largest = kernel_temp(k, "largest", DT_F32, r.rank, dims);
+	inverse = kernel_temp(k, "inverse", DT_F32, r.rank, dims);
+	scale_iters(&r, it, idx);
+	it[r.rank] = term_iter(&r, idx);
+	kernel_reduce(k, MONOID_max, it, r.rank, it + r.rank, 1, largest,
+		      ex_op1(pool, IN_abs, kernel_load(k, r.x, idx)), NULL);
+	add_scales(&r, largest, inverse, scale);
+	scale_iters(&r, it, at);
+	for (int i = 0; i < r.rank; i++)
+		idx[i] = at[i];
+	it[r.rank] = term_iter(&r, idx);
+	v = ex_op1(pool, IN_rint,
+		   ex_op2(pool, IN_mul, kernel_load(k, r.x, idx), kernel_load(k, inverse, at)));
+	kernel_map(k, it, r.rank + 1, byte, idx,
+		   ex_op2(pool, IN_add, ex_cvt(pool, CT_I32, v), ex_int(pool, CT_I32, ROW_ZERO)),
+		   NULL);
+	kernel_node_set(kn, k);
+	q.byte = kn->out[0];
+	q.scale = kn->out[1];
+	return q;
+}
+
+/* ---- The products ---- */
+
+/* The terms of a group of rows whose weights have groups of GROUP (0: one) of K terms; 0: there is no
+ * such. */
+static int64_t group_of_rows(int64_t k, int64_t group)
+{
+	int64_t g = group ? group : ROW_GROUP;
+
+	while (!group && g > LEAST_ROW_GROUP && k % g)
+		g /= 2;
+	return k % g || g % LEAST_ROW_GROUP || g > MOST_GROUP ? 0 : g;
+}
+
+/* The value with whole rows that factor A of C in N loads; null: another form. */
+static Value *rows_of(const Node *n, const Contraction *c)
+{
+	const Expr *e = c->a;
+	Value *v = e->kind == EX_LOAD && e->load.buf->kind == BUF_IN
+			   ? node_in(n, e->load.buf->param)
+			   : NULL;
+
+	if (!v || v->type->dtype != DT_F32 || v->type->layout || !e->load.nidx || c->guard_a ||
+	    c->guard_b || c->nk != 1)
+		return NULL;
+	for (int i = 0; i + 1 < e->load.nidx; i++)
+		if (expr_has_iter(e->load.idx[i], c->k[0]))
+			return NULL;
+	if (v->type->dims[e->load.nidx - 1] != c->k[0]->extent)
+		return NULL;
+	e = e->load.idx[e->load.nidx - 1];
+	return e->kind == EX_ITER && e->iter == c->k[0] ? v : NULL;
+}
+
+static void quantise_rows(RowsPass *p, Node *n, Contraction *c, int64_t weights_group)
+{
+	Kernel *k = node_kernel(n);
+	ExprPool *pool = k->pool;
+	Value *x = rows_of(n, c);
+	QuantisedRows q = {NULL, 0, 0, NULL, NULL};
+	Expr *idx[MAX_RANK], *byte;
+	int64_t terms, group = 0;
+	const int last = c->a->kind == EX_LOAD ? c->a->load.nidx - 1 : 0;
+
+	if (x && dim_is_const(c->k[0]->extent, &terms))
+		group = group_of_rows(terms, weights_group);
+	if (!group) {
+		report_kept(p, n,
+			    x ? "the sum does not consist of whole groups"
+			      : "they are no rows in f32");
+		return;
+	}
+	for (int i = 0; i < p->done.n && !q.byte; i++)
+		if (p->done.at[i].x == x && p->done.at[i].group == group &&
+		    p->done.at[i].block == p->block[n->id])
+			q = p->done.at[i];
+	if (!q.byte) {
+		q = quantise(p, n, x, group);
+		vec_push(p->m->arena, &p->done, q);
+	}
+	p->count++;
+	for (int i = 0; i <= last; i++)
+		idx[i] = c->a->load.idx[i];
+	byte = load_added(n, "byte", q.byte, idx, last + 1);
+	idx[last] = ex_op2(pool, IN_floordiv, idx[last], ex_int(pool, CT_I64, group));
+	byte = ex_cvt(pool, CT_F32, ex_op2(pool, IN_sub, byte, ex_int(pool, CT_I32, ROW_ZERO)));
+	c->s->val[0] = ex_op2(
+		pool, IN_mul,
+		ex_op2(pool, IN_mul, byte, load_added(n, "scale", q.scale, idx, last + 1)), c->b);
+}
+
+static void note_narrow(void *arg, Expr *e)
+{
+	*(bool *)arg = *(bool *)arg || expr_is_narrow(e);
+}
+
+static void visit(RowsPass *p, Node *n)
+{
+	Kernel *k = node_kernel(n);
+	Contraction c;
+	ScaledForm f = {.c = &c, .n = n};
+	bool narrow = false;
+	Expr *e;
+
+	for (int i = 0; i < k->bufs.n; i++)
+		k->bufs.at[i]->id = i;
+	if (!gemm_takes(k, &c, true, false) || c.ct != CT_F32 || n->nin + ADDED > MAX_PARAMS ||
+	    !expr_is_weights(p->m, n, c.b))
+		return;
+	e = weights_through(p->m, n, c.b, false);
+	ex_walk(e, note_narrow, &narrow);
+	if (scaled_find(&f, e))
+		quantise_rows(p, n, &c, f.group);
+	else if (narrow)
+		report_kept(p, n, "the weights are no numbers in groups with a scale");
+	node_drop_unused_inputs(n);
+}
+
+bool pass_quantise_activations(Module *m)
+{
+	RowsPass p = {.m = m};
+	const int nodes = m->graph->nnodes;
+
+	if (!m->opt.int8_activations || module_on_gpu(m))
+		return true;
+	p.block = blocks_of(m->graph, m->arena).of;
+	for (Node *n = m->graph->first; n; n = n->next)
+		if (n->id < nodes && node_kernel(n) && module_schedules(m, n) &&
+		    node_kernel(n)->stmts.n)
+			visit(&p, n);
+	if (m->report)
+		fprintf(m->report, "; activations: %lld products of bytes, %lld stay\n",
+			(long long)p.count, (long long)p.kept);
+	dce_graph(m);
+	return true;
+}

@@ -8,6 +8,7 @@
 #include "runtime/strtable.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,11 +34,6 @@ typedef struct Exporter {
 
 /* ---- Names ---- */
 
-static const char *fresh_name(Exporter *x, const char *what)
-{
-	return arena_printf(x->a, "dlcc/%s_%d", what, x->fresh++);
-}
-
 static bool is_taken(const Exporter *x, const char *name)
 {
 	for (int i = 0; i < x->taken.n; i++)
@@ -46,13 +42,25 @@ static bool is_taken(const Exporter *x, const char *name)
 	return false;
 }
 
+/* A name that no other value or node has so far. */
+static const char *fresh_name(Exporter *x, const char *what)
+{
+	const char *s;
+
+	do
+		s = arena_printf(x->a, "dlcc/%s_%d", what, x->fresh++);
+	while (is_taken(x, s));
+	vec_push(x->a, &x->taken, s);
+	return s;
+}
+
 /* NAME, or a new one where it is taken. */
 static const char *take_name(Exporter *x, const char *name, const char *what)
 {
-	const char *s = name && *name && !is_taken(x, name) ? name : fresh_name(x, what);
-
-	vec_push(x->a, &x->taken, s);
-	return s;
+	if (!name || !*name || is_taken(x, name))
+		return fresh_name(x, what);
+	vec_push(x->a, &x->taken, name);
+	return name;
 }
 
 static const char *name_of(Exporter *x, const Value *v)
@@ -371,6 +379,34 @@ static const char *node_name(Exporter *x, const Node *n)
 	return take_name(x, loc.node ? arena_printf(x->a, "%s/%s", loc.node, type) : NULL, "node");
 }
 
+static const char *number(Exporter *x, double v)
+{
+	const char *name = fresh_name(x, "number");
+	Tensor *t = tensor_new(x->a, DT_F32, 0, NULL);
+
+	*(float *)(uintptr_t)t->data = (float)v;
+	vec_push(x->a, &x->constant, tensor(x, t, name));
+	return name;
+}
+
+/* Casts of floats to bytes saturate here, as those of QuantizeLinear do; ONNX leaves open what others
+ * make of a float out of range. IN is clipped first. */
+static const char *saturated(Exporter *x, const Node *n, const char *in)
+{
+	const Type *from = node_in(n, 0)->type, *to = n->out[0]->type;
+	const int bits = dtype_info[to->dtype].bits;
+	const bool sign = dtype_is_signed(to->dtype);
+	const char *out, *ins[3] = {in};
+
+	if (from->dtype != DT_F32 || !dtype_is_int(to->dtype) || bits > 16)
+		return in;
+	ins[1] = number(x, sign ? -ldexp(1, bits - 1) : 0);
+	ins[2] = number(x, ldexp(1, sign ? bits - 1 : bits) - 1);
+	out = fresh_name(x, "clipped");
+	add_node(x, OP_Clip, fresh_name(x, "node"), ins, 3, &out, 1);
+	return out;
+}
+
 static bool add_operator(Exporter *x, const Node *n)
 {
 	const char **in = NEW_ARRAY(x->a, n->nin + 1, const char *);
@@ -381,6 +417,8 @@ static bool add_operator(Exporter *x, const Node *n)
 		in[i] = name_of(x, node_in(n, i));
 	for (int i = 0; i < n->nout; i++)
 		out[i] = name_of(x, n->out[i]);
+	if (n->op == OP_Cast)
+		in[0] = saturated(x, n, in[0]);
 	while (nin && !*in[nin - 1])
 		nin--;
 	while (nout && !*out[nout - 1])

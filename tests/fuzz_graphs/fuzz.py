@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random graphs over all operators through eval, C and PTX, compared with ONNX Runtime. Prints "N passed, N failed".
 
-    fuzz.py BUILD FOLDER FIRST COUNT [--only=KIND] [--often=OP,OP]     # seeds FIRST to FIRST + COUNT - 1; JOBS=N: N processes
+    fuzz.py BUILD FOLDER FIRST COUNT [--only=KIND] [--often=NAME,NAME] # seeds FIRST to FIRST + COUNT - 1; JOBS=N: N processes
     fuzz.py BUILD FOLDER FIRST COUNT --only=write                      # the graphs are written to FOLDER/SEED, and not run
 
 Each graph goes one of the ways of KINDS, by its seed: both C compilers, every -O level of dlcc, the printed graph read again, each
@@ -24,7 +24,9 @@ import onnx.printer
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "names"))
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 
+import caches  # noqa: E402
 import control  # noqa: E402, F401: rows of operators/
+import narrow  # noqa: E402
 import operators  # noqa: E402
 import patterns  # noqa: E402
 import samples  # noqa: E402
@@ -34,6 +36,10 @@ from reduce import reduce  # noqa: E402
 
 BUILD, FOLDER = (os.path.abspath(p) for p in sys.argv[1:3])
 JOBS = int(os.environ.get("JOBS", os.cpu_count()))
+
+PATTERNS = patterns.PATTERNS + narrow.PATTERNS + caches.PATTERNS
+# What --often names: operators, and patterns by the names of their functions.
+DRAWN = {**operators.ROWS, **{p.__name__: lambda g, op, p=p: p(g) for p in PATTERNS}}
 
 # How a graph is run, by its seed: how many of 20 seeds go this way, and the options of tests/tools/batch.
 KINDS = {
@@ -58,7 +64,7 @@ REFUSED = re.compile(r"a size grows too complex|number of elements must be known
 
 
 def grow(seed, often=()):
-    """The Grower of SEED, of 3 to 25 nodes, a third of them of the operators OFTEN."""
+    """The Grower of SEED, of 3 to 25 nodes, a third of them of the operators and patterns OFTEN."""
     g = Grower(seed)
     nodes = g.random.randint(3, 25)
     for _ in range(3 * nodes):
@@ -66,9 +72,9 @@ def grow(seed, often=()):
             break
         if often and g.random.random() < 0.3:
             op = g.random.choice(often)
-            operators.ROWS[op](g, op)
-        elif g.random.random() < 0.12:
-            g.random.choice(patterns.PATTERNS)(g)
+            DRAWN[op](g, op)
+        elif g.random.random() < 0.2:
+            g.random.choice(PATTERNS)(g)
         else:
             op = g.random.choice(list(operators.ROWS))
             operators.ROWS[op](g, op)

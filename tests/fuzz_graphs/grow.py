@@ -182,6 +182,7 @@ class Grower:
         self.symbols = {}                     # sizes by data set, of each symbol
         self.made = 0
         self.all = {}                         # every value that was made, by its name
+        self.shown = []                       # results of the graph that nodes may read, too
         self.nesting = 0                      # bodies around what is grown now
         r = self.random
         self.dynamic = r.choice((0, 0.3, 0.7))    # how often a dim is a symbol
@@ -398,14 +399,14 @@ class Grower:
     # ---- Whole graphs ----
 
     def results(self):
-        """What no node reads, and sometimes more: six at most."""
+        """What no node reads, and sometimes more: six at most; and what is shown."""
         read = {i for node in self.nodes for i in reads(node)}
         made = {o: k for k, (_, _, outs, _) in enumerate(self.nodes) for o in outs}
         ends = [v for v in self.values if v.name in made and v.name not in read]
         more = [v for v in self.values if v.name in read and v.name in made]
         if more and self.random.random() < 0.2:
             ends.append(self.random.choice(more))
-        return ends[-6:]
+        return [v for v in self.shown if v not in ends[-6:]] + ends[-6:]
 
     def by_name(self):
         return self.all

@@ -518,6 +518,8 @@ static bool export_graph(Exporter *x, Onnx__GraphProto *p)
 
 static void add_opsets(Exporter *x, Onnx__ModelProto *m)
 {
+	const int opset = x->g->opset > EXPORT_OPSET ? x->g->opset : EXPORT_OPSET;
+
 	m->opset_import = NEW_ARRAY(x->a, x->ndomains, Onnx__OperatorSetIdProto *);
 	for (int i = 0; i < x->ndomains; i++) {
 		Onnx__OperatorSetIdProto *p = NEW(x->a, Onnx__OperatorSetIdProto);
@@ -525,7 +527,7 @@ static void add_opsets(Exporter *x, Onnx__ModelProto *m)
 		onnx__operator_set_id_proto__init(p);
 		p->domain = (char *)(uintptr_t)x->domain[i];
 		p->has_version = 1;
-		p->version = *x->domain[i] ? 1 : EXPORT_OPSET;
+		p->version = *x->domain[i] ? 1 : opset;
 		m->opset_import[m->n_opset_import++] = p;
 	}
 }

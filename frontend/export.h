@@ -8,8 +8,8 @@
 
 #include "ir/graph.h"
 
-/* The opset that models are written in: the operators that `infer` leaves have had their form since then, and
- * other engines know it. */
+/* The oldest opset that models are written in: other engines know it, and most operators that `infer` leaves have had their
+ * form since then. A model of a newer opset is written in its own. */
 enum { EXPORT_OPSET = 21, EXPORT_IR_VERSION = 10 };
 
 /* Writes G, whose values have types, to PATH; VERSION is the compiler's. False after a diagnostic, which names a node that

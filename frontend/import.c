@@ -471,6 +471,7 @@ Graph *onnx_import(Ctx *c, Arena *a, OnnxFile *f, const Overridable *overridable
 		warn_duplicates(&im);
 		see_constants(&im);
 	}
+	g->opset = im.newest;
 	arena_free(im.scratch);
 	return f->diag->errors == before ? g : NULL;
 }

@@ -63,8 +63,11 @@ int import_opset(Import *im, Onnx__OperatorSetIdProto *const *sets, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		if (*domain_of(sets[i]->domain))
 			continue;
-		if (sets[i]->version >= OPSET_MIN && sets[i]->version <= OPSET_MAX)
+		if (sets[i]->version >= OPSET_MIN && sets[i]->version <= OPSET_MAX) {
+			if (sets[i]->version > im->newest)
+				im->newest = (int)sets[i]->version;
 			return (int)sets[i]->version;
+		}
 		if (!im->opset_reported)
 			diag_error(im->diag, import_loc(im),
 				   "opset %lld; this compiler reads opsets %d to "

@@ -33,6 +33,7 @@ typedef struct Import {
 	DimNames dims;
 	DiagLoc unknown; /* the first node of an unsupported operator */
 	size_t inlined; /* bytes, approximately */
+	int newest; /* the newest opset of the model's graph and functions */
 	bool opset_reported;
 	const char *duplicate; /* the first constant with the name of another one */
 	int duplicates;        /* how many such constants there are */

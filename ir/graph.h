@@ -180,6 +180,7 @@ struct Graph {
 	VEC(Alias) aliases; /* set by the pass `alias` */
 	int nvalues, nnodes;     /* next free ids */
 	const char *file;        /* the model's file, for messages */
+	int opset;               /* the newest that the model has nodes of; 0: it is not ONNX */
 };
 
 Graph *graph_new(Ctx *c, Arena *a, const char *name);

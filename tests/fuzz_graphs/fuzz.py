@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random graphs over all operators through eval, C and PTX, compared with ONNX Runtime. Prints "N passed, N failed".
 
-    fuzz.py BUILD FOLDER FIRST COUNT [--only=KIND] [--often=OP,OP]     # seeds FIRST to FIRST + COUNT - 1; JOBS=N: N processes
+    fuzz.py BUILD FOLDER FIRST COUNT [--only=KIND] [--often=NAME,NAME] # seeds FIRST to FIRST + COUNT - 1; JOBS=N: N processes
     fuzz.py BUILD FOLDER FIRST COUNT --only=write                      # the graphs are written to FOLDER/SEED, and not run
 
 Each graph goes one of the ways of KINDS, by its seed: both C compilers, every -O level of dlcc, the printed graph read again, each
@@ -24,7 +24,9 @@ import onnx.printer
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "names"))
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 
+import caches  # noqa: E402
 import control  # noqa: E402, F401: rows of operators/
+import narrow  # noqa: E402
 import operators  # noqa: E402
 import patterns  # noqa: E402
 import samples  # noqa: E402
@@ -35,17 +37,25 @@ from reduce import reduce  # noqa: E402
 BUILD, FOLDER = (os.path.abspath(p) for p in sys.argv[1:3])
 JOBS = int(os.environ.get("JOBS", os.cpu_count()))
 
+PATTERNS = patterns.PATTERNS + narrow.PATTERNS + caches.PATTERNS
+# What --often names: operators, and patterns by the names of their functions.
+DRAWN = {**operators.ROWS, **{p.__name__: lambda g, op, p=p: p(g) for p in PATTERNS}}
+
 # How a graph is run, by its seed: how many of 20 seeds go this way, and the options of tests/tools/batch.
 KINDS = {
-    "gcc": (5, ["--cc=gcc", "-O0", "--kernels"]),
-    "clang": (3, ["--cc=clang", "-O0", "--roundtrip"]),
+    "gcc": (4, ["--cc=gcc", "-O0", "--kernels", "--in-place"]),
+    "clang": (3, ["--cc=clang", "-O0", "--roundtrip", "--in-place"]),
     "least": (2, ["--cc=gcc", "-O0", "--effort=0"]),
     "little": (2, ["--cc=clang", "-O0", "--effort=1", "--kernels"]),
     "most": (2, ["--cc=gcc", "-O2", "--effort=3", "--target=x86-64-v2"]),
-    "sanitize": (4, ["--cc=gcc", "-O0", "--sanitize"]),     # by the test program that has sanitizers itself
+    "int4": (1, ["--cc=clang", "-O0", "--int4=32", "--kernels"]),
+    "bytes": (1, ["--cc=gcc", "-O0", "--int8-weights"]),
+    "sanitize": (3, ["--cc=gcc", "-O0", "--sanitize", "--in-place"]),     # by the test program that has sanitizers itself
     "sm_80": (1, ["--cc=gcc", "-O0", "--gpu=sm_80", "--kernels"]),
     "later": (1, ["--cc=gcc", "-O0"]),          # and one of LATER
 }
+NARROW = ("int4", "bytes")                   # whose references are eval of the compiled graph
+NARROWER = 10                                # times noisier is that graph
 LATER = ("sm_75", "sm_90a", "sm_120", "sm_86")
 WAYS = [kind for kind, (share, _) in KINDS.items() for _ in range(share)]
 NAMED = 10       # operators that no graph has and that are named
@@ -57,32 +67,34 @@ REFUSED = re.compile(r"a size grows too complex|number of elements must be known
                      r"|sizes differ from iteration to iteration|channels must be a number")
 
 
-def grow(seed, often=()):
-    """The Grower of SEED, of 3 to 25 nodes, a third of them of the operators OFTEN."""
+def grow(seed, often=(), narrow_weights=False):
+    """The Grower of SEED, of 3 to 25 nodes, a third of them of the operators and patterns OFTEN."""
     g = Grower(seed)
+    g.narrow = narrow_weights
+    often = often or (("large_weights",) if narrow_weights else ())
     nodes = g.random.randint(3, 25)
     for _ in range(3 * nodes):
         if len(g.nodes) >= nodes:
             break
         if often and g.random.random() < 0.3:
             op = g.random.choice(often)
-            operators.ROWS[op](g, op)
-        elif g.random.random() < 0.12:
-            g.random.choice(patterns.PATTERNS)(g)
+            DRAWN[op](g, op)
+        elif g.random.random() < 0.2:
+            g.random.choice(PATTERNS)(g)
         else:
             op = g.random.choice(list(operators.ROWS))
             operators.ROWS[op](g, op)
     return g
 
 
-def grown(seed, often):
+def grown(seed, often, kind=None):
     """The case of SEED and its values by name, which a process of its own grows: there are nodes that ONNX Runtime ends by a signal.
     None where the graph has no result."""
     there, back = os.pipe()
     child = os.fork()
     if child == 0:
         try:
-            g = grow(seed, often)
+            g = grow(seed, often, kind in NARROW)
             with os.fdopen(back, "wb") as f:
                 pickle.dump((g.case(), g.by_name()), f)
             os._exit(0)
@@ -146,8 +158,9 @@ def batch(kind, cases):
     sm = re.match(r"sm_(\d+)", kind)
     env = {"ASAN_OPTIONS": ASAN, **samples.simulated(BUILD, **({"PTXSIM_SM": sm[1]} if sm else {}))}
     out = f"{FOLDER}/out.{kind}"
+    times = 3 * (NARROWER if kind in NARROW else 1)
     r = subprocess.run([program(kind), "--seconds=120", f"--jobs={JOBS}", *options, out], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env,
-                       input="".join(folder + "\t" + ",".join(f"{3 * n:.3g}" for n in noises) + "\n" for folder, noises in cases).encode())
+                       input="".join(folder + "\t" + ",".join(f"{times * n:.3g}" for n in noises) + "\n" for folder, noises in cases).encode())
     shutil.rmtree(out, ignore_errors=True)
     verdicts = {}
     for line in r.stdout.decode(errors="replace").splitlines():
@@ -220,7 +233,7 @@ def main(first, count, only=None, often=()):
         cases.clear()
         names.clear()
         for seed in range(start, min(start + 500, first + count)):
-            found = grown(seed, often)
+            found = grown(seed, often, way(seed, only))
             if found is None:
                 continue
             case, names[seed] = found

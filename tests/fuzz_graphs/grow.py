@@ -35,6 +35,7 @@ INTS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"
 FLOATS = tuple(EPS)
 TYPES = {**{t: np.dtype(t) for t in INTS + ("float16", "float32", "float64", "bool")}, "bfloat16": np.dtype(ml_dtypes.bfloat16)}
 CODES = {t: helper.np_dtype_to_tensor_dtype(d) for t, d in TYPES.items()}
+LEAST_NARROW = 1024                          # elements of weights that --int4 makes narrow
 SIZES = (2, 3, 4, 5, 7, 8, 9, 12, 16, 17, 31, 33)
 LARGER_SIZES = SIZES + (63, 64, 65, 77, 100, 129, 143, 200, 255, 257, 333, 513, 600, 700)
 
@@ -182,6 +183,10 @@ class Grower:
         self.symbols = {}                     # sizes by data set, of each symbol
         self.made = 0
         self.all = {}                         # every value that was made, by its name
+        self.shown = []                       # results of the graph that nodes may read, too
+        # whether the graph is compiled with narrow weights: operators that jump then read no product of constants, so no constant of which
+        # weights are made is exact
+        self.narrow = False
         self.nesting = 0                      # bodies around what is grown now
         r = self.random
         self.dynamic = r.choice((0, 0.3, 0.7))    # how often a dim is a symbol
@@ -228,6 +233,7 @@ class Grower:
         """A value of these ARRAYS: an input, or a constant where they are all the same."""
         same = all(a.shape == arrays[0].shape and a.tobytes() == arrays[0].tobytes() for a in arrays)
         constant = same and (self.random.random() < 0.5 if constant is None else constant)
+        constant = constant and not (self.narrow and exact and arrays[0].size >= LEAST_NARROW)
         type = next(t for t, d in TYPES.items() if d == arrays[0].dtype)
         twins = arrays if exact or type not in FLOATS else [self.moved(a, type) for a in arrays]
         v = Value(self.fresh("c" if constant else "x"), arrays, twins, exact, 0)
@@ -398,14 +404,14 @@ class Grower:
     # ---- Whole graphs ----
 
     def results(self):
-        """What no node reads, and sometimes more: six at most."""
+        """What no node reads, and sometimes more: six at most; and what is shown."""
         read = {i for node in self.nodes for i in reads(node)}
         made = {o: k for k, (_, _, outs, _) in enumerate(self.nodes) for o in outs}
         ends = [v for v in self.values if v.name in made and v.name not in read]
         more = [v for v in self.values if v.name in read and v.name in made]
         if more and self.random.random() < 0.2:
             ends.append(self.random.choice(more))
-        return ends[-6:]
+        return [v for v in self.shown if v not in ends[-6:]] + ends[-6:]
 
     def by_name(self):
         return self.all

@@ -49,6 +49,8 @@ static const char usage[] =
 	"  --gpu=TARGET   path ptx alone: code for it, on the GPU of the libcuda.so.1 that is found; on small integers, too\n"
 	"  --ptx=DIR      path ptx alone: each kernel for each GPU as DIR/TARGET/HASH.ptx, equal ones once; not run\n"
 	"  --kernels      also each kernel by itself on eval's values, within eval's error bounds\n"
+	"  --in-place     also with outputs in place of inputs, where they may be\n"
+	"  --int4=N --int8-weights  weights become narrow (N: terms of a scale), and eval of that graph is the reference\n"
 	"  --keep         leave the C files in OUTDIR\n";
 
 typedef struct Child {
@@ -432,6 +434,12 @@ static bool option(RunOptions *o, const char *a)
 		o->integers = true;
 	else if (!strcmp(a, "--kernels"))
 		o->kernels = true;
+	else if (!strcmp(a, "--in-place"))
+		o->in_place = true;
+	else if (!strcmp(a, "--int8-weights"))
+		o->weight_bits = 8;
+	else if ((v = value_of(a, "--int4")))
+		o->weight_bits = 4, o->weight_group = atoi(v);
 	else if (!strcmp(a, "--keep"))
 		o->keep = true;
 	else if (*a == '-' || o->out)

@@ -109,5 +109,17 @@ def sizes(dlcc):
         assert a.shape == b.shape and (a == b).all(), (a, b)
 
 
+def opset(dlcc):
+    """A model with an operator that is newer than the oldest opset that is written."""
+    graph = helper.make_graph(
+        [helper.make_node("TensorScatter", ["cache", "rows", "at"], ["y"], axis=1)], "opset",
+        [helper.make_tensor_value_info("cache", 1, [2, 5, 3]), helper.make_tensor_value_info("rows", 1, [2, 2, 3]), helper.make_tensor_value_info("at", 7, [2])],
+        [helper.make_tensor_value_info("y", 1, None)])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 24)], ir_version=10), "opset.onnx")
+    subprocess.run([dlcc, "opset.onnx", "-o", "opset2.onnx"], check=True)
+    feed = {"cache": np.zeros((2, 5, 3), np.float32), "rows": np.ones((2, 2, 3), np.float32), "at": np.array([0, 3])}
+    assert (run("opset.onnx", feed) == run("opset2.onnx", feed)).all()
+
+
 if __name__ == "__main__":
     globals()[sys.argv[1]](*sys.argv[2:])

@@ -87,6 +87,7 @@ def within(most, logits, model):
 
 
 def sizes(dlcc):
+    """Values of the model have names that the writer makes for its own."""
     graph = helper.make_graph(
         [helper.make_node("Shape", ["x"], ["shape"]),
          helper.make_node("Gather", ["shape", "zero"], ["n"]),
@@ -95,9 +96,9 @@ def sizes(dlcc):
          helper.make_node("Div", ["more", "two"], ["half"]),
          helper.make_node("Mul", ["n", "half"], ["product"]),
          helper.make_node("Concat", ["half", "n"], ["to"], axis=0),
-         helper.make_node("Expand", ["v", "to"], ["e"]),
-         helper.make_node("Relu", ["e"], ["r"]),
-         helper.make_node("Reshape", ["r", "product"], ["y"])],
+         helper.make_node("Expand", ["v", "to"], ["dlcc/size_0"]),
+         helper.make_node("Relu", ["dlcc/size_0"], ["dlcc/integer_1"]),
+         helper.make_node("Reshape", ["dlcc/integer_1", "product"], ["y"])],
         "sizes", [helper.make_tensor_value_info("x", 1, ["N", "M"]), helper.make_tensor_value_info("v", 1, [1, "N"])],
         [helper.make_tensor_value_info("y", 1, [None])],
         [numpy_helper.from_array(np.array([k], np.int64), name) for name, k in (("zero", 0), ("one", 1), ("two", 2))])
@@ -110,7 +111,7 @@ def sizes(dlcc):
 
 
 def opset(dlcc):
-    """A model with an operator that is newer than the oldest opset that is written."""
+    """A model with an operator that is newer than the oldest opset that is written, and one of another domain that becomes it."""
     graph = helper.make_graph(
         [helper.make_node("TensorScatter", ["cache", "rows", "at"], ["y"], axis=1)], "opset",
         [helper.make_tensor_value_info("cache", 1, [2, 5, 3]), helper.make_tensor_value_info("rows", 1, [2, 2, 3]), helper.make_tensor_value_info("at", 7, [2])],
@@ -119,6 +120,18 @@ def opset(dlcc):
     subprocess.run([dlcc, "opset.onnx", "-o", "opset2.onnx"], check=True)
     feed = {"cache": np.zeros((2, 5, 3), np.float32), "rows": np.ones((2, 2, 3), np.float32), "at": np.array([0, 3])}
     assert (run("opset.onnx", feed) == run("opset2.onnx", feed)).all()
+    sizes_ = {"q": [1, 1, 8], "k": [1, 1, 8], "v": [1, 1, 8], "pk": [1, 1, 4, 8], "pv": [1, 1, 4, 8]}
+    graph = helper.make_graph(
+        [helper.make_node("GroupQueryAttention", ["q", "k", "v", "pk", "pv", "lengths", "total"], ["y", "nk", "nv"], domain="com.microsoft",
+                          num_heads=1, kv_num_heads=1)], "grouped",
+        [helper.make_tensor_value_info(n, 1, s) for n, s in sizes_.items()] +
+        [helper.make_tensor_value_info("lengths", 6, [1]), helper.make_tensor_value_info("total", 6, [])],
+        [helper.make_tensor_value_info(n, 1, None) for n in ("y", "nk", "nv")])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)], ir_version=10), "grouped.onnx")
+    subprocess.run([dlcc, "grouped.onnx", "-o", "grouped2.onnx"], check=True)
+    rng = np.random.default_rng(1)
+    feed = {**{n: rng.standard_normal(s).astype(np.float32) for n, s in sizes_.items()}, "lengths": np.array([2], np.int32), "total": np.array(3, np.int32)}
+    assert np.allclose(run("grouped.onnx", feed), run("grouped2.onnx", feed), 1e-4, 1e-5)
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ typedef struct Exporter {
 	VEC(Onnx__TensorProto *) constant;
 	const char *domain[8]; /* that nodes are of */
 	int ndomains;
+	int opset;      /* the oldest that has all nodes */
 	const Node *at; /* for messages */
 } Exporter;
 
@@ -174,6 +175,19 @@ static void use_domain(Exporter *x, const char *domain)
 		x->domain[x->ndomains++] = domain;
 }
 
+/* Operators that are newer than EXPORT_OPSET and that stand for operators of other domains. */
+static const struct {
+	OpKind op;
+	int opset;
+} newer[] = {{OP_TensorScatter, 24}};
+
+static void use_operator(Exporter *x, OpKind op)
+{
+	for (size_t i = 0; i < sizeof newer / sizeof *newer; i++)
+		if (newer[i].op == op && x->opset < newer[i].opset)
+			x->opset = newer[i].opset;
+}
+
 static Onnx__NodeProto *add_node(Exporter *x, OpKind op, const char *name, const char *const *in,
 				 int nin, const char *const *out, int nout)
 {
@@ -190,6 +204,7 @@ static Onnx__NodeProto *add_node(Exporter *x, OpKind op, const char *name, const
 	p->n_output = (size_t)nout;
 	p->output = arena_copy(x->a, out, (size_t)nout * sizeof *out);
 	use_domain(x, domain);
+	use_operator(x, op);
 	vec_push(x->a, &x->node, p);
 	return p;
 }
@@ -466,6 +481,8 @@ static bool export_node(Exporter *x, const Node *n)
 		return add_dims(x, n);
 	if (op_row[n->op].flags & OPF_INTERNAL || n->regions.n)
 		return fault(x, "there is no operator for what it has become here");
+	if (n->op == OP_Conv && !dtype_is_float(n->out[0]->type->dtype))
+		return fault(x, "ONNX has no convolution of integers that are no bytes");
 	return add_operator(x, n);
 }
 
@@ -518,8 +535,6 @@ static bool export_graph(Exporter *x, Onnx__GraphProto *p)
 
 static void add_opsets(Exporter *x, Onnx__ModelProto *m)
 {
-	const int opset = x->g->opset > EXPORT_OPSET ? x->g->opset : EXPORT_OPSET;
-
 	m->opset_import = NEW_ARRAY(x->a, x->ndomains, Onnx__OperatorSetIdProto *);
 	for (int i = 0; i < x->ndomains; i++) {
 		Onnx__OperatorSetIdProto *p = NEW(x->a, Onnx__OperatorSetIdProto);
@@ -527,7 +542,7 @@ static void add_opsets(Exporter *x, Onnx__ModelProto *m)
 		onnx__operator_set_id_proto__init(p);
 		p->domain = (char *)(uintptr_t)x->domain[i];
 		p->has_version = 1;
-		p->version = *x->domain[i] ? 1 : opset;
+		p->version = *x->domain[i] ? 1 : x->opset;
 		m->opset_import[m->n_opset_import++] = p;
 	}
 }
@@ -562,6 +577,7 @@ bool onnx_write(Graph *g, const char *path, const char *version)
 
 	x.value = NEW_ARRAY(x.a, g->nvalues + 1, const char *);
 	x.size = NEW_ARRAY(x.a, sym_count(g->ctx) + 1, const char *);
+	x.opset = g->opset > EXPORT_OPSET ? g->opset : EXPORT_OPSET;
 	use_domain(&x, "");
 	ok = (!g->takes.n && !g->gives.n) ||
 	     diag_error(g->ctx->diag, (DiagLoc){.file = path},

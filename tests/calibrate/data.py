@@ -87,6 +87,7 @@ def within(most, logits, model):
 
 
 def sizes(dlcc):
+    """Values of the model have names that the writer makes for its own."""
     graph = helper.make_graph(
         [helper.make_node("Shape", ["x"], ["shape"]),
          helper.make_node("Gather", ["shape", "zero"], ["n"]),
@@ -95,9 +96,9 @@ def sizes(dlcc):
          helper.make_node("Div", ["more", "two"], ["half"]),
          helper.make_node("Mul", ["n", "half"], ["product"]),
          helper.make_node("Concat", ["half", "n"], ["to"], axis=0),
-         helper.make_node("Expand", ["v", "to"], ["e"]),
-         helper.make_node("Relu", ["e"], ["r"]),
-         helper.make_node("Reshape", ["r", "product"], ["y"])],
+         helper.make_node("Expand", ["v", "to"], ["dlcc/size_0"]),
+         helper.make_node("Relu", ["dlcc/size_0"], ["dlcc/integer_1"]),
+         helper.make_node("Reshape", ["dlcc/integer_1", "product"], ["y"])],
         "sizes", [helper.make_tensor_value_info("x", 1, ["N", "M"]), helper.make_tensor_value_info("v", 1, [1, "N"])],
         [helper.make_tensor_value_info("y", 1, [None])],
         [numpy_helper.from_array(np.array([k], np.int64), name) for name, k in (("zero", 0), ("one", 1), ("two", 2))])
@@ -107,6 +108,21 @@ def sizes(dlcc):
         feed = {"x": np.zeros((n, m), np.float32), "v": np.arange(n, dtype=np.float32)[None] - 1}
         a, b = run("sizes.onnx", feed), run("sizes2.onnx", feed)
         assert a.shape == b.shape and (a == b).all(), (a, b)
+
+
+def opset(dlcc):
+    """A model with an operator that is newer than the oldest opset that is written."""
+    graph = helper.make_graph(
+        [helper.make_node("TensorScatter", ["cache", "rows", "at"], ["y"], axis=1)], "opset",
+        [helper.make_tensor_value_info("cache", 1, [2, 5, 3]), helper.make_tensor_value_info("rows", 1, [2, 2, 3]), helper.make_tensor_value_info("at", 7, [2])],
+        [helper.make_tensor_value_info("y", 1, None)])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 24)], ir_version=10), "opset.onnx")
+    subprocess.run([dlcc, "opset.onnx", "-o", "opset2.onnx"], check=True)
+    feed = {"cache": np.zeros((2, 5, 3), np.float32), "rows": np.ones((2, 2, 3), np.float32), "at": np.array([0, 3])}
+    assert (run("opset.onnx", feed) == run("opset2.onnx", feed)).all()
+    subprocess.run([dlcc, "opset.onnx", "-o", "opset.dl"], check=True)      # the text does not state an opset
+    subprocess.run([dlcc, "opset.dl", "-o", "opset3.onnx"], check=True)
+    assert (run("opset.onnx", feed) == run("opset3.onnx", feed)).all()
 
 
 if __name__ == "__main__":

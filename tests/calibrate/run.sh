@@ -64,4 +64,5 @@ check "no samples given" says 2 '--int8 wants samples' --int8 -o refused.so
 check "no --int8" says 2 'are for --int8' --calibrate=samples -o refused.so
 check "a budget that is no number" says 2 '--max-error=much' --int8 --calibrate=samples --max-error=much -o refused.so
 check "sizes in a written model" judges sizes "$dlcc"
+check "the opset of a written model" judges opset "$dlcc"
 echo "$passed passed, $failed failed"

@@ -28,11 +28,11 @@ class Body(Grower):
 
     def __init__(self, outer):
         self.outer = outer
-        for shared in ("random", "rng", "inputs", "symbols", "all", "dynamic", "largest", "dim_sizes", "type"):
+        for shared in ("random", "rng", "inputs", "symbols", "all", "dynamic", "largest", "dim_sizes", "type", "narrow"):
             setattr(self, shared, getattr(outer, shared))
         self.largest = min(self.largest, 2000)
         self.nesting = outer.nesting + 1
-        self.constants, self.nodes, self.arguments, self.carried = {}, [], [], []
+        self.constants, self.nodes, self.arguments, self.carried, self.shown = {}, [], [], [], []
         self.values = [v for v in outer.values[-8:] if v.type in CARRIED]
 
     def fresh(self, kind):

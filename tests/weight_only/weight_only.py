@@ -79,6 +79,18 @@ class Products:
         self.nodes.append(helper.make_node("DequantizeLinear", names, [f"w{i}"], axis=axis, block_size=block or 0))
         return f"w{i}", (q - spread(z)) * spread(s).astype(np.float64)
 
+    def floats(self, dtype, k, n, block, mx):
+        """A product of weights that are floats of few bits. MX: their scales are powers of two in a byte."""
+        i, t = len(self.nodes), helper.tensor_dtype_to_np_dtype(dtype)
+        q = self.numbers(-4, 5, (k, n)).astype(np.float32).astype(t)
+        s_shape = (-(-k // block), n)
+        s = (2.0 ** self.rng.integers(-3, 3, s_shape)).astype(np.float32) if mx else self.scales(s_shape)
+        scale = numpy_helper.from_array(s.astype(helper.tensor_dtype_to_np_dtype(T.FLOAT8E8M0)) if mx else s, f"s{i}")
+        self.constants += [numpy_helper.from_array(q, f"q{i}"), scale]
+        self.nodes.append(helper.make_node("DequantizeLinear", [f"q{i}", f"s{i}"], [f"w{i}"], axis=0, block_size=block, output_dtype=T.FLOAT))
+        value = q.astype(np.float64) * np.repeat(s, block, 0)[:k].astype(np.float64)
+        self.product("MatMul", f"w{i}", ["M", k], lambda x, f=np.array: f(x) @ f(value))
+
     def linear(self, dtype, k, n, axis=0, block=32, zero=False, rows="M"):
         w, value = self.dequantised(dtype, (k, n), axis, block, zero)
         self.product("MatMul", w, [rows, k], lambda x, f=np.array: f(x) @ f(value))
@@ -208,6 +220,23 @@ def on_the_simulated_gpu():
         p.run(f"{FOLDER}/gpu.so", rows, samples.simulated(BUILD), ("--device", "cuda"))
 
 
+def small_floats():
+    """fp8, and fp4 and fp8 in the form of MX: on the CPU and on the simulated GPU."""
+    for whole in (True, False):
+        p = Products(11, whole)
+        for dtype, k, n, block, mx in ((T.FLOAT8E4M3FN, 96, 40, 32, False), (T.FLOAT8E5M2, 75, 33, 16, False), (T.FLOAT8E4M3FN, 70, 35, 32, True),
+                                       (T.FLOAT8E5M2, 64, 31, 32, True), (T.FLOAT4E2M1, 96, 40, 32, True), (T.FLOAT4E2M1, 61, 37, 16, False)):
+            p.floats(dtype, k, n, block, mx)
+        onnx.save(p.proto(), f"{FOLDER}/floats.onnx")
+        dlcc(f"{FOLDER}/floats.onnx", "-o", f"{FOLDER}/floats.so")
+        for rows in ROWS:
+            p.run(f"{FOLDER}/floats.so", rows)
+    if os.path.exists(BUILD + "/ptxsim/libcuda.so.1") and "cuda:" in dlcc("--list-targets"):
+        dlcc(f"{FOLDER}/floats.onnx", "--target=cuda:sm_80", "-o", f"{FOLDER}/floats_gpu.so")
+        for rows in (1, 5):
+            p.run(f"{FOLDER}/floats_gpu.so", rows, samples.simulated(BUILD), ("--device", "cuda"))
+
+
 def weights_stay_narrow():
     """The numbers of all products are in the artifact, in their panels, and none is in f32."""
     p = all_products(1, False)
@@ -306,5 +335,5 @@ def activations_match_numpy():
 
 
 if __name__ == "__main__":
-    sys.exit(samples.run_all([whole_numbers_on_each_cpu, real_numbers, with_gcc, on_the_simulated_gpu, weights_stay_narrow,
+    sys.exit(samples.run_all([whole_numbers_on_each_cpu, real_numbers, with_gcc, on_the_simulated_gpu, small_floats, weights_stay_narrow,
                               threads_do_not_matter, options_match_numpy, activations_match_numpy], sys.argv[3:]))

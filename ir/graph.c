@@ -402,6 +402,16 @@ bool tensor_has_type(const Tensor *t, const Type *type)
 	return true;
 }
 
+bool tensor_is_zero(const Tensor *t)
+{
+	const char *at = t->data;
+
+	for (int64_t i = 0; i < t->bytes; i++)
+		if (at[i])
+			return false;
+	return true;
+}
+
 int64_t tensor_numel(const Tensor *t)
 {
 	int64_t n = 1;

@@ -233,6 +233,7 @@ Value *graph_const(Graph *g, const Tensor *t, Node *before);
 Value *graph_const_ints(Graph *g, const int64_t *v, int n, Node *before);
 Value *graph_const_scalar(Graph *g, DType t, double v, Node *before);
 int64_t tensor_numel(const Tensor *t);
+bool tensor_is_zero(const Tensor *t); /* all bytes are 0 */
 bool tensor_has_type(const Tensor *t, const Type *type); /* whether element type and dims agree */
 
 Loc node_loc(const Node *n);

@@ -223,15 +223,6 @@ static bool sum_strips(const FactoredProduct *p, const FactorPlan *l, Strip *out
 
 /* ---- Second step ---- */
 
-static Buf *add_operand(Node *n, const char *name, Value *v)
-{
-	Buf *b = kernel_buf(node_kernel(n), BUF_IN, name, v->type);
-
-	b->param = n->nin;
-	node_set_input(n, n->nin, v);
-	return b;
-}
-
 /* How many terms each term of the second step stands for. */
 static Expr *times(ExprPool *p, Ctx *c, const Iters *l)
 {
@@ -307,7 +298,8 @@ static Expr *sums(const FactoredProduct *p, const FactorPlan *l, const char *nam
 	const bool strips = sum_strips(p, l, &strip);
 
 	if (strips)
-		val = ex_load(pool, add_operand(p->n, "strips", strip.sums), strip.idx, strip.rank);
+		val = ex_load(pool, node_add_operand(p->n, "strips", strip.sums), strip.idx,
+			      strip.rank);
 	if (strips && zero)
 		zero = ex_op2(pool, IN_mul, times(pool, p->m->ctx, &l->alike), zero);
 	if (zero)
@@ -330,7 +322,7 @@ static Expr *sums(const FactoredProduct *p, const FactorPlan *l, const char *nam
 		add_iter(&red, sum_iter(&s, l->alike.at[i]));
 	v = sum_close(&s, DT_I32, &band, &red, t.rank, t.dims, t.widx, sum_import(&s, val),
 		      guard ? sum_import(&s, guard) : NULL);
-	return ex_load(pool, add_operand(p->n, name, v), t.at, t.rank);
+	return ex_load(pool, node_add_operand(p->n, name, v), t.at, t.rank);
 }
 
 /* ---- The product ---- */
@@ -436,12 +428,6 @@ static bool without_zero_points(FactoredProduct *p)
 	return true;
 }
 
-static bool is_constant(const FactoredProduct *p, const Expr *e)
-{
-	return e->kind == EX_LOAD && e->load.buf->kind == BUF_IN &&
-	       value_const(node_in(p->n, e->load.buf->param));
-}
-
 /* Factor F, a constant, as the floats byte - zero, which a kernel of its own computes; null where it is no constant, or has indices
  * of another kind than iterators. */
 static Expr *as_floats(const FactoredProduct *p, const ByteFactor *f)
@@ -450,7 +436,7 @@ static Expr *as_floats(const FactoredProduct *p, const ByteFactor *f)
 	Iters band = {.n = 0}, none = {.n = 0};
 	FactorSum s;
 
-	if (!is_constant(p, f->byte))
+	if (!node_loaded_const(p->n, f->byte))
 		return NULL;
 	for (int d = 0; d < f->byte->load.nidx; d++)
 		if (f->byte->load.idx[d]->kind != EX_ITER && f->byte->load.idx[d]->kind != EX_CONST)
@@ -465,10 +451,10 @@ static Expr *as_floats(const FactoredProduct *p, const ByteFactor *f)
 		val = ex_op2(p->k->pool, IN_sub, val, f->zero);
 	return ex_load(
 		p->k->pool,
-		add_operand(p->n, "floats",
-			    sum_close(&s, DT_F32, &band, &none, f->byte->load.nidx,
-				      f->byte->load.buf->dims, widx,
-				      sum_import(&s, ex_cvt(p->k->pool, CT_F32, val)), NULL)),
+		node_add_operand(p->n, "floats",
+				 sum_close(&s, DT_F32, &band, &none, f->byte->load.nidx,
+					   f->byte->load.buf->dims, widx,
+					   sum_import(&s, ex_cvt(p->k->pool, CT_F32, val)), NULL)),
 		f->byte->load.idx, f->byte->load.nidx);
 }
 
@@ -514,7 +500,7 @@ static void shift_byte(ExprPool *p, ByteFactor *f, DType t, int by)
 static void mix_signs(FactoredProduct *p)
 {
 	const DType a = contraction_type(p->a.byte), b = contraction_type(p->b.byte);
-	const bool constant = is_constant(p, p->a.byte);
+	const bool constant = node_loaded_const(p->n, p->a.byte);
 
 	if (a == DT_U8 && b == DT_U8)
 		shift_byte(p->k->pool, constant ? &p->a : &p->b, DT_I8, -128);
@@ -538,15 +524,6 @@ static bool suits_type(const FactoredProduct *p)
 }
 
 /* ---- What stays in floats ---- */
-
-static bool are_dequantised(FactoredProduct *p)
-{
-	const bool yes = p->c.ct == CT_F32 && narrow_factor(p->n, &p->c, p->c.a, &p->a) &&
-			 narrow_factor(p->n, &p->c, p->c.b, &p->b);
-
-	node_drop_unused_inputs(p->n);
-	return yes;
-}
 
 /* Counts P, a product of two dequantised tensors; WHY it is computed in floats, or null: it is in integers. */
 static void count_product(FactoredProduct *p, Dim *work, const char *why)
@@ -576,7 +553,7 @@ static bool rewrite_product(Module *m, Node *n)
 {
 	enum { MORE = 6 }; /* number of operands that the rewrite may add */
 	FactoredProduct p = {.m = m, .n = n, .k = node_kernel(n)};
-	bool done = false, quantised, exact;
+	bool done = false, narrow[2] = {false}, may, quantised, exact;
 	Dim *work;
 
 	for (int i = 0; i < p.k->bufs.n; i++)
@@ -584,21 +561,22 @@ static bool rewrite_product(Module *m, Node *n)
 	if (!p.k->stmts.n || !stmt_contraction(p.k, p.k->stmts.at[0], &p.c))
 		return false;
 	work = iters_points(m->ctx, p.c.s->iter, p.c.s->niters);
-	quantised = exact = are_dequantised(&p);
-	if (suits_type(&p) && is_worth(&p) && n->nin <= MAX_PARAMS / 2) {
-		if (!p.c.nm && !module_on_gpu(m)) {
-			exact = exact && narrow_factor(n, &p.c, p.c.a, &p.a);
-			done = p.c.ct == CT_F32 && narrow_factor(n, &p.c, p.c.b, &p.b) &&
-			       without_scale(&p, &exact);
-		} else {
-			done = narrow_factor(n, &p.c, p.c.a, &p.a) &&
-			       narrow_factor(n, &p.c, p.c.b, &p.b) && n->nin + MORE <= MAX_PARAMS;
-			if (done && !module_on_gpu(m))
-				mix_signs(&p);
-			done = done && without_zero_points(&p);
-		}
-		node_drop_unused_inputs(n);
+	may = suits_type(&p) && is_worth(&p) && n->nin <= MAX_PARAMS / 2;
+	if (may || p.c.ct == CT_F32) {
+		narrow[0] = narrow_factor(n, &p.c, p.c.a, &p.a);
+		narrow[1] = narrow_factor(n, &p.c, p.c.b, &p.b);
 	}
+	quantised = exact = p.c.ct == CT_F32 && narrow[0] && narrow[1];
+	if (may) {
+		if (!p.c.nm && !module_on_gpu(m)) {
+			done = p.c.ct == CT_F32 && narrow[1] && without_scale(&p, &exact);
+		} else if (narrow[0] && narrow[1] && n->nin + MORE <= MAX_PARAMS) {
+			if (!module_on_gpu(m))
+				mix_signs(&p);
+			done = without_zero_points(&p);
+		}
+	}
+	node_drop_unused_inputs(n);
 	if (quantised || (done && p.c.ct == CT_I32))
 		count_product(&p, work,
 			      done && (p.c.nm || exact || module_on_gpu(m)) ? NULL

@@ -171,14 +171,6 @@ static bool all_pointwise(Kernel *ck, const Buf *b)
 	return p.ok;
 }
 
-static Buf *param_buf(Kernel *k, BufKind kind, int param)
-{
-	for (int i = 0; i < k->bufs.n; i++)
-		if (k->bufs.at[i]->kind == kind && k->bufs.at[i]->param == param)
-			return k->bufs.at[i];
-	return NULL;
-}
-
 static bool epilogue(Node *p, Node *c)
 {
 	Kernel *ck = node_kernel(c);
@@ -186,7 +178,7 @@ static bool epilogue(Node *p, Node *c)
 	if (p->nout != 1)
 		return false;
 	for (int i = 0; i < c->nin; i++) {
-		Buf *b = param_buf(ck, BUF_IN, i);
+		Buf *b = kernel_param(ck, BUF_IN, i);
 
 		if (node_in(c, i) && node_in(c, i)->def == p && (!b || !all_pointwise(ck, b)))
 			return false;
@@ -284,7 +276,7 @@ static bool recomputes_bytes(const Node *p, const Node *c)
 	for (int i = 0; i < pk->stmts.n; i++)
 		cost += expr_cost(pk->stmts.at[i]->val[0]);
 	for (int i = 0; i < c->nin && cost > MOST_RECOMPUTED; i++) {
-		r.buf = node_in(c, i) == p->out[0] ? param_buf(ck, BUF_IN, i) : NULL;
+		r.buf = node_in(c, i) == p->out[0] ? kernel_param(ck, BUF_IN, i) : NULL;
 		if (r.buf)
 			stmt_loads(ck->stmts.at[0], stencil_read, &r);
 	}
@@ -487,9 +479,7 @@ typedef struct ConstantLoads {
 static void constant_load(void *arg, Expr *e)
 {
 	ConstantLoads *c = arg;
-	const Value *v = e->kind == EX_LOAD && e->load.buf->kind == BUF_IN
-				 ? node_in(c->n, e->load.buf->param)
-				 : NULL;
+	const Value *v = node_loaded(c->n, e);
 
 	c->any = c->any ||
 		 (v && v->def && c->f->constant[v->def->id] && expr_has_any(e, c->c.n, c->c.nn));

@@ -147,6 +147,26 @@ bool stmt_reads(Stmt *s, const Buf *b)
 	return r.yes || (s->update && stmt_writes(s, b));
 }
 
+typedef struct LoadsOf {
+	const Buf *b;
+	bool any;
+} LoadsOf;
+
+static void sees_load(void *arg, Expr *e)
+{
+	LoadsOf *l = arg;
+
+	l->any = l->any || (e->kind == EX_LOAD && e->load.buf == l->b);
+}
+
+bool expr_loads(Expr *e, const Buf *b)
+{
+	LoadsOf l = {b, false};
+
+	ex_walk(e, sees_load, &l);
+	return l.any;
+}
+
 bool stmt_writes(const Stmt *s, const Buf *b)
 {
 	for (int i = 0; i < s->nout; i++)
@@ -582,7 +602,38 @@ Expr *kernel_import_expr(Kernel *k, Kernel *from, Expr *e, Iter *const *it, Expr
 	return ex_subst_iters(k->pool, ex_rewrite(k->pool, e, import_load, &im), it, with, n);
 }
 
-/* Removes operands that no statement of the kernel reads from the node. */
+Buf *kernel_param(const Kernel *k, BufKind kind, int param)
+{
+	for (int i = 0; i < k->bufs.n; i++)
+		if (k->bufs.at[i]->kind == kind && k->bufs.at[i]->param == param)
+			return k->bufs.at[i];
+	return NULL;
+}
+
+Value *node_loaded(const Node *n, const Expr *e)
+{
+	return e->kind == EX_LOAD && e->load.buf->kind == BUF_IN ? node_in(n, e->load.buf->param)
+								 : NULL;
+}
+
+const Tensor *node_loaded_const(const Node *n, const Expr *e)
+{
+	const Value *v = node_loaded(n, e);
+
+	return v ? value_const(v) : NULL;
+}
+
+Buf *node_add_operand(Node *n, const char *name, Value *v)
+{
+	Kernel *k = node_kernel(n);
+	Buf *b = kernel_buf(k, BUF_IN, name, v->type);
+
+	b->id = k->bufs.n - 1;
+	b->param = n->nin;
+	node_set_input(n, n->nin, v);
+	return b;
+}
+
 void node_drop_unused_inputs(Node *n)
 {
 	Kernel *k = node_kernel(n);

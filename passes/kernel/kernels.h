@@ -36,6 +36,7 @@ bool load_plain(const Expr *load);
 /* Sets READ[Buf.id] for every buffer that S loads. */
 void stmt_mark_loads(Stmt *s, bool *read);
 bool stmt_reads(Stmt *s, const Buf *b);
+bool expr_loads(Expr *e, const Buf *b);
 bool stmt_writes(const Stmt *s, const Buf *b);
 /* The only statement of K that writes B; null: none, or several. */
 Stmt *kernel_writer(const Kernel *k, const Buf *b);
@@ -60,8 +61,16 @@ bool stmt_is_simple_map(const Stmt *s);
 
 /* Copies expression E from kernel FROM of node NODE to K. The buffers that E reads become
  * operands, whose values are appended to IN. Iterators IT[0..n) are replaced by WITH. */
-Expr *kernel_import_expr(Kernel *k, Kernel *from, Expr *e, Iter *const *it, Expr *const *with, int n, const Node *node,
-			 Value **in, int *nin);
+Expr *kernel_import_expr(Kernel *k, Kernel *from, Expr *e, Iter *const *it, Expr *const *with,
+			 int n, const Node *node, Value **in, int *nin);
+/* The buffer of K that is operand (BUF_IN) or result (BUF_OUT) PARAM of its node; null: it has none. */
+Buf *kernel_param(const Kernel *k, BufKind kind, int param);
+/* The operand of N that E, of N's kernel, loads; null: E is no such load. */
+Value *node_loaded(const Node *n, const Expr *e);
+/* The constant that E, of N's kernel, loads; null: E is no such load. */
+const Tensor *node_loaded_const(const Node *n, const Expr *e);
+/* Adds V to the operands of N; returns its buffer in N's kernel. */
+Buf *node_add_operand(Node *n, const char *name, Value *v);
 /* Removes operands that no statement of the kernel reads from the node. */
 void node_drop_unused_inputs(Node *n);
 

@@ -7,6 +7,7 @@
  */
 #include "passes/kernel/algebra.h"
 #include "passes/kernel/contraction.h"
+#include "passes/kernel/through.h"
 
 #include "passes/module.h"
 
@@ -19,16 +20,6 @@ enum {
 };
 
 /* ---- Constants ---- */
-
-static bool all_zero(const Tensor *t)
-{
-	const char *at = t->data;
-
-	for (int64_t i = 0; i < t->bytes; i++)
-		if (at[i])
-			return false;
-	return true;
-}
 
 /* The type of bytes that holds LO..HI minus *ZERO; DT_NONE if there are too many values. */
 static DType byte_type(int64_t lo, int64_t hi, int64_t *zero)
@@ -76,52 +67,21 @@ typedef struct Through {
 	bool found;
 } Through;
 
-/* The map that computed what load E of N reads, if it is cheap enough to recompute for each
- * term; else null. */
-static const Stmt *made_by(const Node *n, const Expr *e)
-{
-	const Value *v = e->load.buf->kind == BUF_IN ? node_in(n, e->load.buf->param) : NULL;
-	Kernel *k = v && v->def && v->type->dtype == e->load.buf->dtype ? node_kernel(v->def)
-									: NULL;
-	const Stmt *s = k && k->stmts.n == 1 ? k->stmts.at[0] : NULL;
-
-	return s && v->def->nout == 1 && !node_on_host(v->def) &&
-			       (e->ct == CT_I32 || e->ct == CT_F32) && e->load.nidx == s->nwidx &&
-			       stmt_is_simple_map(s) && !expr_can_fault(s->val[0]) &&
-			       expr_cost(s->val[0]) <= MAX_COST
-		       ? s
-		       : NULL;
-}
-
+/* What load E of N reads, as the map that computed it evaluates, if that is cheap enough to recompute
+ * for each term; else null. */
 static Expr *see_through(void *arg, Expr *e)
 {
 	Through *t = arg;
-	const Stmt *s = e->kind == EX_LOAD ? made_by(t->n, e) : NULL;
-	Kernel *k = node_kernel(t->n), *from;
-	Iter *it[MAX_ITERS];
-	Expr *with[MAX_ITERS], *val;
-	Value *in[2 * MAX_PARAMS];
-	const Node *def;
-	int n = 0, nin = t->n->nin;
+	const Stmt *s = loaded_map(t->n, e);
+	const Node *def = s ? node_loaded(t->n, e)->def : NULL;
+	Expr *val;
 
-	if (!s)
+	if (!s || def->out[0]->type->dtype != e->load.buf->dtype || node_on_host(def) ||
+	    (e->ct != CT_I32 && e->ct != CT_F32) || expr_cost(s->val[0]) > MAX_COST)
 		return NULL;
-	def = node_in(t->n, e->load.buf->param)->def;
-	if (nin + def->nin > MAX_PARAMS)
-		return NULL;
-	from = node_kernel(def);
-	for (int i = 0; i < from->bufs.n; i++)
-		from->bufs.at[i]->id = i;
-	for (int d = 0; d < s->nwidx; d++)
-		if (s->widx[d]->kind == EX_ITER) {
-			it[n] = s->widx[d]->iter;
-			with[n++] = e->load.idx[d];
-		}
-	val = kernel_import_expr(k, from, s->val[0], it, with, n, def, in, &nin);
-	for (int i = t->n->nin; i < nin; i++)
-		node_set_input(t->n, i, in[i]);
-	t->found = true;
-	return ex_round(k->pool, s->out[0]->dtype, val);
+	val = load_as_map(t->n, e, s);
+	t->found = t->found || val;
+	return val;
 }
 
 /* ---- Factors ---- */
@@ -154,28 +114,22 @@ static Expr *plus(ExprPool *p, Expr *a, Expr *b)
 
 static bool reads_zeros(const Node *n, const Expr *e)
 {
-	const Value *v = e->kind == EX_LOAD && e->load.buf->kind == BUF_IN
-				 ? node_in(n, e->load.buf->param)
-				 : NULL;
-	const Tensor *t = v ? value_const(v) : NULL;
+	const Tensor *t = node_loaded_const(n, e);
 
-	return t && t->bytes <= MAX_CONSTANT && all_zero(t);
+	return t && t->bytes <= MAX_CONSTANT && tensor_is_zero(t);
 }
 
 static bool narrow_load(Node *n, Expr *e, ByteFactor *out)
 {
 	Kernel *k = node_kernel(n);
-	const Value *v = e->load.buf->kind == BUF_IN ? node_in(n, e->load.buf->param) : NULL;
+	const Value *v = node_loaded(n, e);
 	int64_t zero;
 	Value *bytes = v && n->nin < MAX_PARAMS ? constant_as_bytes(n->graph, v, n, &zero) : NULL;
-	Buf *b;
 
 	if (!bytes)
 		return false;
-	b = kernel_buf(k, BUF_IN, e->load.buf->name, bytes->type);
-	b->param = n->nin;
-	node_set_input(n, n->nin, bytes);
-	out->byte = ex_load(k->pool, b, e->load.idx, e->load.nidx);
+	out->byte = ex_load(k->pool, node_add_operand(n, e->load.buf->name, bytes), e->load.idx,
+			    e->load.nidx);
 	if (zero)
 		out->zero = plus(k->pool, out->zero, ex_int(k->pool, CT_I32, zero));
 	return true;
@@ -229,17 +183,14 @@ static bool all_bytes(const Tensor *t, DType byte)
 static bool is_in_range(const Node *n, const Expr *byte, const Expr *zero)
 {
 	const DType t = contraction_type(byte);
-	const Value *v;
+	const Tensor *of;
 
 	if (!zero || contraction_type(zero) == t)
 		return true;
 	if (zero->kind == EX_CONST)
 		return zero->i >= (t == DT_U8 ? 0 : -128) && zero->i <= (t == DT_U8 ? 255 : 127);
-	v = zero->kind == EX_LOAD && zero->load.buf->kind == BUF_IN
-		    ? node_in(n, zero->load.buf->param)
-		    : NULL;
-	return v && value_const(v) && value_const(v)->bytes <= MAX_CONSTANT &&
-	       all_bytes(value_const(v), t);
+	of = node_loaded_const(n, zero);
+	return of && of->bytes <= MAX_CONSTANT && all_bytes(of, t);
 }
 
 /* As narrow, of an f32. */

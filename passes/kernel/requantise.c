@@ -87,9 +87,7 @@ bool requantise(Node *n)
 	v = reciprocals(n->graph, node_in(n, by->load.buf->param), n);
 	if (!v)
 		return false;
-	b = kernel_buf(k, BUF_IN, "reciprocal", v->type);
-	b->param = n->nin;
-	node_set_input(n, n->nin, v);
+	b = node_add_operand(n, "reciprocal", v);
 	s->val[0] = ex_op2(k->pool, IN_mul, e->op.arg[0],
 			   ex_load(k->pool, b, by->load.idx, by->load.nidx));
 	node_drop_unused_inputs(n);

@@ -49,13 +49,7 @@ static bool index_through_view(ExprPool *p, const Type *from, const Type *to, Ex
 
 Expr *load_added(Node *n, const char *name, Value *v, Expr *const *idx, int rank)
 {
-	Kernel *k = node_kernel(n);
-	Buf *b = kernel_buf(k, BUF_IN, name, v->type);
-
-	b->param = n->nin;
-	node_set_input(n, n->nin, v);
-	b->id = k->bufs.n - 1;
-	return ex_load(k->pool, b, idx, rank);
+	return ex_load(node_kernel(n)->pool, node_add_operand(n, name, v), idx, rank);
 }
 
 bool expr_is_narrow(const Expr *e)
@@ -71,57 +65,66 @@ static bool keeps_type(const Expr *from, const Expr *e)
 	return !expr_is_narrow(e) || from->load.buf->dtype == e->load.buf->dtype;
 }
 
-/* The statement of DEF, a kernel of one map, which load E may be replaced by; else null. */
-static Stmt *map_of(const Node *def, const Expr *e, bool moves)
+Stmt *loaded_map(const Node *n, const Expr *e)
 {
-	Kernel *k = node_kernel(def);
-	Stmt *s = k && k->stmts.n == 1 && def->nout == 1 ? k->stmts.at[0] : NULL;
+	const Value *v = node_loaded(n, e);
+	Kernel *k = v && v->def && v->def->nout == 1 ? node_kernel(v->def) : NULL;
+	Stmt *s = k && k->stmts.n == 1 ? k->stmts.at[0] : NULL;
 
-	return s && stmt_is_simple_map(s) && !expr_can_fault(s->val[0]) &&
-			       e->load.nidx == s->nwidx &&
-			       (s->val[0]->kind == EX_LOAD ? keeps_type(s->val[0], e)
-							   : !(moves || expr_is_narrow(e)))
+	return s && e->load.nidx == s->nwidx && stmt_is_simple_map(s) && !expr_can_fault(s->val[0])
 		       ? s
 		       : NULL;
+}
+
+Expr *load_as_map(Node *n, const Expr *e, const Stmt *s)
+{
+	const Node *def = node_loaded(n, e)->def;
+	Kernel *k = node_kernel(n), *from = node_kernel(def);
+	Iter *it[MAX_ITERS];
+	Expr *with[MAX_ITERS], *val;
+	Value *in[2 * MAX_PARAMS];
+	int iters = 0, nin = n->nin;
+
+	if (nin + def->nin > MAX_PARAMS)
+		return NULL;
+	for (int i = 0; i < from->bufs.n; i++)
+		from->bufs.at[i]->id = i;
+	for (int d = 0; d < s->nwidx; d++)
+		if (s->widx[d]->kind == EX_ITER) {
+			it[iters] = s->widx[d]->iter;
+			with[iters++] = e->load.idx[d];
+		}
+	val = kernel_import_expr(k, from, s->val[0], it, with, iters, def, in, &nin);
+	for (int i = n->nin; i < nin; i++)
+		node_set_input(n, i, in[i]);
+	return ex_round(k->pool, s->out[0]->dtype, val);
 }
 
 static Expr *see_through(void *arg, Expr *e)
 {
 	ThroughWeights *t = arg;
-	const Value *v = e->kind == EX_LOAD && e->load.buf->kind == BUF_IN
-				 ? node_in(t->n, e->load.buf->param)
-				 : NULL;
-	Kernel *k = node_kernel(t->n);
-	Expr *with[MAX_ITERS], *idx[MAX_RANK], *val;
-	Value *in[2 * MAX_PARAMS];
-	Iter *it[MAX_ITERS];
-	int n = 0, nin = t->n->nin;
+	const Value *v = node_loaded(t->n, e);
 	const Node *def = v ? v->def : NULL;
-	Stmt *s;
+	Expr *idx[MAX_RANK], *val;
+	const Stmt *s;
 
-	if (!def || v->type->layout || !value_is_weights(t->m, v) || nin + def->nin > MAX_PARAMS)
+	if (!def || v->type->layout || !value_is_weights(t->m, v) ||
+	    t->n->nin + def->nin > MAX_PARAMS)
 		return NULL;
 	if (def->op == OP_View && !node_in(def, 0)->type->layout &&
-	    index_through_view(k->pool, v->type, node_in(def, 0)->type, e->load.idx, idx)) {
+	    index_through_view(node_kernel(t->n)->pool, v->type, node_in(def, 0)->type, e->load.idx,
+			       idx)) {
 		t->found = true;
 		return load_added(t->n, e->load.buf->name, node_in(def, 0), idx,
 				  node_in(def, 0)->type->rank);
 	}
-	s = map_of(def, e, t->moves);
-	if (!s)
+	s = loaded_map(t->n, e);
+	if (!s || !(s->val[0]->kind == EX_LOAD ? keeps_type(s->val[0], e)
+					       : !t->moves && !expr_is_narrow(e)))
 		return NULL;
-	for (int i = 0; i < node_kernel(def)->bufs.n; i++)
-		node_kernel(def)->bufs.at[i]->id = i;
-	for (int d = 0; d < s->nwidx; d++)
-		if (s->widx[d]->kind == EX_ITER) {
-			it[n] = s->widx[d]->iter;
-			with[n++] = e->load.idx[d];
-		}
-	val = kernel_import_expr(k, node_kernel(def), s->val[0], it, with, n, def, in, &nin);
-	for (int i = t->n->nin; i < nin; i++)
-		node_set_input(t->n, i, in[i]);
-	t->found = true;
-	return ex_round(k->pool, s->out[0]->dtype, val);
+	val = load_as_map(t->n, e, s);
+	t->found = t->found || val;
+	return val;
 }
 
 Expr *weights_through(Module *m, Node *n, Expr *e, bool moves)

@@ -11,6 +11,12 @@
  * there are such. Maps that compute are looked through only unless MOVES, and never those of an
  * integer of at most 8 bits: such a value is stored as it is. The operands are added to N. */
 Expr *weights_through(Module *m, Node *n, Expr *e, bool moves);
+/* The map that is all of the kernel which computes what E, an expression of N's kernel, loads, and
+ * that cannot fail; else null. */
+Stmt *loaded_map(const Node *n, const Expr *e);
+/* What load E reads, as that map S evaluates. Its operands are added to N; null: there would be too
+ * many. */
+Expr *load_as_map(Node *n, const Expr *e, const Stmt *s);
 /* E loads an integer of at most 8 bits. */
 bool expr_is_narrow(const Expr *e);
 /* Adds V to the operands of N and returns the load of its element IDX, for N's kernel. */

@@ -35,14 +35,6 @@ typedef struct Candidate {
 	AliasSplit split;
 } Candidate;
 
-static Buf *param_buf(const Kernel *k, BufKind kind, int param)
-{
-	for (int i = 0; i < k->bufs.n; i++)
-		if (k->bufs.at[i]->kind == kind && k->bufs.at[i]->param == param)
-			return k->bufs.at[i];
-	return NULL;
-}
-
 /* The buffer that S copies to its output at the same indices, all of it, by load E in domains of
  * the size PAST in dim DIM (-1: of S's own sizes); or null. */
 static Buf *copied_buf(const Stmt *s, const Expr *e, int dim, const Dim *past)
@@ -189,7 +181,7 @@ static void readers(Access *a, Value *v, int dim)
 		a->ok = node_kernel(n) != NULL;
 		for (int i = 0; i < n->nin && a->ok; i++)
 			if (node_in(n, i) == v) {
-				Buf *b = param_buf(node_kernel(n), BUF_IN, i);
+				Buf *b = kernel_param(node_kernel(n), BUF_IN, i);
 
 				a->ok = b && b->rank == v->type->rank;
 				if (a->ok)
@@ -210,7 +202,8 @@ static bool accesses(Module *m, const Candidate *c, bool change, Dim *in, Dim *o
 	readers(&a, v, c->dim);
 	for (int i = 0; i < c->node->nout && a.ok; i++)
 		if (c->node->out[i] == v)
-			in_kernel(&a, c->node, param_buf(node_kernel(c->node), BUF_OUT, i), c->dim);
+			in_kernel(&a, c->node, kernel_param(node_kernel(c->node), BUF_OUT, i),
+				  c->dim);
 	return a.ok;
 }
 
@@ -261,7 +254,7 @@ static bool find(Module *m, int r, const bool *taken, Candidate *c)
 			return false;
 	for (int i = 0; i < v->def->nout; i++)
 		if (v->def->out[i] == v)
-			out = param_buf(k, BUF_OUT, i);
+			out = kernel_param(k, BUF_OUT, i);
 	for (int i = 0; out && i < k->stmts.n; i++) {
 		Stmt *s = k->stmts.at[i];
 		Candidate t = {.result = r, .node = v->def, .copy = s};
@@ -277,8 +270,8 @@ static bool find(Module *m, int r, const bool *taken, Candidate *c)
 			     : copied_buf(s, s->val[0], -1, NULL);
 		x = b ? node_in(v->def, b->param) : NULL;
 
-		if (!x || x->def || taken[x->index] || x->preset || x->place == ON_HOST || x->syms ||
-		    !differing_dim(b, out, &dim))
+		if (!x || x->def || taken[x->index] || x->preset || x->place == ON_HOST ||
+		    x->syms || !differing_dim(b, out, &dim))
 			continue;
 		t.input = x->index;
 		t.grows = dim >= 0;

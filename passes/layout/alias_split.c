@@ -41,26 +41,6 @@ static Dim *as_dim(Ctx *c, const Expr *e)
 	return e->kind == EX_DIM ? e->dim : dim_const(c, e->i);
 }
 
-typedef struct LoadsOf {
-	const Buf *b;
-	bool any;
-} LoadsOf;
-
-static void sees_load(void *arg, Expr *e)
-{
-	LoadsOf *l = arg;
-
-	l->any = l->any || (e->kind == EX_LOAD && e->load.buf == l->b);
-}
-
-static bool loads(Expr *e, const Buf *b)
-{
-	LoadsOf l = {b, false};
-
-	ex_walk(e, sees_load, &l);
-	return l.any;
-}
-
 bool alias_split_find(Kernel *k, Stmt *s, AliasSplit *out)
 {
 	Expr *v = s->val[0], *at, *n, *old;
@@ -97,8 +77,8 @@ bool alias_split_find(Kernel *k, Stmt *s, AliasSplit *out)
 	if (old->kind != EX_LOAD)
 		return false;
 	out->load = old;
-	return !loads(out->update, old->load.buf) && !loads(out->start, old->load.buf) &&
-	       (!out->rest || !loads(out->rest, old->load.buf)) &&
+	return !expr_loads(out->update, old->load.buf) && !expr_loads(out->start, old->load.buf) &&
+	       (!out->rest || !expr_loads(out->rest, old->load.buf)) &&
 	       (!out->rest || old->load.buf->dims[out->dim] == out->past);
 }
 

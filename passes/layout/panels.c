@@ -388,12 +388,10 @@ Expr *packed_term(ExprPool *p, const Contraction *c)
 static Expr *load_packed(Node *n, const Contraction *c, Value *packed)
 {
 	Kernel *k = node_kernel(n);
-	Buf *buf = kernel_buf(k, BUF_IN, "packed", packed->type);
+	Buf *buf = node_add_operand(n, "packed", packed);
 	Expr *idx[MAX_RANK];
 	int r = 0;
 
-	buf->param = n->nin;
-	node_set_input(n, n->nin, packed);
 	for (int i = 0; i < c->ng; i++)
 		idx[r++] = ex_iter(k->pool, c->g[i]);
 	for (int i = 0; i < c->nk; i++)

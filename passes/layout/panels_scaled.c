@@ -92,18 +92,12 @@ static Expr *pack_part(Module *m, const ScaledForm *f, const char *name, Expr *e
 	return load_added(n, name, packing_close(&p, e, part_type(&p, t, rows, terms)), idx, r);
 }
 
-static bool sizes_known(const Contraction *c)
+static bool sizes_known(Iter *const *it, int n)
 {
 	int64_t v;
 
-	for (int i = 0; i < c->ng; i++)
-		if (!dim_is_const(c->g[i]->extent, &v) || v < 1)
-			return false;
-	for (int i = 0; i < c->nk; i++)
-		if (!dim_is_const(c->k[i]->extent, &v) || v < 1)
-			return false;
-	for (int i = 0; i < c->nn; i++)
-		if (!dim_is_const(c->n[i]->extent, &v) || v < 1)
+	for (int i = 0; i < n; i++)
+		if (!dim_is_const(it[i]->extent, &v) || v < 1)
 			return false;
 	return true;
 }
@@ -118,7 +112,8 @@ bool pack_scaled(Module *m, Node *n, Contraction *c)
 	DType type;
 	int terms;
 
-	if (c->ct != CT_F32 || !sizes_known(c) || c->ng + c->nn + 1 >= MAX_RANK)
+	if (c->ct != CT_F32 || !sizes_known(c->g, c->ng) || !sizes_known(c->k, c->nk) ||
+	    !sizes_known(c->n, c->nn) || c->ng + c->nn + 1 >= MAX_RANK)
 		return false;
 	e = weights_through(m, n, e, false);
 	if (n->nin + MORE > MAX_PARAMS || !scaled_find(&f, e)) {

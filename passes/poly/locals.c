@@ -28,21 +28,8 @@ static int around(const Exec *e, const Local *l)
 	return n;
 }
 
-typedef struct LoadSearch {
-	const Buf *b;
-	bool yes;
-} LoadSearch;
-
-static void find_load(void *arg, Expr *e)
-{
-	LoadSearch *a = arg;
-
-	a->yes = a->yes || (e->kind == EX_LOAD && e->load.buf == a->b);
-}
-
 bool poly_node_loads(const LNode *n, const Buf *b)
 {
-	LoadSearch a = {b, false};
 	Expr *e[] = {n->val[0],
 		     n->val[1],
 		     n->guard,
@@ -54,9 +41,9 @@ bool poly_node_loads(const LNode *n, const Buf *b)
 			n->tile->zero == b || n->tile->row_scale == b))
 		return true;
 	for (size_t i = 0; i < sizeof e / sizeof *e; i++)
-		if (e[i])
-			ex_walk(e[i], find_load, &a);
-	return a.yes;
+		if (e[i] && expr_loads(e[i], b))
+			return true;
+	return false;
 }
 
 /* N reads B, or a copy of B. */

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -37,6 +38,16 @@ char *read_file(Arena *a, const char *path, size_t *n)
 	close(fd);
 	*n = at;
 	return s;
+}
+
+void drop_pages(const void *p, size_t n)
+{
+	const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE),
+			from = ((uintptr_t)p + page - 1) / page * page,
+			to = ((uintptr_t)p + n) / page * page;
+
+	if (to > from)
+		madvise((void *)from, to - from, MADV_DONTNEED);
 }
 
 bool write_all(int fd, const void *p, size_t n)

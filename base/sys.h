@@ -16,6 +16,8 @@ char *read_file(Arena *a, const char *path, size_t *n);
 bool write_file(const char *path, const void *p, size_t n);
 /* Writes all of P to FD; on failure returns false, with errno set. */
 bool write_all(int fd, const void *p, size_t n);
+/* Releases the whole pages of P[0..n), a part of a mapped file; they are read again when needed. */
+void drop_pages(const void *p, size_t n);
 
 /* Starts ARGV (which ends with null) in the C locale. Its output and errors go to the file LOG,
  * or are inherited if that is null; TMP, if not null, is its TMPDIR. SIGTERM to the returned

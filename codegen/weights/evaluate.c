@@ -5,6 +5,7 @@
  */
 #include "codegen/weights/weights_impl.h"
 
+#include "base/sys.h"
 #include "ir/eval.h"
 #include "passes/kernel/kernels.h"
 
@@ -65,11 +66,11 @@ static void drop_kernel_pages(WeightsRun *w, Node *n)
 		const Tensor *t = value_const(value_base(node_in(n, i)));
 
 		if (t && t->file)
-			weights_drop_pages(t->data, (size_t)t->bytes);
+			drop_pages(t->data, (size_t)t->bytes);
 	}
 	for (int i = 0; i < n->nout; i++)
 		if (w->m->mem->value[n->out[i]->id].kind == PLACE_WEIGHTS)
-			weights_drop_pages(w->data[n->out[i]->id], weights_bytes(w->m, n->out[i]));
+			drop_pages(w->data[n->out[i]->id], weights_bytes(w->m, n->out[i]));
 }
 
 static EvalStatus run_blocks(WeightsRun *w, Node *n, Kernel *k, const Blocked *b, EvalBuf *bufs)

@@ -6,11 +6,12 @@
  */
 #include "codegen/weights/weights_impl.h"
 
+#include "base/sys.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 /* A block is long along one iterator and short along the other, since each row that it touches may
@@ -25,15 +26,6 @@ struct MoveJob {
 	int64_t at;
 	int64_t lo[MAX_ITERS], hi[MAX_ITERS];
 };
-
-void weights_drop_pages(const void *p, size_t n)
-{
-	uintptr_t from = ((uintptr_t)p + 4095) & ~(uintptr_t)4095,
-		  to = ((uintptr_t)p + n) & ~(uintptr_t)4095;
-
-	if (to > from)
-		madvise((void *)from, to - from, MADV_DONTNEED);
-}
 
 int weights_cut(const int64_t *extent, int n, int64_t want, int at[2], int64_t step[2])
 {
@@ -66,7 +58,7 @@ int weights_cut(const int64_t *extent, int n, int64_t want, int at[2], int64_t s
 
 /* ---- Moves ---- */
 
-static bool write_all(WeightsRun *w, const char *p, int64_t n, int64_t at)
+static bool write_run(WeightsRun *w, const char *p, int64_t n, int64_t at)
 {
 	while (n > 0) {
 		ssize_t got = pwrite(w->fd, p, (size_t)n, w->file + at);
@@ -104,7 +96,7 @@ static void write_runs(WeightsRun *w, const MoveJob *j, const char *p)
 
 		for (int i = 0; i < m->n; i++)
 			at += x[i] * step[i];
-		if (!write_all(w, p, run * m->size, j->at + at * m->size))
+		if (!write_run(w, p, run * m->size, j->at + at * m->size))
 			return;
 		p += run * m->size;
 	} while (move_step(outer, j->lo, j->hi, x));
@@ -123,8 +115,8 @@ static void run_job(WeightsRun *w, const MoveJob *j, char *buf)
 		write_runs(w, j, buf);
 	}
 	if (reads && j->mapped)
-		weights_drop_pages((const char *)j->src + first * m->size,
-				   (size_t)((last - first + 1) * m->size));
+		drop_pages((const char *)j->src + first * m->size,
+			   (size_t)((last - first + 1) * m->size));
 }
 
 static void *work(void *arg)

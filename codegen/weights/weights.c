@@ -6,6 +6,7 @@
  */
 #include "codegen/weights/weights_impl.h"
 
+#include "base/sys.h"
 #include "passes/kernel/kernels.h"
 #include "runtime/hash.h"
 
@@ -146,7 +147,7 @@ static void hash_all(WeightsRun *w, uint64_t *hash)
 
 		dl_hash_update(&h, w->base + at, n);
 		if (w->m->mem->weights > WEIGHTS_BLOCK)
-			weights_drop_pages(w->base + at, n);
+			drop_pages(w->base + at, n);
 	}
 	*hash = dl_hash_value(&h);
 }

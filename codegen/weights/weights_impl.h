@@ -39,8 +39,6 @@ void *weights_source(WeightsRun *w, Value *v);
 
 /* ---- move_run.c ---- */
 
-/* Releases the pages of N bytes at P, which is part of a mapped file. */
-void weights_drop_pages(const void *p, size_t n);
 /* Cuts a box of N iterators into blocks of about WANT points, along its two longest iterators: AT[0]
  * is the longest; STEP has the sizes. Returns how many of the two are cut; 0: the box is one block. */
 int weights_cut(const int64_t *extent, int n, int64_t want, int at[2], int64_t step[2]);

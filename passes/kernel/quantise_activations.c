@@ -29,9 +29,6 @@ enum {
 	ADDED = 8        /* operands that a product may get */
 };
 
-/* Groups with no element above this become 0: the reciprocals of their scales are finite. */
-#define LEAST_MAGNITUDE 0x1p-100
-
 /* X, quantised in groups of GROUP for the readers in a block of the graph. */
 typedef struct QuantisedRows {
 	const Value *x;
@@ -46,20 +43,6 @@ typedef struct RowsPass {
 	VEC(QuantisedRows) done;
 	int64_t count, kept;
 } RowsPass;
-
-static const char *name_of(const Node *n)
-{
-	const char *name = node_loc(n).node;
-
-	return name ? name : "?";
-}
-
-static void report_kept(RowsPass *p, const Node *n, const char *why)
-{
-	p->kept++;
-	if (p->m->report)
-		fprintf(p->m->report, "; activations of \"%s\" stay: %s\n", name_of(n), why);
-}
 
 /* ---- The kernel that quantises ---- */
 
@@ -97,7 +80,7 @@ static void add_scales(const RowsKernel *r, Buf *largest, Buf *inverse, Buf *sca
 {
 	ExprPool *p = r->k->pool;
 	Expr *idx[MAX_RANK], *top, *zero = ex_num(p, CT_F32, 0),
-				   *least = ex_num(p, CT_F32, LEAST_MAGNITUDE);
+				   *least = ex_num(p, CT_F32, LEAST_SCALED);
 	Iter *it[MAX_RANK];
 
 	scale_iters(r, it, idx);
@@ -180,9 +163,7 @@ static int64_t group_of_rows(int64_t k, int64_t group)
 static Value *rows_of(const Node *n, const Contraction *c)
 {
 	const Expr *e = c->a;
-	Value *v = e->kind == EX_LOAD && e->load.buf->kind == BUF_IN
-			   ? node_in(n, e->load.buf->param)
-			   : NULL;
+	Value *v = node_loaded(n, e);
 
 	if (!v || v->type->dtype != DT_F32 || v->type->layout || !e->load.nidx || c->guard_a ||
 	    c->guard_b || c->nk != 1)
@@ -209,9 +190,9 @@ static void quantise_rows(RowsPass *p, Node *n, Contraction *c, int64_t weights_
 	if (x && dim_is_const(c->k[0]->extent, &terms))
 		group = group_of_rows(terms, weights_group);
 	if (!group) {
-		report_kept(p, n,
-			    x ? "the sum does not consist of whole groups"
-			      : "they are no rows in f32");
+		scaled_report(p->m, n, "activations", &p->kept,
+			      x ? "the sum does not consist of whole groups"
+				: "they are no rows in f32");
 		return;
 	}
 	for (int i = 0; i < p->done.n && !q.byte; i++)
@@ -256,7 +237,8 @@ static void visit(RowsPass *p, Node *n)
 	if (scaled_find(&f, e))
 		quantise_rows(p, n, &c, f.group);
 	else if (narrow)
-		report_kept(p, n, "the weights are no numbers in groups with a scale");
+		scaled_report(p->m, n, "activations", &p->kept,
+			      "the weights are no numbers in groups with a scale");
 	node_drop_unused_inputs(n);
 }
 

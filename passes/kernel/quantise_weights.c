@@ -18,8 +18,10 @@
  * they are, and the report says so. Other readers of W, as a table of embeddings has that is a product's
  * factor, too, read W itself.
  */
-#include "passes/kernel/contraction.h"
+#include "passes/kernel/scaled.h"
 #include "passes/kernel/through.h"
+
+#include "base/sys.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -34,9 +36,6 @@ enum {
 		1 << 10,        /* smaller constants stay: they cost less than their scales' code */
 	LEAST_IN_FILE = 1 << 20 /* bytes of numbers from which on they are in a temporary file */
 };
-
-/* Groups with no element above this become 0: the reciprocals of their scales are finite. */
-#define LEAST_MAGNITUDE 0x1p-100f
 
 /* A constant that was quantised along dim AXIS, and the value that replaces it. */
 typedef struct NarrowWeight {
@@ -74,7 +73,7 @@ static float best_scale(const float *w, int64_t n, float most)
 
 	for (int64_t i = 0; i < n; i++)
 		top = fabsf(w[i]) > top ? fabsf(w[i]) : top;
-	if (top < LEAST_MAGNITUDE)
+	if (top < (float)LEAST_SCALED)
 		return 0;
 	for (int c = 0; c < CANDIDATES; c++) {
 		scale[c] = top / (most * (1 + (float)c / (float)CANDIDATE_STEPS));
@@ -178,16 +177,6 @@ static Tensor *new_tensor(Arena *a, DType t, int rank, const int64_t *dims)
 	return to;
 }
 
-static void drop_pages(const Tensor *t)
-{
-	const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)t->data,
-			from = (at + page - 1) / page * page,
-			to = (at + (uintptr_t)t->bytes) / page * page;
-
-	if (t->file && to > from)
-		madvise((void *)from, to - from, MADV_DONTNEED);
-}
-
 /* Quantises FROM along dim AXIS into J. False if FROM has an infinite element or NaN. */
 static bool quantise_tensor(WeightsPass *p, const Tensor *from, int axis, WeightsJob *j)
 {
@@ -213,27 +202,14 @@ static bool quantise_tensor(WeightsPass *p, const Tensor *from, int axis, Weight
 	w = malloc((size_t)j->group * sizeof *w);
 	ok = w && quantise_all(j, w);
 	free(w);
-	drop_pages(from);
-	drop_pages(j->numbers);
+	if (from->file)
+		drop_pages(from->data, (size_t)from->bytes);
+	if (j->numbers->file)
+		drop_pages(j->numbers->data, (size_t)j->numbers->bytes);
 	return ok;
 }
 
 /* ---- The report ---- */
-
-static const char *name_of(const Node *n)
-{
-	const char *name = n ? node_loc(n).node : NULL;
-
-	return name ? name : "?";
-}
-
-static void report_kept(WeightsPass *p, const Node *n, const char *why)
-{
-	p->kept++;
-	if (p->m->report)
-		fprintf(p->m->report, "; weights of \"%s\" stay: %s\n",
-			arena_escape(p->m->arena, name_of(n), escape_terminal), why);
-}
 
 static double relative(double error, double squares)
 {
@@ -255,10 +231,9 @@ static void report_done(WeightsPass *p, const Node *n, const Value *v, const Wei
 	if (p->m->report)
 		fprintf(p->m->report,
 			"; weights of \"%s\" (\"%s\"): %s in groups of %lld, %lld bytes become %lld, error %.6g of their magnitude%s\n",
-			arena_escape(p->m->arena, name_of(n), escape_terminal),
-			arena_escape(p->m->arena, name_of(v->def), escape_terminal), dtype_info[j->numbers->dtype].name,
-			(long long)j->group, (long long)j->from->bytes, (long long)after,
-			relative(j->error, j->squares),
+			scaled_name(p->m, n), scaled_name(p->m, v->def),
+			dtype_info[j->numbers->dtype].name, (long long)j->group,
+			(long long)j->from->bytes, (long long)after, relative(j->error, j->squares),
 			readers > 1 ? "; others read them as they were" : "");
 }
 
@@ -311,9 +286,7 @@ static Value *add_dequantised(WeightsPass *p, Node *n, const WeightsJob *j, int 
 /* The constant, with whole rows of which E, a factor of C in N, is the load; null: another form. */
 static Value *weights_of(const Node *n, const Expr *e)
 {
-	Value *v = e->kind == EX_LOAD && e->load.buf->kind == BUF_IN && load_plain(e)
-			   ? node_in(n, e->load.buf->param)
-			   : NULL;
+	Value *v = e->kind == EX_LOAD && load_plain(e) ? node_loaded(n, e) : NULL;
 	const Tensor *t = v ? value_const(v) : NULL;
 
 	return t && !v->type->layout && dtype_is_float(t->dtype) &&
@@ -347,9 +320,9 @@ static Value *replacement(WeightsPass *p, Node *n, Value *v, int axis)
 		if (p->done.at[i].from == v && p->done.at[i].axis == axis)
 			return p->done.at[i].to;
 	if (!quantise_tensor(p, value_const(v), axis, &j)) {
-		report_kept(p, n, "they are not all finite");
+		scaled_report(p->m, n, "weights", &p->kept, "they are not all finite");
 	} else if (j.squares > 0 && j.error >= j.squares) {
-		report_kept(p, n, "they are too small for a scale");
+		scaled_report(p->m, n, "weights", &p->kept, "they are too small for a scale");
 	} else {
 		report_done(p, n, v, &j);
 		w.to = add_dequantised(p, n, &j, axis);
@@ -371,7 +344,8 @@ static bool quantise_factor(WeightsPass *p, Node *n, const Contraction *c, int s
 		return false;
 	axis = c->nk == 1 ? dim_of(e, c->k[0]) : -1;
 	if (axis < 0 || c->guard_a || c->guard_b) {
-		report_kept(p, n, "the sum is over several axes, or not over all of them");
+		scaled_report(p->m, n, "weights", &p->kept,
+			      "the sum is over several axes, or not over all of them");
 		return false;
 	}
 	to = replacement(p, n, v, axis);

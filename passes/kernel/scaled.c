@@ -54,22 +54,14 @@ static Expr *by_group(ScaledForm *f, Expr *e)
 
 static bool all_zero(const Node *n, const Expr *e)
 {
-	const Value *v = e->kind == EX_LOAD && e->load.buf->kind == BUF_IN
-				 ? node_in(n, e->load.buf->param)
-				 : NULL;
-	const Tensor *t = v ? value_const(v) : NULL;
-	const char *at = t ? t->data : NULL;
+	const Tensor *t = node_loaded_const(n, e);
 
-	for (int64_t i = 0; t && i < t->bytes; i++)
-		if (at[i])
-			return false;
-	return t != NULL;
+	return t && tensor_is_zero(t);
 }
 
 /* The number that scalar E of N is; false if it is no scalar constant. */
 static bool scalar_value(const Node *n, const Expr *e, double *out)
 {
-	const Value *v;
 	const Tensor *t;
 
 	if (ex_is_op(e, IN_cvt))
@@ -78,9 +70,7 @@ static bool scalar_value(const Node *n, const Expr *e, double *out)
 		*out = ctype_is_float(e->ct) ? e->f : (double)e->i;
 		return true;
 	}
-	v = e->kind == EX_LOAD && e->load.buf->kind == BUF_IN ? node_in(n, e->load.buf->param)
-							      : NULL;
-	t = v ? value_const(v) : NULL;
+	t = node_loaded_const(n, e);
 	if (!t || tensor_numel(t) != 1)
 		return false;
 	*out = dtype_is_float(t->dtype) ? dtype_load_f64(t->dtype, t->data, 0)
@@ -195,4 +185,20 @@ bool scaled_rows(const Contraction *c, ScaledRows *out)
 		return indexes_groups(byte, out->scale, &out->group);
 	}
 	return false;
+}
+
+/* ---- What the passes that quantise report ---- */
+
+const char *scaled_name(Module *m, const Node *n)
+{
+	const char *name = n ? node_loc(n).node : NULL;
+
+	return name ? arena_escape(m->arena, name, escape_terminal) : "?";
+}
+
+void scaled_report(Module *m, const Node *n, const char *what, int64_t *kept, const char *why)
+{
+	++*kept;
+	if (m->report)
+		fprintf(m->report, "; %s of \"%s\" stay: %s\n", what, scaled_name(m, n), why);
 }

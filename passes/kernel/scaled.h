@@ -5,6 +5,7 @@
 #define PASSES_KERNEL_SCALED_H
 
 #include "passes/kernel/contraction.h"
+#include "passes/module.h"
 
 /* The parts of operand B of product C of node N. C and N are set before the others are found. */
 typedef struct ScaledForm {
@@ -20,6 +21,9 @@ typedef struct ScaledForm {
 /* Splits E, operand B of F's product, into its parts. False if it has another form. */
 bool scaled_find(ScaledForm *f, Expr *e);
 
+/* Groups with no element above this become 0: the reciprocals of their scales are finite. */
+#define LEAST_SCALED 0x1p-100
+
 /* What is added to a row's numbers, so that they are unsigned bytes. */
 enum { ROW_ZERO = 128 };
 
@@ -33,6 +37,10 @@ typedef struct ScaledRows {
 	int64_t group;
 } ScaledRows;
 
+/* The name of N, which may be null, for a report on a terminal. */
+const char *scaled_name(Module *m, const Node *n);
+/* Reports that WHAT, operands of N, stay as they are, and counts that in *KEPT. */
+void scaled_report(Module *m, const Node *n, const char *what, int64_t *kept, const char *why);
 /* Whether operand A of C has that form. */
 bool scaled_rows(const Contraction *c, ScaledRows *out);
 

@@ -218,11 +218,11 @@ static bool reaches(const ValueMatch *m, const Stmt *s, int d, Expr *at, MapPoin
 	return w->kind == EX_CONST && always(m, ex_op2(p, IN_eq, at, w), true);
 }
 
-/* Whether map S writes the element that E loads at all times, and if so at which point. */
+/* Whether S, a map, writes the element that E loads at all times, and if so at which point. */
 static bool point_of(const ValueMatch *m, const Stmt *s, const Expr *e, MapPoint *point)
 {
 	point->n = 0;
-	if (!stmt_is_map(s) || s->guard || e->load.nidx != s->nwidx)
+	if (e->load.nidx != s->nwidx)
 		return false;
 	for (int d = 0; d < s->nwidx; d++)
 		if (!reaches(m, s, d, e->load.idx[d], point))
@@ -244,17 +244,20 @@ static Expr *map_value(const ValueMatch *m, const Expr *e)
 {
 	ExprPool *p = m->p->pool;
 	const Buf *b = e->load.buf;
+	Expr *value = NULL;
 	MapPoint at;
 
 	for (int i = 0; i < m->p->k->stmts.n && b->kind != BUF_IN; i++) {
 		const Stmt *s = m->p->k->stmts.at[i];
 
-		if (stmt_writes(s, b) && point_of(m, s, e, &at))
-			return poly_form(m->p,
-					 ex_round(p, b->dtype,
-						  ex_subst_iters(p, s->val[0], at.from, at.is, at.n)));
+		if (!stmt_writes(s, b))
+			continue;
+		if (!stmt_is_map(s) || s->guard) /* it may write this element, too */
+			return NULL;
+		if (!value && point_of(m, s, e, &at))
+			value = ex_subst_iters(p, s->val[0], at.from, at.is, at.n);
 	}
-	return NULL;
+	return value ? poly_form(m->p, ex_round(p, b->dtype, value)) : NULL;
 }
 
 /* ---- Expressions ---- */

@@ -196,8 +196,6 @@ static void put_runs(StrBuf *b, const Tile *t, int rows, int nv, int lanes)
 /* The parameters of a micro-kernel from "b" on, with types; or, if not DECLARE, their names. */
 static const char *last_parameters(GenC *g, const Tile *t, bool declare)
 {
-	const char *type = c_type(t->ct), *panel = t->scale ? "uint8_t" : type_of(t, t->b);
-
 	if (t->scale && declare)
 		return arena_printf(
 			g->arena,
@@ -210,7 +208,7 @@ static const char *last_parameters(GenC *g, const Tile *t, bool declare)
 	return declare ? arena_printf(
 				 g->arena,
 				 "const %s *b, int64_t b_step, const char *ahead, int64_t ahead_step, %s *acc",
-				 panel, type)
+				 type_of(t, t->b), c_type(t->ct))
 		       : "b, b_step, ahead, ahead_step, acc";
 }
 
@@ -276,7 +274,7 @@ static void tile_function(GenC *g, StrBuf *b, const Tile *t, const char *key)
 		if (t->row_scale)
 			c_tile_scaled_rows(g, b, t, key, r, last_parameters(g, t, true));
 		else if (t->scale)
-			c_tile_scaled(g, b, t, key, r);
+			c_tile_scaled(g, b, t, key, r, last_parameters(g, t, true));
 		else
 			rows_function(g, b, t, key, r);
 	}

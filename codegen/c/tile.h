@@ -14,14 +14,25 @@ const char *c_tile_use(GenC *g, const Tile *t);
 /* Prints the micro-kernels that were used. */
 void c_tiles(GenC *g, StrBuf *b);
 
+/* Panels of quantised numbers. */
+enum {
+	WORD_BYTES = 4,
+	CACHE_LINE = 64,
+	/* bytes ahead of the current ones in the panel that are prefetched: of weights in memory, half as
+	 * many or sixteen times as many took some 5 to 10% longer, as did every other line */
+	FETCH_AHEAD = 4096
+};
+
 /* ---- tile_scaled.c ---- */
 
-/* Prints the function KEY_ROWS, the micro-kernel for ROWS rows of T, whose B is quantised. */
-void c_tile_scaled(const GenC *g, StrBuf *b, const Tile *t, const char *key, int rows);
+/* Prints the function KEY_ROWS, the micro-kernel for ROWS rows of T, whose B is quantised. PARAMETERS
+ * are those from B on. */
+void c_tile_scaled(const GenC *g, StrBuf *b, const Tile *t, const char *key, int rows,
+		   const char *parameters);
 
 /* ---- tile_rows.c ---- */
 
-/* As c_tile_scaled, where A is quantised, too. PARAMETERS are those from B on. */
+/* The same, where A is quantised, too. */
 void c_tile_scaled_rows(const GenC *g, StrBuf *b, const Tile *t, const char *key, int rows,
 			const char *parameters);
 

@@ -16,14 +16,10 @@
 #include "codegen/c/tile.h"
 
 #include "codegen/c/gen_c_impl.h"
+#include "passes/kernel/scaled.h"
 
-enum {
-	WORD_BYTES = 4,
-	CACHE_LINE = 64,
-	FETCH_AHEAD = 4096,  /* as in codegen/c/tile_scaled.c */
-	FETCH_SCALES = 1024, /* of groups of 32 numbers of 4 bits, which the scales go with */
-	ROW_ZERO = 128       /* what is added to the numbers of rows */
-};
+/* bytes of scales ahead that are prefetched, of groups of 32 numbers of 4 bits */
+enum { FETCH_SCALES = 1024 };
 
 /* How one function is printed. */
 typedef struct RowsTile {

@@ -14,17 +14,11 @@
 #include "codegen/c/tile.h"
 
 #include "codegen/c/gen_c_impl.h"
-
-#include <string.h>
+#include "codegen/targets.h"
 
 enum {
 	LEAST_SUMS = 4, /* independent sums that hide the latency of a multiply-add */
-	BYTE_TERMS = 4, /* terms of bytes that one iteration of the loop has */
-	WORD_BYTES = 4,
-	CACHE_LINE = 64,
-	/* bytes ahead of the current ones in the panel that are prefetched: of weights in memory, half as
-	 * many or sixteen times as many took some 5 to 10% longer, as did every other line */
-	FETCH_AHEAD = 4096
+	BYTE_TERMS = 4  /* terms of bytes that one iteration of the loop has */
 };
 
 static int bits_of(const Tile *t)
@@ -34,10 +28,10 @@ static int bits_of(const Tile *t)
 
 static bool looks_up(const GenC *g, const Tile *t)
 {
-	const Target *target = g->target;
+	const int bytes = g->target->vector_bytes;
 
-	return t->terms > 1 && target->machine && !strcmp(target->machine, "x86_64") &&
-	       (target->vector_bytes == 64 || (target->vector_bytes == 32 && bits_of(t) == 2));
+	return t->terms > 1 && target_is_x86(g->target) &&
+	       (bytes == 64 || (bytes == 32 && bits_of(t) == 2));
 }
 
 /* How one function is printed. */
@@ -197,16 +191,15 @@ static void put_vectors(const ScaledTile *s, const char *name, const char *from)
 			      from, j * s->lanes);
 }
 
-static void scaled_rows(const ScaledTile *s, const char *key)
+static void scaled_rows(const ScaledTile *s, const char *key, const char *parameters)
 {
 	StrBuf *b = s->b;
-	const char *zero = s->t->zero ? " const float *zero," : "";
 
 	strbuf_printf(
 		b,
 		"DL_CONTRACT static void %s_%d(int64_t n, int first, const float *a, const int64_t *row, int64_t a_step,\n"
-		"\t\tconst uint8_t *b, int64_t b_step, const float *scale,%s int64_t group, float *acc)\n{\n\tDL_CONTRACT_ON\n",
-		key, s->rows, zero);
+		"\t\t%s)\n{\n\tDL_CONTRACT_ON\n",
+		key, s->rows, parameters);
 	put_types(s);
 	for (int i = 0; i < s->rows; i++)
 		strbuf_printf(b, "\tconst float *a%d = a + row[%d];\n", i, i);
@@ -234,11 +227,12 @@ static void scaled_rows(const ScaledTile *s, const char *key)
 		s->t->zero ? "\t\t\tzero += b_step;\n" : "");
 }
 
-void c_tile_scaled(const GenC *g, StrBuf *b, const Tile *t, const char *key, int rows)
+void c_tile_scaled(const GenC *g, StrBuf *b, const Tile *t, const char *key, int rows,
+		   const char *parameters)
 {
 	ScaledTile s = {.g = g, .b = b, .t = t, .rows = rows, .lanes = g->target->vector_bytes / 4};
 
 	s.nv = t->nr / s.lanes;
 	s.sets = (LEAST_SUMS + rows * s.nv - 1) / (rows * s.nv);
-	scaled_rows(&s, key);
+	scaled_rows(&s, key, parameters);
 }

@@ -300,6 +300,11 @@ static void tile_reason(const Target *t, Gemm *g, const ProductDecision *d, StrB
 		return;
 	}
 	narrow_tile(t, g, &mr, &nr);
+	if (g->scale && by[0] == TILE_ROWS_SCALED && by[0] < mr) {
+		strbuf_printf(b, "the numbers of quantised weights take registers, too, of %d",
+			      t->registers);
+		return;
+	}
 	if (nr < all[1]) {
 		strbuf_printf(b, "two vectors of %lld would be empty in part in the last of ",
 			      (long long)lanes);
@@ -319,7 +324,7 @@ static void tile_reason(const Target *t, Gemm *g, const ProductDecision *d, StrB
 void product_reason(const Target *t, Kernel *k, const Decision *d, StrBuf *b)
 {
 	const ProductDecision *p = &d->product;
-	const int64_t esize = 1 << 10;
+	const int64_t kib = 1 << 10;
 	int64_t steps;
 	Gemm g;
 
@@ -332,8 +337,8 @@ void product_reason(const Target *t, Kernel *k, const Decision *d, StrBuf *b)
 	if (dim_is_const(p->kc ? dim_const(k->ctx, p->kc / g.quad) : g.steps, &steps))
 		strbuf_printf(b, "; a block's rows and a panel are %lld KiB, of %lld KiB of L2%s",
 			      (long long)((p->mc + gemm_panel(g.c.ct)) * steps *
-					  element_bytes(g.c.ct) / esize),
-			      (long long)(t->l2 / esize),
+					  element_bytes(g.c.ct) / kib),
+			      (long long)(t->l2 / kib),
 			      p->kc ? ": the sum is split so that they take half of it" : "");
 }
 

@@ -703,7 +703,7 @@ static int compile(Cli *c)
 		m.graph = first->graph = m.opt.quantise ? m.graph : NULL;
 	}
 	ok = m.graph && make(c, first);
-	if (c->output && (str_ends(c->output, ".dl") || str_ends(c->output, ".onnx")))
+	if (output_is_model(c))
 		m.gpu = NULL;
 	ok = ok && (!m.gpu || first == m.gpu || make_for_gpus(c, first, &gpu, &again, &refusals));
 	if (c->check && ok)
@@ -715,8 +715,7 @@ static int compile(Cli *c)
 	if (ok && m.gpu)
 		dump_nvptx(c, m.gpu);
 	/* Dumps that could not be written are an error, after which no output may appear. */
-	if (ok && !c->check && c->output && !str_ends(c->output, ".dl") &&
-	    !str_ends(c->output, ".onnx"))
+	if (ok && !c->check && c->output && !output_is_model(c))
 		ok = program_flush() && emit(c, &m, begin);
 	if (file)
 		onnx_close(file);

@@ -107,14 +107,6 @@ static Value *with_type(Graph *g, Node *before, OpKind op, Value *const *in, int
 	return n->out[0];
 }
 
-static Value *scalar_u8(Graph *g, uint8_t v, Node *before)
-{
-	Tensor *t = tensor_new(g->arena, DT_U8, 0, NULL);
-
-	*(uint8_t *)(uintptr_t)t->data = v;
-	return graph_const(g, t, before);
-}
-
 /* Operators that commute with rounding to bytes: they move elements, or take the largest. */
 static const OpKind movers[] = {OP_View, OP_Transpose, OP_MaxPool};
 
@@ -154,7 +146,7 @@ static Value *bytes_of(Graph *g, Value *x, bool alone, Value *scale, Value *zero
 static Value *through_bytes(Graph *g, Value *x, bool alone, const QuantChoice *c, Node *n)
 {
 	Value *scale = graph_const_scalar(g, DT_F32, (double)c->scale, n);
-	Value *zero = scalar_u8(g, c->zero, n);
+	Value *zero = graph_const_scalar(g, DT_U8, c->zero, n);
 	Value *q;
 
 	if (c->smooth)

@@ -125,6 +125,11 @@ static bool usage_error(Cli *c, const char *fmt, const char *arg)
 	return false;
 }
 
+bool output_is_model(const Cli *c)
+{
+	return c->output && (str_ends(c->output, ".dl") || str_ends(c->output, ".onnx"));
+}
+
 bool options_fault(Cli *c, const char *text)
 {
 	return usage_error(c, "%s", text);
@@ -478,8 +483,7 @@ static bool check_output(Cli *c)
 /* What is given does something to the output. */
 static bool check_effect(Cli *c)
 {
-	const bool text = c->output &&
-			  (str_ends(c->output, ".dl") || str_ends(c->output, ".onnx")),
+	const bool text = output_is_model(c),
 		   ptx = c->output && str_ends(c->output, ".ptx"),
 		   schedule = c->output && str_ends(c->output, ".schedule");
 

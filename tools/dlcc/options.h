@@ -40,6 +40,8 @@ typedef struct Cli {
 bool options_read(Cli *c, int argc, char **argv);
 /* The folders of what is to be written are there; else a diagnostic and false. */
 bool options_folders(Cli *c);
+/* Whether the output is a model, as text or ONNX, and no code. */
+bool output_is_model(const Cli *c);
 /* A diagnostic of wrong usage; false. */
 bool options_fault(Cli *c, const char *text);
 /* Silences the warnings that are not about the GPU's code: they were given for the CPU's. */

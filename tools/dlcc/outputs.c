@@ -108,7 +108,7 @@ static bool spares_graph(Outputs *o, const Graph *g)
 bool outputs_spare(Cli *c, Arena *a, const OnnxFile *file, const Graph *g)
 {
 	Outputs o = {.cli = c, .arena = a};
-	const bool alone = str_ends(c->output, ".dl") || str_ends(c->output, ".ptx") ||
+	const bool alone = output_is_model(c) || str_ends(c->output, ".ptx") ||
 			   str_ends(c->output, ".schedule");
 	const int stem = (int)(strrchr(c->output, '.') - c->output);
 

@@ -19,7 +19,6 @@ enum {
 };
 
 /* A smoothed activation takes a product more, so it has to have clearly less error. */
-
 static const double SMOOTH_GAIN = 0.8;
 
 typedef struct LayerCost {

@@ -105,6 +105,15 @@ static Onnx__TensorProto *tensor(Exporter *x, const Tensor *t, const char *name)
 	return p;
 }
 
+/* The new name of constant T, after WHAT it is. */
+static const char *constant(Exporter *x, const Tensor *t, const char *what)
+{
+	const char *name = fresh_name(x, what);
+
+	vec_push(x->a, &x->constant, tensor(x, t, name));
+	return name;
+}
+
 static const char *dim_text(Exporter *x, const Dim *d)
 {
 	StrBuf b = {0};
@@ -225,11 +234,9 @@ static const char *integer(Exporter *x, int64_t v)
 {
 	const int64_t one = 1;
 	Tensor *t = tensor_new(x->a, DT_I64, 1, &one);
-	const char *name = fresh_name(x, "integer");
 
 	*(int64_t *)(uintptr_t)t->data = v;
-	vec_push(x->a, &x->constant, tensor(x, t, name));
-	return name;
+	return constant(x, t, "integer");
 }
 
 static void *size_constant(void *arg, int64_t v)
@@ -290,9 +297,7 @@ static const char *shape(Exporter *x, const Type *t)
 		Tensor *c = tensor_new(x->a, DT_I64, 1, &rank);
 
 		memcpy((void *)(uintptr_t)c->data, dims, (size_t)c->bytes);
-		out = fresh_name(x, "shape");
-		vec_push(x->a, &x->constant, tensor(x, c, out));
-		return out;
+		return constant(x, c, "shape");
 	}
 	for (int i = 0; i < t->rank; i++) {
 		parts[i] = dim_walk(t->dims[i], &b);
@@ -396,12 +401,10 @@ static const char *node_name(Exporter *x, const Node *n)
 
 static const char *number(Exporter *x, double v)
 {
-	const char *name = fresh_name(x, "number");
 	Tensor *t = tensor_new(x->a, DT_F32, 0, NULL);
 
 	*(float *)(uintptr_t)t->data = (float)v;
-	vec_push(x->a, &x->constant, tensor(x, t, name));
-	return name;
+	return constant(x, t, "number");
 }
 
 /* Casts of floats to bytes saturate here, as those of QuantizeLinear do; ONNX leaves open what others

@@ -112,16 +112,16 @@ static const QuantLayer *layer_of(const Calibration *x, int activation)
 
 static bool layer_fault(const Calibration *x, const QuantLayer *layer, const char *what)
 {
-	return !layer || diag_error(&x->c->diag, node_diag(layer->node),
-				    "%s; give --keep for it", what);
+	return !layer ||
+	       diag_error(&x->c->diag, node_diag(layer->node), "%s; give --keep for it", what);
 }
 
-static int64_t weights_of(const QuantLayer *l)
+int64_t weights_after(const QuantLayer *l, int axis)
 {
 	int64_t dims[MAX_RANK], n = 1;
 
 	type_static(l->w->type, dims);
-	for (int d = 0; d < l->w->type->rank; d++)
+	for (int d = axis + 1; d < l->w->type->rank; d++)
 		n *= dims[d];
 	return n;
 }
@@ -149,7 +149,7 @@ static bool keep_weights(Calibration *x)
 		x->weights[l] = o < 0 ? arena_copy(x->a, t->data, (size_t)t->bytes)
 				      : arena_copy(x->a, v.data, (size_t)array_bytes(&v));
 		if (ok && !x->named[l] &&
-		    !are_finite(x->weights[l], weights_of(&x->layers.at[l])))
+		    !are_finite(x->weights[l], weights_after(&x->layers.at[l], -1)))
 			ok = layer_fault(x, &x->layers.at[l],
 					 "some of its weights are infinite or no numbers");
 	}
@@ -244,23 +244,12 @@ static void make_ranges(Calibration *x)
 
 /* ---- Smoothing ---- */
 
-/* How layer L's weights lie: index C along its axis TERMS is at (o * channels + c) * INNER + i. */
-static int64_t inner_of_terms(const QuantLayer *l)
-{
-	int64_t dims[MAX_RANK], n = 1;
-
-	type_static(l->w->type, dims);
-	for (int d = l->axes.terms + 1; d < l->w->type->rank; d++)
-		n *= dims[d];
-	return n;
-}
-
 /* MOST[c]: the largest of the weights of layer L that channel C is multiplied by, and what it is. */
 static void largest_weights(const Calibration *x, int l, float *most)
 {
 	const QuantLayer *layer = &x->layers.at[l];
-	const int64_t inner = inner_of_terms(layer), channels = quantise_channels(layer);
-	const int64_t n = weights_of(layer);
+	const int64_t inner = weights_after(layer, layer->axes.terms),
+		      channels = quantise_channels(layer), n = weights_after(layer, -1);
 
 	for (int64_t i = 0; i < n; i++)
 		most[i / inner % channels] = fmaxf(most[i / inner % channels],
@@ -331,14 +320,10 @@ float *calibration_weights(const Calibration *x, Arena *a, int l)
 {
 	const QuantLayer *layer = &x->layers.at[l];
 	const int64_t channels = quantise_channels(layer),
-		      inner = channels > 1 ? inner_of_terms(layer) : 1;
-	int64_t dims[MAX_RANK], n = 1;
-	float *w;
+		      inner = channels > 1 ? weights_after(layer, layer->axes.terms) : 1,
+		      n = weights_after(layer, -1);
+	float *w = NEW_ARRAY(a, n + 1, float);
 
-	type_static(layer->w->type, dims);
-	for (int d = 0; d < layer->w->type->rank; d++)
-		n *= dims[d];
-	w = NEW_ARRAY(a, n + 1, float);
 	for (int64_t i = 0; i < n; i++)
 		w[i] = x->weights[l][i] * x->factors[l][channels > 1 ? i / inner % channels : 0];
 	return w;
@@ -350,16 +335,15 @@ static void choose_scales(Calibration *x, int l, Form form)
 	const QuantLayer *layer = &x->layers.at[l];
 	Arena *tmp = arena_new();
 	const float *w = calibration_weights(x, tmp, l);
-	int64_t dims[MAX_RANK], outer = 1, inner = 1, channels;
+	const int64_t inner = weights_after(layer, layer->axes.channels),
+		      all = weights_after(layer, -1);
+	int64_t dims[MAX_RANK], channels;
 
 	type_static(layer->w->type, dims);
 	channels = dims[layer->axes.channels];
-	for (int d = 0; d < layer->w->type->rank; d++)
-		*(d < layer->axes.channels ? &outer
-					   : &inner) *= d == layer->axes.channels ? 1 : dims[d];
 	x->scales_of[form][l] = NEW_ARRAY(x->a, channels, float);
 	for (int64_t k = 0; k < channels; k++)
-		x->scales_of[form][l][k] = scale_of_channel(w + k * inner, outer * inner, inner,
+		x->scales_of[form][l][k] = scale_of_channel(w + k * inner, all / channels, inner,
 							    channels * inner);
 	arena_free(tmp);
 }

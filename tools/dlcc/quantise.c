@@ -266,13 +266,12 @@ static Tensor *weights_in_bytes(const Planner *p, int l)
 	const QuantLayer *layer = &p->x.layers.at[l];
 	Arena *tmp = arena_new();
 	const float *from = calibration_weights(&p->x, tmp, l), *scale = p->x.scales[l];
-	int64_t dims[MAX_RANK], inner = 1, n;
+	const int64_t inner = weights_after(layer, layer->axes.channels);
+	int64_t dims[MAX_RANK], n;
 	Tensor *t;
 	int8_t *to;
 
 	type_static(layer->w->type, dims);
-	for (int d = layer->axes.channels + 1; d < layer->w->type->rank; d++)
-		inner *= dims[d];
 	t = tensor_new(p->x.a, DT_I8, layer->w->type->rank, dims);
 	to = (int8_t *)(uintptr_t)t->data;
 	n = tensor_numel(t);

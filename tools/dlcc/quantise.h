@@ -82,6 +82,8 @@ typedef struct Calibration {
 bool calibrate(Calibration *x, const PackageOpts *o, const char *folder);
 /* Activation K, and the weights of its layers, are smoothed, or not, from now on. */
 void calibration_set_form(Calibration *x, int k, Form f);
+/* How many of L's weights there are for one index of AXIS and of those before it; AXIS -1: in all. */
+int64_t weights_after(const QuantLayer *l, int axis);
 /* The weights of layer L, with their factors; in A. */
 float *calibration_weights(const Calibration *x, Arena *a, int l);
 /* The error of the results with the layers that X->on switches on, relative to the results in floats; negative after a

@@ -4,6 +4,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 
 import dlcc
 import onnx.parser
@@ -27,3 +28,18 @@ def python(program, *arguments, **environment):
     env = {**os.environ, "PYTHONPATH": os.path.join(ROOT, "python"), **environment}
     return subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False,
                           env={k: v for k, v in env.items() if v is not None})
+
+
+def simulated(test, text, program):
+    """TEST: PROGRAM, text, succeeds with the file of the model of TEXT as its argument, and a simulated GPU (on_gpu.py)."""
+    simulator = os.path.join(os.environ["BUILD"], "ptxsim")
+    known = subprocess.run(["dlcc", "--list-targets"], capture_output=True, text=True, check=True).stdout
+    if not os.path.exists(os.path.join(simulator, "libcuda.so.1")) or "cuda:" not in known:
+        test.skipTest("dlcc makes no code for GPUs, or the simulator was not built")
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "model.onnx")
+        with open(path, "wb") as f:
+            f.write(model(text).SerializeToString())
+        folders = os.pathsep.join(os.path.join(ROOT, x) for x in ("python", "tests/python"))
+        done = python(program, path, PYTHONPATH=folders, LD_LIBRARY_PATH=simulator, PTXSIM_SM="80")
+    test.assertEqual((done.returncode, done.stderr), (0, ""))

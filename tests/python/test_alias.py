@@ -2,15 +2,12 @@
 """Outputs that are computed in place of an input: caches of attention."""
 
 import ctypes
-import os
-import subprocess
-import tempfile
 import unittest
 
 import dlcc
 import numpy as np
 from dlcc import abi
-from models import compiled, model, python
+from models import compiled, model, simulated
 
 # 6 heads of queries, 2 of keys and values, 8 elements each
 ATTENTION = """(float[B,6,S,8] q, float[B,2,S,8] k, float[B,2,S,8] v, float[B,2,P,8] past_k, float[B,2,P,8] past_v)
@@ -219,41 +216,22 @@ class Fixed(unittest.TestCase):
 
 
 ON_GPU = r"""
-import ctypes, sys
+import sys
 import dlcc, numpy as np
-from dlcc import tensors
+from on_gpu import OnGpu, memory, read
 
-driver = ctypes.CDLL("libcuda.so.1")
-context = ctypes.c_void_p()
-assert not (driver.cuInit(0) or driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) or driver.cuCtxSetCurrent(context))
-new = ctypes.pythonapi.PyCapsule_New
-new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-
-class Rows:
+class Rows(OnGpu):
     "The first rows of a cache in the GPU's memory, of shape [2,2,room,8]."
 
     def __init__(self, cache, n):
-        self.room, self.at, self.shape = cache[0], cache[1], (2, 2, n, 8)
-
-    def __dlpack_device__(self):
-        return 2, 0
-
-    def __dlpack__(self, stream=None, max_version=None):
-        self.dims, self.strides = (ctypes.c_int64 * 4)(*self.shape), (ctypes.c_int64 * 4)(16 * self.room, 8 * self.room, 8, 1)
-        self.managed = tensors._Versioned(major=1, tensor=tensors._DLTensor(
-            data=self.at.value, device_type=2, ndim=4, code=2, bits=32, lanes=1, shape=ctypes.addressof(self.dims),
-            strides=ctypes.addressof(self.strides)))
-        return new(ctypes.addressof(self.managed), b"dltensor_versioned", None)
+        self.room, at = cache
+        super().__init__(at, (2, 2, n, 8), (16 * self.room, 8 * self.room, 8, 1))
 
     def read(self):
-        out = np.empty((2, 2, self.room, 8), np.float32)
-        assert not driver.cuMemcpyDtoH_v2(ctypes.c_void_p(out.ctypes.data), self.at, ctypes.c_size_t(out.nbytes))
-        return out[:, :, :self.shape[2]]
+        return read(self.at, (2, 2, self.room, 8))[:, :, :self.shape[2]]
 
 def cache(room):
-    at = ctypes.c_uint64()
-    assert not driver.cuMemAlloc_v2(ctypes.byref(at), ctypes.c_size_t(4 * 2 * 2 * room * 8))
-    return room, at
+    return room, memory(4 * 2 * 2 * room * 8)
 
 model = dlcc.compile(sys.argv[1], target="cpu:generic,cuda:sm_80", device="cuda")
 assert model.describe().device.startswith("cuda:0"), model.describe().device
@@ -281,16 +259,7 @@ except dlcc.RunError as e:
 
 class Gpu(unittest.TestCase):
     def test_simulated(self):
-        simulator = os.path.join(os.environ["BUILD"], "ptxsim")
-        known = subprocess.run(["dlcc", "--list-targets"], capture_output=True, text=True, check=True).stdout
-        if not os.path.exists(os.path.join(simulator, "libcuda.so.1")) or "cuda:" not in known:
-            self.skipTest("dlcc makes no code for GPUs, or the simulator was not built")
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "attention.onnx")
-            with open(path, "wb") as f:
-                f.write(model(ATTENTION).SerializeToString())
-            done = python(ON_GPU, path, LD_LIBRARY_PATH=simulator, PTXSIM_SM="80")
-        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        simulated(self, ATTENTION, ON_GPU)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arrays of other libraries, which have nothing but __dlpack__: in the CPU's memory, and in that of the simulated GPU."""
 
-import os
 import unittest
 
 import dlcc
 import numpy as np
-from models import compiled, python
+from models import compiled, simulated
 
 
 class Foreign:
@@ -75,64 +74,21 @@ class Cpu(unittest.TestCase):
 
 
 ON_GPU = r"""
-import ctypes, sys
+import sys
 import dlcc, numpy as np
-from dlcc import tensors
-
-driver = ctypes.CDLL("libcuda.so.1")
-context = ctypes.c_void_p()
-assert not (driver.cuInit(0) or driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) or driver.cuCtxSetCurrent(context))
-new = ctypes.pythonapi.PyCapsule_New
-new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-
-class OnGpu:
-    "An array in the GPU's memory, that has nothing but DLPack."
-
-    def __init__(self, array):
-        self.shape, self.dtype, self.at = array.shape, array.dtype, ctypes.c_uint64()
-        assert not driver.cuMemAlloc_v2(ctypes.byref(self.at), ctypes.c_size_t(array.nbytes))
-        assert not driver.cuMemcpyHtoD_v2(self.at, ctypes.c_void_p(array.ctypes.data), ctypes.c_size_t(array.nbytes))
-
-    def __dlpack_device__(self):
-        return 2, 0
-
-    def __dlpack__(self, stream=None, max_version=None):
-        assert stream == 1
-        self.dims = (ctypes.c_int64 * 2)(*self.shape)
-        self.managed = tensors._Versioned(major=1, tensor=tensors._DLTensor(
-            data=self.at.value, device_type=2, ndim=2, code=2, bits=32, lanes=1, shape=ctypes.addressof(self.dims)))
-        return new(ctypes.addressof(self.managed), b"dltensor_versioned", None)
-
-    def read(self):
-        out = np.empty(self.shape, self.dtype)
-        assert not driver.cuMemcpyDtoH_v2(ctypes.c_void_p(out.ctypes.data), self.at, ctypes.c_size_t(out.nbytes))
-        return out
+from on_gpu import copied, read
 
 model = dlcc.compile(sys.argv[1], level=1, target="cpu:generic,cuda:sm_80", device="cuda")
 assert model.describe().device.startswith("cuda:0"), model.describe().device
 x = np.arange(12, dtype=np.float32).reshape(4, 3)
 assert np.array_equal(model(x), -x)
-assert np.array_equal(model(OnGpu(x)), -x)
-y = OnGpu(np.zeros((4, 3), np.float32))
-assert model.run({"x": OnGpu(x)}, {"y": y})["y"] is y
-assert np.array_equal(y.read(), -x)
+assert np.array_equal(model(copied(x)), -x)
+y = copied(np.zeros((4, 3), np.float32))
+assert model.run({"x": copied(x)}, {"y": y})["y"] is y
+assert np.array_equal(read(y.at, y.shape), -x)
 """
 
 
 class Gpu(unittest.TestCase):
     def test_simulated(self):
-        import subprocess
-        import tempfile
-
-        from models import model
-
-        simulator = os.path.join(os.environ["BUILD"], "ptxsim")
-        known = subprocess.run(["dlcc", "--list-targets"], capture_output=True, text=True, check=True).stdout
-        if not os.path.exists(os.path.join(simulator, "libcuda.so.1")) or "cuda:" not in known:
-            self.skipTest("dlcc makes no code for GPUs, or the simulator was not built")
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "neg.onnx")
-            with open(path, "wb") as f:
-                f.write(model("(float[n,3] x) => (float[n,3] y) { y = Neg(x) }").SerializeToString())
-            done = python(ON_GPU, path, LD_LIBRARY_PATH=simulator, PTXSIM_SM="80")
-        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        simulated(self, "(float[n,3] x) => (float[n,3] y) { y = Neg(x) }", ON_GPU)

@@ -182,6 +182,13 @@ static bool axes_input(Upgrade *u)
 	return true;
 }
 
+/* The results of the node say already whether the sequence is wanted. */
+static bool no_output_sequence(Upgrade *u)
+{
+	drop_attr(u->n, "output_sequence");
+	return true;
+}
+
 static bool unsqueeze(Upgrade *u)
 {
 	return ints_to_input(u, "axes", 1) || complain(u, "attribute \"axes\" is missing");
@@ -558,17 +565,20 @@ static const UpgradeRule rules[] = {
 	{"Gemm", 7, gemm},
 	{"GlobalLpPool", 2, lp_order},
 	{"Greater", 7, broadcast_axis},
+	{"GRU", 7, no_output_sequence},
 	{"GridSample", 20, grid_16},
 	{"GroupNormalization", 21, group_norm},
 	{"Hardmax", 13, softmax},
 	{"Less", 7, broadcast_axis},
 	{"LogSoftmax", 13, softmax},
+	{"LSTM", 7, no_output_sequence},
 	{"LpPool", 2, lp_order},
 	{"Mul", 7, broadcast_axis},
 	{"Or", 7, broadcast_axis},
 	{"PRelu", 7, prelu},
 	{"Pad", 11, pad},
 	{"Pow", 7, broadcast_axis},
+	{"RNN", 7, no_output_sequence},
 	{"ReduceL1", 18, axes_input},
 	{"ReduceL2", 18, axes_input},
 	{"ReduceLogSum", 18, axes_input},

@@ -76,9 +76,12 @@ const Definition *definition_find(const Ctx *c, const char *name)
 static const char *const kind_name[] = {
 	[ATTR_INT] = "int",      [ATTR_FLOAT] = "float",   [ATTR_STR] = "string",
 	[ATTR_INTS] = "ints",    [ATTR_FLOATS] = "floats", [ATTR_STRS] = "strings",
-	[ATTR_TENSOR] = "tensor"};
+	[ATTR_TENSOR] = "tensor", [ATTR_TYPE] = "type"};
 
-enum { NKINDS = sizeof kind_name / sizeof *kind_name };
+enum {
+	NKINDS = sizeof kind_name / sizeof *kind_name,
+	NDEFINED = ATTR_TENSOR + 1, /* kinds that a definition may declare */
+};
 
 const char *attr_kind_name(AttrKind kind)
 {
@@ -221,7 +224,7 @@ static bool read_attr(GraphText *r, Definition *d)
 
 	if (!(a.name = text_name(r)) || !text_want(r, ":"))
 		return false;
-	for (int k = 0; k < NKINDS; k++)
+	for (int k = 0; k < NDEFINED; k++)
 		if (text_take_word(r, kind_name[k]))
 			a.kind = (AttrKind)k;
 	if (a.kind == ATTR_KERNEL)

@@ -101,7 +101,7 @@ const char *definition_name(Ctx *c, const char *domain, const char *name);
 const char *definition_shown(Ctx *c, const char *name);
 /* The definitions of operator NAME, by `next`; null if there is none. */
 const Definition *definition_find(const Ctx *c, const char *name);
-/* How an attribute of KIND is called in a definition. */
+/* How an attribute of KIND is called in a definition, and in messages. */
 const char *attr_kind_name(AttrKind kind);
 
 /* The files of --op. */

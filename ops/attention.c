@@ -390,7 +390,12 @@ static bool expand_attention(Infer *in, Node *n, Value **out)
 	return true;
 }
 
-const Op op_Attention = {.expand = expand_attention, .types = "f"};
+const Op op_Attention = {
+	.expand = expand_attention, .types = "f",
+	.attrs = "is_causal: int, kv_num_heads: int, left_window_size: int, q_num_heads: int, "
+		 "qk_matmul_output_mode: int, right_window_size: int, scale: float, "
+		 "softcap: float, softmax_precision: int",
+};
 
 /* ---- FlexAttention ---- */
 
@@ -468,7 +473,10 @@ static bool expand_flex(Infer *in, Node *n, Value **out)
 	return out[0]->type != NULL;
 }
 
-const Op op_preview_FlexAttention = {.expand = expand_flex, .regions = true, .types = "f"};
+const Op op_preview_FlexAttention = {
+	.expand = expand_flex, .regions = true, .types = "f",
+	.attrs = "prob_mod: graph, scale: float, score_mod: graph, softmax_precision: int",
+};
 
 /* ---- RotaryEmbedding ---- */
 
@@ -546,7 +554,10 @@ static bool expand_rotary(Infer *in, Node *n, Value **out)
 	return out[0]->type != NULL;
 }
 
-const Op op_RotaryEmbedding = {.expand = expand_rotary, .types = "f"};
+const Op op_RotaryEmbedding = {
+	.expand = expand_rotary, .types = "f",
+	.attrs = "interleaved: int, num_heads: int, rotary_embedding_dim: int",
+};
 
 /* ---- SwiGLU ---- */
 
@@ -578,7 +589,7 @@ static bool expand_swiglu(Infer *in, Node *n, Value **out)
 	return out[0]->type != NULL;
 }
 
-const Op op_SwiGLU = {.expand = expand_swiglu, .types = "f"};
+const Op op_SwiGLU = {.expand = expand_swiglu, .types = "f", .attrs = "alpha: float"};
 
 /* ---- CausalConvWithState ---- */
 
@@ -633,4 +644,5 @@ const Op op_CausalConvWithState = {
 	.expand = expand_causal_conv,
 	.types = "f",
 	.doc = "the channels must be a number (a symbol, bound by --dim)",
+	.attrs = "activation: string",
 };

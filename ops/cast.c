@@ -148,11 +148,16 @@ static void lower_cast(Infer *in, Node *n, Kernel *k)
 }
 
 const Op op_Cast = {
-	.infer = infer_cast, .lower = lower_cast, .types = "fiubs", .host = "to and from strings"};
-const Op op_CastLike = {.infer = infer_castlike,
-			.lower = lower_cast,
-			.types = "fiubs",
-			.host = "to and from strings"};
+	.infer = infer_cast, .lower = lower_cast, .types = "fiubs", .host = "to and from strings",
+	.attrs = "round_mode: string, saturate: int, to: int",
+};
+const Op op_CastLike = {
+	.infer = infer_castlike,
+	.lower = lower_cast,
+	.types = "fiubs",
+	.host = "to and from strings",
+	.attrs = "round_mode: string, saturate: int",
+};
 
 /* ---- BitCast ---- */
 
@@ -209,4 +214,7 @@ static void lower_bitcast(Infer *in, Node *n, Kernel *k)
 	kernel_map_id(k, it, out, kernel_load_iters(k, x, it));
 }
 
-const Op op_BitCast = {.infer = infer_bitcast, .lower = lower_bitcast, .types = "fiub"};
+const Op op_BitCast = {
+	.infer = infer_bitcast, .lower = lower_bitcast, .types = "fiub",
+	.attrs = "to: int",
+};

@@ -544,10 +544,12 @@ const Op op_Gemm = {
 	.lower = lower_gemm,
 	.types = "fiu",
 	.weights_axes = gemm_weights_axes,
+	.attrs = "alpha: float, beta: float, transA: int, transB: int",
 };
 const Op op_Einsum = {
 	.infer = infer_einsum,
 	.lower = lower_einsum,
 	.types = "fiu",
 	.doc = "at most 16 dims in a product of some of the operands",
+	.attrs = "equation: string",
 };

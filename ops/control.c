@@ -653,7 +653,10 @@ bool control_both(Infer *in, Node *n, Node *stop, Node **next)
 	return true;
 }
 
-const Op op_If = {.expand = expand_if, .regions = true, .compound = true};
+const Op op_If = {
+	.expand = expand_if, .regions = true, .compound = true,
+	.attrs = "else_branch: graph, then_branch: graph",
+};
 
 /* ---- Loops ---- */
 

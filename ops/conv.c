@@ -384,6 +384,8 @@ const Op op_Conv = {
 	.lower = lower_conv,
 	.types = "fi",
 	.weights_axes = conv_weights_axes,
+	.attrs = "auto_pad: string, dilations: ints, group: int, kernel_shape: ints, pads: ints, "
+		 "strides: ints",
 };
 const Op op_ConvTranspose = {
 	.infer = infer_conv_transpose,
@@ -391,6 +393,8 @@ const Op op_ConvTranspose = {
 	.types = "f",
 	.weights_axes = conv_transpose_weights_axes,
 	.doc = "at most 9 spatial dims",
+	.attrs = "auto_pad: string, dilations: ints, group: int, kernel_shape: ints, "
+		 "output_padding: ints, output_shape: ints, pads: ints, strides: ints",
 };
 
 /* ---- DeformConv ---- */
@@ -563,7 +567,11 @@ static void lower_deform(Infer *in, Node *n, Kernel *k)
 	lower_bias(k, acc, bias, out);
 }
 
-const Op op_DeformConv = {.types = "f",
-			  .infer = infer_deform,
-			  .lower = lower_deform,
-			  .doc = "at most 7 spatial dims"};
+const Op op_DeformConv = {
+	.types = "f",
+	.infer = infer_deform,
+	.lower = lower_deform,
+	.doc = "at most 7 spatial dims",
+	.attrs = "dilations: ints, group: int, kernel_shape: ints, offset_group: int, pads: ints, "
+		 "strides: ints",
+};

@@ -72,21 +72,20 @@ static double attr_value(Node *n, const char *name, double otherwise)
 				       : otherwise;
 }
 
-/* Reads "alpha=0.01, beta=0.5" and binds each name to the node's value or the default. As all of
+/* Binds each name of ATTRS, a list as in Op, that has a default to the node's value or that default. As all of
  * ONNX's float attributes these are f32: on f64 operands alpha is the f32 nearest to 0.01. */
 static int bind_attrs(Kernel *k, Node *n, const char *attrs, CType t, ExprName *names, int count)
 {
-	while (attrs && *attrs) {
-		const char *eq = strchr(attrs, '=');
-		char *name, *end;
+	OpAttr a;
+
+	while (op_attr_next(&attrs, &a)) {
 		double v;
 
-		assert(eq && count < 8);
-		name = arena_strndup(k->arena, attrs, (size_t)(eq - attrs));
-		v = (double)strtof(eq + 1, &end);
-		names[count++] = (ExprName){name, ex_num(k->pool, t, attr_value(n, name, v))};
-		for (attrs = end; *attrs == ',' || *attrs == ' '; attrs++)
-			;
+		if (!a.value)
+			continue;
+		assert(count < 8);
+		v = attr_value(n, a.name, (double)strtof(a.value, NULL));
+		names[count++] = (ExprName){arena_strdup(k->arena, a.name), ex_num(k->pool, t, v)};
 	}
 	return count;
 }
@@ -204,7 +203,7 @@ COMPARISON(IsNaN, "isnan(x)", "f");
 const Op op_IsInf = {
 	.scalar =
 		"or(and(eq(x, inf), ne(detect_positive, 0)), and(eq(x, neg(inf)), ne(detect_negative, 0)))",
-	.attrs = "detect_positive=1, detect_negative=1",
+	.attrs = "detect_positive: int = 1, detect_negative: int = 1",
 	.types = "f",
 	.result = DT_BOOL,
 };
@@ -244,19 +243,19 @@ VARIADIC(Sum, "add(x, y)", "f");
 
 ELEMENTWISE(Relu, "max(x, 0)", "fi");
 const Op op_LeakyRelu = {
-	.scalar = "select(lt(x, 0), mul(alpha, x), x)", .attrs = "alpha=0.01", .types = "f"};
+	.scalar = "select(lt(x, 0), mul(alpha, x), x)", .attrs = "alpha: float = 0.01", .types = "f"};
 const Op op_ThresholdedRelu = {
-	.scalar = "select(gt(x, alpha), x, 0)", .attrs = "alpha=1", .types = "f"};
+	.scalar = "select(gt(x, alpha), x, 0)", .attrs = "alpha: float = 1", .types = "f"};
 const Op op_Elu = {
-	.scalar = "select(lt(x, 0), mul(alpha, expm1(x)), x)", .attrs = "alpha=1", .types = "f"};
+	.scalar = "select(lt(x, 0), mul(alpha, expm1(x)), x)", .attrs = "alpha: float = 1", .types = "f"};
 const Op op_Selu = {
 	.scalar = "mul(gamma, select(gt(x, 0), x, mul(alpha, expm1(x))))",
-	.attrs = "alpha=1.67326319217681884765625, gamma=1.05070102214813232421875",
+	.attrs = "alpha: float = 1.67326319217681884765625, gamma: float = 1.05070102214813232421875",
 	.types = "f",
 };
 const Op op_Celu = {
 	.scalar = "add(max(x, 0), min(0, mul(alpha, expm1(div(x, alpha)))))",
-	.attrs = "alpha=1",
+	.attrs = "alpha: float = 1",
 	.types = "f",
 };
 /* e / (1 + e) or 1 / (1 + e). For x < -80 that is e, which may be subnormal. Processors take long to
@@ -265,21 +264,22 @@ UNARY_FLOAT(Sigmoid, "let e = exp(neg(abs(x))); let d = select(lt(e, 1e-35), 1e-
 		     "select(lt(x, -80), e, div(select(lt(x, 0), d, 1), add(1, e)))");
 const Op op_HardSigmoid = {
 	.scalar = "max(0, min(1, add(mul(alpha, x), beta)))",
-	.attrs = "alpha=0.2, beta=0.5",
+	.attrs = "alpha: float = 0.2, beta: float = 0.5",
 	.types = "f",
 };
 /* Operators of the standard's first opsets, which files of that time still have. */
 const Op op_Affine = {
-	.scalar = "add(mul(alpha, x), beta)", .attrs = "alpha=1, beta=0", .types = "f"};
-const Op op_Scale = {.scalar = "mul(scale, x)", .attrs = "scale=1", .types = "f"};
+	.scalar = "add(mul(alpha, x), beta)", .attrs = "alpha: float = 1, beta: float = 0", .types = "f"};
+const Op op_Scale = {.scalar = "mul(scale, x)", .attrs = "scale: float = 1", .types = "f"};
 const Op op_ScaledTanh = {
-	.scalar = "mul(alpha, tanh(mul(beta, x)))", .attrs = "alpha=1, beta=1", .types = "f"};
+	.scalar = "mul(alpha, tanh(mul(beta, x)))", .types = "f",
+	.attrs = "alpha: float = 1, beta: float = 1"};
 /* ONNX defines HardSwish by HardSigmoid with an attribute, so its 1/6 is an f32. */
 UNARY_FLOAT(HardSwish, "mul(x, max(0, min(1, add(mul(0.166666671633720397949, x), 0.5))))");
 UNARY_FLOAT(Softplus, "add(max(x, 0), log1p(exp(neg(abs(x)))))");
 const Op op_ParametricSoftplus = {
 	.scalar = "mul(alpha, add(max(mul(beta, x), 0), log1p(exp(neg(abs(mul(beta, x)))))))",
-	.attrs = "alpha=1, beta=1",
+	.attrs = "alpha: float = 1, beta: float = 1",
 	.types = "f"};
 UNARY_FLOAT(Softsign, "div(x, add(1, abs(x)))");
 /* tanh(softplus(x)) is n / (n + 2), where n = e^x (e^x + 2). For x >= 0 both sides are divided
@@ -290,7 +290,7 @@ UNARY_FLOAT(Mish, "let e = exp(neg(abs(x)));"
 const Op op_Swish = {
 	.scalar = "let t = mul(alpha, x); let e = exp(neg(abs(t)));"
 		  "mul(x, div(select(lt(t, 0), e, 1), add(1, e)))",
-	.attrs = "alpha=1",
+	.attrs = "alpha: float = 1",
 	.types = "f",
 };
 
@@ -331,6 +331,7 @@ const Op op_Gelu = {
 	.types = "f",
 	.infer = infer_gelu,
 	.lower = lower_gelu,
+	.attrs = "approximate: string",
 };
 
 /* ---- Mod, BitShift ---- */
@@ -341,7 +342,10 @@ static void lower_mod(Infer *in, Node *n, Kernel *k)
 	lower_text(n, k, node_int(n, "fmod", 0) ? "rem(x, y)" : "mod(x, y)");
 }
 
-const Op op_Mod = {.types = "fiu", .infer = infer_elementwise, .lower = lower_mod};
+const Op op_Mod = {
+	.types = "fiu", .infer = infer_elementwise, .lower = lower_mod,
+	.attrs = "fmod: int",
+};
 
 static bool infer_bitshift(Infer *in, Node *n)
 {
@@ -354,7 +358,10 @@ static void lower_bitshift(Infer *in, Node *n, Kernel *k)
 	lower_text(n, k, strcmp(node_str(n, "direction", ""), "LEFT") ? "shr(x, y)" : "shl(x, y)");
 }
 
-const Op op_BitShift = {.types = "iu", .infer = infer_bitshift, .lower = lower_bitshift};
+const Op op_BitShift = {
+	.types = "iu", .infer = infer_bitshift, .lower = lower_bitshift,
+	.attrs = "direction: string",
+};
 
 /* ---- Pow ---- */
 
@@ -451,7 +458,10 @@ static void lower_shrink(Infer *in, Node *n, Kernel *k)
 	kernel_map_id(k, it, lower_out(k, 0), lower_scalar(k, n, &op, t, &x, 1));
 }
 
-const Op op_Shrink = {.types = "fiu", .infer = infer_elementwise, .lower = lower_shrink};
+const Op op_Shrink = {
+	.types = "fiu", .infer = infer_elementwise, .lower = lower_shrink,
+	.attrs = "bias: float, lambd: float",
+};
 
 /* ---- Where, Clip, PRelu ---- */
 
@@ -596,4 +606,4 @@ static bool expand_dropout(Infer *in, Node *n, Value **out)
 	return out[0]->type != NULL;
 }
 
-const Op op_Dropout = {.expand = expand_dropout, .types = "f"};
+const Op op_Dropout = {.expand = expand_dropout, .types = "f", .attrs = "seed: int"};

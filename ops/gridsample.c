@@ -289,6 +289,7 @@ const Op op_GridSample = {
 	.lower = lower_grid_sample,
 	.types = "fiubs",
 	.doc = "other elements than floats in mode nearest only",
+	.attrs = "align_corners: int, mode: string, padding_mode: string",
 };
 
 /* ---- AffineGrid ---- */
@@ -355,4 +356,7 @@ static void lower_affine_grid(Infer *in, Node *n, Kernel *k)
 	point_map(k, &all, out, o, sum, NULL);
 }
 
-const Op op_AffineGrid = {.infer = infer_affine_grid, .lower = lower_affine_grid, .types = "f"};
+const Op op_AffineGrid = {
+	.infer = infer_affine_grid, .lower = lower_affine_grid, .types = "f",
+	.attrs = "align_corners: int",
+};

@@ -66,7 +66,10 @@ static void lower_gather(Infer *in, Node *n, Kernel *k)
 	kernel_map_id(k, it, out, kernel_load(k, x, idx));
 }
 
-const Op op_Gather = {.infer = infer_gather, .lower = lower_gather, .types = "fiubs"};
+const Op op_Gather = {
+	.infer = infer_gather, .lower = lower_gather, .types = "fiubs",
+	.attrs = "axis: int",
+};
 
 /* Checks that the indices have X's rank, and that their other dims are at most X's. */
 static bool check_elements(Infer *in, Node *n, int *axis)
@@ -117,6 +120,7 @@ const Op op_GatherElements = {
 	.infer = infer_gatherelements,
 	.lower = lower_gatherelements,
 	.types = "fiubs",
+	.attrs = "axis: int",
 };
 
 /* ---- GatherND, ScatterND ---- */
@@ -217,6 +221,7 @@ const Op op_GatherND = {
 	.lower = lower_gathernd,
 	.types = "fiubs",
 	.doc = "the last dim of the indices must be a number (a symbol, bound by --dim)",
+	.attrs = "batch_dims: int",
 };
 
 static bool check_reduction(Infer *in, Node *n, Monoid *m)
@@ -316,7 +321,10 @@ static void lower_scatternd(Infer *in, Node *n, Kernel *k)
 	scatter(in, n, k, it, idx);
 }
 
-const Op op_ScatterND = {.infer = infer_scatternd, .lower = lower_scatternd, .types = "fiubs"};
+const Op op_ScatterND = {
+	.infer = infer_scatternd, .lower = lower_scatternd, .types = "fiubs",
+	.attrs = "reduction: string",
+};
 
 static bool infer_scatterelements(Infer *in, Node *n)
 {
@@ -347,6 +355,7 @@ const Op op_ScatterElements = {
 	.infer = infer_scatterelements,
 	.lower = lower_scatterelements,
 	.types = "fiubs",
+	.attrs = "axis: int, reduction: string",
 };
 
 /* ---- OneHot ---- */
@@ -430,7 +439,10 @@ static void lower_onehot(Infer *in, Node *n, Kernel *k)
 			     kernel_load(k, v, &one), kernel_load(k, v, &zero)));
 }
 
-const Op op_OneHot = {.infer = infer_onehot, .lower = lower_onehot, .types = "fius"};
+const Op op_OneHot = {
+	.infer = infer_onehot, .lower = lower_onehot, .types = "fius",
+	.attrs = "axis: int",
+};
 
 /* ---- TensorScatter ---- */
 
@@ -513,6 +525,7 @@ const Op op_TensorScatter = {
 	.infer = infer_tensor_scatter,
 	.lower = lower_tensor_scatter,
 	.types = "fiubs",
+	.attrs = "axis: int, mode: string",
 };
 
 /* ---- ReverseSequence ---- */
@@ -571,4 +584,5 @@ const Op op_ReverseSequence = {
 	.infer = infer_reverse_sequence,
 	.lower = lower_reverse_sequence,
 	.types = "fiubs",
+	.attrs = "batch_axis: int, time_axis: int",
 };

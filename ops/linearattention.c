@@ -214,4 +214,8 @@ static bool expand_linear_attention(Infer *in, Node *n, Value **out)
 	return true;
 }
 
-const Op op_LinearAttention = {.expand = expand_linear_attention, .types = "f"};
+const Op op_LinearAttention = {
+	.expand = expand_linear_attention, .types = "f",
+	.attrs = "chunk_size: int, kv_num_heads: int, q_num_heads: int, scale: float, "
+		 "update_rule: string",
+};

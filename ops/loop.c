@@ -590,7 +590,10 @@ static bool expand_loop(Infer *in, Node *n, Value **out)
 	return build_loop(&l, out);
 }
 
-const Op op_Loop = {.expand = expand_loop, .regions = true, .compound = true};
+const Op op_Loop = {
+	.expand = expand_loop, .regions = true, .compound = true,
+	.attrs = "body: graph",
+};
 
 /* ---- Scan ---- */
 
@@ -801,7 +804,12 @@ static bool expand_scan(Infer *in, Node *n, Value **out)
 			: scan(&s, v, axes, out));
 }
 
-const Op op_Scan = {.expand = expand_scan, .regions = true, .types = "fiubs"};
+const Op op_Scan = {
+	.expand = expand_scan, .regions = true, .types = "fiubs",
+	.attrs = "body: graph, num_scan_inputs: int, scan_input_axes: ints, "
+		 "scan_input_directions: ints, scan_output_axes: ints, "
+		 "scan_output_directions: ints",
+};
 
 /* ---- SequenceMap ---- */
 
@@ -915,4 +923,6 @@ static bool expand_sequence_map(Infer *in, Node *n, Value **out)
 }
 
 const Op op_SequenceMap = {
-	.expand = expand_sequence_map, .regions = true, .compound = true, .types = "fiubs"};
+	.expand = expand_sequence_map, .regions = true, .compound = true, .types = "fiubs",
+	.attrs = "body: graph",
+};

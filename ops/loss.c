@@ -114,5 +114,11 @@ static bool expand_cross_entropy(Infer *in, Node *n, Value **out)
 	return expand_result(in, n, X, likelihood_loss(in, n, &l, p), &out[0]);
 }
 
-const Op op_NegativeLogLikelihoodLoss = {.types = "f", .expand = expand_likelihood};
-const Op op_SoftmaxCrossEntropyLoss = {.types = "f", .expand = expand_cross_entropy};
+const Op op_NegativeLogLikelihoodLoss = {
+	.types = "f", .expand = expand_likelihood,
+	.attrs = "ignore_index: int, reduction: string",
+};
+const Op op_SoftmaxCrossEntropyLoss = {
+	.types = "f", .expand = expand_cross_entropy,
+	.attrs = "ignore_index: int, reduction: string",
+};

@@ -84,7 +84,10 @@ static bool expand_bias_split_gelu(Infer *in, Node *n, Value **out)
 const Op op_microsoft_Gelu = {.expand = expand_gelu, .types = "f"};
 const Op op_microsoft_FastGelu = {.expand = expand_bias_gelu, .types = "f"};
 const Op op_microsoft_BiasGelu = {.expand = expand_bias_gelu, .types = "f"};
-const Op op_microsoft_QuickGelu = {.expand = expand_quick_gelu, .types = "f"};
+const Op op_microsoft_QuickGelu = {
+	.expand = expand_quick_gelu, .types = "f",
+	.attrs = "alpha: float",
+};
 const Op op_microsoft_BiasSplitGelu = {.expand = expand_bias_split_gelu, .types = "f"};
 
 /* ---- Normalizations ---- */
@@ -176,16 +179,21 @@ static bool expand_simplified_norm(Infer *in, Node *n, Value **out)
 	return y->type && expand_result(in, n, 1, y, out);
 }
 
-const Op op_SimplifiedLayerNormalization = {.expand = expand_simplified_norm, .types = "f"};
+const Op op_SimplifiedLayerNormalization = {
+	.expand = expand_simplified_norm, .types = "f",
+	.attrs = "axis: int, epsilon: float, stash_type: int",
+};
 const Op op_microsoft_SkipLayerNormalization = {
 	.expand = expand_skip_norm,
 	.types = "f",
 	.doc = "without the results mean and inv_std_var",
+	.attrs = "epsilon: float",
 };
 const Op op_microsoft_SkipSimplifiedLayerNormalization = {
 	.expand = expand_skip_norm,
 	.types = "f",
 	.doc = "without the results mean and inv_std_var",
+	.attrs = "epsilon: float",
 };
 
 /* ---- EmbedLayerNormalization ---- */
@@ -237,7 +245,10 @@ static bool expand_embed(Infer *in, Node *n, Value **out)
 	return y->type && expand_result(in, n, WORD, y, out);
 }
 
-const Op op_microsoft_EmbedLayerNormalization = {.expand = expand_embed, .types = "i"};
+const Op op_microsoft_EmbedLayerNormalization = {
+	.expand = expand_embed, .types = "i",
+	.attrs = "epsilon: float, mask_index_type: int",
+};
 
 /* ---- Products with a scale or an activation ---- */
 
@@ -356,6 +367,17 @@ static bool expand_fused_matmul(Infer *in, Node *n, Value **out)
 	return (*out)->type != NULL;
 }
 
-const Op op_microsoft_FusedConv = {.expand = expand_fused_conv, .types = "f"};
-const Op op_microsoft_FusedGemm = {.expand = expand_fused_gemm, .types = "f"};
-const Op op_microsoft_FusedMatMul = {.expand = expand_fused_matmul, .types = "f"};
+const Op op_microsoft_FusedConv = {
+	.expand = expand_fused_conv, .types = "f",
+	.attrs = "activation: string, activation_params: floats, auto_pad: string, "
+		 "dilations: ints, group: int, kernel_shape: ints, pads: ints, strides: ints",
+};
+const Op op_microsoft_FusedGemm = {
+	.expand = expand_fused_gemm, .types = "f",
+	.attrs = "activation: string, activation_alpha: float, activation_beta: float, "
+		 "activation_gamma: float, alpha: float, beta: float, transA: int, transB: int",
+};
+const Op op_microsoft_FusedMatMul = {
+	.expand = expand_fused_matmul, .types = "f",
+	.attrs = "alpha: float, transA: int, transB: int, transBatchA: int, transBatchB: int",
+};

@@ -237,6 +237,9 @@ const Op op_microsoft_Attention = {
 	.expand = expand_attention,
 	.types = "f",
 	.doc = "without rotary positions, shared buffers and masks of rank 4",
+	.attrs = "do_rotary: int, mask_filter_value: float, num_heads: int, "
+		 "past_present_share_buffer: int, qkv_hidden_sizes: ints, "
+		 "rotary_embedding_dim: int, scale: float, unidirectional: int",
 };
 
 /* ---- MultiHeadAttention ---- */
@@ -321,6 +324,7 @@ const Op op_microsoft_MultiHeadAttention = {
 	.expand = expand_multi_head,
 	.types = "f",
 	.doc = "without shared buffers, beams and the result qk",
+	.attrs = "mask_filter_value: float, num_heads: int, scale: float, unidirectional: int",
 };
 
 /* ---- RotaryEmbedding ---- */
@@ -387,6 +391,8 @@ const Op op_microsoft_RotaryEmbedding = {
 	.expand = expand_rotary,
 	.types = "f",
 	.doc = "without packed batches and a scale",
+	.attrs = "interleaved: int, is_packed_batching: int, num_heads: int, "
+		 "rotary_embedding_dim: int, scale: float",
 };
 
 /* ---- GroupQueryAttention ---- */
@@ -580,4 +586,9 @@ const Op op_microsoft_GroupQueryAttention = {
 	.types = "f",
 	.doc = "without head sinks, quantised or sliding caches, norms of queries and keys, and the "
 	       "result output_qk",
+	.attrs = "causal: int, do_rotary: int, k_quant_type: string, kv_cache_bit_width: int, "
+		 "kv_num_heads: int, local_window_size: int, num_heads: int, "
+		 "qk_norm_epsilon: float, qk_output: int, rotary_interleaved: int, scale: float, "
+		 "sliding_window_cache: int, smooth_softmax: int, softcap: float, "
+		 "v_quant_type: string",
 };

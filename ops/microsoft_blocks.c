@@ -126,6 +126,8 @@ const Op op_microsoft_MatMulNBits = {
 	.expand = expand_matmul_bits,
 	.types = "f",
 	.doc = "without g_idx and prepacked weights; 2, 4 or 8 bits",
+	.attrs = "K: int, N: int, accuracy_level: int, bits: int, block_size: int, "
+		 "weight_prepacked: int",
 };
 
 /* ---- GatherBlockQuantized ---- */
@@ -190,4 +192,5 @@ const Op op_microsoft_GatherBlockQuantized = {
 	.expand = expand_gather_blocks,
 	.types = "iu",
 	.doc = "an index out of range ends the run; data of floats is not supported",
+	.attrs = "bits: int, block_size: int, gather_axis: int, quantize_axis: int",
 };

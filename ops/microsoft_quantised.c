@@ -96,8 +96,14 @@ static bool expand_softmax(Infer *in, Node *n, Value **out)
 const Op op_microsoft_QLinearAdd = {.expand = expand_binary, .types = "iu"};
 const Op op_microsoft_QLinearMul = {.expand = expand_binary, .types = "iu"};
 const Op op_microsoft_QLinearSigmoid = {.expand = expand_sigmoid, .types = "iu"};
-const Op op_microsoft_QLinearLeakyRelu = {.expand = expand_leaky_relu, .types = "iu"};
-const Op op_microsoft_QLinearSoftmax = {.expand = expand_softmax, .types = "iu"};
+const Op op_microsoft_QLinearLeakyRelu = {
+	.expand = expand_leaky_relu, .types = "iu",
+	.attrs = "alpha: float",
+};
+const Op op_microsoft_QLinearSoftmax = {
+	.expand = expand_softmax, .types = "iu",
+	.attrs = "axis: int, opset: int",
+};
 
 /* ---- Pools ---- */
 
@@ -142,9 +148,16 @@ static bool expand_global_average_pool(Infer *in, Node *n, Value **out)
 	return pool(in, n, OP_GlobalAveragePool, out);
 }
 
-const Op op_microsoft_QLinearAveragePool = {.expand = expand_average_pool, .types = "iu"};
-const Op op_microsoft_QLinearGlobalAveragePool = {.expand = expand_global_average_pool,
-						  .types = "iu"};
+const Op op_microsoft_QLinearAveragePool = {
+	.expand = expand_average_pool, .types = "iu",
+	.attrs = "auto_pad: string, ceil_mode: int, channels_last: int, count_include_pad: int, "
+		 "kernel_shape: ints, pads: ints, strides: ints",
+};
+const Op op_microsoft_QLinearGlobalAveragePool = {
+	.expand = expand_global_average_pool,
+	.types = "iu",
+	.attrs = "channels_last: int",
+};
 
 /* ---- Concat ---- */
 
@@ -169,7 +182,7 @@ static bool expand_concat(Infer *in, Node *n, Value **out)
 	return (*out)->type != NULL;
 }
 
-const Op op_microsoft_QLinearConcat = {.expand = expand_concat, .types = "f"};
+const Op op_microsoft_QLinearConcat = {.expand = expand_concat, .types = "f", .attrs = "axis: int"};
 
 /* ---- Products ---- */
 
@@ -242,7 +255,10 @@ static bool expand_gemm(Infer *in, Node *n, Value **out)
 
 const Op op_microsoft_MatMulIntegerToFloat = {.expand = expand_matmul_to_float, .types = "iu"};
 const Op op_microsoft_DynamicQuantizeMatMul = {.expand = expand_dynamic_matmul, .types = "f"};
-const Op op_microsoft_QGemm = {.expand = expand_gemm, .types = "iu"};
+const Op op_microsoft_QGemm = {
+	.expand = expand_gemm, .types = "iu",
+	.attrs = "alpha: float, transA: int, transB: int",
+};
 
 /* ---- QuantizeLinear, DequantizeLinear ---- */
 
@@ -257,5 +273,8 @@ static bool expand_same(Infer *in, Node *n, Value **out)
 	return (*out)->type != NULL;
 }
 
-const Op op_microsoft_QuantizeLinear = {.expand = expand_same, .types = "fi"};
-const Op op_microsoft_DequantizeLinear = {.expand = expand_same, .types = "fiu"};
+const Op op_microsoft_QuantizeLinear = {.expand = expand_same, .types = "fi", .attrs = "axis: int"};
+const Op op_microsoft_DequantizeLinear = {
+	.expand = expand_same, .types = "fiu",
+	.attrs = "axis: int",
+};

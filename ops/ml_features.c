@@ -76,7 +76,10 @@ static bool expand_scaler(Infer *in, Node *n, Value **out)
 	return finish(in, n, v, DT_F32, out);
 }
 
-const Op op_ml_Scaler = {.expand = expand_scaler, .types = "fi"};
+const Op op_ml_Scaler = {
+	.expand = expand_scaler, .types = "fi",
+	.attrs = "offset: floats, scale: floats",
+};
 
 /* Each row by its largest element, its sum of absolute values, or its length, unless that is 0. */
 static bool expand_normalizer(Infer *in, Node *n, Value **out)
@@ -100,7 +103,7 @@ static bool expand_normalizer(Infer *in, Node *n, Value **out)
 	return finish(in, n, EXPAND(in, n, Div, v, by), DT_F32, out);
 }
 
-const Op op_ml_Normalizer = {.expand = expand_normalizer, .types = "fi"};
+const Op op_ml_Normalizer = {.expand = expand_normalizer, .types = "fi", .attrs = "norm: string"};
 
 static bool expand_binarizer(Infer *in, Node *n, Value **out)
 {
@@ -113,7 +116,7 @@ static bool expand_binarizer(Infer *in, Node *n, Value **out)
 	return finish(in, n, EXPAND(in, n, Greater, v, t), infer_type(n, 0)->dtype, out);
 }
 
-const Op op_ml_Binarizer = {.expand = expand_binarizer, .types = "fi"};
+const Op op_ml_Binarizer = {.expand = expand_binarizer, .types = "fi", .attrs = "threshold: float"};
 
 /* ---- Imputer ---- */
 
@@ -151,7 +154,11 @@ static bool expand_imputer(Infer *in, Node *n, Value **out)
 	return finish(in, n, EXPAND(in, n, Where, hit, to, x), t, out);
 }
 
-const Op op_ml_Imputer = {.expand = expand_imputer, .types = "fi"};
+const Op op_ml_Imputer = {
+	.expand = expand_imputer, .types = "fi",
+	.attrs = "imputed_value_floats: floats, imputed_value_int64s: ints, "
+		 "replaced_value_float: float, replaced_value_int64: int",
+};
 
 /* ---- Selecting and joining features ---- */
 
@@ -208,4 +215,7 @@ static bool expand_vectorizer(Infer *in, Node *n, Value **out)
 	return out[0]->type != NULL;
 }
 
-const Op op_ml_FeatureVectorizer = {.expand = expand_vectorizer, .types = "fi"};
+const Op op_ml_FeatureVectorizer = {
+	.expand = expand_vectorizer, .types = "fi",
+	.attrs = "inputdimensions: ints",
+};

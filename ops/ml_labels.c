@@ -103,7 +103,10 @@ static bool expand_onehot_encoder(Infer *in, Node *n, Value **out)
 	return out[0]->type != NULL;
 }
 
-const Op op_ml_OneHotEncoder = {.expand = expand_onehot_encoder, .types = "fis"};
+const Op op_ml_OneHotEncoder = {
+	.expand = expand_onehot_encoder, .types = "fis",
+	.attrs = "cats_int64s: ints, cats_strings: strings, zeros: int",
+};
 
 /* ---- LabelEncoder and CategoryMapper ---- */
 
@@ -201,7 +204,13 @@ static bool expand_label_encoder(Infer *in, Node *n, Value **out)
 	return values && encode_or_default(in, n, keys, values, out);
 }
 
-const Op op_ml_LabelEncoder = {.expand = expand_label_encoder, .types = "fis"};
+const Op op_ml_LabelEncoder = {
+	.expand = expand_label_encoder, .types = "fis",
+	.attrs = "classes_strings: strings, default_float: float, default_int64: int, "
+		 "default_string: string, default_tensor: tensor, keys_floats: floats, keys_int64s: ints, "
+		 "keys_strings: strings, keys_tensor: tensor, values_floats: floats, "
+		 "values_int64s: ints, values_strings: strings, values_tensor: tensor",
+};
 
 static bool expand_category_mapper(Infer *in, Node *n, Value **out)
 {
@@ -216,4 +225,8 @@ static bool expand_category_mapper(Infer *in, Node *n, Value **out)
 	return encode_strings(in, n, strings, numbers, out);
 }
 
-const Op op_ml_CategoryMapper = {.expand = expand_category_mapper, .types = "is"};
+const Op op_ml_CategoryMapper = {
+	.expand = expand_category_mapper, .types = "is",
+	.attrs = "cats_int64s: ints, cats_strings: strings, default_int64: int, "
+		 "default_string: string",
+};

@@ -98,6 +98,7 @@ const Op op_ml_LinearRegressor = {
 	.expand = expand_regressor,
 	.types = "fi",
 	.doc = "post_transform is applied to a single score, too, unlike in ONNX Runtime",
+	.attrs = "coefficients: floats, intercepts: floats, post_transform: string, targets: int",
 };
 
 static bool expand_classifier(Infer *in, Node *n, Value **out)
@@ -139,7 +140,11 @@ static bool expand_classifier(Infer *in, Node *n, Value **out)
 	return out[0]->type && v->type;
 }
 
-const Op op_ml_LinearClassifier = {.expand = expand_classifier, .types = "fi"};
+const Op op_ml_LinearClassifier = {
+	.expand = expand_classifier, .types = "fi",
+	.attrs = "classlabels_ints: ints, classlabels_strings: strings, coefficients: floats, "
+		 "intercepts: floats, multi_class: int, post_transform: string",
+};
 
 /* ---- Support vector machines ---- */
 
@@ -218,6 +223,9 @@ const Op op_ml_SVMRegressor = {
 	.expand = expand_svm_regressor,
 	.types = "fi",
 	.doc = "post_transform is applied to a single score, too, unlike in ONNX Runtime",
+	.attrs = "coefficients: floats, kernel_params: floats, kernel_type: string, "
+		 "n_supports: int, one_class: int, post_transform: string, rho: floats, "
+		 "support_vectors: floats",
 };
 
 /* A classifier of support vectors. There is one score for each pair of classes i < j, in the order
@@ -484,4 +492,10 @@ static bool expand_svm_classifier(Infer *in, Node *n, Value **out)
 	return out[0]->type && v->type;
 }
 
-const Op op_ml_SVMClassifier = {.expand = expand_svm_classifier, .types = "fi"};
+const Op op_ml_SVMClassifier = {
+	.expand = expand_svm_classifier, .types = "fi",
+	.attrs = "classlabels_ints: ints, classlabels_strings: strings, coefficients: floats, "
+		 "kernel_params: floats, kernel_type: string, post_transform: string, "
+		 "prob_a: floats, prob_b: floats, rho: floats, support_vectors: floats, "
+		 "vectors_per_class: ints",
+};

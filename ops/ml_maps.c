@@ -54,7 +54,10 @@ static bool expand_zipmap(Infer *in, Node *n, Value **out)
 	return out[0]->type != NULL;
 }
 
-const Op op_ml_ZipMap = {.expand = expand_zipmap, .types = "f"};
+const Op op_ml_ZipMap = {
+	.expand = expand_zipmap, .types = "f",
+	.attrs = "classlabels_int64s: ints, classlabels_strings: strings",
+};
 
 /* ---- From maps to tensors ---- */
 
@@ -97,7 +100,10 @@ static bool expand_dict_vectorizer(Infer *in, Node *n, Value **out)
 	return out[0]->type != NULL;
 }
 
-const Op op_ml_DictVectorizer = {.expand = expand_dict_vectorizer, .compound = true};
+const Op op_ml_DictVectorizer = {
+	.expand = expand_dict_vectorizer, .compound = true,
+	.attrs = "int64_vocabulary: ints, string_vocabulary: strings",
+};
 
 /* The values of the map PART in the order of their keys. */
 static Value *by_key(Infer *in, Node *n, Value *const *part)
@@ -145,4 +151,5 @@ const Op op_ml_CastMap = {
 	.expand = expand_cast_map,
 	.compound = true,
 	.doc = "values are cast as by Cast; keys outside of a sparse result are ignored",
+	.attrs = "cast_to: string, map_form: string, max_map: int",
 };

@@ -676,10 +676,36 @@ const Op op_ml_TreeEnsemble = {
 	.expand = expand_ensemble,
 	.types = "f",
 	.doc = "post_transform is numbered as in the standard, unlike in ONNX Runtime, and applied to a single score, too",
+	.attrs = "aggregate_function: int, leaf_targetids: ints, leaf_weights: tensor, "
+		 "membership_values: tensor, n_targets: int, nodes_falseleafs: ints, "
+		 "nodes_falsenodeids: ints, nodes_featureids: ints, nodes_hitrates: tensor, "
+		 "nodes_missing_value_tracks_true: ints, nodes_modes: tensor, "
+		 "nodes_splits: tensor, nodes_trueleafs: ints, nodes_truenodeids: ints, "
+		 "post_transform: int, tree_roots: ints",
 };
 const Op op_ml_TreeEnsembleRegressor = {
 	.expand = expand_regressor,
 	.types = "fi",
 	.doc = "post_transform is applied to a single score, too, unlike in ONNX Runtime",
+	.attrs = "aggregate_function: string, base_values: floats, "
+		 "base_values_as_tensor: tensor, n_targets: int, nodes_falsenodeids: ints, "
+		 "nodes_featureids: ints, nodes_hitrates: floats, "
+		 "nodes_hitrates_as_tensor: tensor, nodes_missing_value_tracks_true: ints, "
+		 "nodes_modes: strings, nodes_nodeids: ints, nodes_treeids: ints, "
+		 "nodes_truenodeids: ints, nodes_values: floats, "
+		 "nodes_values_as_tensor: tensor, post_transform: string, target_ids: ints, "
+		 "target_nodeids: ints, target_treeids: ints, target_weights: floats, "
+		 "target_weights_as_tensor: tensor",
 };
-const Op op_ml_TreeEnsembleClassifier = {.expand = expand_classifier, .types = "fi"};
+const Op op_ml_TreeEnsembleClassifier = {
+	.expand = expand_classifier, .types = "fi",
+	.attrs = "base_values: floats, base_values_as_tensor: tensor, class_ids: ints, "
+		 "class_nodeids: ints, class_treeids: ints, class_weights: floats, "
+		 "class_weights_as_tensor: tensor, classlabels_int64s: ints, "
+		 "classlabels_strings: strings, nodes_falsenodeids: ints, "
+		 "nodes_featureids: ints, nodes_hitrates: floats, "
+		 "nodes_hitrates_as_tensor: tensor, nodes_missing_value_tracks_true: ints, "
+		 "nodes_modes: strings, nodes_nodeids: ints, nodes_treeids: ints, "
+		 "nodes_truenodeids: ints, nodes_values: floats, "
+		 "nodes_values_as_tensor: tensor, post_transform: string",
+};

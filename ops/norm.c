@@ -394,14 +394,38 @@ static void lower_lrn(Infer *in, Node *n, Kernel *k)
 	point_map(k, &band, out, oi, v, NULL);
 }
 
-const Op op_BatchNormalization = {.types = "f", .expand = expand_batch};
-const Op op_InstanceNormalization = {.types = "f", .expand = expand_instance};
-const Op op_LayerNormalization = {.types = "f", .expand = expand_layer};
-const Op op_GroupNormalization = {.types = "f", .expand = expand_group};
-const Op op_RMSNormalization = {.types = "f", .expand = expand_rms};
-const Op op_LpNormalization = {.types = "f", .expand = expand_lp};
-const Op op_MeanVarianceNormalization = {.types = "f", .expand = expand_mean_variance};
-const Op op_LRN = {.types = "f", .infer = infer_same, .lower = lower_lrn};
-const Op op_Softmax = {.types = "f", .expand = expand_softmax};
-const Op op_LogSoftmax = {.types = "f", .expand = expand_log_softmax};
-const Op op_Hardmax = {.types = "f", .infer = infer_same, .lower = lower_hardmax};
+const Op op_BatchNormalization = {
+	.types = "f", .expand = expand_batch,
+	.attrs = "epsilon: float, momentum: float, training_mode: int",
+};
+const Op op_InstanceNormalization = {
+	.types = "f", .expand = expand_instance,
+	.attrs = "epsilon: float",
+};
+const Op op_LayerNormalization = {
+	.types = "f", .expand = expand_layer,
+	.attrs = "axis: int, epsilon: float, stash_type: int",
+};
+const Op op_GroupNormalization = {
+	.types = "f", .expand = expand_group,
+	.attrs = "epsilon: float, num_groups: int, stash_type: int",
+};
+const Op op_RMSNormalization = {
+	.types = "f", .expand = expand_rms,
+	.attrs = "axis: int, epsilon: float, stash_type: int",
+};
+const Op op_LpNormalization = {.types = "f", .expand = expand_lp, .attrs = "axis: int, p: int"};
+const Op op_MeanVarianceNormalization = {
+	.types = "f", .expand = expand_mean_variance,
+	.attrs = "axes: ints",
+};
+const Op op_LRN = {
+	.types = "f", .infer = infer_same, .lower = lower_lrn,
+	.attrs = "alpha: float, beta: float, bias: float, size: int",
+};
+const Op op_Softmax = {.types = "f", .expand = expand_softmax, .attrs = "axis: int"};
+const Op op_LogSoftmax = {.types = "f", .expand = expand_log_softmax, .attrs = "axis: int"};
+const Op op_Hardmax = {
+	.types = "f", .infer = infer_same, .lower = lower_hardmax,
+	.attrs = "axis: int",
+};

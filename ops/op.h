@@ -28,9 +28,12 @@ typedef struct WeightsAxes {
 
 typedef struct Op {
 	/* Elementwise. If set, SCALAR_INT and SCALAR_BOOL replace SCALAR for operands of those
-	 * types. ATTRS, such as "alpha=0.01, beta=0.5", has the attributes that SCALAR mentions
-	 * and their defaults. */
-	const char *scalar, *scalar_int, *scalar_bool, *attrs;
+	 * types. */
+	const char *scalar, *scalar_int, *scalar_bool;
+	/* All attributes of the newest form, as a definition of an operator declares them: "axis: int, alpha: float = 0.01"
+	 * (ir/definition.h), and "graph" or "type" for the kinds that definitions lack. Import refuses others. A default
+	 * stands where SCALAR mentions the attribute; elsewhere INFER and EXPAND know it. Null: none. */
+	const char *attrs;
 	/* element type of the result (DT_BOOL for comparisons); DT_NONE: that of the operands */
 	DType result;
 	/* element types that operand 0 may have, of "f i u b s" (float, signed, unsigned, bool,
@@ -64,7 +67,18 @@ typedef struct Op {
 	const char *doc;   /* a line for docs/ops.md about what is not supported, or null */
 } Op;
 
-extern const Op *const op_table[OP_COUNT]; /* by OpKind; ops/table.c */
+/* ---- table.c ---- */
+
+extern const Op *const op_table[OP_COUNT]; /* by OpKind */
+
+/* An attribute that an operator takes. */
+typedef struct OpAttr {
+	char name[48], kind[8];
+	const char *value; /* the text of its default; null: none is given */
+} OpAttr;
+
+/* Reads the attribute at *LIST, a part of Op.attrs, and moves *LIST to the next. False at the end. */
+bool op_attr_next(const char **list, OpAttr *a);
 
 /* ---- infer.c ---- */
 

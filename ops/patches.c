@@ -124,7 +124,10 @@ static void lower_col2im(Infer *in, Node *n, Kernel *k)
 	point_map(k, &band, out, o, kernel_load(k, acc, o), NULL);
 }
 
-const Op op_Col2Im = {.infer = infer_col2im, .lower = lower_col2im, .types = "fiub"};
+const Op op_Col2Im = {
+	.infer = infer_col2im, .lower = lower_col2im, .types = "fiub",
+	.attrs = "dilations: ints, pads: ints, strides: ints",
+};
 
 /* ---- MaxUnpool ---- */
 
@@ -210,6 +213,7 @@ const Op op_MaxUnpool = {
 	.expand = expand_max_unpool,
 	.types = "f",
 	.doc = "an output_shape that is smaller than kernel_shape, strides and pads give is not supported",
+	.attrs = "kernel_shape: ints, pads: ints, strides: ints",
 };
 
 /* ---- CenterCropPad ---- */
@@ -279,7 +283,10 @@ static void lower_center(Infer *in, Node *n, Kernel *k)
 	kernel_map_id(k, it, out, v);
 }
 
-const Op op_CenterCropPad = {.infer = infer_center, .lower = lower_center, .types = "fiubs"};
+const Op op_CenterCropPad = {
+	.infer = infer_center, .lower = lower_center, .types = "fiubs",
+	.attrs = "axes: ints",
+};
 
 /* ---- Operators of images in the standard's first opsets ---- */
 
@@ -325,7 +332,7 @@ static bool expand_crop(Infer *in, Node *n, Value **out)
 	return out[0]->type != NULL;
 }
 
-const Op op_Crop = {.expand = expand_crop, .types = "f"};
+const Op op_Crop = {.expand = expand_crop, .types = "f", .attrs = "border: ints, scale: float"};
 
 /* scale * x + bias[channel] */
 static bool expand_image_scaler(Infer *in, Node *n, Value **out)
@@ -352,4 +359,7 @@ static bool expand_image_scaler(Infer *in, Node *n, Value **out)
 	return out[0]->type != NULL;
 }
 
-const Op op_ImageScaler = {.expand = expand_image_scaler, .types = "f"};
+const Op op_ImageScaler = {
+	.expand = expand_image_scaler, .types = "f",
+	.attrs = "bias: floats, scale: float",
+};

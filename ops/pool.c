@@ -248,9 +248,21 @@ static bool expand_global_lp(Infer *in, Node *n, Value **out)
 	return true;
 }
 
-const Op op_MaxPool = {.infer = infer_pool, .lower = lower_max_pool, .types = "fiu"};
-const Op op_AveragePool = {.types = "f", .infer = infer_pool, .lower = lower_average_pool};
-const Op op_LpPool = {.types = "f", .infer = infer_lp_pool, .lower = lower_lp_pool};
+const Op op_MaxPool = {
+	.infer = infer_pool, .lower = lower_max_pool, .types = "fiu",
+	.attrs = "auto_pad: string, ceil_mode: int, dilations: ints, kernel_shape: ints, "
+		 "pads: ints, storage_order: int, strides: ints",
+};
+const Op op_AveragePool = {
+	.types = "f", .infer = infer_pool, .lower = lower_average_pool,
+	.attrs = "auto_pad: string, ceil_mode: int, count_include_pad: int, dilations: ints, "
+		 "kernel_shape: ints, pads: ints, strides: ints",
+};
+const Op op_LpPool = {
+	.types = "f", .infer = infer_lp_pool, .lower = lower_lp_pool,
+	.attrs = "auto_pad: string, ceil_mode: int, dilations: ints, kernel_shape: ints, p: int, "
+		 "pads: ints, strides: ints",
+};
 const Op op_GlobalAveragePool = {.expand = expand_global_average, .types = "f"};
 const Op op_GlobalMaxPool = {.expand = expand_global_max, .types = "f"};
-const Op op_GlobalLpPool = {.types = "f", .expand = expand_global_lp};
+const Op op_GlobalLpPool = {.types = "f", .expand = expand_global_lp, .attrs = "p: int"};

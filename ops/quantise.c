@@ -320,8 +320,14 @@ static bool expand_dynamic_quantize(Infer *in, Node *n, Value **out)
 	return true;
 }
 
-const Op op_QuantizeLinear = {.expand = expand_quantize, .types = "fi"};
-const Op op_DequantizeLinear = {.expand = expand_dequantize, .types = "fiu"};
+const Op op_QuantizeLinear = {
+	.expand = expand_quantize, .types = "fi",
+	.attrs = "axis: int, block_size: int, output_dtype: int, precision: int, saturate: int",
+};
+const Op op_DequantizeLinear = {
+	.expand = expand_dequantize, .types = "fiu",
+	.attrs = "axis: int, block_size: int, output_dtype: int",
+};
 const Op op_DynamicQuantizeLinear = {.expand = expand_dynamic_quantize, .types = "f"};
 
 /* ---- Matrix products ---- */
@@ -469,5 +475,13 @@ static bool expand_qlinear_conv(Infer *in, Node *n, Value **out)
 	       requantised(in, n, v, x, w, 6, out);
 }
 
-const Op op_ConvInteger = {.expand = expand_conv_integer, .types = "iu"};
-const Op op_QLinearConv = {.expand = expand_qlinear_conv, .types = "iu"};
+const Op op_ConvInteger = {
+	.expand = expand_conv_integer, .types = "iu",
+	.attrs = "auto_pad: string, dilations: ints, group: int, kernel_shape: ints, pads: ints, "
+		 "strides: ints",
+};
+const Op op_QLinearConv = {
+	.expand = expand_qlinear_conv, .types = "iu",
+	.attrs = "auto_pad: string, dilations: ints, group: int, kernel_shape: ints, pads: ints, "
+		 "strides: ints",
+};

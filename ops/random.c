@@ -247,10 +247,22 @@ static bool expand_normal_like(Infer *in, Node *n, Value **out)
 	return like_operand(in, n, true, out);
 }
 
-const Op op_RandomUniform = {.expand = expand_uniform};
-const Op op_RandomUniformLike = {.expand = expand_uniform_like, .types = "fiubs"};
-const Op op_RandomNormal = {.expand = expand_normal};
-const Op op_RandomNormalLike = {.expand = expand_normal_like, .types = "fiubs"};
+const Op op_RandomUniform = {
+	.expand = expand_uniform,
+	.attrs = "dtype: int, high: float, low: float, seed: float, shape: ints",
+};
+const Op op_RandomUniformLike = {
+	.expand = expand_uniform_like, .types = "fiubs",
+	.attrs = "dtype: int, high: float, low: float, seed: float",
+};
+const Op op_RandomNormal = {
+	.expand = expand_normal,
+	.attrs = "dtype: int, mean: float, scale: float, seed: float, shape: ints",
+};
+const Op op_RandomNormalLike = {
+	.expand = expand_normal_like, .types = "fiubs",
+	.attrs = "dtype: int, mean: float, scale: float, seed: float",
+};
 
 /* ---- Bernoulli ---- */
 
@@ -269,7 +281,10 @@ static bool expand_bernoulli(Infer *in, Node *n, Value **out)
 	return out[0]->type != NULL;
 }
 
-const Op op_Bernoulli = {.types = "f", .expand = expand_bernoulli};
+const Op op_Bernoulli = {
+	.types = "f", .expand = expand_bernoulli,
+	.attrs = "dtype: int, seed: float",
+};
 
 /* ---- Multinomial ---- */
 
@@ -311,4 +326,7 @@ static bool expand_multinomial(Infer *in, Node *n, Value **out)
 	return out[0]->type != NULL;
 }
 
-const Op op_Multinomial = {.expand = expand_multinomial, .types = "f"};
+const Op op_Multinomial = {
+	.expand = expand_multinomial, .types = "f",
+	.attrs = "dtype: int, sample_size: int, seed: float",
+};

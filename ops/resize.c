@@ -365,5 +365,8 @@ const Op op_Resize = {
 	.types = "fiubs",
 	.doc = "bool only in mode nearest, scales from 2^-17 to 2^16; a length of 1 under "
 	       "pytorch_half_pixel is sampled at 0, as the standard says",
+	.attrs = "antialias: int, axes: ints, coordinate_transformation_mode: string, "
+		 "cubic_coeff_a: float, exclude_outside: int, extrapolation_value: float, "
+		 "keep_aspect_ratio_policy: string, mode: string, nearest_mode: string",
 };
-const Op op_Upsample = {.expand = expand_upsample, .types = "fiubs"};
+const Op op_Upsample = {.expand = expand_upsample, .types = "fiubs", .attrs = "mode: string"};

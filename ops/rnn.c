@@ -471,6 +471,20 @@ static bool expand_lstm(Infer *in, Node *n, Value **out)
 	return expand_recurrent(in, n, out, &kind, lstm_step);
 }
 
-const Op op_RNN = {.expand = expand_rnn, .types = "f"};
-const Op op_GRU = {.expand = expand_gru, .types = "f"};
-const Op op_LSTM = {.expand = expand_lstm, .types = "f"};
+const Op op_RNN = {
+	.expand = expand_rnn, .types = "f",
+	.attrs = "activation_alpha: floats, activation_beta: floats, activations: strings, "
+		 "clip: float, direction: string, hidden_size: int, layout: int",
+};
+const Op op_GRU = {
+	.expand = expand_gru, .types = "f",
+	.attrs = "activation_alpha: floats, activation_beta: floats, activations: strings, "
+		 "clip: float, direction: string, hidden_size: int, layout: int, "
+		 "linear_before_reset: int",
+};
+const Op op_LSTM = {
+	.expand = expand_lstm, .types = "f",
+	.attrs = "activation_alpha: floats, activation_beta: floats, activations: strings, "
+		 "clip: float, direction: string, hidden_size: int, input_forget: int, "
+		 "layout: int",
+};

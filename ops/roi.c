@@ -218,7 +218,11 @@ static void lower_roi_align(Infer *in, Node *n, Kernel *k)
 	point_map(k, &band, out, o, e, NULL);
 }
 
-const Op op_RoiAlign = {.infer = infer_roi_align, .lower = lower_roi_align, .types = "f"};
+const Op op_RoiAlign = {
+	.infer = infer_roi_align, .lower = lower_roi_align, .types = "f",
+	.attrs = "coordinate_transformation_mode: string, mode: string, output_height: int, "
+		 "output_width: int, sampling_ratio: int, spatial_scale: float",
+};
 
 /* ---- MaxRoiPool ---- */
 
@@ -305,4 +309,7 @@ static void lower_max_roi(Infer *in, Node *n, Kernel *k)
 	point_map(k, &band, out, o, e, NULL);
 }
 
-const Op op_MaxRoiPool = {.infer = infer_max_roi, .lower = lower_max_roi, .types = "f"};
+const Op op_MaxRoiPool = {
+	.infer = infer_max_roi, .lower = lower_max_roi, .types = "f",
+	.attrs = "pooled_shape: ints, spatial_scale: float",
+};

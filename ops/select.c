@@ -89,4 +89,4 @@ static bool expand_compress(Infer *in, Node *n, Value **out)
 	return in->errors == 0;
 }
 
-const Op op_Compress = {.expand = expand_compress, .types = "fiubs"};
+const Op op_Compress = {.expand = expand_compress, .types = "fiubs", .attrs = "axis: int"};

@@ -209,7 +209,7 @@ static bool infer_empty(Infer *in, Node *n)
 	return true;
 }
 
-const Op op_SequenceEmpty = {.infer = infer_empty};
+const Op op_SequenceEmpty = {.infer = infer_empty, .attrs = "dtype: int"};
 
 /* ---- One tensor of a sequence ---- */
 
@@ -574,7 +574,10 @@ static bool expand_split_to_sequence(Infer *in, Node *n, Value **out)
 	return true;
 }
 
-const Op op_SplitToSequence = {.expand = expand_split_to_sequence, .types = "fiubs"};
+const Op op_SplitToSequence = {
+	.expand = expand_split_to_sequence, .types = "fiubs",
+	.attrs = "axis: int, keepdims: int",
+};
 
 /* ---- Joining the tensors of a sequence ---- */
 
@@ -695,7 +698,9 @@ static bool expand_concat_from_sequence(Infer *in, Node *n, Value **out)
 }
 
 const Op op_ConcatFromSequence = {
-	.expand = expand_concat_from_sequence, .compound = true, .types = "fiubs"};
+	.expand = expand_concat_from_sequence, .compound = true, .types = "fiubs",
+	.attrs = "axis: int, new_axis: int",
+};
 
 /* ---- Optionals ---- */
 
@@ -715,7 +720,10 @@ static bool infer_optional(Infer *in, Node *n)
 	       infer_error(in, n, "only tensors and sequences of tensors may be optional");
 }
 
-const Op op_Optional = {.infer = infer_optional, .compound = true, .types = "fiubs"};
+const Op op_Optional = {
+	.infer = infer_optional, .compound = true, .types = "fiubs",
+	.attrs = "type: type",
+};
 
 static bool expand_has_element(Infer *in, Node *n, Value **out)
 {

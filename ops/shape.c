@@ -200,7 +200,10 @@ static void lower_shape(Infer *in, Node *n, Kernel *k)
 	kernel_map_id(k, &it, lower_out(k, 0), e);
 }
 
-const Op op_Shape = {.infer = infer_shape, .lower = lower_shape, .types = "fiubs"};
+const Op op_Shape = {
+	.infer = infer_shape, .lower = lower_shape, .types = "fiubs",
+	.attrs = "end: int, start: int",
+};
 
 static bool infer_size(Infer *in, Node *n)
 {
@@ -270,4 +273,7 @@ static void lower_transpose(Infer *in, Node *n, Kernel *k)
 	kernel_map_id(k, it, out, kernel_load(k, lower_in(k, 0), idx));
 }
 
-const Op op_Transpose = {.infer = infer_transpose, .lower = lower_transpose, .types = "fiubs"};
+const Op op_Transpose = {
+	.infer = infer_transpose, .lower = lower_transpose, .types = "fiubs",
+	.attrs = "perm: ints",
+};

@@ -96,9 +96,18 @@ static bool expand_blackman(Infer *in, Node *n, Value **out)
 	return window(in, n, 0.42, -0.5, 0.08, out);
 }
 
-const Op op_HannWindow = {.expand = expand_hann, .types = "i"};
-const Op op_HammingWindow = {.expand = expand_hamming, .types = "i"};
-const Op op_BlackmanWindow = {.expand = expand_blackman, .types = "i"};
+const Op op_HannWindow = {
+	.expand = expand_hann, .types = "i",
+	.attrs = "output_datatype: int, periodic: int",
+};
+const Op op_HammingWindow = {
+	.expand = expand_hamming, .types = "i",
+	.attrs = "output_datatype: int, periodic: int",
+};
+const Op op_BlackmanWindow = {
+	.expand = expand_blackman, .types = "i",
+	.attrs = "output_datatype: int, periodic: int",
+};
 
 /* ---- MelWeightMatrix ---- */
 
@@ -171,7 +180,7 @@ static bool expand_mel(Infer *in, Node *n, Value **out)
 	return out[0]->type != NULL;
 }
 
-const Op op_MelWeightMatrix = {.expand = expand_mel, .types = "i"};
+const Op op_MelWeightMatrix = {.expand = expand_mel, .types = "i", .attrs = "output_datatype: int"};
 
 /* ---- DFT ---- */
 
@@ -355,7 +364,10 @@ static bool expand_dft(Infer *in, Node *n, Value **out)
 	return expand_result(in, n, 0, transformed(in, n, node_in(n, 0), &a, &t), &out[0]);
 }
 
-const Op op_DFT = {.types = "f", .expand = expand_dft, .doc = "the last dim must be a constant"};
+const Op op_DFT = {
+	.types = "f", .expand = expand_dft, .doc = "the last dim must be a constant",
+	.attrs = "inverse: int, onesided: int",
+};
 
 /* ---- STFT ---- */
 
@@ -413,4 +425,7 @@ static bool expand_stft(Infer *in, Node *n, Value **out)
 	return expand_result(in, n, 0, transformed(in, n, v, &a, &t), &out[0]);
 }
 
-const Op op_STFT = {.types = "f", .expand = expand_stft, .doc = "the last dim must be a constant"};
+const Op op_STFT = {
+	.types = "f", .expand = expand_stft, .doc = "the last dim must be a constant",
+	.attrs = "onesided: int",
+};

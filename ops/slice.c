@@ -262,7 +262,10 @@ static void lower_split(Infer *in, Node *n, Kernel *k)
 	}
 }
 
-const Op op_Split = {.infer = infer_split, .lower = lower_split, .types = "fiubs"};
+const Op op_Split = {
+	.infer = infer_split, .lower = lower_split, .types = "fiubs",
+	.attrs = "axis: int, num_outputs: int",
+};
 
 /* ---- Concat ---- */
 
@@ -327,7 +330,9 @@ static void lower_concat(Infer *in, Node *n, Kernel *k)
 }
 
 const Op op_Concat = {
-	.infer = infer_concat, .lower = lower_concat, .grouped = true, .types = "fiubs"};
+	.infer = infer_concat, .lower = lower_concat, .grouped = true, .types = "fiubs",
+	.attrs = "axis: int",
+};
 
 /* ---- Pad ---- */
 
@@ -503,4 +508,7 @@ static void lower_pad(Infer *in, Node *n, Kernel *k)
 	kernel_map_id(k, it, out, e);
 }
 
-const Op op_Pad = {.infer = infer_pad, .lower = lower_pad, .types = "fiubs"};
+const Op op_Pad = {
+	.infer = infer_pad, .lower = lower_pad, .types = "fiubs",
+	.attrs = "mode: string",
+};

@@ -237,7 +237,10 @@ static bool expand_topk(Infer *in, Node *n, Value **out)
 	return in->errors == 0;
 }
 
-const Op op_TopK = {.expand = expand_topk, .doc = "results are always sorted", .types = "fiu"};
+const Op op_TopK = {
+	.expand = expand_topk, .doc = "results are always sorted", .types = "fiu",
+	.attrs = "axis: int, largest: int, sorted: int",
+};
 
 /* ---- Unique ---- */
 
@@ -373,7 +376,10 @@ static bool expand_unique(Infer *in, Node *n, Value **out)
 	return in->errors == 0;
 }
 
-const Op op_Unique = {.expand = expand_unique,
-		      .host = "for strings",
-		      .doc = "an axis of a tensor that is no vector, are not supported",
-		      .types = "fiubs"};
+const Op op_Unique = {
+	.expand = expand_unique,
+	.host = "for strings",
+	.doc = "an axis of a tensor that is no vector, are not supported",
+	.types = "fiubs",
+	.attrs = "axis: int, sorted: int",
+};

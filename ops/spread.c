@@ -137,6 +137,7 @@ const Op op_ConstantOfShape = {
 	.infer = infer_constofshape,
 	.lower = lower_constofshape,
 	.types = "ius",
+	.attrs = "value: tensor",
 };
 
 /* ---- Range ---- */
@@ -264,7 +265,10 @@ static void lower_range(Infer *in, Node *n, Kernel *k)
 	kernel_map_id(k, &it, out, ex_op2(k->pool, IN_add, single(n, k, 0), e));
 }
 
-const Op op_Range = {.infer = infer_range, .lower = lower_range, .types = "fi"};
+const Op op_Range = {
+	.infer = infer_range, .lower = lower_range, .types = "fi",
+	.attrs = "stash_type: int",
+};
 
 /* ---- EyeLike, Trilu ---- */
 
@@ -301,7 +305,10 @@ static void lower_eyelike(Infer *in, Node *n, Kernel *k)
 		      ex_op3(k->pool, IN_select, e, ex_num(k->pool, t, 1), ex_num(k->pool, t, 0)));
 }
 
-const Op op_EyeLike = {.infer = infer_eyelike, .lower = lower_eyelike, .types = "fiub"};
+const Op op_EyeLike = {
+	.infer = infer_eyelike, .lower = lower_eyelike, .types = "fiub",
+	.attrs = "dtype: int, k: int",
+};
 
 static bool infer_trilu(Infer *in, Node *n)
 {
@@ -331,7 +338,10 @@ static void lower_trilu(Infer *in, Node *n, Kernel *k)
 			     ex_num(k->pool, dtype_ctype(out->dtype), 0)));
 }
 
-const Op op_Trilu = {.infer = infer_trilu, .lower = lower_trilu, .types = "fiubs"};
+const Op op_Trilu = {
+	.infer = infer_trilu, .lower = lower_trilu, .types = "fiubs",
+	.attrs = "upper: int",
+};
 
 /* ---- DepthToSpace, SpaceToDepth ---- */
 
@@ -399,7 +409,9 @@ static void lower_depthtospace(Infer *in, Node *n, Kernel *k)
 }
 
 const Op op_DepthToSpace = {
-	.infer = infer_depthtospace, .lower = lower_depthtospace, .types = "fiubs"};
+	.infer = infer_depthtospace, .lower = lower_depthtospace, .types = "fiubs",
+	.attrs = "blocksize: int, mode: string",
+};
 
 static bool infer_spacetodepth(Infer *in, Node *n)
 {
@@ -437,4 +449,6 @@ static void lower_spacetodepth(Infer *in, Node *n, Kernel *k)
 }
 
 const Op op_SpaceToDepth = {
-	.infer = infer_spacetodepth, .lower = lower_spacetodepth, .types = "fiubs"};
+	.infer = infer_spacetodepth, .lower = lower_spacetodepth, .types = "fiubs",
+	.attrs = "blocksize: int, mode: string",
+};

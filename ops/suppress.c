@@ -196,4 +196,7 @@ static bool expand_suppression(Infer *in, Node *n, Value **out)
 	return in->errors == 0;
 }
 
-const Op op_NonMaxSuppression = {.expand = expand_suppression, .types = "f"};
+const Op op_NonMaxSuppression = {
+	.expand = expand_suppression, .types = "f",
+	.attrs = "center_point_box: int",
+};

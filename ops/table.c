@@ -3,6 +3,9 @@
  * link error. */
 #include "ops/op.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #define OP(name, nin_min, nin_max, nout_min, nout_max, flags) extern const Op op_##name;
 #include "ir/ops.def"
 #undef OP
@@ -12,6 +15,22 @@ const Op *const op_table[OP_COUNT] = {
 #include "ir/ops.def"
 #undef OP
 };
+
+bool op_attr_next(const char **list, OpAttr *a)
+{
+	const char *at = *list;
+	int length = 0;
+
+	*a = (OpAttr){.value = NULL};
+	if (!at || sscanf(at, "%47[a-zA-Z0-9_]: %7[a-z]%n", a->name, a->kind, &length) != 2)
+		return false;
+	at += length;
+	if (str_starts(at, " = "))
+		a->value = at + 3;
+	at += strcspn(at, ",");
+	*list = at + strspn(at, ", ");
+	return true;
+}
 
 /* Operators of the IR itself have no definition here: a constant is its tensor, a kernel its
  * statements. */

@@ -55,11 +55,14 @@ static void lower_regex(Infer *in, Node *n, Kernel *k)
 				 {"pattern", pattern}));
 }
 
-const Op op_RegexFullMatch = {.infer = infer_regex,
-			      .lower = lower_regex,
-			      .host = "",
-			      .types = "s",
-			      .doc = "the syntax of RE2 without \\p and \\C"};
+const Op op_RegexFullMatch = {
+	.infer = infer_regex,
+	.lower = lower_regex,
+	.host = "",
+	.types = "s",
+	.doc = "the syntax of RE2 without \\p and \\C",
+	.attrs = "pattern: string",
+};
 
 /* ---- StringSplit ---- */
 
@@ -160,7 +163,10 @@ static bool expand_split_strings(Infer *in, Node *n, Value **out)
 	return in->errors == 0;
 }
 
-const Op op_StringSplit = {.expand = expand_split_strings, .types = "s", .host = ""};
+const Op op_StringSplit = {
+	.expand = expand_split_strings, .types = "s", .host = "",
+	.attrs = "delimiter: string, maxsplit: int",
+};
 
 /* ---- StringNormalizer ---- */
 
@@ -232,7 +238,10 @@ const Op op_StringNormalizer = {
 	.expand = expand_normalizer,
 	.types = "s",
 	.host = "where the case changes",
-	.doc = "case is mapped by Unicode's simple mapping; the locale is ignored"};
+	.doc = "case is mapped by Unicode's simple mapping; the locale is ignored",
+	.attrs = "case_change_action: string, is_case_sensitive: int, locale: string, "
+		 "stopwords: strings",
+};
 
 /* ---- TfIdfVectorizer ---- */
 
@@ -444,4 +453,9 @@ static bool expand_tfidf(Infer *in, Node *n, Value **out)
 	return in->errors == 0;
 }
 
-const Op op_TfIdfVectorizer = {.expand = expand_tfidf, .types = "is"};
+const Op op_TfIdfVectorizer = {
+	.expand = expand_tfidf, .types = "is",
+	.attrs = "max_gram_length: int, max_skip_count: int, min_gram_length: int, mode: string, "
+		 "ngram_counts: ints, ngram_indexes: ints, pool_int64s: ints, "
+		 "pool_strings: strings, weights: floats",
+};

@@ -190,7 +190,9 @@ const Op op_Reshape = {
 	.infer = infer_reshape,
 	.lower = lower_view,
 	.types = "fiubs",
-	.doc = "with allowzero = 0, a target dim that is computed from the sizes of inputs and is 0 in a run stays 0, and does not copy the operand's dim"};
+	.doc = "with allowzero = 0, a target dim that is computed from the sizes of inputs and is 0 in a run stays 0, and does not copy the operand's dim",
+	.attrs = "allowzero: int",
+};
 
 static bool infer_flatten(Infer *in, Node *n)
 {
@@ -210,7 +212,10 @@ static bool infer_flatten(Infer *in, Node *n)
 	return true;
 }
 
-const Op op_Flatten = {.infer = infer_flatten, .lower = lower_view, .types = "fiubs"};
+const Op op_Flatten = {
+	.infer = infer_flatten, .lower = lower_view, .types = "fiubs",
+	.attrs = "axis: int",
+};
 
 /* ---- Squeeze, Unsqueeze ---- */
 

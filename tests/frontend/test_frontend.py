@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+import attributes
 import upgrades
 
 FE, BUILD, FOLDER = sys.argv[1:4]
@@ -431,8 +432,29 @@ def test_upgrades():
             check(fe(path)[0] == 0, f"upgrade {name}", fe(path)[2])
 
 
+def test_schemas():
+    """Every attribute of a schema of the standard is taken, and no other."""
+    with open("ir/ops.def") as f:
+        operators = set(re.findall(r"^OP\((\w+),(?!.*INTERNAL)", f.read(), re.M)) - {"Constant"}
+    check(len(operators) > 200, "operators are read", len(operators))
+    for name, model in attributes.cases(operators):
+        err = fe(write(at("m.onnx"), model))[2]
+        check("has no attribute" not in err and "of kind" not in err, f"attributes of {name}", err[:300])
+    for name, model in attributes.strange(operators):
+        refused(f"attribute unheard_of of {name}", model, f'node "n" .*has no attribute "unheard_of"')
+    for op, attrs, pattern in (
+            ("Conv", {"stride": [2, 2]}, r'\(Conv\): has no attribute "stride" in opset 22; it takes auto_pad, dilations, group, '
+                                         r"kernel_shape, pads, strides$"),
+            ("ReduceSum", {"axes": [1]}, r'has no attribute "axes" in opset 22; it takes keepdims, noop_with_empty_axes$'),
+            ("Abs", {"alpha": 1.0}, r'has no attribute "alpha" in opset 22$'),
+            ("Softmax", {"axis": 1.5}, r'attribute "axis" is of kind float, and the operator takes int$'),
+            ("Softmax", {"axis": attributes.VALUES["GRAPH"]}, r'attribute "axis" is of kind graph, and the operator takes int$'),
+            ("If", {"then_branch": 1, "else_branch": attributes.VALUES["GRAPH"]}, r'is of kind int, and the operator takes graph$')):
+        refused(f"{op} with {list(attrs)}", model_of([node(op, ["x", "x"][:1 + (op == "Conv")], ["y"], **attrs)], [("x", (2, 3))], ["y"]), pattern)
+
+
 for test in (test_wire, test_large, test_tensors, test_sparse, test_external, test_import, test_attributes, test_dims,
-             test_functions, test_duplicates, test_fuzz, test_upgrades):
+             test_functions, test_duplicates, test_fuzz, test_upgrades, test_schemas):
     test()
 print(f"{passed} passed, {failed} failed")
 sys.exit(failed > 0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The text of every elementwise operator is a valid expression for every element type of the
- * operator; a mistake aborts. */
+ * operator; a mistake aborts. The attributes of every operator are a list that is read to its end. */
 #include "ops/op.h"
 
 #include <stdio.h>
@@ -31,6 +31,18 @@ static const Expr *lowered(Graph *g, Kernel *k, OpKind kind, DType t)
 	return lower_scalar(k, node_new(g, kind, NULL, 0, 1, NULL), op, dtype_ctype(t), args, n);
 }
 
+static bool attrs_read(OpKind kind)
+{
+	const char *list = op_table[kind]->attrs;
+	OpAttr a;
+
+	while (op_attr_next(&list, &a))
+		;
+	if (list && *list)
+		printf("operator %s: no attribute is \"%s\"\n", op_row[kind].name, list);
+	return !list || !*list;
+}
+
 int main(void)
 {
 	Diag d = {.out = stderr};
@@ -38,13 +50,15 @@ int main(void)
 	Arena *a = arena_new();
 	Graph *g = graph_new(c, a, "main");
 	Kernel k = {.arena = a, .pool = expr_pool_new(c, a)};
-	int texts = 0;
+	int texts = 0, wrong = 0;
 
+	for (int i = 1; i < OP_COUNT; i++)
+		wrong += !attrs_read((OpKind)i);
 	for (int i = 1; i < OP_COUNT; i++)
 		for (int t = 0; t < DT_COUNT; t++)
 			texts += lowered(g, &k, (OpKind)i, (DType)t) != NULL;
 	arena_free(a);
 	ctx_free(c);
 	printf("%d texts\n", texts);
-	return texts < 100;
+	return texts < 100 || wrong;
 }

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nodes with all attributes that the standard gives their operator, in every version of its schema: cases(operators) yields
+(name, model), and strange(operators) models with one attribute that no operator has."""
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper
+
+VALUES = {"INT": 1, "FLOAT": 1.0, "STRING": "x", "INTS": [1, 1], "FLOATS": [1.0], "STRINGS": ["x"],
+          "TENSOR": onnx.numpy_helper.from_array(np.ones(1, np.float32)), "TYPE_PROTO": helper.make_tensor_type_proto(TensorProto.FLOAT, [2]),
+          "GRAPH": helper.make_graph([], "g", [], [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3])])}
+
+
+def attribute(name, a):
+    kind = str(a.type).split(".")[-1]
+    if a.default_value.name:
+        return a.default_value
+    if name == "to" and kind == "STRING":  # Cast in opset 1
+        return helper.make_attribute(name, "FLOAT")
+    return helper.make_attribute(name, VALUES[kind])
+
+
+def model(schema, *more):
+    node = helper.make_node(schema.name, ["x"] * max(schema.min_input, min(1, schema.max_input)),
+                            [f"y{i}" for i in range(max(1, schema.min_output))], name="n", domain=schema.domain)
+    node.attribute.extend(attribute(k, a) for k, a in schema.attributes.items())
+    node.attribute.extend(more)
+    graph = helper.make_graph([node], "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3])],
+                              [helper.make_tensor_value_info("y0", TensorProto.FLOAT, None)])
+    opsets = {"": 21, schema.domain: schema.since_version}
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid(d, v) for d, v in opsets.items()])
+
+
+def schemas(operators):
+    """The schemas, of all versions, of OPERATORS, as the table in ir/ops.def names them."""
+    for s in onnx.defs.get_all_schemas_with_history():
+        if ({"": "", "ai.onnx.ml": "ml_"}.get(s.domain, "?") + s.name) in operators:
+            yield s
+
+
+def cases(operators):
+    for s in schemas(operators):
+        yield f"{s.name}_{s.since_version}", model(s)
+
+
+def strange(operators):
+    for s in schemas(operators):
+        yield f"{s.name}_{s.since_version}", model(s, helper.make_attribute("unheard_of", 1))

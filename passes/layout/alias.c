@@ -165,8 +165,10 @@ static void readers(Access *a, Value *v, int dim)
 	for (Use *u = v->uses; u && a->ok; u = u->next) {
 		Node *n = u->user;
 
-		if (!n)
-			continue; /* a result of the graph */
+		if (!n) { /* a result of the graph; an input that is one is copied as a whole */
+			a->ok = v->def != NULL;
+			continue;
+		}
 		if (n->op == OP_View && n->out[0]->place != ON_HOST) {
 			const int d = dim_in_view(a->m->ctx, v->type, dim, n->out[0]->type);
 			const Use *r = n->out[0]->uses;

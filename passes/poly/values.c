@@ -351,14 +351,20 @@ static bool never_runs(const ValueMatch *m, Expr *e)
 	       always(m, e->op.arg[0], false);
 }
 
-/* CHOICE, a select that takes both arms, differs from ONE if an arm does. */
-static Answer same_choice(const ValueMatch *m, Expr *choice, Expr *one)
+/* When the condition of CHOICE, a select, holds is known exactly. */
+static bool decided(const ValueMatch *m, const Expr *choice)
 {
 	isl_set *c = poly_cond(m->p, &m->sc, choice->op.arg[0]);
 	const bool known = c && !m->e->weak;
 
 	isl_set_free(c);
-	return known && (same(m, choice->op.arg[1], one) == DIFFERENT ||
+	return known;
+}
+
+/* CHOICE, a select that takes both arms, differs from ONE if an arm does. */
+static Answer same_choice(const ValueMatch *m, Expr *choice, Expr *one)
+{
+	return decided(m, choice) && (same(m, choice->op.arg[1], one) == DIFFERENT ||
 			 same(m, choice->op.arg[2], one) == DIFFERENT)
 		       ? DIFFERENT
 		       : UNKNOWN;
@@ -369,6 +375,18 @@ static Expr *chosen(void *arg, Expr *e)
 	Expr *arm = taken_arm(arg, e);
 
 	return arm == e ? NULL : arm;
+}
+
+typedef struct Undecided {
+	const ValueMatch *m;
+	bool any;
+} Undecided;
+
+static void undecided(void *arg, Expr *e)
+{
+	Undecided *u = arg;
+
+	u->any = u->any || (ex_is_op(e, IN_select) && !decided(u->m, e));
 }
 
 static bool is_copy(const ValueMatch *m, const Expr *e)
@@ -407,8 +425,12 @@ static Answer same(const ValueMatch *m, Expr *want, Expr *got)
 		/* as a rounded choice: in a loop over one arm's points, the node has that arm rounded */
 		Expr *w = ex_rewrite(m->p->pool, want, chosen, (void *)(uintptr_t)m);
 
+		Undecided u = {m, false};
+
 		if (w != want)
 			return same(m, w, got);
+		ex_walk(want, undecided, &u);
+		a = u.any ? UNKNOWN : a;
 	}
 	return a == DIFFERENT && want->ct == CT_I64 ? same_settled(m, want, got) : a;
 }

@@ -451,7 +451,7 @@ static void lower_shrink(Infer *in, Node *n, Kernel *k)
 	Op op = {
 		.scalar =
 			"select(lt(x, neg(lambd)), add(x, bias), select(gt(x, lambd), sub(x, bias), 0))",
-		.attrs = "lambd=0.5, bias=0"};
+		.attrs = op_table[n->op]->attrs};
 
 	(void)in;
 	x = ex_cvt(k->pool, t, x);
@@ -460,7 +460,7 @@ static void lower_shrink(Infer *in, Node *n, Kernel *k)
 
 const Op op_Shrink = {
 	.types = "fiu", .infer = infer_elementwise, .lower = lower_shrink,
-	.attrs = "bias: float, lambd: float",
+	.attrs = "bias: float = 0, lambd: float = 0.5",
 };
 
 /* ---- Where, Clip, PRelu ---- */

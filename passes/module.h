@@ -50,6 +50,7 @@ typedef struct Target {
 	bool fma;           /* mad is fused */
 	/* CPUs: an instruction adds four products of u8 by i8 to each i32 lane of a vector */
 	bool dot;
+	bool f16;           /* CPUs: an instruction converts a vector of f16 to f32 */
 	int64_t l1, l2;     /* bytes of data cache to block for */
 	int cores;          /* cores that schedules keep busy, at least */
 	int wake;           /* nanoseconds of work that pay for waking a thread */
@@ -80,6 +81,7 @@ typedef struct Options {
 	/* weights of products become numbers of so many bits, 8 or 4 (0: they stay), with a scale for
 	 * each WEIGHT_GROUP terms of the sum (0: for all) */
 	int weight_bits, weight_group;
+	DType weight_half; /* DT_F16 or DT_BF16: weights of products are stored in this; 0: they stay */
 	/* products of narrow weights quantise their other factor in groups of terms */
 	bool int8_activations;
 	int list_tiles;          /* print this many of the best tiles for each product */

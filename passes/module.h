@@ -78,10 +78,13 @@ typedef struct Options {
 	bool warn_floats;        /* -Wfallback: about products of dequantised numbers in floats, too */
 	/* the layers that `quantise` quantises (passes/graph/quantise.h); null: none */
 	const struct QuantPlan *quantise;
-	/* weights of products become numbers of so many bits, 8 or 4 (0: they stay), with a scale for
-	 * each WEIGHT_GROUP terms of the sum (0: for all) */
-	int weight_bits, weight_group;
-	DType weight_half; /* DT_F16 or DT_BF16: weights of products are stored in this; 0: they stay */
+	/* what weights of products become (0: they stay): DT_I8 or DT_I4, with a scale for each
+	 * WEIGHT_GROUP terms of the sum (0: for all), DT_F16 or DT_BF16 */
+	DType weight_type;
+	int weight_group;
+	double weight_error;          /* the most that this may change weights, relative to their magnitude; negative: any */
+	const char *const *weight_keep; /* ... and those of these nodes stay */
+	int nweight_keep;
 	/* products of narrow weights quantise their other factor in groups of terms */
 	bool int8_activations;
 	int list_tiles;          /* print this many of the best tiles for each product */

@@ -665,10 +665,15 @@ static int compile(Cli *c)
 			    .tf32 = c->tf32,
 			    .winograd = c->winograd,
 			    .flush = c->flush,
-			    .weight_bits = c->int4           ? 4
-					   : c->int8_weights ? 8
-							     : 0,
+			    .weight_type = c->int4           ? DT_I4
+					   : c->int8_weights ? DT_I8
+					   : c->bf16         ? DT_BF16
+					   : c->fp16         ? DT_F16
+							     : DT_NONE,
 			    .weight_group = c->int4 ? c->int4_group : 0,
+			    .weight_error = c->int8 ? -1 : c->max_error,
+			    .weight_keep = c->keep,
+			    .nweight_keep = c->int8 ? 0 : c->nkeep,
 			    .int8_activations = c->int8_activations,
 			    .list_tiles = c->list_tiles,
 			    .verify = c->verify,

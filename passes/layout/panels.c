@@ -115,7 +115,7 @@ static DType panel_type(const Module *m, const Contraction *c)
 		return ctype_dtype(c->ct);
 	for (int i = 0; i < m->ntargets; i++)
 		narrow = narrow && (t == DT_BF16 || m->target[i]->f16);
-	return narrow || m->opt.weight_half ? t : DT_F32;
+	return narrow || m->opt.weight_type == t ? t : DT_F32;
 }
 
 /* Along which iterators B is contiguous: along n, or along all of k. */

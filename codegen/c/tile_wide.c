@@ -32,7 +32,8 @@ const char *c_tile_wide(const GenC *g, const Tile *t)
 
 static void put_bf16(StrBuf *b)
 {
-	strbuf_puts(b, "\treturn (floats)(__builtin_convertvector(*(const halfs *)p, words) << 16);\n");
+	strbuf_puts(
+		b, "\treturn (floats)(__builtin_convertvector(*(const halfs *)p, words) << 16);\n");
 }
 
 /* The elements of an f16 with the largest exponent are infinities and NaN; those with the least one are multiples of

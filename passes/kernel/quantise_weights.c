@@ -23,6 +23,7 @@
 #include "passes/kernel/through.h"
 
 #include "base/sys.h"
+#include "ir/scalar.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -50,7 +51,7 @@ typedef struct WeightsPass {
 	VEC(NarrowWeight) done;
 	int64_t before, after, count, kept; /* bytes of what was replaced, and of its replacement */
 	double error, squares;              /* sums of squared errors, and of squared weights */
-	bool *named;                        /* by the number of the option --keep: it names a product */
+	bool *named; /* by the number of the option --keep: it names a product */
 } WeightsPass;
 
 /* ---- The numbers ---- */
@@ -210,19 +211,26 @@ static bool quantise_tensor(WeightsPass *p, const Tensor *from, int axis, Weight
 static bool round_tensor(WeightsPass *p, const Tensor *from, WeightsJob *j)
 {
 	const DType t = p->m->opt.weight_type;
-	const float *w = from->data;
+	const char *at = from->data; /* in a file, it is at any byte */
+	uint16_t *to;
 
 	*j = (WeightsJob){.from = from,
 			  .numbers = new_tensor(p->m->graph->arena, t, from->rank, from->dims)};
-	for (int64_t i = 0, n = tensor_numel(from); i < n; i++) {
-		const float half = dtype_round_f32(t, w[i], false);
-		const double e = (double)w[i] - (double)half;
+	to = (uint16_t *)(uintptr_t)j->numbers->data;
+	for (int64_t i = 0, n = tensor_numel(from); i < n; i++, at += sizeof(float)) {
+		uint32_t bits;
+		float w, half;
+		double e;
 
+		memcpy(&w, at, sizeof w);
+		bits = t == DT_BF16 ? dl_encode_bf16(w) : dl_encode_f16(w);
+		half = t == DT_BF16 ? dl_decode_bf16(bits) : dl_decode_f16(bits);
+		e = (double)w - (double)half;
 		if (!isfinite(half))
 			return false;
-		dtype_store_f64(t, (void *)(uintptr_t)j->numbers->data, i, (double)half);
+		to[i] = (uint16_t)bits;
 		j->error += e * e;
-		j->squares += (double)w[i] * (double)w[i];
+		j->squares += (double)w * (double)w;
 	}
 	return true;
 }
@@ -273,8 +281,8 @@ static void report_all(const WeightsPass *p)
 			"; weights: %lld %s, %lld bytes become %lld, error %.6g of their magnitude; %lld stay\n",
 			(long long)p->count,
 			dtype_is_float(p->m->opt.weight_type) ? "rounded" : "quantised",
-			(long long)p->before, (long long)p->after,
-			relative(p->error, p->squares), (long long)p->kept);
+			(long long)p->before, (long long)p->after, relative(p->error, p->squares),
+			(long long)p->kept);
 }
 
 /* ---- The graph ---- */
@@ -286,10 +294,10 @@ static Expr *scale_at(Kernel *k, const WeightsJob *j, Buf *scales, int axis, Exp
 	Expr *at[MAX_RANK];
 
 	for (int i = 0; i < rank; i++)
-		at[i] = i != axis             ? idx[i]
+		at[i] = i != axis              ? idx[i]
 			: j->group == j->terms ? ex_int(k->pool, CT_I64, 0)
-					      : ex_op2(k->pool, IN_floordiv, idx[i],
-						       ex_int(k->pool, CT_I64, j->group));
+					       : ex_op2(k->pool, IN_floordiv, idx[i],
+							ex_int(k->pool, CT_I64, j->group));
 	return kernel_load(k, scales, at);
 }
 
@@ -381,7 +389,8 @@ static Value *replacement(WeightsPass *p, Node *n, Value *v, int axis)
 			return p->done.at[i].to;
 	why = !(halves ? round_tensor(p, value_const(v), &j)
 		       : quantise_tensor(p, value_const(v), axis, &j))
-		      ? (halves ? "they are not all finite in that type" : "they are not all finite")
+		      ? (halves ? "they are not all finite in that type"
+				: "they are not all finite")
 		      : why_not(p, &j);
 	drop_all_pages(&j);
 	if (why) {

@@ -486,8 +486,7 @@ static bool check_output(Cli *c)
 /* What is given does something to the output. */
 static bool check_effect(Cli *c)
 {
-	const bool text = output_is_model(c),
-		   ptx = c->output && str_ends(c->output, ".ptx"),
+	const bool text = output_is_model(c), ptx = c->output && str_ends(c->output, ".ptx"),
 		   schedule = c->output && str_ends(c->output, ".schedule"),
 		   weights = c->int4 || c->int8_weights || c->bf16 || c->fp16;
 
@@ -555,7 +554,8 @@ bool options_read(Cli *c, int argc, char **argv)
 		return options_fault(c, "--fp16: --bf16 says that weights are bf16");
 	if ((c->bf16 || c->fp16) && (c->int4 || c->int8_weights))
 		return options_fault(
-			c, "--bf16, --fp16: --int4 or --int8-weights says that weights are integers");
+			c,
+			"--bf16, --fp16: --int4 or --int8-weights says that weights are integers");
 	if (c->name && !is_identifier(c->name))
 		return usage_error(c, "--name=%s is no C identifier", c->name);
 	if (c->cubin && strcmp(c->cubin, "yes") && strcmp(c->cubin, "no"))

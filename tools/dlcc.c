@@ -7,6 +7,7 @@
 #include "codegen/weights/weights.h"
 #include "frontend/export.h"
 #include "frontend/import.h"
+#include "passes/kernel/scaled.h"
 #include "passes/schedule/common/decision.h"
 #include "passes/schedule/gpu/gpu.h"
 #include "tools/dlcc/check.h"
@@ -558,8 +559,8 @@ static bool make(Cli *c, Module *m)
 	if (ok && c->output && str_ends(c->output, ".dl"))
 		return write_text(c, m);
 	if (ok && c->output && str_ends(c->output, ".onnx"))
-		return run_passes(c, m, "quantise") && dims_fit(c, m->ctx) &&
-		       onnx_write(m->graph, c->output, DLCC_VERSION);
+		return run_passes(c, m, "quantise") && quantise_weights_operators(m) &&
+		       dims_fit(c, m->ctx) && onnx_write(m->graph, c->output, DLCC_VERSION);
 	return ok && run_passes(c, m, NULL) && dims_fit(c, m->ctx) && warn_unbounded(c, m);
 }
 

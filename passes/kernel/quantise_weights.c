@@ -16,7 +16,8 @@
  *
  * Weights of sums over several axes (convolutions), small ones, those with infinities or NaN, and those that --keep or
  * --max-error excludes stay as they are, and the report says so. Halves would be of use to convolutions, too, but not to
- * Winograd's, which are computed from transformed filters. Other readers of W, as a table of embeddings has that is a product's
+ * Winograd's, which are computed from transformed filters. For a model that is written as ONNX, quantise_weights_operators does
+ * the same to the graph of operators, by Cast and DequantizeLinear. Other readers of W, as a table of embeddings has that is a product's
  * factor, too, read W itself.
  */
 #include "passes/kernel/scaled.h"
@@ -24,6 +25,7 @@
 
 #include "base/sys.h"
 #include "ir/scalar.h"
+#include "passes/graph/quantise.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -51,6 +53,7 @@ typedef struct WeightsPass {
 	VEC(NarrowWeight) done;
 	int64_t before, after, count, kept; /* bytes of what was replaced, and of its replacement */
 	double error, squares;              /* sums of squared errors, and of squared weights */
+	bool operators;                     /* the graph is of operators, not of kernels */
 	bool *named; /* by the number of the option --keep: it names a product */
 } WeightsPass;
 
@@ -335,18 +338,66 @@ static Value *add_dequantised(WeightsPass *p, Node *n, const WeightsJob *j, int 
 	return kn->out[0];
 }
 
-/* The constant, with whole rows of which E, a factor of C in N, is the load, and which is wider than TO; null: another form. */
-static Value *weights_of(const Node *n, const Expr *e, DType to)
+/* The constant V may be replaced by numbers of TO. */
+static bool is_wide(const Value *v, DType to)
 {
-	Value *v = e->kind == EX_LOAD && load_plain(e) ? node_loaded(n, e) : NULL;
 	const Tensor *t = v ? value_const(v) : NULL;
 
 	return t && !v->type->layout && dtype_is_float(t->dtype) &&
-			       dtype_info[t->dtype].bits >= 16 && dtype_info[t->dtype].bits <= 32 &&
-			       dtype_info[t->dtype].bits > dtype_info[to].bits &&
-			       tensor_numel(t) >= LEAST_WEIGHTS
-		       ? v
-		       : NULL;
+	       dtype_info[t->dtype].bits >= 16 && dtype_info[t->dtype].bits <= 32 &&
+	       dtype_info[t->dtype].bits > dtype_info[to].bits && tensor_numel(t) >= LEAST_WEIGHTS;
+}
+
+/* The constant, with whole rows of which E, a factor of C in N, is the load, and which may become TO; null: another form. */
+static Value *weights_of(const Node *n, const Expr *e, DType to)
+{
+	Value *v = e->kind == EX_LOAD && load_plain(e) ? node_loaded(n, e) : NULL;
+
+	return is_wide(v, to) ? v : NULL;
+}
+
+/* The only axis along which the scales of J differ, if there is a scale for each index of it; -1: there are several
+ * such axes, or several groups. */
+static int axis_of_scales(const WeightsJob *j, int axis)
+{
+	int found = axis == 0;
+
+	for (int i = 0; i < j->scales->rank; i++)
+		found = j->scales->dims[i] > 1 ? i : found;
+	return j->group == j->terms && tensor_numel(j->scales) == j->scales->dims[found] ? found
+											 : -1;
+}
+
+/* Adds an operator before N that widens the numbers of J. Where each column has one scale, the form is that of opset 13,
+ * which more engines know than that with blocks. */
+static Value *add_operator(WeightsPass *p, Node *n, const WeightsJob *j, int axis)
+{
+	Graph *g = p->m->graph;
+	const int columns = j->scales ? axis_of_scales(j, axis) : -1;
+	Value *in[2] = {graph_const(g, j->numbers, n), NULL};
+	Tensor *scales = NULL;
+	Node *wide;
+
+	if (j->scales) {
+		scales = arena_copy(g->arena, j->scales, sizeof *scales);
+		if (columns >= 0) {
+			scales->rank = 1;
+			scales->dims = &j->scales->dims[columns];
+		}
+		in[1] = graph_const(g, scales, n);
+	}
+	wide = node_new(g, j->scales ? OP_DequantizeLinear : OP_Cast, in, j->scales ? 2 : 1, 1, n);
+
+	node_locs_from(wide, n);
+	wide->out[0]->type = type_tensor(p->m->ctx, DT_F32, in[0]->type->rank, in[0]->type->dims);
+	if (!j->scales) {
+		node_set_int(wide, "to", dtype_info[DT_F32].onnx);
+		return wide->out[0];
+	}
+	node_set_int(wide, "axis", columns >= 0 ? columns : axis);
+	if (columns < 0)
+		node_set_int(wide, "block_size", j->group);
+	return wide->out[0];
 }
 
 /* The dim that IT indexes in load E; -1: not one alone. */
@@ -397,7 +448,7 @@ static Value *replacement(WeightsPass *p, Node *n, Value *v, int axis)
 		scaled_report(p->m, n, "weights", &p->kept, why);
 	} else {
 		report_done(p, n, v, &j);
-		w.to = add_dequantised(p, n, &j, axis);
+		w.to = (p->operators ? add_operator : add_dequantised)(p, n, &j, axis);
 	}
 	vec_push(p->m->arena, &p->done, w);
 	return w.to;
@@ -445,6 +496,22 @@ static bool quantise_factor(WeightsPass *p, Node *n, const Contraction *c, int s
 	return true;
 }
 
+/* All of the pass has been done. False after a diagnostic: --keep names no product. */
+static bool finish(WeightsPass *p)
+{
+	Module *m = p->m;
+
+	for (int k = 0; k < m->opt.nweight_keep; k++)
+		if (!p->named[k])
+			return diag_error(
+				m->ctx->diag, (DiagLoc){0},
+				"--keep=%s: no product whose weights could be narrower is called so; the report without it names all",
+				m->opt.weight_keep[k]);
+	report_all(p);
+	dce_graph(m);
+	return true;
+}
+
 bool pass_quantise_weights(Module *m)
 {
 	WeightsPass p = {.m = m, .named = NEW_ARRAY(m->arena, m->opt.nweight_keep + 1, bool)};
@@ -466,13 +533,46 @@ bool pass_quantise_weights(Module *m)
 			quantise_factor(&p, n, &c, 0);
 		node_drop_unused_inputs(n);
 	}
-	for (int k = 0; k < m->opt.nweight_keep; k++)
-		if (!p.named[k])
-			return diag_error(
-				m->ctx->diag, (DiagLoc){0},
-				"--keep=%s: no product whose weights could be narrower is called so; the report without it names all",
-				m->opt.weight_keep[k]);
-	report_all(&p);
-	dce_graph(m);
-	return true;
+	return finish(&p);
+}
+
+/* The axis of V, the weights of N, that its sums are over; -1: they are over several. */
+static int only_axis(const Node *n, const Value *v)
+{
+	const WeightsAxes axes = op_table[n->op]->weights_axes(n);
+	const int last = axes.terms > axes.channels ? axes.terms : axes.channels;
+
+	for (int i = last + 1; i < v->type->rank; i++)
+		if (!dim_equals(v->type->dims[i], 1))
+			return -1;
+	return axes.terms == axes.channels ? -1 : axes.terms;
+}
+
+bool quantise_weights_operators(Module *m)
+{
+	WeightsPass p = {.m = m,
+			 .operators = true,
+			 .named = NEW_ARRAY(m->arena, m->opt.nweight_keep + 1, bool)};
+	QuantLayers l;
+
+	if (!m->opt.weight_type)
+		return true;
+	l = quantise_layers(m, m->arena);
+	for (int i = 0; i < l.n; i++) {
+		Node *n = l.at[i].node;
+		Value *v = node_in(n, 1), *to;
+		const char *why = !value_const(v)       ? "they are computed"
+				  : only_axis(n, v) < 0 ? "the sum is over several axes"
+				  : is_named(&p, n)     ? "by --keep"
+							: NULL;
+
+		if (value_const(v) && !is_wide(v, m->opt.weight_type))
+			continue;
+		to = why ? NULL : replacement(&p, n, v, only_axis(n, v));
+		if (why)
+			scaled_report(m, n, "weights", &p.kept, why);
+		else if (to)
+			node_set_input(n, 1, to);
+	}
+	return finish(&p);
 }

@@ -374,6 +374,30 @@ def options_match_numpy():
                 assert np.abs(y - expected).max() <= room, f"{option}, {rows} rows"
 
 
+def written_models():
+    """-o model.onnx writes weights that the options made narrow, as ONNX Runtime and dlcc read them."""
+    import onnxruntime
+
+    plain = onnxruntime.SessionOptions()
+    plain.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL  # else it rounds activations to bytes, too
+    for dtype, option in ((T.FLOAT16, "--fp16"), (T.BFLOAT16, "--bf16"), (T.FLOAT, "--int8-weights"), (T.FLOAT, "--int4")):
+        p = Products(13, False)
+        p.halves(dtype, False)
+        onnx.save(p.proto(), f"{FOLDER}/floats.onnx")
+        report = dlcc(f"{FOLDER}/floats.onnx", option, "-o", f"{FOLDER}/written.onnx")
+        assert f"weights: {len(p.inputs)} " in report and "; 0 stay" in report, report
+        dlcc(f"{FOLDER}/floats.onnx", option, "-o", f"{FOLDER}/direct.so")
+        dlcc(f"{FOLDER}/written.onnx", "-o", f"{FOLDER}/written.so")
+        floats = [t for t in onnx.load(f"{FOLDER}/written.onnx").graph.initializer if t.data_type == T.FLOAT]
+        assert option in ("--int4", "--int8-weights") or not floats, "some weights are in f32"
+        inputs = {x.name: p.values([d.dim_value or 5 for d in x.type.tensor_type.shape.dim]) for x in p.inputs}
+        direct, written = (results(f"{FOLDER}/{name}.so", inputs, len(inputs)) for name in ("direct", "written"))
+        peer = onnxruntime.InferenceSession(f"{FOLDER}/written.onnx", plain, providers=["CPUExecutionProvider"]).run(None, inputs)
+        for a, b, c in zip(direct, written, peer):
+            room = 1e-4 * np.abs(a).max()
+            assert np.array_equal(a, b) and np.abs(a - c).max() <= room, option
+
+
 def rows_as_bytes(x, group):
     """X as --int8-activations makes it, by the rules of passes/kernel/quantise_activations.c, in f32."""
     parts = x.reshape(*x.shape[:-1], -1, group)
@@ -416,4 +440,4 @@ def activations_match_numpy():
 
 if __name__ == "__main__":
     sys.exit(samples.run_all([whole_numbers_on_each_cpu, real_numbers, with_gcc, on_the_simulated_gpu, small_floats, halves, halves_on_the_simulated_gpu, special_halves, weights_stay_narrow,
-                              threads_do_not_matter, options_match_numpy, activations_match_numpy], sys.argv[3:]))
+                              threads_do_not_matter, options_match_numpy, written_models, activations_match_numpy], sys.argv[3:]))

@@ -513,11 +513,14 @@ static bool check_effect(Cli *c)
 		return options_fault(c, "--embed-weights: --weights puts them into a file");
 	if (c->tf32 && text)
 		return usage_error(c, "--tf32: %s is the model before any code", c->output);
-	if ((weights || c->int8_activations) && text)
+	if (weights && c->output && str_ends(c->output, ".dl"))
 		return usage_error(
 			c,
-			"--int4, --int8-weights, --int8-activations, --bf16, --fp16: %s is the model before any pass",
+			"--int4, --int8-weights, --bf16, --fp16: %s is the model before any pass",
 			c->output);
+	if (c->int8_activations && text)
+		return usage_error(c, "--int8-activations: %s is the model before any code",
+				   c->output);
 	if (c->schedule && text)
 		return usage_error(c, "--schedule: %s is the model before any code", c->output);
 	if (c->cache && (text || ptx || (c->output && str_ends(c->output, ".c"))))

@@ -85,6 +85,7 @@ typedef struct Options {
 	double weight_error;          /* the most that this may change weights, relative to their magnitude; negative: any */
 	const char *const *weight_keep; /* ... and those of these nodes stay */
 	int nweight_keep;
+	DType caches; /* DT_F16 or DT_BF16: what caches of f32 are stored as; 0: they stay */
 	/* products of narrow weights quantise their other factor in groups of terms */
 	bool int8_activations;
 	int list_tiles;          /* print this many of the best tiles for each product */
@@ -164,6 +165,7 @@ static inline bool module_on_gpu(const Module *m)
 }
 
 bool pass_infer(Module *m);
+bool pass_caches(Module *m);
 bool pass_canon(Module *m);
 bool pass_quantise(Module *m);
 bool pass_layout(Module *m);

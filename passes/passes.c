@@ -6,6 +6,8 @@
 const Pass pass_table[] = {
 	{"infer", pass_infer, ON_ALL, false,
 	 "types and sizes of every value; composite ops become their parts, so that no later pass names them"},
+	{"caches", pass_caches, ON_ALL, false,
+	 "--caches: caches of f32 become halves: when attention is in parts, before the Casts that this adds could cancel"},
 	{"canon", pass_canon, ON_ALL, false,
 	 "folds, cancels, merges: while nodes are still operators, to which algebraic rules apply"},
 	{"quantise", pass_quantise, ON_ALL, false,

@@ -27,6 +27,7 @@ static const char usage[] =
 	"  --op=FILE.dl        the meaning of operators that the graph uses; may be repeated\n"
 	"  --int8-weights      weights of products become i8, with a scale for each column\n"
 	"  --int8-activations  what is multiplied by narrow weights becomes i8, on CPUs\n"
+	"  --caches=f16, bf16  caches of f32 become f16 or bf16\n"
 	"  --bf16, --fp16      weights of products become bf16 or f16\n"
 	"  --int4=GROUP        weights of products become i4, with a scale for each GROUP terms of a column\n"
 	"  --winograd=N        the largest tiles of convolutions by Winograd on CPUs: 0 (none), 2 or 4 (default)\n"
@@ -126,6 +127,8 @@ static bool option(OptCli *c, char **argv, int *i)
 		c->opt.winograd = atoi(a + strlen("--winograd="));
 	else if (!strcmp(a, "--int8-weights"))
 		c->opt.weight_type = DT_I8;
+	else if (str_starts(a, "--caches="))
+		c->opt.caches = dtype_by_name(a + strlen("--caches="));
 	else if (!strcmp(a, "--bf16"))
 		c->opt.weight_type = DT_BF16;
 	else if (!strcmp(a, "--fp16"))

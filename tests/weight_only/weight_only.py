@@ -398,6 +398,31 @@ def written_models():
             assert np.array_equal(a, b) and np.abs(a - c).max() <= room, option
 
 
+def narrow_caches():
+    """--caches: new keys are rounded, those of the cache are not, and sums are of f32; on the CPU and the simulated GPU."""
+    def info(name, *shape):
+        return helper.make_tensor_value_info(name, T.FLOAT, shape)
+
+    nodes = [helper.make_node("Concat", ["past", "new"], ["y1"], axis=2), helper.make_node("Transpose", ["y1"], ["t"], perm=[0, 1, 3, 2]),
+             helper.make_node("MatMul", ["q", "t"], ["y0"]), helper.make_node("ReduceSum", ["past"], ["y2"], keepdims=0)]
+    graph = helper.make_graph(nodes, "g", [info("past", "B", 2, "P", 64), info("new", "B", 2, "S", 64), info("q", "B", 2, "S", 64)],
+                              [info("y0", "B", 2, "S", "T"), info("y1", "B", 2, "T", 64), info("y2")])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), f"{FOLDER}/caches.onnx")
+    rng = np.random.default_rng(3)
+    gpu = os.path.exists(BUILD + "/ptxsim/libcuda.so.1") and "cuda:" in dlcc("--list-targets")
+    for device in ("cpu", "cuda") if gpu else ("cpu",):
+        report = dlcc(f"{FOLDER}/caches.onnx", "--caches=f16", *(["--target=cuda:sm_80"] if device == "cuda" else []), "-o", f"{FOLDER}/caches.so")
+        assert "; caches: 1, as inputs and outputs, are f16 now" in report, report
+        for past, new in ((0, 5), (9, 1), (33, 4)):
+            inputs = {"past": rng.standard_normal((2, 2, past, 64)).astype(np.float16), "new": rng.standard_normal((2, 2, new, 64)).astype(np.float32),
+                      "q": rng.integers(-2, 3, (2, 2, new, 64)).astype(np.float32)}
+            y0, y1, y2 = results(f"{FOLDER}/caches.so", inputs, 3, samples.simulated(BUILD) if device == "cuda" else None, ("--device", device))
+            present = np.concatenate([inputs["past"], inputs["new"].astype(np.float16)], 2)
+            assert y1.dtype == np.float16 and np.array_equal(y1, present)
+            assert np.abs(y0 - inputs["q"].astype(np.float64) @ present.astype(np.float64).swapaxes(2, 3)).max() < 1e-4
+            assert y2.dtype == np.float32 and abs(y2 - inputs["past"].astype(np.float64).sum()) < 1e-3
+
+
 def rows_as_bytes(x, group):
     """X as --int8-activations makes it, by the rules of passes/kernel/quantise_activations.c, in f32."""
     parts = x.reshape(*x.shape[:-1], -1, group)
@@ -440,4 +465,4 @@ def activations_match_numpy():
 
 if __name__ == "__main__":
     sys.exit(samples.run_all([whole_numbers_on_each_cpu, real_numbers, with_gcc, on_the_simulated_gpu, small_floats, halves, halves_on_the_simulated_gpu, special_halves, weights_stay_narrow,
-                              threads_do_not_matter, options_match_numpy, written_models, activations_match_numpy], sys.argv[3:]))
+                              threads_do_not_matter, options_match_numpy, written_models, narrow_caches, activations_match_numpy], sys.argv[3:]))

@@ -22,7 +22,7 @@ typedef struct Cli {
 	const char *input, *output, *name, *cc, *sysroot, *runtime, *weights, *save_temps;
 	const char *cubin, *ptxas, *tiles, *schedule, *cache;
 	const char *dump, *dump_node, *trace;
-	const char *calibrate, *keep[MAX_KEEP];
+	const char *calibrate, *caches, *keep[MAX_KEEP];
 	int nkeep;
 	double max_error; /* negative: none is given */
 	DimOption dims[MAX_DIMS];

@@ -5,13 +5,19 @@
 #include <stdio.h>
 #include <string.h>
 
+/* More than any answer has, so that it is written at once: the error of a write before the last one would have no errno. */
+enum { ANSWER_BYTES = 1 << 16 };
+
 bool program_answers(int argc, char **argv, const Question *all)
 {
+	static char buffer[ANSWER_BYTES];
+
 	for (int i = 1; i < argc; i++) {
 		const char *asked = strcmp(argv[i], "-h") ? argv[i] : "--help";
 
 		for (const Question *q = all; q->option; q++)
 			if (!strcmp(q->option, asked)) {
+				setvbuf(stdout, buffer, _IOFBF, sizeof buffer);
 				q->answer();
 				return true;
 			}

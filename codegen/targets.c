@@ -14,7 +14,7 @@ enum { V2 = 1, V3 = 2, V4 = 4, VNNI_256 = 8, VNNI_512 = 16, A64 = 512 };
 /* A GPU has fused multiply-add; registers are counted per lane. */
 #define GPU(name, ...)                                                  \
 	{                                                               \
-#name, NULL, NULL, 0, 16, 255, true, false, 0, 0, 0, 0, \
+#name, NULL, NULL, 0, 16, 255, true, false, false, 0, 0, 0, 0, \
 			&(const Gpu){__VA_ARGS__ }, 0, 0                \
 	}
 
@@ -25,23 +25,23 @@ enum { CORES = 4, WAKE_NS = 4096 };
 /* Rows are in the order in which an artifact tries its targets: CPUs before GPUs, and the best of
  * each kind first. */
 const Target target_table[] = {
-	/* name, machine, -march, features, bytes of a vector, vector registers, fma, dot, bytes of L1
+	/* name, machine, -march, features, bytes of a vector, vector registers, fma, dot, f16, bytes of L1
 	 * and L2, cores, time to wake a thread, GPU; GFLOP/s of a core (at 2.5 GHz with two fma units, without fma one unit each
 	 * for products and sums) and GB/s from memory */
-	{"x86-64-v4-vnni", "x86_64", "x86-64-v4", V2 | V3 | V4 | VNNI_512, 64, 32, true, true,
+	{"x86-64-v4-vnni", "x86_64", "x86-64-v4", V2 | V3 | V4 | VNNI_512, 64, 32, true, true, true,
 	 32 << 10, 1 << 20, CORES, WAKE_NS, NULL, 160, 10},
-	{"x86-64-v4", "x86_64", "x86-64-v4", V2 | V3 | V4, 64, 32, true, false, 32 << 10, 1 << 20,
+	{"x86-64-v4", "x86_64", "x86-64-v4", V2 | V3 | V4, 64, 32, true, false, true, 32 << 10, 1 << 20,
 	 CORES, WAKE_NS, NULL, 160, 10},
-	{"x86-64-v3-vnni", "x86_64", "x86-64-v3", V2 | V3 | VNNI_256, 32, 16, true, true, 32 << 10,
+	{"x86-64-v3-vnni", "x86_64", "x86-64-v3", V2 | V3 | VNNI_256, 32, 16, true, true, true, 32 << 10,
 	 512 << 10, CORES, WAKE_NS, NULL, 80, 10},
-	{"x86-64-v3", "x86_64", "x86-64-v3", V2 | V3, 32, 16, true, false, 32 << 10, 512 << 10,
+	{"x86-64-v3", "x86_64", "x86-64-v3", V2 | V3, 32, 16, true, false, true, 32 << 10, 512 << 10,
 	 CORES, WAKE_NS, NULL, 80, 10},
-	{"x86-64-v2", "x86_64", "x86-64-v2", V2, 16, 16, false, false, 32 << 10, 256 << 10, CORES,
+	{"x86-64-v2", "x86_64", "x86-64-v2", V2, 16, 16, false, false, false, 32 << 10, 256 << 10, CORES,
 	 WAKE_NS, NULL, 20, 10},
-	{"aarch64", "aarch64", "armv8-a", A64, 16, 32, true, false, 32 << 10, 512 << 10, CORES,
+	{"aarch64", "aarch64", "armv8-a", A64, 16, 32, true, false, true, 32 << 10, 512 << 10, CORES,
 	 WAKE_NS, NULL, 40, 10},
 	/* plain C for any CPU that the C compiler supports */
-	{"generic", NULL, NULL, 0, 16, 32, false, false, 32 << 10, 256 << 10, CORES, WAKE_NS, NULL,
+	{"generic", NULL, NULL, 0, 16, 32, false, false, false, 32 << 10, 256 << 10, CORES, WAKE_NS, NULL,
 	 20, 10},
 	/* compute capability, its code runs on it only, PTX version, LLVM version, SMs, shared
 	 * memory of a block on it and on all GPUs that run its code, registers of an SM, extra

@@ -50,6 +50,7 @@ typedef struct Target {
 	bool fma;           /* mad is fused */
 	/* CPUs: an instruction adds four products of u8 by i8 to each i32 lane of a vector */
 	bool dot;
+	bool f16;           /* CPUs: an instruction converts a vector of f16 to f32 */
 	int64_t l1, l2;     /* bytes of data cache to block for */
 	int cores;          /* cores that schedules keep busy, at least */
 	int wake;           /* nanoseconds of work that pay for waking a thread */
@@ -77,9 +78,14 @@ typedef struct Options {
 	bool warn_floats;        /* -Wfallback: about products of dequantised numbers in floats, too */
 	/* the layers that `quantise` quantises (passes/graph/quantise.h); null: none */
 	const struct QuantPlan *quantise;
-	/* weights of products become numbers of so many bits, 8 or 4 (0: they stay), with a scale for
-	 * each WEIGHT_GROUP terms of the sum (0: for all) */
-	int weight_bits, weight_group;
+	/* what weights of products become (0: they stay): DT_I8 or DT_I4, with a scale for each
+	 * WEIGHT_GROUP terms of the sum (0: for all), DT_F16 or DT_BF16 */
+	DType weight_type;
+	int weight_group;
+	double weight_error;          /* the most that this may change weights, relative to their magnitude; negative: any */
+	const char *const *weight_keep; /* ... and those of these nodes stay */
+	int nweight_keep;
+	DType caches; /* DT_F16 or DT_BF16: what caches of f32 are stored as; 0: they stay */
 	/* products of narrow weights quantise their other factor in groups of terms */
 	bool int8_activations;
 	int list_tiles;          /* print this many of the best tiles for each product */
@@ -159,6 +165,7 @@ static inline bool module_on_gpu(const Module *m)
 }
 
 bool pass_infer(Module *m);
+bool pass_caches(Module *m);
 bool pass_canon(Module *m);
 bool pass_quantise(Module *m);
 bool pass_layout(Module *m);

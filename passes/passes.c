@@ -6,6 +6,8 @@
 const Pass pass_table[] = {
 	{"infer", pass_infer, ON_ALL, false,
 	 "types and sizes of every value; composite ops become their parts, so that no later pass names them"},
+	{"caches", pass_caches, ON_ALL, false,
+	 "--caches: caches of f32 become halves: when attention is in parts, before the Casts that this adds could cancel"},
 	{"canon", pass_canon, ON_ALL, false,
 	 "folds, cancels, merges: while nodes are still operators, to which algebraic rules apply"},
 	{"quantise", pass_quantise, ON_ALL, false,
@@ -19,7 +21,7 @@ const Pass pass_table[] = {
 	{"algebra", pass_algebra, ON_ALL, true,
 	 "products of (byte - zero point) * scale become products and sums of bytes: while zero points stand apart from what follows"},
 	{"quantise_weights", pass_quantise_weights, ON_ALL, false,
-	 "--int8-weights, --int4: constants of products become narrow numbers and scales: on statements, while each is a product of its own"},
+	 "--int8-weights, --int4, --bf16, --fp16: constants of products become narrow: on statements, while each is a product of its own"},
 	{"quantise_activations", pass_quantise_activations, ON_ALL, false,
 	 "--int8-activations: factors of narrow weights become bytes and scales: when the weights are known, before fusion"},
 	{"views", pass_views, ON_ALL, true,

@@ -27,6 +27,8 @@ static const char usage[] =
 	"  --op=FILE.dl        the meaning of operators that the graph uses; may be repeated\n"
 	"  --int8-weights      weights of products become i8, with a scale for each column\n"
 	"  --int8-activations  what is multiplied by narrow weights becomes i8, on CPUs\n"
+	"  --caches=f16, bf16  caches of f32 become f16 or bf16\n"
+	"  --bf16, --fp16      weights of products become bf16 or f16\n"
 	"  --int4=GROUP        weights of products become i4, with a scale for each GROUP terms of a column\n"
 	"  --winograd=N        the largest tiles of convolutions by Winograd on CPUs: 0 (none), 2 or 4 (default)\n"
 	"  --tf32              GPUs may round the factors of f32 products to tf32\n"
@@ -124,11 +126,17 @@ static bool option(OptCli *c, char **argv, int *i)
 	else if (str_starts(a, "--winograd="))
 		c->opt.winograd = atoi(a + strlen("--winograd="));
 	else if (!strcmp(a, "--int8-weights"))
-		c->opt.weight_bits = 8;
+		c->opt.weight_type = DT_I8;
+	else if (str_starts(a, "--caches="))
+		c->opt.caches = dtype_by_name(a + strlen("--caches="));
+	else if (!strcmp(a, "--bf16"))
+		c->opt.weight_type = DT_BF16;
+	else if (!strcmp(a, "--fp16"))
+		c->opt.weight_type = DT_F16;
 	else if (!strcmp(a, "--int8-activations"))
 		c->opt.int8_activations = true;
 	else if (str_starts(a, "--int4=")) {
-		c->opt.weight_bits = 4;
+		c->opt.weight_type = DT_I4;
 		c->opt.weight_group = atoi(a + strlen("--int4="));
 	} else if (!strcmp(a, "--tf32"))
 		c->opt.tf32 = true;
@@ -260,7 +268,7 @@ static const Question questions[] = {
 int main(int argc, char **argv)
 {
 	OptCli c = {.target = target_by_name("x86-64-v3"),
-		    .opt = {.level = 2, .rewrite_limit = -1, .winograd = WINOGRAD_DEFAULT},
+		    .opt = {.level = 2, .rewrite_limit = -1, .winograd = WINOGRAD_DEFAULT, .weight_error = -1},
 		    .diag = {.out = stderr}};
 
 	if (program_answers(argc, argv, questions))

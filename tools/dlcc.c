@@ -7,6 +7,7 @@
 #include "codegen/weights/weights.h"
 #include "frontend/export.h"
 #include "frontend/import.h"
+#include "passes/kernel/scaled.h"
 #include "passes/schedule/common/decision.h"
 #include "passes/schedule/gpu/gpu.h"
 #include "tools/dlcc/check.h"
@@ -558,8 +559,8 @@ static bool make(Cli *c, Module *m)
 	if (ok && c->output && str_ends(c->output, ".dl"))
 		return write_text(c, m);
 	if (ok && c->output && str_ends(c->output, ".onnx"))
-		return run_passes(c, m, "quantise") && dims_fit(c, m->ctx) &&
-		       onnx_write(m->graph, c->output, DLCC_VERSION);
+		return run_passes(c, m, "quantise") && quantise_weights_operators(m) &&
+		       dims_fit(c, m->ctx) && onnx_write(m->graph, c->output, DLCC_VERSION);
 	return ok && run_passes(c, m, NULL) && dims_fit(c, m->ctx) && warn_unbounded(c, m);
 }
 
@@ -665,10 +666,16 @@ static int compile(Cli *c)
 			    .tf32 = c->tf32,
 			    .winograd = c->winograd,
 			    .flush = c->flush,
-			    .weight_bits = c->int4           ? 4
-					   : c->int8_weights ? 8
-							     : 0,
+			    .weight_type = c->int4           ? DT_I4
+					   : c->int8_weights ? DT_I8
+					   : c->bf16         ? DT_BF16
+					   : c->fp16         ? DT_F16
+							     : DT_NONE,
 			    .weight_group = c->int4 ? c->int4_group : 0,
+			    .weight_error = c->int8 ? -1 : c->max_error,
+			    .weight_keep = c->keep,
+			    .nweight_keep = c->int8 ? 0 : c->nkeep,
+			    .caches = c->caches ? dtype_by_name(c->caches) : DT_NONE,
 			    .int8_activations = c->int8_activations,
 			    .list_tiles = c->list_tiles,
 			    .verify = c->verify,

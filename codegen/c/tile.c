@@ -9,6 +9,8 @@
  * Terms of bytes are multiplied four at a time, u8 by i8, and added to i32 lanes by the
  * function dot_u8_i8. It is one instruction on targets that have it, pairs of 16-bit products on other x86-64
  * CPUs, and portable C elsewhere or if DL_PORTABLE_DOT is defined. All of them are exact.
+ *
+ * A panel of f16 or bf16 is read as floats, by a function of codegen/c/tile_wide.c.
  */
 #include "codegen/c/tile.h"
 
@@ -26,7 +28,9 @@ const char *c_tile_use(GenC *g, const Tile *t)
 		: t->a->dtype == DT_U8 ? "_u8_i8"
 				       : "_i8_u8",
 		t->runs ? "_runs" : "",
-		t->scale ? arena_printf(g->arena, "_%s", dtype_info[t->b->dtype].name) : "",
+		t->scale || c_tile_widens(t)
+			? arena_printf(g->arena, "_%s", dtype_info[t->b->dtype].name)
+			: "",
 		t->zero ? "_zero" : "",
 		t->row_scale ? arena_printf(g->arena, "_rows%lld", (long long)t->row_group) : "");
 
@@ -116,11 +120,19 @@ static void put_dot(const GenC *g, StrBuf *b)
 	strbuf_puts(b, x86 ? "#endif\n}\n\n" : "}\n\n");
 }
 
+/* The name of the sums of row I and column vector J in SET. */
+static const char *sums_of(const GenC *g, int i, int j, int set)
+{
+	return set ? arena_printf(g->arena, "c%d_%d_%d", i, j, set)
+		   : arena_printf(g->arena, "c%d_%d", i, j);
+}
+
 /* The term of row I and column vector J. */
-static void put_term(StrBuf *b, const Tile *t, int i, int j, const char *tabs)
+static void put_term(const GenC *g, StrBuf *b, const Tile *t, int i, int j, int set,
+		     const char *tabs)
 {
 	if (t->quad == 1)
-		strbuf_printf(b, "%s\tc%d_%d += *a%d * b%d;\n", tabs, i, j, i, j);
+		strbuf_printf(b, "%s\t%s += *a%d * b%d;\n", tabs, sums_of(g, i, j, set), i, j);
 	else if (t->a->dtype == DT_U8)
 		strbuf_printf(b, "%s\tc%d_%d = dot_u8_i8(c%d_%d, q%d, b%d);\n", tabs, i, j, i, j, i,
 			      j);
@@ -134,7 +146,9 @@ static void put_term(StrBuf *b, const Tile *t, int i, int j, const char *tabs)
 /* The element type of A and of B. */
 static const char *type_of(const Tile *t, const Buf *operand)
 {
-	return t->quad > 1 || t->row_scale ? c_memory_type(operand->dtype) : c_type(t->ct);
+	return t->quad > 1 || t->row_scale || (operand == t->b && c_tile_widens(t))
+		       ? c_memory_type(operand->dtype)
+		       : c_type(t->ct);
 }
 
 /* The parameters of a micro-kernel between "n, first, a" and "b": how A is read. */
@@ -149,30 +163,68 @@ static void put_parameters(StrBuf *b, const Tile *t, const char *type)
 		strbuf_puts(b, "const int64_t *row, int64_t a_step,\n");
 }
 
-/* The loop over terms k to END of a tile whose rows of A start at a0, a1 and so on. */
-static void put_terms(StrBuf *b, const Tile *t, int rows, int nv, int lanes, const char *end,
-		      const char *tabs)
+/* One term, into the sums of SET. */
+static void put_one_term(const GenC *g, StrBuf *b, const Tile *t, int rows, int nv, int set,
+			 const char *tabs)
 {
-	strbuf_printf(b, "\n%sfor (; k < %s; k++) {\n", tabs, end);
+	const int lanes = c_tile_lanes(g, t);
+
 	for (int j = 0; j < nv; j++)
-		strbuf_printf(b, "%s\tconst vec b%d = *(const vec *)(b + %d);\n", tabs, j,
+		strbuf_printf(b, "%s\tconst vec b%d = %s(b + %d);\n", tabs, j,
+			      c_tile_widens(t) ? c_tile_wide(g, t) : "*(const vec *)",
 			      j * lanes * t->quad);
 	for (int i = 0; i < rows; i++) {
 		if (t->quad > 1)
 			strbuf_printf(b, "%s\tconst vec q%d = (vec){0} + *(const dot_word *)a%d;\n",
 				      tabs, i, i);
 		for (int j = 0; j < nv; j++)
-			put_term(b, t, i, j, tabs);
+			put_term(g, b, t, i, j, set, tabs);
 		strbuf_printf(b, "%s\ta%d += a_step;\n", tabs, i);
 	}
 	strbuf_printf(
 		b,
-		"%s\t__builtin_prefetch(ahead, 0, 2);\n%s\tahead += ahead_step;\n%s\tb += b_step;\n%s}\n",
-		tabs, tabs, tabs, tabs);
+		"%s\t__builtin_prefetch(ahead, 0, 2);\n%s\tahead += ahead_step;\n%s\tb += b_step;\n",
+		tabs, tabs, tabs);
+}
+
+/* The loop over terms k to END of a tile whose rows of A start at a0, a1 and so on. */
+static void put_terms(const GenC *g, StrBuf *b, const Tile *t, int rows, int nv, const char *end,
+		      const char *tabs)
+{
+	strbuf_printf(b, "\n%sfor (; k < %s; k++) {\n", tabs, end);
+	put_one_term(g, b, t, rows, nv, 0, tabs);
+	strbuf_printf(b, "%s}\n", tabs);
+}
+
+/* Sums for each element of a tile of ROWS rows: several where few rows of a panel of halves, which is read twice as fast as one of
+ * floats, would wait for the latency of the multiply-add. */
+static int sets_of(const Tile *t, int rows, int nv)
+{
+	const int sets = HALF_SUMS / (rows * nv);
+
+	return c_tile_widens(t) && !t->runs && sets > 1 ? sets : 1;
+}
+
+/* The loop over as many terms to END as there are SETS of sums; then the sums are added. Terms that are left over
+ * are put_terms'. */
+static void put_sets(const GenC *g, StrBuf *b, const Tile *t, int rows, int nv, int sets)
+{
+	strbuf_printf(b, "\n\t\twhile (k + %d <= end) {\n", sets);
+	for (int set = 0; set < sets; set++) {
+		strbuf_puts(b, "\t\t\t{\n");
+		put_one_term(g, b, t, rows, nv, set, "\t\t\t");
+		strbuf_puts(b, "\t\t\t}\n");
+	}
+	strbuf_printf(b, "\t\t\tk += %d;\n\t\t}\n", sets);
+	for (int i = 0; i < rows; i++)
+		for (int j = 0; j < nv; j++)
+			for (int set = 1; set < sets; set++)
+				strbuf_printf(b, "\t\t%s += %s;\n", sums_of(g, i, j, 0),
+					      sums_of(g, i, j, set));
 }
 
 /* As put_terms, by runs of A's rows: the current one has terms left until k is LAST. */
-static void put_runs(StrBuf *b, const Tile *t, int rows, int nv, int lanes)
+static void put_runs(const GenC *g, StrBuf *b, const Tile *t, int rows, int nv)
 {
 	const char *type = type_of(t, t->a);
 
@@ -187,7 +239,7 @@ static void put_runs(StrBuf *b, const Tile *t, int rows, int nv, int lanes)
 			      i, i, i);
 	}
 	strbuf_puts(b, "\n\t\t\tin += last - k;\n");
-	put_terms(b, t, rows, nv, lanes, "last", "\t\t\t");
+	put_terms(g, b, t, rows, nv, "last", "\t\t\t");
 	strbuf_puts(
 		b,
 		"\t\t\tif (in == run) {\n\t\t\t\tin = 0;\n\t\t\t\trow += row_step;\n\t\t\t}\n\t\t}\n");
@@ -215,13 +267,9 @@ static const char *last_parameters(GenC *g, const Tile *t, bool declare)
 static void rows_function(GenC *g, StrBuf *b, const Tile *t, const char *key, int rows)
 {
 	const char *type = c_type(t->ct), *a = type_of(t, t->a);
-	int esize = dtype_info[ctype_dtype(t->ct)].bits / 8,
-	    lanes = g->target->vector_bytes / esize;
-	int nv;
+	const int esize = dtype_info[ctype_dtype(t->ct)].bits / 8, lanes = c_tile_lanes(g, t),
+		  nv = t->nr / lanes, sets = sets_of(t, rows, nv);
 
-	if (lanes > t->nr)
-		lanes = t->nr;
-	nv = t->nr / lanes;
 	strbuf_printf(b, "%s static void %s_%d(int64_t n, int first, const %s *a, ",
 		      t->quad > 1 ? "DL_DOT" : "DL_CONTRACT", key, rows, a);
 	put_parameters(b, t, a);
@@ -241,14 +289,17 @@ static void rows_function(GenC *g, StrBuf *b, const Tile *t, const char *key, in
 		TILE_DEPTH, TILE_DEPTH);
 	for (int i = 0; i < rows; i++) {
 		strbuf_puts(b, "\t\tvec ");
-		for (int j = 0; j < nv; j++)
-			strbuf_printf(b, "%sc%d_%d = {0}", j ? ", " : "", i, j);
+		for (int j = 0; j < nv * sets; j++)
+			strbuf_printf(b, "%s%s = {0}", j ? ", " : "",
+				      sums_of(g, i, j / sets, j % sets));
 		strbuf_puts(b, ";\n");
 	}
+	if (sets > 1)
+		put_sets(g, b, t, rows, nv, sets);
 	if (t->runs)
-		put_runs(b, t, rows, nv, lanes);
+		put_runs(g, b, t, rows, nv);
 	else
-		put_terms(b, t, rows, nv, lanes, "end", "\t\t");
+		put_terms(g, b, t, rows, nv, "end", "\t\t");
 	strbuf_puts(b, "\t\tif (!first) {\n");
 	for (int i = 0; i < rows; i++)
 		for (int j = 0; j < nv; j++)
@@ -298,6 +349,7 @@ void c_tiles(GenC *g, StrBuf *b)
 {
 	if (uses_dot(g))
 		put_dot(g, b);
+	c_tile_wide_functions(g, b);
 	for (int i = 0; i < g->tiles.n; i++)
 		tile_function(g, b, &g->tile.at[i], g->tiles.at[i]);
 }

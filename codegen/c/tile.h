@@ -14,6 +14,10 @@ const char *c_tile_use(GenC *g, const Tile *t);
 /* Prints the micro-kernels that were used. */
 void c_tiles(GenC *g, StrBuf *b);
 
+/* Independent sums of a tile of few rows over a panel of halves: those that two units for multiply-adds of four
+ * cycles work on. With two such sums one row took 1.7 times as long, and with four two rows 1.4 times. */
+enum { HALF_SUMS = 8 };
+
 /* Panels of quantised numbers. */
 enum {
 	WORD_BYTES = 4,
@@ -22,6 +26,17 @@ enum {
 	 * many or sixteen times as many took some 5 to 10% longer, as did every other line */
 	FETCH_AHEAD = 4096
 };
+
+/* ---- tile_wide.c ---- */
+
+/* Lanes of the vectors of T, which is no product of bytes. */
+int c_tile_lanes(const GenC *g, const Tile *t);
+/* B of T is of f16 or bf16, and sums are of f32. */
+bool c_tile_widens(const Tile *t);
+/* The name of the function that reads a vector of such a B as floats. */
+const char *c_tile_wide(const GenC *g, const Tile *t);
+/* Prints these functions, of all tiles. */
+void c_tile_wide_functions(const GenC *g, StrBuf *b);
 
 /* ---- tile_scaled.c ---- */
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * quantise_weights (--int8-weights, --int4): replaces the constant factor W of a product by numbers of 8
+ * quantise_weights (--int8-weights, --int4, --bf16, --fp16): replaces the constant factor W of a product by numbers of 8
  * or 4 bits and scales, in the form that models have which come with quantised weights,
  *
  *     w[k,n] = f32(q[k,n]) * s[k / group, n]
  *
- * The layout then stores q and s, and the product's tiles compute w in registers
- * (passes/layout/panels_scaled.c). Products are recognised by their accesses, so W may be that of a
+ * or by W rounded to f16 or bf16. The layout then stores q and s, or the halves, and the product's tiles compute w in registers
+ * (passes/layout/panels_scaled.c, panels.c). Products are recognised by their accesses, so W may be that of a
  * MatMul, a Gemm, a Conv of one tap or an Einsum, transposed or not.
  *
  * The numbers are symmetric: q = round(w / s), from -8 to 7 or -128 to 127. The scale of a group is the
@@ -14,14 +14,18 @@
  * 7 or 127, and over up to half as much again, which clips the largest elements and rounds the others
  * less. Groups whose elements are all tiny become 0.
  *
- * Weights of sums over several axes (convolutions), small ones, and those with infinities or NaN stay as
- * they are, and the report says so. Other readers of W, as a table of embeddings has that is a product's
+ * Weights of sums over several axes (convolutions), small ones, those with infinities or NaN, and those that --keep or
+ * --max-error excludes stay as they are, and the report says so. Halves would be of use to convolutions, too, but not to
+ * Winograd's, which are computed from transformed filters. For a model that is written as ONNX, quantise_weights_operators does
+ * the same to the graph of operators, by Cast and DequantizeLinear. Other readers of W, as a table of embeddings has that is a product's
  * factor, too, read W itself.
  */
 #include "passes/kernel/scaled.h"
 #include "passes/kernel/through.h"
 
 #include "base/sys.h"
+#include "ir/scalar.h"
+#include "passes/graph/quantise.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -49,6 +53,8 @@ typedef struct WeightsPass {
 	VEC(NarrowWeight) done;
 	int64_t before, after, count, kept; /* bytes of what was replaced, and of its replacement */
 	double error, squares;              /* sums of squared errors, and of squared weights */
+	bool operators;                     /* the graph is of operators, not of kernels */
+	bool *named; /* by the number of the option --keep: it names a product */
 } WeightsPass;
 
 /* ---- The numbers ---- */
@@ -181,7 +187,6 @@ static Tensor *new_tensor(Arena *a, DType t, int rank, const int64_t *dims)
 static bool quantise_tensor(WeightsPass *p, const Tensor *from, int axis, WeightsJob *j)
 {
 	const Options *o = &p->m->opt;
-	const bool bytes = o->weight_bits == 8;
 	int64_t dims[MAX_RANK];
 	float *w;
 	bool ok;
@@ -190,23 +195,55 @@ static bool quantise_tensor(WeightsPass *p, const Tensor *from, int axis, Weight
 			  .outer = 1,
 			  .terms = from->dims[axis],
 			  .inner = 1,
-			  .most = bytes ? 127 : 7};
+			  .most = o->weight_type == DT_I8 ? 127 : 7};
 	j->group = o->weight_group && o->weight_group < j->terms ? o->weight_group : j->terms;
 	for (int i = 0; i < from->rank; i++) {
 		dims[i] = i == axis ? (j->terms + j->group - 1) / j->group : from->dims[i];
 		j->outer *= i < axis ? dims[i] : 1;
 		j->inner *= i > axis ? dims[i] : 1;
 	}
-	j->numbers = new_tensor(p->m->graph->arena, bytes ? DT_I8 : DT_I4, from->rank, from->dims);
+	j->numbers = new_tensor(p->m->graph->arena, o->weight_type, from->rank, from->dims);
 	j->scales = tensor_new(p->m->graph->arena, DT_F32, from->rank, dims);
 	w = malloc((size_t)j->group * sizeof *w);
 	ok = w && quantise_all(j, w);
 	free(w);
-	if (from->file)
-		drop_pages(from->data, (size_t)from->bytes);
+	return ok;
+}
+
+/* Rounds FROM to halves, as J's numbers. False if one is infinite or NaN. */
+static bool round_tensor(WeightsPass *p, const Tensor *from, WeightsJob *j)
+{
+	const DType t = p->m->opt.weight_type;
+	const char *at = from->data; /* in a file, it is at any byte */
+	uint16_t *to;
+
+	*j = (WeightsJob){.from = from,
+			  .numbers = new_tensor(p->m->graph->arena, t, from->rank, from->dims)};
+	to = (uint16_t *)(uintptr_t)j->numbers->data;
+	for (int64_t i = 0, n = tensor_numel(from); i < n; i++, at += sizeof(float)) {
+		uint32_t bits;
+		float w, half;
+		double e;
+
+		memcpy(&w, at, sizeof w);
+		bits = t == DT_BF16 ? dl_encode_bf16(w) : dl_encode_f16(w);
+		half = t == DT_BF16 ? dl_decode_bf16(bits) : dl_decode_f16(bits);
+		e = (double)w - (double)half;
+		if (!isfinite(half))
+			return false;
+		to[i] = (uint16_t)bits;
+		j->error += e * e;
+		j->squares += (double)w * (double)w;
+	}
+	return true;
+}
+
+static void drop_all_pages(const WeightsJob *j)
+{
+	if (j->from->file)
+		drop_pages(j->from->data, (size_t)j->from->bytes);
 	if (j->numbers->file)
 		drop_pages(j->numbers->data, (size_t)j->numbers->bytes);
-	return ok;
 }
 
 /* ---- The report ---- */
@@ -218,7 +255,8 @@ static double relative(double error, double squares)
 
 static void report_done(WeightsPass *p, const Node *n, const Value *v, const WeightsJob *j)
 {
-	const int64_t after = j->numbers->bytes + j->scales->bytes;
+	const int64_t after = j->numbers->bytes + (j->scales ? j->scales->bytes : 0);
+	const char *type = dtype_info[j->numbers->dtype].name;
 	int readers = 0;
 
 	for (const Use *u = v->uses; u; u = u->next)
@@ -230,9 +268,11 @@ static void report_done(WeightsPass *p, const Node *n, const Value *v, const Wei
 	p->squares += j->squares;
 	if (p->m->report)
 		fprintf(p->m->report,
-			"; weights of \"%s\" (\"%s\"): %s in groups of %lld, %lld bytes become %lld, error %.6g of their magnitude%s\n",
+			"; weights of \"%s\" (\"%s\"): %s, %lld bytes become %lld, error %.6g of their magnitude%s\n",
 			scaled_name(p->m, n), scaled_name(p->m, v->def),
-			dtype_info[j->numbers->dtype].name, (long long)j->group,
+			j->scales ? arena_printf(p->m->arena, "%s in groups of %lld", type,
+						 (long long)j->group)
+				  : type,
 			(long long)j->from->bytes, (long long)after, relative(j->error, j->squares),
 			readers > 1 ? "; others read them as they were" : "");
 }
@@ -241,59 +281,123 @@ static void report_all(const WeightsPass *p)
 {
 	if (p->m->report)
 		fprintf(p->m->report,
-			"; weights: %lld quantised, %lld bytes become %lld, error %.6g of their magnitude; %lld stay\n",
-			(long long)p->count, (long long)p->before, (long long)p->after,
-			relative(p->error, p->squares), (long long)p->kept);
+			"; weights: %lld %s, %lld bytes become %lld, error %.6g of their magnitude; %lld stay\n",
+			(long long)p->count,
+			dtype_is_float(p->m->opt.weight_type) ? "rounded" : "quantised",
+			(long long)p->before, (long long)p->after, relative(p->error, p->squares),
+			(long long)p->kept);
 }
 
 /* ---- The graph ---- */
 
-/* Adds the kernel w[..] = f32(numbers[..]) * scales[.., term / group, ..] before N. */
+/* The kernel's load of the scale of the element IDX, of rank RANK. */
+static Expr *scale_at(Kernel *k, const WeightsJob *j, Buf *scales, int axis, Expr *const *idx,
+		      int rank)
+{
+	Expr *at[MAX_RANK];
+
+	for (int i = 0; i < rank; i++)
+		at[i] = i != axis              ? idx[i]
+			: j->group == j->terms ? ex_int(k->pool, CT_I64, 0)
+					       : ex_op2(k->pool, IN_floordiv, idx[i],
+							ex_int(k->pool, CT_I64, j->group));
+	return kernel_load(k, scales, at);
+}
+
+/* Adds the kernel w[..] = f32(numbers[..]) * scales[.., term / group, ..] before N; of halves, without scales. */
 static Value *add_dequantised(WeightsPass *p, Node *n, const WeightsJob *j, int axis)
 {
 	Graph *g = p->m->graph;
 	Kernel *k = kernel_new(p->m->ctx, p->m->arena,
 			       arena_printf(p->m->arena, "%s_weights", node_kernel(n)->name));
-	Value *in[] = {graph_const(g, j->numbers, n), graph_const(g, j->scales, n)};
-	Buf *numbers = kernel_buf(k, BUF_IN, "numbers", in[0]->type),
-	    *scales = kernel_buf(k, BUF_IN, "scales", in[1]->type), *out;
+	Value *in[] = {graph_const(g, j->numbers, n),
+		       j->scales ? graph_const(g, j->scales, n) : NULL};
+	Buf *numbers = kernel_buf(k, BUF_IN, "numbers", in[0]->type), *scales = NULL, *out;
 	const Type *t = type_tensor(p->m->ctx, DT_F32, in[0]->type->rank, in[0]->type->dims);
 	Iter *it[MAX_RANK];
-	Expr *idx[MAX_RANK], *at[MAX_RANK];
+	Expr *idx[MAX_RANK], *val;
 	Node *kn;
 
-	scales->param = 1;
+	if (j->scales) {
+		scales = kernel_buf(k, BUF_IN, "scales", in[1]->type);
+		scales->param = 1;
+	}
 	out = kernel_buf(k, BUF_OUT, "out", t);
 	kernel_iters_of(k, out, it);
-	for (int i = 0; i < t->rank; i++) {
-		idx[i] = at[i] = ex_iter(k->pool, it[i]);
-		if (i == axis)
-			at[i] = j->group == j->terms ? ex_int(k->pool, CT_I64, 0)
-						     : ex_op2(k->pool, IN_floordiv, idx[i],
-							      ex_int(k->pool, CT_I64, j->group));
-	}
-	kernel_map_id(k, it, out,
-		      ex_op2(k->pool, IN_mul, ex_cvt(k->pool, CT_F32, kernel_load(k, numbers, idx)),
-			     kernel_load(k, scales, at)));
+	for (int i = 0; i < t->rank; i++)
+		idx[i] = ex_iter(k->pool, it[i]);
+	val = ex_cvt(k->pool, CT_F32, kernel_load(k, numbers, idx));
+	if (scales)
+		val = ex_op2(k->pool, IN_mul, val, scale_at(k, j, scales, axis, idx, t->rank));
+	kernel_map_id(k, it, out, val);
 	kernel_drop_unit_iters(k);
-	kn = node_new(g, OP_Kernel, in, 2, 1, n);
+	kn = node_new(g, OP_Kernel, in, scales ? 2 : 1, 1, n);
 	node_locs_from(kn, n);
 	kn->out[0]->type = t;
 	kernel_node_set(kn, k);
 	return kn->out[0];
 }
 
-/* The constant, with whole rows of which E, a factor of C in N, is the load; null: another form. */
-static Value *weights_of(const Node *n, const Expr *e)
+/* The constant V may be replaced by numbers of TO. */
+static bool is_wide(const Value *v, DType to)
 {
-	Value *v = e->kind == EX_LOAD && load_plain(e) ? node_loaded(n, e) : NULL;
 	const Tensor *t = v ? value_const(v) : NULL;
 
 	return t && !v->type->layout && dtype_is_float(t->dtype) &&
-			       dtype_info[t->dtype].bits >= 16 && dtype_info[t->dtype].bits <= 32 &&
-			       tensor_numel(t) >= LEAST_WEIGHTS
-		       ? v
-		       : NULL;
+	       dtype_info[t->dtype].bits >= 16 && dtype_info[t->dtype].bits <= 32 &&
+	       dtype_info[t->dtype].bits > dtype_info[to].bits && tensor_numel(t) >= LEAST_WEIGHTS;
+}
+
+/* The constant, with whole rows of which E, a factor of C in N, is the load, and which may become TO; null: another form. */
+static Value *weights_of(const Node *n, const Expr *e, DType to)
+{
+	Value *v = e->kind == EX_LOAD && load_plain(e) ? node_loaded(n, e) : NULL;
+
+	return is_wide(v, to) ? v : NULL;
+}
+
+/* The only axis along which the scales of J differ, if there is a scale for each index of it; -1: there are several
+ * such axes, or several groups. */
+static int axis_of_scales(const WeightsJob *j, int axis)
+{
+	int found = axis == 0;
+
+	for (int i = 0; i < j->scales->rank; i++)
+		found = j->scales->dims[i] > 1 ? i : found;
+	return j->group == j->terms && tensor_numel(j->scales) == j->scales->dims[found] ? found
+											 : -1;
+}
+
+/* Adds an operator before N that widens the numbers of J. Where each column has one scale, the form is that of opset 13,
+ * which more engines know than that with blocks. */
+static Value *add_operator(WeightsPass *p, Node *n, const WeightsJob *j, int axis)
+{
+	Graph *g = p->m->graph;
+	const int columns = j->scales ? axis_of_scales(j, axis) : -1;
+	Value *in[2] = {graph_const(g, j->numbers, n), NULL};
+	Tensor *scales = NULL;
+	Node *wide;
+
+	if (j->scales) {
+		scales = arena_copy(g->arena, j->scales, sizeof *scales);
+		if (columns >= 0) {
+			scales->rank = 1;
+			scales->dims = &j->scales->dims[columns];
+		}
+		in[1] = graph_const(g, scales, n);
+	}
+	wide = node_new(g, j->scales ? OP_DequantizeLinear : OP_Cast, in, j->scales ? 2 : 1, 1, n);
+
+	node_locs_from(wide, n);
+	wide->out[0]->type = type_tensor(p->m->ctx, DT_F32, in[0]->type->rank, in[0]->type->dims);
+	if (!j->scales) {
+		node_set_int(wide, "to", dtype_info[DT_F32].onnx);
+		return wide->out[0];
+	}
+	node_set_int(wide, "axis", columns >= 0 ? columns : axis);
+	if (columns < 0)
+		node_set_int(wide, "block_size", j->group);
+	return wide->out[0];
 }
 
 /* The dim that IT indexes in load E; -1: not one alone. */
@@ -310,25 +414,57 @@ static int dim_of(const Expr *e, const Iter *it)
 	return found;
 }
 
+/* Why V, whose numbers J are ready, stays after all; null: it does not. */
+static const char *why_not(WeightsPass *p, const WeightsJob *j)
+{
+	const double error = relative(j->error, j->squares), most = p->m->opt.weight_error;
+
+	if (j->squares > 0 && j->error >= j->squares)
+		return "they are too small for a scale";
+	return most >= 0 && error > most
+		       ? arena_printf(p->m->arena, "their error would be %.6g of their magnitude",
+				      error)
+		       : NULL;
+}
+
 /* The value that replaces V, which is quantised along AXIS; null if it stays. */
 static Value *replacement(WeightsPass *p, Node *n, Value *v, int axis)
 {
 	WeightsJob j;
 	NarrowWeight w = {v, axis, NULL};
+	const bool halves = dtype_is_float(p->m->opt.weight_type);
+	const char *why;
 
 	for (int i = 0; i < p->done.n; i++)
 		if (p->done.at[i].from == v && p->done.at[i].axis == axis)
 			return p->done.at[i].to;
-	if (!quantise_tensor(p, value_const(v), axis, &j)) {
-		scaled_report(p->m, n, "weights", &p->kept, "they are not all finite");
-	} else if (j.squares > 0 && j.error >= j.squares) {
-		scaled_report(p->m, n, "weights", &p->kept, "they are too small for a scale");
+	why = !(halves ? round_tensor(p, value_const(v), &j)
+		       : quantise_tensor(p, value_const(v), axis, &j))
+		      ? (halves ? "they are not all finite in that type"
+				: "they are not all finite")
+		      : why_not(p, &j);
+	drop_all_pages(&j);
+	if (why) {
+		scaled_report(p->m, n, "weights", &p->kept, why);
 	} else {
 		report_done(p, n, v, &j);
-		w.to = add_dequantised(p, n, &j, axis);
+		w.to = (p->operators ? add_operator : add_dequantised)(p, n, &j, axis);
 	}
 	vec_push(p->m->arena, &p->done, w);
 	return w.to;
+}
+
+/* --keep names N. */
+static bool is_named(WeightsPass *p, const Node *n)
+{
+	const LocList all = locs_all(p->m->arena, n->locs);
+	bool named = false;
+
+	for (int k = 0; k < p->m->opt.nweight_keep; k++)
+		for (int i = 0; i < all.n; i++)
+			if (all.at[i].node && !strcmp(all.at[i].node, p->m->opt.weight_keep[k]))
+				p->named[k] = named = true;
+	return named;
 }
 
 /* Replaces factor SIDE of N's product *C, if that is a constant. */
@@ -337,7 +473,7 @@ static bool quantise_factor(WeightsPass *p, Node *n, const Contraction *c, int s
 	Kernel *k = node_kernel(n);
 	Expr *e = weights_through(p->m, n, c->s->val[0]->op.arg[side], true);
 	Expr *other = c->s->val[0]->op.arg[1 - side], *load;
-	Value *v = weights_of(n, e), *to;
+	Value *v = weights_of(n, e, p->m->opt.weight_type), *to;
 	int axis;
 
 	if (!v)
@@ -348,6 +484,10 @@ static bool quantise_factor(WeightsPass *p, Node *n, const Contraction *c, int s
 			      "the sum is over several axes, or not over all of them");
 		return false;
 	}
+	if (is_named(p, n)) {
+		scaled_report(p->m, n, "weights", &p->kept, "by --keep");
+		return false;
+	}
 	to = replacement(p, n, v, axis);
 	if (!to)
 		return false;
@@ -356,11 +496,27 @@ static bool quantise_factor(WeightsPass *p, Node *n, const Contraction *c, int s
 	return true;
 }
 
+/* All of the pass has been done. False after a diagnostic: --keep names no product. */
+static bool finish(WeightsPass *p)
+{
+	Module *m = p->m;
+
+	for (int k = 0; k < m->opt.nweight_keep; k++)
+		if (!p->named[k])
+			return diag_error(
+				m->ctx->diag, (DiagLoc){0},
+				"--keep=%s: no product whose weights could be narrower is called so; the report without it names all",
+				m->opt.weight_keep[k]);
+	report_all(p);
+	dce_graph(m);
+	return true;
+}
+
 bool pass_quantise_weights(Module *m)
 {
-	WeightsPass p = {.m = m};
+	WeightsPass p = {.m = m, .named = NEW_ARRAY(m->arena, m->opt.nweight_keep + 1, bool)};
 
-	if (!m->opt.weight_bits)
+	if (!m->opt.weight_type)
 		return true;
 	for (Node *n = m->graph->first; n; n = n->next) {
 		Kernel *k = node_kernel(n);
@@ -377,7 +533,46 @@ bool pass_quantise_weights(Module *m)
 			quantise_factor(&p, n, &c, 0);
 		node_drop_unused_inputs(n);
 	}
-	report_all(&p);
-	dce_graph(m);
-	return true;
+	return finish(&p);
+}
+
+/* The axis of V, the weights of N, that its sums are over; -1: they are over several. */
+static int only_axis(const Node *n, const Value *v)
+{
+	const WeightsAxes axes = op_table[n->op]->weights_axes(n);
+	const int last = axes.terms > axes.channels ? axes.terms : axes.channels;
+
+	for (int i = last + 1; i < v->type->rank; i++)
+		if (!dim_equals(v->type->dims[i], 1))
+			return -1;
+	return axes.terms == axes.channels ? -1 : axes.terms;
+}
+
+bool quantise_weights_operators(Module *m)
+{
+	WeightsPass p = {.m = m,
+			 .operators = true,
+			 .named = NEW_ARRAY(m->arena, m->opt.nweight_keep + 1, bool)};
+	QuantLayers l;
+
+	if (!m->opt.weight_type)
+		return true;
+	l = quantise_layers(m, m->arena);
+	for (int i = 0; i < l.n; i++) {
+		Node *n = l.at[i].node;
+		Value *v = node_in(n, 1), *to;
+		const char *why = !value_const(v)       ? "they are computed"
+				  : only_axis(n, v) < 0 ? "the sum is over several axes"
+				  : is_named(&p, n)     ? "by --keep"
+							: NULL;
+
+		if (value_const(v) && !is_wide(v, m->opt.weight_type))
+			continue;
+		to = why ? NULL : replacement(&p, n, v, only_axis(n, v));
+		if (why)
+			scaled_report(m, n, "weights", &p.kept, why);
+		else if (to)
+			node_set_input(n, 1, to);
+	}
+	return finish(&p);
 }

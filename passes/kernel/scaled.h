@@ -37,6 +37,14 @@ typedef struct ScaledRows {
 	int64_t group;
 } ScaledRows;
 
+/* ---- quantise_weights.c ---- */
+
+/* What the pass does to kernels, to the operators of a graph that passed `quantise`, which is written as ONNX. False after a
+ * diagnostic. */
+bool quantise_weights_operators(Module *m);
+
+/* ---- scaled.c ---- */
+
 /* The name of N, which may be null, for a report on a terminal. */
 const char *scaled_name(Module *m, const Node *n);
 /* Reports that WHAT, operands of N, stay as they are, and counts that in *KEPT. */

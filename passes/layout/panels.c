@@ -102,6 +102,22 @@ static bool may_have_few_rows(Kernel *k, const Contraction *c)
 
 typedef enum Contiguity { CONTIGUOUS_OTHER, CONTIGUOUS_N, CONTIGUOUS_K } Contiguity;
 
+/* The type of packed B on CPUs. Halves stay what they are, and tiles widen them, if all targets have an instruction
+ * for that or the option asks for it. */
+static DType panel_type(const Module *m, const Contraction *c)
+{
+	const DType t = contraction_type(c->b);
+	bool narrow = true;
+
+	if (contraction_quad(c) > 1)
+		return t;
+	if (c->ct != CT_F32 || (t != DT_F16 && t != DT_BF16))
+		return ctype_dtype(c->ct);
+	for (int i = 0; i < m->ntargets; i++)
+		narrow = narrow && (t == DT_BF16 || m->target[i]->f16);
+	return narrow || m->opt.weight_type == t ? t : DT_F32;
+}
+
 /* Along which iterators B is contiguous: along n, or along all of k. */
 static Contiguity contiguity(Kernel *k, const Contraction *c)
 {
@@ -323,10 +339,8 @@ static const Type *packed_type(const Packing *p)
 		if (!dim_is_const(dims[i], NULL))
 			return NULL;
 	}
-	t = type_tensor(p->m->ctx,
-			gpu || contraction_quad(c) > 1 ? contraction_type(c->b)
-						       : ctype_dtype(c->ct),
-			p->rank, dims);
+	t = type_tensor(p->m->ctx, gpu ? contraction_type(c->b) : panel_type(p->m, c), p->rank,
+			dims);
 	return p->fragments ? fragment_type(p->m->ctx, t, c->ng)
 	       : gpu        ? in_rows(p->m, c, t)
 			    : in_panels(p->m, c, t);
@@ -372,7 +386,7 @@ static Value *pack(Module *m, Node *n, const Contraction *c, bool fragments)
 	(joins_terms(&p) ? packing_join : packing_add)(&p, c->k, c->nk);
 	packing_add(&p, c->n, c->nn);
 	t = packed_type(&p);
-	return t ? packing_close(&p, module_on_gpu(m) ? without_round(c->b) : c->b, t) : NULL;
+	return t ? packing_close(&p, without_round(c->b), t) : NULL;
 }
 
 Expr *packed_term(ExprPool *p, const Contraction *c)

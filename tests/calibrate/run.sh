@@ -61,7 +61,7 @@ check "an input twice" refuses 'input "scan" has another file' twice
 check "no array" refuses 'not a .npy' broken
 check "an unknown layer" says 1 '--keep=conv7: no layer' --int8 --calibrate=samples --keep=conv7 -o refused.so
 check "no samples given" says 2 '--int8 wants samples' --int8 -o refused.so
-check "no --int8" says 2 'are for --int8' --calibrate=samples -o refused.so
+check "no --int8" says 2 '--calibrate is for --int8' --calibrate=samples -o refused.so
 check "a budget that is no number" says 2 '--max-error=much' --int8 --calibrate=samples --max-error=much -o refused.so
 check "sizes in a written model" judges sizes "$dlcc"
 check "the opset of a written model" judges opset "$dlcc"

@@ -144,7 +144,7 @@ try "no output" 2 "no output: give -o" cnn.onnx
 try "unknown suffix" 2 "cannot make m.exe; the suffix" cnn.onnx -o m.exe
 try "a header of the runtime's name" 2 "its header would be dlrt.h" cnn.onnx -o dlrt.so
 try "another compiler's option for sizes" 2 "unknown option --batch=3; --dim NAME=N" cnn.onnx --batch=3 -o m.so
-try "another compiler's option for types" 2 "--fp16 is not supported yet" cnn.onnx --fp16 -o m.so
+try "two types of weights" 2 "--bf16 says that weights are bf16" cnn.onnx --fp16 --bf16 -o m.so
 try "unknown option" 2 "unknown option --frob" cnn.onnx --frob -o m.so
 try "no value" 2 "-o wants a value" cnn.onnx -o
 try "two models" 2 "one model at a time" cnn.onnx large.onnx -o m.so

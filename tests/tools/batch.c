@@ -50,7 +50,7 @@ static const char usage[] =
 	"  --ptx=DIR      path ptx alone: each kernel for each GPU as DIR/TARGET/HASH.ptx, equal ones once; not run\n"
 	"  --kernels      also each kernel by itself on eval's values, within eval's error bounds\n"
 	"  --in-place     also with outputs in place of inputs, where they may be\n"
-	"  --int4=N --int8-weights  weights become narrow (N: terms of a scale), and eval of that graph is the reference\n"
+	"  --int4=N --int8-weights --bf16 --fp16  weights become narrow (N: terms of a scale), and eval of that graph is the reference\n"
 	"  --keep         leave the C files in OUTDIR\n";
 
 typedef struct Child {
@@ -437,9 +437,13 @@ static bool option(RunOptions *o, const char *a)
 	else if (!strcmp(a, "--in-place"))
 		o->in_place = true;
 	else if (!strcmp(a, "--int8-weights"))
-		o->weight_bits = 8;
+		o->weight_type = DT_I8;
+	else if (!strcmp(a, "--bf16"))
+		o->weight_type = DT_BF16;
+	else if (!strcmp(a, "--fp16"))
+		o->weight_type = DT_F16;
 	else if ((v = value_of(a, "--int4")))
-		o->weight_bits = 4, o->weight_group = atoi(v);
+		o->weight_type = DT_I4, o->weight_group = atoi(v);
 	else if (!strcmp(a, "--keep"))
 		o->keep = true;
 	else if (*a == '-' || o->out)

@@ -5,7 +5,7 @@ One model has a product for each way in which models state such weights: Dequant
 and blocks, transposed, batched and in a convolution, and MatMulNBits. Its results are compared with sums in f64: bit-equal where all
 numbers are small integers and powers of two, else within the error of two sums in any order. The same holds on each CPU that this
 machine can be, with both C compilers, and on the simulated GPU. What --int4, --int8-weights and --int8-activations do is compared with
-the same scheme in NumPy.
+the same scheme in NumPy. The same products with weights of f16 and bf16, the model's own or by --fp16 and --bf16, are tested likewise.
 """
 
 import os
@@ -106,6 +106,29 @@ class Products:
     def convolution(self, dtype, inner, outer):
         w, value = self.dequantised(dtype, (outer, inner, 1, 1), 0, 0, False)
         self.product("Conv", w, [1, inner, "M", 4], lambda x, f=np.array: np.einsum("bchw,oc->bohw", f(x), f(value[:, :, 0, 0])))
+
+    def half(self, dtype, shape, cast):
+        """The name of a constant that is exact in DTYPE, and its value: with CAST of that type, else in f32 and not always exact."""
+        t = helper.tensor_dtype_to_np_dtype(dtype)
+        w = self.values(shape) * np.where(self.rng.random(shape) < (0 if self.whole else 0.1), np.float32(2.0 ** -20), np.float32(1))
+        i, q = len(self.nodes), w.astype(t)
+        self.constants.append(numpy_helper.from_array(q if cast else w, f"w{i}"))
+        if not cast:
+            return f"w{i}", q.astype(np.float64)
+        self.nodes.append(helper.make_node("Cast", [f"w{i}"], [f"f{i}"], to=T.FLOAT))
+        return f"f{i}", q.astype(np.float64)
+
+    def halves(self, dtype, cast):
+        """A product of each kind with weights of f16 or bf16."""
+        for k, n, rows in ((96, 40, "M"), (37, 130, "M"), (600, 33, "M"), (64, 90, 1), (75, 48, 2), (130, 64, 4)):
+            w, value = self.half(dtype, (k, n), cast)
+            self.product("MatMul", w, [rows, k], lambda x, f=np.array, v=value: f(x) @ f(v))
+        w, transposed = self.half(dtype, (33, 200), cast)
+        self.product("Gemm", w, ["M", 200], lambda x, f=np.array: f(x) @ f(transposed.T), transB=1)
+        w, batch = self.half(dtype, (3, 64, 34), cast)
+        self.product("MatMul", w, [3, "M", 64], lambda x, f=np.array: f(x) @ f(batch))
+        w, taps = self.half(dtype, (36, 40, 1, 1), cast)
+        self.product("Conv", w, [1, 40, "M", 4], lambda x, f=np.array: np.einsum("bchw,oc->bohw", f(x), f(taps[:, :, 0, 0])))
 
     def bits(self, bits, k, n, block, zero):
         """MatMulNBits. ZERO: None, "packed" or "floats"."""
@@ -237,12 +260,69 @@ def small_floats():
             p.run(f"{FOLDER}/floats_gpu.so", rows, samples.simulated(BUILD), ("--device", "cuda"))
 
 
+def half_products(dtype, option, whole, *options):
+    """Products with weights of DTYPE, by OPTION or, without one, of the model: one artifact, and their results for all ROWS."""
+    p = Products(len(option), whole)
+    p.halves(dtype, not option)
+    onnx.save(p.proto(), f"{FOLDER}/halves.onnx")
+    report = dlcc(f"{FOLDER}/halves.onnx", *([option] if option else []), *options, "-o", f"{FOLDER}/halves.so")
+    assert not option or f"; weights: {len(p.inputs)} rounded" in report, report
+    return p
+
+
+def halves():
+    """f16 and bf16, widened in registers: on each CPU, with both compilers, and in C without an instruction for it."""
+    for dtype, option in ((T.FLOAT16, "--fp16"), (T.BFLOAT16, "--bf16"), (T.FLOAT16, ""), (T.BFLOAT16, "")):
+        for options in [[f"--target=cpu:{t}"] for t, flag in CPUS.items() if runs_here(flag)] + [["--cc=gcc"], ["--cc=clang -DDL_PORTABLE_HALF"]]:
+            for whole in (True, False) if options == ["--cc=gcc"] else (True,):
+                p = half_products(dtype, option, whole, *options)
+                for rows in ROWS:
+                    p.run(f"{FOLDER}/halves.so", rows)
+
+
+def halves_on_the_simulated_gpu():
+    if not os.path.exists(BUILD + "/ptxsim/libcuda.so.1") or "cuda:" not in dlcc("--list-targets"):
+        return
+    for dtype, option in ((T.FLOAT16, "--fp16"), (T.BFLOAT16, "--bf16")):
+        p = half_products(dtype, option, True, "--target=cuda:sm_80")
+        for rows in (1, 5):
+            p.run(f"{FOLDER}/halves.so", rows, samples.simulated(BUILD), ("--device", "cuda"))
+
+
+def special_halves():
+    """Infinities, NaN, the largest and the least halves of a model, subnormal ones among them, are what they are."""
+    patterns = np.array([0x7c00, 0xfc00, 0x7e00, 0x7bff, 0xfbff, 0x0001, 0x8001, 0x03ff, 0x0400, 0x8400, 0x3c00, 0x8000], np.uint16)
+    for dtype in (T.FLOAT16, T.BFLOAT16):
+        t = helper.tensor_dtype_to_np_dtype(dtype)
+        w = np.tile(patterns, 40 * 36 // 12).reshape(36, 40).T.copy().view(t)
+        graph = helper.make_graph([helper.make_node("Cast", ["w"], ["f"], to=T.FLOAT), helper.make_node("MatMul", ["x0", "f"], ["y0"])], "g",
+                                  [helper.make_tensor_value_info("x0", T.FLOAT, ["M", 40])],
+                                  [helper.make_tensor_value_info("y0", T.FLOAT, None)], [numpy_helper.from_array(w, "w")])
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), f"{FOLDER}/special.onnx")
+        x = np.zeros((4, 40), np.float32)
+        x[range(4), [0, 5, 11, 30]] = 1
+        with np.errstate(invalid="ignore"):
+            expected = x @ w.astype(np.float32)
+        for options in ([], ["--cc=gcc"], ["--cc=clang -DDL_PORTABLE_HALF"], ["--flush-subnormals", "--cc=clang -DDL_PORTABLE_HALF"]):
+            if dtype == T.BFLOAT16 and "--flush-subnormals" in options:
+                continue  # those of bf16 are subnormal in f32, too
+            dlcc(f"{FOLDER}/special.onnx", *options, "-o", f"{FOLDER}/special.so")
+            y, = results(f"{FOLDER}/special.so", {"x0": x}, 1)
+            assert np.array_equal(y, expected, equal_nan=True), options
+
+
 def weights_stay_narrow():
     """The numbers of all products are in the artifact, in their panels, and none is in f32."""
     p = all_products(1, False)
     onnx.save(p.proto(), f"{FOLDER}/narrow.onnx")
     text = dlcc(f"{FOLDER}/narrow.onnx", "--dump-ir=layout")
     assert len(re.findall(r"%numbers: [iu]\d\[[^(]*\) -> \(%out|f32\(numbers\[", text)) >= len(p.inputs), "some product reads f32"
+    for dtype, name in ((T.FLOAT16, "f16"), (T.BFLOAT16, "bf16")):
+        p = Products(2, False)
+        p.halves(dtype, True)
+        onnx.save(p.proto(), f"{FOLDER}/narrow.onnx")
+        text = dlcc(f"{FOLDER}/narrow.onnx", "--dump-ir=layout", "--target=cpu:v3")
+        assert text.count(f"(%packed: {name}[") >= len(p.inputs) - 1 and "(%packed: f32" not in text, "some product packs f32"
 
 
 def threads_do_not_matter():
@@ -294,6 +374,55 @@ def options_match_numpy():
                 assert np.abs(y - expected).max() <= room, f"{option}, {rows} rows"
 
 
+def written_models():
+    """-o model.onnx writes weights that the options made narrow, as ONNX Runtime and dlcc read them."""
+    import onnxruntime
+
+    plain = onnxruntime.SessionOptions()
+    plain.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL  # else it rounds activations to bytes, too
+    for dtype, option in ((T.FLOAT16, "--fp16"), (T.BFLOAT16, "--bf16"), (T.FLOAT, "--int8-weights"), (T.FLOAT, "--int4")):
+        p = Products(13, False)
+        p.halves(dtype, False)
+        onnx.save(p.proto(), f"{FOLDER}/floats.onnx")
+        report = dlcc(f"{FOLDER}/floats.onnx", option, "-o", f"{FOLDER}/written.onnx")
+        assert f"weights: {len(p.inputs)} " in report and "; 0 stay" in report, report
+        dlcc(f"{FOLDER}/floats.onnx", option, "-o", f"{FOLDER}/direct.so")
+        dlcc(f"{FOLDER}/written.onnx", "-o", f"{FOLDER}/written.so")
+        floats = [t for t in onnx.load(f"{FOLDER}/written.onnx").graph.initializer if t.data_type == T.FLOAT]
+        assert option in ("--int4", "--int8-weights") or not floats, "some weights are in f32"
+        inputs = {x.name: p.values([d.dim_value or 5 for d in x.type.tensor_type.shape.dim]) for x in p.inputs}
+        direct, written = (results(f"{FOLDER}/{name}.so", inputs, len(inputs)) for name in ("direct", "written"))
+        peer = onnxruntime.InferenceSession(f"{FOLDER}/written.onnx", plain, providers=["CPUExecutionProvider"]).run(None, inputs)
+        for a, b, c in zip(direct, written, peer):
+            room = 1e-4 * np.abs(a).max()
+            assert np.array_equal(a, b) and np.abs(a - c).max() <= room, option
+
+
+def narrow_caches():
+    """--caches: new keys are rounded, those of the cache are not, and sums are of f32; on the CPU and the simulated GPU."""
+    def info(name, *shape):
+        return helper.make_tensor_value_info(name, T.FLOAT, shape)
+
+    nodes = [helper.make_node("Concat", ["past", "new"], ["y1"], axis=2), helper.make_node("Transpose", ["y1"], ["t"], perm=[0, 1, 3, 2]),
+             helper.make_node("MatMul", ["q", "t"], ["y0"]), helper.make_node("ReduceSum", ["past"], ["y2"], keepdims=0)]
+    graph = helper.make_graph(nodes, "g", [info("past", "B", 2, "P", 64), info("new", "B", 2, "S", 64), info("q", "B", 2, "S", 64)],
+                              [info("y0", "B", 2, "S", "T"), info("y1", "B", 2, "T", 64), info("y2")])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), f"{FOLDER}/caches.onnx")
+    rng = np.random.default_rng(3)
+    gpu = os.path.exists(BUILD + "/ptxsim/libcuda.so.1") and "cuda:" in dlcc("--list-targets")
+    for device in ("cpu", "cuda") if gpu else ("cpu",):
+        report = dlcc(f"{FOLDER}/caches.onnx", "--caches=f16", *(["--target=cuda:sm_80"] if device == "cuda" else []), "-o", f"{FOLDER}/caches.so")
+        assert "; caches: 1, as inputs and outputs, are f16 now" in report, report
+        for past, new in ((0, 5), (9, 1), (33, 4)):
+            inputs = {"past": rng.standard_normal((2, 2, past, 64)).astype(np.float16), "new": rng.standard_normal((2, 2, new, 64)).astype(np.float32),
+                      "q": rng.integers(-2, 3, (2, 2, new, 64)).astype(np.float32)}
+            y0, y1, y2 = results(f"{FOLDER}/caches.so", inputs, 3, samples.simulated(BUILD) if device == "cuda" else None, ("--device", device))
+            present = np.concatenate([inputs["past"], inputs["new"].astype(np.float16)], 2)
+            assert y1.dtype == np.float16 and np.array_equal(y1, present)
+            assert np.abs(y0 - inputs["q"].astype(np.float64) @ present.astype(np.float64).swapaxes(2, 3)).max() < 1e-4
+            assert y2.dtype == np.float32 and abs(y2 - inputs["past"].astype(np.float64).sum()) < 1e-3
+
+
 def rows_as_bytes(x, group):
     """X as --int8-activations makes it, by the rules of passes/kernel/quantise_activations.c, in f32."""
     parts = x.reshape(*x.shape[:-1], -1, group)
@@ -335,5 +464,5 @@ def activations_match_numpy():
 
 
 if __name__ == "__main__":
-    sys.exit(samples.run_all([whole_numbers_on_each_cpu, real_numbers, with_gcc, on_the_simulated_gpu, small_floats, weights_stay_narrow,
-                              threads_do_not_matter, options_match_numpy, activations_match_numpy], sys.argv[3:]))
+    sys.exit(samples.run_all([whole_numbers_on_each_cpu, real_numbers, with_gcc, on_the_simulated_gpu, small_floats, halves, halves_on_the_simulated_gpu, special_halves, weights_stay_narrow,
+                              threads_do_not_matter, options_match_numpy, written_models, narrow_caches, activations_match_numpy], sys.argv[3:]))

@@ -33,11 +33,14 @@ static const char usage[] =
 	"  --int8-weights        weights of products become i8, with a scale for each column\n"
 	"  --int8-activations    what is multiplied by narrow weights becomes i8, on CPUs\n"
 	"  --int4[=GROUP]        weights of products become i4, with a scale for each GROUP terms of a column (default 32)\n"
+	"  --bf16, --fp16        weights of products are stored as bf16 or f16, and sums stay in f32\n"
+	"  --caches=f16, bf16    caches of f32 are inputs and outputs of f16 or bf16 instead\n"
 	"  --tiles=FILE          GPUs' tiles of products, measured; --list-tiles=N prints N candidates for each\n"
 	"  --schedule=FILE       how CPUs run kernels, edited; --dump-ir=decide prints such a file\n"
 	"  --tune[=SECONDS]      measure how kernels run best on this machine, with -o FILE.schedule for --schedule (default 60)\n"
 	"  --int8 --calibrate=DIR  quantise products by weights, with ranges from the samples in DIR (docs/quantisation.md)\n"
-	"  --max-error=E         ... as far as the results' error, relative to those in floats, is at most E\n"
+	"  --max-error=E         ... as far as the results' error, relative to those in floats, is at most E; without --int8: the\n"
+	"                        weights whose own error is at most E\n"
 	"  --keep=NODE           ... but not this one; may be repeated\n"
 	"  --dim NAME=N, A..B    bind or bound a symbolic dim; may be repeated\n"
 	"  --overridable=NAME    an input that has an initialiser stays an input, with that as its default; may be repeated\n"
@@ -202,6 +205,7 @@ static const Text texts[] = {
 	{"--dump-node", offsetof(Cli, dump_node), false},
 	{"--explain", offsetof(Cli, trace), false},
 	{"--calibrate", offsetof(Cli, calibrate), false},
+	{"--caches", offsetof(Cli, caches), false},
 	{"--save-temps", offsetof(Cli, save_temps), false},
 	{"-o", offsetof(Cli, output), true},
 };
@@ -243,6 +247,8 @@ static const Flag flags[] = {
 	{"--int8-weights", offsetof(Cli, int8_weights)},
 	{"--int8-activations", offsetof(Cli, int8_activations)},
 	{"--int4", offsetof(Cli, int4)},
+	{"--bf16", offsetof(Cli, bf16)},
+	{"--fp16", offsetof(Cli, fp16)},
 	{"--flush-subnormals", offsetof(Cli, flush)},
 	{"-###", offsetof(Cli, dry)},
 	{"--embed-weights", offsetof(Cli, embed)},
@@ -376,7 +382,6 @@ static const struct {
 	{"--shape", "unknown option %s; --dim NAME=N binds a symbolic dim"},
 	{"--batch", "unknown option %s; --dim NAME=N binds a symbolic dim"},
 	{"--input-shape", "unknown option %s; --dim NAME=N binds a symbolic dim"},
-	{"--fp16", "%s is not supported yet: the model says the types"},
 };
 
 static bool unknown_option(Cli *c, const char *a)
@@ -483,14 +488,18 @@ static bool check_output(Cli *c)
 /* What is given does something to the output. */
 static bool check_effect(Cli *c)
 {
-	const bool text = output_is_model(c),
-		   ptx = c->output && str_ends(c->output, ".ptx"),
-		   schedule = c->output && str_ends(c->output, ".schedule");
+	const bool text = output_is_model(c), ptx = c->output && str_ends(c->output, ".ptx"),
+		   schedule = c->output && str_ends(c->output, ".schedule"),
+		   weights = c->int4 || c->int8_weights || c->bf16 || c->fp16;
 
 	if (c->int8 && !c->calibrate)
 		return options_fault(c, "--int8 wants samples: give --calibrate=DIR");
-	if (!c->int8 && (c->calibrate || c->nkeep || c->max_error >= 0))
-		return options_fault(c, "--calibrate, --keep and --max-error are for --int8");
+	if (!c->int8 && c->calibrate)
+		return options_fault(c, "--calibrate is for --int8");
+	if (!c->int8 && !weights && (c->nkeep || c->max_error >= 0))
+		return options_fault(
+			c,
+			"--keep and --max-error are for --int8, --int4, --int8-weights, --bf16 and --fp16");
 	if (c->int8 && (c->check || !c->output || str_ends(c->output, ".dl")))
 		return options_fault(c, "--int8 wants an output that has code, or an .onnx");
 	if (c->tune != schedule)
@@ -506,11 +515,16 @@ static bool check_effect(Cli *c)
 		return options_fault(c, "--embed-weights: --weights puts them into a file");
 	if (c->tf32 && text)
 		return usage_error(c, "--tf32: %s is the model before any code", c->output);
-	if ((c->int4 || c->int8_weights || c->int8_activations) && text)
+	if (weights && c->output && str_ends(c->output, ".dl"))
 		return usage_error(
 			c,
-			"--int4, --int8-weights, --int8-activations: %s is the model before any pass",
+			"--int4, --int8-weights, --bf16, --fp16: %s is the model before any pass",
 			c->output);
+	if (c->caches && c->output && str_ends(c->output, ".dl"))
+		return usage_error(c, "--caches: %s is the model before any pass", c->output);
+	if (c->int8_activations && text)
+		return usage_error(c, "--int8-activations: %s is the model before any code",
+				   c->output);
 	if (c->schedule && text)
 		return usage_error(c, "--schedule: %s is the model before any code", c->output);
 	if (c->cache && (text || ptx || (c->output && str_ends(c->output, ".c"))))
@@ -543,6 +557,14 @@ bool options_read(Cli *c, int argc, char **argv)
 		return options_fault(c, "--int4 wants a group of a multiple of 8 terms");
 	if (c->int4 && c->int8_weights)
 		return options_fault(c, "--int8-weights: --int4 says that weights have 4 bits");
+	if (c->caches && strcmp(c->caches, "f16") && strcmp(c->caches, "bf16"))
+		return usage_error(c, "--caches=%s: it is f16 or bf16", c->caches);
+	if (c->bf16 && c->fp16)
+		return options_fault(c, "--fp16: --bf16 says that weights are bf16");
+	if ((c->bf16 || c->fp16) && (c->int4 || c->int8_weights))
+		return options_fault(
+			c,
+			"--bf16, --fp16: --int4 or --int8-weights says that weights are integers");
 	if (c->name && !is_identifier(c->name))
 		return usage_error(c, "--name=%s is no C identifier", c->name);
 	if (c->cubin && strcmp(c->cubin, "yes") && strcmp(c->cubin, "no"))

@@ -22,7 +22,7 @@ typedef struct Cli {
 	const char *input, *output, *name, *cc, *sysroot, *runtime, *weights, *save_temps;
 	const char *cubin, *ptxas, *tiles, *schedule, *cache;
 	const char *dump, *dump_node, *trace;
-	const char *calibrate, *keep[MAX_KEEP];
+	const char *calibrate, *caches, *keep[MAX_KEEP];
 	int nkeep;
 	double max_error; /* negative: none is given */
 	DimOption dims[MAX_DIMS];
@@ -32,7 +32,7 @@ typedef struct Cli {
 	const char *targets;
 	int level, threads, rewrite_limit, list_tiles, winograd, tune_seconds, int4_group;
 	bool int8, tune, verbose, dry, check, time_passes, dump_all, sanitize, shuffle, verify, tf32, flush, unbounded, fallback, embed, explain,
-		int4, int8_weights, int8_activations;
+		int4, int8_weights, int8_activations, bf16, fp16;
 	Diag diag;
 } Cli;
 

@@ -160,6 +160,14 @@ static bool look_at_parts(Gemm *g, Expr *e)
 	return !g->zero || group_of(g->zero) == g->group;
 }
 
+/* Packed B is of f16 or bf16, which tiles widen to f32 in registers. */
+static bool is_half(const Gemm *g, const Expr *e)
+{
+	const DType t = e->load.buf->dtype;
+
+	return g->c.ct == CT_F32 && (t == DT_F16 || t == DT_BF16) && !e->load.buf->data;
+}
+
 /* B is read in place if its buffer is packed in panels (passes/layout/panels.c), or its parts are. */
 static void look_at_b(Gemm *g)
 {
@@ -169,7 +177,7 @@ static void look_at_b(Gemm *g)
 	if (g->c.guard_b)
 		return;
 	if (in_panels(g, g->c.b, &terms)) {
-		g->b_panels = plain(g, g->c.b) && terms == g->quad;
+		g->b_panels = (plain(g, g->c.b) || is_half(g, g->c.b)) && terms == g->quad;
 		g->numbers = g->c.b;
 	} else {
 		g->b_panels = look_at_parts(g, g->c.b);

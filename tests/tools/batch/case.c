@@ -224,7 +224,7 @@ static const char *against_reference(Case *c, int k, int o, const Array *got)
 	const Array *want = NULL;
 	const char *bad;
 
-	if (!c->integers && !c->edge && !c->o->weight_bits)
+	if (!c->integers && !c->edge && !c->o->weight_type)
 		want = data_pick(s->want, s->nwant, c->v.out_name, c->v.n_out, o);
 	bad = want ? difference(c->arena, got, want, AGREE_WITHIN, tolerance(c, s, o)) : NULL;
 
@@ -385,7 +385,8 @@ static bool make(Case *c, Ctx *ctx, Graph *g, Made *out, bool verify)
 			      .rewrite_limit = -1,
 			      .winograd = c->edge ? WINOGRAD_EXACT : WINOGRAD_DEFAULT,
 			      .verify = verify,
-			      .weight_bits = c->o->weight_bits,
+			      .weight_type = c->o->weight_type,
+			      .weight_error = -1,
 			      .weight_group = c->o->weight_group}};
 	m->target[m->ntargets++] = c->o->target;
 	if (!passes(c, m) ||
@@ -522,7 +523,7 @@ static const char *against_eval(Case *c, int k, int o, const Array *got)
 	Array want = forms_give(c->arena, c->strings, c->evaluated, o, s->got, got->name);
 	const int first = forms_first(c->graph, o),
 		  n = forms_type(c->graph, o) ? type_parts(forms_type(c->graph, o)) : 1;
-	const bool narrow = c->o->weight_bits;
+	const bool narrow = c->o->weight_type;
 	Agreement bits = AGREE_BITS;
 	const char *bad = NULL;
 

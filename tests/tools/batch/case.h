@@ -37,9 +37,10 @@ typedef struct RunOptions {
 	bool integers;
 	bool kernels;	/* also run each kernel by itself, within eval's error bounds */
 	bool in_place;	/* also with outputs in place of inputs, with the same results */
-	/* --int4, --int8-weights: Options.weight_bits and .weight_group; 0: neither. The compiled graph computes other
+	/* --int4, --int8-weights, --bf16, --fp16: Options.weight_type and .weight_group; 0: neither. The compiled graph computes other
 	 * numbers than the model then, and eval of it is the reference */
-	int weight_bits, weight_group;
+	DType weight_type;
+	int weight_group;
 	bool keep;	/* do not remove the files in OUT */
 } RunOptions;
 

@@ -187,14 +187,13 @@ static bool gathers_for_product(const BufReads *r, int at)
 	return all.n == 1 && contraction_gathers(&c, inline_value(k, def, c.b->load.idx));
 }
 
-/* Whether statement AT may be inlined; R knows the buffers that it reads. */
+/* Whether statement AT may be inlined, faults apart; R knows the buffers that it reads. */
 static bool may_inline(const BufReads *r, int at)
 {
 	const Stmt *s = r->k->stmts.at[at];
 
 	return s->out[0]->kind == BUF_TEMP && written_once(r->k, s->out[0]) &&
-	       stmt_is_simple_map(s) && !reads_written_later(r, at) &&
-	       (!expr_can_fault(s->val[0]) || gathers_for_product(r, at));
+	       stmt_is_simple_map(s) && !reads_written_later(r, at);
 }
 
 bool inline_may(Kernel *k, int at)
@@ -204,7 +203,7 @@ bool inline_may(Kernel *k, int at)
 	bool ok;
 
 	find_reads(&r, at);
-	ok = may_inline(&r, at);
+	ok = may_inline(&r, at) && !expr_can_fault(k->stmts.at[at]->val[0]);
 	arena_free(tmp);
 	return ok;
 }
@@ -224,7 +223,8 @@ bool kernel_inline(Kernel *k)
 		Buf *t = s->out[0];
 		Inline in = {k, s, t};
 
-		if (!may_inline(&r, i) || !worth(&r, s, t))
+		if (!may_inline(&r, i) || !worth(&r, s, t) ||
+		    (expr_can_fault(s->val[0]) && !gathers_for_product(&r, i)))
 			continue;
 		for (int j = 0; j < k->stmts.n; j++) {
 			if (j == i || !r.of[j][t->id])

@@ -374,10 +374,15 @@ static Onnx__AttributeProto *attribute(Exporter *x, const Attr *at)
 
 static bool add_attributes(Exporter *x, Onnx__NodeProto *p, const Node *n)
 {
+	OpAttr declared;
+
 	p->attribute = NEW_ARRAY(x->a, n->attrs.n + 1, Onnx__AttributeProto *);
 	for (int i = 0; i < n->attrs.n; i++) {
-		Onnx__AttributeProto *at = attribute(x, &n->attrs.at[i]);
+		Onnx__AttributeProto *at;
 
+		if (!op_attr_find(n->op, n->attrs.at[i].name, &declared))
+			continue; /* a note of the compiler's own, such as ATTR_BYTE_ROWS */
+		at = attribute(x, &n->attrs.at[i]);
 		if (!at)
 			return fault(x, "an attribute has no form there");
 		p->attribute[p->n_attribute++] = at;

@@ -64,16 +64,6 @@ static bool import_constant(Import *im, const Frame *fr, Scope *s, const Onnx__N
 			  "the constant has no value: none of its attributes is one");
 }
 
-static bool find_attr(OpKind op, const char *name, OpAttr *a)
-{
-	const char *list = op_table[op]->attrs;
-
-	while (op_attr_next(&list, a))
-		if (!strcmp(a->name, name))
-			return true;
-	return false;
-}
-
 /* Whether operator OP takes an attribute NAME of KIND; else a diagnostic. A definition tells by
  * itself what it takes. */
 static bool op_takes(Import *im, const Frame *fr, OpKind op, const char *name, const char *kind,
@@ -85,7 +75,7 @@ static bool op_takes(Import *im, const Frame *fr, OpKind op, const char *name, c
 
 	if (op == OP_Call)
 		return true;
-	if (find_attr(op, name, &a))
+	if (op_attr_find(op, name, &a))
 		return !strcmp(a.kind, kind) ||
 		       diag_error(im->diag, loc,
 				  "attribute \"%s\" is of kind %s, and the operator takes %s", name,

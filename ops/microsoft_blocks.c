@@ -80,6 +80,10 @@ static bool zero_points(Infer *in, Node *n, int64_t bits, Dim *rows, Dim *blocks
 	return (*out)->type != NULL;
 }
 
+/* The least exact arithmetic that attribute accuracy_level of MatMulNBits allows for operand 0: 1 f32, 2 f16, 3 bf16,
+ * 4 bytes with a scale for each block. */
+enum { LEVEL_INT8 = 4 };
+
 /* A * W^T + bias, where W, [N, K], has the numbers of operand 1 in blocks along K. */
 static bool expand_matmul_bits(Infer *in, Node *n, Value **out)
 {
@@ -89,6 +93,7 @@ static bool expand_matmul_bits(Infer *in, Node *n, Value **out)
 	Ctx *c = infer_ctx(in);
 	Dim *d[3];
 	Value *w, *zero, *scale;
+	Node *product;
 
 	if (!bits_attr(in, n, &bits) || !block_attr(in, n, 0, &block))
 		return false;
@@ -114,8 +119,11 @@ static bool expand_matmul_bits(Infer *in, Node *n, Value **out)
 	w = EXPAND(in, n, Mul, w, expand_cast(in, n, scale, real));
 	d[1] = dim_mul(c, d[1], dim_const(c, block));
 	w = expand_slice(in, n, expand_reshape(in, n, w, d, 2), 1, 0, columns, 1);
-	w = EXPAND(in, n, MatMul, node_in(n, 0),
-		   expand_transpose(in, n, expand_cast(in, n, w, t), perm, 2));
+	w = expand_transpose(in, n, expand_cast(in, n, w, t), perm, 2);
+	product = expand_start(in, n, OP_MatMul, (Value *[]){node_in(n, 0), w}, 2, 1);
+	if (node_int(n, "accuracy_level", 0) >= LEVEL_INT8)
+		node_set_int(product, ATTR_BYTE_ROWS, 1);
+	w = expand_finish(in, product);
 	if (!w->type)
 		return false;
 	*out = node_in(n, 5) ? EXPAND(in, n, Add, w, node_in(n, 5)) : w;
@@ -125,7 +133,7 @@ static bool expand_matmul_bits(Infer *in, Node *n, Value **out)
 const Op op_microsoft_MatMulNBits = {
 	.expand = expand_matmul_bits,
 	.types = "f",
-	.doc = "without g_idx and prepacked weights; 2, 4 or 8 bits",
+	.doc = "without g_idx and prepacked weights; 2, 4 or 8 bits; accuracy_level 4 lets CPUs quantise operand 0",
 	.attrs = "K: int, N: int, accuracy_level: int, bits: int, block_size: int, "
 		 "weight_prepacked: int",
 };

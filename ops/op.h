@@ -26,6 +26,10 @@ typedef struct WeightsAxes {
 	int channels, of, terms;
 } WeightsAxes;
 
+/* An int of a product's node, which is no attribute of ONNX: not 0 where the model allows that rows which are multiplied by
+ * narrow weights are quantised to bytes (passes/kernel/quantise_activations.c). Lowering passes it on to the kernel's node. */
+#define ATTR_BYTE_ROWS "byte_rows"
+
 typedef struct Op {
 	/* Elementwise. If set, SCALAR_INT and SCALAR_BOOL replace SCALAR for operands of those
 	 * types. */
@@ -79,6 +83,8 @@ typedef struct OpAttr {
 
 /* Reads the attribute at *LIST, a part of Op.attrs, and moves *LIST to the next. False at the end. */
 bool op_attr_next(const char **list, OpAttr *a);
+/* Sets *A to attribute NAME of operator OP; false if OP does not declare one. */
+bool op_attr_find(OpKind op, const char *name, OpAttr *a);
 
 /* ---- infer.c ---- */
 

@@ -36,3 +36,13 @@ bool op_attr_next(const char **list, OpAttr *a)
  * statements. */
 const Op op_Const = {0};
 const Op op_Kernel = {0};
+
+bool op_attr_find(OpKind op, const char *name, OpAttr *a)
+{
+	const char *list = op_table[op]->attrs;
+
+	while (op_attr_next(&list, a))
+		if (!strcmp(a->name, name))
+			return true;
+	return false;
+}

@@ -23,7 +23,7 @@ const Pass pass_table[] = {
 	{"quantise_weights", pass_quantise_weights, ON_ALL, false,
 	 "--int8-weights, --int4, --bf16, --fp16: constants of products become narrow: on statements, while each is a product of its own"},
 	{"quantise_activations", pass_quantise_activations, ON_ALL, false,
-	 "--int8-activations: factors of narrow weights become bytes and scales: when the weights are known, before fusion"},
+	 "factors of narrow weights become bytes and scales, where --int8-activations or the model allows it: when the weights are known, before fusion"},
 	{"views", pass_views, ON_ALL, true,
 	 "kernels before and behind a View get one shape: on statements, before a View in the way keeps them apart"},
 	{"fuse", pass_fuse, ON_ALL, true,

@@ -222,21 +222,35 @@ static void print_halving(Fn *f, const LNode *n, Buf *const *part, Iter *lane, i
 	close_block(f);
 }
 
+/* Vectors of partial states of a reduction in lanes. Each depends on the one before it for the latency of an instruction, such as
+ * 4 cycles of a multiply-add whose operands take one cycle to load: two vectors of sums are half idle. Four of them pay only where
+ * a row is long, for they take another step to combine; where there are two states, registers would not suffice. */
+enum { LANE_VECTORS = 2, LONG_LANE_VECTORS = 4, LONG_LANE_TRIPS = 256 };
+
+/* The lanes of N, a reduction of TRIPS terms or, where that is 0, of an unknown number. */
+static int64_t lanes_of(const Fn *f, const LNode *n, int64_t trips)
+{
+	const bool is_long = trips >= LONG_LANE_TRIPS && n->nout == 1;
+
+	return (is_long ? LONG_LANE_VECTORS : LANE_VECTORS) * f->g->target->vector_bytes /
+	       (dtype_info[ctype_dtype(n->val[0]->ct)].bits / 8);
+}
+
 /* Prints a reduction in lanes: a vectorisable loop over independent partial states, a loop over the
  * remainder, and those that combine the lanes. */
 static void print_reduce(Fn *f, const LNode *n)
 {
 	ExprPool *p = f->sched->kernel->pool;
-	int64_t lanes = 2 * f->g->target->vector_bytes /
-			(dtype_info[ctype_dtype(n->val[0]->ct)].bits / 8),
-		trips;
+	int64_t trips;
+	const bool fixed = const_range(n, &trips);
+	const int64_t lanes = lanes_of(f, n, fixed ? trips : 0);
 	const char *var = fn_name(f, n->var, n->var->name), *at, *end;
 	Iter *lane = NEW(f->g->arena, Iter);
 	Buf *part[2] = {NULL, NULL};
 	StrBuf lo = {0}, hi = {0};
 	Expr *ends[] = {n->lo, n->hi};
 	StrBuf t[2] = {{0}};
-	bool small = const_range(n, &trips) && trips < 2 * lanes;
+	const bool small = fixed && trips < 2 * lanes;
 
 	texts(f, ends, 2, t);
 	note_natural(f, n);

@@ -154,7 +154,8 @@ static void sort_k(Contraction *c)
 	}
 }
 
-bool stmt_contraction(Kernel *k, Stmt *s, Contraction *c)
+/* stmt_contraction, whose factors may fault. */
+static bool find_factors(Kernel *k, Stmt *s, Contraction *c)
 {
 	Expr *t;
 
@@ -191,8 +192,46 @@ bool stmt_contraction(Kernel *k, Stmt *s, Contraction *c)
 		return false;
 	if (innermost(k->ctx, s, c->m, c->nm) > innermost(k->ctx, s, c->n, c->nn))
 		contraction_swap(c);
-	if (!c->nn || expr_can_fault(c->a) || expr_can_fault(c->b))
+	if (!c->nn)
 		return false;
 	sort_k(c);
 	return !s->guard || split_guard(k, c, s->guard);
+}
+
+bool stmt_contraction(Kernel *k, Stmt *s, Contraction *c)
+{
+	return find_factors(k, s, c) && !expr_can_fault(c->a) && !expr_can_fault(c->b);
+}
+
+typedef struct Matrices {
+	const Contraction *c;
+	int columns; /* iterators of n on which no fault depends */
+	bool ok;
+} Matrices;
+
+static void see_index(void *arg, Expr *e)
+{
+	Matrices *m = arg;
+	int columns = 0;
+
+	if (e->kind != EX_INST || !inst_may_fault(e->op.inst))
+		return;
+	for (int i = 0; i < m->c->nn; i++)
+		columns += !expr_has_iter(e, m->c->n[i]);
+	m->columns = columns < m->columns ? columns : m->columns;
+	m->ok = m->ok && !expr_has_any(e, m->c->k, m->c->nk);
+}
+
+bool contraction_gathers(const Contraction *c, Expr *b)
+{
+	Matrices m = {c, c->nn, b->kind == EX_LOAD};
+
+	ex_walk(b, see_index, &m);
+	return m.ok && m.columns;
+}
+
+bool stmt_gathered_product(Kernel *k, Stmt *s, Contraction *c)
+{
+	return find_factors(k, s, c) && !c->nm && !s->guard && !expr_can_fault(c->a) &&
+	       contraction_gathers(c, c->b);
 }

@@ -19,6 +19,11 @@ typedef struct Contraction {
 	CType ct;
 } Contraction;
 bool stmt_contraction(Kernel *k, Stmt *s, Contraction *out);
+/* S sums products of vectors and of matrices that it reads in place, at an index of the matrix that may be checked: those that
+ * a Gather takes out of a tensor. No element of a matrix is used twice, so that storing it would only cost time. */
+bool stmt_gathered_product(Kernel *k, Stmt *s, Contraction *out);
+/* B, as factor b of C, is a load of matrices: what it checks depends on no term, and is the same for some columns. */
+bool contraction_gathers(const Contraction *c, Expr *b);
 /* The element type that represents every value of operand E. */
 DType contraction_type(const Expr *e);
 /* Terms that an element of packed operands holds: 4 if the products are of u8 by i8 in either order,

@@ -8,6 +8,8 @@
  *   anchor -> map    epilogue: the map reads the anchor's result pointwise, up to a permutation
  *   row -> row, map  one pass over common parallel rows (passes/kernel/band.c): softmax, norms
  *
+ * A Gather of matrices is inlined into a product of one vector each, which reads them in place.
+ *
  * Then, on CPUs, attention becomes one kernel: an anchor that is a product, the rows that it alone
  * serves, and the product that reads these (passes/schedule/cpu/gemm_attention.c).
  *
@@ -321,12 +323,25 @@ static bool reader_takes_bytes(const Fuse *f, const Node *p, const Node *c)
 	       dtype_info[v->type->dtype].bits > 8 && node_kernel(c)->stmts.n == 1;
 }
 
+/* kernel_class; a product of gathered matrices counts as a contraction, too: maps feed it and follow it. */
+static KernelClass class_to_fuse(Kernel *k)
+{
+	KernelClass c = kernel_class(k);
+	Contraction product;
+
+	return c == KC_ROW && stmt_gathered_product(k, k->stmts.at[0], &product) &&
+			       (k->stmts.n == 1 ||
+				kernel_class_of(k, 1, k->stmts.n - 1) == KC_MAP)
+		       ? KC_CONTRACTION
+		       : c;
+}
+
 /* Whether P and C can and should be one kernel; *G is that kernel. A kernel reports faults under
  * one name only. What is computed outside of a loop is not computed again in each iteration. */
 static bool try_merge(Fuse *f, Node *p, Node *c, FusedKernel *g)
 {
 	Kernel *pk = node_kernel(p), *ck = node_kernel(c);
-	KernelClass kp = kernel_class(pk), kc = kernel_class(ck);
+	KernelClass kp = class_to_fuse(pk), kc = class_to_fuse(ck);
 	int before;
 
 	if (f->block[p->id] != f->block[c->id])
@@ -344,7 +359,7 @@ static bool try_merge(Fuse *f, Node *p, Node *c, FusedKernel *g)
 		if (!fused_build(f->tmp, p, fused_own(f->tmp, c), c, false, g))
 			return false;
 		kernel_inline(g->k);
-		return kernel_class(g->k) == KC_CONTRACTION && !costs_too_much(g);
+		return class_to_fuse(g->k) == KC_CONTRACTION && !costs_too_much(g);
 	}
 	if (!fused_build(f->tmp, p, fused_own(f->tmp, c), c, false, g))
 		return false;
@@ -354,7 +369,7 @@ static bool try_merge(Fuse *f, Node *p, Node *c, FusedKernel *g)
 		return false;
 	if (kc == KC_CONTRACTION) /* P must have been inlined completely into the operands */
 		return kp == KC_MAP && g->k->stmts.n == ck->stmts.n &&
-		       kernel_class(g->k) == KC_CONTRACTION;
+		       class_to_fuse(g->k) == KC_CONTRACTION;
 	if (kp == KC_MAP && kc == KC_MAP)
 		return g->k->stmts.n < before ? g->k->stmts.n <= ck->stmts.n ||
 							band_good(g->k, module_on_gpu(f->m))
@@ -372,7 +387,7 @@ static bool is_free_map(Node *p)
 
 static bool try_copy(Fuse *f, Node *p, Node *c, FusedKernel *g)
 {
-	KernelClass kc = kernel_class(node_kernel(c));
+	KernelClass kc = class_to_fuse(node_kernel(c));
 	int n = node_kernel(c)->stmts.n;
 
 	/* If C alone reads P, the copy would be the kernel that exceeded the limits. */
@@ -380,7 +395,7 @@ static bool try_copy(Fuse *f, Node *p, Node *c, FusedKernel *g)
 	    !fused_build(f->tmp, p, fused_own(f->tmp, c), c, true, g))
 		return false;
 	kernel_inline(g->k);
-	return g->k->stmts.n == n && kernel_class(g->k) == kc && !costs_too_much(g);
+	return g->k->stmts.n == n && class_to_fuse(g->k) == kc && !costs_too_much(g);
 }
 
 /* A BitCast accesses elements as another type of their width, so its loads are not the operand's

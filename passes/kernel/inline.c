@@ -2,7 +2,9 @@
 /*
  * Inlining inside a kernel: a temporary that one simple map writes is replaced, wherever it is
  * read, by the map's expression, rounded to the temporary's element type. Free maps (moves,
- * broadcasts, exact casts) are always inlined; others only if no point is computed twice.
+ * broadcasts, exact casts) are always inlined; others only if no point is computed twice. A map whose
+ * index may be out of range stays, so that this is reported, unless a product that uses each element
+ * once is its only reader.
  */
 #include "passes/kernel/inline.h"
 #include "passes/kernel/contraction.h"
@@ -146,13 +148,52 @@ static bool written_once(const Kernel *k, const Buf *t)
 	return writers == 1;
 }
 
-/* Whether statement AT may be inlined; R knows the buffers that it reads. */
+/* E is a load of all elements of its buffer, if it is made at all points of its statement. */
+static bool loads_all(const Expr *e)
+{
+	int64_t one;
+
+	for (int d = 0; d < e->load.nidx; d++) {
+		const Expr *i = e->load.idx[d];
+		Dim *extent = e->load.buf->dims[d];
+
+		if (i->kind == EX_ITER ? i->iter->extent != extent
+				       : i->kind != EX_CONST || !dim_is_const(extent, &one) || one != 1)
+			return false;
+	}
+	return true;
+}
+
+/* Statement AT gathers matrices that only one product reads, which can read them in place
+ * (stmt_gathered_product). */
+static bool gathers_for_product(const BufReads *r, int at)
+{
+	Kernel *k = r->k;
+	Stmt *def = k->stmts.at[at], *reader = NULL;
+	Sites all = {.buf = def->out[0]};
+	Contraction c;
+
+	for (int i = 0; i < k->stmts.n; i++) {
+		if (!r->of[i][def->out[0]->id])
+			continue;
+		if (reader)
+			return false;
+		reader = k->stmts.at[i];
+	}
+	if (!reader || !inline_is_free(def) || !stmt_gathered_product(k, reader, &c) ||
+	    c.b->load.buf != def->out[0] || !loads_all(c.b))
+		return false;
+	stmt_loads(reader, count_site, &all);
+	return all.n == 1 && contraction_gathers(&c, inline_value(k, def, c.b->load.idx));
+}
+
+/* Whether statement AT may be inlined, faults apart; R knows the buffers that it reads. */
 static bool may_inline(const BufReads *r, int at)
 {
 	const Stmt *s = r->k->stmts.at[at];
 
 	return s->out[0]->kind == BUF_TEMP && written_once(r->k, s->out[0]) &&
-	       stmt_is_simple_map(s) && !expr_can_fault(s->val[0]) && !reads_written_later(r, at);
+	       stmt_is_simple_map(s) && !reads_written_later(r, at);
 }
 
 bool inline_may(Kernel *k, int at)
@@ -162,7 +203,7 @@ bool inline_may(Kernel *k, int at)
 	bool ok;
 
 	find_reads(&r, at);
-	ok = may_inline(&r, at);
+	ok = may_inline(&r, at) && !expr_can_fault(k->stmts.at[at]->val[0]);
 	arena_free(tmp);
 	return ok;
 }
@@ -182,7 +223,8 @@ bool kernel_inline(Kernel *k)
 		Buf *t = s->out[0];
 		Inline in = {k, s, t};
 
-		if (!may_inline(&r, i) || !worth(&r, s, t))
+		if (!may_inline(&r, i) || !worth(&r, s, t) ||
+		    (expr_can_fault(s->val[0]) && !gathers_for_product(&r, i)))
 			continue;
 		for (int j = 0; j < k->stmts.n; j++) {
 			if (j == i || !r.of[j][t->id])

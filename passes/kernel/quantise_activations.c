@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * quantise_activations (--int8-activations): where a product's weights are quantised, the rows of its other
- * factor X become bytes, too, so that CPUs multiply bytes. A row has a scale for each group of terms,
+ * quantise_activations: where a product's weights are quantised, the rows of its other factor X become
+ * bytes, too, so that CPUs multiply bytes: of all products with --int8-activations, else of those whose
+ * nodes allow it (ATTR_BYTE_ROWS). A row has a scale for each group of terms,
  * those of the weights, or ROW_GROUP where the weights have one scale for all terms:
  *
  *     scale[m,g] = max over j of |x[m, g*G + j]| / 127
@@ -229,6 +230,8 @@ static void visit(RowsPass *p, Node *n)
 
 	for (int i = 0; i < k->bufs.n; i++)
 		k->bufs.at[i]->id = i;
+	if (!p->m->opt.int8_activations && !node_int(n, ATTR_BYTE_ROWS, 0))
+		return;
 	if (!gemm_takes(k, &c, true, false) || c.ct != CT_F32 || n->nin + ADDED > MAX_PARAMS ||
 	    !expr_is_weights(p->m, n, c.b))
 		return;
@@ -247,14 +250,14 @@ bool pass_quantise_activations(Module *m)
 	RowsPass p = {.m = m};
 	const int nodes = m->graph->nnodes;
 
-	if (!m->opt.int8_activations || module_on_gpu(m))
+	if (module_on_gpu(m))
 		return true;
 	p.block = blocks_of(m->graph, m->arena).of;
 	for (Node *n = m->graph->first; n; n = n->next)
 		if (n->id < nodes && node_kernel(n) && module_schedules(m, n) &&
 		    node_kernel(n)->stmts.n)
 			visit(&p, n);
-	if (m->report)
+	if (m->report && (m->opt.int8_activations || p.count || p.kept))
 		fprintf(m->report, "; activations: %lld products of bytes, %lld stay\n",
 			(long long)p.count, (long long)p.kept);
 	dce_graph(m);

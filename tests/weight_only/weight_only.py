@@ -130,8 +130,8 @@ class Products:
         w, taps = self.half(dtype, (36, 40, 1, 1), cast)
         self.product("Conv", w, [1, 40, "M", 4], lambda x, f=np.array: np.einsum("bchw,oc->bohw", f(x), f(taps[:, :, 0, 0])))
 
-    def bits(self, bits, k, n, block, zero):
-        """MatMulNBits. ZERO: None, "packed" or "floats"."""
+    def bits(self, bits, k, n, block, zero, **attributes):
+        """MatMulNBits, with ATTRIBUTES. ZERO: None, "packed" or "floats"."""
         i, blocks, per = len(self.nodes), -(-k // block), 8 // bits
         q = self.numbers(0, 1 << bits, (n, blocks, block))
         z = np.full((n, blocks), 1 << (bits - 1)) if zero is None else self.numbers(0, 1 << bits, (n, blocks))
@@ -145,7 +145,8 @@ class Products:
         if zero:
             names.append(self.constant(f"z{i}", packed(z).reshape(-1) if zero == "packed" else z.astype(np.float32).reshape(-1)))
         value = ((q - z[:, :, None]) * s[:, :, None].astype(np.float64)).reshape(n, -1)[:, :k]
-        self.product("MatMulNBits", names[0], ["M", k], lambda x, f=np.array: f(x) @ f(value.T), names[1:], "com.microsoft", K=k, N=n, bits=bits, block_size=block)
+        self.product("MatMulNBits", names[0], ["M", k], lambda x, f=np.array: f(x) @ f(value.T), names[1:], "com.microsoft", K=k, N=n, bits=bits, block_size=block,
+                     **attributes)
 
     def proto(self):
         graph = helper.make_graph(self.nodes, "g", self.inputs, self.outputs, self.constants)
@@ -463,6 +464,24 @@ def activations_match_numpy():
                     assert worst <= room, f"{target}, product{i}, {rows} rows: {worst} is above {room}"
 
 
+def accuracy_level_allows_bytes():
+    """MatMulNBits of level 4 quantises its rows without an option, others do not."""
+    p, groups = Products(13, False), [32, None, 128, None, 32]
+    for bits, k, group, level in ((4, 256, 32, 4), (4, 256, 32, 3), (4, 384, 128, 4), (8, 96, 32, 0), (8, 96, 32, 4)):
+        p.bits(bits, k, 48, group, "packed" if k == 384 else None, accuracy_level=level)
+    onnx.save(p.proto(), f"{FOLDER}/level.onnx")
+    report = dlcc(f"{FOLDER}/level.onnx", "-o", f"{FOLDER}/level.so")
+    assert "activations: 3 products of bytes, 0 stay" in report, report
+    for rows in (1, 2, 5, 19):
+        inputs = {x.name: p.values([rows, x.type.tensor_type.shape.dim[1].dim_value]) for x in p.inputs}
+        outputs = results(f"{FOLDER}/level.so", inputs, len(groups))
+        for i, (x, terms, group) in enumerate(zip(inputs.values(), p.terms, groups)):
+            x = rows_as_bytes(x, group) if group else x.astype(np.float64)
+            room = 4 * (x.shape[1] + 4) * 2.0 ** -24 * terms(x, np.abs).max()
+            worst = np.abs(outputs[i] - terms(x)).max()
+            assert worst <= room, f"product{i}, {rows} rows: {worst} is above {room}"
+
+
 if __name__ == "__main__":
     sys.exit(samples.run_all([whole_numbers_on_each_cpu, real_numbers, with_gcc, on_the_simulated_gpu, small_floats, halves, halves_on_the_simulated_gpu, special_halves, weights_stay_narrow,
-                              threads_do_not_matter, options_match_numpy, written_models, narrow_caches, activations_match_numpy], sys.argv[3:]))
+                              threads_do_not_matter, options_match_numpy, written_models, narrow_caches, activations_match_numpy, accuracy_level_allows_bytes], sys.argv[3:]))

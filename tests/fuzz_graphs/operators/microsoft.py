@@ -333,6 +333,28 @@ def gather_of_blocks(g, op):
     return sized(g, op, operands, bits=bits, block_size=block)
 
 
+# ---- Mixture of experts ----
+
+@microsoft("MoE")
+def mixture(g, op):
+    """A row's scores are far apart: no two experts change places for the rounding of the softmax."""
+    r = g.random
+    experts, hidden, inner = r.choice((1, 2, 5, 8)), r.choice((1, 4, 9, 16)), r.choice((1, 3, 8, 20))
+    activation, outer = r.choice((("relu", 1), ("gelu", 1), ("silu", 1), ("identity", 1), ("swiglu", 2)))
+    rows = few(g)
+    v = g.new("float32", [rows, same(hidden)])
+    scores = g.feed([np.stack([g.rng.permutation(experts) / 2 for _ in range(n)]).astype(np.float32) for n in rows], exact=False)
+
+    def weights(*sizes):
+        return g.feed([g.rng.uniform(-0.3, 0.3, sizes).astype(np.float32)] * SETS, exact=False)
+
+    operands = [v, scores, weights(experts, outer * inner, hidden), maybe(g, 0.5, lambda: weights(experts, outer * inner)),
+                weights(experts, hidden, inner), maybe(g, 0.5, lambda: weights(experts, hidden))]
+    more = {"swiglu_fusion": 1, **({"swiglu_limit": 0.5, "activation_alpha": 1.5, "activation_beta": 0.5} if r.random() < 0.5 else {})}
+    return sized(g, op, operands, activation_type=activation, k=r.randint(1, experts), normalize_routing_weights=r.choice((0, 1)),
+                 **(more if activation == "swiglu" else {}))
+
+
 # ---- Attention ----
 
 def mask_of(g, batch, *dims):

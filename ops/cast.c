@@ -9,6 +9,8 @@
 
 static bool check_cast(Infer *in, Node *n, DType to)
 {
+	if (to == DT_NONE && !node_attr(n, "to"))
+		return infer_error(in, n, "attribute \"to\" is missing");
 	if (to == DT_NONE)
 		return infer_error(
 			in, n,

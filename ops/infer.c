@@ -150,13 +150,19 @@ bool infer_choice(Infer *in, Node *n, const char *attr, const char *const *names
 		  int *out)
 {
 	const char *s = node_str(n, attr, names[0]);
+	StrBuf b = {0};
 
 	for (*out = 0; *out < count; ++*out)
 		if (!strcmp(s, names[*out]))
 			return true;
 	*out = 0;
-	return !in ||
-	       infer_error(in, n, "attribute \"%s\" is \"%s\", which is not supported", attr, s);
+	if (!in)
+		return true;
+	for (int i = 0; i < count; i++)
+		strbuf_printf(&b, "%s%s", !i ? "" : i + 1 < count ? ", " : " or ", names[i]);
+	infer_error(in, n, "attribute \"%s\" is \"%s\", expected %s", attr, s, strbuf_str(&b));
+	strbuf_free(&b);
+	return false;
 }
 
 /* ---- Axes ---- */

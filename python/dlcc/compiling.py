@@ -65,6 +65,8 @@ def _dim_options(dims: Dims | None) -> list[str]:
 
 def _options(dims: Dims | None, target: str | None, ops: Paths, options: Sequence[str]) -> list[str]:
     named = [f"--op={os.fspath(path)}" for path in ops]
+    if isinstance(options, str):
+        raise TypeError("options are a list, such as [\"--int4\"], and not one string")
     return _dim_options(dims) + ([f"--target={target}"] if target else []) + named + list(options)
 
 

@@ -273,6 +273,8 @@ class Model:
         OUTPUTS gives memory for some of them: NumPy arrays, or objects with __dlpack__, which may be in a GPU's memory, of the
         shape that the run computes. They are written and returned. An output whose description has an alias may be given the
         memory of that input; if it is longer, both are parts of one array with room: cache[:, :, :n] and cache[:, :, :n + 1]."""
+        if not isinstance(inputs, Mapping):
+            raise TypeError("run takes a dict of the inputs by name; model(x) takes them in their order")
         results = self._run(inputs, outputs or {})
         return {io.name: x for io, x in zip(self._description.outputs, results)}
 

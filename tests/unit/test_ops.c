@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The text of every elementwise operator is a valid expression for every element type of the
  * operator; a mistake aborts. The attributes of every operator are a list that is read to its end. */
+#include "ir/definition.h"
 #include "ops/op.h"
 
 #include <stdio.h>
@@ -31,16 +32,31 @@ static const Expr *lowered(Graph *g, Kernel *k, OpKind kind, DType t)
 	return lower_scalar(k, node_new(g, kind, NULL, 0, 1, NULL), op, dtype_ctype(t), args, n);
 }
 
+static bool is_kind(const char *name)
+{
+	for (int k = 0; k <= ATTR_TYPE; k++)
+		if (!strcmp(name, attr_kind_name((AttrKind)k)))
+			return true;
+	return !strcmp(name, "graph");
+}
+
 static bool attrs_read(OpKind kind)
 {
 	const char *list = op_table[kind]->attrs;
 	OpAttr a;
 
-	while (op_attr_next(&list, &a))
-		;
+	bool kinds = true;
+
+	while (op_attr_next(&list, &a)) {
+		if (is_kind(a.kind))
+			continue;
+		printf("operator %s: attribute %s: there is no kind %s\n", op_row[kind].name, a.name,
+		       a.kind);
+		kinds = false;
+	}
 	if (list && *list)
 		printf("operator %s: no attribute is \"%s\"\n", op_row[kind].name, list);
-	return !list || !*list;
+	return kinds && (!list || !*list);
 }
 
 int main(void)

@@ -66,10 +66,9 @@ static bool import_constant(Import *im, const Frame *fr, Scope *s, const Onnx__N
 
 /* Whether operator OP takes an attribute NAME of KIND; else a diagnostic. A definition tells by
  * itself what it takes. */
-static bool op_takes(Import *im, const Frame *fr, OpKind op, const char *name, const char *kind,
-		     DiagLoc loc)
+static bool op_takes(Import *im, OpKind op, const char *name, const char *kind, DiagLoc loc)
 {
-	const char *list = op_table[op]->attrs, *own;
+	const char *list = op_table[op]->attrs;
 	StrBuf b = {0};
 	OpAttr a;
 
@@ -80,25 +79,23 @@ static bool op_takes(Import *im, const Frame *fr, OpKind op, const char *name, c
 		       diag_error(im->diag, loc,
 				  "attribute \"%s\" is of kind %s, and the operator takes %s", name,
 				  kind, a.kind);
-	strbuf_printf(&b, "has no attribute \"%s\"", name);
-	if (!*op_domain(op, &own))
-		strbuf_printf(&b, " in opset %d", fr->opset);
 	for (int i = 0; op_attr_next(&list, &a); i++)
-		strbuf_printf(&b, "%s%s", i ? ", " : "; it takes ", a.name);
-	diag_error(im->diag, loc, "%s", strbuf_str(&b));
+		strbuf_printf(&b, "%s%s", i ? ", " : "", a.name);
+	diag_error(im->diag, loc, "has no attribute \"%s\"; the newest form of the operator takes %s",
+		   name, b.n ? strbuf_str(&b) : "none");
 	strbuf_free(&b);
 	return false;
 }
 
-/* Whether N, which P became in its newest form, has no attribute of P that its operator does not take; else a
- * diagnostic. */
-static bool attrs_hold(Import *im, const Frame *fr, const Onnx__NodeProto *p, const Node *n,
-		       DiagLoc loc)
+/* Whether N, which P became in its newest form, has no attribute of P that its operator does not
+ * take; else a diagnostic. Names with "__" in front are for tools, and ONNX's checker takes them. */
+static bool attrs_hold(Import *im, const Onnx__NodeProto *p, const Node *n, DiagLoc loc)
 {
 	for (size_t i = 0; i < p->n_attribute; i++) {
 		const Attr *a = node_attr(n, ctx_name(im->ctx, text(p->attribute[i]->name)));
 
-		if (a && !op_takes(im, fr, n->op, a->name, attr_kind_name(a->kind), loc))
+		if (a && !str_starts(a->name, "__") &&
+		    !op_takes(im, n->op, a->name, attr_kind_name(a->kind), loc))
 			return false;
 	}
 	return true;
@@ -107,7 +104,7 @@ static bool attrs_hold(Import *im, const Frame *fr, const Onnx__NodeProto *p, co
 static bool add_region(Import *im, const Frame *fr, Scope *s, Node *n, const char *name,
 		       const Onnx__AttributeProto *a, DiagLoc loc)
 {
-	if (!op_takes(im, fr, n->op, name, "graph", loc))
+	if (!op_takes(im, n->op, name, "graph", loc))
 		return false;
 	if (!a->g)
 		return diag_error(im->diag, loc, "attribute \"%s\" holds no graph", name);
@@ -245,7 +242,7 @@ static bool make_node(Import *im, const Frame *fr, Scope *s, const Onnx__NodePro
 	if (op != OP_Call && !*domain_of(p->domain) &&
 	    !upgrade_node(&n, text(p->op_type), fr->opset, out))
 		return false;
-	if (n && (!arity_holds(im, n, loc) || !attrs_hold(im, fr, p, n, loc)))
+	if (n && (!arity_holds(im, n, loc) || !attrs_hold(im, p, n, loc)))
 		return false;
 	for (int i = 0; i < nout; i++) {
 		const char *name = ctx_name(im->ctx, p->output[i]);

@@ -387,6 +387,23 @@ static bool selu(Upgrade *u)
 	return true;
 }
 
+/* Before opset 9, as ONNX Runtime has it: over the rows and columns of an image, and with across_channels over
+ * the channels, too, but never over the batch. */
+static bool mean_variance(Upgrade *u)
+{
+	static const int64_t axes[] = {1, 2, 3};
+	const int across = node_int(u->n, "across_channels", 0) != 0;
+
+	if (node_attr(u->n, "axes"))
+		return true;
+	if (!node_int(u->n, "normalize_variance", 1))
+		return complain(u, "normalize_variance = 0 is not supported");
+	drop_attr(u->n, "across_channels");
+	drop_attr(u->n, "normalize_variance");
+	node_set_ints(u->n, "axes", axes + !across, 2 + across);
+	return true;
+}
+
 static bool lp_order(Upgrade *u)
 {
 	const Attr *p = node_attr(u->n, "p");
@@ -573,6 +590,7 @@ static const UpgradeRule rules[] = {
 	{"LogSoftmax", 13, softmax},
 	{"LSTM", 7, no_output_sequence},
 	{"LpPool", 2, lp_order},
+	{"MeanVarianceNormalization", 9, mean_variance},
 	{"Mul", 7, broadcast_axis},
 	{"Or", 7, broadcast_axis},
 	{"PRelu", 7, prelu},

@@ -27,6 +27,15 @@ static bool attr_absent(Infer *in, Node *n, const char *name)
 			   (long long)node_int(n, name, 0));
 }
 
+/* Refuses string attribute NAME, unless it is "NONE". */
+static bool attr_none(Infer *in, Node *n, const char *name)
+{
+	const char *s = node_str(n, name, "NONE");
+
+	return !strcmp(s, "NONE") ||
+	       infer_error(in, n, "attribute \"%s\" is \"%s\", and only NONE is supported", name, s);
+}
+
 static bool rank_is(Infer *in, Node *n, int k, int rank)
 {
 	return infer_type(n, k)->rank == rank ||
@@ -425,6 +434,8 @@ static bool group_query_supported(Infer *in, Node *n)
 	       absent(in, n, G_Q_NORM, "the q_norm_weight") &&
 	       absent(in, n, G_K_NORM, "the k_norm_weight") &&
 	       (node_int(n, "smooth_softmax", 0) < 1 || attr_absent(in, n, "smooth_softmax")) &&
+	       attr_none(in, n, "k_quant_type") && attr_none(in, n, "v_quant_type") &&
+	       attr_absent(in, n, "kv_cache_bit_width") &&
 	       attr_absent(in, n, "sliding_window_cache") && attr_absent(in, n, "qk_output") &&
 	       infer_floats(in, n, G_Q) && rank_is(in, n, G_Q, 3) && rank_is(in, n, G_LENGTHS, 1) &&
 	       head_count(in, n, "num_heads", &(int64_t){0}) &&

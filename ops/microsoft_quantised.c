@@ -80,7 +80,7 @@ static bool expand_softmax(Infer *in, Node *n, Value **out)
 	Value *x;
 
 	if (!required(in, n, 3) ||
-	    !infer_axis(in, n, node_int(n, "axis", flat ? 1 : -1), rank, &axis))
+	    !infer_axis(in, n, node_int(n, "axis", -1), rank, &axis))
 		return false;
 	if (!flat || axis == rank - 1)
 		return unary(in, n, OP_Softmax, out);

@@ -442,11 +442,12 @@ def test_schemas():
         check("has no attribute" not in err and "of kind" not in err, f"attributes of {name}", err[:300])
     for name, model in attributes.strange(operators):
         refused(f"attribute unheard_of of {name}", model, f'node "n" .*has no attribute "unheard_of"')
+    accepted("attribute for tools", model_of([node("Relu", ["x"], ["y"], __pad=1)], [("x", (2, 3))], ["y"]), "__pad")
     for op, attrs, pattern in (
-            ("Conv", {"stride": [2, 2]}, r'\(Conv\): has no attribute "stride" in opset 22; it takes auto_pad, dilations, group, '
+            ("Conv", {"stride": [2, 2]}, r'\(Conv\): has no attribute "stride"; the newest form of the operator takes auto_pad, dilations, group, '
                                          r"kernel_shape, pads, strides$"),
-            ("ReduceSum", {"axes": [1]}, r'has no attribute "axes" in opset 22; it takes keepdims, noop_with_empty_axes$'),
-            ("Abs", {"alpha": 1.0}, r'has no attribute "alpha" in opset 22$'),
+            ("ReduceSum", {"axes": [1]}, r'has no attribute "axes"; the newest form of the operator takes keepdims, noop_with_empty_axes$'),
+            ("Abs", {"alpha": 1.0}, r'has no attribute "alpha"; the newest form of the operator takes none$'),
             ("Softmax", {"axis": 1.5}, r'attribute "axis" is of kind float, and the operator takes int$'),
             ("Softmax", {"axis": attributes.VALUES["GRAPH"]}, r'attribute "axis" is of kind graph, and the operator takes int$'),
             ("If", {"then_branch": 1, "else_branch": attributes.VALUES["GRAPH"]}, r'is of kind int, and the operator takes graph$')):

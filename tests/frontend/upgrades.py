@@ -162,5 +162,9 @@ def cases():
                [np.array([[[0, 1, 2, 3, 4, 4]]], np.float32)], mode="linear")
     w = abs(f32(1, 2, 4))
     yield case("GlobalLpPool", "GlobalLpPool", 1, [w], [(w ** 3).sum(-1, keepdims=True) ** np.float32(1 / 3)], p=3.0)
+    image = f32(2, 3, 4, 5)
+    for across, axes in ((0, (2, 3)), (1, (1, 2, 3))):
+        yield case(f"MeanVarianceNormalization{across}", "MeanVarianceNormalization", 7, [image],
+                   [(image - image.mean(axes, keepdims=True)) / image.std(axes, keepdims=True)], across_channels=across)
     yield case("LpPool", "LpPool", 1, [w], [np.sqrt(w[..., :-1] ** 2 + w[..., 1:] ** 2)], p=2.0, kernel_shape=[2])
     yield from scans()

@@ -48,7 +48,7 @@ typedef struct Moe {
 /* Checks that operand K, if it is given, has the COUNT dims D. */
 static bool has_dims(Moe *m, MoeInput k, Dim *const *d, int count)
 {
-	const Type *t = node_in(m->n, k) ? infer_type(m->n, k) : NULL;
+	const Type *t = node_in(m->n, (int)k) ? infer_type(m->n, (int)k) : NULL;
 
 	if (t && t->rank != count)
 		return infer_error(m->in, m->n, "operand %d has rank %d, expected %d", k + 1,
@@ -121,12 +121,12 @@ static Value *chosen_product(Moe *m, Value *x, MoeInput weights, MoeInput bias)
 {
 	Infer *in = m->in;
 	Node *n = m->n;
-	Value *w = EXPAND(in, n, Gather, node_in(n, weights), m->expert), *v, *b;
+	Value *w = EXPAND(in, n, Gather, node_in(n, (int)weights), m->expert), *v, *b;
 	static const int64_t last = -1;
 
 	v = EXPAND(in, n, MatMul, w, expand_unsqueeze(in, n, x, -1));
 	v = EXPAND(in, n, Squeeze, v, expand_ints(in, n, &last, 1));
-	b = node_in(n, bias);
+	b = node_in(n, (int)bias);
 	return b ? EXPAND(in, n, Add, v, EXPAND(in, n, Gather, b, m->expert)) : v;
 }
 

@@ -207,7 +207,7 @@ def a_row_times_wide_constant_bytes():
 def one_array_for_all_targets_and_numbers_of_rows():
     product("rows_constant", "f2", 40, 1000, 96, "M,96", constant="b")
     sizes = []
-    for targets in "cpu:generic", "cuda:sm_75,sm_80,sm_90a":
+    for targets in "cpu:generic", "cpu:generic,cuda:sm_75,sm_80,sm_90a":
         so = compiled("rows_constant", f"--weights={DIR}/rows_constant.weights", targets=targets)
         sizes.append(os.path.getsize(f"{DIR}/rows_constant.weights"))
     assert sizes[1] - sizes[0] == 1008 * 96 * 2, sizes  # whole fragments

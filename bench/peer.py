@@ -51,7 +51,7 @@ class OpenVino:
 
     def runner(self, feed):
         request = self.model.create_infer_request()
-        return lambda: list(request.infer(feed, share_inputs=True).values())
+        return lambda: request.infer(feed, share_inputs=True)
 
 
 ENGINES = {"onnxruntime": OnnxRuntime, "openvino": OpenVino}
@@ -100,7 +100,7 @@ def given_inputs(folder, names):
 
 def mean_of(results):
     """The mean absolute value of all results that are finite numbers: what tells results of one engine from wrong ones of another."""
-    finite = [np.abs(x[np.isfinite(x)].astype(np.float64)) for x in map(np.asarray, results) if x.dtype.kind in "fiu"]
+    finite = [np.abs(x[np.isfinite(x)].astype(np.float64)) for x in map(np.asarray, results.values() if hasattr(results, "values") else results) if x.dtype.kind in "fiu"]
     count = sum(x.size for x in finite)
     return sum(float(x.sum()) for x in finite) / count if count else 0.0
 

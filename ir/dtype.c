@@ -70,6 +70,11 @@ bool dtype_is_int(DType t)
 	return t != DT_NONE && t != DT_STR && t != DT_BOOL && !dtype_is_float(t);
 }
 
+bool dtype_is_half(DType t)
+{
+	return t == DT_F16 || t == DT_BF16;
+}
+
 bool dtype_is_byte(DType t)
 {
 	return t == DT_I8 || t == DT_U8;

@@ -38,6 +38,7 @@ bool dtype_is_float(DType t); /* every floating type, 4-bit to 64-bit */
 bool dtype_is_int(DType t);   /* signed or unsigned, not bool */
 bool dtype_is_signed(DType t);
 bool dtype_is_byte(DType t); /* an integer of 8 bits */
+bool dtype_is_half(DType t); /* f16 or bf16 */
 bool ctype_is_float(CType t);
 CType dtype_ctype(DType t);
 /* Bytes that N elements take, with small types packed; -1 on overflow. */

@@ -130,7 +130,7 @@ const char *c_memory_type(DType t)
 
 bool c_converts(DType t)
 {
-	return !c_memory_type(t) || t == DT_F16 || t == DT_BF16;
+	return !c_memory_type(t) || dtype_is_half(t);
 }
 
 static bool is_scalar(Fn *f, const Buf *b)

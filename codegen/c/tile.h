@@ -29,7 +29,7 @@ enum {
 
 /* ---- tile_wide.c ---- */
 
-/* Lanes of the vectors of T, which is no product of bytes. */
+/* Lanes of the vectors of T's sums. */
 int c_tile_lanes(const GenC *g, const Tile *t);
 /* B of T is of f16 or bf16, and sums are of f32. */
 bool c_tile_widens(const Tile *t);

@@ -21,7 +21,7 @@ int c_tile_lanes(const GenC *g, const Tile *t)
 
 bool c_tile_widens(const Tile *t)
 {
-	return !t->scale && t->ct == CT_F32 && (t->b->dtype == DT_F16 || t->b->dtype == DT_BF16);
+	return !t->scale && t->ct == CT_F32 && dtype_is_half(t->b->dtype);
 }
 
 const char *c_tile_wide(const GenC *g, const Tile *t)

@@ -171,7 +171,7 @@ static bool is_wider(DType from, DType to)
 		return dtype_is_signed(from) == dtype_is_signed(to)
 			       ? a < b
 			       : !dtype_is_signed(from) && a < b;
-	if (from == DT_F16 || from == DT_BF16)
+	if (dtype_is_half(from))
 		return to == DT_F32 || to == DT_F64;
 	return from == DT_F32 && to == DT_F64;
 }

@@ -111,7 +111,7 @@ static DType panel_type(const Module *m, const Contraction *c)
 
 	if (contraction_quad(c) > 1)
 		return t;
-	if (c->ct != CT_F32 || (t != DT_F16 && t != DT_BF16))
+	if (c->ct != CT_F32 || !dtype_is_half(t))
 		return ctype_dtype(c->ct);
 	for (int i = 0; i < m->ntargets; i++)
 		narrow = narrow && (t == DT_BF16 || m->target[i]->f16);

@@ -365,7 +365,7 @@ static bool decided(const ValueMatch *m, const Expr *choice)
 static Answer same_choice(const ValueMatch *m, Expr *choice, Expr *one)
 {
 	return decided(m, choice) && (same(m, choice->op.arg[1], one) == DIFFERENT ||
-			 same(m, choice->op.arg[2], one) == DIFFERENT)
+				      same(m, choice->op.arg[2], one) == DIFFERENT)
 		       ? DIFFERENT
 		       : UNKNOWN;
 }
@@ -424,7 +424,6 @@ static Answer same(const ValueMatch *m, Expr *want, Expr *got)
 	if (a == DIFFERENT) {
 		/* as a rounded choice: in a loop over one arm's points, the node has that arm rounded */
 		Expr *w = ex_rewrite(m->p->pool, want, chosen, (void *)(uintptr_t)m);
-
 		Undecided u = {m, false};
 
 		if (w != want)

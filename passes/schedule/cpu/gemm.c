@@ -163,9 +163,7 @@ static bool look_at_parts(Gemm *g, Expr *e)
 /* Packed B is of f16 or bf16, which tiles widen to f32 in registers. */
 static bool is_half(const Gemm *g, const Expr *e)
 {
-	const DType t = e->load.buf->dtype;
-
-	return g->c.ct == CT_F32 && (t == DT_F16 || t == DT_BF16) && !e->load.buf->data;
+	return g->c.ct == CT_F32 && dtype_is_half(e->load.buf->dtype) && !e->load.buf->data;
 }
 
 /* B is read in place if its buffer is packed in panels (passes/layout/panels.c), or its parts are. */

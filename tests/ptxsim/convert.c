@@ -100,12 +100,16 @@ static double whole_odd(uint64_t v, bool v_signed)
 	return minus ? -d : d;
 }
 
+/* The bits of NaNs are those that an H100 gives. */
+#define WIDE_NAN 0x7ff8000000000000
+
 static uint64_t float_bits(double d, Type t, const Inst *in)
 {
 	if (d != d)
-		return t == T_f64   ? f64_bits(d)
-		       : t == T_f32 ? 0x7fffffff
-				    : float_round(d, form_of(t), RN, false);
+		return t == T_f64    ? WIDE_NAN
+		       : t == T_f32  ? 0x7fffffff
+		       : t == T_tf32 ? 0x7fc00000
+				     : float_round(d, form_of(t), RN, false);
 	if (in->relu && (d < 0 || d == 0))
 		d = 0;
 	if (t == T_f64)
@@ -229,7 +233,14 @@ LANES(s32_s16, int32_t, int16_t)
 LANES(u16_u32, uint16_t, uint32_t)
 LANES(f32_s32, float, int32_t)
 LANES(f32_u32, float, uint32_t)
-LANES(f64_f32, double, float)
+
+static void f64_f32(void *restrict d, const void *const s[4])
+{
+	for (int i = 0; i < 32; i++) {
+		const float f = ((const float *)s[0])[i];
+		((uint64_t *)d)[i] = f != f ? WIDE_NAN : f64_bits((double)f);
+	}
+}
 
 static void f32_f16(void *restrict d, const void *const s[4])
 {

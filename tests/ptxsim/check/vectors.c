@@ -33,16 +33,16 @@ static bool close_words(uint32_t a, uint32_t b)
 	return a == b || (x != x && y != y) || fabsf(x - y) <= 4e-6f * (1 + fabsf(x));
 }
 
-static bool agree(const void *got, const void *want, size_t n)
+static void compare(const void *got, const void *want, size_t n)
 {
-	if (!memcmp(got, want, n))
-		return true;
-	if (n % 4)
-		return false;
+	const uint32_t *a = got, *b = want;
+
+	if (n % 4 && memcmp(got, want, n))
+		wrong("an array of %zu bytes differs from the recording", n);
 	for (size_t i = 0; i < n / 4; i++)
-		if (!close_words(((const uint32_t *)got)[i], ((const uint32_t *)want)[i]))
-			return false;
-	return true;
+		if (!close_words(a[i], b[i]))
+			wrong("word %zu of %zu is 0x%08x, and 0x%08x in the recording", i, n / 4,
+			      a[i], b[i]);
 }
 
 /* The next array of the running case in the file; its bytes, or -1: there is none. The caller frees DATA. */
@@ -87,7 +87,7 @@ void vectors_take(const void *data, size_t n)
 		wrong("the recording lacks an array of %zu bytes", n);
 	else if ((size_t)have != n)
 		wrong("an array of %zu bytes has %ld in the recording", n, have);
-	else if (!agree(data, want, n))
-		wrong("an array of %zu bytes differs from the recording", n);
+	else
+		compare(data, want, n);
 	free(want);
 }

@@ -30,6 +30,12 @@ TABLE = [
     ("unet_small/16x24", "unet_small", {"batch": 1, "height": 16, "width": 24, "sequence": 77}),
 ]
 
+# Models of 8-bit integers, measured only where a pattern names them: the tables of all are of f32.
+INT8 = [
+    *((f"{m}/{n}", m, {"batch": n}) for m in ("resnet50_int8", "mobilenet_v2_int8") for n in (1, 8)),
+    *((f"bert_base_int8/{n}", "bert_base_int8", {"batch": 1, "seq": n}) for n in (1, 17, 128)),
+]
+
 # One configuration of each kind: a convolutional network, depthwise convolutions, an encoder, a decoder's step.
 QUICK = "resnet50/1", "mobilenet_v2/1", "bert_base/128", "gpt2_small/decode128"
 
@@ -89,7 +95,7 @@ def chosen(patterns, quick, build, dims):
     wanted = lambda name: name in QUICK if quick and not names else not patterns or any(fnmatch.fnmatch(name, p) for p in names)
     for path in files:
         yield Config(os.path.basename(path)[:-5], path, dims)
-    for name, model, sizes in TABLE:
+    for name, model, sizes in TABLE + (INT8 if names else []):
         if wanted(name):
             path, missing = materialise(model, build)
             yield Config(name, path, sizes, missing=missing)

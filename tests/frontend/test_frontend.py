@@ -442,6 +442,11 @@ def test_schemas():
         check("has no attribute" not in err and "of kind" not in err, f"attributes of {name}", err[:300])
     for name, model in attributes.strange(operators):
         refused(f"attribute unheard_of of {name}", model, f'node "n" .*has no attribute "unheard_of"')
+    count = 0
+    for name, attribute, model in attributes.absent(operators):
+        refused(f"attribute {attribute} of {name}", model, f'node "n" .*attribute "{attribute}"')
+        count += 1
+    check(count > 800, "attributes of other versions are tried", count)
     accepted("attribute for tools", model_of([node("Relu", ["x"], ["y"], __pad=1)], [("x", (2, 3))], ["y"]), "__pad")
     for op, attrs, pattern in (
             ("Conv", {"stride": [2, 2]}, r'\(Conv\): has no attribute "stride"; the newest form of the operator takes auto_pad, dilations, group, '

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nodes with all attributes that the standard gives their operator, in every version of its schema: cases(operators) yields
 (name, model), strange(operators) models with one attribute that no operator has, and absent(operators) nodes with one that
-another version of their operator has."""
+another version of their operator has. microsoft(operators) yields (name, model, attributes) of ONNX Runtime's own operators."""
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper
+from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema
 
 VALUES = {"INT": 1, "FLOAT": 1.0, "STRING": "x", "INTS": [1, 1], "FLOATS": [1.0], "STRINGS": ["x"],
           "TENSOR": onnx.numpy_helper.from_array(np.ones(1, np.float32)), "TYPE_PROTO": helper.make_tensor_type_proto(TensorProto.FLOAT, [2]),
@@ -75,3 +76,17 @@ def absent(operators):
                     del m.graph.node[0].attribute[:]
                     m.graph.node[0].attribute.extend(kept + [attribute(k, a)])
                     yield f"{name} in opset {opset}", k, m
+
+
+def microsoft(operators):
+    """Nodes of com.microsoft with all attributes that ONNX Runtime gives their operator and one that it does not, and the first's names."""
+    for s in get_all_operator_schema():
+        if s.domain != "com.microsoft" or "microsoft_" + s.name not in operators:
+            continue
+        node = helper.make_node(s.name, ["x"] * s.min_input, ["y0"], name="n", domain=s.domain, unheard_of=1)
+        for k, a in s.attributes.items():
+            kind = str(a.type).split(".")[-1]
+            node.attribute.append(helper.make_attribute(k, VALUES[kind]))
+        graph = helper.make_graph([node], "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3])],
+                                  [helper.make_tensor_value_info("y0", TensorProto.FLOAT, None)])
+        yield s.name, helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21), helper.make_opsetid(s.domain, 1)]), sorted(s.attributes)

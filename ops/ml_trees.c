@@ -541,6 +541,8 @@ static Value *based(Infer *in, Node *n, Value *v, const double *b, int count)
 
 static bool targets_of(Infer *in, Node *n, int64_t *out)
 {
+	if (!node_attr(n, "n_targets"))
+		return infer_error(in, n, "attribute \"n_targets\" is missing");
 	*out = node_int(n, "n_targets", 1);
 	return (*out >= 1 && *out <= INT32_MAX) ||
 	       infer_error(in, n, "n_targets is %lld", (long long)*out);

@@ -374,6 +374,7 @@ static Onnx__AttributeProto *attribute(Exporter *x, const Attr *at)
 
 static bool add_attributes(Exporter *x, Onnx__NodeProto *p, const Node *n)
 {
+	const char *type;
 	OpAttr declared;
 
 	p->attribute = NEW_ARRAY(x->a, n->attrs.n + 1, Onnx__AttributeProto *);
@@ -382,6 +383,8 @@ static bool add_attributes(Exporter *x, Onnx__NodeProto *p, const Node *n)
 
 		if (!op_attr_find(n->op, n->attrs.at[i].name, &declared))
 			continue; /* a note of the compiler's own, such as ATTR_BYTE_ROWS */
+		if (!*op_domain(n->op, &type) && x->opset < declared.since)
+			x->opset = declared.since;
 		at = attribute(x, &n->attrs.at[i]);
 		if (!at)
 			return fault(x, "an attribute has no form there");

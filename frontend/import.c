@@ -459,7 +459,7 @@ Graph *onnx_import(Ctx *c, Arena *a, OnnxFile *f, const Overridable *overridable
 	f->strings = c->strings;
 	if (versions_hold(&im)) {
 		import_functions(&im);
-		fr.opset = import_opset(&im, f->model->opset_import, f->model->n_opset_import);
+		import_opsets(&im, &fr, f->model->opset_import, f->model->n_opset_import);
 		for (size_t i = 0; i < p->n_input; i++)
 			dim_names_note(c, im.scratch, &im.dims, p->input[i]->type);
 		for (size_t i = 0; i < p->n_input; i++)

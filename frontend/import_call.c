@@ -58,25 +58,43 @@ void import_functions(Import *im)
 	}
 }
 
-int import_opset(Import *im, Onnx__OperatorSetIdProto *const *sets, size_t n)
+static const Onnx__OperatorSetIdProto *imported(const Frame *fr, const char *domain)
 {
-	for (size_t i = 0; i < n; i++) {
-		if (*domain_of(sets[i]->domain))
-			continue;
-		if (sets[i]->version >= OPSET_MIN && sets[i]->version <= OPSET_MAX) {
-			if (sets[i]->version > im->newest)
-				im->newest = (int)sets[i]->version;
-			return (int)sets[i]->version;
-		}
-		if (!im->opset_reported)
-			diag_error(im->diag, import_loc(im),
-				   "opset %lld; this compiler reads opsets %d to "
-				   "%d: export the model with opset_version=%d",
-				   (long long)sets[i]->version, OPSET_MIN, OPSET_MAX, OPSET_MAX);
-		im->opset_reported = true;
-		return OPSET_MAX;
+	for (size_t i = 0; i < fr->nsets; i++)
+		if (!strcmp(domain_of(fr->sets[i]->domain), domain))
+			return fr->sets[i];
+	return NULL;
+}
+
+int64_t import_version(const Frame *fr, const char *domain)
+{
+	const Onnx__OperatorSetIdProto *set = imported(fr, domain);
+
+	return set ? set->version : 0;
+}
+
+void import_opsets(Import *im, Frame *fr, Onnx__OperatorSetIdProto *const *sets, size_t n)
+{
+	const Onnx__OperatorSetIdProto *standard;
+
+	fr->sets = sets;
+	fr->nsets = n;
+	standard = imported(fr, "");
+	if (!standard)
+		return;
+	fr->opset = OPSET_MAX;
+	if (standard->version >= OPSET_MIN && standard->version <= OPSET_MAX) {
+		fr->opset = (int)standard->version;
+		if (fr->opset > im->newest)
+			im->newest = fr->opset;
+		return;
 	}
-	return 0;
+	if (!im->opset_reported)
+		diag_error(im->diag, import_loc(im),
+			   "opset %lld; this compiler reads opsets %d to "
+			   "%d: export the model with opset_version=%d",
+			   (long long)standard->version, OPSET_MIN, OPSET_MAX, OPSET_MAX);
+	im->opset_reported = true;
 }
 
 static const Onnx__AttributeProto *given_attr(const Frame *fr, const Onnx__NodeProto *p,
@@ -193,7 +211,7 @@ bool import_call(Import *im, const Frame *fr, Scope *s, const Onnx__NodeProto *p
 	if (!spend_call(im, fn, p, callee.prefix, loc))
 		return false;
 	callee.args = call_args(im, fr, p, fn);
-	callee.opset = import_opset(im, fn->opset_import, fn->n_opset_import);
+	import_opsets(im, &callee, fn->opset_import, fn->n_opset_import);
 	body = scope_new(im->scratch, s->graph, NULL);
 	for (size_t i = 0; i < fn->n_input; i++) {
 		bool sound = i >= p->n_input || known[i];

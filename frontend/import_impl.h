@@ -18,7 +18,9 @@ typedef struct Frame {
 	const Onnx__FunctionProto *fn; /* null: the model's graph */
 	AttrArgs args;
 	const char *prefix; /* prefix of the names in the body: "call/" */
-	int opset;	    /* version of the standard domain; 0: it is not imported */
+	Onnx__OperatorSetIdProto *const *sets; /* the versions of the domains that it imports */
+	size_t nsets;
+	int opset; /* version of the standard domain; 0: it is not imported */
 	int depth;
 } Frame;
 
@@ -99,8 +101,10 @@ void import_missing(Import *im);
 void import_functions(Import *im);
 /* The model-local function that node P calls, or null. */
 const Onnx__FunctionProto *import_function(Import *im, const Onnx__NodeProto *p);
-/* The version of the standard operators; 0: not imported. */
-int import_opset(Import *im, Onnx__OperatorSetIdProto *const *sets, size_t n);
+/* Sets the versions of the domains that FR imports. */
+void import_opsets(Import *im, Frame *fr, Onnx__OperatorSetIdProto *const *sets, size_t n);
+/* The version of DOMAIN's operators in FR, where DOMAIN is not the standard one; 0: it is not imported. */
+int64_t import_version(const Frame *fr, const char *domain);
 /* Inlines a call. IN: the operands, null if omitted. KNOWN false: a fault was reported for an
  * operand. */
 bool import_call(Import *im, const Frame *fr, Scope *s, const Onnx__NodeProto *p, int index,

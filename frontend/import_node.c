@@ -87,15 +87,44 @@ static bool op_takes(Import *im, OpKind op, const char *name, const char *kind, 
 	return false;
 }
 
+/* Whether attribute NAME of OP, which it takes in its newest form, exists in version VERSION of DOMAIN; else a
+ * diagnostic. Version 0 is not known and has everything. */
+static bool version_has(Import *im, OpKind op, const char *name, const char *domain, int64_t version,
+			DiagLoc loc)
+{
+	const char *of = *domain ? " of " : "";
+	OpAttr a;
+
+	if (!version || !op_attr_find(op, name, &a))
+		return true;
+	if (version < a.since)
+		return diag_error(im->diag, loc,
+				  "attribute \"%s\" exists since opset %d%s%s, and the model uses "
+				  "opset %lld",
+				  name, a.since, of, domain, (long long)version);
+	if (a.until && version >= a.until)
+		return diag_error(im->diag, loc,
+				  "attribute \"%s\" exists until opset %d%s%s, and the model uses "
+				  "opset %lld",
+				  name, a.until - 1, of, domain, (long long)version);
+	return true;
+}
+
 /* Whether N, which P became in its newest form, has no attribute of P that its operator does not
  * take; else a diagnostic. Names with "__" in front are for tools, and ONNX's checker takes them. */
-static bool attrs_hold(Import *im, const Onnx__NodeProto *p, const Node *n, DiagLoc loc)
+static bool attrs_hold(Import *im, const Frame *fr, const Onnx__NodeProto *p, const Node *n,
+		       DiagLoc loc)
 {
+	const char *domain = domain_of(p->domain);
+	const int64_t version = *domain ? import_version(fr, domain)
+					: upgrade_attrs_version(text(p->op_type), fr->opset);
+
 	for (size_t i = 0; i < p->n_attribute; i++) {
 		const Attr *a = node_attr(n, ctx_name(im->ctx, text(p->attribute[i]->name)));
 
 		if (a && !str_starts(a->name, "__") &&
-		    !op_takes(im, n->op, a->name, attr_kind_name(a->kind), loc))
+		    (!op_takes(im, n->op, a->name, attr_kind_name(a->kind), loc) ||
+		     !version_has(im, n->op, a->name, domain, version, loc)))
 			return false;
 	}
 	return true;
@@ -242,7 +271,7 @@ static bool make_node(Import *im, const Frame *fr, Scope *s, const Onnx__NodePro
 	if (op != OP_Call && !*domain_of(p->domain) &&
 	    !upgrade_node(&n, text(p->op_type), fr->opset, out))
 		return false;
-	if (n && (!arity_holds(im, n, loc) || !attrs_hold(im, p, n, loc)))
+	if (n && (!arity_holds(im, n, loc) || !attrs_hold(im, fr, p, n, loc)))
 		return false;
 	for (int i = 0; i < nout; i++) {
 		const char *name = ctx_name(im->ctx, p->output[i]);

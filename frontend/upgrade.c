@@ -266,7 +266,8 @@ static bool dropout(Upgrade *u)
 	Node *n = u->n;
 
 	drop_attr(n, "ratio");
-	drop_attr(n, "is_test");
+	if (u->version < 7)
+		drop_attr(n, "is_test");
 	if (u->version < 10 && n->nout > 1 && n->out[1] && node_in(n, 0))
 		u->out[1] = emit_at(u, OP_CastLike, (Value *[]){n->out[1], node_in(n, 0)}, 2, NULL);
 	return true;
@@ -318,8 +319,10 @@ static bool batch_norm(Upgrade *u)
 					"export the model for inference");
 		u->out[i] = NULL;
 	}
-	drop_attr(n, "spatial");
-	drop_attr(n, "is_test");
+	if (u->version < 9)
+		drop_attr(n, "spatial");
+	if (u->version < 7)
+		drop_attr(n, "is_test");
 	n->nout = 1;
 	for (int i = 0; i < 5; i++)
 		if (!node_in(n, i))
@@ -375,6 +378,8 @@ static bool cast(Upgrade *u)
 			node_set_int(u->n, "to", types[i].code);
 			return true;
 		}
+	if (!to && node_attr(u->n, "to"))
+		return complain(u, "attribute \"to\" is of another kind than string");
 	return to ? complain(u, "attribute \"to\" names no element type that is supported") : true;
 }
 
@@ -408,7 +413,9 @@ static bool lp_order(Upgrade *u)
 {
 	const Attr *p = node_attr(u->n, "p");
 
-	if (p && p->kind == ATTR_FLOAT) {
+	if (p && p->kind != ATTR_FLOAT)
+		return complain(u, "attribute \"p\" is of another kind than float");
+	if (p) {
 		float v = p->f;
 
 		if (!(v >= 1 && v <= 1024) || (float)(int)v != v)
@@ -466,6 +473,8 @@ static bool upsample_7(Upgrade *u)
 	int count;
 	const float *s = node_floats(u->n, "scales", &count);
 
+	if (u->version < 7) /* upsample_1 did it, and "scales" did not exist */
+		return true;
 	if (count < 0)
 		return u->n->nin > 1 || complain(u, "attribute \"scales\" is missing");
 	resize_floats(u, s, count);
@@ -630,7 +639,8 @@ static const UpgradeRule rules[] = {
 
 static const struct {
 	const char *old, *now;
-} renamed[] = {{"Scatter", "ScatterElements"}, {"Upsample", "Resize"}};
+	int until; /* the version that ended the old name */
+} renamed[] = {{"Scatter", "ScatterElements", 11}, {"Upsample", "Resize", 10}};
 
 enum { NRULES = sizeof rules / sizeof *rules, NRENAMED = sizeof renamed / sizeof *renamed };
 
@@ -640,6 +650,14 @@ const char *upgrade_name(const char *op_type)
 		if (!strcmp(renamed[i].old, op_type))
 			return renamed[i].now;
 	return op_type;
+}
+
+int upgrade_attrs_version(const char *op_type, int version)
+{
+	for (int i = 0; i < NRENAMED; i++)
+		if (!strcmp(renamed[i].old, op_type) && version >= renamed[i].until)
+			return renamed[i].until - 1;
+	return version;
 }
 
 const char *upgrade_form(const char *name, int i, int *until)

@@ -392,9 +392,9 @@ static bool expand_attention(Infer *in, Node *n, Value **out)
 
 const Op op_Attention = {
 	.expand = expand_attention, .types = "f",
-	.attrs = "is_causal: int, kv_num_heads: int, left_window_size: int, q_num_heads: int, "
-		 "qk_matmul_output_mode: int, right_window_size: int, scale: float, "
-		 "softcap: float, softmax_precision: int",
+	.attrs = "is_causal: int, kv_num_heads: int, left_window_size: int since 25, "
+		 "q_num_heads: int, qk_matmul_output_mode: int, right_window_size: int since 25, "
+		 "scale: float, softcap: float, softmax_precision: int",
 };
 
 /* ---- FlexAttention ---- */

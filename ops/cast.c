@@ -151,14 +151,14 @@ static void lower_cast(Infer *in, Node *n, Kernel *k)
 
 const Op op_Cast = {
 	.infer = infer_cast, .lower = lower_cast, .types = "fiubs", .host = "to and from strings",
-	.attrs = "round_mode: string, saturate: int, to: int",
+	.attrs = "round_mode: string since 24, saturate: int since 19, to: int",
 };
 const Op op_CastLike = {
 	.infer = infer_castlike,
 	.lower = lower_cast,
 	.types = "fiubs",
 	.host = "to and from strings",
-	.attrs = "round_mode: string, saturate: int",
+	.attrs = "round_mode: string since 24, saturate: int since 19",
 };
 
 /* ---- BitCast ---- */

@@ -606,4 +606,4 @@ static bool expand_dropout(Infer *in, Node *n, Value **out)
 	return out[0]->type != NULL;
 }
 
-const Op op_Dropout = {.expand = expand_dropout, .types = "f", .attrs = "seed: int"};
+const Op op_Dropout = {.expand = expand_dropout, .types = "f", .attrs = "seed: int since 12"};

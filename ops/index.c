@@ -221,7 +221,7 @@ const Op op_GatherND = {
 	.lower = lower_gathernd,
 	.types = "fiubs",
 	.doc = "the last dim of the indices must be a number (a symbol, bound by --dim)",
-	.attrs = "batch_dims: int",
+	.attrs = "batch_dims: int since 12",
 };
 
 static bool check_reduction(Infer *in, Node *n, Monoid *m)
@@ -323,7 +323,7 @@ static void lower_scatternd(Infer *in, Node *n, Kernel *k)
 
 const Op op_ScatterND = {
 	.infer = infer_scatternd, .lower = lower_scatternd, .types = "fiubs",
-	.attrs = "reduction: string",
+	.attrs = "reduction: string since 16",
 };
 
 static bool infer_scatterelements(Infer *in, Node *n)
@@ -355,7 +355,7 @@ const Op op_ScatterElements = {
 	.infer = infer_scatterelements,
 	.lower = lower_scatterelements,
 	.types = "fiubs",
-	.attrs = "axis: int, reduction: string",
+	.attrs = "axis: int, reduction: string since 16",
 };
 
 /* ---- OneHot ---- */

@@ -806,9 +806,9 @@ static bool expand_scan(Infer *in, Node *n, Value **out)
 
 const Op op_Scan = {
 	.expand = expand_scan, .regions = true, .types = "fiubs",
-	.attrs = "body: graph, num_scan_inputs: int, scan_input_axes: ints, "
-		 "scan_input_directions: ints, scan_output_axes: ints, "
-		 "scan_output_directions: ints",
+	.attrs = "body: graph, num_scan_inputs: int, scan_input_axes: ints since 9, "
+		 "scan_input_directions: ints since 9, scan_output_axes: ints since 9, "
+		 "scan_output_directions: ints since 9",
 };
 
 /* ---- SequenceMap ---- */

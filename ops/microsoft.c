@@ -160,7 +160,7 @@ static bool expand_skip_norm(Infer *in, Node *n, Value **out)
 	return y->type && expand_result(in, n, 0, y, out);
 }
 
-/* RMSNormalization, with the inverse of the root as a result. */
+/* RMSNormalization, with the inverse of the root as a result, which is f32 as ONNX Runtime has it for every operand. */
 static bool expand_simplified_norm(Infer *in, Node *n, Value **out)
 {
 	const Type *x = infer_type(n, 0);
@@ -170,12 +170,15 @@ static bool expand_simplified_norm(Infer *in, Node *n, Value **out)
 
 	if (!float_tensors(in, n) || !infer_axis(in, n, node_int(n, "axis", -1), x->rank, &axis))
 		return false;
+	if (node_int(n, "stash_type", 1) != 1)
+		return infer_error(in, n, "attribute \"stash_type\" is %lld, and only 1, f32, is supported",
+				   (long long)node_int(n, "stash_type", 1));
 	for (int d = axis; d < x->rank; d++)
 		axes[d - axis] = d;
 	y = normalised(in, n, real_in(in, n, 0), axes, x->rank - axis, false,
 		       expand_cast(in, n, node_in(n, 1), acc_dtype(x->dtype)), NULL, &inverse);
 	if (node_out(n, 1))
-		out[1] = inverse;
+		out[1] = expand_cast(in, n, inverse, DT_F32);
 	return y->type && expand_result(in, n, 1, y, out);
 }
 
@@ -213,6 +216,7 @@ static Value *mask_index(Infer *in, Node *n)
 	return expand_reduce(in, n, OP_ReduceSum, expand_cast(in, n, v, DT_I32), last, false);
 }
 
+/* The attribute mask_index_type has no effect: it tells ONNX Runtime's inference whether there is a second result. */
 static bool expand_embed(Infer *in, Node *n, Value **out)
 {
 	static const int64_t last = -1;
@@ -252,7 +256,8 @@ const Op op_microsoft_EmbedLayerNormalization = {
 
 /* ---- Products with a scale or an activation ---- */
 
-/* An activation that a product may end with. Its parameters are these attributes. */
+/* An activation that a product may end with. Its parameters are these attributes of the standard's operator, and no default
+ * stands for one. */
 static const struct {
 	const char *name;
 	OpKind op;
@@ -270,8 +275,19 @@ static const struct {
 	{"HardSigmoid", OP_HardSigmoid, {"alpha", "beta"}},
 };
 
+/* Whether an activation that takes EXPECTED parameters has them. Others ignore what is given, and so do those of FusedGemm,
+ * whose parameters have names: COUNT is then how many are given in a row. */
+static bool parameters_fit(Infer *in, Node *n, int count, int expected)
+{
+	const bool named = n->op == OP_microsoft_FusedGemm;
+
+	return !expected || count == expected || (named && count > expected) ||
+	       infer_error(in, n, "the activation \"%s\" has %d parameters, expected %d",
+			   node_str(n, "activation", ""), count, expected);
+}
+
 /* X after the activation that attribute "activation" names, with COUNT parameters; null after a
- * diagnostic. */
+ * diagnostic. Clip, between the parameters, is one of FusedConv only. */
 static Value *activated(Infer *in, Node *n, Value *x, const float *params, int count)
 {
 	const char *name = node_str(n, "activation", "");
@@ -280,15 +296,21 @@ static Value *activated(Infer *in, Node *n, Value *x, const float *params, int c
 
 	if (!*name || !x->type)
 		return x;
-	if (!strcmp(name, "Clip") && count == 2)
-		return EXPAND(in, n, Clip, x,
-			      expand_scalar(in, n, x->type->dtype, (double)params[0]),
-			      expand_scalar(in, n, x->type->dtype, (double)params[1]));
+	if (!strcmp(name, "Clip") && n->op == OP_microsoft_FusedConv)
+		return !parameters_fit(in, n, count, 2)
+			       ? NULL
+			       : EXPAND(in, n, Clip, x,
+					expand_scalar(in, n, x->type->dtype, (double)params[0]),
+					expand_scalar(in, n, x->type->dtype, (double)params[1]));
 	for (size_t i = 0; i < sizeof activations / sizeof *activations; i++) {
+		const int expected = !activations[i].attrs[0] ? 0 : !activations[i].attrs[1] ? 1 : 2;
+
 		if (strcmp(activations[i].name, name))
 			continue;
+		if (!parameters_fit(in, n, count, expected))
+			return NULL;
 		m = expand_start(in, n, activations[i].op, &x, 1, 1);
-		for (int k = 0; k < 2 && k < count && activations[i].attrs[k]; k++)
+		for (int k = 0; k < expected; k++)
 			node_set_attr(
 				m, (Attr){.name = ctx_name(infer_ctx(in), activations[i].attrs[k]),
 					  .kind = ATTR_FLOAT,
@@ -314,15 +336,16 @@ static bool expand_fused_conv(Infer *in, Node *n, Value **out)
 			     (Value *[]){node_in(n, 0), node_in(n, 1), node_in(n, 2)}, 3);
 	if (!v->type)
 		return false;
-	out[0] = activated(in, n, add_if(in, n, v, node_in(n, 3)), params, count);
+	out[0] = activated(in, n, add_if(in, n, v, node_in(n, 3)), params, count < 0 ? 0 : count);
 	return out[0] && out[0]->type;
 }
 
+/* The attribute activation_gamma has no effect: no activation has a third parameter. */
 static bool expand_fused_gemm(Infer *in, Node *n, Value **out)
 {
 	float params[2] = {node_float(n, "activation_alpha", 0),
 			   node_float(n, "activation_beta", 0)};
-	int count = node_attr(n, "activation_beta") ? 2 : node_attr(n, "activation_alpha") ? 1 : 0;
+	int count = !node_attr(n, "activation_alpha") ? 0 : !node_attr(n, "activation_beta") ? 1 : 2;
 	Value *v = expand_node_like(in, n, OP_Gemm,
 				    (Value *[]){node_in(n, 0), node_in(n, 1), node_in(n, 2)}, 3);
 

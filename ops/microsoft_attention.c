@@ -123,8 +123,8 @@ static Value *filtered(Infer *in, Node *n, Value *see)
 
 /* Sets *OUT to mask operand K, as a mask to be added to scores of KEYS keys and BATCH entries, or
  * to null if it is omitted. It has an element for each key, or for each query and key, which is 0
- * for those that are hidden; or the number of visible keys of each entry, and perhaps, after all
- * of these, the first visible key of each. */
+ * for those that are hidden; or the number of visible keys of each entry, and of Attention perhaps,
+ * after all of these, the first visible key of each. */
 static bool key_mask(Infer *in, Node *n, int k, Dim *batch, Dim *keys, Value **out)
 {
 	static const int64_t front[] = {1, 2}, back[] = {1, 2, 3};
@@ -143,13 +143,14 @@ static bool key_mask(Infer *in, Node *n, int k, Dim *batch, Dim *keys, Value **o
 		*out = filtered(in, n, unsqueezed(in, n, see, front, rank == 2 ? 2 : 1));
 		return (*out)->type != NULL;
 	}
-	if (v->type->dims[0] == dim_mul(c, batch, dim_const(c, 2)) && !dim_equals(batch, 0)) {
+	if (n->op == OP_microsoft_Attention &&
+	    v->type->dims[0] == dim_mul(c, batch, dim_const(c, 2)) && !dim_equals(batch, 0)) {
 		Value *size = expand_sizes(in, n, &batch, 1), *at = expand_ints(in, n, &axis, 1);
 
 		from = EXPAND(in, n, Slice, v, size, expand_sizes(in, n, v->type->dims, 1), at);
 		v = EXPAND(in, n, Slice, v, expand_ints(in, n, &zero, 1), size, at);
 	} else if (!infer_dim_equals(in, n, &v->type->dims[0], batch,
-				     "the mask has not one length for each entry of the batch")) {
+				     "only a mask of one length for each entry of the batch is supported")) {
 		return false;
 	}
 	see = EXPAND(in, n, Less, expand_range(in, n, keys),
@@ -201,6 +202,7 @@ static bool projection_sizes(Infer *in, Node *n, Dim *size[3])
 			   "the weights are not as wide as queries, keys and values");
 }
 
+/* The attribute rotary_embedding_dim has no effect without do_rotary. */
 static bool expand_attention(Infer *in, Node *n, Value **out)
 {
 	enum { X, WEIGHTS, BIAS, MASK, PAST, SCORES, PAST_LENGTH };
@@ -366,6 +368,25 @@ static bool rotary_size(Infer *in, Node *n, int k, int64_t *size)
 	return true;
 }
 
+/* Checks that the tables rotate SIZE elements of a head: as many as attribute rotary_embedding_dim says, or without it all. */
+static bool rotary_fits(Infer *in, Node *n, int64_t heads, int64_t size)
+{
+	const Type *x = infer_type(n, 0);
+	const int64_t given = node_int(n, "rotary_embedding_dim", 0);
+	Ctx *c = infer_ctx(in);
+
+	if (heads < 0 || heads > INT32_MAX)
+		return infer_error(in, n, "attribute \"num_heads\" is %lld", (long long)heads);
+	if (given && x->rank == 3 && !node_int(n, "num_heads", 0))
+		return infer_error(in, n, "has attribute \"rotary_embedding_dim\" without \"num_heads\"");
+	if (given && given != size)
+		return infer_error(in, n, "attribute \"rotary_embedding_dim\" is %lld, and the tables rotate %lld elements",
+				   (long long)given, (long long)size);
+	return given || infer_dim_equals(in, n, &x->dims[x->rank - 1],
+					 dim_const(c, x->rank == 4 ? size : heads * size),
+					 "the tables do not rotate all elements of a head");
+}
+
 /* A single position is that of the first element of the sequence. */
 static bool expand_rotary(Infer *in, Node *n, Value **out)
 {
@@ -386,6 +407,8 @@ static bool expand_rotary(Infer *in, Node *n, Value **out)
 					   "the last dim must be a number; bind it by --dim");
 		heads = width / size;
 	}
+	if (!rotary_fits(in, n, heads, size))
+		return false;
 	if (position->type->rank == 1) {
 		position = EXPAND(in, n, Add, position,
 				  expand_range(in, n, x->dims[x->rank == 4 ? 2 : 1]));
@@ -425,6 +448,7 @@ enum {
 	G_K_NORM,
 };
 
+/* The attribute qk_norm_epsilon has no effect without weights of norms. */
 static bool group_query_supported(Infer *in, Node *n)
 {
 	if (node_out(n, 3))

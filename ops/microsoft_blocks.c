@@ -165,6 +165,9 @@ static bool expand_gather_blocks(Infer *in, Node *n, Value **out)
 	if (!dtype_is_int(x->dtype) || dtype_info[x->dtype].bits > 8)
 		return infer_error(in, n, "data with elements of type %s are not supported",
 				   dtype_info[x->dtype].name);
+	if (!bytes && bits != dtype_info[x->dtype].bits)
+		return infer_error(in, n, "attribute \"bits\" is %lld for data of type %s",
+				   (long long)bits, dtype_info[x->dtype].name);
 	if (bytes && (along || along == axis))
 		return infer_error(in, n,
 				   "bytes are gathered along axis 0, and their blocks are not");

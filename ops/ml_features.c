@@ -27,7 +27,8 @@ static bool finish(Infer *in, Node *n, Value *v, DType t, Value **out)
 	return out[0]->type != NULL;
 }
 
-/* Whether the COUNT numbers of attribute NAME are one for all features or one for each, in the last axis of operand 0. */
+/* Whether the COUNT numbers of attribute NAME are one for all features or one for each, in the last axis of operand 0. Which axis
+ * has the features of a tensor of higher rank than 2 is not defined. */
 static bool per_feature(Infer *in, Node *n, const char *name, int count)
 {
 	const Type *x = infer_type(n, 0);
@@ -37,6 +38,9 @@ static bool per_feature(Infer *in, Node *n, const char *name, int count)
 	if (count < 1 || x->rank < 1)
 		return infer_error(in, n, "attribute \"%s\" has %d entries", name,
 				   count < 0 ? 0 : count);
+	if (x->rank > 2)
+		return infer_error(in, n, "attribute \"%s\" has %d entries for an operand of rank %d, expected 1",
+				   name, count, x->rank);
 	return infer_dim_equals(in, n, &x->dims[x->rank - 1], dim_const(infer_ctx(in), count),
 				"the attributes are of another number of features");
 }
@@ -184,6 +188,19 @@ static bool expand_extractor(Infer *in, Node *n, Value **out)
 
 const Op op_ml_ArrayFeatureExtractor = {.expand = expand_extractor, .types = "fis"};
 
+/* V, [rows, features], with zeros after its features or without its last ones, so that there are SIZE. */
+static Value *resized(Infer *in, Node *n, Value *v, int64_t size)
+{
+	static const int64_t axis = 1;
+	Ctx *c = infer_ctx(in);
+	Dim *pads[2] = {dim_const(c, 0), dim_sub(c, dim_const(c, size), v->type->dims[1])};
+
+	if (dim_equals(pads[1], 0))
+		return v;
+	return EXPAND(in, n, Pad, v, expand_sizes(in, n, pads, 2),
+		      expand_scalar(in, n, v->type->dtype, 0), expand_ints(in, n, &axis, 1));
+}
+
 static bool expand_vectorizer(Infer *in, Node *n, Value **out)
 {
 	Ctx *c = infer_ctx(in);
@@ -204,12 +221,16 @@ static bool expand_vectorizer(Infer *in, Node *n, Value **out)
 		if (x->rank != 1 && x->rank != 2)
 			return infer_error(in, n, "operand %d has rank %d, expected 1 or 2", k + 1,
 					   x->rank);
-		if (size && !infer_dim_equals(in, n, &x->dims[x->rank - 1], dim_const(c, size[k]),
-					      "an operand has another number of features"))
-			return false;
+		if (size && (size[k] < 0 || size[k] > INT32_MAX))
+			return infer_error(in, n, "attribute \"inputdimensions\" has the entry %lld",
+					   (long long)size[k]);
 		dims[1] = x->dims[x->rank - 1];
 		v[k] = x->rank == 1 ? expand_reshape(in, n, node_in(n, k), dims, 2) : node_in(n, k);
 		v[k] = expand_cast(in, n, v[k], DT_F32);
+		if (size)
+			v[k] = resized(in, n, v[k], size[k]);
+		if (!v[k]->type)
+			return false;
 	}
 	out[0] = expand_node_ints(in, n, OP_Concat, v, n->nin, "axis", 1);
 	return out[0]->type != NULL;

@@ -206,10 +206,12 @@ static bool expand_label_encoder(Infer *in, Node *n, Value **out)
 
 const Op op_ml_LabelEncoder = {
 	.expand = expand_label_encoder, .types = "fis",
-	.attrs = "classes_strings: strings, default_float: float, default_int64: int, "
-		 "default_string: string, default_tensor: tensor, keys_floats: floats, keys_int64s: ints, "
-		 "keys_strings: strings, keys_tensor: tensor, values_floats: floats, "
-		 "values_int64s: ints, values_strings: strings, values_tensor: tensor",
+	.attrs = "classes_strings: strings until 2, default_float: float since 2, "
+		 "default_int64: int, default_string: string, default_tensor: tensor since 4, "
+		 "keys_floats: floats since 2, keys_int64s: ints since 2, "
+		 "keys_strings: strings since 2, keys_tensor: tensor since 4, "
+		 "values_floats: floats since 2, values_int64s: ints since 2, "
+		 "values_strings: strings since 2, values_tensor: tensor since 4",
 };
 
 static bool expand_category_mapper(Infer *in, Node *n, Value **out)

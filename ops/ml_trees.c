@@ -541,6 +541,8 @@ static Value *based(Infer *in, Node *n, Value *v, const double *b, int count)
 
 static bool targets_of(Infer *in, Node *n, int64_t *out)
 {
+	if (!node_attr(n, "n_targets"))
+		return infer_error(in, n, "attribute \"n_targets\" is missing");
 	*out = node_int(n, "n_targets", 1);
 	return (*out >= 1 && *out <= INT32_MAX) ||
 	       infer_error(in, n, "n_targets is %lld", (long long)*out);
@@ -688,24 +690,25 @@ const Op op_ml_TreeEnsembleRegressor = {
 	.types = "fi",
 	.doc = "post_transform is applied to a single score, too, unlike in ONNX Runtime",
 	.attrs = "aggregate_function: string, base_values: floats, "
-		 "base_values_as_tensor: tensor, n_targets: int, nodes_falsenodeids: ints, "
-		 "nodes_featureids: ints, nodes_hitrates: floats, "
-		 "nodes_hitrates_as_tensor: tensor, nodes_missing_value_tracks_true: ints, "
-		 "nodes_modes: strings, nodes_nodeids: ints, nodes_treeids: ints, "
-		 "nodes_truenodeids: ints, nodes_values: floats, "
-		 "nodes_values_as_tensor: tensor, post_transform: string, target_ids: ints, "
-		 "target_nodeids: ints, target_treeids: ints, target_weights: floats, "
-		 "target_weights_as_tensor: tensor",
+		 "base_values_as_tensor: tensor since 3, n_targets: int, "
+		 "nodes_falsenodeids: ints, nodes_featureids: ints, nodes_hitrates: floats, "
+		 "nodes_hitrates_as_tensor: tensor since 3, "
+		 "nodes_missing_value_tracks_true: ints, nodes_modes: strings, "
+		 "nodes_nodeids: ints, nodes_treeids: ints, nodes_truenodeids: ints, "
+		 "nodes_values: floats, nodes_values_as_tensor: tensor since 3, "
+		 "post_transform: string, target_ids: ints, target_nodeids: ints, "
+		 "target_treeids: ints, target_weights: floats, "
+		 "target_weights_as_tensor: tensor since 3",
 };
 const Op op_ml_TreeEnsembleClassifier = {
 	.expand = expand_classifier, .types = "fi",
-	.attrs = "base_values: floats, base_values_as_tensor: tensor, class_ids: ints, "
+	.attrs = "base_values: floats, base_values_as_tensor: tensor since 3, class_ids: ints, "
 		 "class_nodeids: ints, class_treeids: ints, class_weights: floats, "
-		 "class_weights_as_tensor: tensor, classlabels_int64s: ints, "
-		 "classlabels_strings: strings, nodes_falsenodeids: ints, "
-		 "nodes_featureids: ints, nodes_hitrates: floats, "
-		 "nodes_hitrates_as_tensor: tensor, nodes_missing_value_tracks_true: ints, "
-		 "nodes_modes: strings, nodes_nodeids: ints, nodes_treeids: ints, "
-		 "nodes_truenodeids: ints, nodes_values: floats, "
-		 "nodes_values_as_tensor: tensor, post_transform: string",
+		 "class_weights_as_tensor: tensor since 3, classlabels_int64s: ints, "
+		 "classlabels_strings: strings, nodes_falsenodeids: ints, nodes_featureids: ints, "
+		 "nodes_hitrates: floats, nodes_hitrates_as_tensor: tensor since 3, "
+		 "nodes_missing_value_tracks_true: ints, nodes_modes: strings, "
+		 "nodes_nodeids: ints, nodes_treeids: ints, nodes_truenodeids: ints, "
+		 "nodes_values: floats, nodes_values_as_tensor: tensor since 3, "
+		 "post_transform: string",
 };

@@ -396,7 +396,7 @@ static void lower_lrn(Infer *in, Node *n, Kernel *k)
 
 const Op op_BatchNormalization = {
 	.types = "f", .expand = expand_batch,
-	.attrs = "epsilon: float, momentum: float, training_mode: int",
+	.attrs = "epsilon: float, momentum: float, training_mode: int since 14",
 };
 const Op op_InstanceNormalization = {
 	.types = "f", .expand = expand_instance,
@@ -408,7 +408,7 @@ const Op op_LayerNormalization = {
 };
 const Op op_GroupNormalization = {
 	.types = "f", .expand = expand_group,
-	.attrs = "epsilon: float, num_groups: int, stash_type: int",
+	.attrs = "epsilon: float, num_groups: int, stash_type: int since 21",
 };
 const Op op_RMSNormalization = {
 	.types = "f", .expand = expand_rms,

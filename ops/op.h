@@ -36,7 +36,9 @@ typedef struct Op {
 	const char *scalar, *scalar_int, *scalar_bool;
 	/* All attributes of the newest form, as a definition of an operator declares them: "axis: int, alpha: float = 0.01"
 	 * (ir/definition.h), and "graph" or "type" for the kinds that definitions lack. Import refuses others. A default
-	 * stands where SCALAR mentions the attribute; elsewhere INFER and EXPAND know it. Null: none. */
+	 * stands where SCALAR mentions the attribute; elsewhere INFER and EXPAND know it. An attribute that the operator did
+	 * not always have is declared "mode: string since 11", one that a version ended "mode: string until 2". The versions
+	 * are those of the operator's domain. What frontend/upgrade.c removes from old forms is not declared. Null: none. */
 	const char *attrs;
 	/* element type of the result (DT_BOOL for comparisons); DT_NONE: that of the operands */
 	DType result;
@@ -78,6 +80,7 @@ extern const Op *const op_table[OP_COUNT]; /* by OpKind */
 /* An attribute that an operator takes. */
 typedef struct OpAttr {
 	char name[48], kind[8];
+	int since, until;  /* the versions that began and that ended it; 0: none did */
 	const char *value; /* the text of its default; null: none is given */
 } OpAttr;
 

@@ -250,18 +250,18 @@ static bool expand_global_lp(Infer *in, Node *n, Value **out)
 
 const Op op_MaxPool = {
 	.infer = infer_pool, .lower = lower_max_pool, .types = "fiu",
-	.attrs = "auto_pad: string, ceil_mode: int, dilations: ints, kernel_shape: ints, "
-		 "pads: ints, storage_order: int, strides: ints",
+	.attrs = "auto_pad: string, ceil_mode: int since 10, dilations: ints since 10, "
+		 "kernel_shape: ints, pads: ints, storage_order: int since 8, strides: ints",
 };
 const Op op_AveragePool = {
 	.types = "f", .infer = infer_pool, .lower = lower_average_pool,
-	.attrs = "auto_pad: string, ceil_mode: int, count_include_pad: int, dilations: ints, "
-		 "kernel_shape: ints, pads: ints, strides: ints",
+	.attrs = "auto_pad: string, ceil_mode: int since 10, count_include_pad: int since 7, "
+		 "dilations: ints since 19, kernel_shape: ints, pads: ints, strides: ints",
 };
 const Op op_LpPool = {
 	.types = "f", .infer = infer_lp_pool, .lower = lower_lp_pool,
-	.attrs = "auto_pad: string, ceil_mode: int, dilations: ints, kernel_shape: ints, p: int, "
-		 "pads: ints, strides: ints",
+	.attrs = "auto_pad: string, ceil_mode: int since 18, dilations: ints since 18, "
+		 "kernel_shape: ints, p: int, pads: ints, strides: ints",
 };
 const Op op_GlobalAveragePool = {.expand = expand_global_average, .types = "f"};
 const Op op_GlobalMaxPool = {.expand = expand_global_max, .types = "f"};

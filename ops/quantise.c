@@ -322,11 +322,12 @@ static bool expand_dynamic_quantize(Infer *in, Node *n, Value **out)
 
 const Op op_QuantizeLinear = {
 	.expand = expand_quantize, .types = "fi",
-	.attrs = "axis: int, block_size: int, output_dtype: int, precision: int, saturate: int",
+	.attrs = "axis: int since 13, block_size: int since 21, output_dtype: int since 21, "
+		 "precision: int since 23, saturate: int since 19",
 };
 const Op op_DequantizeLinear = {
 	.expand = expand_dequantize, .types = "fiu",
-	.attrs = "axis: int, block_size: int, output_dtype: int",
+	.attrs = "axis: int since 13, block_size: int since 21, output_dtype: int since 23",
 };
 const Op op_DynamicQuantizeLinear = {.expand = expand_dynamic_quantize, .types = "f"};
 

@@ -435,51 +435,51 @@ static const char axes_doc[] = "Axes given at run time must have a known number.
 
 const Op op_ReduceSum = {
 	.types = "fiu", .infer = infer_reduce, .lower = lower_sum, .doc = axes_doc,
-	.attrs = "keepdims: int, noop_with_empty_axes: int",
+	.attrs = "keepdims: int, noop_with_empty_axes: int since 13",
 };
 const Op op_ReduceMean = {
 	.types = "fiu", .infer = infer_reduce, .lower = lower_mean, .doc = axes_doc,
-	.attrs = "keepdims: int, noop_with_empty_axes: int",
+	.attrs = "keepdims: int, noop_with_empty_axes: int since 18",
 };
 const Op op_ReduceMax = {
 	.types = "fiub", .infer = infer_reduce, .lower = lower_max, .doc = axes_doc,
-	.attrs = "keepdims: int, noop_with_empty_axes: int",
+	.attrs = "keepdims: int, noop_with_empty_axes: int since 18",
 };
 const Op op_ReduceMin = {
 	.types = "fiub", .infer = infer_reduce, .lower = lower_min, .doc = axes_doc,
-	.attrs = "keepdims: int, noop_with_empty_axes: int",
+	.attrs = "keepdims: int, noop_with_empty_axes: int since 18",
 };
 const Op op_ReduceProd = {
 	.types = "fiu", .infer = infer_reduce, .lower = lower_prod, .doc = axes_doc,
-	.attrs = "keepdims: int, noop_with_empty_axes: int",
+	.attrs = "keepdims: int, noop_with_empty_axes: int since 18",
 };
 const Op op_ReduceL1 = {
 	.types = "fiu", .infer = infer_reduce, .lower = lower_l1, .doc = axes_doc,
-	.attrs = "keepdims: int, noop_with_empty_axes: int",
+	.attrs = "keepdims: int, noop_with_empty_axes: int since 18",
 };
 const Op op_ReduceL2 = {
 	.types = "fiu", .infer = infer_reduce, .lower = lower_l2, .doc = axes_doc,
-	.attrs = "keepdims: int, noop_with_empty_axes: int",
+	.attrs = "keepdims: int, noop_with_empty_axes: int since 18",
 };
 const Op op_ReduceLogSum = {
 	.types = "fiu", .infer = infer_reduce, .lower = lower_log_sum, .doc = axes_doc,
-	.attrs = "keepdims: int, noop_with_empty_axes: int",
+	.attrs = "keepdims: int, noop_with_empty_axes: int since 18",
 };
 const Op op_ReduceLogSumExp = {
 	.types = "fiu", .infer = infer_reduce, .lower = lower_log_sum_exp, .doc = axes_doc,
-	.attrs = "keepdims: int, noop_with_empty_axes: int",
+	.attrs = "keepdims: int, noop_with_empty_axes: int since 18",
 };
 const Op op_ReduceSumSquare = {
 	.types = "fiu", .infer = infer_reduce, .lower = lower_sum_square, .doc = axes_doc,
-	.attrs = "keepdims: int, noop_with_empty_axes: int",
+	.attrs = "keepdims: int, noop_with_empty_axes: int since 18",
 };
 const Op op_ArgMax = {
 	.types = "fiu", .infer = infer_arg, .lower = lower_argmax,
-	.attrs = "axis: int, keepdims: int, select_last_index: int",
+	.attrs = "axis: int, keepdims: int, select_last_index: int since 12",
 };
 const Op op_ArgMin = {
 	.types = "fiu", .infer = infer_arg, .lower = lower_argmin,
-	.attrs = "axis: int, keepdims: int, select_last_index: int",
+	.attrs = "axis: int, keepdims: int, select_last_index: int since 12",
 };
 const Op op_CumSum = {
 	.types = "fiu", .infer = infer_scan, .lower = lower_cumsum,

@@ -365,8 +365,10 @@ const Op op_Resize = {
 	.types = "fiubs",
 	.doc = "bool only in mode nearest, scales from 2^-17 to 2^16; a length of 1 under "
 	       "pytorch_half_pixel is sampled at 0, as the standard says",
-	.attrs = "antialias: int, axes: ints, coordinate_transformation_mode: string, "
-		 "cubic_coeff_a: float, exclude_outside: int, extrapolation_value: float, "
-		 "keep_aspect_ratio_policy: string, mode: string, nearest_mode: string",
+	.attrs = "antialias: int since 18, axes: ints since 18, "
+		 "coordinate_transformation_mode: string since 11, cubic_coeff_a: float since 11, "
+		 "exclude_outside: int since 11, extrapolation_value: float since 11, "
+		 "keep_aspect_ratio_policy: string since 18, mode: string, "
+		 "nearest_mode: string since 11",
 };
 const Op op_Upsample = {.expand = expand_upsample, .types = "fiubs", .attrs = "mode: string"};

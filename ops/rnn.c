@@ -471,20 +471,25 @@ static bool expand_lstm(Infer *in, Node *n, Value **out)
 	return expand_recurrent(in, n, out, &kind, lstm_step);
 }
 
+#define NO_STEPS "the last state of a sequence without steps is its initial state; in ONNX Runtime it is 0"
+
 const Op op_RNN = {
 	.expand = expand_rnn, .types = "f",
+	.doc = NO_STEPS,
 	.attrs = "activation_alpha: floats, activation_beta: floats, activations: strings, "
-		 "clip: float, direction: string, hidden_size: int, layout: int",
+		 "clip: float, direction: string, hidden_size: int, layout: int since 14",
 };
 const Op op_GRU = {
 	.expand = expand_gru, .types = "f",
+	.doc = NO_STEPS,
 	.attrs = "activation_alpha: floats, activation_beta: floats, activations: strings, "
-		 "clip: float, direction: string, hidden_size: int, layout: int, "
-		 "linear_before_reset: int",
+		 "clip: float, direction: string, hidden_size: int, layout: int since 14, "
+		 "linear_before_reset: int since 3",
 };
 const Op op_LSTM = {
 	.expand = expand_lstm, .types = "f",
+	.doc = NO_STEPS,
 	.attrs = "activation_alpha: floats, activation_beta: floats, activations: strings, "
 		 "clip: float, direction: string, hidden_size: int, input_forget: int, "
-		 "layout: int",
+		 "layout: int since 14",
 };

@@ -220,8 +220,8 @@ static void lower_roi_align(Infer *in, Node *n, Kernel *k)
 
 const Op op_RoiAlign = {
 	.infer = infer_roi_align, .lower = lower_roi_align, .types = "f",
-	.attrs = "coordinate_transformation_mode: string, mode: string, output_height: int, "
-		 "output_width: int, sampling_ratio: int, spatial_scale: float",
+	.attrs = "coordinate_transformation_mode: string since 16, mode: string, "
+		 "output_height: int, output_width: int, sampling_ratio: int, spatial_scale: float",
 };
 
 /* ---- MaxRoiPool ---- */

@@ -202,7 +202,7 @@ static void lower_shape(Infer *in, Node *n, Kernel *k)
 
 const Op op_Shape = {
 	.infer = infer_shape, .lower = lower_shape, .types = "fiubs",
-	.attrs = "end: int, start: int",
+	.attrs = "end: int since 15, start: int since 15",
 };
 
 static bool infer_size(Infer *in, Node *n)

@@ -264,7 +264,7 @@ static void lower_split(Infer *in, Node *n, Kernel *k)
 
 const Op op_Split = {
 	.infer = infer_split, .lower = lower_split, .types = "fiubs",
-	.attrs = "axis: int, num_outputs: int",
+	.attrs = "axis: int, num_outputs: int since 18",
 };
 
 /* ---- Concat ---- */

@@ -239,7 +239,7 @@ static bool expand_topk(Infer *in, Node *n, Value **out)
 
 const Op op_TopK = {
 	.expand = expand_topk, .doc = "results are always sorted", .types = "fiu",
-	.attrs = "axis: int, largest: int, sorted: int",
+	.attrs = "axis: int, largest: int since 11, sorted: int since 11",
 };
 
 /* ---- Unique ---- */

@@ -267,7 +267,7 @@ static void lower_range(Infer *in, Node *n, Kernel *k)
 
 const Op op_Range = {
 	.infer = infer_range, .lower = lower_range, .types = "fi",
-	.attrs = "stash_type: int",
+	.attrs = "stash_type: int since 27",
 };
 
 /* ---- EyeLike, Trilu ---- */
@@ -410,7 +410,7 @@ static void lower_depthtospace(Infer *in, Node *n, Kernel *k)
 
 const Op op_DepthToSpace = {
 	.infer = infer_depthtospace, .lower = lower_depthtospace, .types = "fiubs",
-	.attrs = "blocksize: int, mode: string",
+	.attrs = "blocksize: int, mode: string since 11",
 };
 
 static bool infer_spacetodepth(Infer *in, Node *n)
@@ -450,5 +450,5 @@ static void lower_spacetodepth(Infer *in, Node *n, Kernel *k)
 
 const Op op_SpaceToDepth = {
 	.infer = infer_spacetodepth, .lower = lower_spacetodepth, .types = "fiubs",
-	.attrs = "blocksize: int, mode: string",
+	.attrs = "blocksize: int, mode: string since 28",
 };

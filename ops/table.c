@@ -25,8 +25,16 @@ bool op_attr_next(const char **list, OpAttr *a)
 	if (!at || sscanf(at, "%47[a-zA-Z0-9_]: %7[a-z]%n", a->name, a->kind, &length) != 2)
 		return false;
 	at += length;
+	length = 0;
+	if (sscanf(at, " since %d%n", &a->since, &length) == 1)
+		at += length;
+	length = 0;
+	if (sscanf(at, " until %d%n", &a->until, &length) == 1)
+		at += length;
 	if (str_starts(at, " = "))
 		a->value = at + 3;
+	else if (*at && *at != ',')
+		return false;
 	at += strcspn(at, ",");
 	*list = at + strspn(at, ", ");
 	return true;

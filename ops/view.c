@@ -191,7 +191,7 @@ const Op op_Reshape = {
 	.lower = lower_view,
 	.types = "fiubs",
 	.doc = "with allowzero = 0, a target dim that is computed from the sizes of inputs and is 0 in a run stays 0, and does not copy the operand's dim",
-	.attrs = "allowzero: int",
+	.attrs = "allowzero: int since 14",
 };
 
 static bool infer_flatten(Infer *in, Node *n)

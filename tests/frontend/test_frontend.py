@@ -442,6 +442,20 @@ def test_schemas():
         check("has no attribute" not in err and "of kind" not in err, f"attributes of {name}", err[:300])
     for name, model in attributes.strange(operators):
         refused(f"attribute unheard_of of {name}", model, f'node "n" .*has no attribute "unheard_of"')
+    count = 0
+    for name, attribute, model in attributes.absent(operators):
+        refused(f"attribute {attribute} of {name}", model, f'node "n" .*attribute "{attribute}"')
+        count += 1
+    check(count > 800, "attributes of other versions are tried", count)
+    count = 0
+    for name, model, names in attributes.microsoft(operators):
+        refused(f"attributes of com.microsoft.{name}", model,
+                f'has no attribute "unheard_of"; the newest form of the operator takes {", ".join(names) or "none"}$')
+        model.graph.node[0].attribute.pop(0)
+        err = fe(write(at("m.onnx"), model))[2]
+        check("has no attribute" not in err and "of kind" not in err, f"kinds of the attributes of com.microsoft.{name}", err[:300])
+        count += 1
+    check(count == len([o for o in operators if o.startswith("microsoft_")]), "operators of com.microsoft are those of ONNX Runtime", count)
     accepted("attribute for tools", model_of([node("Relu", ["x"], ["y"], __pad=1)], [("x", (2, 3))], ["y"]), "__pad")
     for op, attrs, pattern in (
             ("Conv", {"stride": [2, 2]}, r'\(Conv\): has no attribute "stride"; the newest form of the operator takes auto_pad, dilations, group, '

@@ -288,7 +288,7 @@ def selecting():
     x = real(*shape) if coin() else grid(*shape, dtype=np.int64)
     case("ArrayFeatureExtractor", [x, rng.integers(0, n, (1, pick.randint(1, 5)))], {}, opset=1)
     a = [real(3, pick.randint(1, 4)) for _ in range(pick.randint(1, 3))]
-    case("FeatureVectorizer", a, dict(inputdimensions=[v.shape[1] for v in a]), opset=1)
+    case("FeatureVectorizer", a, dict(inputdimensions=[v.shape[1] + pick.choice((0, 0, -1, 2)) for v in a]), opset=1)
     known = pick.sample(range(-9, 9), pick.randint(1, 6))
     zeros = pick.randrange(2)
     x = rng.choice(known if not zeros else range(-9, 9), (2, 3)).astype(pick.choice((np.int64, np.float32, np.int32)))

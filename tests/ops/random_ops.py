@@ -356,7 +356,8 @@ def microsoft_normalizations():
     op = pick.choice(["SkipLayerNormalization", "SkipSimplifiedLayerNormalization", "SimplifiedLayerNormalization", "Embed"])
     attrs = dict(epsilon=pick.choice([1e-5, 1e-3]))
     if op == "SimplifiedLayerNormalization":
-        case(op, [x, scale], dict(attrs, axis=pick.choice([-1, 2])), opset=17)
+        dtype = pick.choice([np.float32, np.float64])
+        case(op, [x.astype(dtype), scale.astype(dtype)], dict(attrs, axis=pick.choice([-1, 2])), opset=17, results=2)
     elif op == "Embed":
         ids, table = whole(0, 7, batch, length), real(7, size)
         segments = coin()
@@ -392,8 +393,9 @@ def microsoft_products():
                     inputs[i] = np.ascontiguousarray(np.moveaxis(inputs[i], -2, 0))
         microsoft(op, inputs, dict(trans, alpha=pick.choice([1.0, 0.5])))
     elif op == "FusedGemm":
-        activation = pick.choice(["Relu", "Tanh", "Sigmoid", "LeakyRelu"])
-        attrs = dict(zip(["activation_alpha", "activation_beta"], params[activation]))
+        activation = pick.choice(["Relu", "Tanh", "Sigmoid", "LeakyRelu", "HardSigmoid"])
+        given = params[activation] + [0.7] * (pick.randint(0, 3 - len(params[activation])))
+        attrs = dict(zip(["activation_alpha", "activation_beta", "activation_gamma"], given))
         microsoft(op, [real(m, k), real(k, n), real(n)], dict(attrs, activation=activation))
     else:
         x, w, z = real(2, m, 6, 6), real(n, m, 3, 3), real(2, n, 6, 6)
@@ -530,7 +532,9 @@ def microsoft_rotations():
     batch, length, heads, size = *some(3, 1, 4), pick.choice([4, 8])
     x = real(batch, length, heads * size) if coin() else real(batch, heads, length, size)
     position = ints([pick.randint(0, 5)]) if coin() else whole(0, 10, batch, length, dtype=np.int64)
-    microsoft("RotaryEmbedding", [x, position, real(10, size // 2), real(10, size // 2)], dict(interleaved=flag()), aux=(0, 2, 3))
+    turned = pick.choice([size, size // 2])
+    attrs = dict(interleaved=flag(), **(dict(num_heads=heads, rotary_embedding_dim=turned) if turned < size or coin() else {}))
+    microsoft("RotaryEmbedding", [x, position, real(10, turned // 2), real(10, turned // 2)], attrs, aux=(0, 2, 3))
 
 
 def microsoft_blocks():

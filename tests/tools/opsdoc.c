@@ -101,7 +101,7 @@ int main(void)
 	       "Written by `make docs` from `ir/ops.def`, the structs in `ops/` and the table of older forms in `frontend/upgrade.c`;\n"
 	       "%d operators. `dlcc --check model.onnx` says the same of a model's nodes, with the reason where one is refused.\n\n"
 	       "**opsets.** Of the ONNX standard, 1 to %d. A node of an older form is converted when a model is read: \"before 13\" is\n"
-	       "the form that ended with opset 13. A name is one that the operator had. Of other domains a version is not looked at.\n\n"
+	       "the form that ended with opset 13. A name is one that the operator had. Of other domains a version only tells which attributes exist.\n\n"
 	       "**types.** The element types of the first operand: float is f64, f32, f16, bf16 and those of 8 and 4 bits; int and uint\n"
 	       "those with and without a sign; others are refused by name. Where there are none, there is no first operand, or it is a\n"
 	       "condition, a number of iterations or a map.\n\n"

@@ -68,11 +68,13 @@ const Type *infer_type(const Node *n, int k)
 
 /* ---- Results ---- */
 
-/* Whether tensor types A and B certainly differ: in the elements, the rank, or a size that both know. */
+/* Whether tensor types A and B certainly differ: in the elements, or in a rank or a size that both know. */
 static bool types_differ(const Type *a, const Type *b)
 {
 	int64_t m, n;
 
+	if (a->rank < 0 || b->rank < 0)
+		return a->dtype != b->dtype;
 	if (a->dtype != b->dtype || a->rank != b->rank)
 		return true;
 	for (int i = 0; i < a->rank; i++)

@@ -64,7 +64,7 @@ static bool import_constant(Import *im, const Frame *fr, Scope *s, const Onnx__N
 			  "the constant has no value: none of its attributes is one");
 }
 
-/* Whether operator OP, which the file calls OP_TYPE ("": it is none of the standard), takes an
+/* Whether operator OP, which the file calls OP_TYPE ("": no standard operator), takes an
  * attribute NAME of KIND; else a diagnostic. A definition tells by itself what it takes. */
 static bool op_takes(Import *im, OpKind op, const char *op_type, const char *name, const char *kind,
 		     DiagLoc loc)

@@ -82,13 +82,15 @@ static bool op_takes(Import *im, OpKind op, const char *op_type, const char *nam
 				  "attribute \"%s\" is of kind %s, and the operator takes %s", name,
 				  kind, a.kind);
 	if (since)
-		return diag_error(im->diag, loc,
-				  "has no attribute \"%s\": from opset %d on it is an input of the operator",
-				  name, since);
+		return diag_error(
+			im->diag, loc,
+			"has no attribute \"%s\": from opset %d on it is an input of the operator",
+			name, since);
 	for (int i = 0; op_attr_next(&list, &a); i++)
 		strbuf_printf(&b, "%s%s", i ? ", " : "", a.name);
-	diag_error(im->diag, loc, "has no attribute \"%s\"; the newest form of the operator takes %s",
-		   name, b.n ? strbuf_str(&b) : "none");
+	diag_error(im->diag, loc,
+		   "has no attribute \"%s\"; the newest form of the operator takes %s", name,
+		   b.n ? strbuf_str(&b) : "none");
 	strbuf_free(&b);
 	return false;
 }

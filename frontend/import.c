@@ -347,6 +347,19 @@ static void import_input(Import *im, Scope *s, const Onnx__ValueInfoProto *p)
 		b->value = graph_input(s->graph, name, t);
 }
 
+/* The sizes that T declares, -1 for one that is no number. */
+static const int64_t *claimed_dims(Import *im, const Onnx__TensorShapeProto *t)
+{
+	int64_t *dims = NEW_ARRAY(im->arena, t->n_dim + 1, int64_t);
+
+	for (size_t i = 0; i < t->n_dim; i++)
+		dims[i] = t->dim[i]->value_case ==
+					  ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE
+				  ? t->dim[i]->dim_value
+				  : -1;
+	return dims;
+}
+
 /* Notes the types that the file declares for results of nodes; inference checks them. */
 static void import_claims(Import *im, Scope *s, Onnx__ValueInfoProto *const *info, size_t n)
 {
@@ -360,8 +373,10 @@ static void import_claims(Import *im, Scope *s, Onnx__ValueInfoProto *const *inf
 			continue;
 		t = type->tensor_type;
 		b->value->declared = (signed char)dtype_by_onnx(t->elem_type);
-		if (t->shape && t->shape->n_dim <= MAX_RANK)
+		if (t->shape && t->shape->n_dim <= MAX_RANK) {
 			b->value->declared_rank = (signed char)(t->shape->n_dim + 1);
+			b->value->declared_dims = claimed_dims(im, t->shape);
+		}
 	}
 }
 

@@ -64,11 +64,13 @@ static bool import_constant(Import *im, const Frame *fr, Scope *s, const Onnx__N
 			  "the constant has no value: none of its attributes is one");
 }
 
-/* Whether operator OP takes an attribute NAME of KIND; else a diagnostic. A definition tells by
- * itself what it takes. */
-static bool op_takes(Import *im, OpKind op, const char *name, const char *kind, DiagLoc loc)
+/* Whether operator OP, which the file calls OP_TYPE ("": no standard operator), takes an
+ * attribute NAME of KIND; else a diagnostic. A definition tells by itself what it takes. */
+static bool op_takes(Import *im, OpKind op, const char *op_type, const char *name, const char *kind,
+		     DiagLoc loc)
 {
 	const char *list = op_table[op]->attrs;
+	const int since = upgrade_input_since(op_type, name);
 	StrBuf b = {0};
 	OpAttr a;
 
@@ -79,10 +81,16 @@ static bool op_takes(Import *im, OpKind op, const char *name, const char *kind, 
 		       diag_error(im->diag, loc,
 				  "attribute \"%s\" is of kind %s, and the operator takes %s", name,
 				  kind, a.kind);
+	if (since)
+		return diag_error(
+			im->diag, loc,
+			"has no attribute \"%s\": from opset %d on it is an input of the operator",
+			name, since);
 	for (int i = 0; op_attr_next(&list, &a); i++)
 		strbuf_printf(&b, "%s%s", i ? ", " : "", a.name);
-	diag_error(im->diag, loc, "has no attribute \"%s\"; the newest form of the operator takes %s",
-		   name, b.n ? strbuf_str(&b) : "none");
+	diag_error(im->diag, loc,
+		   "has no attribute \"%s\"; the newest form of the operator takes %s", name,
+		   b.n ? strbuf_str(&b) : "none");
 	strbuf_free(&b);
 	return false;
 }
@@ -115,7 +123,7 @@ static bool version_has(Import *im, OpKind op, const char *name, const char *dom
 static bool attrs_hold(Import *im, const Frame *fr, const Onnx__NodeProto *p, const Node *n,
 		       DiagLoc loc)
 {
-	const char *domain = domain_of(p->domain);
+	const char *domain = domain_of(p->domain), *standard = *domain ? "" : text(p->op_type);
 	const int64_t version = *domain ? import_version(fr, domain)
 					: upgrade_attrs_version(text(p->op_type), fr->opset);
 
@@ -123,7 +131,7 @@ static bool attrs_hold(Import *im, const Frame *fr, const Onnx__NodeProto *p, co
 		const Attr *a = node_attr(n, ctx_name(im->ctx, text(p->attribute[i]->name)));
 
 		if (a && !str_starts(a->name, "__") &&
-		    (!op_takes(im, n->op, a->name, attr_kind_name(a->kind), loc) ||
+		    (!op_takes(im, n->op, standard, a->name, attr_kind_name(a->kind), loc) ||
 		     !version_has(im, n->op, a->name, domain, version, loc)))
 			return false;
 	}
@@ -133,7 +141,7 @@ static bool attrs_hold(Import *im, const Frame *fr, const Onnx__NodeProto *p, co
 static bool add_region(Import *im, const Frame *fr, Scope *s, Node *n, const char *name,
 		       const Onnx__AttributeProto *a, DiagLoc loc)
 {
-	if (!op_takes(im, n->op, name, "graph", loc))
+	if (!op_takes(im, n->op, "", name, "graph", loc))
 		return false;
 	if (!a->g)
 		return diag_error(im->diag, loc, "attribute \"%s\" holds no graph", name);
@@ -271,7 +279,7 @@ static bool make_node(Import *im, const Frame *fr, Scope *s, const Onnx__NodePro
 	if (op != OP_Call && !*domain_of(p->domain) &&
 	    !upgrade_node(&n, text(p->op_type), fr->opset, out))
 		return false;
-	if (n && (!arity_holds(im, n, loc) || !attrs_hold(im, fr, p, n, loc)))
+	if (n && (!attrs_hold(im, fr, p, n, loc) || !arity_holds(im, n, loc)))
 		return false;
 	for (int i = 0; i < nout; i++) {
 		const char *name = ctx_name(im->ctx, p->output[i]);

@@ -574,67 +574,68 @@ typedef struct UpgradeRule {
 	const char *op;
 	int until; /* the version of the new form: the rule applies to older nodes */
 	bool (*apply)(Upgrade *u);
+	const char *inputs; /* attributes that are operands of the new form: "axes, steps"; or null */
 } UpgradeRule;
 
 /* If an operator has several rules they apply in this order, which is that of the versions. */
 static const UpgradeRule rules[] = {
-	{"Add", 7, broadcast_axis},
-	{"And", 7, broadcast_axis},
-	{"BatchNormalization", 14, batch_norm},
-	{"Cast", 6, cast},
-	{"Clip", 11, clip},
-	{"Concat", 4, concat_axis},
-	{"DFT", 20, dft_17},
-	{"Div", 7, broadcast_axis},
-	{"Dropout", 12, dropout},
-	{"Equal", 7, broadcast_axis},
-	{"Gemm", 7, gemm},
-	{"GlobalLpPool", 2, lp_order},
-	{"Greater", 7, broadcast_axis},
-	{"GRU", 7, no_output_sequence},
-	{"GridSample", 20, grid_16},
-	{"GroupNormalization", 21, group_norm},
-	{"Hardmax", 13, softmax},
-	{"Less", 7, broadcast_axis},
-	{"LogSoftmax", 13, softmax},
-	{"LSTM", 7, no_output_sequence},
-	{"LpPool", 2, lp_order},
-	{"MeanVarianceNormalization", 9, mean_variance},
-	{"Mul", 7, broadcast_axis},
-	{"Or", 7, broadcast_axis},
-	{"PRelu", 7, prelu},
-	{"Pad", 11, pad},
-	{"Pow", 7, broadcast_axis},
-	{"RNN", 7, no_output_sequence},
-	{"ReduceL1", 18, axes_input},
-	{"ReduceL2", 18, axes_input},
-	{"ReduceLogSum", 18, axes_input},
-	{"ReduceLogSumExp", 18, axes_input},
-	{"ReduceMax", 18, axes_input},
-	{"ReduceMean", 18, axes_input},
-	{"ReduceMin", 18, axes_input},
-	{"ReduceProd", 18, axes_input},
-	{"ReduceSum", 13, axes_input},
-	{"ReduceSumSquare", 18, axes_input},
-	{"Reshape", 5, reshape},
-	{"Resize", 11, resize_10},
-	{"Resize", OPSET_MAX + 1, resize_empty},
-	{"RoiAlign", 16, roi_align_10},
-	{"Scan", 9, scan_8},
-	{"Selu", 6, selu},
-	{"Slice", 10, slice},
-	{"Softmax", 13, softmax},
-	{"Split", 13, split},
-	{"Split", 18, split_count},
-	{"Squeeze", 13, axes_input},
-	{"Sub", 7, broadcast_axis},
-	{"Tile", 6, tile},
-	{"TopK", 10, topk_1},
-	{"Unsqueeze", 13, unsqueeze},
-	{"Upsample", 7, upsample_1},
-	{"Upsample", 9, upsample_7},
-	{"Upsample", OPSET_MAX + 1, resize_10},
-	{"Xor", 7, broadcast_axis},
+	{"Add", 7, broadcast_axis, NULL},
+	{"And", 7, broadcast_axis, NULL},
+	{"BatchNormalization", 14, batch_norm, NULL},
+	{"Cast", 6, cast, NULL},
+	{"Clip", 11, clip, "min, max"},
+	{"Concat", 4, concat_axis, NULL},
+	{"DFT", 20, dft_17, NULL},
+	{"Div", 7, broadcast_axis, NULL},
+	{"Dropout", 12, dropout, "ratio"},
+	{"Equal", 7, broadcast_axis, NULL},
+	{"Gemm", 7, gemm, NULL},
+	{"GlobalLpPool", 2, lp_order, NULL},
+	{"Greater", 7, broadcast_axis, NULL},
+	{"GRU", 7, no_output_sequence, NULL},
+	{"GridSample", 20, grid_16, NULL},
+	{"GroupNormalization", 21, group_norm, NULL},
+	{"Hardmax", 13, softmax, NULL},
+	{"Less", 7, broadcast_axis, NULL},
+	{"LogSoftmax", 13, softmax, NULL},
+	{"LSTM", 7, no_output_sequence, NULL},
+	{"LpPool", 2, lp_order, NULL},
+	{"MeanVarianceNormalization", 9, mean_variance, NULL},
+	{"Mul", 7, broadcast_axis, NULL},
+	{"Or", 7, broadcast_axis, NULL},
+	{"PRelu", 7, prelu, NULL},
+	{"Pad", 11, pad, "pads, value"},
+	{"Pow", 7, broadcast_axis, NULL},
+	{"RNN", 7, no_output_sequence, NULL},
+	{"ReduceL1", 18, axes_input, "axes"},
+	{"ReduceL2", 18, axes_input, "axes"},
+	{"ReduceLogSum", 18, axes_input, "axes"},
+	{"ReduceLogSumExp", 18, axes_input, "axes"},
+	{"ReduceMax", 18, axes_input, "axes"},
+	{"ReduceMean", 18, axes_input, "axes"},
+	{"ReduceMin", 18, axes_input, "axes"},
+	{"ReduceProd", 18, axes_input, "axes"},
+	{"ReduceSum", 13, axes_input, "axes"},
+	{"ReduceSumSquare", 18, axes_input, "axes"},
+	{"Reshape", 5, reshape, "shape"},
+	{"Resize", 11, resize_10, NULL},
+	{"Resize", OPSET_MAX + 1, resize_empty, NULL},
+	{"RoiAlign", 16, roi_align_10, NULL},
+	{"Scan", 9, scan_8, NULL},
+	{"Selu", 6, selu, NULL},
+	{"Slice", 10, slice, "starts, ends, axes"},
+	{"Softmax", 13, softmax, NULL},
+	{"Split", 13, split, "split"},
+	{"Split", 18, split_count, NULL},
+	{"Squeeze", 13, axes_input, "axes"},
+	{"Sub", 7, broadcast_axis, NULL},
+	{"Tile", 6, tile, NULL},
+	{"TopK", 10, topk_1, "k"},
+	{"Unsqueeze", 13, unsqueeze, "axes"},
+	{"Upsample", 7, upsample_1, NULL},
+	{"Upsample", 9, upsample_7, "scales"},
+	{"Upsample", OPSET_MAX + 1, resize_10, NULL},
+	{"Xor", 7, broadcast_axis, NULL},
 };
 
 static const struct {
@@ -670,6 +671,29 @@ const char *upgrade_form(const char *name, int i, int *until)
 			return old;
 	}
 	return NULL;
+}
+
+/* Whether LIST, "axes, steps", has WORD. */
+static bool list_has(const char *list, const char *word)
+{
+	const size_t n = strlen(word);
+
+	for (const char *at = list; at && *at; at += strspn(at, ", ")) {
+		const size_t m = strcspn(at, ",");
+
+		if (m == n && !strncmp(at, word, n))
+			return true;
+		at += m;
+	}
+	return false;
+}
+
+int upgrade_input_since(const char *op_type, const char *attr)
+{
+	for (int i = 0; i < NRULES; i++)
+		if (!strcmp(rules[i].op, op_type) && list_has(rules[i].inputs, attr))
+			return rules[i].until;
+	return 0;
 }
 
 bool upgrade_node(Node **n, const char *op_type, int version, Value **out)

@@ -25,6 +25,9 @@ int upgrade_attrs_version(const char *op_type, int version);
  * that ended that form; 0: only the name was another one. Null if there are no more. */
 const char *upgrade_form(const char *name, int i, int *until);
 
+/* The version from which on the attribute ATTR of the older forms of OP_TYPE is an operand; 0: it is none. */
+int upgrade_input_since(const char *op_type, const char *attr);
+
 /* Upgrades *N, the graph's last node, called OP_TYPE in opset VERSION. *N becomes null if other
  * nodes replace it. OUT has the values that replace its results, at first N's own. A rule may
  * set others; null if a result of the old form has no counterpart. False after a diagnostic. */

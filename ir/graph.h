@@ -108,6 +108,7 @@ struct Value {
 	/* until inferred: the type that the model file declares, as DType and rank + 1; 0: not
 	 * declared */
 	signed char declared, declared_rank;
+	const int64_t *declared_dims; /* its sizes, -1 where it has no number; null: not declared */
 };
 
 struct Node {

@@ -91,6 +91,7 @@ Node *control_copy_node(Infer *in, const Node *from, Node *before, Value *const 
 			n->out[i]->type = from->out[i]->type;
 			n->out[i]->declared = from->out[i]->declared;
 			n->out[i]->declared_rank = from->out[i]->declared_rank;
+			n->out[i]->declared_dims = from->out[i]->declared_dims;
 		} else {
 			n->out[i] = NULL;
 		}

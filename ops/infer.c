@@ -68,33 +68,67 @@ const Type *infer_type(const Node *n, int k)
 
 /* ---- Results ---- */
 
-/* The model file may declare the shape of a value. The operator's own result shape is used; a
- * declaration that certainly differs is only worth a warning. */
-static void warn_declared(Infer *in, Node *n, const Value *v, const Type *made)
+/* Whether tensor types A and B certainly differ: in the elements, or in a rank or a size that both know. */
+static bool types_differ(const Type *a, const Type *b)
 {
-	const Type *declared = v->type;
-	bool wrong = declared->rank != made->rank;
+	int64_t m, n;
 
-	for (int i = 0; !wrong && i < made->rank; i++) {
-		int64_t a, b;
-
-		wrong = dim_is_const(declared->dims[i], &a) && dim_is_const(made->dims[i], &b) &&
-			a != b;
-	}
-	if (wrong) {
-		StrBuf b = {0};
-
-		type_print(&b, declared);
-		strbuf_puts(&b, ", but it is ");
-		type_print(&b, made);
-		diag_warning(in->ctx->diag, node_diag(n), "shape", "result %s is declared as %s",
-			     v->name ? v->name : "", strbuf_str(&b));
-		strbuf_free(&b);
-	}
+	if (a->rank < 0 || b->rank < 0)
+		return a->dtype != b->dtype;
+	if (a->dtype != b->dtype || a->rank != b->rank)
+		return true;
+	for (int i = 0; i < a->rank; i++)
+		if (dim_is_const(a->dims[i], &m) && dim_is_const(b->dims[i], &n) && m != n)
+			return true;
+	return false;
 }
 
-/* Checks what an ONNX file declares of V, which has type MADE: the element type must agree; a
- * rank only warns. */
+/* Refuses the type GIVEN to V by a text, if it certainly differs from MADE, the one that N gives it. */
+static bool check_given(Infer *in, Node *n, const Value *v, const Type *given, const Type *made)
+{
+	StrBuf b = {0};
+
+	if (given->kind == made->kind && (made->kind != TYPE_TENSOR || !types_differ(given, made)))
+		return true;
+	type_print(&b, given);
+	strbuf_puts(&b, ", but it is ");
+	type_print(&b, made);
+	infer_error(in, n, "result %s is declared as %s", v->name ? v->name : "", strbuf_str(&b));
+	strbuf_free(&b);
+	return false;
+}
+
+/* Whether the sizes that an ONNX file declares of V, whose rank is that of MADE, certainly differ from those of MADE. */
+static bool sizes_differ(const Value *v, const Type *made)
+{
+	int64_t n;
+
+	for (int i = 0; v->declared_dims && i < made->rank; i++)
+		if (v->declared_dims[i] >= 0 && dim_is_const(made->dims[i], &n) &&
+		    n != v->declared_dims[i])
+			return true;
+	return false;
+}
+
+static void warn_sizes(Infer *in, Node *n, const Value *v, const Type *made)
+{
+	StrBuf b = {0};
+
+	strbuf_printf(&b, "%s[", dtype_info[made->dtype].name);
+	for (int i = 0; i < made->rank; i++)
+		if (v->declared_dims[i] < 0)
+			strbuf_printf(&b, "%s?", i ? "," : "");
+		else
+			strbuf_printf(&b, "%s%lld", i ? "," : "", (long long)v->declared_dims[i]);
+	strbuf_puts(&b, "], but it is ");
+	type_print(&b, made);
+	diag_warning(in->ctx->diag, node_diag(n), "shape", "result %s is declared as %s",
+		     v->name ? v->name : "", strbuf_str(&b));
+	strbuf_free(&b);
+}
+
+/* Checks what an ONNX file declares of V, which has type MADE: the element type must agree; a rank or
+ * a size that does not is only worth a warning, since other runtimes run such models. */
 static void check_declared(Infer *in, Node *n, Value *v, const Type *made)
 {
 	if (made->kind != TYPE_TENSOR) {
@@ -109,7 +143,10 @@ static void check_declared(Infer *in, Node *n, Value *v, const Type *made)
 		diag_warning(in->ctx->diag, node_diag(n), "shape",
 			     "result %s is declared with %d dims, but it has %d",
 			     v->name ? v->name : "", v->declared_rank - 1, made->rank);
+	else if (sizes_differ(v, made))
+		warn_sizes(in, n, v, made);
 	v->declared = v->declared_rank = 0;
+	v->declared_dims = NULL;
 }
 
 void infer_result(Infer *in, Node *n, int k, DType t, int rank, Dim *const *dims)
@@ -129,16 +166,10 @@ void infer_result(Infer *in, Node *n, int k, DType t, int rank, Dim *const *dims
 		fresh[i] = dim_named(in->ctx, dim_refresh(in->ctx, dims[i]), "d");
 	made = type_tensor(in->ctx, t, rank, fresh);
 	if (v->type && v->type != made) {
-		if (v->type->kind != TYPE_TENSOR || v->type->dtype != t) {
-			infer_error(in, n, "the result is declared as %s, but it is %s",
-				    v->type->kind == TYPE_TENSOR ? dtype_info[v->type->dtype].name
-								 : "no tensor",
-				    dtype_info[t].name);
+		if (!check_given(in, n, v, v->type, made))
 			return;
-		}
 		if (v->type->layout)
 			made = type_with_layout(in->ctx, made, v->type->layout);
-		warn_declared(in, n, v, made);
 	}
 	check_declared(in, n, v, made);
 	v->type = made;
@@ -425,6 +456,9 @@ static bool expand_composite(Infer *in, Node *n, const Op *op, Value **out)
 			return false;
 		if (!out[i]->name && out[i]->def)
 			out[i]->name = n->out[i]->name;
+		if (n->out[i]->type &&
+		    !check_given(in, n, n->out[i], n->out[i]->type, out[i]->type))
+			return false;
 		check_declared(in, n, n->out[i], out[i]->type);
 		value_replace(n->out[i], out[i]);
 	}

@@ -460,7 +460,9 @@ def test_schemas():
     for op, attrs, pattern in (
             ("Conv", {"stride": [2, 2]}, r'\(Conv\): has no attribute "stride"; the newest form of the operator takes auto_pad, dilations, group, '
                                          r"kernel_shape, pads, strides$"),
-            ("ReduceSum", {"axes": [1]}, r'has no attribute "axes"; the newest form of the operator takes keepdims, noop_with_empty_axes$'),
+            ("ReduceSum", {"axes": [1]}, r'has no attribute "axes": from opset 13 on it is an input of the operator$'),
+            ("Clip", {"min": 1.0}, r'has no attribute "min": from opset 11 on it is an input of the operator$'),
+            ("Unsqueeze", {"axes": [1]}, r'has no attribute "axes": from opset 13 on it is an input of the operator$'),
             ("Abs", {"alpha": 1.0}, r'has no attribute "alpha"; the newest form of the operator takes none$'),
             ("Softmax", {"axis": 1.5}, r'attribute "axis" is of kind float, and the operator takes int$'),
             ("Softmax", {"axis": attributes.VALUES["GRAPH"]}, r'attribute "axis" is of kind graph, and the operator takes int$'),

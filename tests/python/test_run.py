@@ -98,6 +98,47 @@ class Values(unittest.TestCase):
         self.assertEqual(model([0, 0]).shape, (1, 0))
 
 
+class Repeated(unittest.TestCase):
+    """Calls with the types and shapes of an earlier one take a short way, which computes and refuses the same."""
+
+    def test_same_values(self):
+        model = compiled(ADD)
+        for k in range(3):
+            for n in 4, 0, 1:
+                x, y = np.full((n, 3), k, np.float32), np.ones((n, 3), np.float32)
+                x.flags.writeable = k != 1  # such an array's address is found in another way
+                for s in model(x, y)[0], model.run({"x": x, "y": y})["s"]:
+                    np.testing.assert_array_equal(s, x + y)
+        x = np.ones((4, 3), np.float32)
+        self.assertIsNotNone(model._run_plain([x, x]))
+        self.assertIsNone(model._run_plain([x[:, ::-1], x]))
+        model.close()
+        with self.assertRaisesRegex(dlcc.Error, "closed"):
+            model(x, x)
+
+    def test_refused(self):
+        model, x = compiled(ADD), np.ones((4, 3), np.float32)
+        for _ in range(2):
+            model(x, x)
+            for wrong in ((x, x[:3]), (x.astype(np.float64), x), (x,), (x, x, x)):
+                with self.assertRaises(dlcc.RunError):
+                    model(*wrong)
+
+    def test_sizes_of_values(self):
+        """A size that the elements of an input say is another one in each call."""
+        model = compiled("(float[n] x, int64[2] s) => (float[a,b] y) { y = Reshape(x, s) }")
+        x = np.arange(6, dtype=np.float32)
+        for shape in (2, 3), (3, 2), (6, 1), (2, 3):
+            np.testing.assert_array_equal(model(x, np.array(shape)), x.reshape(shape))
+
+    def test_many_signatures(self):
+        model = compiled(ADD)
+        for n in [*range(100), 3]:
+            x = np.full((n, 3), n, np.float32)
+            np.testing.assert_array_equal(model(x, x)[0], 2 * x)
+        self.assertLessEqual(len(model._calls), 64)
+
+
 class Types(unittest.TestCase):
     def test_identity(self):
         """Each element type that dlcc computes with goes in and comes out."""

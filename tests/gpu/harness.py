@@ -17,7 +17,7 @@ import samples  # noqa: E402
 
 BUILD, DIR = (os.path.abspath(p) for p in sys.argv[1:3])
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-FLAGS = os.environ.get("DLCC_FLAGS", "").split()
+FLAGS = os.environ.get("DLCC_FLAGS", "").split() or samples.unoptimised()
 CFLAGS = os.environ.get("CFLAGS", "").split()
 tests = []
 

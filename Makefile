@@ -85,8 +85,8 @@ $(BUILD)/obj/gen/onnx.pb-c.o: $(BUILD)/gen/frontend/onnx.pb-c.c $(BUILD)/flags
 	$(Q)$(CC) $(filter-out $(WARN),$(CFLAGS)) -I$(BUILD)/gen/frontend -c $< -o $@
 
 # The interpreter's loops are vectorised; its contractions fuse, since products of f32 are exact in f64.
-$(BUILD)/obj/ir/eval%.o: private CFLAGS += -O3
-$(BUILD)/obj/ir/eval_contract.o: private CFLAGS += -O3 -ffp-contract=fast
+$(BUILD)/obj/ir/eval%.o: private CFLAGS += $(OPT:-O2=-O3)
+$(BUILD)/obj/ir/eval_contract.o: private CFLAGS += -ffp-contract=fast
 
 $(BUILD)/obj/%.o: %.c $(BUILD)/flags | $(BUILD)/gen/frontend/onnx.pb-c.h
 	@mkdir -p $(@D)

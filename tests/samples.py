@@ -36,6 +36,12 @@ def share(items, of):
     return items[::of] if os.environ.get("TESTS") == "share" else items
 
 
+def unoptimised():
+    """Options of dlcc for tests of values alone: tests/tools/clang-O0 compiles the C, unless DLCC_FLAGS says how sanitized programs do."""
+    compiler = os.path.join(os.path.dirname(os.path.abspath(__file__)), "tools", "clang-O0")
+    return [] if os.environ.get("DLCC_FLAGS") else ["--cc=" + compiler]
+
+
 def simulated(build, **env):
     """The environment in which programs load BUILD's simulator as the CUDA driver."""
     return {**os.environ, "LD_LIBRARY_PATH": build + "/ptxsim", **{k: str(v) for k, v in env.items()}}

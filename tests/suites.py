@@ -248,11 +248,11 @@ def ptx_verdicts(runner, suite, found, gpus):
 
 
 def batch_test(suite, found, gpus, level):
-    """A test of the cases FOUND through build/tests/tools/batch, with LEVEL of the C compiler, and on these simulated GPUS."""
+    """A test of the cases FOUND through build/tests/tools/batch, with LEVEL, options of how they are compiled, and on these simulated GPUS."""
     def run(runner):
         roundtrip = runner.options.all or suite != "onnx"
         paths, options = (("eval", "c", "ir", "int"), ["--roundtrip"]) if roundtrip else (("eval", "c", "int"), [])
-        return (run_batch(runner, suite, found, paths, [level, "--kernels", "--integers", *options]) +
+        return (run_batch(runner, suite, found, paths, [*level, "--kernels", "--integers", *options]) +
                 ptx_verdicts(runner, suite, found, gpus))
     return Test(suite, f"{found[0].name} ... {found[-1].name}", run)
 
@@ -285,13 +285,13 @@ EDGE_SHARE = 40   # without --all, one case in this many runs
 GPU_SHARE = 60    # the same on the simulated GPU
 
 
-def edge_test(target, part, parts):
-    """The cases whose name hashes to PART of PARTS."""
+def edge_test(target, part, parts, level="-O1"):
+    """The cases whose name hashes to PART of PARTS; their C is compiled with LEVEL."""
     def run(runner):
         folder = runner.folder()
         chosen = lambda name: zlib.crc32(f"{target} {name}".encode()) % parts == part
         names = edges.write(os.path.join(runner.build, "tests", "tools", "tables"), target, folder, chosen)
-        results = batch(runner, [path + "\n" for path in names], names, ("edge",), [f"--target={target}"])
+        results = batch(runner, [path + "\n" for path in names], names, ("edge",), [f"--target={target}", level])
         shutil.rmtree(folder)
         return [Verdict("edges", f"{target}/{name}", *result) for (name, _), result in results.items()]
     return Test("edges", f"{target}/{part}", run)
@@ -314,9 +314,12 @@ def edge_test_on_gpu(target, parts, k):
 
 def edge_tests(runner):
     status, targets = runner.run([os.path.join(runner.build, "tests", "tools", "tables")], seconds=20)
-    for target in targets.split() if status == 0 else ():
-        for part in range(EDGE_PARTS) if runner.options.all else (0,):
-            yield edge_test(target, part, EDGE_PARTS if runner.options.all else EDGE_SHARE)
+    for k, target in enumerate(targets.split() if status == 0 else ()):
+        # The C compiler takes most of the time: without --all, every second target does without its optimisations.
+        for part in range(EDGE_PARTS) if runner.options.all else ():
+            yield edge_test(target, part, EDGE_PARTS)
+        if not runner.options.all:
+            yield edge_test(target, 0, EDGE_SHARE, "-O0" if k % 2 else "-O1")
     for k in range(len(GPUS)) if status == 0 and targets else ():
         yield edge_test_on_gpu(targets.split()[0], EDGE_PARTS if runner.options.all else GPU_SHARE, k)
 
@@ -364,8 +367,9 @@ def model_tests(runner):
             share = 8 if suite == "models" else 4
             every, turn = runner.options.all or named, i // step // share % len(GPUS)
             gpus = GPUS if every else GPUS[turn:turn + 1] if not patterns and i // step % share == 0 else ()
-            # The C compiler takes most of the time: three quarters do without its optimisations.
-            level = "-O1" if every or patterns or i // step % 4 == 1 else "-O0"
+            # The C compiler and the proofs of schedules take most of the time: three quarters of the small cases do without optimisations,
+            # and without proofs.
+            level = ["-O1"] if every or patterns or i // step % 4 == 1 else ["-O0"] if suite == "models" else ["-O0", "--no-proofs"]
             yield batch_test(suite, ready[i:i + step], gpus, level)
 
 

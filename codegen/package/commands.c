@@ -345,6 +345,21 @@ static bool run(Pack *p, char *const *argv, const char *what)
 	return !status || command_failed(p, what, argv[0], status, "C");
 }
 
+/* The program that links. gcc and clang start the same linker with the same files, but clang first
+ * loads all of LLVM, which takes longer than the link of a small model. So gcc links what the
+ * default compiler compiled, where there is a gcc. A compiler that was named by --cc= links too. */
+static const char *linker(const Pack *p)
+{
+#ifndef DLCC_CC /* under sanitizers, the runtime wants the libraries of its own compiler */
+	const bool chosen = p->o->cc || p->o->sysroot || p->o->sanitize;
+	const char *gcc = !chosen && is_clang(p->cc) ? find_program(p->a, "gcc") : NULL;
+
+	if (gcc)
+		return gcc;
+#endif
+	return p->cc;
+}
+
 bool pack_link_shared(Pack *p, const char *lib, const char *out)
 {
 	char *argv[MAX_ARGS + MAX_FILES];
@@ -358,6 +373,7 @@ bool pack_link_shared(Pack *p, const char *lib, const char *out)
 					    "-Wl,-z,noexecstack",
 					    "-Wl,--exclude-libs,ALL"};
 
+	argv[0] = (char *)(uintptr_t)linker(p);
 	for (size_t j = 0; j < sizeof flags / sizeof *flags; j++)
 		if (!p->o->sanitize || strcmp(flags[j], "-Wl,-z,defs"))
 			argv[n++] = (char *)(uintptr_t)flags[j];

@@ -36,9 +36,52 @@ def write(path, data):
     return path
 
 
-def fe(*args):
-    r = subprocess.run([FE, *args], capture_output=True, timeout=120)
-    return r.returncode, r.stdout, r.stderr.decode()
+class Server:
+    """A process of FE that does one command after the other; a new one follows after a crash."""
+
+    def __init__(self):
+        self.outputs = [open(at(name), "ab+", buffering=0) for name in ("fe.out", "fe.err")]
+        self.process = None
+
+    def start(self):
+        reading, writing = os.pipe()
+        self.process = subprocess.Popen([FE, "-serve", str(writing)], stdin=subprocess.PIPE, stdout=self.outputs[0], stderr=self.outputs[1],
+                                        pass_fds=[writing])
+        os.close(writing)
+        self.status = os.fdopen(reading)
+
+    def printed(self):
+        """What was printed since the last call, to stdout and to stderr."""
+        texts = []
+        for f in self.outputs:
+            f.seek(0)
+            texts.append(f.read())
+            f.truncate(0)
+        return texts
+
+    def run(self, *args):
+        """The status, -1 where the process ended instead, and what was printed."""
+        if not self.process:
+            self.start()
+        self.process.stdin.write("\t".join(args).encode() + b"\n")
+        self.process.stdin.flush()
+        said = self.status.readline()
+        status = int(said) if said else -1
+        if not said:
+            self.end()
+        out, err = self.printed()
+        return status, out, err.decode()
+
+    def end(self):
+        """The status of the process when it ends: sanitizers report leaks then."""
+        process, self.process = self.process, None
+        process.stdin.close()
+        self.status.close()
+        return process.wait()
+
+
+server = Server()
+fe = server.run
 
 
 def refused(name, model, pattern):
@@ -473,5 +516,6 @@ def test_schemas():
 for test in (test_wire, test_large, test_tensors, test_sparse, test_external, test_import, test_attributes, test_dims,
              test_functions, test_duplicates, test_fuzz, test_upgrades, test_schemas):
     test()
+check(server.end() == 0, "no leaks", server.printed()[1].decode()[:2000])
 print(f"{passed} passed, {failed} failed")
 sys.exit(failed > 0)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the parts of test_gpu share: commands under the simulator, models and data, and those that several use."""
 
+import functools
 import json
 import os
 import re
@@ -16,7 +17,7 @@ import samples  # noqa: E402
 
 BUILD, DIR = (os.path.abspath(p) for p in sys.argv[1:3])
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-FLAGS = os.environ.get("DLCC_FLAGS", "").split()
+FLAGS = os.environ.get("DLCC_FLAGS", "").split() or samples.unoptimised()
 CFLAGS = os.environ.get("CFLAGS", "").split()
 tests = []
 
@@ -80,8 +81,9 @@ def calls_until(name, so):
     return next(n for n, called in re.findall(r"^ptxsim: call (\d+): (\w+)$", trace, re.M) if called == name)
 
 
+@functools.cache
 def c_program(name):
-    """The C program NAME of this folder, built."""
+    """The C program NAME of this folder, built once."""
     run("cc", "-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", *CFLAGS, f"-I{ROOT}", f"{ROOT}/tests/gpu/{name}.c", "-ldl", "-lm", "-o", f"{DIR}/{name}", sim=False)
     return f"{DIR}/{name}"
 

@@ -340,7 +340,7 @@ def counted(folder, text, shapes, options, t):
     samples.tensors(f"{folder}/data/test_data_set_0", "input", feeds)
     samples.tensors(f"{folder}/data/test_data_set_0", "output", dict(zip((o.name for o in model.graph.output), results)))
     onnx.save(model, f"{folder}/model.onnx")
-    run([BUILD + "/bin/dlcc", f"{folder}/model.onnx", *options, "-o", f"{folder}/model.so"])
+    run([BUILD + "/bin/dlcc", f"{folder}/model.onnx", *options, *samples.unoptimised(), "-o", f"{folder}/model.so"])
     run([BUILD + "/bin/dlrun", f"{folder}/model.so", "--device=cuda", "--data", f"{folder}/data"],
         PTXSIM_STATS=f"{folder}/stats.json")
     sums = {}

@@ -37,7 +37,7 @@ def run(*command, status=0, **env):
 
 def compiled(name, text, target="sm_80"):
     onnx.save(samples.model(f"{name} {text}"), f"{DIR}/{name}.onnx")
-    run(BUILD + "/bin/dlcc", f"{DIR}/{name}.onnx", "-o", f"{DIR}/{name}.so", f"--target=cuda:{target}")
+    run(BUILD + "/bin/dlcc", f"{DIR}/{name}.onnx", "-o", f"{DIR}/{name}.so", f"--target=cuda:{target}", *samples.unoptimised())
 
 
 def case(name, k, inputs, outputs):

@@ -69,7 +69,7 @@ def build(folder, text, t):
     del model.graph.input[:]
     model.graph.input.extend(inputs)
     onnx.save(model, f"{folder}/model.onnx")
-    run(BUILD + "/bin/dlcc", f"{folder}/model.onnx", "--target=cuda:sm_80", "--verify", "-Werror=unproved", "-o", f"{folder}/model.so")
+    run(BUILD + "/bin/dlcc", f"{folder}/model.onnx", "--target=cuda:sm_80", "--verify", "-Werror=unproved", "-o", f"{folder}/model.so", *samples.unoptimised())
     return model
 
 

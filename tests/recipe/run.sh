@@ -23,7 +23,7 @@ for file, line in lines:
         f.write(line + "\n")
 PY
 
-make -s -C "$copy" BUILD=build CC="${CC:-gcc}" OPT=-O0 WARN= build/bin/dlcc build/bin/dlrun build/lib/libdlrt.a build/include/dlrt.h >"$copy/log" 2>&1 || {
+make -s -C "$copy" BUILD=build CC="${CC:-gcc}" OPT=-O0 WARN=-g0 build/bin/dlcc build/bin/dlrun build/lib/libdlrt.a build/include/dlrt.h >"$copy/log" 2>&1 || {
 	tail -n 5 "$copy/log"
 	exit 1
 }

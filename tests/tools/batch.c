@@ -49,6 +49,7 @@ static const char usage[] =
 	"  --gpu=TARGET   path ptx alone: code for it, on the GPU of the libcuda.so.1 that is found; on small integers, too\n"
 	"  --ptx=DIR      path ptx alone: each kernel for each GPU as DIR/TARGET/HASH.ptx, equal ones once; not run\n"
 	"  --kernels      also each kernel by itself on eval's values, within eval's error bounds\n"
+	"  --no-proofs    do not prove the schedules, which takes half of the time without the C compiler\n"
 	"  --in-place     also with outputs in place of inputs, where they may be\n"
 	"  --int4=N --int8-weights --bf16 --fp16  weights become narrow (N: terms of a scale), and eval of that graph is the reference\n"
 	"  --keep         leave the C files in OUTDIR\n";
@@ -432,6 +433,8 @@ static bool option(RunOptions *o, const char *a)
 		o->roundtrip = true;
 	else if (!strcmp(a, "--integers"))
 		o->integers = true;
+	else if (!strcmp(a, "--no-proofs"))
+		o->unproved = true;
 	else if (!strcmp(a, "--kernels"))
 		o->kernels = true;
 	else if (!strcmp(a, "--in-place"))

@@ -239,7 +239,7 @@ def on_the_simulated_gpu():
     p.linear(T.UINT4, 75, 37, 0, 24, True)
     p.bits(4, 100, 33, 32, "packed")
     onnx.save(p.proto(), f"{FOLDER}/gpu.onnx")
-    dlcc(f"{FOLDER}/gpu.onnx", "--target=cuda:sm_80", "-o", f"{FOLDER}/gpu.so")
+    dlcc(f"{FOLDER}/gpu.onnx", "--target=cuda:sm_80", "-o", f"{FOLDER}/gpu.so", *samples.unoptimised())
     for rows in (1, 5):
         p.run(f"{FOLDER}/gpu.so", rows, samples.simulated(BUILD), ("--device", "cuda"))
 
@@ -256,7 +256,7 @@ def small_floats():
         for rows in ROWS:
             p.run(f"{FOLDER}/floats.so", rows)
     if os.path.exists(BUILD + "/ptxsim/libcuda.so.1") and "cuda:" in dlcc("--list-targets"):
-        dlcc(f"{FOLDER}/floats.onnx", "--target=cuda:sm_80", "-o", f"{FOLDER}/floats_gpu.so")
+        dlcc(f"{FOLDER}/floats.onnx", "--target=cuda:sm_80", "-o", f"{FOLDER}/floats_gpu.so", *samples.unoptimised())
         for rows in (1, 5):
             p.run(f"{FOLDER}/floats_gpu.so", rows, samples.simulated(BUILD), ("--device", "cuda"))
 
@@ -285,7 +285,7 @@ def halves_on_the_simulated_gpu():
     if not os.path.exists(BUILD + "/ptxsim/libcuda.so.1") or "cuda:" not in dlcc("--list-targets"):
         return
     for dtype, option in ((T.FLOAT16, "--fp16"), (T.BFLOAT16, "--bf16")):
-        p = half_products(dtype, option, True, "--target=cuda:sm_80")
+        p = half_products(dtype, option, True, "--target=cuda:sm_80", *samples.unoptimised())
         for rows in (1, 5):
             p.run(f"{FOLDER}/halves.so", rows, samples.simulated(BUILD), ("--device", "cuda"))
 
@@ -362,7 +362,7 @@ def options_match_numpy():
                                   [helper.make_tensor_value_info("y0", T.FLOAT, None)], [numpy_helper.from_array(w, "w")])
         onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), f"{FOLDER}/fc.onnx")
         for option, bits, group in (("--int4", 4, 32), ("--int4=64", 4, 64), ("--int8-weights", 8, 0)):
-            report = dlcc(f"{FOLDER}/fc.onnx", option, "-o", f"{FOLDER}/fc.so")
+            report = dlcc(f"{FOLDER}/fc.onnx", option, "-o", f"{FOLDER}/fc.so", *samples.unoptimised())
             narrow = scheme(w, 1 if transposed else 0, bits, group)
             error = np.sqrt(((w - narrow) ** 2).sum() / (w.astype(np.float64) ** 2).sum())
             stated = float(re.search(r"error (\S+) of", report)[1])
@@ -387,8 +387,8 @@ def written_models():
         onnx.save(p.proto(), f"{FOLDER}/floats.onnx")
         report = dlcc(f"{FOLDER}/floats.onnx", option, "-o", f"{FOLDER}/written.onnx")
         assert f"weights: {len(p.inputs)} " in report and "; 0 stay" in report, report
-        dlcc(f"{FOLDER}/floats.onnx", option, "-o", f"{FOLDER}/direct.so")
-        dlcc(f"{FOLDER}/written.onnx", "-o", f"{FOLDER}/written.so")
+        dlcc(f"{FOLDER}/floats.onnx", option, "-o", f"{FOLDER}/direct.so", *samples.unoptimised())
+        dlcc(f"{FOLDER}/written.onnx", "-o", f"{FOLDER}/written.so", *samples.unoptimised())
         floats = [t for t in onnx.load(f"{FOLDER}/written.onnx").graph.initializer if t.data_type == T.FLOAT]
         assert option in ("--int4", "--int8-weights") or not floats, "some weights are in f32"
         inputs = {x.name: p.values([d.dim_value or 5 for d in x.type.tensor_type.shape.dim]) for x in p.inputs}
@@ -412,7 +412,7 @@ def narrow_caches():
     rng = np.random.default_rng(3)
     gpu = os.path.exists(BUILD + "/ptxsim/libcuda.so.1") and "cuda:" in dlcc("--list-targets")
     for device in ("cpu", "cuda") if gpu else ("cpu",):
-        report = dlcc(f"{FOLDER}/caches.onnx", "--caches=f16", *(["--target=cuda:sm_80"] if device == "cuda" else []), "-o", f"{FOLDER}/caches.so")
+        report = dlcc(f"{FOLDER}/caches.onnx", "--caches=f16", *(["--target=cuda:sm_80"] if device == "cuda" else []), "-o", f"{FOLDER}/caches.so", *samples.unoptimised())
         assert "; caches: 1, as inputs and outputs, are f16 now" in report, report
         for past, new in ((0, 5), (9, 1), (33, 4)):
             inputs = {"past": rng.standard_normal((2, 2, past, 64)).astype(np.float16), "new": rng.standard_normal((2, 2, new, 64)).astype(np.float32),

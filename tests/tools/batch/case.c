@@ -321,6 +321,7 @@ static bool passes_for_gpu(Case *c, Module *m, Module *gpu)
 			.graph = g,
 			.opt = m->opt,
 			.host = c->o->target};
+	gpu->opt.verify = !c->o->unproved;
 	for (const Target *t = target_table; t->name; t++)
 		if (c->o->ptx ? t->gpu != NULL : t == c->o->gpu)
 			gpu->target[gpu->ntargets++] = t;
@@ -367,7 +368,7 @@ static bool make_ptx(Case *c, Module *m, GenC *const *gc, HostOpts *h, GenPtx **
 	return ok;
 }
 
-/* VERIFY: also prove the schedules. */
+/* VERIFY: also prove the schedules; with a GPU, only those for it, as the path c has the CPU's. */
 static bool make(Case *c, Ctx *ctx, Graph *g, Made *out, bool verify)
 {
 	Module *m = &out->module;
@@ -384,7 +385,7 @@ static bool make(Case *c, Ctx *ctx, Graph *g, Made *out, bool verify)
 		      .opt = {.level = c->o->effort,
 			      .rewrite_limit = -1,
 			      .winograd = c->edge ? WINOGRAD_EXACT : WINOGRAD_DEFAULT,
-			      .verify = verify,
+			      .verify = verify && !c->o->unproved && !c->o->gpu && !c->o->ptx,
 			      .weight_type = c->o->weight_type,
 			      .weight_error = -1,
 			      .weight_group = c->o->weight_group}};

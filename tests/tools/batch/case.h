@@ -35,6 +35,7 @@ typedef struct RunOptions {
 	bool roundtrip;
 	/* also path int: on small integers, sums and products must equal eval bit by bit */
 	bool integers;
+	bool unproved;	/* no schedule is proved */
 	bool kernels;	/* also run each kernel by itself, within eval's error bounds */
 	bool in_place;	/* also with outputs in place of inputs, with the same results */
 	/* --int4, --int8-weights, --bf16, --fp16: Options.weight_type and .weight_group; 0: neither. The compiled graph computes other

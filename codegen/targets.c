@@ -28,20 +28,20 @@ const Target target_table[] = {
 	/* name, machine, -march, features, bytes of a vector, vector registers, fma, dot, f16, bytes of L1
 	 * and L2, cores, time to wake a thread, GPU; GFLOP/s of a core (at 2.5 GHz with two fma units, without fma one unit each
 	 * for products and sums) and GB/s from memory */
-	{"x86-64-v4-vnni", "x86_64", "x86-64-v4", V2 | V3 | V4 | VNNI_512, 64, 32, true, true, true,
+	{"x86-64-v4-vnni", "x86_64", "x86-64-v4", V2 | V3 | V4 | VNNI_512, 64, 32, true, DOT_BYTES, true,
 	 32 << 10, 1 << 20, CORES, WAKE_NS, NULL, 160, 10},
-	{"x86-64-v4", "x86_64", "x86-64-v4", V2 | V3 | V4, 64, 32, true, false, true, 32 << 10, 1 << 20,
+	{"x86-64-v4", "x86_64", "x86-64-v4", V2 | V3 | V4, 64, 32, true, DOT_PAIRS, true, 32 << 10, 1 << 20,
 	 CORES, WAKE_NS, NULL, 160, 10},
-	{"x86-64-v3-vnni", "x86_64", "x86-64-v3", V2 | V3 | VNNI_256, 32, 16, true, true, true, 32 << 10,
+	{"x86-64-v3-vnni", "x86_64", "x86-64-v3", V2 | V3 | VNNI_256, 32, 16, true, DOT_BYTES, true, 32 << 10,
 	 512 << 10, CORES, WAKE_NS, NULL, 80, 10},
-	{"x86-64-v3", "x86_64", "x86-64-v3", V2 | V3, 32, 16, true, false, true, 32 << 10, 512 << 10,
+	{"x86-64-v3", "x86_64", "x86-64-v3", V2 | V3, 32, 16, true, DOT_PAIRS, true, 32 << 10, 512 << 10,
 	 CORES, WAKE_NS, NULL, 80, 10},
-	{"x86-64-v2", "x86_64", "x86-64-v2", V2, 16, 16, false, false, false, 32 << 10, 256 << 10, CORES,
+	{"x86-64-v2", "x86_64", "x86-64-v2", V2, 16, 16, false, DOT_PAIRS, false, 32 << 10, 256 << 10, CORES,
 	 WAKE_NS, NULL, 20, 10},
-	{"aarch64", "aarch64", "armv8-a", A64, 16, 32, true, false, true, 32 << 10, 512 << 10, CORES,
+	{"aarch64", "aarch64", "armv8-a", A64, 16, 32, true, DOT_NONE, true, 32 << 10, 512 << 10, CORES,
 	 WAKE_NS, NULL, 40, 10},
 	/* plain C for any CPU that the C compiler supports */
-	{"generic", NULL, NULL, 0, 16, 32, false, false, false, 32 << 10, 256 << 10, CORES, WAKE_NS, NULL,
+	{"generic", NULL, NULL, 0, 16, 32, false, DOT_NONE, false, 32 << 10, 256 << 10, CORES, WAKE_NS, NULL,
 	 20, 10},
 	/* compute capability, its code runs on it only, PTX version, LLVM version, SMs, shared
 	 * memory of a block on it and on all GPUs that run its code, registers of an SM, extra

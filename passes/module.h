@@ -37,6 +37,10 @@ typedef struct Gpu {
 	int f32, f16;
 } Gpu;
 
+/* What of products of u8 by i8 an instruction adds to each i32 lane of a vector: nothing; two products, of bytes that were
+ * widened to 16 bits (pmaddwd); four products. */
+typedef enum Dot { DOT_NONE, DOT_PAIRS, DOT_BYTES } Dot;
+
 /* What code is generated for: a row of codegen/targets.c. */
 typedef struct Target {
 	const char *name;   /* "x86-64-v4", "sm_80" */
@@ -48,8 +52,7 @@ typedef struct Target {
 	int vector_bytes;   /* bytes of a vector register: 16 to 128 */
 	int registers;      /* number of vector registers */
 	bool fma;           /* mad is fused */
-	/* CPUs: an instruction adds four products of u8 by i8 to each i32 lane of a vector */
-	bool dot;
+	Dot dot;            /* CPUs: how they multiply bytes */
 	bool f16;           /* CPUs: an instruction converts a vector of f16 to f32 */
 	int64_t l1, l2;     /* bytes of data cache to block for */
 	int cores;          /* cores that schedules keep busy, at least */
@@ -288,7 +291,7 @@ bool pass_run(const Pass *p, Module *m);
 /* Sets the note on N (copied). */
 void module_note(Module *m, const Node *n, const char *text);
 
-/* Whether every target of M has an instruction for products of bytes; GPUs do. */
+/* Whether every target of M has an instruction for products of integers; GPUs do. */
 bool module_multiplies_bytes(const Module *m);
 /* Prints a line for each pass, for --list-passes. */
 void passes_list(FILE *out);

@@ -58,7 +58,7 @@ static void put_x86_dot(StrBuf *b, const Target *t)
 	const int bytes = t->vector_bytes;
 	const char *reg = bytes == 64 ? "v" : "x";
 
-	if (t->dot) {
+	if (t->dot == DOT_BYTES) {
 		strbuf_printf(
 			b,
 			"\t__asm__(\"%svpdpbusd %%2, %%1, %%0\" : \"+%s\"(c) : \"%s\"(u), \"%s\"(s));\n",
@@ -71,17 +71,19 @@ static void put_x86_dot(StrBuf *b, const Target *t)
 	for (int i = 0; i < 2; i++) {
 		const char *from = i ? "odd" : "even", *by = i ? "high" : "low";
 
-		if (bytes == 16)
-			strbuf_printf(b,
-				      "\t__asm__(\"pmaddwd %%1, %%0\" : \"+x\"(%s) : \"x\"(%s));\n",
+		if (bytes == 16) {
+			strbuf_printf(b, "\t__asm__(\"pmaddwd %%1, %%0\" : \"+x\"(%s) : \"x\"(%s));\n",
 				      from, by);
-		else
-			strbuf_printf(
-				b,
-				"\t__asm__(\"vpmaddwd %%1, %%0, %%0\" : \"+%s\"(%s) : \"%s\"(%s));\n",
-				reg, from, reg, by);
+			continue;
+		}
+		/* into another register, as other tiles' columns read FROM, too */
+		strbuf_printf(b,
+			      "\tdot_words %s_%s;\n"
+			      "\t__asm__(\"vpmaddwd %%2, %%1, %%0\" : \"=%s\"(%s_%s) : \"%s\"(%s), \"%s\"(%s));\n",
+			      from, by, reg, from, by, reg, from, reg, by);
 	}
-	strbuf_puts(b, "\tc += (dot_lanes)even + (dot_lanes)odd;\n");
+	strbuf_puts(b, bytes == 16 ? "\tc += (dot_lanes)even + (dot_lanes)odd;\n"
+				   : "\tc += (dot_lanes)even_low;\n\tc += (dot_lanes)odd_high;\n");
 }
 
 /* Prints the function dot_u8_i8: each lane of C plus the four products of a lane of U by one of S. */
@@ -96,13 +98,13 @@ static void put_dot(const GenC *g, StrBuf *b)
 		"typedef uint32_t dot_ulanes __attribute__((vector_size(%d)));\n"
 		"typedef int32_t dot_word __attribute__((aligned(1), may_alias));\n",
 		t->vector_bytes, t->vector_bytes);
-	if (x86 && !t->dot)
+	if (x86 && t->dot == DOT_PAIRS)
 		strbuf_printf(b,
 			      "typedef int16_t dot_words __attribute__((vector_size(%d)));\n"
 			      "typedef uint16_t dot_uwords __attribute__((vector_size(%d)));\n",
 			      t->vector_bytes, t->vector_bytes);
 	strbuf_printf(b, "#define DL_DOT%s\n",
-		      !t->dot || !x86         ? ""
+		      t->dot != DOT_BYTES || !x86 ? ""
 		      : t->vector_bytes == 64 ? " __attribute__((target(\"avx512vnni\")))"
 					      : " __attribute__((target(\"avxvnni\")))");
 	strbuf_puts(

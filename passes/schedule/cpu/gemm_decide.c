@@ -94,6 +94,12 @@ static void fit_tile(const Target *t, const Gemm *g, int64_t m, int64_t *mr, int
 		*nr *= 2;
 }
 
+/* Whether the micro-kernel widens bytes to 16 bits in registers. */
+static bool widens_bytes(const Target *t, const Gemm *g)
+{
+	return g->quad > 1 && t->dot == DOT_PAIRS;
+}
+
 void gemm_choose_tile(const Target *t, Gemm *g, int64_t *mr, int64_t *nr)
 {
 	const int64_t rows = at_least(g, g->m);
@@ -102,7 +108,7 @@ void gemm_choose_tile(const Target *t, Gemm *g, int64_t *mr, int64_t *nr)
 	narrow_tile(t, g, mr, nr);
 	if (!rows_unknown(g)) /* the number of all rows, or of each image of a batch */
 		fit_tile(t, g, rows > 0 ? rows : 1, mr, nr);
-	if (g->scale && t->registers < 32 && *mr > TILE_ROWS_SCALED)
+	if ((g->scale || widens_bytes(t, g)) && t->registers < 32 && *mr > TILE_ROWS_SCALED)
 		*mr = TILE_ROWS_SCALED;
 }
 
@@ -300,8 +306,9 @@ static void tile_reason(const Target *t, Gemm *g, const ProductDecision *d, StrB
 		return;
 	}
 	narrow_tile(t, g, &mr, &nr);
-	if (g->scale && by[0] == TILE_ROWS_SCALED && by[0] < mr) {
-		strbuf_printf(b, "the numbers of quantised weights take registers, too, of %d",
+	if ((g->scale || widens_bytes(t, g)) && by[0] == TILE_ROWS_SCALED && by[0] < mr) {
+		strbuf_printf(b, "%s take registers, too, of %d",
+			      g->scale ? "the numbers of quantised weights" : "bytes widened to 16 bits",
 			      t->registers);
 		return;
 	}

@@ -396,7 +396,8 @@ def written_models():
         peer = onnxruntime.InferenceSession(f"{FOLDER}/written.onnx", plain, providers=["CPUExecutionProvider"]).run(None, inputs)
         for a, b, c in zip(direct, written, peer):
             room = 1e-4 * np.abs(a).max()
-            assert np.array_equal(a, b) and np.abs(a - c).max() <= room, option
+            # The scale of a vector's weights may follow the sum in one of them.
+            assert np.abs(a - b).max() <= room / 100 and np.abs(a - c).max() <= room, option
 
 
 def narrow_caches():

@@ -11,6 +11,8 @@
  *   - one opaque atom is replaced by its bounds: floor(x, m) is in [(x - m + 1)/m, x/m], and a min
  *     or max equals one of its arguments
  *
+ * That B - A is not negative proves A <= B; so do the intervals of A and B.
+ *
  * The number of steps and the size of the polynomials are limited, so a proof may fail to be found.
  */
 #include "ir/dim_impl.h"
@@ -338,19 +340,34 @@ bool dim_nonneg(Ctx *c, Dim *d)
 	return d->nonneg;
 }
 
+/* Whether the largest value of A is below the smallest of B, or OR_EQUAL to it. Values are numbers
+ * of 64 bits, so INT64_MIN and INT64_MAX are bounds of every dim; the difference of A and B may
+ * need more. */
+static bool apart(const Dim *a, const Dim *b, bool or_equal)
+{
+	int64_t most = range_of(a).hi, least = range_of(b).lo;
+
+	if (!dim_is_const(a, &most) && is_inf(most))
+		most = INT64_MAX;
+	if (!dim_is_const(b, &least) && is_inf(least))
+		least = INT64_MIN;
+	return most < least || (or_equal && most == least);
+}
+
 bool dim_prove_le(Ctx *c, Dim *a, Dim *b)
 {
 	Dim *d;
 
-	return a == b || (poly_add(c, b, -1, a, &d) && dim_nonneg(c, d));
+	return a == b || (poly_add(c, b, -1, a, &d) && dim_nonneg(c, d)) || apart(a, b, true);
 }
 
 bool dim_prove_lt(Ctx *c, Dim *a, Dim *b)
 {
 	Dim *d;
 
-	return a != b && poly_add(c, b, -1, a, &d) && poly_add(c, d, 1, dim_const(c, -1), &d) &&
-	       dim_nonneg(c, d);
+	return a != b && ((poly_add(c, b, -1, a, &d) && poly_add(c, d, 1, dim_const(c, -1), &d) &&
+			   dim_nonneg(c, d)) ||
+			  apart(a, b, false));
 }
 
 void dim_bounds(Ctx *c, Dim *d, int64_t *lo, int64_t *hi)

@@ -147,7 +147,11 @@ typedef struct GpuPart {
 	CUgraph graph;
 	CUgraphExec exec; /* null: not created yet */
 	CUgraphNode *node;
+	/* by word of HAS: the input or output (counted together) that it points to and that a node
+	 * copies, which the order of the nodes respects; -1: none. It follows NODE in one block. */
+	int32_t *uses;
 	uint64_t node_bytes;
+	uint64_t moves; /* GpuContext.moves as of USES */
 	GpuCalls has; /* the calls that the nodes carry out, one for each node */
 } GpuPart;
 

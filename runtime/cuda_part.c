@@ -8,6 +8,9 @@
  * beside the chain: the copy of an input precedes the first kernel that uses the input, and the
  * copy of an output follows the last one that uses it. They are switched off if the caller's tensor
  * is in the GPU's memory.
+ *
+ * The order of a graph cannot be updated. Where a call uses another input or output than before,
+ * such as a copy of what the branches of an If choose from, the graph is built anew.
  */
 #include "runtime/cuda.h"
 
@@ -82,6 +85,80 @@ static bool alike(const GpuCalls *a, const GpuCalls *b)
 	return same;
 }
 
+/* ---- Inputs and outputs ---- */
+
+static int32_t n_io(const dl_context *c)
+{
+	return c->model->prog->desc->n_in + c->model->prog->desc->n_out;
+}
+
+static uint64_t io_address(const dl_context *c, int32_t i)
+{
+	const int32_t n_in = c->model->prog->desc->n_in;
+
+	return (uint64_t)(uintptr_t)(i < n_in ? c->x.in[i] : c->x.out[i - n_in]);
+}
+
+static bool is_in(const dl_context *c, uint64_t word, int32_t i)
+{
+	return word - io_address(c, i) < c->gpu->in[i].bytes;
+}
+
+/* Whether CALL is one of the chain. The inputs and outputs that it uses decide which copies come
+ * before and after it. */
+static bool in_chain(const GpuCall *call)
+{
+	return call->kind == GPU_KERNEL || call->kind == GPU_COPY;
+}
+
+/* The input or output that WORD points to, among those that S copies; -1: none. The copies of
+ * inputs are first in S, those of outputs last. */
+static int32_t use_of(const dl_context *c, const GpuCalls *s, uint64_t word)
+{
+	for (int32_t i = 0; i < s->n && s->call[i].kind == GPU_IN; i++)
+		if (is_in(c, word, s->call[i].which))
+			return s->call[i].which;
+	for (int32_t i = s->n; i-- > 0 && s->call[i].kind == GPU_OUT;)
+		if (is_in(c, word, s->call[i].which))
+			return s->call[i].which;
+	return -1;
+}
+
+static void set_uses(const dl_context *c, GpuPart *p)
+{
+	for (int32_t i = 0; i < p->has.n; i++) {
+		const GpuCall *call = &p->has.call[i];
+
+		for (int32_t w = call->first; w < call->first + call->n; w++)
+			p->uses[w] = in_chain(call) ? use_of(c, &p->has, p->has.word[w]) : -1;
+	}
+	p->moves = c->gpu->moves;
+}
+
+/* Whether the collected calls, which are like those of P, use the same inputs and outputs. A word
+ * that did not change points to the same one, as long as no memory has moved. A word may point to
+ * several where the caller gives one address twice; that is in the GPU's memory, and not copied. */
+static bool same_uses(const dl_context *c, GpuPart *p)
+{
+	const GpuCalls *s = &c->gpu->collected;
+	const bool moved = p->moves != c->gpu->moves;
+	bool same = true;
+
+	for (int32_t i = 0; i < s->n; i++) {
+		const GpuCall *call = &s->call[i];
+
+		for (int32_t k = 0; k < call->n && in_chain(call) && same; k++) {
+			const int32_t w = call->first + k, use = p->uses[w];
+
+			if (moved || s->word[w] != p->has.word[w])
+				same = use < 0 ? use_of(c, s, s->word[w]) < 0
+					       : is_in(c, s->word[w], use);
+		}
+	}
+	p->moves = c->gpu->moves;
+	return same;
+}
+
 /* ---- Nodes ---- */
 
 static GpuCopyNode copy_node(const GpuCall *call, const uint64_t *word)
@@ -126,18 +203,6 @@ typedef struct Order {
 	int32_t last;  /* the last call of the chain */
 } Order;
 
-static int32_t n_io(const dl_context *c)
-{
-	return c->model->prog->desc->n_in + c->model->prog->desc->n_out;
-}
-
-static uint64_t io_address(const dl_context *c, int32_t i)
-{
-	const int32_t n_in = c->model->prog->desc->n_in;
-
-	return (uint64_t)(uintptr_t)(i < n_in ? c->x.in[i] : c->x.out[i - n_in]);
-}
-
 /* Sets O->before to the nodes that call I of P comes after; returns how many. */
 static size_t after(const dl_context *c, const GpuPart *p, int32_t i, Order *o)
 {
@@ -160,7 +225,7 @@ static size_t after(const dl_context *c, const GpuPart *p, int32_t i, Order *o)
 		bool uses = false;
 
 		for (int32_t w = 0; w < call->n; w++)
-			uses = uses || word[w] - io_address(c, k) < c->gpu->in[k].bytes;
+			uses = uses || is_in(c, word[w], k);
 		if (uses && o->copy[k] >= 0)
 			o->before[count++] = p->node[o->copy[k]];
 		o->copy[k] = uses ? -1 : o->copy[k];
@@ -253,10 +318,12 @@ static int build(dl_context *c, GpuPart *p)
 
 	for (int32_t i = 0; i < s->n && ok; i++)
 		ok = calls_add(c->model, &p->has, &s->call[i], s->word + s->call[i].first);
-	p->node_bytes = sizeof(*p->node) * (uint64_t)s->n;
+	p->node_bytes = sizeof(*p->node) * (uint64_t)s->n + sizeof(*p->uses) * (uint64_t)s->n_words;
 	p->node = ok ? rt_alloc(c->model, p->node_bytes) : NULL;
 	if (!p->node)
 		return dl_fail(&c->x, DL_NOMEM, "no memory for a graph");
+	p->uses = (int32_t *)(void *)(p->node + s->n);
+	set_uses(c, p);
 	rc = cuda->cuGraphCreate(&p->graph, 0);
 	if (rc)
 		return p->graph = NULL, gpu_fail(c, rc, "a graph");
@@ -303,7 +370,7 @@ int gpu_part_set(dl_context *c, GpuPart *p)
 {
 	int rc;
 
-	if (p->exec && alike(&p->has, &c->gpu->collected))
+	if (p->exec && alike(&p->has, &c->gpu->collected) && same_uses(c, p))
 		return update(c, p);
 	rc = p->exec ? gpu_idle(c) : 0; /* the graph may be in flight */
 	if (rc)

@@ -113,12 +113,15 @@ def sanitized(name, way, test, **env):
 model("few", "few (float[1] x, int64[1] n) => (float[K] y) { y = Expand(x, n) }")
 
 model("same", "same (float[N] x) => (float[N] y, float[N] z) { y = Identity(x)  z = Relu(x) }")
+model("either", """either (bool[1] c, float[N] a, float[N] b) => (float[N] y, float[N] z) {
+      y = If(c) <then_branch = t () => (float[N] y1) { y1 = Identity(a) }, else_branch = e () => (float[N] y2) { y2 = Identity(b) }>
+      z = Relu(y) }""")
 model("chain", "chain (float[N,8] x, float[8,8] w) => (float[N,8] y) { t = MatMul(x, w)  y = MatMul(t, w) }")
 
 
 @test
 def graphs():
-    for name in "add", "pick", "few", "largest", "same", "chain":
+    for name in "add", "pick", "few", "largest", "same", "either", "chain":
         compiled(name)
     open(f"{DIR}/twice.dl", "w").write(
         "dlir 1\ngraph @main(%x: f32[N], %z: f32[2*N]) -> (%y) {\n  %y = Concat(%x, %z) {axis = 0} : f32[3*N]\n}\n")

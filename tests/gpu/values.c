@@ -4,6 +4,7 @@
  *	few	y[n] = x[1], n an input
  *	largest	y[max(v[100])] = x[1]
  *	same	y[N] = x[N], z[N] = relu(x)
+ *	either	y[N] = c ? a[N] : b[N], z[N] = relu(y), c an input
  */
 #include "tests/gpu/mallocs.h"
 #include "tests/gpu/sim.h"
@@ -192,6 +193,8 @@ static bool declared(void)
 		mallocs = 0;
 		MUST(api->run(c, &in, 1, out, 2, NULL) == DL_OK);
 		MUST(cu.ptxsim_calls("cuGraphLaunch") == 1 && !cu.ptxsim_calls("cuLaunchKernel"));
+		/* The first run makes the graph, and copies from and to the host are new nodes. */
+		MUST((cu.ptxsim_calls("cuGraphInstantiate") > 0) == (!k || k == 2));
 		if (k % 2)
 			MUST(counts(1, here) && !cu.ptxsim_allocations() && !mallocs &&
 			     !cu.ptxsim_calls("cuGraphExec"));
@@ -208,13 +211,55 @@ static bool declared(void)
 	return true;
 }
 
+/* A run copies the input that its branch gives: the copy waits for that input to arrive, and not for the input of the run
+ * before. The caller's tensors are on the host, and in some runs one of them is on the GPU. */
+static bool either(void)
+{
+	const dl_api *api = open_model(dir, "either");
+	dl_load_options load = {.size = sizeof(load), .device = "cuda"};
+	int64_t dims[8] = {40, 40, -1, -1, -1, -1, -1, -1}, one[] = {1}, xs[] = {40}, ys[1], zs[1];
+	static float v[2][40], z[40];
+	bool first;
+	CUdeviceptr d;
+	dl_context *c;
+	dl_model *m;
+
+	MUST(api && api->load(&load, &m) == DL_OK && api->context(m, NULL, &c) == DL_OK);
+	MUST(api->prepare(c, dims, api->describe()->n_sym) == DL_OK);
+	MUST(!cu.cuMemAlloc_v2(&d, sizeof(v[0])));
+	for (int k = 0; k < 12; k++) {
+		void *a = k % 5 == 4 ? on_device(d) : (void *)v[0];
+		dl_tensor in[] = {tensor(DL_BOOL, &first, one, 1, 1), tensor(DL_F32, a, xs, 1, 160),
+				  tensor(DL_F32, v[1], xs, 1, 160)};
+		dl_tensor out[] = {tensor(DL_F32, y, ys, 1, 160), tensor(DL_F32, z, zs, 1, 160)};
+
+		first = k % 3 == 1;
+		for (int i = 0; i < 80; i++)
+			v[i / 40][i % 40] = (float)((i * 7 + k) % 23) - 11;
+		MUST(!cu.cuMemcpyHtoD_v2(d, v[0], sizeof(v[0])));
+		cu.ptxsim_mark();
+		MUST(api->run(c, in, 3, out, 2, NULL) == DL_OK);
+		MUST(cu.ptxsim_calls("cuGraphLaunch") == 1 && !cu.ptxsim_calls("cuLaunchKernel"));
+		MUST((cu.ptxsim_calls("cuGraphInstantiate") > 0) == (!k || k % 3 != 0));
+		for (int i = 0; i < 40; i++) {
+			const float want = v[!first][i];
+
+			MUST(y[i] == want && z[i] == (want > 0 ? want : 0));
+		}
+	}
+	MUST(!cu.cuMemFree_v2(d));
+	api->context_free(c);
+	MUST(api->unload(m) == DL_OK && cu.ptxsim_live() == 0);
+	return true;
+}
+
 static bool all(const char *models)
 {
 	void *gpu;
 
 	dir = models;
 	MUST(!cu.cuDevicePrimaryCtxRetain(&gpu, 0) && !cu.cuCtxPushCurrent_v2(gpu));
-	return few() && largest() && a_first_run_fails() && declared();
+	return few() && largest() && a_first_run_fails() && declared() && either();
 }
 
 int main(int argc, char **argv)

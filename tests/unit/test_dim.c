@@ -58,6 +58,7 @@ static void test_forms(Ctx *c)
 {
 	bound(c, "P", 1, DIM_INF);
 	bound(c, "T", 1, 64);
+	bound(c, "d", -DIM_FAR, DIM_FAR);
 	SAME("N + 1 + N", "2*N + 1");
 	SAME("(N + 1)*(N - 1)", "N^2 - 1");
 	SAME("B*S*768/(S*768)", "B");
@@ -76,6 +77,10 @@ static void test_forms(Ctx *c)
 	SAME("max(N, min(N, M))", "N");
 	SAME("min(N + 1, M + 1)", "min(M, N) + 1");
 	SAME("min(2*N, 2*M)", "2*min(M, N)");
+	SAME("max(N, -9223372036854775808, 0)", "N");
+	SAME("max(d - 3, -9223372036854775808)", "d - 3");
+	SAME("max(d, -9223372036854775807, 5)", "max(d, 5)");
+	SAME("min(M, N, 9223372036854775807)", "min(M, N)");
 	SAME("floor(T - 1, 64)", "0");
 	SAME("floor(floor(N, P) - floor(N, P), 3)", "0");
 	SAME("floor(N, P*5 + N)", "0");
@@ -94,6 +99,9 @@ static void test_forms(Ctx *c)
 	CHECK(dim_prove_le(c, read_dim(c, "floor(N, 2)*2"), read_dim(c, "N")));
 	CHECK(dim_prove_lt(c, read_dim(c, "N"), read_dim(c, "floor(N, 2)*2 + 2")));
 	CHECK(!dim_prove_le(c, read_dim(c, "N"), read_dim(c, "M")));
+	CHECK(dim_prove_lt(c, dim_const(c, INT64_MIN), dim_const(c, INT64_MAX)));
+	CHECK(!dim_prove_le(c, dim_const(c, INT64_MAX), read_dim(c, "N")));
+	CHECK(!dim_prove_lt(c, read_dim(c, "N"), dim_const(c, INT64_MAX)));
 	CHECK(dim_eq(c, read_dim(c, "2*N"), read_dim(c, "2*M + 1")) == dim_const(c, 0));
 	CHECK(dim_le(c, read_dim(c, "T"), dim_const(c, 64)) == dim_const(c, 1));
 }

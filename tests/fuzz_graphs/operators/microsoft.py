@@ -279,7 +279,7 @@ def quantised_gemm(g, op):
     m, k, n = (few(g, 33) for _ in range(3))
     ta, tb = r.randrange(2), r.randrange(2)
     a = all_of_range(g, "uint8", [k, m] if ta else [m, k])
-    b = factor(g, a, [n, k] if tb else [k, n], False) if a else None
+    b = factor(g, a, [n, k] if tb else [k, n], op) if a else None
     if b is None:
         return None
     columns = r.choice(([], [n]))

@@ -19,11 +19,17 @@ def all_of_range(g, type, sizes, low=None, high=None):
     return g.feed([arrays[0]] * SETS if len({a.shape for a in arrays}) == 1 else arrays)
 
 
-def factor(g, v, sizes, lacks_mixed):
-    """What the integers V are multiplied by. Where LACKS_MIXED, ONNX Runtime takes no i8 by u8. It adds pairs of products of u8 by i8 in
-    16 bits on processors without VNNI: so those i8 are small."""
-    type = "int8" if v.type == "int8" and lacks_mixed else g.random.choice(BYTES)
-    return all_of_range(g, type, sizes, *((-64, 63) if (v.type, type) == ("uint8", "int8") else ()))
+# ONNX Runtime adds pairs of products of u8 by i8 in 16 bits, saturating, on processors without VNNI, where the u8 are on the left. The weights
+# of ConvInteger are on the left of its image, whose i8 may be large. In these ranges of factors, by both types, no pair saturates.
+EXACT_PAIRS = {("uint8", "int8"): (-64, 63)}
+EXACT_PAIRS_SWAPPED = {("int8", "uint8"): (0, 127)}
+
+
+def factor(g, v, sizes, op):
+    """What OP multiplies the integers V by. ONNX Runtime has no i8 by u8 of the operators QLinear..."""
+    type = "int8" if v.type == "int8" and op.startswith("QLinear") else g.random.choice(BYTES)
+    ranges = EXACT_PAIRS_SWAPPED if op == "ConvInteger" else EXACT_PAIRS
+    return all_of_range(g, type, sizes, *ranges.get((v.type, type), ()))
 
 
 def scales(g, type, sizes, exact):
@@ -87,7 +93,7 @@ def quantized_matmul(g, op):
     batch = [a.sizes(i) for i in range(a.rank - 2)] if g.random.random() < 0.5 else []
     n = g.new_sizes()
     # Of QLinearMatMul of i8 by u8, which ONNX Runtime lacks, ONNX's reference rounds in f64.
-    b = factor(g, a, batch + [a.sizes(a.rank - 1), n], op == "QLinearMatMul")
+    b = factor(g, a, batch + [a.sizes(a.rank - 1), n], op)
     if b is None:
         return None
     columns = [n] if g.random.random() < 0.4 and not batch else []
@@ -107,7 +113,7 @@ def quantized_conv(g, op):
     kernel = [r.choice((1, 1, 2, 3)) for _ in range(n)]
     group = r.choice([1, 1] + [k for k in (2, 3, c) if c % k == 0])
     outer = group * r.choice((1, 2, 3, 5))
-    w = factor(g, v, [(s,) * SETS for s in [outer, c // group] + kernel], op == "QLinearConv")
+    w = factor(g, v, [(s,) * SETS for s in [outer, c // group] + kernel], op)
     if w is None:
         return None
     channels = [(outer,) * SETS] if r.random() < 0.5 and op == "QLinearConv" else []     # ONNX Runtime's ConvInteger lacks them

@@ -65,29 +65,32 @@ static bool import_constant(Import *im, const Frame *fr, Scope *s, const Onnx__N
 }
 
 /* Whether operator OP, which the file calls OP_TYPE ("": no standard operator), takes an
- * attribute NAME of KIND; else a diagnostic. A definition tells by itself what it takes. */
+ * attribute NAME of KIND, and what it declares of it, in *A; else a diagnostic. A definition tells
+ * by itself what it takes. */
 static bool op_takes(Import *im, OpKind op, const char *op_type, const char *name, const char *kind,
-		     DiagLoc loc)
+		     DiagLoc loc, OpAttr *a)
 {
 	const char *list = op_table[op]->attrs;
-	const int since = upgrade_input_since(op_type, name);
 	StrBuf b = {0};
-	OpAttr a;
+	OpAttr listed;
+	int since;
 
+	*a = (OpAttr){0};
 	if (op == OP_Call)
 		return true;
-	if (op_attr_find(op, name, &a))
-		return !strcmp(a.kind, kind) ||
+	if (op_attr_find(op, name, a))
+		return !strcmp(a->kind, kind) ||
 		       diag_error(im->diag, loc,
 				  "attribute \"%s\" is of kind %s, and the operator takes %s", name,
-				  kind, a.kind);
+				  kind, a->kind);
+	since = upgrade_input_since(op_type, name);
 	if (since)
 		return diag_error(
 			im->diag, loc,
 			"has no attribute \"%s\": from opset %d on it is an input of the operator",
 			name, since);
-	for (int i = 0; op_attr_next(&list, &a); i++)
-		strbuf_printf(&b, "%s%s", i ? ", " : "", a.name);
+	for (int i = 0; op_attr_next(&list, &listed); i++)
+		strbuf_printf(&b, "%s%s", i ? ", " : "", listed.name);
 	diag_error(im->diag, loc,
 		   "has no attribute \"%s\"; the newest form of the operator takes %s", name,
 		   b.n ? strbuf_str(&b) : "none");
@@ -95,26 +98,25 @@ static bool op_takes(Import *im, OpKind op, const char *op_type, const char *nam
 	return false;
 }
 
-/* Whether attribute NAME of OP, which it takes in its newest form, exists in version VERSION of DOMAIN; else a
- * diagnostic. Version 0 is not known and has everything. */
-static bool version_has(Import *im, OpKind op, const char *name, const char *domain, int64_t version,
+/* Whether attribute A of the newest form exists in version VERSION of DOMAIN; else a diagnostic.
+ * Version 0 is not known and has everything. */
+static bool version_has(Import *im, const OpAttr *a, const char *domain, int64_t version,
 			DiagLoc loc)
 {
 	const char *of = *domain ? " of " : "";
-	OpAttr a;
 
-	if (!version || !op_attr_find(op, name, &a))
+	if (!version)
 		return true;
-	if (version < a.since)
+	if (version < a->since)
 		return diag_error(im->diag, loc,
 				  "attribute \"%s\" exists since opset %d%s%s, and the model uses "
 				  "opset %lld",
-				  name, a.since, of, domain, (long long)version);
-	if (a.until && version >= a.until)
+				  a->name, a->since, of, domain, (long long)version);
+	if (a->until && version >= a->until)
 		return diag_error(im->diag, loc,
 				  "attribute \"%s\" exists until opset %d%s%s, and the model uses "
 				  "opset %lld",
-				  name, a.until - 1, of, domain, (long long)version);
+				  a->name, a->until - 1, of, domain, (long long)version);
 	return true;
 }
 
@@ -126,13 +128,15 @@ static bool attrs_hold(Import *im, const Frame *fr, const Onnx__NodeProto *p, co
 	const char *domain = domain_of(p->domain), *standard = *domain ? "" : text(p->op_type);
 	const int64_t version = *domain ? import_version(fr, domain)
 					: upgrade_attrs_version(text(p->op_type), fr->opset);
+	OpAttr declared;
 
 	for (size_t i = 0; i < p->n_attribute; i++) {
 		const Attr *a = node_attr(n, ctx_name(im->ctx, text(p->attribute[i]->name)));
 
 		if (a && !str_starts(a->name, "__") &&
-		    (!op_takes(im, n->op, standard, a->name, attr_kind_name(a->kind), loc) ||
-		     !version_has(im, n->op, a->name, domain, version, loc)))
+		    (!op_takes(im, n->op, standard, a->name, attr_kind_name(a->kind), loc,
+			       &declared) ||
+		     !version_has(im, &declared, domain, version, loc)))
 			return false;
 	}
 	return true;
@@ -141,7 +145,9 @@ static bool attrs_hold(Import *im, const Frame *fr, const Onnx__NodeProto *p, co
 static bool add_region(Import *im, const Frame *fr, Scope *s, Node *n, const char *name,
 		       const Onnx__AttributeProto *a, DiagLoc loc)
 {
-	if (!op_takes(im, n->op, "", name, "graph", loc))
+	OpAttr declared;
+
+	if (!op_takes(im, n->op, "", name, "graph", loc, &declared))
 		return false;
 	if (!a->g)
 		return diag_error(im->diag, loc, "attribute \"%s\" holds no graph", name);

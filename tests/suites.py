@@ -219,10 +219,15 @@ def batch(runner, lines, names, paths, options, under=()):
     return found
 
 
+def noises():
+    """{SUITE/NAME: the noise of that case's references, as text}"""
+    return {name: text.split()[0] for name, text in rows_of("noise.txt")}
+
+
 def run_batch(runner, suite, found, paths, options, under=()):
     """A verdict for each case of FOUND and each of PATHS; for `int` only if the model has sums that are exact."""
     names = {case.dir: case.name for case in found}
-    noise = {name: text.split()[0] for name, text in rows_of("noise.txt")}
+    noise = noises()
     lines = [f"{dir}\t{noise.get(f'{suite}/{name}', 0)}\n" for dir, name in names.items()]
     results = batch(runner, lines, names, paths, options, under)
     return [Verdict(f"{suite}.{path}", name, *result) for (name, path), result in results.items()

@@ -11,13 +11,12 @@
     OUT/sweep.txt        NAME|whether a simulator runs it|its line of a tile file for sm_80|and for sm_90a
     OUT/tests/ptxsim/    the PTX of `vectors`
 
-What is in cases, bench and sweep is compressed; run.sh takes it apart. Artifacts have code for sm_80 and sm_90a. Large weights are drawn where they are used, in the image of a constant: here they are one
+What is in cases, bench and sweep is compressed; run.sh takes it apart. Artifacts have code for sm_80, sm_90a and CPUs. Large weights are drawn where they are used, in the image of a constant: here they are one
 number each, which stays one through packing, so the artifact is code and runs of a repeated word.
 """
 
 import argparse
 import concurrent.futures
-import glob
 import json
 import os
 import shutil
@@ -35,7 +34,7 @@ import models  # noqa: E402
 import samples  # noqa: E402
 import suites  # noqa: E402
 
-TARGETS = "cuda:sm_80,sm_90a"
+TARGETS = "cuda:sm_80,sm_90a,cpu:x86-64-v3"
 LIMIT = 60 << 20
 RUN = 1024  # words: shorter runs are copied
 
@@ -140,17 +139,16 @@ def listed_cases(corpus, share):
                 yield suite, case
 
 
-def compiled_case(build, out, suite, case):
+def compiled_case(build, out, noise, suite, case):
     folder = f"{out}/{suite}-{case.name.replace('/', '-')}"
     os.makedirs(folder)
     compiled(build, case.dir + "/model.onnx", folder + "/model.so")
-    for data in sorted(os.listdir(case.dir)):
-        if data.startswith("test_data_set_"):
-            shutil.copytree(os.path.join(case.dir, data), os.path.join(folder, data))
-    noise = dict(suites.rows_of("noise.txt")).get(f"{suite}/{case.name}")
-    if noise:
+    sets = [data for data in os.listdir(case.dir) if data.startswith("test_data_set_")]
+    for data in sets:
+        shutil.copytree(os.path.join(case.dir, data), os.path.join(folder, data))
+    if f"{suite}/{case.name}" in noise:
         with open(folder + "/case.json", "w") as f:
-            json.dump({"noise": [float(noise.split()[0])] * len(glob.glob(folder + "/test_data_set_*"))}, f)
+            json.dump({"noise": [float(noise[f"{suite}/{case.name}"])] * len(sets)}, f)
 
 
 # ---- Weights that are drawn where they are used ----
@@ -282,7 +280,8 @@ def main():
     own_cases(build, out + "/cases", ["map", "softmax-warp", "matmul"] if options.tiny else models.MODELS)
     if not options.tiny:
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-            list(pool.map(lambda of: compiled_case(build, out + "/cases", *of), listed_cases(options.corpus, options.share)))
+            noise = suites.noises()
+            list(pool.map(lambda of: compiled_case(build, out + "/cases", noise, *of), listed_cases(options.corpus, options.share)))
     bench(build, out, work, options.tiny)
     sweep(build, out, work, options.tiny)
     libraries(out)

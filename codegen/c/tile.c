@@ -71,19 +71,18 @@ static void put_x86_dot(StrBuf *b, const Target *t)
 	for (int i = 0; i < 2; i++) {
 		const char *from = i ? "odd" : "even", *by = i ? "high" : "low";
 
-		if (bytes == 16) {
-			strbuf_printf(b, "\t__asm__(\"pmaddwd %%1, %%0\" : \"+x\"(%s) : \"x\"(%s));\n",
+		if (bytes == 16)
+			strbuf_printf(b,
+				      "\t__asm__(\"pmaddwd %%1, %%0\" : \"+x\"(%s) : \"x\"(%s));\n",
 				      from, by);
-			continue;
-		}
-		/* into another register, as other tiles' columns read FROM, too */
-		strbuf_printf(b,
-			      "\tdot_words %s_%s;\n"
-			      "\t__asm__(\"vpmaddwd %%2, %%1, %%0\" : \"=%s\"(%s_%s) : \"%s\"(%s), \"%s\"(%s));\n",
-			      from, by, reg, from, by, reg, from, reg, by);
+		else /* VEX has a register for the result: FROM stays as it is for the row's other columns */
+			strbuf_printf(
+				b,
+				"\tdot_words %s_sums;\n"
+				"\t__asm__(\"vpmaddwd %%2, %%1, %%0\" : \"=%s\"(%s_sums) : \"%s\"(%s), \"%s\"(%s));\n",
+				from, reg, from, reg, from, reg, by);
+		strbuf_printf(b, "\tc += (dot_lanes)%s%s;\n", from, bytes == 16 ? "" : "_sums");
 	}
-	strbuf_puts(b, bytes == 16 ? "\tc += (dot_lanes)even + (dot_lanes)odd;\n"
-				   : "\tc += (dot_lanes)even_low;\n\tc += (dot_lanes)odd_high;\n");
 }
 
 /* Prints the function dot_u8_i8: each lane of C plus the four products of a lane of U by one of S. */
@@ -105,8 +104,8 @@ static void put_dot(const GenC *g, StrBuf *b)
 			      t->vector_bytes, t->vector_bytes);
 	strbuf_printf(b, "#define DL_DOT%s\n",
 		      t->dot != DOT_BYTES || !x86 ? ""
-		      : t->vector_bytes == 64 ? " __attribute__((target(\"avx512vnni\")))"
-					      : " __attribute__((target(\"avxvnni\")))");
+		      : t->vector_bytes == 64     ? " __attribute__((target(\"avx512vnni\")))"
+						  : " __attribute__((target(\"avxvnni\")))");
 	strbuf_puts(
 		b,
 		"\nDL_DOT static inline __attribute__((always_inline)) dot_lanes dot_u8_i8(dot_lanes c, dot_lanes u, dot_lanes s)\n{\n");

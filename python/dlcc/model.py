@@ -423,11 +423,7 @@ class Model:
         library = self._library
         context = library.take()
         try:
-            status = self._c_run(context, call.ins, call.n_in, call.outs, call.n_out, None)
-            if self._c_wait is not None:
-                status = status or self._c_wait(context)
-            if status:
-                raise library.fail(status, context)
+            self._launch(context, call.ins, call.n_in, call.outs, call.n_out)
         finally:
             library.give(context)
         free.append(call)
@@ -444,16 +440,22 @@ class Model:
         codes = [io.code for io in (*self._description.inputs, *self._description.outputs)]
         self._calls.setdefault(key, []).append(_Call(inputs, outputs, codes))
 
+    def _launch(self, context: Any, ins: Any, n_in: int, outs: Any, n_out: int) -> None:
+        status = self._c_run(context, ins, n_in, outs, n_out, None)
+        if not status and self._c_wait is not None:
+            status = self._c_wait(context)
+        if status:
+            raise self._library.fail(status, context)
+
     def _run(self, given: Mapping[str, Any], memory: Mapping[str, Any]) -> list[Any]:
-        api, ios = self._api(), self._description.outputs
+        self._api()  # an error if the model is closed
+        ios = self._description.outputs
         self._known("output", memory, ios)
         ins, keep_in = self._inputs(given)
         context = self._library.take()
         try:
             outs, arrays, memory_shapes, keep_out = self._outputs(memory, self._shapes(context, ins))
-            status = api.run(context, ins, len(self._description.inputs), outs, len(ios), None) or api.wait(context)
-            if status:
-                raise self._library.fail(status, context)
+            self._launch(context, ins, len(self._description.inputs), outs, len(ios))
             for i, (tensor, io) in enumerate(zip(outs, ios)):
                 if arrays[i] is None:
                     arrays[i] = tensors.copy_value(tensor, io, f'output "{io.name}"')

@@ -720,23 +720,13 @@ define i16 @encode_f16(float %a) {
   ret i16 %r
 }
 define float @decode_bf16(i16 %c) {
-  %w = zext i16 %c to i32
-  %u = shl i32 %w, 16
-  %r = bitcast i32 %u to float
+  %h = bitcast i16 %c to bfloat
+  %r = fpext bfloat %h to float
   ret float %r
 }
 define i16 @encode_bf16(float %a) {
-  %u = bitcast float %a to i32
-  %top = lshr i32 %u, 16
-  %odd = and i32 %top, 1
-  %half = add i32 %u, 32767
-  %sum = add i32 %half, %odd
-  %near = lshr i32 %sum, 16
-  %mag = and i32 %u, 2147483647
-  %nan = icmp ugt i32 %mag, 2139095040
-  %quiet = or i32 %top, 64
-  %c = select i1 %nan, i32 %quiet, i32 %near
-  %r = trunc i32 %c to i16
+  %h = fptrunc float %a to bfloat
+  %r = bitcast bfloat %h to i16
   ret i16 %r
 }
 define float @decode_f8e8m0(i8 %c) {

@@ -35,7 +35,7 @@ import samples  # noqa: E402
 import suites  # noqa: E402
 
 TARGETS = "cuda:sm_80,sm_90a,cpu:x86-64-v3"
-LIMIT = 60 << 20
+LIMIT = 80 << 20
 RUN = 1024  # words: shorter runs are copied
 
 GEMM = "({0}[{1}] a, {0}[{2}] b) => ({0}[{3}] y) {{ y = MatMul(a, b) }}"

@@ -6,6 +6,7 @@
  * floats, where -0 and NaN would change.
  */
 #include "ir/expr_impl.h"
+#include "ir/kernel.h"
 #include "ir/scalar.h"
 
 #include <assert.h>
@@ -305,6 +306,13 @@ static bool ctype_holds(CType to, CType from)
 	return holds[to] >> from & 1;
 }
 
+/* A is a value of type T already: an element of that type, or rounded to it by I. */
+static bool is_of_type(const Expr *a, Inst i, DType t)
+{
+	return a->kind == EX_LOAD ? a->load.buf->dtype == t
+				  : ex_is_op(a, i) && a->op.dtype == t;
+}
+
 static Expr *fold_unary(ExprPool *p, Inst i, CType ct, DType dtype, Expr *a)
 {
 	bool same = a->kind == EX_INST && a->op.inst == i;
@@ -324,7 +332,7 @@ static Expr *fold_unary(ExprPool *p, Inst i, CType ct, DType dtype, Expr *a)
 	case IN_trunc:
 	case IN_rint: return same ? a : NULL;
 	case IN_round:
-	case IN_roundsat: return same && a->op.dtype == dtype ? a : NULL;
+	case IN_roundsat: return is_of_type(a, i, dtype) ? a : NULL;
 	case IN_isnan: return ctype_is_float(a->ct) ? NULL : ex_int(p, CT_BOOL, 0);
 	default: return NULL;
 	}

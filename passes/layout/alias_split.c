@@ -72,7 +72,7 @@ bool alias_split_find(Kernel *k, Stmt *s, AliasSplit *out)
 			return false;
 		out->rest = old->op.arg[2];
 		out->past = as_dim(k->ctx, less->op.arg[1]);
-		old = without_round(old->op.arg[1], t);
+		old = old->op.arg[1];
 	}
 	if (old->kind != EX_LOAD)
 		return false;

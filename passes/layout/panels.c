@@ -346,15 +346,6 @@ static const Type *packed_type(const Packing *p)
 			    : in_panels(p->m, c, t);
 }
 
-/* E without a rounding of an element to its own type, so that the copy only moves data
- * (codegen/weights/move.h). */
-static Expr *without_round(Expr *e)
-{
-	Expr *of = ex_is_op(e, IN_round) ? e->op.arg[0] : NULL;
-
-	return of && of->kind == EX_LOAD && of->load.buf->dtype == e->op.dtype ? of : e;
-}
-
 Value *packing_close(Packing *p, Expr *e, const Type *t)
 {
 	Buf *out = kernel_buf(p->k, BUF_OUT, "packed", t);
@@ -386,7 +377,7 @@ static Value *pack(Module *m, Node *n, const Contraction *c, bool fragments)
 	(joins_terms(&p) ? packing_join : packing_add)(&p, c->k, c->nk);
 	packing_add(&p, c->n, c->nn);
 	t = packed_type(&p);
-	return t ? packing_close(&p, without_round(c->b), t) : NULL;
+	return t ? packing_close(&p, c->b, t) : NULL;
 }
 
 Expr *packed_term(ExprPool *p, const Contraction *c)

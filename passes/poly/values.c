@@ -389,8 +389,12 @@ static void undecided(void *arg, Expr *e)
 	u->any = u->any || (ex_is_op(e, IN_select) && !decided(u->m, e));
 }
 
-static bool is_copy(const ValueMatch *m, const Expr *e)
+/* E loads from a copy of WANT's elements, which may be held in a wider type. */
+static bool is_copy(const ValueMatch *m, const Expr *want, const Expr *e)
 {
+	if (want->kind == EX_LOAD && ex_is_op(e, IN_round) &&
+	    e->op.dtype == want->load.buf->dtype)
+		e = e->op.arg[0];
 	return e->kind == EX_LOAD && !original(m->p, e->load.buf) && !is_stored(m->p, e->load.buf);
 }
 
@@ -398,7 +402,7 @@ static Answer same(const ValueMatch *m, Expr *want, Expr *got)
 {
 	Answer a;
 
-	if (want == got || is_copy(m, got))
+	if (want == got || is_copy(m, want, got))
 		return SAME;
 	if (want->kind == EX_LOAD && got->kind == EX_LOAD &&
 	    (!original(m->p, got->load.buf) || original(m->p, got->load.buf) == want->load.buf))

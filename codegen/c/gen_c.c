@@ -66,6 +66,8 @@ static void print_header(Fn *f, StrBuf *b)
 			      f->sizes.at[i].text);
 	if (f->faults)
 		strbuf_puts(b, "\tint fault = 0;\n");
+	if (f->pairs)
+		strbuf_puts(b, "\tdot_wide found = {0};\n");
 }
 
 static CFunc *intern_func(GenC *g, const Fn *f, const char *text)

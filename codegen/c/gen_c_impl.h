@@ -19,14 +19,15 @@ typedef struct Fn {
 	VEC(FnName) names;
 	VEC(Buf *) bufs; /* buffer parameters, in order of first use */
 	VEC(Sym *) syms;
-	VEC(FnName) sizes;  /* sizes with a name of their own, and their C */
+	VEC(FnName) sizes; /* sizes with a name of their own, and their C */
 	VEC(Buf *) tables; /* tables of constants */
 	VEC(Buf *) locals;
 	VEC(bool) scalar;           /* by local: it is a plain variable */
 	VEC(const Iter *) naturals; /* variables that are never negative */
 	StrBuf body;
 	int indent, ntemp;
-	bool faults, scratch; /* it has an index that may be out of range; it uses its scratch */
+	/* it has an index that may be out of range; it uses its scratch; a tile of it is c_tile_pairs */
+	bool faults, scratch, pairs;
 	CExprNames cb;
 } Fn;
 

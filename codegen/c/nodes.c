@@ -507,6 +507,10 @@ static void print_panel(Fn *f, const Tile *tl, const StrBuf *t)
 	if (!tl->scale) {
 		print_address(f, tl->b, strbuf_str(&t[3]));
 		strbuf_printf(&f->body, ", %s, ahead, ahead_step, ", strbuf_str(&t[4]));
+		if (c_tile_pairs(f->g, tl)) {
+			strbuf_puts(&f->body, "&found, ");
+			f->pairs = true;
+		}
 		return;
 	}
 	strbuf_printf(&f->body, "(const uint8_t *)%s + (%s), %s, ", fn_buf(f, tl->b),

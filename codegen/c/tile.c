@@ -7,8 +7,11 @@
  * tile with few valid rows runs a shorter function.
  *
  * Terms of bytes are multiplied four at a time, u8 by i8, and added to i32 lanes by the
- * function dot_u8_i8. It is one instruction on targets that have it, pairs of 16-bit products on other x86-64
- * CPUs, and portable C elsewhere or if DL_PORTABLE_DOT is defined. All of them are exact.
+ * function dot_u8_i8. It is one instruction on targets that have it, and portable C on other targets than x86-64 or if
+ * DL_PORTABLE_DOT is defined. Other x86-64 CPUs have an instruction that adds products in pairs, saturating at 16
+ * bits: it is exact if the two bytes of B add up to -128 to 127 (dot_narrow). The terms of B for which they do not
+ * are searched when a panel is first used (dot_find). These terms alone take two steps, of the even and of the odd bytes,
+ * so that all results are exact.
  *
  * A panel of f16 or bf16 is read as floats, by a function of codegen/c/tile_wide.c.
  */
@@ -23,11 +26,11 @@
 const char *c_tile_use(GenC *g, const Tile *t)
 {
 	const char *key = arena_printf(
-		g->arena, "tile_%s_%dx%d%s%s%s%s%s", ctype_name[t->ct], t->mr, t->nr,
+		g->arena, "tile_%s_%dx%d%s%s%s%s%s%s", ctype_name[t->ct], t->mr, t->nr,
 		t->quad == 1           ? ""
 		: t->a->dtype == DT_U8 ? "_u8_i8"
 				       : "_i8_u8",
-		t->runs ? "_runs" : "",
+		c_tile_pairs(g, t) ? "_pairs" : "", t->runs ? "_runs" : "",
 		t->scale || c_tile_widens(t)
 			? arena_printf(g->arena, "_%s", dtype_info[t->b->dtype].name)
 			: "",
@@ -52,7 +55,22 @@ static bool uses_dot(const GenC *g)
 	return false;
 }
 
-/* Prints the instructions for vectors of BYTES on x86-64: C += U * S, by fours. */
+bool c_tile_pairs(const GenC *g, const Tile *t)
+{
+	return t->quad > 1 && target_is_x86(g->target) && g->target->dot == DOT_PAIRS &&
+	       t->a->dtype == DT_U8 && t->b->kind == BUF_IN;
+}
+
+static bool uses_pairs(const GenC *g)
+{
+	for (int i = 0; i < g->tile.n; i++)
+		if (c_tile_pairs(g, &g->tile.at[i]))
+			return true;
+	return false;
+}
+
+/* Prints the instructions for vectors of BYTES on x86-64: C += U * S, by fours. Sums of pairs saturate at 16 bits
+ * without a dot product of bytes. */
 static void put_x86_dot(StrBuf *b, const Target *t)
 {
 	const int bytes = t->vector_bytes;
@@ -65,31 +83,74 @@ static void put_x86_dot(StrBuf *b, const Target *t)
 			bytes == 64 ? "" : "%{vex%} ", reg, reg, reg);
 		return;
 	}
-	strbuf_puts(b, "\tconst dot_words w = (dot_words)u, v = (dot_words)s;\n"
-		       "\tdot_words even = w & 255, odd = (dot_words)((dot_uwords)w >> 8);\n"
-		       "\tconst dot_words low = v << 8 >> 8, high = v >> 8;\n\n");
-	for (int i = 0; i < 2; i++) {
-		const char *from = i ? "odd" : "even", *by = i ? "high" : "low";
-
-		if (bytes == 16)
-			strbuf_printf(b,
-				      "\t__asm__(\"pmaddwd %%1, %%0\" : \"+x\"(%s) : \"x\"(%s));\n",
-				      from, by);
-		else /* VEX has a register for the result: FROM stays as it is for the row's other columns */
-			strbuf_printf(
-				b,
-				"\tdot_words %s_sums;\n"
-				"\t__asm__(\"vpmaddwd %%2, %%1, %%0\" : \"=%s\"(%s_sums) : \"%s\"(%s), \"%s\"(%s));\n",
-				from, reg, from, reg, from, reg, by);
-		strbuf_printf(b, "\tc += (dot_lanes)%s%s;\n", from, bytes == 16 ? "" : "_sums");
-	}
+	strbuf_puts(b, "\tconst dot_words one = (dot_words){0} + 1;\n");
+	if (bytes == 16)
+		strbuf_puts(b, "\tdot_words sums = (dot_words)u;\n\n"
+			       "\t__asm__(\"pmaddubsw %1, %0\" : \"+x\"(sums) : \"x\"(s));\n"
+			       "\t__asm__(\"pmaddwd %1, %0\" : \"+x\"(sums) : \"x\"(one));\n");
+	else
+		strbuf_printf(
+			b,
+			"\tdot_words sums;\n\n"
+			"\t__asm__(\"vpmaddubsw %%2, %%1, %%0\" : \"=%s\"(sums) : \"%s\"(u), \"%s\"(s));\n"
+			"\t__asm__(\"vpmaddwd %%2, %%1, %%0\" : \"=%s\"(sums) : \"%s\"(sums), \"%s\"(one));\n",
+			reg, reg, reg, reg, reg, reg);
+	strbuf_puts(b, "\tc += (dot_lanes)sums;\n");
 }
 
-/* Prints the function dot_u8_i8: each lane of C plus the four products of a lane of U by one of S. */
+/* Prints what finds the terms of a panel that dot_narrow must not take. */
+static void put_find(const GenC *g, StrBuf *b)
+{
+	const int bytes = g->target->vector_bytes;
+
+	strbuf_printf(
+		b,
+		"/* These terms of a panel, in order; from the last one on, none is known. */\n"
+		"typedef struct dot_wide {\n"
+		"\tconst int8_t *of;\n"
+		"\tint64_t n, count, at[%d];\n"
+		"} dot_wide;\n\n"
+		"/* Nonzero where pairs of S, BYTES long, do not add up to -128 to 127. */\n"
+		"static inline __attribute__((always_inline)) dot_words dot_far(const int8_t *s, int bytes)\n{\n"
+		"\tdot_words far = {0};\n\n"
+		"\tfor (int i = 0; i < bytes; i += %d) {\n"
+		"\t\tconst dot_words w = (dot_words)*(const dot_lanes *)(s + i);\n\n"
+		"\t\tfar |= ((w << 8 >> 8) + (w >> 8) + 128) >> 8;\n"
+		"\t}\n"
+		"\treturn far;\n}\n\n"
+		"static inline int dot_any(dot_words far)\n{\n"
+		"\tint64_t part[%d], any = 0;\n\n"
+		"\t__builtin_memcpy(part, &far, sizeof(part));\n"
+		"\tfor (int i = 0; i < %d; i++)\n"
+		"\t\tany |= part[i];\n"
+		"\treturn any != 0;\n}\n\n"
+		"/* The panel at S has N rows of BYTES with a distance of STEP. */\n"
+		"static __attribute__((noinline)) void dot_find(dot_wide *wide, const int8_t *s, int64_t n, int64_t step, int bytes)\n{\n"
+		"\tint64_t k = 0, count = 0;\n\n"
+		"\tfor (; k < n && count < %d; k += 8) {\n"
+		"\t\tconst int64_t end = n - k < 8 ? n : k + 8;\n"
+		"\t\tdot_words far = {0};\n\n"
+		"\t\tfor (int64_t i = k; i < end; i++)\n"
+		"\t\t\tfar |= dot_far(s + i * step, bytes);\n"
+		"\t\tfor (int64_t i = k; i < end && dot_any(far); i++)\n"
+		"\t\t\tif (dot_any(dot_far(s + i * step, bytes)))\n"
+		"\t\t\t\twide->at[count++] = i;\n"
+		"\t}\n"
+		"\twide->of = s;\n"
+		"\twide->n = n;\n"
+		"\twide->at[count] = k < n ? k : n;\n"
+		"\twide->count = count;\n}\n\n",
+		MOST_WIDE + 8, bytes, bytes / 8, bytes / 8, MOST_WIDE);
+}
+
+/* Prints the function dot_u8_i8: each lane of C plus the four products of a lane of U by one of S. Where sums of pairs
+ * saturate, that function is dot_narrow, for bytes of S whose pairs add up to -128 to 127, and dot_u8_i8 takes the
+ * even bytes and then the odd ones. */
 static void put_dot(const GenC *g, StrBuf *b)
 {
 	const Target *t = g->target;
-	const bool x86 = target_is_x86(t);
+	const bool x86 = target_is_x86(t), pairs = x86 && t->dot == DOT_PAIRS;
+	const char *head = "static inline __attribute__((always_inline)) dot_lanes";
 
 	strbuf_printf(
 		b,
@@ -97,18 +158,15 @@ static void put_dot(const GenC *g, StrBuf *b)
 		"typedef uint32_t dot_ulanes __attribute__((vector_size(%d)));\n"
 		"typedef int32_t dot_word __attribute__((aligned(1), may_alias));\n",
 		t->vector_bytes, t->vector_bytes);
-	if (x86 && t->dot == DOT_PAIRS)
-		strbuf_printf(b,
-			      "typedef int16_t dot_words __attribute__((vector_size(%d)));\n"
-			      "typedef uint16_t dot_uwords __attribute__((vector_size(%d)));\n",
-			      t->vector_bytes, t->vector_bytes);
+	if (pairs)
+		strbuf_printf(b, "typedef int16_t dot_words __attribute__((vector_size(%d)));\n",
+			      t->vector_bytes);
 	strbuf_printf(b, "#define DL_DOT%s\n",
 		      t->dot != DOT_BYTES || !x86 ? ""
 		      : t->vector_bytes == 64     ? " __attribute__((target(\"avx512vnni\")))"
 						  : " __attribute__((target(\"avxvnni\")))");
-	strbuf_puts(
-		b,
-		"\nDL_DOT static inline __attribute__((always_inline)) dot_lanes dot_u8_i8(dot_lanes c, dot_lanes u, dot_lanes s)\n{\n");
+	strbuf_printf(b, "\nDL_DOT %s %s(dot_lanes c, dot_lanes u, dot_lanes s)\n{\n", head,
+		      pairs ? "dot_narrow" : "dot_u8_i8");
 	if (x86) {
 		strbuf_puts(b, "#ifndef DL_PORTABLE_DOT\n");
 		put_x86_dot(b, t);
@@ -119,6 +177,12 @@ static void put_dot(const GenC *g, StrBuf *b)
 		       "\tc += (u >> 16 & 255) * (s << 8 >> 24);\n"
 		       "\treturn c + (dot_lanes)((dot_ulanes)u >> 24) * (s >> 24);\n");
 	strbuf_puts(b, x86 ? "#endif\n}\n\n" : "}\n\n");
+	if (pairs)
+		strbuf_printf(b,
+			      "%s dot_u8_i8(dot_lanes c, dot_lanes u, dot_lanes s)\n{\n"
+			      "\tc = dot_narrow(c, u, s & 0x00ff00ff);\n"
+			      "\treturn dot_narrow(c, u, s & (int32_t)0xff00ff00u);\n}\n\n",
+			      head);
 }
 
 /* The name of the sums of row I and column vector J in SET. */
@@ -128,17 +192,17 @@ static const char *sums_of(const GenC *g, int i, int j, int set)
 		   : arena_printf(g->arena, "c%d_%d", i, j);
 }
 
-/* The term of row I and column vector J. */
+/* The term of row I and column vector J; of bytes, by the function DOT. */
 static void put_term(const GenC *g, StrBuf *b, const Tile *t, int i, int j, int set,
-		     const char *tabs)
+		     const char *dot, const char *tabs)
 {
 	if (t->quad == 1)
 		strbuf_printf(b, "%s\t%s += *a%d * b%d;\n", tabs, sums_of(g, i, j, set), i, j);
 	else if (t->a->dtype == DT_U8)
-		strbuf_printf(b, "%s\tc%d_%d = dot_u8_i8(c%d_%d, q%d, b%d);\n", tabs, i, j, i, j, i,
+		strbuf_printf(b, "%s\tc%d_%d = %s(c%d_%d, q%d, b%d);\n", tabs, i, j, dot, i, j, i,
 			      j);
 	else
-		strbuf_printf(b, "%s\tc%d_%d = dot_u8_i8(c%d_%d, b%d, q%d);\n", tabs, i, j, i, j, j,
+		strbuf_printf(b, "%s\tc%d_%d = %s(c%d_%d, b%d, q%d);\n", tabs, i, j, dot, i, j, j,
 			      i);
 }
 
@@ -166,7 +230,7 @@ static void put_parameters(StrBuf *b, const Tile *t, const char *type)
 
 /* One term, into the sums of SET. */
 static void put_one_term(const GenC *g, StrBuf *b, const Tile *t, int rows, int nv, int set,
-			 const char *tabs)
+			 const char *dot, const char *tabs)
 {
 	const int lanes = c_tile_lanes(g, t);
 
@@ -179,7 +243,7 @@ static void put_one_term(const GenC *g, StrBuf *b, const Tile *t, int rows, int 
 			strbuf_printf(b, "%s\tconst vec q%d = (vec){0} + *(const dot_word *)a%d;\n",
 				      tabs, i, i);
 		for (int j = 0; j < nv; j++)
-			put_term(g, b, t, i, j, set, tabs);
+			put_term(g, b, t, i, j, set, dot, tabs);
 		strbuf_printf(b, "%s\ta%d += a_step;\n", tabs, i);
 	}
 	strbuf_printf(
@@ -192,9 +256,23 @@ static void put_one_term(const GenC *g, StrBuf *b, const Tile *t, int rows, int 
 static void put_terms(const GenC *g, StrBuf *b, const Tile *t, int rows, int nv, const char *end,
 		      const char *tabs)
 {
-	strbuf_printf(b, "\n%sfor (; k < %s; k++) {\n", tabs, end);
-	put_one_term(g, b, t, rows, nv, 0, tabs);
-	strbuf_printf(b, "%s}\n", tabs);
+	const char *in = c_tile_pairs(g, t) ? arena_printf(g->arena, "%s\t", tabs) : tabs,
+		   *last = in == tabs ? end : "narrow";
+
+	strbuf_puts(b, "\n");
+	if (in != tabs)
+		strbuf_printf(
+			b,
+			"%swhile (k < %s) {\n%sconst int64_t narrow = *wide < %s ? *wide : %s;\n\n",
+			tabs, end, in, end, end);
+	strbuf_printf(b, "%sfor (; k < %s; k++) {\n", in, last);
+	put_one_term(g, b, t, rows, nv, 0, in == tabs ? "dot_u8_i8" : "dot_narrow", in);
+	strbuf_printf(b, "%s}\n", in);
+	if (in == tabs)
+		return;
+	strbuf_printf(b, "%sif (k < %s) {\n", in, end);
+	put_one_term(g, b, t, rows, nv, 0, "dot_u8_i8", in);
+	strbuf_printf(b, "%s\tk++;\n%s\twide += wide < last_wide;\n%s}\n%s}\n", in, in, in, tabs);
 }
 
 /* Sums for each element of a tile of ROWS rows: several where few rows of a panel of halves, which is read twice as fast as one of
@@ -213,7 +291,7 @@ static void put_sets(const GenC *g, StrBuf *b, const Tile *t, int rows, int nv, 
 	strbuf_printf(b, "\n\t\twhile (k + %d <= end) {\n", sets);
 	for (int set = 0; set < sets; set++) {
 		strbuf_puts(b, "\t\t\t{\n");
-		put_one_term(g, b, t, rows, nv, set, "\t\t\t");
+		put_one_term(g, b, t, rows, nv, set, "", "\t\t\t");
 		strbuf_puts(b, "\t\t\t}\n");
 	}
 	strbuf_printf(b, "\t\t\tk += %d;\n\t\t}\n", sets);
@@ -260,9 +338,11 @@ static const char *last_parameters(GenC *g, const Tile *t, bool declare)
 				    t->row_scale ? "row_scale, " : "", t->zero ? " zero," : "");
 	return declare ? arena_printf(
 				 g->arena,
-				 "const %s *b, int64_t b_step, const char *ahead, int64_t ahead_step, %s *acc",
-				 type_of(t, t->b), c_type(t->ct))
-		       : "b, b_step, ahead, ahead_step, acc";
+				 "const %s *b, int64_t b_step, const char *ahead, int64_t ahead_step, %s%s *acc",
+				 type_of(t, t->b), c_tile_pairs(g, t) ? "dot_wide *found, " : "",
+				 c_type(t->ct))
+	       : c_tile_pairs(g, t) ? "b, b_step, ahead, ahead_step, found, acc"
+				    : "b, b_step, ahead, ahead_step, acc";
 }
 
 static void rows_function(GenC *g, StrBuf *b, const Tile *t, const char *key, int rows)
@@ -279,6 +359,10 @@ static void rows_function(GenC *g, StrBuf *b, const Tile *t, const char *key, in
 	strbuf_printf(
 		b, "\ttypedef %s vec __attribute__((vector_size(%d), aligned(%d), may_alias));\n",
 		type, lanes * esize, esize);
+	if (c_tile_pairs(g, t))
+		strbuf_puts(
+			b,
+			"\tconst int64_t *wide = found->at, *last_wide = wide + found->count;\n");
 	if (t->runs)
 		strbuf_printf(b, "\tint64_t in = k0 %% run;\n%s\n\trow += k0 / run * row_step;\n",
 			      t->edge ? "" : "\n\t(void)edge;");
@@ -334,6 +418,11 @@ static void tile_function(GenC *g, StrBuf *b, const Tile *t, const char *key)
 		      key, a);
 	put_parameters(b, t, a);
 	strbuf_printf(b, "\t\t%s)\n{\n", last_parameters(g, t, true));
+	if (c_tile_pairs(g, t))
+		strbuf_printf(
+			b,
+			"\tif (found->of != b || found->n != n)\n\t\tdot_find(found, b, n, b_step, %d);\n",
+			t->nr * t->quad);
 	for (int i = 0; i < n; i++) {
 		strbuf_puts(b, i ? "\telse" : "\t");
 		if (i + 1 < n)
@@ -350,6 +439,8 @@ void c_tiles(GenC *g, StrBuf *b)
 {
 	if (uses_dot(g))
 		put_dot(g, b);
+	if (uses_pairs(g))
+		put_find(g, b);
 	c_tile_wide_functions(g, b);
 	for (int i = 0; i < g->tiles.n; i++)
 		tile_function(g, b, &g->tile.at[i], g->tiles.at[i]);

@@ -9,6 +9,13 @@
 /* Terms that are summed at a time, so that rounding errors grow with the number of such sums. */
 enum { TILE_DEPTH = 512 };
 
+/* Terms of a panel, at most, that are known to be wide (c_tile_pairs): from one more on, all are taken as wide. A
+ * matrix whose scale follows from its largest element has a few in each panel. */
+enum { MOST_WIDE = 64 };
+
+/* T multiplies bytes in pairs whose sums fit into 16 bits but for some terms of B, which the caller of the
+ * micro-kernel finds when a panel is new. B must not change while a stage's function runs. */
+bool c_tile_pairs(const GenC *g, const Tile *t);
 /* Notes that the micro-kernel for T is used; returns its C name. */
 const char *c_tile_use(GenC *g, const Tile *t);
 /* Prints the micro-kernels that were used. */

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that documents are exact: README.md names every source folder, every file has a head, files named in documents exist,
+"""Checks that documents are exact: README.md names every source folder, every file and every suite has a head, files named in documents exist,
 README.md's prose has lines of 120 columns, HACKING.md names the lists of cases, manual pages and --help name the same options, docs/ops.md is what the table of ops says, the glossary is
 short, and no line uses a private word for which the field has one. docs.py [BUILD]"""
 
@@ -42,6 +42,13 @@ def heads():
             beside = path.endswith(".c") and os.path.exists(os.path.join(ROOT, path[:-1] + "h"))
             if not head and not beside:
                 faults.append(f"{path}: does not say at its head what it is")
+
+
+def suites():
+    """Each suite says what it tests below its licence: HACKING.md refers to these lines."""
+    for path in sorted(glob.glob("tests/*/run.sh", root_dir=ROOT)):
+        if not re.match(r"#[^\n]*\n# SPDX[^\n]*\n# \w.{30}", text(path)):
+            faults.append(f"{path}: its third line does not say what it tests")
 
 
 def paths():
@@ -106,6 +113,7 @@ def private_words():
 def main():
     build = sys.argv[1] if len(sys.argv) > 1 else os.path.join(ROOT, "build")
     heads()
+    suites()
     paths()
     width()
     lists_of_cases()

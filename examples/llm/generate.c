@@ -156,11 +156,26 @@ static const float *step(Llm *m, const int64_t *ids, int64_t n, int *vocabulary)
 		if (io->alias >= 0)
 			m->in_shape[io->alias][m->dim[o]] = m->past;
 	}
-	if (m->api->run(m->context, m->in, m->desc->n_in, m->out, m->desc->n_out, NULL))
+	if (m->api->run(m->context, m->in, m->desc->n_in, m->out, m->desc->n_out, NULL)) {
+		if (m->past)
+			putchar('\n'); /* ends the line of tokens: the context may be full */
+		fflush(stdout);
 		die("run", m->api->error(m->context));
+	}
 	m->past += n;
 	*vocabulary = (int)t->shape[2];
 	return (const float *)t->data + (t->shape[1] - 1) * t->shape[2];
+}
+
+/* The whole number in TEXT, at least LEAST; WHAT it stands for is for the message. */
+static int64_t number(const char *text, int64_t least, const char *what)
+{
+	char *end;
+	const int64_t n = strtoll(text, &end, 10);
+
+	if (end == text || *end || n < least || n > INT32_MAX)
+		die(text, what);
+	return n;
 }
 
 int main(int argc, char **argv)
@@ -175,16 +190,20 @@ int main(int argc, char **argv)
 
 	while ((option = getopt(argc, argv, "n:t:k:p:s:j:")) > 0)
 		switch (option) {
-		case 'n': n = atoll(optarg); break;
+		case 'n': n = number(optarg, 1, "is no number of tokens, from 1 on"); break;
 		case 't': s.temperature = (float)atof(optarg); break;
-		case 'k': s.top_k = atoi(optarg); break;
+		case 'k':
+			s.top_k = (int)number(optarg, 0, "is no number of tokens to choose from");
+			break;
 		case 'p': s.top_p = (float)atof(optarg); break;
 		case 's': s.seed = strtoull(optarg, NULL, 10) * 2 + 1; break;
-		case 'j': options.threads = atoi(optarg); break;
+		case 'j':
+			options.threads = (int)number(optarg, 0, "is no number of threads");
+			break;
 		default: return 2;
 		}
 	prompt = argc - optind - 1;
-	if (prompt < 1 || n < 1)
+	if (prompt < 1)
 		return fprintf(stderr,
 			       "usage: generate MODEL.so [-n TOKENS] [-t TEMPERATURE] [-k TOP_K] "
 			       "[-p TOP_P] [-s SEED] [-j THREADS] ID...\n"),
@@ -192,7 +211,8 @@ int main(int argc, char **argv)
 	m.room = prompt + n;
 	ids = calloc((size_t)m.room, sizeof(*ids));
 	for (int64_t i = 0; i < prompt; i++)
-		ids[i] = atoll(argv[optind + 1 + i]);
+		ids[i] = number(argv[optind + 1 + i], 0,
+				"is no token id: a whole number, from 0 on");
 	m.api = open_model(argv[optind]);
 	m.desc = m.api->describe();
 	if (m.api->load(&options, &model) || m.api->context(model, NULL, &m.context))

@@ -19,6 +19,7 @@ typedef struct Exporter {
 	Graph *g;
 	Arena *a;
 	const char **value;      /* by Value.id: its name in the model */
+	const char **result;     /* the names of the results */
 	VEC(const char *) taken; /* names that a model may not have twice */
 	const char **size;       /* by Sym.id: the name of its value; null: not written yet */
 	int fresh;
@@ -497,19 +498,23 @@ static bool export_node(Exporter *x, const Node *n)
 	return add_operator(x, n);
 }
 
-/* Inputs and results have the names that applications know. */
+/* Inputs and results have the names that applications know; those of a text may have none. */
 static void name_ends(Exporter *x)
 {
-	for (int i = 0; i < x->g->inputs.n; i++) {
-		x->value[x->g->inputs.at[i]->id] = x->g->inputs.at[i]->name;
-		vec_push(x->a, &x->taken, x->g->inputs.at[i]->name);
-	}
-	for (int i = 0; i < x->g->results.n; i++) {
-		const char **to = &x->value[x->g->results.at[i]->value->id];
+	const Graph *g = x->g;
 
-		vec_push(x->a, &x->taken, x->g->result_names.at[i]);
-		if (!*to)
-			*to = x->g->result_names.at[i];
+	for (int i = 0; i < g->inputs.n; i++)
+		x->value[g->inputs.at[i]->id] = take_name(x, g->inputs.at[i]->name, "input");
+	for (int i = 0; i < g->results.n; i++)
+		if (g->result_names.at[i])
+			vec_push(x->a, &x->taken, g->result_names.at[i]);
+	for (int i = 0; i < g->results.n; i++) {
+		const Value *v = g->results.at[i]->value;
+		const char *name = g->result_names.at[i];
+
+		x->result[i] = name ? name : take_name(x, v->name, "output");
+		if (!x->value[v->id])
+			x->value[v->id] = x->result[i];
 	}
 }
 
@@ -530,7 +535,7 @@ static bool export_graph(Exporter *x, Onnx__GraphProto *p)
 			return false;
 	for (int i = 0; i < x->g->results.n; i++) {
 		const Value *v = x->g->results.at[i]->value;
-		const char *name = x->g->result_names.at[i], *of = name_of(x, v);
+		const char *name = x->result[i], *of = name_of(x, v);
 
 		if (strcmp(name, of) != 0)
 			add_node(x, OP_Identity, fresh_name(x, "node"), &of, 1, &name, 1);
@@ -587,6 +592,7 @@ bool onnx_write(Graph *g, const char *path, const char *version)
 	bool ok;
 
 	x.value = NEW_ARRAY(x.a, g->nvalues + 1, const char *);
+	x.result = NEW_ARRAY(x.a, g->results.n + 1, const char *);
 	x.size = NEW_ARRAY(x.a, sym_count(g->ctx) + 1, const char *);
 	x.opset = g->opset > EXPORT_OPSET ? g->opset : EXPORT_OPSET;
 	use_domain(&x, "");

@@ -146,14 +146,15 @@ static void put_find(const GenC *g, StrBuf *b)
 		"/* The panel at S has N rows of BYTES with a distance of STEP. */\n"
 		"static __attribute__((noinline)) void dot_find(dot_wide *wide, const int8_t *s, int64_t n, int64_t step, int bytes)\n{\n"
 		"\tint64_t k = 0, count = 0;\n\n"
-		"\tfor (; k < n && count < %d; k += 8) {\n"
+		"\tfor (; k < n && count < %d && count <= k / 2 + 4; k += 8) {\n"
 		"\t\tconst int64_t end = n - k < 8 ? n : k + 8;\n"
 		"\t\tdot_words far = {0};\n\n"
 		"\t\tfor (int64_t i = k; i < end; i++)\n"
 		"\t\t\tfar |= dot_far(s + i * step, bytes);\n"
-		"\t\tfor (int64_t i = k; i < end && dot_is_wide(far); i++)\n"
-		"\t\t\tif (dot_is_wide(dot_far(s + i * step, bytes)))\n"
-		"\t\t\t\twide->at[count++] = (int32_t)i;\n"
+		"\t\tfor (int64_t i = k; i < end && dot_is_wide(far); i++) {\n"
+		"\t\t\twide->at[count] = (int32_t)i;\n"
+		"\t\t\tcount += dot_is_wide(dot_far(s + i * step, bytes));\n"
+		"\t\t}\n"
 		"\t}\n"
 		"\twide->of = s;\n"
 		"\twide->n = n;\n"
@@ -174,6 +175,10 @@ static void put_wide_dot(StrBuf *b, const Target *t, const char *head)
 		 "\tc += (u >> 8 & 255) * (s << 16 >> 24);\n\treturn c + (dot_lanes)((dot_ulanes)u >> 24) * (s >> 24);\n"},
 	};
 
+	strbuf_printf(b,
+		      "/* The compiler takes V for a new value, which it keeps in a register. */\n"
+		      "#define DL_PIN(v) __asm__(\"\" : \"+%s\"(v))\n\n",
+		      t->vector_bytes == 64 ? "v" : "x");
 	for (int i = 0; i < 2; i++) {
 		strbuf_printf(b,
 			      "%s dot_%s(dot_lanes c, dot_lanes u, dot_lanes s)\n{\n"
@@ -182,8 +187,7 @@ static void put_wide_dot(StrBuf *b, const Target *t, const char *head)
 			      head, half[i].name, half[i].u, half[i].s);
 		put_x86(b, t, "pmaddwd", "sums", "w", "v");
 		/* else sums of even bytes would wait in memory for those of odd ones */
-		strbuf_printf(b, "\tc += (dot_lanes)sums;\n\t__asm__(\"\" : \"+%s\"(c));\n\treturn c;\n#else\n%s#endif\n}\n\n",
-			      t->vector_bytes == 64 ? "v" : "x",
+		strbuf_printf(b, "\tc += (dot_lanes)sums;\n\tDL_PIN(c);\n\treturn c;\n#else\n%s#endif\n}\n\n",
 			      half[i].portable);
 	}
 	strbuf_printf(
@@ -285,8 +289,11 @@ static void put_products(const GenC *g, StrBuf *b, const Tile *t, int rows, int 
 			      j * lanes * t->quad);
 	for (int i = 0; i < rows; i++) {
 		if (t->quad > 1)
-			strbuf_printf(b, "%s\tconst vec q%d = (vec){0} + *(const dot_word *)a%d;\n",
+			strbuf_printf(b, "%s\tvec q%d = (vec){0} + *(const dot_word *)a%d;\n",
 				      tabs, i, i);
+		/* else clang masks the word before it is broadcast, with two instructions for one */
+		if (!strcmp(dot, "dot_even"))
+			strbuf_printf(b, "%s\tDL_PIN(q%d);\n", tabs, i);
 		for (int j = 0; j < nv; j++)
 			put_term(g, b, t, i, j, set, dot, tabs);
 	}

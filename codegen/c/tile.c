@@ -10,8 +10,8 @@
  * function dot_u8_i8. It is one instruction on targets that have it, and portable C on other targets than x86-64 or if
  * DL_PORTABLE_DOT is defined. Other x86-64 CPUs have an instruction that adds products in pairs, saturating at 16
  * bits: it is exact if the two bytes of B add up to -128 to 127 (dot_narrow). The terms of B for which they do not
- * are searched when a panel is first used (dot_find). These terms alone take two steps, of the even and of the odd bytes,
- * so that all results are exact.
+ * are searched when a panel is first used (dot_find). These terms alone are widened to 16 bits in registers, the even
+ * bytes first and then the odd ones (dot_even, dot_odd), so that all results are exact. They take 1.4 times as long.
  *
  * A panel of f16 or bf16 is read as floats, by a function of codegen/c/tile_wide.c.
  */
@@ -69,7 +69,28 @@ static bool uses_pairs(const GenC *g)
 	return false;
 }
 
-/* Prints the instructions for vectors of BYTES on x86-64: C += U * S, by fours. Sums of pairs saturate at 16 bits
+/* Prints an instruction of two operands for vectors of the target, which replaces TO, or with VEX is of FROM. */
+static void put_x86(StrBuf *b, const Target *t, const char *op, const char *to, const char *from,
+		    const char *by)
+{
+	const char *reg = t->vector_bytes == 64 ? "v" : "x";
+
+	if (t->vector_bytes == 16)
+		strbuf_printf(b, "\t%s = (dot_words)(%s);\n\t__asm__(\"%s %%1, %%0\" : \"+x\"(%s) : \"x\"(%s));\n",
+			      to, from, op, to, by);
+	else
+		strbuf_printf(b, "\t__asm__(\"v%s %%2, %%1, %%0\" : \"=%s\"(%s) : \"%s\"(%s), \"%s\"(%s));\n",
+			      op, reg, to, reg, from, reg, by);
+}
+
+/* Prints the declaration of SUMS, those of pairs of products of U and S, which saturate at 16 bits. */
+static void put_pairs(StrBuf *b, const Target *t, const char *u)
+{
+	strbuf_puts(b, "\tdot_words sums;\n\n");
+	put_x86(b, t, "pmaddubsw", "sums", u, "s");
+}
+
+/* Prints the instructions for vectors on x86-64: C += U * S, by fours. Sums of pairs saturate at 16 bits
  * without a dot product of bytes. */
 static void put_x86_dot(StrBuf *b, const Target *t)
 {
@@ -83,18 +104,8 @@ static void put_x86_dot(StrBuf *b, const Target *t)
 			bytes == 64 ? "" : "%{vex%} ", reg, reg, reg);
 		return;
 	}
-	strbuf_puts(b, "\tconst dot_words one = (dot_words){0} + 1;\n");
-	if (bytes == 16)
-		strbuf_puts(b, "\tdot_words sums = (dot_words)u;\n\n"
-			       "\t__asm__(\"pmaddubsw %1, %0\" : \"+x\"(sums) : \"x\"(s));\n"
-			       "\t__asm__(\"pmaddwd %1, %0\" : \"+x\"(sums) : \"x\"(one));\n");
-	else
-		strbuf_printf(
-			b,
-			"\tdot_words sums;\n\n"
-			"\t__asm__(\"vpmaddubsw %%2, %%1, %%0\" : \"=%s\"(sums) : \"%s\"(u), \"%s\"(s));\n"
-			"\t__asm__(\"vpmaddwd %%2, %%1, %%0\" : \"=%s\"(sums) : \"%s\"(sums), \"%s\"(one));\n",
-			reg, reg, reg, reg, reg, reg);
+	put_pairs(b, t, "u");
+	put_x86(b, t, "pmaddwd", "sums", "sums", "(dot_words){0} + 1");
 	strbuf_puts(b, "\tc += (dot_lanes)sums;\n");
 }
 
@@ -108,44 +119,85 @@ static void put_find(const GenC *g, StrBuf *b)
 		"/* These terms of a panel, in order; from the last one on, none is known. */\n"
 		"typedef struct dot_wide {\n"
 		"\tconst int8_t *of;\n"
-		"\tint64_t n, count, at[%d];\n"
+		"\tint64_t n, count;\n"
+		"\tint32_t at[%d];\n"
 		"} dot_wide;\n\n"
-		"/* Nonzero where pairs of S, BYTES long, do not add up to -128 to 127. */\n"
+		"/* Sums of pairs of S. */\n"
+		"static inline __attribute__((always_inline)) dot_words dot_sums(dot_lanes s)\n{\n"
+		"#ifndef DL_PORTABLE_DOT\n",
+		MOST_WIDE + 8);
+	put_pairs(b, g->target, "(dot_lanes){0} + 0x01010101");
+	strbuf_printf(
+		b,
+		"\treturn sums;\n#else\n"
+		"\treturn ((dot_words)s << 8 >> 8) + ((dot_words)s >> 8);\n#endif\n}\n\n"
+		"/* Bits beyond the lowest eight are set where pairs of the BYTES at S do not add up to -128 to 127. */\n"
 		"static inline __attribute__((always_inline)) dot_words dot_far(const int8_t *s, int bytes)\n{\n"
 		"\tdot_words far = {0};\n\n"
-		"\tfor (int i = 0; i < bytes; i += %d) {\n"
-		"\t\tconst dot_words w = (dot_words)*(const dot_lanes *)(s + i);\n\n"
-		"\t\tfar |= ((w << 8 >> 8) + (w >> 8) + 128) >> 8;\n"
-		"\t}\n"
+		"\tfor (int i = 0; i < bytes; i += %d)\n"
+		"\t\tfar |= dot_sums(*(const dot_lanes *)(s + i)) + 128;\n"
 		"\treturn far;\n}\n\n"
-		"static inline int dot_any(dot_words far)\n{\n"
+		"static inline int dot_is_wide(dot_words far)\n{\n"
 		"\tint64_t part[%d], any = 0;\n\n"
 		"\t__builtin_memcpy(part, &far, sizeof(part));\n"
 		"\tfor (int i = 0; i < %d; i++)\n"
 		"\t\tany |= part[i];\n"
-		"\treturn any != 0;\n}\n\n"
+		"\treturn (any & (int64_t)0xff00ff00ff00ff00u) != 0;\n}\n\n"
 		"/* The panel at S has N rows of BYTES with a distance of STEP. */\n"
 		"static __attribute__((noinline)) void dot_find(dot_wide *wide, const int8_t *s, int64_t n, int64_t step, int bytes)\n{\n"
 		"\tint64_t k = 0, count = 0;\n\n"
-		"\tfor (; k < n && count < %d; k += 8) {\n"
+		"\tfor (; k < n && count < %d && count <= k / 2 + 4; k += 8) {\n"
 		"\t\tconst int64_t end = n - k < 8 ? n : k + 8;\n"
 		"\t\tdot_words far = {0};\n\n"
 		"\t\tfor (int64_t i = k; i < end; i++)\n"
 		"\t\t\tfar |= dot_far(s + i * step, bytes);\n"
-		"\t\tfor (int64_t i = k; i < end && dot_any(far); i++)\n"
-		"\t\t\tif (dot_any(dot_far(s + i * step, bytes)))\n"
-		"\t\t\t\twide->at[count++] = i;\n"
+		"\t\tfor (int64_t i = k; i < end && dot_is_wide(far); i++) {\n"
+		"\t\t\twide->at[count] = (int32_t)i;\n"
+		"\t\t\tcount += dot_is_wide(dot_far(s + i * step, bytes));\n"
+		"\t\t}\n"
 		"\t}\n"
 		"\twide->of = s;\n"
 		"\twide->n = n;\n"
-		"\twide->at[count] = k < n ? k : n;\n"
+		"\twide->at[count] = (int32_t)(k < n ? k : n);\n"
 		"\twide->count = count;\n}\n\n",
-		MOST_WIDE + 8, bytes, bytes / 8, bytes / 8, MOST_WIDE);
+		bytes, bytes / 8, bytes / 8, MOST_WIDE);
+}
+
+/* Prints dot_even and dot_odd, two of the four products of each lane in 16 bits, which are exact for all bytes. */
+static void put_wide_dot(StrBuf *b, const Target *t, const char *head)
+{
+	static const struct {
+		const char *name, *u, *s, *portable;
+	} half[] = {
+		{"even", "(dot_words)u & 255", "(dot_words)s << 8 >> 8",
+		 "\tc += (u & 255) * (s << 24 >> 24);\n\treturn c + (u >> 16 & 255) * (s << 8 >> 24);\n"},
+		{"odd", "(dot_words)((dot_uwords)u >> 8)", "(dot_words)s >> 8",
+		 "\tc += (u >> 8 & 255) * (s << 16 >> 24);\n\treturn c + (dot_lanes)((dot_ulanes)u >> 24) * (s >> 24);\n"},
+	};
+
+	strbuf_printf(b,
+		      "/* The compiler takes V for a new value, which it keeps in a register. */\n"
+		      "#define DL_PIN(v) __asm__(\"\" : \"+%s\"(v))\n\n",
+		      t->vector_bytes == 64 ? "v" : "x");
+	for (int i = 0; i < 2; i++) {
+		strbuf_printf(b,
+			      "%s dot_%s(dot_lanes c, dot_lanes u, dot_lanes s)\n{\n"
+			      "#ifndef DL_PORTABLE_DOT\n"
+			      "\tconst dot_words w = %s, v = %s;\n\tdot_words sums;\n\n",
+			      head, half[i].name, half[i].u, half[i].s);
+		put_x86(b, t, "pmaddwd", "sums", "w", "v");
+		/* else sums of even bytes would wait in memory for those of odd ones */
+		strbuf_printf(b, "\tc += (dot_lanes)sums;\n\tDL_PIN(c);\n\treturn c;\n#else\n%s#endif\n}\n\n",
+			      half[i].portable);
+	}
+	strbuf_printf(
+		b,
+		"%s dot_u8_i8(dot_lanes c, dot_lanes u, dot_lanes s)\n{\n\treturn dot_odd(dot_even(c, u, s), u, s);\n}\n\n",
+		head);
 }
 
 /* Prints the function dot_u8_i8: each lane of C plus the four products of a lane of U by one of S. Where sums of pairs
- * saturate, that function is dot_narrow, for bytes of S whose pairs add up to -128 to 127, and dot_u8_i8 takes the
- * even bytes and then the odd ones. */
+ * saturate, that function is dot_narrow, for bytes of S whose pairs add up to -128 to 127, and dot_u8_i8 widens them. */
 static void put_dot(const GenC *g, StrBuf *b)
 {
 	const Target *t = g->target;
@@ -159,8 +211,9 @@ static void put_dot(const GenC *g, StrBuf *b)
 		"typedef int32_t dot_word __attribute__((aligned(1), may_alias));\n",
 		t->vector_bytes, t->vector_bytes);
 	if (pairs)
-		strbuf_printf(b, "typedef int16_t dot_words __attribute__((vector_size(%d)));\n",
-			      t->vector_bytes);
+		strbuf_printf(b, "typedef int16_t dot_words __attribute__((vector_size(%d)));\n"
+			      "typedef uint16_t dot_uwords __attribute__((vector_size(%d)));\n",
+			      t->vector_bytes, t->vector_bytes);
 	strbuf_printf(b, "#define DL_DOT%s\n",
 		      t->dot != DOT_BYTES || !x86 ? ""
 		      : t->vector_bytes == 64     ? " __attribute__((target(\"avx512vnni\")))"
@@ -178,11 +231,7 @@ static void put_dot(const GenC *g, StrBuf *b)
 		       "\treturn c + (dot_lanes)((dot_ulanes)u >> 24) * (s >> 24);\n");
 	strbuf_puts(b, x86 ? "#endif\n}\n\n" : "}\n\n");
 	if (pairs)
-		strbuf_printf(b,
-			      "%s dot_u8_i8(dot_lanes c, dot_lanes u, dot_lanes s)\n{\n"
-			      "\tc = dot_narrow(c, u, s & 0x00ff00ff);\n"
-			      "\treturn dot_narrow(c, u, s & (int32_t)0xff00ff00u);\n}\n\n",
-			      head);
+		put_wide_dot(b, t, head);
 }
 
 /* The name of the sums of row I and column vector J in SET. */
@@ -228,8 +277,8 @@ static void put_parameters(StrBuf *b, const Tile *t, const char *type)
 		strbuf_puts(b, "const int64_t *row, int64_t a_step,\n");
 }
 
-/* One term, into the sums of SET. */
-static void put_one_term(const GenC *g, StrBuf *b, const Tile *t, int rows, int nv, int set,
+/* The products of one term, into the sums of SET. */
+static void put_products(const GenC *g, StrBuf *b, const Tile *t, int rows, int nv, int set,
 			 const char *dot, const char *tabs)
 {
 	const int lanes = c_tile_lanes(g, t);
@@ -240,16 +289,40 @@ static void put_one_term(const GenC *g, StrBuf *b, const Tile *t, int rows, int 
 			      j * lanes * t->quad);
 	for (int i = 0; i < rows; i++) {
 		if (t->quad > 1)
-			strbuf_printf(b, "%s\tconst vec q%d = (vec){0} + *(const dot_word *)a%d;\n",
+			strbuf_printf(b, "%s\tvec q%d = (vec){0} + *(const dot_word *)a%d;\n",
 				      tabs, i, i);
+		/* else clang masks the word before it is broadcast, with two instructions for one */
+		if (!strcmp(dot, "dot_even"))
+			strbuf_printf(b, "%s\tDL_PIN(q%d);\n", tabs, i);
 		for (int j = 0; j < nv; j++)
 			put_term(g, b, t, i, j, set, dot, tabs);
-		strbuf_printf(b, "%s\ta%d += a_step;\n", tabs, i);
 	}
+}
+
+/* Moves on to the next term. */
+static void put_next(StrBuf *b, int rows, const char *tabs)
+{
+	for (int i = 0; i < rows; i++)
+		strbuf_printf(b, "%s\ta%d += a_step;\n", tabs, i);
 	strbuf_printf(
 		b,
 		"%s\t__builtin_prefetch(ahead, 0, 2);\n%s\tahead += ahead_step;\n%s\tb += b_step;\n",
 		tabs, tabs, tabs);
+}
+
+/* A term that is widened: all even bytes, then all odd ones. Between the two the operands are read again, as registers
+ * have no room for them beside the sums. */
+static void put_wide_term(const GenC *g, StrBuf *b, const Tile *t, int rows, int nv,
+			  const char *tabs)
+{
+	const char *in = arena_printf(g->arena, "%s\t", tabs);
+
+	strbuf_printf(b, "%s\t{\n", tabs);
+	put_products(g, b, t, rows, nv, 0, "dot_even", in);
+	strbuf_printf(b, "%s\t}\n%s\t__asm__ volatile(\"\" ::: \"memory\");\n%s\t{\n", tabs, tabs, tabs);
+	put_products(g, b, t, rows, nv, 0, "dot_odd", in);
+	strbuf_printf(b, "%s\t}\n", tabs);
+	put_next(b, rows, tabs);
 }
 
 /* The loop over terms k to END of a tile whose rows of A start at a0, a1 and so on. */
@@ -266,12 +339,13 @@ static void put_terms(const GenC *g, StrBuf *b, const Tile *t, int rows, int nv,
 			"%swhile (k < %s) {\n%sconst int64_t narrow = *wide < %s ? *wide : %s;\n\n",
 			tabs, end, in, end, end);
 	strbuf_printf(b, "%sfor (; k < %s; k++) {\n", in, last);
-	put_one_term(g, b, t, rows, nv, 0, in == tabs ? "dot_u8_i8" : "dot_narrow", in);
+	put_products(g, b, t, rows, nv, 0, in == tabs ? "dot_u8_i8" : "dot_narrow", in);
+	put_next(b, rows, in);
 	strbuf_printf(b, "%s}\n", in);
 	if (in == tabs)
 		return;
 	strbuf_printf(b, "%sif (k < %s) {\n", in, end);
-	put_one_term(g, b, t, rows, nv, 0, "dot_u8_i8", in);
+	put_wide_term(g, b, t, rows, nv, in);
 	strbuf_printf(b, "%s\tk++;\n%s\twide += wide < last_wide;\n%s}\n%s}\n", in, in, in, tabs);
 }
 
@@ -291,7 +365,8 @@ static void put_sets(const GenC *g, StrBuf *b, const Tile *t, int rows, int nv, 
 	strbuf_printf(b, "\n\t\twhile (k + %d <= end) {\n", sets);
 	for (int set = 0; set < sets; set++) {
 		strbuf_puts(b, "\t\t\t{\n");
-		put_one_term(g, b, t, rows, nv, set, "", "\t\t\t");
+		put_products(g, b, t, rows, nv, set, "", "\t\t\t");
+		put_next(b, rows, "\t\t\t");
 		strbuf_puts(b, "\t\t\t}\n");
 	}
 	strbuf_printf(b, "\t\t\tk += %d;\n\t\t}\n", sets);
@@ -362,7 +437,7 @@ static void rows_function(GenC *g, StrBuf *b, const Tile *t, const char *key, in
 	if (c_tile_pairs(g, t))
 		strbuf_puts(
 			b,
-			"\tconst int64_t *wide = found->at, *last_wide = wide + found->count;\n");
+			"\tconst int32_t *wide = found->at, *last_wide = wide + found->count;\n");
 	if (t->runs)
 		strbuf_printf(b, "\tint64_t in = k0 %% run;\n%s\n\trow += k0 / run * row_step;\n",
 			      t->edge ? "" : "\n\t(void)edge;");

@@ -9,9 +9,10 @@
 /* Terms that are summed at a time, so that rounding errors grow with the number of such sums. */
 enum { TILE_DEPTH = 512 };
 
-/* Terms of a panel, at most, that are known to be wide (c_tile_pairs): from one more on, all are taken as wide. A
- * matrix whose scale follows from its largest element has a few in each panel. */
-enum { MOST_WIDE = 64 };
+/* Terms of a panel, at most, that are known to be wide (c_tile_pairs): from one more on, or where more than about
+ * half of the first terms are, all are taken as wide. Then runs of narrow ones are so short that mispredicted branches
+ * cost what they save. A matrix whose scale follows from its largest element has a few in each panel. */
+enum { MOST_WIDE = 128 };
 
 /* T multiplies bytes in pairs whose sums fit into 16 bits but for some terms of B, which the caller of the
  * micro-kernel finds when a panel is new. B must not change while a stage's function runs. */

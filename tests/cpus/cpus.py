@@ -24,8 +24,27 @@ EACH = 10  # operators of a model, so that models are few
 ARM = ("aarch64-linux-gnu-gcc", "qemu-aarch64")
 
 
-def value(rng, shape, kind):
-    """KIND: "small" integers, "real" numbers, or "bytes", of which f32 sums up to 2,600 products exactly."""
+FEW = 260  # products of any bytes, at most, that f32 sums exactly
+FAR = (0.7, 0.15)  # the share of an input's and of a weight's rows that have extreme bytes
+
+
+def signs(i):
+    """Whether bytes of operator I's input and of its weights are signed."""
+    return i % 3 == 2, i % 2 == 0
+
+
+def extremes(rng, shape, signed, far):
+    """Bytes whose pairs add up to less than a byte, and a share FAR of rows (or of what each filter has, too) with the largest ones."""
+    low, high = (-128, 127) if signed else (0, 255)
+    rows = rng.random((shape[0], 1) if len(shape) == 2 else (1, *shape[1:])) < far
+    return np.where(rows, rng.choice((low, high, high), shape), rng.integers(low // 4, high // 4 + 1, shape)).astype(np.float32)
+
+
+def value(rng, shape, kind, terms=0, i=0, which=0):
+    """KIND: "small" integers, "real" numbers, or "bytes", whose products f32 sums exactly: any for operand WHICH of operator I with
+    few TERMS, else those of which it sums 2,600."""
+    if kind == "bytes" and terms <= FEW:
+        return extremes(rng, shape, signs(i)[which], FAR[which])
     if kind == "bytes":
         return rng.integers(0, 81, shape).astype(np.float32)
     return rng.integers(-2, 3, shape).astype(np.float32) if kind == "small" else rng.standard_normal(shape).astype(np.float32)
@@ -49,7 +68,7 @@ class Model:
 
     def of_bytes(self, i):
         """Operator I on bytes: both signs of either factor, with and without zero points."""
-        n, signed = self.nodes[i], (i % 3 == 2, i % 2 == 0)
+        n, signed = self.nodes[i], signs(i)
         types = [TensorProto.INT8 if s else TensorProto.UINT8 for s in signed]
         zeros = [np.array(z, helper.tensor_dtype_to_np_dtype(t)) for z, t in zip((i % 5, 0 if i % 4 < 2 else 7), types)]
         constants = [numpy_helper.from_array(z, f"{s}z{i}") for s, z in zip("xw", zeros)]
@@ -170,10 +189,10 @@ def cpus():
 def case(rng, model, size, kind, weights):
     """The inputs of a case, and ONNX Runtime's outputs with the bounds of their errors (null: none)."""
     if model.shapes[0]:
-        arrays = [value(rng, s(size), kind) for s in model.shapes]
+        arrays = [value(rng, s(size), kind, t, i) for i, (s, t) in enumerate(zip(model.shapes, model.terms))]
     else:
         m, k, n = size
-        arrays = [value(rng, (m, k), kind), value(rng, (k, n), kind)]
+        arrays = [value(rng, (m, k), kind, k), value(rng, (k, n), kind, k, 0, 1)]
     names = [f"x{i}" for i in range(len(model.nodes))] + ([] if weights else [f"w{i}" for i in range(len(model.nodes))])
     feed = dict(zip(names, arrays))
     exact = session(model, weights, model.of_differences if kind == "bytes" else None).run(None, feed)
@@ -198,7 +217,7 @@ def main():
     work += [(m, sizes, True) for m, sizes in (*products(pick, PRODUCTS - PRODUCTS // 2), *convolutions(pick, CONVOLUTIONS))]
     for model, sizes, constant in work:
         for kind in ("small", "real", "bytes"):
-            weights = [value(rng, s, kind) for s in model.weights] if constant else None
+            weights = [value(rng, s, kind, t, i, 1) for i, (s, t) in enumerate(zip(model.weights, model.terms))] if constant else None
             path = f"{FOLDER}/{model.name}.{kind}"
             onnx.save(model.proto(weights, model.of_bytes if kind == "bytes" else None), path + ".onnx")
             cases = [case(rng, model, size, kind, weights) for size in sizes]

@@ -76,11 +76,15 @@ static void put_x86(StrBuf *b, const Target *t, const char *op, const char *to, 
 	const char *reg = t->vector_bytes == 64 ? "v" : "x";
 
 	if (t->vector_bytes == 16)
-		strbuf_printf(b, "\t%s = (dot_words)(%s);\n\t__asm__(\"%s %%1, %%0\" : \"+x\"(%s) : \"x\"(%s));\n",
-			      to, from, op, to, by);
+		strbuf_printf(
+			b,
+			"\t%s = (dot_words)(%s);\n\t__asm__(\"%s %%1, %%0\" : \"+x\"(%s) : \"x\"(%s));\n",
+			to, from, op, to, by);
 	else
-		strbuf_printf(b, "\t__asm__(\"v%s %%2, %%1, %%0\" : \"=%s\"(%s) : \"%s\"(%s), \"%s\"(%s));\n",
-			      op, reg, to, reg, from, reg, by);
+		strbuf_printf(
+			b,
+			"\t__asm__(\"v%s %%2, %%1, %%0\" : \"=%s\"(%s) : \"%s\"(%s), \"%s\"(%s));\n",
+			op, reg, to, reg, from, reg, by);
 }
 
 /* Prints the declaration of SUMS, those of pairs of products of U and S, which saturate at 16 bits. */
@@ -187,8 +191,10 @@ static void put_wide_dot(StrBuf *b, const Target *t, const char *head)
 			      head, half[i].name, half[i].u, half[i].s);
 		put_x86(b, t, "pmaddwd", "sums", "w", "v");
 		/* else sums of even bytes would wait in memory for those of odd ones */
-		strbuf_printf(b, "\tc += (dot_lanes)sums;\n\tDL_PIN(c);\n\treturn c;\n#else\n%s#endif\n}\n\n",
-			      half[i].portable);
+		strbuf_printf(
+			b,
+			"\tc += (dot_lanes)sums;\n\tDL_PIN(c);\n\treturn c;\n#else\n%s#endif\n}\n\n",
+			half[i].portable);
 	}
 	strbuf_printf(
 		b,
@@ -211,7 +217,8 @@ static void put_dot(const GenC *g, StrBuf *b)
 		"typedef int32_t dot_word __attribute__((aligned(1), may_alias));\n",
 		t->vector_bytes, t->vector_bytes);
 	if (pairs)
-		strbuf_printf(b, "typedef int16_t dot_words __attribute__((vector_size(%d)));\n"
+		strbuf_printf(b,
+			      "typedef int16_t dot_words __attribute__((vector_size(%d)));\n"
 			      "typedef uint16_t dot_uwords __attribute__((vector_size(%d)));\n",
 			      t->vector_bytes, t->vector_bytes);
 	strbuf_printf(b, "#define DL_DOT%s\n",
@@ -289,8 +296,8 @@ static void put_products(const GenC *g, StrBuf *b, const Tile *t, int rows, int 
 			      j * lanes * t->quad);
 	for (int i = 0; i < rows; i++) {
 		if (t->quad > 1)
-			strbuf_printf(b, "%s\tvec q%d = (vec){0} + *(const dot_word *)a%d;\n",
-				      tabs, i, i);
+			strbuf_printf(b, "%s\tvec q%d = (vec){0} + *(const dot_word *)a%d;\n", tabs,
+				      i, i);
 		/* else clang masks the word before it is broadcast, with two instructions for one */
 		if (!strcmp(dot, "dot_even"))
 			strbuf_printf(b, "%s\tDL_PIN(q%d);\n", tabs, i);
@@ -319,7 +326,8 @@ static void put_wide_term(const GenC *g, StrBuf *b, const Tile *t, int rows, int
 
 	strbuf_printf(b, "%s\t{\n", tabs);
 	put_products(g, b, t, rows, nv, 0, "dot_even", in);
-	strbuf_printf(b, "%s\t}\n%s\t__asm__ volatile(\"\" ::: \"memory\");\n%s\t{\n", tabs, tabs, tabs);
+	strbuf_printf(b, "%s\t}\n%s\t__asm__ volatile(\"\" ::: \"memory\");\n%s\t{\n", tabs, tabs,
+		      tabs);
 	put_products(g, b, t, rows, nv, 0, "dot_odd", in);
 	strbuf_printf(b, "%s\t}\n", tabs);
 	put_next(b, rows, tabs);

@@ -8,7 +8,7 @@ CC=${CC:-cc}
 BUILD=${1:-build}
 TMP=$(mktemp -d) || exit 2
 trap 'rm -rf "$TMP"' EXIT INT TERM
-so="$CC -std=gnu11 -O2 -I. -D_GNU_SOURCE -fPIC -fvisibility=hidden -shared -DBESIDE"
+so="$CC -std=gnu11 -I. -D_GNU_SOURCE -fPIC -fvisibility=hidden -shared -DBESIDE"
 $CC -std=gnu11 -I. -D_GNU_SOURCE tests/runtime/test_runtime.c tests/runtime/test_calls.c tests/runtime/test_threads.c tests/runtime/test_weights.c -o "$TMP/t" -lpthread -ldl &&
 	hash=$("$TMP/t" --weights "$TMP/nonzero.weights") &&
 	$so tests/runtime/relu_mul.c runtime/*.c -o "$TMP/relu_mul.so" &&

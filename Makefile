@@ -108,6 +108,29 @@ $(BUILD)/lib/libdlrt.a: $(RT_OBJ)
 	@rm -f $@
 	$(Q)$(AR) rcsD $@ $^
 
+# The runtime under sanitizers, which several tests link with their own programs and models.
+UNDER_asan := -fsanitize=address,undefined -fno-sanitize-recover=undefined
+UNDER_tsan := -fsanitize=thread
+under = $(patsubst runtime/%.c,$(BUILD)/obj/$1/runtime/%.o,$(wildcard runtime/*.c))
+SANITIZED_OBJ := $(call under,asan) $(call under,tsan)
+$(SANITIZED_OBJ): private CFLAGS := $(filter-out $(SAN_FLAGS),$(CFLAGS)) -O1
+$(call under,asan): $(BUILD)/obj/asan/%.o: %.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call say,CC $<)
+	$(Q)$(CC) $(CFLAGS) $(UNDER_asan) -MMD -MP -c $< -o $@
+
+$(call under,tsan): $(BUILD)/obj/tsan/%.o: %.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call say,CC $<)
+	$(Q)$(CC) $(CFLAGS) $(UNDER_tsan) -MMD -MP -c $< -o $@
+
+$(BUILD)/lib/libdlrt-asan.a: $(call under,asan)
+$(BUILD)/lib/libdlrt-tsan.a: $(call under,tsan)
+$(BUILD)/lib/libdlrt-%.a:
+	@mkdir -p $(@D)
+	@rm -f $@
+	$(Q)$(AR) rcsD $@ $^
+
 $(BUILD)/include/dlrt.h: runtime/dlrt.h
 	@mkdir -p $(@D)
 	cp $< $@
@@ -154,7 +177,7 @@ $(BUILD)/ptxsim/check: $(patsubst %.c,$(BUILD)/obj/ptxsim/%.o,$(wildcard tests/p
 
 ptxsim: $(BUILD)/ptxsim/libcuda.so.1 $(BUILD)/ptxsim/check
 
-tests: all $(TESTS:%=$(BUILD)/tests/%) ptxsim gpu-pack-bin
+tests: all $(TESTS:%=$(BUILD)/tests/%) ptxsim gpu-pack-bin $(BUILD)/lib/libdlrt-asan.a $(BUILD)/lib/libdlrt-tsan.a
 
 deps:
 	./deps.sh
@@ -301,4 +324,4 @@ clean:
 force:
 .PHONY: all tests ptxsim deps check check-all demo layers docs fuzz fuzz-graphs warnings format install clean force bench bench-recurrent ulp gpu-pack gpu-pack-bin gpu-ptxas gpu-static conformance
 .SECONDARY:
--include $(PTXSIM_OBJ:.o=.d) $(LIB_OBJ:.o=.d) $(RT_OBJ:.o=.d) $(patsubst %.c,$(BUILD)/obj/%.d,$(TOOL_SRC) $(TEST_SRC))
+-include $(PTXSIM_OBJ:.o=.d) $(SANITIZED_OBJ:.o=.d) $(LIB_OBJ:.o=.d) $(RT_OBJ:.o=.d) $(patsubst %.c,$(BUILD)/obj/%.d,$(TOOL_SRC) $(TEST_SRC))

@@ -2,7 +2,7 @@
 # make            build/bin/{dlcc,dlcc-opt,dlrun} and build/lib/libdlrt.a
 # make SAN=1      the same under ASan + UBSan in build/san; SAN=thread: under TSan in build/tsan
 # make check      every test that fits in ten minutes; check-all: the rest too, and build/results.md
-# make tests      all that tests/run.py needs: the programs, those of the tests, ptxsim
+# make tests      all that tests/run.py needs: the programs, those of the tests, ptxsim, the runtime under sanitizers
 # make demo       compile, link and run a classifier of handwritten digits
 # make deps       install what is missing
 # make install    PREFIX=/usr/local, DESTDIR=

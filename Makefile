@@ -2,7 +2,7 @@
 # make            build/bin/{dlcc,dlcc-opt,dlrun} and build/lib/libdlrt.a
 # make SAN=1      the same under ASan + UBSan in build/san; SAN=thread: under TSan in build/tsan
 # make check      every test that fits in ten minutes; check-all: the rest too, and build/results.md
-# make tests      all that tests/run.py needs: the programs, those of the tests, ptxsim
+# make tests      all that tests/run.py needs: the programs, those of the tests, ptxsim, the runtime under sanitizers
 # make demo       compile, link and run a classifier of handwritten digits
 # make deps       install what is missing
 # make install    PREFIX=/usr/local, DESTDIR=
@@ -108,6 +108,29 @@ $(BUILD)/lib/libdlrt.a: $(RT_OBJ)
 	@rm -f $@
 	$(Q)$(AR) rcsD $@ $^
 
+# The runtime under sanitizers, which several tests link with their own programs and models.
+UNDER_asan := -fsanitize=address,undefined -fno-sanitize-recover=undefined
+UNDER_tsan := -fsanitize=thread
+under = $(patsubst runtime/%.c,$(BUILD)/obj/$1/runtime/%.o,$(wildcard runtime/*.c))
+SANITIZED_OBJ := $(call under,asan) $(call under,tsan)
+$(SANITIZED_OBJ): private CFLAGS := $(filter-out $(SAN_FLAGS),$(CFLAGS)) -O1
+$(call under,asan): $(BUILD)/obj/asan/%.o: %.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call say,CC $<)
+	$(Q)$(CC) $(CFLAGS) $(UNDER_asan) -MMD -MP -c $< -o $@
+
+$(call under,tsan): $(BUILD)/obj/tsan/%.o: %.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call say,CC $<)
+	$(Q)$(CC) $(CFLAGS) $(UNDER_tsan) -MMD -MP -c $< -o $@
+
+$(BUILD)/lib/libdlrt-asan.a: $(call under,asan)
+$(BUILD)/lib/libdlrt-tsan.a: $(call under,tsan)
+$(BUILD)/lib/libdlrt-%.a:
+	@mkdir -p $(@D)
+	@rm -f $@
+	$(Q)$(AR) rcsD $@ $^
+
 $(BUILD)/include/dlrt.h: runtime/dlrt.h
 	@mkdir -p $(@D)
 	cp $< $@
@@ -154,17 +177,20 @@ $(BUILD)/ptxsim/check: $(patsubst %.c,$(BUILD)/obj/ptxsim/%.o,$(wildcard tests/p
 
 ptxsim: $(BUILD)/ptxsim/libcuda.so.1 $(BUILD)/ptxsim/check
 
-tests: all $(TESTS:%=$(BUILD)/tests/%) ptxsim gpu-pack-bin
+tests: all $(TESTS:%=$(BUILD)/tests/%) ptxsim gpu-pack-bin $(BUILD)/lib/libdlrt-asan.a $(BUILD)/lib/libdlrt-tsan.a
 
 deps:
 	./deps.sh
 
-check: deps
-	$(MAKE) $(JOBS) all tests
+# Python is installed, which waits for the network, while the compiler is built.
+check:
+	./deps.sh build
+	$(MAKE) $(JOBS) deps all tests
 	$(PYTHON) tests/run.py --build $(BUILD) $(T)
 
-check-all: deps
-	$(MAKE) $(JOBS) all tests
+check-all:
+	./deps.sh build
+	$(MAKE) $(JOBS) deps all tests
 	$(MAKE) SAN=1 $(JOBS) all tests
 	$(PYTHON) tests/run.py --build build/san --patience 4 --json build/results-san.json unit text examples edges \
 		$(addsuffix .c,onnx small models)
@@ -298,4 +324,4 @@ clean:
 force:
 .PHONY: all tests ptxsim deps check check-all demo layers docs fuzz fuzz-graphs warnings format install clean force bench bench-recurrent ulp gpu-pack gpu-pack-bin gpu-ptxas gpu-static conformance
 .SECONDARY:
--include $(PTXSIM_OBJ:.o=.d) $(LIB_OBJ:.o=.d) $(RT_OBJ:.o=.d) $(patsubst %.c,$(BUILD)/obj/%.d,$(TOOL_SRC) $(TEST_SRC))
+-include $(PTXSIM_OBJ:.o=.d) $(SANITIZED_OBJ:.o=.d) $(LIB_OBJ:.o=.d) $(RT_OBJ:.o=.d) $(patsubst %.c,$(BUILD)/obj/%.d,$(TOOL_SRC) $(TEST_SRC))

@@ -16,7 +16,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import samples  # noqa: E402
 
 DLRUN, DIR = sys.argv[1:3]
-DLCC, FLAGS = os.path.dirname(DLRUN) + "/dlcc", os.environ.get("DLCC_FLAGS", "").split()
+DLCC, FLAGS = os.path.dirname(DLRUN) + "/dlcc", os.environ.get("DLCC_FLAGS", "").split() or samples.unoptimised()
 RELU, NONZERO = DIR + "/relu_mul.so", DIR + "/nonzero.so"
 W = np.array([1, -1, 0.5, 2], np.float32)
 UMASK = os.umask(0)

@@ -37,7 +37,7 @@ class Subject:
         os.makedirs(folder)
         onnx.save(model, onnx_file)
         for out in "m.so", "m.ptx":
-            subprocess.run([build + "/bin/dlcc", onnx_file, "-o", f"{folder}/{out}", "--target=cuda:sm_80", "--name=m", *options], check=True)
+            subprocess.run([build + "/bin/dlcc", onnx_file, "-o", f"{folder}/{out}", "--target=cuda:sm_80", "--name=m", *samples.unoptimised(), *options], check=True)
         with open(f"{folder}/m.ptx") as f:
             self.ptx = operators.joined(f.read())
         self.sets = []

@@ -19,6 +19,9 @@ import onnxruntime
 
 from models import Model, printed, tensor
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import samples  # noqa: E402
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD, FOLDER = (os.path.abspath(p) for p in sys.argv[1:3])
 DLCC, OPT, DLRUN = (f"{BUILD}/bin/{p}" for p in ("dlcc", "dlcc-opt", "dlrun"))
@@ -152,7 +155,7 @@ class Case:
 
     def shared(self):
         so, trace = self.out(b".so"), self.out(b".json")
-        run(DLCC, self.onnx, "-o", so, "-O1", "--target=cpu:generic")
+        run(DLCC, self.onnx, "-o", so, "-O1", "--target=cpu:generic", *samples.unoptimised())
         run(DLRUN, so, "--describe")
         run(DLRUN, so, "--data", os.path.join(self.dir, b"data"))
         run(DLRUN, so, "--data", os.path.join(self.dir, b"data"), "--profile")
@@ -211,7 +214,7 @@ class Case:
         if PTXAS:
             run(PTXAS, "-arch=sm_80", "-o", self.out(b".cubin"), ptx)
         if self.rng.random() < .2:
-            run(DLCC, self.onnx, "-o", self.out(b".so", b"gpu"), "-O0", "--target=cpu:generic,cuda:sm_80")
+            run(DLCC, self.onnx, "-o", self.out(b".so", b"gpu"), "-O0", "--target=cpu:generic,cuda:sm_80", *samples.unoptimised())
             run(DLRUN, self.out(b".so", b"gpu"), "--data", os.path.join(self.dir, b"data"), "--device=cuda", env=SIMULATED)
             run(DLRUN, self.out(b".so", b"gpu"), "--data", os.path.join(self.dir, b"data"), "--device=cuda", "--profile", env=SIMULATED)
 

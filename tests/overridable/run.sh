@@ -12,7 +12,7 @@ cd "$tmp" || exit 2
 says() { # exit status, a pattern that output must have, or "" for none at all, arguments
 	local want=$1 pattern=$2 got
 	shift 2
-	"$dlcc" "$@" >out 2>&1
+	"$dlcc" --cc="$root/tests/tools/clang-O0" "$@" >out 2>&1
 	got=$?
 	[ $got = "$want" ] && if [ -n "$pattern" ]; then grep -Eq -- "$pattern" out; else [ ! -s out ]; fi || { cat out; return 1; }
 }

@@ -115,7 +115,7 @@ tsan() { # model, dims
 	local model=$1
 	shift
 	$dlcc "$model.onnx" -o t.c --name=t && gcc -std=gnu11 -w -O1 -g -fsanitize=thread -march=native -ffp-contract=off -fwrapv \
-		-fno-strict-aliasing -D_GNU_SOURCE -I"$root/runtime" -I"$root" -DNAME=t "$here/app.c" t.c "$root"/runtime/*.c -o t $libs &&
+		-fno-strict-aliasing -D_GNU_SOURCE -I"$root/runtime" -I"$root" -DNAME=t "$here/app.c" t.c "$build/lib/libdlrt-tsan.a" -o t $libs &&
 		./t "$model.data" "$@"
 }
 check "eight threads under TSan: cnn" tsan cnn 5

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Tests of the runtime: artifacts written by hand, built with the runtime's sources, in three ways:
-# plain, under ASan + UBSan, under TSan; and programs and libraries of different versions of dlrt.h together.
+# plain, under ASan + UBSan, under TSan (BUILD/lib/libdlrt-asan.a and -tsan.a); and programs and libraries of different versions of dlrt.h together.
 # Prints "N passed, N failed"; status 0 when none failed.
 #	run.sh [plain] [asan] [tsan] [versions]        default: all; CC chooses the compiler
 set -u
@@ -20,19 +20,21 @@ build() { # way, flags
 	d=$TMP/$1
 	so="$CC $WARN $2 -fPIC -fvisibility=hidden -shared"
 	mkdir -p "$d" || return 1
-	for f in runtime/*.c; do
+	rt=${BUILD:-build}/lib/libdlrt-$1.a
+	[ "$1" != plain ] || for f in runtime/*.c; do
 		$CC $WARN $2 -fPIC -fvisibility=hidden -c "$f" -o "$d/$(basename "$f" .c).o" || return 1
+		rt="$d/*.o"
 	done
 	$CC $WARN $2 ${3:-} tests/runtime/test_runtime.c tests/runtime/test_calls.c tests/runtime/test_threads.c \
 		tests/runtime/test_weights.c -o "$d/test" -lpthread -ldl || return 1
-	$CC $WARN $2 tests/runtime/test_pool.c "$d"/*.o -o "$d/pool" -lpthread -ldl || return 1
+	$CC $WARN $2 tests/runtime/test_pool.c $rt -o "$d/pool" -lpthread -ldl || return 1
 	hash=$("$d/test" --weights "$d/nonzero.weights") || return 1
 	h="-DWEIGHTS_HASH=$hash"
-	$so -DONLY_LAUNCHES tests/runtime/relu_mul.c "$d"/*.o -o "$d/relu_mul.so" -lpthread -ldl || return 1
+	$so -DONLY_LAUNCHES tests/runtime/relu_mul.c $rt -o "$d/relu_mul.so" -lpthread -ldl || return 1
 	cp "$d/relu_mul.so" "$d/relu_mul2.so"
-	$so -DFLUSH tests/runtime/relu_mul.c "$d"/*.o -o "$d/relu_mul_flush.so" -lpthread -ldl || return 1
-	$so "$h" tests/runtime/nonzero.c "$d"/*.o -o "$d/nonzero_stripped.so" || return 1
-	$so "$h" -DBESIDE tests/runtime/nonzero.c "$d"/*.o -o "$d/nonzero_beside.so" || return 1
+	$so -DFLUSH tests/runtime/relu_mul.c $rt -o "$d/relu_mul_flush.so" -lpthread -ldl || return 1
+	$so "$h" tests/runtime/nonzero.c $rt -o "$d/nonzero_stripped.so" || return 1
+	$so "$h" -DBESIDE tests/runtime/nonzero.c $rt -o "$d/nonzero_beside.so" || return 1
 	mkdir -p "$d/apart" && cp "$d/nonzero_beside.so" "$d/apart" || return 1
 	objcopy --add-section ".dlcc.weights=$d/nonzero.weights" "$d/nonzero_stripped.so" \
 		"$d/nonzero.so" &&
@@ -44,7 +46,7 @@ forms() { # way, flags
 	[ -x "${BUILD:-build}/bin/dlcc" ] || return
 	if ! "${BUILD:-build}/bin/dlcc" tests/runtime/forms.dl -o "$d/forms.c" --target=cpu:generic ||
 		! $CC $2 -std=gnu11 -w -D_GNU_SOURCE -fwrapv -fno-strict-aliasing -fPIC -fvisibility=hidden -shared -Iruntime \
-			"$d/forms.c" "$d"/*.o -o "$d/forms.so" -lm -lpthread -ldl ||
+			"$d/forms.c" $rt -o "$d/forms.so" -lm -lpthread -ldl ||
 		! $CC $WARN $2 tests/runtime/test_forms.c -o "$d/test_forms" -ldl; then
 		echo "FAIL: $1: forms: does not build"
 		count "0 passed, 1 failed"
@@ -131,7 +133,7 @@ compiled() { # program, artifact and runtime
 
 check_versions() {
 	d=$TMP/versions
-	so="$CC -std=gnu11 -O1 -g -w -D_GNU_SOURCE -fPIC -fvisibility=hidden"
+	so="$CC -std=gnu11 -O1 -w -D_GNU_SOURCE -fPIC -fvisibility=hidden"
 	mkdir -p "$d"
 	if ! prepare_versions; then
 		echo "FAIL: versions: does not build"

@@ -5,7 +5,6 @@
 cd "$(dirname "$0")/../.." || exit 2
 build=$(cd "${BUILD:-build}" && pwd)
 model=$PWD/examples/digits/digits.onnx
-quick=--cc=$PWD/tests/tools/clang-O0
 . tests/check.sh
 tmp=$(mktemp -d) || exit 2
 trap 'rm -rf "$tmp"' EXIT
@@ -13,7 +12,7 @@ cd "$tmp" || exit 2
 
 # Compiles with the arguments, and leaves "FOUND NEW", the counts of objects that were in the cache and that are new, in counts.
 compile() {
-	"$build/bin/dlcc" "$model" --name=d --cache=c -v $quick "$@" >out 2>&1 || { tail -n 3 out; return 1; }
+	"$build/bin/dlcc" "$model" --name=d --cache=c -v "$@" >out 2>&1 || { tail -n 3 out; return 1; }
 	echo "$(grep -c '^cache: .* is c/' out) $(grep -c '^cache: .* is now c/' out)" >counts
 }
 counts() { [ "$(cat counts)" = "$1" ] || { echo "$(cat counts) instead of $1"; return 1; }; }
@@ -26,7 +25,7 @@ same() { cmp d.so first.so; }
 entries() { [ "$(ls c | grep -Ec '^[0-9a-f]{16}\.dlcc$')" = "$1" ] && [ "$(ls -A c | wc -l)" = "$1" ] || { ls -A c; return 1; }; }
 alone() { ls -A | grep -E '^\.dlcc' && return 1; return 0; }
 
-"$build/bin/dlcc" "$model" --name=d $quick -o d.so && mv d.so first.so
+"$build/bin/dlcc" "$model" --name=d -o d.so && mv d.so first.so
 check "a new folder" compiles "0 2" -o d.so
 check "the same file without the cache" same
 check "all objects are there" compiles "2 0" -o d.so
@@ -57,14 +56,14 @@ for entry in c/*.dlcc; do rm "$entry" && mkfifo "$entry"; done
 check "pipes" compiles "0 2" -o d.so
 check "the file of all these" same
 for entry in c/*.dlcc; do rm "$entry" && mkdir "$entry"; done
-check "folders, which cannot be replaced" bash -c "'$build/bin/dlcc' '$model' --name=d --cache=c $quick -o d.so 2>&1 | grep -q 'warning: the cache c takes no more'"
+check "folders, which cannot be replaced" bash -c "'$build/bin/dlcc' '$model' --name=d --cache=c -o d.so 2>&1 | grep -q 'warning: the cache c takes no more'"
 check "the file without the cache's help" same
 rm -rf c
 
 # Compiles at once.
 for i in 1 2 3; do
 	mkdir "at$i"
-	"$build/bin/dlcc" "$model" --name=d --cache=c $quick -o "at$i/d.so" &
+	"$build/bin/dlcc" "$model" --name=d --cache=c -o "at$i/d.so" &
 done
 wait
 check "three at once" bash -c 'for i in 1 2 3; do cmp "at$i/d.so" first.so || exit 1; done'

@@ -272,11 +272,9 @@ def half_products(dtype, option, whole, *options):
 
 
 def halves():
-    """f16 and bf16, widened in registers: on each CPU, with both compilers, and in C without an instruction for it. In a share of the
-    tests the model's own halves are not optimised, whose kernels are those of the options."""
+    """f16 and bf16, widened in registers: on each CPU, with both compilers, and in C without an instruction for it."""
     for dtype, option in ((T.FLOAT16, "--fp16"), (T.BFLOAT16, "--bf16"), (T.FLOAT16, ""), (T.BFLOAT16, "")):
-        quick = [] if option or os.environ.get("TESTS") != "share" else samples.unoptimised()
-        for options in [[f"--target=cpu:{t}", *quick] for t, flag in CPUS.items() if runs_here(flag)] + [["--cc=gcc"], ["--cc=clang -DDL_PORTABLE_HALF"]]:
+        for options in [[f"--target=cpu:{t}"] for t, flag in CPUS.items() if runs_here(flag)] + [["--cc=gcc"], ["--cc=clang -DDL_PORTABLE_HALF"]]:
             for whole in (True, False) if options == ["--cc=gcc"] else (True,):
                 p = half_products(dtype, option, whole, *options)
                 for rows in ROWS:

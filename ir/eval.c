@@ -54,6 +54,7 @@ bool run_failed(KernelRun *r, const Prog *p)
 		report_stray(r, p->stray);
 	assert(!stray);
 	r->status = p->fault ? EVAL_INDEX : EVAL_BAD;
+	r->fault = (EvalFault){r->s, p->bad_index, p->bad_size};
 	return false;
 }
 
@@ -190,7 +191,7 @@ static void close_buf(const Buf *b, EvalBuf *to, Mem *m, bool ok)
 		free(m->own.bound);
 }
 
-static EvalStatus eval_stmt(Kernel *k, Stmt *s, const EvalOpts *o, EvalBuf *bufs)
+static EvalStatus eval_stmt(Kernel *k, Stmt *s, const EvalOpts *o, EvalBuf *bufs, EvalFault *fault)
 {
 	KernelRun r = {.k = k, .s = s, .o = o, .bufs = bufs, .a = arena_new(), .pattern = 2};
 
@@ -207,10 +208,12 @@ static EvalStatus eval_stmt(Kernel *k, Stmt *s, const EvalOpts *o, EvalBuf *bufs
 	else if (r.status == EVAL_OK && !eval_contraction(&r))
 		eval_reduce(&r);
 	arena_free(r.a);
+	if (r.status != EVAL_OK && fault)
+		*fault = r.fault;
 	return r.status;
 }
 
-EvalStatus eval_kernel(Kernel *k, const EvalOpts *o, EvalBuf *bufs, Stmt **fault)
+EvalStatus eval_kernel(Kernel *k, const EvalOpts *o, EvalBuf *bufs, EvalFault *fault)
 {
 	Arena *a = arena_new();
 	Mem *mem = NEW_ARRAY(a, k->bufs.n, Mem);
@@ -222,11 +225,8 @@ EvalStatus eval_kernel(Kernel *k, const EvalOpts *o, EvalBuf *bufs, Stmt **fault
 			status = EVAL_BAD;
 		own[i] = mem[i].own;
 	}
-	for (int i = 0; i < k->stmts.n && status == EVAL_OK; i++) {
-		status = eval_stmt(k, k->stmts.at[i], o, own);
-		if (status != EVAL_OK && fault)
-			*fault = k->stmts.at[i];
-	}
+	for (int i = 0; i < k->stmts.n && status == EVAL_OK; i++)
+		status = eval_stmt(k, k->stmts.at[i], o, own, fault);
 	for (int i = 0; i < k->bufs.n; i++)
 		close_buf(k->bufs.at[i], &bufs[i], &mem[i], status == EVAL_OK);
 	arena_free(a);

@@ -41,10 +41,16 @@ typedef struct EvalOpts {
 /* EVAL_INDEX: an index was out of range */
 typedef enum EvalStatus { EVAL_OK, EVAL_INDEX, EVAL_BAD } EvalStatus;
 
+/* The statement with an index out of range, that index, and the size of its dim. */
+typedef struct EvalFault {
+	Stmt *stmt;
+	int64_t index, size;
+} EvalFault;
+
 /* Runs the kernel's statements. BUFS is indexed by Buf.id. The caller provides entries for
- * inputs and outputs; temporaries are allocated inside. On EVAL_INDEX *FAULT is the statement
- * with the bad index. */
-EvalStatus eval_kernel(Kernel *k, const EvalOpts *o, EvalBuf *bufs, Stmt **fault);
+ * inputs and outputs; temporaries are allocated inside. On EVAL_INDEX *FAULT, which may be null,
+ * is set. */
+EvalStatus eval_kernel(Kernel *k, const EvalOpts *o, EvalBuf *bufs, EvalFault *fault);
 
 /* ---- eval_symbolic.c ---- */
 

@@ -138,7 +138,8 @@ typedef struct Prog {
 	EvalAccess *write; /* where the statement writes, or null */
 	bool keep;         /* nodes do not share storage, since their values are read again later */
 	bool bad;          /* cannot run: a dim overflowed, or an expression is not supported */
-	bool fault;        /* an `index` instruction was out of range */
+	bool fault;        /* an `index` instruction was out of range, or a routine on strings failed */
+	int64_t bad_index, bad_size; /* of that instruction */
 	/* if not null, a load or store was outside this buffer, which is a bug in the statement */
 	const Buf *stray;
 	const uint8_t *mask; /* after prog_run: lanes where the guard holds; null: all lanes */
@@ -169,6 +170,7 @@ typedef struct KernelRun {
 	int64_t extent[MAX_ITERS]; /* by slot */
 	int64_t pattern;           /* number of patterns so far */
 	EvalStatus status;
+	EvalFault fault;
 } KernelRun;
 
 static inline bool run_wants_bounds(const KernelRun *r)

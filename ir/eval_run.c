@@ -245,10 +245,15 @@ static void exec_index(Prog *p, PNode *n, const uint8_t *mask)
 		out[l] = inside ? at : 0;
 		if (inside || (mask && !mask[l]))
 			continue;
-		if (p->shifted >= 0)
+		if (p->shifted >= 0) {
 			p->lost[l] = 1;
-		else
-			p->fault = true;
+			continue;
+		}
+		if (!p->fault) {
+			p->bad_index = i[l];
+			p->bad_size = extent[l];
+		}
+		p->fault = true;
 	}
 }
 

@@ -28,7 +28,7 @@ typedef struct ExprC {
 	void (*load)(void *arg, StrBuf *out, const Expr *e, const char *const *idx);
 	/* whether the i64 E is known to be >= 0; may be null */
 	bool (*natural)(void *arg, const Expr *e);
-	const char *fault; /* the int variable that `index` sets: "fault" */
+	const char *fault; /* the dl_bad_index that `index` sets: "fault" */
 	const char *temp;  /* prefix of generated names: "t" */
 	/* tabs before each statement; the caller changes it with the nesting of blocks */
 	int indent;

@@ -585,14 +585,21 @@ DL_PACKED(f4e2m1, float, 4)
 DL_PACKED(f6e2m3, float, 6)
 DL_PACKED(f6e3m2, float, 6)
 
-/* I in [-n, n), wrapped to [0, n); otherwise sets *FAULT and returns 0. */
-DL_FN int64_t dl_index(int64_t i, int64_t n, int *fault)
+/* An index that was out of range, and the size of its dim; found: whether there was one. */
+typedef struct dl_bad_index {
+	int64_t i, n;
+	bool found;
+} dl_bad_index;
+
+/* I in [-n, n), wrapped to [0, n); otherwise sets *BAD and returns 0. */
+DL_FN int64_t dl_index(int64_t i, int64_t n, dl_bad_index *bad)
 {
 	int64_t at = i + (i < 0 ? n : 0);
-	bool bad = (uint64_t)at >= (uint64_t)n;
 
-	*fault |= bad;
-	return bad ? 0 : at;
+	if (__builtin_expect((uint64_t)at < (uint64_t)n, 1))
+		return at;
+	*bad = (dl_bad_index){i, n, true};
+	return 0;
 }
 
 #endif

@@ -414,7 +414,6 @@ static const Tensor *run_const(Infer *in, Node *n)
 	EvalBuf *bufs;
 	Kernel *k = NULL;
 	bool ok = type_static(n->out[0]->type, dims);
-	Stmt *fault;
 
 	in->depth++;
 	for (int i = 0; i < n->nin && ok; i++)
@@ -434,7 +433,7 @@ static const Tensor *run_const(Infer *in, Node *n)
 		}
 		if (eval_kernel(k,
 				&(EvalOpts){.sym = NEW_ARRAY(tmp, sym_count(in->ctx) + 1, int64_t)},
-				bufs, &fault) != EVAL_OK)
+				bufs, NULL) != EVAL_OK)
 			r = NULL;
 	}
 	in->depth--;

@@ -269,14 +269,16 @@ static double *bound_of(const GraphRun *r, const Buf *b, Arena *a)
 }
 
 /* Reports an index that is out of range, or a string that a routine refuses. */
-static bool kernel_fails(GraphRun *r, const Node *n)
+static bool kernel_fails(GraphRun *r, const Node *n, const EvalFault *fault)
 {
 	const dl_strings *t = r->g->ctx->strings;
 	const char *what;
 	dl_str s;
 
 	if (!strings_status(t))
-		return diag_error(r->diag, node_diag(n), "an index is out of range");
+		return diag_error(r->diag, node_diag(n),
+				  "index out of range: %lld, in a dim of %lld",
+				  (long long)fault->index, (long long)fault->size);
 	s = strings_refused(t, &what);
 	return diag_error(r->diag, node_diag(n), "\"%.*s\" %s", s.n < 100 ? (int)s.n : 100, s.p,
 			  what);
@@ -285,7 +287,7 @@ static bool kernel_fails(GraphRun *r, const Node *n)
 static bool run_kernel(GraphRun *r, Node *n, Kernel *k, Arena *tmp)
 {
 	EvalBuf *bufs = NEW_ARRAY(tmp, k->bufs.n + 1, EvalBuf);
-	Stmt *fault = NULL;
+	EvalFault fault = {0};
 
 	for (int i = 0; i < k->bufs.n; i++) {
 		const Buf *b = k->bufs.at[i];
@@ -301,7 +303,7 @@ static bool run_kernel(GraphRun *r, Node *n, Kernel *k, Arena *tmp)
 	switch (eval_kernel(k, &(EvalOpts){r->sym, r->o->watch != NULL, r->o->mad_fused}, bufs,
 			    &fault)) {
 	case EVAL_OK: return !r->o->watch || r->o->watch(r->o->arg, n, k, bufs, r->sym);
-	case EVAL_INDEX: return kernel_fails(r, n);
+	case EVAL_INDEX: return kernel_fails(r, n, &fault);
 	case EVAL_BAD: break;
 	}
 	return diag_error(r->diag, node_diag(n), "the kernel cannot be evaluated");

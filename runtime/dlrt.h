@@ -473,17 +473,24 @@ typedef struct dl_kctx {
 	const int64_t *dim;
 	int32_t *fault; /* set by dl_fault alone */
 	dl_strings *strings;
+	int64_t *bad_index; /* the index out of range and the size of its dim; likewise */
 } dl_kctx;
 
 /* A function that computes [begin, end) of a kernel's parallel stage. scratch is this thread's
  * own, aligned to 64, with as many bytes as plan asked for. */
 typedef void (*dl_kernel_fn)(const dl_kctx *k, int64_t begin, int64_t end, void *scratch);
 
-/* Reports an index out of range at fault site SITE, an index in dl_program.faults. The kernel
- * skips the access and continues. */
-static inline void dl_fault(const dl_kctx *k, int32_t site)
+/* Reports that index I is out of range in a dim of N, at fault site SITE, an index in
+ * dl_program.faults. The kernel skips the access and continues. The first report of a run counts. */
+static inline void dl_fault(const dl_kctx *k, int32_t site, int64_t i, int64_t n)
 {
-	__atomic_store_n(k->fault, site + 1, __ATOMIC_RELAXED);
+	int32_t none = 0;
+
+	if (!__atomic_compare_exchange_n(k->fault, &none, site + 1, 0, __ATOMIC_RELAXED,
+					 __ATOMIC_RELAXED))
+		return;
+	k->bad_index[0] = i;
+	k->bad_index[1] = n;
 }
 
 /* Routines on strings, for kernels; ir/routines.def of the compiler describes them. */

@@ -89,9 +89,13 @@ int rt_exec_host(dl_exec *x)
 static int fault(dl_exec *x, int32_t site)
 {
 	const dl_program *p = x->prog;
+	const char *what =
+		site >= 0 && site < p->n_faults ? p->faults[site] : "index out of range";
+	const int64_t i = x->ctx->bad_index[0], n = x->ctx->bad_index[1];
 
-	return dl_fail(x, DL_INDEX, "%s",
-		       site >= 0 && site < p->n_faults ? p->faults[site] : "index out of range");
+	if (n < 0)
+		return dl_fail(x, DL_INDEX, "%s", what);
+	return dl_fail(x, DL_INDEX, "%s: %lld, in a dim of %lld", what, (long long)i, (long long)n);
 }
 
 /* Reports a failure of the table of strings in the kernel of these nodes. */
@@ -131,7 +135,7 @@ int dl_launch(dl_exec *x, int32_t kernel, dl_kernel_fn fn, void *const *buf, con
 {
 	dl_context *c = x->ctx;
 	Profile *profile = c->model->profile;
-	const dl_kctx k = {buf, dim, &c->fault, c->strings};
+	const dl_kctx k = {buf, dim, &c->fault, c->strings, c->bad_index};
 	Job job = {fn,
 		   &k,
 		   n,

@@ -87,6 +87,7 @@ struct dl_context {
 	atomic_int cancel;
 	atomic_int running;
 	int32_t fault;
+	int64_t bad_index[2]; /* of the fault; the size is -1 in programs that do not say it */
 	int32_t id; /* identifies the context in the profile */
 	LaunchWork work; /* of the kernel that is launched next, for the profile */
 	uint32_t flags; /* DL_CONTEXT_ */

@@ -556,6 +556,7 @@ int rt_enter(dl_context *c)
 	c->x.status = DL_OK;
 	c->head.error[0] = '\0';
 	c->fault = 0;
+	c->bad_index[1] = -1;
 	return DL_OK;
 }
 

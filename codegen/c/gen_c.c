@@ -65,7 +65,7 @@ static void print_header(Fn *f, StrBuf *b)
 		strbuf_printf(b, "\tconst int64_t %s = %s;\n", fn_name(f, f->sizes.at[i].key, NULL),
 			      f->sizes.at[i].text);
 	if (f->faults)
-		strbuf_puts(b, "\tint fault = 0;\n");
+		strbuf_puts(b, "\tdl_bad_index fault = {0};\n");
 	if (f->pairs)
 		strbuf_puts(b, "\tdot_wide found;\n\n\tfound.of = 0, found.n = 0;\n");
 }
@@ -104,7 +104,8 @@ CStage gen_c_stage(GenC *g, const Schedule *s, const Stage *st)
 		      all.n ? "\n" : "", fn_name(&f, st->var, "p"), fn_name(&f, st->var, "p"),
 		      fn_name(&f, st->var, "p"), strbuf_str(&f.body));
 	if (f.faults)
-		strbuf_printf(&all, "\tif (fault)\n\t\tdl_fault(k, (int32_t)k->dim[%d]);\n",
+		strbuf_printf(&all, "\tif (fault.found)\n"
+			      "\t\tdl_fault(k, (int32_t)k->dim[%d], fault.i, fault.n);\n",
 			      f.syms.n);
 	if (!f.bufs.n && !f.syms.n && !f.faults)
 		strbuf_puts(&all, "\t(void)k;\n");

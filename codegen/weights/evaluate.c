@@ -73,19 +73,19 @@ static void drop_kernel_pages(WeightsRun *w, Node *n)
 			drop_pages(w->data[n->out[i]->id], weights_bytes(w->m, n->out[i]));
 }
 
-static EvalStatus run_blocks(WeightsRun *w, Node *n, Kernel *k, const Blocked *b, EvalBuf *bufs)
+static EvalStatus run_blocks(WeightsRun *w, Node *n, Kernel *k, const Blocked *b, EvalBuf *bufs,
+			     EvalFault *fault)
 {
 	int64_t *sym = NEW_ARRAY(w->m->arena, sym_count(w->m->ctx) + 1, int64_t);
 	EvalOpts o = {.mad_fused = true, .sym = sym};
 	EvalStatus st = EVAL_OK;
-	Stmt *fault;
 
 	for (int64_t i = 0; i < b->ax[0].total && st == EVAL_OK; i += b->ax[0].step)
 		for (int64_t j = 0; j < b->ax[1].total && st == EVAL_OK; j += b->ax[1].step) {
 			sym[b->ax[0].start->id] = i;
 			if (b->n > 1)
 				sym[b->ax[1].start->id] = j;
-			st = eval_kernel(k, &o, bufs, &fault);
+			st = eval_kernel(k, &o, bufs, fault);
 			drop_kernel_pages(w, n);
 		}
 	return st;
@@ -95,7 +95,7 @@ bool weights_interpret(WeightsRun *w, Node *n, Kernel *k)
 {
 	EvalBuf *bufs = NEW_ARRAY(w->m->arena, k->bufs.n + 1, EvalBuf);
 	EvalOpts o = {.mad_fused = true};
-	Stmt *fault = NULL;
+	EvalFault fault = {0};
 	EvalStatus st = EVAL_OK;
 	Blocked b;
 
@@ -108,7 +108,7 @@ bool weights_interpret(WeightsRun *w, Node *n, Kernel *k)
 			bufs[buf->id].data = w->data[n->out[buf->param]->id];
 	}
 	if (make_blocked(w, k, &b)) {
-		st = run_blocks(w, n, k, &b, bufs);
+		st = run_blocks(w, n, k, &b, bufs, &fault);
 	} else {
 		o.sym = NEW_ARRAY(w->m->arena, sym_count(w->m->ctx) + 1, int64_t);
 		st = eval_kernel(k, &o, bufs, &fault);
@@ -117,7 +117,8 @@ bool weights_interpret(WeightsRun *w, Node *n, Kernel *k)
 	if (st == EVAL_INDEX)
 		return diag_error(
 			w->m->ctx->diag, node_diag(n),
-			"an index is out of range; it is computed from constants, when the model is compiled");
+			"index out of range: %lld, in a dim of %lld; it is computed from constants, when the model is compiled",
+			(long long)fault.index, (long long)fault.size);
 	if (st != EVAL_OK)
 		return diag_error(w->m->ctx->diag, node_diag(n), "cannot compute a constant");
 	return true;

@@ -80,7 +80,6 @@ static bool run(Canon *c, Node *n, Kernel *k, Tensor **out, Arena *tmp)
 {
 	EvalBuf *bufs = NEW_ARRAY(tmp, k->bufs.n + 1, EvalBuf);
 	int64_t *sym = NEW_ARRAY(tmp, sym_count(c->m->ctx) + 1, int64_t);
-	Stmt *fault;
 
 	for (int i = 0; i < k->bufs.n; i++) {
 		const Buf *b = k->bufs.at[i];
@@ -90,7 +89,7 @@ static bool run(Canon *c, Node *n, Kernel *k, Tensor **out, Arena *tmp)
 		else if (b->kind == BUF_OUT)
 			bufs[i].data = (void *)(uintptr_t)out[b->param]->data;
 	}
-	return eval_kernel(k, &(EvalOpts){.sym = sym}, bufs, &fault) == EVAL_OK;
+	return eval_kernel(k, &(EvalOpts){.sym = sym}, bufs, NULL) == EVAL_OK;
 }
 
 static bool fold_constants(Canon *c, Node *n)

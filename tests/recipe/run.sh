@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# HACKING.md's recipe for an elementwise operator still works: its lines go into a copy of the source, which then
-# compiles a model with the operator, for the CPU and for the GPU that is simulated.
+# HACKING.md's recipes for an elementwise and a structured operator still work: their lines go into a copy of the source, which
+# then compiles a model with both operators, for the CPU and for the GPU that is simulated.
 set -eu
 cd "$(dirname "$0")/../.."
 build=$(cd "${BUILD:-build}" && pwd)
@@ -12,15 +12,15 @@ cp -a Makefile base ir ops frontend passes codegen runtime tools tests "$copy"
 cp -a "$build"/{obj,gen,flags,lib,include} "$copy/build"
 python=${PYTHON:-$PWD/build/venv/bin/python3}
 
-# The recipe: a line after "/* FILE */" goes to the end of FILE.
+# The recipes: what follows "/* FILE */" in an indented block, up to the next such line, goes to the end of FILE.
 "$python" - "$copy" <<'PY'
 import os, re, sys
 
-lines = re.findall(r"^    /\* (\S+) \*/\n    (.+)$", open("HACKING.md").read(), re.M)
-assert [file for file, _ in lines] == ["ir/ops.def", "ops/elementwise.c"], lines
+lines = re.findall(r"^    /\* (\S+/\S+) \*/\n((?:    (?!/\*).*\n|\n(?=    ))+)", open("HACKING.md").read(), re.M)
+assert [file for file, _ in lines] == ["ir/ops.def", "ops/elementwise.c", "ir/ops.def", "ops/contract.c"], lines
 for file, line in lines:
     with open(os.path.join(sys.argv[1], file), "a") as f:
-        f.write(line + "\n")
+        f.write("\n" + re.sub(r"^    ", "", line, flags=re.M))
 PY
 
 make -s -C "$copy" BUILD=build CC="${CC:-gcc}" OPT=-O0 WARN=-g0 build/bin/dlcc build/bin/dlrun build/lib/libdlrt.a build/include/dlrt.h >"$copy/log" 2>&1 || {
@@ -33,8 +33,9 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-info = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N", 5]) for name in "xy"]
-graph = helper.make_graph([helper.make_node("Cube", ["x"], ["y"])], "g", info[:1], info[1:])
+info = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in (("x", ["N", 5]), ("y", ["N", 5]), ("z", ["N"]))]
+nodes = [helper.make_node("Cube", ["x"], ["y"]), helper.make_node("RowDot", ["x", "y"], ["z"])]
+graph = helper.make_graph(nodes, "g", info[:1], info[1:])
 onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), sys.argv[1] + "/cube.onnx")
 np.save(sys.argv[1] + "/x.npy", np.arange(15, dtype=np.float32).reshape(3, 5))
 PY
@@ -42,7 +43,10 @@ cd "$copy"
 right() {
 	mkdir "$1"
 	build/bin/dlrun cube.so --device "$1" -i x=x.npy -o "$1"
-	"$python" -c "import numpy as np; assert (np.load('$1/y.npy') == np.arange(15.0).reshape(3, 5) ** 3).all()"
+	"$python" -c "
+import numpy as np
+x = np.arange(15.0).reshape(3, 5)
+assert (np.load('$1/y.npy') == x ** 3).all() and (np.load('$1/z.npy') == (x ** 4).sum(1)).all()"
 }
 
 build/bin/dlcc cube.onnx -o cube.so

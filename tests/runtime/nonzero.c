@@ -44,7 +44,7 @@ static void gather(const dl_kctx *k, int64_t begin, int64_t end, void *scratch)
 		int64_t at = x[i] < 0 ? x[i] + 16 : x[i];
 
 		if (at < 0 || at >= 16) {
-			dl_fault(k, 0);
+			dl_fault(k, 0, x[i], 16);
 			at = 0;
 		}
 		y[i] = table[at];

@@ -329,21 +329,23 @@ static void test_floats(void)
 
 static void test_index(void)
 {
-	int f = 0;
+	dl_bad_index f = {0};
 
-	if (dl_index(0, 4, &f) != 0 || dl_index(-4, 4, &f) != 0 || dl_index(-1, 4, &f) != 3 || f)
+	if (dl_index(0, 4, &f) != 0 || dl_index(-4, 4, &f) != 0 || dl_index(-1, 4, &f) != 3 ||
+	    f.found)
 		fault("index", 0, 0, 0, 0);
 	for (int64_t i = -6; i < 6; i++) {
-		f = 0;
-		if ((dl_index(i, 4, &f), f) != (i < -4 || i >= 4))
-			fault("index", (double)i, 4, f, 0);
+		f.found = false;
+		dl_index(i, 4, &f);
+		if (f.found != (i < -4 || i >= 4) || (f.found && (f.i != i || f.n != 4)))
+			fault("index", (double)i, 4, f.found, 0);
 	}
-	f = 0;
-	if (dl_index(0, 0, &f) != 0 || !f)
-		fault("index", 0, 0, f, 1);
-	f = 0;
-	if (dl_index(INT64_MIN, INT64_MAX, &f) != 0 || !f)
-		fault("index", 0, 0, f, 1);
+	f.found = false;
+	if (dl_index(0, 0, &f) != 0 || !f.found)
+		fault("index", 0, 0, f.found, 1);
+	f.found = false;
+	if (dl_index(INT64_MIN, INT64_MAX, &f) != 0 || !f.found)
+		fault("index", 0, 0, f.found, 1);
 }
 
 int main(void)

@@ -37,6 +37,8 @@ bool session_fail(const Session *s, const char *what, int status)
 
 	if (s->context && !text[0])
 		text = s->api->error(s->model);
+	if (strstr(text, s->api->status_text(status)))
+		return diag_error(s->diag, (DiagLoc){.file = s->path}, "%s: %s", what, text);
 	return diag_error(s->diag, (DiagLoc){.file = s->path}, "%s: %s: %s", what,
 			  s->api->status_text(status), text);
 }

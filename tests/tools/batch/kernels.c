@@ -150,6 +150,7 @@ static void launch(Judge *j, Arena *a, const Memory *m, const Stage *st, const i
 	CStage c = gen_c_stage(j->g, m->s, st);
 	void **buf = NEW_ARRAY(a, c.nbuf + 1, void *);
 	int64_t *dim = NEW_ARRAY(a, c.nsym + 1, int64_t), extent = 0, grain = 1, scratch = 0;
+	int64_t bad_index[2];
 	int32_t fault = 0;
 
 	for (int i = 0; i < c.nbuf; i++)
@@ -158,8 +159,9 @@ static void launch(Judge *j, Arena *a, const Memory *m, const Stage *st, const i
 		dim[i] = sym[c.sym[i]->id];
 	if (dim_eval(st->extent, sym, &extent) && dim_eval(st->grain, sym, &grain) &&
 	    dim_eval(st->scratch, sym, &scratch))
-		run_stage(j->stages[j->next], &(dl_kctx){buf, dim, &fault, m->k->ctx->strings},
-			  extent, grain < 1 ? 1 : grain, fresh(a, scratch));
+		run_stage(j->stages[j->next],
+			  &(dl_kctx){buf, dim, &fault, m->k->ctx->strings, bad_index}, extent,
+			  grain < 1 ? 1 : grain, fresh(a, scratch));
 	j->next++;
 }
 

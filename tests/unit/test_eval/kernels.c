@@ -29,7 +29,7 @@ static void check_kernel(const char *text)
 	Kernel *k = read_kernel(c, a, text);
 	EvalBuf got[16] = {0}, want[16] = {0};
 	int64_t sym[8];
-	Stmt *fault = NULL;
+	EvalFault fault = {0};
 
 	CHECK(k);
 	if (!k)
@@ -275,12 +275,13 @@ static void check_fault(void)
 	int64_t i[4] = {-1, 3, 99, -99};
 	EvalBuf bufs[] = {{x, NULL}, {i, NULL}, {y, NULL}};
 	EvalOpts o = {0};
-	Stmt *fault = NULL;
+	EvalFault fault = {0};
 
-	CHECK(eval_kernel(k, &o, bufs, &fault) == EVAL_OK && !fault);
+	CHECK(eval_kernel(k, &o, bufs, &fault) == EVAL_OK && !fault.stmt);
 	CHECK(y[0] == 8 && y[1] == 3 && y[2] == 0);
 	i[1] = 9;
-	CHECK(eval_kernel(k, &o, bufs, &fault) == EVAL_INDEX && fault == k->stmts.at[0]);
+	CHECK(eval_kernel(k, &o, bufs, &fault) == EVAL_INDEX && fault.stmt == k->stmts.at[0]);
+	CHECK(fault.index == 9 && fault.size == 9);
 	arena_free(a);
 	ctx_free(c);
 }
@@ -298,9 +299,9 @@ static void check_fault_in_empty(void)
 	int64_t i[2] = {0, 1};
 	EvalBuf bufs[] = {{x, NULL}, {i, NULL}, {y, NULL}};
 	EvalOpts o = {0};
-	Stmt *fault = NULL;
+	EvalFault fault = {0};
 
-	CHECK(eval_kernel(k, &o, bufs, &fault) == EVAL_INDEX && fault == k->stmts.at[0]);
+	CHECK(eval_kernel(k, &o, bufs, &fault) == EVAL_INDEX && fault.stmt == k->stmts.at[0]);
 	arena_free(a);
 	ctx_free(c);
 }

@@ -15,7 +15,7 @@
  * (swiglu_fusion 1) or are halves (2).
  *
  * QMoE has matrices of numbers of 2, 4 or 8 bits, packed as those of MatMulNBits, with a scale for each row or for
- * each block of a row. The packed numbers are gathered, and what was gathered is dequantised.
+ * each block of a row. They are gathered as such, and dequantised where they are multiplied.
  */
 #include "ops/build.h"
 #include "ops/infer.h"
@@ -234,61 +234,79 @@ static Value *chosen(Moe *m, int k)
 	return EXPAND(m->in, m->n, Gather, node_in(m->n, k), m->expert);
 }
 
-/* Numbers V of BITS bits, packed in the last dim of V, to be COUNT of them for each choice, in floats of type REAL. */
-static Value *numbers(Moe *m, Value *v, int64_t bits, Dim *count, DType real)
+/* The chosen numbers of operand number K of QMoE, which has COUNT numbers of BITS bits in its last dim, as floats of type
+ * REAL with the dims D. They are unpacked before they are gathered: of constants, when the model is compiled. Null after
+ * a diagnostic. */
+static Value *chosen_numbers(Moe *m, int k, int64_t bits, Dim *count, DType real, Dim *const *d)
 {
-	v = v->type ? blocks_unpacked(m->in, m->n, v, bits, count) : NULL;
-	return v ? expand_cast(m->in, m->n, v, real) : NULL;
+	Infer *in = m->in;
+	Node *n = m->n;
+	Value *v = blocks_unpacked(in, n, node_in(n, k), bits, count);
+
+	if (!v)
+		return NULL;
+	v = expand_reshape(in, n, v, (Dim *[]){m->experts, d[2], d[3], d[4]}, 4);
+	v = v->type ? EXPAND(in, n, Gather, v, m->expert) : v;
+	v = v->type ? expand_cast(in, n, v, real) : v;
+	return v->type ? v : NULL;
 }
 
-/* The chosen matrices of operand WEIGHTS of QMoE, with elements of type T; null after a diagnostic. */
-static Value *dequantised(Moe *m, MoeInput weights, DType t)
+/* Rows X, [rows, 1 or choices, size], times the chosen matrices of operand WEIGHTS of QMoE: a sum over blocks and the elements
+ * of a block, so that fusion sees no View between the packed numbers and the sum. Null after a diagnostic. */
+static Value *dequantised_product(Moe *m, Value *x, MoeInput weights)
 {
+	static const int64_t axes[] = {3, 4};
 	Infer *in = m->in;
 	Node *n = m->n;
 	const int at = m->place[weights], zero = QMOE_ZERO + ((int)weights - MOE_FC1) / 2;
 	const int64_t bits = bits_of(m, weights);
-	const DType real = acc_dtype(t);
-	const bool is_inner = weights == MOE_FC2;
+	const DType t = x->type->dtype, real = acc_dtype(t);
 	Ctx *c = infer_ctx(in);
-	Dim *rows = infer_type(n, at)->dims[1], *size = is_inner ? m->inner : m->hidden,
-	    *blocks = blocks_of(m, size),
-	    *d[5] = {m->rows, m->choices, rows, blocks, m->block ? dim_const(c, m->block) : size};
-	Value *w = numbers(m, chosen(m, at), bits, size, real), *z, *s;
+	Dim *one = dim_const(c, 1), *rows = infer_type(n, at)->dims[1],
+	    *size = weights == MOE_FC2 ? m->inner : m->hidden, *blocks = blocks_of(m, size),
+	    *block = m->block ? dim_const(c, m->block) : size,
+	    *d[5] = {m->rows, m->choices, rows, blocks, block};
+	Value *w = chosen_numbers(m, at, bits, size, real, d), *z, *scale, *v;
 
 	if (!w)
 		return NULL;
-	w = expand_reshape(in, n, w, d, 5);
-	z = expand_scalar(in, n, real, (double)(1 << (bits - 1)));
-	d[4] = dim_const(c, 1);
-	if (node_in(n, zero)) {
-		z = numbers(m, chosen(m, zero), bits, m->block ? blocks : rows, real);
-		if (!z)
-			return NULL;
-		z = expand_reshape(in, n, z, d, 5);
-	}
-	s = expand_reshape(in, n, expand_cast(in, n, chosen(m, at + 1), real), d, 5);
-	w = EXPAND(in, n, Mul, EXPAND(in, n, Sub, w, z), s);
-	d[3] = size;
-	w = expand_cast(in, n, expand_reshape(in, n, w, d, 4), t);
-	return w->type ? w : NULL;
+	d[4] = one;
+	z = node_in(n, zero) ? chosen_numbers(m, zero, bits, m->block ? blocks : rows, real, d)
+			     : expand_scalar(in, n, real, (double)(1 << (bits - 1)));
+	if (!z)
+		return NULL;
+	scale = expand_reshape(in, n, node_in(n, at + 1),
+			       (Dim *[]){m->experts, rows, blocks, one}, 4);
+	scale = expand_cast(in, n, EXPAND(in, n, Gather, scale, m->expert), real);
+	w = EXPAND(in, n, Mul, EXPAND(in, n, Sub, w, z), scale);
+	v = expand_reshape(in, n, x, (Dim *[]){m->rows, x->type->dims[1], one, blocks, block}, 5);
+	v = EXPAND(in, n, Mul, w, expand_cast(in, n, v, real));
+	v = EXPAND(in, n, ReduceSum, v, expand_ints(in, n, axes, 2));
+	return expand_reshape(in, n, expand_cast(in, n, v, t), d, 3);
 }
 
-/* Rows X, [rows, 1 or choices, size], times the chosen matrices of operand WEIGHTS, plus the chosen rows of BIAS. */
-static Value *chosen_product(Moe *m, Value *x, MoeInput weights, MoeInput bias)
+/* Rows X, [rows, 1 or choices, size], times the chosen matrices of operand WEIGHTS. */
+static Value *product_of_chosen(Moe *m, Value *x, MoeInput weights)
 {
+	static const int64_t last = -1;
 	Infer *in = m->in;
 	Node *n = m->n;
-	Value *w = is_quantised(m) ? dequantised(m, weights, x->type->dtype)
-				   : chosen(m, m->place[weights]),
-	      *v;
-	static const int64_t last = -1;
+	Value *v;
 
-	if (!w)
-		return NULL;
-	v = EXPAND(in, n, MatMul, w, expand_unsqueeze(in, n, x, -1));
-	v = EXPAND(in, n, Squeeze, v, expand_ints(in, n, &last, 1));
-	return operand(m, bias) ? EXPAND(in, n, Add, v, chosen(m, m->place[bias])) : v;
+	if (is_quantised(m))
+		return dequantised_product(m, x, weights);
+	v = EXPAND(in, n, MatMul, chosen(m, m->place[weights]), expand_unsqueeze(in, n, x, -1));
+	return EXPAND(in, n, Squeeze, v, expand_ints(in, n, &last, 1));
+}
+
+/* The same, plus the chosen rows of BIAS. */
+static Value *chosen_product(Moe *m, Value *x, MoeInput weights, MoeInput bias)
+{
+	Value *v = product_of_chosen(m, x, weights);
+
+	return v && v->type && operand(m, bias)
+		       ? EXPAND(m->in, m->n, Add, v, chosen(m, m->place[bias]))
+		       : v;
 }
 
 static Value *scalar_like(Moe *m, const Value *v, float x)

@@ -233,6 +233,8 @@ Node *node_new(Graph *g, OpKind op, Value *const *in, int nin, int nout, Node *b
 void node_locs_from(Node *n, const Node *from)
 {
 	n->locs = locs_union(n->graph->arena, n->locs, from->locs);
+	if (node_int(from, ATTR_BYTE_ROWS, 0))
+		node_set_int(n, ATTR_BYTE_ROWS, 1);
 }
 
 static void grow_inputs(Node *n)

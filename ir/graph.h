@@ -195,7 +195,12 @@ void graph_set_results(Graph *g, Value *const *v, const char *const *names, int 
 /* Makes a node with NIN operands and NOUT results (their types null), before BEFORE, or at the
  * end if that is null. */
 Node *node_new(Graph *g, OpKind op, Value *const *in, int nin, int nout, Node *before);
-/* Adds the locations of FROM to N's. */
+/* An int of a product's node, which is no attribute of ONNX: not 0 where the model allows that rows which are multiplied by
+ * narrow weights are quantised to bytes (passes/kernel/quantise_activations.c). */
+#define ATTR_BYTE_ROWS "byte_rows"
+
+/* N does some or all of what FROM did: adds the locations of FROM to N's, and what the model allows for FROM
+ * (ATTR_BYTE_ROWS). */
 void node_locs_from(Node *n, const Node *from);
 void node_set_input(Node *n, int k, Value *v); /* K == nin appends an operand */
 void node_truncate_inputs(Node *n, int nin); /* drops the operands from number NIN on */

@@ -79,4 +79,10 @@ Expr *window_index(Kernel *k, const Window *w, int d, Expr *o, Expr *r, Expr **g
 /* Reads attribute NAME as COUNT ints of at least LEAST; OTHERWISE is the default. */
 bool window_ints(Infer *in, Node *n, const char *name, int count, int64_t least, int64_t otherwise, int64_t *out);
 
+/* ---- microsoft_blocks.c ---- */
+
+/* The numbers of BITS bits in the last dim of V, which is of bytes; there are COUNT of them. Null after a
+ * diagnostic. */
+Value *blocks_unpacked(Infer *in, Node *n, Value *v, int64_t bits, Dim *count);
+
 #endif

@@ -7,8 +7,7 @@
 #include "ops/build.h"
 #include "ops/infer.h"
 
-/* The numbers of BITS bits in the last dim of V, which is of bytes; there are COUNT of them. */
-static Value *unpacked(Infer *in, Node *n, Value *v, int64_t bits, Dim *count)
+Value *blocks_unpacked(Infer *in, Node *n, Value *v, int64_t bits, Dim *count)
 {
 	int64_t shift[8], last = -1, per = 8 / bits;
 	int rank = v->type->rank;
@@ -72,7 +71,7 @@ static bool zero_points(Infer *in, Node *n, int64_t bits, Dim *rows, Dim *blocks
 		Dim *bytes[2] = {rows, dim_ceildiv(c, blocks, dim_const(c, 8 / bits))};
 
 		v = expand_reshape(in, n, v, bytes, 2);
-		v = v->type ? unpacked(in, n, v, bits, blocks) : NULL;
+		v = v->type ? blocks_unpacked(in, n, v, bits, blocks) : NULL;
 		if (!v)
 			return false;
 	}
@@ -110,7 +109,7 @@ static bool expand_matmul_bits(Infer *in, Node *n, Value **out)
 	d[1] = dim_const(c, (columns + block - 1) / block);
 	d[2] = dim_const(c, block * bits / 8);
 	w = expand_reshape(in, n, node_in(n, 1), d, 3);
-	w = w->type ? unpacked(in, n, w, bits, dim_const(c, block)) : NULL;
+	w = w->type ? blocks_unpacked(in, n, w, bits, dim_const(c, block)) : NULL;
 	d[2] = dim_const(c, 1);
 	scale = expand_reshape(in, n, node_in(n, 2), d, 3);
 	if (!w || !scale->type || !zero_points(in, n, bits, d[0], d[1], real, &zero))
@@ -183,8 +182,8 @@ static bool expand_gather_blocks(Infer *in, Node *n, Value **out)
 		Ctx *c = infer_ctx(in);
 		Dim *last = v->type->dims[v->type->rank - 1];
 
-		v = unpacked(in, n, v, bits, dim_mul(c, last, dim_const(c, 8 / bits)));
-		zero = zero ? unpacked(in, n, zero, bits, scale->type->dims[scale->type->rank - 1])
+		v = blocks_unpacked(in, n, v, bits, dim_mul(c, last, dim_const(c, 8 / bits)));
+		zero = zero ? blocks_unpacked(in, n, zero, bits, scale->type->dims[scale->type->rank - 1])
 			    : v ? expand_scalar(in, n, v->type->dtype, (double)(1 << (bits - 1)))
 				: NULL;
 		if (!v || !zero)

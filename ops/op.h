@@ -26,10 +26,6 @@ typedef struct WeightsAxes {
 	int channels, of, terms;
 } WeightsAxes;
 
-/* An int of a product's node, which is no attribute of ONNX: not 0 where the model allows that rows which are multiplied by
- * narrow weights are quantised to bytes (passes/kernel/quantise_activations.c). Lowering passes it on to the kernel's node. */
-#define ATTR_BYTE_ROWS "byte_rows"
-
 typedef struct Op {
 	/* Elementwise. If set, SCALAR_INT and SCALAR_BOOL replace SCALAR for operands of those
 	 * types. */

@@ -84,6 +84,17 @@ static bool add_passes(OptCli *c, const char *list)
 	return true;
 }
 
+/* --caches=TYPE. */
+static bool set_caches(OptCli *c, const char *type)
+{
+	const bool known = !strcmp(type, "f16") || !strcmp(type, "bf16");
+
+	if (!known)
+		return fault(c, "--caches=%s: it is f16 or bf16", type);
+	c->opt.caches = dtype_by_name(type);
+	return true;
+}
+
 /* --target=LIST, of one. */
 static bool set_target(OptCli *c, const char *list)
 {
@@ -128,7 +139,7 @@ static bool option(OptCli *c, char **argv, int *i)
 	else if (!strcmp(a, "--int8-weights"))
 		c->opt.weight_type = DT_I8;
 	else if (str_starts(a, "--caches="))
-		c->opt.caches = dtype_by_name(a + strlen("--caches="));
+		return set_caches(c, a + strlen("--caches="));
 	else if (!strcmp(a, "--bf16"))
 		c->opt.weight_type = DT_BF16;
 	else if (!strcmp(a, "--fp16"))

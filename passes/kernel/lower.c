@@ -89,8 +89,6 @@ static bool lower_one(Module *m, Node *n)
 		value_move(out[i], kn->out[i]);
 	}
 	kernel_node_set(kn, k);
-	if (node_int(n, ATTR_BYTE_ROWS, 0))
-		node_set_int(kn, ATTR_BYTE_ROWS, 1);
 	node_remove(n);
 	return true;
 }

@@ -355,6 +355,33 @@ def mixture(g, op):
                  **(more if activation == "swiglu" else {}))
 
 
+@microsoft("QMoE")
+def quantised_mixture(g, op):
+    """As MoE, of numbers of 4 or 8 bits. ONNX Runtime's CPU always divides the chosen weights by their sum. It multiplies bytes in
+    blocks by rows that it quantises itself; so 8 bits have no blocks."""
+    r = g.random
+    experts, hidden, inner = r.choice((1, 2, 5)), r.choice((32, 64)), r.choice((32, 64))
+    bits, block, zero = r.choice(((4, 0), (4, 16), (4, 32), (8, 0))) + (r.random() < 0.5,)
+    activation, outer = r.choice((("relu", 1), ("silu", 1), ("identity", 1), ("swiglu", 2)))
+    packed, rows = 8 // bits, few(g)
+    v = g.new("float32", [rows, same(hidden)])
+    scores = g.feed([np.stack([g.rng.permutation(experts) / 2 for _ in range(n)]).astype(np.float32) for n in rows], exact=False)
+
+    def weights(count, size):
+        blocks = [size // block] if block else []
+        codes = all_of_range(g, "uint8", [same(experts), same(count), same(size // packed)])
+        scale = g.feed([g.rng.uniform(0.001, 0.003, (experts, count, *blocks)).astype(np.float32)] * SETS, exact=False)
+        sizes = (count, -(-blocks[0] // packed)) if block else (-(-count // packed),)
+        return codes, scale, all_of_range(g, "uint8", [same(experts), *map(same, sizes)]) if zero else ""
+    first, second = weights(outer * inner, hidden), weights(hidden, inner)
+    operands = [v, scores, *first[:2], "", *second[:2], "", "", "", "", first[2], second[2]]
+    while not operands[-1]:
+        operands.pop()
+    more = {"block_size": block} if block else {}
+    return sized(g, op, operands, activation_type=activation, k=r.randint(1, experts), normalize_routing_weights=1, expert_weight_bits=bits,
+                 **more, **({"swiglu_fusion": 1} if activation == "swiglu" else {}))
+
+
 # ---- Attention ----
 
 def mask_of(g, batch, *dims):

@@ -454,6 +454,10 @@ static bool list_pieces(Infer *in, Node *n, const Pieces *p, Value **out)
 
 	dim_is_const(p->count, &count);
 	at = NEW_ARRAY(infer_arena(in), (int)count + 1, Value *);
+	if (!count) { /* Split has a result at least */
+		out[0] = list(in, n, p->x->type, at, 0);
+		return true;
+	}
 	args[1] = piece_lengths(in, n, p, (int)count);
 	split = node_new(infer_graph(in), OP_Split, args, 2, (int)count, n);
 	node_locs_from(split, n);

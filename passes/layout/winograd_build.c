@@ -352,8 +352,11 @@ static void finish_element(Part *p, const WinogradForm *f, int a, int b, Expr *v
 		if (!dim_multiple(p->k->ctx, all, f->m))
 			guard = ex_and(pool, guard, ex_op2(pool, IN_lt, e, ex_dim(pool, all)));
 	}
-	if (guard && guard->kind == EX_CONST)
+	if (guard && guard->kind == EX_CONST) {
+		if (!guard->i) /* an image of fewer columns than a tile */
+			return;
 		guard = NULL;
+	}
 	write_element(p, c->k->stmts.at[0], val, guard);
 	for (int i = 1; i < c->k->stmts.n; i++) {
 		Stmt *s = c->k->stmts.at[i];

@@ -115,7 +115,7 @@ static bool set_range(OnnxFile *f, Tensor *t, uint64_t ref, const uint8_t *bytes
 	    (r->field == TENSOR_DOUBLE_DATA && t->dtype != DT_F64))
 		return diag_error(f->diag, loc,
 				  "the tensor's data is in the field of another element type");
-	t->file = f->path;
+	t->file = f->map.path; /* null for a model in memory, whose pages nobody reads again */
 	t->offset = (int64_t)r->at;
 	return set_raw(f, t, bytes + r->at, r->size, loc);
 }

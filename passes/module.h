@@ -37,8 +37,8 @@ typedef struct Gpu {
 	int f32, f16;
 } Gpu;
 
-/* What of products of u8 by i8 an instruction adds to each i32 lane of a vector: nothing; two products, of bytes that were
- * widened to 16 bits (pmaddwd); four products. */
+/* How the target multiplies u8 by i8 (codegen/c/tile_dot.c): as other integers; by instructions that add products in pairs, of
+ * bytes, saturating, or of 16 bits (pmaddubsw, pmaddwd); by one that adds four products to an i32 lane. */
 typedef enum Dot { DOT_NONE, DOT_PAIRS, DOT_BYTES } Dot;
 
 /* What code is generated for: a row of codegen/targets.c. */

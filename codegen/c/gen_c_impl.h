@@ -19,7 +19,7 @@ typedef struct Fn {
 	VEC(FnName) names;
 	VEC(Buf *) bufs; /* buffer parameters, in order of first use */
 	VEC(Sym *) syms;
-	VEC(FnName) sizes; /* sizes with a name of their own, and their C */
+	VEC(FnName) sizes;  /* sizes with a name of their own, and their C */
 	VEC(Buf *) tables; /* tables of constants */
 	VEC(Buf *) locals;
 	VEC(bool) scalar;           /* by local: it is a plain variable */

@@ -9,14 +9,6 @@
 /* Terms that are summed at a time, so that rounding errors grow with the number of such sums. */
 enum { TILE_DEPTH = 512 };
 
-/* Terms of a panel, at most, that are known to be wide (c_tile_pairs): from one more on, or where more than about
- * half of the first terms are, all are taken as wide. Then runs of narrow ones are so short that mispredicted branches
- * cost what they save. A matrix whose scale follows from its largest element has a few in each panel. */
-enum { MOST_WIDE = 128 };
-
-/* T multiplies bytes in pairs whose sums fit into 16 bits but for some terms of B, which the caller of the
- * micro-kernel finds when a panel is new. B must not change while a stage's function runs. */
-bool c_tile_pairs(const GenC *g, const Tile *t);
 /* Notes that the micro-kernel for T is used; returns its C name. */
 const char *c_tile_use(GenC *g, const Tile *t);
 /* Prints the micro-kernels that were used. */
@@ -45,6 +37,20 @@ bool c_tile_widens(const Tile *t);
 const char *c_tile_wide(const GenC *g, const Tile *t);
 /* Prints these functions, of all tiles. */
 void c_tile_wide_functions(const GenC *g, StrBuf *b);
+
+/* ---- tile_dot.c ---- */
+
+/* Terms of a panel, at most, that are known to be wide (c_tile_pairs): from one more on, or where more than about
+ * half of the first terms are, all are taken as wide. Then runs of narrow ones are so short that mispredicted branches
+ * cost what they save. A matrix whose scale follows from its largest element has a few in each panel. */
+enum { MOST_WIDE = 128 };
+
+/* T multiplies bytes in pairs whose sums fit into 16 bits but for some terms of B, which the micro-kernel finds when a
+ * panel is new: then its last argument but one is a dot_wide, which the stage's function keeps. While that function
+ * runs, B must not change, and tiles that read the same panel have as many columns. */
+bool c_tile_pairs(const GenC *g, const Tile *t);
+/* Prints the functions that multiply bytes, if a tile needs them. */
+void c_tile_dot_functions(const GenC *g, StrBuf *b);
 
 /* ---- tile_scaled.c ---- */
 

@@ -352,11 +352,8 @@ static void finish_element(Part *p, const WinogradForm *f, int a, int b, Expr *v
 		if (!dim_multiple(p->k->ctx, all, f->m))
 			guard = ex_and(pool, guard, ex_op2(pool, IN_lt, e, ex_dim(pool, all)));
 	}
-	if (guard && guard->kind == EX_CONST) {
-		if (!guard->i) /* an image of fewer columns than a tile */
-			return;
-		guard = NULL;
-	}
+	if (guard && guard->kind == EX_CONST && !guard->i)
+		return; /* beyond an image of fewer rows or columns than a tile */
 	write_element(p, c->k->stmts.at[0], val, guard);
 	for (int i = 1; i < c->k->stmts.n; i++) {
 		Stmt *s = c->k->stmts.at[i];

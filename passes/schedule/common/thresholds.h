@@ -20,8 +20,8 @@ enum {
 	TILE_ROWS = 6,
 	TILE_ROWS_MANY = 8,
 	/* The same, of fewer than 32 registers, where B is quantised: its words, a row of floats and zero
-	 * points take six registers more. And where bytes are widened: a row of B takes four registers then, an
-	 * element of A two. */
+	 * points take six registers more. And where bytes are multiplied in pairs: their products, and what masks
+	 * and adds them, take registers, too. */
 	TILE_ROWS_SCALED = 4,
 	/* A tile of so many rows may do with one less: its sums still hide the latency of the
 	 * multiply-add. */

@@ -383,7 +383,7 @@ static bool add_attributes(Exporter *x, Onnx__NodeProto *p, const Node *n)
 		Onnx__AttributeProto *at;
 
 		if (!op_attr_find(n->op, n->attrs.at[i].name, &declared))
-			continue; /* a note of the compiler's own, such as ATTR_BYTE_ROWS */
+			continue; /* a note, such as ATTR_BYTE_ROWS */
 		if (!*op_domain(n->op, &type) && x->opset < declared.since)
 			x->opset = declared.since;
 		at = attribute(x, &n->attrs.at[i]);

@@ -425,7 +425,7 @@ bool import_region(Import *im, const Frame *fr, Scope *s, Node *n, const char *n
 	if (inner.depth > CALL_DEPTH)
 		return diag_error(im->diag, loc, "subgraphs are nested more than %d deep",
 				  CALL_DEPTH);
-	before = node_ints(n, "captures", &count);
+	before = node_ints(n, ATTR_CAPTURES, &count);
 	if (count >= 8)
 		return diag_error(im->diag, loc, "more than 8 attributes are graphs");
 	if (count < 0)
@@ -439,7 +439,7 @@ bool import_region(Import *im, const Frame *fr, Scope *s, Node *n, const char *n
 	for (int i = 0; i < body->captures.n; i++)
 		node_set_input(n, n->nin, body->captures.at[i]);
 	captures[count] = body->captures.n;
-	node_set_ints(n, "captures", captures, count + 1);
+	node_set_ints(n, ATTR_CAPTURES, captures, count + 1);
 	return true;
 }
 

@@ -121,7 +121,7 @@ static bool version_has(Import *im, const OpAttr *a, const char *domain, int64_t
 }
 
 /* Whether N, which P became in its newest form, has no attribute of P that its operator does not
- * take; else a diagnostic. Names with "__" in front are for tools, and ONNX's checker takes them. */
+ * take; else a diagnostic. Notes are for tools, and ONNX's checker takes them. */
 static bool attrs_hold(Import *im, const Frame *fr, const Onnx__NodeProto *p, const Node *n,
 		       DiagLoc loc)
 {
@@ -133,7 +133,7 @@ static bool attrs_hold(Import *im, const Frame *fr, const Onnx__NodeProto *p, co
 	for (size_t i = 0; i < p->n_attribute; i++) {
 		const Attr *a = node_attr(n, ctx_name(im->ctx, text(p->attribute[i]->name)));
 
-		if (a && !str_starts(a->name, "__") &&
+		if (a && !str_starts(a->name, NOTE_PREFIX) &&
 		    (!op_takes(im, n->op, standard, a->name, attr_kind_name(a->kind), loc,
 			       &declared) ||
 		     !version_has(im, &declared, domain, version, loc)))

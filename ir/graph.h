@@ -195,9 +195,19 @@ void graph_set_results(Graph *g, Value *const *v, const char *const *names, int 
 /* Makes a node with NIN operands and NOUT results (their types null), before BEFORE, or at the
  * end if that is null. */
 Node *node_new(Graph *g, OpKind op, Value *const *in, int nin, int nout, Node *before);
-/* An int of a product's node, which is no attribute of ONNX: not 0 where the model allows that rows which are multiplied by
- * narrow weights are quantised to bytes (passes/kernel/quantise_activations.c). */
-#define ATTR_BYTE_ROWS "byte_rows"
+/* Ints of a node with regions: the number of values that each body captures, which are the last operands of the node and
+ * the last inputs of the body. */
+#define ATTR_CAPTURES "captures"
+/* What begins the name of a note: an attribute that any node may have, and that no operator declares. In an ONNX file such
+ * names are for tools. */
+#define NOTE_PREFIX "__"
+/* A note on a product, an int: not 0 where the model allows that rows which are multiplied by narrow weights are quantised
+ * to bytes (passes/kernel/quantise_activations.c). */
+#define ATTR_BYTE_ROWS NOTE_PREFIX "byte_rows"
+/* Notes on a Scan of opset 8: not 0 where all operands but the lengths have a batch as first axis, and where operand 0 is
+ * the lengths of the sequences. */
+#define ATTR_SCAN_BATCHED NOTE_PREFIX "batched"
+#define ATTR_SCAN_LENGTHS NOTE_PREFIX "lengths"
 
 /* N does some or all of what FROM did: adds the locations of FROM to N's, and what the model allows for FROM
  * (ATTR_BYTE_ROWS). */

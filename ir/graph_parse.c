@@ -251,12 +251,11 @@ static bool read_operands(GraphText *r, Graph *g, Value ***in, int *nin)
 
 static Graph *read_graph(GraphText *r, bool region);
 
-/* The values that the bodies of N capture, as many as "captures" says for each body, are the last operands of N and
- * the last inputs of the body. */
+/* Checks that N has the operands, and its bodies the inputs, that ATTR_CAPTURES says. */
 static bool check_captures(GraphText *r, const Node *n)
 {
 	int count;
-	const int64_t *captures = node_ints(n, "captures", &count);
+	const int64_t *captures = node_ints(n, ATTR_CAPTURES, &count);
 	int64_t total = 0;
 	bool ok = count < 0 || count == n->regions.n;
 

@@ -273,28 +273,6 @@ static void note_line(CallMatch *m, int line, const Node *n)
 		  op);
 }
 
-/* Whether N's operator takes its attributes: a name that is misspelt must not leave a default in force. */
-static bool attrs_hold(CallMatch *m, Node *n)
-{
-	OpAttr declared;
-
-	if (op_row[n->op].flags & OPF_INTERNAL)
-		return true;
-	for (int i = 0; i < n->attrs.n; i++) {
-		const Attr *a = &n->attrs.at[i];
-
-		if (!op_attr_find(n->op, a->name, &declared))
-			return infer_error(m->in, n, "has no attribute \"%s\"; the operator takes %s",
-					   a->name,
-					   op_table[n->op]->attrs ? op_table[n->op]->attrs : "none");
-		if (strcmp(declared.kind, attr_kind_name(a->kind)) != 0)
-			return infer_error(
-				m->in, n, "attribute \"%s\" is of kind %s, and the operator takes %s",
-				a->name, attr_kind_name(a->kind), declared.kind);
-	}
-	return true;
-}
-
 static bool put_node(CallMatch *m, const Node *from, Value **map)
 {
 	Infer *in = m->in;
@@ -309,8 +287,6 @@ static bool put_node(CallMatch *m, const Node *from, Value **map)
 	copy->locs = m->n->locs;
 	for (int i = 0; i < from->nout; i++)
 		out[i] = copy->out[i];
-	if (!attrs_hold(m, copy))
-		return false;
 	ok = copy->op == OP_Kernel ? call_check_kernel(in, copy) : infer_or_expand(in, copy, out);
 	for (int i = 0; i < from->nout; i++)
 		if (from->out[i]) {

@@ -30,7 +30,7 @@ enum {
 static const int64_t *captures_of(const Node *n, int *total)
 {
 	int count;
-	const int64_t *c = node_ints(n, "captures", &count);
+	const int64_t *c = node_ints(n, ATTR_CAPTURES, &count);
 
 	*total = 0;
 	for (int i = 0; i < count; i++)

@@ -39,9 +39,11 @@ void expand_like(Infer *in, Node *n, OpKind op, Value *const *args, int nargs, V
 		 int nout)
 {
 	Node *m = expand_start(in, n, op, args, nargs, nout);
+	OpAttr taken;
 
 	for (int i = 0; i < n->attrs.n; i++)
-		node_set_attr(m, n->attrs.at[i]);
+		if (op_attr_find(op, n->attrs.at[i].name, &taken))
+			node_set_attr(m, n->attrs.at[i]);
 	for (int i = 1; i < nout; i++)
 		if (!node_out(n, i))
 			m->out[i] = NULL;

@@ -9,6 +9,7 @@
 #include "ops/control.h"
 
 #include "ir/blocks.h"
+#include "ir/definition.h"
 #include "ops/parts.h"
 
 #include <assert.h>
@@ -478,6 +479,32 @@ static bool check_strings(Infer *in, Node *n)
 	return true;
 }
 
+/* Whether N's operator takes its attributes: a name that is misspelt must not leave a default in force. Notes and the
+ * numbers of captures, which the reader of the text checks, are not ONNX's. */
+static bool check_attrs(Infer *in, Node *n)
+{
+	OpAttr declared;
+
+	if (op_row[n->op].flags & OPF_INTERNAL)
+		return true;
+	for (int i = 0; i < n->attrs.n; i++) {
+		const Attr *a = &n->attrs.at[i];
+
+		if (str_starts(a->name, NOTE_PREFIX) ||
+		    (n->regions.n && !strcmp(a->name, ATTR_CAPTURES)))
+			continue;
+		if (!op_attr_find(n->op, a->name, &declared))
+			return infer_error(in, n, "has no attribute \"%s\"; the operator takes %s",
+					   a->name,
+					   op_table[n->op]->attrs ? op_table[n->op]->attrs : "none");
+		if (strcmp(declared.kind, attr_kind_name(a->kind)) != 0)
+			return infer_error(
+				in, n, "attribute \"%s\" is of kind %s, and the operator takes %s",
+				a->name, attr_kind_name(a->kind), declared.kind);
+	}
+	return true;
+}
+
 bool infer_or_expand(Infer *in, Node *n, Value **out)
 {
 	const Op *op = op_table[n->op];
@@ -492,7 +519,7 @@ bool infer_or_expand(Infer *in, Node *n, Value **out)
 		return infer_error(in, n,
 				   "attribute \"%s\" holds a graph, and the operator takes none",
 				   n->regions.at[0]->name);
-	if (!check_arity(in, n))
+	if (!check_arity(in, n) || !check_attrs(in, n))
 		return false;
 	if (n->op == OP_Const)
 		return infer_tensor_const(in, n) && in->errors == before;

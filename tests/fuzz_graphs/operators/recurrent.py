@@ -11,7 +11,8 @@ FUNCTIONS = {"RNN": 1, "GRU": 2, "LSTM": 3}
 # Activations, with the number of their parameters. ScaledTanh and Affine have no defaults that all agree on.
 ACTIVATIONS = {"Relu": 0, "Tanh": 0, "Sigmoid": 0, "Softsign": 0, "Softplus": 0, "LeakyRelu": 1, "Elu": 1, "HardSigmoid": 2, "ScaledTanh": 2,
                "Affine": 2}
-BOUNDED = ["Tanh", "Sigmoid", "Softsign", "HardSigmoid", "ScaledTanh"]
+# By which a state may be multiplied in each step without growing: an LSTM by its gate, a GRU by 1 less its gate.
+STABLE = {"LSTM": ["Tanh", "Sigmoid", "Softsign", "HardSigmoid", "ScaledTanh"], "GRU": ["Sigmoid", "HardSigmoid"]}
 
 
 def recurrent_run(op, operands, results, attributes, dirs, hidden):
@@ -84,9 +85,9 @@ def recurrent(g, op):
     if r.random() < 0.5:
         chosen = [r.choice(list(ACTIVATIONS)) for _ in range(FUNCTIONS[op] * dirs)]
         if max(steps) > 3 and op != "RNN":
-            # A gate without bounds multiplies the state by itself in each step, until it overflows. ONNX Runtime clips
-            # gates to the largest float, also without the attribute `clip`; dlcc and the standard do not.
-            chosen[::FUNCTIONS[op]] = [r.choice(BOUNDED) for _ in range(dirs)]
+            # A state that grows in each step makes roundings grow, until it overflows. ONNX Runtime clips gates to the
+            # largest float, also without the attribute `clip`; dlcc and the standard do not.
+            chosen[::FUNCTIONS[op]] = [r.choice(STABLE[op]) for _ in range(dirs)]
         attributes["activations"] = chosen
         for name, least in ("activation_alpha", 1), ("activation_beta", 2):
             count = sum(ACTIVATIONS[f] >= least for f in chosen)

@@ -253,6 +253,19 @@ static double number(const Array *a, int64_t i)
 					: (double)dtype_load_i64(a->dtype, a->data, i);
 }
 
+bool array_is_whole(const Array *a)
+{
+	if (a->items)
+		return false;
+	for (int64_t i = 0; dtype_is_float(a->dtype) && i < array_count(a); i++) {
+		const double x = number(a, i);
+
+		if (isfinite(x) && x != rint(x))
+			return false;
+	}
+	return true;
+}
+
 /* The element with the largest error; NaN and infinity count most. */
 static int64_t worst(const Array *got, const Array *want)
 {

@@ -192,6 +192,14 @@ try "no name of a compiler" 2 "--cc wants a value" cnn.onnx --cc= -o m.so
 try "no root of a system" 1 "--sysroot=/nowhere: there is no such folder" cnn.onnx --sysroot=/nowhere -o m.so
 try "unknown compiler" 1 "--cc=tcc9: there is no such program; give" cnn.onnx --cc=tcc9 -o m.so
 try "a compiler that fails" 1 "the C compiler \(.*false\) failed with exit status 1;" cnn.onnx --cc=false -o m.so
+# gcc links what the default compiler, a clang, has compiled; a compiler that was named links by itself
+clang=$(command -v clang || true)
+if [ "$clang" ]; then
+	mkdir failing-gcc && printf '#!/bin/sh\necho "not this one" >&2\nexit 1\n' >failing-gcc/gcc && chmod +x failing-gcc/gcc
+	PATH=$PWD/failing-gcc:$PATH try "a linker that fails" 1 "the linker \(.*/failing-gcc/gcc\) failed with exit status 1;" cnn.onnx -o m.so
+	PATH=$PWD/failing-gcc:$PATH try "a compiler that links" 0 "" cnn.onnx --cc="$clang" -o m.so
+	rm -f m.so
+fi
 printf '#!/bin/sh\nPATH=/nowhere exec %s "$@"\n' "$build/bin/dlcc" >alone
 printf '#!/bin/sh\ncase "$*" in *-shared*) echo "ld: cannot find $SAYS" >&2; exit 1;; esac\nexec gcc "$@"\n' >failing-cc
 printf '#!/bin/sh\necho aarch64-linux-gnu\n' >arm-cc

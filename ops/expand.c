@@ -42,7 +42,7 @@ void expand_like(Infer *in, Node *n, OpKind op, Value *const *args, int nargs, V
 	OpAttr taken;
 
 	for (int i = 0; i < n->attrs.n; i++)
-		if (op_attr_find(op, n->attrs.at[i].name, &taken))
+		if (op_row[op].flags & OPF_INTERNAL || op_attr_find(op, n->attrs.at[i].name, &taken))
 			node_set_attr(m, n->attrs.at[i]);
 	for (int i = 1; i < nout; i++)
 		if (!node_out(n, i))

@@ -176,7 +176,7 @@ Value *expand_node_ints(Infer *in, Node *n, OpKind op, Value *const *args, int n
  * more of them, infer_or_expand does. */
 Node *expand_start(Infer *in, Node *n, OpKind op, Value *const *args, int nargs, int nout);
 Value *expand_finish(Infer *in, Node *m);
-/* As expand_node; the node has those of N's attributes that OP takes. */
+/* As expand_node; the node has those of N's attributes that OP takes, and all where OP is no operator of ONNX. */
 Value *expand_node_like(Infer *in, Node *n, OpKind op, Value *const *args, int nargs);
 /* The same for an operator with NOUT results, which OUT gets; those that N omits are omitted. */
 void expand_like(Infer *in, Node *n, OpKind op, Value *const *args, int nargs, Value **out, int nout);

@@ -65,4 +65,8 @@ check "no --int8" says 2 '--calibrate is for --int8' --calibrate=samples -o refu
 check "a budget that is no number" says 2 '--max-error=much' --int8 --calibrate=samples --max-error=much -o refused.so
 check "sizes in a written model" judges sizes "$dlcc"
 check "the opset of a written model" judges opset "$dlcc"
+if [ "${TESTS:-}" = all ] && [ -d "${CORPUS:-}/models" ]; then
+	agrees() { PYTHONPATH=$root/python "$python" "$root/tests/calibrate/agreement.py" "$dlcc" "$CORPUS" "$model"; }
+	check "trained classifiers keep their classes" agrees
+fi
 echo "$passed passed, $failed failed"

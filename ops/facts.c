@@ -89,16 +89,27 @@ static const char *size_name(Infer *in, const Node *n, Dim *d)
 			    : NULL;
 }
 
-FactSize infer_dim_shown(Infer *in, Node *n, Dim *const *at)
+/* The first operand of N from FROM on among whose dims AT is, *I of them; -1: none. */
+static int operand_of(Node *n, int from, Dim *const *at, int *i)
 {
-	for (int k = 0; k < n->nin; k++) {
+	for (int k = from; k < n->nin; k++) {
 		const Type *t = infer_type(n, k);
 
-		for (int i = 0; t && i < t->rank; i++)
-			if (&t->dims[i] == at)
-				return (FactSize){operand_dim_name(in, n, (OperandDim){k, i}), *at};
+		for (*i = 0; t && *i < t->rank; ++*i)
+			if (&t->dims[*i] == at)
+				return k;
 	}
-	return (FactSize){size_name(in, n, *at), *at};
+	return -1;
+}
+
+FactSize infer_dim_shown(Infer *in, Node *n, Dim *const *at)
+{
+	int i;
+	const int k = operand_of(n, 0, at, &i);
+
+	return (FactSize){k < 0 ? size_name(in, n, *at)
+				: operand_dim_name(in, n, (OperandDim){k, i}),
+			  *at};
 }
 
 static void put_size(Infer *in, StrBuf *b, Dim *d)
@@ -221,8 +232,16 @@ bool infer_equal_shown(Infer *in, Node *n, Dim *a, Dim *b, const char *what, Fac
 
 bool infer_equal_dims(Infer *in, Node *n, Dim *const *a, Dim *const *b, const char *what)
 {
-	return *a == *b || infer_equal_shown(in, n, *a, *b, what, infer_dim_shown(in, n, a),
-					     infer_dim_shown(in, n, b));
+	FactSize y = infer_dim_shown(in, n, b);
+	int i;
+	const int of_a = operand_of(n, 0, a, &i);
+	/* operands of one type share its dims, and the two sizes are of two operands if they can be */
+	const int of_b = of_a < 0 ? -1 : operand_of(n, of_a + 1, b, &i);
+
+	if (of_b >= 0)
+		y.name = operand_dim_name(in, n, (OperandDim){of_b, i});
+	return *a == *b ||
+	       infer_equal_shown(in, n, *a, *b, what, infer_dim_shown(in, n, a), y);
 }
 
 bool infer_dim_equals(Infer *in, Node *n, Dim *const *a, Dim *b, const char *what)

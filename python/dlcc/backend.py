@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import ctypes
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 from onnx.backend import base
@@ -47,6 +48,25 @@ def _gpu_target(device: int) -> str | None:
     return max(fits, key=lambda t: int(t[8:].rstrip("a")), default=None)
 
 
+def _device(text: str) -> base.Device | None:
+    """None: ONNX knows no such device."""
+    try:
+        return base.Device(text)
+    except (AttributeError, ValueError):
+        return None
+
+
+def _is_sequence(x: Any) -> bool:
+    return isinstance(x, (list, tuple)) and bool(x) and all(isinstance(item, np.ndarray) for item in x)
+
+
+def _type_of(name: str, x: Any) -> onnx.ValueInfoProto:
+    """The input NAME that takes X, an array, or a list of arrays."""
+    if _is_sequence(x):
+        return helper.make_tensor_sequence_value_info(name, helper.np_dtype_to_tensor_dtype(x[0].dtype), [None] * x[0].ndim)
+    return helper.make_tensor_value_info(name, numpy_helper.from_array(x).data_type, x.shape)
+
+
 class BackendRep(base.BackendRep):
     """A compiled model."""
 
@@ -79,12 +99,14 @@ class Backend(base.Backend):
     @classmethod
     def supports_device(cls, device: str) -> bool:
         """CPU; CUDA where there are a driver, a GPU and LLVM."""
-        kind = base.Device(device)
-        return kind.type == base.DeviceType.CPU or _gpu_target(kind.device_id) is not None
+        kind = _device(device)
+        return kind is not None and (kind.type == base.DeviceType.CPU or _gpu_target(kind.device_id) is not None)
 
     @classmethod
     def prepare(cls, model: onnx.ModelProto, device: str = "CPU", **kwargs: Any) -> BackendRep:
-        kind = base.Device(device)
+        kind = _device(device)
+        if kind is None:
+            raise Error(f"{device}: no such device; give CPU, CUDA, or CUDA:1 and so on")
         if kind.type == base.DeviceType.CPU:
             return BackendRep(compiling.compile(model, **{"device": "cpu", **kwargs}))
         target = _gpu_target(kind.device_id)
@@ -97,18 +119,22 @@ class Backend(base.Backend):
                  outputs_info: Sequence[tuple[Any, tuple[int, ...]]] | None = None, **kwargs: Any) -> tuple[Any, ...]:
         """Runs NODE as a model of its own. Its opset is the newest, or opset_version."""
         opset = kwargs.pop("opset_version", onnx.defs.onnx_opset_version())
-        arrays = inputs if isinstance(inputs, (list, tuple)) else [inputs]
-        values = [numpy_helper.from_array(x) for x in arrays]
+        given = inputs if isinstance(inputs, (list, tuple)) else [inputs]
         names = [name for name in node.input if name]
-        ins = [helper.make_tensor_value_info(name, v.data_type, list(v.dims)) for name, v in zip(names, values)]
+        if isinstance(inputs, Mapping):
+            given = [inputs[name] for name in names if name in inputs]
+        if len(given) != len(names):
+            raise RunError(f"the node has {len(names)} operands, and {len(given)} inputs are given")
+        values = [x if _is_sequence(x) else np.asarray(x) for x in given]
+        ins = [_type_of(name, x) for name, x in zip(names, values)]
         outs = [onnx.ValueInfoProto(name=name) for name in node.output if name]
         for out, (dtype, shape) in zip(outs, outputs_info or ()):
-            out.CopyFrom(helper.make_tensor_value_info(out.name, helper.np_dtype_to_tensor_dtype(dtype), shape))
+            out.CopyFrom(helper.make_tensor_value_info(out.name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), shape))
         graph = helper.make_graph([node], "node", ins, outs)
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid(node.domain, opset)])
         if outputs_info is None:  # the types of outputs follow from the node
             model = onnx.shape_inference.infer_shapes(model)
-        return cls.run_model(model, arrays, device, **kwargs)
+        return cls.run_model(model, values, device, **kwargs)
 
 
 is_compatible = Backend.is_compatible

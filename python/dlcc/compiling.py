@@ -57,6 +57,8 @@ def _source(model: Any) -> Iterator[_Source]:
 
 def _dim_options(dims: Dims | None) -> list[str]:
     options = []
+    if dims is not None and not isinstance(dims, Mapping):
+        raise TypeError(f"dims are a dict, such as {{\"batch\": 8}}, and not {type(dims).__name__}")
     for name, size in (dims or {}).items():
         bounds = f"{size[0]}..{size[1]}" if isinstance(size, tuple) else str(size)
         options.append(f"--dim={name}={bounds}")
@@ -64,6 +66,8 @@ def _dim_options(dims: Dims | None) -> list[str]:
 
 
 def _options(dims: Dims | None, target: str | None, ops: Paths, options: Sequence[str]) -> list[str]:
+    if isinstance(ops, (str, os.PathLike)):
+        raise TypeError("ops are a list of files, such as [\"gelu.dl\"], and not one name")
     named = [f"--op={os.fspath(path)}" for path in ops]
     if isinstance(options, str):
         raise TypeError("options are a list, such as [\"--int4\"], and not one string")
@@ -128,7 +132,10 @@ def cache_key(path: str, options: Sequence[str]) -> str:
 
 def _in_cache(cache: Any, path: str, options: Sequence[str]) -> str:
     """The file in the folder CACHE for the model at PATH."""
-    os.makedirs(cache, exist_ok=True)
+    try:
+        os.makedirs(cache, exist_ok=True)
+    except OSError as e:
+        raise Error(f"cache={cache}: {e.strerror}") from None
     return os.path.join(os.path.abspath(cache), cache_key(path, options) + ".so")
 
 
@@ -165,6 +172,8 @@ def compile(model: Any, *, dims: Dims | None = None, target: str | None = None, 
             output = os.path.join(folder, symbol + ".so") if folder else _in_cache(cache, source.path, given)
             if not os.path.exists(output):
                 _warn(programs.compile_model([source.path, *given, "-o", output], source.name, progress))
+                if not os.path.exists(output):
+                    raise Error(f"with options={list(options)} the compiler makes no library")
                 with contextlib.suppress(FileNotFoundError):  # the header; another process may have removed it
                     os.unlink(output[:-len("so")] + "h")
         return open_model(output, device=device, threads=threads, profile=profile, folder=folder)

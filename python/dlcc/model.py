@@ -26,7 +26,11 @@ _SUFFIX = b"_get_api"
 
 def _api_symbol(path: str) -> str:
     """The exported symbol of the library at PATH that ends in _get_api: the model's name is its prefix."""
-    with open(path, "rb") as f:
+    try:
+        f = open(path, "rb")
+    except OSError as e:
+        raise Error(f"{path}: {e.strerror}") from None
+    with f:
         head = f.read(64)
         if len(head) < 64 or head[:5] != b"\x7fELF\x02":
             raise Error(f"{path}: is no library that dlcc made")

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from . import compiling, dtypes, programs, wire
-from .errors import Error
+from .errors import Error, RunError
 from .model import IO, Description, Model
 
 _SIZES = (2, 3, 1, 5, 7, 4)  # of symbolic dims, in turn: runs see odd and even ones, and 1
@@ -62,9 +62,14 @@ def _runtime() -> Any:
 
 # ---- Inputs ----
 
+_WORDS = ("", "a", "b c", "17")
+
+
 def _size(dim: int | str, k: int, description: Description) -> int:
     if isinstance(dim, int):
         return dim
+    if dim == "?":  # of a tensor in a sequence, which may have any size
+        return _SIZES[k % len(_SIZES)]
     names = [s.name for s in description.symbols]
     if dim not in names:
         raise Error(f"verify chooses no value for a dim {dim}: give it inputs=[{{name: array}}, ...]")
@@ -75,17 +80,29 @@ def _size(dim: int | str, k: int, description: Description) -> int:
 
 
 def _random(rng: np.random.Generator, io: IO, shape: tuple[int, ...]) -> np.ndarray:
-    """Floats of the normal distribution; integers 0 and 1, which are indices of most axes."""
+    """Floats of the normal distribution; integers 0 and 1, which are indices of most axes; short strings."""
     dtype = io.numpy
+    if dtype == object:
+        return rng.choice(np.array(_WORDS, object), shape)
     if dtype == np.bool_ or dtype.kind in "iu" or io.dtype in ("i4", "u4", "i2", "u2"):
         return rng.integers(0, 2, shape).astype(dtype)
     return rng.standard_normal(shape).astype(dtype)
 
 
-def _feeds(n: int, seed: int, description: Description) -> list[dict[str, np.ndarray]]:
+def _value(rng: np.random.Generator, io: IO, k: int, description: Description, first: int = 0) -> Any:
+    """Random: of a sequence one to three tensors, which differ in their first dim alone, of an optional its value."""
+    if io.form == "sequence":
+        return [_value(rng, io.items[0], k, description, i) for i in range(1 + k % 3)]
+    if io.form == "optional":
+        return _value(rng, io.items[0], k, description)
+    if io.form == "map":
+        raise Error(f'verify makes no map for input "{io.name}": give it inputs=[{{name: value}}, ...]')
+    return _random(rng, io, tuple(_size(d, k + (first if i == 0 else 0), description) for i, d in enumerate(io.dims)))
+
+
+def _feeds(n: int, seed: int, description: Description) -> list[dict[str, Any]]:
     rng = np.random.default_rng(seed)
-    return [{io.name: _random(rng, io, tuple(_size(d, k, description) for d in io.dims)) for io in description.inputs
-             if not io.optional} for k in range(n)]
+    return [{io.name: _value(rng, io, k, description) for io in description.inputs if not io.optional} for k in range(n)]
 
 
 # ---- Intermediate values ----
@@ -120,13 +137,44 @@ def _with_values(model: Any) -> tuple[bytes, dict[str, tuple[str, str]]]:
 
 # ---- Comparing ----
 
-def _write(folder: str, role: str, arrays: Mapping[str, Any]) -> None:
-    for i, (name, array) in enumerate(arrays.items()):
-        array = np.ascontiguousarray(array).reshape(np.shape(array))
-        kind = dtypes.of(array.dtype, f'"{name}"')
-        raw = dtypes.pack(array, kind.bits).tobytes() if kind.bits % 8 else array.tobytes()
+def _tensor(name: str, x: Any) -> bytes:
+    array = np.asarray(x)
+    if array.dtype.kind in "OUST":
+        texts = [s if isinstance(s, bytes) else str(s).encode("utf-8", "surrogateescape") for s in array.reshape(-1).tolist()]
+        return wire.tensor(name, dtypes.STRING, array.shape, texts)
+    array = np.ascontiguousarray(array).reshape(array.shape)
+    kind = dtypes.of(array.dtype, f'"{name}"')
+    return wire.tensor(name, kind.code, array.shape, dtypes.pack(array, kind.bits).tobytes() if kind.bits % 8 else array.tobytes())
+
+
+def _proto(name: str, io: IO, x: Any) -> bytes:
+    """X, a value of the form of IO, as the proto that holds it in a data set."""
+    if io.form == "map":
+        key, value = io.items
+        keys = [k.decode("utf-8", "surrogateescape") if isinstance(k, bytes) else k for k in x]
+        values = [_proto("", value, np.asarray(v, None if value.form != "tensor" else value.numpy)) for v in x.values()]
+        return wire.mapping(name, key.code, keys, wire.listed("", value.form, values))
+    if io.form == "tensor":
+        return _tensor(name, x)
+    held = x if io.form == "sequence" else [] if x is None else [x]
+    return wire.listed(name, io.items[0].form, [_proto("", io.items[0], v) for v in held])
+
+
+def _write(folder: str, role: str, values: Sequence[tuple[IO, Any]]) -> None:
+    for i, (io, x) in enumerate(values):
         with open(os.path.join(folder, f"{role}_{i}.pb"), "wb") as f:
-            f.write(wire.tensor(name, kind.code, array.shape, raw))
+            f.write(_proto(io.name, io, x))
+
+
+def _given(feed: Mapping[str, Any], inputs: Sequence[IO]) -> list[tuple[IO, Any]]:
+    """The values of FEED with the inputs that they are for; numbers and lists of them as arrays of the inputs' types."""
+    known = {io.name: io for io in inputs}
+    unknown = [name for name in feed if name not in known]
+    if unknown:
+        raise RunError(f'the model has no input "{unknown[0]}"; its inputs are {", ".join(known)}')
+    return [(known[name], x if known[name].form != "tensor" or isinstance(x, np.ndarray) else
+             np.asarray(x, object) if known[name].code == dtypes.STRING else
+             dtypes.of_numbers(x, known[name].code, f'"{name}"')) for name, x in feed.items()]
 
 
 _LINE = re.compile(r"test_data_set_(?P<run>\d+): (?P<rest>.*)")
@@ -166,15 +214,18 @@ def verify(model: Any, n: int = 3, *, nodes: bool = False, inputs: Sequence[Mapp
     quiet = runtime.SessionOptions()
     quiet.log_severity_level = 3
     session = runtime.InferenceSession(source, quiet, providers=["CPUExecutionProvider"])
-    feeds = list(inputs) if inputs is not None else _feeds(n, seed, compiled.describe())
-    names = [io.name for io in compiled.describe().outputs]
+    description = compiled.describe()
+    names = [io.name for io in description.outputs]
+    if isinstance(inputs, Mapping):
+        raise TypeError("inputs are a list of the runs' inputs, [{name: value}, ...], and not one of them")
+    feeds = list(inputs) if inputs is not None else _feeds(n, seed, description)
     with compiled, tempfile.TemporaryDirectory(prefix="dlcc-") as folder:
         for k, feed in enumerate(feeds):
             case = os.path.join(folder, f"test_data_set_{k}")
             os.mkdir(case)
-            arrays = {name: x if isinstance(x, np.ndarray) else np.asarray(x) for name, x in feed.items()}
-            _write(case, "input", arrays)
-            _write(case, "output", dict(zip(names, session.run(names, arrays))))
-        library = os.path.join(folder, compiled.describe().name + ".so")
+            given = _given(feed, description.inputs)
+            _write(case, "input", given)
+            _write(case, "output", list(zip(description.outputs, session.run(names, {io.name: x for io, x in given}))))
+        library = os.path.join(folder, description.name + ".so")
         compiled.save(library)
         return _compare(library, folder, names, made, len(feeds))

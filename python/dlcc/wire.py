@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The little of ONNX's protobuf format that this package reads and writes itself, so that it does not need the onnx package:
-the files in which a model's tensors lie, and a tensor."""
+the files in which a model's tensors lie, and values."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
@@ -84,8 +84,36 @@ def _number(value: int) -> bytes:
     return bytes(out + bytes([value]))
 
 
-def tensor(name: str, code: int, shape: tuple[int, ...], raw: bytes) -> bytes:
-    """A TensorProto with RAW as its elements."""
-    dims = b"".join(b"\x08" + _number(d) for d in shape)
-    text = name.encode("utf-8", "surrogateescape")
-    return dims + b"\x10" + _number(code) + b"\x42" + _number(len(text)) + text + b"\x4a" + _number(len(raw)) + raw
+def _bytes(field: int, data: bytes) -> bytes:
+    return _number(field << 3 | _BYTES) + _number(len(data)) + data
+
+
+def _int(field: int, value: int) -> bytes:
+    return _number(field << 3 | _VARINT) + _number(value)
+
+
+def _text(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def tensor(name: str, code: int, shape: tuple[int, ...], elements: bytes | Sequence[bytes]) -> bytes:
+    """A TensorProto whose ELEMENTS are raw data, or strings."""
+    head = b"".join(_int(1, d) for d in shape) + _int(2, code)
+    data = _bytes(9, elements) if isinstance(elements, bytes) else b"".join(_bytes(6, s) for s in elements)
+    return head + data + _bytes(8, _text(name))
+
+
+# The kinds of what a sequence or an optional holds, and the field for each; in a sequence those of tensors and so on are alike.
+_KINDS = {"tensor": (1, 3), "sequence": (3, 5), "map": (4, 6), "optional": (5, 7)}
+
+
+def listed(name: str, form: str, items: Sequence[bytes]) -> bytes:
+    """A SequenceProto of ITEMS of that form; of one item or none it is an OptionalProto as well, with the same fields."""
+    kind, field = _KINDS[form]
+    return _bytes(1, _text(name)) + _int(2, kind) + b"".join(_bytes(field, x) for x in items)
+
+
+def mapping(name: str, code: int, keys: Sequence[int | str], values: bytes) -> bytes:
+    """A MapProto, whose keys have element type CODE; VALUES are a SequenceProto."""
+    each = (_bytes(4, _text(k)) if isinstance(k, str) else _int(3, k & (1 << 64) - 1) for k in keys)
+    return _bytes(1, _text(name)) + _int(2, code) + b"".join(each) + _bytes(5, values)

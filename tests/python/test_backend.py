@@ -34,8 +34,22 @@ class Backend(unittest.TestCase):
         out = dlcc.backend.run_node(node, [X, np.float32(2)], outputs_info=[(np.dtype(np.float32), (1, 3))], opset_version=13, level=0)
         np.testing.assert_array_equal(out[0], [[1, -2, 2]])
 
+    def test_run_node_of_any_inputs(self):
+        node = onnx.helper.make_node("Add", ["a", "b"], ["c"])
+        np.testing.assert_array_equal(dlcc.backend.run_node(node, {"b": X, "a": 2 * X}, level=0)[0], 3 * X)
+        node = onnx.helper.make_node("SequenceAt", ["s", "i"], ["x"])
+        np.testing.assert_array_equal(dlcc.backend.run_node(node, [[X, 2 * X], np.array(1)], level=0)[0], 2 * X)
+        node = onnx.helper.make_node("Relu", ["a"], ["b"])
+        out = dlcc.backend.run_node(node, [[1.0, -2.0]], outputs_info=[(np.float64, (2,))], level=0)
+        np.testing.assert_array_equal(out[0], [1, 0])
+        with self.assertRaisesRegex(dlcc.Error, "1 operands, and 2 inputs"):
+            dlcc.backend.run_node(node, [X, X])
+
     def test_devices(self):
         self.assertTrue(dlcc.backend.supports_device("CPU"))
+        self.assertFalse(dlcc.backend.supports_device("TPU:1"))
+        with self.assertRaisesRegex(dlcc.Error, "TPU: no such device; give CPU"):
+            dlcc.backend.prepare(onnx.load(DIGITS), device="TPU")
         self.assertFalse(dlcc.backend.supports_device("CUDA:77"))
 
     def test_compatible(self):
@@ -88,6 +102,34 @@ class Verify(unittest.TestCase):
         self.assertEqual(len(found), 1)
         with self.assertRaisesRegex(dlcc.RunError, "complex64"):
             dlcc.verify(model(text), inputs=[{"x": X.astype(np.complex64)}], level=0)
+
+    def test_forms(self):
+        """Strings, sequences, optionals and maps, random and given."""
+        for text in ('(seq(float[n,3]) s) => (float[m,3] y, int64 k, seq(float[n,3]) t)'
+                     '{ y = ConcatFromSequence<axis = 0>(s) k = SequenceLength(s) t = Identity(s) }',
+                     '(string[n] x) => (string[n] y, string[n,k] z, int64[n] c) { y = StringConcat(x, x) z, c = StringSplit(x) }',
+                     '(optional(float[n]) o) => (bool y) { y = OptionalHasElement(o) }'):
+            found = dlcc.verify(model(text), level=0)
+            self.assertTrue(found, f"{text}: {found}")
+        text = ('<ir_version: 10, opset_import: ["" : 21, "ai.onnx.ml" : 5]> g (float[n,2] x) => (seq(map(string, float)) y)'
+                '{ y = ai.onnx.ml.ZipMap<classlabels_strings = ["no", "yes"]>(x) }')
+        found = dlcc.verify(onnx.parser.parse_model(text), inputs=[{"x": np.float32([[1, 2], [3, 4]])}], level=0)
+        self.assertTrue(found, str(found))
+        with self.assertRaisesRegex(dlcc.RunError, 'no input "z"; its inputs are x'):
+            dlcc.verify(onnx.parser.parse_model(text), inputs=[{"z": X}], level=0)
+        with self.assertRaisesRegex(TypeError, "inputs are a list"):
+            dlcc.verify(onnx.parser.parse_model(text), inputs={"x": X}, level=0)
+
+    def test_a_difference_in_a_sequence(self):
+        """A wrong model stands for a wrong compile."""
+        right, wrong = (model("(float[4] x) => (seq(float[1]) s) { y = %s(x) s = SplitToSequence<axis = 0>(y) }" % op)
+                        for op in ("Neg", "Abs"))
+        compile, verifying = dlcc.compile, dlcc.verifying.compiling
+        verifying.compile = lambda _, **options: compile(wrong, **options)
+        try:
+            self.assertFalse(dlcc.verify(right, n=1, level=0))
+        finally:
+            verifying.compile = compile
 
     def test_packed(self):
         """A TensorProto of int4, as verify writes inputs."""

@@ -75,7 +75,7 @@ class Models(InFolder):
             np.testing.assert_array_equal(loaded([1, 2]), [-1, -2])
 
     def test_load_refused(self):
-        for path, why in (("none.so", "no such file"), (DIGITS, "no library"), (sys.executable, "NAME_get_api|no library")):
+        for path, why in (("none.so", "no such file"), ("/", "Is a directory"), (DIGITS, "no library"), (sys.executable, "NAME_get_api|no library")):
             with self.assertRaisesRegex(dlcc.Error, why):
                 dlcc.load(path)
 
@@ -120,6 +120,15 @@ class Errors(InFolder):
         with self.assertRaisesRegex(dlcc.CompileError, "--frob") as caught:
             compiled(NEG, options=["--frob"])
         self.assertEqual(caught.exception.status, 2)
+
+    def test_arguments(self):
+        for options, why in (({"dims": [3]}, "dims are a dict"), ({"ops": "gelu.dl"}, "ops are a list"), ({"options": "-O1"}, "options are a list")):
+            with self.assertRaisesRegex(TypeError, why):
+                compiled(NEG, **options)
+        with self.assertRaisesRegex(dlcc.Error, "makes no library"):
+            compiled(NEG, options=["--check"])
+        with self.assertRaisesRegex(dlcc.Error, "cache=/dev/null: File exists"):
+            compiled(NEG, cache="/dev/null")
 
     def test_nothing_stays(self):
         before = set(os.listdir(tempfile.gettempdir()))

@@ -195,8 +195,15 @@ static bool read_results(GraphText *r, Node *n)
 /* Reads a value's type, and its place if that is not the device. */
 static bool read_type(GraphText *r, Value *v)
 {
+	int64_t size;
+
 	if (!text_type(r, &v->type))
 		return false;
+	for (int i = 0; v->type && v->type->kind == TYPE_TENSOR && i < v->type->rank; i++)
+		if (dim_is_const(v->type->dims[i], &size) && size < 0)
+			return text_fault(r, r->line,
+					  arena_printf(r->tmp, "dim %d of the type is %lld; sizes are 0 or more",
+						       i, (long long)size));
 	v->place = text_take_word(r, "host")   ? ON_HOST
 		   : text_take_word(r, "both") ? ON_BOTH
 					       : ON_DEVICE;

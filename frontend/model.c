@@ -214,6 +214,10 @@ const MappedFile *onnx_external(OnnxFile *f, const char *location, DiagLoc loc)
 	for (int i = 0; i < f->external.n; i++)
 		if (!strcmp(f->external.at[i]->path, location))
 			return f->external.at[i];
+	if (!*location) {
+		diag_error(f->diag, loc, "external data has an empty location; it names no file");
+		return NULL;
+	}
 	if (!location_safe(location)) {
 		diag_error(f->diag, loc,
 			   "external data at \"%s\": only files in the model's folder "

@@ -499,7 +499,8 @@ def usage():
     with open(DIR + "/other.so", "wb") as f:
         f.write(whole[:18] + bytes([whole[18] ^ 1]) + whole[19:])  # e_machine
     assert "made for another kind of machine; compile it for this one" in dlrun(DIR + "/other.so", status=1)
-    assert "neither .npy, .pb nor .txt" in dlrun(RELU, "-i", "x=app.c", status=1)
+    assert "neither .npy, .pb nor .txt" in dlrun(RELU, "-i", "x=" + DIR + "/cut.so", status=1)
+    assert "/none: error: No such file" in dlrun(RELU, "-i", "x=/none", status=1)
     assert "/nodir/x.json: error: No such file" in dlrun(RELU, "--profile=/nodir/x.json", status=1)
     assert "usage" in dlrun("--help")
     assert re.fullmatch(r"dlrun [0-9.]+, for API [0-9]+\n", dlrun("--version"))

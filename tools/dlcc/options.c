@@ -480,7 +480,7 @@ static bool check_output(Cli *c)
 		if (!strcmp(dot, known[i]))
 			return true;
 	return diag_error(&c->diag, (DiagLoc){.file = "dlcc"},
-			  "%s%s; the suffix says what is made: .so .a .o .c .ptx .dl .onnx",
+			  "%s%s; the suffix says what is made: .so .a .o .c .ptx .dl .onnx .schedule",
 			  c->output ? "cannot make " : "no output: give -o FILE",
 			  c->output ? c->output : "");
 }
@@ -550,6 +550,8 @@ bool options_read(Cli *c, int argc, char **argv)
 	c->tune = c->tune || c->tune_seconds >= 0;
 	if (c->tune_seconds < 0)
 		c->tune_seconds = TUNE_SECONDS;
+	if (c->winograd != 0 && c->winograd != 2 && c->winograd != 4)
+		return options_fault(c, "--winograd wants 0, 2 or 4");
 	c->int4 = c->int4 || c->int4_group >= 0;
 	if (c->int4_group < 0)
 		c->int4_group = INT4_GROUP;

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 int64_t array_count(const Array *v)
 {
@@ -278,6 +279,10 @@ bool array_read(Arena *a, Diag *d, const char *path, dl_form form, Array *v)
 		return read_pb(a, d, path, form, v);
 	if (str_ends(path, ".txt"))
 		return read_lines(a, d, path, v);
+	if (!*path)
+		return diag_error(d, (DiagLoc){.file = "dlrun"}, "a file without a name");
+	if (access(path, F_OK))
+		return diag_error(d, (DiagLoc){.file = path}, "%s", strerror(errno));
 	return diag_error(d, (DiagLoc){.file = path}, "neither .npy, .pb nor .txt");
 }
 

@@ -258,6 +258,26 @@ static bool read_operands(GraphText *r, Graph *g, Value ***in, int *nin)
 
 static Graph *read_graph(GraphText *r, bool region);
 
+static bool check_count(GraphText *r, const Node *n, int line, const char *what, int count,
+			int least, int most)
+{
+	return (count >= least && (most < 0 || count <= most)) ||
+	       text_fault(r, line,
+			  arena_printf(r->tmp, "%s has %d %s, expected at %s %d",
+				       op_row[n->op].name, count, what,
+				       count < least ? "least" : "most", count < least ? least : most));
+}
+
+/* Checks how many operands and results N, which begins in LINE, has. What its bodies capture are operands, too. */
+static bool check_arity(GraphText *r, const Node *n, int line)
+{
+	const OpRow *row = &op_row[n->op];
+
+	return (n->regions.n ||
+		check_count(r, n, line, "operands", n->nin, row->nin_min, row->nin_max)) &&
+	       check_count(r, n, line, "results", n->nout, row->nout_min, row->nout_max);
+}
+
 /* Checks that N has the operands, and its bodies the inputs, that ATTR_CAPTURES says. */
 static bool check_captures(GraphText *r, const Node *n)
 {
@@ -339,7 +359,7 @@ static bool read_node(GraphText *r, Graph *g)
 		return false;
 	r->p = after;
 	r->line = after_line;
-	return read_types(r, n) && read_locs(r, n) && read_regions(r, n);
+	return read_types(r, n) && read_locs(r, n) && read_regions(r, n) && check_arity(r, n, start_line);
 }
 
 /* ---- Headers ---- */

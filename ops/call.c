@@ -415,7 +415,8 @@ static bool expand_call(Infer *in, Node *n, Value **out)
 	for (m.d = first; m.d; m.d = m.d->next) {
 		if (match(&m))
 			break;
-		strbuf_printf(&why, "%s%s", why.n ? "; or " : "", m.why);
+		if (!strstr(strbuf_str(&why), m.why))
+			strbuf_printf(&why, "%s%s", why.n ? "; or " : "", m.why);
 	}
 	if (!m.d) {
 		infer_error(in, n, "%s%s", first->next ? "none of its definitions fits: " : "",

@@ -94,7 +94,8 @@ static bool check_given(Infer *in, Node *n, const Value *v, const Type *given, c
 	type_print(&b, given);
 	strbuf_puts(&b, ", but it is ");
 	type_print(&b, made);
-	infer_error(in, n, "result %s is declared as %s", v->name ? v->name : "", strbuf_str(&b));
+	infer_error(in, n, "%s%s is declared as %s", v->name ? "result " : "the result",
+		    v->name ? v->name : "", strbuf_str(&b));
 	strbuf_free(&b);
 	return false;
 }
@@ -123,8 +124,8 @@ static void warn_sizes(Infer *in, Node *n, const Value *v, const Type *made)
 			strbuf_printf(&b, "%s%lld", i ? "," : "", (long long)v->declared_dims[i]);
 	strbuf_puts(&b, "], but it is ");
 	type_print(&b, made);
-	diag_warning(in->ctx->diag, node_diag(n), "shape", "result %s is declared as %s",
-		     v->name ? v->name : "", strbuf_str(&b));
+	diag_warning(in->ctx->diag, node_diag(n), "shape", "%s%s is declared as %s",
+		     v->name ? "result " : "the result", v->name ? v->name : "", strbuf_str(&b));
 	strbuf_free(&b);
 }
 

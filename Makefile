@@ -307,7 +307,7 @@ format:
 DOC := $(DESTDIR)$(PREFIX)/share/doc/dlcc
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/lib/pkgconfig \
-		$(DESTDIR)$(PREFIX)/share/man/man1 $(DOC)/docs $(patsubst %,$(DOC)/%,$(wildcard examples/*))
+		$(DESTDIR)$(PREFIX)/share/man/man1 $(DOC)/docs $(DOC)/ir $(patsubst %,$(DOC)/%,$(wildcard examples/*))
 	install $(TOOLS:%=$(BUILD)/bin/%) $(DESTDIR)$(PREFIX)/bin
 	install -m 644 runtime/dlrt.h $(DESTDIR)$(PREFIX)/include
 	install -m 644 $(BUILD)/lib/libdlrt.a $(DESTDIR)$(PREFIX)/lib
@@ -316,6 +316,7 @@ install: all
 		>$(DESTDIR)$(PREFIX)/lib/pkgconfig/dlrt.pc
 	install -m 644 README.md HACKING.md LICENSE NOTICE $(DOC)
 	install -m 644 docs/*.md $(DOC)/docs
+	install -m 644 $(patsubst %,ir/%,insts.def funcs.def monoids.def dtypes.def expr.h) $(DOC)/ir
 	for f in $(filter-out %/run.sh,$(wildcard examples/*/*)); do install -m $$(stat -c %a $$f) $$f $(DOC)/$$f || exit; done
 
 clean:

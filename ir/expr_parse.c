@@ -297,7 +297,7 @@ static bool read_call(ExprReader *r, const char *at, size_t len, CType hint, Par
 		return expect(r, ')');
 	}
 	return read_typed_call(r, at, len, out, &found) ||
-	       (found ? false : fail(r, "no instruction", at, len));
+	       (found ? false : fail(r, "ir/insts.def and ir/funcs.def have no instruction", at, len));
 }
 
 static bool read_load(ExprReader *r, Buf *b, ParsedValue *out)

@@ -382,8 +382,8 @@ static bool add_attributes(Exporter *x, Onnx__NodeProto *p, const Node *n)
 	for (int i = 0; i < n->attrs.n; i++) {
 		Onnx__AttributeProto *at;
 
-		if (!op_attr_find(n->op, n->attrs.at[i].name, &declared))
-			continue; /* a note, such as ATTR_BYTE_ROWS */
+		if (!op_attr_find(n->op, n->attrs.at[i].name, &declared) || declared.own)
+			continue; /* for tools, or the compiler's */
 		if (!*op_domain(n->op, &type) && x->opset < declared.since)
 			x->opset = declared.since;
 		at = attribute(x, &n->attrs.at[i]);

@@ -70,15 +70,13 @@ static bool import_constant(Import *im, const Frame *fr, Scope *s, const Onnx__N
 static bool op_takes(Import *im, OpKind op, const char *op_type, const char *name, const char *kind,
 		     DiagLoc loc, OpAttr *a)
 {
-	const char *list = op_table[op]->attrs;
 	StrBuf b = {0};
-	OpAttr listed;
 	int since;
 
 	*a = (OpAttr){0};
 	if (op == OP_Call)
 		return true;
-	if (op_attr_find(op, name, a))
+	if (op_attr_find(op, name, a) && !a->own)
 		return !strcmp(a->kind, kind) ||
 		       diag_error(im->diag, loc,
 				  "attribute \"%s\" is of kind %s, and the operator takes %s", name,
@@ -89,11 +87,10 @@ static bool op_takes(Import *im, OpKind op, const char *op_type, const char *nam
 			im->diag, loc,
 			"has no attribute \"%s\": from opset %d on it is an input of the operator",
 			name, since);
-	for (int i = 0; op_attr_next(&list, &listed); i++)
-		strbuf_printf(&b, "%s%s", i ? ", " : "", listed.name);
+	op_attrs_print(&b, op);
 	diag_error(im->diag, loc,
 		   "has no attribute \"%s\"; the newest form of the operator takes %s", name,
-		   b.n ? strbuf_str(&b) : "none");
+		   strbuf_str(&b));
 	strbuf_free(&b);
 	return false;
 }

@@ -516,7 +516,7 @@ static bool scan_8(Upgrade *u)
 	const int64_t *reverse = node_ints(n, "directions", &count);
 
 	if (node_in(n, 0)) {
-		node_set_int(n, ATTR_SCAN_LENGTHS, 1);
+		node_set_int(n, "lengths", 1);
 	} else {
 		for (int k = 1; k < n->nin; k++)
 			node_set_input(n, k - 1, node_in(n, k));
@@ -525,7 +525,7 @@ static bool scan_8(Upgrade *u)
 	if (count > 0)
 		node_set_ints(n, "scan_input_directions", reverse, count);
 	drop_attr(n, "directions");
-	node_set_int(n, ATTR_SCAN_BATCHED, 1);
+	node_set_int(n, "batched", 1);
 	return true;
 }
 

@@ -198,16 +198,11 @@ Node *node_new(Graph *g, OpKind op, Value *const *in, int nin, int nout, Node *b
 /* Ints of a node with regions: the number of values that each body captures, which are the last operands of the node and
  * the last inputs of the body. */
 #define ATTR_CAPTURES "captures"
-/* What begins the name of a note: an attribute that any node may have, and that no operator declares. In an ONNX file such
- * names are for tools. */
+/* What begins the name of an attribute for tools, which any node may have, and which nothing here reads. */
 #define NOTE_PREFIX "__"
-/* A note on a product, an int: not 0 where the model allows that rows which are multiplied by narrow weights are quantised
+/* An int that any node may have: not 0 where the model allows that rows which are multiplied by narrow weights are quantised
  * to bytes (passes/kernel/quantise_activations.c). */
-#define ATTR_BYTE_ROWS NOTE_PREFIX "byte_rows"
-/* Notes on a Scan of opset 8: not 0 where all operands but the lengths have a batch as first axis, and where operand 0 is
- * the lengths of the sequences. */
-#define ATTR_SCAN_BATCHED NOTE_PREFIX "batched"
-#define ATTR_SCAN_LENGTHS NOTE_PREFIX "lengths"
+#define ATTR_BYTE_ROWS "byte_rows"
 
 /* N does some or all of what FROM did: adds the locations of FROM to N's, and what the model allows for FROM
  * (ATTR_BYTE_ROWS). */

@@ -404,6 +404,8 @@ static bool expand_call(Infer *in, Node *n, Value **out)
 	const Definition *first = name ? definition_find(in->ctx, name) : NULL;
 	CallMatch m = {.in = in, .n = n};
 	StrBuf why = {0};
+	VEC(const char *) said = {0};
+	int same;
 
 	if (n->regions.n)
 		return infer_error(in, n,
@@ -415,8 +417,11 @@ static bool expand_call(Infer *in, Node *n, Value **out)
 	for (m.d = first; m.d; m.d = m.d->next) {
 		if (match(&m))
 			break;
-		if (!strstr(strbuf_str(&why), m.why))
+		for (same = 0; same < said.n && strcmp(said.at[same], m.why) != 0;)
+			same++;
+		if (same == said.n)
 			strbuf_printf(&why, "%s%s", why.n ? "; or " : "", m.why);
+		vec_push(in->arena, &said, m.why);
 	}
 	if (!m.d) {
 		infer_error(in, n, "%s%s", first->next ? "none of its definitions fits: " : "",

@@ -232,16 +232,19 @@ bool infer_equal_shown(Infer *in, Node *n, Dim *a, Dim *b, const char *what, Fac
 
 bool infer_equal_dims(Infer *in, Node *n, Dim *const *a, Dim *const *b, const char *what)
 {
-	FactSize y = infer_dim_shown(in, n, b);
-	int i;
-	const int of_a = operand_of(n, 0, a, &i);
-	/* operands of one type share its dims, and the two sizes are of two operands if they can be */
-	const int of_b = of_a < 0 ? -1 : operand_of(n, of_a + 1, b, &i);
+	FactSize y;
+	int i, first, second;
 
-	if (of_b >= 0)
-		y.name = operand_dim_name(in, n, (OperandDim){of_b, i});
-	return *a == *b ||
-	       infer_equal_shown(in, n, *a, *b, what, infer_dim_shown(in, n, a), y);
+	if (*a == *b)
+		return true;
+	y = infer_dim_shown(in, n, b);
+	first = operand_of(n, 0, a, &i);
+	/* Operands of one type share the array of its dims: where A and B are in one array, B is taken for a dim of the
+	 * second operand that has it. */
+	second = first >= 0 && operand_of(n, 0, b, &i) == first ? operand_of(n, first + 1, b, &i) : -1;
+	if (second >= 0)
+		y.name = operand_dim_name(in, n, (OperandDim){second, i});
+	return infer_equal_shown(in, n, *a, *b, what, infer_dim_shown(in, n, a), y);
 }
 
 bool infer_dim_equals(Infer *in, Node *n, Dim *const *a, Dim *b, const char *what)

@@ -480,10 +480,11 @@ static bool check_strings(Infer *in, Node *n)
 	return true;
 }
 
-/* Whether N's operator takes its attributes: a name that is misspelt must not leave a default in force. Notes and the
- * numbers of captures, which the reader of the text checks, are not ONNX's. */
+/* Whether N's operator takes its attributes: a name that is misspelt must not leave a default in force. Which captures a
+ * node has, the reader of the text has checked. */
 static bool check_attrs(Infer *in, Node *n)
 {
+	StrBuf b = {0};
 	OpAttr declared;
 
 	if (op_row[n->op].flags & OPF_INTERNAL)
@@ -491,13 +492,16 @@ static bool check_attrs(Infer *in, Node *n)
 	for (int i = 0; i < n->attrs.n; i++) {
 		const Attr *a = &n->attrs.at[i];
 
-		if (str_starts(a->name, NOTE_PREFIX) ||
+		if (str_starts(a->name, NOTE_PREFIX) || !strcmp(a->name, ATTR_BYTE_ROWS) ||
 		    (n->regions.n && !strcmp(a->name, ATTR_CAPTURES)))
 			continue;
-		if (!op_attr_find(n->op, a->name, &declared))
-			return infer_error(in, n, "has no attribute \"%s\"; the operator takes %s",
-					   a->name,
-					   op_table[n->op]->attrs ? op_table[n->op]->attrs : "none");
+		if (!op_attr_find(n->op, a->name, &declared)) {
+			op_attrs_print(&b, n->op);
+			infer_error(in, n, "has no attribute \"%s\"; the operator takes %s",
+				    a->name, strbuf_str(&b));
+			strbuf_free(&b);
+			return false;
+		}
 		if (strcmp(declared.kind, attr_kind_name(a->kind)) != 0)
 			return infer_error(
 				in, n, "attribute \"%s\" is of kind %s, and the operator takes %s",

@@ -767,8 +767,8 @@ static bool scan_batch(const ScanLoop *s, Value *const *v, const int64_t *axes, 
 
 static bool expand_scan(Infer *in, Node *n, Value **out)
 {
-	const bool batched = node_int(n, ATTR_SCAN_BATCHED, 0) != 0,
-		   lengths = node_int(n, ATTR_SCAN_LENGTHS, 0) != 0;
+	const bool batched = node_int(n, "batched", 0) != 0,
+		   lengths = node_int(n, "lengths", 0) != 0;
 	const int own = control_operands(n) - lengths,
 		  nslice = (int)node_int(n, "num_scan_inputs", 0);
 	ScanLoop s = {.l = {.in = in, .n = n, .nslice = nslice, .slice = scan_slice}};
@@ -809,7 +809,8 @@ const Op op_Scan = {
 	.expand = expand_scan, .regions = true, .types = "fiubs",
 	.attrs = "body: graph, num_scan_inputs: int, scan_input_axes: ints since 9, "
 		 "scan_input_directions: ints since 9, scan_output_axes: ints since 9, "
-		 "scan_output_directions: ints since 9",
+		 "scan_output_directions: ints since 9, "
+		 "batched: int own, lengths: int own",
 };
 
 /* ---- SequenceMap ---- */

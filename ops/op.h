@@ -31,7 +31,8 @@ typedef struct Op {
 	 * types. */
 	const char *scalar, *scalar_int, *scalar_bool;
 	/* All attributes of the newest form, as a definition of an operator declares them: "axis: int, alpha: float = 0.01"
-	 * (ir/definition.h), and "graph" or "type" for the kinds that definitions lack. Import refuses others. A default
+	 * (ir/definition.h), and "graph" or "type" for the kinds that definitions lack. Others are refused. One that ONNX
+	 * lacks, which passes and upgrades set, is declared "batched: int own": texts take it, and files do not. A default
 	 * stands where SCALAR mentions the attribute; elsewhere INFER and EXPAND know it. An attribute that the operator did
 	 * not always have is declared "mode: string since 11", one that a version ended "mode: string until 2". The versions
 	 * are those of the operator's domain. What frontend/upgrade.c removes from old forms is not declared. Null: none. */
@@ -77,6 +78,7 @@ extern const Op *const op_table[OP_COUNT]; /* by OpKind */
 typedef struct OpAttr {
 	char name[48], kind[8];
 	int since, until;  /* the versions that began and that ended it; 0: none did */
+	bool own;          /* the compiler's, not ONNX's */
 	const char *value; /* the text of its default; null: none is given */
 } OpAttr;
 
@@ -84,6 +86,8 @@ typedef struct OpAttr {
 bool op_attr_next(const char **list, OpAttr *a);
 /* Sets *A to attribute NAME of operator OP; false if OP does not declare one. */
 bool op_attr_find(OpKind op, const char *name, OpAttr *a);
+/* Prints the names of ONNX's attributes that operator OP takes, or "none". */
+void op_attrs_print(StrBuf *b, OpKind op);
 
 /* ---- infer.c ---- */
 

@@ -369,6 +369,6 @@ const Op op_Resize = {
 		 "coordinate_transformation_mode: string since 11, cubic_coeff_a: float since 11, "
 		 "exclude_outside: int since 11, extrapolation_value: float since 11, "
 		 "keep_aspect_ratio_policy: string since 18, mode: string, "
-		 "nearest_mode: string since 11",
+		 "nearest_mode: string since 11, runtime_scales: int own",
 };
 const Op op_Upsample = {.expand = expand_upsample, .types = "fiubs", .attrs = "mode: string"};

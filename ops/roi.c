@@ -221,7 +221,8 @@ static void lower_roi_align(Infer *in, Node *n, Kernel *k)
 const Op op_RoiAlign = {
 	.infer = infer_roi_align, .lower = lower_roi_align, .types = "f",
 	.attrs = "coordinate_transformation_mode: string since 16, mode: string, "
-		 "output_height: int, output_width: int, sampling_ratio: int, spatial_scale: float",
+		 "output_height: int, output_width: int, sampling_ratio: int, spatial_scale: float, "
+		 "bin: type own",
 };
 
 /* ---- MaxRoiPool ---- */
@@ -311,5 +312,5 @@ static void lower_max_roi(Infer *in, Node *n, Kernel *k)
 
 const Op op_MaxRoiPool = {
 	.infer = infer_max_roi, .lower = lower_max_roi, .types = "f",
-	.attrs = "pooled_shape: ints, spatial_scale: float",
+	.attrs = "pooled_shape: ints, spatial_scale: float, bin: type own",
 };

@@ -12,9 +12,6 @@ enum {
 	LISTED_MAX = MAX_CONTENTS
 }; /* tensors of a sequence that SplitToSequence lists one by one, as Split can */
 
-/* A note on SequenceEmpty, an int: the rank of the tensors where some were taken away; -1: it is not known. */
-#define ATTR_RANK NOTE_PREFIX "rank"
-
 /* ---- Helpers ---- */
 
 static Value *number(Infer *in, Node *n, int64_t v)
@@ -98,7 +95,7 @@ static Value *list(Infer *in, Node *n, const Type *elem, Value *const *at, int c
 		return expand_node(in, n, OP_SequenceConstruct, at, count);
 	none = expand_start(in, n, OP_SequenceEmpty, NULL, 0, 1);
 	node_set_int(none, "dtype", dtype_info[elem->dtype].onnx);
-	node_set_int(none, ATTR_RANK, elem->rank);
+	node_set_int(none, "rank", elem->rank);
 	return expand_finish(in, none);
 }
 
@@ -203,11 +200,12 @@ static bool infer_empty(Infer *in, Node *n)
 {
 	const int64_t code = node_int(n, "dtype", dtype_info[DT_F32].onnx);
 	const DType t = dtype_by_onnx((int)code);
-	const int64_t rank = node_int(n, ATTR_RANK, -1);
+	/* where tensors were taken away, their rank remains */
+	const int64_t rank = node_int(n, "rank", -1);
 
 	if (rank < -1 || rank > MAX_RANK)
-		return infer_error(in, n, "%s is %lld; it must be -1 to %d", ATTR_RANK,
-				   (long long)rank, MAX_RANK);
+		return infer_error(in, n, "rank is %lld; it must be -1 to %d", (long long)rank,
+				   MAX_RANK);
 	if (t == DT_NONE && code) /* 0: not known yet */
 		return infer_error(in, n, "attribute \"dtype\" is no element type");
 	n->out[0]->type =
@@ -215,7 +213,7 @@ static bool infer_empty(Infer *in, Node *n)
 	return true;
 }
 
-const Op op_SequenceEmpty = {.infer = infer_empty, .attrs = "dtype: int"};
+const Op op_SequenceEmpty = {.infer = infer_empty, .attrs = "dtype: int, rank: int own"};
 
 /* ---- One tensor of a sequence ---- */
 

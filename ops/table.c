@@ -28,6 +28,8 @@ bool op_attr_next(const char **list, OpAttr *a)
 	length = 0;
 	if (sscanf(at, " since %d%n", &a->since, &length) == 1)
 		at += length;
+	a->own = str_starts(at, " own");
+	at += a->own ? strlen(" own") : 0;
 	length = 0;
 	if (sscanf(at, " until %d%n", &a->until, &length) == 1)
 		at += length;
@@ -53,4 +55,17 @@ bool op_attr_find(OpKind op, const char *name, OpAttr *a)
 		if (!strcmp(a->name, name))
 			return true;
 	return false;
+}
+
+void op_attrs_print(StrBuf *b, OpKind op)
+{
+	const char *list = op_table[op]->attrs;
+	const size_t start = b->n;
+	OpAttr a;
+
+	while (op_attr_next(&list, &a))
+		if (!a.own)
+			strbuf_printf(b, "%s%s", b->n > start ? ", " : "", a.name);
+	if (b->n == start)
+		strbuf_puts(b, "none");
 }

@@ -134,9 +134,11 @@ static bool option(OptCli *c, char **argv, int *i)
 		return fault(c, "%s: too many", "--op");
 	else if (str_starts(a, "--op="))
 		c->ops.name[c->ops.n++] = a + strlen("--op=");
-	else if (str_starts(a, "--winograd="))
+	else if (str_starts(a, "--winograd=")) {
 		c->opt.winograd = atoi(a + strlen("--winograd="));
-	else if (!strcmp(a, "--int8-weights"))
+		if (c->opt.winograd != 0 && c->opt.winograd != 2 && c->opt.winograd != 4)
+			return fault(c, "%s: 0, 2 or 4", a);
+	} else if (!strcmp(a, "--int8-weights"))
 		c->opt.weight_type = DT_I8;
 	else if (str_starts(a, "--caches="))
 		return set_caches(c, a + strlen("--caches="));

@@ -593,7 +593,7 @@ static bool expand_loop(Infer *in, Node *n, Value **out)
 const Op op_Loop = {
 	.expand = expand_loop, .regions = true, .compound = true,
 	.attrs = "body: graph",
-	.doc = "after no iteration a scan output has the sizes that its body gives; in ONNX Runtime unknown ones are 0",
+	.doc = "after no iteration a scan output has the sizes that its body gives; in ONNX Runtime unknown sizes are 0",
 };
 
 /* ---- Scan ---- */

@@ -488,7 +488,7 @@ const Op op_GRU = {
 };
 const Op op_LSTM = {
 	.expand = expand_lstm, .types = "f",
-	.doc = NO_STEPS "; clip bounds what h takes, too, unlike in ONNX Runtime",
+	.doc = NO_STEPS "; clip also bounds the input of the activation h, unlike in ONNX Runtime",
 	.attrs = "activation_alpha: floats, activation_beta: floats, activations: strings, "
 		 "clip: float, direction: string, hidden_size: int, input_forget: int, "
 		 "layout: int since 14",

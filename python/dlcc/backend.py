@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper
+from onnx import helper
 from onnx.backend import base
 
 from . import compiling, programs
@@ -64,7 +64,8 @@ def _type_of(name: str, x: Any) -> onnx.ValueInfoProto:
     """The input NAME that takes X, an array, or a list of arrays."""
     if _is_sequence(x):
         return helper.make_tensor_sequence_value_info(name, helper.np_dtype_to_tensor_dtype(x[0].dtype), [None] * x[0].ndim)
-    return helper.make_tensor_value_info(name, numpy_helper.from_array(x).data_type, x.shape)
+    code = onnx.TensorProto.STRING if x.dtype.kind in "OSU" else helper.np_dtype_to_tensor_dtype(x.dtype)
+    return helper.make_tensor_value_info(name, code, x.shape)
 
 
 class BackendRep(base.BackendRep):
@@ -119,13 +120,20 @@ class Backend(base.Backend):
                  outputs_info: Sequence[tuple[Any, tuple[int, ...]]] | None = None, **kwargs: Any) -> tuple[Any, ...]:
         """Runs NODE as a model of its own. Its opset is the newest, or opset_version."""
         opset = kwargs.pop("opset_version", onnx.defs.onnx_opset_version())
-        given = inputs if isinstance(inputs, (list, tuple)) else [inputs]
-        names = [name for name in node.input if name]
+        names = list(dict.fromkeys(filter(None, node.input)))
         if isinstance(inputs, Mapping):
-            given = [inputs[name] for name in names if name in inputs]
-        if len(given) != len(names):
-            raise RunError(f"the node has {len(names)} operands, and {len(given)} inputs are given")
-        values = [x if _is_sequence(x) else np.asarray(x) for x in given]
+            named = dict(inputs)
+        else:
+            given = inputs if isinstance(inputs, (list, tuple)) else [inputs]
+            operands = names if len(given) == len(names) else list(filter(None, node.input))
+            if len(given) != len(operands):
+                raise RunError(f"{len(given)} inputs are given, and the node has {len(names)}: {', '.join(names)}")
+            named = dict(zip(operands, given))
+        wrong = set(named) ^ set(names)
+        if wrong:
+            name = min(wrong)
+            raise RunError(f'input "{name}" is {"not given" if name in names else "none of the node"}; its inputs are {", ".join(names)}')
+        values = [named[name] if _is_sequence(named[name]) else np.asarray(named[name]) for name in names]
         ins = [_type_of(name, x) for name, x in zip(names, values)]
         outs = [onnx.ValueInfoProto(name=name) for name in node.output if name]
         for out, (dtype, shape) in zip(outs, outputs_info or ()):

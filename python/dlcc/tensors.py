@@ -169,6 +169,25 @@ def borrow_input(x: Any, code: int, where: str) -> Borrowed:
     return _from_numpy(dtypes.of_numbers(x, code, where), where)
 
 
+def as_array(x: Any, code: int, where: str) -> np.ndarray:
+    """What borrow_input takes, as an array in this machine's byte order. Strings are str."""
+    if code == dtypes.STRING:
+        array = np.asarray(x, object)
+        texts = np.empty(array.size, object)
+        for i, text in enumerate(array.ravel().tolist()):
+            if not isinstance(text, (str, bytes)):
+                raise RunError(f"{where}: an element is {type(text).__name__}, expected str")
+            try:
+                texts[i] = text.decode() if isinstance(text, bytes) else text.encode().decode()
+            except UnicodeError as e:
+                raise RunError(f"{where}: a string has no UTF-8: {e}") from None
+        return texts.reshape(array.shape)
+    if isinstance(x, (np.ndarray, np.generic)) or hasattr(x, "__array__"):
+        array = np.asarray(x)
+        return array.astype(array.dtype.newbyteorder("="))
+    return np.from_dlpack(x) if hasattr(x, "__dlpack__") else dtypes.of_numbers(x, code, where)
+
+
 def borrow_output(x: Any, where: str, strided: bool = False) -> Borrowed:
     """X, whose memory the run writes. STRIDED: it may have strides."""
     if isinstance(x, np.ndarray):

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from . import compiling, dtypes, programs, wire
+from . import compiling, dtypes, programs, tensors, wire
 from .errors import Error, RunError
 from .model import IO, Description, Model
 
@@ -137,44 +137,52 @@ def _with_values(model: Any) -> tuple[bytes, dict[str, tuple[str, str]]]:
 
 # ---- Comparing ----
 
-def _tensor(name: str, x: Any) -> bytes:
-    array = np.asarray(x)
-    if array.dtype.kind in "OUST":
-        texts = [s if isinstance(s, bytes) else str(s).encode("utf-8", "surrogateescape") for s in array.reshape(-1).tolist()]
-        return wire.tensor(name, dtypes.STRING, array.shape, texts)
-    array = np.ascontiguousarray(array).reshape(array.shape)
-    kind = dtypes.of(array.dtype, f'"{name}"')
-    return wire.tensor(name, kind.code, array.shape, dtypes.pack(array, kind.bits).tobytes() if kind.bits % 8 else array.tobytes())
+def _value_of(io: IO, x: Any, where: str) -> Any:
+    """X, a value of the form of IO, as ONNX Runtime takes it: of arrays, lists and dicts."""
+    if io.form == "tensor":
+        return tensors.as_array(x, io.code, where)
+    if io.form == "optional":
+        return None if x is None else _value_of(io.items[0], x, where)
+    if io.form == "sequence":
+        if not isinstance(x, (list, tuple)):
+            raise RunError(f"{where}: {type(x).__name__} is no list")
+        return [_value_of(io.items[0], item, f"{where}, item {i}") for i, item in enumerate(x)]
+    if not isinstance(x, Mapping):
+        raise RunError(f"{where}: {type(x).__name__} is no dict")
+    keys = tensors.as_array(list(x), io.items[0].code, f"{where}, keys").tolist()
+    return dict(zip(keys, x.values()))
+
+
+def _given(feed: Mapping[str, Any], inputs: Sequence[IO]) -> list[tuple[IO, Any]]:
+    """The values of FEED with the inputs that they are for."""
+    known = {io.name: io for io in inputs}
+    unknown = [name for name in feed if name not in known]
+    if unknown:
+        raise RunError(f'the model has no input "{unknown[0]}"; its inputs are {", ".join(known)}')
+    return [(known[name], _value_of(known[name], x, f'"{name}"')) for name, x in feed.items()]
 
 
 def _proto(name: str, io: IO, x: Any) -> bytes:
     """X, a value of the form of IO, as the proto that holds it in a data set."""
     if io.form == "map":
         key, value = io.items
-        keys = [k.decode("utf-8", "surrogateescape") if isinstance(k, bytes) else k for k in x]
-        values = [_proto("", value, np.asarray(v, None if value.form != "tensor" else value.numpy)) for v in x.values()]
-        return wire.mapping(name, key.code, keys, wire.listed("", value.form, values))
-    if io.form == "tensor":
-        return _tensor(name, x)
-    held = x if io.form == "sequence" else [] if x is None else [x]
-    return wire.listed(name, io.items[0].form, [_proto("", io.items[0], v) for v in held])
+        values = [_proto("", value, tensors.as_array(v, value.code, "a value")) for v in x.values()]
+        return wire.mapping(name, key.code, list(x), wire.listed("", value.form, values))
+    if io.form != "tensor":
+        held = x if io.form == "sequence" else [] if x is None else [x]
+        return wire.listed(name, io.items[0].form, [_proto("", io.items[0], v) for v in held])
+    if io.code == dtypes.STRING:
+        return wire.tensor(name, dtypes.STRING, np.shape(x), [s.encode() for s in np.ravel(x).tolist()])
+    kind = dtypes.of(x.dtype, f'"{name}"')
+    array = np.ascontiguousarray(x)
+    raw = dtypes.pack(array, kind.bits).tobytes() if kind.bits % 8 else array.tobytes()
+    return wire.tensor(name, kind.code, x.shape, raw)
 
 
 def _write(folder: str, role: str, values: Sequence[tuple[IO, Any]]) -> None:
     for i, (io, x) in enumerate(values):
         with open(os.path.join(folder, f"{role}_{i}.pb"), "wb") as f:
             f.write(_proto(io.name, io, x))
-
-
-def _given(feed: Mapping[str, Any], inputs: Sequence[IO]) -> list[tuple[IO, Any]]:
-    """The values of FEED with the inputs that they are for; numbers and lists of them as arrays of the inputs' types."""
-    known = {io.name: io for io in inputs}
-    unknown = [name for name in feed if name not in known]
-    if unknown:
-        raise RunError(f'the model has no input "{unknown[0]}"; its inputs are {", ".join(known)}')
-    return [(known[name], x if known[name].form != "tensor" or isinstance(x, np.ndarray) else
-             np.asarray(x, object) if known[name].code == dtypes.STRING else
-             dtypes.of_numbers(x, known[name].code, f'"{name}"')) for name, x in feed.items()]
 
 
 _LINE = re.compile(r"test_data_set_(?P<run>\d+): (?P<rest>.*)")
@@ -204,6 +212,8 @@ def verify(model: Any, n: int = 3, *, nodes: bool = False, inputs: Sequence[Mapp
     inputs   the inputs of the runs, instead of random ones; integers among those are 0 and 1
     seed     of the random inputs
     options  those of compile"""
+    if isinstance(inputs, Mapping):
+        raise TypeError("inputs are a list of the runs' inputs, [{name: value}, ...], and not one of them")
     runtime = _runtime()
     made: dict[str, tuple[str, str]] = {}
     if nodes:
@@ -216,8 +226,6 @@ def verify(model: Any, n: int = 3, *, nodes: bool = False, inputs: Sequence[Mapp
     session = runtime.InferenceSession(source, quiet, providers=["CPUExecutionProvider"])
     description = compiled.describe()
     names = [io.name for io in description.outputs]
-    if isinstance(inputs, Mapping):
-        raise TypeError("inputs are a list of the runs' inputs, [{name: value}, ...], and not one of them")
     feeds = list(inputs) if inputs is not None else _feeds(n, seed, description)
     with compiled, tempfile.TemporaryDirectory(prefix="dlcc-") as folder:
         for k, feed in enumerate(feeds):

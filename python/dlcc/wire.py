@@ -103,7 +103,7 @@ def tensor(name: str, code: int, shape: tuple[int, ...], elements: bytes | Seque
     return head + data + _bytes(8, _text(name))
 
 
-# The kinds of what a sequence or an optional holds, and the field for each; in a sequence those of tensors and so on are alike.
+# By form: the elem_type and the field of values of that form, which are the same in a SequenceProto and an OptionalProto.
 _KINDS = {"tensor": (1, 3), "sequence": (3, 5), "map": (4, 6), "optional": (5, 7)}
 
 
@@ -115,5 +115,5 @@ def listed(name: str, form: str, items: Sequence[bytes]) -> bytes:
 
 def mapping(name: str, code: int, keys: Sequence[int | str], values: bytes) -> bytes:
     """A MapProto, whose keys have element type CODE; VALUES are a SequenceProto."""
-    each = (_bytes(4, _text(k)) if isinstance(k, str) else _int(3, k & (1 << 64) - 1) for k in keys)
+    each = (_bytes(4, _text(k)) if isinstance(k, str) else _int(3, int(k) & (1 << 64) - 1) for k in keys)
     return _bytes(1, _text(name)) + _int(2, code) + b"".join(each) + _bytes(5, values)

@@ -188,7 +188,7 @@ try "tf32 on a CPU" 2 "--tf32 needs a target: --target=cuda:sm_80" cnn.onnx --tf
 try "tiles that are not there" 1 "cnn.onnx: error: --tiles=none: No such file" cnn.onnx --target=cuda:sm_80 --tiles=none -o m.so
 try "tf32 on an early GPU" 2 "--tf32: sm_75 multiplies no tf32; sm_80 and later do" cnn.onnx --tf32 --target=cuda:sm_80,sm_75 -o m.so
 try "no target" 2 "names none" cnn.onnx --target=cpu: -o m.so
-try "tiles that there are not" 2 "--winograd wants 0, 2 or 4" cnn.onnx --winograd=3 -o m.so
+try "tiles of another size" 2 "--winograd wants 0, 2 or 4" cnn.onnx --winograd=3 -o m.so
 try "no name of a compiler" 2 "--cc wants a value" cnn.onnx --cc= -o m.so
 try "no root of a system" 1 "--sysroot=/nowhere: there is no such folder" cnn.onnx --sysroot=/nowhere -o m.so
 try "unknown compiler" 1 "--cc=tcc9: there is no such program; give" cnn.onnx --cc=tcc9 -o m.so

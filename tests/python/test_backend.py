@@ -42,7 +42,13 @@ class Backend(unittest.TestCase):
         node = onnx.helper.make_node("Relu", ["a"], ["b"])
         out = dlcc.backend.run_node(node, [[1.0, -2.0]], outputs_info=[(np.float64, (2,))], level=0)
         np.testing.assert_array_equal(out[0], [1, 0])
-        with self.assertRaisesRegex(dlcc.Error, "1 operands, and 2 inputs"):
+        node = onnx.helper.make_node("Add", ["a", "a"], ["b"])
+        for inputs in ({"a": X}, [X], [X, X]):
+            np.testing.assert_array_equal(dlcc.backend.run_node(node, inputs, level=0)[0], 2 * X)
+        with self.assertRaisesRegex(dlcc.Error, 'input "zz" is none of the node; its inputs are a'):
+            dlcc.backend.run_node(node, {"a": X, "zz": X})
+        node = onnx.helper.make_node("Relu", ["a"], ["b"])
+        with self.assertRaisesRegex(dlcc.Error, "2 inputs are given, and the node has 1: a"):
             dlcc.backend.run_node(node, [X, X])
 
     def test_devices(self):
@@ -115,10 +121,25 @@ class Verify(unittest.TestCase):
                 '{ y = ai.onnx.ml.ZipMap<classlabels_strings = ["no", "yes"]>(x) }')
         found = dlcc.verify(onnx.parser.parse_model(text), inputs=[{"x": np.float32([[1, 2], [3, 4]])}], level=0)
         self.assertTrue(found, str(found))
+        text = "(string[n] x) => (string[n] y) { y = Identity(x) }"
+        for strings in ([b"x", "y"], np.array([b"a"]), np.array(["\u00e9"])):
+            self.assertTrue(dlcc.verify(model(text), inputs=[{"x": strings}], level=0))
+        for strings, why in (([1, 2], "int, expected str"), (["\udcff"], "no UTF-8")):
+            with self.assertRaisesRegex(dlcc.RunError, why):
+                dlcc.verify(model(text), inputs=[{"x": strings}], level=0)
+        text = "(seq(float[n]) s) => (seq(float[n]) t) { t = Identity(s) }"
+        self.assertTrue(dlcc.verify(model(text), inputs=[{"s": [[1.0, 2.0], np.array([3], ">f4")]}], level=0))
+        text = ('<ir_version: 10, opset_import: ["" : 21, "ai.onnx.ml" : 5]> g (map(int64, float) m) => (float[1,2] y)'
+                '{ y = ai.onnx.ml.DictVectorizer<int64_vocabulary = [2, -5]>(m) }')
+        found = dlcc.verify(onnx.parser.parse_model(text), inputs=[{"m": {np.int64(2): 4.0, -5: 1.0}}], level=0)
+        self.assertTrue(found, str(found))
+        with self.assertRaisesRegex(dlcc.RunError, 'no input "zz"; its inputs are m'):
+            dlcc.verify(onnx.parser.parse_model(text), inputs=[{"zz": {}}], level=0)
+        text = "(float[n,3] x) => (float[n,3] y) { y = Neg(x) }"
         with self.assertRaisesRegex(dlcc.RunError, 'no input "z"; its inputs are x'):
-            dlcc.verify(onnx.parser.parse_model(text), inputs=[{"z": X}], level=0)
+            dlcc.verify(model(text), inputs=[{"z": X}], level=0)
         with self.assertRaisesRegex(TypeError, "inputs are a list"):
-            dlcc.verify(onnx.parser.parse_model(text), inputs={"x": X}, level=0)
+            dlcc.verify(model(text), inputs={"x": X}, level=0)
 
     def test_a_difference_in_a_sequence(self):
         """A wrong model stands for a wrong compile."""

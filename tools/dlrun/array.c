@@ -280,7 +280,7 @@ bool array_read(Arena *a, Diag *d, const char *path, dl_form form, Array *v)
 	if (str_ends(path, ".txt"))
 		return read_lines(a, d, path, v);
 	if (!*path)
-		return diag_error(d, (DiagLoc){.file = "dlrun"}, "a file without a name");
+		return diag_error(d, (DiagLoc){.file = "dlrun"}, "-i NAME=FILE: the name of the file is empty");
 	if (access(path, F_OK))
 		return diag_error(d, (DiagLoc){.file = path}, "%s", strerror(errno));
 	return diag_error(d, (DiagLoc){.file = path}, "neither .npy, .pb nor .txt");

@@ -26,7 +26,7 @@ typedef enum Agreement {
 	AGREE_BITS,   /* the same, and zeros have the same sign */
 } Agreement;
 
-/* Whether A is a tensor whose elements are all whole numbers, infinite or no numbers. */
+/* Whether A is a tensor whose elements are all whole numbers, infinities or NaN. */
 bool array_is_whole(const Array *a);
 /* Null, or how GOT differs from WANT. T applies to AGREE_WITHIN. */
 const char *difference(Arena *a, const Array *got, const Array *want, Agreement how, Tolerance t);

@@ -132,7 +132,7 @@ class Backend(base.Backend):
         wrong = set(named) ^ set(names)
         if wrong:
             name = min(wrong)
-            raise RunError(f'input "{name}" is {"not given" if name in names else "none of the node"}; its inputs are {", ".join(names)}')
+            raise RunError(f'input "{name}" is {"not given" if name in names else "unknown"}; the node has {", ".join(names)}')
         values = [named[name] if _is_sequence(named[name]) else np.asarray(named[name]) for name in names]
         ins = [_type_of(name, x) for name, x in zip(names, values)]
         outs = [onnx.ValueInfoProto(name=name) for name in node.output if name]

@@ -19,6 +19,7 @@
 
 #include <string.h>
 
+/* The name says all that the function's text depends on: tiles of one name share it. */
 const char *c_tile_use(GenC *g, const Tile *t)
 {
 	const char *key = arena_printf(
@@ -26,9 +27,10 @@ const char *c_tile_use(GenC *g, const Tile *t)
 		t->quad == 1           ? ""
 		: t->a->dtype == DT_U8 ? "_u8_i8"
 				       : "_i8_u8",
-		c_tile_pairs(g, t) ? "_pairs" : "", t->runs ? "_runs" : "",
+		c_tile_pairs(g, t) ? "_pairs" : "", t->edge ? "_edges" : t->runs ? "_runs" : "",
 		t->scale || c_tile_widens(t)
-			? arena_printf(g->arena, "_%s", dtype_info[t->b->dtype].name)
+			? arena_printf(g->arena, t->terms > 1 ? "_%sx%d" : "_%s",
+				       dtype_info[t->b->dtype].name, t->terms)
 			: "",
 		t->zero ? "_zero" : "",
 		t->row_scale ? arena_printf(g->arena, "_rows%lld", (long long)t->row_group) : "");

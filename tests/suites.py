@@ -205,7 +205,7 @@ def batch(runner, lines, names, paths, options, under=()):
     """Runs the cases NAMES, {folder or file: name}, by each of PATHS: {(name, path): (status, message)}."""
     folder = runner.folder()
     command = [*under, os.path.join(runner.build, "tests", "tools", "batch"), "--jobs=1", f"--size={BATCH}", *options,
-               *(["--sanitize", "--seconds=60"] if os.path.basename(runner.build) == "san" else []), folder]
+               *(["--sanitize", "--seconds=120"] if os.path.basename(runner.build) == "san" else []), folder]
     status, output = runner.run(command, seconds=900, stdin="".join(lines))
     shutil.rmtree(folder)
     found = {}

@@ -43,7 +43,7 @@ static const char usage[] =
 	"  --sanitize     with ASan and UBSan\n"
 	"  --size=N       cases in one C file (default 40)\n"
 	"  --jobs=N       batches at a time (default: the processors)\n"
-	"  --seconds=N    processor time for a step of a case (default 30)\n"
+	"  --seconds=N    processor time for a step of a case (default 60)\n"
 	"  --roundtrip    also print, read and compile the graph: the same C\n"
 	"  --integers     also small integers as inputs: sums and products bit-equal to eval\n"
 	"  --gpu=TARGET   path ptx alone: code for it, on the GPU of the libcuda.so.1 that is found; on small integers, too\n"
@@ -472,7 +472,7 @@ int main(int argc, char **argv)
 	RunOptions o = {.level = 1,
 			.effort = 2,
 			.size = 40,
-			.seconds = 30,
+			.seconds = 60,
 			.jobs = (int)sysconf(_SC_NPROCESSORS_ONLN),
 			.target = target_by_name("native")};
 	const char *self = own_folder(a);

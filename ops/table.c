@@ -3,8 +3,10 @@
  * link error. */
 #include "ops/op.h"
 
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#define LOWER "abcdefghijklmnopqrstuvwxyz"
 
 #define OP(name, nin_min, nin_max, nout_min, nout_max, flags) extern const Op op_##name;
 #include "ir/ops.def"
@@ -16,25 +18,50 @@ const Op *const op_table[OP_COUNT] = {
 #undef OP
 };
 
+static bool take(const char **at, const char *text)
+{
+	if (!str_starts(*at, text))
+		return false;
+	*at += strlen(text);
+	return true;
+}
+
+/* Reads a word of characters of SET into TO, of ROOM bytes. */
+static bool take_word(const char **at, const char *set, char *to, size_t room)
+{
+	const size_t n = strspn(*at, set);
+
+	if (!n || n >= room)
+		return false;
+	memcpy(to, *at, n);
+	*at += n;
+	return true;
+}
+
+static int take_version(const char **at)
+{
+	char *end;
+	const long v = strtol(*at, &end, 10);
+
+	*at = end;
+	return (int)v;
+}
+
 bool op_attr_next(const char **list, OpAttr *a)
 {
 	const char *at = *list;
-	int length = 0;
 
 	*a = (OpAttr){.value = NULL};
-	if (!at || sscanf(at, "%47[a-zA-Z0-9_]: %7[a-z]%n", a->name, a->kind, &length) != 2)
+	if (!at || !take_word(&at, LOWER "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_", a->name, sizeof a->name) ||
+	    !take(&at, ": ") || !take_word(&at, LOWER, a->kind, sizeof a->kind))
 		return false;
-	at += length;
-	length = 0;
-	if (sscanf(at, " since %d%n", &a->since, &length) == 1)
-		at += length;
-	a->own = str_starts(at, " own");
-	at += a->own ? strlen(" own") : 0;
-	length = 0;
-	if (sscanf(at, " until %d%n", &a->until, &length) == 1)
-		at += length;
-	if (str_starts(at, " = "))
-		a->value = at + 3;
+	if (take(&at, " since "))
+		a->since = take_version(&at);
+	a->own = take(&at, " own");
+	if (take(&at, " until "))
+		a->until = take_version(&at);
+	if (take(&at, " = "))
+		a->value = at;
 	else if (*at && *at != ',')
 		return false;
 	at += strcspn(at, ",");

@@ -178,13 +178,11 @@ static bool add_attrs(Import *im, const Frame *fr, Scope *s, Node *n, const Onnx
 static bool arity_holds(Import *im, const Node *n, DiagLoc loc)
 {
 	const OpRow *row = &op_row[n->op];
+	const char *why =
+		count_fault(im->scratch, "operands", n->nin, row->nin_min, row->nin_max);
 
-	if (n->nin < row->nin_min)
-		return diag_error(im->diag, loc, "has %d operands, expected at least %d", n->nin,
-				  row->nin_min);
-	if (row->nin_max >= 0 && n->nin > row->nin_max)
-		return diag_error(im->diag, loc, "has %d operands, expected at most %d", n->nin,
-				  row->nin_max);
+	if (why)
+		return diag_error(im->diag, loc, "%s", why);
 	for (int i = 0; i < row->nin_min; i++)
 		if (!node_in(n, i))
 			return diag_error(im->diag, loc, "operand %d is missing", i + 1);

@@ -230,6 +230,15 @@ Node *node_new(Graph *g, OpKind op, Value *const *in, int nin, int nout, Node *b
 	return n;
 }
 
+const char *count_fault(Arena *a, const char *what, int count, int least, int most)
+{
+	if (count < least)
+		return arena_printf(a, "has %d %s, expected at least %d", count, what, least);
+	return most >= 0 && count > most
+		       ? arena_printf(a, "has %d %s, expected at most %d", count, what, most)
+		       : NULL;
+}
+
 void node_locs_from(Node *n, const Node *from)
 {
 	n->locs = locs_union(n->graph->arena, n->locs, from->locs);

@@ -204,6 +204,10 @@ Node *node_new(Graph *g, OpKind op, Value *const *in, int nin, int nout, Node *b
  * to bytes (passes/kernel/quantise_activations.c). */
 #define ATTR_BYTE_ROWS "byte_rows"
 
+/* Null, or what is wrong with COUNT operands or results, as WHAT calls them, where LEAST to MOST are expected (below 0: any
+ * number more): "has 1 operands, expected at least 2". */
+const char *count_fault(Arena *a, const char *what, int count, int least, int most);
+
 /* N does some or all of what FROM did: adds the locations of FROM to N's, and what the model allows for FROM
  * (ATTR_BYTE_ROWS). */
 void node_locs_from(Node *n, const Node *from);

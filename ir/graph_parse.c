@@ -201,9 +201,11 @@ static bool read_type(GraphText *r, Value *v)
 		return false;
 	for (int i = 0; v->type && v->type->kind == TYPE_TENSOR && i < v->type->rank; i++)
 		if (dim_is_const(v->type->dims[i], &size) && size < 0)
-			return text_fault(r, r->line,
-					  arena_printf(r->tmp, "dim %d of the type is %lld; sizes are 0 or more",
-						       i, (long long)size));
+			return text_fault(
+				r, r->line,
+				arena_printf(r->tmp,
+					     "dim %d of the type is %lld; sizes are 0 or more", i,
+					     (long long)size));
 	v->place = text_take_word(r, "host")   ? ON_HOST
 		   : text_take_word(r, "both") ? ON_BOTH
 					       : ON_DEVICE;
@@ -258,24 +260,16 @@ static bool read_operands(GraphText *r, Graph *g, Value ***in, int *nin)
 
 static Graph *read_graph(GraphText *r, bool region);
 
-static bool check_count(GraphText *r, const Node *n, int line, const char *what, int count,
-			int least, int most)
-{
-	return (count >= least && (most < 0 || count <= most)) ||
-	       text_fault(r, line,
-			  arena_printf(r->tmp, "%s has %d %s, expected at %s %d",
-				       op_row[n->op].name, count, what,
-				       count < least ? "least" : "most", count < least ? least : most));
-}
-
 /* Checks how many operands and results N, which begins in LINE, has. What its bodies capture are operands, too. */
 static bool check_arity(GraphText *r, const Node *n, int line)
 {
 	const OpRow *row = &op_row[n->op];
+	const char *why = n->regions.n ? NULL
+				       : count_fault(r->tmp, "operands", n->nin, row->nin_min,
+						     row->nin_max);
 
-	return (n->regions.n ||
-		check_count(r, n, line, "operands", n->nin, row->nin_min, row->nin_max)) &&
-	       check_count(r, n, line, "results", n->nout, row->nout_min, row->nout_max);
+	why = why ? why : count_fault(r->tmp, "results", n->nout, row->nout_min, row->nout_max);
+	return !why || text_fault(r, line, arena_printf(r->tmp, "%s %s", row->name, why));
 }
 
 /* Checks that N has the operands, and its bodies the inputs, that ATTR_CAPTURES says. */
@@ -359,7 +353,8 @@ static bool read_node(GraphText *r, Graph *g)
 		return false;
 	r->p = after;
 	r->line = after_line;
-	return read_types(r, n) && read_locs(r, n) && read_regions(r, n) && check_arity(r, n, start_line);
+	return read_types(r, n) && read_locs(r, n) && read_regions(r, n) &&
+	       check_arity(r, n, start_line);
 }
 
 /* ---- Headers ---- */

@@ -392,19 +392,13 @@ static bool check_tensors(Infer *in, Node *n)
 static bool check_arity(Infer *in, Node *n)
 {
 	const OpRow *r = &op_row[n->op];
+	const char *why =
+		count_fault(in->arena, "operands", n->nin, r->nin_min, r->nin_max);
 
-	if (n->nin < r->nin_min)
-		return infer_error(in, n, "has %d operands, expected at least %d", n->nin,
-				   r->nin_min);
-	if (r->nin_max >= 0 && n->nin > r->nin_max)
-		return infer_error(in, n, "has %d operands, expected at most %d", n->nin,
-				   r->nin_max);
-	if (n->nout < r->nout_min)
-		return infer_error(in, n, "has %d results, expected at least %d", n->nout,
-				   r->nout_min);
-	if (r->nout_max >= 0 && n->nout > r->nout_max)
-		return infer_error(in, n, "has %d results, expected at most %d", n->nout,
-				   r->nout_max);
+	why = why ? why
+		  : count_fault(in->arena, "results", n->nout, r->nout_min, r->nout_max);
+	if (why)
+		return infer_error(in, n, "%s", why);
 	for (int i = 0; i < (r->nin_max < 0 ? n->nin : r->nin_min) && !op_table[n->op]->regions;
 	     i++)
 		if (!node_in(n, i))

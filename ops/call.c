@@ -398,14 +398,37 @@ static bool put_definition(CallMatch *m, Value **out)
 	return true;
 }
 
+typedef VEC(const char *) Reasons;
+
+/* Adds WHY to R, unless an earlier definition does not fit for the same reason. */
+static void add_reason(Arena *a, Reasons *r, const char *why)
+{
+	for (int i = 0; i < r->n; i++)
+		if (!strcmp(r->at[i], why))
+			return;
+	vec_push(a, r, why);
+}
+
+/* No definition from FIRST on fits N, for these reasons. */
+static bool none_fits(Infer *in, Node *n, const Definition *first, const Reasons *r)
+{
+	StrBuf b = {0};
+
+	for (int i = 0; i < r->n; i++)
+		strbuf_printf(&b, "%s%s", i ? "; or " : "", r->at[i]);
+	infer_error(in, n, "%s%s", first->next ? "none of its definitions fits: " : "",
+		    strbuf_str(&b));
+	strbuf_free(&b);
+	diag_note(in->ctx->diag, "it is defined in %s:%d", first->file, first->line);
+	return false;
+}
+
 static bool expand_call(Infer *in, Node *n, Value **out)
 {
 	const char *name = node_str(n, CALL_NAME, NULL);
 	const Definition *first = name ? definition_find(in->ctx, name) : NULL;
 	CallMatch m = {.in = in, .n = n};
-	StrBuf why = {0};
-	VEC(const char *) said = {0};
-	int same;
+	Reasons reasons = {0};
 
 	if (n->regions.n)
 		return infer_error(in, n,
@@ -417,20 +440,10 @@ static bool expand_call(Infer *in, Node *n, Value **out)
 	for (m.d = first; m.d; m.d = m.d->next) {
 		if (match(&m))
 			break;
-		for (same = 0; same < said.n && strcmp(said.at[same], m.why) != 0;)
-			same++;
-		if (same == said.n)
-			strbuf_printf(&why, "%s%s", why.n ? "; or " : "", m.why);
-		vec_push(in->arena, &said, m.why);
+		add_reason(in->arena, &reasons, m.why);
 	}
-	if (!m.d) {
-		infer_error(in, n, "%s%s", first->next ? "none of its definitions fits: " : "",
-			    strbuf_str(&why));
-		strbuf_free(&why);
-		diag_note(in->ctx->diag, "it is defined in %s:%d", first->file, first->line);
-		return false;
-	}
-	strbuf_free(&why);
+	if (!m.d)
+		return none_fits(in, n, first, &reasons);
 	in->called += (int64_t)strlen(m.d->text);
 	if (in->called > MAX_CALLED)
 		return infer_error(in, n,

@@ -89,27 +89,28 @@ static const char *size_name(Infer *in, const Node *n, Dim *d)
 			    : NULL;
 }
 
-/* The first operand of N from FROM on among whose dims AT is, *I of them; -1: none. */
-static int operand_of(Node *n, int from, Dim *const *at, int *i)
+/* The dim at AT, of the first operand of N from FROM on that has it there; its k is -1: of none. */
+static OperandDim place_of(const Node *n, int from, Dim *const *at)
 {
 	for (int k = from; k < n->nin; k++) {
 		const Type *t = infer_type(n, k);
 
-		for (*i = 0; t && *i < t->rank; ++*i)
-			if (&t->dims[*i] == at)
-				return k;
+		for (int i = 0; t && i < t->rank; i++)
+			if (&t->dims[i] == at)
+				return (OperandDim){k, i};
 	}
-	return -1;
+	return (OperandDim){-1, 0};
+}
+
+/* The size at AT, shown as dim O of an operand if it is one. */
+static FactSize shown_as(Infer *in, const Node *n, OperandDim o, Dim *const *at)
+{
+	return (FactSize){o.k < 0 ? size_name(in, n, *at) : operand_dim_name(in, n, o), *at};
 }
 
 FactSize infer_dim_shown(Infer *in, Node *n, Dim *const *at)
 {
-	int i;
-	const int k = operand_of(n, 0, at, &i);
-
-	return (FactSize){k < 0 ? size_name(in, n, *at)
-				: operand_dim_name(in, n, (OperandDim){k, i}),
-			  *at};
+	return shown_as(in, n, place_of(n, 0, at), at);
 }
 
 static void put_size(Infer *in, StrBuf *b, Dim *d)
@@ -232,19 +233,18 @@ bool infer_equal_shown(Infer *in, Node *n, Dim *a, Dim *b, const char *what, Fac
 
 bool infer_equal_dims(Infer *in, Node *n, Dim *const *a, Dim *const *b, const char *what)
 {
-	FactSize y;
-	int i, first, second;
+	OperandDim x, y, other;
 
 	if (*a == *b)
 		return true;
-	y = infer_dim_shown(in, n, b);
-	first = operand_of(n, 0, a, &i);
+	x = place_of(n, 0, a);
+	y = place_of(n, 0, b);
 	/* Operands of one type share the array of its dims: where A and B are in one array, B is taken for a dim of the
-	 * second operand that has it. */
-	second = first >= 0 && operand_of(n, 0, b, &i) == first ? operand_of(n, first + 1, b, &i) : -1;
-	if (second >= 0)
-		y.name = operand_dim_name(in, n, (OperandDim){second, i});
-	return infer_equal_shown(in, n, *a, *b, what, infer_dim_shown(in, n, a), y);
+	 * next operand that has it. */
+	other = y.k >= 0 && y.k == x.k ? place_of(n, y.k + 1, b) : (OperandDim){-1, 0};
+	if (other.k >= 0)
+		y = other;
+	return infer_equal_shown(in, n, *a, *b, what, shown_as(in, n, x, a), shown_as(in, n, y, b));
 }
 
 bool infer_dim_equals(Infer *in, Node *n, Dim *const *a, Dim *b, const char *what)

@@ -135,8 +135,8 @@ def _from_numpy(array: np.ndarray, where: str) -> Borrowed:
     return Borrowed(kind.code, array.shape, strides, array.ctypes.data, 0, array, array.flags.writeable)
 
 
-def _from_strings(array: np.ndarray, where: str) -> Borrowed:
-    """An array of str or bytes: one piece of memory has all their bytes, another one an abi.Str for each."""
+def _texts(array: np.ndarray, where: str) -> list[bytes]:
+    """The bytes of each element of an array of str or bytes."""
     texts = []
     for x in array.astype(object).ravel().tolist():
         if not isinstance(x, (str, bytes)):
@@ -145,6 +145,12 @@ def _from_strings(array: np.ndarray, where: str) -> Borrowed:
             texts.append(x.encode("utf-8", "surrogateescape") if isinstance(x, str) else x)
         except UnicodeEncodeError as e:
             raise RunError(f"{where}: a string has no UTF-8: {e}") from None
+    return texts
+
+
+def _from_strings(array: np.ndarray, where: str) -> Borrowed:
+    """An array of str or bytes: one piece of memory has all their bytes, another one an abi.Str for each."""
+    texts = _texts(array, where)
     data = np.frombuffer(b"".join(texts) or b"\0", np.uint8)
     found = np.empty((len(texts), 2), np.uint64)
     found[:, 1] = [len(x) for x in texts]
@@ -172,16 +178,13 @@ def borrow_input(x: Any, code: int, where: str) -> Borrowed:
 def as_array(x: Any, code: int, where: str) -> np.ndarray:
     """What borrow_input takes, as an array in this machine's byte order. Strings are str."""
     if code == dtypes.STRING:
-        array = np.asarray(x, object)
-        texts = np.empty(array.size, object)
-        for i, text in enumerate(array.ravel().tolist()):
-            if not isinstance(text, (str, bytes)):
-                raise RunError(f"{where}: an element is {type(text).__name__}, expected str")
-            try:
-                texts[i] = text.decode() if isinstance(text, bytes) else text.encode().decode()
-            except UnicodeError as e:
-                raise RunError(f"{where}: a string has no UTF-8: {e}") from None
-        return texts.reshape(array.shape)
+        given = np.asarray(x, object)
+        array = np.empty(given.size, object)
+        try:
+            array[:] = [text.decode() for text in _texts(given, where)]
+        except UnicodeDecodeError as e:
+            raise RunError(f"{where}: a string has no UTF-8: {e}") from None
+        return array.reshape(given.shape)
     if isinstance(x, (np.ndarray, np.generic)) or hasattr(x, "__array__"):
         array = np.asarray(x)
         return array.astype(array.dtype.newbyteorder("="))

@@ -2,6 +2,7 @@
 """dlcc.backend, and dlcc.verify beside ONNX Runtime."""
 
 import unittest
+import unittest.mock
 
 import dlcc
 import dlcc.backend
@@ -71,6 +72,11 @@ class Backend(unittest.TestCase):
         self.assertEqual(result.testsRun - len(result.skipped), 2)
 
 
+def compiled_as(wrong):
+    """While it is entered, verify compiles the model WRONG."""
+    return unittest.mock.patch.object(dlcc.verifying.compiling, "compile", lambda _, **options: dlcc.compile(wrong, **options))
+
+
 class Verify(unittest.TestCase):
     def test_agrees(self):
         found = dlcc.verify(DIGITS, n=2, level=1)
@@ -87,13 +93,8 @@ class Verify(unittest.TestCase):
         """The first node whose values differ is named. Here a wrong model stands for a wrong compile."""
         right = model("(float[n,3] x) => (float[n,3] y) { [one] a = Neg(x) [two] b = Exp(a) [three] y = Neg(b) }")
         wrong = model("(float[n,3] x) => (float[n,3] y) { [one] a = Neg(x) [two] b = Abs(a) [three] y = Neg(b) }")
-        compile, verifying = dlcc.compile, dlcc.verifying.compiling
-        as_outputs, _ = dlcc.verifying._with_values(wrong)
-        verifying.compile = lambda _, **options: compile(as_outputs, **options)
-        try:
+        with compiled_as(dlcc.verifying._with_values(wrong)[0]):
             found = dlcc.verify(right, nodes=True, level=0)
-        finally:
-            verifying.compile = compile
         self.assertFalse(found)
         self.assertEqual((found.first.node, found.first.op, found.first.output), ("two", "Exp", "b"))
 
@@ -145,12 +146,8 @@ class Verify(unittest.TestCase):
         """A wrong model stands for a wrong compile."""
         right, wrong = (model("(float[4] x) => (seq(float[1]) s) { y = %s(x) s = SplitToSequence<axis = 0>(y) }" % op)
                         for op in ("Neg", "Abs"))
-        compile, verifying = dlcc.compile, dlcc.verifying.compiling
-        verifying.compile = lambda _, **options: compile(wrong, **options)
-        try:
+        with compiled_as(wrong):
             self.assertFalse(dlcc.verify(right, n=1, level=0))
-        finally:
-            verifying.compile = compile
 
     def test_packed(self):
         """A TensorProto of int4, as verify writes inputs."""

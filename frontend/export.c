@@ -383,7 +383,7 @@ static bool add_attributes(Exporter *x, Onnx__NodeProto *p, const Node *n)
 		Onnx__AttributeProto *at;
 
 		if (!op_attr_find(n->op, n->attrs.at[i].name, &declared) || declared.own)
-			continue; /* for tools, or the compiler's */
+			continue; /* a note for tools, or the compiler's own */
 		if (!*op_domain(n->op, &type) && x->opset < declared.since)
 			x->opset = declared.since;
 		at = attribute(x, &n->attrs.at[i]);

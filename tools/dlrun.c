@@ -330,6 +330,9 @@ static bool input_paths(const RunOptions *o, const Session *s, Paths *paths)
 
 static bool read_tensor(const Session *s, const dl_io *io, const char *path, Array *v)
 {
+	if (!*path)
+		return diag_error(s->diag, (DiagLoc){.file = s->path},
+				  "-i %s=: a tensor wants a file", io->name);
 	if (!array_read(s->arena, s->diag, path, DL_TENSOR, v))
 		return false;
 	npy_retype(s->arena, v, dtype_by_onnx(io->dtype));

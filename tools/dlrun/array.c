@@ -279,8 +279,6 @@ bool array_read(Arena *a, Diag *d, const char *path, dl_form form, Array *v)
 		return read_pb(a, d, path, form, v);
 	if (str_ends(path, ".txt"))
 		return read_lines(a, d, path, v);
-	if (!*path)
-		return diag_error(d, (DiagLoc){.file = "dlrun"}, "-i NAME=FILE: the name of the file is empty");
 	if (access(path, F_OK))
 		return diag_error(d, (DiagLoc){.file = path}, "%s", strerror(errno));
 	return diag_error(d, (DiagLoc){.file = path}, "neither .npy, .pb nor .txt");

@@ -67,7 +67,7 @@ static void print_header(Fn *f, StrBuf *b)
 	if (f->faults)
 		strbuf_puts(b, "\tdl_bad_index fault = {0};\n");
 	if (f->pairs)
-		strbuf_puts(b, "\tdot_wide found;\n\n\tfound.of = 0, found.n = 0;\n");
+		strbuf_puts(b, "\tdot_order order;\n\n\tdot_begin(&order);\n");
 }
 
 static CFunc *intern_func(GenC *g, const Fn *f, const char *text)

@@ -508,7 +508,7 @@ static void print_panel(Fn *f, const Tile *tl, const StrBuf *t)
 		print_address(f, tl->b, strbuf_str(&t[3]));
 		strbuf_printf(&f->body, ", %s, ahead, ahead_step, ", strbuf_str(&t[4]));
 		if (c_tile_pairs(f->g, tl)) {
-			strbuf_puts(&f->body, "&found, ");
+			strbuf_puts(&f->body, "&order, ");
 			f->pairs = true;
 		}
 		return;

@@ -93,15 +93,19 @@ static void put_products(const GenC *g, StrBuf *b, const Tile *t, int rows, int 
 			 const char *dot, const char *tabs)
 {
 	const int lanes = c_tile_lanes(g, t);
+	/* where the terms have an order, *term is the current one */
+	const bool ordered = c_tile_pairs(g, t);
 
 	for (int j = 0; j < nv; j++)
-		strbuf_printf(b, "%s\tconst vec b%d = %s(b + %d);\n", tabs, j,
+		strbuf_printf(b, "%s\tconst vec b%d = %s(b + %s%d);\n", tabs, j,
 			      c_tile_widens(t) ? c_tile_wide(g, t) : "*(const vec *)",
-			      j * lanes * t->quad);
+			      ordered ? "*term * b_step + " : "", j * lanes * t->quad);
 	for (int i = 0; i < rows; i++) {
 		if (t->quad > 1)
-			strbuf_printf(b, "%s\tvec q%d = (vec){0} + *(const dot_word *)a%d;\n", tabs,
-				      i, i);
+			strbuf_printf(
+				b, "%s\tvec q%d = (vec){0} + *(const dot_word *)%s;\n", tabs, i,
+				ordered ? arena_printf(g->arena, "(a%d + *term * %d)", i, t->quad)
+					: arena_printf(g->arena, "a%d", i));
 		/* else clang masks the word before it is broadcast, with two instructions for one */
 		if (!strcmp(dot, "dot_even"))
 			strbuf_printf(b, "%s\tDL_PIN(q%d);\n", tabs, i);
@@ -110,15 +114,20 @@ static void put_products(const GenC *g, StrBuf *b, const Tile *t, int rows, int 
 	}
 }
 
+/* Fetches some of what later tiles read. */
+static void put_fetch(StrBuf *b, const char *tabs)
+{
+	strbuf_printf(b, "%s\t__builtin_prefetch(ahead, 0, 2);\n%s\tahead += ahead_step;\n", tabs,
+		      tabs);
+}
+
 /* Moves on to the next term. */
 static void put_next(StrBuf *b, int rows, const char *tabs)
 {
 	for (int i = 0; i < rows; i++)
 		strbuf_printf(b, "%s\ta%d += a_step;\n", tabs, i);
-	strbuf_printf(
-		b,
-		"%s\t__builtin_prefetch(ahead, 0, 2);\n%s\tahead += ahead_step;\n%s\tb += b_step;\n",
-		tabs, tabs, tabs);
+	put_fetch(b, tabs);
+	strbuf_printf(b, "%s\tb += b_step;\n", tabs);
 }
 
 /* A term that is widened: all even bytes, then all odd ones. Between the two the operands are read again, as registers
@@ -134,31 +143,42 @@ static void put_wide_term(const GenC *g, StrBuf *b, const Tile *t, int rows, int
 		      tabs);
 	put_products(g, b, t, rows, nv, 0, "dot_odd", in);
 	strbuf_printf(b, "%s\t}\n", tabs);
-	put_next(b, rows, tabs);
+}
+
+/* The loop over terms k to END in the order of the stretch: narrow terms, then wide ones. */
+static void put_ordered_terms(const GenC *g, StrBuf *b, const Tile *t, int rows, int nv,
+			      const char *end, const char *tabs)
+{
+	strbuf_printf(
+		b,
+		"\n%sconst int is_listed = k < panel->listed;\n"
+		"%sconst uint16_t *term = is_listed ? at : order->all, *narrow = term + 1 + *term, *stop = term + 1 + (%s - k);\n\n"
+		"%sif (is_listed)\n%s\tat = stop;\n",
+		tabs, tabs, end, tabs, tabs);
+	strbuf_printf(b, "%sfor (term++; term < narrow; term++) {\n", tabs);
+	put_products(g, b, t, rows, nv, 0, "dot_narrow", tabs);
+	put_fetch(b, tabs);
+	strbuf_printf(b, "%s}\n%sfor (; term < stop; term++) {\n", tabs, tabs);
+	put_wide_term(g, b, t, rows, nv, tabs);
+	put_fetch(b, tabs);
+	strbuf_printf(b, "%s}\n%sb += (%s - k) * b_step;\n", tabs, tabs, end);
+	for (int i = 0; i < rows && !t->runs; i++)
+		strbuf_printf(b, "%sa%d += (%s - k) * %d;\n", tabs, i, end, t->quad);
+	strbuf_printf(b, "%sk = %s;\n", tabs, end);
 }
 
 /* The loop over terms k to END of a tile whose rows of A start at a0, a1 and so on. */
 static void put_terms(const GenC *g, StrBuf *b, const Tile *t, int rows, int nv, const char *end,
 		      const char *tabs)
 {
-	const char *in = c_tile_pairs(g, t) ? arena_printf(g->arena, "%s\t", tabs) : tabs,
-		   *last = in == tabs ? end : "narrow";
-
-	strbuf_puts(b, "\n");
-	if (in != tabs)
-		strbuf_printf(
-			b,
-			"%swhile (k < %s) {\n%sconst int64_t narrow = *wide < %s ? *wide : %s;\n\n",
-			tabs, end, in, end, end);
-	strbuf_printf(b, "%sfor (; k < %s; k++) {\n", in, last);
-	put_products(g, b, t, rows, nv, 0, in == tabs ? "dot_u8_i8" : "dot_narrow", in);
-	put_next(b, rows, in);
-	strbuf_printf(b, "%s}\n", in);
-	if (in == tabs)
+	if (c_tile_pairs(g, t)) {
+		put_ordered_terms(g, b, t, rows, nv, end, tabs);
 		return;
-	strbuf_printf(b, "%sif (k < %s) {\n", in, end);
-	put_wide_term(g, b, t, rows, nv, in);
-	strbuf_printf(b, "%s\tk++;\n%s\twide += wide < last_wide;\n%s}\n%s}\n", in, in, in, tabs);
+	}
+	strbuf_printf(b, "\n%sfor (; k < %s; k++) {\n", tabs, end);
+	put_products(g, b, t, rows, nv, 0, "dot_u8_i8", tabs);
+	put_next(b, rows, tabs);
+	strbuf_printf(b, "%s}\n", tabs);
 }
 
 /* Sums for each element of a tile of ROWS rows: several where few rows of a panel of halves, which is read twice as fast as one of
@@ -226,9 +246,9 @@ static const char *last_parameters(GenC *g, const Tile *t, bool declare)
 	return declare ? arena_printf(
 				 g->arena,
 				 "const %s *b, int64_t b_step, const char *ahead, int64_t ahead_step, %s%s *acc",
-				 type_of(t, t->b), c_tile_pairs(g, t) ? "dot_wide *found, " : "",
+				 type_of(t, t->b), c_tile_pairs(g, t) ? "dot_order *order, " : "",
 				 c_type(t->ct))
-	       : c_tile_pairs(g, t) ? "b, b_step, ahead, ahead_step, found, acc"
+	       : c_tile_pairs(g, t) ? "b, b_step, ahead, ahead_step, order, acc"
 				    : "b, b_step, ahead, ahead_step, acc";
 }
 
@@ -249,7 +269,7 @@ static void rows_function(GenC *g, StrBuf *b, const Tile *t, const char *key, in
 	if (c_tile_pairs(g, t))
 		strbuf_puts(
 			b,
-			"\tconst int32_t *wide = found->at, *last_wide = wide + found->count;\n");
+			"\tconst dot_panel *panel = &order->panel[order->current];\n\tconst uint16_t *at = panel->at;\n");
 	if (t->runs)
 		strbuf_printf(b, "\tint64_t in = k0 %% run;\n%s\n\trow += k0 / run * row_step;\n",
 			      t->edge ? "" : "\n\t(void)edge;");
@@ -306,10 +326,8 @@ static void tile_function(GenC *g, StrBuf *b, const Tile *t, const char *key)
 	put_parameters(b, t, a);
 	strbuf_printf(b, "\t\t%s)\n{\n", last_parameters(g, t, true));
 	if (c_tile_pairs(g, t))
-		strbuf_printf(
-			b,
-			"\tif (found->of != b || found->n != n)\n\t\tdot_find(found, b, n, b_step, %d);\n",
-			t->nr * t->quad);
+		strbuf_printf(b, "\tdot_use(order, valid, b, n, b_step, %d, %s);\n",
+			      t->nr * t->quad, t->runs ? "run, k0 % run" : "INT64_MAX, 0");
 	for (int i = 0; i < n; i++) {
 		strbuf_puts(b, i ? "\telse" : "\t");
 		if (i + 1 < n)

@@ -40,14 +40,13 @@ void c_tile_wide_functions(const GenC *g, StrBuf *b);
 
 /* ---- tile_dot.c ---- */
 
-/* Terms of a panel, at most, that are known to be wide (c_tile_pairs): from one more on, or where more than about
- * half of the first terms are, all are taken as wide. Then runs of narrow ones are so short that mispredicted branches
- * cost what they save. A matrix whose scale follows from its largest element has a few in each panel. */
-enum { MOST_WIDE = 128 };
+/* Numbers of a dot_order, 8 KiB of stack: terms, and one for each stretch of them; and panels. A sum is split long
+ * before it has more terms (part_of_sum in passes/schedule/cpu/gemm_decide.c), but for one of unknown length. */
+enum { MOST_ORDERED = 4096, MOST_PANELS = 64 };
 
-/* T multiplies bytes in pairs whose sums fit into 16 bits but for some terms of B, which the micro-kernel finds when a
- * panel is new: then its last argument but one is a dot_wide, which the stage's function keeps. While that function
- * runs, B must not change, and tiles that read the same panel have as many columns. */
+/* T multiplies bytes in pairs whose sums fit into 16 bits but for some terms of B, which come last: then its last
+ * argument but one is a dot_order, which the stage's function keeps. While that function runs, B must not change, and
+ * tiles that read the same panel have as many columns. */
 bool c_tile_pairs(const GenC *g, const Tile *t);
 /* Prints the functions that multiply bytes, if a tile needs them. */
 void c_tile_dot_functions(const GenC *g, StrBuf *b);

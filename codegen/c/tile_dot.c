@@ -5,9 +5,10 @@
  * defined.
  *
  * Other x86-64 CPUs have an instruction that adds products in pairs, saturating at 16 bits: it is exact if the two i8
- * bytes add up to -128 to 127 (dot_narrow). The terms of a panel for which they do not are searched when the panel is
- * first used (dot_find). These terms alone are widened to 16 bits in registers, the even bytes first and then the
- * odd ones (dot_even, dot_odd), so that all results are exact. They take 1.4 times as long.
+ * bytes add up to -128 to 127 (dot_narrow). Other terms are widened to 16 bits in registers, the even bytes first and
+ * then the odd ones (dot_even, dot_odd), so that all results are exact. They take 1.4 times as long. Sums of integers
+ * do not depend on the order of their terms, so all narrow terms of a stretch come before its wide ones (dot_order):
+ * taken as they come, each change between the two would be a mispredicted branch.
  */
 #include "codegen/c/tile.h"
 
@@ -64,59 +65,128 @@ static void put_x86_dot(StrBuf *b, const Target *t)
 	strbuf_puts(b, "\tc += (dot_lanes)sums;\n");
 }
 
-/* Prints dot_find, which finds the terms of a panel that dot_narrow must not take. It looks at blocks of eight terms, so that
- * most of them are passed with one test. */
+/* Prints dot_find, which finds the order of the terms of a panel. It looks at blocks of eight terms, most of which have
+ * no wide one. */
 static void put_find(const GenC *g, StrBuf *b)
 {
 	const int bytes = g->target->vector_bytes;
 
-	strbuf_printf(
+	strbuf_puts(
 		b,
-		"/* The wide terms of the panel OF, which has N: at[0 .. count), and all from at[count] on. */\n"
-		"typedef struct dot_wide {\n"
-		"\tconst int8_t *of;\n"
-		"\tint64_t n, count;\n"
-		"\tint32_t at[%d];\n"
-		"} dot_wide;\n\n"
 		"/* Sums of pairs of S. */\n"
 		"static inline __attribute__((always_inline)) dot_words dot_sums(dot_lanes s)\n{\n"
-		"#ifndef DL_PORTABLE_DOT\n",
-		MOST_WIDE + 8);
+		"#ifndef DL_PORTABLE_DOT\n");
 	put_pairs(b, g->target, "(dot_lanes){0} + 0x01010101");
 	strbuf_printf(
 		b,
 		"\treturn sums;\n#else\n"
 		"\treturn ((dot_words)s << 8 >> 8) + ((dot_words)s >> 8);\n#endif\n}\n\n"
-		"/* Bits beyond the lowest eight are set where pairs of the BYTES at S do not add up to -128 to 127. */\n"
-		"static inline __attribute__((always_inline)) dot_words dot_far(const int8_t *s, int bytes)\n{\n"
-		"\tdot_words far = {0};\n\n"
-		"\tfor (int i = 0; i < bytes; i += %d)\n"
-		"\t\tfar |= dot_sums(*(const dot_lanes *)(s + i)) + 128;\n"
-		"\treturn far;\n}\n\n"
-		"static inline int dot_is_wide(dot_words far)\n{\n"
+		"/* COUNT rows of BYTES, with a distance of STEP, have a pair that does not add up to -128 to 127. */\n"
+		"static inline __attribute__((always_inline)) int dot_is_wide(const int8_t *s, int64_t count, int64_t step, int bytes)\n{\n"
+		"\tdot_words far = {0};\n"
 		"\tint64_t part[%d], any = 0;\n\n"
+		"\tfor (int64_t i = 0; i < count; i++)\n"
+		"\t\tfor (int j = 0; j < bytes; j += %d)\n"
+		"\t\t\tfar |= dot_sums(*(const dot_lanes *)(s + i * step + j)) + 128;\n"
 		"\t__builtin_memcpy(part, &far, sizeof(part));\n"
 		"\tfor (int i = 0; i < %d; i++)\n"
 		"\t\tany |= part[i];\n"
-		"\treturn (any & (int64_t)0xff00ff00ff00ff00u) != 0;\n}\n\n"
-		"/* The panel at S has N rows of BYTES with a distance of STEP. */\n"
-		"static __attribute__((noinline)) void dot_find(dot_wide *wide, const int8_t *s, int64_t n, int64_t step, int bytes)\n{\n"
-		"\tint64_t k = 0, count = 0;\n\n"
-		"\tfor (; k < n && count < %d && count <= k / 2 + 4; k += 8) {\n"
-		"\t\tconst int64_t end = n - k < 8 ? n : k + 8;\n"
-		"\t\tdot_words far = {0};\n\n"
-		"\t\tfor (int64_t i = k; i < end; i++)\n"
-		"\t\t\tfar |= dot_far(s + i * step, bytes);\n"
-		"\t\tfor (int64_t i = k; i < end && dot_is_wide(far); i++) {\n"
-		"\t\t\twide->at[count] = (int32_t)i;\n"
-		"\t\t\tcount += dot_is_wide(dot_far(s + i * step, bytes));\n"
+		"\treturn (any & (int64_t)0xff00ff00ff00ff00u) != 0;\n}\n\n",
+		bytes / 8, bytes, bytes / 8);
+	strbuf_printf(
+		b,
+		"/* Finds the order of panel P, whose rows of BYTES have a distance of STEP, for runs of RUN terms of A, the first of which\n"
+		" * lacks IN. */\n"
+		"static __attribute__((noinline)) void dot_find(dot_order *order, dot_panel *p, int64_t step, int bytes, int64_t run, int64_t in)\n{\n"
+		"\tuint16_t *at = order->at + order->used;\n"
+		"\tint64_t k = 0;\n\n"
+		"\tp->at = at;\n"
+		"\twhile (k < p->n) {\n"
+		"\t\tconst int64_t block = (k / %d + 1) * %d, end = block < p->n ? block : p->n,\n"
+		"\t\t\t      last = end - k < run - in ? end : k + run - in;\n"
+		"\t\tint64_t narrow = 1, wide = last - k;\n\n"
+		"\t\tif (at + 1 + (last - k) > order->at + %d)\n"
+		"\t\t\tbreak;\n"
+		"\t\tfor (int64_t i = 0, count; i < last - k; i += count) {\n"
+		"\t\t\tcount = last - k - i < 8 ? last - k - i : 8;\n"
+		"\t\t\tif (!dot_is_wide(p->of + (k + i) * step, count, step, bytes)) {\n"
+		"\t\t\t\tfor (int64_t j = 0; j < count; j++)\n"
+		"\t\t\t\t\tat[narrow++] = (uint16_t)(i + j);\n"
+		"\t\t\t\tcontinue;\n"
+		"\t\t\t}\n"
+		"\t\t\tfor (int64_t j = i; j < i + count; j++) {\n"
+		"\t\t\t\tconst int is_wide = dot_is_wide(p->of + (k + j) * step, 1, step, bytes);\n\n"
+		"\t\t\t\tat[is_wide ? wide : narrow] = (uint16_t)j;\n"
+		"\t\t\t\tnarrow += !is_wide;\n"
+		"\t\t\t\twide -= is_wide;\n"
+		"\t\t\t}\n"
 		"\t\t}\n"
+		"\t\tat[0] = (uint16_t)(narrow - 1);\n"
+		"\t\tat += 1 + (last - k);\n"
+		"\t\tin = (in + last - k) %% run;\n"
+		"\t\tk = last;\n"
 		"\t}\n"
-		"\twide->of = s;\n"
-		"\twide->n = n;\n"
-		"\twide->at[count] = (int32_t)(k < n ? k : n);\n"
-		"\twide->count = count;\n}\n\n",
-		bytes, bytes / 8, bytes / 8, MOST_WIDE);
+		"\tp->listed = k;\n"
+		"\torder->used = at - order->at;\n}\n\n",
+		TILE_DEPTH, TILE_DEPTH, MOST_ORDERED);
+}
+
+/* Prints dot_order and its functions. */
+static void put_order(const GenC *g, StrBuf *b)
+{
+	strbuf_printf(
+		b,
+		"/* The order of the terms of the panel OF, which has N. They come in stretches that end with a run of A or a block of %d\n"
+		" * terms. AT has for each stretch the number of its narrow terms, and then its terms, counted from its first one: the narrow\n"
+		" * ones, then the wide ones. It has stretches of LISTED terms; those that follow have the order ALL, of wide ones. */\n"
+		"typedef struct dot_panel {\n"
+		"\tconst int8_t *of;\n"
+		"\tint64_t n, listed, rows; /* of tiles that have read it, until its order is found */\n"
+		"\tconst uint16_t *at;\n"
+		"} dot_panel;\n\n"
+		"/* The panels that tiles have read of late, the current one, and how many numbers of AT they use. */\n"
+		"typedef struct dot_order {\n"
+		"\tdot_panel panel[%d];\n"
+		"\tint count, current;\n"
+		"\tint64_t used;\n"
+		"\tuint16_t at[%d], all[%d];\n"
+		"} dot_order;\n\n"
+		"static void dot_begin(dot_order *order)\n{\n"
+		"\torder->count = order->current = 0;\n"
+		"\torder->used = 0;\n"
+		"\torder->panel[0].of = 0;\n"
+		"\torder->all[0] = 0;\n"
+		"\tfor (int i = 0; i < %d; i++)\n"
+		"\t\torder->all[1 + i] = (uint16_t)i;\n"
+		"}\n\n",
+		TILE_DEPTH, MOST_PANELS, MOST_ORDERED, TILE_DEPTH + 1, TILE_DEPTH);
+	put_find(g, b);
+	strbuf_printf(
+		b,
+		"/* Makes the panel at S, of N terms, the current one: mostly it follows the last one in the order in which they came first. */\n"
+		"static __attribute__((noinline)) dot_panel *dot_turn(dot_order *order, const int8_t *s, int64_t n)\n{\n"
+		"\tfor (int i = 0; i < order->count; i++) {\n"
+		"\t\torder->current = order->current + 1 < order->count ? order->current + 1 : 0;\n"
+		"\t\tif (order->panel[order->current].of == s && order->panel[order->current].n == n)\n"
+		"\t\t\treturn &order->panel[order->current];\n"
+		"\t}\n"
+		"\tif (order->count == %d || order->used + 2 * n > %d)\n"
+		"\t\torder->count = 0, order->used = 0;\n"
+		"\torder->current = order->count++;\n"
+		"\torder->panel[order->current] = (dot_panel){s, n, 0, 0, order->at};\n"
+		"\treturn &order->panel[order->current];\n}\n\n"
+		"/* A tile of ROWS is about to read the panel at S, of N terms. To find its narrow terms takes as long as they save two rows,\n"
+		" * so it is done for more. */\n"
+		"static inline void dot_use(dot_order *order, int64_t rows, const int8_t *s, int64_t n, int64_t step, int bytes, int64_t run, int64_t in)\n{\n"
+		"\tdot_panel *p = &order->panel[order->current];\n\n"
+		"\tif (p->of != s || p->n != n)\n"
+		"\t\tp = dot_turn(order, s, n);\n"
+		"\tif (p->rows > 2)\n"
+		"\t\treturn;\n"
+		"\tp->rows += rows;\n"
+		"\tif (p->rows > 2)\n"
+		"\t\tdot_find(order, p, step, bytes, run, in);\n}\n\n",
+		MOST_PANELS, MOST_ORDERED);
 }
 
 /* Prints dot_even and dot_odd, two of the four products of each lane in 16 bits, which are exact for all bytes. */
@@ -208,5 +278,5 @@ void c_tile_dot_functions(const GenC *g, StrBuf *b)
 	if (dot)
 		put_dot(g, b);
 	if (pairs)
-		put_find(g, b);
+		put_order(g, b);
 }

@@ -21,10 +21,11 @@ BUILD, FOLDER = os.path.abspath(sys.argv[1]), sys.argv[2]
 SEED, PRODUCTS, CONVOLUTIONS = (int(a) for a in sys.argv[3:6])
 MOST = 67  # rows, columns and terms of a product
 EACH = 10  # operators of a model, so that models are few
+LONG = (1030, 2600, 9001)  # terms of the first product of each model: more than a tile sums at a time, or knows to be narrow or wide
 ARM = ("aarch64-linux-gnu-gcc", "qemu-aarch64")
 
 
-FEW = 260  # products of any bytes, at most, that f32 sums exactly
+FEW = 260  # products of any bytes, about, that f32 sums exactly
 FAR = (0.7, 0.15)  # the share of an input's and of a weight's rows that have extreme bytes
 
 
@@ -41,12 +42,11 @@ def extremes(rng, shape, signed, far):
 
 
 def value(rng, shape, kind, terms=0, i=0, which=0):
-    """KIND: "small" integers, "real" numbers, or "bytes", whose products f32 sums exactly: any for operand WHICH of operator I with
-    few TERMS, else those of which it sums 2,600."""
-    if kind == "bytes" and terms <= FEW:
-        return extremes(rng, shape, signs(i)[which], FAR[which])
+    """KIND: "small" integers, "real" numbers, or "bytes", whose products f32 sums exactly: of many TERMS, operator I's input
+    (WHICH is 0) has about half of FEW that are not zero."""
     if kind == "bytes":
-        return rng.integers(0, 81, shape).astype(np.float32)
+        some = rng.random(shape) < FEW / 2 / terms if which == 0 and terms > FEW else 1
+        return extremes(rng, shape, signs(i)[which], FAR[which]) * some
     return rng.integers(-2, 3, shape).astype(np.float32) if kind == "small" else rng.standard_normal(shape).astype(np.float32)
 
 
@@ -102,7 +102,7 @@ def products(pick, count):
     for m in range(-(-count // (EACH * len(rows)))):
         model = Model(f"products{m}")
         for i in range(EACH):
-            k, n = pick.randint(1, MOST), pick.randint(1, MOST)
+            k, n = pick.randint(1, MOST) if i else pick.choice(LONG), pick.randint(1, MOST)
             model.add("MatMul", [f"M{i}", k], lambda r, k=k: [r, k], [k, n], k)
         yield model, rows
 

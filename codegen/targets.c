@@ -6,10 +6,12 @@
 #include <string.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
+#elif defined(__aarch64__)
+#include <sys/auxv.h>
 #endif
 
 /* Bits of dlrt.h's DL_CPU_X86_* and DL_CPU_ARM_*, which this folder does not include. */
-enum { V2 = 1, V3 = 2, V4 = 4, VNNI_256 = 8, VNNI_512 = 16, A64 = 512 };
+enum { V2 = 1, V3 = 2, V4 = 4, VNNI_256 = 8, VNNI_512 = 16, A64 = 512, I8MM = 1024 };
 
 /* A GPU has fused multiply-add; registers are counted per lane. */
 #define GPU(name, ...)                                                  \
@@ -38,6 +40,8 @@ const Target target_table[] = {
 	 CORES, WAKE_NS, NULL, 80, 10},
 	{"x86-64-v2", "x86_64", "x86-64-v2", V2, 16, 16, false, DOT_PAIRS, false, 32 << 10, 256 << 10, CORES,
 	 WAKE_NS, NULL, 20, 10},
+	{"aarch64-i8mm", "aarch64", "armv8.2-a+i8mm", A64 | I8MM, 16, 32, true, DOT_BYTES, true, 32 << 10,
+	 512 << 10, CORES, WAKE_NS, NULL, 40, 10},
 	{"aarch64", "aarch64", "armv8-a", A64, 16, 32, true, DOT_NONE, true, 32 << 10, 512 << 10, CORES,
 	 WAKE_NS, NULL, 40, 10},
 	/* plain C for any CPU that the C compiler supports */
@@ -88,6 +92,8 @@ static uint32_t machine_features(void)
 		f |= VNNI_512;
 #elif defined(__aarch64__)
 	f |= A64;
+	if (getauxval(AT_HWCAP2) & 1ul << 13) /* HWCAP2_I8MM, which old headers lack */
+		f |= I8MM;
 #endif
 	return f;
 }
@@ -100,6 +106,11 @@ static const Target *native(void)
 	while (t->gpu || t->features & ~features)
 		t++;
 	return t;
+}
+
+uint64_t target_dot_features(const Target *t)
+{
+	return target_is_x86(t) ? t->features & (VNNI_256 | VNNI_512) : 0;
 }
 
 bool target_is_x86(const Target *t)

@@ -94,10 +94,13 @@ void rt_fp_leave(uint64_t saved)
 }
 
 #elif defined(__aarch64__)
+#include <sys/auxv.h>
 
 uint64_t rt_cpu_features(void)
 {
-	return DL_CPU_ARM_V8;
+	const unsigned long i8mm = 1ul << 13; /* HWCAP2_I8MM, which old headers lack */
+
+	return DL_CPU_ARM_V8 | (getauxval(AT_HWCAP2) & i8mm ? DL_CPU_ARM_I8MM : 0);
 }
 
 uint64_t rt_fp_enter(bool flush)

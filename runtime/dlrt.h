@@ -449,6 +449,7 @@ typedef const dl_api *(*dl_get_api_fn)(uint32_t abi_version);
 #define DL_CPU_AMX_INT8    128ull
 #define DL_CPU_AMX_BF16    256ull
 #define DL_CPU_ARM_V8      512ull
+#define DL_CPU_ARM_I8MM    1024ull
 
 /* ---- Part 2: generated code ---------------------------------------------------------------- */
 

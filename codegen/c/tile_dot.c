@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Products of bytes: the function dot_u8_i8 adds to each i32 lane the four products of a lane of u8 by one of i8. It
- * is one instruction on targets that have it, and portable C on other targets than x86-64 or if DL_PORTABLE_DOT is
- * defined.
+ * is one instruction on targets that have it, and portable C on targets without any such instruction or if
+ * DL_PORTABLE_DOT is defined: `--cc="gcc -DDL_PORTABLE_DOT"` gives an artifact that needs none.
  *
  * Other x86-64 CPUs have an instruction that adds products in pairs, saturating at 16 bits: it is exact if the two i8
  * bytes add up to -128 to 127 (dot_narrow). Other terms are widened to 16 bits in registers, the even bytes first and
@@ -229,7 +229,8 @@ static void put_wide_dot(StrBuf *b, const Target *t, const char *head)
 static void put_dot(const GenC *g, StrBuf *b)
 {
 	const Target *t = g->target;
-	const bool x86 = target_is_x86(t), pairs = x86 && t->dot == DOT_PAIRS;
+	const bool x86 = target_is_x86(t), pairs = x86 && t->dot == DOT_PAIRS,
+		   arm = !x86 && t->dot == DOT_BYTES;
 	const char *head = "static inline __attribute__((always_inline)) dot_lanes";
 
 	strbuf_printf(
@@ -243,22 +244,30 @@ static void put_dot(const GenC *g, StrBuf *b)
 			      "typedef int16_t dot_words __attribute__((vector_size(%d)));\n"
 			      "typedef uint16_t dot_uwords __attribute__((vector_size(%d)));\n",
 			      t->vector_bytes, t->vector_bytes);
-	strbuf_printf(b, "#define DL_DOT%s\n",
-		      t->dot != DOT_BYTES || !x86 ? ""
-		      : t->vector_bytes == 64     ? " __attribute__((target(\"avx512vnni\")))"
-						  : " __attribute__((target(\"avxvnni\")))");
+	if (x86 && t->dot == DOT_BYTES)
+		strbuf_printf(
+			b,
+			"#ifndef DL_PORTABLE_DOT\n#define DL_DOT __attribute__((target(\"%s\")))\n#else\n#define DL_DOT\n#endif\n",
+			t->vector_bytes == 64 ? "avx512vnni" : "avxvnni");
+	else
+		strbuf_puts(b, "#define DL_DOT\n");
 	strbuf_printf(b, "\nDL_DOT %s %s(dot_lanes c, dot_lanes u, dot_lanes s)\n{\n", head,
 		      pairs ? "dot_narrow" : "dot_u8_i8");
-	if (x86) {
+	if (x86 || arm)
 		strbuf_puts(b, "#ifndef DL_PORTABLE_DOT\n");
+	if (x86)
 		put_x86_dot(b, t);
+	if (arm)
+		strbuf_puts(
+			b,
+			"\t__asm__(\"usdot %0.4s, %1.16b, %2.16b\" : \"+w\"(c) : \"w\"(u), \"w\"(s));\n");
+	if (x86 || arm)
 		strbuf_puts(b, "\treturn c;\n#else\n");
-	}
 	strbuf_puts(b, "\tc += (u & 255) * (s << 24 >> 24);\n"
 		       "\tc += (u >> 8 & 255) * (s << 16 >> 24);\n"
 		       "\tc += (u >> 16 & 255) * (s << 8 >> 24);\n"
 		       "\treturn c + (dot_lanes)((dot_ulanes)u >> 24) * (s >> 24);\n");
-	strbuf_puts(b, x86 ? "#endif\n}\n\n" : "}\n\n");
+	strbuf_puts(b, x86 || arm ? "#endif\n}\n\n" : "}\n\n");
 	if (pairs)
 		put_wide_dot(b, t, head);
 }

@@ -2,6 +2,7 @@
 #include "codegen/host/gen_host.h"
 
 #include "codegen/host/host_impl.h"
+#include "codegen/targets.h"
 #include "runtime/strtable.h"
 
 /* The scratch of stages: the largest constant, and each other size once. Sizes that are known only
@@ -204,6 +205,35 @@ static void print_constant_strings(Host *h)
 	strbuf_puts(h->b, "};\n\n");
 }
 
+/* The features that each target's code needs, with PORTABLE functions that multiply bytes or with instructions. */
+static void print_features(Host *h, bool portable)
+{
+	strbuf_printf(h->b, "static const uint64_t %s[] = {", host_own(h, "variants"));
+	for (int i = 0; i < h->m->ntargets; i++) {
+		const Target *t = h->m->target[i];
+		const uint64_t dot = portable ? target_dot_features(t) : 0;
+
+		strbuf_printf(h->b, "%s%lluu", i ? ", " : "",
+			      (unsigned long long)(t->features & ~dot));
+	}
+	strbuf_puts(h->b, "};\n");
+}
+
+static void print_variants(Host *h)
+{
+	bool dot = false;
+
+	for (int i = 0; i < h->m->ntargets; i++)
+		dot = dot || target_dot_features(h->m->target[i]);
+	if (dot) {
+		strbuf_puts(h->b, "#ifdef DL_PORTABLE_DOT\n");
+		print_features(h, true);
+		strbuf_puts(h->b, "#else\n");
+	}
+	print_features(h, false);
+	strbuf_puts(h->b, dot ? "#endif\n\n" : "\n");
+}
+
 static void print_program(Host *h)
 {
 	static const char *const kinds[] = {"DL_WEIGHTS_NONE", "DL_WEIGHTS_EMBEDDED",
@@ -222,11 +252,7 @@ static void print_program(Host *h)
 	print_strings(h, "faults", h->faults.at, h->faults.n);
 	if (h->gpu)
 		host_gpu_tables(h);
-	strbuf_printf(h->b, "static const uint64_t %s[] = {", host_own(h, "variants"));
-	for (int t = 0; t < h->m->ntargets; t++)
-		strbuf_printf(h->b, "%s%lluu", t ? ", " : "",
-			      (unsigned long long)h->m->target[t]->features);
-	strbuf_puts(h->b, "};\n\n");
+	print_variants(h);
 	print_embedded(h);
 	print_presets(h);
 	print_aliases(h);

@@ -154,8 +154,8 @@ def load(path):
 class Cpu:
     """A target, and how its programs are compiled and run."""
 
-    def __init__(self, target, cc="cc", options=(), run=()):
-        self.target, self.cc, self.options, self.run = target, cc, list(options), list(run)
+    def __init__(self, target, cc="cc", options=(), run=(), name=None):
+        self.target, self.cc, self.options, self.run, self.name = target, cc, list(options), list(run), name or target
         self.drive = f"{FOLDER}/drive.{target}"
         subprocess.run([cc, "-std=gnu11", "-O1", "-I.", "-D_GNU_SOURCE", "tests/cpus/drive.c", "-o", self.drive, "-ldl"], check=True)
 
@@ -176,13 +176,17 @@ def cpus():
             have.append(Cpu(target))
         else:
             lack.append(target)
+    for target, flag in (("x86-64-v3", "avx2"), ("x86-64-v3-vnni", "avx2"), ("x86-64-v4-vnni", "avx512vl")):
+        if f" {flag} " in flags:
+            have.append(Cpu(target, options=["--cc=cc -DDL_PORTABLE_DOT"], name=target + " with a portable dot product"))
     if all(map(shutil.which, ARM)):
         folder = f"{FOLDER}/aarch64"
         subprocess.run(["make", "-s", f"CC={ARM[0]}", "AR=aarch64-linux-gnu-ar", f"BUILD={folder}", f"{folder}/lib/libdlrt.a"], check=True, stdout=subprocess.DEVNULL,
                        env={k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "SAN", "BUILD")})
-        have.append(Cpu("aarch64", ARM[0], [f"--cc={ARM[0]}", f"--runtime={folder}/lib/libdlrt.a"], [ARM[1], "-L", "/usr/aarch64-linux-gnu"]))
+        have += [Cpu(target, ARM[0], [f"--cc={ARM[0]}", f"--runtime={folder}/lib/libdlrt.a"], [ARM[1], "-cpu", cpu, "-L", "/usr/aarch64-linux-gnu"])
+                 for target, cpu in (("aarch64", "cortex-a53"), ("aarch64-i8mm", "max"))]
     else:
-        lack.append("aarch64")
+        lack += ["aarch64", "aarch64-i8mm"]
     return have, lack
 
 
@@ -230,10 +234,10 @@ def main():
                         right = g.shape == e.shape and (np.array_equal(g, e) if b is None else bool((abs(g - e) <= b).all()))
                         passed, failed = passed + right, failed + (not right)
                         if not right and failed < 20:
-                            print(f"FAIL: {cpu.target}: {model.nodes[i].name} of {model.name}, {kind}, size {sizes[c]}: "
+                            print(f"FAIL: {cpu.name}: {model.nodes[i].name} of {model.name}, {kind}, size {sizes[c]}: "
                                   f"{abs(g - e).max() if g.shape == e.shape else (g.shape, e.shape)}")
     for target in lack:
-        print(f"{target}: skipped, this machine has no such CPU" + ("; apt-get install gcc-aarch64-linux-gnu qemu-user" if target == "aarch64" else ""))
+        print(f"{target}: skipped, this machine has no such CPU" + ("; apt-get install gcc-aarch64-linux-gnu qemu-user" if target.startswith("aarch64") else ""))
     print(f"{passed} passed, {failed} failed, {len(lack)} skipped")
     return failed != 0
 

@@ -54,6 +54,20 @@ def convolutions(g):
     return y
 
 
+def patches(g):
+    """A convolution of disjoint patches, as at the beginning of a vision transformer, and padded convolutions of the map that it gives."""
+    r = g.random
+    p, planes, channels = r.choice((2, 4, 8)), r.choice((1, 3)), r.choice((8, 12, 16))
+    sides = [tuple(p * r.randint(1, 3) for _ in range(SETS)) if r.random() < g.dynamic else (2 * p,) * SETS for _ in range(2)]
+    v = g.new(r.choice(FLOATS[:1] + ("float32",) * 3), [(1,) * SETS, (planes,) * SETS, *sides])
+    w = v and g.new(v.type, [(n,) * SETS for n in (channels, planes, p, p)], constant=True)
+    v = w and g.node("Conv", [v, w], strides=[p, p], exact=True)
+    for _ in range(r.choice((1, 2))):
+        w = v and g.new(v.type, [(n,) * SETS for n in (channels, channels, 3, 3)], constant=True)
+        v = w and activation(g, g.node("Conv", [v, w], strides=[r.choice((1, 2))] * 2, pads=[1] * 4, exact=True))
+    return v
+
+
 def attention(g):
     """softmax(q k^T * scale + mask) v, with heads split off by Reshape and Transpose where they divide."""
     r = g.random
@@ -217,4 +231,4 @@ def small_types(g):
     return g.group(nodes, real, [back], True, run)
 
 
-PATTERNS = (small_types, convolutions, attention, spelled_norm, spelled_softmax, split_and_join, shape_glue, quantised)
+PATTERNS = (small_types, convolutions, patches, attention, spelled_norm, spelled_softmax, split_and_join, shape_glue, quantised)

@@ -32,7 +32,7 @@ static const char kernel_macros[] =
 	"#pragma clang diagnostic ignored \"-Wpass-failed\" /* what follows is asked for, not demanded */\n"
 	"#define DL_IVDEP _Pragma(\"clang loop vectorize(assume_safety)\")\n"
 	"#define DL_ROLLED _Pragma(\"clang loop vectorize(assume_safety) unroll(disable)\")\n"
-	"#define DL_SHORT _Pragma(\"clang loop vectorize(assume_safety) vectorize_predicate(enable) interleave(disable)\")\n"
+	"#define DL_SHORT _Pragma(\"clang loop vectorize(assume_safety) vectorize_predicate(enable) interleave(disable) unroll(disable)\")\n"
 	"#define DL_UNROLL _Pragma(\"clang loop unroll(full)\")\n"
 	"#define DL_CONTRACT\n"
 	"#define DL_CONTRACT_ON _Pragma(\"clang fp contract(fast)\")\n"

@@ -6,7 +6,7 @@
 #include <string.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
-#elif defined(__aarch64__)
+#elif defined(__aarch64__) && defined(__linux__)
 #include <sys/auxv.h>
 #endif
 
@@ -92,8 +92,10 @@ static uint32_t machine_features(void)
 		f |= VNNI_512;
 #elif defined(__aarch64__)
 	f |= A64;
+#if defined(__linux__)
 	if (getauxval(AT_HWCAP2) & 1ul << 13) /* HWCAP2_I8MM, which old headers lack */
 		f |= I8MM;
+#endif
 #endif
 	return f;
 }

@@ -94,13 +94,19 @@ void rt_fp_leave(uint64_t saved)
 }
 
 #elif defined(__aarch64__)
+#if defined(__linux__)
 #include <sys/auxv.h>
+#endif
 
 uint64_t rt_cpu_features(void)
 {
-	const unsigned long i8mm = 1ul << 13; /* HWCAP2_I8MM, which old headers lack */
+	uint64_t r = DL_CPU_ARM_V8;
 
-	return DL_CPU_ARM_V8 | (getauxval(AT_HWCAP2) & i8mm ? DL_CPU_ARM_I8MM : 0);
+#if defined(__linux__)
+	if (getauxval(AT_HWCAP2) & 1ul << 13) /* HWCAP2_I8MM, which old headers lack */
+		r |= DL_CPU_ARM_I8MM;
+#endif
+	return r;
 }
 
 uint64_t rt_fp_enter(bool flush)

@@ -279,6 +279,7 @@ static bool cpu_env(uint64_t *mask)
 		{"v2", DL_CPU_X86_V2},
 		{"v3", DL_CPU_X86_V2 | DL_CPU_X86_V3 | DL_CPU_AVX_VNNI},
 		{"v4", UINT64_MAX},
+		{"v8", DL_CPU_ARM_V8},
 	};
 	const char *s = getenv("DLCC_CPU");
 
@@ -296,7 +297,7 @@ static int choose_variant(dl_model *m)
 	uint64_t have = rt_cpu_features(), mask;
 
 	if (!cpu_env(&mask))
-		return rt_error(m, DL_INVALID, "DLCC_CPU=%s: it is none, v2, v3, v4 or native",
+		return rt_error(m, DL_INVALID, "DLCC_CPU=%s: it is none, v2, v3, v4, v8 or native",
 				getenv("DLCC_CPU"));
 	have &= mask;
 	if (m->opt.cpu_mask)

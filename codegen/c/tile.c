@@ -267,9 +267,10 @@ static void rows_function(GenC *g, StrBuf *b, const Tile *t, const char *key, in
 		b, "\ttypedef %s vec __attribute__((vector_size(%d), aligned(%d), may_alias));\n",
 		type, lanes * esize, esize);
 	if (c_tile_pairs(g, t))
-		strbuf_puts(
+		strbuf_printf(
 			b,
-			"\tconst dot_panel *panel = &order->panel[order->current];\n\tconst uint16_t *at = panel->at;\n");
+			"\tconst dot_panel *panel = &order->panel[order->current];\n\tconst uint16_t *at = panel->at;\n%s",
+			t->runs ? "" : "\n\t(void)a_step;\n");
 	if (t->runs)
 		strbuf_printf(b, "\tint64_t in = k0 %% run;\n%s\n\trow += k0 / run * row_step;\n",
 			      t->edge ? "" : "\n\t(void)edge;");

@@ -40,13 +40,19 @@ void c_tile_wide_functions(const GenC *g, StrBuf *b);
 
 /* ---- tile_dot.c ---- */
 
-/* Numbers of a dot_order, 8 KiB of stack: terms, and one for each stretch of them; and panels. A sum is split long
- * before it has more terms (part_of_sum in passes/schedule/cpu/gemm_decide.c), but for one of unknown length. */
-enum { MOST_ORDERED = 4096, MOST_PANELS = 64 };
+/* The orders of the terms of panels (dot_order in tile_dot.c), which take 12 KiB of stack. */
+enum {
+	/* terms whose order is kept, and one number for each of their stretches: a long sum is split before it has
+	 * as many terms, and of one that is not, the terms that follow are taken as wide */
+	MOST_ORDERED = 4096,
+	MOST_PANELS = 64,
+	/* rows on which narrow terms save what it costs to find them, if most terms are narrow */
+	FEW_ROWS = 2
+};
 
 /* T multiplies bytes in pairs whose sums fit into 16 bits but for some terms of B, which come last: then its last
  * argument but one is a dot_order, which the stage's function keeps. While that function runs, B must not change, and
- * tiles that read the same panel have as many columns. */
+ * tiles that read the same panel have as many columns and the same runs. */
 bool c_tile_pairs(const GenC *g, const Tile *t);
 /* Prints the functions that multiply bytes, if a tile needs them. */
 void c_tile_dot_functions(const GenC *g, StrBuf *b);

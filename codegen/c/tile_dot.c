@@ -2,13 +2,14 @@
 /*
  * Products of bytes: the function dot_u8_i8 adds to each i32 lane the four products of a lane of u8 by one of i8. It
  * is one instruction on targets that have it, and portable C on targets without any such instruction or if
- * DL_PORTABLE_DOT is defined: `--cc="gcc -DDL_PORTABLE_DOT"` gives an artifact that needs none.
+ * DL_PORTABLE_DOT is defined: on x86-64, `--cc="gcc -DDL_PORTABLE_DOT"` gives an artifact that runs without it.
  *
  * Other x86-64 CPUs have an instruction that adds products in pairs, saturating at 16 bits: it is exact if the two i8
  * bytes add up to -128 to 127 (dot_narrow). Other terms are widened to 16 bits in registers, the even bytes first and
  * then the odd ones (dot_even, dot_odd), so that all results are exact. They take 1.4 times as long. Sums of integers
- * do not depend on the order of their terms, so all narrow terms of a stretch come before its wide ones (dot_order):
- * taken as they come, each change between the two would be a mispredicted branch.
+ * do not depend on the order of their terms, so all narrow terms come before all wide ones in each stretch, the terms
+ * that a tile reads one after another: those of a block of TILE_DEPTH that are in one run of A (dot_order). Taken as they
+ * come, each change between the two kinds would be a mispredicted branch.
  */
 #include "codegen/c/tile.h"
 
@@ -81,7 +82,7 @@ static void put_find(const GenC *g, StrBuf *b)
 		b,
 		"\treturn sums;\n#else\n"
 		"\treturn ((dot_words)s << 8 >> 8) + ((dot_words)s >> 8);\n#endif\n}\n\n"
-		"/* COUNT rows of BYTES, with a distance of STEP, have a pair that does not add up to -128 to 127. */\n"
+		"/* Whether any of COUNT rows of BYTES, with a distance of STEP, has a pair that does not add up to -128 to 127. */\n"
 		"static inline __attribute__((always_inline)) int dot_is_wide(const int8_t *s, int64_t count, int64_t step, int bytes)\n{\n"
 		"\tdot_words far = {0};\n"
 		"\tint64_t part[%d], any = 0;\n\n"
@@ -95,8 +96,8 @@ static void put_find(const GenC *g, StrBuf *b)
 		bytes / 8, bytes, bytes / 8);
 	strbuf_printf(
 		b,
-		"/* Finds the order of panel P, whose rows of BYTES have a distance of STEP, for runs of RUN terms of A, the first of which\n"
-		" * lacks IN. */\n"
+		"/* Finds the order of panel P, whose rows of BYTES have a distance of STEP. It starts IN terms into a run of A, of RUN terms.\n"
+		" * Where more than about half of the terms so far are wide, those that are left are taken as wide, too. */\n"
 		"static __attribute__((noinline)) void dot_find(dot_order *order, dot_panel *p, int64_t step, int bytes, int64_t run, int64_t in)\n{\n"
 		"\tuint16_t *at = order->at + order->used;\n"
 		"\tint64_t k = 0;\n\n"
@@ -105,10 +106,15 @@ static void put_find(const GenC *g, StrBuf *b)
 		"\t\tconst int64_t block = (k / %d + 1) * %d, end = block < p->n ? block : p->n,\n"
 		"\t\t\t      last = end - k < run - in ? end : k + run - in;\n"
 		"\t\tint64_t narrow = 1, wide = last - k;\n\n"
-		"\t\tif (at + 1 + (last - k) > order->at + %d)\n"
+		"\t\tif (at - order->at + 1 + (last - k) > %d)\n"
 		"\t\t\tbreak;\n"
 		"\t\tfor (int64_t i = 0, count; i < last - k; i += count) {\n"
 		"\t\t\tcount = last - k - i < 8 ? last - k - i : 8;\n"
+		"\t\t\tif (i - (narrow - 1) > i / 2 + 4) {\n"
+		"\t\t\t\tfor (int64_t j = 0; j < count; j++)\n"
+		"\t\t\t\t\tat[wide--] = (uint16_t)(i + j);\n"
+		"\t\t\t\tcontinue;\n"
+		"\t\t\t}\n"
 		"\t\t\tif (!dot_is_wide(p->of + (k + i) * step, count, step, bytes)) {\n"
 		"\t\t\t\tfor (int64_t j = 0; j < count; j++)\n"
 		"\t\t\t\t\tat[narrow++] = (uint16_t)(i + j);\n"
@@ -138,13 +144,14 @@ static void put_order(const GenC *g, StrBuf *b)
 		b,
 		"/* The order of the terms of the panel OF, which has N. They come in stretches that end with a run of A or a block of %d\n"
 		" * terms. AT has for each stretch the number of its narrow terms, and then its terms, counted from its first one: the narrow\n"
-		" * ones, then the wide ones. It has stretches of LISTED terms; those that follow have the order ALL, of wide ones. */\n"
+		" * ones, then the wide ones. It has the stretches of the first LISTED terms; the others are all taken as wide, in the order ALL. */\n"
 		"typedef struct dot_panel {\n"
 		"\tconst int8_t *of;\n"
-		"\tint64_t n, listed, rows; /* of tiles that have read it, until its order is found */\n"
+		"\tint64_t n, listed;\n"
+		"\tint64_t rows; /* of the tiles that have read it until its order was found */\n"
 		"\tconst uint16_t *at;\n"
 		"} dot_panel;\n\n"
-		"/* The panels that tiles have read of late, the current one, and how many numbers of AT they use. */\n"
+		"/* The panels that tiles have read recently, the current one, and how many numbers of AT they use. */\n"
 		"typedef struct dot_order {\n"
 		"\tdot_panel panel[%d];\n"
 		"\tint count, current;\n"
@@ -164,29 +171,29 @@ static void put_order(const GenC *g, StrBuf *b)
 	strbuf_printf(
 		b,
 		"/* Makes the panel at S, of N terms, the current one: mostly it follows the last one in the order in which they came first. */\n"
-		"static __attribute__((noinline)) dot_panel *dot_turn(dot_order *order, const int8_t *s, int64_t n)\n{\n"
+		"static __attribute__((noinline)) dot_panel *dot_select(dot_order *order, const int8_t *s, int64_t n, int64_t run)\n{\n"
 		"\tfor (int i = 0; i < order->count; i++) {\n"
 		"\t\torder->current = order->current + 1 < order->count ? order->current + 1 : 0;\n"
 		"\t\tif (order->panel[order->current].of == s && order->panel[order->current].n == n)\n"
 		"\t\t\treturn &order->panel[order->current];\n"
 		"\t}\n"
-		"\tif (order->count == %d || order->used + 2 * n > %d)\n"
+		"\tif (order->count == %d || order->used + n + n / run + n / %d + 3 > %d)\n"
 		"\t\torder->count = 0, order->used = 0;\n"
 		"\torder->current = order->count++;\n"
 		"\torder->panel[order->current] = (dot_panel){s, n, 0, 0, order->at};\n"
 		"\treturn &order->panel[order->current];\n}\n\n"
-		"/* A tile of ROWS is about to read the panel at S, of N terms. To find its narrow terms takes as long as they save two rows,\n"
-		" * so it is done for more. */\n"
+		"/* A tile of ROWS is about to read the panel at S, of N terms. Finding its order costs about as much as narrow terms save on\n"
+		" * a few rows, so it is done once more rows have come. */\n"
 		"static inline void dot_use(dot_order *order, int64_t rows, const int8_t *s, int64_t n, int64_t step, int bytes, int64_t run, int64_t in)\n{\n"
 		"\tdot_panel *p = &order->panel[order->current];\n\n"
 		"\tif (p->of != s || p->n != n)\n"
-		"\t\tp = dot_turn(order, s, n);\n"
-		"\tif (p->rows > 2)\n"
+		"\t\tp = dot_select(order, s, n, run);\n"
+		"\tif (p->rows > %d)\n"
 		"\t\treturn;\n"
 		"\tp->rows += rows;\n"
-		"\tif (p->rows > 2)\n"
+		"\tif (p->rows > %d)\n"
 		"\t\tdot_find(order, p, step, bytes, run, in);\n}\n\n",
-		MOST_PANELS, MOST_ORDERED);
+		MOST_PANELS, TILE_DEPTH, MOST_ORDERED, FEW_ROWS, FEW_ROWS);
 }
 
 /* Prints dot_even and dot_odd, two of the four products of each lane in 16 bits, which are exact for all bytes. */

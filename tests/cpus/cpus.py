@@ -21,7 +21,7 @@ BUILD, FOLDER = os.path.abspath(sys.argv[1]), sys.argv[2]
 SEED, PRODUCTS, CONVOLUTIONS = (int(a) for a in sys.argv[3:6])
 MOST = 67  # rows, columns and terms of a product
 EACH = 10  # operators of a model, so that models are few
-LONG = (1030, 2600, 9001)  # terms of the first product of each model: more than a tile sums at a time, or knows to be narrow or wide
+LONG = (1030, 9001, 20001)  # terms of the first products: more than one stretch, and more than a tile keeps the order of
 ARM = ("aarch64-linux-gnu-gcc", "qemu-aarch64")
 
 
@@ -45,8 +45,11 @@ def value(rng, shape, kind, terms=0, i=0, which=0):
     """KIND: "small" integers, "real" numbers, or "bytes", whose products f32 sums exactly: of many TERMS, operator I's input
     (WHICH is 0) has about half of FEW that are not zero."""
     if kind == "bytes":
-        some = rng.random(shape) < FEW / 2 / terms if which == 0 and terms > FEW else 1
-        return extremes(rng, shape, signs(i)[which], FAR[which]) * some
+        far = extremes(rng, shape, signs(i)[which], FAR[which])
+        if which == 0 and terms > FEW:  # eight neighbours are zero or not, so that bytes of a pair are large together
+            blocks = rng.random((*shape[:-1], -(-shape[-1] // 8))) < FEW / 2 / terms
+            far *= np.repeat(blocks, 8, axis=-1)[..., :shape[-1]]
+        return far
     return rng.integers(-2, 3, shape).astype(np.float32) if kind == "small" else rng.standard_normal(shape).astype(np.float32)
 
 
@@ -98,11 +101,11 @@ class Model:
 
 def products(pick, count):
     """Products with constant weights: models with a symbolic number of rows, each run at several."""
-    rows = [pick.randint(1, MOST) for _ in range(5)]
+    rows = [1, 2] + [pick.randint(3, MOST) for _ in range(3)]
     for m in range(-(-count // (EACH * len(rows)))):
         model = Model(f"products{m}")
         for i in range(EACH):
-            k, n = pick.randint(1, MOST) if i else pick.choice(LONG), pick.randint(1, MOST)
+            k, n = LONG[i] if m == 0 and i < len(LONG) else pick.randint(1, MOST), pick.randint(1, MOST)
             model.add("MatMul", [f"M{i}", k], lambda r, k=k: [r, k], [k, n], k)
         yield model, rows
 

@@ -46,7 +46,7 @@ def value(rng, shape, kind, terms=0, i=0, which=0):
     (WHICH is 0) has about half of FEW that are not zero."""
     if kind == "bytes":
         far = extremes(rng, shape, signs(i)[which], FAR[which])
-        if which == 0 and terms > FEW:  # eight neighbours are zero or not, so that bytes of a pair are large together
+        if which == 0 and terms > FEW:  # eight elements in a row are zero or not, so that both of a pair may be large
             blocks = rng.random((*shape[:-1], -(-shape[-1] // 8))) < FEW / 2 / terms
             far *= np.repeat(blocks, 8, axis=-1)[..., :shape[-1]]
         return far

@@ -181,10 +181,12 @@ static int cpu_variants(const Session *s)
 static bool by_variants(const Session *s, const Array *in, double **moved)
 {
 	/* A feature that no variant needs stands for none. */
-	static const uint64_t masks[] = {DL_CPU_AVX_VNNI, DL_CPU_X86_V2,
+	static const uint64_t masks[] = {DL_CPU_AVX_VNNI,
+					 DL_CPU_X86_V2,
 					 DL_CPU_X86_V2 | DL_CPU_X86_V3,
 					 DL_CPU_X86_V2 | DL_CPU_X86_V3 | DL_CPU_X86_V4,
-					 DL_CPU_ARM_V8, DL_CPU_ARM_V8 | DL_CPU_ARM_I8MM};
+					 DL_CPU_ARM_V8,
+					 DL_CPU_ARM_V8 | DL_CPU_ARM_I8MM};
 	Array *base = NULL;
 
 	for (size_t m = 0; m < sizeof(masks) / sizeof(*masks); m++) {

@@ -102,10 +102,10 @@ static void put_products(const GenC *g, StrBuf *b, const Tile *t, int rows, int 
 			      ordered ? "*term * b_step + " : "", j * lanes * t->quad);
 	for (int i = 0; i < rows; i++) {
 		if (t->quad > 1)
-			strbuf_printf(
-				b, "%s\tvec q%d = (vec){0} + *(const dot_word *)%s;\n", tabs, i,
-				ordered ? arena_printf(g->arena, "(a%d + *term * %d)", i, t->quad)
-					: arena_printf(g->arena, "a%d", i));
+			strbuf_printf(b, "%s\tvec q%d = (vec){0} + *(const dot_word *)%s;\n", tabs,
+				      i,
+				      arena_printf(g->arena,
+						   ordered ? "(a%d + *term * a_step)" : "a%d", i));
 		/* else clang masks the word before it is broadcast, with two instructions for one */
 		if (!strcmp(dot, "dot_even"))
 			strbuf_printf(b, "%s\tDL_PIN(q%d);\n", tabs, i);
@@ -163,7 +163,7 @@ static void put_ordered_terms(const GenC *g, StrBuf *b, const Tile *t, int rows,
 	put_fetch(b, tabs);
 	strbuf_printf(b, "%s}\n%sb += (%s - k) * b_step;\n", tabs, tabs, end);
 	for (int i = 0; i < rows && !t->runs; i++)
-		strbuf_printf(b, "%sa%d += (%s - k) * %d;\n", tabs, i, end, t->quad);
+		strbuf_printf(b, "%sa%d += (%s - k) * a_step;\n", tabs, i, end);
 	strbuf_printf(b, "%sk = %s;\n", tabs, end);
 }
 
@@ -267,10 +267,9 @@ static void rows_function(GenC *g, StrBuf *b, const Tile *t, const char *key, in
 		b, "\ttypedef %s vec __attribute__((vector_size(%d), aligned(%d), may_alias));\n",
 		type, lanes * esize, esize);
 	if (c_tile_pairs(g, t))
-		strbuf_printf(
+		strbuf_puts(
 			b,
-			"\tconst dot_panel *panel = &order->panel[order->current];\n\tconst uint16_t *at = panel->at;\n%s",
-			t->runs ? "" : "\n\t(void)a_step;\n");
+			"\tconst dot_panel *panel = &order->panel[order->current];\n\tconst uint16_t *at = panel->at;\n");
 	if (t->runs)
 		strbuf_printf(b, "\tint64_t in = k0 %% run;\n%s\n\trow += k0 / run * row_step;\n",
 			      t->edge ? "" : "\n\t(void)edge;");

@@ -237,7 +237,7 @@ static void put_dot(const GenC *g, StrBuf *b)
 {
 	const Target *t = g->target;
 	const bool x86 = target_is_x86(t), pairs = x86 && t->dot == DOT_PAIRS,
-		   arm = !x86 && t->dot == DOT_BYTES;
+		   instruction = x86 || t->dot == DOT_BYTES;
 	const char *head = "static inline __attribute__((always_inline)) dot_lanes";
 
 	strbuf_printf(
@@ -260,21 +260,21 @@ static void put_dot(const GenC *g, StrBuf *b)
 		strbuf_puts(b, "#define DL_DOT\n");
 	strbuf_printf(b, "\nDL_DOT %s %s(dot_lanes c, dot_lanes u, dot_lanes s)\n{\n", head,
 		      pairs ? "dot_narrow" : "dot_u8_i8");
-	if (x86 || arm)
+	if (instruction) {
 		strbuf_puts(b, "#ifndef DL_PORTABLE_DOT\n");
-	if (x86)
-		put_x86_dot(b, t);
-	if (arm)
-		strbuf_puts(
-			b,
-			"\t__asm__(\"usdot %0.4s, %1.16b, %2.16b\" : \"+w\"(c) : \"w\"(u), \"w\"(s));\n");
-	if (x86 || arm)
+		if (x86)
+			put_x86_dot(b, t);
+		else
+			strbuf_puts(
+				b,
+				"\t__asm__(\"usdot %0.4s, %1.16b, %2.16b\" : \"+w\"(c) : \"w\"(u), \"w\"(s));\n");
 		strbuf_puts(b, "\treturn c;\n#else\n");
+	}
 	strbuf_puts(b, "\tc += (u & 255) * (s << 24 >> 24);\n"
 		       "\tc += (u >> 8 & 255) * (s << 16 >> 24);\n"
 		       "\tc += (u >> 16 & 255) * (s << 8 >> 24);\n"
 		       "\treturn c + (dot_lanes)((dot_ulanes)u >> 24) * (s >> 24);\n");
-	strbuf_puts(b, x86 || arm ? "#endif\n}\n\n" : "}\n\n");
+	strbuf_puts(b, instruction ? "#endif\n}\n\n" : "}\n\n");
 	if (pairs)
 		put_wide_dot(b, t, head);
 }

@@ -205,7 +205,7 @@ static void print_constant_strings(Host *h)
 	strbuf_puts(h->b, "};\n\n");
 }
 
-/* The features that each target's code needs, with PORTABLE functions that multiply bytes or with instructions. */
+/* Prints the table of the features that each target's code needs. PORTABLE: plain C multiplies bytes. */
 static void print_features(Host *h, bool portable)
 {
 	strbuf_printf(h->b, "static const uint64_t %s[] = {", host_own(h, "variants"));

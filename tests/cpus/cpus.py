@@ -163,7 +163,7 @@ class Cpu:
         subprocess.run([cc, "-std=gnu11", "-O1", "-I.", "-D_GNU_SOURCE", "tests/cpus/drive.c", "-o", self.drive, "-ldl"], check=True)
 
     def results(self, model, so, cases):
-        subprocess.run([f"{BUILD}/bin/dlcc", model, f"--target=cpu:{self.target}", "--name=t", *self.options, "-o", so], check=True)
+        subprocess.run([f"{BUILD}/bin/dlcc", model, f"--target=cpu:{self.target}", "--name=t", f"--cache={FOLDER}/cache", *self.options, "-o", so], check=True)
         out = so + ".out"
         subprocess.run([*self.run, self.drive, so, "t", cases, out], check=True)
         return load(out)

@@ -174,12 +174,12 @@ static void note_natural(Fn *f, const LNode *n)
 		vec_push(f->g->arena, &f->naturals, n->var);
 }
 
-static bool const_range(const LNode *n, int64_t *trips)
+static bool const_range(const Fn *f, const LNode *n, int64_t *trips)
 {
-	if (n->lo->kind != EX_CONST || n->hi->kind != EX_CONST)
-		return false;
-	*trips = n->hi->i - n->lo->i;
-	return true;
+	const Expr *span = ex_sub(f->sched->kernel->pool, n->hi, n->lo);
+
+	*trips = span->i;
+	return span->kind == EX_CONST;
 }
 
 /* The name of the variable that holds the upper bound of N's iterator. */
@@ -242,7 +242,7 @@ static void print_reduce(Fn *f, const LNode *n)
 {
 	ExprPool *p = f->sched->kernel->pool;
 	int64_t trips;
-	const bool fixed = const_range(n, &trips);
+	const bool fixed = const_range(f, n, &trips);
 	const int64_t lanes = lanes_of(f, n, fixed ? trips : 0);
 	const char *var = fn_name(f, n->var, n->var->name), *at, *end;
 	Iter *lane = NEW(f->g->arena, Iter);
@@ -339,17 +339,17 @@ static void find_call(void *arg, Expr *e)
 	*calls = *calls || (e->kind == EX_INST && inst_is_func(e->op.inst));
 }
 
-/* A vector loop of so few iterations, none of which is long, that clang would unroll it before it
- * looks for vectors, and then find none: a row of 16 or 32 channels. */
-static bool is_unrolled_early(const Fn *f, const LNode *n)
+/* A vector loop of so few whole vectors that clang would unroll it: before it looks for vectors, so that it
+ * would find none (16 or 32 channels), or after that, to long code whose locals no longer fit into registers. */
+static bool is_short(const Fn *f, const LNode *n)
 {
-	enum { MOST_EARLY = 32 };
+	enum { MOST_SHORT = 128 };
 	const int lanes = f->g->target->vector_bytes / 4;
 	int64_t trips;
 	bool calls = false;
 
-	if (n->loop != LOOP_VECTOR || !const_range(n, &trips) || trips < lanes ||
-	    trips > MOST_EARLY)
+	if ((n->loop != LOOP_VECTOR && n->loop != LOOP_SHORT) || !const_range(f, n, &trips) ||
+	    trips < lanes || trips > MOST_SHORT || (n->loop == LOOP_SHORT && trips % lanes))
 		return false;
 	for (const LNode *s = n->body; s; s = s->next) {
 		if (s->kind != LN_LET && s->kind != LN_STORE)
@@ -362,7 +362,8 @@ static bool is_unrolled_early(const Fn *f, const LNode *n)
 
 static void print_loop(Fn *f, const LNode *n)
 {
-	static const char *const pragmas[] = {[LOOP_VECTOR] = "DL_IVDEP\n",
+	static const char *const pragmas[] = {[LOOP_SERIAL] = "DL_SERIAL\n",
+					      [LOOP_VECTOR] = "DL_IVDEP\n",
 					      [LOOP_SHORT] = "DL_SHORT\n",
 					      [LOOP_UNROLL] = "DL_UNROLL\n"};
 	const char *var = fn_name(f, n->var, n->var->name), *end;
@@ -373,7 +374,7 @@ static void print_loop(Fn *f, const LNode *n)
 	end = strpbrk(strbuf_str(&t[1]), " *([") ? end_name(f, n) : NULL;
 	if (pragmas[n->loop]) {
 		tabs(f);
-		strbuf_puts(&f->body, is_unrolled_early(f, n) ? "DL_ROLLED\n" : pragmas[n->loop]);
+		strbuf_puts(&f->body, is_short(f, n) ? "DL_ROLLED\n" : pragmas[n->loop]);
 	}
 	tabs(f);
 	if (end)

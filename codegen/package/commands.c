@@ -59,8 +59,13 @@ bool pack_find_cc(Pack *p)
 		words = arena_strdup(p->a, wanted);
 		at = strtok_r(words, " ", &words);
 		p->cc = at ? package_cc(p->a, at) : NULL;
-		while (p->cc && n < MAX_WORDS - 1 && (at = strtok_r(NULL, " ", &words)))
+		while (p->cc && (at = strtok_r(NULL, " ", &words))) {
+			if (n == MAX_WORDS - 1)
+				return diag_error(p->diag, (DiagLoc){.file = p->o->output},
+						  "--cc=%s: more than %d options; name a script that gives them",
+						  wanted, MAX_WORDS - 1);
 			p->cc_args[n++] = at;
+		}
 	}
 	if (p->cc)
 		return true;
@@ -297,33 +302,34 @@ static bool command_failed(Pack *p, const char *what, const char *program, int s
 	return false;
 }
 
+bool pack_start_compile(Pack *p)
+{
+	for (; p->next < p->nfiles && p->running < p->o->jobs; p->next++) {
+		const int i = p->next;
+
+		p->found[i] = pack_cached(p, i);
+		if (p->found[i])
+			continue;
+		p->pid[i] = start_compile(p, i);
+		if (p->pid[i] < 0)
+			return pack_fail(p, "cannot start", p->cc);
+		p->running += !p->o->dry;
+	}
+	return true;
+}
+
 bool pack_compile(Pack *p)
 {
-	int todo[MAX_FILES], n = 0, next = 0, done = 0;
-	int failed = 0; /* the first status that is not 0 */
+	int status = 0;
 
-	for (int i = 0; i < p->nfiles; i++) {
-		p->found[i] = pack_cached(p, i);
-		if (!p->found[i])
-			todo[n++] = i;
+	while (pack_start_compile(p) && p->running) {
+		if (pack_finish_any(&status) < 0)
+			return pack_fail(p, "cannot wait for", p->cc);
+		p->running--;
+		if (status)
+			return command_failed(p, "the C compiler", p->cc, status, "C");
 	}
-	while (done < next || (next < n && !failed)) {
-		if (next < n && next - done < p->o->jobs && !failed) {
-			const int i = todo[next++];
-
-			p->pid[i] = start_compile(p, i);
-			if (p->pid[i] < 0)
-				return pack_fail(p, "cannot start", p->cc);
-		} else {
-			const int i = todo[done++],
-				  status = p->o->dry ? 0 : pack_finish(p->pid[i], i);
-
-			failed = failed ? failed : status;
-		}
-	}
-	if (failed)
-		return command_failed(p, "the C compiler", p->cc, failed, "C");
-	return pack_keep(p);
+	return p->next == p->nfiles && pack_keep(p);
 }
 
 /* The exit status of ARGV; 127 where it cannot be started. */

@@ -31,6 +31,11 @@ int elf_machine(const char *path)
 	return machine;
 }
 
+int64_t elf_align(int64_t at)
+{
+	return (at + PAGE - 1) / PAGE * PAGE;
+}
+
 int64_t elf_section_at(int fd)
 {
 	Elf64_Ehdr h;
@@ -38,7 +43,7 @@ int64_t elf_section_at(int fd)
 
 	if (end < 0 || !read_header(fd, &h))
 		return -1;
-	return (end + PAGE - 1) / PAGE * PAGE;
+	return elf_align(end);
 }
 
 bool elf_add_section(int fd, const char *name, int64_t at, int64_t size)

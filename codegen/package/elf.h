@@ -9,10 +9,12 @@
 
 /* The machine (EM_*) of the ELF file at PATH; -1 if it is no ELF file. */
 int elf_machine(const char *path);
+/* The offset AT, rounded up to one at which the contents of a section may begin. */
+int64_t elf_align(int64_t at);
 /* The offset at which the contents of a section appended to FD must begin; -1 if FD is no 64-bit
  * little-endian ELF file. */
 int64_t elf_section_at(int fd);
-/* Makes the SIZE bytes at AT (from elf_section_at) section NAME, by writing a new section table
+/* Makes the SIZE bytes at AT (from elf_section_at, or after it) section NAME, by writing a new section table
  * after them. */
 bool elf_add_section(int fd, const char *name, int64_t at, int64_t size);
 

@@ -14,10 +14,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Up to EMBED_LIMIT bytes of weights are data of a .a, .o or .c, unless --weights names a file; up
+/* Weights of EARLY_WEIGHTS bytes take longer to write than a process takes to start, and EARLY_ROOM, for the code of
+ * the runtime, is little beside them.
+ *
+ * Up to EMBED_LIMIT bytes of weights are data of a .a, .o or .c, unless --weights names a file; up
  * to EMBED_MOST with --embed-weights. With more, code could be too far from data for its
  * relocations. */
-enum { EMBED_LIMIT = 16 << 20, EMBED_MOST = 1 << 30, KERNELS_PER_FILE = 12 };
+enum {
+	EARLY_WEIGHTS = 32 << 20,
+	EARLY_ROOM = 1 << 20,
+	EMBED_LIMIT = 16 << 20,
+	EMBED_MOST = 1 << 30,
+	KERNELS_PER_FILE = 8
+};
 
 /* ---- C files ---- */
 
@@ -33,6 +42,7 @@ static const char kernel_macros[] =
 	"#define DL_IVDEP _Pragma(\"clang loop vectorize(assume_safety)\")\n"
 	"#define DL_ROLLED _Pragma(\"clang loop vectorize(assume_safety) unroll(disable)\")\n"
 	"#define DL_SHORT _Pragma(\"clang loop vectorize(assume_safety) vectorize_predicate(enable) interleave(disable) unroll(disable)\")\n"
+	"#define DL_SERIAL _Pragma(\"clang loop unroll(disable)\")\n"
 	"#define DL_UNROLL _Pragma(\"clang loop unroll(full)\")\n"
 	"#define DL_CONTRACT\n"
 	"#define DL_CONTRACT_ON _Pragma(\"clang fp contract(fast)\")\n"
@@ -40,6 +50,7 @@ static const char kernel_macros[] =
 	"#define DL_IVDEP _Pragma(\"GCC ivdep\")\n"
 	"#define DL_ROLLED _Pragma(\"GCC ivdep\")\n"
 	"#define DL_SHORT _Pragma(\"GCC ivdep\")\n"
+	"#define DL_SERIAL\n"
 	"#define DL_UNROLL _Pragma(\"GCC unroll 64\")\n"
 	"#define DL_CONTRACT __attribute__((optimize(\"fp-contract=fast\")))\n"
 	"#define DL_CONTRACT_ON\n"
@@ -49,6 +60,7 @@ static bool write_source(Pack *p, const char *base, const StrBuf *b)
 {
 	const char *path = pack_temp(p, base);
 
+	p->c_bytes += b->n;
 	if (!write_file(path, strbuf_str(b), b->n))
 		return pack_fail(p, "cannot write", path);
 	if (p->o->save_temps) {
@@ -192,12 +204,12 @@ static bool find_kind(Pack *p, const char *suffix)
 }
 
 /* Writes the weights to FD, the file PATH, from AT on. */
-static bool fill_weights(Pack *p, int fd, const char *path, int64_t at)
+static bool fill_weights(Pack *p, int fd, const char *path, int64_t at, uint64_t *hash)
 {
 	/* allocate disk space now, as a write to a mapping cannot report that there is none */
 	if ((errno = posix_fallocate(fd, at, weights_size(p->m))))
 		return pack_fail(p, "cannot write the weights to", path);
-	return weights_write(p->m, fd, at, p->o->jobs, &p->whash);
+	return weights_write(p->m, fd, at, p->o->jobs, hash);
 }
 
 /* Writes weights that are embedded, or in a file of their own, to a temporary file before the C is
@@ -215,7 +227,7 @@ static bool make_weights(Pack *p)
 	p->wfd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
 	if (p->wfd < 0)
 		return pack_fail(p, "cannot make", path);
-	if (!fill_weights(p, p->wfd, path, 0))
+	if (!fill_weights(p, p->wfd, path, 0, &p->whash))
 		return false;
 	if (p->o->weights_hash)
 		*p->o->weights_hash = p->whash;
@@ -257,27 +269,62 @@ static bool correct_hashes(Pack *p, int fd, int64_t n, uint64_t whash, uint64_t 
 	return ok;
 }
 
-/*
- * Appends the weights to the linked file SO as a section. They may be large, so they are computed
- * in place. Only then their hash is known, and replaces the placeholder that the code was compiled
- * with.
- */
-static bool append_weights(Pack *p, const char *so)
+/* Copies the N bytes of the linked file SO to the start of the file to which the weights were written early. */
+static bool copy_code(Pack *p, int so, int64_t n)
 {
-	uint64_t whash = p->whash, model_hash = p->model_hash;
-	int fd = open(so, O_RDWR | O_CLOEXEC);
-	int64_t at = fd < 0 ? -1 : elf_section_at(fd);
-	bool ok = at >= 0;
+	void *code = mmap(NULL, (size_t)n, PROT_READ, MAP_SHARED, so, 0);
+	struct stat st;
+	const bool ok = code != MAP_FAILED && !fstat(so, &st) && !fchmod(p->wfd, st.st_mode) &&
+			pwrite(p->wfd, code, (size_t)n, 0) == n;
 
-	if (ok && !fill_weights(p, fd, so, at)) {
+	if (code != MAP_FAILED)
+		munmap(code, (size_t)n);
+	return ok;
+}
+
+/* Large weights of a .so are written while C compilers run, to a file that has room for the code before them: machine
+ * code and the runtime take less than twice the bytes of the C. */
+static bool write_early(Pack *p)
+{
+	const char *path = pack_temp(p, "early");
+
+	if (p->kind != WEIGHTS_SECTION || p->o->dry || weights_size(p->m) < EARLY_WEIGHTS)
+		return true;
+	p->wfd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	if (p->wfd < 0)
+		return pack_fail(p, "cannot make", path);
+	p->early_at = elf_align(2 * (int64_t)p->c_bytes + EARLY_ROOM);
+	return fill_weights(p, p->wfd, path, p->early_at, &p->early_hash);
+}
+
+/*
+ * Adds the weights to the linked file *SO as a section, which is the file that has them already, if the code fits
+ * into it. They may be large, so they are computed in place. Only then their hash is known, and replaces the
+ * placeholder that the code was compiled with.
+ */
+static bool add_weights(Pack *p, const char **so)
+{
+	const uint64_t whash = p->whash, model_hash = p->model_hash;
+	int fd = open(*so, O_RDWR | O_CLOEXEC);
+	int64_t at = fd < 0 ? -1 : elf_section_at(fd);
+	const bool early = at >= 0 && at <= p->early_at;
+	const int to = early ? p->wfd : fd;
+	bool ok = at >= 0 && (!early || copy_code(p, fd, lseek(fd, 0, SEEK_END)));
+
+	if (early) {
+		p->whash = p->early_hash;
+		*so = pack_temp(p, "early");
+	} else if (ok && !fill_weights(p, fd, *so, at, &p->whash)) {
 		close(fd);
 		return false;
 	}
 	finish_hash(p);
-	ok = ok && correct_hashes(p, fd, at, whash, model_hash) &&
-	     elf_add_section(fd, ".dlcc.weights", at, weights_size(p->m));
-	if (fd >= 0 && close(fd))
+	ok = ok && correct_hashes(p, to, at, whash, model_hash) &&
+	     elf_add_section(to, ".dlcc.weights", early ? p->early_at : at, weights_size(p->m));
+	if ((fd >= 0 && close(fd)) || (early && close(p->wfd)))
 		ok = false;
+	if (early)
+		p->wfd = -1;
 	return ok || pack_fail(p, "cannot add the weights to", p->o->output);
 }
 
@@ -492,7 +539,7 @@ static bool link_all(Pack *p, const char *suffix, const char *lib)
 			 "link"))
 		return false;
 	if (shared && p->kind == WEIGHTS_SECTION && !p->o->dry &&
-	    !report_done(p, append_weights(p, out), "weights"))
+	    !report_done(p, add_weights(p, &out), "weights"))
 		return false;
 	return (!archive || pack_archive(p, obj, out)) &&
 	       pack_will_be(p, shared || archive ? out : obj, p->o->output);
@@ -510,7 +557,7 @@ static bool build(Pack *p, const char *suffix)
 		return make_ptx_file(p);
 	if (!find_kind(p, suffix))
 		return false;
-	/* a placeholder, which append_weights replaces */
+	/* a placeholder, which add_weights replaces */
 	if (p->kind == WEIGHTS_SECTION)
 		p->whash = dl_hash_value(&p->hash);
 	if (!make_weights(p) || (p->wfd >= 0 && !report_done(p, true, "weights")))
@@ -527,6 +574,9 @@ static bool build(Pack *p, const char *suffix)
 		return diag_error(p->diag, (DiagLoc){.file = p->o->output}, "--runtime=%s: %s", lib,
 				  strerror(errno));
 	if (!report_done(p, write_texts(p) && write_all_kernels(p) && write_host(p), "C"))
+		return false;
+	if (!pack_start_compile(p) || !write_early(p) ||
+	    (p->early_at && !report_done(p, true, "weights")))
 		return false;
 	return report_done(p, pack_compile(p), "C compiler") && runtime_fits(p) &&
 	       link_all(p, suffix, lib);

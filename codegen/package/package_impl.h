@@ -8,7 +8,7 @@
 
 #include <sys/types.h>
 
-enum { MAX_FILES = 32, MAX_ARGS = 64, MAX_WORDS = 8 };
+enum { MAX_FILES = 32, MAX_ARGS = 128, MAX_WORDS = 33 };
 
 /* A file in the temporary folder, and its final path. All files move there at the end, the output
  * last. */
@@ -37,8 +37,13 @@ typedef struct Pack {
 	bool found[MAX_FILES];        /* the object is from the cache */
 	int nfiles;
 	const char *identity; /* of the C compiler, for the cache; null: there is none */
-	int wfd;             /* file of the weights */
+	size_t c_bytes;       /* of the C files */
+	int running;          /* C compilers */
+	int next;             /* file to compile */
+	int wfd;              /* file of the weights */
 	unsigned char *wmap; /* the weights mapped, if they are embedded */
+	int64_t early_at; /* where the weights are in the file `early`, into which the code is copied; 0: there is none */
+	uint64_t early_hash;
 	uint64_t whash, model_hash;
 	dl_hash hash;
 	WeightsKind kind;
@@ -69,6 +74,8 @@ bool pack_commit(Pack *p);
 pid_t pack_start(Pack *p, char *const *argv, int slot);
 /* Waits for a command; returns its status. */
 int pack_finish(pid_t pid, int slot);
+/* Waits for any command; returns its slot, or -1 where none runs. */
+int pack_finish_any(int *status);
 /* Makes a file in the folder DIR, which ends with a slash or is empty. *PATH: its path. It is removed
  * at the end, or if dlcc is killed, unless it was renamed before; pack_temp_file_end ends that. The
  * descriptor, or -1. */
@@ -89,7 +96,9 @@ bool pack_find_ptxas(Pack *p);
 bool pack_assemble(Pack *p, const char *target, const char *ptx, const char *cubin);
 /* The arguments that determine the object of file I, but no path of this compile; their number. */
 int pack_object_args(Pack *p, int i, char **argv);
-/* Compiles all files, at most o->jobs at once, or takes their objects from the cache. */
+/* Starts C compilers, at most o->jobs at once. */
+bool pack_start_compile(Pack *p);
+/* Waits until all files are compiled, or are taken from the cache. */
 bool pack_compile(Pack *p);
 /* Link the objects of the list and LIB to OUT: pack_link_shared a shared library; pack_link_object
  * one object, in which only the two functions of the API are global; pack_archive an archive of one

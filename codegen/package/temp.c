@@ -97,6 +97,23 @@ int pack_finish(pid_t pid, int slot)
 	return status;
 }
 
+int pack_finish_any(int *status)
+{
+	siginfo_t info;
+
+	for (;;) {
+		while (waitid(P_ALL, 0, &info, WEXITED | WNOWAIT))
+			if (errno != EINTR)
+				return -1;
+		for (int i = 0; i < MAX_FILES; i++)
+			if (live_pid[i] == (sig_atomic_t)info.si_pid) {
+				*status = pack_finish(info.si_pid, i);
+				return i;
+			}
+		wait_for(info.si_pid); /* a child that dlcc was started with */
+	}
+}
+
 const char *pack_temp(Pack *p, const char *base)
 {
 	return arena_printf(p->a, "%s/%s", p->dir, base);

@@ -54,9 +54,9 @@ a, b = normal(23, 37), normal(37, 19)
 e = np.exp(a.astype(np.float64) @ b)
 data("matmul", a, b, e / e.sum(-1, keepdims=True))
 
-large, x = normal(2051, 2333), normal(2, 2333)
+large, x = normal(2051, 4333), normal(2, 4333)  # 34 MiB: more than package.c writes while C compilers run
 save("large", [helper.make_node("Transpose", ["large"], ["t"], "transpose", perm=[1, 0]),
-               helper.make_node("MatMul", ["x", "t"], ["y"], "product")], [("x", ["m", 2333])], ["m", 2051], {"large": large})
+               helper.make_node("MatMul", ["x", "t"], ["y"], "product")], [("x", ["m", 4333])], ["m", 2051], {"large": large})
 data("large", x, x.astype(np.float64) @ large.T.astype(np.float64))
 
 save("unbounded", [helper.make_node("Range", ["zero", "x", "one"], ["r"], "range"),

@@ -196,6 +196,15 @@ large_archive() {
 embedded() { # suffix
 	$dlcc large.onnx -o big.$1 --embed-weights --name=big && $cc -DNAME=big "$here/app.c" big.$1 -o big $libs && rm big.$1 && ./big large.data 2
 }
+many_options() { ! $dlcc cnn.onnx -o k.so "--cc=${CC:-cc} $(printf ' -O1%.0s' {1..33})" 2>log && grep -q "more than 32 options; name a script" log && [ ! -e k.so ]; }
+# Weights that are written while C compilers run, and code for which there is room before them, or not (segments 4 MiB apart).
+early() { # 1: there is room, option
+	local at
+	$dlcc large.onnx -o libbig.so --name=big "--cc=${CC:-cc} $2" && $cc -DNAME=big "$here/app.c" ./libbig.so -o big -Wl,-rpath,"$PWD" $libs && ./big large.data 2 &&
+		objcopy -O binary --only-section=.dlcc.weights --set-section-flags .dlcc.weights=alloc libbig.so section && cmp section one.weights &&
+		at=$(readelf -SW libbig.so | sed -n 's/.* \.dlcc\.weights *PROGBITS *0* \([0-9a-f]*\).*/\1/p') &&
+		[ $((0x$at < 4 << 20)) = "$1" ]
+}
 stripped() { cp libcnn.so strip.so && strip "$@" strip.so && same_answer ./strip.so; }
 copied() { objcopy --add-section .note.more=cnn.onnx libcnn.so copy.so && same_answer ./copy.so; }
 patched() { cp libcnn.so patch.so && patchelf --set-rpath /somewhere/rather/long/that/moves/the/tables patch.so && same_answer ./patch.so; }
@@ -234,6 +243,9 @@ check "weights beside the program" beside_program
 check "weights too large for an archive" large_archive
 check "large weights in an archive" embedded a
 check "large weights in an object" embedded o
+check "more options of the compiler than dlcc passes on" many_options
+check "large weights in a section" early 1 -O1
+check "large weights in a section behind more code" early 0 -Wl,-z,max-page-size=0x400000,-z,separate-code
 check "strip" stripped
 check "strip --strip-unneeded" stripped --strip-unneeded
 check "objcopy" copied

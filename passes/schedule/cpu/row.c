@@ -96,6 +96,7 @@ static Expr *block_of(Row *r, Expr *p, Iter *it, int64_t size, const char *name,
 	LBuild *b = r->b;
 	Expr *lo = l_int(b, 0);
 	int64_t all;
+	Dim *count;
 
 	if (!dim_is_const(it->extent, &all) || all > size) {
 		Iter *v0 = l_iter(b, name, it->extent);
@@ -103,7 +104,9 @@ static Expr *block_of(Row *r, Expr *p, Iter *it, int64_t size, const char *name,
 		l_let(b, v0, ex_mul(b->p, p, l_int(b, size)));
 		lo = ex_iter(b->p, v0);
 	}
-	*hi = l_min(b, ex_add(b->p, lo, l_int(b, size)), row_extent(r, it));
+	*hi = ex_add(b->p, lo, l_int(b, size));
+	if (!dim_divides(b->k->ctx, it->extent, dim_const(b->k->ctx, size), &count))
+		*hi = l_min(b, *hi, row_extent(r, it));
 	return lo;
 }
 

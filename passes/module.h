@@ -184,6 +184,7 @@ bool pass_quantise_weights(Module *m);
 bool pass_quantise_activations(Module *m);
 bool pass_views(Module *m);
 bool pass_fuse(Module *m);
+bool pass_rescale(Module *m);
 bool pass_constants(Module *m);
 bool pass_decide(Module *m);
 bool pass_sched(Module *m);

@@ -36,16 +36,6 @@ static void print_table(StrBuf *b, const Buf *t, const char *name)
 	strbuf_puts(b, n ? "};\n" : "0};\n");
 }
 
-static bool written(const LNode *n, const Buf *b)
-{
-	for (; n; n = n->next)
-		if (((n->kind == LN_STORE || n->kind == LN_UPDATE || n->kind == LN_REDUCE) &&
-		     (n->buf[0] == b || n->buf[1] == b)) ||
-		    written(n->body, b))
-			return true;
-	return false;
-}
-
 static void print_header(Fn *f, StrBuf *b)
 {
 	for (int i = 0; i < f->tables.n; i++)
@@ -55,8 +45,16 @@ static void print_header(Fn *f, StrBuf *b)
 		const char *type = c_memory_type(buf->dtype);
 
 		strbuf_printf(b, "\t%s%s *const %s = k->buf[%d];\n",
-			      written(f->stage->body, buf) ? "" : "const ", type ? type : "uint8_t",
-			      fn_name(f, buf, NULL), i);
+			      fn_writes(f->stage->body, buf) ? "" : "const ",
+			      type ? type : "uint8_t", fn_name(f, buf, NULL), i);
+	}
+	for (int i = 0; i < f->values.n; i++) {
+		Buf *buf = f->values.at[i];
+
+		strbuf_printf(b, "\tconst %s %s = ", c_type(dtype_ctype(buf->dtype)),
+			      fn_value(f, buf));
+		fn_load(f, b, buf, "0");
+		strbuf_puts(b, ";\n");
 	}
 	for (int i = 0; i < f->syms.n; i++)
 		strbuf_printf(b, "\tconst int64_t %s = k->dim[%d];\n",

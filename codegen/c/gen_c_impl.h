@@ -21,6 +21,8 @@ typedef struct Fn {
 	VEC(Sym *) syms;
 	VEC(FnName) sizes;  /* sizes with a name of their own, and their C */
 	VEC(Buf *) tables; /* tables of constants */
+	VEC(Buf *)
+	values; /* parameters of one element, which is loaded once, at the head of the function */
 	VEC(Buf *) locals;
 	VEC(bool) scalar;           /* by local: it is a plain variable */
 	VEC(const Iter *) naturals; /* variables that are never negative */
@@ -44,6 +46,12 @@ const char *fn_buf(Fn *f, Buf *b);
 /* The i64 E is never negative in FN, a Fn, as far as a quick analysis shows. Overflow is ignored: E
  * is an index into memory. */
 bool fn_natural(void *fn, const Expr *e);
+/* The expression that loads element AT of B. */
+void fn_load(Fn *f, StrBuf *b, const Buf *buf, const char *at);
+/* The name of the variable that has the element of B, one of f->values. */
+const char *fn_value(Fn *f, const Buf *b);
+/* Whether N or a sibling of it writes to B. */
+bool fn_writes(const LNode *n, const Buf *b);
 /* The callbacks that print the leaves of F's expressions. */
 CExprNames fn_leaves(Fn *f);
 /* The C type of T's elements in memory; null if they are accessed by dl_load_* and dl_store_*

@@ -140,9 +140,57 @@ static bool is_scalar(Fn *f, const Buf *b)
 	return i >= 0 && f->scalar.at[i];
 }
 
+bool fn_writes(const LNode *n, const Buf *b)
+{
+	for (; n; n = n->next)
+		if (((n->kind == LN_STORE || n->kind == LN_UPDATE || n->kind == LN_REDUCE) &&
+		     (n->buf[0] == b || n->buf[1] == b)) ||
+		    fn_writes(n->body, b))
+			return true;
+	return false;
+}
+
+/* B has one element, which the function does not change: a scale, a zero point. The compiler would load it
+ * again after each store of a byte, which may change anything. */
+static bool is_value(const Fn *f, const Buf *b)
+{
+	int64_t n;
+
+	for (int i = 0; i < b->rank; i++)
+		if (!dim_is_const(b->dims[i], &n) || n != 1)
+			return false;
+	return b->kind == BUF_IN && !b->data && b->dtype != DT_STR && !fn_writes(f->stage->body, b);
+}
+
+const char *fn_value(Fn *f, const Buf *b)
+{
+	return fn_name(f, &b->dims, arena_printf(f->g->arena, "%s_value", b->name));
+}
+
+static void print_value(Fn *f, StrBuf *b, const Buf *buf)
+{
+	bool seen = false;
+
+	for (int i = 0; i < f->values.n; i++)
+		seen = seen || f->values.at[i] == buf;
+	if (!seen)
+		vec_push(f->g->arena, &f->values, (Buf *)buf);
+	strbuf_puts(b, fn_value(f, buf));
+}
+
 static void print_load(void *arg, StrBuf *b, const Buf *buf, const char *at)
 {
 	Fn *f = arg;
+
+	fn_buf(f, (Buf *)buf);
+	if (!is_scalar(f, buf) && is_value(f, buf))
+		print_value(f, b, buf);
+	else
+		fn_load(f, b, buf, at);
+}
+
+void fn_load(Fn *f, StrBuf *b, const Buf *buf, const char *at)
+{
 	const char *name = fn_buf(f, (Buf *)buf);
 
 	if (is_scalar(f, buf))

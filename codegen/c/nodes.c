@@ -360,6 +360,42 @@ static bool is_short(const Fn *f, const LNode *n)
 	return !calls;
 }
 
+/* Prints N, a loop that copies few elements as they are, as a move of so many bytes, for which compilers have a few vectors that
+ * overlap. False if N is no such loop. Bytes would be copied one at a time. */
+static bool print_move(Fn *f, const LNode *n)
+{
+	enum { MOST_MOVED = 128 }; /* bytes that compilers move without a call */
+	Ctx *c = f->sched->kernel->ctx;
+	ExprPool *p = f->sched->kernel->pool;
+	const LNode *s = n->body;
+	const Expr *from = s && s->kind == LN_STORE ? s->val[0] : NULL;
+	StrBuf t[2] = {{0}};
+	const char *to;
+	int64_t trips, bytes;
+
+	if (n->loop == LOOP_SERIAL || n->step != 1 || !from || s->next || s->guard ||
+	    from->kind != EX_LOAD || from->load.nidx != 1 || from->load.buf == s->buf[0] ||
+	    from->load.buf->dtype != s->buf[0]->dtype || s->buf[0]->dtype == DT_BOOL ||
+	    c_converts(s->buf[0]->dtype) || !const_range(f, n, &trips) || trips < 2 ||
+	    !ex_runs_along(c, s->idx, n->var) || !ex_runs_along(c, from->load.idx[0], n->var))
+		return false;
+	bytes = trips * dtype_info[s->buf[0]->dtype].bits / 8;
+	if (bytes > MOST_MOVED)
+		return false;
+	texts(f,
+	      (Expr *[]){ex_subst_iters(p, s->idx, (Iter *const *)&n->var, &n->lo, 1),
+			 ex_subst_iters(p, from->load.idx[0], (Iter *const *)&n->var, &n->lo, 1)},
+	      2, t);
+	to = fn_buf(f, s->buf[0]);
+	tabs(f);
+	strbuf_printf(&f->body, "__builtin_memmove(%s + (%s), %s + (%s), %lld);\n", to,
+		      strbuf_str(&t[0]), fn_buf(f, from->load.buf), strbuf_str(&t[1]),
+		      (long long)bytes);
+	strbuf_free(&t[0]);
+	strbuf_free(&t[1]);
+	return true;
+}
+
 static void print_loop(Fn *f, const LNode *n)
 {
 	static const char *const pragmas[] = {[LOOP_SERIAL] = "DL_SERIAL\n",
@@ -370,6 +406,8 @@ static void print_loop(Fn *f, const LNode *n)
 	Expr *ends[] = {n->lo, n->hi};
 	StrBuf t[2] = {{0}};
 
+	if (print_move(f, n))
+		return;
 	texts(f, ends, 2, t);
 	end = strpbrk(strbuf_str(&t[1]), " *([") ? end_name(f, n) : NULL;
 	if (pragmas[n->loop]) {

@@ -74,6 +74,7 @@ static bool sums_apart(Kernel *k, Buf **acc)
 	s->out[0] = *acc;
 	kernel_iters_of(k, out, it);
 	kernel_map_id(k, it, out, kernel_load_iters(k, *acc, it));
+	kernel_drop_unit_iters(k);
 	return true;
 }
 

@@ -360,11 +360,36 @@ static bool is_short(const Fn *f, const LNode *n)
 	return !calls;
 }
 
-/* Prints N, a loop that copies few elements as they are, as a move of so many bytes, for which compilers have a few vectors that
- * overlap. False if N is no such loop. Bytes would be copied one at a time. */
-static bool print_move(Fn *f, const LNode *n)
+typedef struct Strides {
+	Ctx *ctx;
+	const Iter *it;
+	bool apart;
+} Strides;
+
+static void find_stride(void *arg, Expr *e)
 {
-	enum { MOST_MOVED = 128 }; /* bytes that compilers move without a call */
+	Strides *s = arg;
+
+	if (e->kind == EX_LOAD && expr_has_iter(e->load.idx[0], s->it))
+		s->apart = s->apart || !ex_runs_along(s->ctx, e->load.idx[0], s->it);
+}
+
+/* N stores what it loads with a stride: with a mask, each element would be loaded by itself. */
+static bool loads_apart(const Fn *f, const LNode *n)
+{
+	Strides s = {f->sched->kernel->ctx, n->var, false};
+
+	for (const LNode *b = n->body; b; b = b->next)
+		if (b->kind == LN_STORE)
+			ex_walk(b->val[0], find_stride, &s);
+	return s.apart;
+}
+
+/* Prints N, a loop that copies few elements as they are, as a copy of so many bytes, for which compilers have a few vectors that
+ * overlap. False if N is no such loop. Bytes would be copied one at a time. */
+static bool print_copy(Fn *f, const LNode *n)
+{
+	enum { MOST_MOVED = 256 }; /* bytes that clang moves without a call: in 8 vectors */
 	Ctx *c = f->sched->kernel->ctx;
 	ExprPool *p = f->sched->kernel->pool;
 	const LNode *s = n->body;
@@ -388,7 +413,7 @@ static bool print_move(Fn *f, const LNode *n)
 	      2, t);
 	to = fn_buf(f, s->buf[0]);
 	tabs(f);
-	strbuf_printf(&f->body, "__builtin_memmove(%s + (%s), %s + (%s), %lld);\n", to,
+	strbuf_printf(&f->body, "__builtin_memcpy(%s + (%s), %s + (%s), %lld);\n", to,
 		      strbuf_str(&t[0]), fn_buf(f, from->load.buf), strbuf_str(&t[1]),
 		      (long long)bytes);
 	strbuf_free(&t[0]);
@@ -396,7 +421,63 @@ static bool print_move(Fn *f, const LNode *n)
 	return true;
 }
 
-static void print_loop(Fn *f, const LNode *n)
+/* The opposite of the comparison or other condition C. */
+static Expr *opposite(ExprPool *p, Expr *c)
+{
+	static const Inst of[][2] = {
+		{IN_lt, IN_ge}, {IN_ge, IN_lt}, {IN_gt, IN_le}, {IN_le, IN_gt}};
+
+	for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+		if (ex_is_op(c, of[i][0]) && c->op.arg[0]->ct == CT_I64)
+			return ex_op2(p, of[i][1], c->op.arg[0], c->op.arg[1]);
+	return ex_op1(p, IN_not, c);
+}
+
+/* E selects between NO and one other value, which becomes *YES: the condition on which it is that. Null: E is of another form. */
+static Expr *when_not(ExprPool *p, Expr *e, const Expr *no, Expr **yes)
+{
+	Expr *a, *b;
+
+	if (e == no)
+		return ex_int(p, CT_BOOL, 0);
+	if (!ex_is_op(e, IN_select)) {
+		if (*yes && *yes != e)
+			return NULL;
+		*yes = e;
+		return ex_int(p, CT_BOOL, 1);
+	}
+	a = when_not(p, e->op.arg[1], no, yes);
+	b = a ? when_not(p, e->op.arg[2], no, yes) : NULL;
+	if (!b || (a->kind != EX_CONST && b->kind != EX_CONST))
+		return NULL;
+	if (b->kind == EX_CONST && !b->i)
+		return ex_and(p, e->op.arg[0], a);
+	if (a->kind == EX_CONST && !a->i)
+		return ex_and(p, opposite(p, e->op.arg[0]), b);
+	return NULL;
+}
+
+/* The condition on which N has iterations at all, if a bound says so: hi is select(c, end, lo), or lo is select(c, hi, begin). The
+ * other bound of N becomes a plain one, so that the number of its iterations is often constant. Null: always, or it is not known. */
+static Expr *split_condition(Fn *f, LNode *n)
+{
+	ExprPool *p = f->sched->kernel->pool;
+	Expr *yes = NULL, *when;
+
+	if (ex_is_op(n->hi, IN_select)) {
+		when = when_not(p, n->hi, n->lo, &yes);
+		n->hi = when && yes ? yes : n->hi;
+	} else if (ex_is_op(n->lo, IN_select)) {
+		when = when_not(p, n->lo, n->hi, &yes);
+		n->lo = when && yes ? yes : n->lo;
+	} else {
+		return NULL;
+	}
+	return yes ? when : NULL;
+}
+
+/* Prints N, which is OF with other bounds. */
+static void print_plain_loop(Fn *f, const LNode *n, const LNode *of)
 {
 	static const char *const pragmas[] = {[LOOP_SERIAL] = "DL_SERIAL\n",
 					      [LOOP_VECTOR] = "DL_IVDEP\n",
@@ -406,14 +487,14 @@ static void print_loop(Fn *f, const LNode *n)
 	Expr *ends[] = {n->lo, n->hi};
 	StrBuf t[2] = {{0}};
 
-	if (print_move(f, n))
+	if (print_copy(f, n))
 		return;
 	texts(f, ends, 2, t);
-	end = strpbrk(strbuf_str(&t[1]), " *([") ? end_name(f, n) : NULL;
-	if (pragmas[n->loop]) {
-		tabs(f);
-		strbuf_puts(&f->body, is_short(f, n) ? "DL_ROLLED\n" : pragmas[n->loop]);
-	}
+	end = strpbrk(strbuf_str(&t[1]), " *([") ? end_name(f, of) : NULL;
+	tabs(f);
+	strbuf_puts(&f->body, is_short(f, n)                               ? "DL_ROLLED\n"
+			      : n->loop == LOOP_SHORT && loads_apart(f, n) ? pragmas[LOOP_VECTOR]
+									   : pragmas[n->loop]);
 	tabs(f);
 	if (end)
 		strbuf_printf(&f->body, "for (int64_t %s = %s, %s = %s; %s < %s; ", var,
@@ -431,6 +512,16 @@ static void print_loop(Fn *f, const LNode *n)
 	note_natural(f, n);
 	fn_nodes(f, n->body);
 	close_block(f);
+}
+
+static void print_loop(Fn *f, const LNode *n)
+{
+	LNode plain = *n;
+	const bool guarded = open_guard(f, split_condition(f, &plain));
+
+	print_plain_loop(f, &plain, n);
+	if (guarded)
+		close_block(f);
 }
 
 static void print_let(Fn *f, const LNode *n)

@@ -265,19 +265,33 @@ static void stencil_read(void *arg, Stmt *s, Expr *load)
 						 s->niters - s->nband));
 }
 
-/* P is a map whose results are bytes that product C reads several times each, by a stencil, and
- * that cost more than MOST_RECOMPUTED: storing them is cheaper than computing them for each tap. */
-static bool recomputes_bytes(const Node *p, const Node *c)
+static void find_quotient(void *arg, Expr *e)
+{
+	bool *found = arg;
+
+	*found = *found || ((ex_is_op(e, IN_floordiv) || ex_is_op(e, IN_mod)) && e->ct == CT_I64);
+}
+
+/* P is a map whose results product C reads several times each, by a stencil, and storing them is cheaper than computing them for each
+ * tap: bytes that cost more than MOST_RECOMPUTED; on CPUs also what is at quotients of indices, such as an image of the nearest
+ * pixels, which would be moved element by element. */
+static bool better_stored(const Fuse *f, const Node *p, const Node *c)
 {
 	Kernel *pk = node_kernel(p), *ck = node_kernel(c);
 	StencilReads r = {NULL, false};
+	bool quotient = false;
 	int cost = 0;
 
-	if (p->nout != 1 || dtype_info[p->out[0]->type->dtype].bits > 8)
+	if (p->nout != 1)
 		return false;
-	for (int i = 0; i < pk->stmts.n; i++)
+	for (int i = 0; i < pk->stmts.n; i++) {
 		cost += expr_cost(pk->stmts.at[i]->val[0]);
-	for (int i = 0; i < c->nin && cost > MOST_RECOMPUTED; i++) {
+		ex_walk(pk->stmts.at[i]->val[0], find_quotient, &quotient);
+	}
+	if ((cost <= MOST_RECOMPUTED || dtype_info[p->out[0]->type->dtype].bits > 8) &&
+	    (!quotient || module_on_gpu(f->m)))
+		return false;
+	for (int i = 0; i < c->nin; i++) {
 		r.buf = node_in(c, i) == p->out[0] ? kernel_param(ck, BUF_IN, i) : NULL;
 		if (r.buf)
 			stmt_loads(ck->stmts.at[0], stencil_read, &r);
@@ -350,7 +364,7 @@ static bool try_merge(Fuse *f, Node *p, Node *c, FusedKernel *g)
 	    (kernel_can_fault(pk) && kernel_can_fault(ck)) ||
 	    (f->constant[p->id] && (!only_used_by(p, c) || is_stored_constant(f, p, c))))
 		return false;
-	if ((kc == KC_CONTRACTION && recomputes_bytes(p, c)) || dequantises_few(f, p, c))
+	if ((kc == KC_CONTRACTION && better_stored(f, p, c)) || dequantises_few(f, p, c))
 		return false;
 	if (kp == KC_CONTRACTION) {
 		if (kc != KC_MAP || reader_takes_bytes(f, p, c) || !only_used_by(p, c) ||
@@ -392,6 +406,7 @@ static bool try_copy(Fuse *f, Node *p, Node *c, FusedKernel *g)
 
 	/* If C alone reads P, the copy would be the kernel that exceeded the limits. */
 	if ((g->over_budget && only_used_by(p, c)) || !is_free_map(p) || kc == KC_OTHER ||
+	    (kc == KC_CONTRACTION && better_stored(f, p, c)) ||
 	    !fused_build(f->tmp, p, fused_own(f->tmp, c), c, true, g))
 		return false;
 	kernel_inline(g->k);

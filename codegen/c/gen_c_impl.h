@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files that print one C function share: codegen/c/gen_c.c, names.c, nodes.c. */
+/* What the files that print one C function share: codegen/c/gen_c.c, names.c, nodes.c, loop.c. */
 #ifndef CODEGEN_C_GEN_C_IMPL_H
 #define CODEGEN_C_GEN_C_IMPL_H
 
@@ -37,6 +37,8 @@ typedef struct Fn {
 
 /* ---- codegen/c/nodes.c ---- */
 
+/* ---- codegen/c/loop.c ---- */
+
 /* ---- names.c ---- */
 
 /* The name of KEY in F. A new one is made from BASE (null: "v"): out_, or out_2_, out_3_ ... */
@@ -52,6 +54,8 @@ void fn_load(Fn *f, StrBuf *b, const Buf *buf, const char *at);
 const char *fn_value(Fn *f, const Buf *b);
 /* Whether N or a sibling of it writes to B. */
 bool fn_writes(const LNode *n, const Buf *b);
+/* Notes whether N's variable is never negative, by its first value. */
+void fn_note_natural(Fn *f, const LNode *n);
 /* The callbacks that print the leaves of F's expressions. */
 CExprNames fn_leaves(Fn *f);
 /* The C type of T's elements in memory; null if they are accessed by dl_load_* and dl_store_*
@@ -61,7 +65,26 @@ bool c_converts(DType t);
 /* Prints the statement that stores VAL to B[AT]. */
 void fn_store(Fn *f, StrBuf *b, Buf *buf, const char *at, const char *val);
 
+/* ---- loop.c ---- */
+
+/* Prints the loop N, and the reduction in lanes N. */
+void fn_loop(Fn *f, const LNode *n);
+void fn_reduce(Fn *f, const LNode *n);
+
 /* ---- nodes.c ---- */
+
+/* Prints the indentation of a line. */
+void fn_tabs(Fn *f);
+/* The texts of N expressions, after printing their temporaries; the text of a null one is empty. */
+void fn_texts(Fn *f, Expr *const *e, int n, StrBuf *out);
+/* Opens a block under a guard, false if that is null; temporaries of the guarded part are computed inside. */
+bool fn_guard(Fn *f, Expr *guard);
+/* Closes a block. */
+void fn_close(Fn *f);
+/* Prints that the terms of N, an update or a reduction, are combined into element AT of STATE. */
+void fn_update(Fn *f, const LNode *n, Buf *const *state, Expr *at);
+/* Declares the local B, at byte OFFSET of the scratch, or, if that is null, on the stack. */
+void fn_declare(Fn *f, Buf *b, Expr *offset);
 
 /* Prints N and its siblings to f->body. */
 void fn_nodes(Fn *f, const LNode *n);

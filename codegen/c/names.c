@@ -261,6 +261,17 @@ bool fn_natural(void *fn, const Expr *e)
 	return false;
 }
 
+void fn_note_natural(Fn *f, const LNode *n)
+{
+	bool natural = fn_natural(f, n->lo);
+
+	for (int i = 0; i < f->naturals.n; i++)
+		if (f->naturals.at[i] == n->var)
+			f->naturals.at[i] = NULL;
+	if (natural)
+		vec_push(f->g->arena, &f->naturals, n->var);
+}
+
 CExprNames fn_leaves(Fn *f)
 {
 	return (CExprNames){print_iter, print_dim, print_load, use_func, fn_natural, f};

@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Prints loops and reductions as C. Hints (DL_SERIAL and others, defined in codegen/package/package.c) tell compilers what to
+ * vectorise and unroll; what they would do badly is printed in another form.
+ */
+#include "codegen/c/gen_c_impl.h"
+
+#include "codegen/targets.h"
+
+#include <string.h>
+
+/* Whether N has the same number of iterations in every run: *TRIPS. */
+static bool const_range(const Fn *f, const LNode *n, int64_t *trips)
+{
+	const Expr *span = ex_sub(f->sched->kernel->pool, n->hi, n->lo);
+
+	*trips = span->i;
+	return span->kind == EX_CONST;
+}
+
+/* The name of the variable that holds the upper bound of N's iterator. */
+static const char *end_name(Fn *f, const LNode *n)
+{
+	return fn_name(f, &n->hi, arena_printf(f->g->arena, "%s_end", n->var->name));
+}
+
+/* Combines the partial states PART of N's lanes in the first of them: each half with the other, in
+ * vectors. One after another, they would each wait for the one before. */
+static void print_halving(Fn *f, const LNode *n, Buf *const *part, Iter *lane, int lanes)
+{
+	ExprPool *p = f->sched->kernel->pool;
+	Iter *half = NEW(f->g->arena, Iter);
+	const char *at, *by;
+	LNode fold = *n;
+
+	*half = (Iter){.name = "half", .extent = lane->extent};
+	at = fn_name(f, lane, "lane");
+	by = fn_name(f, half, "half");
+	fn_tabs(f);
+	strbuf_puts(&f->body, "DL_UNROLL\n");
+	fn_tabs(f);
+	strbuf_printf(&f->body, "for (int64_t %s = %d; %s > 0; %s /= 2) {\n", by, lanes / 2, by,
+		      by);
+	f->indent++;
+	fn_tabs(f);
+	strbuf_puts(&f->body, "DL_IVDEP\n");
+	fn_tabs(f);
+	strbuf_printf(&f->body, "for (int64_t %s = 0; %s < %s; %s++) {\n", at, at, by, at);
+	f->indent++;
+	for (int i = 0; i < n->nout; i++) {
+		Expr *from = ex_add(p, ex_iter(p, lane), ex_iter(p, half));
+
+		fold.val[i] = ex_load(p, part[i], &from, 1);
+	}
+	fold.guard = NULL;
+	fn_update(f, &fold, part, ex_iter(p, lane));
+	fn_close(f);
+	fn_close(f);
+}
+
+/* Vectors of partial states of a reduction in lanes. Each depends on the one before it for the latency of an instruction, such as
+ * 4 cycles of a multiply-add whose operands take one cycle to load: two vectors of sums are half idle. Four of them pay only where
+ * a row is long, for they take another step to combine; where there are two states, registers would not suffice. */
+enum { LANE_VECTORS = 2, LONG_LANE_VECTORS = 4, LONG_LANE_TRIPS = 256 };
+
+/* The lanes of N, a reduction of TRIPS terms or, where that is 0, of an unknown number. */
+static int64_t lanes_of(const Fn *f, const LNode *n, int64_t trips)
+{
+	const bool is_long = trips >= LONG_LANE_TRIPS && n->nout == 1;
+
+	return (is_long ? LONG_LANE_VECTORS : LANE_VECTORS) * f->g->target->vector_bytes /
+	       (dtype_info[ctype_dtype(n->val[0]->ct)].bits / 8);
+}
+
+/* Prints a reduction in lanes: a vectorisable loop over independent partial states, a loop over the
+ * remainder, and those that combine the lanes. */
+void fn_reduce(Fn *f, const LNode *n)
+{
+	ExprPool *p = f->sched->kernel->pool;
+	int64_t trips;
+	const bool fixed = const_range(f, n, &trips);
+	const int64_t lanes = lanes_of(f, n, fixed ? trips : 0);
+	const char *var = fn_name(f, n->var, n->var->name), *at, *end;
+	Iter *lane = NEW(f->g->arena, Iter);
+	Buf *part[2] = {NULL, NULL};
+	StrBuf lo = {0}, hi = {0};
+	Expr *ends[] = {n->lo, n->hi};
+	StrBuf t[2] = {{0}};
+	const bool small = fixed && trips < 2 * lanes;
+
+	fn_texts(f, ends, 2, t);
+	fn_note_natural(f, n);
+	lo = t[0];
+	hi = t[1];
+	if (small) {
+		fn_tabs(f);
+		strbuf_printf(&f->body, "for (int64_t %s = %s; %s < %s; %s++) {\n", var,
+			      strbuf_str(&lo), var, strbuf_str(&hi), var);
+		f->indent++;
+		fn_update(f, n, n->buf, ex_int(p, CT_I64, 0));
+		fn_close(f);
+		strbuf_free(&lo);
+		strbuf_free(&hi);
+		return;
+	}
+	at = fn_name(f, &n->lo, arena_printf(f->g->arena, "%s_at", n->var->name));
+	end = end_name(f, n);
+	fn_tabs(f);
+	strbuf_puts(&f->body, "{\n");
+	f->indent++;
+	*lane = (Iter){.name = "lane", .extent = dim_const(f->sched->kernel->ctx, lanes)};
+	for (int i = 0; i < n->nout; i++) {
+		Dim *d = lane->extent;
+		StrBuf id = {0};
+		Expr *identity = monoid_identity(p, n->red, i, n->val[i]->ct);
+
+		part[i] = NEW(f->g->arena, Buf);
+		*part[i] = (Buf){.name = "part",
+				 .dtype = ctype_dtype(n->val[i]->ct),
+				 .rank = 1,
+				 .dims = NEW(f->g->arena, Dim *)};
+		part[i]->dims[0] = d;
+		fn_declare(f, part[i], NULL);
+		fn_texts(f, &identity, 1, &id);
+		fn_tabs(f);
+		strbuf_printf(&f->body, "for (int l = 0; l < %d; l++)\n", (int)lanes);
+		fn_tabs(f);
+		strbuf_printf(&f->body, "\t%s[l] = %s;\n", fn_name(f, part[i], "part"),
+			      strbuf_str(&id));
+		strbuf_free(&id);
+	}
+	fn_tabs(f);
+	strbuf_printf(&f->body, "const int64_t %s = %s;\n", end, strbuf_str(&hi));
+	fn_tabs(f);
+	strbuf_printf(&f->body, "int64_t %s = %s;\n", at, strbuf_str(&lo));
+	fn_tabs(f);
+	strbuf_printf(&f->body, "for (; %s + %d <= %s; %s += %d) {\n", at, (int)lanes, end, at,
+		      (int)lanes);
+	f->indent++;
+	fn_tabs(f);
+	strbuf_puts(&f->body, "DL_IVDEP\n");
+	fn_tabs(f);
+	strbuf_printf(&f->body, "for (int64_t %s = 0; %s < %d; %s++) {\n", fn_name(f, lane, "lane"),
+		      fn_name(f, lane, "lane"), (int)lanes, fn_name(f, lane, "lane"));
+	f->indent++;
+	fn_tabs(f);
+	strbuf_printf(&f->body, "const int64_t %s = %s + %s;\n", var, at, fn_name(f, lane, "lane"));
+	fn_update(f, n, part, ex_iter(p, lane));
+	fn_close(f);
+	fn_close(f);
+	fn_tabs(f);
+	strbuf_printf(&f->body, "for (int64_t %s = %s; %s < %s; %s++) {\n", var, at, var, end, var);
+	f->indent++;
+	fn_update(f, n, part, ex_int(p, CT_I64, 0));
+	fn_close(f);
+	print_halving(f, n, part, lane, (int)lanes);
+	{
+		LNode fold = *n;
+		Expr *first = ex_int(p, CT_I64, 0);
+
+		for (int i = 0; i < n->nout; i++)
+			fold.val[i] = ex_load(p, part[i], &first, 1);
+		fold.guard = NULL;
+		fn_update(f, &fold, n->buf, first);
+	}
+	fn_close(f);
+	strbuf_free(&lo);
+	strbuf_free(&hi);
+}
+
+static void find_call(void *arg, Expr *e)
+{
+	bool *calls = arg;
+
+	*calls = *calls || (e->kind == EX_INST && inst_is_func(e->op.inst));
+}
+
+/* A vector loop of so few whole vectors that clang would unroll it: before it looks for vectors, so that it
+ * would find none (16 or 32 channels), or after that, to long code whose locals no longer fit into registers. */
+static bool is_short(const Fn *f, const LNode *n)
+{
+	enum { MOST_SHORT = 128 };
+	const int lanes = f->g->target->vector_bytes / 4;
+	int64_t trips;
+	bool calls = false;
+
+	if ((n->loop != LOOP_VECTOR && n->loop != LOOP_SHORT) || !const_range(f, n, &trips) ||
+	    trips < lanes || trips > MOST_SHORT || (n->loop == LOOP_SHORT && trips % lanes))
+		return false;
+	for (const LNode *s = n->body; s; s = s->next) {
+		if (s->kind != LN_LET && s->kind != LN_STORE)
+			return false;
+		if (s->kind == LN_STORE)
+			ex_walk(s->val[0], find_call, &calls);
+	}
+	return !calls;
+}
+
+typedef struct Strides {
+	Ctx *ctx;
+	const Iter *it;
+	bool apart;
+} Strides;
+
+static void find_stride(void *arg, Expr *e)
+{
+	Strides *s = arg;
+
+	if (e->kind == EX_LOAD && expr_has_iter(e->load.idx[0], s->it))
+		s->apart = s->apart || !ex_runs_along(s->ctx, e->load.idx[0], s->it);
+}
+
+/* N stores what it loads with a stride: with a mask, each element would be loaded by itself. */
+static bool loads_apart(const Fn *f, const LNode *n)
+{
+	Strides s = {f->sched->kernel->ctx, n->var, false};
+
+	for (const LNode *b = n->body; b; b = b->next)
+		if (b->kind == LN_STORE)
+			ex_walk(b->val[0], find_stride, &s);
+	return s.apart;
+}
+
+/* Prints N, a loop that copies few elements as they are, as a copy of so many bytes, for which compilers have a few vectors that
+ * overlap. False if N is no such loop. Bytes would be copied one at a time. */
+static bool print_copy(Fn *f, const LNode *n)
+{
+	enum { MOST_MOVED = 256 }; /* bytes that clang moves without a call: in 8 vectors */
+	Ctx *c = f->sched->kernel->ctx;
+	ExprPool *p = f->sched->kernel->pool;
+	const LNode *s = n->body;
+	const Expr *from = s && s->kind == LN_STORE ? s->val[0] : NULL;
+	StrBuf t[2] = {{0}};
+	const char *to;
+	int64_t trips, bytes;
+
+	if (n->loop == LOOP_SERIAL || n->step != 1 || !from || s->next || s->guard ||
+	    from->kind != EX_LOAD || from->load.nidx != 1 || from->load.buf == s->buf[0] ||
+	    from->load.buf->dtype != s->buf[0]->dtype || s->buf[0]->dtype == DT_BOOL ||
+	    c_converts(s->buf[0]->dtype) || !const_range(f, n, &trips) || trips < 2 ||
+	    !ex_runs_along(c, s->idx, n->var) || !ex_runs_along(c, from->load.idx[0], n->var))
+		return false;
+	bytes = trips * dtype_info[s->buf[0]->dtype].bits / 8;
+	if (bytes > MOST_MOVED)
+		return false;
+	fn_texts(
+		f,
+		(Expr *[]){ex_subst_iters(p, s->idx, (Iter *const *)&n->var, &n->lo, 1),
+			   ex_subst_iters(p, from->load.idx[0], (Iter *const *)&n->var, &n->lo, 1)},
+		2, t);
+	to = fn_buf(f, s->buf[0]);
+	fn_tabs(f);
+	strbuf_printf(&f->body, "__builtin_memcpy(%s + (%s), %s + (%s), %lld);\n", to,
+		      strbuf_str(&t[0]), fn_buf(f, from->load.buf), strbuf_str(&t[1]),
+		      (long long)bytes);
+	strbuf_free(&t[0]);
+	strbuf_free(&t[1]);
+	return true;
+}
+
+/* The opposite of the comparison or other condition C. */
+static Expr *opposite(ExprPool *p, Expr *c)
+{
+	static const Inst of[][2] = {
+		{IN_lt, IN_ge}, {IN_ge, IN_lt}, {IN_gt, IN_le}, {IN_le, IN_gt}};
+
+	for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+		if (ex_is_op(c, of[i][0]) && c->op.arg[0]->ct == CT_I64)
+			return ex_op2(p, of[i][1], c->op.arg[0], c->op.arg[1]);
+	return ex_op1(p, IN_not, c);
+}
+
+/* E selects between NO and one other value, which becomes *YES: the condition on which it is that. Null: E is of another form. */
+static Expr *when_not(ExprPool *p, Expr *e, const Expr *no, Expr **yes)
+{
+	Expr *a, *b;
+
+	if (e == no)
+		return ex_int(p, CT_BOOL, 0);
+	if (!ex_is_op(e, IN_select)) {
+		if (*yes && *yes != e)
+			return NULL;
+		*yes = e;
+		return ex_int(p, CT_BOOL, 1);
+	}
+	a = when_not(p, e->op.arg[1], no, yes);
+	b = a ? when_not(p, e->op.arg[2], no, yes) : NULL;
+	if (!b || (a->kind != EX_CONST && b->kind != EX_CONST))
+		return NULL;
+	if (b->kind == EX_CONST && !b->i)
+		return ex_and(p, e->op.arg[0], a);
+	if (a->kind == EX_CONST && !a->i)
+		return ex_and(p, opposite(p, e->op.arg[0]), b);
+	return NULL;
+}
+
+/* The condition on which N has iterations at all, if a bound says so: hi is select(c, end, lo), or lo is select(c, hi, begin). The
+ * other bound of N becomes a plain one, so that the number of its iterations is often constant. Null: always, or it is not known. */
+static Expr *split_condition(Fn *f, LNode *n)
+{
+	ExprPool *p = f->sched->kernel->pool;
+	Expr *yes = NULL, *when;
+
+	if (ex_is_op(n->hi, IN_select)) {
+		when = when_not(p, n->hi, n->lo, &yes);
+		n->hi = when && yes ? yes : n->hi;
+	} else if (ex_is_op(n->lo, IN_select)) {
+		when = when_not(p, n->lo, n->hi, &yes);
+		n->lo = when && yes ? yes : n->lo;
+	} else {
+		return NULL;
+	}
+	return yes ? when : NULL;
+}
+
+/* Prints N, which is OF with other bounds. */
+static void print_plain_loop(Fn *f, const LNode *n, const LNode *of)
+{
+	static const char *const pragmas[] = {[LOOP_SERIAL] = "DL_SERIAL\n",
+					      [LOOP_VECTOR] = "DL_IVDEP\n",
+					      [LOOP_SHORT] = "DL_SHORT\n",
+					      [LOOP_UNROLL] = "DL_UNROLL\n"};
+	const char *var = fn_name(f, n->var, n->var->name), *end;
+	Expr *ends[] = {n->lo, n->hi};
+	StrBuf t[2] = {{0}};
+
+	if (print_copy(f, n))
+		return;
+	fn_texts(f, ends, 2, t);
+	end = strpbrk(strbuf_str(&t[1]), " *([") ? end_name(f, of) : NULL;
+	fn_tabs(f);
+	strbuf_puts(&f->body, is_short(f, n)                               ? "DL_ROLLED\n"
+			      : n->loop == LOOP_SHORT && loads_apart(f, n) ? pragmas[LOOP_VECTOR]
+									   : pragmas[n->loop]);
+	fn_tabs(f);
+	if (end)
+		strbuf_printf(&f->body, "for (int64_t %s = %s, %s = %s; %s < %s; ", var,
+			      strbuf_str(&t[0]), end, strbuf_str(&t[1]), var, end);
+	else
+		strbuf_printf(&f->body, "for (int64_t %s = %s; %s < %s; ", var, strbuf_str(&t[0]),
+			      var, strbuf_str(&t[1]));
+	if (n->step == 1)
+		strbuf_printf(&f->body, "%s++) {\n", var);
+	else
+		strbuf_printf(&f->body, "%s += %lld) {\n", var, (long long)n->step);
+	strbuf_free(&t[0]);
+	strbuf_free(&t[1]);
+	f->indent++;
+	fn_note_natural(f, n);
+	fn_nodes(f, n->body);
+	fn_close(f);
+}
+
+void fn_loop(Fn *f, const LNode *n)
+{
+	LNode plain = *n;
+	const bool guarded = fn_guard(f, split_condition(f, &plain));
+
+	print_plain_loop(f, &plain, n);
+	if (guarded)
+		fn_close(f);
+}

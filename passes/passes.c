@@ -29,7 +29,7 @@ const Pass pass_table[] = {
 	{"fuse", pass_fuse, ON_ALL, true,
 	 "kernel boundaries: on statements, before layouts fix which kernels share a buffer"},
 	{"rescale", pass_rescale, ON_ALL, true,
-	 "constants of what quantises a number become one, and limits stay floats: when a kernel has all of it in one expression"},
+	 "numbers are quantised by fewer constants, and limited as floats: when a kernel has all of that in one expression"},
 	{"constants", pass_constants, ON_GPUS, true,
 	 "constants that folding widened to f32 are stored as f16 again: on kernels, before layouts are of a type's size"},
 	{"layout", pass_layout, ON_ALL, true,

@@ -225,7 +225,10 @@ static bool loads_apart(const Fn *f, const LNode *n)
  * overlap. False if N is no such loop. Bytes would be copied one at a time. */
 static bool print_copy(Fn *f, const LNode *n)
 {
-	enum { MOST_MOVED = 256 }; /* bytes that clang moves without a call: in 8 vectors */
+	enum {
+		VECTORS = 8,
+		MOST = 256
+	}; /* of one copy without a call: clang moves so many vectors, and so many bytes */
 	Ctx *c = f->sched->kernel->ctx;
 	ExprPool *p = f->sched->kernel->pool;
 	const LNode *s = n->body;
@@ -241,7 +244,7 @@ static bool print_copy(Fn *f, const LNode *n)
 	    !ex_runs_along(c, s->idx, n->var) || !ex_runs_along(c, from->load.idx[0], n->var))
 		return false;
 	bytes = trips * dtype_info[s->buf[0]->dtype].bits / 8;
-	if (bytes > MOST_MOVED)
+	if (bytes > VECTORS * f->g->target->vector_bytes || bytes > MOST)
 		return false;
 	fn_texts(
 		f,

@@ -112,7 +112,7 @@ static const char *target_for(const char *machine)
 
 bool pack_cc_fits(Pack *p)
 {
-	char *argv[16] = {(char *)(uintptr_t)p->cc};
+	char *argv[MAX_WORDS + 2] = {(char *)(uintptr_t)p->cc};
 	const Target *t;
 	const char *machine, *here = target_by_name("native")->machine;
 	int n = 1;
@@ -310,8 +310,7 @@ bool pack_start_compile(Pack *p)
 		p->found[i] = pack_cached(p, i);
 		if (p->found[i])
 			continue;
-		p->pid[i] = start_compile(p, i);
-		if (p->pid[i] < 0)
+		if (start_compile(p, i) < 0)
 			return pack_fail(p, "cannot start", p->cc);
 		p->running += !p->o->dry;
 	}
@@ -323,7 +322,7 @@ bool pack_compile(Pack *p)
 	int status = 0;
 
 	while (pack_start_compile(p) && p->running) {
-		if (pack_finish_any(&status) < 0)
+		if (!pack_finish_any(&status))
 			return pack_fail(p, "cannot wait for", p->cc);
 		p->running--;
 		if (status)

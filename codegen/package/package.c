@@ -14,8 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Weights of EARLY_WEIGHTS bytes take longer to write than a process takes to start, and EARLY_ROOM, for the code of
- * the runtime, is little beside them.
+/* Weights of EARLY_WEIGHTS bytes and more are written while C compilers run: EARLY_ROOM, for the code of the runtime, is little
+ * beside them, and for fewer it saves no time that one notices.
  *
  * Up to EMBED_LIMIT bytes of weights are data of a .a, .o or .c, unless --weights names a file; up
  * to EMBED_MOST with --embed-weights. With more, code could be too far from data for its
@@ -276,15 +276,15 @@ static bool copy_code(Pack *p, int so, int64_t n)
 	void *code = mmap(NULL, (size_t)n, PROT_READ, MAP_SHARED, so, 0);
 	struct stat st;
 	const bool ok = code != MAP_FAILED && !fstat(so, &st) && !fchmod(p->wfd, st.st_mode) &&
-			pwrite(p->wfd, code, (size_t)n, 0) == n;
+			lseek(p->wfd, 0, SEEK_SET) == 0 && write_all(p->wfd, code, (size_t)n);
 
 	if (code != MAP_FAILED)
 		munmap(code, (size_t)n);
 	return ok;
 }
 
-/* Large weights of a .so are written while C compilers run, to a file that has room for the code before them: machine
- * code and the runtime take less than twice the bytes of the C. */
+/* Large weights of a .so are written while C compilers run, to a file with room for the code before them. The size of the code is
+ * not known yet: that of the runtime and twice the bytes of the C are more than it takes as a rule. */
 static bool write_early(Pack *p)
 {
 	const char *path = pack_temp(p, "early");
@@ -296,6 +296,16 @@ static bool write_early(Pack *p)
 		return pack_fail(p, "cannot make", path);
 	p->early_at = elf_align(2 * (int64_t)p->c_bytes + EARLY_ROOM);
 	return fill_weights(p, p->wfd, path, p->early_at, &p->early_hash);
+}
+
+/* Removes the file with the weights, if there is one, so that its space is free for them in another one. */
+static void drop_early(Pack *p)
+{
+	if (!p->early_at)
+		return;
+	close(p->wfd);
+	p->wfd = -1;
+	unlink(pack_temp(p, "early"));
 }
 
 /*
@@ -315,15 +325,18 @@ static bool add_weights(Pack *p, const char **so)
 	if (early) {
 		p->whash = p->early_hash;
 		*so = pack_temp(p, "early");
-	} else if (ok && !fill_weights(p, fd, *so, at, &p->whash)) {
-		close(fd);
-		return false;
+	} else {
+		drop_early(p);
+		if (ok && !fill_weights(p, fd, *so, at, &p->whash)) {
+			close(fd);
+			return false;
+		}
 	}
 	finish_hash(p);
 	ok = ok && correct_hashes(p, to, at, whash, model_hash) &&
 	     elf_add_section(to, ".dlcc.weights", early ? p->early_at : at, weights_size(p->m));
-	if ((fd >= 0 && close(fd)) || (early && close(p->wfd)))
-		ok = false;
+	ok = !(fd >= 0 && close(fd)) && ok;
+	ok = !(early && close(p->wfd)) && ok;
 	if (early)
 		p->wfd = -1;
 	return ok || pack_fail(p, "cannot add the weights to", p->o->output);

@@ -31,13 +31,12 @@ typedef struct Pack {
 	GenC *beside;             /* kernels of m->gpu that run on the host */
 	const char *src[MAX_FILES], *obj[MAX_FILES];
 	const Target *target[MAX_FILES];
-	pid_t pid[MAX_FILES];
 	bool unique[MAX_FILES];       /* it includes a file of this compile: no cache has it */
 	const char *entry[MAX_FILES]; /* its file in the cache; null: it is not looked for there */
 	bool found[MAX_FILES];        /* the object is from the cache */
 	int nfiles;
 	const char *identity; /* of the C compiler, for the cache; null: there is none */
-	size_t c_bytes;       /* of the C files */
+	size_t c_bytes;       /* of generated text: C and headers */
 	int running;          /* C compilers */
 	int next;             /* file to compile */
 	int wfd;              /* file of the weights */
@@ -74,8 +73,8 @@ bool pack_commit(Pack *p);
 pid_t pack_start(Pack *p, char *const *argv, int slot);
 /* Waits for a command; returns its status. */
 int pack_finish(pid_t pid, int slot);
-/* Waits for any command; returns its slot, or -1 where none runs. */
-int pack_finish_any(int *status);
+/* Waits until a command of any slot ends, with *STATUS; false: none runs. */
+bool pack_finish_any(int *status);
 /* Makes a file in the folder DIR, which ends with a slash or is empty. *PATH: its path. It is removed
  * at the end, or if dlcc is killed, unless it was renamed before; pack_temp_file_end ends that. The
  * descriptor, or -1. */

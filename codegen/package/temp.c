@@ -97,20 +97,20 @@ int pack_finish(pid_t pid, int slot)
 	return status;
 }
 
-int pack_finish_any(int *status)
+bool pack_finish_any(int *status)
 {
 	siginfo_t info;
 
 	for (;;) {
 		while (waitid(P_ALL, 0, &info, WEXITED | WNOWAIT))
 			if (errno != EINTR)
-				return -1;
+				return false;
 		for (int i = 0; i < MAX_FILES; i++)
 			if (live_pid[i] == (sig_atomic_t)info.si_pid) {
 				*status = pack_finish(info.si_pid, i);
-				return i;
+				return true;
 			}
-		wait_for(info.si_pid); /* a child that dlcc was started with */
+		wait_for(info.si_pid); /* a child inherited from the program that became dlcc */
 	}
 }
 

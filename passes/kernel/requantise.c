@@ -16,10 +16,7 @@
 
 #include <math.h>
 
-enum { MOST_VISITS = 32 /* kernels before the quotient that are looked at */ };
-
-/* A kernel before N's result reads bytes; false if the first VISITS kernels do not. */
-static bool stems_from_bytes(const Node *n, int *visits)
+bool stems_from_bytes(const Node *n, int *visits)
 {
 	const Kernel *k = n ? node_kernel(n) : NULL;
 

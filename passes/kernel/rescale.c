@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rescale: shortens what quantises a number, with s, r, t and z constant:
+ * rescale: makes the expressions shorter that quantise a number. On CPUs that multiply bytes, three constants become two:
  *
  *     q = min(max(i32(rint((f32(n) * s + t) * r) + z), 0), 255)
  *       = min(max(i32(rint(f32(n) * (s * r) + t * r) + z), 0), 255)
  *
- * The quotient was computed from bytes and rounded already, so it may be rounded to either of two integers that it is in the
- * middle of (docs/numerics.md, "Quantised tensors"). And it shortens what quantises a number and dequantises it at once, as
- * before a residual sum. Nothing else is rounded, so this is exact, up to the sign of a zero:
+ * The quotient was computed from bytes and rounded already, so if it is in the middle of two integers, it may be rounded to either
+ * (docs/numerics.md, "Quantised tensors"). On all targets, a number that is quantised and at once dequantised, as before a residual
+ * sum, is limited as a float. Nothing else is rounded, so this is exact. The sum with 0 makes 0 of -0:
  *
- *     f32(min(max(i32(rint(x) + z), 0), 255) - z) = min(max(rint(x), 0 - z), 255 - z)
+ *     f32(min(max(i32(rint(x) + z), 0), 255) - z) = min(max(rint(x), 0 - z), 255 - z) + 0
  *
  * The constants on the right are new constants of the model: kernels that differ only in them still share their code.
  */
@@ -19,9 +19,15 @@
 
 #include <math.h>
 
+/* Bytes of a constant of which each kernel may have a copy of its own: a vector with an element for each channel. */
+enum { MOST_COPIED = 1 << 14 };
+
 typedef struct Rescale {
 	Node *n;
 	bool found;
+	/* the limits that are operands of N, and their loads; null: none are */
+	double lo, hi;
+	Expr *lowest, *highest;
 } Rescale;
 
 /* ---- Constants ---- */
@@ -40,23 +46,31 @@ static bool one_value(const Node *n, const Expr *e, double *v)
 	return e->ct == CT_F32 || e->ct == CT_I32;
 }
 
-/* E, of N's kernel, a constant of f32, times BY; null if it is none, or the products are not normal. */
+/* Sets *PRODUCT to V * BY. False if a product that is not 0 would be rounded as a subnormal number, or be infinite. */
+static bool multiply(float v, float by, float *product)
+{
+	*product = v == 0 ? v : v * by;
+	return v == 0 || isnormal(*product);
+}
+
+/* E, of N's kernel, a constant of f32, times BY. Null if it is none, the products are not normal, or others need a large copy of it. */
 static Expr *constant_times(Node *n, Expr *e, float by)
 {
-	ExprPool *p = node_kernel(n)->pool;
 	const Tensor *t = node_loaded_const(n, e);
+	float product;
 	Tensor *to;
 
 	if (e->kind == EX_CONST && e->ct == CT_F32)
-		return ex_float(p, CT_F32, (float)e->f * by);
-	if (!t || t->dtype != DT_F32 || t->bytes > MAX_CONSTANT ||
-	    node_loaded(n, e)->type->layout || n->nin >= MAX_PARAMS)
+		return multiply((float)e->f, by, &product)
+			       ? ex_float(node_kernel(n)->pool, CT_F32, product)
+			       : NULL;
+	if (!t || t->dtype != DT_F32 || t->bytes > MAX_CONSTANT || n->nin >= MAX_PARAMS ||
+	    node_loaded(n, e)->type->layout ||
+	    (t->bytes > MOST_COPIED && node_loaded(n, e)->uses->next))
 		return NULL;
 	to = tensor_new(n->graph->arena, DT_F32, t->rank, t->dims);
 	for (int64_t i = 0, all = tensor_numel(t); i < all; i++) {
-		const float v = ((const float *)t->data)[i], product = v * by;
-
-		if (v != 0 && !isnormal(product))
+		if (!multiply(((const float *)t->data)[i], by, &product))
 			return NULL;
 		((float *)(uintptr_t)to->data)[i] = product;
 	}
@@ -77,21 +91,22 @@ static Expr *product_times(Node *n, Expr *a, Expr *b, float by)
 {
 	ExprPool *p = node_kernel(n)->pool;
 	Expr *c = ex_is_op(a, IN_mul) ? a->op.arg[1] : NULL, *d = NULL;
+	float both;
 	double v;
 
 	if (!is_integer(c ? a->op.arg[0] : a))
 		return NULL;
-	if (c && one_value(n, b, &v))
-		d = constant_times(n, c, (float)v * by);
-	else if (c && one_value(n, c, &v))
-		d = constant_times(n, b, (float)v * by);
+	if (c && one_value(n, b, &v) && multiply((float)v, by, &both))
+		d = constant_times(n, c, both);
+	else if (c && one_value(n, c, &v) && multiply((float)v, by, &both))
+		d = constant_times(n, b, both);
 	if (d)
 		return ex_op2(p, IN_mul, a->op.arg[0], d);
 	d = constant_times(n, b, by);
 	return d ? ex_op2(p, IN_mul, a, d) : NULL;
 }
 
-/* E, of N's kernel, times BY, which constants of E take in; null if they do not. */
+/* E, of N's kernel, times BY, which becomes part of E's constants. Null if it cannot. */
 static Expr *times(Node *n, Expr *e, float by)
 {
 	ExprPool *p = node_kernel(n)->pool;
@@ -101,7 +116,8 @@ static Expr *times(Node *n, Expr *e, float by)
 		return product_times(n, a, e->op.arg[1], by);
 	if (ex_is_op(e, IN_max) && e->op.n == 2 && by > 0 && e->op.arg[1]->kind == EX_CONST) {
 		a = times(n, a, by);
-		return a ? ex_op2(p, IN_max, a, constant_times(n, e->op.arg[1], by)) : NULL;
+		b = a ? constant_times(n, e->op.arg[1], by) : NULL;
+		return b ? ex_op2(p, IN_max, a, b) : NULL;
 	}
 	if ((ex_is_op(e, IN_add) || ex_is_op(e, IN_sub)) && e->op.n == 2) {
 		a = times(n, a, by);
@@ -139,7 +155,7 @@ static bool is_quantised(const Expr *e, Quantised *q)
 	return ex_is_op(q->rounded, IN_rint);
 }
 
-/* The rint in E becomes one of a shorter product. */
+/* Where E quantises a product by a constant, that becomes part of the other constants. */
 static Expr *shorter_quotient(void *arg, Expr *e)
 {
 	Rescale *x = arg;
@@ -164,19 +180,26 @@ static Expr *shorter_quotient(void *arg, Expr *e)
 		      ex_int(p, CT_I32, q.hi));
 }
 
-/* The limit V of a number, as an operand of N: kernels with other limits share their code. */
-static Expr *limit(Node *n, const char *name, double v)
+/* Makes LO and HI operands of X's node, so that kernels with other limits share their code. */
+static void set_limits(Rescale *x, double lo, double hi)
 {
-	return load_added(n, name, graph_const_scalar(n->graph, DT_F32, v, n), NULL, 0);
+	Node *n = x->n;
+
+	if (x->lowest && x->lo == lo && x->hi == hi)
+		return;
+	x->lo = lo;
+	x->hi = hi;
+	x->lowest = load_added(n, "lowest", graph_const_scalar(n->graph, DT_F32, lo, n), NULL, 0);
+	x->highest = load_added(n, "highest", graph_const_scalar(n->graph, DT_F32, hi, n), NULL, 0);
 }
 
-/* E is f32(q - zero) of a number that is quantised with the same zero point. Of NaN q is 0, which the limits give if 0 is the
- * lower one. */
+/* Where E is f32(q - zero), and q is a number quantised with the same zero point, it becomes a limited float. Of NaN q is 0, and the
+ * result is the lower limit, so this must be 0, too. */
 static Expr *only_limited(void *arg, Expr *e)
 {
 	Rescale *x = arg;
 	ExprPool *p = node_kernel(x->n)->pool;
-	Expr *of = ex_is_op(e, IN_cvt) && e->ct == CT_F32 ? e->op.arg[0] : NULL, *lo, *hi;
+	Expr *of = ex_is_op(e, IN_cvt) && e->ct == CT_F32 ? e->op.arg[0] : NULL, *v;
 	double zero = 0, same = 0;
 	DType type = DT_I32;
 	Quantised q;
@@ -186,40 +209,56 @@ static Expr *only_limited(void *arg, Expr *e)
 			return NULL;
 		of = of->op.arg[0];
 	}
-	if (of && ex_is_op(of, IN_round))
-		type = of->op.dtype, of = of->op.arg[0];
+	if (of && ex_is_op(of, IN_round)) {
+		type = of->op.dtype;
+		of = of->op.arg[0];
+	}
 	if (!of || !is_quantised(of, &q) || q.lo != 0 ||
 	    (type != DT_I32 &&
 	     (!dtype_is_int(type) || dtype_is_signed(type) || q.hi >> dtype_info[type].bits)) ||
 	    (q.zero && !one_value(x->n, q.zero, &same)) || same != zero ||
 	    x->n->nin + 2 > MAX_PARAMS)
 		return NULL;
-	lo = limit(x->n, "lowest", (double)q.lo - zero);
-	hi = limit(x->n, "highest", (double)q.hi - zero);
+	set_limits(x, (double)q.lo - zero, (double)q.hi - zero);
 	x->found = true;
-	lo = ex_op3(p, IN_select, ex_op2(p, IN_gt, q.rounded, lo), q.rounded, lo);
-	return ex_op3(p, IN_select, ex_op2(p, IN_lt, lo, hi), lo, hi);
+	v = ex_op3(p, IN_select, ex_op2(p, IN_gt, q.rounded, x->lowest), q.rounded, x->lowest);
+	v = ex_op3(p, IN_select, ex_op2(p, IN_lt, v, x->highest), v, x->highest);
+	return ex_op2(p, IN_add, v, ex_float(p, CT_F32, 0));
+}
+
+/* Shortens the expressions of N's kernel: those that quantise a quotient only if QUOTIENTS. Whether there was one. */
+static bool rescale(Node *n, bool quotients)
+{
+	Kernel *k = node_kernel(n);
+	Rescale x = {.n = n};
+	const int nin = n->nin;
+	int visits = MOST_VISITS;
+
+	quotients = quotients && stems_from_bytes(n, &visits);
+	for (int i = 0; i < k->stmts.n; i++) {
+		Stmt *s = k->stmts.at[i];
+
+		if (s->red)
+			continue;
+		if (quotients)
+			s->val[0] = ex_rewrite(k->pool, s->val[0], shorter_quotient, &x);
+		s->val[0] = ex_rewrite(k->pool, s->val[0], only_limited, &x);
+	}
+	if (n->nin > nin)
+		node_drop_unused_inputs(n);
+	return x.found;
 }
 
 bool pass_rescale(Module *m)
 {
+	const bool quotients = !module_on_gpu(m) && module_multiplies_bytes(m);
 	int budget = m->opt.rewrite_limit;
 
 	if (m->opt.level == 0)
 		return true;
-	for (Node *n = m->graph->first; n; n = n->next) {
-		Kernel *k = node_kernel(n);
-
-		for (int i = 0; k && !node_on_host(n) && i < k->stmts.n && budget != 0; i++) {
-			static const ExprMap rules[] = {shorter_quotient, only_limited};
-			Rescale x = {n, false};
-			Stmt *s = k->stmts.at[i];
-
-			for (int r = 0; r < 2 && !s->red; r++)
-				s->val[0] = ex_rewrite(k->pool, s->val[0], rules[r], &x);
-			budget -= x.found && budget > 0;
-			node_drop_unused_inputs(n);
-		}
-	}
+	for (Node *n = m->graph->first; n; n = n->next)
+		if (node_kernel(n) && !node_on_host(n) && budget != 0 && rescale(n, quotients))
+			budget -= budget > 0;
+	dce_graph(m);
 	return true;
 }

@@ -196,7 +196,9 @@ large_archive() {
 embedded() { # suffix
 	$dlcc large.onnx -o big.$1 --embed-weights --name=big && $cc -DNAME=big "$here/app.c" big.$1 -o big $libs && rm big.$1 && ./big large.data 2
 }
-many_options() { ! $dlcc cnn.onnx -o k.so "--cc=${CC:-cc} $(printf ' -O1%.0s' {1..33})" 2>log && grep -q "more than 32 options; name a script" log && [ ! -e k.so ]; }
+many_options() {
+	$dlcc cnn.onnx -o k.so "--cc=${CC:-cc} $(printf ' -O1%.0s' {1..32})" && rm k.so k.h && ! $dlcc cnn.onnx -o k.so "--cc=${CC:-cc} $(printf ' -O1%.0s' {1..33})" 2>log && grep -q "more than 32 options; name a script" log && [ ! -e k.so ]
+}
 # Weights that are written while C compilers run, and code for which there is room before them, or not (segments 4 MiB apart).
 early() { # 1: there is room, option
 	local at

@@ -258,8 +258,9 @@ static void rows_function(GenC *g, StrBuf *b, const Tile *t, const char *key, in
 	const int esize = dtype_info[ctype_dtype(t->ct)].bits / 8, lanes = c_tile_lanes(g, t),
 		  nv = t->nr / lanes, sets = sets_of(t, rows, nv);
 
-	strbuf_printf(b, "%s static DL_APART void %s_%d(int64_t n, int first, const %s *a, ",
-		      t->quad > 1 ? "DL_DOT" : "DL_CONTRACT", key, rows, a);
+	strbuf_printf(b, "%s static %svoid %s_%d(int64_t n, int first, const %s *a, ",
+		      t->quad > 1 ? "DL_DOT" : "DL_CONTRACT", rows == t->mr ? "DL_APART " : "", key,
+		      rows, a);
 	put_parameters(b, t, a);
 	strbuf_printf(b, "\t\t%s)\n{\n%s", last_parameters(g, t, true),
 		      t->quad > 1 ? "" : "\tDL_CONTRACT_ON\n");

@@ -185,7 +185,7 @@ void c_tile_scaled_rows(const GenC *g, StrBuf *b, const Tile *t, const char *key
 	s.sums = t->zero || !dtype_is_signed(t->b->dtype);
 	strbuf_printf(
 		b,
-		"DL_DOT static DL_APART void %s_%d(int64_t n, int first, const uint8_t *a, const int64_t *row, int64_t a_step,\n"
+		"DL_DOT static void %s_%d(int64_t n, int first, const uint8_t *a, const int64_t *row, int64_t a_step,\n"
 		"\t\t%s)\n{\n"
 		"\ttypedef float vec __attribute__((vector_size(%d), aligned(4), may_alias));\n"
 		"\tconst dot_lanes zero_bytes = (dot_lanes){0} + (int32_t)0x80808080u;\n",

@@ -197,7 +197,7 @@ static void scaled_rows(const ScaledTile *s, const char *key, const char *parame
 
 	strbuf_printf(
 		b,
-		"DL_CONTRACT static DL_APART void %s_%d(int64_t n, int first, const float *a, const int64_t *row, int64_t a_step,\n"
+		"DL_CONTRACT static void %s_%d(int64_t n, int first, const float *a, const int64_t *row, int64_t a_step,\n"
 		"\t\t%s)\n{\n\tDL_CONTRACT_ON\n",
 		key, s->rows, parameters);
 	put_types(s);

@@ -37,7 +37,7 @@ static void file_head(StrBuf *b, const char *what)
 }
 
 static const char kernel_macros[] =
-	"#define DL_APART __attribute__((noinline)) /* a caller would leave its loops fewer registers */\n"
+	"#define DL_APART __attribute__((noinline)) /* whole tiles: a caller would leave their loops fewer registers */\n"
 	"#if defined(__clang__)\n"
 	"#pragma clang diagnostic ignored \"-Wpass-failed\" /* what follows is asked for, not demanded */\n"
 	"#define DL_IVDEP _Pragma(\"clang loop vectorize(assume_safety)\")\n"

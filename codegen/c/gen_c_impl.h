@@ -21,8 +21,8 @@ typedef struct Fn {
 	VEC(Sym *) syms;
 	VEC(FnName) sizes;  /* sizes with a name of their own, and their C */
 	VEC(Buf *) tables; /* tables of constants */
-	VEC(Buf *)
-	values; /* parameters of one element, which is loaded once, at the head of the function */
+	/* parameters of one element, which is loaded once, at the head of the function */
+	VEC(Buf *) values;
 	VEC(Buf *) locals;
 	VEC(bool) scalar;           /* by local: it is a plain variable */
 	VEC(const Iter *) naturals; /* variables that are never negative */

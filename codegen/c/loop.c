@@ -221,14 +221,12 @@ static bool loads_apart(const Fn *f, const LNode *n)
 	return s.apart;
 }
 
-/* Prints N, a loop that copies few elements as they are, as a copy of so many bytes, for which compilers have a few vectors that
- * overlap. False if N is no such loop. Bytes would be copied one at a time. */
+/* Prints N, a loop that copies few elements as they are, as a copy of so many bytes, for which compilers use a few vectors that
+ * overlap. In a loop they would copy bytes one at a time. False if N is no such loop. */
 static bool print_copy(Fn *f, const LNode *n)
 {
-	enum {
-		VECTORS = 8,
-		MOST = 256
-	}; /* of one copy without a call: clang moves so many vectors, and so many bytes */
+	/* clang copies at most so many vectors, and so many bytes, without a call */
+	enum { MOST_VECTORS = 8, MOST_BYTES = 256 };
 	Ctx *c = f->sched->kernel->ctx;
 	ExprPool *p = f->sched->kernel->pool;
 	const LNode *s = n->body;
@@ -238,13 +236,13 @@ static bool print_copy(Fn *f, const LNode *n)
 	int64_t trips, bytes;
 
 	if (n->loop == LOOP_SERIAL || n->step != 1 || !from || s->next || s->guard ||
-	    from->kind != EX_LOAD || from->load.nidx != 1 || from->load.buf == s->buf[0] ||
+	    from->kind != EX_LOAD || from->load.buf == s->buf[0] ||
 	    from->load.buf->dtype != s->buf[0]->dtype || s->buf[0]->dtype == DT_BOOL ||
 	    c_converts(s->buf[0]->dtype) || !const_range(f, n, &trips) || trips < 2 ||
 	    !ex_runs_along(c, s->idx, n->var) || !ex_runs_along(c, from->load.idx[0], n->var))
 		return false;
 	bytes = trips * dtype_info[s->buf[0]->dtype].bits / 8;
-	if (bytes > VECTORS * f->g->target->vector_bytes || bytes > MOST)
+	if (bytes > MOST_VECTORS * f->g->target->vector_bytes || bytes > MOST_BYTES)
 		return false;
 	fn_texts(
 		f,

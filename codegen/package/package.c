@@ -213,6 +213,14 @@ static bool fill_weights(Pack *p, int fd, const char *path, int64_t at, uint64_t
 	return weights_write(p->m, fd, at, p->o->jobs, hash);
 }
 
+/* Makes the file PATH, p->wfd, and writes the weights to it, from AT on. */
+static bool write_weights(Pack *p, const char *path, int64_t at, uint64_t *hash)
+{
+	p->wfd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	return p->wfd < 0 ? pack_fail(p, "cannot make", path)
+			  : fill_weights(p, p->wfd, path, at, hash);
+}
+
 /* Writes weights that are embedded, or in a file of their own, to a temporary file before the C is
  * written. */
 static bool make_weights(Pack *p)
@@ -225,10 +233,7 @@ static bool make_weights(Pack *p)
 		p->whash = *p->o->weights_hash;
 		return true;
 	}
-	p->wfd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-	if (p->wfd < 0)
-		return pack_fail(p, "cannot make", path);
-	if (!fill_weights(p, p->wfd, path, 0, &p->whash))
+	if (!write_weights(p, path, 0, &p->whash))
 		return false;
 	if (p->o->weights_hash)
 		*p->o->weights_hash = p->whash;
@@ -291,11 +296,8 @@ static bool write_early(Pack *p)
 
 	if (p->kind != WEIGHTS_SECTION || p->o->dry || weights_size(p->m) < EARLY_WEIGHTS)
 		return true;
-	p->wfd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-	if (p->wfd < 0)
-		return pack_fail(p, "cannot make", path);
 	p->early_at = elf_align(2 * (int64_t)p->c_bytes + EARLY_ROOM);
-	return fill_weights(p, p->wfd, path, p->early_at, &p->early_hash);
+	return write_weights(p, path, p->early_at, &p->early_hash);
 }
 
 /* Removes the file with the weights, if there is one, so that its space is free for them in another one. */

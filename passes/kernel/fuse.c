@@ -279,7 +279,7 @@ static bool better_stored(const Fuse *f, const Node *p, const Node *c)
 {
 	Kernel *pk = node_kernel(p), *ck = node_kernel(c);
 	StencilReads r = {NULL, false};
-	bool quotient = false;
+	bool quotient = false, costly_bytes;
 	int cost = 0;
 
 	if (p->nout != 1)
@@ -288,8 +288,8 @@ static bool better_stored(const Fuse *f, const Node *p, const Node *c)
 		cost += expr_cost(pk->stmts.at[i]->val[0]);
 		ex_walk(pk->stmts.at[i]->val[0], find_quotient, &quotient);
 	}
-	if ((cost <= MOST_RECOMPUTED || dtype_info[p->out[0]->type->dtype].bits > 8) &&
-	    (!quotient || module_on_gpu(f->m)))
+	costly_bytes = cost > MOST_RECOMPUTED && dtype_info[p->out[0]->type->dtype].bits <= 8;
+	if (!costly_bytes && (!quotient || module_on_gpu(f->m)))
 		return false;
 	for (int i = 0; i < c->nin; i++) {
 		r.buf = node_in(c, i) == p->out[0] ? kernel_param(ck, BUF_IN, i) : NULL;

@@ -70,6 +70,7 @@ typedef struct Options {
 	bool verify;
 	/* CPUs: rows of the largest tiles of Winograd's convolutions, 2 or 4; 0: none */
 	int winograd;
+	int slice;               /* CPUs: parts of the batch that each thread computes at once; 0: all; negative: by cost */
 	bool flush;              /* CPUs take subnormal numbers for zero */
 	bool tf32;               /* allow GPUs to round the operands of f32 products to tf32 */
 	/* tiles of products on GPUs, in the syntax of passes/schedule/gpu/gemm_tiles_text.c;
@@ -114,6 +115,12 @@ typedef struct Verified {
 	int proved, unproved, wrong, equal;
 } Verified;
 
+/* A run may compute PARTS elements of SYM for each thread, then as many again (passes/layout/slice.c). */
+typedef struct Slice {
+	Sym *sym; /* null: all at once */
+	int64_t parts;
+} Slice;
+
 /* The graph for one kind of device. For GPUs a second module has a graph of its own, and all
  * passes run on it, too. */
 typedef struct Module {
@@ -137,6 +144,7 @@ typedef struct Module {
 	Verified verified;
 	VEC(ByteProduct) byte_products; /* set by `algebra` */
 	struct MemPlan *mem; /* set by `memplan` */
+	Slice slice;         /* set by `slice` */
 	/* By Node.id, for --explain: how a pass chose what the node's kernel is; or null. */
 	const char **note;
 	int nnotes;          /* entries of it */
@@ -189,6 +197,7 @@ bool pass_constants(Module *m);
 bool pass_decide(Module *m);
 bool pass_sched(Module *m);
 bool pass_memplan(Module *m);
+bool pass_slice(Module *m);
 
 /*
  * The memory plan. A value is stored in a slot of the arena, in an output's memory, in the weights,

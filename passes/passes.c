@@ -48,6 +48,8 @@ const Pass pass_table[] = {
 	 "a loop tree for every kernel and target: as decided, gives the temporaries' sizes"},
 	{"memplan", pass_memplan, ON_ALL, false,
 	 "slots for values and temporaries: last, when nothing moves any more"},
+	{"slice", pass_slice, ON_ALL, false,
+	 "a size along which CPUs compute one part after the other: when the memory of all parts is known"},
 	{0},
 };
 

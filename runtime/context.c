@@ -77,14 +77,29 @@ static uint64_t lay_out(char *base, const dl_program *p)
 	return c.used;
 }
 
-/* The sizes in bytes that plan asks for: the arena, the scratch of one thread, and everything
+int64_t rt_slice(const dl_model *m, const int64_t *sym)
+{
+	const dl_program *p = m->prog;
+	const int64_t most = p->slices ? dl_mul(p->slice, m->threads) : 0;
+
+	return !p->slices || sym[p->slice_sym] < most ? sym[p->slice_sym] : most;
+}
+
+/* The sizes in bytes that plan asks for, of a slice: the arena, the scratch of one thread, and everything
  * for this number of threads. On a GPU the arena is in its memory, and the scratch, of one
  * thread, in the host's. */
-static int64_t measure(const dl_model *m, const int64_t *sym, int64_t *offset, int64_t *arena,
+static int64_t measure(const dl_model *m, int64_t *sym, int64_t *offset, int64_t *arena,
 		       int64_t *scratch)
 {
+	const dl_program *p = m->prog;
+	const int64_t parts = rt_slice(m, sym), all = p->slices ? sym[p->slice_sym] : 0;
+
 	*arena = *scratch = 0;
-	m->prog->plan(sym, offset, arena, scratch);
+	if (p->slices)
+		sym[p->slice_sym] = parts;
+	p->plan(sym, offset, arena, scratch);
+	if (p->slices)
+		sym[p->slice_sym] = all;
 	*arena = dl_align(*arena);
 	*scratch = dl_align(*scratch);
 	return dl_add(*arena, dl_mul(*scratch, m->gpu ? 1 : m->threads));

@@ -728,6 +728,12 @@ struct dl_program {
 	int32_t n_more_sym;
 	const dl_alias *aliases;
 	int32_t n_aliases;
+	/* nonzero: all results are computed apart for each of dl_exec.sym[slice_sym], the size of a dim of
+	 * inputs and results before which all are 1. The runtime calls exec for slices of `slice` for
+	 * each thread, with the data of the slice; plan gets the size of a slice. */
+	int32_t slices;
+	int32_t slice_sym;
+	int64_t slice;
 };
 
 #define DL_IO_SHAPE_DATA 1u /* dl_io.flags; reserved: bind reads this input's data */

@@ -519,16 +519,65 @@ static int outputs(dl_context *c, dl_tensor *out)
 	return check_overlap(c);
 }
 
+/* Moves the data of all inputs and outputs whose dims mention the slices' symbol by PARTS of it. */
+static void move_slice(dl_context *c, int64_t parts)
+{
+	const dl_program *p = c->model->prog;
+	const dl_desc *d = p->desc;
+
+	for (int32_t i = 0; i < d->n_in + d->n_out; i++) {
+		const bool in = i < d->n_in;
+		const dl_io *io = in ? in_io(c, i) : out_io(c, i - d->n_in);
+		const int64_t *shape = in ? c->x.in_shape[i] : c->x.out_shape[i - d->n_in];
+		void **data = in ? &c->x.in[i] : &c->x.out[i - d->n_in];
+		int64_t bytes = rt_dtype_bits(io->dtype) / 8;
+		bool moves = false;
+
+		for (int32_t k = 0; k < io->rank; k++) {
+			if (dl_io_dim(io, k)->sym == p->slice_sym)
+				moves = true;
+			else
+				bytes *= shape[k];
+		}
+		if (moves)
+			*data = (char *)*data + bytes * parts;
+	}
+}
+
+/* Runs the program once for each slice. */
+static int exec_slices(dl_context *c, int64_t parts)
+{
+	const dl_program *p = c->model->prog;
+	int64_t *sym = &c->x.sym[p->slice_sym];
+	const int64_t all = *sym;
+	int64_t from = 0;
+	int rc = 0;
+
+	while (from < all && !rc && !c->x.status) {
+		*sym = parts < all - from ? parts : all - from;
+		rc = rt_exec_host(&c->x);
+		move_slice(c, *sym);
+		from += *sym;
+	}
+	move_slice(c, -from);
+	*sym = all;
+	return rc;
+}
+
 static int execute(dl_context *c)
 {
 	const dl_model *m = c->model;
+	int64_t parts;
 	int rc;
 
 	if (c->gpu) {
 		rc = rt_gpu_execute(c);
 	} else {
 		c->threads = m->opt.executor ? m->threads : rt_pool_acquire(m->pool, m->threads);
-		rc = rt_exec_host(&c->x);
+		parts = rt_slice(m, c->x.sym);
+		rc = m->prog->slices && parts < c->x.sym[m->prog->slice_sym]
+			     ? exec_slices(c, parts)
+			     : rt_exec_host(&c->x);
 		if (!m->opt.executor)
 			rt_pool_release(m->pool, c->threads);
 	}

@@ -281,7 +281,7 @@ static const Question questions[] = {
 int main(int argc, char **argv)
 {
 	OptCli c = {.target = target_by_name("x86-64-v3"),
-		    .opt = {.level = 2, .rewrite_limit = -1, .winograd = WINOGRAD_DEFAULT, .weight_error = -1},
+		    .opt = {.level = 2, .rewrite_limit = -1, .winograd = WINOGRAD_DEFAULT, .slice = -1, .weight_error = -1},
 		    .diag = {.out = stderr}};
 
 	if (program_answers(argc, argv, questions))

@@ -665,6 +665,7 @@ static int compile(Cli *c)
 			    .shuffle = c->shuffle,
 			    .tf32 = c->tf32,
 			    .winograd = c->winograd,
+			    .slice = c->slice,
 			    .flush = c->flush,
 			    .weight_type = c->int4           ? DT_I4
 					   : c->int8_weights ? DT_I8
@@ -741,6 +742,7 @@ int main(int argc, char **argv)
 	Cli c = {.level = 2,
 		 .rewrite_limit = -1,
 		 .winograd = WINOGRAD_DEFAULT,
+		 .slice = -1,
 		 .tune_seconds = -1,
 		 .max_error = -1,
 		 .int4_group = -1,

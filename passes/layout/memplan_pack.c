@@ -76,10 +76,15 @@ static void find_together(Packer *p)
 	}
 }
 
+int64_t *memplan_sample(const Module *m, Arena *a)
+{
+	return syms_sample(m->ctx, a, SAMPLE);
+}
+
 static void take_sample(Packer *p)
 {
 	const int64_t align = 64, most = (int64_t)1 << 40;
-	int64_t *sym = syms_sample(p->m->ctx, p->tmp, SAMPLE);
+	int64_t *sym = memplan_sample(p->m, p->tmp);
 
 	p->bytes = NEW_ARRAY(p->tmp, p->s->n + 1, int64_t);
 	for (int i = 0; i < p->s->n; i++) {

@@ -9,6 +9,8 @@
 int memplan_take(Module *m, Slots *s, Dim *size);
 /* Slot I is in use until now. */
 void memplan_give_back(Slots *s, int i);
+/* The values of all symbols, by Sym.id, at which slots are packed. */
+int64_t *memplan_sample(const Module *m, Arena *a);
 /* Places all slots of S. */
 void memplan_pack(Module *m, Slots *s);
 

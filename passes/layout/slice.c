@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * slice: finds the size, usually the batch, along which a run can be cut into slices that compute
+ * apart, so that the values of one slice stay in the caches, which those of the whole batch would
+ * leave between two kernels. The runtime then runs the program once for each slice.
+ *
+ * A value that mentions the size S has exactly one dim of it, and no other that depends on it. A
+ * statement that writes such a value does so at an iterator of the extent S, and reads at that
+ * iterator, in the dim of S, all values that have one; nothing else of it mentions the iterator or
+ * S. Part i of each result then depends on parts i of the inputs alone, and on what has no parts.
+ * Of inputs and results of the graph the parts have to be contiguous: they are passed as tensors.
+ *
+ * Each slice reads the weights once more. That pays if the values that kernels pass on are larger.
+ */
+#include "passes/kernel/kernels.h"
+#include "passes/layout/memplan_pack.h"
+#include "passes/module.h"
+#include "passes/schedule/common/thresholds.h"
+
+typedef struct Slicer {
+	Module *m;
+	Arena *tmp;
+	Sym *s;
+	bool mentioned; /* by the dims that were looked at */
+} Slicer;
+
+/* ---- Sizes ---- */
+
+static void see_sym(void *arg, Sym *s)
+{
+	Slicer *x = arg;
+
+	x->mentioned = x->mentioned || s == x->s;
+	if (s->def)
+		dim_syms(s->def, see_sym, x);
+}
+
+static bool mentions(Slicer *x, const Dim *d)
+{
+	x->mentioned = false;
+	dim_syms(d, see_sym, x);
+	return x->mentioned;
+}
+
+enum { NO_PARTS = -1, NOT_SLICED = -2 };
+
+/* The only dim that depends on S, which is S itself. */
+static int dim_of_parts(Slicer *x, Dim *const *dims, int rank)
+{
+	int at = NO_PARTS;
+
+	for (int d = 0; d < rank; d++) {
+		if (!mentions(x, dims[d]))
+			continue;
+		if (at >= 0 || dims[d] != x->s->dim)
+			return NOT_SLICED;
+		at = d;
+	}
+	return at;
+}
+
+static int buf_parts(Slicer *x, const Buf *b)
+{
+	return dim_of_parts(x, b->dims, b->rank);
+}
+
+/* Dims FROM to TO - 1, multiplied. */
+static Dim *volume(Ctx *c, const Type *t, int from, int to)
+{
+	Dim *all = dim_const(c, 1);
+
+	for (int d = from; d < to; d++)
+		all = dim_mul(c, all, t->dims[d]);
+	return all;
+}
+
+/* Whether V has parts that are contiguous in memory, one behind the other, and of whole bytes. */
+static bool parts_contiguous(Slicer *x, const Value *v)
+{
+	const Type *t = v->type;
+	const int at = dim_of_parts(x, t->dims, t->rank);
+
+	return at >= 0 && !t->layout && dtype_info[t->dtype].bits >= 8 &&
+	       dim_equals(volume(x->m->ctx, t, 0, at), 1);
+}
+
+/* ---- Statements ---- */
+
+typedef struct StmtCheck {
+	Slicer *x;
+	const Iter *part; /* the iterator of the parts; null: the statement has none */
+	bool *seen;       /* by Expr.id */
+} StmtCheck;
+
+static bool expr_apart(StmtCheck *c, Expr *e)
+{
+	Expr *const *child = NULL;
+	int n, at = NO_PARTS;
+
+	if (c->seen[e->id])
+		return true;
+	c->seen[e->id] = true;
+	if (e->kind == EX_ITER)
+		return e->iter != c->part;
+	if (e->kind == EX_DIM)
+		return !mentions(c->x, e->dim);
+	if (e->kind == EX_LOAD) {
+		at = buf_parts(c->x, e->load.buf);
+		if (at == NOT_SLICED ||
+		    (at >= 0 && (!c->part || e->load.nidx != e->load.buf->rank ||
+				 e->load.idx[at]->kind != EX_ITER ||
+				 e->load.idx[at]->iter != c->part)))
+			return false;
+	}
+	n = ex_operands(e, &child);
+	for (int i = 0; i < n; i++)
+		if (i != at && !expr_apart(c, child[i]))
+			return false;
+	return true;
+}
+
+/* Whether iterator I of S has the extent of the parts and S writes dim AT of OUT at it. */
+static bool writes_parts(const StmtCheck *c, const Stmt *s, int i, int at)
+{
+	return s->iter[i]->extent == c->x->s->dim && s->widx[at]->kind == EX_ITER &&
+	       s->widx[at]->iter == s->iter[i];
+}
+
+static bool stmt_apart(Slicer *x, const Kernel *k, const Stmt *s)
+{
+	StmtCheck c = {x, NULL, NEW_ARRAY(x->tmp, expr_count(k->pool) + 1, bool)};
+	const int at = buf_parts(x, s->out[0]);
+
+	for (int o = 0; o < s->nout; o++)
+		if (buf_parts(x, s->out[o]) != at)
+			return false;
+	if (at == NOT_SLICED || (at >= 0 && s->nwidx != s->out[0]->rank))
+		return false;
+	for (int i = 0; i < s->niters; i++) {
+		if (at >= 0 && i < s->nband && writes_parts(&c, s, i, at))
+			c.part = s->iter[i];
+		else if (mentions(x, s->iter[i]->extent))
+			return false;
+	}
+	if (at >= 0 && !c.part)
+		return false;
+	for (int d = 0; d < s->nwidx; d++)
+		if (d != at && !expr_apart(&c, s->widx[d]))
+			return false;
+	for (int o = 0; o < 2; o++)
+		if (s->val[o] && !expr_apart(&c, s->val[o]))
+			return false;
+	return !s->guard || expr_apart(&c, s->guard);
+}
+
+/* ---- The graph ---- */
+
+static bool node_apart(Slicer *x, const Node *n)
+{
+	const Kernel *k = node_kernel(n);
+
+	if (n->op == OP_Const)
+		return true;
+	if (op_row[n->op].flags & OPF_VIEW) {
+		const Type *from = node_in(n, 0)->type, *to = n->out[0]->type;
+		const int a = dim_of_parts(x, from->dims, from->rank),
+			  b = dim_of_parts(x, to->dims, to->rank);
+
+		if (a < 0 || b < 0)
+			return a == NO_PARTS && b == NO_PARTS;
+		return volume(x->m->ctx, from, 0, a) == volume(x->m->ctx, to, 0, b);
+	}
+	if (!k || kernel_calls_routine(k))
+		return false;
+	for (int i = 0; i < k->stmts.n; i++)
+		if (!stmt_apart(x, k, k->stmts.at[i]))
+			return false;
+	return true;
+}
+
+static bool graph_apart(Slicer *x)
+{
+	const Graph *g = x->m->graph;
+
+	/* the runtime computes these once for all slices */
+	for (int i = 0; i < sym_count(x->m->ctx); i++)
+		if (sym_at(x->m->ctx, i)->def && mentions(x, sym_at(x->m->ctx, i)->def))
+			return false;
+	for (int i = 0; i < g->facts.n; i++)
+		if (mentions(x, g->facts.at[i].a) || mentions(x, g->facts.at[i].b))
+			return false;
+	for (int i = 0; i < g->inputs.n; i++) {
+		const Type *t = g->inputs.at[i]->type;
+
+		if (dim_of_parts(x, t->dims, t->rank) != NO_PARTS &&
+		    !parts_contiguous(x, g->inputs.at[i]))
+			return false;
+	}
+	for (int i = 0; i < g->results.n; i++)
+		if (!parts_contiguous(x, g->results.at[i]->value))
+			return false;
+	for (const Node *n = g->first; n; n = n->next)
+		if (!node_apart(x, n))
+			return false;
+	return true;
+}
+
+/* ---- Whether it pays ---- */
+
+/* The bytes of a part of V; 0 if it has none, or they are not constant. */
+static int64_t part_bytes(Slicer *x, const Value *v)
+{
+	Dim **one = NEW_ARRAY(x->tmp, sym_count(x->m->ctx), Dim *);
+	int64_t n;
+
+	if (dim_of_parts(x, v->type->dims, v->type->rank) < 0)
+		return 0;
+	one[x->s->id] = dim_const(x->m->ctx, 1);
+	return dim_is_const(dim_subst(x->m->ctx, volume(x->m->ctx, v->type, 0, v->type->rank), one,
+				      sym_count(x->m->ctx)),
+			    &n)
+		       ? n * dtype_info[v->type->dtype].bits / 8
+		       : 0;
+}
+
+/* The bytes that kernels write and read of one part of all values. */
+static int64_t traffic(Slicer *x)
+{
+	int64_t all = 0;
+
+	for (const Node *n = x->m->graph->first; n; n = n->next) {
+		if (!node_kernel(n))
+			continue;
+		for (int i = 0; i < n->nin; i++)
+			all += node_in(n, i) ? part_bytes(x, node_in(n, i)) : 0;
+		for (int i = 0; i < n->nout; i++)
+			all += n->out[i] ? part_bytes(x, n->out[i]) : 0;
+	}
+	return all;
+}
+
+/* How many parts each thread computes at once; 0: there is no reason for slices. */
+static int64_t parts_at_once(Slicer *x)
+{
+	const MemPlan *p = x->m->mem;
+	const int64_t sample = memplan_sample(x->m, x->tmp)[x->s->id];
+	const int64_t each = p->slots.sample_total / (sample > 0 ? sample : 1);
+
+	if (x->m->opt.slice >= 0)
+		return x->m->opt.slice;
+	if (!each || traffic(x) < p->weights)
+		return 0;
+	return each < SLICE_BYTES ? SLICE_BYTES / each : 1;
+}
+
+bool pass_slice(Module *m)
+{
+	const Graph *g = m->graph;
+	Slicer x = {m, arena_new(), NULL, false};
+
+	for (int i = 0; i < g->inputs.n && !module_on_gpu(m) && !g->aliases.n && m->opt.slice; i++) {
+		const Type *t = g->inputs.at[i]->type;
+
+		for (int d = 0; d < t->rank && !m->slice.sym; d++) {
+			x.s = dim_as_sym(t->dims[d]);
+			if (!x.s || x.s->src || x.s->def || x.s->lo > 1 || !graph_apart(&x))
+				continue;
+			m->slice.parts = parts_at_once(&x);
+			m->slice.sym = m->slice.parts ? x.s : NULL;
+		}
+	}
+	arena_free(x.tmp);
+	return true;
+}

@@ -323,6 +323,11 @@ void dce_graph(Module *m);
 /* Merges kernels over constants that compute the same (passes/graph/cse.c). */
 void cse_weights(Module *m);
 
+/* ---- layout/slice.c ---- */
+
+/* The line "slices: 2 of batch for each thread", or "slices: none". */
+void slice_print(StrBuf *b, const Module *m);
+
 /* ---- layout/memplan_text.c ---- */
 
 void memplan_print(StrBuf *b, const Module *m);

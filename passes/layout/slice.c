@@ -253,6 +253,16 @@ static int64_t parts_at_once(Slicer *x)
 	return each < SLICE_BYTES ? SLICE_BYTES / each : 1;
 }
 
+void slice_print(StrBuf *b, const Module *m)
+{
+	if (m->slice.sym)
+		strbuf_printf(b, "slices: %lld of %s for each thread", (long long)m->slice.parts,
+			      m->slice.sym->name);
+	else
+		strbuf_puts(b, "slices: none");
+	strbuf_puts(b, "\n");
+}
+
 bool pass_slice(Module *m)
 {
 	const Graph *g = m->graph;

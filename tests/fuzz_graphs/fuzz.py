@@ -44,13 +44,13 @@ DRAWN = {**operators.ROWS, **{p.__name__: lambda g, op, p=p: p(g) for p in PATTE
 # How a graph is run, by its seed: how many of 20 seeds go this way, and the options of tests/tools/batch.
 KINDS = {
     "gcc": (4, ["--cc=gcc", "-O0", "--kernels", "--in-place"]),
-    "clang": (3, ["--cc=clang", "-O0", "--roundtrip", "--in-place"]),
+    "clang": (3, ["--cc=clang", "-O0", "--roundtrip", "--in-place", "--slice=1"]),
     "least": (2, ["--cc=gcc", "-O0", "--effort=0"]),
-    "little": (2, ["--cc=clang", "-O0", "--effort=1", "--kernels"]),
-    "most": (2, ["--cc=gcc", "-O2", "--effort=3", "--target=x86-64-v2"]),
+    "little": (2, ["--cc=clang", "-O0", "--effort=1", "--kernels", "--slice=1"]),
+    "most": (2, ["--cc=gcc", "-O2", "--effort=3", "--target=x86-64-v2", "--slice=1"]),
     "int4": (1, ["--cc=clang", "-O0", "--int4=32", "--kernels"]),
     "bytes": (1, ["--cc=gcc", "-O0", "--int8-weights"]),
-    "sanitize": (3, ["--cc=gcc", "-O0", "--sanitize", "--in-place"]),     # by the test program that has sanitizers itself
+    "sanitize": (3, ["--cc=gcc", "-O0", "--sanitize", "--in-place", "--slice=1"]),     # by the test program that has sanitizers itself
     "sm_80": (1, ["--cc=gcc", "-O0", "--gpu=sm_80", "--kernels"]),
     "later": (1, ["--cc=gcc", "-O0"]),          # and one of LATER
 }

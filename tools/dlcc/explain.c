@@ -382,6 +382,11 @@ static void put_target(Explain *x, int t)
 	end_line(x);
 	if (!x->trace)
 		note_broken_fact(x);
+	if (x->m->slice.sym) {
+		strbuf_printf(&x->b, "in slices of %lld of %s for each thread",
+			      (long long)x->m->slice.parts, x->m->slice.sym->name);
+		end_line(x);
+	}
 	for (const Node *n = x->m->graph->first; n; n = n->next) {
 		const Schedule *s = n->id < x->m->nsched ? x->m->sched[t][n->id] : NULL;
 

@@ -389,6 +389,7 @@ static bool make(Case *c, Ctx *ctx, Graph *g, Made *out, bool verify)
 			      .verify = verify && !c->o->unproved && !c->o->gpu && !c->o->ptx,
 			      .weight_type = c->o->weight_type,
 			      .weight_error = -1,
+			      .slice = c->o->slice,
 			      .weight_group = c->o->weight_group}};
 	m->target[m->ntargets++] = c->o->target;
 	if (!passes(c, m) ||

@@ -29,6 +29,7 @@ typedef struct RunOptions {
 	int effort; /* -O of dlcc */
 	int size;  /* number of cases in one C file */
 	int jobs;
+	int slice;      /* Options.slice */
 	int seconds;	/* processor time in seconds that one step of a case may take */
 	bool sanitize;	/* compile generated C with ASan and UBSan */
 	/* also path ir: print, read and compile again, which must give the same C */

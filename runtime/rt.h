@@ -172,6 +172,9 @@ void rt_weights_close(dl_model *m);
 
 /* Adapts arena, offsets and scratch to x.sym. */
 int rt_plan(dl_context *c);
+/* How many parts of dl_program.slice_sym a run with the symbols SYM computes at once: all, or a
+ * slice of them. */
+int64_t rt_slice(const dl_model *m, const int64_t *sym);
 /* Grows region r to at least bytes bytes; the first keep bytes are preserved. False if there is
  * no memory. */
 bool rt_region_grow(dl_context *c, dl_region *r, int64_t bytes, int64_t keep);
@@ -181,8 +184,6 @@ bool rt_region_grow(dl_context *c, dl_region *r, int64_t bytes, int64_t keep);
 /* Calls the program's exec for a run on the CPU: in all threads of the run, if it only launches
  * kernels. */
 int rt_exec_host(dl_exec *x);
-/* How many parts of dl_program.slice_sym a run with the symbols SYM computes at once: all, or a slice of them. */
-int64_t rt_slice(const dl_model *m, const int64_t *sym);
 
 /* ---- run.c ---- */
 

@@ -318,6 +318,7 @@ static bool put_limited(ExprC *c, StrBuf *b, Expr *e, StrBuf *out)
 	Expr *in = e->op.arg[0], *x;
 	const bool upper = ex_is_op(e, IN_min);
 	int64_t lo, hi;
+	bool near;
 
 	if (e->ct != CT_I32 || e->op.n != 2 || e->op.arg[1]->kind != EX_CONST || has_name(c, in) ||
 	    !(upper ? ex_is_op(in, IN_max) : ex_is_op(e, IN_max) && ex_is_op(in, IN_min)) ||
@@ -328,8 +329,9 @@ static bool put_limited(ExprC *c, StrBuf *b, Expr *e, StrBuf *out)
 	lo = (upper ? in : e)->op.arg[1]->i;
 	if (x->ct != CT_F32 || lo > 0 || hi < 0 || lo < -MOST || hi > MOST)
 		return false;
-	strbuf_printf(out, "dl_limit_f32(%s, %d, %d)", unwrap(c->arena, put_value(c, b, x)),
-		      (int)lo, (int)hi);
+	near = ex_is_op(x, IN_rint) && !has_name(c, x);
+	strbuf_printf(out, "dl_%s_f32(%s, %d, %d)", near ? "nearest" : "limit",
+		      unwrap(c->arena, put_value(c, b, near ? x->op.arg[0] : x)), (int)lo, (int)hi);
 	return true;
 }
 

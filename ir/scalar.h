@@ -374,6 +374,16 @@ DL_FN int32_t dl_limit_f32(float x, int32_t lo, int32_t hi)
 
 	return lo == 0 || x == x ? r : 0;
 }
+/* dl_limit_f32(dl_rint_f32(x), lo, hi) where |lo| and |hi| are at most 2^16. A sum with 1.5 * 2^23 has no bits for a
+ * fraction: it is rounded to even, and its last bits are the integer. */
+DL_FN int32_t dl_nearest_f32(float x, int32_t lo, int32_t hi)
+{
+	const float to_integer = 0x1.8p23f;
+	float v = x > (float)lo ? x : (float)lo, w = v < (float)hi ? v : (float)hi;
+	int32_t r = dl_bits_f32_i32(w + to_integer) - dl_bits_f32_i32(to_integer);
+
+	return lo == 0 || x == x ? r : 0;
+}
 DL_CVT_FLOAT(f64, double)
 DL_CVT(f32, float, f64, double)
 DL_CVT(f64, double, f32, float)

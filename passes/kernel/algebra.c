@@ -286,7 +286,7 @@ static Iter *sum_border_class(FactorSum *s, const BorderClasses *l)
 
 /* Adds the kernels that compute the sums of L's factor; returns the load of a sum, over the
  * iterators of P's statement. */
-static Expr *sums(const FactoredProduct *p, const FactorPlan *l, const char *name)
+static Expr *sums(const FactoredProduct *p, const FactorPlan *l, Expr *by, const char *name)
 {
 	ExprPool *pool = p->k->pool;
 	Iters band = {.n = 0}, red = {.n = 0};
@@ -304,6 +304,8 @@ static Expr *sums(const FactoredProduct *p, const FactorPlan *l, const char *nam
 		zero = ex_op2(pool, IN_mul, times(pool, p->m->ctx, &l->alike), zero);
 	if (zero)
 		val = ex_op2(pool, IN_sub, val, zero);
+	if (by)
+		val = ex_op2(pool, IN_mul, val, by);
 	sum_open(&s, p, name);
 	for (int i = 0; i < l->nborders; i++) {
 		Iter *it = sum_border_class(&s, &l->borders[i]);
@@ -323,6 +325,23 @@ static Expr *sums(const FactoredProduct *p, const FactorPlan *l, const char *nam
 	v = sum_close(&s, DT_I32, &band, &red, t.rank, t.dims, t.widx, sum_import(&s, val),
 		      guard ? sum_import(&s, guard) : NULL);
 	return ex_load(pool, node_add_operand(p->n, name, v), t.at, t.rank);
+}
+
+/* Whether E is the same constant at all points. */
+static bool is_one_constant(const FactoredProduct *p, Expr *e)
+{
+	while (ex_is_op(e, IN_cvt))
+		e = e->op.arg[0];
+	return e->kind == EX_CONST || (e->kind == EX_LOAD && node_loaded_const(p->n, e) &&
+				       !expr_has_any(e, p->c.s->iter, p->c.s->niters));
+}
+
+/* The sums times ZERO. Where both are constants, so is the product. */
+static Expr *sums_times(const FactoredProduct *p, const FactorPlan *l, Expr *zero, const char *name)
+{
+	if (node_loaded_const(p->n, l->f.byte) && is_one_constant(p, zero))
+		return sums(p, l, zero, name);
+	return ex_op2(p->k->pool, IN_mul, zero, sums(p, l, NULL, name));
 }
 
 /* ---- The product ---- */
@@ -408,14 +427,12 @@ static bool without_zero_points(FactoredProduct *p)
 	if (p->a.zero) {
 		const FactorPlan l = plan(p, &p->b, c->n, c->nn);
 
-		val = ex_op2(pool, IN_sub, val,
-			     ex_op2(pool, IN_mul, p->a.zero, sums(p, &l, "b_sums")));
+		val = ex_op2(pool, IN_sub, val, sums_times(p, &l, p->a.zero, "b_sums"));
 	}
 	if (p->b.zero) {
 		const FactorPlan l = plan(p, &(ByteFactor){p->a.byte, NULL, NULL}, c->m, c->nm);
 
-		val = ex_op2(pool, IN_sub, val,
-			     ex_op2(pool, IN_mul, p->b.zero, sums(p, &l, "a_sums")));
+		val = ex_op2(pool, IN_sub, val, sums_times(p, &l, p->b.zero, "a_sums"));
 	}
 	if (c->ct == CT_F32)
 		val = ex_cvt(pool, CT_F32, val);

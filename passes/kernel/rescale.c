@@ -80,10 +80,22 @@ static Expr *constant_times(Node *n, Expr *e, float by)
 
 static Expr *times(Node *n, Expr *e, float by);
 
-/* E is an integer as f32. */
-static bool is_integer(const Expr *e)
+/* E is f32(n), where n is an i32, or a byte that is loaded. */
+static bool is_converted(const Expr *e)
 {
-	return ex_is_op(e, IN_cvt) && e->op.arg[0]->ct == CT_I32;
+	return ex_is_op(e, IN_cvt) && (e->op.arg[0]->ct == CT_I32 || expr_is_narrow(e->op.arg[0]));
+}
+
+/* E, of N's kernel, is an integer as f32, or a sum of products of bytes, which is computed as floats. */
+static bool is_integer(const Node *n, const Expr *e)
+{
+	const Stmt *s = e->kind == EX_LOAD && e->load.buf->kind == BUF_TEMP
+				? kernel_writer(node_kernel(n), e->load.buf)
+				: NULL;
+
+	return is_converted(e) ||
+	       (s && s->red == MONOID_sum && ex_is_op(s->val[0], IN_mul) &&
+		(is_converted(s->val[0]->op.arg[0]) || is_converted(s->val[0]->op.arg[1])));
 }
 
 /* A, an integer or a constant times it, times the constant B times BY: both constants become one, if either has one element. */
@@ -94,7 +106,7 @@ static Expr *product_times(Node *n, Expr *a, Expr *b, float by)
 	float both;
 	double v;
 
-	if (!is_integer(c ? a->op.arg[0] : a))
+	if (!is_integer(n, c ? a->op.arg[0] : a))
 		return NULL;
 	if (c && one_value(n, b, &v) && multiply((float)v, by, &both))
 		d = constant_times(n, c, both);

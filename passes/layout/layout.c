@@ -293,6 +293,12 @@ static void join_load(void *arg, Stmt *s, Expr *load)
 		b->c->votes[y].dim[d] += b->c->votes[x].dim[d];
 }
 
+/* Both factors of CT have terms of the sum. One that has none is a scale, as of dequantised bytes that are averaged. */
+static bool factors_have_terms(const Contraction *ct)
+{
+	return expr_has_any(ct->a, ct->k, ct->nk) && expr_has_any(ct->b, ct->k, ct->nk);
+}
+
 static void cast_votes(Choice *c, Node *n)
 {
 	Kernel *k = node_kernel(n);
@@ -303,7 +309,7 @@ static void cast_votes(Choice *c, Node *n)
 			    false, false};
 		Contraction ct;
 
-		if (s->red && stmt_contraction(k, s, &ct))
+		if (s->red && stmt_contraction(k, s, &ct) && factors_have_terms(&ct))
 			contraction_votes(&b, n, &ct);
 		else if (s->red && !s->update)
 			stmt_loads(s, reduction_load, &b);

@@ -290,9 +290,10 @@ static Expr *when_not(ExprPool *p, Expr *e, const Expr *no, Expr **yes)
 		return NULL;
 	if (b->kind == EX_CONST && !b->i)
 		return ex_and(p, e->op.arg[0], a);
-	if (a->kind == EX_CONST && !a->i)
-		return ex_and(p, opposite(p, e->op.arg[0]), b);
-	return NULL;
+	if (a->kind == EX_CONST)
+		return a->i ? ex_op2(p, IN_or, e->op.arg[0], b)
+			    : ex_and(p, opposite(p, e->op.arg[0]), b);
+	return ex_op2(p, IN_or, opposite(p, e->op.arg[0]), a);
 }
 
 /* The condition on which N has iterations at all, if a bound says so: hi is select(c, end, lo), or lo is select(c, hi, begin). The

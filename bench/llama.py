@@ -6,7 +6,8 @@
 
 PYTHON has llama-cpp-python and gguf (pip install llama-cpp-python gguf). Both get a model of the same sizes with random weights. The
 engines run one after the other in each round, each in a process of its own; the numbers are the rounds' medians, and milliseconds. dlcc
-has f32, --int8-weights and --int4 with --int8-activations, which are what q8_0 and q4_0 are: llama.cpp quantises activations, too.
+has f32, --int8-weights and --int4 with --int8-activations, which are what q8_0 and q4_0 are: llama.cpp quantises activations, too. Of a prompt llama.cpp's time is the best of three, with
+the logits of the last token alone, and its caches are f16; dlcc computes all logits, and its caches are f32.
 """
 import argparse
 import json
@@ -63,7 +64,7 @@ def write_model(path, kind):
 
 
 def measure(path, past, threads, prefill, seconds):
-    """Prints milliseconds of a token behind PAST others, and of a prompt of PREFILL tokens, by llama.cpp."""
+    """Prints the milliseconds that llama.cpp takes for a token after PAST others, and for a prompt of PREFILL tokens."""
     import ctypes
 
     import llama_cpp as l
@@ -145,7 +146,7 @@ def main():
         if not os.path.exists(path):
             subprocess.run([o.python, __file__, "--write", path, "--kind", kind], check=True)
         subprocess.run([os.path.join(o.build, "bin", "dlcc"), graph, *options, "-o", model_of(o.build, kind)], check=True, stdout=subprocess.DEVNULL)
-    print(f"| weights | what | threads | dlcc ms | llama.cpp ms | ratio |\n|---|---|---:|---:|---:|---:|")
+    print("| weights | what | threads | dlcc ms | llama.cpp ms | ratio |\n|---|---|---:|---:|---:|---:|")
     for kind in KINDS:
         for threads in map(int, o.threads.split(",")):
             ours, theirs = {}, {}

@@ -374,7 +374,7 @@ DL_FN int32_t dl_limit_f32(float x, int32_t lo, int32_t hi)
 
 	return lo == 0 || x == x ? r : 0;
 }
-/* dl_limit_f32(dl_rint_f32(x), lo, hi) where |lo| and |hi| are at most 2^16. A sum with 1.5 * 2^23 has no bits for a
+/* dl_limit_f32(dl_rint_f32(x), lo, hi) where -2^16 <= lo <= 0 <= hi <= 2^16. A sum with 1.5 * 2^23 has no bits for a
  * fraction: it is rounded to even, and its last bits are the integer. */
 DL_FN int32_t dl_nearest_f32(float x, int32_t lo, int32_t hi)
 {

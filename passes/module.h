@@ -70,7 +70,7 @@ typedef struct Options {
 	bool verify;
 	/* CPUs: rows of the largest tiles of Winograd's convolutions, 2 or 4; 0: none */
 	int winograd;
-	int slice;               /* CPUs: parts of the batch that each thread computes at once; 0: all; negative: by cost */
+	int slice; /* CPUs: elements of the batch for each thread that run at a time; 0: all; negative: by cost */
 	bool flush;              /* CPUs take subnormal numbers for zero */
 	bool tf32;               /* allow GPUs to round the operands of f32 products to tf32 */
 	/* tiles of products on GPUs, in the syntax of passes/schedule/gpu/gemm_tiles_text.c;
@@ -115,7 +115,7 @@ typedef struct Verified {
 	int proved, unproved, wrong, equal;
 } Verified;
 
-/* A run may compute PARTS elements of SYM for each thread, then as many again (passes/layout/slice.c). */
+/* A run computes PARTS elements of the dim SYM for each thread at a time (passes/layout/slice.c). */
 typedef struct Slice {
 	Sym *sym; /* null: all at once */
 	int64_t parts;

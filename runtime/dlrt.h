@@ -728,10 +728,10 @@ struct dl_program {
 	int32_t n_more_sym;
 	const dl_alias *aliases;
 	int32_t n_aliases;
-	/* nonzero: all results are computed apart for each of dl_exec.sym[slice_sym], the size of a dim of
-	 * inputs and results before which all are 1. The runtime calls exec for slices of `slice` for
-	 * each thread, with the data of the slice; plan gets the size of a slice. */
-	int32_t slices;
+	/* If slice is not 0, the elements of a dim of size dl_exec.sym[slice_sym] are computed
+	 * independently, and in inputs and outputs all dims before it are 1. The runtime calls exec
+	 * for `slice` elements for each thread at a time, with the data of these. plan gets that
+	 * size. */
 	int32_t slice_sym;
 	int64_t slice;
 };

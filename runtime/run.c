@@ -539,7 +539,7 @@ static void move_slice(dl_context *c, int64_t parts)
 			else
 				bytes *= shape[k];
 		}
-		if (moves)
+		if (moves && *data)
 			*data = (char *)*data + bytes * parts;
 	}
 }
@@ -575,9 +575,8 @@ static int execute(dl_context *c)
 	} else {
 		c->threads = m->opt.executor ? m->threads : rt_pool_acquire(m->pool, m->threads);
 		parts = rt_slice(m, c->x.sym);
-		rc = m->prog->slices && parts < c->x.sym[m->prog->slice_sym]
-			     ? exec_slices(c, parts)
-			     : rt_exec_host(&c->x);
+		rc = m->prog->slice && parts < c->x.sym[m->prog->slice_sym] ? exec_slices(c, parts)
+									    : rt_exec_host(&c->x);
 		if (!m->opt.executor)
 			rt_pool_release(m->pool, c->threads);
 	}

@@ -300,7 +300,7 @@ static void print_program(Host *h)
 	if (host_only_launches(h))
 		strbuf_puts(h->b, "\t.only_launches = 1,\n");
 	if (host_only_launches(h) && h->m->slice.sym)
-		strbuf_printf(h->b, "\t.slices = 1,\n\t.slice_sym = %d,\n\t.slice = %lld,\n",
+		strbuf_printf(h->b, "\t.slice_sym = %d,\n\t.slice = %lld,\n",
 			      h->sym_index[h->m->slice.sym->id], (long long)h->m->slice.parts);
 	if (h->gpu)
 		strbuf_printf(h->b, "\t.gpu = &%s,\n};\n\n", host_own(h, "gpu"));

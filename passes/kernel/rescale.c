@@ -80,22 +80,36 @@ static Expr *constant_times(Node *n, Expr *e, float by)
 
 static Expr *times(Node *n, Expr *e, float by);
 
-/* E is f32(n), where n is an i32, or a byte that is loaded. */
-static bool is_converted(const Expr *e)
+/* V is a constant, or computed from constants by one kernel. */
+static bool is_known(const Value *v)
 {
-	return ex_is_op(e, IN_cvt) && (e->op.arg[0]->ct == CT_I32 || expr_is_narrow(e->op.arg[0]));
+	if (v && !value_const(v) && (!v->def || !node_kernel(v->def)))
+		return false;
+	for (int i = 0; v && !value_const(v) && i < v->def->nin; i++)
+		if (node_in(v->def, i) && !value_const(node_in(v->def, i)))
+			return false;
+	return v;
 }
 
-/* E, of N's kernel, is an integer as f32, or a sum of products of bytes, which is computed as floats. */
-static bool is_integer(const Node *n, const Expr *e)
+/* A is a byte as a float, and B a constant. */
+static bool is_byte_times_constant(const Node *n, const Expr *a, const Expr *b)
+{
+	return ex_is_op(a, IN_cvt) && expr_is_narrow(a->op.arg[0]) && is_known(node_loaded(n, b));
+}
+
+/* E, of N's kernel, is an integer as f32, or a sum of bytes times constants, which `algebra` computes in floats. */
+static bool is_from_bytes(const Node *n, const Expr *e)
 {
 	const Stmt *s = e->kind == EX_LOAD && e->load.buf->kind == BUF_TEMP
 				? kernel_writer(node_kernel(n), e->load.buf)
 				: NULL;
+	const Expr *v = s && s->red == MONOID_sum ? s->val[0] : NULL;
 
-	return is_converted(e) ||
-	       (s && s->red == MONOID_sum && ex_is_op(s->val[0], IN_mul) &&
-		(is_converted(s->val[0]->op.arg[0]) || is_converted(s->val[0]->op.arg[1])));
+	if (ex_is_op(e, IN_cvt))
+		return e->op.arg[0]->ct == CT_I32;
+	return v && ex_is_op(v, IN_mul) &&
+	       (is_byte_times_constant(n, v->op.arg[0], v->op.arg[1]) ||
+		is_byte_times_constant(n, v->op.arg[1], v->op.arg[0]));
 }
 
 /* A, an integer or a constant times it, times the constant B times BY: both constants become one, if either has one element. */
@@ -106,7 +120,7 @@ static Expr *product_times(Node *n, Expr *a, Expr *b, float by)
 	float both;
 	double v;
 
-	if (!is_integer(n, c ? a->op.arg[0] : a))
+	if (!is_from_bytes(n, c ? a->op.arg[0] : a))
 		return NULL;
 	if (c && one_value(n, b, &v) && multiply((float)v, by, &both))
 		d = constant_times(n, c, both);

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * slice: finds the size, usually the batch, along which a run can be cut into slices that compute
- * apart, so that the values of one slice stay in the caches, which those of the whole batch would
- * leave between two kernels. The runtime then runs the program once for each slice.
+ * slice: finds a dim, usually the batch, whose elements are computed independently. The runtime then
+ * runs the program for a few elements at a time, so that intermediate values stay in the caches.
  *
  * A value that mentions the size S has exactly one dim of it, and no other that depends on it. A
  * statement that writes such a value does so at an iterator of the extent S, and reads at that
- * iterator, in the dim of S, all values that have one; nothing else of it mentions the iterator or
- * S. Part i of each result then depends on parts i of the inputs alone, and on what has no parts.
- * Of inputs and results of the graph the parts have to be contiguous: they are passed as tensors.
+ * iterator, in the dim of S, all values that have one. The statement mentions the iterator and S
+ * nowhere else. Element i of each result then depends on element i of the inputs alone, and on
+ * inputs and constants without such a dim. In inputs and results of the graph the elements have to
+ * be contiguous, because a slice is passed as a tensor.
  *
- * Each slice reads the weights once more. That pays if the values that kernels pass on are larger.
+ * Each slice reads the weights once more. That pays if the intermediate values of an element are
+ * larger than the weights. A kernel whose results do not depend on the batch would run once for each
+ * slice, so a graph with one has no slices.
  */
 #include "passes/kernel/kernels.h"
 #include "passes/layout/memplan_pack.h"
@@ -175,6 +177,10 @@ static bool node_apart(Slicer *x, const Node *n)
 	for (int i = 0; i < k->stmts.n; i++)
 		if (!stmt_apart(x, k, k->stmts.at[i]))
 			return false;
+	for (int i = 0; i < n->nout; i++)
+		if (n->out[i] && !value_is_weights(x->m, n->out[i]) &&
+		    dim_of_parts(x, n->out[i]->type->dims, n->out[i]->type->rank) < 0)
+			return false;
 	return true;
 }
 
@@ -196,9 +202,14 @@ static bool graph_apart(Slicer *x)
 		    !parts_contiguous(x, g->inputs.at[i]))
 			return false;
 	}
-	for (int i = 0; i < g->results.n; i++)
-		if (!parts_contiguous(x, g->results.at[i]->value))
+	for (int i = 0; i < g->results.n; i++) {
+		const Value *v = g->results.at[i]->value;
+		const Place *at = &x->m->mem->value[v->id];
+
+		/* others are copied from where they are, which is not a launch */
+		if (at->kind != PLACE_OUTPUT || at->at != i || !parts_contiguous(x, v))
 			return false;
+	}
 	for (const Node *n = g->first; n; n = n->next)
 		if (!node_apart(x, n))
 			return false;
@@ -239,6 +250,25 @@ static int64_t traffic(Slicer *x)
 	return all;
 }
 
+/* The bytes that every slice reads: the weights, and inputs without parts. Where the size of one is not known, as many as
+ * there can be. */
+static int64_t shared_bytes(Slicer *x)
+{
+	const Graph *g = x->m->graph;
+	int64_t all = x->m->mem->weights, n;
+
+	for (int i = 0; i < g->inputs.n; i++) {
+		const Type *t = g->inputs.at[i]->type;
+
+		if (dim_of_parts(x, t->dims, t->rank) >= 0)
+			continue;
+		if (!dim_is_const(volume(x->m->ctx, t, 0, t->rank), &n))
+			return INT64_MAX;
+		all += n * dtype_info[t->dtype].bits / 8;
+	}
+	return all;
+}
+
 /* How many parts each thread computes at once; 0: there is no reason for slices. */
 static int64_t parts_at_once(Slicer *x)
 {
@@ -248,7 +278,7 @@ static int64_t parts_at_once(Slicer *x)
 
 	if (x->m->opt.slice >= 0)
 		return x->m->opt.slice;
-	if (!each || traffic(x) < p->weights)
+	if (!each || traffic(x) < shared_bytes(x))
 		return 0;
 	return each < SLICE_BYTES ? SLICE_BYTES / each : 1;
 }
@@ -267,13 +297,17 @@ bool pass_slice(Module *m)
 {
 	const Graph *g = m->graph;
 	Slicer x = {m, arena_new(), NULL, false};
+	bool *tried = NEW_ARRAY(x.tmp, sym_count(m->ctx) + 1, bool); /* by Sym.id */
 
 	for (int i = 0; i < g->inputs.n && !module_on_gpu(m) && !g->aliases.n && m->opt.slice; i++) {
 		const Type *t = g->inputs.at[i]->type;
 
 		for (int d = 0; d < t->rank && !m->slice.sym; d++) {
 			x.s = dim_as_sym(t->dims[d]);
-			if (!x.s || x.s->src || x.s->def || x.s->lo > 1 || !graph_apart(&x))
+			if (!x.s || tried[x.s->id])
+				continue;
+			tried[x.s->id] = true;
+			if (x.s->src || x.s->def || x.s->lo > 1 || !graph_apart(&x))
 				continue;
 			m->slice.parts = parts_at_once(&x);
 			m->slice.sym = m->slice.parts ? x.s : NULL;

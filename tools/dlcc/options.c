@@ -29,7 +29,7 @@ static const char usage[] =
 	"  --cubin=yes           carry the GPU's code compiled, too, by ptxas; --ptxas=FILE says where that is\n"
 	"  --tf32                GPUs may round the factors of f32 products to tf32; sm_80 and later\n"
 	"  --flush-subnormals    CPUs take subnormal numbers, and results that would be, for zero\n"
-	"  --slice=N             CPUs compute N of the batch for each thread at once; 0: all of it (default: by the size of caches)\n"
+	"  --slice=N             CPUs run N elements of a batch for each thread at a time; 0: all (default: by the size of caches)\n"
 	"  --winograd=N          tiles of CPUs' convolutions by Winograd have at most N rows: 0 (none), 2 or 4 (default)\n"
 	"  --int8-weights        weights of products become i8, with a scale for each column\n"
 	"  --int8-activations    what is multiplied by narrow weights becomes i8, on CPUs\n"

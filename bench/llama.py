@@ -17,6 +17,8 @@ import subprocess
 import sys
 import time
 
+import configs
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 LAYERS, WIDTH, HIDDEN, HEADS, CACHES, WORDS = 24, 896, 4864, 14, 2, 32000
 KINDS = {"f32": [], "q8_0": ["--int8-weights", "--int8-activations"], "q4_0": ["--int4", "--int8-activations"]}
@@ -138,9 +140,9 @@ def main():
         return write_model(o.write, o.kind)
     if o.measure:
         return measure(o.measure, int(o.past), int(o.threads), o.prefill, o.seconds)
-    graph = os.path.join(o.build, "bench", "llama_0_5b", "model.onnx")
-    if not os.path.exists(graph):
-        sys.exit(f"no {graph}: bench/run.py llama_0_5b/decode128 writes it")
+    graph, why = configs.materialise("llama_0_5b", o.build)
+    if not graph:
+        sys.exit(why)
     for kind, options in KINDS.items():
         path = os.path.join(o.build, "bench", f"llama_0_5b-{kind}.gguf")
         if not os.path.exists(path):

@@ -366,11 +366,16 @@ DL_CVT_INT(u64, uint64_t)
 	DL_CVT_SAT(s, S, u32, uint32_t, int64_t, 0, 0x1p32, UINT32_MAX)                            \
 	DL_CVT_SAT(s, S, u64, uint64_t, uint64_t, 0, 0x1p64, UINT64_MAX)
 DL_CVT_FLOAT(f32, float)
+DL_FN float dl_within_f32(float x, int32_t lo, int32_t hi)
+{
+	float v = x > (float)lo ? x : (float)lo;
+
+	return v < (float)hi ? v : (float)hi;
+}
 /* min(max(dl_cvt_f32_i32(x), lo), hi) where lo <= 0 <= hi and f32 represents both. */
 DL_FN int32_t dl_limit_f32(float x, int32_t lo, int32_t hi)
 {
-	float v = x > (float)lo ? x : (float)lo, w = v < (float)hi ? v : (float)hi;
-	int32_t r = (int32_t)w;
+	int32_t r = (int32_t)dl_within_f32(x, lo, hi);
 
 	return lo == 0 || x == x ? r : 0;
 }
@@ -379,8 +384,8 @@ DL_FN int32_t dl_limit_f32(float x, int32_t lo, int32_t hi)
 DL_FN int32_t dl_nearest_f32(float x, int32_t lo, int32_t hi)
 {
 	const float to_integer = 0x1.8p23f;
-	float v = x > (float)lo ? x : (float)lo, w = v < (float)hi ? v : (float)hi;
-	int32_t r = dl_bits_f32_i32(w + to_integer) - dl_bits_f32_i32(to_integer);
+	float sum = dl_within_f32(x, lo, hi) + to_integer;
+	int32_t r = dl_bits_f32_i32(sum) - dl_bits_f32_i32(to_integer);
 
 	return lo == 0 || x == x ? r : 0;
 }

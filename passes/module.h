@@ -325,7 +325,7 @@ void cse_weights(Module *m);
 
 /* ---- layout/slice.c ---- */
 
-/* The line "slices: 2 of batch for each thread", or "slices: none". */
+/* "slices: 2 of batch for each thread", or "slices: none". */
 void slice_print(StrBuf *b, const Module *m);
 
 /* ---- layout/memplan_text.c ---- */

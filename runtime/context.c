@@ -80,9 +80,9 @@ static uint64_t lay_out(char *base, const dl_program *p)
 int64_t rt_slice(const dl_model *m, const int64_t *sym)
 {
 	const dl_program *p = m->prog;
-	const int64_t most = p->slice ? dl_mul(p->slice, m->threads) : 0;
+	const int64_t most = dl_mul(p->slice, m->threads);
 
-	return !p->slice || sym[p->slice_sym] < most ? sym[p->slice_sym] : most;
+	return p->slice && most < sym[p->slice_sym] ? most : 0;
 }
 
 /* The sizes in bytes that plan asks for, of a slice: the arena, the scratch of one thread, and everything
@@ -92,13 +92,13 @@ static int64_t measure(const dl_model *m, int64_t *sym, int64_t *offset, int64_t
 		       int64_t *scratch)
 {
 	const dl_program *p = m->prog;
-	const int64_t parts = rt_slice(m, sym), all = p->slice ? sym[p->slice_sym] : 0;
+	const int64_t parts = rt_slice(m, sym), all = parts ? sym[p->slice_sym] : 0;
 
 	*arena = *scratch = 0;
-	if (p->slice)
+	if (parts)
 		sym[p->slice_sym] = parts;
 	p->plan(sym, offset, arena, scratch);
-	if (p->slice)
+	if (parts)
 		sym[p->slice_sym] = all;
 	*arena = dl_align(*arena);
 	*scratch = dl_align(*scratch);

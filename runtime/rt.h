@@ -172,8 +172,8 @@ void rt_weights_close(dl_model *m);
 
 /* Adapts arena, offsets and scratch to x.sym. */
 int rt_plan(dl_context *c);
-/* How many parts of dl_program.slice_sym a run with the symbols SYM computes at once: all, or a
- * slice of them. */
+/* How many elements of dl_program.slice_sym a run with the symbols SYM computes at a time; 0: all of
+ * them at once. */
 int64_t rt_slice(const dl_model *m, const int64_t *sym);
 /* Grows region r to at least bytes bytes; the first keep bytes are preserved. False if there is
  * no memory. */

@@ -519,8 +519,8 @@ static int outputs(dl_context *c, dl_tensor *out)
 	return check_overlap(c);
 }
 
-/* Moves the data of all inputs and outputs whose dims mention the slices' symbol by PARTS of it. */
-static void move_slice(dl_context *c, int64_t parts)
+/* Moves the data of each input and output that has a dim of the ALL elements that are cut into slices by PARTS of these. */
+static void move_slice(dl_context *c, int64_t parts, int64_t all)
 {
 	const dl_program *p = c->model->prog;
 	const dl_desc *d = p->desc;
@@ -530,21 +530,17 @@ static void move_slice(dl_context *c, int64_t parts)
 		const dl_io *io = in ? in_io(c, i) : out_io(c, i - d->n_in);
 		const int64_t *shape = in ? c->x.in_shape[i] : c->x.out_shape[i - d->n_in];
 		void **data = in ? &c->x.in[i] : &c->x.out[i - d->n_in];
-		int64_t bytes = rt_dtype_bits(io->dtype) / 8;
+		const int64_t each = rt_bytes(io->dtype, count(shape, io->rank)) / all;
 		bool moves = false;
 
-		for (int32_t k = 0; k < io->rank; k++) {
-			if (dl_io_dim(io, k)->sym == p->slice_sym)
-				moves = true;
-			else
-				bytes *= shape[k];
-		}
-		if (moves && *data)
-			*data = (char *)*data + bytes * parts;
+		for (int32_t k = 0; k < io->rank; k++)
+			moves = moves || dl_io_dim(io, k)->sym == p->slice_sym;
+		if (moves && each)
+			*data = (char *)*data + each * parts;
 	}
 }
 
-/* Runs the program once for each slice. */
+/* Runs the program for PARTS elements at a time. */
 static int exec_slices(dl_context *c, int64_t parts)
 {
 	const dl_program *p = c->model->prog;
@@ -556,10 +552,10 @@ static int exec_slices(dl_context *c, int64_t parts)
 	while (from < all && !rc && !c->x.status) {
 		*sym = parts < all - from ? parts : all - from;
 		rc = rt_exec_host(&c->x);
-		move_slice(c, *sym);
+		move_slice(c, *sym, all);
 		from += *sym;
 	}
-	move_slice(c, -from);
+	move_slice(c, -from, all);
 	*sym = all;
 	return rc;
 }
@@ -575,8 +571,7 @@ static int execute(dl_context *c)
 	} else {
 		c->threads = m->opt.executor ? m->threads : rt_pool_acquire(m->pool, m->threads);
 		parts = rt_slice(m, c->x.sym);
-		rc = m->prog->slice && parts < c->x.sym[m->prog->slice_sym] ? exec_slices(c, parts)
-									    : rt_exec_host(&c->x);
+		rc = parts ? exec_slices(c, parts) : rt_exec_host(&c->x);
 		if (!m->opt.executor)
 			rt_pool_release(m->pool, c->threads);
 	}

@@ -142,9 +142,10 @@ static void dump_text(StrBuf *b, Module *m, const char *pass, const char *only)
 {
 	if (!strcmp(pass, "memplan"))
 		memplan_print(b, m);
-	else if (!strcmp(pass, "slice"))
+	else if (!strcmp(pass, "slice")) {
 		slice_print(b, m);
-	else if (!strcmp(pass, "decide"))
+		strbuf_puts(b, "\n");
+	} else if (!strcmp(pass, "decide"))
 		decisions_print(b, m, only);
 	else if (strcmp(pass, "sched"))
 		graph_print(b, m->graph);

@@ -297,11 +297,13 @@ static void print_program(Host *h)
 		strbuf_printf(h->b, "\t.aliases = %s,\n\t.n_aliases = %d,\n\t.n_more_sym = %d,\n",
 			      host_own(h, "aliases"), h->m->graph->aliases.n,
 			      h->syms.n - h->npublic);
-	if (host_only_launches(h))
+	if (host_only_launches(h)) {
 		strbuf_puts(h->b, "\t.only_launches = 1,\n");
-	if (host_only_launches(h) && h->m->slice.sym)
-		strbuf_printf(h->b, "\t.slice_sym = %d,\n\t.slice = %lld,\n",
-			      h->sym_index[h->m->slice.sym->id], (long long)h->m->slice.parts);
+		if (h->m->slice.sym)
+			strbuf_printf(h->b, "\t.slice_sym = %d,\n\t.slice = %lld,\n",
+				      h->sym_index[h->m->slice.sym->id],
+				      (long long)h->m->slice.parts);
+	}
 	if (h->gpu)
 		strbuf_printf(h->b, "\t.gpu = &%s,\n};\n\n", host_own(h, "gpu"));
 	else if (h->m->gpu)

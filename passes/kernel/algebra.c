@@ -284,8 +284,8 @@ static Iter *sum_border_class(FactorSum *s, const BorderClasses *l)
 	return it;
 }
 
-/* Adds the kernels that compute the sums of L's factor; returns the load of a sum, over the
- * iterators of P's statement. */
+/* Adds the kernels that compute the sums of L's factor, times BY if that is not null; returns the
+ * load of a sum, over the iterators of P's statement. */
 static Expr *sums(const FactoredProduct *p, const FactorPlan *l, Expr *by, const char *name)
 {
 	ExprPool *pool = p->k->pool;

@@ -23,6 +23,7 @@
 enum { MOST_COPIED = 1 << 14 };
 
 typedef struct Rescale {
+	Module *m;
 	Node *n;
 	bool found;
 	/* the limits that are operands of N, and their loads; null: none are */
@@ -78,27 +79,18 @@ static Expr *constant_times(Node *n, Expr *e, float by)
 			  e->load.nidx);
 }
 
-static Expr *times(Node *n, Expr *e, float by);
-
-/* V is a constant, or computed from constants by one kernel. */
-static bool is_known(const Value *v)
-{
-	if (v && !value_const(v) && (!v->def || !node_kernel(v->def)))
-		return false;
-	for (int i = 0; v && !value_const(v) && i < v->def->nin; i++)
-		if (node_in(v->def, i) && !value_const(node_in(v->def, i)))
-			return false;
-	return v;
-}
+static Expr *times(Module *m, Node *n, Expr *e, float by);
 
 /* A is a byte as a float, and B a constant. */
-static bool is_byte_times_constant(const Node *n, const Expr *a, const Expr *b)
+static bool is_byte_times_constant(Module *m, const Node *n, const Expr *a, const Expr *b)
 {
-	return ex_is_op(a, IN_cvt) && expr_is_narrow(a->op.arg[0]) && is_known(node_loaded(n, b));
+	const Value *v = node_loaded(n, b);
+
+	return ex_is_op(a, IN_cvt) && expr_is_narrow(a->op.arg[0]) && v && value_is_weights(m, v);
 }
 
 /* E, of N's kernel, is an integer as f32, or a sum of bytes times constants, which `algebra` computes in floats. */
-static bool is_from_bytes(const Node *n, const Expr *e)
+static bool is_from_bytes(Module *m, const Node *n, const Expr *e)
 {
 	const Stmt *s = e->kind == EX_LOAD && e->load.buf->kind == BUF_TEMP
 				? kernel_writer(node_kernel(n), e->load.buf)
@@ -108,19 +100,19 @@ static bool is_from_bytes(const Node *n, const Expr *e)
 	if (ex_is_op(e, IN_cvt))
 		return e->op.arg[0]->ct == CT_I32;
 	return v && ex_is_op(v, IN_mul) &&
-	       (is_byte_times_constant(n, v->op.arg[0], v->op.arg[1]) ||
-		is_byte_times_constant(n, v->op.arg[1], v->op.arg[0]));
+	       (is_byte_times_constant(m, n, v->op.arg[0], v->op.arg[1]) ||
+		is_byte_times_constant(m, n, v->op.arg[1], v->op.arg[0]));
 }
 
 /* A, an integer or a constant times it, times the constant B times BY: both constants become one, if either has one element. */
-static Expr *product_times(Node *n, Expr *a, Expr *b, float by)
+static Expr *product_times(Module *m, Node *n, Expr *a, Expr *b, float by)
 {
 	ExprPool *p = node_kernel(n)->pool;
 	Expr *c = ex_is_op(a, IN_mul) ? a->op.arg[1] : NULL, *d = NULL;
 	float both;
 	double v;
 
-	if (!is_from_bytes(n, c ? a->op.arg[0] : a))
+	if (!is_from_bytes(m, n, c ? a->op.arg[0] : a))
 		return NULL;
 	if (c && one_value(n, b, &v) && multiply((float)v, by, &both))
 		d = constant_times(n, c, both);
@@ -133,21 +125,21 @@ static Expr *product_times(Node *n, Expr *a, Expr *b, float by)
 }
 
 /* E, of N's kernel, times BY, which becomes part of E's constants. Null if it cannot. */
-static Expr *times(Node *n, Expr *e, float by)
+static Expr *times(Module *m, Node *n, Expr *e, float by)
 {
 	ExprPool *p = node_kernel(n)->pool;
 	Expr *a = e->kind == EX_INST ? e->op.arg[0] : NULL, *b;
 
 	if (ex_is_op(e, IN_mul))
-		return product_times(n, a, e->op.arg[1], by);
+		return product_times(m, n, a, e->op.arg[1], by);
 	if (ex_is_op(e, IN_max) && e->op.n == 2 && by > 0 && e->op.arg[1]->kind == EX_CONST) {
-		a = times(n, a, by);
+		a = times(m, n, a, by);
 		b = a ? constant_times(n, e->op.arg[1], by) : NULL;
 		return b ? ex_op2(p, IN_max, a, b) : NULL;
 	}
 	if ((ex_is_op(e, IN_add) || ex_is_op(e, IN_sub)) && e->op.n == 2) {
-		a = times(n, a, by);
-		b = a ? times(n, e->op.arg[1], by) : NULL;
+		a = times(m, n, a, by);
+		b = a ? times(m, n, e->op.arg[1], by) : NULL;
 		return b ? ex_op2(p, e->op.inst, a, b) : NULL;
 	}
 	return constant_times(n, e, by);
@@ -196,7 +188,7 @@ static Expr *shorter_quotient(void *arg, Expr *e)
 	if (!ex_is_op(of, IN_mul) || of->op.arg[1]->kind != EX_LOAD ||
 	    !one_value(x->n, of->op.arg[1], &r) || of->op.arg[0]->kind != EX_INST)
 		return NULL;
-	by = times(x->n, of->op.arg[0], (float)r);
+	by = times(x->m, x->n, of->op.arg[0], (float)r);
 	if (!by)
 		return NULL;
 	x->found = true;
@@ -253,10 +245,10 @@ static Expr *only_limited(void *arg, Expr *e)
 }
 
 /* Shortens the expressions of N's kernel: those that quantise a quotient only if QUOTIENTS. Whether there was one. */
-static bool rescale(Node *n, bool quotients)
+static bool rescale(Module *m, Node *n, bool quotients)
 {
 	Kernel *k = node_kernel(n);
-	Rescale x = {.n = n};
+	Rescale x = {.m = m, .n = n};
 	const int nin = n->nin;
 	int visits = MOST_VISITS;
 
@@ -283,7 +275,7 @@ bool pass_rescale(Module *m)
 	if (m->opt.level == 0)
 		return true;
 	for (Node *n = m->graph->first; n; n = n->next)
-		if (node_kernel(n) && !node_on_host(n) && budget != 0 && rescale(n, quotients))
+		if (node_kernel(n) && !node_on_host(n) && budget != 0 && rescale(m, n, quotients))
 			budget -= budget > 0;
 	dce_graph(m);
 	return true;

@@ -66,6 +66,11 @@ static int buf_parts(Slicer *x, const Buf *b)
 	return dim_of_parts(x, b->dims, b->rank);
 }
 
+static int value_parts(Slicer *x, const Value *v)
+{
+	return dim_of_parts(x, v->type->dims, v->type->rank);
+}
+
 /* Dims FROM to TO - 1, multiplied. */
 static Dim *volume(Ctx *c, const Type *t, int from, int to)
 {
@@ -80,7 +85,7 @@ static Dim *volume(Ctx *c, const Type *t, int from, int to)
 static bool parts_contiguous(Slicer *x, const Value *v)
 {
 	const Type *t = v->type;
-	const int at = dim_of_parts(x, t->dims, t->rank);
+	const int at = value_parts(x, v);
 
 	return at >= 0 && !t->layout && dtype_info[t->dtype].bits >= 8 &&
 	       dim_equals(volume(x->m->ctx, t, 0, at), 1);
@@ -121,10 +126,10 @@ static bool expr_apart(StmtCheck *c, Expr *e)
 	return true;
 }
 
-/* Whether iterator I of S has the extent of the parts and S writes dim AT of OUT at it. */
-static bool writes_parts(const StmtCheck *c, const Stmt *s, int i, int at)
+/* Whether iterator I of S has the extent of the parts, and S writes dim AT of its output at it. */
+static bool writes_parts(const Slicer *x, const Stmt *s, int i, int at)
 {
-	return s->iter[i]->extent == c->x->s->dim && s->widx[at]->kind == EX_ITER &&
+	return s->iter[i]->extent == x->s->dim && s->widx[at]->kind == EX_ITER &&
 	       s->widx[at]->iter == s->iter[i];
 }
 
@@ -139,7 +144,7 @@ static bool stmt_apart(Slicer *x, const Kernel *k, const Stmt *s)
 	if (at == NOT_SLICED || (at >= 0 && s->nwidx != s->out[0]->rank))
 		return false;
 	for (int i = 0; i < s->niters; i++) {
-		if (at >= 0 && i < s->nband && writes_parts(&c, s, i, at))
+		if (at >= 0 && i < s->nband && writes_parts(x, s, i, at))
 			c.part = s->iter[i];
 		else if (mentions(x, s->iter[i]->extent))
 			return false;
@@ -164,22 +169,21 @@ static bool node_apart(Slicer *x, const Node *n)
 	if (n->op == OP_Const)
 		return true;
 	if (op_row[n->op].flags & OPF_VIEW) {
-		const Type *from = node_in(n, 0)->type, *to = n->out[0]->type;
-		const int a = dim_of_parts(x, from->dims, from->rank),
-			  b = dim_of_parts(x, to->dims, to->rank);
+		const Value *from = node_in(n, 0), *to = n->out[0];
+		const int a = value_parts(x, from), b = value_parts(x, to);
 
 		if (a < 0 || b < 0)
 			return a == NO_PARTS && b == NO_PARTS;
-		return volume(x->m->ctx, from, 0, a) == volume(x->m->ctx, to, 0, b);
+		return volume(x->m->ctx, from->type, 0, a) == volume(x->m->ctx, to->type, 0, b);
 	}
-	if (!k || kernel_calls_routine(k))
+	if (!k || kernel_has_strings(k))
 		return false;
 	for (int i = 0; i < k->stmts.n; i++)
 		if (!stmt_apart(x, k, k->stmts.at[i]))
 			return false;
 	for (int i = 0; i < n->nout; i++)
 		if (n->out[i] && !value_is_weights(x->m, n->out[i]) &&
-		    dim_of_parts(x, n->out[i]->type->dims, n->out[i]->type->rank) < 0)
+		    value_parts(x, n->out[i]) < 0)
 			return false;
 	return true;
 }
@@ -188,20 +192,17 @@ static bool graph_apart(Slicer *x)
 {
 	const Graph *g = x->m->graph;
 
-	/* the runtime computes these once for all slices */
+	/* `bind` computes symbols that abbreviate a size once, from the whole batch */
 	for (int i = 0; i < sym_count(x->m->ctx); i++)
 		if (sym_at(x->m->ctx, i)->def && mentions(x, sym_at(x->m->ctx, i)->def))
 			return false;
 	for (int i = 0; i < g->facts.n; i++)
 		if (mentions(x, g->facts.at[i].a) || mentions(x, g->facts.at[i].b))
 			return false;
-	for (int i = 0; i < g->inputs.n; i++) {
-		const Type *t = g->inputs.at[i]->type;
-
-		if (dim_of_parts(x, t->dims, t->rank) != NO_PARTS &&
+	for (int i = 0; i < g->inputs.n; i++)
+		if (value_parts(x, g->inputs.at[i]) != NO_PARTS &&
 		    !parts_contiguous(x, g->inputs.at[i]))
 			return false;
-	}
 	for (int i = 0; i < g->results.n; i++) {
 		const Value *v = g->results.at[i]->value;
 		const Place *at = &x->m->mem->value[v->id];
@@ -224,7 +225,7 @@ static int64_t part_bytes(Slicer *x, const Value *v)
 	Dim **one = NEW_ARRAY(x->tmp, sym_count(x->m->ctx), Dim *);
 	int64_t n;
 
-	if (dim_of_parts(x, v->type->dims, v->type->rank) < 0)
+	if (value_parts(x, v) < 0)
 		return 0;
 	one[x->s->id] = dim_const(x->m->ctx, 1);
 	return dim_is_const(dim_subst(x->m->ctx, volume(x->m->ctx, v->type, 0, v->type->rank), one,
@@ -260,7 +261,7 @@ static int64_t shared_bytes(Slicer *x)
 	for (int i = 0; i < g->inputs.n; i++) {
 		const Type *t = g->inputs.at[i]->type;
 
-		if (dim_of_parts(x, t->dims, t->rank) >= 0)
+		if (value_parts(x, g->inputs.at[i]) >= 0)
 			continue;
 		if (!dim_is_const(volume(x->m->ctx, t, 0, t->rank), &n))
 			return INT64_MAX;
@@ -290,16 +291,19 @@ void slice_print(StrBuf *b, const Module *m)
 			      m->slice.sym->name);
 	else
 		strbuf_puts(b, "slices: none");
-	strbuf_puts(b, "\n");
 }
 
 bool pass_slice(Module *m)
 {
 	const Graph *g = m->graph;
-	Slicer x = {m, arena_new(), NULL, false};
-	bool *tried = NEW_ARRAY(x.tmp, sym_count(m->ctx) + 1, bool); /* by Sym.id */
+	Slicer x = {m, NULL, NULL, false};
+	bool *tried; /* by Sym.id */
 
-	for (int i = 0; i < g->inputs.n && !module_on_gpu(m) && !g->aliases.n && m->opt.slice; i++) {
+	if (module_on_gpu(m) || g->aliases.n || !m->opt.slice)
+		return true;
+	x.tmp = arena_new();
+	tried = NEW_ARRAY(x.tmp, sym_count(m->ctx) + 1, bool);
+	for (int i = 0; i < g->inputs.n; i++) {
 		const Type *t = g->inputs.at[i]->type;
 
 		for (int d = 0; d < t->rank && !m->slice.sym; d++) {

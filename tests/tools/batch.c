@@ -50,7 +50,7 @@ static const char usage[] =
 	"  --ptx=DIR      path ptx alone: each kernel for each GPU as DIR/TARGET/HASH.ptx, equal ones once; not run\n"
 	"  --kernels      also each kernel by itself on eval's values, within eval's error bounds\n"
 	"  --no-proofs    do not prove the schedules, which takes half of the time without the C compiler\n"
-	"  --slice=N      a batch runs in slices of N (default 0: all at once)\n"
+	"  --slice=N      a batch runs in slices of N for each thread (default 0: all at once)\n"
 	"  --in-place     also with outputs in place of inputs, where they may be\n"
 	"  --int4=N --int8-weights --bf16 --fp16  weights become narrow (N: terms of a scale), and eval of that graph is the reference\n"
 	"  --keep         leave the C files in OUTDIR\n";

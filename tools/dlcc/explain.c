@@ -383,8 +383,7 @@ static void put_target(Explain *x, int t)
 	if (!x->trace)
 		note_broken_fact(x);
 	if (x->m->slice.sym) {
-		strbuf_printf(&x->b, "in slices of %lld of %s for each thread",
-			      (long long)x->m->slice.parts, x->m->slice.sym->name);
+		slice_print(&x->b, x->m);
 		end_line(x);
 	}
 	for (const Node *n = x->m->graph->first; n; n = n->next) {

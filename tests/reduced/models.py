@@ -103,6 +103,10 @@ MODELS = {
     "sum_across_memory": ("g (float[1,4] x, int64[2] n) => (float[a,b] y) <int64[1] zero = {0}> "
                           "{ s = Expand (x, n) y = ReduceSum (s, zero) }",
                           [{"x": abs(real(1, 4)), "n": ints(400_000, 4)}], lambda x, n: {"y": x * np.float32(n[0])}),
+    # GCC 12 vectorised the loop around unrolled ones that sum the bytes of each window, and left sums out.
+    "conv_integer_planes": ("g (float[2,7,8,4,1] x) => (int32[a,b,c,d,e] y) <uint8 z = {4}, uint8[5,7,2,1,1] w = {%s}> { p = Cast <to = 2> (x) "
+                            "y = ConvInteger <strides = [1,2,3], dilations = [1,2,2], pads = [1,0,0,0,0,0]> (p, w, z) }"
+                            % ",".join(map(str, range(70))), [{"x": whole(2, 7, 8, 4, 1).astype(np.float32) + 9}]),
 }
 
 

@@ -5,7 +5,7 @@
 #	run.sh        needs BUILD/bin, BUILD/tests, BUILD/ptxsim, and numpy, onnx and onnxruntime in build/venv
 . "$(dirname "$0")/../simulated.sh"
 "$PYTHON" tests/reduced/models.py "$TMP/cases" || exit 1
-for path in -O0 -O1 -O2 -O3 "--cc=gcc --kernels" "--gpu=sm_80"; do
+for path in -O0 -O1 -O2 -O3 "--cc=gcc -O3 --kernels" "--gpu=sm_80"; do
 	mkdir -p "$TMP/out"
 	# shellcheck disable=SC2086
 	find "$TMP/cases" -mindepth 1 -maxdepth 1 | sort |

@@ -155,13 +155,24 @@ static bool rows_first(Gemm *g)
 	return (double)REMOTE_COST * (elements_of_a(g) + m * n) > kk * n;
 }
 
+/* Bits that a term takes in a row of A, which may be bytes, and in a column of packed B. */
+static int64_t a_bits(const Gemm *g)
+{
+	return g->row_scale || g->quad > 1 ? 8 : element_bytes(g->c.ct) * 8;
+}
+
+static int64_t b_bits(const Gemm *g)
+{
+	return dtype_info[g->numbers->load.buf->dtype].bits;
+}
+
 /* All of B, which is in panels, fits into half of L2. */
 static bool b_fits(const Target *t, const Gemm *g)
 {
 	int64_t n, kk;
 
-	return dim_is_const(g->n, &n) && dim_is_const(g->steps, &kk) &&
-	       n <= t->l2 / 2 / element_bytes(g->c.ct) / (kk > 0 ? kk : 1);
+	return dim_is_const(g->n, &n) && dim_is_const(g->kk, &kk) &&
+	       n <= t->l2 / 2 * 8 / b_bits(g) / (kk > 0 ? kk : 1);
 }
 
 /* Makes the blocks of a product whose B is in panels small enough for an even split. Each block of
@@ -195,13 +206,14 @@ static void split_evenly(const Target *t, Gemm *g, ProductDecision *d)
  * parts are about equal, since each passes all sums of a panel through memory. */
 static int64_t part_of_sum(const Target *t, const Gemm *g, const ProductDecision *d)
 {
-	const int64_t most = t->l2 / 2 / element_bytes(g->c.ct) / (d->mc + gemm_panel(g->c.ct));
+	const int64_t row = d->mc * a_bits(g) + gemm_panel(g->c.ct) * b_bits(g);
+	const int64_t most = t->l2 / 2 * 8 / row;
 	int64_t kk, steps, parts;
 
-	if (!dim_is_const(g->kk, &kk) || !dim_is_const(g->steps, &steps) || steps <= most ||
+	if (!dim_is_const(g->kk, &kk) || !dim_is_const(g->steps, &steps) || kk <= most ||
 	    kk % g->quad)
 		return 0;
-	parts = (steps + most - 1) / most;
+	parts = (kk + most - 1) / most;
 	if (g->scale) {
 		const int64_t step = gemm_part_step(g),
 			      kc = round_up(round_up((kk + parts - 1) / parts, DEPTH_STEP), step);

@@ -56,12 +56,9 @@ static void print_header(Fn *f, StrBuf *b)
 		fn_load(f, b, buf, "0");
 		strbuf_puts(b, ";\n");
 	}
-	for (int i = 0; i < f->syms.n; i++)
-		strbuf_printf(b, "\tconst int64_t %s = k->dim[%d];\n",
-			      fn_name(f, f->syms.at[i], NULL), i);
 	for (int i = 0; i < f->sizes.n; i++)
-		strbuf_printf(b, "\tconst int64_t %s = %s;\n", fn_name(f, f->sizes.at[i].key, NULL),
-			      f->sizes.at[i].text);
+		strbuf_printf(b, "\tconst int64_t %s = k->dim[%d];\n",
+			      fn_name(f, f->sizes.at[i], NULL), i);
 	if (f->faults)
 		strbuf_puts(b, "\tdl_bad_index fault = {0};\n");
 	if (f->pairs)
@@ -102,10 +99,11 @@ CStage gen_c_stage(GenC *g, const Schedule *s, const Stage *st)
 		      all.n ? "\n" : "", fn_name(&f, st->var, "p"), fn_name(&f, st->var, "p"),
 		      fn_name(&f, st->var, "p"), strbuf_str(&f.body));
 	if (f.faults)
-		strbuf_printf(&all, "\tif (fault.found)\n"
+		strbuf_printf(&all,
+			      "\tif (fault.found)\n"
 			      "\t\tdl_fault(k, (int32_t)k->dim[%d], fault.i, fault.n);\n",
-			      f.syms.n);
-	if (!f.bufs.n && !f.syms.n && !f.faults)
+			      f.sizes.n);
+	if (!f.bufs.n && !f.sizes.n && !f.faults)
 		strbuf_puts(&all, "\t(void)k;\n");
 	if (!f.scratch)
 		strbuf_puts(&all, "\t(void)scratch;\n");
@@ -113,8 +111,8 @@ CStage gen_c_stage(GenC *g, const Schedule *s, const Stage *st)
 	c.fn->locs = locs_union(g->arena, c.fn->locs, s->kernel->locs);
 	c.buf = f.bufs.at;
 	c.nbuf = f.bufs.n;
-	c.sym = f.syms.at;
-	c.nsym = f.syms.n;
+	c.dim = f.sizes.at;
+	c.ndim = f.sizes.n;
 	vec_push(g->arena, &g->done, ((CDone){st, c}));
 	strbuf_free(&all);
 	strbuf_free(&f.body);

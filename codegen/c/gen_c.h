@@ -18,18 +18,20 @@ typedef struct CFunc {
 	const char *name;   /* with the prefix of the model and target (codegen_name) */
 	const char *text;   /* body, without the name */
 	uint64_t hash;
-	bool faults;        /* it may report an index out of range at dim[nsyms] */
+	bool faults;        /* it may report an index out of range at dim[ndim] */
 	int file;           /* number of the C file that holds it */
 	const Locs *locs;   /* every ONNX node it serves */
 } CFunc;
 
-/* A stage's call: buffers and symbols in the order in which the function expects them. */
+/* A stage's call: buffers and sizes in the order in which the function expects them. Sizes that the
+ * call computes, such as quotients of symbols, let kernels of images of several sizes be one
+ * function. */
 typedef struct CStage {
 	CFunc *fn;
 	Buf **buf;
 	int nbuf;
-	Sym **sym;
-	int nsym;
+	Dim **dim;
+	int ndim;
 } CStage;
 
 typedef struct CDone {

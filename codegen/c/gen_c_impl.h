@@ -18,8 +18,7 @@ typedef struct Fn {
 	const Stage *stage;
 	VEC(FnName) names;
 	VEC(Buf *) bufs; /* buffer parameters, in order of first use */
-	VEC(Sym *) syms;
-	VEC(FnName) sizes;  /* sizes with a name of their own, and their C */
+	VEC(Dim *) sizes;  /* parameters, too: symbols, and other sizes that have a name */
 	VEC(Buf *) tables; /* tables of constants */
 	/* parameters of one element, which is loaded once, at the head of the function */
 	VEC(Buf *) values;

@@ -74,37 +74,83 @@ static void print_iter(void *arg, StrBuf *b, const Iter *it)
 	strbuf_puts(b, fn_name(arg, it, it->name));
 }
 
-static const char *sym_name(void *arg, const Sym *s)
+/* Whether D is a multiple of OF, *K times; neither has a constant term. */
+static bool times(Ctx *c, Dim *d, Dim *of, int64_t *k)
 {
-	Fn *f = arg;
+	int64_t a, b;
+	Dim *x, *y;
 
-	for (int i = 0; i < f->syms.n; i++)
-		if (f->syms.at[i] == s)
-			return fn_name(f, s, s->name);
-	vec_push(f->g->arena, &f->syms, (Sym *)s);
-	return fn_name(f, s, s->name);
+	if (!dim_term(c, d, 0, &a, &x) || !dim_term(c, of, 0, &b, &y) || x != y || a % b ||
+	    dim_mul(c, dim_const(c, a / b), of) != d)
+		return false;
+	*k = a / b;
+	return true;
 }
 
-/* A size with a quotient, a minimum or a maximum is computed once, at the head of the function: the
- * branches of its C would keep loops from being vectorised. */
+/* The size among F's of which D, which has no constant term, is *K times. Makes it if there is
+ * none; a multiple of a symbol takes the symbol, so that its name is seen. */
+static Dim *size_of(Fn *f, Dim *d, int64_t *k)
+{
+	Ctx *c = f->sched->kernel->ctx;
+	int64_t coef;
+	Dim *mono;
+
+	for (int i = 0; i < f->sizes.n; i++)
+		if (times(c, d, f->sizes.at[i], k))
+			return f->sizes.at[i];
+	*k = 1;
+	if (dim_term(c, d, 0, &coef, &mono) && dim_as_sym(mono) && times(c, d, mono, k))
+		d = mono;
+	else if (coef < 0)
+		d = dim_mul(c, d, dim_const(c, *k = -1));
+	vec_push(f->g->arena, &f->sizes, d);
+	return d;
+}
+
+static int64_t constant_term(Ctx *c, const Dim *d)
+{
+	int64_t coef;
+	Dim *mono;
+
+	for (int i = 0; dim_term(c, d, i, &coef, &mono); i++)
+		if (dim_is_const(mono, NULL))
+			return coef;
+	return 0;
+}
+
+static void print_number(StrBuf *b, int64_t v)
+{
+	strbuf_printf(b, v == INT64_MIN ? "INT64_MIN" : "%lld", (long long)v);
+}
+
+/* Sizes are computed by the caller: then functions do not depend on how these follow from symbols,
+ * and the branches of a quotient, a minimum or a maximum do not keep loops from being vectorised.
+ * Multiples of a size, such as strides are, and what differs by a constant take no further one. */
 static void print_dim(void *arg, StrBuf *b, Dim *d)
 {
 	Fn *f = arg;
-	StrBuf text = {0};
-	bool seen = false;
+	Ctx *c = f->sched->kernel->ctx;
+	const int64_t rest = constant_term(c, d);
+	const bool minus = rest < 0 && rest > INT64_MIN;
+	const Sym *s;
+	int64_t k;
 
-	dim_print_c(&text, d, sym_name, f);
-	if (!strstr(strbuf_str(&text), "dl_")) {
-		strbuf_puts(b, strbuf_str(&text));
-	} else {
-		for (int i = 0; i < f->sizes.n; i++)
-			seen = seen || f->sizes.at[i].key == d;
-		if (!seen)
-			vec_push(f->g->arena, &f->sizes,
-				 ((FnName){d, arena_strdup(f->g->arena, strbuf_str(&text))}));
-		strbuf_puts(b, fn_name(f, d, "size"));
+	d = dim_sub(c, d, dim_const(c, rest));
+	if (dim_is_const(d, NULL)) {
+		print_number(b, rest);
+		return;
 	}
-	strbuf_free(&text);
+	d = size_of(f, d, &k);
+	s = dim_as_sym(d);
+	if (k == -1)
+		strbuf_puts(b, "-");
+	else if (k != 1)
+		print_number(b, k);
+	strbuf_printf(b, "%s%s", k == 1 || k == -1 ? "" : "*", fn_name(f, d, s ? s->name : "size"));
+	if (rest)
+		strbuf_puts(b, minus ? " - " : " + ");
+	if (rest)
+		print_number(b, minus ? -rest : rest);
 }
 
 const char *c_memory_type(DType t)

@@ -95,12 +95,12 @@ static void print_launch(Host *h, int t, Node *n, const Stage *st, const Schedul
 	h->reads = h->reads || h->gpu;
 	c = gen_c_stage(h->gpu ? h->o->beside : h->gc[t], s, st);
 	buf = NEW_ARRAY(h->m->arena, c.nbuf + 1, const char *);
-	dim = NEW_ARRAY(h->m->arena, c.nsym + 1, const char *);
-	nd = c.nsym;
+	dim = NEW_ARRAY(h->m->arena, c.ndim + 1, const char *);
+	nd = c.ndim;
 	for (int i = 0; i < c.nbuf; i++)
 		buf[i] = host_buf(h, t, n, c.buf[i]);
-	for (int i = 0; i < c.nsym; i++)
-		dim[i] = host_sym(h, c.sym[i]);
+	for (int i = 0; i < c.ndim; i++)
+		dim[i] = host_dim(h, c.dim[i]);
 	if (c.fn->faults)
 		dim[nd++] = arena_printf(h->m->arena, "%d", fault_site(h, s));
 	if (!memplan_size(h->m, st->scratch))

@@ -236,6 +236,12 @@ int pack_object_args(Pack *p, int i, char **argv)
 		argv[n++] = arena_printf(p->a, "-march=%s", t->march);
 	if (t && target_is_x86(t) && t->vector_bytes == 64)
 		argv[n++] = (char *)(uintptr_t) "-mprefer-vector-width=512";
+	if (t &&
+	    is_clang(
+		    p->cc)) { /* LLVM takes strides that are sizes for 1, and no loop is vectorised where they are not */
+		argv[n++] = (char *)(uintptr_t) "-mllvm";
+		argv[n++] = (char *)(uintptr_t) "-enable-mem-access-versioning=false";
+	}
 	return n;
 }
 

@@ -149,15 +149,16 @@ static void launch(Judge *j, Arena *a, const Memory *m, const Stage *st, const i
 {
 	CStage c = gen_c_stage(j->g, m->s, st);
 	void **buf = NEW_ARRAY(a, c.nbuf + 1, void *);
-	int64_t *dim = NEW_ARRAY(a, c.nsym + 1, int64_t), extent = 0, grain = 1, scratch = 0;
+	int64_t *dim = NEW_ARRAY(a, c.ndim + 1, int64_t), extent = 0, grain = 1, scratch = 0;
 	int64_t bad_index[2];
 	int32_t fault = 0;
+	bool fits = true;
 
 	for (int i = 0; i < c.nbuf; i++)
 		buf[i] = memory_of(m, c.buf[i]);
-	for (int i = 0; i < c.nsym; i++)
-		dim[i] = sym[c.sym[i]->id];
-	if (dim_eval(st->extent, sym, &extent) && dim_eval(st->grain, sym, &grain) &&
+	for (int i = 0; i < c.ndim; i++)
+		fits = fits && dim_eval(c.dim[i], sym, &dim[i]);
+	if (fits && dim_eval(st->extent, sym, &extent) && dim_eval(st->grain, sym, &grain) &&
 	    dim_eval(st->scratch, sym, &scratch))
 		run_stage(j->stages[j->next],
 			  &(dl_kctx){buf, dim, &fault, m->k->ctx->strings, bad_index}, extent,

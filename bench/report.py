@@ -57,6 +57,13 @@ def scaling(rows, row, engine):
     return f"{a / b:.2f}" if a and b and row["threads"] > 1 else "-"
 
 
+def allowed(row):
+    """How many times faster the roofs allow a run with all threads to be: of each kernel counts the larger of operations by the multiply-add
+    roof and bytes by the memory's, as if none were in a cache."""
+    least, n = row.get("least_ms", {}), row["threads"]
+    return f"{least['1'] / least[str(n)]:.2f}" if n > 1 and "1" in least and least[str(n)] else "-"
+
+
 def cell(text):
     """TEXT, which may have a name from a model, in a table of Markdown."""
     return "".join(c if c.isprintable() else "?" for c in str(text)).replace("\\", "\\\\").replace("|", "\\|")
@@ -72,7 +79,7 @@ def table(result, rows, mode):
     shown = [name.removesuffix(mode) for name in names]
     several = rows[0]["threads"] > 1
     head = ["configuration", "dlcc ms", "p95", *(x for s in shown for x in (s + " ms", "p95")), "ratio", "dlcc % of fma roof",
-            *(f"{s} %" for s in shown), *(["dlcc scales", *(f"{s} scales" for s in shown)] if several else []), "compile s", "compile MiB",
+            *(f"{s} %" for s in shown), *(["dlcc scales", *(f"{s} scales" for s in shown), "roofs allow"] if several else []), "compile s", "compile MiB",
             "dlcc MiB", *(s + " MiB" for s in shown), "workspace MiB"]
     yield "| " + " | ".join(head) + " |"
     yield "|---|" + "---:|" * (len(head) - 1)
@@ -87,7 +94,8 @@ def table(result, rows, mode):
         yield "| " + " | ".join([
             cell(row["name"]), ms(dlcc), number(dlcc, "p95_ms", ".3f"), *(x for r in theirs for x in (ms(r), number(r, "p95_ms", ".3f"))),
             f"{found[0]:.2f}" if found else "-", *(of_roof(row, r.get("ms"), result["roofs"]) for r in (dlcc, *theirs)),
-            *([scaling(result["rows"], row, e) for e in ("dlcc" + mode if "dlcc" + mode in row["engines"] else "dlcc", *names)] if several else []),
+            *([*(scaling(result["rows"], row, e) for e in ("dlcc" + mode if "dlcc" + mode in row["engines"] else "dlcc", *names)), allowed(row)]
+              if several else []),
             number(dlcc, "load_s", ".1f"), f"{dlcc['compile_rss_kib'] / 1024:.0f}" if "compile_rss_kib" in dlcc else "-",
             number(dlcc, "peak_rss_mib", ".0f"), *(number(r, "peak_rss_mib", ".0f") for r in theirs),
             f"{dlcc['workspace_bytes'] / 2**20:.1f}" if "workspace_bytes" in dlcc else "-"]) + " |"

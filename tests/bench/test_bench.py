@@ -12,6 +12,7 @@ BUILD, DIR = (os.path.abspath(p) for p in sys.argv[1:])
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "bench"))
 
+from report import allowed  # noqa: E402
 from run import told_apart  # noqa: E402
 
 M, K, N = 5, 16, 24
@@ -67,6 +68,13 @@ def wrong_results():
     told_apart(rounds)
     assert "on average 0, not 2" in rounds["openvino", True][0]["failure"], rounds
     assert not any("failure" in r for key, rs in rounds.items() for r in rs if key != ("openvino", True)), rounds
+
+
+@test
+def scaling_of_roofs():
+    """A row with all threads tells how much faster than with one the roofs allow it to be; others do not."""
+    assert allowed({"threads": 2, "least_ms": {"1": 3, "2": 2}}) == "1.50"
+    assert [allowed(r) for r in ({"threads": 1, "least_ms": {"1": 3}}, {"threads": 2, "least_ms": {"2": 2}}, {"threads": 2})] == ["-"] * 3
 
 
 @test

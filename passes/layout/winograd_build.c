@@ -9,14 +9,14 @@
  *   product  p[i,j,tile,o] = sum over c of v[i,j,tile,c] f[i,j,c,o], batched matrix products
  *   result   y[tile,o,a,b] = sum over i,j of A[a,i] A[b,j] p[i,j,tile,o], and the epilogue
  *
- * The matrices are small constants, half of whose elements are 0, 1 or -1. So each element of a
- * transform is a map of its own, whose sum is written out without the terms that are 0: first along
- * rows, into temporaries that stay in a cache, then along columns. All maps of a tile go through
- * the channels, which are innermost.
+ * The matrices are small constants, half of whose elements are 0, 1 or -1. So each row of a matrix
+ * is a map of its own, whose sum is written out without the terms that are 0: first along columns,
+ * into temporaries that stay in a cache, then along rows. All maps of a tile go through the
+ * channels, which are innermost.
  *
- * Tiles at the borders reach beyond the image. Where that may be, an element is first copied to a
- * temporary, or 0 is. In the result, maps have a guard. Neither depends on the channel, so no inner
- * loop has a condition.
+ * Tiles at the borders reach beyond the image. A tile's part of it is first copied to a temporary,
+ * with 0 for what is outside. In the result, maps have a guard. Neither depends on the channel, so
+ * no inner loop has a condition.
  */
 #include "passes/layout/winograd.h"
 
@@ -113,17 +113,55 @@ static Expr *taken(Part *p, Expr *e)
 	return ex_rewrite(p->k->pool, e, take, p);
 }
 
-/* A temporary of one element for each point of the part's iterators, which is VAL there. */
-static Expr *temp(Part *p, const char *name, Expr *val)
+/* Fills IT with the part's iterators, and before the channel with the N of WITHIN, iterators within a
+ * tile. Returns their number. */
+static int inside_tile(const Part *p, Iter *const *within, int n, Iter **it)
 {
-	Dim *dims[MAX_RANK];
-	Buf *b;
+	const int tiles = p->nit - 1;
 
-	for (int i = 0; i < p->nit; i++)
+	memcpy(it, p->it, (size_t)tiles * sizeof *it);
+	memcpy(it + tiles, within, (size_t)n * sizeof *it);
+	it[tiles + n] = p->it[tiles];
+	return tiles + n + 1;
+}
+
+/* A temporary of ROWS x COLUMNS for each tile and channel. */
+static Buf *square(Part *p, const char *name, int rows, int columns)
+{
+	const int tiles = p->nit - 1;
+	Dim *dims[MAX_RANK];
+
+	for (int i = 0; i < tiles; i++)
 		dims[i] = p->it[i]->extent;
-	b = kernel_temp(p->k, name, ctype_dtype(val->ct), p->nit, dims);
-	kernel_map_id(p->k, p->it, b, val);
-	return kernel_load_iters(p->k, b, p->it);
+	dims[tiles] = dim_const(p->k->ctx, rows);
+	dims[tiles + 1] = dim_const(p->k->ctx, columns);
+	dims[tiles + 2] = p->it[tiles]->extent;
+	return kernel_temp(p->k, name, DT_F32, tiles + 3, dims);
+}
+
+/* The index of element (ROW,COLUMN) of a square. */
+static void square_index(const Part *p, Expr *row, Expr *column, Expr **idx)
+{
+	const int tiles = p->nit - 1;
+
+	for (int i = 0; i < tiles; i++)
+		idx[i] = ex_iter(p->k->pool, p->it[i]);
+	idx[tiles] = row;
+	idx[tiles + 1] = column;
+	idx[tiles + 2] = ex_iter(p->k->pool, p->it[tiles]);
+}
+
+static Expr *element(const Part *p, Buf *b, Expr *row, Expr *column)
+{
+	Expr *idx[MAX_RANK];
+
+	square_index(p, row, column, idx);
+	return kernel_load(p->k, b, idx);
+}
+
+static Expr *number(const Part *p, int i)
+{
+	return ex_int(p->k->pool, CT_I64, i);
 }
 
 /* The tensor [points, points, the part's iterators]. */
@@ -137,10 +175,10 @@ static Buf *points_buf(Part *p, BufKind kind, const char *name, const WinogradFo
 	return kernel_buf(p->k, kind, name, type_tensor(p->k->ctx, DT_F32, p->nit + 2, dims));
 }
 
-static void point_index(Part *p, int i, int j, Expr **idx)
+static void point_index(const Part *p, Expr *i, Expr *j, Expr **idx)
 {
-	idx[0] = ex_int(p->k->pool, CT_I64, i);
-	idx[1] = ex_int(p->k->pool, CT_I64, j);
+	idx[0] = i;
+	idx[1] = j;
 	for (int d = 0; d < p->nit; d++)
 		idx[d + 2] = ex_iter(p->k->pool, p->it[d]);
 }
@@ -232,53 +270,61 @@ static Value *filter(Module *m, const Conv3x3 *c, const WinogradForm *f)
 
 /* ---- The image ---- */
 
-/* Element (K,L) of the tile's part of the image. */
-static Expr *element(Part *p, const WinogradForm *f, int k, int l)
+/* d, a tile's part of the image. */
+static Buf *part_of_image(Part *p, const WinogradForm *f)
 {
 	ExprPool *pool = p->k->pool;
 	const Conv3x3 *c = p->c;
-	const int tap[2] = {k, l};
+	Buf *d = square(p, "d", f->points, f->points);
+	Iter *at[2], *it[MAX_ITERS];
 	Expr *load, *inside = NULL;
 
-	for (int d = 0; d < 2; d++) {
-		p->iter[c->out[d]->id] = ex_mul(pool, ex_int(pool, CT_I64, f->m), tile_at(p, d));
-		p->iter[c->tap[d]->id] = ex_int(pool, CT_I64, tap[d]);
+	for (int i = 0; i < 2; i++) {
+		at[i] = kernel_iter(p->k, i ? "l" : "k", dim_const(p->k->ctx, f->points));
+		p->iter[c->out[i]->id] = ex_mul(pool, number(p, f->m), tile_at(p, i));
+		p->iter[c->tap[i]->id] = ex_iter(pool, at[i]);
 	}
 	load = taken(p, c->x);
-	for (int d = 0; d < 2; d++)
+	for (int i = 0; i < 2; i++)
 		inside = ex_and(pool, inside,
-				ex_inside(pool, load->load.idx[c->at[d]],
-					  ex_dim(pool, load->load.buf->dims[c->at[d]])));
-	if (inside->kind == EX_CONST && inside->i)
-		return load;
-	return temp(p, "d", ex_op3(pool, IN_select, inside, load, ex_num(pool, CT_F32, 0)));
+				ex_inside(pool, load->load.idx[c->at[i]],
+					  ex_dim(pool, load->load.buf->dims[c->at[i]])));
+	inside_tile(p, at, 2, it);
+	kernel_map_id(p->k, it, d, ex_op3(pool, IN_select, inside, load, ex_num(pool, CT_F32, 0)));
+	return d;
 }
 
 /* v[i,j,tile,c] */
 static Value *image(Module *m, const Conv3x3 *c, const WinogradForm *f)
 {
 	Part p = part_new(m, c, "image");
-	Expr *d[WINOGRAD_POINTS][WINOGRAD_POINTS], *t[WINOGRAD_POINTS][WINOGRAD_POINTS],
-		*column[WINOGRAD_POINTS], *idx[MAX_RANK];
-	Buf *out;
+	Expr *term[WINOGRAD_POINTS], *idx[MAX_RANK];
+	Iter *l, *i, *it[MAX_ITERS];
+	Buf *out, *d, *t;
+	int n;
 
 	add_iters(&p, f->m, c->c);
 	out = points_buf(&p, BUF_OUT, "image", f);
-	for (int k = 0; k < f->points; k++)
-		for (int l = 0; l < f->points; l++)
-			d[k][l] = element(&p, f, k, l);
-	for (int l = 0; l < f->points; l++) {
+	d = part_of_image(&p, f);
+	t = square(&p, "t", f->points, f->points);
+	for (int row = 0; row < f->points; row++) {
+		l = kernel_iter(p.k, "l", dim_const(m->ctx, f->points));
+		n = inside_tile(&p, &l, 1, it);
 		for (int k = 0; k < f->points; k++)
-			column[k] = d[k][l];
-		for (int i = 0; i < f->points; i++)
-			t[i][l] = temp(&p, "t", combination(p.k->pool, f->b[i], column, f->points));
+			term[k] = element(&p, d, number(&p, k), ex_iter(p.k->pool, l));
+		square_index(&p, number(&p, row), ex_iter(p.k->pool, l), idx);
+		kernel_map(p.k, it, n, t, idx, combination(p.k->pool, f->b[row], term, f->points),
+			   NULL);
 	}
-	for (int i = 0; i < f->points; i++)
-		for (int j = 0; j < f->points; j++) {
-			point_index(&p, i, j, idx);
-			kernel_map(p.k, p.it, p.nit, out, idx,
-				   combination(p.k->pool, f->b[j], t[i], f->points), NULL);
-		}
+	for (int column = 0; column < f->points; column++) {
+		i = kernel_iter(p.k, "i", dim_const(m->ctx, f->points));
+		n = inside_tile(&p, &i, 1, it);
+		for (int k = 0; k < f->points; k++)
+			term[k] = element(&p, t, ex_iter(p.k->pool, i), number(&p, k));
+		point_index(&p, ex_iter(p.k->pool, i), number(&p, column), idx);
+		kernel_map(p.k, it, n, out, idx,
+			   combination(p.k->pool, f->b[column], term, f->points), NULL);
+	}
 	return finish(m, &p, out);
 }
 
@@ -312,18 +358,20 @@ static Value *product(Module *m, const Conv3x3 *c, const WinogradForm *f, Value 
 
 /* ---- The result ---- */
 
-/* Statement S of the convolution's kernel has the value VAL at this element of the tile. Reads
- * of it, by later statements, are at this element, too. */
-static void write_element(Part *p, const Stmt *s, Expr *val, Expr *guard)
+/* Statement S of the convolution's kernel has the value VAL at this element of the tile, which A of
+ * the rows and a constant column are. Reads of it, by later statements, are at this element, too. */
+static void write_element(Part *p, const Stmt *s, Iter *a, Expr *val, Expr *guard)
 {
 	Expr *idx[MAX_RANK];
+	Iter *it[MAX_ITERS];
+	const int n = inside_tile(p, &a, 1, it);
 
 	p->held[s->out[0]->id] = val;
 	if (s->out[0]->kind == BUF_TEMP)
 		return;
 	for (int d = 0; d < s->nwidx; d++)
 		idx[d] = taken(p, s->widx[d]);
-	kernel_map(p->k, p->it, p->nit, take_buf(p, s->out[0]), idx, val, guard);
+	kernel_map(p->k, it, n, take_buf(p, s->out[0]), idx, val, guard);
 }
 
 /* Gives the iterators of S, a statement of the epilogue, the values of the product's that they
@@ -335,31 +383,30 @@ static void set_iters(Part *p, const Stmt *s)
 			p->iter[s->widx[d]->iter->id] = p->iter[p->c->dim[s->out[0]->id][d]->id];
 }
 
-/* Element (A,B) of the tile, with the sum VAL. */
-static void finish_element(Part *p, const WinogradForm *f, int a, int b, Expr *val)
+/* Elements (A,B) of the tile for all rows A, with the sums VAL. */
+static void finish_elements(Part *p, const WinogradForm *f, Iter *a, int b, Expr *val)
 {
 	const Conv3x3 *c = p->c;
 	ExprPool *pool = p->k->pool;
-	const int at[2] = {a, b};
+	Expr *const at[2] = {ex_iter(pool, a), number(p, b)};
 	Expr *guard = NULL;
 
 	for (int d = 0; d < 2; d++) {
 		Dim *all = c->out[d]->extent;
-		Expr *e = ex_add(pool, ex_mul(pool, ex_int(pool, CT_I64, f->m), tile_at(p, d)),
-				 ex_int(pool, CT_I64, at[d]));
+		Expr *e = ex_add(pool, ex_mul(pool, number(p, f->m), tile_at(p, d)), at[d]);
 
 		p->iter[c->out[d]->id] = e;
 		if (!dim_multiple(p->k->ctx, all, f->m))
 			guard = ex_and(pool, guard, ex_op2(pool, IN_lt, e, ex_dim(pool, all)));
 	}
 	if (guard && guard->kind == EX_CONST && !guard->i)
-		return; /* beyond an image of fewer rows or columns than a tile */
-	write_element(p, c->k->stmts.at[0], val, guard);
+		return; /* beyond an image of fewer columns than a tile */
+	write_element(p, c->k->stmts.at[0], a, val, guard);
 	for (int i = 1; i < c->k->stmts.n; i++) {
 		Stmt *s = c->k->stmts.at[i];
 
 		set_iters(p, s);
-		write_element(p, s, taken(p, s->val[0]), guard);
+		write_element(p, s, a, taken(p, s->val[0]), guard);
 	}
 }
 
@@ -367,22 +414,31 @@ static void finish_element(Part *p, const WinogradForm *f, int a, int b, Expr *v
 static void result(Module *m, const Conv3x3 *c, const WinogradForm *f, Value *points)
 {
 	Part p = part_new(m, c, NULL);
-	Buf *in = operand(&p, "product", points);
-	Expr *t[WINOGRAD_MOST][WINOGRAD_POINTS], *column[WINOGRAD_POINTS], *idx[MAX_RANK];
+	Buf *in = operand(&p, "product", points), *t;
+	Expr *term[WINOGRAD_POINTS], *idx[MAX_RANK];
+	Iter *j, *a, *it[MAX_ITERS];
+	int n;
 
 	add_iters(&p, f->m, c->o);
-	for (int j = 0; j < f->points; j++) {
+	t = square(&p, "t", f->m, f->points);
+	for (int row = 0; row < f->m; row++) {
+		j = kernel_iter(p.k, "j", dim_const(m->ctx, f->points));
+		n = inside_tile(&p, &j, 1, it);
 		for (int i = 0; i < f->points; i++) {
-			point_index(&p, i, j, idx);
-			column[i] = kernel_load(p.k, in, idx);
+			point_index(&p, number(&p, i), ex_iter(p.k->pool, j), idx);
+			term[i] = kernel_load(p.k, in, idx);
 		}
-		for (int a = 0; a < f->m; a++)
-			t[a][j] = temp(&p, "t", combination(p.k->pool, f->a[a], column, f->points));
+		square_index(&p, number(&p, row), ex_iter(p.k->pool, j), idx);
+		kernel_map(p.k, it, n, t, idx, combination(p.k->pool, f->a[row], term, f->points),
+			   NULL);
 	}
-	for (int a = 0; a < f->m; a++)
-		for (int b = 0; b < f->m; b++)
-			finish_element(&p, f, a, b,
-				       combination(p.k->pool, f->a[b], t[a], f->points));
+	for (int column = 0; column < f->m; column++) {
+		a = kernel_iter(p.k, "a", dim_const(m->ctx, f->m));
+		for (int k = 0; k < f->points; k++)
+			term[k] = element(&p, t, ex_iter(p.k->pool, a), number(&p, k));
+		finish_elements(&p, f, a, column,
+				combination(p.k->pool, f->a[column], term, f->points));
+	}
 	for (int i = 0; i < p.nin; i++)
 		node_set_input(c->n, i, p.in[i]);
 	node_truncate_inputs(c->n, p.nin);

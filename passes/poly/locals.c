@@ -323,30 +323,57 @@ typedef struct Terms {
 	bool odd;
 } Terms;
 
+static const Terms ways[] = {{BY_INDEX, FLAT, false},   {BY_INDEX, BY_STRIDES, false},
+			     {FLAT, FLAT, false},       {FLAT, BY_STRIDES, false},
+			     {BY_STRIDES, FLAT, false}, {BY_STRIDES, BY_STRIDES, false},
+			     {BY_INDEX, FLAT, true},    {BY_INDEX, BY_STRIDES, true}};
+enum { WAYS = sizeof ways / sizeof *ways };
+
+/* The element of B that the statement of W's execution writes, in form HOW and in the axes of W. */
+static NamedLocal written(Wide *w, IndexForm how, const Buf *b)
+{
+	Poly *p = w->p;
+	const Exec *e = w->e;
+	const Stmt *s = p->k->stmts.at[e->stmt];
+	Expr *idx[MAX_RANK];
+	NamedLocal x;
+
+	for (int d = 0; d < s->nwidx; d++)
+		idx[d] = poly_form(
+			p, ex_subst_iters(p->pool, s->widx[d], s->iter, e->point, e->npoint));
+	x.n = to_form(p, how, b, idx, s->nwidx, x.at);
+	in_axes(w, &x);
+	return x;
+}
+
+/* The cell of L that W's execution stores to, in form HOW and in the axes of W. */
+static NamedLocal stored_cell(Wide *w, IndexForm how, const Local *l)
+{
+	Expr *cell = poly_by_parts(w->p, w->e->idx);
+	NamedLocal x;
+
+	x.n = to_form(w->p, how, l->buf, &cell, 1, x.at);
+	in_axes(w, &x);
+	return x;
+}
+
 /* Checks that, in one lifetime of the local, A stores the element that B reads as R to the cell
  * that B reads. V: the times at which the dependence relates them; null: those at which the
  * elements are equal. UNPROVED if the forms T do not suffice. */
 static PolyVerdict reads_own(Poly *p, const Exec *a, const Exec *b, const Read *r, isl_map *v,
 			     Terms t)
 {
-	const Stmt *s = p->k->stmts.at[a->stmt];
 	const Local *l = local_of(p, r->local);
 	Wide wa = wide(p, a), wb = wide(p, b);
 	NamedLocal made = {.n = 0}, read = {.n = 0}, put, loaded;
-	Expr *idx[MAX_RANK], *cell = poly_by_parts(p, a->idx);
 	isl_map *pairs, *same;
 
-	for (int d = 0; d < s->nwidx; d++)
-		idx[d] = poly_form(
-			p, ex_subst_iters(p->pool, s->widx[d], s->iter, a->point, a->npoint));
 	if (!v) {
-		made.n = to_form(p, t.elements, r->temp, idx, s->nwidx, made.at);
+		made = written(&wa, t.elements, r->temp);
 		read.n = to_form(p, t.elements, r->temp, r->idx, r->nidx, read.at);
 	}
-	put.n = to_form(p, t.cells, l->buf, &cell, 1, put.at);
+	put = stored_cell(&wa, t.cells, l);
 	loaded.n = to_form(p, t.cells, l->buf, &r->cell, 1, loaded.at);
-	in_axes(&wa, &made);
-	in_axes(&wa, &put);
 	in_axes(&wb, &read);
 	in_axes(&wb, &loaded);
 	if ((wa.odd.n || wb.odd.n) && !t.odd)
@@ -364,18 +391,56 @@ static PolyVerdict reads_own(Poly *p, const Exec *a, const Exec *b, const Read *
 							      : POLY_WRONG;
 }
 
+/* Checks that A and B, of two statements, store the same element where they store to the same cell
+ * of L in one lifetime of it. UNPROVED if the forms T do not suffice. */
+static PolyVerdict shares_own(Poly *p, const Exec *a, const Exec *b, const Local *l, Terms t)
+{
+	Wide wa = wide(p, a), wb = wide(p, b);
+	const Buf *temp = p->k->stmts.at[a->stmt]->out[0];
+	const NamedLocal made[2] = {written(&wa, t.elements, temp), written(&wb, t.elements, temp)},
+			 put[2] = {stored_cell(&wa, t.cells, l), stored_cell(&wb, t.cells, l)};
+	isl_map *pairs, *same;
+
+	if ((wa.odd.n || wb.odd.n) && !t.odd)
+		return POLY_UNPROVED;
+	pairs = where_same(&wa, &put[0], &wb, &put[1]);
+	same = pairs ? where_same(&wa, &made[0], &wb, &made[1]) : NULL;
+	if (!same) {
+		isl_map_free(pairs);
+		return POLY_UNPROVED;
+	}
+	for (int i = 0; i < around(a, l) && i < around(b, l); i++)
+		pairs = isl_map_equate(pairs, isl_dim_in, i, isl_dim_out, i);
+	return poly_no_pair(p, isl_map_subtract(pairs, same)) ? POLY_PROVED
+	       : t.odd || a->weak || b->weak                  ? POLY_UNPROVED
+							      : POLY_WRONG;
+}
+
+/* Several statements may write a temporary, each some of its elements, and a local stand for it. */
+static void check_sharers(Poly *p, const Exec *a, const Exec *b, const Local *l)
+{
+	const Stmt *s = p->k->stmts.at[a->stmt], *t = p->k->stmts.at[b->stmt];
+	PolyVerdict is = POLY_UNPROVED;
+
+	for (int i = 0; i < WAYS && is == POLY_UNPROVED; i++)
+		is = s->nout > 1 || t->nout > 1 || s->out[0] != t->out[0]
+			     ? POLY_WRONG
+			     : shares_own(p, a, b, l, ways[i]);
+	if (is == POLY_WRONG)
+		poly_wrong(p, "statements %d and %d share the local %s", a->stmt, b->stmt,
+			   l->buf->name);
+	else if (is == POLY_UNPROVED)
+		poly_unproved(p, "the cells of %s", l->buf->name);
+}
+
 /* V: the times of A and B that the dependence relates. */
 static void check_read(Poly *p, const Exec *a, const Exec *b, const Read *r, isl_map *v)
 {
-	static const Terms ways[] = {{BY_INDEX, FLAT, false},   {BY_INDEX, BY_STRIDES, false},
-				     {FLAT, FLAT, false},       {FLAT, BY_STRIDES, false},
-				     {BY_STRIDES, FLAT, false}, {BY_STRIDES, BY_STRIDES, false},
-				     {BY_INDEX, FLAT, true},    {BY_INDEX, BY_STRIDES, true}};
 	PolyVerdict is = reads_own(p, a, b, r, v, ways[0]);
 
 	if (is == POLY_UNPROVED)
 		is = reads_own(p, a, b, r, v, ways[1]);
-	for (size_t i = 0; i < sizeof ways / sizeof *ways && is == POLY_UNPROVED; i++)
+	for (int i = 0; i < WAYS && is == POLY_UNPROVED; i++)
 		is = reads_own(p, a, b, r, NULL, ways[i]);
 	if (is == POLY_UNPROVED)
 		poly_unproved(p, "which elements of %s are read", r->local->name);
@@ -590,8 +655,7 @@ void poly_check_locals(Poly *p)
 			if (!l)
 				continue;
 			if (a->stmt != b->stmt)
-				poly_wrong(p, "statements %d and %d share the local %s", a->stmt,
-					   b->stmt, l->buf->name);
+				check_sharers(p, a, b, l);
 			else
 				check_cells(p, a, b, l,
 					    a->part == PART_WRITE && b->part == PART_WRITE

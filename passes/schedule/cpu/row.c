@@ -27,6 +27,24 @@ static int band_dim(const Row *r, const Stmt *s, int d)
 	return s->widx[d]->kind == EX_ITER ? band_index(r->band, s, s->widx[d]->iter) : -1;
 }
 
+bool row_may_hold(const Row *r, const Stmt *s, const Buf *t)
+{
+	if (!row_keeps(r, t) || r->local[t->id])
+		return false;
+	for (int i = r->first; i <= r->last; i++) {
+		const Stmt *w = r->k->stmts.at[i];
+
+		if (!stmt_writes(w, t))
+			continue;
+		if (i < s->id || w->update || w->ordered)
+			return false;
+		for (int d = 0; d < t->rank; d++)
+			if (band_dim(r, w, d) != band_dim(r, s, d))
+				return false;
+	}
+	return true;
+}
+
 /* How dim D of S's result, indexed by band iterator B (-1: none), is held. */
 static Keep kept(const Row *r, int b)
 {
@@ -52,7 +70,7 @@ static void make_local(Row *r, Stmt *s, Buf *t)
 	Dim *dims[MAX_RANK];
 	int n = 0;
 
-	if (!row_may_be_local(r, s, t))
+	if (!row_may_hold(r, s, t))
 		return;
 	for (int i = 0; i < t->rank; i++) {
 		int d = row_memory_dim(t, i);

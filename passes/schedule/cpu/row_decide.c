@@ -49,15 +49,38 @@ static void add_groups(const Row *r, const Merged *g, int n, IterRole role, RowS
 	}
 }
 
+/* Bytes that the temporary T, which S writes, has for a point of the band. */
+static int64_t point_bytes(const RowPlan *plan, const Stmt *s, const Buf *t)
+{
+	int64_t bytes = dtype_info[t->dtype].bits / 8, n;
+
+	for (int d = 0; d < t->rank; d++)
+		if ((s->widx[d]->kind != EX_ITER ||
+		     band_index(plan->band, s, s->widx[d]->iter) < 0) &&
+		    dim_is_const(t->dims[d], &n))
+			bytes *= n;
+	return bytes;
+}
+
+static bool written_before(const Kernel *k, int first, int i, const Buf *t)
+{
+	for (int j = first; j < i; j++)
+		if (stmt_writes(k->stmts.at[j], t))
+			return true;
+	return false;
+}
+
 /* Points of a block for which the temporaries of all statements stay in L1. */
 static int64_t row_block(const Target *t, const LBuild *b, const RowPlan *plan)
 {
 	int64_t bytes = 0, block;
 
 	for (int i = plan->first; i <= plan->last; i++) {
-		const Buf *out = b->k->stmts.at[i]->out[0];
+		const Stmt *s = b->k->stmts.at[i];
+		const Buf *out = s->out[0];
 
-		bytes += out->kind == BUF_TEMP ? dtype_info[out->dtype].bits / 8 : 0;
+		if (out->kind == BUF_TEMP && !written_before(b->k, plan->first, i, out))
+			bytes += point_bytes(plan, s, out);
 	}
 	block = bytes ? t->l1 * 3 / 4 / bytes / LEAST_BLOCK * LEAST_BLOCK : ROW_BLOCK;
 	return block < LEAST_BLOCK ? LEAST_BLOCK : block > ROW_BLOCK ? ROW_BLOCK : block;
@@ -116,7 +139,7 @@ static void choose_stmt(Row *r, Stmt *s, StmtDecision *how)
 		how->lane = t.n ? innermost(s, &t, row_lane_of(&t)) : 0;
 	}
 	for (int o = 0; o < s->nout; o++)
-		how->hold = how->hold || row_may_be_local(r, s, s->out[o]);
+		how->hold = how->hold || row_may_hold(r, s, s->out[o]);
 }
 
 void row_choose(const Target *t, LBuild *b, const RowPlan *plan)

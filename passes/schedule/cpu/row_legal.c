@@ -146,11 +146,11 @@ static bool hold_is_legal(const Row *r, const Stmt *s, const StmtDecision *how, 
 	bool may = !how->hold;
 
 	for (int o = 0; o < s->nout; o++)
-		may = may || row_may_be_local(r, s, s->out[o]);
+		may = may || row_may_hold(r, s, s->out[o]);
 	return may ||
 	       decision_refuse(
 		       why,
-		       "statement %d writes what is used outside of its stage, or what others write too, so it cannot be held",
+		       "statement %d writes what is used outside of its stage, or what an earlier statement writes, or others in another order, so it cannot be held",
 		       s->id);
 }
 

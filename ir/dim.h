@@ -87,6 +87,7 @@ Dim *dim_add(Ctx *c, Dim *a, Dim *b);
 Dim *dim_sub(Ctx *c, Dim *a, Dim *b);
 Dim *dim_mul(Ctx *c, Dim *a, Dim *b);
 bool dim_is_const(const Dim *d, int64_t *v); /* V may be null */
+int64_t dim_const_part(const Dim *d);        /* the constant term, or 0 */
 /* Whether D has a sum or product that would be too long: the same number may then have other forms. */
 bool dim_has_opaque(const Dim *d);
 bool dim_equals(const Dim *d, int64_t v);
@@ -146,8 +147,9 @@ void dim_print(StrBuf *b, const Dim *d);
 /* Reads a dim at *P and advances *P past it; null, with *P at the fault, as a division by 0 is.
  * Makes symbols that are unknown. */
 Dim *dim_parse(Ctx *c, const char **p);
-/* Prints D as a C expression of type int64_t. SYM_NAME gives the C text of a symbol. floor, min
- * and max print as dl_floordiv(a, b), dl_min(a, b), dl_max(a, b) (runtime/dlrt.h). */
+/* Prints D as a C expression of type int64_t, which wraps on overflow, as values that a model computes
+ * do. SYM_NAME gives the C text of a symbol. floor, min and max print as dl_floordiv(a, b),
+ * dl_min(a, b), dl_max(a, b) (runtime/dlrt.h). */
 void dim_print_c(StrBuf *b, const Dim *d, const char *(*sym_name)(void *arg, const Sym *s), void *arg);
 /* As dim_print_c, but with dl_add and dl_mul, which give INT64_MAX on overflow. */
 void dim_print_checked(StrBuf *b, const Dim *d, const char *(*sym_name)(void *arg, const Sym *s), void *arg);

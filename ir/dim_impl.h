@@ -94,8 +94,6 @@ Dim *dim_atom(Ctx *c, AtomKind kind, Dim *const *arg, int n);
 
 /* ---- dim_poly.c ---- */
 
-/* The constant term, which is the last one, or 0. */
-int64_t dim_const_part(const Dim *d);
 /* A + k*B, A*B and A*T; false where a coefficient overflows or the result is too large. */
 bool poly_add(Ctx *c, const Dim *a, int64_t k, const Dim *b, Dim **out);
 bool poly_mul(Ctx *c, const Dim *a, const Dim *b, Dim **out);

@@ -74,83 +74,67 @@ static void print_iter(void *arg, StrBuf *b, const Iter *it)
 	strbuf_puts(b, fn_name(arg, it, it->name));
 }
 
-/* Whether D is a multiple of OF, *K times; neither has a constant term. */
-static bool times(Ctx *c, Dim *d, Dim *of, int64_t *k)
+/* D, which has no constant term, is *K times OF. */
+static bool is_multiple(Ctx *c, Dim *d, Dim *of, int64_t *k)
 {
-	int64_t a, b;
-	Dim *x, *y;
+	Dim *q;
 
-	if (!dim_term(c, d, 0, &a, &x) || !dim_term(c, of, 0, &b, &y) || x != y || a % b ||
-	    dim_mul(c, dim_const(c, a / b), of) != d)
-		return false;
-	*k = a / b;
-	return true;
+	return dim_divides(c, d, of, &q) && dim_is_const(q, k);
 }
 
-/* The size among F's of which D, which has no constant term, is *K times. Makes it if there is
- * none; a multiple of a symbol takes the symbol, so that its name is seen. */
-static Dim *size_of(Fn *f, Dim *d, int64_t *k)
+/* The parameter of F of which D, which has no constant term, is *K times. Adds it if there is none;
+ * for a multiple of a symbol that is the symbol, so that its name is seen. */
+static Dim *parameter_of(Fn *f, Dim *d, int64_t *k)
 {
 	Ctx *c = f->sched->kernel->ctx;
 	int64_t coef;
-	Dim *mono;
+	Dim *mono, *negated;
 
 	for (int i = 0; i < f->sizes.n; i++)
-		if (times(c, d, f->sizes.at[i], k))
+		if (is_multiple(c, d, f->sizes.at[i], k))
 			return f->sizes.at[i];
 	*k = 1;
-	if (dim_term(c, d, 0, &coef, &mono) && dim_as_sym(mono) && times(c, d, mono, k))
+	if (dim_term(c, d, 0, &coef, &mono) && dim_as_sym(mono) && is_multiple(c, d, mono, k))
 		d = mono;
-	else if (coef < 0)
-		d = dim_mul(c, d, dim_const(c, *k = -1));
+	negated = dim_mul(c, d, dim_const(c, -1));
+	if (d != mono && coef < 0 && !dim_has_opaque(negated)) {
+		d = negated;
+		*k = -1;
+	}
 	vec_push(f->g->arena, &f->sizes, d);
 	return d;
 }
 
-static int64_t constant_term(Ctx *c, const Dim *d)
-{
-	int64_t coef;
-	Dim *mono;
-
-	for (int i = 0; dim_term(c, d, i, &coef, &mono); i++)
-		if (dim_is_const(mono, NULL))
-			return coef;
-	return 0;
-}
-
-static void print_number(StrBuf *b, int64_t v)
-{
-	strbuf_printf(b, v == INT64_MIN ? "INT64_MIN" : "%lld", (long long)v);
-}
-
-/* Sizes are computed by the caller: then functions do not depend on how these follow from symbols,
- * and the branches of a quotient, a minimum or a maximum do not keep loops from being vectorised.
- * Multiples of a size, such as strides are, and what differs by a constant take no further one. */
+/* The caller computes sizes: then a function does not depend on how its sizes follow from the
+ * symbols, and the branches of a quotient, a minimum or a maximum do not keep a loop from being
+ * vectorised. A multiple of a size, such as a stride, or a size plus a constant needs no parameter
+ * of its own. */
 static void print_dim(void *arg, StrBuf *b, Dim *d)
 {
 	Fn *f = arg;
 	Ctx *c = f->sched->kernel->ctx;
-	const int64_t rest = constant_term(c, d);
-	const bool minus = rest < 0 && rest > INT64_MIN;
+	int64_t k, rest = dim_const_part(d);
+	const char *name;
 	const Sym *s;
-	int64_t k;
 
-	d = dim_sub(c, d, dim_const(c, rest));
 	if (dim_is_const(d, NULL)) {
-		print_number(b, rest);
+		strbuf_printf(b, rest == INT64_MIN ? "INT64_MIN" : "%lld", (long long)rest);
 		return;
 	}
-	d = size_of(f, d, &k);
+	if (rest == INT64_MIN) /* its negation would overflow */
+		rest = 0;
+	d = parameter_of(f, dim_sub(c, d, dim_const(c, rest)), &k);
 	s = dim_as_sym(d);
-	if (k == -1)
-		strbuf_puts(b, "-");
-	else if (k != 1)
-		print_number(b, k);
-	strbuf_printf(b, "%s%s", k == 1 || k == -1 ? "" : "*", fn_name(f, d, s ? s->name : "size"));
+	name = fn_name(f, d, s ? s->name : "size");
+	if (k == 1 || k == -1)
+		strbuf_printf(b, "%s%s", k < 0 ? "-" : "", name);
+	else if (k == INT64_MIN)
+		strbuf_printf(b, "INT64_MIN*%s", name);
+	else
+		strbuf_printf(b, "%lld*%s", (long long)k, name);
 	if (rest)
-		strbuf_puts(b, minus ? " - " : " + ");
-	if (rest)
-		print_number(b, minus ? -rest : rest);
+		strbuf_printf(b, " %c %lld", rest < 0 ? '-' : '+',
+			      (long long)(rest < 0 ? -rest : rest));
 }
 
 const char *c_memory_type(DType t)

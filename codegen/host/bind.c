@@ -25,6 +25,17 @@ const char *host_dim(Host *h, Dim *d)
 	return s;
 }
 
+const char *host_argument(Host *h, Dim *d)
+{
+	StrBuf b = {0};
+	char *s;
+
+	dim_print_c(&b, d, host_sym, h);
+	s = arena_strdup(h->m->arena, strbuf_str(&b));
+	strbuf_free(&b);
+	return s;
+}
+
 static void add_sym(void *arg, Sym *s)
 {
 	Host *h = arg;

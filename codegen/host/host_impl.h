@@ -67,6 +67,8 @@ void host_find_syms(Host *h);
 /* The C text of a symbol and of a dim (INT64_MAX on overflow). */
 const char *host_sym(void *h, const Sym *s);
 const char *host_dim(Host *h, Dim *d);
+/* As host_dim, but it wraps on overflow: an argument of a kernel, which may be a value that the model computes. */
+const char *host_argument(Host *h, Dim *d);
 /* Whether all symbols of D have an index in the stub. */
 bool host_dim_indexed(const Host *h, Dim *d);
 /* Print what follows from the symbols in h->known: host_named prints symbols that are defined by

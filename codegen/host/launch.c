@@ -60,7 +60,7 @@ static void print_gpu_launch(Host *h, int t, Node *n, const Stage *st, const Sch
 			      host_buf(h, t, n, c.buf[i]));
 	for (int i = 0; i < c.ndim; i++)
 		strbuf_printf(h->b, "%s(uint64_t)(%s)", i || c.nbuf ? ", " : "",
-			      host_dim(h, c.dim[i]));
+			      host_argument(h, c.dim[i]));
 	strbuf_printf(h->b, "%s, %d, %s, %d);\n", nargs ? "}" : "", nargs,
 		      host_dim(h, dim_ceildiv(ctx, st->extent, dim_const(ctx, groups))),
 		      c.fn->faults ? fault_site(h, s) : -1);
@@ -100,7 +100,7 @@ static void print_launch(Host *h, int t, Node *n, const Stage *st, const Schedul
 	for (int i = 0; i < c.nbuf; i++)
 		buf[i] = host_buf(h, t, n, c.buf[i]);
 	for (int i = 0; i < c.ndim; i++)
-		dim[i] = host_dim(h, c.dim[i]);
+		dim[i] = host_argument(h, c.dim[i]);
 	if (c.fn->faults)
 		dim[nd++] = arena_printf(h->m->arena, "%d", fault_site(h, s));
 	if (!memplan_size(h->m, st->scratch))

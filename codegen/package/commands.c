@@ -42,9 +42,12 @@ const char *package_cc(Arena *a, const char *wanted)
 	return s ? s : find_program(a, "cc");
 }
 
+/* By the program's name: CC may lie in a folder of any name. */
 static bool is_clang(const char *cc)
 {
-	return strstr(cc, "clang") != NULL;
+	const char *slash = strrchr(cc, '/');
+
+	return strstr(slash ? slash + 1 : cc, "clang") != NULL;
 }
 
 /* The value of --cc= is a program, or a program and its first arguments. */
@@ -236,9 +239,8 @@ int pack_object_args(Pack *p, int i, char **argv)
 		argv[n++] = arena_printf(p->a, "-march=%s", t->march);
 	if (t && target_is_x86(t) && t->vector_bytes == 64)
 		argv[n++] = (char *)(uintptr_t) "-mprefer-vector-width=512";
-	if (t &&
-	    is_clang(
-		    p->cc)) { /* LLVM takes strides that are sizes for 1, and no loop is vectorised where they are not */
+	/* LLVM would make a version of loops for strides of 1 and vectorise no other */
+	if (t && is_clang(p->cc)) {
 		argv[n++] = (char *)(uintptr_t) "-mllvm";
 		argv[n++] = (char *)(uintptr_t) "-enable-mem-access-versioning=false";
 	}

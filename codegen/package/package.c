@@ -51,7 +51,8 @@ static const char kernel_macros[] =
 	"#define DL_IVDEP _Pragma(\"GCC ivdep\")\n"
 	"#define DL_ROLLED _Pragma(\"GCC ivdep\")\n"
 	"#define DL_SHORT _Pragma(\"GCC ivdep\")\n"
-	"#define DL_SERIAL _Pragma(\"GCC unroll 1\") /* GCC 12 vectorises some loops around unrolled ones wrongly */\n"
+	/* GCC 12 vectorises some loops around unrolled ones wrongly. */
+	"#define DL_SERIAL _Pragma(\"GCC unroll 1\")\n"
 	"#define DL_UNROLL _Pragma(\"GCC unroll 64\")\n"
 	"#define DL_CONTRACT __attribute__((optimize(\"fp-contract=fast\")))\n"
 	"#define DL_CONTRACT_ON\n"

@@ -155,15 +155,18 @@ static bool rows_first(Gemm *g)
 	return (double)REMOTE_COST * (elements_of_a(g) + m * n) > kk * n;
 }
 
-/* Bits that a term takes in a row of A, which may be bytes, and in a column of packed B. */
-static int64_t a_bits(const Gemm *g)
-{
-	return g->row_scale || g->quad > 1 ? 8 : element_bytes(g->c.ct) * 8;
-}
-
+/* Bits of an element of B in panels. */
 static int64_t b_bits(const Gemm *g)
 {
-	return dtype_info[g->numbers->load.buf->dtype].bits;
+	return dtype_info[g->b_panels ? g->numbers->load.buf->dtype : gemm_packed_type(g, g->c.b)]
+		.bits;
+}
+
+/* Bits that a term takes in a block's rows of A and in a panel of B. */
+static int64_t bits_of_term(const Gemm *g, const ProductDecision *d)
+{
+	return d->mc * dtype_info[gemm_packed_type(g, g->c.a)].bits +
+	       gemm_panel(g->c.ct) * b_bits(g);
 }
 
 /* All of B, which is in panels, fits into half of L2. */
@@ -206,8 +209,7 @@ static void split_evenly(const Target *t, Gemm *g, ProductDecision *d)
  * parts are about equal, since each passes all sums of a panel through memory. */
 static int64_t part_of_sum(const Target *t, const Gemm *g, const ProductDecision *d)
 {
-	const int64_t row = d->mc * a_bits(g) + gemm_panel(g->c.ct) * b_bits(g);
-	const int64_t most = t->l2 / 2 * 8 / row;
+	const int64_t most = t->l2 / 2 * 8 / bits_of_term(g, d);
 	int64_t kk, steps, parts;
 
 	if (!dim_is_const(g->kk, &kk) || !dim_is_const(g->steps, &steps) || kk <= most ||
@@ -344,7 +346,7 @@ void product_reason(const Target *t, Kernel *k, const Decision *d, StrBuf *b)
 {
 	const ProductDecision *p = &d->product;
 	const int64_t kib = 1 << 10;
-	int64_t steps;
+	int64_t terms;
 	Gemm g;
 
 	if (!gemm_begin(&g, k))
@@ -353,10 +355,9 @@ void product_reason(const Target *t, Kernel *k, const Decision *d, StrBuf *b)
 		gemm_pack_instead(&g);
 	gemm_flatten(&g);
 	tile_reason(t, &g, p, b);
-	if (dim_is_const(p->kc ? dim_const(k->ctx, p->kc / g.quad) : g.steps, &steps))
+	if (dim_is_const(p->kc ? dim_const(k->ctx, p->kc) : g.kk, &terms))
 		strbuf_printf(b, "; a block's rows and a panel are %lld KiB, of %lld KiB of L2%s",
-			      (long long)((p->mc + gemm_panel(g.c.ct)) * steps *
-					  element_bytes(g.c.ct) / kib),
+			      (long long)(bits_of_term(&g, p) * terms / 8 / kib),
 			      (long long)(t->l2 / kib),
 			      p->kc ? ": the sum is split so that they take half of it" : "");
 }

@@ -122,6 +122,7 @@ def convolutions(pick, count):
             pads = [pick.randrange(k) for k in kernel * 2]
             least = [(k - 1) * d + 1 for k, d in zip(kernel, dilations)]
             sizes = [n + pick.randrange(9) for n in least]
+            sizes[-1] += pick.choice((0, 0, 40, 90))    # rows of whole panels, too
             batch = pick.choice((1, 2))
             dims = [batch, group * inner] + [f"D{i}_{a}" if m % 2 else n for a, n in enumerate(sizes)]
             model.add("Conv", dims, lambda r, s=(batch, group * inner, *sizes): list(s), [group * outer, inner, *kernel],

@@ -60,6 +60,20 @@ static bool fault(OptCli *c, const char *fmt, const char *arg)
 	return diag_error(&c->diag, (DiagLoc){.file = "dlcc-opt"}, "%s", text);
 }
 
+/* Reads the number after '=' of option A. */
+static bool number(OptCli *c, const char *a, int *out)
+{
+	enum { MOST = 1 << 20 };
+	const char *v = strchr(a, '=') + 1;
+	char *end;
+	const long n = strtol(v, &end, 10);
+
+	if (!*v || *end || n < 0 || n > MOST)
+		return fault(c, "%s: it is a number from 0 to 1048576", a);
+	*out = (int)n;
+	return true;
+}
+
 static const Pass *pass_by_name(const char *name, size_t n)
 {
 	for (const Pass *p = pass_table; p->name; p++)
@@ -129,13 +143,14 @@ static bool option(OptCli *c, char **argv, int *i)
 	else if (str_starts(a, "--target="))
 		return set_target(c, a + strlen("--target="));
 	else if (str_starts(a, "--rewrite-limit="))
-		c->opt.rewrite_limit = atoi(a + strlen("--rewrite-limit="));
+		return number(c, a, &c->opt.rewrite_limit);
 	else if (str_starts(a, "--op=") && c->ops.n == MAX_DEFINITION_FILES)
 		return fault(c, "%s: too many", "--op");
 	else if (str_starts(a, "--op="))
 		c->ops.name[c->ops.n++] = a + strlen("--op=");
 	else if (str_starts(a, "--winograd=")) {
-		c->opt.winograd = atoi(a + strlen("--winograd="));
+		if (!number(c, a, &c->opt.winograd))
+			return false;
 		if (c->opt.winograd != 0 && c->opt.winograd != 2 && c->opt.winograd != 4)
 			return fault(c, "%s: 0, 2 or 4", a);
 	} else if (!strcmp(a, "--int8-weights"))
@@ -150,7 +165,10 @@ static bool option(OptCli *c, char **argv, int *i)
 		c->opt.int8_activations = true;
 	else if (str_starts(a, "--int4=")) {
 		c->opt.weight_type = DT_I4;
-		c->opt.weight_group = atoi(a + strlen("--int4="));
+		if (!number(c, a, &c->opt.weight_group))
+			return false;
+		if (!c->opt.weight_group || c->opt.weight_group % 8)
+			return fault(c, "%s: a multiple of 8", a);
 	} else if (!strcmp(a, "--tf32"))
 		c->opt.tf32 = true;
 	else if (!strcmp(a, "--verify"))

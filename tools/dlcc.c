@@ -555,6 +555,17 @@ static bool check_node(Cli *c, Arena *a, const Graph *g)
 	return true;
 }
 
+/* --slice=N asks for slices, and there are none. */
+static bool warn_whole(Cli *c, const Module *m)
+{
+	return c->slice <= 0 || m->slice.sym || module_on_gpu(m) ||
+	       diag_warning(
+		       &c->diag, no_where(c), "schedule",
+		       "--slice=%d changes nothing: the elements of no symbolic dim are computed "
+		       "independently; a batch that --dim binds is not symbolic",
+		       c->slice);
+}
+
 static bool make(Cli *c, Module *m)
 {
 	bool ok = m->graph && check_node(c, m->arena, m->graph) && bind_dims(c, m->ctx, m->graph);
@@ -564,7 +575,8 @@ static bool make(Cli *c, Module *m)
 	if (ok && c->output && str_ends(c->output, ".onnx"))
 		return run_passes(c, m, "quantise") && quantise_weights_operators(m) &&
 		       dims_fit(c, m->ctx) && onnx_write(m->graph, c->output, DLCC_VERSION);
-	return ok && run_passes(c, m, NULL) && dims_fit(c, m->ctx) && warn_unbounded(c, m);
+	return ok && run_passes(c, m, NULL) && dims_fit(c, m->ctx) && warn_unbounded(c, m) &&
+	       warn_whole(c, m);
 }
 
 /* --int8: the plan for the model, which is imported once more to be measured. Warnings about it are given later. */

@@ -63,13 +63,16 @@ static void print_halving(Fn *f, const LNode *n, Buf *const *part, Iter *lane, i
  * a row is long, for they take another step to combine; where there are two states, registers would not suffice. */
 enum { LANE_VECTORS = 2, LONG_LANE_VECTORS = 4, LONG_LANE_TRIPS = 256 };
 
-/* The lanes of N, a reduction of TRIPS terms or, where that is 0, of an unknown number. */
+/* The lanes of N, a reduction of TRIPS terms or, where that is 0, of an unknown number: a single
+ * vector where more would go through the loop once at most. */
 static int64_t lanes_of(const Fn *f, const LNode *n, int64_t trips)
 {
-	const bool is_long = trips >= LONG_LANE_TRIPS && n->nout == 1;
+	const int64_t vector = f->g->target->vector_bytes /
+			       (dtype_info[ctype_dtype(n->val[0]->ct)].bits / 8);
 
-	return (is_long ? LONG_LANE_VECTORS : LANE_VECTORS) * f->g->target->vector_bytes /
-	       (dtype_info[ctype_dtype(n->val[0]->ct)].bits / 8);
+	if (trips >= LONG_LANE_TRIPS && n->nout == 1)
+		return LONG_LANE_VECTORS * vector;
+	return trips && trips < 2 * LANE_VECTORS * vector ? vector : LANE_VECTORS * vector;
 }
 
 /* Prints a reduction in lanes: a vectorisable loop over independent partial states, a loop over the
@@ -86,7 +89,7 @@ void fn_reduce(Fn *f, const LNode *n)
 	StrBuf lo = {0}, hi = {0};
 	Expr *ends[] = {n->lo, n->hi};
 	StrBuf t[2] = {{0}};
-	const bool small = fixed && trips < 2 * lanes;
+	const bool small = fixed && trips < lanes;
 
 	fn_texts(f, ends, 2, t);
 	fn_note_natural(f, n);
@@ -148,11 +151,14 @@ void fn_reduce(Fn *f, const LNode *n)
 	fn_update(f, n, part, ex_iter(p, lane));
 	fn_close(f);
 	fn_close(f);
-	fn_tabs(f);
-	strbuf_printf(&f->body, "for (int64_t %s = %s; %s < %s; %s++) {\n", var, at, var, end, var);
-	f->indent++;
-	fn_update(f, n, part, ex_int(p, CT_I64, 0));
-	fn_close(f);
+	if (!fixed || trips % lanes) {
+		fn_tabs(f);
+		strbuf_printf(&f->body, "for (int64_t %s = %s; %s < %s; %s++) {\n", var, at, var,
+			      end, var);
+		f->indent++;
+		fn_update(f, n, part, ex_int(p, CT_I64, 0));
+		fn_close(f);
+	}
 	print_halving(f, n, part, lane, (int)lanes);
 	{
 		LNode fold = *n;

@@ -137,10 +137,11 @@ bool pack_cc_fits(Pack *p)
 		return true;
 	t = foreign_target(p, machine);
 	return !t || diag_error(p->diag, (DiagLoc){.file = p->o->output},
-				"%s%s makes code for %s, and %s is for %s; give --target=cpu:%s, "
-				"and --runtime=FILE, that machine's libdlrt.a",
+				"%s%s makes code for %s, and %s is for %s; give --cc=COMPILER, "
+				"one for %s, or --target=cpu:%s, and --runtime=FILE, the "
+				"libdlrt.a of that machine",
 				p->o->cc ? "--cc=" : "", p->o->cc ? p->o->cc : p->cc, machine,
-				t->name, t->machine, target_for(machine));
+				t->name, t->machine, t->machine, target_for(machine));
 }
 
 /* Finds a tool that belongs to the C compiler: aarch64-linux-gnu-ar for aarch64-linux-gnu-gcc. */

@@ -406,10 +406,11 @@ static bool make_c(Pack *p)
 		&b,
 		arena_printf(
 			p->a,
-			"The model %s: link with libdlrt.a; compile with -O2 -ffp-contract=off -fwrapv "
-			"-fno-strict-aliasing%s%s.",
+			"The model %s: link with libdlrt.a; compile with -O3 -ffp-contract=off -fwrapv "
+			"-fno-math-errno -fno-trapping-math -fno-strict-aliasing%s%s%s.",
 			p->o->name, p->m->target[0]->march ? " -march=" : "",
-			p->m->target[0]->march ? p->m->target[0]->march : ""));
+			p->m->target[0]->march ? p->m->target[0]->march : "",
+			p->m->target[0]->vector_bytes == 64 ? " -mprefer-vector-width=512" : ""));
 	package_c_head(&b);
 	gen_c_split(p->gc[0], 1);
 	gen_c_file(p->gc[0], &b, 0, true);

@@ -10,8 +10,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* Bits of an element; its numbers are those of dl_dtype. */
 static const int bits[] = {
-	[DL_F32] = 32, [DL_I32] = 32, [DL_I64] = 64, [DL_F64] = 64, [DL_BOOL] = 8};
+	[DL_F32] = 32,   [DL_U8] = 8,         [DL_I8] = 8,       [DL_U16] = 16,
+	[DL_I16] = 16,   [DL_I32] = 32,       [DL_I64] = 64,     [DL_STR] = 8 * (int)sizeof(dl_str),
+	[DL_BOOL] = 8,   [DL_F16] = 16,       [DL_F64] = 64,     [DL_U32] = 32,
+	[DL_U64] = 64,   [DL_BF16] = 16,      [DL_F8E4M3FN] = 8, [DL_F8E4M3FNUZ] = 8,
+	[DL_F8E5M2] = 8, [DL_F8E5M2FNUZ] = 8, [DL_U4] = 4,       [DL_I4] = 4,
+	[DL_F4E2M1] = 4, [DL_F8E8M0] = 8,     [DL_U2] = 2,       [DL_I2] = 2,
+	[DL_F6E2M3] = 6, [DL_F6E3M2] = 6};
 
 static void describe(const char *what, const dl_io *io)
 {
@@ -34,7 +41,7 @@ static dl_tensor zeros(const dl_desc *desc, const dl_io *io)
 		shape[d] = dim->value >= 0 ? dim->value : lower > 0 ? lower : 1;
 		n *= shape[d];
 	}
-	bytes = (uint64_t)(n * bits[io->dtype] / 8);
+	bytes = (uint64_t)(n * bits[io->dtype] + 7) / 8;
 	return dl_tensor_of(io->dtype, io->rank, shape, calloc(1, bytes), bytes);
 }
 

@@ -97,6 +97,8 @@ for program in dlcc dlcc-opt; do
 		try "$program: no level $level" 2 "$level: the levels are -O0, -O1, -O2 and -O3$" bounded.dl $level $more
 	done
 done
+try "dlcc-opt: a number" 2 "--rewrite-limit=x: it is a number" bounded.dl --rewrite-limit=x
+try "dlcc-opt: groups of weights" 2 "--int4=7: a multiple of 8" bounded.dl --int4=7
 try "dlcc-opt: one target" 2 "--target=cpu:v3,v4: name one" bounded.dl --target=cpu:v3,v4
 dlcc=$build/bin/dlcc
 try "no limit of threads" 0 "" bounded.dl --threads=0 -O0 -o bounded.so
@@ -215,10 +217,10 @@ try "no sanitizers of clang" 1 "note: --sanitize needs the runtime of clang's sa
 SAYS=-lasan
 try "no sanitizers of gcc" 1 "note: --sanitize needs the runtime of gcc's sanitizers: install" cnn.onnx --cc=./failing-cc --sanitize -o m.so
 unset SAYS
-try "a compiler for another machine" 1 "--cc=./arm-cc makes code for aarch64-linux-gnu, and x86-64-v3 is for x86_64; give --target=cpu:aarch64, and --runtime=FILE" \
+try "a compiler for another machine" 1 "--cc=./arm-cc makes code for aarch64-linux-gnu, and x86-64-v3 is for x86_64; give --cc=COMPILER, one for x86_64, or --target=cpu:aarch64, and --runtime=FILE" \
 	cnn.onnx --cc=./arm-cc --target=cpu:v3 -o m.so
 if [ "$(uname -m)" = x86_64 ]; then
-	try "a compiler for another machine, no target" 1 "--cc=./arm-cc makes code for aarch64-linux-gnu, and .* give --target=cpu:aarch64" cnn.onnx --cc=./arm-cc -o m.a
+	try "a compiler for another machine, no target" 1 "--cc=./arm-cc makes code for aarch64-linux-gnu, and .* or --target=cpu:aarch64" cnn.onnx --cc=./arm-cc -o m.a
 fi
 try "weights inside and beside" 2 "--embed-weights: --weights puts them into a file" large.onnx --embed-weights --weights=w.bin -o m.a
 clang=$(for n in $(seq 40 -1 15); do command -v clang-$n && break; done)

@@ -504,6 +504,10 @@ static void print_result(const Tuner *t, bool faster)
 		fprintf(stderr,
 			": %.4g ms instead of %.4g ms, by other decisions for %d of %d kernels\n",
 			t->time[1]->run * 1e3, t->time[0]->run * 1e3, n, t->groups.n);
+	else if (!t->rounds)
+		fprintf(stderr,
+			": nothing was measured: --tune=%d ended before the first round; give more seconds\n",
+			t->cli->tune_seconds);
 	else
 		fprintf(stderr, ": nothing was faster than what dlcc chooses, in %d rounds\n",
 			t->rounds);
@@ -511,24 +515,44 @@ static void print_result(const Tuner *t, bool faster)
 
 /* ---- All of it ---- */
 
+/* Dims of inputs without a size, in the words of an option. */
+typedef struct UnboundDims {
+	StrBuf options;
+	VEC(Sym *) syms;
+	Arena *arena;
+} UnboundDims;
+
+static void add_unbound(void *arg, Sym *s)
+{
+	UnboundDims *u = arg;
+
+	for (int i = 0; i < u->syms.n; i++)
+		if (u->syms.at[i] == s)
+			return;
+	vec_push(u->arena, &u->syms, s);
+	if (s->def || sym_from_data(s) || s->lo == s->hi)
+		return;
+	strbuf_puts(&u->options, u->options.n ? " --dim " : "--dim ");
+	strbuf_quote(&u->options, s->name);
+	strbuf_puts(&u->options, "=N");
+}
+
 /* The symbolic dims of inputs have to have sizes. */
 static bool dims_are_bound(Cli *c, const Module *m)
 {
-	StrBuf b = {0};
+	UnboundDims u = {.arena = m->arena};
 	bool ok;
 
-	for (int i = 0; i < sym_count(m->ctx); i++) {
-		Sym *s = sym_at(m->ctx, i);
+	for (int i = 0; i < m->graph->inputs.n; i++) {
+		const Type *t = m->graph->inputs.at[i]->type;
 
-		if (s->def || sym_from_data(s) || s->lo == s->hi)
-			continue;
-		strbuf_puts(&b, b.n ? " --dim " : "--dim ");
-		strbuf_quote(&b, s->name);
-		strbuf_puts(&b, "=N");
+		for (int d = 0; d < t->rank; d++)
+			dim_syms(t->dims[d], add_unbound, &u);
 	}
-	ok = !b.n || diag_error(&c->diag, (DiagLoc){.file = c->input},
-				"--tune measures the model at one size; give %s", strbuf_str(&b));
-	strbuf_free(&b);
+	ok = !u.options.n ||
+	     diag_error(&c->diag, (DiagLoc){.file = c->input},
+			"--tune measures the model at one size; give %s", strbuf_str(&u.options));
+	strbuf_free(&u.options);
 	return ok;
 }
 

@@ -82,5 +82,5 @@ void module_note(Module *m, const Node *n, const char *text)
 void passes_list(FILE *out)
 {
 	for (const Pass *p = pass_table; p->name; p++)
-		fprintf(out, "%-10s %-4s %s\n", p->name, p->on == ON_GPUS ? "GPU" : "", p->what);
+		fprintf(out, "%-20s %-4s %s\n", p->name, p->on == ON_GPUS ? "GPU" : "", p->what);
 }

@@ -206,14 +206,16 @@ static Expr *combination(ExprPool *p, const double *coef, Expr *const *term, int
 	return sum;
 }
 
-/* Makes P the kernel of a new node before that of the convolution. Returns the node's result. */
-static Value *finish(Module *m, Part *p, const Buf *out)
+/* Makes P the kernel of a new node before that of the convolution, which --explain says is WHAT.
+ * Returns the node's result. */
+static Value *finish(Module *m, Part *p, const Buf *out, const char *what)
 {
 	Node *n = node_new(m->graph, OP_Kernel, p->in, p->nin, 1, p->c->n);
 
 	node_locs_from(n, p->c->n);
 	n->out[0]->type = type_tensor(m->ctx, out->dtype, out->rank, out->dims);
 	kernel_node_set(n, p->k);
+	module_note(m, n, what);
 	return n->out[0];
 }
 
@@ -265,7 +267,7 @@ static Value *filter(Module *m, const Conv3x3 *c, const WinogradForm *f)
 			     ex_cvt(pool, CT_F64, taken(&p, c->filter))),
 		      NULL);
 	kernel_map_id(p.k, p.it, out, ex_cvt(pool, CT_F32, kernel_load_iters(p.k, acc, p.it)));
-	return finish(m, &p, out);
+	return finish(m, &p, out, "the filter of a convolution by Winograd's method");
 }
 
 /* ---- The image ---- */
@@ -325,7 +327,7 @@ static Value *image(Module *m, const Conv3x3 *c, const WinogradForm *f)
 		kernel_map(p.k, it, n, out, idx,
 			   combination(p.k->pool, f->b[column], term, f->points), NULL);
 	}
-	return finish(m, &p, out);
+	return finish(m, &p, out, "the image of a convolution by Winograd's method, transformed");
 }
 
 /* ---- The product ---- */
@@ -353,7 +355,7 @@ static Value *product(Module *m, const Conv3x3 *c, const WinogradForm *f, Value 
 		      ex_op2(p.k->pool, IN_mul, kernel_load_iters(p.k, v, row),
 			     kernel_load_iters(p.k, w, (Iter *[]){i, j, ch, band[n - 1]})),
 		      NULL);
-	return finish(m, &p, out);
+	return finish(m, &p, out, "the products of a convolution by Winograd's method");
 }
 
 /* ---- The result ---- */

@@ -113,8 +113,8 @@ static Expr *taken(Part *p, Expr *e)
 	return ex_rewrite(p->k->pool, e, take, p);
 }
 
-/* Fills IT with the part's iterators, and before the channel with the N of WITHIN, iterators within a
- * tile. Returns their number. */
+/* Fills IT with the part's iterators, where the N of WITHIN, which lie within a tile, stand before the
+ * channel. Returns their number. */
 static int inside_tile(const Part *p, Iter *const *within, int n, Iter **it)
 {
 	const int tiles = p->nit - 1;
@@ -360,8 +360,8 @@ static Value *product(Module *m, const Conv3x3 *c, const WinogradForm *f, Value 
 
 /* ---- The result ---- */
 
-/* Statement S of the convolution's kernel has the value VAL at this element of the tile, which A of
- * the rows and a constant column are. Reads of it, by later statements, are at this element, too. */
+/* Statement S of the convolution's kernel has the value VAL in row A of the tile, in a constant
+ * column. Reads of it, by later statements, are at this element, too. */
 static void write_element(Part *p, const Stmt *s, Iter *a, Expr *val, Expr *guard)
 {
 	Expr *idx[MAX_RANK];

@@ -420,12 +420,11 @@ static PolyVerdict shares_own(Poly *p, const Exec *a, const Exec *b, const Local
 static void check_sharers(Poly *p, const Exec *a, const Exec *b, const Local *l)
 {
 	const Stmt *s = p->k->stmts.at[a->stmt], *t = p->k->stmts.at[b->stmt];
-	PolyVerdict is = POLY_UNPROVED;
+	const bool single = s->nout == 1 && t->nout == 1;
+	PolyVerdict is = single && s->out[0] != t->out[0] ? POLY_WRONG : POLY_UNPROVED;
 
-	for (int i = 0; i < WAYS && is == POLY_UNPROVED; i++)
-		is = s->nout > 1 || t->nout > 1 || s->out[0] != t->out[0]
-			     ? POLY_WRONG
-			     : shares_own(p, a, b, l, ways[i]);
+	for (int i = 0; i < WAYS && single && is == POLY_UNPROVED; i++)
+		is = shares_own(p, a, b, l, ways[i]);
 	if (is == POLY_WRONG)
 		poly_wrong(p, "statements %d and %d share the local %s", a->stmt, b->stmt,
 			   l->buf->name);

@@ -108,10 +108,9 @@ static const Warning warnings[] = {
 	{"overridable", false, false}, /* inputs that are constants, since they have initialisers */
 	{"unbounded", true, false},    /* memory whose size depends on data */
 	{"seed", false, false},        /* random numbers without a seed */
-	{"schedule", false,
-	 false},                 /* a line of --schedule=FILE, or --slice=N, that decides nothing */
-	{"cache", false, false}, /* --cache=DIR takes no more */
-	{"unproved", false, true}, /* a schedule that isl cannot prove (--verify) */
+	{"schedule", false, false},    /* --slice=N or a line of --schedule=FILE decides nothing */
+	{"cache", false, false},       /* --cache=DIR takes no more */
+	{"unproved", false, true},     /* a schedule that isl cannot prove (--verify) */
 	/* a copy that the GPU's run waits for; where it is named, products of dequantised tensors in floats, too */
 	{"fallback", false, true},
 };

@@ -128,33 +128,6 @@ static void pack_run(Gemm *g, Expr *base, Expr *c0, Expr *cend)
 	zero_columns(g, base, ex_sub(b->p, cend, c0));
 }
 
-/* E, whose iterators are those of open loops, as the value of a new name that has values from 0 to MOST. */
-static Expr *named(Gemm *g, const char *name, Expr *e, Dim *most)
-{
-	Iter *it = l_iter(&g->b, name, dim_add(g->k->ctx, most, dim_const(g->k->ctx, 1)));
-
-	l_let(&g->b, it, e);
-	return ex_iter(g->b.p, it);
-}
-
-/* Packs one panel row, VAL at W from FIRST on, if WHOLE: then the loop has a constant length, for
- * which compilers turn a stride into shuffles. */
-static void pack_whole(Gemm *g, Expr *base, Expr *val, Iter *w, Expr *first, Expr *whole)
-{
-	LBuild *b = &g->b;
-	ExprPool *p = b->p;
-	Iter *j = l_iter(b, "j", dim_const(g->k->ctx, g->pw));
-	Expr *at = ex_add(p, first, ex_iter(p, j));
-	LNode *once = l_loop(b, LOOP_SERIAL, l_iter(b, "once", dim_const(g->k->ctx, 1)),
-			     l_int(b, 0), ex_op3(p, IN_select, whole, l_int(b, 1), l_int(b, 0)), 1),
-	      *l = l_loop(b, LOOP_VECTOR, j, l_int(b, 0), l_int(b, g->pw), 1);
-
-	l_store(b, g->bbuf, column(g, base, ex_iter(p, j)), ex_subst_iters(p, val, &w, &at, 1),
-		NULL);
-	l_close(b, l);
-	l_close(b, once);
-}
-
 /* Packs one panel row as ranges of the innermost iterator, each limited to where the guard
  * holds. */
 static void pack_runs(Gemm *g, Expr *base, Expr *c0, Expr *cend)
@@ -163,9 +136,8 @@ static void pack_runs(Gemm *g, Expr *base, Expr *c0, Expr *cend)
 	ExprPool *p = b->p;
 	Placing pl = {.g = g, .s = g->c.s};
 	Iter *w = g->nin[g->nnin - 1];
-	Expr *row0 = l_int(b, 0), *lo = c0, *hi = cend, *val, *guard, *first, *whole;
-	LNode *hl = NULL, *rest = NULL, *wl;
-	int64_t points;
+	Expr *row0 = l_int(b, 0), *lo = c0, *hi = cend, *val, *guard;
+	LNode *hl = NULL, *wl;
 
 	zero_columns(g, base, l_int(b, 0));
 	if (g->nnin > 1) {
@@ -184,25 +156,10 @@ static void pack_runs(Gemm *g, Expr *base, Expr *c0, Expr *cend)
 	val = gemm_placed(&pl, g->c.b);
 	guard = gemm_placed(&pl, g->c.guard_b);
 	guard = guard_to_range(g->k, guard, w, &lo, &hi);
-	if (!(dim_is_const(w->extent, &points) && points < g->pw) &&
-	    !(guard && expr_has_iter(guard, w))) {
-		first = ex_sub(p, c0, row0);
-		lo = named(g, "lo", l_min(b, lo, ex_dim(p, w->extent)), w->extent);
-		hi = named(g, "hi", l_max(b, hi, l_int(b, 0)), w->extent);
-		whole = ex_and(p, ex_op2(p, IN_le, lo, first),
-			       ex_op2(p, IN_le, ex_add(p, first, l_int(b, g->pw)), hi));
-		whole = guard ? ex_and(p, guard, whole) : whole;
-		pack_whole(g, base, val, w, first, whole);
-		rest = l_loop(b, LOOP_SERIAL, l_iter(b, "once", dim_const(g->k->ctx, 1)),
-			      l_int(b, 0), ex_op3(p, IN_select, whole, l_int(b, 0), l_int(b, 1)),
-			      1);
-	}
 	wl = l_loop(b, l_short(w->extent) ? LOOP_SHORT : LOOP_VECTOR, w, lo, hi, 1);
 	l_store(b, g->bbuf, column(g, base, ex_sub(p, ex_add(p, row0, ex_iter(p, w)), c0)), val,
 		guard);
 	l_close(b, wl);
-	if (rest)
-		l_close(b, rest);
 	if (hl)
 		l_close(b, hl);
 }
@@ -247,6 +204,15 @@ static void fill_last_step(Gemm *g, Expr *row)
 	l = l_loop(b, LOOP_SERIAL, z, ex_dim(b->p, g->kk), ex_dim(b->p, packed_terms(g)), 1);
 	l_store(b, g->abuf, ex_add(b->p, row, ex_iter(b->p, z)), zero_of(g), NULL);
 	l_close(b, l);
+}
+
+/* E, which has no iterator of the run, as the value of a new name that has values from 0 to MOST. */
+static Expr *named(Gemm *g, const char *name, Expr *e, Dim *most)
+{
+	Iter *it = l_iter(&g->b, name, dim_add(g->k->ctx, most, dim_const(g->k->ctx, 1)));
+
+	l_let(&g->b, it, e);
+	return ex_iter(g->b.p, it);
 }
 
 /* The first of the innermost k iterators that A's rows are packed along at once: they merge in A, and

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* More than any answer has, so that it is written at once: the error of a write before the last one would have no errno. */
@@ -42,6 +43,17 @@ int program_end(const char *program, int status)
 	fprintf(stderr, "%s: error: the standard output cannot be written%s%s\n", program,
 		flush_error ? ": " : "", flush_error ? strerror(flush_error) : "");
 	return status ? status : 1;
+}
+
+bool program_number(const char *text, int *number)
+{
+	char *end;
+	const long n = strtol(text, &end, 10);
+
+	if (!*text || *end || n < 0 || n > NUMBER_MAX)
+		return false;
+	*number = (int)n;
+	return true;
 }
 
 bool program_level(const char *arg, int *level)

@@ -29,6 +29,10 @@ bool program_flush(void);
  * message that says why. */
 int program_end(const char *program, int status);
 
+enum { NUMBER_MAX = 1 << 20 }; /* more threads, or rewrites of a model, than there are */
+/* Reads TEXT, the value of an option: a number from 0 to NUMBER_MAX. False if it is none. */
+bool program_number(const char *text, int *number);
+
 #define OPT_LEVELS "the levels are -O0, -O1, -O2 and -O3"
 /* Reads ARG, which begins with -O. *LEVEL is the level, or -1 if it is not valid. */
 bool program_level(const char *arg, int *level);

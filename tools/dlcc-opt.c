@@ -63,15 +63,8 @@ static bool fault(OptCli *c, const char *fmt, const char *arg)
 /* Reads the number after '=' of option A. */
 static bool number(OptCli *c, const char *a, int *out)
 {
-	enum { MOST = 1 << 20 };
-	const char *v = strchr(a, '=') + 1;
-	char *end;
-	const long n = strtol(v, &end, 10);
-
-	if (!*v || *end || n < 0 || n > MOST)
-		return fault(c, "%s: it is a number from 0 to 1048576", a);
-	*out = (int)n;
-	return true;
+	return program_number(strchr(a, '=') + 1, out) ||
+	       fault(c, "%s: it is a number from 0 to 1048576", a);
 }
 
 static const Pass *pass_by_name(const char *name, size_t n)

@@ -18,7 +18,7 @@ typedef struct Fn {
 	const Stage *stage;
 	VEC(FnName) names;
 	VEC(Buf *) bufs; /* buffer parameters, in order of first use */
-	VEC(Dim *) sizes;  /* size parameters: symbols, and what is computed from them */
+	VEC(Dim *) sizes; /* size parameters: symbols, and what is computed from them */
 	VEC(Buf *) tables; /* tables of constants */
 	/* parameters of one element, which is loaded once, at the head of the function */
 	VEC(Buf *) values;

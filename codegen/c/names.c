@@ -87,19 +87,19 @@ static bool is_multiple(Ctx *c, Dim *d, Dim *of, int64_t *k)
 static Dim *parameter_of(Fn *f, Dim *d, int64_t *k)
 {
 	Ctx *c = f->sched->kernel->ctx;
-	int64_t coef;
+	int64_t coef = 0;
 	Dim *mono, *negated;
 
 	for (int i = 0; i < f->sizes.n; i++)
 		if (is_multiple(c, d, f->sizes.at[i], k))
 			return f->sizes.at[i];
 	*k = 1;
-	if (dim_term(c, d, 0, &coef, &mono) && dim_as_sym(mono) && is_multiple(c, d, mono, k))
+	if (dim_term(c, d, 0, &coef, &mono) && dim_as_sym(mono) && is_multiple(c, d, mono, k)) {
 		d = mono;
-	negated = dim_mul(c, d, dim_const(c, -1));
-	if (d != mono && coef < 0 && !dim_has_opaque(negated)) {
-		d = negated;
-		*k = -1;
+	} else if (coef < 0) {
+		negated = dim_mul(c, d, dim_const(c, -1));
+		*k = dim_has_opaque(negated) ? 1 : -1;
+		d = *k < 0 ? negated : d;
 	}
 	vec_push(f->g->arena, &f->sizes, d);
 	return d;

@@ -14,26 +14,25 @@ const char *host_sym(void *arg, const Sym *s)
 	return arena_printf(h->m->arena, "sym[%d]", h->sym_index[s->id]);
 }
 
-const char *host_dim(Host *h, Dim *d)
+static const char *dim_text(Host *h, Dim *d, bool checked)
 {
 	StrBuf b = {0};
 	char *s;
 
-	dim_print_checked(&b, d, host_sym, h);
+	(checked ? dim_print_checked : dim_print_c)(&b, d, host_sym, h);
 	s = arena_strdup(h->m->arena, strbuf_str(&b));
 	strbuf_free(&b);
 	return s;
 }
 
+const char *host_dim(Host *h, Dim *d)
+{
+	return dim_text(h, d, true);
+}
+
 const char *host_argument(Host *h, Dim *d)
 {
-	StrBuf b = {0};
-	char *s;
-
-	dim_print_c(&b, d, host_sym, h);
-	s = arena_strdup(h->m->arena, strbuf_str(&b));
-	strbuf_free(&b);
-	return s;
+	return dim_text(h, d, false);
 }
 
 static void add_sym(void *arg, Sym *s)

@@ -42,12 +42,18 @@ const char *package_cc(Arena *a, const char *wanted)
 	return s ? s : find_program(a, "cc");
 }
 
+/* The name of the program PATH, without its folder. */
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
 /* By the program's name: CC may lie in a folder of any name. */
 static bool is_clang(const char *cc)
 {
-	const char *slash = strrchr(cc, '/');
-
-	return strstr(slash ? slash + 1 : cc, "clang") != NULL;
+	return strstr(base_name(cc), "clang") != NULL;
 }
 
 /* The value of --cc= is a program, or a program and its first arguments. */
@@ -147,7 +153,7 @@ bool pack_cc_fits(Pack *p)
 /* Finds a tool that belongs to the C compiler: aarch64-linux-gnu-ar for aarch64-linux-gnu-gcc. */
 static const char *find_tool(Pack *p, const char *name)
 {
-	const char *base = strrchr(p->cc, '/') ? strrchr(p->cc, '/') + 1 : p->cc, *found = NULL;
+	const char *base = base_name(p->cc), *found = NULL;
 	size_t n = strlen(base);
 
 	while (n && base[n - 1] != '-')

@@ -206,6 +206,25 @@ static Expr *combination(ExprPool *p, const double *coef, Expr *const *term, int
 	return sum;
 }
 
+typedef void ElementIndex(const Part *p, Expr *row, Expr *column, Expr **idx);
+
+/* Row ROW of the square TO: in each column, named NAME, the sum of COEF times the rows of FROM, whose
+ * elements INDEX finds. */
+static void combine_rows(Part *p, const WinogradForm *f, const double *coef, Buf *from,
+			 ElementIndex *index, Buf *to, int row, const char *name)
+{
+	Iter *column = kernel_iter(p->k, name, dim_const(p->k->ctx, f->points)), *it[MAX_ITERS];
+	const int n = inside_tile(p, &column, 1, it);
+	Expr *term[WINOGRAD_POINTS], *idx[MAX_RANK];
+
+	for (int i = 0; i < f->points; i++) {
+		index(p, number(p, i), ex_iter(p->k->pool, column), idx);
+		term[i] = kernel_load(p->k, from, idx);
+	}
+	square_index(p, number(p, row), ex_iter(p->k->pool, column), idx);
+	kernel_map(p->k, it, n, to, idx, combination(p->k->pool, coef, term, f->points), NULL);
+}
+
 /* Makes P the kernel of a new node before that of the convolution, which --explain says is WHAT.
  * Returns the node's result. */
 static Value *finish(Module *m, Part *p, const Buf *out, const char *what)
@@ -301,7 +320,7 @@ static Value *image(Module *m, const Conv3x3 *c, const WinogradForm *f)
 {
 	Part p = part_new(m, c, "image");
 	Expr *term[WINOGRAD_POINTS], *idx[MAX_RANK];
-	Iter *l, *i, *it[MAX_ITERS];
+	Iter *i, *it[MAX_ITERS];
 	Buf *out, *d, *t;
 	int n;
 
@@ -309,15 +328,8 @@ static Value *image(Module *m, const Conv3x3 *c, const WinogradForm *f)
 	out = points_buf(&p, BUF_OUT, "image", f);
 	d = part_of_image(&p, f);
 	t = square(&p, "t", f->points, f->points);
-	for (int row = 0; row < f->points; row++) {
-		l = kernel_iter(p.k, "l", dim_const(m->ctx, f->points));
-		n = inside_tile(&p, &l, 1, it);
-		for (int k = 0; k < f->points; k++)
-			term[k] = element(&p, d, number(&p, k), ex_iter(p.k->pool, l));
-		square_index(&p, number(&p, row), ex_iter(p.k->pool, l), idx);
-		kernel_map(p.k, it, n, t, idx, combination(p.k->pool, f->b[row], term, f->points),
-			   NULL);
-	}
+	for (int row = 0; row < f->points; row++)
+		combine_rows(&p, f, f->b[row], d, square_index, t, row, "l");
 	for (int column = 0; column < f->points; column++) {
 		i = kernel_iter(p.k, "i", dim_const(m->ctx, f->points));
 		n = inside_tile(&p, &i, 1, it);
@@ -417,23 +429,13 @@ static void result(Module *m, const Conv3x3 *c, const WinogradForm *f, Value *po
 {
 	Part p = part_new(m, c, NULL);
 	Buf *in = operand(&p, "product", points), *t;
-	Expr *term[WINOGRAD_POINTS], *idx[MAX_RANK];
-	Iter *j, *a, *it[MAX_ITERS];
-	int n;
+	Expr *term[WINOGRAD_POINTS];
+	Iter *a;
 
 	add_iters(&p, f->m, c->o);
 	t = square(&p, "t", f->m, f->points);
-	for (int row = 0; row < f->m; row++) {
-		j = kernel_iter(p.k, "j", dim_const(m->ctx, f->points));
-		n = inside_tile(&p, &j, 1, it);
-		for (int i = 0; i < f->points; i++) {
-			point_index(&p, number(&p, i), ex_iter(p.k->pool, j), idx);
-			term[i] = kernel_load(p.k, in, idx);
-		}
-		square_index(&p, number(&p, row), ex_iter(p.k->pool, j), idx);
-		kernel_map(p.k, it, n, t, idx, combination(p.k->pool, f->a[row], term, f->points),
-			   NULL);
-	}
+	for (int row = 0; row < f->m; row++)
+		combine_rows(&p, f, f->a[row], in, point_index, t, row, "j");
 	for (int column = 0; column < f->m; column++) {
 		a = kernel_iter(p.k, "a", dim_const(m->ctx, f->m));
 		for (int k = 0; k < f->points; k++)

@@ -357,6 +357,22 @@ static NamedLocal stored_cell(Wide *w, IndexForm how, const Local *l)
 	return x;
 }
 
+/* Whether, in one lifetime of L, PAIRS of times of A and B are among those in SAME; takes both. UNPROVED
+ * if there is no SAME, and where a pair is not among them unless both maps are EXACT. */
+static PolyVerdict among(const Wide *a, const Wide *b, const Local *l, isl_map *pairs,
+			 isl_map *same, bool exact)
+{
+	if (!same) {
+		isl_map_free(pairs);
+		return POLY_UNPROVED;
+	}
+	for (int i = 0; i < around(a->e, l) && i < around(b->e, l); i++)
+		pairs = isl_map_equate(pairs, isl_dim_in, i, isl_dim_out, i);
+	if (poly_no_pair(a->p, isl_map_subtract(pairs, same)))
+		return POLY_PROVED;
+	return exact && !a->e->weak && !b->e->weak ? POLY_WRONG : POLY_UNPROVED;
+}
+
 /* Checks that, in one lifetime of the local, A stores the element that B reads as R to the cell
  * that B reads. V: the times at which the dependence relates them; null: those at which the
  * elements are equal. UNPROVED if the forms T do not suffice. */
@@ -380,15 +396,7 @@ static PolyVerdict reads_own(Poly *p, const Exec *a, const Exec *b, const Read *
 		return POLY_UNPROVED;
 	pairs = v ? isl_map_copy(v) : where_same(&wa, &made, &wb, &read);
 	same = pairs ? where_same(&wa, &put, &wb, &loaded) : NULL;
-	if (!same) {
-		isl_map_free(pairs);
-		return POLY_UNPROVED;
-	}
-	for (int i = 0; i < around(a, l) && i < around(b, l); i++)
-		pairs = isl_map_equate(pairs, isl_dim_in, i, isl_dim_out, i);
-	return poly_no_pair(p, isl_map_subtract(pairs, same)) ? POLY_PROVED
-	       : v || t.odd || a->weak || b->weak             ? POLY_UNPROVED
-							      : POLY_WRONG;
+	return among(&wa, &wb, l, pairs, same, !v && !t.odd);
 }
 
 /* Checks that A and B, of two statements, store the same element where they store to the same cell
@@ -405,15 +413,7 @@ static PolyVerdict shares_own(Poly *p, const Exec *a, const Exec *b, const Local
 		return POLY_UNPROVED;
 	pairs = where_same(&wa, &put[0], &wb, &put[1]);
 	same = pairs ? where_same(&wa, &made[0], &wb, &made[1]) : NULL;
-	if (!same) {
-		isl_map_free(pairs);
-		return POLY_UNPROVED;
-	}
-	for (int i = 0; i < around(a, l) && i < around(b, l); i++)
-		pairs = isl_map_equate(pairs, isl_dim_in, i, isl_dim_out, i);
-	return poly_no_pair(p, isl_map_subtract(pairs, same)) ? POLY_PROVED
-	       : t.odd || a->weak || b->weak                  ? POLY_UNPROVED
-							      : POLY_WRONG;
+	return among(&wa, &wb, l, pairs, same, !t.odd);
 }
 
 /* Several statements may write a temporary, each some of its elements, and a local stand for it. */

@@ -211,9 +211,8 @@ static const Text texts[] = {
 	{"-o", offsetof(Cli, output), true},
 };
 
-enum { TUNE_SECONDS = 60 };    /* unless --tune says how many */
-enum { INT4_GROUP = 32 };      /* unless --int4 says how many terms */
-enum { NUMBER_MAX = 1 << 20 }; /* more threads, or rewrites of a model, than there are */
+enum { TUNE_SECONDS = 60 }; /* unless --tune says how many */
+enum { INT4_GROUP = 32 };   /* unless --int4 says how many terms */
 
 typedef struct Number {
 	const char *option;
@@ -298,19 +297,14 @@ static bool max_error(Cli *c, const char *v)
 
 static bool number(Cli *c, const char *opt, const char *v, int *out)
 {
-	char *end;
-	long n = strtol(v, &end, 10);
+	StrBuf b = {0};
 
-	if (!*v || *end || n < 0 || n > NUMBER_MAX) {
-		StrBuf b = {0};
-
-		strbuf_printf(&b, "%s wants a number from 0 to %d", opt, NUMBER_MAX);
-		options_fault(c, strbuf_str(&b));
-		strbuf_free(&b);
-		return false;
-	}
-	*out = (int)n;
-	return true;
+	if (program_number(v, out))
+		return true;
+	strbuf_printf(&b, "%s wants a number from 0 to %d", opt, NUMBER_MAX);
+	options_fault(c, strbuf_str(&b));
+	strbuf_free(&b);
+	return false;
 }
 
 static bool dim(Cli *c, const char *text)

@@ -517,15 +517,29 @@ static Value *cached(Infer *in, Node *n, Value *v, int past, Value *start, Dim *
 	return v->type ? v : NULL;
 }
 
+/* The first COUNT rows of cache V, which has as many. */
+static Value *first_rows(Infer *in, Node *n, Value *v, Dim *count)
+{
+	Dim *sizes[] = {count, dim_sub(infer_ctx(in), v->type->dims[2], count)};
+	Value *part[2];
+	Node *split;
+
+	if (dim_equals(sizes[1], 0))
+		return v;
+	split = expand_start(in, n, OP_Split, (Value *[]){v, expand_sizes(in, n, sizes, 2)}, 2, 2);
+	node_set_int(split, "axis", 2);
+	split->out[1] = NULL;
+	return infer_or_expand(in, split, part) && part[0]->type ? part[0] : NULL;
+}
+
 /* Sets *OUT to the mask: a query at position p sees the keys up to p, or up to the last one if the
  * attribute causal is 0, and only the last ones if there is a window. */
-static bool group_query_mask(Infer *in, Node *n, Value *start, Dim *queries, Dim *capacity,
-			     Value **out)
+static bool group_query_mask(Infer *in, Node *n, Value *start, Dim *queries, Dim *keys, Value **out)
 {
 	static const int64_t back[] = {1, 2, 3}, last = 1;
 	const bool causal = node_int(n, "causal", 1) != 0;
 	int64_t window = node_int(n, "local_window_size", -1);
-	Value *key = expand_range(in, n, capacity), *at, *see, *bias = node_in(n, G_SCORES);
+	Value *key = expand_range(in, n, keys), *at, *see, *bias = node_in(n, G_SCORES);
 
 	at = unsqueezed(in, n, expand_range(in, n, queries), &last, 1);
 	at = EXPAND(in, n, Add, at, unsqueezed(in, n, start, back, 3));
@@ -541,7 +555,7 @@ static bool group_query_mask(Infer *in, Node *n, Value *start, Dim *queries, Dim
 				  at));
 	*out = see;
 	if (bias && bias->type->rank == 4 &&
-	    infer_dim_equals(in, n, &bias->type->dims[3], capacity,
+	    infer_dim_equals(in, n, &bias->type->dims[3], keys,
 			     "attention_bias has not one entry for each key"))
 		*out = EXPAND(in, n, Where, see, expand_cast(in, n, bias, DT_F32),
 			      expand_scalar(in, n, DT_F32, -INFINITY));
@@ -571,7 +585,7 @@ static bool group_query_rotated(Infer *in, Node *n, Heads *h, Value *start, Dim 
 }
 
 /* Of each batch entry, the past has seqlens_k + 1 - S valid rows, none if that is negative; the S
- * new keys follow these. */
+ * new keys follow these. Rows of the caches after the first total_sequence_length ones are not read. */
 static bool expand_group_query(Infer *in, Node *n, Value **out)
 {
 	Heads h = {0};
@@ -596,7 +610,7 @@ static bool expand_group_query(Infer *in, Node *n, Value **out)
 	capacity = total[0];
 	if (node_in(n, G_PAST_K))
 		capacity = dim_max(c, capacity, infer_type(n, G_PAST_K)->dims[2]);
-	start = EXPAND(in, n, Sub, expand_bounded(in, n, node_in(n, G_LENGTHS), capacity),
+	start = EXPAND(in, n, Sub, expand_bounded(in, n, node_in(n, G_LENGTHS), total[0]),
 		       expand_size(in, n, dim_sub(c, length, dim_const(c, 1))));
 	start = EXPAND(in, n, Max, start, expand_scalar(in, n, DT_I64, 0));
 	if (!start->type)
@@ -605,11 +619,13 @@ static bool expand_group_query(Infer *in, Node *n, Value **out)
 		return false;
 	out[1] = cached(in, n, h.k, G_PAST_K, start, capacity, h.kv_heads);
 	out[2] = out[1] ? cached(in, n, h.v, G_PAST_V, start, capacity, h.kv_heads) : NULL;
-	if (!out[2] || !group_query_mask(in, n, start, length, capacity, &h.mask))
+	if (!out[2])
 		return false;
 	h.q = split_heads(in, n, h.q, h.heads);
-	h.k = out[1];
-	h.v = out[2];
+	h.k = first_rows(in, n, out[1], total[0]);
+	h.v = first_rows(in, n, out[2], total[0]);
+	if (!h.k || !h.v || !group_query_mask(in, n, start, length, total[0], &h.mask))
+		return false;
 	if (!h.q->type || !attend(in, n, &h, got))
 		return false;
 	out[0] = join_heads(in, n, got[0]);

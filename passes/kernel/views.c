@@ -14,8 +14,10 @@
  * for GPUs alone, where a warp or a block has a row. CPUs loop over the dims of a row, and
  * distribute channels, of which there are more than groups, over threads.
  *
- * Readers of repeated elements are split likewise, on all devices: views_repeat.c.
+ * Readers of repeated elements are split likewise, on all devices: views_repeat.c. Views that only add or drop dims of 1
+ * after a move disappear: views_ones.c.
  */
+#include "passes/kernel/inline.h"
 #include "passes/kernel/views_impl.h"
 
 #include <string.h>
@@ -106,6 +108,14 @@ static Value *buf_value(const Node *n, const Buf *b)
 	return b->kind == BUF_IN    ? node_in(n, b->param)
 	       : b->kind == BUF_OUT ? node_out(n, b->param)
 				    : NULL;
+}
+
+bool views_moves(const Node *n)
+{
+	Kernel *k = n ? node_kernel(n) : NULL;
+
+	return k && k->stmts.n == 1 && n->nout == 1 && stmt_is_simple_map(k->stmts.at[0]) &&
+	       inline_is_free(k->stmts.at[0]);
 }
 
 bool views_may_join(const Node *n)
@@ -389,8 +399,8 @@ bool pass_views(Module *m)
 	for (Node *n = m->graph->first; n; n = n->next) {
 		Views v = {.m = m, .tmp = arena_new()}, repeat = v;
 
-		if (n->op == OP_View &&
-		    ((module_on_gpu(m) && through(&v, n)) || views_repeat(&repeat, n)))
+		if (n->op == OP_View && ((module_on_gpu(m) && through(&v, n)) ||
+					 views_repeat(&repeat, n) || views_ones(n)))
 			any = true;
 		arena_free(v.tmp);
 	}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by passes/kernel/views.c and views_repeat.c, which decide which dims are split, and
- * views_parts.c, which rewrites the kernels. */
+/* Shared by passes/kernel/views.c and views_repeat.c, which decide which dims are split, views_parts.c, which rewrites the
+ * kernels, and views_ones.c, which needs no dim split. */
 #ifndef PASSES_KERNEL_VIEWS_IMPL_H
 #define PASSES_KERNEL_VIEWS_IMPL_H
 
@@ -46,6 +46,8 @@ const Member *views_member(const Views *v, const Node *n);
 bool views_common_parts(Views *v, const Type *a, const Type *b, const Parts **pa, const Parts **pb);
 /* The parts of X's dims. */
 const Parts **views_parts_of(Views *v, Value *x);
+/* Whether N is a kernel that only moves elements; null is none. */
+bool views_moves(const Node *n);
 /* Whether all accesses of N are indexed by plain iterators, and no size is read from its results. */
 bool views_may_join(const Node *n);
 /* Makes N a member. */
@@ -59,6 +61,12 @@ bool views_try(Views *v);
 
 /* Splits the readers of View N, if it merges a dim along which its operand repeats elements; true if it did. */
 bool views_repeat(Views *v, Node *n);
+
+/* ---- views_ones.c ---- */
+
+/* If View N only adds or drops dims of 1 of elements that a kernel moved, lets kernels read that kernel's result instead;
+ * true if one does. */
+bool views_ones(Node *n);
 
 /* ---- views_parts.c ---- */
 

@@ -15,17 +15,13 @@
  *
  * `fuse` then replaces r, a mere move, by x.
  */
-#include "passes/kernel/inline.h"
 #include "passes/kernel/views_impl.h"
 
-/* Whether N only moves elements and stores some of them several times. */
+/* Whether N, which only moves elements, stores some of them several times. */
 static bool repeats(const Node *n)
 {
-	Kernel *k = node_kernel(n);
-	const Stmt *s = k && k->stmts.n == 1 ? k->stmts.at[0] : NULL;
+	const Stmt *s = node_kernel(n)->stmts.at[0];
 
-	if (!s || n->nout != 1 || !stmt_is_simple_map(s) || !inline_is_free(s))
-		return false;
 	for (int i = 0; i < s->niters; i++)
 		if (!dim_equals(s->iter[i]->extent, 1) && !expr_has_iter(s->val[0], s->iter[i]))
 			return true;
@@ -68,7 +64,7 @@ bool views_repeat(Views *v, Node *n)
 	Value *x = node_in(n, 0), *y = n->out[0];
 	const Parts **px, **py;
 
-	if (!x->def || !repeats(x->def) || value_is_weights(v->m, x))
+	if (!views_moves(x->def) || !repeats(x->def) || value_is_weights(v->m, x))
 		return false;
 	v->ok = v->repeats = true;
 	px = views_parts_of(v, x);

@@ -89,7 +89,7 @@ typedef struct Options {
 	double weight_error;          /* the most that this may change weights, relative to their magnitude; negative: any */
 	const char *const *weight_keep; /* ... and those of these nodes stay */
 	int nweight_keep;
-	DType caches; /* DT_F16 or DT_BF16: what caches of f32 are stored as; 0: they stay */
+	DType caches; /* what caches of f32 are stored as (caches_type); 0: they stay */
 	/* products of narrow weights quantise their other factor in groups of terms */
 	bool int8_activations;
 	int list_tiles;          /* print this many of the best tiles for each product */
@@ -311,6 +311,11 @@ void passes_list(FILE *out);
 /* Runs before the passes: replaces symbols that --dim N=8 fixed, in the inputs' types
  * (passes/graph/bind.c). */
 void graph_bind_dims(Graph *g);
+
+/* ---- graph/caches.c ---- */
+
+/* The type that --caches=NAME asks for, f16, bf16 or i8; DT_NONE for any other name. */
+DType caches_type(const char *name);
 
 /* ---- graph/dce.c ---- */
 

@@ -27,7 +27,7 @@ static const char usage[] =
 	"  --op=FILE.dl        the meaning of operators that the graph uses; may be repeated\n"
 	"  --int8-weights      weights of products become i8, with a scale for each column\n"
 	"  --int8-activations  what is multiplied by narrow weights becomes i8, on CPUs\n"
-	"  --caches=f16, bf16  caches of f32 become f16 or bf16\n"
+	"  --caches=TYPE       caches of f32 become f16, bf16, or i8 with scales\n"
 	"  --bf16, --fp16      weights of products become bf16 or f16\n"
 	"  --int4=GROUP        weights of products become i4, with a scale for each GROUP terms of a column\n"
 	"  --winograd=N        the largest tiles of convolutions by Winograd on CPUs: 0 (none), 2 or 4 (default)\n"
@@ -94,12 +94,8 @@ static bool add_passes(OptCli *c, const char *list)
 /* --caches=TYPE. */
 static bool set_caches(OptCli *c, const char *type)
 {
-	const bool known = !strcmp(type, "f16") || !strcmp(type, "bf16");
-
-	if (!known)
-		return fault(c, "--caches=%s: it is f16 or bf16", type);
-	c->opt.caches = dtype_by_name(type);
-	return true;
+	c->opt.caches = caches_type(type);
+	return c->opt.caches || fault(c, "--caches=%s: it is f16, bf16 or i8", type);
 }
 
 /* --target=LIST, of one. */

@@ -691,7 +691,7 @@ static int compile(Cli *c)
 			    .weight_error = c->int8 ? -1 : c->max_error,
 			    .weight_keep = c->keep,
 			    .nweight_keep = c->int8 ? 0 : c->nkeep,
-			    .caches = c->caches ? dtype_by_name(c->caches) : DT_NONE,
+			    .caches = c->caches ? caches_type(c->caches) : DT_NONE,
 			    .int8_activations = c->int8_activations,
 			    .list_tiles = c->list_tiles,
 			    .verify = c->verify,

@@ -69,6 +69,9 @@ static const dl_api *open_model(const char *path)
 static void make_cache(Llm *m, int o)
 {
 	const dl_io *out = dl_desc_out(m->desc, o), *in = dl_desc_in(m->desc, out->alias);
+	const int bytes = in->dtype == DL_F32                           ? 4
+			  : in->dtype == DL_F16 || in->dtype == DL_BF16 ? 2
+									: 1;
 	int64_t n = 1;
 
 	m->dim[o] = -1;
@@ -82,11 +85,11 @@ static void make_cache(Llm *m, int o)
 		m->strides[o][d] = n;
 		n *= grows ? m->room : m->in_shape[out->alias][d];
 	}
-	if (m->dim[o] < 0 || (in->dtype != DL_F32 && in->dtype != DL_F16))
+	if (m->dim[o] < 0 || (bytes == 1 && in->dtype != DL_I8))
 		die(in->name, "is no cache that grows");
-	m->in[out->alias].data = m->out[o].data = calloc((size_t)n, 4);
+	m->in[out->alias].data = m->out[o].data = calloc((size_t)n, (size_t)bytes);
 	m->in[out->alias].strides = m->out[o].strides = m->strides[o];
-	m->out[o].bytes = (uint64_t)n * (in->dtype == DL_F32 ? 4 : 2);
+	m->out[o].bytes = (uint64_t)(n * bytes);
 }
 
 static void prepare(Llm *m)

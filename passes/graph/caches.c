@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * caches (--caches): stores the caches of a language model as f16 or bf16. A cache is an input of f32 and a result that is this
- * input with something appended,
+ * caches (--caches): stores the caches of a language model as f16, bf16 or i8. A cache is an input of f32 and a result that is
+ * this input with something appended, or written into it, perhaps after it got more rows:
  *
- *     present = Concat(past, new)
+ *     present = Concat(past, new)              present = TensorScatter(Pad(past), new, start)
  *
  * Both get the narrow type, which is thus that of the model's input and output:
  *
@@ -12,18 +12,59 @@
  * and what reads them reads Cast(present), or Cast(past), instead. Only new elements are rounded, once. The result may still be in place of the
  * input (passes/layout/alias.c), since the elements of `past` are not converted.
  *
+ * Caches of i8 have scales of f32: another input and another result, which have 1 as their last dim, or as the dim before if rows are
+ * appended along the last one. So each key and each value of a head has a scale of its own, its largest magnitude / 127, and no row
+ * changes another one's.
+ *
+ *     scale = max over row of |new| / 127
+ *     present = Concat(past, Cast(Round(new / scale)))    present.scale = Concat(past.scale, scale)
+ *
+ * What reads the cache reads Cast(present) * present.scale.
+ *
  * It runs after `infer`, which makes such nodes of attention with a cache, and before `canon`, so that those of the Casts that
  * cancel each other do.
  */
 #include "passes/module.h"
 
+#include <float.h>
+#include <string.h>
+
+DType caches_type(const char *name)
+{
+	const DType t = dtype_by_name(name);
+
+	return t == DT_F16 || t == DT_BF16 || t == DT_I8 ? t : DT_NONE;
+}
+
+typedef struct Cache {
+	Graph *g;
+	DType type;
+	Node *node; /* makes the result */
+	Node *pad;  /* gives the input more rows; or null */
+	Value *past;
+	int slot; /* of NODE's operands, the cache; the others may be new rows */
+	int row;  /* the dim that has one scale */
+} Cache;
+
+/* A node of one result, of type T with dims like V, whose dim ONE, unless that is -1, has one element. */
+static Value *made(Graph *g, OpKind op, Value *const *in, int nin, DType t, const Value *v, int one,
+		   Node *before)
+{
+	Node *n = node_new(g, op, in, nin, 1, before);
+	Dim *dims[MAX_RANK];
+
+	for (int d = 0; d < v->type->rank; d++)
+		dims[d] = d == one ? dim_const(g->ctx, 1) : v->type->dims[d];
+	n->out[0]->type = type_tensor(g->ctx, t, v->type->rank, dims);
+	return n->out[0];
+}
+
 static Value *cast(Graph *g, Value *v, DType t, Node *before)
 {
-	Node *n = node_new(g, OP_Cast, &v, 1, 1, before);
+	Value *made_value = made(g, OP_Cast, &v, 1, t, v, -1, before);
 
-	node_set_int(n, "to", dtype_info[t].onnx);
-	n->out[0]->type = type_tensor(g->ctx, t, v->type->rank, v->type->dims);
-	return n->out[0];
+	node_set_int(made_value->def, "to", dtype_info[t].onnx);
+	return made_value;
 }
 
 /* Whether V is a tensor that callers give, of f32, and without a default. */
@@ -32,15 +73,117 @@ static bool is_input(const Value *v)
 	return v && !v->def && !v->preset && v->type->dtype == DT_F32 && v->type->rank > 0;
 }
 
-/* The operand of N, the node of a result, that is the cache's input; -1: N appends to none. */
-static int appended_to(const Graph *g, const Node *n)
+/* N adds zeros along one dim to an input, and nothing else reads the result. */
+static bool adds_rows(const Node *n)
 {
-	if (!n || n->op != OP_Concat || n->graph != g)
-		return -1;
-	for (int i = 0; i < n->nin; i++)
-		if (is_input(node_in(n, i)))
-			return i;
-	return -1;
+	const Tensor *fill = node_in(n, 2) ? value_const(node_in(n, 2)) : NULL;
+
+	return n->op == OP_Pad && is_input(node_in(n, 0)) && fill && tensor_is_zero(fill) &&
+	       node_in(n, 3) &&
+	       tensor_numel(value_const(node_in(n, 3)) ? value_const(node_in(n, 3)) : fill) == 1 &&
+	       value_used_once(n->out[0]);
+}
+
+/* Sets C's members but the type if N, the node of a result, appends to an input, or writes into it. */
+static bool is_cache(Graph *g, Node *n, Cache *c)
+{
+	int64_t axis;
+	Value *v;
+
+	*c = (Cache){.g = g, .node = n};
+	if (!n || n->graph != g || (n->op != OP_Concat && n->op != OP_TensorScatter))
+		return false;
+	v = node_in(n, 0);
+	if (n->op == OP_TensorScatter && v->def && adds_rows(v->def)) {
+		c->pad = v->def;
+		v = node_in(c->pad, 0);
+	}
+	while (n->op == OP_Concat && c->slot < n->nin && !is_input(v))
+		v = node_in(n, ++c->slot);
+	if (!is_input(v))
+		return false;
+	c->past = v;
+	axis = node_int(n, "axis", n->op == OP_Concat ? 0 : -2);
+	axis += axis < 0 ? v->type->rank : 0;
+	c->row = axis == v->type->rank - 1 ? v->type->rank - 2 : v->type->rank - 1;
+	return true;
+}
+
+static bool is_new(const Cache *c, int operand)
+{
+	return c->node->op == OP_Concat ? operand != c->slot : operand == 1;
+}
+
+/* The scales of NEW, which become operands of NODE; and *V, which is NEW, in units of them. */
+static Value *scaled(const Cache *c, Value *new, Value **v)
+{
+	Graph *g = c->g;
+	Node *at = c->node;
+	const int64_t row = c->row;
+	Value *axis = graph_const_ints(g, &row, 1, at), *s;
+	Value *per = graph_const_scalar(g, DT_F32, 1.0 / 127, at),
+	      *least = graph_const_scalar(g, DT_F32, (double)FLT_MIN, at);
+
+	s = made(g, OP_Abs, &new, 1, DT_F32, new, -1, at);
+	s = made(g, OP_ReduceMax, (Value *[]){s, axis}, 2, DT_F32, new, c->row, at);
+	s = made(g, OP_Mul, (Value *[]){s, per}, 2, DT_F32, s, -1, at);
+	s = made(g, OP_Max, (Value *[]){s, least}, 2, DT_F32, s, -1, at); /* a row of zeros */
+	*v = made(g, OP_Div, (Value *[]){new, s}, 2, DT_F32, new, -1, at);
+	*v = made(g, OP_Round, v, 1, DT_F32, new, -1, at);
+	*v = cast(g, *v, DT_I8, at);
+	return s;
+}
+
+/* A copy of N before BEFORE, whose operands are IN, for scales. */
+static Value *of_scales(const Cache *c, const Node *n, Value *const *in, Node *before)
+{
+	Value *v = made(c->g, n->op, in, n->nin, DT_F32, n->out[0], c->row, before);
+
+	for (int i = 0; i < n->attrs.n; i++)
+		node_set_attr(v->def, n->attrs.at[i]);
+	node_locs_from(v->def, n);
+	return v;
+}
+
+static bool is_taken(const Graph *g, const char *name)
+{
+	for (int i = 0; i < g->inputs.n; i++)
+		if (g->inputs.at[i]->name && !strcmp(g->inputs.at[i]->name, name))
+			return true;
+	for (int i = 0; i < g->results.n; i++)
+		if (g->result_names.at[i] && !strcmp(g->result_names.at[i], name))
+			return true;
+	return false;
+}
+
+/* NAME and ".scale", as often as it takes for the name to be new. */
+static const char *name_of_scales(const Graph *g, const char *name)
+{
+	do
+		name = arena_printf(g->arena, "%s.scale", name ? name : "");
+	while (is_taken(g, name));
+	return name;
+}
+
+/* Appends the tensor of one form. */
+static void add_form(Graph *g, GraphForms *f, const char *name)
+{
+	if (f->n)
+		vec_push(g->arena, f, ((GraphForm){.name = name, .parts = 1}));
+}
+
+/* The input of the scales of the past. */
+static Value *past_scales(const Cache *c)
+{
+	Graph *g = c->g;
+	const Type *t = c->past->type;
+	const char *name = ctx_name(g->ctx, name_of_scales(g, c->past->name));
+	Dim *dims[MAX_RANK];
+
+	for (int d = 0; d < t->rank; d++)
+		dims[d] = d == c->row ? dim_const(g->ctx, 1) : t->dims[d];
+	add_form(g, &g->takes, name);
+	return graph_input(g, name, type_tensor(g->ctx, DT_F32, t->rank, dims));
 }
 
 static bool is_read(const Value *v, const Node *by)
@@ -51,54 +194,89 @@ static bool is_read(const Value *v, const Node *by)
 	return false;
 }
 
-/* V becomes of type T. Nodes that read it, except for N, read its values as f32, from a Cast before BEFORE. Where V is a result
- * of the graph, that is narrow. */
-static void make_narrow(Graph *g, Value *v, DType t, const Node *n, Node *before)
+/* V gets the narrow type. Nodes that read it, except for N, read its values as f32 instead, computed before BEFORE, with SCALES unless that
+ * is null. Where V is a result of the graph, that is narrow. */
+static void make_narrow(const Cache *c, Value *v, Value *scales, const Node *n, Node *before)
 {
+	Graph *g = c->g;
 	Value *wide = is_read(v, n) ? cast(g, v, DT_F32, before) : NULL;
+	const Node *cast_node = wide ? wide->def : NULL;
 
+	if (wide && scales)
+		wide = made(g, OP_Mul, (Value *[]){wide, scales}, 2, DT_F32, v, -1, before);
 	for (Use *u = v->uses, *next; u; u = next) {
 		next = u->next;
-		if (u->user && u->user != n && u->user != wide->def)
+		if (u->user && u->user != n && u->user != cast_node)
 			node_set_input(u->user, u->slot, wide);
 	}
-	v->type = type_tensor(g->ctx, t, v->type->rank, v->type->dims);
+	v->type = type_tensor(g->ctx, c->type, v->type->rank, v->type->dims);
 }
 
-/* Stores the cache that N appends to its operand number K as T. */
-static void narrow_cache(Node *n, int k, DType t)
+/* Stores the cache C in its narrow type; result RESULT of the graph is NODE's. */
+static void narrow_cache(const Cache *c, int result)
 {
-	Graph *g = n->graph;
+	Graph *g = c->g;
+	Node *n = c->node, *next = n->next;
+	const bool scales = c->type == DT_I8;
+	Value **of = NEW_ARRAY(g->arena, n->nin, Value *), *old = scales ? past_scales(c) : NULL,
+	      *present = NULL, *v;
 
-	for (int i = 0; i < n->nin; i++)
-		if (i != k)
-			node_set_input(n, i, cast(g, node_in(n, i), t, n));
-	make_narrow(g, node_in(n, k), t, n, g->first);
-	make_narrow(g, n->out[0], t, n, n->next);
+	for (int i = 0; i < n->nin; i++) {
+		of[i] = node_in(n, i);
+		if (!is_new(c, i))
+			continue;
+		if (scales)
+			of[i] = scaled(c, of[i], &v);
+		else
+			v = cast(g, of[i], c->type, n);
+		node_set_input(n, i, v);
+	}
+	if (scales) {
+		of[c->slot] = c->pad ? of_scales(c, c->pad,
+						 (Value *[]){old, node_in(c->pad, 1),
+							     node_in(c->pad, 2),
+							     node_in(c->pad, 3)},
+						 n)
+				     : old;
+		present = of_scales(c, n, of, next);
+		add_form(g, &g->gives, name_of_scales(g, g->result_names.at[result]));
+		graph_result(g, present, name_of_scales(g, g->result_names.at[result]));
+	}
+	if (c->pad) {
+		node_set_input(c->pad, 2, graph_const_scalar(g, c->type, 0, c->pad));
+		c->pad->out[0]->type = type_tensor(g->ctx, c->type, c->past->type->rank,
+						   c->pad->out[0]->type->dims);
+	}
+	make_narrow(c, c->past, old, c->pad ? c->pad : n, g->first);
+	make_narrow(c, n->out[0], present, present ? present->def : NULL, next);
 }
 
 bool pass_caches(Module *m)
 {
 	Graph *g = m->graph;
+	const int n = g->results.n;
+	Cache c;
 	int caches = 0;
 
 	if (!m->opt.caches)
 		return true;
-	for (int i = 0; i < g->results.n; i++) {
-		const Value *v = g->results.at[i]->value;
-		const int k = appended_to(g, v->def);
-
-		if (k < 0)
+	for (int i = 0; i < n; i++) {
+		if (!is_cache(g, g->results.at[i]->value->def, &c) ||
+		    (m->opt.caches == DT_I8 && c.row < 0))
 			continue;
-		narrow_cache(v->def, k, m->opt.caches);
+		c.type = m->opt.caches;
+		narrow_cache(&c, i);
 		caches++;
 	}
 	if (!caches)
 		return diag_error(
 			m->ctx->diag, (DiagLoc){0},
-			"--caches: the model has no result that is an input of f32 with something appended");
+			"--caches: the model has no result that is an input of f32 with something appended, or written into it");
 	if (m->report)
-		fprintf(m->report, "; caches: %d, as inputs and outputs, are %s now\n", caches,
-			dtype_info[m->opt.caches].name);
+		fprintf(m->report, "; caches: %d, as inputs and outputs, are %s now%s\n", caches,
+			dtype_info[m->opt.caches].name,
+			m->opt.caches == DT_I8
+				? ", and have scales, which are inputs and outputs, too"
+				: "");
 	return true;
 }

@@ -337,6 +337,23 @@ static bool reader_takes_bytes(const Fuse *f, const Node *p, const Node *c)
 	       dtype_info[v->type->dtype].bits > 8 && node_kernel(c)->stmts.n == 1;
 }
 
+/* P's result is one of the graph, a cache for example, and C makes wider numbers of it for kernels, which may as well widen them
+ * as they read them. */
+static bool readers_widen(const Node *p, const Node *c)
+{
+	const Value *v = c->nout == 1 ? c->out[0] : NULL;
+	bool result = false;
+
+	if (!v || p->nout != 1 || node_kernel(c)->stmts.n != 1 ||
+	    dtype_info[v->type->dtype].bits <= dtype_info[p->out[0]->type->dtype].bits)
+		return false;
+	for (const Use *u = p->out[0]->uses; u; u = u->next)
+		result = result || !u->user;
+	for (const Use *u = v->uses; u; u = u->next)
+		result = result && u->user;
+	return result;
+}
+
 /* kernel_class; a product of gathered matrices counts as a contraction, too: maps feed it and follow it. */
 static KernelClass class_to_fuse(Kernel *k)
 {
@@ -364,7 +381,8 @@ static bool try_merge(Fuse *f, Node *p, Node *c, FusedKernel *g)
 	    (kernel_can_fault(pk) && kernel_can_fault(ck)) ||
 	    (f->constant[p->id] && (!only_used_by(p, c) || is_stored_constant(f, p, c))))
 		return false;
-	if ((kc == KC_CONTRACTION && better_stored(f, p, c)) || dequantises_few(f, p, c))
+	if ((kc == KC_CONTRACTION && better_stored(f, p, c)) || dequantises_few(f, p, c) ||
+	    readers_widen(p, c))
 		return false;
 	if (kp == KC_CONTRACTION) {
 		if (kc != KC_MAP || reader_takes_bytes(f, p, c) || !only_used_by(p, c) ||

@@ -8,6 +8,7 @@ machine can be, with both C compilers, and on the simulated GPU. What --int4, --
 the same scheme in NumPy. The same products with weights of f16 and bf16, the model's own or by --fp16 and --bf16, are tested likewise.
 """
 
+import itertools
 import os
 import re
 import subprocess
@@ -193,7 +194,7 @@ def dlcc(*options):
     return subprocess.run([DLCC, *options], capture_output=True, text=True, check=True).stdout
 
 
-def results(artifact, inputs, count, env=None, options=()):
+def results(artifact, inputs, count, env=None, options=(), names=None):
     folder = FOLDER + "/out"
     os.makedirs(folder, exist_ok=True)
     arguments = []
@@ -202,7 +203,7 @@ def results(artifact, inputs, count, env=None, options=()):
         arguments += ["-i", f"{name}={FOLDER}/{name}.npy"]
     done = subprocess.run([DLRUN, artifact, *arguments, "-o", folder, *options], capture_output=True, text=True, env=env)
     assert done.returncode == 0, done.stderr[-800:]
-    return [np.load(f"{folder}/y{i}.npy") for i in range(count)]
+    return [np.load(f"{folder}/{name}.npy") for name in names or [f"y{i}" for i in range(count)]]
 
 
 def products_on(target, whole, *options):
@@ -401,29 +402,58 @@ def written_models():
             assert (np.abs(a - b).max() <= room / 100 if vector else np.array_equal(a, b)) and np.abs(a - c).max() <= room, option
 
 
-def narrow_caches():
-    """--caches: new keys are rounded, those of the cache are not, and sums are of f32; on the CPU and the simulated GPU."""
-    def info(name, *shape):
-        return helper.make_tensor_value_info(name, T.FLOAT, shape)
+def rounded_rows(x, dtype):
+    """X as --caches=DTYPE stores it, and as it is read; of bytes, its scales, too."""
+    if dtype == "f16":
+        return [x.astype(np.float16)], x.astype(np.float16).astype(np.float64)
+    scale = np.maximum(np.abs(x).max(-1, keepdims=True, initial=0) * np.float32(1 / 127), np.finfo(np.float32).tiny)
+    rows = np.rint(x / scale).astype(np.int8)
+    return [rows, scale], rows * scale.astype(np.float64)
 
-    nodes = [helper.make_node("Concat", ["past", "new"], ["y1"], axis=2), helper.make_node("Transpose", ["y1"], ["t"], perm=[0, 1, 3, 2]),
-             helper.make_node("MatMul", ["q", "t"], ["y0"]), helper.make_node("ReduceSum", ["past"], ["y2"], keepdims=0)]
-    graph = helper.make_graph(nodes, "g", [info("past", "B", 2, "P", 64), info("new", "B", 2, "S", 64), info("q", "B", 2, "S", 64)],
-                              [info("y0", "B", 2, "S", "T"), info("y1", "B", 2, "T", 64), info("y2")])
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), f"{FOLDER}/caches.onnx")
+
+def narrow_caches():
+    """--caches: new keys are rounded, those of the cache are not, and sums are of f32; on the CPU and the simulated GPU. Keys are
+    appended, or written into a cache that has rows to spare."""
+    def info(name, *shape, dtype=T.FLOAT):
+        return helper.make_tensor_value_info(name, dtype, shape)
+
+    append = [helper.make_node("Concat", ["past", "new"], ["y1"], axis=2)]
+    write = [helper.make_node("TensorScatter", ["past", "new", "at"], ["y1"], axis=2)]
+    reads = [helper.make_node("Transpose", ["y1"], ["t"], perm=[0, 1, 3, 2]), helper.make_node("MatMul", ["q", "t"], ["y0"]),
+             helper.make_node("ReduceSum", ["past"], ["y2"], keepdims=0)]
     rng = np.random.default_rng(3)
     gpu = os.path.exists(BUILD + "/ptxsim/libcuda.so.1") and "cuda:" in dlcc("--list-targets")
-    for device in ("cpu", "cuda") if gpu else ("cpu",):
-        report = dlcc(f"{FOLDER}/caches.onnx", "--caches=f16", *(["--target=cuda:sm_80"] if device == "cuda" else []), "-o", f"{FOLDER}/caches.so", *samples.unoptimised())
-        assert "; caches: 1, as inputs and outputs, are f16 now" in report, report
+    for device, dtype, writes in itertools.product(("cpu", "cuda") if gpu else ("cpu",), ("f16", "i8"), (False, True)):
+        inputs = [info("past", "B", 2, "P", 64), info("new", "B", 2, "S", 64), info("q", "B", 2, "S", 64)]
+        graph = helper.make_graph((write if writes else append) + reads, "g", inputs + [info("at", "B", dtype=T.INT64)] * writes,
+                                  [info("y0", "B", 2, "S", "T"), info("y1", "B", 2, "T", 64), info("y2")])
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 24)], ir_version=10), f"{FOLDER}/caches.onnx")
+        report = dlcc(f"{FOLDER}/caches.onnx", f"--caches={dtype}", *(["--target=cuda:sm_80"] if device == "cuda" else []), "-o", f"{FOLDER}/caches.so",
+                      *samples.unoptimised())
+        assert f"; caches: 1, as inputs and outputs, are {dtype} now" in report, report
         for past, new in ((0, 5), (9, 1), (33, 4)):
-            inputs = {"past": rng.standard_normal((2, 2, past, 64)).astype(np.float16), "new": rng.standard_normal((2, 2, new, 64)).astype(np.float32),
-                      "q": rng.integers(-2, 3, (2, 2, new, 64)).astype(np.float32)}
-            y0, y1, y2 = results(f"{FOLDER}/caches.so", inputs, 3, samples.simulated(BUILD) if device == "cuda" else None, ("--device", device))
-            present = np.concatenate([inputs["past"], inputs["new"].astype(np.float16)], 2)
-            assert y1.dtype == np.float16 and np.array_equal(y1, present)
-            assert np.abs(y0 - inputs["q"].astype(np.float64) @ present.astype(np.float64).swapaxes(2, 3)).max() < 1e-4
-            assert y2.dtype == np.float32 and abs(y2 - inputs["past"].astype(np.float64).sum()) < 1e-3
+            if writes and not past:
+                continue
+            old, old_read = rounded_rows(rng.standard_normal((2, 2, past, 64)).astype(np.float32), dtype)
+            x, q = (f((2, 2, new, 64)).astype(np.float32) for f in (rng.standard_normal, lambda s: rng.integers(-2, 3, s)))
+            if new == 4:
+                x[0, 1, 2] = 0
+            added, added_read = rounded_rows(x, dtype)
+            feeds = {"past": old[0], "new": x, "q": q, **({"at": np.array([past - new, 0])} if writes else {}),
+                     **({"past.scale": old[1]} if dtype == "i8" else {})}
+            y0, y1, y2, *scales = results(f"{FOLDER}/caches.so", feeds, 0, samples.simulated(BUILD) if device == "cuda" else None, ("--device", device),
+                                          names=["y0", "y1", "y2"] + ["y1.scale"] * (dtype == "i8"))
+
+            def present(a, b):
+                if not writes:
+                    return np.concatenate([a, b], 2)
+                c = a.copy()
+                c[0, :, past - new:], c[1, :, :new] = b[0], b[1]
+                return c
+            assert y1.dtype == old[0].dtype and np.array_equal(y1, present(old[0], added[0]))
+            assert dtype == "f16" or np.array_equal(scales[0], present(old[1], added[1]))
+            assert np.abs(y0 - q.astype(np.float64) @ present(old_read, added_read).swapaxes(2, 3)).max() < 1e-4
+            assert y2.dtype == np.float32 and abs(y2 - old_read.sum()) < 1e-3
 
 
 def rows_as_bytes(x, group):

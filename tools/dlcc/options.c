@@ -35,7 +35,7 @@ static const char usage[] =
 	"  --int8-activations    what is multiplied by narrow weights becomes i8, on CPUs\n"
 	"  --int4[=GROUP]        weights of products become i4, with a scale for each GROUP terms of a column (default 32)\n"
 	"  --bf16, --fp16        weights of products are stored as bf16 or f16, and sums stay in f32\n"
-	"  --caches=f16, bf16    caches of f32 are inputs and outputs of f16 or bf16 instead\n"
+	"  --caches=TYPE         caches of f32 are inputs and outputs of f16, bf16, or i8 with scales instead\n"
 	"  --tiles=FILE          GPUs' tiles of products, measured; --list-tiles=N prints N candidates for each\n"
 	"  --schedule=FILE       how CPUs run kernels, edited; --dump-ir=decide prints such a file\n"
 	"  --tune[=SECONDS]      measure how kernels run best on this machine, with -o FILE.schedule for --schedule (default 60)\n"
@@ -555,8 +555,8 @@ bool options_read(Cli *c, int argc, char **argv)
 		return options_fault(c, "--int4 wants a group of a multiple of 8 terms");
 	if (c->int4 && c->int8_weights)
 		return options_fault(c, "--int8-weights: --int4 says that weights have 4 bits");
-	if (c->caches && strcmp(c->caches, "f16") && strcmp(c->caches, "bf16"))
-		return usage_error(c, "--caches=%s: it is f16 or bf16", c->caches);
+	if (c->caches && !caches_type(c->caches))
+		return usage_error(c, "--caches=%s: it is f16, bf16 or i8", c->caches);
 	if (c->bf16 && c->fp16)
 		return options_fault(c, "--fp16: --bf16 says that weights are bf16");
 	if ((c->bf16 || c->fp16) && (c->int4 || c->int8_weights))

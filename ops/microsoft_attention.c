@@ -629,13 +629,13 @@ static bool group_query_mask(Infer *in, Node *n, Value *start, Dim *queries, Dim
 					 expand_scalar(in, n, DT_I64, (double)window)),
 				  at));
 	*out = *visible = see;
-	if (bias && bias->type->rank == 4 &&
-	    infer_dim_equals(in, n, &bias->type->dims[3], keys,
-			     "attention_bias has not one entry for each key"))
+	if (bias && (!rank_is(in, n, G_SCORES, 4) ||
+		     !infer_dim_equals(in, n, &bias->type->dims[3], keys,
+				       "attention_bias has not one entry for each key")))
+		return false;
+	if (bias)
 		*out = EXPAND(in, n, Where, see, expand_cast(in, n, bias, DT_F32),
 			      expand_scalar(in, n, DT_F32, -INFINITY));
-	else if (bias)
-		return false;
 	return (*out)->type != NULL;
 }
 

@@ -10,8 +10,10 @@
  *     score[i,j] = softcap(scale * sum_d q[i,d] * k[j,d]) + mask[i,j], or -inf where j is hidden
  *     y[i,d]     = sum_j softmax_j(score)[i,j] * v[j,d]
  *
- * A query that no key is visible to gets zeros. FlexAttention has two bodies in place of masks and
- * options: one maps all scores to scores, the other probabilities to probabilities.
+ * A query that no key is visible to gets zeros. Operators of other domains may add a sink: one more
+ * logit for each head, which takes part in the softmax and has no value v. FlexAttention has two
+ * bodies in place of masks and options: one maps all scores to scores, the other probabilities to
+ * probabilities.
  */
 #include "ops/build.h"
 #include "ops/control.h"
@@ -96,6 +98,7 @@ typedef struct Attention {
 	Value *position, *key; /* p and j of the head of this file, to broadcast with scores */
 	Value *visible;        /* bool, to broadcast with scores; null: all keys are */
 	bool hides_all;        /* a query may be left without keys */
+	Value *sink;           /* a logit for each head, to broadcast with scores; null: none */
 } Attention;
 
 /* V with the heads in its dim AXIS as two dims: heads of keys and their groups. */
@@ -311,19 +314,34 @@ static Value *masked(Infer *in, Node *n, const Attention *a, Value *s)
 	return a->visible ? EXPAND(in, n, Where, a->visible, s, hidden) : s;
 }
 
-/* softmax over the last axis. Where HIDES_ALL, a row may be all -inf, and is 0 then: the maximum
- * is replaced by a finite number, and the sum of a row that is not hidden is at least 1. */
+/* SINK, one element for each head of queries, to broadcast with scores. */
+static Value *sink_logits(Infer *in, Node *n, const Attention *a, Value *sink)
+{
+	Ctx *c = infer_ctx(in);
+	Dim *d[4] = {dim_const(c, 1), a->heads, dim_const(c, 1), dim_const(c, 1)};
+
+	sink = expand_reshape(in, n, expand_cast(in, n, sink, a->real), d, 4);
+	return a->rank == 5 && sink->type ? group_heads(in, n, a, sink, 1) : sink;
+}
+
+/* softmax over the last axis, where the sum of a row includes the sink. Where HIDES_ALL, a row may
+ * be all -inf, and is 0 then: the maximum is replaced by a finite number, and the sum of a row that
+ * is not hidden is at least 1. */
 static Value *probabilities(Infer *in, Node *n, const Attention *a, Value *s)
 {
 	static const int64_t last = -1;
 	Value *axis = expand_ints(in, n, &last, 1), *max, *sum;
 
-	if (!a->hides_all)
+	if (!a->hides_all && !a->sink)
 		return EXPAND(in, n, Softmax, s);
 	max = EXPAND(in, n, ReduceMax, s, axis);
+	if (a->sink)
+		max = EXPAND(in, n, Max, max, a->sink);
 	max = EXPAND(in, n, Max, max, expand_scalar(in, n, a->real, -FLT_MAX));
 	s = EXPAND(in, n, Exp, EXPAND(in, n, Sub, s, max));
 	sum = EXPAND(in, n, ReduceSum, s, axis);
+	if (a->sink)
+		sum = EXPAND(in, n, Add, sum, EXPAND(in, n, Exp, EXPAND(in, n, Sub, a->sink, max)));
 	sum = EXPAND(in, n, Max, sum, expand_scalar(in, n, a->real, 1));
 	return EXPAND(in, n, Div, s, sum);
 }
@@ -356,7 +374,7 @@ static Value *soft_capped(Infer *in, Node *n, const Attention *a, Value *s)
 	return EXPAND(in, n, Mul, EXPAND(in, n, Tanh, EXPAND(in, n, Div, s, v)), v);
 }
 
-static bool expand_attention(Infer *in, Node *n, Value **out)
+bool attention_with_sink(Infer *in, Node *n, Value *sink, Value **out)
 {
 	static const int64_t perm[2][5] = {{0, 1, 3, 2}, {0, 1, 2, 4, 3}};
 	DType t = infer_type(n, Q)->dtype;
@@ -372,6 +390,10 @@ static bool expand_attention(Infer *in, Node *n, Value **out)
 				   (long long)mode);
 	if (dtype_by_onnx((int)node_int(n, "softmax_precision", 1)) == DT_F64)
 		a.real = DT_F64;
+	if (sink)
+		a.sink = sink_logits(in, n, &a, sink);
+	if (sink && !a.sink->type)
+		return false;
 	s = EXPAND(in, n, MatMul, scaled_queries(in, n, &a),
 		   expand_transpose(in, n, a.k, perm[a.rank == 5], a.rank));
 	stage[0] = s = expand_cast(in, n, s, a.real);
@@ -388,6 +410,11 @@ static bool expand_attention(Infer *in, Node *n, Value **out)
 	if (node_out(n, 3))
 		out[3] = expand_cast(in, n, join_groups(in, n, &a, stage[mode]), t);
 	return true;
+}
+
+static bool expand_attention(Infer *in, Node *n, Value **out)
+{
+	return attention_with_sink(in, n, NULL, out);
 }
 
 const Op op_Attention = {

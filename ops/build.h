@@ -79,6 +79,12 @@ Expr *window_index(Kernel *k, const Window *w, int d, Expr *o, Expr *r, Expr **g
 /* Reads attribute NAME as COUNT ints of at least LEAST; OTHERWISE is the default. */
 bool window_ints(Infer *in, Node *n, const char *name, int count, int64_t least, int64_t otherwise, int64_t *out);
 
+/* ---- attention.c ---- */
+
+/* Expands N, a node of the standard's Attention. SINK, if it is not null, has a logit for each head
+ * of queries: it takes part in the softmax's maximum and sum, and its probability is dropped. */
+bool attention_with_sink(Infer *in, Node *n, Value *sink, Value **out);
+
 /* ---- microsoft_blocks.c ---- */
 
 /* The numbers of BITS bits in the last dim of V, which is of bytes; there are COUNT of them. Null after a

@@ -83,16 +83,19 @@ static Value *join_heads(Infer *in, Node *n, Value *v)
 
 typedef struct Heads {
 	Value *q, *k, *v, *mask, *past_k, *past_v; /* mask and past may be null */
+	Value *sink;                               /* an extra logit for each head; may be null */
 	int64_t heads, kv_heads;
 	bool causal;
+	int64_t scores; /* the qk_matmul_output_mode of result 4, or 0 if it is omitted */
 } Heads;
 
-/* Sets OUT to the result, and the keys and values with the past. */
-static bool attend(Infer *in, Node *n, const Heads *h, Value *out[3])
+/* Sets OUT to the result, the keys and values with the past, and the scores if H asks for them. */
+static bool attend(Infer *in, Node *n, const Heads *h, Value *out[4])
 {
 	Value *const args[] = {h->q, h->k, h->v, h->mask, h->past_k, h->past_v};
-	Node *m = expand_start(in, n, OP_Attention, args, 6, 3);
+	Node *m = expand_start(in, n, OP_Attention, args, 6, h->scores ? 4 : 3);
 	float scale = node_float(n, "scale", 0), cap = node_float(n, "softcap", 0);
+	bool ok;
 
 	node_set_int(m, "q_num_heads", h->heads);
 	node_set_int(m, "kv_num_heads", h->kv_heads);
@@ -101,7 +104,13 @@ static bool attend(Infer *in, Node *n, const Heads *h, Value *out[3])
 		node_set_float(m, "scale", scale);
 	if (cap > 0)
 		node_set_float(m, "softcap", cap);
-	return infer_or_expand(in, m, out) && out[0]->type;
+	if (h->scores)
+		node_set_int(m, "qk_matmul_output_mode", h->scores);
+	if (!h->sink)
+		return infer_or_expand(in, m, out) && out[0]->type;
+	ok = attention_with_sink(in, m, h->sink, out) && out[0]->type;
+	node_remove(m);
+	return ok;
 }
 
 static bool head_count(Infer *in, Node *n, const char *attr, int64_t *out)
@@ -209,7 +218,7 @@ static bool expand_attention(Infer *in, Node *n, Value **out)
 	Heads h = {.causal = node_int(n, "unidirectional", 0) != 0};
 	Ctx *c = infer_ctx(in);
 	Dim *size[3], *from = dim_const(c, 0), *keys;
-	Value *all, **part[] = {&h.q, &h.k, &h.v}, *got[3];
+	Value *all, **part[] = {&h.q, &h.k, &h.v}, *got[4];
 
 	if (!head_count(in, n, "num_heads", &h.heads) || !infer_floats(in, n, X) ||
 	    !rank_is(in, n, X, 3) || !rank_is(in, n, WEIGHTS, 2) ||
@@ -289,7 +298,7 @@ static bool expand_multi_head(Infer *in, Node *n, Value **out)
 	enum { BIAS = 3, MASK, SCORES, PAST_K, PAST_V, PAST_LENGTH, INDIRECTION };
 	Heads h = {0};
 	Ctx *c = infer_ctx(in);
-	Value *got[3], **part[] = {&h.q, &h.k, &h.v};
+	Value *got[4], **part[] = {&h.q, &h.k, &h.v};
 	Dim *from = dim_const(c, 0), *to, *keys;
 
 	if (!head_count(in, n, "num_heads", &h.heads) || !infer_floats(in, n, 0) ||
@@ -448,20 +457,35 @@ enum {
 	G_K_NORM,
 };
 
-/* The attribute qk_norm_epsilon has no effect without weights of norms. */
+/* Result 4 and the attribute qk_output, which says what it is, come together. */
+static bool group_query_scores(Infer *in, Node *n)
+{
+	const int64_t which = node_int(n, "qk_output", 0);
+
+	if (which < 0 || which > 2)
+		return infer_error(in, n, "attribute \"qk_output\" is %lld, expected 0 to 2",
+				   (long long)which);
+	return !which == !node_out(n, 3) ||
+	       infer_error(in, n,
+			   which ? "attribute \"qk_output\" is %lld without result 4"
+				 : "has result 4, and attribute \"qk_output\" is %lld",
+			   (long long)which);
+}
+
+/* Checks that operand K, if there is one, is a vector of COUNT floats. */
+static bool vector_is(Infer *in, Node *n, int k, Dim *count, const char *what)
+{
+	return !node_in(n, k) || (infer_floats(in, n, k) && rank_is(in, n, k, 1) &&
+				  infer_dim_equals(in, n, &infer_type(n, k)->dims[0], count, what));
+}
+
 static bool group_query_supported(Infer *in, Node *n)
 {
-	if (node_out(n, 3))
-		return infer_error(in, n, "result 4 is not supported");
-	return absent(in, n, G_SINK, "the head_sink") && absent(in, n, G_K_SCALE, "the k_scale") &&
-	       absent(in, n, G_V_SCALE, "the v_scale") &&
-	       absent(in, n, G_Q_NORM, "the q_norm_weight") &&
-	       absent(in, n, G_K_NORM, "the k_norm_weight") &&
-	       (node_int(n, "smooth_softmax", 0) < 1 || attr_absent(in, n, "smooth_softmax")) &&
-	       attr_none(in, n, "k_quant_type") && attr_none(in, n, "v_quant_type") &&
-	       attr_absent(in, n, "kv_cache_bit_width") &&
-	       attr_absent(in, n, "sliding_window_cache") && attr_absent(in, n, "qk_output") &&
-	       infer_floats(in, n, G_Q) && rank_is(in, n, G_Q, 3) && rank_is(in, n, G_LENGTHS, 1) &&
+	return group_query_scores(in, n) && absent(in, n, G_K_SCALE, "the k_scale") &&
+	       absent(in, n, G_V_SCALE, "the v_scale") && attr_none(in, n, "k_quant_type") &&
+	       attr_none(in, n, "v_quant_type") && attr_absent(in, n, "kv_cache_bit_width") &&
+	       attr_absent(in, n, "sliding_window_cache") && infer_floats(in, n, G_Q) &&
+	       rank_is(in, n, G_Q, 3) && rank_is(in, n, G_LENGTHS, 1) &&
 	       head_count(in, n, "num_heads", &(int64_t){0}) &&
 	       head_count(in, n, "kv_num_heads", &(int64_t){0});
 }
@@ -488,6 +512,55 @@ static bool group_query_operands(Infer *in, Node *n, Heads *h)
 		from = to;
 	}
 	return true;
+}
+
+/* Sets *SINK to the operand head_sink. smooth_softmax = 1 is a sink of 0, where that is omitted, as
+ * ONNX Runtime's CPU kernel has it; other values have no effect. */
+static bool group_query_sink(Infer *in, Node *n, int64_t heads, Value **sink)
+{
+	Ctx *c = infer_ctx(in);
+	Dim *count = dim_const(c, heads);
+
+	*sink = node_in(n, G_SINK);
+	if (*sink || node_int(n, "smooth_softmax", 0) != 1)
+		return vector_is(in, n, G_SINK, count,
+				 "head_sink has not one element for each head");
+	*sink = EXPAND(in, n, Expand, expand_scalar(in, n, DT_F32, 0),
+		       expand_sizes(in, n, &count, 1));
+	return (*sink)->type != NULL;
+}
+
+/* Each of the HEADS heads of *V, [batch, length, heads * size], divided by the root of its mean
+ * square and multiplied by operand WEIGHT. */
+static bool group_query_norm(Infer *in, Node *n, Value **v, int64_t heads, int weight)
+{
+	Ctx *c = infer_ctx(in);
+	Dim *const *joined = (*v)->type->dims;
+	Dim *apart[4] = {joined[0], joined[1], dim_const(c, heads)};
+	Value *x;
+	Node *m;
+
+	apart[3] = dim_floordiv(c, joined[2], apart[2]);
+	if (!vector_is(in, n, weight, apart[3],
+		       "the weights of a norm are not as many as a head has elements"))
+		return false;
+	x = expand_reshape(in, n, *v, apart, 4);
+	m = expand_start(in, n, OP_SimplifiedLayerNormalization, (Value *[]){x, node_in(n, weight)},
+			 2, 1);
+	node_set_float(m, "epsilon", node_float(n, "qk_norm_epsilon", 1e-6F));
+	x = expand_finish(in, m);
+	*v = x && x->type ? expand_reshape(in, n, x, joined, 3) : NULL;
+	return *v && (*v)->type;
+}
+
+/* The norms of queries and keys, which come before the rotation. The attribute qk_norm_epsilon has
+ * no effect without their weights. */
+static bool group_query_norms(Infer *in, Node *n, Heads *h)
+{
+	if (!node_in(n, G_Q_NORM) != !node_in(n, G_K_NORM))
+		return infer_error(in, n, "only one of q_norm_weight and k_norm_weight is given");
+	return !node_in(n, G_Q_NORM) || (group_query_norm(in, n, &h->q, h->heads, G_Q_NORM) &&
+					 group_query_norm(in, n, &h->k, h->kv_heads, G_K_NORM));
 }
 
 /* V, [batch, length, heads * size], written into the past, operand PAST, from row START[batch] on;
@@ -532,9 +605,11 @@ static Value *first_rows(Infer *in, Node *n, Value *v, Dim *count)
 	return infer_or_expand(in, split, part) && part[0]->type ? part[0] : NULL;
 }
 
-/* Sets *OUT to the mask: a query at position p sees the keys up to p, or up to the last one if the
- * attribute causal is 0, and only the last ones if there is a window. */
-static bool group_query_mask(Infer *in, Node *n, Value *start, Dim *queries, Dim *keys, Value **out)
+/* Sets *VISIBLE to what a query sees, and *OUT to the mask with the bias: a query at position p sees
+ * the keys up to p, or up to the last one if the attribute causal is 0, and only the last ones if
+ * there is a window. */
+static bool group_query_mask(Infer *in, Node *n, Value *start, Dim *queries, Dim *keys,
+			     Value **visible, Value **out)
 {
 	static const int64_t back[] = {1, 2, 3}, last = 1;
 	const bool causal = node_int(n, "causal", 1) != 0;
@@ -553,14 +628,14 @@ static bool group_query_mask(Infer *in, Node *n, Value *start, Dim *queries, Dim
 				  EXPAND(in, n, Add, key,
 					 expand_scalar(in, n, DT_I64, (double)window)),
 				  at));
-	*out = see;
-	if (bias && bias->type->rank == 4 &&
-	    infer_dim_equals(in, n, &bias->type->dims[3], keys,
-			     "attention_bias has not one entry for each key"))
+	*out = *visible = see;
+	if (bias && (!rank_is(in, n, G_SCORES, 4) ||
+		     !infer_dim_equals(in, n, &bias->type->dims[3], keys,
+				       "attention_bias has not one entry for each key")))
+		return false;
+	if (bias)
 		*out = EXPAND(in, n, Where, see, expand_cast(in, n, bias, DT_F32),
 			      expand_scalar(in, n, DT_F32, -INFINITY));
-	else if (bias)
-		return false;
 	return (*out)->type != NULL;
 }
 
@@ -585,24 +660,27 @@ static bool group_query_rotated(Infer *in, Node *n, Heads *h, Value *start, Dim 
 }
 
 /* Of each batch entry, the past has seqlens_k + 1 - S valid rows, none if that is negative; the S
- * new keys follow these. Rows of the caches after the first total_sequence_length ones are not read. */
+ * new keys follow these. Rows of the caches after the first total_sequence_length ones are not read.
+ * Result 4 has 0 where a key is hidden, before the softmax, too. */
 static bool expand_group_query(Infer *in, Node *n, Value **out)
 {
 	Heads h = {0};
 	Ctx *c = infer_ctx(in);
 	Dim **total, *capacity, *length = infer_type(n, G_Q)->dims[1];
 	int count;
-	Value *start, *got[3];
+	Value *start, *visible, *got[4];
 
 	if (!group_query_supported(in, n))
 		return false;
 	h.heads = node_int(n, "num_heads", 0);
 	h.kv_heads = node_int(n, "kv_num_heads", 0);
+	h.scores = node_out(n, 3) ? node_int(n, "qk_output", 0) + 1 : 0;
 	if (!node_in(n, G_PAST_K) != !node_in(n, G_PAST_V))
 		return infer_error(in, n, "only one of past_key and past_value is given");
 	if (node_in(n, G_PAST_K) && (!rank_is(in, n, G_PAST_K, 4) || !rank_is(in, n, G_PAST_V, 4)))
 		return false;
-	if (!group_query_operands(in, n, &h) ||
+	if (!group_query_sink(in, n, h.heads, &h.sink) || !group_query_operands(in, n, &h) ||
+	    !group_query_norms(in, n, &h) ||
 	    !(total = infer_contents(in, n, node_in(n, G_TOTAL), &count)))
 		return false;
 	if (count != 1)
@@ -624,19 +702,21 @@ static bool expand_group_query(Infer *in, Node *n, Value **out)
 	h.q = split_heads(in, n, h.q, h.heads);
 	h.k = first_rows(in, n, out[1], total[0]);
 	h.v = first_rows(in, n, out[2], total[0]);
-	if (!h.k || !h.v || !group_query_mask(in, n, start, length, total[0], &h.mask))
+	if (!h.k || !h.v || !group_query_mask(in, n, start, length, total[0], &visible, &h.mask))
 		return false;
 	if (!h.q->type || !attend(in, n, &h, got))
 		return false;
 	out[0] = join_heads(in, n, got[0]);
-	return out[0]->type != NULL;
+	if (h.scores)
+		out[3] = EXPAND(in, n, Where, visible, got[3],
+				expand_scalar(in, n, infer_type(n, G_Q)->dtype, 0));
+	return out[0]->type && (!h.scores || out[3]->type);
 }
 
 const Op op_microsoft_GroupQueryAttention = {
 	.expand = expand_group_query,
 	.types = "f",
-	.doc = "without head sinks, quantised or sliding caches, norms of queries and keys, and the "
-	       "result output_qk",
+	.doc = "without quantised or sliding caches",
 	.attrs = "causal: int, do_rotary: int, k_quant_type: string, kv_cache_bit_width: int, "
 		 "kv_num_heads: int, local_window_size: int, num_heads: int, "
 		 "qk_norm_epsilon: float, qk_output: int, rotary_interleaved: int, scale: float, "

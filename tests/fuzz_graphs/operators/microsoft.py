@@ -471,18 +471,44 @@ def unpacked_run(op, operands, attributes):
     return run
 
 
+def with_norms(op, operands, results, attributes, heads, size):
+    """What computes GroupQueryAttention with norms of queries and keys, of HEADS heads, which ONNX Runtime's kernel for CPUs refuses: the
+    norms by NumPy, the rest by ONNX Runtime. Keys follow the queries in the first operand, if there is no second one."""
+    ins = [o and o.name for o in operands]
+    rest = {k: v for k, v in attributes.items() if k != "qk_norm_epsilon"}
+    types = {o.name: (o.type, o.rank) for o in operands[:14] if o}
+    made = session(one_node(op, trimmed(ins[:14]), [f"o{k}" for k in range(results)], rest, types))
+
+    def norm(v, count, weight):
+        v = v.reshape(v.shape[:2] + (count, size)).astype(np.float64)
+        v = v / np.sqrt(np.mean(v * v, -1, keepdims=True) + attributes.get("qk_norm_epsilon", 1e-6)) * weight
+        return v.reshape(v.shape[:2] + (-1,)).astype(np.float32)
+
+    def run(feed):
+        weights, feed = [feed[n] for n in ins[14:]], dict(feed)
+        if ins[1]:
+            feed.update((n, norm(feed[n], count, w)) for n, count, w in zip(ins, heads, weights))
+        else:
+            parts = np.split(feed[ins[0]], np.cumsum(heads) * size, -1)
+            feed[ins[0]] = np.concatenate([norm(v, count, w) for v, count, w in zip(parts, heads, weights)] + parts[2:], -1)
+        return made(feed)
+    return run
+
+
 @microsoft("GroupQueryAttention")
 def grouped(g, op):
     """A prompt, or one more token. The past may have rows to spare, as in a buffer of the largest length; they are 0, since they are not
-    specified in the result."""
+    specified in the result. Nor are the scores of keys that the longest entry of the batch alone has."""
     r = g.random
     batch, heads, groups, size = few(g, 4), r.choice((1, 2)), r.choice((1, 2, 3)), r.choice((8, 16))
     prompt, with_spare = r.random() < 0.4, r.random() < 0.5
     length = few(g, 5) if prompt else same(1)
     past = same(0) if prompt else few(g, 5)
     rows = tuple(p + (n + 2 if with_spare else 0) for p, n in zip(past, length))
-    lengths = [np.full(b, p + n - 1, np.int32) for b, p, n in zip(batch, past, length)]
-    if not prompt:
+    total = tuple(p + n for p, n in zip(past, length))
+    lengths = [np.full(b, n - 1, np.int32) for b, n in zip(batch, total)]
+    scores = r.random() < 0.2
+    if not prompt and not scores:
         for a, p in zip(lengths, past):
             a[1:] = g.rng.integers(1, p + 1, len(a) - 1)
 
@@ -499,18 +525,36 @@ def grouped(g, op):
         operands = [real(batch, length, same((groups + 2) * heads * size)), "", ""]
     else:
         operands = [real(batch, length, same(n * heads * size)) for n in (groups, 1, 1)]
-    operands += [cache(), cache(), g.feed(lengths), g.feed([np.array(p + n, np.int32) for p, n in zip(past, length)])]
+    operands += [cache(), cache(), g.feed(lengths), g.feed([np.array(n, np.int32) for n in total])]
     attributes = dict(num_heads=heads * groups, kv_num_heads=heads)
     if r.random() < 0.5:
         attributes.update(do_rotary=1, rotary_interleaved=r.randrange(2))
         operands += [g.feed([g.elements("float32", (12, size // 2), False)] * SETS, exact=False) for _ in range(2)]
+    operands += [""] * (16 - len(operands))
+    if r.random() < 0.3:
+        operands[10] = real(r.choice((batch, same(1))), same(r.choice((1, heads * groups))), length, total)
+    if r.random() < 0.4:
+        operands[11] = real(same(heads * groups))
+    elif r.random() < 0.4:
+        attributes["smooth_softmax"] = r.choice((-1, 0, 1, 1))
+    norms = r.random() < 0.3
+    if norms:
+        operands[14:] = real(same(size)), real(same(size))
+        if r.random() < 0.5:
+            attributes["qk_norm_epsilon"] = r.choice((0.25, 1e-5))
+    if scores:
+        attributes["qk_output"] = r.choice((1, 2))
     if r.random() < 0.3:
         attributes["local_window_size"] = r.choice((1, 2, 3))
     if r.random() < 0.3:
         attributes["softcap"] = 2.0
     if r.random() < 0.3:
         attributes["scale"] = 0.25
-    return g.node(op, operands, 3, **attributes)
+    results = 4 if scores else 3
+    if any(o is None for o in operands):
+        return None
+    run = with_norms(op, operands, results, attributes, (heads * groups, heads), size) if norms else None
+    return g.node(op, trimmed(operands), results, run=run and (lambda: run), **attributes)
 
 
 @microsoft("RotaryEmbedding")

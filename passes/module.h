@@ -191,6 +191,7 @@ bool pass_algebra(Module *m);
 bool pass_quantise_weights(Module *m);
 bool pass_quantise_activations(Module *m);
 bool pass_views(Module *m);
+bool pass_gathers(Module *m);
 bool pass_fuse(Module *m);
 bool pass_rescale(Module *m);
 bool pass_constants(Module *m);

@@ -26,6 +26,8 @@ const Pass pass_table[] = {
 	 "factors of narrow weights become bytes and scales, where --int8-activations or the model allows it: when the weights are known, before fusion"},
 	{"views", pass_views, ON_ALL, true,
 	 "kernels before and behind a View get one shape: on statements, before a View in the way keeps them apart"},
+	{"gathers", pass_gathers, ON_ALL, true,
+	 "indices of constant matrices are checked before the products: on statements, before fusion joins the Gather with them"},
 	{"fuse", pass_fuse, ON_ALL, true,
 	 "kernel boundaries: on statements, before layouts fix which kernels share a buffer"},
 	{"rescale", pass_rescale, ON_ALL, true,

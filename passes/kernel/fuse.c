@@ -8,7 +8,8 @@
  *   anchor -> map    epilogue: the map reads the anchor's result pointwise, up to a permutation
  *   row -> row, map  one pass over common parallel rows (passes/kernel/band.c): softmax, norms
  *
- * A Gather of matrices is inlined into a product of one vector each, which reads them in place.
+ * A Gather of matrices is inlined into a product of one vector each, which reads them in place. Of a constant's
+ * matrices it is inlined into any product, since its indices are checked by another kernel (gathers.c).
  *
  * Then, on CPUs, attention becomes one kernel: an anchor that is a product, the rows that it alone
  * serves, and the product that reads these (passes/schedule/cpu/gemm_attention.c).

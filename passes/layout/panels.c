@@ -421,11 +421,93 @@ static bool pack_as(Module *m, Node *n, Contraction *c, bool fragments, bool swa
 		return false;
 	load = load_packed(n, c, packed);
 	c->s->val[0] = ex_op2(k->pool, IN_mul, swapped ? load : c->a, swapped ? c->a : load);
-	node_drop_unused_inputs(n);
 	return true;
 }
 
-bool pack_operand(Module *m, Node *n)
+/* ---- Matrices that data choose ---- */
+
+/* The indices of operand B of C of N that choose a matrix: those that depend on data and on g alone. IT[i] stands
+ * for INDEX[i]. */
+typedef struct Chosen {
+	Module *m;
+	const Node *n;
+	const Contraction *c;
+	Expr *index[MAX_RANK];
+	Iter *it[MAX_RANK];
+	int count;
+} Chosen;
+
+/* The iterator for index E of a dim of EXTENT; null: there are too many. */
+static Iter *chosen_iter(Chosen *ch, Expr *e, Dim *extent)
+{
+	for (int i = 0; i < ch->count; i++)
+		if (ch->index[i] == e && ch->it[i]->extent == extent)
+			return ch->it[i];
+	if (ch->count == MAX_RANK)
+		return NULL;
+	ch->index[ch->count] = e;
+	return ch->it[ch->count++] = kernel_iter(node_kernel(ch->n), "e", extent);
+}
+
+static Expr *choose(void *arg, Expr *e)
+{
+	Chosen *ch = arg;
+	const Contraction *c = ch->c;
+	ExprPool *pool = node_kernel(ch->n)->pool;
+	const Value *v = node_loaded(ch->n, e);
+	Expr *idx[MAX_RANK];
+	bool any = false;
+
+	if (!v || !value_is_weights(ch->m, v) || e->load.nidx != e->load.buf->rank)
+		return NULL;
+	for (int d = 0; d < e->load.nidx; d++) {
+		Expr *i = e->load.idx[d];
+		Iter *it = expr_is_weights(ch->m, ch->n, i) || expr_has_any(i, c->n, c->nn) ||
+					   expr_has_any(i, c->k, c->nk)
+				   ? NULL
+				   : chosen_iter(ch, i, e->load.buf->dims[d]);
+
+		idx[d] = it ? ex_iter(pool, it) : i;
+		any = any || it;
+	}
+	return any ? ex_load(pool, e->load.buf, idx, e->load.nidx) : NULL;
+}
+
+/* Sets *OUT to C with a B that depends on constants alone: iterators of g stand for the indices in CH. False if there
+ * are none, or if that does not make B a constant. */
+static bool choose_matrices(Chosen *ch, Contraction *out)
+{
+	const Contraction *c = ch->c;
+
+	*out = *c;
+	out->b = ex_rewrite(node_kernel(ch->n)->pool, c->b, choose, ch);
+	out->ng = 0;
+	if (!ch->count || ch->count + c->ng > MAX_ITERS || !expr_is_weights(ch->m, ch->n, out->b))
+		return false;
+	for (int i = 0; i < ch->count; i++)
+		out->g[out->ng++] = ch->it[i];
+	for (int i = 0; i < c->ng; i++)
+		if (expr_has_iter(out->b, c->g[i]))
+			out->g[out->ng++] = c->g[i];
+	return true;
+}
+
+/* Packs all matrices of the constant of which C, the product of N, multiplies by some. */
+static bool pack_chosen(Module *m, Node *n, const Contraction *c)
+{
+	ExprPool *pool = node_kernel(n)->pool;
+	Chosen ch = {.m = m, .n = n, .c = c};
+	Contraction all;
+
+	if (!choose_matrices(&ch, &all) ||
+	    !(pack_scaled(m, n, &all) || pack_as(m, n, &all, false, false)))
+		return false;
+	c->s->val[0] = ex_subst_iters(pool, c->s->val[0], ch.it, ch.index, ch.count);
+	return true;
+}
+
+/* pack_operand; operands of N that it no longer reads remain. */
+static bool pack_in_place(Module *m, Node *n)
 {
 	Kernel *k = node_kernel(n);
 	const bool gpu = module_on_gpu(m);
@@ -441,9 +523,20 @@ bool pack_operand(Module *m, Node *n)
 	contraction_swap(&swapped);
 	if (gpu && wants_fragments(m, n, &swapped, false))
 		return pack_as(m, n, &swapped, true, true);
-	if (c.guard_b || has_layout(c.b) || !expr_is_weights(m, n, c.b))
+	if (c.guard_b || has_layout(c.b))
 		return false;
+	if (!expr_is_weights(m, n, c.b))
+		return !gpu && pack_chosen(m, n, &c);
 	if (gpu)
 		return !suits_tiles(m, n, &c) && pack_as(m, n, &c, false, false);
 	return pack_scaled(m, n, &c) || pack_as(m, n, &c, false, false);
+}
+
+bool pack_operand(Module *m, Node *n)
+{
+	const bool packed = pack_in_place(m, n);
+
+	if (packed)
+		node_drop_unused_inputs(n);
+	return packed;
 }

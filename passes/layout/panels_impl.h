@@ -33,7 +33,8 @@ Expr *packed_term(ExprPool *p, const Contraction *c);
 
 /* ---- panels_scaled.c ---- */
 
-/* Packs operand B of C, a constant, in parts if it consists of quantised numbers. */
+/* Packs operand B of C, a constant, in parts if it consists of quantised numbers. Operands of N that it no longer
+ * reads remain. */
 bool pack_scaled(Module *m, Node *n, Contraction *c);
 
 #endif

@@ -127,6 +127,5 @@ bool pack_scaled(Module *m, Node *n, Contraction *c)
 		e = ex_op2(k->pool, IN_sub, e, pack_part(m, &f, "zeros", f.zero, DT_F32, false, 1));
 	e = ex_op2(k->pool, IN_mul, e, pack_part(m, &f, "scales", f.scale, DT_F32, false, 1));
 	c->s->val[0] = ex_op2(k->pool, IN_mul, c->a, e);
-	node_drop_unused_inputs(n);
 	return true;
 }

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * gathers: a Gather that takes matrices out of a constant, for products, has its indices checked by a kernel of its
+ * own:
+ *
+ *     t[i,n,k] = w[index(j[i], 8),n,k]
+ *
+ * becomes
+ *
+ *     c[i]     = index(j[i], 8)
+ *     t[i,n,k] = w[c[i],n,k]
+ *
+ * The second one only moves elements and cannot fault, so `fuse` inlines it into the products, and the layout packs
+ * all matrices of the constant when the model is built (passes/layout/panels.c). Gathers of one constant by the same
+ * indices share the check.
+ */
+#include "ir/blocks.h"
+#include "passes/kernel/contraction.h"
+#include "passes/module.h"
+
+enum {
+	MOST_MAPS = 8,   /* successive maps and views between a Gather and its product */
+	MOST_USES = 64,  /* uses of a Gather's result and of these that are looked at */
+	LEAST_MATRIX = 2 /* dims */
+};
+
+typedef struct Check {
+	Node *n;
+	Kernel *k;
+	Stmt *s;
+	Expr *index;         /* the only expression of S that may fault */
+	int count;           /* of such expressions */
+	Iter *it[MAX_ITERS]; /* those that INDEX depends on */
+	int nit;
+} Check;
+
+static void find_index(void *arg, Expr *e)
+{
+	Check *c = arg;
+
+	if (e->kind != EX_INST || !inst_may_fault(e->op.inst))
+		return;
+	c->index = e;
+	c->count++;
+}
+
+/* A product reads V, perhaps behind maps and views of it. LEFT: the number of uses that may still be looked at. */
+static bool feeds_product(const Value *v, int depth, int *left)
+{
+	for (const Use *u = v->uses; u && depth < MOST_MAPS && --*left >= 0; u = u->next) {
+		Kernel *k = u->user ? node_kernel(u->user) : NULL;
+		Contraction c;
+
+		if (k && k->stmts.n && stmt_contraction(k, k->stmts.at[0], &c))
+			return true;
+		if (u->user && u->user->nout == 1 &&
+		    (u->user->op == OP_View ||
+		     (k && k->stmts.n == 1 && stmt_is_simple_map(k->stmts.at[0]))) &&
+		    feeds_product(u->user->out[0], depth + 1, left))
+			return true;
+	}
+	return false;
+}
+
+static bool gathers_matrices(Module *m, Check *c)
+{
+	int left = MOST_USES;
+	const Value *v;
+	const Expr *load;
+
+	c->k = node_kernel(c->n);
+	if (!c->k || node_on_host(c->n) || c->n->nout != 1 || c->k->stmts.n != 1)
+		return false;
+	c->s = c->k->stmts.at[0];
+	load = c->s->val[0];
+	if (!stmt_is_simple_map(c->s) || load->kind != EX_LOAD)
+		return false;
+	v = node_loaded(c->n, load);
+	if (!v || !value_is_weights(m, v))
+		return false;
+	stmt_exprs(c->s, find_index, c);
+	if (c->count != 1 || !ex_is_op(c->index, IN_index))
+		return false;
+	for (int i = 0; i < c->s->niters; i++)
+		if (expr_has_iter(c->index, c->s->iter[i]))
+			c->it[c->nit++] = c->s->iter[i];
+	return c->s->niters - c->nit >= LEAST_MATRIX && feeds_product(c->n->out[0], 0, &left);
+}
+
+typedef struct CheckNode {
+	Node *n;
+	int block;
+} CheckNode;
+
+/* The kernels that check indices, by the block that they are in. Gathers by the same indices share them. */
+typedef struct Checks {
+	Module *m;
+	int *block; /* by Node.id, of the nodes that the graph had */
+	VEC(CheckNode) at;
+} Checks;
+
+static bool same_check(const Node *a, Kernel *k, Value *const *in, int nin)
+{
+	StrBuf x = {0}, y = {0};
+	bool same = a->nin == nin;
+
+	for (int i = 0; same && i < nin; i++)
+		same = node_in(a, i) == in[i];
+	if (same) {
+		kernel_print_bare(&x, node_kernel(a));
+		kernel_print_bare(&y, k);
+		same = !strcmp(strbuf_str(&x), strbuf_str(&y));
+	}
+	strbuf_free(&x);
+	strbuf_free(&y);
+	return same;
+}
+
+/* The indices of C that a kernel checks, which is before C's node. */
+static Value *checked(Checks *all, const Check *c)
+{
+	Module *m = all->m;
+	Kernel *k = kernel_new(m->ctx, m->arena, arena_printf(m->arena, "%s_index", c->k->name));
+	Dim *dims[MAX_ITERS];
+	Iter *it[MAX_ITERS];
+	Expr *with[MAX_ITERS];
+	Value *in[MAX_PARAMS];
+	int nin = 0;
+	const Type *t;
+	Buf *out;
+	Node *n;
+
+	for (int i = 0; i < c->nit; i++) {
+		dims[i] = c->it[i]->extent;
+		it[i] = kernel_iter(k, c->it[i]->name, dims[i]);
+		with[i] = ex_iter(k->pool, it[i]);
+	}
+	t = type_tensor(m->ctx, DT_I64, c->nit, dims);
+	out = kernel_buf(k, BUF_OUT, "checked", t);
+	kernel_map_id(k, it, out,
+		      kernel_import_expr(k, c->k, c->index, c->it, with, c->nit, c->n, in, &nin));
+	for (int i = 0; i < all->at.n; i++)
+		if (all->at.at[i].block == all->block[c->n->id] &&
+		    same_check(all->at.at[i].n, k, in, nin))
+			return all->at.at[i].n->out[0];
+	k->locs = c->k->locs;
+	k->stmts.at[0]->loc = c->s->loc;
+	n = node_new(m->graph, OP_Kernel, in, nin, 1, c->n);
+	node_locs_from(n, c->n);
+	n->out[0]->type = t;
+	kernel_node_set(n, k);
+	vec_push(m->arena, &all->at, ((CheckNode){n, all->block[c->n->id]}));
+	return n->out[0];
+}
+
+typedef struct Replace {
+	const Expr *what;
+	Expr *by;
+} Replace;
+
+static Expr *replace(void *arg, Expr *e)
+{
+	const Replace *r = arg;
+
+	return e == r->what ? r->by : NULL;
+}
+
+static void check_apart(Checks *all, Check *c)
+{
+	Buf *b = node_add_operand(c->n, "checked", checked(all, c));
+	Replace r = {c->index, kernel_load_iters(c->k, b, c->it)};
+
+	stmt_rewrite(c->k, c->s, replace, &r);
+	node_drop_unused_inputs(c->n);
+}
+
+bool pass_gathers(Module *m)
+{
+	Checks all = {.m = m, .block = blocks_of(m->graph, m->arena).of};
+
+	if (m->opt.level == 0)
+		return true;
+	for (Node *n = m->graph->first; n; n = n->next) {
+		Check c = {.n = n};
+
+		if (gathers_matrices(m, &c))
+			check_apart(&all, &c);
+	}
+	return true;
+}

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * MoE of the domain com.microsoft, a mixture of experts: a composite of TopK, Gather and products of one
- * vector each. A row's K experts have matrices of their own, which Gather takes out of the tensor of all
- * of them; fusion lets the products read them in place (stmt_gathered_product), so that the weights of an
- * expert that no row chooses are not read.
+ * MoE of the domain com.microsoft, a mixture of experts. A row is multiplied by the matrices of K experts that the
+ * router chooses for it.
  *
  * Of T rows of H elements and E experts with I elements inside:
  *
@@ -11,11 +9,24 @@
  *     inner          = act(fc1[expert] * x + bias1[expert])     [T, K, I]
  *     out            = sum over K of weight * (fc2[expert] * inner + bias2[expert])
  *
+ * The T * K pairs of a row and a choice are grouped by expert, in blocks of a few rows, so that a product multiplies
+ * several rows by the matrices that it reads. With 3 experts, blocks of 2 rows and the experts 0 2 0 2 0 of the pairs:
+ *
+ *     block    expert   pairs      pair     0 1 2 3 4
+ *     0        0        0, 2       slot     0 4 1 5 2
+ *     1        0        4, -
+ *     2        2        1, 3
+ *
+ * The number of blocks is an upper bound, which depends on the sizes alone. Slots and blocks without pairs have row 0
+ * and some expert; nothing reads their results. A Gather takes the blocks' matrices out of the tensor of all of them;
+ * the products read them in place (passes/kernel/gathers.c), so that the weights of an expert that no block has are not read.
+ *
  * Activation swiglu has two products, gate and linear: fc1 and fc3, or both in fc1, whose rows alternate
  * (swiglu_fusion 1) or are halves (2).
  *
  * QMoE has matrices of numbers of 2, 4 or 8 bits, packed as those of MatMulNBits, with a scale for each row or for
- * each block of a row. They are gathered as such, and dequantised where they are multiplied.
+ * each block of a row. As the weights of MatMulNBits, they are dequantised as a whole here; on CPUs the layout leaves
+ * constant ones narrow (passes/layout/panels_scaled.c).
  */
 #include "ops/build.h"
 #include "ops/infer.h"
@@ -55,7 +66,10 @@ typedef struct Moe {
 	int64_t block;    /* QMoE: elements of a row that have a scale; 0: all */
 	Dim *rows, *hidden, *inner, *experts;
 	Dim *choices;  /* experts of a row */
-	Value *expert; /* [rows, choices] */
+	Dim *blocks, *block_rows;
+	Value *slot;   /* [rows * choices]: the number of a pair's row in the blocks */
+	Value *source; /* [blocks * block_rows]: the row of x in each slot */
+	Value *expert; /* [blocks] */
 	int activation;
 	bool halves;   /* fc1 has both products of swiglu */
 } Moe;
@@ -204,8 +218,8 @@ static bool check_operands(Moe *m)
 	return has_dims(m, MOE_BIAS3, d, 2);
 }
 
-/* Sets m->expert; returns the weights of the experts, [rows, choices], or null. */
-static Value *route(Moe *m, int64_t choices)
+/* Sets *EXPERT to the rows' experts; returns their weights. Both are [rows, choices]. Null after a diagnostic. */
+static Value *route(Moe *m, int64_t choices, Value **expert)
 {
 	Infer *in = m->in;
 	Node *n = m->n, *top;
@@ -216,7 +230,7 @@ static Value *route(Moe *m, int64_t choices)
 	top = expand_start(in, n, OP_TopK, (Value *[]){p, expand_ints(in, n, &choices, 1)}, 2, 2);
 	if (!infer_or_expand(in, top, v) || !v[0]->type)
 		return NULL;
-	m->expert = v[1];
+	*expert = v[1];
 	p = is_quantised(m) ? node_in(n, QMOE_WEIGHTS) : NULL;
 	if (p)
 		v[0] = expand_node_ints(in, n, OP_GatherElements,
@@ -228,16 +242,92 @@ static Value *route(Moe *m, int64_t choices)
 		       : v[0];
 }
 
-/* The chosen entries of operand number K, whose first dim is the experts. */
-static Value *chosen(Moe *m, int k)
+/* ---- Pairs of a row and a choice, by expert ---- */
+
+/* Sets the sizes of M's blocks. Of P pairs, expert e has count[e], in ceil(count[e] / B) blocks of B; since
+ * ceil(c / B) is at most 1 + (c - 1) / B, all experts have at most min(P, E) + max(P - E, 0) / B blocks. So larger
+ * blocks are no fewer where P is at most E: every pair may have an expert of its own. The sizes are kept short, lest
+ * a symbol stands for them (ir/dim_named.c). */
+static void choose_blocks(Moe *m)
 {
-	return EXPAND(m->in, m->n, Gather, node_in(m->n, k), m->expert);
+	enum { STEP = 4, MOST = 4 /* steps: more rows multiply no faster */ };
+	Ctx *c = infer_ctx(m->in);
+	Dim *one = dim_const(c, 1), *pairs = dim_mul(c, m->rows, m->choices), *steps, *more;
+	int64_t experts;
+
+	m->block_rows = one;
+	if (dim_is_const(m->experts, &experts) && experts > 0) {
+		steps = dim_floordiv(c, pairs, dim_add(c, m->experts, one));
+		steps = dim_min(c, steps, dim_const(c, MOST));
+		m->block_rows = dim_max(c, one, dim_mul(c, steps, dim_const(c, STEP)));
+	}
+	more = dim_max(c, dim_const(c, 0), dim_sub(c, pairs, m->experts));
+	m->blocks = dim_add(c, dim_min(c, pairs, m->experts), dim_floordiv(c, more, m->block_rows));
 }
 
-/* The chosen numbers of operand number K of QMoE, which has COUNT numbers of BITS bits in its last dim, as floats of type
- * REAL with the dims D. They are unpacked before they are gathered: of constants, when the model is compiled. Null after
- * a diagnostic. */
-static Value *chosen_numbers(Moe *m, int k, int64_t bits, Dim *count, DType real, Dim *const *d)
+static Value *int_of(Moe *m, int64_t x)
+{
+	return expand_scalar(m->in, m->n, DT_I64, (double)x);
+}
+
+/* The sums of V, integers, in axis 0 up to each element without it. */
+static Value *sums_before(Moe *m, Value *v)
+{
+	Node *s = expand_start(m->in, m->n, OP_CumSum, (Value *[]){v, int_of(m, 0)}, 2, 1);
+
+	node_set_int(s, "exclusive", 1);
+	return expand_finish(m->in, s);
+}
+
+static Value *sum(Moe *m, Value *v, int64_t axis)
+{
+	return expand_reduce(m->in, m->n, OP_ReduceSum, v, axis, false);
+}
+
+/* Groups the pairs by the experts of EXPERT, [rows, choices], and sets m->slot, m->source and m->expert. */
+static void group_by_expert(Moe *m, Value *expert)
+{
+	Infer *in = m->in;
+	Node *n = m->n;
+	Ctx *c = infer_ctx(in);
+	Dim *pairs = dim_mul(c, m->rows, m->choices), *slots = dim_mul(c, m->blocks, m->block_rows);
+	Value *size = expand_size(in, n, m->block_rows), *is, *blocks, *first, *v;
+
+	v = EXPAND(in, n, Equal,
+		   expand_reshape(in, n, expert, (Dim *[]){pairs, dim_const(c, 1)}, 2),
+		   expand_range(in, n, m->experts));
+	is = expand_cast(in, n, v, DT_I64); /* [pairs, experts] */
+	blocks = EXPAND(in, n, Add, sum(m, is, 0), EXPAND(in, n, Sub, size, int_of(m, 1)));
+	blocks = EXPAND(in, n, Div, blocks, size);
+	first = sums_before(m, blocks); /* the expert's first block */
+	v = EXPAND(in, n, Add, sums_before(m, is), EXPAND(in, n, Mul, first, size));
+	m->slot = sum(m, EXPAND(in, n, Mul, is, v), 1);
+	v = EXPAND(in, n, Div, expand_range(in, n, pairs), expand_size(in, n, m->choices));
+	m->source = expand_node_ints(
+		in, n, OP_ScatterElements,
+		(Value *[]){EXPAND(in, n, Expand, int_of(m, 0),
+				   expand_unsqueeze(in, n, expand_size(in, n, slots), 0)),
+			    m->slot, v},
+		3, "axis", 0);
+	/* a block's expert is the number of experts all of whose blocks are before it */
+	v = expand_unsqueeze(in, n, expand_range(in, n, m->blocks), -1);
+	v = EXPAND(in, n, LessOrEqual, EXPAND(in, n, Add, first, blocks), v);
+	v = sum(m, expand_cast(in, n, v, DT_I64), 1);
+	m->expert = EXPAND(in, n, Min, v,
+			   EXPAND(in, n, Sub, expand_size(in, n, m->experts), int_of(m, 1)));
+}
+
+/* ---- Products ---- */
+
+/* Entries of V, whose first dim is the experts: those of the blocks' experts. */
+static Value *chosen(Moe *m, Value *v)
+{
+	return EXPAND(m->in, m->n, Gather, v, m->expert);
+}
+
+/* The numbers of operand number K of QMoE, which has COUNT numbers of BITS bits in its last dim, as floats of type REAL with
+ * the dims D. Null after a diagnostic. */
+static Value *numbers(Moe *m, int k, int64_t bits, Dim *count, DType real, Dim *const *d)
 {
 	Infer *in = m->in;
 	Node *n = m->n;
@@ -245,67 +335,54 @@ static Value *chosen_numbers(Moe *m, int k, int64_t bits, Dim *count, DType real
 
 	if (!v)
 		return NULL;
-	v = expand_reshape(in, n, v, (Dim *[]){m->experts, d[2], d[3], d[4]}, 4);
-	v = v->type ? EXPAND(in, n, Gather, v, m->expert) : v;
-	v = v->type ? expand_cast(in, n, v, real) : v;
+	v = expand_cast(in, n, expand_reshape(in, n, v, d, 4), real);
 	return v->type ? v : NULL;
 }
 
-/* Rows X, [rows, 1 or choices, size], times the chosen matrices of operand WEIGHTS of QMoE: a sum over blocks and the elements
- * of a block, so that fusion sees no View between the packed numbers and the sum. Null after a diagnostic. */
-static Value *dequantised_product(Moe *m, Value *x, MoeInput weights)
+/* The matrices of operand WEIGHTS of QMoE as floats of type REAL. Null after a diagnostic. */
+static Value *dequantised(Moe *m, MoeInput weights, DType real)
 {
-	static const int64_t axes[] = {3, 4};
 	Infer *in = m->in;
 	Node *n = m->n;
 	const int at = m->place[weights], zero = QMOE_ZERO + ((int)weights - MOE_FC1) / 2;
 	const int64_t bits = bits_of(m, weights);
-	const DType t = x->type->dtype, real = acc_dtype(t);
 	Ctx *c = infer_ctx(in);
 	Dim *one = dim_const(c, 1), *rows = infer_type(n, at)->dims[1],
 	    *size = weights == MOE_FC2 ? m->inner : m->hidden, *blocks = blocks_of(m, size),
 	    *block = m->block ? dim_const(c, m->block) : size,
-	    *d[5] = {m->rows, m->choices, rows, blocks, block};
-	Value *w = chosen_numbers(m, at, bits, size, real, d), *z, *scale, *v;
+	    *d[4] = {m->experts, rows, blocks, block};
+	Value *w = numbers(m, at, bits, size, real, d), *z, *scale;
 
 	if (!w)
 		return NULL;
-	d[4] = one;
-	z = node_in(n, zero) ? chosen_numbers(m, zero, bits, m->block ? blocks : rows, real, d)
+	d[3] = one;
+	z = node_in(n, zero) ? numbers(m, zero, bits, m->block ? blocks : rows, real, d)
 			     : expand_scalar(in, n, real, (double)(1 << (bits - 1)));
 	if (!z)
 		return NULL;
-	scale = expand_reshape(in, n, node_in(n, at + 1),
-			       (Dim *[]){m->experts, rows, blocks, one}, 4);
-	scale = expand_cast(in, n, EXPAND(in, n, Gather, scale, m->expert), real);
+	scale = expand_cast(in, n, expand_reshape(in, n, node_in(n, at + 1), d, 4), real);
 	w = EXPAND(in, n, Mul, EXPAND(in, n, Sub, w, z), scale);
-	v = expand_reshape(in, n, x, (Dim *[]){m->rows, x->type->dims[1], one, blocks, block}, 5);
-	v = EXPAND(in, n, Mul, w, expand_cast(in, n, v, real));
-	v = EXPAND(in, n, ReduceSum, v, expand_ints(in, n, axes, 2));
-	return expand_reshape(in, n, expand_cast(in, n, v, t), d, 3);
+	d[2] = size;
+	return expand_reshape(in, n, w, d, 3);
 }
 
-/* Rows X, [rows, 1 or choices, size], times the chosen matrices of operand WEIGHTS. */
-static Value *product_of_chosen(Moe *m, Value *x, MoeInput weights)
-{
-	static const int64_t last = -1;
-	Infer *in = m->in;
-	Node *n = m->n;
-	Value *v;
-
-	if (is_quantised(m))
-		return dequantised_product(m, x, weights);
-	v = EXPAND(in, n, MatMul, chosen(m, m->place[weights]), expand_unsqueeze(in, n, x, -1));
-	return EXPAND(in, n, Squeeze, v, expand_ints(in, n, &last, 1));
-}
-
-/* The same, plus the chosen rows of BIAS. */
+/* Rows X, [blocks, block_rows, size], times the matrices of operand WEIGHTS that the blocks' experts have, plus such rows of
+ * BIAS. */
 static Value *chosen_product(Moe *m, Value *x, MoeInput weights, MoeInput bias)
 {
-	Value *v = product_of_chosen(m, x, weights);
+	static const int64_t perm[] = {0, 2, 1};
+	Infer *in = m->in;
+	Node *n = m->n;
+	const DType t = x->type->dtype, real = is_quantised(m) ? acc_dtype(t) : t;
+	Value *w = is_quantised(m) ? dequantised(m, weights, real) : operand(m, weights), *v;
 
-	return v && v->type && operand(m, bias)
-		       ? EXPAND(m->in, m->n, Add, v, chosen(m, m->place[bias]))
+	if (!w || !w->type)
+		return NULL;
+	w = expand_transpose(in, n, chosen(m, w), perm, 3);
+	v = expand_cast(in, n, EXPAND(in, n, MatMul, expand_cast(in, n, x, real), w), t);
+	return v->type && operand(m, bias)
+		       ? EXPAND(in, n, Add, v,
+				expand_unsqueeze(in, n, chosen(m, operand(m, bias)), 1))
 		       : v;
 }
 
@@ -348,14 +425,14 @@ static Value *activated(Moe *m, Value *x)
 	}
 }
 
-/* What the second product multiplies, [rows, choices, inner], of rows X. */
+/* What the second product multiplies, [blocks, block_rows, inner], of rows X. */
 static Value *inner_rows(Moe *m, Value *x)
 {
 	Infer *in = m->in;
 	Node *n = m->n;
 	Ctx *c = infer_ctx(in);
 	Value *a = chosen_product(m, x, MOE_FC1, MOE_BIAS1), *half[2];
-	Dim *d[4] = {m->rows, m->choices};
+	Dim *d[4] = {m->blocks, m->block_rows};
 	const bool alternate = node_int(n, "swiglu_fusion", 0) == MOE_ALTERNATE;
 
 	if (!a)
@@ -387,7 +464,7 @@ static bool expand_experts(Infer *in, Node *n, const int *place, Value **out)
 	Moe m = {.in = in, .n = n, .place = place};
 	Ctx *c = infer_ctx(in);
 	const Type *t = infer_type(n, MOE_X);
-	Value *weight, *v;
+	Value *weight, *expert, *v;
 
 	if (!infer_choice(in, n, "activation_type", names, 5, &m.activation))
 		return false;
@@ -405,17 +482,24 @@ static bool expand_experts(Infer *in, Node *n, const int *place, Value **out)
 	if (!check_operands(&m))
 		return false;
 	m.choices = dim_const(c, choices);
-	weight = route(&m, choices);
+	choose_blocks(&m);
+	weight = route(&m, choices, &expert);
 	if (!weight)
 		return false;
-	v = expand_reshape(in, n, node_in(n, MOE_X),
-			   (Dim *[]){m.rows, dim_const(c, 1), m.hidden}, 3);
-	v = inner_rows(&m, v);
+	group_by_expert(&m, expert);
+	v = expand_reshape(in, n, node_in(n, MOE_X), (Dim *[]){m.rows, m.hidden}, 2);
+	v = EXPAND(in, n, Gather, v, m.source);
+	v = expand_reshape(in, n, v, (Dim *[]){m.blocks, m.block_rows, m.hidden}, 3);
+	v = v->type ? inner_rows(&m, v) : NULL;
 	v = v && v->type ? chosen_product(&m, v, MOE_FC2, MOE_BIAS2) : NULL;
 	if (!v)
 		return false;
+	v = expand_reshape(in, n, v, (Dim *[]){dim_mul(c, m.blocks, m.block_rows), m.hidden}, 2);
+	v = EXPAND(in, n, Gather, v, m.slot);
+	v = expand_reshape(in, n, v, (Dim *[]){m.rows, m.choices, m.hidden}, 3);
 	v = expand_cast(in, n, v, weight->type->dtype);
-	v = EXPAND(in, n, Mul, v, expand_unsqueeze(in, n, weight, -1));
+	weight = expand_reshape(in, n, weight, (Dim *[]){m.rows, m.choices, dim_const(c, 1)}, 3);
+	v = EXPAND(in, n, Mul, v, weight);
 	v = expand_reduce(in, n, OP_ReduceSum, v, 1, false);
 	return expand_result(in, n, 0, expand_reshape(in, n, v, t->dims, t->rank), out);
 }

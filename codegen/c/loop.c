@@ -152,6 +152,9 @@ void fn_reduce(Fn *f, const LNode *n)
 	fn_close(f);
 	fn_close(f);
 	if (!fixed || trips % lanes) {
+		/* fewer terms than lanes, one after another */
+		fn_tabs(f);
+		strbuf_puts(&f->body, "DL_SERIAL\n");
 		fn_tabs(f);
 		strbuf_printf(&f->body, "for (int64_t %s = %s; %s < %s; %s++) {\n", var, at, var,
 			      end, var);
@@ -181,17 +184,20 @@ static void find_call(void *arg, Expr *e)
 	*calls = *calls || (e->kind == EX_INST && inst_is_func(e->op.inst));
 }
 
-/* A vector loop of so few whole vectors that clang would unroll it: before it looks for vectors, so that it
- * would find none (16 or 32 channels), or after that, to long code whose locals no longer fit into registers. */
-static bool is_short(const Fn *f, const LNode *n)
+/* A vector loop that clang is not to unroll. Of few whole vectors, it would unroll it before it looks for vectors, so that it
+ * would find none (16 or 32 channels), or after that, to long code whose locals no longer fit into registers. Longer loops, and
+ * those of unknown length, have several vectors an iteration anyway; to unroll them takes time and gains nothing. */
+static bool is_rolled(const Fn *f, const LNode *n)
 {
 	enum { MOST_SHORT = 128 };
 	const int lanes = f->g->target->vector_bytes / 4;
 	int64_t trips;
+	const bool fixed = const_range(f, n, &trips);
 	bool calls = false;
 
-	if ((n->loop != LOOP_VECTOR && n->loop != LOOP_SHORT) || !const_range(f, n, &trips) ||
-	    trips < lanes || trips > MOST_SHORT || (n->loop == LOOP_SHORT && trips % lanes))
+	if (n->loop == LOOP_SHORT && (!fixed || trips > MOST_SHORT || trips % lanes))
+		return false;
+	if ((n->loop != LOOP_VECTOR && n->loop != LOOP_SHORT) || (fixed && trips < lanes))
 		return false;
 	for (const LNode *s = n->body; s; s = s->next) {
 		if (s->kind != LN_LET && s->kind != LN_STORE)
@@ -337,7 +343,7 @@ static void print_plain_loop(Fn *f, const LNode *n, const LNode *of)
 	fn_texts(f, ends, 2, t);
 	end = strpbrk(strbuf_str(&t[1]), " *([") ? end_name(f, of) : NULL;
 	fn_tabs(f);
-	strbuf_puts(&f->body, is_short(f, n)                               ? "DL_ROLLED\n"
+	strbuf_puts(&f->body, is_rolled(f, n)                              ? "DL_ROLLED\n"
 			      : n->loop == LOOP_SHORT && loads_apart(f, n) ? pragmas[LOOP_VECTOR]
 									   : pragmas[n->loop]);
 	fn_tabs(f);

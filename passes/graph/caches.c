@@ -73,15 +73,24 @@ static bool is_input(const Value *v)
 	return v && !v->def && !v->preset && v->type->dtype == DT_F32 && v->type->rank > 0;
 }
 
-/* N adds zeros along one dim to an input, and nothing else reads the result. */
-static bool adds_rows(const Node *n)
+/* Axis A of V, which counts from the end if it is negative. */
+static int64_t from_end(int64_t a, const Value *v)
 {
-	const Tensor *fill = node_in(n, 2) ? value_const(node_in(n, 2)) : NULL;
+	return a < 0 ? a + v->type->rank : a;
+}
 
-	return n->op == OP_Pad && is_input(node_in(n, 0)) && fill && tensor_is_zero(fill) &&
-	       node_in(n, 3) &&
-	       tensor_numel(value_const(node_in(n, 3)) ? value_const(node_in(n, 3)) : fill) == 1 &&
-	       value_used_once(n->out[0]);
+/* Whether N adds zeros along dim AXIS alone to an input, and nothing else reads the result. */
+static bool adds_rows(const Node *n, int64_t axis)
+{
+	const Tensor *fill, *axes;
+
+	if (!n || n->op != OP_Pad || !is_input(node_in(n, 0)) || !node_in(n, 2) || !node_in(n, 3) ||
+	    !value_used_once(n->out[0]))
+		return false;
+	fill = value_const(node_in(n, 2));
+	axes = value_const(node_in(n, 3));
+	return fill && tensor_is_zero(fill) && axes && tensor_numel(axes) == 1 &&
+	       from_end(dtype_load_i64(axes->dtype, axes->data, 0), node_in(n, 0)) == axis;
 }
 
 /* Sets C's members but the type if N, the node of a result, appends to an input, or writes into it. */
@@ -94,7 +103,8 @@ static bool is_cache(Graph *g, Node *n, Cache *c)
 	if (!n || n->graph != g || (n->op != OP_Concat && n->op != OP_TensorScatter))
 		return false;
 	v = node_in(n, 0);
-	if (n->op == OP_TensorScatter && v->def && adds_rows(v->def)) {
+	axis = from_end(node_int(n, "axis", n->op == OP_Concat ? 0 : -2), v);
+	if (n->op == OP_TensorScatter && adds_rows(v->def, axis)) {
 		c->pad = v->def;
 		v = node_in(c->pad, 0);
 	}
@@ -103,8 +113,6 @@ static bool is_cache(Graph *g, Node *n, Cache *c)
 	if (!is_input(v))
 		return false;
 	c->past = v;
-	axis = node_int(n, "axis", n->op == OP_Concat ? 0 : -2);
-	axis += axis < 0 ? v->type->rank : 0;
 	c->row = axis == v->type->rank - 1 ? v->type->rank - 2 : v->type->rank - 1;
 	return true;
 }

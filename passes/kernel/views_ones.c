@@ -91,7 +91,7 @@ bool views_ones(Node *n)
 	int to[MAX_RANK];
 	bool any = false;
 
-	if (!views_moves(x->def) || !dims_but_ones(x->type, y->type, to))
+	if (!views_moves(x->def) || x->place != y->place || !dims_but_ones(x->type, y->type, to))
 		return false;
 	for (Use *u = y->uses, *next; u; u = next) {
 		Node *user = u->user;

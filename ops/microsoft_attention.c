@@ -466,10 +466,11 @@ static bool group_query_scores(Infer *in, Node *n)
 		return infer_error(in, n, "attribute \"qk_output\" is %lld, expected 0 to 2",
 				   (long long)which);
 	return !which == !node_out(n, 3) ||
-	       infer_error(in, n,
-			   which ? "attribute \"qk_output\" is %lld without result 4"
-				 : "has result 4, and attribute \"qk_output\" is %lld",
-			   (long long)which);
+	       infer_error(
+		       in, n,
+		       which ? "attribute \"qk_output\" is %lld, which needs result 4"
+			     : "result 4 needs attribute \"qk_output\" to be 1 or 2; it is %lld",
+		       (long long)which);
 }
 
 /* Checks that operand K, if there is one, is a vector of COUNT floats. */
@@ -523,8 +524,7 @@ static bool group_query_sink(Infer *in, Node *n, int64_t heads, Value **sink)
 
 	*sink = node_in(n, G_SINK);
 	if (*sink || node_int(n, "smooth_softmax", 0) != 1)
-		return vector_is(in, n, G_SINK, count,
-				 "head_sink has not one element for each head");
+		return vector_is(in, n, G_SINK, count, "head_sink needs one element for each head");
 	*sink = EXPAND(in, n, Expand, expand_scalar(in, n, DT_F32, 0),
 		       expand_sizes(in, n, &count, 1));
 	return (*sink)->type != NULL;
@@ -542,7 +542,7 @@ static bool group_query_norm(Infer *in, Node *n, Value **v, int64_t heads, int w
 
 	apart[3] = dim_floordiv(c, joined[2], apart[2]);
 	if (!vector_is(in, n, weight, apart[3],
-		       "the weights of a norm are not as many as a head has elements"))
+		       "the weights of a norm need one element for each of a head"))
 		return false;
 	x = expand_reshape(in, n, *v, apart, 4);
 	m = expand_start(in, n, OP_SimplifiedLayerNormalization, (Value *[]){x, node_in(n, weight)},

@@ -19,7 +19,8 @@
  *
  * The number of blocks is an upper bound, which depends on the sizes alone. Slots and blocks without pairs have row 0
  * and some expert; nothing reads their results. A Gather takes the blocks' matrices out of the tensor of all of them;
- * the products read them in place (passes/kernel/gathers.c), so that the weights of an expert that no block has are not read.
+ * the products read them in place (passes/kernel/gathers.c), so that the weights of an expert that no block has are not
+ * read.
  *
  * Activation swiglu has two products, gate and linear: fc1 and fc3, or both in fc1, whose rows alternate
  * (swiglu_fusion 1) or are halves (2).
@@ -218,7 +219,8 @@ static bool check_operands(Moe *m)
 	return has_dims(m, MOE_BIAS3, d, 2);
 }
 
-/* Sets *EXPERT to the rows' experts; returns their weights. Both are [rows, choices]. Null after a diagnostic. */
+/* Sets *EXPERT to the rows' experts; returns their weights. Both are [rows, choices]. Null after a
+ * diagnostic. */
 static Value *route(Moe *m, int64_t choices, Value **expert)
 {
 	Infer *in = m->in;
@@ -465,6 +467,7 @@ static bool expand_experts(Infer *in, Node *n, const int *place, Value **out)
 	Ctx *c = infer_ctx(in);
 	const Type *t = infer_type(n, MOE_X);
 	Value *weight, *expert, *v;
+	int64_t experts;
 
 	if (!infer_choice(in, n, "activation_type", names, 5, &m.activation))
 		return false;
@@ -481,6 +484,12 @@ static bool expand_experts(Infer *in, Node *n, const int *place, Value **out)
 				   (long long)m.block);
 	if (!check_operands(&m))
 		return false;
+	if (!dim_is_const(m.experts, &experts))
+		experts = INT64_MAX;
+	if (choices < 1 || choices > experts)
+		return infer_error(
+			in, n, "attribute \"k\" is %lld, expected 1 to %lld, the number of experts",
+			(long long)choices, (long long)experts);
 	m.choices = dim_const(c, choices);
 	choose_blocks(&m);
 	weight = route(&m, choices, &expert);

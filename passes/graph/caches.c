@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * caches (--caches): stores the caches of a language model as f16, bf16 or i8. A cache is an input of f32 and a result that is
- * this input with something appended, or written into it, perhaps after it got more rows:
+ * caches (--caches): stores the caches of a language model as f16, bf16 or i8. A cache is an input of f32 and a result
+ * that is this input with something appended, or written into it, perhaps after it got more rows. If a Concat has
+ * several such operands, the first is the cache:
  *
  *     present = Concat(past, new)              present = TensorScatter(Pad(past), new, start)
  *
@@ -9,12 +10,13 @@
  *
  *     present = Concat(past, Cast(new))
  *
- * and what reads them reads Cast(present), or Cast(past), instead. Only new elements are rounded, once. The result may still be in place of the
- * input (passes/layout/alias.c), since the elements of `past` are not converted.
+ * and what reads them reads Cast(present), or Cast(past), instead. Only new elements are rounded, once. The result may
+ * still be in place of the input (passes/layout/alias.c), since the elements of `past` are not converted.
  *
- * Caches of i8 have scales of f32: another input and another result, which have 1 as their last dim, or as the dim before if rows are
- * appended along the last one. So each key and each value of a head has a scale of its own, its largest magnitude / 127, and no row
- * changes another one's.
+ * Caches of i8 have scales of f32: another input and another result, which have 1 as their last dim, or as the dim
+ * before if rows are appended along the last one. So each key and each value of a head has a scale of its own, its
+ * largest magnitude / 127, and no row changes another one's. That takes two dims besides the batch, dim 0, which
+ * TensorScatter also writes at different rows; a cache that has only one stays f32.
  *
  *     scale = max over row of |new| / 127
  *     present = Concat(past, Cast(Round(new / scale)))    present.scale = Concat(past.scale, scale)
@@ -79,12 +81,14 @@ static int64_t from_end(int64_t a, const Value *v)
 	return a < 0 ? a + v->type->rank : a;
 }
 
-/* Whether N adds zeros along dim AXIS alone to an input, and nothing else reads the result. */
+/* Whether N appends or cuts off rows along dim AXIS alone, new ones being zeros, of an input, and nothing else reads the
+ * result. */
 static bool adds_rows(const Node *n, int64_t axis)
 {
 	const Tensor *fill, *axes;
 
-	if (!n || n->op != OP_Pad || !is_input(node_in(n, 0)) || !node_in(n, 2) || !node_in(n, 3) ||
+	if (!n || n->op != OP_Pad || strcmp(node_str(n, "mode", "constant"), "constant") ||
+	    !is_input(node_in(n, 0)) || !node_in(n, 2) || !node_in(n, 3) ||
 	    !value_used_once(n->out[0]))
 		return false;
 	fill = value_const(node_in(n, 2));
@@ -202,8 +206,8 @@ static bool is_read(const Value *v, const Node *by)
 	return false;
 }
 
-/* V gets the narrow type. Nodes that read it, except for N, read its values as f32 instead, computed before BEFORE, with SCALES unless that
- * is null. Where V is a result of the graph, that is narrow. */
+/* V gets the narrow type. Nodes that read it, except for N, read its values as f32 instead, computed before BEFORE, with
+ * SCALES unless that is null. Where V is a result of the graph, that is narrow. */
 static void make_narrow(const Cache *c, Value *v, Value *scales, const Node *n, Node *before)
 {
 	Graph *g = c->g;
@@ -259,19 +263,32 @@ static void narrow_cache(const Cache *c, int result)
 	make_narrow(c, n->out[0], present, present ? present->def : NULL, next);
 }
 
+/* False if the warning is an error. */
+static bool stays_wide(Module *m, const Cache *c)
+{
+	return diag_warning(m->ctx->diag, node_diag(c->node), "fallback",
+			    "--caches=i8: a cache of %d dims has none for scales; it stays f32",
+			    c->past->type->rank);
+}
+
 bool pass_caches(Module *m)
 {
 	Graph *g = m->graph;
 	const int n = g->results.n;
 	Cache c;
-	int caches = 0;
+	int caches = 0, wide = 0;
 
 	if (!m->opt.caches)
 		return true;
 	for (int i = 0; i < n; i++) {
-		if (!is_cache(g, g->results.at[i]->value->def, &c) ||
-		    (m->opt.caches == DT_I8 && c.row < 0))
+		if (!is_cache(g, g->results.at[i]->value->def, &c))
 			continue;
+		if (m->opt.caches == DT_I8 && c.row < 1) {
+			if (!stays_wide(m, &c))
+				return false;
+			wide++;
+			continue;
+		}
 		c.type = m->opt.caches;
 		narrow_cache(&c, i);
 		caches++;
@@ -279,7 +296,8 @@ bool pass_caches(Module *m)
 	if (!caches)
 		return diag_error(
 			m->ctx->diag, (DiagLoc){0},
-			"--caches: the model has no result that is an input of f32 with something appended, or written into it");
+			"--caches: the model has no result that is an input of f32 with something appended, or written into it%s",
+			wide ? ", and that has dims for scales" : "");
 	if (m->report)
 		fprintf(m->report, "; caches: %d, as inputs and outputs, are %s now%s\n", caches,
 			dtype_info[m->opt.caches].name,

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gathers: a Gather that takes matrices out of a constant, for products, has its indices checked by a kernel of its
- * own:
+ * gathers: where a Gather takes matrices out of a constant, for products, a kernel of its own checks the indices:
  *
  *     t[i,n,k] = w[index(j[i], 8),n,k]
  *
@@ -10,7 +9,7 @@
  *     c[i]     = index(j[i], 8)
  *     t[i,n,k] = w[c[i],n,k]
  *
- * The second one only moves elements and cannot fault, so `fuse` inlines it into the products, and the layout packs
+ * The Gather then only moves elements and cannot fault, so `fuse` inlines it into the products, and the layout packs
  * all matrices of the constant when the model is built (passes/layout/panels.c). Gathers of one constant by the same
  * indices share the check.
  */
@@ -44,7 +43,8 @@ static void find_index(void *arg, Expr *e)
 	c->count++;
 }
 
-/* A product reads V, perhaps behind maps and views of it. LEFT: the number of uses that may still be looked at. */
+/* Whether a product reads V, or reads maps and views of it, of which DEPTH have been passed. *LEFT is the number of
+ * uses that may still be looked at. */
 static bool feeds_product(const Value *v, int depth, int *left)
 {
 	for (const Use *u = v->uses; u && depth < MOST_MAPS && --*left >= 0; u = u->next) {

@@ -34,8 +34,10 @@ static bool dims_but_ones(const Type *a, const Type *b, int *to)
 
 typedef struct ViewReader {
 	Kernel *k;
-	Buf *buf, *plain; /* the operand; with the dims of the value that it is a View of */
-	const int *to; /* by the View's dims: that value's */
+	Buf *buf;   /* the parameter that is the View */
+	Buf *plain; /* what replaces it: the value that was viewed */
+	const int
+		*to; /* the dim of PLAIN that each dim of BUF is; -1: a dim of 1 that PLAIN lacks */
 	bool ok;
 } ViewReader;
 

@@ -473,8 +473,12 @@ static Expr *choose(void *arg, Expr *e)
 	return any ? ex_load(pool, e->load.buf, idx, e->load.nidx) : NULL;
 }
 
-/* Sets *OUT to C with a B that depends on constants alone: iterators of g stand for the indices in CH. False if there
- * are none, or if that does not make B a constant. */
+/* Sets *OUT to C with a B that depends on constants alone: for indices that data give, it has iterators, of g.
+ *
+ *     C:     B = w[c[i],n,k]
+ *     *OUT:  B = w[e,n,k]         for all e, which stands for c[i] in CH
+ *
+ * False if there are no such indices, or if that does not make B a constant. */
 static bool choose_matrices(Chosen *ch, Contraction *out)
 {
 	const Contraction *c = ch->c;

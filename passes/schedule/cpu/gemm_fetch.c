@@ -140,14 +140,19 @@ static void share_ranges(const Ranges *r, Tile *tl, Expr *number, int64_t k)
 	}
 }
 
-/* The tiles of a panel, which TILE counts, share the panel that follows: after the block's last panel,
- * that is the first one, with the next part of the sum, or that of the next block. */
+/* The tiles of a panel that have at least half of their rows, which TILE counts, share the panel that
+ * follows: after the block's last panel, that is the first one, with the next part of the sum, or that
+ * of the next block. A tile of fewer rows would wait for what it fetches, since it multiplies too little
+ * meanwhile; and a single tile reads its own panel about as fast as memory gives it. */
 static void share_panel(Gemm *g, Tile *tl, const TileAt *t, Expr *tile)
 {
 	LBuild *b = &g->b;
 	ExprPool *p = b->p;
-	Expr *rows = ex_sub(p, t->rows_end, ex_iter(p, g->m0)),
-	     *tiles = ex_op2(p, IN_floordiv, ex_add(p, rows, l_int(b, g->mr - 1)), l_int(b, g->mr)),
+	Expr *zero = l_int(b, 0), *rows = ex_sub(p, t->rows_end, ex_iter(p, g->m0)),
+	     *tiles = ex_op2(p, IN_floordiv, ex_add(p, rows, l_int(b, g->mr / 2)),
+			     l_int(b, g->mr)),
+	     *shares = ex_and(p, ex_op2(p, IN_gt, tiles, l_int(b, 1)),
+			      ex_op2(p, IN_lt, tile, tiles)),
 	     *step = ex_op2(p, IN_floordiv, ex_add(p, tiles, l_int(b, g->pw * g->quad - 1)), tiles),
 	     *panel = ex_mul(p, ex_dim(p, g->steps), tl->b_step),
 	     *at = ex_add(p, tl->b_at, ex_mul(p, tl->k, ex_mul(p, step, tile)));
@@ -156,8 +161,11 @@ static void share_panel(Gemm *g, Tile *tl, const TileAt *t, Expr *tile)
 
 	if (g->kc)
 		add_ahead(tl, tl->b, ex_add(p, at, next), step,
-			  ex_op2(p, IN_eq, ex_add(p, t->panel, l_int(b, 1)), gemm_panels(g)));
-	add_ahead(tl, tl->b, ex_add(p, at, panel), step, NULL);
+			  ex_and(p, shares,
+				 ex_op2(p, IN_eq, ex_add(p, t->panel, l_int(b, 1)),
+					gemm_panels(g))));
+	add_ahead(tl, tl->b, ex_add(p, at, panel), step, shares);
+	add_ahead(tl, tl->acc, zero, zero, NULL);
 }
 
 void gemm_fetch(Gemm *g, Tile *tl, const TileAt *t)
@@ -172,7 +180,7 @@ void gemm_fetch(Gemm *g, Tile *tl, const TileAt *t)
 
 	if (!g->fetch)
 		return;
-	tl->ahead = NEW_ARRAY(b->arena, MOST_RANGES + 2, Prefetch);
+	tl->ahead = NEW_ARRAY(b->arena, MOST_RANGES + 3, Prefetch);
 	if (g->fetch == FETCH_ROWS && !t->partial && t->k->kind == EX_CONST && t->k->i > 0) {
 		find_ranges(&r);
 		share_ranges(&r, tl, ex_add(p, ex_mul(p, column, l_int(b, g->mc / g->mr)), tile),

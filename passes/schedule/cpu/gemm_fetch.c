@@ -12,7 +12,7 @@
  */
 #include "passes/schedule/cpu/gemm_impl.h"
 
-enum { MOST_RANGES = 6 };
+enum { MOST_RANGES = 6, LINE = 64 /* bytes of a line of the cache */ };
 
 /* COUNT elements of BUF, from FROM on. */
 typedef struct Range {
@@ -140,30 +140,36 @@ static void share_ranges(const Ranges *r, Tile *tl, Expr *number, int64_t k)
 	}
 }
 
-/* The tiles of a panel that have at least half of their rows, which TILE counts, share the panel that
+/* The tiles of a panel that have at least a third of their rows, which TILE counts, share the panel that
  * follows: after the block's last panel, that is the first one, with the next part of the sum, or that
  * of the next block. A tile of fewer rows would wait for what it fetches, since it multiplies too little
- * meanwhile; and a single tile reads its own panel about as fast as memory gives it. */
+ * meanwhile. Each term fetches a line of the cache. Where a tile would have to fetch more, it fetches
+ * nothing: the CPU's own prefetching alone is faster than together with a part of the lines. BERT of 17
+ * tokens takes 0.86 of the time that it takes if all tiles share, and of 8 tokens 0.74. */
 static void share_panel(Gemm *g, Tile *tl, const TileAt *t, Expr *tile)
 {
 	LBuild *b = &g->b;
 	ExprPool *p = b->p;
-	Expr *zero = l_int(b, 0), *rows = ex_sub(p, t->rows_end, ex_iter(p, g->m0)),
-	     *tiles = ex_op2(p, IN_floordiv, ex_add(p, rows, l_int(b, g->mr / 2)),
-			     l_int(b, g->mr)),
-	     *shares = ex_and(p, ex_op2(p, IN_gt, tiles, l_int(b, 1)),
-			      ex_op2(p, IN_lt, tile, tiles)),
+	const int64_t lines = g->nr * g->quad * (dtype_info[tl->b->dtype].bits / 8) / LINE;
+	Expr *zero = l_int(b, 0), *one = l_int(b, 1),
+	     *rows = ex_sub(p, t->rows_end, ex_iter(p, g->m0)),
+	     *tiles = ex_op2(p, IN_max,
+			     ex_op2(p, IN_floordiv, ex_add(p, rows, l_int(b, g->mr * 2 / 3)),
+				    l_int(b, g->mr)),
+			     one),
+	     *shares = ex_op2(p, IN_lt, tile, tiles),
 	     *step = ex_op2(p, IN_floordiv, ex_add(p, tiles, l_int(b, g->pw * g->quad - 1)), tiles),
 	     *panel = ex_mul(p, ex_dim(p, g->steps), tl->b_step),
 	     *at = ex_add(p, tl->b_at, ex_mul(p, tl->k, ex_mul(p, step, tile)));
 	Expr *next = t->partial ? ex_sub(p, ex_mul(p, t->k, tl->b_step), ex_mul(p, t->panel, panel))
 				: ex_sub(p, panel, ex_mul(p, t->k0, tl->b_step));
 
+	if (lines > 1)
+		shares = ex_and(p, ex_op2(p, IN_ge, tiles, l_int(b, lines)), shares);
 	if (g->kc)
 		add_ahead(tl, tl->b, ex_add(p, at, next), step,
 			  ex_and(p, shares,
-				 ex_op2(p, IN_eq, ex_add(p, t->panel, l_int(b, 1)),
-					gemm_panels(g))));
+				 ex_op2(p, IN_eq, ex_add(p, t->panel, one), gemm_panels(g))));
 	add_ahead(tl, tl->b, ex_add(p, at, panel), step, shares);
 	add_ahead(tl, tl->acc, zero, zero, NULL);
 }

@@ -7,16 +7,17 @@
  *
  * or by W rounded to f16 or bf16. The layout then stores q and s, or the halves, and the product's tiles compute w in registers
  * (passes/layout/panels_scaled.c, panels.c). Products are recognised by their accesses, so W may be that of a
- * MatMul, a Gemm, a Conv of one tap or an Einsum, transposed or not.
+ * MatMul, a Gemm, a Conv or an Einsum, transposed or not. Numbers with scales need sums over one axis, as those of a
+ * Conv of one tap; halves do not.
  *
  * The numbers are symmetric: q = round(w / s), from -8 to 7 or -128 to 127. The scale of a group is the
  * one of CANDIDATES with the least sum of squared errors; they are the group's largest magnitude over
  * 7 or 127, and over up to half as much again, which clips the largest elements and rounds the others
  * less. Groups whose elements are all tiny become 0.
  *
- * Weights of sums over several axes (convolutions), small ones, those with infinities or NaN, and those that --keep or
- * --max-error excludes stay as they are, and the report says so. Halves would be of use to convolutions, too, but not to
- * Winograd's, which are computed from transformed filters. For a model that is written as ONNX, quantise_weights_operators does
+ * Other weights, small ones, those with infinities or NaN, and those that --keep or --max-error excludes stay as they are, and
+ * the report says so. A convolution whose filter becomes halves is computed by its taps: Winograd's transformed filter has 16/9
+ * or 4 times as many elements, and more digits. For a model that is written as ONNX, quantise_weights_operators does
  * the same to the graph of operators, by Cast and DequantizeLinear. Other readers of W, as a table of embeddings has that is a product's
  * factor, too, read W itself.
  */
@@ -432,7 +433,7 @@ static Value *replacement(WeightsPass *p, Node *n, Value *v, int axis)
 {
 	WeightsJob j;
 	NarrowWeight w = {v, axis, NULL};
-	const bool halves = dtype_is_float(p->m->opt.weight_type);
+	const bool halves = dtype_is_half(p->m->opt.weight_type);
 	const char *why;
 
 	for (int i = 0; i < p->done.n; i++)
@@ -479,7 +480,7 @@ static bool quantise_factor(WeightsPass *p, Node *n, const Contraction *c, int s
 	if (!v)
 		return false;
 	axis = c->nk == 1 ? dim_of(e, c->k[0]) : -1;
-	if (axis < 0 || c->guard_a || c->guard_b) {
+	if (!dtype_is_half(p->m->opt.weight_type) && (axis < 0 || c->guard_a || c->guard_b)) {
 		scaled_report(p->m, n, "weights", &p->kept,
 			      "the sum is over several axes, or not over all of them");
 		return false;
@@ -553,6 +554,7 @@ bool quantise_weights_operators(Module *m)
 	WeightsPass p = {.m = m,
 			 .operators = true,
 			 .named = NEW_ARRAY(m->arena, m->opt.nweight_keep + 1, bool)};
+	const bool halves = dtype_is_half(m->opt.weight_type);
 	QuantLayers l;
 
 	if (!m->opt.weight_type)
@@ -561,10 +563,10 @@ bool quantise_weights_operators(Module *m)
 	for (int i = 0; i < l.n; i++) {
 		Node *n = l.at[i].node;
 		Value *v = node_in(n, 1), *to;
-		const char *why = !value_const(v)       ? "they are computed"
-				  : only_axis(n, v) < 0 ? "the sum is over several axes"
-				  : is_named(&p, n)     ? "by --keep"
-							: NULL;
+		const char *why = !value_const(v)                  ? "they are computed"
+				  : !halves && only_axis(n, v) < 0 ? "the sum is over several axes"
+				  : is_named(&p, n)                ? "by --keep"
+								   : NULL;
 
 		if (value_const(v) && !is_wide(v, m->opt.weight_type))
 			continue;

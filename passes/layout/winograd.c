@@ -209,6 +209,9 @@ static bool find(Module *m, Node *n, Conv3x3 *c)
 		return false;
 	if (expr_is_weights(m, n, ct.a))
 		contraction_swap(&ct);
+	/* a filter that is to be stored as halves would be transformed to f32 */
+	if (dtype_is_half(m->opt.weight_type) && contraction_type(ct.b) == m->opt.weight_type)
+		return false;
 	if (ct.nk != 3 || ct.nn != 1 || ct.guard_b || !expr_is_weights(m, n, ct.b) ||
 	    ct.a->kind != EX_LOAD || ct.a->load.buf->kind != BUF_IN ||
 	    ct.a->load.buf->dtype != DT_F32 || ct.a->load.nidx != ct.a->load.buf->rank)

@@ -131,6 +131,23 @@ class Products:
         w, taps = self.half(dtype, (36, 40, 1, 1), cast)
         self.product("Conv", w, [1, 40, "M", 4], lambda x, f=np.array: np.einsum("bchw,oc->bohw", f(x), f(taps[:, :, 0, 0])))
 
+    def filters(self, dtype, cast):
+        """Convolutions of several taps with filters of f16 or bf16."""
+        for inner, outer, window, stride in ((32, 48, (3, 3), 1), (20, 36, (3, 3), 2), (24, 30, (1, 5), 1)):
+            self.convolution_of_taps(dtype, cast, inner, outer, window, stride)
+
+    def convolution_of_taps(self, dtype, cast, inner, outer, window, stride):
+        """A convolution, padded so that the result is as large as the image but for the stride."""
+        w, value = self.half(dtype, (outer, inner, *window), cast)
+        pads = [n // 2 for n in window]
+
+        def taps(x, f=np.array):
+            x = np.pad(f(x), ((0, 0), (0, 0), *((n, n) for n in pads)))
+            windows = np.lib.stride_tricks.sliding_window_view(x, window, (2, 3))[:, :, ::stride, ::stride]
+            return np.einsum("bchwyx,ocyx->bohw", windows, f(value))
+
+        self.product("Conv", w, [1, inner, "M", 9], taps, kernel_shape=window, pads=pads * 2, strides=[stride] * 2)
+
     def bits(self, bits, k, n, block, zero, **attributes):
         """MatMulNBits, with ATTRIBUTES. ZERO: None, "packed" or "floats"."""
         i, blocks, per = len(self.nodes), -(-k // block), 8 // bits
@@ -159,7 +176,7 @@ class Products:
         outputs = results(artifact, inputs, len(self.inputs), env, options)
         for i, (x, terms) in enumerate(zip(inputs.values(), self.terms)):
             expected, y, x = terms(x.astype(np.float64)), outputs[i], x.astype(np.float64)
-            k = x.shape[1] if x.ndim == 4 else x.shape[-1]
+            k = 9 * x.shape[1] if x.ndim == 4 else x.shape[-1]  # of a convolution of at most nine taps
             room = 0 if self.whole else 4 * (k + 4) * 2.0 ** -24 * terms(x, np.abs).max()
             worst = np.abs(y - expected).max() if y.size else 0
             assert y.shape == expected.shape and worst <= room, f"product{i}, {rows} rows: {worst} is above {room}"
@@ -266,6 +283,7 @@ def half_products(dtype, option, whole, *options):
     """Products with weights of DTYPE, by OPTION or, without one, of the model: one artifact, and their results for all ROWS."""
     p = Products(len(option), whole)
     p.halves(dtype, not option)
+    p.filters(dtype, not option)
     onnx.save(p.proto(), f"{FOLDER}/halves.onnx")
     report = dlcc(f"{FOLDER}/halves.onnx", *([option] if option else []), *options, "-o", f"{FOLDER}/halves.so")
     assert not option or f"; weights: {len(p.inputs)} rounded" in report, report
@@ -319,12 +337,25 @@ def weights_stay_narrow():
     onnx.save(p.proto(), f"{FOLDER}/narrow.onnx")
     text = dlcc(f"{FOLDER}/narrow.onnx", "--dump-ir=layout")
     assert len(re.findall(r"%numbers: [iu]\d\[[^(]*\) -> \(%out|f32\(numbers\[", text)) >= len(p.inputs), "some product reads f32"
-    for dtype, name in ((T.FLOAT16, "f16"), (T.BFLOAT16, "bf16")):
-        p = Products(2, False)
-        p.halves(dtype, True)
-        onnx.save(p.proto(), f"{FOLDER}/narrow.onnx")
-        text = dlcc(f"{FOLDER}/narrow.onnx", "--dump-ir=layout", "--target=cpu:v3")
-        assert text.count(f"(%packed: {name}[") >= len(p.inputs) - 1 and "(%packed: f32" not in text, "some product packs f32"
+    for dtype, name, narrow in ((T.FLOAT16, "f16", "--fp16"), (T.BFLOAT16, "bf16", "--bf16")):
+        for option in (narrow, "--winograd=0"):
+            p = Products(2, False)
+            p.halves(dtype, option == "--winograd=0")
+            p.filters(dtype, option == "--winograd=0")
+            onnx.save(p.proto(), f"{FOLDER}/narrow.onnx")
+            text = dlcc(f"{FOLDER}/narrow.onnx", option, "--dump-ir=layout", "--target=cpu:v3")
+            filters = sum(len(x.type.tensor_type.shape.dim) == 4 for x in p.inputs)  # they are read in place: the images are packed
+            assert text.count(f"-> (%packed: {name}[") == len(p.inputs) - filters and "(%packed: f32" not in text, "some product packs f32"
+            assert filters == 4 and not re.search(r"f32\[(48,32,3,3|36,20,3,3|30,24,1,5)\]", text), "some filter is of f32"
+    p = Products(3, False)
+    for i, window in enumerate((1, 3, 1)):
+        p.half(T.FLOAT, (32, 32, window, window), True)
+        p.nodes[-1] = helper.make_node("Conv", [f"x{i}", f"w{i}"], [f"x{i + 1}"], name=f"conv{i}", pads=[window // 2] * 4)
+    chain = helper.make_graph(p.nodes, "g", [helper.make_tensor_value_info("x0", T.FLOAT, [1, 32, "M", 60])], [helper.make_tensor_value_info("x3", T.FLOAT, None)], p.constants)
+    onnx.save(helper.make_model(chain, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), f"{FOLDER}/chain.onnx")
+    for options, transformed in (((), True), (("--bf16",), False), (("--bf16", "--keep=conv1"), True)):
+        text = dlcc(f"{FOLDER}/chain.onnx", *options, "--dump-ir=layout", "--target=cpu:v3")
+        assert ("(%filter: f32" in text) == transformed, options
 
 
 def threads_do_not_matter():
@@ -385,11 +416,13 @@ def written_models():
     for dtype, option in ((T.FLOAT16, "--fp16"), (T.BFLOAT16, "--bf16"), (T.FLOAT, "--int8-weights"), (T.FLOAT, "--int4")):
         p = Products(13, False)
         p.halves(dtype, False)
+        if dtype != T.FLOAT:
+            p.filters(dtype, False)
         onnx.save(p.proto(), f"{FOLDER}/floats.onnx")
         report = dlcc(f"{FOLDER}/floats.onnx", option, "-o", f"{FOLDER}/written.onnx")
         assert f"weights: {len(p.inputs)} " in report and "; 0 stay" in report, report
         dlcc(f"{FOLDER}/floats.onnx", option, "-o", f"{FOLDER}/direct.so", *samples.unoptimised())
-        dlcc(f"{FOLDER}/written.onnx", "-o", f"{FOLDER}/written.so", *samples.unoptimised())
+        dlcc(f"{FOLDER}/written.onnx", "--winograd=0", "-o", f"{FOLDER}/written.so", *samples.unoptimised())
         floats = [t for t in onnx.load(f"{FOLDER}/written.onnx").graph.initializer if t.data_type == T.FLOAT]
         assert option in ("--int4", "--int8-weights") or not floats, "some weights are in f32"
         inputs = {x.name: p.values([d.dim_value or 5 for d in x.type.tensor_type.shape.dim]) for x in p.inputs}

@@ -11,12 +11,12 @@
 #endif
 
 /* Bits of dlrt.h's DL_CPU_X86_* and DL_CPU_ARM_*, which this folder does not include. */
-enum { V2 = 1, V3 = 2, V4 = 4, VNNI_256 = 8, VNNI_512 = 16, A64 = 512, I8MM = 1024 };
+enum { V2 = 1, V3 = 2, V4 = 4, VNNI_256 = 8, VNNI_512 = 16, BF16_512 = 32, A64 = 512, I8MM = 1024 };
 
 /* A GPU has fused multiply-add; registers are counted per lane. */
 #define GPU(name, ...)                                                  \
 	{                                                               \
-#name, NULL, NULL, 0, 16, 255, true, false, false, 0, 0, 0, 0, \
+#name, NULL, NULL, 0, 16, 255, true, false, false, false, 0, 0, 0, 0, \
 			&(const Gpu){__VA_ARGS__ }, 0, 0                \
 	}
 
@@ -27,25 +27,27 @@ enum { CORES = 4, WAKE_NS = 4096 };
 /* Rows are in the order in which an artifact tries its targets: CPUs before GPUs, and the best of
  * each kind first. */
 const Target target_table[] = {
-	/* name, machine, -march, features, bytes of a vector, vector registers, fma, dot, f16, bytes of L1
+	/* name, machine, -march, features, bytes of a vector, vector registers, fma, dot, f16, bf16, bytes of L1
 	 * and L2, cores, time to wake a thread, GPU; GFLOP/s of a core (at 2.5 GHz with two fma units, without fma one unit each
 	 * for products and sums) and GB/s from memory */
+	{"x86-64-v4-bf16", "x86_64", "x86-64-v4", V2 | V3 | V4 | VNNI_512 | BF16_512, 64, 32, true, DOT_BYTES, true,
+	 true, 32 << 10, 1 << 20, CORES, WAKE_NS, NULL, 160, 10},
 	{"x86-64-v4-vnni", "x86_64", "x86-64-v4", V2 | V3 | V4 | VNNI_512, 64, 32, true, DOT_BYTES, true,
-	 32 << 10, 1 << 20, CORES, WAKE_NS, NULL, 160, 10},
-	{"x86-64-v4", "x86_64", "x86-64-v4", V2 | V3 | V4, 64, 32, true, DOT_PAIRS, true, 32 << 10, 1 << 20,
+	 false, 32 << 10, 1 << 20, CORES, WAKE_NS, NULL, 160, 10},
+	{"x86-64-v4", "x86_64", "x86-64-v4", V2 | V3 | V4, 64, 32, true, DOT_PAIRS, true, false, 32 << 10, 1 << 20,
 	 CORES, WAKE_NS, NULL, 160, 10},
-	{"x86-64-v3-vnni", "x86_64", "x86-64-v3", V2 | V3 | VNNI_256, 32, 16, true, DOT_BYTES, true, 32 << 10,
+	{"x86-64-v3-vnni", "x86_64", "x86-64-v3", V2 | V3 | VNNI_256, 32, 16, true, DOT_BYTES, true, false, 32 << 10,
 	 512 << 10, CORES, WAKE_NS, NULL, 80, 10},
-	{"x86-64-v3", "x86_64", "x86-64-v3", V2 | V3, 32, 16, true, DOT_PAIRS, true, 32 << 10, 512 << 10,
+	{"x86-64-v3", "x86_64", "x86-64-v3", V2 | V3, 32, 16, true, DOT_PAIRS, true, false, 32 << 10, 512 << 10,
 	 CORES, WAKE_NS, NULL, 80, 10},
-	{"x86-64-v2", "x86_64", "x86-64-v2", V2, 16, 16, false, DOT_PAIRS, false, 32 << 10, 256 << 10, CORES,
+	{"x86-64-v2", "x86_64", "x86-64-v2", V2, 16, 16, false, DOT_PAIRS, false, false, 32 << 10, 256 << 10, CORES,
 	 WAKE_NS, NULL, 20, 10},
-	{"aarch64-i8mm", "aarch64", "armv8.2-a+i8mm", A64 | I8MM, 16, 32, true, DOT_BYTES, true, 32 << 10,
+	{"aarch64-i8mm", "aarch64", "armv8.2-a+i8mm", A64 | I8MM, 16, 32, true, DOT_BYTES, true, false, 32 << 10,
 	 512 << 10, CORES, WAKE_NS, NULL, 40, 10},
-	{"aarch64", "aarch64", "armv8-a", A64, 16, 32, true, DOT_NONE, true, 32 << 10, 512 << 10, CORES,
+	{"aarch64", "aarch64", "armv8-a", A64, 16, 32, true, DOT_NONE, true, false, 32 << 10, 512 << 10, CORES,
 	 WAKE_NS, NULL, 40, 10},
 	/* plain C for any CPU that the C compiler supports */
-	{"generic", NULL, NULL, 0, 16, 32, false, DOT_NONE, false, 32 << 10, 256 << 10, CORES, WAKE_NS, NULL,
+	{"generic", NULL, NULL, 0, 16, 32, false, DOT_NONE, false, false, 32 << 10, 256 << 10, CORES, WAKE_NS, NULL,
 	 20, 10},
 	/* compute capability, its code runs on it only, PTX version, LLVM version, SMs, shared
 	 * memory of a block on it and on all GPUs that run its code, registers of an SM, extra
@@ -90,6 +92,8 @@ static uint32_t machine_features(void)
 		f |= VNNI_256;
 	if (f & V4 && __builtin_cpu_supports("avx512vnni"))
 		f |= VNNI_512;
+	if (f & V4 && __builtin_cpu_supports("avx512bf16"))
+		f |= BF16_512;
 #elif defined(__aarch64__)
 	f |= A64;
 #if defined(__linux__)
@@ -112,7 +116,7 @@ static const Target *native(void)
 
 uint64_t target_dot_features(const Target *t)
 {
-	return target_is_x86(t) ? t->features & (VNNI_256 | VNNI_512) : 0;
+	return target_is_x86(t) ? t->features & (VNNI_256 | VNNI_512 | BF16_512) : 0;
 }
 
 bool target_is_x86(const Target *t)
@@ -158,7 +162,7 @@ static void unknown_target(const char *name, StrBuf *b)
 	}
 	strbuf_printf(
 		b,
-		"--target: \"%s\" is not known; write cpu: with native, v4 (AVX-512), v3 (AVX2), v2 (SSE4.2), v4-vnni or v3-vnni (the same with VNNI), ",
+		"--target: \"%s\" is not known; write cpu: with native, v4 (AVX-512), v3 (AVX2), v2 (SSE4.2), v4-vnni or v3-vnni (the same with VNNI), v4-bf16 (with AVX512-BF16, too), ",
 		name);
 	target_names(b, false);
 	strbuf_puts(b, ", or cuda: with ");

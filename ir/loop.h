@@ -94,9 +94,9 @@ typedef struct Prefetch {
  * ROW_GROUP. */
 typedef struct Tile {
 	CType ct;
-	/* terms of each k: 1; or 4 of bytes, u8 in one operand and i8 in the other, which are
+	/* terms of each k: 1; or 4 of bytes, u8 in one operand and i8 in the other, or 2 of bf16, which are
 	 * contiguous: element t of A's row at a_at + k*a_step + t, of B's column at
-	 * b_at + k*b_step + j*4 + t */
+	 * b_at + k*b_step + j*quad + t */
 	int quad;
 	int mr, nr;
 	Buf *acc; /* local; element (i, j) at acc_at + i*nr + j */

@@ -96,9 +96,14 @@ static void put_tile(StrBuf *b, const Tile *t)
 		ex_print(b, t->b_at);
 		strbuf_puts(b, " + k*");
 		ex_print(b, t->b_step);
-		strbuf_puts(b, t->quad > 1 ? " + j*4" : " + j");
+		strbuf_puts(b, " + j");
+		if (t->quad > 1)
+			strbuf_printf(b, "*%d", t->quad);
 	}
-	strbuf_puts(b, t->quad > 1 ? "] for 4 terms of each k < " : "] for k < ");
+	if (t->quad > 1)
+		strbuf_printf(b, "] for %d terms of each k < ", t->quad);
+	else
+		strbuf_puts(b, "] for k < ");
 	ex_print(b, t->k);
 	strbuf_printf(b, ", %s < ", t->row->name);
 	ex_print(b, t->m_valid);

@@ -27,6 +27,7 @@ static const char usage[] =
 	"  --op=FILE.dl        the meaning of operators that the graph uses; may be repeated\n"
 	"  --int8-weights      weights of products become i8, with a scale for each column\n"
 	"  --int8-activations  what is multiplied by narrow weights becomes i8, on CPUs\n"
+	"  --bf16-activations  what is multiplied by bf16 weights becomes bf16, on CPUs\n"
 	"  --caches=TYPE       caches of f32 become f16, bf16, or i8 with scales\n"
 	"  --bf16, --fp16      weights of products become bf16 or f16\n"
 	"  --int4=GROUP        weights of products become i4, with a scale for each GROUP terms of a column\n"
@@ -152,6 +153,8 @@ static bool option(OptCli *c, char **argv, int *i)
 		c->opt.weight_type = DT_F16;
 	else if (!strcmp(a, "--int8-activations"))
 		c->opt.int8_activations = true;
+	else if (!strcmp(a, "--bf16-activations"))
+		c->opt.bf16_activations = true;
 	else if (str_starts(a, "--int4=")) {
 		c->opt.weight_type = DT_I4;
 		if (!number(c, a, &c->opt.weight_group))

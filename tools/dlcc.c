@@ -693,6 +693,7 @@ static int compile(Cli *c)
 			    .nweight_keep = c->int8 ? 0 : c->nkeep,
 			    .caches = c->caches ? caches_type(c->caches) : DT_NONE,
 			    .int8_activations = c->int8_activations,
+			    .bf16_activations = c->bf16_activations,
 			    .list_tiles = c->list_tiles,
 			    .verify = c->verify,
 			    .warn_floats = c->fallback}},

@@ -6,10 +6,10 @@
  * same code. Contraction to fma is enabled for these sums of products alone (the rule of `mad`). A
  * tile with few valid rows runs a shorter function.
  *
- * Terms of bytes are multiplied four at a time, u8 by i8, and added to i32 lanes by the functions of
- * codegen/c/tile_dot.c.
+ * Terms of bytes are multiplied four at a time, u8 by i8, and added to i32 lanes, and those of bf16 two at a time, added to
+ * f32 lanes, by the functions of codegen/c/tile_dot.c.
  *
- * A panel of f16 or bf16 is read as floats, by a function of codegen/c/tile_wide.c.
+ * Another panel of f16 or bf16 is read as floats, by a function of codegen/c/tile_wide.c.
  */
 #include "codegen/c/tile.h"
 
@@ -24,10 +24,14 @@ const char *c_tile_use(GenC *g, const Tile *t)
 {
 	const char *key = arena_printf(
 		g->arena, "tile_%s_%dx%d%s%s%s%s%s%s", ctype_name[t->ct], t->mr, t->nr,
-		t->quad == 1           ? ""
-		: t->a->dtype == DT_U8 ? "_u8_i8"
-				       : "_i8_u8",
-		c_tile_pairs(g, t) ? "_pairs" : "", t->edge ? "_edges" : t->runs ? "_runs" : "",
+		t->quad == 1             ? ""
+		: t->b->dtype == DT_BF16 ? "_bf16_bf16"
+		: t->a->dtype == DT_U8   ? "_u8_i8"
+					 : "_i8_u8",
+		c_tile_pairs(g, t) ? "_pairs" : "",
+		t->edge   ? "_edges"
+		: t->runs ? "_runs"
+			  : "",
 		t->scale || c_tile_widens(t)
 			? arena_printf(g->arena, t->terms > 1 ? "_%sx%d" : "_%s",
 				       dtype_info[t->b->dtype].name, t->terms)
@@ -58,6 +62,9 @@ static void put_term(const GenC *g, StrBuf *b, const Tile *t, int i, int j, int 
 {
 	if (t->quad == 1)
 		strbuf_printf(b, "%s\t%s += *a%d * b%d;\n", tabs, sums_of(g, i, j, set), i, j);
+	else if (t->b->dtype == DT_BF16)
+		strbuf_printf(b, "%s\t%s = dot_bf16(%s, q%d, b%d);\n", tabs, sums_of(g, i, j, set),
+			      sums_of(g, i, j, set), i, j);
 	else if (t->a->dtype == DT_U8)
 		strbuf_printf(b, "%s\tc%d_%d = %s(c%d_%d, q%d, b%d);\n", tabs, i, j, dot, i, j, i,
 			      j);
@@ -97,15 +104,19 @@ static void put_products(const GenC *g, StrBuf *b, const Tile *t, int rows, int 
 	const bool ordered = c_tile_pairs(g, t);
 
 	for (int j = 0; j < nv; j++)
-		strbuf_printf(b, "%s\tconst vec b%d = %s(b + %s%d);\n", tabs, j,
-			      c_tile_widens(t) ? c_tile_wide(g, t) : "*(const vec *)",
+		strbuf_printf(b, "%s\tconst %s b%d = %s(b + %s%d);\n", tabs,
+			      t->quad > 1 ? "dot_lanes" : "vec", j,
+			      c_tile_widens(t) ? c_tile_wide(g, t)
+			      : t->quad > 1    ? "*(const dot_lanes *)"
+					       : "*(const vec *)",
 			      ordered ? "*term * b_step + " : "", j * lanes * t->quad);
 	for (int i = 0; i < rows; i++) {
 		if (t->quad > 1)
-			strbuf_printf(b, "%s\tvec q%d = (vec){0} + *(const dot_word *)%s;\n", tabs,
-				      i,
-				      arena_printf(g->arena,
-						   ordered ? "(a%d + *term * a_step)" : "a%d", i));
+			strbuf_printf(
+				b, "%s\tdot_lanes q%d = (dot_lanes){0} + *(const dot_word *)%s;\n",
+				tabs, i,
+				arena_printf(g->arena, ordered ? "(a%d + *term * a_step)" : "a%d",
+					     i));
 		/* else clang masks the word before it is broadcast, with two instructions for one */
 		if (!strcmp(dot, "dot_even"))
 			strbuf_printf(b, "%s\tDL_PIN(q%d);\n", tabs, i);
@@ -187,7 +198,7 @@ static int sets_of(const Tile *t, int rows, int nv)
 {
 	const int sets = HALF_SUMS / (rows * nv);
 
-	return c_tile_widens(t) && !t->runs && sets > 1 ? sets : 1;
+	return dtype_is_half(t->b->dtype) && !t->runs && sets > 1 ? sets : 1;
 }
 
 /* The loop over as many terms to END as there are SETS of sums; then the sums are added. Terms that are left over
@@ -259,11 +270,13 @@ static void rows_function(GenC *g, StrBuf *b, const Tile *t, const char *key, in
 		  nv = t->nr / lanes, sets = sets_of(t, rows, nv);
 
 	strbuf_printf(b, "%s static %svoid %s_%d(int64_t n, int first, const %s *a, ",
-		      t->quad > 1 ? "DL_DOT" : "DL_CONTRACT", rows == t->mr ? "DL_APART " : "", key,
-		      rows, a);
+		      t->quad == 1             ? "DL_CONTRACT"
+		      : t->b->dtype == DT_BF16 ? "DL_DOT_BF16"
+					       : "DL_DOT",
+		      rows == t->mr ? "DL_APART " : "", key, rows, a);
 	put_parameters(b, t, a);
 	strbuf_printf(b, "\t\t%s)\n{\n%s", last_parameters(g, t, true),
-		      t->quad > 1 ? "" : "\tDL_CONTRACT_ON\n");
+		      t->ct == CT_F32 || t->quad == 1 ? "\tDL_CONTRACT_ON\n" : "");
 	strbuf_printf(
 		b, "\ttypedef %s vec __attribute__((vector_size(%d), aligned(%d), may_alias));\n",
 		type, lanes * esize, esize);

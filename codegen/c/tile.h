@@ -54,7 +54,7 @@ enum {
  * argument but one is a dot_order, which the stage's function keeps. While that function runs, B must not change, and
  * tiles that read the same panel have as many columns and the same runs. */
 bool c_tile_pairs(const GenC *g, const Tile *t);
-/* Prints the functions that multiply bytes, if a tile needs them. */
+/* Prints the functions that multiply bytes and bf16, if a tile needs them. */
 void c_tile_dot_functions(const GenC *g, StrBuf *b);
 
 /* ---- tile_scaled.c ---- */

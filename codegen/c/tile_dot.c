@@ -10,6 +10,9 @@
  * do not depend on the order of their terms, so all narrow terms come before all wide ones in each stretch, the terms
  * that a tile reads one after another: those of a block of TILE_DEPTH that are in one run of A (dot_order). Taken as they
  * come, each change between the two kinds would be a mispredicted branch.
+ *
+ * Products of bf16: the function dot_bf16 adds to each f32 lane the two products of lanes of bf16, by one instruction or by
+ * portable C likewise.
  */
 #include "codegen/c/tile.h"
 
@@ -279,20 +282,52 @@ static void put_dot(const GenC *g, StrBuf *b)
 		put_wide_dot(b, t, head);
 }
 
+/* Prints the function dot_bf16: each lane of C plus the two products of a lane of X by one of Y. The instruction takes
+ * subnormal numbers for zero. */
+static void put_dot_bf16(const GenC *g, StrBuf *b)
+{
+	const Target *t = g->target;
+
+	strbuf_printf(b,
+		      "typedef float dot_sums_f32 __attribute__((vector_size(%d), may_alias));\n\n",
+		      t->vector_bytes);
+	if (t->bf16)
+		strbuf_puts(
+			b,
+			"#ifndef DL_PORTABLE_DOT\n"
+			"#define DL_DOT_BF16 __attribute__((target(\"avx512bf16\")))\n"
+			"static inline __attribute__((always_inline)) dot_sums_f32 dot_bf16(dot_sums_f32 c, dot_lanes x, dot_lanes y)\n{\n"
+			"\t__asm__(\"vdpbf16ps %2, %1, %0\" : \"+v\"(c) : \"v\"(x), \"v\"(y));\n"
+			"\treturn c;\n}\n"
+			"#else\n");
+	strbuf_printf(
+		b,
+		"#define DL_DOT_BF16 DL_CONTRACT\n"
+		"DL_CONTRACT static inline __attribute__((always_inline)) dot_sums_f32 dot_bf16(dot_sums_f32 c, dot_lanes x, dot_lanes y)\n{\n"
+		"\tDL_CONTRACT_ON\n"
+		"\tc += (dot_sums_f32)(x << 16) * (dot_sums_f32)(y << 16);\n"
+		"\treturn c + (dot_sums_f32)(x & -65536) * (dot_sums_f32)(y & -65536);\n}\n"
+		"%s\n",
+		t->bf16 ? "#endif\n" : "");
+}
+
 /* ---- The functions of all tiles ---- */
 
 void c_tile_dot_functions(const GenC *g, StrBuf *b)
 {
-	bool dot = false, pairs = false;
+	bool dot = false, pairs = false, bf16 = false;
 
 	for (int i = 0; i < g->tile.n; i++) {
 		const Tile *t = &g->tile.at[i];
 
 		dot = dot || t->quad > 1 || t->row_scale;
 		pairs = pairs || c_tile_pairs(g, t);
+		bf16 = bf16 || (t->quad > 1 && t->b->dtype == DT_BF16);
 	}
 	if (dot)
 		put_dot(g, b);
+	if (bf16)
+		put_dot_bf16(g, b);
 	if (pairs)
 		put_order(g, b);
 }

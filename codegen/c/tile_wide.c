@@ -21,7 +21,7 @@ int c_tile_lanes(const GenC *g, const Tile *t)
 
 bool c_tile_widens(const Tile *t)
 {
-	return !t->scale && t->ct == CT_F32 && dtype_is_half(t->b->dtype);
+	return !t->scale && t->ct == CT_F32 && t->quad == 1 && dtype_is_half(t->b->dtype);
 }
 
 const char *c_tile_wide(const GenC *g, const Tile *t)

@@ -30,7 +30,9 @@ CPUS = {"generic": "", "x86-64-v2": "sse4_2", "x86-64-v3": "avx2", "x86-64-v4": 
 
 
 class Products:
-    """A model of independent products. WHOLE: numbers and scales are such that every sum is exact in f32."""
+    """A model of independent products. WHOLE: numbers and scales are such that every sum is exact in f32. Inputs are rounded to FACTORS."""
+
+    factors = np.float32
 
     def __init__(self, seed, whole):
         self.rng, self.whole = np.random.default_rng(seed), whole
@@ -175,7 +177,8 @@ class Products:
         inputs = {x.name: self.values([d.dim_value or rows for d in x.type.tensor_type.shape.dim]) for x in self.inputs}
         outputs = results(artifact, inputs, len(self.inputs), env, options)
         for i, (x, terms) in enumerate(zip(inputs.values(), self.terms)):
-            expected, y, x = terms(x.astype(np.float64)), outputs[i], x.astype(np.float64)
+            x = x.astype(self.factors).astype(np.float64)
+            expected, y = terms(x), outputs[i]
             k = 9 * x.shape[1] if x.ndim == 4 else x.shape[-1]  # of a convolution of at most nine taps
             room = 0 if self.whole else 4 * (k + 4) * 2.0 ** -24 * terms(x, np.abs).max()
             worst = np.abs(y - expected).max() if y.size else 0
@@ -298,6 +301,21 @@ def halves():
                 p = half_products(dtype, option, whole, *options)
                 for rows in ROWS:
                     p.run(f"{FOLDER}/halves.so", rows)
+
+
+def both_factors_are_bf16():
+    """--bf16-activations: what weights of bf16 are multiplied by is rounded, too; on each CPU, in C alone, and with both compilers."""
+    cpus = {**CPUS, "v4-bf16": "avx512_bf16", "native": ""}
+    for options in [[f"--target=cpu:{t}"] for t, flag in cpus.items() if runs_here(flag)] + [["--cc=gcc"], ["--cc=clang -DDL_PORTABLE_DOT", "--target=cpu:v4-bf16"]]:
+        if "v4-bf16" in options[-1] and not runs_here("avx512bw"):
+            continue
+        for whole in (True, False):
+            p = half_products(T.BFLOAT16, "--bf16", whole, "--bf16-activations", *options)
+            p.factors = helper.tensor_dtype_to_np_dtype(T.BFLOAT16)
+            for rows in ROWS:
+                p.run(f"{FOLDER}/halves.so", rows)
+    report = dlcc(f"{FOLDER}/halves.onnx", "--bf16", "--bf16-activations", "--keep=product0", "-o", f"{FOLDER}/halves.so")
+    assert f"; activations: {len(p.inputs) - 1} products of bf16" in report, report
 
 
 def halves_on_the_simulated_gpu():
@@ -548,5 +566,5 @@ def accuracy_level_allows_bytes():
 
 
 if __name__ == "__main__":
-    sys.exit(samples.run_all([whole_numbers_on_each_cpu, real_numbers, with_gcc, on_the_simulated_gpu, small_floats, halves, halves_on_the_simulated_gpu, special_halves, weights_stay_narrow,
+    sys.exit(samples.run_all([whole_numbers_on_each_cpu, real_numbers, with_gcc, on_the_simulated_gpu, small_floats, halves, both_factors_are_bf16, halves_on_the_simulated_gpu, special_halves, weights_stay_narrow,
                               threads_do_not_matter, options_match_numpy, written_models, narrow_caches, activations_match_numpy, accuracy_level_allows_bytes], sys.argv[3:]))

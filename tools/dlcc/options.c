@@ -33,6 +33,7 @@ static const char usage[] =
 	"  --winograd=N          tiles of CPUs' convolutions by Winograd have at most N rows: 0 (none), 2 or 4 (default)\n"
 	"  --int8-weights        weights of products become i8, with a scale for each column\n"
 	"  --int8-activations    what is multiplied by narrow weights becomes i8, on CPUs\n"
+	"  --bf16-activations    what is multiplied by bf16 weights becomes bf16, on CPUs\n"
 	"  --int4[=GROUP]        weights of products become i4, with a scale for each GROUP terms of a column (default 32)\n"
 	"  --bf16, --fp16        weights of products are stored as bf16 or f16, and sums stay in f32\n"
 	"  --caches=TYPE         caches of f32 are inputs and outputs of f16, bf16, or i8 with scales instead\n"
@@ -247,6 +248,7 @@ static const Flag flags[] = {
 	{"--tf32", offsetof(Cli, tf32)},
 	{"--int8-weights", offsetof(Cli, int8_weights)},
 	{"--int8-activations", offsetof(Cli, int8_activations)},
+	{"--bf16-activations", offsetof(Cli, bf16_activations)},
 	{"--int4", offsetof(Cli, int4)},
 	{"--bf16", offsetof(Cli, bf16)},
 	{"--fp16", offsetof(Cli, fp16)},
@@ -518,9 +520,11 @@ static bool check_effect(Cli *c)
 			c->output);
 	if (c->caches && c->output && str_ends(c->output, ".dl"))
 		return usage_error(c, "--caches: %s is the model before any pass", c->output);
-	if (c->int8_activations && text)
-		return usage_error(c, "--int8-activations: %s is the model before any code",
-				   c->output);
+	if ((c->int8_activations || c->bf16_activations) && text)
+		return usage_error(
+			c,
+			"--int8-activations, --bf16-activations: %s is the model before any code",
+			c->output);
 	if (c->schedule && text)
 		return usage_error(c, "--schedule: %s is the model before any code", c->output);
 	if (c->cache && (text || ptx || (c->output && str_ends(c->output, ".c"))))

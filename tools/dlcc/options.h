@@ -31,8 +31,9 @@ typedef struct Cli {
 	DefinitionFiles ops;
 	const char *targets;
 	int level, threads, rewrite_limit, list_tiles, winograd, slice, tune_seconds, int4_group;
-	bool int8, tune, verbose, dry, check, time_passes, dump_all, sanitize, shuffle, verify, tf32, flush, unbounded, fallback, embed, explain,
-		int4, int8_weights, int8_activations, bf16, fp16;
+	bool int8, tune, verbose, dry, check, time_passes, dump_all, sanitize, shuffle, verify,
+		tf32, flush, unbounded, fallback, embed, explain, int4, int8_weights,
+		int8_activations, bf16_activations, bf16, fp16;
 	Diag diag;
 } Cli;
 

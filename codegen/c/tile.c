@@ -7,9 +7,9 @@
  * tile with few valid rows runs a shorter function.
  *
  * Terms of bytes are multiplied four at a time, u8 by i8, and added to i32 lanes, and those of bf16 two at a time, added to
- * f32 lanes, by the functions of codegen/c/tile_dot.c.
- *
- * Another panel of f16 or bf16 is read as floats, by a function of codegen/c/tile_wide.c.
+ * f32 lanes, by the functions of codegen/c/tile_dot.c. A panel of bf16 has pairs of terms, too, where A is of f32; each
+ * half of a pair is widened to an f32 by one instruction. A panel of f16 is read as floats by a function of
+ * codegen/c/tile_wide.c.
  */
 #include "codegen/c/tile.h"
 
@@ -25,7 +25,7 @@ const char *c_tile_use(GenC *g, const Tile *t)
 	const char *key = arena_printf(
 		g->arena, "tile_%s_%dx%d%s%s%s%s%s%s", ctype_name[t->ct], t->mr, t->nr,
 		t->quad == 1             ? ""
-		: t->b->dtype == DT_BF16 ? "_bf16_bf16"
+		: t->b->dtype == DT_BF16 ? t->a->dtype == DT_BF16 ? "_bf16_bf16" : "_f32_bf16"
 		: t->a->dtype == DT_U8   ? "_u8_i8"
 					 : "_i8_u8",
 		c_tile_pairs(g, t) ? "_pairs" : "",
@@ -95,6 +95,28 @@ static void put_parameters(StrBuf *b, const Tile *t, const char *type)
 		strbuf_puts(b, "const int64_t *row, int64_t a_step,\n");
 }
 
+/* The products of two terms by vectors of pairs of bf16, each the upper half of an f32. Where registers have no room for the pairs
+ * beside the sums, they are read again for the second term. */
+static void put_pair(const GenC *g, StrBuf *b, const Tile *t, int rows, int nv, int set,
+		     const char *tabs)
+{
+	static const char *const half[] = {"<< 16", "& -65536"};
+
+	for (int h = 0; h < 2; h++) {
+		if (h && rows * nv + 2 * nv + 1 > g->target->registers)
+			strbuf_printf(b, "%s\t__asm__ volatile(\"\" ::: \"memory\");\n", tabs);
+		for (int j = 0; j < nv; j++)
+			strbuf_printf(
+				b,
+				"%s\tconst vec b%d_%d = (vec)(*(const dot_lanes *)(b + %d) %s);\n",
+				tabs, j, h, j * c_tile_lanes(g, t) * t->quad, half[h]);
+		for (int i = 0; i < rows; i++)
+			for (int j = 0; j < nv; j++)
+				strbuf_printf(b, "%s\t%s += a%d[%d] * b%d_%d;\n", tabs,
+					      sums_of(g, i, j, set), i, h, j, h);
+	}
+}
+
 /* The products of one term, into the sums of SET. */
 static void put_products(const GenC *g, StrBuf *b, const Tile *t, int rows, int nv, int set,
 			 const char *dot, const char *tabs)
@@ -103,6 +125,10 @@ static void put_products(const GenC *g, StrBuf *b, const Tile *t, int rows, int 
 	/* where the terms have an order, *term is the current one */
 	const bool ordered = c_tile_pairs(g, t);
 
+	if (t->quad > 1 && t->a->dtype == DT_F32) {
+		put_pair(g, b, t, rows, nv, set, tabs);
+		return;
+	}
 	for (int j = 0; j < nv; j++)
 		strbuf_printf(b, "%s\tconst %s b%d = %s(b + %s%d);\n", tabs,
 			      t->quad > 1 ? "dot_lanes" : "vec", j,
@@ -271,12 +297,13 @@ static void rows_function(GenC *g, StrBuf *b, const Tile *t, const char *key, in
 
 	strbuf_printf(b, "%s static %svoid %s_%d(int64_t n, int first, const %s *a, ",
 		      t->quad == 1             ? "DL_CONTRACT"
+		      : t->a->dtype == DT_F32  ? "DL_CONTRACT"
 		      : t->b->dtype == DT_BF16 ? "DL_DOT_BF16"
 					       : "DL_DOT",
 		      rows == t->mr ? "DL_APART " : "", key, rows, a);
 	put_parameters(b, t, a);
 	strbuf_printf(b, "\t\t%s)\n{\n%s", last_parameters(g, t, true),
-		      t->ct == CT_F32 || t->quad == 1 ? "\tDL_CONTRACT_ON\n" : "");
+		      t->quad == 1 || t->ct == CT_F32 ? "\tDL_CONTRACT_ON\n" : "");
 	strbuf_printf(
 		b, "\ttypedef %s vec __attribute__((vector_size(%d), aligned(%d), may_alias));\n",
 		type, lanes * esize, esize);

@@ -322,7 +322,7 @@ void c_tile_dot_functions(const GenC *g, StrBuf *b)
 
 		dot = dot || t->quad > 1 || t->row_scale;
 		pairs = pairs || c_tile_pairs(g, t);
-		bf16 = bf16 || (t->quad > 1 && t->b->dtype == DT_BF16);
+		bf16 = bf16 || (t->quad > 1 && t->a->dtype == DT_BF16);
 	}
 	if (dot)
 		put_dot(g, b);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The micro-kernel over a panel of f16 or bf16 whose sums are of f32: functions that read a vector of
- * such elements as floats. A bf16 is the upper half of an f32. Of f16, x86-64 CPUs from AVX2 on and 64-bit Arm have
- * an instruction; elsewhere, or if DL_PORTABLE_HALF is defined, it is done in integers, which all C
- * compilers make vectors of.
+ * The micro-kernel over a panel of f16 whose sums are of f32: functions that read a vector of such elements as
+ * floats. x86-64 CPUs from AVX2 on and 64-bit Arm have an instruction; elsewhere, or if DL_PORTABLE_HALF is
+ * defined, it is done in integers, which all C compilers make vectors of.
  */
 #include "codegen/c/tile.h"
 
@@ -21,24 +20,17 @@ int c_tile_lanes(const GenC *g, const Tile *t)
 
 bool c_tile_widens(const Tile *t)
 {
-	return !t->scale && t->ct == CT_F32 && t->quad == 1 && dtype_is_half(t->b->dtype);
+	return !t->scale && t->ct == CT_F32 && t->b->dtype == DT_F16;
 }
 
 const char *c_tile_wide(const GenC *g, const Tile *t)
 {
-	return arena_printf(g->arena, "wide_%s_%d", dtype_info[t->b->dtype].name,
-			    c_tile_lanes(g, t));
-}
-
-static void put_bf16(StrBuf *b)
-{
-	strbuf_puts(
-		b, "\treturn (floats)(__builtin_convertvector(*(const halfs *)p, words) << 16);\n");
+	return arena_printf(g->arena, "wide_f16_%d", c_tile_lanes(g, t));
 }
 
 /* The elements of an f16 with the largest exponent are infinities and NaN; those with the least one are multiples of
  * 2^-24, which is right where subnormal floats count as zero, too. */
-static void put_portable_f16(StrBuf *b, int lanes)
+static void put_portable(StrBuf *b, int lanes)
 {
 	strbuf_printf(
 		b,
@@ -51,10 +43,10 @@ static void put_portable_f16(StrBuf *b, int lanes)
 		lanes * 4);
 }
 
-static void put_f16(const GenC *g, StrBuf *b, int lanes)
+static void put_body(const GenC *g, StrBuf *b, int lanes)
 {
 	if (!g->target->f16) {
-		put_portable_f16(b, lanes);
+		put_portable(b, lanes);
 		return;
 	}
 	strbuf_puts(b, "#ifndef DL_PORTABLE_HALF\n");
@@ -70,7 +62,7 @@ static void put_f16(const GenC *g, StrBuf *b, int lanes)
 			"\treturn __builtin_convertvector(*(const numbers *)p, floats);\n",
 			lanes * 2);
 	strbuf_puts(b, "#else\n");
-	put_portable_f16(b, lanes);
+	put_portable(b, lanes);
 	strbuf_puts(b, "#endif\n");
 }
 
@@ -86,10 +78,7 @@ static void put_function(const GenC *g, StrBuf *b, const Tile *t, const char *na
 		"\ttypedef uint16_t halfs __attribute__((vector_size(%d), aligned(2), may_alias));\n"
 		"\ttypedef uint32_t words __attribute__((vector_size(%d)));\n\n",
 		lanes, lanes * 4, lanes, name, lanes, lanes * 2, lanes * 4);
-	if (t->b->dtype == DT_BF16)
-		put_bf16(b);
-	else
-		put_f16(g, b, lanes);
+	put_body(g, b, lanes);
 	strbuf_puts(b, "}\n\n");
 }
 

@@ -68,11 +68,8 @@ int contraction_quad(const Contraction *c)
 {
 	const DType a = contraction_type(c->a), b = contraction_type(c->b);
 
-	if (c->ct == CT_F32)
-		return a == DT_BF16 && b == DT_BF16 &&
-				       (ex_is_op(c->a, IN_round) || ex_is_op(c->b, IN_round))
-			       ? 2
-			       : 1;
+	if (c->ct == CT_F32 && b == DT_BF16)
+		return 2;
 	return c->ct == CT_I32 && ((a == DT_U8 && b == DT_I8) || (a == DT_I8 && b == DT_U8)) ? 4
 											     : 1;
 }

@@ -26,9 +26,9 @@ bool stmt_gathered_product(Kernel *k, Stmt *s, Contraction *out);
 bool contraction_gathers(const Contraction *c, Expr *b);
 /* The element type that represents every value of operand E. */
 DType contraction_type(const Expr *e);
-/* Terms that an element of packed operands holds, which CPUs multiply together (codegen/c/tile_dot.c): 4 if the
- * products are of u8 by i8 in either order, with sums in i32; 2 if they are of bf16, to which a factor is rounded, with sums
- * in f32; else 1. */
+/* Terms of a column that are contiguous in panels of operand B, so that CPUs read a word of them at once
+ * (codegen/c/tile.c): 4 if the products are of u8 by i8 in either order, with sums in i32; 2 if B is of bf16 and sums are
+ * f32; else 1. */
 int contraction_quad(const Contraction *c);
 void contraction_swap(Contraction *c); /* exchanges A, m and guard_a with B, n and guard_b */
 

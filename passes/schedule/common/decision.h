@@ -34,6 +34,7 @@ typedef struct ProductDecision {
 	 * 0: the sum is not split into parts */
 	int64_t mc, nc, kc;
 	bool pack_a, pack_b; /* the operand is packed; else it is read in place */
+	bool dot; /* both operands are of bf16 in pairs of terms, which are multiplied together */
 	/* the panels of a block are the outer loop, the tiles of rows the inner one; else the
 	 * reverse */
 	bool panels_first;

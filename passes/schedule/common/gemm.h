@@ -45,6 +45,7 @@ typedef struct Gemm {
 	int64_t row_group;
 	bool m_merges;          /* the m iterators have one stride in every access */
 	bool a_direct, b_panels; /* the operand is read in place, with one stride */
+	bool dot;                /* CPUs: both operands are read as bf16, in pairs of terms */
 	bool panels_first;       /* CPUs: panels are the outer loop, tiles of rows the inner one */
 	ProductFetch fetch;      /* CPUs */
 	/* A is read in runs: the k iterators from RUN on merge in A, and have RUN_TERMS points; each

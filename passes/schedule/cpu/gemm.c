@@ -44,7 +44,9 @@ static bool merges_in(Gemm *g, Expr *e, const Iter *out, const Iter *in)
 
 DType gemm_packed_type(const Gemm *g, const Expr *e)
 {
-	return g->quad > 1 || g->row_scale ? contraction_type(e) : ctype_dtype(g->c.ct);
+	const bool narrow = g->c.ct == CT_F32 ? g->dot || g->row_scale : g->quad > 1;
+
+	return narrow ? contraction_type(e) : ctype_dtype(g->c.ct);
 }
 
 static bool plain(const Gemm *g, const Expr *e)
@@ -160,7 +162,7 @@ static bool look_at_parts(Gemm *g, Expr *e)
 	return !g->zero || group_of(g->zero) == g->group;
 }
 
-/* Packed B is of f16 or bf16, which tiles widen to f32 in registers. */
+/* B in panels is of f16 or bf16, which tiles widen to f32 in registers. */
 static bool is_half(const Gemm *g, const Expr *e)
 {
 	return g->c.ct == CT_F32 && dtype_is_half(e->load.buf->dtype) && !e->load.buf->data;
@@ -172,16 +174,14 @@ static void look_at_b(Gemm *g)
 	int terms;
 
 	g->terms = g->quad;
-	if (g->c.guard_b)
-		return;
-	if (in_panels(g, g->c.b, &terms)) {
+	if (!g->c.guard_b && in_panels(g, g->c.b, &terms)) {
 		g->b_panels = (plain(g, g->c.b) || is_half(g, g->c.b)) && terms == g->quad;
 		g->numbers = g->c.b;
-	} else {
+	} else if (!g->c.guard_b) {
 		g->b_panels = look_at_parts(g, g->c.b);
-		if (!g->b_panels)
-			gemm_pack_b_instead(g);
 	}
+	if (!g->b_panels)
+		gemm_pack_b_instead(g);
 }
 
 /* A is read as bytes and scales if it is quantised by the groups of B, whose words have four bytes of
@@ -310,12 +310,28 @@ void gemm_pack_instead(Gemm *g)
 	g->run = g->c.nk;
 }
 
+bool gemm_has_dot(const Gemm *g)
+{
+	return g->c.ct == CT_F32 && contraction_type(g->c.a) == DT_BF16 &&
+	       contraction_type(g->c.b) == DT_BF16;
+}
+
+void gemm_use_dot(Gemm *g)
+{
+	g->dot = true;
+	g->terms = g->quad = contraction_quad(&g->c);
+	g->a_direct = false;
+	look_at_a(g);
+}
+
 void gemm_pack_b_instead(Gemm *g)
 {
 	drop_rows(g);
 	g->b_panels = false;
 	g->numbers = g->scale = g->zero = NULL;
 	g->group = 0;
+	if (g->c.ct == CT_F32 && !g->dot)
+		g->quad = 1; /* B is packed as f32 */
 	g->terms = g->quad;
 }
 
@@ -457,6 +473,8 @@ void product_emit(Kernel *k, const Decision *d, Schedule *s)
 
 	assert(fits);
 	g.b = l_build(k, s);
+	if (bl.d->dot)
+		gemm_use_dot(&g);
 	if (bl.d->pack_a)
 		gemm_pack_instead(&g);
 	if (bl.d->pack_b)

@@ -210,7 +210,8 @@ bool attention_begin(AttentionPlan *a, Kernel *k)
 	band_of(k, k->arena, &a->band);
 	if (!products_match(a))
 		return false;
-	a->scores.b_panels = a->values.b_panels = false;
+	gemm_pack_b_instead(&a->scores);
+	gemm_pack_b_instead(&a->values);
 	gemm_pack_instead(&a->values);
 	if (a->scores.run < a->scores.c.nk)
 		gemm_pack_instead(&a->scores);

@@ -97,7 +97,7 @@ static void fit_tile(const Target *t, const Gemm *g, int64_t m, int64_t *mr, int
 /* Whether the micro-kernel widens bytes to 16 bits in registers. */
 static bool widens_bytes(const Target *t, const Gemm *g)
 {
-	return g->quad > 1 && t->dot == DOT_PAIRS;
+	return g->c.ct == CT_I32 && g->quad > 1 && t->dot == DOT_PAIRS;
 }
 
 void gemm_choose_tile(const Target *t, Gemm *g, int64_t *mr, int64_t *nr)
@@ -286,7 +286,10 @@ bool product_choose(const Target *t, Kernel *k, Decision *d)
 
 	if (!gemm_begin(&g, k))
 		return false;
-	*p = (ProductDecision){.pack_a = gemm_packs_a(&g), .pack_b = !g.b_panels};
+	*p = (ProductDecision){.dot = t->bf16 && gemm_has_dot(&g), .pack_b = !g.b_panels};
+	if (p->dot)
+		gemm_use_dot(&g);
+	p->pack_a = gemm_packs_a(&g);
 	p->panels_first = !p->pack_b;
 	p->fetch = p->pack_b ? FETCH_NONE : FETCH_PANEL;
 	if (p->pack_a)
@@ -351,6 +354,8 @@ void product_reason(const Target *t, Kernel *k, const Decision *d, StrBuf *b)
 
 	if (!gemm_begin(&g, k))
 		return;
+	if (p->dot)
+		gemm_use_dot(&g);
 	if (p->pack_a)
 		gemm_pack_instead(&g);
 	gemm_flatten(&g);
@@ -437,6 +442,13 @@ bool product_legal(const Target *t, Kernel *k, const Decision *d, StrBuf *why)
 
 	if (!gemm_begin(&g, k))
 		return decision_refuse(why, "the kernel is no product");
+	if (p->dot && !gemm_has_dot(&g))
+		return decision_refuse(
+			why, "\"dot\" multiplies pairs of bf16, and the factors are %s and %s",
+			dtype_info[contraction_type(g.c.a)].name,
+			dtype_info[contraction_type(g.c.b)].name);
+	if (p->dot)
+		gemm_use_dot(&g);
 	if (!p->pack_a && !g.a_direct && g.run == g.c.nk)
 		return decision_refuse(
 			why,

@@ -154,6 +154,8 @@ void product_offer(Offers *to, Kernel *k, const Decision *base)
 
 	if (!gemm_begin(&g, k))
 		return;
+	if (base->product.dot)
+		gemm_use_dot(&g);
 	if (base->product.pack_a)
 		gemm_pack_instead(&g);
 	if (base->product.pack_b)

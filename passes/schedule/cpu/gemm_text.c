@@ -31,11 +31,11 @@ void product_print(StrBuf *b, Kernel *k, const Decision *d)
 		strbuf_printf(b, "%lld", (long long)p->kc);
 	else
 		strbuf_puts(b, "all");
-	strbuf_printf(b, " pack %s order %s",
+	strbuf_printf(b, " pack %s%s order %s",
 		      p->pack_a   ? p->pack_b ? "a,b" : "a"
 		      : p->pack_b ? "b"
 				  : "none",
-		      p->panels_first ? "n,m" : "m,n");
+		      p->dot ? " dot" : "", p->panels_first ? "n,m" : "m,n");
 	if (p->fetch)
 		strbuf_printf(b, " fetch %s", fetch_name[p->fetch]);
 	print_axes(b, p->parallel, p->nparallel);
@@ -92,10 +92,11 @@ static bool read_packing(const char **p, ProductDecision *d, StrBuf *why)
 	return d->pack_a || d->pack_b || decision_refuse(why, "pack takes a, b, \"a,b\" or none");
 }
 
-static bool read_order(const char **p, ProductDecision *d, StrBuf *why)
+static bool read_dot_and_order(const char **p, ProductDecision *d, StrBuf *why)
 {
 	char first[MOST_NAME], second[MOST_NAME];
 
+	d->dot = line_accept(p, "dot");
 	if (!line_expect(p, "order", why) || !line_name(p, first, why) ||
 	    !line_expect(p, ",", why) || !line_name(p, second, why))
 		return false;
@@ -167,7 +168,7 @@ bool product_parse(Kernel *k, const char *text, Decision *d, StrBuf *why)
 
 	(void)k;
 	return read_tile(&text, p, why) && read_packing(&text, p, why) &&
-	       read_order(&text, p, why) && read_fetch(&text, p, why) &&
+	       read_dot_and_order(&text, p, why) && read_fetch(&text, p, why) &&
 	       read_parallel(&text, &product_axes, p->parallel, &p->nparallel, why) &&
 	       line_expect(&text, "grain", why) && line_number(&text, &d->grain, why) &&
 	       line_end(text, why);

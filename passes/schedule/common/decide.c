@@ -49,14 +49,29 @@ Decision *decision_copy(Arena *a, const Decision *d, int nstmts)
 	return c;
 }
 
+/* T as kernels of M may use it: its products of bf16 take subnormal numbers for zero, so they need an option that allows
+ * this. */
+static const Target *usable(const Module *m, const Target *t)
+{
+	Target *without;
+
+	if (!t->bf16 || m->opt.bf16_activations || m->opt.flush)
+		return t;
+	without = arena_copy(m->arena, t, sizeof *t);
+	without->bf16 = false;
+	return without;
+}
+
 bool pass_decide(Module *m)
 {
 	m->ndecisions = m->graph->nnodes;
 	for (int t = 0; t < m->ntargets; t++) {
+		const Target *target = usable(m, m->target[t]);
+
 		m->decision[t] = NEW_ARRAY(m->arena, m->ndecisions + 1, Decision *);
 		for (Node *n = m->graph->first; n; n = n->next) {
 			const bool host = node_on_host(n);
-			const Target *of = host ? m->host : m->target[t];
+			const Target *of = host ? m->host : target;
 			Kernel *k = node_kernel(n);
 			Arena *tmp;
 

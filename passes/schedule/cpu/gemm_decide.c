@@ -360,6 +360,8 @@ void product_reason(const Target *t, Kernel *k, const Decision *d, StrBuf *b)
 		gemm_pack_instead(&g);
 	gemm_flatten(&g);
 	tile_reason(t, &g, p, b);
+	if (p->dot)
+		strbuf_puts(b, "; pairs of bf16 are multiplied together");
 	if (dim_is_const(p->kc ? dim_const(k->ctx, p->kc) : g.kk, &terms))
 		strbuf_printf(b, "; a block's rows and a panel are %lld KiB, of %lld KiB of L2%s",
 			      (long long)(bits_of_term(&g, p) * terms / 8 / kib),

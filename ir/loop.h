@@ -91,7 +91,10 @@ typedef struct Prefetch {
  *
  * If ROW_SCALE is not null, A is of u8, and its term at element e stands for
  * (A[e] - 128) * ROW_SCALE[e / ROW_GROUP]. Parts of the sum are whole groups, as are rows; GROUP is 0 or
- * ROW_GROUP. */
+ * ROW_GROUP.
+ *
+ * If WHEN is not null, a sum is used only where WHEN, an expression over ROW and COL, holds. A tile none of
+ * whose sums is used adds no terms: its sums are 0. Attention masks keys in this way. */
 typedef struct Tile {
 	CType ct;
 	/* terms of each k: 1; or 4 of bytes, u8 in one operand and i8 in the other, or 2 of bf16 in B and of bf16
@@ -119,6 +122,7 @@ typedef struct Tile {
 	Expr *k;         /* trip count */
 	Expr *m_valid;   /* rows of the tile that exist: 1..mr */
 	Expr *n_valid;   /* columns of the tile that exist: 1..nr */
+	Expr *when;
 	bool accumulate; /* ACC already holds the sum of earlier terms */
 	bool partial;    /* later tiles add more terms */
 	/* if the tile computes only a part of the sum: the term within that part, which LNode.at

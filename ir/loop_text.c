@@ -107,6 +107,12 @@ static void put_tile(StrBuf *b, const Tile *t)
 	ex_print(b, t->k);
 	strbuf_printf(b, ", %s < ", t->row->name);
 	ex_print(b, t->m_valid);
+	if (t->when) {
+		strbuf_printf(b, ", where for some %s, %s < ", t->row->name, t->col->name);
+		ex_print(b, t->n_valid);
+		strbuf_puts(b, ": ");
+		ex_print(b, t->when);
+	}
 	strbuf_puts(b, "\n");
 }
 

@@ -334,6 +334,42 @@ def products(t):
         yield g
 
 
+def masked(g, x, mask):
+    """X where the row sees the key, else 0: keys from NEAR before the row to FAR after it, or those of a mask."""
+    if mask[0] == "blocks":
+        return g.node(f"{x}_seen", "Where", "mask", x, "zero")
+    form, near, far = mask
+    if form == "window":
+        x = g.node(f"{x}_near", "Trilu", x, g.const(f"{x}_from", "i64", [], [-near]), upper=1)
+    return g.node(f"{x}_far", "Trilu", x, g.const(f"{x}_to", "i64", [], [far]), upper=0)
+
+
+def attentions(t):
+    """Two products, and between them a mask and the maximum of each row: keys are hidden from all rows of a tile, some rows see none,
+    and what is hidden may be infinite or NaN. The weights are integers, so sums are exact."""
+    depth = t.number["depth"]
+    for dtype, form, where, i in itertools.product(("f32", "f64"), ("causal", "window", "blocks"), ("", "k", "v"), range(4)):
+        if form == "blocks" and i == 0:
+            continue
+        g = Graph(f"Attention.{form}.{dtype}.{where or 'finite'}.{i or 'dynamic'}")
+        rows, keys = [n for n in t.around(dtype) if n], [n for n in t.around(dtype) if n > 3] + [200, depth - 1, depth, depth + 1]
+        s, n = ("S", "T") if i == 0 else (g.random.choice(rows), g.random.choice(keys))
+        k, d = g.random.choice((13, 24, 33)), g.random.choice([n for n in rows if n > 8])
+        if i == 0:
+            runs(g, 20, S=[*rows, 200], T=keys + [2 * depth + 77])
+        x = {name: g.input(name, dtype, [2, *shape], "spots" if name == where else "ints")
+             for name, shape in (("q", [s, k]), ("k", [k, n]), ("v", [n, d]))}
+        mask = (form, g.random.choice((0, 5, 40)), g.random.choice((-3, 0, 0, 100)))
+        if form == "blocks":
+            g.const("mask", "bool", [s, n], [int((row // 40 + key // 70) % 3 == 0 and key % 5 < 4) for row in range(s) for key in range(n)])
+            g.const("zero", dtype, [], ["0.0"])
+        scores = g.node("scores", "MatMul", x["q"], x["k"])
+        most = g.node("most", "ReduceMax", masked(g, scores, mask), g.const("last", "i64", [1], [-1]))
+        weights = masked(g, g.node("less", "Sub", scores, most), mask)
+        g.results = [g.node("y", "MatMul", weights, x["v"])]
+        yield g
+
+
 def window(g, rank, transposed=False):
     """Random kernel, strides, dilations and pads, and the least size of an image that they fit."""
     r = g.random
@@ -557,7 +593,7 @@ def spots(t):
             yield g
 
 
-FAMILIES = (reductions, places, norms, long_rows, products, convolutions, tiles, middles, pools, spots, elementwise, casts)
+FAMILIES = (reductions, places, norms, long_rows, products, attentions, convolutions, tiles, middles, pools, spots, elementwise, casts)
 
 
 def write(program, target, folder, chosen=lambda name: True):

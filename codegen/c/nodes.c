@@ -295,6 +295,55 @@ static void print_panel(Fn *f, const Tile *tl, const StrBuf *t)
 		strbuf_puts(&f->body, "INT64_MAX, ");
 }
 
+/* Opens the block of a tile some of whose sums are used; its rows that exist are below "valid". */
+static void open_used(Fn *f, const Tile *tl)
+{
+	const char *row = fn_name(f, tl->row, tl->row->name),
+		   *col = fn_name(f, tl->col, tl->col->name);
+	StrBuf columns = {0}, when = {0};
+
+	vec_push(f->g->arena, &f->naturals, tl->row);
+	vec_push(f->g->arena, &f->naturals, tl->col);
+	fn_texts(f, (Expr *const *)&tl->n_valid, 1, &columns);
+	fn_tabs(f);
+	strbuf_printf(&f->body, "const int64_t columns = %s;\n", strbuf_str(&columns));
+	fn_tabs(f);
+	strbuf_puts(&f->body, "int used = 0;\n\n");
+	fn_tabs(f);
+	strbuf_printf(&f->body, "for (int64_t %s = 0; %s < valid && !used; %s++) {\n", row, row,
+		      row);
+	f->indent++;
+	fn_tabs(f);
+	strbuf_puts(&f->body, "DL_ROLLED\n");
+	fn_tabs(f);
+	strbuf_printf(&f->body, "for (int64_t %s = 0; %s < columns; %s++) {\n", col, col, col);
+	f->indent++;
+	fn_texts(f, (Expr *const *)&tl->when, 1, &when);
+	fn_tabs(f);
+	strbuf_printf(&f->body, "used |= %s;\n", strbuf_str(&when));
+	fn_close(f);
+	fn_close(f);
+	fn_tabs(f);
+	strbuf_puts(&f->body, "if (used) {\n");
+	f->indent++;
+	strbuf_free(&columns);
+	strbuf_free(&when);
+}
+
+/* Closes that block. In the other case, the sums at TO are 0. */
+static void close_used(Fn *f, const Tile *tl, const char *to)
+{
+	f->indent--;
+	fn_tabs(f);
+	strbuf_puts(&f->body, "} else {\n");
+	f->indent++;
+	fn_tabs(f);
+	strbuf_puts(&f->body, "__builtin_memset(");
+	print_address(f, tl->acc, to);
+	strbuf_printf(&f->body, ", 0, %d * sizeof *%s);\n", tl->mr * tl->nr, fn_buf(f, tl->acc));
+	fn_close(f);
+}
+
 static void print_tile(Fn *f, const LNode *n)
 {
 	enum { MOST = 8 };
@@ -311,6 +360,8 @@ static void print_tile(Fn *f, const LNode *n)
 	fn_texts(f, e, MOST, t);
 	fn_tabs(f);
 	strbuf_printf(&f->body, "const int64_t valid = %s;\n", strbuf_str(&t[0]));
+	if (tl->when)
+		open_used(f, tl);
 	if (!tl->scale)
 		print_ahead(f, tl);
 	if (!tl->runs)
@@ -326,6 +377,8 @@ static void print_tile(Fn *f, const LNode *n)
 	print_panel(f, tl, t);
 	print_address(f, tl->acc, strbuf_str(&t[5]));
 	strbuf_puts(&f->body, ");\n");
+	if (tl->when)
+		close_used(f, tl, strbuf_str(&t[5]));
 	fn_close(f);
 	for (int i = 0; i < MOST; i++)
 		strbuf_free(&t[i]);

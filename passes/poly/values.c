@@ -13,6 +13,7 @@
  *
  * Not checked: the contents of copies of operands (packing, tiles in shared memory).
  */
+#include "passes/kernel/read_when.h"
 #include "passes/poly/poly_impl.h"
 
 typedef enum Answer { SAME, DIFFERENT, UNKNOWN } Answer;
@@ -585,6 +586,18 @@ static void check_guard(const ValueMatch *m, Expr *want)
 			      text_of(m, want));
 }
 
+/* A tile of S leaves out terms only of sums that no statement reads. */
+static void check_when(const ValueMatch *m, const Stmt *s)
+{
+	Expr *want = kernel_read_when(m->p->k, s->id);
+
+	if (want)
+		compare(m, "condition", at_point(m, s, want), poly_form(m->p, m->e->when));
+	else
+		poly_wrong(m->p, "a node leaves out terms of statement %d, whose sums are all read",
+			   s->id);
+}
+
 void poly_check_values(Poly *p)
 {
 	for (int i = 0; i < p->execs.n; i++) {
@@ -595,8 +608,6 @@ void poly_check_values(Poly *p)
 		const LNodeKind kind = e->node->kind;
 		bool none = false;
 
-		if (kind == LN_TILE || kind == LN_MMA || kind == LN_COPY_SUMS || kind == LN_LOCAL)
-			continue;
 		for (int j = 0; j < s->niters; j++)
 			none = none || dim_equals(s->iter[j]->extent, 0);
 		if (none)
@@ -604,6 +615,10 @@ void poly_check_values(Poly *p)
 		for (int j = 0; j < e->axis.n; j++)
 			it[j] = e->axis.at[j].it;
 		m.sc.it = it;
+		if (e->when)
+			check_when(&m, s);
+		if (kind == LN_TILE || kind == LN_MMA || kind == LN_COPY_SUMS || kind == LN_LOCAL)
+			continue;
 		if (e->part == PART_TERM)
 			for (int c = 0; c < monoid_info[s->red].n; c++)
 				check_value(&m, s, c, e->val[c]);

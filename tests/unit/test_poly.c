@@ -95,6 +95,11 @@ static void row(PolyCase *t)
 	emit_as(t, kernel_class(t->k) == KC_MAP ? STRATEGY_MAP : STRATEGY_ROW);
 }
 
+static void attention(PolyCase *t)
+{
+	emit_as(t, STRATEGY_ATTENTION);
+}
+
 static void order(PolyCase *t)
 {
 	emit_as(t, STRATEGY_ORDER);
@@ -199,6 +204,14 @@ static LNode *loop_around(LNode *l, LPart p)
 	"  c: f32[B,S,80]\n"                                                            \
 	"  c[g,m,n] = sum mul(a[g,m,k], b[k,n]) for g < B, m < S, n < 80 over k < 96\n" \
 	"  y[g,m,n] = max(c[g,m,n], 0) for g < B, m < S, n < 80\n}"
+#define ATTENTION                                                                               \
+	"kernel @attention(%q: f32[S,32], %x: f32[32,T], %v: f32[T,16]) -> (%y: f32[S,16]) {\n" \
+	"  s: f32[S,T]\n  t: f32[S,T]\n  m: f32[S]\n  e: f32[S,T]\n"                            \
+	"  s[i,j] = sum mul(q[i,k], x[k,j]) for i < S, j < T over k < 32\n"                     \
+	"  t[i,j] = select(le(j, i), s[i,j], -1) for i < S, j < T\n"                            \
+	"  m[i] = max t[i,j] for i < S over j < T\n"                                            \
+	"  e[i,j] = exp(sub(t[i,j], m[i])) for i < S, j < T\n"                                  \
+	"  y[i,n] = sum mul(e[i,j], v[j,n]) for i < S, n < 16 over j < T\n}"
 #define CONV                                                                                     \
 	"kernel @conv(%x: f32[N,3,20,20], %w: f32[16,3,3,3]) -> (%y: f32[N,16,20,20]) {\n"       \
 	"  c: f32[N,16,20,20]\n"                                                                 \
@@ -279,7 +292,7 @@ static void right(void)
 		{"scatter", SCATTER, order},       {"window", WINDOW, row},
 		{"concat", CONCAT, order},         {"wide windows", WIDE, row},
 		{"strided windows", STRIDED, row}, {"many sizes", SIZES, row},
-		{"a mask", MASKED, row},
+		{"a mask", MASKED, row},           {"attention", ATTENTION, attention},
 	};
 
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -529,6 +542,20 @@ static void wrong_values(void)
 	}
 	l->val[0] = ex_num(t.clone->pool, CT_F32, 1);
 	expect(&t, "a block of terms left out", POLY_WRONG, "no state of statement 0");
+
+	/* hidden keys are taken for those before the row's own, too; or where nothing is hidden */
+	read_case(&t, ATTENTION);
+	attention(&t);
+	l = node(&t, LN_TILE, 0);
+	one = l->tile->when;
+	l->tile->when = ex_op2(t.clone->pool, IN_eq, one->op.arg[0], one->op.arg[1]);
+	expect(&t, "scores left out that are read", POLY_WRONG, "the condition of statement 0");
+
+	read_case(&t, ATTENTION);
+	attention(&t);
+	one = node(&t, LN_TILE, 0)->tile->when;
+	node(&t, LN_TILE, 1)->tile->when = ex_op1(t.clone->pool, IN_not, one);
+	expect(&t, "results left out", POLY_WRONG, "of statement 4, whose sums are all read");
 }
 
 /* A row that is longer than the registers of a block can hold: the rest is in the block's

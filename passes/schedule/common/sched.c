@@ -32,7 +32,8 @@ static void mentions(LNode *n, Accessed *m)
 			     n->val[0],
 			     n->val[1],
 			     n->guard,
-			     n->tile ? n->tile->a_at : NULL};
+			     n->tile ? n->tile->a_at : NULL,
+			     n->tile ? n->tile->when : NULL};
 
 		for (int i = 0; i < 2; i++)
 			if (n->buf[i])

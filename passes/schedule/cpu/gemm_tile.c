@@ -86,6 +86,20 @@ static void set_scale(Gemm *g, const TileAt *t, Tile *tl)
 	tl->zero_at = ex_add(p, panel_start(g, t, g->zero), first);
 }
 
+/* G's condition at the row and column of TL. */
+static Expr *tile_when(Gemm *g, const TileAt *t, const Tile *tl)
+{
+	ExprPool *p = g->b.p;
+	const Stmt *s = g->c.s;
+	Placing pl = {.g = g, .s = s};
+	Expr *to[MAX_ITERS], *m = ex_add(p, ex_iter(p, t->mt), ex_iter(p, tl->row)),
+			     *n = ex_add(p, ex_iter(p, t->nt), ex_iter(p, tl->col));
+
+	for (int i = 0; i < s->nband; i++)
+		to[i] = gemm_at(g, s, s->iter[i], m, n, NULL);
+	return ex_subst_iters(p, gemm_placed(&pl, g->when), s->iter, to, s->nband);
+}
+
 static void emit_tile(Gemm *g, const TileAt *t)
 {
 	LBuild *b = &g->b;
@@ -136,6 +150,7 @@ static void emit_tile(Gemm *g, const TileAt *t)
 	tl->m_valid = t->m_valid;
 	tl->col = l_iter(b, "c", dim_const(g->k->ctx, g->nr));
 	tl->n_valid = t->n_valid;
+	tl->when = g->when ? tile_when(g, t, tl) : NULL;
 	n = l_node(b, LN_TILE);
 	n->tile = tl;
 	gemm_does(g, n, g->c.s, PART_TERM, ex_add(p, ex_iter(p, t->mt), ex_iter(p, tl->row)),

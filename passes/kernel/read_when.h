@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* When the value of a statement matters to the statements that read it. */
+#ifndef PASSES_KERNEL_READ_WHEN_H
+#define PASSES_KERNEL_READ_WHEN_H
+
+#include "passes/kernel/kernels.h"
+
+/* The condition without which no statement of K reads the element that statement number S of K
+ * writes, an expression over the iterators of S; null: an element may be read always, or the
+ * condition is not simple. It loads nothing but operands of K, cannot fault and is cheap. */
+Expr *kernel_read_when(Kernel *k, int s);
+
+#endif

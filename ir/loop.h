@@ -93,8 +93,14 @@ typedef struct Prefetch {
  * (A[e] - 128) * ROW_SCALE[e / ROW_GROUP]. Parts of the sum are whole groups, as are rows; GROUP is 0 or
  * ROW_GROUP.
  *
- * If WHEN is not null, a sum is used only where WHEN, an expression over ROW and COL, holds. A tile none of
- * whose sums is used adds no terms: its sums are 0. Attention masks keys in this way. */
+ * If WHEN is not null, a sum is used only where WHEN, an expression over ROW and COL, holds. A tile
+ * none of whose sums is used adds no terms: its sums are 0. Attention masks keys in this way.
+ *
+ * If TRIM is not null, A is a local with weights of B's terms, contiguous along k, of which many
+ * may be 0. TRIM is a local with the sum of B's elements times 0: 0 if all of them are finite, else
+ * NaN. If it is 0, the tile leaves out terms before the first one and after the last one whose
+ * weight in some row is not 0. Such a term would add 0 or -0, which changes no sum but one that
+ * underflowed to -0. */
 typedef struct Tile {
 	CType ct;
 	/* terms of each k: 1; or 4 of bytes, u8 in one operand and i8 in the other, or 2 of bf16 in B and of bf16
@@ -123,6 +129,7 @@ typedef struct Tile {
 	Expr *m_valid;   /* rows of the tile that exist: 1..mr */
 	Expr *n_valid;   /* columns of the tile that exist: 1..nr */
 	Expr *when;
+	Buf *trim;
 	bool accumulate; /* ACC already holds the sum of earlier terms */
 	bool partial;    /* later tiles add more terms */
 	/* if the tile computes only a part of the sum: the term within that part, which LNode.at

@@ -107,6 +107,9 @@ static void put_tile(StrBuf *b, const Tile *t)
 	ex_print(b, t->k);
 	strbuf_printf(b, ", %s < ", t->row->name);
 	ex_print(b, t->m_valid);
+	if (t->trim)
+		strbuf_printf(b, ", from the first to the last k with %s != 0 if %s == 0",
+			      t->a->name, t->trim->name);
 	if (t->when) {
 		strbuf_printf(b, ", where for some %s, %s < ", t->row->name, t->col->name);
 		ex_print(b, t->n_valid);

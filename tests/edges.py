@@ -352,11 +352,11 @@ def attentions(t):
         if form == "blocks" and i == 0:
             continue
         g = Graph(f"Attention.{form}.{dtype}.{where or 'finite'}.{i or 'dynamic'}")
-        rows, keys = [n for n in t.around(dtype) if n], [n for n in t.around(dtype) if n > 3] + [200, depth - 1, depth, depth + 1]
-        s, n = ("S", "T") if i == 0 else (g.random.choice(rows), g.random.choice(keys))
+        rows, keys = [n for n in t.around(dtype) if n], [n for n in t.around(dtype) if n > 3] + [100, 200, depth - 1, depth, depth + 1]
+        s, n = ("S", "T") if i == 0 else (g.random.choice([5, 31, 32, 40, 100]), g.random.choice(keys[len(keys) // 2:]))
         k, d = g.random.choice((13, 24, 33)), g.random.choice([n for n in rows if n > 8])
         if i == 0:
-            runs(g, 20, S=[*rows, 200], T=keys + [2 * depth + 77])
+            runs(g, 20, S=[*rows, 40, 100, 200], T=keys + [2 * depth + 77])
         x = {name: g.input(name, dtype, [2, *shape], "spots" if name == where else "ints")
              for name, shape in (("q", [s, k]), ("k", [k, n]), ("v", [n, d]))}
         mask = (form, g.random.choice((0, 5, 40)), g.random.choice((-3, 0, 0, 100)))

@@ -47,6 +47,7 @@ typedef struct GenC {
 	FuncUses used_funcs;
 	VEC(const char *) tiles; /* keys of the micro-kernels in use */
 	VEC(Tile) tile;
+	bool trims[CT_COUNT]; /* types of the weights that c_tile_trim searches */
 	ExprPool *pool;     /* for the bodies of functions */
 	VEC(CDone) done;    /* stages that have been printed */
 } GenC;

@@ -344,6 +344,54 @@ static void close_used(Fn *f, const Tile *tl, const char *to)
 	fn_close(f);
 }
 
+/* Prints the call of micro-kernel FN for a tile whose terms are limited to those with other weights
+ * than 0, where T has the texts of print_tile. The sum is divided into parts at the same terms as
+ * by FN itself. */
+static void print_trimmed(Fn *f, const Tile *tl, const char *fn, const StrBuf *t)
+{
+	const char *a = fn_buf(f, tl->a);
+
+	assert(!tl->runs && !tl->scale && !tl->accumulate && !tl->partial);
+	fn_tabs(f);
+	strbuf_printf(&f->body, "int64_t from = 0, to = %s;\n\n", strbuf_str(&t[1]));
+	fn_tabs(f);
+	strbuf_printf(&f->body, "if (%s == 0)\n", fn_buf(f, tl->trim));
+	fn_tabs(f);
+	strbuf_printf(&f->body, "\t%s(%s, row, valid, &from, &to);\n", c_tile_trim(f->g, tl), a);
+	fn_tabs(f);
+	strbuf_puts(
+		&f->body,
+		"for (int64_t k = from, part, first = 1; first || k < to; k += part, first = 0) {\n");
+	f->indent++;
+	fn_tabs(f);
+	strbuf_printf(&f->body, "part = dl_min_i64(to - k, %d - k %% %d);\n", TILE_DEPTH,
+		      TILE_DEPTH);
+	fn_tabs(f);
+	strbuf_printf(&f->body, "%s(valid, part, (int)first, %s + k, row, 1, ", fn, a);
+	print_address(f, tl->b, strbuf_str(&t[3]));
+	strbuf_printf(&f->body, " + k * %s, %s, ahead, ahead_step, ", strbuf_str(&t[4]),
+		      strbuf_str(&t[4]));
+	print_address(f, tl->acc, strbuf_str(&t[5]));
+	strbuf_puts(&f->body, ");\n");
+	fn_close(f);
+}
+
+/* Prints the call of micro-kernel FN, where T has the texts of print_tile. */
+static void print_call(Fn *f, const Tile *tl, const char *fn, const StrBuf *t)
+{
+	fn_tabs(f);
+	strbuf_printf(&f->body, "%s(valid, %s, %d, %s, ", fn, strbuf_str(&t[1]), !tl->accumulate,
+		      fn_buf(f, tl->a));
+	if (tl->runs)
+		print_runs(f, tl);
+	else
+		strbuf_puts(&f->body, "row");
+	strbuf_printf(&f->body, ", %s, ", strbuf_str(&t[2]));
+	print_panel(f, tl, t);
+	print_address(f, tl->acc, strbuf_str(&t[5]));
+	strbuf_puts(&f->body, ");\n");
+}
+
 static void print_tile(Fn *f, const LNode *n)
 {
 	enum { MOST = 8 };
@@ -366,17 +414,10 @@ static void print_tile(Fn *f, const LNode *n)
 		print_ahead(f, tl);
 	if (!tl->runs)
 		print_rows(f, tl);
-	fn_tabs(f);
-	strbuf_printf(&f->body, "%s(valid, %s, %d, %s, ", fn, strbuf_str(&t[1]), !tl->accumulate,
-		      fn_buf(f, tl->a));
-	if (tl->runs)
-		print_runs(f, tl);
+	if (tl->trim)
+		print_trimmed(f, tl, fn, t);
 	else
-		strbuf_puts(&f->body, "row");
-	strbuf_printf(&f->body, ", %s, ", strbuf_str(&t[2]));
-	print_panel(f, tl, t);
-	print_address(f, tl->acc, strbuf_str(&t[5]));
-	strbuf_puts(&f->body, ");\n");
+		print_call(f, tl, fn, t);
 	if (tl->when)
 		close_used(f, tl, strbuf_str(&t[5]));
 	fn_close(f);

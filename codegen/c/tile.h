@@ -38,6 +38,14 @@ const char *c_tile_wide(const GenC *g, const Tile *t);
 /* Prints these functions, of all tiles. */
 void c_tile_wide_functions(const GenC *g, StrBuf *b);
 
+/* ---- tile_trim.c ---- */
+
+/* Notes that the terms of T are limited to those with other weights than 0; returns the name of the
+ * C function that finds them. */
+const char *c_tile_trim(GenC *g, const Tile *t);
+/* Prints these functions, for the types in use. */
+void c_tile_trim_functions(const GenC *g, StrBuf *b);
+
 /* ---- tile_dot.c ---- */
 
 /* The orders of the terms of panels (dot_order in tile_dot.c), which take 12 KiB of stack. */

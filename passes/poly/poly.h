@@ -12,7 +12,9 @@
  *   - two points that use the same element of a local while it lives are one point, and readers
  *     read the element that holds the value;
  *   - at each point a node computes what its statement computes there, from the elements that the
- *     statement reads, and stores it where the statement writes (passes/poly/values.c).
+ *     statement reads, and stores it where the statement writes (passes/poly/values.c);
+ *   - terms that a tile leaves out are of sums that no statement reads, or their weights are found to
+ *     be 0 and the other factors finite (passes/poly/trim.c).
  *
  * Not checked: the contents of copies of operands (packing, tiles in shared memory).
  */

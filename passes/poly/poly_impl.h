@@ -196,6 +196,8 @@ typedef struct Dep {
 
 /* ---- passes/poly/values.c ---- */
 
+/* ---- passes/poly/trim.c ---- */
+
 /* ---- passes/poly/locals.c ---- */
 
 /* ---- poly.c ---- */
@@ -264,6 +266,11 @@ void poly_check_values(Poly *p);
 Expr *poly_flat(Poly *p, const Buf *b, Expr *const *idx, int n);
 /* E in the canonical form in which values and indices are compared. */
 Expr *poly_form(Poly *p, Expr *e);
+
+/* ---- trim.c ---- */
+
+/* Checks the terms that tile E leaves out because of their weights. */
+void poly_check_trim(Poly *p, const Exec *e);
 
 /* ---- locals.c ---- */
 

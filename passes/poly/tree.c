@@ -333,7 +333,9 @@ static void visit(TreeWalk *w, const LNode *n)
 	case LN_FILL: break; /* a copy of operands, as packing is */
 	case LN_TILE:
 	case LN_REDUCE:
-		if (n->part != PART_TERM)
+		if (n->kind == LN_REDUCE && n->part == PART_NONE)
+			stores(w, n);
+		else if (n->part != PART_TERM)
 			poly_wrong(w->p, "a node combines terms and carries out no statement");
 		else if (n->kind == LN_TILE)
 			tile(w, n);

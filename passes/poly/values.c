@@ -617,6 +617,8 @@ void poly_check_values(Poly *p)
 		m.sc.it = it;
 		if (e->when)
 			check_when(&m, s);
+		if (kind == LN_TILE && e->part == PART_TERM && e->node->tile->trim)
+			poly_check_trim(p, e);
 		if (kind == LN_TILE || kind == LN_MMA || kind == LN_COPY_SUMS || kind == LN_LOCAL)
 			continue;
 		if (e->part == PART_TERM)

@@ -556,6 +556,19 @@ static void wrong_values(void)
 	one = node(&t, LN_TILE, 0)->tile->when;
 	node(&t, LN_TILE, 1)->tile->when = ex_op1(t.clone->pool, IN_not, one);
 	expect(&t, "results left out", POLY_WRONG, "of statement 4, whose sums are all read");
+
+	/* values are taken for finite: some are not looked at, or other elements are */
+	read_case(&t, ATTENTION);
+	attention(&t);
+	l = node(&t, LN_REDUCE, 0);
+	l->hi = ex_int(t.clone->pool, CT_I64, 16);
+	expect(&t, "some values may be NaN", POLY_WRONG, "of statement 4 that may be NaN");
+
+	read_case(&t, ATTENTION);
+	attention(&t);
+	node(&t, LN_TILE, 1)->tile->trim = node(&t, LN_TILE, 0)->tile->acc;
+	expect(&t, "another local than the sum of zeros", POLY_WRONG,
+	       "of statement 4 that may be NaN");
 }
 
 /* A row that is longer than the registers of a block can hold: the rest is in the block's

@@ -48,9 +48,10 @@ typedef struct Gemm {
 	bool dot;                /* CPUs: both operands are read as bf16, in pairs of terms */
 	bool panels_first;       /* CPUs: panels are the outer loop, tiles of rows the inner one */
 	ProductFetch fetch;      /* CPUs */
-	/* CPUs: the condition, over the iterators of the product, without which no statement reads its
-	 * sum; null: a sum is read always */
+	/* CPUs: the condition, over the iterators of the product, without which no statement reads
+	 * its sum; null: a sum is read always */
 	Expr *when;
+	Buf *trim; /* CPUs: Tile.trim */
 	/* A is read in runs: the k iterators from RUN on merge in A, and have RUN_TERMS points; each
 	 * point of those before it has its run. No runs: run is nk. */
 	int run;

@@ -15,12 +15,12 @@
  *
  * A thread has the scores and weights of a few rows in memory, in a cache, so its memory grows with
  * the number of keys and not with its square. A row is complete before its maximum is taken:
- * nothing is rescaled, and every special value is treated as by separate kernels.
+ * nothing is rescaled, and every special value is treated as by separate kernels. Keys that a mask
+ * hides cost little (gemm_attention_mask.c).
  *
  * Sizes and the order of loops stand in the decision (gemm_attention_decide.c).
  */
 #include "passes/schedule/cpu/gemm_attention.h"
-#include "passes/kernel/read_when.h"
 #include "passes/schedule/cpu/cpu.h"
 
 #include <assert.h>
@@ -360,20 +360,6 @@ static Buf *make_local(AttentionTree *t, const Stmt *s, Buf *of, bool rows)
 	return r->local[of->id];
 }
 
-/* Lets a tile of scores that the mask hides add no terms. The condition is evaluated for each score, so it has to
- * cost less than a few terms of the sum. */
-static void skip_unread_scores(AttentionTree *t)
-{
-	enum { TERMS_PER_INST = 4 };
-	Gemm *s = &t->a.scores;
-	Expr *when = kernel_read_when(t->a.k, s->c.s->id);
-	int64_t terms;
-
-	if (when &&
-	    (!dim_is_const(s->kk, &terms) || terms >= TERMS_PER_INST * (1 + expr_cost(when))))
-		s->when = when;
-}
-
 /* Declares the locals that have several rows. */
 static void hold_rows(AttentionTree *t)
 {
@@ -453,13 +439,14 @@ void attention_emit(Kernel *k, const Decision *d, Schedule *s)
 	t.m0 = l_iter(b, "m0", a->scores.m);
 	set_product(&t, &a->scores);
 	set_product(&t, &a->values);
-	skip_unread_scores(&t);
+	attention_skip_scores(a);
 	for (int i = 0; i < a->scores.nouter && !is_parallel(t.d, PRODUCT_G); i++)
 		open_serial(&t, a->scores.outer[i], l_int(b, 0),
 			    ex_dim(b->p, a->scores.outer[i]->extent), 1);
 	let_batch(&t);
 	with_product(&t, &a->scores, gemm_pack_b);
 	with_product(&t, &a->values, gemm_pack_b);
+	attention_trim_values(a);
 	if (!is_parallel(t.d, PRODUCT_M))
 		open_serial(&t, t.mb, l_int(b, 0), ex_dim(b->p, t.mb->extent), 1);
 	first = ex_mul(b->p, ex_iter(b->p, t.mb), l_int(b, t.d->mc));

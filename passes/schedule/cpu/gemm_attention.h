@@ -22,7 +22,17 @@ typedef struct AttentionPlan {
 	Buf *weights;
 } AttentionPlan;
 
+/* ---- gemm_attention.c ---- */
+
 /* Makes A the attention that kernel K is; false if K is none. */
 bool attention_begin(AttentionPlan *a, Kernel *k);
+
+/* ---- gemm_attention_mask.c ---- */
+
+/* Sets a->scores.when, if that pays. */
+void attention_skip_scores(AttentionPlan *a);
+/* Emits what finds out whether the packed values are all finite, and sets a->values.trim; if that
+ * pays. */
+void attention_trim_values(AttentionPlan *a);
 
 #endif

@@ -151,6 +151,7 @@ static void emit_tile(Gemm *g, const TileAt *t)
 	tl->col = l_iter(b, "c", dim_const(g->k->ctx, g->nr));
 	tl->n_valid = t->n_valid;
 	tl->when = g->when ? tile_when(g, t, tl) : NULL;
+	tl->trim = g->trim;
 	n = l_node(b, LN_TILE);
 	n->tile = tl;
 	gemm_does(g, n, g->c.s, PART_TERM, ex_add(p, ex_iter(p, t->mt), ex_iter(p, tl->row)),

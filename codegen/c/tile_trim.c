@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finds the terms of a tile whose weights are not 0 (Tile.trim in ir/loop.h), in blocks from both
+ * ends. A block is searched in vectors of the weights' bits: all bits but the sign are 0 only in 0
+ * and -0, so NaN counts as another weight. The last block may overlap the one before it. All limits
+ * but the last term are multiples of a block, which several sums of an element (codegen/c/tile.c)
+ * divide; so each term is added to the same sum as without limits.
+ */
+#include "codegen/c/tile.h"
+
+#include "codegen/c/expr.h"
+
+enum { BLOCK_BYTES = 128 };
+
+const char *c_tile_trim(GenC *g, const Tile *t)
+{
+	g->trims[t->ct] = true;
+	return arena_printf(g->arena, "tile_trim_%s", ctype_name[t->ct]);
+}
+
+static void trim_function(StrBuf *b, CType ct)
+{
+	const int bytes = dtype_info[ctype_dtype(ct)].bits / 8, block = BLOCK_BYTES / bytes;
+	const char *name = ctype_name[ct], *type = c_type(ct);
+
+	strbuf_printf(
+		b,
+		"/* One of ROWS rows of weights has a number other than 0 among the %d from AT on. */\n"
+		"static inline int tile_weighs_%s(const %s *a, const int64_t *row, int64_t rows, int64_t at)\n{\n"
+		"\ttypedef uint%d_t block __attribute__((vector_size(%d), aligned(%d), may_alias));\n"
+		"\tblock bits = {0};\n"
+		"\tuint64_t any[%d];\n\n"
+		"\tfor (int64_t i = 0; i < rows; i++)\n"
+		"\t\tbits |= *(const block *)(a + row[i] + at);\n"
+		"\tbits <<= 1;\n"
+		"\t__builtin_memcpy(any, &bits, sizeof any);\n"
+		"\tfor (int i = 1; i < %d; i++)\n"
+		"\t\tany[0] |= any[i];\n"
+		"\treturn any[0] != 0;\n}\n\n",
+		block, name, type, bytes * 8, BLOCK_BYTES, bytes, BLOCK_BYTES / 8, BLOCK_BYTES / 8);
+	strbuf_printf(
+		b,
+		"static DL_APART void tile_trim_%s(const %s *a, const int64_t *row, int64_t rows, int64_t *from, int64_t *to)\n{\n"
+		"\tint64_t first = 0, end = *to;\n\n"
+		"\tif (end >= %d && !tile_weighs_%s(a, row, rows, end - %d)) {\n"
+		"\t\tend = (end - 1) / %d * %d;\n"
+		"\t\twhile (end > 0 && !tile_weighs_%s(a, row, rows, end - %d))\n"
+		"\t\t\tend -= %d;\n"
+		"\t}\n"
+		"\twhile (first + %d <= end && !tile_weighs_%s(a, row, rows, first))\n"
+		"\t\tfirst += %d;\n"
+		"\t*from = first;\n\t*to = end;\n}\n\n",
+		name, type, block, name, block, block, block, name, block, block, block, name,
+		block);
+}
+
+void c_tile_trim_functions(const GenC *g, StrBuf *b)
+{
+	for (int ct = 0; ct < CT_COUNT; ct++)
+		if (g->trims[ct])
+			trim_function(b, (CType)ct);
+}

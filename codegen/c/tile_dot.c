@@ -21,7 +21,7 @@
 
 bool c_tile_pairs(const GenC *g, const Tile *t)
 {
-	return t->quad > 1 && target_is_x86(g->target) && g->target->dot == DOT_PAIRS &&
+	return t->word > 1 && target_is_x86(g->target) && g->target->dot == DOT_PAIRS &&
 	       t->a->dtype == DT_U8 && t->b->kind == BUF_IN;
 }
 
@@ -320,9 +320,9 @@ void c_tile_dot_functions(const GenC *g, StrBuf *b)
 	for (int i = 0; i < g->tile.n; i++) {
 		const Tile *t = &g->tile.at[i];
 
-		dot = dot || t->quad > 1 || t->row_scale;
+		dot = dot || t->word > 1 || t->row_scale;
 		pairs = pairs || c_tile_pairs(g, t);
-		bf16 = bf16 || (t->quad > 1 && t->a->dtype == DT_BF16);
+		bf16 = bf16 || (t->word > 1 && t->a->dtype == DT_BF16);
 	}
 	if (dot)
 		put_dot(g, b);

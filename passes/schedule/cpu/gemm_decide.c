@@ -97,7 +97,7 @@ static void fit_tile(const Target *t, const Gemm *g, int64_t m, int64_t *mr, int
 /* Whether the micro-kernel widens bytes to 16 bits in registers. */
 static bool widens_bytes(const Target *t, const Gemm *g)
 {
-	return g->c.ct == CT_I32 && g->quad > 1 && t->dot == DOT_PAIRS;
+	return g->c.ct == CT_I32 && g->word > 1 && t->dot == DOT_PAIRS;
 }
 
 void gemm_choose_tile(const Target *t, Gemm *g, int64_t *mr, int64_t *nr)
@@ -213,7 +213,7 @@ static int64_t part_of_sum(const Target *t, const Gemm *g, const ProductDecision
 	int64_t kk, steps, parts;
 
 	if (!dim_is_const(g->kk, &kk) || !dim_is_const(g->steps, &steps) || kk <= most ||
-	    kk % g->quad)
+	    kk % g->word)
 		return 0;
 	parts = (kk + most - 1) / most;
 	if (g->scale) {
@@ -222,7 +222,7 @@ static int64_t part_of_sum(const Target *t, const Gemm *g, const ProductDecision
 
 		return kc < kk ? kc : 0;
 	}
-	return round_up((steps + parts - 1) / parts, DEPTH_STEP) * g->quad;
+	return round_up((steps + parts - 1) / parts, DEPTH_STEP) * g->word;
 }
 
 /* Rows follow the same block of B, unless blocks of columns are the inner loop or the rows are one
@@ -421,11 +421,11 @@ static bool sum_is_legal(const Gemm *g, const ProductDecision *p, StrBuf *why)
 		return decision_refuse(
 			why, "a block of %lld terms is not less than the sum's %lld; write \"all\"",
 			(long long)p->kc, (long long)kk);
-	if (kk % g->quad || p->kc % g->quad)
+	if (kk % g->word || p->kc % g->word)
 		return decision_refuse(
 			why,
 			"a sum of products of bytes is split into multiples of %d terms, if it has such a number",
-			g->quad);
+			g->word);
 	if (g->scale && p->kc % gemm_part_step(g))
 		return decision_refuse(
 			why,

@@ -150,7 +150,7 @@ static void share_panel(Gemm *g, Tile *tl, const TileAt *t, Expr *tile)
 {
 	LBuild *b = &g->b;
 	ExprPool *p = b->p;
-	const int64_t lines = g->pw * g->quad * (dtype_info[tl->b->dtype].bits / 8) / LINE,
+	const int64_t lines = g->pw * g->word * (dtype_info[tl->b->dtype].bits / 8) / LINE,
 		      columns = g->pw / g->nr;
 	Expr *zero = l_int(b, 0), *one = l_int(b, 1),
 	     *rows = ex_sub(p, t->rows_end, ex_iter(p, g->m0)),
@@ -161,9 +161,9 @@ static void share_panel(Gemm *g, Tile *tl, const TileAt *t, Expr *tile)
 	     *shares = ex_op2(p, IN_lt, tile, full), *tiles = ex_mul(p, full, l_int(b, columns)),
 	     *number = ex_add(p, ex_mul(p, tile, l_int(b, columns)),
 			      ex_op2(p, IN_floordiv, t->js, l_int(b, g->nr))),
-	     *step = ex_op2(p, IN_floordiv, ex_add(p, tiles, l_int(b, g->pw * g->quad - 1)), tiles),
+	     *step = ex_op2(p, IN_floordiv, ex_add(p, tiles, l_int(b, g->pw * g->word - 1)), tiles),
 	     *panel = ex_mul(p, ex_dim(p, g->steps), tl->b_step),
-	     *at = ex_add(p, ex_sub(p, tl->b_at, ex_mul(p, t->js, l_int(b, g->quad))),
+	     *at = ex_add(p, ex_sub(p, tl->b_at, ex_mul(p, t->js, l_int(b, g->word))),
 			  ex_mul(p, tl->k, ex_mul(p, step, number)));
 	Expr *next = t->partial ? ex_sub(p, ex_mul(p, t->k, tl->b_step), ex_mul(p, t->panel, panel))
 				: ex_sub(p, panel, ex_mul(p, t->k0, tl->b_step));

@@ -32,29 +32,29 @@ static void close_loops(Gemm *g, LNode **loops, int n)
 /* The number of terms of a packed row: those past the last one fill a step. */
 static Dim *packed_terms(const Gemm *g)
 {
-	return dim_mul(g->k->ctx, g->steps, dim_const(g->k->ctx, g->quad));
+	return dim_mul(g->k->ctx, g->steps, dim_const(g->k->ctx, g->word));
 }
 
 /* The place of column J in the panel row at BASE. */
 static Expr *column(Gemm *g, Expr *base, Expr *j)
 {
-	return ex_add(g->b.p, base, ex_mul(g->b.p, j, l_int(&g->b, g->quad)));
+	return ex_add(g->b.p, base, ex_mul(g->b.p, j, l_int(&g->b, g->word)));
 }
 
 /* Where the row of term K is in the panel with number JB: K's step, then its place in the step. */
 static Expr *panel_row(Gemm *g, Expr *jb, Expr *k)
 {
 	ExprPool *p = g->b.p;
-	Expr *quad = l_int(&g->b, g->quad), *width = l_int(&g->b, g->pw * g->quad);
+	Expr *word = l_int(&g->b, g->word), *width = l_int(&g->b, g->pw * g->word);
 
-	if (g->quad == 1)
+	if (g->word == 1)
 		return ex_mul(p, ex_add(p, ex_mul(p, jb, ex_dim(p, g->kk)), k), width);
 	return ex_add(p,
 		      ex_mul(p,
 			     ex_add(p, ex_mul(p, jb, ex_dim(p, g->steps)),
-				    ex_op2(p, IN_floordiv, k, quad)),
+				    ex_op2(p, IN_floordiv, k, word)),
 			     width),
-		      ex_op2(p, IN_mod, k, quad));
+		      ex_op2(p, IN_mod, k, word));
 }
 
 static Expr *zero_of(Gemm *g)
@@ -198,7 +198,7 @@ static void fill_last_step(Gemm *g, Expr *row)
 	Iter *z;
 	LNode *l;
 
-	if (g->quad == 1 || dim_multiple(g->k->ctx, g->kk, g->quad))
+	if (g->word == 1 || dim_multiple(g->k->ctx, g->kk, g->word))
 		return;
 	z = l_iter(b, "z", packed_terms(g));
 	l = l_loop(b, LOOP_SERIAL, z, ex_dim(b->p, g->kk), ex_dim(b->p, packed_terms(g)), 1);

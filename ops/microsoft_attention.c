@@ -482,6 +482,9 @@ static bool vector_is(Infer *in, Node *n, int k, Dim *count, const char *what)
 
 static bool group_query_supported(Infer *in, Node *n)
 {
+	for (int k = G_LENGTHS; k <= G_TOTAL; k++)
+		if (!node_in(n, k))
+			return infer_error(in, n, "operand %d is missing", k + 1);
 	return group_query_scores(in, n) && absent(in, n, G_K_SCALE, "the k_scale") &&
 	       absent(in, n, G_V_SCALE, "the v_scale") && attr_none(in, n, "k_quant_type") &&
 	       attr_none(in, n, "v_quant_type") && attr_absent(in, n, "kv_cache_bit_width") &&

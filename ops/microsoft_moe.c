@@ -140,6 +140,20 @@ static int zero_dims(Moe *m, Dim *rows, Dim *size, int64_t bits, Dim **d)
 	return m->block ? 3 : 2;
 }
 
+/* Reports that rows of SIZE elements of operand AT are not multiples of UNIT, which a block or a byte has. */
+static bool not_whole(Moe *m, int at, Dim *size, int64_t unit)
+{
+	StrBuf b = {0};
+
+	dim_print(&b, size);
+	infer_error(
+		m->in, m->n,
+		"a row of operand %d has %s elements, expected a multiple of %lld, the size of a %s",
+		at + 1, strbuf_str(&b), (long long)unit, m->block ? "block" : "byte");
+	strbuf_free(&b);
+	return false;
+}
+
 /* Checks that operand WEIGHTS has ROWS rows of SIZE elements for each expert. */
 static bool check_weights(Moe *m, MoeInput weights, Dim *rows, Dim *size)
 {
@@ -159,13 +173,26 @@ static bool check_weights(Moe *m, MoeInput weights, Dim *rows, Dim *size)
 	    (node_in(m->n, zero) && infer_type(m->n, zero)->dtype != DT_U8))
 		return infer_error(m->in, m->n, "the weights and their zero points are not all of u8");
 	if (!dim_multiple(c, size, m->block ? m->block : 8 / bits))
-		return infer_error(m->in, m->n, "a row of the weights is not whole blocks and bytes");
+		return not_whole(m, at, size, m->block ? m->block : 8 / bits);
 	d[2] = blocks_of(m, size);
 	if (!place_has_dims(m, at + 1, d, m->block ? 3 : 2) ||
 	    !place_has_dims(m, zero, z, zero_dims(m, rows, size, bits, z)))
 		return false;
 	d[2] = bytes_of(m, size, bits);
 	return has_dims(m, weights, d, 3);
+}
+
+/* Checks that operand BIAS, if it is given, has the type of the rows and the two dims D. */
+static bool check_bias(Moe *m, MoeInput bias, Dim *const *d)
+{
+	const DType x = infer_type(m->n, MOE_X)->dtype;
+	const int at = m->place[bias];
+
+	if (node_in(m->n, at) && infer_type(m->n, at)->dtype != x)
+		return infer_error(
+			m->in, m->n, "operand %d has elements of type %s, operand 1 of %s", at + 1,
+			dtype_info[infer_type(m->n, at)->dtype].name, dtype_info[x].name);
+	return has_dims(m, bias, d, 2);
 }
 
 /* The dim that is the number of elements inside, which fc2 tells. */
@@ -210,13 +237,13 @@ static bool check_operands(Moe *m)
 		return false;
 	d[0] = m->experts;
 	d[1] = m->hidden;
-	if (!has_dims(m, MOE_BIAS2, d, 2))
+	if (!check_bias(m, MOE_BIAS2, d))
 		return false;
 	d[1] = outer;
-	if (!has_dims(m, MOE_BIAS1, d, 2))
+	if (!check_bias(m, MOE_BIAS1, d))
 		return false;
 	d[1] = m->inner;
-	return has_dims(m, MOE_BIAS3, d, 2);
+	return check_bias(m, MOE_BIAS3, d);
 }
 
 /* Sets *EXPERT to the rows' experts; returns their weights. Both are [rows, choices]. Null after a
@@ -382,10 +409,9 @@ static Value *chosen_product(Moe *m, Value *x, MoeInput weights, MoeInput bias)
 		return NULL;
 	w = expand_transpose(in, n, chosen(m, w), perm, 3);
 	v = expand_cast(in, n, EXPAND(in, n, MatMul, expand_cast(in, n, x, real), w), t);
-	return v->type && operand(m, bias)
-		       ? EXPAND(in, n, Add, v,
-				expand_unsqueeze(in, n, chosen(m, operand(m, bias)), 1))
-		       : v;
+	if (v->type && operand(m, bias))
+		v = EXPAND(in, n, Add, v, expand_unsqueeze(in, n, chosen(m, operand(m, bias)), 1));
+	return v->type ? v : NULL;
 }
 
 static Value *scalar_like(Moe *m, const Value *v, float x)
@@ -471,17 +497,21 @@ static bool expand_experts(Infer *in, Node *n, const int *place, Value **out)
 
 	if (!infer_choice(in, n, "activation_type", names, 5, &m.activation))
 		return false;
-	if (node_int(n, "use_sparse_mixer", 0) || fusion < MOE_APART || fusion > MOE_HALVES)
-		return infer_error(in, n,
-				   "use_sparse_mixer and a swiglu_fusion other than 0, 1 and 2 are not supported");
+	if (node_int(n, "use_sparse_mixer", 0))
+		return infer_error(in, n, "use_sparse_mixer is not supported");
+	if (fusion < MOE_APART || fusion > MOE_HALVES)
+		return infer_error(in, n, "attribute \"swiglu_fusion\" is %lld, expected 0, 1 or 2",
+				   (long long)fusion);
 	m.halves = m.activation == MOE_SWIGLU && fusion != MOE_APART;
 	if (m.activation == MOE_SWIGLU && m.halves == (operand(&m, MOE_FC3) != NULL))
 		return infer_error(in, n, "swiglu needs either operand %d or a swiglu_fusion of 1 or 2",
 				   m.place[MOE_FC3] + 1);
 	m.block = is_quantised(&m) ? node_int(n, "block_size", 0) : 0;
 	if (m.block < 0 || m.block > INT32_MAX || m.block % 8)
-		return infer_error(in, n, "attribute \"block_size\" is %lld, expected a multiple of 8",
-				   (long long)m.block);
+		return infer_error(
+			in, n,
+			"attribute \"block_size\" is %lld, expected a multiple of 8 below 2^31",
+			(long long)m.block);
 	if (!check_operands(&m))
 		return false;
 	if (!dim_is_const(m.experts, &experts))
@@ -493,7 +523,7 @@ static bool expand_experts(Infer *in, Node *n, const int *place, Value **out)
 	m.choices = dim_const(c, choices);
 	choose_blocks(&m);
 	weight = route(&m, choices, &expert);
-	if (!weight)
+	if (!weight || !weight->type)
 		return false;
 	group_by_expert(&m, expert);
 	v = expand_reshape(in, n, node_in(n, MOE_X), (Dim *[]){m.rows, m.hidden}, 2);

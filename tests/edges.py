@@ -460,14 +460,18 @@ def tiles(t):
 def middles(t):
     """Operators between two convolutions, where `layout` chooses the order of tensors: windows, products, sums and moves."""
     channels, slide, side = (t.number[n] for n in ("channels", "slide", "side"))
-    kinds = ("depthwise", "depthwise", "dense", "grouped", "MaxPool", "residual", "squeeze", "concat", "slice", "transpose", "pad")
+    kinds = ("depthwise", "depthwise", "dense", "grouped", "transposed", "MaxPool", "residual", "squeeze", "concat", "slice", "transpose", "pad")
     for dtype, kind in itertools.product(FLOATS, kinds):
         for i in range(6 if dtype == "f32" else 1):
             g = Graph(f"Middle.{kind}.{dtype}.{i}")
             c = g.random.choice([n for n in t.around(dtype) if n >= 8] + [channels - 1, channels, channels + 1, 2 * channels + 1])
             c += c % 2 if kind == "grouped" else 0
-            kernel, strides, dilations, pads, least = window(g, 2)
+            kernel, strides, dilations, pads, least = window(g, 2, kind == "transposed")
             least = [max(n, k) for n, k in zip(least, kernel)] if kind == "MaxPool" else least
+            if kind == "transposed":
+                c, pads = g.random.choice((8, 12, 16, 17)), [min(p, (k - 1) * d // 2) for p, k, d in zip(pads, kernel * 2, dilations * 2)] if i % 2 else None
+            if kind == "depthwise" and i % 3 == 2:   # some columns have no tap inside of the image
+                pads, least = [(k - 1) * d + g.random.randrange(3) for k, d in zip(kernel * 2, dilations * 2)], [1, 1]
             if kind == "depthwise" and i % 2:
                 far = g.random.randrange(2)   # taps are further apart than the windows that are computed at once
                 kernel[far], dilations[far], pads[far], pads[far + 2] = 3, slide + 8, slide + 8, slide + 8
@@ -483,6 +487,8 @@ def middles(t):
             slides = {"strides": strides, "dilations": dilations, "pads": pads}
             if kind == "depthwise":
                 m = weighted(g, "m", a, dtype, 1, 1, c, kernel, **slides)
+            elif kind == "transposed":
+                m = g.node("m", "ConvTranspose", a, g.weights("m_w", dtype, [c, c, *kernel]), **slides)
             elif kind in ("dense", "grouped"):
                 group = 2 if kind == "grouped" else 1
                 m = weighted(g, "m", a, dtype, c // group, c // group, group, kernel, **slides)

@@ -296,7 +296,7 @@ bool pass_caches(Module *m)
 	if (!caches)
 		return diag_error(
 			m->ctx->diag, (DiagLoc){0},
-			"--caches: the model has no result that is an input of f32 with something appended, or written into it%s",
+			"--caches: the model has no result that is an input of f32 with something appended (Concat), or written into it (TensorScatter, or an attention's past and present)%s",
 			wide ? ", and that has dims for scales" : "");
 	if (m->report)
 		fprintf(m->report, "; caches: %d, as inputs and outputs, are %s now%s\n", caches,

@@ -275,7 +275,7 @@ static void report_done(WeightsPass *p, const Node *n, const Value *v, const Wei
 						 (long long)j->group)
 				  : type,
 			(long long)j->from->bytes, (long long)after, relative(j->error, j->squares),
-			readers > 1 ? "; others read them as they were" : "");
+			readers > 1 ? "; other nodes have them, too" : "");
 }
 
 static void report_all(const WeightsPass *p)
@@ -349,10 +349,10 @@ static bool is_wide(const Value *v, DType to)
 	       dtype_info[t->dtype].bits > dtype_info[to].bits && tensor_numel(t) >= LEAST_WEIGHTS;
 }
 
-/* The constant, with whole rows of which E, a factor of C in N, is the load, and which may become TO; null: another form. */
+/* The constant of which E, a factor of a product of N, is the load, and which may become TO; null: another form. */
 static Value *weights_of(const Node *n, const Expr *e, DType to)
 {
-	Value *v = e->kind == EX_LOAD && load_plain(e) ? node_loaded(n, e) : NULL;
+	Value *v = e->kind == EX_LOAD ? node_loaded(n, e) : NULL;
 
 	return is_wide(v, to) ? v : NULL;
 }
@@ -421,7 +421,8 @@ static const char *why_not(WeightsPass *p, const WeightsJob *j)
 	const double error = relative(j->error, j->squares), most = p->m->opt.weight_error;
 
 	if (j->squares > 0 && j->error >= j->squares)
-		return "they are too small for a scale";
+		return j->scales ? "they are too small for a scale"
+				 : "they are too small for that type";
 	return most >= 0 && error > most
 		       ? arena_printf(p->m->arena, "their error would be %.6g of their magnitude",
 				      error)
@@ -468,6 +469,16 @@ static bool is_named(WeightsPass *p, const Node *n)
 	return named;
 }
 
+/* E loads weights of at least LEAST_WEIGHTS elements that are no constant of the model. */
+static bool is_computed(Module *m, const Node *n, const Expr *e)
+{
+	const Value *v = node_loaded(n, e);
+	int64_t count = 0;
+
+	return v && !value_const(v) && value_is_weights(m, v) && v->type->dtype == DT_F32 &&
+	       dim_is_const(type_numel(m->ctx, v->type), &count) && count >= LEAST_WEIGHTS;
+}
+
 /* Replaces factor SIDE of N's product *C, if that is a constant. */
 static bool quantise_factor(WeightsPass *p, Node *n, const Contraction *c, int side)
 {
@@ -477,10 +488,15 @@ static bool quantise_factor(WeightsPass *p, Node *n, const Contraction *c, int s
 	Value *v = weights_of(n, e, p->m->opt.weight_type), *to;
 	int axis;
 
-	if (!v)
+	if (!v) {
+		if (e->kind == EX_LOAD && is_computed(p->m, n, e))
+			scaled_report(p->m, n, "weights", &p->kept,
+				      "they are computed from constants");
 		return false;
+	}
 	axis = c->nk == 1 ? dim_of(e, c->k[0]) : -1;
-	if (!dtype_is_half(p->m->opt.weight_type) && (axis < 0 || c->guard_a || c->guard_b)) {
+	if (!dtype_is_half(p->m->opt.weight_type) &&
+	    (axis < 0 || !load_plain(e) || c->guard_a || c->guard_b)) {
 		scaled_report(p->m, n, "weights", &p->kept,
 			      "the sum is over several axes, or not over all of them");
 		return false;

@@ -224,6 +224,9 @@ def write_graphs(first, count, often):
 def main(first, count, only=None, often=()):
     if only == "write":
         return write_graphs(first, count, often)
+    for name in set(often) - set(DRAWN):
+        print(f"fuzz.py: --often={name}: no row of operators/ and no pattern is called so; operators have ONNX's names, such as MatMul or com.microsoft.MoE")
+        return 2
     cases, names, seen, ways = {}, {}, collections.Counter(), collections.Counter()
     passed = failed = refused = 0
     for fault in faults_of_rows():

@@ -135,20 +135,28 @@ class Products:
 
     def filters(self, dtype, cast):
         """Convolutions of several taps with filters of f16 or bf16."""
-        for inner, outer, window, stride in ((32, 48, (3, 3), 1), (20, 36, (3, 3), 2), (24, 30, (1, 5), 1)):
-            self.convolution_of_taps(dtype, cast, inner, outer, window, stride)
+        for inner, outer, window, stride, group in ((32, 48, (3, 3), 1, 1), (20, 36, (3, 3), 2, 1), (24, 30, (1, 5), 1, 1), (24, 32, (3, 3), 1, 4), (128, 128, (3, 3), 1, 128)):
+            self.convolution_of_taps(dtype, cast, inner, outer, window, stride, group)
+        w, value = self.half(dtype, (24, 20, 2, 2), cast)
 
-    def convolution_of_taps(self, dtype, cast, inner, outer, window, stride):
+        def transposed(x, f=np.array):
+            y = np.einsum("bchw,coyx->bohywx", f(x), f(value))
+            return y.reshape(*y.shape[:2], 2 * x.shape[2], 2 * x.shape[3])
+
+        self.product("ConvTranspose", w, [1, 24, "M", 9], transposed, strides=[2, 2])
+
+    def convolution_of_taps(self, dtype, cast, inner, outer, window, stride, group):
         """A convolution, padded so that the result is as large as the image but for the stride."""
-        w, value = self.half(dtype, (outer, inner, *window), cast)
+        w, value = self.half(dtype, (outer, inner // group, *window), cast)
         pads = [n // 2 for n in window]
 
         def taps(x, f=np.array):
             x = np.pad(f(x), ((0, 0), (0, 0), *((n, n) for n in pads)))
             windows = np.lib.stride_tricks.sliding_window_view(x, window, (2, 3))[:, :, ::stride, ::stride]
-            return np.einsum("bchwyx,ocyx->bohw", windows, f(value))
+            parts = zip(np.split(windows, group, 1), np.split(f(value), group))
+            return np.concatenate([np.einsum("bchwyx,ocyx->bohw", x, w) for x, w in parts], 1)
 
-        self.product("Conv", w, [1, inner, "M", 9], taps, kernel_shape=window, pads=pads * 2, strides=[stride] * 2)
+        self.product("Conv", w, [1, inner, "M", 9], taps, kernel_shape=window, pads=pads * 2, strides=[stride] * 2, group=group)
 
     def bits(self, bits, k, n, block, zero, **attributes):
         """MatMulNBits, with ATTRIBUTES. ZERO: None, "packed" or "floats"."""
@@ -364,7 +372,7 @@ def weights_stay_narrow():
             text = dlcc(f"{FOLDER}/narrow.onnx", option, "--dump-ir=layout", "--target=cpu:v3")
             filters = sum(len(x.type.tensor_type.shape.dim) == 4 for x in p.inputs)  # they are read in place: the images are packed
             assert text.count(f"-> (%packed: {name}[") == len(p.inputs) - filters and "(%packed: f32" not in text, "some product packs f32"
-            assert filters == 4 and not re.search(r"f32\[(48,32,3,3|36,20,3,3|30,24,1,5)\]", text), "some filter is of f32"
+            assert filters == 7 and not re.search(r"f32\[(48,32,3,3|36,20,3,3|30,24,1,5)\]", text), "some filter is of f32"
     p = Products(3, False)
     for i, window in enumerate((1, 3, 1)):
         p.half(T.FLOAT, (32, 32, window, window), True)

@@ -312,25 +312,33 @@ static void emit_columns(const ChannelStencil *t, int64_t lo, int64_t hi)
 	}
 }
 
-/* Whether the taps of a constant column that are inside along w are known here: nothing but w and
- * one iterator that the group unrolls is in each conjunct of that guard. */
-static bool known_by_column(const ChannelStencil *t)
+/* Whether the taps of column C that are inside along w are known here: there are some, and in each
+ * conjunct of that guard nothing is left but one iterator that the group unrolls. */
+static bool known_by_column(const ChannelStencil *t, int64_t c)
 {
 	ExprPool *p = t->r->k->pool;
 	Stmt *s = t->s;
-	Expr *zero = l_int(t->r->b, 0),
-	     *g = t->along ? ex_subst_iters(p, t->along, &t->w, &zero, 1) : NULL;
+	Expr *zero = l_int(t->r->b, 0), *column = l_int(t->r->b, c),
+	     *g = t->along ? ex_subst_iters(p, t->along, &t->w, &column, 1) : NULL;
 
 	for (int i = s->nband; i < s->niters; i++) {
-		Expr *lo = zero, *hi = zero, *of = NULL;
+		Expr *lo = zero, *hi = row_extent(t->r, s->iter[i]), *of = NULL;
 
 		g = g ? apart(p, g, s->iter[i], &of) : NULL;
 		if (of && ((t->rest && expr_has_iter(t->rest, s->iter[i])) ||
 			   guard_to_range(t->r->k, of, s->iter[i], &lo, &hi) ||
-			   lo->kind != EX_CONST || hi->kind != EX_CONST))
+			   lo->kind != EX_CONST || hi->kind != EX_CONST || lo->i >= hi->i))
 			return false;
 	}
-	return !g || g->kind == EX_CONST;
+	return !g || (g->kind == EX_CONST && g->i);
+}
+
+static bool known_by_columns(const ChannelStencil *t, int64_t lo, int64_t hi)
+{
+	for (int64_t c = lo; c < hi; c++)
+		if (!known_by_column(t, c))
+			return false;
+	return true;
 }
 
 /* Emits T if the extent of w is constant. Tiles begin at multiples of SIDE, so groups of
@@ -342,15 +350,15 @@ static bool emit_by_columns(const ChannelStencil *t)
 	Expr *lo = l_int(r->b, 0), *hi = row_extent(r, t->w);
 	int64_t from, to, n;
 
-	if (!dim_is_const(t->w->extent, &n) || !known_by_column(t) ||
-	    guard_to_range(r->k, t->all_along, t->w, &lo, &hi) || lo->kind != EX_CONST ||
-	    hi->kind != EX_CONST)
+	if (!dim_is_const(t->w->extent, &n) || guard_to_range(r->k, t->all_along, t->w, &lo, &hi) ||
+	    lo->kind != EX_CONST || hi->kind != EX_CONST)
 		return false;
 	from = (lo->i + t->side - 1) / t->side * t->side;
 	to = hi->i / t->side * t->side;
 	if (from >= to)
 		from = to = 0;
-	if ((from + n - to) * row_taps(t->s) > MOST)
+	if ((from + n - to) * row_taps(t->s) > MOST || !known_by_columns(t, 0, from) ||
+	    !known_by_columns(t, to, n))
 		return false;
 	emit_columns(t, 0, from);
 	if (from < to)

@@ -11,10 +11,8 @@
  * The product reads f32(byte - 128) * scale instead of X. Products of one X share both. A group whose
  * elements are all tiny becomes 0, and one with an infinity or NaN makes all sums of its row NaN.
  *
- * The form is found by passes/kernel/scaled.c, and computed by the tiles of codegen/c/tile_rows.c.
- *
- * With --bf16-activations, X of products whose weights are bf16 is rounded to bf16, so that CPUs multiply two terms at a
- * time (codegen/c/tile_dot.c). On GPUs, whose products have other weights in f32, nothing is done.
+ * The form is found by passes/kernel/scaled.c, and computed by the tiles of codegen/c/tile_rows.c. On GPUs, whose
+ * products have weights in f32, nothing is quantised.
  */
 #include "passes/kernel/scaled.h"
 #include "passes/kernel/through.h"
@@ -44,7 +42,7 @@ typedef struct RowsPass {
 	Module *m;
 	const int *block; /* by Node.id; nodes that the pass adds are not looked up */
 	VEC(QuantisedRows) done;
-	int64_t count, rounded, kept;
+	int64_t count, kept;
 } RowsPass;
 
 /* ---- The kernel that quantises ---- */
@@ -217,27 +215,6 @@ static void quantise_rows(RowsPass *p, Node *n, Contraction *c, int64_t weights_
 		ex_op2(pool, IN_mul, byte, load_added(n, "scale", q.scale, idx, last + 1)), c->b);
 }
 
-/* If one factor of N's product *C is bf16 weights, the other one is rounded to bf16. */
-static bool round_factor(RowsPass *p, Node *n, const Contraction *c)
-{
-	ExprPool *pool = node_kernel(n)->pool;
-	Expr *factor[] = {c->a, c->b};
-
-	for (int side = 0; side < 2; side++) {
-		Expr **other = &factor[1 - side];
-
-		if (!expr_is_weights(p->m, n, factor[side]) ||
-		    contraction_type(weights_through(p->m, n, factor[side], false)) != DT_BF16 ||
-		    expr_is_weights(p->m, n, *other))
-			continue;
-		*other = ex_round(pool, DT_BF16, *other);
-		c->s->val[0] = ex_op2(pool, IN_mul, factor[0], factor[1]);
-		p->rounded++;
-		return true;
-	}
-	return false;
-}
-
 static void note_narrow(void *arg, Expr *e)
 {
 	*(bool *)arg = *(bool *)arg || expr_is_narrow(e);
@@ -245,7 +222,6 @@ static void note_narrow(void *arg, Expr *e)
 
 static void visit(RowsPass *p, Node *n)
 {
-	const Options *o = &p->m->opt;
 	Kernel *k = node_kernel(n);
 	Contraction c;
 	ScaledForm f = {.c = &c, .n = n};
@@ -254,13 +230,10 @@ static void visit(RowsPass *p, Node *n)
 
 	for (int i = 0; i < k->bufs.n; i++)
 		k->bufs.at[i]->id = i;
-	if (!o->int8_activations && !o->bf16_activations && !node_int(n, ATTR_BYTE_ROWS, 0))
+	if (!p->m->opt.int8_activations && !node_int(n, ATTR_BYTE_ROWS, 0))
 		return;
-	if (!gemm_takes(k, &c, true, false) || c.ct != CT_F32 ||
-	    (o->bf16_activations && round_factor(p, n, &c)))
-		return;
-	if ((!o->int8_activations && !node_int(n, ATTR_BYTE_ROWS, 0)) ||
-	    n->nin + ADDED > MAX_PARAMS || !expr_is_weights(p->m, n, c.b))
+	if (!gemm_takes(k, &c, true, false) || c.ct != CT_F32 || n->nin + ADDED > MAX_PARAMS ||
+	    !expr_is_weights(p->m, n, c.b))
 		return;
 	e = weights_through(p->m, n, c.b, false);
 	ex_walk(e, note_narrow, &narrow);
@@ -287,8 +260,6 @@ bool pass_quantise_activations(Module *m)
 	if (m->report && (m->opt.int8_activations || p.count || p.kept))
 		fprintf(m->report, "; activations: %lld products of bytes, %lld stay\n",
 			(long long)p.count, (long long)p.kept);
-	if (m->report && m->opt.bf16_activations)
-		fprintf(m->report, "; activations: %lld products of bf16\n", (long long)p.rounded);
 	dce_graph(m);
 	return true;
 }

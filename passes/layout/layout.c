@@ -640,5 +640,6 @@ bool pass_layout(Module *m)
 		    !pack_operand(m, n) && !(module_on_gpu(m) && is_product(n)))
 			permute_constants(m, n);
 	cse_weights(m);
+	panels_report(m);
 	return true;
 }

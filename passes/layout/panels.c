@@ -7,6 +7,9 @@
  * (passes/layout/fragments.c) where matrix instructions read it; else B has rows that are
  * contiguous along n, each padded to a multiple of 16 bytes: so tiles are filled by whole pieces,
  * and skinny products, which sum down the columns, read each element of the operand once.
+ *
+ * With --bf16-activations, what products multiply panels of bf16 by is rounded to bf16, so that CPUs multiply two terms at a
+ * time (codegen/c/tile_dot.c). Such an element is used for all columns of a panel, so that this pays.
  */
 #include "passes/layout/panels_impl.h"
 
@@ -415,12 +418,14 @@ static bool pack_as(Module *m, Node *n, Contraction *c, bool fragments, bool swa
 {
 	Kernel *k = node_kernel(n);
 	Value *packed = pack(m, n, c, fragments);
-	Expr *load;
+	Expr *load, *a = c->a;
 
 	if (!packed)
 		return false;
 	load = load_packed(n, c, packed);
-	c->s->val[0] = ex_op2(k->pool, IN_mul, swapped ? load : c->a, swapped ? c->a : load);
+	if (m->opt.bf16_activations && !module_on_gpu(m) && packed->type->dtype == DT_BF16)
+		a = ex_round(k->pool, DT_BF16, a);
+	c->s->val[0] = ex_op2(k->pool, IN_mul, swapped ? load : a, swapped ? a : load);
 	return true;
 }
 
@@ -543,4 +548,20 @@ bool pack_operand(Module *m, Node *n)
 	if (packed)
 		node_drop_unused_inputs(n);
 	return packed;
+}
+
+void panels_report(Module *m)
+{
+	int rounded = 0;
+
+	if (!m->report || !m->opt.bf16_activations)
+		return;
+	for (Node *n = m->graph->first; n; n = n->next) {
+		Kernel *k = node_kernel(n);
+		Contraction c;
+
+		rounded += k && k->stmts.n && stmt_contraction(k, k->stmts.at[0], &c) &&
+			   contraction_word(&c) == 2 && contraction_type(c.a) == DT_BF16;
+	}
+	fprintf(m->report, "; activations: %d products of bf16\n", rounded);
 }

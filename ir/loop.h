@@ -105,8 +105,8 @@ typedef struct Tile {
 	CType ct;
 	/* terms of each k: 1; or 4 of bytes, u8 in one operand and i8 in the other, or 2 of bf16 in B and of bf16
 	 * or f32 in A, which are contiguous: element t of A's row at a_at + k*a_step + t, of B's column at
-	 * b_at + k*b_step + j*word + t */
-	int word;
+	 * b_at + k*b_step + j*kpack + t */
+	int kpack;
 	int mr, nr;
 	Buf *acc; /* local; element (i, j) at acc_at + i*nr + j */
 	Expr *acc_at;

@@ -97,11 +97,11 @@ static void put_tile(StrBuf *b, const Tile *t)
 		strbuf_puts(b, " + k*");
 		ex_print(b, t->b_step);
 		strbuf_puts(b, " + j");
-		if (t->word > 1)
-			strbuf_printf(b, "*%d", t->word);
+		if (t->kpack > 1)
+			strbuf_printf(b, "*%d", t->kpack);
 	}
-	if (t->word > 1)
-		strbuf_printf(b, "] for %d terms of each k < ", t->word);
+	if (t->kpack > 1)
+		strbuf_printf(b, "] for %d terms of each k < ", t->kpack);
 	else
 		strbuf_puts(b, "] for k < ");
 	ex_print(b, t->k);

@@ -54,7 +54,7 @@ typedef struct Target {
 	bool fma;           /* mad is fused */
 	Dot dot;            /* CPUs: how they multiply bytes */
 	bool f16;           /* CPUs: an instruction converts a vector of f16 to f32 */
-	bool bf16;          /* CPUs: one adds the products of two bf16 to an f32 lane */
+	bool bf16; /* CPUs: an instruction adds the products of a pair of bf16 to each f32 lane */
 	int64_t l1, l2;     /* bytes of data cache to block for */
 	int cores;          /* cores that schedules keep busy, at least */
 	int wake;           /* nanoseconds of work that pay for waking a thread */
@@ -93,7 +93,7 @@ typedef struct Options {
 	DType caches; /* what caches of f32 are stored as (caches_type); 0: they stay */
 	/* products of narrow weights quantise their other factor in groups of terms */
 	bool int8_activations;
-	bool bf16_activations;   /* CPUs round what products of bf16 weights read to bf16 */
+	bool bf16_activations; /* CPUs round what panels of bf16 weights are multiplied by to bf16 */
 	int list_tiles;          /* print this many of the best tiles for each product */
 	/* visit independent things in another order, which must not change the output */
 	bool shuffle;

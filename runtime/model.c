@@ -278,7 +278,8 @@ static bool cpu_env(uint64_t *mask)
 		{"none", 0},
 		{"v2", DL_CPU_X86_V2},
 		{"v3", DL_CPU_X86_V2 | DL_CPU_X86_V3 | DL_CPU_AVX_VNNI},
-		{"v4", UINT64_MAX},
+		{"v4", DL_CPU_X86_V2 | DL_CPU_X86_V3 | DL_CPU_X86_V4 | DL_CPU_AVX_VNNI |
+			       DL_CPU_AVX512_VNNI},
 		{"v8", DL_CPU_ARM_V8},
 	};
 	const char *s = getenv("DLCC_CPU");

@@ -361,15 +361,15 @@ static void print_trimmed(Fn *f, const Tile *tl, const char *fn, const StrBuf *t
 	fn_tabs(f);
 	strbuf_puts(
 		&f->body,
-		"for (int64_t k = from, part, first = 1; first || k < to; k += part, first = 0) {\n");
+		"for (int64_t at = from, part, first = 1; first || at < to; at += part, first = 0) {\n");
 	f->indent++;
 	fn_tabs(f);
-	strbuf_printf(&f->body, "part = dl_min_i64(to - k, %d - k %% %d);\n", TILE_DEPTH,
+	strbuf_printf(&f->body, "part = dl_min_i64(to - at, %d - at %% %d);\n", TILE_DEPTH,
 		      TILE_DEPTH);
 	fn_tabs(f);
-	strbuf_printf(&f->body, "%s(valid, part, (int)first, %s + k, row, 1, ", fn, a);
+	strbuf_printf(&f->body, "%s(valid, part, (int)first, %s + at, row, 1, ", fn, a);
 	print_address(f, tl->b, strbuf_str(&t[3]));
-	strbuf_printf(&f->body, " + k * %s, %s, ahead, ahead_step, ", strbuf_str(&t[4]),
+	strbuf_printf(&f->body, " + at * %s, %s, ahead, ahead_step, ", strbuf_str(&t[4]),
 		      strbuf_str(&t[4]));
 	print_address(f, tl->acc, strbuf_str(&t[5]));
 	strbuf_puts(&f->body, ");\n");

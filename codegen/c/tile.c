@@ -24,7 +24,7 @@ const char *c_tile_use(GenC *g, const Tile *t)
 {
 	const char *key = arena_printf(
 		g->arena, "tile_%s_%dx%d%s%s%s%s%s%s", ctype_name[t->ct], t->mr, t->nr,
-		t->word == 1             ? ""
+		t->kpack == 1            ? ""
 		: t->b->dtype == DT_BF16 ? t->a->dtype == DT_BF16 ? "_bf16_bf16" : "_f32_bf16"
 		: t->a->dtype == DT_U8   ? "_u8_i8"
 					 : "_i8_u8",
@@ -56,11 +56,11 @@ static const char *sums_of(const GenC *g, int i, int j, int set)
 		   : arena_printf(g->arena, "c%d_%d", i, j);
 }
 
-/* The term of row I and column vector J; of bytes, by the function DOT. */
+/* The term of row I and column vector J; of bytes, by the function DOT, of pairs of bf16, by dot_bf16. */
 static void put_term(const GenC *g, StrBuf *b, const Tile *t, int i, int j, int set,
 		     const char *dot, const char *tabs)
 {
-	if (t->word == 1)
+	if (t->kpack == 1)
 		strbuf_printf(b, "%s\t%s += *a%d * b%d;\n", tabs, sums_of(g, i, j, set), i, j);
 	else if (t->b->dtype == DT_BF16)
 		strbuf_printf(b, "%s\t%s = dot_bf16(%s, q%d, b%d);\n", tabs, sums_of(g, i, j, set),
@@ -78,7 +78,7 @@ static void put_term(const GenC *g, StrBuf *b, const Tile *t, int i, int j, int 
 /* The element type of A and of B. */
 static const char *type_of(const Tile *t, const Buf *operand)
 {
-	return t->word > 1 || t->row_scale || (operand == t->b && c_tile_widens(t))
+	return t->kpack > 1 || t->row_scale || (operand == t->b && c_tile_widens(t))
 		       ? c_memory_type(operand->dtype)
 		       : c_type(t->ct);
 }
@@ -109,7 +109,7 @@ static void put_pair(const GenC *g, StrBuf *b, const Tile *t, int rows, int nv, 
 			strbuf_printf(
 				b,
 				"%s\tconst vec b%d_%d = (vec)(*(const dot_lanes *)(b + %d) %s);\n",
-				tabs, j, h, j * c_tile_lanes(g, t) * t->word, half[h]);
+				tabs, j, h, j * c_tile_lanes(g, t) * t->kpack, half[h]);
 		for (int i = 0; i < rows; i++)
 			for (int j = 0; j < nv; j++)
 				strbuf_printf(b, "%s\t%s += a%d[%d] * b%d_%d;\n", tabs,
@@ -125,19 +125,19 @@ static void put_products(const GenC *g, StrBuf *b, const Tile *t, int rows, int 
 	/* where the terms have an order, *term is the current one */
 	const bool ordered = c_tile_pairs(g, t);
 
-	if (t->word > 1 && t->a->dtype == DT_F32) {
+	if (t->kpack > 1 && t->a->dtype == DT_F32) {
 		put_pair(g, b, t, rows, nv, set, tabs);
 		return;
 	}
 	for (int j = 0; j < nv; j++)
 		strbuf_printf(b, "%s\tconst %s b%d = %s(b + %s%d);\n", tabs,
-			      t->word > 1 ? "dot_lanes" : "vec", j,
+			      t->kpack > 1 ? "dot_lanes" : "vec", j,
 			      c_tile_widens(t) ? c_tile_wide(g, t)
-			      : t->word > 1    ? "*(const dot_lanes *)"
+			      : t->kpack > 1   ? "*(const dot_lanes *)"
 					       : "*(const vec *)",
-			      ordered ? "*term * b_step + " : "", j * lanes * t->word);
+			      ordered ? "*term * b_step + " : "", j * lanes * t->kpack);
 	for (int i = 0; i < rows; i++) {
-		if (t->word > 1)
+		if (t->kpack > 1)
 			strbuf_printf(
 				b, "%s\tdot_lanes q%d = (dot_lanes){0} + *(const dot_word *)%s;\n",
 				tabs, i,
@@ -296,14 +296,14 @@ static void rows_function(GenC *g, StrBuf *b, const Tile *t, const char *key, in
 		  nv = t->nr / lanes, sets = sets_of(t, rows, nv);
 
 	strbuf_printf(b, "%s static %svoid %s_%d(int64_t n, int first, const %s *a, ",
-		      t->word == 1             ? "DL_CONTRACT"
+		      t->kpack == 1            ? "DL_CONTRACT"
 		      : t->a->dtype == DT_F32  ? "DL_CONTRACT"
 		      : t->b->dtype == DT_BF16 ? "DL_DOT_BF16"
 					       : "DL_DOT",
 		      rows == t->mr ? "DL_APART " : "", key, rows, a);
 	put_parameters(b, t, a);
 	strbuf_printf(b, "\t\t%s)\n{\n%s", last_parameters(g, t, true),
-		      t->word == 1 || t->ct == CT_F32 ? "\tDL_CONTRACT_ON\n" : "");
+		      t->kpack == 1 || t->ct == CT_F32 ? "\tDL_CONTRACT_ON\n" : "");
 	strbuf_printf(
 		b, "\ttypedef %s vec __attribute__((vector_size(%d), aligned(%d), may_alias));\n",
 		type, lanes * esize, esize);
@@ -368,7 +368,7 @@ static void tile_function(GenC *g, StrBuf *b, const Tile *t, const char *key)
 	strbuf_printf(b, "\t\t%s)\n{\n", last_parameters(g, t, true));
 	if (c_tile_pairs(g, t))
 		strbuf_printf(b, "\tdot_use(order, valid, b, n, b_step, %d, %s);\n",
-			      t->nr * t->word, t->runs ? "run, k0 % run" : "INT64_MAX, 0");
+			      t->nr * t->kpack, t->runs ? "run, k0 % run" : "INT64_MAX, 0");
 	for (int i = 0; i < n; i++) {
 		strbuf_puts(b, i ? "\telse" : "\t");
 		if (i + 1 < n)

@@ -11,8 +11,8 @@
  * that a tile reads one after another: those of a block of TILE_DEPTH that are in one run of A (dot_order). Taken as they
  * come, each change between the two kinds would be a mispredicted branch.
  *
- * Products of bf16: the function dot_bf16 adds to each f32 lane the two products of lanes of bf16, by one instruction or by
- * portable C likewise.
+ * Products of bf16: the function dot_bf16 adds to each f32 lane the products of a pair of bf16 by another pair, by one
+ * instruction or by portable C likewise.
  */
 #include "codegen/c/tile.h"
 
@@ -21,7 +21,7 @@
 
 bool c_tile_pairs(const GenC *g, const Tile *t)
 {
-	return t->word > 1 && target_is_x86(g->target) && g->target->dot == DOT_PAIRS &&
+	return t->kpack > 1 && target_is_x86(g->target) && g->target->dot == DOT_PAIRS &&
 	       t->a->dtype == DT_U8 && t->b->kind == BUF_IN;
 }
 
@@ -234,6 +234,19 @@ static void put_wide_dot(StrBuf *b, const Target *t, const char *head)
 		head);
 }
 
+/* Prints the types of vectors whose lanes are words of 32 bits, and of such a word. */
+static void put_types(const GenC *g, StrBuf *b)
+{
+	const int bytes = g->target->vector_bytes;
+
+	strbuf_printf(
+		b,
+		"typedef int32_t dot_lanes __attribute__((vector_size(%d), aligned(1), may_alias));\n"
+		"typedef uint32_t dot_ulanes __attribute__((vector_size(%d)));\n"
+		"typedef int32_t dot_word __attribute__((aligned(1), may_alias));\n",
+		bytes, bytes);
+}
+
 /* Prints the function dot_u8_i8: each lane of C plus the four products of a lane of U by one of S. Where sums of pairs
  * saturate, that function is dot_narrow, for bytes of S whose pairs add up to -128 to 127, and dot_u8_i8 widens them. */
 static void put_dot(const GenC *g, StrBuf *b)
@@ -243,12 +256,6 @@ static void put_dot(const GenC *g, StrBuf *b)
 		   instruction = x86 || t->dot == DOT_BYTES;
 	const char *head = "static inline __attribute__((always_inline)) dot_lanes";
 
-	strbuf_printf(
-		b,
-		"typedef int32_t dot_lanes __attribute__((vector_size(%d), aligned(1), may_alias));\n"
-		"typedef uint32_t dot_ulanes __attribute__((vector_size(%d)));\n"
-		"typedef int32_t dot_word __attribute__((aligned(1), may_alias));\n",
-		t->vector_bytes, t->vector_bytes);
 	if (pairs)
 		strbuf_printf(b,
 			      "typedef int16_t dot_words __attribute__((vector_size(%d)));\n"
@@ -282,7 +289,7 @@ static void put_dot(const GenC *g, StrBuf *b)
 		put_wide_dot(b, t, head);
 }
 
-/* Prints the function dot_bf16: each lane of C plus the two products of a lane of X by one of Y. The instruction takes
+/* Prints the function dot_bf16: each lane of C plus the products of a pair of X by a pair of Y. The instruction takes
  * subnormal numbers for zero. */
 static void put_dot_bf16(const GenC *g, StrBuf *b)
 {
@@ -315,15 +322,18 @@ static void put_dot_bf16(const GenC *g, StrBuf *b)
 
 void c_tile_dot_functions(const GenC *g, StrBuf *b)
 {
-	bool dot = false, pairs = false, bf16 = false;
+	bool words = false, dot = false, pairs = false, bf16 = false;
 
 	for (int i = 0; i < g->tile.n; i++) {
 		const Tile *t = &g->tile.at[i];
 
-		dot = dot || t->word > 1 || t->row_scale;
+		dot = dot || (t->kpack > 1 && t->ct == CT_I32) || t->row_scale;
+		words = words || t->kpack > 1 || t->row_scale;
 		pairs = pairs || c_tile_pairs(g, t);
-		bf16 = bf16 || (t->word > 1 && t->a->dtype == DT_BF16);
+		bf16 = bf16 || (t->kpack > 1 && t->a->dtype == DT_BF16);
 	}
+	if (words)
+		put_types(g, b);
 	if (dot)
 		put_dot(g, b);
 	if (bf16)

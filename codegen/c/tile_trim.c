@@ -3,8 +3,8 @@
  * Finds the terms of a tile whose weights are not 0 (Tile.trim in ir/loop.h), in blocks from both
  * ends. A block is searched in vectors of the weights' bits: all bits but the sign are 0 only in 0
  * and -0, so NaN counts as another weight. The last block may overlap the one before it. All limits
- * but the last term are multiples of a block, which several sums of an element (codegen/c/tile.c)
- * divide; so each term is added to the same sum as without limits.
+ * but the last term are multiples of a block, and so is TILE_DEPTH; so the sum is divided at the same
+ * terms as without limits.
  */
 #include "codegen/c/tile.h"
 

@@ -64,7 +64,7 @@ DType contraction_type(const Expr *e)
 	return ex_is_op(e, IN_round) ? e->op.dtype : ctype_dtype(e->ct);
 }
 
-int contraction_word(const Contraction *c)
+int contraction_kpack(const Contraction *c)
 {
 	const DType a = contraction_type(c->a), b = contraction_type(c->b);
 

@@ -29,7 +29,7 @@ DType contraction_type(const Expr *e);
 /* Terms of a column that are contiguous in panels of operand B, as a word of 32 bits that CPUs read at once
  * (codegen/c/tile.c): 4 if the products are of u8 by i8 in either order, with sums in i32; 2 if B is of bf16 and sums are
  * f32; else 1. */
-int contraction_word(const Contraction *c);
+int contraction_kpack(const Contraction *c);
 void contraction_swap(Contraction *c); /* exchanges A, m and guard_a with B, n and guard_b */
 
 #endif

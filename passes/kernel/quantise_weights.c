@@ -8,15 +8,15 @@
  * or by W rounded to f16 or bf16. The layout then stores q and s, or the halves, and the product's tiles compute w in registers
  * (passes/layout/panels_scaled.c, panels.c). Products are recognised by their accesses, so W may be that of a
  * MatMul, a Gemm, a Conv or an Einsum, transposed or not. Numbers with scales need sums over one axis, as those of a
- * Conv of one tap; halves do not.
+ * Conv of one tap; on CPUs halves do not.
  *
  * The numbers are symmetric: q = round(w / s), from -8 to 7 or -128 to 127. The scale of a group is the
  * one of CANDIDATES with the least sum of squared errors; they are the group's largest magnitude over
  * 7 or 127, and over up to half as much again, which clips the largest elements and rounds the others
  * less. Groups whose elements are all tiny become 0.
  *
- * Other weights, small ones, those with infinities or NaN, and those that --keep or --max-error excludes stay as they are, and
- * the report says so. A convolution whose filter becomes halves is computed by its taps: Winograd's transformed filter has 16/9
+ * Other weights, those with infinities or NaN, and those that --keep or --max-error excludes stay as they are, and the report
+ * says so; small ones, and those of experts, which data choose, stay without a word. A convolution whose filter becomes halves is computed by its taps: Winograd's transformed filter has 16/9
  * or 4 times as many elements, and more digits. For a model that is written as ONNX, quantise_weights_operators does
  * the same to the graph of operators, by Cast and DequantizeLinear. Other readers of W, as a table of embeddings has that is a product's
  * factor, too, read W itself.
@@ -469,6 +469,15 @@ static bool is_named(WeightsPass *p, const Node *n)
 	return named;
 }
 
+/* Each index of E along a sum of C is an iterator, so that panels have the terms in E's order. */
+static bool terms_plain(const Contraction *c, const Expr *e)
+{
+	for (int d = 0; d < e->load.nidx; d++)
+		if (e->load.idx[d]->kind != EX_ITER && expr_has_any(e->load.idx[d], c->k, c->nk))
+			return false;
+	return true;
+}
+
 /* E loads weights of at least LEAST_WEIGHTS elements that are no constant of the model. */
 static bool is_computed(Module *m, const Node *n, const Expr *e)
 {
@@ -486,6 +495,7 @@ static bool quantise_factor(WeightsPass *p, Node *n, const Contraction *c, int s
 	Expr *e = weights_through(p->m, n, c->s->val[0]->op.arg[side], true);
 	Expr *other = c->s->val[0]->op.arg[1 - side], *load;
 	Value *v = weights_of(n, e, p->m->opt.weight_type), *to;
+	bool halves;
 	int axis;
 
 	if (!v) {
@@ -495,8 +505,14 @@ static bool quantise_factor(WeightsPass *p, Node *n, const Contraction *c, int s
 		return false;
 	}
 	axis = c->nk == 1 ? dim_of(e, c->k[0]) : -1;
-	if (!dtype_is_half(p->m->opt.weight_type) &&
-	    (axis < 0 || !load_plain(e) || c->guard_a || c->guard_b)) {
+	halves = dtype_is_half(p->m->opt.weight_type) && !module_on_gpu(p->m);
+	if (halves && !terms_plain(c, e)) {
+		scaled_report(
+			p->m, n, "weights", &p->kept,
+			"the sum reads them in another order, as a transposed convolution does");
+		return false;
+	}
+	if (!halves && (axis < 0 || !load_plain(e) || c->guard_a || c->guard_b)) {
 		scaled_report(p->m, n, "weights", &p->kept,
 			      "the sum is over several axes, or not over all of them");
 		return false;

@@ -601,8 +601,10 @@ bool pass_layout(Module *m)
 	Choice c = {.m = m, .n = g->nvalues};
 	Value **permuted;
 
-	if (m->opt.level == 0)
+	if (m->opt.level == 0) {
+		panels_report(m);
 		return true;
+	}
 	c.sets = sets_new(m->arena, most);
 	c.fixed = NEW_ARRAY(m->arena, most + 1, bool);
 	c.votes = NEW_ARRAY(m->arena, most + 1, Votes);

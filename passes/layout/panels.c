@@ -47,11 +47,12 @@ bool expr_is_weights(Module *m, const Node *n, Expr *e)
 }
 
 /* The panel layout: g, outer n, n / panel, k, n % panel. The terms of a product of bytes are one
- * dim in fours, g, outer n, n / panel, k / 4, n % panel, k % 4; those of B of bf16 in pairs. */
+ * dim in fours, g, outer n, n / panel, k / 4, n % panel, k % 4; those of B of bf16 in pairs, k / 2 and k % 2. */
 static const Type *in_panels(Module *m, const Contraction *c, const Type *plain)
 {
 	Layout l = {0};
-	const int last = plain->rank - 1, word = contraction_word(c), terms = word > 1 ? 1 : c->nk;
+	const int last = plain->rank - 1, kpack = contraction_kpack(c),
+		  terms = kpack > 1 ? 1 : c->nk;
 
 	for (int i = 0; i < c->ng; i++)
 		l.ax[l.n++] = (LayoutAxis){.dim = i};
@@ -59,10 +60,10 @@ static const Type *in_panels(Module *m, const Contraction *c, const Type *plain)
 		l.ax[l.n++] = (LayoutAxis){.dim = c->ng + terms + i};
 	l.ax[l.n++] = (LayoutAxis){.dim = last, .div = gemm_panel(c->ct)};
 	for (int i = 0; i < terms; i++)
-		l.ax[l.n++] = (LayoutAxis){.dim = c->ng + i, .div = word > 1 ? word : 0};
+		l.ax[l.n++] = (LayoutAxis){.dim = c->ng + i, .div = kpack > 1 ? kpack : 0};
 	l.ax[l.n++] = (LayoutAxis){.dim = last, .mod = gemm_panel(c->ct)};
-	if (word > 1)
-		l.ax[l.n++] = (LayoutAxis){.dim = c->ng, .mod = word};
+	if (kpack > 1)
+		l.ax[l.n++] = (LayoutAxis){.dim = c->ng, .mod = kpack};
 	return type_with_layout(m->ctx, plain, &l);
 }
 
@@ -112,7 +113,7 @@ static DType panel_type(const Module *m, const Contraction *c)
 	const DType t = contraction_type(c->b);
 	bool narrow = true;
 
-	if (contraction_word(c) > 1)
+	if (contraction_kpack(c) > 1)
 		return t;
 	if (c->ct != CT_F32 || !dtype_is_half(t))
 		return ctype_dtype(c->ct);
@@ -325,7 +326,7 @@ void packing_join(Packing *p, Iter *const *it, int n)
 static bool joins_terms(const Packing *p)
 {
 	if (!module_on_gpu(p->m))
-		return contraction_word(p->c) > 1;
+		return contraction_kpack(p->c) > 1;
 	return p->fragments &&
 	       !terms_apart(p->m->ctx, p->c, fragment_terms(contraction_type(p->c->b)));
 }
@@ -561,7 +562,8 @@ void panels_report(Module *m)
 		Contraction c;
 
 		rounded += k && k->stmts.n && stmt_contraction(k, k->stmts.at[0], &c) &&
-			   contraction_word(&c) == 2 && contraction_type(c.a) == DT_BF16;
+			   contraction_kpack(&c) == 2 && ex_is_op(c.a, IN_round) &&
+			   contraction_type(c.a) == DT_BF16;
 	}
 	fprintf(m->report, "; activations: %d products of bf16\n", rounded);
 }

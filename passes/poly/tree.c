@@ -199,7 +199,7 @@ static void tile_part(TreeWalk *w, const LNode *n, LPart part, int order)
 	push_loop(w, t->col, AXIS_ANY, zero, resolve(w, t->n_valid), 1, t->col->extent);
 	if (t->depth && part == PART_TERM)
 		push_loop(w, t->depth, AXIS_ANY, zero,
-			  ex_mul(p->pool, resolve(w, t->k), ex_int(p->pool, CT_I64, t->word)), 1,
+			  ex_mul(p->pool, resolve(w, t->k), ex_int(p->pool, CT_I64, t->kpack)), 1,
 			  t->depth->extent);
 	for (int i = s->nband; i < s->niters && part == PART_TERM && !t->depth; i++)
 		if (n->at[i]->kind == EX_ITER)

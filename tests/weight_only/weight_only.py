@@ -135,15 +135,8 @@ class Products:
 
     def filters(self, dtype, cast):
         """Convolutions of several taps with filters of f16 or bf16."""
-        for inner, outer, window, stride, group in ((32, 48, (3, 3), 1, 1), (20, 36, (3, 3), 2, 1), (24, 30, (1, 5), 1, 1), (24, 32, (3, 3), 1, 4), (128, 128, (3, 3), 1, 128)):
+        for inner, outer, window, stride, group in ((32, 48, (3, 3), 1, 1), (20, 36, (3, 3), 2, 1), (24, 30, (1, 5), 1, 1), (24, 32, (3, 3), 1, 4), (128, 128, (3, 3), 1, 128), (21, 40, (3, 3), 1, 1)):
             self.convolution_of_taps(dtype, cast, inner, outer, window, stride, group)
-        w, value = self.half(dtype, (24, 20, 2, 2), cast)
-
-        def transposed(x, f=np.array):
-            y = np.einsum("bchw,coyx->bohywx", f(x), f(value))
-            return y.reshape(*y.shape[:2], 2 * x.shape[2], 2 * x.shape[3])
-
-        self.product("ConvTranspose", w, [1, 24, "M", 9], transposed, strides=[2, 2])
 
     def convolution_of_taps(self, dtype, cast, inner, outer, window, stride, group):
         """A convolution, padded so that the result is as large as the image but for the stride."""
@@ -290,11 +283,12 @@ def small_floats():
             p.run(f"{FOLDER}/floats_gpu.so", rows, samples.simulated(BUILD), ("--device", "cuda"))
 
 
-def half_products(dtype, option, whole, *options):
+def half_products(dtype, option, whole, *options, filters=True):
     """Products with weights of DTYPE, by OPTION or, without one, of the model: one artifact, and their results for all ROWS."""
     p = Products(len(option), whole)
     p.halves(dtype, not option)
-    p.filters(dtype, not option)
+    if filters:
+        p.filters(dtype, not option)
     onnx.save(p.proto(), f"{FOLDER}/halves.onnx")
     report = dlcc(f"{FOLDER}/halves.onnx", *([option] if option else []), *options, "-o", f"{FOLDER}/halves.so")
     assert not option or f"; weights: {len(p.inputs)} rounded" in report, report
@@ -327,11 +321,30 @@ def both_factors_are_bf16():
     assert f"; activations: {products - 1} products of bf16" in report, report
 
 
+def models_of_bf16():
+    """Products of a model whose tensors are of bf16, with odd numbers of terms, where subnormal numbers may be flushed, so that CPUs multiply pairs."""
+    rng, bf16 = np.random.default_rng(5), helper.tensor_dtype_to_np_dtype(T.BFLOAT16)
+    for op, x_shape, w_shape in (("MatMul", (17, 33), (33, 40)), ("Conv", (1, 3, 9, 9), (48, 3, 3, 3)), ("Conv", (2, 40, 5, 5), (36, 40, 1, 1))):
+        x, w = (rng.standard_normal(shape).astype(np.float32).astype(bf16) for shape in (x_shape, w_shape))
+        nodes = [helper.make_node("Cast", ["x"], ["xb"], to=T.BFLOAT16), helper.make_node(op, ["xb", "w"], ["yb"]), helper.make_node("Cast", ["yb"], ["y0"], to=T.FLOAT)]
+        graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", T.FLOAT, x_shape)], [helper.make_tensor_value_info("y0", T.FLOAT, None)],
+                                  [numpy_helper.from_array(w, "w")])
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)], ir_version=10), f"{FOLDER}/bf16.onnx")
+        x, w = x.astype(np.float32), w.astype(np.float64)
+        expected = x @ w if op == "MatMul" else np.einsum("bchwyx,ocyx->bohw", np.lib.stride_tricks.sliding_window_view(x, w_shape[2:], (2, 3)), w)
+        for options in ([], ["--flush-subnormals"], ["--bf16-activations"], ["--flush-subnormals", "--cc=gcc"], ["--flush-subnormals", "--target=cpu:v3"]):
+            if not runs_here("avx2") and options[-1:] == ["--target=cpu:v3"]:
+                continue
+            dlcc(f"{FOLDER}/bf16.onnx", *options, "-o", f"{FOLDER}/bf16.so")
+            y, = results(f"{FOLDER}/bf16.so", {"x": x}, 1)
+            assert np.abs(y - expected).max() <= 2.0 ** -8 * np.abs(expected).max(), (op, options)
+
+
 def halves_on_the_simulated_gpu():
     if not os.path.exists(BUILD + "/ptxsim/libcuda.so.1") or "cuda:" not in dlcc("--list-targets"):
         return
     for dtype, option in ((T.FLOAT16, "--fp16"), (T.BFLOAT16, "--bf16")):
-        p = half_products(dtype, option, True, "--target=cuda:sm_80", *samples.unoptimised())
+        p = half_products(dtype, option, True, "--target=cuda:sm_80", *samples.unoptimised(), filters=False)
         for rows in (1, 5):
             p.run(f"{FOLDER}/halves.so", rows, samples.simulated(BUILD), ("--device", "cuda"))
 
@@ -575,5 +588,5 @@ def accuracy_level_allows_bytes():
 
 
 if __name__ == "__main__":
-    sys.exit(samples.run_all([whole_numbers_on_each_cpu, real_numbers, with_gcc, on_the_simulated_gpu, small_floats, halves, both_factors_are_bf16, halves_on_the_simulated_gpu, special_halves, weights_stay_narrow,
+    sys.exit(samples.run_all([whole_numbers_on_each_cpu, real_numbers, with_gcc, on_the_simulated_gpu, small_floats, halves, both_factors_are_bf16, models_of_bf16, halves_on_the_simulated_gpu, special_halves, weights_stay_narrow,
                               threads_do_not_matter, options_match_numpy, written_models, narrow_caches, activations_match_numpy, accuracy_level_allows_bytes], sys.argv[3:]))

@@ -112,8 +112,8 @@ static bool is_new(const Tuner *t, TuneGroup *g, const Decision *d)
 static void queue_offers(const Tuner *t, TuneGroup *g)
 {
 	Decision *offers[MOST_OFFERS];
-	const int n = decisions_offer(t->m->target[0], node_kernel(g->first), g->best, t->a, offers,
-				      MOST_OFFERS);
+	const int n = decisions_offer(decide_target(t->m, t->m->target[0]), node_kernel(g->first),
+				      g->best, t->a, offers, MOST_OFFERS);
 	Decisions queue = {0};
 
 	for (int i = 0; i < n; i++)

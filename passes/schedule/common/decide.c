@@ -49,9 +49,7 @@ Decision *decision_copy(Arena *a, const Decision *d, int nstmts)
 	return c;
 }
 
-/* T as kernels of M may use it: its products of bf16 take subnormal numbers for zero, so they need an option that allows
- * this. */
-static const Target *usable(const Module *m, const Target *t)
+const Target *decide_target(const Module *m, const Target *t)
 {
 	Target *without;
 
@@ -66,7 +64,7 @@ bool pass_decide(Module *m)
 {
 	m->ndecisions = m->graph->nnodes;
 	for (int t = 0; t < m->ntargets; t++) {
-		const Target *target = usable(m, m->target[t]);
+		const Target *target = decide_target(m, m->target[t]);
 
 		m->decision[t] = NEW_ARRAY(m->arena, m->ndecisions + 1, Decision *);
 		for (Node *n = m->graph->first; n; n = n->next) {

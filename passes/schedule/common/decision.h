@@ -34,7 +34,7 @@ typedef struct ProductDecision {
 	 * 0: the sum is not split into parts */
 	int64_t mc, nc, kc;
 	bool pack_a, pack_b; /* the operand is packed; else it is read in place */
-	bool dot; /* both operands are of bf16 in pairs of terms, which are multiplied together */
+	bool dot; /* a tile multiplies pairs of terms, both of bf16, by one instruction */
 	/* the panels of a block are the outer loop, the tiles of rows the inner one; else the
 	 * reverse */
 	bool panels_first;
@@ -155,6 +155,9 @@ extern const StrategyInfo strategy_table[STRATEGY_COUNT];
 
 /* ---- decide.c ---- */
 
+/* T as kernels of M may use it. Its products of bf16 take subnormal numbers for zero, so they need an option that allows
+ * this. */
+const Target *decide_target(const Module *m, const Target *t);
 /* How K is scheduled on CPU T. ON_HOST: the kernel has few elements, beside code for a GPU, and
  * needs no product. K is a copy that the function may change; its arena holds the result. */
 Decision *decide(const Target *t, Kernel *k, bool on_host);

@@ -31,7 +31,7 @@ typedef struct Gemm {
 	int nnin;
 	Iter *mflat, *nflat;    /* row and column of the whole matrix */
 	Dim *m, *n, *kk;        /* extents */
-	int word;               /* CPUs: terms of a step of the micro-kernel (contraction_word) */
+	int kpack;              /* CPUs: terms of a step of the micro-kernel (contraction_kpack) */
 	Dim *steps;             /* steps of all terms */
 	/* CPUs: B in panels. NUMBERS is the load of its elements, or of numbers that SCALE and ZERO, loads
 	 * of one element for each GROUP terms and column, make such (null: 1, 0; GROUP 0: one for all

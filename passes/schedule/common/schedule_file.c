@@ -246,7 +246,7 @@ static bool decide_as(Module *m, int t, Node *n, const FileLine *l, bool first)
 	Arena *tmp = arena_new();
 	Kernel *k = kernel_clone(node_kernel(n), tmp);
 	StrBuf why = {0};
-	Decision *d = decision_parse(m->target[t], k, l->decision, &why);
+	Decision *d = decision_parse(decide_target(m, m->target[t]), k, l->decision, &why);
 	const bool ok = d || diag_error(m->ctx->diag, l->loc, "%s", strbuf_str(&why));
 
 	if (d) {

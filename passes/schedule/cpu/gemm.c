@@ -44,7 +44,7 @@ static bool merges_in(Gemm *g, Expr *e, const Iter *out, const Iter *in)
 
 DType gemm_packed_type(const Gemm *g, const Expr *e)
 {
-	const bool narrow = g->c.ct == CT_F32 ? g->dot || g->row_scale : g->word > 1;
+	const bool narrow = g->c.ct == CT_F32 ? g->dot || g->row_scale : g->kpack > 1;
 
 	return narrow ? contraction_type(e) : ctype_dtype(g->c.ct);
 }
@@ -58,7 +58,7 @@ static bool plain(const Gemm *g, const Expr *e)
 /* Terms whose number is D are whole steps. */
 static bool whole_steps(const Gemm *g, Dim *d)
 {
-	return g->word == 1 || dim_multiple(g->k->ctx, d, g->word);
+	return g->kpack == 1 || dim_multiple(g->k->ctx, d, g->kpack);
 }
 
 /* The first of the innermost k iterators that merge in A: the terms of a run. The guard bounds at most
@@ -102,7 +102,7 @@ static void look_at_a(Gemm *g)
 	if (!plain(g, e) || !ex_affine(g->k->ctx, flat_index(g->k, e->load.buf, e->load.idx), &a))
 		return;
 	g->a_step = ex_dim(g->k->pool, affine_coef(g->k->ctx, &a, g->c.k[g->c.nk - 1]));
-	if ((g->word > 1 || g->row_scale) && !has_unit_step(g))
+	if ((g->kpack > 1 || g->row_scale) && !has_unit_step(g))
 		return;
 	g->run = first_of_run(g);
 	g->run_terms = gemm_product(g, g->c.k + g->run, g->c.nk - g->run);
@@ -144,7 +144,7 @@ static bool look_at_parts(Gemm *g, Expr *e)
 {
 	int one;
 
-	if (g->word > 1 || g->c.ct != CT_F32 || !ex_is_op(e, IN_mul))
+	if (g->kpack > 1 || g->c.ct != CT_F32 || !ex_is_op(e, IN_mul))
 		return false;
 	g->scale = e->op.arg[in_panels(g, e->op.arg[1], &one)];
 	e = e->op.arg[g->scale == e->op.arg[0]];
@@ -173,9 +173,9 @@ static void look_at_b(Gemm *g)
 {
 	int terms;
 
-	g->terms = g->word;
+	g->terms = g->kpack;
 	if (!g->c.guard_b && in_panels(g, g->c.b, &terms)) {
-		g->b_panels = (plain(g, g->c.b) || is_half(g, g->c.b)) && terms == g->word;
+		g->b_panels = (plain(g, g->c.b) || is_half(g, g->c.b)) && terms == g->kpack;
 		g->numbers = g->c.b;
 	} else if (!g->c.guard_b) {
 		g->b_panels = look_at_parts(g, g->c.b);
@@ -261,7 +261,7 @@ static bool open_whole(Gemm *g)
 	    !gemm_open(g))
 		return false;
 	g->pw = gemm_panel(g->c.ct);
-	g->word = contraction_word(&g->c);
+	g->kpack = contraction_kpack(&g->c);
 	look_at_b(g);
 	return pays(g->k->ctx, &g->c, g->b_panels, false);
 }
@@ -312,14 +312,13 @@ void gemm_pack_instead(Gemm *g)
 
 bool gemm_has_dot(const Gemm *g)
 {
-	return g->c.ct == CT_F32 && contraction_type(g->c.a) == DT_BF16 &&
-	       contraction_type(g->c.b) == DT_BF16;
+	return g->b_panels && g->kpack > 1 && g->c.ct == CT_F32 &&
+	       contraction_type(g->c.a) == DT_BF16 && contraction_type(g->c.b) == DT_BF16;
 }
 
 void gemm_use_dot(Gemm *g)
 {
 	g->dot = true;
-	g->terms = g->word = contraction_word(&g->c);
 	g->a_direct = false;
 	look_at_a(g);
 }
@@ -330,9 +329,9 @@ void gemm_pack_b_instead(Gemm *g)
 	g->b_panels = false;
 	g->numbers = g->scale = g->zero = NULL;
 	g->group = 0;
-	if (g->c.ct == CT_F32 && !g->dot)
-		g->word = 1; /* B is packed as f32 */
-	g->terms = g->word;
+	if (g->c.ct == CT_F32)
+		g->kpack = 1; /* B is packed as f32 */
+	g->terms = g->kpack;
 }
 
 int64_t gemm_part_step(const Gemm *g)
@@ -350,7 +349,7 @@ void gemm_flatten(Gemm *g)
 	g->m = gemm_product(g, g->c.m, g->c.nm);
 	g->n = gemm_product(g, g->nin, g->nnin);
 	g->kk = gemm_product(g, g->c.k, g->c.nk);
-	g->steps = dim_ceildiv(g->k->ctx, g->kk, dim_const(g->k->ctx, g->word));
+	g->steps = dim_ceildiv(g->k->ctx, g->kk, dim_const(g->k->ctx, g->kpack));
 }
 
 /* ---- Emission ---- */

@@ -31,7 +31,7 @@ bool attention_begin(AttentionPlan *a, Kernel *k);
 
 /* Sets a->scores.when, if that pays. */
 void attention_skip_scores(AttentionPlan *a);
-/* Emits what finds out whether the packed values are all finite, and sets a->values.trim; if that
+/* Emits the sum of the packed values times 0, which is 0 if all are finite, and sets a->values.trim to it; if that
  * pays. */
 void attention_trim_values(AttentionPlan *a);
 

@@ -97,7 +97,7 @@ static void fit_tile(const Target *t, const Gemm *g, int64_t m, int64_t *mr, int
 /* Whether the micro-kernel widens bytes to 16 bits in registers. */
 static bool widens_bytes(const Target *t, const Gemm *g)
 {
-	return g->c.ct == CT_I32 && g->word > 1 && t->dot == DOT_PAIRS;
+	return g->c.ct == CT_I32 && g->kpack > 1 && t->dot == DOT_PAIRS;
 }
 
 void gemm_choose_tile(const Target *t, Gemm *g, int64_t *mr, int64_t *nr)
@@ -213,7 +213,7 @@ static int64_t part_of_sum(const Target *t, const Gemm *g, const ProductDecision
 	int64_t kk, steps, parts;
 
 	if (!dim_is_const(g->kk, &kk) || !dim_is_const(g->steps, &steps) || kk <= most ||
-	    kk % g->word)
+	    kk % g->kpack)
 		return 0;
 	parts = (kk + most - 1) / most;
 	if (g->scale) {
@@ -222,7 +222,7 @@ static int64_t part_of_sum(const Target *t, const Gemm *g, const ProductDecision
 
 		return kc < kk ? kc : 0;
 	}
-	return round_up((steps + parts - 1) / parts, DEPTH_STEP) * g->word;
+	return round_up((steps + parts - 1) / parts, DEPTH_STEP) * g->kpack;
 }
 
 /* Rows follow the same block of B, unless blocks of columns are the inner loop or the rows are one
@@ -421,11 +421,11 @@ static bool sum_is_legal(const Gemm *g, const ProductDecision *p, StrBuf *why)
 		return decision_refuse(
 			why, "a block of %lld terms is not less than the sum's %lld; write \"all\"",
 			(long long)p->kc, (long long)kk);
-	if (kk % g->word || p->kc % g->word)
+	if (kk % g->kpack || p->kc % g->kpack)
 		return decision_refuse(
 			why,
-			"a sum of products of bytes is split into multiples of %d terms, if it has such a number",
-			g->word);
+			"a sum is split at multiples of %d terms, which a step of the tile multiplies, and only if it has such a number",
+			g->kpack);
 	if (g->scale && p->kc % gemm_part_step(g))
 		return decision_refuse(
 			why,
@@ -437,6 +437,21 @@ static bool sum_is_legal(const Gemm *g, const ProductDecision *p, StrBuf *why)
 		       "a sum split into parts keeps the sums of all tiles of a block, which needs the order n,m");
 }
 
+static bool dot_is_legal(const Target *t, const Gemm *g, const ProductDecision *p, StrBuf *why)
+{
+	if (!t->bf16)
+		return decision_refuse(
+			why,
+			"\"dot\" needs a CPU with AVX512-BF16, and --bf16-activations or --flush-subnormals, since it takes subnormal numbers for zero");
+	return (gemm_has_dot(g) && !p->pack_b) ||
+	       decision_refuse(
+		       why,
+		       "\"dot\" multiplies pairs of bf16 by panels of bf16, and the factors are %s and %s%s",
+		       dtype_info[contraction_type(g->c.a)].name,
+		       dtype_info[contraction_type(g->c.b)].name,
+		       g->b_panels && !p->pack_b ? "" : " that is packed");
+}
+
 bool product_legal(const Target *t, Kernel *k, const Decision *d, StrBuf *why)
 {
 	const ProductDecision *p = &d->product;
@@ -444,11 +459,8 @@ bool product_legal(const Target *t, Kernel *k, const Decision *d, StrBuf *why)
 
 	if (!gemm_begin(&g, k))
 		return decision_refuse(why, "the kernel is no product");
-	if (p->dot && !gemm_has_dot(&g))
-		return decision_refuse(
-			why, "\"dot\" multiplies pairs of bf16, and the factors are %s and %s",
-			dtype_info[contraction_type(g.c.a)].name,
-			dtype_info[contraction_type(g.c.b)].name);
+	if (p->dot && !dot_is_legal(t, &g, p, why))
+		return false;
 	if (p->dot)
 		gemm_use_dot(&g);
 	if (!p->pack_a && !g.a_direct && g.run == g.c.nk)

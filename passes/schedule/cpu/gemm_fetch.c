@@ -140,8 +140,8 @@ static void share_ranges(const Ranges *r, Tile *tl, Expr *number, int64_t k)
 	}
 }
 
-/* The tiles of a panel that have at least a third of their rows, which TILE counts, share the panel that
- * follows: after the block's last panel, that is the first one, with the next part of the sum, or that
+/* The tiles of a panel, those of all its columns, that have at least a third of their rows share the panel
+ * that follows; TILE counts those of the same columns. After the block's last panel, that is the first one, with the next part of the sum, or that
  * of the next block. A tile of fewer rows would wait for what it fetches, since it multiplies too little
  * meanwhile. Each term fetches a line of the cache. Where a tile would have to fetch more, it fetches
  * nothing: the CPU's own prefetching alone is faster than together with a part of the lines. BERT of 17
@@ -150,7 +150,7 @@ static void share_panel(Gemm *g, Tile *tl, const TileAt *t, Expr *tile)
 {
 	LBuild *b = &g->b;
 	ExprPool *p = b->p;
-	const int64_t lines = g->pw * g->word * (dtype_info[tl->b->dtype].bits / 8) / LINE,
+	const int64_t lines = g->pw * g->kpack * (dtype_info[tl->b->dtype].bits / 8) / LINE,
 		      columns = g->pw / g->nr;
 	Expr *zero = l_int(b, 0), *one = l_int(b, 1),
 	     *rows = ex_sub(p, t->rows_end, ex_iter(p, g->m0)),
@@ -161,9 +161,10 @@ static void share_panel(Gemm *g, Tile *tl, const TileAt *t, Expr *tile)
 	     *shares = ex_op2(p, IN_lt, tile, full), *tiles = ex_mul(p, full, l_int(b, columns)),
 	     *number = ex_add(p, ex_mul(p, tile, l_int(b, columns)),
 			      ex_op2(p, IN_floordiv, t->js, l_int(b, g->nr))),
-	     *step = ex_op2(p, IN_floordiv, ex_add(p, tiles, l_int(b, g->pw * g->word - 1)), tiles),
+	     *step = ex_op2(p, IN_floordiv, ex_add(p, tiles, l_int(b, g->pw * g->kpack - 1)),
+			    tiles),
 	     *panel = ex_mul(p, ex_dim(p, g->steps), tl->b_step),
-	     *at = ex_add(p, ex_sub(p, tl->b_at, ex_mul(p, t->js, l_int(b, g->word))),
+	     *at = ex_add(p, ex_sub(p, tl->b_at, ex_mul(p, t->js, l_int(b, g->kpack))),
 			  ex_mul(p, tl->k, ex_mul(p, step, number)));
 	Expr *next = t->partial ? ex_sub(p, ex_mul(p, t->k, tl->b_step), ex_mul(p, t->panel, panel))
 				: ex_sub(p, panel, ex_mul(p, t->k0, tl->b_step));

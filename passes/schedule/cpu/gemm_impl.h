@@ -18,7 +18,7 @@ bool gemm_begin_some(Gemm *g, Kernel *k, int first, int nstmts);
 DType gemm_packed_type(const Gemm *g, const Expr *e);
 /* A is packed, even if it can be read in place; then in f32, if it is quantised. */
 void gemm_pack_instead(Gemm *g);
-/* Both operands can be read as bf16 without rounding them; gemm_use_dot makes it so. */
+/* A is of bf16, rounded or in memory, and B in panels of bf16; gemm_use_dot has them read in pairs of terms. */
 bool gemm_has_dot(const Gemm *g);
 void gemm_use_dot(Gemm *g);
 /* B is packed, even if it is stored in panels. */

@@ -32,29 +32,29 @@ static void close_loops(Gemm *g, LNode **loops, int n)
 /* The number of terms of a packed row: those past the last one fill a step. */
 static Dim *packed_terms(const Gemm *g)
 {
-	return dim_mul(g->k->ctx, g->steps, dim_const(g->k->ctx, g->word));
+	return dim_mul(g->k->ctx, g->steps, dim_const(g->k->ctx, g->kpack));
 }
 
 /* The place of column J in the panel row at BASE. */
 static Expr *column(Gemm *g, Expr *base, Expr *j)
 {
-	return ex_add(g->b.p, base, ex_mul(g->b.p, j, l_int(&g->b, g->word)));
+	return ex_add(g->b.p, base, ex_mul(g->b.p, j, l_int(&g->b, g->kpack)));
 }
 
 /* Where the row of term K is in the panel with number JB: K's step, then its place in the step. */
 static Expr *panel_row(Gemm *g, Expr *jb, Expr *k)
 {
 	ExprPool *p = g->b.p;
-	Expr *word = l_int(&g->b, g->word), *width = l_int(&g->b, g->pw * g->word);
+	Expr *kpack = l_int(&g->b, g->kpack), *width = l_int(&g->b, g->pw * g->kpack);
 
-	if (g->word == 1)
+	if (g->kpack == 1)
 		return ex_mul(p, ex_add(p, ex_mul(p, jb, ex_dim(p, g->kk)), k), width);
 	return ex_add(p,
 		      ex_mul(p,
 			     ex_add(p, ex_mul(p, jb, ex_dim(p, g->steps)),
-				    ex_op2(p, IN_floordiv, k, word)),
+				    ex_op2(p, IN_floordiv, k, kpack)),
 			     width),
-		      ex_op2(p, IN_mod, k, word));
+		      ex_op2(p, IN_mod, k, kpack));
 }
 
 static Expr *zero_of(Gemm *g)
@@ -190,15 +190,15 @@ void gemm_pack_b(Gemm *g)
 	l_close(b, jbl);
 }
 
-/* Stores zeros to the terms of A's row at ROW that follow the last one of the sum in its step. What
- * B's panels have there does not matter then. */
+/* Stores zeros to the terms of A's row at ROW that follow the last one of the sum in its step. B's panels have integers
+ * there, or are constants and have zeros. */
 static void fill_last_step(Gemm *g, Expr *row)
 {
 	LBuild *b = &g->b;
 	Iter *z;
 	LNode *l;
 
-	if (g->word == 1 || dim_multiple(g->k->ctx, g->kk, g->word))
+	if (g->kpack == 1 || dim_multiple(g->k->ctx, g->kk, g->kpack))
 		return;
 	z = l_iter(b, "z", packed_terms(g));
 	l = l_loop(b, LOOP_SERIAL, z, ex_dim(b->p, g->kk), ex_dim(b->p, packed_terms(g)), 1);

@@ -31,7 +31,7 @@ static Expr *a_index(Gemm *g, const TileAt *t, Iter *row)
 		return ex_sub(p, m, ex_iter(p, g->m0));
 	if (!g->a_direct)
 		return ex_mul(p, ex_sub(p, m, ex_iter(p, g->m0)),
-			      ex_mul(p, ex_dim(p, g->steps), l_int(&g->b, g->word)));
+			      ex_mul(p, ex_dim(p, g->steps), l_int(&g->b, g->kpack)));
 	for (int i = 0; i < g->c.nk; i++)
 		zero[i] = l_int(&g->b, 0);
 	return gemm_a_index(g, m, zero);
@@ -108,7 +108,7 @@ static void emit_tile(Gemm *g, const TileAt *t)
 	LNode *n;
 
 	tl->ct = g->c.ct;
-	tl->word = g->word;
+	tl->kpack = g->kpack;
 	tl->mr = (int)g->mr;
 	tl->nr = (int)g->nr;
 	tl->acc = t->tile;
@@ -118,13 +118,14 @@ static void emit_tile(Gemm *g, const TileAt *t)
 	tl->row = l_iter(b, "r", dim_const(g->k->ctx, g->mr));
 	tl->a = g->a_direct || g->runs ? g->c.a->load.buf : g->abuf;
 	tl->a_at = a_index(g, t, tl->row);
-	tl->a_step = ex_mul(p, g->a_direct || g->runs ? g->a_step : l_int(b, 1), l_int(b, g->word));
+	tl->a_step = ex_mul(p, g->a_direct || g->runs ? g->a_step : l_int(b, 1),
+			    l_int(b, g->kpack));
 	if (g->runs) {
 		tl->runs = g->runs;
 		tl->edge = g->edge;
 		tl->k0 = t->k0;
 		tl->run = ex_dim(
-			p, dim_ceildiv(g->k->ctx, g->run_terms, dim_const(g->k->ctx, g->word)));
+			p, dim_ceildiv(g->k->ctx, g->run_terms, dim_const(g->k->ctx, g->kpack)));
 		tl->runs_step = l_int(b, g->mc);
 	} else {
 		tl->a_at = ex_add(p, tl->a_at, ex_mul(p, t->k0, tl->a_step));
@@ -136,12 +137,12 @@ static void emit_tile(Gemm *g, const TileAt *t)
 		tl->b = g->bbuf;
 		tl->b_at = ex_add(p,
 				  ex_mul(p, ex_mul(p, t->panel, ex_dim(p, g->steps)),
-					 l_int(b, g->pw * g->word)),
-				  ex_mul(p, t->js, l_int(b, g->word)));
+					 l_int(b, g->pw * g->kpack)),
+				  ex_mul(p, t->js, l_int(b, g->kpack)));
 	}
 	if (g->scale)
 		set_scale(g, t, tl);
-	tl->b_step = l_int(b, g->pw * g->word);
+	tl->b_step = l_int(b, g->pw * g->kpack);
 	tl->b_at = ex_add(p, tl->b_at, ex_mul(p, t->k0, tl->b_step));
 	tl->k = t->k;
 	gemm_fetch(g, tl, t);
@@ -156,7 +157,7 @@ static void emit_tile(Gemm *g, const TileAt *t)
 	n->tile = tl;
 	gemm_does(g, n, g->c.s, PART_TERM, ex_add(p, ex_iter(p, t->mt), ex_iter(p, tl->row)),
 		  ex_add(p, ex_iter(p, t->nt), ex_iter(p, tl->col)),
-		  tl->depth ? ex_add(p, ex_mul(p, t->k0, l_int(b, g->word)), ex_iter(p, tl->depth))
+		  tl->depth ? ex_add(p, ex_mul(p, t->k0, l_int(b, g->kpack)), ex_iter(p, tl->depth))
 			    : NULL);
 }
 
@@ -302,7 +303,7 @@ static void emit_part(Gemm *g, TileAt t, Expr *k0, bool accumulate)
 	TileLoops l;
 
 	t.k0 = k0;
-	t.k = l_int(&g->b, g->kc / g->word);
+	t.k = l_int(&g->b, g->kc / g->kpack);
 	t.accumulate = accumulate;
 	t.partial = true;
 	open_tiles(g, &t, &l);
@@ -315,7 +316,7 @@ static void emit_part(Gemm *g, TileAt t, Expr *k0, bool accumulate)
 static void emit_parts(Gemm *g, TileAt *t)
 {
 	LBuild *b = &g->b;
-	const int64_t kc = g->kc / g->word;
+	const int64_t kc = g->kc / g->kpack;
 	int64_t kk = 0, last;
 	Iter *kb = l_iter(b, "kb", g->steps);
 	LNode *kl;

@@ -95,8 +95,14 @@ static void put_parameters(StrBuf *b, const Tile *t, const char *type)
 		strbuf_puts(b, "const int64_t *row, int64_t a_step,\n");
 }
 
-/* The products of two terms by vectors of pairs of bf16, each the upper half of an f32. Where registers have no room for the pairs
- * beside the sums, they are read again for the second term. */
+/* B of T has pairs of bf16, and A is of f32. */
+static bool splits_pairs(const Tile *t)
+{
+	return t->kpack > 1 && t->a->dtype == DT_F32;
+}
+
+/* The products of two terms by vectors of pairs of bf16, each the upper half of an f32. Where registers have no
+ * room for the pairs beside the sums, they are read again for the second term. */
 static void put_pair(const GenC *g, StrBuf *b, const Tile *t, int rows, int nv, int set,
 		     const char *tabs)
 {
@@ -125,7 +131,7 @@ static void put_products(const GenC *g, StrBuf *b, const Tile *t, int rows, int 
 	/* where the terms have an order, *term is the current one */
 	const bool ordered = c_tile_pairs(g, t);
 
-	if (t->kpack > 1 && t->a->dtype == DT_F32) {
+	if (splits_pairs(t)) {
 		put_pair(g, b, t, rows, nv, set, tabs);
 		return;
 	}
@@ -296,10 +302,9 @@ static void rows_function(GenC *g, StrBuf *b, const Tile *t, const char *key, in
 		  nv = t->nr / lanes, sets = sets_of(t, rows, nv);
 
 	strbuf_printf(b, "%s static %svoid %s_%d(int64_t n, int first, const %s *a, ",
-		      t->kpack == 1            ? "DL_CONTRACT"
-		      : t->a->dtype == DT_F32  ? "DL_CONTRACT"
-		      : t->b->dtype == DT_BF16 ? "DL_DOT_BF16"
-					       : "DL_DOT",
+		      t->kpack == 1 || splits_pairs(t) ? "DL_CONTRACT"
+		      : t->b->dtype == DT_BF16         ? "DL_DOT_BF16"
+						       : "DL_DOT",
 		      rows == t->mr ? "DL_APART " : "", key, rows, a);
 	put_parameters(b, t, a);
 	strbuf_printf(b, "\t\t%s)\n{\n%s", last_parameters(g, t, true),

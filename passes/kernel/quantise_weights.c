@@ -16,10 +16,10 @@
  * less. Groups whose elements are all tiny become 0.
  *
  * Other weights, those with infinities or NaN, and those that --keep or --max-error excludes stay as they are, and the report
- * says so; small ones, and those of experts, which data choose, stay without a word. A convolution whose filter becomes halves is computed by its taps: Winograd's transformed filter has 16/9
- * or 4 times as many elements, and more digits. For a model that is written as ONNX, quantise_weights_operators does
- * the same to the graph of operators, by Cast and DequantizeLinear. Other readers of W, as a table of embeddings has that is a product's
- * factor, too, read W itself.
+ * says so; small ones, and those of experts, which data choose, stay without a word. A convolution whose filter becomes halves
+ * is computed by its taps: Winograd's transformed filter has 16/9 or 4 times as many elements, and more digits. For a model
+ * that is written as ONNX, quantise_weights_operators does the same to the graph of operators, by Cast and DequantizeLinear.
+ * Other readers of W, as a table of embeddings has that is a product's factor, too, read W itself.
  */
 #include "passes/kernel/scaled.h"
 #include "passes/kernel/through.h"

@@ -312,8 +312,7 @@ void gemm_pack_instead(Gemm *g)
 
 bool gemm_has_dot(const Gemm *g)
 {
-	return g->b_panels && g->kpack > 1 && g->c.ct == CT_F32 &&
-	       contraction_type(g->c.a) == DT_BF16 && contraction_type(g->c.b) == DT_BF16;
+	return g->b_panels && g->kpack > 1 && contraction_type(g->c.a) == DT_BF16;
 }
 
 void gemm_use_dot(Gemm *g)
@@ -350,6 +349,20 @@ void gemm_flatten(Gemm *g)
 	g->n = gemm_product(g, g->nin, g->nnin);
 	g->kk = gemm_product(g, g->c.k, g->c.nk);
 	g->steps = dim_ceildiv(g->k->ctx, g->kk, dim_const(g->k->ctx, g->kpack));
+}
+
+bool gemm_begin_as(Gemm *g, Kernel *k, const ProductDecision *d)
+{
+	if (!gemm_begin(g, k))
+		return false;
+	if (d->dot)
+		gemm_use_dot(g);
+	if (d->pack_a)
+		gemm_pack_instead(g);
+	if (d->pack_b)
+		gemm_pack_b_instead(g);
+	gemm_flatten(g);
+	return true;
 }
 
 /* ---- Emission ---- */
@@ -468,16 +481,10 @@ void product_emit(Kernel *k, const Decision *d, Schedule *s)
 {
 	ProductBlocks bl = {.d = &d->product};
 	Gemm g;
-	const bool fits = gemm_begin(&g, k);
+	const bool fits = gemm_begin_as(&g, k, bl.d);
 
 	assert(fits);
 	g.b = l_build(k, s);
-	if (bl.d->dot)
-		gemm_use_dot(&g);
-	if (bl.d->pack_a)
-		gemm_pack_instead(&g);
-	if (bl.d->pack_b)
-		gemm_pack_b_instead(&g);
 	g.panels_first = bl.d->panels_first;
 	g.fetch = bl.d->fetch;
 	g.mr = bl.d->mr;
@@ -485,7 +492,6 @@ void product_emit(Kernel *k, const Decision *d, Schedule *s)
 	g.mc = bl.d->mc;
 	g.nc = bl.d->nc;
 	g.kc = bl.d->kc;
-	gemm_flatten(&g);
 	bl.nblocks = dim_ceildiv(k->ctx, g.n, dim_const(k->ctx, g.nc));
 	bl.mblocks = dim_ceildiv(k->ctx, g.m, dim_const(k->ctx, g.mc));
 	open_stage(&g, &bl, d->grain);

@@ -352,13 +352,8 @@ void product_reason(const Target *t, Kernel *k, const Decision *d, StrBuf *b)
 	int64_t terms;
 	Gemm g;
 
-	if (!gemm_begin(&g, k))
+	if (!gemm_begin_as(&g, k, p))
 		return;
-	if (p->dot)
-		gemm_use_dot(&g);
-	if (p->pack_a)
-		gemm_pack_instead(&g);
-	gemm_flatten(&g);
 	tile_reason(t, &g, p, b);
 	if (p->dot)
 		strbuf_puts(b, "; pairs of bf16 are multiplied together");

@@ -141,11 +141,12 @@ static void share_ranges(const Ranges *r, Tile *tl, Expr *number, int64_t k)
 }
 
 /* The tiles of a panel, those of all its columns, that have at least a third of their rows share the panel
- * that follows; TILE counts those of the same columns. After the block's last panel, that is the first one, with the next part of the sum, or that
- * of the next block. A tile of fewer rows would wait for what it fetches, since it multiplies too little
- * meanwhile. Each term fetches a line of the cache. Where a tile would have to fetch more, it fetches
- * nothing: the CPU's own prefetching alone is faster than together with a part of the lines. BERT of 17
- * tokens takes 0.86 of the time that it takes if all tiles share, and of 8 tokens 0.74. */
+ * that follows; TILE counts those of the same columns. After the block's last panel, that is the first one,
+ * with the next part of the sum, or that of the next block. A tile of fewer rows would wait for what it
+ * fetches, since it multiplies too little meanwhile. Each term fetches a line of the cache. Where a tile
+ * would have to fetch more, it fetches nothing: the CPU's own prefetching alone is faster than together with
+ * a part of the lines. BERT of 17 tokens takes 0.86 of the time that it takes if all tiles share, and of 8
+ * tokens 0.74. */
 static void share_panel(Gemm *g, Tile *tl, const TileAt *t, Expr *tile)
 {
 	LBuild *b = &g->b;

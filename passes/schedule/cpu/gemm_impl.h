@@ -11,7 +11,9 @@
 /* Makes G the product that kernel K is; false if the strategy does not take K. A_DIRECT, RUN and
  * B_PANELS tell whether the operands can be read in place. */
 bool gemm_begin(Gemm *g, Kernel *k);
-/* The same for the NSTMTS statements of K from FIRST on, whose ids are their numbers. */
+/* The same as D reads and packs the operands, merged as far as it can be. */
+bool gemm_begin_as(Gemm *g, Kernel *k, const ProductDecision *d);
+/* gemm_begin for the NSTMTS statements of K from FIRST on, whose ids are their numbers. */
 bool gemm_begin_some(Gemm *g, Kernel *k, int first, int nstmts);
 
 /* The element type of operand E in panels and packed rows. */

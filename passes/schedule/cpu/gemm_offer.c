@@ -152,15 +152,8 @@ void product_offer(Offers *to, Kernel *k, const Decision *base)
 	ProductOffers o = {.to = to, .base = base};
 	Gemm g;
 
-	if (!gemm_begin(&g, k))
+	if (!gemm_begin_as(&g, k, &base->product))
 		return;
-	if (base->product.dot)
-		gemm_use_dot(&g);
-	if (base->product.pack_a)
-		gemm_pack_instead(&g);
-	if (base->product.pack_b)
-		gemm_pack_b_instead(&g);
-	gemm_flatten(&g);
 	o.sizes = (Sizes){.m = size_of(g.m),
 			  .n = size_of(g.n),
 			  .k = size_of(g.kk),

@@ -69,6 +69,9 @@ typedef struct Prefetch {
 	Expr *at, *step, *when;
 } Prefetch;
 
+/* Adding a number of less magnitude to -2^126, or to a lower number, changes nothing in f32. */
+#define TILE_BOUND 0x1p100
+
 /* The register tile of a contraction on a CPU: acc[i][j] (+)= sum over k < K of a(i, k) * b(k,
  * j), for i < mr, j < nr. Row i of A starts at element a_at, evaluated at ROW = i, and advances
  * by a_step for each k; rows past m_valid repeat the last valid one. B is a panel: element (k,
@@ -94,7 +97,10 @@ typedef struct Prefetch {
  * ROW_GROUP.
  *
  * If WHEN is not null, a sum is used only where WHEN, an expression over ROW and COL, holds. A tile
- * none of whose sums is used adds no terms: its sums are 0. Attention masks keys in this way.
+ * none of whose sums is used adds no terms: its sums are 0. Attention masks keys in this way. If SQUARES
+ * is not null, sums of TILE_BOUND and more in magnitude are used, whatever WHEN says. SQUARES is a local
+ * with the sum of the squares of B's elements. A tile whose rows of A, contiguous along k, have
+ * squares that together with it are less than TILE_BOUND has no such sum: |a*b| <= (a*a + b*b)/2.
  *
  * If TRIM is not null, A is a local with weights of B's terms, contiguous along k, of which many
  * may be 0. TRIM is a local with the sum of B's elements times 0: 0 if all of them are finite, else
@@ -129,7 +135,7 @@ typedef struct Tile {
 	Expr *m_valid;   /* rows of the tile that exist: 1..mr */
 	Expr *n_valid;   /* columns of the tile that exist: 1..nr */
 	Expr *when;
-	Buf *trim;
+	Buf *squares, *trim;
 	bool accumulate; /* ACC already holds the sum of earlier terms */
 	bool partial;    /* later tiles add more terms */
 	/* if the tile computes only a part of the sum: the term within that part, which LNode.at

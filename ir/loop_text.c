@@ -116,6 +116,9 @@ static void put_tile(StrBuf *b, const Tile *t)
 		strbuf_puts(b, ": ");
 		ex_print(b, t->when);
 	}
+	if (t->squares)
+		strbuf_printf(b, ", or if %s + the squares of %s is not below %a", t->squares->name,
+			      t->a->name, TILE_BOUND);
 	strbuf_puts(b, "\n");
 }
 

@@ -335,9 +335,11 @@ def products(t):
 
 
 def masked(g, x, mask):
-    """X where the row sees the key, else 0: keys from NEAR before the row to FAR after it, or those of a mask."""
+    """X where the row sees the key, else 0: keys from NEAR before the row to FAR after it, or those of a mask. Or X + a mask, limited."""
     if mask[0] == "blocks":
         return g.node(f"{x}_seen", "Where", "mask", x, "zero")
+    if mask[0] == "added":
+        return g.node(f"{x}_seen", "Add", x, "mask") if x == "scores" else g.node(f"{x}_seen", "Max", x, "least")
     form, near, far = mask
     if form == "window":
         x = g.node(f"{x}_near", "Trilu", x, g.const(f"{x}_from", "i64", [], [-near]), upper=1)
@@ -346,14 +348,18 @@ def masked(g, x, mask):
 
 def attentions(t):
     """Two products, and between them a mask and the maximum of each row: keys are hidden from all rows of a tile, some rows see none,
-    and what is hidden may be infinite or NaN. The weights are integers, so sums are exact."""
+    and what is hidden may be infinite, NaN or larger than the mask. The weights are integers, so sums are exact."""
     depth = t.number["depth"]
-    for dtype, form, where, i in itertools.product(("f32", "f64"), ("causal", "window", "blocks"), ("", "k", "v"), range(4)):
-        if form == "blocks" and i == 0:
+    forms = ("causal", "window", "blocks"), ("", "k", "v")
+    added = ("added",), ("", "q", "k", "v", "huge")
+    for dtype, (form, where), i in itertools.product(("f32", "f64"), (*itertools.product(*forms), *itertools.product(*added)), range(4)):
+        if form in ("blocks", "added") and i == 0:
             continue
         g = Graph(f"Attention.{form}.{dtype}.{where or 'finite'}.{i or 'dynamic'}")
         rows, keys = [n for n in t.around(dtype) if n], [n for n in t.around(dtype) if n > 3] + [100, 200, depth - 1, depth, depth + 1]
         s, n = ("S", "T") if i == 0 else (g.random.choice([5, 31, 32, 40, 100]), g.random.choice(keys[len(keys) // 2:]))
+        if form == "added":  # bounds are looked for if there are many rows
+            s, n = g.random.choice((32, 40, 100)), g.random.choice((100, 128, depth + 1))
         k, d = g.random.choice((13, 24, 33)), g.random.choice([n for n in rows if n > 8])
         if i == 0:
             runs(g, 20, S=[*rows, 40, 100, 200], T=keys + [2 * depth + 77])
@@ -363,9 +369,17 @@ def attentions(t):
         if form == "blocks":
             g.const("mask", "bool", [s, n], [int((row // 40 + key // 70) % 3 == 0 and key % 5 < 4) for row in range(s) for key in range(n)])
             g.const("zero", dtype, [], ["0.0"])
+        if form == "added":
+            hides = g.random.choice(("-inf", "-3.4028235e+38", "-8.507059e+37"))
+            values = hides, "0.0", g.random.choice((hides, hides, "-100.0", "-8.507058e+37"))
+            g.const("mask", dtype, [s, n], [values[(row // 14 + key // 70) % 3] for row in range(s) for key in range(n)])
+            g.const("least", dtype, [], ["-128.0"])
+        if where == "huge":
+            x["k"] = g.node("large", "Mul", x["k"], g.const("factor", dtype, [], [repr(2.0 ** g.random.choice((40, 98, 106, 108)))]))
         scores = g.node("scores", "MatMul", x["q"], x["k"])
-        most = g.node("most", "ReduceMax", masked(g, scores, mask), g.const("last", "i64", [1], [-1]))
-        weights = masked(g, g.node("less", "Sub", scores, most), mask)
+        seen = masked(g, scores, mask)
+        most = g.node("most", "ReduceMax", seen, g.const("last", "i64", [1], [-1]))
+        weights = masked(g, g.node("less", "Sub", seen if form == "added" else scores, most), mask)
         g.results = [g.node("y", "MatMul", weights, x["v"])]
         yield g
 

@@ -48,6 +48,7 @@ typedef struct GenC {
 	VEC(const char *) tiles; /* keys of the micro-kernels in use */
 	VEC(Tile) tile;
 	bool trims[CT_COUNT]; /* types of the weights that c_tile_trim searches */
+	bool squares;         /* a tile calls c_tile_squares */
 	ExprPool *pool;     /* for the bodies of functions */
 	VEC(CDone) done;    /* stages that have been printed */
 } GenC;

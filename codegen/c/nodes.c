@@ -295,8 +295,9 @@ static void print_panel(Fn *f, const Tile *tl, const StrBuf *t)
 		strbuf_puts(&f->body, "INT64_MAX, ");
 }
 
-/* Opens the block of a tile some of whose sums are used; its rows that exist are below "valid". */
-static void open_used(Fn *f, const Tile *tl)
+/* Opens the block of a tile some of whose sums are used; its rows that exist are below "valid", and K is
+ * the text of their length. */
+static void open_used(Fn *f, const Tile *tl, const char *k)
 {
 	const char *row = fn_name(f, tl->row, tl->row->name),
 		   *col = fn_name(f, tl->col, tl->col->name);
@@ -308,7 +309,11 @@ static void open_used(Fn *f, const Tile *tl)
 	fn_tabs(f);
 	strbuf_printf(&f->body, "const int64_t columns = %s;\n", strbuf_str(&columns));
 	fn_tabs(f);
-	strbuf_puts(&f->body, "int used = 0;\n\n");
+	if (tl->squares)
+		strbuf_printf(&f->body, "int used = !(%s < %a);\n\n", fn_buf(f, tl->squares),
+			      TILE_BOUND);
+	else
+		strbuf_puts(&f->body, "int used = 0;\n\n");
 	fn_tabs(f);
 	strbuf_printf(&f->body, "for (int64_t %s = 0; %s < valid && !used; %s++) {\n", row, row,
 		      row);
@@ -323,6 +328,12 @@ static void open_used(Fn *f, const Tile *tl)
 	strbuf_printf(&f->body, "used |= %s;\n", strbuf_str(&when));
 	fn_close(f);
 	fn_close(f);
+	if (tl->squares) {
+		fn_tabs(f);
+		strbuf_printf(&f->body, "used = used || !(%s + %s(%s, row, valid, %s) < %a);\n",
+			      fn_buf(f, tl->squares), c_tile_squares(f->g), fn_buf(f, tl->a), k,
+			      TILE_BOUND);
+	}
 	fn_tabs(f);
 	strbuf_puts(&f->body, "if (used) {\n");
 	f->indent++;
@@ -408,12 +419,12 @@ static void print_tile(Fn *f, const LNode *n)
 	fn_texts(f, e, MOST, t);
 	fn_tabs(f);
 	strbuf_printf(&f->body, "const int64_t valid = %s;\n", strbuf_str(&t[0]));
-	if (tl->when)
-		open_used(f, tl);
-	if (!tl->scale)
-		print_ahead(f, tl);
 	if (!tl->runs)
 		print_rows(f, tl);
+	if (tl->when)
+		open_used(f, tl, strbuf_str(&t[1]));
+	if (!tl->scale)
+		print_ahead(f, tl);
 	if (tl->trim)
 		print_trimmed(f, tl, fn, t);
 	else

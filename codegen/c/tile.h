@@ -43,6 +43,9 @@ void c_tile_wide_functions(const GenC *g, StrBuf *b);
 /* Notes that the terms of T are limited to those with other weights than 0; returns the name of the
  * C function that finds them. */
 const char *c_tile_trim(GenC *g, const Tile *t);
+/* Notes that a tile needs the squares of its rows (Tile.squares); returns the name of the C function that
+ * sums them. */
+const char *c_tile_squares(GenC *g);
 /* Prints these functions, for the types in use. */
 void c_tile_trim_functions(const GenC *g, StrBuf *b);
 

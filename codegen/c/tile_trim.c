@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds the terms of a tile whose weights are not 0 (Tile.trim in ir/loop.h), in blocks from both
- * ends. A block is searched in vectors of the weights' bits: all bits but the sign are 0 only in 0
+ * What a tile computes from its rows of A to leave out terms.
+ *
+ * Tile.trim in ir/loop.h: finds the terms whose weights are not 0, in blocks from both ends. A block is searched in vectors of the weights' bits: all bits but the sign are 0 only in 0
  * and -0, so NaN counts as another weight. The last block may overlap the one before it. All limits
  * but the last term are multiples of a block, and so is TILE_DEPTH; so the sum is divided at the same
  * terms as without limits.
+ *
+ * Tile.squares: sums the squares of the rows, of f32, in any order.
  */
 #include "codegen/c/tile.h"
 
@@ -54,9 +57,40 @@ static void trim_function(StrBuf *b, CType ct)
 		block);
 }
 
+const char *c_tile_squares(GenC *g)
+{
+	g->squares = true;
+	return "tile_squares";
+}
+
+static void squares_function(StrBuf *b)
+{
+	const int block = BLOCK_BYTES / (int)sizeof(float);
+
+	strbuf_printf(
+		b,
+		"static DL_APART float tile_squares(const float *a, const int64_t *row, int64_t rows, int64_t k)\n{\n"
+		"\ttypedef float block __attribute__((vector_size(%d), aligned(4), may_alias));\n"
+		"\tblock sums = {0};\n"
+		"\tfloat sum = 0;\n\n"
+		"\tfor (int64_t i = 0; i < rows; i++) {\n"
+		"\t\tconst float *x = a + row[i], *end = x + k;\n\n"
+		"\t\tfor (; end - x >= %d; x += %d)\n"
+		"\t\t\tsums += *(const block *)x * *(const block *)x;\n"
+		"\t\tfor (; x < end; x++)\n"
+		"\t\t\tsum += *x * *x;\n"
+		"\t}\n"
+		"\tfor (int i = 0; i < %d; i++)\n"
+		"\t\tsum += sums[i];\n"
+		"\treturn sum;\n}\n\n",
+		BLOCK_BYTES, block, block, block);
+}
+
 void c_tile_trim_functions(const GenC *g, StrBuf *b)
 {
 	for (int ct = 0; ct < CT_COUNT; ct++)
 		if (g->trims[ct])
 			trim_function(b, (CType)ct);
+	if (g->squares)
+		squares_function(b);
 }

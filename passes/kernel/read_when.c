@@ -9,6 +9,11 @@
  * have any value, NaN and infinity among them, since `select` does not look at the arm that it does
  * not take.
  *
+ * A mask may be added, too. Where it is -inf, or the type's lowest number, the sum is the mask, if the
+ * score is bounded:
+ *
+ *   masked[m,n] = scores[m,n] * 0.125 + mask[m,n]
+ *
  * The statements are visited from the last one to the first: a map reads its operands only where
  * its own result is read, and the readers of a temporary follow its writer.
  */
@@ -21,6 +26,8 @@ typedef struct ReadWhen {
 	Kernel *k;
 	Expr *never, *always;
 	Expr **read; /* by statement: when an element that it writes is read, over its iterators */
+	Expr **bounded; /* by statement: the condition, the same for all elements, under which what it
+			 * writes is below TILE_BOUND in magnitude */
 	const Buf *of; /* the temporary in question */
 	Expr *load;    /* the load of it in the statement whose expressions are visited */
 	bool several;  /* the statement has several such loads */
@@ -63,6 +70,53 @@ static Expr *choice(const ReadWhen *w, Expr *c, Expr *a, Expr *b)
 					       : ex_op3(w->k->pool, IN_select, c, a, b);
 }
 
+/* Where E is below TILE_BOUND in magnitude: a bounded statement wrote it, or it is a part of that. */
+static Expr *bounded_where(const ReadWhen *w, const Expr *e)
+{
+	const bool is_mul = ex_is_op(e, IN_mul);
+	ExprPool *p = w->k->pool;
+	Expr *x, *by, *one;
+
+	if (e->kind == EX_LOAD) {
+		const Stmt *s = kernel_writer(w->k, e->load.buf);
+
+		return s ? w->bounded[s->id] : w->never;
+	}
+	if (e->ct != CT_F32 || (!is_mul && !ex_is_op(e, IN_div)))
+		return w->never;
+	by = e->op.arg[1];
+	x = bounded_where(w, e->op.arg[0]);
+	if (x == w->never && is_mul) {
+		by = e->op.arg[0];
+		x = bounded_where(w, e->op.arg[1]);
+	}
+	if (x == w->never || !is_simple(by))
+		return w->never;
+	one = ex_num(p, CT_F32, 1);
+	by = ex_op1(p, IN_abs, by);
+	return ex_op2(p, IN_and, x, ex_op2(p, is_mul ? IN_le : IN_ge, by, one));
+}
+
+/* When E = X + MASK reads what X reads. It does not where X is bounded and MASK at most -2^126: the
+ * floats next to such a mask are 2^102 away and farther, so E rounds to MASK. */
+static Expr *in_sum(const ReadWhen *w, const Expr *e)
+{
+	const double lowest = -0x1p126;
+	ExprPool *p = w->k->pool;
+
+	for (int i = 0; i < 2 && e->ct == CT_F32; i++) {
+		Expr *x = e->op.arg[i], *mask = e->op.arg[1 - i], *where = bounded_where(w, x);
+
+		if (where != w->never && w->when[mask->id] == w->never)
+			return choice(w,
+				      ex_op2(p, IN_or,
+					     ex_op2(p, IN_gt, mask, ex_num(p, CT_F32, lowest)),
+					     ex_op1(p, IN_not, where)),
+				      w->when[x->id], w->never);
+	}
+	return either(w, w->when[e->op.arg[0]->id], w->when[e->op.arg[1]->id]);
+}
+
 /* Sets w->when of E, whose operands have theirs. */
 static void visit(void *arg, Expr *e)
 {
@@ -75,7 +129,9 @@ static void visit(void *arg, Expr *e)
 		w->load = e;
 		when = w->always;
 	}
-	if (ex_is_op(e, IN_select))
+	if (ex_is_op(e, IN_add))
+		when = in_sum(w, e);
+	else if (ex_is_op(e, IN_select))
 		when = either(w, w->when[of[0]->id],
 			      choice(w, of[0], w->when[of[1]->id], w->when[of[2]->id]));
 	else
@@ -165,7 +221,26 @@ static Expr *by_readers(ReadWhen *w, int s)
 	return when;
 }
 
-Expr *kernel_read_when(Kernel *k, int s)
+/* Statement S is bounded, if BOUNDED; finds where maps of it are, too. */
+static void find_bounded(ReadWhen *w, int s, bool bounded)
+{
+	for (int i = 0; i < w->k->stmts.n; i++) {
+		w->k->stmts.at[i]->id = i;
+		w->bounded[i] = w->never;
+	}
+	w->bounded[s] = bounded ? w->always : w->never;
+	for (int i = s + 1; i < w->k->stmts.n; i++) {
+		Stmt *m = w->k->stmts.at[i];
+
+		if (stmt_is_map(m) && m->nout == 1 && !m->guard)
+			w->bounded[i] = bounded_where(w, m->val[0]);
+		for (int j = 0; j < m->niters; j++)
+			if (expr_has_iter(w->bounded[i], m->iter[j]))
+				w->bounded[i] = w->never;
+	}
+}
+
+Expr *kernel_read_when(Kernel *k, int s, bool bounded)
 {
 	Arena *tmp = arena_new();
 	ReadWhen w = {.k = k,
@@ -175,6 +250,8 @@ Expr *kernel_read_when(Kernel *k, int s)
 
 	w.read = NEW_ARRAY(tmp, k->stmts.n, Expr *);
 	w.when = NEW_ARRAY(tmp, expr_count(k->pool), Expr *);
+	w.bounded = NEW_ARRAY(tmp, k->stmts.n, Expr *);
+	find_bounded(&w, s, bounded);
 	for (int i = k->stmts.n - 1; i >= s; i--)
 		w.read[i] = by_readers(&w, i);
 	when = w.read[s];

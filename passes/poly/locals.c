@@ -37,8 +37,9 @@ bool poly_node_loads(const LNode *n, const Buf *b)
 		     n->tile ? n->tile->a_at : NULL,
 		     n->tile ? n->tile->b_at : NULL};
 
-	if (n->tile && (n->tile->a == b || n->tile->b == b || n->tile->scale == b ||
-			n->tile->zero == b || n->tile->row_scale == b || n->tile->trim == b))
+	if (n->tile &&
+	    (n->tile->a == b || n->tile->b == b || n->tile->scale == b || n->tile->zero == b ||
+	     n->tile->row_scale == b || n->tile->squares == b || n->tile->trim == b))
 		return true;
 	for (size_t i = 0; i < sizeof e / sizeof *e; i++)
 		if (e[i] && expr_loads(e[i], b))

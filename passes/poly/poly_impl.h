@@ -271,6 +271,8 @@ Expr *poly_form(Poly *p, Expr *e);
 
 /* Checks the terms that tile E leaves out because of their weights. */
 void poly_check_trim(Poly *p, const Exec *e);
+/* Checks that the terms of a sum that tile E may not leave out if it is large are added. */
+void poly_check_squares(Poly *p, const Exec *e);
 
 /* ---- locals.c ---- */
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The check of tiles that leave out terms whose weights are 0 (Tile.trim): such a term is 0 unless
- * the other factor is infinite or NaN, so the tile must look at a number that says whether one is.
- * This is the sum of all elements of the tile's B times 0, which starts from 0 and to which nothing
- * else is stored.
+ * The check of tiles that leave out terms after a look at all elements of their B, which a sum has
+ * summed up: it starts from 0, goes over all elements, and nothing else is stored to it.
+ *
+ * A term whose weight is 0 (Tile.trim) is 0 unless the other factor is infinite or NaN: the sum of all
+ * elements times 0 says whether one is. A sum that is used only if it is large (Tile.squares) is at most
+ * half of the sum of the squares of both factors.
  */
 #include "passes/poly/poly_impl.h"
 
@@ -14,8 +16,9 @@ static bool is_number(const Expr *e, double v)
 	return e->kind == EX_CONST && (isnan(v) ? isnan(e->f) : e->f == v);
 }
 
-/* N sums all elements of B times 0, if the condition *WHEN holds; null: always. */
-static bool sums_zeros(ExprPool *p, const LNode *n, Buf *b, Expr **when)
+/* N sums all elements of B, each times 0, or if SQUARES times itself, if the condition *WHEN holds;
+ * null: always. */
+static bool sums_all(ExprPool *p, const LNode *n, Buf *b, bool squares, Expr **when)
 {
 	Ctx *c = expr_ctx(p);
 	Dim *all = dim_const(c, 1);
@@ -31,7 +34,8 @@ static bool sums_zeros(ExprPool *p, const LNode *n, Buf *b, Expr **when)
 		hi = hi->op.arg[1];
 	}
 	return hi == ex_dim(p, all) && ex_is_op(e, IN_mul) &&
-	       e->op.arg[0] == ex_load(p, b, &at, 1) && is_number(e->op.arg[1], 0);
+	       e->op.arg[0] == ex_load(p, b, &at, 1) &&
+	       (squares ? e->op.arg[1] == e->op.arg[0] : is_number(e->op.arg[1], 0));
 }
 
 /* N sets a number to 0 if WHEN holds (null: always), else to NaN. */
@@ -47,25 +51,43 @@ static bool sets_zero(const LNode *n, const Expr *when)
 	       is_number(e->op.arg[2], NAN);
 }
 
-void poly_check_trim(Poly *p, const Exec *e)
+/* Before TILE, its local IN has the sum of all elements of its B, each times 0, or if SQUARES times
+ * itself; or NaN. */
+static bool has_sum(Poly *p, const Tile *t, const Buf *in, bool squares)
 {
-	const Tile *t = e->node->tile;
 	const LNode *set = NULL, *sum = NULL;
 	Expr *when;
-	bool fits = t->ct == CT_F32 || t->ct == CT_F64;
 
 	for (int i = 0; i < p->copies.n; i++) {
 		const LNode *n = p->copies.at[i];
 
-		if (n->buf[0] != t->trim)
+		if (n->buf[0] != in)
 			continue;
-		fits = fits && !sum;
+		if (sum)
+			return false;
 		sum = set ? n : NULL;
 		set = set ? set : n;
 	}
 	for (int i = 0; i < p->execs.n; i++)
-		fits = fits && p->execs.at[i]->buf[0] != t->trim;
-	if (!fits || !sum || !sums_zeros(p->s->kernel->pool, sum, t->b, &when) ||
-	    !sets_zero(set, when))
+		if (p->execs.at[i]->buf[0] == in)
+			return false;
+	return sum && sums_all(p->s->kernel->pool, sum, t->b, squares, &when) &&
+	       sets_zero(set, when);
+}
+
+void poly_check_trim(Poly *p, const Exec *e)
+{
+	const Tile *t = e->node->tile;
+
+	if ((t->ct != CT_F32 && t->ct != CT_F64) || !has_sum(p, t, t->trim, false))
 		poly_wrong(p, "a node leaves out terms of statement %d that may be NaN", e->stmt);
+}
+
+void poly_check_squares(Poly *p, const Exec *e)
+{
+	const Tile *t = e->node->tile;
+
+	if (t->ct != CT_F32 || t->runs || t->a_step != ex_int(p->s->kernel->pool, CT_I64, 1) ||
+	    !has_sum(p, t, t->squares, true))
+		poly_wrong(p, "a node leaves out terms of statement %d that may be large", e->stmt);
 }

@@ -589,7 +589,11 @@ static void check_guard(const ValueMatch *m, Expr *want)
 /* A tile of S leaves out terms only of sums that no statement reads. */
 static void check_when(const ValueMatch *m, const Stmt *s)
 {
-	Expr *want = kernel_read_when(m->p->k, s->id);
+	const bool bounded = m->e->node->tile->squares;
+	Expr *want = kernel_read_when(m->p->k, s->id, bounded);
+
+	if (bounded)
+		poly_check_squares(m->p, m->e);
 
 	if (want)
 		compare(m, "condition", at_point(m, s, want), poly_form(m->p, m->e->when));

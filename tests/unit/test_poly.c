@@ -212,6 +212,14 @@ static LNode *loop_around(LNode *l, LPart p)
 	"  m[i] = max t[i,j] for i < S over j < T\n"                                            \
 	"  e[i,j] = exp(sub(t[i,j], m[i])) for i < S, j < T\n"                                  \
 	"  y[i,n] = sum mul(e[i,j], v[j,n]) for i < S, n < 16 over j < T\n}"
+#define ADDED                                                                                             \
+	"kernel @added(%q: f32[S,32], %x: f32[32,T], %v: f32[T,16], %b: f32[S,T]) -> (%y: f32[S,16]) {\n" \
+	"  s: f32[S,T]\n  t: f32[S,T]\n  m: f32[S]\n  e: f32[S,T]\n"                                      \
+	"  s[i,j] = sum mul(q[i,k], x[k,j]) for i < S, j < T over k < 32\n"                               \
+	"  t[i,j] = add(mul(s[i,j], 0.125), b[i,j]) for i < S, j < T\n"                                   \
+	"  m[i] = max t[i,j] for i < S over j < T\n"                                                      \
+	"  e[i,j] = exp(sub(t[i,j], m[i])) for i < S, j < T\n"                                            \
+	"  y[i,n] = sum mul(e[i,j], v[j,n]) for i < S, n < 16 over j < T\n}"
 #define CONV                                                                                     \
 	"kernel @conv(%x: f32[N,3,20,20], %w: f32[16,3,3,3]) -> (%y: f32[N,16,20,20]) {\n"       \
 	"  c: f32[N,16,20,20]\n"                                                                 \
@@ -284,15 +292,25 @@ static void right(void)
 		const char *name, *text;
 		void (*sched)(PolyCase *t);
 	} cases[] = {
-		{"softmax", SOFTMAX, row},         {"softmax in order", SOFTMAX, order},
-		{"matmul", MATMUL, contraction},   {"matmul in order", MATMUL, order},
-		{"conv", CONV, contraction},       {"conv in order", CONV, order},
-		{"columns", COLUMNS, row},         {"whole", WHOLE, row},
-		{"shifted", SHIFTED, order},       {"scan", SCAN, order},
-		{"scatter", SCATTER, order},       {"window", WINDOW, row},
-		{"concat", CONCAT, order},         {"wide windows", WIDE, row},
-		{"strided windows", STRIDED, row}, {"many sizes", SIZES, row},
-		{"a mask", MASKED, row},           {"attention", ATTENTION, attention},
+		{"softmax", SOFTMAX, row},
+		{"softmax in order", SOFTMAX, order},
+		{"matmul", MATMUL, contraction},
+		{"matmul in order", MATMUL, order},
+		{"conv", CONV, contraction},
+		{"conv in order", CONV, order},
+		{"columns", COLUMNS, row},
+		{"whole", WHOLE, row},
+		{"shifted", SHIFTED, order},
+		{"scan", SCAN, order},
+		{"scatter", SCATTER, order},
+		{"window", WINDOW, row},
+		{"concat", CONCAT, order},
+		{"wide windows", WIDE, row},
+		{"strided windows", STRIDED, row},
+		{"many sizes", SIZES, row},
+		{"a mask", MASKED, row},
+		{"attention", ATTENTION, attention},
+		{"a mask that is added", ADDED, attention},
 	};
 
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -569,6 +587,25 @@ static void wrong_values(void)
 	node(&t, LN_TILE, 1)->tile->trim = node(&t, LN_TILE, 0)->tile->acc;
 	expect(&t, "another local than the sum of zeros", POLY_WRONG,
 	       "of statement 4 that may be NaN");
+
+	/* scores are taken for bounded: some keys are not looked at, or no key is */
+	read_case(&t, ADDED);
+	attention(&t);
+	l = node(&t, LN_REDUCE, 0);
+	l->hi = ex_int(t.clone->pool, CT_I64, 16);
+	expect(&t, "some scores may be large", POLY_WRONG, "of statement 0 that may be large");
+
+	read_case(&t, ADDED);
+	attention(&t);
+	node(&t, LN_TILE, 0)->tile->squares = NULL;
+	expect(&t, "scores of any size left out", POLY_WRONG,
+	       "of statement 0, whose sums are all read");
+
+	read_case(&t, ADDED);
+	attention(&t);
+	node(&t, LN_TILE, 0)->tile->squares = node(&t, LN_TILE, 1)->tile->trim;
+	expect(&t, "the sum of zeros instead of the squares", POLY_WRONG,
+	       "of statement 0 that may be large");
 }
 
 /* A row that is longer than the registers of a block can hold: the rest is in the block's

@@ -53,9 +53,31 @@ static const ReadCase cases[] = {
 	 NULL},
 	{"", "y[i,j] = select(b[i,index(i64(x[i,j]), dim(N))], t[i,j], 0) for i < M, j < N", NULL},
 	{"", "y[i,j] = select(lt(exp(x[i,j]), 1), t[i,j], 0) for i < M, j < N", NULL},
+	{"", "y[i,j] = add(t[i,j], x[i,j]) for i < M, j < N", NULL},
 };
 
-static void check(const ReadCase *c)
+/* What is read of a bounded t: where a mask that is added is not low. A scale may make t smaller. */
+static const ReadCase bounded[] = {
+	{"", "y[i,j] = add(t[i,j], x[i,j]) for i < M, j < N", "gt(x[m,n], -8.507059e+37)"},
+	{"", "y[i,j] = add(x[i,j], mul(t[i,j], 0.125)) for i < M, j < N",
+	 "gt(x[m,n], -8.507059e+37)"},
+	{"u: f32[M,N]",
+	 "u[i,j] = div(t[i,j], 8) for i < M, j < N\n  "
+	 "y[k,l] = add(add(u[k,l], x[k,l]), 1) for k < M, l < N",
+	 "gt(x[m,n], -8.507059e+37)"},
+	{"", "y[i,j] = add(mul(t[i,j], x[0,0]), x[i,j]) for i < M, j < N",
+	 "or(gt(x[m,n], -8.507059e+37), not(le(abs(x[0,0]), 1)))"},
+	{"", "y[i,j] = add(mul(t[i,j], 2), x[i,j]) for i < M, j < N", NULL},
+	{"", "y[i,j] = add(exp(t[i,j]), x[i,j]) for i < M, j < N", NULL},
+	{"", "y[i,j] = add(t[i,j], mul(x[i,j], t[i,j])) for i < M, j < N", NULL},
+	{"u: f32[M,N]",
+	 "u[i,j] = neg(x[i,j]) for i < M, j < N\n  "
+	 "y[k,l] = add(t[k,l], u[k,l]) for k < M, l < N",
+	 NULL},
+	{"", "y[i,j] = mul(t[i,j], x[i,j]) for i < M, j < N", NULL},
+};
+
+static void check(const ReadCase *c, bool is_bounded)
 {
 	Diag diag = {.limit = 100};
 	Ctx *ctx = ctx_new(&diag);
@@ -71,7 +93,7 @@ static void check(const ReadCase *c)
 	StrBuf got = {0};
 	int line = 1;
 	Kernel *k = kernel_parse(ctx, a, &p, &line);
-	Expr *when = k ? kernel_read_when(k, 0) : NULL;
+	Expr *when = k ? kernel_read_when(k, 0, is_bounded) : NULL;
 
 	if (when)
 		ex_print(&got, when);
@@ -89,6 +111,8 @@ static void check(const ReadCase *c)
 int main(void)
 {
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-		check(&cases[i]);
+		check(&cases[i], false);
+	for (size_t i = 0; i < sizeof bounded / sizeof *bounded; i++)
+		check(&bounded[i], true);
 	return failed > 0;
 }

@@ -51,7 +51,7 @@ typedef struct Gemm {
 	/* CPUs: the condition, over the iterators of the product, without which no statement reads
 	 * its sum; null: a sum is read always */
 	Expr *when;
-	Buf *trim; /* CPUs: Tile.trim */
+	Buf *squares, *trim; /* CPUs: Tile.squares, Tile.trim */
 	/* A is read in runs: the k iterators from RUN on merge in A, and have RUN_TERMS points; each
 	 * point of those before it has its run. No runs: run is nk. */
 	int run;

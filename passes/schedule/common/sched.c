@@ -40,9 +40,9 @@ static void mentions(LNode *n, Accessed *m)
 				(n->kind == LN_LOCAL && i == 0 ? m->local
 							       : m->used)[n->buf[i]->id] = true;
 		if (n->tile) {
-			Buf *operand[] = {n->tile->a,         n->tile->b,     n->tile->runs,
-					  n->tile->edge,      n->tile->scale, n->tile->zero,
-					  n->tile->row_scale, n->tile->trim};
+			Buf *operand[] = {n->tile->a,         n->tile->b,       n->tile->runs,
+					  n->tile->edge,      n->tile->scale,   n->tile->zero,
+					  n->tile->row_scale, n->tile->squares, n->tile->trim};
 
 			for (size_t i = 0; i < sizeof operand / sizeof *operand; i++)
 				if (operand[i])

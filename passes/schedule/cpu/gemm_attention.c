@@ -445,6 +445,7 @@ void attention_emit(Kernel *k, const Decision *d, Schedule *s)
 			    ex_dim(b->p, a->scores.outer[i]->extent), 1);
 	let_batch(&t);
 	with_product(&t, &a->scores, gemm_pack_b);
+	attention_sum_squares(a);
 	with_product(&t, &a->values, gemm_pack_b);
 	attention_trim_values(a);
 	if (!is_parallel(t.d, PRODUCT_M))

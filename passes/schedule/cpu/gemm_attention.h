@@ -19,6 +19,7 @@ typedef struct AttentionPlan {
 	 * read, and the weights */
 	bool *rows;
 	int nbufs; /* entries of ROWS */
+	bool bounded; /* scores.when holds for scores below TILE_BOUND in magnitude */
 	Buf *weights;
 } AttentionPlan;
 
@@ -29,8 +30,10 @@ bool attention_begin(AttentionPlan *a, Kernel *k);
 
 /* ---- gemm_attention_mask.c ---- */
 
-/* Sets a->scores.when, if that pays. */
+/* Sets a->scores.when, if that pays, and a->bounded. */
 void attention_skip_scores(AttentionPlan *a);
+/* If a->bounded, emits the sum of the squares of the packed keys, and sets a->scores.squares to it. */
+void attention_sum_squares(AttentionPlan *a);
 /* Emits the sum of the packed values times 0, which is 0 if all are finite, and sets a->values.trim to it; if that
  * pays. */
 void attention_trim_values(AttentionPlan *a);

@@ -5,7 +5,9 @@
  *
  * The scores of such a tile are not computed if no statement reads them (Tile.when). This follows
  * from the kernel: a mask that selects is known before the score, and then the score may be NaN,
- * too. A mask that is added is not: the sum depends on the score.
+ * too. Where a mask is added, the sum depends on the score, unless the mask is very low and the score
+ * is bounded. A product of two rows is at most half of the sum of their squares, so the
+ * tile looks at the squares of all keys, and at those of its own queries (Tile.squares).
  *
  * The weights of hidden keys are 0, whatever the mask was. The products of these zeros and the
  * values are 0, unless a value is infinite or NaN, so a tile leaves them out if it finds zeros and
@@ -16,18 +18,74 @@
 
 #include <math.h>
 
+/* The number of rows of G from which a sum over its panels pays: it takes about as long as the
+ * product of two rows. */
+enum { LEAST_ROWS = 32 };
+
+static Expr *has_rows(const Gemm *g)
+{
+	ExprPool *p = g->k->pool;
+
+	return ex_op2(p, IN_ge, ex_dim(p, g->m), ex_int(p, CT_I64, LEAST_ROWS));
+}
+
+static bool may_have_rows(const Gemm *g)
+{
+	const Expr *rows = has_rows(g);
+
+	return rows->kind != EX_CONST || rows->i;
+}
+
 void attention_skip_scores(AttentionPlan *a)
 {
 	/* the condition is evaluated for each score of a hidden tile: so it costs less than the
 	 * sum */
 	enum { TERMS_PER_INST = 4 };
 	Gemm *s = &a->scores;
-	Expr *when = kernel_read_when(a->k, s->c.s->id);
+	Expr *when = kernel_read_when(a->k, s->c.s->id, false);
 	int64_t terms;
 
+	if (!when && s->c.ct == CT_F32 && !s->runs && may_have_rows(s) &&
+	    (!s->a_direct || s->a_step == ex_int(a->k->pool, CT_I64, 1))) {
+		when = kernel_read_when(a->k, s->c.s->id, true);
+		a->bounded = when;
+	}
 	if (when &&
 	    (!dim_is_const(s->kk, &terms) || terms >= TERMS_PER_INST * (1 + expr_cost(when))))
 		s->when = when;
+}
+
+/* Emits the sum of all elements of the panels of G, each times FACTOR, or times itself if FACTOR is
+ * null, to a local that it returns. Without enough rows of G, the sum is NaN. */
+static Buf *sum_panels(AttentionPlan *a, const Gemm *g, const char *name, Expr *factor)
+{
+	LBuild *b = &a->b;
+	ExprPool *p = b->p;
+	const CType ct = g->c.ct;
+	Expr *first = l_int(b, 0), *pays = has_rows(g), *at, *e;
+	Buf *sum = l_temp(b, name, ctype_dtype(ct), NULL);
+	LNode *n;
+
+	l_store(b, sum, first, ex_op3(p, IN_select, pays, ex_num(p, ct, 0), ex_num(p, ct, NAN)),
+		NULL);
+	n = l_node(b, LN_REDUCE);
+	n->var = l_iter(b, "e", g->bbuf->dims[0]);
+	n->lo = first;
+	n->hi = ex_op3(p, IN_select, pays, ex_dim(p, g->bbuf->dims[0]), first);
+	n->red = MONOID_sum;
+	n->nout = 1;
+	n->buf[0] = sum;
+	n->idx = first;
+	at = ex_iter(p, n->var);
+	e = ex_load(p, g->bbuf, &at, 1);
+	n->val[0] = ex_op2(p, IN_mul, e, factor ? factor : e);
+	return sum;
+}
+
+void attention_sum_squares(AttentionPlan *a)
+{
+	if (a->scores.when && a->bounded)
+		a->scores.squares = sum_panels(a, &a->scores, "squares", NULL);
 }
 
 typedef struct KeyRead {
@@ -68,29 +126,9 @@ static bool may_mask(const AttentionPlan *a)
 
 void attention_trim_values(AttentionPlan *a)
 {
-	/* the sum of zeros takes about as long as the product of two rows */
-	enum { LEAST_ROWS = 32 };
 	Gemm *v = &a->values;
-	LBuild *b = &a->b;
-	ExprPool *p = b->p;
 	const CType ct = v->c.ct;
-	Expr *first = l_int(b, 0), *pays = ex_op2(p, IN_ge, ex_dim(p, v->m), l_int(b, LEAST_ROWS)),
-	     *at, *zero;
-	LNode *n;
 
-	if ((ct != CT_F32 && ct != CT_F64) || !may_mask(a) || (pays->kind == EX_CONST && !pays->i))
-		return;
-	zero = ex_num(p, ct, 0);
-	v->trim = l_temp(b, "zeros", ctype_dtype(ct), NULL);
-	l_store(b, v->trim, first, ex_op3(p, IN_select, pays, zero, ex_num(p, ct, NAN)), NULL);
-	n = l_node(b, LN_REDUCE);
-	n->var = l_iter(b, "e", v->bbuf->dims[0]);
-	n->lo = first;
-	n->hi = ex_op3(p, IN_select, pays, ex_dim(p, v->bbuf->dims[0]), first);
-	n->red = MONOID_sum;
-	n->nout = 1;
-	n->buf[0] = v->trim;
-	n->idx = first;
-	at = ex_iter(p, n->var);
-	n->val[0] = ex_op2(p, IN_mul, ex_load(p, v->bbuf, &at, 1), zero);
+	if ((ct == CT_F32 || ct == CT_F64) && may_mask(a) && may_have_rows(v))
+		v->trim = sum_panels(a, v, "zeros", ex_num(a->k->pool, ct, 0));
 }

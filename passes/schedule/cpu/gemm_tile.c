@@ -152,6 +152,7 @@ static void emit_tile(Gemm *g, const TileAt *t)
 	tl->col = l_iter(b, "c", dim_const(g->k->ctx, g->nr));
 	tl->n_valid = t->n_valid;
 	tl->when = g->when ? tile_when(g, t, tl) : NULL;
+	tl->squares = g->squares;
 	tl->trim = g->trim;
 	n = l_node(b, LN_TILE);
 	n->tile = tl;

@@ -7,8 +7,8 @@
  *
  * or by W rounded to f16 or bf16. The layout then stores q and s, or the halves, and the product's tiles compute w in registers
  * (passes/layout/panels_scaled.c, panels.c). Products are recognised by their accesses, so W may be that of a
- * MatMul, a Gemm, a Conv or an Einsum, transposed or not. Numbers with scales need sums over one axis, as those of a
- * Conv of one tap; on CPUs halves do not.
+ * MatMul, a Gemm, a Conv or an Einsum, transposed or not, or matrices that a Gather takes out of W, as experts have. Numbers
+ * with scales need sums over one axis, as those of a Conv of one tap; on CPUs halves do not.
  *
  * The numbers are symmetric: q = round(w / s), from -8 to 7 or -128 to 127. The scale of a group is the
  * one of CANDIDATES with the least sum of squared errors; they are the group's largest magnitude over
@@ -16,7 +16,7 @@
  * less. Groups whose elements are all tiny become 0.
  *
  * Other weights, those with infinities or NaN, and those that --keep or --max-error excludes stay as they are, and the report
- * says so; small ones, and those of experts, which data choose, stay without a word. A convolution whose filter becomes halves
+ * says so; small ones stay without a word. A convolution whose filter becomes halves
  * is computed by its taps: Winograd's transformed filter has 16/9 or 4 times as many elements, and more digits. For a model
  * that is written as ONNX, quantise_weights_operators does the same to the graph of operators, by Cast and DequantizeLinear.
  * Other readers of W, as a table of embeddings has that is a product's factor, too, read W itself.
@@ -254,14 +254,31 @@ static double relative(double error, double squares)
 	return squares > 0 ? sqrt(error / squares) : 0;
 }
 
+/* Whether a node other than N reads V, at run time, or what maps and views of V make of it; N reads V in their place. */
+static bool has_other_readers(Module *m, const Value *v, const Node *n, int depth)
+{
+	enum { MOST_MAPS = 8 };
+
+	for (const Use *u = v->uses; u; u = u->next) {
+		Node *r = u->user;
+		Kernel *k = r ? node_kernel(r) : NULL;
+
+		if (r && (r == n || (r->nout && value_is_weights(m, r->out[0]))))
+			continue;
+		if (!r || r->nout != 1 || depth == MOST_MAPS ||
+		    !(r->op == OP_View ||
+		      (k && k->stmts.n == 1 && stmt_is_simple_map(k->stmts.at[0]))) ||
+		    has_other_readers(m, r->out[0], n, depth + 1))
+			return true;
+	}
+	return false;
+}
+
 static void report_done(WeightsPass *p, const Node *n, const Value *v, const WeightsJob *j)
 {
 	const int64_t after = j->numbers->bytes + (j->scales ? j->scales->bytes : 0);
 	const char *type = dtype_info[j->numbers->dtype].name;
-	int readers = 0;
 
-	for (const Use *u = v->uses; u; u = u->next)
-		readers += !u->user || !u->user->nout || !value_is_weights(p->m, u->user->out[0]);
 	p->before += j->from->bytes;
 	p->after += after;
 	p->count++;
@@ -275,7 +292,7 @@ static void report_done(WeightsPass *p, const Node *n, const Value *v, const Wei
 						 (long long)j->group)
 				  : type,
 			(long long)j->from->bytes, (long long)after, relative(j->error, j->squares),
-			readers > 1 ? "; other nodes have them, too" : "");
+			has_other_readers(p->m, v, n, 0) ? "; other nodes have them, too" : "");
 }
 
 static void report_all(const WeightsPass *p)
@@ -469,6 +486,26 @@ static bool is_named(WeightsPass *p, const Node *n)
 	return named;
 }
 
+static void find_load(void *arg, Expr *e)
+{
+	*(bool *)arg |= e->kind == EX_LOAD;
+}
+
+/* If data choose elements of E, they choose matrices: by indices that depend on none of the rows and columns of C. Else E
+ * takes rows out of a table. */
+static bool takes_matrices(const Contraction *c, const Expr *e)
+{
+	for (int d = 0; d < e->load.nidx; d++) {
+		Expr *at = e->load.idx[d];
+		bool by_data = false;
+
+		ex_walk(at, find_load, &by_data);
+		if (by_data && (expr_has_any(at, c->m, c->nm) || expr_has_any(at, c->n, c->nn)))
+			return false;
+	}
+	return true;
+}
+
 /* Each index of E along a sum of C is an iterator, so that panels have the terms in E's order. */
 static bool terms_plain(const Contraction *c, const Expr *e)
 {
@@ -498,8 +535,8 @@ static bool quantise_factor(WeightsPass *p, Node *n, const Contraction *c, int s
 	bool halves;
 	int axis;
 
-	if (!v) {
-		if (e->kind == EX_LOAD && is_computed(p->m, n, e))
+	if (!v || !takes_matrices(c, e)) {
+		if (!v && e->kind == EX_LOAD && is_computed(p->m, n, e))
 			scaled_report(p->m, n, "weights", &p->kept,
 				      "they are computed from constants");
 		return false;
@@ -512,7 +549,7 @@ static bool quantise_factor(WeightsPass *p, Node *n, const Contraction *c, int s
 			"the sum reads them in another order, as a transposed convolution does");
 		return false;
 	}
-	if (!halves && (axis < 0 || !load_plain(e) || c->guard_a || c->guard_b)) {
+	if (!halves && (axis < 0 || !terms_plain(c, e) || c->guard_a || c->guard_b)) {
 		scaled_report(p->m, n, "weights", &p->kept,
 			      "the sum is over several axes, or not over all of them");
 		return false;

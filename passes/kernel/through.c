@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Replaces the loads of an expression by the maps and views that computed what they read, where that
- * depends on constants alone: recomputing them costs nothing at run time. */
+ * costs nothing at run time: it depends on constants alone, or it moves elements and computes nothing. */
 #include "passes/kernel/through.h"
 
 enum { MAX_CHAIN = 16 /* number of successive maps and views that are looked through */ };
@@ -108,7 +108,7 @@ static Expr *see_through(void *arg, Expr *e)
 	Expr *idx[MAX_RANK], *val;
 	const Stmt *s;
 
-	if (!def || v->type->layout || !value_is_weights(t->m, v) ||
+	if (!def || v->type->layout || (!t->moves && !value_is_weights(t->m, v)) ||
 	    t->n->nin + def->nin > MAX_PARAMS)
 		return NULL;
 	if (def->op == OP_View && !node_in(def, 0)->type->layout &&

@@ -447,6 +447,35 @@ def options_match_numpy():
                 assert np.abs(y - expected).max() <= room, f"{option}, {rows} rows"
 
 
+def experts():
+    """The options make the matrices of experts narrow, which data choose: a mixture of experts with few rows and many, beside f64."""
+    rng, count, hidden, inner = np.random.default_rng(17), 8, 96, 160
+    shapes = {"gate": (hidden, count), "w1": (count, inner, hidden), "w2": (count, hidden, inner)}
+    w = {name: (rng.standard_normal(shape) * 0.2).astype(np.float32) for name, shape in shapes.items()}
+    nodes = [helper.make_node("MatMul", ["x", "gate"], ["p"], name="router"),
+             helper.make_node("MoE", ["x", "p", "w1", "", "w2"], ["y"], name="moe", domain="com.microsoft", k=2, activation_type="relu",
+                              normalize_routing_weights=1)]
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", T.FLOAT, ["R", hidden])],
+                              [helper.make_tensor_value_info("y", T.FLOAT, None)], [numpy_helper.from_array(a, n) for n, a in w.items()])
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=10), f"{FOLDER}/moe.onnx")
+    narrow = {"--int4": lambda a: scheme(a, 2, 4, 32), "--int8-weights": lambda a: scheme(a, 2, 8, 0),
+              "--fp16": lambda a: a.astype(np.float16), "--bf16": lambda a: a.astype(helper.tensor_dtype_to_np_dtype(T.BFLOAT16))}
+    for option, make in narrow.items():
+        report = dlcc(f"{FOLDER}/moe.onnx", option, "-o", f"{FOLDER}/moe.so", *samples.unoptimised())
+        assert '"moe" ("w1")' in report and '"moe" ("w2")' in report and "weights: 2 " in report and "other nodes" not in report, report
+        w1, w2 = (make(w[name]).astype(np.float64) for name in ("w1", "w2"))
+        for rows in (1, 6, 70):
+            x = rng.standard_normal((rows, hidden)).astype(np.float32)
+            odds = np.exp(x.astype(np.float64) @ w["gate"])
+            chosen = np.argsort(-odds, 1)[:, :2]
+            share = np.take_along_axis(odds, chosen, 1)
+            share /= share.sum(1, keepdims=True)
+            expected = [sum(f * (w2[e] @ np.maximum(w1[e] @ row, 0)) for e, f in zip(c, s)) for row, c, s in zip(x.astype(np.float64), chosen, share)]
+            y, = results(f"{FOLDER}/moe.so", {"x": x}, 1, names=["y"])
+            assert np.abs(y - expected).max() <= 2e-5 * np.abs(expected).max(), f"{option}, {rows} rows"
+
+
 def written_models():
     """-o model.onnx writes weights that the options made narrow, as ONNX Runtime and dlcc read them."""
     import onnxruntime
@@ -589,4 +618,4 @@ def accuracy_level_allows_bytes():
 
 if __name__ == "__main__":
     sys.exit(samples.run_all([whole_numbers_on_each_cpu, real_numbers, with_gcc, on_the_simulated_gpu, small_floats, halves, both_factors_are_bf16, models_of_bf16, halves_on_the_simulated_gpu, special_halves, weights_stay_narrow,
-                              threads_do_not_matter, options_match_numpy, written_models, narrow_caches, activations_match_numpy, accuracy_level_allows_bytes], sys.argv[3:]))
+                              threads_do_not_matter, options_match_numpy, experts, written_models, narrow_caches, activations_match_numpy, accuracy_level_allows_bytes], sys.argv[3:]))

@@ -124,7 +124,7 @@ typedef struct Tile {
 	Buf *runs, *edge; /* locals; EDGE is null if every run is inside the tensor */
 	Expr *k0, *run, *runs_step;
 	Expr *b_at, *b_step;
-	Buf *scale, *zero; /* f32; zero null: 0 */
+	Buf *scale, *zero; /* f32; zero null: 0; scales may be halves */
 	Expr *scale_at, *zero_at;
 	Buf *row_scale; /* f32 */
 	int64_t group, row_group;

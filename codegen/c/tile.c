@@ -23,7 +23,7 @@
 const char *c_tile_use(GenC *g, const Tile *t)
 {
 	const char *key = arena_printf(
-		g->arena, "tile_%s_%dx%d%s%s%s%s%s%s", ctype_name[t->ct], t->mr, t->nr,
+		g->arena, "tile_%s_%dx%d%s%s%s%s%s%s%s", ctype_name[t->ct], t->mr, t->nr,
 		t->kpack == 1            ? ""
 		: t->b->dtype == DT_BF16 ? t->a->dtype == DT_BF16 ? "_bf16_bf16" : "_f32_bf16"
 		: t->a->dtype == DT_U8   ? "_u8_i8"
@@ -35,6 +35,9 @@ const char *c_tile_use(GenC *g, const Tile *t)
 		t->scale || c_tile_widens(t)
 			? arena_printf(g->arena, t->terms > 1 ? "_%sx%d" : "_%s",
 				       dtype_info[t->b->dtype].name, t->terms)
+			: "",
+		t->scale && c_tile_widens(t)
+			? arena_printf(g->arena, "_%s", dtype_info[t->scale->dtype].name)
 			: "",
 		t->zero ? "_zero" : "",
 		t->row_scale ? arena_printf(g->arena, "_rows%lld", (long long)t->row_group) : "");
@@ -280,8 +283,9 @@ static const char *last_parameters(GenC *g, const Tile *t, bool declare)
 	if (t->scale && declare)
 		return arena_printf(
 			g->arena,
-			"const uint8_t *b, int64_t b_step, %sconst float *scale,%s int64_t group, float *acc",
+			"const uint8_t *b, int64_t b_step, %sconst %s *scale,%s int64_t group, float *acc",
 			t->row_scale ? "const float *row_scale, " : "",
+			c_tile_widens(t) ? "uint16_t" : "float",
 			t->zero ? " const float *zero," : "");
 	if (t->scale)
 		return arena_printf(g->arena, "b, b_step, %sscale,%s group, acc",

@@ -31,9 +31,9 @@ enum {
 
 /* Lanes of the vectors of T's sums. */
 int c_tile_lanes(const GenC *g, const Tile *t);
-/* B of T is of f16, and sums are of f32. */
+/* B of T is of f16, and sums are of f32; or the scales of B are halves. */
 bool c_tile_widens(const Tile *t);
-/* The name of the function that reads a vector of such a B as floats. */
+/* The name of the function that reads a vector of that as floats. */
 const char *c_tile_wide(const GenC *g, const Tile *t);
 /* Prints these functions, of all tiles. */
 void c_tile_wide_functions(const GenC *g, StrBuf *b);

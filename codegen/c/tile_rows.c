@@ -27,6 +27,8 @@ typedef struct RowsTile {
 	const Tile *t;
 	int rows, nv, lanes, bits;
 	bool sums; /* of the rows are needed, too, for zero points */
+	const char
+		*wide; /* the function that reads scales, which are halves; null: they are floats */
 } RowsTile;
 
 /* Declares TYPE's variables NAMEi_j, or NAMEi if there are no COLUMNS of them. */
@@ -123,8 +125,8 @@ static void put_scaled_sums(const RowsTile *s)
 	const int middle = dtype_is_signed(t->b->dtype) ? 0 : 1 << (s->bits - 1);
 
 	for (int j = 0; j < s->nv; j++) {
-		strbuf_printf(b, "\t\tconst vec s%d = *(const vec *)(scale + %d);\n", j,
-			      j * s->lanes);
+		strbuf_printf(b, "\t\tconst vec s%d = %s(scale + %d);\n", j,
+			      s->wide ? s->wide : "*(const vec *)", j * s->lanes);
 		if (!s->sums)
 			continue;
 		strbuf_printf(b, "\t\tconst vec m%d = ", j);
@@ -147,9 +149,10 @@ static void put_scaled_sums(const RowsTile *s)
 		}
 	for (int i = 0; i < s->rows; i++)
 		strbuf_printf(b, "\t\tp%d++;\n", i);
-	for (int i = 0; i < s->nv * s->lanes; i += CACHE_LINE / 4)
+	for (int i = 0, bytes = dtype_info[t->scale->dtype].bits / 8; i < s->nv * s->lanes;
+	     i += CACHE_LINE / bytes)
 		strbuf_printf(b, "\t\t__builtin_prefetch(scale + %d, 0, 2);\n",
-			      FETCH_SCALES / 4 + i);
+			      FETCH_SCALES / bytes + i);
 	strbuf_puts(b, "\t\tscale += scale_step;\n");
 	if (t->zero)
 		strbuf_puts(b, "\t\tzero += scale_step;\n");
@@ -179,7 +182,8 @@ void c_tile_scaled_rows(const GenC *g, StrBuf *b, const Tile *t, const char *key
 		      .t = t,
 		      .rows = rows,
 		      .lanes = g->target->vector_bytes / WORD_BYTES,
-		      .bits = dtype_info[t->b->dtype].bits};
+		      .bits = dtype_info[t->b->dtype].bits,
+		      .wide = c_tile_widens(t) ? c_tile_wide(g, t) : NULL};
 
 	s.nv = t->nr / s.lanes;
 	s.sums = t->zero || !dtype_is_signed(t->b->dtype);

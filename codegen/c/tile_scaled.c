@@ -184,11 +184,12 @@ static void put_scaled_sums(const ScaledTile *s)
 		}
 }
 
-static void put_vectors(const ScaledTile *s, const char *name, const char *from)
+/* Declares NAME0, NAME1 ...: the floats at FROM, which the function WIDE reads unless it is null. */
+static void put_vectors(const ScaledTile *s, const char *name, const char *from, const char *wide)
 {
 	for (int j = 0; j < s->nv; j++)
-		strbuf_printf(s->b, "\t\tconst vec %s%d = *(const vec *)(%s + %d);\n", name, j,
-			      from, j * s->lanes);
+		strbuf_printf(s->b, "\t\tconst vec %s%d = %s(%s + %d);\n", name, j,
+			      wide ? wide : "*(const vec *)", from, j * s->lanes);
 }
 
 static void scaled_rows(const ScaledTile *s, const char *key, const char *parameters)
@@ -208,9 +209,9 @@ static void scaled_rows(const ScaledTile *s, const char *key, const char *parame
 		"\tint64_t left = group;\n\n\tfor (int64_t k = 0; first || k < n; first = 0) {\n"
 		"\t\tconst int64_t most = left < %d ? left : %d, end = n - k > most ? k + most : n;\n",
 		TILE_DEPTH, TILE_DEPTH);
-	put_vectors(s, "s", "scale");
+	put_vectors(s, "s", "scale", c_tile_widens(s->t) ? c_tile_wide(s->g, s->t) : NULL);
 	if (s->t->zero)
-		put_vectors(s, "z", "zero");
+		put_vectors(s, "z", "zero", NULL);
 	for (int i = 0; i < s->rows; i++) {
 		strbuf_puts(b, "\t\tvec ");
 		for (int j = 0; j < s->nv * s->sets; j++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The micro-kernel over a panel of f16 whose sums are of f32: functions that read a vector of such elements as
- * floats. x86-64 CPUs from AVX2 on and 64-bit Arm have an instruction; elsewhere, or if DL_PORTABLE_HALF is
+ * Functions that read a vector of halves as floats: of a panel of f16 whose sums are of f32, and of the scales of quantised
+ * numbers. For f16, x86-64 CPUs from AVX2 on and 64-bit Arm have an instruction; elsewhere, or if DL_PORTABLE_HALF is
  * defined, it is done in integers, which all C compilers make vectors of.
  */
 #include "codegen/c/tile.h"
@@ -18,14 +18,21 @@ int c_tile_lanes(const GenC *g, const Tile *t)
 	return lanes < t->nr ? lanes : t->nr;
 }
 
+/* The type of what tiles like T read as floats. */
+static DType narrow_type(const Tile *t)
+{
+	return t->scale ? t->scale->dtype : t->b->dtype;
+}
+
 bool c_tile_widens(const Tile *t)
 {
-	return !t->scale && t->ct == CT_F32 && t->b->dtype == DT_F16;
+	return t->scale ? dtype_is_half(t->scale->dtype) : t->ct == CT_F32 && t->b->dtype == DT_F16;
 }
 
 const char *c_tile_wide(const GenC *g, const Tile *t)
 {
-	return arena_printf(g->arena, "wide_f16_%d", c_tile_lanes(g, t));
+	return arena_printf(g->arena, "wide_%s_%d", dtype_info[narrow_type(t)].name,
+			    c_tile_lanes(g, t));
 }
 
 /* The elements of an f16 with the largest exponent are infinities and NaN; those with the least one are multiples of
@@ -43,8 +50,14 @@ static void put_portable(StrBuf *b, int lanes)
 		lanes * 4);
 }
 
-static void put_body(const GenC *g, StrBuf *b, int lanes)
+static void put_body(const GenC *g, StrBuf *b, DType narrow, int lanes)
 {
+	if (narrow == DT_BF16) {
+		strbuf_puts(
+			b,
+			"\treturn (floats)(__builtin_convertvector(*(const halfs *)p, words) << 16);\n");
+		return;
+	}
 	if (!g->target->f16) {
 		put_portable(b, lanes);
 		return;
@@ -78,7 +91,7 @@ static void put_function(const GenC *g, StrBuf *b, const Tile *t, const char *na
 		"\ttypedef uint16_t halfs __attribute__((vector_size(%d), aligned(2), may_alias));\n"
 		"\ttypedef uint32_t words __attribute__((vector_size(%d)));\n\n",
 		lanes, lanes * 4, lanes, name, lanes, lanes * 2, lanes * 4);
-	put_body(g, b, lanes);
+	put_body(g, b, narrow_type(t), lanes);
 	strbuf_puts(b, "}\n\n");
 }
 

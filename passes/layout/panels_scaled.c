@@ -9,7 +9,7 @@
  * the tensor, for each column, or for each block of GROUP terms. The pass looks through the maps and
  * views that compute the operand when the model is built. The numbers go into panels; several terms of
  * a column that fill 32 bits are contiguous if groups consist of as many, else a number takes a byte.
- * Scales and zero points go into panels of their own, which have a row for each group. The
+ * Scales, which may be halves, and zero points go into panels of their own, which have a row for each group. The
  * micro-kernel widens numbers in registers, and multiplies the sum of each group by its scale
  * (codegen/c/tile_scaled.c).
  *
@@ -125,7 +125,10 @@ bool pack_scaled(Module *m, Node *n, Contraction *c)
 	e = ex_cvt(k->pool, CT_F32, pack_part(m, &f, "numbers", f.number, type, true, terms));
 	if (f.zero)
 		e = ex_op2(k->pool, IN_sub, e, pack_part(m, &f, "zeros", f.zero, DT_F32, false, 1));
-	e = ex_op2(k->pool, IN_mul, e, pack_part(m, &f, "scales", f.scale, DT_F32, false, 1));
+	type = f.scale->kind == EX_LOAD && dtype_is_half(f.scale->load.buf->dtype)
+		       ? f.scale->load.buf->dtype
+		       : DT_F32;
+	e = ex_op2(k->pool, IN_mul, e, pack_part(m, &f, "scales", f.scale, type, false, 1));
 	c->s->val[0] = ex_op2(k->pool, IN_mul, c->a, e);
 	return true;
 }

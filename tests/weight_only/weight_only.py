@@ -417,6 +417,8 @@ def scheme(w, axis, bits, group):
         tries = []
         for c in range(16):
             s = np.where(top < 2.0 ** -100, 0, top / (most * (1 + c / 32)))
+            if bits == 4:
+                s = s.astype(np.float32).astype(helper.tensor_dtype_to_np_dtype(T.BFLOAT16)).astype(np.float64)
             q = np.clip(np.rint(part / np.where(s > 0, s, 1)), -most - 1, most)
             tries.append(q * s)
         errors = np.array([((part - t) ** 2).sum(0) for t in tries])

@@ -139,22 +139,32 @@ static int64_t group_of(const Expr *e)
 	return 0;
 }
 
+/* The load of scales of E, which may be halves, in panels; null: E is something else. */
+static Expr *scales_in(const Gemm *g, Expr *e)
+{
+	const DType t = e->kind == EX_LOAD ? e->load.buf->dtype : DT_NONE;
+	int one;
+
+	return (t == DT_F32 || dtype_is_half(t)) && in_panels(g, e, &one) ? e : NULL;
+}
+
 /* E, operand B, is a quantised one whose parts are packed in panels (passes/layout/panels_scaled.c). */
 static bool look_at_parts(Gemm *g, Expr *e)
 {
-	int one;
+	int one, at;
 
 	if (g->kpack > 1 || g->c.ct != CT_F32 || !ex_is_op(e, IN_mul))
 		return false;
-	g->scale = e->op.arg[in_panels(g, e->op.arg[1], &one)];
-	e = e->op.arg[g->scale == e->op.arg[0]];
+	at = scales_in(g, e->op.arg[1]) != NULL;
+	g->scale = scales_in(g, e->op.arg[at]);
+	e = e->op.arg[1 - at];
 	if (ex_is_op(e, IN_sub)) {
 		g->zero = e->op.arg[1];
 		e = e->op.arg[0];
 	}
 	g->numbers = ex_is_op(e, IN_cvt) ? e->op.arg[0] : e;
-	if (!in_panels(g, g->scale, &one) || (g->zero && !in_panels(g, g->zero, &one)) ||
-	    !in_panels(g, g->numbers, &g->terms) || g->scale->load.buf->dtype != DT_F32 ||
+	if (!g->scale || (g->zero && !in_panels(g, g->zero, &one)) ||
+	    !in_panels(g, g->numbers, &g->terms) ||
 	    (g->zero && g->zero->load.buf->dtype != DT_F32) ||
 	    dtype_info[g->numbers->load.buf->dtype].bits > 8)
 		return false;

@@ -248,6 +248,23 @@ def long_rows(t):
         yield g
 
 
+def transposes(t):
+    """Tiles of a cache line by some lines, in squares of a vector's elements: sizes around both, of elements of every size."""
+    for dtype, i in itertools.product(("f32", "f64", "f16", "i8", "i64", "bool", "u16"), range(6)):
+        g = Graph(f"Transpose.{dtype}.{i}")
+        perm = g.random.choice(([1, 0], [0, 2, 1], [2, 0, 1], [1, 2, 0], [2, 1, 0], [0, 2, 3, 1]))
+        sizes = [0, 3, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 65, 130, 257, 300]
+        shape = [g.random.choice((1, 2, 3, 9)) if d + 2 < len(perm) else g.random.choice(sizes[1:]) for d in range(len(perm))]
+        if i % 2:
+            names = "MN"
+            shape[-2:] = names
+            runs(g, 30, **{name: sizes for name in names})
+        x = g.input("x", dtype, shape)
+        y = g.node("y", "Transpose", x, perm=perm)
+        g.results = [y if dtype in ("bool", "u16") or i % 3 else g.node("z", "Neg", y)]
+        yield g
+
+
 # ---- Contractions ----
 
 EINSUMS = ("ij,jk->ik", "ij,kj->ki", "bij,bjk->bik", "bij,jk->bik", "bhij,bhkj->bhik", "bihj,bkhj->bhik", "i,j->ij", "ij,ij->",
@@ -613,7 +630,7 @@ def spots(t):
             yield g
 
 
-FAMILIES = (reductions, places, norms, long_rows, products, attentions, convolutions, tiles, middles, pools, spots, elementwise, casts)
+FAMILIES = (reductions, places, norms, long_rows, transposes, products, attentions, convolutions, tiles, middles, pools, spots, elementwise, casts)
 
 
 def write(program, target, folder, chosen=lambda name: True):

@@ -2,6 +2,7 @@
 #include "codegen/c/gen_c.h"
 
 #include "codegen/c/tile.h"
+#include "codegen/c/transpose.h"
 #include "codegen/c/gen_c_impl.h"
 #include "codegen/names.h"
 
@@ -145,6 +146,7 @@ void gen_c_split(GenC *g, int nfiles)
 void gen_c_prelude(GenC *g, StrBuf *b)
 {
 	ex_c_funcs(b, g->pool, &g->used_funcs);
+	c_transpose_functions(g, b);
 	c_tiles(g, b);
 }
 

@@ -5,6 +5,7 @@
  */
 #include "codegen/c/gen_c_impl.h"
 
+#include "codegen/c/transpose.h"
 #include "codegen/targets.h"
 
 #include <string.h>
@@ -271,6 +272,65 @@ static bool print_copy(Fn *f, const LNode *n)
 	return true;
 }
 
+/* The steps of a store and of a load along the loops OF. */
+typedef struct MoveSteps {
+	const LNode *
+		of[2]; /* the store goes along the first one, the load along the second one, by 1 */
+	Dim *to, *from; /* along the other one */
+} MoveSteps;
+
+static bool steps_transposed(Ctx *c, const LNode *s, const Expr *load, const LNode *a,
+			     const LNode *b, MoveSteps *out)
+{
+	*out = (MoveSteps){{a, b}, ex_step(c, s->idx, b->var), ex_step(c, load->load.idx[0], a->var)};
+	return ex_runs_along(c, s->idx, a->var) && ex_runs_along(c, load->load.idx[0], b->var) &&
+	       out->to && out->from;
+}
+
+/* Prints N, a loop around a loop, as a call of a function that transposes: the two together move elements that are contiguous
+ * along one of them where they are read and along the other one where they are written. False if N is no such loop. */
+static bool print_transpose(Fn *f, const LNode *n)
+{
+	enum { LEAST_TRIPS = 4 };
+	Ctx *c = f->sched->kernel->ctx;
+	ExprPool *p = f->sched->kernel->pool;
+	const LNode *in = n->body, *s = in && in->kind == LN_LOOP ? in->body : NULL;
+	const Expr *load = s && s->kind == LN_STORE ? s->val[0] : NULL;
+	StrBuf t[6] = {{0}};
+	const char *fn, *to;
+	int64_t trips;
+	MoveSteps by;
+
+	if (n->step != 1 || n->loop == LOOP_UNROLL || !load || in->next || in->step != 1 ||
+	    in->loop == LOOP_UNROLL || s->next || s->guard || load->kind != EX_LOAD ||
+	    load->load.buf == s->buf[0] || load->load.buf->data ||
+	    load->load.buf->dtype != s->buf[0]->dtype || c_converts(s->buf[0]->dtype) ||
+	    expr_has_iter(in->lo, n->var) || expr_has_iter(in->hi, n->var) ||
+	    (!steps_transposed(c, s, load, in, n, &by) &&
+	     !steps_transposed(c, s, load, n, in, &by)) ||
+	    (const_range(f, n, &trips) && trips < LEAST_TRIPS) ||
+	    (const_range(f, in, &trips) && trips < LEAST_TRIPS))
+		return false;
+	fn_texts(f,
+		 (Expr *[]){ex_subst_iters(p, s->idx, (Iter *[]){n->var, in->var},
+					   (Expr *[]){n->lo, in->lo}, 2),
+			    ex_dim(p, by.to),
+			    ex_subst_iters(p, load->load.idx[0], (Iter *[]){n->var, in->var},
+					   (Expr *[]){n->lo, in->lo}, 2),
+			    ex_dim(p, by.from), ex_sub(p, by.of[0]->hi, by.of[0]->lo),
+			    ex_sub(p, by.of[1]->hi, by.of[1]->lo)},
+		 6, t);
+	fn = c_transpose(f->g, dtype_info[s->buf[0]->dtype].bits / 8);
+	to = fn_buf(f, s->buf[0]);
+	fn_tabs(f);
+	strbuf_printf(&f->body, "%s(%s + (%s), %s, %s + (%s), %s, %s, %s);\n", fn, to,
+		      strbuf_str(&t[0]), strbuf_str(&t[1]), fn_buf(f, load->load.buf),
+		      strbuf_str(&t[2]), strbuf_str(&t[3]), strbuf_str(&t[4]), strbuf_str(&t[5]));
+	for (int i = 0; i < 6; i++)
+		strbuf_free(&t[i]);
+	return true;
+}
+
 /* The opposite of the comparison or other condition C. */
 static Expr *opposite(ExprPool *p, Expr *c)
 {
@@ -338,7 +398,7 @@ static void print_plain_loop(Fn *f, const LNode *n, const LNode *of)
 	Expr *ends[] = {n->lo, n->hi};
 	StrBuf t[2] = {{0}};
 
-	if (print_copy(f, n))
+	if (print_copy(f, n) || print_transpose(f, n))
 		return;
 	fn_texts(f, ends, 2, t);
 	end = strpbrk(strbuf_str(&t[1]), " *([") ? end_name(f, of) : NULL;

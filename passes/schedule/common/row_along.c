@@ -101,6 +101,45 @@ void row_choose_vector(Row *r)
 		r->fixed[b] = b != r->vec;
 }
 
+/* ---- Transposes ---- */
+
+typedef struct Transposed {
+	const Row *r;
+	int found;
+} Transposed;
+
+/* An access that is strided along the vector iterator is contiguous along another one of the band. */
+static void transposed_index(Transposed *t, const Stmt *s, const Buf *buf, Expr *const *idx)
+{
+	const Row *r = t->r;
+	Ctx *c = r->k->ctx;
+	Expr *at = flat_index(r->k, buf, idx);
+
+	if (!along(c, at, r->band->of[s->id][r->vec]).strides)
+		return;
+	for (int b = 0; b < r->band->n; b++)
+		if (along(c, at, r->band->of[s->id][b]).runs && !is_short(r->band->iter[b]))
+			t->found = b;
+}
+
+static void transposed_load(void *arg, Stmt *s, Expr *load)
+{
+	transposed_index(arg, s, load->load.buf, load->load.idx);
+}
+
+int row_transposed_iter(const Row *r)
+{
+	Transposed t = {r, -1};
+	Stmt *s = r->k->stmts.at[r->first];
+
+	if (r->vec < 0 || r->first != r->last || !stmt_is_map(s) || s->ordered || row_packed(s) ||
+	    is_short(r->band->iter[r->vec]))
+		return -1;
+	stmt_loads(s, transposed_load, &t);
+	transposed_index(&t, s, s->out[0], s->widx);
+	return t.found;
+}
+
 /* ---- Lanes ---- */
 
 typedef struct Lane {

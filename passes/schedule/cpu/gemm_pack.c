@@ -115,7 +115,8 @@ static void zero_columns(Gemm *g, Expr *base, Expr *from)
 	l_close(b, l);
 }
 
-/* Packs one panel row, columns c0 to cend - 1, as a single range. */
+/* Packs one panel row, columns c0 to cend - 1, as a single range. In the loop over the terms there is nothing else, so the two
+ * may be a transpose. */
 static void pack_run(Gemm *g, Expr *base, Expr *c0, Expr *cend)
 {
 	LBuild *b = &g->b;
@@ -125,7 +126,6 @@ static void pack_run(Gemm *g, Expr *base, Expr *c0, Expr *cend)
 	l_store(b, g->bbuf, column(g, base, ex_sub(b->p, ex_iter(b->p, g->nflat), c0)),
 		gemm_placed(&pl, g->c.b), NULL);
 	l_close(b, l);
-	zero_columns(g, base, ex_sub(b->p, cend, c0));
 }
 
 /* Packs one panel row as ranges of the innermost iterator, each limited to where the guard
@@ -173,6 +173,7 @@ void gemm_pack_b(Gemm *g)
 	     *c0 = l_iter(b, "c0", g->n);
 	Expr *cend, *base;
 	LNode *loops[MAX_ITERS], *jbl;
+	const bool merges = b_merges(g);
 	int nl;
 
 	g->bbuf = l_temp(b, "bp", gemm_packed_type(g, g->c.b),
@@ -182,11 +183,16 @@ void gemm_pack_b(Gemm *g)
 	cend = l_min(b, ex_add(p, ex_iter(p, c0), l_int(b, g->pw)), ex_dim(p, g->n));
 	nl = open_k(g, loops);
 	base = panel_row(g, ex_iter(p, jb), flat_k(g));
-	if (b_merges(g))
+	if (merges)
 		pack_run(g, base, ex_iter(p, c0), cend);
 	else
 		pack_runs(g, base, ex_iter(p, c0), cend);
 	close_loops(g, loops, nl);
+	if (merges && !dim_multiple(g->k->ctx, g->n, g->pw)) {
+		nl = open_k(g, loops);
+		zero_columns(g, base, ex_sub(p, cend, ex_iter(p, c0)));
+		close_loops(g, loops, nl);
+	}
 	l_close(b, jbl);
 }
 

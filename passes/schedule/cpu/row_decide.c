@@ -4,7 +4,8 @@
  *
  * The vector iterator is the band's contiguous one, if there is one (common/row_along.c). Band
  * iterators that step through memory as one are merged. If a stage has a stencil along another
- * iterator, that one is tiled. All others are parallel.
+ * iterator, that one is tiled, and so is the one along which a map reads or writes what is strided
+ * along the vector iterator: it transposes a tile. All others are parallel.
  *
  * The forms that a reduction may have depend on the stage and on the locals of earlier statements. So
  * the choice opens the stage, in a schedule that is thrown away, as does the check.
@@ -30,6 +31,14 @@ static int64_t tile_size(const Iter *it)
 	tiles = (n + TILE_POINTS - 1) / TILE_POINTS;
 	n = tiles ? (n + tiles - 1) / tiles : 1;
 	return (n + STENCIL_POINTS - 1) / STENCIL_POINTS * STENCIL_POINTS;
+}
+
+/* Points of a tile of S, which transposes. */
+static int64_t transposed_points(const Stmt *s)
+{
+	const int bits = dtype_info[s->out[0]->dtype].bits;
+
+	return TRANSPOSE_BYTES * 8 / bits;
 }
 
 static void add_groups(const Row *r, const Merged *g, int n, IterRole role, RowStage *st)
@@ -93,17 +102,24 @@ static void choose_loops(const Target *t, LBuild *b, const RowPlan *plan)
 	Row r = row_new(b, plan->first, plan->last, plan->band);
 	RowStage *st = plan->stage;
 	Merged g[MAX_ITERS];
-	int n;
+	int n, transposes;
 
 	row_choose_vector(&r);
 	r.tile = row_stencil_iter(&r);
+	transposes = r.tile < 0 ? row_transposed_iter(&r) : -1;
+	r.tile = transposes >= 0 ? transposes : r.tile;
 	n = row_merge_band(&r, g);
 	for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
 		add_groups(&r, g, n, roles[i], st);
-	if (r.tile >= 0)
+	if (transposes >= 0)
+		st->tile = transposed_points(b->k->stmts.at[plan->first]);
+	else if (r.tile >= 0)
 		st->tile = tile_size(plan->band->iter[r.tile]);
 	if (r.vec >= 0)
-		st->block = r.tile >= 0 ? STENCIL_BLOCK : map ? MAP_BLOCK : row_block(t, b, plan);
+		st->block = transposes >= 0 ? TRANSPOSE_BLOCK
+			    : r.tile >= 0   ? STENCIL_BLOCK
+			    : map           ? MAP_BLOCK
+					    : row_block(t, b, plan);
 }
 
 /* The innermost reduced iterator of S has at most MOST points. */

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Loops that transpose: the elements of a row lie side by side where they are read, and those of a column
+ * where they are written. The C function that does it takes squares of as many rows as a vector has
+ * elements, and transposes them in registers: pairs of rows are interleaved by elements, then by pairs of
+ * these, and so on, each within lanes of 16 bytes, which all CPUs can do in one instruction; last, lanes
+ * are exchanged.
+ */
+#include "codegen/c/transpose.h"
+
+#include "codegen/targets.h"
+
+enum {
+	LANE_BYTES = 16,
+	MOST_BYTES =
+		32, /* of a vector: with longer ones, squares would have more rows than most tensors */
+	MOST_ROWS = 16, /* so many vectors fit into registers */
+	LINE_BYTES = 64 /* of a cache line */
+};
+
+/* A square of ROWS vectors of elements of SIZE bytes, of which a lane has LANE. */
+typedef struct Square {
+	StrBuf *b;
+	int rows, size, lane;
+} Square;
+
+/* The element of the vectors A and B, one after the other, that element I of their interleaving is: parts
+ * of STEP elements alternate, of the first half of each lane, or of the second one if HIGH. */
+static int interleaved(const Square *q, int i, int step, bool high)
+{
+	const int lane = i / q->lane * q->lane, part = i % q->lane / step;
+
+	return (part % 2 ? q->rows : 0) + lane + (high ? q->lane / 2 : 0) + part / 2 * step +
+	       i % step;
+}
+
+/* The same, where lanes are exchanged. */
+static int exchanged(const Square *q, int i, bool high)
+{
+	return (i >= q->lane ? q->rows : 0) + (high ? q->lane : 0) + i % q->lane;
+}
+
+/* Declares row TO of stage TO_STAGE, a shuffle of rows A and B of stage FROM. STEP 0: lanes are exchanged. */
+static void put_shuffle(const Square *q, int stage, int to, int a, int b, int step, bool high)
+{
+	strbuf_printf(q->b, "\tconst row r%d_%d = __builtin_shufflevector(r%d_%d, r%d_%d", stage,
+		      to, stage - 1, a, stage - 1, b);
+	for (int i = 0; i < q->rows; i++)
+		strbuf_printf(q->b, ", %d",
+			      step ? interleaved(q, i, step, high) : exchanged(q, i, high));
+	strbuf_puts(q->b, ");\n");
+}
+
+static void put_stages(const Square *q)
+{
+	int stage = 0;
+
+	for (int step = 1; step < q->lane; step *= 2) {
+		stage++;
+		for (int i = 0; i < q->rows; i++) {
+			const int group = i / (2 * step) * 2 * step, a = group + i % (2 * step) / 2;
+
+			put_shuffle(q, stage, i, a, a + step, step, i % 2);
+		}
+	}
+	if (q->lane < q->rows) {
+		stage++;
+		for (int i = 0; i < q->rows; i++)
+			put_shuffle(q, stage, i, i % q->lane, i % q->lane + q->lane, 0,
+				    i >= q->lane);
+	}
+	for (int i = 0; i < q->rows; i++)
+		strbuf_printf(q->b, "\t*(row *)(to + %d * to_step) = r%d_%d;\n", i, stage, i);
+}
+
+/* Prints the function for elements of SIZE bytes. */
+static void put_function(const GenC *g, StrBuf *b, int size)
+{
+	const int most = g->target->vector_bytes < MOST_BYTES ? g->target->vector_bytes
+							      : MOST_BYTES,
+		  rows = most / size > MOST_ROWS ? MOST_ROWS : most / size;
+	const Square q = {b, rows, size, LANE_BYTES / size};
+
+	strbuf_printf(
+		b,
+		"typedef uint%d_t transposed_%d __attribute__((may_alias));\n\n"
+		"static inline void transpose_square_%d(transposed_%d *to, int64_t to_step, const transposed_%d *from, int64_t from_step)\n{\n"
+		"\ttypedef uint%d_t row __attribute__((vector_size(%d), aligned(%d), may_alias));\n",
+		size * 8, size, size, size, size, size * 8, rows * size, size);
+	for (int i = 0; i < rows; i++)
+		strbuf_printf(b, "\tconst row r0_%d = *(const row *)(from + %d * from_step);\n", i,
+			      i);
+	put_stages(&q);
+	strbuf_printf(
+		b,
+		"}\n\n/* to[j * to_step + i] = from[i * from_step + j] for i < rows, j < columns, a cache line of i at a time. */\n"
+		"static DL_APART void transpose_%d(void *out, int64_t to_step, const void *in, int64_t from_step, int64_t rows, int64_t columns)\n{\n"
+		"\ttransposed_%d *to = out;\n\tconst transposed_%d *from = in;\n\n"
+		"\tfor (int64_t i0 = 0; i0 < rows; i0 += %d)\n"
+		"\t\tfor (int64_t j = 0; j < columns; j += %d)\n"
+		"\t\t\tfor (int64_t i = i0; i < rows && i < i0 + %d; i += %d) {\n"
+		"\t\t\t\tif (i + %d <= rows && j + %d <= columns) {\n"
+		"\t\t\t\t\ttranspose_square_%d(to + j * to_step + i, to_step, from + i * from_step + j, from_step);\n"
+		"\t\t\t\t\tcontinue;\n\t\t\t\t}\n"
+		"\t\t\t\tfor (int64_t y = j; y < columns && y < j + %d; y++)\n"
+		"\t\t\t\t\tfor (int64_t x = i; x < rows && x < i + %d; x++)\n"
+		"\t\t\t\t\t\tto[y * to_step + x] = from[x * from_step + y];\n"
+		"\t\t\t}\n}\n\n",
+		size, size, size, LINE_BYTES / size, rows, LINE_BYTES / size, rows, rows, rows,
+		size, rows, rows);
+}
+
+const char *c_transpose(GenC *g, int size)
+{
+	g->transposes[size] = true;
+	return arena_printf(g->arena, "transpose_%d", size);
+}
+
+void c_transpose_functions(const GenC *g, StrBuf *b)
+{
+	for (int size = 1; size <= MOST_TRANSPOSED; size *= 2)
+		if (g->transposes[size])
+			put_function(g, b, size);
+}

@@ -123,6 +123,79 @@ static void emit_range(const MapRange *m, Expr *val, Expr *lo, Expr *hi)
 		l_close(b, l);
 }
 
+/* Indices that may fail, which all points of a map's loop evaluate, and evaluate alike. */
+typedef struct SameIndices {
+	const MapRange *m;
+	bool *seen; /* by Expr.id */
+	VEC(Expr *) all;
+} SameIndices;
+
+/* Finds them in E, which all points evaluate. */
+static void find_same(SameIndices *s, Expr *e)
+{
+	Expr *const *of;
+	int n = ex_operands(e, &of);
+
+	if (s->seen[e->id])
+		return;
+	s->seen[e->id] = true;
+	if (ex_is_op(e, IN_index)) {
+		const ExprKind size = e->op.arg[1]->kind;
+
+		if (!expr_has_iter(e, s->m->it) && (size == EX_DIM || size == EX_CONST))
+			vec_push(s->m->r->b->arena, &s->all, e);
+		return;
+	}
+	if (ex_is_op(e, IN_select) || ex_is_op(e, IN_and) || ex_is_op(e, IN_or))
+		n = 1; /* the other operands may not be evaluated */
+	for (int i = 0; i < n; i++)
+		find_same(s, of[i]);
+}
+
+static Expr *named_index(void *arg, Expr *e)
+{
+	SameIndices *s = arg;
+	LBuild *b = s->m->r->b;
+
+	for (int i = 0; i < s->all.n; i++) {
+		const Expr *size = e->op.arg[1];
+		Iter *it;
+
+		if (s->all.at[i] != e)
+			continue;
+		it = l_iter(b, arena_printf(b->arena, "at%d", i),
+			    size->kind == EX_DIM ? size->dim : dim_const(s->m->r->k->ctx, size->i));
+		l_let(b, it, e);
+		return ex_iter(b->p, it);
+	}
+	return NULL;
+}
+
+/* VAL of the map M, with names for such indices, which are evaluated before the loop. With them, it could not be in vectors. */
+static Expr *index_before(const MapRange *m, Expr *val)
+{
+	Arena *tmp = arena_new();
+	SameIndices same = {.m = m,
+			    .seen = NEW_ARRAY(tmp, expr_count(m->r->k->pool), bool)};
+
+	find_same(&same, val);
+	arena_free(tmp);
+	return same.all.n ? ex_rewrite(m->r->k->pool, val, named_index, &same) : val;
+}
+
+/* The loop of M, from LO to HI, has points. */
+static bool has_points(const MapRange *m, const Expr *lo, const Expr *hi)
+{
+	int64_t least, most;
+
+	if (m->it == (m->r->vec >= 0 ? m->r->rep[m->r->vec] : NULL))
+		return true; /* a stage has no blocks without points */
+	if (lo->kind == EX_CONST && hi->kind == EX_CONST)
+		return lo->i < hi->i;
+	dim_bounds(m->r->k->ctx, m->it->extent, &least, &most);
+	return least > 0 && lo->kind == EX_CONST && !lo->i;
+}
+
 static void emit_map(Row *r, Stmt *s)
 {
 	Nest n = {.n = 0};
@@ -130,10 +203,6 @@ static void emit_map(Row *r, Stmt *s)
 	Expr *val = row_placed(r, s->val[0]), *lo = NULL, *hi = NULL;
 	MapRange m = {.r = r, .s = s, .guard = row_placed(r, s->guard)};
 
-	m.kind = r->unrolled                                          ? LOOP_UNROLL
-		 : s->ordered || expr_can_fault(val) || row_packed(s) ? LOOP_SERIAL
-		 : r->vec >= 0 && l_short(r->rep[r->vec]->extent)     ? LOOP_SHORT
-								      : LOOP_VECTOR;
 	m.at = row_write_index(r, s, 0, &m.out);
 	if (r->vec >= 0) {
 		lo = r->vlo;
@@ -142,6 +211,12 @@ static void emit_map(Row *r, Stmt *s)
 	} else if (last) {
 		m.it = loop_over(r, last, &lo, &hi);
 	}
+	if (m.it && !m.guard && expr_can_fault(val) && has_points(&m, lo, hi))
+		val = index_before(&m, val);
+	m.kind = r->unrolled                                          ? LOOP_UNROLL
+		 : s->ordered || expr_can_fault(val) || row_packed(s) ? LOOP_SERIAL
+		 : r->vec >= 0 && l_short(r->rep[r->vec]->extent)     ? LOOP_SHORT
+								      : LOOP_VECTOR;
 	if (m.it)
 		m.guard = guard_to_range(r->k, m.guard, m.it, &lo, &hi);
 	emit_range(&m, val, lo, hi);

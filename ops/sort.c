@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sorting: TopK and Unique. It sorts by merge exchange (Knuth, The Art of Computer Programming,
+ * Sorting: TopK and Unique. Few elements of many are taken one by one (ops/sort_keys.c). Else it sorts by merge exchange (Knuth, The Art of Computer Programming,
  * volume 3, Algorithm 5.2.2M), a network of comparisons for any number of elements: a loop of about
  * log2(n)^2 / 2 iterations, each of which compares every element with another one, in any order. So
  * sorting is made of maps, and runs on a GPU as it does on a CPU. Elements are sorted with their
- * indices. Of equal elements the one with the lower index comes first.
+ * indices, as keys where these fit into an i64. Of equal elements the one with the lower index comes first.
  */
 #include "ops/sort.h"
 
@@ -78,16 +78,16 @@ static Dim *bits_of(Ctx *c, Dim *d, int last)
 
 /* ---- Exchange: one iteration ---- */
 
-/* Operands: elements, their indices, the table of comparisons; the last axis is sorted. Attribute
+/* Operands: keys, or elements and their indices; the table of comparisons; the last axis is sorted. Attribute
  * `at` has the row of the table. */
 static bool infer_exchange(Infer *in, Node *n)
 {
-	const Type *x = infer_type(n, 0), *i = infer_type(n, 1);
+	const Type *x = infer_type(n, 0);
 
 	if (!control_dim(n, "at") || x->rank < 1)
 		return infer_error(in, n, "has no row, or the operand no axis");
-	infer_result(in, n, 0, x->dtype, x->rank, x->dims);
-	infer_result(in, n, 1, i->dtype, i->rank, i->dims);
+	for (int o = 0; o < n->nin - 1; o++)
+		infer_result(in, n, o, infer_type(n, o)->dtype, x->rank, x->dims);
 	return true;
 }
 
@@ -107,43 +107,81 @@ static Expr *before(Kernel *k, DType d, Expr *a, Expr *i, Expr *b, Expr *j, bool
 			  {"i", i}, {"j", j});
 }
 
+/* What an iteration compares at index I of an axis of SIZE elements. */
+typedef struct Compared {
+	Expr *low, *high; /* the element has the lower, or the higher index of two */
+	Expr *with;       /* the index of the other one; I itself if there is none */
+} Compared;
+
+static Compared compared(Kernel *k, Node *n, Buf *table, Expr *i, Dim *size)
+{
+	Expr *row[3];
+	Compared c;
+
+	for (int e = 0; e < 3; e++)
+		row[e] = kernel_load(k, table,
+				     (Expr *[]){at_dim(k, control_dim(n, "at")), at_int(k, e)});
+	c.low = BUILD_EXPR(k, CT_I64, "and(eq(and(i, p), r), lt(add(i, d), n))", {"i", i},
+			   {"p", row[0]}, {"r", row[1]}, {"d", row[2]}, {"n", at_dim(k, size)});
+	c.high = BUILD_EXPR(k, CT_I64, "and(ne(and(i, p), r), ge(i, d))", {"i", i}, {"p", row[0]},
+			    {"r", row[1]}, {"d", row[2]});
+	c.with = BUILD_EXPR(k, CT_I64, "select(low, add(i, d), select(high, sub(i, d), i))",
+			    {"low", c.low}, {"high", c.high}, {"i", i}, {"d", row[2]});
+	return c;
+}
+
+/* Keys: the larger one of two comes first. */
+static void exchange_keys(Node *n, Kernel *k)
+{
+	Buf *x = lower_in(k, 0), *out = lower_out(k, 0);
+	const int last = x->rank - 1;
+	Expr *at[MAX_RANK], *other[MAX_RANK];
+	Point p = {0};
+	Compared c;
+
+	point_add_dims(k, &p, x, at);
+	memcpy(other, at, sizeof other);
+	c = compared(k, n, lower_in(k, 1), at[last], x->dims[last]);
+	other[last] = c.with;
+	point_map(k, &p, out, at,
+		  BUILD_EXPR(k, CT_I64, "select(low, max(a, b), select(high, min(a, b), a))",
+			     {"low", c.low}, {"high", c.high}, {"a", kernel_load(k, x, at)},
+			     {"b", kernel_load(k, x, other)}),
+		  NULL);
+}
+
 static void lower_exchange(Infer *in, Node *n, Kernel *k)
 {
 	Buf *x = lower_in(k, 0), *index = lower_in(k, 1), *table = lower_in(k, 2);
 	const bool largest = node_int(n, "largest", 1) != 0;
 	const int last = x->rank - 1;
-	Expr *row[3], *at[MAX_RANK], *other[MAX_RANK], *low, *high, *with, *take;
+	Expr *at[MAX_RANK], *other[MAX_RANK], *take;
 
 	(void)in;
+	if (!table) {
+		exchange_keys(n, k);
+		return;
+	}
 	for (int o = 0; o < 2; o++) {
 		Buf *out = lower_out(k, o);
 		Point p = {0};
 		Expr *a, *b, *i, *j;
+		Compared c;
 
 		if (!out)
 			continue;
 		point_add_dims(k, &p, x, at);
-		for (int e = 0; e < 3; e++)
-			row[e] = kernel_load(
-				k, table,
-				(Expr *[]){at_dim(k, control_dim(n, "at")), at_int(k, e)});
-		low = BUILD_EXPR(k, CT_I64, "and(eq(and(i, p), r), lt(add(i, d), n))",
-				 {"i", at[last]}, {"p", row[0]}, {"r", row[1]}, {"d", row[2]},
-				 {"n", at_dim(k, x->dims[last])});
-		high = BUILD_EXPR(k, CT_I64, "and(ne(and(i, p), r), ge(i, d))", {"i", at[last]},
-				  {"p", row[0]}, {"r", row[1]}, {"d", row[2]});
-		with = BUILD_EXPR(k, CT_I64, "select(low, add(i, d), select(high, sub(i, d), i))",
-				  {"low", low}, {"high", high}, {"i", at[last]}, {"d", row[2]});
 		memcpy(other, at, sizeof other);
-		other[last] = with;
+		c = compared(k, n, table, at[last], x->dims[last]);
+		other[last] = c.with;
 		a = kernel_load(k, x, at);
 		b = kernel_load(k, x, other);
 		i = kernel_load(k, index, at);
 		j = kernel_load(k, index, other);
-		take = BUILD_EXPR(k, CT_I64, "or(and(low, later), and(high, earlier))",
-				  {"low", low}, {"later", before(k, x->dtype, b, j, a, i, largest)},
-				  {"high", high},
-				  {"earlier", before(k, x->dtype, a, i, b, j, largest)});
+		take = BUILD_EXPR(
+			k, CT_I64, "or(and(low, later), and(high, earlier))", {"low", c.low},
+			{"later", before(k, x->dtype, b, j, a, i, largest)}, {"high", c.high},
+			{"earlier", before(k, x->dtype, a, i, b, j, largest)});
 		point_map(k, &p, out, at, ex_op3(k->pool, IN_select, take, o ? j : b, o ? i : a),
 			  NULL);
 	}
@@ -158,8 +196,10 @@ Value *sort_last(Infer *in, Node *n, Value *x, bool largest, Value **index)
 	Ctx *c = in->ctx;
 	Dim *count = x->type->dims[x->type->rank - 1], *bits, *one = dim_const(c, 1), *first;
 	int64_t lo, hi, fixed;
+	const bool keys = sort_has_keys(x->type->dtype);
+	const int carried = keys ? 1 : 2;
 	int least = 0, most = 0;
-	Value *init[2], *last[2], *table;
+	Value *init[2], *last[2], *operands[3];
 	LoopBuild b;
 	Node *e;
 
@@ -172,10 +212,13 @@ Value *sort_last(Infer *in, Node *n, Value *x, bool largest, Value **index)
 		      "more elements than can be sorted"))
 		return NULL;
 	bits = bits_of(c, count, most);
-	table = network_table(in, n, least, most);
-	init[0] = x;
-	init[1] = EXPAND(in, n, Expand, expand_range(in, n, count),
-			 expand_sizes(in, n, x->type->dims, x->type->rank));
+	operands[carried] = network_table(in, n, least, most);
+	init[0] = keys ? sort_keys(in, n, x, largest, 0) : x;
+	if (!keys)
+		init[1] = EXPAND(in, n, Expand, expand_range(in, n, count),
+				 expand_sizes(in, n, x->type->dims, x->type->rank));
+	if (in->errors)
+		return NULL;
 	/* the networks of fewer bits are before that of BITS: (bits - 1) * bits * (bits + 1) / 6
 	 * rows */
 	first = dim_floordiv(
@@ -183,14 +226,15 @@ Value *sort_last(Infer *in, Node *n, Value *x, bool largest, Value **index)
 		dim_const(c, 6));
 	b = loop_open(in, n,
 		      dim_floordiv(c, dim_mul(c, bits, dim_add(c, bits, one)), dim_const(c, 2)),
-		      init, 2);
-	e = expand_start(in, n, OP_Exchange, (Value *[]){b.carried[0], b.carried[1], table}, 3, 2);
+		      init, carried);
+	memcpy(operands, b.carried, (size_t)carried * sizeof *operands);
+	e = expand_start(in, n, OP_Exchange, operands, carried + 1, carried);
 	control_set_dim(e, "at", least == most ? b.iteration : dim_add(c, first, b.iteration));
 	node_set_int(e, "largest", largest);
 	infer_node(in, e);
 	loop_close(&b, e->out, NULL, 0, NULL, b.trip, last, NULL);
-	*index = last[1];
-	return last[0];
+	*index = keys ? sort_key_index(in, n, last[0]) : last[1];
+	return keys ? sort_key_elements(in, n, x, *index) : last[0];
 }
 
 Value *sort_first(Infer *in, Node *n, Value *v, Dim *count)
@@ -212,6 +256,7 @@ static bool expand_topk(Infer *in, Node *n, Value **out)
 {
 	const Type *x = infer_type(n, 0);
 	Dim *count = infer_single(in, n, 1);
+	const bool largest = node_int(n, "largest", 1) != 0;
 	int64_t perm[MAX_RANK];
 	int axis;
 	Value *v, *index;
@@ -227,11 +272,17 @@ static bool expand_topk(Infer *in, Node *n, Value **out)
 	perm[x->rank - 1] = axis;
 	v = axis == x->rank - 1 ? node_in(n, 0)
 				: expand_transpose(in, n, node_in(n, 0), perm, x->rank);
-	v = sort_last(in, n, v, node_int(n, "largest", 1) != 0, &index);
-	if (!v)
-		return false;
-	out[0] = sort_first(in, n, v, count);
-	out[1] = sort_first(in, n, index, count);
+	if (sort_takes_few(in->ctx, v, count)) {
+		out[0] = sort_few(in, n, v, largest, count, &out[1]);
+		if (!out[0])
+			return false;
+	} else {
+		v = sort_last(in, n, v, largest, &index);
+		if (!v)
+			return false;
+		out[0] = sort_first(in, n, v, count);
+		out[1] = sort_first(in, n, index, count);
+	}
 	for (int k = 0; k < 2 && axis != x->rank - 1; k++)
 		out[k] = expand_transpose(in, n, out[k], perm, x->rank);
 	return in->errors == 0;

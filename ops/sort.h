@@ -11,6 +11,21 @@ Value *sort_last(Infer *in, Node *n, Value *x, bool largest, Value **index);
 /* The first COUNT elements of V's last axis, which has as many. */
 Value *sort_first(Infer *in, Node *n, Value *v, Dim *count);
 
+/* ---- sort_keys.c ---- */
+
+/* Elements of type T have keys. */
+bool sort_has_keys(DType t);
+/* The keys of X's last axis, the largest of which is that of its largest element, or of its smallest one. BLOCK: in blocks of as
+ * many, along one more axis; 0: as X's own. */
+Value *sort_keys(Infer *in, Node *n, Value *x, bool largest, int64_t block);
+/* The indices in keys, and the elements of X's last axis at indices. */
+Value *sort_key_index(Infer *in, Node *n, Value *keys);
+Value *sort_key_elements(Infer *in, Node *n, Value *x, Value *index);
+/* Taking the first COUNT elements of X's last axis one by one costs less than sorting it. */
+bool sort_takes_few(Ctx *c, Value *x, Dim *count);
+/* These elements. *INDEX gets their indices, in i64. Null after a diagnostic. */
+Value *sort_few(Infer *in, Node *n, Value *x, bool largest, Dim *count, Value **index);
+
 /* ---- select.c ---- */
 
 /* The positions at which MASK, a vector of bool, is true, in order, as a vector of i64; its size is at most that of

@@ -57,6 +57,8 @@ def info(name, a, symbolic):
 
 
 def expected(model, feeds, oracle):
+    if callable(oracle):
+        return oracle()
     if oracle == "reference":
         return ReferenceEvaluator(model).run(None, feeds)
     options = ort.SessionOptions()
@@ -68,8 +70,8 @@ def expected(model, feeds, oracle):
 
 def case(op, inputs, attrs, results=1, aux=(), opset=21, oracle="runtime"):
     """A case of OP, which may have its domain before its name. RESULTS: how many there are, or the numbers of those that are not
-    omitted. Inputs numbered in AUX are small integers or floats that may be constants, and keep their shape. What the oracle
-    refuses is dropped."""
+    omitted. Inputs numbered in AUX are small integers or floats that may be constants, and keep their shape. ORACLE: "runtime",
+    "reference", or a function that gives the results. What the oracle refuses is dropped."""
     global made
     names = [f"i{k}" if a is not None else "" for k, a in enumerate(inputs)]
     shown = range(results) if isinstance(results, int) else results
@@ -128,6 +130,30 @@ def arg_reductions():
     x = whole(-2, 3, *shape, dtype=pick.choice([np.float32, np.int32, np.float64]))
     case(pick.choice(["ArgMax", "ArgMin"]), [x],
          dict(axis=pick.randint(-len(shape), len(shape) - 1), keepdims=flag(), select_last_index=flag()))
+
+
+def tops():
+    """Few elements of many, and all of them, with many that are equal. NaN is larger than all numbers, which the other engines do not
+    agree on."""
+    dtype = pick.choice([np.float32, np.float16, np.float64, np.int8, np.uint8, np.int32, np.uint32, np.int64, np.uint64])
+    shape = some(pick.randint(0, 2), 1, 4)
+    axis, size = pick.randint(0, len(shape)), pick.choice([1, 2, 5, 9, 17, 64, 65, 130, 300])
+    shape.insert(axis, size)
+    if np.issubdtype(dtype, np.floating):
+        special = np.array([np.nan, -np.nan, np.inf, -np.inf, 0.0, -0.0, 1, -1, 2], dtype)
+    else:
+        special = np.array([np.iinfo(dtype).min, np.iinfo(dtype).max, 0, 1, 2, 3], dtype)
+    x = rng.choice(special, shape) if coin() else (rng.standard_normal(shape) * 100).astype(np.int64).astype(dtype)
+    count, largest = pick.choice([1, min(2, size), min(7, size), size]), flag()
+
+    def first():
+        rows = np.moveaxis(x, axis, -1).reshape(-1, size)
+        order = [sorted(range(size), key=lambda i: ((r[i] == r[i]) ^ (not largest), 0 if r[i] != r[i] else -r[i].item() if largest else r[i].item()))
+                 for r in rows]
+        index = np.moveaxis(np.array(order, np.int64)[:, :count].reshape([s for a, s in enumerate(shape) if a != axis] + [count]), -1, axis)
+        return np.take_along_axis(x, index, axis), index
+
+    case("TopK", [x, ints([count])], dict(axis=axis - len(shape) if coin() else axis, largest=largest), results=2, aux=(1,), oracle=first)
 
 
 def prefixes():
@@ -596,7 +622,7 @@ def grid_samples():
     case("GridSample", [real(batch, 2, *sizes[2:]), rng.uniform(-2, 2, (batch, *sizes[:2], 2)).astype(np.float32)], attrs)
 
 
-KINDS = [(reductions, 3), (empty_reductions, 1), (arg_reductions, 1), (prefixes, 1), (matrix_products, 2), (gemms, 1),
+KINDS = [(reductions, 3), (empty_reductions, 1), (arg_reductions, 1), (tops, 2), (prefixes, 1), (matrix_products, 2), (gemms, 1),
          (einsums, 2), (convolutions, 2), (transposed_convolutions, 3), (pools, 4), (global_pools, 1),
          (normalizations, 2), (softmaxes, 1), (resizes, 6), (quantisations, 4), (microsoft_activations, 1), (microsoft_normalizations, 2),
          (microsoft_products, 2), (microsoft_quantised, 4), (microsoft_integer_products, 2), (microsoft_quantisations, 1),

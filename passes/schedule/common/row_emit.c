@@ -278,25 +278,38 @@ void row_store_state(Row *r, Stmt *s, Buf *const *acc, Expr *idx)
 	}
 }
 
-/* A prefix reduction: one state, stored after every term. */
+/* Opens the loop over the points of the vector iterator, if there is one. */
+static void open_points(Row *r, Nest *n, LoopKind kind)
+{
+	if (r->vec >= 0)
+		row_open(r, n, kind, r->rep[r->vec], r->vlo, r->vhi);
+}
+
+/* A prefix reduction: one state, or one for each point of the vector iterator, stored after every term. */
 static void emit_scan(Row *r, Stmt *s)
 {
 	Nest n = {.n = 0}, in = {.n = 0};
-	Expr *zero = l_int(r->b, 0), *val[2] = {NULL, NULL};
+	ExprPool *p = r->k->pool;
+	Expr *zero = l_int(r->b, 0), *val[2] = {NULL, NULL},
+	     *at = r->vec >= 0 ? ex_sub(p, ex_iter(p, r->rep[r->vec]), r->v0) : zero;
+	LoopKind kind = row_packed(s) ? LOOP_SERIAL : LOOP_VECTOR;
 	Buf *acc[2];
 
 	row_open_band(r, s, &n, false);
-	if (r->vec >= 0)
-		row_open(r, &n, LOOP_SERIAL, r->rep[r->vec], r->vlo, r->vhi);
-	row_declare_state(r, s, acc, NULL);
-	for (int i = 0; i < monoid_info[s->red].n; i++)
+	row_declare_state(r, s, acc, r->vec >= 0 ? dim_const(r->k->ctx, r->block) : NULL);
+	for (int i = 0; i < monoid_info[s->red].n; i++) {
 		val[i] = row_placed(r, s->val[i]);
-	row_init_state(r, s, acc, zero);
+		kind = expr_can_fault(val[i]) ? LOOP_SERIAL : kind;
+	}
+	open_points(r, &in, LOOP_SERIAL);
+	row_init_state(r, s, acc, at);
+	row_close(r, &in);
 	for (int i = s->nband; i < s->niters; i++)
 		row_open(r, &in, LOOP_SERIAL, s->iter[i], zero, row_extent(r, s->iter[i]));
-	row_does(r, row_state_node(r, LN_UPDATE, s, acc, zero, val, row_placed(r, s->guard)), s,
+	open_points(r, &in, kind);
+	row_does(r, row_state_node(r, LN_UPDATE, s, acc, at, val, row_placed(r, s->guard)), s,
 		 PART_TERM, s->niters, NULL);
-	row_store_state(r, s, acc, zero);
+	row_store_state(r, s, acc, at);
 	row_close(r, &in);
 	row_close(r, &n);
 }

@@ -33,6 +33,17 @@ int row_memory_dim(const Buf *t, int i)
 	return t->layout ? t->layout->ax[i].dim : i;
 }
 
+Layout *row_layout_with_inner(Arena *a, int n, int inner)
+{
+	Layout *l = NEW(a, Layout);
+
+	for (int i = 0; i < n; i++)
+		if (i != inner)
+			l->ax[l->n++] = (LayoutAxis){.dim = i};
+	l->ax[l->n++] = (LayoutAxis){.dim = inner};
+	return l;
+}
+
 static bool used_outside(const Row *r, const Buf *t)
 {
 	for (int i = 0; i < r->k->stmts.n; i++)

@@ -64,6 +64,8 @@ void row_does(Row *r, LNode *n, const Stmt *s, LPart part, int nat, Expr *const 
 /* The dim that is axis I of temporary T in memory, and in a local that stands for it. Its layout
  * has no blocks. */
 int row_memory_dim(const Buf *t, int i);
+/* The layout of N dims in order, but with dim INNER innermost. */
+Layout *row_layout_with_inner(Arena *a, int n, int inner);
 /* T is a temporary that no other stage reads or writes. */
 bool row_keeps(const Row *r, const Buf *t);
 /* T is such a temporary, and S is its only writer, so it need not be stored. */

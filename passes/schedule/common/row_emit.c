@@ -183,6 +183,92 @@ static Expr *index_before(const MapRange *m, Expr *val)
 	return same.all.n ? ex_rewrite(m->r->k->pool, val, named_index, &same) : val;
 }
 
+/* ---- Transposes ---- */
+
+/* The loads of a map that go along the tile in memory, and not along the vector iterator. */
+typedef struct TurnedLoads {
+	Row *r;
+	bool *seen; /* by Expr.id */
+	VEC(Expr *) all, by;
+} TurnedLoads;
+
+/* Finds them in E, which all points evaluate. */
+static void find_turned(TurnedLoads *t, Expr *e)
+{
+	const Row *r = t->r;
+	Ctx *c = r->k->ctx;
+	Expr *const *of;
+	int n = ex_operands(e, &of);
+
+	if (t->seen[e->id])
+		return;
+	t->seen[e->id] = true;
+	if (e->kind == EX_LOAD) {
+		if (!expr_can_fault(e) && !e->load.buf->data &&
+		    dtype_info[e->load.buf->dtype].bits >= 8 &&
+		    ex_runs_along(c, e->load.idx[0], r->rep[r->tile]) &&
+		    !ex_runs_along(c, e->load.idx[0], r->rep[r->vec]) &&
+		    expr_has_iter(e, r->rep[r->vec]))
+			vec_push(r->b->arena, &t->all, e);
+		return;
+	}
+	if (ex_is_op(e, IN_select) || ex_is_op(e, IN_and) || ex_is_op(e, IN_or))
+		n = 1; /* the other operands may not be evaluated */
+	for (int i = 0; i < n; i++)
+		find_turned(t, of[i]);
+}
+
+static Expr *turned_load(void *arg, Expr *e)
+{
+	const TurnedLoads *t = arg;
+
+	for (int i = 0; i < t->all.n; i++)
+		if (t->all.at[i] == e)
+			return t->by.at[i];
+	return NULL;
+}
+
+/* The current statement loops over the tile and the vector iterator alone. */
+static bool has_tile_alone(const Row *r)
+{
+	for (int i = 0; i < r->s->niters; i++) {
+		const int b = band_index(r->band, r->s, r->s->iter[i]);
+
+		if (b < 0 || (!r->fixed[b] && b != r->tile && b != r->vec))
+			return false;
+	}
+	return r->tile >= 0 && r->vec >= 0;
+}
+
+/* VAL, the value of a map over a tile, which computes something of what it transposes: that is transposed first, in loops with
+ * nothing else, to a local from which VAL loads it. */
+static Expr *transposed_first(Row *r, Expr *val)
+{
+	LBuild *b = r->b;
+	ExprPool *p = b->p;
+	Arena *tmp = arena_new();
+	TurnedLoads t = {.r = r, .seen = NEW_ARRAY(tmp, expr_count(p), bool)};
+	Iter *j = r->rep[r->tile], *v = r->rep[r->vec];
+	Expr *at = ex_add(p, ex_mul(p, ex_sub(p, ex_iter(p, j), r->tlo), l_int(b, r->block)),
+			  ex_sub(p, ex_iter(p, v), r->v0));
+
+	find_turned(&t, val);
+	arena_free(tmp);
+	for (int i = 0; i < t.all.n; i++) {
+		Expr *load = t.all.at[i];
+		Buf *turned = l_temp(b, "turned", load->load.buf->dtype,
+				     dim_const(r->k->ctx, r->tile_points * r->block));
+		LNode *outer = l_loop(b, LOOP_SERIAL, j, r->tlo, r->thi, 1),
+		      *inner = l_loop(b, LOOP_VECTOR, v, r->vlo, r->vhi, 1);
+
+		l_store(b, turned, at, load, NULL);
+		l_close(b, inner);
+		l_close(b, outer);
+		vec_push(b->arena, &t.by, ex_load(p, turned, &at, 1));
+	}
+	return t.all.n ? ex_rewrite(p, val, turned_load, &t) : val;
+}
+
 /* The loop of M, from LO to HI, has points. */
 static bool has_points(const MapRange *m, const Expr *lo, const Expr *hi)
 {
@@ -199,9 +285,13 @@ static bool has_points(const MapRange *m, const Expr *lo, const Expr *hi)
 static void emit_map(Row *r, Stmt *s)
 {
 	Nest n = {.n = 0};
-	Iter *last = row_open_band(r, s, &n, true);
+	Iter *last;
 	Expr *val = row_placed(r, s->val[0]), *lo = NULL, *hi = NULL;
 	MapRange m = {.r = r, .s = s, .guard = row_placed(r, s->guard)};
+
+	if (has_tile_alone(r) && !s->guard && val->kind != EX_LOAD)
+		val = transposed_first(r, val);
+	last = row_open_band(r, s, &n, true);
 
 	m.at = row_write_index(r, s, 0, &m.out);
 	if (r->vec >= 0) {

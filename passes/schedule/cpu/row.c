@@ -68,7 +68,7 @@ static void make_local(Row *r, Stmt *s, Buf *t)
 {
 	const int64_t tile = (r->tile_points + TILE_POINTS - 1) / TILE_POINTS * TILE_POINTS;
 	Dim *dims[MAX_RANK];
-	int n = 0;
+	int n = 0, inner = -1;
 
 	if (!row_may_hold(r, s, t))
 		return;
@@ -77,12 +77,15 @@ static void make_local(Row *r, Stmt *s, Buf *t)
 		const Keep keep = kept(r, band_dim(r, s, d));
 
 		r->keep[t->id][d] = keep;
+		inner = keep == KEEP_BLOCK ? n : inner;
 		if (keep != KEEP_NOT)
 			dims[n++] = keep == KEEP_ALL    ? t->dims[d]
 				    : keep == KEEP_TILE ? dim_const(r->k->ctx, tile)
 							: block_points(r);
 	}
 	r->local[t->id] = kernel_temp(r->k, t->name, t->dtype, n, dims);
+	if (inner >= 0 && inner < n - 1)
+		r->local[t->id]->layout = row_layout_with_inner(r->b->arena, n, inner);
 	l_local(r->b, r->local[t->id]);
 }
 

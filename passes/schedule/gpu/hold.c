@@ -11,18 +11,6 @@ int gpu_written_along(const Row *r, const Stmt *s, int d)
 	return s->widx[d]->kind == EX_ITER ? band_index(r->band, s, s->widx[d]->iter) : -1;
 }
 
-/* The layout of a buffer of N dims in which dim INNER is the innermost axis. */
-static Layout *with_inner(Arena *a, int n, int inner)
-{
-	Layout *l = NEW(a, Layout);
-
-	for (int i = 0; i < n; i++)
-		if (i != inner)
-			l->ax[l->n++] = (LayoutAxis){.dim = i};
-	l->ax[l->n++] = (LayoutAxis){.dim = inner};
-	return l;
-}
-
 Buf *gpu_hold(Row *r, const Buf *t, const Held *h)
 {
 	Dim *dims[MAX_RANK] = {NULL};
@@ -40,7 +28,7 @@ Buf *gpu_hold(Row *r, const Buf *t, const Held *h)
 	}
 	b = r->local[t->id] = kernel_temp(r->k, t->name, t->dtype, n, dims);
 	if (inner >= 0)
-		b->layout = with_inner(r->b->arena, n, inner);
+		b->layout = row_layout_with_inner(r->b->arena, n, inner);
 	return b;
 }
 

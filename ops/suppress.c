@@ -4,6 +4,7 @@
  * of each batch entry and class are sorted by score; a loop goes through them, the best first, and
  * removes those that overlap it.
  */
+#include "ir/blocks.h"
 #include "ops/control.h"
 #include "ops/shape.h"
 #include "ops/sort.h"
@@ -92,6 +93,19 @@ static Value *overlaps(Infer *in, Node *n, const Boxes *b, Dim *row)
 		      EXPAND(in, n, Greater, EXPAND(in, n, Div, both, all), most));
 }
 
+/* Ends the loop that has just been opened once no class has KEPT less than MOST. */
+static void while_any_may_be_kept(Infer *in, Node *n, Value *kept, Value *most)
+{
+	Dim *all = dims_product(in->ctx, kept->type->dims, kept->type->rank);
+	Value *v = expand_cast(in, n, EXPAND(in, n, Less, kept, most), DT_I64);
+	int count;
+
+	v = expand_reduce(in, n, OP_ReduceMax, expand_reshape(in, n, v, &all, 1), 0, false);
+	if (v->type)
+		control_set_dim(control_bracket(in, n, OP_While, NULL, 0, 0), "value",
+				infer_contents(in, n, v, &count)[0]);
+}
+
 /* Goes through the candidates, the best first. A candidate that is left is kept, and removes those
  * that it overlaps. LEFT: [candidate, batch, class] of bool. Returns those that are kept. */
 static Value *suppress(Infer *in, Node *n, const Boxes *b, Value *left, Dim *candidates)
@@ -101,13 +115,15 @@ static Value *suppress(Infer *in, Node *n, const Boxes *b, Value *left, Dim *can
 			      expand_ints(in, n, axes, 2));
 	Value *most = node_in(n, 2) ? expand_reshape(in, n, node_in(n, 2), NULL, 0)
 				    : expand_scalar(in, n, DT_I64, 0);
-	Value *init[2], *next[2], *last[2], *now, *keep, *removed;
+	Value *init[3], *next[3], *last[3], *now, *keep, *removed;
 	LoopBuild l;
 
 	init[0] = left;
 	init[1] = EXPAND(in, n, Expand, expand_scalar(in, n, DT_I64, 0),
 			 expand_sizes(in, n, left->type->dims + 1, 2));
-	l = loop_open(in, n, candidates, init, 2);
+	init[2] = expand_scalar(in, n, DT_I64, 0); /* how many candidates have been looked at */
+	l = loop_open(in, n, candidates, init, 3);
+	while_any_may_be_kept(in, n, l.carried[1], most);
 	now = expand_dims(in, n, DT_I64, &l.iteration, 1, true);
 	keep = EXPAND(in, n, And, expand_row(in, n, l.carried[0], l.iteration),
 		      EXPAND(in, n, Less, l.carried[1], most));
@@ -116,8 +132,9 @@ static Value *suppress(Infer *in, Node *n, const Boxes *b, Value *left, Dim *can
 	next[0] = EXPAND(in, n, And, l.carried[0], EXPAND(in, n, Not, removed));
 	next[0] = EXPAND(in, n, Where, EXPAND(in, n, Equal, range, now), keep, next[0]);
 	next[1] = EXPAND(in, n, Add, l.carried[1], expand_cast(in, n, keep, DT_I64));
+	next[2] = EXPAND(in, n, Add, l.carried[2], expand_scalar(in, n, DT_I64, 1));
 	loop_close(&l, next, NULL, 0, NULL, candidates, last, NULL);
-	return last[0];
+	return EXPAND(in, n, And, last[0], EXPAND(in, n, Less, range, last[2]));
 }
 
 /* Element K of the rows of AT, [3, selected]. */

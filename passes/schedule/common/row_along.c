@@ -24,11 +24,16 @@ static StrideCounts along(Ctx *c, Expr *at, const Iter *it)
 	return (StrideCounts){runs, !runs && !(step && dim_equals(step, 0))};
 }
 
-static bool fewer(const Iter *it, int64_t than)
+static bool fewer_points(Dim *d, int64_t than)
 {
 	int64_t n;
 
-	return dim_is_const(it->extent, &n) && n < than;
+	return dim_is_const(d, &n) && n < than;
+}
+
+static bool fewer(const Iter *it, int64_t than)
+{
+	return fewer_points(it->extent, than);
 }
 
 /* IT has too few points for an innermost loop, as a stencil's taps. */
@@ -45,6 +50,24 @@ typedef struct Steps {
 	/* some inner row is long, so the sum across lanes at its end is cheap in comparison */
 	bool is_long;
 } Steps;
+
+/* The reduced iterators of S along which AT runs through memory as one are several, and have enough points together for the sum
+ * across lanes to be cheap, as those of a pool over an image have. */
+static bool runs_together(Ctx *c, const Stmt *s, Expr *at)
+{
+	Dim *points = dim_const(c, 1);
+	int merged = 0;
+
+	for (int i = s->niters - 1; i >= s->nband; i--) {
+		Dim *step = ex_step(c, at, s->iter[i]);
+
+		if (step != points)
+			break;
+		points = dim_mul(c, points, s->iter[i]->extent);
+		merged++;
+	}
+	return merged > 1 && !fewer_points(points, LONG_REDUCTION);
+}
 
 static void step_index(Steps *st, const Stmt *s, const Buf *buf, Expr *const *idx)
 {
@@ -64,6 +87,10 @@ static void step_index(Steps *st, const Stmt *s, const Buf *buf, Expr *const *id
 			inner.strides += a.strides;
 			st->is_long = st->is_long || (a.runs && !fewer(s->iter[i], LONG_REDUCTION));
 		}
+	}
+	if (at && runs_together(k->ctx, s, at)) {
+		inner.runs++;
+		st->is_long = true;
 	}
 	/* an inner loop is contiguous, or all are strided */
 	st->inner.runs += inner.runs;

@@ -77,36 +77,39 @@ typedef struct Prefetch {
  * by a_step for each k; rows past m_valid repeat the last valid one. B is a panel: element (k,
  * j) is at b_at + k*b_step + j.
  *
- * If RUNS is not null, A's rows are read in runs of RUN terms, as a convolution reads a few channels
- * for each tap: term k of the tile is term (k0 + k) mod RUN of run (k0 + k) / RUN. Run t of row i
- * starts at element RUNS[a_at + t*runs_step], evaluated at ROW = i, of A; or, if that is negative,
- * at element -1 - RUNS[...] of EDGE, which holds the runs that lie partly outside of A's tensor.
- * RUNS has an entry for all mr rows.
+ * If RUNS is not null, A's rows are read in runs of RUN terms, as a convolution reads a few
+ * channels for each tap: term k of the tile is term (k0 + k) mod RUN of run (k0 + k) / RUN. Run
+ * t of row i starts at element RUNS[a_at + t*runs_step], evaluated at ROW = i, of A; or, if that
+ * is negative, at element -1 - RUNS[...] of EDGE, which holds the runs that lie partly outside
+ * of A's tensor. RUNS has an entry for all mr rows.
  *
- * If SCALE is not null, B has integers of at most 8 bits, and term k of column j is
- * (B - ZERO[zero_at + g*b_step + j]) * SCALE[scale_at + g*b_step + j], where g is k / GROUP, or 0 if
- * GROUP is 0. TERMS terms of a column are contiguous: element (k, j) of B is at
- * b_at + k / TERMS * TERMS * b_step + j * TERMS + k % TERMS. A part of the sum begins with a group, and
- * after such terms as fill TERMS.
+ * If SCALE is not null, B has integers of at most 8 bits, and term k of column j is (B -
+ * ZERO[zero_at + g*b_step + j]) * SCALE[scale_at + g*b_step + j], where g is k / GROUP, or 0 if
+ * GROUP is 0. TERMS terms of a column are contiguous: element (k, j) of B is at b_at + k / TERMS
+ * * TERMS * b_step + j * TERMS + k % TERMS. A part of the sum begins with a group, and after
+ * such terms as fill TERMS.
  *
- * TERMS terms of more than one are words of 32 bits: term t is in byte t % 4, of whose numbers it is
- * number t / 4.
+ * TERMS terms of more than one are words of 32 bits: term t is in byte t % 4, of whose numbers
+ * it is number t / 4.
  *
- * If ROW_SCALE is not null, A is of u8, and its term at element e stands for
- * (A[e] - 128) * ROW_SCALE[e / ROW_GROUP]. Parts of the sum are whole groups, as are rows; GROUP is 0 or
+ * If ROW_SCALE is not null, A is of u8, and its term at element e stands for (A[e] - 128) *
+ * ROW_SCALE[e / ROW_GROUP]. Parts of the sum are whole groups, as are rows; GROUP is 0 or
  * ROW_GROUP.
  *
- * If WHEN is not null, a sum is used only where WHEN, an expression over ROW and COL, holds. A tile
- * none of whose sums is used adds no terms: its sums are 0. Attention masks keys in this way. If SQUARES
- * is not null, sums of TILE_BOUND and more in magnitude are used, whatever WHEN says. SQUARES is a local
- * with the sum of the squares of B's elements. A tile whose rows of A, contiguous along k, have
- * squares that together with it are less than TILE_BOUND has no such sum: |a*b| <= (a*a + b*b)/2.
+ * If WHEN is not null, a sum is used only where WHEN, an expression over ROW and COL, holds. A
+ * tile none of whose sums is used adds no terms: its sums are 0. Attention masks keys in this
+ * way.
+ *
+ * If SQUARES is not null, sums of TILE_BOUND and more in magnitude are used, whatever WHEN says.
+ * SQUARES is a local with the sum of the squares of B's elements. If this sum plus that of the
+ * squares of the tile's own rows of A, which are contiguous along k, is below TILE_BOUND, no sum
+ * is that large: |a*b| <= (a*a + b*b)/2.
  *
  * If TRIM is not null, A is a local with weights of B's terms, contiguous along k, of which many
- * may be 0. TRIM is a local with the sum of B's elements times 0: 0 if all of them are finite, else
- * NaN. If it is 0, the tile leaves out terms before the first one and after the last one whose
- * weight in some row is not 0. Such a term would add 0 or -0, which changes no sum but one that
- * underflowed to -0. */
+ * may be 0. TRIM is a local with the sum of B's elements times 0: 0 if all of them are finite,
+ * else NaN. If it is 0, the tile leaves out terms before the first one and after the last one
+ * whose weight in some row is not 0. Such a term would add 0 or -0, which changes no sum but one
+ * that underflowed to -0. */
 typedef struct Tile {
 	CType ct;
 	/* terms of each k: 1; or 4 of bytes, u8 in one operand and i8 in the other, or 2 of bf16 in B and of bf16

@@ -337,7 +337,8 @@ static Value *probabilities(Infer *in, Node *n, const Attention *a, Value *s)
 	max = EXPAND(in, n, ReduceMax, s, axis);
 	if (a->sink)
 		max = EXPAND(in, n, Max, max, a->sink);
-	max = EXPAND(in, n, Max, max, expand_scalar(in, n, a->real, -FLT_MAX));
+	max = EXPAND(in, n, Max, max,
+		     expand_scalar(in, n, a->real, a->real == DT_F64 ? -DBL_MAX : -FLT_MAX));
 	s = EXPAND(in, n, Exp, EXPAND(in, n, Sub, s, max));
 	sum = EXPAND(in, n, ReduceSum, s, axis);
 	if (a->sink)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sorting: TopK and Unique. Few elements of many are taken one by one (ops/sort_keys.c). Else it sorts by merge exchange (Knuth, The Art of Computer Programming,
- * volume 3, Algorithm 5.2.2M), a network of comparisons for any number of elements: a loop of about
- * log2(n)^2 / 2 iterations, each of which compares every element with another one, in any order. So
- * sorting is made of maps, and runs on a GPU as it does on a CPU. Elements are sorted with their
- * indices, as keys where these fit into an i64. Of equal elements the one with the lower index comes first.
+ * Sorting: TopK and Unique. Few elements of many are taken one by one (ops/sort_keys.c). Else it
+ * sorts by merge exchange (Knuth, The Art of Computer Programming, volume 3, Algorithm 5.2.2M),
+ * a network of comparisons for any number of elements: a loop of about log2(n)^2 / 2 iterations,
+ * each of which compares every element with another one, in any order. So sorting is made of
+ * maps, and runs on a GPU as it does on a CPU. Elements are sorted with their indices, as keys
+ * where these fit into an i64. Of equal elements the one with the lower index comes first.
  */
 #include "ops/sort.h"
 
@@ -78,8 +79,8 @@ static Dim *bits_of(Ctx *c, Dim *d, int last)
 
 /* ---- Exchange: one iteration ---- */
 
-/* Operands: keys, or elements and their indices; the table of comparisons; the last axis is sorted. Attribute
- * `at` has the row of the table. */
+/* Operands: keys, or elements and their indices; the table of comparisons; the last axis is
+ * sorted. Attribute `at` has the row of the table. */
 static bool infer_exchange(Infer *in, Node *n)
 {
 	const Type *x = infer_type(n, 0);

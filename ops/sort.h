@@ -15,8 +15,8 @@ Value *sort_first(Infer *in, Node *n, Value *v, Dim *count);
 
 /* Elements of type T have keys. */
 bool sort_has_keys(DType t);
-/* The keys of X's last axis, the largest of which is that of its largest element, or of its smallest one. BLOCK: in blocks of as
- * many, along one more axis; 0: as X's own. */
+/* The keys of X's last axis, the largest of which is that of its largest element, or of its
+ * smallest one. BLOCK: in blocks of as many, along one more axis; 0: as X's own. */
 Value *sort_keys(Infer *in, Node *n, Value *x, bool largest, int64_t block);
 /* The indices in keys, and the elements of X's last axis at indices. */
 Value *sort_key_index(Infer *in, Node *n, Value *keys);

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keys: elements of up to 32 bits and their indices as one i64 each, so that the largest key is that of the element that
- * comes first. The upper half of a key orders the elements, NaN above all numbers, or below them if the smallest element
- * comes first; the lower half is 2^32 - 1 - index, so that of equal elements the one with the lower index comes first. All
- * keys are different, and none is NO_KEY.
+ * Keys: elements of up to 32 bits and their indices as one i64 each, so that the largest key is
+ * that of the element that comes first. The upper half of a key orders the elements, NaN above
+ * all numbers, or below them if the smallest element comes first; the lower half is 2^32 - 1 -
+ * index, so that of equal elements the one with the lower index comes first. All keys are
+ * different, and none is NO_KEY.
  *
- * The first few elements of many are found by blocks. Each block has its largest key; an iteration takes the largest
- * of these, and then looks for the next smaller key of that block alone.
+ * The first few elements of many are found by blocks. Each block has its largest key; an
+ * iteration takes the largest of these, and then looks for the next smaller key of that block
+ * alone.
  */
 #include "ops/sort.h"
 
@@ -20,7 +22,8 @@ enum {
 	UNKNOWN_BLOCK = 64, /* keys of a block, if the number of elements is not known */
 	LEAST_BLOCK = 8,
 	LAUNCH = 600, /* keys that are compared in the time that an iteration takes anyway */
-	/* so many elements are taken by blocks if it is not known of how many: then there are more, in all likelihood */
+	/* so many elements are taken by blocks if it is not known of how many: then there are
+	 * more, in all likelihood */
 	MOST_TAKEN = 1024
 };
 
@@ -33,8 +36,8 @@ bool sort_has_keys(DType t)
 
 /* ---- SortKeys: the keys of a row ---- */
 
-/* Operand: elements. Result: their keys along the last axis; with attribute `block`, that axis in blocks of as many keys, the
- * last of which may end with NO_KEY. */
+/* Operand: elements. Result: their keys along the last axis; with attribute `block`, that axis
+ * in blocks of as many keys, the last of which may end with NO_KEY. */
 static bool infer_sort_keys(Infer *in, Node *n)
 {
 	const Type *x = infer_type(n, 0);
@@ -105,8 +108,8 @@ const Op op_SortKeys = {.infer = infer_sort_keys, .lower = lower_sort_keys};
 
 /* ---- NextKey: the key after another one in its block ---- */
 
-/* Operands: keys in blocks, [.., blocks, block], and a key of each row, [.., 1]. Result: the largest key of the same block that is
- * less, [.., 1]; NO_KEY if there is none. */
+/* Operands: keys in blocks, [.., blocks, block], and a key of each row, [.., 1]. Result: the
+ * largest key of the same block that is less, [.., 1]; NO_KEY if there is none. */
 static bool infer_next_key(Infer *in, Node *n)
 {
 	const Type *t = infer_type(n, 1);

@@ -51,8 +51,8 @@ typedef struct GenC {
 	VEC(Tile) tile;
 	bool trims[CT_COUNT]; /* types of the weights that c_tile_trim searches */
 	bool squares;         /* a tile calls c_tile_squares */
-	bool transposes[MOST_TRANSPOSED +
-			1]; /* sizes of the elements that c_transpose transposes */
+	/* sizes of the elements that c_transpose transposes */
+	bool transposes[MOST_TRANSPOSED + 1];
 	ExprPool *pool;     /* for the bodies of functions */
 	VEC(CDone) done;    /* stages that have been printed */
 } GenC;

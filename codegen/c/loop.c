@@ -234,6 +234,19 @@ static bool loads_apart(const Fn *f, const LNode *n)
 	return s.apart;
 }
 
+/* The load whose element S stores as it is, bit by bit; null: S is no such store. A bool becomes
+ * 0 or 1. */
+static const Expr *moved_by(const LNode *s)
+{
+	const Expr *load = s && s->kind == LN_STORE && !s->next && !s->guard ? s->val[0] : NULL;
+	const DType t = load ? s->buf[0]->dtype : DT_NONE;
+
+	return load && load->kind == EX_LOAD && load->load.buf != s->buf[0] &&
+			       load->load.buf->dtype == t && t != DT_BOOL && c_memory_type(t)
+		       ? load
+		       : NULL;
+}
+
 /* Prints N, a loop that copies few elements as they are, as a copy of so many bytes, for which compilers use a few vectors that
  * overlap. In a loop they would copy bytes one at a time. False if N is no such loop. */
 static bool print_copy(Fn *f, const LNode *n)
@@ -243,16 +256,14 @@ static bool print_copy(Fn *f, const LNode *n)
 	Ctx *c = f->sched->kernel->ctx;
 	ExprPool *p = f->sched->kernel->pool;
 	const LNode *s = n->body;
-	const Expr *from = s && s->kind == LN_STORE ? s->val[0] : NULL;
+	const Expr *from = moved_by(s);
 	StrBuf t[2] = {{0}};
 	const char *to;
 	int64_t trips, bytes;
 
-	if (n->loop == LOOP_SERIAL || n->step != 1 || !from || s->next || s->guard ||
-	    from->kind != EX_LOAD || from->load.buf == s->buf[0] ||
-	    from->load.buf->dtype != s->buf[0]->dtype || s->buf[0]->dtype == DT_BOOL ||
-	    c_converts(s->buf[0]->dtype) || !const_range(f, n, &trips) || trips < 2 ||
-	    !ex_runs_along(c, s->idx, n->var) || !ex_runs_along(c, from->load.idx[0], n->var))
+	if (n->loop == LOOP_SERIAL || n->step != 1 || !from || c_converts(s->buf[0]->dtype) ||
+	    !const_range(f, n, &trips) || trips < 2 || !ex_runs_along(c, s->idx, n->var) ||
+	    !ex_runs_along(c, from->load.idx[0], n->var))
 		return false;
 	bytes = trips * dtype_info[s->buf[0]->dtype].bits / 8;
 	if (bytes > MOST_VECTORS * f->g->target->vector_bytes || bytes > MOST_BYTES)
@@ -272,40 +283,41 @@ static bool print_copy(Fn *f, const LNode *n)
 	return true;
 }
 
-/* The steps of a store and of a load along the loops OF. */
+/* The store is contiguous along loop OF[0] and the load along OF[1]; TO is the store's step along
+ * OF[1], FROM the load's along OF[0]. */
 typedef struct MoveSteps {
-	const LNode *
-		of[2]; /* the store goes along the first one, the load along the second one, by 1 */
-	Dim *to, *from; /* along the other one */
+	const LNode *of[2];
+	Dim *to, *from;
 } MoveSteps;
 
 static bool steps_transposed(Ctx *c, const LNode *s, const Expr *load, const LNode *a,
 			     const LNode *b, MoveSteps *out)
 {
-	*out = (MoveSteps){{a, b}, ex_step(c, s->idx, b->var), ex_step(c, load->load.idx[0], a->var)};
+	*out = (MoveSteps){.of = {a, b},
+			   .to = ex_step(c, s->idx, b->var),
+			   .from = ex_step(c, load->load.idx[0], a->var)};
 	return ex_runs_along(c, s->idx, a->var) && ex_runs_along(c, load->load.idx[0], b->var) &&
 	       out->to && out->from;
 }
 
-/* Prints N, a loop around a loop, as a call of a function that transposes: the two together move elements that are contiguous
- * along one of them where they are read and along the other one where they are written. False if N is no such loop. */
+/* Prints N, a loop around a loop, as a call of a function that transposes: the two together move
+ * elements that are contiguous along one of them where they are read and along the other one where
+ * they are written. False if N is no such loop. */
 static bool print_transpose(Fn *f, const LNode *n)
 {
 	enum { LEAST_TRIPS = 4 };
 	Ctx *c = f->sched->kernel->ctx;
 	ExprPool *p = f->sched->kernel->pool;
 	const LNode *in = n->body, *s = in && in->kind == LN_LOOP ? in->body : NULL;
-	const Expr *load = s && s->kind == LN_STORE ? s->val[0] : NULL;
+	const Expr *load = moved_by(s);
 	StrBuf t[6] = {{0}};
 	const char *fn, *to;
 	int64_t trips;
 	MoveSteps by;
 
 	if (n->step != 1 || n->loop == LOOP_UNROLL || !load || in->next || in->step != 1 ||
-	    in->loop == LOOP_UNROLL || s->next || s->guard || load->kind != EX_LOAD ||
-	    load->load.buf == s->buf[0] || load->load.buf->data ||
-	    load->load.buf->dtype != s->buf[0]->dtype || c_converts(s->buf[0]->dtype) ||
-	    expr_has_iter(in->lo, n->var) || expr_has_iter(in->hi, n->var) ||
+	    in->loop == LOOP_UNROLL || load->load.buf->data || expr_has_iter(in->lo, n->var) ||
+	    expr_has_iter(in->hi, n->var) ||
 	    (!steps_transposed(c, s, load, in, n, &by) &&
 	     !steps_transposed(c, s, load, n, in, &by)) ||
 	    (const_range(f, n, &trips) && trips < LEAST_TRIPS) ||

@@ -295,8 +295,8 @@ static void print_panel(Fn *f, const Tile *tl, const StrBuf *t)
 		strbuf_puts(&f->body, "INT64_MAX, ");
 }
 
-/* Opens the block of a tile some of whose sums are used; its rows that exist are below "valid", and K is
- * the text of their length. */
+/* Opens the block of a tile some of whose sums are used; its rows that exist are below "valid",
+ * and K is the text of their length. */
 static void open_used(Fn *f, const Tile *tl, const char *k)
 {
 	const char *row = fn_name(f, tl->row, tl->row->name),

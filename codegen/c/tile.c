@@ -394,7 +394,7 @@ void c_tiles(GenC *g, StrBuf *b)
 {
 	c_tile_dot_functions(g, b);
 	c_tile_wide_functions(g, b);
-	c_tile_trim_functions(g, b);
+	c_tile_look_functions(g, b);
 	for (int i = 0; i < g->tiles.n; i++)
 		tile_function(g, b, &g->tile.at[i], g->tiles.at[i]);
 }

@@ -33,7 +33,8 @@ enum {
 int c_tile_lanes(const GenC *g, const Tile *t);
 /* B of T is of f16, and sums are of f32; or the scales of B are halves. */
 bool c_tile_widens(const Tile *t);
-/* The name of the function that reads a vector of that as floats. */
+/* The name of the function that reads a vector of T's halves, elements of B or scales, as
+ * floats. */
 const char *c_tile_wide(const GenC *g, const Tile *t);
 /* Prints these functions, of all tiles. */
 void c_tile_wide_functions(const GenC *g, StrBuf *b);
@@ -43,11 +44,11 @@ void c_tile_wide_functions(const GenC *g, StrBuf *b);
 /* Notes that the terms of T are limited to those with other weights than 0; returns the name of the
  * C function that finds them. */
 const char *c_tile_trim(GenC *g, const Tile *t);
-/* Notes that a tile needs the squares of its rows (Tile.squares); returns the name of the C function that
- * sums them. */
+/* Notes that a tile needs the squares of its rows (Tile.squares); returns the name of the C
+ * function that sums them. */
 const char *c_tile_squares(GenC *g);
-/* Prints these functions, for the types in use. */
-void c_tile_trim_functions(const GenC *g, StrBuf *b);
+/* Prints these functions, as far as they are in use. */
+void c_tile_look_functions(const GenC *g, StrBuf *b);
 
 /* ---- tile_dot.c ---- */
 

@@ -27,8 +27,8 @@ typedef struct RowsTile {
 	const Tile *t;
 	int rows, nv, lanes, bits;
 	bool sums; /* of the rows are needed, too, for zero points */
-	const char
-		*wide; /* the function that reads scales, which are halves; null: they are floats */
+	/* the function that reads scales, which are halves; null: they are floats */
+	const char *wide;
 } RowsTile;
 
 /* Declares TYPE's variables NAMEi_j, or NAMEi if there are no COLUMNS of them. */

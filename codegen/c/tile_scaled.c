@@ -184,7 +184,8 @@ static void put_scaled_sums(const ScaledTile *s)
 		}
 }
 
-/* Declares NAME0, NAME1 ...: the floats at FROM, which the function WIDE reads unless it is null. */
+/* Declares NAME0, NAME1 ...: the floats at FROM, which the function WIDE reads unless it is
+ * null. */
 static void put_vectors(const ScaledTile *s, const char *name, const char *from, const char *wide)
 {
 	for (int j = 0; j < s->nv; j++)

@@ -2,7 +2,8 @@
 /*
  * What a tile computes from its rows of A to leave out terms.
  *
- * Tile.trim in ir/loop.h: finds the terms whose weights are not 0, in blocks from both ends. A block is searched in vectors of the weights' bits: all bits but the sign are 0 only in 0
+ * Tile.trim in ir/loop.h: finds the terms whose weights are not 0, in blocks from both ends. A
+ * block is searched in vectors of the weights' bits: all bits but the sign are 0 only in 0
  * and -0, so NaN counts as another weight. The last block may overlap the one before it. All limits
  * but the last term are multiples of a block, and so is TILE_DEPTH; so the sum is divided at the same
  * terms as without limits.
@@ -86,7 +87,7 @@ static void squares_function(StrBuf *b)
 		BLOCK_BYTES, block, block, block);
 }
 
-void c_tile_trim_functions(const GenC *g, StrBuf *b)
+void c_tile_look_functions(const GenC *g, StrBuf *b)
 {
 	for (int ct = 0; ct < CT_COUNT; ct++)
 		if (g->trims[ct])

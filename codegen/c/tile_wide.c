@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Functions that read a vector of halves as floats: of a panel of f16 whose sums are of f32, and of the scales of quantised
- * numbers. For f16, x86-64 CPUs from AVX2 on and 64-bit Arm have an instruction; elsewhere, or if DL_PORTABLE_HALF is
- * defined, it is done in integers, which all C compilers make vectors of.
+ * Functions that read a vector of halves as floats: of a panel of f16 whose sums are of f32, and
+ * of the scales of quantised numbers. For f16, x86-64 CPUs from AVX2 on and 64-bit Arm have an
+ * instruction; elsewhere, or if DL_PORTABLE_HALF is defined, it is done in integers, which all C
+ * compilers make vectors of.
  */
 #include "codegen/c/tile.h"
 
@@ -18,7 +19,7 @@ int c_tile_lanes(const GenC *g, const Tile *t)
 	return lanes < t->nr ? lanes : t->nr;
 }
 
-/* The type of what tiles like T read as floats. */
+/* The type of the halves that T reads as floats: its scales, or else B. */
 static DType narrow_type(const Tile *t)
 {
 	return t->scale ? t->scale->dtype : t->b->dtype;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loops that transpose: the elements of a row lie side by side where they are read, and those of a column
- * where they are written. The C function that does it takes squares of as many rows as a vector has
- * elements, and transposes them in registers: pairs of rows are interleaved by elements, then by pairs of
- * these, and so on, each within lanes of 16 bytes, which all CPUs can do in one instruction; last, lanes
- * are exchanged.
+ * Loops that transpose: the elements of a row lie side by side where they are read, and those of
+ * a column where they are written. The C function that does it takes squares of as many rows as
+ * a vector has elements, and transposes them in registers: pairs of rows are interleaved by
+ * elements, then by pairs of these, and so on, each within lanes of 16 bytes, which all CPUs can
+ * do in one instruction; last, lanes are exchanged.
  */
 #include "codegen/c/transpose.h"
 
@@ -12,8 +12,8 @@
 
 enum {
 	LANE_BYTES = 16,
-	MOST_BYTES =
-		32, /* of a vector: with longer ones, squares would have more rows than most tensors */
+	/* Of a vector: with longer ones, squares would have more rows than most tensors. */
+	MOST_BYTES = 32,
 	MOST_ROWS = 16, /* so many vectors fit into registers */
 	LINE_BYTES = 64 /* of a cache line */
 };
@@ -24,8 +24,9 @@ typedef struct Square {
 	int rows, size, lane;
 } Square;
 
-/* The element of the vectors A and B, one after the other, that element I of their interleaving is: parts
- * of STEP elements alternate, of the first half of each lane, or of the second one if HIGH. */
+/* The element of the vectors A and B, one after the other, that element I of their interleaving
+ * is: parts of STEP elements alternate, of the first half of each lane, or of the second one if
+ * HIGH. */
 static int interleaved(const Square *q, int i, int step, bool high)
 {
 	const int lane = i / q->lane * q->lane, part = i % q->lane / step;
@@ -40,7 +41,8 @@ static int exchanged(const Square *q, int i, bool high)
 	return (i >= q->lane ? q->rows : 0) + (high ? q->lane : 0) + i % q->lane;
 }
 
-/* Declares row TO of stage TO_STAGE, a shuffle of rows A and B of stage FROM. STEP 0: lanes are exchanged. */
+/* Declares row TO of stage TO_STAGE, a shuffle of rows A and B of stage FROM. STEP 0: lanes are
+ * exchanged. */
 static void put_shuffle(const Square *q, int stage, int to, int a, int b, int step, bool high)
 {
 	strbuf_printf(q->b, "\tconst row r%d_%d = __builtin_shufflevector(r%d_%d, r%d_%d", stage,

@@ -5,8 +5,8 @@
 
 #include "codegen/c/gen_c.h"
 
-/* Notes that elements of SIZE bytes, a power of two up to MOST_TRANSPOSED, are transposed; returns the name of the
- * function that does it. */
+/* Notes that elements of SIZE bytes, a power of two up to MOST_TRANSPOSED, are transposed;
+ * returns the name of the function that does it. */
 const char *c_transpose(GenC *g, int size);
 /* Prints these functions, for the sizes in use. */
 void c_transpose_functions(const GenC *g, StrBuf *b);

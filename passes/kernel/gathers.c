@@ -53,9 +53,7 @@ static bool feeds_product(const Value *v, int depth, int *left)
 
 		if (k && k->stmts.n && stmt_contraction(k, k->stmts.at[0], &c))
 			return true;
-		if (u->user && u->user->nout == 1 &&
-		    (u->user->op == OP_View ||
-		     (k && k->stmts.n == 1 && stmt_is_simple_map(k->stmts.at[0]))) &&
+		if (u->user && node_is_map(u->user) &&
 		    feeds_product(u->user->out[0], depth + 1, left))
 			return true;
 	}

@@ -374,6 +374,14 @@ bool stmt_is_simple_map(const Stmt *s)
 	return n == s->niters;
 }
 
+bool node_is_map(const Node *n)
+{
+	Kernel *k = node_kernel(n);
+
+	return n->nout == 1 &&
+	       (n->op == OP_View || (k && k->stmts.n == 1 && stmt_is_simple_map(k->stmts.at[0])));
+}
+
 /* MASKED: maps may have guards. */
 static KernelClass class_of(Kernel *k, int first, int last, bool masked)
 {

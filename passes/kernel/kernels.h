@@ -58,6 +58,8 @@ enum { SCATTER_BITS = 16 };
 /* Whether S is a map without guard whose write is a permutation of its iterators, with constants
  * 0 for dims of extent 1. */
 bool stmt_is_simple_map(const Stmt *s);
+/* Whether N is a View, or such a map alone. */
+bool node_is_map(const Node *n);
 
 /* Copies expression E from kernel FROM of node NODE to K. The buffers that E reads become
  * operands, whose values are appended to IN. Iterators IT[0..n) are replaced by WITH. */

@@ -1,26 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * quantise_weights (--int8-weights, --int4, --bf16, --fp16): replaces the constant factor W of a product by numbers of 8
- * or 4 bits and scales, in the form that models have which come with quantised weights,
+ * quantise_weights (--int8-weights, --int4, --bf16, --fp16): replaces the constant factor W of a
+ * product by numbers of 8 or 4 bits and scales, in the form that models have which come with
+ * quantised weights,
  *
  *     w[k,n] = f32(q[k,n]) * s[k / group, n]
  *
- * or by W rounded to f16 or bf16. The layout then stores q and s, or the halves, and the product's tiles compute w in registers
- * (passes/layout/panels_scaled.c, panels.c). Products are recognised by their accesses, so W may be that of a
- * MatMul, a Gemm, a Conv or an Einsum, transposed or not, or matrices that a Gather takes out of W, as experts have. Numbers
- * with scales need sums over one axis, as those of a Conv of one tap; on CPUs halves do not.
+ * or by W rounded to f16 or bf16. The layout then stores q and s, or the halves, and the
+ * product's tiles compute w in registers (passes/layout/panels_scaled.c, panels.c). Products are
+ * recognised by their accesses, so W may be that of a MatMul, a Gemm, a Conv or an Einsum,
+ * transposed or not; or a Gather takes matrices out of W, as of experts. Numbers with scales
+ * need sums over one axis, as those of a Conv of one tap; on CPUs halves do not.
  *
- * The numbers are symmetric: q = round(w / s), from -8 to 7 or -128 to 127. The scale of a group is the
- * one of CANDIDATES with the least sum of squared errors; they are the group's largest magnitude over
- * 7 or 127, and over up to half as much again, which clips the largest elements and rounds the others
- * less. Numbers of 4 bits have scales of bf16, since there are many of them: 32 numbers take 18 bytes instead of 20.
- * Groups whose elements are all tiny become 0.
+ * The numbers are symmetric: q = round(w / s), from -8 to 7 or -128 to 127. The scale of a group
+ * is the one of CANDIDATES with the least sum of squared errors; they are the group's largest
+ * magnitude over 7 or 127, and over up to half as much again, which clips the largest elements
+ * and rounds the others less. Numbers of 4 bits have many scales, so these are of bf16: 32
+ * numbers take 18 bytes, not 20. Groups whose elements are all tiny become 0.
  *
- * Other weights, those with infinities or NaN, and those that --keep or --max-error excludes stay as they are, and the report
- * says so; small ones stay without a word. A convolution whose filter becomes halves
- * is computed by its taps: Winograd's transformed filter has 16/9 or 4 times as many elements, and more digits. For a model
- * that is written as ONNX, quantise_weights_operators does the same to the graph of operators, by Cast and DequantizeLinear.
- * Other readers of W, as a table of embeddings has that is a product's factor, too, read W itself.
+ * Other weights, those with infinities or NaN, and those that --keep or --max-error excludes
+ * stay as they are, and the report says so; small ones stay without a word. A convolution whose
+ * filter becomes halves is computed by its taps: Winograd's transformed filter has 16/9 or 4
+ * times as many elements, and more digits. For a model that is written as ONNX,
+ * quantise_weights_operators does the same to the graph of operators, by Cast and
+ * DequantizeLinear. Other readers of W, as a table of embeddings has that is a product's factor,
+ * too, read W itself.
  */
 #include "passes/kernel/scaled.h"
 #include "passes/kernel/through.h"
@@ -39,8 +43,9 @@ enum {
 	CANDIDATES = 16,
 	CANDIDATE_STEPS = 32, /* in so many candidates the divisor doubles */
 	LEAST_WEIGHTS =
-		1 << 10,        /* smaller constants stay: they cost less than their scales' code */
-	LEAST_IN_FILE = 1 << 20 /* bytes of numbers from which on they are in a temporary file */
+		1 << 10, /* smaller constants stay: they cost less than their scales' code */
+	LEAST_IN_FILE = 1 << 20, /* bytes of numbers from which on they are in a temporary file */
+	MOST_USES = 64           /* uses of a constant, and of maps of it, that are looked at */
 };
 
 /* A constant that was quantised along dim AXIS, and the value that replaces it. */
@@ -91,8 +96,9 @@ static float best_scale(const float *w, int64_t n, float most, DType t)
 	}
 	for (int64_t i = 0; i < n; i++)
 		for (int c = 0; c < CANDIDATES; c++) {
+			/* in relation to TOP, so that squares neither overflow nor vanish */
 			const float q = clamped(to_nearest(w[i] * inverse[c]), most),
-				    e = w[i] - q * scale[c];
+				    e = (w[i] - q * scale[c]) / top;
 
 			error[c] += e * e;
 		}
@@ -260,21 +266,17 @@ static double relative(double error, double squares)
 	return squares > 0 ? sqrt(error / squares) : 0;
 }
 
-/* Whether a node other than N reads V, at run time, or what maps and views of V make of it; N reads V in their place. */
-static bool has_other_readers(Module *m, const Value *v, const Node *n, int depth)
+/* A node other than N reads V at run time, or what maps and views make of V: N reads V in their
+ * place. LEFT is the number of uses that are looked at, after which one counts as such a node. */
+static bool has_other_readers(Module *m, const Value *v, const Node *n, int *left)
 {
-	enum { MOST_MAPS = 8 };
-
 	for (const Use *u = v->uses; u; u = u->next) {
 		Node *r = u->user;
-		Kernel *k = r ? node_kernel(r) : NULL;
 
 		if (r && (r == n || (r->nout && value_is_weights(m, r->out[0]))))
 			continue;
-		if (!r || r->nout != 1 || depth == MOST_MAPS ||
-		    !(r->op == OP_View ||
-		      (k && k->stmts.n == 1 && stmt_is_simple_map(k->stmts.at[0]))) ||
-		    has_other_readers(m, r->out[0], n, depth + 1))
+		if (!r || --*left < 0 || !node_is_map(r) ||
+		    has_other_readers(m, r->out[0], n, left))
 			return true;
 	}
 	return false;
@@ -284,6 +286,7 @@ static void report_done(WeightsPass *p, const Node *n, const Value *v, const Wei
 {
 	const int64_t after = j->numbers->bytes + (j->scales ? j->scales->bytes : 0);
 	const char *type = dtype_info[j->numbers->dtype].name;
+	int uses = MOST_USES;
 
 	p->before += j->from->bytes;
 	p->after += after;
@@ -298,7 +301,7 @@ static void report_done(WeightsPass *p, const Node *n, const Value *v, const Wei
 						 (long long)j->group)
 				  : type,
 			(long long)j->from->bytes, (long long)after, relative(j->error, j->squares),
-			has_other_readers(p->m, v, n, 0) ? "; other nodes have them, too" : "");
+			has_other_readers(p->m, v, n, &uses) ? "; other nodes have them, too" : "");
 }
 
 static void report_all(const WeightsPass *p)
@@ -497,8 +500,8 @@ static void find_load(void *arg, Expr *e)
 	*(bool *)arg |= e->kind == EX_LOAD;
 }
 
-/* If data choose elements of E, they choose matrices: by indices that depend on none of the rows and columns of C. Else E
- * takes rows out of a table. */
+/* If data choose elements of E, they choose matrices: by indices that depend on none of the rows,
+ * columns and terms of C. Else E takes rows out of a table, or terms out of a matrix. */
 static bool takes_matrices(const Contraction *c, const Expr *e)
 {
 	for (int d = 0; d < e->load.nidx; d++) {
@@ -506,7 +509,8 @@ static bool takes_matrices(const Contraction *c, const Expr *e)
 		bool by_data = false;
 
 		ex_walk(at, find_load, &by_data);
-		if (by_data && (expr_has_any(at, c->m, c->nm) || expr_has_any(at, c->n, c->nn)))
+		if (by_data && (expr_has_any(at, c->m, c->nm) || expr_has_any(at, c->n, c->nn) ||
+				expr_has_any(at, c->k, c->nk)))
 			return false;
 	}
 	return true;
@@ -541,8 +545,10 @@ static bool quantise_factor(WeightsPass *p, Node *n, const Contraction *c, int s
 	bool halves;
 	int axis;
 
-	if (!v || !takes_matrices(c, e)) {
-		if (!v && e->kind == EX_LOAD && is_computed(p->m, n, e))
+	if (e->kind != EX_LOAD || !takes_matrices(c, e))
+		return false;
+	if (!v) {
+		if (is_computed(p->m, n, e))
 			scaled_report(p->m, n, "weights", &p->kept,
 				      "they are computed from constants");
 		return false;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The condition under which an element of a temporary is read. A mask of attention is an example:
+ * The condition under which an element of a temporary is read. A mask of attention is an
+ * example:
  *
- *   scores[m,n] = sum over k of q[m,k] * x[n,k]
- *   masked[m,n] = select(mask[m,n], scores[m,n], -inf)
+ * scores[m,n] = sum over k of q[m,k] * x[n,k] masked[m,n] = select(mask[m,n], scores[m,n], -inf)
  *
- * No other statement reads scores, so scores[m,n] is read where mask[m,n] holds. Elsewhere it may
- * have any value, NaN and infinity among them, since `select` does not look at the arm that it does
- * not take.
+ * No other statement reads scores, so scores[m,n] is read where mask[m,n] holds. Elsewhere it
+ * may have any value, NaN and infinity among them, since `select` does not look at the arm that
+ * it does not take.
  *
- * A mask may be added, too. Where it is -inf, or the type's lowest number, the sum is the mask, if the
- * score is bounded:
+ * A mask may be added, too. Where it is -2^126 or lower, -inf among them, the sum is the mask,
+ * if the score is bounded:
  *
- *   masked[m,n] = scores[m,n] * 0.125 + mask[m,n]
+ * masked[m,n] = scores[m,n] * 0.125 + mask[m,n]
  *
  * The statements are visited from the last one to the first: a map reads its operands only where
  * its own result is read, and the readers of a temporary follow its writer.
@@ -26,8 +26,9 @@ typedef struct ReadWhen {
 	Kernel *k;
 	Expr *never, *always;
 	Expr **read; /* by statement: when an element that it writes is read, over its iterators */
-	Expr **bounded; /* by statement: the condition, the same for all elements, under which what it
-			 * writes is below TILE_BOUND in magnitude */
+	/* by statement: the condition, the same for all elements, under which what it writes is below
+	 * TILE_BOUND in magnitude */
+	Expr **bounded;
 	const Buf *of; /* the temporary in question */
 	Expr *load;    /* the load of it in the statement whose expressions are visited */
 	bool several;  /* the statement has several such loads */
@@ -70,7 +71,8 @@ static Expr *choice(const ReadWhen *w, Expr *c, Expr *a, Expr *b)
 					       : ex_op3(w->k->pool, IN_select, c, a, b);
 }
 
-/* Where E is below TILE_BOUND in magnitude: a bounded statement wrote it, or it is a part of that. */
+/* Where E is below TILE_BOUND in magnitude: a bounded statement wrote it, or it is a part of
+ * that. */
 static Expr *bounded_where(const ReadWhen *w, const Expr *e)
 {
 	const bool is_mul = ex_is_op(e, IN_mul);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Replaces the loads of an expression by the maps and views that computed what they read, where that
- * costs nothing at run time: it depends on constants alone, or it moves elements and computes nothing. */
+/* Replaces the loads of an expression by the maps and views that computed what they read, where
+ * that costs nothing at run time: it depends on constants alone, or it moves elements and
+ * computes nothing. */
 #include "passes/kernel/through.h"
 
 enum { MAX_CHAIN = 16 /* number of successive maps and views that are looked through */ };

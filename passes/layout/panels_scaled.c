@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Packs a quantised operand of a product in parts, so that its numbers stay as narrow in memory as the
- * model stores them. Such an operand is a constant of the form
+ * Packs a quantised operand of a product in parts, so that its numbers stay as narrow in memory
+ * as the model stores them. Such an operand is a constant of the form
  *
  *     B(k, n) = (number(k, n) - zero(k / group, n)) * scale(k / group, n)
  *
- * with numbers of 2, 4 or 8 bits: what MatMulNBits computes, and DequantizeLinear with one scale for
- * the tensor, for each column, or for each block of GROUP terms. The pass looks through the maps and
- * views that compute the operand when the model is built. The numbers go into panels; several terms of
- * a column that fill 32 bits are contiguous if groups consist of as many, else a number takes a byte.
- * Scales, which may be halves, and zero points go into panels of their own, which have a row for each group. The
- * micro-kernel widens numbers in registers, and multiplies the sum of each group by its scale
- * (codegen/c/tile_scaled.c).
+ * with numbers of 2, 4 or 8 bits: what MatMulNBits computes, and DequantizeLinear with one scale
+ * for the tensor, for each column, or for each block of GROUP terms. The pass looks through the
+ * maps and views that compute the operand when the model is built. The numbers go into panels;
+ * several terms of a column that fill 32 bits are contiguous if groups consist of as many, else
+ * a number takes a byte. Scales, which may be halves, and zero points go into panels of their
+ * own, which have a row for each group. The micro-kernel widens numbers in registers, and
+ * multiplies the sum of each group by its scale (codegen/c/tile_scaled.c).
  *
  * An unsigned number whose zero point is the middle of its range becomes a signed one without.
  */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The check of tiles that leave out terms after a look at all elements of their B, which a sum has
- * summed up: it starts from 0, goes over all elements, and nothing else is stored to it.
+ * The check of tiles that leave out terms after a look at all elements of their B, which a sum
+ * has summed up: it starts from 0, goes over all elements, and nothing else is stored to it.
  *
- * A term whose weight is 0 (Tile.trim) is 0 unless the other factor is infinite or NaN: the sum of all
- * elements times 0 says whether one is. A sum that is used only if it is large (Tile.squares) is at most
- * half of the sum of the squares of both factors.
+ * A term whose weight is 0 (Tile.trim) is 0 unless the other factor is infinite or NaN: the sum
+ * of all elements times 0 says whether one is. A sum that is used only if it is large
+ * (Tile.squares) is at most half of the sum of the squares of both factors.
  */
 #include "passes/poly/poly_impl.h"
 

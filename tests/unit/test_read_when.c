@@ -56,7 +56,8 @@ static const ReadCase cases[] = {
 	{"", "y[i,j] = add(t[i,j], x[i,j]) for i < M, j < N", NULL},
 };
 
-/* What is read of a bounded t: where a mask that is added is not low. A scale may make t smaller. */
+/* What is read of a bounded t: where a mask that is added is not low. A scale may make t
+ * smaller. */
 static const ReadCase bounded[] = {
 	{"", "y[i,j] = add(t[i,j], x[i,j]) for i < M, j < N", "gt(x[m,n], -8.507059e+37)"},
 	{"", "y[i,j] = add(x[i,j], mul(t[i,j], 0.125)) for i < M, j < N",
@@ -75,6 +76,11 @@ static const ReadCase bounded[] = {
 	 "y[k,l] = add(t[k,l], u[k,l]) for k < M, l < N",
 	 NULL},
 	{"", "y[i,j] = mul(t[i,j], x[i,j]) for i < M, j < N", NULL},
+	/* a scale that is not the same for all elements of a temporary */
+	{"u: f32[M,N]",
+	 "u[i,j] = mul(t[i,j], x[i,0]) for i < M, j < N\n  "
+	 "y[k,l] = add(u[k,l], x[k,l]) for k < M, l < N",
+	 NULL},
 };
 
 static void check(const ReadCase *c, bool is_bounded)

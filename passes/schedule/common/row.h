@@ -121,8 +121,8 @@ Expr *row_extent(Row *r, const Iter *it);
 
 /* Chooses vec and fixed by the accesses of all statements (row_along.c). */
 void row_choose_vector(Row *r);
-/* The band iterator along which a map accesses memory that is strided along vec, as a transpose does; -1: there is none, or one
- * of the two has few points. */
+/* The band iterator along which a map accesses memory that is strided along vec, as a transpose
+ * does; -1: there is none, or one of the two has few points. */
 int row_transposed_iter(const Row *r);
 /* The index of T's iterator that lanes should traverse; -1 if T has no iterators. */
 int row_lane_of(const Points *t);

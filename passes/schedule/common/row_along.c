@@ -51,8 +51,9 @@ typedef struct Steps {
 	bool is_long;
 } Steps;
 
-/* The reduced iterators of S along which AT runs through memory as one are several, and have enough points together for the sum
- * across lanes to be cheap, as those of a pool over an image have. */
+/* The reduced iterators of S along which AT runs through memory as one are several, and have
+ * enough points together for the sum across lanes to be cheap, as those of a pool over an image
+ * have. */
 static bool runs_together(Ctx *c, const Stmt *s, Expr *at)
 {
 	Dim *points = dim_const(c, 1);
@@ -135,7 +136,8 @@ typedef struct Transposed {
 	int found;
 } Transposed;
 
-/* An access that is strided along the vector iterator is contiguous along another one of the band. */
+/* An access that is strided along the vector iterator is contiguous along another one of the
+ * band. */
 static void transposed_index(Transposed *t, const Stmt *s, const Buf *buf, Expr *const *idx)
 {
 	const Row *r = t->r;

@@ -171,7 +171,8 @@ static Expr *named_index(void *arg, Expr *e)
 	return NULL;
 }
 
-/* VAL of the map M, with names for such indices, which are evaluated before the loop. With them, it could not be in vectors. */
+/* VAL of the map M, with names for such indices, which are evaluated before the loop. With them,
+ * it could not be in vectors. */
 static Expr *index_before(const MapRange *m, Expr *val)
 {
 	Arena *tmp = arena_new();
@@ -240,8 +241,8 @@ static bool has_tile_alone(const Row *r)
 	return r->tile >= 0 && r->vec >= 0;
 }
 
-/* VAL, the value of a map over a tile, which computes something of what it transposes: that is transposed first, in loops with
- * nothing else, to a local from which VAL loads it. */
+/* VAL, the value of a map over a tile, which computes something of what it transposes: that is
+ * transposed first, in loops with nothing else, to a local from which VAL loads it. */
 static Expr *transposed_first(Row *r, Expr *val)
 {
 	LBuild *b = r->b;
@@ -375,7 +376,8 @@ static void open_points(Row *r, Nest *n, LoopKind kind)
 		row_open(r, n, kind, r->rep[r->vec], r->vlo, r->vhi);
 }
 
-/* A prefix reduction: one state, or one for each point of the vector iterator, stored after every term. */
+/* A prefix reduction: one state, or one for each point of the vector iterator, stored after
+ * every term. */
 static void emit_scan(Row *r, Stmt *s)
 {
 	Nest n = {.n = 0}, in = {.n = 0};

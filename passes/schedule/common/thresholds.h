@@ -81,10 +81,10 @@ enum {
 
 	/* ---- Attention ---- */
 
-	/* Rows whose scores a thread has in memory at once, at most. The rows of a mask that are read beside them
-	 * lie in as many pages, whose lines a CPU fetches ahead if they are few. On one with 1 MiB of L2, attention
-	 * over 1,024 keys with a mask took 43.9 ms with 64 and 32 rows and 38.9 with 16, without a mask 35.6,
-	 * 35.3 and 35.2. */
+	/* Rows whose scores a thread has in memory at once, at most. The rows of a mask that are
+	 * read beside them lie in as many pages, whose lines a CPU fetches ahead if they are
+	 * few. On one with 1 MiB of L2, attention over 1,024 keys with a mask took 43.9 ms with
+	 * 64 and 32 rows and 38.9 with 16, without a mask 35.6, 35.3 and 35.2. */
 	ATTENTION_ROWS = 16,
 
 	/* ---- Winograd's convolutions ---- */
@@ -113,9 +113,10 @@ enum {
 	LEAST_BLOCK = 64,
 	/* A single map has no states. Longer blocks have less overhead. */
 	MAP_BLOCK = 4096,
-	/* Bytes of a row of a transpose's tile: a cache line, all of which is used before the next tile needs its
-	 * place. A block of columns is some lines long. A matrix of 1024x1024 f32, whose rows compete for the same places
-	 * in L1, took 0.28 ms so, 0.38 with rows of two lines, 0.44 with half a line, and 3.5 without tiles. */
+	/* Bytes of a row of a transpose's tile: a cache line, all of which is used before the
+	 * next tile needs its place. A block of columns is some lines long. A matrix of
+	 * 1024x1024 f32, whose rows compete for the same places in L1, took 0.28 ms so, 0.38
+	 * with rows of two lines, 0.44 with half a line, and 3.5 without tiles. */
 	TRANSPOSE_BYTES = 64,
 	TRANSPOSE_BLOCK = 256,
 	/* A stencil's tile is a rectangle, whose other side has up to TILE_POINTS. */

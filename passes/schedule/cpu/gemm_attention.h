@@ -32,7 +32,8 @@ bool attention_begin(AttentionPlan *a, Kernel *k);
 
 /* Sets a->scores.when, if that pays, and a->bounded. */
 void attention_skip_scores(AttentionPlan *a);
-/* If a->bounded, emits the sum of the squares of the packed keys, and sets a->scores.squares to it. */
+/* If a->bounded, emits the sum of the squares of the packed keys, and sets a->scores.squares to
+ * it. */
 void attention_sum_squares(AttentionPlan *a);
 /* Emits the sum of the packed values times 0, which is 0 if all are finite, and sets a->values.trim to it; if that
  * pays. */

@@ -115,8 +115,8 @@ static void zero_columns(Gemm *g, Expr *base, Expr *from)
 	l_close(b, l);
 }
 
-/* Packs one panel row, columns c0 to cend - 1, as a single range. In the loop over the terms there is nothing else, so the two
- * may be a transpose. */
+/* Packs one panel row, columns c0 to cend - 1, as a single range. The loop over the terms has
+ * nothing else in it, so codegen can print the two loops as a transpose. */
 static void pack_run(Gemm *g, Expr *base, Expr *c0, Expr *cend)
 {
 	LBuild *b = &g->b;

@@ -5,7 +5,7 @@
  * The vector iterator is the band's contiguous one, if there is one (common/row_along.c). Band
  * iterators that step through memory as one are merged. If a stage has a stencil along another
  * iterator, that one is tiled, and so is the one along which a map reads or writes what is strided
- * along the vector iterator: it transposes a tile. All others are parallel.
+ * along the vector iterator, so that a tile is transposed in cache. All others are parallel.
  *
  * The forms that a reduction may have depend on the stage and on the locals of earlier statements. So
  * the choice opens the stage, in a schedule that is thrown away, as does the check.

@@ -21,6 +21,18 @@ Value *sort_keys(Infer *in, Node *n, Value *x, bool largest, int64_t block);
 /* The indices in keys, and the elements of X's last axis at indices. */
 Value *sort_key_index(Infer *in, Node *n, Value *keys);
 Value *sort_key_elements(Infer *in, Node *n, Value *x, Value *index);
+/* The keys of an axis in blocks of BLOCK, [.., blocks, block], and the largest key of each
+ * block. */
+typedef struct SortBlocks {
+	Value *keys, *best;
+	int64_t block;
+} SortBlocks;
+
+/* Sets *B to the keys of X's last axis. False after a diagnostic. */
+bool sort_blocks(Infer *in, Node *n, Value *x, bool largest, SortBlocks *b);
+/* The largest of the keys BEST, [.., 1], which are those of B's blocks, [.., blocks]. *REST gets
+ * the same keys, but for its own block the next one. */
+Value *sort_blocks_take(Infer *in, Node *n, const SortBlocks *b, Value *best, Value **rest);
 /* Taking the first COUNT elements of X's last axis one by one costs less than sorting it. */
 bool sort_takes_few(Ctx *c, Value *x, Dim *count);
 /* These elements. *INDEX gets their indices, in i64. Null after a diagnostic. */

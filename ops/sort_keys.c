@@ -207,29 +207,47 @@ bool sort_takes_few(Ctx *c, Value *x, Dim *count)
 	return few < sort;
 }
 
+bool sort_blocks(Infer *in, Node *n, Value *x, bool largest, SortBlocks *b)
+{
+	const int last = x->type->rank - 1;
+	int64_t size;
+
+	b->block = block_of(dim_is_const(x->type->dims[last], &size) ? size : -1);
+	b->keys = sort_keys(in, n, x, largest, b->block);
+	if (!b->keys->type)
+		return false;
+	b->best = expand_reduce(in, n, OP_ReduceMax, b->keys, last + 1, false);
+	return b->best->type != NULL;
+}
+
+Value *sort_blocks_take(Infer *in, Node *n, const SortBlocks *b, Value *best, Value **rest)
+{
+	const int last = best->type->rank - 1;
+	Value *key = expand_reduce(in, n, OP_ReduceMax, best, last, true);
+	Value *same = EXPAND(in, n, Equal, expand_range(in, n, best->type->dims[last]),
+			     EXPAND(in, n, Div, sort_key_index(in, n, key),
+				    expand_scalar(in, n, DT_I64, (double)b->block)));
+
+	*rest = EXPAND(in, n, Where, same, EXPAND(in, n, NextKey, b->keys, key), best);
+	return key;
+}
+
 Value *sort_few(Infer *in, Node *n, Value *x, bool largest, Dim *count, Value **index)
 {
 	const int last = x->type->rank - 1;
-	int64_t size, block, perm[MAX_RANK];
-	Value *keys, *most, *best, *next, *same, *all;
+	int64_t perm[MAX_RANK];
+	Value *key, *next, *rest, *all;
 	Dim *dims[MAX_RANK];
+	SortBlocks blocks;
 	LoopBuild b;
 
-	block = block_of(dim_is_const(x->type->dims[last], &size) ? size : -1);
-	keys = sort_keys(in, n, x, largest, block);
-	if (!keys->type)
+	if (!sort_blocks(in, n, x, largest, &blocks))
 		return NULL;
-	most = expand_reduce(in, n, OP_ReduceMax, keys, last + 1, false);
-	b = loop_open(in, n, count, &most, 1);
-	best = expand_reduce(in, n, OP_ReduceMax, b.carried[0], last, true);
-	next = EXPAND(in, n, NextKey, keys, best);
-	same = EXPAND(in, n, Equal, expand_range(in, n, keys->type->dims[last]),
-		      EXPAND(in, n, Div, sort_key_index(in, n, best),
-			     expand_scalar(in, n, DT_I64, (double)block)));
-	next = EXPAND(in, n, Where, same, next, b.carried[0]);
+	b = loop_open(in, n, count, &blocks.best, 1);
+	key = sort_blocks_take(in, n, &blocks, b.carried[0], &next);
 	if (in->errors || !next->type)
 		return NULL;
-	loop_close(&b, &next, &best, 1, NULL, count, &most, &all);
+	loop_close(&b, &next, &key, 1, NULL, count, &rest, &all);
 	/* [count, .., 1] becomes [.., count] */
 	for (int d = 0; d <= last; d++) {
 		perm[d] = d + 1;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NonMaxSuppression: of boxes that overlap, the one with the highest score is kept. The candidates
- * of each batch entry and class are sorted by score; a loop goes through them, the best first, and
- * removes those that overlap it.
+ * NonMaxSuppression: of boxes that overlap, the one with the highest score is kept. A loop takes
+ * the candidates of each batch entry and class one by one, the best first (ops/sort_keys.c), and
+ * keeps those that overlap none of the boxes that it has kept. It ends once no class may keep
+ * another one.
  */
 #include "ir/blocks.h"
 #include "ops/control.h"
@@ -11,7 +12,7 @@
 
 #include <math.h>
 
-/* The boxes of all candidates: [candidate, batch, class] each, for the lower and upper corner. */
+/* Boxes: [batch, class, box] each, for the lower and upper corner. */
 typedef struct Boxes {
 	Value *y0, *x0, *y1, *x1;
 } Boxes;
@@ -59,15 +60,11 @@ static Boxes corners(Infer *in, Node *n)
 		       larger_of(in, n, c[0], c[2]), larger_of(in, n, c[1], c[3])};
 }
 
-/* V, [batch, 1, box], at the boxes ORDER, [batch, class, candidate], as [candidate, batch, class].
- */
-static Value *ordered(Infer *in, Node *n, Value *v, const Type *scores, Value *order)
+/* Coordinate V, [batch, 1, box], of box INDEX, [batch, class, 1]. */
+static Value *of_box(Infer *in, Node *n, Value *v, const Type *scores, Value *index)
 {
-	static const int64_t first[] = {2, 0, 1};
-
 	v = EXPAND(in, n, Expand, v, expand_sizes(in, n, scores->dims, 3));
-	v = expand_node_ints(in, n, OP_GatherElements, (Value *[]){v, order}, 2, "axis", 2);
-	return expand_transpose(in, n, v, first, 3);
+	return expand_node_ints(in, n, OP_GatherElements, (Value *[]){v, index}, 2, "axis", 2);
 }
 
 static Value *area(Infer *in, Node *n, const Boxes *b)
@@ -75,66 +72,107 @@ static Value *area(Infer *in, Node *n, const Boxes *b)
 	return EXPAND(in, n, Mul, minus(in, n, b->y1, b->y0), minus(in, n, b->x1, b->x0));
 }
 
-/* Whether the box at ROW overlaps each of the boxes B by more than the threshold: the area of the
+/* Whether box ONE overlaps each of the boxes B by more than the threshold: the area of the
  * intersection over that of the union. */
-static Value *overlaps(Infer *in, Node *n, const Boxes *b, Dim *row)
+static Value *overlaps(Infer *in, Node *n, const Boxes *one, const Boxes *b)
 {
-	Boxes one = {expand_row(in, n, b->y0, row), expand_row(in, n, b->x0, row),
-		     expand_row(in, n, b->y1, row), expand_row(in, n, b->x1, row)};
 	Value *zero = expand_scalar(in, n, DT_F32, 0), *most, *both, *all;
-	Boxes common = {larger_of(in, n, one.y0, b->y0), larger_of(in, n, one.x0, b->x0),
-			smaller_of(in, n, one.y1, b->y1), smaller_of(in, n, one.x1, b->x1)};
+	Boxes common = {larger_of(in, n, one->y0, b->y0), larger_of(in, n, one->x0, b->x0),
+			smaller_of(in, n, one->y1, b->y1), smaller_of(in, n, one->x1, b->x1)};
 
 	most = node_in(n, 3) ? expand_reshape(in, n, node_in(n, 3), NULL, 0) : zero;
 	both = EXPAND(in, n, Mul, larger_of(in, n, minus(in, n, common.y1, common.y0), zero),
 		      larger_of(in, n, minus(in, n, common.x1, common.x0), zero));
-	all = minus(in, n, EXPAND(in, n, Add, area(in, n, &one), area(in, n, b)), both);
+	all = minus(in, n, EXPAND(in, n, Add, area(in, n, one), area(in, n, b)), both);
 	return EXPAND(in, n, And, EXPAND(in, n, Greater, both, zero),
 		      EXPAND(in, n, Greater, EXPAND(in, n, Div, both, all), most));
 }
 
-/* Ends the loop that has just been opened once no class has KEPT less than MOST. */
-static void while_any_may_be_kept(Infer *in, Node *n, Value *kept, Value *most)
+/* The boxes that are kept: their number, [batch, class, 1], and their indices, [batch, class,
+ * most], the best first. */
+typedef struct Kept {
+	Value *count, *index;
+} Kept;
+
+/* Ends the loop that has just been opened where none of MAY, [batch, class, 1] of bool, holds. */
+static void while_any(Infer *in, Node *n, Value *may)
 {
-	Dim *all = dims_product(in->ctx, kept->type->dims, kept->type->rank);
-	Value *v = expand_cast(in, n, EXPAND(in, n, Less, kept, most), DT_I64);
+	Dim *all = dims_product(in->ctx, may->type->dims, may->type->rank);
+	Value *v = expand_reshape(in, n, expand_cast(in, n, may, DT_I64), &all, 1);
 	int count;
 
-	v = expand_reduce(in, n, OP_ReduceMax, expand_reshape(in, n, v, &all, 1), 0, false);
+	v = expand_reduce(in, n, OP_ReduceMax, v, 0, false);
 	if (v->type)
 		control_set_dim(control_bracket(in, n, OP_While, NULL, 0, 0), "value",
 				infer_contents(in, n, v, &count)[0]);
 }
 
-/* Goes through the candidates, the best first. A candidate that is left is kept, and removes those
- * that it overlaps. LEFT: [candidate, batch, class] of bool. Returns those that are kept. */
-static Value *suppress(Infer *in, Node *n, const Boxes *b, Value *left, Dim *candidates)
+/* Whether V, [batch, class, box], holds for some box: [batch, class, 1]. */
+static Value *any_of(Infer *in, Node *n, Value *v)
 {
-	const int64_t axes[] = {1, 2};
-	Value *range = EXPAND(in, n, Unsqueeze, expand_range(in, n, candidates),
-			      expand_ints(in, n, axes, 2));
-	Value *most = node_in(n, 2) ? expand_reshape(in, n, node_in(n, 2), NULL, 0)
-				    : expand_scalar(in, n, DT_I64, 0);
-	Value *init[3], *next[3], *last[3], *now, *keep, *removed;
+	return expand_cast(
+		in, n, expand_reduce(in, n, OP_ReduceMax, expand_cast(in, n, v, DT_U8), 2, true),
+		DT_BOOL);
+}
+
+/* Takes the candidates by their SCORES, the best first, of which each class has COUNT, at most
+ * CANDIDATES. */
+static Kept suppress(Infer *in, Node *n, Value *scores, Value *count, Dim *candidates)
+{
+	enum { KEYS, COUNT, INDEX, Y0, X0, Y1, X1, CARRIED };
+	Ctx *c = in->ctx;
+	const Type *t = scores->type;
+	Dim *asked = node_in(n, 2) ? infer_single(in, n, 2) : dim_const(c, 0), *most, *dims[3];
+	Value *init[CARRIED], *next[CARRIED], *last[CARRIED], *best, *index, *keep, *here;
+	Value *zero = expand_scalar(in, n, DT_I64, 0), *one = expand_scalar(in, n, DT_I64, 1);
+	Boxes all, box, kept;
+	SortBlocks blocks;
 	LoopBuild l;
 
-	init[0] = left;
-	init[1] = EXPAND(in, n, Expand, expand_scalar(in, n, DT_I64, 0),
-			 expand_sizes(in, n, left->type->dims + 1, 2));
-	init[2] = expand_scalar(in, n, DT_I64, 0); /* how many candidates have been looked at */
-	l = loop_open(in, n, candidates, init, 3);
-	while_any_may_be_kept(in, n, l.carried[1], most);
-	now = expand_dims(in, n, DT_I64, &l.iteration, 1, true);
-	keep = EXPAND(in, n, And, expand_row(in, n, l.carried[0], l.iteration),
-		      EXPAND(in, n, Less, l.carried[1], most));
-	removed = EXPAND(in, n, And, EXPAND(in, n, And, keep, EXPAND(in, n, Greater, range, now)),
-			 overlaps(in, n, b, l.iteration));
-	next[0] = EXPAND(in, n, And, l.carried[0], EXPAND(in, n, Not, removed));
-	next[0] = EXPAND(in, n, Where, EXPAND(in, n, Equal, range, now), keep, next[0]);
-	next[1] = EXPAND(in, n, Add, l.carried[1], expand_cast(in, n, keep, DT_I64));
-	next[2] = EXPAND(in, n, Add, l.carried[2], expand_scalar(in, n, DT_I64, 1));
+	if (!asked || !sort_blocks(in, n, scores, true, &blocks))
+		return (Kept){NULL, NULL};
+	most = dim_max(c, dim_const(c, 0), dim_min(c, asked, candidates));
+	memcpy(dims, t->dims, sizeof dims);
+	init[KEYS] = blocks.best;
+	dims[2] = dim_const(c, 1);
+	init[COUNT] = EXPAND(in, n, Expand, zero, expand_sizes(in, n, dims, 3));
+	dims[2] = most;
+	init[INDEX] = EXPAND(in, n, Expand, zero, expand_sizes(in, n, dims, 3));
+	for (int i = Y0; i < CARRIED; i++)
+		init[i] = EXPAND(in, n, Expand, expand_scalar(in, n, DT_F32, 0),
+				 expand_sizes(in, n, dims, 3));
+	all = corners(in, n);
+	l = loop_open(in, n, candidates, init, CARRIED);
+	keep = EXPAND(
+		in, n, And, EXPAND(in, n, Less, l.carried[COUNT], expand_size(in, n, most)),
+		EXPAND(in, n, Less, expand_dims(in, n, DT_I64, &l.iteration, 1, true), count));
+	if (!keep->type)
+		return (Kept){NULL, NULL};
+	while_any(in, n, keep);
+	best = sort_blocks_take(in, n, &blocks, l.carried[KEYS], &next[KEYS]);
+	/* a class without candidates has no key */
+	index = EXPAND(in, n, Min, sort_key_index(in, n, best),
+		       EXPAND(in, n, Sub, expand_size(in, n, t->dims[2]), one));
+	box = (Boxes){of_box(in, n, all.y0, t, index), of_box(in, n, all.x0, t, index),
+		      of_box(in, n, all.y1, t, index), of_box(in, n, all.x1, t, index)};
+	kept = (Boxes){l.carried[Y0], l.carried[X0], l.carried[Y1], l.carried[X1]};
+	here = expand_range(in, n, most);
+	keep = EXPAND(in, n, And, keep,
+		      EXPAND(in, n, Not,
+			     any_of(in, n,
+				    EXPAND(in, n, And, overlaps(in, n, &box, &kept),
+					   EXPAND(in, n, Less, here, l.carried[COUNT])))));
+	here = EXPAND(in, n, And, EXPAND(in, n, Equal, here, l.carried[COUNT]), keep);
+	next[COUNT] = EXPAND(in, n, Add, l.carried[COUNT], expand_cast(in, n, keep, DT_I64));
+	next[INDEX] = EXPAND(in, n, Where, here, index, l.carried[INDEX]);
+	next[Y0] = EXPAND(in, n, Where, here, box.y0, kept.y0);
+	next[X0] = EXPAND(in, n, Where, here, box.x0, kept.x0);
+	next[Y1] = EXPAND(in, n, Where, here, box.y1, kept.y1);
+	next[X1] = EXPAND(in, n, Where, here, box.x1, kept.x1);
+	if (in->errors)
+		return (Kept){NULL, NULL};
 	loop_close(&l, next, NULL, 0, NULL, candidates, last, NULL);
-	return EXPAND(in, n, And, last[0], EXPAND(in, n, Less, range, last[2]));
+	return (Kept){last[COUNT], last[INDEX]};
 }
 
 /* Element K of the rows of AT, [3, selected]. */
@@ -145,13 +183,12 @@ static Value *index_row(Infer *in, Node *n, Value *at, int k)
 
 static bool expand_suppression(Infer *in, Node *n, Value **out)
 {
-	static const int64_t last[] = {1, 2, 0};
 	const Type *boxes = infer_type(n, 0), *scores = infer_type(n, 1);
 	Ctx *c = in->ctx;
-	Value *mask, *count, *many, *order, *sorted, *left, *at, *columns[3], *place;
+	Value *mask, *count, *many, *at, *columns[3], *place;
 	const int64_t axes = 2, one = 1;
 	Dim *candidates, *size;
-	Boxes b;
+	Kept kept;
 	int n_elements;
 	int64_t lo, hi;
 
@@ -184,29 +221,23 @@ static bool expand_suppression(Infer *in, Node *n, Value **out)
 	dim_bounds(c, scores->dims[2], &lo, &hi);
 	if (dim_as_sym(candidates) && dim_as_sym(candidates)->src)
 		sym_bound(c, dim_as_sym(candidates), 0, hi > DIM_FAR ? DIM_FAR : hi);
-	sorted = sort_last(
+	kept = suppress(
 		in, n,
 		EXPAND(in, n, Where, mask, node_in(n, 1), expand_scalar(in, n, DT_F32, -INFINITY)),
-		true, &order);
-	if (!sorted)
+		count, candidates);
+	if (in->errors || !kept.index || !kept.index->type)
 		return false;
-	order = sort_first(in, n, order, candidates);
-	b = corners(in, n);
-	b = (Boxes){ordered(in, n, b.y0, scores, order), ordered(in, n, b.x0, scores, order),
-		    ordered(in, n, b.y1, scores, order), ordered(in, n, b.x1, scores, order)};
-	left = EXPAND(in, n, Less, expand_range(in, n, candidates), count);
-	left = expand_transpose(in, n, left, (int64_t[]){2, 0, 1}, 3);
-	at = EXPAND(in, n, NonZero,
-		    expand_transpose(in, n, suppress(in, n, &b, left, candidates), last, 3));
+	size = kept.index->type->dims[2];
+	at = EXPAND(in, n, NonZero, EXPAND(in, n, Less, expand_range(in, n, size), kept.count));
 	for (int k = 0; k < 2; k++)
 		columns[k] = index_row(in, n, at, k);
 	place = EXPAND(in, n, Add,
 		       EXPAND(in, n, Mul, columns[0], expand_size(in, n, scores->dims[1])),
 		       columns[1]);
-	place = EXPAND(in, n, Add, EXPAND(in, n, Mul, place, expand_size(in, n, candidates)),
+	place = EXPAND(in, n, Add, EXPAND(in, n, Mul, place, expand_size(in, n, size)),
 		       index_row(in, n, at, 2));
-	size = dims_product(c, order->type->dims, 3);
-	columns[2] = EXPAND(in, n, Gather, expand_reshape(in, n, order, &size, 1), place);
+	size = dims_product(c, kept.index->type->dims, 3);
+	columns[2] = EXPAND(in, n, Gather, expand_reshape(in, n, kept.index, &size, 1), place);
 	for (int k = 0; k < 3; k++)
 		columns[k] = expand_unsqueeze(in, n, columns[k], one);
 	out[0] = expand_node_ints(in, n, OP_Concat, columns, 3, "axis", 1);

@@ -26,8 +26,8 @@ typedef struct ReadWhen {
 	Kernel *k;
 	Expr *never, *always;
 	Expr **read; /* by statement: when an element that it writes is read, over its iterators */
-	/* by statement: the condition, the same for all elements, under which what it writes is below
-	 * TILE_BOUND in magnitude */
+	/* by statement: the condition, the same for all elements, under which what it writes is
+	 * below TILE_BOUND in magnitude */
 	Expr **bounded;
 	const Buf *of; /* the temporary in question */
 	Expr *load;    /* the load of it in the statement whose expressions are visited */

@@ -90,9 +90,9 @@ static Value *overlaps(Infer *in, Node *n, const Boxes *one, const Boxes *b)
 
 /* The boxes that are kept: their number, [batch, class, 1], and their indices, [batch, class,
  * most], the best first. */
-typedef struct Kept {
+typedef struct KeptBoxes {
 	Value *count, *index;
-} Kept;
+} KeptBoxes;
 
 /* Ends the loop that has just been opened where none of MAY, [batch, class, 1] of bool, holds. */
 static void while_any(Infer *in, Node *n, Value *may)
@@ -117,7 +117,7 @@ static Value *any_of(Infer *in, Node *n, Value *v)
 
 /* Takes the candidates by their SCORES, the best first, of which each class has COUNT, at most
  * CANDIDATES. */
-static Kept suppress(Infer *in, Node *n, Value *scores, Value *count, Dim *candidates)
+static KeptBoxes suppress(Infer *in, Node *n, Value *scores, Value *count, Dim *candidates)
 {
 	enum { KEYS, COUNT, INDEX, Y0, X0, Y1, X1, CARRIED };
 	Ctx *c = in->ctx;
@@ -130,7 +130,7 @@ static Kept suppress(Infer *in, Node *n, Value *scores, Value *count, Dim *candi
 	LoopBuild l;
 
 	if (!asked || !sort_blocks(in, n, scores, true, &blocks))
-		return (Kept){NULL, NULL};
+		return (KeptBoxes){NULL, NULL};
 	most = dim_max(c, dim_const(c, 0), dim_min(c, asked, candidates));
 	memcpy(dims, t->dims, sizeof dims);
 	init[KEYS] = blocks.best;
@@ -147,7 +147,7 @@ static Kept suppress(Infer *in, Node *n, Value *scores, Value *count, Dim *candi
 		in, n, And, EXPAND(in, n, Less, l.carried[COUNT], expand_size(in, n, most)),
 		EXPAND(in, n, Less, expand_dims(in, n, DT_I64, &l.iteration, 1, true), count));
 	if (!keep->type)
-		return (Kept){NULL, NULL};
+		return (KeptBoxes){NULL, NULL};
 	while_any(in, n, keep);
 	best = sort_blocks_take(in, n, &blocks, l.carried[KEYS], &next[KEYS]);
 	/* a class without candidates has no key */
@@ -170,9 +170,9 @@ static Kept suppress(Infer *in, Node *n, Value *scores, Value *count, Dim *candi
 	next[Y1] = EXPAND(in, n, Where, here, box.y1, kept.y1);
 	next[X1] = EXPAND(in, n, Where, here, box.x1, kept.x1);
 	if (in->errors)
-		return (Kept){NULL, NULL};
+		return (KeptBoxes){NULL, NULL};
 	loop_close(&l, next, NULL, 0, NULL, candidates, last, NULL);
-	return (Kept){last[COUNT], last[INDEX]};
+	return (KeptBoxes){last[COUNT], last[INDEX]};
 }
 
 /* Element K of the rows of AT, [3, selected]. */
@@ -188,7 +188,7 @@ static bool expand_suppression(Infer *in, Node *n, Value **out)
 	Value *mask, *count, *many, *at, *columns[3], *place;
 	const int64_t axes = 2, one = 1;
 	Dim *candidates, *size;
-	Kept kept;
+	KeptBoxes kept;
 	int n_elements;
 	int64_t lo, hi;
 

@@ -41,8 +41,8 @@ void row_choose(const Target *t, LBuild *b, const RowPlan *plan);
 
 /* ---- row_reduce.c ---- */
 
-/* Whether REDUCE_TAPS is possible for S, the current statement: the taps need no guard, or their
- * input row can be padded. */
+/* Whether REDUCE_TAPS is possible for S, the current statement: the taps need no guard but at the ends
+ * of the row. */
 bool row_taps_fit(Row *r, Stmt *s);
 /* Emits a reduction with v innermost: a block of states, updated a row of terms at a time. */
 void row_emit_reduce_vector(Row *r, Stmt *s);

@@ -98,7 +98,7 @@ static bool vector_form_is_legal(Row *r, Stmt *s, const StmtDecision *how, StrBu
 		return (innermost_fits(s) && row_taps_fit(r, s)) ||
 		       decision_refuse(
 			       why,
-			       "statement %d has no taps: they are at most %d, and its guard bounds a row of one input",
+			       "statement %d has no taps: they are at most %d, and need no guard but at the ends of a row",
 			       s->id, MOST_TAPS);
 	case REDUCE_STENCIL:
 		if (how->points < 2 || how->points > MOST_POINTS)

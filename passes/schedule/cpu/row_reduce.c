@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The row strategy's reductions on CPUs: with the vector iterator innermost (a block of states at a
- * time; small stencils read a padded copy of their row and compute all taps in one loop), or in
- * lanes along the reduced iterator.
+ * time; small stencils compute all taps in one loop, without a guard but at the ends of a row), or
+ * in lanes along the reduced iterator.
  */
 #include "passes/schedule/cpu/row_impl.h"
 
@@ -23,177 +23,88 @@ static void split_guard(Row *r, Expr *g, const Iter *v, const Iter *u, Expr **in
 	}
 }
 
-/*
- * A row of a stencil's input: the only load of VAL that is contiguous along v, at base + cv*v +
- * cu*u, where the guard bounds just that sum. It is copied once, padded with the monoid's identity,
- * and serves all taps without a guard.
- */
-typedef struct InputRow {
-	Expr *load;
-	int64_t cv, cu, length;
-	Iter *t;       /* cv*v + cu*u */
-	Expr *base;    /* the load's index without t */
-	Expr *lo, *hi; /* bounds of t where the guard holds */
-	Buf *row;
-} InputRow;
-
-typedef struct FindLoad {
-	const Iter *v;
-	Expr *load;
-	int n;
-} FindLoad;
-
-static void find_load(void *arg, Expr *e)
-{
-	FindLoad *f = arg;
-
-	if (e->kind != EX_LOAD || !expr_has_iter(e, f->v))
-		return;
-	f->load = e;
-	f->n++;
-}
-
-/* Converts guard G to bounds on t; false if that is not possible. */
-static bool guard_to_bounds(Row *r, InputRow *w, Expr *g, const Iter *v, const Iter *u)
+/* The points of v for which the taps need no guard, [*LO, *HI) within [FROM, TO). False if a guard that
+ * has v or u, INNER, is no bound of an interval. */
+static bool inside_of_guard(Row *r, const Stmt *s, Expr *inner, Expr *from, Expr *to, Expr **lo,
+			    Expr **hi)
 {
 	ExprPool *p = r->k->pool;
-	Expr *rest;
-	Affine d;
-	int64_t gv, gu;
+	bool ok = true;
+	Expr *all = guard_for_all(r->b, inner, s->iter + s->niters - 1, 1, &ok);
 
-	if (!g)
-		return true;
-	if (g->kind == EX_INST && g->op.inst == IN_and)
-		return guard_to_bounds(r, w, g->op.arg[0], v, u) &&
-		       guard_to_bounds(r, w, g->op.arg[1], v, u);
-	if (!guard_affine(r->k, g, &d) || !dim_is_const(affine_coef(r->k->ctx, &d, v), &gv) ||
-	    !dim_is_const(affine_coef(r->k->ctx, &d, u), &gu) || (gv != w->cv && gv != -w->cv) ||
-	    gu != (gv > 0 ? w->cu : -w->cu))
+	*lo = from;
+	*hi = to;
+	if (!ok || guard_to_range(r->k, all, r->rep[r->vec], lo, hi))
 		return false;
-	rest = ex_sub(p, ex_from_affine(p, &d),
-		      ex_add(p, ex_mul(p, l_int(r->b, gv), ex_iter(p, (Iter *)(uintptr_t)v)),
-			     ex_mul(p, l_int(r->b, gu), ex_iter(p, (Iter *)(uintptr_t)u))));
-	if (gv > 0)
-		w->lo = ex_op2(p, IN_max, w->lo, ex_sub(p, l_int(r->b, 0), rest));
-	else
-		w->hi = ex_op2(p, IN_min, w->hi, ex_add(p, rest, l_int(r->b, 1)));
+	/* of a short row, no point may be inside */
+	*lo = ex_op2(p, IN_min, *lo, to);
+	*hi = ex_op2(p, IN_max, *hi, *lo);
 	return true;
-}
-
-/* Padding elements must not change the state. */
-static bool pads_neutral(const Stmt *s, const Expr *val, const Expr *load)
-{
-	if (val == load)
-		return true;
-	return s->red == MONOID_sum && val->kind == EX_INST && val->op.inst == IN_mul &&
-	       (val->op.arg[0] == load || val->op.arg[1] == load);
-}
-
-static bool find_input_row(Row *r, Stmt *s, Expr *val, Expr *inner, InputRow *w)
-{
-	ExprPool *p = r->k->pool;
-	Iter *v = r->rep[r->vec], *u = s->iter[s->niters - 1];
-	FindLoad f = {v, NULL, 0};
-	int64_t nv, nu;
-	Affine a;
-
-	ex_walk(val, find_load, &f);
-	if (f.n != 1 || !pads_neutral(s, val, f.load) ||
-	    !ex_affine(r->k->ctx, f.load->load.idx[0], &a) ||
-	    !dim_is_const(affine_coef(r->k->ctx, &a, v), &w->cv) ||
-	    !dim_is_const(affine_coef(r->k->ctx, &a, u), &w->cu) || w->cv < 1 || w->cu < 0 ||
-	    !dim_is_const(v->extent, &nv) || !dim_is_const(u->extent, &nu) || nv > ROW_BLOCK)
-		return false;
-	w->length = w->cv * (nv - 1) + w->cu * (nu - 1) + 1;
-	if (w->length > 4 * ROW_BLOCK)
-		return false;
-	w->load = f.load;
-	w->t = l_iter(r->b, "t", dim_const(r->k->ctx, w->length));
-	w->base = ex_sub(p, f.load->load.idx[0],
-			 ex_add(p, ex_mul(p, l_int(r->b, w->cv), ex_iter(p, v)),
-				ex_mul(p, l_int(r->b, w->cu), ex_iter(p, u))));
-	w->lo = l_int(r->b, 0);
-	w->hi = l_int(r->b, w->length);
-	return guard_to_bounds(r, w, inner, v, u);
-}
-
-static void copy_input_row(Row *r, Stmt *s, InputRow *w, Expr *outer, Nest *in)
-{
-	ExprPool *p = r->k->pool;
-	Expr *t = ex_iter(p, w->t), *at = ex_add(p, w->base, t);
-	DType type = ctype_dtype(w->load->ct);
-	int keep = in->n;
-
-	w->row = l_temp(r->b, "row", type, dim_const(r->k->ctx, w->length));
-	row_open(r, in, LOOP_VECTOR, w->t, l_int(r->b, 0), l_int(r->b, w->length));
-	l_store(r->b, w->row, t, monoid_identity(p, s->red, 0, w->load->ct), NULL);
-	l_close(r->b, in->loop[--in->n]);
-	guard_to_range(r->k, outer, w->t, &w->lo, &w->hi);
-	row_open(r, in, l_short(w->t->extent) ? LOOP_SHORT : LOOP_VECTOR, w->t, w->lo, w->hi);
-	l_store(r->b, w->row, t, ex_load(p, w->load->load.buf, &at, 1), NULL);
-	while (in->n > keep)
-		l_close(r->b, in->loop[--in->n]);
-}
-
-static Expr *from_input_row(void *arg, Expr *e)
-{
-	InputRow *w = arg;
-
-	(void)e;
-	return e == w->load ? w->base : NULL;
 }
 
 bool row_taps_fit(Row *r, Stmt *s)
 {
-	Expr *inner = NULL, *outer = NULL;
-	InputRow w = {0};
+	Expr *inner = NULL, *outer = NULL, *lo, *hi;
 
 	if (r->vec < 0 || s->niters == s->nband || monoid_info[s->red].n != 1)
 		return false;
 	split_guard(r, row_placed(r, s->guard), r->rep[r->vec], s->iter[s->niters - 1], &inner,
 		    &outer);
-	return !inner || find_input_row(r, s, row_placed(r, s->val[0]), inner, &w);
+	return !inner || inside_of_guard(r, s, inner, r->vlo, r->vhi, &lo, &hi);
 }
 
-/* Emits the innermost reduced iterator unrolled inside the loop over v, without a guard, with the
- * state in a register. */
-static void emit_taps(Row *r, Stmt *s, Buf *const *acc, Expr *at)
+/* Emits the taps of VAL at the points [LO, HI) of v, each where INNER holds (null: always). There are no
+ * points where OUTER, which all taps have in common, does not. */
+static void emit_taps_at(Row *r, Stmt *s, Buf *const *acc, Expr *at, Expr *val, Expr *inner,
+			 Expr *outer, LoopKind kind, Expr *lo, Expr *hi)
 {
 	ExprPool *p = r->k->pool;
-	Iter *v = r->rep[r->vec], *u = s->iter[s->niters - 1];
+	Iter *u = s->iter[s->niters - 1];
 	Nest in = {.n = 0};
-	Expr *val = row_placed(r, s->val[0]);
-	Expr *inner = NULL, *outer = NULL, *lo = r->vlo, *hi = r->vhi;
-	InputRow w = {0};
 	int64_t taps = 0;
-	bool fits;
 
 	dim_is_const(u->extent, &taps);
-	split_guard(r, row_placed(r, s->guard), v, u, &inner, &outer);
-	fits = !inner || find_input_row(r, s, val, inner, &w);
-	assert(fits);
-	for (int i = s->nband; i < s->niters - 1; i++)
-		row_open(r, &in, LOOP_SERIAL, s->iter[i], l_int(r->b, 0),
-			 row_extent(r, s->iter[i]));
-	if (inner) {
-		Expr *idx = ex_add(p, ex_mul(p, l_int(r->b, w.cv), ex_iter(p, v)),
-				   ex_mul(p, l_int(r->b, w.cu), ex_iter(p, u)));
-
-		copy_input_row(r, s, &w, outer, &in);
-		w.base = ex_load(p, w.row, &idx, 1);
-		val = ex_rewrite(p, val, from_input_row, &w);
-	}
-	guard_to_range(r->k, outer, v, &lo, &hi);
-	row_open(r, &in, l_short(v->extent) ? LOOP_SHORT : LOOP_VECTOR, v, lo, hi);
+	guard_to_range(r->k, outer, r->rep[r->vec], &lo, &hi);
+	row_open(r, &in, kind, r->rep[r->vec], lo, hi);
 	for (int64_t j = 0; j < taps; j++) {
 		Expr *tap = l_int(r->b, j), *term[2] = {ex_subst_iters(p, val, &u, &tap, 1), NULL},
+		     *when = inner ? ex_subst_iters(p, inner, &u, &tap, 1) : NULL,
 		     *place_of[MAX_ITERS];
 
 		for (int i = s->nband; i < s->niters; i++)
 			place_of[i - s->nband] = i + 1 < s->niters ? ex_iter(p, s->iter[i]) : tap;
-		row_does(r, row_state_node(r, LN_UPDATE, s, acc, at, term, NULL), s, PART_TERM,
+		if (when && when->kind == EX_CONST && when->i)
+			when = NULL;
+		row_does(r, row_state_node(r, LN_UPDATE, s, acc, at, term, when), s, PART_TERM,
 			 s->niters, place_of);
 	}
+	row_close(r, &in);
+}
+
+/* Emits the innermost reduced iterator unrolled inside the loop over v, with the state in a
+ * register. Points at the ends of a row, where taps need a guard, have loops of their own. */
+static void emit_taps(Row *r, Stmt *s, Buf *const *acc, Expr *at)
+{
+	Iter *v = r->rep[r->vec];
+	const LoopKind kind = l_short(v->extent) ? LOOP_SHORT : LOOP_VECTOR;
+	Expr *val = row_placed(r, s->val[0]), *inner = NULL, *outer = NULL, *from = r->vlo,
+	     *to = r->vhi;
+	Nest in = {.n = 0};
+
+	split_guard(r, row_placed(r, s->guard), v, s->iter[s->niters - 1], &inner, &outer);
+	if (inner) {
+		const bool fits = inside_of_guard(r, s, inner, r->vlo, r->vhi, &from, &to);
+
+		assert(fits);
+	}
+	for (int i = s->nband; i < s->niters - 1; i++)
+		row_open(r, &in, LOOP_SERIAL, s->iter[i], l_int(r->b, 0),
+			 row_extent(r, s->iter[i]));
+	if (inner)
+		emit_taps_at(r, s, acc, at, val, inner, outer, LOOP_SERIAL, r->vlo, from);
+	emit_taps_at(r, s, acc, at, val, NULL, outer, kind, from, to);
+	if (inner)
+		emit_taps_at(r, s, acc, at, val, inner, outer, LOOP_SERIAL, to, r->vhi);
 	row_close(r, &in);
 }
 

@@ -431,7 +431,6 @@ static bool expand_unique(Infer *in, Node *n, Value **out)
 const Op op_Unique = {
 	.expand = expand_unique,
 	.host = "for strings",
-	.doc = "an axis of a tensor that is no vector, are not supported",
 	.types = "fiubs",
 	.attrs = "axis: int, sorted: int",
 };

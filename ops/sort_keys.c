@@ -188,13 +188,16 @@ static int64_t block_of(int64_t size)
 bool sort_takes_few(Ctx *c, Value *x, Dim *count)
 {
 	const Type *t = x->type;
-	int64_t size, n, rows, bits = 0, block, steps;
+	int64_t size, n, lo, rows, bits = 0, block, steps;
 	double sort, few;
 
-	if (!sort_has_keys(t->dtype) || t->rank >= MAX_RANK || !dim_is_const(count, &n) || n < 1)
+	if (!sort_has_keys(t->dtype) || t->rank >= MAX_RANK || count == t->dims[t->rank - 1])
 		return false;
-	if (!dim_is_const(t->dims[t->rank - 1], &size))
-		return n <= MOST_TAKEN;
+	if (!dim_is_const(count, &n) || !dim_is_const(t->dims[t->rank - 1], &size)) {
+		/* unknown numbers are few, but those that are bounded by many */
+		dim_bounds(c, count, &lo, &n);
+		return n <= MOST_TAKEN || n >= DIM_FAR;
+	}
 	if (!dim_is_const(dims_product(c, t->dims, t->rank - 1), &rows))
 		rows = 1;
 	while ((int64_t)1 << bits < size)

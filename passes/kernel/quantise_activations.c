@@ -220,6 +220,15 @@ static void note_narrow(void *arg, Expr *e)
 	*(bool *)arg = *(bool *)arg || expr_is_narrow(e);
 }
 
+/* E is constant, or a load of a constant's elements that data may choose, as the matrices of
+ * experts. */
+static bool loads_weights(const RowsPass *p, const Node *n, Expr *e)
+{
+	const Value *v = node_loaded(n, e);
+
+	return expr_is_weights(p->m, n, e) || (v && value_is_weights(p->m, v));
+}
+
 static void visit(RowsPass *p, Node *n)
 {
 	Kernel *k = node_kernel(n);
@@ -233,7 +242,7 @@ static void visit(RowsPass *p, Node *n)
 	if (!p->m->opt.int8_activations && !node_int(n, ATTR_BYTE_ROWS, 0))
 		return;
 	if (!gemm_takes(k, &c, true, false) || c.ct != CT_F32 || n->nin + ADDED > MAX_PARAMS ||
-	    !expr_is_weights(p->m, n, c.b))
+	    !loads_weights(p, n, c.b))
 		return;
 	e = weights_through(p->m, n, c.b, false);
 	ex_walk(e, note_narrow, &narrow);

@@ -476,6 +476,15 @@ def experts():
             expected = [sum(f * (w2[e] @ np.maximum(w1[e] @ row, 0)) for e, f in zip(c, s)) for row, c, s in zip(x.astype(np.float64), chosen, share)]
             y, = results(f"{FOLDER}/moe.so", {"x": x}, 1, names=["y"])
             assert np.abs(y - expected).max() <= 2e-5 * np.abs(expected).max(), f"{option}, {rows} rows"
+            if option != "--int4":
+                continue
+            report = dlcc(f"{FOLDER}/moe.onnx", option, "--int8-activations", "-o", f"{FOLDER}/bytes.so", *samples.unoptimised())
+            assert "activations: 2 products of bytes, 0 stay" in report, report
+            as_bytes = lambda v: rows_as_bytes(v.astype(np.float32), 32)
+            expected = [sum(f * (w2[e] @ as_bytes(np.maximum(w1[e] @ row, 0))) for e, f in zip(c, s)) for row, c, s in zip(as_bytes(x), chosen, share)]
+            y, = results(f"{FOLDER}/bytes.so", {"x": x}, 1, names=["y"])
+            # an element that lies half a step from two bytes may become the other one
+            assert np.abs(y - expected).max() <= 2e-3 * np.abs(expected).max(), f"bytes, {rows} rows"
 
 
 def written_models():

@@ -227,7 +227,7 @@ static void note_dims(const RunOptions *o, const Session *s, const int64_t *v)
 	for (int32_t i = 0; v && i < s->desc->n_sym; i++) {
 		const dl_sym *y = dl_desc_sym(s->desc, i);
 
-		if (y->kind == DL_SYM_INPUT && given_dim(o, y->name) < 0)
+		if (session_dim_of_inputs(s, i) && given_dim(o, y->name) < 0)
 			diag_note(s->diag,
 				  "no --dim says what \"%s\" is, so it is %" PRId64
 				  "; write --dim \"%s\"=VALUE",
@@ -241,7 +241,7 @@ static void unknown_dim(const Session *s, const char *text)
 	StrBuf b = {0};
 
 	for (int32_t i = 0; i < s->desc->n_sym; i++)
-		if (dl_desc_sym(s->desc, i)->kind == DL_SYM_INPUT)
+		if (session_dim_of_inputs(s, i))
 			strbuf_printf(&b, "%s \"%s\"", b.n ? "," : "; it has",
 				      dl_desc_sym(s->desc, i)->name);
 	diag_error(s->diag, (DiagLoc){.file = s->path},
@@ -260,7 +260,7 @@ static int64_t *dims(const RunOptions *o, const Session *s)
 		const dl_sym *y = dl_desc_sym(s->desc, i);
 
 		v[i] = y->lower > 1 ? y->lower : y->upper < 1 ? y->upper : 1;
-		const int k = y->kind == DL_SYM_INPUT ? given_dim(o, y->name) : -1;
+		const int k = session_dim_of_inputs(s, i) ? given_dim(o, y->name) : -1;
 		const char *text = k < 0 ? NULL : o->dim.at[k] + strlen(y->name) + 1;
 		char *end;
 

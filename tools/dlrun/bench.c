@@ -111,7 +111,7 @@ void session_timing(const Session *s, FILE *f, const Timing *t, const int64_t *s
 		t->median_ms, t->p95_ms, t->min_ms, t->cpu_ms, t->runs, t->peak_rss_kib,
 		session_threads(threads));
 	for (int32_t i = 0; i < s->desc->n_sym; i++) {
-		if (dl_desc_sym(s->desc, i)->kind != DL_SYM_INPUT || sym_values[i] < 0)
+		if (!session_dim_of_inputs(s, i) || sym_values[i] < 0)
 			continue;
 		fputs(first ? "" : ",", f);
 		put_json(f, dl_desc_sym(s->desc, i)->name);

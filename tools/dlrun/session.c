@@ -15,6 +15,23 @@
 
 #define SUFFIX "_get_api"
 
+bool session_dim_of_inputs(const Session *s, int32_t i)
+{
+	if (dl_desc_sym(s->desc, i)->kind != DL_SYM_INPUT)
+		return false;
+	for (int32_t k = 0; k < s->desc->n_in; k++) {
+		const dl_io *in = dl_desc_in(s->desc, k);
+
+		if (in->form != DL_TENSOR)
+			return true;
+		for (int32_t d = 0; d < in->rank; d++)
+			if (dl_io_dim(in, d)->sym == i ||
+			    (dl_io_dim(in, d)->sym < 0 && dl_io_dim(in, d)->value < 0))
+				return true;
+	}
+	return false;
+}
+
 const dl_io *session_in(const Session *s, int32_t i)
 {
 	return dl_desc_in(s->desc, i);

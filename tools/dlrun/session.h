@@ -39,6 +39,8 @@ void session_unload(Session *s);
 /* Unloads, and closes the library. */
 void session_close(Session *s);
 
+/* Symbol I is a dim of inputs, or may be part of one. Others are computed from these. */
+bool session_dim_of_inputs(const Session *s, int32_t i);
 const dl_io *session_in(const Session *s, int32_t i);
 const dl_io *session_out(const Session *s, int32_t o);
 /* What the loaded model runs on: "cpu", "cuda:0 NVIDIA H200". */

@@ -690,6 +690,14 @@ LoopBuild loop_open(Infer *in, Node *n, Dim *trip, Value *const *init, int ninit
 	return b;
 }
 
+void loop_while(LoopBuild *b, Value *go)
+{
+	int n;
+	Dim *d = infer_contents(b->in, b->n, go, &n)[0];
+
+	control_set_dim(control_bracket(b->in, b->n, OP_While, NULL, 0, 0), "value", d);
+}
+
 void loop_close(LoopBuild *b, Value *const *next, Value *const *each, int neach,
 		const int64_t *reverse, Dim *count, Value **last, Value **all)
 {

@@ -54,6 +54,9 @@ typedef struct LoopBuild {
 } LoopBuild;
 
 LoopBuild loop_open(Infer *in, Node *n, Dim *trip, Value *const *init, int ninit);
+/* Ends the loop that has just been opened once GO, one element that is computed in it before anything
+ * else, is 0. */
+void loop_while(LoopBuild *b, Value *go);
 /* LAST gets the carried values after the last iteration, ALL the stacked ones, whose first axis has
  * COUNT elements. REVERSE may be null. */
 void loop_close(LoopBuild *b, Value *const *next, Value *const *each, int neach, const int64_t *reverse,

@@ -237,14 +237,10 @@ static void open_iteration(LoopAttempt *t)
 {
 	BodyLoop *l = t->l;
 	Infer *in = l->in;
-	int n;
 
 	t->b = loop_open(in, l->n, l->trip, t->init, t->n);
-	if (t->go >= 0) {
-		Dim *d = infer_contents(in, l->n, t->b.carried[t->go], &n)[0];
-
-		control_set_dim(control_bracket(in, l->n, OP_While, NULL, 0, 0), "value", d);
-	}
+	if (t->go >= 0)
+		loop_while(&t->b, t->b.carried[t->go]);
 	for (int i = 0; i < l->nvar; i++)
 		if (l->var[i].any)
 			t->b.carried[i]->type = grown_type(in, &l->var[i], t->init[i]->type,

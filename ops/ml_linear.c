@@ -306,7 +306,6 @@ static Value *coupled(Svm *s, Value *q)
 	Value *p, *qp, *pqp, *change, *one = number(in, n, 1), *iteration, *unit, *done;
 	const int64_t second = 1;
 	LoopBuild l;
-	int count;
 
 	dims[0] = q->type->dims[0];
 	dims[1] = classes;
@@ -317,8 +316,7 @@ static Value *coupled(Svm *s, Value *q)
 			 expand_sizes(in, n, dims, 2));
 	init[2] = expand_scalar(in, n, DT_I64, 1);
 	l = loop_open(in, n, dim_const(c, (int64_t)ROUNDS * s->classes), init, 3);
-	control_set_dim(control_bracket(in, n, OP_While, NULL, 0, 0), "value",
-			infer_contents(in, n, l.carried[2], &count)[0]);
+	loop_while(&l, l.carried[2]);
 	p = l.carried[0];
 	at = dim_mod(c, l.iteration, classes);
 	qp = expand_reduce(in, n, OP_ReduceSum,

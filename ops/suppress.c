@@ -94,17 +94,15 @@ typedef struct KeptBoxes {
 	Value *count, *index;
 } KeptBoxes;
 
-/* Ends the loop that has just been opened where none of MAY, [batch, class, 1] of bool, holds. */
-static void while_any(Infer *in, Node *n, Value *may)
+/* Ends the loop L where none of MAY, [batch, class, 1] of bool, holds. */
+static void while_any(LoopBuild *l, Value *may)
 {
-	Dim *all = dims_product(in->ctx, may->type->dims, may->type->rank);
-	Value *v = expand_reshape(in, n, expand_cast(in, n, may, DT_I64), &all, 1);
-	int count;
+	Dim *all = dims_product(l->in->ctx, may->type->dims, may->type->rank);
+	Value *v = expand_reshape(l->in, l->n, expand_cast(l->in, l->n, may, DT_I64), &all, 1);
 
-	v = expand_reduce(in, n, OP_ReduceMax, v, 0, false);
+	v = expand_reduce(l->in, l->n, OP_ReduceMax, v, 0, false);
 	if (v->type)
-		control_set_dim(control_bracket(in, n, OP_While, NULL, 0, 0), "value",
-				infer_contents(in, n, v, &count)[0]);
+		loop_while(l, v);
 }
 
 /* Whether V, [batch, class, box], holds for some box: [batch, class, 1]. */
@@ -148,7 +146,7 @@ static KeptBoxes suppress(Infer *in, Node *n, Value *scores, Value *count, Dim *
 		EXPAND(in, n, Less, expand_dims(in, n, DT_I64, &l.iteration, 1, true), count));
 	if (!keep->type)
 		return (KeptBoxes){NULL, NULL};
-	while_any(in, n, keep);
+	while_any(&l, keep);
 	best = sort_blocks_take(in, n, &blocks, l.carried[KEYS], &next[KEYS]);
 	/* a class without candidates has no key */
 	index = EXPAND(in, n, Min, sort_key_index(in, n, best),

@@ -81,13 +81,14 @@ static float clamped(float v, float most)
 /* The scale of type T of the N elements W, whose numbers are at most MOST. */
 static float best_scale(const float *w, int64_t n, float most, DType t)
 {
-	float scale[CANDIDATES], inverse[CANDIDATES], error[CANDIDATES] = {0}, top = 0;
+	float scale[CANDIDATES], inverse[CANDIDATES], error[CANDIDATES] = {0}, top = 0, unit;
 	int best = 0;
 
 	for (int64_t i = 0; i < n; i++)
 		top = fabsf(w[i]) > top ? fabsf(w[i]) : top;
 	if (top < (float)LEAST_SCALED)
 		return 0;
+	unit = 1 / top;
 	for (int c = 0; c < CANDIDATES; c++) {
 		scale[c] = top / (most * (1 + (float)c / (float)CANDIDATE_STEPS));
 		if (t == DT_BF16)
@@ -98,7 +99,7 @@ static float best_scale(const float *w, int64_t n, float most, DType t)
 		for (int c = 0; c < CANDIDATES; c++) {
 			/* in relation to TOP, so that squares neither overflow nor vanish */
 			const float q = clamped(to_nearest(w[i] * inverse[c]), most),
-				    e = (w[i] - q * scale[c]) / top;
+				    e = (w[i] - q * scale[c]) * unit;
 
 			error[c] += e * e;
 		}

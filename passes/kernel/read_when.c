@@ -3,7 +3,8 @@
  * The condition under which an element of a temporary is read. A mask of attention is an
  * example:
  *
- * scores[m,n] = sum over k of q[m,k] * x[n,k] masked[m,n] = select(mask[m,n], scores[m,n], -inf)
+ *   scores[m,n] = sum over k of q[m,k] * x[n,k]
+ *   masked[m,n] = select(mask[m,n], scores[m,n], -inf)
  *
  * No other statement reads scores, so scores[m,n] is read where mask[m,n] holds. Elsewhere it
  * may have any value, NaN and infinity among them, since `select` does not look at the arm that
@@ -12,7 +13,7 @@
  * A mask may be added, too. Where it is -2^126 or lower, -inf among them, the sum is the mask,
  * if the score is bounded:
  *
- * masked[m,n] = scores[m,n] * 0.125 + mask[m,n]
+ *   masked[m,n] = scores[m,n] * 0.125 + mask[m,n]
  *
  * The statements are visited from the last one to the first: a map reads its operands only where
  * its own result is read, and the readers of a temporary follow its writer.

@@ -123,110 +123,105 @@ static void emit_range(const MapRange *m, Expr *val, Expr *lo, Expr *hi)
 		l_close(b, l);
 }
 
-/* Indices that may fail, which all points of a map's loop evaluate, and evaluate alike. */
-typedef struct SameIndices {
+/* MapParts of a map's value that all points evaluate, and what stands for each of them. */
+typedef struct MapParts {
 	const MapRange *m;
+	/* Whether E is a part or has none, so that its operands are not looked at; adds a part to ALL. */
+	bool (*end)(struct MapParts *p, Expr *e);
 	bool *seen; /* by Expr.id */
-	VEC(Expr *) all;
-} SameIndices;
+	VEC(Expr *) all, by;
+} MapParts;
 
-/* Finds them in E, which all points evaluate. */
-static void find_same(SameIndices *s, Expr *e)
+static void find_parts(MapParts *p, Expr *e)
 {
 	Expr *const *of;
 	int n = ex_operands(e, &of);
 
-	if (s->seen[e->id])
+	if (p->seen[e->id])
 		return;
-	s->seen[e->id] = true;
-	if (ex_is_op(e, IN_index)) {
-		const ExprKind size = e->op.arg[1]->kind;
-
-		if (!expr_has_iter(e, s->m->it) && (size == EX_DIM || size == EX_CONST))
-			vec_push(s->m->r->b->arena, &s->all, e);
+	p->seen[e->id] = true;
+	if (p->end(p, e))
 		return;
-	}
 	if (ex_is_op(e, IN_select) || ex_is_op(e, IN_and) || ex_is_op(e, IN_or))
 		n = 1; /* the other operands may not be evaluated */
 	for (int i = 0; i < n; i++)
-		find_same(s, of[i]);
+		find_parts(p, of[i]);
 }
 
-static Expr *named_index(void *arg, Expr *e)
+/* The parts of VAL that END finds. */
+static MapParts map_parts(const MapRange *m, Expr *val, bool (*end)(MapParts *p, Expr *e))
 {
-	SameIndices *s = arg;
-	LBuild *b = s->m->r->b;
+	Arena *tmp = arena_new();
+	MapParts p = {.m = m, .end = end, .seen = NEW_ARRAY(tmp, expr_count(m->r->k->pool), bool)};
 
-	for (int i = 0; i < s->all.n; i++) {
-		const Expr *size = e->op.arg[1];
-		Iter *it;
+	find_parts(&p, val);
+	arena_free(tmp);
+	return p;
+}
 
-		if (s->all.at[i] != e)
-			continue;
-		it = l_iter(b, arena_printf(b->arena, "at%d", i),
-			    size->kind == EX_DIM ? size->dim : dim_const(s->m->r->k->ctx, size->i));
-		l_let(b, it, e);
-		return ex_iter(b->p, it);
-	}
+static Expr *other_part(void *arg, Expr *e)
+{
+	const MapParts *p = arg;
+
+	for (int i = 0; i < p->all.n; i++)
+		if (p->all.at[i] == e)
+			return p->by.at[i];
 	return NULL;
+}
+
+static Expr *with_parts(MapParts *p, Expr *val)
+{
+	return p->all.n ? ex_rewrite(p->m->r->k->pool, val, other_part, p) : val;
+}
+
+/* ---- Indices that may fail ---- */
+
+/* Adds an index that is the same for all points of the loop. */
+static bool ends_at_index(MapParts *p, Expr *e)
+{
+	ExprKind size;
+
+	if (!ex_is_op(e, IN_index))
+		return false;
+	size = e->op.arg[1]->kind;
+	if (!expr_has_iter(e, p->m->it) && (size == EX_DIM || size == EX_CONST))
+		vec_push(p->m->r->b->arena, &p->all, e);
+	return true;
 }
 
 /* VAL of the map M, with names for such indices, which are evaluated before the loop. With them,
  * it could not be in vectors. */
 static Expr *index_before(const MapRange *m, Expr *val)
 {
-	Arena *tmp = arena_new();
-	SameIndices same = {.m = m,
-			    .seen = NEW_ARRAY(tmp, expr_count(m->r->k->pool), bool)};
+	LBuild *b = m->r->b;
+	MapParts p = map_parts(m, val, ends_at_index);
 
-	find_same(&same, val);
-	arena_free(tmp);
-	return same.all.n ? ex_rewrite(m->r->k->pool, val, named_index, &same) : val;
+	for (int i = 0; i < p.all.n; i++) {
+		const Expr *size = p.all.at[i]->op.arg[1];
+		Iter *it = l_iter(b, arena_printf(b->arena, "at%d", i),
+				  size->kind == EX_DIM ? size->dim : dim_const(b->k->ctx, size->i));
+
+		l_let(b, it, p.all.at[i]);
+		vec_push(b->arena, &p.by, ex_iter(b->p, it));
+	}
+	return with_parts(&p, val);
 }
 
 /* ---- Transposes ---- */
 
-/* The loads of a map that go along the tile in memory, and not along the vector iterator. */
-typedef struct TurnedLoads {
-	Row *r;
-	bool *seen; /* by Expr.id */
-	VEC(Expr *) all, by;
-} TurnedLoads;
-
-/* Finds them in E, which all points evaluate. */
-static void find_turned(TurnedLoads *t, Expr *e)
+/* Adds a load that goes along the tile in memory, and not along the vector iterator. */
+static bool ends_at_turned(MapParts *p, Expr *e)
 {
-	const Row *r = t->r;
+	const Row *r = p->m->r;
 	Ctx *c = r->k->ctx;
-	Expr *const *of;
-	int n = ex_operands(e, &of);
 
-	if (t->seen[e->id])
-		return;
-	t->seen[e->id] = true;
-	if (e->kind == EX_LOAD) {
-		if (!expr_can_fault(e) && !e->load.buf->data &&
-		    dtype_info[e->load.buf->dtype].bits >= 8 &&
-		    ex_runs_along(c, e->load.idx[0], r->rep[r->tile]) &&
-		    !ex_runs_along(c, e->load.idx[0], r->rep[r->vec]) &&
-		    expr_has_iter(e, r->rep[r->vec]))
-			vec_push(r->b->arena, &t->all, e);
-		return;
-	}
-	if (ex_is_op(e, IN_select) || ex_is_op(e, IN_and) || ex_is_op(e, IN_or))
-		n = 1; /* the other operands may not be evaluated */
-	for (int i = 0; i < n; i++)
-		find_turned(t, of[i]);
-}
-
-static Expr *turned_load(void *arg, Expr *e)
-{
-	const TurnedLoads *t = arg;
-
-	for (int i = 0; i < t->all.n; i++)
-		if (t->all.at[i] == e)
-			return t->by.at[i];
-	return NULL;
+	if (e->kind != EX_LOAD)
+		return false;
+	if (!expr_can_fault(e) && !e->load.buf->data && dtype_info[e->load.buf->dtype].bits >= 8 &&
+	    ex_runs_along(c, e->load.idx[0], r->rep[r->tile]) &&
+	    !ex_runs_along(c, e->load.idx[0], r->rep[r->vec]) && expr_has_iter(e, r->rep[r->vec]))
+		vec_push(r->b->arena, &p->all, e);
+	return true;
 }
 
 /* The current statement loops over the tile and the vector iterator alone. */
@@ -241,33 +236,31 @@ static bool has_tile_alone(const Row *r)
 	return r->tile >= 0 && r->vec >= 0;
 }
 
-/* VAL, the value of a map over a tile, which computes something of what it transposes: that is
- * transposed first, in loops with nothing else, to a local from which VAL loads it. */
-static Expr *transposed_first(Row *r, Expr *val)
+/* VAL of the map M over a tile, which computes something of what it transposes: that is transposed
+ * first, in loops with nothing else, to a local from which VAL loads it. */
+static Expr *transposed_first(const MapRange *m, Expr *val)
 {
+	const Row *r = m->r;
 	LBuild *b = r->b;
 	ExprPool *p = b->p;
-	Arena *tmp = arena_new();
-	TurnedLoads t = {.r = r, .seen = NEW_ARRAY(tmp, expr_count(p), bool)};
+	MapParts turned = map_parts(m, val, ends_at_turned);
 	Iter *j = r->rep[r->tile], *v = r->rep[r->vec];
 	Expr *at = ex_add(p, ex_mul(p, ex_sub(p, ex_iter(p, j), r->tlo), l_int(b, r->block)),
 			  ex_sub(p, ex_iter(p, v), r->v0));
 
-	find_turned(&t, val);
-	arena_free(tmp);
-	for (int i = 0; i < t.all.n; i++) {
-		Expr *load = t.all.at[i];
-		Buf *turned = l_temp(b, "turned", load->load.buf->dtype,
-				     dim_const(r->k->ctx, r->tile_points * r->block));
+	for (int i = 0; i < turned.all.n; i++) {
+		Expr *load = turned.all.at[i];
+		Buf *to = l_temp(b, "turned", load->load.buf->dtype,
+				 dim_const(r->k->ctx, r->tile_points * r->block));
 		LNode *outer = l_loop(b, LOOP_SERIAL, j, r->tlo, r->thi, 1),
 		      *inner = l_loop(b, LOOP_VECTOR, v, r->vlo, r->vhi, 1);
 
-		l_store(b, turned, at, load, NULL);
+		l_store(b, to, at, load, NULL);
 		l_close(b, inner);
 		l_close(b, outer);
-		vec_push(b->arena, &t.by, ex_load(p, turned, &at, 1));
+		vec_push(b->arena, &turned.by, ex_load(p, to, &at, 1));
 	}
-	return t.all.n ? ex_rewrite(p, val, turned_load, &t) : val;
+	return with_parts(&turned, val);
 }
 
 /* The loop of M, from LO to HI, has points. */
@@ -291,9 +284,8 @@ static void emit_map(Row *r, Stmt *s)
 	MapRange m = {.r = r, .s = s, .guard = row_placed(r, s->guard)};
 
 	if (has_tile_alone(r) && !s->guard && val->kind != EX_LOAD)
-		val = transposed_first(r, val);
+		val = transposed_first(&m, val);
 	last = row_open_band(r, s, &n, true);
-
 	m.at = row_write_index(r, s, 0, &m.out);
 	if (r->vec >= 0) {
 		lo = r->vlo;

@@ -23,21 +23,20 @@ static void split_guard(Row *r, Expr *g, const Iter *v, const Iter *u, Expr **in
 	}
 }
 
-/* The points of v for which the taps need no guard, [*LO, *HI) within [FROM, TO). False if a guard that
- * has v or u, INNER, is no bound of an interval. */
-static bool inside_of_guard(Row *r, const Stmt *s, Expr *inner, Expr *from, Expr *to, Expr **lo,
-			    Expr **hi)
+/* The points of v in the block for which the taps need no guard, [*LO, *HI). False if the guard that has v
+ * or u, INNER, is no bound of an interval. */
+static bool inside_of_guard(Row *r, const Stmt *s, Expr *inner, Expr **lo, Expr **hi)
 {
 	ExprPool *p = r->k->pool;
 	bool ok = true;
 	Expr *all = guard_for_all(r->b, inner, s->iter + s->niters - 1, 1, &ok);
 
-	*lo = from;
-	*hi = to;
+	*lo = r->vlo;
+	*hi = r->vhi;
 	if (!ok || guard_to_range(r->k, all, r->rep[r->vec], lo, hi))
 		return false;
 	/* of a short row, no point may be inside */
-	*lo = ex_op2(p, IN_min, *lo, to);
+	*lo = ex_op2(p, IN_min, *lo, r->vhi);
 	*hi = ex_op2(p, IN_max, *hi, *lo);
 	return true;
 }
@@ -50,7 +49,7 @@ bool row_taps_fit(Row *r, Stmt *s)
 		return false;
 	split_guard(r, row_placed(r, s->guard), r->rep[r->vec], s->iter[s->niters - 1], &inner,
 		    &outer);
-	return !inner || inside_of_guard(r, s, inner, r->vlo, r->vhi, &lo, &hi);
+	return !inner || inside_of_guard(r, s, inner, &lo, &hi);
 }
 
 /* Emits the taps of VAL at the points [LO, HI) of v, each where INNER holds (null: always). There are no
@@ -93,7 +92,7 @@ static void emit_taps(Row *r, Stmt *s, Buf *const *acc, Expr *at)
 
 	split_guard(r, row_placed(r, s->guard), v, s->iter[s->niters - 1], &inner, &outer);
 	if (inner) {
-		const bool fits = inside_of_guard(r, s, inner, r->vlo, r->vhi, &from, &to);
+		const bool fits = inside_of_guard(r, s, inner, &from, &to);
 
 		assert(fits);
 	}

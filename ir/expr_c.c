@@ -344,6 +344,16 @@ static bool is_plain_quotient(const ExprC *c, const Expr *e)
 	       c->natural(c->arg, e->op.arg[0]);
 }
 
+/* E is the min or max of a float X and a number. As dl_min(number, X) it is one instruction of vectors, since that
+ * returns X if X is NaN; dl_min(X, number) compares X with itself besides. */
+static bool is_limit(const Expr *e)
+{
+	const Expr *y = e->op.n == 2 ? e->op.arg[1] : NULL;
+
+	return (e->op.inst == IN_min || e->op.inst == IN_max) && ctype_is_float(e->ct) &&
+	       y->kind == EX_CONST && !isnan(y->f);
+}
+
 static void put_inst(ExprC *c, StrBuf *b, Expr *e, StrBuf *out)
 {
 	const char *arg[3];
@@ -376,6 +386,12 @@ static void put_inst(ExprC *c, StrBuf *b, Expr *e, StrBuf *out)
 		for (int i = 0; i < e->op.n; i++)
 			if (needs_no_parens(c, e, i))
 				arg[i] = unwrap(c->arena, arg[i]);
+		if (is_limit(e)) {
+			const char *x = arg[0];
+
+			arg[0] = arg[1];
+			arg[1] = x;
+		}
 		put_pattern(c, out, e, arg);
 		return;
 	}

@@ -519,6 +519,17 @@ static bool infer_like_first(Infer *in, Node *n)
 	return true;
 }
 
+/* Operand I of N, or the number in it, where it is constant: to compare with a number, which is not NaN, takes fewer
+ * instructions. */
+static Expr *bound(Kernel *k, const Node *n, int i, Expr *operand)
+{
+	const Tensor *t = value_const(node_in(n, i));
+
+	return t && tensor_numel(t) == 1 && ctype_is_float(operand->ct)
+		       ? ex_float(k->pool, operand->ct, dtype_load_f64(t->dtype, t->data, 0))
+		       : operand;
+}
+
 static void lower_clip(Infer *in, Node *n, Kernel *k)
 {
 	Iter *it[MAX_RANK];
@@ -526,9 +537,9 @@ static void lower_clip(Infer *in, Node *n, Kernel *k)
 
 	(void)in;
 	if (lower_in(k, 1))
-		e = ex_op2(k->pool, IN_max, e, a[1]);
+		e = ex_op2(k->pool, IN_max, e, bound(k, n, 1, a[1]));
 	if (lower_in(k, 2))
-		e = ex_op2(k->pool, IN_min, e, a[2]);
+		e = ex_op2(k->pool, IN_min, e, bound(k, n, 2, a[2]));
 	kernel_map_id(k, it, lower_out(k, 0), e);
 }
 

@@ -295,19 +295,16 @@ static void print_panel(Fn *f, const Tile *tl, const StrBuf *t)
 		strbuf_puts(&f->body, "INT64_MAX, ");
 }
 
-/* Opens the block of a tile some of whose sums are used; its rows that exist are below "valid",
- * and K is the text of their length. */
+/* Opens the block of a tile some of whose sums are used; its rows that exist are below "valid", its columns below
+ * "columns", and K is the text of the rows' length. */
 static void open_used(Fn *f, const Tile *tl, const char *k)
 {
 	const char *row = fn_name(f, tl->row, tl->row->name),
 		   *col = fn_name(f, tl->col, tl->col->name);
-	StrBuf columns = {0}, when = {0};
+	StrBuf when = {0};
 
 	vec_push(f->g->arena, &f->naturals, tl->row);
 	vec_push(f->g->arena, &f->naturals, tl->col);
-	fn_texts(f, (Expr *const *)&tl->n_valid, 1, &columns);
-	fn_tabs(f);
-	strbuf_printf(&f->body, "const int64_t columns = %s;\n", strbuf_str(&columns));
 	fn_tabs(f);
 	if (tl->squares)
 		strbuf_printf(&f->body, "int used = !(%s < %a);\n\n", fn_buf(f, tl->squares),
@@ -337,7 +334,6 @@ static void open_used(Fn *f, const Tile *tl, const char *k)
 	fn_tabs(f);
 	strbuf_puts(&f->body, "if (used) {\n");
 	f->indent++;
-	strbuf_free(&columns);
 	strbuf_free(&when);
 }
 
@@ -355,12 +351,12 @@ static void close_used(Fn *f, const Tile *tl, const char *to)
 	fn_close(f);
 }
 
-/* Prints the call of micro-kernel FN for a tile whose terms are limited to those with other weights
- * than 0, where T has the texts of print_tile. The sum is divided into parts at the same terms as
- * by FN itself. */
-static void print_trimmed(Fn *f, const Tile *tl, const char *fn, const StrBuf *t)
+/* Prints the call of the micro-kernel for COLUMNS columns of a tile whose terms are limited to those with other
+ * weights than 0, where T has the texts of print_tile. The sum is divided into parts at the same terms as
+ * by the micro-kernel itself. */
+static void print_trimmed(Fn *f, const Tile *tl, int columns, const StrBuf *t)
 {
-	const char *a = fn_buf(f, tl->a);
+	const char *a = fn_buf(f, tl->a), *fn = c_tile_use(f->g, tl, columns);
 
 	assert(!tl->runs && !tl->scale && !tl->accumulate && !tl->partial);
 	fn_tabs(f);
@@ -387,12 +383,16 @@ static void print_trimmed(Fn *f, const Tile *tl, const char *fn, const StrBuf *t
 	fn_close(f);
 }
 
-/* Prints the call of micro-kernel FN, where T has the texts of print_tile. */
-static void print_call(Fn *f, const Tile *tl, const char *fn, const StrBuf *t)
+/* Prints the call of the micro-kernel for COLUMNS columns, where T has the texts of print_tile. */
+static void print_call(Fn *f, const Tile *tl, int columns, const StrBuf *t)
 {
+	if (tl->trim) {
+		print_trimmed(f, tl, columns, t);
+		return;
+	}
 	fn_tabs(f);
-	strbuf_printf(&f->body, "%s(valid, %s, %d, %s, ", fn, strbuf_str(&t[1]), !tl->accumulate,
-		      fn_buf(f, tl->a));
+	strbuf_printf(&f->body, "%s(valid, %s, %d, %s, ", c_tile_use(f->g, tl, columns),
+		      strbuf_str(&t[1]), !tl->accumulate, fn_buf(f, tl->a));
 	if (tl->runs)
 		print_runs(f, tl);
 	else
@@ -405,12 +405,14 @@ static void print_call(Fn *f, const Tile *tl, const char *fn, const StrBuf *t)
 
 static void print_tile(Fn *f, const LNode *n)
 {
-	enum { MOST = 8 };
+	enum { COLUMNS = 8, MOST };
 	const Tile *tl = n->tile;
-	const char *fn = c_tile_use(f->g, tl);
+	const int last = c_tile_columns(f->g, tl, tl->last ? tl->last : tl->nr);
+	const bool some = last < tl->nr, all = tl->n_valid->kind != EX_CONST || !some;
 	Expr *e[MOST] = {
 		tl->m_valid, tl->k,      tl->a_step,   tl->scale ? first_byte(f, tl) : tl->b_at,
-		tl->b_step,  tl->acc_at, tl->scale_at, tl->zero_at};
+		tl->b_step,  tl->acc_at, tl->scale_at, tl->zero_at,
+		tl->n_valid};
 	StrBuf t[MOST] = {{0}};
 
 	fn_tabs(f);
@@ -419,16 +421,33 @@ static void print_tile(Fn *f, const LNode *n)
 	fn_texts(f, e, MOST, t);
 	fn_tabs(f);
 	strbuf_printf(&f->body, "const int64_t valid = %s;\n", strbuf_str(&t[0]));
+	if ((some && all) || tl->when) {
+		fn_tabs(f);
+		strbuf_printf(&f->body, "const int64_t columns = %s;\n", strbuf_str(&t[COLUMNS]));
+	}
 	if (!tl->runs)
 		print_rows(f, tl);
 	if (tl->when)
 		open_used(f, tl, strbuf_str(&t[1]));
 	if (!tl->scale)
 		print_ahead(f, tl);
-	if (tl->trim)
-		print_trimmed(f, tl, fn, t);
-	else
-		print_call(f, tl, fn, t);
+	if (some && all) {
+		fn_tabs(f);
+		strbuf_printf(&f->body, "if (columns < %d) {\n", tl->nr);
+		f->indent++;
+	}
+	if (some)
+		print_call(f, tl, last, t);
+	if (some && all) {
+		f->indent--;
+		fn_tabs(f);
+		strbuf_puts(&f->body, "} else {\n");
+		f->indent++;
+	}
+	if (all)
+		print_call(f, tl, tl->nr, t);
+	if (some && all)
+		fn_close(f);
 	if (tl->when)
 		close_used(f, tl, strbuf_str(&t[5]));
 	fn_close(f);

@@ -19,11 +19,26 @@
 
 #include <string.h>
 
-/* The name says all that the function's text depends on: tiles of one name share it. */
-const char *c_tile_use(GenC *g, const Tile *t)
+int c_tile_columns(const GenC *g, const Tile *t, int columns)
 {
-	const char *key = arena_printf(
-		g->arena, "tile_%s_%dx%d%s%s%s%s%s%s%s", ctype_name[t->ct], t->mr, t->nr,
+	const int lanes = c_tile_lanes(g, t), whole = columns / lanes * lanes;
+	const bool halves = t->kpack == 1 && !c_tile_widens(t) && lanes > 1;
+
+	if (t->scale || columns == whole)
+		return t->scale ? t->nr : columns;
+	return whole + (halves && columns - whole <= lanes / 2 ? lanes / 2 : lanes);
+}
+
+/* The name says all that the function's text depends on: tiles of one name share it. */
+const char *c_tile_use(GenC *g, const Tile *t, int columns)
+{
+	Tile of = *t;
+	const char *key;
+
+	of.last = c_tile_columns(g, t, columns);
+	key = arena_printf(
+		g->arena, "tile_%s_%dx%d%s%s%s%s%s%s%s%s", ctype_name[t->ct], t->mr, of.last,
+		of.last < t->nr ? arena_printf(g->arena, "of%d", t->nr) : "",
 		t->kpack == 1            ? ""
 		: t->b->dtype == DT_BF16 ? t->a->dtype == DT_BF16 ? "_bf16_bf16" : "_f32_bf16"
 		: t->a->dtype == DT_U8   ? "_u8_i8"
@@ -46,8 +61,24 @@ const char *c_tile_use(GenC *g, const Tile *t)
 		if (!strcmp(g->tiles.at[i], key))
 			return g->tiles.at[i];
 	vec_push(g->arena, &g->tiles, key);
-	vec_push(g->arena, &g->tile, *t);
+	vec_push(g->arena, &g->tile, of);
 	return key;
+}
+
+/* ---- Columns ---- */
+
+/* The vectors of columns of T, of which the last may be half of one. */
+static int vectors_of(const GenC *g, const Tile *t)
+{
+	const int lanes = c_tile_lanes(g, t);
+
+	return (t->last + lanes - 1) / lanes;
+}
+
+/* The type of column vector J. */
+static const char *vector_type(const GenC *g, const Tile *t, int j)
+{
+	return (j + 1) * c_tile_lanes(g, t) > t->last ? "half" : "vec";
 }
 
 /* ---- Terms ---- */
@@ -140,10 +171,11 @@ static void put_products(const GenC *g, StrBuf *b, const Tile *t, int rows, int 
 	}
 	for (int j = 0; j < nv; j++)
 		strbuf_printf(b, "%s\tconst %s b%d = %s(b + %s%d);\n", tabs,
-			      t->kpack > 1 ? "dot_lanes" : "vec", j,
+			      t->kpack > 1 ? "dot_lanes" : vector_type(g, t, j), j,
 			      c_tile_widens(t) ? c_tile_wide(g, t)
 			      : t->kpack > 1   ? "*(const dot_lanes *)"
-					       : "*(const vec *)",
+					       : arena_printf(g->arena, "*(const %s *)",
+							      vector_type(g, t, j)),
 			      ordered ? "*term * b_step + " : "", j * lanes * t->kpack);
 	for (int i = 0; i < rows; i++) {
 		if (t->kpack > 1)
@@ -301,21 +333,29 @@ static const char *last_parameters(GenC *g, const Tile *t, bool declare)
 
 static void rows_function(GenC *g, StrBuf *b, const Tile *t, const char *key, int rows)
 {
-	const char *type = c_type(t->ct), *a = type_of(t, t->a);
+	const char *type = c_type(t->ct), *a = type_of(t, t->a),
+		   *how = rows < t->mr    ? ""
+			  : t->kpack == 1 ? "DL_TILE "
+					  : "DL_APART ";
 	const int esize = dtype_info[ctype_dtype(t->ct)].bits / 8, lanes = c_tile_lanes(g, t),
-		  nv = t->nr / lanes, sets = sets_of(t, rows, nv);
+		  nv = vectors_of(g, t), sets = sets_of(t, rows, nv);
 
 	strbuf_printf(b, "%s static %svoid %s_%d(int64_t n, int first, const %s *a, ",
 		      t->kpack == 1 || splits_pairs(t) ? "DL_CONTRACT"
 		      : t->b->dtype == DT_BF16         ? "DL_DOT_BF16"
 						       : "DL_DOT",
-		      rows == t->mr ? "DL_APART " : "", key, rows, a);
+		      how, key, rows, a);
 	put_parameters(b, t, a);
 	strbuf_printf(b, "\t\t%s)\n{\n%s", last_parameters(g, t, true),
 		      t->kpack == 1 || t->ct == CT_F32 ? "\tDL_CONTRACT_ON\n" : "");
 	strbuf_printf(
 		b, "\ttypedef %s vec __attribute__((vector_size(%d), aligned(%d), may_alias));\n",
 		type, lanes * esize, esize);
+	if (t->last % lanes)
+		strbuf_printf(
+			b,
+			"\ttypedef %s half __attribute__((vector_size(%d), aligned(%d), may_alias));\n",
+			type, lanes / 2 * esize, esize);
 	if (c_tile_pairs(g, t))
 		strbuf_puts(
 			b,
@@ -330,10 +370,15 @@ static void rows_function(GenC *g, StrBuf *b, const Tile *t, const char *key, in
 		"\n\tfor (int64_t k = 0; first || k < n; first = 0) {\n\t\tconst int64_t end = n - k > %d ? k + %d : n;\n",
 		TILE_DEPTH, TILE_DEPTH);
 	for (int i = 0; i < rows; i++) {
-		strbuf_puts(b, "\t\tvec ");
-		for (int j = 0; j < nv * sets; j++)
-			strbuf_printf(b, "%s%s = {0}", j ? ", " : "",
-				      sums_of(g, i, j / sets, j % sets));
+		for (int j = 0; j < nv * sets; j++) {
+			const char *of = vector_type(g, t, j / sets);
+
+			if (!j || strcmp(of, vector_type(g, t, (j - 1) / sets)) != 0)
+				strbuf_printf(b, "%s\t\t%s ", j ? ";\n" : "", of);
+			else
+				strbuf_puts(b, ", ");
+			strbuf_printf(b, "%s = {0}", sums_of(g, i, j / sets, j % sets));
+		}
 		strbuf_puts(b, ";\n");
 	}
 	if (sets > 1)
@@ -345,12 +390,12 @@ static void rows_function(GenC *g, StrBuf *b, const Tile *t, const char *key, in
 	strbuf_puts(b, "\t\tif (!first) {\n");
 	for (int i = 0; i < rows; i++)
 		for (int j = 0; j < nv; j++)
-			strbuf_printf(b, "\t\t\tc%d_%d += *(const vec *)(acc + %d);\n", i, j,
-				      i * t->nr + j * lanes);
+			strbuf_printf(b, "\t\t\tc%d_%d += *(const %s *)(acc + %d);\n", i, j,
+				      vector_type(g, t, j), i * t->nr + j * lanes);
 	strbuf_puts(b, "\t\t}\n");
 	for (int i = 0; i < rows; i++)
 		for (int j = 0; j < nv; j++)
-			strbuf_printf(b, "\t\t*(vec *)(acc + %d) = c%d_%d;\n",
+			strbuf_printf(b, "\t\t*(%s *)(acc + %d) = c%d_%d;\n", vector_type(g, t, j),
 				      i * t->nr + j * lanes, i, j);
 	strbuf_puts(b, "\t}\n");
 	strbuf_puts(b, "}\n\n");

@@ -37,7 +37,7 @@ static void file_head(StrBuf *b, const char *what)
 }
 
 static const char kernel_macros[] =
-	"#define DL_APART __attribute__((noinline)) /* whole tiles: a caller would leave their loops fewer registers */\n"
+	"#define DL_APART __attribute__((noinline)) /* a caller would leave the loops fewer registers */\n"
 	"#if defined(__clang__)\n"
 	"#pragma clang diagnostic ignored \"-Wpass-failed\" /* what follows is asked for, not demanded */\n"
 	"#define DL_IVDEP _Pragma(\"clang loop vectorize(assume_safety)\")\n"
@@ -46,6 +46,7 @@ static const char kernel_macros[] =
 	"#define DL_SERIAL _Pragma(\"clang loop unroll(disable)\")\n"
 	"#define DL_UNROLL _Pragma(\"clang loop unroll(full)\")\n"
 	"#define DL_CONTRACT\n"
+	"#define DL_TILE inline __attribute__((always_inline)) /* the rows' addresses stay in registers */\n"
 	"#define DL_CONTRACT_ON _Pragma(\"clang fp contract(fast)\")\n"
 	"#elif defined(__GNUC__)\n"
 	"#define DL_IVDEP _Pragma(\"GCC ivdep\")\n"
@@ -55,6 +56,7 @@ static const char kernel_macros[] =
 	"#define DL_SERIAL _Pragma(\"GCC unroll 1\")\n"
 	"#define DL_UNROLL _Pragma(\"GCC unroll 64\")\n"
 	"#define DL_CONTRACT __attribute__((optimize(\"fp-contract=fast\")))\n"
+	"#define DL_TILE DL_APART /* inlined, it would lose that */\n"
 	"#define DL_CONTRACT_ON\n"
 	"#endif\n\n";
 

@@ -414,7 +414,8 @@ static void test_c(Test *t)
 		"const float t0 = x[i];\n(x < 0.0f) ? (t0 * dl_exp_f32(t0)) : t0");
 	check_c(t, __LINE__, "select(lt(x, 0), mul(add(x[i], 1), add(x[i], 1)), 2)",
 		"float t1;\nif (x < 0.0f) {\n\tconst float t0 = x[i] + 1.0f;\n\tt1 = t0 * t0;\n} else {\n\tt1 = 2.0f;\n}\nt1");
-	check_c(t, __LINE__, "i32(min(x, 2))", "dl_cvt_f32_i32(dl_min_f32(x, 2.0f))");
+	check_c(t, __LINE__, "min(x, x[i])", "dl_min_f32(x, x[i])");
+	check_c(t, __LINE__, "i32(min(x, 2))", "dl_cvt_f32_i32(dl_min_f32(2.0f, x))");
 }
 
 static void test_functions(Test *t)

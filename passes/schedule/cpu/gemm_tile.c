@@ -105,6 +105,7 @@ static void emit_tile(Gemm *g, const TileAt *t)
 	LBuild *b = &g->b;
 	ExprPool *p = b->p;
 	Tile *tl = NEW(b->arena, Tile);
+	int64_t columns;
 	LNode *n;
 
 	tl->ct = g->c.ct;
@@ -151,6 +152,8 @@ static void emit_tile(Gemm *g, const TileAt *t)
 	tl->m_valid = t->m_valid;
 	tl->col = l_iter(b, "c", dim_const(g->k->ctx, g->nr));
 	tl->n_valid = t->n_valid;
+	if (dim_is_const(g->n, &columns))
+		tl->last = (int)(columns % g->nr);
 	tl->when = g->when ? tile_when(g, t, tl) : NULL;
 	tl->squares = g->squares;
 	tl->trim = g->trim;

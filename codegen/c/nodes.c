@@ -23,10 +23,11 @@ void fn_tabs(Fn *f)
 
 void fn_texts(Fn *f, Expr *const *e, int n, StrBuf *out)
 {
-	Expr *nonnull[8] = {NULL};
-	StrBuf text[8] = {{0}};
+	Expr *nonnull[MOST_TEXTS] = {NULL};
+	StrBuf text[MOST_TEXTS] = {{0}};
 	int m = 0;
 
+	assert(n <= MOST_TEXTS);
 	for (int i = 0; i < n; i++)
 		if (e[i]) {
 			ex_walk(e[i], find_fault, f);
@@ -405,20 +406,20 @@ static void print_call(Fn *f, const Tile *tl, int columns, const StrBuf *t)
 
 static void print_tile(Fn *f, const LNode *n)
 {
-	enum { COLUMNS = 8, MOST };
+	enum { COLUMNS = 8, TEXTS };
 	const Tile *tl = n->tile;
 	const int last = c_tile_columns(f->g, tl, tl->last ? tl->last : tl->nr);
 	const bool some = last < tl->nr, all = tl->n_valid->kind != EX_CONST || !some;
-	Expr *e[MOST] = {
+	Expr *e[TEXTS] = {
 		tl->m_valid, tl->k,      tl->a_step,   tl->scale ? first_byte(f, tl) : tl->b_at,
 		tl->b_step,  tl->acc_at, tl->scale_at, tl->zero_at,
 		tl->n_valid};
-	StrBuf t[MOST] = {{0}};
+	StrBuf t[TEXTS] = {{0}};
 
 	fn_tabs(f);
 	strbuf_puts(&f->body, "{\n");
 	f->indent++;
-	fn_texts(f, e, MOST, t);
+	fn_texts(f, e, TEXTS, t);
 	fn_tabs(f);
 	strbuf_printf(&f->body, "const int64_t valid = %s;\n", strbuf_str(&t[0]));
 	if ((some && all) || tl->when) {
@@ -451,7 +452,7 @@ static void print_tile(Fn *f, const LNode *n)
 	if (tl->when)
 		close_used(f, tl, strbuf_str(&t[5]));
 	fn_close(f);
-	for (int i = 0; i < MOST; i++)
+	for (int i = 0; i < TEXTS; i++)
 		strbuf_free(&t[i]);
 }
 

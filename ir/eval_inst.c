@@ -76,6 +76,7 @@ INTS(INT)
 	OP1(trunc, t, dl_trunc_##t(a[i]))             \
 	OP1(rint, t, dl_rint_##t(a[i]))               \
 	OP2(copysign, t, dl_copysign_##t(a[i], b[i])) \
+	OP2(scale, t, dl_scale_##t(a[i], b[i]))       \
 	LOOP(EVAL_CLONES, fma_##t, T_##t, T_##t, T_##t, T_##t, dl_fma_##t(a[i], b[i], c[i]))
 FLOATS(FLOAT)
 

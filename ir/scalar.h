@@ -337,6 +337,31 @@ DL_REM(f64, double, uint64_t, , 52, u64, 11)
 DL_FLOATING(f32, float, f)
 DL_FLOATING(f64, double, )
 
+/* m 2^n, where t = 1.5 * 2^MAN + n, as a sum that was to round n to an integer. Adding n to m's exponent is exact where the result is
+ * normal, or infinite. Elsewhere it is a multiple k of the least subnormal number 2^-LEAST, whose bits are k: adding 2^MAN to
+ * m 2^(n + LEAST) rounds it to k. A product would take processors many times as long. */
+#define DL_SCALE(t, T, i, I, man, least, inf)                                         \
+	DL_FN T dl_scale_##t(T m, T n)                                                \
+	{                                                                             \
+		const I normal = (I)1 << man,                                         \
+			e = dl_bits_##t##_##i(n) - dl_bits_##t##_##i(0x1.8p##man);    \
+		const I b = dl_bits_##t##_##i(m) + dl_shl_##i(e, man);                \
+		const bool tiny = b < normal;                                         \
+		const I h = b + (tiny ? (I)least << man : 0);                         \
+		const I k = dl_bits_##t##_##i(dl_bits_##i##_##t(h) + (T)0x1p##man) -  \
+			    dl_bits_##t##_##i((T)0x1p##man);                          \
+		return m != m ? m : dl_bits_##i##_##t(tiny ? k : dl_min_##i(b, inf)); \
+	}
+DL_SCALE(f64, double, i64, int64_t, 52, 1074, 0x7ff0000000000000)
+#if defined(__AVX512F__) && defined(__clang__) && __clang_major__ >= 22
+DL_FN float dl_scale_f32(float m, float n) /* an instruction of vectors, too */
+{
+	return __builtin_ldexpf(m, dl_bits_f32_i32(n) - dl_bits_f32_i32(0x1.8p23f));
+}
+#else
+DL_SCALE(f32, float, i32, int32_t, 23, 149, 0x7f800000)
+#endif
+
 /* ---- Conversions: integers wrap, floats saturate, NaN is 0 and true ---- */
 
 #define DL_CVT(s, S, t, T) DL_FN T dl_cvt_##s##_##t(S x) { return (T)x; }

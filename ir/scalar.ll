@@ -410,6 +410,50 @@ define $T @mod_$t($T %a, $T %b) {
   ret $T %r
 }
 
+; ir/scalar.h has the reasons.
+;; t: f32
+define float @scale_f32(float %m, float %n) {
+  %t = bitcast float %n to i32
+  %e = sub i32 %t, 1262485504
+  %s = shl i32 %e, 23
+  %mb = bitcast float %m to i32
+  %b = add i32 %mb, %s
+  %tiny = icmp slt i32 %b, 8388608
+  %more = select i1 %tiny, i32 1249902592, i32 0
+  %h = add i32 %b, %more
+  %hf = bitcast i32 %h to float
+  %sum = fadd float %hf, 8388608.0
+  %sb = bitcast float %sum to i32
+  %k = sub i32 %sb, 1258291200
+  %top = call i32 @llvm.smin.i32(i32 %b, i32 2139095040)
+  %rb = select i1 %tiny, i32 %k, i32 %top
+  %r = bitcast i32 %rb to float
+  %nan = fcmp uno float %m, %m
+  %all = select i1 %nan, float %m, float %r
+  ret float %all
+}
+;; t: f64
+define double @scale_f64(double %m, double %n) {
+  %t = bitcast double %n to i64
+  %e = sub i64 %t, 4843621399236968448
+  %s = shl i64 %e, 52
+  %mb = bitcast double %m to i64
+  %b = add i64 %mb, %s
+  %tiny = icmp slt i64 %b, 4503599627370496
+  %more = select i1 %tiny, i64 4836865999795912704, i64 0
+  %h = add i64 %b, %more
+  %hf = bitcast i64 %h to double
+  %sum = fadd double %hf, 4503599627370496.0
+  %sb = bitcast double %sum to i64
+  %k = sub i64 %sb, 4841369599423283200
+  %top = call i64 @llvm.smin.i64(i64 %b, i64 9218868437227405312)
+  %rb = select i1 %tiny, i64 %k, i64 %top
+  %r = bitcast i64 %rb to double
+  %nan = fcmp uno double %m, %m
+  %all = select i1 %nan, double %m, double %r
+  ret double %all
+}
+
 ; Shifts by the width or more, or by less than 0: every bit is gone, a sign stays.
 ;; t: i32 u32
 define $T @shl_$t($T %a, $T %b) {

@@ -258,10 +258,8 @@ const Op op_Celu = {
 	.attrs = "alpha: float = 1",
 	.types = "f",
 };
-/* e / (1 + e) or 1 / (1 + e). For x < -80 that is e, which may be subnormal. Processors take long to
- * divide such a number, so another one is divided there. */
-UNARY_FLOAT(Sigmoid, "let e = exp(neg(abs(x))); let d = select(lt(e, 1e-35), 1e-35, e); "
-		     "select(lt(x, -80), e, div(select(lt(x, 0), d, 1), add(1, e)))");
+/* As in PyTorch, this is 0 where the exponential overflows, though the least results are subnormal numbers. */
+UNARY_FLOAT(Sigmoid, "div(1, add(1, exp(neg(x))))");
 const Op op_HardSigmoid = {
 	.scalar = "max(0, min(1, add(mul(alpha, x), beta)))",
 	.attrs = "alpha: float = 0.2, beta: float = 0.5",
@@ -288,8 +286,7 @@ UNARY_FLOAT(Mish, "let e = exp(neg(abs(x)));"
 		  "let n = select(lt(x, 0), mul(e, add(e, 2)), add(1, mul(2, e)));"
 		  "mul(x, div(n, add(n, select(lt(x, 0), 2, mul(2, mul(e, e))))))");
 const Op op_Swish = {
-	.scalar = "let t = mul(alpha, x); let e = exp(neg(abs(t)));"
-		  "mul(x, div(select(lt(t, 0), e, 1), add(1, e)))",
+	.scalar = "mul(x, div(1, add(1, exp(neg(mul(alpha, x))))))",
 	.attrs = "alpha: float = 1",
 	.types = "f",
 };
@@ -322,8 +319,7 @@ static void lower_gelu(Infer *in, Node *n, Kernel *k)
 		lower_text(
 			n, k,
 			"let u = mul(1.5957691216057308, add(x, mul(0.044715, mul(x, mul(x, x)))));"
-			"let e = exp(neg(abs(u)));"
-			"mul(x, div(select(lt(u, 0), e, 1), add(1, e)))");
+			"mul(x, div(1, add(1, exp(neg(u)))))");
 }
 
 const Op op_Gelu = {

@@ -6,7 +6,8 @@
  * block is searched in vectors of the weights' bits: all bits but the sign are 0 only in 0
  * and -0, so NaN counts as another weight. The last block may overlap the one before it. All limits
  * but the last term are multiples of a block, and so is TILE_DEPTH; so the sum is divided at the same
- * terms as without limits.
+ * terms as without limits. Where the first row has other weights at both ends, as without a mask, there is nothing to
+ * search.
  *
  * Tile.squares: sums the squares of the rows, of f32, in any order.
  */
@@ -44,7 +45,7 @@ static void trim_function(StrBuf *b, CType ct)
 		block, name, type, bytes * 8, BLOCK_BYTES, bytes, BLOCK_BYTES / 8, BLOCK_BYTES / 8);
 	strbuf_printf(
 		b,
-		"static DL_APART void tile_trim_%s(const %s *a, const int64_t *row, int64_t rows, int64_t *from, int64_t *to)\n{\n"
+		"static DL_APART void tile_search_%s(const %s *a, const int64_t *row, int64_t rows, int64_t *from, int64_t *to)\n{\n"
 		"\tint64_t first = 0, end = *to;\n\n"
 		"\tif (end >= %d && !tile_weighs_%s(a, row, rows, end - %d)) {\n"
 		"\t\tend = (end - 1) / %d * %d;\n"
@@ -56,6 +57,14 @@ static void trim_function(StrBuf *b, CType ct)
 		"\t*from = first;\n\t*to = end;\n}\n\n",
 		name, type, block, name, block, block, block, name, block, block, block, name,
 		block);
+	strbuf_printf(
+		b,
+		"static inline void tile_trim_%s(const %s *a, const int64_t *row, int64_t rows, int64_t *from, int64_t *to)\n{\n"
+		"\tif (*to > 0 && a[row[0]] != 0 && a[row[0] + *to - 1] != 0)\n"
+		"\t\t*from = 0;\n"
+		"\telse\n"
+		"\t\ttile_search_%s(a, row, rows, from, to);\n}\n\n",
+		name, type, name);
 }
 
 const char *c_tile_squares(GenC *g)

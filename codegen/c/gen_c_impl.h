@@ -70,6 +70,13 @@ void fn_store(Fn *f, StrBuf *b, Buf *buf, const char *at, const char *val);
 void fn_loop(Fn *f, const LNode *n);
 void fn_reduce(Fn *f, const LNode *n);
 
+/* ---- fold.c ---- */
+
+/* Notes that LANES states are combined by RED; returns the name of the function that does it, or null: there is none. */
+const char *c_fold(GenC *g, Monoid red, CType ct, int lanes);
+/* Prints these functions. */
+void c_fold_functions(GenC *g, StrBuf *b);
+
 /* ---- nodes.c ---- */
 
 /* Prints the indentation of a line. */

@@ -31,9 +31,16 @@ static void print_halving(Fn *f, const LNode *n, Buf *const *part, Iter *lane, i
 {
 	ExprPool *p = f->sched->kernel->pool;
 	Iter *half = NEW(f->g->arena, Iter);
-	const char *at, *by;
+	const char *at, *by, *fn = c_fold(f->g, n->red, n->val[0]->ct, lanes);
 	LNode fold = *n;
 
+	if (fn) {
+		const char *name = fn_name(f, part[0], "part");
+
+		fn_tabs(f);
+		strbuf_printf(&f->body, "%s[0] = %s(%s);\n", name, fn, name);
+		return;
+	}
 	*half = (Iter){.name = "half", .extent = lane->extent};
 	at = fn_name(f, lane, "lane");
 	by = fn_name(f, half, "half");

@@ -6,17 +6,19 @@
  */
 #include "codegen/c/gen_c_impl.h"
 
-/* The operation of vectors aN and bN; NaN in either operand is the result. */
-static const char *step_of(const GenC *g, Monoid red, int n)
+/* Prints the operation of vectors aN and bN, to rN. NaN in either operand is the result. */
+static void put_step(StrBuf *b, Monoid red, int n)
 {
-	const char *order = red == MONOID_max ? ">" : "<";
-
 	if (red == MONOID_sum || red == MONOID_prod)
-		return arena_printf(g->arena, "a%d %s b%d", n, red == MONOID_sum ? "+" : "*", n);
-	return arena_printf(g->arena,
-			    "(v%d)((__typeof__(a%d > b%d))a%d & ((a%d %s b%d) | (a%d != a%d)) | "
-			    "(__typeof__(a%d > b%d))b%d & ~((a%d %s b%d) | (a%d != a%d)))",
-			    n, n, n, n, n, order, n, n, n, n, n, n, n, order, n, n, n);
+		strbuf_printf(b, "\tconst v%d r%d = a%d %s b%d;\n", n, n, n,
+			      red == MONOID_sum ? "+" : "*", n);
+	else
+		strbuf_printf(
+			b,
+			"\tconst __typeof__(a%d > b%d) is_a%d = (a%d %s b%d) | (a%d != a%d);\n"
+			"\tconst v%d r%d = (v%d)((is_a%d & (__typeof__(is_a%d))a%d) | (~is_a%d & (__typeof__(is_a%d))b%d));\n",
+			n, n, n, n, red == MONOID_max ? ">" : "<", n, n, n, n, n, n, n, n, n, n, n,
+			n);
 }
 
 const char *c_fold(GenC *g, Monoid red, CType ct, int lanes)
@@ -46,10 +48,9 @@ static void put_fold(GenC *g, StrBuf *b, const Fold *f)
 			      "\ttypedef %s v%d __attribute__((vector_size(%d)));\n"
 			      "\tv%d a%d, b%d;\n"
 			      "\t__builtin_memcpy(&a%d, %s, sizeof a%d);\n"
-			      "\t__builtin_memcpy(&b%d, %s + %d, sizeof b%d);\n"
-			      "\tconst v%d r%d = %s;\n",
-			      type, n, n * bytes, n, n, n, n, from, n, n, from, n, n, n, n,
-			      step_of(g, f->red, n));
+			      "\t__builtin_memcpy(&b%d, %s + %d, sizeof b%d);\n",
+			      type, n, n * bytes, n, n, n, n, from, n, n, from, n, n);
+		put_step(b, f->red, n);
 		from = arena_printf(g->arena, "(const %s *)&r%d", type, n);
 	}
 	from = f->lanes > 2 ? "r2" : "part";

@@ -27,6 +27,7 @@ typedef struct Fn {
 	VEC(const Iter *) naturals; /* variables that are never negative */
 	StrBuf body;
 	int indent, ntemp;
+	bool unrolls; /* the loop around what is printed is unrolled */
 	/* it has an index that may be out of range; it uses its scratch; a tile of it is c_tile_pairs */
 	bool faults, scratch, pairs;
 	CExprNames cb;

@@ -406,6 +406,30 @@ static Expr *split_condition(Fn *f, LNode *n)
 	return yes ? when : NULL;
 }
 
+static void print_plain_loop(Fn *f, const LNode *n, const LNode *of);
+
+/* Prints N, which is in a loop that is unrolled, as a loop for each of its few vectors. Compilers turn each into operations of one
+ * vector, so that a local that is indexed by constants alone becomes registers. False if N is no such loop. */
+static bool print_vectors(Fn *f, const LNode *n)
+{
+	enum { MOST_VECTORS = 4 };
+	const int lanes = f->g->target->vector_bytes / 4;
+	ExprPool *p = f->sched->kernel->pool;
+	LNode part = *n;
+	int64_t trips;
+
+	if (!f->unrolls || n->step != 1 || n->lo->kind != EX_CONST || !const_range(f, n, &trips) ||
+	    trips <= lanes || trips > (int64_t)MOST_VECTORS * lanes || !is_rolled(f, n))
+		return false;
+	for (int64_t at = 0; at < trips; at += lanes) {
+		part.lo = ex_int(p, CT_I64, n->lo->i + at);
+		part.hi = ex_int(p, CT_I64,
+				 n->lo->i + (at + lanes < trips ? at + lanes : trips));
+		print_plain_loop(f, &part, &part);
+	}
+	return true;
+}
+
 /* Prints N, which is OF with other bounds. */
 static void print_plain_loop(Fn *f, const LNode *n, const LNode *of)
 {
@@ -414,10 +438,11 @@ static void print_plain_loop(Fn *f, const LNode *n, const LNode *of)
 					      [LOOP_SHORT] = "DL_SHORT\n",
 					      [LOOP_UNROLL] = "DL_UNROLL\n"};
 	const char *var = fn_name(f, n->var, n->var->name), *end;
+	const bool unrolls = f->unrolls;
 	Expr *ends[] = {n->lo, n->hi};
 	StrBuf t[2] = {{0}};
 
-	if (print_copy(f, n) || print_transpose(f, n))
+	if (print_copy(f, n) || print_transpose(f, n) || print_vectors(f, n))
 		return;
 	fn_texts(f, ends, 2, t);
 	end = strpbrk(strbuf_str(&t[1]), " *([") ? end_name(f, of) : NULL;
@@ -440,7 +465,9 @@ static void print_plain_loop(Fn *f, const LNode *n, const LNode *of)
 	strbuf_free(&t[1]);
 	f->indent++;
 	fn_note_natural(f, n);
+	f->unrolls = n->loop == LOOP_UNROLL;
 	fn_nodes(f, n->body);
+	f->unrolls = unrolls;
 	fn_close(f);
 }
 

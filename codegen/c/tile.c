@@ -348,9 +348,11 @@ static void rows_function(GenC *g, StrBuf *b, const Tile *t, const char *key, in
 	put_parameters(b, t, a);
 	strbuf_printf(b, "\t\t%s)\n{\n%s", last_parameters(g, t, true),
 		      t->kpack == 1 || t->ct == CT_F32 ? "\tDL_CONTRACT_ON\n" : "");
-	strbuf_printf(
-		b, "\ttypedef %s vec __attribute__((vector_size(%d), aligned(%d), may_alias));\n",
-		type, lanes * esize, esize);
+	if (t->last >= lanes)
+		strbuf_printf(
+			b,
+			"\ttypedef %s vec __attribute__((vector_size(%d), aligned(%d), may_alias));\n",
+			type, lanes * esize, esize);
 	if (t->last % lanes)
 		strbuf_printf(
 			b,

@@ -176,6 +176,24 @@ static Expr *held_value(Gemm *g, Buf *held)
 	return ex_load(p, held, &at, 1);
 }
 
+static void find_function(void *arg, Expr *e)
+{
+	bool *calls = arg;
+
+	*calls = *calls || (e->kind == EX_INST && inst_is_func(e->op.inst));
+}
+
+/* The epilogue over all sums of a tile is unrolled if it is short. Then compilers keep the sums in registers, instead of
+ * storing them to the tile and loading them again. Where a sum is split into parts, they are in memory anyway. */
+static bool unrolls_epilogue(const Gemm *g, const TileAt *t)
+{
+	bool calls = false;
+
+	for (int s = 1; s < g->nstmts; s++)
+		ex_walk(g->k->stmts.at[g->first + s]->val[0], find_function, &calls);
+	return !calls && !g->kc && t->m_valid->kind == EX_CONST && t->n_valid->kind == EX_CONST;
+}
+
 static void emit_epilogue(Gemm *g, const TileAt *t)
 {
 	LBuild *b = &g->b;
@@ -199,7 +217,7 @@ static void emit_epilogue(Gemm *g, const TileAt *t)
 		local = l_temp(b, o->name, o->dtype, dim_const(g->k->ctx, g->mr * g->nr));
 		pl.value[o->id] = ex_load(p, local, &at, 1);
 	}
-	il = l_loop(b, LOOP_SERIAL, i, l_int(b, 0), t->m_valid, 1);
+	il = l_loop(b, unrolls_epilogue(g, t) ? LOOP_UNROLL : LOOP_SERIAL, i, l_int(b, 0), t->m_valid, 1);
 	l_let(b, g->mflat, ex_add(p, ex_iter(p, t->mt), ex_iter(p, i)));
 	if (!g->m_merges)
 		l_split(b, g->c.m, g->c.nm, ex_iter(p, g->mflat));

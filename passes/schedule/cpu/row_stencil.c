@@ -22,6 +22,9 @@
  *       for v: 4 states; all taps along w, unrolled
  *     for v: 4 stores
  *
+ * The maps that follow, such as a bias and an activation, are computed where the states are stored, instead of in
+ * loops of their own over a local that holds the tile.
+ *
  * If the extent of w is a symbol, the points near its ends are taken one by one, and each
  * iterator of the taps has such bounds.
  */
@@ -100,6 +103,96 @@ static void set_w(Row *r, Expr *w)
 {
 	r->as[r->tile] = r->pos[r->tile] = w;
 }
+
+/* ---- The statements after a stencil ---- */
+
+typedef struct PointLoads {
+	const Row *r;
+	int first; /* the stencil */
+	bool ok;
+} PointLoads;
+
+/* What statements from FIRST on have written is loaded at the point where it was written. */
+static void find_other_point(void *arg, Stmt *s, Expr *load)
+{
+	PointLoads *f = arg;
+	const Buf *b = load->load.buf;
+
+	for (int i = f->first; i < s->id; i++) {
+		const Stmt *w = f->r->k->stmts.at[i];
+
+		if (!stmt_writes(w, b))
+			continue;
+		f->ok = f->ok && load->load.nidx == w->nwidx;
+		for (int d = 0; f->ok && d < w->nwidx; d++) {
+			const Expr *at = load->load.idx[d];
+			const int of = row_band_dim(f->r, w, d);
+
+			f->ok = of < 0 ? at == w->widx[d]
+				       : at->kind == EX_ITER &&
+						 band_index(f->r->band, s, at->iter) == of;
+		}
+	}
+}
+
+/* S is a map of one value for each point of the stencil FIRST. */
+static bool maps_points(const Row *r, Stmt *s, const Stmt *first)
+{
+	PointLoads f = {r, first->id, true};
+
+	if (s->red || s->guard || s->ordered || s->nout != 1 || row_packed(s) ||
+	    expr_can_fault(s->val[0]) || s->niters != first->nband)
+		return false;
+	for (int i = 0; i < s->niters; i++)
+		if (band_index(r->band, s, s->iter[i]) < 0)
+			return false;
+	stmt_loads(s, find_other_point, &f);
+	return f.ok;
+}
+
+int row_stencil_through(const Row *r, const Stmt *s)
+{
+	if (s->nout != 1 || !r->how[s->id].hold || !row_may_hold(r, s, s->out[0]))
+		return s->id;
+	for (int i = s->id + 1; i <= r->last; i++)
+		if (!maps_points(r, r->k->stmts.at[i], s))
+			return s->id;
+	return r->last;
+}
+
+/* Declares a variable for the result of S at one point, if it is not stored. */
+static void hold_point(Row *r, Stmt *s)
+{
+	Buf *t = s->out[0];
+
+	if (!r->how[s->id].hold || (!r->local[t->id] && !row_may_hold(r, s, t)))
+		return;
+	for (int d = 0; d < t->rank; d++)
+		r->keep[t->id][d] = KEEP_NOT;
+	r->local[t->id] = l_temp(r->b, t->name, t->dtype, NULL);
+}
+
+/* Stores the states ACC at IDX of S, and what the statements after it up to Row.through make of them. */
+static void store_through(Row *r, Stmt *s, Buf *const *acc, Expr *idx)
+{
+	if (r->through > s->id)
+		hold_point(r, s);
+	row_store_state(r, s, acc, idx);
+	for (int i = s->id + 1; i <= r->through; i++) {
+		Stmt *m = r->k->stmts.at[i];
+		Expr *at;
+		Buf *out;
+
+		row_begin(r, m);
+		hold_point(r, m);
+		at = row_write_index(r, m, 0, &out);
+		row_does(r, l_store(r->b, out, at, row_placed(r, m->val[0]), NULL), m, PART_WRITE, m->nband,
+			 NULL);
+	}
+	row_begin(r, s);
+}
+
+/* ---- The stencil ---- */
 
 /* A stencil that is being emitted. */
 typedef struct ChannelStencil {
@@ -194,7 +287,7 @@ static void emit_part(const ChannelStencil *t, const ColumnGroup *g, ColumnPart 
 		if (part == INIT)
 			row_init_state(r, t->s, acc, state);
 		else if (part == STORE)
-			row_store_state(r, t->s, acc, state);
+			store_through(r, t->s, acc, state);
 		else
 			emit_tap(t, acc, state);
 		if (apart_taps)

@@ -242,11 +242,11 @@ static void set_ahead(Fn *f, const char *type, const char *int_type, Buf *buf, E
 }
 
 /* Declares the address that a tile prefetches, and its step. Without data to prefetch, it is the
- * address of the sums, again and again. */
+ * address of B, again and again. It is not that of the sums, for compilers then keep these in memory. */
 static void print_ahead(Fn *f, const Tile *tl)
 {
 	Expr *zero = ex_int(f->sched->kernel->pool, CT_I64, 0);
-	const Prefetch none = {tl->acc, zero, zero, NULL},
+	const Prefetch none = {tl->b, zero, zero, NULL},
 		       *last = tl->nahead ? &tl->ahead[tl->nahead - 1] : &none;
 
 	set_ahead(f, "const char *", "int64_t ", last->buf, last->at, last->step);

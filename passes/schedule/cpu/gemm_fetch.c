@@ -177,7 +177,7 @@ static void share_panel(Gemm *g, Tile *tl, const TileAt *t, Expr *tile)
 			  ex_and(p, shares,
 				 ex_op2(p, IN_eq, ex_add(p, t->panel, one), gemm_panels(g))));
 	add_ahead(tl, tl->b, ex_add(p, at, panel), step, shares);
-	add_ahead(tl, tl->acc, zero, zero, NULL);
+	add_ahead(tl, tl->b, zero, zero, NULL);
 }
 
 void gemm_fetch(Gemm *g, Tile *tl, const TileAt *t)

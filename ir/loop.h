@@ -137,7 +137,6 @@ typedef struct Tile {
 	Expr *k;         /* trip count */
 	Expr *m_valid;   /* rows of the tile that exist: 1..mr */
 	Expr *n_valid;   /* columns of the tile that exist: 1..nr */
-	int last;        /* if N_VALID is either nr or one other number, this number, else 0 */
 	Expr *when;
 	Buf *squares, *trim;
 	bool accumulate; /* ACC already holds the sum of earlier terms */

@@ -352,12 +352,12 @@ static void close_used(Fn *f, const Tile *tl, const char *to)
 	fn_close(f);
 }
 
-/* Prints the call of the micro-kernel for COLUMNS columns of a tile whose terms are limited to those with other
- * weights than 0, where T has the texts of print_tile. The sum is divided into parts at the same terms as
+/* Prints the call of the micro-kernel for a tile whose terms are limited to those with other weights
+ * than 0, where T has the texts of print_tile. The sum is divided into parts at the same terms as
  * by the micro-kernel itself. */
-static void print_trimmed(Fn *f, const Tile *tl, int columns, const StrBuf *t)
+static void print_trimmed(Fn *f, const Tile *tl, const StrBuf *t)
 {
-	const char *a = fn_buf(f, tl->a), *fn = c_tile_use(f->g, tl, columns);
+	const char *a = fn_buf(f, tl->a), *fn = c_tile_use(f->g, tl);
 
 	assert(!tl->runs && !tl->scale && !tl->accumulate && !tl->partial);
 	fn_tabs(f);
@@ -384,16 +384,16 @@ static void print_trimmed(Fn *f, const Tile *tl, int columns, const StrBuf *t)
 	fn_close(f);
 }
 
-/* Prints the call of the micro-kernel for COLUMNS columns, where T has the texts of print_tile. */
-static void print_call(Fn *f, const Tile *tl, int columns, const StrBuf *t)
+/* Prints the call of the micro-kernel, where T has the texts of print_tile. */
+static void print_call(Fn *f, const Tile *tl, const StrBuf *t)
 {
 	if (tl->trim) {
-		print_trimmed(f, tl, columns, t);
+		print_trimmed(f, tl, t);
 		return;
 	}
 	fn_tabs(f);
-	strbuf_printf(&f->body, "%s(valid, %s, %d, %s, ", c_tile_use(f->g, tl, columns),
-		      strbuf_str(&t[1]), !tl->accumulate, fn_buf(f, tl->a));
+	strbuf_printf(&f->body, "%s(valid, %s, %d, %s, ", c_tile_use(f->g, tl), strbuf_str(&t[1]),
+		      !tl->accumulate, fn_buf(f, tl->a));
 	if (tl->runs)
 		print_runs(f, tl);
 	else
@@ -408,8 +408,6 @@ static void print_tile(Fn *f, const LNode *n)
 {
 	enum { COLUMNS = 8, TEXTS };
 	const Tile *tl = n->tile;
-	const int last = c_tile_columns(f->g, tl, tl->last ? tl->last : tl->nr);
-	const bool some = last < tl->nr, all = tl->n_valid->kind != EX_CONST || !some;
 	Expr *e[TEXTS] = {
 		tl->m_valid, tl->k,      tl->a_step,   tl->scale ? first_byte(f, tl) : tl->b_at,
 		tl->b_step,  tl->acc_at, tl->scale_at, tl->zero_at,
@@ -422,7 +420,7 @@ static void print_tile(Fn *f, const LNode *n)
 	fn_texts(f, e, TEXTS, t);
 	fn_tabs(f);
 	strbuf_printf(&f->body, "const int64_t valid = %s;\n", strbuf_str(&t[0]));
-	if ((some && all) || tl->when) {
+	if (tl->when) {
 		fn_tabs(f);
 		strbuf_printf(&f->body, "const int64_t columns = %s;\n", strbuf_str(&t[COLUMNS]));
 	}
@@ -432,23 +430,7 @@ static void print_tile(Fn *f, const LNode *n)
 		open_used(f, tl, strbuf_str(&t[1]));
 	if (!tl->scale)
 		print_ahead(f, tl);
-	if (some && all) {
-		fn_tabs(f);
-		strbuf_printf(&f->body, "if (columns < %d) {\n", tl->nr);
-		f->indent++;
-	}
-	if (some)
-		print_call(f, tl, last, t);
-	if (some && all) {
-		f->indent--;
-		fn_tabs(f);
-		strbuf_puts(&f->body, "} else {\n");
-		f->indent++;
-	}
-	if (all)
-		print_call(f, tl, tl->nr, t);
-	if (some && all)
-		fn_close(f);
+	print_call(f, tl, t);
 	if (tl->when)
 		close_used(f, tl, strbuf_str(&t[5]));
 	fn_close(f);

@@ -19,26 +19,27 @@
 
 #include <string.h>
 
-int c_tile_columns(const GenC *g, const Tile *t, int columns)
+/* The columns that the micro-kernel for T computes: those that exist, where their number is constant, as whole vectors, or with
+ * half of one at the end. */
+static int columns_of(const GenC *g, const Tile *t)
 {
-	const int lanes = c_tile_lanes(g, t), whole = columns / lanes * lanes;
+	const int lanes = c_tile_lanes(g, t),
+		  columns = t->n_valid->kind == EX_CONST ? (int)t->n_valid->i : t->nr,
+		  rest = columns % lanes;
 	const bool halves = t->kpack == 1 && !c_tile_widens(t) && lanes > 1;
 
-	if (t->scale || columns == whole)
+	if (t->scale || !rest)
 		return t->scale ? t->nr : columns;
-	return whole + (halves && columns - whole <= lanes / 2 ? lanes / 2 : lanes);
+	return columns - rest + (halves && rest <= lanes / 2 ? lanes / 2 : lanes);
 }
 
 /* The name says all that the function's text depends on: tiles of one name share it. */
-const char *c_tile_use(GenC *g, const Tile *t, int columns)
+const char *c_tile_use(GenC *g, const Tile *t)
 {
-	Tile of = *t;
-	const char *key;
-
-	of.last = c_tile_columns(g, t, columns);
-	key = arena_printf(
-		g->arena, "tile_%s_%dx%d%s%s%s%s%s%s%s%s", ctype_name[t->ct], t->mr, of.last,
-		of.last < t->nr ? arena_printf(g->arena, "of%d", t->nr) : "",
+	const int columns = columns_of(g, t);
+	const char *key = arena_printf(
+		g->arena, "tile_%s_%dx%d%s%s%s%s%s%s%s%s", ctype_name[t->ct], t->mr, columns,
+		columns < t->nr ? arena_printf(g->arena, "of%d", t->nr) : "",
 		t->kpack == 1            ? ""
 		: t->b->dtype == DT_BF16 ? t->a->dtype == DT_BF16 ? "_bf16_bf16" : "_f32_bf16"
 		: t->a->dtype == DT_U8   ? "_u8_i8"
@@ -61,7 +62,7 @@ const char *c_tile_use(GenC *g, const Tile *t, int columns)
 		if (!strcmp(g->tiles.at[i], key))
 			return g->tiles.at[i];
 	vec_push(g->arena, &g->tiles, key);
-	vec_push(g->arena, &g->tile, of);
+	vec_push(g->arena, &g->tile, *t);
 	return key;
 }
 
@@ -72,13 +73,13 @@ static int vectors_of(const GenC *g, const Tile *t)
 {
 	const int lanes = c_tile_lanes(g, t);
 
-	return (t->last + lanes - 1) / lanes;
+	return (columns_of(g, t) + lanes - 1) / lanes;
 }
 
 /* The type of column vector J. */
 static const char *vector_type(const GenC *g, const Tile *t, int j)
 {
-	return (j + 1) * c_tile_lanes(g, t) > t->last ? "half" : "vec";
+	return (j + 1) * c_tile_lanes(g, t) > columns_of(g, t) ? "half" : "vec";
 }
 
 /* ---- Terms ---- */
@@ -348,12 +349,12 @@ static void rows_function(GenC *g, StrBuf *b, const Tile *t, const char *key, in
 	put_parameters(b, t, a);
 	strbuf_printf(b, "\t\t%s)\n{\n%s", last_parameters(g, t, true),
 		      t->kpack == 1 || t->ct == CT_F32 ? "\tDL_CONTRACT_ON\n" : "");
-	if (t->last >= lanes)
+	if (columns_of(g, t) >= lanes)
 		strbuf_printf(
 			b,
 			"\ttypedef %s vec __attribute__((vector_size(%d), aligned(%d), may_alias));\n",
 			type, lanes * esize, esize);
-	if (t->last % lanes)
+	if (columns_of(g, t) % lanes)
 		strbuf_printf(
 			b,
 			"\ttypedef %s half __attribute__((vector_size(%d), aligned(%d), may_alias));\n",

@@ -9,12 +9,8 @@
 /* Terms that are summed at a time, so that rounding errors grow with the number of such sums. */
 enum { TILE_DEPTH = 512 };
 
-/* The columns that the micro-kernel for the first COLUMNS of T computes: whole vectors, or a half at
- * the end. */
-int c_tile_columns(const GenC *g, const Tile *t, int columns);
-/* Notes that this micro-kernel is used; returns its C name. Tile.last of its copy in GenC.tile is the
- * number of its columns. */
-const char *c_tile_use(GenC *g, const Tile *t, int columns);
+/* Notes that the micro-kernel for T is used; returns its C name. */
+const char *c_tile_use(GenC *g, const Tile *t);
 /* Prints the micro-kernels that were used. */
 void c_tiles(GenC *g, StrBuf *b);
 

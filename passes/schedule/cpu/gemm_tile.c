@@ -105,7 +105,6 @@ static void emit_tile(Gemm *g, const TileAt *t)
 	LBuild *b = &g->b;
 	ExprPool *p = b->p;
 	Tile *tl = NEW(b->arena, Tile);
-	int64_t columns;
 	LNode *n;
 
 	tl->ct = g->c.ct;
@@ -152,11 +151,10 @@ static void emit_tile(Gemm *g, const TileAt *t)
 	tl->m_valid = t->m_valid;
 	tl->col = l_iter(b, "c", dim_const(g->k->ctx, g->nr));
 	tl->n_valid = t->n_valid;
-	if (dim_is_const(g->n, &columns))
-		tl->last = (int)(columns % g->nr);
 	tl->when = g->when ? tile_when(g, t, tl) : NULL;
 	tl->squares = g->squares;
 	tl->trim = g->trim;
+	l_of(b, g->c.s);
 	n = l_node(b, LN_TILE);
 	n->tile = tl;
 	gemm_does(g, n, g->c.s, PART_TERM, ex_add(p, ex_iter(p, t->mt), ex_iter(p, tl->row)),
@@ -262,6 +260,7 @@ static void open_panels(Gemm *g, TileAt *t, TileLoops *l)
 		     dim_ceildiv(g->k->ctx, gemm_block_columns(g), dim_const(g->k->ctx, g->pw))),
 	     *js = l_iter(b, "js", dim_const(g->k->ctx, g->pw));
 	Expr *nend = gemm_block_end(g), *c0, *columns = l_int(b, g->pw);
+	int64_t n;
 
 	t->nt = l_iter(b, "nt", g->n);
 	t->panel = ex_iter(p, jb);
@@ -272,8 +271,8 @@ static void open_panels(Gemm *g, TileAt *t, TileLoops *l)
 		columns = l_min(b, columns, ex_sub(p, nend, c0));
 	l->column = l_loop(b, LOOP_SERIAL, js, l_int(b, 0), columns, g->nr);
 	l_let(b, t->nt, ex_add(p, c0, ex_iter(p, js)));
-	t->n_valid = l_int(b, g->nr);
-	if (!dim_multiple(g->k->ctx, g->n, g->nr))
+	t->n_valid = l_int(b, dim_is_const(g->n, &n) && n < g->nr ? n : g->nr);
+	if (!dim_multiple(g->k->ctx, g->n, g->nr) && t->n_valid->i == g->nr)
 		t->n_valid = l_min(b, t->n_valid, ex_sub(p, nend, ex_iter(p, t->nt)));
 }
 
@@ -319,6 +318,46 @@ static void close_tiles(Gemm *g, const TileLoops *l)
 		l_close(&g->b, l->m);
 }
 
+/* Emits the tile at T, and its epilogue unless its sum is PARTIAL. */
+static void emit_one(Gemm *g, TileAt t)
+{
+	if (!t.tile) {
+		t.tile = kernel_temp(g->k, "tile", ctype_dtype(g->c.ct), 1,
+				     (Dim *[]){dim_const(g->k->ctx, g->mr * g->nr)});
+		l_local(&g->b, t.tile);
+	}
+	emit_tile(g, &t);
+	if (!t.partial)
+		emit_epilogue(g, &t);
+}
+
+/* The same. Where the last tile of a row has fewer columns than the other ones, it is emitted apart: then both numbers are
+ * constants, which micro-kernels of numbers that are not quantised, and epilogues, make use of. */
+static void emit_at(Gemm *g, const TileAt *t)
+{
+	LBuild *b = &g->b;
+	ExprPool *p = b->p;
+	Expr *one = l_int(b, 1), *zero = l_int(b, 0), *whole;
+	int64_t n;
+
+	if (t->n_valid->kind == EX_CONST || !dim_is_const(g->n, &n) || g->scale) {
+		emit_one(g, *t);
+		return;
+	}
+	whole = ex_op2(p, IN_le, ex_add(p, ex_iter(p, t->nt), l_int(b, g->nr)), l_int(b, n));
+	for (int last = 0; last < 2; last++) {
+		TileAt some = *t;
+		LNode *l = l_loop(b, LOOP_SERIAL, l_iter(b, "once", dim_const(g->k->ctx, 1)), zero,
+				  last ? ex_op3(p, IN_select, whole, zero, one)
+				       : ex_op3(p, IN_select, whole, one, zero),
+				  1);
+
+		some.n_valid = l_int(b, last ? n % g->nr : g->nr);
+		emit_one(g, some);
+		l_close(b, l);
+	}
+}
+
 /* Emits all tiles of the block, for terms k0 to k0 + k - 1 of the sum. */
 static void emit_part(Gemm *g, TileAt t, Expr *k0, bool accumulate)
 {
@@ -329,7 +368,7 @@ static void emit_part(Gemm *g, TileAt t, Expr *k0, bool accumulate)
 	t.accumulate = accumulate;
 	t.partial = true;
 	open_tiles(g, &t, &l);
-	emit_tile(g, &t);
+	emit_at(g, &t);
 	close_tiles(g, &l);
 }
 
@@ -366,12 +405,6 @@ void gemm_emit_tiles(Gemm *g)
 	if (g->kc)
 		emit_parts(g, &t);
 	open_tiles(g, &t, &l);
-	if (!t.tile) {
-		t.tile = kernel_temp(g->k, "tile", ctype_dtype(g->c.ct), 1,
-				     (Dim *[]){dim_const(g->k->ctx, g->mr * g->nr)});
-		l_local(b, t.tile);
-	}
-	emit_tile(g, &t);
-	emit_epilogue(g, &t);
+	emit_at(g, &t);
 	close_tiles(g, &l);
 }

@@ -58,20 +58,16 @@ static bool rows_unknown(Gemm *g)
 	return !dim_is_const(g->m, NULL) && at_least(g, g->m) < KNOWN_ROWS;
 }
 
-/* A tile of N columns has a single vector in each row if two would leave at least a quarter of the
- * last panel's sums unused: of 16 columns, or of 48, in vectors of 16. More rows make up for it. */
+/* A tile has one vector of columns if the product has no more. More rows make up for it. */
 static void narrow_tile(const Target *t, const Gemm *g, int64_t *mr, int64_t *nr)
 {
 	const int64_t lanes = gemm_lanes(t, g->c.ct);
-	int64_t n, vectors;
+	int64_t n;
 
-	if (!g->b_panels || *nr != lanes * TILE_VECTORS || !dim_is_const(g->n, &n))
-		return;
-	vectors = (n + lanes - 1) / lanes;
-	if (vectors % TILE_VECTORS == 0 || vectors > MOST_NARROW)
+	if (!g->b_panels || !dim_is_const(g->n, &n) || n > lanes || *nr <= lanes)
 		return;
 	*nr = lanes;
-	*mr = t->registers >= 32 ? NARROW_ROWS_MANY : NARROW_ROWS;
+	*mr = *mr < NARROW_ROWS ? NARROW_ROWS : *mr;
 }
 
 /* Fits the tile to M rows. The tiles get about equal numbers of rows: 4 and 3 of 7, rather than 6
@@ -82,13 +78,11 @@ static void fit_tile(const Target *t, const Gemm *g, int64_t m, int64_t *mr, int
 	const int64_t tiles = (m + *mr - 1) / *mr, lanes = gemm_lanes(t, g->c.ct),
 		      pw = gemm_panel(g->c.ct);
 	int64_t n;
-	bool narrow;
 
 	*mr = (m + tiles - 1) / tiles;
 	if (m % *mr && *mr >= LEAST_TILE_ROWS && m % (*mr - 1) == 0)
 		--*mr;
-	narrow = *nr < lanes * TILE_VECTORS;
-	if ((dim_is_const(g->n, &n) && n <= *nr) || (narrow && *mr > TILE_ROWS))
+	if (dim_is_const(g->n, &n) && n <= *nr)
 		return;
 	while (*nr * 2 <= pw && (*mr + 1) * (*nr * 2 / lanes) < t->registers)
 		*nr *= 2;
@@ -330,10 +324,8 @@ static void tile_reason(const Target *t, Gemm *g, const ProductDecision *d, StrB
 		return;
 	}
 	if (nr < all[1]) {
-		strbuf_printf(b, "two vectors of %lld would be empty in part in the last of ",
-			      (long long)lanes);
+		strbuf_printf(b, "one vector of %lld has all columns, ", (long long)lanes);
 		dim_print(b, g->n);
-		strbuf_puts(b, " columns");
 	} else {
 		strbuf_printf(b, "%lldx%lld sums, a row of B and an element of A fit %d registers",
 			      (long long)mr, (long long)nr, t->registers);

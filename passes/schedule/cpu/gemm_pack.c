@@ -318,20 +318,30 @@ static BlockRows open_rows(Gemm *g)
 	return r;
 }
 
-/* What is done for the row of A at the current point of the m iterators, row I of the block.
- * INSIDE: the guard holds for all terms. */
-typedef void RowDo(Gemm *g, Expr *i, bool inside);
+/* What is done for the rows of A that lie at W of R in [LO, HI), or for the one row there is. INSIDE: the guard holds for
+ * all of their terms. */
+typedef void RowsDo(Gemm *g, const BlockRows *r, Expr *lo, Expr *hi, bool inside);
 
-static void emit_range(Gemm *g, const BlockRows *r, Expr *lo, Expr *hi, bool inside, RowDo *emit)
+/* The number in the block of the row at W of R. */
+static Expr *number_of_row(Gemm *g, const BlockRows *r)
 {
-	LNode *wl = l_loop(&g->b, LOOP_SERIAL, r->w, lo, hi, 1);
+	return r->w ? ex_add(g->b.p, r->row0, ex_iter(g->b.p, r->w)) : l_int(&g->b, 0);
+}
 
-	emit(g, ex_add(g->b.p, r->row0, ex_iter(g->b.p, r->w)), inside);
-	l_close(&g->b, wl);
+/* Opens the loop over W of R; null: there is one row. */
+static LNode *open_w(Gemm *g, const BlockRows *r, LoopKind kind, Expr *lo, Expr *hi)
+{
+	return r->w ? l_loop(&g->b, kind, r->w, lo, hi, 1) : NULL;
+}
+
+static void close_w(Gemm *g, LNode *l)
+{
+	if (l)
+		l_close(&g->b, l);
 }
 
 /* Does EMIT for all rows of the block, those inside apart. */
-static void emit_rows(Gemm *g, RowDo *emit)
+static void emit_rows(Gemm *g, RowsDo *emit)
 {
 	LBuild *b = &g->b;
 	Placing pl = {.g = g, .s = g->c.s};
@@ -340,7 +350,7 @@ static void emit_rows(Gemm *g, RowDo *emit)
 	bool ok = true;
 
 	if (!r.w) {
-		emit(g, l_int(b, 0), !g->c.guard_a);
+		emit(g, &r, NULL, NULL, !g->c.guard_a);
 		return;
 	}
 	inside = guard_for_all(b, gemm_placed(&pl, g->c.guard_a), g->c.k, g->c.nk, &ok);
@@ -348,22 +358,30 @@ static void emit_rows(Gemm *g, RowDo *emit)
 		if (inside) {
 			first = named(g, "inside", l_min(b, first, r.hi), r.w->extent);
 			end = named(g, "outside", l_max(b, first, end), r.w->extent);
-			emit_range(g, &r, r.lo, first, false, emit);
+			emit(g, &r, r.lo, first, false);
 		}
-		emit_range(g, &r, first, end, true, emit);
+		emit(g, &r, first, end, true);
 		r.lo = end;
 	}
 	if (!ok || inside)
-		emit_range(g, &r, r.lo, r.hi, false, emit);
+		emit(g, &r, r.lo, r.hi, false);
 	if (r.loop)
 		l_close(b, r.loop);
+}
+
+static void pack_rows(Gemm *g, const BlockRows *r, Expr *lo, Expr *hi, bool inside)
+{
+	LNode *wl = open_w(g, r, LOOP_SERIAL, lo, hi);
+
+	pack_row(g, number_of_row(g, r), inside);
+	close_w(g, wl);
 }
 
 void gemm_pack_a(Gemm *g)
 {
 	g->abuf = l_temp(&g->b, "ap", gemm_packed_type(g, g->c.a),
 			 dim_mul(g->k->ctx, dim_const(g->k->ctx, g->mc), packed_terms(g)));
-	emit_rows(g, pack_row);
+	emit_rows(g, pack_rows);
 }
 
 /* Packs terms LO to HI of a run, whose first term is at FROM of A, to AT of the edge; the others
@@ -386,15 +404,15 @@ static void pack_edge(Gemm *g, Expr *at, Expr *from, Expr *lo, Expr *hi, Expr *c
 	l_close(b, cl);
 }
 
-/* Finds where the runs of row I of the block start. */
-static void find_row_runs(Gemm *g, Expr *i, bool inside)
+/* Finds where the runs of the rows at W of R in [LO, HI) start. Those inside are found a run at a time, in vectors of rows. */
+static void find_runs(Gemm *g, const BlockRows *r, Expr *rows_lo, Expr *rows_hi, bool inside)
 {
 	LBuild *b = &g->b;
 	ExprPool *p = b->p;
 	Placing pl = {.g = g, .s = g->c.s};
 	Expr *zero = l_int(b, 0), *zeros[MAX_ITERS], *run = ex_dim(p, g->run_terms), *lo = zero,
 	     *hi = run, *from, *start, *at = zero;
-	LNode *loops[MAX_ITERS];
+	LNode *loops[MAX_ITERS], *wl = inside ? NULL : open_w(g, r, LOOP_SERIAL, rows_lo, rows_hi);
 
 	for (int k = g->run; k < g->c.nk; k++)
 		zeros[k] = zero;
@@ -402,7 +420,9 @@ static void find_row_runs(Gemm *g, Expr *i, bool inside)
 		loops[k] = l_loop(b, LOOP_SERIAL, g->c.k[k], zero, ex_dim(p, g->c.k[k]->extent), 1);
 		at = ex_add(p, ex_mul(p, at, ex_dim(p, g->c.k[k]->extent)), ex_iter(p, g->c.k[k]));
 	}
-	at = ex_add(p, ex_mul(p, at, l_int(b, g->mc)), i);
+	if (inside)
+		wl = open_w(g, r, LOOP_VECTOR, rows_lo, rows_hi);
+	at = ex_add(p, ex_mul(p, at, l_int(b, g->mc)), number_of_row(g, r));
 	from = ex_subst_iters(p, gemm_placed(&pl, g->c.a)->load.idx[0], g->c.k + g->run,
 			      zeros + g->run, g->c.nk - g->run);
 	start = from;
@@ -417,7 +437,11 @@ static void find_row_runs(Gemm *g, Expr *i, bool inside)
 		pack_edge(g, edge_at, from, lo, hi, ex_op3(p, IN_select, whole, zero, l_int(b, 1)));
 	}
 	l_store(b, g->runs, at, start, NULL);
+	if (inside)
+		close_w(g, wl);
 	close_loops(g, loops, g->run);
+	if (!inside)
+		close_w(g, wl);
 }
 
 /* Rows past the last one of the block repeat it: a tile reads all of its rows. */
@@ -447,6 +471,6 @@ void gemm_find_runs(Gemm *g)
 	if (g->c.guard_a)
 		g->edge = l_temp(&g->b, "edge", gemm_packed_type(g, g->c.a),
 				 dim_mul(c, dim_const(c, g->mc), g->kk));
-	emit_rows(g, find_row_runs);
+	emit_rows(g, find_runs);
 	repeat_last_row(g, nruns);
 }

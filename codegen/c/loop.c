@@ -471,12 +471,32 @@ static void print_plain_loop(Fn *f, const LNode *n, const LNode *of)
 	fn_close(f);
 }
 
+/* Prints the body of N instead of a loop, where that has one iteration, which is so of a loop that stands for a condition: its
+ * variable is a number. False if N is no such loop. */
+static bool print_once(Fn *f, const LNode *n)
+{
+	const int at = f->names.n;
+	int64_t trips;
+
+	if (n->lo->kind != EX_CONST || !const_range(f, n, &trips) || trips != 1)
+		return false;
+	for (int i = 0; i < f->names.n; i++)
+		if (f->names.at[i].key == n->var)
+			return false;
+	vec_push(f->g->arena, &f->names,
+		 ((FnName){n->var, arena_printf(f->g->arena, "%lld", (long long)n->lo->i)}));
+	fn_nodes(f, n->body);
+	f->names.at[at].key = NULL;
+	return true;
+}
+
 void fn_loop(Fn *f, const LNode *n)
 {
 	LNode plain = *n;
 	const bool guarded = fn_guard(f, split_condition(f, &plain));
 
-	print_plain_loop(f, &plain, n);
+	if (!guarded || !print_once(f, &plain))
+		print_plain_loop(f, &plain, n);
 	if (guarded)
 		fn_close(f);
 }

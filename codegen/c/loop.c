@@ -205,7 +205,7 @@ static bool is_rolled(const Fn *f, const LNode *n)
 
 	if (n->loop == LOOP_SHORT && (!fixed || trips > MOST_SHORT || trips % lanes))
 		return false;
-	if ((n->loop != LOOP_VECTOR && n->loop != LOOP_SHORT) || (fixed && trips < lanes))
+	if ((n->loop != LOOP_VECTOR && n->loop != LOOP_SHORT) || (fixed && trips < lanes / 2))
 		return false;
 	for (const LNode *s = n->body; s; s = s->next) {
 		if (s->kind != LN_LET && s->kind != LN_STORE)

@@ -50,7 +50,7 @@ static const char kernel_macros[] =
 	"#define DL_CONTRACT_ON _Pragma(\"clang fp contract(fast)\")\n"
 	"#elif defined(__GNUC__)\n"
 	"#define DL_IVDEP _Pragma(\"GCC ivdep\")\n"
-	"#define DL_ROLLED _Pragma(\"GCC ivdep\")\n"
+	"#define DL_ROLLED _Pragma(\"GCC ivdep\") _Pragma(\"GCC unroll 1\")\n"
 	"#define DL_SHORT _Pragma(\"GCC ivdep\")\n"
 	/* GCC 12 vectorises some loops around unrolled ones wrongly. */
 	"#define DL_SERIAL _Pragma(\"GCC unroll 1\")\n"

@@ -117,7 +117,7 @@ typedef struct Tile {
 	 * b_at + k*b_step + j*kpack + t */
 	int kpack;
 	int mr, nr;
-	Buf *acc; /* local; element (i, j) at acc_at + i*nr + j */
+	Buf *acc; /* local; element (i, j) at acc_at + i*nr + j, for j < n_valid; other columns are undefined */
 	Expr *acc_at;
 	Iter *col; /* the column within the tile; LNode.at mentions it, and ROW */
 	Buf *a, *b;

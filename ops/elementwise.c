@@ -309,8 +309,7 @@ static bool infer_gelu(Infer *in, Node *n)
 	return infer_either(in, n, "approximate", "none", "none", "tanh");
 }
 
-/* (1 + tanh(u)) / 2 is the sigmoid of 2u, which is accurate for negative x, where the value is
- * small. */
+/* (1 + tanh(u)) / 2 is the sigmoid of 2u, which has no cancellation for negative x. */
 static void lower_gelu(Infer *in, Node *n, Kernel *k)
 {
 	if (!strcmp(node_str(n, "approximate", "none"), "none"))

@@ -41,12 +41,12 @@ typedef struct CDone {
 
 enum { MOST_TRANSPOSED = 8 }; /* bytes of an element that c_transpose transposes */
 
-/* A function that combines the partial states of so many lanes. */
-typedef struct Fold {
+/* A reduction's lanes: a function combines their partial states. */
+typedef struct Lanes {
 	Monoid red;
 	CType ct;
 	int lanes;
-} Fold;
+} Lanes;
 
 typedef struct GenC {
 	Arena *arena;
@@ -60,7 +60,7 @@ typedef struct GenC {
 	bool squares;         /* a tile calls c_tile_squares */
 	/* sizes of the elements that c_transpose transposes */
 	bool transposes[MOST_TRANSPOSED + 1];
-	VEC(Fold) folds;
+	VEC(Lanes) lanes;
 	ExprPool *pool;     /* for the bodies of functions */
 	VEC(CDone) done;    /* stages that have been printed */
 } GenC;

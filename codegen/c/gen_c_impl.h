@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files that print one C function share: codegen/c/gen_c.c, names.c, nodes.c, loop.c. */
+/* What the files that print one C function share: codegen/c/gen_c.c, names.c, lanes.c, nodes.c,
+ * loop.c. */
 #ifndef CODEGEN_C_GEN_C_IMPL_H
 #define CODEGEN_C_GEN_C_IMPL_H
 
@@ -33,12 +34,6 @@ typedef struct Fn {
 	CExprNames cb;
 } Fn;
 
-/* ---- codegen/c/names.c ---- */
-
-/* ---- codegen/c/nodes.c ---- */
-
-/* ---- codegen/c/loop.c ---- */
-
 /* ---- names.c ---- */
 
 /* The name of KEY in F. A new one is made from BASE (null: "v"): out_, or out_2_, out_3_ ... */
@@ -71,12 +66,12 @@ void fn_store(Fn *f, StrBuf *b, Buf *buf, const char *at, const char *val);
 void fn_loop(Fn *f, const LNode *n);
 void fn_reduce(Fn *f, const LNode *n);
 
-/* ---- fold.c ---- */
+/* ---- lanes.c ---- */
 
 /* Notes that LANES states are combined by RED; returns the name of the function that does it, or null: there is none. */
-const char *c_fold(GenC *g, Monoid red, CType ct, int lanes);
+const char *c_combine_lanes(GenC *g, Monoid red, CType ct, int lanes);
 /* Prints these functions. */
-void c_fold_functions(GenC *g, StrBuf *b);
+void c_lanes_functions(GenC *g, StrBuf *b);
 
 /* ---- nodes.c ---- */
 

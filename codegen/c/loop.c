@@ -31,7 +31,7 @@ static void print_halving(Fn *f, const LNode *n, Buf *const *part, Iter *lane, i
 {
 	ExprPool *p = f->sched->kernel->pool;
 	Iter *half = NEW(f->g->arena, Iter);
-	const char *at, *by, *fn = c_fold(f->g, n->red, n->val[0]->ct, lanes);
+	const char *at, *by, *fn = c_combine_lanes(f->g, n->red, n->val[0]->ct, lanes);
 	LNode fold = *n;
 
 	if (fn) {
@@ -412,14 +412,22 @@ static void print_plain_loop(Fn *f, const LNode *n, const LNode *of);
  * vector, so that a local that is indexed by constants alone becomes registers. False if N is no such loop. */
 static bool print_vectors(Fn *f, const LNode *n)
 {
-	enum { MOST_VECTORS = 4 };
-	const int lanes = f->g->target->vector_bytes / 4;
+	enum {
+		MOST_VECTORS = 4
+	}; /* those of a row of the widest tile: 32 columns in vectors of 8 */
+	const LNode *store = n->body;
+	int lanes;
 	ExprPool *p = f->sched->kernel->pool;
 	LNode part = *n;
 	int64_t trips;
 
-	if (!f->unrolls || n->step != 1 || n->lo->kind != EX_CONST || !const_range(f, n, &trips) ||
-	    trips <= lanes || trips > (int64_t)MOST_VECTORS * lanes || !is_rolled(f, n))
+	while (store && store->kind != LN_STORE)
+		store = store->next;
+	if (!f->unrolls || !store || n->step != 1 || n->lo->kind != EX_CONST ||
+	    !const_range(f, n, &trips))
+		return false;
+	lanes = f->g->target->vector_bytes / (dtype_info[ctype_dtype(store->val[0]->ct)].bits / 8);
+	if (trips <= lanes || trips > (int64_t)MOST_VECTORS * lanes || !is_rolled(f, n))
 		return false;
 	for (int64_t at = 0; at < trips; at += lanes) {
 		part.lo = ex_int(p, CT_I64, n->lo->i + at);

@@ -242,7 +242,7 @@ static void set_ahead(Fn *f, const char *type, const char *int_type, Buf *buf, E
 }
 
 /* Declares the address that a tile prefetches, and its step. Without data to prefetch, it is the
- * address of B, again and again. It is not that of the sums, for compilers then keep these in memory. */
+ * address of B each time. With the address of the sums, compilers would keep these in memory. */
 static void print_ahead(Fn *f, const Tile *tl)
 {
 	Expr *zero = ex_int(f->sched->kernel->pool, CT_I64, 0);

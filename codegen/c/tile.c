@@ -79,7 +79,7 @@ static int vectors_of(const GenC *g, const Tile *t)
 /* The type of column vector J. */
 static const char *vector_type(const GenC *g, const Tile *t, int j)
 {
-	return (j + 1) * c_tile_lanes(g, t) > columns_of(g, t) ? "half" : "vec";
+	return (j + 1) * c_tile_lanes(g, t) > columns_of(g, t) ? "half_vec" : "vec";
 }
 
 /* ---- Terms ---- */
@@ -332,11 +332,18 @@ static const char *last_parameters(GenC *g, const Tile *t, bool declare)
 				    : "b, b_step, ahead, ahead_step, acc";
 }
 
+/* Whole tiles are inlined where registers suffice for them and for what the caller holds. With the 16 of AVX2 the loop over the
+ * terms would hold some of its sums in memory, and take up to 1.2 times as long. */
+static bool inlines(const GenC *g, const Tile *t)
+{
+	return t->kpack == 1 && g->target->registers >= 32;
+}
+
 static void rows_function(GenC *g, StrBuf *b, const Tile *t, const char *key, int rows)
 {
 	const char *type = c_type(t->ct), *a = type_of(t, t->a),
 		   *how = rows < t->mr    ? ""
-			  : t->kpack == 1 ? "DL_TILE "
+			  : inlines(g, t) ? "DL_TILE "
 					  : "DL_APART ";
 	const int esize = dtype_info[ctype_dtype(t->ct)].bits / 8, lanes = c_tile_lanes(g, t),
 		  nv = vectors_of(g, t), sets = sets_of(t, rows, nv);
@@ -357,7 +364,7 @@ static void rows_function(GenC *g, StrBuf *b, const Tile *t, const char *key, in
 	if (columns_of(g, t) % lanes)
 		strbuf_printf(
 			b,
-			"\ttypedef %s half __attribute__((vector_size(%d), aligned(%d), may_alias));\n",
+			"\ttypedef %s half_vec __attribute__((vector_size(%d), aligned(%d), may_alias));\n",
 			type, lanes / 2 * esize, esize);
 	if (c_tile_pairs(g, t))
 		strbuf_puts(

@@ -56,7 +56,7 @@ static const char kernel_macros[] =
 	"#define DL_SERIAL _Pragma(\"GCC unroll 1\")\n"
 	"#define DL_UNROLL _Pragma(\"GCC unroll 64\")\n"
 	"#define DL_CONTRACT __attribute__((optimize(\"fp-contract=fast\")))\n"
-	"#define DL_TILE DL_APART /* inlined, it would lose that */\n"
+	"#define DL_TILE DL_APART /* inlined, it would lose the attribute that contracts */\n"
 	"#define DL_CONTRACT_ON\n"
 	"#endif\n\n";
 

@@ -304,6 +304,23 @@ static void test_cvt(double v)
 		fault("f64_bool", v, 0, 0, 0);
 }
 
+/* scale(m, t) for m in [0.5, 2) and all exponents that it takes: normal, subnormal, 0 and infinite results. */
+static void test_scale(uint64_t *s)
+{
+	for (int i = 0; i < 2000; i++) {
+		const double m = 0.5 + 1.5 * fabs(fmod(some_f64(s, 4), 1));
+		const float f = (float)m < 2 ? (float)m : 1;
+
+		for (int n = -152; n <= 128; n++)
+			check("scale_f32", f, n, dl_scale_f32(f, 0x1.8p23f + (float)n),
+			      (double)ldexpf(f, n));
+		for (int n = -1077; n <= 1024; n += n < -1020 || n > 1020 ? 1 : 37)
+			check("scale_f64", m, n, dl_scale_f64(m, 0x1.8p52 + n), ldexp(m, n));
+	}
+	if (!isnan(dl_scale_f32(NAN, 0x1.8p23f)) || !isnan(dl_scale_f64(NAN, 0x1.8p52)))
+		fault("scale", NAN, 0, 0, 0);
+}
+
 static void test_floats(void)
 {
 	uint64_t s = 11;
@@ -325,6 +342,7 @@ static void test_floats(void)
 		}
 	}
 	test_fma(&s);
+	test_scale(&s);
 }
 
 static void test_index(void)

@@ -68,6 +68,33 @@ LNode *l_loop(LBuild *b, LoopKind kind, Iter *var, Expr *lo, Expr *hi, int64_t s
 	return n;
 }
 
+static void count_instructions(void *arg, Expr *e)
+{
+	int *n = arg;
+
+	if (e->kind == EX_INST)
+		*n += inst_is_func(e->op.inst) ? MOST_SHORT_MAPS + 1 : 1;
+}
+
+bool stmts_are_short(const Kernel *k, int first, int last)
+{
+	int n = 0;
+
+	for (int i = first; i <= last; i++)
+		for (int o = 0; o < 2; o++)
+			if (k->stmts.at[i]->val[o])
+				ex_walk(k->stmts.at[i]->val[o], count_instructions, &n);
+	return n <= MOST_SHORT_MAPS;
+}
+
+LNode *l_where(LBuild *b, Expr *cond)
+{
+	Expr *one = l_int(b, 1), *zero = l_int(b, 0);
+
+	return l_loop(b, LOOP_SERIAL, l_iter(b, "once", dim_const(b->k->ctx, 1)), zero,
+		      ex_op3(b->p, IN_select, cond, one, zero), 1);
+}
+
 void l_close(LBuild *b, LNode *loop)
 {
 	b->tail = &loop->next;

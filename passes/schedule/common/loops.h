@@ -27,6 +27,8 @@ void l_of(LBuild *b, const Stmt *s);
 LNode *l_node(LBuild *b, LNodeKind kind);
 /* Opens a loop; what follows goes into it until l_close. */
 LNode *l_loop(LBuild *b, LoopKind kind, Iter *var, Expr *lo, Expr *hi, int64_t step);
+/* Opens what is done where COND holds: a loop of one iteration there, of none elsewhere. */
+LNode *l_where(LBuild *b, Expr *cond);
 void l_close(LBuild *b, LNode *loop);
 /* VAR is VALUE for the rest of this body. */
 void l_let(LBuild *b, Iter *var, Expr *value);
@@ -34,6 +36,8 @@ void l_let(LBuild *b, Iter *var, Expr *value);
 LNode *l_store(LBuild *b, Buf *buf, Expr *idx, Expr *val, Expr *guard);
 /* N carries out PART of the current statement at the point AT[0..nat) (copied). */
 void l_does(LBuild *b, LNode *n, LPart part, Expr *const *at, int nat);
+/* Statements FIRST to LAST of K take few instructions for a point, and no functions. */
+bool stmts_are_short(const Kernel *k, int first, int last);
 /* A buffer for the rest of this body, on the stack or in scratch. */
 void l_local(LBuild *b, Buf *buf);
 /* A new temporary of EXTENT elements (null: a scalar), which is declared here. */

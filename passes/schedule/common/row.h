@@ -34,7 +34,6 @@ typedef struct Row {
 	Expr *v0;              /* first point of v in this block */
 	Expr *vlo, *vhi;
 	Expr *tlo, *thi; /* bounds of the tile */
-	int through;     /* CPUs: the last statement, by Stmt.id, that a stencil before it has emitted too */
 	bool unrolled;   /* a thread's own loops are short, of constant length, and unrolled */
 	Expr *row_at;    /* KEEP_ROWS: the index of the row */
 	Buf **local;    /* by Buf.id: the local that stands for a temporary, or null */

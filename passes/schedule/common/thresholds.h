@@ -125,6 +125,10 @@ enum {
 	STENCIL_POINTS = 4,
 	/* Taps of a stencil, at most: all of them are unrolled. */
 	MOST_TAPS = 64,
+	/* Instructions for a point, at most, of the maps after a product or a stencil that are unrolled over some of its points: a
+	 * bias, a residual and an activation have up to 8. Functions are not: they gained nothing on AVX-512, and took 1.1 times as
+	 * long on AVX2, which has too few registers for their constants. */
+	MOST_SHORT_MAPS = 16,
 	/* Terms of an innermost sum, at most, that are unrolled inside the vector loop. */
 	MOST_UNROLLED = 8,
 	/* Terms of a float sum that are added one after another: a longer sum is computed from the

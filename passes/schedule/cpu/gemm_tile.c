@@ -174,22 +174,12 @@ static Expr *held_value(Gemm *g, Buf *held)
 	return ex_load(p, held, &at, 1);
 }
 
-static void find_function(void *arg, Expr *e)
-{
-	bool *calls = arg;
-
-	*calls = *calls || (e->kind == EX_INST && inst_is_func(e->op.inst));
-}
-
 /* The epilogue over all sums of a tile is unrolled if it is short. Then compilers keep the sums in registers, instead of
  * storing them to the tile and loading them again. Where a sum is split into parts, they are in memory anyway. */
 static bool unrolls_epilogue(const Gemm *g, const TileAt *t)
 {
-	bool calls = false;
-
-	for (int s = 1; s < g->nstmts; s++)
-		ex_walk(g->k->stmts.at[g->first + s]->val[0], find_function, &calls);
-	return !calls && !g->kc && t->m_valid->kind == EX_CONST && t->n_valid->kind == EX_CONST;
+	return !g->kc && t->m_valid->kind == EX_CONST && t->n_valid->kind == EX_CONST &&
+	       stmts_are_short(g->k, g->first + 1, g->first + g->nstmts - 1);
 }
 
 static void emit_epilogue(Gemm *g, const TileAt *t)
@@ -331,26 +321,23 @@ static void emit_one(Gemm *g, TileAt t)
 		emit_epilogue(g, &t);
 }
 
-/* The same. Where the last tile of a row has fewer columns than the other ones, it is emitted apart: then both numbers are
- * constants, which micro-kernels of numbers that are not quantised, and epilogues, make use of. */
+/* Emits the tile at T as emit_one does. If the last tile of a row has fewer columns than the other ones, two versions are emitted,
+ * each for a constant number of columns: the micro-kernel then computes no others, and the epilogue can be unrolled. Neither is
+ * so for quantised numbers and for parts of a sum. */
 static void emit_at(Gemm *g, const TileAt *t)
 {
 	LBuild *b = &g->b;
 	ExprPool *p = b->p;
-	Expr *one = l_int(b, 1), *zero = l_int(b, 0), *whole;
+	Expr *end = ex_add(p, ex_iter(p, t->nt), l_int(b, g->nr));
 	int64_t n;
 
-	if (t->n_valid->kind == EX_CONST || !dim_is_const(g->n, &n) || g->scale) {
+	if (t->n_valid->kind == EX_CONST || !dim_is_const(g->n, &n) || g->scale || t->partial) {
 		emit_one(g, *t);
 		return;
 	}
-	whole = ex_op2(p, IN_le, ex_add(p, ex_iter(p, t->nt), l_int(b, g->nr)), l_int(b, n));
 	for (int last = 0; last < 2; last++) {
 		TileAt some = *t;
-		LNode *l = l_loop(b, LOOP_SERIAL, l_iter(b, "once", dim_const(g->k->ctx, 1)), zero,
-				  last ? ex_op3(p, IN_select, whole, zero, one)
-				       : ex_op3(p, IN_select, whole, one, zero),
-				  1);
+		LNode *l = l_where(b, ex_op2(p, last ? IN_gt : IN_le, end, l_int(b, n)));
 
 		some.n_valid = l_int(b, last ? n % g->nr : g->nr);
 		emit_one(g, some);

@@ -21,7 +21,8 @@
 
 /* ---- Locals ---- */
 
-int row_band_dim(const Row *r, const Stmt *s, int d)
+/* The band iterator that indexes dim D of what S writes; -1: none. */
+static int band_dim(const Row *r, const Stmt *s, int d)
 {
 	return s->widx[d]->kind == EX_ITER ? band_index(r->band, s, s->widx[d]->iter) : -1;
 }
@@ -38,7 +39,7 @@ bool row_may_hold(const Row *r, const Stmt *s, const Buf *t)
 		if (i < s->id || w->update || w->ordered)
 			return false;
 		for (int d = 0; d < t->rank; d++)
-			if (row_band_dim(r, w, d) != row_band_dim(r, s, d))
+			if (band_dim(r, w, d) != band_dim(r, s, d))
 				return false;
 	}
 	return true;
@@ -73,7 +74,7 @@ static void make_local(Row *r, Stmt *s, Buf *t)
 		return;
 	for (int i = 0; i < t->rank; i++) {
 		int d = row_memory_dim(t, i);
-		const Keep keep = kept(r, row_band_dim(r, s, d));
+		const Keep keep = kept(r, band_dim(r, s, d));
 
 		r->keep[t->id][d] = keep;
 		inner = keep == KEEP_BLOCK ? n : inner;
@@ -96,21 +97,23 @@ void row_hold(Row *r, Stmt *s)
 
 /* ---- Expressions of a statement in terms of the stage's iterators, in flat memory ---- */
 
-static void emit_stmt(Row *r, Stmt *s)
+/* Emits S, and statements after it with it; returns the id of the last one. */
+static int emit_stmt(Row *r, Stmt *s)
 {
-	if (s->id <= r->through)
-		return;
+	int through = s->id;
+
 	row_begin(r, s);
 	if (r->how[s->id].form == REDUCE_STENCIL)
-		r->through = row_stencil_through(r, s);
-	if (r->through <= s->id)
+		through = row_stencil_through(r, s);
+	if (through == s->id)
 		row_hold(r, s);
 	switch (r->how[s->id].form) {
-	case REDUCE_STENCIL: row_emit_stencil(r, s); break;
+	case REDUCE_STENCIL: row_emit_stencil(r, s, through); break;
 	case REDUCE_TAPS:
 	case REDUCE_STATES: row_emit_reduce_vector(r, s); break;
 	default: row_emit(r);
 	}
+	return through;
 }
 
 /* ---- Band iterators that run through memory as one ---- */
@@ -285,9 +288,8 @@ void row_emit_stage(LBuild *b, const RowPlan *plan)
 {
 	Row r = row_open_stage(b, plan);
 
-	r.through = -1;
 	for (int i = plan->first; i <= plan->last; i++)
-		emit_stmt(&r, b->k->stmts.at[i]);
+		i = emit_stmt(&r, b->k->stmts.at[i]);
 }
 
 void rows_emit(Kernel *k, const Decision *d, Schedule *s)

@@ -25,8 +25,6 @@ Row row_open_stage(LBuild *b, const RowPlan *plan);
 /* The stage alone uses T, statement S is the first that writes to it, and the others index it by the
  * same band iterators, so it need not be stored. */
 bool row_may_hold(const Row *r, const Stmt *s, const Buf *t);
-/* The band iterator that indexes dim D of what S writes; -1: none. */
-int row_band_dim(const Row *r, const Stmt *s, int d);
 /* Declares the locals that hold the result of S, if its decision says so. */
 void row_hold(Row *r, Stmt *s);
 /* Emits the stage of PLAN. */
@@ -53,11 +51,11 @@ void row_emit_reduce_vector(Row *r, Stmt *s);
 
 /* Whether S, the current statement, is a stencil along the tile. */
 bool row_is_stencil(Row *r, Stmt *s);
-/* The id of the last statement of the stage if each one after S, a stencil, is a map of what the same point of the stages before it
- * has; else that of S. Then row_emit_stencil emits them, too, point by point. */
+/* The id of the last statement of the stage, if each one after the stencil S is a map of the same points, which can be computed
+ * where the state of a point is stored; else that of S. */
 int row_stencil_through(const Row *r, const Stmt *s);
-/* Emits such a stencil, and the statements up to Row.through. */
-void row_emit_stencil(Row *r, Stmt *s);
+/* Emits such a stencil, and the statements after it up to THROUGH. */
+void row_emit_stencil(Row *r, Stmt *s, int through);
 /* The band iterator that the stencils of the stage slide along, or -1. */
 int row_stencil_iter(const Row *r);
 

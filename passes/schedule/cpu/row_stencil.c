@@ -8,6 +8,9 @@
  *     for v
  *       4 states; all taps, unrolled; 4 stores
  *
+ * Short maps that follow, such as a bias and an activation, are computed at these stores, instead of in loops of their own
+ * over a local that holds the tile.
+ *
  * A guard never stands inside the loop over v. There the C compiler would load under a mask, from
  * addresses outside of the input where the mask is empty. Such loads are slow where the page is
  * not mapped, and where the processor has no cheap masks. Instead,
@@ -21,9 +24,6 @@
  *     for r0, the taps along h, in bounds
  *       for v: 4 states; all taps along w, unrolled
  *     for v: 4 stores
- *
- * The maps that follow, such as a bias and an activation, are computed where the states are stored, instead of in
- * loops of their own over a local that holds the tile.
  *
  * If the extent of w is a symbol, the points near its ends are taken one by one, and each
  * iterator of the taps has such bounds.
@@ -106,53 +106,23 @@ static void set_w(Row *r, Expr *w)
 
 /* ---- The statements after a stencil ---- */
 
-typedef struct PointLoads {
-	const Row *r;
-	int first; /* the stencil */
-	bool ok;
-} PointLoads;
-
-/* What statements from FIRST on have written is loaded at the point where it was written. */
-static void find_other_point(void *arg, Stmt *s, Expr *load)
+/* S is a map of one value for each point of the stencil FIRST. What FIRST and the statements between have written it reads at
+ * its own point: it is parallel over the iterators of the band that they have in common. */
+static bool maps_points(const Row *r, const Stmt *s, const Stmt *first)
 {
-	PointLoads *f = arg;
-	const Buf *b = load->load.buf;
-
-	for (int i = f->first; i < s->id; i++) {
-		const Stmt *w = f->r->k->stmts.at[i];
-
-		if (!stmt_writes(w, b))
-			continue;
-		f->ok = f->ok && load->load.nidx == w->nwidx;
-		for (int d = 0; f->ok && d < w->nwidx; d++) {
-			const Expr *at = load->load.idx[d];
-			const int of = row_band_dim(f->r, w, d);
-
-			f->ok = of < 0 ? at == w->widx[d]
-				       : at->kind == EX_ITER &&
-						 band_index(f->r->band, s, at->iter) == of;
-		}
-	}
-}
-
-/* S is a map of one value for each point of the stencil FIRST. */
-static bool maps_points(const Row *r, Stmt *s, const Stmt *first)
-{
-	PointLoads f = {r, first->id, true};
-
 	if (s->red || s->guard || s->ordered || s->nout != 1 || row_packed(s) ||
 	    expr_can_fault(s->val[0]) || s->niters != first->nband)
 		return false;
 	for (int i = 0; i < s->niters; i++)
 		if (band_index(r->band, s, s->iter[i]) < 0)
 			return false;
-	stmt_loads(s, find_other_point, &f);
-	return f.ok;
+	return true;
 }
 
 int row_stencil_through(const Row *r, const Stmt *s)
 {
-	if (s->nout != 1 || !r->how[s->id].hold || !row_may_hold(r, s, s->out[0]))
+	if (s->nout != 1 || !r->how[s->id].hold || !row_may_hold(r, s, s->out[0]) ||
+	    !stmts_are_short(r->k, s->id + 1, r->last))
 		return s->id;
 	for (int i = s->id + 1; i <= r->last; i++)
 		if (!maps_points(r, r->k->stmts.at[i], s))
@@ -172,13 +142,13 @@ static void hold_point(Row *r, Stmt *s)
 	r->local[t->id] = l_temp(r->b, t->name, t->dtype, NULL);
 }
 
-/* Stores the states ACC at IDX of S, and what the statements after it up to Row.through make of them. */
-static void store_through(Row *r, Stmt *s, Buf *const *acc, Expr *idx)
+/* Stores the states ACC at IDX of S, and the results of the maps after it up to statement THROUGH at that point. */
+static void store_through(Row *r, Stmt *s, int through, Buf *const *acc, Expr *idx)
 {
-	if (r->through > s->id)
+	if (through > s->id)
 		hold_point(r, s);
 	row_store_state(r, s, acc, idx);
-	for (int i = s->id + 1; i <= r->through; i++) {
+	for (int i = s->id + 1; i <= through; i++) {
 		Stmt *m = r->k->stmts.at[i];
 		Expr *at;
 		Buf *out;
@@ -199,6 +169,7 @@ typedef struct ChannelStencil {
 	Row *r;
 	Stmt *s;
 	Iter *w;
+	int through;                /* the last statement that is emitted with it */
 	int side;                   /* adjacent points that share their loads */
 	Expr *along, *rest;         /* the guard: conjuncts with w, and without; or null */
 	Expr *all_along, *all_rest; /* that they hold for all taps; or null */
@@ -287,7 +258,7 @@ static void emit_part(const ChannelStencil *t, const ColumnGroup *g, ColumnPart 
 		if (part == INIT)
 			row_init_state(r, t->s, acc, state);
 		else if (part == STORE)
-			store_through(r, t->s, acc, state);
+			store_through(r, t->s, t->through, acc, state);
 		else
 			emit_tap(t, acc, state);
 		if (apart_taps)
@@ -311,15 +282,6 @@ static void emit_in_registers(const ChannelStencil *t, const ColumnGroup *g)
 	row_close(r, &n);
 }
 
-/* Opens a loop of one iteration where G holds, else of none. */
-static void open_where(const ChannelStencil *t, Expr *g, Nest *n)
-{
-	LBuild *b = t->r->b;
-
-	row_open(t->r, n, LOOP_SERIAL, l_iter(b, "once", dim_const(b->k->ctx, 1)), l_int(b, 0),
-		 ex_op3(b->p, IN_select, g, l_int(b, 1), l_int(b, 0)));
-}
-
 static void emit_in_rows(const ChannelStencil *t, const ColumnGroup *g)
 {
 	Row *r = t->r;
@@ -332,7 +294,7 @@ static void emit_in_rows(const ChannelStencil *t, const ColumnGroup *g)
 	for (ColumnPart part = INIT; part <= STORE; part++) {
 		if (part == TAPS &&
 		    (uniform = without_from(p, t->s, g->guard, t->s->nband, &guard)))
-			open_where(t, uniform, &n);
+			n.loop[n.n++] = l_where(r->b, uniform);
 		if (part == TAPS)
 			open_taps(t, g, false, guard, &n);
 		open_v(r, &n);
@@ -513,13 +475,14 @@ bool row_is_stencil(Row *r, Stmt *s)
 	return find_stencil(r, s, &t, &guard);
 }
 
-void row_emit_stencil(Row *r, Stmt *s)
+void row_emit_stencil(Row *r, Stmt *s, int through)
 {
 	Expr *guard;
 	ChannelStencil t;
 	const bool fits = find_stencil(r, s, &t, &guard);
 
 	assert(fits);
+	t.through = through;
 	if (!emit_by_columns(&t))
 		emit_by_bounds(&t, guard);
 }

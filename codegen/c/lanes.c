@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Functions that combine the partial states of a reduction's lanes: each half with the other, until one state is left. Of a loop
+ * over so few lanes clang makes scalar instructions, a hundred for 32 lanes, so for clang each step is written as an operation of
+ * vectors. gcc makes vectors of the loop.
+ */
+#include "codegen/c/gen_c_impl.h"
+
+const char *c_combine_lanes(GenC *g, Monoid red, CType ct, int lanes)
+{
+	const Lanes new = {red, ct, lanes};
+
+	if (red != MONOID_sum && red != MONOID_prod && red != MONOID_max && red != MONOID_min)
+		return NULL;
+	for (int i = 0;; i++) {
+		if (i == g->lanes.n)
+			vec_push(g->arena, &g->lanes, new);
+		if (g->lanes.at[i].red == red && g->lanes.at[i].ct == ct &&
+		    g->lanes.at[i].lanes == lanes)
+			break;
+	}
+	return arena_printf(g->arena, "combine_%s_%s_%d", monoid_info[red].name, ctype_name[ct],
+			    lanes);
+}
+
+/* Prints the combination of vectors aN and bN, to rN. NaN in either one is the result. */
+static void put_step(StrBuf *b, const Lanes *l, int n)
+{
+	const char *order = l->red == MONOID_max ? ">" : "<";
+
+	if (l->red == MONOID_sum || l->red == MONOID_prod) {
+		strbuf_printf(b, "\tconst v%d r%d = a%d %s b%d;\n", n, n, n,
+			      l->red == MONOID_sum ? "+" : "*", n);
+		return;
+	}
+	strbuf_printf(b, "\tconst __typeof__(a%d > b%d) is_a%d = ", n, n, n);
+	if (ctype_is_float(l->ct))
+		strbuf_printf(b, "(a%d %s b%d) | (a%d != a%d);\n", n, order, n, n, n);
+	else
+		strbuf_printf(b, "a%d %s b%d;\n", n, order, n);
+	strbuf_printf(
+		b,
+		"\tconst v%d r%d = (v%d)((is_a%d & (__typeof__(is_a%d))a%d) | (~is_a%d & (__typeof__(is_a%d))b%d));\n",
+		n, n, n, n, n, n, n, n, n);
+}
+
+/* The combination of states A and B. */
+static const char *combined(const GenC *g, const Lanes *l, const char *a, const char *b)
+{
+	if (l->red == MONOID_sum || l->red == MONOID_prod)
+		return arena_printf(g->arena, "%s %s %s", a, l->red == MONOID_sum ? "+" : "*", b);
+	return arena_printf(g->arena, "dl_%s_%s(%s, %s)", monoid_info[l->red].name,
+			    ctype_name[l->ct], a, b);
+}
+
+static void put_function(GenC *g, StrBuf *b, const Lanes *l)
+{
+	const char *type = c_type(l->ct), *from = "part";
+	const int bytes = dtype_info[ctype_dtype(l->ct)].bits / 8;
+
+	strbuf_printf(b, "static inline %s %s(%s *part)\n{\n#if defined(__clang__)\n", type,
+		      c_combine_lanes(g, l->red, l->ct, l->lanes), type);
+	for (int n = l->lanes / 2; n > 1; n /= 2) {
+		strbuf_printf(b,
+			      "\ttypedef %s v%d __attribute__((vector_size(%d)));\n"
+			      "\tv%d a%d, b%d;\n"
+			      "\t__builtin_memcpy(&a%d, %s, sizeof a%d);\n"
+			      "\t__builtin_memcpy(&b%d, %s + %d, sizeof b%d);\n",
+			      type, n, n * bytes, n, n, n, n, from, n, n, from, n, n);
+		put_step(b, l, n);
+		from = arena_printf(g->arena, "(const %s *)&r%d", type, n);
+	}
+	strbuf_printf(b, "\treturn %s;\n",
+		      l->lanes > 2 ? combined(g, l, "r2[0]", "r2[1]")
+				   : combined(g, l, "part[0]", "part[1]"));
+	strbuf_printf(b,
+		      "#else\n"
+		      "\tDL_UNROLL\n"
+		      "\tfor (int half = %d; half > 0; half /= 2) {\n"
+		      "\t\tDL_IVDEP\n"
+		      "\t\tfor (int lane = 0; lane < half; lane++)\n"
+		      "\t\t\tpart[lane] = %s;\n"
+		      "\t}\n"
+		      "\treturn part[0];\n"
+		      "#endif\n}\n\n",
+		      l->lanes / 2, combined(g, l, "part[lane]", "part[lane + half]"));
+}
+
+void c_lanes_functions(GenC *g, StrBuf *b)
+{
+	for (int i = 0; i < g->lanes.n; i++)
+		put_function(g, b, &g->lanes.at[i]);
+}

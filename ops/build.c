@@ -213,7 +213,8 @@ static void window_same(Ctx *c, Window *w, int d, bool lower, bool pool)
 }
 
 /* Explicit pads: the result has floor or ceil((in + pads - extent) / stride) + 1 points. With
- * ceil, a last window that would start beyond the input and its begin pad is dropped. */
+ * ceil, a last window that would start beyond the input and its begin pad is dropped, and the only one may be larger than
+ * the padded input, by less than the stride. */
 static bool window_explicit(Infer *in, Ctx *c, Node *n, Window *w, int d, bool ceil)
 {
 	Dim *s = dim_const(c, w->stride[d]), *one = dim_const(c, 1);
@@ -221,12 +222,15 @@ static bool window_explicit(Infer *in, Ctx *c, Node *n, Window *w, int d, bool c
 	Dim *room = dim_add(c, start, w->end[d]);
 	Dim *ext = window_extent(c, w, d);
 	Dim *span = dim_sub(c, room, ext), *past, *quot;
+	Dim *most = ceil ? dim_add(c, room, dim_const(c, w->stride[d] - 1)) : room;
 
 	if (in &&
 	    !infer_le_shown(
-		    in, n, ext, room, "the window is larger than the padded input",
+		    in, n, ext, most, "the window is larger than the padded input",
 		    (FactSize){arena_printf(infer_arena(in), "along dim %d it spans", d + 2), ext},
-		    (FactSize){"the input with its pads", room}))
+		    (FactSize){ceil ? "the input with its pads and a stride less 1"
+				    : "the input with its pads",
+			       most}))
 		return false;
 	if (ceil && w->stride[d] > 1) {
 		w->out[d] = dim_add(c, dim_ceildiv(c, span, s), one);

@@ -81,6 +81,11 @@ MODELS = {
                       [{"x": whole(3, 4), "z": whole(3, 4)}]),
     "xor_mul_range": (f"g (int64[N,M] x, int64[N,M] z) => (int64[N,M] y) {RANGE} d = BitwiseXor (x, z) y = Mul (d, r) }}",
                       [{"x": whole(3, 4), "z": whole(3, 4)}]),
+    # A window that is larger than the padded input, by less than the stride, was refused.
+    "pool_ceil": ("g (float[1,2,2,3] x) => (float[1,2,a,b] y, float[1,2,c,d] z) { "
+                  "y = MaxPool <kernel_shape = [3, 4], strides = [2, 3], ceil_mode = 1> (x) "
+                  "z = AveragePool <kernel_shape = [3, 4], strides = [2, 3], ceil_mode = 1> (x) }",
+                  [{"x": real(1, 2, 2, 3)}]),
     # A thread's scratch is as large as a dim that is read from data, which was not known when memory was planned.
     "softmax_tile": ("g (float[2,5,4] x, int64[3] n) => (float[a,b,c] y) { s = Tile (x, n) y = Softmax <axis = 1> (s) }",
                      [{"x": real(2, 5, 4), "n": ints(1, 3, 1)}, {"x": real(2, 5, 4), "n": ints(2, 200, 1)}]),

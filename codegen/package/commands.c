@@ -81,7 +81,7 @@ bool pack_find_cc(Pack *p)
 	if (wanted)
 		return diag_error(p->diag, (DiagLoc){.file = p->o->output},
 				  "--cc=%s: there is no such program; give the name or path of a "
-				  "C compiler (gcc, or clang from 15 on)",
+				  "C compiler (gcc from 12 on, or clang from 15 on)",
 				  wanted);
 	return diag_error(p->diag, (DiagLoc){.file = p->o->output},
 			  "no C compiler on PATH: install gcc from 12 on or clang from %d on "

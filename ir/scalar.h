@@ -337,9 +337,9 @@ DL_REM(f64, double, uint64_t, , 52, u64, 11)
 DL_FLOATING(f32, float, f)
 DL_FLOATING(f64, double, )
 
-/* m 2^n, where t = 1.5 * 2^MAN + n, as a sum that was to round n to an integer. Adding n to m's exponent is exact where the result is
- * normal, or infinite. Elsewhere it is a multiple k of the least subnormal number 2^-LEAST, whose bits are k: adding 2^MAN to
- * m 2^(n + LEAST) rounds it to k. A product would take processors many times as long. */
+/* m 2^e, where n is 1.5 * 2^MAN + e, as a sum that was to round e to an integer. Adding e to m's exponent is exact where the
+ * result is normal, or infinite. Elsewhere it is a multiple k of the least subnormal number 2^-LEAST, whose bits are k: adding 2^MAN
+ * to m 2^(e + LEAST) rounds it to k. A product would take processors many times as long. */
 #define DL_SCALE(t, T, i, I, man, least, inf)                                         \
 	DL_FN T dl_scale_##t(T m, T n)                                                \
 	{                                                                             \

@@ -412,14 +412,13 @@ static void print_plain_loop(Fn *f, const LNode *n, const LNode *of);
  * vector, so that a local that is indexed by constants alone becomes registers. False if N is no such loop. */
 static bool print_vectors(Fn *f, const LNode *n)
 {
-	enum {
-		MOST_VECTORS = 4
-	}; /* those of a row of the widest tile: 32 columns in vectors of 8 */
-	const LNode *store = n->body;
-	int lanes;
+	/* those of a row of the widest tile: 32 columns in vectors of 8 */
+	enum { MOST_VECTORS = 4 };
 	ExprPool *p = f->sched->kernel->pool;
+	const LNode *store = n->body;
 	LNode part = *n;
 	int64_t trips;
+	int lanes;
 
 	while (store && store->kind != LN_STORE)
 		store = store->next;

@@ -77,7 +77,6 @@ void c_lanes_functions(GenC *g, StrBuf *b);
 
 /* Prints the indentation of a line. */
 void fn_tabs(Fn *f);
-enum { MOST_TEXTS = 9 /* that fn_texts makes at once */ };
 /* The texts of N expressions, after printing their temporaries; the text of a null one is empty. */
 void fn_texts(Fn *f, Expr *const *e, int n, StrBuf *out);
 /* Opens a block under a guard, false if that is null; temporaries of the guarded part are computed inside. */

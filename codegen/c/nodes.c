@@ -23,11 +23,11 @@ void fn_tabs(Fn *f)
 
 void fn_texts(Fn *f, Expr *const *e, int n, StrBuf *out)
 {
-	Expr *nonnull[MOST_TEXTS] = {NULL};
-	StrBuf text[MOST_TEXTS] = {{0}};
+	Expr *nonnull[8] = {NULL};
+	StrBuf text[8] = {{0}};
 	int m = 0;
 
-	assert(n <= MOST_TEXTS);
+	assert(n <= (int)(sizeof text / sizeof *text));
 	for (int i = 0; i < n; i++)
 		if (e[i]) {
 			ex_walk(e[i], find_fault, f);
@@ -296,16 +296,19 @@ static void print_panel(Fn *f, const Tile *tl, const StrBuf *t)
 		strbuf_puts(&f->body, "INT64_MAX, ");
 }
 
-/* Opens the block of a tile some of whose sums are used; its rows that exist are below "valid", its columns below
- * "columns", and K is the text of the rows' length. */
+/* Opens the block of a tile some of whose sums are used; its rows that exist are below "valid",
+ * and K is the text of their length. */
 static void open_used(Fn *f, const Tile *tl, const char *k)
 {
 	const char *row = fn_name(f, tl->row, tl->row->name),
 		   *col = fn_name(f, tl->col, tl->col->name);
-	StrBuf when = {0};
+	StrBuf columns = {0}, when = {0};
 
 	vec_push(f->g->arena, &f->naturals, tl->row);
 	vec_push(f->g->arena, &f->naturals, tl->col);
+	fn_texts(f, (Expr *const *)&tl->n_valid, 1, &columns);
+	fn_tabs(f);
+	strbuf_printf(&f->body, "const int64_t columns = %s;\n", strbuf_str(&columns));
 	fn_tabs(f);
 	if (tl->squares)
 		strbuf_printf(&f->body, "int used = !(%s < %a);\n\n", fn_buf(f, tl->squares),
@@ -335,6 +338,7 @@ static void open_used(Fn *f, const Tile *tl, const char *k)
 	fn_tabs(f);
 	strbuf_puts(&f->body, "if (used) {\n");
 	f->indent++;
+	strbuf_free(&columns);
 	strbuf_free(&when);
 }
 
@@ -352,12 +356,12 @@ static void close_used(Fn *f, const Tile *tl, const char *to)
 	fn_close(f);
 }
 
-/* Prints the call of the micro-kernel for a tile whose terms are limited to those with other weights
+/* Prints the call of micro-kernel FN for a tile whose terms are limited to those with other weights
  * than 0, where T has the texts of print_tile. The sum is divided into parts at the same terms as
- * by the micro-kernel itself. */
-static void print_trimmed(Fn *f, const Tile *tl, const StrBuf *t)
+ * by FN itself. */
+static void print_trimmed(Fn *f, const Tile *tl, const char *fn, const StrBuf *t)
 {
-	const char *a = fn_buf(f, tl->a), *fn = c_tile_use(f->g, tl);
+	const char *a = fn_buf(f, tl->a);
 
 	assert(!tl->runs && !tl->scale && !tl->accumulate && !tl->partial);
 	fn_tabs(f);
@@ -384,16 +388,12 @@ static void print_trimmed(Fn *f, const Tile *tl, const StrBuf *t)
 	fn_close(f);
 }
 
-/* Prints the call of the micro-kernel, where T has the texts of print_tile. */
-static void print_call(Fn *f, const Tile *tl, const StrBuf *t)
+/* Prints the call of micro-kernel FN, where T has the texts of print_tile. */
+static void print_call(Fn *f, const Tile *tl, const char *fn, const StrBuf *t)
 {
-	if (tl->trim) {
-		print_trimmed(f, tl, t);
-		return;
-	}
 	fn_tabs(f);
-	strbuf_printf(&f->body, "%s(valid, %s, %d, %s, ", c_tile_use(f->g, tl), strbuf_str(&t[1]),
-		      !tl->accumulate, fn_buf(f, tl->a));
+	strbuf_printf(&f->body, "%s(valid, %s, %d, %s, ", fn, strbuf_str(&t[1]), !tl->accumulate,
+		      fn_buf(f, tl->a));
 	if (tl->runs)
 		print_runs(f, tl);
 	else
@@ -406,35 +406,34 @@ static void print_call(Fn *f, const Tile *tl, const StrBuf *t)
 
 static void print_tile(Fn *f, const LNode *n)
 {
-	enum { COLUMNS = 8, TEXTS };
+	enum { MOST = 8 };
 	const Tile *tl = n->tile;
-	Expr *e[TEXTS] = {
+	const char *fn = c_tile_use(f->g, tl);
+	Expr *e[MOST] = {
 		tl->m_valid, tl->k,      tl->a_step,   tl->scale ? first_byte(f, tl) : tl->b_at,
-		tl->b_step,  tl->acc_at, tl->scale_at, tl->zero_at,
-		tl->n_valid};
-	StrBuf t[TEXTS] = {{0}};
+		tl->b_step,  tl->acc_at, tl->scale_at, tl->zero_at};
+	StrBuf t[MOST] = {{0}};
 
 	fn_tabs(f);
 	strbuf_puts(&f->body, "{\n");
 	f->indent++;
-	fn_texts(f, e, TEXTS, t);
+	fn_texts(f, e, MOST, t);
 	fn_tabs(f);
 	strbuf_printf(&f->body, "const int64_t valid = %s;\n", strbuf_str(&t[0]));
-	if (tl->when) {
-		fn_tabs(f);
-		strbuf_printf(&f->body, "const int64_t columns = %s;\n", strbuf_str(&t[COLUMNS]));
-	}
 	if (!tl->runs)
 		print_rows(f, tl);
 	if (tl->when)
 		open_used(f, tl, strbuf_str(&t[1]));
 	if (!tl->scale)
 		print_ahead(f, tl);
-	print_call(f, tl, t);
+	if (tl->trim)
+		print_trimmed(f, tl, fn, t);
+	else
+		print_call(f, tl, fn, t);
 	if (tl->when)
 		close_used(f, tl, strbuf_str(&t[5]));
 	fn_close(f);
-	for (int i = 0; i < TEXTS; i++)
+	for (int i = 0; i < MOST; i++)
 		strbuf_free(&t[i]);
 }
 

@@ -328,16 +328,13 @@ static Expr *number_of_row(Gemm *g, const BlockRows *r)
 	return r->w ? ex_add(g->b.p, r->row0, ex_iter(g->b.p, r->w)) : l_int(&g->b, 0);
 }
 
-/* Opens the loop over W of R; null: there is one row. */
-static LNode *open_w(Gemm *g, const BlockRows *r, LoopKind kind, Expr *lo, Expr *hi)
+/* Opens the loop over W of R, unless there is one row; returns the number of LOOPS. */
+static int open_w(Gemm *g, const BlockRows *r, LoopKind kind, Expr *lo, Expr *hi, LNode **loops)
 {
-	return r->w ? l_loop(&g->b, kind, r->w, lo, hi, 1) : NULL;
-}
-
-static void close_w(Gemm *g, LNode *l)
-{
-	if (l)
-		l_close(&g->b, l);
+	if (!r->w)
+		return 0;
+	*loops = l_loop(&g->b, kind, r->w, lo, hi, 1);
+	return 1;
 }
 
 /* Does EMIT for all rows of the block, those inside apart. */
@@ -371,10 +368,11 @@ static void emit_rows(Gemm *g, RowsDo *emit)
 
 static void pack_rows(Gemm *g, const BlockRows *r, Expr *lo, Expr *hi, bool inside)
 {
-	LNode *wl = open_w(g, r, LOOP_SERIAL, lo, hi);
+	LNode *wl;
+	const int nl = open_w(g, r, LOOP_SERIAL, lo, hi, &wl);
 
 	pack_row(g, number_of_row(g, r), inside);
-	close_w(g, wl);
+	close_loops(g, &wl, nl);
 }
 
 void gemm_pack_a(Gemm *g)
@@ -385,15 +383,15 @@ void gemm_pack_a(Gemm *g)
 }
 
 /* Packs terms LO to HI of a run, whose first term is at FROM of A, to AT of the edge; the others
- * become zero. All of it is done COUNT times, which is 0 or 1. */
-static void pack_edge(Gemm *g, Expr *at, Expr *from, Expr *lo, Expr *hi, Expr *count)
+ * become zero. All of it is done where COND holds. */
+static void pack_edge(Gemm *g, Expr *at, Expr *from, Expr *lo, Expr *hi, Expr *cond)
 {
 	LBuild *b = &g->b;
 	ExprPool *p = b->p;
-	Iter *once = l_iter(b, "once", dim_const(g->k->ctx, 1)), *u = l_iter(b, "u", g->run_terms);
+	Iter *u = l_iter(b, "u", g->run_terms);
 	LoopKind kind = l_short(g->run_terms) ? LOOP_SHORT : LOOP_VECTOR;
 	Expr *to = ex_add(p, at, ex_iter(p, u)), *source = ex_add(p, from, ex_iter(p, u));
-	LNode *cl = l_loop(b, LOOP_SERIAL, once, l_int(b, 0), count, 1),
+	LNode *cl = l_where(b, cond),
 	      *ul = l_loop(b, kind, u, l_int(b, 0), ex_dim(p, g->run_terms), 1);
 
 	l_store(b, g->edge, to, zero_of(g), NULL);
@@ -412,16 +410,18 @@ static void find_runs(Gemm *g, const BlockRows *r, Expr *rows_lo, Expr *rows_hi,
 	Placing pl = {.g = g, .s = g->c.s};
 	Expr *zero = l_int(b, 0), *zeros[MAX_ITERS], *run = ex_dim(p, g->run_terms), *lo = zero,
 	     *hi = run, *from, *start, *at = zero;
-	LNode *loops[MAX_ITERS], *wl = inside ? NULL : open_w(g, r, LOOP_SERIAL, rows_lo, rows_hi);
+	LNode *loops[MAX_ITERS + 1];
+	int nl = inside ? 0 : open_w(g, r, LOOP_SERIAL, rows_lo, rows_hi, loops);
 
 	for (int k = g->run; k < g->c.nk; k++)
 		zeros[k] = zero;
 	for (int k = 0; k < g->run; k++) {
-		loops[k] = l_loop(b, LOOP_SERIAL, g->c.k[k], zero, ex_dim(p, g->c.k[k]->extent), 1);
+		loops[nl++] = l_loop(b, LOOP_SERIAL, g->c.k[k], zero, ex_dim(p, g->c.k[k]->extent),
+				     1);
 		at = ex_add(p, ex_mul(p, at, ex_dim(p, g->c.k[k]->extent)), ex_iter(p, g->c.k[k]));
 	}
 	if (inside)
-		wl = open_w(g, r, LOOP_VECTOR, rows_lo, rows_hi);
+		nl += open_w(g, r, LOOP_VECTOR, rows_lo, rows_hi, loops + nl);
 	at = ex_add(p, ex_mul(p, at, l_int(b, g->mc)), number_of_row(g, r));
 	from = ex_subst_iters(p, gemm_placed(&pl, g->c.a)->load.idx[0], g->c.k + g->run,
 			      zeros + g->run, g->c.nk - g->run);
@@ -434,14 +434,10 @@ static void find_runs(Gemm *g, const BlockRows *r, Expr *rows_lo, Expr *rows_hi,
 		hi = named(g, "hi", l_max(b, hi, zero), g->run_terms);
 		whole = ex_and(p, ex_op2(p, IN_eq, lo, zero), ex_op2(p, IN_eq, hi, run));
 		start = ex_op3(p, IN_select, whole, from, ex_sub(p, l_int(b, -1), edge_at));
-		pack_edge(g, edge_at, from, lo, hi, ex_op3(p, IN_select, whole, zero, l_int(b, 1)));
+		pack_edge(g, edge_at, from, lo, hi, ex_op1(p, IN_not, whole));
 	}
 	l_store(b, g->runs, at, start, NULL);
-	if (inside)
-		close_w(g, wl);
-	close_loops(g, loops, g->run);
-	if (!inside)
-		close_w(g, wl);
+	close_loops(g, loops, nl);
 }
 
 /* Rows past the last one of the block repeat it: a tile reads all of its rows. */

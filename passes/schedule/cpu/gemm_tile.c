@@ -206,7 +206,8 @@ static void emit_epilogue(Gemm *g, const TileAt *t)
 		local = l_temp(b, o->name, o->dtype, dim_const(g->k->ctx, g->mr * g->nr));
 		pl.value[o->id] = ex_load(p, local, &at, 1);
 	}
-	il = l_loop(b, unrolls_epilogue(g, t) ? LOOP_UNROLL : LOOP_SERIAL, i, l_int(b, 0), t->m_valid, 1);
+	il = l_loop(b, unrolls_epilogue(g, t) ? LOOP_UNROLL : LOOP_SERIAL, i, l_int(b, 0),
+		    t->m_valid, 1);
 	l_let(b, g->mflat, ex_add(p, ex_iter(p, t->mt), ex_iter(p, i)));
 	if (!g->m_merges)
 		l_split(b, g->c.m, g->c.nm, ex_iter(p, g->mflat));
@@ -309,7 +310,7 @@ static void close_tiles(Gemm *g, const TileLoops *l)
 		l_close(&g->b, l->m);
 }
 
-/* Emits the tile at T, and its epilogue unless its sum is PARTIAL. */
+/* Emits the tile at T and its epilogue. */
 static void emit_one(Gemm *g, TileAt t)
 {
 	if (!t.tile) {
@@ -318,13 +319,12 @@ static void emit_one(Gemm *g, TileAt t)
 		l_local(&g->b, t.tile);
 	}
 	emit_tile(g, &t);
-	if (!t.partial)
-		emit_epilogue(g, &t);
+	emit_epilogue(g, &t);
 }
 
 /* Emits the tile at T as emit_one does. If the last tile of a row has fewer columns than the other ones, two versions are emitted,
- * each for a constant number of columns: the micro-kernel then computes no others, and the epilogue can be unrolled. Neither is
- * so for quantised numbers and for parts of a sum. */
+ * each for a constant number of columns: the micro-kernel then computes no others, and the epilogue can be unrolled. The
+ * micro-kernel for quantised numbers computes all columns. */
 static void emit_at(Gemm *g, const TileAt *t)
 {
 	LBuild *b = &g->b;
@@ -332,7 +332,7 @@ static void emit_at(Gemm *g, const TileAt *t)
 	Expr *end = ex_add(p, ex_iter(p, t->nt), l_int(b, g->nr));
 	int64_t n;
 
-	if (t->n_valid->kind == EX_CONST || !dim_is_const(g->n, &n) || g->scale || t->partial) {
+	if (t->n_valid->kind == EX_CONST || !dim_is_const(g->n, &n) || g->scale) {
 		emit_one(g, *t);
 		return;
 	}
@@ -356,7 +356,7 @@ static void emit_part(Gemm *g, TileAt t, Expr *k0, bool accumulate)
 	t.accumulate = accumulate;
 	t.partial = true;
 	open_tiles(g, &t, &l);
-	emit_at(g, &t);
+	emit_tile(g, &t);
 	close_tiles(g, &l);
 }
 

@@ -23,7 +23,8 @@ const char *c_combine_lanes(GenC *g, Monoid red, CType ct, int lanes)
 			    lanes);
 }
 
-/* Prints the combination of vectors aN and bN, to rN. NaN in either one is the result. */
+/* Prints the combination of vectors aN and bN, to rN. NaN in either one is the result: of a comparison with NaN the second
+ * operand is taken, as by the instructions for min and max of x86. */
 static void put_step(StrBuf *b, const Lanes *l, int n)
 {
 	const char *order = l->red == MONOID_max ? ">" : "<";
@@ -33,15 +34,11 @@ static void put_step(StrBuf *b, const Lanes *l, int n)
 			      l->red == MONOID_sum ? "+" : "*", n);
 		return;
 	}
-	strbuf_printf(b, "\tconst __typeof__(a%d > b%d) is_a%d = ", n, n, n);
+	strbuf_printf(b, "\tconst v%d %c%d = (v%d)DL_CHOOSE(a%d %s b%d, a%d, b%d);\n", n,
+		      ctype_is_float(l->ct) ? 'm' : 'r', n, n, n, order, n, n, n);
 	if (ctype_is_float(l->ct))
-		strbuf_printf(b, "(a%d %s b%d) | (a%d != a%d);\n", n, order, n, n, n);
-	else
-		strbuf_printf(b, "a%d %s b%d;\n", n, order, n);
-	strbuf_printf(
-		b,
-		"\tconst v%d r%d = (v%d)((is_a%d & (__typeof__(is_a%d))a%d) | (~is_a%d & (__typeof__(is_a%d))b%d));\n",
-		n, n, n, n, n, n, n, n, n);
+		strbuf_printf(b, "\tconst v%d r%d = (v%d)DL_CHOOSE(a%d != a%d, a%d, m%d);\n", n, n,
+			      n, n, n, n, n);
 }
 
 /* The combination of states A and B. */

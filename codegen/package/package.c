@@ -48,6 +48,8 @@ static const char kernel_macros[] =
 	"#define DL_CONTRACT\n"
 	"#define DL_TILE inline __attribute__((always_inline)) /* the rows' addresses stay in registers */\n"
 	"#define DL_CONTRACT_ON _Pragma(\"clang fp contract(fast)\")\n"
+	"/* of vectors: MASK ? X : Y, which C does not have; MASK is a comparison */\n"
+	"#define DL_CHOOSE(mask, x, y) (((mask) & (__typeof__(mask))(x)) | (~(mask) & (__typeof__(mask))(y)))\n"
 	"#elif defined(__GNUC__)\n"
 	"#define DL_IVDEP _Pragma(\"GCC ivdep\")\n"
 	"#define DL_ROLLED _Pragma(\"GCC ivdep\") _Pragma(\"GCC unroll 1\")\n"

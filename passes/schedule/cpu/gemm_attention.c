@@ -10,7 +10,7 @@
  *     pack K and V into panels
  *     rows of the block, some tiles at a time
  *       scores = Q rows * K panels                 as in the strategy *contraction*
- *       for each row: the statements in between    as in the strategy *row*
+ *       the statements in between, each for all rows   as in the strategy *row*
  *       result = weights * V panels
  *
  * A thread has the scores and weights of a few rows in memory, in a cache, so its memory grows with
@@ -94,6 +94,20 @@ static int row_dim(const AttentionPlan *a, const Stmt *s, const Buf *t)
 	return at;
 }
 
+/* The dim of a temporary that S writes along which the rows go; -1: none. */
+static int dim_of_rows(const AttentionPlan *a, const Stmt *s)
+{
+	const Contraction *c = &a->scores.c;
+
+	for (int i = 0; i < c->nm; i++)
+		for (int d = 0; d < s->nwidx; d++)
+			if (s->widx[d]->kind == EX_ITER &&
+			    band_index(&a->band, s, s->widx[d]->iter) ==
+				    band_index(&a->band, c->s, c->m[i]))
+				return d;
+	return -1;
+}
+
 /* The only statement that writes T, and nothing else; null: none, or several. */
 static Stmt *writer_of(const Kernel *k, const Buf *t)
 {
@@ -119,8 +133,8 @@ static bool one_a_row(const AttentionPlan *a, const Stmt *s)
 	return true;
 }
 
-/* Every temporary has one writer. If it is read by a later part of the stage, it has whole rows of
- * scores or, between the products, one element for each row. */
+/* Every temporary of the first product and of the statements after it has one writer, and goes along the rows. If it is read
+ * by a later part of the stage, it has whole rows of scores or, between the products, one element for each row. */
 static bool temps_fit(AttentionPlan *a)
 {
 	Kernel *k = a->k;
@@ -138,6 +152,8 @@ static bool temps_fit(AttentionPlan *a)
 			return false;
 		if (w->id >= a->values.first)
 			continue;
+		if (dim_of_rows(a, w) < 0)
+			return false;
 		later = read_by(k, a->values.first, k->stmts.n - 1, t);
 		a->rows[i] = later || (w->id < a->first && read_by(k, a->first, a->last, t));
 		if (a->rows[i] && row_dim(a, w, t) < 0 && (w->id < a->first || !one_a_row(a, w)))
@@ -322,6 +338,50 @@ static void let_batch(AttentionTree *t)
 	l_let(b, a->values.n0, l_int(b, 0));
 }
 
+/* The scores prefetch what G packs in the next batch, of which BATCH is the innermost iterator: the rows of a matrix, one for
+ * each KEY, whose columns are INNER. */
+static void fetch_next(AttentionTree *t, const Gemm *g, Iter *batch, Iter *key, Iter *inner)
+{
+	Gemm *s = &t->a.scores;
+	ExprPool *p = t->a.b.p;
+	Ctx *c = g->k->ctx;
+	const Expr *e = g->c.b;
+	Expr *next = ex_add(p, ex_iter(p, batch), l_int(&t->a.b, 1)),
+	     *column = ex_iter(p, s->nflat), *zero[MAX_ITERS], *at;
+	Affine a;
+	int64_t one, n, step;
+
+	if (e->kind != EX_LOAD || g->c.guard_b)
+		return;
+	for (int i = 0; i < MAX_ITERS; i++)
+		zero[i] = l_int(&t->a.b, 0);
+	at = flat_index(g->k, e->load.buf, e->load.idx);
+	if (!ex_affine(c, ex_subst_iters(p, at, g->c.g, zero, g->c.ng), &a) ||
+	    !dim_is_const(affine_coef(c, &a, inner), &one) || one != 1 ||
+	    !dim_is_const(inner->extent, &n) || !dim_is_const(affine_coef(c, &a, key), &step) ||
+	    step < n)
+		return;
+	at = ex_subst_iters(p, at, &batch, &next, 1);
+	at = ex_subst_iters(p, at, &key, &column, 1);
+	at = ex_subst_iters(p, at, g->c.k, zero, g == s ? g->c.nk : 0);
+	at = ex_subst_iters(p, at, g->c.n, zero, g == s ? 0 : g->c.nn);
+	s->next[s->nnext] = (Prefetch){e->load.buf, at, l_int(&t->a.b, step), NULL};
+	s->next_lines[s->nnext++] = (n * dtype_info[e->load.buf->dtype].bits / 8 + LINE_BYTES - 1) /
+				    LINE_BYTES;
+}
+
+static void fetch_next_batch(AttentionTree *t)
+{
+	AttentionPlan *a = &t->a;
+	Contraction *s = &a->scores.c, *v = &a->values.c;
+	Iter *batch = a->scores.nouter ? a->scores.outer[a->scores.nouter - 1] : NULL;
+
+	if (!batch)
+		return;
+	fetch_next(t, &a->scores, batch, s->n[0], s->k[s->nk - 1]);
+	fetch_next(t, &a->values, in_values(a, batch), v->k[0], v->n[v->nn - 1]);
+}
+
 /* Appends what EMIT emits for G. */
 static void with_product(AttentionTree *t, Gemm *g, void (*emit)(Gemm *g))
 {
@@ -331,36 +391,31 @@ static void with_product(AttentionTree *t, Gemm *g, void (*emit)(Gemm *g))
 	t->a.b = g->b;
 }
 
-/* How temporary T, which S writes, is kept in a local: one row of the band, or, if ROWS, those of
- * the current rows. */
-static Buf *make_local(AttentionTree *t, const Stmt *s, Buf *of, bool rows)
+/* Declares a local that has the current rows of OF, a temporary that S writes. */
+static Buf *make_local(AttentionTree *t, const Stmt *s, Buf *of)
 {
 	Row *r = &t->row;
-	Dim *dims[MAX_RANK + 1];
+	const int rows = dim_of_rows(&t->a, s);
+	Dim *dims[MAX_RANK];
 	int n = 0;
 
-	if (rows)
-		dims[n++] = dim_const(r->k->ctx, t->d->rows);
 	for (int i = 0; i < of->rank; i++) {
 		const int d = row_memory_dim(of, i);
-		const Expr *idx = s->widx[d];
-		const bool kept = !in_band(&t->a, s, idx);
+		const Keep keep = d == rows                       ? KEEP_ROWS
+				  : in_band(&t->a, s, s->widx[d]) ? KEEP_NOT
+								  : KEEP_ALL;
 
-		r->keep[of->id][d] = kept ? KEEP_ALL : KEEP_NOT;
-		if (kept)
-			dims[n++] = of->dims[d];
+		r->keep[of->id][d] = keep;
+		if (keep != KEEP_NOT)
+			dims[n++] = keep == KEEP_ROWS ? dim_const(r->k->ctx, t->d->rows)
+						      : of->dims[d];
 	}
-	for (int d = 0; d < of->rank && rows; d++)
-		if (s->widx[d]->kind == EX_ITER &&
-		    band_index(r->band, s, s->widx[d]->iter) ==
-			    band_index(r->band, t->a.scores.c.s, t->a.scores.c.m[0]))
-			r->keep[of->id][d] = KEEP_ROWS;
 	r->local[of->id] = kernel_temp(r->k, of->name, of->dtype, n, dims);
 	l_local(&t->a.b, r->local[of->id]);
 	return r->local[of->id];
 }
 
-/* Declares the locals that have several rows. */
+/* Declares the locals that a product writes or reads. */
 static void hold_rows(AttentionTree *t)
 {
 	AttentionPlan *a = &t->a;
@@ -382,7 +437,7 @@ static void hold_rows(AttentionTree *t)
 
 		if (!a->rows[i])
 			continue;
-		local = make_local(t, writer_of(a->k, of), of, true);
+		local = make_local(t, writer_of(a->k, of), of);
 		if (of == a->weights)
 			a->values.abuf = local;
 		else
@@ -399,27 +454,22 @@ static Expr *rows_end(AttentionTree *t)
 		     ex_dim(b->p, t->a.scores.m));
 }
 
-/* The statements between the products, row by row. */
-static void emit_rows(AttentionTree *t)
+/* Statement S, between the products, for the current rows. */
+static void emit_stmt(AttentionTree *t, Stmt *s)
 {
 	AttentionPlan *a = &t->a;
 	LBuild *b = &a->b;
 	Iter *m = l_iter(b, "m", a->scores.m);
 	LNode *loop;
 
-	l_of(b, a->k->stmts.at[a->first]);
+	row_begin(&t->row, s);
+	for (int o = 0; o < s->nout; o++)
+		if (s->out[o]->kind == BUF_TEMP && !t->row.local[s->out[o]->id])
+			make_local(t, s, s->out[o]);
 	loop = l_loop(b, LOOP_SERIAL, m, ex_iter(b->p, t->m0), rows_end(t), 1);
 	l_split(b, a->scores.c.m, a->scores.c.nm, ex_iter(b->p, m));
 	t->row.row_at = ex_sub(b->p, ex_iter(b->p, m), ex_iter(b->p, t->m0));
-	for (int i = a->first; i <= a->last; i++) {
-		Stmt *s = a->k->stmts.at[i];
-
-		row_begin(&t->row, s);
-		for (int o = 0; o < s->nout; o++)
-			if (s->out[o]->kind == BUF_TEMP && !t->row.local[s->out[o]->id])
-				make_local(t, s, s->out[o], false);
-		row_emit(&t->row);
-	}
+	row_emit(&t->row);
 	l_close(b, loop);
 }
 
@@ -444,6 +494,7 @@ void attention_emit(Kernel *k, const Decision *d, Schedule *s)
 		open_serial(&t, a->scores.outer[i], l_int(b, 0),
 			    ex_dim(b->p, a->scores.outer[i]->extent), 1);
 	let_batch(&t);
+	fetch_next_batch(&t);
 	with_product(&t, &a->scores, gemm_pack_b);
 	attention_sum_squares(a);
 	with_product(&t, &a->values, gemm_pack_b);
@@ -458,7 +509,8 @@ void attention_emit(Kernel *k, const Decision *d, Schedule *s)
 	if (!a->scores.a_direct)
 		with_product(&t, &a->scores, gemm_pack_a);
 	with_product(&t, &a->scores, gemm_emit_tiles);
-	emit_rows(&t);
+	for (int i = a->first; i <= a->last; i++)
+		emit_stmt(&t, k->stmts.at[i]);
 	with_product(&t, &a->values, gemm_emit_tiles);
 	while (t.nserial)
 		l_close(b, t.serial[--t.nserial]);

@@ -7,12 +7,15 @@
  *   rows    the same in the first block of rows, after which B's block is in a cache; in the others,
  *           the next block's rows of A, of results and of what the maps after the product read
  *
+ * Attention packs the keys and values of one batch after the other. The tiles of its scores fetch those of the next batch; those of
+ * the last one compute addresses past the tensor, which prefetching ignores.
+ *
  * Rows that are contiguous in memory are one range. The tiles of a block share the ranges: each tile
  * fetches a piece of one of them.
  */
 #include "passes/schedule/cpu/gemm_impl.h"
 
-enum { MOST_RANGES = 6, LINE = 64 /* bytes of a line of the cache */ };
+enum { MOST_RANGES = 6 };
 
 /* COUNT elements of BUF, from FROM on. */
 typedef struct Range {
@@ -151,7 +154,7 @@ static void share_panel(Gemm *g, Tile *tl, const TileAt *t, Expr *tile)
 {
 	LBuild *b = &g->b;
 	ExprPool *p = b->p;
-	const int64_t lines = g->pw * g->kpack * (dtype_info[tl->b->dtype].bits / 8) / LINE,
+	const int64_t lines = g->pw * g->kpack * (dtype_info[tl->b->dtype].bits / 8) / LINE_BYTES,
 		      columns = g->pw / g->nr;
 	Expr *zero = l_int(b, 0), *one = l_int(b, 1),
 	     *rows = ex_sub(p, t->rows_end, ex_iter(p, g->m0)),
@@ -180,6 +183,33 @@ static void share_panel(Gemm *g, Tile *tl, const TileAt *t, Expr *tile)
 	add_ahead(tl, tl->b, zero, zero, NULL);
 }
 
+/* Tile after tile, whole ones fetch one line of each row that the panel's columns stand for. */
+static void share_next_batch(Gemm *g, Tile *tl, const TileAt *t)
+{
+	LBuild *b = &g->b;
+	ExprPool *p = b->p;
+	Expr *zero = l_int(b, 0), *column = ex_iter(p, t->nt), *number;
+	Expr *whole = ex_op2(p, IN_eq, t->m_valid, l_int(b, g->mr));
+	int64_t lines = 0;
+
+	tl->ahead = NEW_ARRAY(b->arena, g->nnext + 1, Prefetch);
+	for (int i = 0; i < g->nnext; i++)
+		lines += g->next_lines[i];
+	number = ex_op2(p, IN_mod, ex_op2(p, IN_floordiv, ex_iter(p, t->mt), l_int(b, g->mr)),
+			l_int(b, lines));
+	for (int i = g->nnext - 1; i >= 0; i--) {
+		const Prefetch *n = &g->next[i];
+		const int64_t line = LINE_BYTES * 8 / dtype_info[n->buf->dtype].bits;
+		Expr *at = ex_subst_iters(p, n->at, &g->nflat, &column, 1);
+
+		lines -= g->next_lines[i];
+		at = ex_add(p, at, ex_mul(p, ex_sub(p, number, l_int(b, lines)), l_int(b, line)));
+		add_ahead(tl, n->buf, at, n->step,
+			  ex_and(p, whole, ex_op2(p, IN_ge, number, l_int(b, lines))));
+	}
+	add_ahead(tl, tl->b, zero, zero, NULL);
+}
+
 void gemm_fetch(Gemm *g, Tile *tl, const TileAt *t)
 {
 	LBuild *b = &g->b;
@@ -190,6 +220,8 @@ void gemm_fetch(Gemm *g, Tile *tl, const TileAt *t)
 			      ex_op2(p, IN_floordiv, t->js, l_int(b, g->nr)));
 	Ranges r = {.g = g};
 
+	if (g->nnext)
+		share_next_batch(g, tl, t);
 	if (!g->fetch)
 		return;
 	tl->ahead = NEW_ARRAY(b->arena, MOST_RANGES + 3, Prefetch);

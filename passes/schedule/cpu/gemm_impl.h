@@ -78,6 +78,8 @@ typedef struct TileAt {
 
 /* ---- gemm_fetch.c ---- */
 
+enum { LINE_BYTES = 64 /* of a line of the cache */ };
+
 /* Sets what the tile TL at T prefetches. */
 void gemm_fetch(Gemm *g, Tile *tl, const TileAt *t);
 

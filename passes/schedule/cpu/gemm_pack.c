@@ -180,7 +180,9 @@ void gemm_pack_b(Gemm *g)
 			 dim_mul(g->k->ctx, columns, packed_terms(g)));
 	jbl = l_loop(b, LOOP_SERIAL, jb, l_int(b, 0), gemm_panels(g), 1);
 	l_let(b, c0, ex_add(p, ex_iter(p, g->n0), ex_mul(p, ex_iter(p, jb), l_int(b, g->pw))));
-	cend = l_min(b, ex_add(p, ex_iter(p, c0), l_int(b, g->pw)), ex_dim(p, g->n));
+	cend = ex_add(p, ex_iter(p, c0), l_int(b, g->pw));
+	if (!dim_multiple(g->k->ctx, g->n, g->pw))
+		cend = l_min(b, cend, ex_dim(p, g->n));
 	nl = open_k(g, loops);
 	base = panel_row(g, ex_iter(p, jb), flat_k(g));
 	if (merges)

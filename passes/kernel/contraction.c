@@ -92,9 +92,7 @@ void contraction_swap(Contraction *c)
 	c->guard_b = guard;
 }
 
-/* Index E goes along IT: it is IT, or x*N + phase with IT for x, as in a ConvTranspose with stride
- * N. */
-static bool goes_along(Ctx *c, Expr *e, const Iter *it)
+bool index_goes_along(Ctx *c, Expr *e, const Iter *it)
 {
 	int64_t step, other;
 	Affine a;
@@ -115,7 +113,7 @@ static int innermost(Ctx *c, const Stmt *s, Iter *const *it, int n)
 
 	for (int i = 0; i < s->nwidx; i++)
 		for (int j = 0; j < n; j++)
-			if (buf_axis(s->out[0], i) > best && goes_along(c, s->widx[i], it[j]))
+			if (buf_axis(s->out[0], i) > best && index_goes_along(c, s->widx[i], it[j]))
 				best = buf_axis(s->out[0], i);
 	return best;
 }

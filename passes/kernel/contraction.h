@@ -24,6 +24,8 @@ bool stmt_contraction(Kernel *k, Stmt *s, Contraction *out);
 bool stmt_gathered_product(Kernel *k, Stmt *s, Contraction *out);
 /* B, as factor b of C, is a load of matrices: what it checks depends on no term, and is the same for some columns. */
 bool contraction_gathers(const Contraction *c, Expr *b);
+/* Index E goes along IT: it is IT, or x*N + phase with IT for x, as in a ConvTranspose with stride N. */
+bool index_goes_along(Ctx *c, Expr *e, const Iter *it);
 /* The element type that represents every value of operand E. */
 DType contraction_type(const Expr *e);
 /* Terms of a column that are contiguous in panels of operand B, as a word of 32 bits that CPUs read at once

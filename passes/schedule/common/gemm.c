@@ -7,18 +7,20 @@
 
 /* ---- Recognition ---- */
 
-static int by_write(const Stmt *s, const Iter *it)
+/* The axis of the result in memory that goes along IT; -1: none. */
+static int axis_along(Ctx *ctx, const Stmt *s, const Iter *it)
 {
 	for (int i = 0; i < s->nwidx; i++)
-		if (s->widx[i]->kind == EX_ITER && s->widx[i]->iter == it)
+		if (index_goes_along(ctx, s->widx[i], it))
 			return buf_axis(s->out[0], i);
 	return -1;
 }
 
-static void sort_by_write(const Stmt *s, Iter **it, int n)
+static void sort_by_axis(Ctx *ctx, const Stmt *s, Iter **it, int n)
 {
 	for (int i = 1; i < n; i++)
-		for (int j = i; j > 0 && by_write(s, it[j - 1]) > by_write(s, it[j]); j--) {
+		for (int j = i;
+		     j > 0 && axis_along(ctx, s, it[j - 1]) > axis_along(ctx, s, it[j]); j--) {
 			Iter *t = it[j];
 
 			it[j] = it[j - 1];
@@ -26,10 +28,10 @@ static void sort_by_write(const Stmt *s, Iter **it, int n)
 		}
 }
 
-void gemm_sort(Contraction *c)
+void gemm_sort(Ctx *ctx, Contraction *c)
 {
-	sort_by_write(c->s, c->m, c->nm);
-	sort_by_write(c->s, c->n, c->nn);
+	sort_by_axis(ctx, c->s, c->m, c->nm);
+	sort_by_axis(ctx, c->s, c->n, c->nn);
 }
 
 static bool all_in_band(Gemm *g)
@@ -41,7 +43,7 @@ static bool all_in_band(Gemm *g)
 	for (int i = 0; i < g->nstmts; i++) {
 		const Stmt *s = g->k->stmts.at[g->first + i];
 
-		if (s->niters != n + (i ? 0 : g->c.nk) || (i && s->guard && !(g->t && g->t->gpu)))
+		if (s->niters != n + (i ? 0 : g->c.nk))
 			return false;
 	}
 	return true;
@@ -54,7 +56,7 @@ bool gemm_open(Gemm *g)
 	if (!kernel_is_product(g->k, g->first, last) ||
 	    !stmt_contraction(g->k, g->k->stmts.at[g->first], &g->c))
 		return false;
-	gemm_sort(&g->c);
+	gemm_sort(g->k->ctx, &g->c);
 	band_of_some(g->k, g->first, last, g->k->arena, &g->band);
 	return all_in_band(g);
 }

@@ -84,7 +84,7 @@ typedef struct Placing {
 } Placing;
 
 /* The m and n iterators of C in the order in which the result is stored. */
-void gemm_sort(Contraction *c);
+void gemm_sort(Ctx *ctx, Contraction *c);
 /* The NSTMTS statements of kernel K from FIRST on are a product that the strategy takes, and all of
  * them are in the band. Fills in the members of G that follow from this. */
 bool gemm_open(Gemm *g);

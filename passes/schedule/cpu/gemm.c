@@ -258,17 +258,16 @@ static bool pays(Ctx *ctx, const Contraction *c, bool b_constant, bool gpu)
 
 bool gemm_takes(Kernel *k, Contraction *c, bool b_constant, bool gpu)
 {
-	if (kernel_class(k) != KC_CONTRACTION || !stmt_contraction(k, k->stmts.at[0], c))
+	if (!kernel_is_product(k, 0, k->stmts.n - 1) || !stmt_contraction(k, k->stmts.at[0], c))
 		return false;
-	gemm_sort(c);
+	gemm_sort(k->ctx, c);
 	return pays(k->ctx, c, b_constant, gpu);
 }
 
 /* G's statements are a product that the strategy takes. */
 static bool open_whole(Gemm *g)
 {
-	if (kernel_class_of(g->k, g->first, g->first + g->nstmts - 1) != KC_CONTRACTION ||
-	    !gemm_open(g))
+	if (!gemm_open(g))
 		return false;
 	g->pw = gemm_panel(g->c.ct);
 	g->kpack = contraction_kpack(&g->c);

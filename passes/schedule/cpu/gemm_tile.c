@@ -225,7 +225,7 @@ static void emit_epilogue(Gemm *g, const TileAt *t)
 		if (st->out[0]->kind != BUF_TEMP)
 			n = l_store(b, st->out[0],
 				    gemm_placed(&pl, flat_index(g->k, st->out[0], st->widx)), val,
-				    NULL);
+				    s ? gemm_placed(&pl, st->guard) : NULL);
 		else if (held)
 			n = l_store(b, held, held_value(g, held)->load.idx[0], val, NULL);
 		else if (s)

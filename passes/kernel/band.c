@@ -54,11 +54,10 @@ static void block_inside(Classes *c, const Stmt *s, Expr *e)
 /* Joins iterators if both writer and reader index dim D by the same div/mod split, hi*N + lo. */
 static bool join_digits(Classes *c, const Stmt *writer, const Stmt *r, const Expr *load, int d)
 {
-	const Dim *whole = writer->out[0]->dims[d];
 	Iter *w[2], *e[2];
 
-	if (!expr_divmod(c->k->ctx, writer->widx[d], whole, &w[0], &w[1]) ||
-	    !expr_divmod(c->k->ctx, load->load.idx[d], whole, &e[0], &e[1]))
+	if (!expr_divmod(c->k->ctx, writer->widx[d], NULL, &w[0], &w[1]) ||
+	    !expr_divmod(c->k->ctx, load->load.idx[d], NULL, &e[0], &e[1]))
 		return false;
 	for (int i = 0; i < 2; i++)
 		if (!in_band(writer, w[i]) || !in_band(r, e[i]) || w[i]->extent != e[i]->extent)

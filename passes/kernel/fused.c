@@ -152,6 +152,98 @@ bool fused_build(Arena *a, Node *p, const FusedKernel *c, const Node *reader, bo
 	return g->k->stmts.n <= MAX_STMTS && g->nin + g->nout <= MAX_FUSED_PARAMS;
 }
 
+typedef struct Follow {
+	Kernel *k;
+	Stmt *writer; /* of what LOAD reads, at indices that are not all iterators; null: none */
+	Expr *load;
+} Follow;
+
+static void find_writer(void *arg, Stmt *s, Expr *e)
+{
+	Follow *f = arg;
+	Stmt *w = e->load.buf->kind == BUF_TEMP ? kernel_writer(f->k, e->load.buf) : NULL;
+
+	for (int d = 0; w && !f->writer && d < w->nwidx; d++)
+		if (w->widx[d]->kind != EX_ITER && w->widx[d]->kind != EX_CONST) {
+			f->writer = w;
+			f->load = e;
+		}
+	(void)s;
+}
+
+static Expr *replace_load(void *arg, Expr *e)
+{
+	Expr *const *by = arg;
+
+	return e == by[0] ? by[1] : NULL;
+}
+
+/* Map S has the points of F's writer, and does at each what it did for the element that this writes. The value that a map writes is
+ * computed by S, without a temporary. */
+static void take_points(const Follow *f, Stmt *s)
+{
+	ExprPool *p = f->k->pool;
+	const Stmt *w = f->writer;
+	Iter *from[MAX_ITERS];
+	Expr *at[MAX_ITERS], *to[MAX_ITERS], *by[2];
+	int n = 0;
+
+	for (int i = 0; i < w->nband; i++)
+		at[i] = ex_iter(p, kernel_iter(f->k, w->iter[i]->name, w->iter[i]->extent));
+	for (int d = 0; d < w->nwidx; d++)
+		if (f->load->load.idx[d]->kind == EX_ITER) {
+			from[n] = f->load->load.idx[d]->iter;
+			to[n++] = ex_subst_iters(p, w->widx[d], w->iter, at, w->nband);
+		}
+	for (int d = 0; d < s->nwidx; d++)
+		s->widx[d] = ex_subst_iters(p, s->widx[d], from, to, n);
+	s->val[0] = ex_subst_iters(p, s->val[0], from, to, n);
+	if (s->guard)
+		s->guard = ex_subst_iters(p, s->guard, from, to, n);
+	if (!w->red) {
+		by[0] = ex_subst_iters(p, f->load, from, to, n);
+		by[1] = ex_round(p, f->load->load.buf->dtype,
+				 ex_subst_iters(p, w->val[0], w->iter, at, w->nband));
+		s->val[0] = ex_rewrite(p, s->val[0], replace_load, by);
+		if (w->guard)
+			s->guard = ex_and(p, s->guard,
+					  ex_subst_iters(p, w->guard, w->iter, at, w->nband));
+	}
+	for (int i = 0; i < w->nband; i++)
+		s->iter[i] = at[i]->iter;
+	s->niters = s->nband = w->nband;
+}
+
+/* Whether a statement of K reads what map S writes, or S writes a result. */
+static bool is_needed(const Kernel *k, const Stmt *s)
+{
+	bool needed = s->red || s->out[0]->kind != BUF_TEMP;
+
+	for (int i = 0; i < k->stmts.n && !needed; i++)
+		needed = stmt_reads(k->stmts.at[i], s->out[0]);
+	return needed;
+}
+
+void fused_follow(FusedKernel *g)
+{
+	for (int i = 1; i < g->k->stmts.n; i++) {
+		Stmt *s = g->k->stmts.at[i];
+		Follow f = {.k = g->k};
+
+		if (!s->red)
+			stmt_loads(s, find_writer, &f);
+		if (f.writer && load_plain(f.load) && load_once(s, f.load))
+			take_points(&f, s);
+	}
+	for (int i = g->k->stmts.n - 1; i > 0; i--)
+		if (!is_needed(g->k, g->k->stmts.at[i])) {
+			g->k->stmts.n--;
+			memmove(g->k->stmts.at + i, g->k->stmts.at + i + 1,
+				(size_t)(g->k->stmts.n - i) * sizeof *g->k->stmts.at);
+		}
+	kernel_mark_used(g->k);
+}
+
 void fused_drop_unused(FusedKernel *g)
 {
 	Value *in[MAX_PARAMS];

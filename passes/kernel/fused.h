@@ -19,6 +19,9 @@ FusedKernel *fused_own(Arena *a, Node *n);
  * gets a copy. False: the kernel would exceed a limit. */
 bool fused_build(Arena *a, Node *p, const FusedKernel *c, const Node *reader, bool keep,
 		 FusedKernel *g);
+/* Maps of G that read a result at their own points get the points of the statement that writes it, where these are not the
+ * result's: a ConvTranspose with a stride has a point for each phase of the stride. */
+void fused_follow(FusedKernel *g);
 /* Removes operands and buffers that no statement of G mentions. */
 void fused_drop_unused(FusedKernel *g);
 

@@ -382,7 +382,7 @@ bool node_is_map(const Node *n)
 	       (n->op == OP_View || (k && k->stmts.n == 1 && stmt_is_simple_map(k->stmts.at[0])));
 }
 
-/* MASKED: maps may have guards. */
+/* MASKED: maps may have guards; those after a product may anyway. */
 static KernelClass class_of(Kernel *k, int first, int last, bool masked)
 {
 	KernelClass c = KC_MAP;
@@ -397,7 +397,7 @@ static KernelClass class_of(Kernel *k, int first, int last, bool masked)
 			c = KC_CONTRACTION;
 		else if (s->red)
 			c = c == KC_CONTRACTION ? KC_OTHER : KC_ROW;
-		else if (s->guard && !masked)
+		else if (s->guard && !masked && c != KC_CONTRACTION)
 			return KC_OTHER;
 		if (c == KC_OTHER)
 			return c;
@@ -408,11 +408,6 @@ static KernelClass class_of(Kernel *k, int first, int last, bool masked)
 KernelClass kernel_class_of(Kernel *k, int first, int last)
 {
 	return class_of(k, first, last, false);
-}
-
-bool kernel_is_product(Kernel *k, int first, int last)
-{
-	return class_of(k, first, last, true) == KC_CONTRACTION;
 }
 
 bool kernel_is_maps(Kernel *k)
@@ -554,7 +549,7 @@ bool expr_divmod(Ctx *c, Expr *e, const Dim *whole, Iter **hi, Iter **lo)
 		*hi = a.iter[i];
 		*lo = a.iter[1 - i];
 		if (dim_equals(a.coef[1 - i], 1) && a.coef[i] == (*lo)->extent &&
-		    dim_mul(c, (*hi)->extent, (*lo)->extent) == whole)
+		    (!whole || dim_mul(c, (*hi)->extent, (*lo)->extent) == whole))
 			return true;
 	}
 	return false;

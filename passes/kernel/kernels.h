@@ -23,8 +23,8 @@ void kernel_mark_used(Kernel *k);
 void stmt_rewrite(Kernel *k, Stmt *s, ExprMap map, void *arg);
 /* Rewrites a map into a buffer with a layout as a map over its physical axes into plain memory. */
 void kernel_physical(Kernel *k);
-/* Whether E is hi*N + lo, where hi and lo are iterators and lo < N, and covers all of 0 <= E <
- * WHOLE. */
+/* Whether E is hi*N + lo, where hi and lo are iterators and lo < N, and, unless WHOLE is null, covers all of
+ * 0 <= E < WHOLE. */
 bool expr_divmod(Ctx *c, Expr *e, const Dim *whole, Iter **hi, Iter **lo);
 /* Calls FN on every load in S's values and guard, but not in the write. */
 void stmt_loads(Stmt *s, void (*fn)(void *arg, Stmt *s, Expr *load), void *arg);
@@ -80,15 +80,11 @@ void node_drop_unused_inputs(Node *n);
  * the micro-kernel does. */
 Expr *monoid_step(ExprPool *p, Monoid m, int k, Expr *const *a, Expr *const *b);
 
-/* The classes of kernels, by the form of their statements alone. */
+/* The classes of kernels, by the form of their statements alone. Of maps, those after a contraction may have guards. */
 typedef enum KernelClass { KC_MAP, KC_ROW, KC_CONTRACTION, KC_OTHER } KernelClass;
 KernelClass kernel_class(Kernel *k);
 /* The class of statements FIRST..LAST. */
 KernelClass kernel_class_of(Kernel *k, int first, int last);
-/* Whether statements FIRST..LAST are a contraction and maps after it; unlike in KC_CONTRACTION,
- * the maps may have guards. */
-bool kernel_is_product(Kernel *k, int first, int last);
-
 /* Whether all statements of K are maps, which unlike in KC_MAP may have guards. */
 bool kernel_is_maps(Kernel *k);
 

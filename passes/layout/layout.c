@@ -227,6 +227,15 @@ static void depthwise_votes(Ballot *b, Contraction *ct)
 	     layout_dim_along(b->k->ctx, s->widx, s->nwidx, ct->g, ct->ng, ct->m, ct->nm));
 }
 
+/* Whether an iterator that both factors read is of channels, and not of the phases of a stride. */
+static bool has_channels(Ctx *c, const Contraction *ct)
+{
+	for (int i = 0; i < ct->ng; i++)
+		if (!stmt_is_phase(c, ct->s, ct->g[i]))
+			return true;
+	return false;
+}
+
 /* Votes with the accesses that each tensor's order speeds up: elements of the operands for a block
  * of the other side, and results. GPUs vote with all points. A stencil with a single channel of
  * results would gather vectors of pixels, unless the pixels of a row are contiguous. */
@@ -239,7 +248,8 @@ static void contraction_votes(Ballot *b, const Node *n, Contraction *ct)
 		contraction_swap(ct);
 	b->ct = ct;
 	b->weights = expr_is_weights(b->c->m, n, ct->b);
-	if (!gpu && b->weights && !ct->nn && ct->ng && operand_slides(ct, ct->a)) {
+	if (!gpu && b->weights && !ct->nn && has_channels(b->k->ctx, ct) &&
+	    operand_slides(ct, ct->a)) {
 		depthwise_votes(b, ct);
 		return;
 	}

@@ -53,7 +53,7 @@ bool gemm_open(Gemm *g)
 {
 	const int last = g->first + g->nstmts - 1;
 
-	if (!kernel_is_product(g->k, g->first, last) ||
+	if (kernel_class_of(g->k, g->first, last) != KC_CONTRACTION ||
 	    !stmt_contraction(g->k, g->k->stmts.at[g->first], &g->c))
 		return false;
 	gemm_sort(g->k->ctx, &g->c);

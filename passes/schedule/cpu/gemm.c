@@ -258,7 +258,7 @@ static bool pays(Ctx *ctx, const Contraction *c, bool b_constant, bool gpu)
 
 bool gemm_takes(Kernel *k, Contraction *c, bool b_constant, bool gpu)
 {
-	if (!kernel_is_product(k, 0, k->stmts.n - 1) || !stmt_contraction(k, k->stmts.at[0], c))
+	if (kernel_class(k) != KC_CONTRACTION || !stmt_contraction(k, k->stmts.at[0], c))
 		return false;
 	gemm_sort(k->ctx, c);
 	return pays(k->ctx, c, b_constant, gpu);

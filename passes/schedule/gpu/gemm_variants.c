@@ -98,7 +98,7 @@ int gemm_gpu_steps(const Module *m, const Target *t, Kernel *k, SizeStep *step)
 	int64_t least;
 	int n = 0, few, all;
 
-	if (!kernel_is_product(k, 0, k->stmts.n - 1) || !stmt_contraction(k, k->stmts.at[0], &c))
+	if (kernel_class(k) != KC_CONTRACTION || !stmt_contraction(k, k->stmts.at[0], &c))
 		return 0;
 	rows = iters_points(k->ctx, c.m, c.nm);
 	others = dim_mul(k->ctx, iters_points(k->ctx, c.n, c.nn), iters_points(k->ctx, c.g, c.ng));

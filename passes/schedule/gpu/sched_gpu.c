@@ -93,9 +93,9 @@ static int row_steps(Kernel *k, SizeStep *step)
 
 int sched_gpu_steps(const Module *m, const Target *t, Kernel *k, SizeStep *step)
 {
-	return !t->gpu                                   ? 0
-	       : kernel_is_product(k, 0, k->stmts.n - 1) ? gemm_gpu_steps(m, t, k, step)
-							 : row_steps(k, step);
+	return !t->gpu                             ? 0
+	       : kernel_class(k) == KC_CONTRACTION ? gemm_gpu_steps(m, t, k, step)
+						   : row_steps(k, step);
 }
 
 /* Schedules statements FIRST..LAST as one stage, or, if no strategy takes them together, one by

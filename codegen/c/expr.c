@@ -70,6 +70,8 @@ void c_exprs(StrBuf *pre, StrBuf *out, Expr *const *e, int n, const CExprNames *
 		   .funcs = &funcs,
 		   .ntemps = *ntemp};
 
+	for (int i = 0; i < names->nknown; i++)
+		ex_c_name(&c, names->known[i].e, names->known[i].name);
 	for (int i = 0; i < n; i++)
 		ex_c_count(&c, e[i]);
 	for (int i = 0; i < n; i++)

@@ -8,6 +8,12 @@
 #include "ir/expr.h"
 #include "ir/kernel.h"
 
+/* A variable that holds the value of E. */
+typedef struct CExprNamed {
+	Expr *e;
+	const char *name;
+} CExprNamed;
+
 /* Callbacks that append the C text of leaves. */
 typedef struct CExprNames {
 	void (*iter)(void *arg, StrBuf *b, const Iter *it);
@@ -17,6 +23,8 @@ typedef struct CExprNames {
 	void (*func)(void *arg, Inst fn, CType t); /* notes that a function is used; may be null */
 	bool (*natural)(void *arg, const Expr *e); /* the i64 E is never negative; may be null */
 	void *arg;
+	const CExprNamed *known; /* NKNOWN of them */
+	int nknown;
 } CExprNames;
 
 const char *c_type(CType t);

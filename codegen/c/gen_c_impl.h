@@ -31,6 +31,7 @@ typedef struct Fn {
 	bool unrolls; /* the loop around what is printed is unrolled */
 	/* it has an index that may be out of range; it uses its scratch; a tile of it is c_tile_pairs */
 	bool faults, scratch, pairs;
+	VEC(CExprNamed) quotients; /* that are computed before the loop that is printed */
 	CExprNames cb;
 } Fn;
 

@@ -437,6 +437,98 @@ static bool print_vectors(Fn *f, const LNode *n)
 	return true;
 }
 
+/* ---- Quotients before a loop ---- */
+
+typedef struct Quotients {
+	Fn *f;
+	const LNode *loop;
+	bool *seen; /* by Expr.id */
+} Quotients;
+
+static bool is_positive(const Fn *f, const Expr *e)
+{
+	int64_t least, most;
+
+	if (e->kind != EX_DIM)
+		return false;
+	dim_bounds(f->sched->kernel->ctx, e->dim, &least, &most);
+	return least > 0;
+}
+
+static void find_load(void *arg, Expr *e)
+{
+	bool *any = arg;
+
+	*any = *any || e->kind == EX_LOAD;
+}
+
+static bool has_load(Expr *e)
+{
+	bool any = false;
+
+	ex_walk(e, find_load, &any);
+	return any;
+}
+
+/* Names the quotients and remainders in E that are the same in all iterations. */
+static void name_quotients(Quotients *q, Expr *e)
+{
+	Fn *f = q->f;
+	Expr *const *of;
+	const int n = ex_operands(e, &of);
+	StrBuf t = {0};
+
+	if (q->seen[e->id])
+		return;
+	q->seen[e->id] = true;
+	for (int i = 0; i < f->quotients.n; i++)
+		if (f->quotients.at[i].e == e)
+			return;
+	if ((!ex_is_op(e, IN_floordiv) && !ex_is_op(e, IN_mod)) || e->ct != CT_I64 ||
+	    !is_positive(f, of[1]) || expr_has_iter(e, q->loop->var) || has_load(e)) {
+		for (int i = 0; i < n; i++)
+			name_quotients(q, of[i]);
+		return;
+	}
+	fn_texts(f, &e, 1, &t);
+	vec_push(f->g->arena, &f->quotients,
+		 ((CExprNamed){e, fn_name(f, NEW(f->g->arena, char), "quotient")}));
+	fn_tabs(f);
+	strbuf_printf(&f->body, "const int64_t %s = %s;\n",
+		      f->quotients.at[f->quotients.n - 1].name, strbuf_str(&t));
+	strbuf_free(&t);
+	f->cb.known = f->quotients.at;
+	f->cb.nknown = f->quotients.n;
+}
+
+static bool has_only_stores(const LNode *n)
+{
+	for (const LNode *s = n->body; s; s = s->next)
+		if (s->kind != LN_STORE)
+			return false;
+	return true;
+}
+
+/* Compilers leave a division in a loop although its result is always the same, since it might trap and the loop might have no
+ * iteration. So those of N, a loop of vectors over stores, whose divisors are positive are computed before it. */
+static void print_quotients(Fn *f, const LNode *n)
+{
+	Arena *tmp;
+	Quotients q = {f, n, NULL};
+
+	if (n->loop == LOOP_SERIAL || !has_only_stores(n))
+		return;
+	tmp = arena_new();
+	q.seen = NEW_ARRAY(tmp, expr_count(f->sched->kernel->pool), bool);
+	for (const LNode *s = n->body; s; s = s->next) {
+		name_quotients(&q, s->val[0]);
+		name_quotients(&q, s->idx);
+		if (s->guard)
+			name_quotients(&q, s->guard);
+	}
+	arena_free(tmp);
+}
+
 /* Prints N, which is OF with other bounds. */
 static void print_plain_loop(Fn *f, const LNode *n, const LNode *of)
 {
@@ -446,11 +538,13 @@ static void print_plain_loop(Fn *f, const LNode *n, const LNode *of)
 					      [LOOP_UNROLL] = "DL_UNROLL\n"};
 	const char *var = fn_name(f, n->var, n->var->name), *end;
 	const bool unrolls = f->unrolls;
+	const int known = f->quotients.n;
 	Expr *ends[] = {n->lo, n->hi};
 	StrBuf t[2] = {{0}};
 
 	if (print_copy(f, n) || print_transpose(f, n) || print_vectors(f, n))
 		return;
+	print_quotients(f, n);
 	fn_texts(f, ends, 2, t);
 	end = strpbrk(strbuf_str(&t[1]), " *([") ? end_name(f, of) : NULL;
 	fn_tabs(f);
@@ -475,6 +569,7 @@ static void print_plain_loop(Fn *f, const LNode *n, const LNode *of)
 	f->unrolls = n->loop == LOOP_UNROLL;
 	fn_nodes(f, n->body);
 	f->unrolls = unrolls;
+	f->quotients.n = f->cb.nknown = known;
 	fn_close(f);
 }
 

@@ -304,5 +304,5 @@ void fn_note_natural(Fn *f, const LNode *n)
 
 CExprNames fn_leaves(Fn *f)
 {
-	return (CExprNames){print_iter, print_dim, print_load, use_func, fn_natural, f};
+	return (CExprNames){print_iter, print_dim, print_load, use_func, fn_natural, f, NULL, 0};
 }

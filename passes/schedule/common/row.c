@@ -95,7 +95,7 @@ int64_t row_taps(const Stmt *s)
 			return 0;
 		taps *= n;
 	}
-	return taps <= MOST_TAPS ? taps : 0;
+	return taps;
 }
 
 /* ---- Expressions of a statement in terms of the stage's iterators, in flat memory ---- */

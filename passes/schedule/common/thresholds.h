@@ -123,7 +123,7 @@ enum {
 	/* Adjacent points of a stencil that share their loads. With two vectors each, more of them
 	 * would not keep their states in 16 registers. */
 	STENCIL_POINTS = 4,
-	/* Taps of a stencil, at most: all of them are unrolled. */
+	/* Taps of a stencil that are unrolled, at most. Of a larger one, loops go over the rows of the taps. */
 	MOST_TAPS = 64,
 	/* Instructions for a point, at most, of the maps after a product or a stencil that are unrolled over some of its points: a
 	 * bias, a residual and an activation have up to 8. Functions are not: they gained nothing on AVX-512, and took 1.1 times as

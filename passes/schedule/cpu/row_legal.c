@@ -110,7 +110,7 @@ static bool vector_form_is_legal(Row *r, Stmt *s, const StmtDecision *how, StrBu
 		return row_is_stencil(r, s) ||
 		       decision_refuse(
 			       why,
-			       "statement %d is no stencil along the tile: its taps are at most %d, and the stage has no loop but those over the tile and the vector iterator",
+			       "statement %d is no stencil along the tile: it has at most %d taps along each iterator, and the stage has no loop but those over the tile and the vector iterator",
 			       s->id, MOST_TAPS);
 	case REDUCE_LANES:
 		return decision_refuse(

@@ -173,6 +173,9 @@ typedef struct ChannelStencil {
 	int side;                   /* adjacent points that share their loads */
 	Expr *along, *rest;         /* the guard: conjuncts with w, and without; or null */
 	Expr *all_along, *all_rest; /* that they hold for all taps; or null */
+	/* the innermost reduced iterators that have TAPS points together, at most MOST_TAPS; unrolled unless a guard bounds them */
+	bool unrolled[MAX_ITERS];
+	int64_t taps;
 } ChannelStencil;
 
 /* SIDE points from W on. UNROLLED says which of the reduced iterators are unrolled inside the loop
@@ -312,12 +315,15 @@ static void emit_points(const ChannelStencil *t, Expr *lo, Expr *hi, int side, E
 	const Stmt *s = t->s;
 	ColumnGroup g = {column ? column : ex_iter(r->k->pool, t->w), side, {false}, guard, tested};
 	Nest n = {.n = 0};
+	bool all = true;
 
-	for (int i = s->nband; i < s->niters; i++)
-		g.unrolled[i] = !guard || !expr_has_iter(guard, s->iter[i]);
+	for (int i = s->nband; i < s->niters; i++) {
+		g.unrolled[i] = t->unrolled[i] && (!guard || !expr_has_iter(guard, s->iter[i]));
+		all = all && g.unrolled[i];
+	}
 	row_open(r, &n, LOOP_SERIAL, t->w, lo, hi);
 	n.loop[0]->step = side;
-	if (guard)
+	if (guard || !all)
 		emit_in_rows(t, &g);
 	else
 		emit_in_registers(t, &g);
@@ -380,7 +386,7 @@ static bool known_by_column(const ChannelStencil *t, int64_t c)
 		Expr *lo = zero, *hi = row_extent(t->r, s->iter[i]), *of = NULL;
 
 		g = g ? apart(p, g, s->iter[i], &of) : NULL;
-		if (of && ((t->rest && expr_has_iter(t->rest, s->iter[i])) ||
+		if (of && (!t->unrolled[i] || (t->rest && expr_has_iter(t->rest, s->iter[i])) ||
 			   guard_to_range(t->r->k, of, s->iter[i], &lo, &hi) ||
 			   lo->kind != EX_CONST || hi->kind != EX_CONST || lo->i >= hi->i))
 			return false;
@@ -412,7 +418,7 @@ static bool emit_by_columns(const ChannelStencil *t)
 	to = hi->i / t->side * t->side;
 	if (from >= to)
 		from = to = 0;
-	if ((from + n - to) * row_taps(t->s) > MOST || !known_by_columns(t, 0, from) ||
+	if ((from + n - to) * t->taps > MOST || !known_by_columns(t, 0, from) ||
 	    !known_by_columns(t, to, n))
 		return false;
 	emit_columns(t, 0, from);
@@ -442,6 +448,20 @@ static void emit_by_bounds(const ChannelStencil *t, Expr *guard)
 	emit_points(t, hi, r->thi, 1, guard, NULL, NULL);
 }
 
+static void find_unrolled(ChannelStencil *t)
+{
+	const Stmt *s = t->s;
+	int64_t n;
+
+	t->taps = 1;
+	for (int i = s->niters - 1; i >= s->nband; i--) {
+		if (!dim_is_const(s->iter[i]->extent, &n) || t->taps * n > MOST_TAPS)
+			return;
+		t->taps *= n;
+		t->unrolled[i] = true;
+	}
+}
+
 /* Finds out T and the guard of S; false if S is no stencil along the tile. */
 static bool find_stencil(Row *r, Stmt *s, ChannelStencil *t, Expr **guard)
 {
@@ -452,6 +472,7 @@ static bool find_stencil(Row *r, Stmt *s, ChannelStencil *t, Expr **guard)
 		return false;
 	*t = (ChannelStencil){
 		.r = r, .s = s, .w = r->rep[r->tile], .side = (int)r->how[s->id].points};
+	find_unrolled(t);
 	*guard = row_placed(r, s->guard);
 	for (int i = 0; i < s->nband && ok; i++)
 		ok = row_is_fixed(r, s->iter[i]) || s->iter[i] == r->band->of[r->s->id][r->vec] ||

@@ -245,9 +245,10 @@ void stencil_points(Stencil *w)
 {
 	Row *r = w->r;
 	Nest nest = open_points(w);
+	const int64_t taps = row_taps(r->k->stmts.at[r->first]);
 
 	r->v0 = first_along(w, w->along);
-	r->unrolled = row_taps(r->k->stmts.at[r->first]) > 0;
+	r->unrolled = taps > 0 && taps <= MOST_TAPS;
 	for (int i = r->first; i <= r->last; i++) {
 		Stmt *s = r->k->stmts.at[i], boxed = *s;
 

@@ -16,33 +16,34 @@ static Dim *points(Ctx *c, Iter *const *it, int n)
 
 /* ---- Arithmetic ---- */
 
-typedef struct Arithmetic {
+/* The operations of an instruction of the expression E, for one point. */
+static int64_t count_inst(ExprPool *scratch, const Expr *e);
+
+typedef struct Body {
 	ExprPool *scratch; /* for expansions, so that the kernel's own pool stays as it is */
-	bool *seen;        /* by Expr.id of the kernel's pool; null: nodes are visited once */
 	int64_t n;
-} Arithmetic;
+} Body;
 
-static void count_node(void *arg, Expr *e)
+static void count_in_body(void *arg, Expr *e)
 {
-	Arithmetic *a = arg;
+	Body *b = arg;
 
-	if (a->seen && a->seen[e->id])
-		return;
-	if (a->seen)
-		a->seen[e->id] = true;
+	b->n += count_inst(b->scratch, e);
+}
+
+static int64_t count_inst(ExprPool *scratch, const Expr *e)
+{
+	Body body = {scratch, 0};
+
 	if (e->kind != EX_INST || e->ct == CT_I64)
-		return;
+		return 0;
 	switch (inst_info[e->op.inst].rule) {
-	case RULE_FUNC: {
-		Arithmetic body = {.scratch = a->scratch};
-
-		ex_walk(ex_func_body(a->scratch, e->op.inst, e->ct), count_node, &body);
-		a->n += body.n;
-		break;
-	}
+	case RULE_FUNC:
+		ex_walk(ex_func_body(scratch, e->op.inst, e->ct), count_in_body, &body);
+		return body.n;
 	case RULE_ARITH:
-	case RULE_FLOAT: a->n += e->op.inst == IN_fma || e->op.inst == IN_mad ? 2 : 1; break;
-	default: break;
+	case RULE_FLOAT: return e->op.inst == IN_fma || e->op.inst == IN_mad ? 2 : 1;
+	default: return 0;
 	}
 }
 
@@ -50,7 +51,7 @@ static void count_node(void *arg, Expr *e)
 static int64_t count_combination(const Stmt *s, ExprPool *scratch)
 {
 	const int n = monoid_info[s->red].n;
-	Arithmetic a = {.scratch = scratch};
+	Body b = {scratch, 0};
 	Expr *state[2], *term[2];
 
 	for (int i = 0; i < n; i++) {
@@ -58,20 +59,53 @@ static int64_t count_combination(const Stmt *s, ExprPool *scratch)
 		term[i] = ex_param(scratch, s->val[i]->ct, 2 * i + 1);
 	}
 	for (int i = 0; i < n; i++)
-		ex_walk(monoid_combine(scratch, s->red, i, state, term), count_node, &a);
-	return a.n;
+		ex_walk(monoid_combine(scratch, s->red, i, state, term), count_in_body, &b);
+	return b.n;
+}
+
+typedef struct Arithmetic {
+	const Kernel *k;
+	const Stmt *s;
+	ExprPool *scratch;
+	bool *seen; /* by Expr.id */
+	Dim *all;
+} Arithmetic;
+
+/* An instruction is done once for each point of the iterators that it depends on: a factor of a product that is computed first, for
+ * example, for each element, and not for each term. */
+static void count_node(void *arg, Expr *e)
+{
+	Arithmetic *a = arg;
+	Ctx *c = a->k->ctx;
+	int64_t each;
+	Dim *n;
+
+	if (a->seen[e->id])
+		return;
+	a->seen[e->id] = true;
+	each = count_inst(a->scratch, e);
+	if (!each)
+		return;
+	n = dim_const(c, each);
+	for (int i = 0; i < a->s->niters; i++)
+		if (expr_has_iter(e, a->s->iter[i]))
+			n = dim_mul(c, n, points(c, &a->s->iter[i], 1));
+	a->all = dim_add(c, a->all, n);
 }
 
 static Dim *stmt_flops(const Kernel *k, const Stmt *s, ExprPool *scratch, Arena *tmp)
 {
-	Arithmetic a = {.scratch = scratch, .seen = NEW_ARRAY(tmp, expr_count(k->pool) + 1, bool)};
+	Arithmetic a = {k, s, scratch, NEW_ARRAY(tmp, expr_count(k->pool) + 1, bool),
+			dim_const(k->ctx, 0)};
 
 	for (int i = 0; i < 2; i++)
 		if (s->val[i])
 			ex_walk_outside_loads(s->val[i], count_node, &a);
-	if (s->red != MONOID_NONE)
-		a.n += count_combination(s, scratch);
-	return dim_mul(k->ctx, dim_const(k->ctx, a.n), points(k->ctx, s->iter, s->niters));
+	if (s->red == MONOID_NONE)
+		return a.all;
+	return dim_add(k->ctx, a.all,
+		       dim_mul(k->ctx, dim_const(k->ctx, count_combination(s, scratch)),
+			       points(k->ctx, s->iter, s->niters)));
 }
 
 /* ---- Bytes ---- */

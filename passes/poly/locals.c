@@ -473,6 +473,15 @@ static bool reads_temp(const Poly *p, const Exec *b, const Buf *temp)
 	return poly_node_loads(b->node, p->s->kernel->bufs.at[temp->id]);
 }
 
+/* B reads the local BUF itself, perhaps in a name's value. */
+static bool reads_local(const Exec *b, const Buf *buf)
+{
+	for (int i = 0; i < b->reads.n; i++)
+		if (b->reads.at[i].local == buf)
+			return true;
+	return false;
+}
+
 void poly_check_holder(Poly *p, const Dep *d, const Exec *a, const Exec *b, isl_map *v)
 {
 	const Buf *holder = NULL;
@@ -484,7 +493,8 @@ void poly_check_holder(Poly *p, const Dep *d, const Exec *a, const Exec *b, isl_
 		const Exec *e = p->execs.at[i];
 
 		for (int k = 0; k < 2 && e->stmt == d->from && e->part != PART_INIT && !holder; k++)
-			if (e->buf[k] && reads(p, b->node, e->buf[k]))
+			if (e->buf[k] &&
+			    (reads(p, b->node, e->buf[k]) || reads_local(b, e->buf[k])))
 				holder = e->buf[k];
 			else if (e->buf[k])
 				holder = copied_local(p, e->node, b->node);

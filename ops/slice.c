@@ -15,16 +15,18 @@ typedef struct SliceRange {
 } SliceRange;
 
 /* The bound V of a slice of a dim of D elements: a negative one has D added once. Limited to
- * [LO, D + HI]. */
+ * [LO, D + HI]. Where D is unknown, ONNX recommends the largest and the least integer for its ends, and models have those of
+ * 32 bits, too, for them (https://onnx.ai/onnx/operators/onnx__Slice.html). */
 static Dim *slice_bound(Ctx *c, Dim *v, Dim *d, int lo, int hi)
 {
 	Dim *low = dim_const(c, lo), *high = dim_add(c, d, dim_const(c, hi)), *w;
-	int64_t k, vlo, vhi;
+	int64_t k, vlo, vhi, known;
+	const int64_t far = dim_is_const(d, &known) ? DIM_FAR : INT32_MAX;
 
 	dim_bounds(c, v, &vlo, &vhi);
-	if (dim_is_const(v, &k) && k >= DIM_FAR)
+	if (dim_is_const(v, &k) && k >= far)
 		return high;
-	if (dim_is_const(v, &k) && k <= -DIM_FAR)
+	if (dim_is_const(v, &k) && k <= -far)
 		return dim_min(c, low, high);
 	if (vlo >= 0)
 		return dim_min(c, v, high);

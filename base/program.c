@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* More than any answer has, so that it is written at once: the error of a write before the last one would have no errno. */
+/* More than any answer has, so that it is written at once: the error of a write before the last
+ * one would have no errno. */
 enum { ANSWER_BYTES = 1 << 16 };
 
 bool program_answers(int argc, char **argv, const Question *all)

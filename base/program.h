@@ -22,11 +22,12 @@ typedef struct Question {
  * False if there is none. */
 bool program_answers(int argc, char **argv, const Question *all);
 
-/* Writes out what was printed on the standard output. False where that failed, now or before; program_end says so. */
+/* Writes out what was printed on the standard output. False where that failed, now or before;
+ * program_end says so. */
 bool program_flush(void);
 
-/* The status that PROGRAM ends with: STATUS, or, where that is 0 and the standard output could not be written, 1 after a
- * message that says why. */
+/* The status that PROGRAM ends with: STATUS, or, where that is 0 and the standard output could
+ * not be written, 1 after a message that says why. */
 int program_end(const char *program, int status);
 
 enum { NUMBER_MAX = 1 << 20 }; /* more threads, or rewrites of a model, than there are */

@@ -30,7 +30,8 @@ void strbuf_quote(StrBuf *b, const char *s);
 /* The same for N bytes, which may be NUL. */
 void strbuf_quote_n(StrBuf *b, const char *s, size_t n);
 /* Appends the contents of the quoted string at *P and moves *P past its closing quote. On a
- * fault returns false, with *P there. strbuf_unquote refuses a NUL byte; strbuf_unquote_n takes any. */
+ * fault returns false, with *P there. strbuf_unquote refuses a NUL byte; strbuf_unquote_n takes
+ * any. */
 bool strbuf_unquote(StrBuf *b, const char **p);
 bool strbuf_unquote_n(StrBuf *b, const char **p);
 /* The text; never null. */

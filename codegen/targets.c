@@ -27,9 +27,10 @@ enum { CORES = 4, WAKE_NS = 4096 };
 /* Rows are in the order in which an artifact tries its targets: CPUs before GPUs, and the best of
  * each kind first. */
 const Target target_table[] = {
-	/* name, machine, -march, features, bytes of a vector, vector registers, fma, dot, f16, bf16, bytes of L1
-	 * and L2, cores, time to wake a thread, GPU; GFLOP/s of a core (at 2.5 GHz with two fma units, without fma one unit each
-	 * for products and sums) and GB/s from memory */
+	/* name, machine, -march, features, bytes of a vector, vector registers, fma, dot, f16,
+	 * bf16, bytes of L1 and L2, cores, time to wake a thread, GPU; GFLOP/s of a core (at 2.5
+	 * GHz with two fma units, without fma one unit each for products and sums) and GB/s from
+	 * memory */
 	{"x86-64-v4-bf16", "x86_64", "x86-64-v4", V2 | V3 | V4 | VNNI_512 | BF16_512, 64, 32, true, DOT_BYTES, true,
 	 true, 32 << 10, 1 << 20, CORES, WAKE_NS, NULL, 160, 10},
 	{"x86-64-v4-vnni", "x86_64", "x86-64-v4", V2 | V3 | V4 | VNNI_512, 64, 32, true, DOT_BYTES, true,

@@ -24,8 +24,8 @@ extern const Target target_table[];
  */
 const Target *target_next(const char **list, bool *cuda, StrBuf *error);
 bool target_is_x86(const Target *t);
-/* The features of an x86-64 CPU that its code does not need where -DDL_PORTABLE_DOT has bytes and bf16 multiplied by plain C. (On Arm, -march
- * has them for all of the code.) */
+/* The features of an x86-64 CPU that its code does not need where -DDL_PORTABLE_DOT has bytes
+ * and bf16 multiplied by plain C. (On Arm, -march has them for all of the code.) */
 uint64_t target_dot_features(const Target *t);
 /* Appends the names of all CPUs, or of all GPUs, with commas between them. */
 void target_names(StrBuf *b, bool gpu);

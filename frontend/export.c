@@ -416,8 +416,8 @@ static const char *number(Exporter *x, double v)
 	return constant(x, t, "number");
 }
 
-/* Casts of floats to bytes saturate here, as those of QuantizeLinear do; ONNX leaves open what others
- * make of a float out of range. IN is clipped first. */
+/* Casts of floats to bytes saturate here, as those of QuantizeLinear do; ONNX leaves open what
+ * others make of a float out of range. IN is clipped first. */
 static const char *saturated(Exporter *x, const Node *n, const char *in)
 {
 	const Type *from = node_in(n, 0)->type, *to = n->out[0]->type;

@@ -8,12 +8,12 @@
 
 #include "ir/graph.h"
 
-/* The oldest opset that models are written in: other engines know it, and most operators that `infer` leaves have had their
- * form since then. A model of a newer opset is written in its own. */
+/* The oldest opset that models are written in: other engines know it, and most operators that
+ * `infer` leaves have had their form since then. A model of a newer opset is written in its own. */
 enum { EXPORT_OPSET = 21, EXPORT_IR_VERSION = 10 };
 
-/* Writes G, whose values have types, to PATH; VERSION is the compiler's. False after a diagnostic, which names a node that
- * ONNX has no operator for: control flow, for example. */
+/* Writes G, whose values have types, to PATH; VERSION is the compiler's. False after a
+ * diagnostic, which names a node that ONNX has no operator for: control flow, for example. */
 bool onnx_write(Graph *g, const char *path, const char *version);
 
 #endif

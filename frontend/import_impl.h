@@ -103,7 +103,8 @@ void import_functions(Import *im);
 const Onnx__FunctionProto *import_function(Import *im, const Onnx__NodeProto *p);
 /* Sets the versions of the domains that FR imports. */
 void import_opsets(Import *im, Frame *fr, Onnx__OperatorSetIdProto *const *sets, size_t n);
-/* The version of DOMAIN's operators in FR, where DOMAIN is not the standard one; 0: it is not imported. */
+/* The version of DOMAIN's operators in FR, where DOMAIN is not the standard one; 0: it is not
+ * imported. */
 int64_t import_version(const Frame *fr, const char *domain);
 /* Inlines a call. IN: the operands, null if omitted. KNOWN false: a fault was reported for an
  * operand. */

@@ -392,8 +392,8 @@ static bool selu(Upgrade *u)
 	return true;
 }
 
-/* Before opset 9, as ONNX Runtime has it: over the rows and columns of an image, and with across_channels over
- * the channels, too, but never over the batch. */
+/* Before opset 9, as ONNX Runtime has it: over the rows and columns of an image, and with
+ * across_channels over the channels, too, but never over the batch. */
 static bool mean_variance(Upgrade *u)
 {
 	static const int64_t axes[] = {1, 2, 3};
@@ -508,7 +508,8 @@ static bool resize_empty(Upgrade *u)
 	return true;
 }
 
-/* Scan had a first operand, the lengths of the sequences, and a batch as the first axis of all others. */
+/* Scan had a first operand, the lengths of the sequences, and a batch as the first axis of all
+ * others. */
 static bool scan_8(Upgrade *u)
 {
 	Node *n = u->n;

@@ -17,15 +17,17 @@ enum { OPSET_MIN = 1, OPSET_MAX = 28 };
 /* The current name of the operator OP_TYPE: mostly itself; Scatter is ScatterElements. */
 const char *upgrade_name(const char *op_type);
 
-/* The version whose attributes a node of OP_TYPE may have in opset VERSION: mostly VERSION itself; under an old name an
- * operator has only those that it had when it got its current name. */
+/* The version whose attributes a node of OP_TYPE may have in opset VERSION: mostly VERSION
+ * itself; under an old name an operator has only those that it had when it got its current name. */
 int upgrade_attrs_version(const char *op_type, int version);
 
-/* The I-th older form that nodes of the current operator NAME may have: what they were called. *UNTIL is the version
- * that ended that form; 0: only the name was another one. Null if there are no more. */
+/* The I-th older form that nodes of the current operator NAME may have: what they were called.
+ * *UNTIL is the version that ended that form; 0: only the name was another one. Null if there
+ * are no more. */
 const char *upgrade_form(const char *name, int i, int *until);
 
-/* The version from which on the attribute ATTR of the older forms of OP_TYPE is an operand; 0: it is none. */
+/* The version from which on the attribute ATTR of the older forms of OP_TYPE is an operand; 0:
+ * it is none. */
 int upgrade_input_since(const char *op_type, const char *attr);
 
 /* Upgrades *N, the graph's last node, called OP_TYPE in opset VERSION. *N becomes null if other

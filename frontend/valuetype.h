@@ -23,8 +23,8 @@ void dim_names_note(Ctx *c, Arena *a, DimNames *names, const Onnx__TypeProto *p)
  * symbol, so a fresh one never gets a name that the model uses. */
 void dim_names_take(Ctx *c, const DimNames *names, const Onnx__TypeProto *p);
 
-/* The type of the tensors of a sequence or optional that P describes, which have their own dims (type_items), or of
- * another value inside of one. Null after a diagnostic for LOC. */
+/* The type of the tensors of a sequence or optional that P describes, which have their own dims
+ * (type_items), or of another value inside of one. Null after a diagnostic for LOC. */
 const Type *onnx_item_type(Ctx *c, OnnxFile *f, const Onnx__TypeProto *p, DiagLoc loc);
 
 /* NAME is the value's name, used to name fresh symbols. Null after a diagnostic for LOC. */

@@ -3,9 +3,9 @@
  * Bindings: what names mean in the text of a definition (ir/definition.h) while it is read for one
  * node. A definition is generic, as a template is: `T` may be f32 for one node and f16 for another,
  * `K` the size 64 or B*S. The text is read once for each node, with these meanings, so what is read
- * is ordinary IR. The readers of types, sizes, expressions and attributes ask here for a name before
- * they give it their own meaning; while bindings are set, a size that is not bound is a fault and
- * makes no symbol.
+ * is ordinary IR. The readers of types, sizes, expressions and attributes ask here for a name
+ * before they give it their own meaning; while bindings are set, a size that is not bound is a
+ * fault and makes no symbol.
  */
 #ifndef IR_BINDINGS_H
 #define IR_BINDINGS_H
@@ -54,8 +54,8 @@ struct Bindings {
 DType bound_dtype(const Ctx *c, const char *s, size_t n);
 /* The file of the text that is read, if bindings are set; else null. */
 const char *bound_file(const Ctx *c);
-/* Reads a size whose name, of N bytes, stands before *P; or, if "[" follows it, an element of an attribute:
- * strides[0]. Null if the name is not bound. */
+/* Reads a size whose name, of N bytes, stands before *P; or, if "[" follows it, an element of an
+ * attribute: strides[0]. Null if the name is not bound. */
 Dim *bound_size(Ctx *c, const char *s, size_t n, const char **p);
 /* Reads "B..." at *P; null, with *P as it was, if no run comes next. */
 const BoundRun *bound_run(const Ctx *c, const char **p);

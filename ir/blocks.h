@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Control flow. A graph is one list of nodes; brackets in the list say what runs when. After inference
- * no node has regions: If, Loop and Scan have become brackets around the nodes of their bodies.
+ * Control flow. A graph is one list of nodes; brackets in the list say what runs when. After
+ * inference no node has regions: If, Loop and Scan have become brackets around the nodes of their
+ * bodies.
  *
  *     When {value = i64[C]}                  the nodes up to Else run if the size C is not 0,
  *       ...
@@ -18,13 +19,13 @@
  *     %last, %all = EndFor(%next, %each) {carried = 1}
  *
  * For and EndFor carry values from iteration to iteration: %h is %init in the first one, then %next
- * of the one before, and %last is what the next iteration would have had. %each, of which there is one
- * an iteration, are stacked along a new first axis of %all; `reverse` lists, for each stacked result,
- * whether the first iteration's is last.
+ * of the one before, and %last is what the next iteration would have had. %each, of which there is
+ * one an iteration, are stacked along a new first axis of %all; `reverse` lists, for each stacked
+ * result, whether the first iteration's is last.
  *
- * A block is a list of nodes that run together: a side of a When, or the body of a For. A node may use
- * the values of its own block and of the blocks around it. Since sizes steer the brackets, the host
- * knows where control goes before it launches a kernel.
+ * A block is a list of nodes that run together: a side of a When, or the body of a For. A node may
+ * use the values of its own block and of the blocks around it. Since sizes steer the brackets, the
+ * host knows where control goes before it launches a kernel.
  */
 #ifndef IR_BLOCKS_H
 #define IR_BLOCKS_H
@@ -50,14 +51,15 @@ bool block_within(const Blocks *b, int inner, int outer);
 /* The block in which V is computed; 0 for an input of the graph. */
 int block_of_value(const Blocks *b, const Value *v);
 static inline bool block_is_loop(const Block *b) { return b->open && b->open->op == OP_For; }
-/* The block in which operand K of N must be known: N's own; for a bracket that closes blocks, that which gives
- * the value. */
+/* The block in which operand K of N must be known: N's own; for a bracket that closes blocks,
+ * that which gives the value. */
 int block_of_operand(const Blocks *b, const Node *n, int k);
 /* The bracket that closes the block opened by N, a For, When or Else. */
 Node *block_close(const Node *n);
 /* The bracket that opens the block closed by N, an EndFor, Else or EndWhen. */
 Node *block_open(const Node *n);
-/* How many values the loop that CLOSE ends carries: its first operands and results; 0 if CLOSE is no EndFor. */
+/* How many values the loop that CLOSE ends carries: its first operands and results; 0 if CLOSE
+ * is no EndFor. */
 int loop_carried(const Node *close);
 /* Whether the first iteration is the last one in result K of CLOSE, a stack. */
 bool stack_is_reversed(const Node *close, int k);
@@ -65,8 +67,9 @@ bool stack_is_reversed(const Node *close, int k);
 Dim *control_dim(const Node *n, const char *name);
 /* Sets it. */
 void control_set_dim(Node *n, const char *name, Dim *d);
-/* Checks that the brackets of G match, that their operands and results do, and that values are used where they are
- * known. The first fault is in *AT, which is null for a result of G, and in the text returned; null: none. */
+/* Checks that the brackets of G match, that their operands and results do, and that values are
+ * used where they are known. The first fault is in *AT, which is null for a result of G, and in
+ * the text returned; null: none. */
 const char *blocks_fault(const Graph *g, Arena *a, const Node **at);
 
 static inline bool op_is_control(OpKind op) { return (op_row[op].flags & OPF_CONTROL) != 0; }

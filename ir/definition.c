@@ -10,8 +10,8 @@
  *     choice     = name "in" value {"|" value}
  *     body       = "{" {node} "}" | "kernel" "{" {temporary | statement} "}"
  *
- * A type's dims are sizes, or names of sizes and of runs of dims, "B...". A name that no operand has
- * before is bound by the first operand that has it alone as a dim.
+ * A type's dims are sizes, or names of sizes and of runs of dims, "B...". A name that no operand
+ * has before is bound by the first operand that has it alone as a dim.
  */
 #include "ir/definition.h"
 
@@ -126,7 +126,8 @@ static bool read_dim(GraphText *r, SignatureType *t)
 	return d.name || skip_dim(r);
 }
 
-/* Reads T[N,2*K]. A name that is no element type's, and begins with a capital, is a variable, one of D's. */
+/* Reads T[N,2*K]. A name that is no element type's, and begins with a capital, is a variable,
+ * one of D's. */
 static bool read_signature_type(GraphText *r, Definition *d, SignatureType *t)
 {
 	const char *from = (text_peek(r), r->p), *word = text_word(r);
@@ -597,8 +598,8 @@ static Bindings *some_bindings(Ctx *c, Arena *a, const Definition *d, const DTyp
 	return b;
 }
 
-/* Reads the body of D at R with element types TYPES, in a context of its own. ALL: with the optional operands and
- * attributes. Moves R to the end of the definition. */
+/* Reads the body of D at R with element types TYPES, in a context of its own. ALL: with the
+ * optional operands and attributes. Moves R to the end of the definition. */
 static bool try_types(GraphText *r, Definition *d, const DType *types, bool all, FirstFault *f)
 {
 	Diag diag = {.sink = keep_first, .sink_arg = f};
@@ -655,8 +656,8 @@ static bool try_types(GraphText *r, Definition *d, const DType *types, bool all,
 	return ok;
 }
 
-/* Reads the body of D with one choice of element types after another, until one is right. Otherwise the fault is that of
- * the attempt that came furthest. */
+/* Reads the body of D with one choice of element types after another, until one is right.
+ * Otherwise the fault is that of the attempt that came furthest. */
 static bool try_body(GraphText *r, Definition *d, bool all)
 {
 	static const DType usual[] = {DT_F32, DT_I64, DT_I32, DT_BOOL, DT_F64, DT_U32, DT_U64};

@@ -7,14 +7,15 @@
  *       y[i] = mul(scale[0], div(x[i], add(1, exp(mul(-beta, x[i]))))) for i < S
  *     }
  *
- * A definition is generic. It keeps its text, which is read for every node that it is used for, with
- * the names of element types, sizes and attributes bound (ir/bindings.h) to those of the node. It is
- * read once more when its file is read: then it is only checked, with symbols for sizes and one
- * element type after another.
+ * A definition is generic. It keeps its text, which is read for every node that it is used for,
+ * with the names of element types, sizes and attributes bound (ir/bindings.h) to those of the node.
+ * It is read once more when its file is read: then it is only checked, with symbols for sizes and
+ * one element type after another.
  *
  * An operator may have several definitions, which stand in one file. A node takes the first whose
- * operands' number, element types and ranks, and whose attributes, are the node's. A graph's node of
- * such an operator is an OP_Call, and inference replaces it by what the definition says (ops/call.c).
+ * operands' number, element types and ranks, and whose attributes, are the node's. A graph's node
+ * of such an operator is an OP_Call, and inference replaces it by what the definition says
+ * (ops/call.c).
  */
 #ifndef IR_DEFINITION_H
 #define IR_DEFINITION_H
@@ -92,8 +93,8 @@ struct Definitions {
 	VEC(Definition *) all; /* the first one of every operator */
 };
 
-/* The attribute of an OP_Call with the operator's name: "com.example::ScaledSwish". No ONNX attribute is called
- * like that. */
+/* The attribute of an OP_Call with the operator's name: "com.example::ScaledSwish". No ONNX
+ * attribute is called like that. */
 #define CALL_NAME "::"
 /* The name of operator NAME of DOMAIN ("": the ONNX standard), interned. */
 const char *definition_name(Ctx *c, const char *domain, const char *name);
@@ -115,9 +116,9 @@ typedef struct DefinitionFiles {
 bool definitions_read(Ctx *c, const DefinitionFiles *files);
 /* After all are read: every operator that a definition uses exists, and none uses itself. */
 bool definitions_check(Ctx *c);
-/* Reads D for a node: a graph in arena A whose inputs have the types IN, null for an omitted operand, and no other
- * type unless the text gives it. Its facts are those that the definition checks. LINES, by Node.id, are where its
- * nodes stand. Null after a diagnostic. */
+/* Reads D for a node: a graph in arena A whose inputs have the types IN, null for an omitted
+ * operand, and no other type unless the text gives it. Its facts are those that the definition
+ * checks. LINES, by Node.id, are where its nodes stand. Null after a diagnostic. */
 Graph *definition_graph(Ctx *c, Arena *a, const Definition *d, const Bindings *b, const Type *const *in, const int **lines);
 
 #endif

@@ -51,8 +51,8 @@ Dim *dim_const(Ctx *c, int64_t v);
 
 /* ---- dim_named.c ---- */
 
-/* Values of all symbols, by Sym.id, in A: WANT, or the nearest one that the symbol's bounds allow; those
- * that abbreviate a dim have the dim's value. */
+/* Values of all symbols, by Sym.id, in A: WANT, or the nearest one that the symbol's bounds
+ * allow; those that abbreviate a dim have the dim's value. */
 int64_t *syms_sample(Ctx *c, Arena *a, int64_t want);
 /* The value of D where each symbol is 1, or its lower bound if that is larger. False on overflow. */
 bool dim_least(Ctx *c, const Dim *d, int64_t *v);
@@ -147,9 +147,9 @@ void dim_print(StrBuf *b, const Dim *d);
 /* Reads a dim at *P and advances *P past it; null, with *P at the fault, as a division by 0 is.
  * Makes symbols that are unknown. */
 Dim *dim_parse(Ctx *c, const char **p);
-/* Prints D as a C expression of type int64_t, which wraps on overflow, as values that a model computes
- * do. SYM_NAME gives the C text of a symbol. floor, min and max print as dl_floordiv(a, b),
- * dl_min(a, b), dl_max(a, b) (runtime/dlrt.h). */
+/* Prints D as a C expression of type int64_t, which wraps on overflow, as values that a model
+ * computes do. SYM_NAME gives the C text of a symbol. floor, min and max print as dl_floordiv(a,
+ * b), dl_min(a, b), dl_max(a, b) (runtime/dlrt.h). */
 void dim_print_c(StrBuf *b, const Dim *d, const char *(*sym_name)(void *arg, const Sym *s), void *arg);
 /* As dim_print_c, but with dl_add and dl_mul, which give INT64_MAX on overflow. */
 void dim_print_checked(StrBuf *b, const Dim *d, const char *(*sym_name)(void *arg, const Sym *s), void *arg);

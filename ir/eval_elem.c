@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* clang-format off */
-/* Elements between buffers and strips: a gather and a scatter for each element type. Buffers may lie at
- * any address (a weight in a mapped file), so elements of whole bytes are copied, not dereferenced. */
+/* Elements between buffers and strips: a gather and a scatter for each element type. Buffers may
+ * lie at any address (a weight in a mapped file), so elements of whole bytes are copied, not
+ * dereferenced. */
 #include "ir/eval_impl.h"
 #include "ir/scalar.h"
 

@@ -114,7 +114,8 @@ OP1(not, bool, !a[i])
 	}
 FLOATS(MAD)
 
-/* The types that each rule allows; an instruction of ir/insts.def without its loops does not compile. */
+/* The types that each rule allows; an instruction of ir/insts.def without its loops does not
+ * compile. */
 #define ROW_INTS(op) \
 	[CT_I32] = op##_i32, [CT_I64] = op##_i64, [CT_U32] = op##_u32, [CT_U64] = op##_u64
 #define ROW_FLOATS(op) [CT_F32] = op##_f32, [CT_F64] = op##_f64

@@ -325,8 +325,8 @@ bool prog_rounds(const PNode *n)
 	}
 }
 
-/* Sets STAYS for the values of node I that one operand of a sum is alone, since the other is too small to
- * matter: 8388608 + 1e-20, which expansions use to round, or -1e9 + a score. */
+/* Sets STAYS for the values of node I that one operand of a sum is alone, since the other is too
+ * small to matter: 8388608 + 1e-20, which expansions use to round, or -1e9 + a score. */
 static void absorbed(const Prog *p, int i, bool *stays)
 {
 	const PNode *n = &p->nodes.at[i];

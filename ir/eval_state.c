@@ -160,8 +160,8 @@ void reduce_term_bounds(Reduce *d, double *out, int n)
 		out[l] = fabs(v[0][l]) * e[1][l] + fabs(v[1][l]) * e[0][l] + e[0][l] * e[1][l];
 }
 
-/* The largest or the smallest term is where the terms' own intervals end: its bound leaves out those
- * that are far from it, as the keys that a mask of -1e9 hides. */
+/* The largest or the smallest term is where the terms' own intervals end: its bound leaves out
+ * those that are far from it, as the keys that a mask of -1e9 hides. */
 static bool is_extreme(const Reduce *d)
 {
 	return (d->s->red == MONOID_max || d->s->red == MONOID_min) && !d->s->scan;

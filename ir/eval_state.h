@@ -21,8 +21,9 @@ typedef struct Reduce {
 	void *state[2], *next[2], *blend;
 	double *acc;
 	bool bounds;
-	/* for the bound: sum of |terms|, sum of their bounds, number of terms; of a product, those of
-	 * |terms| and of those above 1; of a maximum, the upper and the lower end of its interval */
+	/* for the bound: sum of |terms|, sum of their bounds, number of terms; of a product,
+	 * those of |terms| and of those above 1; of a maximum, the upper and the lower end of
+	 * its interval */
 	double *sum, *err, *count;
 	int band[MAX_ITERS], nband, red[MAX_ITERS], nred;
 } Reduce;

@@ -310,8 +310,8 @@ static bool put_sum(ExprC *c, StrBuf *b, Expr *e, StrBuf *out)
 	return true;
 }
 
-/* Prints a float that is converted to an integer between constants, as what is quantised is: min(max(
- * i32(x), 0), 255). The limits leave no need to saturate in the conversion. */
+/* Prints a float that is converted to an integer between constants, as what is quantised is:
+ * min(max( i32(x), 0), 255). The limits leave no need to saturate in the conversion. */
 static bool put_limited(ExprC *c, StrBuf *b, Expr *e, StrBuf *out)
 {
 	enum { MOST = 1 << 16 }; /* exact in f32 */
@@ -344,8 +344,8 @@ static bool is_plain_quotient(const ExprC *c, const Expr *e)
 	       c->natural(c->arg, e->op.arg[0]);
 }
 
-/* E is the min or max of a float X and a number. As dl_min(number, X) it is one instruction of vectors, since that
- * returns X if X is NaN; dl_min(X, number) compares X with itself besides. */
+/* E is the min or max of a float X and a number. As dl_min(number, X) it is one instruction of
+ * vectors, since that returns X if X is NaN; dl_min(X, number) compares X with itself besides. */
 static bool is_limit(const Expr *e)
 {
 	const Expr *y = e->op.n == 2 ? e->op.arg[1] : NULL;

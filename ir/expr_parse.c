@@ -224,7 +224,8 @@ static bool read_inst(ExprReader *r, Inst i, const char *at, size_t len, CType h
 	       make_inst(r, i, v, n, operand_hint(r, rule, n, hint), at, len, out);
 }
 
-/* The scalar type that AT names, or in which elements of the type that a definition binds to it are computed. */
+/* The scalar type that AT names, or in which elements of the type that a definition binds to it
+ * are computed. */
 static CType ctype_by_name(const ExprReader *r, const char *at, size_t n)
 {
 	for (CType t = CT_BOOL; t < CT_COUNT; t++)

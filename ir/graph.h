@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Graph IR: SSA over tensors. A Graph is a list of Nodes in topological order; a Node has operands
- * (Values; an omitted optional operand is null), results, attributes, regions, and the ONNX names it
- * came from. Pass-private state lives in side arrays indexed by Value.id and Node.id, never here.
+ * (Values; an omitted optional operand is null), results, attributes, regions, and the ONNX names
+ * it came from. Pass-private state lives in side arrays indexed by Value.id and Node.id, never
+ * here.
  *
  *     graph @main(%x: f32[N,64], %r: f32[N,10]) -> (%4)
  *         where 1 <= N <= 64 {
@@ -42,7 +43,8 @@ typedef struct OpRow {
 
 extern const OpRow op_row[OP_COUNT];
 OpKind op_by_name(const char *name); /* OP_NONE if there is none */
-/* The operator that a model calls NAME, of DOMAIN ("": the ONNX standard); OP_NONE if there is none. */
+/* The operator that a model calls NAME, of DOMAIN ("": the ONNX standard); OP_NONE if there is
+ * none. */
 OpKind op_in_domain(const char *domain, const char *name);
 /* OP's domain; *NAME is its name there. */
 const char *op_domain(OpKind op, const char **name);
@@ -125,12 +127,14 @@ struct Node {
 };
 
 /*
- * Result RESULT may be computed in place of input INPUT. They differ in the size of dim DIM at most. The runtime sets the
- * symbols in each run; without them, that is where the two do not share memory, they are what they abbreviate.
+ * Result RESULT may be computed in place of input INPUT. They differ in the size of dim DIM at
+ * most. The runtime sets the symbols in each run; without them, that is where the two do not share
+ * memory, they are what they abbreviate.
  */
 typedef struct Alias {
 	int result, input, dim;
-	/* if the sizes differ: as how large the caller's strides make DIM of the input, and of the result; else null */
+	/* if the sizes differ: as how large the caller's strides make DIM of the input, and of
+	 * the result; else null */
 	Sym *room_in, *room_out;
 	Sym *copied; /* how much of DIM is copied from the input to the result; 0 in place */
 } Alias;
@@ -151,12 +155,12 @@ typedef struct Fact {
 	FactSize show[2]; /* where both are null, the message shows A and B, a constant as what is expected */
 } Fact;
 
-/* Size K of the message of F, which is WHAT, then for each size its name, with the punctuation before it, and its value:
- * ": dim 0 of "x" is " 3 ", expected " 4. */
+/* Size K of the message of F, which is WHAT, then for each size its name, with the punctuation
+ * before it, and its value: ": dim 0 of "x" is " 3 ", expected " 4. */
 bool fact_size(Arena *a, const Fact *f, int k, FactSize *out);
 
-/* An input or result of the graph as an application sees it: a tensor where TYPE is null, else a value of that type, for
- * which PARTS consecutive inputs or results stand (ops/parts.h). */
+/* An input or result of the graph as an application sees it: a tensor where TYPE is null, else a
+ * value of that type, for which PARTS consecutive inputs or results stand (ops/parts.h). */
 typedef struct GraphForm {
 	const char *name;
 	const Type *type;
@@ -195,21 +199,22 @@ void graph_set_results(Graph *g, Value *const *v, const char *const *names, int 
 /* Makes a node with NIN operands and NOUT results (their types null), before BEFORE, or at the
  * end if that is null. */
 Node *node_new(Graph *g, OpKind op, Value *const *in, int nin, int nout, Node *before);
-/* Ints of a node with regions: the number of values that each body captures, which are the last operands of the node and
- * the last inputs of the body. */
+/* Ints of a node with regions: the number of values that each body captures, which are the last
+ * operands of the node and the last inputs of the body. */
 #define ATTR_CAPTURES "captures"
-/* What begins the name of an attribute for tools, which any node may have, and which nothing here reads. */
+/* What begins the name of an attribute for tools, which any node may have, and which nothing
+ * here reads. */
 #define NOTE_PREFIX "__"
-/* An int that any node may have: not 0 where the model allows that rows which are multiplied by narrow weights are quantised
- * to bytes (passes/kernel/quantise_activations.c). */
+/* An int that any node may have: not 0 where the model allows that rows which are multiplied by
+ * narrow weights are quantised to bytes (passes/kernel/quantise_activations.c). */
 #define ATTR_BYTE_ROWS "byte_rows"
 
-/* Null, or what is wrong with COUNT operands or results, as WHAT calls them, where LEAST to MOST are expected (below 0: any
- * number more): "has 1 operands, expected at least 2". */
+/* Null, or what is wrong with COUNT operands or results, as WHAT calls them, where LEAST to MOST
+ * are expected (below 0: any number more): "has 1 operands, expected at least 2". */
 const char *count_fault(Arena *a, const char *what, int count, int least, int most);
 
-/* N does some or all of what FROM did: adds the locations of FROM to N's, and what the model allows for FROM
- * (ATTR_BYTE_ROWS). */
+/* N does some or all of what FROM did: adds the locations of FROM to N's, and what the model
+ * allows for FROM (ATTR_BYTE_ROWS). */
 void node_locs_from(Node *n, const Node *from);
 void node_set_input(Node *n, int k, Value *v); /* K == nin appends an operand */
 void node_truncate_inputs(Node *n, int nin); /* drops the operands from number NIN on */

@@ -335,8 +335,8 @@ static Tensor *attr_tensor(Arena *arena, const Attr *a)
 	return t;
 }
 
-/* Reads, after "@", the name of an attribute of the node that a definition is used for, whose value is A's. *GIVEN
- * is whether the node has it. A constant's value may be a number or a list. */
+/* Reads, after "@", the name of an attribute of the node that a definition is used for, whose
+ * value is A's. *GIVEN is whether the node has it. A constant's value may be a number or a list. */
 static bool read_reference(GraphText *r, const Node *n, Attr *a, bool *given)
 {
 	const char *name = text_name(r), *own = a->name;

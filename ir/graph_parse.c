@@ -260,7 +260,8 @@ static bool read_operands(GraphText *r, Graph *g, Value ***in, int *nin)
 
 static Graph *read_graph(GraphText *r, bool region);
 
-/* Checks how many operands and results N, which begins in LINE, has. What its bodies capture are operands, too. */
+/* Checks how many operands and results N, which begins in LINE, has. What its bodies capture are
+ * operands, too. */
 static bool check_arity(GraphText *r, const Node *n, int line)
 {
 	const OpRow *row = &op_row[n->op];

@@ -191,8 +191,8 @@ bool kernel_parse_body(Kernel *k, const char **p, int *line);
 
 /* ---- kernel_verify.c ---- */
 
-/* Reports every fault as a diagnostic that names PASS, the pass that ran before; null: the kernel is as a user's text
- * has it. */
+/* Reports every fault as a diagnostic that names PASS, the pass that ran before; null: the
+ * kernel is as a user's text has it. */
 bool kernel_verify(Kernel *k, Diag *d, const char *pass);
 
 #endif

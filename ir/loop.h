@@ -62,8 +62,8 @@ typedef enum LNodeKind {
 	LN_COPY_SUMS
 } LNodeKind;
 
-/* Data that later tiles use: elements of BUF, of the tile's type, from flat index AT on, STEP elements
- * for each term. WHEN null: always. */
+/* Data that later tiles use: elements of BUF, of the tile's type, from flat index AT on, STEP
+ * elements for each term. WHEN null: always. */
 typedef struct Prefetch {
 	Buf *buf;
 	Expr *at, *step, *when;
@@ -112,9 +112,9 @@ typedef struct Prefetch {
  * that underflowed to -0. */
 typedef struct Tile {
 	CType ct;
-	/* terms of each k: 1; or 4 of bytes, u8 in one operand and i8 in the other, or 2 of bf16 in B and of bf16
-	 * or f32 in A, which are contiguous: element t of A's row at a_at + k*a_step + t, of B's column at
-	 * b_at + k*b_step + j*kpack + t */
+	/* terms of each k: 1; or 4 of bytes, u8 in one operand and i8 in the other, or 2 of bf16
+	 * in B and of bf16 or f32 in A, which are contiguous: element t of A's row at a_at +
+	 * k*a_step + t, of B's column at b_at + k*b_step + j*kpack + t */
 	int kpack;
 	int mr, nr;
 	Buf *acc; /* local; element (i, j) at acc_at + i*nr + j, for j < n_valid; other columns are undefined */
@@ -330,8 +330,8 @@ typedef struct SizeStep {
  */
 typedef struct Schedule {
 	Kernel *kernel;
-	/* a kernel that replaces the node's, with reductions split or temporaries substituted; null:
-	 * the node's own */
+	/* a kernel that replaces the node's, with reductions split or temporaries substituted;
+	 * null: the node's own */
 	Kernel *split;
 	VEC(Stage *) stages;
 	VEC(Buf *) temps;     /* kernel temporaries that stay in memory between stages */

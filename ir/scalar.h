@@ -337,9 +337,10 @@ DL_REM(f64, double, uint64_t, , 52, u64, 11)
 DL_FLOATING(f32, float, f)
 DL_FLOATING(f64, double, )
 
-/* m 2^e, where n is 1.5 * 2^MAN + e, as a sum that was to round e to an integer. Adding e to m's exponent is exact where the
- * result is normal, or infinite. Elsewhere it is a multiple k of the least subnormal number 2^-LEAST, whose bits are k: adding 2^MAN
- * to m 2^(e + LEAST) rounds it to k. A product would take processors many times as long. */
+/* m 2^e, where n is 1.5 * 2^MAN + e, as a sum that was to round e to an integer. Adding e to m's
+ * exponent is exact where the result is normal, or infinite. Elsewhere it is a multiple k of the
+ * least subnormal number 2^-LEAST, whose bits are k: adding 2^MAN to m 2^(e + LEAST) rounds it
+ * to k. A product would take processors many times as long. */
 #define DL_SCALE(t, T, i, I, man, least, inf)                                         \
 	DL_FN T dl_scale_##t(T m, T n)                                                \
 	{                                                                             \
@@ -354,8 +355,8 @@ DL_FLOATING(f64, double, )
 	}
 DL_SCALE(f64, double, i64, int64_t, 52, 1074, 0x7ff0000000000000)
 #if defined(__AVX512F__) && defined(__clang__) && __clang_major__ >= 22
-/* One instruction, of vectors, too. LLVM 22.1 ends with an error where vectors of 512 bits are not legal and it has
- * one of 16 floats, so they are made legal where this is called. */
+/* One instruction, of vectors, too. LLVM 22.1 ends with an error where vectors of 512 bits are
+ * not legal and it has one of 16 floats, so they are made legal where this is called. */
 __attribute__((min_vector_width(512))) DL_FN float dl_scale_f32(float m, float n)
 {
 	return __builtin_elementwise_ldexp(m, dl_bits_f32_i32(n) - dl_bits_f32_i32(0x1.8p23f));
@@ -406,8 +407,8 @@ DL_FN int32_t dl_limit_f32(float x, int32_t lo, int32_t hi)
 
 	return lo == 0 || x == x ? r : 0;
 }
-/* dl_limit_f32(dl_rint_f32(x), lo, hi) where -2^16 <= lo <= 0 <= hi <= 2^16. A sum with 1.5 * 2^23 has no bits for a
- * fraction: it is rounded to even, and its last bits are the integer. */
+/* dl_limit_f32(dl_rint_f32(x), lo, hi) where -2^16 <= lo <= 0 <= hi <= 2^16. A sum with 1.5 *
+ * 2^23 has no bits for a fraction: it is rounded to even, and its last bits are the integer. */
 DL_FN int32_t dl_nearest_f32(float x, int32_t lo, int32_t hi)
 {
 	const float to_integer = 0x1.8p23f;

@@ -113,8 +113,8 @@ Dim *text_dim(GraphText *r);
 /* *OUT is null for "?", a type that is not inferred. */
 bool text_type(GraphText *r, const Type **out);
 
-/* Whether the name of an operator that is defined comes next: com.example::Swish, or quoted. *NAME is null after
- * a fault in it. */
+/* Whether the name of an operator that is defined comes next: com.example::Swish, or quoted.
+ * *NAME is null after a fault in it. */
 bool text_defined_name(GraphText *r, const char **name);
 
 /* ---- graph_parse.c ---- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Types: a tensor (element type, dims, layout), a sequence, an optional or a map. Types are interned:
- * equal pointers mean equal types. */
+/* Types: a tensor (element type, dims, layout), a sequence, an optional or a map. Types are
+ * interned: equal pointers mean equal types. */
 #ifndef IR_TYPE_H
 #define IR_TYPE_H
 
@@ -56,8 +56,8 @@ const Type *type_items(Ctx *c, DType t, int rank);
 
 /* The number of tensors that stand for a value of type T, 1 for a tensor; 0: T is not supported. */
 int type_parts(const Type *t);
-/* Whether tensors of type PART can be number K of those that stand for a value of type T, which has type_parts and whose
- * tensors have a known rank. */
+/* Whether tensors of type PART can be number K of those that stand for a value of type T, which
+ * has type_parts and whose tensors have a known rank. */
 bool type_is_part(const Type *t, int k, const Type *part);
 /* The type of the tensors of T, a seq(E), opt(E) or opt(seq(E)); null for other types. */
 const Type *type_listed(const Type *t);

@@ -33,8 +33,8 @@ static bool float_operand(Infer *in, Node *n, int k, int least_rank, int most_ra
 	return true;
 }
 
-/* [batch, sequence, HEADS * size] as [batch, sequence, HEADS, size], where attribute ATTR is the number of heads. Null
- * after a diagnostic. */
+/* [batch, sequence, HEADS * size] as [batch, sequence, HEADS, size], where attribute ATTR is the
+ * number of heads. Null after a diagnostic. */
 static Value *apart_heads(Infer *in, Node *n, Value *v, const char *attr)
 {
 	int64_t heads = node_int(n, attr, 0);
@@ -89,7 +89,8 @@ enum { Q, K, V, MASK, PAST_K, PAST_V, LENGTHS };
 
 typedef struct Attention {
 	/* [batch, heads, sequence, size], where K and V include the past; if several heads of
-	 * queries share one of keys, GROUP of them, [batch, heads of keys, group or 1, sequence, size] */
+	 * queries share one of keys, GROUP of them, [batch, heads of keys, group or 1, sequence,
+	 * size] */
 	Value *q, *k, *v;
 	int rank;
 	Dim *heads, *group;

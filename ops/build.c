@@ -213,8 +213,8 @@ static void window_same(Ctx *c, Window *w, int d, bool lower, bool pool)
 }
 
 /* Explicit pads: the result has floor or ceil((in + pads - extent) / stride) + 1 points. With
- * ceil, a last window that would start beyond the input and its begin pad is dropped, and the only one may be larger than
- * the padded input, by less than the stride. */
+ * ceil, a last window that would start beyond the input and its begin pad is dropped, and the
+ * only one may be larger than the padded input, by less than the stride. */
 static bool window_explicit(Infer *in, Ctx *c, Node *n, Window *w, int d, bool ceil)
 {
 	Dim *s = dim_const(c, w->stride[d]), *one = dim_const(c, 1);

@@ -87,8 +87,8 @@ bool attention_with_sink(Infer *in, Node *n, Value *sink, Value **out);
 
 /* ---- microsoft_blocks.c ---- */
 
-/* The numbers of BITS bits in the last dim of V, which is of bytes; there are COUNT of them. Null after a
- * diagnostic. */
+/* The numbers of BITS bits in the last dim of V, which is of bytes; there are COUNT of them.
+ * Null after a diagnostic. */
 Value *blocks_unpacked(Infer *in, Node *n, Value *v, int64_t bits, Dim *count);
 
 #endif

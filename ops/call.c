@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Operators that the user defines (ir/definition.h). Inference replaces a Call by the first definition that fits its
- * operands and attributes: it binds the names in the definition's signature to the node's element types, sizes and
- * attributes, has the definition's text read with these, and puts the nodes that were read before the Call. Sizes that
- * the signature says are equal become facts, as those of any operator.
+ * Operators that the user defines (ir/definition.h). Inference replaces a Call by the first
+ * definition that fits its operands and attributes: it binds the names in the definition's
+ * signature to the node's element types, sizes and attributes, has the definition's text read with
+ * these, and puts the nodes that were read before the Call. Sizes that the signature says are equal
+ * become facts, as those of any operator.
  */
 #include "ops/call.h"
 
@@ -199,7 +200,8 @@ static void bind_dim(CallMatch *m, const SignatureType *s, const Type *t, int i)
 		 ((BoundSize){x->name, x->run ? dim_named(c, all, "d") : *at}));
 }
 
-/* The dims that dim I of a signature stands for; null if a name in it is not bound. *N is their number. */
+/* The dims that dim I of a signature stands for; null if a name in it is not bound. *N is their
+ * number. */
 static Dim *const *signature_dims(Infer *in, const Bindings *b, const SignatureDim *x, int *n)
 {
 	const char *p = x->text;

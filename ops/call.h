@@ -7,8 +7,9 @@
 
 /* ---- call_kernel.c ---- */
 
-/* Checks the kernel of node N, which a definition's text gave and whose operands have types; gives N's results their
- * types, and makes every access of the kernel safe. False after a diagnostic. */
+/* Checks the kernel of node N, which a definition's text gave and whose operands have types;
+ * gives N's results their types, and makes every access of the kernel safe. False after a
+ * diagnostic. */
 bool call_check_kernel(Infer *in, Node *n);
 
 #endif

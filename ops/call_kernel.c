@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernels that a definition's text gives. The compiler's own kernels access only elements that exist, because the code
- * that makes them says so. Of a kernel from a text that is proved, or else checked at run time: an index that neither the
- * iterators' ranges nor a condition around the access show to be inside becomes index(i, n), which counts a negative i
- * from the end and is a fault, under the node's name, outside of [-n, n).
+ * Kernels that a definition's text gives. The compiler's own kernels access only elements that
+ * exist, because the code that makes them says so. Of a kernel from a text that is proved, or else
+ * checked at run time: an index that neither the iterators' ranges nor a condition around the
+ * access show to be inside becomes index(i, n), which counts a negative i from the end and is a
+ * fault, under the node's name, outside of [-n, n).
  */
 #include "ops/call.h"
 
@@ -36,7 +37,8 @@ static void add_facts(SafeWalk *w, Expr *cond)
 	}
 }
 
-/* What is not below 0 where the comparison COND of two indices holds; null: COND is no such comparison. */
+/* What is not below 0 where the comparison COND of two indices holds; null: COND is no such
+ * comparison. */
 static Expr *slack(ExprPool *p, Expr *cond)
 {
 	Expr *a, *b;

@@ -2,8 +2,9 @@
 /*
  * Conversions between element types. Between integers, values wrap. A float is rounded to the
  * nearest value of a narrower float. To an integer it is rounded towards zero and limited to the
- * range; NaN gives 0. The conversion to bool is x != 0. Between strings and numbers routines convert
- * (runtime/str_number.c); a string becomes a number of 32 or 64 bits, which is then converted.
+ * range; NaN gives 0. The conversion to bool is x != 0. Between strings and numbers routines
+ * convert (runtime/str_number.c); a string becomes a number of 32 or 64 bits, which is then
+ * converted.
  */
 #include "ops/infer.h"
 

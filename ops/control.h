@@ -7,26 +7,31 @@
 
 /* The number of N's operands, without those that its bodies capture, which are the last. */
 int control_operands(const Node *n);
-/* The body that attribute NAME holds; *FROM is the first operand that it captures. Null after a diagnostic. */
+/* The body that attribute NAME holds; *FROM is the first operand that it captures. Null after a
+ * diagnostic. */
 Graph *control_body(Infer *in, Node *n, const char *name, int *from);
-/* A copy of FROM, which is of another graph, before BEFORE. MAP, by Value.id, has the values that stand for those
- * of FROM's graph. */
+/* A copy of FROM, which is of another graph, before BEFORE. MAP, by Value.id, has the values
+ * that stand for those of FROM's graph. */
 Node *control_copy_node(Infer *in, const Node *from, Node *before, Value *const *map);
 /* The inputs of BODY, one of N's, that are not captured; they come first. */
 int control_own_inputs(const Node *n, const Graph *body);
-/* Puts the nodes of BODY before AT. ARGS stand for its inputs; RESULTS gets the values that stand for its
- * results. False after a diagnostic. */
+/* Puts the nodes of BODY before AT. ARGS stand for its inputs; RESULTS gets the values that
+ * stand for its results. False after a diagnostic. */
 bool control_put_body(Infer *in, Node *at, const Graph *body, Value *const *args, Value **results);
-/* If N is an If whose condition is known, puts the nodes of the side that runs in its place, not inferred yet; *NEXT is the
- * first node to infer then. False if it is not; also true after a diagnostic. */
+/* If N is an If whose condition is known, puts the nodes of the side that runs in its place, not
+ * inferred yet; *NEXT is the first node to infer then. False if it is not; also true after a
+ * diagnostic. */
 bool control_known(Infer *in, Node *n, Node **next);
-/* The sides of the If N give results of different ranks. Puts both sides before STOP, with the nodes up to STOP that follow from
- * the results; or, if other nodes are to be inferred first, moves N behind them. *NEXT is the node to infer next.
- * False after a diagnostic, or if that does not help: IN->unmerged says why. */
+/* The sides of the If N give results of different ranks. Puts both sides before STOP, with the
+ * nodes up to STOP that follow from the results; or, if other nodes are to be inferred first,
+ * moves N behind them. *NEXT is the node to infer next. False after a diagnostic, or if that
+ * does not help: IN->unmerged says why. */
 bool control_both(Infer *in, Node *n, Node *stop, Node **next);
-/* Removes the nodes from OPEN up to the node before N, with symbols from number SYMS and facts from number FACTS on. */
+/* Removes the nodes from OPEN up to the node before N, with symbols from number SYMS and facts
+ * from number FACTS on. */
 void control_undo(Infer *in, Node *n, Node *open, int syms, int facts);
-/* Requires that V, which a message calls WHAT, is a tensor of type T with one element (DT_NONE: of integers). */
+/* Requires that V, which a message calls WHAT, is a tensor of type T with one element (DT_NONE:
+ * of integers). */
 bool control_single(Infer *in, Node *n, const Value *v, DType t, const char *what);
 /* A size that element AT of SIZES, a vector of integers, is. */
 Dim *control_size(Infer *in, Value *sizes, int at);
@@ -40,8 +45,8 @@ Node *control_bracket(Infer *in, Node *n, OpKind op, Value *const *args, int nin
  *     ... nodes that compute NEXT[k], and what each iteration gives ...
  *     loop_close(&b, next, each, neach, reverse, last, all);
  *
- * TRIP is the number of iterations, not below 0, or null where a While ends the loop. B.iteration is
- * the number of the current iteration. A value that is carried keeps its type from iteration to
+ * TRIP is the number of iterations, not below 0, or null where a While ends the loop. B.iteration
+ * is the number of the current iteration. A value that is carried keeps its type from iteration to
  * iteration.
  */
 typedef struct LoopBuild {
@@ -54,8 +59,8 @@ typedef struct LoopBuild {
 } LoopBuild;
 
 LoopBuild loop_open(Infer *in, Node *n, Dim *trip, Value *const *init, int ninit);
-/* Ends the loop that has just been opened once GO, one element that is computed in it before anything
- * else, is 0. */
+/* Ends the loop that has just been opened once GO, one element that is computed in it before
+ * anything else, is 0. */
 void loop_while(LoopBuild *b, Value *go);
 /* LAST gets the carried values after the last iteration, ALL the stacked ones, whose first axis has
  * COUNT elements. REVERSE may be null. */

@@ -361,8 +361,8 @@ static void lower_conv_transpose(Infer *in, Node *n, Kernel *k)
 		transposed_bias(k, &win, acc, bias, out);
 }
 
-/* A channel of one of several groups is multiplied by its group's weights; where it is a group by itself, by those of the
- * result's channel of this number, if there are as many. */
+/* A channel of one of several groups is multiplied by its group's weights; where it is a group
+ * by itself, by those of the result's channel of this number, if there are as many. */
 static WeightsAxes conv_weights_axes(const Node *n)
 {
 	const Type *x = node_in(n, 0)->type, *w = node_in(n, 1)->type;

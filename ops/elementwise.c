@@ -72,8 +72,9 @@ static double attr_value(Node *n, const char *name, double otherwise)
 				       : otherwise;
 }
 
-/* Binds each name of ATTRS, a list as in Op, that has a default to the node's value or that default. As all of
- * ONNX's float attributes these are f32: on f64 operands alpha is the f32 nearest to 0.01. */
+/* Binds each name of ATTRS, a list as in Op, that has a default to the node's value or that
+ * default. As all of ONNX's float attributes these are f32: on f64 operands alpha is the f32
+ * nearest to 0.01. */
 static int bind_attrs(Kernel *k, Node *n, const char *attrs, CType t, ExprName *names, int count)
 {
 	OpAttr a;
@@ -258,7 +259,8 @@ const Op op_Celu = {
 	.attrs = "alpha: float = 1",
 	.types = "f",
 };
-/* As in PyTorch, this is 0 where the exponential overflows, though the least results are subnormal numbers. */
+/* As in PyTorch, this is 0 where the exponential overflows, though the least results are
+ * subnormal numbers. */
 UNARY_FLOAT(Sigmoid, "div(1, add(1, exp(neg(x))))");
 const Op op_HardSigmoid = {
 	.scalar = "max(0, min(1, add(mul(alpha, x), beta)))",
@@ -514,8 +516,8 @@ static bool infer_like_first(Infer *in, Node *n)
 	return true;
 }
 
-/* Operand I of N, or the number in it, where it is constant: to compare with a number, which is not NaN, takes fewer
- * instructions. */
+/* Operand I of N, or the number in it, where it is constant: to compare with a number, which is
+ * not NaN, takes fewer instructions. */
 static Expr *bound(Kernel *k, const Node *n, int i, Expr *operand)
 {
 	const Tensor *t = value_const(node_in(n, i));

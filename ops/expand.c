@@ -124,7 +124,8 @@ Value *expand_range(Infer *in, Node *n, Dim *count)
 		      expand_scalar(in, n, DT_I64, 1));
 }
 
-/* Gather checks the elements; a negative one, which it would count from the end, is replaced by COUNT. */
+/* Gather checks the elements; a negative one, which it would count from the end, is replaced by
+ * COUNT. */
 Value *expand_bounded(Infer *in, Node *n, Value *v, Dim *count)
 {
 	Value *at = expand_cast(in, n, v, DT_I64);

@@ -239,8 +239,8 @@ bool infer_equal_dims(Infer *in, Node *n, Dim *const *a, Dim *const *b, const ch
 		return true;
 	x = place_of(n, 0, a);
 	y = place_of(n, 0, b);
-	/* Operands of one type share the array of its dims: where A and B are in one array, B is taken for a dim of the
-	 * next operand that has it. */
+	/* Operands of one type share the array of its dims: where A and B are in one array, B is
+	 * taken for a dim of the next operand that has it. */
 	other = y.k >= 0 && y.k == x.k ? place_of(n, y.k + 1, b) : (OperandDim){-1, 0};
 	if (other.k >= 0)
 		y = other;

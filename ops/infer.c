@@ -69,7 +69,8 @@ const Type *infer_type(const Node *n, int k)
 
 /* ---- Results ---- */
 
-/* Whether tensor types A and B certainly differ: in the elements, or in a rank or a size that both know. */
+/* Whether tensor types A and B certainly differ: in the elements, or in a rank or a size that
+ * both know. */
 static bool types_differ(const Type *a, const Type *b)
 {
 	int64_t m, n;
@@ -84,7 +85,8 @@ static bool types_differ(const Type *a, const Type *b)
 	return false;
 }
 
-/* Refuses the type GIVEN to V by a text, if it certainly differs from MADE, the one that N gives it. */
+/* Refuses the type GIVEN to V by a text, if it certainly differs from MADE, the one that N gives
+ * it. */
 static bool check_given(Infer *in, Node *n, const Value *v, const Type *given, const Type *made)
 {
 	StrBuf b = {0};
@@ -100,7 +102,8 @@ static bool check_given(Infer *in, Node *n, const Value *v, const Type *given, c
 	return false;
 }
 
-/* Whether the sizes that an ONNX file declares of V, whose rank is that of MADE, certainly differ from those of MADE. */
+/* Whether the sizes that an ONNX file declares of V, whose rank is that of MADE, certainly
+ * differ from those of MADE. */
 static bool sizes_differ(const Value *v, const Type *made)
 {
 	int64_t n;
@@ -129,8 +132,8 @@ static void warn_sizes(Infer *in, Node *n, const Value *v, const Type *made)
 	strbuf_free(&b);
 }
 
-/* Checks what an ONNX file declares of V, which has type MADE: the element type must agree; a rank or
- * a size that does not is only worth a warning, since other runtimes run such models. */
+/* Checks what an ONNX file declares of V, which has type MADE: the element type must agree; a
+ * rank or a size that does not is only worth a warning, since other runtimes run such models. */
 static void check_declared(Infer *in, Node *n, Value *v, const Type *made)
 {
 	if (made->kind != TYPE_TENSOR) {
@@ -462,7 +465,8 @@ static bool expand_composite(Infer *in, Node *n, const Op *op, Value **out)
 	return true;
 }
 
-/* Strings are for the operators of ir/ops.def that have the flag, and for elementwise ones that say so. */
+/* Strings are for the operators of ir/ops.def that have the flag, and for elementwise ones that
+ * say so. */
 static bool check_strings(Infer *in, Node *n)
 {
 	const bool may = op_row[n->op].flags & (OPF_INTERNAL | OPF_STRINGS) ||
@@ -474,8 +478,8 @@ static bool check_strings(Infer *in, Node *n)
 	return true;
 }
 
-/* Whether N's operator takes its attributes: a name that is misspelt must not leave a default in force. Which captures a
- * node has, the reader of the text has checked. */
+/* Whether N's operator takes its attributes: a name that is misspelt must not leave a default in
+ * force. Which captures a node has, the reader of the text has checked. */
 static bool check_attrs(Infer *in, Node *n)
 {
 	StrBuf b = {0};

@@ -42,11 +42,13 @@ bool infer_or_expand(Infer *in, Node *n, Value **out);
 /* Whether all operands that are there have types. */
 bool infer_operands_typed(const Node *n);
 
-/* Whether an operator whose struct says TYPES (Op.types) takes elements of type T; else a diagnostic. */
+/* Whether an operator whose struct says TYPES (Op.types) takes elements of type T; else a
+ * diagnostic. */
 bool infer_takes(Infer *in, Node *n, const char *types, DType t);
 /* Reports TEXT about AT; returns false. */
 bool infer_fault(Infer *in, DiagLoc at, const char *text);
-/* Infers the nodes from FIRST up to STOP, null for the end of the graph. False after a diagnostic, or with UNMERGED set. */
+/* Infers the nodes from FIRST up to STOP, null for the end of the graph. False after a
+ * diagnostic, or with UNMERGED set. */
 bool infer_nodes(Infer *in, Node *first, Node *stop);
 
 /* ---- internal.c ---- */
@@ -71,8 +73,8 @@ void lower_elementwise(Infer *in, Node *n, Kernel *k);
 
 /* The tensor that V is equal to, if V depends on small constants alone; else null. */
 const Tensor *infer_const_tensor(Infer *in, Value *v);
-/* Symbols from number FIRST on belong to nodes that were made for an attempt and are removed now: they are
- * no longer read from tensors. */
+/* Symbols from number FIRST on belong to nodes that were made for an attempt and are removed
+ * now: they are no longer read from tensors. */
 void infer_forget_syms(Infer *in, int first);
 /* From now on the contents of V are symbols that are read from it, even if V could be traced
  * back. */
@@ -84,8 +86,8 @@ int64_t type_const_numel(const Type *t, int64_t max);
 
 /* ---- control.c ---- */
 
-/* 1 where the node N runs, else 0: facts of a side of a When, or of a loop that may have no iteration,
- * hold only then. Null: N always runs. */
+/* 1 where the node N runs, else 0: facts of a side of a When, or of a loop that may have no
+ * iteration, hold only then. Null: N always runs. */
 Dim *infer_when(Infer *in, const Node *n);
 
 #endif

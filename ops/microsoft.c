@@ -160,7 +160,8 @@ static bool expand_skip_norm(Infer *in, Node *n, Value **out)
 	return y->type && expand_result(in, n, 0, y, out);
 }
 
-/* RMSNormalization, with the inverse of the root as a result, which is f32 as ONNX Runtime has it for every operand. */
+/* RMSNormalization, with the inverse of the root as a result, which is f32 as ONNX Runtime has
+ * it for every operand. */
 static bool expand_simplified_norm(Infer *in, Node *n, Value **out)
 {
 	const Type *x = infer_type(n, 0);
@@ -216,7 +217,8 @@ static Value *mask_index(Infer *in, Node *n)
 	return expand_reduce(in, n, OP_ReduceSum, expand_cast(in, n, v, DT_I32), last, false);
 }
 
-/* The attribute mask_index_type has no effect: it tells ONNX Runtime's inference whether there is a second result. */
+/* The attribute mask_index_type has no effect: it tells ONNX Runtime's inference whether there
+ * is a second result. */
 static bool expand_embed(Infer *in, Node *n, Value **out)
 {
 	static const int64_t last = -1;
@@ -256,8 +258,8 @@ const Op op_microsoft_EmbedLayerNormalization = {
 
 /* ---- Products with a scale or an activation ---- */
 
-/* An activation that a product may end with. Its parameters are these attributes of the standard's operator, and no default
- * stands for one. */
+/* An activation that a product may end with. Its parameters are these attributes of the
+ * standard's operator, and no default stands for one. */
 static const struct {
 	const char *name;
 	OpKind op;
@@ -275,8 +277,9 @@ static const struct {
 	{"HardSigmoid", OP_HardSigmoid, {"alpha", "beta"}},
 };
 
-/* Whether an activation that takes EXPECTED parameters has them. Others ignore what is given, and so do those of FusedGemm,
- * whose parameters have names: COUNT is then how many are given in a row. */
+/* Whether an activation that takes EXPECTED parameters has them. Others ignore what is given,
+ * and so do those of FusedGemm, whose parameters have names: COUNT is then how many are given in
+ * a row. */
 static bool parameters_fit(Infer *in, Node *n, int count, int expected)
 {
 	const bool named = n->op == OP_microsoft_FusedGemm;

@@ -377,7 +377,8 @@ static bool rotary_size(Infer *in, Node *n, int k, int64_t *size)
 	return true;
 }
 
-/* Checks that the tables rotate SIZE elements of a head: as many as attribute rotary_embedding_dim says, or without it all. */
+/* Checks that the tables rotate SIZE elements of a head: as many as attribute
+ * rotary_embedding_dim says, or without it all. */
 static bool rotary_fits(Infer *in, Node *n, int64_t heads, int64_t size)
 {
 	const Type *x = infer_type(n, 0);
@@ -608,9 +609,9 @@ static Value *first_rows(Infer *in, Node *n, Value *v, Dim *count)
 	return infer_or_expand(in, split, part) && part[0]->type ? part[0] : NULL;
 }
 
-/* Sets *VISIBLE to what a query sees, and *OUT to the mask with the bias: a query at position p sees
- * the keys up to p, or up to the last one if the attribute causal is 0, and only the last ones if
- * there is a window. */
+/* Sets *VISIBLE to what a query sees, and *OUT to the mask with the bias: a query at position p
+ * sees the keys up to p, or up to the last one if the attribute causal is 0, and only the last
+ * ones if there is a window. */
 static bool group_query_mask(Infer *in, Node *n, Value *start, Dim *queries, Dim *keys,
 			     Value **visible, Value **out)
 {
@@ -662,9 +663,9 @@ static bool group_query_rotated(Infer *in, Node *n, Heads *h, Value *start, Dim 
 	return h->k && h->k->type;
 }
 
-/* Of each batch entry, the past has seqlens_k + 1 - S valid rows, none if that is negative; the S
- * new keys follow these. Rows of the caches after the first total_sequence_length ones are not read.
- * Result 4 has 0 where a key is hidden, before the softmax, too. */
+/* Of each batch entry, the past has seqlens_k + 1 - S valid rows, none if that is negative; the
+ * S new keys follow these. Rows of the caches after the first total_sequence_length ones are not
+ * read. Result 4 has 0 where a key is hidden, before the softmax, too. */
 static bool expand_group_query(Infer *in, Node *n, Value **out)
 {
 	Heads h = {0};

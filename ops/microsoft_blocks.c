@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Operators of the domain com.microsoft on weights that are quantised in blocks: MatMulNBits and
- * GatherBlockQuantized. Numbers of fewer than 8 bits are packed in bytes, the first one in the lowest
- * bits. Without a zero point, the middle of the numbers' range stands for 0.
+ * GatherBlockQuantized. Numbers of fewer than 8 bits are packed in bytes, the first one in the
+ * lowest bits. Without a zero point, the middle of the numbers' range stands for 0.
  */
 #include "ops/build.h"
 #include "ops/infer.h"
@@ -79,8 +79,8 @@ static bool zero_points(Infer *in, Node *n, int64_t bits, Dim *rows, Dim *blocks
 	return (*out)->type != NULL;
 }
 
-/* The least exact arithmetic that attribute accuracy_level of MatMulNBits allows for operand 0: 1 f32, 2 f16, 3 bf16,
- * 4 bytes with a scale for each block. */
+/* The least exact arithmetic that attribute accuracy_level of MatMulNBits allows for operand 0:
+ * 1 f32, 2 f16, 3 bf16, 4 bytes with a scale for each block. */
 enum { LEVEL_INT8 = 4 };
 
 /* A * W^T + bias, where W, [N, K], has the numbers of operand 1 in blocks along K. */

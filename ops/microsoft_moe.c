@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * MoE of the domain com.microsoft, a mixture of experts. A row is multiplied by the matrices of K experts that the
- * router chooses for it.
+ * MoE of the domain com.microsoft, a mixture of experts. A row is multiplied by the matrices of K
+ * experts that the router chooses for it.
  *
  * Of T rows of H elements and E experts with I elements inside:
  *
@@ -9,25 +9,26 @@
  *     inner          = act(fc1[expert] * x + bias1[expert])     [T, K, I]
  *     out            = sum over K of weight * (fc2[expert] * inner + bias2[expert])
  *
- * The T * K pairs of a row and a choice are grouped by expert, in blocks of a few rows, so that a product multiplies
- * several rows by the matrices that it reads. With 3 experts, blocks of 2 rows and the experts 0 2 0 2 0 of the pairs:
+ * The T * K pairs of a row and a choice are grouped by expert, in blocks of a few rows, so that a
+ * product multiplies several rows by the matrices that it reads. With 3 experts, blocks of 2 rows
+ * and the experts 0 2 0 2 0 of the pairs:
  *
  *     block    expert   pairs      pair     0 1 2 3 4
  *     0        0        0, 2       slot     0 4 1 5 2
  *     1        0        4, -
  *     2        2        1, 3
  *
- * The number of blocks is an upper bound, which depends on the sizes alone. Slots and blocks without pairs have row 0
- * and some expert; nothing reads their results. A Gather takes the blocks' matrices out of the tensor of all of them;
- * the products read them in place (passes/kernel/gathers.c), so that the weights of an expert that no block has are not
- * read.
+ * The number of blocks is an upper bound, which depends on the sizes alone. Slots and blocks
+ * without pairs have row 0 and some expert; nothing reads their results. A Gather takes the blocks'
+ * matrices out of the tensor of all of them; the products read them in place
+ * (passes/kernel/gathers.c), so that the weights of an expert that no block has are not read.
  *
- * Activation swiglu has two products, gate and linear: fc1 and fc3, or both in fc1, whose rows alternate
- * (swiglu_fusion 1) or are halves (2).
+ * Activation swiglu has two products, gate and linear: fc1 and fc3, or both in fc1, whose rows
+ * alternate (swiglu_fusion 1) or are halves (2).
  *
- * QMoE has matrices of numbers of 2, 4 or 8 bits, packed as those of MatMulNBits, with a scale for each row or for
- * each block of a row. As the weights of MatMulNBits, they are dequantised as a whole here; on CPUs the layout leaves
- * constant ones narrow (passes/layout/panels_scaled.c).
+ * QMoE has matrices of numbers of 2, 4 or 8 bits, packed as those of MatMulNBits, with a scale for
+ * each row or for each block of a row. As the weights of MatMulNBits, they are dequantised as a
+ * whole here; on CPUs the layout leaves constant ones narrow (passes/layout/panels_scaled.c).
  */
 #include "ops/build.h"
 #include "ops/infer.h"
@@ -51,8 +52,8 @@ typedef enum MoeInput {
 static const int moe_places[MOE_INPUTS] = {0, 1, 2, 3, 4, 5, 6, 7},
 		 qmoe_places[MOE_INPUTS] = {0, 1, 2, 4, 5, 7, 8, 10};
 
-/* Other operands of QMoE: the zero points of fc1, fc2 and fc3; the weights of all experts. Those after these are
- * of formats that are not supported. */
+/* Other operands of QMoE: the zero points of fc1, fc2 and fc3; the weights of all experts. Those
+ * after these are of formats that are not supported. */
 enum { QMOE_ZERO = 11, QMOE_WEIGHTS = 14, QMOE_OTHERS };
 
 typedef enum MoeActivation { MOE_RELU, MOE_GELU, MOE_SILU, MOE_IDENTITY, MOE_SWIGLU } MoeActivation;
@@ -131,7 +132,8 @@ static Dim *bytes_of(Moe *m, Dim *count, int64_t bits)
 	return dim_ceildiv(c, count, dim_const(c, 8 / bits));
 }
 
-/* The dims of the zero points of a matrix of ROWS rows of SIZE elements for each expert, to D. Returns their number. */
+/* The dims of the zero points of a matrix of ROWS rows of SIZE elements for each expert, to D.
+ * Returns their number. */
 static int zero_dims(Moe *m, Dim *rows, Dim *size, int64_t bits, Dim **d)
 {
 	d[0] = m->experts;
@@ -140,7 +142,8 @@ static int zero_dims(Moe *m, Dim *rows, Dim *size, int64_t bits, Dim **d)
 	return m->block ? 3 : 2;
 }
 
-/* Reports that rows of SIZE elements of operand AT are not multiples of UNIT, which a block or a byte has. */
+/* Reports that rows of SIZE elements of operand AT are not multiples of UNIT, which a block or a
+ * byte has. */
 static bool not_whole(Moe *m, int at, Dim *size, int64_t unit)
 {
 	StrBuf b = {0};
@@ -273,10 +276,10 @@ static Value *route(Moe *m, int64_t choices, Value **expert)
 
 /* ---- Pairs of a row and a choice, by expert ---- */
 
-/* Sets the sizes of M's blocks. Of P pairs, expert e has count[e], in ceil(count[e] / B) blocks of B; since
- * ceil(c / B) is at most 1 + (c - 1) / B, all experts have at most min(P, E) + max(P - E, 0) / B blocks. So larger
- * blocks are no fewer where P is at most E: every pair may have an expert of its own. The sizes are kept short, lest
- * a symbol stands for them (ir/dim_named.c). */
+/* Sets the sizes of M's blocks. Of P pairs, expert e has count[e], in ceil(count[e] / B) blocks
+ * of B; since ceil(c / B) is at most 1 + (c - 1) / B, all experts have at most min(P, E) + max(P
+ * - E, 0) / B blocks. So larger blocks are no fewer where P is at most E: every pair may have an
+ * expert of its own. The sizes are kept short, lest a symbol stands for them (ir/dim_named.c). */
 static void choose_blocks(Moe *m)
 {
 	enum { STEP = 4, MOST = 4 /* steps: more rows multiply no faster */ };
@@ -313,7 +316,8 @@ static Value *sum(Moe *m, Value *v, int64_t axis)
 	return expand_reduce(m->in, m->n, OP_ReduceSum, v, axis, false);
 }
 
-/* Groups the pairs by the experts of EXPERT, [rows, choices], and sets m->slot, m->source and m->expert. */
+/* Groups the pairs by the experts of EXPERT, [rows, choices], and sets m->slot, m->source and
+ * m->expert. */
 static void group_by_expert(Moe *m, Value *expert)
 {
 	Infer *in = m->in;
@@ -354,8 +358,8 @@ static Value *chosen(Moe *m, Value *v)
 	return EXPAND(m->in, m->n, Gather, v, m->expert);
 }
 
-/* The numbers of operand number K of QMoE, which has COUNT numbers of BITS bits in its last dim, as floats of type REAL with
- * the dims D. Null after a diagnostic. */
+/* The numbers of operand number K of QMoE, which has COUNT numbers of BITS bits in its last dim,
+ * as floats of type REAL with the dims D. Null after a diagnostic. */
 static Value *numbers(Moe *m, int k, int64_t bits, Dim *count, DType real, Dim *const *d)
 {
 	Infer *in = m->in;
@@ -395,8 +399,8 @@ static Value *dequantised(Moe *m, MoeInput weights, DType real)
 	return expand_reshape(in, n, w, d, 3);
 }
 
-/* Rows X, [blocks, block_rows, size], times the matrices of operand WEIGHTS that the blocks' experts have, plus such rows of
- * BIAS. */
+/* Rows X, [blocks, block_rows, size], times the matrices of operand WEIGHTS that the blocks'
+ * experts have, plus such rows of BIAS. */
 static Value *chosen_product(Moe *m, Value *x, MoeInput weights, MoeInput bias)
 {
 	static const int64_t perm[] = {0, 2, 1};

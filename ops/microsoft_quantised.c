@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Quantised operators of the domain com.microsoft, as composites of the standard's DequantizeLinear,
- * QuantizeLinear and MatMulInteger and operators on real numbers. An operand (x, scale, zero point)
- * stands for (x - zero point) * scale; the zero point may be omitted.
+ * Quantised operators of the domain com.microsoft, as composites of the standard's
+ * DequantizeLinear, QuantizeLinear and MatMulInteger and operators on real numbers. An operand (x,
+ * scale, zero point) stands for (x - zero point) * scale; the zero point may be omitted.
  */
 #include "ops/build.h"
 #include "ops/infer.h"

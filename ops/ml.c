@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What operators of the domain ai.onnx.ml share: attributes, the transformation of scores, labels. See ml.h. */
+/* What operators of the domain ai.onnx.ml share: attributes, the transformation of scores,
+ * labels. See ml.h. */
 #include "ops/ml.h"
 
 #include "runtime/strtable.h"
@@ -118,7 +119,8 @@ static Value *softmax_zero(Infer *in, Node *n, Value *v)
 	return EXPAND(in, n, Div, e, sum);
 }
 
-/* sqrt(2) times the inverse of erf at 2 v - 1, by Winitzki's approximation, which ONNX Runtime uses, too. */
+/* sqrt(2) times the inverse of erf at 2 v - 1, by Winitzki's approximation, which ONNX Runtime
+ * uses, too. */
 static Value *probit(Infer *in, Node *n, Value *v)
 {
 	const double a = 0.147;

@@ -27,8 +27,9 @@ static bool finish(Infer *in, Node *n, Value *v, DType t, Value **out)
 	return out[0]->type != NULL;
 }
 
-/* Whether the COUNT numbers of attribute NAME are one for all features or one for each, in the last axis of operand 0. Which axis
- * has the features of a tensor of higher rank than 2 is not defined. */
+/* Whether the COUNT numbers of attribute NAME are one for all features or one for each, in the
+ * last axis of operand 0. Which axis has the features of a tensor of higher rank than 2 is not
+ * defined. */
 static bool per_feature(Infer *in, Node *n, const char *name, int count)
 {
 	const Type *x = infer_type(n, 0);
@@ -188,7 +189,8 @@ static bool expand_extractor(Infer *in, Node *n, Value **out)
 
 const Op op_ml_ArrayFeatureExtractor = {.expand = expand_extractor, .types = "fis"};
 
-/* V, [rows, features], with zeros after its features or without its last ones, so that there are SIZE. */
+/* V, [rows, features], with zeros after its features or without its last ones, so that there are
+ * SIZE. */
 static Value *resized(Infer *in, Node *n, Value *v, int64_t size)
 {
 	static const int64_t axis = 1;

@@ -14,7 +14,8 @@ static const char *const mode_names[] = {"BRANCH_LEQ", "BRANCH_LT",  "BRANCH_GTE
 
 /* ---- Attributes ---- */
 
-/* The list of ints NAME, which must have COUNT entries; null after a diagnostic. An empty list is a valid pointer. */
+/* The list of ints NAME, which must have COUNT entries; null after a diagnostic. An empty list
+ * is a valid pointer. */
 static const int64_t *ints(Infer *in, Node *n, const char *name, int count)
 {
 	int have;
@@ -397,8 +398,9 @@ static int split(ForestWalk *r, int64_t feature, double v, bool strict, bool nan
 				     .next = {low, high}});
 }
 
-/* Leads x to YES[k] if it is number k of the COUNT ascending numbers V, else to NO; BELOW: x is known to be at most the last of
- * them, and to be greater than all numbers before V. NaN goes to YES[0] or to NO, as NAN_YES says. */
+/* Leads x to YES[k] if it is number k of the COUNT ascending numbers V, else to NO; BELOW: x is
+ * known to be at most the last of them, and to be greater than all numbers before V. NaN goes to
+ * YES[0] or to NO, as NAN_YES says. */
 static int among(ForestWalk *r, int64_t feature, const double *v, int count, bool below,
 		 bool nan_yes, const int *yes, int no)
 {

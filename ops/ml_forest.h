@@ -64,11 +64,11 @@ typedef struct Decisions {
 	bool flips;     /* some decision has FLIP */
 } Decisions;
 
-/* The decisions of F; F64: thresholds are compared with features of f64, else of f32. Null after a diagnostic: a cycle, a
- * missing node. */
+/* The decisions of F; F64: thresholds are compared with features of f64, else of f32. Null after
+ * a diagnostic: a cycle, a missing node. */
 Decisions *forest_decisions(Infer *in, Node *n, const Forest *f, bool f64);
-/* One tree that leads the only feature to leaf K if it equals the first of the KEYS that is number K, else to leaf COUNT. NaN equals
- * NaN. */
+/* One tree that leads the only feature to leaf K if it equals the first of the KEYS that is
+ * number K, else to leaf COUNT. NaN equals NaN. */
 Decisions *forest_of_keys(Infer *in, const double *keys, int count, bool f64);
 
 #endif

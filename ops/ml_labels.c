@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Operators of ai.onnx.ml that map categories: OneHotEncoder, LabelEncoder and CategoryMapper. All are
- * composites. Numbers are searched among the keys as in a tree of decisions. The ids of strings have no order
- * that compilation knows (runtime/strtable.h), so a string is compared with all keys.
+ * Operators of ai.onnx.ml that map categories: OneHotEncoder, LabelEncoder and CategoryMapper. All
+ * are composites. Numbers are searched among the keys as in a tree of decisions. The ids of strings
+ * have no order that compilation knows (runtime/strtable.h), so a string is compared with all keys.
  */
 #include "ops/infer.h"
 #include "ops/ml.h"
@@ -46,8 +46,8 @@ static double *exact_keys(Infer *in, const Tensor *t, int count)
 	return v;
 }
 
-/* For each element of operand 0 the entry of RESULTS that belongs to the first of the KEYS that it equals, or else the last entry,
- * which no key has. */
+/* For each element of operand 0 the entry of RESULTS that belongs to the first of the KEYS that
+ * it equals, or else the last entry, which no key has. */
 static bool encode(Infer *in, Node *n, const Tensor *keys, const Tensor *results, Value **out)
 {
 	const int64_t count = tensor_numel(keys);
@@ -110,8 +110,8 @@ const Op op_ml_OneHotEncoder = {
 
 /* ---- LabelEncoder and CategoryMapper ---- */
 
-/* The only one of the attributes PREFIX_int64s, PREFIX_floats, PREFIX_strings and PREFIX_tensor, as a tensor of one axis; null
- * after a diagnostic. */
+/* The only one of the attributes PREFIX_int64s, PREFIX_floats, PREFIX_strings and PREFIX_tensor,
+ * as a tensor of one axis; null after a diagnostic. */
 static const Tensor *list_of(Infer *in, Node *n, const char *prefix)
 {
 	Arena *a = infer_arena(in);
@@ -178,7 +178,8 @@ static bool encode_or_default(Infer *in, Node *n, const Tensor *keys, const Tens
 	return put_default(in, n, t, data, count) && encode(in, n, keys, results, out);
 }
 
-/* The keys are the STRINGS where operand 0 is of strings, else the NUMBERS; the values are the other list. */
+/* The keys are the STRINGS where operand 0 is of strings, else the NUMBERS; the values are the
+ * other list. */
 static bool encode_strings(Infer *in, Node *n, const Tensor *strings, const Tensor *numbers,
 			   Value **out)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Operators of ai.onnx.ml on maps: ZipMap, which makes one map for each row of scores, DictVectorizer and
- * CastMap. A map is a tensor of keys and a tensor of values (ops/parts.h), so all are composites.
+ * Operators of ai.onnx.ml on maps: ZipMap, which makes one map for each row of scores,
+ * DictVectorizer and CastMap. A map is a tensor of keys and a tensor of values (ops/parts.h), so
+ * all are composites.
  */
 #include "ops/ml.h"
 #include "ops/parts.h"
@@ -71,8 +72,8 @@ static bool map_of(Infer *in, Node *n, Value **part)
 	return parts_of(in, n, node_in(n, 0), t, part);
 }
 
-/* [1, the length of WANTED]: for each key that is WANTED, a vector, its value in the map PART, or else OTHERWISE, a constant of
- * one element. */
+/* [1, the length of WANTED]: for each key that is WANTED, a vector, its value in the map PART,
+ * or else OTHERWISE, a constant of one element. */
 static Value *values_of(Infer *in, Node *n, Value *const *part, Value *wanted, Value *otherwise)
 {
 	Value *v = expand_node_ints(in, n, OP_Concat, (Value *[]){part[1], otherwise}, 2, "axis",

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Tree ensembles of ai.onnx.ml: TreeEnsemble, TreeEnsembleRegressor and TreeEnsembleClassifier. All
- * are composites of Descend, which leads every row through every tree to a leaf, and a reduction over
- * the trees.
+ * are composites of Descend, which leads every row through every tree to a leaf, and a reduction
+ * over the trees.
  *
  * Descend makes `steps` steps in every tree, without a branch: a leaf leads to itself. A node is a
  * word of 64 bits, so that a step loads it and one feature:
@@ -89,8 +89,9 @@ static Expr *step(Kernel *k, Node *n, Expr *row, Expr *slot)
 		      ex_cvt(p, CT_I64, ex_op2(p, IN_le, v, t)));
 }
 
-/* The slot that step number FROM and those after it lead to from SLOT. A step that does not move has come to a leaf. Now and then
- * this is tested, since most paths end long before the longest one. */
+/* The slot that step number FROM and those after it lead to from SLOT. A step that does not move
+ * has come to a leaf. Now and then this is tested, since most paths end long before the longest
+ * one. */
 static Expr *steps(Kernel *k, Node *n, Expr *row, Expr *slot, int64_t from)
 {
 	enum { FIRST_TEST = 8, EACH = 4 };
@@ -328,8 +329,8 @@ static double weight_of(const Forest *f, int k, int64_t target, Aggregate how, b
 	return w;
 }
 
-/* The only target that the leaves of each tree vote for, in OF: -1, none; -2, several. ALWAYS gets the targets for which all
- * leaves of some tree vote. */
+/* The only target that the leaves of each tree vote for, in OF: -1, none; -2, several. ALWAYS
+ * gets the targets for which all leaves of some tree vote. */
 static void voted(const Trees *t, int64_t *of, bool *always)
 {
 	const Forest *f = t->f;
@@ -371,8 +372,8 @@ static void voted(const Trees *t, int64_t *of, bool *always)
 	arena_free(tmp);
 }
 
-/* Orders the trees by their only target, and pads each target's list to the same length *EACH. False where that is not
- * possible, or makes many more trees. */
+/* Orders the trees by their only target, and pads each target's list to the same length *EACH.
+ * False where that is not possible, or makes many more trees. */
 static bool group_by_target(Trees *t, const int64_t *of, int *each)
 {
 	Arena *tmp = arena_new();
@@ -444,8 +445,9 @@ static Value *leaf_table(Trees *t, const double *w)
 	return expand_reshape(t->in, t->n, v, dims, 2);
 }
 
-/* The scores where a tree votes for several targets: a slot results in the number of the leaf, whose row of weights is added.
- * *ANY, unless ANY is null, gets whether any tree has voted for the target. */
+/* The scores where a tree votes for several targets: a slot results in the number of the leaf,
+ * whose row of weights is added. *ANY, unless ANY is null, gets whether any tree has voted for
+ * the target. */
 static Value *table_scores(Trees *t, Value *rows, Aggregate how, Value **any)
 {
 	const Forest *f = t->f;
@@ -479,8 +481,9 @@ static Value *table_scores(Trees *t, Value *rows, Aggregate how, Value **any)
 	return reduced(t, EXPAND(t->in, t->n, Gather, leaf_table(t, w), v), 1, how);
 }
 
-/* The scores of F, [N, targets], in the type that features are compared in. *ANY gets whether any tree has voted for a target,
- * or null where one always has; it is needed only where WANTED, or for a smallest or largest vote. */
+/* The scores of F, [N, targets], in the type that features are compared in. *ANY gets whether
+ * any tree has voted for a target, or null where one always has; it is needed only where WANTED,
+ * or for a smallest or largest vote. */
 static Value *scores(Infer *in, Node *n, const Forest *f, Aggregate how, bool wanted, Value **any)
 {
 	const bool f64 = ml_real(n) == DT_F64 || f->wide;
@@ -617,9 +620,9 @@ static bool all_positive(const Forest *f)
 }
 
 /*
- * Two classes, where all votes are for class ONLY: they are the probability of the second class, which wins above 1/2, or where
- * there are negative weights, its margin, which wins above 0. Votes for class 0 count for the second class, too. *S are the
- * scores, [N, 2].
+ * Two classes, where all votes are for class ONLY: they are the probability of the second class,
+ * which wins above 1/2, or where there are negative weights, its margin, which wins above 0. Votes
+ * for class 0 count for the second class, too. *S are the scores, [N, 2].
  */
 static Value *two_classes(Infer *in, Node *n, const Forest *f, int64_t only, bool complement,
 			  MlPost post, Value **s)

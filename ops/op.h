@@ -19,9 +19,10 @@
 /* The state of inference on a graph: types, and the contents of small integer tensors as dims. */
 typedef struct Infer Infer;
 
-/* Axes of a sum of products of an activation and weights. The results' channels are along axis CHANNELS of the weights. The
- * weights that an element of the activation is multiplied by are those of its index in axis OF, as index of axis TERMS of the
- * weights; TERMS below 0: that is not so. */
+/* Axes of a sum of products of an activation and weights. The results' channels are along axis
+ * CHANNELS of the weights. The weights that an element of the activation is multiplied by are
+ * those of its index in axis OF, as index of axis TERMS of the weights; TERMS below 0: that is
+ * not so. */
 typedef struct WeightsAxes {
 	int channels, of, terms;
 } WeightsAxes;
@@ -30,12 +31,15 @@ typedef struct Op {
 	/* Elementwise. If set, SCALAR_INT and SCALAR_BOOL replace SCALAR for operands of those
 	 * types. */
 	const char *scalar, *scalar_int, *scalar_bool;
-	/* All attributes of the newest form, as a definition of an operator declares them: "axis: int, alpha: float = 0.01"
-	 * (ir/definition.h), and "graph" or "type" for the kinds that definitions lack. Others are refused. One that ONNX
-	 * lacks, which passes and upgrades set, is declared "batched: int own": texts take it, and files do not. A default
-	 * stands where SCALAR mentions the attribute; elsewhere INFER and EXPAND know it. An attribute that the operator did
-	 * not always have is declared "mode: string since 11", one that a version ended "mode: string until 2". The versions
-	 * are those of the operator's domain. What frontend/upgrade.c removes from old forms is not declared. Null: none. */
+	/* All attributes of the newest form, as a definition of an operator declares them:
+	 * "axis: int, alpha: float = 0.01" (ir/definition.h), and "graph" or "type" for the
+	 * kinds that definitions lack. Others are refused. One that ONNX lacks, which passes and
+	 * upgrades set, is declared "batched: int own": texts take it, and files do not. A
+	 * default stands where SCALAR mentions the attribute; elsewhere INFER and EXPAND know
+	 * it. An attribute that the operator did not always have is declared "mode: string since
+	 * 11", one that a version ended "mode: string until 2". The versions are those of the
+	 * operator's domain. What frontend/upgrade.c removes from old forms is not declared.
+	 * Null: none. */
 	const char *attrs;
 	/* element type of the result (DT_BOOL for comparisons); DT_NONE: that of the operands */
 	DType result;
@@ -57,15 +61,15 @@ typedef struct Op {
 	 * results. False after a diagnostic. It is called when the operands' types are known. */
 	bool (*expand)(Infer *in, Node *n, Value **out);
 
-	/* Of an operator that sums products of operand 0 and weights, operand 1: how their axes go together
-	 * (passes/graph/quantise.h). Null: other operators. */
+	/* Of an operator that sums products of operand 0 and weights, operand 1: how their axes
+	 * go together (passes/graph/quantise.h). Null: other operators. */
 	WeightsAxes (*weights_axes)(const Node *n);
 
 	bool regions;      /* takes graphs as attributes, and may omit any operand; only with EXPAND */
 	bool compound;     /* takes values that are not tensors (ops/parts.h) */
 
-	/* What of it calls a routine, and thus runs on the host in a program for GPUs: "for strings",
-	 * or "" where all of it does; null: nothing. lower_node checks it for LOWER. */
+	/* What of it calls a routine, and thus runs on the host in a program for GPUs: "for
+	 * strings", or "" where all of it does; null: nothing. lower_node checks it for LOWER. */
 	const char *host;
 	const char *doc;   /* a line for docs/ops.md about what is not supported, or null */
 } Op;
@@ -105,8 +109,9 @@ void infer_result(Infer *in, Node *n, int k, DType t, int rank, Dim *const *dims
 bool infer_floats(Infer *in, Node *n, int k);
 /* An axis in [-rank, rank), wrapped to [0, rank); else an error. */
 bool infer_axis(Infer *in, Node *n, int64_t axis, int rank, int *out);
-/* Sets *OUT to the number of attribute ATTR's value among the COUNT NAMES, of which the first is the default; 0 and an
- * error if it is not among them. A null IN means `lower`, where inference has checked it. */
+/* Sets *OUT to the number of attribute ATTR's value among the COUNT NAMES, of which the first is
+ * the default; 0 and an error if it is not among them. A null IN means `lower`, where inference
+ * has checked it. */
 bool infer_choice(Infer *in, Node *n, const char *attr, const char *const *names, int count, int *out);
 /* Broadcasts two shapes as numpy does. OUT has room for max(ra, rb) dims; returns their number,
  * or -1. */
@@ -132,7 +137,8 @@ bool infer_equal_shown(Infer *in, Node *n, Dim *a, Dim *b, const char *what, Fac
 bool infer_le_shown(Infer *in, Node *n, Dim *a, Dim *b, const char *what, FactSize x, FactSize y);
 /* Requires that *A and *B, which are dims of operands' types, are equal. */
 bool infer_equal_dims(Infer *in, Node *n, Dim *const *a, Dim *const *b, const char *what);
-/* Requires that *A, a dim of an operand's type, equals B, of which the message says that it is expected. */
+/* Requires that *A, a dim of an operand's type, equals B, of which the message says that it is
+ * expected. */
 bool infer_dim_equals(Infer *in, Node *n, Dim *const *a, Dim *b, const char *what);
 /* *AT, a dim of an operand's type, with its name in messages. */
 FactSize infer_dim_shown(Infer *in, Node *n, Dim *const *at);
@@ -176,11 +182,12 @@ Expr *lower_scalar(Kernel *k, Node *n, const Op *op, CType t, Expr *const *args,
  * are null at the end of ARGS are left out. */
 Value *expand_node(Infer *in, Node *n, OpKind op, Value *const *args, int nargs);
 Value *expand_node_ints(Infer *in, Node *n, OpKind op, Value *const *args, int nargs, const char *attr, int64_t v);
-/* expand_node in two steps, between which attributes are set. expand_finish gives the first result; for
- * more of them, infer_or_expand does. */
+/* expand_node in two steps, between which attributes are set. expand_finish gives the first
+ * result; for more of them, infer_or_expand does. */
 Node *expand_start(Infer *in, Node *n, OpKind op, Value *const *args, int nargs, int nout);
 Value *expand_finish(Infer *in, Node *m);
-/* As expand_node; the node has those of N's attributes that OP takes, and all where OP is no operator of ONNX. */
+/* As expand_node; the node has those of N's attributes that OP takes, and all where OP is no
+ * operator of ONNX. */
 Value *expand_node_like(Infer *in, Node *n, OpKind op, Value *const *args, int nargs);
 /* The same for an operator with NOUT results, which OUT gets; those that N omits are omitted. */
 void expand_like(Infer *in, Node *n, OpKind op, Value *const *args, int nargs, Value **out, int nout);

@@ -58,7 +58,8 @@ Value *parts_join(Infer *in, Node *n, const Type *t, Value *const *part)
 	return j->out[0];
 }
 
-/* The type of part K of a value of type T, of which SIZE has the dims that differ from value to value. */
+/* The type of part K of a value of type T, of which SIZE has the dims that differ from value to
+ * value. */
 static const Type *part_type(Ctx *c, const Type *t, int k, Dim *const *size)
 {
 	const Type *elem = type_listed(t), *map = type_map_of(t);

@@ -297,8 +297,8 @@ static bool image_operand(Infer *in, Node *n)
 	return t->rank == 4 || infer_error(in, n, "the operand has rank %d, expected 4", t->rank);
 }
 
-/* The `border` is cut off: left, top, right, bottom; or `scale` says which height and width remain after
- * the left and top border. */
+/* The `border` is cut off: left, top, right, bottom; or `scale` says which height and width
+ * remain after the left and top border. */
 static bool expand_crop(Infer *in, Node *n, Value **out)
 {
 	const Type *x = infer_type(n, 0);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Quantised tensors: small integers q, or floats of 8 bits and less, that stand for the numbers
- * (q - zero point) * scale. All operators here are composites of conversions, products and
- * elementwise operators, so a quantised model consists of the same nodes as any other. Their products
- * become products of bytes in passes/kernel/algebra.c.
+ * Quantised tensors: small integers q, or floats of 8 bits and less, that stand for the numbers (q
+ * - zero point) * scale. All operators here are composites of conversions, products and elementwise
+ * operators, so a quantised model consists of the same nodes as any other. Their products become
+ * products of bytes in passes/kernel/algebra.c.
  *
  * A scale or zero point has one element, one for each index of an axis, or one for each block of
  * successive indices of an axis. It is given a shape that broadcasts to its tensor's. Integers are

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Operators whose results have a size that the elements decide: NonZero and Compress. The elements that are selected
- * are counted; a prefix sum gives each its place, and those that are not selected get the places after them. The
- * count is a size that the host reads (ops/contents.c).
+ * Operators whose results have a size that the elements decide: NonZero and Compress. The elements
+ * that are selected are counted; a prefix sum gives each its place, and those that are not selected
+ * get the places after them. The count is a size that the host reads (ops/contents.c).
  */
 #include "ops/shape.h"
 #include "ops/sort.h"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sequences and optionals. Where the tensors of a sequence are known one by one, an operator chooses among
- * them when compiling. Otherwise it works on the sequence's parts (ops/parts.h): the elements of all tensors
- * in one vector, from which an index or a slice is taken, with sizes that are read from the shapes.
+ * Sequences and optionals. Where the tensors of a sequence are known one by one, an operator
+ * chooses among them when compiling. Otherwise it works on the sequence's parts (ops/parts.h): the
+ * elements of all tensors in one vector, from which an index or a slice is taken, with sizes that
+ * are read from the shapes.
  */
 #include "ops/control.h"
 #include "ops/parts.h"
@@ -70,8 +71,8 @@ static Value *index_operand(Infer *in, Node *n, int k)
 	return expand_cast(in, n, expand_reshape(in, n, v, NULL, 0), DT_I64);
 }
 
-/* Whether operand K is a constant, *OUT, from which COUNT is subtracted where it is negative. A constant out of
- * [-COUNT, COUNT + MORE) is an error, after which *BAD is set. */
+/* Whether operand K is a constant, *OUT, from which COUNT is subtracted where it is negative. A
+ * constant out of [-COUNT, COUNT + MORE) is an error, after which *BAD is set. */
 static bool constant_index(Infer *in, Node *n, int k, int count, int more, int *out, bool *bad)
 {
 	int elements;
@@ -136,9 +137,10 @@ static bool need_some(Infer *in, Node *n, const Items *s, const char *what)
 			      (FactSize){"the number of tensors is", count});
 }
 
-/* The place number POSITION, a scalar that may be negative: of a tensor, or, for INSERT, one of COUNT + 1 places.
- * Gather reports a position out of range and adds the number of places to a negative one. Place -1 for INSERT is
- * the one before the last tensor, which is -2 among COUNT + 1 places. */
+/* The place number POSITION, a scalar that may be negative: of a tensor, or, for INSERT, one of
+ * COUNT + 1 places. Gather reports a position out of range and adds the number of places to a
+ * negative one. Place -1 for INSERT is the one before the last tensor, which is -2 among COUNT +
+ * 1 places. */
 static Spot find_spot(Infer *in, Node *n, const Items *s, Value *position, bool insert)
 {
 	Ctx *c = infer_ctx(in);
@@ -623,8 +625,8 @@ static bool common_dims(Infer *in, Node *n, const Items *s, int axis, Dim **out)
 	return true;
 }
 
-/* For every element of the result of DIMS, where the tensors follow each other along AXIS with the lengths EACH: its
- * place among the elements of the sequence. */
+/* For every element of the result of DIMS, where the tensors follow each other along AXIS with
+ * the lengths EACH: its place among the elements of the sequence. */
 static Value *concat_elements(Infer *in, Node *n, Value *each, int axis, Dim *const *dims, int rank)
 {
 	Ctx *c = infer_ctx(in);

@@ -7,7 +7,8 @@
 #include "ops/op.h"
 
 Dim *dims_product(Ctx *c, Dim *const *d, int n);
-/* The contents of operand K, which must be a vector (or a scalar) of integers; null after a diagnostic. */
+/* The contents of operand K, which must be a vector (or a scalar) of integers; null after a
+ * diagnostic. */
 Dim **infer_vector(Infer *in, Node *n, int k, int *count);
 /* The contents of operand K, which must have one element; null after a diagnostic. */
 Dim *infer_single(Infer *in, Node *n, int k);

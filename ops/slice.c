@@ -15,8 +15,9 @@ typedef struct SliceRange {
 } SliceRange;
 
 /* The bound V of a slice of a dim of D elements: a negative one has D added once. Limited to
- * [LO, D + HI]. Where D is unknown, ONNX recommends the largest and the least integer for its ends, and models have those of
- * 32 bits, too, for them (https://onnx.ai/onnx/operators/onnx__Slice.html). */
+ * [LO, D + HI]. Where D is unknown, ONNX recommends the largest and the least integer for its
+ * ends, and models have those of 32 bits, too, for them
+ * (https://onnx.ai/onnx/operators/onnx__Slice.html). */
 static Dim *slice_bound(Ctx *c, Dim *v, Dim *d, int lo, int hi)
 {
 	Dim *low = dim_const(c, lo), *high = dim_add(c, d, dim_const(c, hi)), *w;

@@ -66,7 +66,8 @@ const Op op_RegexFullMatch = {
 
 /* ---- StringSplit ---- */
 
-/* Pieces: the number of pieces of each string. Attributes `delimiter` and `maxsplit` as StringSplit has them. */
+/* Pieces: the number of pieces of each string. Attributes `delimiter` and `maxsplit` as
+ * StringSplit has them. */
 static bool infer_pieces(Infer *in, Node *n)
 {
 	const Type *x = infer_type(n, 0);

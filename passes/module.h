@@ -37,8 +37,9 @@ typedef struct Gpu {
 	int f32, f16;
 } Gpu;
 
-/* How the target multiplies u8 by i8 (codegen/c/tile_dot.c): as other integers; by instructions that add products in pairs, of
- * bytes, saturating, or of 16 bits (pmaddubsw, pmaddwd); by one that adds four products to an i32 lane. */
+/* How the target multiplies u8 by i8 (codegen/c/tile_dot.c): as other integers; by instructions
+ * that add products in pairs, of bytes, saturating, or of 16 bits (pmaddubsw, pmaddwd); by one
+ * that adds four products to an i32 lane. */
 typedef enum Dot { DOT_NONE, DOT_PAIRS, DOT_BYTES } Dot;
 
 /* What code is generated for: a row of codegen/targets.c. */
@@ -256,9 +257,9 @@ typedef struct Slots {
 
 /* How control flow passes a value on: without a copy, by a pointer. */
 typedef struct Carry {
-	/* Two memories that the iterations of a loop write in turn, as each reads what the one before
-	 * wrote; of the kind PLACE_NONE where no iteration writes: the value is computed outside, or
-	 * is a stack's. */
+	/* Two memories that the iterations of a loop write in turn, as each reads what the one
+	 * before wrote; of the kind PLACE_NONE where no iteration writes: the value is computed
+	 * outside, or is a stack's. */
 	Place pair[2];
 	bool copied; /* the iteration's value lies elsewhere, and is copied into one of the two */
 } Carry;

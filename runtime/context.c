@@ -85,9 +85,9 @@ int64_t rt_slice(const dl_model *m, const int64_t *sym)
 	return p->slice && most < sym[p->slice_sym] ? most : 0;
 }
 
-/* The sizes in bytes that plan asks for, of a slice: the arena, the scratch of one thread, and everything
- * for this number of threads. On a GPU the arena is in its memory, and the scratch, of one
- * thread, in the host's. */
+/* The sizes in bytes that plan asks for, of a slice: the arena, the scratch of one thread, and
+ * everything for this number of threads. On a GPU the arena is in its memory, and the scratch,
+ * of one thread, in the host's. */
 static int64_t measure(const dl_model *m, int64_t *sym, int64_t *offset, int64_t *arena,
 		       int64_t *scratch)
 {

@@ -229,9 +229,9 @@ void gpu_launched(dl_context *c, int32_t kernel, const GpuPart *part);
 int gpu_not_captured(dl_context *c, const char *does);
 /* Notes that work was put into the stream; in a capture it runs only with the caller's graph. */
 void gpu_began(dl_context *c);
-/* Grows M to at least BYTES, of which the first KEEP stay; in the order of the stream, if the device
- * has memory pools. Where something stays, M gets half as much again, since it grows from turn to turn
- * of a loop. */
+/* Grows M to at least BYTES, of which the first KEEP stay; in the order of the stream, if the
+ * device has memory pools. Where something stays, M gets half as much again, since it grows from
+ * turn to turn of a loop. */
 int gpu_grow(dl_context *c, GpuMem *m, int64_t bytes, int64_t keep);
 /* As gpu_grow, for pinned memory. No copy uses it: a run with tensors on the host waits at its
  * end. */

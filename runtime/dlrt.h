@@ -118,13 +118,14 @@ typedef enum dl_form {
  *
  * Output: on entry rank is the number of entries that shape has room for; on return rank and shape
  * are those of the result. dtype is the element type; if it is 0 it is filled in. strides must be
- * null, unless dl_io.alias names an input. data is the caller's memory, with room for bytes bytes. If data is null, the context
- * provides the memory, which is valid until its next run or its end; data and bytes are then set.
- * To have memory provided again, set data to null or leave it unchanged.
+ * null, unless dl_io.alias names an input. data is the caller's memory, with room for bytes bytes.
+ * If data is null, the context provides the memory, which is valid until its next run or its end;
+ * data and bytes are then set. To have memory provided again, set data to null or leave it
+ * unchanged.
  *
  * An output may not overlap an input or another output. But where dl_io.alias names an input, the
- * output may have that input's data pointer, and is then computed in place. If it is longer than the
- * input in one dim, both have strides that leave room there (docs/c-api.md).
+ * output may have that input's data pointer, and is then computed in place. If it is longer than
+ * the input in one dim, both have strides that leave room there (docs/c-api.md).
  *
  * A sequence, optional or map (form): the n_items values at items; the other members are not read.
  * Each item is a value of its own, as for an input. The items of an output, and the memory that
@@ -206,9 +207,9 @@ typedef struct dl_io {
 	const struct dl_io *item;
 } dl_io;
 
-/* Of an input, on a GPU: the host reads its elements, as sizes depend on them, or a kernel that runs
- * on the host. Pass it in host memory, which is read directly. If it is in the GPU's memory, the run
- * first waits for a copy to the host. */
+/* Of an input, on a GPU: the host reads its elements, as sizes depend on them, or a kernel that
+ * runs on the host. Pass it in host memory, which is read directly. If it is in the GPU's
+ * memory, the run first waits for a copy to the host. */
 #define DL_IO_HOST 2u
 #define DL_IO_HOST_ONLY 4u /* only the host reads it: in host memory it is not copied to the GPU */
 /* Of an input: the model has a default value for it. A run whose tensor has null data uses the
@@ -716,11 +717,11 @@ struct dl_program {
 	 * index here, or the number that the runtime gives to a string of the run. */
 	const dl_str *strings;
 	int64_t n_strings;
-	/* The description for applications, where inputs or outputs are not all tensors; else null. In
-	 * desc, consecutive tensors stand for each of these (runtime/forms.c). */
+	/* The description for applications, where inputs or outputs are not all tensors; else
+	 * null. In desc, consecutive tensors stand for each of these (runtime/forms.c). */
 	const dl_desc *shown;
-	/* nonzero: exec does nothing but dl_launch and dl_count and reads nothing that kernels write,
-	 * so all threads of a run may call it, each with a dl_exec of its own */
+	/* nonzero: exec does nothing but dl_launch and dl_count and reads nothing that kernels
+	 * write, so all threads of a run may call it, each with a dl_exec of its own */
 	int32_t only_launches;
 	/* dl_exec.sym has n_more_sym values more, behind those of desc, for the aliases. bind sets
 	 * them as for memory of its own for each tensor, then the runtime for each run. plan does
@@ -739,10 +740,10 @@ struct dl_program {
 #define DL_IO_SHAPE_DATA 1u /* dl_io.flags; reserved: bind reads this input's data */
 
 /*
- * Runs fn over [0, n), split between the threads into contiguous parts of at least grain iterations.
- * If n < 2 * grain, there is one part, which runs in the calling thread. Checks for cancel
- * before, and for a fault after. buf and dim are the arguments of this kernel. The time of every
- * launch is counted for kernel number kernel. After a failure in the run it does nothing and
+ * Runs fn over [0, n), split between the threads into contiguous parts of at least grain
+ * iterations. If n < 2 * grain, there is one part, which runs in the calling thread. Checks for
+ * cancel before, and for a fault after. buf and dim are the arguments of this kernel. The time of
+ * every launch is counted for kernel number kernel. After a failure in the run it does nothing and
  * returns that status again.
  */
 int dl_launch(dl_exec *x, int32_t kernel, dl_kernel_fn fn, void *const *buf, const int64_t *dim,

@@ -201,7 +201,8 @@ static void *set_part(dl_context *c, int32_t k, int64_t n, int64_t columns)
 	return r->p;
 }
 
-/* Copies the elements of SIZE bytes at FROM in the order of their indices; returns where the next one goes. */
+/* Copies the elements of SIZE bytes at FROM in the order of their indices; returns where the
+ * next one goes. */
 static char *copy_elements(char *to, const char *from, int64_t size, int32_t rank,
 			   const int64_t *shape, const int64_t *strides)
 {
@@ -295,7 +296,8 @@ static char *put_elements(dl_context *c, const char *name, char *to, const dl_te
 				    t->strides);
 }
 
-/* Makes inputs K and K + 1 of the program the elements and shapes of the items of T, which ITEM describes. */
+/* Makes inputs K and K + 1 of the program the elements and shapes of the items of T, which ITEM
+ * describes. */
 static int take_list(dl_context *c, const char *name, const dl_io *item, const dl_tensor *t,
 		     int32_t k)
 {
@@ -553,7 +555,8 @@ static int give_list(dl_context *c, int32_t o, const dl_io *io, int32_t k, dl_te
 	return DL_OK;
 }
 
-/* Makes T the map, or the sequence of maps, of which outputs K and K + 1 of the program are the keys and the values. */
+/* Makes T the map, or the sequence of maps, of which outputs K and K + 1 of the program are the
+ * keys and the values. */
 static int give_maps(dl_context *c, int32_t o, const dl_io *io, int32_t k, dl_tensor *t)
 {
 	const bool one = io->form == DL_MAP;

@@ -2,15 +2,15 @@
 /*
  * The thread pool of a model. The caller is thread 0; the other threads wait, first spinning, then
  * asleep. In a parallel region all threads call one function, which runs the same jobs in the same
- * order in each of them. Between two jobs is a barrier, which costs a fifth of a fork and a join: the
- * threads only wait until all of the first job is done, whoever did it. A region may be a whole run
- * of a model (run.c), or a single job.
+ * order in each of them. Between two jobs is a barrier, which costs a fifth of a fork and a join:
+ * the threads only wait until all of the first job is done, whoever did it. A region may be a whole
+ * run of a model (run.c), or a single job.
  *
  * A job is cut into contiguous parts, one for each thread, and each part into a few chunks. A
  * thread takes its own part from front to back; those chunks are likely in its caches. When that is
- * done, it takes chunks of the other parts from their backs: a worker that
- * wakes late, shares its processor or has a slow one delays the others by a chunk at most. Chunks do
- * not depend on timing, and so neither does what a kernel writes.
+ * done, it takes chunks of the other parts from their backs: a worker that wakes late, shares its
+ * processor or has a slow one delays the others by a chunk at most. Chunks do not depend on timing,
+ * and so neither does what a kernel writes.
  *
  * One word publishes a region: a generation in its high bits, and the number of workers that take
  * part in the low 12. A worker enters the region by counting itself in `members`, which it can only
@@ -44,8 +44,8 @@
 #define CHUNKS 8
 #define CHUNK_BITS 4
 #define CHUNK_MASK ((1u << CHUNK_BITS) - 1)
-/* Nanoseconds of spinning before a thread sleeps. Waking takes about 40 us, and kernels that are too
- * short to share take up to some 100 us between two that are not. */
+/* Nanoseconds of spinning before a thread sleeps. Waking takes about 40 us, and kernels that are
+ * too short to share take up to some 100 us between two that are not. */
 #define SPIN_NS 200000
 /* spins that other threads have to begin their parts after one has finished its own */
 #define MOMENT 20
@@ -59,8 +59,8 @@ typedef struct Worker {
 	uint32_t index; /* number of its part, from 1 */
 } Worker;
 
-/* What is left of a thread's part: number of the job, first chunk, end, in CHUNK_BITS each. Two lines
- * of a cache, because processors fetch pairs of them. */
+/* What is left of a thread's part: number of the job, first chunk, end, in CHUNK_BITS each. Two
+ * lines of a cache, because processors fetch pairs of them. */
 typedef struct PoolPart {
 	_Alignas(128) _Atomic uint64_t left;
 } PoolPart;

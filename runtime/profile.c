@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Time per kernel: a sum per kernel, which the profile function of the API gives, and, when a path
- * was given, one event per launch, written at unload as a Chrome trace (chrome://tracing, Perfetto).
- * In the path %n stands for the model's name and %p for the process id. All memory is taken at load;
- * events beyond the last are counted and dropped.
+ * was given, one event per launch, written at unload as a Chrome trace (chrome://tracing,
+ * Perfetto). In the path %n stands for the model's name and %p for the process id. All memory is
+ * taken at load; events beyond the last are counted and dropped.
  */
 #include "runtime/escape.h"
 #include "runtime/rt.h"

@@ -172,8 +172,8 @@ void rt_weights_close(dl_model *m);
 
 /* Adapts arena, offsets and scratch to x.sym. */
 int rt_plan(dl_context *c);
-/* How many elements of dl_program.slice_sym a run with the symbols SYM computes at a time; 0: all of
- * them at once. */
+/* How many elements of dl_program.slice_sym a run with the symbols SYM computes at a time; 0:
+ * all of them at once. */
 int64_t rt_slice(const dl_model *m, const int64_t *sym);
 /* Grows region r to at least bytes bytes; the first keep bytes are preserved. False if there is
  * no memory. */
@@ -204,8 +204,8 @@ int rt_infer_plain(dl_context *c, const dl_tensor *in, dl_tensor *out);
 
 /* ---- alias.c ---- */
 
-/* Sets the symbols of outputs that are computed in place of an input, or whose strides leave room. To be called when all
- * shapes are bound; it checks what the caller gives. */
+/* Sets the symbols of outputs that are computed in place of an input, or whose strides leave
+ * room. To be called when all shapes are bound; it checks what the caller gives. */
 int rt_alias_bind(dl_context *c, const dl_tensor *in, const dl_tensor *out);
 /* Whether the program reads input I, whose shape is bound, with the strides that it has. */
 bool rt_alias_input(const dl_context *c, int32_t i, const dl_tensor *in, const dl_tensor *out);
@@ -287,8 +287,8 @@ int rt_profile_open(dl_model *m);
 /* Writes the trace, if one is wanted, and frees the profile. */
 int rt_profile_close(dl_model *m);
 uint64_t rt_now(void); /* nanoseconds */
-/* Adds a launch of KERNEL. W: what dl_count gave for it and the kernel's next launches; zeros for the
- * latter. */
+/* Adds a launch of KERNEL. W: what dl_count gave for it and the kernel's next launches; zeros
+ * for the latter. */
 void rt_profile_add(Profile *p, int32_t kernel, int32_t context, uint64_t begin, uint64_t end,
 		    LaunchWork w);
 /* What dl_count gave for the launch that is being made; the following launches have none. */
@@ -330,8 +330,8 @@ void *rt_gpu_region(dl_context *c, int32_t s, int64_t bytes, int64_t keep);
 /* ---- cpu.c ---- */
 
 uint64_t rt_cpu_features(void);
-/* Saves the caller's floating point state and sets the default one, or with FLUSH the one that takes
- * subnormal numbers for zero; restores it. */
+/* Saves the caller's floating point state and sets the default one, or with FLUSH the one that
+ * takes subnormal numbers for zero; restores it. */
 uint64_t rt_fp_enter(bool flush);
 void rt_fp_leave(uint64_t saved);
 

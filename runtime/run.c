@@ -519,7 +519,8 @@ static int outputs(dl_context *c, dl_tensor *out)
 	return check_overlap(c);
 }
 
-/* Moves the data of each input and output that has a dim of the ALL elements that are cut into slices by PARTS of these. */
+/* Moves the data of each input and output that has a dim of the ALL elements that are cut into
+ * slices by PARTS of these. */
 static void move_slice(dl_context *c, int64_t parts, int64_t all)
 {
 	const dl_program *p = c->model->prog;

@@ -9,8 +9,8 @@
  *   - ^  $  \A  \z  \b  \B
  *
  * Not supported are \p{Greek}, \C, and what RE2 does not have either: back references and
- * look-around. A count is at most 1,000, and so is the product of nested counts, as in RE2. A pattern has at
- * most 20,000 instructions and 100,000 ranges of characters.
+ * look-around. A count is at most 1,000, and so is the product of nested counts, as in RE2. A
+ * pattern has at most 20,000 instructions and 100,000 ranges of characters.
  *
  * The pattern is compiled to a nondeterministic automaton (Thompson), whose states are followed
  * together (Pike), so no pattern takes more time than its size times the length of the string, and
@@ -190,8 +190,8 @@ static Fragment sequence(ReParser *p, Fragment a, Fragment b)
 	return (Fragment){a.begin, b.out};
 }
 
-/* The same for all characters that differ in case alone: s, S and the long s. The dotted capital I and the
- * dotless i are cases of no other letter, as in Unicode's case folding. */
+/* The same for all characters that differ in case alone: s, S and the long s. The dotted capital
+ * I and the dotless i are cases of no other letter, as in Unicode's case folding. */
 static uint32_t fold_case(uint32_t c)
 {
 	return c == 0x130 || c == 0x131 ? c : str_lower_code(str_upper_code(c));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Routines on the text of strings: concatenation, pieces, order, case. Text is UTF-8; bytes that are
- * not are kept as they are. Nothing depends on the process's locale.
+ * Routines on the text of strings: concatenation, pieces, order, case. Text is UTF-8; bytes that
+ * are not are kept as they are. Nothing depends on the process's locale.
  *
  * Case is mapped character by character, by Unicode's simple case mapping (runtime/str_case.def):
  * the upper case of "ß" is "ß", not "SS", and a final sigma is not special.

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dlcc: the compiler's command line. `dlcc --help` is its manual in short; docs/cli.md the long one. */
+/* dlcc: the compiler's command line. `dlcc --help` is its manual in short; docs/cli.md the long
+ * one. */
 #include "base/program.h"
 #include "base/sys.h"
 #include "codegen/package/package.h"
@@ -432,7 +433,8 @@ static bool emit(Cli *c, Module *m, double begin)
 	return package(m, &o);
 }
 
-/* PATH as a text in FOLDER names it: what lies in there by its name alone, so that both may move together. */
+/* PATH as a text in FOLDER names it: what lies in there by its name alone, so that both may move
+ * together. */
 static const char *seen_from(Arena *a, const char *folder, const char *path)
 {
 	char *real = realpath(path, NULL);
@@ -516,7 +518,8 @@ static bool warn_unbounded(Cli *c, Module *m)
 	return ok;
 }
 
-/* The ONNX node of G that is called NAME, or, where PRINTED, that messages print as NAME; null: none. */
+/* The ONNX node of G that is called NAME, or, where PRINTED, that messages print as NAME; null:
+ * none. */
 static const char *find_node(Arena *a, const Graph *g, const char *name, bool printed)
 {
 	const char *found = NULL;
@@ -537,7 +540,8 @@ static const char *find_node(Arena *a, const Graph *g, const char *name, bool pr
 	return found;
 }
 
-/* Makes --dump-node's argument, a name or what messages print for it, the name. False after a diagnostic. */
+/* Makes --dump-node's argument, a name or what messages print for it, the name. False after a
+ * diagnostic. */
 static bool check_node(Cli *c, Arena *a, const Graph *g)
 {
 	const char *found;
@@ -579,7 +583,8 @@ static bool make(Cli *c, Module *m)
 	       warn_whole(c, m);
 }
 
-/* --int8: the plan for the model, which is imported once more to be measured. Warnings about it are given later. */
+/* --int8: the plan for the model, which is imported once more to be measured. Warnings about it
+ * are given later. */
 static const QuantPlan *plan_int8(Cli *c, const Module *like)
 {
 	static const char *const all = "all";
@@ -603,7 +608,8 @@ static const QuantPlan *plan_int8(Cli *c, const Module *like)
 	return plan;
 }
 
-/* Imports the model again for GPUs, as passes from `place` on differ there. Warnings about the model have been given. */
+/* Imports the model again for GPUs, as passes from `place` on differ there. Warnings about the
+ * model have been given. */
 static bool make_for_gpus(Cli *c, const Module *first, Module *gpu, OnnxFile **file, Refusals *r)
 {
 	static Diag quiet;

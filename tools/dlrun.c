@@ -127,7 +127,8 @@ static bool set(RunOptions *o, const Valued *x, const char *v)
 	}
 }
 
-/* Whether ARGV[*i] is option X, as --NAME VALUE or --NAME=VALUE; *V is the value then, null where it lacks. */
+/* Whether ARGV[*i] is option X, as --NAME VALUE or --NAME=VALUE; *V is the value then, null
+ * where it lacks. */
 static bool is_option(const Valued *x, char **argv, int *i, const char **v)
 {
 	const size_t n = strlen(x->option);
@@ -282,7 +283,8 @@ static int64_t *dims(const RunOptions *o, const Session *s)
 	return v;
 }
 
-/* The input that -i NAME=FILE gives a value to: of a=b=c.npy that named a=b, where there is one, else a. -1: none. */
+/* The input that -i NAME=FILE gives a value to: of a=b=c.npy that named a=b, where there is one,
+ * else a. -1: none. */
 static int32_t named_input(const Session *s, const char *text)
 {
 	int32_t found = -1;
@@ -339,7 +341,8 @@ static bool read_tensor(const Session *s, const dl_io *io, const char *path, Arr
 	return true;
 }
 
-/* V, of input IO, from files of its tensors: a sequence or optional of those, or a map of two. An empty path is no tensor. */
+/* V, of input IO, from files of its tensors: a sequence or optional of those, or a map of two.
+ * An empty path is no tensor. */
 static bool read_items(const Session *s, const dl_io *io, const Paths *p, Array *v)
 {
 	*v = (Array){.name = io->name,
@@ -393,8 +396,8 @@ static bool inputs(const RunOptions *o, Session *s, Array *in)
 	return true;
 }
 
-/* The file of NAME, of output K: the name, with %HH for what a file's name cannot hold, as in a%2Fb.npy. A name that is too long for a
- * file is cut, and ends in % and K. */
+/* The file of NAME, of output K: the name, with %HH for what a file's name cannot hold, as in
+ * a%2Fb.npy. A name that is too long for a file is cut, and ends in % and K. */
 static const char *output_path(const RunOptions *o, const Session *s, const char *name, int32_t k)
 {
 	enum { MOST = 200 };
@@ -459,7 +462,8 @@ static const Array *random_inputs(Session *s, const int64_t *v)
 	return rc ? NULL : in;
 }
 
-/* Times runs on the inputs of the run before, else on random ones; or only makes them, for the profile. */
+/* Times runs on the inputs of the run before, else on random ones; or only makes them, for the
+ * profile. */
 static bool bench(const RunOptions *o, Session *s)
 {
 	const Array *given = s->given;
@@ -517,8 +521,8 @@ static void note_simulator(const Session *s)
 /* Milliseconds for each bound: some rounds of the longest one, a pass over memory. */
 static const double ROOF_MS = 150;
 
-/* The bounds that are known before the model is loaded, so that the trace has them, too. Where a GPU
- * may be chosen, only those given are. */
+/* The bounds that are known before the model is loaded, so that the trace has them, too. Where a
+ * GPU may be chosen, only those given are. */
 static Roof roof_before(const RunOptions *o, const Session *s)
 {
 	const char *device = o->load.device;

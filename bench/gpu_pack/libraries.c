@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NVIDIA's libraries beside dlcc: a product by cuBLAS, a convolution by cuDNN, timed by events. The libraries are
- * opened by name; what is called has the forms that their documentation gives (tests/gpu_pack/headers.c compares them with
- * the headers). A few results are computed here as well, so that a wrong argument is an error and not a time.
+ * NVIDIA's libraries beside dlcc: a product by cuBLAS, a convolution by cuDNN, timed by events. The
+ * libraries are opened by name; what is called has the forms that their documentation gives
+ * (tests/gpu_pack/headers.c compares them with the headers). A few results are computed here as
+ * well, so that a wrong argument is an error and not a time.
  */
 #include "bench/gpu_pack/tool.h"
 

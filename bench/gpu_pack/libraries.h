@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers and structs of cuBLAS and cuDNN, as their documentation has them; checked by tests/gpu_pack/headers.c. */
+/* Numbers and structs of cuBLAS and cuDNN, as their documentation has them; checked by
+ * tests/gpu_pack/headers.c. */
 #ifndef BENCH_GPU_PACK_LIBRARIES_H
 #define BENCH_GPU_PACK_LIBRARIES_H
 

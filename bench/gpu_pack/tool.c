@@ -8,8 +8,8 @@
  *	tool gemm TYPE M N K S       cuBLAS on row-major matrices for S seconds, as a line of JSON; TYPE: f32, tf32, f16, bf16
  *	tool conv TYPE N C H W K SIDE STRIDE PAD S    cuDNN, all in NHWC, K filters of SIDE by SIDE
  *
- * It is linked with the driver; libraries.c opens the others when they are asked for. Exit status: 0; 1 where something
- * failed; 77 where a library is not there.
+ * It is linked with the driver; libraries.c opens the others when they are asked for. Exit status:
+ * 0; 1 where something failed; 77 where a library is not there.
  */
 #include "bench/gpu_pack/tool.h"
 

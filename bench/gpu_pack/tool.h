@@ -13,7 +13,8 @@ void expect(int r, const char *call);
 
 /* The first GPU's context is this thread's. */
 void open_device(void);
-/* Whatever float format WORD holds, one of 32 bits or two of 16: their exponents stay, signs and mantissas are drawn. */
+/* Whatever float format WORD holds, one of 32 bits or two of 16: their exponents stay, signs and
+ * mantissas are drawn. */
 uint32_t near(uint32_t word, int bits);
 
 /* ---- libraries.c ---- */
@@ -21,8 +22,8 @@ uint32_t near(uint32_t word, int bits);
 struct LibraryType;
 /* Null: no library has this name. */
 const struct LibraryType *type_named(const char *name);
-/* Time a library for SECONDS, at least three runs, and print a line of JSON. A few results are computed here, too: what
- * differs is status 1. */
+/* Time a library for SECONDS, at least three runs, and print a line of JSON. A few results are
+ * computed here, too: what differs is status 1. */
 int gemm(const struct LibraryType *t, int m, int n, int k, double seconds);
 /* SIZE: N C H W K SIDE STRIDE PAD. */
 int conv(const struct LibraryType *t, const int *size, double seconds);

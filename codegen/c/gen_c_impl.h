@@ -29,7 +29,8 @@ typedef struct Fn {
 	StrBuf body;
 	int indent, ntemp;
 	bool unrolls; /* the loop around what is printed is unrolled */
-	/* it has an index that may be out of range; it uses its scratch; a tile of it is c_tile_pairs */
+	/* it has an index that may be out of range; it uses its scratch; a tile of it is
+	 * c_tile_pairs */
 	bool faults, scratch, pairs;
 	VEC(CExprNamed) quotients; /* that are computed before the loop that is printed */
 	CExprNames cb;
@@ -69,7 +70,8 @@ void fn_reduce(Fn *f, const LNode *n);
 
 /* ---- lanes.c ---- */
 
-/* Notes that LANES states are combined by RED; returns the name of the function that does it, or null: there is none. */
+/* Notes that LANES states are combined by RED; returns the name of the function that does it, or
+ * null: there is none. */
 const char *c_combine_lanes(GenC *g, Monoid red, CType ct, int lanes);
 /* Prints these functions. */
 void c_lanes_functions(GenC *g, StrBuf *b);
@@ -80,7 +82,8 @@ void c_lanes_functions(GenC *g, StrBuf *b);
 void fn_tabs(Fn *f);
 /* The texts of N expressions, after printing their temporaries; the text of a null one is empty. */
 void fn_texts(Fn *f, Expr *const *e, int n, StrBuf *out);
-/* Opens a block under a guard, false if that is null; temporaries of the guarded part are computed inside. */
+/* Opens a block under a guard, false if that is null; temporaries of the guarded part are
+ * computed inside. */
 bool fn_guard(Fn *f, Expr *guard);
 /* Closes a block. */
 void fn_close(Fn *f);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Functions that combine the partial states of a reduction's lanes: each half with the other, until one state is left. Of a loop
- * over so few lanes clang makes scalar instructions, a hundred for 32 lanes, so for clang each step is written as an operation of
- * vectors. gcc makes vectors of the loop.
+ * Functions that combine the partial states of a reduction's lanes: each half with the other, until
+ * one state is left. Of a loop over so few lanes clang makes scalar instructions, a hundred for 32
+ * lanes, so for clang each step is written as an operation of vectors. gcc makes vectors of the
+ * loop.
  */
 #include "codegen/c/gen_c_impl.h"
 
@@ -23,8 +24,9 @@ const char *c_combine_lanes(GenC *g, Monoid red, CType ct, int lanes)
 			    lanes);
 }
 
-/* Prints the combination of vectors aN and bN, to rN. NaN in either one is the result: of a comparison with NaN the second
- * operand is taken, as by the instructions for min and max of x86. */
+/* Prints the combination of vectors aN and bN, to rN. NaN in either one is the result: of a
+ * comparison with NaN the second operand is taken, as by the instructions for min and max of
+ * x86. */
 static void put_step(StrBuf *b, const Lanes *l, int n)
 {
 	const char *order = l->red == MONOID_max ? ">" : "<";

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prints loops and reductions as C. Hints (DL_SERIAL and others, defined in codegen/package/package.c) tell compilers what to
- * vectorise and unroll; what they would do badly is printed in another form.
+ * Prints loops and reductions as C. Hints (DL_SERIAL and others, defined in
+ * codegen/package/package.c) tell compilers what to vectorise and unroll; what they would do badly
+ * is printed in another form.
  */
 #include "codegen/c/gen_c_impl.h"
 
@@ -66,9 +67,10 @@ static void print_halving(Fn *f, const LNode *n, Buf *const *part, Iter *lane, i
 	fn_close(f);
 }
 
-/* Vectors of partial states of a reduction in lanes. Each depends on the one before it for the latency of an instruction, such as
- * 4 cycles of a multiply-add whose operands take one cycle to load: two vectors of sums are half idle. Four of them pay only where
- * a row is long, for they take another step to combine; where there are two states, registers would not suffice. */
+/* Vectors of partial states of a reduction in lanes. Each depends on the one before it for the
+ * latency of an instruction, such as 4 cycles of a multiply-add whose operands take one cycle to
+ * load: two vectors of sums are half idle. Four of them pay only where a row is long, for they
+ * take another step to combine; where there are two states, registers would not suffice. */
 enum { LANE_VECTORS = 2, LONG_LANE_VECTORS = 4, LONG_LANE_TRIPS = 256 };
 
 /* The lanes of N, a reduction of TRIPS terms or, where that is 0, of an unknown number: a single
@@ -192,9 +194,10 @@ static void find_call(void *arg, Expr *e)
 	*calls = *calls || (e->kind == EX_INST && inst_is_func(e->op.inst));
 }
 
-/* A vector loop that clang is not to unroll. Of few whole vectors, it would unroll it before it looks for vectors, so that it
- * would find none (16 or 32 channels), or after that, to long code whose locals no longer fit into registers. Longer loops, and
- * those of unknown length, have several vectors an iteration anyway; to unroll them takes time and gains nothing. */
+/* A vector loop that clang is not to unroll. Of few whole vectors, it would unroll it before it
+ * looks for vectors, so that it would find none (16 or 32 channels), or after that, to long code
+ * whose locals no longer fit into registers. Longer loops, and those of unknown length, have
+ * several vectors an iteration anyway; to unroll them takes time and gains nothing. */
 static bool is_rolled(const Fn *f, const LNode *n)
 {
 	enum { MOST_SHORT = 128 };
@@ -254,8 +257,9 @@ static const Expr *moved_by(const LNode *s)
 		       : NULL;
 }
 
-/* Prints N, a loop that copies few elements as they are, as a copy of so many bytes, for which compilers use a few vectors that
- * overlap. In a loop they would copy bytes one at a time. False if N is no such loop. */
+/* Prints N, a loop that copies few elements as they are, as a copy of so many bytes, for which
+ * compilers use a few vectors that overlap. In a loop they would copy bytes one at a time. False
+ * if N is no such loop. */
 static bool print_copy(Fn *f, const LNode *n)
 {
 	/* clang copies at most so many vectors, and so many bytes, without a call */
@@ -362,7 +366,8 @@ static Expr *opposite(ExprPool *p, Expr *c)
 	return ex_op1(p, IN_not, c);
 }
 
-/* E selects between NO and one other value, which becomes *YES: the condition on which it is that. Null: E is of another form. */
+/* E selects between NO and one other value, which becomes *YES: the condition on which it is
+ * that. Null: E is of another form. */
 static Expr *when_not(ExprPool *p, Expr *e, const Expr *no, Expr **yes)
 {
 	Expr *a, *b;
@@ -387,8 +392,9 @@ static Expr *when_not(ExprPool *p, Expr *e, const Expr *no, Expr **yes)
 	return ex_op2(p, IN_or, opposite(p, e->op.arg[0]), a);
 }
 
-/* The condition on which N has iterations at all, if a bound says so: hi is select(c, end, lo), or lo is select(c, hi, begin). The
- * other bound of N becomes a plain one, so that the number of its iterations is often constant. Null: always, or it is not known. */
+/* The condition on which N has iterations at all, if a bound says so: hi is select(c, end, lo),
+ * or lo is select(c, hi, begin). The other bound of N becomes a plain one, so that the number of
+ * its iterations is often constant. Null: always, or it is not known. */
 static Expr *split_condition(Fn *f, LNode *n)
 {
 	ExprPool *p = f->sched->kernel->pool;
@@ -408,8 +414,9 @@ static Expr *split_condition(Fn *f, LNode *n)
 
 static void print_plain_loop(Fn *f, const LNode *n, const LNode *of);
 
-/* Prints N, which is in a loop that is unrolled, as a loop for each of its few vectors. Compilers turn each into operations of one
- * vector, so that a local that is indexed by constants alone becomes registers. False if N is no such loop. */
+/* Prints N, which is in a loop that is unrolled, as a loop for each of its few vectors.
+ * Compilers turn each into operations of one vector, so that a local that is indexed by
+ * constants alone becomes registers. False if N is no such loop. */
 static bool print_vectors(Fn *f, const LNode *n)
 {
 	/* those of a row of the widest tile: 32 columns in vectors of 8 */
@@ -509,8 +516,9 @@ static bool has_only_stores(const LNode *n)
 	return true;
 }
 
-/* Compilers leave a division in a loop although its result is always the same, since it might trap and the loop might have no
- * iteration. So those of N, a loop of vectors over stores, whose divisors are positive are computed before it. */
+/* Compilers leave a division in a loop although its result is always the same, since it might
+ * trap and the loop might have no iteration. So those of N, a loop of vectors over stores, whose
+ * divisors are positive are computed before it. */
 static void print_quotients(Fn *f, const LNode *n)
 {
 	Arena *tmp;
@@ -573,8 +581,8 @@ static void print_plain_loop(Fn *f, const LNode *n, const LNode *of)
 	fn_close(f);
 }
 
-/* Prints the body of N instead of a loop, where that has one iteration, which is so of a loop that stands for a condition: its
- * variable is a number. False if N is no such loop. */
+/* Prints the body of N instead of a loop, where that has one iteration, which is so of a loop
+ * that stands for a condition: its variable is a number. False if N is no such loop. */
 static bool print_once(Fn *f, const LNode *n)
 {
 	const int at = f->names.n;

@@ -180,8 +180,8 @@ bool fn_writes(const LNode *n, const Buf *b)
 	return false;
 }
 
-/* B has one element, which the function does not change: a scale, a zero point. The compiler would load it
- * again after each store of a byte, which may change anything. */
+/* B has one element, which the function does not change: a scale, a zero point. The compiler
+ * would load it again after each store of a byte, which may change anything. */
 static bool is_value(const Fn *f, const Buf *b)
 {
 	int64_t n;

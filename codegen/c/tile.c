@@ -6,10 +6,10 @@
  * same code. Contraction to fma is enabled for these sums of products alone (the rule of `mad`). A
  * tile with few valid rows runs a shorter function.
  *
- * Terms of bytes are multiplied four at a time, u8 by i8, and added to i32 lanes, and those of bf16 two at a time, added to
- * f32 lanes, by the functions of codegen/c/tile_dot.c. A panel of bf16 has pairs of terms, too, where A is of f32; each
- * half of a pair is widened to an f32 by one instruction. A panel of f16 is read as floats by a function of
- * codegen/c/tile_wide.c.
+ * Terms of bytes are multiplied four at a time, u8 by i8, and added to i32 lanes, and those of bf16
+ * two at a time, added to f32 lanes, by the functions of codegen/c/tile_dot.c. A panel of bf16 has
+ * pairs of terms, too, where A is of f32; each half of a pair is widened to an f32 by one
+ * instruction. A panel of f16 is read as floats by a function of codegen/c/tile_wide.c.
  */
 #include "codegen/c/tile.h"
 
@@ -19,8 +19,8 @@
 
 #include <string.h>
 
-/* The columns that the micro-kernel for T computes: those that exist, where their number is constant, as whole vectors, or with
- * half of one at the end. */
+/* The columns that the micro-kernel for T computes: those that exist, where their number is
+ * constant, as whole vectors, or with half of one at the end. */
 static int columns_of(const GenC *g, const Tile *t)
 {
 	const int lanes = c_tile_lanes(g, t),
@@ -91,7 +91,8 @@ static const char *sums_of(const GenC *g, int i, int j, int set)
 		   : arena_printf(g->arena, "c%d_%d", i, j);
 }
 
-/* The term of row I and column vector J; of bytes, by the function DOT, of pairs of bf16, by dot_bf16. */
+/* The term of row I and column vector J; of bytes, by the function DOT, of pairs of bf16, by
+ * dot_bf16. */
 static void put_term(const GenC *g, StrBuf *b, const Tile *t, int i, int j, int set,
 		     const char *dot, const char *tabs)
 {
@@ -136,8 +137,8 @@ static bool splits_pairs(const Tile *t)
 	return t->kpack > 1 && t->a->dtype == DT_F32;
 }
 
-/* The products of two terms by vectors of pairs of bf16, each the upper half of an f32. Where registers have no
- * room for the pairs beside the sums, they are read again for the second term. */
+/* The products of two terms by vectors of pairs of bf16, each the upper half of an f32. Where
+ * registers have no room for the pairs beside the sums, they are read again for the second term. */
 static void put_pair(const GenC *g, StrBuf *b, const Tile *t, int rows, int nv, int set,
 		     const char *tabs)
 {
@@ -209,8 +210,8 @@ static void put_next(StrBuf *b, int rows, const char *tabs)
 	strbuf_printf(b, "%s\tb += b_step;\n", tabs);
 }
 
-/* A term that is widened: all even bytes, then all odd ones. Between the two the operands are read again, as registers
- * have no room for them beside the sums. */
+/* A term that is widened: all even bytes, then all odd ones. Between the two the operands are
+ * read again, as registers have no room for them beside the sums. */
 static void put_wide_term(const GenC *g, StrBuf *b, const Tile *t, int rows, int nv,
 			  const char *tabs)
 {
@@ -260,8 +261,8 @@ static void put_terms(const GenC *g, StrBuf *b, const Tile *t, int rows, int nv,
 	strbuf_printf(b, "%s}\n", tabs);
 }
 
-/* Sums for each element of a tile of ROWS rows: several where few rows of a panel of halves, which is read twice as fast as one of
- * floats, would wait for the latency of the multiply-add. */
+/* Sums for each element of a tile of ROWS rows: several where few rows of a panel of halves,
+ * which is read twice as fast as one of floats, would wait for the latency of the multiply-add. */
 static int sets_of(const Tile *t, int rows, int nv)
 {
 	const int sets = HALF_SUMS / (rows * nv);
@@ -269,8 +270,8 @@ static int sets_of(const Tile *t, int rows, int nv)
 	return dtype_is_half(t->b->dtype) && !t->runs && sets > 1 ? sets : 1;
 }
 
-/* The loop over as many terms to END as there are SETS of sums; then the sums are added. Terms that are left over
- * are put_terms'. */
+/* The loop over as many terms to END as there are SETS of sums; then the sums are added. Terms
+ * that are left over are put_terms'. */
 static void put_sets(const GenC *g, StrBuf *b, const Tile *t, int rows, int nv, int sets)
 {
 	strbuf_printf(b, "\n\t\twhile (k + %d <= end) {\n", sets);
@@ -332,8 +333,9 @@ static const char *last_parameters(GenC *g, const Tile *t, bool declare)
 				    : "b, b_step, ahead, ahead_step, acc";
 }
 
-/* Whole tiles are inlined where registers suffice for them and for what the caller holds. With the 16 of AVX2 the loop over the
- * terms would hold some of its sums in memory, and take up to 1.2 times as long. */
+/* Whole tiles are inlined where registers suffice for them and for what the caller holds. With
+ * the 16 of AVX2 the loop over the terms would hold some of its sums in memory, and take up to
+ * 1.2 times as long. */
 static bool inlines(const GenC *g, const Tile *t)
 {
 	return t->kpack == 1 && g->target->registers >= 32;

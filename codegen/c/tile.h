@@ -14,16 +14,18 @@ const char *c_tile_use(GenC *g, const Tile *t);
 /* Prints the micro-kernels that were used. */
 void c_tiles(GenC *g, StrBuf *b);
 
-/* Independent sums of a tile of few rows over a panel of halves: those that two units for multiply-adds of four
- * cycles work on. With two such sums one row took 1.7 times as long, and with four two rows 1.4 times. */
+/* Independent sums of a tile of few rows over a panel of halves: those that two units for
+ * multiply-adds of four cycles work on. With two such sums one row took 1.7 times as long, and
+ * with four two rows 1.4 times. */
 enum { HALF_SUMS = 8 };
 
 /* Panels of quantised numbers. */
 enum {
 	WORD_BYTES = 4,
 	CACHE_LINE = 64,
-	/* bytes ahead of the current ones in the panel that are prefetched: of weights in memory, half as
-	 * many or sixteen times as many took some 5 to 10% longer, as did every other line */
+	/* bytes ahead of the current ones in the panel that are prefetched: of weights in
+	 * memory, half as many or sixteen times as many took some 5 to 10% longer, as did every
+	 * other line */
 	FETCH_AHEAD = 4096
 };
 
@@ -54,25 +56,27 @@ void c_tile_look_functions(const GenC *g, StrBuf *b);
 
 /* The orders of the terms of panels (dot_order in tile_dot.c), which take 12 KiB of stack. */
 enum {
-	/* terms whose order is kept, and one number for each of their stretches: a long sum is split before it has
-	 * as many terms, and of one that is not, the terms that follow are taken as wide */
+	/* terms whose order is kept, and one number for each of their stretches: a long sum is
+	 * split before it has as many terms, and of one that is not, the terms that follow are
+	 * taken as wide */
 	MOST_ORDERED = 4096,
 	MOST_PANELS = 64,
 	/* rows on which narrow terms save what it costs to find them, if most terms are narrow */
 	FEW_ROWS = 2
 };
 
-/* T multiplies bytes in pairs whose sums fit into 16 bits but for some terms of B, which come last: then its last
- * argument but one is a dot_order, which the stage's function keeps. While that function runs, B must not change, and
- * tiles that read the same panel have as many columns and the same runs. */
+/* T multiplies bytes in pairs whose sums fit into 16 bits but for some terms of B, which come
+ * last: then its last argument but one is a dot_order, which the stage's function keeps. While
+ * that function runs, B must not change, and tiles that read the same panel have as many columns
+ * and the same runs. */
 bool c_tile_pairs(const GenC *g, const Tile *t);
 /* Prints the functions that multiply bytes and bf16, if a tile needs them. */
 void c_tile_dot_functions(const GenC *g, StrBuf *b);
 
 /* ---- tile_scaled.c ---- */
 
-/* Prints the function KEY_ROWS, the micro-kernel for ROWS rows of T, whose B is quantised. PARAMETERS
- * are those from B on. */
+/* Prints the function KEY_ROWS, the micro-kernel for ROWS rows of T, whose B is quantised.
+ * PARAMETERS are those from B on. */
 void c_tile_scaled(const GenC *g, StrBuf *b, const Tile *t, const char *key, int rows,
 		   const char *parameters);
 

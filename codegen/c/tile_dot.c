@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Products of bytes: the function dot_u8_i8 adds to each i32 lane the four products of a lane of u8 by one of i8. It
- * is one instruction on targets that have it, and portable C on targets without any such instruction or if
- * DL_PORTABLE_DOT is defined: on x86-64, `--cc="gcc -DDL_PORTABLE_DOT"` gives an artifact that runs without it.
+ * Products of bytes: the function dot_u8_i8 adds to each i32 lane the four products of a lane of u8
+ * by one of i8. It is one instruction on targets that have it, and portable C on targets without
+ * any such instruction or if DL_PORTABLE_DOT is defined: on x86-64, `--cc="gcc -DDL_PORTABLE_DOT"`
+ * gives an artifact that runs without it.
  *
- * Other x86-64 CPUs have an instruction that adds products in pairs, saturating at 16 bits: it is exact if the two i8
- * bytes add up to -128 to 127 (dot_narrow). Other terms are widened to 16 bits in registers, the even bytes first and
- * then the odd ones (dot_even, dot_odd), so that all results are exact. They take 1.4 times as long. Sums of integers
- * do not depend on the order of their terms, so all narrow terms come before all wide ones in each stretch, the terms
- * that a tile reads one after another: those of a block of TILE_DEPTH that are in one run of A (dot_order). Taken as they
- * come, each change between the two kinds would be a mispredicted branch.
+ * Other x86-64 CPUs have an instruction that adds products in pairs, saturating at 16 bits: it is
+ * exact if the two i8 bytes add up to -128 to 127 (dot_narrow). Other terms are widened to 16 bits
+ * in registers, the even bytes first and then the odd ones (dot_even, dot_odd), so that all results
+ * are exact. They take 1.4 times as long. Sums of integers do not depend on the order of their
+ * terms, so all narrow terms come before all wide ones in each stretch, the terms that a tile reads
+ * one after another: those of a block of TILE_DEPTH that are in one run of A (dot_order). Taken as
+ * they come, each change between the two kinds would be a mispredicted branch.
  *
- * Products of bf16: the function dot_bf16 adds to each f32 lane the products of a pair of bf16 by another pair, by one
- * instruction or by portable C likewise.
+ * Products of bf16: the function dot_bf16 adds to each f32 lane the products of a pair of bf16 by
+ * another pair, by one instruction or by portable C likewise.
  */
 #include "codegen/c/tile.h"
 
@@ -25,7 +27,8 @@ bool c_tile_pairs(const GenC *g, const Tile *t)
 	       t->a->dtype == DT_U8 && t->b->kind == BUF_IN;
 }
 
-/* Prints an instruction of two operands for vectors of the target, which replaces TO, or with VEX is of FROM. */
+/* Prints an instruction of two operands for vectors of the target, which replaces TO, or with
+ * VEX is of FROM. */
 static void put_x86(StrBuf *b, const Target *t, const char *op, const char *to, const char *from,
 		    const char *by)
 {
@@ -50,8 +53,8 @@ static void put_pairs(StrBuf *b, const Target *t, const char *u)
 	put_x86(b, t, "pmaddubsw", "sums", u, "s");
 }
 
-/* Prints the instructions for vectors on x86-64: C += U * S, by fours. Sums of pairs saturate at 16 bits
- * without a dot product of bytes. */
+/* Prints the instructions for vectors on x86-64: C += U * S, by fours. Sums of pairs saturate at
+ * 16 bits without a dot product of bytes. */
 static void put_x86_dot(StrBuf *b, const Target *t)
 {
 	const int bytes = t->vector_bytes;
@@ -69,8 +72,8 @@ static void put_x86_dot(StrBuf *b, const Target *t)
 	strbuf_puts(b, "\tc += (dot_lanes)sums;\n");
 }
 
-/* Prints dot_find, which finds the order of the terms of a panel. It looks at blocks of eight terms, most of which have
- * no wide one. */
+/* Prints dot_find, which finds the order of the terms of a panel. It looks at blocks of eight
+ * terms, most of which have no wide one. */
 static void put_find(const GenC *g, StrBuf *b)
 {
 	const int bytes = g->target->vector_bytes;
@@ -199,7 +202,8 @@ static void put_order(const GenC *g, StrBuf *b)
 		MOST_PANELS, TILE_DEPTH, MOST_ORDERED, FEW_ROWS, FEW_ROWS);
 }
 
-/* Prints dot_even and dot_odd, two of the four products of each lane in 16 bits, which are exact for all bytes. */
+/* Prints dot_even and dot_odd, two of the four products of each lane in 16 bits, which are exact
+ * for all bytes. */
 static void put_wide_dot(StrBuf *b, const Target *t, const char *head)
 {
 	static const struct {
@@ -247,8 +251,9 @@ static void put_types(const GenC *g, StrBuf *b)
 		bytes, bytes);
 }
 
-/* Prints the function dot_u8_i8: each lane of C plus the four products of a lane of U by one of S. Where sums of pairs
- * saturate, that function is dot_narrow, for bytes of S whose pairs add up to -128 to 127, and dot_u8_i8 widens them. */
+/* Prints the function dot_u8_i8: each lane of C plus the four products of a lane of U by one of
+ * S. Where sums of pairs saturate, that function is dot_narrow, for bytes of S whose pairs add
+ * up to -128 to 127, and dot_u8_i8 widens them. */
 static void put_dot(const GenC *g, StrBuf *b)
 {
 	const Target *t = g->target;
@@ -289,8 +294,8 @@ static void put_dot(const GenC *g, StrBuf *b)
 		put_wide_dot(b, t, head);
 }
 
-/* Prints the function dot_bf16: each lane of C plus the products of a pair of X by a pair of Y. The instruction takes
- * subnormal numbers for zero. */
+/* Prints the function dot_bf16: each lane of C plus the products of a pair of X by a pair of Y.
+ * The instruction takes subnormal numbers for zero. */
 static void put_dot_bf16(const GenC *g, StrBuf *b)
 {
 	const Target *t = g->target;

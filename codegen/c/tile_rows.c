@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The micro-kernel over rows and a panel that are both quantised (Tile.row_scale in ir/loop.h). For each
- * group of terms it adds up products of bytes, u8 of the rows by i8 of the panel, as integers, by the
- * function dot_u8_i8 (codegen/c/tile.c). The sums of the tile, in f32, get each of these times both scales, in the
- * order of the groups. So results depend neither on the shape of the tile nor on the number of threads.
+ * The micro-kernel over rows and a panel that are both quantised (Tile.row_scale in ir/loop.h). For
+ * each group of terms it adds up products of bytes, u8 of the rows by i8 of the panel, as integers,
+ * by the function dot_u8_i8 (codegen/c/tile.c). The sums of the tile, in f32, get each of these
+ * times both scales, in the order of the groups. So results depend neither on the shape of the tile
+ * nor on the number of threads.
  *
- * Numbers of less than 8 bits are multiplied where they are in their bytes after a shift: in the upper bits, the
- * others being zero. The sum of a group is shifted back. With a number w of the panel so placed,
+ * Numbers of less than 8 bits are multiplied where they are in their bytes after a shift: in the
+ * upper bits, the others being zero. The sum of a group is shifted back. With a number w of the
+ * panel so placed,
  *
  *     sum (x - 128) w  =  sum x w  -  sum 128 w
  *
  * has one sum for each column that all rows share. Unsigned numbers become signed ones by their
- * highest bit; what that subtracts is part of their zero point, which is multiplied by the sum of the row.
+ * highest bit; what that subtracts is part of their zero point, which is multiplied by the sum of
+ * the row.
  */
 #include "codegen/c/tile.h"
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The micro-kernel over a panel of quantised numbers (Tile.scale in ir/loop.h): numbers of 2, 4 or 8
- * bits become floats in registers. The sum of a group, or of TILE_DEPTH terms if that is less, is
+ * The micro-kernel over a panel of quantised numbers (Tile.scale in ir/loop.h): numbers of 2, 4 or
+ * 8 bits become floats in registers. The sum of a group, or of TILE_DEPTH terms if that is less, is
  * computed without the scale, and the tile's sums get it times the scale. So the order of the sums
  * depends on nothing but the shape of the tile.
  *
  * Several terms of a column that fill a word of 32 bits are taken from it one after the other, by
- * shifts. On x86-64 a permutation then looks the float up, which ignores the upper bits of its index:
- * of 16 floats in vectors of 64 bytes, of 8 in those of 32 bytes.
+ * shifts. On x86-64 a permutation then looks the float up, which ignores the upper bits of its
+ * index: of 16 floats in vectors of 64 bytes, of 8 in those of 32 bytes.
  *
  * Tiles of few rows have several sums for each element, so that they do not wait for each other.
  */
@@ -78,8 +78,8 @@ static void put_types(const ScaledTile *s)
 	strbuf_puts(s->b, "};\n");
 }
 
-/* Declares b0, b1 ...: the floats of one term, in the words w0, w1 ... from bit SHIFT on, or in the row
- * of bytes at b. */
+/* Declares b0, b1 ...: the floats of one term, in the words w0, w1 ... from bit SHIFT on, or in
+ * the row of bytes at b. */
 static void put_floats(const ScaledTile *s, const char *shift, const char *tabs)
 {
 	const Tile *t = s->t;

@@ -36,8 +36,8 @@ const char *c_tile_wide(const GenC *g, const Tile *t)
 			    c_tile_lanes(g, t));
 }
 
-/* The elements of an f16 with the largest exponent are infinities and NaN; those with the least one are multiples of
- * 2^-24, which is right where subnormal floats count as zero, too. */
+/* The elements of an f16 with the largest exponent are infinities and NaN; those with the least
+ * one are multiples of 2^-24, which is right where subnormal floats count as zero, too. */
 static void put_portable(StrBuf *b, int lanes)
 {
 	strbuf_printf(

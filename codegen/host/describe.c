@@ -117,7 +117,8 @@ static const char *const form_c[] = {[TYPE_TENSOR] = "DL_TENSOR",
 				     [TYPE_OPTIONAL] = "DL_OPTIONAL",
 				     [TYPE_MAP] = "DL_MAP"};
 
-/* Prints the dl_io rows of the items of a value of type T as table NAME; the tables of their own items come before. */
+/* Prints the dl_io rows of the items of a value of type T as table NAME; the tables of their own
+ * items come before. */
 static void print_items(Host *h, const char *name, const Type *t)
 {
 	const Type *item[2] = {t->elem, t->elem};
@@ -156,7 +157,8 @@ static const Type *io_type(const Graph *g, bool in, int k)
 	return (in ? g->inputs.at[k] : g->results.at[k]->value)->type;
 }
 
-/* Prints the table of what an application passes (IN) or gets, as FORMS say; FLAGS are those of the inputs. */
+/* Prints the table of what an application passes (IN) or gets, as FORMS say; FLAGS are those of
+ * the inputs. */
 static void print_forms(Host *h, const GraphForms *forms, bool in, const Graph *placed)
 {
 	const char *table = in ? "in" : "out";

@@ -205,7 +205,8 @@ static void print_constant_strings(Host *h)
 	strbuf_puts(h->b, "};\n\n");
 }
 
-/* Prints the table of the features that each target's code needs. PORTABLE: plain C multiplies bytes. */
+/* Prints the table of the features that each target's code needs. PORTABLE: plain C multiplies
+ * bytes. */
 static void print_features(Host *h, bool portable)
 {
 	strbuf_printf(h->b, "static const uint64_t %s[] = {", host_own(h, "variants"));

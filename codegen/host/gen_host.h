@@ -36,8 +36,8 @@ bool gen_host(Module *m, GenC *const *g, const HostOpts *o, StrBuf *b);
 
 /* ---- launch.c ---- */
 
-/* Appends the name that profiles give to the kernel of N with schedule S: the model's nodes, and the
- * guard of a variant. A is for temporary data. */
+/* Appends the name that profiles give to the kernel of N with schedule S: the model's nodes, and
+ * the guard of a variant. A is for temporary data. */
 void gen_host_kernel_name(StrBuf *b, Arena *a, const Node *n, const Schedule *s);
 
 /* ---- describe.c ---- */

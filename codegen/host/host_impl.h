@@ -67,7 +67,8 @@ void host_find_syms(Host *h);
 /* The C text of a symbol and of a dim (INT64_MAX on overflow). */
 const char *host_sym(void *h, const Sym *s);
 const char *host_dim(Host *h, Dim *d);
-/* As host_dim, but it wraps on overflow: an argument of a kernel, which may be a value that the model computes. */
+/* As host_dim, but it wraps on overflow: an argument of a kernel, which may be a value that the
+ * model computes. */
 const char *host_argument(Host *h, Dim *d);
 /* Whether all symbols of D have an index in the stub. */
 bool host_dim_indexed(const Host *h, Dim *d);
@@ -116,8 +117,8 @@ const char *host_stack(Host *h, const Stack *s);
 const char *host_value(Host *h, Value *v);
 const char *host_buf(Host *h, int t, Node *n, Buf *b);
 const Place *host_value_place(Host *h, Value *v);
-/* Prints the allocation of P if it is outside of the plan; ON_HOST: in host memory, in a program for
- * GPUs. host_result_memory does so for the results of N, and gives outputs their shapes. */
+/* Prints the allocation of P if it is outside of the plan; ON_HOST: in host memory, in a program
+ * for GPUs. host_result_memory does so for the results of N, and gives outputs their shapes. */
 void host_region(Host *h, const Place *p, bool on_host);
 void host_result_memory(Host *h, Node *n);
 /* Prints the memory of value number AT that a loop carries, for what this iteration writes: the one

@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-/* The name of N's kernel in profiles: all of the model's nodes, as --dump-node takes them, or, for a text without any, its
- * result. */
+/* The name of N's kernel in profiles: all of the model's nodes, as --dump-node takes them, or,
+ * for a text without any, its result. */
 static void kernel_label(StrBuf *b, Arena *a, const Node *n)
 {
 	const LocList all = locs_all(a, n->locs);
@@ -141,7 +141,8 @@ static int kernel_number(Host *h, const Node *n, const Schedule *s)
 	return h->kernels.n - 1;
 }
 
-/* Prints the call that tells a profile the work of the kernel, if sizes that the stub knows determine it. */
+/* Prints the call that tells a profile the work of the kernel, if sizes that the stub knows
+ * determine it. */
 static void print_work(Host *h, const Schedule *s)
 {
 	const KernelWork w = kernel_work(s->kernel);

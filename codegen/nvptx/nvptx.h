@@ -78,8 +78,8 @@ void gen_nvptx_ir(GenPtx *g, StrBuf *b);
 
 /* ---- llvm.c ---- */
 
-/* Why no code for GPUs can be made, as the predicate of a message: this dlcc was built without LLVM,
- * or LLVM's library, which is opened at run time, is not on this machine. Null: it can. */
+/* Why no code for GPUs can be made, as the predicate of a message: this dlcc was built without
+ * LLVM, or LLVM's library, which is opened at run time, is not on this machine. Null: it can. */
 const char *gen_nvptx_lacks(void);
 /* LLVM's version; null without LLVM. */
 const char *gen_nvptx_llvm(void);

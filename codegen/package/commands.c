@@ -89,8 +89,8 @@ bool pack_find_cc(Pack *p)
 			  CLANG_OLDEST);
 }
 
-/* The machine that a C compiler which answers -dumpmachine with TEXT makes code for, as the table of
- * targets names it. */
+/* The machine that a C compiler which answers -dumpmachine with TEXT makes code for, as the
+ * table of targets names it. */
 static const char *machine_of(const char *text)
 {
 	return str_starts(text, "amd64") ? "x86_64" : text;

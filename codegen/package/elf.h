@@ -14,8 +14,8 @@ int64_t elf_align(int64_t at);
 /* The offset at which the contents of a section appended to FD must begin; -1 if FD is no 64-bit
  * little-endian ELF file. */
 int64_t elf_section_at(int fd);
-/* Makes the SIZE bytes at AT (from elf_section_at, or after it) section NAME, by writing a new section table
- * after them. */
+/* Makes the SIZE bytes at AT (from elf_section_at, or after it) section NAME, by writing a new
+ * section table after them. */
 bool elf_add_section(int fd, const char *name, int64_t at, int64_t size);
 
 #endif

@@ -14,8 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Weights of EARLY_WEIGHTS bytes and more are written while C compilers run: EARLY_ROOM, for the code of the runtime, is little
- * beside them, and for fewer it saves no time that one notices.
+/* Weights of EARLY_WEIGHTS bytes and more are written while C compilers run: EARLY_ROOM, for the
+ * code of the runtime, is little beside them, and for fewer it saves no time that one notices.
  *
  * Up to EMBED_LIMIT bytes of weights are data of a .a, .o or .c, unless --weights names a file; up
  * to EMBED_MOST with --embed-weights. With more, code could be too far from data for its
@@ -280,7 +280,8 @@ static bool correct_hashes(Pack *p, int fd, int64_t n, uint64_t whash, uint64_t 
 	return ok;
 }
 
-/* Copies the N bytes of the linked file SO to the start of the file to which the weights were written early. */
+/* Copies the N bytes of the linked file SO to the start of the file to which the weights were
+ * written early. */
 static bool copy_code(Pack *p, int so, int64_t n)
 {
 	void *code = mmap(NULL, (size_t)n, PROT_READ, MAP_SHARED, so, 0);
@@ -293,8 +294,9 @@ static bool copy_code(Pack *p, int so, int64_t n)
 	return ok;
 }
 
-/* Large weights of a .so are written while C compilers run, to a file with room for the code before them. The size of the code is
- * not known yet: that of the runtime and twice the bytes of the C are more than it takes as a rule. */
+/* Large weights of a .so are written while C compilers run, to a file with room for the code
+ * before them. The size of the code is not known yet: that of the runtime and twice the bytes of
+ * the C are more than it takes as a rule. */
 static bool write_early(Pack *p)
 {
 	const char *path = pack_temp(p, "early");
@@ -305,7 +307,8 @@ static bool write_early(Pack *p)
 	return write_weights(p, path, p->early_at, &p->early_hash);
 }
 
-/* Removes the file with the weights, if there is one, so that its space is free for them in another one. */
+/* Removes the file with the weights, if there is one, so that its space is free for them in
+ * another one. */
 static void drop_early(Pack *p)
 {
 	if (!p->early_at)
@@ -316,9 +319,9 @@ static void drop_early(Pack *p)
 }
 
 /*
- * Adds the weights to the linked file *SO as a section, which is the file that has them already, if the code fits
- * into it. They may be large, so they are computed in place. Only then their hash is known, and replaces the
- * placeholder that the code was compiled with.
+ * Adds the weights to the linked file *SO as a section, which is the file that has them already, if
+ * the code fits into it. They may be large, so they are computed in place. Only then their hash is
+ * known, and replaces the placeholder that the code was compiled with.
  */
 static bool add_weights(Pack *p, const char **so)
 {

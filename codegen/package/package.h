@@ -52,11 +52,12 @@ const char *package_cc(Arena *a, const char *wanted);
 
 /* ---- temp.c ---- */
 
-/* Removes the temporary files of a package in progress, and the folder of package_make_folder; safe in a
- * signal handler. */
+/* Removes the temporary files of a package in progress, and the folder of package_make_folder;
+ * safe in a signal handler. */
 void package_abort(void);
-/* Makes a temporary folder beside the file PATH, for files of several packages. Its path; null after a
- * diagnostic. There is one at a time, until package_remove_folder, which removes its files, too. */
+/* Makes a temporary folder beside the file PATH, for files of several packages. Its path; null
+ * after a diagnostic. There is one at a time, until package_remove_folder, which removes its
+ * files, too. */
 const char *package_make_folder(Arena *a, Diag *d, const char *path);
 void package_remove_folder(void);
 

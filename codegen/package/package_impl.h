@@ -75,9 +75,9 @@ pid_t pack_start(Pack *p, char *const *argv, int slot);
 int pack_finish(pid_t pid, int slot);
 /* Waits until a command of any slot ends, with *STATUS; false: none runs. */
 bool pack_finish_any(int *status);
-/* Makes a file in the folder DIR, which ends with a slash or is empty. *PATH: its path. It is removed
- * at the end, or if dlcc is killed, unless it was renamed before; pack_temp_file_end ends that. The
- * descriptor, or -1. */
+/* Makes a file in the folder DIR, which ends with a slash or is empty. *PATH: its path. It is
+ * removed at the end, or if dlcc is killed, unless it was renamed before; pack_temp_file_end
+ * ends that. The descriptor, or -1. */
 int pack_temp_file(const char *dir, const char **path);
 void pack_temp_file_end(void);
 /* The messages of commands since pack_forget_log was last called. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Computes the weights that are results of kernels (constant folding) with the interpreter. Operands
- * and results are mapped files, whose pages are released after each block.
+ * Computes the weights that are results of kernels (constant folding) with the interpreter.
+ * Operands and results are mapped files, whose pages are released after each block.
  */
 #include "codegen/weights/weights_impl.h"
 

@@ -76,8 +76,8 @@ static bool source_of(Kernel *k, Expr *e, Iter *const *it, const Buf *out, Move 
 	return true;
 }
 
-/* Removes iterators of extent 1, and merges adjacent iterators that one stride steps through in both
- * source and destination. */
+/* Removes iterators of extent 1, and merges adjacent iterators that one stride steps through in
+ * both source and destination. */
 static void merge(Move *m)
 {
 	int n = 0;
@@ -175,8 +175,8 @@ bool move_range(const Move *m, const int64_t *lo, const int64_t *hi, int64_t *fi
 enum { TILE = 16 };
 
 /*
- * Moves of elements of S bytes, which need not be aligned. A row reads every STEP-th element. A tile
- * is a transpose: it is read and written by rows, through a copy that stays in the cache.
+ * Moves of elements of S bytes, which need not be aligned. A row reads every STEP-th element. A
+ * tile is a transpose: it is read and written by rows, through a copy that stays in the cache.
  */
 #define SIZED(S)                                                                             \
 	static void row_##S(const char *src, int64_t step, char *dst, int64_t n)             \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernels that only move elements: transposes, slices, and packing into panels, which are padded with
- * zeros. Most weights need only such kernels. Expressed by strides they run at the speed of memory,
- * one box of points at a time.
+ * Kernels that only move elements: transposes, slices, and packing into panels, which are padded
+ * with zeros. Most weights need only such kernels. Expressed by strides they run at the speed of
+ * memory, one box of points at a time.
  */
 #ifndef CODEGEN_WEIGHTS_MOVE_H
 #define CODEGEN_WEIGHTS_MOVE_H

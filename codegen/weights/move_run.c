@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes weights that are copies of other elements: transposes, packing, padding. A move is cut into
- * boxes of points, which are jobs for threads. A job gathers its box and writes it to the file in
- * contiguous pieces, and then releases the pages that it read, so the weights are never all in memory.
+ * Writes weights that are copies of other elements: transposes, packing, padding. A move is cut
+ * into boxes of points, which are jobs for threads. A job gathers its box and writes it to the file
+ * in contiguous pieces, and then releases the pages that it read, so the weights are never all in
+ * memory.
  */
 #include "codegen/weights/weights_impl.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stores weights that CPUs and GPUs have in common only once. Two values are the same if they are the
- * same constant, or if kernels of equal text compute them from the same values. So the name of a value
- * is the kernel's text and the names of its operands. A GPU's memory plan has another order, so a GPU
- * loads its weights from the file in pieces.
+ * Stores weights that CPUs and GPUs have in common only once. Two values are the same if they are
+ * the same constant, or if kernels of equal text compute them from the same values. So the name of
+ * a value is the kernel's text and the names of its operands. A GPU's memory plan has another
+ * order, so a GPU loads its weights from the file in pieces.
  */
 #include "codegen/weights/weights.h"
 

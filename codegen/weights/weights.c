@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes all weights of a module, and computes their hash. Weights are constants, and results of nodes
- * that read only constants, in the order of the graph. Moves are queued as jobs, which run before
- * something reads their results.
+ * Writes all weights of a module, and computes their hash. Weights are constants, and results of
+ * nodes that read only constants, in the order of the graph. Moves are queued as jobs, which run
+ * before something reads their results.
  */
 #include "codegen/weights/weights_impl.h"
 

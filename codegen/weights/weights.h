@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes the weights: constants, and results of kernels that read only constants (packing, folding),
- * at the offsets of the memory plan. They are copied from mapped file to mapped file, and are never all
- * in memory.
+ * Writes the weights: constants, and results of kernels that read only constants (packing,
+ * folding), at the offsets of the memory plan. They are copied from mapped file to mapped file, and
+ * are never all in memory.
  */
 #ifndef CODEGEN_WEIGHTS_WEIGHTS_H
 #define CODEGEN_WEIGHTS_WEIGHTS_H
@@ -24,9 +24,9 @@ typedef struct WeightsFile {
 
 /* Bytes of all weights of M, and of those that only M->gpu has. */
 int64_t weights_size(Module *m);
-/* Writes all weights of M to FD from offset BASE, a multiple of a page, with at most THREADS threads,
- * and returns their hash (runtime/hash.h). The bytes do not depend on THREADS. False after a
- * diagnostic. */
+/* Writes all weights of M to FD from offset BASE, a multiple of a page, with at most THREADS
+ * threads, and returns their hash (runtime/hash.h). The bytes do not depend on THREADS. False
+ * after a diagnostic. */
 bool weights_write(Module *m, int fd, int64_t base, int threads, uint64_t *hash);
 /* Whether all weights of M can be computed. If one has an index that may be out of range, they are
  * computed, into an unlinked temporary file. False after a diagnostic. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shared by the files that write the weights: weights.c (the whole), move_run.c (kernels that only move
- * elements) and evaluate.c (kernels that compute).
+ * Shared by the files that write the weights: weights.c (the whole), move_run.c (kernels that only
+ * move elements) and evaluate.c (kernels that compute).
  */
 #ifndef CODEGEN_WEIGHTS_WEIGHTS_IMPL_H
 #define CODEGEN_WEIGHTS_WEIGHTS_IMPL_H
@@ -39,8 +39,9 @@ void *weights_source(WeightsRun *w, Value *v);
 
 /* ---- move_run.c ---- */
 
-/* Cuts a box of N iterators into blocks of about WANT points, along its two longest iterators: AT[0]
- * is the longest; STEP has the sizes. Returns how many of the two are cut; 0: the box is one block. */
+/* Cuts a box of N iterators into blocks of about WANT points, along its two longest iterators:
+ * AT[0] is the longest; STEP has the sizes. Returns how many of the two are cut; 0: the box is
+ * one block. */
 int weights_cut(const int64_t *extent, int n, int64_t want, int at[2], int64_t step[2]);
 /* Queues move M from SRC, which is a mapped file if MAPPED, to offset AT of the weights. */
 void weights_add_jobs(WeightsRun *w, const Move *m, const void *src, bool mapped, int64_t at);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two models on a GPU among other work of the application: cuda_stream HELDOUT.bin. The scans are on the GPU, what `smooth`
- * makes of them stays there and is read by `digits`, and all goes into one stream of the application's, which waits once, at
- * the end. After prepare a run is one launch of a CUDA graph, whatever its pointers. The driver is opened at run time, as
- * the models do it, so the program starts on machines without one.
+ * Two models on a GPU among other work of the application: cuda_stream HELDOUT.bin. The scans are
+ * on the GPU, what `smooth` makes of them stays there and is read by `digits`, and all goes into
+ * one stream of the application's, which waits once, at the end. After prepare a run is one launch
+ * of a CUDA graph, whatever its pointers. The driver is opened at run time, as the models do it, so
+ * the program starts on machines without one.
  */
 #include "digits.h"
 #include "smooth.h"

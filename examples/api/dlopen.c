@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loads a compiled model at run time, asks what it takes, and runs it on zeros: dlopen MODEL.so NAME.
- * Nothing of the model is known when this program is compiled.
+ * Loads a compiled model at run time, asks what it takes, and runs it on zeros: dlopen MODEL.so
+ * NAME. Nothing of the model is known when this program is compiled.
  */
 #include "dlrt.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The same scans on the CPU and on a GPU, by one model that has code for both: devices HELDOUT.bin.
- * digits.h and digits.a are what `dlcc digits.onnx --target=cuda:sm_80 -o digits.a` made. See run.sh.
+ * digits.h and digits.a are what `dlcc digits.onnx --target=cuda:sm_80 -o digits.a` made. See
+ * run.sh.
  */
 #include "digits.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * caches (--caches): stores the caches of a language model as f16, bf16 or i8. A cache is an input of f32 and a result
- * that is this input with something appended, or written into it, perhaps after it got more rows. If a Concat has
- * several such operands, the first is the cache:
+ * caches (--caches): stores the caches of a language model as f16, bf16 or i8. A cache is an input
+ * of f32 and a result that is this input with something appended, or written into it, perhaps after
+ * it got more rows. If a Concat has several such operands, the first is the cache:
  *
  *     present = Concat(past, new)              present = TensorScatter(Pad(past), new, start)
  *
@@ -10,21 +10,23 @@
  *
  *     present = Concat(past, Cast(new))
  *
- * and what reads them reads Cast(present), or Cast(past), instead. Only new elements are rounded, once. The result may
- * still be in place of the input (passes/layout/alias.c), since the elements of `past` are not converted.
+ * and what reads them reads Cast(present), or Cast(past), instead. Only new elements are rounded,
+ * once. The result may still be in place of the input (passes/layout/alias.c), since the elements
+ * of `past` are not converted.
  *
- * Caches of i8 have scales of f32: another input and another result, which have 1 as their last dim, or as the dim
- * before if rows are appended along the last one. So each key and each value of a head has a scale of its own, its
- * largest magnitude / 127, and no row changes another one's. That takes two dims besides the batch, dim 0, which
- * TensorScatter also writes at different rows; a cache that has only one stays f32.
+ * Caches of i8 have scales of f32: another input and another result, which have 1 as their last
+ * dim, or as the dim before if rows are appended along the last one. So each key and each value of
+ * a head has a scale of its own, its largest magnitude / 127, and no row changes another one's.
+ * That takes two dims besides the batch, dim 0, which TensorScatter also writes at different rows;
+ * a cache that has only one stays f32.
  *
  *     scale = max over row of |new| / 127
  *     present = Concat(past, Cast(Round(new / scale)))    present.scale = Concat(past.scale, scale)
  *
  * What reads the cache reads Cast(present) * present.scale.
  *
- * It runs after `infer`, which makes such nodes of attention with a cache, and before `canon`, so that those of the Casts that
- * cancel each other do.
+ * It runs after `infer`, which makes such nodes of attention with a cache, and before `canon`, so
+ * that those of the Casts that cancel each other do.
  */
 #include "passes/module.h"
 
@@ -48,7 +50,8 @@ typedef struct Cache {
 	int row;  /* the dim that has one scale */
 } Cache;
 
-/* A node of one result, of type T with dims like V, whose dim ONE, unless that is -1, has one element. */
+/* A node of one result, of type T with dims like V, whose dim ONE, unless that is -1, has one
+ * element. */
 static Value *made(Graph *g, OpKind op, Value *const *in, int nin, DType t, const Value *v, int one,
 		   Node *before)
 {
@@ -81,8 +84,8 @@ static int64_t from_end(int64_t a, const Value *v)
 	return a < 0 ? a + v->type->rank : a;
 }
 
-/* Whether N appends or cuts off rows along dim AXIS alone, new ones being zeros, of an input, and nothing else reads the
- * result. */
+/* Whether N appends or cuts off rows along dim AXIS alone, new ones being zeros, of an input,
+ * and nothing else reads the result. */
 static bool adds_rows(const Node *n, int64_t axis)
 {
 	const Tensor *fill, *axes;
@@ -206,8 +209,9 @@ static bool is_read(const Value *v, const Node *by)
 	return false;
 }
 
-/* V gets the narrow type. Nodes that read it, except for N, read its values as f32 instead, computed before BEFORE, with
- * SCALES unless that is null. Where V is a result of the graph, that is narrow. */
+/* V gets the narrow type. Nodes that read it, except for N, read its values as f32 instead,
+ * computed before BEFORE, with SCALES unless that is null. Where V is a result of the graph,
+ * that is narrow. */
 static void make_narrow(const Cache *c, Value *v, Value *scales, const Node *n, Node *before)
 {
 	Graph *g = c->g;

@@ -40,8 +40,8 @@ Value *canon_node(Canon *c, Node *n, OpKind op, Value *const *in, int nin);
 Value *canon_view(Canon *c, Node *n, Value *v, const Type *t);
 /* Whether V is computed from constants alone; a cached value_is_weights. */
 bool canon_is_weights(Canon *c, const Value *v);
-/* Whether what N computes can as well be computed by the node that is visited: a loop does not compute again
- * what is computed once before it. */
+/* Whether what N computes can as well be computed by the node that is visited: a loop does not
+ * compute again what is computed once before it. */
 bool canon_may_move_here(Canon *c, const Node *n);
 /* Whether V is a constant all of whose elements are one number, *OUT. */
 bool canon_splat(const Value *v, double *out);

@@ -3,8 +3,8 @@
  * may run again at any time; the contents that it knew are then computed anew. */
 #include "passes/module.h"
 
-/* Whether a model rounds to f16 or bf16 as it runs. What constants alone give is exact: a weight of f16 that is cast to f32
- * rounds nothing. */
+/* Whether a model rounds to f16 or bf16 as it runs. What constants alone give is exact: a weight
+ * of f16 that is cast to f32 rounds nothing. */
 static void note_halves(Module *m)
 {
 	const Graph *g = m->graph;

@@ -18,7 +18,8 @@
 
 #include <assert.h>
 
-/* Whether V is computed from constants alone. DONE has the answers by Value.id: 0: not known, 1: yes, 2: no. */
+/* Whether V is computed from constants alone. DONE has the answers by Value.id: 0: not known, 1:
+ * yes, 2: no. */
 static bool is_weights(const Value *v, char *done)
 {
 	bool yes = v->def && !op_is_control(v->def->op) && type_static(v->type, NULL) &&
@@ -123,8 +124,9 @@ static bool is_moved(const Value *v)
 	return false;
 }
 
-/* X in bytes. They are made as early as possible: before the movers that only X depends on, since a kernel
- * before those then writes bytes, and they move bytes. ALONE: only layers in bytes read X. */
+/* X in bytes. They are made as early as possible: before the movers that only X depends on,
+ * since a kernel before those then writes bytes, and they move bytes. ALONE: only layers in
+ * bytes read X. */
 static Value *bytes_of(Graph *g, Value *x, bool alone, Value *scale, Value *zero, Node *n)
 {
 	Value *from, *q;

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Quantisation after training. A layer is a product of an activation x and weights w, floats both. A
- * plan says for each layer of a graph whether it is quantised, and how: x by one scale and zero point
- * to u8, w by a scale for each channel to i8.
+ * Quantisation after training. A layer is a product of an activation x and weights w, floats both.
+ * A plan says for each layer of a graph whether it is quantised, and how: x by one scale and zero
+ * point to u8, w by a scale for each channel to i8.
  *
- * Where the ranges of x differ from channel to channel, x may be smoothed first: multiplied by a factor for each channel, by
- * whose reciprocal the weights of the channel are multiplied (SmoothQuant, Xiao et al. 2022; of a depthwise convolution, whose
- * weights have a scale for each channel anyway, no weight loses by it).
+ * Where the ranges of x differ from channel to channel, x may be smoothed first: multiplied by a
+ * factor for each channel, by whose reciprocal the weights of the channel are multiplied
+ * (SmoothQuant, Xiao et al. 2022; of a depthwise convolution, whose weights have a scale for each
+ * channel anyway, no weight loses by it).
  *
- * Who makes a plan (tools/dlcc/quantise.c) runs the probe first, a form of the same graph that tells
- * the values of x and w, and that computes what each layer's quantisation does to the results.
+ * Who makes a plan (tools/dlcc/quantise.c) runs the probe first, a form of the same graph that
+ * tells the values of x and w, and that computes what each layer's quantisation does to the
+ * results.
  */
 #ifndef PASSES_GRAPH_QUANTISE_H
 #define PASSES_GRAPH_QUANTISE_H
@@ -58,9 +60,9 @@ typedef struct QuantProbe {
 
 /*
  * Changes M's graph, with these layers. Further inputs, in this order: f32[layers], not 0 where the
- * layer is quantised; f32[activations,3], the scale, and the least and the largest quotient; for each layer the
- * scales of w, and the factors that w is multiplied by before, in its rank; and for each activation those of x. Factors have
- * one element where the layer cannot be smoothed.
+ * layer is quantised; f32[activations,3], the scale, and the least and the largest quotient; for
+ * each layer the scales of w, and the factors that w is multiplied by before, in its rank; and for
+ * each activation those of x. Factors have one element where the layer cannot be smoothed.
  */
 QuantProbe quantise_probe(Module *m, Arena *a, const QuantLayers *layers);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The probe of quantisation: a graph in which each layer can be switched between floats and what its
- * quantisation computes, at run time. So one compiled artifact gives the ranges of all values, and the
- * error of any set of layers with any scales:
+ * The probe of quantisation: a graph in which each layer can be switched between floats and what
+ * its quantisation computes, at run time. So one compiled artifact gives the ranges of all values,
+ * and the error of any set of layers with any scales:
  *
  *     x' = Where(on[layer], clamp(round(x / s), lo, hi) * s, x)
  */

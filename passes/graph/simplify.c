@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Removes nodes that do nothing, and pairs that cancel. Whether a node only passes its operand on is read from its kernel, not from
- * its operator: one map out[i,j] = x[i,j] is the operand itself (Identity, Cast to the same type, a Slice of everything, a Pad by
- * nothing, a Sum of one), and one that differs in dims of 1 alone is a View. What a kernel does not show is in a table by operator.
+ * Removes nodes that do nothing, and pairs that cancel. Whether a node only passes its operand on
+ * is read from its kernel, not from its operator: one map out[i,j] = x[i,j] is the operand itself
+ * (Identity, Cast to the same type, a Slice of everything, a Pad by nothing, a Sum of one), and one
+ * that differs in dims of 1 alone is a View. What a kernel does not show is in a table by operator.
  */
 #include "passes/graph/canon.h"
 #include "passes/kernel/kernels.h"

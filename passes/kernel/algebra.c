@@ -1,28 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * algebra: rewrites that no schedule finds. A sum of products of bytes minus their zero points becomes a sum of products of bytes, which
- * matrix units compute, and sums of either factor:
+ * algebra: rewrites that no schedule finds. A sum of products of bytes minus their zero points
+ * becomes a sum of products of bytes, which matrix units compute, and sums of either factor:
  *
  *     sum (a - x) (b - y)  =  sum a b  -  x sum (b - y)  -  y sum a
  *
- * Integers wrap, so this is exact. Dequantised factors, which are such differences times scales, become sums of integers, times
- * both scales:
+ * Integers wrap, so this is exact. Dequantised factors, which are such differences times scales,
+ * become sums of integers, times both scales:
  *
  *     sum s f32(a - x) t f32(b - y)  =  f32(sum (a - x) (b - y)) s t
  *
- * Its right side is rounded three times, the left side in each term, so it is within the bound of the left one. Zero points may
- * differ from row to row and from column to column, not from term to term. Where the guard of a term fails (the padding of a
- * convolution) the term is left out of all three sums: the sums of the factors then depend on the position of the stencil.
+ * Its right side is rounded three times, the left side in each term, so it is within the bound of
+ * the left one. Zero points may differ from row to row and from column to column, not from term to
+ * term. Where the guard of a term fails (the padding of a convolution) the term is left out of all
+ * three sums: the sums of the factors then depend on the position of the stencil.
  *
- * CPUs do so with dequantised factors only where every target has an instruction for products of bytes.
+ * CPUs do so with dequantised factors only where every target has an instruction for products of
+ * bytes.
  *
- * A quantised model, from front to back: ops/quantise.c makes the operators products and conversions,
- * narrow.c finds the bytes behind factors, this file multiplies them, requantise.c rounds the results,
- * and a product of bytes is a dot product in codegen/c/tile.c and a matrix instruction of ir/mma.def.
+ * A quantised model, from front to back: ops/quantise.c makes the operators products and
+ * conversions, narrow.c finds the bytes behind factors, this file multiplies them, requantise.c
+ * rounds the results, and a product of bytes is a dot product in codegen/c/tile.c and a matrix
+ * instruction of ir/mma.def.
  *
- * The sums of a factor are kernels of their own: those of constants are computed when the model is built. The sums of a stencil are
- * computed in two steps, first over the iterators that all positions sum alike (channels), then over the stencil. Where only the
- * guard depends on the position, they are computed once for each border class (border_classes.c).
+ * The sums of a factor are kernels of their own: those of constants are computed when the model is
+ * built. The sums of a stencil are computed in two steps, first over the iterators that all
+ * positions sum alike (channels), then over the stencil. Where only the guard depends on the
+ * position, they are computed once for each border class (border_classes.c).
  */
 #include "passes/kernel/algebra.h"
 
@@ -445,8 +449,8 @@ static bool without_zero_points(FactoredProduct *p)
 	return true;
 }
 
-/* Factor F, a constant, as the floats byte - zero, which a kernel of its own computes; null where it is no constant, or has indices
- * of another kind than iterators. */
+/* Factor F, a constant, as the floats byte - zero, which a kernel of its own computes; null
+ * where it is no constant, or has indices of another kind than iterators. */
 static Expr *as_floats(const FactoredProduct *p, const ByteFactor *f)
 {
 	Expr *widx[MAX_RANK], *val = f->byte;
@@ -475,9 +479,9 @@ static Expr *as_floats(const FactoredProduct *p, const ByteFactor *f)
 		f->byte->load.idx, f->byte->load.nidx);
 }
 
-/* A depthwise convolution, each of whose elements is used for one channel alone, stays a sum of f32:
- * factor B, the image, is read as bytes, and its scale follows the sum. Where factor A is one of bytes, too, its scale follows,
- * and the sum is of integers, which is exact in f32. */
+/* A depthwise convolution, each of whose elements is used for one channel alone, stays a sum of
+ * f32: factor B, the image, is read as bytes, and its scale follows the sum. Where factor A is
+ * one of bytes, too, its scale follows, and the sum is of integers, which is exact in f32. */
 static bool without_scale(FactoredProduct *p, bool *exact)
 {
 	const Contraction *c = &p->c;
@@ -542,7 +546,8 @@ static bool suits_type(const FactoredProduct *p)
 
 /* ---- What stays in floats ---- */
 
-/* Counts P, a product of two dequantised tensors; WHY it is computed in floats, or null: it is in integers. */
+/* Counts P, a product of two dequantised tensors; WHY it is computed in floats, or null: it is
+ * in integers. */
 static void count_product(FactoredProduct *p, Dim *work, const char *why)
 {
 	vec_push(p->m->arena, &p->m->byte_products, ((ByteProduct){work, !why}));

@@ -36,7 +36,8 @@ bool narrow_factor(Node *n, const Contraction *c, Expr *e, ByteFactor *out);
 
 /* ---- requantise.c ---- */
 
-/* Replaces a rounded quotient, if that is what N computes, by a product (passes/kernel/requantise.c). */
+/* Replaces a rounded quotient, if that is what N computes, by a product
+ * (passes/kernel/requantise.c). */
 bool requantise(Node *n);
 enum { MOST_VISITS = 32 /* kernels before a quotient that are looked at */ };
 /* A kernel before N's result reads bytes; false if the first *VISITS kernels do not. */

@@ -19,18 +19,21 @@ typedef struct Contraction {
 	CType ct;
 } Contraction;
 bool stmt_contraction(Kernel *k, Stmt *s, Contraction *out);
-/* S sums products of vectors and of matrices that it reads in place, at an index of the matrix that may be checked: those that
- * a Gather takes out of a tensor. No element of a matrix is used twice, so that storing it would only cost time. */
+/* S sums products of vectors and of matrices that it reads in place, at an index of the matrix
+ * that may be checked: those that a Gather takes out of a tensor. No element of a matrix is used
+ * twice, so that storing it would only cost time. */
 bool stmt_gathered_product(Kernel *k, Stmt *s, Contraction *out);
-/* B, as factor b of C, is a load of matrices: what it checks depends on no term, and is the same for some columns. */
+/* B, as factor b of C, is a load of matrices: what it checks depends on no term, and is the same
+ * for some columns. */
 bool contraction_gathers(const Contraction *c, Expr *b);
-/* Index E goes along IT: it is IT, or x*N + phase with IT for x, as in a ConvTranspose with stride N. */
+/* Index E goes along IT: it is IT, or x*N + phase with IT for x, as in a ConvTranspose with
+ * stride N. */
 bool index_goes_along(Ctx *c, Expr *e, const Iter *it);
 /* The element type that represents every value of operand E. */
 DType contraction_type(const Expr *e);
-/* Terms of a column that are contiguous in panels of operand B, as a word of 32 bits that CPUs read at once
- * (codegen/c/tile.c): 4 if the products are of u8 by i8 in either order, with sums in i32; 2 if B is of bf16 and sums are
- * f32; else 1. */
+/* Terms of a column that are contiguous in panels of operand B, as a word of 32 bits that CPUs
+ * read at once (codegen/c/tile.c): 4 if the products are of u8 by i8 in either order, with sums
+ * in i32; 2 if B is of bf16 and sums are f32; else 1. */
 int contraction_kpack(const Contraction *c);
 void contraction_swap(Contraction *c); /* exchanges A, m and guard_a with B, n and guard_b */
 

@@ -5,8 +5,8 @@
 
 #include "ir/kernel.h"
 
-/* Rewrites K, if its last contraction sums over the weights of a softmax that nothing else reads: the
- * contraction then reads the exponentials, and its result is divided. */
+/* Rewrites K, if its last contraction sums over the weights of a softmax that nothing else
+ * reads: the contraction then reads the exponentials, and its result is divided. */
 void kernel_divide_late(Kernel *k);
 
 #endif

@@ -8,8 +8,9 @@
  *   anchor -> map    epilogue: the map reads the anchor's result pointwise, up to a permutation
  *   row -> row, map  one pass over common parallel rows (passes/kernel/band.c): softmax, norms
  *
- * A Gather of matrices is inlined into a product of one vector each, which reads them in place. Of a constant's
- * matrices it is inlined into any product, since its indices are checked by another kernel (gathers.c).
+ * A Gather of matrices is inlined into a product of one vector each, which reads them in place. Of
+ * a constant's matrices it is inlined into any product, since its indices are checked by another
+ * kernel (gathers.c).
  *
  * Then, on CPUs, attention becomes one kernel: an anchor that is a product, the rows that it alone
  * serves, and the product that reads these (passes/schedule/cpu/gemm_attention.c).
@@ -273,9 +274,10 @@ static void find_quotient(void *arg, Expr *e)
 	*found = *found || ((ex_is_op(e, IN_floordiv) || ex_is_op(e, IN_mod)) && e->ct == CT_I64);
 }
 
-/* P is a map whose results product C reads several times each, by a stencil, and storing them is cheaper than computing them for each
- * tap: bytes that cost more than MOST_RECOMPUTED; on CPUs also what is at quotients of indices, such as an image of the nearest
- * pixels, which would be moved element by element. */
+/* P is a map whose results product C reads several times each, by a stencil, and storing them is
+ * cheaper than computing them for each tap: bytes that cost more than MOST_RECOMPUTED; on CPUs
+ * also what is at quotients of indices, such as an image of the nearest pixels, which would be
+ * moved element by element. */
 static bool better_stored(const Fuse *f, const Node *p, const Node *c)
 {
 	Kernel *pk = node_kernel(p), *ck = node_kernel(c);
@@ -338,8 +340,8 @@ static bool reader_takes_bytes(const Fuse *f, const Node *p, const Node *c)
 	       dtype_info[v->type->dtype].bits > 8 && node_kernel(c)->stmts.n == 1;
 }
 
-/* P's result is one of the graph, a cache for example, and C makes wider numbers of it for kernels, which may as well widen them
- * as they read them. */
+/* P's result is one of the graph, a cache for example, and C makes wider numbers of it for
+ * kernels, which may as well widen them as they read them. */
 static bool readers_widen(const Node *p, const Node *c)
 {
 	const Value *v = c->nout == 1 ? c->out[0] : NULL;
@@ -355,7 +357,8 @@ static bool readers_widen(const Node *p, const Node *c)
 	return result;
 }
 
-/* kernel_class; a product of gathered matrices counts as a contraction, too: maps feed it and follow it. */
+/* kernel_class; a product of gathered matrices counts as a contraction, too: maps feed it and
+ * follow it. */
 static KernelClass class_to_fuse(Kernel *k)
 {
 	KernelClass c = kernel_class(k);

@@ -178,8 +178,8 @@ static Expr *replace_load(void *arg, Expr *e)
 	return e == by[0] ? by[1] : NULL;
 }
 
-/* Map S has the points of F's writer, and does at each what it did for the element that this writes. The value that a map writes is
- * computed by S, without a temporary. */
+/* Map S has the points of F's writer, and does at each what it did for the element that this
+ * writes. The value that a map writes is computed by S, without a temporary. */
 static void take_points(const Follow *f, Stmt *s)
 {
 	ExprPool *p = f->k->pool;

@@ -14,13 +14,14 @@ typedef struct FusedKernel {
 
 /* N's own kernel, with its operands and results. */
 FusedKernel *fused_own(Arena *a, Node *n);
-/* Builds, in A, the kernel that computes P, then C, the kernel of READER or one that begins with it.
- * Results of P that only READER reads become temporaries. KEEP: P also stays a node of its own, and C
- * gets a copy. False: the kernel would exceed a limit. */
+/* Builds, in A, the kernel that computes P, then C, the kernel of READER or one that begins with
+ * it. Results of P that only READER reads become temporaries. KEEP: P also stays a node of its
+ * own, and C gets a copy. False: the kernel would exceed a limit. */
 bool fused_build(Arena *a, Node *p, const FusedKernel *c, const Node *reader, bool keep,
 		 FusedKernel *g);
-/* Maps of G that read a result at their own points get the points of the statement that writes it, where these are not the
- * result's: a ConvTranspose with a stride has a point for each phase of the stride. */
+/* Maps of G that read a result at their own points get the points of the statement that writes
+ * it, where these are not the result's: a ConvTranspose with a stride has a point for each phase
+ * of the stride. */
 void fused_follow(FusedKernel *g);
 /* Removes operands and buffers that no statement of G mentions. */
 void fused_drop_unused(FusedKernel *g);

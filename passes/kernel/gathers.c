@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gathers: where a Gather takes matrices out of a constant, for products, a kernel of its own checks the indices:
+ * gathers: where a Gather takes matrices out of a constant, for products, a kernel of its own
+ * checks the indices:
  *
  *     t[i,n,k] = w[index(j[i], 8),n,k]
  *
@@ -9,9 +10,9 @@
  *     c[i]     = index(j[i], 8)
  *     t[i,n,k] = w[c[i],n,k]
  *
- * The Gather then only moves elements and cannot fault, so `fuse` inlines it into the products, and the layout packs
- * all matrices of the constant when the model is built (passes/layout/panels.c). Gathers of one constant by the same
- * indices share the check.
+ * The Gather then only moves elements and cannot fault, so `fuse` inlines it into the products, and
+ * the layout packs all matrices of the constant when the model is built (passes/layout/panels.c).
+ * Gathers of one constant by the same indices share the check.
  */
 #include "ir/blocks.h"
 #include "passes/kernel/contraction.h"
@@ -43,8 +44,8 @@ static void find_index(void *arg, Expr *e)
 	c->count++;
 }
 
-/* Whether a product reads V, or reads maps and views of it, of which DEPTH have been passed. *LEFT is the number of
- * uses that may still be looked at. */
+/* Whether a product reads V, or reads maps and views of it, of which DEPTH have been passed.
+ * *LEFT is the number of uses that may still be looked at. */
 static bool feeds_product(const Value *v, int depth, int *left)
 {
 	for (const Use *u = v->uses; u && depth < MOST_MAPS && --*left >= 0; u = u->next) {
@@ -90,7 +91,8 @@ typedef struct CheckNode {
 	int block;
 } CheckNode;
 
-/* The kernels that check indices, by the block that they are in. Gathers by the same indices share them. */
+/* The kernels that check indices, by the block that they are in. Gathers by the same indices
+ * share them. */
 typedef struct Checks {
 	Module *m;
 	int *block; /* by Node.id, of the nodes that the graph had */

@@ -2,9 +2,9 @@
 /*
  * Inlining inside a kernel: a temporary that one simple map writes is replaced, wherever it is
  * read, by the map's expression, rounded to the temporary's element type. Free maps (moves,
- * broadcasts, exact casts) are always inlined; others only if no point is computed twice. A map whose
- * index may be out of range stays, so that this is reported, unless a product that uses each element
- * once is its only reader.
+ * broadcasts, exact casts) are always inlined; others only if no point is computed twice. A map
+ * whose index may be out of range stays, so that this is reported, unless a product that uses each
+ * element once is its only reader.
  */
 #include "passes/kernel/inline.h"
 #include "passes/kernel/contraction.h"

@@ -23,8 +23,8 @@ void kernel_mark_used(Kernel *k);
 void stmt_rewrite(Kernel *k, Stmt *s, ExprMap map, void *arg);
 /* Rewrites a map into a buffer with a layout as a map over its physical axes into plain memory. */
 void kernel_physical(Kernel *k);
-/* Whether E is hi*N + lo, where hi and lo are iterators and lo < N, and, unless WHOLE is null, covers all of
- * 0 <= E < WHOLE. */
+/* Whether E is hi*N + lo, where hi and lo are iterators and lo < N, and, unless WHOLE is null,
+ * covers all of 0 <= E < WHOLE. */
 bool expr_divmod(Ctx *c, Expr *e, const Dim *whole, Iter **hi, Iter **lo);
 /* Calls FN on every load in S's values and guard, but not in the write. */
 void stmt_loads(Stmt *s, void (*fn)(void *arg, Stmt *s, Expr *load), void *arg);
@@ -65,7 +65,8 @@ bool node_is_map(const Node *n);
  * operands, whose values are appended to IN. Iterators IT[0..n) are replaced by WITH. */
 Expr *kernel_import_expr(Kernel *k, Kernel *from, Expr *e, Iter *const *it, Expr *const *with,
 			 int n, const Node *node, Value **in, int *nin);
-/* The buffer of K that is operand (BUF_IN) or result (BUF_OUT) PARAM of its node; null: it has none. */
+/* The buffer of K that is operand (BUF_IN) or result (BUF_OUT) PARAM of its node; null: it has
+ * none. */
 Buf *kernel_param(const Kernel *k, BufKind kind, int param);
 /* The operand of N that E, of N's kernel, loads; null: E is no such load. */
 Value *node_loaded(const Node *n, const Expr *e);
@@ -80,7 +81,8 @@ void node_drop_unused_inputs(Node *n);
  * the micro-kernel does. */
 Expr *monoid_step(ExprPool *p, Monoid m, int k, Expr *const *a, Expr *const *b);
 
-/* The classes of kernels, by the form of their statements alone. Of maps, those after a contraction may have guards. */
+/* The classes of kernels, by the form of their statements alone. Of maps, those after a
+ * contraction may have guards. */
 typedef enum KernelClass { KC_MAP, KC_ROW, KC_CONTRACTION, KC_OTHER } KernelClass;
 KernelClass kernel_class(Kernel *k);
 /* The class of statements FIRST..LAST. */

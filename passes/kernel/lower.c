@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lower: replaces every node that is no constant, view or bracket of control flow by a Kernel node, whose kernel
- * the operator's `lower` function builds. A node with more operands than a kernel may have becomes
- * several. Operands that no statement reads (shapes that became dims) are dropped, and iterators of
- * extent 1 are removed. After this pass no operator is referred to by name.
+ * lower: replaces every node that is no constant, view or bracket of control flow by a Kernel node,
+ * whose kernel the operator's `lower` function builds. A node with more operands than a kernel may
+ * have becomes several. Operands that no statement reads (shapes that became dims) are dropped, and
+ * iterators of extent 1 are removed. After this pass no operator is referred to by name.
  */
 #include "ir/blocks.h"
 #include "passes/kernel/kernels.h"

@@ -67,8 +67,8 @@ typedef struct Through {
 	bool found;
 } Through;
 
-/* What load E of N reads, as the map that computed it evaluates, if that is cheap enough to recompute
- * for each term; else null. */
+/* What load E of N reads, as the map that computed it evaluates, if that is cheap enough to
+ * recompute for each term; else null. */
 static Expr *see_through(void *arg, Expr *e)
 {
 	Through *t = arg;

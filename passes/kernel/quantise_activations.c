@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * quantise_activations: where a product's weights are quantised, the rows of its other factor X become
- * bytes, too, so that CPUs multiply bytes: of all products with --int8-activations, else of those whose
- * nodes allow it (ATTR_BYTE_ROWS). A row has a scale for each group of terms,
- * those of the weights, or ROW_GROUP where the weights have one scale for all terms:
+ * quantise_activations: where a product's weights are quantised, the rows of its other factor X
+ * become bytes, too, so that CPUs multiply bytes: of all products with --int8-activations, else of
+ * those whose nodes allow it (ATTR_BYTE_ROWS). A row has a scale for each group of terms, those of
+ * the weights, or ROW_GROUP where the weights have one scale for all terms:
  *
  *     scale[m,g] = max over j of |x[m, g*G + j]| / 127
  *     byte[m,k]  = rint(x[m,k] * (127 / max)) + 128
  *
- * The product reads f32(byte - 128) * scale instead of X. Products of one X share both. A group whose
- * elements are all tiny becomes 0, and one with an infinity or NaN makes all sums of its row NaN.
+ * The product reads f32(byte - 128) * scale instead of X. Products of one X share both. A group
+ * whose elements are all tiny becomes 0, and one with an infinity or NaN makes all sums of its row
+ * NaN.
  *
- * The form is found by passes/kernel/scaled.c, and computed by the tiles of codegen/c/tile_rows.c. On GPUs, whose
- * products have weights in f32, nothing is quantised.
+ * The form is found by passes/kernel/scaled.c, and computed by the tiles of codegen/c/tile_rows.c.
+ * On GPUs, whose products have weights in f32, nothing is quantised.
  */
 #include "passes/kernel/scaled.h"
 #include "passes/kernel/through.h"
@@ -149,8 +150,8 @@ static QuantisedRows quantise(RowsPass *p, Node *n, Value *x, int64_t group)
 
 /* ---- The products ---- */
 
-/* The terms of a group of rows whose weights have groups of GROUP (0: one) of K terms; 0: there is no
- * such. */
+/* The terms of a group of rows whose weights have groups of GROUP (0: one) of K terms; 0: there
+ * is no such. */
 static int64_t group_of_rows(int64_t k, int64_t group)
 {
 	int64_t g = group ? group : ROW_GROUP;

@@ -118,8 +118,8 @@ typedef struct WeightsJob {
 	double error, squares;
 } WeightsJob;
 
-/* Quantises the terms FIRST to FIRST + N - 1 of column I of part O. W has room for them. False if one
- * is infinite or NaN. */
+/* Quantises the terms FIRST to FIRST + N - 1 of column I of part O. W has room for them. False
+ * if one is infinite or NaN. */
 static bool quantise_group(WeightsJob *j, int64_t o, int64_t first, int64_t n, int64_t i, float *w)
 {
 	const int64_t start = (o * j->terms + first) * j->inner + i,
@@ -164,8 +164,8 @@ static bool quantise_all(WeightsJob *j, float *w)
 	return true;
 }
 
-/* A tensor of zeros. The elements of a large one are in a temporary file, so that they need not stay in
- * memory; it is gone when the process ends. */
+/* A tensor of zeros. The elements of a large one are in a temporary file, so that they need not
+ * stay in memory; it is gone when the process ends. */
 static Tensor *new_tensor(Arena *a, DType t, int rank, const int64_t *dims)
 {
 	Tensor *to = NEW(a, Tensor);
@@ -332,7 +332,8 @@ static Expr *scale_at(Kernel *k, const WeightsJob *j, Buf *scales, int axis, Exp
 	return kernel_load(k, scales, at);
 }
 
-/* Adds the kernel w[..] = f32(numbers[..]) * scales[.., term / group, ..] before N; of halves, without scales. */
+/* Adds the kernel w[..] = f32(numbers[..]) * scales[.., term / group, ..] before N; of halves,
+ * without scales. */
 static Value *add_dequantised(WeightsPass *p, Node *n, const WeightsJob *j, int axis)
 {
 	Graph *g = p->m->graph;
@@ -376,7 +377,8 @@ static bool is_wide(const Value *v, DType to)
 	       dtype_info[t->dtype].bits > dtype_info[to].bits && tensor_numel(t) >= LEAST_WEIGHTS;
 }
 
-/* The constant of which E, a factor of a product of N, is the load, and which may become TO; null: another form. */
+/* The constant of which E, a factor of a product of N, is the load, and which may become TO;
+ * null: another form. */
 static Value *weights_of(const Node *n, const Expr *e, DType to)
 {
 	Value *v = e->kind == EX_LOAD ? node_loaded(n, e) : NULL;
@@ -384,8 +386,8 @@ static Value *weights_of(const Node *n, const Expr *e, DType to)
 	return is_wide(v, to) ? v : NULL;
 }
 
-/* The only axis along which the scales of J differ, if there is a scale for each index of it; -1: there are several
- * such axes, or several groups. */
+/* The only axis along which the scales of J differ, if there is a scale for each index of it;
+ * -1: there are several such axes, or several groups. */
 static int axis_of_scales(const WeightsJob *j, int axis)
 {
 	int found = axis == 0;
@@ -396,8 +398,8 @@ static int axis_of_scales(const WeightsJob *j, int axis)
 											 : -1;
 }
 
-/* Adds an operator before N that widens the numbers of J. Where each column has one scale, the form is that of opset 13,
- * which more engines know than that with blocks. */
+/* Adds an operator before N that widens the numbers of J. Where each column has one scale, the
+ * form is that of opset 13, which more engines know than that with blocks. */
 static Value *add_operator(WeightsPass *p, Node *n, const WeightsJob *j, int axis)
 {
 	Graph *g = p->m->graph;

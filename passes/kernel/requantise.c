@@ -6,9 +6,9 @@
  *     rint(x / s)  =  rint(x * (1 / s))
  *
  * x is a sum of dequantised numbers and rounded already, so ties between two integers may go either
- * way (docs/numerics.md, "Quantised tensors"); the product adds at most two units in the last place.
- * A quotient of a number that the model is given stays exact. A division takes as long as ten
- * products, so it would be the largest part of most epilogues. `algebra` calls it (algebra.c).
+ * way (docs/numerics.md, "Quantised tensors"); the product adds at most two units in the last
+ * place. A quotient of a number that the model is given stays exact. A division takes as long as
+ * ten products, so it would be the largest part of most epilogues. `algebra` calls it (algebra.c).
  */
 #include "passes/kernel/algebra.h"
 

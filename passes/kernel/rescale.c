@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rescale: makes the expressions shorter that quantise a number. On CPUs that multiply bytes, three constants become two:
+ * rescale: makes the expressions shorter that quantise a number. On CPUs that multiply bytes, three
+ * constants become two:
  *
  *     q = min(max(i32(rint((f32(n) * s + t) * r) + z), 0), 255)
  *       = min(max(i32(rint(f32(n) * (s * r) + t * r) + z), 0), 255)
  *
- * The quotient was computed from bytes and rounded already, so if it is in the middle of two integers, it may be rounded to either
- * (docs/numerics.md, "Quantised tensors"). On all targets, a number that is quantised and at once dequantised, as before a residual
- * sum, is limited as a float. Nothing else is rounded, so this is exact. The sum with 0 makes 0 of -0:
+ * The quotient was computed from bytes and rounded already, so if it is in the middle of two
+ * integers, it may be rounded to either (docs/numerics.md, "Quantised tensors"). On all targets, a
+ * number that is quantised and at once dequantised, as before a residual sum, is limited as a
+ * float. Nothing else is rounded, so this is exact. The sum with 0 makes 0 of -0:
  *
  *     f32(min(max(i32(rint(x) + z), 0), 255) - z) = min(max(rint(x), 0 - z), 255 - z) + 0
  *
- * The constants on the right are new constants of the model: kernels that differ only in them still share their code.
+ * The constants on the right are new constants of the model: kernels that differ only in them still
+ * share their code.
  */
 #include "passes/kernel/algebra.h"
 #include "passes/kernel/through.h"
@@ -19,7 +22,8 @@
 
 #include <math.h>
 
-/* Bytes of a constant of which each kernel may have a copy of its own: a vector with an element for each channel. */
+/* Bytes of a constant of which each kernel may have a copy of its own: a vector with an element
+ * for each channel. */
 enum { MOST_COPIED = 1 << 14 };
 
 typedef struct Rescale {
@@ -47,14 +51,16 @@ static bool one_value(const Node *n, const Expr *e, double *v)
 	return e->ct == CT_F32 || e->ct == CT_I32;
 }
 
-/* Sets *PRODUCT to V * BY. False if a product that is not 0 would be rounded as a subnormal number, or be infinite. */
+/* Sets *PRODUCT to V * BY. False if a product that is not 0 would be rounded as a subnormal
+ * number, or be infinite. */
 static bool multiply(float v, float by, float *product)
 {
 	*product = v == 0 ? v : v * by;
 	return v == 0 || isnormal(*product);
 }
 
-/* E, of N's kernel, a constant of f32, times BY. Null if it is none, the products are not normal, or others need a large copy of it. */
+/* E, of N's kernel, a constant of f32, times BY. Null if it is none, the products are not
+ * normal, or others need a large copy of it. */
 static Expr *constant_times(Node *n, Expr *e, float by)
 {
 	const Tensor *t = node_loaded_const(n, e);
@@ -89,7 +95,8 @@ static bool is_byte_times_constant(Module *m, const Node *n, const Expr *a, cons
 	return ex_is_op(a, IN_cvt) && expr_is_narrow(a->op.arg[0]) && v && value_is_weights(m, v);
 }
 
-/* E, of N's kernel, is an integer as f32, or a sum of bytes times constants, which `algebra` computes in floats. */
+/* E, of N's kernel, is an integer as f32, or a sum of bytes times constants, which `algebra`
+ * computes in floats. */
 static bool is_from_bytes(Module *m, const Node *n, const Expr *e)
 {
 	const Stmt *s = e->kind == EX_LOAD && e->load.buf->kind == BUF_TEMP
@@ -104,7 +111,8 @@ static bool is_from_bytes(Module *m, const Node *n, const Expr *e)
 		is_byte_times_constant(m, n, v->op.arg[1], v->op.arg[0]));
 }
 
-/* A, an integer or a constant times it, times the constant B times BY: both constants become one, if either has one element. */
+/* A, an integer or a constant times it, times the constant B times BY: both constants become
+ * one, if either has one element. */
 static Expr *product_times(Module *m, Node *n, Expr *a, Expr *b, float by)
 {
 	ExprPool *p = node_kernel(n)->pool;
@@ -211,8 +219,8 @@ static void set_limits(Rescale *x, double lo, double hi)
 	x->highest = load_added(n, "highest", graph_const_scalar(n->graph, DT_F32, hi, n), NULL, 0);
 }
 
-/* Where E is f32(q - zero), and q is a number quantised with the same zero point, it becomes a limited float. Of NaN q is 0, and the
- * result is the lower limit, so this must be 0, too. */
+/* Where E is f32(q - zero), and q is a number quantised with the same zero point, it becomes a
+ * limited float. Of NaN q is 0, and the result is the lower limit, so this must be 0, too. */
 static Expr *only_limited(void *arg, Expr *e)
 {
 	Rescale *x = arg;
@@ -244,7 +252,8 @@ static Expr *only_limited(void *arg, Expr *e)
 	return ex_op2(p, IN_add, v, ex_float(p, CT_F32, 0));
 }
 
-/* Shortens the expressions of N's kernel: those that quantise a quotient only if QUOTIENTS. Whether there was one. */
+/* Shortens the expressions of N's kernel: those that quantise a quotient only if QUOTIENTS.
+ * Whether there was one. */
 static bool rescale(Module *m, Node *n, bool quotients)
 {
 	Kernel *k = node_kernel(n);

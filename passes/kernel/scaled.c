@@ -4,8 +4,9 @@
  *
  *     B(k, n) = (number(k, n) - zero(k / group, n)) * scale(k / group, n)
  *
- * and activations, which passes/kernel/quantise_activations.c quantises, are (byte - 128) * scale. The layout packs the parts of B
- * (passes/layout/panels_scaled.c), and tiles on CPUs read the parts of both.
+ * and activations, which passes/kernel/quantise_activations.c quantises, are (byte - 128) * scale.
+ * The layout packs the parts of B (passes/layout/panels_scaled.c), and tiles on CPUs read the parts
+ * of both.
  */
 #include "passes/kernel/scaled.h"
 
@@ -142,8 +143,8 @@ bool scaled_find(ScaledForm *f, Expr *e)
 	return true;
 }
 
-/* Load SCALE has the indices of load BYTE, but for the last one, which is the number of the group of
- * *SIZE terms. */
+/* Load SCALE has the indices of load BYTE, but for the last one, which is the number of the
+ * group of *SIZE terms. */
 static bool indexes_groups(const Expr *byte, const Expr *scale, int64_t *size)
 {
 	const int last = byte->load.nidx - 1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The forms of a product's quantised operands: numbers of few bits, times scales that groups of terms
- * have in common. */
+/* The forms of a product's quantised operands: numbers of few bits, times scales that groups of
+ * terms have in common. */
 #ifndef PASSES_KERNEL_SCALED_H
 #define PASSES_KERNEL_SCALED_H
 
@@ -31,7 +31,8 @@ enum { ROW_ZERO = 128 };
  *
  *     A(m, k) = f32(byte(m, k) - ROW_ZERO) * scale(m, k / group)
  *
- * BYTE is the load of a u8 and SCALE that of an f32, from tensors whose last dim is k, or the group. */
+ * BYTE is the load of a u8 and SCALE that of an f32, from tensors whose last dim is k, or the
+ * group. */
 typedef struct ScaledRows {
 	Expr *byte, *scale;
 	int64_t group;
@@ -39,8 +40,8 @@ typedef struct ScaledRows {
 
 /* ---- quantise_weights.c ---- */
 
-/* What the pass does to kernels, to the operators of a graph that passed `quantise`, which is written as ONNX. False after a
- * diagnostic. */
+/* What the pass does to kernels, to the operators of a graph that passed `quantise`, which is
+ * written as ONNX. False after a diagnostic. */
 bool quantise_weights_operators(Module *m);
 
 /* ---- scaled.c ---- */

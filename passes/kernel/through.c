@@ -12,8 +12,8 @@ typedef struct ThroughWeights {
 	bool moves, found;
 } ThroughWeights;
 
-/* Sets OUT to the index into TO of the element that is at IDX in FROM, of as many elements. False if
- * sizes are unknown, or blocks of dims do not correspond. */
+/* Sets OUT to the index into TO of the element that is at IDX in FROM, of as many elements.
+ * False if sizes are unknown, or blocks of dims do not correspond. */
 static bool index_through_view(ExprPool *p, const Type *from, const Type *to, Expr *const *idx,
 			       Expr **out)
 {

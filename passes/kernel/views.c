@@ -14,8 +14,8 @@
  * for GPUs alone, where a warp or a block has a row. CPUs loop over the dims of a row, and
  * distribute channels, of which there are more than groups, over threads.
  *
- * Readers of repeated elements are split likewise, on all devices: views_repeat.c. Views that only add or drop dims of 1
- * after a move disappear: views_ones.c.
+ * Readers of repeated elements are split likewise, on all devices: views_repeat.c. Views that only
+ * add or drop dims of 1 after a move disappear: views_ones.c.
  */
 #include "passes/kernel/inline.h"
 #include "passes/kernel/views_impl.h"

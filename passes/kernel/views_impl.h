@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by passes/kernel/views.c and views_repeat.c, which decide which dims are split, views_parts.c, which rewrites the
- * kernels, and views_ones.c, which needs no dim split. */
+/* Shared by passes/kernel/views.c and views_repeat.c, which decide which dims are split,
+ * views_parts.c, which rewrites the kernels, and views_ones.c, which needs no dim split. */
 #ifndef PASSES_KERNEL_VIEWS_IMPL_H
 #define PASSES_KERNEL_VIEWS_IMPL_H
 
@@ -59,13 +59,14 @@ bool views_try(Views *v);
 
 /* ---- views_repeat.c ---- */
 
-/* Splits the readers of View N, if it merges a dim along which its operand repeats elements; true if it did. */
+/* Splits the readers of View N, if it merges a dim along which its operand repeats elements;
+ * true if it did. */
 bool views_repeat(Views *v, Node *n);
 
 /* ---- views_ones.c ---- */
 
-/* If View N only adds or drops dims of 1 of elements that a kernel moved, lets kernels read that kernel's result instead;
- * true if one does. */
+/* If View N only adds or drops dims of 1 of elements that a kernel moved, lets kernels read that
+ * kernel's result instead; true if one does. */
 bool views_ones(Node *n);
 
 /* ---- views_parts.c ---- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Readers of moved elements behind a View that only adds or drops dims of 1. A part of a cache of keys gets a dim for the
- * heads of queries that share a head of keys:
+ * Readers of moved elements behind a View that only adds or drops dims of 1. A part of a cache of
+ * keys gets a dim for the heads of queries that share a head of keys:
  *
  *     r[b,h,n,k] = x[b,h,n,k]  for n < 100
  *     y = View(r)                             [b,h,1,n,k]
@@ -11,8 +11,8 @@
  */
 #include "passes/kernel/views_impl.h"
 
-/* Sets TO, by the dims of B, to the dim of A that each one is; -1: one of 1 that A lacks. False if they differ in more
- * than dims of 1. */
+/* Sets TO, by the dims of B, to the dim of A that each one is; -1: one of 1 that A lacks. False
+ * if they differ in more than dims of 1. */
 static bool dims_but_ones(const Type *a, const Type *b, int *to)
 {
 	int i = 0;

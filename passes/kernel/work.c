@@ -71,8 +71,8 @@ typedef struct Arithmetic {
 	Dim *all;
 } Arithmetic;
 
-/* An instruction is done once for each point of the iterators that it depends on: a factor of a product that is computed first, for
- * example, for each element, and not for each term. */
+/* An instruction is done once for each point of the iterators that it depends on: a factor of a
+ * product that is computed first, for example, for each element, and not for each term. */
 static void count_node(void *arg, Expr *e)
 {
 	Arithmetic *a = arg;

@@ -7,7 +7,8 @@
  *
  * A kernel that writes a result copies an input to the same indices, and all its other writes are
  * behind the input in one dim, or are updates that follow the copy, of an input that nothing else
- * reads (alias_split.c makes such statements of a map that selects). If the caller gives both tensors the same memory, the copy is all that need not be done:
+ * reads (alias_split.c makes such statements of a map that selects). If the caller gives both
+ * tensors the same memory, the copy is all that need not be done:
  *
  *   copied   its extent becomes min(P, copied). The symbol `copied` is P, or 0 in place.
  *   room     rows of past and of present are then as far apart as the caller's strides say. In

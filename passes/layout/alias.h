@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by passes/layout/alias.c, which finds results that may be computed in place, and alias_split.c. */
+/* Shared by passes/layout/alias.c, which finds results that may be computed in place, and
+ * alias_split.c. */
 #ifndef PASSES_LAYOUT_ALIAS_H
 #define PASSES_LAYOUT_ALIAS_H
 
@@ -7,7 +8,8 @@
 
 /* ---- alias_split.c ---- */
 
-/* A map S that takes ROWS rows of dim DIM, from START on, from the value UPDATE, and the others from LOAD. */
+/* A map S that takes ROWS rows of dim DIM, from START on, from the value UPDATE, and the others
+ * from LOAD. */
 typedef struct AliasSplit {
 	Stmt *s;
 	int dim;

@@ -303,7 +303,8 @@ static void join_load(void *arg, Stmt *s, Expr *load)
 		b->c->votes[y].dim[d] += b->c->votes[x].dim[d];
 }
 
-/* Both factors of CT have terms of the sum. A factor that has none is a scale: a mean of dequantised bytes has one. */
+/* Both factors of CT have terms of the sum. A factor that has none is a scale: a mean of
+ * dequantised bytes has one. */
 static bool factors_have_terms(const Contraction *ct)
 {
 	return expr_has_any(ct->a, ct->k, ct->nk) && expr_has_any(ct->b, ct->k, ct->nk);

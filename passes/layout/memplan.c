@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * memplan: one arena for all values that live between kernels. In program order each value takes a
- * slot, and gives it back after its last reader; memplan_pack.c then places the slots so that those in
- * use at the same time do not overlap. Sizes are dims, so the plan holds for every shape; the artifact
- * evaluates it at run time.
+ * slot, and gives it back after its last reader; memplan_pack.c then places the slots so that those
+ * in use at the same time do not overlap. Sizes are dims, so the plan holds for every shape; the
+ * artifact evaluates it at run time.
  *
  * A kernel that is a single map may write over an operand that is not read later, and that it reads
  * only at the point that it writes. Values of data-dependent size are planned at their upper bound,

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where the slots of an arena lie. Slots that are in use at the same time must not overlap; the arena
- * is to be little larger than what is in use together at most.
+ * Where the slots of an arena lie. Slots that are in use at the same time must not overlap; the
+ * arena is to be little larger than what is in use together at most.
  *
- * Sizes are dims. At one sample of the symbols' values the slots are packed, the largest first, each
- * into the lowest gap that fits among those that it may not overlap; other orders are tried, too, and
- * the shortest arena is taken. All that is kept of it is which slot lies above which: a slot begins
- * where the last of those below it ends. This holds for all sizes, and at the sample it is as good as
- * what was packed.
+ * Sizes are dims. At one sample of the symbols' values the slots are packed, the largest first,
+ * each into the lowest gap that fits among those that it may not overlap; other orders are tried,
+ * too, and the shortest arena is taken. All that is kept of it is which slot lies above which: a
+ * slot begins where the last of those below it ends. This holds for all sizes, and at the sample it
+ * is as good as what was packed.
  */
 #include "passes/layout/memplan_pack.h"
 

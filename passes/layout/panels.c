@@ -8,8 +8,9 @@
  * contiguous along n, each padded to a multiple of 16 bytes: so tiles are filled by whole pieces,
  * and skinny products, which sum down the columns, read each element of the operand once.
  *
- * With --bf16-activations, what products multiply panels of bf16 by is rounded to bf16, so that CPUs multiply two terms at a
- * time (codegen/c/tile_dot.c). Such an element is used for all columns of a panel, so that this pays.
+ * With --bf16-activations, what products multiply panels of bf16 by is rounded to bf16, so that
+ * CPUs multiply two terms at a time (codegen/c/tile_dot.c). Such an element is used for all columns
+ * of a panel, so that this pays.
  */
 #include "passes/layout/panels_impl.h"
 
@@ -47,7 +48,8 @@ bool expr_is_weights(Module *m, const Node *n, Expr *e)
 }
 
 /* The panel layout: g, outer n, n / panel, k, n % panel. The terms of a product of bytes are one
- * dim in fours, g, outer n, n / panel, k / 4, n % panel, k % 4; those of B of bf16 in pairs, k / 2 and k % 2. */
+ * dim in fours, g, outer n, n / panel, k / 4, n % panel, k % 4; those of B of bf16 in pairs, k /
+ * 2 and k % 2. */
 static const Type *in_panels(Module *m, const Contraction *c, const Type *plain)
 {
 	Layout l = {0};
@@ -106,8 +108,8 @@ static bool may_have_few_rows(Kernel *k, const Contraction *c)
 
 typedef enum Contiguity { CONTIGUOUS_OTHER, CONTIGUOUS_N, CONTIGUOUS_K } Contiguity;
 
-/* The type of packed B on CPUs. Halves stay what they are, and tiles widen them, if all targets have an instruction
- * for that or the option asks for it. */
+/* The type of packed B on CPUs. Halves stay what they are, and tiles widen them, if all targets
+ * have an instruction for that or the option asks for it. */
 static DType panel_type(const Module *m, const Contraction *c)
 {
 	const DType t = contraction_type(c->b);
@@ -432,8 +434,8 @@ static bool pack_as(Module *m, Node *n, Contraction *c, bool fragments, bool swa
 
 /* ---- Matrices that data choose ---- */
 
-/* The indices of operand B of C of N that choose a matrix: those that depend on data and on g alone. IT[i] stands
- * for INDEX[i]. */
+/* The indices of operand B of C of N that choose a matrix: those that depend on data and on g
+ * alone. IT[i] stands for INDEX[i]. */
 typedef struct Chosen {
 	Module *m;
 	const Node *n;
@@ -479,7 +481,8 @@ static Expr *choose(void *arg, Expr *e)
 	return any ? ex_load(pool, e->load.buf, idx, e->load.nidx) : NULL;
 }
 
-/* Sets *OUT to C with a B that depends on constants alone: for indices that data give, it has iterators, of g.
+/* Sets *OUT to C with a B that depends on constants alone: for indices that data give, it has
+ * iterators, of g.
  *
  *     C:     B = w[c[i],n,k]
  *     *OUT:  B = w[e,n,k]         for all e, which stands for c[i] in CH

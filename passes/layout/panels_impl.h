@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by panels.c, which packs the constant operand of a product, and panels_scaled.c, which packs
- * quantised ones in parts. */
+/* Shared by panels.c, which packs the constant operand of a product, and panels_scaled.c, which
+ * packs quantised ones in parts. */
 #ifndef PASSES_LAYOUT_PANELS_IMPL_H
 #define PASSES_LAYOUT_PANELS_IMPL_H
 
@@ -33,8 +33,8 @@ Expr *packed_term(ExprPool *p, const Contraction *c);
 
 /* ---- panels_scaled.c ---- */
 
-/* Packs operand B of C, a constant, in parts if it consists of quantised numbers. Operands of N that it no longer
- * reads remain. */
+/* Packs operand B of C, a constant, in parts if it consists of quantised numbers. Operands of N
+ * that it no longer reads remain. */
 bool pack_scaled(Module *m, Node *n, Contraction *c);
 
 #endif

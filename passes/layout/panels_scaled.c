@@ -23,8 +23,8 @@
 
 enum { BYTES_OF_WORD = PANEL_WORD / 8 };
 
-/* The terms of a column that are contiguous in the panels of numbers of type T. BYTES: the other operand
- * is of bytes. */
+/* The terms of a column that are contiguous in the panels of numbers of type T. BYTES: the other
+ * operand is of bytes. */
 static int panel_terms(DType t, int64_t group, bool bytes)
 {
 	const int terms = PANEL_WORD / dtype_info[t].bits;
@@ -32,9 +32,9 @@ static int panel_terms(DType t, int64_t group, bool bytes)
 	return (bytes || terms > BYTES_OF_WORD) && group % terms == 0 ? terms : 1;
 }
 
-/* The panel layout of a part: g, outer n, n / panel, row / TERMS, n % panel, and the rows of a word. Row
- * r is in byte r % 4 of the word, and of those in a byte it is number r / 4: so the same bits of all
- * bytes are four successive terms. ROWS: the part has rows. */
+/* The panel layout of a part: g, outer n, n / panel, row / TERMS, n % panel, and the rows of a
+ * word. Row r is in byte r % 4 of the word, and of those in a byte it is number r / 4: so the
+ * same bits of all bytes are four successive terms. ROWS: the part has rows. */
 static const Type *part_type(const Packing *p, DType t, bool rows, int terms)
 {
 	const Contraction *c = p->c;
@@ -60,8 +60,8 @@ static const Type *part_type(const Packing *p, DType t, bool rows, int terms)
 	return type_with_layout(p->m->ctx, type_tensor(p->m->ctx, t, p->rank, dims), &l);
 }
 
-/* Packs E, a part of F's operand, as elements of type T. Its rows are the terms of the sum, or, unless
- * BY_TERMS, groups of them. Returns the load of its element in the product. */
+/* Packs E, a part of F's operand, as elements of type T. Its rows are the terms of the sum, or,
+ * unless BY_TERMS, groups of them. Returns the load of its element in the product. */
 static Expr *pack_part(Module *m, const ScaledForm *f, const char *name, Expr *e, DType t,
 		       bool by_terms, int terms)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * slice: finds a dim, usually the batch, whose elements are computed independently. The runtime then
- * runs the program for a few elements at a time, so that intermediate values stay in the caches.
+ * slice: finds a dim, usually the batch, whose elements are computed independently. The runtime
+ * then runs the program for a few elements at a time, so that intermediate values stay in the
+ * caches.
  *
  * A value that mentions the size S has exactly one dim of it, and no other that depends on it. A
  * statement that writes such a value does so at an iterator of the extent S, and reads at that
@@ -11,8 +12,8 @@
  * be contiguous, because a slice is passed as a tensor.
  *
  * Each slice reads the weights once more. That pays if the intermediate values of an element are
- * larger than the weights. A kernel whose results do not depend on the batch would run once for each
- * slice, so a graph with one has no slices.
+ * larger than the weights. A kernel whose results do not depend on the batch would run once for
+ * each slice, so a graph with one has no slices.
  */
 #include "passes/kernel/kernels.h"
 #include "passes/layout/memplan_pack.h"
@@ -251,8 +252,8 @@ static int64_t traffic(Slicer *x)
 	return all;
 }
 
-/* The bytes that every slice reads: the weights, and inputs without parts. Where the size of one is not known, as many as
- * there can be. */
+/* The bytes that every slice reads: the weights, and inputs without parts. Where the size of one
+ * is not known, as many as there can be. */
 static int64_t shared_bytes(Slicer *x)
 {
 	const Graph *g = x->m->graph;

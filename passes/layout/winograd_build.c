@@ -113,8 +113,8 @@ static Expr *taken(Part *p, Expr *e)
 	return ex_rewrite(p->k->pool, e, take, p);
 }
 
-/* Fills IT with the part's iterators, where the N of WITHIN, which lie within a tile, stand before the
- * channel. Returns their number. */
+/* Fills IT with the part's iterators, where the N of WITHIN, which lie within a tile, stand
+ * before the channel. Returns their number. */
 static int inside_tile(const Part *p, Iter *const *within, int n, Iter **it)
 {
 	const int tiles = p->nit - 1;
@@ -208,8 +208,8 @@ static Expr *combination(ExprPool *p, const double *coef, Expr *const *term, int
 
 typedef void ElementIndex(const Part *p, Expr *row, Expr *column, Expr **idx);
 
-/* Row ROW of the square TO: in each column, named NAME, the sum of COEF times the rows of FROM, whose
- * elements INDEX finds. */
+/* Row ROW of the square TO: in each column, named NAME, the sum of COEF times the rows of FROM,
+ * whose elements INDEX finds. */
 static void combine_rows(Part *p, const WinogradForm *f, const double *coef, Buf *from,
 			 ElementIndex *index, Buf *to, int row, const char *name)
 {

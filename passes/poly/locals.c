@@ -358,8 +358,8 @@ static NamedLocal stored_cell(Wide *w, IndexForm how, const Local *l)
 	return x;
 }
 
-/* Whether, in one lifetime of L, PAIRS of times of A and B are among those in SAME; takes both. UNPROVED
- * if there is no SAME, and where a pair is not among them unless both maps are EXACT. */
+/* Whether, in one lifetime of L, PAIRS of times of A and B are among those in SAME; takes both.
+ * UNPROVED if there is no SAME, and where a pair is not among them unless both maps are EXACT. */
 static PolyVerdict among(const Wide *a, const Wide *b, const Local *l, isl_map *pairs,
 			 isl_map *same, bool exact)
 {
@@ -463,8 +463,8 @@ static bool is_read(Poly *p, const Dep *d, const Exec *a, const Exec *b, const R
 	return true;
 }
 
-/* B, whose value is known to be its statement's, reads TEMP. Where a condition leaves out the part of
- * the value that reads it, a node may do without. */
+/* B, whose value is known to be its statement's, reads TEMP. Where a condition leaves out the
+ * part of the value that reads it, a node may do without. */
 static bool reads_temp(const Poly *p, const Exec *b, const Buf *temp)
 {
 	for (int i = 0; i < b->reads.n; i++)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks that a schedule executes each point of each statement exactly once, and reports the result. */
+/* Checks that a schedule executes each point of each statement exactly once, and reports the
+ * result. */
 #include "passes/poly/poly_impl.h"
 
 #include <isl/options.h>

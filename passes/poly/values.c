@@ -239,8 +239,8 @@ static bool point_of(const ValueMatch *m, const Stmt *s, const Expr *e, MapPoint
 	return true;
 }
 
-/* The value of the element that E loads, as computed by the map that writes it, one of several where
- * they write parts of the buffer; null if there is none. */
+/* The value of the element that E loads, as computed by the map that writes it, one of several
+ * where they write parts of the buffer; null if there is none. */
 static Expr *map_value(const ValueMatch *m, const Expr *e)
 {
 	ExprPool *p = m->p->pool;
@@ -427,7 +427,8 @@ static Answer same(const ValueMatch *m, Expr *want, Expr *got)
 	}
 	a = want->kind == EX_INST && got->kind == EX_INST ? same_operands(m, want, got) : DIFFERENT;
 	if (a == DIFFERENT) {
-		/* as a rounded choice: in a loop over one arm's points, the node has that arm rounded */
+		/* as a rounded choice: in a loop over one arm's points, the node has that arm
+		 * rounded */
 		Expr *w = ex_rewrite(m->p->pool, want, chosen, (void *)(uintptr_t)m);
 		Undecided u = {m, false};
 

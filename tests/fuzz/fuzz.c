@@ -4,10 +4,10 @@
  *
  *   fuzz [options] SEED...        model files, .onnx and as text .dl, or folders of them
  *
- * A file must be refused with a diagnostic, or accepted, within 10 s of processor time (three times that under
- * sanitizers, which cost as much) and 1 GiB: no crash, no report of a sanitizer, no broken promise
- * (fuzz/try.h). A fault is one line FAIL; the last line counts. File K of seed S is the same file in every run
- * over the same models.
+ * A file must be refused with a diagnostic, or accepted, within 10 s of processor time (three times
+ * that under sanitizers, which cost as much) and 1 GiB: no crash, no report of a sanitizer, no
+ * broken promise (fuzz/try.h). A fault is one line FAIL; the last line counts. File K of seed S is
+ * the same file in every run over the same models.
  *
  * Workers take files in runs; one that dies is replaced, and what it worked on is the fault.
  */

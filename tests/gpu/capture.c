@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Streams as CUDA's users mean them: the default stream, and runs that the application captures into a graph of its own:
- * capture DIR, over the models
+ * Streams as CUDA's users mean them: the default stream, and runs that the application captures
+ * into a graph of its own: capture DIR, over the models
  *	chain	y[N,8] = (x[N,8] w[8,8]) w
  *	largest	y[max(v[100])] = x[1]
  *	pick	y[N,3] = t[i[N]], t[4,3]
@@ -92,8 +92,9 @@ static bool close_chain(CaptureChain *k)
 
 /* ---- The default stream ---- */
 
-/* A null stream is the default stream: a run in it comes after what the application has put there, and before what it puts
- * there next; where a context has a stream of its own for that, it does not. */
+/* A null stream is the default stream: a run in it comes after what the application has put
+ * there, and before what it puts there next; where a context has a stream of its own for that,
+ * it does not. */
 static bool default_stream(uint32_t flags)
 {
 	int64_t dims[] = {ROWS};
@@ -137,8 +138,8 @@ static bool captured(const CaptureChain *k, void **exec, size_t nodes)
 	return true;
 }
 
-/* The graph of two runs computes what they would, whenever it is launched; other runs of the context go on before, during and
- * after the capture. */
+/* The graph of two runs computes what they would, whenever it is launched; other runs of the
+ * context go on before, during and after the capture. */
 static bool two_runs(const CaptureChain *k, int mode, bool prepared, void *other)
 {
 	int64_t dims[] = {ROWS};
@@ -228,7 +229,8 @@ static bool refusals(void)
 	return close_chain(&k);
 }
 
-/* While the application captures a stream that waits for the default stream, a run in that one is refused, and harms nothing. */
+/* While the application captures a stream that waits for the default stream, a run in that one
+ * is refused, and harms nothing. */
 static bool beside_a_capture(void)
 {
 	int64_t dims[] = {ROWS};

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every call of the driver fails once, and so does every kernel: faults DIR, over dense: y[N,10] = x[N,64] w + b, plainly,
- * with a profile, and in the caller's stream; on the host's memory and on the GPU's. Whatever fails is a status with a
- * text, nothing stays allocated, the caller's context is current again, and the next session works; after an error that
- * stays the GPU is lost and the CPU is not, and the text names a kernel from the first launch on.
+ * Every call of the driver fails once, and so does every kernel: faults DIR, over dense: y[N,10] =
+ * x[N,64] w + b, plainly, with a profile, and in the caller's stream; on the host's memory and on
+ * the GPU's. Whatever fails is a status with a text, nothing stays allocated, the caller's context
+ * is current again, and the next session works; after an error that stays the GPU is lost and the
+ * CPU is not, and the text names a kernel from the first launch on.
  */
 #include "tests/gpu/sim.h"
 
@@ -96,8 +97,8 @@ static int session(const dl_api *api, const char *device, const CUdeviceptr *d)
 	return rc;
 }
 
-/* Whether the text of a failure of call NAME says which kernel it was, or which the graph held, where it can know. One that
- * LASTS may be that of a kernel which was launched before. */
+/* Whether the text of a failure of call NAME says which kernel it was, or which the graph held,
+ * where it can know. One that LASTS may be that of a kernel which was launched before. */
 static bool says_kernel(const char *name, bool lasts)
 {
 	static const char *const names[] = {
@@ -114,7 +115,8 @@ static bool says_kernel(const char *name, bool lasts)
 	return true;
 }
 
-/* Call N fails with CODE. False: a fault of the runtime's, which was printed. *DONE: there are no N calls. */
+/* Call N fails with CODE. False: a fault of the runtime's, which was printed. *DONE: there are
+ * no N calls. */
 static bool one(const dl_api *api, const CUdeviceptr *d, unsigned n, int code, const char *device,
 		bool *done)
 {
@@ -150,7 +152,8 @@ static bool one(const dl_api *api, const CUdeviceptr *d, unsigned n, int code, c
 	return true;
 }
 
-/* The call after N to fail: of the events of a profile, which are alike, the first and the last few. */
+/* The call after N to fail: of the events of a profile, which are alike, the first and the last
+ * few. */
 static unsigned after(unsigned n)
 {
 	static int events;
@@ -193,7 +196,8 @@ static bool call_fails(const dl_api *api, const CUdeviceptr *d, unsigned n, bool
 	return *done || is_lost(api);
 }
 
-/* Kernel N fails when the GPU gets to it, and it shows in whatever call comes then: later with some seeds. */
+/* Kernel N fails when the GPU gets to it, and it shows in whatever call comes then: later with
+ * some seeds. */
 static bool kernel_fails(const dl_api *api, const CUdeviceptr *d, unsigned n, bool *done)
 {
 	const unsigned seeds = 3;

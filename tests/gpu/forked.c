@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A child of fork cannot use its parent's GPU: it is told so, the driver is not called, and the CPU computes: forked DIR,
- * over dense: y[N,10] = x[N,64] w + b.
+ * A child of fork cannot use its parent's GPU: it is told so, the driver is not called, and the CPU
+ * computes: forked DIR, over dense: y[N,10] = x[N,64] w + b.
  */
 #include "tests/gpu/sim.h"
 

@@ -93,7 +93,8 @@ static bool one_launch(const dl_api *api, dl_context *c, CUdeviceptr d[2][3], vo
 	return true;
 }
 
-/* Dims that were not prepared, more sets of dims than a context keeps, memory that grows under a graph. */
+/* Dims that were not prepared, more sets of dims than a context keeps, memory that grows under a
+ * graph. */
 static bool many_dims(const dl_api *api, dl_context *c)
 {
 	fill(1);
@@ -153,7 +154,8 @@ static int run_chain(const dl_api *api, dl_context *c, int rows)
 	return rc;
 }
 
-/* Runs in two streams that use one arena: in the order they were asked for, or one writes over what another reads. */
+/* Runs in two streams that use one arena: in the order they were asked for, or one writes over
+ * what another reads. */
 static bool one_arena(void)
 {
 	const dl_api *api = open_model(dir, "chain");
@@ -199,7 +201,8 @@ static bool one_arena(void)
 	return true;
 }
 
-/* Two contexts have a stream each, or the caller's: waiting for one does not wait for the other, which began before it. */
+/* Two contexts have a stream each, or the caller's: waiting for one does not wait for the other,
+ * which began before it. */
 static bool contexts_overlap(void)
 {
 	const dl_api *api = open_model(dir, "add");
@@ -241,7 +244,8 @@ static bool contexts_overlap(void)
 	return true;
 }
 
-/* The exact bytes that workspace gives, on the GPU; one less is refused, and so is the host's memory. */
+/* The exact bytes that workspace gives, on the GPU; one less is refused, and so is the host's
+ * memory. */
 static bool workspace(void)
 {
 	const dl_api *api = open_model(dir, "chain");
@@ -371,7 +375,8 @@ static bool twice(void)
 	return true;
 }
 
-/* Tensors of N elements on the host, in so many pieces: they are copied while others are on their way. */
+/* Tensors of N elements on the host, in so many pieces: they are copied while others are on
+ * their way. */
 static bool in_pieces(const dl_api *api, dl_context *c, int64_t n, unsigned pieces, bool prepared)
 {
 	int64_t xs[] = {n}, ys[1], zs[1];
@@ -401,7 +406,8 @@ static bool in_pieces(const dl_api *api, dl_context *c, int64_t n, unsigned piec
 	return true;
 }
 
-/* Each call of a run in pieces fails once, first of one that makes what it needs: a status, and the next run is right. */
+/* Each call of a run in pieces fails once, first of one that makes what it needs: a status, and
+ * the next run is right. */
 static bool pieces_fail(const dl_api *api, dl_model *m, int64_t n)
 {
 	int64_t xs[] = {n}, ys[1], zs[1];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory that grows while runs are in flight: grow DIR, over chain: y[N,8] = (x[N,8] w[8,8]) w. The device has memory for
- * the tensors and the larger workspace, but not for both workspaces at once; PTXSIM_POOLS
- * is set where it has no pools.
+ * Memory that grows while runs are in flight: grow DIR, over chain: y[N,8] = (x[N,8] w[8,8]) w. The
+ * device has memory for the tensors and the larger workspace, but not for both workspaces at once;
+ * PTXSIM_POOLS is set where it has no pools.
  */
 #include "tests/gpu/sim.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A model is a guest of the application: it waits for nothing of the application's, and leaves the current context and the
- * caller's streams alone: guest DIR, over the models
+ * A model is a guest of the application: it waits for nothing of the application's, and leaves the
+ * current context and the caller's streams alone: guest DIR, over the models
  *	dense	y[N,10] = x[N,64] w + b
  *	chain	y[N,8] = (x[N,8] w[8,8]) w
  */
@@ -42,7 +42,8 @@ static void arrived(void *flag)
 	*(int *)flag = 1;
 }
 
-/* Work of the application, in the default stream and in one that goes with it, is as far after all calls as it was before. */
+/* Work of the application, in the default stream and in one that goes with it, is as far after
+ * all calls as it was before. */
 static bool others_work_waits(void)
 {
 	const dl_api *api = open_model(dir, "dense");
@@ -113,8 +114,8 @@ static bool current_stays(void)
 	return true;
 }
 
-/* The caller's stream goes, and so do context, model and library, while the GPU has all of it before it; another stream may have
- * the handle of the first. */
+/* The caller's stream goes, and so do context, model and library, while the GPU has all of it
+ * before it; another stream may have the handle of the first. */
 static bool all_goes_early(void)
 {
 	const dl_api *api = open_model(dir, "dense");
@@ -153,7 +154,8 @@ static bool all_goes_early(void)
 	return true;
 }
 
-/* Call N of the driver, in a run in STREAM, does not work. The run's status; *DONE: there is no such call. */
+/* Call N of the driver, in a run in STREAM, does not work. The run's status; *DONE: there is no
+ * such call. */
 static int broken_run(const dl_api *api, dl_context *c, const CUdeviceptr *d, void *stream,
 		      unsigned n, bool *done)
 {
@@ -222,7 +224,8 @@ static bool stream_of_failure_goes(bool prepared)
 	return true;
 }
 
-/* No rows at all, where there is memory and where there is none; and an output over its input, which is refused. */
+/* No rows at all, where there is memory and where there is none; and an output over its input,
+ * which is refused. */
 static bool nothing_to_compute(void)
 {
 	const dl_api *api = open_model(dir, "dense");
@@ -252,7 +255,8 @@ static bool nothing_to_compute(void)
 	return true;
 }
 
-/* Two models of two libraries in one context of the device: calls in turn, and one goes while the other works. */
+/* Two models of two libraries in one context of the device: calls in turn, and one goes while
+ * the other works. */
 static bool two_models(void)
 {
 	const dl_api *dense = open_model(dir, "dense"), *chain = open_model(dir, "chain");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How often the code of a model asks libc for memory: never, where a sanitizer has the allocator. One file of a program
- * includes this.
+ * How often the code of a model asks libc for memory: never, where a sanitizer has the allocator.
+ * One file of a program includes this.
  */
 #ifndef TESTS_GPU_MALLOCS_H
 #define TESTS_GPU_MALLOCS_H

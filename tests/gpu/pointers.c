@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An application that has its tensors on the GPU and a stream of its own: pointers DIR, whose model is
- * y[N,17] = relu(x[N,17] + b[17]). It links to no driver: it opens the one that the model opens.
+ * An application that has its tensors on the GPU and a stream of its own: pointers DIR, whose model
+ * is y[N,17] = relu(x[N,17] + b[17]). It links to no driver: it opens the one that the model opens.
  */
 #include "tests/gpu/sim.h"
 

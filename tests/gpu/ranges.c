@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A tool as NVTX 3 injects it: it writes the ranges that it hears of into the file RANGES names, indented as they nest. */
+/* A tool as NVTX 3 injects it: it writes the ranges that it hears of into the file RANGES names,
+ * indented as they nest. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the compiler prints for y[i] = x[255 - i], written by hand: its kernel goes through 64 KiB of dynamic shared
- * memory, which a block has only when its function asks for them. A variant of it asks for more than most GPUs give; it is
- * launched where they do, or where the environment has REVERSE_LARGE.
+ * What the compiler prints for y[i] = x[255 - i], written by hand: its kernel goes through 64 KiB
+ * of dynamic shared memory, which a block has only when its function asks for them. A variant of it
+ * asks for more than most GPUs give; it is launched where they do, or where the environment has
+ * REVERSE_LARGE.
  */
 #define DLRT_GENERATED 1
 #include "runtime/dlrt.h"

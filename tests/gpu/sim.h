@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What C programs of these tests share: the simulator's driver, opened as a model opens it, and tensors. A program says
- * "ok" and ends with status 0, or names the line of the first check that failed.
+ * What C programs of these tests share: the simulator's driver, opened as a model opens it, and
+ * tensors. A program says "ok" and ends with status 0, or names the line of the first check that
+ * failed.
  */
 #ifndef TESTS_GPU_SIM_H
 #define TESTS_GPU_SIM_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inputs that sizes depend on, in host memory and on the GPU: sizes DIR, whose model makes y[K] of x[1] and e[1], with
- * K = 2^e computed on the host. The GPU has no use for e.
+ * Inputs that sizes depend on, in host memory and on the GPU: sizes DIR, whose model makes y[K] of
+ * x[1] and e[1], with K = 2^e computed on the host. The GPU has no use for e.
  */
 #include "tests/gpu/sim.h"
 

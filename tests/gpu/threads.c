@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Contexts of one model in eight threads, and another model on a second device: threads DIR, over dense:
- * y[N,10] = x[N,64] w + b.
+ * Contexts of one model in eight threads, and another model on a second device: threads DIR, over
+ * dense: y[N,10] = x[N,64] w + b.
  */
 #include "tests/gpu/sim.h"
 
@@ -82,7 +82,8 @@ static bool all(const char *dir)
 		MUST(!pthread_create(&id[i], NULL, thread, m[i == THREADS - 1]));
 	for (int i = 0; i < THREADS; i++)
 		MUST(!pthread_join(id[i], &result) && result);
-	/* The first context of each model fetched its module, and of that the product's four variants. */
+	/* The first context of each model fetched its module, and of that the product's four
+	 * variants. */
 	MUST(cu.ptxsim_calls("cuModuleLoad") == 2 && cu.ptxsim_calls("cuModuleGetFunction") == 8);
 	/* The weights stand on each device once. */
 	MUST(api->context(m[1], NULL, &c) == DL_OK);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Graphs of runs whose sizes depend on values, and of runs that are declared to be on the GPU: values DIR, over the models
+ * Graphs of runs whose sizes depend on values, and of runs that are declared to be on the GPU:
+ * values DIR, over the models
  *	few	y[n] = x[1], n an input
  *	largest	y[max(v[100])] = x[1]
  *	same	y[N] = x[N], z[N] = relu(x)
@@ -29,7 +30,8 @@ static bool counts(unsigned graphs, unsigned waits)
 	return true;
 }
 
-/* Sizes that depend on values of an input: the first run makes the graph, later ones tell it of other sizes. */
+/* Sizes that depend on values of an input: the first run makes the graph, later ones tell it of
+ * other sizes. */
 static bool few(void)
 {
 	const dl_api *api = open_model(dir, "few");
@@ -72,7 +74,8 @@ static bool few(void)
 	return true;
 }
 
-/* Sizes that depend on values that the GPU computes: a graph before the host reads them, and one after. */
+/* Sizes that depend on values that the GPU computes: a graph before the host reads them, and one
+ * after. */
 static bool largest(void)
 {
 	const dl_api *api = open_model(dir, "largest");
@@ -123,7 +126,8 @@ static bool largest(void)
 	return true;
 }
 
-/* Each call of a first run, which makes the graphs of largest, fails once: a status, and the next run is right. */
+/* Each call of a first run, which makes the graphs of largest, fails once: a status, and the
+ * next run is right. */
 static bool a_first_run_fails(void)
 {
 	const dl_api *api = open_model(dir, "largest");
@@ -161,7 +165,8 @@ static bool a_first_run_fails(void)
 	return true;
 }
 
-/* Declared to be on the GPU: prepare takes no memory for what is not; where that is wrong, a run takes it. */
+/* Declared to be on the GPU: prepare takes no memory for what is not; where that is wrong, a run
+ * takes it. */
 static bool declared(void)
 {
 	const dl_api *api = open_model(dir, "same");
@@ -211,8 +216,9 @@ static bool declared(void)
 	return true;
 }
 
-/* A run copies the input that its branch gives: the copy waits for that input to arrive, and not for the input of the run
- * before. The caller's tensors are on the host, and in some runs one of them is on the GPU. */
+/* A run copies the input that its branch gives: the copy waits for that input to arrive, and not
+ * for the input of the run before. The caller's tensors are on the host, and in some runs one of
+ * them is on the GPU. */
 static bool either(void)
 {
 	const dl_api *api = open_model(dir, "either");

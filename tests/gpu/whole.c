@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A model with all its tensors on the GPU: whole DIR NAME [count] [below=N] [SYMBOL=VALUE...]. After prepare a run is one launch of a
- * graph: no copy, no waiting, nothing allocated. Its outputs are those that the same artifact computes on the CPU; with count, for large models, nothing is computed, calls are counted alone.
- * BELOW is what integers are less than, 16 where it is not given.
+ * A model with all its tensors on the GPU: whole DIR NAME [count] [below=N] [SYMBOL=VALUE...].
+ * After prepare a run is one launch of a graph: no copy, no waiting, nothing allocated. Its outputs
+ * are those that the same artifact computes on the CPU; with count, for large models, nothing is
+ * computed, calls are counted alone. BELOW is what integers are less than, 16 where it is not
+ * given.
  */
 #include "tests/gpu/sim.h"
 

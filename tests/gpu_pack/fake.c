@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuBLAS and cuDNN as the GPU pack's tool calls them: as documented, slowly, over the memory of the simulated GPU. What a
- * call must not say is a status: strides and shapes that do not fit, types that differ, an algorithm that was not offered, too
- * little workspace. Of two algorithms that are offered the first is not supported.
+ * cuBLAS and cuDNN as the GPU pack's tool calls them: as documented, slowly, over the memory of the
+ * simulated GPU. What a call must not say is a status: strides and shapes that do not fit, types
+ * that differ, an algorithm that was not offered, too little workspace. Of two algorithms that are
+ * offered the first is not supported.
  */
 #include "tests/ptxsim/check/gpu.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What bench/gpu_pack/libraries.* says of cuBLAS and cuDNN against their headers, where those are installed: compiled, not run.
- * Each call passes what libraries.def names, in its order.
+ * What bench/gpu_pack/libraries.* says of cuBLAS and cuDNN against their headers, where those are
+ * installed: compiled, not run. Each call passes what libraries.def names, in its order.
  */
 #include <cublas_v2.h>
 #include <cudnn.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prints the names that a model linked with it tells, in hex: C and C++. NAME is the model's prefix; its header comes with
- * -include. */
+/* Prints the names that a model linked with it tells, in hex: C and C++. NAME is the model's
+ * prefix; its header comes with -include. */
 #include "dlrt.h"
 
 #include <stdio.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prints every function of ir/funcs.def as C over ir/scalar.h, and a table of them, for ulp.c to measure. */
+/* Prints every function of ir/funcs.def as C over ir/scalar.h, and a table of them, for ulp.c to
+ * measure. */
 #include "ir/expr_c.h"
 
 #include <stdio.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The functions of ir/funcs.def over strips of STRIP values. strips.c is compiled twice, with the instructions'
- * `mad` fused and in two roundings (VARIANT), so that one program measures both against one reference.
+ * The functions of ir/funcs.def over strips of STRIP values. strips.c is compiled twice, with the
+ * instructions' `mad` fused and in two roundings (VARIANT), so that one program measures both
+ * against one reference.
  */
 #ifndef TESTS_NUMERICS_STRIPS_H
 #define TESTS_NUMERICS_STRIPS_H
@@ -22,7 +23,8 @@ extern const Strips strips_fused[], strips_rounded[];
 extern const bool fused_fused,
 	fused_rounded; /* whether its mad fuses: both say no where the machine cannot */
 
-/* f32 inputs in f64, within some units of f64's last place: far below what f32 shows. Special values may be off. */
+/* f32 inputs in f64, within some units of f64's last place: far below what f32 shows. Special
+ * values may be off. */
 void ref_strip(const char *name, const float *x, const float *y, double *out);
 
 #endif

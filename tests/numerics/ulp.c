@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The largest error of each function of ir/funcs.def in units of the last place, in the very C that models get,
- * with `mad` fused and in two roundings.
+ * The largest error of each function of ir/funcs.def in units of the last place, in the very C that
+ * models get, with `mad` fused and in two roundings.
  *
  *     ulp [--share=N] [--jobs=N] FOLDER [NAME...]
  *
- * A task writes a record FOLDER/FUNCTION.INPUTS, a line a variant; what is there already is not run again, so that
- * an interrupted run continues. The inputs:
+ * A task writes a record FOLDER/FUNCTION.INPUTS, a line a variant; what is there already is not run
+ * again, so that an interrupted run continues. The inputs:
  *
  *     f32       one operand: every f32
  *     f32.yK    two: every f32 as the first, the K-th of 64 listed numbers as the second
@@ -14,9 +14,9 @@
  *     f64       edges and 2^23 samples
  *     f16 bf16  every one, with each listed second operand; the result rounded from f32
  *
- * --share=N takes one in N of them. A quick reference (vectors of f64, or libm in 80 bits) chooses the inputs
- * whose error may be the largest, or whose value is special; MPFR says what it is. tests/numerics/table.py reads
- * the records.
+ * --share=N takes one in N of them. A quick reference (vectors of f64, or libm in 80 bits) chooses
+ * the inputs whose error may be the largest, or whose value is special; MPFR says what it is.
+ * tests/numerics/table.py reads the records.
  */
 #include "tests/numerics/oracle.h"
 #include "tests/numerics/strips.h"
@@ -59,7 +59,8 @@ static const double edges[] = {
 	0x1.fffffffffffffp1023, 0x1.fffffep127, -0x1.fffffep127, 1.5707963267948966, 3.141592653589793, 16777215, 16777216,
 	-16777217, 0x1p52, 0x1.fffffffffffffp52, -0x1.fffffffffffffp52, 0x1p53, 1e300, -1e300, 1e-300, 1e30, 1e-30
 };
-/* Second operands: exponents that models use and roots first, whole and not, tiny and huge, and what is special. */
+/* Second operands: exponents that models use and roots first, whole and not, tiny and huge, and
+ * what is special. */
 static const double seconds[] = {
 	0.5, 2, 3, -1, 2.2, -0.5, 1.5, 10, 1 / 3.0, 0.1, 4, -2, 0.75, 1.1, 5, 0.45, 1 / 2.2, 0.9, 2.5, 100, 0.25, -0.25, 7, 2.4,
 	3.14159265, 0.01, -3, 8, 16, 64, -0.75, 0.2, 2 / 3.0, -1 / 3.0, 0.125, -4, -8, -1.5, 3.5, 31, 32, -33, 63, 127, 128, -149,
@@ -117,8 +118,8 @@ static double floor_of(const Worst *w, double slack)
 	return w->ulp - slack > slack ? w->ulp - slack : slack;
 }
 
-/* Errors of f32 results from f64 references, as the bits of an f64, and the largest of them: NaN and infinity
- * where a value is special and not the same, and so need a closer look. */
+/* Errors of f32 results from f64 references, as the bits of an f64, and the largest of them: NaN
+ * and infinity where a value is special and not the same, and so need a closer look. */
 static int64_t quick_errors(const float *got, const double *ref, int64_t *error)
 {
 	int64_t most = 0;
@@ -140,8 +141,9 @@ static int64_t quick_errors(const float *got, const double *ref, int64_t *error)
 	return most;
 }
 
-/* What gives the last asked one's result for its reference is not asked after: the errors are the same but for the
- * reference's own. Else a function that is the same for all x would be asked after everywhere. */
+/* What gives the last asked one's result for its reference is not asked after: the errors are
+ * the same but for the reference's own. Else a function that is the same for all x would be
+ * asked after everywhere. */
 static void judge(Task *t, int v, const float *x, const float *y, const float *got,
 		  const double *ref)
 {

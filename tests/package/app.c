@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs the linked model NAME (and TWO, where defined) over a file of inputs and what they give: app DATA DIM...,
- * a value for each symbol. Checks the result, the exact workspace between guard pages, that nothing is allocated
- * once a context is prepared, and eight threads on one model. All tensors are f32.
+ * Runs the linked model NAME (and TWO, where defined) over a file of inputs and what they give: app
+ * DATA DIM..., a value for each symbol. Checks the result, the exact workspace between guard pages,
+ * that nothing is allocated once a context is prepared, and eight threads on one model. All tensors
+ * are f32.
  */
 #include "dlrt.h"
 
@@ -126,7 +127,8 @@ static double run(const AppCase *c, dl_context *ctx)
 	return worst;
 }
 
-/* The workspace at the end, then at the beginning of memory between two pages that must not be touched. */
+/* The workspace at the end, then at the beginning of memory between two pages that must not be
+ * touched. */
 static void guarded(const AppCase *c)
 {
 	dl_workspace w = {.size = sizeof(w)};

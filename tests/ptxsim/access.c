@@ -236,7 +236,8 @@ static uint32_t repeated(const uint64_t addr[32], uint32_t mask, uint32_t *first
 	return again;
 }
 
-/* Lanes may store to one address in one instruction where they store the same: else which value stays is open. */
+/* Lanes may store to one address in one instruction where they store the same: else which value
+ * stays is open. */
 static void check_same(Warp *w, const Inst *in, const uint64_t addr[32], uint32_t mask,
 		       uint32_t again)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cp.async: a copy waits in its warp and lands when its thread waits for its group, not before. Until then the bytes are
- * marked as pending, so that whoever reads them is told.
+ * cp.async: a copy waits in its warp and lands when its thread waits for its group, not before.
+ * Until then the bytes are marked as pending, so that whoever reads them is told.
  */
 #include "tests/ptxsim/async.h"
 #include "tests/ptxsim/decode.h"

@@ -73,7 +73,8 @@ static uint64_t combine(int op, Type t, uint64_t old, uint64_t b, uint64_t c)
 	}
 }
 
-/* Sums of f32 in global memory take subnormals as zeros, there and in what comes of them (PTX ISA, atom). */
+/* Sums of f32 in global memory take subnormals as zeros, there and in what comes of them (PTX
+ * ISA, atom). */
 static bool flushes(const Inst *in, uint64_t addr)
 {
 	const Space space = in->space == SP_GENERIC ? space_of(addr, &addr) : (Space)in->space;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What tests ask, and where entry points are found by name. Beside the driver API the library exports:
+ * What tests ask, and where entry points are found by name. Beside the driver API the library
+ * exports:
  *
  *	void ptxsim_mark(void)                    counts of calls begin anew
  *	uint64_t ptxsim_calls(const char *prefix) calls since the mark whose name begins so; "": all

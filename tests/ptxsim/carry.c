@@ -6,7 +6,8 @@
 
 enum { CARRY_ADD, CARRY_SUB, CARRY_MAD };
 
-/* S[2] is added to a product; FLAG: the carry comes in, FLAG2: it goes out, SUB2: the upper half of a product */
+/* S[2] is added to a product; FLAG: the carry comes in, FLAG2: it goes out, SUB2: the upper half
+ * of a product */
 static void exec_carry(Warp *w, const Inst *in, uint32_t mask)
 {
 	Type t = (Type)in->type;

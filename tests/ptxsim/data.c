@@ -160,7 +160,8 @@ void decode_mov(Parser *p)
 		in->exec = exec_mov_pred;
 	} else {
 		bool special = s->kind == O_SLOT && s->slot.bank == BANK_SPECIAL;
-		/* Special registers of 32 bits may be read into 16; the lower half is the same for small values. */
+		/* Special registers of 32 bits may be read into 16; the lower half is the same
+		 * for small values. */
 		in->s[0] = slot_of(p, s, t, special && type_size(t) < 4);
 		if (special && s->slot.at >= S_clock * SPECIAL_BYTES)
 			in->exec = exec_mov_clock;

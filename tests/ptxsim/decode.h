@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decoders: each reads the modifiers in p->mods[1..] and the operands of p->in, and fills the rest of p->in. What it
- * does not know is an error that names the line.
+ * Decoders: each reads the modifiers in p->mods[1..] and the operands of p->in, and fills the rest
+ * of p->in. What it does not know is an error that names the line.
  */
 #ifndef PTXSIM_DECODE_H
 #define PTXSIM_DECODE_H

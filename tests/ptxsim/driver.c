@@ -13,7 +13,8 @@ struct Driver driver;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static Head heads = {.prev = &heads, .next = &heads};
 
-/* SMs, shared memory of a block and of an SM in KiB, blocks and warps of an SM, L2 in MiB, bus bits, MHz */
+/* SMs, shared memory of a block and of an SM in KiB, blocks and warps of an SM, L2 in MiB, bus
+ * bits, MHz */
 static const Device devices[] = {
 	{75, 40, 64, 64, 16, 32, 4, 256, 1590, 5001, "ptxsim sm_75"},
 	{80, 108, 163, 164, 32, 64, 40, 5120, 1410, 1215, "ptxsim sm_80"},

@@ -2,9 +2,10 @@
 /*
  * The driver behind the entry points.
  *
- * Work is done as late as its caller allows: an operation waits in a queue until something that must come after it is
- * asked for, then it and all that it depends on run, on the thread that waits. Operations that nothing orders run in an
- * order drawn from the seed; with a seed other than 0 some run early too. One lock holds for a call.
+ * Work is done as late as its caller allows: an operation waits in a queue until something that
+ * must come after it is asked for, then it and all that it depends on run, on the thread that
+ * waits. Operations that nothing orders run in an order drawn from the seed; with a seed other than
+ * 0 some run early too. One lock holds for a call.
  *
  * An error of a kernel stays: every later call gives it, and what waits is dropped.
  */
@@ -120,8 +121,8 @@ extern struct Driver {
 	uint64_t limit;
 } driver;
 
-/* driver.c: every entry point begins and ends with these. enter gives an error that the call must give at once; the lock is
- * held in any case. */
+/* driver.c: every entry point begins and ends with these. enter gives an error that the call
+ * must give at once; the lock is held in any case. */
 CUresult enter(const char *name, bool needs_context);
 CUresult leave(CUresult r);
 CUcontext current_context(void);
@@ -172,7 +173,8 @@ bool graph_precedes(CUgraph g, CUgraphNode node, const Seq *ends);
 
 /* driver_capture.c */
 typedef enum StreamUse { CAPTURABLE, NOT_CAPTURABLE } StreamUse;
-/* *S is the stream of HANDLE; what the use of it is answered with: captures permit few, and NOT_CAPTURABLE none. */
+/* *S is the stream of HANDLE; what the use of it is answered with: captures permit few, and
+ * NOT_CAPTURABLE none. */
 CUresult stream_for(CUstream handle, StreamUse use, CUstream *s);
 /* As enter(), of a call that captures of threads may prohibit. */
 CUresult enter_unsafe(const char *name);

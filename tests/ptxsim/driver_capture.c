@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Capture of streams: what would be put into a stream becomes a node of a graph. A stream that waits for an event of a
- * capture joins it. What the driver does not permit then is an error that invalidates the capture, and where its documentation
- * leaves open what is permitted, it is not: waiting and asking of any stream or event, and memory that is not of a stream's
- * order, as CU_STREAM_CAPTURE_MODE_GLOBAL and _THREAD_LOCAL say for whom.
+ * Capture of streams: what would be put into a stream becomes a node of a graph. A stream that
+ * waits for an event of a capture joins it. What the driver does not permit then is an error that
+ * invalidates the capture, and where its documentation leaves open what is permitted, it is not:
+ * waiting and asking of any stream or event, and memory that is not of a stream's order, as
+ * CU_STREAM_CAPTURE_MODE_GLOBAL and _THREAD_LOCAL say for whom.
  *
- * Not simulated, and refused: launches of graphs, allocations and copies of pageable memory in a stream that is captured.
+ * Not simulated, and refused: launches of graphs, allocations and copies of pageable memory in a
+ * stream that is captured.
  */
 #include "tests/ptxsim/driver.h"
 
@@ -33,7 +35,8 @@ static CUresult invalidate(Capture *c, CUresult r)
 	return r;
 }
 
-/* The null stream waits for blocking streams, so it is of no use while one is captured. HARM: the use ends that capture. */
+/* The null stream waits for blocking streams, so it is of no use while one is captured. HARM:
+ * the use ends that capture. */
 static CUresult null_stream_error(bool harm)
 {
 	CUresult r = CUDA_SUCCESS;

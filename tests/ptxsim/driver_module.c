@@ -53,7 +53,8 @@ static uint64_t symbol_address(const Module *m, const struct Patch *p)
 	return v ? v->at + (uint64_t)p->add : 0;
 }
 
-/* Variables of global and constant memory get addresses, then their contents, which may be addresses. */
+/* Variables of global and constant memory get addresses, then their contents, which may be
+ * addresses. */
 static CUresult place_vars(CUmodule mod)
 {
 	Module *m = mod->m;
@@ -146,7 +147,8 @@ static CUresult load(CUmodule *out, const char *text, unsigned n, const int *opt
 	return r;
 }
 
-/* The text of the file that PTXSIM_REPLACE names, which the caller frees; null: none is named, or it is not there. */
+/* The text of the file that PTXSIM_REPLACE names, which the caller frees; null: none is named,
+ * or it is not there. */
 static char *replacement(void)
 {
 	const char *path = getenv("PTXSIM_REPLACE");

@@ -71,7 +71,8 @@ ExecFn exec_bra, exec_brx, exec_ret, exec_exit, exec_trap, exec_call, exec_nop;
 ExecFn exec_map, exec_map_float;
 uint64_t var_address(const Warp *w, const Var *v);
 
-/* access.c: the LEN bytes at ADDR of a space for one lane, checked in every way; the host's address. */
+/* access.c: the LEN bytes at ADDR of a space for one lane, checked in every way; the host's
+ * address. */
 typedef enum Access {
 	READ = 1,
 	WRITE = 2,
@@ -92,8 +93,9 @@ void count_access(Warp *w, Space space, const uint64_t addr[32], uint32_t mask, 
 
 /* sync.c: no warp can run: faults. */
 _Noreturn void barrier_stuck(Block *b);
-/* The lanes in MASK are at an instruction where the lanes WANTED must be. True: they are. False: others run first, and the instruction
- * comes again; WHAT is how the fault begins where there are no others. */
+/* The lanes in MASK are at an instruction where the lanes WANTED must be. True: they are. False:
+ * others run first, and the instruction comes again; WHAT is how the fault begins where there
+ * are no others. */
 bool all_here(Warp *w, uint32_t wanted, uint32_t mask, const char *what);
 /* Splits MASK by what slot S, a mask of members, says: the next group, 0: none is left. */
 uint32_t next_group(const Warp *w, Slot s, uint32_t *left);

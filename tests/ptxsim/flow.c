@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where divergent paths meet: the immediate post-dominator of each branch, after Cooper, Harvey and Kennedy, "A Simple,
- * Fast Dominance Algorithm", on the reversed graph of blocks. Returns go to one virtual block after the last instruction;
- * a trap goes on, since who stops there meets nobody. So does an exit, which leads nowhere, where others return: compilers
- * leave one where nobody comes.
+ * Where divergent paths meet: the immediate post-dominator of each branch, after Cooper, Harvey and
+ * Kennedy, "A Simple, Fast Dominance Algorithm", on the reversed graph of blocks. Returns go to one
+ * virtual block after the last instruction; a trap goes on, since who stops there meets nobody. So
+ * does an exit, which leads nowhere, where others return: compilers leave one where nobody comes.
  */
 #include "tests/ptxsim/exec.h"
 
@@ -88,7 +88,8 @@ static void find_edges(Flow *w)
 	}
 }
 
-/* Blocks in post-order of the reversed graph, from the virtual block. Iterative: graphs may be long chains. */
+/* Blocks in post-order of the reversed graph, from the virtual block. Iterative: graphs may be
+ * long chains. */
 static int *post_order(Flow *w, int *n)
 {
 	int *order = NEW_ARRAY(w->arena, w->n, int), *stack = NEW_ARRAY(w->arena, w->n + 1, int);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Small floats. Each is computed in double and rounded once: sums and products of two of them are exact there, and
- * odd_fma rounds a fused product so that a second rounding gives what one would.
+ * Small floats. Each is computed in double and rounded once: sums and products of two of them are
+ * exact there, and odd_fma rounds a fused product so that a second rounding gives what one would.
  */
 #ifndef PTXSIM_HALF_H
 #define PTXSIM_HALF_H
@@ -104,8 +104,8 @@ typedef struct FloatForm {
 	bool no_infinity;
 } FloatForm;
 
-/* D in that form, rounded as R says (RN, RZ, RM, RP, RNA), as bits; beyond the range: infinity, or the greatest value
- * where SATURATE. A NaN gives all ones without the sign. */
+/* D in that form, rounded as R says (RN, RZ, RM, RP, RNA), as bits; beyond the range: infinity,
+ * or the greatest value where SATURATE. A NaN gives all ones without the sign. */
 uint32_t float_round(double d, FloatForm form, Round r, bool saturate);
 double float_value(uint32_t bits, FloatForm form);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each row of isa.def becomes a scalar function and a loop over lanes, which the compiler vectorises. */
+/* Each row of isa.def becomes a scalar function and a loop over lanes, which the compiler
+ * vectorises. */
 #include "tests/ptxsim/lanes.h"
 
 #include "tests/ptxsim/half.h"

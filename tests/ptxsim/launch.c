@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A grid: its blocks on two threads of the host, or on one where blocks may see each other's atomics. */
+/* A grid: its blocks on two threads of the host, or on one where blocks may see each other's
+ * atomics. */
 #include "tests/ptxsim/exec.h"
 #include "tests/ptxsim/shadow.h"
 

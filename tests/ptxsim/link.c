@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * When all of a module is read: calls are checked, and shared memory is laid out. A variable outside functions that one kernel
- * uses is that kernel's; what several use, or device functions have, stands first, where all find it. Behind each
- * variable is a zone that nobody may touch.
+ * When all of a module is read: calls are checked, and shared memory is laid out. A variable
+ * outside functions that one kernel uses is that kernel's; what several use, or device functions
+ * have, stands first, where all find it. Behind each variable is a zone that nobody may touch.
  */
 #include "tests/ptxsim/parse.h"
 

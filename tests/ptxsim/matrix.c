@@ -2,9 +2,10 @@
 /*
  * ldmatrix, stmatrix, movmatrix and mma: what a warp does with small matrices.
  *
- * All fragments follow one rule. With g = lane / 4, t = lane % 4 and E elements in a register, register r of A (M rows, in
- * M / 8 groups) holds row g + 8 (r mod groups), columns E t + 4 E (r / groups) and on; register r of B holds rows E t + 4 E r and
- * on of column g; element i of C and D is in row g + 8 (i / 2), column 2 t + i mod 2.
+ * All fragments follow one rule. With g = lane / 4, t = lane % 4 and E elements in a register,
+ * register r of A (M rows, in M / 8 groups) holds row g + 8 (r mod groups), columns E t + 4 E (r /
+ * groups) and on; register r of B holds rows E t + 4 E r and on of column g; element i of C and D
+ * is in row g + 8 (i / 2), column 2 t + i mod 2.
  */
 #include "tests/ptxsim/decode.h"
 #include "tests/ptxsim/half.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mbarriers: phases of arrivals, and of bytes of bulk copies. An mbarrier is known by its address; its 8 bytes in shared memory only
- * tell that it was made. A state is the number of a phase.
+ * mbarriers: phases of arrivals, and of bytes of bulk copies. An mbarrier is known by its address;
+ * its 8 bytes in shared memory only tell that it was made. A state is the number of a phase.
  */
 #include "tests/ptxsim/async.h"
 #include "tests/ptxsim/decode.h"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Global memory: allocations in an address space of their own, so that the host cannot use a device pointer by
- * mistake. Each ends where it was asked to end, with unmapped addresses behind. A bit for each byte tells whether it was
- * ever written. Pinned host memory is an allocation whose address is the host's.
+ * Global memory: allocations in an address space of their own, so that the host cannot use a device
+ * pointer by mistake. Each ends where it was asked to end, with unmapped addresses behind. A bit
+ * for each byte tells whether it was ever written. Pinned host memory is an allocation whose
+ * address is the host's.
  */
 #ifndef PTXSIM_MEMORY_H
 #define PTXSIM_MEMORY_H
@@ -11,7 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Bytes of what nobody wrote: a large negative number in any type of floats (-65376 in f16, -2.6e36 in f32), and a wild index. */
+/* Bytes of what nobody wrote: a large negative number in any type of floats (-65376 in f16,
+ * -2.6e36 in f32), and a wild index. */
 enum { POISON = 0xfb };
 
 typedef enum AllocKind { A_DEVICE, A_PINNED, A_MODULE, A_CONST } AllocKind;
@@ -27,7 +29,8 @@ typedef struct Alloc {
 /* Null: no memory, or more than the device has. The contents are poison. */
 Alloc *memory_new(uint64_t size, AllocKind kind);
 void memory_free(Alloc *a);
-/* The allocation with the greatest address not above ADDR, null without one. It need not reach ADDR. */
+/* The allocation with the greatest address not above ADDR, null without one. It need not reach
+ * ADDR. */
 Alloc *memory_below(uint64_t addr);
 /* The allocation that holds the SIZE bytes at ADDR, else null. */
 Alloc *memory_at(uint64_t addr, uint64_t size);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads a module: directives, variables, functions. Instructions are read by operand.c and decode.c. */
+/* Reads a module: directives, variables, functions. Instructions are read by operand.c and
+ * decode.c. */
 #include "tests/ptxsim/parse.h"
 
 #include <stdio.h>

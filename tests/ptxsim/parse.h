@@ -79,8 +79,8 @@ void link_module(Parser *p);
 
 /* operand.c */
 void read_operands(Parser *p);
-/* OP as a slot of SIZE bytes a lane (KIND as type_kind); a number becomes a constant. Fails where a register of another size
- * is used, unless WIDER, which allows greater ones. */
+/* OP as a slot of SIZE bytes a lane (KIND as type_kind); a number becomes a constant. Fails
+ * where a register of another size is used, unless WIDER, which allows greater ones. */
 Slot slot_of(Parser *p, Operand *op, Type t, bool wider);
 Slot pred_of(Parser *p, Operand *op);
 /* OP is where results go; `_` gives none. */

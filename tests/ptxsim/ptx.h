@@ -2,11 +2,11 @@
 /*
  * PTX, decoded: what a module's text becomes before it runs.
  *
- * A value of a warp is a vector of 32 lanes, so every register has a slot: 32 elements of its type's size, or
- * one 32-bit mask for a predicate. Immediates are slots too, filled once, so that instructions know registers
- * only. A slot is a bank and an offset: the frame's registers, the function's constants, or the warp's special
- * registers. Branches hold indices of instructions, and each divergent branch the one where its paths meet: the
- * immediate post-dominator (flow.c).
+ * A value of a warp is a vector of 32 lanes, so every register has a slot: 32 elements of its
+ * type's size, or one 32-bit mask for a predicate. Immediates are slots too, filled once, so that
+ * instructions know registers only. A slot is a bank and an offset: the frame's registers, the
+ * function's constants, or the warp's special registers. Branches hold indices of instructions, and
+ * each divergent branch the one where its paths meet: the immediate post-dominator (flow.c).
  */
 #ifndef PTXSIM_PTX_H
 #define PTXSIM_PTX_H
@@ -170,8 +170,9 @@ struct Module {
 	char error[1024];
 };
 
-/* Reads and decodes TEXT, which is NUL-terminated. False: m->error says why, with line and text. The arena is the
- * module's own; module_free releases everything. Variables in global and const memory have no address yet. */
+/* Reads and decodes TEXT, which is NUL-terminated. False: m->error says why, with line and text.
+ * The arena is the module's own; module_free releases everything. Variables in global and const
+ * memory have no address yet. */
 Module *module_new(void);
 bool module_parse(Module *m, const char *text);
 void module_free(Module *m);

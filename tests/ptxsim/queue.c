@@ -143,7 +143,8 @@ static void run(int at)
 	work_free(&w);
 }
 
-/* An operation that OP needs and that may run now, OP itself where it needs nothing; -1: it is done. */
+/* An operation that OP needs and that may run now, OP itself where it needs nothing; -1: it is
+ * done. */
 static int ready_below(uint64_t id)
 {
 	for (;;) {

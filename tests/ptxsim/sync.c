@@ -142,7 +142,8 @@ void decode_warp_sync(Parser *p)
 
 /* ---- Who must be here ---- */
 
-/* Another side of the branch that parted these lanes runs first; false: each of them is held already. */
+/* Another side of the branch that parted these lanes runs first; false: each of them is held
+ * already. */
 static bool run_others(Warp *w, uint32_t mask)
 {
 	Counters *c = &w->block->worker->count;

@@ -2,9 +2,10 @@
 /*
  * What runs: a launch is a grid of blocks, a block has warps, a warp has 32 lanes that run in step.
  *
- * Lanes that branch apart are kept on a stack: an entry has the lanes, where they are, and where they meet those below.
- * Which side of a branch runs first, which warp runs next and for how long is drawn from a seed. A worker is a thread of
- * the host with the memory that its block needs; the block runs until it ends or faults.
+ * Lanes that branch apart are kept on a stack: an entry has the lanes, where they are, and where
+ * they meet those below. Which side of a branch runs first, which warp runs next and for how long
+ * is drawn from a seed. A worker is a thread of the host with the memory that its block needs; the
+ * block runs until it ends or faults.
  */
 #ifndef PTXSIM_WARP_H
 #define PTXSIM_WARP_H
@@ -38,8 +39,8 @@ typedef struct Entry {
 	bool held; /* it came to where all must be, and others were not there */
 } Entry;
 
-/* Memory of which every thread has its own: a thread's bytes stand together, with a byte each that tells
- * whether it was written. */
+/* Memory of which every thread has its own: a thread's bytes stand together, with a byte each
+ * that tells whether it was written. */
 typedef struct Private {
 	uint8_t *bytes, *init;
 	uint32_t size; /* of one thread */
@@ -159,7 +160,8 @@ void launch_run(Launch *l);
 uint32_t draw(Block *b, uint32_t n);
 uint64_t mix(uint64_t x);
 
-/* Ends the launch: the kernel did what it must not. CODE is a CUresult, LANE the thread, -1: the warp. */
+/* Ends the launch: the kernel did what it must not. CODE is a CUresult, LANE the thread, -1: the
+ * warp. */
 _Noreturn void fault(Warp *w, int lane, int code, const char *fmt, ...) BASE_PRINTF(4, 5);
 
 #endif

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An application that calls every function of dl_api and looks at every struct: program LIBRARY RUNTIME. The library's
- * model is relu_mul (relu_mul.c, or compiled from its graph); RUNTIME is the version of its runtime. run.sh compiles it with the frozen dlrt.h, which stands for a program
- * of today, and with one whose structs are longer (-DGROWN), which stands for a program of a later version.
+ * An application that calls every function of dl_api and looks at every struct: program LIBRARY
+ * RUNTIME. The library's model is relu_mul (relu_mul.c, or compiled from its graph); RUNTIME is the
+ * version of its runtime. run.sh compiles it with the frozen dlrt.h, which stands for a program of
+ * today, and with one whose structs are longer (-DGROWN), which stands for a program of a later
+ * version.
  */
 #include "dlrt.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Callers that pass sequences, optionals and maps, and callers that pass them wrongly, to the model of
- * forms.dl, which gives back what it takes. test_forms LIBRARY; prints "N passed, N failed".
+ * Callers that pass sequences, optionals and maps, and callers that pass them wrongly, to the model
+ * of forms.dl, which gives back what it takes. test_forms LIBRARY; prints "N passed, N failed".
  */
 #include "runtime/dlrt.h"
 
@@ -44,7 +44,8 @@ static dl_tensor list(int32_t form, dl_tensor *items, int64_t n)
 	return t;
 }
 
-/* N matrices of 1 x (i % 3) elements; two vectors of strings, one of them empty; an optional sequence of one vector; a map. */
+/* N matrices of 1 x (i % 3) elements; two vectors of strings, one of them empty; an optional
+ * sequence of one vector; a map. */
 static void fill(Call *k, int64_t n)
 {
 	static const char *const word[] = {"a", "", "long enough to be on the heap"};

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The pool, first in parallel regions whose jobs read what the jobs before them wrote, then where its workers have no
- * processor of their own: all threads share one. Every part of a job is done once, after all of the job before, and the
- * caller does the parts of workers that have not begun. Prints "N passed, N failed".
+ * The pool, first in parallel regions whose jobs read what the jobs before them wrote, then where
+ * its workers have no processor of their own: all threads share one. Every part of a job is done
+ * once, after all of the job before, and the caller does the parts of workers that have not begun.
+ * Prints "N passed, N failed".
  */
 #include "runtime/rt.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of threads and processes: concurrent runs, fork, dlclose, executors, and what a profile tells. */
+/* Tests of threads and processes: concurrent runs, fork, dlclose, executors, and what a profile
+ * tells. */
 #include "tests/runtime/test_runtime.h"
 
 #include <dlfcn.h>
@@ -115,7 +116,8 @@ void test_fork(void)
 	unload(api, m, c);
 }
 
-/* A child that closes all descriptors, as a daemon does, and opens others: none of those is the runtime's to close. */
+/* A child that closes all descriptors, as a daemon does, and opens others: none of those is the
+ * runtime's to close. */
 void test_fork_and_descriptors(void)
 {
 	const dl_api *api = open_api("relu_mul", NULL);

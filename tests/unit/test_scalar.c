@@ -304,7 +304,8 @@ static void test_cvt(double v)
 		fault("f64_bool", v, 0, 0, 0);
 }
 
-/* scale(m, t) for m in [0.5, 2) and all exponents that it takes: normal, subnormal, 0 and infinite results. */
+/* scale(m, t) for m in [0.5, 2) and all exponents that it takes: normal, subnormal, 0 and
+ * infinite results. */
 static void test_scale(uint64_t *s)
 {
 	for (int i = 0; i < 2000; i++) {

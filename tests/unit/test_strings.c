@@ -64,7 +64,8 @@ static void test_generations(void)
 	strings_free(t);
 }
 
-/* All pieces of a long string take one walk over it: with a walk for each, this test would take minutes. */
+/* All pieces of a long string take one walk over it: with a walk for each, this test would take
+ * minutes. */
 static void test_long(void)
 {
 	dl_strings *t = strings_new(NULL, NULL, 0);

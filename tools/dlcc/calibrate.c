@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs the probe of a model (passes/graph/quantise_probe.c) on the samples: once for the largest and
- * least elements of each activation, once to count them, and then for the errors of sets of layers. It
- * is compiled for the processor at hand, whatever the model's target, and its outputs are borrowed until
- * the next run.
+ * Runs the probe of a model (passes/graph/quantise_probe.c) on the samples: once for the largest
+ * and least elements of each activation, once to count them, and then for the errors of sets of
+ * layers. It is compiled for the processor at hand, whatever the model's target, and its outputs
+ * are borrowed until the next run.
  */
 #include "tools/dlcc/quantise.h"
 
@@ -134,7 +134,8 @@ static bool are_finite(const float *v, int64_t n)
 	return true;
 }
 
-/* Copies the weights of all layers; false if some that are to be quantised are infinite or no numbers. */
+/* Copies the weights of all layers; false if some that are to be quantised are infinite or no
+ * numbers. */
 static bool keep_weights(Calibration *x)
 {
 	bool ok = true;
@@ -197,7 +198,8 @@ static void count(ActivationRange *r, const Array *v)
 	}
 }
 
-/* Runs all samples: for the least and the largest elements, or, COUNT, when these are known, for their distribution. */
+/* Runs all samples: for the least and the largest elements, or, COUNT, when these are known, for
+ * their distribution. */
 static bool run_samples(Calibration *x, bool counts)
 {
 	for (int i = 0; i < x->samples.n; i++) {
@@ -256,12 +258,14 @@ static void largest_weights(const Calibration *x, int l, float *most)
 						   fabsf(x->weights[l][i]));
 }
 
-/* The channel's largest element and its largest weight get one size: the factor is the root of their quotient. Where each channel
- * of the weights has a scale of its own, its elements get the size of those of other channels. */
+/* The channel's largest element and its largest weight get one size: the factor is the root of
+ * their quotient. Where each channel of the weights has a scale of its own, its elements get the
+ * size of those of other channels. */
 static void choose_factors(Calibration *x, int k)
 {
-	/* A channel's largest element is told by this many elements; one that is this much smaller than that of all channels counts
-	 * as no smaller. On other samples it may be larger. */
+	/* A channel's largest element is told by this many elements; one that is this much
+	 * smaller than that of all channels counts as no smaller. On other samples it may be
+	 * larger. */
 	enum { LEAST_ELEMENTS = 1000, LEAST = 64 };
 	ActivationRange *r = &x->range[k];
 	float *w = NEW_ARRAY(x->a, r->channels, float), most_x = 0, most_w = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * dlcc --check: a line for each node of an ONNX model that says whether it is supported, and how: what kernel it
- * ends in and by which strategy, or why not. Everything is found by compiling: faults come through Diag's sink,
- * and names of nodes are followed into the kernels.
+ * dlcc --check: a line for each node of an ONNX model that says whether it is supported, and how:
+ * what kernel it ends in and by which strategy, or why not. Everything is found by compiling:
+ * faults come through Diag's sink, and names of nodes are followed into the kernels.
  */
 #ifndef TOOLS_DLCC_CHECK_H
 #define TOOLS_DLCC_CHECK_H
@@ -21,8 +21,8 @@ typedef struct Refusals {
 
 /* A Diag.sink, its argument a Refusals. */
 void check_sink(void *arg, DiagLoc loc, const char *text);
-/* Prints the report on F. M: after all passes, or after the one that failed (PLANNED false). True where every node
- * is supported and nothing else was refused. */
+/* Prints the report on F. M: after all passes, or after the one that failed (PLANNED false).
+ * True where every node is supported and nothing else was refused. */
 bool check_report(const OnnxFile *f, Module *m, bool planned, const Refusals *r);
 
 #endif

@@ -112,7 +112,8 @@ static const Warning warnings[] = {
 	{"schedule", false, false},    /* --slice=N or a line of --schedule=FILE decides nothing */
 	{"cache", false, false},       /* --cache=DIR takes no more */
 	{"unproved", false, true},     /* a schedule that isl cannot prove (--verify) */
-	/* a copy that the GPU's run waits for; where it is named, products of dequantised tensors in floats, too */
+	/* a copy that the GPU's run waits for; where it is named, products of dequantised
+	 * tensors in floats, too */
 	{"fallback", false, true},
 };
 
@@ -257,8 +258,8 @@ static const Flag flags[] = {
 	{"--embed-weights", offsetof(Cli, embed)},
 };
 
-/* The value of OPTION, where ARGV[*i] is OPTION=VALUE, or OPTION with the value as the next argument. Null where
- * it is neither; *LACKS where the value is missing. */
+/* The value of OPTION, where ARGV[*i] is OPTION=VALUE, or OPTION with the value as the next
+ * argument. Null where it is neither; *LACKS where the value is missing. */
 static const char *take_value(char **argv, int *i, const char *opt, bool *lacks)
 {
 	const char *v = value_of(argv[*i], opt);
@@ -392,7 +393,8 @@ static bool unknown_option(Cli *c, const char *a)
 	return usage_error(c, "unknown option %s", a);
 }
 
-/* Understands ARGV[*i]; advances over a value that is an argument of its own. False after a diagnostic. */
+/* Understands ARGV[*i]; advances over a value that is an argument of its own. False after a
+ * diagnostic. */
 static bool option(Cli *c, char **argv, int *i)
 {
 	const char *a = argv[*i], *v;

@@ -9,8 +9,8 @@
 #include "ir/graph.h"
 #include "tools/dlcc/options.h"
 
-/* False after a diagnostic: an output is a file that was read, or another output. G came from FILE or, where that is
- * null, from a text. */
+/* False after a diagnostic: an output is a file that was read, or another output. G came from
+ * FILE or, where that is null, from a text. */
 bool outputs_spare(Cli *c, Arena *a, const OnnxFile *file, const Graph *g);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Chooses how layers are quantised. Of each activation the probe measures two ranges, all of its
- * elements and that of the least squares, smoothed and not, and takes the one with the smallest error of the results; then
- * it measures each layer alone. With a budget (--max-error) the layers with the most error for the
- * multiply-adds that they have stay in floats: as few as the error of all others together allows, which
- * is measured, not added up.
+ * elements and that of the least squares, smoothed and not, and takes the one with the smallest
+ * error of the results; then it measures each layer alone. With a budget (--max-error) the layers
+ * with the most error for the multiply-adds that they have stay in floats: as few as the error of
+ * all others together allows, which is measured, not added up.
  */
 #include "tools/dlcc/quantise.h"
 
@@ -150,8 +150,8 @@ static bool choose_range(Planner *p, int k)
 	return true;
 }
 
-/* Errors of layers may add up or cancel. Where one candidate for all activations has less error than what is best for each
- * alone, all get it. */
+/* Errors of layers may add up or cancel. Where one candidate for all activations has less error
+ * than what is best for each alone, all get it. */
 static bool choose_together(Planner *p)
 {
 	const int n = p->x.probe.activations;

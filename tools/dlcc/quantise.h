@@ -9,8 +9,9 @@
 #include "tools/dlcc/samples.h"
 #include "tools/dlrun/session.h"
 
-/* The plan for the model that M is, whose graph has passed `canon`, by the samples of --calibrate. M becomes its probe,
- * which is compiled as O says. Prints the table of layers. Null after a diagnostic. */
+/* The plan for the model that M is, whose graph has passed `canon`, by the samples of
+ * --calibrate. M becomes its probe, which is compiled as O says. Prints the table of layers.
+ * Null after a diagnostic. */
 const QuantPlan *quantise_plan(Cli *c, Module *m, const PackageOpts *o, Arena *a);
 
 /* ---- ranges.c ---- */
@@ -37,12 +38,12 @@ static inline void range_count(ValueRange *r, double x)
 	if (bin >= 0)
 		r->bin[bin < RANGE_BINS ? bin : RANGE_BINS - 1]++;
 }
-/* u8 for all elements from the least to the largest; or for the part of that range with the least sum
- * of squared errors. */
+/* u8 for all elements from the least to the largest; or for the part of that range with the
+ * least sum of squared errors. */
 ByteScale range_all(const ValueRange *r);
 ByteScale range_least_squares(const ValueRange *r);
-/* The scale of i8 from -127 to 127 for N elements at X, which lie STRIDE apart in groups of GROUP: by the least sum of squared
- * errors. */
+/* The scale of i8 from -127 to 127 for N elements at X, which lie STRIDE apart in groups of
+ * GROUP: by the least sum of squared errors. */
 float scale_of_channel(const float *x, int64_t n, int64_t group, int64_t stride);
 
 /* ---- calibrate.c ---- */
@@ -78,7 +79,8 @@ typedef struct Calibration {
 	Array **reference;             /* by sample: the results in floats */
 } Calibration;
 
-/* Compiles the probe, runs the samples, and sets what X knows of values. Nothing is on. False after a diagnostic. */
+/* Compiles the probe, runs the samples, and sets what X knows of values. Nothing is on. False
+ * after a diagnostic. */
 bool calibrate(Calibration *x, const PackageOpts *o, const char *folder);
 /* Activation K, and the weights of its layers, are smoothed, or not, from now on. */
 void calibration_set_form(Calibration *x, int k, Form f);
@@ -86,8 +88,8 @@ void calibration_set_form(Calibration *x, int k, Form f);
 int64_t weights_after(const QuantLayer *l, int axis);
 /* The weights of layer L, with their factors; in A. */
 float *calibration_weights(const Calibration *x, Arena *a, int l);
-/* The error of the results with the layers that X->on switches on, relative to the results in floats; negative after a
- * diagnostic. */
+/* The error of the results with the layers that X->on switches on, relative to the results in
+ * floats; negative after a diagnostic. */
 double calibration_error(Calibration *x);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Scales of quantised numbers, by the least sum of squared errors. A range that leaves out a few large
- * elements rounds all others more finely. The error of an element inside is that of uniform rounding,
- * scale^2 / 12, but for 0, which is always exact; that of one outside is its distance from the range.
+ * Scales of quantised numbers, by the least sum of squared errors. A range that leaves out a few
+ * large elements rounds all others more finely. The error of an element inside is that of uniform
+ * rounding, scale^2 / 12, but for 0, which is always exact; that of one outside is its distance
+ * from the range.
  */
 #include "tools/dlcc/quantise.h"
 

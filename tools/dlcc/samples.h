@@ -21,8 +21,8 @@ typedef struct SampleList {
 	int n, cap;
 } SampleList;
 
-/* Reads the samples of DIR for the inputs of G, in the order of their names. Each has room for MORE inputs. False after a
- * diagnostic. */
+/* Reads the samples of DIR for the inputs of G, in the order of their names. Each has room for
+ * MORE inputs. False after a diagnostic. */
 bool samples_read(Arena *a, Diag *d, const char *dir, const Graph *g, int more, SampleList *out);
 
 #endif

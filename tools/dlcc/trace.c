@@ -102,8 +102,8 @@ static double number(Json *j)
 	return v;
 }
 
-/* Reads an object or a list between OPEN and CLOSE. MEMBER reads each member's value; NAME is null in
- * a list. */
+/* Reads an object or a list between OPEN and CLOSE. MEMBER reads each member's value; NAME is
+ * null in a list. */
 typedef void (*Member)(Json *j, const char *name, void *arg);
 
 static void members(Json *j, char open, char close, Member member, void *arg)

@@ -399,9 +399,10 @@ static bool drop_slower(Tuner *t)
 	return any;
 }
 
-/* Times all best decisions together beside CHOSEN, and drops those that are not faster, until all
- * are or the time is over. *FASTER: the whole model is. If the time ends before what is left could be
- * timed together, *FASTER says whether anything is left, as each was faster in a measurement. */
+/* Times all best decisions together beside CHOSEN, and drops those that are not faster, until
+ * all are or the time is over. *FASTER: the whole model is. If the time ends before what is left
+ * could be timed together, *FASTER says whether anything is left, as each was faster in a
+ * measurement. */
 static bool confirm(Tuner *t, const char *chosen, bool *faster)
 {
 	bool changed = true, late = false;

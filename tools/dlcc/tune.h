@@ -30,9 +30,9 @@ typedef struct KernelTimes {
 KernelTimes *tune_times(int n);
 void tune_times_free(KernelTimes *t);
 void tune_times_clear(KernelTimes *t);
-/* Times the artifacts PATH for SECONDS. The least times in TO become those of this measurement that
- * are less. After MOST seconds it ends: with *LATE, or with a diagnostic if LATE is null. INPUT: the
- * model, for messages. */
+/* Times the artifacts PATH for SECONDS. The least times in TO become those of this measurement
+ * that are less. After MOST seconds it ends: with *LATE, or with a diagnostic if LATE is null.
+ * INPUT: the model, for messages. */
 bool tune_measure(Diag *d, const char *input, const char *const path[2], double seconds,
 		  double most, KernelTimes *const to[2], bool *late);
 

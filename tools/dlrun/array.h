@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Values as dlrun holds them: from ONNX's test data (.pb), from and to NumPy files (.npy), from text
- * (.txt), or random.
- * Data is packed as dlrt packs it; strings are dl_str. Memory is an arena's or a mapped file's and
- * lives until the program ends.
+ * Values as dlrun holds them: from ONNX's test data (.pb), from and to NumPy files (.npy), from
+ * text (.txt), or random. Data is packed as dlrt packs it; strings are dl_str. Memory is an arena's
+ * or a mapped file's and lives until the program ends.
  */
 #ifndef TOOLS_DLRUN_ARRAY_H
 #define TOOLS_DLRUN_ARRAY_H

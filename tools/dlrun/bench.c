@@ -26,7 +26,8 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Runs until SECONDS are over, MIN times at least; the times go to ms and cpu_ms. The number of runs, or 0. */
+/* Runs until SECONDS are over, MIN times at least; the times go to ms and cpu_ms. The number of
+ * runs, or 0. */
 static int measure(Session *s, const Array *in, double seconds, int min, double *ms, double *cpu_ms)
 {
 	const double begin = now(CLOCK_MONOTONIC);
@@ -79,7 +80,8 @@ int session_threads(int threads)
 	return sched_getaffinity(0, sizeof(set), &set) ? 1 : CPU_COUNT(&set);
 }
 
-/* On a GPU: what a run reads and writes at least (weights, inputs, outputs), by its time, beside what the GPU's memory can. */
+/* On a GPU: what a run reads and writes at least (weights, inputs, outputs), by its time, beside
+ * what the GPU's memory can. */
 static void put_speed(const Session *s, FILE *f, const Timing *t)
 {
 	const dl_device_info gpu = session_gpu(s);

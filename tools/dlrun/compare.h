@@ -2,12 +2,12 @@
 /*
  * Is an output what was expected? Integers, booleans and strings are equal. A float may be off by a
  * share of the reference's largest element: 2e-5; 2e-3 where the output is f16 or narrower, or the
- * model rounds to f16 inside; 1.6e-2 likewise for bf16. Where a noise is known, 8 times that noise is
- * allowed instead if it is more. A measured noise allows 1e-2 at most. Elements beyond that which would
- * be allowed more by their own noise are too noisy to judge, which is not ok. With rtol or atol,
- * instead, each element must satisfy |a - b| <= atol + rtol * |b|. NaN equals NaN, an infinity equals
- * itself, always. The thresholds stand in compare.c. A sequence, optional or map is as expected if it
- * has as many items, and each of them is.
+ * model rounds to f16 inside; 1.6e-2 likewise for bf16. Where a noise is known, 8 times that noise
+ * is allowed instead if it is more. A measured noise allows 1e-2 at most. Elements beyond that
+ * which would be allowed more by their own noise are too noisy to judge, which is not ok. With rtol
+ * or atol, instead, each element must satisfy |a - b| <= atol + rtol * |b|. NaN equals NaN, an
+ * infinity equals itself, always. The thresholds stand in compare.c. A sequence, optional or map is
+ * as expected if it has as many items, and each of them is.
  */
 #ifndef TOOLS_DLRUN_COMPARE_H
 #define TOOLS_DLRUN_COMPARE_H

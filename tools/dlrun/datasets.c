@@ -117,7 +117,8 @@ static int file_number(const char *file, const char *what)
 	return !strcmp(end, ".pb") && k < INT_MAX ? (int)k : -1;
 }
 
-/* Every file input_K.pb of DIR is an input of the model: the first N, ARRAYS, were read, and of those the others follow. */
+/* Every file input_K.pb of DIR is an input of the model: the first N, ARRAYS, were read, and of
+ * those the others follow. */
 static bool inputs_exist(const Session *s, const char *dir, const char *const *names,
 			 const Array *arrays, int n)
 {
@@ -180,7 +181,8 @@ typedef struct Tally {
 	int outputs, differ, alone; /* compared; of which differ; without a reference */
 } Tally;
 
-/* Compares GOT, the outputs of a run on IN. Noise is measured where an output differs such that it may be the reason. */
+/* Compares GOT, the outputs of a run on IN. Noise is measured where an output differs such that
+ * it may be the reason. */
 static void compare_set(Session *s, const char *set, const Array *in, const Array *got,
 			const Array *want, int n, Tolerance t, bool measures, Tally *sum)
 {

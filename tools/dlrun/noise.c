@@ -91,7 +91,8 @@ static bool same_shape(const Array *a, const Array *b)
 	       (!a->rank || !memcmp(a->dims, b->dims, (size_t)a->rank * sizeof(*a->dims)));
 }
 
-/* Enters how far the floats of V are from those of BASE; returns where those of the next value are entered. */
+/* Enters how far the floats of V are from those of BASE; returns where those of the next value
+ * are entered. */
 static double *enter_value(const Array *v, const Array *base, double *moved)
 {
 	for (int64_t i = 0; i < v->n_items; i++)

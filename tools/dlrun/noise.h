@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The noise of a model's outputs: by how much they move when nothing that matters changes. A model
- * that subtracts nearly equal numbers, say, amplifies the rounding of f32, and two right results of it
- * differ by more than a fixed tolerance allows. Two ways to measure it, the first that can be taken:
+ * that subtracts nearly equal numbers, say, amplifies the rounding of f32, and two right results of
+ * it differ by more than a fixed tolerance allows. Two ways to measure it, the first that can be
+ * taken:
  *
  *   moving inputs by one ulp
  *       The model runs again on float inputs whose elements are moved by a unit in the last place, up
@@ -26,7 +27,8 @@ typedef struct Noise {
 	double **moved;          /* by output and element, absolute; null for an output that is no float */
 } Noise;
 
-/* Measures the noise of the run of S on IN, which gave GOT: copies, since S runs again. Memory is S's arena's. */
+/* Measures the noise of the run of S on IN, which gave GOT: copies, since S runs again. Memory
+ * is S's arena's. */
 Noise noise_measure(Session *s, const Array *in, const Array *got);
 
 #endif

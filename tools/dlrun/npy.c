@@ -105,8 +105,8 @@ static bool parse_header(Arena *a, Diag *d, const char *path, const char *header
 	return true;
 }
 
-/* Refuses V, whose elements of EACH bytes follow in F, before memory is taken for them. *BYTES: their
- * size. */
+/* Refuses V, whose elements of EACH bytes follow in F, before memory is taken for them. *BYTES:
+ * their size. */
 static bool elements_fit(Diag *d, const char *path, FILE *f, const Array *v, size_t each,
 			 size_t *bytes)
 {

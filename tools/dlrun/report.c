@@ -195,7 +195,8 @@ static void put_roof(const Session *s, FILE *f, const Roof *roof)
 			session_threads(s->options.threads) > 1 ? "s" : "");
 }
 
-/* On a GPU: its name, and how what the runs must read and write at least compares with what its memory can. */
+/* On a GPU: its name, and how what the runs must read and write at least compares with what its
+ * memory can. */
 static void put_speed(const Session *s, FILE *f, uint64_t ns)
 {
 	const dl_device_info gpu = session_gpu(s);

@@ -99,8 +99,8 @@ static const char *api_symbol(Arena *a, FILE *f)
 	return NULL;
 }
 
-/* The bytes that F, a 64-bit ELF file, has at least where it is whole: dlcc and linkers put the sections' headers last.
- * 0: it is no such file. */
+/* The bytes that F, a 64-bit ELF file, has at least where it is whole: dlcc and linkers put the
+ * sections' headers last. 0: it is no such file. */
 static uint64_t whole_size(Arena *a, FILE *f)
 {
 	const Elf64_Ehdr *eh = slice(f, a, 0, sizeof(*eh));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A compiled model, opened: the shared library, its API, a loaded model and one context. Outputs are
- * served by the context, and borrowed until the next run.
+ * A compiled model, opened: the shared library, its API, a loaded model and one context. Outputs
+ * are served by the context, and borrowed until the next run.
  */
 #ifndef TOOLS_DLRUN_SESSION_H
 #define TOOLS_DLRUN_SESSION_H
@@ -32,8 +32,9 @@ typedef struct Session {
 bool session_open(Session *s, Arena *a, Diag *d, const char *path);
 /* Loads, and makes the context; false after a diagnostic. */
 bool session_load(Session *s, const dl_load_options *options);
-/* S, opened and loaded as another session is, on a CPU that has no more than FEATURES (DL_CPU_): a model and a context of
- * its own. False where the artifact has no variant for it. Closed by session_unload. */
+/* S, opened and loaded as another session is, on a CPU that has no more than FEATURES (DL_CPU_):
+ * a model and a context of its own. False where the artifact has no variant for it. Closed by
+ * session_unload. */
 bool session_load_variant(Session *s, uint64_t features);
 void session_unload(Session *s);
 /* Unloads, and closes the library. */
@@ -65,7 +66,8 @@ const char *session_shown(const Session *s, const char *text);
 void session_describe(const Session *s, FILE *f);
 /* The type of IO as a text: "f32[N, 64]", "seq(f32[?])". */
 const char *session_type(const Session *s, const dl_io *io);
-/* Input i of the model without data, where it has a default: a run then takes that; false: it has none. */
+/* Input i of the model without data, where it has a default: a run then takes that; false: it
+ * has none. */
 bool session_default(const Session *s, int32_t i, Array *v);
 /* The symbols' values that dims of inputs IN are, -1 for others. */
 int64_t *session_dims(const Session *s, const Array *in);
@@ -73,8 +75,8 @@ int64_t *session_dims(const Session *s, const Array *in);
  * diagnostic. */
 Array *session_random(Session *s, const int64_t *sym_values);
 
-/* datasets.c: runs the data sets of DIR (which is one, or has test_data_set_K) and prints a line per
- * output, and one for all. False when one fails. */
+/* datasets.c: runs the data sets of DIR (which is one, or has test_data_set_K) and prints a line
+ * per output, and one for all. False when one fails. */
 typedef struct DataOptions {
 	double rtol, atol, noise; /* negative: not given */
 } DataOptions;

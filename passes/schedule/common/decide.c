@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * decide: chooses how every CPU runs every kernel. Strategies are tried in the order of their table;
- * each recognises its kernels by their access relations: *product* takes matrix products
- * (cpu/gemm_decide.c), *map* and *row* everything else whose statements have a common parallel band,
- * a softmax for example (cpu/row_decide.c). A kernel that none of these takes is run statement by
- * statement, one stage for each (*order*). Kernels for GPUs have no decisions: their strategies
- * decide while they emit (gpu/sched_gpu.c).
+ * decide: chooses how every CPU runs every kernel. Strategies are tried in the order of their
+ * table; each recognises its kernels by their access relations: *product* takes matrix products
+ * (cpu/gemm_decide.c), *map* and *row* everything else whose statements have a common parallel
+ * band, a softmax for example (cpu/row_decide.c). A kernel that none of these takes is run
+ * statement by statement, one stage for each (*order*). Kernels for GPUs have no decisions: their
+ * strategies decide while they emit (gpu/sched_gpu.c).
  *
  * A file of the user replaces decisions (schedule_file.c).
  */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A Decision says how a CPU runs one kernel: which strategy, and all that the strategy leaves open.
- * `decide` chooses it, or takes it from a file of the user (schedule_file.c); `sched` emits the loop
- * tree that it describes and chooses nothing. A decision is plain data, which mentions the kernel's
- * iterators and statements by number only, so that it holds for every copy of the kernel.
+ * `decide` chooses it, or takes it from a file of the user (schedule_file.c); `sched` emits the
+ * loop tree that it describes and chooses nothing. A decision is plain data, which mentions the
+ * kernel's iterators and statements by number only, so that it holds for every copy of the kernel.
  *
  * A strategy is a row of strategy_table: the names of its decisions, how they are chosen, which of
  * them are legal, and their loop trees. GPU strategies have no decisions: they choose as they emit.
@@ -114,7 +114,8 @@ typedef struct Decision {
 	};
 } Decision;
 
-/* A decision that may be faster than another one, with its time in relation to that one's, by a model. */
+/* A decision that may be faster than another one, with its time in relation to that one's, by a
+ * model. */
 typedef struct Offer {
 	Decision *decision;
 	double cost;
@@ -155,8 +156,8 @@ extern const StrategyInfo strategy_table[STRATEGY_COUNT];
 
 /* ---- decide.c ---- */
 
-/* T as kernels of M may use it. Its products of bf16 take subnormal numbers for zero, so they need an option that allows
- * this. */
+/* T as kernels of M may use it. Its products of bf16 take subnormal numbers for zero, so they
+ * need an option that allows this. */
 const Target *decide_target(const Module *m, const Target *t);
 /* How K is scheduled on CPU T. ON_HOST: the kernel has few elements, beside code for a GPU, and
  * needs no product. K is a copy that the function may change; its arena holds the result. */
@@ -168,8 +169,8 @@ Decision *decision_copy(Arena *a, const Decision *d, int nstmts);
 
 /* Appends a text to WHY, which says what is wrong with a decision. Returns false. */
 bool decision_refuse(StrBuf *why, const char *fmt, ...) BASE_PRINTF(2, 3);
-/* Moves *P past WORD, a word or a punctuation mark, and the space before it; false if another one is
- * there. */
+/* Moves *P past WORD, a word or a punctuation mark, and the space before it; false if another
+ * one is there. */
 bool line_accept(const char **p, const char *word);
 /* The same, where WORD has to follow. */
 bool line_expect(const char **p, const char *word, StrBuf *why);
@@ -196,23 +197,23 @@ Decision *decision_parse(const Target *t, Kernel *k, const char *text, StrBuf *w
 
 /* Adds a copy of D, whose time is COST times that of the decision it differs from. */
 void offer_add(Offers *o, const Decision *d, double cost);
-/* Other legal decisions for K on T that may be faster than BASE, the most promising first. They go to
- * OUT, at most MOST, in A. Returns their number. */
+/* Other legal decisions for K on T that may be faster than BASE, the most promising first. They
+ * go to OUT, at most MOST, in A. Returns their number. */
 int decisions_offer(const Target *t, Kernel *k, const Decision *base, Arena *a,
 		    Decision **out, int most);
 
 /* ---- schedule_file.c ---- */
 
-/* The hashes of the kernels of M that have decisions, by Node.id; 0: the node has none. Kernels of one
- * hash have one line. */
+/* The hashes of the kernels of M that have decisions, by Node.id; 0: the node has none. Kernels
+ * of one hash have one line. */
 uint64_t *schedule_hashes(Module *m, Arena *a);
-/* Prints the line of N on target number T, for all kernels of its HASH, with NOTE in its comment (null:
- * none). */
+/* Prints the line of N on target number T, for all kernels of its HASH, with NOTE in its comment
+ * (null: none). */
 void schedule_print_line(StrBuf *b, const Module *m, int t, Node *n, const uint64_t *hash,
 			 const char *note);
 
-/* Checks the lines of TEXT, the file FILE, apart from their decisions. IS_CPU: there is a CPU of this
- * name. False after diagnostics. */
+/* Checks the lines of TEXT, the file FILE, apart from their decisions. IS_CPU: there is a CPU of
+ * this name. False after diagnostics. */
 bool schedule_file_check(const char *text, const char *file, bool (*is_cpu)(const char *), Diag *d);
 /* Replaces the decisions of M for which Options.schedule has a line. False after diagnostics. */
 bool schedule_file_apply(Module *m);

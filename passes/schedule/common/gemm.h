@@ -33,14 +33,14 @@ typedef struct Gemm {
 	Dim *m, *n, *kk;        /* extents */
 	int kpack;              /* CPUs: terms of a step of the micro-kernel (contraction_kpack) */
 	Dim *steps;             /* steps of all terms */
-	/* CPUs: B in panels. NUMBERS is the load of its elements, or of numbers that SCALE and ZERO, loads
-	 * of one element for each GROUP terms and column, make such (null: 1, 0; GROUP 0: one for all
-	 * terms). TERMS of a column are contiguous. */
+	/* CPUs: B in panels. NUMBERS is the load of its elements, or of numbers that SCALE and
+	 * ZERO, loads of one element for each GROUP terms and column, make such (null: 1, 0;
+	 * GROUP 0: one for all terms). TERMS of a column are contiguous. */
 	Expr *numbers, *scale, *zero;
 	int64_t group;
 	int terms;
-	/* CPUs: the operand A is quantised, too: c.a is the load of its bytes, and this the load of the
-	 * scale of ROW_GROUP terms. WHOLE_A is the operand. */
+	/* CPUs: the operand A is quantised, too: c.a is the load of its bytes, and this the load
+	 * of the scale of ROW_GROUP terms. WHOLE_A is the operand. */
 	Expr *row_scale, *whole_a;
 	int64_t row_group;
 	bool m_merges;          /* the m iterators have one stride in every access */
@@ -48,8 +48,9 @@ typedef struct Gemm {
 	bool dot;                /* CPUs: both operands are read as bf16, in pairs of terms */
 	bool panels_first;       /* CPUs: panels are the outer loop, tiles of rows the inner one */
 	ProductFetch fetch;      /* CPUs */
-	/* CPUs: the scores of an attention prefetch NNEXT rows of operands for each column, which the next batch packs: from AT on,
-	 * which mentions NFLAT, NEXT_LINES lines of the cache */
+	/* CPUs: the scores of an attention prefetch NNEXT rows of operands for each column,
+	 * which the next batch packs: from AT on, which mentions NFLAT, NEXT_LINES lines of the
+	 * cache */
 	Prefetch next[2];
 	int64_t next_lines[2];
 	int nnext;
@@ -57,8 +58,8 @@ typedef struct Gemm {
 	 * its sum; null: a sum is read always */
 	Expr *when;
 	Buf *squares, *trim; /* CPUs: Tile.squares, Tile.trim */
-	/* A is read in runs: the k iterators from RUN on merge in A, and have RUN_TERMS points; each
-	 * point of those before it has its run. No runs: run is nk. */
+	/* A is read in runs: the k iterators from RUN on merge in A, and have RUN_TERMS points;
+	 * each point of those before it has its run. No runs: run is nk. */
 	int run;
 	Dim *run_terms;
 	Buf *runs, *edge;
@@ -66,8 +67,8 @@ typedef struct Gemm {
 	int64_t pw, nr, mr, nc, mc, kc; /* NC 0: a block has all columns */
 	Buf *abuf, *bbuf;
 	Iter *m0, *n0;          /* the block's first row and column */
-	/* by Buf.id: a local with the block's rows of a temporary, or null: n columns of each, which the
-	 * tiles store for what follows them; or one element, which is read */
+	/* by Buf.id: a local with the block's rows of a temporary, or null: n columns of each,
+	 * which the tiles store for what follows them; or one element, which is read */
 	Buf **held;
 	int nheld;
 } Gemm;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Offers other decisions for a kernel than the one that `decide` chose, for `dlcc --tune` to measure.
- * Each strategy proposes decisions beside a given one, which differ from it in one or two respects,
- * with the time that they take by a simple model. Those that are legal are offered, the fastest by
- * the model first. The model only says in which order it pays to measure.
+ * Offers other decisions for a kernel than the one that `decide` chose, for `dlcc --tune` to
+ * measure. Each strategy proposes decisions beside a given one, which differ from it in one or two
+ * respects, with the time that they take by a simple model. Those that are legal are offered, the
+ * fastest by the model first. The model only says in which order it pays to measure.
  */
 #include "passes/schedule/common/decision.h"
 

@@ -83,7 +83,8 @@ typedef struct Merged {
 int row_merge_band(Row *r, Merged *g);
 void row_stage_iters(Row *r, const Merged *g, int n);
 
-/* The taps of a stencil: the points over which S reduces, at most MOST_TAPS along each iterator; 0 if S is none. */
+/* The taps of a stencil: the points over which S reduces, at most MOST_TAPS along each iterator;
+ * 0 if S is none. */
 int64_t row_taps(const Stmt *s);
 
 /* ---- row_emit.c ---- */

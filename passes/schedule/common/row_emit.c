@@ -42,8 +42,8 @@ Expr *row_extent(Row *r, const Iter *it)
 	return ex_dim(r->k->pool, it->extent);
 }
 
-/* The loop iterator of IT, an iterator of the current statement that the stage does not fix, and the
- * bounds of its loop. */
+/* The loop iterator of IT, an iterator of the current statement that the stage does not fix, and
+ * the bounds of its loop. */
 static Iter *loop_over(Row *r, Iter *it, Expr **lo, Expr **hi)
 {
 	const int b = band_index(r->band, r->s, it);
@@ -126,7 +126,8 @@ static void emit_range(const MapRange *m, Expr *val, Expr *lo, Expr *hi)
 /* MapParts of a map's value that all points evaluate, and what stands for each of them. */
 typedef struct MapParts {
 	const MapRange *m;
-	/* Whether E is a part or has none, so that its operands are not looked at; adds a part to ALL. */
+	/* Whether E is a part or has none, so that its operands are not looked at; adds a part
+	 * to ALL. */
 	bool (*end)(struct MapParts *p, Expr *e);
 	bool *seen; /* by Expr.id */
 	VEC(Expr *) all, by;

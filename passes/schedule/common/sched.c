@@ -170,8 +170,8 @@ static bool both_do_the_same(const Schedule *a, const Schedule *b)
 	       (!a->where.shared || does_the_same(a->next, b->next));
 }
 
-/* N's schedule, with its variants for sizes that are unknown at compile time. In a program for GPUs,
- * kernels on the host are scheduled for any CPU. */
+/* N's schedule, with its variants for sizes that are unknown at compile time. In a program for
+ * GPUs, kernels on the host are scheduled for any CPU. */
 static Schedule *all_variants(Module *m, const Target *t, Node *n, const Decision *d)
 {
 	const Target *of = node_on_host(n) ? m->host : t;
@@ -191,8 +191,8 @@ static Schedule *all_variants(Module *m, const Target *t, Node *n, const Decisio
 	return s;
 }
 
-/* The schedule S of N follows a decision that a user wrote: it is proved, unless --verify proves all
- * of them. */
+/* The schedule S of N follows a decision that a user wrote: it is proved, unless --verify proves
+ * all of them. */
 static bool prove_edited(Module *m, const Decision *d, Node *n, Schedule *s)
 {
 	return !d || !d->edited || m->opt.verify ||

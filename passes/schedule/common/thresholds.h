@@ -12,43 +12,45 @@ enum {
 	/* Bytes of a panel's row: two vectors of the widest CPU, so that every CPU's tile divides
 	 * the panel and all of them share packed weights. */
 	PANEL_BYTES = 128,
-	/* Bits of the contiguous terms of a column, in a panel of numbers of less than a byte: a lane of
-	 * a vector, from which shifts take one term after the other. */
+	/* Bits of the contiguous terms of a column, in a panel of numbers of less than a byte: a
+	 * lane of a vector, from which shifts take one term after the other. */
 	PANEL_WORD = 32,
 	/* Rows of a tile by the number of vector registers: with two vectors of columns, the sums,
 	 * a row of B and an element of A take 15 of 16 registers, or 19 of 32. */
 	TILE_ROWS = 6,
 	TILE_ROWS_MANY = 8,
-	/* The same, of fewer than 32 registers, where B is quantised: its words, a row of floats and zero
-	 * points take six registers more. And where bytes are multiplied in pairs: their products, and what masks
-	 * and adds them, take registers, too. */
+	/* The same, of fewer than 32 registers, where B is quantised: its words, a row of floats
+	 * and zero points take six registers more. And where bytes are multiplied in pairs:
+	 * their products, and what masks and adds them, take registers, too. */
 	TILE_ROWS_SCALED = 4,
 	/* A tile of so many rows may do with one less: its sums still hide the latency of the
 	 * multiply-add. */
 	LEAST_TILE_ROWS = 6,
 	/* Vectors of a tile's row: two independent sums hide the latency of the multiply-add. */
 	TILE_VECTORS = 2,
-	/* Rows of a tile with one vector of columns. AVX2 computed a product of 8 columns at 93% of its roof with 8, at 87% with
-	 * 10, and at 77% in tiles of 6x16 of which half is left out. */
+	/* Rows of a tile with one vector of columns. AVX2 computed a product of 8 columns at 93%
+	 * of its roof with 8, at 87% with 10, and at 77% in tiles of 6x16 of which half is left
+	 * out. */
 	NARROW_ROWS = 8,
-	/* Rows and columns of a block, at most, where B is in panels already. So few rows are one block.
-	 * Of more rows, blocks are smaller, so that their results stay in L1 and L2. */
+	/* Rows and columns of a block, at most, where B is in panels already. So few rows are
+	 * one block. Of more rows, blocks are smaller, so that their results stay in L1 and L2. */
 	PRODUCT_ROWS = 128,
 	PRODUCT_ROWS_MANY = 64,
 	PRODUCT_COLUMNS = 128,
-	/* Blocks of such a product, at least, where that leaves LEAST_TILES tiles of rows in each: of
-	 * 16 blocks, two to four threads do shares that differ by little. */
+	/* Blocks of such a product, at least, where that leaves LEAST_TILES tiles of rows in
+	 * each: of 16 blocks, two to four threads do shares that differ by little. */
 	PRODUCT_BLOCKS = 16,
 	/* Tiles of rows, at least, that share a panel of B in L1: it is read from L2 once for all. */
 	LEAST_TILES = 2,
-	/* Least rows of an image for which the number of rows is treated as known although the batch
-	 * is symbolic: an image of 7x7 points has more. Of fewer, the run's sizes decide. */
+	/* Least rows of an image for which the number of rows is treated as known although the
+	 * batch is symbolic: an image of 7x7 points has more. Of fewer, the run's sizes decide. */
 	KNOWN_ROWS = 32,
-	/* An element that another core has just written takes so many times as long to read as one of
-	 * weights, which no core writes: 13 ns a cache line were measured, against 2 ns from L3. */
+	/* An element that another core has just written takes so many times as long to read as
+	 * one of weights, which no core writes: 13 ns a cache line were measured, against 2 ns
+	 * from L3. */
 	REMOTE_COST = 5,
-	/* So many rows are blocks enough for all cores: a block then has all columns, if B fits into
-	 * L2, so that its results and its rows of A are contiguous in memory. */
+	/* So many rows are blocks enough for all cores: a block then has all columns, if B fits
+	 * into L2, so that its results and its rows of A are contiguous in memory. */
 	SPLIT_ROWS = 12 * PRODUCT_ROWS_MANY,
 	/* Columns of a block of B that is packed: more do not save a pass over A that counts. */
 	MOST_COLUMNS = 512,
@@ -58,8 +60,8 @@ enum {
 	 * then, unless it has no more than SHORT_SUM terms: adding up its lanes would cost more. */
 	LEAST_COLUMNS = 8,
 	SHORT_SUM = 64,
-	/* Terms of a run of A for which reading it in place costs less than packing it. First layers of 3x3 and 32 channels took 226
-	 * us in runs of three, and 272 packed. */
+	/* Terms of a run of A for which reading it in place costs less than packing it. First
+	 * layers of 3x3 and 32 channels took 226 us in runs of three, and 272 packed. */
 	LEAST_RUN = 3,
 	/* Terms of a sum between two roundings of KC: the loop over terms is unrolled by it. */
 	DEPTH_STEP = 8,
@@ -71,10 +73,11 @@ enum {
 
 	/* ---- Slices of a batch ---- */
 
-	/* Bytes of the arena of a slice, for each thread. A core's share of the last cache is 4 to 32 MiB.
-	 * On one with 32 MiB, ResNet-50 took 60.3, 62.2, 65.0 and 66.3 ms an image in slices with arenas of 11,
-	 * 20, 39 and 75 MiB, MobileNetV2 6.4, 6.6, 7.1 and 7.8 ms with 6, 12, 24 and 48, and MobileNetV3, whose weights
-	 * are larger, 5.1, 4.9, 5.2 and 5.7 with 4.4, 9, 18 and 35. */
+	/* Bytes of the arena of a slice, for each thread. A core's share of the last cache is 4
+	 * to 32 MiB. On one with 32 MiB, ResNet-50 took 60.3, 62.2, 65.0 and 66.3 ms an image in
+	 * slices with arenas of 11, 20, 39 and 75 MiB, MobileNetV2 6.4, 6.6, 7.1 and 7.8 ms with
+	 * 6, 12, 24 and 48, and MobileNetV3, whose weights are larger, 5.1, 4.9, 5.2 and 5.7
+	 * with 4.4, 9, 18 and 35. */
 	SLICE_BYTES = 10 << 20,
 
 	/* ---- Attention ---- */
@@ -123,20 +126,22 @@ enum {
 	/* Adjacent points of a stencil that share their loads. With two vectors each, more of them
 	 * would not keep their states in 16 registers. */
 	STENCIL_POINTS = 4,
-	/* Taps of a stencil that are unrolled, at most. Of a larger one, loops go over the rows of the taps. */
+	/* Taps of a stencil that are unrolled, at most. Of a larger one, loops go over the rows
+	 * of the taps. */
 	MOST_TAPS = 64,
-	/* Instructions for a point, at most, of the maps after a product or a stencil that are unrolled over some of its points: a
-	 * bias, a residual and an activation have up to 8. Functions are not: they gained nothing on AVX-512, and took 1.1 times as
-	 * long on AVX2, which has too few registers for their constants. */
+	/* Instructions for a point, at most, of the maps after a product or a stencil that are
+	 * unrolled over some of its points: a bias, a residual and an activation have up to 8.
+	 * Functions are not: they gained nothing on AVX-512, and took 1.1 times as long on AVX2,
+	 * which has too few registers for their constants. */
 	MOST_SHORT_MAPS = 16,
 	/* Terms of an innermost sum, at most, that are unrolled inside the vector loop. */
 	MOST_UNROLLED = 8,
 	/* Terms of a float sum that are added one after another: a longer sum is computed from the
 	 * sums of such blocks, so that its error grows with their number. */
 	SUM_BLOCK = 512,
-	/* Points of a row in a nanosecond: an estimate for vectors of points with one function call.
-	 * Shorter kernels, shared, take longer: copies of 8,192 elements took a microsecond alone
-	 * and three on two threads. */
+	/* Points of a row in a nanosecond: an estimate for vectors of points with one function
+	 * call. Shorter kernels, shared, take longer: copies of 8,192 elements took a
+	 * microsecond alone and three on two threads. */
 	POINTS_PER_NS = 4,
 	/* Statements of some multiply-adds that take as long together, in vectors. Measured on
 	 * the transforms of Winograd's convolutions. */
@@ -144,8 +149,8 @@ enum {
 
 	/* ---- Fusion and layouts on CPUs ---- */
 
-	/* The highest cost of a map whose bytes a stencil computes again for each tap, rather than to
-	 * load them: what it costs to dequantise them. */
+	/* The highest cost of a map whose bytes a stencil computes again for each tap, rather
+	 * than to load them: what it costs to dequantise them. */
 	MOST_RECOMPUTED = 4,
 	/* Elements, at most, that a map dequantises from constant bytes into a table of its own: 64
 	 * KiB of f32, which stay in L2. */
@@ -153,8 +158,8 @@ enum {
 	/* A reduction that is no stencil is computed about as fast with vectors of states as with
 	 * lanes along the sum, so its vote for a layout counts by this factor less. */
 	EITHER_WAY = 16,
-	/* Elements between the pixels of a vector, at most, for which it is loaded without a gather:
-	 * two loads and a shuffle. */
+	/* Elements between the pixels of a vector, at most, for which it is loaded without a
+	 * gather: two loads and a shuffle. */
 	NEAR = 2,
 
 	/* ---- All loops ---- */

@@ -46,8 +46,8 @@ void product_offer(Offers *o, Kernel *k, const Decision *base);
 
 /* ---- gemm_attention.c ---- */
 
-/* K is an attention that the strategy takes on every CPU: a product, statements that share its rows,
- * and a product that sums along them. */
+/* K is an attention that the strategy takes on every CPU: a product, statements that share its
+ * rows, and a product that sums along them. */
 bool attention_takes(Kernel *k);
 /* The loop tree of decision D, an attention. */
 void attention_emit(Kernel *k, const Decision *d, Schedule *s);

@@ -61,8 +61,8 @@ static bool whole_steps(const Gemm *g, Dim *d)
 	return g->kpack == 1 || dim_multiple(g->k->ctx, d, g->kpack);
 }
 
-/* The first of the innermost k iterators that merge in A: the terms of a run. The guard bounds at most
- * one of a run's iterators, so that what it leaves of a run is a range. */
+/* The first of the innermost k iterators that merge in A: the terms of a run. The guard bounds
+ * at most one of a run's iterators, so that what it leaves of a run is a range. */
 static int first_of_run(Gemm *g)
 {
 	Expr *guard = g->c.guard_a;
@@ -89,9 +89,9 @@ static bool has_edges(Gemm *g)
 	       has_unit_step(g);
 }
 
-/* A is read in place if its k iterators merge into one with a constant stride, and in runs if some
- * of them do. Runs outside of the tensor are packed, which makes their stride 1. A run of one term is
- * none. */
+/* A is read in place if its k iterators merge into one with a constant stride, and in runs if
+ * some of them do. Runs outside of the tensor are packed, which makes their stride 1. A run of
+ * one term is none. */
 static void look_at_a(Gemm *g)
 {
 	Affine a;
@@ -120,7 +120,8 @@ static void look_at_a(Gemm *g)
 static bool in_panels(const Gemm *g, const Expr *e, int *terms)
 {
 	const Layout *l = e->kind == EX_LOAD ? e->load.buf->layout : NULL;
-	/* the axis of the columns in a panel: the last one, or the one before those of contiguous terms */
+	/* the axis of the columns in a panel: the last one, or the one before those of
+	 * contiguous terms */
 	int col = l ? l->n - 1 : 0;
 
 	*terms = 1;
@@ -148,7 +149,8 @@ static Expr *scales_in(const Gemm *g, Expr *e)
 	return (t == DT_F32 || dtype_is_half(t)) && in_panels(g, e, &one) ? e : NULL;
 }
 
-/* E, operand B, is a quantised one whose parts are packed in panels (passes/layout/panels_scaled.c). */
+/* E, operand B, is a quantised one whose parts are packed in panels
+ * (passes/layout/panels_scaled.c). */
 static bool look_at_parts(Gemm *g, Expr *e)
 {
 	int one, at;
@@ -194,8 +196,8 @@ static void look_at_b(Gemm *g)
 		gemm_pack_b_instead(g);
 }
 
-/* A is read as bytes and scales if it is quantised by the groups of B, whose words have four bytes of
- * terms. */
+/* A is read as bytes and scales if it is quantised by the groups of B, whose words have four
+ * bytes of terms. */
 static void look_at_rows(Gemm *g)
 {
 	ScaledRows r;

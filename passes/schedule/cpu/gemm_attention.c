@@ -133,8 +133,9 @@ static bool one_a_row(const AttentionPlan *a, const Stmt *s)
 	return true;
 }
 
-/* Every temporary of the first product and of the statements after it has one writer, and goes along the rows. If it is read
- * by a later part of the stage, it has whole rows of scores or, between the products, one element for each row. */
+/* Every temporary of the first product and of the statements after it has one writer, and goes
+ * along the rows. If it is read by a later part of the stage, it has whole rows of scores or,
+ * between the products, one element for each row. */
 static bool temps_fit(AttentionPlan *a)
 {
 	Kernel *k = a->k;
@@ -338,8 +339,8 @@ static void let_batch(AttentionTree *t)
 	l_let(b, a->values.n0, l_int(b, 0));
 }
 
-/* The scores prefetch what G packs in the next batch, of which BATCH is the innermost iterator: the rows of a matrix, one for
- * each KEY, whose columns are INNER. */
+/* The scores prefetch what G packs in the next batch, of which BATCH is the innermost iterator:
+ * the rows of a matrix, one for each KEY, whose columns are INNER. */
 static void fetch_next(AttentionTree *t, const Gemm *g, Iter *batch, Iter *key, Iter *inner)
 {
 	Gemm *s = &t->a.scores;

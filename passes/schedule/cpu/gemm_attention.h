@@ -15,8 +15,8 @@ typedef struct AttentionPlan {
 	Gemm scores, values;
 	Band band;         /* g and m, of all statements */
 	int first, last;   /* the statements between the two products, which make the weights */
-	/* by Buf.id: a thread's rows of the temporary are in memory at once: the scores that FIRST..LAST
-	 * read, and the weights */
+	/* by Buf.id: a thread's rows of the temporary are in memory at once: the scores that
+	 * FIRST..LAST read, and the weights */
 	bool *rows;
 	int nbufs; /* entries of ROWS */
 	bool bounded; /* scores.when holds for scores below TILE_BOUND in magnitude */
@@ -35,8 +35,8 @@ void attention_skip_scores(AttentionPlan *a);
 /* If a->bounded, emits the sum of the squares of the packed keys, and sets a->scores.squares to
  * it. */
 void attention_sum_squares(AttentionPlan *a);
-/* Emits the sum of the packed values times 0, which is 0 if all are finite, and sets a->values.trim to it; if that
- * pays. */
+/* Emits the sum of the packed values times 0, which is 0 if all are finite, and sets
+ * a->values.trim to it; if that pays. */
 void attention_trim_values(AttentionPlan *a);
 
 #endif

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The contraction strategy's prefetching: while a tile is computed, each term fetches some data that
- * later tiles use. A decision names one of two kinds:
+ * The contraction strategy's prefetching: while a tile is computed, each term fetches some data
+ * that later tiles use. A decision names one of two kinds:
  *
  *   panel   parts of B's next panel, which only the first tile of rows would read from memory
  *   rows    the same in the first block of rows, after which B's block is in a cache; in the others,
  *           the next block's rows of A, of results and of what the maps after the product read
  *
- * Attention packs the keys and values of one batch after the other. The tiles of its scores fetch those of the next batch; those of
- * the last one compute addresses past the tensor, which prefetching ignores.
+ * Attention packs the keys and values of one batch after the other. The tiles of its scores fetch
+ * those of the next batch; those of the last one compute addresses past the tensor, which
+ * prefetching ignores.
  *
- * Rows that are contiguous in memory are one range. The tiles of a block share the ranges: each tile
- * fetches a piece of one of them.
+ * Rows that are contiguous in memory are one range. The tiles of a block share the ranges: each
+ * tile fetches a piece of one of them.
  */
 #include "passes/schedule/cpu/gemm_impl.h"
 
@@ -66,8 +67,8 @@ static void add_load(void *arg, Expr *e)
 		add_rows(r, e->load.buf, gemm_placed(&pl, e)->load.idx[0]);
 }
 
-/* The rows of A that the next block reads first. A convolution has read all but the last tap of them
- * before. */
+/* The rows of A that the next block reads first. A convolution has read all but the last tap of
+ * them before. */
 static void add_a(Ranges *r)
 {
 	Gemm *g = r->g;
@@ -143,13 +144,13 @@ static void share_ranges(const Ranges *r, Tile *tl, Expr *number, int64_t k)
 	}
 }
 
-/* The tiles of a panel, those of all its columns, that have at least a third of their rows share the panel
- * that follows; TILE counts those of the same columns. After the block's last panel, that is the first one,
- * with the next part of the sum, or that of the next block. A tile of fewer rows would wait for what it
- * fetches, since it multiplies too little meanwhile. Each term fetches a line of the cache. Where a tile
- * would have to fetch more, it fetches nothing: the CPU's own prefetching alone is faster than together with
- * a part of the lines. BERT of 17 tokens takes 0.86 of the time that it takes if all tiles share, and of 8
- * tokens 0.74. */
+/* The tiles of a panel, those of all its columns, that have at least a third of their rows share
+ * the panel that follows; TILE counts those of the same columns. After the block's last panel,
+ * that is the first one, with the next part of the sum, or that of the next block. A tile of
+ * fewer rows would wait for what it fetches, since it multiplies too little meanwhile. Each term
+ * fetches a line of the cache. Where a tile would have to fetch more, it fetches nothing: the
+ * CPU's own prefetching alone is faster than together with a part of the lines. BERT of 17
+ * tokens takes 0.86 of the time that it takes if all tiles share, and of 8 tokens 0.74. */
 static void share_panel(Gemm *g, Tile *tl, const TileAt *t, Expr *tile)
 {
 	LBuild *b = &g->b;

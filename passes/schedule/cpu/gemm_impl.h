@@ -20,7 +20,8 @@ bool gemm_begin_some(Gemm *g, Kernel *k, int first, int nstmts);
 DType gemm_packed_type(const Gemm *g, const Expr *e);
 /* A is packed, even if it can be read in place; then in f32, if it is quantised. */
 void gemm_pack_instead(Gemm *g);
-/* A is of bf16, rounded or in memory, and B in panels of bf16; gemm_use_dot has them read in pairs of terms. */
+/* A is of bf16, rounded or in memory, and B in panels of bf16; gemm_use_dot has them read in
+ * pairs of terms. */
 bool gemm_has_dot(const Gemm *g);
 void gemm_use_dot(Gemm *g);
 /* B is packed, even if it is stored in panels. */
@@ -43,8 +44,8 @@ bool axis_is_parallel(const ProductAxis *parallel, int n, ProductAxis x);
 void gemm_choose_tile(const Target *t, Gemm *g, int64_t *mr, int64_t *nr);
 /* A is better packed than read in place. */
 bool gemm_packs_a(const Gemm *g);
-/* The sums of a tile of MR x NR are whole vectors of a panel and fit into the registers of T; else WHY
- * says what is wrong. */
+/* The sums of a tile of MR x NR are whole vectors of a panel and fit into the registers of T;
+ * else WHY says what is wrong. */
 bool gemm_tile_is_legal(const Target *t, CType ct, int64_t mr, int64_t nr, StrBuf *why);
 
 /* ---- gemm_pack.c ---- */
@@ -59,8 +60,8 @@ Expr *gemm_panels(Gemm *g);
 void gemm_pack_b(Gemm *g);
 /* Packs A into Ap[row][k], for the block's rows. */
 void gemm_pack_a(Gemm *g);
-/* Computes where the runs of the block's rows of A start, and packs the runs that lie partly outside
- * of the tensor (Tile.runs in ir/loop.h). Run t of row i is element t*mc + i. */
+/* Computes where the runs of the block's rows of A start, and packs the runs that lie partly
+ * outside of the tensor (Tile.runs in ir/loop.h). Run t of row i is element t*mc + i. */
 void gemm_find_runs(Gemm *g);
 
 /* A tile while its nodes are built. */
@@ -85,7 +86,8 @@ void gemm_fetch(Gemm *g, Tile *tl, const TileAt *t);
 
 /* ---- gemm_tile.c ---- */
 
-/* The flat index of the element of A, which is a load, at row M of the whole matrix and the terms K. */
+/* The flat index of the element of A, which is a load, at row M of the whole matrix and the
+ * terms K. */
 Expr *gemm_a_index(Gemm *g, Expr *m, Expr *const *k);
 
 /* Emits the tiles of a block. Panels are the outer loop if B's panel is to stay in L1 or L2 (packed

@@ -198,8 +198,8 @@ void gemm_pack_b(Gemm *g)
 	l_close(b, jbl);
 }
 
-/* Stores zeros to the terms of A's row at ROW that follow the last one of the sum in its step. B's panels have integers
- * there, or are constants and have zeros. */
+/* Stores zeros to the terms of A's row at ROW that follow the last one of the sum in its step.
+ * B's panels have integers there, or are constants and have zeros. */
 static void fill_last_step(Gemm *g, Expr *row)
 {
 	LBuild *b = &g->b;
@@ -223,8 +223,8 @@ static Expr *named(Gemm *g, const char *name, Expr *e, Dim *most)
 	return ex_iter(g->b.p, it);
 }
 
-/* The first of the innermost k iterators that A's rows are packed along at once: they merge in A, and
- * of them the guard mentions the first one alone, by bounds. */
+/* The first of the innermost k iterators that A's rows are packed along at once: they merge in
+ * A, and of them the guard mentions the first one alone, by bounds. */
 static int first_packed_at_once(Gemm *g)
 {
 	int first = g->c.nk - 1;
@@ -245,8 +245,8 @@ static int first_packed_at_once(Gemm *g)
 	return first;
 }
 
-/* Packs the row of A at the current point of the m iterators to the block's row I. INSIDE: the guard
- * holds for all terms. */
+/* Packs the row of A at the current point of the m iterators to the block's row I. INSIDE: the
+ * guard holds for all terms. */
 static void pack_row(Gemm *g, Expr *i, bool inside)
 {
 	LBuild *b = &g->b;
@@ -320,8 +320,8 @@ static BlockRows open_rows(Gemm *g)
 	return r;
 }
 
-/* What is done for the rows of A that lie at W of R in [LO, HI), or for the one row there is. INSIDE: the guard holds for
- * all of their terms. */
+/* What is done for the rows of A that lie at W of R in [LO, HI), or for the one row there is.
+ * INSIDE: the guard holds for all of their terms. */
 typedef void RowsDo(Gemm *g, const BlockRows *r, Expr *lo, Expr *hi, bool inside);
 
 /* The number in the block of the row at W of R. */
@@ -404,7 +404,8 @@ static void pack_edge(Gemm *g, Expr *at, Expr *from, Expr *lo, Expr *hi, Expr *c
 	l_close(b, cl);
 }
 
-/* Finds where the runs of the rows at W of R in [LO, HI) start. Those inside are found a run at a time, in vectors of rows. */
+/* Finds where the runs of the rows at W of R in [LO, HI) start. Those inside are found a run at
+ * a time, in vectors of rows. */
 static void find_runs(Gemm *g, const BlockRows *r, Expr *rows_lo, Expr *rows_hi, bool inside)
 {
 	LBuild *b = &g->b;

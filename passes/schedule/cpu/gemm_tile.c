@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The contraction strategy's tiles: the micro-kernel's call and the epilogue over its result. Gemm is
- * in passes/schedule/common/gemm.h, TileAt in gemm_impl.h, and what a tile is in ir/loop.h. */
+/* The contraction strategy's tiles: the micro-kernel's call and the epilogue over its result.
+ * Gemm is in passes/schedule/common/gemm.h, TileAt in gemm_impl.h, and what a tile is in
+ * ir/loop.h. */
 #include "passes/schedule/cpu/gemm_impl.h"
 
 Expr *gemm_a_index(Gemm *g, Expr *m, Expr *const *k)
@@ -175,8 +176,9 @@ static Expr *held_value(Gemm *g, Buf *held)
 	return ex_load(p, held, &at, 1);
 }
 
-/* The epilogue over all sums of a tile is unrolled if it is short. Then compilers keep the sums in registers, instead of
- * storing them to the tile and loading them again. Where a sum is split into parts, they are in memory anyway. */
+/* The epilogue over all sums of a tile is unrolled if it is short. Then compilers keep the sums
+ * in registers, instead of storing them to the tile and loading them again. Where a sum is split
+ * into parts, they are in memory anyway. */
 static bool unrolls_epilogue(const Gemm *g, const TileAt *t)
 {
 	return !g->kc && t->m_valid->kind == EX_CONST && t->n_valid->kind == EX_CONST &&
@@ -322,9 +324,10 @@ static void emit_one(Gemm *g, TileAt t)
 	emit_epilogue(g, &t);
 }
 
-/* Emits the tile at T as emit_one does. If the last tile of a row has fewer columns than the other ones, two versions are emitted,
- * each for a constant number of columns: the micro-kernel then computes no others, and the epilogue can be unrolled. The
- * micro-kernel for quantised numbers computes all columns. */
+/* Emits the tile at T as emit_one does. If the last tile of a row has fewer columns than the
+ * other ones, two versions are emitted, each for a constant number of columns: the micro-kernel
+ * then computes no others, and the epilogue can be unrolled. The micro-kernel for quantised
+ * numbers computes all columns. */
 static void emit_at(Gemm *g, const TileAt *t)
 {
 	LBuild *b = &g->b;

@@ -7,8 +7,8 @@
  * iterator, that one is tiled, and so is the one along which a map reads or writes what is strided
  * along the vector iterator, so that a tile is transposed in cache. All others are parallel.
  *
- * The forms that a reduction may have depend on the stage and on the locals of earlier statements. So
- * the choice opens the stage, in a schedule that is thrown away, as does the check.
+ * The forms that a reduction may have depend on the stage and on the locals of earlier statements.
+ * So the choice opens the stage, in a schedule that is thrown away, as does the check.
  */
 #include "passes/schedule/cpu/cpu.h"
 #include "passes/schedule/cpu/row_impl.h"

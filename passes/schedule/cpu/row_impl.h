@@ -22,8 +22,8 @@ typedef struct RowPlan {
 RowPlan row_plan(Kernel *k, const Decision *d, int stage, Band *band);
 /* Opens the stage of PLAN. Statements follow in order: row_begin, row_hold, and the nodes. */
 Row row_open_stage(LBuild *b, const RowPlan *plan);
-/* The stage alone uses T, statement S is the first that writes to it, and the others index it by the
- * same band iterators, so it need not be stored. */
+/* The stage alone uses T, statement S is the first that writes to it, and the others index it by
+ * the same band iterators, so it need not be stored. */
 bool row_may_hold(const Row *r, const Stmt *s, const Buf *t);
 /* Declares the locals that hold the result of S, if its decision says so. */
 void row_hold(Row *r, Stmt *s);
@@ -41,8 +41,8 @@ void row_choose(const Target *t, LBuild *b, const RowPlan *plan);
 
 /* ---- row_reduce.c ---- */
 
-/* Whether REDUCE_TAPS is possible for S, the current statement: the taps need no guard but at the ends
- * of the row. */
+/* Whether REDUCE_TAPS is possible for S, the current statement: the taps need no guard but at
+ * the ends of the row. */
 bool row_taps_fit(Row *r, Stmt *s);
 /* Emits a reduction with v innermost: a block of states, updated a row of terms at a time. */
 void row_emit_reduce_vector(Row *r, Stmt *s);
@@ -51,8 +51,8 @@ void row_emit_reduce_vector(Row *r, Stmt *s);
 
 /* Whether S, the current statement, is a stencil along the tile. */
 bool row_is_stencil(Row *r, Stmt *s);
-/* The id of the last statement of the stage, if each one after the stencil S is a map of the same points, which can be computed
- * where the state of a point is stored; else that of S. */
+/* The id of the last statement of the stage, if each one after the stencil S is a map of the
+ * same points, which can be computed where the state of a point is stored; else that of S. */
 int row_stencil_through(const Row *r, const Stmt *s);
 /* Emits such a stencil, and the statements after it up to THROUGH. */
 void row_emit_stencil(Row *r, Stmt *s, int through);

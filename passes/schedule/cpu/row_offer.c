@@ -7,8 +7,8 @@
 #include "passes/schedule/cpu/cpu.h"
 #include "passes/schedule/cpu/row_impl.h"
 
-/* The order in which changes are offered, as costs in relation to the given decision: before 1, what
- * often pays; after 1, what seldom does. */
+/* The order in which changes are offered, as costs in relation to the given decision: before 1,
+ * what often pays; after 1, what seldom does. */
 static const double FORM = 0.8, POINTS = 0.85, BLOCK = 0.9, TILE = 0.95, FAR = 1.05, LOOPS = 1.1;
 
 static Decision *copy_of(const Offers *o, const Decision *base)

@@ -23,8 +23,8 @@ static void split_guard(Row *r, Expr *g, const Iter *v, const Iter *u, Expr **in
 	}
 }
 
-/* The points of v in the block for which the taps need no guard, [*LO, *HI). False if the guard that has v
- * or u, INNER, is no bound of an interval. */
+/* The points of v in the block for which the taps need no guard, [*LO, *HI). False if the guard
+ * that has v or u, INNER, is no bound of an interval. */
 static bool inside_of_guard(Row *r, const Stmt *s, Expr *inner, Expr **lo, Expr **hi)
 {
 	ExprPool *p = r->k->pool;
@@ -52,8 +52,8 @@ bool row_taps_fit(Row *r, Stmt *s)
 	return !inner || inside_of_guard(r, s, inner, &lo, &hi);
 }
 
-/* Emits the taps of VAL at the points [LO, HI) of v, each where INNER holds (null: always). There are no
- * points where OUTER, which all taps have in common, does not. */
+/* Emits the taps of VAL at the points [LO, HI) of v, each where INNER holds (null: always).
+ * There are no points where OUTER, which all taps have in common, does not. */
 static void emit_taps_at(Row *r, Stmt *s, Buf *const *acc, Expr *at, Expr *val, Expr *inner,
 			 Expr *outer, LoopKind kind, Expr *lo, Expr *hi)
 {
@@ -133,8 +133,8 @@ static void open_states(Row *r, Nest *in)
 	row_open(r, in, LOOP_VECTOR, r->rep[r->vec], r->vlo, r->vhi);
 }
 
-/* Adds the terms of S to ACC, a row of them at a time. If ROW_BLOCKS is not null, only its points in
- * [FIRST, END). */
+/* Adds the terms of S to ACC, a row of them at a time. If ROW_BLOCKS is not null, only its
+ * points in [FIRST, END). */
 static void emit_terms(Row *r, Stmt *s, Buf *const *acc, Expr *at, const Iter *blocks, Expr *first,
 		       Expr *end)
 {

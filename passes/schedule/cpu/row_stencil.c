@@ -8,8 +8,8 @@
  *     for v
  *       4 states; all taps, unrolled; 4 stores
  *
- * Short maps that follow, such as a bias and an activation, are computed at these stores, instead of in loops of their own
- * over a local that holds the tile.
+ * Short maps that follow, such as a bias and an activation, are computed at these stores, instead
+ * of in loops of their own over a local that holds the tile.
  *
  * A guard never stands inside the loop over v. There the C compiler would load under a mask, from
  * addresses outside of the input where the mask is empty. Such loads are slow where the page is
@@ -106,8 +106,9 @@ static void set_w(Row *r, Expr *w)
 
 /* ---- The statements after a stencil ---- */
 
-/* S is a map of one value for each point of the stencil FIRST. What FIRST and the statements between have written it reads at
- * its own point: it is parallel over the iterators of the band that they have in common. */
+/* S is a map of one value for each point of the stencil FIRST. What FIRST and the statements
+ * between have written it reads at its own point: it is parallel over the iterators of the band
+ * that they have in common. */
 static bool maps_points(const Row *r, const Stmt *s, const Stmt *first)
 {
 	if (s->red || s->guard || s->ordered || s->nout != 1 || row_packed(s) ||
@@ -142,7 +143,8 @@ static void hold_point(Row *r, Stmt *s)
 	r->local[t->id] = l_temp(r->b, t->name, t->dtype, NULL);
 }
 
-/* Stores the states ACC at IDX of S, and the results of the maps after it up to statement THROUGH at that point. */
+/* Stores the states ACC at IDX of S, and the results of the maps after it up to statement
+ * THROUGH at that point. */
 static void store_through(Row *r, Stmt *s, int through, Buf *const *acc, Expr *idx)
 {
 	if (through > s->id)
@@ -173,7 +175,8 @@ typedef struct ChannelStencil {
 	int side;                   /* adjacent points that share their loads */
 	Expr *along, *rest;         /* the guard: conjuncts with w, and without; or null */
 	Expr *all_along, *all_rest; /* that they hold for all taps; or null */
-	/* the innermost reduced iterators that have TAPS points together, at most MOST_TAPS; unrolled unless a guard bounds them */
+	/* the innermost reduced iterators that have TAPS points together, at most MOST_TAPS;
+	 * unrolled unless a guard bounds them */
 	bool unrolled[MAX_ITERS];
 	int64_t taps;
 } ChannelStencil;
@@ -207,8 +210,8 @@ static Expr *without_from(ExprPool *p, const Stmt *s, Expr *g, int i, Expr **lat
 	return g;
 }
 
-/* Opens loops over the reduced iterators of which UNROLLED says MINE, in the bounds that GUARD gives
- * them. Each conjunct bounds the last of its iterators. */
+/* Opens loops over the reduced iterators of which UNROLLED says MINE, in the bounds that GUARD
+ * gives them. Each conjunct bounds the last of its iterators. */
 static void open_taps(const ChannelStencil *t, const ColumnGroup *g, bool mine, Expr *guard,
 		      Nest *n)
 {

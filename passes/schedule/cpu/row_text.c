@@ -6,7 +6,8 @@
  *	row parallel n*h reduce 0 lanes j,2 lanes j hold 0,1,2 grain 16384
  *	row parallel n,h tile w 28 vector c block 64 reduce 0 stencil 4 hold 0 grain 16384
  *
- * Merged iterators are joined by `*`. An order has a part for each statement, with `|` between them.
+ * Merged iterators are joined by `*`. An order has a part for each statement, with `|` between
+ * them.
  */
 #include "passes/schedule/cpu/cpu.h"
 #include "passes/schedule/cpu/row_impl.h"

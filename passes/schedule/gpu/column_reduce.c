@@ -3,11 +3,11 @@
  * Column reductions on GPUs: the reduced iterator strides through memory, and a band iterator N is
  * contiguous. Sums of columns are such, and products of a few rows with a row-major matrix. A block
  * has a few adjacent columns. Consecutive threads take consecutive pieces of 16 bytes of a row, and
- * the rows are distributed over the rest. So the matrix is read once, in whole sectors, by many threads. A
- * thread has a state for each of its columns and for each point of an iterator M that the matrix
- * does not depend on: the rows of a vector or of a small batch. The states of a block are combined
- * across lanes by shuffles, then across warps in shared memory. The statements that follow the
- * reduction are computed at the block's points.
+ * the rows are distributed over the rest. So the matrix is read once, in whole sectors, by many
+ * threads. A thread has a state for each of its columns and for each point of an iterator M that
+ * the matrix does not depend on: the rows of a vector or of a small batch. The states of a block
+ * are combined across lanes by shuffles, then across warps in shared memory. The statements that
+ * follow the reduction are computed at the block's points.
  *
  * A matrix in the order of fragments (passes/layout/fragments.c) is read in the same pieces of 16
  * bytes as tiles read it, which hold terms of two columns: each warp has all columns, and its lanes

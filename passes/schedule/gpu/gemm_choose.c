@@ -8,10 +8,10 @@
  *
  * Shapes are left out if they need more registers or shared memory than there is, or if their
  * accesses do not fill sectors. A thread's registers hold its sums, the operands of one step, and
- * for each piece that it fills the address and perhaps the value. Of equal cost the smallest tile is
- * taken, and of those the first candidate. So the choice depends on the sizes, the element types,
- * how the operands lie in memory, the matrix instruction (gemm.c) and the target's row, and not on
- * the machine that compiles. A long sum is split if the model says that this saves time.
+ * for each piece that it fills the address and perhaps the value. Of equal cost the smallest tile
+ * is taken, and of those the first candidate. So the choice depends on the sizes, the element
+ * types, how the operands lie in memory, the matrix instruction (gemm.c) and the target's row, and
+ * not on the machine that compiles. A long sum is split if the model says that this saves time.
  *
  * --tiles overrides the choice (gemm_tiles_text.c), and a variant for few rows limits it
  * (gemm_variants.c). Products of few rows or columns have no tile (skinny.c).
@@ -110,8 +110,8 @@ static int fill_registers(const GpuGemm *g, const BlockShape *s, const TileOpera
 	return each * (!o->async ? place + words : place > COPIED ? place : COPIED);
 }
 
-/* Estimated registers of a thread in the pipeline: the sums, the operands of one step (of bytes, both
- * steps of a row of the tile: ptxas loads them together), and the chunks that it fills. */
+/* Estimated registers of a thread in the pipeline: the sums, the operands of one step (of bytes,
+ * both steps of a row of the tile: ptxas loads them together), and the chunks that it fills. */
 static int pipeline_registers(const GpuGemm *g, const BlockShape *s)
 {
 	const int word = bytes_of(ctype_dtype(g->g.c.ct)) / 4, piece = 16 / bytes_of(g->a.type);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Schedules that assign a row to a thread group: a part of a warp, a warp or a block. Most statements of a row have
- * a point for each of its elements. The group shares these points out in one way for all statements
- * (passes/schedule/gpu/group_share.c), so a value that a thread computes at a point in one
- * statement is in its registers for the next (passes/schedule/gpu/group_keep.c). Other temporaries
- * are in shared memory where they are small, else in global memory.
+ * Schedules that assign a row to a thread group: a part of a warp, a warp or a block. Most
+ * statements of a row have a point for each of its elements. The group shares these points out in
+ * one way for all statements (passes/schedule/gpu/group_share.c), so a value that a thread computes
+ * at a point in one statement is in its registers for the next (passes/schedule/gpu/group_keep.c).
+ * Other temporaries are in shared memory where they are small, else in global memory.
  *
  * Here: which statements iterate over the row, and the nodes of the stage.
  */

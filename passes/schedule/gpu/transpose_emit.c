@@ -200,8 +200,9 @@ static Expr *open_path(TransposePlan *t, const Way *w, const Path *y, Nest *nest
 		return x;
 	x = ex_sub(b->p, x, peel(t, w, y->n));
 	begun = ex_op2(b->p, IN_ge, x, l_int(b, 0));
-	/* That no position is negative may follow from the extents of iterators that the range does not
-	 * have, as where one of them is 1 at most. It then holds of ranges that exist alone. */
+	/* That no position is negative may follow from the extents of iterators that the range
+	 * does not have, as where one of them is 1 at most. It then holds of ranges that exist
+	 * alone. */
 	*guard = ex_and(b->p, begun->kind == EX_CONST ? *guard : begun,
 			ex_op2(b->p, IN_lt, x, end));
 	return x;

@@ -399,7 +399,8 @@ static bool change_name(Mutator *m)
 	return true;
 }
 
-/* Hostile to what prints names: C, its comments and strings, formats, the IR's text, JSON, terminals. */
+/* Hostile to what prints names: C, its comments and strings, formats, the IR's text, JSON,
+ * terminals. */
 static Bytes hostile_name(Mutator *m)
 {
 	static const char *const pieces[] = {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Mutations of model files that know the schema: a file is read into a tree of fields by protobuf-c's
- * descriptors, some of its numbers, names and messages are changed, and it is written again. A part of the
- * mutations is blind to the schema: flipped bits, cut ends, bytes of another file.
+ * Mutations of model files that know the schema: a file is read into a tree of fields by
+ * protobuf-c's descriptors, some of its numbers, names and messages are changed, and it is written
+ * again. A part of the mutations is blind to the schema: flipped bits, cut ends, bytes of another
+ * file.
  *
  * The same generator state gives the same file.
  */

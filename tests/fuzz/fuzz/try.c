@@ -347,9 +347,9 @@ static Tolerance by_noise(double noise)
 	return (Tolerance){.rtol = -1, .atol = -1, .noise = noise};
 }
 
-/* How far the outputs OUT move with other roundings of the inputs, as a share of the largest: a mutated graph
- * may subtract what is nearly equal, and then rounding is all that it computes. Infinite where they have no
- * number, or another integer. */
+/* How far the outputs OUT move with other roundings of the inputs, as a share of the largest: a
+ * mutated graph may subtract what is nearly equal, and then rounding is all that it computes.
+ * Infinite where they have no number, or another integer. */
 static double noise_of(Try *y, Graph *g, const Tensor *const *in, Tensor *const *out)
 {
 	enum { TRIALS = 4 };
@@ -372,8 +372,8 @@ static double noise_of(Try *y, Graph *g, const Tensor *const *in, Tensor *const 
 	return noise;
 }
 
-/* A and B are of the same integers, or of the next ones: the two ways to compute what is quantised, in floats and in integers, may lie
- * on two sides of a tie. */
+/* A and B are of the same integers, or of the next ones: the two ways to compute what is
+ * quantised, in floats and in integers, may lie on two sides of a tie. */
 static bool within_a_step(const Tensor *a, const Tensor *b)
 {
 	bool ok = a->dtype == b->dtype && dtype_is_int(a->dtype) && dtype_info[a->dtype].bits <= 16 && a->bytes == b->bytes;

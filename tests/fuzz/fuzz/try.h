@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One file through the whole compiler, in this process: read, imported, every pass with the verifier after it,
- * C as text. What is accepted is evaluated on small random inputs, as it was imported and as it was compiled,
- * and the two must agree.
+ * One file through the whole compiler, in this process: read, imported, every pass with the
+ * verifier after it, C as text. What is accepted is evaluated on small random inputs, as it was
+ * imported and as it was compiled, and the two must agree.
  */
 #ifndef TESTS_FUZZ_TRY_H
 #define TESTS_FUZZ_TRY_H
@@ -25,10 +25,11 @@ typedef struct Tried {
 	char why[400];  /* BROKEN: what; FAULTED: the diagnostic */
 } Tried;
 
-/* FILE is a model as text where it is TEXT. T is written as the work goes on, so that another process can
- * read it after a crash. Where SAMPLE is not null and the run ended well or in a fault, the ONNX model and its
- * inputs (and outputs) are written to the folder SAMPLE as a case: model.onnx, test_data_set_0; where it ended
- * well and the outputs have a noise, with a line for tests/tools/batch in the file "case". */
+/* FILE is a model as text where it is TEXT. T is written as the work goes on, so that another
+ * process can read it after a crash. Where SAMPLE is not null and the run ended well or in a
+ * fault, the ONNX model and its inputs (and outputs) are written to the folder SAMPLE as a case:
+ * model.onnx, test_data_set_0; where it ended well and the outputs have a noise, with a line for
+ * tests/tools/batch in the file "case". */
 void try_file(Tried *t, Bytes file, bool text, Rng *r, const char *sample);
 
 #endif

@@ -126,7 +126,8 @@ static void two_streams(void)
 	OK(cuStreamDestroy_v2(t));
 }
 
-/* What a call that a capture of S does not permit does: it fails with CODE, and so does the capture. */
+/* What a call that a capture of S does not permit does: it fails with CODE, and so does the
+ * capture. */
 static void spoils(CUstream s, CUresult code, CUresult got, const char *what)
 {
 	if (got != code)
@@ -201,7 +202,8 @@ static void *allocate(void *context)
 	return NULL;
 }
 
-/* Whom a mode forbids to take memory: all threads, that which captures, none; a thread may say that it knows better. */
+/* Whom a mode forbids to take memory: all threads, that which captures, none; a thread may say
+ * that it knows better. */
 static void modes(void)
 {
 	CUstream s = stream(1);

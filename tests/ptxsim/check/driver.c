@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The driver: work that waits, orders that nothing promises, graphs, faults of each call, what is left over. */
+/* The driver: work that waits, orders that nothing promises, graphs, faults of each call, what
+ * is left over. */
 #include "tests/ptxsim/check/gpu.h"
 
 #include <pthread.h>
@@ -232,7 +233,8 @@ static CUresult kernel_node(CUgraphNode *out, CUgraph g, const CUgraphNode *afte
 	return cuGraphAddKernelNode_v2(out, g, after, n, &p);
 }
 
-/* in -> left = 2 in, right = 2 in -> out = left + right. What fails gives its error; what was made stays in D. */
+/* in -> left = 2 in, right = 2 in -> out = left + right. What fails gives its error; what was
+ * made stays in D. */
 static CUresult diamond(Diamond *d, const float *host)
 {
 	CUresult r = CUDA_SUCCESS;
@@ -307,7 +309,8 @@ static void graphs(void)
 
 static float program_out[N];
 
-/* Everything a program does, from a module to its end. The first error, after everything was given back. */
+/* Everything a program does, from a module to its end. The first error, after everything was
+ * given back. */
 static CUresult program(void)
 {
 	static const char *const ptx = ".version 7.0\n.target sm_80\n.address_size 64\n.entry "
@@ -363,7 +366,8 @@ static void each_call_fails(void)
 		ptxsim_fail((uint64_t)k, CUDA_ERROR_OUT_OF_MEMORY);
 		if (program() != CUDA_ERROR_OUT_OF_MEMORY)
 			wrong("call %d fails, and the program does not tell", k);
-		/* A call that fails does nothing; only one that should have released leaves something. */
+		/* A call that fails does nothing; only one that should have released leaves
+		 * something. */
 		if (ptxsim_live() - before != (k > n - RELEASES ? 1 : 0))
 			wrong("call %d fails, and %d are left", k, ptxsim_live() - before);
 		before = ptxsim_live();

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The driver API as a test uses it: modules from files, arrays that go there and back, expectations. */
+/* The driver API as a test uses it: modules from files, arrays that go there and back,
+ * expectations. */
 #ifndef PTXSIM_CHECK_GPU_H
 #define PTXSIM_CHECK_GPU_H
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mma in shapes that Triton does not use, ldmatrix and stmatrix in every form, mbarriers. The fragments are put
- * together here from the tables of the ISA: for each type, the row and column of element I of a lane.
+ * mma in shapes that Triton does not use, ldmatrix and stmatrix in every form, mbarriers. The
+ * fragments are put together here from the tables of the ISA: for each type, the row and column of
+ * element I of a lane.
  */
 #include "tests/ptxsim/check/gpu.h"
 #include "tests/ptxsim/half.h"

@@ -431,7 +431,8 @@ static void math(void)
 		want_math(in[0][i], in[1][i], want);
 		for (int k = 0; k < n; k++) {
 			float g = got[k * N + i];
-			/* CUDA's functions are right to a few units in the last place; the __ ones less so. */
+			/* CUDA's functions are right to a few units in the last place; the __
+			 * ones less so. */
 			if (!(fabsf(g - want[k]) <= 2e-6f * (fabsf(want[k]) + 0.3f)))
 				wrong("output %d of %g, %g is %g, not %g", k, (double)in[0][i],
 				      (double)in[1][i], (double)g, (double)want[k]);

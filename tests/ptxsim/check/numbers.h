@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels that put output K of input I at out[K * N + I], and inputs that are likely to show what is wrong. */
+/* Kernels that put output K of input I at out[K * N + I], and inputs that are likely to show
+ * what is wrong. */
 #ifndef PTXSIM_CHECK_NUMBERS_H
 #define PTXSIM_CHECK_NUMBERS_H
 

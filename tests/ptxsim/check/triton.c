@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels that Triton compiled: products of matrices in every type, softmax, attention; and what becomes of a
- * product whose PTX lacks a line. */
+/* Kernels that Triton compiled: products of matrices in every type, softmax, attention; and what
+ * becomes of a product whose PTX lacks a line. */
 #include "tests/ptxsim/check/gpu.h"
 #include "tests/ptxsim/half.h"
 
@@ -53,7 +53,8 @@ typedef struct Gemm {
 
 enum { MAX_SIZE = 160 * 160 };
 
-/* C = A B with elements that every type has, so that the sums are exact; ROUGH: any elements. Returns whether it is right. */
+/* C = A B with elements that every type has, so that the sums are exact; ROUGH: any elements.
+ * Returns whether it is right. */
 static bool product(const Gemm *g, CUfunction f, int m, int n, int k, bool rough)
 {
 	static double a[MAX_SIZE], b[MAX_SIZE];
@@ -222,7 +223,8 @@ static void attention(void)
 
 /* ---- Mutants ---- */
 
-/* Whether the product is still right and silent when line number AT (from 0) that has PATTERN is gone; -1: there is none. */
+/* Whether the product is still right and silent when line number AT (from 0) that has PATTERN is
+ * gone; -1: there is none. */
 static int survives(const char *pattern, int at)
 {
 	char *text = module_text("triton/gemm"), *p = text;

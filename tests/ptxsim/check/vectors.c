@@ -45,7 +45,8 @@ static void compare(const void *got, const void *want, size_t n)
 			      a[i], b[i]);
 }
 
-/* The next array of the running case in the file; its bytes, or -1: there is none. The caller frees DATA. */
+/* The next array of the running case in the file; its bytes, or -1: there is none. The caller
+ * frees DATA. */
 static long next(uint8_t **data)
 {
 	char line[NAME + 24];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What threads do together: shuffles and votes, atomics, copies on their way, named barriers; each under several seeds. */
+/* What threads do together: shuffles and votes, atomics, copies on their way, named barriers;
+ * each under several seeds. */
 #include "tests/ptxsim/check/gpu.h"
 #include "tests/ptxsim/half.h"
 

@@ -518,8 +518,8 @@ static bool evaluate_compiled(Case *c, Set *s)
 
 /* Returns null, or how output O of data set K differs from eval. Results that must be equal bit
  * by bit are compared with eval's of the compiled kernels, with the target's rounding: canon may
- * have replaced a function by another one (x^3 by x*x*x), or added two constants. Those of a graph whose weights have
- * become narrow are compared with nothing else. */
+ * have replaced a function by another one (x^3 by x*x*x), or added two constants. Those of a
+ * graph whose weights have become narrow are compared with nothing else. */
 static const char *against_eval(Case *c, int k, int o, const Array *got)
 {
 	Set *s = &c->sets[k];
@@ -583,8 +583,8 @@ static const char *run_kernels(Case *c, Session *s)
 		      : "no table of stages";
 }
 
-/* Runs the code again, on small integers, for which its sums and products are exact. *UNDEFINED is why eval fails on
- * them, as where they are indices out of range, or null. */
+/* Runs the code again, on small integers, for which its sums and products are exact. *UNDEFINED
+ * is why eval fails on them, as where they are indices out of range, or null. */
 static const char *run_on_integers(Case *c, Session *s, const char **undefined)
 {
 	const char *bad = NULL;

@@ -39,16 +39,17 @@ typedef struct RunOptions {
 	bool unproved;	/* no schedule is proved */
 	bool kernels;	/* also run each kernel by itself, within eval's error bounds */
 	bool in_place;	/* also with outputs in place of inputs, with the same results */
-	/* --int4, --int8-weights, --bf16, --fp16: Options.weight_type and .weight_group; 0: neither. The compiled graph computes other
-	 * numbers than the model then, and eval of it is the reference */
+	/* --int4, --int8-weights, --bf16, --fp16: Options.weight_type and .weight_group; 0:
+	 * neither. The compiled graph computes other numbers than the model then, and eval of it
+	 * is the reference */
 	DType weight_type;
 	int weight_group;
 	bool keep;	/* do not remove the files in OUT */
 } RunOptions;
 
-/* Runs a case; never returns. NOISE: the least noise of the references, one number, or one for each
- * output: "1e-6,0". EVAL: evaluate first. FROM: a pipe with the names of libraries; TO: the pipe for
- * reports. */
+/* Runs a case; never returns. NOISE: the least noise of the references, one number, or one for
+ * each output: "1e-6,0". EVAL: evaluate first. FROM: a pipe with the names of libraries; TO: the
+ * pipe for reports. */
 _Noreturn void case_main(const RunOptions *o, const char *dir, const char *name, const char *noise,
 			 bool eval, FILE *from, FILE *to);
 

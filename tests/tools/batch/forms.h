@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The values of a data set as tensors of a graph, and back. As in a program, tensors stand for a value
- * that is none: those that ir/type.h's type_parts counts.
+ * The values of a data set as tensors of a graph, and back. As in a program, tensors stand for a
+ * value that is none: those that ir/type.h's type_parts counts.
  */
 #ifndef TESTS_TOOLS_BATCH_FORMS_H
 #define TESTS_TOOLS_BATCH_FORMS_H
@@ -18,14 +18,15 @@ typedef struct FormValues {
 	dl_form *in_form, *out_form;
 } FormValues;
 
-/* Sets V to what G, a graph before inference, takes and gives. MODEL, unless null, says which forms the outputs have; else they are
- * tensors. */
+/* Sets V to what G, a graph before inference, takes and gives. MODEL, unless null, says which
+ * forms the outputs have; else they are tensors. */
 void forms_values(Arena *a, const Graph *g, const Onnx__ModelProto *model, FormValues *v);
 /* The tensors that stand for the inputs IN of V; null after a diagnostic, which names DIR. */
 const Tensor **forms_feed(Arena *a, Diag *d, const char *dir, dl_strings *s, const FormValues *v,
 			  const Array *in);
 
-/* Makes TO, which has type_parts(T) entries, what V is as a value of type T. Null, or why V does not fit; strings get ids of S. */
+/* Makes TO, which has type_parts(T) entries, what V is as a value of type T. Null, or why V does
+ * not fit; strings get ids of S. */
 const char *forms_take(Arena *a, dl_strings *s, const Type *t, const Array *v, const Tensor **to);
 
 /* The number of values that an application gets from G, an inferred graph. */

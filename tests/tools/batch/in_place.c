@@ -18,7 +18,8 @@ typedef struct Shared {
 	size_t element;
 } Shared;
 
-/* Copies the elements of shape DIMS between memory of STRIDES and contiguous memory, dim by dim from D on. */
+/* Copies the elements of shape DIMS between memory of STRIDES and contiguous memory, dim by dim
+ * from D on. */
 static char *copy_dim(const Shared *m, int rank, const int64_t *dims, int d, char *strided,
 		      char *packed, bool in)
 {

@@ -5,7 +5,8 @@
 
 #include "tools/dlrun/session.h"
 
-/* S has run on IN, without sharing. Returns null, or how an output in place differs from that run's, bit by bit. */
+/* S has run on IN, without sharing. Returns null, or how an output in place differs from that
+ * run's, bit by bit. */
 const char *in_place_differs(Session *s, const Array *in);
 
 #endif

@@ -57,12 +57,14 @@ static void check_digits(void)
 	for (int i = 0; i < 4 * BLOCK; i++)
 		zeros += packed[i] == 0;
 	CHECK(zeros == 4 * BLOCK - K * N);
-	/* Lane 4 * 3 + 2 of column 16 + 3 has terms 36, 37 and 44 of the second block, in the first half. */
+	/* Lane 4 * 3 + 2 of column 16 + 3 has terms 36, 37 and 44 of the second block, in the
+	 * first half. */
 	CHECK(packed[3 * BLOCK + 14 * 8] == 36 * N + 19 + 1);
 	CHECK(packed[3 * BLOCK + 14 * 8 + 1] == 37 * N + 19 + 1);
 	CHECK(packed[3 * BLOCK + 14 * 8 + 2] == 44 * N + 19 + 1);
 	CHECK(packed[3 * BLOCK + 14 * 8 + 3] == 0);
-	/* Lane 4 * 3 + 2 of column 8 + 3 in the first block has, of its second half, terms 20 and 28. */
+	/* Lane 4 * 3 + 2 of column 8 + 3 in the first block has, of its second half, terms 20
+	 * and 28. */
 	CHECK(packed[BLOCK / 2 + 14 * 8 + 4] == 20 * N + 11 + 1);
 	CHECK(packed[BLOCK / 2 + 14 * 8 + 6] == 28 * N + 11 + 1);
 }

@@ -352,7 +352,7 @@ static void fetch_next(AttentionTree *t, const Gemm *g, Iter *batch, Iter *key, 
 	Affine a;
 	int64_t one, n, step;
 
-	if (e->kind != EX_LOAD || g->c.guard_b)
+	if (e->kind != EX_LOAD || g->c.guard_b || dtype_info[e->load.buf->dtype].bits < 8)
 		return;
 	for (int i = 0; i < MAX_ITERS; i++)
 		zero[i] = l_int(&t->a.b, 0);

@@ -64,6 +64,9 @@ typedef struct Gemm {
 	Dim *run_terms;
 	Buf *runs, *edge;
 	Expr *a_step;
+	/* CPUs: by number in c.k: of an iterator's points only those in [LO, HI) are terms,
+	 * which iterators of g decide; HI null: all of them */
+	Expr *k_lo[MAX_ITERS], *k_hi[MAX_ITERS];
 	int64_t pw, nr, mr, nc, mc, kc; /* NC 0: a block has all columns */
 	Buf *abuf, *bbuf;
 	Iter *m0, *n0;          /* the block's first row and column */

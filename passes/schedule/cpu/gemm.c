@@ -471,6 +471,7 @@ static void open_blocks(Gemm *g, ProductBlocks *bl)
 
 	for (int i = 0; i < g->nouter && !is_parallel(bl->d, PRODUCT_G); i++)
 		open_serial(g, bl, g->outer[i]);
+	gemm_limit_terms(g);
 	if (m)
 		let_m0(g, bl);
 	if (m && !n)

@@ -48,6 +48,21 @@ bool gemm_packs_a(const Gemm *g);
  * else WHY says what is wrong. */
 bool gemm_tile_is_legal(const Target *t, CType ct, int64_t mr, int64_t nr, StrBuf *why);
 
+/* ---- gemm_terms.c ---- */
+
+/* E as the value of a new name that has values from 0 to MOST; numbers need none. */
+Expr *gemm_named(Gemm *g, const char *name, Expr *e, Dim *most);
+/* Takes conditions out of both guards that bound an iterator of k by iterators of g, whose names are
+ * declared; what follows packs and multiplies only the terms in these bounds (Gemm.k_lo). */
+void gemm_limit_terms(Gemm *g);
+/* The bounds of iterator I of k. */
+Expr *gemm_first_term(Gemm *g, int i);
+Expr *gemm_end_term(Gemm *g, int i);
+/* The number of the current term in a packed row. */
+Expr *gemm_flat_terms(Gemm *g);
+/* The number of steps of all terms. */
+Expr *gemm_steps(Gemm *g);
+
 /* ---- gemm_pack.c ---- */
 
 /* The columns of a block, a multiple of a panel's. */

@@ -4,22 +4,15 @@
 #include "passes/schedule/common/thresholds.h"
 #include "passes/schedule/cpu/gemm_impl.h"
 
-/* The flat index of the k iterators. */
-static Expr *flat_k(Gemm *g)
+static LNode *open_term(Gemm *g, int i)
 {
-	Expr *e = l_int(&g->b, 0);
-
-	for (int i = 0; i < g->c.nk; i++)
-		e = ex_add(g->b.p, ex_mul(g->b.p, e, ex_dim(g->b.p, g->c.k[i]->extent)),
-			   ex_iter(g->b.p, g->c.k[i]));
-	return e;
+	return l_loop(&g->b, LOOP_SERIAL, g->c.k[i], gemm_first_term(g, i), gemm_end_term(g, i), 1);
 }
 
 static int open_k(Gemm *g, LNode **loops)
 {
 	for (int i = 0; i < g->c.nk; i++)
-		loops[i] = l_loop(&g->b, LOOP_SERIAL, g->c.k[i], l_int(&g->b, 0),
-				  ex_dim(g->b.p, g->c.k[i]->extent), 1);
+		loops[i] = open_term(g, i);
 	return g->c.nk;
 }
 
@@ -184,7 +177,7 @@ void gemm_pack_b(Gemm *g)
 	if (!dim_multiple(g->k->ctx, g->n, g->pw))
 		cend = l_min(b, cend, ex_dim(p, g->n));
 	nl = open_k(g, loops);
-	base = panel_row(g, ex_iter(p, jb), flat_k(g));
+	base = panel_row(g, ex_iter(p, jb), gemm_flat_terms(g));
 	if (merges)
 		pack_run(g, base, ex_iter(p, c0), cend);
 	else
@@ -214,15 +207,6 @@ static void fill_last_step(Gemm *g, Expr *row)
 	l_close(b, l);
 }
 
-/* E, which has no iterator of the run, as the value of a new name that has values from 0 to MOST. */
-static Expr *named(Gemm *g, const char *name, Expr *e, Dim *most)
-{
-	Iter *it = l_iter(&g->b, name, dim_add(g->k->ctx, most, dim_const(g->k->ctx, 1)));
-
-	l_let(&g->b, it, e);
-	return ex_iter(g->b.p, it);
-}
-
 /* The first of the innermost k iterators that A's rows are packed along at once: they merge in
  * A, and of them the guard mentions the first one alone, by bounds. */
 static int first_packed_at_once(Gemm *g)
@@ -235,7 +219,8 @@ static int first_packed_at_once(Gemm *g)
 		const Iter *in = g->c.k[first];
 		Expr *lo = l_int(&g->b, 0), *hi = lo;
 
-		if (!pair_joins(&(Pair){g->k, g->c.k[first - 1], in, in->extent, NULL}, g->c.a) ||
+		if (g->k_hi[first - 1] || g->k_hi[first] ||
+		    !pair_joins(&(Pair){g->k, g->c.k[first - 1], in, in->extent, NULL}, g->c.a) ||
 		    (g->c.guard_a &&
 		     (expr_has_iter(g->c.guard_a, in) ||
 		      guard_to_range(g->k, g->c.guard_a, g->c.k[first - 1], &lo, &hi))))
@@ -257,7 +242,7 @@ static void pack_row(Gemm *g, Expr *i, bool inside)
 	Dim *inner = gemm_product(g, k + 1, rest - 1),
 	    *all = dim_mul(g->k->ctx, inner, bounded->extent);
 	Iter *t = l_iter(b, "t", all);
-	Expr *lo = l_int(b, 0), *hi = ex_dim(p, bounded->extent), *guard = NULL, *to[MAX_ITERS],
+	Expr *lo = gemm_first_term(g, first), *hi = gemm_end_term(g, first), *guard = NULL, *to[MAX_ITERS],
 	     *row = ex_mul(p, i, ex_dim(p, packed_terms(g))), *at;
 	LoopKind kind = l_short(all) ? LOOP_SHORT : LOOP_VECTOR;
 	LNode *loops[MAX_ITERS], *wl;
@@ -266,18 +251,18 @@ static void pack_row(Gemm *g, Expr *i, bool inside)
 
 	fill_last_step(g, row);
 	for (; nl < first; nl++)
-		loops[nl] = l_loop(b, LOOP_SERIAL, g->c.k[nl], l_int(b, 0),
-				   ex_dim(p, g->c.k[nl]->extent), 1);
+		loops[nl] = open_term(g, nl);
 	for (int j = 0; j < rest; j++)
 		to[j] = j + 1 < rest ? l_int(b, 0) : ex_iter(p, t);
-	at = ex_add(p, row, ex_subst_iters(p, flat_k(g), k, to, rest));
+	at = ex_add(p, row, ex_subst_iters(p, gemm_flat_terms(g), k, to, rest));
 	if (!inside && g->c.guard_a) {
-		wl = l_loop(b, kind, t, l_int(b, 0), ex_dim(p, all), 1);
+		wl = l_loop(b, kind, t, ex_mul(p, lo, ex_dim(p, inner)),
+			    ex_mul(p, hi, ex_dim(p, inner)), 1);
 		l_store(b, g->abuf, at, zero_of(g), NULL);
 		l_close(b, wl);
 		guard = guard_to_range(g->k, gemm_placed(&pl, g->c.guard_a), bounded, &lo, &hi);
 		guard = guard ? ex_subst_iters(p, guard, k, to, rest) : NULL;
-	} else if (dim_is_const(all, &n) && n <= MOST_UNROLLED) {
+	} else if (dim_is_const(all, &n) && n <= MOST_UNROLLED && !g->k_hi[first]) {
 		kind = LOOP_UNROLL;
 	}
 	wl = l_loop(b, kind, t, ex_mul(p, lo, ex_dim(p, inner)), ex_mul(p, hi, ex_dim(p, inner)),
@@ -355,8 +340,8 @@ static void emit_rows(Gemm *g, RowsDo *emit)
 	inside = guard_for_all(b, gemm_placed(&pl, g->c.guard_a), g->c.k, g->c.nk, &ok);
 	if (ok && !guard_to_range(g->k, inside, r.w, &first, &end)) {
 		if (inside) {
-			first = named(g, "inside", l_min(b, first, r.hi), r.w->extent);
-			end = named(g, "outside", l_max(b, first, end), r.w->extent);
+			first = gemm_named(g, "inside", l_min(b, first, r.hi), r.w->extent);
+			end = gemm_named(g, "outside", l_max(b, first, end), r.w->extent);
 			emit(g, &r, r.lo, first, false);
 		}
 		emit(g, &r, first, end, true);
@@ -433,8 +418,8 @@ static void find_runs(Gemm *g, const BlockRows *r, Expr *rows_lo, Expr *rows_hi,
 		Expr *edge_at = ex_mul(p, at, run), *whole;
 
 		guard_to_range(g->k, gemm_placed(&pl, g->c.guard_a), g->c.k[g->c.nk - 1], &lo, &hi);
-		lo = named(g, "lo", l_min(b, lo, run), g->run_terms);
-		hi = named(g, "hi", l_max(b, hi, zero), g->run_terms);
+		lo = gemm_named(g, "lo", l_min(b, lo, run), g->run_terms);
+		hi = gemm_named(g, "hi", l_max(b, hi, zero), g->run_terms);
 		whole = ex_and(p, ex_op2(p, IN_eq, lo, zero), ex_op2(p, IN_eq, hi, run));
 		start = ex_op3(p, IN_select, whole, from, ex_sub(p, l_int(b, -1), edge_at));
 		pack_edge(g, edge_at, from, lo, hi, ex_op1(p, IN_not, whole));

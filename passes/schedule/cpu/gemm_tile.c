@@ -390,7 +390,7 @@ static void emit_parts(Gemm *g, TileAt *t)
 void gemm_emit_tiles(Gemm *g)
 {
 	LBuild *b = &g->b;
-	TileAt t = {.k0 = l_int(b, 0), .k = ex_dim(b->p, g->steps)};
+	TileAt t = {.k0 = l_int(b, 0), .k = gemm_steps(g)};
 	TileLoops l;
 
 	if (g->kc)

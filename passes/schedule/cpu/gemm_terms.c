@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which terms the sums of the contraction strategy have. The guards of both operands may leave out
+ * some by iterators of g alone: of a 3x3 ConvTranspose with stride 2, the four phases have 1, 2, 2 and
+ * 4 of the taps. Such terms are neither packed nor multiplied.
+ */
+#include "passes/schedule/cpu/gemm_impl.h"
+
+Expr *gemm_named(Gemm *g, const char *name, Expr *e, Dim *most)
+{
+	Iter *it;
+
+	if (e->kind == EX_CONST)
+		return e;
+	it = l_iter(&g->b, name, dim_add(g->k->ctx, most, dim_const(g->k->ctx, 1)));
+	l_let(&g->b, it, e);
+	return ex_iter(g->b.p, it);
+}
+
+Expr *gemm_first_term(Gemm *g, int i)
+{
+	return g->k_hi[i] ? g->k_lo[i] : l_int(&g->b, 0);
+}
+
+Expr *gemm_end_term(Gemm *g, int i)
+{
+	return g->k_hi[i] ? g->k_hi[i] : ex_dim(g->b.p, g->c.k[i]->extent);
+}
+
+static Expr *count_terms(Gemm *g, int i)
+{
+	return ex_sub(g->b.p, gemm_end_term(g, i), gemm_first_term(g, i));
+}
+
+/* Quotients and remainders of the iterators of g, for which names stand while a bound is solved. */
+typedef struct Phases {
+	Gemm *g;
+	Iter *name[4];
+	Expr *is[4];
+	int n;
+} Phases;
+
+static Expr *name_phase(void *arg, Expr *e)
+{
+	Phases *ph = arg;
+	int i = 0;
+
+	if ((!ex_is_op(e, IN_floordiv) && !ex_is_op(e, IN_mod)) ||
+	    expr_has_any(e, ph->g->c.k, ph->g->c.nk))
+		return NULL;
+	while (i < ph->n && ph->is[i] != e)
+		i++;
+	if (i == 4)
+		return NULL;
+	if (i == ph->n) {
+		ph->name[i] = l_iter(&ph->g->b, "phase", dim_const(ph->g->k->ctx, DIM_FAR));
+		ph->is[ph->n++] = e;
+	}
+	return ex_iter(ph->g->b.p, ph->name[i]);
+}
+
+/* The iterator of k that conjunct E bounds, as LO and HI, by iterators of g alone; -1: none. */
+static int limited_by(Gemm *g, Expr *e, Expr **lo, Expr **hi)
+{
+	Phases ph = {.g = g};
+	int at = -1;
+
+	if (expr_has_any(e, g->c.m, g->c.nm) || expr_has_any(e, g->c.n, g->c.nn))
+		return -1;
+	for (int i = 0; i < g->c.nk; i++)
+		if (expr_has_iter(e, g->c.k[i])) {
+			if (at >= 0)
+				return -1;
+			at = i;
+		}
+	if (at < 0)
+		return -1;
+	*lo = gemm_first_term(g, at);
+	*hi = gemm_end_term(g, at);
+	if (guard_to_range(g->k, ex_rewrite(g->b.p, e, name_phase, &ph), g->c.k[at], lo, hi))
+		return -1;
+	*lo = ex_subst_iters(g->b.p, *lo, ph.name, ph.is, ph.n);
+	*hi = ex_subst_iters(g->b.p, *hi, ph.name, ph.is, ph.n);
+	return at;
+}
+
+static bool is_conjunct(const Expr *e, const Expr *of)
+{
+	return of &&
+	       (e == of || (of->kind == EX_INST && of->op.inst == IN_and &&
+			    (is_conjunct(e, of->op.arg[0]) || is_conjunct(e, of->op.arg[1]))));
+}
+
+/* GUARD without E. */
+static Expr *without(Gemm *g, Expr *guard, const Expr *e)
+{
+	if (!guard || guard == e)
+		return NULL;
+	if (guard->kind != EX_INST || guard->op.inst != IN_and)
+		return guard;
+	return ex_and(g->b.p, without(g, guard->op.arg[0], e), without(g, guard->op.arg[1], e));
+}
+
+static void limit_terms(Gemm *g, Expr *e)
+{
+	Expr *lo, *hi;
+	int i;
+
+	if (e->kind == EX_INST && e->op.inst == IN_and) {
+		limit_terms(g, e->op.arg[0]);
+		limit_terms(g, e->op.arg[1]);
+		return;
+	}
+	i = is_conjunct(e, g->c.guard_a) ? limited_by(g, e, &lo, &hi) : -1;
+	if (i < 0)
+		return;
+	lo = l_min(&g->b, lo, ex_dim(g->b.p, g->c.k[i]->extent));
+	g->k_lo[i] = gemm_named(g, "first", lo, g->c.k[i]->extent);
+	g->k_hi[i] = gemm_named(g, "end", l_max(&g->b, g->k_lo[i], hi), g->c.k[i]->extent);
+	g->c.guard_a = without(g, g->c.guard_a, e);
+	g->c.guard_b = without(g, g->c.guard_b, e);
+}
+
+void gemm_limit_terms(Gemm *g)
+{
+	if (g->c.guard_b && g->kpack == 1 && !g->kc && !g->a_direct && g->run == g->c.nk &&
+	    !g->b_panels)
+		limit_terms(g, g->c.guard_b);
+}
+
+Expr *gemm_steps(Gemm *g)
+{
+	Expr *e = l_int(&g->b, 1);
+	bool limited = false;
+
+	for (int i = 0; i < g->c.nk; i++) {
+		e = ex_mul(g->b.p, e, count_terms(g, i));
+		limited = limited || g->k_hi[i];
+	}
+	return limited ? e : ex_dim(g->b.p, g->steps);
+}
+
+Expr *gemm_flat_terms(Gemm *g)
+{
+	Expr *e = l_int(&g->b, 0);
+
+	for (int i = 0; i < g->c.nk; i++)
+		e = ex_add(g->b.p, ex_mul(g->b.p, e, count_terms(g, i)),
+			   ex_sub(g->b.p, ex_iter(g->b.p, g->c.k[i]), gemm_first_term(g, i)));
+	return e;
+}

@@ -395,7 +395,7 @@ static bool try_merge(Fuse *f, Node *p, Node *c, FusedKernel *g)
 		if (!fused_build(f->tmp, p, fused_own(f->tmp, c), c, false, g))
 			return false;
 		kernel_inline(g->k);
-		fused_follow(g);
+		fused_take_points(g);
 		return class_to_fuse(g->k) == KC_CONTRACTION && !costs_too_much(g);
 	}
 	if (!fused_build(f->tmp, p, fused_own(f->tmp, c), c, false, g))

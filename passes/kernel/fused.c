@@ -152,15 +152,15 @@ bool fused_build(Arena *a, Node *p, const FusedKernel *c, const Node *reader, bo
 	return g->k->stmts.n <= MAX_STMTS && g->nin + g->nout <= MAX_FUSED_PARAMS;
 }
 
-typedef struct Follow {
+typedef struct WrittenElement {
 	Kernel *k;
 	Stmt *writer; /* of what LOAD reads, at indices that are not all iterators; null: none */
 	Expr *load;
-} Follow;
+} WrittenElement;
 
 static void find_writer(void *arg, Stmt *s, Expr *e)
 {
-	Follow *f = arg;
+	WrittenElement *f = arg;
 	Stmt *w = e->load.buf->kind == BUF_TEMP ? kernel_writer(f->k, e->load.buf) : NULL;
 
 	for (int d = 0; w && !f->writer && d < w->nwidx; d++)
@@ -178,9 +178,10 @@ static Expr *replace_load(void *arg, Expr *e)
 	return e == by[0] ? by[1] : NULL;
 }
 
-/* Map S has the points of F's writer, and does at each what it did for the element that this
- * writes. The value that a map writes is computed by S, without a temporary. */
-static void take_points(const Follow *f, Stmt *s)
+/* Map S, which reads F's load, gets the points of the statement that writes what it reads, and at each
+ * of them computes its result for the element that is written there. What a map writes, S computes
+ * itself, so that it needs no temporary. */
+static void take_points(const WrittenElement *f, Stmt *s)
 {
 	ExprPool *p = f->k->pool;
 	const Stmt *w = f->writer;
@@ -224,15 +225,15 @@ static bool is_needed(const Kernel *k, const Stmt *s)
 	return needed;
 }
 
-void fused_follow(FusedKernel *g)
+void fused_take_points(FusedKernel *g)
 {
 	for (int i = 1; i < g->k->stmts.n; i++) {
 		Stmt *s = g->k->stmts.at[i];
-		Follow f = {.k = g->k};
+		WrittenElement f = {.k = g->k};
 
 		if (!s->red)
 			stmt_loads(s, find_writer, &f);
-		if (f.writer && load_plain(f.load) && load_once(s, f.load))
+		if (f.writer && load_whole(f.load) && load_once(s, f.load))
 			take_points(&f, s);
 	}
 	for (int i = g->k->stmts.n - 1; i > 0; i--)

@@ -19,10 +19,11 @@ FusedKernel *fused_own(Arena *a, Node *n);
  * own, and C gets a copy. False: the kernel would exceed a limit. */
 bool fused_build(Arena *a, Node *p, const FusedKernel *c, const Node *reader, bool keep,
 		 FusedKernel *g);
-/* Maps of G that read a result at their own points get the points of the statement that writes
- * it, where these are not the result's: a ConvTranspose with a stride has a point for each phase
- * of the stride. */
-void fused_follow(FusedKernel *g);
+/* Maps of G that read all elements of a temporary, each at one point, get the points of the statement
+ * that writes it, if it is written at other ones: by group and channel of the group, or at h*2 + phase
+ * in a ConvTranspose. Both can then be one product. The pass divmod does the same for what is one
+ * kernel already, once layouts are known; here it decides whether two kernels become one. */
+void fused_take_points(FusedKernel *g);
 /* Removes operands and buffers that no statement of G mentions. */
 void fused_drop_unused(FusedKernel *g);
 

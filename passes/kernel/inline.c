@@ -148,22 +148,6 @@ static bool written_once(const Kernel *k, const Buf *t)
 	return writers == 1;
 }
 
-/* E is a load of all elements of its buffer, if it is made at all points of its statement. */
-static bool loads_all(const Expr *e)
-{
-	int64_t one;
-
-	for (int d = 0; d < e->load.nidx; d++) {
-		const Expr *i = e->load.idx[d];
-		Dim *extent = e->load.buf->dims[d];
-
-		if (i->kind == EX_ITER ? i->iter->extent != extent
-				       : i->kind != EX_CONST || !dim_is_const(extent, &one) || one != 1)
-			return false;
-	}
-	return true;
-}
-
 /* Statement AT gathers matrices that only one product reads, which can read them in place
  * (stmt_gathered_product). */
 static bool gathers_for_product(const BufReads *r, int at)
@@ -181,7 +165,7 @@ static bool gathers_for_product(const BufReads *r, int at)
 		reader = k->stmts.at[i];
 	}
 	if (!reader || !inline_is_free(def) || !stmt_gathered_product(k, reader, &c) ||
-	    c.b->load.buf != def->out[0] || !loads_all(c.b))
+	    c.b->load.buf != def->out[0] || !load_whole(c.b))
 		return false;
 	stmt_loads(reader, count_site, &all);
 	return all.n == 1 && contraction_gathers(&c, inline_value(k, def, c.b->load.idx));

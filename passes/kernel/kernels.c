@@ -119,6 +119,19 @@ bool load_plain(const Expr *load)
 	return true;
 }
 
+bool load_whole(const Expr *load)
+{
+	for (int d = 0; d < load->load.nidx; d++) {
+		const Expr *i = load->load.idx[d];
+		Dim *extent = load->load.buf->dims[d];
+
+		if (i->kind == EX_ITER ? i->iter->extent != extent
+				       : i->kind != EX_CONST || i->i || !dim_equals(extent, 1))
+			return false;
+	}
+	return true;
+}
+
 void stmt_loads(Stmt *s, void (*fn)(void *, Stmt *, Expr *), void *arg)
 {
 	LoadWalk w = {fn, arg, s};

@@ -33,6 +33,8 @@ void stmt_loads(Stmt *s, void (*fn)(void *arg, Stmt *s, Expr *load), void *arg);
 bool load_once(const Stmt *s, const Expr *load);
 /* Whether all indices of LOAD are iterators or constants. */
 bool load_plain(const Expr *load);
+/* Whether LOAD reads each element of its buffer, if it is made at all points of its statement. */
+bool load_whole(const Expr *load);
 /* Sets READ[Buf.id] for every buffer that S loads. */
 void stmt_mark_loads(Stmt *s, bool *read);
 bool stmt_reads(Stmt *s, const Buf *b);

@@ -54,6 +54,28 @@ def convolutions(g):
     return y
 
 
+def decoders(g):
+    """ConvTranspose with a stride or Conv with groups, a part of what it makes, and what decoders do with that."""
+    v = image(g)
+    if v is None or len(set(v.sizes(1))) > 1:
+        return None
+    r, n, c = g.random, v.rank - 2, v.sizes(1)[0]
+    groups, out, k = r.choice((1, 2, c)), r.choice((1, 2, 3, 8)), r.choice((1, 2, 3, 4))
+    if c % groups:
+        return None
+    upwards = r.random() < 0.6
+    w = g.new(v.type, [(s,) * SETS for s in ([c, out] if upwards else [out * groups, c // groups]) + [k] * n], constant=r.random() < 0.7)
+    bias = [g.const(g.elements(v.type, (out * groups,), False))] if w and r.random() < 0.6 else []
+    y = w and g.node("ConvTranspose" if upwards else "Conv", [v, w] + bias, exact=not bias, group=groups, pads=[r.randrange(k) for _ in range(2 * n)],
+                     **({"strides": [r.choice((1, 2, 3)) for _ in range(n)]} if upwards else {}))
+    if y and r.random() < 0.7:
+        a = r.randrange(y.rank)
+        start = r.choice((0, 0, 1, -2))
+        y = g.node("Slice", [y] + [g.const(np.array([i])) for i in (start, r.choice((-1, 1 + start if start >= 0 else -1, 2**63 - 1)), a)], exact=True)
+    y = activation(g, y)
+    return g.node("Add", [y, g.beside(y)], exact=True) if y and r.random() < 0.3 else y
+
+
 def patches(g):
     """A convolution of disjoint patches, as at the beginning of a vision transformer, and padded convolutions of the map that it gives."""
     r = g.random
@@ -231,4 +253,4 @@ def small_types(g):
     return g.group(nodes, real, [back], True, run)
 
 
-PATTERNS = (small_types, convolutions, patches, attention, spelled_norm, spelled_softmax, split_and_join, shape_glue, quantised)
+PATTERNS = (small_types, convolutions, decoders, patches, attention, spelled_norm, spelled_softmax, split_and_join, shape_glue, quantised)

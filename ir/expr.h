@@ -165,6 +165,8 @@ bool expr_has_iter(Expr *e, const Iter *it);
 /* Whether IT occurs in E outside of the indices of loads. Then the value depends on IT itself,
  * not only on which element is loaded. */
 bool expr_has_iter_outside_loads(Expr *e, const Iter *it);
+/* Whether E loads anything. */
+bool expr_has_load(Expr *e);
 /* Whether any of the N iterators IT occurs in E. */
 bool expr_has_any(Expr *e, Iter *const *it, int n);
 

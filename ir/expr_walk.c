@@ -245,6 +245,21 @@ bool expr_has_iter_outside_loads(Expr *e, const Iter *it)
 	return h.yes;
 }
 
+static void find_load(void *arg, Expr *e)
+{
+	bool *any = arg;
+
+	*any = *any || e->kind == EX_LOAD;
+}
+
+bool expr_has_load(Expr *e)
+{
+	bool any = false;
+
+	ex_walk(e, find_load, &any);
+	return any;
+}
+
 bool expr_has_any(Expr *e, Iter *const *it, int n)
 {
 	for (int i = 0; i < n; i++)

@@ -42,6 +42,8 @@ typedef struct Gpu {
  * that adds four products to an i32 lane. */
 typedef enum Dot { DOT_NONE, DOT_PAIRS, DOT_BYTES } Dot;
 
+enum { CACHE_LINE = 64 /* bytes, on all CPUs */ };
+
 /* What code is generated for: a row of codegen/targets.c. */
 typedef struct Target {
 	const char *name;   /* "x86-64-v4", "sm_80" */

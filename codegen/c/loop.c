@@ -452,31 +452,6 @@ typedef struct Quotients {
 	bool *seen; /* by Expr.id */
 } Quotients;
 
-static bool is_positive(const Fn *f, const Expr *e)
-{
-	int64_t least, most;
-
-	if (e->kind != EX_DIM)
-		return false;
-	dim_bounds(f->sched->kernel->ctx, e->dim, &least, &most);
-	return least > 0;
-}
-
-static void find_load(void *arg, Expr *e)
-{
-	bool *any = arg;
-
-	*any = *any || e->kind == EX_LOAD;
-}
-
-static bool has_load(Expr *e)
-{
-	bool any = false;
-
-	ex_walk(e, find_load, &any);
-	return any;
-}
-
 /* Names the quotients and remainders in E that are the same in all iterations. */
 static void name_quotients(Quotients *q, Expr *e)
 {
@@ -492,7 +467,7 @@ static void name_quotients(Quotients *q, Expr *e)
 		if (f->quotients.at[i].e == e)
 			return;
 	if ((!ex_is_op(e, IN_floordiv) && !ex_is_op(e, IN_mod)) || e->ct != CT_I64 ||
-	    !is_positive(f, of[1]) || expr_has_iter(e, q->loop->var) || has_load(e)) {
+	    of[1]->kind == EX_CONST || expr_has_iter(e, q->loop->var) || expr_has_load(e)) {
 		for (int i = 0; i < n; i++)
 			name_quotients(q, of[i]);
 		return;
@@ -517,8 +492,9 @@ static bool has_only_stores(const LNode *n)
 }
 
 /* Compilers leave a division in a loop although its result is always the same, since it might
- * trap and the loop might have no iteration. So those of N, a loop of vectors over stores, whose
- * divisors are positive are computed before it. */
+ * trap and the loop might have no iteration. So those of N, a loop over stores that is not
+ * serial, are computed before it; those of ir/scalar.h never trap. By a constant, compilers
+ * multiply. */
 static void print_quotients(Fn *f, const LNode *n)
 {
 	Arena *tmp;

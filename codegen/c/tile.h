@@ -22,7 +22,6 @@ enum { HALF_SUMS = 8 };
 /* Panels of quantised numbers. */
 enum {
 	WORD_BYTES = 4,
-	CACHE_LINE = 64,
 	/* bytes ahead of the current ones in the panel that are prefetched: of weights in
 	 * memory, half as many or sixteen times as many took some 5 to 10% longer, as did every
 	 * other line */

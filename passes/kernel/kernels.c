@@ -395,7 +395,7 @@ bool node_is_map(const Node *n)
 	       (n->op == OP_View || (k && k->stmts.n == 1 && stmt_is_simple_map(k->stmts.at[0])));
 }
 
-/* MASKED: maps may have guards; those after a product may anyway. */
+/* Maps may have guards if they follow a product, or if MASKED. */
 static KernelClass class_of(Kernel *k, int first, int last, bool masked)
 {
 	KernelClass c = KC_MAP;

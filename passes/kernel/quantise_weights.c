@@ -498,22 +498,16 @@ static bool is_named(WeightsPass *p, const Node *n)
 	return named;
 }
 
-static void find_load(void *arg, Expr *e)
-{
-	*(bool *)arg |= e->kind == EX_LOAD;
-}
-
 /* If data choose elements of E, they choose matrices: by indices that depend on none of the rows,
  * columns and terms of C. Else E takes rows out of a table, or terms out of a matrix. */
 static bool takes_matrices(const Contraction *c, const Expr *e)
 {
 	for (int d = 0; d < e->load.nidx; d++) {
 		Expr *at = e->load.idx[d];
-		bool by_data = false;
 
-		ex_walk(at, find_load, &by_data);
-		if (by_data && (expr_has_any(at, c->m, c->nm) || expr_has_any(at, c->n, c->nn) ||
-				expr_has_any(at, c->k, c->nk)))
+		if (expr_has_load(at) &&
+		    (expr_has_any(at, c->m, c->nm) || expr_has_any(at, c->n, c->nn) ||
+		     expr_has_any(at, c->k, c->nk)))
 			return false;
 	}
 	return true;

@@ -7,19 +7,6 @@
 
 typedef enum DepSide { READS, WRITES } DepSide;
 
-static void find_load(void *arg, Expr *e)
-{
-	*(bool *)arg = *(bool *)arg || e->kind == EX_LOAD;
-}
-
-static bool has_load(Expr *e)
-{
-	bool yes = false;
-
-	ex_walk(e, find_load, &yes);
-	return yes;
-}
-
 /* One access of a statement, over the first N of its coordinates. */
 typedef struct StmtAccess {
 	Stmt *s;
@@ -75,7 +62,7 @@ static isl_map *access_map(Poly *p, const StmtAccess *a, Expr *const *idx, int n
 	for (int i = 0; i < nidx; i++) {
 		isl_pw_aff *e = poly_aff(p, &sc, idx[i]);
 
-		*weak = *weak || (!e && !has_load(idx[i]));
+		*weak = *weak || (!e && !expr_has_load(idx[i]));
 		isl_pw_aff_free(e);
 	}
 	if (a->guarded)

@@ -52,6 +52,7 @@ typedef struct AttentionDecision {
 	/* rows whose scores and weights a thread has in memory at once; a multiple of MR */
 	int64_t rows;
 	bool pack_a; /* the rows of the first product are packed; else they are read in place */
+	bool fetch;  /* tiles of scores prefetch keys and values of the next batch */
 	/* as in a product; columns are not distributed */
 	ProductAxis parallel[PRODUCT_AXES];
 	int nparallel;
@@ -85,7 +86,7 @@ typedef enum ReductionForm {
 	REDUCE_LANES,  /* scalar states, in lanes along a reduced iterator */
 	REDUCE_STATES, /* a block of states along the vector iterator, a row of terms at a time */
 	REDUCE_TAPS,   /* likewise, with the innermost reduced iterator unrolled */
-	REDUCE_STENCIL /* adjacent points of the tile share their loads; all terms unrolled */
+	REDUCE_STENCIL /* adjacent points of the tile share their loads; up to MOST_TAPS terms unrolled */
 } ReductionForm;
 
 /* How one statement is carried out in its stage. */

@@ -48,9 +48,8 @@ typedef struct Gemm {
 	bool dot;                /* CPUs: both operands are read as bf16, in pairs of terms */
 	bool panels_first;       /* CPUs: panels are the outer loop, tiles of rows the inner one */
 	ProductFetch fetch;      /* CPUs */
-	/* CPUs: the scores of an attention prefetch NNEXT rows of operands for each column,
-	 * which the next batch packs: from AT on, which mentions NFLAT, NEXT_LINES lines of the
-	 * cache */
+	/* CPUs: of an attention's scores: the rows of keys and values that the next batch packs,
+	 * in which NFLAT stands for the number of a key; they have NEXT_LINES lines of the cache */
 	Prefetch next[2];
 	int64_t next_lines[2];
 	int nnext;

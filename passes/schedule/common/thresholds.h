@@ -126,8 +126,8 @@ enum {
 	/* Adjacent points of a stencil that share their loads. With two vectors each, more of them
 	 * would not keep their states in 16 registers. */
 	STENCIL_POINTS = 4,
-	/* Taps of a stencil that are unrolled, at most. Of a larger one, loops go over the rows
-	 * of the taps. */
+	/* Taps of a stencil along one iterator, and taps that are unrolled, at most: of a larger
+	 * one, loops go over the outer iterators of the taps. GPUs unroll all or none. */
 	MOST_TAPS = 64,
 	/* Instructions for a point, at most, of the maps after a product or a stencil that are
 	 * unrolled over some of its points: a bias, a residual and an activation have up to 8.

@@ -13,10 +13,10 @@
  *       the statements in between, each for all rows   as in the strategy *row*
  *       result = weights * V panels
  *
- * A thread has the scores and weights of a few rows in memory, in a cache, so its memory grows with
- * the number of keys and not with its square. A row is complete before its maximum is taken:
- * nothing is rescaled, and every special value is treated as by separate kernels. Keys that a mask
- * hides cost little (gemm_attention_mask.c).
+ * A thread has the scores, the weights and what is between them of a few rows in memory, in a
+ * cache, so its memory grows with the number of keys and not with its square. A row is complete
+ * before its maximum is taken: nothing is rescaled, and every special value is treated as by
+ * separate kernels. Keys that a mask hides cost little (gemm_attention_mask.c).
  *
  * Sizes and the order of loops stand in the decision (gemm_attention_decide.c).
  */
@@ -246,6 +246,55 @@ bool attention_takes(Kernel *k)
 	return attention_begin(&a, k);
 }
 
+int attention_row_temps(const AttentionPlan *a)
+{
+	int n = 0;
+
+	for (int i = 0; i < a->nbufs; i++) {
+		const Buf *t = a->k->bufs.at[i];
+		const Stmt *w = t->kind == BUF_TEMP && !t->data ? writer_of(a->k, t) : NULL;
+
+		n += w && w->id < a->values.first && (a->rows[i] || w->id >= a->first) &&
+		     !one_a_row(a, w);
+	}
+	return n ? n : 1;
+}
+
+/* What G packs, as rows in memory: POINTS contiguous elements for each point of KEY, whose rows are
+ * STEP elements apart. No points: it is something else. */
+typedef struct PackedRows {
+	Iter *key;
+	int64_t points, step;
+} PackedRows;
+
+static PackedRows packed_rows(const AttentionPlan *a, const Gemm *g)
+{
+	const bool keys = g == &a->scores;
+	Iter *key = keys ? g->c.n[0] : g->c.k[0],
+	     *inner = keys ? g->c.k[g->c.nk - 1] : g->c.n[g->c.nn - 1];
+	Expr *b = g->c.b, *zero = ex_int(g->k->pool, CT_I64, 0), *at;
+	PackedRows r = {.key = key};
+	int64_t one, points;
+	Affine f;
+
+	if (b->kind != EX_LOAD || g->c.guard_b || dtype_info[b->load.buf->dtype].bits < 8)
+		return r;
+	at = flat_index(g->k, b->load.buf, b->load.idx);
+	for (int i = 0; i < g->c.ng; i++)
+		at = ex_subst_iters(g->k->pool, at, &g->c.g[i], &zero, 1);
+	if (ex_affine(g->k->ctx, at, &f) && dim_is_const(affine_coef(g->k->ctx, &f, inner), &one) &&
+	    one == 1 && dim_is_const(inner->extent, &points) &&
+	    dim_is_const(affine_coef(g->k->ctx, &f, key), &r.step) && r.step >= points)
+		r.points = points;
+	return r;
+}
+
+bool attention_may_fetch(const AttentionPlan *a)
+{
+	return a->scores.nouter &&
+	       (packed_rows(a, &a->scores).points || packed_rows(a, &a->values).points);
+}
+
 /* ---- Emission ---- */
 
 /* The loop tree while it is built. */
@@ -339,48 +388,28 @@ static void let_batch(AttentionTree *t)
 	l_let(b, a->values.n0, l_int(b, 0));
 }
 
-/* The scores prefetch what G packs in the next batch, of which BATCH is the innermost iterator:
- * the rows of a matrix, one for each KEY, whose columns are INNER. */
-static void fetch_next(AttentionTree *t, const Gemm *g, Iter *batch, Iter *key, Iter *inner)
-{
-	Gemm *s = &t->a.scores;
-	ExprPool *p = t->a.b.p;
-	Ctx *c = g->k->ctx;
-	const Expr *e = g->c.b;
-	Expr *next = ex_add(p, ex_iter(p, batch), l_int(&t->a.b, 1)),
-	     *column = ex_iter(p, s->nflat), *zero[MAX_ITERS], *at;
-	Affine a;
-	int64_t one, n, step;
-
-	if (e->kind != EX_LOAD || g->c.guard_b || dtype_info[e->load.buf->dtype].bits < 8)
-		return;
-	for (int i = 0; i < MAX_ITERS; i++)
-		zero[i] = l_int(&t->a.b, 0);
-	at = flat_index(g->k, e->load.buf, e->load.idx);
-	if (!ex_affine(c, ex_subst_iters(p, at, g->c.g, zero, g->c.ng), &a) ||
-	    !dim_is_const(affine_coef(c, &a, inner), &one) || one != 1 ||
-	    !dim_is_const(inner->extent, &n) || !dim_is_const(affine_coef(c, &a, key), &step) ||
-	    step < n)
-		return;
-	at = ex_subst_iters(p, at, &batch, &next, 1);
-	at = ex_subst_iters(p, at, &key, &column, 1);
-	at = ex_subst_iters(p, at, g->c.k, zero, g == s ? g->c.nk : 0);
-	at = ex_subst_iters(p, at, g->c.n, zero, g == s ? 0 : g->c.nn);
-	s->next[s->nnext] = (Prefetch){e->load.buf, at, l_int(&t->a.b, step), NULL};
-	s->next_lines[s->nnext++] = (n * dtype_info[e->load.buf->dtype].bits / 8 + LINE_BYTES - 1) /
-				    LINE_BYTES;
-}
-
-static void fetch_next_batch(AttentionTree *t)
+/* The scores prefetch what the next batch packs for G, as far as that is in rows. */
+static void fetch_next(AttentionTree *t, const Gemm *g)
 {
 	AttentionPlan *a = &t->a;
-	Contraction *s = &a->scores.c, *v = &a->values.c;
-	Iter *batch = a->scores.nouter ? a->scores.outer[a->scores.nouter - 1] : NULL;
+	Gemm *s = &a->scores;
+	ExprPool *p = a->b.p;
+	Iter *batch = s->outer[s->nouter - 1], *of = g == s ? batch : in_values(a, batch);
+	const PackedRows rows = packed_rows(a, g);
+	Expr *next = ex_add(p, ex_iter(p, of), l_int(&a->b, 1)), *key = ex_iter(p, s->nflat),
+	     *zero = l_int(&a->b, 0), *at;
+	Buf *buf = g->c.b->load.buf;
 
-	if (!batch)
+	if (!rows.points)
 		return;
-	fetch_next(t, &a->scores, batch, s->n[0], s->k[s->nk - 1]);
-	fetch_next(t, &a->values, in_values(a, batch), v->k[0], v->n[v->nn - 1]);
+	at = flat_index(g->k, buf, g->c.b->load.idx);
+	at = ex_subst_iters(p, at, &of, &next, 1);
+	at = ex_subst_iters(p, at, &rows.key, &key, 1);
+	for (int i = 0; i < (g == s ? g->c.nk : g->c.nn); i++)
+		at = ex_subst_iters(p, at, g == s ? &g->c.k[i] : &g->c.n[i], &zero, 1);
+	s->next[s->nnext] = (Prefetch){buf, at, l_int(&a->b, rows.step), NULL};
+	s->next_lines[s->nnext++] =
+		(rows.points * dtype_info[buf->dtype].bits / 8 + CACHE_LINE - 1) / CACHE_LINE;
 }
 
 /* Appends what EMIT emits for G. */
@@ -495,7 +524,10 @@ void attention_emit(Kernel *k, const Decision *d, Schedule *s)
 		open_serial(&t, a->scores.outer[i], l_int(b, 0),
 			    ex_dim(b->p, a->scores.outer[i]->extent), 1);
 	let_batch(&t);
-	fetch_next_batch(&t);
+	if (t.d->fetch) {
+		fetch_next(&t, &a->scores);
+		fetch_next(&t, &a->values);
+	}
 	with_product(&t, &a->scores, gemm_pack_b);
 	attention_sum_squares(a);
 	with_product(&t, &a->values, gemm_pack_b);

@@ -28,6 +28,11 @@ typedef struct AttentionPlan {
 /* Makes A the attention that kernel K is; false if K is none. */
 bool attention_begin(AttentionPlan *a, Kernel *k);
 
+/* There are batches, and the keys or the values of one are rows in memory, which can be prefetched. */
+bool attention_may_fetch(const AttentionPlan *a);
+/* The temporaries of which whole rows are in memory. */
+int attention_row_temps(const AttentionPlan *a);
+
 /* ---- gemm_attention_mask.c ---- */
 
 /* Sets a->scores.when, if that pays, and a->bounded. */

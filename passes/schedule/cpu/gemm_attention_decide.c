@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Decides how a CPU computes attention, and says which decisions of a user are legal. The tile is a
- * product's. The scores and weights of the rows that are computed together are in half of L2.
+ * product's. What has whole rows, the scores, the weights and what is in between, is in half of L2.
  */
 #include "passes/schedule/cpu/gemm_attention.h"
 #include "passes/schedule/cpu/cpu.h"
 
-/* Rows whose scores and weights fit into half of L2. */
+/* Rows of the scores, and of all temporaries like them, that fit into half of L2. */
 static int64_t rows_in_cache(const Target *t, const AttentionPlan *a)
 {
 	const int64_t bytes = dtype_info[ctype_dtype(a->scores.c.ct)].bits / 8;
@@ -14,7 +14,7 @@ static int64_t rows_in_cache(const Target *t, const AttentionPlan *a)
 
 	if (!dim_is_const(a->scores.n, &n) || n <= 0)
 		return ATTENTION_ROWS;
-	fit = t->l2 / 2 / (2 * n * bytes);
+	fit = t->l2 / 2 / (attention_row_temps(a) * n * bytes);
 	return fit < 1 ? 1 : fit > ATTENTION_ROWS ? ATTENTION_ROWS : fit;
 }
 
@@ -52,6 +52,7 @@ bool attention_choose(const Target *t, Kernel *k, Decision *d)
 	x->rows = round_up(x->rows, x->mr);
 	x->mc = round_up(rows_of_block(t, &a), x->rows);
 	x->mc = x->mc ? x->mc : x->rows;
+	x->fetch = attention_may_fetch(&a);
 	d->grain = (int64_t)t->wake * TERMS_PER_NS;
 	return true;
 }
@@ -71,6 +72,10 @@ bool attention_legal(const Target *t, Kernel *k, const Decision *d, StrBuf *why)
 	for (int i = 0; i < x->nparallel; i++)
 		if (x->parallel[i] == PRODUCT_G && !a.scores.nouter)
 			return decision_refuse(why, "the attention has no batch iterator g");
+	if (x->fetch && !attention_may_fetch(&a))
+		return decision_refuse(
+			why,
+			"there is nothing to fetch for a next batch: no batch iterator g, or no contiguous keys and values");
 	if (x->rows % x->mr)
 		return decision_refuse(why, "%lld rows are not a multiple of the tile of %lld",
 				       (long long)x->rows, (long long)x->mr);
@@ -91,6 +96,12 @@ void attention_offer(Offers *o, Kernel *k, const Decision *base)
 		      blocks[] = {b->mc * 2, (b->mc + 1) / 2, (b->mc + 3) / 4};
 
 	(void)k;
+	if (b->fetch) {
+		Decision d = *base;
+
+		d.attention.fetch = false;
+		offer_add(o, &d, 1);
+	}
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
 		Decision d = *base;
 

@@ -111,8 +111,13 @@ static void find_ranges(Ranges *r)
 	}
 }
 
+/* Adds a Prefetch, unless it is never or another one is always before it. */
 static void add_ahead(Tile *tl, Buf *buf, Expr *at, Expr *step, Expr *when)
 {
+	if ((when && when->kind == EX_CONST && !when->i) ||
+	    (tl->nahead && !tl->ahead[tl->nahead - 1].when))
+		return;
+	when = when && when->kind == EX_CONST ? NULL : when;
 	tl->ahead[tl->nahead++] = (Prefetch){buf, at, step, when};
 }
 
@@ -155,7 +160,7 @@ static void share_panel(Gemm *g, Tile *tl, const TileAt *t, Expr *tile)
 {
 	LBuild *b = &g->b;
 	ExprPool *p = b->p;
-	const int64_t lines = g->pw * g->kpack * (dtype_info[tl->b->dtype].bits / 8) / LINE_BYTES,
+	const int64_t lines = g->pw * g->kpack * (dtype_info[tl->b->dtype].bits / 8) / CACHE_LINE,
 		      columns = g->pw / g->nr;
 	Expr *zero = l_int(b, 0), *one = l_int(b, 1),
 	     *rows = ex_sub(p, t->rows_end, ex_iter(p, g->m0)),
@@ -184,29 +189,47 @@ static void share_panel(Gemm *g, Tile *tl, const TileAt *t, Expr *tile)
 	add_ahead(tl, tl->b, zero, zero, NULL);
 }
 
-/* Tile after tile, whole ones fetch one line of each row that the panel's columns stand for. */
+/* Of the rows in g->next, a tile fetches one line of as many rows as the sum has terms. Tiles of
+ * whole rows share the lines: those of SPAN adjacent columns together where a tile has more
+ * terms than columns, PARTS tiles of rows one after the other where it has fewer. */
 static void share_next_batch(Gemm *g, Tile *tl, const TileAt *t)
 {
 	LBuild *b = &g->b;
 	ExprPool *p = b->p;
-	Expr *zero = l_int(b, 0), *column = ex_iter(p, t->nt), *number;
-	Expr *whole = ex_op2(p, IN_eq, t->m_valid, l_int(b, g->mr));
-	int64_t lines = 0;
+	Expr *zero = l_int(b, 0), *nt = ex_iter(p, t->nt), *first = nt, *number,
+	     *whole = ex_op2(p, IN_eq, t->m_valid, l_int(b, g->mr));
+	int64_t terms = g->nr, span, parts, lines = 0;
 
+	dim_is_const(g->kk, &terms);
+	span = terms / g->nr > 1 ? terms / g->nr : 1;
+	parts = terms > 0 ? (g->nr + terms - 1) / terms : 1;
+	number = ex_op2(p, IN_floordiv, ex_iter(p, t->mt), l_int(b, g->mr));
+	if (span > 1) {
+		Expr *member = ex_op2(p, IN_mod, ex_op2(p, IN_floordiv, nt, l_int(b, g->nr)),
+				      l_int(b, span));
+
+		first = ex_sub(p, nt, ex_mul(p, member, l_int(b, g->nr)));
+		number = ex_add(p, ex_mul(p, number, l_int(b, span)), member);
+	} else if (parts > 1) {
+		first = ex_add(
+			p, nt,
+			ex_mul(p, ex_op2(p, IN_mod, number, l_int(b, parts)), l_int(b, terms)));
+		number = ex_op2(p, IN_floordiv, number, l_int(b, parts));
+	}
 	tl->ahead = NEW_ARRAY(b->arena, g->nnext + 1, Prefetch);
 	for (int i = 0; i < g->nnext; i++)
 		lines += g->next_lines[i];
-	number = ex_op2(p, IN_mod, ex_op2(p, IN_floordiv, ex_iter(p, t->mt), l_int(b, g->mr)),
-			l_int(b, lines));
+	number = ex_op2(p, IN_mod, number, l_int(b, lines));
 	for (int i = g->nnext - 1; i >= 0; i--) {
 		const Prefetch *n = &g->next[i];
-		const int64_t line = LINE_BYTES * 8 / dtype_info[n->buf->dtype].bits;
-		Expr *at = ex_subst_iters(p, n->at, &g->nflat, &column, 1);
+		const int64_t line = CACHE_LINE * 8 / dtype_info[n->buf->dtype].bits;
+		Expr *at = ex_subst_iters(p, n->at, &g->nflat, &first, 1);
 
 		lines -= g->next_lines[i];
 		at = ex_add(p, at, ex_mul(p, ex_sub(p, number, l_int(b, lines)), l_int(b, line)));
 		add_ahead(tl, n->buf, at, n->step,
-			  ex_and(p, whole, ex_op2(p, IN_ge, number, l_int(b, lines))));
+			  lines ? ex_and(p, whole, ex_op2(p, IN_ge, number, l_int(b, lines)))
+				: whole);
 	}
 	add_ahead(tl, tl->b, zero, zero, NULL);
 }
@@ -221,8 +244,10 @@ void gemm_fetch(Gemm *g, Tile *tl, const TileAt *t)
 			      ex_op2(p, IN_floordiv, t->js, l_int(b, g->nr)));
 	Ranges r = {.g = g};
 
-	if (g->nnext)
+	if (g->nnext) {
 		share_next_batch(g, tl, t);
+		return;
+	}
 	if (!g->fetch)
 		return;
 	tl->ahead = NEW_ARRAY(b->arena, MOST_RANGES + 3, Prefetch);

@@ -52,8 +52,8 @@ bool gemm_tile_is_legal(const Target *t, CType ct, int64_t mr, int64_t nr, StrBu
 
 /* E as the value of a new name that has values from 0 to MOST; numbers need none. */
 Expr *gemm_named(Gemm *g, const char *name, Expr *e, Dim *most);
-/* Takes conditions out of both guards that bound an iterator of k by iterators of g, whose names are
- * declared; what follows packs and multiplies only the terms in these bounds (Gemm.k_lo). */
+/* Takes conditions out of both guards that bound an iterator of k by iterators of g, whose names
+ * are declared; what follows packs and multiplies only the terms in these bounds (Gemm.k_lo). */
 void gemm_limit_terms(Gemm *g);
 /* The bounds of iterator I of k. */
 Expr *gemm_first_term(Gemm *g, int i);
@@ -93,8 +93,6 @@ typedef struct TileAt {
 } TileAt;
 
 /* ---- gemm_fetch.c ---- */
-
-enum { LINE_BYTES = 64 /* of a line of the cache */ };
 
 /* Sets what the tile TL at T prefetches. */
 void gemm_fetch(Gemm *g, Tile *tl, const TileAt *t);

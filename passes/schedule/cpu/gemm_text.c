@@ -46,9 +46,9 @@ void attention_print(StrBuf *b, Kernel *k, const Decision *d)
 	const AttentionDecision *a = &d->attention;
 
 	(void)k;
-	strbuf_printf(b, " tile %lldx%lld block %lld rows %lld pack %s", (long long)a->mr,
+	strbuf_printf(b, " tile %lldx%lld block %lld rows %lld pack %s%s", (long long)a->mr,
 		      (long long)a->nr, (long long)a->mc, (long long)a->rows,
-		      a->pack_a ? "a" : "none");
+		      a->pack_a ? "a" : "none", a->fetch ? " fetch batch" : "");
 	print_axes(b, a->parallel, a->nparallel);
 }
 
@@ -191,7 +191,10 @@ static bool read_attention(const char **p, AttentionDecision *d, StrBuf *why)
 	d->mr = tile[0];
 	d->nr = tile[1];
 	d->pack_a = line_accept(p, "a");
-	return d->pack_a || line_expect(p, "none", why);
+	if (!d->pack_a && !line_expect(p, "none", why))
+		return false;
+	d->fetch = line_accept(p, "fetch");
+	return !d->fetch || line_expect(p, "batch", why);
 }
 
 bool attention_parse(Kernel *k, const char *text, Decision *d, StrBuf *why)

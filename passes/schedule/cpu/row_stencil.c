@@ -8,6 +8,9 @@
  *     for v
  *       4 states; all taps, unrolled; 4 stores
  *
+ * Of more than MOST_TAPS taps, those of the innermost iterators are unrolled, and loops go over the
+ * others, with states in a local row as below.
+ *
  * Short maps that follow, such as a bias and an activation, are computed at these stores, instead
  * of in loops of their own over a local that holds the tile.
  *

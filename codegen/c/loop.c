@@ -513,8 +513,8 @@ static void print_quotients(Fn *f, const LNode *n)
 	arena_free(tmp);
 }
 
-/* Prints N, which is OF with other bounds. */
-static void print_plain_loop(Fn *f, const LNode *n, const LNode *of)
+/* Prints N, which is OF with other bounds, as a loop. */
+static void print_for(Fn *f, const LNode *n, const LNode *of)
 {
 	static const char *const pragmas[] = {[LOOP_SERIAL] = "DL_SERIAL\n",
 					      [LOOP_VECTOR] = "DL_IVDEP\n",
@@ -522,13 +522,9 @@ static void print_plain_loop(Fn *f, const LNode *n, const LNode *of)
 					      [LOOP_UNROLL] = "DL_UNROLL\n"};
 	const char *var = fn_name(f, n->var, n->var->name), *end;
 	const bool unrolls = f->unrolls;
-	const int known = f->quotients.n;
 	Expr *ends[] = {n->lo, n->hi};
 	StrBuf t[2] = {{0}};
 
-	if (print_copy(f, n) || print_transpose(f, n) || print_vectors(f, n))
-		return;
-	print_quotients(f, n);
 	fn_texts(f, ends, 2, t);
 	end = strpbrk(strbuf_str(&t[1]), " *([") ? end_name(f, of) : NULL;
 	fn_tabs(f);
@@ -553,8 +549,20 @@ static void print_plain_loop(Fn *f, const LNode *n, const LNode *of)
 	f->unrolls = n->loop == LOOP_UNROLL;
 	fn_nodes(f, n->body);
 	f->unrolls = unrolls;
-	f->quotients.n = f->cb.nknown = known;
 	fn_close(f);
+}
+
+/* Prints N, which is OF with other bounds. */
+static void print_plain_loop(Fn *f, const LNode *n, const LNode *of)
+{
+	const int known = f->quotients.n;
+
+	if (print_copy(f, n) || print_transpose(f, n))
+		return;
+	print_quotients(f, n);
+	if (!print_vectors(f, n))
+		print_for(f, n, of);
+	f->quotients.n = f->cb.nknown = known;
 }
 
 /* Prints the body of N instead of a loop, where that has one iteration, which is so of a loop

@@ -216,12 +216,28 @@ static void reduction_load(void *arg, Stmt *s, Expr *load)
 				       s->iter + s->nband, nred, NULL, 0));
 }
 
-/* A stencil whose filter has no other iterators than the channels and the taps. */
+static void depthwise_load(void *arg, Expr *e)
+{
+	Ballot *b = arg;
+	const Contraction *ct = b->ct;
+	Ctx *c = b->k->ctx;
+	int d;
+
+	if (e->kind != EX_LOAD)
+		return;
+	d = layout_dim_along(c, e->load.idx, e->load.nidx, ct->g, ct->ng, ct->m, ct->nm);
+	if (d < 0) /* a group has several channels of the image */
+		d = layout_dim_along(c, e->load.idx, e->load.nidx, ct->k, ct->nk, ct->m, ct->nm);
+	vote(b, e->load.buf, d);
+}
+
+/* A stencil whose filter has no other iterators than the channels and the taps: all vote for
+ * channels, also where the taps are a strip, so that pixels along the other side do not slide. */
 static void depthwise_votes(Ballot *b, Contraction *ct)
 {
 	Stmt *s = ct->s;
 
-	stmt_loads(s, reduction_load, b);
+	ex_walk(ct->a, depthwise_load, b);
 	b->weight = layout_size(s->iter, s->nband);
 	vote(b, s->out[0],
 	     layout_dim_along(b->k->ctx, s->widx, s->nwidx, ct->g, ct->ng, ct->m, ct->nm));

@@ -237,11 +237,8 @@ void fused_take_points(FusedKernel *g)
 			take_points(&f, s);
 	}
 	for (int i = g->k->stmts.n - 1; i > 0; i--)
-		if (!is_needed(g->k, g->k->stmts.at[i])) {
-			g->k->stmts.n--;
-			memmove(g->k->stmts.at + i, g->k->stmts.at + i + 1,
-				(size_t)(g->k->stmts.n - i) * sizeof *g->k->stmts.at);
-		}
+		if (!is_needed(g->k, g->k->stmts.at[i]))
+			kernel_remove_stmt(g->k, i);
 	kernel_mark_used(g->k);
 }
 

@@ -98,9 +98,7 @@ static void remove_stmt(BufReads *r, int at)
 {
 	Kernel *k = r->k;
 
-	k->stmts.n--;
-	memmove(k->stmts.at + at, k->stmts.at + at + 1,
-		(size_t)(k->stmts.n - at) * sizeof *k->stmts.at);
+	kernel_remove_stmt(k, at);
 	memmove(r->of + at, r->of + at + 1, (size_t)(k->stmts.n - at) * sizeof *r->of);
 }
 

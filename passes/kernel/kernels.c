@@ -212,6 +212,13 @@ void stmt_mark_loads(Stmt *s, bool *read)
 	stmt_loads(s, mark_load, read);
 }
 
+void kernel_remove_stmt(Kernel *k, int at)
+{
+	k->stmts.n--;
+	memmove(k->stmts.at + at, k->stmts.at + at + 1,
+		(size_t)(k->stmts.n - at) * sizeof *k->stmts.at);
+}
+
 void kernel_mark_used(Kernel *k)
 {
 	Arena *tmp = arena_new();

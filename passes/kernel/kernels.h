@@ -19,6 +19,8 @@ bool value_feeds_sym(const Value *v);
 void kernel_drop_unit_iters(Kernel *k);
 /* Removes buffers that no statement mentions and renumbers the others. */
 void kernel_mark_used(Kernel *k);
+/* Removes statement AT. */
+void kernel_remove_stmt(Kernel *k, int at);
 /* Rewrites every expression of S by MAP (ex_rewrite). */
 void stmt_rewrite(Kernel *k, Stmt *s, ExprMap map, void *arg);
 /* Rewrites a map into a buffer with a layout as a map over its physical axes into plain memory. */

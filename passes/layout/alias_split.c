@@ -116,10 +116,8 @@ Stmt *alias_split(Kernel *k, const AliasSplit *x)
 		part(k, s, x->dim, dim_sub(k->ctx, whole, x->past), ex_dim(k->pool, x->past),
 		     x->rest, at + 1);
 	part(k, s, x->dim, x->rows, x->start, x->update, s->id)->update = true;
-	for (int i = s->id; i + 1 < k->stmts.n; i++) {
-		k->stmts.at[i] = k->stmts.at[i + 1];
+	kernel_remove_stmt(k, s->id);
+	for (int i = s->id; i < k->stmts.n; i++)
 		k->stmts.at[i]->id = i;
-	}
-	k->stmts.n--;
 	return copy;
 }

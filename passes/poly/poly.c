@@ -146,7 +146,8 @@ static void check_whole(Poly *p, const WholePart *w)
 {
 	Exec **e = NEW_ARRAY(p->arena, p->execs.n + 1, Exec *);
 	int n = 0, odd = 0, none = 0;
-	bool weak = false, rests = false, padded = w->part == PART_TERM && any_padded(p, w->s->id);
+	bool weak = false, rests = false, lacks,
+	     padded = w->part == PART_TERM && any_padded(p, w->s->id);
 	isl_set *need = domain(p, w, false, &odd), *may = domain(p, w, padded, &none),
 		*done = isl_set_empty(isl_set_get_space(need));
 	isl_set *left, *extra;
@@ -166,17 +167,18 @@ static void check_whole(Poly *p, const WholePart *w)
 			return;
 		}
 		weak = weak || x->weak || x->odd != (padded ? 0 : odd);
-		rests = rests || poly_has_rests(p, x);
+		/* a guard may depend on a rest, which is no free number at a point, so that what is
+		 * left may be empty after all */
+		rests = rests || (w->s->guard && poly_has_rests(p, x));
 		e[n++] = x;
 		done = isl_set_union(done, isl_map_range(isl_map_copy(x->map)));
 	}
 	left = isl_set_subtract(need, isl_set_copy(done));
 	extra = isl_set_subtract(done, may);
-	/* A guard may depend on a rest, which is no free number at a point: then what is left
-	 * may be empty. */
-	if (!poly_empty(p, isl_set_copy(left)) && !(rests && w->s->guard))
+	lacks = !poly_empty(p, isl_set_copy(left));
+	if (lacks && !rests)
 		point(p, w, isl_set_copy(left), "is not carried out");
-	else if (weak || !poly_empty(p, isl_set_copy(left)))
+	else if (weak || lacks)
 		poly_unproved(p, "that %s of statement %d is done everywhere, once",
 			      part_names[w->part], w->s->id);
 	else if (!poly_empty(p, isl_set_copy(extra)))

@@ -242,8 +242,8 @@ static void pack_row(Gemm *g, Expr *i, bool inside)
 	Dim *inner = gemm_product(g, k + 1, rest - 1),
 	    *all = dim_mul(g->k->ctx, inner, bounded->extent);
 	Iter *t = l_iter(b, "t", all);
-	Expr *lo = gemm_first_term(g, first), *hi = gemm_end_term(g, first), *guard = NULL, *to[MAX_ITERS],
-	     *row = ex_mul(p, i, ex_dim(p, packed_terms(g))), *at;
+	Expr *lo = gemm_first_term(g, first), *hi = gemm_end_term(g, first), *guard = NULL,
+	     *to[MAX_ITERS], *row = ex_mul(p, i, ex_dim(p, packed_terms(g))), *at;
 	LoopKind kind = l_short(all) ? LOOP_SHORT : LOOP_VECTOR;
 	LNode *loops[MAX_ITERS], *wl;
 	int64_t n;

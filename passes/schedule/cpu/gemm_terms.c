@@ -32,11 +32,13 @@ static Expr *count_terms(Gemm *g, int i)
 	return ex_sub(g->b.p, gemm_end_term(g, i), gemm_first_term(g, i));
 }
 
+enum { MOST_PHASES = 4 };
+
 /* Quotients and remainders of the iterators of g, for which names stand while a bound is solved. */
 typedef struct Phases {
 	Gemm *g;
-	Iter *name[4];
-	Expr *is[4];
+	Iter *name[MOST_PHASES];
+	Expr *is[MOST_PHASES];
 	int n;
 } Phases;
 
@@ -50,7 +52,7 @@ static Expr *name_phase(void *arg, Expr *e)
 		return NULL;
 	while (i < ph->n && ph->is[i] != e)
 		i++;
-	if (i == 4)
+	if (i == MOST_PHASES)
 		return NULL;
 	if (i == ph->n) {
 		ph->name[i] = l_iter(&ph->g->b, "phase", dim_const(ph->g->k->ctx, DIM_FAR));

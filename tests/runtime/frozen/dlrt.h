@@ -1,5 +1,4 @@
-/* dlrt.h as it was when DL_ABI_VERSION was 1: programs compiled against it run with every later
- * library (tests/runtime/run.sh). Never changed. */
+/* dlrt.h as it was when DL_ABI_VERSION was 1: programs compiled against it run with every later library (tests/runtime/run.sh). Never changed. */
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * dlrt.h: the C ABI of a compiled model.
@@ -123,8 +122,8 @@ typedef struct dl_sym {
 	int64_t lower, upper;
 } dl_sym;
 
-/* One dim of an input or output: a constant (value >= 0), a symbol (sym >= 0: its index), or
- * else an expression that only the text tells ("past + seq"). */
+/* One dim of an input or output: a constant (value >= 0), a symbol (sym >= 0: its index), or else an
+ * expression that only the text tells ("past + seq"). */
 typedef struct dl_dim {
 	uint32_t size;
 	int32_t sym;
@@ -144,8 +143,8 @@ typedef struct dl_io {
 	uint32_t flags;
 } dl_io;
 
-/* Of an input, on a GPU: sizes depend on its elements, so the host reads them: from host memory
- * as they are; where they are in the GPU's, a run begins by waiting for their copy. */
+/* Of an input, on a GPU: sizes depend on its elements, so the host reads them: from host memory as they are; where they are
+ * in the GPU's, a run begins by waiting for their copy. */
 #define DL_IO_HOST 2u
 #define DL_IO_HOST_ONLY 4u /* and the GPU does not: in host memory it stays there */
 
@@ -187,9 +186,8 @@ typedef struct dl_load_options {
 	const void *weights_data;
 	int (*weights)(void *user, void *dst, uint64_t offset, uint64_t bytes);
 	const char *weights_path;
-	/* The user's thread pool: call task(arg, i) for every 0 <= i < n, at most
-	 * executor_threads at once, and return when all have returned. Without it the model
-	 * makes its own threads. */
+	/* The user's thread pool: call task(arg, i) for every 0 <= i < n, at most executor_threads at
+	 * once, and return when all have returned. Without it the model makes its own threads. */
 	void (*executor)(void *user, int32_t n, void (*task)(void *arg, int32_t i), void *arg);
 	int32_t executor_threads;
 	int32_t profile;          /* nonzero: count time per kernel */
@@ -197,9 +195,8 @@ typedef struct dl_load_options {
 	uint64_t cpu_mask;        /* nonzero: use only these DL_CPU_ features (or DLCC_CPU=none|v2|v3|v4) */
 	uint32_t flags;
 	uint32_t reserved;
-	/* Where it runs: "cpu"; "cuda" or "cuda:1", a GPU, or the load fails; null or "auto":
-	 * the first GPU that the model has code for, else the CPU. dl_api.device says what it
-	 * became. */
+	/* Where it runs: "cpu"; "cuda" or "cuda:1", a GPU, or the load fails; null or "auto": the first GPU that the
+	 * model has code for, else the CPU. dl_api.device says what it became. */
 	const char *device;
 } dl_load_options;
 
@@ -209,8 +206,9 @@ typedef struct dl_load_options {
  * How to make a context. max_dims: a value for every symbol of dl_desc.sym, -1 for its upper bound
  * (the value of a DL_SYM_DATA symbol is not looked at). With max_dims, or when there is no
  * DL_SYM_INPUT symbol, the workspace is there from the start; else it is made by prepare or by the
- * first run that needs more, and grows. workspace: the caller's memory, aligned to 64, for as long
- * as the context lives; never grown. On a GPU it is the GPU's.
+ * first run that needs more, and grows.
+ * workspace: the caller's memory, aligned to 64, for as long as the context lives; never grown. On a GPU it is the
+ * GPU's.
  */
 typedef struct dl_context_options {
 	uint32_t size;
@@ -222,8 +220,7 @@ typedef struct dl_context_options {
 	uint32_t reserved;
 } dl_context_options;
 
-/* On a GPU: inputs and outputs will be in its memory, so prepare takes none for others; a run
- * that has others takes it. */
+/* On a GPU: inputs and outputs will be in its memory, so prepare takes none for others; a run that has others takes it. */
 #define DL_CONTEXT_ON_GPU 1u
 
 typedef struct dl_workspace {
@@ -254,8 +251,8 @@ typedef struct dl_api {
 	uint32_t size;
 	uint32_t abi;
 	const dl_desc *(*describe)(void);
-	/* Null options: all defaults. On failure *model is null and error(NULL) has the text, in
-	 * the calling thread. */
+	/* Null options: all defaults. On failure *model is null and error(NULL) has the text, in the
+	 * calling thread. */
 	int (*load)(const dl_load_options *options, dl_model **model);
 	/* Joins the threads and writes the profile. DL_BUSY while contexts live. Before dlclose. */
 	int (*unload)(dl_model *model);
@@ -265,36 +262,32 @@ typedef struct dl_api {
 	/* On a GPU the first one has the driver take the kernels, for all. */
 	int (*context)(dl_model *model, const dl_context_options *options, dl_context **context);
 	void (*context_free)(dl_context *context);
-	/* Sets up all that a first run of these dims would; n_dims must be desc.n_sym. On a GPU
-	 * that is a graph too, and memory for inputs and outputs on the host unless
-	 * DL_CONTEXT_ON_GPU says that there are none; the last 8 sets of dims have one. Where
-	 * sizes depend on values the first run makes the graphs. Without symbols context does
-	 * this. */
+	/* Sets up all that a first run of these dims would; n_dims must be desc.n_sym. On a GPU that is a graph too, and
+	 * memory for inputs and outputs on the host unless DL_CONTEXT_ON_GPU says that there are none; the last 8 sets of
+	 * dims have one. Where sizes depend on values the first run makes the graphs. Without symbols context does this. */
 	int (*prepare)(dl_context *context, const int64_t *dims, int32_t n_dims);
-	/* Fills rank, shape and bytes of the outputs; in needs data only where sizes depend on
-	 * it. A dim that is found by computing is -1, and bytes is then 0. */
+	/* Fills rank, shape and bytes of the outputs; in needs data only where sizes depend on it. A
+	 * dim that is found by computing is -1, and bytes is then 0. */
 	int (*infer_shapes)(dl_context *context, const dl_tensor *in, int32_t n_in, dl_tensor *out,
 			    int32_t n_out);
-	/* Inputs and outputs in the order of describe. On a GPU their data may be host memory,
-	 * which is copied, or the GPU's, and stream is a CUstream (null: the context's own),
-	 * which is not looked at any more once run has returned. Where all of it is the GPU's
-	 * and no size depends on data, run returns when the work is in the stream; an index out
-	 * of range is then the status of wait, or of a later run, which does nothing else. After
-	 * a failure what the outputs hold is undefined. */
+	/* Inputs and outputs in the order of describe. On a GPU their data may be host memory, which is copied, or the
+	 * GPU's, and stream is a CUstream (null: the context's own), which is not looked at any more once run has returned.
+	 * Where all of it is the GPU's and no size depends on data, run returns when the work is in the stream; an index
+	 * out of range is then the status of wait, or of a later run, which does nothing else. After a failure what the
+	 * outputs hold is undefined. */
 	int (*run)(dl_context *context, const dl_tensor *in, int32_t n_in, dl_tensor *out,
 		   int32_t n_out, void *stream);
 	/* From any thread: the run in flight, or else the next one, stops before its next kernel. */
 	void (*cancel)(dl_context *context);
-	/* The last failure of a context or of a model; null: of load or of a function of a
-	 * model, context among them, in this thread. "" if none. */
+	/* The last failure of a context or of a model; null: of load or of a function of a model, context among them, in this
+	 * thread. "" if none. */
 	const char *(*error)(const void *object);
 	/* Entry i of the profile, or DL_INVALID beyond the last. */
 	int (*profile)(dl_model *model, int32_t i, dl_profile_entry *entry);
 	const char *(*status_text)(int status);
 	/* What the model runs on: "cpu", or "cuda:0" and the GPU's name. */
 	const char *(*device)(const dl_model *model);
-	/* Waits for runs that returned before they were done; the status is that of the first
-	 * that failed. */
+	/* Waits for runs that returned before they were done; the status is that of the first that failed. */
 	int (*wait)(dl_context *context);
 	/* DL_TARGET where the model runs on the CPU. */
 	int (*device_info)(const dl_model *model, dl_device_info *info);
@@ -342,8 +335,8 @@ static inline void dl_fault(const dl_kctx *k, int32_t site)
 	__atomic_store_n(k->fault, site + 1, __ATOMIC_RELAXED);
 }
 
-/* Arithmetic of sizes. What does not fit is INT64_MAX, "too large", and so is what is computed
- * of it: checks at the end of a computation see an overflow anywhere in it. */
+/* Arithmetic of sizes. What does not fit is INT64_MAX, "too large", and so is what is computed of it: checks at
+ * the end of a computation see an overflow anywhere in it. */
 static inline int64_t dl_add(int64_t a, int64_t b)
 {
 	int64_t r;
@@ -410,9 +403,8 @@ static inline int64_t dl_align(int64_t n)
 typedef struct dl_program dl_program;
 typedef struct dl_region dl_region;
 
-/* A kernel for GPUs: an entry of a PTX module. Its parameters are 8 bytes each; of one that may
- * report an index out of range the last two are the status word and the site, which
- * dl_gpu_launch adds. */
+/* A kernel for GPUs: an entry of a PTX module. Its parameters are 8 bytes each; of one that may report an index out
+ * of range the last two are the status word and the site, which dl_gpu_launch adds. */
 typedef struct dl_gpu_fn {
 	const char *name;
 	int32_t threads; /* of a block */
@@ -500,14 +492,12 @@ struct dl_program {
 	const void *weights;
 	const char *weights_file;
 	uint64_t weights_hash; /* runtime/hash.h; the size is in desc */
-	/* May be null. Sets symbols and entries of out_shape that are expressions, checks facts,
-	 * and dims of inputs that are expressions. Reads input data only where dl_io.flags says
-	 * so. */
+	/* May be null. Sets symbols and entries of out_shape that are expressions, checks facts, and
+	 * dims of inputs that are expressions. Reads input data only where dl_io.flags says so. */
 	int (*bind)(dl_exec *x);
-	/* Of DL_SYM_INPUT symbols alone: offset[n_buf] in the arena (multiples of 64, or -1: not
-	 * in the arena), total bytes, scratch bytes per thread. Never null. Must not overflow:
-	 * dl_mul. In a program for GPUs the arena is the GPU's and scratch the host's, with its
-	 * n_host_buf buffers at offsets in it. */
+	/* Of DL_SYM_INPUT symbols alone: offset[n_buf] in the arena (multiples of 64, or -1: not in
+	 * the arena), total bytes, scratch bytes per thread. Never null. Must not overflow: dl_mul. In a program for
+	 * GPUs the arena is the GPU's and scratch the host's, with its n_host_buf buffers at offsets in it. */
 	void (*plan)(const int64_t *sym, int64_t *offset, int64_t *total, int64_t *scratch);
 	/* The model: a straight line of dl_launch under C control flow. */
 	int (*exec)(dl_exec *x);
@@ -522,9 +512,9 @@ struct dl_program {
 
 /*
  * Runs fn over [0, n), split between the threads in contiguous parts that begin at multiples of
- * grain (n <= grain: one part, in the calling thread). Asks for cancel before, and for a fault
- * after. buf and dim are the kernel's own. Every launch of kernel number kernel counts under its
- * name. After a failure does nothing and returns it again.
+ * grain (n <= grain: one part, in the calling thread). Asks for cancel before, and for a fault after. buf
+ * and dim are the kernel's own. Every launch of kernel number kernel counts under its name. After a
+ * failure does nothing and returns it again.
  */
 int dl_launch(dl_exec *x, int32_t kernel, dl_kernel_fn fn, void *const *buf, const int64_t *dim,
 	      int64_t n, int64_t grain);
@@ -537,16 +527,14 @@ int dl_fail(dl_exec *x, int status, const char *fmt, ...) __attribute__((format(
 int dl_output(dl_exec *x, int32_t o, const int64_t *shape);
 
 /*
- * As dl_launch, on the GPU: function fn of the variant's image over blocks blocks, in the run's
- * stream. site: what an index out of range is reported as. In a program for GPUs buffers are the
- * GPU's memory.
+ * As dl_launch, on the GPU: function fn of the variant's image over blocks blocks, in the run's stream. site: what
+ * an index out of range is reported as. In a program for GPUs buffers are the GPU's memory.
  */
 int dl_gpu_launch(dl_exec *x, int32_t kernel, int32_t fn, const uint64_t *arg, int32_t n_args,
 		  int64_t blocks, int32_t site);
 /* A copy in the stream, both sides on the GPU. */
 int dl_gpu_copy(dl_exec *x, void *to, const void *from, int64_t bytes);
-/* Before exec reads values that sizes depend on. Fails while a graph of the run is made, which
- * there cannot be. */
+/* Before exec reads values that sizes depend on. Fails while a graph of the run is made, which there cannot be. */
 int dl_gpu_reads(dl_exec *x);
 /* A copy from the GPU to the host's memory, once all before it is done: waits. */
 int dl_gpu_to_host(dl_exec *x, void *to, const void *from, int64_t bytes);

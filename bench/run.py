@@ -6,11 +6,11 @@
                  [--dim NAME=N] [--note TEXT] [--out FOLDER] [PATTERN | MODEL.onnx ...]
 
 PATTERN selects configurations by name ("bert_base/*", "resnet50"); bench/configs.py has the table and what --quick takes; a file of a
-model is measured at the sizes of --dim. In each round every engine runs once, in a process of its own, one after the other, on the same
-inputs or random ones of the same distribution, and on the same CPUs. Models keep their symbolic dims in all engines. The machine's roofs
-are measured in every round, too (bench/roof.c). The numbers are medians of the rounds' medians. With --clock=cpu those with one thread
-are of the processor's time and not of the wall clock, for a machine that others use, too. The ratio is the better peer's time by dlcc's:
-above 1 dlcc is faster.
+model is measured at the sizes of --dim. In each round every engine runs once with each number of threads, in a process of its own, one
+after the other, on the same inputs or random ones of the same distribution, and on the same CPUs. Models keep their symbolic dims in all
+engines. The machine's roofs are measured in every round, too (bench/roof.c). The numbers are medians of the rounds' medians. With
+--clock=cpu those with one thread are of the processor's time and not of the wall clock, for a machine that others use, too. The ratio is
+the better peer's time by dlcc's: above 1 dlcc is faster.
 
 Each engine runs with subnormal numbers kept and with subnormals flushed to zero, if it can be told to. Operations come from dlcc: dlrun
 --profile counts those of each kernel. An engine that does not exist is left out, with a message. One that fails has the reason in its row.
@@ -174,10 +174,12 @@ class Bench:
             yield n, set(self.cpus[-n:])
 
     def measure_roof(self, n, cpus):
+        """The roofs of N threads at this moment. The best of all of them are those of the machine."""
         roof = json_line([self.roof_program, str(n), "100"], cpus)
-        best = self.roofs.setdefault(str(n), roof)
+        best = self.roofs.setdefault(str(n), dict(roof))
         for key, value in roof.items():
             best[key] = max(best[key], value)
+        return roof
 
     def once(self, engine, config, n, flush, cpus):
         try:
@@ -194,25 +196,37 @@ class Bench:
                 if engine != "dlcc" or not flush or self.dlcc.can_flush:
                     yield engine, flush
 
-    def row(self, config, n, cpus):
-        """The row of one configuration with N threads."""
-        row = {"name": config.name, "dims": config.dims, "threads": n, "engines": {}}
+    def rows(self, config):
+        """The rows of one configuration, one for each number of threads. They are measured in the same rounds, between roofs of their own:
+        what memory can do for one thread and for all changes with what else the machine does."""
+        counts = list(self.threads())
         if config.missing:
-            return {**row, "failure": config.missing}
-        rounds = {c: [] for c in self.contenders()}
+            for n, _ in counts:
+                yield {"name": config.name, "dims": config.dims, "threads": n, "engines": {}, "failure": config.missing}
+            return
+        rounds = {n: {c: [] for c in self.contenders()} for n, _ in counts}
+        roofs = {n: [] for n, _ in counts}
         for _ in range(self.args.rounds):
-            self.measure_roof(n, cpus)
-            for engine, flush in rounds:
-                if not any("failure" in r for r in rounds[engine, flush]):
-                    rounds[engine, flush].append(self.once(engine, config, n, flush, cpus))
+            for n, cpus in counts:
+                roofs[n].append(self.measure_roof(n, cpus))
+                for (engine, flush), results in rounds[n].items():
+                    if not any("failure" in r for r in results):
+                        results.append(self.once(engine, config, n, flush, cpus))
+        roofs = {n: {key: statistics.median(r[key] for r in of) for key in of[0]} for n, of in roofs.items()}
+        for n, cpus in counts:
+            yield self.row(config, n, cpus, rounds[n], roofs)
+
+    def row(self, config, n, cpus, rounds, roofs):
+        """The row of one configuration with N threads, of what ROUNDS measured for each contender, beside the ROOFS of each number of threads."""
+        row = {"name": config.name, "dims": config.dims, "threads": n, "engines": {}}
         told_apart(rounds)
         for (engine, flush), results in rounds.items():
             row["engines"][engine + ("+flushed" if flush else "")] = summary(results, "cpu_ms" if n == 1 and self.args.clock == "cpu" else "median_ms")
         try:
             row["kernels"] = self.dlcc.kernels(config, n, cpus)
             row["flops"] = sum(k["flops"] for k in row["kernels"])
-            row["least_ms"] = {threads: sum(max(k["flops"] / roof["gflop_per_s"], k["bytes"] / roof["memory_gb_per_s"]) for k in row["kernels"]) / 1e6
-                               for threads, roof in self.roofs.items()}
+            row["least_ms"] = {str(threads): sum(max(k["flops"] / roof["gflop_per_s"], k["bytes"] / roof["memory_gb_per_s"]) for k in row["kernels"]) / 1e6
+                               for threads, roof in roofs.items()}
             least = sum(k["ms"] for k in row["kernels"]) / 100
             row["kernels"] = [k for k in row["kernels"] if k["ms"] >= least]  # the others would be most of the file
         except Failure as e:
@@ -260,8 +274,7 @@ def main():
     os.makedirs(args.out, exist_ok=True)
     result = {"rows": []}
     for config in chosen:
-        for n, cpus in bench.threads():
-            row = bench.row(config, n, cpus)
+        for row in bench.rows(config):
             result["rows"].append(row)
             result.update(conditions=conditions(bench, args, load), roofs=bench.roofs)
             print(report.line(row), flush=True)

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 enum {
@@ -18,6 +19,7 @@ enum {
 };
 /* For all threads together: more than most last-level caches, and a chunk of it at least 8 MiB. */
 static const size_t MEMORY_BYTES = (size_t)256 << 20, CHUNK_BYTES = (size_t)8 << 20;
+static const size_t HUGE_PAGE = (size_t)2 << 20; /* of x86-64 and of most aarch64 systems */
 
 static double now(void)
 {
@@ -149,6 +151,20 @@ static double work(const Team *t, const char *memory)
 	return units;
 }
 
+/* BYTES bytes that have been written, or NULL. In huge pages where the system has them: with pages of
+ * 4 KiB one thread waits for page walks, and reads 22 GB/s where a product's weights came at 29. */
+static char *new_memory(size_t bytes)
+{
+	char *memory = aligned_alloc(HUGE_PAGE, (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE);
+
+	if (!memory)
+		return NULL;
+#if defined(MADV_HUGEPAGE)
+	madvise(memory, bytes, MADV_HUGEPAGE); /* a failure costs speed only */
+#endif
+	return memset(memory, 1, bytes);
+}
+
 /* Begins a round together with the other threads, until the first one says that time is over. The
  * rate of a round is all work by the time of the slowest. */
 static void *worker(void *arg)
@@ -156,12 +172,10 @@ static void *worker(void *arg)
 	RoofThread *w = arg;
 	Team *t = w->team;
 	const double begin = now();
-	char *memory = t->fma ? NULL : aligned_alloc(4096, t->bytes);
+	char *memory = t->fma ? NULL : new_memory(t->bytes);
 
 	if (!t->fma && !memory)
 		t->failed = true;
-	if (memory)
-		memset(memory, 1, t->bytes);
 	for (;;) {
 		double since, units, slowest = 0;
 

@@ -350,18 +350,12 @@ static Expr *sums_times(const FactoredProduct *p, const FactorPlan *l, Expr *zer
 
 /* ---- The product ---- */
 
-/* Whether the number of points is constant and less than LEAST. */
-static bool fewer(const FactoredProduct *p, Iter *const *it, int n, int64_t least)
-{
-	int64_t v;
-
-	return dim_is_const(iters_points(p->m->ctx, it, n), &v) && v < least;
-}
-
 static bool is_worth(const FactoredProduct *p)
 {
-	return (!module_on_gpu(p->m) || !fewer(p, p->c.m, p->c.nm, GEMM_ROWS)) &&
-	       !fewer(p, p->c.n, p->c.nn, GEMM_ROWS);
+	Ctx *c = p->m->ctx;
+
+	return (!module_on_gpu(p->m) || !iters_fewer(c, p->c.m, p->c.nm, GEMM_ROWS)) &&
+	       !iters_fewer(c, p->c.n, p->c.nn, GEMM_ROWS);
 }
 
 /* A temporary of type T for the sum of products. It has the result's shape if that has a dim for

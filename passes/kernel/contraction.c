@@ -92,6 +92,51 @@ void contraction_swap(Contraction *c)
 	c->guard_b = guard;
 }
 
+typedef struct Sliding {
+	const Contraction *c;
+	bool slides;
+} Sliding;
+
+static void sees_sliding(void *arg, Expr *e)
+{
+	Sliding *f = arg;
+	const Contraction *c = f->c;
+
+	for (int d = 0; e->kind == EX_LOAD && d < e->load.nidx; d++)
+		f->slides = f->slides || (expr_has_any(e->load.idx[d], c->k, c->nk) &&
+					  expr_has_any(e->load.idx[d], c->s->iter, c->s->nband));
+}
+
+bool contraction_slides(const Contraction *c, Expr *e)
+{
+	Sliding f = {c, false};
+
+	ex_walk(e, sees_sliding, &f);
+	return f.slides;
+}
+
+/* The element of B at IDX is followed by that of the next point of IT. */
+static bool unit_stride(Kernel *k, Buf *b, Expr *const *idx, const Iter *it)
+{
+	Affine a;
+
+	return ex_affine(k->ctx, flat_index(k, b, idx), &a) &&
+	       dim_equals(affine_coef(k->ctx, &a, it), 1);
+}
+
+bool contraction_has_rows_of_pixels(Kernel *k, const Contraction *c, Expr *e)
+{
+	const Stmt *s = c->s;
+
+	if (e->kind != EX_LOAD || !contraction_slides(c, e))
+		return false;
+	for (int i = 0; i < s->nband; i++)
+		if (unit_stride(k, e->load.buf, e->load.idx, s->iter[i]) &&
+		    unit_stride(k, s->out[0], s->widx, s->iter[i]))
+			return true;
+	return false;
+}
+
 bool index_goes_along(Ctx *c, Expr *e, const Iter *it)
 {
 	int64_t step, other;

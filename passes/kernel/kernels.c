@@ -256,6 +256,13 @@ Dim *iters_points(Ctx *c, Iter *const *it, int n)
 	return points;
 }
 
+bool iters_fewer(Ctx *c, Iter *const *it, int n, int64_t least)
+{
+	int64_t v;
+
+	return dim_is_const(iters_points(c, it, n), &v) && v < least;
+}
+
 static void see_fault(void *arg, Expr *e)
 {
 	if (e->kind == EX_INST && inst_may_fault(e->op.inst))

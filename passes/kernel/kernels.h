@@ -53,6 +53,8 @@ bool kernel_can_fault(const Kernel *k);
 int expr_cost(Expr *e);
 /* The number of points of N iterators: the product of their extents. */
 Dim *iters_points(Ctx *c, Iter *const *it, int n);
+/* Whether that number is constant and less than LEAST. */
+bool iters_fewer(Ctx *c, Iter *const *it, int n, int64_t least);
 /* Whether S stores each element once, in any order. */
 bool stmt_is_map(const Stmt *s);
 /* Whether S is a scatter: it updates an element of a buffer at each point. */

@@ -6,8 +6,8 @@
  *
  *   a contraction with constant weights   of the other operand, the summed dim; of its result, the
  *                                         dim of the weights
- *   such a stencil with a single channel  the last dim, pixels: the vectors of its sums
- *   of results, on CPUs
+ *   such a stencil with fewer than 8      the last dim, pixels: the vectors of its sums
+ *   channels of results, on CPUs
  *   any other contraction                 the last dim: both operands stay as the model has them
  *   a reduction over a stencil            the last dim that it neither sums over nor slides along:
  *                                         channels
@@ -168,29 +168,6 @@ static void contraction_load(void *arg, Expr *e)
 			  : e->load.buf->rank - 1);
 }
 
-typedef struct Sliding {
-	const Contraction *ct;
-	bool slides;
-} Sliding;
-
-static void sees_sliding(void *arg, Expr *e)
-{
-	Sliding *f = arg;
-
-	for (int d = 0; e->kind == EX_LOAD && d < e->load.nidx; d++)
-		f->slides = f->slides || (expr_has_any(e->load.idx[d], f->ct->m, f->ct->nm) &&
-					  expr_has_any(e->load.idx[d], f->ct->k, f->ct->nk));
-}
-
-/* Some load of E slides: its index has both an m and a k iterator of CT. */
-static bool operand_slides(const Contraction *ct, Expr *e)
-{
-	Sliding f = {ct, false};
-
-	ex_walk(e, sees_sliding, &f);
-	return f.slides;
-}
-
 /* E has both a band and a reduced iterator of S: a stencil slides. */
 static bool slides(const Stmt *s, Expr *e)
 {
@@ -253,24 +230,32 @@ static bool has_channels(Ctx *c, const Contraction *ct)
 }
 
 /* Votes with the accesses that each tensor's order speeds up: elements of the operands for a block
- * of the other side, and results. GPUs vote with all points. A stencil with a single channel of
- * results would gather vectors of pixels, unless the pixels of a row are contiguous. */
+ * of the other side, and results. GPUs vote with all points. A stencil with few channels of results
+ * computes vectors of pixels, which it would gather unless the pixels of a row are contiguous. It
+ * gains less from that the more channels there are, for which it reads the pixels again. */
 static void contraction_votes(Ballot *b, const Node *n, Contraction *ct)
 {
 	const bool gpu = module_on_gpu(b->c->m);
 	const double points = b->weight;
+	double channels;
 
 	if (expr_is_weights(b->c->m, n, ct->a))
 		contraction_swap(ct);
+	channels = layout_size(ct->n, ct->nn);
 	b->ct = ct;
 	b->weights = expr_is_weights(b->c->m, n, ct->b);
 	if (!gpu && b->weights && !ct->nn && has_channels(b->k->ctx, ct) &&
-	    operand_slides(ct, ct->a)) {
+	    contraction_slides(ct, ct->a)) {
 		depthwise_votes(b, ct);
 		return;
 	}
-	b->pixels = !gpu && b->weights && !ct->nn && !ct->ng && operand_slides(ct, ct->a);
-	b->weight = gpu ? points : points / layout_size(ct->n, ct->nn);
+	b->pixels = !gpu && b->weights && !ct->ng &&
+		    (ct->nn ? contraction_has_rows_of_pixels(b->k, ct, ct->a)
+			    : contraction_slides(ct, ct->a)) &&
+		    channels < LEAST_COLUMNS;
+	b->weight = gpu ? points : points / channels;
+	if (b->pixels)
+		b->weight *= 1 - channels / LEAST_COLUMNS;
 	ex_walk(ct->a, contraction_load, b);
 	b->weight = gpu ? points : points / layout_size(ct->m, ct->nm);
 	if (!b->weights)

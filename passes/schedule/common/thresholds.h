@@ -135,7 +135,7 @@ enum {
 	 * which has too few registers for their constants. */
 	MOST_SHORT_MAPS = 16,
 	/* Terms of an innermost sum, at most, that are unrolled inside the vector loop. */
-	MOST_UNROLLED = 8,
+	MOST_UNROLLED = 16,
 	/* Terms of a float sum that are added one after another: a longer sum is computed from the
 	 * sums of such blocks, so that its error grows with their number. */
 	SUM_BLOCK = 512,

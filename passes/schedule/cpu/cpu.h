@@ -16,8 +16,9 @@
 void product_emit(Kernel *k, const Decision *d, Schedule *s);
 /* Columns of a panel of B: the same for every CPU, so that variants share packed weights. */
 int64_t gemm_panel(CType t);
-/* C has enough columns for panels; on a CPU, few are enough if the sums are short. */
-bool gemm_has_columns(Ctx *ctx, const Contraction *c, bool gpu);
+/* C, of K, has enough columns for panels. On a CPU, few are enough if the sums are short, or slide
+ * over an image that has no rows of pixels. */
+bool gemm_has_columns(Kernel *k, const Contraction *c, bool gpu);
 /* K is a contraction that the strategy takes; B_CONSTANT: B is a constant. *C: the contraction,
  * with its m and n iterators in the order in which the result is stored. */
 bool gemm_takes(Kernel *k, Contraction *c, bool b_constant, bool gpu);

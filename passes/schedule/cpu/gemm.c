@@ -242,20 +242,32 @@ static void split_n(Gemm *g)
 			      (!g->a_direct || merges_in(g, g->c.a, g->c.m[i], g->c.m[i + 1]));
 }
 
-bool gemm_has_columns(Ctx *ctx, const Contraction *c, bool gpu)
+bool gemm_has_columns(Kernel *k, const Contraction *c, bool gpu)
 {
 	int64_t n, terms;
 
-	return c->nn > 1 || !dim_is_const(c->n[0]->extent, &n) || n >= LEAST_COLUMNS ||
-	       (!gpu && !c->ng && n > 1 && dim_is_const(iters_points(ctx, c->k, c->nk), &terms) &&
-		terms <= SHORT_SUM);
+	if (c->nn > 1 || !dim_is_const(c->n[0]->extent, &n) || n >= LEAST_COLUMNS)
+		return true;
+	if (gpu || c->ng || n <= 1)
+		return false;
+	return (dim_is_const(iters_points(k->ctx, c->k, c->nk), &terms) && terms <= SHORT_SUM) ||
+	       (contraction_slides(c, c->a) && !contraction_has_rows_of_pixels(k, c, c->a));
 }
 
-/* Contraction C of a kernel of CTX is one that the strategy takes; B_CONSTANT: B is a constant. */
-static bool pays(Ctx *ctx, const Contraction *c, bool b_constant, bool gpu)
+/* A convolution to so few channels that it takes longer to pack vectors of pixels, for the sums of
+ * all channels, than to read the pixels in place for each channel. */
+static bool packs_for_few(Kernel *k, const Contraction *c)
+{
+	return contraction_has_rows_of_pixels(k, c, c->b) &&
+	       iters_fewer(k->ctx, c->m, c->nm, LEAST_COLUMNS);
+}
+
+/* Contraction C of K is one that the strategy takes; B_CONSTANT: B is a constant. */
+static bool pays(Kernel *k, const Contraction *c, bool b_constant, bool gpu)
 {
 	return c->ct != CT_BOOL && (c->nm > 0 || b_constant) &&
-	       gemm_has_columns(ctx, c, gpu || !b_constant);
+	       gemm_has_columns(k, c, gpu || !b_constant) &&
+	       (gpu || b_constant || !packs_for_few(k, c));
 }
 
 bool gemm_takes(Kernel *k, Contraction *c, bool b_constant, bool gpu)
@@ -263,7 +275,7 @@ bool gemm_takes(Kernel *k, Contraction *c, bool b_constant, bool gpu)
 	if (kernel_class(k) != KC_CONTRACTION || !stmt_contraction(k, k->stmts.at[0], c))
 		return false;
 	gemm_sort(k->ctx, c);
-	return pays(k->ctx, c, b_constant, gpu);
+	return pays(k, c, b_constant, gpu);
 }
 
 /* G's statements are a product that the strategy takes. */
@@ -274,7 +286,7 @@ static bool open_whole(Gemm *g)
 	g->pw = gemm_panel(g->c.ct);
 	g->kpack = contraction_kpack(&g->c);
 	look_at_b(g);
-	return pays(g->k->ctx, &g->c, g->b_panels, false);
+	return pays(g->k, &g->c, g->b_panels, false);
 }
 
 static void number_stmts(Kernel *k)

@@ -115,24 +115,40 @@ bool contraction_slides(const Contraction *c, Expr *e)
 	return f.slides;
 }
 
-/* The element of B at IDX is followed by that of the next point of IT. */
-static bool unit_stride(Kernel *k, Buf *b, Expr *const *idx, const Iter *it)
+/* Whether STEP is known, and the constant *V. */
+static bool step_is_const(const Dim *step, int64_t *v)
 {
-	Affine a;
+	return step && dim_is_const(step, v);
+}
 
-	return ex_affine(k->ctx, flat_index(k, b, idx), &a) &&
-	       dim_equals(affine_coef(k->ctx, &a, it), 1);
+/* Points of IT follow each other in a row of the result of S, with those of the other phases in
+ * between. */
+static bool writes_row(Kernel *k, const Stmt *s, const Iter *it)
+{
+	int64_t in_memory, in_dim;
+
+	if (!step_is_const(ex_step(k->ctx, flat_index(k, s->out[0], s->widx), it), &in_memory))
+		return false;
+	for (int d = 0; d < s->nwidx; d++)
+		if (index_goes_along(k->ctx, s->widx[d], it) &&
+		    step_is_const(ex_step(k->ctx, s->widx[d], it), &in_dim) &&
+		    in_dim == in_memory)
+			return true;
+	return false;
 }
 
 bool contraction_has_rows_of_pixels(Kernel *k, const Contraction *c, Expr *e)
 {
 	const Stmt *s = c->s;
+	Expr *at;
+	int64_t step;
 
 	if (e->kind != EX_LOAD || !contraction_slides(c, e))
 		return false;
+	at = flat_index(k, e->load.buf, e->load.idx);
 	for (int i = 0; i < s->nband; i++)
-		if (unit_stride(k, e->load.buf, e->load.idx, s->iter[i]) &&
-		    unit_stride(k, s->out[0], s->widx, s->iter[i]))
+		if (step_is_const(ex_step(k->ctx, at, s->iter[i]), &step) && step == 1 &&
+		    writes_row(k, s, s->iter[i]))
 			return true;
 	return false;
 }

@@ -116,13 +116,12 @@ static void enter_kernel(Choice *c, Node *n)
 
 static bool has_unit(Ctx *c, Expr *e, Iter *const *it, int n)
 {
-	Affine a;
+	for (int i = 0; i < n; i++) {
+		const Dim *step = ex_step(c, e, it[i]);
 
-	if (!ex_affine(c, e, &a))
-		return false;
-	for (int i = 0; i < n; i++)
-		if (dim_equals(affine_coef(c, &a, it[i]), 1))
+		if (step && dim_equals(step, 1))
 			return true;
+	}
 	return false;
 }
 
@@ -238,24 +237,25 @@ static void contraction_votes(Ballot *b, const Node *n, Contraction *ct)
 	const bool gpu = module_on_gpu(b->c->m);
 	const double points = b->weight;
 	double channels;
+	bool groups;
 
 	if (expr_is_weights(b->c->m, n, ct->a))
 		contraction_swap(ct);
 	channels = layout_size(ct->n, ct->nn);
 	b->ct = ct;
 	b->weights = expr_is_weights(b->c->m, n, ct->b);
-	if (!gpu && b->weights && !ct->nn && has_channels(b->k->ctx, ct) &&
-	    contraction_slides(ct, ct->a)) {
+	groups = has_channels(b->k->ctx, ct);
+	if (!gpu && b->weights && !ct->nn && groups && contraction_slides(ct, ct->a)) {
 		depthwise_votes(b, ct);
 		return;
 	}
-	b->pixels = !gpu && b->weights && !ct->ng &&
+	b->pixels = !gpu && b->weights && !groups &&
 		    (ct->nn ? contraction_has_rows_of_pixels(b->k, ct, ct->a)
 			    : contraction_slides(ct, ct->a)) &&
-		    channels < LEAST_COLUMNS;
+		    channels < (double)LEAST_COLUMNS;
 	b->weight = gpu ? points : points / channels;
 	if (b->pixels)
-		b->weight *= 1 - channels / LEAST_COLUMNS;
+		b->weight *= 1 - channels / (double)LEAST_COLUMNS;
 	ex_walk(ct->a, contraction_load, b);
 	b->weight = gpu ? points : points / layout_size(ct->m, ct->nm);
 	if (!b->weights)

@@ -198,13 +198,14 @@ void l_split(LBuild *b, Iter *const *var, int n, Expr *p)
 
 /* ---- Guards as ranges ---- */
 
-bool guard_affine(Kernel *k, Expr *g, Affine *d)
+/* D for which conjunct G says D >= 0; null: G compares no indices. */
+static Expr *difference(Kernel *k, Expr *g)
 {
 	Expr *l, *r;
 	bool strict;
 
 	if (g->kind != EX_INST || g->op.n != 2 || g->op.arg[0]->ct != CT_I64)
-		return false;
+		return NULL;
 	l = g->op.arg[0];
 	r = g->op.arg[1];
 	switch (g->op.inst) {
@@ -220,25 +221,43 @@ bool guard_affine(Kernel *k, Expr *g, Affine *d)
 		l = g->op.arg[1];
 		r = g->op.arg[0];
 		break;
-	default: return false;
+	default: return NULL;
 	}
 	r = ex_sub(k->pool, r, l);
-	if (strict)
-		r = ex_sub(k->pool, r, ex_int(k->pool, CT_I64, 1));
-	return ex_affine(k->ctx, r, d);
+	return strict ? ex_sub(k->pool, r, ex_int(k->pool, CT_I64, 1)) : r;
+}
+
+bool guard_affine(Kernel *k, Expr *g, Affine *d)
+{
+	Expr *e = difference(k, g);
+
+	return e && ex_affine(k->ctx, e, d);
+}
+
+/* Conjunct G says STEP * VAR + the result >= 0, where the result has no VAR but may have quotients
+ * of other iterators. Null: G has no such form. */
+static Expr *apart_from(Kernel *k, Expr *g, const Iter *var, int64_t *step)
+{
+	Expr *e = difference(k, g), *zero = ex_int(k->pool, CT_I64, 0);
+	Iter *it = (Iter *)var;
+	Dim *d;
+	Affine a;
+
+	if (e && ex_affine(k->ctx, e, &a))
+		e = ex_from_affine(k->pool, &a);
+	d = e ? ex_step(k->ctx, e, var) : NULL;
+	return d && dim_is_const(d, step) ? ex_subst_iters(k->pool, e, &it, &zero, 1) : NULL;
 }
 
 static bool bound(Kernel *k, Expr *g, const Iter *var, Expr **lo, Expr **hi)
 {
 	ExprPool *p = k->pool;
-	Expr *rest, *one = ex_int(p, CT_I64, 1), *zero = ex_int(p, CT_I64, 0);
-	Affine d;
+	Expr *one = ex_int(p, CT_I64, 1), *zero = ex_int(p, CT_I64, 0);
 	int64_t c;
+	Expr *rest = apart_from(k, g, var, &c);
 
-	if (!guard_affine(k, g, &d) || !dim_is_const(affine_coef(k->ctx, &d, var), &c) || c == 0)
+	if (!rest || c == 0)
 		return false;
-	rest = ex_from_affine(p, &d);
-	rest = ex_sub(p, rest, ex_mul(p, ex_int(p, CT_I64, c), ex_iter(p, (Iter *)var)));
 	if (c > 0) { /* var >= ceil(-rest / c) = -floor(rest / c) */
 		Expr *b = ex_sub(p, zero, ex_op2(p, IN_floordiv, rest, ex_int(p, CT_I64, c)));
 
@@ -270,7 +289,6 @@ Expr *guard_to_range(Kernel *k, Expr *guard, const Iter *var, Expr **lo, Expr **
 
 Expr *guard_for_all(LBuild *b, Expr *g, Iter *const *it, int n, bool *ok)
 {
-	Affine d;
 	Expr *e;
 
 	if (!g || !*ok)
@@ -281,14 +299,14 @@ Expr *guard_for_all(LBuild *b, Expr *g, Iter *const *it, int n, bool *ok)
 
 		return *ok ? ex_and(b->p, x, y) : NULL;
 	}
-	*ok = guard_affine(b->k, g, &d);
-	e = *ok ? ex_from_affine(b->p, &d) : NULL;
+	e = difference(b->k, g);
+	*ok = e != NULL;
 	for (int i = 0; i < n && *ok; i++) {
+		Dim *d = ex_step(b->k->ctx, e, it[i]);
 		int64_t step, extent;
 		Expr *worst;
 
-		*ok = dim_is_const(affine_coef(b->k->ctx, &d, it[i]), &step) &&
-		      dim_is_const(it[i]->extent, &extent);
+		*ok = d && dim_is_const(d, &step) && dim_is_const(it[i]->extent, &extent);
 		worst = *ok ? l_int(b, step < 0 ? extent - 1 : 0) : NULL;
 		e = *ok ? ex_subst_iters(b->p, e, &it[i], &worst, 1) : NULL;
 	}

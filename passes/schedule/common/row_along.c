@@ -6,6 +6,10 @@
  */
 #include "passes/schedule/common/row.h"
 
+/* An access of a sum's terms counts as so many of a map. Sums have at least so many terms that a
+ * store of the sum costs less than they do. */
+enum { OFTEN = 8 };
+
 /* Accesses with unit stride along an iterator, and with another stride. */
 typedef struct StrideCounts {
 	int runs, strides;
@@ -42,6 +46,15 @@ static bool is_short(const Iter *it)
 	return fewer(it, SHORT_LOOP);
 }
 
+/* Band iterator B is the phase of a stride: of a transposed convolution with stride 2, each has two
+ * points, whose sums have other taps. */
+static bool is_phase(const Row *r, int b)
+{
+	const Stmt *s = r->k->stmts.at[r->first];
+
+	return is_short(r->band->iter[b]) && stmt_is_phase(r->k->ctx, s, r->band->of[s->id][b]);
+}
+
 /* ---- The vector iterator ---- */
 
 typedef struct Steps {
@@ -74,6 +87,7 @@ static void step_index(Steps *st, const Stmt *s, const Buf *buf, Expr *const *id
 {
 	Kernel *k = st->r->k;
 	Expr *at = row_keeps(st->r, buf) ? NULL : flat_index(k, buf, idx);
+	const int weight = buf != s->out[0] && s->niters > s->nband ? OFTEN : 1;
 	StrideCounts inner = {0};
 
 	for (int i = 0; at && i < s->niters; i++) {
@@ -81,8 +95,8 @@ static void step_index(Steps *st, const Stmt *s, const Buf *buf, Expr *const *id
 		const StrideCounts a = along(k->ctx, at, s->iter[i]);
 
 		if (b >= 0) {
-			st->band[b].runs += a.runs;
-			st->band[b].strides += a.strides;
+			st->band[b].runs += weight * a.runs;
+			st->band[b].strides += weight * a.strides;
 		} else if (!is_short(s->iter[i])) {
 			inner.runs += a.runs;
 			inner.strides += a.strides;
@@ -94,8 +108,8 @@ static void step_index(Steps *st, const Stmt *s, const Buf *buf, Expr *const *id
 		st->is_long = true;
 	}
 	/* an inner loop is contiguous, or all are strided */
-	st->inner.runs += inner.runs;
-	st->inner.strides += inner.strides && !inner.runs;
+	st->inner.runs += weight * inner.runs;
+	st->inner.strides += weight * (inner.strides && !inner.runs);
 }
 
 static void step_load(void *arg, Stmt *s, Expr *load)
@@ -122,7 +136,7 @@ void row_choose_vector(Row *r)
 			   r->k->stmts.at[i]->widx);
 	}
 	for (int b = 0; b < r->band->n; b++)
-		if (best < 0 || !better(st.band[best], st.band[b]))
+		if (!is_phase(r, b) && (best < 0 || !better(st.band[best], st.band[b])))
 			best = b;
 	r->vec = best >= 0 && goes_inside(&st, best) ? -1 : best;
 	for (int b = 0; b < r->band->n; b++)

@@ -262,7 +262,7 @@ static void pack_row(Gemm *g, Expr *i, bool inside)
 		l_close(b, wl);
 		guard = guard_to_range(g->k, gemm_placed(&pl, g->c.guard_a), bounded, &lo, &hi);
 		guard = guard ? ex_subst_iters(p, guard, k, to, rest) : NULL;
-	} else if (dim_is_const(all, &n) && n <= MOST_UNROLLED && !g->k_hi[first]) {
+	} else if (dim_is_const(all, &n) && n <= MOST_UNROLLED_COPIES && !g->k_hi[first]) {
 		kind = LOOP_UNROLL;
 	}
 	wl = l_loop(b, kind, t, ex_mul(p, lo, ex_dim(p, inner)), ex_mul(p, hi, ex_dim(p, inner)),

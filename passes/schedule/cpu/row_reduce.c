@@ -85,7 +85,7 @@ static void emit_taps_at(Row *r, Stmt *s, Buf *const *acc, Expr *at, Expr *val, 
 static void emit_taps(Row *r, Stmt *s, Buf *const *acc, Expr *at)
 {
 	Iter *v = r->rep[r->vec];
-	const LoopKind kind = l_short(v->extent) ? LOOP_SHORT : LOOP_VECTOR;
+	const LoopKind kind = LOOP_VECTOR;
 	Expr *val = row_placed(r, s->val[0]), *inner = NULL, *outer = NULL, *from = r->vlo,
 	     *to = r->vhi;
 	Nest in = {.n = 0};
@@ -153,8 +153,7 @@ static void emit_terms(Row *r, Stmt *s, Buf *const *acc, Expr *at, const Iter *b
 	for (int c = 0; c < monoid_info[s->red].n; c++)
 		val[c] = row_placed(r, s->val[c]);
 	guard = guard_to_range(r->k, row_placed(r, s->guard), r->rep[r->vec], &lo, &hi);
-	row_open(r, &in, l_short(r->rep[r->vec]->extent) ? LOOP_SHORT : LOOP_VECTOR, r->rep[r->vec],
-		 lo, hi);
+	row_open(r, &in, LOOP_VECTOR, r->rep[r->vec], lo, hi);
 	row_does(r, row_state_node(r, LN_UPDATE, s, acc, at, val, guard), s, PART_TERM, s->niters,
 		 NULL);
 	row_close(r, &in);

@@ -177,19 +177,23 @@ static bool slides(const Stmt *s, Expr *e)
 static void reduction_load(void *arg, Stmt *s, Expr *load)
 {
 	Ballot *b = arg;
-	int nred = s->niters - s->nband;
+	int nred = s->niters - s->nband, along;
 	bool window = false;
+	int64_t size;
 
 	b->weight = layout_size(s->iter, s->niters);
 	for (int d = 0; d < load->load.nidx; d++)
 		window = window || slides(s, load->load.idx[d]);
 	if (!window && !module_on_gpu(b->c->m))
 		b->weight /= (double)EITHER_WAY;
-	vote(b, load->load.buf,
-	     window ? layout_dim_along(b->k->ctx, load->load.idx, load->load.nidx, s->iter,
-				       s->nband, s->iter + s->nband, nred)
-		    : layout_dim_along(b->k->ctx, load->load.idx, load->load.nidx,
-				       s->iter + s->nband, nred, NULL, 0));
+	along = window ? layout_dim_along(b->k->ctx, load->load.idx, load->load.nidx, s->iter,
+					  s->nband, s->iter + s->nband, nred)
+		       : layout_dim_along(b->k->ctx, load->load.idx, load->load.nidx,
+					  s->iter + s->nband, nred, NULL, 0);
+	/* of one channel, this is the batch: one of unknown size is mostly a single image */
+	if (window && along >= 0 && !dim_is_const(load->load.buf->dims[along], &size))
+		along = load->load.buf->rank - 1;
+	vote(b, load->load.buf, along);
 }
 
 static void depthwise_load(void *arg, Expr *e)

@@ -6,7 +6,6 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <time.h>
 
 enum { MAX_RUNS = 1000000, MIN_RUNS = 3 };
@@ -54,11 +53,25 @@ static double median(double *ms, int n)
 	return n % 2 ? ms[n / 2] : (ms[n / 2 - 1] + ms[n / 2]) / 2;
 }
 
+/* The most memory that this program had in use, in KiB. Not ru_maxrss, which counts what the process
+ * had in use before it ran this program, too. */
+static long peak_rss_kib(void)
+{
+	FILE *f = fopen("/proc/self/status", "r");
+	char line[256];
+	long kib = 0;
+
+	while (f && !kib && fgets(line, sizeof line, f))
+		sscanf(line, "VmHWM: %ld", &kib);
+	if (f)
+		fclose(f);
+	return kib;
+}
+
 bool session_bench(Session *s, const Array *in, double seconds, Timing *t)
 {
 	double *ms = arena_alloc(s->arena, MAX_RUNS * sizeof(double));
 	double *cpu_ms = arena_alloc(s->arena, MAX_RUNS * sizeof(double)), middle;
-	struct rusage use;
 	int n = 0;
 
 	if (measure(s, in, seconds / 5, 1, ms, cpu_ms))
@@ -66,8 +79,7 @@ bool session_bench(Session *s, const Array *in, double seconds, Timing *t)
 	if (!n)
 		return false;
 	middle = median(ms, n);
-	getrusage(RUSAGE_SELF, &use);
-	*t = (Timing){middle, ms[(n * 95 - 1) / 100], ms[0], median(cpu_ms, n), n, use.ru_maxrss};
+	*t = (Timing){middle, ms[(n * 95 - 1) / 100], ms[0], median(cpu_ms, n), n, peak_rss_kib()};
 	return true;
 }
 

@@ -125,6 +125,24 @@ static bool goes_inside(const Steps *st, int b)
 	       (better(st->inner, st->band[b]) || (st->is_long && !better(st->band[b], st->inner)));
 }
 
+/* Iterator B of a copy has so few points that they are unrolled inside a loop over what is outside
+ * of it, which compilers turn to vectors with shuffles: 3 channels of an image. */
+static bool interleaves(const Row *r, int b)
+{
+	const Stmt *s = r->k->stmts.at[r->first];
+
+	return fewer(r->band->iter[b], INTERLEAVED + 1) && r->first == r->last && stmt_is_map(s) &&
+	       s->val[0]->kind == EX_LOAD;
+}
+
+/* The vector loop should rather go along B than along A, which is outside of it. */
+static bool rather(const Steps *st, int b, int a)
+{
+	if (better(st->band[a], st->band[b]) || better(st->band[b], st->band[a]))
+		return better(st->band[b], st->band[a]);
+	return interleaves(st->r, b) || !interleaves(st->r, a);
+}
+
 void row_choose_vector(Row *r)
 {
 	Steps st = {.r = r};
@@ -136,7 +154,7 @@ void row_choose_vector(Row *r)
 			   r->k->stmts.at[i]->widx);
 	}
 	for (int b = 0; b < r->band->n; b++)
-		if (!is_phase(r, b) && (best < 0 || !better(st.band[best], st.band[b])))
+		if (!is_phase(r, b) && (best < 0 || rather(&st, b, best)))
 			best = b;
 	r->vec = best >= 0 && goes_inside(&st, best) ? -1 : best;
 	for (int b = 0; b < r->band->n; b++)

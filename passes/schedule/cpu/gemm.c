@@ -255,11 +255,13 @@ bool gemm_has_columns(Kernel *k, const Contraction *c, bool gpu)
 }
 
 /* A convolution to so few channels that it takes longer to pack vectors of pixels, for the sums of
- * all channels, than to read the pixels in place for each channel. */
+ * all channels, than to read the pixels in place for each channel. Of rows of two taps, it does
+ * not: a state is loaded and stored for each row. */
 static bool packs_for_few(Kernel *k, const Contraction *c)
 {
 	return contraction_has_rows_of_pixels(k, c, c->b) &&
-	       iters_fewer(k->ctx, c->m, c->nm, LEAST_COLUMNS);
+	       iters_fewer(k->ctx, c->m, c->nm, LEAST_COLUMNS) &&
+	       !iters_fewer(k->ctx, c->k + c->nk - 1, 1, LEAST_RUN);
 }
 
 /* Contraction C of K is one that the strategy takes; B_CONSTANT: B is a constant. */

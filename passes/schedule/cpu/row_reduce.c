@@ -8,28 +8,44 @@
 
 #include <assert.h>
 
-/* Splits guard G: conjuncts with V or U go to *INNER, the rest to *OUTER. */
-static void split_guard(Row *r, Expr *g, const Iter *v, const Iter *u, Expr **inner, Expr **outer)
+/* The conjuncts of a stencil's guard by what they bound; null: none. */
+typedef struct TapGuards {
+	Expr *points; /* points of v: an end of a row has fewer taps */
+	Expr *taps;   /* taps, for all points alike: a phase of a stride may have fewer */
+	Expr *rows;   /* neither */
+} TapGuards;
+
+static void split_guard(Row *r, Expr *g, const Iter *v, const Iter *u, TapGuards *out)
 {
+	Expr **to;
+
 	if (!g)
 		return;
 	if (g->kind == EX_INST && g->op.inst == IN_and) {
-		split_guard(r, g->op.arg[0], v, u, inner, outer);
-		split_guard(r, g->op.arg[1], v, u, inner, outer);
-	} else if (expr_has_iter(g, v) || expr_has_iter(g, u)) {
-		*inner = ex_and(r->k->pool, *inner, g);
-	} else {
-		*outer = ex_and(r->k->pool, *outer, g);
+		split_guard(r, g->op.arg[0], v, u, out);
+		split_guard(r, g->op.arg[1], v, u, out);
+		return;
 	}
+	to = expr_has_iter(g, v) ? &out->points : expr_has_iter(g, u) ? &out->taps : &out->rows;
+	*to = ex_and(r->k->pool, *to, g);
 }
 
-/* The points of v in the block for which the taps need no guard, [*LO, *HI). False if the guard
- * that has v or u, INNER, is no bound of an interval. */
-static bool inside_of_guard(Row *r, const Stmt *s, Expr *inner, Expr **lo, Expr **hi)
+/* The guards of the current statement S, whose taps are those of its innermost iterator. */
+static TapGuards tap_guards(Row *r, const Stmt *s)
+{
+	TapGuards g = {NULL, NULL, NULL};
+
+	split_guard(r, row_placed(r, s->guard), r->rep[r->vec], s->iter[s->niters - 1], &g);
+	return g;
+}
+
+/* The points of v in the block for which the taps need no guard, [*LO, *HI). False if their guard,
+ * POINTS, is no bound of an interval. */
+static bool inside_of_guard(Row *r, const Stmt *s, Expr *points, Expr **lo, Expr **hi)
 {
 	ExprPool *p = r->k->pool;
 	bool ok = true;
-	Expr *all = guard_for_all(r->b, inner, s->iter + s->niters - 1, 1, &ok);
+	Expr *all = guard_for_all(r->b, points, s->iter + s->niters - 1, 1, &ok);
 
 	*lo = r->vlo;
 	*hi = r->vhi;
@@ -43,19 +59,18 @@ static bool inside_of_guard(Row *r, const Stmt *s, Expr *inner, Expr **lo, Expr 
 
 bool row_taps_fit(Row *r, Stmt *s)
 {
-	Expr *inner = NULL, *outer = NULL, *lo, *hi;
+	Expr *points, *lo, *hi;
 
 	if (r->vec < 0 || s->niters == s->nband || monoid_info[s->red].n != 1)
 		return false;
-	split_guard(r, row_placed(r, s->guard), r->rep[r->vec], s->iter[s->niters - 1], &inner,
-		    &outer);
-	return !inner || inside_of_guard(r, s, inner, &lo, &hi);
+	points = tap_guards(r, s).points;
+	return !points || inside_of_guard(r, s, points, &lo, &hi);
 }
 
-/* Emits the taps of VAL at the points [LO, HI) of v, each where INNER holds (null: always).
- * There are no points where OUTER, which all taps have in common, does not. */
-static void emit_taps_at(Row *r, Stmt *s, Buf *const *acc, Expr *at, Expr *val, Expr *inner,
-			 Expr *outer, LoopKind kind, Expr *lo, Expr *hi)
+/* Emits the taps of VAL at the points [LO, HI) of v, each where WHEN holds (null: always). There
+ * are no points where ROWS, which all taps have in common, does not. */
+static void emit_taps_at(Row *r, Stmt *s, Buf *const *acc, Expr *at, Expr *val, Expr *when,
+			 Expr *rows, LoopKind kind, Expr *lo, Expr *hi)
 {
 	ExprPool *p = r->k->pool;
 	Iter *u = s->iter[s->niters - 1];
@@ -63,47 +78,58 @@ static void emit_taps_at(Row *r, Stmt *s, Buf *const *acc, Expr *at, Expr *val, 
 	int64_t taps = 0;
 
 	dim_is_const(u->extent, &taps);
-	guard_to_range(r->k, outer, r->rep[r->vec], &lo, &hi);
+	guard_to_range(r->k, rows, r->rep[r->vec], &lo, &hi);
 	row_open(r, &in, kind, r->rep[r->vec], lo, hi);
 	for (int64_t j = 0; j < taps; j++) {
 		Expr *tap = l_int(r->b, j), *term[2] = {ex_subst_iters(p, val, &u, &tap, 1), NULL},
-		     *when = inner ? ex_subst_iters(p, inner, &u, &tap, 1) : NULL,
+		     *guard = when ? ex_subst_iters(p, when, &u, &tap, 1) : NULL,
 		     *place_of[MAX_ITERS];
 
 		for (int i = s->nband; i < s->niters; i++)
 			place_of[i - s->nband] = i + 1 < s->niters ? ex_iter(p, s->iter[i]) : tap;
-		if (when && when->kind == EX_CONST && when->i)
-			when = NULL;
-		row_does(r, row_state_node(r, LN_UPDATE, s, acc, at, term, when), s, PART_TERM,
+		if (guard && guard->kind == EX_CONST && guard->i)
+			guard = NULL;
+		row_does(r, row_state_node(r, LN_UPDATE, s, acc, at, term, guard), s, PART_TERM,
 			 s->niters, place_of);
 	}
 	row_close(r, &in);
+}
+
+/* The loop over the points [LO, HI) at an end of a row, each with TAPS. Unrolled, the C compiler
+ * knows which of the taps have a term at each of them. */
+static LoopKind end_kind(const Expr *lo, const Expr *hi, int64_t taps)
+{
+	return lo->kind == EX_CONST && hi->kind == EX_CONST && (hi->i - lo->i) * taps <= MOST_TAPS
+		       ? LOOP_UNROLL
+		       : LOOP_SERIAL;
 }
 
 /* Emits the innermost reduced iterator unrolled inside the loop over v, with the state in a
  * register. Points at the ends of a row, where taps need a guard, have loops of their own. */
 static void emit_taps(Row *r, Stmt *s, Buf *const *acc, Expr *at)
 {
-	Iter *v = r->rep[r->vec];
-	const LoopKind kind = LOOP_VECTOR;
-	Expr *val = row_placed(r, s->val[0]), *inner = NULL, *outer = NULL, *from = r->vlo,
-	     *to = r->vhi;
+	const TapGuards g = tap_guards(r, s);
+	Expr *val = row_placed(r, s->val[0]), *from = r->vlo, *to = r->vhi,
+	     *both = ex_and(r->k->pool, g.taps, g.points);
 	Nest in = {.n = 0};
+	int64_t taps = 0;
 
-	split_guard(r, row_placed(r, s->guard), v, s->iter[s->niters - 1], &inner, &outer);
-	if (inner) {
-		const bool fits = inside_of_guard(r, s, inner, &from, &to);
+	dim_is_const(s->iter[s->niters - 1]->extent, &taps);
+	if (g.points) {
+		const bool fits = inside_of_guard(r, s, g.points, &from, &to);
 
 		assert(fits);
 	}
 	for (int i = s->nband; i < s->niters - 1; i++)
 		row_open(r, &in, LOOP_SERIAL, s->iter[i], l_int(r->b, 0),
 			 row_extent(r, s->iter[i]));
-	if (inner)
-		emit_taps_at(r, s, acc, at, val, inner, outer, LOOP_SERIAL, r->vlo, from);
-	emit_taps_at(r, s, acc, at, val, NULL, outer, kind, from, to);
-	if (inner)
-		emit_taps_at(r, s, acc, at, val, inner, outer, LOOP_SERIAL, to, r->vhi);
+	if (g.points)
+		emit_taps_at(r, s, acc, at, val, both, g.rows, end_kind(r->vlo, from, taps),
+			     r->vlo, from);
+	emit_taps_at(r, s, acc, at, val, g.taps, g.rows, LOOP_VECTOR, from, to);
+	if (g.points)
+		emit_taps_at(r, s, acc, at, val, both, g.rows, end_kind(to, r->vhi, taps), to,
+			     r->vhi);
 	row_close(r, &in);
 }
 

@@ -59,7 +59,7 @@ def scaling(rows, row, engine):
 
 def allowed(row):
     """How many times faster the roofs allow a run with all threads to be: of each kernel counts the larger of operations by the multiply-add
-    roof and bytes by the memory's, as if none were in a cache."""
+    roof and bytes by the memory's, as if none were in a cache. The roofs are medians of those measured beside this configuration."""
     least, n = row.get("least_ms", {}), row["threads"]
     return f"{least['1'] / least[str(n)]:.2f}" if n > 1 and "1" in least and least[str(n)] else "-"
 
@@ -114,7 +114,7 @@ def markdown(result):
     yield (f"{c['rounds']} round{'s' * (c['rounds'] > 1)} of {c['seconds']} s for each engine, engines interleaved, each in a process of its own on the same "
            f"CPUs. The system's load was {c['load_before']:.1f} before and {c['load_after']:.1f} after, of {c['cpus']} CPUs. {c['note']}".rstrip())
     for n, roof in sorted(result["roofs"].items(), key=lambda item: int(item[0])):
-        yield (f"Roofs with {n} thread{'s' * (int(n) > 1)}: {roof['gflop_per_s']:.0f} GFLOP/s of f32 multiply-adds, {roof['l2_gb_per_s']:.0f} GB/s from L2, "
+        yield (f"Best roofs with {n} thread{'s' * (int(n) > 1)}: {roof['gflop_per_s']:.0f} GFLOP/s of f32 multiply-adds, {roof['l2_gb_per_s']:.0f} GB/s from L2, "
                f"{roof['memory_gb_per_s']:.1f} GB/s from memory.")
     yield ""
     if c["clock"] == "cpu":

@@ -174,7 +174,7 @@ class Bench:
             yield n, set(self.cpus[-n:])
 
     def measure_roof(self, n, cpus):
-        """The roofs of N threads at this moment. The best of all of them are those of the machine."""
+        """The roofs of N threads at this moment. self.roofs keeps the best of all rounds."""
         roof = json_line([self.roof_program, str(n), "100"], cpus)
         best = self.roofs.setdefault(str(n), dict(roof))
         for key, value in roof.items():
@@ -212,9 +212,9 @@ class Bench:
                 for (engine, flush), results in rounds[n].items():
                     if not any("failure" in r for r in results):
                         results.append(self.once(engine, config, n, flush, cpus))
-        roofs = {n: {key: statistics.median(r[key] for r in of) for key in of[0]} for n, of in roofs.items()}
+        medians = {n: {key: statistics.median(r[key] for r in measured) for key in measured[0]} for n, measured in roofs.items()}
         for n, cpus in counts:
-            yield self.row(config, n, cpus, rounds[n], roofs)
+            yield self.row(config, n, cpus, rounds[n], medians)
 
     def row(self, config, n, cpus, rounds, roofs):
         """The row of one configuration with N threads, of what ROUNDS measured for each contender, beside the ROOFS of each number of threads."""

@@ -455,6 +455,13 @@ Dim *ex_step(Ctx *c, Expr *e, const Iter *it)
 	return NULL;
 }
 
+bool ex_const_step(Ctx *c, Expr *e, const Iter *it, int64_t *step)
+{
+	const Dim *d = ex_step(c, e, it);
+
+	return d && dim_is_const(d, step);
+}
+
 bool ex_runs_along(Ctx *c, Expr *e, const Iter *it)
 {
 	Affine a;

@@ -192,6 +192,8 @@ bool affine_aligned(Ctx *c, const Affine *a, const Iter *but, int64_t n);
 /* The difference between E's values at adjacent points along IT, even if the rest of E is not
  * affine. Null if the difference is not the same everywhere. */
 Dim *ex_step(Ctx *c, Expr *e, const Iter *it);
+/* Whether that difference is a constant, and *STEP. */
+bool ex_const_step(Ctx *c, Expr *e, const Iter *it, int64_t *step);
 /* Whether E is affine and increases by one from point to point along IT: unit stride. */
 bool ex_runs_along(Ctx *c, Expr *e, const Iter *it);
 /* 0 <= A < N, as one bool; constant true if the iterators' ranges prove it. */

@@ -92,65 +92,62 @@ void contraction_swap(Contraction *c)
 	c->guard_b = guard;
 }
 
+bool stmt_index_slides(const Stmt *s, Expr *e)
+{
+	return expr_has_any(e, s->iter, s->nband) &&
+	       expr_has_any(e, s->iter + s->nband, s->niters - s->nband);
+}
+
 typedef struct Sliding {
-	const Contraction *c;
+	const Stmt *s;
 	bool slides;
 } Sliding;
 
 static void sees_sliding(void *arg, Expr *e)
 {
 	Sliding *f = arg;
-	const Contraction *c = f->c;
 
 	for (int d = 0; e->kind == EX_LOAD && d < e->load.nidx; d++)
-		f->slides = f->slides || (expr_has_any(e->load.idx[d], c->k, c->nk) &&
-					  expr_has_any(e->load.idx[d], c->s->iter, c->s->nband));
+		f->slides = f->slides || stmt_index_slides(f->s, e->load.idx[d]);
 }
 
 bool contraction_slides(const Contraction *c, Expr *e)
 {
-	Sliding f = {c, false};
+	Sliding f = {c->s, false};
 
 	ex_walk(e, sees_sliding, &f);
 	return f.slides;
 }
 
-/* Whether STEP is known, and the constant *V. */
-static bool step_is_const(const Dim *step, int64_t *v)
-{
-	return step && dim_is_const(step, v);
-}
-
-/* Points of IT follow each other in a row of the result of S, with those of the other phases in
- * between. */
+/* Points of IT follow each other in a row of the result of S, with those of other phases of a
+ * stride in between. */
 static bool writes_row(Kernel *k, const Stmt *s, const Iter *it)
 {
 	int64_t in_memory, in_dim;
 
-	if (!step_is_const(ex_step(k->ctx, flat_index(k, s->out[0], s->widx), it), &in_memory))
+	if (!ex_const_step(k->ctx, flat_index(k, s->out[0], s->widx), it, &in_memory))
 		return false;
 	for (int d = 0; d < s->nwidx; d++)
 		if (index_goes_along(k->ctx, s->widx[d], it) &&
-		    step_is_const(ex_step(k->ctx, s->widx[d], it), &in_dim) &&
-		    in_dim == in_memory)
+		    ex_const_step(k->ctx, s->widx[d], it, &in_dim) && in_dim == in_memory)
 			return true;
 	return false;
 }
 
-bool contraction_has_rows_of_pixels(Kernel *k, const Contraction *c, Expr *e)
+const Iter *contraction_row_of_pixels(Kernel *k, const Contraction *c, Expr *e)
 {
 	const Stmt *s = c->s;
-	Expr *at;
 	int64_t step;
+	Expr *at;
 
 	if (e->kind != EX_LOAD || !contraction_slides(c, e))
-		return false;
+		return NULL;
 	at = flat_index(k, e->load.buf, e->load.idx);
 	for (int i = 0; i < s->nband; i++)
-		if (step_is_const(ex_step(k->ctx, at, s->iter[i]), &step) && step == 1 &&
+		if (ex_const_step(k->ctx, at, s->iter[i], &step) && step == 1 &&
 		    writes_row(k, s, s->iter[i]))
-			return true;
-	return false;
+			return s->iter[i];
+	return NULL;
 }
 
 bool index_goes_along(Ctx *c, Expr *e, const Iter *it)

@@ -26,12 +26,13 @@ bool stmt_gathered_product(Kernel *k, Stmt *s, Contraction *out);
 /* B, as factor b of C, is a load of matrices: what it checks depends on no term, and is the same
  * for some columns. */
 bool contraction_gathers(const Contraction *c, Expr *b);
-/* Some load of operand E of C slides: one of its indices has an iterator of the result and one of
- * the sum, as those of a convolution's image have. */
+/* Index E has an iterator of the result of S and one of its sum: a stencil slides along it. */
+bool stmt_index_slides(const Stmt *s, Expr *e);
+/* Some index of operand E of C does, as those of a convolution's image do. */
 bool contraction_slides(const Contraction *c, Expr *e);
-/* The same, and pixels of E are contiguous in memory as those of the result are, so that vectors of
- * pixels need no gathers. */
-bool contraction_has_rows_of_pixels(Kernel *k, const Contraction *c, Expr *e);
+/* The iterator along which such an operand is contiguous in memory as a row of the result is, so
+ * that vectors of it need no gathers; null: none. */
+const Iter *contraction_row_of_pixels(Kernel *k, const Contraction *c, Expr *e);
 /* Index E goes along IT: it is IT, or x*N + phase with IT for x, as in a ConvTranspose with
  * stride N. */
 bool index_goes_along(Ctx *c, Expr *e, const Iter *it);

@@ -6,8 +6,8 @@
  *
  *   a contraction with constant weights   of the other operand, the summed dim; of its result, the
  *                                         dim of the weights
- *   such a stencil with fewer than 8      the last dim, pixels: the vectors of its sums
- *   channels of results, on CPUs
+ *   such a stencil with few channels of   the last dim, pixels: the vectors of its sums
+ *   results (gemm_reads_rows), on CPUs
  *   any other contraction                 the last dim: both operands stay as the model has them
  *   a reduction over a stencil            the last dim that it neither sums over nor slides along:
  *                                         channels
@@ -167,13 +167,6 @@ static void contraction_load(void *arg, Expr *e)
 			  : e->load.buf->rank - 1);
 }
 
-/* E has both a band and a reduced iterator of S: a stencil slides. */
-static bool slides(const Stmt *s, Expr *e)
-{
-	return expr_has_any(e, s->iter, s->nband) &&
-	       expr_has_any(e, s->iter + s->nband, s->niters - s->nband);
-}
-
 static void reduction_load(void *arg, Stmt *s, Expr *load)
 {
 	Ballot *b = arg;
@@ -183,15 +176,15 @@ static void reduction_load(void *arg, Stmt *s, Expr *load)
 
 	b->weight = layout_size(s->iter, s->niters);
 	for (int d = 0; d < load->load.nidx; d++)
-		window = window || slides(s, load->load.idx[d]);
+		window = window || stmt_index_slides(s, load->load.idx[d]);
 	if (!window && !module_on_gpu(b->c->m))
 		b->weight /= (double)EITHER_WAY;
 	along = window ? layout_dim_along(b->k->ctx, load->load.idx, load->load.nidx, s->iter,
 					  s->nband, s->iter + s->nband, nred)
 		       : layout_dim_along(b->k->ctx, load->load.idx, load->load.nidx,
 					  s->iter + s->nband, nred, NULL, 0);
-	/* of one channel, this is the batch: one of unknown size is mostly a single image */
-	if (window && along >= 0 && !dim_is_const(load->load.buf->dims[along], &size))
+	/* of images of one channel, it is the batch: one of unknown size is mostly a single image */
+	if (window && !along && !dim_is_const(load->load.buf->dims[0], &size))
 		along = load->load.buf->rank - 1;
 	vote(b, load->load.buf, along);
 }
@@ -254,12 +247,11 @@ static void contraction_votes(Ballot *b, const Node *n, Contraction *ct)
 		return;
 	}
 	b->pixels = !gpu && b->weights && !groups &&
-		    (ct->nn ? contraction_has_rows_of_pixels(b->k, ct, ct->a)
-			    : contraction_slides(ct, ct->a)) &&
-		    channels < (double)LEAST_COLUMNS;
+		    (ct->nn ? gemm_reads_rows(b->k, ct, ct->a, ct->n, ct->nn)
+			    : contraction_slides(ct, ct->a));
 	b->weight = gpu ? points : points / channels;
 	if (b->pixels)
-		b->weight *= 1 - channels / (double)LEAST_COLUMNS;
+		b->weight *= 1 - channels / (double)MOST_PIXEL_CHANNELS;
 	ex_walk(ct->a, contraction_load, b);
 	b->weight = gpu ? points : points / layout_size(ct->m, ct->nm);
 	if (!b->weights)

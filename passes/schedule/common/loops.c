@@ -227,11 +227,12 @@ static Expr *difference(Kernel *k, Expr *g)
 	return strict ? ex_sub(k->pool, r, ex_int(k->pool, CT_I64, 1)) : r;
 }
 
-bool guard_affine(Kernel *k, Expr *g, Affine *d)
+bool guard_is_affine(Kernel *k, Expr *g)
 {
 	Expr *e = difference(k, g);
+	Affine a;
 
-	return e && ex_affine(k->ctx, e, d);
+	return e && ex_affine(k->ctx, e, &a);
 }
 
 /* Conjunct G says STEP * VAR + the result >= 0, where the result has no VAR but may have quotients
@@ -240,13 +241,13 @@ static Expr *apart_from(Kernel *k, Expr *g, const Iter *var, int64_t *step)
 {
 	Expr *e = difference(k, g), *zero = ex_int(k->pool, CT_I64, 0);
 	Iter *it = (Iter *)var;
-	Dim *d;
 	Affine a;
 
 	if (e && ex_affine(k->ctx, e, &a))
 		e = ex_from_affine(k->pool, &a);
-	d = e ? ex_step(k->ctx, e, var) : NULL;
-	return d && dim_is_const(d, step) ? ex_subst_iters(k->pool, e, &it, &zero, 1) : NULL;
+	return e && ex_const_step(k->ctx, e, var, step)
+		       ? ex_subst_iters(k->pool, e, &it, &zero, 1)
+		       : NULL;
 }
 
 static bool bound(Kernel *k, Expr *g, const Iter *var, Expr **lo, Expr **hi)
@@ -302,11 +303,11 @@ Expr *guard_for_all(LBuild *b, Expr *g, Iter *const *it, int n, bool *ok)
 	e = difference(b->k, g);
 	*ok = e != NULL;
 	for (int i = 0; i < n && *ok; i++) {
-		Dim *d = ex_step(b->k->ctx, e, it[i]);
 		int64_t step, extent;
 		Expr *worst;
 
-		*ok = d && dim_is_const(d, &step) && dim_is_const(it[i]->extent, &extent);
+		*ok = ex_const_step(b->k->ctx, e, it[i], &step) &&
+		      dim_is_const(it[i]->extent, &extent);
 		worst = *ok ? l_int(b, step < 0 ? extent - 1 : 0) : NULL;
 		e = *ok ? ex_subst_iters(b->p, e, &it[i], &worst, 1) : NULL;
 	}

@@ -58,8 +58,8 @@ void l_grain(LBuild *b, int64_t enough, Dim *work);
 /* var[0..n) from the flat index P over their extents: LETs. */
 void l_split(LBuild *b, Iter *const *var, int n, Expr *p);
 
-/* Converts the conjunct G to D >= 0 with an affine D; false if that is not possible. */
-bool guard_affine(Kernel *k, Expr *g, Affine *d);
+/* The conjunct G compares affine functions. */
+bool guard_is_affine(Kernel *k, Expr *g);
 /* Removes from GUARD the conjuncts that bound VAR, and tightens *LO and *HI by them. Conjuncts
  * without VAR are removed, too: where they fail the range is empty. Returns the remaining guard
  * (null: none). */

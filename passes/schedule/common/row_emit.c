@@ -92,12 +92,10 @@ typedef struct MapRange {
 /* COND compares affine functions of iterators other than IT. */
 static bool is_affine_apart(Kernel *k, Expr *cond, const Iter *it)
 {
-	Affine d;
-
 	if (ex_is_op(cond, IN_and))
 		return is_affine_apart(k, cond->op.arg[0], it) &&
 		       is_affine_apart(k, cond->op.arg[1], it);
-	return !expr_has_iter(cond, it) && guard_affine(k, cond, &d);
+	return !expr_has_iter(cond, it) && guard_is_affine(k, cond);
 }
 
 /* Stores VAL from LO to HI. A choice by position that is the same for all points divides the

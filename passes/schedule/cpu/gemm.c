@@ -251,17 +251,31 @@ bool gemm_has_columns(Kernel *k, const Contraction *c, bool gpu)
 	if (gpu || c->ng || n <= 1)
 		return false;
 	return (dim_is_const(iters_points(k->ctx, c->k, c->nk), &terms) && terms <= SHORT_SUM) ||
-	       (contraction_slides(c, c->a) && !contraction_has_rows_of_pixels(k, c, c->a));
+	       (contraction_slides(c, c->a) && !contraction_row_of_pixels(k, c, c->a));
 }
 
-/* A convolution to so few channels that it takes longer to pack vectors of pixels, for the sums of
- * all channels, than to read the pixels in place for each channel. Of rows of two taps, it does
- * not: a state is loaded and stored for each row. */
-static bool packs_for_few(Kernel *k, const Contraction *c)
+/* The sums of a transposed convolution are those of phases. */
+static bool has_phases(Kernel *k, const Contraction *c)
 {
-	return contraction_has_rows_of_pixels(k, c, c->b) &&
-	       iters_fewer(k->ctx, c->m, c->nm, LEAST_COLUMNS) &&
-	       !iters_fewer(k->ctx, c->k + c->nk - 1, 1, LEAST_RUN);
+	for (int i = 0; i < c->ng; i++)
+		if (stmt_is_phase(k->ctx, c->s, c->g[i]))
+			return true;
+	return false;
+}
+
+bool gemm_reads_rows(Kernel *k, const Contraction *c, Expr *image, Iter *const *channels, int n)
+{
+	const Iter *row = contraction_row_of_pixels(k, c, image);
+	int64_t width, taps;
+
+	if (!row || has_phases(k, c) ||
+	    !dim_is_const(c->s->iter[c->s->niters - 1]->extent, &taps) || taps < LEAST_RUN ||
+	    taps >= SHORT_LOOP)
+		return false;
+	if (!dim_is_const(row->extent, &width))
+		return iters_fewer(k->ctx, channels, n, MOST_PIXEL_CHANNELS / 2);
+	return width >= SHORT_LOOP && width >= 2 * taps &&
+	       iters_fewer(k->ctx, channels, n, MOST_PIXEL_CHANNELS);
 }
 
 /* Contraction C of K is one that the strategy takes; B_CONSTANT: B is a constant. */
@@ -269,7 +283,7 @@ static bool pays(Kernel *k, const Contraction *c, bool b_constant, bool gpu)
 {
 	return c->ct != CT_BOOL && (c->nm > 0 || b_constant) &&
 	       gemm_has_columns(k, c, gpu || !b_constant) &&
-	       (gpu || b_constant || !packs_for_few(k, c));
+	       (gpu || b_constant || !gemm_reads_rows(k, c, c->b, c->m, c->nm));
 }
 
 bool gemm_takes(Kernel *k, Contraction *c, bool b_constant, bool gpu)

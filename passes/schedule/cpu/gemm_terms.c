@@ -32,39 +32,9 @@ static Expr *count_terms(Gemm *g, int i)
 	return ex_sub(g->b.p, gemm_end_term(g, i), gemm_first_term(g, i));
 }
 
-enum { MOST_PHASES = 4 };
-
-/* Quotients and remainders of the iterators of g, for which names stand while a bound is solved. */
-typedef struct Phases {
-	Gemm *g;
-	Iter *name[MOST_PHASES];
-	Expr *is[MOST_PHASES];
-	int n;
-} Phases;
-
-static Expr *name_phase(void *arg, Expr *e)
-{
-	Phases *ph = arg;
-	int i = 0;
-
-	if ((!ex_is_op(e, IN_floordiv) && !ex_is_op(e, IN_mod)) ||
-	    expr_has_any(e, ph->g->c.k, ph->g->c.nk))
-		return NULL;
-	while (i < ph->n && ph->is[i] != e)
-		i++;
-	if (i == MOST_PHASES)
-		return NULL;
-	if (i == ph->n) {
-		ph->name[i] = l_iter(&ph->g->b, "phase", dim_const(ph->g->k->ctx, DIM_FAR));
-		ph->is[ph->n++] = e;
-	}
-	return ex_iter(ph->g->b.p, ph->name[i]);
-}
-
 /* The iterator of k that conjunct E bounds, as LO and HI, by iterators of g alone; -1: none. */
 static int limited_by(Gemm *g, Expr *e, Expr **lo, Expr **hi)
 {
-	Phases ph = {.g = g};
 	int at = -1;
 
 	if (expr_has_any(e, g->c.m, g->c.nm) || expr_has_any(e, g->c.n, g->c.nn))
@@ -79,11 +49,7 @@ static int limited_by(Gemm *g, Expr *e, Expr **lo, Expr **hi)
 		return -1;
 	*lo = gemm_first_term(g, at);
 	*hi = gemm_end_term(g, at);
-	if (guard_to_range(g->k, ex_rewrite(g->b.p, e, name_phase, &ph), g->c.k[at], lo, hi))
-		return -1;
-	*lo = ex_subst_iters(g->b.p, *lo, ph.name, ph.is, ph.n);
-	*hi = ex_subst_iters(g->b.p, *hi, ph.name, ph.is, ph.n);
-	return at;
+	return guard_to_range(g->k, e, g->c.k[at], lo, hi) ? -1 : at;
 }
 
 static bool is_conjunct(const Expr *e, const Expr *of)

@@ -303,19 +303,21 @@ static void put_decision(Explain *x, const Node *n)
 	const Decision *d = x->m->decision[x->target] && n->id < x->m->ndecisions
 				    ? x->m->decision[x->target][n->id]
 				    : NULL;
+	StrBuf why = {0};
 
 	if (!d)
 		return;
 	strbuf_puts(&x->b, "    decided: ");
 	decision_print(&x->b, kernel_clone(node_kernel(n), x->arena), d);
 	end_line(x);
-	if (strategy_table[d->strategy].reason) {
-		strbuf_puts(&x->b, "      ");
-		strategy_table[d->strategy].reason(
-			node_on_host(n) ? x->m->host : x->t,
-			kernel_clone(node_kernel(n), x->arena), d, &x->b);
+	if (strategy_table[d->strategy].reason)
+		strategy_table[d->strategy].reason(node_on_host(n) ? x->m->host : x->t,
+						   kernel_clone(node_kernel(n), x->arena), d, &why);
+	if (why.n) {
+		strbuf_printf(&x->b, "      %s", strbuf_str(&why));
 		end_line(x);
 	}
+	strbuf_free(&why);
 }
 
 static void put_kernel(Explain *x, const Node *n, const Schedule *s)

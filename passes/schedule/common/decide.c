@@ -20,9 +20,9 @@ const StrategyInfo strategy_table[STRATEGY_COUNT] = {
 	[STRATEGY_MAP] = {"map", map_choose, rows_legal, rows_emit, rows_print, rows_parse,
 			  rows_offer, NULL},
 	[STRATEGY_ROW] = {"row", row_choose_all, rows_legal, rows_emit, rows_print, rows_parse,
-			  rows_offer, NULL},
+			  rows_offer, rows_reason},
 	[STRATEGY_ORDER] = {"order", order_choose, rows_legal, rows_emit, rows_print, rows_parse,
-			    rows_offer, NULL},
+			    rows_offer, rows_reason},
 };
 
 Decision *decide(const Target *t, Kernel *k, bool on_host)

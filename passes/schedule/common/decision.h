@@ -147,8 +147,8 @@ typedef struct StrategyInfo {
 	/* Adds decisions for K to O that differ from BASE, of this strategy, and that may be
 	 * illegal. */
 	void (*offer)(Offers *o, Kernel *k, const Decision *base);
-	/* Appends why D, which is legal for K on T, has its sizes; null: the names of its parts
-	 * say so. */
+	/* Appends why D, which is legal for K on T, has its sizes and forms, if there is anything
+	 * to say; null: the names of its parts say so. */
 	void (*reason)(const Target *t, Kernel *k, const Decision *d, StrBuf *b);
 } StrategyInfo;
 

@@ -76,6 +76,7 @@ void rows_emit(Kernel *k, const Decision *d, Schedule *s);
 bool map_choose(const Target *t, Kernel *k, Decision *d);
 bool row_choose_all(const Target *t, Kernel *k, Decision *d);
 bool order_choose(const Target *t, Kernel *k, Decision *d);
+void rows_reason(const Target *t, Kernel *k, const Decision *d, StrBuf *b);
 
 /* ---- row_legal.c ---- */
 

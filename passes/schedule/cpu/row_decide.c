@@ -215,3 +215,45 @@ bool order_choose(const Target *t, Kernel *k, Decision *d)
 {
 	return choose(t, k, d, k->stmts.n);
 }
+
+/* ---- The reason ---- */
+
+/* Appends what the form HOW of S, a reduction, gains. */
+static void form_reason(const Stmt *s, const StmtDecision *how, StrBuf *b)
+{
+	int64_t taps = 0;
+
+	dim_is_const(s->iter[s->niters - 1]->extent, &taps);
+	switch (how->form) {
+	case REDUCE_LANES: strbuf_puts(b, "goes in lanes along its terms"); break;
+	case REDUCE_STATES:
+		strbuf_puts(b, "has a vector of states, to which it adds a row of terms at a time");
+		break;
+	case REDUCE_TAPS:
+		strbuf_printf(b, "has a vector of states, loaded and stored once for %lld taps",
+			      (long long)taps);
+		break;
+	default: strbuf_printf(b, "shares what %lld adjacent points load", (long long)how->points);
+	}
+}
+
+void rows_reason(const Target *t, Kernel *k, const Decision *d, StrBuf *b)
+{
+	const char *before = "";
+	Contraction c;
+
+	(void)t;
+	if (stmt_contraction(k, k->stmts.at[0], &c) && gemm_reads_rows(k, &c, c.b, c.m, c.nm)) {
+		strbuf_puts(
+			b,
+			"no product, since packing its pixels for few channels would take longer than to read them for each");
+		before = "; ";
+	}
+	for (int i = 0; i < k->stmts.n; i++) {
+		if (!d->rows.stmt[i].form)
+			continue;
+		strbuf_printf(b, "%sstatement %d ", before, i);
+		form_reason(k->stmts.at[i], &d->rows.stmt[i], b);
+		before = "; ";
+	}
+}

@@ -110,8 +110,9 @@ static bool vector_form_is_legal(Row *r, Stmt *s, const StmtDecision *how, StrBu
 		return row_is_stencil(r, s) ||
 		       decision_refuse(
 			       why,
-			       "statement %d is no stencil along the tile: it has at most %d taps along each iterator, and the stage has no loop but those over the tile and the vector iterator",
-			       s->id, MOST_TAPS);
+			       "statement %d is no stencil along %s: it has at most %d taps along each iterator, and the stage has no loop but those over the tile and the vector iterator",
+			       s->id, r->tile >= 0 ? "the tile" : "a tile, which the stage lacks",
+			       MOST_TAPS);
 	case REDUCE_LANES:
 		return decision_refuse(
 			why, "statement %d is in lanes only where the stage has no vector iterator",

@@ -153,10 +153,17 @@ static Iter *sum_blocks(const Stmt *s, int64_t *step)
 	return NULL;
 }
 
-/* Opens a loop over v, which is over the states of a block. */
+/* Opens a loop over the states [LO, HI) of a block. Its remainder is not masked: the next loop loads
+ * the states, and a CPU cannot forward a masked store to a load. Means of 3x3 took 5 times as long
+ * on AVX2, and twice on AVX-512. */
+static void open_some_states(Row *r, Nest *in, Expr *lo, Expr *hi)
+{
+	row_open(r, in, LOOP_VECTOR, r->rep[r->vec], lo, hi);
+}
+
 static void open_states(Row *r, Nest *in)
 {
-	row_open(r, in, LOOP_VECTOR, r->rep[r->vec], r->vlo, r->vhi);
+	open_some_states(r, in, r->vlo, r->vhi);
 }
 
 /* Adds the terms of S to ACC, a row of them at a time. If ROW_BLOCKS is not null, only its
@@ -179,7 +186,7 @@ static void emit_terms(Row *r, Stmt *s, Buf *const *acc, Expr *at, const Iter *b
 	for (int c = 0; c < monoid_info[s->red].n; c++)
 		val[c] = row_placed(r, s->val[c]);
 	guard = guard_to_range(r->k, row_placed(r, s->guard), r->rep[r->vec], &lo, &hi);
-	row_open(r, &in, LOOP_VECTOR, r->rep[r->vec], lo, hi);
+	open_some_states(r, &in, lo, hi);
 	row_does(r, row_state_node(r, LN_UPDATE, s, acc, at, val, guard), s, PART_TERM, s->niters,
 		 NULL);
 	row_close(r, &in);

@@ -4,11 +4,26 @@
 #include "passes/poly/poly_impl.h"
 
 #include <isl/options.h>
+#include <string.h>
+
+/* WHY, a list of reasons, has TEXT. */
+static bool has_reason(const StrBuf *why, const char *text)
+{
+	const size_t n = strlen(text);
+	const char *all = why->n ? strbuf_str(why) : "", *at = all;
+
+	for (; (at = strstr(at, text)); at++)
+		if ((at == all || at[-1] == ' ') && (!at[n] || at[n] == ';'))
+			return true;
+	return false;
+}
 
 static void put(Poly *p, const char *fmt, va_list ap)
 {
 	char *text = arena_vprintf(p->arena, fmt, ap);
 
+	if (has_reason(p->why, text))
+		return;
 	if (p->why->n)
 		strbuf_puts(p->why, "; ");
 	strbuf_puts(p->why, text);

@@ -197,7 +197,7 @@ class Bench:
                     yield engine, flush
 
     def rows(self, config):
-        """The rows of one configuration, one for each number of threads. They are measured in the same rounds, between roofs of their own:
+        """The rows of one configuration, one for each number of threads. They are measured in the same rounds, beside roofs of their own:
         what memory can do for one thread and for all changes with what else the machine does."""
         counts = list(self.threads())
         if config.missing:

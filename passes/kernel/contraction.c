@@ -119,33 +119,23 @@ bool contraction_slides(const Contraction *c, Expr *e)
 	return f.slides;
 }
 
-/* Points of IT follow each other in a row of the result of S, with those of other phases of a
- * stride in between. */
-static bool writes_row(Kernel *k, const Stmt *s, const Iter *it)
+/* The element of B at IDX is followed in memory by that of the next point of IT. */
+static bool is_unit_stride(Kernel *k, const Buf *b, Expr *const *idx, const Iter *it)
 {
-	int64_t in_memory, in_dim;
+	int64_t step;
 
-	if (!ex_const_step(k->ctx, flat_index(k, s->out[0], s->widx), it, &in_memory))
-		return false;
-	for (int d = 0; d < s->nwidx; d++)
-		if (index_goes_along(k->ctx, s->widx[d], it) &&
-		    ex_const_step(k->ctx, s->widx[d], it, &in_dim) && in_dim == in_memory)
-			return true;
-	return false;
+	return ex_const_step(k->ctx, flat_index(k, b, idx), it, &step) && step == 1;
 }
 
 const Iter *contraction_row_of_pixels(Kernel *k, const Contraction *c, Expr *e)
 {
 	const Stmt *s = c->s;
-	int64_t step;
-	Expr *at;
 
 	if (e->kind != EX_LOAD || !contraction_slides(c, e))
 		return NULL;
-	at = flat_index(k, e->load.buf, e->load.idx);
 	for (int i = 0; i < s->nband; i++)
-		if (ex_const_step(k->ctx, at, s->iter[i], &step) && step == 1 &&
-		    writes_row(k, s, s->iter[i]))
+		if (is_unit_stride(k, e->load.buf, e->load.idx, s->iter[i]) &&
+		    is_unit_stride(k, s->out[0], s->widx, s->iter[i]))
 			return s->iter[i];
 	return NULL;
 }

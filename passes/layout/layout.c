@@ -116,12 +116,11 @@ static void enter_kernel(Choice *c, Node *n)
 
 static bool has_unit(Ctx *c, Expr *e, Iter *const *it, int n)
 {
-	for (int i = 0; i < n; i++) {
-		const Dim *step = ex_step(c, e, it[i]);
+	int64_t step;
 
-		if (step && dim_equals(step, 1))
+	for (int i = 0; i < n; i++)
+		if (ex_const_step(c, e, it[i], &step) && step == 1)
 			return true;
-	}
 	return false;
 }
 
@@ -172,7 +171,6 @@ static void reduction_load(void *arg, Stmt *s, Expr *load)
 	Ballot *b = arg;
 	int nred = s->niters - s->nband, along;
 	bool window = false;
-	int64_t size;
 
 	b->weight = layout_size(s->iter, s->niters);
 	for (int d = 0; d < load->load.nidx; d++)
@@ -183,8 +181,8 @@ static void reduction_load(void *arg, Stmt *s, Expr *load)
 					  s->nband, s->iter + s->nband, nred)
 		       : layout_dim_along(b->k->ctx, load->load.idx, load->load.nidx,
 					  s->iter + s->nband, nred, NULL, 0);
-	/* of images of one channel, it is the batch: one of unknown size is mostly a single image */
-	if (window && !along && !dim_is_const(load->load.buf->dims[0], &size))
+	/* of images of one channel, this is the batch: one of unknown size is mostly one image */
+	if (window && !along && !dim_is_const(load->load.buf->dims[0], NULL))
 		along = load->load.buf->rank - 1;
 	vote(b, load->load.buf, along);
 }
@@ -251,7 +249,7 @@ static void contraction_votes(Ballot *b, const Node *n, Contraction *ct)
 			    : contraction_slides(ct, ct->a));
 	b->weight = gpu ? points : points / channels;
 	if (b->pixels)
-		b->weight *= 1 - channels / (double)MOST_PIXEL_CHANNELS;
+		b->weight *= 1 - channels / (double)PACKED_CHANNELS;
 	ex_walk(ct->a, contraction_load, b);
 	b->weight = gpu ? points : points / layout_size(ct->m, ct->nm);
 	if (!b->weights)

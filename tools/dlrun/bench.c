@@ -53,8 +53,8 @@ static double median(double *ms, int n)
 	return n % 2 ? ms[n / 2] : (ms[n / 2 - 1] + ms[n / 2]) / 2;
 }
 
-/* The most memory that this program had in use, in KiB. Not ru_maxrss, which counts what the process
- * had in use before it ran this program, too. */
+/* The most memory that this program had in use, in KiB. Not ru_maxrss, which counts what the
+ * process had in use before it ran this program, too. */
 static long peak_rss_kib(void)
 {
 	FILE *f = fopen("/proc/self/status", "r");

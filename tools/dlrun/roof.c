@@ -151,8 +151,9 @@ static double work(const Team *t, const char *memory)
 	return units;
 }
 
-/* BYTES bytes that have been written, or NULL. In huge pages where the system has them: with pages of
- * 4 KiB one thread waits for page walks, and reads 22 GB/s where a product's weights came at 29. */
+/* BYTES bytes that have been written, or NULL. In huge pages where the system has them: with pages
+ * of 4 KiB one thread waits for page walks, and reads 22 GB/s where a product's weights came at
+ * 29. */
 static char *new_memory(size_t bytes)
 {
 	char *memory = aligned_alloc(HUGE_PAGE, (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE);

@@ -4,8 +4,8 @@
  *
  *   - multiply-adds of f32 on registers alone, with vectors of the widest kind that the machine has
  *     and 14 independent sums, so that latency is hidden (4 cycles, 2 units);
- *   - reads of memory: each thread reads 4 streams of its own, as kernels read several operands, from
- *     huge pages where the system has them;
+ *   - reads of memory: each thread reads 4 streams of its own, as kernels read several operands,
+ *     from huge pages where the system has them;
  *   - reads of the L2 cache: of 256 KiB for each thread, in 4 streams.
  *
  * All threads run at the same time, so the figures are those of that number of threads. The best of

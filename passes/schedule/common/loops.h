@@ -65,7 +65,8 @@ bool guard_is_affine(Kernel *k, Expr *g);
  * (null: none). */
 Expr *guard_to_range(Kernel *k, Expr *guard, const Iter *var, Expr **lo, Expr **hi);
 /* The condition that G holds for all points of IT[0..n), in terms of the other iterators; null with
- * *OK false if G is no conjunction of bounds that step evenly along them. *OK may be false before. */
+ * *OK false if G is no conjunction of bounds that step evenly along them. *OK may be false
+ * before. */
 Expr *guard_for_all(LBuild *b, Expr *g, Iter *const *it, int n, bool *ok);
 
 /* ---- tidy.c ---- */

@@ -143,9 +143,9 @@ static bool interleaves(const Row *r, int b)
 /* The vector loop should rather go along B than along A, which is outside of it. */
 static bool rather(const Steps *st, int b, int a)
 {
-	if (better(st->band[a], st->band[b]) || better(st->band[b], st->band[a]))
-		return better(st->band[b], st->band[a]);
-	return interleaves(st->r, b) || !interleaves(st->r, a);
+	if (better(st->band[a], st->band[b]))
+		return false;
+	return better(st->band[b], st->band[a]) || interleaves(st->r, b) || !interleaves(st->r, a);
 }
 
 void row_choose_vector(Row *r)

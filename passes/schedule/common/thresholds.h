@@ -61,11 +61,11 @@ enum {
 	 * more, or slides over an image, whose vectors of terms are short. */
 	LEAST_COLUMNS = 8,
 	SHORT_SUM = 64,
-	/* Channels of a convolution from which on vectors of pixels are packed for all of them,
-	 * rather than read in place for each; half as many if the width is unknown. 3x3 from 32
-	 * channels of 128x128 took 3.0 ms packed for 3 and for 6 channels, and 0.66 and 1.1 in
-	 * place. */
-	MOST_PIXEL_CHANNELS = 8,
+	/* From so many channels of a convolution on, vectors of pixels are packed for all of
+	 * them, rather than read in place for each; from half as many if the width is unknown.
+	 * 3x3 from 32 channels of 128x128 took 3.0 ms packed for 3 and for 6 channels, and 0.66
+	 * and 1.1 in place. */
+	PACKED_CHANNELS = 8,
 	/* Terms of a run of A for which reading it in place costs less than packing it. First
 	 * layers of 3x3 and 32 channels took 226 us in runs of three, and 272 packed. */
 	LEAST_RUN = 3,
@@ -113,8 +113,8 @@ enum {
 	/* Least points of an iterator that is worth being the innermost loop: a vector of 16. */
 	SHORT_LOOP = 16,
 	/* Points, at most, of an innermost loop of a transpose that is shorter than a vector, and
-	 * unrolled. 224x224 pixels with channels innermost took 13 us for 3 channels so, and 59 with
-	 * vectors of pixels; of 5 channels, 172 and 110. */
+	 * unrolled. 224x224 pixels with channels innermost took 13 us for 3 channels so, and 59
+	 * with vectors of pixels; of 5 channels, 172 and 110. */
 	INTERLEAVED = 4,
 	/* Points of a row for which the sum across lanes at its end is cheap. */
 	LONG_REDUCTION = 64,

@@ -19,10 +19,10 @@ int64_t gemm_panel(CType t);
 /* C, of K, has enough columns for panels. On a CPU, few are enough if the sums are short, or slide
  * over an image that has no rows of pixels. */
 bool gemm_has_columns(Kernel *k, const Contraction *c, bool gpu);
-/* C, of K, is a convolution of IMAGE to so few channels, those of CHANNELS[0..N), that reading rows of
- * pixels in place for each of them takes less time than packing vectors of pixels for all: the row
- * strategy computes it, its taps unrolled. Not if a row has few taps, or few pixels beside those at
- * its ends, nor by phases of a stride. */
+/* C, of K, is a convolution of IMAGE to so few channels, those of CHANNELS[0..N), that reading rows
+ * of pixels in place for each of them takes less time than packing vectors of pixels for all: the
+ * row strategy computes it, its taps unrolled. Not if a row has few taps, or few pixels beside
+ * those at its ends, nor by phases of a stride. */
 bool gemm_reads_rows(Kernel *k, const Contraction *c, Expr *image, Iter *const *channels, int n);
 /* K is a contraction that the strategy takes; B_CONSTANT: B is a constant. *C: the contraction,
  * with its m and n iterators in the order in which the result is stored. */

@@ -254,7 +254,7 @@ bool gemm_has_columns(Kernel *k, const Contraction *c, bool gpu)
 	       (contraction_slides(c, c->a) && !contraction_row_of_pixels(k, c, c->a));
 }
 
-/* The sums of a transposed convolution are those of phases. */
+/* C has a sum for each phase of a stride, as a transposed convolution has. */
 static bool has_phases(Kernel *k, const Contraction *c)
 {
 	for (int i = 0; i < c->ng; i++)
@@ -273,9 +273,9 @@ bool gemm_reads_rows(Kernel *k, const Contraction *c, Expr *image, Iter *const *
 	    taps >= SHORT_LOOP)
 		return false;
 	if (!dim_is_const(row->extent, &width))
-		return iters_fewer(k->ctx, channels, n, MOST_PIXEL_CHANNELS / 2);
+		return iters_fewer(k->ctx, channels, n, PACKED_CHANNELS / 2);
 	return width >= SHORT_LOOP && width >= 2 * taps &&
-	       iters_fewer(k->ctx, channels, n, MOST_PIXEL_CHANNELS);
+	       iters_fewer(k->ctx, channels, n, PACKED_CHANNELS);
 }
 
 /* Contraction C of K is one that the strategy takes; B_CONSTANT: B is a constant. */

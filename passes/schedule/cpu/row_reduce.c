@@ -153,9 +153,9 @@ static Iter *sum_blocks(const Stmt *s, int64_t *step)
 	return NULL;
 }
 
-/* Opens a loop over the states [LO, HI) of a block. Its remainder is not masked: the next loop loads
- * the states, and a CPU cannot forward a masked store to a load. Means of 3x3 took 5 times as long
- * on AVX2, and twice on AVX-512. */
+/* Opens a loop over the states [LO, HI) of a block. Its remainder is not masked: the next loop
+ * loads the states, and a CPU cannot forward a masked store to a load. Masked, means of 3x3 took 5
+ * times as long on AVX2, and twice on AVX-512. */
 static void open_some_states(Row *r, Nest *in, Expr *lo, Expr *hi)
 {
 	row_open(r, in, LOOP_VECTOR, r->rep[r->vec], lo, hi);

@@ -259,9 +259,7 @@ const Op op_Celu = {
 	.attrs = "alpha: float = 1",
 	.types = "f",
 };
-/* As in PyTorch, this is 0 where the exponential overflows, though the least results are
- * subnormal numbers. */
-UNARY_FLOAT(Sigmoid, "div(1, add(1, exp(neg(x))))");
+UNARY_FLOAT(Sigmoid, "sigmoid(x)");
 const Op op_HardSigmoid = {
 	.scalar = "max(0, min(1, add(mul(alpha, x), beta)))",
 	.attrs = "alpha: float = 0.2, beta: float = 0.5",
@@ -288,7 +286,7 @@ UNARY_FLOAT(Mish, "let e = exp(neg(abs(x)));"
 		  "let n = select(lt(x, 0), mul(e, add(e, 2)), add(1, mul(2, e)));"
 		  "mul(x, div(n, add(n, select(lt(x, 0), 2, mul(2, mul(e, e))))))");
 const Op op_Swish = {
-	.scalar = "mul(x, div(1, add(1, exp(neg(mul(alpha, x))))))",
+	.scalar = "mul(x, sigmoid(mul(alpha, x)))",
 	.attrs = "alpha: float = 1",
 	.types = "f",
 };
@@ -320,7 +318,7 @@ static void lower_gelu(Infer *in, Node *n, Kernel *k)
 		lower_text(
 			n, k,
 			"let u = mul(1.5957691216057308, add(x, mul(0.044715, mul(x, mul(x, x)))));"
-			"mul(x, div(1, add(1, exp(neg(u)))))");
+			"mul(x, sigmoid(u))");
 }
 
 const Op op_Gelu = {

@@ -99,6 +99,15 @@ def horner(cs, var, f32):
     return text
 
 
+def pairs(cs, var, square, f32):
+    """As horner, with half as many multiply-adds in a row: of pairs of terms over SQUARE, which is VAR^2."""
+    two = [horner(cs[i:i + 2], var, f32) for i in range(0, len(cs), 2)]
+    text = two[-1]
+    for pair in reversed(two[:-1]):
+        text = "mad(%s, %s, %s)" % (text, square, pair)
+    return text
+
+
 def near(f, series):
     """F away from 0, the first terms of its series next to it."""
     return lambda x: f(x) if abs(x) > mpf("1e-4") else series(x)
@@ -106,8 +115,8 @@ def near(f, series):
 
 LN2_2 = log(2) / 2
 POLYS = [
-    # name, variable, function, interval, number of coefficients (f32, f64), weight of the error, comment
-    ("EXP", "r", near(lambda r: (expm1(r) - r) / r**2, lambda r: mpf(1) / 2 + r / 6 + r**2 / 24 + r**3 / 120),
+    # name, variable and, where it is at hand, its square, function, interval, number of coefficients (f32, f64), weight of the error, comment
+    ("EXP", "r w", near(lambda r: (expm1(r) - r) / r**2, lambda r: mpf(1) / 2 + r / 6 + r**2 / 24 + r**3 / 120),
      -LN2_2 - mpf("1e-3"), LN2_2 + mpf("1e-3"), (5, 10), lambda r: r**2 + mpf(1) / 100, "(e^r - 1 - r) / r^2"),
     ("EXP2", "r", near(lambda r: expm1(r * log(2)) / r, lambda r: sum(log(2)**k * r**(k - 1) / mp.factorial(k) for k in range(1, 6))),
      -0.5, 0.5, (7, 12), lambda r: abs(r) + mpf(1) / 20, "(2^r - 1) / r"),
@@ -134,8 +143,11 @@ POLYS = [
     ("TANH", "z", near(lambda z: (mp.tanh(sqrt(z)) / sqrt(z) - 1) / z, lambda z: -mpf(1) / 3 + 2 * z / 15 - 17 * z**2 / 315 + 62 * z**3 / 2835),
      0, mpf("0.3907"), (5, 0), lambda z: z, "(tanh(x) - x) / x^3 over z = x^2"),
     ("ERF", "z", near(lambda z: erf(sqrt(z)) / sqrt(z) - 1, lambda z: 2 / sqrt(pi) * (1 - z / 3 + z**2 / 10 - z**3 / 42 + z**4 / 216) - 1),
-     0, mpf("0.8505"), (7, 13), lambda z: mpf(1), "erf(x)/x - 1 over z = x^2"),
-    ("ERFC", "a", lambda a: -log(erfc(a)), mpf("0.92"), 4, (10, 0), lambda a: erfc(a), "-log(erfc(a))"),
+     0, mpf("0.25"), (5, 0), lambda z: mpf(1), "erf(x)/x - 1 over z = x^2"),
+    ("ERF", "z", near(lambda z: erf(sqrt(z)) / sqrt(z) - 1, lambda z: 2 / sqrt(pi) * (1 - z / 3 + z**2 / 10 - z**3 / 42 + z**4 / 216) - 1),
+     0, mpf("0.8505"), (0, 13), lambda z: mpf(1), "erf(x)/x - 1 over z = x^2"),
+    ("ERFC", "a z", lambda a: -log(erfc(a), 2), mpf("0.5"), 4, (9, 0), lambda a: erfc(a), "-log2(erfc(a))"),
+    ("POW2", "s w", lambda s: mpf(2)**-s, -0.5, 0.5, (7, 0), lambda s: mpf(1), "2^-s"),
     ("ERFCX", "t", lambda t: erfc(4 * (1 + t) / (1 - t)) * exp((4 * (1 + t) / (1 - t))**2) * (1 + 8 * (1 + t) / (1 - t)),
      (mpf("0.92") - 4) / (mpf("0.92") + 4), mpf(2) / 10, (0, 15), lambda t: erfc(4 * (1 + t) / (1 - t)) + mpf("1e-4"),
      "erfc(a) e^(a^2) (1 + 2a) over t = (a - 4) / (a + 4)"),
@@ -164,8 +176,10 @@ def main():
             if n == 0:
                 continue
             cs, err = fit(f, lo, hi, range(n), weight, f32)
-            print("/* %s for %s in [%s, %s], error %s */" % (comment, var, mp.nstr(mpf(lo), 5), mp.nstr(mpf(hi), 5), mp.nstr(err, 2)))
-            print('#define %s_F%d "%s"' % (name, 32 if f32 else 64, horner(cs, var, f32)))
+            print("/* %s for %s in [%s, %s], error %s */" % (comment, var.split()[0], mp.nstr(mpf(lo), 5), mp.nstr(mpf(hi), 5), mp.nstr(err, 2)))
+            x, *square = var.split()
+            text = pairs(cs, x, *square, f32) if square else horner(cs, x, f32)
+            print('#define %s_F%d "%s"' % (name, 32 if f32 else 64, text))
             sys.stdout.flush()
             print("%s f%d error 2^%s" % (name, 32 if f32 else 64, mp.nstr(log(err, 2), 4)), file=sys.stderr)
 

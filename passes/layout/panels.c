@@ -55,15 +55,16 @@ static const Type *in_panels(Module *m, const Contraction *c, const Type *plain)
 	Layout l = {0};
 	const int last = plain->rank - 1, kpack = contraction_kpack(c),
 		  terms = kpack > 1 ? 1 : c->nk;
+	const int64_t columns = gemm_panel(m->target, m->ntargets, c->ct);
 
 	for (int i = 0; i < c->ng; i++)
 		l.ax[l.n++] = (LayoutAxis){.dim = i};
 	for (int i = 0; i + 1 < c->nn; i++)
 		l.ax[l.n++] = (LayoutAxis){.dim = c->ng + terms + i};
-	l.ax[l.n++] = (LayoutAxis){.dim = last, .div = gemm_panel(c->ct)};
+	l.ax[l.n++] = (LayoutAxis){.dim = last, .div = columns};
 	for (int i = 0; i < terms; i++)
 		l.ax[l.n++] = (LayoutAxis){.dim = c->ng + i, .div = kpack > 1 ? kpack : 0};
-	l.ax[l.n++] = (LayoutAxis){.dim = last, .mod = gemm_panel(c->ct)};
+	l.ax[l.n++] = (LayoutAxis){.dim = last, .mod = columns};
 	if (kpack > 1)
 		l.ax[l.n++] = (LayoutAxis){.dim = c->ng, .mod = kpack};
 	return type_with_layout(m->ctx, plain, &l);

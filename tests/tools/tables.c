@@ -48,10 +48,11 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
 		int64_t mr, nr, bytes = dtype_info[ctype_dtype(types[i].ct)].bits / 8;
 
-		gemm_tile(t, types[i].ct, &mr, &nr);
+		const int64_t panel = gemm_panel(&t, 1, types[i].ct);
+
+		gemm_tile(t, types[i].ct, panel, &mr, &nr);
 		printf("block %s %lld %lld %lld %lld\n", types[i].name, (long long)mr,
-		       (long long)nr, (long long)gemm_panel(types[i].ct),
-		       (long long)(t->vector_bytes / bytes));
+		       (long long)nr, (long long)panel, (long long)(t->vector_bytes / bytes));
 	}
 	printf("depth %d\nrow %d\nwindow %d\n", TILE_DEPTH, ROW_BLOCK, SHORT_LOOP);
 	printf("channels %d\nslide %d\nside %d\n", STENCIL_BLOCK, TILE_POINTS, STENCIL_POINTS);

@@ -9,8 +9,8 @@
 enum {
 	/* ---- Products ---- */
 
-	/* Bytes of a panel's row: two vectors of the widest CPU, so that every CPU's tile divides
-	 * the panel and all of them share packed weights. */
+	/* Bytes of a row of a panel that is packed at run time: those of a tile with the widest
+	 * vectors. */
 	PANEL_BYTES = 128,
 	/* Bits of the contiguous terms of a column, in a panel of numbers of less than a byte: a
 	 * lane of a vector, from which shifts take one term after the other. */

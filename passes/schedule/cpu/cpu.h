@@ -14,8 +14,10 @@
 
 /* The loop tree of decision D, a product. */
 void product_emit(Kernel *k, const Decision *d, Schedule *s);
-/* Columns of a panel of B: the same for every CPU, so that variants share packed weights. */
-int64_t gemm_panel(CType t);
+/* Columns of a panel of constants for the N CPUs T, which share it: those of the widest one's tile,
+ * and at least a line of the cache. Where a tile reads a part of each row instead, its part of the
+ * panel shares few sets of L1: products on AVX2 took 1.03 times as long. */
+int64_t gemm_panel(const Target *const *t, int n, CType ct);
 /* C, of K, has enough columns for panels. On a CPU, few are enough if the sums are short, or slide
  * over an image that has no rows of pixels. */
 bool gemm_has_columns(Kernel *k, const Contraction *c, bool gpu);
@@ -32,8 +34,8 @@ bool gemm_is_whole(const Target *t, Kernel *k);
 
 /* ---- gemm_decide.c ---- */
 
-/* Rows and columns of a tile, whose accumulators fit into registers. */
-void gemm_tile(const Target *t, CType ct, int64_t *mr, int64_t *nr);
+/* Rows and columns of a tile over panels of PW columns, whose accumulators fit into registers. */
+void gemm_tile(const Target *t, CType ct, int64_t pw, int64_t *mr, int64_t *nr);
 /* The members of strategy_table's row. */
 bool product_choose(const Target *t, Kernel *k, Decision *d);
 void product_reason(const Target *t, Kernel *k, const Decision *d, StrBuf *b);

@@ -28,9 +28,19 @@
 
 #include <assert.h>
 
-int64_t gemm_panel(CType t)
+static int64_t bytes_of(CType ct)
 {
-	return PANEL_BYTES / (dtype_info[ctype_dtype(t)].bits / 8);
+	return dtype_info[ctype_dtype(ct)].bits / 8;
+}
+
+int64_t gemm_panel(const Target *const *t, int n, CType ct)
+{
+	int64_t bytes = CACHE_LINE;
+
+	for (int i = 0; i < n; i++)
+		if (bytes < t[i]->vector_bytes * TILE_VECTORS)
+			bytes = t[i]->vector_bytes * TILE_VECTORS;
+	return bytes / bytes_of(ct);
 }
 
 /* ---- Which iterators merge ---- */
@@ -116,19 +126,32 @@ static void look_at_a(Gemm *g)
 		g->run = g->c.nk;
 }
 
-/* E is the load of elements that are packed in panels, TERMS of a column contiguous. */
-static bool in_panels(const Gemm *g, const Expr *e, int *terms)
+/* I is the innermost column of G. */
+static bool is_column(const Gemm *g, const Expr *i)
+{
+	return i->kind == EX_ITER && i->iter == g->c.n[g->c.nn - 1];
+}
+
+/* E is the load of elements that are packed in panels of G's width, or of one that becomes G's;
+ * TERMS of a column are contiguous. */
+static bool in_panels(Gemm *g, const Expr *e, int *terms)
 {
 	const Layout *l = e->kind == EX_LOAD ? e->load.buf->layout : NULL;
 	/* the axis of the columns in a panel: the last one, or the one before those of
 	 * contiguous terms */
 	int col = l ? l->n - 1 : 0;
+	int64_t bytes;
 
 	*terms = 1;
-	while (col > 0 && l->ax[col].mod && l->ax[col].mod != g->pw)
+	while (col > 0 && l->ax[col].mod && !is_column(g, e->load.idx[l->ax[col].dim]))
 		*terms *= (int)l->ax[col--].mod;
-	return col > 0 && l->ax[col].mod == g->pw && e->load.idx[l->ax[col].dim]->kind == EX_ITER &&
-	       e->load.idx[l->ax[col].dim]->iter == g->c.n[g->c.nn - 1];
+	if (col <= 0 || !l->ax[col].mod || (g->pw && g->pw != l->ax[col].mod))
+		return false;
+	bytes = l->ax[col].mod * bytes_of(g->c.ct);
+	if (bytes < CACHE_LINE || bytes > PANEL_BYTES)
+		return false;
+	g->pw = l->ax[col].mod;
+	return true;
 }
 
 /* The number of terms of a group, as a factor of the terms has it whose load is E; 0: all terms. */
@@ -141,7 +164,7 @@ static int64_t group_of(const Expr *e)
 }
 
 /* The load of scales of E, which may be halves, in panels; null: E is something else. */
-static Expr *scales_in(const Gemm *g, Expr *e)
+static Expr *scales_in(Gemm *g, Expr *e)
 {
 	const DType t = e->kind == EX_LOAD ? e->load.buf->dtype : DT_NONE;
 	int one;
@@ -299,7 +322,7 @@ static bool open_whole(Gemm *g)
 {
 	if (!gemm_open(g))
 		return false;
-	g->pw = gemm_panel(g->c.ct);
+	g->pw = 0;
 	g->kpack = contraction_kpack(&g->c);
 	look_at_b(g);
 	return pays(g->k, &g->c, g->b_panels, false);
@@ -365,6 +388,7 @@ void gemm_pack_b_instead(Gemm *g)
 {
 	drop_rows(g);
 	g->b_panels = false;
+	g->pw = PANEL_BYTES / bytes_of(g->c.ct);
 	g->numbers = g->scale = g->zero = NULL;
 	g->group = 0;
 	if (g->c.ct == CT_F32)

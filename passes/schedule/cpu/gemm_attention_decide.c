@@ -86,7 +86,7 @@ bool attention_legal(const Target *t, Kernel *k, const Decision *d, StrBuf *why)
 	if (x->mc > MOST_ROWS)
 		return decision_refuse(why, "a block of %lld rows is larger than %d",
 				       (long long)x->mc, MOST_ROWS);
-	return gemm_tile_is_legal(t, a.scores.c.ct, x->mr, x->nr, why);
+	return gemm_tile_is_legal(t, &a.scores, x->mr, x->nr, why);
 }
 
 void attention_offer(Offers *o, Kernel *k, const Decision *base)

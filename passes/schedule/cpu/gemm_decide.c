@@ -28,9 +28,9 @@ bool axis_is_parallel(const ProductAxis *parallel, int n, ProductAxis x)
 	return false;
 }
 
-void gemm_tile(const Target *t, CType ct, int64_t *mr, int64_t *nr)
+void gemm_tile(const Target *t, CType ct, int64_t pw, int64_t *mr, int64_t *nr)
 {
-	const int64_t columns = gemm_lanes(t, ct) * TILE_VECTORS, pw = gemm_panel(ct);
+	const int64_t columns = gemm_lanes(t, ct) * TILE_VECTORS;
 
 	*mr = t->registers >= 32 ? TILE_ROWS_MANY : TILE_ROWS;
 	*nr = columns < pw ? columns : pw;
@@ -75,8 +75,7 @@ static void narrow_tile(const Target *t, const Gemm *g, int64_t *mr, int64_t *nr
  * if the registers suffice, so that enough independent sums hide the latency of multiply-adds. */
 static void fit_tile(const Target *t, const Gemm *g, int64_t m, int64_t *mr, int64_t *nr)
 {
-	const int64_t tiles = (m + *mr - 1) / *mr, lanes = gemm_lanes(t, g->c.ct),
-		      pw = gemm_panel(g->c.ct);
+	const int64_t tiles = (m + *mr - 1) / *mr, lanes = gemm_lanes(t, g->c.ct);
 	int64_t n;
 
 	*mr = (m + tiles - 1) / tiles;
@@ -84,7 +83,7 @@ static void fit_tile(const Target *t, const Gemm *g, int64_t m, int64_t *mr, int
 		--*mr;
 	if (dim_is_const(g->n, &n) && n <= *nr)
 		return;
-	while (*nr * 2 <= pw && (*mr + 1) * (*nr * 2 / lanes) < t->registers)
+	while (*nr * 2 <= g->pw && (*mr + 1) * (*nr * 2 / lanes) < t->registers)
 		*nr *= 2;
 }
 
@@ -98,7 +97,7 @@ void gemm_choose_tile(const Target *t, Gemm *g, int64_t *mr, int64_t *nr)
 {
 	const int64_t rows = at_least(g, g->m);
 
-	gemm_tile(t, g->c.ct, mr, nr);
+	gemm_tile(t, g->c.ct, g->pw, mr, nr);
 	narrow_tile(t, g, mr, nr);
 	if (!rows_unknown(g)) /* the number of all rows, or of each image of a batch */
 		fit_tile(t, g, rows > 0 ? rows : 1, mr, nr);
@@ -159,8 +158,7 @@ static int64_t b_bits(const Gemm *g)
 /* Bits that a term takes in a block's rows of A and in a panel of B. */
 static int64_t bits_of_term(const Gemm *g, const ProductDecision *d)
 {
-	return d->mc * dtype_info[gemm_packed_type(g, g->c.a)].bits +
-	       gemm_panel(g->c.ct) * b_bits(g);
+	return d->mc * dtype_info[gemm_packed_type(g, g->c.a)].bits + g->pw * b_bits(g);
 }
 
 /* All of B, which is in panels, fits into half of L2. */
@@ -177,7 +175,6 @@ static bool b_fits(const Target *t, const Gemm *g)
  * those become smaller for which B is in L2. */
 static void split_evenly(const Target *t, Gemm *g, ProductDecision *d)
 {
-	const int64_t pw = gemm_panel(g->c.ct);
 	const bool by_rows = d->parallel[d->nparallel - 1] == PRODUCT_N && !rows_unknown(g);
 	const bool fits = b_fits(t, g);
 	const int64_t m = at_least(g, g->m);
@@ -186,7 +183,7 @@ static void split_evenly(const Target *t, Gemm *g, ProductDecision *d)
 	if ((!by_rows || !fits) && dim_is_const(g->n, &n)) {
 		const int64_t row_blocks = by_rows ? (m + d->mc - 1) / d->mc : 1,
 			      each = PRODUCT_BLOCKS / (row_blocks > 0 ? row_blocks : 1),
-			      nc = round_up(each > 1 ? (n + each - 1) / each : n, pw);
+			      nc = round_up(each > 1 ? (n + each - 1) / each : n, g->pw);
 
 		if (nc < d->nc && !d->pack_a)
 			d->nc = nc;
@@ -234,7 +231,7 @@ static ProductFetch choose_fetch(const Gemm *g, const ProductDecision *d)
 
 static void choose_blocks(const Target *t, Gemm *g, ProductDecision *d)
 {
-	const int64_t esize = element_bytes(g->c.ct), pw = gemm_panel(g->c.ct);
+	const int64_t esize = element_bytes(g->c.ct), pw = g->pw;
 	const int64_t rows = at_least(g, g->m);
 	const bool known = !rows_unknown(g);
 	int64_t v, kk;
@@ -307,7 +304,7 @@ static void tile_reason(const Target *t, Gemm *g, const ProductDecision *d, StrB
 	const int64_t lanes = gemm_lanes(t, g->c.ct);
 	int64_t mr, nr, all[2], by[2];
 
-	gemm_tile(t, g->c.ct, &all[0], &all[1]);
+	gemm_tile(t, g->c.ct, g->pw, &all[0], &all[1]);
 	gemm_choose_tile(t, g, &by[0], &by[1]);
 	mr = all[0];
 	nr = all[1];
@@ -358,10 +355,9 @@ void product_reason(const Target *t, Kernel *k, const Decision *d, StrBuf *b)
 
 /* ---- Legality ---- */
 
-bool gemm_tile_is_legal(const Target *t, CType ct, int64_t mr, int64_t nr, StrBuf *why)
+bool gemm_tile_is_legal(const Target *t, const Gemm *g, int64_t mr, int64_t nr, StrBuf *why)
 {
-	const int64_t lanes = gemm_lanes(t, ct), pw = gemm_panel(ct),
-		      least = lanes < pw ? lanes : pw;
+	const int64_t lanes = gemm_lanes(t, g->c.ct), pw = g->pw, least = lanes < pw ? lanes : pw;
 
 	if (nr % least || pw % nr)
 		return decision_refuse(
@@ -469,8 +465,8 @@ bool product_legal(const Target *t, Kernel *k, const Decision *d, StrBuf *why)
 	for (int i = 0; i < p->nparallel; i++)
 		if (p->parallel[i] == PRODUCT_G && !g.nouter)
 			return decision_refuse(why, "the product has no batch iterator g");
-	return gemm_tile_is_legal(t, g.c.ct, p->mr, p->nr, why) &&
+	return gemm_tile_is_legal(t, &g, p->mr, p->nr, why) &&
 	       block_is_legal("rows", "tile", p->mc, p->mr, g.m, PACKED_ROWS, why) &&
-	       block_is_legal("columns", "panel", p->nc, gemm_panel(g.c.ct), g.n, 1, why) &&
+	       block_is_legal("columns", "panel", p->nc, g.pw, g.n, 1, why) &&
 	       sum_is_legal(&g, p, why);
 }

@@ -44,9 +44,9 @@ bool axis_is_parallel(const ProductAxis *parallel, int n, ProductAxis x);
 void gemm_choose_tile(const Target *t, Gemm *g, int64_t *mr, int64_t *nr);
 /* A is better packed than read in place. */
 bool gemm_packs_a(const Gemm *g);
-/* The sums of a tile of MR x NR are whole vectors of a panel and fit into the registers of T;
+/* The sums of a tile of MR x NR are whole vectors of G's panels and fit into the registers of T;
  * else WHY says what is wrong. */
-bool gemm_tile_is_legal(const Target *t, CType ct, int64_t mr, int64_t nr, StrBuf *why);
+bool gemm_tile_is_legal(const Target *t, const Gemm *g, int64_t mr, int64_t nr, StrBuf *why);
 
 /* ---- gemm_terms.c ---- */
 

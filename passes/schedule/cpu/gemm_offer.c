@@ -159,7 +159,7 @@ void product_offer(Offers *to, Kernel *k, const Decision *base)
 			  .k = size_of(g.kk),
 			  .groups = size_of(gemm_product(&g, g.outer, g.nouter)),
 			  .lanes = gemm_lanes(to->target, g.c.ct),
-			  .panel = gemm_panel(g.c.ct)};
+			  .panel = g.pw};
 	o.base_cost = cost(to->target, &base->product, &o.sizes);
 	offer_tiles(&o);
 	offer_blocks(&o);

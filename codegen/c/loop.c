@@ -187,11 +187,43 @@ void fn_reduce(Fn *f, const LNode *n)
 	strbuf_free(&hi);
 }
 
+/* N has stores and names, and nothing else. */
+static bool is_straight(const LNode *n)
+{
+	for (const LNode *s = n->body; s; s = s->next)
+		if (s->kind != LN_LET && s->kind != LN_STORE)
+			return false;
+	return true;
+}
+
 static void find_call(void *arg, Expr *e)
 {
 	bool *calls = arg;
 
 	*calls = *calls || (e->kind == EX_INST && inst_is_func(e->op.inst));
+}
+
+/* The values that N stores call a function of ir/funcs.def. */
+static bool calls_function(const LNode *n)
+{
+	bool calls = false;
+
+	for (const LNode *s = n->body; s; s = s->next)
+		if (s->kind == LN_STORE)
+			ex_walk(s->val[0], find_call, &calls);
+	return calls;
+}
+
+/* A vector loop, of whole pairs of vectors, that calls a function: a row of dependent instructions
+ * so long that CPUs hold few of them at a time. clang mixes the instructions of two vectors: on
+ * AVX2, softplus takes 0.75 of the time, gelu and erf 0.84. */
+static bool is_paired(const Fn *f, const LNode *n)
+{
+	const int lanes = f->g->target->vector_bytes / 4;
+	int64_t trips;
+
+	return n->loop == LOOP_VECTOR && const_range(f, n, &trips) && trips % (2 * lanes) == 0 &&
+	       is_straight(n) && calls_function(n);
 }
 
 /* A vector loop that clang is not to unroll. Of few whole vectors, it would unroll it before it
@@ -204,19 +236,12 @@ static bool is_rolled(const Fn *f, const LNode *n)
 	const int lanes = f->g->target->vector_bytes / 4;
 	int64_t trips;
 	const bool fixed = const_range(f, n, &trips);
-	bool calls = false;
 
 	if (n->loop == LOOP_SHORT && (!fixed || trips > MOST_SHORT || trips % lanes))
 		return false;
 	if ((n->loop != LOOP_VECTOR && n->loop != LOOP_SHORT) || (fixed && trips < lanes / 2))
 		return false;
-	for (const LNode *s = n->body; s; s = s->next) {
-		if (s->kind != LN_LET && s->kind != LN_STORE)
-			return false;
-		if (s->kind == LN_STORE)
-			ex_walk(s->val[0], find_call, &calls);
-	}
-	return !calls;
+	return is_straight(n) && !calls_function(n);
 }
 
 typedef struct Strides {
@@ -529,6 +554,7 @@ static void print_for(Fn *f, const LNode *n, const LNode *of)
 	end = strpbrk(strbuf_str(&t[1]), " *([") ? end_name(f, of) : NULL;
 	fn_tabs(f);
 	strbuf_puts(&f->body, is_rolled(f, n)                              ? "DL_ROLLED\n"
+			      : is_paired(f, n)                            ? "DL_PAIRED\n"
 			      : n->loop == LOOP_SHORT && loads_apart(f, n) ? pragmas[LOOP_VECTOR]
 									   : pragmas[n->loop]);
 	fn_tabs(f);

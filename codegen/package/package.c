@@ -42,6 +42,7 @@ static const char kernel_macros[] =
 	"#pragma clang diagnostic ignored \"-Wpass-failed\" /* what follows is asked for, not demanded */\n"
 	"#define DL_IVDEP _Pragma(\"clang loop vectorize(assume_safety)\")\n"
 	"#define DL_ROLLED _Pragma(\"clang loop vectorize(assume_safety) unroll(disable)\")\n"
+	"#define DL_PAIRED _Pragma(\"clang loop vectorize(assume_safety) interleave_count(2)\")\n"
 	"#define DL_SHORT _Pragma(\"clang loop vectorize(assume_safety) vectorize_predicate(enable) interleave(disable) unroll(disable)\")\n"
 	"#define DL_SERIAL _Pragma(\"clang loop unroll(disable)\")\n"
 	"#define DL_UNROLL _Pragma(\"clang loop unroll(full)\")\n"
@@ -53,6 +54,7 @@ static const char kernel_macros[] =
 	"#elif defined(__GNUC__)\n"
 	"#define DL_IVDEP _Pragma(\"GCC ivdep\")\n"
 	"#define DL_ROLLED _Pragma(\"GCC ivdep\") _Pragma(\"GCC unroll 1\")\n"
+	"#define DL_PAIRED _Pragma(\"GCC ivdep\")\n"
 	"#define DL_SHORT _Pragma(\"GCC ivdep\")\n"
 	/* GCC 12 vectorises some loops around unrolled ones wrongly. */
 	"#define DL_SERIAL _Pragma(\"GCC unroll 1\")\n"

@@ -98,19 +98,64 @@ static bool is_affine_apart(Kernel *k, Expr *cond, const Iter *it)
 	return !expr_has_iter(cond, it) && guard_is_affine(k, cond);
 }
 
+typedef struct Gathers {
+	Ctx *ctx;
+	const Iter *it;
+	bool any;
+} Gathers;
+
+static void find_gather(void *arg, Expr *e)
+{
+	Gathers *g = arg;
+	int64_t step;
+
+	for (int i = 0; e->kind == EX_LOAD && i < e->load.nidx; i++)
+		g->any = g->any ||
+			 (expr_has_iter(e->load.idx[i], g->it) &&
+			  !(ex_const_step(g->ctx, e->load.idx[i], g->it, &step) && step == 1));
+}
+
+/* E loads what is not contiguous along the loop, so one element at a time. */
+static bool gathers(const MapRange *m, Expr *e)
+{
+	Gathers g = {m->r->k->ctx, m->it, false};
+
+	ex_walk(e, find_gather, &g);
+	return g.any;
+}
+
+/* The choice VAL holds its first operand for a range of the loop, and one of its operands is
+ * gathered: reflected, for example, at the ends of a row. */
+static bool has_gathered_ends(const MapRange *m, Expr *val)
+{
+	Expr *lo = l_int(m->r->b, 0), *hi = row_extent(m->r, m->it);
+
+	return expr_has_iter(val->op.arg[0], m->it) &&
+	       gathers(m, val->op.arg[1]) != gathers(m, val->op.arg[2]) &&
+	       !guard_to_range(m->r->k, val->op.arg[0], m->it, &lo, &hi);
+}
+
 /* Stores VAL from LO to HI. A choice by position that is the same for all points divides the
- * range, one part of which is empty, so that the loop has no condition. */
+ * range, one part of which is empty, so that the loop has no condition; one whose operand is
+ * gathered has a range before and one after its first operand's. */
 static void emit_range(const MapRange *m, Expr *val, Expr *lo, Expr *hi)
 {
 	LBuild *b = m->r->b;
 	LNode *l;
 
-	if (m->it && ex_is_op(val, IN_select) && is_affine_apart(m->r->k, val->op.arg[0], m->it) &&
-	    !expr_can_fault(val)) {
+	if (m->it && ex_is_op(val, IN_select) && !expr_can_fault(val) &&
+	    (is_affine_apart(m->r->k, val->op.arg[0], m->it) || has_gathered_ends(m, val))) {
 		Expr *from = lo, *to = hi;
 
 		guard_to_range(m->r->k, val->op.arg[0], m->it, &from, &to);
-		emit_range(m, val->op.arg[1], lo, to);
+		if (expr_has_iter(val->op.arg[0], m->it)) {
+			from = l_min(b, from, hi);
+			to = l_max(b, to, from);
+			emit_range(m, val->op.arg[2], lo, from);
+		} else {
+			from = lo;
+		}
+		emit_range(m, val->op.arg[1], from, to);
 		emit_range(m, val->op.arg[2], to, hi);
 		return;
 	}

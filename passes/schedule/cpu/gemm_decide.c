@@ -128,7 +128,7 @@ static double elements_of_a(Gemm *g)
 	Dim *all = dim_const(c, 1);
 
 	if (rows_unknown(g))
-		return (double)PRODUCT_ROWS * (double)at_least(g, g->kk);
+		return (double)PRODUCT_ROWS_MANY * (double)at_least(g, g->kk);
 	if (g->c.a->kind != EX_LOAD)
 		return (double)at_least(g, g->m) * (double)at_least(g, g->kk);
 	for (int i = 0; i < g->c.a->load.buf->rank; i++)
@@ -142,7 +142,7 @@ static double elements_of_a(Gemm *g)
  * blocks of rows do no harm: few rows are one block, and its columns are split. */
 static bool rows_first(Gemm *g)
 {
-	const double m = (double)(rows_unknown(g) ? PRODUCT_ROWS : at_least(g, g->m)),
+	const double m = (double)(rows_unknown(g) ? PRODUCT_ROWS_MANY : at_least(g, g->m)),
 		     n = (double)at_least(g, g->n), kk = (double)at_least(g, g->kk);
 
 	return (double)REMOTE_COST * (elements_of_a(g) + m * n) > kk * n;
@@ -237,7 +237,7 @@ static void choose_blocks(const Target *t, Gemm *g, ProductDecision *d)
 	int64_t v, kk;
 
 	gemm_choose_tile(t, g, &d->mr, &d->nr);
-	d->mc = known && rows > PRODUCT_ROWS ? PRODUCT_ROWS_MANY : PRODUCT_ROWS;
+	d->mc = !known || rows > PRODUCT_ROWS ? PRODUCT_ROWS_MANY : PRODUCT_ROWS;
 	if (dim_is_const(g->m, &v))
 		d->mc = v < d->mc ? v > 0 ? v : 1 : d->mc;
 	d->mc = round_up(d->mc, d->mr);

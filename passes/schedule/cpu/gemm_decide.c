@@ -196,14 +196,15 @@ static void split_evenly(const Target *t, Gemm *g, ProductDecision *d)
 		d->mc = rows;
 }
 
-/* Terms of a part of the sum; 0: all of them. The rows of a block and a panel take half of L2. The
- * parts are about equal, since each passes all sums of a panel through memory. */
+/* Terms of a part of the sum; 0: all of them. The rows of a block and a panel take half of L2, or up
+ * to three quarters if the sum is not split then: each part passes all sums of a panel through
+ * memory, so that the parts are also about equal. */
 static int64_t part_of_sum(const Target *t, const Gemm *g, const ProductDecision *d)
 {
 	const int64_t most = t->l2 / 2 * 8 / bits_of_term(g, d);
 	int64_t kk, steps, parts;
 
-	if (!dim_is_const(g->kk, &kk) || !dim_is_const(g->steps, &steps) || kk <= most ||
+	if (!dim_is_const(g->kk, &kk) || !dim_is_const(g->steps, &steps) || kk * 2 <= most * 3 ||
 	    kk % g->kpack)
 		return 0;
 	parts = (kk + most - 1) / most;

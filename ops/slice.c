@@ -484,7 +484,6 @@ static void lower_pad(Infer *in, Node *n, Kernel *k)
 	Dim *before[MAX_RANK], *after[MAX_RANK], *zero = dim_const(c, 0);
 	Iter *it[MAX_RANK];
 	Expr *idx[MAX_RANK], *inside = NULL, *e;
-	Expr *end = NULL; /* the index at the ends of rows; inside of a row it is affine */
 	PadMode mode = pad_mode(n);
 
 	pad_amounts(in, n, before, after);
@@ -498,24 +497,17 @@ static void lower_pad(Infer *in, Node *n, Kernel *k)
 
 		e = ex_sub(k->pool, at_iter(k, it[a]), at_dim(k, add));
 		if (!dim_equals(before[a], 0) || !dim_equals(after[a], 0)) {
-			const bool ends = mode != PAD_CONSTANT && a == out->rank - 1;
-
-			if (mode == PAD_CONSTANT || ends)
+			if (mode == PAD_CONSTANT)
 				inside = ex_and(k->pool, inside,
 						ex_inside(k->pool, e, at_dim(k, len)));
-			if (ends)
-				end = ex_add(k->pool, pad_place(k, mode, e, len), at_dim(k, cut));
-			else if (mode != PAD_CONSTANT)
+			else
 				e = pad_place(k, mode, e, len);
 		}
 		idx[a] = ex_add(k->pool, e, at_dim(k, cut));
 	}
 	e = kernel_load(k, x, idx);
-	if (end)
-		idx[out->rank - 1] = end;
 	if (inside)
-		e = ex_op3(k->pool, IN_select, inside, e,
-			   end ? kernel_load(k, x, idx) : pad_value(k, out->dtype));
+		e = ex_op3(k->pool, IN_select, inside, e, pad_value(k, out->dtype));
 	kernel_map_id(k, it, out, e);
 }
 

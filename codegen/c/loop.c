@@ -214,7 +214,7 @@ static bool calls_function(const LNode *n)
 	return calls;
 }
 
-/* A vector loop, of whole pairs of vectors, that calls a function: a row of dependent instructions
+/* A vector loop, of whole pairs of vectors, that calls a function: a chain of instructions
  * so long that CPUs hold few of them at a time. clang mixes the instructions of two vectors: on
  * AVX2, softplus takes 0.75 of the time, gelu and erf 0.84. */
 static bool is_paired(const Fn *f, const LNode *n)

@@ -268,11 +268,12 @@ static void put_terms(const GenC *g, StrBuf *b, const Tile *t, int rows, int nv,
  * of the multiply-add. */
 static int sets_of(const Tile *t, int rows, int nv)
 {
-	const bool half = dtype_is_half(t->b->dtype);
-	const int sets = (half ? HALF_SUMS : FLOAT_SUMS) / (rows * nv);
+	const bool widens = dtype_is_half(t->b->dtype);
+	const int sets = FEW_SUMS / (rows * nv);
 
-	return (half || (t->kpack == 1 && ctype_is_float(t->ct))) && !t->runs && sets > 1 ? sets
-											  : 1;
+	if (t->runs || !(widens || (t->kpack == 1 && ctype_is_float(t->ct))))
+		return 1;
+	return sets > 1 ? sets : 1;
 }
 
 /* The loop over as many terms to END as there are SETS of sums; then the sums are added. Terms

@@ -14,11 +14,10 @@ const char *c_tile_use(GenC *g, const Tile *t);
 /* Prints the micro-kernels that were used. */
 void c_tiles(GenC *g, StrBuf *b);
 
-/* Independent sums of a tile of few rows over a panel of halves: those that two units for
- * multiply-adds of four cycles work on. With two such sums one row took 1.7 times as long, and
- * with four two rows 1.4 times. A panel of floats is read at half the speed; with two sums one row
- * took 1.2 times as long as with four. */
-enum { HALF_SUMS = 8, FLOAT_SUMS = 4 };
+/* Independent sums of a tile of few rows: those that two units for multiply-adds of four cycles
+ * work on. Over a panel of halves, one row with two sums took 1.7 times as long, and two rows with
+ * four 1.4 times; over one of floats 1.2 and 1.5 times. */
+enum { FEW_SUMS = 8 };
 
 /* Panels of quantised numbers. */
 enum {

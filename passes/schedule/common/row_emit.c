@@ -98,74 +98,6 @@ static bool is_affine_apart(Kernel *k, Expr *cond, const Iter *it)
 	return !expr_has_iter(cond, it) && guard_is_affine(k, cond);
 }
 
-typedef struct Gathers {
-	Ctx *ctx;
-	const Iter *it;
-	bool any;
-} Gathers;
-
-static void find_gather(void *arg, Expr *e)
-{
-	Gathers *g = arg;
-	int64_t step;
-
-	for (int i = 0; e->kind == EX_LOAD && i < e->load.nidx; i++)
-		g->any = g->any ||
-			 (expr_has_iter(e->load.idx[i], g->it) &&
-			  !(ex_const_step(g->ctx, e->load.idx[i], g->it, &step) && step == 1));
-}
-
-/* E loads what is not contiguous along the loop, so one element at a time. */
-static bool gathers(const MapRange *m, Expr *e)
-{
-	Gathers g = {m->r->k->ctx, m->it, false};
-
-	ex_walk(e, find_gather, &g);
-	return g.any;
-}
-
-/* The choice VAL holds its first operand for a range of the loop, and one of its operands is
- * gathered: reflected, for example, at the ends of a row. */
-static bool has_gathered_ends(const MapRange *m, Expr *val)
-{
-	Expr *lo = l_int(m->r->b, 0), *hi = row_extent(m->r, m->it);
-
-	return expr_has_iter(val->op.arg[0], m->it) &&
-	       gathers(m, val->op.arg[1]) != gathers(m, val->op.arg[2]) &&
-	       !guard_to_range(m->r->k, val->op.arg[0], m->it, &lo, &hi);
-}
-
-/* Stores VAL from LO to HI. A choice by position that is the same for all points divides the
- * range, one part of which is empty, so that the loop has no condition; one whose operand is
- * gathered has a range before and one after its first operand's. */
-static void emit_range(const MapRange *m, Expr *val, Expr *lo, Expr *hi)
-{
-	LBuild *b = m->r->b;
-	LNode *l;
-
-	if (m->it && ex_is_op(val, IN_select) && !expr_can_fault(val) &&
-	    (is_affine_apart(m->r->k, val->op.arg[0], m->it) || has_gathered_ends(m, val))) {
-		Expr *from = lo, *to = hi;
-
-		guard_to_range(m->r->k, val->op.arg[0], m->it, &from, &to);
-		if (expr_has_iter(val->op.arg[0], m->it)) {
-			from = l_min(b, from, hi);
-			to = l_max(b, to, from);
-			emit_range(m, val->op.arg[2], lo, from);
-		} else {
-			from = lo;
-		}
-		emit_range(m, val->op.arg[1], from, to);
-		emit_range(m, val->op.arg[2], to, hi);
-		return;
-	}
-	l = m->it ? l_loop(b, m->kind, m->it, lo, hi, 1) : NULL;
-	row_does(m->r, l_store(b, m->out, m->at, val, m->guard), m->s, PART_WRITE, m->s->niters,
-		 NULL);
-	if (l)
-		l_close(b, l);
-}
-
 /* MapParts of a map's value that all points evaluate, and what stands for each of them. */
 typedef struct MapParts {
 	const MapRange *m;
@@ -174,6 +106,7 @@ typedef struct MapParts {
 	bool (*end)(struct MapParts *p, Expr *e);
 	bool *seen; /* by Expr.id */
 	VEC(Expr *) all, by;
+	Expr *guard; /* where BY stand for ALL; null: everywhere */
 } MapParts;
 
 static void find_parts(MapParts *p, Expr *e)
@@ -216,6 +149,148 @@ static Expr *other_part(void *arg, Expr *e)
 static Expr *with_parts(MapParts *p, Expr *val)
 {
 	return p->all.n ? ex_rewrite(p->m->r->k->pool, val, other_part, p) : val;
+}
+
+/* ---- Ranges ---- */
+
+/* The quotient of X by N in the middle of the loop of M; 0 if only the run tells. */
+static int64_t middle_quotient(const MapRange *m, Expr *x, const Expr *n)
+{
+	ExprPool *p = m->r->k->pool;
+	Iter *it = m->it;
+	Expr *middle;
+	int64_t extent;
+
+	if (!dim_is_const(it->extent, &extent) || n->kind != EX_CONST || n->i <= 0)
+		return 0;
+	middle = ex_int(p, CT_I64, extent / 2);
+	x = ex_subst_iters(p, x, &it, &middle, 1);
+	return x->kind == EX_CONST && x->i > 0 ? x->i / n->i : 0;
+}
+
+/* The part of index E of the map M inside of an image: where GUARD, to which conditions are added,
+ * holds, E is this, without the remainders and bounds that E has for the other points. */
+static Expr *inside_of(const MapRange *m, Expr *e, Expr **guard)
+{
+	ExprPool *p = m->r->k->pool;
+	Expr *x, *y, *q;
+	int64_t step;
+	int by = 0;
+
+	if (e->kind != EX_INST || e->op.n != 2 || !expr_has_iter(e, m->it))
+		return e;
+	switch (e->op.inst) {
+	case IN_add:
+	case IN_sub:
+	case IN_mul:
+		x = inside_of(m, e->op.arg[0], guard);
+		y = inside_of(m, e->op.arg[1], guard);
+		return e->op.inst == IN_add   ? ex_add(p, x, y)
+		       : e->op.inst == IN_sub ? ex_sub(p, x, y)
+					      : ex_mul(p, x, y);
+	case IN_mod:
+	case IN_floordiv:
+		if (expr_has_iter(e->op.arg[1], m->it))
+			return e;
+		x = inside_of(m, e->op.arg[0], guard);
+		q = ex_int(p, CT_I64, middle_quotient(m, x, e->op.arg[1]));
+		y = ex_sub(p, x, ex_mul(p, q, e->op.arg[1]));
+		*guard = ex_and(p, *guard, ex_op2(p, IN_ge, y, ex_int(p, CT_I64, 0)));
+		*guard = ex_and(p, *guard, ex_op2(p, IN_lt, y, e->op.arg[1]));
+		return e->op.inst == IN_mod ? y : q;
+	case IN_min:
+	case IN_max:
+		x = inside_of(m, e->op.arg[0], guard);
+		if (!ex_const_step(m->r->k->ctx, x, m->it, &step) || step != 1)
+			x = inside_of(m, e->op.arg[by = 1], guard);
+		y = inside_of(m, e->op.arg[1 - by], guard);
+		*guard = ex_and(p, *guard, ex_op2(p, e->op.inst == IN_min ? IN_le : IN_ge, x, y));
+		return x;
+	default: return e;
+	}
+}
+
+/* Whether E of the map M, a load, is of elements that are contiguous along the loop. */
+static bool is_contiguous(const MapRange *m, const Expr *e)
+{
+	int64_t step;
+
+	for (int i = 0; i < e->load.nidx; i++)
+		if (expr_has_iter(e->load.idx[i], m->it) &&
+		    !(ex_const_step(m->r->k->ctx, e->load.idx[i], m->it, &step) && step == 1))
+			return false;
+	return true;
+}
+
+/* Adds a load that is contiguous for a range of the loop: of an image that is padded with its own
+ * pixels. */
+static bool ends_at_padded(MapParts *p, Expr *e)
+{
+	Expr *idx[MAX_RANK], *guard = p->guard, *load;
+
+	if (e->kind != EX_LOAD)
+		return false;
+	if (is_contiguous(p->m, e))
+		return true;
+	for (int i = 0; i < e->load.nidx; i++)
+		idx[i] = inside_of(p->m, e->load.idx[i], &guard);
+	load = ex_load(p->m->r->k->pool, e->load.buf, idx, e->load.nidx);
+	if (load != e && is_contiguous(p->m, load)) {
+		p->guard = guard;
+		vec_push(p->m->r->b->arena, &p->all, e);
+		vec_push(p->m->r->b->arena, &p->by, load);
+	}
+	return true;
+}
+
+/* The range FROM to TO is most of the loop from LO to HI, as far as is known. */
+static bool is_most(const Expr *lo, const Expr *hi, const Expr *from, const Expr *to)
+{
+	return lo->kind != EX_CONST || hi->kind != EX_CONST || from->kind != EX_CONST ||
+	       to->kind != EX_CONST || 2 * (to->i - from->i) >= hi->i - lo->i;
+}
+
+static void emit_loop(const MapRange *m, Expr *val, Expr *lo, Expr *hi)
+{
+	LBuild *b = m->r->b;
+	LNode *l = m->it ? l_loop(b, m->kind, m->it, lo, hi, 1) : NULL;
+
+	row_does(m->r, l_store(b, m->out, m->at, val, m->guard), m->s, PART_WRITE, m->s->niters,
+		 NULL);
+	if (l)
+		l_close(b, l);
+}
+
+/* Stores VAL from LO to HI. A choice by position that is the same for all points divides the
+ * range, one part of which is empty, so that the loop has no condition. So do the ends of a row that
+ * is padded with its own pixels: of 128 + 2 * 3 points with pads of 3 it reads 128 in order. */
+static void emit_range(const MapRange *m, Expr *val, Expr *lo, Expr *hi)
+{
+	LBuild *b = m->r->b;
+	Expr *from = lo, *to = hi;
+	MapParts padded;
+
+	if (!m->it || expr_can_fault(val)) {
+		emit_loop(m, val, lo, hi);
+		return;
+	}
+	if (ex_is_op(val, IN_select) && is_affine_apart(m->r->k, val->op.arg[0], m->it)) {
+		guard_to_range(m->r->k, val->op.arg[0], m->it, &from, &to);
+		emit_range(m, val->op.arg[1], lo, to);
+		emit_range(m, val->op.arg[2], to, hi);
+		return;
+	}
+	padded = map_parts(m, val, ends_at_padded);
+	if (padded.all.n && !guard_to_range(m->r->k, padded.guard, m->it, &from, &to) &&
+	    is_most(lo, hi, from, to)) {
+		from = l_min(b, from, hi);
+		to = l_max(b, to, from);
+		emit_loop(m, val, lo, from);
+		emit_loop(m, with_parts(&padded, val), from, to);
+		emit_loop(m, val, to, hi);
+		return;
+	}
+	emit_loop(m, val, lo, hi);
 }
 
 /* ---- Indices that may fail ---- */

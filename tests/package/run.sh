@@ -258,9 +258,10 @@ if command -v patchelf >/dev/null; then check "patchelf" patched; else skipped=$
 
 close_to() { "$python" -c 'import sys, numpy as np; a, b = (np.load(f) for f in sys.argv[1:]); assert abs(a - b).max() <= 1e-5 * abs(b).max()' "$1" "$2"; }
 variants() { $dlcc cnn.onnx -o multi.so --target=cpu:v2,v4,v3,generic && $dlrun multi.so --describe | grep -q "^targets x86-64-v4 x86-64-v3 x86-64-v2 generic"; }
-variant() { DLCC_CPU=$1 answer multi.so "m_$1" && close_to "m_$1/y.npy" want/y.npy && $dlcc cnn.onnx -o alone.so --target=cpu:$2 && DLCC_CPU=$1 answer alone.so alone && cmp alone/y.npy "m_$1/y.npy"; }
+variant() { DLCC_CPU=$1 answer multi.so "m_$1" && close_to "m_$1/y.npy" want/y.npy && $dlcc cnn.onnx -o pair.so --target=cpu:$2 && DLCC_CPU=$1 answer pair.so pair && cmp pair/y.npy "m_$1/y.npy"; }
 check "several targets" variants
-for i in v2:v2 v3:v3 none:generic; do check "variant $i" variant ${i%:*} ${i#*:}; done
+# The same bits with fewer variants beside it, if the widest is the same: weights are packed for that.
+for i in v2:v4,v2 v3:v4,v3 none:v4,generic; do check "variant $i" variant ${i%:*} ${i#*:}; done
 [ $v = v4 ] && check "variant v4" variant v4 v4
 too_new() { $dlcc cnn.onnx -o new.so --target=cpu:v3 && ! DLCC_CPU=v2 answer new.so got >log 2>&1 && grep -qi "x86-64-v3\|lacks\|cpu" log; }
 check "a CPU that lacks it" too_new

@@ -210,6 +210,14 @@ static Expr *inside_of(const MapRange *m, Expr *e, Expr **guard)
 	}
 }
 
+static void count_wrapped(void *arg, Expr *e)
+{
+	int *n = arg;
+
+	*n += ex_is_op(e, IN_mod) || ex_is_op(e, IN_floordiv) || ex_is_op(e, IN_min) ||
+	      ex_is_op(e, IN_max);
+}
+
 /* Whether E of the map M, a load, is of elements that are contiguous along the loop. */
 static bool is_contiguous(const MapRange *m, const Expr *e)
 {
@@ -228,9 +236,15 @@ static bool ends_at_padded(MapParts *p, Expr *e)
 {
 	Expr *idx[MAX_RANK], *guard = p->guard, *load;
 
+	/* remainders and bounds of four pads of pads: each has the index of the one before it
+	 * several times, which inside_of follows */
+	enum { MOST_WRAPPED = 12 };
+	int wrapped = 0;
+
 	if (e->kind != EX_LOAD)
 		return false;
-	if (is_contiguous(p->m, e))
+	ex_walk(e, count_wrapped, &wrapped);
+	if (!wrapped || wrapped > MOST_WRAPPED || is_contiguous(p->m, e))
 		return true;
 	for (int i = 0; i < e->load.nidx; i++)
 		idx[i] = inside_of(p->m, e->load.idx[i], &guard);

@@ -268,10 +268,10 @@ static void put_terms(const GenC *g, StrBuf *b, const Tile *t, int rows, int nv,
  * of the multiply-add. */
 static int sets_of(const Tile *t, int rows, int nv)
 {
-	const bool widens = dtype_is_half(t->b->dtype);
+	const bool halves = dtype_is_half(t->b->dtype);
 	const int sets = FEW_SUMS / (rows * nv);
 
-	if (t->runs || !(widens || (t->kpack == 1 && ctype_is_float(t->ct))))
+	if (t->runs || !(halves || (t->kpack == 1 && ctype_is_float(t->ct))))
 		return 1;
 	return sets > 1 ? sets : 1;
 }

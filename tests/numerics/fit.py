@@ -114,6 +114,7 @@ def near(f, series):
 
 
 LN2_2 = log(2) / 2
+ERF_RATIO = near(lambda z: erf(sqrt(z)) / sqrt(z) - 1, lambda z: 2 / sqrt(pi) * (1 - z / 3 + z**2 / 10 - z**3 / 42 + z**4 / 216) - 1)
 POLYS = [
     # name, variable and, where it is at hand, its square, function, interval, number of coefficients (f32, f64), weight of the error, comment
     ("EXP", "r w", near(lambda r: (expm1(r) - r) / r**2, lambda r: mpf(1) / 2 + r / 6 + r**2 / 24 + r**3 / 120),
@@ -142,10 +143,8 @@ POLYS = [
      0, mpf("0.1718"), (0, 11), lambda z: z, "(atan(x) - x) / x^3 over z = x^2"),
     ("TANH", "z", near(lambda z: (mp.tanh(sqrt(z)) / sqrt(z) - 1) / z, lambda z: -mpf(1) / 3 + 2 * z / 15 - 17 * z**2 / 315 + 62 * z**3 / 2835),
      0, mpf("0.3907"), (5, 0), lambda z: z, "(tanh(x) - x) / x^3 over z = x^2"),
-    ("ERF", "z", near(lambda z: erf(sqrt(z)) / sqrt(z) - 1, lambda z: 2 / sqrt(pi) * (1 - z / 3 + z**2 / 10 - z**3 / 42 + z**4 / 216) - 1),
-     0, mpf("0.25"), (5, 0), lambda z: mpf(1), "erf(x)/x - 1 over z = x^2"),
-    ("ERF", "z", near(lambda z: erf(sqrt(z)) / sqrt(z) - 1, lambda z: 2 / sqrt(pi) * (1 - z / 3 + z**2 / 10 - z**3 / 42 + z**4 / 216) - 1),
-     0, mpf("0.8505"), (0, 13), lambda z: mpf(1), "erf(x)/x - 1 over z = x^2"),
+    ("ERF", "z", ERF_RATIO, 0, mpf("0.25"), (5, 0), lambda z: mpf(1), "erf(x)/x - 1 over z = x^2"),
+    ("ERF", "z", ERF_RATIO, 0, mpf("0.8505"), (0, 13), lambda z: mpf(1), "erf(x)/x - 1 over z = x^2"),
     ("ERFC", "a z", lambda a: -log(erfc(a), 2), mpf("0.5"), 4, (9, 0), lambda a: erfc(a), "-log2(erfc(a))"),
     ("POW2", "s w", lambda s: mpf(2)**-s, -0.5, 0.5, (7, 0), lambda s: mpf(1), "2^-s"),
     ("ERFCX", "t", lambda t: erfc(4 * (1 + t) / (1 - t)) * exp((4 * (1 + t) / (1 - t))**2) * (1 + 8 * (1 + t) / (1 - t)),

@@ -46,9 +46,9 @@ int main(int argc, char **argv)
 			      t->gpu->sm, t->gpu->sms, t->gpu->shared, t->gpu->registers,
 			      t->gpu->threads) < 0;
 	for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
-		int64_t mr, nr, bytes = dtype_info[ctype_dtype(types[i].ct)].bits / 8;
-
-		const int64_t panel = gemm_panel(&t, 1, types[i].ct);
+		const int64_t bytes = dtype_info[ctype_dtype(types[i].ct)].bits / 8,
+			      panel = gemm_panel(&t, 1, types[i].ct);
+		int64_t mr, nr;
 
 		gemm_tile(t, types[i].ct, panel, &mr, &nr);
 		printf("block %s %lld %lld %lld %lld\n", types[i].name, (long long)mr,

@@ -168,8 +168,9 @@ static int64_t middle_quotient(const MapRange *m, Expr *x, const Expr *n)
 	return x->kind == EX_CONST && x->i > 0 ? x->i / n->i : 0;
 }
 
-/* The part of index E of the map M inside of an image: where GUARD, to which conditions are added,
- * holds, E is this, without the remainders and bounds that E has for the other points. */
+/* Index E of the map M at the points of the loop where GUARD, to which conditions are added, holds:
+ * without the remainders and bounds that E has for the other points. The index of a row of W
+ * elements with two reflected ones before it, say, is i - 2 where inside(i - 2, W). */
 static Expr *inside_of(const MapRange *m, Expr *e, Expr **guard)
 {
 	ExprPool *p = m->r->k->pool;
@@ -195,8 +196,7 @@ static Expr *inside_of(const MapRange *m, Expr *e, Expr **guard)
 		x = inside_of(m, e->op.arg[0], guard);
 		q = ex_int(p, CT_I64, middle_quotient(m, x, e->op.arg[1]));
 		y = ex_sub(p, x, ex_mul(p, q, e->op.arg[1]));
-		*guard = ex_and(p, *guard, ex_op2(p, IN_ge, y, ex_int(p, CT_I64, 0)));
-		*guard = ex_and(p, *guard, ex_op2(p, IN_lt, y, e->op.arg[1]));
+		*guard = ex_and(p, *guard, ex_inside(p, y, e->op.arg[1]));
 		return e->op.inst == IN_mod ? y : q;
 	case IN_min:
 	case IN_max:
@@ -218,41 +218,33 @@ static void count_wrapped(void *arg, Expr *e)
 	      ex_is_op(e, IN_max);
 }
 
-/* Whether E of the map M, a load, is of elements that are contiguous along the loop. */
-static bool is_contiguous(const MapRange *m, const Expr *e)
+/* The elements at the flat index IDX are contiguous along the loop of M. */
+static bool is_contiguous(const MapRange *m, Expr *idx)
 {
 	int64_t step;
 
-	for (int i = 0; i < e->load.nidx; i++)
-		if (expr_has_iter(e->load.idx[i], m->it) &&
-		    !(ex_const_step(m->r->k->ctx, e->load.idx[i], m->it, &step) && step == 1))
-			return false;
-	return true;
+	return ex_const_step(m->r->k->ctx, idx, m->it, &step) && step == 1;
 }
 
-/* Adds a load that is contiguous for a range of the loop: of an image that is padded with its own
- * pixels. */
+/* Adds a load that is contiguous for a range of the loop: of a row that is padded with its own
+ * elements. */
 static bool ends_at_padded(MapParts *p, Expr *e)
 {
-	Expr *idx[MAX_RANK], *guard = p->guard, *load;
-
-	/* remainders and bounds of four pads of pads: each has the index of the one before it
-	 * several times, which inside_of follows */
-	enum { MOST_WRAPPED = 12 };
+	Expr *inside, *guard = p->guard;
 	int wrapped = 0;
 
 	if (e->kind != EX_LOAD)
 		return false;
 	ex_walk(e, count_wrapped, &wrapped);
-	if (!wrapped || wrapped > MOST_WRAPPED || is_contiguous(p->m, e))
+	if (!wrapped || wrapped > MOST_WRAPPED || !expr_has_iter(e->load.idx[0], p->m->it) ||
+	    is_contiguous(p->m, e->load.idx[0]))
 		return true;
-	for (int i = 0; i < e->load.nidx; i++)
-		idx[i] = inside_of(p->m, e->load.idx[i], &guard);
-	load = ex_load(p->m->r->k->pool, e->load.buf, idx, e->load.nidx);
-	if (load != e && is_contiguous(p->m, load)) {
+	inside = inside_of(p->m, e->load.idx[0], &guard);
+	if (is_contiguous(p->m, inside)) {
 		p->guard = guard;
 		vec_push(p->m->r->b->arena, &p->all, e);
-		vec_push(p->m->r->b->arena, &p->by, load);
+		vec_push(p->m->r->b->arena, &p->by,
+			 ex_load(p->m->r->k->pool, e->load.buf, &inside, 1));
 	}
 	return true;
 }
@@ -276,8 +268,9 @@ static void emit_loop(const MapRange *m, Expr *val, Expr *lo, Expr *hi)
 }
 
 /* Stores VAL from LO to HI. A choice by position that is the same for all points divides the
- * range, one part of which is empty, so that the loop has no condition. So do the ends of a row that
- * is padded with its own pixels: of 128 + 2 * 3 points with pads of 3 it reads 128 in order. */
+ * range, one part of which is empty, so that the loop has no condition. The ends of a row that is
+ * padded with its own elements divide it, too: between 3 elements before and 3 after it, a row of
+ * 128 is read in order. */
 static void emit_range(const MapRange *m, Expr *val, Expr *lo, Expr *hi)
 {
 	LBuild *b = m->r->b;

@@ -118,6 +118,10 @@ enum {
 	 * unrolled. 224x224 pixels with channels innermost took 13 us for 3 channels so, and 59
 	 * with vectors of pixels; of 5 channels, 172 and 110. */
 	INTERLEAVED = 4,
+	/* Remainders and bounds, at most, of an index that are looked through for a range where
+	 * it is contiguous: those of four pads of pads. Each pad has the index of the one before
+	 * it several times, so that many of them would take minutes. */
+	MOST_WRAPPED = 12,
 	/* Points of a row for which the sum across lanes at its end is cheap. */
 	LONG_REDUCTION = 64,
 	/* Points of the vector iterator in one iteration: states of a block stay in L1. */

@@ -28,11 +28,6 @@
 
 #include <assert.h>
 
-static int64_t bytes_of(CType ct)
-{
-	return dtype_info[ctype_dtype(ct)].bits / 8;
-}
-
 int64_t gemm_panel(const Target *const *t, int n, CType ct)
 {
 	int64_t bytes = CACHE_LINE;
@@ -40,7 +35,7 @@ int64_t gemm_panel(const Target *const *t, int n, CType ct)
 	for (int i = 0; i < n; i++)
 		if (bytes < t[i]->vector_bytes * TILE_VECTORS)
 			bytes = t[i]->vector_bytes * TILE_VECTORS;
-	return bytes / bytes_of(ct);
+	return bytes / gemm_element_bytes(ct);
 }
 
 /* ---- Which iterators merge ---- */
@@ -147,7 +142,7 @@ static bool in_panels(Gemm *g, const Expr *e, int *terms)
 		*terms *= (int)l->ax[col--].mod;
 	if (col <= 0 || !l->ax[col].mod || (g->pw && g->pw != l->ax[col].mod))
 		return false;
-	bytes = l->ax[col].mod * bytes_of(g->c.ct);
+	bytes = l->ax[col].mod * gemm_element_bytes(g->c.ct);
 	if (bytes < CACHE_LINE || bytes > PANEL_BYTES)
 		return false;
 	g->pw = l->ax[col].mod;
@@ -388,7 +383,7 @@ void gemm_pack_b_instead(Gemm *g)
 {
 	drop_rows(g);
 	g->b_panels = false;
-	g->pw = PANEL_BYTES / bytes_of(g->c.ct);
+	g->pw = PANEL_BYTES / gemm_element_bytes(g->c.ct);
 	g->numbers = g->scale = g->zero = NULL;
 	g->group = 0;
 	if (g->c.ct == CT_F32)

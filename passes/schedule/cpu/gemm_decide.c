@@ -10,14 +10,14 @@
 #include "passes/schedule/cpu/cpu.h"
 #include "passes/schedule/cpu/gemm_impl.h"
 
-static int64_t element_bytes(CType ct)
+int64_t gemm_element_bytes(CType ct)
 {
 	return dtype_info[ctype_dtype(ct)].bits / 8;
 }
 
 int64_t gemm_lanes(const Target *t, CType ct)
 {
-	return t->vector_bytes / element_bytes(ct);
+	return t->vector_bytes / gemm_element_bytes(ct);
 }
 
 bool axis_is_parallel(const ProductAxis *parallel, int n, ProductAxis x)
@@ -196,9 +196,9 @@ static void split_evenly(const Target *t, Gemm *g, ProductDecision *d)
 		d->mc = rows;
 }
 
-/* Terms of a part of the sum; 0: all of them. The rows of a block and a panel take half of L2, or up
- * to three quarters if the sum is not split then: each part passes all sums of a panel through
- * memory, so that the parts are also about equal. */
+/* Terms of a part of the sum; 0: all of them. The rows of a block and a panel take half of L2, or
+ * up to three quarters if the sum is not split then: each part passes all sums of a panel through
+ * memory. For that reason the parts are about equal, too. */
 static int64_t part_of_sum(const Target *t, const Gemm *g, const ProductDecision *d)
 {
 	const int64_t most = t->l2 / 2 * 8 / bits_of_term(g, d);
@@ -232,7 +232,7 @@ static ProductFetch choose_fetch(const Gemm *g, const ProductDecision *d)
 
 static void choose_blocks(const Target *t, Gemm *g, ProductDecision *d)
 {
-	const int64_t esize = element_bytes(g->c.ct), pw = g->pw;
+	const int64_t esize = gemm_element_bytes(g->c.ct), pw = g->pw;
 	const int64_t rows = at_least(g, g->m);
 	const bool known = !rows_unknown(g);
 	int64_t v, kk;

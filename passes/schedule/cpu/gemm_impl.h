@@ -36,6 +36,8 @@ void gemm_flatten(Gemm *g);
 
 /* V as a multiple of TO, rounded up. */
 static inline int64_t round_up(int64_t v, int64_t to) { return (v + to - 1) / to * to; }
+/* Bytes of an element of type CT. */
+int64_t gemm_element_bytes(CType ct);
 /* Elements of type CT in a vector of T. */
 int64_t gemm_lanes(const Target *t, CType ct);
 /* Whether X is one of the N axes PARALLEL. */

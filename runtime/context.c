@@ -58,6 +58,7 @@ static uint64_t lay_out(char *base, const dl_program *p)
 	x->x.sym = cut(&c, (uint64_t)d->n_sym + (uint64_t)p->n_more_sym, sizeof(int64_t));
 	x->planned_sym = cut(&c, (uint64_t)d->n_sym, sizeof(int64_t));
 	x->offset = cut(&c, (uint64_t)p->n_buf, sizeof(int64_t));
+	x->lane_offset = cut(&c, p->slice ? (uint64_t)p->n_buf : 0, sizeof(int64_t));
 	x->x.in = cut(&c, (uint64_t)d->n_in, sizeof(void *));
 	x->x.host_in = cut(&c, p->gpu ? (uint64_t)d->n_in : 0, sizeof(void *));
 	x->x.out = cut(&c, (uint64_t)d->n_out, sizeof(void *));
@@ -77,32 +78,45 @@ static uint64_t lay_out(char *base, const dl_program *p)
 	return c.used;
 }
 
-int64_t rt_slice(const dl_model *m, const int64_t *sym)
-{
-	const dl_program *p = m->prog;
-	const int64_t most = dl_mul(p->slice, m->threads);
+/* The bytes that a run needs: the arena and the scratch of one thread, as plan asks for; a lane, if
+ * threads compute slices on their own, and where its scratch begins; and the workspace. On a GPU the
+ * arena is in its memory, and the scratch, of one thread, in the host's. */
+typedef struct RunBytes {
+	int64_t arena, scratch, lane, lane_scratch, workspace;
+} RunBytes;
 
-	return p->slice && most < sym[p->slice_sym] ? most : 0;
-}
-
-/* The sizes in bytes that plan asks for, of a slice: the arena, the scratch of one thread, and
- * everything for this number of threads. On a GPU the arena is in its memory, and the scratch,
- * of one thread, in the host's. */
-static int64_t measure(const dl_model *m, int64_t *sym, int64_t *offset, int64_t *arena,
-		       int64_t *scratch)
+/* Calls plan with a batch of N elements; 0: with the symbols as they are. */
+static void plan(const dl_program *p, int64_t *sym, int64_t n, int64_t *offset, int64_t *arena,
+		 int64_t *scratch)
 {
-	const dl_program *p = m->prog;
-	const int64_t parts = rt_slice(m, sym), all = parts ? sym[p->slice_sym] : 0;
+	int64_t *size = n ? &sym[p->slice_sym] : NULL;
+	const int64_t all = n ? *size : 0;
 
 	*arena = *scratch = 0;
-	if (parts)
-		sym[p->slice_sym] = parts;
+	if (n)
+		*size = n;
 	p->plan(sym, offset, arena, scratch);
-	if (parts)
-		sym[p->slice_sym] = all;
+	if (n)
+		*size = all;
 	*arena = dl_align(*arena);
 	*scratch = dl_align(*scratch);
-	return dl_add(*arena, dl_mul(*scratch, m->gpu ? 1 : m->threads));
+}
+
+static RunBytes measure(const dl_model *m, int64_t *sym, int64_t *offset, int64_t *lane_offset)
+{
+	const dl_program *p = m->prog;
+	const Slices s = rt_slices(m, sym);
+	RunBytes z = {0};
+
+	/* A larger batch must not need less: max_dims promises memory for all smaller ones. */
+	if (s.apart) {
+		plan(p, sym, p->slice, lane_offset, &z.arena, &z.scratch);
+		z.lane = rt_lane_bytes(p, z.arena, z.scratch, &z.lane_scratch);
+	}
+	plan(p, sym, s.together, offset, &z.arena, &z.scratch);
+	z.workspace = dl_max(dl_add(z.arena, dl_mul(z.scratch, m->gpu ? 1 : m->threads)),
+			     dl_mul(z.lane, m->threads));
+	return z;
 }
 
 /* Sets all symbols from the caller's dims. */
@@ -141,39 +155,38 @@ static int too_large(dl_model *m)
 }
 
 /* Calls measure for the caller's dims. */
-static int measure_dims(dl_model *m, const int64_t *dims, int32_t n_dims, int64_t *arena,
-			int64_t *scratch, int64_t *need)
+static int measure_dims(dl_model *m, const int64_t *dims, int32_t n_dims, RunBytes *z)
 {
 	const dl_program *p = m->prog;
 	const uint64_t bytes = sizeof(int64_t) * ((uint64_t)p->desc->n_sym +
 						  (uint64_t)p->n_more_sym + (uint64_t)p->n_buf);
-	int64_t *sym = rt_alloc(m, bytes);
+	int64_t *sym = rt_alloc(m, bytes), *offset = sym + p->desc->n_sym + p->n_more_sym;
 	int rc;
 
 	if (!sym)
 		return rt_error(m, DL_NOMEM, "out of memory");
 	rc = take_dims(m, dims, n_dims, sym);
 	if (!rc)
-		*need = measure(m, sym, sym + p->desc->n_sym + p->n_more_sym, arena, scratch);
+		*z = measure(m, sym, offset, offset);
 	rt_free(m, sym, bytes);
-	return rc || *need < INT64_MAX ? rc : too_large(m);
+	return rc || z->workspace < INT64_MAX ? rc : too_large(m);
 }
 
 int dl_rt_workspace(dl_model *m, const int64_t *max_dims, int32_t n_dims, dl_workspace *w)
 {
 	dl_workspace is = {.align = RT_ALIGN};
-	int64_t arena, scratch, need;
+	RunBytes z;
 	int rc = rt_check_model(m, "workspace");
 
 	if (rc)
 		return rc;
 	if (!w)
 		return rt_error(m, DL_INVALID, "workspace: the place for it is null");
-	rc = measure_dims(m, max_dims, n_dims, &arena, &scratch, &need);
+	rc = measure_dims(m, max_dims, n_dims, &z);
 	if (rc)
 		return rc;
-	is.host_bytes = (uint64_t)(m->gpu ? scratch : need);
-	is.device_bytes = (uint64_t)(m->gpu ? arena : 0);
+	is.host_bytes = (uint64_t)(m->gpu ? z.scratch : z.workspace);
+	is.device_bytes = (uint64_t)(m->gpu ? z.arena : 0);
 	return rt_give(m, "dl_workspace", w, RT_UPTO(dl_workspace, host_bytes), &is, sizeof(is));
 }
 
@@ -220,16 +233,19 @@ int rt_plan(dl_context *c)
 	const dl_program *p = c->model->prog;
 	const int32_t n_arena = p->n_buf - p->n_host_buf;
 	const size_t sym_bytes = sizeof(int64_t) * (size_t)p->desc->n_sym;
-	int64_t arena, need;
+	RunBytes z;
 
 	if (c->planned && !memcmp(c->planned_sym, c->x.sym, sym_bytes))
 		return DL_OK;
 	c->planned = false;
-	need = measure(c->model, c->x.sym, c->offset, &arena, &c->scratch_bytes);
-	if (need == INT64_MAX)
+	z = measure(c->model, c->x.sym, c->offset, c->lane_offset);
+	if (z.workspace == INT64_MAX)
 		return dl_fail(&c->x, DL_NOMEM,
 			       "these dims need more memory than can be addressed");
-	if (grow(c, arena, need))
+	c->scratch_bytes = z.scratch;
+	c->lane_bytes = z.lane;
+	c->lane_scratch = z.lane_scratch;
+	if (grow(c, z.arena, z.workspace))
 		return c->x.status;
 	for (int32_t b = 0; b < p->n_buf; b++)
 		c->x.buf[b] = c->offset[b] < 0

@@ -731,8 +731,8 @@ struct dl_program {
 	int32_t n_aliases;
 	/* If slice is not 0, the elements of a dim of size dl_exec.sym[slice_sym] are computed
 	 * independently, and in inputs and outputs all dims before it are 1. The runtime calls exec
-	 * for `slice` elements for each thread at a time, with the data of these. plan gets that
-	 * size. */
+	 * with the data of some of them at a time: of `slice` elements in one thread, if
+	 * only_launches is set, or of as many for each thread in all of them. plan gets that size. */
 	int32_t slice_sym;
 	int64_t slice;
 };

@@ -30,11 +30,11 @@ static void task(void *arg, int32_t i)
 	rt_fp_leave(fp);
 }
 
-/* Runs all of JOB, which is cut into parts. */
-static void split(dl_context *c, Job *job)
+void rt_job_run(dl_context *c, Job *job)
 {
 	const dl_model *m = c->model;
 
+	rt_job_cut(job, c->threads);
 	if (job->parts == 1)
 		rt_job_part(job, 0);
 	else if (m->opt.executor)
@@ -49,11 +49,16 @@ static void run_job(dl_exec *x, Job *job)
 {
 	PoolThread *t = x->thread;
 
-	rt_job_cut(job, x->ctx->threads);
 	if (!t) {
-		split(x->ctx, job);
+		rt_job_run(x->ctx, job);
 		return;
 	}
+	if (t->scratch) {
+		job->scratch = t->scratch;
+		rt_job_part(job, 0);
+		return;
+	}
+	rt_job_cut(job, x->ctx->threads);
 	rt_thread_run(t, job);
 	if (!t->index)
 		rt_thread_wait(t);
@@ -98,6 +103,13 @@ static int fault(dl_exec *x, int32_t site)
 	return dl_fail(x, DL_INDEX, "%s: %lld, in a dim of %lld", what, (long long)i, (long long)n);
 }
 
+int rt_exec_failed(dl_exec *x, int status)
+{
+	const int32_t site = x->ctx->fault;
+
+	return site ? fault(x, site - 1) : dl_fail(x, status, "%s", dl_rt_status_text(status));
+}
+
 /* Reports a failure of the table of strings in the kernel of these nodes. */
 static int strings_fault(dl_exec *x, const char *nodes)
 {
@@ -112,13 +124,16 @@ static int strings_fault(dl_exec *x, const char *nodes)
 		       what);
 }
 
-/* What a thread other than the run's own does at a launch. It stops where that one does; the launch
- * before is done then. */
+/* What a thread other than the run's own does at a launch, or one that computes slices on its own:
+ * it reports nothing. Where all threads run the launches, it stops where the run's own thread does;
+ * the launch before is done then. */
 static int join_launch(dl_exec *x, Job *job)
 {
 	dl_context *c = x->ctx;
+	PoolThread *t = x->thread;
 
-	rt_thread_wait(x->thread);
+	if (!t->scratch)
+		rt_thread_wait(t);
 	if (atomic_load_explicit(&c->cancel, memory_order_relaxed))
 		x->status = DL_CANCELLED;
 	else if (__atomic_load_n(&c->fault, __ATOMIC_RELAXED))
@@ -135,6 +150,7 @@ int dl_launch(dl_exec *x, int32_t kernel, dl_kernel_fn fn, void *const *buf, con
 {
 	dl_context *c = x->ctx;
 	Profile *profile = c->model->profile;
+	const PoolThread *t = x->thread;
 	const dl_kctx k = {buf, dim, &c->fault, c->strings, c->bad_index};
 	Job job = {fn,
 		   &k,
@@ -148,7 +164,7 @@ int dl_launch(dl_exec *x, int32_t kernel, dl_kernel_fn fn, void *const *buf, con
 
 	if (x->status)
 		return x->status;
-	if (x->thread && ((const PoolThread *)x->thread)->index)
+	if (t && (t->index || t->scratch))
 		return join_launch(x, &job);
 	if (atomic_load_explicit(&c->cancel, memory_order_relaxed))
 		return dl_fail(x, DL_CANCELLED, "cancelled before %s", x->prog->kernels[kernel]);

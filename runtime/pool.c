@@ -320,7 +320,8 @@ static void *worker_main(void *arg)
 			return NULL;
 		if (me->index > active || !enter(p, w >> ACTIVE_BITS))
 			continue;
-		p->fn(&(PoolThread){p, (int32_t)me->index, p->job_before, p->done_before}, p->arg);
+		p->fn(&(PoolThread){p, (int32_t)me->index, p->job_before, p->done_before, NULL},
+		      p->arg);
 		leave(p);
 	}
 }
@@ -441,7 +442,7 @@ PoolThread rt_pool_open(Pool *p, int32_t threads, PoolThreadFn *fn, void *arg)
 	p->done_before = atomic_load(&p->done);
 	atomic_store(&p->members, generation << ACTIVE_BITS);
 	publish(p, generation, (uint32_t)threads - 1);
-	return (PoolThread){p, 0, p->job_before, p->done_before};
+	return (PoolThread){p, 0, p->job_before, p->done_before, NULL};
 }
 
 void rt_pool_close(Pool *p)

@@ -101,6 +101,10 @@ struct dl_context {
 	int64_t *offset;
 	char *scratch;
 	int64_t scratch_bytes; /* bytes for one thread */
+	/* Where threads compute slices on their own, the workspace is at first one lane for each: the
+	 * arrays of its dl_exec, an arena with buffers at these offsets, and scratch. */
+	int64_t *lane_offset;
+	int64_t lane_bytes, lane_scratch;
 	dl_region beside;      /* on a GPU: scratch, in host memory */
 	/* scratch of all threads, if a run needs more than was planned (dl_scratch) */
 	dl_region more;
@@ -172,18 +176,9 @@ void rt_weights_close(dl_model *m);
 
 /* Adapts arena, offsets and scratch to x.sym. */
 int rt_plan(dl_context *c);
-/* How many elements of dl_program.slice_sym a run with the symbols SYM computes at a time; 0:
- * all of them at once. */
-int64_t rt_slice(const dl_model *m, const int64_t *sym);
 /* Grows region r to at least bytes bytes; the first keep bytes are preserved. False if there is
  * no memory. */
 bool rt_region_grow(dl_context *c, dl_region *r, int64_t bytes, int64_t keep);
-
-/* ---- exec.c ---- */
-
-/* Calls the program's exec for a run on the CPU: in all threads of the run, if it only launches
- * kernels. */
-int rt_exec_host(dl_exec *x);
 
 /* ---- run.c ---- */
 
@@ -201,6 +196,26 @@ int rt_check_arrays(dl_context *c, const dl_tensor *in, int32_t n_in, const dl_t
 /* dl_rt_run and dl_rt_infer_shapes, on tensors as the program has them. */
 int rt_run_plain(dl_context *c, const dl_tensor *in, dl_tensor *out);
 int rt_infer_plain(dl_context *c, const dl_tensor *in, dl_tensor *out);
+
+/* The elements of a shape; INT64_MAX on overflow. */
+int64_t rt_volume(const int64_t *shape, int32_t rank);
+
+/* ---- slices.c ---- */
+
+/* How a run computes a batch: the elements that threads compute on their own, dl_program.slice at a
+ * time, and how many of the others all threads compute together at a time, or 0 if there are no
+ * slices. */
+typedef struct Slices {
+	int64_t apart, together;
+} Slices;
+
+/* The slices of a run with the symbols SYM. */
+Slices rt_slices(const dl_model *m, const int64_t *sym);
+/* The bytes that a thread needs to compute slices on its own, with an ARENA and SCRATCH of these
+ * sizes; *SCRATCH_AT: where in them its scratch begins. */
+int64_t rt_lane_bytes(const dl_program *p, int64_t arena, int64_t scratch, int64_t *scratch_at);
+/* Runs the program of X, which is a run's own, in these slices. */
+int rt_exec_slices(dl_exec *x, Slices s);
 
 /* ---- alias.c ---- */
 
@@ -249,6 +264,7 @@ typedef struct PoolThread {
 	Pool *pool;
 	int32_t index; /* 0: the caller */
 	uint64_t job, done; /* number of its current job, and of all chunks up to that job's end */
+	char *scratch; /* if not null, it runs launches on its own, and the rest of this is unused */
 } PoolThread;
 
 typedef void PoolThreadFn(PoolThread *t, void *arg);
@@ -269,6 +285,16 @@ void rt_pool_run(Pool *p, Job *job);
 void rt_job_cut(Job *job, int32_t threads);
 /* Runs part i of a job. */
 void rt_job_part(const Job *job, int32_t i);
+
+/* ---- exec.c ---- */
+
+/* Calls the program's exec for a run on the CPU: in all threads of the run, if it only launches
+ * kernels. */
+int rt_exec_host(dl_exec *x);
+/* Runs a job in the threads of C's run. */
+void rt_job_run(dl_context *c, Job *job);
+/* Reports that a thread of X's run that does not report by itself failed with STATUS; returns it. */
+int rt_exec_failed(dl_exec *x, int status);
 
 /* ---- budget.c ---- */
 

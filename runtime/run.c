@@ -18,7 +18,7 @@ static const dl_io *out_io(const dl_context *c, int32_t o)
 	return dl_desc_out(c->model->prog->desc, o);
 }
 
-static int64_t count(const int64_t *shape, int32_t rank)
+int64_t rt_volume(const int64_t *shape, int32_t rank)
 {
 	int64_t n = 1;
 
@@ -34,7 +34,7 @@ static bool contiguous(const dl_tensor *t)
 {
 	int64_t want = 1;
 
-	if (!t->strides || !count(t->shape, t->rank))
+	if (!t->strides || !rt_volume(t->shape, t->rank))
 		return true;
 	for (int32_t d = t->rank; d-- > 0; want *= t->shape[d])
 		if (t->shape[d] != 1 && t->strides[d] != want)
@@ -107,8 +107,8 @@ static int64_t reach(const dl_tensor *t)
 {
 	int64_t n = 1;
 
-	if (!t->strides || !count(t->shape, t->rank))
-		return count(t->shape, t->rank);
+	if (!t->strides || !rt_volume(t->shape, t->rank))
+		return rt_volume(t->shape, t->rank);
 	for (int32_t d = 0; d < t->rank; d++)
 		if (t->strides[d] > 0)
 			n = dl_add(n, dl_mul(t->shape[d] - 1, t->strides[d]));
@@ -138,7 +138,8 @@ static void bind_default(dl_context *c, int32_t i)
 	for (int32_t d = 0; d < in_io(c, i)->rank; d++)
 		c->x.in_shape[i][d] = dl_io_dim(in_io(c, i), d)->value;
 	c->x.in[i] = m->weights.base + m->prog->defaults[i];
-	c->in_bytes[i] = rt_bytes(in_io(c, i)->dtype, count(c->x.in_shape[i], in_io(c, i)->rank));
+	c->in_bytes[i] = rt_bytes(in_io(c, i)->dtype,
+				  rt_volume(c->x.in_shape[i], in_io(c, i)->rank));
 }
 
 static int bind_input(dl_context *c, int32_t i, const dl_tensor *t, bool need_data)
@@ -156,7 +157,7 @@ static int bind_input(dl_context *c, int32_t i, const dl_tensor *t, bool need_da
 			       io->name, (int)t->rank, (int)io->rank);
 	if (bind_dims(c, io, t, c->x.in_shape[i]))
 		return c->x.status;
-	n = count(t->shape, t->rank);
+	n = rt_volume(t->shape, t->rank);
 	c->in_bytes[i] = rt_bytes(t->dtype, n);
 	if (c->in_bytes[i] > INT64_MAX / 2)
 		return dl_fail(&c->x, DL_SHAPE, "input \"%.100s\": its shape is too large",
@@ -177,7 +178,7 @@ static void gather(char *to, const char *from, int64_t size, int32_t rank, const
 		memcpy(to, from, (size_t)size);
 		return;
 	}
-	const int64_t inner = count(shape + 1, rank - 1) * size;
+	const int64_t inner = rt_volume(shape + 1, rank - 1) * size;
 
 	for (int64_t i = 0; i < shape[0]; i++)
 		gather(to + i * inner, from + i * strides[0] * size, size, rank - 1, shape + 1,
@@ -396,7 +397,7 @@ static int output_bytes(dl_context *c, int32_t o, const int64_t *shape, int64_t 
 	const dl_io *io = out_io(c, o);
 	bool large;
 
-	*bytes = rt_bytes(io->dtype, count(shape, io->rank));
+	*bytes = rt_bytes(io->dtype, rt_volume(shape, io->rank));
 	large = *bytes > INT64_MAX / 2;
 	for (int32_t d = 0; d < io->rank; d++)
 		large |= shape[d] == INT64_MAX;
@@ -519,60 +520,18 @@ static int outputs(dl_context *c, dl_tensor *out)
 	return check_overlap(c);
 }
 
-/* Moves the data of each input and output that has a dim of the ALL elements that are cut into
- * slices by PARTS of these. */
-static void move_slice(dl_context *c, int64_t parts, int64_t all)
-{
-	const dl_program *p = c->model->prog;
-	const dl_desc *d = p->desc;
-
-	for (int32_t i = 0; i < d->n_in + d->n_out; i++) {
-		const bool in = i < d->n_in;
-		const dl_io *io = in ? in_io(c, i) : out_io(c, i - d->n_in);
-		const int64_t *shape = in ? c->x.in_shape[i] : c->x.out_shape[i - d->n_in];
-		void **data = in ? &c->x.in[i] : &c->x.out[i - d->n_in];
-		const int64_t each = rt_bytes(io->dtype, count(shape, io->rank)) / all;
-		bool moves = false;
-
-		for (int32_t k = 0; k < io->rank; k++)
-			moves = moves || dl_io_dim(io, k)->sym == p->slice_sym;
-		if (moves && each)
-			*data = (char *)*data + each * parts;
-	}
-}
-
-/* Runs the program for PARTS elements at a time. */
-static int exec_slices(dl_context *c, int64_t parts)
-{
-	const dl_program *p = c->model->prog;
-	int64_t *sym = &c->x.sym[p->slice_sym];
-	const int64_t all = *sym;
-	int64_t from = 0;
-	int rc = 0;
-
-	while (from < all && !rc && !c->x.status) {
-		*sym = parts < all - from ? parts : all - from;
-		rc = rt_exec_host(&c->x);
-		move_slice(c, *sym, all);
-		from += *sym;
-	}
-	move_slice(c, -from, all);
-	*sym = all;
-	return rc;
-}
-
 static int execute(dl_context *c)
 {
 	const dl_model *m = c->model;
-	int64_t parts;
+	Slices slices;
 	int rc;
 
 	if (c->gpu) {
 		rc = rt_gpu_execute(c);
 	} else {
 		c->threads = m->opt.executor ? m->threads : rt_pool_acquire(m->pool, m->threads);
-		parts = rt_slice(m, c->x.sym);
-		rc = parts ? exec_slices(c, parts) : rt_exec_host(&c->x);
+		slices = rt_slices(m, c->x.sym);
+		rc = slices.together ? rt_exec_slices(&c->x, slices) : rt_exec_host(&c->x);
 		if (!m->opt.executor)
 			rt_pool_release(m->pool, c->threads);
 	}

@@ -35,6 +35,10 @@ static void copy(const dl_kctx *k, int64_t begin, int64_t end, void *scratch)
 	float *y = k->buf[1], *row = scratch;
 
 	for (int64_t n = begin; n < end; n++) {
+#if defined(SLICES)
+		if (t[n * 4] >= 1000.0f)
+			dl_fault(k, 0, (int64_t)t[n * 4], 1000);
+#endif
 		for (int c = 0; c < 4; c++)
 			row[c] = t[n * 4 + c];
 		for (int c = 0; c < 4; c++)
@@ -106,6 +110,10 @@ static const dl_desc desc = {
 	.weights_size = sizeof(weights),
 };
 
+#if defined(SLICES)
+static const char *const faults[] = {"node \"/Copy\": a value is too large"};
+#endif
+
 static const char *const kernels[] = {"/Mul, /Relu", "/Copy", "/Add"};
 
 static const dl_program prog = {
@@ -121,6 +129,12 @@ static const dl_program prog = {
 	.exec = exec,
 #if defined(ONLY_LAUNCHES) /* an old dlrt.h has no such member */
 	.only_launches = 1,
+#endif
+#if defined(SLICES)
+	.slice_sym = 0,
+	.slice = 3,
+	.faults = faults,
+	.n_faults = 1,
 #endif
 };
 

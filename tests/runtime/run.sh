@@ -32,6 +32,7 @@ build() { # way, flags
 	h="-DWEIGHTS_HASH=$hash"
 	$so -DONLY_LAUNCHES tests/runtime/relu_mul.c $rt -o "$d/relu_mul.so" -lpthread -ldl || return 1
 	cp "$d/relu_mul.so" "$d/relu_mul2.so"
+	$so -DONLY_LAUNCHES -DSLICES tests/runtime/relu_mul.c $rt -o "$d/relu_mul_slices.so" -lpthread -ldl || return 1
 	$so -DFLUSH tests/runtime/relu_mul.c $rt -o "$d/relu_mul_flush.so" -lpthread -ldl || return 1
 	$so "$h" tests/runtime/nonzero.c $rt -o "$d/nonzero_stripped.so" || return 1
 	$so "$h" -DBESIDE tests/runtime/nonzero.c $rt -o "$d/nonzero_beside.so" || return 1

@@ -188,6 +188,7 @@ static const struct {
 	{"executor, cancel", test_executor_and_cancel},
 	{"busy", test_busy},
 	{"profile", test_profile},
+	{"slices", test_slices},
 	{"weights", test_weights},
 	{"fp state", test_fp_state},
 	{"hash", test_hash},

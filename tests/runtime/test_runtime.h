@@ -71,6 +71,7 @@ void test_dlclose(void);
 void test_executor_and_cancel(void);
 void test_busy(void);
 void test_profile(void);
+void test_slices(void);
 
 /* ---- test_weights.c ---- */
 

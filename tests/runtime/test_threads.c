@@ -253,6 +253,63 @@ void test_busy(void)
 	EXPECT(DL_OK, api->unload(m), NULL);
 }
 
+/* Runs the model that computes slices of 3 rows, with X[AT] as given; returns the status. */
+static int run_with(const dl_api *api, dl_context *c, int64_t N, int64_t at, float value)
+{
+	static float x[400], y[400], z[400];
+	int64_t shape[2] = {N, 4}, sy[2], sz[2];
+	dl_tensor in = tensor(DL_F32, 2, shape, x, 0);
+	dl_tensor out[2] = {tensor(DL_F32, 2, sy, y, sizeof(y)),
+			    tensor(DL_F32, 2, sz, z, sizeof(z))};
+	int rc;
+
+	x[at] = value;
+	rc = api->run(c, &in, 1, out, 2, NULL);
+	x[at] = 0;
+	return rc;
+}
+
+/* From two slices for each thread on, each thread computes slices on its own: their failures are
+ * reported once, and a workspace for the largest batch holds all smaller ones. */
+void test_slices(void)
+{
+	const dl_api *api = open_api("relu_mul_slices", NULL);
+	dl_load_options o = {.size = sizeof(o), .user = &canceller, .executor = reverse};
+
+	for (int32_t threads = 1; threads < 8; threads++) {
+		int64_t most = 1 + 5 * threads * threads;
+		dl_context_options co = {.size = sizeof(co), .n_dims = 1, .max_dims = &most};
+		dl_workspace w = {.size = sizeof(w)};
+		dl_context *c;
+		dl_model *m;
+
+		o.executor = threads % 4 == 3 ? reverse : NULL;
+		o.threads = o.executor_threads = threads;
+		EXPECT(DL_OK, api->load(&o, &m), NULL);
+		EXPECT(DL_OK, api->workspace(m, &most, 1, &w), m);
+		co.workspace = aligned_alloc(w.align, w.host_bytes);
+		co.workspace_bytes = w.host_bytes;
+		EXPECT(DL_OK, api->context(m, &co, &c), m);
+		for (int64_t N = most; N >= 0; N--)
+			CHECK(run_relu(api, c, N));
+		if (o.executor) { /* 18 rows for each of 3 threads on its own, and two more */
+			canceller = (Canceller){api, NULL, 0};
+			CHECK(run_relu(api, c, 6 * threads - 1) && canceller.calls == 0);
+			CHECK(run_relu(api, c, 6 * threads + 2) && canceller.calls == 1);
+		}
+		EXPECT(DL_INDEX, run_with(api, c, 6 * threads + 2, 4 * 5, 3000), c);
+		CHECK(strstr(api->error(c),
+			     "/Copy\": a value is too large: 3000, in a dim of 1000"));
+		EXPECT(DL_INDEX, run_with(api, c, 6 * threads + 2, 4 * (6 * threads + 1), 2000), c);
+		EXPECT(DL_OK, run_with(api, c, 6 * threads + 2, 0, 0), c);
+		api->cancel(c);
+		EXPECT(DL_CANCELLED, run_with(api, c, 6 * threads + 2, 0, 0), c);
+		CHECK(api->error(c)[0] && run_relu(api, c, most));
+		unload(api, m, c);
+		free(co.workspace);
+	}
+}
+
 void test_profile(void)
 {
 	const dl_api *api = open_api("relu_mul", NULL);

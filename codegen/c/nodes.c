@@ -221,19 +221,19 @@ static void print_runs(Fn *f, const Tile *tl)
 		strbuf_free(&t[i]);
 }
 
-/* Sets AHEAD to the address of element AT of BUF, and AHEAD_STEP to the bytes of STEP elements.
- * TYPE and INT_TYPE are the types in a declaration of both, or empty for an assignment. */
-static void set_ahead(Fn *f, const char *type, const char *int_type, Buf *buf, Expr *at, Expr *step)
+/* Sets AHEAD to the address of what A says, and AHEAD_STEP to the bytes of its step. TYPE and
+ * INT_TYPE are the types in a declaration of both, or empty for an assignment. */
+static void set_ahead(Fn *f, const char *type, const char *int_type, const Prefetch *a)
 {
 	ExprPool *p = f->sched->kernel->pool;
-	Expr *size = ex_int(p, CT_I64, dtype_info[buf->dtype].bits / 8),
-	     *e[] = {at, ex_mul(p, step, size)};
+	Expr *size = ex_int(p, CT_I64, dtype_info[a->buf->dtype].bits / 8),
+	     *e[] = {a->at, ex_mul(p, a->step, size)};
 	StrBuf t[2] = {{0}};
 
 	fn_texts(f, e, 2, t);
 	fn_tabs(f);
 	strbuf_printf(&f->body, "%sahead = (const char *)(", type);
-	print_address(f, buf, strbuf_str(&t[0]));
+	print_address(f, a->buf, strbuf_str(&t[0]));
 	strbuf_puts(&f->body, ");\n");
 	fn_tabs(f);
 	strbuf_printf(&f->body, "%sahead_step = %s;\n", int_type, strbuf_str(&t[1]));
@@ -246,17 +246,28 @@ static void set_ahead(Fn *f, const char *type, const char *int_type, Buf *buf, E
 static void print_ahead(Fn *f, const Tile *tl)
 {
 	Expr *zero = ex_int(f->sched->kernel->pool, CT_I64, 0);
-	const Prefetch none = {tl->b, zero, zero, NULL},
-		       *last = tl->nahead ? &tl->ahead[tl->nahead - 1] : &none;
+	const Prefetch none = {tl->b, zero, zero, NULL};
+	const int last = tl->nahead - 1;
 
-	set_ahead(f, "const char *", "int64_t ", last->buf, last->at, last->step);
-	for (int i = tl->nahead - 2; i >= 0; i--) {
-		const Prefetch *a = &tl->ahead[i];
-
-		fn_guard(f, a->when);
-		set_ahead(f, "", "", a->buf, a->at, a->step);
-		fn_close(f);
+	if (last < 1) {
+		set_ahead(f, "const char *", "int64_t ", last ? &none : tl->ahead);
+		return;
 	}
+	fn_tabs(f);
+	strbuf_puts(&f->body, "const char *ahead;\n");
+	fn_tabs(f);
+	strbuf_puts(&f->body, "int64_t ahead_step;\n");
+	for (int i = 0; i < last; i++) {
+		fn_guard(f, tl->ahead[i].when);
+		set_ahead(f, "", "", &tl->ahead[i]);
+		f->indent--;
+		fn_tabs(f);
+		strbuf_puts(&f->body, "} else {\n");
+		f->indent++;
+	}
+	set_ahead(f, "", "", &tl->ahead[last]);
+	for (int i = 0; i < last; i++)
+		fn_close(f);
 }
 
 /* The byte at which the numbers of a tile start. */

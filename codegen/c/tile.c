@@ -342,19 +342,12 @@ static const char *last_parameters(GenC *g, const Tile *t, bool declare)
 				    : "b, b_step, ahead, ahead_step, acc";
 }
 
-/* Whole tiles are inlined where registers suffice for them and for what the caller holds. With
- * the 16 of AVX2 the loop over the terms would hold some of its sums in memory, and take up to
- * 1.2 times as long. */
-static bool inlines(const GenC *g, const Tile *t)
-{
-	return t->kpack == 1 && g->target->registers >= 32;
-}
-
 static void rows_function(GenC *g, StrBuf *b, const Tile *t, const char *key, int rows)
 {
+	/* Whole tiles are inlined, so that compilers see where their rows are. */
 	const char *type = c_type(t->ct), *a = type_of(t, t->a),
 		   *how = rows < t->mr    ? ""
-			  : inlines(g, t) ? "DL_TILE "
+			  : t->kpack == 1 ? "DL_TILE "
 					  : "DL_APART ";
 	const int esize = dtype_info[ctype_dtype(t->ct)].bits / 8, lanes = c_tile_lanes(g, t),
 		  nv = vectors_of(g, t), sets = sets_of(t, rows, nv);
@@ -437,8 +430,10 @@ static void tile_function(GenC *g, StrBuf *b, const Tile *t, const char *key)
 		else
 			rows_function(g, b, t, key, r);
 	}
-	strbuf_printf(b, "static inline void %s(int64_t valid, int64_t n, int first, const %s *a, ",
-		      key, a);
+	strbuf_printf(
+		b,
+		"static inline __attribute__((always_inline)) void %s(int64_t valid, int64_t n, int first, const %s *a, ",
+		key, a);
 	put_parameters(b, t, a);
 	strbuf_printf(b, "\t\t%s)\n{\n", last_parameters(g, t, true));
 	if (c_tile_pairs(g, t))

@@ -324,11 +324,11 @@ static void emit_one(Gemm *g, TileAt t)
 	emit_epilogue(g, &t);
 }
 
-/* Emits the tile at T as emit_one does. If the last tile of a row has fewer columns than the
+/* Emits tiles at T as emit_one does. If the last tile of a row has fewer columns than the
  * other ones, two versions are emitted, each for a constant number of columns: the micro-kernel
  * then computes no others, and the epilogue can be unrolled. The micro-kernel for quantised
  * numbers computes all columns. */
-static void emit_at(Gemm *g, const TileAt *t)
+static void emit_columns(Gemm *g, const TileAt *t)
 {
 	LBuild *b = &g->b;
 	ExprPool *p = b->p;
@@ -345,6 +345,37 @@ static void emit_at(Gemm *g, const TileAt *t)
 
 		some.n_valid = l_int(b, last ? n % g->nr : g->nr);
 		emit_one(g, some);
+		l_close(b, l);
+	}
+}
+
+/* Whether a tile gains if its number of rows is constant: its micro-kernel is inlined, and its
+ * epilogue unrolled. Micro-kernels for bytes, pairs and quantised numbers are functions, and those
+ * whose sums or terms are looked at first spend their time there. */
+static bool gains_of_rows(const Gemm *g)
+{
+	return g->kpack == 1 && !g->scale && !g->when && !g->trim;
+}
+
+/* Emits the tile at T. If the last tile of a column may have fewer rows than the other ones, two
+ * versions are emitted, one of them for all rows of a tile. */
+static void emit_at(Gemm *g, const TileAt *t)
+{
+	LBuild *b = &g->b;
+	Expr *end;
+
+	if (t->m_valid->kind == EX_CONST || !gains_of_rows(g)) {
+		emit_columns(g, t);
+		return;
+	}
+	end = ex_add(b->p, ex_iter(b->p, t->mt), l_int(b, g->mr));
+	for (int last = 0; last < 2; last++) {
+		TileAt some = *t;
+		LNode *l = l_where(b, ex_op2(b->p, last ? IN_gt : IN_le, end, t->rows_end));
+
+		if (!last)
+			some.m_valid = l_int(b, g->mr);
+		emit_columns(g, &some);
 		l_close(b, l);
 	}
 }

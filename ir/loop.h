@@ -141,6 +141,7 @@ typedef struct Tile {
 	Buf *squares, *trim;
 	bool accumulate; /* ACC already holds the sum of earlier terms */
 	bool partial;    /* later tiles add more terms */
+	bool whole;      /* it has all rows, and is so short that C inlines it */
 	/* if the tile computes only a part of the sum: the term within that part, which LNode.at
 	 * mentions */
 	Iter *depth;

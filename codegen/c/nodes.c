@@ -194,7 +194,8 @@ static void print_rows(Fn *f, const Tile *tl)
 	strbuf_printf(&f->body, "for (int64_t i = 0; i < %d; i++) {\n", tl->mr);
 	f->indent++;
 	fn_tabs(f);
-	strbuf_printf(&f->body, "const int64_t %s = i < valid ? i : valid - 1;\n", row);
+	strbuf_printf(&f->body, "const int64_t %s = %s;\n", row,
+		      tl->whole ? "i" : "i < valid ? i : valid - 1");
 	fn_texts(f, (Expr *const *)&tl->a_at, 1, &at);
 	fn_tabs(f);
 	strbuf_printf(&f->body, "row[i] = %s;\n", strbuf_str(&at));
@@ -403,8 +404,8 @@ static void print_trimmed(Fn *f, const Tile *tl, const char *fn, const StrBuf *t
 static void print_call(Fn *f, const Tile *tl, const char *fn, const StrBuf *t)
 {
 	fn_tabs(f);
-	strbuf_printf(&f->body, "%s(valid, %s, %d, %s, ", fn, strbuf_str(&t[1]), !tl->accumulate,
-		      fn_buf(f, tl->a));
+	strbuf_printf(&f->body, "%s(%s%s, %d, %s, ", fn, tl->whole ? "" : "valid, ",
+		      strbuf_str(&t[1]), !tl->accumulate, fn_buf(f, tl->a));
 	if (tl->runs)
 		print_runs(f, tl);
 	else
@@ -429,8 +430,10 @@ static void print_tile(Fn *f, const LNode *n)
 	strbuf_puts(&f->body, "{\n");
 	f->indent++;
 	fn_texts(f, e, MOST, t);
-	fn_tabs(f);
-	strbuf_printf(&f->body, "const int64_t valid = %s;\n", strbuf_str(&t[0]));
+	if (!tl->whole) {
+		fn_tabs(f);
+		strbuf_printf(&f->body, "const int64_t valid = %s;\n", strbuf_str(&t[0]));
+	}
 	if (!tl->runs)
 		print_rows(f, tl);
 	if (tl->when)

@@ -38,7 +38,7 @@ const char *c_tile_use(GenC *g, const Tile *t)
 {
 	const int columns = columns_of(g, t);
 	const char *key = arena_printf(
-		g->arena, "tile_%s_%dx%d%s%s%s%s%s%s%s%s", ctype_name[t->ct], t->mr, columns,
+		g->arena, "tile_%s_%dx%d%s%s%s%s%s%s%s%s%s", ctype_name[t->ct], t->mr, columns,
 		columns < t->nr ? arena_printf(g->arena, "of%d", t->nr) : "",
 		t->kpack == 1            ? ""
 		: t->b->dtype == DT_BF16 ? t->a->dtype == DT_BF16 ? "_bf16_bf16" : "_f32_bf16"
@@ -56,7 +56,8 @@ const char *c_tile_use(GenC *g, const Tile *t)
 			? arena_printf(g->arena, "_%s", dtype_info[t->scale->dtype].name)
 			: "",
 		t->zero ? "_zero" : "",
-		t->row_scale ? arena_printf(g->arena, "_rows%lld", (long long)t->row_group) : "");
+		t->row_scale ? arena_printf(g->arena, "_rows%lld", (long long)t->row_group) : "",
+		t->whole ? "_whole" : "");
 
 	for (int i = 0; i < g->tiles.n; i++)
 		if (!strcmp(g->tiles.at[i], key))
@@ -344,19 +345,18 @@ static const char *last_parameters(GenC *g, const Tile *t, bool declare)
 
 static void rows_function(GenC *g, StrBuf *b, const Tile *t, const char *key, int rows)
 {
-	/* Whole tiles are inlined, so that compilers see where their rows are. */
 	const char *type = c_type(t->ct), *a = type_of(t, t->a),
-		   *how = rows < t->mr    ? ""
-			  : t->kpack == 1 ? "DL_TILE "
-					  : "DL_APART ";
+		   *how = t->whole       ? "DL_TILE "
+			  : rows < t->mr ? ""
+					 : "DL_APART ";
 	const int esize = dtype_info[ctype_dtype(t->ct)].bits / 8, lanes = c_tile_lanes(g, t),
 		  nv = vectors_of(g, t), sets = sets_of(t, rows, nv);
 
-	strbuf_printf(b, "%s static %svoid %s_%d(int64_t n, int first, const %s *a, ",
+	strbuf_printf(b, "%s static %svoid %s%s(int64_t n, int first, const %s *a, ",
 		      t->kpack == 1 || splits_pairs(t) ? "DL_CONTRACT"
 		      : t->b->dtype == DT_BF16         ? "DL_DOT_BF16"
 						       : "DL_DOT",
-		      how, key, rows, a);
+		      how, key, t->whole ? "" : arena_printf(g->arena, "_%d", rows), a);
 	put_parameters(b, t, a);
 	strbuf_printf(b, "\t\t%s)\n{\n%s", last_parameters(g, t, true),
 		      t->kpack == 1 || t->ct == CT_F32 ? "\tDL_CONTRACT_ON\n" : "");
@@ -421,6 +421,10 @@ static void tile_function(GenC *g, StrBuf *b, const Tile *t, const char *key)
 		   *how = t->runs ? "edge, row, row_step, run, k0, a_step" : "row, a_step";
 	int sizes[8], n = 0;
 
+	if (t->whole) {
+		rows_function(g, b, t, key, t->mr);
+		return;
+	}
 	for (int r = t->mr; r >= 1; r = r > 4 ? 4 : r > 2 ? 2 : r - 1) {
 		sizes[n++] = r;
 		if (t->row_scale)
@@ -430,10 +434,8 @@ static void tile_function(GenC *g, StrBuf *b, const Tile *t, const char *key)
 		else
 			rows_function(g, b, t, key, r);
 	}
-	strbuf_printf(
-		b,
-		"static inline __attribute__((always_inline)) void %s(int64_t valid, int64_t n, int first, const %s *a, ",
-		key, a);
+	strbuf_printf(b, "static inline void %s(int64_t valid, int64_t n, int first, const %s *a, ",
+		      key, a);
 	put_parameters(b, t, a);
 	strbuf_printf(b, "\t\t%s)\n{\n", last_parameters(g, t, true));
 	if (c_tile_pairs(g, t))

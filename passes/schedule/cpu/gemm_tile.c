@@ -2,6 +2,7 @@
 /* The contraction strategy's tiles: the micro-kernel's call and the epilogue over its result.
  * Gemm is in passes/schedule/common/gemm.h, TileAt in gemm_impl.h, and what a tile is in
  * ir/loop.h. */
+#include "passes/schedule/common/thresholds.h"
 #include "passes/schedule/cpu/gemm_impl.h"
 
 Expr *gemm_a_index(Gemm *g, Expr *m, Expr *const *k)
@@ -102,6 +103,16 @@ static Expr *tile_when(Gemm *g, const TileAt *t, const Tile *tl)
 	return ex_subst_iters(p, gemm_placed(&pl, g->when), s->iter, to, s->nband);
 }
 
+/* Whether the micro-kernel of a tile of all rows is inlined: it is then known where the rows are,
+ * and sums stay in registers. The time that this saves counts where sums are short. Micro-kernels
+ * for bytes, pairs and quantised numbers are functions, and those whose sums or terms are looked at
+ * first spend their time there. */
+static bool inlines_whole(const Gemm *g, const TileAt *t)
+{
+	return t->k->kind == EX_CONST && t->k->i <= INLINED_TERMS && g->kpack == 1 && !g->scale &&
+	       !g->when && !g->trim;
+}
+
 static void emit_tile(Gemm *g, const TileAt *t)
 {
 	LBuild *b = &g->b;
@@ -151,6 +162,7 @@ static void emit_tile(Gemm *g, const TileAt *t)
 	if (t->accumulate || t->partial)
 		tl->depth = l_iter(b, "d", g->kk);
 	tl->m_valid = t->m_valid;
+	tl->whole = t->m_valid->kind == EX_CONST && t->m_valid->i == g->mr && inlines_whole(g, t);
 	tl->col = l_iter(b, "c", dim_const(g->k->ctx, g->nr));
 	tl->n_valid = t->n_valid;
 	tl->when = g->when ? tile_when(g, t, tl) : NULL;
@@ -349,14 +361,6 @@ static void emit_columns(Gemm *g, const TileAt *t)
 	}
 }
 
-/* Whether a tile gains if its number of rows is constant: its micro-kernel is inlined, and its
- * epilogue unrolled. Micro-kernels for bytes, pairs and quantised numbers are functions, and those
- * whose sums or terms are looked at first spend their time there. */
-static bool gains_of_rows(const Gemm *g)
-{
-	return g->kpack == 1 && !g->scale && !g->when && !g->trim;
-}
-
 /* Emits the tile at T. If the last tile of a column may have fewer rows than the other ones, two
  * versions are emitted, one of them for all rows of a tile. */
 static void emit_at(Gemm *g, const TileAt *t)
@@ -364,7 +368,7 @@ static void emit_at(Gemm *g, const TileAt *t)
 	LBuild *b = &g->b;
 	Expr *end;
 
-	if (t->m_valid->kind == EX_CONST || !gains_of_rows(g)) {
+	if (t->m_valid->kind == EX_CONST || !inlines_whole(g, t)) {
 		emit_columns(g, t);
 		return;
 	}

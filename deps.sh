@@ -6,6 +6,10 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 what=${1:-all}
+case $what in
+build | all) ;;
+*) echo "usage: ./deps.sh [build | all]" >&2; exit 2 ;;
+esac
 clangs="clang-22 clang-21 clang-20 clang-19 clang-18 clang-17 clang-16 clang-15"
 
 have() { command -v "$1" >/dev/null 2>&1; }

@@ -565,8 +565,8 @@ static bool warn_whole(Cli *c, const Module *m)
 	return c->slice <= 0 || m->slice.sym || module_on_gpu(m) ||
 	       diag_warning(
 		       &c->diag, no_where(c), "schedule",
-		       "--slice=%d changes nothing: the elements of no symbolic dim are computed "
-		       "independently; a batch that --dim binds is not symbolic",
+		       "--slice=%d changes nothing: dlcc finds no symbolic dim whose elements are "
+		       "computed independently; a batch that --dim binds is not symbolic",
 		       c->slice);
 }
 

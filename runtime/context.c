@@ -58,7 +58,7 @@ static uint64_t lay_out(char *base, const dl_program *p)
 	x->x.sym = cut(&c, (uint64_t)d->n_sym + (uint64_t)p->n_more_sym, sizeof(int64_t));
 	x->planned_sym = cut(&c, (uint64_t)d->n_sym, sizeof(int64_t));
 	x->offset = cut(&c, (uint64_t)p->n_buf, sizeof(int64_t));
-	x->lane_offset = cut(&c, p->slice ? (uint64_t)p->n_buf : 0, sizeof(int64_t));
+	x->slice_offset = cut(&c, p->slice ? (uint64_t)p->n_buf : 0, sizeof(int64_t));
 	x->x.in = cut(&c, (uint64_t)d->n_in, sizeof(void *));
 	x->x.host_in = cut(&c, p->gpu ? (uint64_t)d->n_in : 0, sizeof(void *));
 	x->x.out = cut(&c, (uint64_t)d->n_out, sizeof(void *));
@@ -78,11 +78,11 @@ static uint64_t lay_out(char *base, const dl_program *p)
 	return c.used;
 }
 
-/* The bytes that a run needs: the arena and the scratch of one thread, as plan asks for; a lane, if
- * threads compute slices on their own, and where its scratch begins; and the workspace. On a GPU the
- * arena is in its memory, and the scratch, of one thread, in the host's. */
+/* The bytes that a run needs: the arena and the scratch of one thread, as plan asks for; if threads
+ * compute slices on their own, what each needs for it, and where its scratch begins; and the
+ * workspace. On a GPU the arena is in its memory, and the scratch, of one thread, in the host's. */
 typedef struct RunBytes {
-	int64_t arena, scratch, lane, lane_scratch, workspace;
+	int64_t arena, scratch, slice, slice_scratch, workspace;
 } RunBytes;
 
 /* Calls plan with a batch of N elements; 0: with the symbols as they are. */
@@ -102,7 +102,7 @@ static void plan(const dl_program *p, int64_t *sym, int64_t n, int64_t *offset, 
 	*scratch = dl_align(*scratch);
 }
 
-static RunBytes measure(const dl_model *m, int64_t *sym, int64_t *offset, int64_t *lane_offset)
+static RunBytes measure(const dl_model *m, int64_t *sym, int64_t *offset, int64_t *slice_offset)
 {
 	const dl_program *p = m->prog;
 	const Slices s = rt_slices(m, sym);
@@ -110,12 +110,12 @@ static RunBytes measure(const dl_model *m, int64_t *sym, int64_t *offset, int64_
 
 	/* A larger batch must not need less: max_dims promises memory for all smaller ones. */
 	if (s.apart) {
-		plan(p, sym, p->slice, lane_offset, &z.arena, &z.scratch);
-		z.lane = rt_lane_bytes(p, z.arena, z.scratch, &z.lane_scratch);
+		plan(p, sym, p->slice, slice_offset, &z.arena, &z.scratch);
+		z.slice = rt_slice_bytes(p, z.arena, z.scratch, &z.slice_scratch);
 	}
 	plan(p, sym, s.together, offset, &z.arena, &z.scratch);
 	z.workspace = dl_max(dl_add(z.arena, dl_mul(z.scratch, m->gpu ? 1 : m->threads)),
-			     dl_mul(z.lane, m->threads));
+			     dl_mul(z.slice, m->threads));
 	return z;
 }
 
@@ -238,13 +238,13 @@ int rt_plan(dl_context *c)
 	if (c->planned && !memcmp(c->planned_sym, c->x.sym, sym_bytes))
 		return DL_OK;
 	c->planned = false;
-	z = measure(c->model, c->x.sym, c->offset, c->lane_offset);
+	z = measure(c->model, c->x.sym, c->offset, c->slice_offset);
 	if (z.workspace == INT64_MAX)
 		return dl_fail(&c->x, DL_NOMEM,
 			       "these dims need more memory than can be addressed");
 	c->scratch_bytes = z.scratch;
-	c->lane_bytes = z.lane;
-	c->lane_scratch = z.lane_scratch;
+	c->slice_bytes = z.slice;
+	c->slice_scratch = z.slice_scratch;
 	if (grow(c, z.arena, z.workspace))
 		return c->x.status;
 	for (int32_t b = 0; b < p->n_buf; b++)

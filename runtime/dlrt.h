@@ -730,9 +730,9 @@ struct dl_program {
 	const dl_alias *aliases;
 	int32_t n_aliases;
 	/* If slice is not 0, the elements of a dim of size dl_exec.sym[slice_sym] are computed
-	 * independently, and in inputs and outputs all dims before it are 1. The runtime calls exec
-	 * with the data of some of them at a time: of `slice` elements in one thread, if
-	 * only_launches is set, or of as many for each thread in all of them. plan gets that size. */
+	 * independently, in inputs and outputs all dims before it are 1, and exec only launches, and
+	 * has no strings. The runtime calls plan and exec for fewer elements at a time, with their
+	 * data: for `slice` of them in each thread, or for as many times the threads in all. */
 	int32_t slice_sym;
 	int64_t slice;
 };

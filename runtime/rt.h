@@ -101,10 +101,11 @@ struct dl_context {
 	int64_t *offset;
 	char *scratch;
 	int64_t scratch_bytes; /* bytes for one thread */
-	/* Where threads compute slices on their own, the workspace is at first one lane for each: the
-	 * arrays of its dl_exec, an arena with buffers at these offsets, and scratch. */
-	int64_t *lane_offset;
-	int64_t lane_bytes, lane_scratch;
+	/* Where threads compute slices on their own, the workspace has for each of them the arrays
+	 * of its dl_exec, an arena with buffers at these offsets, and scratch. Later it is that of
+	 * what all threads compute together. */
+	int64_t *slice_offset;
+	int64_t slice_bytes, slice_scratch;
 	dl_region beside;      /* on a GPU: scratch, in host memory */
 	/* scratch of all threads, if a run needs more than was planned (dl_scratch) */
 	dl_region more;
@@ -213,7 +214,7 @@ typedef struct Slices {
 Slices rt_slices(const dl_model *m, const int64_t *sym);
 /* The bytes that a thread needs to compute slices on its own, with an ARENA and SCRATCH of these
  * sizes; *SCRATCH_AT: where in them its scratch begins. */
-int64_t rt_lane_bytes(const dl_program *p, int64_t arena, int64_t scratch, int64_t *scratch_at);
+int64_t rt_slice_bytes(const dl_program *p, int64_t arena, int64_t scratch, int64_t *scratch_at);
 /* Runs the program of X, which is a run's own, in these slices. */
 int rt_exec_slices(dl_exec *x, Slices s);
 
@@ -293,7 +294,8 @@ void rt_job_part(const Job *job, int32_t i);
 int rt_exec_host(dl_exec *x);
 /* Runs a job in the threads of C's run. */
 void rt_job_run(dl_context *c, Job *job);
-/* Reports that a thread of X's run that does not report by itself failed with STATUS; returns it. */
+/* Records the failure STATUS of threads that report nothing themselves; returns the run's status. A
+ * fault's message comes first. */
 int rt_exec_failed(dl_exec *x, int status);
 
 /* ---- budget.c ---- */

@@ -6,8 +6,7 @@
  * cache. A batch is rarely a multiple of what the threads take, and its last elements are computed
  * by all threads together, kernel by kernel. So is all of it, a slice for each thread at a time,
  * where there are fewer than two slices for each thread, since a fast one could not help a slow
- * one then; where the program does more than to launch kernels; and in a profile, because the times
- * of a kernel in several threads would be added up.
+ * one then; and in a profile, because the times of a kernel in several threads would be added up.
  */
 #include "runtime/rt.h"
 
@@ -20,15 +19,6 @@ typedef struct Batch {
 	_Atomic int32_t status; /* of a slice that failed */
 } Batch;
 
-/* Whether threads may compute slices on their own. Messages about strings name the kernel, which is
- * only known where it is launched for all threads. */
-static bool can_divide(const dl_model *m)
-{
-	const dl_program *p = m->prog;
-
-	return p->slice && p->only_launches && !p->n_strings && m->threads > 1 && !m->profile;
-}
-
 Slices rt_slices(const dl_model *m, const int64_t *sym)
 {
 	const dl_program *p = m->prog;
@@ -36,7 +26,9 @@ Slices rt_slices(const dl_model *m, const int64_t *sym)
 
 	if (!p->slice || round >= all)
 		return (Slices){0, 0};
-	return (Slices){can_divide(m) && round <= all / 2 ? all - all % round : 0, round};
+	if (m->threads == 1 || m->profile || round > all / 2)
+		return (Slices){0, round};
+	return (Slices){all - all % round, round};
 }
 
 static uint64_t n_sym(const dl_program *p)
@@ -53,7 +45,7 @@ static int64_t array_bytes(const dl_program *p)
 	return dl_align((int64_t)(n * sizeof(int64_t)));
 }
 
-int64_t rt_lane_bytes(const dl_program *p, int64_t arena, int64_t scratch, int64_t *scratch_at)
+int64_t rt_slice_bytes(const dl_program *p, int64_t arena, int64_t scratch, int64_t *scratch_at)
 {
 	*scratch_at = dl_add(array_bytes(p), arena);
 	return dl_add(*scratch_at, scratch);
@@ -75,7 +67,7 @@ static void own_arrays(dl_exec *x, const dl_exec *from, char *memory)
 	memcpy(x->in, from->in, (size_t)d->n_in * sizeof(*x->in));
 	memcpy(x->out, from->out, (size_t)d->n_out * sizeof(*x->out));
 	for (int32_t b = 0; b < p->n_buf; b++) {
-		const int64_t at = from->ctx->lane_offset[b];
+		const int64_t at = from->ctx->slice_offset[b];
 
 		x->buf[b] = at < 0 ? NULL : arena + at;
 	}
@@ -108,7 +100,7 @@ static void run_slices(const dl_kctx *k, int64_t begin, int64_t end, void *memor
 {
 	Batch *batch = k->buf[0];
 	const dl_program *p = batch->x->prog;
-	PoolThread alone = {.scratch = (char *)memory + batch->x->ctx->lane_scratch};
+	PoolThread alone = {.scratch = (char *)memory + batch->x->ctx->slice_scratch};
 	dl_exec x;
 
 	own_arrays(&x, batch->x, memory);
@@ -135,11 +127,13 @@ static int divide(dl_exec *x, int64_t n, int64_t all)
 		   .n = n / x->prog->slice,
 		   .grain = 1,
 		   .scratch = c->arena,
-		   .scratch_bytes = c->lane_bytes,
+		   .scratch_bytes = c->slice_bytes,
 		   .flush = x->prog->desc->flags & DL_DESC_FLUSH};
 
 	rt_job_run(c, &job);
-	return batch.status ? rt_exec_failed(x, batch.status) : DL_OK;
+	return batch.status || __atomic_load_n(&c->fault, __ATOMIC_RELAXED)
+		       ? rt_exec_failed(x, batch.status)
+		       : DL_OK;
 }
 
 int rt_exec_slices(dl_exec *x, Slices s)

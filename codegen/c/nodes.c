@@ -195,7 +195,7 @@ static void print_rows(Fn *f, const Tile *tl)
 	f->indent++;
 	fn_tabs(f);
 	strbuf_printf(&f->body, "const int64_t %s = %s;\n", row,
-		      tl->whole ? "i" : "i < valid ? i : valid - 1");
+		      c_tile_inlines(f->g, tl) ? "i" : "i < valid ? i : valid - 1");
 	fn_texts(f, (Expr *const *)&tl->a_at, 1, &at);
 	fn_tabs(f);
 	strbuf_printf(&f->body, "row[i] = %s;\n", strbuf_str(&at));
@@ -250,8 +250,8 @@ static void print_ahead(Fn *f, const Tile *tl)
 	const Prefetch none = {tl->b, zero, zero, NULL};
 	const int last = tl->nahead - 1;
 
-	if (last < 1) {
-		set_ahead(f, "const char *", "int64_t ", last ? &none : tl->ahead);
+	if (tl->nahead < 2) {
+		set_ahead(f, "const char *", "int64_t ", tl->nahead ? tl->ahead : &none);
 		return;
 	}
 	fn_tabs(f);
@@ -404,7 +404,7 @@ static void print_trimmed(Fn *f, const Tile *tl, const char *fn, const StrBuf *t
 static void print_call(Fn *f, const Tile *tl, const char *fn, const StrBuf *t)
 {
 	fn_tabs(f);
-	strbuf_printf(&f->body, "%s(%s%s, %d, %s, ", fn, tl->whole ? "" : "valid, ",
+	strbuf_printf(&f->body, "%s(%s%s, %d, %s, ", fn, c_tile_inlines(f->g, tl) ? "" : "valid, ",
 		      strbuf_str(&t[1]), !tl->accumulate, fn_buf(f, tl->a));
 	if (tl->runs)
 		print_runs(f, tl);
@@ -430,7 +430,7 @@ static void print_tile(Fn *f, const LNode *n)
 	strbuf_puts(&f->body, "{\n");
 	f->indent++;
 	fn_texts(f, e, MOST, t);
-	if (!tl->whole) {
+	if (!c_tile_inlines(f->g, tl)) {
 		fn_tabs(f);
 		strbuf_printf(&f->body, "const int64_t valid = %s;\n", strbuf_str(&t[0]));
 	}

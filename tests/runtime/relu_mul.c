@@ -35,10 +35,6 @@ static void copy(const dl_kctx *k, int64_t begin, int64_t end, void *scratch)
 	float *y = k->buf[1], *row = scratch;
 
 	for (int64_t n = begin; n < end; n++) {
-#if defined(SLICES)
-		if (t[n * 4] >= 1000.0f)
-			dl_fault(k, 0, (int64_t)t[n * 4], 1000);
-#endif
 		for (int c = 0; c < 4; c++)
 			row[c] = t[n * 4 + c];
 		for (int c = 0; c < 4; c++)
@@ -53,8 +49,13 @@ static void add(const dl_kctx *k, int64_t begin, int64_t end, void *scratch)
 	float *z = k->buf[1];
 
 	(void)scratch;
-	for (int64_t i = begin; i < end; i++)
+	for (int64_t i = begin; i < end; i++) {
+#if defined(SLICES)
+		if (t[i] >= 1000.0f)
+			dl_fault(k, 0, (int64_t)t[i], 1000);
+#endif
 		z[i] = t[i] + t[i];
+	}
 }
 
 static void plan(const int64_t *sym, int64_t *offset, int64_t *total, int64_t *scratch)
@@ -111,7 +112,7 @@ static const dl_desc desc = {
 };
 
 #if defined(SLICES)
-static const char *const faults[] = {"node \"/Copy\": a value is too large"};
+static const char *const faults[] = {"node \"/Add\": a value is too large"};
 #endif
 
 static const char *const kernels[] = {"/Mul, /Relu", "/Copy", "/Add"};

@@ -103,11 +103,11 @@ static Expr *tile_when(Gemm *g, const TileAt *t, const Tile *tl)
 	return ex_subst_iters(p, gemm_placed(&pl, g->when), s->iter, to, s->nband);
 }
 
-/* Whether the micro-kernel of a tile of all rows is inlined: it is then known where the rows are,
- * and sums stay in registers. The time that this saves counts where sums are short. Micro-kernels
- * for bytes, pairs and quantised numbers are functions, and those whose sums or terms are looked at
- * first spend their time there. */
-static bool inlines_whole(const Gemm *g, const TileAt *t)
+/* Whether it pays to know that a tile has all rows: its micro-kernel may be inlined, and sums stay in
+ * registers. The time that this saves counts where sums are short. Micro-kernels for bytes, pairs and
+ * quantised numbers are functions, and those whose sums or terms are looked at first spend their
+ * time there. */
+static bool gains_by_rows(const Gemm *g, const TileAt *t)
 {
 	return t->k->kind == EX_CONST && t->k->i <= INLINED_TERMS && g->kpack == 1 && !g->scale &&
 	       !g->when && !g->trim;
@@ -162,7 +162,8 @@ static void emit_tile(Gemm *g, const TileAt *t)
 	if (t->accumulate || t->partial)
 		tl->depth = l_iter(b, "d", g->kk);
 	tl->m_valid = t->m_valid;
-	tl->whole = t->m_valid->kind == EX_CONST && t->m_valid->i == g->mr && inlines_whole(g, t);
+	tl->whole = t->m_valid->kind == EX_CONST && t->m_valid->i == g->mr && gains_by_rows(g, t);
+	tl->packs = !g->b_panels || !(g->a_direct || g->runs);
 	tl->col = l_iter(b, "c", dim_const(g->k->ctx, g->nr));
 	tl->n_valid = t->n_valid;
 	tl->when = g->when ? tile_when(g, t, tl) : NULL;
@@ -368,7 +369,7 @@ static void emit_at(Gemm *g, const TileAt *t)
 	LBuild *b = &g->b;
 	Expr *end;
 
-	if (t->m_valid->kind == EX_CONST || !inlines_whole(g, t)) {
+	if (t->m_valid->kind == EX_CONST || !gains_by_rows(g, t)) {
 		emit_columns(g, t);
 		return;
 	}

@@ -36,6 +36,11 @@ static int64_t *const *cut_shapes(Cutter *c, const dl_io *io, int32_t n)
 	return s;
 }
 
+uint64_t rt_n_sym(const dl_program *p)
+{
+	return (uint64_t)p->desc->n_sym + (uint64_t)p->n_more_sym;
+}
+
 static uint64_t n_regions(const dl_program *p)
 {
 	return (uint64_t)p->n_region + (uint64_t)p->desc->n_in + (uint64_t)p->desc->n_out;
@@ -55,7 +60,7 @@ static uint64_t lay_out(char *base, const dl_program *p)
 	dl_context scratch, *x = base ? (dl_context *)(void *)base : &scratch;
 
 	cut(&c, 1, sizeof(*x));
-	x->x.sym = cut(&c, (uint64_t)d->n_sym + (uint64_t)p->n_more_sym, sizeof(int64_t));
+	x->x.sym = cut(&c, rt_n_sym(p), sizeof(int64_t));
 	x->planned_sym = cut(&c, (uint64_t)d->n_sym, sizeof(int64_t));
 	x->offset = cut(&c, (uint64_t)p->n_buf, sizeof(int64_t));
 	x->slice_offset = cut(&c, p->slice ? (uint64_t)p->n_buf : 0, sizeof(int64_t));
@@ -108,7 +113,8 @@ static RunBytes measure(const dl_model *m, int64_t *sym, int64_t *offset, int64_
 	const Slices s = rt_slices(m, sym);
 	RunBytes z = {0};
 
-	/* A larger batch must not need less: max_dims promises memory for all smaller ones. */
+	/* What all threads compute together is planned even if no element is left over for it: with
+	 * memory for max_dims, all smaller batches run, too. */
 	if (s.apart) {
 		plan(p, sym, p->slice, slice_offset, &z.arena, &z.scratch);
 		z.slice = rt_slice_bytes(p, z.arena, z.scratch, &z.slice_scratch);
@@ -158,9 +164,8 @@ static int too_large(dl_model *m)
 static int measure_dims(dl_model *m, const int64_t *dims, int32_t n_dims, RunBytes *z)
 {
 	const dl_program *p = m->prog;
-	const uint64_t bytes = sizeof(int64_t) * ((uint64_t)p->desc->n_sym +
-						  (uint64_t)p->n_more_sym + (uint64_t)p->n_buf);
-	int64_t *sym = rt_alloc(m, bytes), *offset = sym + p->desc->n_sym + p->n_more_sym;
+	const uint64_t bytes = sizeof(int64_t) * (rt_n_sym(p) + (uint64_t)p->n_buf);
+	int64_t *sym = rt_alloc(m, bytes), *offset = sym + rt_n_sym(p);
 	int rc;
 
 	if (!sym)

@@ -154,11 +154,6 @@ static int walk(dl_context *c, GpuGraph *g, bool launches)
 
 /* ---- Making one ---- */
 
-static uint64_t n_syms(const dl_context *c)
-{
-	return (uint64_t)c->model->prog->desc->n_sym + (uint64_t)c->model->prog->n_more_sym;
-}
-
 static int32_t n_io(const dl_context *c)
 {
 	return c->model->prog->desc->n_in + c->model->prog->desc->n_out;
@@ -176,7 +171,7 @@ static void free_graph(dl_context *c, GpuGraph *g, bool held)
 static GpuGraph *new_graph(dl_context *c)
 {
 	const uint64_t io = (uint64_t)n_io(c);
-	const uint64_t bytes = sizeof(GpuGraph) + n_syms(c) * sizeof(int64_t) +
+	const uint64_t bytes = sizeof(GpuGraph) + rt_n_sym(c->model->prog) * sizeof(int64_t) +
 			       io * (sizeof(void *) + 1);
 	GpuGraph *g = rt_alloc(c->model, bytes);
 
@@ -185,9 +180,9 @@ static GpuGraph *new_graph(dl_context *c)
 	memset(g, 0, bytes);
 	g->bytes = bytes;
 	g->sym = (int64_t *)(void *)(g + 1);
-	g->io = (void **)(void *)(g->sym + n_syms(c));
+	g->io = (void **)(void *)(g->sym + rt_n_sym(c->model->prog));
 	g->on_gpu = (bool *)(void *)(g->io + io);
-	memcpy(g->sym, c->x.sym, sizeof(*g->sym) * n_syms(c));
+	memcpy(g->sym, c->x.sym, sizeof(*g->sym) * rt_n_sym(c->model->prog));
 	return g;
 }
 
@@ -284,7 +279,7 @@ GpuGraph *gpu_graph_find(dl_context *c)
 	for (int i = 0; i < GPU_GRAPHS; i++) {
 		GpuGraph *g = c->gpu->graph[i];
 
-		if (g && !memcmp(g->sym, c->x.sym, sizeof(*g->sym) * n_syms(c))) {
+		if (g && !memcmp(g->sym, c->x.sym, sizeof(*g->sym) * rt_n_sym(c->model->prog))) {
 			g->used = ++c->gpu->used;
 			return g;
 		}

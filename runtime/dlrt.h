@@ -646,7 +646,7 @@ typedef struct dl_exec {
 	int32_t status; /* status of the first failure */
 	int32_t counts; /* nonzero: the run is profiled, and dl_count is to be called */
 	int32_t reserved;
-	/* where all threads of the run call exec: the runtime's state of this thread; else null */
+	/* where several threads call exec: the runtime's state of this thread; else null */
 	void *thread;
 } dl_exec;
 
@@ -730,8 +730,8 @@ struct dl_program {
 	const dl_alias *aliases;
 	int32_t n_aliases;
 	/* If slice is not 0, the elements of a dim of size dl_exec.sym[slice_sym] are computed
-	 * independently, in inputs and outputs all dims before it are 1, and exec only launches, and
-	 * has no strings. The runtime calls plan and exec for fewer elements at a time, with their
+	 * independently, in inputs and outputs all dims before it are 1, exec only launches, and
+	 * there are no strings. The runtime calls plan and exec for fewer elements at a time, with their
 	 * data: for `slice` of them in each thread, or for as many times the threads in all. */
 	int32_t slice_sym;
 	int64_t slice;

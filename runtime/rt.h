@@ -175,6 +175,8 @@ void rt_weights_close(dl_model *m);
 
 /* ---- context.c ---- */
 
+/* The number of values in dl_exec.sym. */
+uint64_t rt_n_sym(const dl_program *p);
 /* Adapts arena, offsets and scratch to x.sym. */
 int rt_plan(dl_context *c);
 /* Grows region r to at least bytes bytes; the first keep bytes are preserved. False if there is
@@ -265,7 +267,7 @@ typedef struct PoolThread {
 	Pool *pool;
 	int32_t index; /* 0: the caller */
 	uint64_t job, done; /* number of its current job, and of all chunks up to that job's end */
-	char *scratch; /* if not null, it runs launches on its own, and the rest of this is unused */
+	char *scratch; /* not null: it runs launches on its own, and the rest of this is unused */
 } PoolThread;
 
 typedef void PoolThreadFn(PoolThread *t, void *arg);

@@ -31,15 +31,10 @@ Slices rt_slices(const dl_model *m, const int64_t *sym)
 	return (Slices){all - all % round, round};
 }
 
-static uint64_t n_sym(const dl_program *p)
-{
-	return (uint64_t)p->desc->n_sym + (uint64_t)p->n_more_sym;
-}
-
 /* The bytes of a thread's own arrays of dl_exec: sym, in, out and buf. */
 static int64_t array_bytes(const dl_program *p)
 {
-	const uint64_t n = n_sym(p) + (uint64_t)p->desc->n_in + (uint64_t)p->desc->n_out +
+	const uint64_t n = rt_n_sym(p) + (uint64_t)p->desc->n_in + (uint64_t)p->desc->n_out +
 			   (uint64_t)p->n_buf;
 
 	return dl_align((int64_t)(n * sizeof(int64_t)));
@@ -60,10 +55,10 @@ static void own_arrays(dl_exec *x, const dl_exec *from, char *memory)
 
 	*x = *from;
 	x->sym = (int64_t *)(void *)memory;
-	x->in = (void **)(void *)(x->sym + n_sym(p));
+	x->in = (void **)(void *)(x->sym + rt_n_sym(p));
 	x->out = x->in + d->n_in;
 	x->buf = x->out + d->n_out;
-	memcpy(x->sym, from->sym, n_sym(p) * sizeof(*x->sym));
+	memcpy(x->sym, from->sym, rt_n_sym(p) * sizeof(*x->sym));
 	memcpy(x->in, from->in, (size_t)d->n_in * sizeof(*x->in));
 	memcpy(x->out, from->out, (size_t)d->n_out * sizeof(*x->out));
 	for (int32_t b = 0; b < p->n_buf; b++) {
@@ -73,8 +68,8 @@ static void own_arrays(dl_exec *x, const dl_exec *from, char *memory)
 	}
 }
 
-/* Moves the data of each of X's inputs and outputs that has a dim of the ALL elements of a batch by N
- * elements. */
+/* Moves the data of each of X's inputs and outputs that has a dim of the ALL elements of a batch by
+ * N elements. */
 static void move(dl_exec *x, int64_t n, int64_t all)
 {
 	const dl_program *p = x->prog;

@@ -103,9 +103,9 @@ static Expr *tile_when(Gemm *g, const TileAt *t, const Tile *tl)
 	return ex_subst_iters(p, gemm_placed(&pl, g->when), s->iter, to, s->nband);
 }
 
-/* Whether it pays to know that a tile has all rows: its micro-kernel may be inlined, and sums stay in
- * registers. The time that this saves counts where sums are short. Micro-kernels for bytes, pairs and
- * quantised numbers are functions, and those whose sums or terms are looked at first spend their
+/* Whether it pays to know that a tile has all rows: its micro-kernel may be inlined, and sums stay
+ * in registers. The time that this saves counts where sums are short. Micro-kernels for bytes, pairs
+ * and quantised numbers are functions, and those whose sums or terms are looked at first spend their
  * time there. */
 static bool gains_by_rows(const Gemm *g, const TileAt *t)
 {

@@ -296,6 +296,17 @@ static bool is_power2(Canon *c, const Node *root, Value *const *v)
 	       fabs(frexp(x, &e)) == 0.5 && e > -8 && e < 8;
 }
 
+static bool is_divisor(Canon *c, const Node *root, Value *const *v)
+{
+	const DType t = v[0]->type->dtype;
+	double x;
+
+	(void)c;
+	(void)root;
+	return (t == DT_F32 || t == DT_F64) && canon_splat(v[0], &x) && fabs(x) >= 1.0 / 128 &&
+	       fabs(x) <= 128;
+}
+
 static bool is_channels(Canon *c, const Node *root, Value *const *v)
 {
 	const Type *t = v[0]->type, *y = v[1]->type;
@@ -344,13 +355,10 @@ static const struct Condition {
 	int nargs;
 	bool (*holds)(Canon *c, const Node *root, Value *const *v);
 } conditions[] = {
-	{"once", 1, is_once},
-	{"weights", 1, is_weights},
-	{"ints", 1, is_ints},
-	{"own_weights", 1, is_own_weights},
-	{"power2", 1, is_power2},
-	{"channels", 2, is_channels},
-	{"zeros_around", 1, is_zeros_around},
+	{"once", 1, is_once},         {"weights", 1, is_weights},
+	{"ints", 1, is_ints},         {"own_weights", 1, is_own_weights},
+	{"power2", 1, is_power2},     {"divisor", 1, is_divisor},
+	{"channels", 2, is_channels}, {"zeros_around", 1, is_zeros_around},
 };
 
 static const struct Condition *condition(const char *name)

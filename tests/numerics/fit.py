@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The polynomials of ir/funcs.def: prints ir/polys.h.
+"""The polynomials and quotients of polynomials of ir/funcs.def: prints ir/polys.h.
 
 Each is the minimax polynomial of its function on its interval, by Remez's exchange on a fine grid. Coefficients are
 rounded to the type one after another, lowest power first, and the others fitted anew each time, so that the rounding
@@ -9,6 +9,7 @@ of one is made up for by the rest.
 import struct
 import sys
 
+import numpy
 from mpmath import asin, atan, cos, erf, erfc, exp, expm1, log, log1p, lu_solve, matrix, mp, mpf, pi, sin, sqrt
 
 mp.dps = 50
@@ -83,6 +84,48 @@ def fit(f, lo, hi, powers, weight, f32, points=None):
     return done, max(abs(w * y) for w, y in zip(ws, ys))
 
 
+def value(cs, x):
+    return sum(c * x**k for k, c in cs.items())
+
+
+def quotient(xs, ys, ws, known, unknown):
+    """Coefficients {power: c} of p and of q with |w*(p/q - y)| nearly least: those KNOWN, and those of the powers UNKNOWN. Least squares
+    of p - y q, with weights by the last q and growing where the error is large (C. L. Lawson, 1961)."""
+    scale = max(xs)
+    basis = numpy.array([s * (xs / scale) ** k for s, ks in zip((1, -ys), unknown) for k in ks]).T
+    right = ys * value(known[1], xs) - value(known[0], xs)
+    q, share, least, best = 1, 1 + 0 * xs, None, None
+    for _ in range(200):
+        w = ws / abs(q) * share**0.5
+        found = list(numpy.linalg.lstsq(basis * w[:, None], right * w, rcond=None)[0])
+        cs = [cs | {k: found.pop(0) / scale**k for k in ks} for cs, ks in zip(known, unknown)]
+        q = value(cs[1], xs)
+        err = abs(ws * (value(cs[0], xs) / q - ys))
+        if best is None or max(err) < least:
+            best, least = cs, max(err)
+        share *= err / max(err) + 1e-3
+        share /= sum(share)
+    return best
+
+
+def fit_quotient(f, lo, hi, counts, weight):
+    """As fit, of p/q with COUNTS coefficients, in f32. q begins with that number from 1 to 2 for which rounding p's first one matters least."""
+    points = 300
+    xs = [(lo + hi) / 2 - (hi - lo) / 2 * cos(pi * (2 * i + 1) / (2 * points)) for i in range(points)]
+    ys, ws = (numpy.array([float(g(x)) for x in xs]) for g in (f, weight))
+    xs = numpy.array([float(x) for x in xs])
+    first = f(mpf(lo))
+    start = min((1 + mpf(i) / 4096 for i in range(4096)), key=lambda q: abs(round_to(q * first, True) / q - first))
+    known = [{0: float(round_to(start * first, True))}, {0: float(start)}]
+    for k in range(1, max(counts)):
+        for of in (0, 1):
+            if k < counts[of]:
+                cs = quotient(xs, ys, ws, known, [[j for j in range(n) if j not in done] for n, done in zip(counts, known)])
+                known[of][k] = float(round_to(cs[of][k], True))
+    err = max(abs(ws * (value(known[0], xs) / value(known[1], xs) - ys)))
+    return [list(cs.values()) for cs in known], mpf(err)
+
+
 def number(c, f32):
     c = float(c)
     for digits in range(1, 18):
@@ -115,8 +158,10 @@ def near(f, series):
 
 LN2_2 = log(2) / 2
 ERF_RATIO = near(lambda z: erf(sqrt(z)) / sqrt(z) - 1, lambda z: 2 / sqrt(pi) * (1 - z / 3 + z**2 / 10 - z**3 / 42 + z**4 / 216) - 1)
+TANH_RATIO = near(lambda z: mp.tanh(sqrt(z)) / sqrt(z), lambda z: 1 - z / 3 + 2 * z**2 / 15 - 17 * z**3 / 315)
 POLYS = [
-    # name, variable and, where it is at hand, its square, function, interval, number of coefficients (f32, f64), weight of the error, comment
+    # name, variable and, where it is at hand, its square, function, interval, number of coefficients (f32, f64; of a quotient, two),
+    # weight of the error, comment
     ("EXP", "r w", near(lambda r: (expm1(r) - r) / r**2, lambda r: mpf(1) / 2 + r / 6 + r**2 / 24 + r**3 / 120),
      -LN2_2 - mpf("1e-3"), LN2_2 + mpf("1e-3"), (5, 10), lambda r: r**2 + mpf(1) / 100, "(e^r - 1 - r) / r^2"),
     ("EXP2", "r", near(lambda r: expm1(r * log(2)) / r, lambda r: sum(log(2)**k * r**(k - 1) / mp.factorial(k) for k in range(1, 6))),
@@ -141,12 +186,9 @@ POLYS = [
      0, 0.25, (0, 13), lambda z: z, "(asin(x) - x) / x^3 over z = x^2"),
     ("ATAN", "z", near(lambda z: (atan(sqrt(z)) / sqrt(z) - 1) / z, lambda z: -mpf(1) / 3 + z / 5 - z**2 / 7 + z**3 / 9),
      0, mpf("0.1718"), (0, 11), lambda z: z, "(atan(x) - x) / x^3 over z = x^2"),
-    ("TANH", "z", near(lambda z: (mp.tanh(sqrt(z)) / sqrt(z) - 1) / z, lambda z: -mpf(1) / 3 + 2 * z / 15 - 17 * z**2 / 315 + 62 * z**3 / 2835),
-     0, mpf("0.3907"), (5, 0), lambda z: z, "(tanh(x) - x) / x^3 over z = x^2"),
-    ("ERF", "z", ERF_RATIO, 0, mpf("0.25"), (5, 0), lambda z: mpf(1), "erf(x)/x - 1 over z = x^2"),
+    ("TANH", "z", lambda z: TANH_RATIO(z) - mpf(1) / 8, 0, mpf("9.02")**2, ((6, 5), 0), lambda z: 1 / TANH_RATIO(z), "tanh(x)/x - 1/8 over z = x^2"),
+    ("ERF", "z", lambda z: ERF_RATIO(z) + mpf(3) / 4, 0, mpf("3.925")**2, ((6, 6), 0), lambda z: 1 / (1 + ERF_RATIO(z)), "erf(x)/x - 1/4 over z = x^2"),
     ("ERF", "z", ERF_RATIO, 0, mpf("0.8505"), (0, 13), lambda z: mpf(1), "erf(x)/x - 1 over z = x^2"),
-    ("ERFC", "a z", lambda a: -log(erfc(a), 2), mpf("0.5"), 4, (9, 0), lambda a: erfc(a), "-log2(erfc(a))"),
-    ("POW2", "s w", lambda s: mpf(2)**-s, -0.5, 0.5, (7, 0), lambda s: mpf(1), "2^-s"),
     ("ERFCX", "t", lambda t: erfc(4 * (1 + t) / (1 - t)) * exp((4 * (1 + t) / (1 - t))**2) * (1 + 8 * (1 + t) / (1 - t)),
      (mpf("0.92") - 4) / (mpf("0.92") + 4), mpf(2) / 10, (0, 15), lambda t: erfc(4 * (1 + t) / (1 - t)) + mpf("1e-4"),
      "erfc(a) e^(a^2) (1 + 2a) over t = (a - 4) / (a + 4)"),
@@ -174,10 +216,16 @@ def main():
         for f32, n in ((True, counts[0]), (False, counts[1])):
             if n == 0:
                 continue
-            cs, err = fit(f, lo, hi, range(n), weight, f32)
+            if isinstance(n, tuple):
+                cs, err = fit_quotient(f, lo, hi, n, weight)
+            else:
+                cs, err = fit(f, lo, hi, range(n), weight, f32)
             print("/* %s for %s in [%s, %s], error %s */" % (comment, var.split()[0], mp.nstr(mpf(lo), 5), mp.nstr(mpf(hi), 5), mp.nstr(err, 2)))
             x, *square = var.split()
-            text = pairs(cs, x, *square, f32) if square else horner(cs, x, f32)
+            if isinstance(n, tuple):
+                text = "div(%s, %s)" % tuple(horner(c, x, f32) for c in cs)
+            else:
+                text = pairs(cs, x, *square, f32) if square else horner(cs, x, f32)
             print('#define %s_F%d "%s"' % (name, 32 if f32 else 64, text))
             sys.stdout.flush()
             print("%s f%d error 2^%s" % (name, 32 if f32 else 64, mp.nstr(log(err, 2), 4)), file=sys.stderr)

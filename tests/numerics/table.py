@@ -9,7 +9,7 @@ import glob
 import re
 import sys
 
-LIMIT = {"f32": 2, "f64": 4, "f16": 1, "bf16": 1}
+LIMIT = {"f32": 4, "f64": 4, "f16": 1, "bf16": 1}
 VARIANTS = ("fused", "rounded")
 SECONDS = 64
 RECORD = re.compile(r"(\w+) ((\w+)[\w.]*) (\w+) share (\d+) ulp (\S+) at (\S+) (\S+) wrong (\d+) at (\S+) (\S+)")

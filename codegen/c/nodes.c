@@ -61,15 +61,32 @@ void fn_close(Fn *f)
 	strbuf_puts(&f->body, "}\n");
 }
 
+/* A tile in N with the table RUNS; null if there is none. */
+static const Tile *tile_with_runs(const LNode *n, const Buf *runs)
+{
+	const Tile *t = NULL;
+
+	for (; n && !t; n = n->next)
+		t = n->tile && n->tile->runs == runs ? n->tile : tile_with_runs(n->body, runs);
+	return t;
+}
+
 static void print_one_store(Fn *f, const LNode *n)
 {
 	Expr *e[] = {n->idx, n->val[0]};
 	StrBuf t[2] = {{0}};
 	bool guarded = fn_guard(f, n->guard);
+	const Tile *tl = tile_with_runs(f->stage->body, n->buf[0]);
+	const char *val;
 
 	fn_texts(f, e, 2, t);
 	fn_tabs(f);
-	fn_store(f, &f->body, n->buf[0], strbuf_str(&t[0]), strbuf_str(&t[1]));
+	val = strbuf_str(&t[1]);
+	/* in C, the table of runs has addresses, so that a micro-kernel need not choose */
+	if (tl && !(n->val[0]->kind == EX_LOAD && n->val[0]->load.buf == n->buf[0]))
+		val = arena_printf(f->g->arena, "DL_RUN(%s, %s, %s)", val, fn_buf(f, tl->a),
+				   fn_buf(f, tl->edge ? tl->edge : tl->a));
+	fn_store(f, &f->body, n->buf[0], strbuf_str(&t[0]), val);
 	strbuf_free(&t[0]);
 	strbuf_free(&t[1]);
 	if (guarded)
@@ -122,7 +139,8 @@ static bool in_tile(const LNode *n, const Buf *b)
 void fn_declare(Fn *f, Buf *b, Expr *offset)
 {
 	Dim *n = dim_const(f->sched->kernel->ctx, 1);
-	const char *type = c_memory_type(b->dtype), *name;
+	const Tile *tile = tile_with_runs(f->stage->body, b);
+	const char *type = tile ? c_tile_run(f->g, tile) : c_memory_type(b->dtype), *name;
 	int64_t count = 0;
 
 	for (int i = 0; i < b->rank; i++)
@@ -213,8 +231,6 @@ static void print_runs(Fn *f, const Tile *tl)
 	StrBuf t[4] = {{0}};
 
 	fn_texts(f, e, 4, t);
-	strbuf_puts(&f->body, fn_buf(f, tl->edge ? tl->edge : tl->a));
-	strbuf_puts(&f->body, ", ");
 	print_address(f, tl->runs, strbuf_str(&t[0]));
 	strbuf_printf(&f->body, ", %s, %s, %s", strbuf_str(&t[1]), strbuf_str(&t[2]),
 		      strbuf_str(&t[3]));
@@ -404,12 +420,12 @@ static void print_trimmed(Fn *f, const Tile *tl, const char *fn, const StrBuf *t
 static void print_call(Fn *f, const Tile *tl, const char *fn, const StrBuf *t)
 {
 	fn_tabs(f);
-	strbuf_printf(&f->body, "%s(%s%s, %d, %s, ", fn, c_tile_inlines(f->g, tl) ? "" : "valid, ",
-		      strbuf_str(&t[1]), !tl->accumulate, fn_buf(f, tl->a));
+	strbuf_printf(&f->body, "%s(%s%s, %d, ", fn, c_tile_inlines(f->g, tl) ? "" : "valid, ",
+		      strbuf_str(&t[1]), !tl->accumulate);
 	if (tl->runs)
 		print_runs(f, tl);
 	else
-		strbuf_puts(&f->body, "row");
+		strbuf_printf(&f->body, "%s, row", fn_buf(f, tl->a));
 	strbuf_printf(&f->body, ", %s, ", strbuf_str(&t[2]));
 	print_panel(f, tl, t);
 	print_address(f, tl->acc, strbuf_str(&t[5]));

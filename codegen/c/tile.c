@@ -46,21 +46,28 @@ bool c_tile_inlines(const GenC *g, const Tile *t)
 	return t->whole && fits(g, t);
 }
 
+/* The terms of a run of T, if it is inlined, computes whole sums, and knows that number; else 0. */
+static int whole_runs(const GenC *g, const Tile *t)
+{
+	const bool known = c_tile_inlines(g, t) && t->runs && t->run->kind == EX_CONST &&
+			   t->k->kind == EX_CONST && !t->accumulate && !t->partial;
+
+	return known && t->k->i <= TILE_DEPTH && t->k->i % t->run->i == 0 ? (int)t->run->i : 0;
+}
+
 /* The name says all that the function's text depends on: tiles of one name share it. */
 const char *c_tile_use(GenC *g, const Tile *t)
 {
-	const int columns = columns_of(g, t);
+	const int columns = columns_of(g, t), run = whole_runs(g, t);
 	const char *key = arena_printf(
-		g->arena, "tile_%s_%dx%d%s%s%s%s%s%s%s%s%s", ctype_name[t->ct], t->mr, columns,
+		g->arena, "tile_%s_%dx%d%s%s%s%s%s%s%s%s%s%s", ctype_name[t->ct], t->mr, columns,
 		columns < t->nr ? arena_printf(g->arena, "of%d", t->nr) : "",
 		t->kpack == 1            ? ""
 		: t->b->dtype == DT_BF16 ? t->a->dtype == DT_BF16 ? "_bf16_bf16" : "_f32_bf16"
 		: t->a->dtype == DT_U8   ? "_u8_i8"
 					 : "_i8_u8",
-		c_tile_pairs(g, t) ? "_pairs" : "",
-		t->edge   ? "_edges"
-		: t->runs ? "_runs"
-			  : "",
+		c_tile_pairs(g, t) ? "_pairs" : "", t->runs ? "_runs" : "",
+		run ? arena_printf(g->arena, "%d", run) : "",
 		t->scale || c_tile_widens(t)
 			? arena_printf(g->arena, t->terms > 1 ? "_%sx%d" : "_%s",
 				       dtype_info[t->b->dtype].name, t->terms)
@@ -133,16 +140,21 @@ static const char *type_of(const Tile *t, const Buf *operand)
 		       : c_type(t->ct);
 }
 
-/* The parameters of a micro-kernel between "n, first, a" and "b": how A is read. */
+const char *c_tile_run(const GenC *g, const Tile *t)
+{
+	return arena_printf(g->arena, "const %s *", type_of(t, t->a));
+}
+
+/* The parameters of a micro-kernel between "n, first" and "b": how A is read. */
 static void put_parameters(StrBuf *b, const Tile *t, const char *type)
 {
 	if (t->runs)
 		strbuf_printf(
 			b,
-			"const %s *edge, const int64_t *row, int64_t row_step, int64_t run, int64_t k0, int64_t a_step,\n",
+			"const %s *const *row, int64_t row_step, int64_t run, int64_t k0, int64_t a_step,\n",
 			type);
 	else
-		strbuf_puts(b, "const int64_t *row, int64_t a_step,\n");
+		strbuf_printf(b, "const %s *a, const int64_t *row, int64_t a_step,\n", type);
 }
 
 /* B of T has pairs of bf16, and A is of f32. */
@@ -312,26 +324,31 @@ static void put_sets(const GenC *g, StrBuf *b, const Tile *t, int rows, int nv, 
 					      sums_of(g, i, j, set));
 }
 
-/* As put_terms, by runs of A's rows: the current one has terms left until k is LAST. */
-static void put_runs(const GenC *g, StrBuf *b, const Tile *t, int rows, int nv)
+/* As put_terms, by runs of A's rows: the current one has terms left until k is LAST. All runs are
+ * whole if RUN, their number of terms, is not 0. */
+static void put_runs(const GenC *g, StrBuf *b, const Tile *t, int rows, int nv, int run)
 {
 	const char *type = type_of(t, t->a);
 
-	strbuf_puts(
-		b,
-		"\n\t\twhile (k < end) {\n\t\t\tconst int64_t last = end - k < run - in ? end : k + run - in;\n");
-	for (int i = 0; i < rows; i++) {
-		strbuf_printf(b, "\t\t\tconst %s *a%d = in * a_step + ", type, i);
-		strbuf_printf(b,
-			      t->edge ? "(row[%d] < 0 ? edge - 1 - row[%d] : a + row[%d]);\n"
-				      : "(a + row[%d]);\n",
-			      i, i, i);
-	}
-	strbuf_puts(b, "\n\t\t\tin += last - k;\n");
+	if (run)
+		strbuf_printf(
+			b,
+			"\n\t\tfor (; k < end; row += row_step) {\n\t\t\tconst int64_t last = k + %d;\n",
+			run);
+	else
+		strbuf_puts(
+			b,
+			"\n\t\twhile (k < end) {\n\t\t\tconst int64_t last = end - k < run - in ? end : k + run - in;\n");
+	for (int i = 0; i < rows; i++)
+		strbuf_printf(b, "\t\t\tconst %s *a%d = row[%d]%s;\n", type, i, i,
+			      run ? "" : " + in * a_step");
+	if (!run)
+		strbuf_puts(b, "\n\t\t\tin += last - k;\n");
 	put_terms(g, b, t, rows, nv, "last", "\t\t\t");
 	strbuf_puts(
 		b,
-		"\t\t\tif (in == run) {\n\t\t\t\tin = 0;\n\t\t\t\trow += row_step;\n\t\t\t}\n\t\t}\n");
+		run ? "\t\t}\n"
+		    : "\t\t\tif (in == run) {\n\t\t\t\tin = 0;\n\t\t\t\trow += row_step;\n\t\t\t}\n\t\t}\n");
 }
 
 /* The parameters of a micro-kernel from "b" on, with types; or, if not DECLARE, their names. */
@@ -363,13 +380,13 @@ static void rows_function(GenC *g, StrBuf *b, const Tile *t, const char *key, in
 			  : fits(g, t) ? "DL_TILE "
 				       : "DL_APART ";
 	const int esize = dtype_info[ctype_dtype(t->ct)].bits / 8, lanes = c_tile_lanes(g, t),
-		  nv = vectors_of(g, t), sets = sets_of(t, rows, nv);
+		  nv = vectors_of(g, t), sets = sets_of(t, rows, nv), run = whole_runs(g, t);
 
-	strbuf_printf(b, "%s static %svoid %s%s(int64_t n, int first, const %s *a, ",
+	strbuf_printf(b, "%s static %svoid %s%s(int64_t n, int first, ",
 		      t->kpack == 1 || splits_pairs(t) ? "DL_CONTRACT"
 		      : t->b->dtype == DT_BF16         ? "DL_DOT_BF16"
 						       : "DL_DOT",
-		      how, key, c_tile_inlines(g, t) ? "" : arena_printf(g->arena, "_%d", rows), a);
+		      how, key, c_tile_inlines(g, t) ? "" : arena_printf(g->arena, "_%d", rows));
 	put_parameters(b, t, a);
 	strbuf_printf(b, "\t\t%s)\n{\n%s", last_parameters(g, t, true),
 		      t->kpack == 1 || t->ct == CT_F32 ? "\tDL_CONTRACT_ON\n" : "");
@@ -387,9 +404,10 @@ static void rows_function(GenC *g, StrBuf *b, const Tile *t, const char *key, in
 		strbuf_puts(
 			b,
 			"\tconst dot_panel *panel = &order->panel[order->current];\n\tconst uint16_t *at = panel->at;\n");
-	if (t->runs)
-		strbuf_printf(b, "\tint64_t in = k0 %% run;\n%s\n\trow += k0 / run * row_step;\n",
-			      t->edge ? "" : "\n\t(void)edge;");
+	if (run)
+		strbuf_puts(b, "\n\t(void)run;\n\t(void)k0;\n");
+	else if (t->runs)
+		strbuf_puts(b, "\tint64_t in = k0 % run;\n\n\trow += k0 / run * row_step;\n");
 	for (int i = 0; i < rows && !t->runs; i++)
 		strbuf_printf(b, "\tconst %s *a%d = a + row[%d];\n", a, i, i);
 	strbuf_printf(
@@ -411,7 +429,7 @@ static void rows_function(GenC *g, StrBuf *b, const Tile *t, const char *key, in
 	if (sets > 1)
 		put_sets(g, b, t, rows, nv, sets);
 	if (t->runs)
-		put_runs(g, b, t, rows, nv);
+		put_runs(g, b, t, rows, nv, run);
 	else
 		put_terms(g, b, t, rows, nv, "end", "\t\t");
 	strbuf_puts(b, "\t\tif (!first) {\n");
@@ -431,7 +449,7 @@ static void rows_function(GenC *g, StrBuf *b, const Tile *t, const char *key, in
 static void tile_function(GenC *g, StrBuf *b, const Tile *t, const char *key)
 {
 	const char *a = type_of(t, t->a),
-		   *how = t->runs ? "edge, row, row_step, run, k0, a_step" : "row, a_step";
+		   *how = t->runs ? "row, row_step, run, k0, a_step" : "a, row, a_step";
 	int sizes[8], n = 0;
 
 	if (c_tile_inlines(g, t)) {
@@ -447,8 +465,7 @@ static void tile_function(GenC *g, StrBuf *b, const Tile *t, const char *key)
 		else
 			rows_function(g, b, t, key, r);
 	}
-	strbuf_printf(b, "static inline void %s(int64_t valid, int64_t n, int first, const %s *a, ",
-		      key, a);
+	strbuf_printf(b, "static inline void %s(int64_t valid, int64_t n, int first, ", key);
 	put_parameters(b, t, a);
 	strbuf_printf(b, "\t\t%s)\n{\n", last_parameters(g, t, true));
 	if (c_tile_pairs(g, t))
@@ -460,7 +477,7 @@ static void tile_function(GenC *g, StrBuf *b, const Tile *t, const char *key)
 			strbuf_printf(b, "%sif (valid > %d)", i ? " " : "", sizes[i + 1]);
 		if (n == 1)
 			strbuf_puts(b, "(void)valid;\n\t\t");
-		strbuf_printf(b, "%s%s_%d(n, first, a, %s, %s);\n", n == 1 ? "" : "\n\t\t", key,
+		strbuf_printf(b, "%s%s_%d(n, first, %s, %s);\n", n == 1 ? "" : "\n\t\t", key,
 			      sizes[i], how, last_parameters(g, t, false));
 	}
 	strbuf_puts(b, "}\n\n");

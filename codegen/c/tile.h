@@ -13,6 +13,8 @@ enum { TILE_DEPTH = 512 };
 bool c_tile_inlines(const GenC *g, const Tile *t);
 /* Notes that the micro-kernel for T is used; returns its C name. */
 const char *c_tile_use(GenC *g, const Tile *t);
+/* The C type of an element of T's table of runs, the address of a run's first term. */
+const char *c_tile_run(const GenC *g, const Tile *t);
 /* Prints the micro-kernels that were used. */
 void c_tiles(GenC *g, StrBuf *b);
 

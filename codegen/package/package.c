@@ -62,7 +62,9 @@ static const char kernel_macros[] =
 	"#define DL_CONTRACT __attribute__((optimize(\"fp-contract=fast\")))\n"
 	"#define DL_TILE DL_APART /* inlined, it would lose the attribute that contracts */\n"
 	"#define DL_CONTRACT_ON\n"
-	"#endif\n\n";
+	"#endif\n"
+	"/* where a run of a row of A starts: at element AT of A, or, if that is negative, at element -1 - AT of EDGE */\n"
+	"#define DL_RUN(at, a, edge) ((at) < 0 ? (edge) - 1 - (at) : (a) + (at))\n\n";
 
 static bool write_source(Pack *p, const char *base, const StrBuf *b)
 {

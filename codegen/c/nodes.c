@@ -213,7 +213,7 @@ static void print_rows(Fn *f, const Tile *tl)
 	f->indent++;
 	fn_tabs(f);
 	strbuf_printf(&f->body, "const int64_t %s = %s;\n", row,
-		      c_tile_inlines(f->g, tl) ? "i" : "i < valid ? i : valid - 1");
+		      tl->whole ? "i" : "i < valid ? i : valid - 1");
 	fn_texts(f, (Expr *const *)&tl->a_at, 1, &at);
 	fn_tabs(f);
 	strbuf_printf(&f->body, "row[i] = %s;\n", strbuf_str(&at));
@@ -420,8 +420,8 @@ static void print_trimmed(Fn *f, const Tile *tl, const char *fn, const StrBuf *t
 static void print_call(Fn *f, const Tile *tl, const char *fn, const StrBuf *t)
 {
 	fn_tabs(f);
-	strbuf_printf(&f->body, "%s(%s%s, %d, ", fn, c_tile_inlines(f->g, tl) ? "" : "valid, ",
-		      strbuf_str(&t[1]), !tl->accumulate);
+	strbuf_printf(&f->body, "%s(%s%s, %d, ", fn, tl->whole ? "" : "valid, ", strbuf_str(&t[1]),
+		      !tl->accumulate);
 	if (tl->runs)
 		print_runs(f, tl);
 	else
@@ -446,7 +446,7 @@ static void print_tile(Fn *f, const LNode *n)
 	strbuf_puts(&f->body, "{\n");
 	f->indent++;
 	fn_texts(f, e, MOST, t);
-	if (!c_tile_inlines(f->g, tl)) {
+	if (!tl->whole) {
 		fn_tabs(f);
 		strbuf_printf(&f->body, "const int64_t valid = %s;\n", strbuf_str(&t[0]));
 	}

@@ -33,23 +33,10 @@ static int columns_of(const GenC *g, const Tile *t)
 	return columns - rest + (halves && rest <= lanes / 2 ? lanes / 2 : lanes);
 }
 
-/* Whether registers suffice for the micro-kernel for T within its caller. Loops that pack hold
- * constants in them all the time. With 16 registers an inlined micro-kernel has its sums in memory
- * then: a convolution of 3x3 took 1.6 times as long. */
-static bool fits(const GenC *g, const Tile *t)
-{
-	return t->kpack == 1 && (g->target->registers >= 32 || (t->whole && !t->packs));
-}
-
-bool c_tile_inlines(const GenC *g, const Tile *t)
-{
-	return t->whole && fits(g, t);
-}
-
 /* The terms of a run of T, if it is inlined, computes whole sums, and knows that number; else 0. */
-static int whole_runs(const GenC *g, const Tile *t)
+static int whole_runs(const Tile *t)
 {
-	const bool known = c_tile_inlines(g, t) && t->runs && t->run->kind == EX_CONST &&
+	const bool known = t->whole && t->runs && t->run->kind == EX_CONST &&
 			   t->k->kind == EX_CONST && !t->accumulate && !t->partial;
 
 	return known && t->k->i <= TILE_DEPTH && t->k->i % t->run->i == 0 ? (int)t->run->i : 0;
@@ -58,7 +45,7 @@ static int whole_runs(const GenC *g, const Tile *t)
 /* The name says all that the function's text depends on: tiles of one name share it. */
 const char *c_tile_use(GenC *g, const Tile *t)
 {
-	const int columns = columns_of(g, t), run = whole_runs(g, t);
+	const int columns = columns_of(g, t), run = whole_runs(t);
 	const char *key = arena_printf(
 		g->arena, "tile_%s_%dx%d%s%s%s%s%s%s%s%s%s%s", ctype_name[t->ct], t->mr, columns,
 		columns < t->nr ? arena_printf(g->arena, "of%d", t->nr) : "",
@@ -77,7 +64,7 @@ const char *c_tile_use(GenC *g, const Tile *t)
 			: "",
 		t->zero ? "_zero" : "",
 		t->row_scale ? arena_printf(g->arena, "_rows%lld", (long long)t->row_group) : "",
-		c_tile_inlines(g, t) ? "_whole" : "");
+		t->whole ? "_whole" : "");
 
 	for (int i = 0; i < g->tiles.n; i++)
 		if (!strcmp(g->tiles.at[i], key))
@@ -376,17 +363,17 @@ static const char *last_parameters(GenC *g, const Tile *t, bool declare)
 static void rows_function(GenC *g, StrBuf *b, const Tile *t, const char *key, int rows)
 {
 	const char *type = c_type(t->ct), *a = type_of(t, t->a),
-		   *how = rows < t->mr ? ""
-			  : fits(g, t) ? "DL_TILE "
-				       : "DL_APART ";
+		   *how = rows < t->mr                                                ? ""
+			  : t->whole || (t->kpack == 1 && g->target->registers >= 32) ? "DL_TILE "
+										      : "DL_APART ";
 	const int esize = dtype_info[ctype_dtype(t->ct)].bits / 8, lanes = c_tile_lanes(g, t),
-		  nv = vectors_of(g, t), sets = sets_of(t, rows, nv), run = whole_runs(g, t);
+		  nv = vectors_of(g, t), sets = sets_of(t, rows, nv), run = whole_runs(t);
 
 	strbuf_printf(b, "%s static %svoid %s%s(int64_t n, int first, ",
 		      t->kpack == 1 || splits_pairs(t) ? "DL_CONTRACT"
 		      : t->b->dtype == DT_BF16         ? "DL_DOT_BF16"
 						       : "DL_DOT",
-		      how, key, c_tile_inlines(g, t) ? "" : arena_printf(g->arena, "_%d", rows));
+		      how, key, t->whole ? "" : arena_printf(g->arena, "_%d", rows));
 	put_parameters(b, t, a);
 	strbuf_printf(b, "\t\t%s)\n{\n%s", last_parameters(g, t, true),
 		      t->kpack == 1 || t->ct == CT_F32 ? "\tDL_CONTRACT_ON\n" : "");
@@ -400,6 +387,8 @@ static void rows_function(GenC *g, StrBuf *b, const Tile *t, const char *key, in
 			b,
 			"\ttypedef %s half_vec __attribute__((vector_size(%d), aligned(%d), may_alias));\n",
 			type, lanes / 2 * esize, esize);
+	if (t->whole && g->target->registers < 32)
+		strbuf_puts(b, "\n\tDL_FREE_REGISTERS;\n");
 	if (c_tile_pairs(g, t))
 		strbuf_puts(
 			b,
@@ -452,7 +441,7 @@ static void tile_function(GenC *g, StrBuf *b, const Tile *t, const char *key)
 		   *how = t->runs ? "row, row_step, run, k0, a_step" : "a, row, a_step";
 	int sizes[8], n = 0;
 
-	if (c_tile_inlines(g, t)) {
+	if (t->whole) {
 		rows_function(g, b, t, key, t->mr);
 		return;
 	}

@@ -9,8 +9,6 @@
 /* Terms that are summed at a time, so that rounding errors grow with the number of such sums. */
 enum { TILE_DEPTH = 512 };
 
-/* Whether the micro-kernel for T is inlined. It then has no argument for the number of rows. */
-bool c_tile_inlines(const GenC *g, const Tile *t);
 /* Notes that the micro-kernel for T is used; returns its C name. */
 const char *c_tile_use(GenC *g, const Tile *t);
 /* The C type of an element of T's table of runs, the address of a run's first term. */

@@ -63,6 +63,14 @@ static const char kernel_macros[] =
 	"#define DL_TILE DL_APART /* inlined, it would lose the attribute that contracts */\n"
 	"#define DL_CONTRACT_ON\n"
 	"#endif\n"
+	/* A product of 24 x 3x3 terms whose loops pack took 1.6 times as long. */
+	"#if defined(__clang__) && defined(__x86_64__)\n"
+	"/* what loops around keep in registers, such as constants, goes to memory, and not the sums that follow */\n"
+	"#define DL_FREE_REGISTERS __asm__ volatile(\"\" ::: \"xmm0\", \"xmm1\", \"xmm2\", \"xmm3\", \"xmm4\", \"xmm5\", \"xmm6\", \"xmm7\", \\\n"
+	"\t\"xmm8\", \"xmm9\", \"xmm10\", \"xmm11\", \"xmm12\", \"xmm13\", \"xmm14\", \"xmm15\")\n"
+	"#else\n"
+	"#define DL_FREE_REGISTERS (void)0\n"
+	"#endif\n"
 	"/* where a run of a row of A starts: at element AT of A, or, if that is negative, at element -1 - AT of EDGE */\n"
 	"#define DL_RUN(at, a, edge) ((at) < 0 ? (edge) - 1 - (at) : (a) + (at))\n\n";
 

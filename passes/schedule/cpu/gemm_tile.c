@@ -163,7 +163,6 @@ static void emit_tile(Gemm *g, const TileAt *t)
 		tl->depth = l_iter(b, "d", g->kk);
 	tl->m_valid = t->m_valid;
 	tl->whole = t->m_valid->kind == EX_CONST && t->m_valid->i == g->mr && gains_by_rows(g, t);
-	tl->packs = !g->b_panels || !(g->a_direct || g->runs);
 	tl->col = l_iter(b, "c", dim_const(g->k->ctx, g->nr));
 	tl->n_valid = t->n_valid;
 	tl->when = g->when ? tile_when(g, t, tl) : NULL;

@@ -337,21 +337,35 @@ DL_REM(f64, double, uint64_t, , 52, u64, 11)
 DL_FLOATING(f32, float, f)
 DL_FLOATING(f64, double, )
 
+/* The bits of m 2^e, a number too small to be normal, whose bits would be B if exponents had no
+ * limit. It is a multiple k of the least subnormal number 2^-LEAST, whose bits are k: adding 2^MAN
+ * to m 2^(e + LEAST) rounds it to k. A product would take processors many times as long. Code for
+ * CPUs that take such results for zero defines DL_FLUSH. */
+#ifdef DL_FLUSH
+#define DL_TINY(t, T, i, I, man, least) \
+	DL_FN I dl_tiny_##t(I b)        \
+	{                               \
+		return (void)b, 0;      \
+	}
+#else
+#define DL_TINY(t, T, i, I, man, least)                                             \
+	DL_FN I dl_tiny_##t(I b)                                                    \
+	{                                                                           \
+		return dl_bits_##t##_##i(dl_bits_##i##_##t(b + ((I)least << man)) + \
+					 (T)0x1p##man) -                            \
+		       dl_bits_##t##_##i((T)0x1p##man);                             \
+	}
+#endif
 /* m 2^e, where n is 1.5 * 2^MAN + e, as a sum that was to round e to an integer. Adding e to m's
- * exponent is exact where the result is normal, or infinite. Elsewhere it is a multiple k of the
- * least subnormal number 2^-LEAST, whose bits are k: adding 2^MAN to m 2^(e + LEAST) rounds it
- * to k. A product would take processors many times as long. */
-#define DL_SCALE(t, T, i, I, man, least, inf)                                         \
-	DL_FN T dl_scale_##t(T m, T n)                                                \
-	{                                                                             \
-		const I normal = (I)1 << man,                                         \
-			e = dl_bits_##t##_##i(n) - dl_bits_##t##_##i(0x1.8p##man);    \
-		const I b = dl_bits_##t##_##i(m) + dl_shl_##i(e, man);                \
-		const bool tiny = b < normal;                                         \
-		const I h = b + (tiny ? (I)least << man : 0);                         \
-		const I k = dl_bits_##t##_##i(dl_bits_##i##_##t(h) + (T)0x1p##man) -  \
-			    dl_bits_##t##_##i((T)0x1p##man);                          \
-		return m != m ? m : dl_bits_##i##_##t(tiny ? k : dl_min_##i(b, inf)); \
+ * exponent is exact where the result is normal, or infinite. */
+#define DL_SCALE(t, T, i, I, man, least, inf)                                      \
+	DL_TINY(t, T, i, I, man, least)                                            \
+	DL_FN T dl_scale_##t(T m, T n)                                             \
+	{                                                                          \
+		const I e = dl_bits_##t##_##i(n) - dl_bits_##t##_##i(0x1.8p##man); \
+		const I b = dl_bits_##t##_##i(m) + dl_shl_##i(e, man);             \
+		const I r = b < (I)1 << man ? dl_tiny_##t(b) : dl_min_##i(b, inf); \
+		return m != m ? m : dl_bits_##i##_##t(r);                          \
 	}
 DL_SCALE(f64, double, i64, int64_t, 52, 1074, 0x7ff0000000000000)
 #if defined(__AVX512F__) && defined(__clang__) && __clang_major__ >= 22

@@ -117,15 +117,24 @@ static HostOpts host_opts(const Pack *p)
 						  : p->o->weights_file};
 }
 
-static void kernel_head(StrBuf *b)
+/* What ir/scalar.h is told. */
+static const char *scalar_options(bool flush)
 {
-	strbuf_puts(b, "#define DLRT_GENERATED 1\n#include \"dlrt.h\"\n#include \"scalar.h\"\n\n");
+	return flush ? "#define DL_FLUSH 1 /* subnormal results are 0 */\n" : "";
+}
+
+static void kernel_head(StrBuf *b, bool flush)
+{
+	strbuf_printf(b,
+		      "#define DLRT_GENERATED 1\n%s#include \"dlrt.h\"\n#include \"scalar.h\"\n\n",
+		      scalar_options(flush));
 	strbuf_puts(b, kernel_macros);
 }
 
-void package_c_head(StrBuf *b)
+void package_c_head(StrBuf *b, bool flush)
 {
-	strbuf_puts(b, "#define DLRT_GENERATED 1\n#include \"dlrt.h\"\n#include <string.h>\n\n");
+	strbuf_printf(b, "#define DLRT_GENERATED 1\n%s#include \"dlrt.h\"\n#include <string.h>\n\n",
+		      scalar_options(flush));
 	strbuf_puts(b, embed_scalar_h);
 	strbuf_puts(b, "\n");
 	strbuf_puts(b, kernel_macros);
@@ -145,7 +154,7 @@ static bool write_kernels(Pack *p, GenC *g, const Target *t, const char *base, i
 		StrBuf b = {0};
 
 		file_head(&b, arena_printf(p->a, "Kernels of %s for %s.", p->o->name, t->name));
-		kernel_head(&b);
+		kernel_head(&b, p->m->opt.flush);
 		gen_c_file(g, &b, i, false);
 		ok = add_file(p, arena_printf(p->a, "%s_%d", base, i), &b, t);
 		strbuf_free(&b);
@@ -430,7 +439,7 @@ static bool make_c(Pack *p)
 			p->o->name, p->m->target[0]->march ? " -march=" : "",
 			p->m->target[0]->march ? p->m->target[0]->march : "",
 			p->m->target[0]->vector_bytes == 64 ? " -mprefer-vector-width=512" : ""));
-	package_c_head(&b);
+	package_c_head(&b, p->m->opt.flush);
 	gen_c_split(p->gc[0], 1);
 	gen_c_file(p->gc[0], &b, 0, true);
 	strbuf_puts(&b, strbuf_str(&host));

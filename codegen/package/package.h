@@ -42,8 +42,9 @@ typedef struct PackageOpts {
 bool package(Module *m, const PackageOpts *o);
 /* Compiler flags for generated C on all targets, besides -O and -I; ends with null. */
 extern const char *const package_cflags[];
-/* Prints the begin of a C file that holds kernels and host stubs and includes dlrt.h. */
-void package_c_head(StrBuf *b);
+/* Prints the begin of a C file that holds kernels and host stubs and includes dlrt.h. FLUSH: its
+ * CPUs take subnormal results for zero. */
+void package_c_head(StrBuf *b, bool flush);
 
 /* ---- commands.c ---- */
 

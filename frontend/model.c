@@ -205,15 +205,13 @@ static char *find_external(OnnxFile *f, const char *location, bool *outside)
 	return found;
 }
 
-const MappedFile *onnx_external(OnnxFile *f, const char *location, DiagLoc loc)
+/* As onnx_external, of a file that is not in F's lists. */
+static const MappedFile *open_external(OnnxFile *f, const char *location, DiagLoc loc)
 {
 	MappedFile m = {0}, *keep;
 	bool outside;
 	char *path;
 
-	for (int i = 0; i < f->external.n; i++)
-		if (!strcmp(f->external.at[i]->path, location))
-			return f->external.at[i];
 	if (!*location) {
 		diag_error(f->diag, loc, "external data has an empty location; it names no file");
 		return NULL;
@@ -254,4 +252,20 @@ const MappedFile *onnx_external(OnnxFile *f, const char *location, DiagLoc loc)
 	keep->path = arena_strdup(f->arena, location);
 	vec_push(f->arena, &f->external, keep);
 	return keep;
+}
+
+const MappedFile *onnx_external(OnnxFile *f, const char *location, DiagLoc loc)
+{
+	const MappedFile *m;
+
+	for (int i = 0; i < f->external.n; i++)
+		if (!strcmp(f->external.at[i]->path, location))
+			return f->external.at[i];
+	for (int i = 0; i < f->missing.n; i++)
+		if (!strcmp(f->missing.at[i], location))
+			return NULL;
+	m = open_external(f, location, loc);
+	if (!m)
+		vec_push(f->arena, &f->missing, arena_strdup(f->arena, location));
+	return m;
 }

@@ -31,6 +31,7 @@ typedef struct OnnxFile {
 	const uint8_t *bytes;	    /* the whole message: mapped, or the caller's memory */
 	WireRanges ranges;	    /* raw_ref is an index into this */
 	VEC(MappedFile *) external; /* each external file once */
+	VEC(const char *) missing;  /* locations of external data without a file, each reported once */
 	/* the table of the strings of its tensors: one of the file's own, or that of the context
 	 * that the model is imported into */
 	struct dl_strings *strings;
@@ -49,9 +50,9 @@ OnnxFile *onnx_open_bytes(Diag *d, const char *path, const void *bytes, size_t n
 			  const ProtobufCMessageDescriptor *root);
 void onnx_close(OnnxFile *f);
 
-/* Maps the external file LOCATION; null after a diagnostic for LOC. It must be in the folder of
- * the model's path, or of its resolved path, after symbolic links are followed. `..` and
- * absolute paths are refused. */
+/* Maps the external file LOCATION; null after a diagnostic for LOC, which a location gets once. It
+ * must be in the folder of the model's path, or of its resolved path, after symbolic links are
+ * followed. `..` and absolute paths are refused. */
 const MappedFile *onnx_external(OnnxFile *f, const char *location, DiagLoc loc);
 
 #endif

@@ -280,6 +280,12 @@ def test_external():
         refused(f"external {location}", put(location), "only files in the model's folder|location")
     refused("link out of the folder", put("link.bin"), "leads out")
     refused("absent", put("none.bin"), "no such file")
+    twice = external("none.bin")
+    twice.graph.initializer.add().CopyFrom(twice.graph.initializer[0])
+    twice.graph.initializer[1].name = "v"
+    twice.graph.node[0].input[0] = "v"
+    err = fe("-p", write(path, twice))[2]
+    check(err.count("no such file") == 1 and err.count("error") == 1, "absent, of two weights", err)
     refused("fifo", put("fifo"), "not a regular file")
     refused("folder", put("sub"), "not a regular file")
     refused("past the end", put("w.bin", 49), "past the end")

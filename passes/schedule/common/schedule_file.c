@@ -294,17 +294,23 @@ bool schedule_file_apply(Module *m)
 	const uint64_t *hash = schedule_hashes(m, a);
 	const int errors = d->errors;
 	const FileLines lines = read_lines(a, d, m->opt.schedule, m->opt.schedule_file);
+	bool any = false;
 
 	for (int t = 0; t < m->ntargets; t++)
 		for (int i = 0; i < lines.n; i++) {
 			if (strcmp(lines.at[i].target, m->target[t]->name))
 				continue;
+			any = true;
 			if (is_decided(&lines, i))
 				diag_error(d, lines.at[i].loc,
 					   "an earlier line decides this kernel");
 			else
 				apply_line(m, t, &lines.at[i], hash);
 		}
+	if (lines.n && !any && m->ntargets)
+		diag_warning(d, lines.at[0].loc, "schedule",
+			     "all lines are for other CPUs, this one for \"%s\", so the file has no effect; the model is compiled for \"%s\"",
+			     lines.at[0].target, m->target[0]->name);
 	arena_free(a);
 	return d->errors == errors;
 }

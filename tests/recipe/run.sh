@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# HACKING.md's recipes for an elementwise and a structured operator still work: their lines go into a copy of the source, which
-# then compiles a model with both operators, for the CPU and for the GPU that is simulated.
+# HACKING.md's recipes for an elementwise and a structured operator and for a pass still work: their lines go into a copy of the
+# source, which then compiles a model with both operators, for the CPU and for the GPU that is simulated, by way of the pass.
 set -eu
 cd "$(dirname "$0")/../.."
 build=$(cd "${BUILD:-build}" && pwd)
@@ -12,15 +12,20 @@ cp -a Makefile base ir ops frontend passes codegen runtime tools tests "$copy"
 cp -a "$build"/{obj,gen,flags,lib,include} "$copy/build"
 python=${PYTHON:-$PWD/build/venv/bin/python3}
 
-# The recipes: what follows "/* FILE */" in an indented block, up to the next such line, goes to the end of FILE.
+# The recipes: what follows "/* FILE */" in an indented block, up to the next such line, goes to the end of FILE; after "/* FILE,
+# before TEXT */", before the line with TEXT.
 "$python" - "$copy" <<'PY'
 import os, re, sys
 
-lines = re.findall(r"^    /\* (\S+/\S+) \*/\n((?:    (?!/\*).*\n|\n(?=    ))+)", open("HACKING.md").read(), re.M)
-assert [file for file, _ in lines] == ["ir/ops.def", "ops/elementwise.c", "ir/ops.def", "ops/contract.c"], lines
-for file, line in lines:
-    with open(os.path.join(sys.argv[1], file), "a") as f:
-        f.write("\n" + re.sub(r"^    ", "", line, flags=re.M))
+lines = re.findall(r"^    /\* (\w+/\S+?)(?:, before (.*))? \*/\n((?:    (?!/\* \w+/).*\n|\n(?=    ))+)", open("HACKING.md").read(), re.M)
+assert [file for file, _, _ in lines] == ["ir/ops.def", "ops/elementwise.c", "ir/ops.def", "ops/contract.c",
+                                          "passes/kernel/twice.c", "passes/module.h", "passes/passes.c"], lines
+for file, before, line in lines:
+    path = os.path.join(sys.argv[1], file)
+    text = open(path).read() if os.path.exists(path) else ""
+    at = re.search(r"^.*" + re.escape(before), text, re.M).start() if before else len(text)
+    with open(path, "w") as f:
+        f.write(text[:at] + "\n" * (not before) + re.sub(r"^    ", "", line, flags=re.M) + text[at:])
 PY
 
 make -s -C "$copy" BUILD=build CC="${CC:-gcc}" OPT=-O0 WARN=-g0 build/bin/dlcc build/bin/dlrun build/lib/libdlrt.a build/include/dlrt.h >"$copy/log" 2>&1 || {
@@ -34,8 +39,8 @@ import onnx
 from onnx import TensorProto, helper
 
 info = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in (("x", ["N", 5]), ("y", ["N", 5]), ("z", ["N"]))]
-nodes = [helper.make_node("Cube", ["x"], ["y"]), helper.make_node("RowDot", ["x", "y"], ["z"])]
-graph = helper.make_graph(nodes, "g", info[:1], info[1:])
+nodes = [helper.make_node("Cube", ["x"], ["y"]), helper.make_node("RowDot", ["x", "y"], ["w"]), helper.make_node("Mul", ["w", "two"], ["z"])]
+graph = helper.make_graph(nodes, "g", info[:1], info[1:], [helper.make_tensor("two", TensorProto.FLOAT, [], [2])])
 onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), sys.argv[1] + "/cube.onnx")
 np.save(sys.argv[1] + "/x.npy", np.arange(15, dtype=np.float32).reshape(3, 5))
 PY
@@ -46,9 +51,12 @@ right() {
 	"$python" -c "
 import numpy as np
 x = np.arange(15.0).reshape(3, 5)
-assert (np.load('$1/y.npy') == x ** 3).all() and (np.load('$1/z.npy') == (x ** 4).sum(1)).all()"
+assert (np.load('$1/y.npy') == x ** 3).all() and (np.load('$1/z.npy') == 2 * (x ** 4).sum(1)).all()"
 }
 
+build/bin/dlcc cube.onnx --dump-ir=fuse >fused
+build/bin/dlcc cube.onnx --dump-ir=twice >twice
+grep -q 'mul(.*, 2)' fused && ! grep -q 'mul(.*, 2)' twice
 build/bin/dlcc cube.onnx -o cube.so
 right cpu
 if [ ! -e "$build/ptxsim/libcuda.so.1" ] || ! build/bin/dlcc --list-targets | grep -q cuda:; then

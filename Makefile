@@ -8,7 +8,7 @@
 # make install    PREFIX=/usr/local, DESTDIR=
 # make format     clang-format over all C; layers: who includes whom; warnings: the other compiler
 # make docs       docs/ops.md, from the table of ops
-# make ulp        errors of the functions over all inputs, for hours: the table in docs/numerics.md
+# make ulp        errors of the functions over all inputs, for hours: the table in docs/numerics.md; NAMES="erf tanh": of these alone
 # make ptxsim     build/ptxsim/libcuda.so.1: a PTX interpreter in place of the CUDA driver
 # make gpu-pack   build/gpu-pack: what checks and times code for GPUs on a machine that has only a driver
 # make gpu-ptxas  all PTX of the model suites through ptxas, where there is one
@@ -287,7 +287,7 @@ fuzz-graphs: deps
 	tests/fuzz_graphs/run.sh $(SEED) $(N)
 
 ulp: deps all
-	CC=$(CC) PYTHON=$(PYTHON) tests/numerics/run.sh all
+	CC=$(CC) PYTHON=$(PYTHON) tests/numerics/run.sh all $(NAMES)
 
 # The sources under both compilers' warnings, and what tests compile by themselves, but for two that want what those generate and
 # one that wants NVIDIA's headers.

@@ -4,6 +4,8 @@
 #	run.sh          a share of the inputs; prints "N passed, N failed"
 #	run.sh all      all of them, for hours, at low priority; writes the table in docs/numerics.md. What an earlier
 #	                run finished, with the same functions, is not run again. ULP_JOBS=N: so many at a time (2).
+#	run.sh all NAME...
+#	                of these functions alone; the other rows of the table stay
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 CC=${CC:-cc}
@@ -44,7 +46,10 @@ build || {
 }
 if [ "${1:-}" != all ]; then
 	mkdir "$TMP/records"
-	"$TMP/ulp" --share=16411 "$TMP/records"
+	"$TMP/ulp" --share=16411 "$TMP/records" || {
+		echo "0 passed, 1 failed"
+		exit 1
+	}
 	$PYTHON tests/numerics/table.py "$TMP/records"
 	exit
 fi
@@ -52,4 +57,5 @@ cat "$TMP/funcs.h" ir/scalar.h >"$TMP/functions"
 cmp -s "$TMP/functions" build/ulp/functions || rm -rf build/ulp
 mkdir -p build/ulp/records
 cp "$TMP/functions" build/ulp/functions
-nice -n 19 "$TMP/ulp" --jobs="${ULP_JOBS:-2}" build/ulp/records && $PYTHON tests/numerics/table.py build/ulp/records --write docs/numerics.md
+shift
+nice -n 19 "$TMP/ulp" --jobs="${ULP_JOBS:-2}" build/ulp/records "$@" && $PYTHON tests/numerics/table.py build/ulp/records --write docs/numerics.md

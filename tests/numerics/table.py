@@ -53,6 +53,13 @@ def table(worst, names):
     return "\n".join(lines) + "\n"
 
 
+def merged(old, new):
+    """NEW with the rows of OLD for functions that were not measured."""
+    rows = {line.split(" |")[0]: line for line in (old + new).splitlines()}
+    head = new.splitlines()[:2]
+    return "\n".join(head + sorted(line for line in rows.values() if line not in head)) + "\n"
+
+
 def main():
     worst, names, faults, records, shares = read(sys.argv[1])
     text = table(worst, names)
@@ -61,9 +68,10 @@ def main():
             sys.exit("only whole runs are written down")
         with open(sys.argv[3]) as f:
             head, mark, rest = f.read().partition("<!-- ulp -->\n")
-        _, end, tail = rest.partition("<!-- /ulp -->\n")
+        old, end, tail = rest.partition("<!-- /ulp -->\n")
         if not mark or not end:
             sys.exit(f"{sys.argv[3]}: no place for the table")
+        text = merged(old, text)
         with open(sys.argv[3], "w") as f:
             f.write(head + mark + text + end + tail)
     print(text, end="")

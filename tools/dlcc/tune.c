@@ -42,7 +42,8 @@ static const double LEAST_SECONDS = 0.4, MOST_SECONDS = 3;
 static const double RUNS_OF_ROUND = 40;
 /* Runs of a measurement that has no time left, with those that open the artifacts. */
 static const double LEAST_RUNS = 30;
-/* Rounds for which time is left at the end: proofs of the changed schedules take about one. */
+/* Rounds for which time is left at the end, though they may take longer: proofs of the changed
+ * schedules take about one. */
 enum { LAST_ROUNDS = 3 };
 
 typedef VEC(Decision *) Decisions;
@@ -356,10 +357,16 @@ static bool round_of(Tuner *t, const char *chosen, bool *done)
 	return true;
 }
 
+/* What N rounds take. */
+static double seconds_for(const Tuner *t, int n)
+{
+	return n * (t->round_cost + seconds_to_measure(t));
+}
+
 /* There is time for N rounds more. */
 static bool has_time(const Tuner *t, int n)
 {
-	return left(t) > n * (t->round_cost + seconds_to_measure(t));
+	return left(t) > seconds_for(t, n);
 }
 
 /* All groups try the best decision. How many of these are not the chosen ones. */
@@ -400,7 +407,7 @@ static bool drop_slower(Tuner *t)
 }
 
 /* Times all best decisions together beside CHOSEN, and drops those that are not faster, until
- * all are or the time is over. *FASTER: the whole model is. If the time ends before what is left
+ * all are, or LAST_ROUNDS have passed and the time is over. *FASTER: the whole model is. If the time ends before what is left
  * could be timed together, *FASTER says whether anything is left, as each was faster in a
  * measurement. */
 static bool confirm(Tuner *t, const char *chosen, bool *faster)
@@ -409,7 +416,7 @@ static bool confirm(Tuner *t, const char *chosen, bool *faster)
 	const char *so = NULL;
 
 	*faster = false;
-	for (int tries = 0; !*faster && (!tries || has_time(t, 1)); tries++) {
+	for (int tries = 0; !*faster && (tries < LAST_ROUNDS || has_time(t, 1)); tries++) {
 		if (!try_best(t))
 			return true;
 		if (changed) {
@@ -454,7 +461,8 @@ static void put_head(StrBuf *b, const Tuner *t, bool faster)
 		strbuf_printf(b, "; the model: %.4g ms with these lines, %.4g ms without\n",
 			      t->time[1]->run * 1e3, t->time[0]->run * 1e3);
 	else
-		strbuf_puts(b, "; nothing was faster than what dlcc chooses\n");
+		strbuf_puts(b, t->rounds ? "; nothing was faster than what dlcc chooses\n"
+					 : "; the time was too short to try others\n");
 }
 
 static void put_lines(StrBuf *b, Tuner *t)
@@ -507,8 +515,9 @@ static void print_result(const Tuner *t, bool faster)
 			t->time[1]->run * 1e3, t->time[0]->run * 1e3, n, t->groups.n);
 	else if (!t->rounds)
 		fprintf(stderr,
-			": nothing was measured: --tune=%d ended before the first round; give more seconds\n",
-			t->cli->tune_seconds);
+			": no other decision was tried: --tune=%d is too short for a round and those at the end; give at least %d seconds\n",
+			t->cli->tune_seconds,
+			(int)(tune_now() - t->begin + seconds_for(t, 2 + LAST_ROUNDS)) + 1);
 	else
 		fprintf(stderr, ": nothing was faster than what dlcc chooses, in %d rounds\n",
 			t->rounds);

@@ -258,7 +258,7 @@ static bool decide_as(Module *m, int t, Node *n, const FileLine *l, bool first)
 	return ok;
 }
 
-/* Decides the kernels of target number T that L names. */
+/* Decides the kernels of target number T that L names. Whether there are any. */
 static bool apply_line(Module *m, int t, const FileLine *l, const uint64_t *hash)
 {
 	bool any = false;
@@ -267,13 +267,12 @@ static bool apply_line(Module *m, int t, const FileLine *l, const uint64_t *hash
 	for (Node *n = m->graph->first; n; n = n->next) {
 		if (n->id >= m->ndecisions || !hash[n->id] || digits_of(hash[n->id]) != l->digits)
 			continue;
-		if (!decide_as(m, t, n, l, first != hash[n->id]))
-			return false;
-		first = hash[n->id];
 		any = true;
+		if (!decide_as(m, t, n, l, first != hash[n->id]))
+			break;
+		first = hash[n->id];
 	}
-	return any || diag_warning(m->ctx->diag, l->loc, "schedule",
-				   "no kernel has this key, so the line has no effect");
+	return any;
 }
 
 /* Whether a line of LINES before number I decides the same. */
@@ -294,7 +293,7 @@ bool schedule_file_apply(Module *m)
 	const uint64_t *hash = schedule_hashes(m, a);
 	const int errors = d->errors;
 	const FileLines lines = read_lines(a, d, m->opt.schedule, m->opt.schedule_file);
-	bool any = false;
+	bool any = false, unknown = false;
 
 	for (int t = 0; t < m->ntargets; t++)
 		for (int i = 0; i < lines.n; i++) {
@@ -304,8 +303,14 @@ bool schedule_file_apply(Module *m)
 			if (is_decided(&lines, i))
 				diag_error(d, lines.at[i].loc,
 					   "an earlier line decides this kernel");
-			else
-				apply_line(m, t, &lines.at[i], hash);
+			else if (!apply_line(m, t, &lines.at[i], hash)) {
+				diag_warning(
+					d, lines.at[i].loc, "schedule",
+					"no kernel has this key, so the line has no effect%s",
+					unknown ? ""
+						: "; keys are of a model, its --dim, -O and other options: --dump-ir=decide with the same options prints those there are");
+				unknown = true;
+			}
 		}
 	if (lines.n && !any && m->ntargets)
 		diag_warning(d, lines.at[0].loc, "schedule",

@@ -6,6 +6,8 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 const InstInfo inst_info[INST_COUNT] = {
@@ -389,7 +391,10 @@ Expr *ex_func_body(ExprPool *p, Inst fn, CType t)
 	if (!*at) {
 		*at = ex_parse(p, t == CT_F32 ? inst_info[fn].f32 : inst_info[fn].f64, t, names,
 			       inst_info[fn].nargs, &err);
-		assert(*at && !err);
+		if (err) {
+			fprintf(stderr, "ir/funcs.def: %s: %s\n", inst_info[fn].name, err);
+			abort();
+		}
 	}
 	return *at;
 }

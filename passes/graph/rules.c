@@ -570,13 +570,14 @@ static bool has_name(const Pat *p, const char *name)
 	return false;
 }
 
-/* Checks that the nodes and functions that right side P mentions exist. */
+/* Checks that the values, nodes and functions that right side P mentions exist. */
 static void must_know(RuleText *t, const Pat *lhs, Pat *p)
 {
 	if (p->kind == PAT_CALL && has_label(lhs, p->name))
 		p->kind = PAT_LIKE;
 	t->p = p->name ? p->name : "";
 	must(t, p->kind != PAT_CALL || function(p->name), "a function of rules.c");
+	must(t, p->kind != PAT_VALUE || has_name(lhs, p->name), "a name of the left side");
 	if (p->attr) {
 		t->p = p->attr->name;
 		must(t, p->attr->nargs == 1 && attr_function(p->attr->name),
@@ -608,7 +609,9 @@ RuleSet *rules_read(Arena *a)
 
 		e.lhs = read_side(&t, r->lhs);
 		must(&t, e.lhs->kind == PAT_OP, "an operator as the left side");
+		t.p = r->rhs;
 		e.rhs = read_side(&t, r->rhs);
+		must(&t, e.rhs->kind != PAT_NUMBER, "a value or an operator as the right side");
 		t.p = r->where;
 		while (peek(&t))
 			vec_push(a, &e.where, read_pat(&t));

@@ -93,6 +93,7 @@ CStage gen_c_stage(GenC *g, const Schedule *s, const Stage *st)
 		if (g->done.at[i].stage == st)
 			return g->done.at[i].c;
 	f.cb = fn_leaves(&f);
+	f.runs = fn_tile_with_runs(st->body);
 	vec_push(g->arena, &f.naturals, st->var);
 	fn_nodes(&f, st->body);
 	print_header(&f, &all);

@@ -17,6 +17,8 @@ typedef struct Fn {
 	GenC *g;
 	const Schedule *sched;
 	const Stage *stage;
+	const Tile
+		*runs; /* a tile that reads A in runs, if there is one; all such read one table */
 	VEC(FnName) names;
 	VEC(Buf *) bufs; /* buffer parameters, in order of first use */
 	VEC(Dim *) sizes; /* size parameters: symbols, and what is computed from them */
@@ -49,6 +51,8 @@ bool fn_natural(void *fn, const Expr *e);
 void fn_load(Fn *f, StrBuf *b, const Buf *buf, const char *at);
 /* The name of the variable that has the element of B, one of f->values. */
 const char *fn_value(Fn *f, const Buf *b);
+/* The first tile in N and its siblings that reads A in runs; null if there is none. */
+const Tile *fn_tile_with_runs(const LNode *n);
 /* Whether N or a sibling of it writes to B. */
 bool fn_writes(const LNode *n, const Buf *b);
 /* Notes whether N's variable is never negative, by its first value. */

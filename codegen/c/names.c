@@ -252,6 +252,15 @@ void fn_store(Fn *f, StrBuf *b, Buf *buf, const char *at, const char *val)
 		strbuf_printf(b, "%s[%s] = %s;\n", name, at, val);
 }
 
+const Tile *fn_tile_with_runs(const LNode *n)
+{
+	const Tile *t = NULL;
+
+	for (; n && !t; n = n->next)
+		t = n->tile && n->tile->runs ? n->tile : fn_tile_with_runs(n->body);
+	return t;
+}
+
 static void use_func(void *arg, Inst fn, CType t)
 {
 	((Fn *)arg)->g->used_funcs.used[fn][t == CT_F64] = true;

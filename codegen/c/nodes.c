@@ -61,29 +61,22 @@ void fn_close(Fn *f)
 	strbuf_puts(&f->body, "}\n");
 }
 
-/* A tile in N with the table RUNS; null if there is none. */
-static const Tile *tile_with_runs(const LNode *n, const Buf *runs)
-{
-	const Tile *t = NULL;
-
-	for (; n && !t; n = n->next)
-		t = n->tile && n->tile->runs == runs ? n->tile : tile_with_runs(n->body, runs);
-	return t;
-}
-
 static void print_one_store(Fn *f, const LNode *n)
 {
 	Expr *e[] = {n->idx, n->val[0]};
 	StrBuf t[2] = {{0}};
 	bool guarded = fn_guard(f, n->guard);
-	const Tile *tl = tile_with_runs(f->stage->body, n->buf[0]);
+	const Tile *tl = f->runs && f->runs->runs == n->buf[0] ? f->runs : NULL;
 	const char *val;
 
 	fn_texts(f, e, 2, t);
 	fn_tabs(f);
 	val = strbuf_str(&t[1]);
-	/* in C, the table of runs has addresses, so that a micro-kernel need not choose */
-	if (tl && !(n->val[0]->kind == EX_LOAD && n->val[0]->load.buf == n->buf[0]))
+	/* In C, the table of runs has addresses, so that a micro-kernel need not choose. A value that
+	 * is a name is an element of A: names are never negative. */
+	if (tl && n->val[0]->kind == EX_ITER)
+		val = arena_printf(f->g->arena, "%s + %s", fn_buf(f, tl->a), val);
+	else if (tl && !(n->val[0]->kind == EX_LOAD && n->val[0]->load.buf == tl->runs))
 		val = arena_printf(f->g->arena, "DL_RUN(%s, %s, %s)", val, fn_buf(f, tl->a),
 				   fn_buf(f, tl->edge ? tl->edge : tl->a));
 	fn_store(f, &f->body, n->buf[0], strbuf_str(&t[0]), val);
@@ -139,8 +132,9 @@ static bool in_tile(const LNode *n, const Buf *b)
 void fn_declare(Fn *f, Buf *b, Expr *offset)
 {
 	Dim *n = dim_const(f->sched->kernel->ctx, 1);
-	const Tile *tile = tile_with_runs(f->stage->body, b);
-	const char *type = tile ? c_tile_run(f->g, tile) : c_memory_type(b->dtype), *name;
+	const char *type = f->runs && f->runs->runs == b ? c_tile_run(f->g, f->runs)
+							 : c_memory_type(b->dtype),
+		   *name;
 	int64_t count = 0;
 
 	for (int i = 0; i < b->rank; i++)
@@ -232,8 +226,9 @@ static void print_runs(Fn *f, const Tile *tl)
 
 	fn_texts(f, e, 4, t);
 	print_address(f, tl->runs, strbuf_str(&t[0]));
-	strbuf_printf(&f->body, ", %s, %s, %s", strbuf_str(&t[1]), strbuf_str(&t[2]),
-		      strbuf_str(&t[3]));
+	strbuf_printf(&f->body, ", %s", strbuf_str(&t[1]));
+	if (!c_tile_whole_runs(tl))
+		strbuf_printf(&f->body, ", %s, %s", strbuf_str(&t[2]), strbuf_str(&t[3]));
 	for (int i = 0; i < 4; i++)
 		strbuf_free(&t[i]);
 }

@@ -33,19 +33,18 @@ static int columns_of(const GenC *g, const Tile *t)
 	return columns - rest + (halves && rest <= lanes / 2 ? lanes / 2 : lanes);
 }
 
-/* The terms of a run of T, if it is inlined, computes whole sums, and knows that number; else 0. */
-static int whole_runs(const Tile *t)
+int c_tile_whole_runs(const Tile *t)
 {
-	const bool known = t->whole && t->runs && t->run->kind == EX_CONST &&
-			   t->k->kind == EX_CONST && !t->accumulate && !t->partial;
-
-	return known && t->k->i <= TILE_DEPTH && t->k->i % t->run->i == 0 ? (int)t->run->i : 0;
+	return t->whole && t->runs && t->run->kind == EX_CONST && !t->accumulate && !t->partial &&
+			       t->k->i % t->run->i == 0
+		       ? (int)t->run->i
+		       : 0;
 }
 
 /* The name says all that the function's text depends on: tiles of one name share it. */
 const char *c_tile_use(GenC *g, const Tile *t)
 {
-	const int columns = columns_of(g, t), run = whole_runs(t);
+	const int columns = columns_of(g, t), run = c_tile_whole_runs(t);
 	const char *key = arena_printf(
 		g->arena, "tile_%s_%dx%d%s%s%s%s%s%s%s%s%s%s", ctype_name[t->ct], t->mr, columns,
 		columns < t->nr ? arena_printf(g->arena, "of%d", t->nr) : "",
@@ -136,10 +135,8 @@ const char *c_tile_run(const GenC *g, const Tile *t)
 static void put_parameters(StrBuf *b, const Tile *t, const char *type)
 {
 	if (t->runs)
-		strbuf_printf(
-			b,
-			"const %s *const *row, int64_t row_step, int64_t run, int64_t k0, int64_t a_step,\n",
-			type);
+		strbuf_printf(b, "const %s *const *row, int64_t row_step, %sint64_t a_step,\n",
+			      type, c_tile_whole_runs(t) ? "" : "int64_t run, int64_t k0, ");
 	else
 		strbuf_printf(b, "const %s *a, const int64_t *row, int64_t a_step,\n", type);
 }
@@ -367,7 +364,7 @@ static void rows_function(GenC *g, StrBuf *b, const Tile *t, const char *key, in
 			  : t->whole || (t->kpack == 1 && g->target->registers >= 32) ? "DL_TILE "
 										      : "DL_APART ";
 	const int esize = dtype_info[ctype_dtype(t->ct)].bits / 8, lanes = c_tile_lanes(g, t),
-		  nv = vectors_of(g, t), sets = sets_of(t, rows, nv), run = whole_runs(t);
+		  nv = vectors_of(g, t), sets = sets_of(t, rows, nv), run = c_tile_whole_runs(t);
 
 	strbuf_printf(b, "%s static %svoid %s%s(int64_t n, int first, ",
 		      t->kpack == 1 || splits_pairs(t) ? "DL_CONTRACT"
@@ -393,9 +390,7 @@ static void rows_function(GenC *g, StrBuf *b, const Tile *t, const char *key, in
 		strbuf_puts(
 			b,
 			"\tconst dot_panel *panel = &order->panel[order->current];\n\tconst uint16_t *at = panel->at;\n");
-	if (run)
-		strbuf_puts(b, "\n\t(void)run;\n\t(void)k0;\n");
-	else if (t->runs)
+	if (t->runs && !run)
 		strbuf_puts(b, "\tint64_t in = k0 % run;\n\n\trow += k0 / run * row_step;\n");
 	for (int i = 0; i < rows && !t->runs; i++)
 		strbuf_printf(b, "\tconst %s *a%d = a + row[%d];\n", a, i, i);

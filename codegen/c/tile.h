@@ -11,6 +11,9 @@ enum { TILE_DEPTH = 512 };
 
 /* Notes that the micro-kernel for T is used; returns its C name. */
 const char *c_tile_use(GenC *g, const Tile *t);
+/* The number of terms of a run of T, if T computes whole sums of few terms in whole runs; else 0.
+ * Its micro-kernel then has no arguments for that number and for the first term. */
+int c_tile_whole_runs(const Tile *t);
 /* The C type of an element of T's table of runs, the address of a run's first term. */
 const char *c_tile_run(const GenC *g, const Tile *t);
 /* Prints the micro-kernels that were used. */

@@ -63,9 +63,10 @@ static const char kernel_macros[] =
 	"#define DL_TILE DL_APART /* inlined, it would lose the attribute that contracts */\n"
 	"#define DL_CONTRACT_ON\n"
 	"#endif\n"
-	/* A product of 24 x 3x3 terms whose loops pack took 1.6 times as long. */
+	/* Without this, a 3x3 convolution of 24x20x20 to 96 channels, without pads, took 1.6 times as
+	 * long for x86-64-v3 with clang 22. */
 	"#if defined(__clang__) && defined(__x86_64__)\n"
-	"/* what loops around keep in registers, such as constants, goes to memory, and not the sums that follow */\n"
+	"/* Constants that the surrounding loops hold in registers are spilled here, instead of the sums that follow. */\n"
 	"#define DL_FREE_REGISTERS __asm__ volatile(\"\" ::: \"xmm0\", \"xmm1\", \"xmm2\", \"xmm3\", \"xmm4\", \"xmm5\", \"xmm6\", \"xmm7\", \\\n"
 	"\t\"xmm8\", \"xmm9\", \"xmm10\", \"xmm11\", \"xmm12\", \"xmm13\", \"xmm14\", \"xmm15\")\n"
 	"#else\n"
@@ -117,7 +118,7 @@ static HostOpts host_opts(const Pack *p)
 						  : p->o->weights_file};
 }
 
-/* What ir/scalar.h is told. */
+/* The macros that ir/scalar.h depends on. */
 static const char *scalar_options(bool flush)
 {
 	return flush ? "#define DL_FLUSH 1 /* subnormal results are 0 */\n" : "";

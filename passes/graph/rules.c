@@ -298,12 +298,11 @@ static bool is_power2(Canon *c, const Node *root, Value *const *v)
 
 static bool is_divisor(Canon *c, const Node *root, Value *const *v)
 {
-	const DType t = v[0]->type->dtype;
 	double x;
 
 	(void)c;
 	(void)root;
-	return (t == DT_F32 || t == DT_F64) && canon_splat(v[0], &x) && fabs(x) >= 1.0 / 128 &&
+	return v[0]->type->dtype == DT_F32 && canon_splat(v[0], &x) && fabs(x) >= 1.0 / 128 &&
 	       fabs(x) <= 128;
 }
 

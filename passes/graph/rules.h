@@ -25,8 +25,8 @@
  *     ints            elements are integers
  *     power2          a constant whose elements are all the same power of two, in floats, with an
  *                     exact reciprocal
- *     divisor         a constant whose elements are all the same number, in f32 or f64, of a magnitude
- *                     from 1/128 to 128
+ *     divisor         a constant of f32 whose elements are all the same number, of a magnitude from
+ *                     1/128 to 128
  *     channels(s, c)  s is computed from constants alone, and has one element, or one for each
  *                     channel (dim 1) of c's result; the left side has the type of c's result, so s
  *                     does not broadcast it to a larger one

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The polynomials and quotients of polynomials of ir/funcs.def: prints ir/polys.h.
 
-Each is the minimax polynomial of its function on its interval, by Remez's exchange on a fine grid. Coefficients are
-rounded to the type one after another, lowest power first, and the others fitted anew each time, so that the rounding
-of one is made up for by the rest.
+Each polynomial is the minimax one of its function on its interval, by Remez's exchange on a fine grid; quotients are nearly
+so, by weighted least squares. Coefficients are rounded to the type one after another, lowest power first, and the others
+fitted anew each time, so that the rounding of one is made up for by the rest.
 """
 import struct
 import sys

@@ -141,7 +141,7 @@ typedef struct Tile {
 	Buf *squares, *trim;
 	bool accumulate; /* ACC already holds the sum of earlier terms */
 	bool partial;    /* later tiles add more terms */
-	bool whole; /* it has all rows, and its sums are so short that its function is inlined */
+	bool whole;      /* it has all rows, and a constant number of terms, at most INLINED_TERMS */
 	/* if the tile computes only a part of the sum: the term within that part, which LNode.at
 	 * mentions */
 	Iter *depth;

@@ -17,8 +17,7 @@ typedef struct Fn {
 	GenC *g;
 	const Schedule *sched;
 	const Stage *stage;
-	const Tile
-		*runs; /* a tile that reads A in runs, if there is one; all such read one table */
+	const Tile *runs; /* a tile that reads A in runs, or null; all such read one table */
 	VEC(FnName) names;
 	VEC(Buf *) bufs; /* buffer parameters, in order of first use */
 	VEC(Dim *) sizes; /* size parameters: symbols, and what is computed from them */

@@ -354,10 +354,14 @@ static const struct Condition {
 	int nargs;
 	bool (*holds)(Canon *c, const Node *root, Value *const *v);
 } conditions[] = {
-	{"once", 1, is_once},         {"weights", 1, is_weights},
-	{"ints", 1, is_ints},         {"own_weights", 1, is_own_weights},
-	{"power2", 1, is_power2},     {"divisor", 1, is_divisor},
-	{"channels", 2, is_channels}, {"zeros_around", 1, is_zeros_around},
+	{"once", 1, is_once},
+	{"weights", 1, is_weights},
+	{"ints", 1, is_ints},
+	{"own_weights", 1, is_own_weights},
+	{"power2", 1, is_power2},
+	{"divisor", 1, is_divisor},
+	{"channels", 2, is_channels},
+	{"zeros_around", 1, is_zeros_around},
 };
 
 static const struct Condition *condition(const char *name)

@@ -8,8 +8,9 @@
  * To first order this is exact for sums and products, and for monotone functions of one load. A
  * jump inside the interval (a comparison, a rounding) is noticed if the ends differ from the
  * middle. A shifted load also makes later operations round differently: this is measured with every
- * such operation moved one ulp up or down at random, and is an ulp of the result at least where
- * that is rounded itself. Near an extremum, and where terms cancel, only this second part is not 0.
+ * such operation moved one ulp up or down at random, and with results of functions moved by a few,
+ * and is an ulp of the result at least where that is rounded itself. Near an extremum, and where
+ * terms cancel, only this second part is not 0.
  */
 #include "ir/eval_impl.h"
 

@@ -112,6 +112,7 @@ typedef struct PNode {
 	bool faultable;
 	bool eager;     /* evaluated for every lane, in order; else on demand with a mask */
 	bool touched;   /* depends on the load whose values are currently shifted (prog_shift) */
+	bool is_func;   /* the result of a function's expansion */
 	/* compares an affine index with a constant: the result is usually the same in the whole
 	 * strip */
 	bool by_range;
@@ -147,8 +148,10 @@ typedef struct Prog {
 	/* the load whose values are shifted, by SIGN times their bounds; -1: none */
 	int shifted, sign;
 	/* not 0: sums, products and quotients that depend on the shifted load are moved by one
-	 * ulp, up or down by a hash with this seed */
+	 * ulp, up or down by a hash with this seed; with 1, if HAS_FUNCS, results of functions by a
+	 * few instead */
 	int jitter;
+	bool has_funcs;
 	uint8_t *lost; /* lanes whose shifted evaluation read outside a buffer */
 	uint8_t *all;  /* a mask with all lanes set */
 	struct ExprMemo *scope;

@@ -190,8 +190,11 @@ static int func_node(Prog *p, Expr *e, const int *arg)
 {
 	ExprMemo sc = {.arg = arg};
 	Expr *body = ex_func_body(p->k->pool, e->op.inst, e->ct);
+	const int i = node_of(p, &sc, body);
 
-	return node_of(p, &sc, body);
+	p->nodes.at[i].is_func = p->nodes.at[i].kind == EX_INST;
+	p->has_funcs = p->has_funcs || p->nodes.at[i].is_func;
+	return i;
 }
 
 static int inst_node(Prog *p, ExprMemo *sc, Expr *e)

@@ -343,10 +343,20 @@ static void absorbed(const Prog *p, int i, bool *stays)
 	}
 }
 
-/* Moves the values of node I by one ulp, up or down at random. Zero, inf and NaN stay. */
+/* Whether trial P->jitter moves the values of N. The operations of a function may undo each other's
+ * moves in all trials: those of erf often do. So one trial moves the results of functions alone. */
+static bool is_moved(const Prog *p, const PNode *n)
+{
+	return n->touched && (p->jitter == 1 && p->has_funcs ? n->is_func : prog_rounds(n));
+}
+
+/* Moves the values of node I by one ulp, up or down at random; or by FUNC_ULPS, the limit of most
+ * functions' error and one more. Zero, inf and NaN stay. */
 static void jitter(const Prog *p, int i)
 {
+	enum { FUNC_ULPS = 3 };
 	const PNode *n = &p->nodes.at[i];
+	const int ulps = p->jitter == 1 && p->has_funcs ? FUNC_ULPS : 1;
 	uint32_t seed = ((uint32_t)i * 2654435761u + (uint32_t)p->jitter * 40503u) | 1;
 	double v[STRIP];
 	bool stays[STRIP];
@@ -358,7 +368,7 @@ static void jitter(const Prog *p, int i)
 		size_t size = n->ct == CT_F32 ? 4 : 8;
 
 		seed = seed * 1664525u + 1013904223u;
-		step = seed >> 31 ? 1 : -1;
+		step = seed >> 31 ? ulps : -ulps;
 		if (v[l] == 0 || v[l] - v[l] != 0 || stays[l])
 			continue;
 		memcpy(&bits, (char *)n->own + (size_t)l * size, size); /* little-endian */
@@ -394,7 +404,7 @@ static void exec(Prog *p, int i, const uint8_t *mask)
 		n->fn(n->own, arg[0], arg[1], arg[2], p->at->n);
 	else
 		vec_round(n->inst, n->dtype, n->ct, n->own, arg[0], p->at->n);
-	if (p->jitter && n->touched && prog_rounds(n))
+	if (p->jitter && is_moved(p, n))
 		jitter(p, i);
 }
 

@@ -343,11 +343,11 @@ static void absorbed(const Prog *p, int i, bool *stays)
 	}
 }
 
-/* Whether trial P->jitter moves the values of N. The operations of a function may undo each other's
- * moves in all trials: those of erf often do. So one trial moves the results of functions alone. */
-static bool is_moved(const Prog *p, const PNode *n)
+/* Whether trial P->jitter moves the results of functions alone. The operations of a function may
+ * undo each other's moves in all other trials: those of erf often do. */
+static bool moves_funcs(const Prog *p)
 {
-	return n->touched && (p->jitter == 1 && p->has_funcs ? n->is_func : prog_rounds(n));
+	return p->jitter == 1 && p->has_funcs;
 }
 
 /* Moves the values of node I by one ulp, up or down at random; or by FUNC_ULPS, the limit of most
@@ -356,7 +356,7 @@ static void jitter(const Prog *p, int i)
 {
 	enum { FUNC_ULPS = 3 };
 	const PNode *n = &p->nodes.at[i];
-	const int ulps = p->jitter == 1 && p->has_funcs ? FUNC_ULPS : 1;
+	const int ulps = moves_funcs(p) ? FUNC_ULPS : 1;
 	uint32_t seed = ((uint32_t)i * 2654435761u + (uint32_t)p->jitter * 40503u) | 1;
 	double v[STRIP];
 	bool stays[STRIP];
@@ -404,7 +404,7 @@ static void exec(Prog *p, int i, const uint8_t *mask)
 		n->fn(n->own, arg[0], arg[1], arg[2], p->at->n);
 	else
 		vec_round(n->inst, n->dtype, n->ct, n->own, arg[0], p->at->n);
-	if (p->jitter && is_moved(p, n))
+	if (p->jitter && n->touched && (moves_funcs(p) ? n->is_func : prog_rounds(n)))
 		jitter(p, i);
 }
 

@@ -426,6 +426,15 @@ bool kernel_has_strings(const Kernel *k)
 	return kernel_calls_routine(k);
 }
 
+Dim *buf_numel(Ctx *c, const Buf *b)
+{
+	Dim *n = dim_const(c, 1);
+
+	for (int i = 0; i < b->rank; i++)
+		n = dim_mul(c, n, b->dims[i]);
+	return n;
+}
+
 Buf *buf_copy(Arena *a, const Buf *b)
 {
 	Buf *c = arena_copy(a, b, sizeof *b);

@@ -170,6 +170,8 @@ void kernel_syms(const Kernel *k, void (*fn)(void *arg, Sym *s), void *arg);
 /* Whether K mentions any symbol. */
 bool kernel_has_syms(const Kernel *k);
 
+/* The number of B's elements. */
+Dim *buf_numel(Ctx *c, const Buf *b);
 /* Deep copies, in arena A. */
 Buf *buf_copy(Arena *a, const Buf *b);
 Kernel *kernel_clone(Kernel *k, Arena *a);

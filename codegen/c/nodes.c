@@ -131,14 +131,12 @@ static bool in_tile(const LNode *n, const Buf *b)
 
 void fn_declare(Fn *f, Buf *b, Expr *offset)
 {
-	Dim *n = dim_const(f->sched->kernel->ctx, 1);
+	Dim *n = buf_numel(f->sched->kernel->ctx, b);
 	const char *type = f->runs && f->runs->runs == b ? c_tile_run(f->g, f->runs)
 							 : c_memory_type(b->dtype),
 		   *name;
 	int64_t count = 0;
 
-	for (int i = 0; i < b->rank; i++)
-		n = dim_mul(f->sched->kernel->ctx, n, b->dims[i]);
 	vec_push(f->g->arena, &f->locals, b);
 	vec_push(f->g->arena, &f->scalar,
 		 dim_equals(n, 1) && !offset && !c_converts(b->dtype) &&

@@ -72,7 +72,7 @@ static const char kernel_macros[] =
 	"#else\n"
 	"#define DL_FREE_REGISTERS (void)0\n"
 	"#endif\n"
-	"/* where a run of a row of A starts: at element AT of A, or, if that is negative, at element -1 - AT of EDGE */\n"
+	"/* The address of a run of terms: element AT of A, or, if AT is negative, element -1 - AT of EDGE. */\n"
 	"#define DL_RUN(at, a, edge) ((at) < 0 ? (edge) - 1 - (at) : (a) + (at))\n\n";
 
 static bool write_source(Pack *p, const char *base, const StrBuf *b)

@@ -20,20 +20,16 @@ static bool is_number(const Expr *e, double v)
  * null: always. */
 static bool sums_all(ExprPool *p, const LNode *n, Buf *b, bool squares, Expr **when)
 {
-	Ctx *c = expr_ctx(p);
-	Dim *all = dim_const(c, 1);
 	Expr *at = n->kind == LN_REDUCE ? ex_iter(p, n->var) : NULL, *hi = n->hi, *e = n->val[0];
 
 	if (!at || n->red != MONOID_sum || n->guard || n->lo != ex_int(p, CT_I64, 0))
 		return false;
-	for (int d = 0; d < b->rank; d++)
-		all = dim_mul(c, all, b->dims[d]);
 	*when = NULL;
 	if (ex_is_op(hi, IN_select) && hi->op.arg[2] == n->lo) {
 		*when = hi->op.arg[0];
 		hi = hi->op.arg[1];
 	}
-	return hi == ex_dim(p, all) && ex_is_op(e, IN_mul) &&
+	return hi == ex_dim(p, buf_numel(expr_ctx(p), b)) && ex_is_op(e, IN_mul) &&
 	       e->op.arg[0] == ex_load(p, b, &at, 1) &&
 	       (squares ? e->op.arg[1] == e->op.arg[0] : is_number(e->op.arg[1], 0));
 }

@@ -124,16 +124,11 @@ static int64_t packed_rows(const Target *t, Gemm *g, const ProductDecision *d)
 /* The number of elements that the operand A has in memory. */
 static double elements_of_a(Gemm *g)
 {
-	Ctx *c = g->k->ctx;
-	Dim *all = dim_const(c, 1);
-
 	if (rows_unknown(g))
 		return (double)PRODUCT_ROWS_MANY * (double)at_least(g, g->kk);
 	if (g->c.a->kind != EX_LOAD)
 		return (double)at_least(g, g->m) * (double)at_least(g, g->kk);
-	for (int i = 0; i < g->c.a->load.buf->rank; i++)
-		all = dim_mul(c, all, g->c.a->load.buf->dims[i]);
-	return (double)at_least(g, all);
+	return (double)at_least(g, buf_numel(g->k->ctx, g->c.a->load.buf));
 }
 
 /* Threads get blocks of rows, rather than of columns. Then all of them read B, which does not

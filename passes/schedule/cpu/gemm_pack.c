@@ -389,15 +389,6 @@ static void pack_edge(Gemm *g, Expr *at, Expr *from, Expr *lo, Expr *hi, Expr *c
 	l_close(b, cl);
 }
 
-static Dim *elements_of(Gemm *g, const Buf *b)
-{
-	Dim *n = dim_const(g->k->ctx, 1);
-
-	for (int i = 0; i < b->rank; i++)
-		n = dim_mul(g->k->ctx, n, b->dims[i]);
-	return n;
-}
-
 /* Finds where the runs of the rows at W of R in [LO, HI) start. Those inside are found a run at
  * a time, in vectors of rows. */
 static void find_runs(Gemm *g, const BlockRows *r, Expr *rows_lo, Expr *rows_hi, bool inside)
@@ -433,7 +424,7 @@ static void find_runs(Gemm *g, const BlockRows *r, Expr *rows_lo, Expr *rows_hi,
 		start = ex_op3(p, IN_select, whole, from, ex_sub(p, l_int(b, -1), edge_at));
 		pack_edge(g, edge_at, from, lo, hi, ex_op1(p, IN_not, whole));
 	} else {
-		start = gemm_named(g, "from", from, elements_of(g, g->c.a->load.buf));
+		start = gemm_named(g, "from", from, buf_numel(g->k->ctx, g->c.a->load.buf));
 	}
 	l_store(b, g->runs, at, start, NULL);
 	close_loops(g, loops, nl);

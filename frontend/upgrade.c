@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "frontend/upgrade.h"
 
-#include <float.h>
+#include <math.h>
 
 typedef struct Upgrade {
 	Graph *g;
@@ -244,19 +244,19 @@ static void clip_bound(Upgrade *u, const char *attr, int k, float otherwise)
 {
 	Node *n = u->n;
 
-	if (u->version < 6 && !node_attr(n, attr))
+	if (!node_attr(n, attr) && u->version >= 6)
 		return;
 	set_in(n, k, scalar_like(u, (double)node_float(n, attr, otherwise), node_in(n, 0)));
 	drop_attr(n, attr);
 }
 
-/* From version 6 on the bounds had defaults, so infinity was clipped, too. */
+/* A bound that is missing stands for the largest finite number; before version 6 for none. */
 static bool clip(Upgrade *u)
 {
 	if (!node_in(u->n, 0))
 		return true;
-	clip_bound(u, "min", 1, -FLT_MAX);
-	clip_bound(u, "max", 2, FLT_MAX);
+	clip_bound(u, "min", 1, -INFINITY);
+	clip_bound(u, "max", 2, INFINITY);
 	return true;
 }
 
@@ -482,7 +482,8 @@ static bool upsample_7(Upgrade *u)
 	return true;
 }
 
-/* The old form sampled pixels at their upper left corners. */
+/* The old form sampled pixels at their upper left corners. Nearest rounded the coordinate down where
+ * an axis grows, and up where it shrinks, as ONNX's own cases of opset 10 have it. */
 static bool resize_10(Upgrade *u)
 {
 	Node *n = u->n;
@@ -493,6 +494,7 @@ static bool resize_10(Upgrade *u)
 	node_set_input(n, 1, NULL);
 	node_set_str(n, "coordinate_transformation_mode", "asymmetric");
 	node_set_str(n, "nearest_mode", "floor");
+	node_set_int(n, "ceil_below_one", 1);
 	return true;
 }
 

@@ -113,7 +113,7 @@ Sym *sym_get(Ctx *c, const char *name)
 {
 	const char *own = ctx_name(c, name);
 	Sym *s = sym_find(c, own);
-	Atom a = {.kind = ATOM_SYM, .size = 1};
+	Atom a = {.kind = ATOM_SYM, .size = 1, .has_syms = true};
 
 	if (s)
 		return s;
@@ -144,6 +144,11 @@ void sym_bound(Ctx *c, Sym *s, int64_t lo, int64_t hi)
 	c->dims->bounds_changed += s->lo != lo || s->hi != hi;
 	s->lo = lo;
 	s->hi = hi;
+}
+
+bool sym_allows(const Sym *s, int64_t v)
+{
+	return (s->lo == -DIM_INF || v >= s->lo) && v <= s->hi;
 }
 
 /* ---- Order ---- */
@@ -324,11 +329,13 @@ Dim *dim_atom(Ctx *c, AtomKind kind, Dim *const *arg, int n)
 	HashSlots *t = &c->dims->atoms;
 	size_t mask = (size_t)t->cap - 1;
 	Dim *sum = dim_const(c, 0);
+	int64_t value;
 
 	for (int i = 0; i < n; i++) {
 		like.hash = mix(like.hash, arg[i]->hash);
 		like.depth = arg[i]->depth >= like.depth ? arg[i]->depth + 1 : like.depth;
 		like.size += arg[i]->size;
+		like.has_syms = like.has_syms || dim_has_syms(arg[i]);
 	}
 	for (size_t i = like.hash & mask; t->cap && t->slot[i]; i = (i + 1) & mask) {
 		Atom *a = t->slot[i];
@@ -339,6 +346,8 @@ Dim *dim_atom(Ctx *c, AtomKind kind, Dim *const *arg, int n)
 	}
 	if (like.depth > DIM_MAX_DEPTH || like.size > DIM_MAX_SIZE)
 		return dim_too_complex(c);
+	if (!like.has_syms && atom_eval(&like, NULL, &value))
+		return dim_const(c, value);
 	like.fixed_sum = true;
 	for (int i = 0; i < n && like.fixed_sum; i++)
 		like.fixed_sum = poly_add(c, sum, 1, arg[i], &sum);

@@ -7,7 +7,8 @@
  * negative.
  *
  * Arithmetic is over the mathematical integers. A constant that would overflow becomes an opaque
- * term whose evaluation checks for overflow, so a hostile model cannot wrap a size.
+ * term. Dims are evaluated in 128 bits, since the difference of two elements of an i64 tensor may
+ * need more than 64, and what does not fit then is found, so a hostile model cannot wrap a size.
  */
 #ifndef IR_DIM_H
 #define IR_DIM_H
@@ -15,8 +16,7 @@
 #include "ir/ctx.h"
 
 #define DIM_INF INT64_MAX
-/* Numbers read from data are clamped to this. It is large enough for "to the end", and sums of
- * two do not overflow. */
+/* More than any number of elements that there can be: "to the end". */
 #define DIM_FAR (INT64_C(1) << 60)
 
 typedef struct Dim Dim;
@@ -27,7 +27,7 @@ typedef struct Dim Dim;
 typedef struct Sym {
 	const char *name; /* interned, unique in the context */
 	int id;           /* dense in the context */
-	int64_t lo, hi;   /* inclusive bounds; hi DIM_INF: none */
+	int64_t lo, hi;   /* inclusive bounds; -DIM_INF and DIM_INF: none */
 	struct Value *src;  /* set by sym_read_from */
 	int64_t at;
 	struct Sym *sibling; /* the next symbol that is read from SRC */
@@ -44,6 +44,7 @@ Sym *sym_fresh(Ctx *c, const char *base);
 /* Sets the bounds of S and drops all proofs that were cached with the old ones. Nothing else
  * writes bounds. */
 void sym_bound(Ctx *c, Sym *s, int64_t lo, int64_t hi);
+bool sym_allows(const Sym *s, int64_t v); /* V is within the bounds of S */
 int sym_count(const Ctx *c);
 Sym *sym_at(const Ctx *c, int id);
 
@@ -58,7 +59,8 @@ int64_t *syms_sample(Ctx *c, Arena *a, int64_t want);
 bool dim_least(Ctx *c, const Dim *d, int64_t *v);
 
 /* Whether the value of S depends on the elements of a tensor, directly or through DEF. */
-bool sym_from_data(Sym *s);
+bool sym_from_data(const Sym *s);
+bool dim_from_data(const Dim *d);     /* the value of D does */
 /* D itself if it is short, else a symbol that abbreviates it. Sizes known only at run time thus
  * stay short however often they are multiplied. The symbol is named after BASE. */
 Dim *dim_named(Ctx *c, Dim *d, const char *base);
@@ -102,7 +104,8 @@ bool dim_prove_lt(Ctx *c, Dim *a, Dim *b);
 
 /* ---- dim_subst.c ---- */
 
-/* Evaluates D at the symbol values SYM (indexed by Sym.id). False on overflow. */
+/* Evaluates D at the symbol values SYM (indexed by Sym.id); null: D has no symbols. False if the
+ * value does not fit. */
 bool dim_eval(const Dim *d, const int64_t *sym, int64_t *out);
 /* Replaces symbol id by TO[id], unless that is null. TO has N entries; symbols from id N on are
  * kept. */
@@ -153,5 +156,7 @@ Dim *dim_parse(Ctx *c, const char **p);
 void dim_print_c(StrBuf *b, const Dim *d, const char *(*sym_name)(void *arg, const Sym *s), void *arg);
 /* As dim_print_c, but with dl_add and dl_mul, which give INT64_MAX on overflow. */
 void dim_print_checked(StrBuf *b, const Dim *d, const char *(*sym_name)(void *arg, const Sym *s), void *arg);
+/* The same of type dl_wide, of 128 bits, with dl_wide_add and so on. */
+void dim_print_wide(StrBuf *b, const Dim *d, const char *(*sym_name)(void *arg, const Sym *s), void *arg);
 
 #endif

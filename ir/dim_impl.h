@@ -38,6 +38,7 @@ typedef struct Atom {
 	Sym *sym;
 	Dim **arg;
 	Dim *dim;	/* the atom as a dim */
+	bool has_syms;
 	bool fixed_sum; /* of a min or max: whether the args sum to a constant, SUM */
 	int64_t sum;
 } Atom;
@@ -89,8 +90,15 @@ int dim_cmp(const Dim *a, const Dim *b);
 /* The dim with the terms T, which are sorted, combined and nonzero. */
 Dim *dim_make(Ctx *c, const Term *t, int n);
 Dim *dim_from_term(Ctx *c, Term t);
-/* Makes an opaque term without trying any simplification. */
+/* Makes an opaque term without trying any simplification but for one: without symbols, it is its
+ * value. */
 Dim *dim_atom(Ctx *c, AtomKind kind, Dim *const *arg, int n);
+
+/* ---- dim_subst.c ---- */
+
+bool dim_has_syms(const Dim *d);
+/* As dim_eval. */
+bool atom_eval(const Atom *a, const int64_t *sym, int64_t *out);
 
 /* ---- dim_poly.c ---- */
 

@@ -36,13 +36,17 @@ static void from_data(void *arg, Sym *s)
 	*(bool *)arg = *(bool *)arg || sym_from_data(s);
 }
 
-bool sym_from_data(Sym *s)
+bool dim_from_data(const Dim *d)
 {
-	bool yes = s->src != NULL;
+	bool yes = false;
 
-	if (!yes && s->def)
-		dim_syms(s->def, from_data, &yes);
+	dim_syms(d, from_data, &yes);
 	return yes;
+}
+
+bool sym_from_data(const Sym *s)
+{
+	return s->src || (s->def && dim_from_data(s->def));
 }
 
 bool dim_least(Ctx *c, const Dim *d, int64_t *v)

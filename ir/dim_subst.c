@@ -6,16 +6,44 @@
 
 /* ---- Evaluation ---- */
 
-static bool atom_eval(const Atom *a, const int64_t *sym, int64_t *out)
+/* Numbers that are on the way to a size. */
+__extension__ typedef __int128 Wide;
+
+/* The size of a number: bits in front of which all bits are its sign. */
+static int wide_bits(Wide v)
 {
-	int64_t v[2] = {0, 0}, x;
+	int n = 0;
+
+	for (; v != 0 && v != -1; v >>= 1)
+		n++;
+	return n;
+}
+
+static bool wide_mul(Wide a, Wide b, Wide *out)
+{
+	if ((a != (int64_t)a || b != (int64_t)b) && wide_bits(a) + wide_bits(b) > 126)
+		return false;
+	*out = a * b;
+	return true;
+}
+
+static Wide wide_floordiv(Wide a, Wide b)
+{
+	return b ? a / b - (a % b != 0 && (a < 0) != (b < 0)) : 0;
+}
+
+static bool wide_eval(const Dim *d, const int64_t *sym, Wide *out);
+
+static bool wide_eval_atom(const Atom *a, const int64_t *sym, Wide *out)
+{
+	Wide v[2] = {0, 0}, x;
 
 	if (a->kind == ATOM_SYM) {
 		*out = sym[a->sym->id];
 		return true;
 	}
 	for (int i = 0; i < a->n; i++) {
-		if (!dim_eval(a->arg[i], sym, &x))
+		if (!wide_eval(a->arg[i], sym, &x))
 			return false;
 		if (a->kind == ATOM_MIN || a->kind == ATOM_MAX)
 			v[0] = !i || (a->kind == ATOM_MIN ? x < v[0] : x > v[0]) ? x : v[0];
@@ -26,27 +54,24 @@ static bool atom_eval(const Atom *a, const int64_t *sym, int64_t *out)
 	if (a->kind == ATOM_ADD)
 		return !__builtin_add_overflow(v[0], v[1], out);
 	if (a->kind == ATOM_MUL)
-		return !__builtin_mul_overflow(v[0], v[1], out);
-	if (a->kind == ATOM_FLOOR) {
-		if (v[0] == INT64_MIN && v[1] == -1)
-			return false;
-		*out = v[1] ? int_floordiv(v[0], v[1]) : 0;
-	}
+		return wide_mul(v[0], v[1], out);
+	if (a->kind == ATOM_FLOOR)
+		*out = wide_floordiv(v[0], v[1]);
 	return true;
 }
 
-bool dim_eval(const Dim *d, const int64_t *sym, int64_t *out)
+static bool wide_eval(const Dim *d, const int64_t *sym, Wide *out)
 {
-	int64_t sum = 0;
+	Wide sum = 0;
 
 	for (int i = 0; i < d->n; i++) {
-		int64_t v = d->t[i].coef, x;
+		Wide v = d->t[i].coef, x;
 
 		for (int k = 0; k < d->t[i].n; k++) {
-			if (!atom_eval(d->t[i].f[k].atom, sym, &x))
+			if (!wide_eval_atom(d->t[i].f[k].atom, sym, &x))
 				return false;
 			for (int p = 0; p < d->t[i].f[k].pow; p++)
-				if (__builtin_mul_overflow(v, x, &v))
+				if (!wide_mul(v, x, &v))
 					return false;
 		}
 		if (__builtin_add_overflow(sum, v, &sum))
@@ -54,6 +79,35 @@ bool dim_eval(const Dim *d, const int64_t *sym, int64_t *out)
 	}
 	*out = sum;
 	return true;
+}
+
+static bool narrow(Wide v, int64_t *out)
+{
+	*out = (int64_t)v;
+	return v == *out;
+}
+
+bool atom_eval(const Atom *a, const int64_t *sym, int64_t *out)
+{
+	Wide v;
+
+	return wide_eval_atom(a, sym, &v) && narrow(v, out);
+}
+
+bool dim_eval(const Dim *d, const int64_t *sym, int64_t *out)
+{
+	Wide v;
+
+	return wide_eval(d, sym, &v) && narrow(v, out);
+}
+
+bool dim_has_syms(const Dim *d)
+{
+	for (int i = 0; i < d->n; i++)
+		for (int k = 0; k < d->t[i].n; k++)
+			if (d->t[i].f[k].atom->has_syms)
+				return true;
+	return false;
 }
 
 /* ---- Substitution ---- */

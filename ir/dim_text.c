@@ -41,7 +41,7 @@ typedef struct DimPrinter {
 	StrBuf *b;
 	SymName sym_name;
 	void *arg;
-	bool checked; /* C that detects overflow */
+	const char *prefix; /* of functions for all arithmetic, which detect overflow; null: there are none */
 } DimPrinter;
 
 static void put_dim(const DimPrinter *p, const Dim *d);
@@ -65,12 +65,14 @@ static void put_args(const DimPrinter *p, const char *fn, const Atom *a, int fro
 static void put_atom(const DimPrinter *p, const Atom *a)
 {
 	static const char *const c_fn[] = {
-		[ATOM_FLOOR] = "dl_floordiv", [ATOM_MIN] = "dl_min", [ATOM_MAX] = "dl_max",
-		[ATOM_ADD] = "dl_add",        [ATOM_MUL] = "dl_mul",
+		[ATOM_FLOOR] = "floordiv", [ATOM_MIN] = "min", [ATOM_MAX] = "max",
+		[ATOM_ADD] = "add",        [ATOM_MUL] = "mul",
 	};
+	char fn[32];
 
 	if (a->kind != ATOM_SYM) {
-		put_args(p, p->sym_name ? c_fn[a->kind] : atom_fn[a->kind], a, 0);
+		snprintf(fn, sizeof fn, "%s%s", p->prefix ? p->prefix : "dl_", c_fn[a->kind]);
+		put_args(p, p->sym_name ? fn : atom_fn[a->kind], a, 0);
 	} else if (p->sym_name) {
 		strbuf_puts(p->b, p->sym_name(p->arg, a->sym));
 	} else if (is_identifier(a->sym->name)) {
@@ -127,7 +129,7 @@ static void put_checked_term(const DimPrinter *p, const Term *t)
 		factors += t->f[k].pow;
 	calls += factors > 1 ? factors - 1 : 0;
 	for (int i = 0; i < calls; i++)
-		strbuf_puts(p->b, "dl_mul(");
+		strbuf_printf(p->b, "%smul(", p->prefix);
 	if (t->coef != 1 || !t->n)
 		put_number(p, t->coef);
 	for (int k = 0, n = t->coef != 1; k < t->n; k++)
@@ -141,7 +143,7 @@ static void put_checked_term(const DimPrinter *p, const Term *t)
 static void put_checked(const DimPrinter *p, const Dim *d)
 {
 	for (int i = 1; i < d->n; i++)
-		strbuf_puts(p->b, "dl_add(");
+		strbuf_printf(p->b, "%sadd(", p->prefix);
 	for (int i = 0; i < d->n; i++) {
 		strbuf_puts(p->b, i ? ", " : "");
 		put_checked_term(p, &d->t[i]);
@@ -153,7 +155,7 @@ static void put_dim(const DimPrinter *p, const Dim *d)
 {
 	if (!d->n)
 		strbuf_puts(p->b, "0");
-	if (p->checked) {
+	if (p->prefix) {
 		put_checked(p, d);
 		return;
 	}
@@ -173,12 +175,17 @@ void dim_print(StrBuf *b, const Dim *d)
 
 void dim_print_c(StrBuf *b, const Dim *d, SymName sym_name, void *arg)
 {
-	put_dim(&(DimPrinter){b, sym_name, arg, false}, d);
+	put_dim(&(DimPrinter){b, sym_name, arg, NULL}, d);
 }
 
 void dim_print_checked(StrBuf *b, const Dim *d, SymName sym_name, void *arg)
 {
-	put_dim(&(DimPrinter){b, sym_name, arg, true}, d);
+	put_dim(&(DimPrinter){b, sym_name, arg, "dl_"}, d);
+}
+
+void dim_print_wide(StrBuf *b, const Dim *d, SymName sym_name, void *arg)
+{
+	put_dim(&(DimPrinter){b, sym_name, arg, "dl_wide_"}, d);
 }
 
 /* ---- Parsing ---- */

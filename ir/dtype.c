@@ -7,6 +7,7 @@
 #include "ir/dtype.h"
 
 #include <assert.h>
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -93,6 +94,11 @@ bool ctype_is_float(CType t)
 CType dtype_ctype(DType t)
 {
 	return dtype_info[t].ctype;
+}
+
+double dtype_largest(DType t)
+{
+	return t == DT_F32 ? (double)FLT_MAX : t == DT_F64 ? DBL_MAX : formats[t].max;
 }
 
 int64_t dtype_size(DType t, int64_t n)

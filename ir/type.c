@@ -235,6 +235,14 @@ Dim *type_numel(Ctx *c, const Type *t)
 	return n;
 }
 
+bool type_from_data(const Type *t)
+{
+	for (int i = 0; i < t->rank; i++)
+		if (dim_from_data(t->dims[i]))
+			return true;
+	return false;
+}
+
 Dim *layout_extent(Ctx *c, const LayoutAxis *ax, Dim *const *dims)
 {
 	if (ax->mod)

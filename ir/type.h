@@ -68,6 +68,8 @@ const Type *type_map_of(const Type *t);
 
 /* The number of elements, without padding. */
 Dim *type_numel(Ctx *c, const Type *t);
+/* Whether a dim of the tensor type T depends on elements of tensors at run time. */
+bool type_from_data(const Type *t);
 /* The number of elements in memory, with the layout's padding. */
 Dim *type_storage(Ctx *c, const Type *t);
 /* The number of bytes in memory. */

@@ -258,9 +258,9 @@ static void set_bounds(Ctx *c, Sym *s, DType t)
 {
 	int bits = t == DT_BOOL ? 1 : dtype_info[t].bits;
 	bool sign = dtype_is_signed(t);
-	int64_t hi = bits < 60 ? ((int64_t)1 << (sign ? bits - 1 : bits)) - 1 : DIM_FAR;
+	int64_t hi = bits < 64 ? ((int64_t)1 << (sign ? bits - 1 : bits)) - 1 : DIM_INF;
 
-	sym_bound(c, s, !sign ? 0 : bits < 60 ? -hi - 1 : -DIM_FAR, hi);
+	sym_bound(c, s, !sign ? 0 : bits < 64 ? -hi - 1 : -DIM_INF, hi);
 }
 
 static Dim *find_sym(const Value *v, int at)
@@ -301,20 +301,6 @@ void infer_read_at_run_time(Infer *in, Value *v)
 	c->at = NEW_ARRAY(in->arena, n ? n : 1, Dim *);
 	for (int i = 0; i < n; i++)
 		c->at[i] = element_sym(in, v, i, n);
-}
-
-static void see_data(void *arg, Sym *s)
-{
-	if (sym_from_data(s))
-		*(bool *)arg = true;
-}
-
-bool dim_from_data(Dim *d)
-{
-	bool found = false;
-
-	dim_syms(d, see_data, &found);
-	return found;
 }
 
 /* If an element is a long expression of data, reading it from the tensor is better. */

@@ -514,14 +514,20 @@ static bool infer_like_first(Infer *in, Node *n)
 	return true;
 }
 
-/* Operand I of N, or the number in it, where it is constant: to compare with a number, which is
- * not NaN, takes fewer instructions. */
-static Expr *bound(Kernel *k, const Node *n, int i, Expr *operand)
+/* The bound of a Clip of elements of T that is operand I of N: the number in it, where it is
+ * constant, as to compare with a number, which is not NaN, takes fewer instructions. A bound that
+ * is missing is the lowest or the largest finite number. Null: every integer is within it. */
+static Expr *clip_bound(Kernel *k, const Node *n, int i, Expr *operand, DType t)
 {
-	const Tensor *t = value_const(node_in(n, i));
+	const CType c = dtype_ctype(t);
+	const Tensor *given = node_in(n, i) ? value_const(node_in(n, i)) : NULL;
 
-	return t && tensor_numel(t) == 1 && ctype_is_float(operand->ct)
-		       ? ex_float(k->pool, operand->ct, dtype_load_f64(t->dtype, t->data, 0))
+	if (!ctype_is_float(c))
+		return operand;
+	if (!operand)
+		return ex_float(k->pool, c, i == 1 ? -dtype_largest(t) : dtype_largest(t));
+	return given && tensor_numel(given) == 1
+		       ? ex_float(k->pool, c, dtype_load_f64(t, given->data, 0))
 		       : operand;
 }
 
@@ -529,12 +535,15 @@ static void lower_clip(Infer *in, Node *n, Kernel *k)
 {
 	Iter *it[MAX_RANK];
 	Expr **a = load_all(k, n, it), *e = a[0];
+	const DType t = lower_in(k, 0)->dtype;
+	Expr *low = clip_bound(k, n, 1, lower_in(k, 1) ? a[1] : NULL, t);
+	Expr *high = clip_bound(k, n, 2, lower_in(k, 2) ? a[2] : NULL, t);
 
 	(void)in;
-	if (lower_in(k, 1))
-		e = ex_op2(k->pool, IN_max, e, bound(k, n, 1, a[1]));
-	if (lower_in(k, 2))
-		e = ex_op2(k->pool, IN_min, e, bound(k, n, 2, a[2]));
+	if (low)
+		e = ex_op2(k->pool, IN_max, e, low);
+	if (high)
+		e = ex_op2(k->pool, IN_min, e, high);
 	kernel_map_id(k, it, lower_out(k, 0), e);
 }
 

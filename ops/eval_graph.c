@@ -91,7 +91,7 @@ static bool bind_named(GraphRun *r, DiagLoc loc)
 
 static bool bind(GraphRun *r, DiagLoc loc, Sym *s, int64_t v)
 {
-	if (v < s->lo || v > s->hi)
+	if (!sym_allows(s, v))
 		return diag_error(r->diag, loc, "%s is %lld, out of its bounds", s->name,
 				  (long long)v);
 	r->sym[s->id] = v;
@@ -158,7 +158,7 @@ static int64_t read_element(const GraphRun *r, const Value *v, int64_t at)
 {
 	int64_t x = dtype_load_i64(v->type->dtype, r->data[v->id], at);
 
-	return x > DIM_FAR ? DIM_FAR : x < -DIM_FAR ? -DIM_FAR : x;
+	return v->type->dtype == DT_U64 && x < 0 ? INT64_MAX : x; /* more than any size */
 }
 
 static bool bind_from_data(GraphRun *r, const Value *v)

@@ -79,8 +79,6 @@ void infer_forget_syms(Infer *in, int first);
 /* From now on the contents of V are symbols that are read from it, even if V could be traced
  * back. */
 void infer_read_at_run_time(Infer *in, Value *v);
-/* Whether D depends on the elements of a tensor at run time. */
-bool dim_from_data(Dim *d);
 /* The number of elements, if it is a constant up to MAX; else -1. */
 int64_t type_const_numel(const Type *t, int64_t max);
 

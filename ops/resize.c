@@ -45,6 +45,7 @@ static bool sampling_attrs(Infer *in, Node *n, Sampling *s)
 	s->nearest = (Nearest)nearest;
 	s->antialias = node_int(n, "antialias", 0) && s->mode != NEAREST;
 	s->exclude = node_int(n, "exclude_outside", 0) && s->mode != NEAREST;
+	s->ceil_below_one = node_int(n, "ceil_below_one", 0) != 0;
 	s->cubic_a = node_float(n, "cubic_coeff_a", -0.75F);
 	s->extrapolation = node_float(n, "extrapolation_value", 0.0F);
 	s->count = count > 0 ? count : s->rank;
@@ -296,6 +297,7 @@ static bool sampling_init(Infer *in, Node *n, bool check, Sampling *s)
 	runtime = node_int(n, "runtime_scales", 0) != 0;
 	if (check && !runtime && given(n, SCALES) && given(n, SIZES))
 		return infer_error(in, n, "both scales and sizes are given");
+	s->single = s->mode == NEAREST && s->transform != CROP && given(n, SCALES);
 	if (!(given(n, SIZES) ? by_sizes(in, n, check, s) : by_scales(in, n, s)))
 		return false;
 	for (int d = 0; d < s->rank; d++) {
@@ -369,6 +371,6 @@ const Op op_Resize = {
 		 "coordinate_transformation_mode: string since 11, cubic_coeff_a: float since 11, "
 		 "exclude_outside: int since 11, extrapolation_value: float since 11, "
 		 "keep_aspect_ratio_policy: string since 18, mode: string, "
-		 "nearest_mode: string since 11, runtime_scales: int own",
+		 "nearest_mode: string since 11, runtime_scales: int own, ceil_below_one: int own",
 };
 const Op op_Upsample = {.expand = expand_upsample, .types = "fiubs", .attrs = "mode: string"};

@@ -5,9 +5,10 @@
  * floordiv(y, scale). Otherwise (scales or a region of interest that only run time knows) the
  * coordinate is computed in f64, in the order of ONNX's reference.
  *
- * Nearest sampling rounds the coordinate, and the result must be that of the reference. If the
- * sizes are known, exact quotients are used only if they agree with the reference at every point;
- * else only if no tie can be rounded wrongly.
+ * Nearest sampling rounds the coordinate, and the result must be that of the reference, which
+ * computes in f32 where scales are given, and in f64 where sizes are. If the sizes are known, exact
+ * quotients are used only if they agree with the reference at every point; else only if no tie can
+ * be rounded wrongly.
  *
  * Nearest and N-linear sampling are one map. Cubic and antialiased sampling work dim by dim: a
  * small table of weights for (point, tap), then a contraction with it.
@@ -16,8 +17,14 @@
 
 #include <math.h>
 
-/* Linear sampling in more dims works dim by dim: one map would read 2^dims elements for a point. */
-enum { MAP_AXES = 3 };
+enum {
+	/* Linear sampling in more dims works dim by dim: one map would read 2^dims elements for a
+	 * point. */
+	MAP_AXES = 3,
+	/* Of symbolic sizes, a scale P/Q with P up to this is exact in f32, too: a coordinate is a
+	 * multiple of 1/2P, so that rounding to f32 does not reach the next one below 2^23 / P. */
+	FEW_PARTS = 64,
+};
 
 /* ---- Coordinates ---- */
 
@@ -53,11 +60,11 @@ static void exact_coefficients(Ctx *c, const Sampling *s, const Axis *a, Dim **p
 	}
 }
 
-/* Coordinates in f64, over y, n (input extent), m (output extent), s (scale), w (s * n), and a
- * crop's p (start) and q (width as a fraction of the input). */
+/* Coordinates in floats, over y, n (input extent), m (output extent), s (scale), w (s * n), o
+ * (symmetric_offset), and a crop's p (start) and q (width as a fraction of the input). */
 static const char *const transform_text[] = {
 	[HALF_PIXEL] = "sub(div(add(y, 0.5), s), 0.5)",
-	[SYMMETRIC] = "sub(add(mul(div(n, 2), sub(1, div(m, w))), div(add(y, 0.5), s)), 0.5)",
+	[SYMMETRIC] = "sub(add(o, div(add(y, 0.5), s)), 0.5)",
 	[PYTORCH] = "select(eq(m, 1), 0, sub(div(add(y, 0.5), s), 0.5))",
 	[ALIGN_CORNERS] = "select(eq(w, 1), 0, div(mul(y, sub(n, 1)), sub(w, 1)))",
 	[ASYMMETRIC] = "div(y, s)",
@@ -102,16 +109,21 @@ static void crop_region(Kernel *k, const Sampling *s, const Axis *a, Expr **star
 	*width = ex_cvt(p, CT_F64, ex_op2(p, IN_sub, to, from));
 }
 
+/* A coordinate in floats. With scales, the offset of half_pixel_symmetric is rounded to f32, and the
+ * sum with it only once, as in ONNX Runtime. */
 static Expr *float_coord(Kernel *k, const Sampling *s, const Axis *a, Expr *y)
 {
 	ExprPool *p = k->pool;
-	Expr *scale = scale_float(k, s, CT_F64, a), *n = dim_float(k, CT_F64, a->in), *start,
-	     *width;
+	const CType t = s->single ? CT_F32 : CT_F64, sum = s->transform == SYMMETRIC ? CT_F64 : t;
+	Expr *scale = scale_float(k, s, t, a), *n = dim_float(k, t, a->in), *start, *width, *offset,
+	     *m = dim_float(k, t, a->out), *w = ex_op2(p, IN_mul, scale, n);
 
 	crop_region(k, s, a, &start, &width);
-	return BUILD_EXPR(k, CT_F64, transform_text[s->transform], {"y", ex_cvt(p, CT_F64, y)},
-			  {"n", n}, {"m", dim_float(k, CT_F64, a->out)}, {"s", scale},
-			  {"w", ex_op2(p, IN_mul, scale, n)}, {"p", start}, {"q", width});
+	offset = BUILD_EXPR(k, t, "mul(div(n, 2), sub(1, div(m, w)))", {"n", n}, {"m", m}, {"w", w});
+	return ex_cvt(p, t,
+		      BUILD_EXPR(k, sum, transform_text[s->transform], {"y", ex_cvt(p, sum, y)},
+				 {"n", n}, {"m", m}, {"s", ex_cvt(p, sum, scale)}, {"w", w},
+				 {"o", ex_cvt(p, sum, offset)}, {"p", start}, {"q", width}));
 }
 
 static Coord coord(Kernel *k, const Sampling *s, const Axis *a, Expr *y)
@@ -202,26 +214,46 @@ static int64_t float_pick(Nearest m, double x)
 	return (int64_t)f + up;
 }
 
+/* V, rounded to the type of the reference's coordinates. */
+static double rounded(const Sampling *s, double v)
+{
+	return s->single ? (double)(float)v : v;
+}
+
+/* What float_coord computes. */
 static double reference_coord(const Sampling *s, double y, double n, double m, double scale)
 {
-	double w = scale * n;
+	const double w = rounded(s, scale * n), centre = rounded(s, y + 0.5);
+	double offset;
 
 	switch (s->transform) {
-	case SYMMETRIC: return n / 2 * (1 - m / w) + (y + 0.5) / scale - 0.5;
-	case PYTORCH: return m == 1 ? 0 : (y + 0.5) / scale - 0.5;
-	case ALIGN_CORNERS: return w == 1 ? 0 : y * (n - 1) / (w - 1);
-	case ASYMMETRIC: return y / scale;
-	case TF_HALF_PIXEL: return (y + 0.5) / scale;
+	case SYMMETRIC:
+		offset = rounded(s, n / 2 * rounded(s, 1 - rounded(s, m / w)));
+		return rounded(s, offset + (y + 0.5) / scale - 0.5);
+	case PYTORCH: return m == 1 ? 0 : rounded(s, rounded(s, centre / scale) - 0.5);
+	case ALIGN_CORNERS:
+		return w == 1 ? 0 : rounded(s, rounded(s, y * (n - 1)) / rounded(s, w - 1));
+	case ASYMMETRIC: return rounded(s, y / scale);
+	case TF_HALF_PIXEL: return rounded(s, centre / scale);
 	case HALF_PIXEL:
 	case CROP:
 	case TRANSFORM_COUNT: break;
 	}
-	return (y + 0.5) / scale - 0.5;
+	return rounded(s, rounded(s, centre / scale) - 0.5);
 }
 
-/* Whether exact quotients choose the same elements as ONNX's reference. With symbolic sizes: if
- * the scale is constant, an integer or 1 over an integer, since the reference then computes a
- * tie without rounding. */
+/* Whether the scale is a quotient whose coordinates are exact in the reference's arithmetic. */
+static bool few_parts(const Sampling *s, const Axis *a)
+{
+	int64_t num;
+
+	if (!s->single)
+		return (dim_is_const(a->num, NULL) && dim_is_const(a->den, NULL)) ||
+		       dim_equals(a->den, 1) || dim_equals(a->num, 1);
+	return dim_is_const(a->num, &num) && num <= FEW_PARTS;
+}
+
+/* Whether exact quotients choose the same elements as ONNX's reference. */
 static bool exact_nearest(Ctx *c, const Sampling *s, const Axis *a)
 {
 	Dim *dim[3];
@@ -230,8 +262,7 @@ static bool exact_nearest(Ctx *c, const Sampling *s, const Axis *a)
 	if (!a->num || s->transform == CROP)
 		return false;
 	if (!dim_is_const(a->in, &n) || !dim_is_const(a->out, &m))
-		return (dim_is_const(a->num, NULL) && dim_is_const(a->den, NULL)) ||
-		       dim_equals(a->den, 1) || dim_equals(a->num, 1);
+		return few_parts(s, a);
 	exact_coefficients(c, s, a, &dim[0], &dim[1], &dim[2]);
 	for (int i = 0; i < 3; i++)
 		if (!dim_is_const(dim[i], &k[i]) || k[i] > INT64_C(1) << 40 ||
@@ -262,12 +293,26 @@ static Expr *whole_factor(Kernel *k, const Sampling *s, const Axis *a, Expr *y)
 		return NULL;
 	if (dim_equals(a->den, 1) && (corner || centre) && a->out == dim_mul(c, a->in, a->num))
 		return ex_op2(p, IN_floordiv, y, ex_dim(p, a->num));
-	if (dim_equals(a->num, 1) && corner && a->out == dim_floordiv(c, a->in, a->den))
+	if (dim_equals(a->num, 1) && s->transform == ASYMMETRIC &&
+	    (s->nearest == FLOOR || s->nearest == CEIL) && a->out == dim_floordiv(c, a->in, a->den))
 		return ex_mul(p, y, ex_dim(p, a->den));
 	return NULL;
 }
 
-static Expr *nearest_index(Kernel *k, const Sampling *s, const Axis *a, Expr *y)
+/* S as it is for axis A: opset 10 rounds up where an image becomes smaller. A scale that only run
+ * time knows has no such form. */
+static Sampling sampling_of(Ctx *c, const Sampling *s, const Axis *a)
+{
+	Sampling r = *s;
+
+	if (s->ceil_below_one && a->num && dim_prove_lt(c, a->num, a->den)) {
+		r.nearest = CEIL;
+		r.ceil_below_one = false;
+	}
+	return r;
+}
+
+static Expr *nearest_index(Kernel *k, const Sampling *sampling, const Axis *a, Expr *y)
 {
 	static const char *const exact[] = {"neg(floordiv(sub(d, mul(2, n)), mul(2, d)))",
 					    "floordiv(add(mul(2, n), d), mul(2, d))",
@@ -276,7 +321,8 @@ static Expr *nearest_index(Kernel *k, const Sampling *s, const Axis *a, Expr *y)
 		"let f = floor(x); select(gt(sub(x, f), 0.5), add(f, 1), f)",
 		"let f = floor(x); select(ge(sub(x, f), 0.5), add(f, 1), f)", "floor(x)",
 		"ceil(x)"};
-	Expr *e = whole_factor(k, s, a, y);
+	const Sampling for_axis = sampling_of(k->ctx, sampling, a), *s = &for_axis;
+	Expr *e = whole_factor(k, s, a, y), *x;
 	Coord c;
 
 	if (e)
@@ -285,7 +331,11 @@ static Expr *nearest_index(Kernel *k, const Sampling *s, const Axis *a, Expr *y)
 		c = coord(k, s, a, y);
 		e = BUILD_EXPR(k, CT_I64, exact[s->nearest], {"n", c.num}, {"d", c.den});
 	} else {
-		e = BUILD_EXPR(k, CT_F64, real[s->nearest], {"x", float_coord(k, s, a, y)});
+		x = float_coord(k, s, a, y);
+		e = BUILD_EXPR(k, x->ct, real[s->nearest], {"x", x});
+		if (s->ceil_below_one && !a->num)
+			e = BUILD_EXPR(k, x->ct, "select(lt(s, 1), ceil(x), e)", {"x", x}, {"e", e},
+				       {"s", scale_float(k, s, x->ct, a)});
 		e = ex_cvt(k->pool, CT_I64, e);
 	}
 	return clamped(k, e, a->in);

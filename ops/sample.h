@@ -22,6 +22,11 @@ typedef struct Sampling {
 	Transform transform;
 	Nearest nearest;
 	bool antialias, exclude;
+	bool ceil_below_one; /* opset 10's nearest: an axis whose scale is below 1 rounds up */
+	/* Nearest with scales: coordinates are those of f32 arithmetic, as in PyTorch and ONNX
+	 * Runtime. The f32 next to 1.6 is a little more than 1.6, so exactly 8 / 1.6 would be below
+	 * 5, and floor(4.9999999) another element than f32's floor(5). */
+	bool single;
 	float cubic_a;       /* cubic_coeff_a */
 	float extrapolation; /* value of points outside the input of a crop */
 	/* rank of x; number of dims that roi, scales and sizes have entries for */

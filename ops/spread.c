@@ -154,8 +154,7 @@ static Dim *range_const(Infer *in, Node *n, bool *ok)
 			return NULL;
 		v[i] = f[0];
 	}
-	v[0] = infer_type(n, 0)->dtype == DT_F64 ? v[1] - v[0] : (double)(float)(v[1] - v[0]);
-	v[0] = ceil(v[0] / v[2]);
+	v[0] = ceil((v[1] - v[0]) / v[2]);
 	if (isnan(v[0]) || v[0] > 1e15) {
 		*ok = infer_error(
 			in, n,
@@ -171,16 +170,16 @@ static Dim *range_const(Infer *in, Node *n, bool *ok)
 static Dim *range_float(Infer *in, Node *n)
 {
 	const Type *was = n->out[0]->type;
-	Value *diff, *zero;
+	Value *diff, *zero, *wide[3];
 	Sym *s = was && was->rank == 1 ? dim_as_sym(was->dims[0]) : NULL;
 	Dim **d;
 	int count;
 
 	if (s && s->src)
 		return s->dim;
-	diff = EXPAND(in, n, Sub, node_in(n, 1), node_in(n, 0));
-	diff = EXPAND(in, n, Div, expand_cast(in, n, diff, DT_F64),
-		      expand_cast(in, n, node_in(n, 2), DT_F64));
+	for (int i = 0; i < 3; i++)
+		wide[i] = expand_cast(in, n, node_in(n, i), DT_F64);
+	diff = EXPAND(in, n, Div, EXPAND(in, n, Sub, wide[1], wide[0]), wide[2]);
 	diff = expand_cast(in, n, EXPAND(in, n, Ceil, diff), DT_I64);
 	zero = expand_scalar(in, n, DT_I64, 0);
 	diff = EXPAND(in, n, Max, diff, zero);

@@ -554,7 +554,7 @@ static inline int dl_equal(int64_t a, int64_t b)
 
 static inline int dl_at_most(int64_t a, int64_t b)
 {
-	return a <= b && a != INT64_MAX;
+	return a <= b && b != INT64_MAX;
 }
 
 static inline int64_t dl_min(int64_t a, int64_t b)
@@ -565,6 +565,82 @@ static inline int64_t dl_min(int64_t a, int64_t b)
 static inline int64_t dl_max(int64_t a, int64_t b)
 {
 	return a > b ? a : b;
+}
+
+/* The same arithmetic in 128 bits, for sizes that are computed from elements of tensors: these may
+ * be any number of 64 bits, and their difference may need 65. DL_WIDE_MAX is "too large". */
+__extension__ typedef __int128 dl_wide;
+#define DL_WIDE_MAX ((dl_wide)(~(unsigned __int128)0 >> 1))
+
+/* A size that was computed before. */
+static inline dl_wide dl_widen(int64_t size)
+{
+	return size == INT64_MAX ? DL_WIDE_MAX : size;
+}
+
+static inline int64_t dl_narrow(dl_wide v)
+{
+	return v < INT64_MIN || v > INT64_MAX ? INT64_MAX : (int64_t)v;
+}
+
+static inline dl_wide dl_wide_add(dl_wide a, dl_wide b)
+{
+	dl_wide r;
+
+	return a == DL_WIDE_MAX || b == DL_WIDE_MAX || __builtin_add_overflow(a, b, &r) ? DL_WIDE_MAX : r;
+}
+
+/* Of numbers of more than 64 bits, the result is too large if the factors have more than 126 bits
+ * together: compilers make a call to a library of their own for an exact test. */
+static inline dl_wide dl_wide_mul(dl_wide a, dl_wide b)
+{
+	int bits = 0;
+
+	if (a == 0 || b == 0)
+		return 0;
+	if (a == DL_WIDE_MAX || b == DL_WIDE_MAX)
+		return DL_WIDE_MAX;
+	if (a != (int64_t)a || b != (int64_t)b) {
+		for (dl_wide v = a; v != 0 && v != -1; v >>= 1)
+			bits++;
+		for (dl_wide v = b; v != 0 && v != -1; v >>= 1)
+			bits++;
+	}
+	return bits > 126 ? DL_WIDE_MAX : a * b;
+}
+
+static inline dl_wide dl_wide_floordiv(dl_wide a, dl_wide b)
+{
+	if (b == 0)
+		return 0;
+	if (a == DL_WIDE_MAX || b == DL_WIDE_MAX)
+		return DL_WIDE_MAX;
+	if (a == (int64_t)a && b == (int64_t)b && b != -1) {
+		const int64_t x = (int64_t)a, y = (int64_t)b;
+
+		return x / y - (x % y != 0 && (x < 0) != (y < 0));
+	}
+	return a / b - (a % b != 0 && (a < 0) != (b < 0));
+}
+
+static inline dl_wide dl_wide_min(dl_wide a, dl_wide b)
+{
+	return a == DL_WIDE_MAX || b == DL_WIDE_MAX ? DL_WIDE_MAX : a < b ? a : b;
+}
+
+static inline dl_wide dl_wide_max(dl_wide a, dl_wide b)
+{
+	return a > b ? a : b;
+}
+
+static inline int dl_wide_equal(dl_wide a, dl_wide b)
+{
+	return a == b && a != DL_WIDE_MAX;
+}
+
+static inline int dl_wide_at_most(dl_wide a, dl_wide b)
+{
+	return a <= b && b != DL_WIDE_MAX;
 }
 
 /* The size of a dim: n, but at least 0. */

@@ -14,25 +14,45 @@ const char *host_sym(void *arg, const Sym *s)
 	return arena_printf(h->m->arena, "sym[%d]", h->sym_index[s->id]);
 }
 
-static const char *dim_text(Host *h, Dim *d, bool checked)
+/* As host_sym, in an expression of type dl_wide. */
+static const char *wide_sym(void *arg, const Sym *s)
+{
+	Host *h = arg;
+	const char *sym = host_sym(h, s);
+
+	return s->def ? arena_printf(h->m->arena, "dl_widen(%s)", sym) : sym;
+}
+
+static const char *dim_text(Host *h, Dim *d,
+			    void (*print)(StrBuf *b, const Dim *d,
+					  const char *(*sym_name)(void *arg, const Sym *s),
+					  void *arg))
 {
 	StrBuf b = {0};
 	char *s;
 
-	(checked ? dim_print_checked : dim_print_c)(&b, d, host_sym, h);
+	print(&b, d, print == dim_print_wide ? wide_sym : host_sym, h);
 	s = arena_strdup(h->m->arena, strbuf_str(&b));
 	strbuf_free(&b);
 	return s;
 }
 
+/* Whether D is computed from elements of tensors, which may be any numbers. */
+static bool is_wide(Dim *d)
+{
+	return !dim_as_sym(d) && dim_from_data(d);
+}
+
 const char *host_dim(Host *h, Dim *d)
 {
-	return dim_text(h, d, true);
+	return is_wide(d) ? arena_printf(h->m->arena, "dl_narrow(%s)", dim_text(h, d, dim_print_wide))
+			  : dim_text(h, d, dim_print_checked);
 }
 
 const char *host_argument(Host *h, Dim *d)
 {
-	return dim_text(h, d, false);
+	return is_wide(d) ? arena_printf(h->m->arena, "(int64_t)(%s)", dim_text(h, d, dim_print_wide))
+			  : dim_text(h, d, dim_print_c);
 }
 
 static void add_sym(void *arg, Sym *s)
@@ -183,12 +203,15 @@ static bool both_known(const Host *h, const Dim *a, const Dim *b, Sym **waits)
 static void print_fact(Host *h, const Fact *f, const char *fail)
 {
 	Arena *a = h->m->arena;
+	const bool wide = dim_from_data(f->a) || dim_from_data(f->b);
+	void (*const print)(StrBuf *, const Dim *, const char *(*)(void *, const Sym *), void *) =
+		wide ? dim_print_wide : dim_print_checked;
 	FactSize size;
 	int n = 0;
 
-	strbuf_printf(h->b, "\tif (!%s(%s, %s))\n\t\t%s dl_fail(x, DL_SHAPE, \"%%s",
-		      f->le ? "dl_at_most" : "dl_equal", host_dim(h, f->a), host_dim(h, f->b),
-		      fail);
+	strbuf_printf(h->b, "\tif (!%s%s(%s, %s))\n\t\t%s dl_fail(x, DL_SHAPE, \"%%s",
+		      wide ? "dl_wide_" : "dl_", f->le ? "at_most" : "equal", dim_text(h, f->a, print),
+		      dim_text(h, f->b, print), fail);
 	for (; fact_size(a, f, n, &size) && host_dim_known(h, size.dim); n++)
 		strbuf_puts(h->b, "%s%lld");
 	strbuf_puts(h->b, "\", ");

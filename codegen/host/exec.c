@@ -36,7 +36,7 @@ static const char *read_value(Host *h, const Value *v, const Sym *s)
 /* Prints a check that symbol S, number I, an element of V, is within its bounds. */
 static void print_bounds(Host *h, const Value *v, const Sym *s, int i)
 {
-	const bool low = s->lo > -DIM_FAR, high = s->hi < DIM_FAR; /* it was cut off there */
+	const bool low = s->lo > -DIM_INF, high = s->hi < DIM_INF;
 	const long long lo = s->lo, hi = s->hi;
 
 	if (!low && !high)
@@ -84,11 +84,9 @@ static void print_reads(Host *h, Value *v)
 		strbuf_printf(h->b,
 			      "\tsym[%d] = (int64_t)((const %s *)(const void *)(%s))[%lld];\n", i,
 			      int_type(v->type->dtype), host_value(h, v), (long long)s->at);
-		if (dtype_info[v->type->dtype].bits == 64)
-			strbuf_printf(
-				h->b,
-				"\tsym[%d] = dl_max(-INT64_C(%lld), dl_min(INT64_C(%lld), sym[%d]));\n",
-				i, (long long)DIM_FAR, (long long)DIM_FAR, i);
+		if (v->type->dtype == DT_U64) /* more than any size */
+			strbuf_printf(h->b, "\tsym[%d] = sym[%d] < 0 ? INT64_MAX : sym[%d];\n", i,
+				      i, i);
 		print_bounds(h, v, s, i);
 		h->known[s->id] = any = true;
 	}
@@ -98,27 +96,11 @@ static void print_reads(Host *h, Value *v)
 	host_facts(h);
 }
 
-static void has_data(void *arg, Sym *s)
-{
-	bool *yes = arg;
-
-	*yes = *yes || sym_from_data(s);
-}
-
-static bool type_has_data(const Type *t)
-{
-	bool yes = false;
-
-	for (int i = 0; i < t->rank; i++)
-		dim_syms(t->dims[i], has_data, &yes);
-	return yes;
-}
-
 void host_output(Host *h, int o)
 {
 	const Type *t = h->m->graph->results.at[o]->value->type;
 
-	if (!type_has_data(t))
+	if (!type_from_data(t))
 		return;
 	strbuf_printf(h->b, "\tif (dl_output(x, %d, (int64_t[]){", o);
 	for (int d = 0; d < t->rank; d++)

@@ -153,8 +153,7 @@ static void see_source(void *arg, Sym *s)
 {
 	FoldSource *f = arg;
 
-	f->yes = f->yes || s->src == f->v || (s->src && s->hi == DIM_INF && s->lo < 0) ||
-		 (s->def && sym_from_data(s));
+	f->yes = f->yes || s->src == f->v || (s->def && sym_from_data(s));
 }
 
 static bool all_const(Dim *const *d, int n)

@@ -85,20 +85,6 @@ static bool writes_behind(Ctx *c, const Stmt *s, int d, Dim *from)
 	return true;
 }
 
-static void from_data(void *arg, Sym *s)
-{
-	*(bool *)arg = *(bool *)arg || sym_from_data(s);
-}
-
-static bool dims_from_data(const Value *v)
-{
-	bool yes = false;
-
-	for (int d = 0; d < v->type->rank; d++)
-		dim_syms(v->type->dims[d], from_data, &yes);
-	return yes;
-}
-
 /* ---- Who accesses the tensors ---- */
 
 typedef struct Access {
@@ -250,7 +236,7 @@ static bool find(Module *m, int r, const bool *taken, Candidate *c)
 	Buf *out = NULL;
 
 	if (!k || node_on_host(v->def) || v->type->layout || v->type->rank == 0 ||
-	    value_feeds_sym(v) || dims_from_data(v))
+	    value_feeds_sym(v) || type_from_data(v->type))
 		return false;
 	for (const Use *u = v->uses; u; u = u->next)
 		if (!u->user && u != g->results.at[r])

@@ -413,10 +413,14 @@ static bool read_source(GraphText *r, Pending *s)
 
 static bool read_symbol(GraphText *r)
 {
-	Pending s = {.line = r->line, .hi = DIM_INF};
+	Pending s = {.line = r->line, .lo = -DIM_INF, .hi = DIM_INF};
+	const char first = text_peek(r);
 	Dim *d;
 
-	if (!text_i64(r, &s.lo) || !text_want(r, "<=") || !(d = text_dim(r)))
+	if ((first == '-' || (first >= '0' && first <= '9')) &&
+	    (!text_i64(r, &s.lo) || !text_want(r, "<=")))
+		return false;
+	if (!(d = text_dim(r)))
 		return false;
 	s.sym = dim_as_sym(d);
 	if (!s.sym)

@@ -179,7 +179,9 @@ static void print_symbols(GraphPrinter *p)
 
 		if (!p->sym[i])
 			continue;
-		strbuf_printf(p->b, "%s%" PRId64 " <= ", sep, s->lo);
+		strbuf_puts(p->b, sep);
+		if (s->lo != -DIM_INF)
+			strbuf_printf(p->b, "%" PRId64 " <= ", s->lo);
 		dim_print(p->b, s->dim);
 		if (s->hi != DIM_INF)
 			strbuf_printf(p->b, " <= %" PRId64, s->hi);

@@ -15,6 +15,7 @@
  */
 #include "ops/control.h"
 #include "ops/parts.h"
+#include "ops/shape.h"
 
 #include "ir/blocks.h"
 
@@ -321,9 +322,6 @@ typedef struct IfChoice {
 static bool read_choice(Infer *in, Node *n, IfChoice *ch)
 {
 	static const char *const name[] = {"then_branch", "else_branch"};
-	Dim **c;
-	int count;
-
 	*ch = (IfChoice){.in = in, .n = n};
 	for (int k = 0; k < 2; k++) {
 		ch->body[k] = control_body(in, n, name[k], &ch->from[k]);
@@ -337,11 +335,7 @@ static bool read_choice(Infer *in, Node *n, IfChoice *ch)
 	}
 	if (!control_single(in, n, node_in(n, 0), DT_BOOL, "the condition"))
 		return false;
-	c = infer_contents(in, n, node_in(n, 0), &count);
-	if (!c)
-		return false;
-	ch->c = c[0];
-	return true;
+	return (ch->c = infer_single(in, n, 0)) != NULL;
 }
 
 /* Copies side K before the If, with the nodes that follow. Returns what stands for the values of

@@ -302,11 +302,13 @@ static bool infer_affine_grid(Infer *in, Node *n)
 	Ctx *c = infer_ctx(in);
 	Dim **size, *out[MAX_RANK];
 	int count;
+	int64_t columns = -3;
 
 	if (!dtype_is_float(t->dtype) || t->rank != 3)
 		return infer_error(in, n, "theta is %s of rank %d, expected floats of rank 3",
 				   dtype_info[t->dtype].name, t->rank);
-	if (!(size = infer_vector(in, n, 1, &count)))
+	dim_is_const(t->dims[2], &columns);
+	if (!(size = infer_vector(in, n, 1, columns < MAX_RANK ? (int)columns + 1 : -1, &count)))
 		return false;
 	if (count < 3 || count > MAX_RANK)
 		return infer_error(in, n, "size has %d elements, expected 4 or 5", count);

@@ -373,6 +373,9 @@ static Dim *onehot_depth(Infer *in, Node *n, int axis)
 
 	if (dtype_is_int(t->dtype))
 		return infer_single(in, n, 1);
+	if (!infer_sized(in, n, 1, 1))
+		return NULL;
+	v = node_in(n, 1);
 	f = infer_const_floats(in, v, &count);
 	if (f && count == 1 && f[0] >= 0 && f[0] < 1e15)
 		return dim_const(infer_ctx(in), (int64_t)f[0]);

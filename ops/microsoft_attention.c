@@ -10,6 +10,7 @@
  */
 #include "ops/build.h"
 #include "ops/infer.h"
+#include "ops/shape.h"
 
 #include <math.h>
 
@@ -670,8 +671,7 @@ static bool expand_group_query(Infer *in, Node *n, Value **out)
 {
 	Heads h = {0};
 	Ctx *c = infer_ctx(in);
-	Dim **total, *capacity, *length = infer_type(n, G_Q)->dims[1];
-	int count;
+	Dim *total, *capacity, *length = infer_type(n, G_Q)->dims[1];
 	Value *start, *visible, *got[4];
 
 	if (!group_query_supported(in, n))
@@ -684,15 +684,12 @@ static bool expand_group_query(Infer *in, Node *n, Value **out)
 	if (node_in(n, G_PAST_K) && (!rank_is(in, n, G_PAST_K, 4) || !rank_is(in, n, G_PAST_V, 4)))
 		return false;
 	if (!group_query_sink(in, n, h.heads, &h.sink) || !group_query_operands(in, n, &h) ||
-	    !group_query_norms(in, n, &h) ||
-	    !(total = infer_contents(in, n, node_in(n, G_TOTAL), &count)))
+	    !group_query_norms(in, n, &h) || !(total = infer_single(in, n, G_TOTAL)))
 		return false;
-	if (count != 1)
-		return infer_error(in, n, "total_sequence_length has not one element");
-	capacity = total[0];
+	capacity = total;
 	if (node_in(n, G_PAST_K))
 		capacity = dim_max(c, capacity, infer_type(n, G_PAST_K)->dims[2]);
-	start = EXPAND(in, n, Sub, expand_bounded(in, n, node_in(n, G_LENGTHS), total[0]),
+	start = EXPAND(in, n, Sub, expand_bounded(in, n, node_in(n, G_LENGTHS), total),
 		       expand_size(in, n, dim_sub(c, length, dim_const(c, 1))));
 	start = EXPAND(in, n, Max, start, expand_scalar(in, n, DT_I64, 0));
 	if (!start->type)
@@ -704,9 +701,9 @@ static bool expand_group_query(Infer *in, Node *n, Value **out)
 	if (!out[2])
 		return false;
 	h.q = split_heads(in, n, h.q, h.heads);
-	h.k = first_rows(in, n, out[1], total[0]);
-	h.v = first_rows(in, n, out[2], total[0]);
-	if (!h.k || !h.v || !group_query_mask(in, n, start, length, total[0], &visible, &h.mask))
+	h.k = first_rows(in, n, out[1], total);
+	h.v = first_rows(in, n, out[2], total);
+	if (!h.k || !h.v || !group_query_mask(in, n, start, length, total, &visible, &h.mask))
 		return false;
 	if (!h.q->type || !attend(in, n, &h, got))
 		return false;

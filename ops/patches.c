@@ -4,6 +4,7 @@
  * CenterCropPad cuts or pads around the centre, and Crop and ImageScaler are of old opsets.
  */
 #include "ops/build.h"
+#include "ops/infer.h"
 #include "ops/shape.h"
 
 #include <limits.h>
@@ -18,14 +19,31 @@ typedef struct ImageBlocks {
 	Dim *size, *total;    /* elements of a block, blocks of an image */
 } ImageBlocks;
 
+/* How many spatial dims the operands and attributes of N have; -1: none of them tells. */
+static int spatial_dims(const Node *n)
+{
+	static const char *const attr[] = {"strides", "dilations", "pads"};
+	int count;
+
+	for (int k = 1; k <= 2; k++)
+		if (type_const_numel(infer_type(n, k), MAX_RANK) >= 0)
+			return (int)type_const_numel(infer_type(n, k), MAX_RANK);
+	for (int i = 0; i < 3; i++) {
+		node_ints(n, attr[i], &count);
+		if (count >= 0)
+			return i < 2 ? count : count / 2;
+	}
+	return infer_declared_rank(n) - 2;
+}
+
 static bool blocks_init(Infer *in, Node *n, bool check, ImageBlocks *b)
 {
 	Ctx *c = infer_ctx(in);
 	Dim *one = dim_const(c, 1);
 	int images, blocks;
 
-	b->image = infer_vector(in, n, 1, &images);
-	b->block = infer_vector(in, n, 2, &blocks);
+	b->image = infer_vector(in, n, 1, spatial_dims(n), &images);
+	b->block = infer_vector(in, n, 2, spatial_dims(n), &blocks);
 	if (!b->image || !b->block)
 		return false;
 	b->n = images;
@@ -191,7 +209,7 @@ static bool expand_max_unpool(Infer *in, Node *n, Value **out)
 	out[0] = v;
 	if (!node_in(n, 2) || !v->type)
 		return v->type != NULL;
-	if (!(given = infer_vector(in, n, 2, &count)))
+	if (!(given = infer_vector(in, n, 2, x->rank, &count)))
 		return false;
 	if (count != x->rank)
 		return infer_error(in, n, "output_shape has %d elements for rank %d", count,
@@ -223,11 +241,12 @@ static bool cropped_dims(Infer *in, Node *n, bool check, Dim **out)
 	const Type *x = infer_type(n, 0);
 	const int64_t *axes;
 	int count, given, axis;
-	Dim **size = infer_vector(in, n, 1, &count);
+	Dim **size;
 
+	axes = node_ints(n, "axes", &given);
+	size = infer_vector(in, n, 1, given < 0 ? x->rank : given, &count);
 	if (!size)
 		return false;
-	axes = node_ints(n, "axes", &given);
 	if (count != (given < 0 ? x->rank : given))
 		return infer_error(in, n, "%d sizes are given for %d axes", count,
 				   given < 0 ? x->rank : given);

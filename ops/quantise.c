@@ -78,7 +78,7 @@ static bool infer_repeat(Infer *in, Node *n)
 	Ctx *c = infer_ctx(in);
 	int64_t size = node_int(n, "size", 1);
 	int count, axis;
-	Dim **dims = infer_vector(in, n, 1, &count);
+	Dim **dims = infer_vector(in, n, 1, -1, &count);
 
 	if (!dims)
 		return false;
@@ -168,6 +168,8 @@ static bool like_input(Infer *in, Node *n, int k, Value **out)
 /* Sets *OUT to operand K, which must have one element, as a scalar. */
 static bool scalar_in(Infer *in, Node *n, int k, Value **out)
 {
+	if (!infer_sized(in, n, k, 1))
+		return false;
 	if (!has_one_element(node_in(n, k)))
 		return infer_error(in, n, "operand %d has not one element", k + 1);
 	*out = expand_as_scalar(in, n, node_in(n, k));

@@ -6,6 +6,7 @@
  * and the other terms fold away.
  */
 #include "ops/build.h"
+#include "ops/shape.h"
 
 #include <assert.h>
 
@@ -56,7 +57,8 @@ static bool reduce_axes(Infer *in, Node *n, bool check, Axes *a)
 		if (t->rank > 1 || !dtype_is_int(t->dtype))
 			return infer_error(in, n, "the axes have rank %d, expected 1",
 					   infer_type(n, 1)->rank);
-		v = infer_contents(in, n, node_in(n, 1), &count);
+		v = infer_vector(in, n, 1, a->keep ? -1 : x->rank - infer_declared_rank(n),
+				 &count);
 		if (!v)
 			return false;
 	}
@@ -352,18 +354,13 @@ static void lower_argmin(Infer *in, Node *n, Kernel *k)
 static bool scan_axis(Infer *in, Node *n, bool check, Axes *a)
 {
 	const Type *x = infer_type(n, 0), *t = infer_type(n, 1);
-	int count = 0;
-	Dim **v;
+	Dim *axis;
 
 	if (!t || t->rank > 1 || !dtype_is_int(t->dtype))
 		return infer_error(in, n, "axis is not an integer");
 	*a = (Axes){.rank = x->rank, .keep = true};
-	v = infer_contents(in, n, node_in(n, 1), &count);
-	if (!v)
-		return false;
-	if (count != 1)
-		return infer_error(in, n, "axis has %d elements, expected one", count);
-	return flags_of_dims(check ? in : NULL, infer_ctx(in), n, v, 1, a);
+	axis = infer_single(in, n, 1);
+	return axis && flags_of_dims(check ? in : NULL, infer_ctx(in), n, &axis, 1, a);
 }
 
 static bool infer_scan(Infer *in, Node *n)

@@ -239,23 +239,18 @@ static bool add_sizes(Infer *in, Node *n)
 	return v->type != NULL;
 }
 
-/* Gives operand K the static size of S->count elements, by a Reshape if necessary. */
+/* Operand K, scales or sizes, has rank 1, and an element for each axis. */
 static bool sized_operand(Infer *in, Node *n, int k, const Sampling *s)
 {
 	const Type *t = given(n, k);
-	int64_t count = s->count;
 
 	if (!t)
 		return true;
 	if (t->rank != 1)
 		return infer_error(in, n, "operand %d has rank %d, expected 1", k + 1, t->rank);
-	if (!infer_dim_equals(in, n, &t->dims[0], dim_const(infer_ctx(in), count),
-			      "scales or sizes must have one element for each axis"))
-		return false;
-	if (!dim_is_const(t->dims[0], NULL))
-		node_set_input(
-			n, k, EXPAND(in, n, Reshape, node_in(n, k), expand_ints(in, n, &count, 1)));
-	return true;
+	return infer_sized(in, n, k, s->count) &&
+	       infer_dim_equals(in, n, &t->dims[0], dim_const(infer_ctx(in), s->count),
+				"scales or sizes must have one element for each axis");
 }
 
 /* The region of a crop: a start and an end for each axis. */

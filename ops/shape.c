@@ -18,7 +18,43 @@ Dim *dims_product(Ctx *c, Dim *const *d, int n)
 	return p;
 }
 
-Dim **infer_vector(Infer *in, Node *n, int k, int *count)
+bool infer_sized(Infer *in, Node *n, int k, int64_t count)
+{
+	const Type *t = infer_type(n, k);
+	Dim *numel, *want;
+	Value *v;
+
+	if (!t || t->kind != TYPE_TENSOR || count < 0)
+		return true;
+	numel = type_numel(infer_ctx(in), t);
+	if (dim_is_const(numel, NULL))
+		return true;
+	want = dim_const(infer_ctx(in), count);
+	if (t->rank == 1
+		    ? !infer_dim_equals(in, n, &t->dims[0], want,
+					"an operand has another number of elements than it must")
+		    : !infer_equal_shown(in, n, numel, want,
+					 "an operand has another number of elements than it must",
+					 (FactSize){arena_printf(infer_arena(in),
+								 "operand %d has", k + 1),
+						    numel},
+					 (FactSize){"expected", want}))
+		return false;
+	v = EXPAND(in, n, Reshape, node_in(n, k), expand_ints(in, n, &count, 1));
+	node_set_input(n, k, v);
+	return v->type != NULL;
+}
+
+int infer_declared_rank(const Node *n)
+{
+	const Value *v = node_out(n, 0);
+
+	if (!v)
+		return -1;
+	return v->type && v->type->kind == TYPE_TENSOR ? v->type->rank : v->declared_rank - 1;
+}
+
+Dim **infer_vector(Infer *in, Node *n, int k, int want, int *count)
 {
 	const Type *t = infer_type(n, k);
 
@@ -27,13 +63,13 @@ Dim **infer_vector(Infer *in, Node *n, int k, int *count)
 		infer_error(in, n, "operand %d has rank %d, expected 1", k + 1, t->rank);
 		return NULL;
 	}
-	return infer_contents(in, n, node_in(n, k), count);
+	return infer_sized(in, n, k, want) ? infer_contents(in, n, node_in(n, k), count) : NULL;
 }
 
 Dim *infer_single(Infer *in, Node *n, int k)
 {
 	int count;
-	Dim **d = infer_contents(in, n, node_in(n, k), &count);
+	Dim **d = infer_sized(in, n, k, 1) ? infer_contents(in, n, node_in(n, k), &count) : NULL;
 
 	if (d && count != 1) {
 		infer_error(in, n, "operand %d has %d elements, expected one", k + 1, count);

@@ -7,11 +7,18 @@
 #include "ops/op.h"
 
 Dim *dims_product(Ctx *c, Dim *const *d, int n);
+/* Gives operand K, where run time alone knows how many elements it has, the number COUNT, which the
+ * operator prescribes: run time checks it. Other operands stay as they are; and so do all if COUNT
+ * is negative. False after a diagnostic. */
+bool infer_sized(Infer *in, Node *n, int k, int64_t count);
 /* The contents of operand K, which must be a vector (or a scalar) of integers; null after a
- * diagnostic. */
-Dim **infer_vector(Infer *in, Node *n, int k, int *count);
+ * diagnostic. WANT is the number of elements that the operator prescribes, which the caller
+ * compares with *COUNT: it stands for a number that run time alone knows (infer_sized). */
+Dim **infer_vector(Infer *in, Node *n, int k, int want, int *count);
 /* The contents of operand K, which must have one element; null after a diagnostic. */
 Dim *infer_single(Infer *in, Node *n, int k);
+/* The rank of result 0 of N as its model or text declares it; -1: it does not. */
+int infer_declared_rank(const Node *n);
 
 /* Requires constant axes; OUT gets each in [0, RANK), and has room for COUNT of them. */
 bool infer_axes(Infer *in, Node *n, Dim *const *axes, int count, int rank, int *out);

@@ -41,11 +41,16 @@ static Dim *slice_bound(Ctx *c, Dim *v, Dim *d, int lo, int hi)
 
 static SliceRange slice_signed(Ctx *c, Dim *d, Dim *start, Dim *end, Dim *step, bool forward)
 {
+	Dim *apart = dim_sub(c, end, start);
 	SliceRange r = {.step = step};
+	int64_t most;
 
 	r.start = slice_bound(c, start, d, 0, forward ? 0 : -1);
 	end = slice_bound(c, end, d, forward ? 0 : -1, forward ? 0 : -1);
 	r.len = dim_max(c, dim_const(c, 0), dim_ceildiv(c, dim_sub(c, end, r.start), step));
+	/* x[i:i+1] has at most one element, whatever i is. */
+	if (forward && dim_is_const(dim_ceildiv(c, apart, step), &most) && most > 0)
+		r.len = dim_min(c, r.len, dim_const(c, most));
 	return r;
 }
 
@@ -84,6 +89,26 @@ static bool is_known(Infer *in, Value *v)
 	return !v || infer_const_ints(in, v, &count);
 }
 
+/* The length of starts, ends, axes and steps: the one of them whose length is known tells it.
+ * Otherwise it is 1 where there can be one axis at most. -1: unknown. */
+static int slice_count(Infer *in, const Node *n)
+{
+	bool one = infer_type(n, 0)->rank == 1;
+	int64_t lo, hi;
+
+	for (int i = 1; i < 5; i++) {
+		const Type *t = infer_type(n, i);
+
+		if (type_const_numel(t, MAX_RANK) >= 0)
+			return (int)type_const_numel(t, MAX_RANK);
+		if (!t || t->rank != 1)
+			continue;
+		dim_bounds(infer_ctx(in), t->dims[0], &lo, &hi);
+		one = one || hi == 1;
+	}
+	return one ? 1 : -1;
+}
+
 /* Axes that only run time knows: nodes are added that compute starts, ends and steps for every
  * dim in order. */
 static bool slice_all_axes(Infer *in, Node *n)
@@ -94,7 +119,7 @@ static bool slice_all_axes(Infer *in, Node *n)
 	if (is_known(in, node_in(n, 3)))
 		return true;
 	for (int i = 1; i < 5; i++)
-		if (node_in(n, i) && !infer_vector(in, n, i, &count))
+		if (node_in(n, i) && !infer_vector(in, n, i, slice_count(in, n), &count))
 			return false;
 	axes = expand_cast(in, n, node_in(n, 3), DT_I64);
 	node_set_input(n, 1, spread_by_axis(in, n, node_in(n, 1), axes, rank, 0));
@@ -125,7 +150,7 @@ static bool slice_ranges(Infer *in, Node *n, SliceRange *r)
 
 		if (!node_in(n, i))
 			continue;
-		if (!(v[i] = infer_vector(in, n, i, &m)))
+		if (!(v[i] = infer_vector(in, n, i, slice_count(in, n), &m)))
 			return false;
 		if (count >= 0 && m != count)
 			return infer_error(in, n,
@@ -194,7 +219,7 @@ static bool split_sizes(Infer *in, Node *n, Dim *d, Dim **size)
 	int count;
 
 	if (node_in(n, 1)) {
-		if (!(given = infer_vector(in, n, 1, &count)))
+		if (!(given = infer_vector(in, n, 1, n->nout, &count)))
 			return false;
 		if (count != n->nout)
 			return infer_error(in, n, "%d sizes are given for %d results", count,
@@ -352,13 +377,23 @@ static PadMode pad_mode(const Node *n)
 	return (PadMode)m;
 }
 
+/* The number of pads; below -1: only run time knows it. */
+static int pads_length(const Node *n)
+{
+	const int64_t count = type_const_numel(infer_type(n, 1), 2 * MAX_RANK);
+
+	return count < 0 ? -2 : (int)count;
+}
+
 /* How many elements are added before and after each axis; negative numbers remove elements. */
 static bool pad_amounts(Infer *in, Node *n, Dim **before, Dim **after)
 {
 	int rank = infer_type(n, 0)->rank, count, naxes = rank;
-	Dim **pads = infer_vector(in, n, 1, &count), **axes = NULL;
+	Dim **pads, **axes = NULL;
 
-	if (!pads || (node_in(n, 3) && !(axes = infer_vector(in, n, 3, &naxes))))
+	if (node_in(n, 3) && !(axes = infer_vector(in, n, 3, pads_length(n) / 2, &naxes)))
+		return false;
+	if (!(pads = infer_vector(in, n, 1, 2 * naxes, &count)))
 		return false;
 	if (count != 2 * naxes)
 		return infer_error(in, n, "%d pads are given for %d axes, expected %d", count,
@@ -383,7 +418,8 @@ static bool pad_all_axes(Infer *in, Node *n)
 
 	if (is_known(in, node_in(n, 3)))
 		return true;
-	if (!infer_vector(in, n, 3, &count) || !infer_vector(in, n, 1, &npads))
+	if (!infer_vector(in, n, 3, pads_length(n) / 2, &count) ||
+	    !infer_vector(in, n, 1, 2 * count, &npads))
 		return false;
 	if (npads != 2 * count)
 		return infer_error(in, n, "%d pads are given for %d axes, expected %d", npads,

@@ -31,7 +31,8 @@ static bool infer_expand(Infer *in, Node *n)
 	Dim **s, *out[MAX_RANK];
 	int count, rank;
 
-	if (!(s = infer_vector(in, n, 1, &count)) || !check_rank(in, n, count) ||
+	if (!(s = infer_vector(in, n, 1, infer_declared_rank(n), &count)) ||
+	    !check_rank(in, n, count) ||
 	    !check_sizes(in, n, s, count, "a dim of the target shape is negative"))
 		return false;
 	rank = infer_broadcast(in, n, x->dims, x->rank, s, count, out);
@@ -61,7 +62,7 @@ static bool infer_tile(Infer *in, Node *n)
 	Dim **r, *out[MAX_RANK];
 	int count;
 
-	if (!(r = infer_vector(in, n, 1, &count)) ||
+	if (!(r = infer_vector(in, n, 1, x->rank, &count)) ||
 	    !check_sizes(in, n, r, count, "a repeat count is negative"))
 		return false;
 	if (count != x->rank)
@@ -105,7 +106,7 @@ static bool infer_constofshape(Infer *in, Node *n)
 
 	if (a && (a->kind != ATTR_TENSOR || tensor_numel(a->t) != 1))
 		return infer_error(in, n, "value is not a tensor of one element");
-	if (!(s = infer_vector(in, n, 0, &count)) || !check_rank(in, n, count) ||
+	if (!(s = infer_vector(in, n, 0, infer_declared_rank(n), &count)) || !check_rank(in, n, count) ||
 	    !check_sizes(in, n, s, count, "a dim of the shape is negative"))
 		return false;
 	infer_result(in, n, 0, t, count, s);
@@ -225,6 +226,8 @@ static bool infer_range(Infer *in, Node *n)
 			if (!infer_dim_equals(in, n, &o->dims[j], dim_const(infer_ctx(in), 1),
 					      "an operand is not a scalar"))
 				return false;
+		if (!infer_sized(in, n, i, 1))
+			return false;
 	}
 	if (!dtype_is_float(t))
 		d = range_int(in, n);

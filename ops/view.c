@@ -61,7 +61,7 @@ static bool read_target(Infer *in, Node *n, ReshapeTarget *t)
 	bool zero = node_int(n, "allowzero", 0) != 0;
 
 	*t = (ReshapeTarget){.wild = -1};
-	t->raw = infer_vector(in, n, 1, &t->rank);
+	t->raw = infer_vector(in, n, 1, infer_declared_rank(n), &t->rank);
 	if (!t->raw)
 		return false;
 	if (t->rank > MAX_RANK)
@@ -325,7 +325,7 @@ static bool infer_squeeze(Infer *in, Node *n)
 		if (!squeeze_ones(in, n, gone))
 			return false;
 	} else {
-		if (!(axes = infer_vector(in, n, 1, &count)))
+		if (!(axes = infer_vector(in, n, 1, x->rank - infer_declared_rank(n), &count)))
 			return false;
 		if (!all_const(axes, count))
 			return count <= x->rank
@@ -357,7 +357,7 @@ static bool infer_unsqueeze(Infer *in, Node *n)
 	bool added[MAX_RANK] = {false};
 	int count, rank, from = 0, at;
 
-	if (!(axes = infer_vector(in, n, 1, &count)))
+	if (!(axes = infer_vector(in, n, 1, infer_declared_rank(n) - x->rank, &count)))
 		return false;
 	rank = x->rank + count;
 	if (rank > MAX_RANK)

@@ -175,7 +175,8 @@ typedef enum dl_sym_kind {
 	DL_SYM_DATA = 1,  /* computed during the run; at most upper */
 } dl_sym_kind;
 
-/* A symbolic dim, lower <= dim <= upper. upper is DL_UNLIMITED if there is no bound. */
+/* A symbolic dim, lower <= dim <= upper. upper is DL_UNLIMITED if there is no bound, and lower
+ * INT64_MIN, as for an element of a tensor that is read as a size. */
 typedef struct dl_sym {
 	uint32_t size;
 	int32_t kind;

@@ -37,21 +37,35 @@ static const char *dim_text(Host *h, Dim *d,
 	return s;
 }
 
-/* Whether D is computed from elements of tensors, which may be any numbers. */
-static bool is_wide(Dim *d)
+/* Whether D is computed from elements of tensors that may be any numbers of 64 bits. */
+static bool is_wide(const Dim *d);
+
+static void see_element(void *arg, Sym *s)
 {
-	return !dim_as_sym(d) && dim_from_data(d);
+	const bool any = s->src && (s->lo < -DIM_FAR || s->hi > DIM_FAR);
+
+	*(bool *)arg = *(bool *)arg || any || (s->def && is_wide(s->def));
+}
+
+static bool is_wide(const Dim *d)
+{
+	bool yes = false;
+
+	dim_syms(d, see_element, &yes);
+	return yes;
 }
 
 const char *host_dim(Host *h, Dim *d)
 {
-	return is_wide(d) ? arena_printf(h->m->arena, "dl_narrow(%s)", dim_text(h, d, dim_print_wide))
+	return !dim_as_sym(d) && is_wide(d)
+		       ? arena_printf(h->m->arena, "dl_narrow(%s)", dim_text(h, d, dim_print_wide))
 			  : dim_text(h, d, dim_print_checked);
 }
 
 const char *host_argument(Host *h, Dim *d)
 {
-	return is_wide(d) ? arena_printf(h->m->arena, "(int64_t)(%s)", dim_text(h, d, dim_print_wide))
+	return !dim_as_sym(d) && is_wide(d)
+		       ? arena_printf(h->m->arena, "(int64_t)(%s)", dim_text(h, d, dim_print_wide))
 			  : dim_text(h, d, dim_print_c);
 }
 
@@ -203,7 +217,7 @@ static bool both_known(const Host *h, const Dim *a, const Dim *b, Sym **waits)
 static void print_fact(Host *h, const Fact *f, const char *fail)
 {
 	Arena *a = h->m->arena;
-	const bool wide = dim_from_data(f->a) || dim_from_data(f->b);
+	const bool wide = is_wide(f->a) || is_wide(f->b);
 	void (*const print)(StrBuf *, const Dim *, const char *(*)(void *, const Sym *), void *) =
 		wide ? dim_print_wide : dim_print_checked;
 	FactSize size;

@@ -250,7 +250,10 @@ void host_desc(Host *h)
 			strbuf_printf(h->b, "\t{sizeof(dl_sym), %s, ",
 				      i < h->nshape_syms ? "DL_SYM_INPUT" : "DL_SYM_DATA");
 			host_quote(h, s->name);
-			strbuf_printf(h->b, ", %lld, ", (long long)s->lo);
+			if (s->lo == -DIM_INF)
+				strbuf_puts(h->b, ", INT64_MIN, ");
+			else
+				strbuf_printf(h->b, ", %lld, ", (long long)s->lo);
 			if (s->hi == DIM_INF)
 				strbuf_puts(h->b, "DL_UNLIMITED},\n");
 			else

@@ -404,7 +404,10 @@ void session_describe(const Session *s, FILE *f)
 	for (int32_t i = 0; i < d->n_sym; i++) {
 		const dl_sym *y = dl_desc_sym(d, i);
 
-		fprintf(f, "dim %s: %" PRId64 "..", session_shown(s, y->name), y->lower);
+		fprintf(f, "dim %s: ", session_shown(s, y->name));
+		if (y->lower != INT64_MIN)
+			fprintf(f, "%" PRId64, y->lower);
+		fputs("..", f);
 		if (y->upper != DL_UNLIMITED)
 			fprintf(f, "%" PRId64, y->upper);
 		fprintf(f, "%s\n", y->kind == DL_SYM_DATA ? " (found while computing)" : "");

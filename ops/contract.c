@@ -39,21 +39,14 @@ static bool labels_have(const Labels *l, int label)
 	return false;
 }
 
-/* B's element at the point whose index for each label is IDX[label]. Only dims of an ellipsis
- * may turn out to be 1 at run time; the dims of a letter are equal by then. */
+/* B's element at the point whose index for each label is IDX[label]. */
 static Expr *product_load(Kernel *k, const EinsumProduct *p, Buf *b, const Labels *l,
 			  Expr *const *idx)
 {
 	Expr *at[MAX_RANK];
 
-	for (int d = 0; d < b->rank; d++) {
-		int label = l->at[d];
-		bool one = dim_equals(b->dims[d], 1);
-
-		at[d] = label < LETTERS && !one
-				? idx[label]
-				: broadcast_index(k, b->dims[d], p->extent[label], idx[label]);
-	}
+	for (int d = 0; d < b->rank; d++)
+		at[d] = broadcast_index(k, b->dims[d], p->extent[l->at[d]], idx[l->at[d]]);
 	return kernel_load(k, b, at);
 }
 
@@ -450,29 +443,34 @@ static const char *einsum_parse(Arena *a, Node *n, EinsumProduct *p)
 	return NULL;
 }
 
-/* Sets the extents of all labels; dims of 1 broadcast. A null IN means that nothing is checked. */
-static bool einsum_extents(Infer *in, Ctx *c, Node *n, EinsumProduct *p)
+/* Whether dim D of operand O has the label of an earlier dim of that operand, whose diagonal is then
+ * taken, as *FIRST. */
+static bool repeats_label(const EinsumProduct *p, int o, int d, int *first)
 {
-	for (int o = 0; o < p->nops; o++) {
-		for (int d = 0; d < p->op[o].n; d++) {
-			Dim **e = &p->extent[p->op[o].at[d]], *x = infer_type(n, o)->dims[d];
+	for (*first = 0; *first < d; ++*first)
+		if (p->op[o].at[*first] == p->op[o].at[d])
+			return true;
+	return false;
+}
 
-			if (!*e || dim_equals(*e, 1) || dim_equals(x, 1)) {
-				*e = *e && dim_equals(x, 1) ? *e : x;
-			} else if (p->op[o].at[d] < LETTERS) {
-				if (in &&
-				    !infer_dim_equals(in, n, &infer_type(n, o)->dims[d], *e,
-						      "dims of one letter of the equation differ"))
-					return false;
-				*e = known_dim(*e, x);
-			} else if (in) {
-				if (infer_broadcast(in, n, e, 1, &x, 1, e) < 0)
-					return false;
-			} else if (*e != x) {
-				*e = dim_is_const(*e, NULL) || dim_is_const(x, NULL)
-					     ? known_dim(*e, x)
-					     : dim_max(c, *e, x);
-			}
+/* Sets the extents of all labels. Dims of 1 broadcast, also those of a letter, as in NumPy. */
+static bool einsum_extents(Infer *in, Node *n, EinsumProduct *p)
+{
+	int first;
+
+	for (int o = 0; o < p->nops; o++) {
+		Dim **dims = infer_type(n, o)->dims;
+
+		for (int d = 0; d < p->op[o].n; d++) {
+			Dim **e = &p->extent[p->op[o].at[d]];
+
+			if (repeats_label(p, o, d, &first)
+				    ? !infer_equal_dims(in, n, &dims[d], &dims[first],
+							"dims of one letter of a term differ")
+				    : *e && infer_broadcast(in, n, e, 1, &dims[d], 1, e) < 0)
+				return false;
+			if (!*e)
+				*e = dims[d];
 		}
 	}
 	return true;
@@ -489,7 +487,7 @@ static bool infer_einsum(Infer *in, Node *n)
 	err = einsum_parse(infer_arena(in), n, &p);
 	if (err)
 		return infer_error(in, n, "equation \"%s\": %s", node_str(n, "equation", ""), err);
-	if (!einsum_extents(in, infer_ctx(in), n, &p))
+	if (!einsum_extents(in, n, &p))
 		return false;
 	for (int i = 0; i < p.out.n; i++) {
 		dims[i] = p.extent[p.out.at[i]];
@@ -513,7 +511,7 @@ static void lower_einsum(Infer *in, Node *n, Kernel *k)
 	EinsumProduct p;
 
 	einsum_parse(infer_arena(in), n, &p);
-	einsum_extents(NULL, k->ctx, n, &p);
+	einsum_extents(in, n, &p);
 	for (int i = 0; i < out->rank; i++)
 		p.extent[p.out.at[i]] = out->dims[i];
 	product_lower(k, &p, out);

@@ -294,6 +294,12 @@ static bool known_to_stretch(const Infer *in, Dim *a, Dim *r)
 	return false;
 }
 
+bool infer_broadcasts_to(Infer *in, Node *n, Dim *const *a, Dim *const *r, const char *what)
+{
+	return *a == *r || infer_equal_shown(in, n, misfit(in->ctx, *a, *r), dim_const(in->ctx, 0),
+					     what, shown(in, n, a), (FactSize){"expected 1 or", *r});
+}
+
 /* Adds the fact that A is 1 or R, the result. The message shows X and Y, the two dims that
  * broadcast to R. */
 static bool stretches(Infer *in, Node *n, Dim *a, Dim *r, Dim *const *x, Dim *const *y)

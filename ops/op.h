@@ -116,6 +116,8 @@ bool infer_choice(Infer *in, Node *n, const char *attr, const char *const *names
 /* Broadcasts two shapes as numpy does. OUT has room for max(ra, rb) dims; returns their number,
  * or -1. */
 int infer_broadcast(Infer *in, Node *n, Dim *const *a, int ra, Dim *const *b, int rb, Dim **out);
+/* Requires that *A, a dim of an operand's type, is 1 or *R, so that it broadcasts to *R. */
+bool infer_broadcasts_to(Infer *in, Node *n, Dim *const *a, Dim *const *r, const char *what);
 /* Pass `infer`: computes the types of all values of G, and replaces composites by their
  * expansion. The contents of operands come from evaluating lowered statements symbolically
  * (eval_symbolic). If a result's shape depends on data in a complicated way, nodes that compute

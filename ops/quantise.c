@@ -71,9 +71,11 @@ static Value *repeated(Infer *in, Node *n, Value *v, Value *shape, int axis, int
 }
 
 /* The last block may have fewer than SIZE elements. With blocks of one element, Repeat gives an
- * operand the dims that it must have, if only run time can compare them. */
+ * operand the dims that it must have, if only run time can compare them; along the axis it may then
+ * have one element for all. */
 static bool infer_repeat(Infer *in, Node *n)
 {
+	static const char no_fit[] = "a scale or zero point does not fit its tensor";
 	const Type *x = infer_type(n, 0);
 	Ctx *c = infer_ctx(in);
 	int64_t size = node_int(n, "size", 1);
@@ -94,10 +96,11 @@ static bool infer_repeat(Infer *in, Node *n)
 	for (int d = 0; d < count; d++) {
 		Dim *want = d == axis ? dim_ceildiv(c, dims[d], dim_const(c, size)) : dims[d];
 
-		if (!infer_equal_shown(in, n, x->dims[d], want,
-				       "a scale or zero point does not fit its tensor",
-				       infer_dim_shown(in, n, &x->dims[d]),
-				       (FactSize){"expected", want}))
+		if (d == axis && size == 1
+			    ? !infer_broadcasts_to(in, n, &x->dims[d], &want, no_fit)
+			    : !infer_equal_shown(in, n, x->dims[d], want, no_fit,
+						 infer_dim_shown(in, n, &x->dims[d]),
+						 (FactSize){"expected", want}))
 			return false;
 	}
 	infer_result(in, n, 0, x->dtype, count, dims);
@@ -106,8 +109,8 @@ static bool infer_repeat(Infer *in, Node *n)
 
 static void lower_repeat(Infer *in, Node *n, Kernel *k)
 {
-	Buf *out = lower_out(k, 0);
-	int64_t axis = node_int(n, "axis", 0);
+	Buf *x = lower_in(k, 0), *out = lower_out(k, 0);
+	int64_t axis = node_int(n, "axis", 0), size = node_int(n, "size", 1);
 	Iter *it[MAX_RANK];
 	Expr *idx[MAX_RANK];
 
@@ -116,8 +119,9 @@ static void lower_repeat(Infer *in, Node *n, Kernel *k)
 	axis += axis < 0 ? out->rank : 0;
 	for (int d = 0; d < out->rank; d++)
 		idx[d] = at_iter(k, it[d]);
-	idx[axis] = ex_op2(k->pool, IN_floordiv, idx[axis], at_int(k, node_int(n, "size", 1)));
-	kernel_map_id(k, it, out, kernel_load(k, lower_in(k, 0), idx));
+	idx[axis] = size == 1 ? broadcast_index(k, x->dims[axis], out->dims[axis], idx[axis])
+			      : ex_op2(k->pool, IN_floordiv, idx[axis], at_int(k, size));
+	kernel_map_id(k, it, out, kernel_load(k, x, idx));
 }
 
 const Op op_Repeat = {.infer = infer_repeat, .lower = lower_repeat};
@@ -351,16 +355,14 @@ static bool like_matrix(Infer *in, Node *n, int x, int k, bool rows, Value **out
 	if (t->rank == 1)
 		return along_axis(in, n, k, node_in(n, x), m->rank - (rows ? 2 : 1), rows ? 0 : 1,
 				  2, out);
-	for (int d = 0; d < t->rank; d++) {
-		if (dim_equals(t->dims[d], 1))
-			continue;
-		if (d == t->rank - (rows ? 1 : 2))
-			return infer_error(in, n, "operand %d differs along the dim that is summed",
-					   k + 1);
-		if (!infer_equal_dims(in, n, &t->dims[d], &m->dims[m->rank - t->rank + d],
-				      "a scale or zero point does not fit its matrix"))
+	for (int d = 0; d < t->rank; d++)
+		if (d == t->rank - (rows ? 1 : 2)
+			    ? !infer_dim_equals(in, n, &t->dims[d], dim_const(infer_ctx(in), 1),
+						"an operand differs along the dim that is summed")
+			    : !infer_broadcasts_to(in, n, &t->dims[d],
+						   &m->dims[m->rank - t->rank + d],
+						   "a scale or zero point does not fit its matrix"))
 			return false;
-	}
 	return true;
 }
 

@@ -219,20 +219,32 @@ const Op op_Flatten = {
 
 /* ---- Squeeze, Unsqueeze ---- */
 
-/* Without axes every dim of 1 is removed. A dim that only run time knows must not be 1, or the
- * rank would vary. */
+/* Without axes every dim of 1 is removed. Which dims these are must not depend on the run, as the
+ * rank would: where the model declares the result's rank, it tells whether dims that only run time
+ * knows are removed; otherwise they must not be 1. */
 static bool squeeze_ones(Infer *in, Node *n, bool *gone)
 {
 	Ctx *c = infer_ctx(in);
 	const Type *x = infer_type(n, 0);
+	const int declared = infer_declared_rank(n);
+	int known = 0, open = 0;
 
 	for (int a = 0; a < x->rank; a++) {
 		gone[a] = dim_equals(x->dims[a], 1);
-		if (!dim_is_const(x->dims[a], NULL) &&
-		    !infer_equal_shown(in, n, dim_eq(c, x->dims[a], dim_const(c, 1)),
-				       dim_const(c, 0),
-				       "a dim of 1 would change the rank; name the axes",
-				       infer_dim_shown(in, n, &x->dims[a]), (FactSize){0}))
+		known += gone[a];
+		open += !dim_is_const(x->dims[a], NULL);
+	}
+	if (declared >= 0 && declared == x->rank - known)
+		return true;
+	for (int a = 0; a < x->rank; a++) {
+		if (dim_is_const(x->dims[a], NULL))
+			continue;
+		if (declared >= 0 && declared == x->rank - known - open)
+			gone[a] = true;
+		else if (!infer_equal_shown(in, n, dim_eq(c, x->dims[a], dim_const(c, 1)),
+					    dim_const(c, 0),
+					    "a dim of 1 would change the rank; name the axes",
+					    infer_dim_shown(in, n, &x->dims[a]), (FactSize){0}))
 			return false;
 	}
 	return true;

@@ -263,7 +263,8 @@ static void import_initialised(Import *im, Scope *s, Binding *b, const Onnx__Val
 		import_preset(
 			im, s, b,
 			has_shape(p->type)
-				? onnx_type(im->ctx, im->file, &im->dims, p->type, b->name,
+				? onnx_type(im->ctx, im->file, &im->dims, p->type, RANK_UNKNOWN,
+					    b->name,
 					    (DiagLoc){.file = im->file->path, .node = b->name})
 				: NULL);
 	else
@@ -325,7 +326,7 @@ static void see_constants(const Import *im)
 }
 
 /* Imports an input. That of a subgraph may lack a type: it has the type of the operand. */
-static void import_input(Import *im, Scope *s, const Onnx__ValueInfoProto *p)
+static void import_input(Import *im, Scope *s, const Onnx__ValueInfoProto *p, int rank)
 {
 	const char *name = ctx_name(im->ctx, text(p->name));
 	Binding *b = scope_find(s, name);
@@ -339,10 +340,10 @@ static void import_input(Import *im, Scope *s, const Onnx__ValueInfoProto *p)
 		diag_error(im->diag, import_loc(im), "two inputs are called \"%s\"", name);
 		return;
 	}
-	if (!s->parent)
-		t = onnx_type(im->ctx, im->file, &im->dims, p->type, name,
+	if (!s->parent && rank != RANK_LEFT)
+		t = onnx_type(im->ctx, im->file, &im->dims, p->type, rank, name,
 			      (DiagLoc){.file = im->file->path, .node = name});
-	b = scope_add(s, name, t || s->parent ? BIND_VALUE : BIND_BROKEN);
+	b = scope_add(s, name, t || s->parent || rank == RANK_LEFT ? BIND_VALUE : BIND_BROKEN);
 	if (b->kind == BIND_VALUE)
 		b->value = graph_input(s->graph, name, t);
 }
@@ -402,7 +403,7 @@ static bool import_graph(Import *im, const Frame *fr, Scope *s, const Onnx__Grap
 {
 	import_initialisers(im, s, g);
 	for (size_t i = 0; i < g->n_input; i++)
-		import_input(im, s, g->input[i]);
+		import_input(im, s, g->input[i], s->parent ? RANK_UNKNOWN : im->ranks[i]);
 	if (!import_nodes(im, fr, s, (Nodes){g->node, g->n_node}))
 		return false;
 	import_results(im, s, g);
@@ -458,13 +459,19 @@ static bool versions_hold(Import *im)
 
 Graph *onnx_import(Ctx *c, Arena *a, OnnxFile *f, const Overridable *overridable)
 {
+	return import_ranked(c, a, f, overridable, import_ranks(a, f, overridable));
+}
+
+Graph *import_ranked(Ctx *c, Arena *a, OnnxFile *f, const Overridable *overridable, const int *ranks)
+{
 	Import im = {.ctx = c,
 		     .arena = a,
 		     .scratch = arena_new(),
 		     .file = f,
 		     .diag = f->diag,
 		     .model = f->model,
-		     .overridable = overridable};
+		     .overridable = overridable,
+		     .ranks = ranks};
 	const Onnx__GraphProto *p = f->model->graph;
 	Frame fr = {.prefix = ""};
 	Graph *g = graph_new(c, a, "main");

@@ -11,6 +11,9 @@
 
 enum { CALL_DEPTH = 64 }; /* maximum nesting of functions and of subgraphs */
 
+/* Instead of a rank: it is not known, which is an error; and: the input stays without a type. */
+enum { RANK_UNKNOWN = -1, RANK_LEFT = -2 };
+
 /* A body that is being imported: the model's graph, a call of a function, or a subgraph in one
  * of these. */
 typedef struct Frame {
@@ -40,6 +43,7 @@ typedef struct Import {
 	const char *duplicate; /* the first constant with the name of another one */
 	int duplicates;        /* how many such constants there are */
 	const Overridable *overridable;
+	const int *ranks; /* of the model's inputs, for those whose types do not say it, or RANK_ */
 	bool found[MAX_OVERRIDABLE]; /* which of the OVERRIDABLE names were found as inputs */
 	VEC(const char *) constants; /* inputs that have an initialiser and are taken as constants */
 } Import;
@@ -64,12 +68,6 @@ static inline DiagLoc import_loc(const Import *im)
 	return (DiagLoc){.file = im->file->path};
 }
 
-/* ---- frontend/import.c ---- */
-
-/* ---- frontend/import_node.c ---- */
-
-/* ---- frontend/import_call.c ---- */
-
 /* ---- import.c ---- */
 
 /* Looks NAME up in S. *OUT is its value; null for an omitted operand. False, with a diagnostic
@@ -84,6 +82,14 @@ bool import_nodes(Import *im, const Frame *fr, Scope *s, Nodes nodes);
 /* Imports G as a region of N. */
 bool import_region(Import *im, const Frame *fr, Scope *s, Node *n, const char *name,
 		   const Onnx__GraphProto *g, DiagLoc loc);
+
+/* onnx_import with RANKS for the inputs whose types do not say them. */
+Graph *import_ranked(Ctx *c, Arena *a, OnnxFile *f, const Overridable *overridable, const int *ranks);
+
+/* ---- ranks.c ---- */
+
+/* The ranks of F's inputs, for import_ranked, in arena A. */
+const int *import_ranks(Arena *a, OnnxFile *f, const Overridable *o);
 
 /* ---- import_node.c ---- */
 

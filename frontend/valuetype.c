@@ -4,6 +4,7 @@
 #include "frontend/tensor.h"
 
 #include <ctype.h>
+#include <strings.h>
 
 /* Limits that no real name reaches, so that a hostile one costs little. */
 enum { EXPR_TEXT = 100, EXPR_DEPTH = 16, NAMES_MAX = 1024 };
@@ -131,11 +132,25 @@ static Dim *named_dim(Ctx *c, const DimNames *names, const char *text)
 	return sym_get(c, ctx_name(c, text))->dim;
 }
 
+/* Whether S stands for an unknown size, and not for the size of that name: it has no letter or
+ * digit, or is a negative number, or Python's None. */
+static bool is_placeholder(const char *s)
+{
+	const char *digits = s + (*s == '-');
+
+	if (!strcasecmp(s, "None") || (*s == '-' && *digits && !digits[strspn(digits, "0123456789")]))
+		return true;
+	for (; *s; s++)
+		if (ident_char(*s) || (unsigned char)*s >= 0x80)
+			return false;
+	return true;
+}
+
 /* The name of dim D of a shape, or null. */
 static const char *param_of(const Onnx__TensorShapeProto__Dimension *d)
 {
 	return d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM &&
-			       *d->dim_param && strcmp(d->dim_param, "?") != 0
+			       !is_placeholder(d->dim_param)
 		       ? d->dim_param
 		       : NULL;
 }
@@ -171,39 +186,43 @@ void dim_names_take(Ctx *c, const DimNames *names, const Onnx__TypeProto *p)
 			named_dim(c, names, param_of(s->dim[i]));
 }
 
+/* The dim of axis I of value NAME that D describes; a null D tells nothing. */
+static Dim *declared_dim(Ctx *c, OnnxFile *f, const DimNames *names,
+			 const Onnx__TensorShapeProto__Dimension *d, const char *name, int i)
+{
+	if (d && d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE &&
+	    d->dim_value >= 0)
+		return dim_const(c, d->dim_value);
+	if (d && param_of(d))
+		return named_dim(c, names, param_of(d));
+	return sym_fresh(c, ctx_name(c, arena_printf(f->arena, "%s_dim%d", name, i)))->dim;
+}
+
 static const Type *tensor_type(Ctx *c, OnnxFile *f, const DimNames *names,
-			       const Onnx__TypeProto__Tensor *p, const char *name, DiagLoc loc)
+			       const Onnx__TypeProto__Tensor *p, int rank, const char *name,
+			       DiagLoc loc)
 {
 	DType t = onnx_dtype(f, p->elem_type, loc);
 	Dim *dims[MAX_RANK];
 
 	if (t == DT_NONE)
 		return NULL;
-	if (!p->shape) {
-		diag_error(f->diag, loc,
-			   "its rank is not known; export the model with a shape for it, "
-			   "whose dims may be names");
-		return NULL;
-	}
-	if (p->shape->n_dim > MAX_RANK) {
+	if (p->shape && p->shape->n_dim > MAX_RANK) {
 		diag_error(f->diag, loc, "its rank is %zu; at most %d is supported",
 			   p->shape->n_dim, MAX_RANK);
 		return NULL;
 	}
-	for (size_t i = 0; i < p->shape->n_dim; i++) {
-		const Onnx__TensorShapeProto__Dimension *d = p->shape->dim[i];
-
-		if (d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE &&
-		    d->dim_value >= 0)
-			dims[i] = dim_const(c, d->dim_value);
-		else if (param_of(d))
-			dims[i] = named_dim(c, names, param_of(d));
-		else
-			dims[i] = sym_fresh(c, ctx_name(c, arena_printf(f->arena, "%s_dim%zu", name,
-									i)))
-					  ->dim;
+	if (p->shape)
+		rank = (int)p->shape->n_dim;
+	if (rank < 0) {
+		diag_error(f->diag, loc,
+			   "its rank is not known, and does not follow from its use; export the "
+			   "model with a shape for it, whose dims may be names");
+		return NULL;
 	}
-	return type_tensor(c, t, (int)p->shape->n_dim, dims);
+	for (int i = 0; i < rank; i++)
+		dims[i] = declared_dim(c, f, names, p->shape ? p->shape->dim[i] : NULL, name, i);
+	return type_tensor(c, t, rank, dims);
 }
 
 static const Type *unsupported(OnnxFile *f, DiagLoc loc, const char *what)
@@ -260,10 +279,10 @@ const Type *onnx_item_type(Ctx *c, OnnxFile *f, const Onnx__TypeProto *p, DiagLo
 	}
 }
 
-const Type *onnx_type(Ctx *c, OnnxFile *f, const DimNames *names, const Onnx__TypeProto *p,
+const Type *onnx_type(Ctx *c, OnnxFile *f, const DimNames *names, const Onnx__TypeProto *p, int rank,
 		      const char *name, DiagLoc loc)
 {
 	if (p && p->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE)
-		return tensor_type(c, f, names, p->tensor_type, name, loc);
+		return tensor_type(c, f, names, p->tensor_type, rank, name, loc);
 	return onnx_item_type(c, f, p, loc);
 }

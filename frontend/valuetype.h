@@ -5,7 +5,8 @@
  * A dim_param that is an identifier is a symbol. A sum or product of names, each of which is a dim
  * of some input by itself ("past_sequence_length + sequence_length"), is that expression; so each
  * symbol can be read from an input's shape. Any other text is a symbol of that name. A dim without
- * value and name is a fresh symbol.
+ * value and name is a fresh symbol; so is one whose name is what exporters write for an unknown size,
+ * the same for each of them: "?", "*", "-", "-1", " ", "None".
  */
 #ifndef FRONTEND_VALUETYPE_H
 #define FRONTEND_VALUETYPE_H
@@ -27,8 +28,9 @@ void dim_names_take(Ctx *c, const DimNames *names, const Onnx__TypeProto *p);
  * (type_items), or of another value inside of one. Null after a diagnostic for LOC. */
 const Type *onnx_item_type(Ctx *c, OnnxFile *f, const Onnx__TypeProto *p, DiagLoc loc);
 
-/* NAME is the value's name, used to name fresh symbols. Null after a diagnostic for LOC. */
-const Type *onnx_type(Ctx *c, OnnxFile *f, const DimNames *names, const Onnx__TypeProto *p,
+/* NAME is the value's name, used to name fresh symbols. RANK is that of a tensor whose type does not
+ * say it; -1: it is not known. Null after a diagnostic for LOC. */
+const Type *onnx_type(Ctx *c, OnnxFile *f, const DimNames *names, const Onnx__TypeProto *p, int rank,
 		      const char *name, DiagLoc loc);
 
 #endif

@@ -444,6 +444,41 @@ static bool pad_all_axes(Infer *in, Node *n)
 	return true;
 }
 
+/* Of a dim of SIZE: elements are removed first, CUT of them at its beginning; then ADD and more are
+ * added around the LEN that are left. */
+typedef struct PadAxis {
+	Dim *cut, *add, *len;
+} PadAxis;
+
+static PadAxis pad_axis(Ctx *c, Dim *size, Dim *before, Dim *after)
+{
+	Dim *zero = dim_const(c, 0);
+	PadAxis a = {.cut = dim_max(c, zero, dim_sub(c, zero, before)),
+		     .add = dim_max(c, zero, before)};
+
+	a.len = dim_sub(c, dim_sub(c, size, a.cut), dim_max(c, zero, dim_sub(c, zero, after)));
+	return a;
+}
+
+/* Requires that elements are left from which those that are added are copied: there are none to
+ * copy if -3 and +5 pad a dim of 1, though the result's size is positive. */
+static bool pad_copies(Infer *in, Node *n, int axis, Dim *before, Dim *after, Dim *out)
+{
+	Ctx *c = infer_ctx(in);
+	Dim *one = dim_const(c, 1), *zero = dim_const(c, 0),
+	    *len = pad_axis(c, infer_type(n, 0)->dims[axis], before, after).len;
+	const char *what = "nothing is left of a dim to pad it from";
+	FactSize left = {arena_printf(infer_arena(in), "of dim %d there are left", axis), len};
+
+	if (dim_equals(before, 0) && dim_equals(after, 0))
+		return true;
+	if (dim_prove_le(c, one, out))
+		return infer_le_shown(in, n, one, len, what, left, (FactSize){0});
+	return dim_prove_le(c, one, len) ||
+	       infer_equal_shown(in, n, dim_mul(c, dim_le(c, len, zero), out), zero, what, left,
+				 (FactSize){"of the result", out});
+}
+
 static bool infer_pad(Infer *in, Node *n)
 {
 	Ctx *c = infer_ctx(in);
@@ -470,10 +505,7 @@ static bool infer_pad(Infer *in, Node *n)
 				       out[a]},
 			    (FactSize){0}))
 			return false;
-		if (mode != PAD_CONSTANT && out[a] != x->dims[a] &&
-		    !infer_le_shown(in, n, dim_const(c, 1), x->dims[a],
-				    "an empty dim cannot be padded from itself",
-				    infer_dim_shown(in, n, &x->dims[a]), (FactSize){0}))
+		if (mode != PAD_CONSTANT && !pad_copies(in, n, a, before[a], after[a], out[a]))
 			return false;
 	}
 	infer_result(in, n, 0, x->dtype, x->rank, out);
@@ -517,7 +549,7 @@ static void lower_pad(Infer *in, Node *n, Kernel *k)
 {
 	Ctx *c = k->ctx;
 	Buf *x = lower_in(k, 0), *out = lower_out(k, 0);
-	Dim *before[MAX_RANK], *after[MAX_RANK], *zero = dim_const(c, 0);
+	Dim *before[MAX_RANK], *after[MAX_RANK];
 	Iter *it[MAX_RANK];
 	Expr *idx[MAX_RANK], *inside = NULL, *e;
 	PadMode mode = pad_mode(n);
@@ -525,21 +557,17 @@ static void lower_pad(Infer *in, Node *n, Kernel *k)
 	pad_amounts(in, n, before, after);
 	kernel_iters_of(k, out, it);
 	for (int a = 0; a < out->rank; a++) {
-		/* Elements are removed first; then the rest is padded. */
-		Dim *cut = dim_max(c, zero, dim_sub(c, zero, before[a])),
-		    *add = dim_max(c, zero, before[a]);
-		Dim *len = dim_sub(c, dim_sub(c, x->dims[a], cut),
-				   dim_max(c, zero, dim_sub(c, zero, after[a])));
+		const PadAxis p = pad_axis(c, x->dims[a], before[a], after[a]);
 
-		e = ex_sub(k->pool, at_iter(k, it[a]), at_dim(k, add));
+		e = ex_sub(k->pool, at_iter(k, it[a]), at_dim(k, p.add));
 		if (!dim_equals(before[a], 0) || !dim_equals(after[a], 0)) {
 			if (mode == PAD_CONSTANT)
 				inside = ex_and(k->pool, inside,
-						ex_inside(k->pool, e, at_dim(k, len)));
+						ex_inside(k->pool, e, at_dim(k, p.len)));
 			else
-				e = pad_place(k, mode, e, len);
+				e = pad_place(k, mode, e, p.len);
 		}
-		idx[a] = ex_add(k->pool, e, at_dim(k, cut));
+		idx[a] = ex_add(k->pool, e, at_dim(k, p.cut));
 	}
 	e = kernel_load(k, x, idx);
 	if (inside)

@@ -22,7 +22,7 @@ static bool largest_bins(Infer *in, Node *n, int first, int64_t height, int64_t 
 	DType real = acc_dtype(infer_type(n, ROIS)->dtype);
 	int64_t bins[2] = {width, height}, axis = 0, two = 2;
 	Attr a = {.name = ctx_name(infer_ctx(in), bin_attr), .kind = ATTR_TYPE};
-	Value *v = expand_cast(in, n, node_in(n, ROIS), real), *low, *high;
+	Value *v = expand_cast(in, n, node_in(n, ROIS), real), *low, *high, *zero;
 	Dim **d;
 	int count;
 
@@ -34,8 +34,10 @@ static bool largest_bins(Infer *in, Node *n, int first, int64_t height, int64_t 
 	high = expand_slice(in, n, v, 1, first + 2, first + 4, 1);
 	v = EXPAND(in, n, Div, size(in, n, low, high),
 		   expand_cast(in, n, expand_ints(in, n, bins, 2), real));
-	v = EXPAND(in, n, ReduceMax, EXPAND(in, n, Ceil, v), expand_ints(in, n, &axis, 1));
-	v = EXPAND(in, n, Max, v, expand_scalar(in, n, real, 0));
+	/* A region of NaN has no bins, and must not take those of others. */
+	zero = expand_scalar(in, n, real, 0);
+	v = EXPAND(in, n, Where, EXPAND(in, n, Greater, v, zero), EXPAND(in, n, Ceil, v), zero);
+	v = EXPAND(in, n, Max, EXPAND(in, n, ReduceMax, v, expand_ints(in, n, &axis, 1)), zero);
 	v = EXPAND(in, n, Reshape, expand_cast(in, n, v, DT_I64), expand_ints(in, n, &two, 1));
 	d = v->type ? infer_contents(in, n, v, &count) : NULL;
 	if (!d || count != 2)
@@ -137,12 +139,35 @@ typedef struct Samples {
 	Expr *outside; /* whether it is too far outside of the image, and counts as 0 */
 } Samples;
 
+/*
+ * The samples AT of a bin of COUNT samples from BASE on, which is SIZE long, where only run time knows
+ * the numbers. A region may be far larger than the image, so only samples near the image are
+ * visited: those that are outside count as 0. Samples are more than half an element apart, so at most
+ * 2 * EXTENT + 3 of them are in [-1, EXTENT]; with one that is outside on each side, which the maximum
+ * needs, and two for rounding, that makes 2 * EXTENT + 7.
+ */
+static Expr *sample_near(Kernel *k, CType t, Dim *most, Dim *extent, Expr *base,
+			 Expr *size, Expr *count, Point *red)
+{
+	Ctx *c = k->ctx;
+	ExprPool *p = k->pool;
+	Dim *near = dim_add(c, dim_mul(c, extent, dim_const(c, 2)), dim_const(c, 7));
+	Expr *first = BUILD_EXPR(k, t, "floor(sub(div(mul(sub(-1, base), count), size), 0.5))",
+				 {"base", base}, {"count", ex_cvt(p, t, count)}, {"size", size});
+
+	first = ex_sub(p, ex_cvt(p, CT_I64, first), at_int(k, 2));
+	first = ex_op2(p, IN_min, first, ex_sub(p, count, at_int(k, 1)));
+	first = ex_op2(p, IN_max, first, at_int(k, 0));
+	return ex_add(p, first, point_add(k, red, "s", dim_min(c, most, near)));
+}
+
 static Samples samples_init(Kernel *k, Node *n, CType t, int d, Expr *r, Expr *bin, Point *red)
 {
 	ExprPool *p = k->pool;
 	Dim *extent = lower_in(k, X)->dims[d + 2], *bins = lower_out(k, 0)->dims[d + 2];
 	int64_t ratio = node_int(n, "sampling_ratio", 0);
-	Expr *shift = ex_num(p, t, half_pixel(n) ? 0.5 : 0), *start, *size, *real_bins, *y, *last;
+	Expr *shift = ex_num(p, t, half_pixel(n) ? 0.5 : 0), *start, *size, *real_bins, *base, *y,
+	     *last;
 	Samples s;
 
 	start = ex_op2(p, IN_sub, corner(k, n, t, r, 1 - d), shift);
@@ -151,17 +176,19 @@ static Samples samples_init(Kernel *k, Node *n, CType t, int d, Expr *r, Expr *b
 		size = ex_op2(p, IN_max, size, ex_num(p, t, 1));
 	real_bins = ex_cvt(p, t, at_dim(k, bins));
 	size = ex_op2(p, IN_div, size, real_bins);
+	base = ex_op2(p, IN_add, start, ex_op2(p, IN_mul, ex_cvt(p, t, bin), size));
 	if (ratio) {
 		s.count = at_int(k, ratio);
 		s.at = point_add(k, red, "s", dim_const(k->ctx, ratio));
 	} else {
 		s.count = ex_cvt(p, CT_I64, ex_op1(p, IN_ceil, size));
 		s.count = ex_op2(p, IN_max, s.count, at_int(k, 0));
-		s.at = point_add(k, red, "s", node_attr(n, bin_attr)->type->dims[d]);
+		s.at = sample_near(k, t, node_attr(n, bin_attr)->type->dims[d], extent, base, size,
+				   s.count, red);
 	}
-	y = BUILD_EXPR(k, t, "add(add(start, mul(bin, size)), div(mul(add(at, 0.5), size), count))",
-		       {"start", start}, {"bin", ex_cvt(p, t, bin)}, {"size", size},
-		       {"at", ex_cvt(p, t, s.at)}, {"count", ex_cvt(p, t, s.count)});
+	y = BUILD_EXPR(k, t, "add(base, div(mul(add(at, 0.5), size), count))", {"base", base},
+		       {"size", size}, {"at", ex_cvt(p, t, s.at)},
+		       {"count", ex_cvt(p, t, s.count)});
 	s.outside = BUILD_EXPR(k, t, "or(lt(y, -1), gt(y, n))", {"y", y},
 			       {"n", ex_cvt(p, t, at_dim(k, extent))});
 	y = ex_op2(p, IN_max, y, ex_num(p, t, 0));
@@ -209,12 +236,14 @@ static void lower_roi_align(Infer *in, Node *n, Kernel *k)
 		{"d", v[3]});
 	e = ex_op3(p, IN_select, ex_op2(p, IN_or, s[0].outside, s[1].outside), ex_num(p, t, 0), e);
 	point_reduce(k, max ? MONOID_max : MONOID_sum, &band, &red, acc, o, e, guard);
-	count = ex_mul(p, s[0].count, s[1].count);
+	/* The number of samples as a float, as that of a huge region needs more than 64 bits. */
+	count = ex_op2(p, IN_mul, ex_cvt(p, t, s[0].count), ex_cvt(p, t, s[1].count));
 	e = kernel_load(k, acc, o);
 	if (max)
-		e = ex_op3(p, IN_select, ex_op2(p, IN_eq, count, at_int(k, 0)), ex_num(p, t, 0), e);
+		e = ex_op3(p, IN_select, ex_op2(p, IN_eq, count, ex_num(p, t, 0)), ex_num(p, t, 0),
+			   e);
 	else
-		e = ex_op2(p, IN_div, e, ex_cvt(p, t, ex_op2(p, IN_max, count, at_int(k, 1))));
+		e = ex_op2(p, IN_div, e, ex_op2(p, IN_max, count, ex_num(p, t, 1)));
 	point_map(k, &band, out, o, e, NULL);
 }
 

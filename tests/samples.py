@@ -13,8 +13,8 @@ from onnx import numpy_helper
 
 
 def model(text, opset=21):
-    """Parses TEXT, a model in ONNX's textual syntax without the header before its name."""
-    return onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : {opset}]>\n{text}')
+    """Parses TEXT, a model in ONNX's textual syntax, with or without the header before its name."""
+    return onnx.parser.parse_model(text if text.startswith("<") else f'<ir_version: 10, opset_import: ["" : {opset}]>\n{text}')
 
 
 def tensor(path, array, name=""):

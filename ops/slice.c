@@ -465,18 +465,17 @@ static PadAxis pad_axis(Ctx *c, Dim *size, Dim *before, Dim *after)
 static bool pad_copies(Infer *in, Node *n, int axis, Dim *before, Dim *after, Dim *out)
 {
 	Ctx *c = infer_ctx(in);
-	Dim *one = dim_const(c, 1), *zero = dim_const(c, 0),
-	    *len = pad_axis(c, infer_type(n, 0)->dims[axis], before, after).len;
-	const char *what = "nothing is left of a dim to pad it from";
-	FactSize left = {arena_printf(infer_arena(in), "of dim %d there are left", axis), len};
+	Dim *one = dim_const(c, 1),
+	    *len = pad_axis(c, infer_type(n, 0)->dims[axis], before, after).len, *enough = len;
 
 	if (dim_equals(before, 0) && dim_equals(after, 0))
 		return true;
-	if (dim_prove_le(c, one, out))
-		return infer_le_shown(in, n, one, len, what, left, (FactSize){0});
-	return dim_prove_le(c, one, len) ||
-	       infer_equal_shown(in, n, dim_mul(c, dim_le(c, len, zero), out), zero, what, left,
-				 (FactSize){"of the result", out});
+	if (!dim_prove_le(c, one, out)) /* or the result is empty */
+		enough = dim_max(c, len, dim_sub(c, one, out));
+	return infer_le_shown(
+		in, n, one, enough, "nothing is left of a dim to pad it from",
+		(FactSize){arena_printf(infer_arena(in), "of dim %d there are left", axis), len},
+		(FactSize){0});
 }
 
 static bool infer_pad(Infer *in, Node *n)

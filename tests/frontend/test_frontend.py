@@ -124,6 +124,23 @@ def model_of(nodes, inputs, outputs, opset=22, ir=10, inits=(), functions=(), op
                              functions=list(functions))
 
 
+def ranks():
+    """Inputs whose types say no rank: the body tells it, or does not."""
+    w = numpy_helper.from_array(np.ones((2, 3, 1, 1), np.float32), "w")
+    conv = [node("Conv", ["r", "w"], ["y"], "conv")]
+    accepted("rank of a convolution", model_of([node("Relu", ["x"], ["r"]), *conv], [("x", None)], ["y"], inits=[w]),
+             r"%x: f32\[x_dim0,x_dim1,x_dim2,x_dim3\]")
+    accepted("ranks of two inputs", model_of([helper.make_node("Transpose", ["x"], ["t"], perm=[1, 0]), node("MatMul", ["t", "z"], ["m"]),
+                                              helper.make_node("Transpose", ["z"], ["y"], perm=[2, 0, 1])],
+                                             [("x", None), ("z", None)], ["m", "y"]),
+             r"%x: f32\[x_dim0,x_dim1\], %z: f32\[z_dim0,z_dim1,z_dim2\]")
+    declared = relu(shape=None)
+    declared.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", TensorProto.FLOAT, ["a", "b", "c"]))
+    accepted("rank of a declared result", declared, r"%x: f32\[x_dim0,x_dim1,x_dim2\]")
+    refused("no rank fits", model_of([helper.make_node("Transpose", ["x"], ["r"], perm=[1, 0]), *conv], [("x", None)], ["y"], inits=[w]),
+            "rank is not known")
+
+
 def test_wire():
     good = relu(inits=[numpy_helper.from_array(np.ones(400, np.float32), "w")]).SerializeToString()
     crashes = []
@@ -335,6 +352,10 @@ def test_import():
     refused("a row of another domain", model_of([node("microsoft_Gelu", ["x"], ["y"])], x, ["y"]), "not supported")
     accepted("com.microsoft", model_of([node("Gelu", ["x"], ["y"], domain="com.microsoft")], x, ["y"]))
     accepted("ai.onnx", model_of([node("Relu", ["x"], ["y"], domain="ai.onnx")], x, ["y"]))
+    for name in ("?", "None", "none", "-1", "-", "*", " ", "-12", "?!"):
+        accepted(f"placeholder {name}", relu(shape=(name, name)), r"%x: f32\[x_dim0,x_dim1\]")
+    for name in ("Nonesuch", "_", "N-1", "批"):
+        accepted(f"dim {name}", relu(shape=(name, name)), r"%x: f32\[([^,]+),\1\]")
     refused("opset", relu(opset=29), "opset 29")
     refused("IR version 2", relu(ir=2), "IR version 2")
     refused("IR version 15", relu(ir=15), "IR version 15")
@@ -342,7 +363,8 @@ def test_import():
     del model.opset_import[:]
     refused("no opset", model, "opset_import")
     refused("no outputs", model_of([node("Abs", ["x"], ["y"])], x, []), "no outputs")
-    refused("unknown rank", relu(shape=None), "rank is not known")
+    refused("unknown rank", relu(shape=None), '"x": its rank is not known, and does not follow from its use')
+    ranks()
     several = model_of([node("Add", ["x", "b"], ["y"], "p"), node("Frob", ["x"], ["z"], "q"),
                         node("Abs", ["y"], ["w"])], x, ["w"])
     status, _, err = fe(write(at("m.onnx"), several))

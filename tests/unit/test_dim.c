@@ -106,6 +106,37 @@ static void test_forms(Ctx *c)
 	CHECK(dim_le(c, read_dim(c, "T"), dim_const(c, 64)) == dim_const(c, 1));
 }
 
+/* Values near the ends of 64 bits, exactly; false where the result does not fit. */
+static void test_wide(Ctx *c)
+{
+	const int64_t big[] = {INT64_MIN, INT64_MIN + 1, -1, 0, 1, INT64_MAX};
+	Dim *a, *b, *length;
+	int64_t *env, v;
+
+	bound(c, "i", -DIM_INF, DIM_INF);
+	bound(c, "j", -DIM_INF, DIM_INF);
+	a = read_dim(c, "i");
+	b = read_dim(c, "j");
+	length = read_dim(c, "floor(i - j, 4611686018427387904)");
+	env = calloc((size_t)sym_count(c), sizeof *env);
+	for (size_t k = 0; k < sizeof big / sizeof *big * (sizeof big / sizeof *big); k++) {
+		const int64_t x = big[k / 6], y = big[k % 6];
+		const __int128 apart = (__int128)x - y, quarter = (__int128)1 << 62;
+
+		env[dim_as_sym(a)->id] = x;
+		env[dim_as_sym(b)->id] = y;
+		CHECK(dim_eval(length, env, &v) &&
+		      v == (apart - ((apart % quarter) + quarter) % quarter) / quarter);
+		CHECK(dim_eval(read_dim(c, "max(min(i - j, 5), -5)"), env, &v) &&
+		      v == (apart < -5 ? -5 : apart > 5 ? 5 : apart));
+		CHECK(dim_eval(dim_sub(c, a, b), env, &v) == (apart == (int64_t)apart));
+	}
+	free(env);
+	SAME("floor(add(9223372036854775807, mul(9223372036854775807, 2)), 9223372036854775807)", "3");
+	SAME("max(add(-9223372036854775807, -5), -4)", "-4");
+	CHECK(sym_allows(sym_get(c, "i"), INT64_MIN) && !sym_allows(sym_get(c, "P"), 0));
+}
+
 static void test_solving(Ctx *c)
 {
 	Dim *d = read_dim(c, "3*N + M*S - 2"), *q;
@@ -303,6 +334,7 @@ int main(int argc, char **argv)
 	ctx_free(c);
 	c = ctx_new(&diag);
 	test_forms(c);
+	test_wide(c);
 	test_solving(c);
 	ctx_free(c);
 	test_limits();

@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ONNX's node cases with symbolic dims (tests/symbolic), at sizes that their data do not have.
+"""ONNX's node cases with symbolic dims (tests/symbolic), at sizes and with elements that their data do not have.
 
     sizes.py [PATTERN ...]
 
 Each size becomes 0, 1, 2, 3 and a prime beyond the blocks of all loops: all dims of this size at once, since those that must
-agree do in the case's data, and each dim by itself. The inputs' elements are repeated. One artifact serves all runs. Its
-results must equal eval's, and it must refuse what eval refuses (tests/tools/batch). KEEP: a folder that the cases stay in.
-GPU=sm_80: on the simulated GPU."""
+agree do in the case's data, and each dim by itself. The inputs' elements are repeated.
+
+Where an input has few elements, which may be sizes, offsets or positions, each of them takes hostile values, and two of them
+take opposite amounts, so that their sum stays. That runs under sanitizers.
+
+One artifact serves all runs. Its results must equal eval's, and it must refuse what eval refuses (tests/tools/batch). KEEP: a
+folder that the cases stay in. GPU=sm_80: on the simulated GPU."""
 
 import collections
 import fnmatch
@@ -34,6 +38,10 @@ PRIMES = 10007, 1009, 331, 101, 47, 13
 MOST = 1 << 14   # elements of an input with a large prime
 LINE = 10007     # a size for inputs of rank 1 alone: results may be products of sizes
 TOGETHER = 200   # cases that are written at a time
+FEW = 16         # elements of an input whose elements take the values below
+WHOLE = -2**63, -2**40, -9, -3, -1, 0, 1, 2, 5, 9, 2**40, 2**63 - 1
+REAL = -np.inf, -1e30, -3.0, 0.0, 0.4, 1e30, np.inf, np.nan
+OPPOSITE = 3, 2**40
 SUMS = 1e-5      # noise of sums over a large prime, from which the model perhaps subtracts another
 
 
@@ -105,18 +113,61 @@ def write_sets(folder, inputs, changes):
             samples.tensor(os.path.join(out, file), resized(array, shape), inputs[file].name)
 
 
+def within(value, dtype):
+    """VALUE, or the limit of DTYPE that is nearest."""
+    if dtype.kind == "f":
+        return dtype.type(value)
+    return dtype.type(min(max(value, np.iinfo(dtype).min), np.iinfo(dtype).max))
+
+
+def hostile(inputs):
+    """[{file: array}]: inputs of few elements with other elements."""
+    for file, proto in inputs.items():
+        array = numpy_helper.to_array(proto)
+        if array.dtype.kind not in "iuf" or array.size > FEW:
+            continue
+        flat = array.reshape(-1)
+        seen = set()
+
+        def changed(*moves):
+            out = flat.copy()
+            for at, value in moves:
+                out[at] = within(value, array.dtype)
+            if out.tobytes() in seen:
+                return []
+            seen.add(out.tobytes())
+            return [{file: out.reshape(array.shape)}]
+
+        for i in range(array.size):
+            for value in REAL if array.dtype.kind == "f" else WHOLE:
+                yield from changed((i, value))
+            for j in {(i + 1) % array.size, (i + array.size // 2) % array.size, (i - 1) % array.size} - {i}:
+                for by in OPPOSITE if array.dtype.kind != "f" else ():
+                    yield from changed((i, int(flat[i]) + by), (j, int(flat[j]) - by))
+
+
+def write_hostile(folder, inputs, first, changes):
+    for k, change in enumerate(changes, first):
+        out = os.path.join(folder, f"test_data_set_{k}")
+        os.makedirs(out)
+        for file, proto in inputs.items():
+            samples.tensor(os.path.join(out, file), change.get(file, numpy_helper.to_array(proto)), proto.name)
+
+
 def write_case(case, model, into):
     """Writes CASE with its first data set and further ones without outputs; returns how many these are."""
     inputs = read_inputs(os.path.join(case.dir, "test_data_set_0"))
     changes = list(variations(symbols_of(model, inputs), inputs)) if inputs else []
-    if not changes:
+    others = list(hostile(inputs or {}))
+    if not changes and not others:
         return 0
     folder = os.path.join(into, case.name)
     os.makedirs(folder)
     onnx.save(model, os.path.join(folder, "model.onnx"))
     os.symlink(os.path.join(case.dir, "test_data_set_0"), os.path.join(folder, "test_data_set_0"))
     write_sets(folder, inputs, changes)
-    return len(changes)
+    write_hostile(folder, inputs, 1 + len(changes), others)
+    return len(changes) + len(others)
 
 
 def run(folder, names):
@@ -124,6 +175,7 @@ def run(folder, names):
     out, noise = tempfile.mkdtemp(dir=folder), {name: text.split()[0] for name, text in suites.rows_of("noise.txt")}
     gpu = os.environ.get("GPU")
     options = ["--seconds=600", f"--gpu={gpu}"] if gpu else ["--seconds=120"]
+    options += [] if gpu else ["--cc=gcc", "--sanitize"]
     done = subprocess.run([os.path.join(BUILD, "tests", "tools", "batch"), "-O1", *options, out],
                           check=False, env=samples.simulated(BUILD) if gpu else None,
                           input="".join(f"{os.path.join(folder, n)}\t{noise.get('onnx/' + n, SUMS)}\n" for n in names),

@@ -75,9 +75,26 @@ class Models(InFolder):
             np.testing.assert_array_equal(loaded([1, 2]), [-1, -2])
 
     def test_load_refused(self):
-        for path, why in (("none.so", "no such file"), ("/", "Is a directory"), (DIGITS, "no library"), (sys.executable, "NAME_get_api|no library")):
+        for path, why in (("none.so", "No such file"), ("/", "Is a directory"), (DIGITS, "no library"), (sys.executable, "NAME_get_api|no library")):
             with self.assertRaisesRegex(dlcc.Error, why):
                 dlcc.load(path)
+
+    def test_load_damaged(self):
+        """What is not all of a library is refused before it is loaded, which would crash, and no pipe is waited for."""
+        whole, cut = os.path.join(self.folder, "whole.so"), os.path.join(self.folder, "cut.so")
+        compiled(NEG).save(whole)
+        with open(whole, "rb") as f:
+            data = f.read()
+        os.mkfifo(cut + ".pipe")
+        with self.assertRaisesRegex(dlcc.Error, "is not a regular file"):
+            dlcc.load(cut + ".pipe")
+        for given, why in ((data[:-1], f"is cut off: it has {len(data) - 1} of {len(data)} bytes"), (data[:5000], "cut off"), (data[:40], "no library"),
+                           (data[:0x28] + b"\xff" * 8 + data[0x30:], "cut off"), (data[:0x3c] + b"\xff\xff" + data[0x3e:], "cut off"),
+                           (b"version https://git-lfs.github.com/spec/v1\noid sha256:00\n", "is a Git LFS pointer, not the file; run `git lfs pull`")):
+            with open(cut, "wb") as f:
+                f.write(given)
+            with self.subTest(why), self.assertRaisesRegex(dlcc.Error, why):
+                dlcc.load(cut)
 
     def test_no_such_device(self):
         with self.assertRaises(dlcc.RunError) as caught:

@@ -13,20 +13,52 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+bool is_lfs_pointer(const void *p, size_t n)
+{
+	static const char begin[] = "version https://git-lfs.github.com/spec/v1";
+
+	return n >= sizeof begin - 1 && !memcmp(p, begin, sizeof begin - 1);
+}
+
+int open_regular(const char *path, struct stat *st)
+{
+	/* O_NONBLOCK: opening a FIFO must not wait for a writer */
+	const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	char head[64];
+	ssize_t n;
+
+	if (fd < 0)
+		return -1;
+	if (fstat(fd, st) || !S_ISREG(st->st_mode)) {
+		close(fd);
+		errno = S_ISDIR(st->st_mode) ? EISDIR : EINVAL;
+		return -1;
+	}
+	n = pread(fd, head, sizeof head, 0);
+	if (n > 0 && is_lfs_pointer(head, (size_t)n)) {
+		close(fd);
+		errno = EBADMSG;
+		return -1;
+	}
+	return fd;
+}
+
+const char *open_error(void)
+{
+	return errno == EBADMSG  ? "it " LFS_POINTER
+	       : errno == EINVAL ? "it is not a regular file"
+				 : strerror(errno);
+}
+
 char *read_file(Arena *a, const char *path, size_t *n)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	struct stat st;
+	const int fd = open_regular(path, &st);
 	size_t at = 0;
 	char *s;
 
 	if (fd < 0)
 		return NULL;
-	if (fstat(fd, &st) || !S_ISREG(st.st_mode)) {
-		close(fd);
-		errno = S_ISDIR(st.st_mode) ? EISDIR : EINVAL;
-		return NULL;
-	}
 	s = arena_alloc(a, (size_t)st.st_size + 1);
 	while (at < (size_t)st.st_size) {
 		ssize_t got = read(fd, s + at, (size_t)st.st_size - at);

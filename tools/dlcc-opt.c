@@ -191,7 +191,7 @@ static Graph *read_input(OptCli *c, Ctx *ctx, Arena *a, OnnxFile **file)
 	text = read_file(a, c->input, &n);
 	if (!text) {
 		diag_error(&c->diag, (DiagLoc){.file = c->input}, "cannot be read: %s",
-			   strerror(errno));
+			   open_error());
 		return NULL;
 	}
 	g = graph_parse(ctx, a, text, c->input);

@@ -2,6 +2,7 @@
 /* dlrun: runs a compiled model. See the text of --help. */
 #include "base/program.h"
 #include "base/str.h"
+#include "base/sys.h"
 #include "tools/dlrun/npy.h"
 #include "tools/dlrun/session.h"
 
@@ -510,6 +511,19 @@ static bool trace_can_be_written(const RunOptions *o, const Session *s)
 	return ok || diag_error(s->diag, (DiagLoc){.file = path}, "%s", strerror(errno));
 }
 
+/* The runtime would wait for a pipe, and say of a Git LFS pointer that it has too few bytes. */
+static bool weights_are_file(const RunOptions *o, const Session *s)
+{
+	const char *path = o->load.weights_path;
+	struct stat st;
+	const int fd = path ? open_regular(path, &st) : -1;
+
+	if (fd >= 0)
+		close(fd);
+	return !path || fd >= 0 ||
+	       diag_error(s->diag, (DiagLoc){.file = path}, "cannot be read: %s", open_error());
+}
+
 /* tests/ptxsim poses as the driver, and its times are those of an interpreter, or counts. */
 static void note_simulator(const Session *s)
 {
@@ -561,7 +575,7 @@ static bool work(RunOptions *o, Session *s)
 	roof = roof_before(o, s);
 	o->load.roof_flops = roof.flops;
 	o->load.roof_bytes = roof.bytes;
-	if (!session_load(s, &o->load))
+	if (!weights_are_file(o, s) || !session_load(s, &o->load))
 		return false;
 	roof_after(o, s, &roof);
 	if (o->bench || o->load.profile)

@@ -3,7 +3,6 @@
 #include "base/sys.h"
 #include "tools/dlcc/explain.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -204,8 +203,7 @@ bool trace_read(Arena *a, Diag *d, const char *path, Trace *t)
 	Json j = {.p = text, .arena = a};
 
 	if (!text)
-		return diag_error(d, (DiagLoc){.file = path}, "cannot be read: %s",
-				  strerror(errno));
+		return diag_error(d, (DiagLoc){.file = path}, "cannot be read: %s", open_error());
 	members(&j, '{', '}', read_top, t);
 	if (j.bad || !t->kernels.n)
 		return diag_error(d, (DiagLoc){.file = path},

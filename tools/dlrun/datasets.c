@@ -6,6 +6,7 @@
  */
 #include "tools/dlrun/datasets.h"
 
+#include "base/sys.h"
 #include "tools/dlrun/compare.h"
 #include "tools/dlrun/noise.h"
 #include "tools/dlrun/session.h"
@@ -18,14 +19,12 @@
 
 double data_noise(Arena *a, const char *dir, int k)
 {
-	FILE *f = fopen(arena_printf(a, "%s/case.json", dir), "r");
-	char *text = arena_alloc(a, 1 << 16), *p;
+	size_t n;
+	char *text = read_file(a, arena_printf(a, "%s/case.json", dir), &n), *p;
 	double largest = 0;
 
-	if (!f)
+	if (!text)
 		return 0;
-	text[fread(text, 1, (1 << 16) - 1, f)] = '\0';
-	fclose(f);
 	p = strstr(text, "\"noise\"");
 	p = p ? strchr(p, ':') : NULL;
 	for (int i = 0; p && *p && *p != ']' && *p != '}'; i++) {

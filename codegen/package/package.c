@@ -592,6 +592,14 @@ static bool link_all(Pack *p, const char *suffix, const char *lib)
 	       pack_will_be(p, shared || archive ? out : obj, p->o->output);
 }
 
+static bool is_readable(const char *path)
+{
+	struct stat st;
+	const int fd = open_regular(path, &st);
+
+	return fd >= 0 && !close(fd);
+}
+
 static bool build(Pack *p, const char *suffix)
 {
 	const char *lib = runtime_lib(p);
@@ -617,9 +625,9 @@ static bool build(Pack *p, const char *suffix)
 	if (!lib)
 		return diag_error(p->diag, (DiagLoc){.file = p->o->output},
 				  "libdlrt.a is not beside dlcc (../lib); give --runtime=FILE");
-	if (access(lib, R_OK))
+	if (!is_readable(lib))
 		return diag_error(p->diag, (DiagLoc){.file = p->o->output}, "--runtime=%s: %s", lib,
-				  strerror(errno));
+				  open_error());
 	if (!report_done(p, write_texts(p) && write_all_kernels(p) && write_host(p), "C"))
 		return false;
 	if (!pack_start_compile(p) || !write_early(p) ||
@@ -638,7 +646,9 @@ bool package(Module *m, const PackageOpts *o)
 
 	if (((!text || o->cc) && !pack_find_cc(&p)) || !pack_find_ptxas(&p) || !pack_make_dir(&p))
 		return false;
-	ok = pack_cc_fits(&p) && pack_open_cache(&p) && build(&p, suffix) && pack_commit(&p);
+	ok = pack_cc_fits(&p) && pack_open_cache(&p) && build(&p, suffix) && pack_enter_cache(&p) &&
+	     pack_commit(&p);
+	pack_trim_cache(&p);
 	if (p.wmap)
 		munmap(p.wmap, (size_t)weights_size(m));
 	if (p.wfd >= 0)

@@ -32,8 +32,8 @@ bool pack_fail(Pack *p, const char *what, const char *path)
 			  strerror(errno));
 }
 
-/* Removes DIR with its files. It only uses system calls, as it also runs in signal handlers. */
-static void remove_dir(const char *dir)
+/* It only uses system calls, as it also runs in signal handlers. */
+void pack_remove_dir(const char *dir)
 {
 	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	_Alignas(8) char buf[8192];
@@ -63,7 +63,7 @@ static void abort_live(void)
 	for (int i = 0; i < MAX_FILES; i++)
 		if (live_pid[i] > 0)
 			waitpid((pid_t)live_pid[i], NULL, 0);
-	remove_dir(live_dir);
+	pack_remove_dir(live_dir);
 	if (*live_file)
 		unlink(live_file);
 }
@@ -73,17 +73,17 @@ void package_abort(void)
 	if (live)
 		abort_live();
 	if (*folder)
-		remove_dir(folder);
+		pack_remove_dir(folder);
 }
 
-pid_t pack_start(Pack *p, char *const *argv, int slot)
+pid_t pack_start(Pack *p, const Command *c, int slot)
 {
 	sigset_t all, old;
 	pid_t pid;
 
 	sigfillset(&all);
 	sigprocmask(SIG_BLOCK, &all, &old);
-	pid = spawn(argv, p->log, p->dir);
+	pid = spawn(c->word, p->log, p->dir);
 	live_pid[slot] = (sig_atomic_t)pid;
 	sigprocmask(SIG_SETMASK, &old, NULL);
 	return pid;
@@ -154,7 +154,7 @@ const char *package_make_folder(Arena *a, Diag *d, const char *path)
 void package_remove_folder(void)
 {
 	if (*folder)
-		remove_dir(folder);
+		pack_remove_dir(folder);
 	*folder = '\0';
 }
 
@@ -196,7 +196,7 @@ void pack_clean_up(Pack *p)
 			kill((pid_t)live_pid[i], SIGTERM);
 			pack_finish((pid_t)live_pid[i], i);
 		}
-	remove_dir(p->dir);
+	pack_remove_dir(p->dir);
 	pack_temp_file_end();
 	live = 0;
 	if (p->log_fd >= 0)

@@ -374,7 +374,7 @@ static Graph *read_input(Cli *c, Diag *d, Ctx *ctx, Arena *a, OnnxFile **file, R
 	}
 	text = read_file(a, c->input, &n);
 	if (!text) {
-		diag_error(d, no_where(c), "cannot be read: %s", strerror(errno));
+		diag_error(d, no_where(c), "cannot be read: %s", open_error());
 		return NULL;
 	}
 	g = graph_parse(ctx, a, text, c->input);
@@ -412,6 +412,7 @@ static PackageOpts package_opts(const Cli *c, Arena *a)
 			     .level = c->level,
 			     .save_temps = c->save_temps,
 			     .cache = c->cache,
+			     .cache_bytes = (int64_t)c->cache_size << 20,
 			     .verbose = c->verbose,
 			     .dry = c->dry,
 			     .sanitize = c->sanitize,
@@ -499,7 +500,9 @@ static bool warn_unbounded(Cli *c, Module *m)
 		"the size of its result has no upper bound, so memory is asked for at run time; bound dims by --dim NAME=A..B";
 	bool ok = true;
 
-	for (Node *n = m->graph->first; n && c->unbounded; n = n->next) {
+	const bool unbounded = warnings_named(&c->warnings, "unbounded");
+
+	for (Node *n = m->graph->first; n && unbounded; n = n->next) {
 		bool found = false;
 
 		for (int i = 0; i < n->nout; i++)
@@ -587,15 +590,16 @@ static bool make(Cli *c, Module *m)
  * are given later. */
 static const QuantPlan *plan_int8(Cli *c, const Module *like)
 {
-	static const char *const all = "all";
 	const PackageOpts o = package_opts(c, like->arena);
 	Diag *d = NEW(like->arena, Diag);
+	DiagRule *rules = NEW_ARRAY(like->arena, WARNINGS_ROOM, DiagRule);
 	Module m = {.arena = like->arena, .opt = like->opt, .mem = like->mem};
 	OnnxFile *file = NULL;
 	const QuantPlan *plan = NULL;
 
 	*d = c->diag;
-	d->wno[0] = all;
+	warnings_quiet(rules, c->rules, false);
+	d->rules = rules;
 	m.ctx = ctx_new(d);
 	m.graph = read_input(c, d, m.ctx, m.arena, &file, NULL);
 	if (m.graph && bind_dims(c, m.ctx, m.graph) && pass_infer(&m) && pass_canon(&m) &&
@@ -613,9 +617,11 @@ static const QuantPlan *plan_int8(Cli *c, const Module *like)
 static bool make_for_gpus(Cli *c, const Module *first, Module *gpu, OnnxFile **file, Refusals *r)
 {
 	static Diag quiet;
+	static DiagRule rules[WARNINGS_ROOM];
 
 	quiet = c->diag;
-	options_gpu_only(&quiet);
+	warnings_quiet(rules, c->rules, true);
+	quiet.rules = rules;
 	gpu->ctx = ctx_new(&quiet);
 	gpu->ctx->strings = first->ctx->strings; /* the programs share the weights */
 	gpu->graph = read_input(c, &quiet, gpu->ctx, gpu->arena, file, r);
@@ -636,7 +642,7 @@ static char *read_named(Cli *c, Arena *a, const char *option, const char *path, 
 	char *text = read_file(a, path, n);
 
 	if (!text)
-		diag_error(&c->diag, no_where(c), "%s=%s: %s", option, path, strerror(errno));
+		diag_error(&c->diag, no_where(c), "%s=%s: %s", option, path, open_error());
 	return text;
 }
 
@@ -702,7 +708,7 @@ static int compile(Cli *c)
 			    .bf16_activations = c->bf16_activations,
 			    .list_tiles = c->list_tiles,
 			    .verify = c->verify,
-			    .warn_floats = c->fallback}},
+			    .warn_floats = warnings_named(&c->warnings, "fallback")}},
 	       gpu = m, *first;
 	MemPlan none = {0};
 	OnnxFile *file = NULL, *again = NULL;
@@ -768,6 +774,7 @@ int main(int argc, char **argv)
 		 .tune_seconds = -1,
 		 .max_error = -1,
 		 .int4_group = -1,
+		 .cache_size = PACKAGE_CACHE_MIB,
 		 .diag = {.out = stderr}};
 
 	if (options_answer(argc, argv))

@@ -26,9 +26,9 @@ _SUFFIX = b"_get_api"
 
 # ---- The library ----
 
-def _symbols_of(path: str, f: BinaryIO, size: int) -> Iterator[bytes]:
-    """The names of the symbols that F, a library of SIZE bytes, defines."""
-    head = f.read(64)
+def _symbols_of(path: str, f: BinaryIO) -> Iterator[bytes]:
+    """The names of the symbols that F, the library at PATH, defines."""
+    size, head = os.fstat(f.fileno()).st_size, f.read(64)
     if len(head) < 64 or head[:5] != b"\x7fELF\x02":
         raise Error(f"{path}: is no library that dlcc made")
     (at,), (count,) = struct.unpack_from("<Q", head, 0x28), struct.unpack_from("<H", head, 0x3C)
@@ -48,12 +48,11 @@ def _symbols_of(path: str, f: BinaryIO, size: int) -> Iterator[bytes]:
                 yield names[name:max(names.find(b"\0", name), name)]
 
 
-def _api_symbol(path: str) -> str:
-    """The exported symbol of the library at PATH that ends in _get_api: the model's name is its prefix."""
-    with files.open_regular(path) as f:
-        for name in _symbols_of(path, f, os.fstat(f.fileno()).st_size):
-            if name.endswith(_SUFFIX) and name.isascii():
-                return name.decode("ascii")
+def _api_symbol(path: str, f: BinaryIO) -> str:
+    """The exported symbol of F, the library at PATH, that ends in _get_api: the model's name is its prefix."""
+    for name in _symbols_of(path, f):
+        if name.endswith(_SUFFIX) and name.isascii():
+            return name.decode("ascii")
     raise Error(f"{path}: exports no function NAME_get_api; dlcc MODEL -o FILE.so makes such a library")
 
 
@@ -78,27 +77,45 @@ class _Library:
     """A library, its API, and a model that is loaded from it. close ends all of it, or leaves that to the last running call.
 
     `running` counts the calls that use the library; they enter and leave. The lock may be taken twice by a thread, as a signal
-    handler may close the model between two steps of a call. So a call is counted before it asks whether the model is closed."""
+    handler may close the model between two steps of a call. So a call is counted before it asks whether the model is closed.
+    `file` is open as long as the library is loaded, so that it can be saved whatever becomes of its path."""
 
     def __init__(self, path: str, options: abi.LoadOptions, folder: str | None) -> None:
-        symbol = _api_symbol(path)
-        try:
-            library = ctypes.CDLL(path, mode=ctypes.RTLD_LOCAL)
-        except OSError as e:
-            raise Error(str(e)) from None
-        self.handle, self.folder, self.model = library._handle, folder, ctypes.c_void_p()
+        self.path, self.folder, self.model = path, folder, ctypes.c_void_p()
         self.contexts: list[int] = []
         self.running, self.closed, self.to_free = 0, False, [True]
         self.lock = threading.RLock()
         self.process = os.getpid()
+        self.file = files.open_regular(path)
         try:
-            self.api: abi.Api = self._load(path, symbol, library, options)
+            stat = os.fstat(self.file.fileno())
+            self.identity = stat.st_dev, stat.st_ino
+            self.handle, self.api = self._load(options)
         except BaseException:
-            _ctypes.dlclose(self.handle)
+            self.file.close()
             raise
         _libraries.add(self)
 
-    def _load(self, path: str, symbol: str, library: ctypes.CDLL, options: abi.LoadOptions) -> abi.Api:
+    def _load(self, options: abi.LoadOptions) -> tuple[int, abi.Api]:
+        symbol = _api_symbol(self.path, self.file)
+        try:
+            library = ctypes.CDLL(self._name(), mode=ctypes.RTLD_LOCAL)
+        except OSError as e:
+            raise Error(str(e)) from None
+        try:
+            return library._handle, self._open(symbol, library, options)
+        except BaseException:
+            _ctypes.dlclose(library._handle)
+            raise
+
+    def _name(self) -> str:
+        """The name to load the library by. dlopen would take one of the same name that is loaded already, also where its file was
+        replaced since; then it gets the name of the open file."""
+        replaced = any(x.path == self.path and x.identity != self.identity and x.to_free for x in list(_libraries))
+        return f"/proc/self/fd/{self.file.fileno()}" if replaced else self.path
+
+    def _open(self, symbol: str, library: ctypes.CDLL, options: abi.LoadOptions) -> abi.Api:
+        path = self.path
         try:
             found = abi.GetApi((symbol, library))(abi.VERSION)
         except AttributeError:  # the file was replaced after its symbols were read
@@ -166,6 +183,7 @@ class _Library:
         self.contexts.clear()
         if not self.api.unload(self.model):  # busy: a context was lost by an interrupt, so the code must stay
             _ctypes.dlclose(self.handle)
+            self.file.close()
 
 
 def _after_fork() -> None:
@@ -308,8 +326,8 @@ class Model:
     Memory: inputs are read where they lie, and an output is written into a new NumPy array, so it stays valid after later runs.
     If the size of an output is computed during the run, the runtime has the memory, and the array is a copy of it."""
 
-    def __init__(self, library: _Library, path: str, profiled: bool) -> None:
-        self._library, self._path, self._profiled = library, path, profiled
+    def __init__(self, library: _Library, profiled: bool) -> None:
+        self._library, self._profiled = library, profiled
         desc = library.api.describe().contents
         inputs = _ios(desc.in_, desc.n_in)
         self._description = Description(
@@ -350,12 +368,13 @@ class Model:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Copies the compiled library to PATH, for dlcc.load, or for a C program (docs/c-api.md)."""
-        self._api()
+        context = self._library.enter()
         try:
-            _copy(self._path, os.path.realpath(path))
+            _copy(f"/proc/self/fd/{self._library.file.fileno()}", os.path.realpath(path))
         except OSError as e:
-            self._api()  # closed meanwhile, so that the temporary file is gone
             raise Error(f"{os.fspath(path)}: {e.strerror}") from None
+        finally:
+            self._library.leave(context)
 
     def profile(self) -> list[Kernel]:
         """The time of each kernel in the runs so far, the longest first. The model must have been compiled or loaded with
@@ -558,7 +577,12 @@ def open_model(path: str, *, device: str | None, threads: int, profile: bool,
     """The model in the library at PATH, which may lie in FOLDER, a temporary one that goes with the model."""
     options = abi.LoadOptions(size=ctypes.sizeof(abi.LoadOptions), threads=threads, profile=int(profile),
                               device=device.encode() if device else None)
-    return Model(_Library(path, options, folder), path, profile)
+    library = _Library(path, options, folder)
+    try:
+        return Model(library, profile)
+    except BaseException:
+        library.close()
+        raise
 
 
 def load(path: str | os.PathLike[str], *, device: str | None = None, threads: int = 0, profile: bool = False) -> Model:

@@ -68,7 +68,7 @@ done
 wait
 check "three at once" bash -c 'for i in 1 2 3; do cmp "at$i/d.so" first.so || exit 1; done'
 check "their entries" entries 2
-touch c/notes && touch -d '2 hours ago' c/.dlcc.abcdef && touch c/.dlcc.ghijkl
+touch c/notes && touch -d '2 days ago' c/.dlcc.abcdef && touch c/.dlcc.ghijkl
 check "another file's entry" compiles "0 2" --dim N=3 -o d.so
 check "what a killed dlcc left is gone, and nothing else" bash -c '[ ! -e c/.dlcc.abcdef ] && [ -e c/.dlcc.ghijkl ] && [ -e c/notes ]'
 

@@ -139,6 +139,17 @@ class Ended(unittest.TestCase):
         gc.collect()
         self.assertIn(said, ([[-1, -2]], ["the model is closed"]))
 
+    def test_replaced(self):
+        """A path is loaded as the file that is there now, whatever was loaded from it before and is still open."""
+        old = self.saved(NEG)
+        with compiled("(float[n] x) => (float[n] y) { y = Abs(x) }") as other:
+            other.save(self.path)
+        new, third = dlcc.load(self.path), dlcc.load(self.path)
+        self.assertEqual([m([1, -2]).tolist() for m in (old, new, third)], [[-1, 2], [1, 2], [1, 2]])
+        new.save(self.path + ".copy")
+        old.close(), new.close()
+        self.assertEqual([m([1, -2]).tolist() for m in (third, dlcc.load(self.path), dlcc.load(self.path + ".copy"))], [[1, 2]] * 3)
+
     def test_nothing_grows(self):
         """Loads, failed ones among them, leave no files open and no libraries mapped."""
         self.saved(NEG).close()

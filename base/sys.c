@@ -102,7 +102,9 @@ bool write_all(int fd, const void *p, size_t n)
 static bool replace_file(const char *path, const void *p, size_t n)
 {
 	Arena *a = arena_new();
-	char *tmp = arena_printf(a, "%s.XXXXXX", path);
+	const char *slash = strrchr(path, '/');
+	/* not PATH with a suffix, which may be too long for a name */
+	char *tmp = arena_printf(a, "%.*s.dlcc.XXXXXX", slash ? (int)(slash - path) + 1 : 0, path);
 	int fd = mkstemp(tmp);
 	bool ok;
 
@@ -139,12 +141,45 @@ static bool write_to(const char *path, const void *p, size_t n)
 	return !failed;
 }
 
+/* Whether PATH is a link, or a chain of links, to an open file of a process, as /dev/stdout is. */
+static bool names_descriptor(const char *path)
+{
+	enum { MOST_LINKS = 40 };
+	Arena *a = arena_new();
+	char to[4096];
+	ssize_t n = 0;
+	bool found = false;
+
+	for (int i = 0; i < MOST_LINKS && !found && n >= 0; i++) {
+		const char *slash = strrchr(path, '/');
+
+		found = !strncmp(path, "/dev/", 5) || !strncmp(path, "/proc/", 6);
+		n = readlink(path, to, sizeof to);
+		if (n > 0)
+			path = *to == '/' || !slash
+				       ? arena_strndup(a, to, (size_t)n)
+				       : arena_printf(a, "%.*s/%.*s", (int)(slash - path), path,
+						      (int)n, to);
+	}
+	arena_free(a);
+	return found;
+}
+
 bool write_file(const char *path, const void *p, size_t n)
 {
 	struct stat st;
+	char *real;
+	bool ok;
 
-	return !lstat(path, &st) && !S_ISREG(st.st_mode) ? write_to(path, p, n)
-							 : replace_file(path, p, n);
+	if (lstat(path, &st) || S_ISREG(st.st_mode))
+		return replace_file(path, p, n);
+	if (!S_ISLNK(st.st_mode) || names_descriptor(path) || stat(path, &st) ||
+	    !S_ISREG(st.st_mode))
+		return write_to(path, p, n);
+	real = realpath(path, NULL);
+	ok = real && replace_file(real, p, n);
+	free(real);
+	return ok;
 }
 
 /*

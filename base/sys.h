@@ -19,9 +19,9 @@ const char *open_error(void);
 bool is_lfs_pointer(const void *p, size_t n);
 /* Reads the whole file as text; null if open_regular cannot open it. *N: bytes. */
 char *read_file(Arena *a, const char *path, size_t *n);
-/* Writes P[0..n) to a temporary file beside PATH and renames it, so PATH always has either the
- * old or the new contents. A device, a pipe or a link, as /dev/stdout, is kept and written to
- * directly. */
+/* Writes P[0..n) to a temporary file beside PATH, or beside the file that PATH links to, and renames
+ * it, so PATH always has either the old or the new contents. A device, a pipe, and a link to an open
+ * file, as /dev/stdout, are written to directly. */
 bool write_file(const char *path, const void *p, size_t n);
 /* Writes all of P to FD; on failure returns false, with errno set. */
 bool write_all(int fd, const void *p, size_t n);

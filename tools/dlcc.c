@@ -765,7 +765,7 @@ static int compile(Cli *c)
 	return ok && !c->diag.errors ? 0 : status;
 }
 
-int main(int argc, char **argv)
+static int work(int argc, char **argv)
 {
 	Cli c = {.level = 2,
 		 .rewrite_limit = -1,
@@ -789,6 +789,10 @@ int main(int argc, char **argv)
 	signal(SIGTERM, on_signal);
 	signal(SIGHUP, on_signal);
 	signal(SIGPIPE, on_signal); /* of what reads -v */
-	signal(SIGXFSZ, SIG_IGN);   /* a file too large is an error of write */
 	return program_end("dlcc", compile(&c));
+}
+
+int main(int argc, char **argv)
+{
+	return program_run("dlcc", work, argc, argv);
 }

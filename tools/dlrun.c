@@ -560,7 +560,7 @@ static void roof_after(const RunOptions *o, const Session *s, Roof *r)
 				  ROOF_MS);
 }
 
-static bool work(RunOptions *o, Session *s)
+static bool run(RunOptions *o, Session *s)
 {
 	const bool once = o->input.n || o->out_dir;
 	bool ok = true;
@@ -605,7 +605,7 @@ static void print_version(void)
 
 static const Question questions[] = {{"--help", print_help}, {"--version", print_version}, {0}};
 
-int main(int argc, char **argv)
+static int work(int argc, char **argv)
 {
 	static RunOptions o;
 	Diag d = {.out = stderr};
@@ -618,8 +618,13 @@ int main(int argc, char **argv)
 	if (!parse(&o, argc, argv))
 		return EXIT_USAGE;
 	a = arena_new();
-	ok = session_open(&s, a, &d, o.model) && work(&o, &s);
+	ok = session_open(&s, a, &d, o.model) && run(&o, &s);
 	session_close(&s);
 	arena_free(a);
 	return program_end("dlrun", ok && !d.errors ? 0 : 1);
+}
+
+int main(int argc, char **argv)
+{
+	return program_run("dlrun", work, argc, argv);
 }

@@ -9,8 +9,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
-enum { CLANG_OLDEST = 15, CLANG_NEWEST = 40 };
+enum {
+	CLANG_OLDEST = 15,
+	CLANG_NEWEST = 40,
+	NEEDED_STACK = 4 << 20 /* bytes that C compilers may need */
+};
 
 /* `clang` on PATH is new enough for generated code. */
 static bool clang_is_new(void)
@@ -339,6 +344,7 @@ static bool command_failed(Pack *p, const char *what, const char *program, int s
 			   const char *kind)
 {
 	const char *text = pack_log(p), *at = text;
+	struct rlimit stack;
 
 	diag_error(p->diag, (DiagLoc){.file = p->o->output},
 		   "%s (%s) failed with exit status %d; run with --save-temps to see the %s", what,
@@ -354,6 +360,11 @@ static bool command_failed(Pack *p, const char *what, const char *program, int s
 			diag_note(p->diag, "%s", hints[i].what);
 			break;
 		}
+	if (!getrlimit(RLIMIT_STACK, &stack) && stack.rlim_cur < NEEDED_STACK)
+		diag_note(
+			p->diag,
+			"its stack has %llu KiB at most, and compilers need more; raise the limit (ulimit -s 8192)",
+			(unsigned long long)stack.rlim_cur >> 10);
 	return false;
 }
 

@@ -77,8 +77,8 @@ void pack_remove_dir(const char *dir);
 const char *pack_temp(Pack *p, const char *base);
 /* Registers that FROM, a file in the temporary folder, becomes TO at the end. True. */
 bool pack_will_be(Pack *p, const char *from, const char *to);
-/* Moves all registered files to their final paths in order; on an error none is moved, unless dlcc
- * is killed in between. The output is last: while it is old, a build system rebuilds it, and
+/* Moves all registered files to their final paths in order; on an error all old files are there again,
+ * unless dlcc is killed in between. The output is last: while it is old, a build system rebuilds it, and
  * loading it reports weights that do not match. */
 bool pack_commit(Pack *p);
 /* Starts a command; -1: failed. SLOT is its index among the running ones. */

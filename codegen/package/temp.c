@@ -273,18 +273,51 @@ static bool bring_near(Pack *p, MadeFile *m)
 	return ok || pack_fail(p, "cannot write", m->to);
 }
 
+/* How a file was moved, so that this can be undone. */
+typedef enum Moved {
+	MOVED_NOT,
+	MOVED_NEW,     /* there was no file */
+	MOVED_SWAPPED, /* the old file is where the new one was */
+	MOVED_OVER     /* the file system cannot swap: the old file is gone */
+} Moved;
+
+static Moved move(const MadeFile *m)
+{
+	int why;
+
+	if (!renameat2(AT_FDCWD, m->from, AT_FDCWD, m->to, RENAME_EXCHANGE))
+		return MOVED_SWAPPED;
+	why = errno;
+	if (why != ENOENT && why != EINVAL && why != ENOSYS)
+		return MOVED_NOT;
+	return rename(m->from, m->to) ? MOVED_NOT : why == ENOENT ? MOVED_NEW : MOVED_OVER;
+}
+
+static void undo(const MadeFile *m, Moved how)
+{
+	if (how == MOVED_NEW)
+		unlink(m->to);
+	if (how == MOVED_SWAPPED)
+		rename(m->from, m->to);
+}
+
 bool pack_commit(Pack *p)
 {
+	Moved how[sizeof p->made / sizeof *p->made] = {MOVED_NOT};
 	sigset_t all, old;
 	bool ok = true;
+	int n = 0;
 
 	for (int i = 0; i < p->nmade && !p->o->dry && ok; i++)
 		ok = bring_near(p, &p->made[i]);
 	sigfillset(&all);
 	sigprocmask(SIG_BLOCK, &all, &old);
-	for (int i = 0; i < p->nmade && !p->o->dry && ok; i++)
-		ok = !rename(p->made[i].from, p->made[i].to) ||
-		     pack_fail(p, "cannot write", p->made[i].to);
+	for (; n < p->nmade && !p->o->dry && ok; n++) {
+		how[n] = move(&p->made[n]);
+		ok = how[n] != MOVED_NOT || pack_fail(p, "cannot write", p->made[n].to);
+	}
+	while (!ok && n--)
+		undo(&p->made[n], how[n]);
 	sigprocmask(SIG_SETMASK, &old, NULL);
 	return ok;
 }

@@ -47,6 +47,7 @@ const char *open_error(void)
 {
 	return errno == EBADMSG  ? "it " LFS_POINTER
 	       : errno == EINVAL ? "it is not a regular file"
+	       : errno == EILSEQ ? "it is no text: it has a byte 0"
 				 : strerror(errno);
 }
 
@@ -55,21 +56,34 @@ char *read_file(Arena *a, const char *path, size_t *n)
 	struct stat st;
 	const int fd = open_regular(path, &st);
 	size_t at = 0;
-	char *s;
+	ssize_t got = 0;
+	char *s, byte;
+	int bad;
 
 	if (fd < 0)
 		return NULL;
 	s = arena_alloc(a, (size_t)st.st_size + 1);
-	while (at < (size_t)st.st_size) {
-		ssize_t got = read(fd, s + at, (size_t)st.st_size - at);
-
-		if (got <= 0)
-			break;
+	while (at < (size_t)st.st_size && (got = read(fd, s + at, (size_t)st.st_size - at)) > 0)
 		at += (size_t)got;
-	}
+	/* a file of /proc has bytes, and no size */
+	if (got >= 0 && !st.st_size && (got = read(fd, &byte, 1)) > 0)
+		errno = EINVAL;
+	bad = errno;
 	close(fd);
+	errno = bad;
 	*n = at;
-	return s;
+	return got < 0 || (got > 0 && !st.st_size) ? NULL : s;
+}
+
+char *read_text(Arena *a, const char *path)
+{
+	size_t n;
+	char *s = read_file(a, path, &n);
+
+	if (!s || strlen(s) == n)
+		return s;
+	errno = EILSEQ;
+	return NULL;
 }
 
 void drop_pages(const void *p, size_t n)

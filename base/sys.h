@@ -19,6 +19,8 @@ const char *open_error(void);
 bool is_lfs_pointer(const void *p, size_t n);
 /* Reads the whole file as text; null if open_regular cannot open it. *N: bytes. */
 char *read_file(Arena *a, const char *path, size_t *n);
+/* As read_file, of a file without a byte 0. */
+char *read_text(Arena *a, const char *path);
 /* Writes P[0..n) to a temporary file beside PATH, or beside the file that PATH links to, and renames
  * it, so PATH always has either the old or the new contents. A device, a pipe, and a link to an open
  * file, as /dev/stdout, are written to directly. */

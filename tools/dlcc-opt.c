@@ -180,7 +180,6 @@ static Graph *read_input(OptCli *c, Ctx *ctx, Arena *a, OnnxFile **file)
 {
 	const char *text;
 	Graph *g;
-	size_t n;
 
 	if (!definitions_read(ctx, &c->ops))
 		return NULL;
@@ -188,7 +187,7 @@ static Graph *read_input(OptCli *c, Ctx *ctx, Arena *a, OnnxFile **file)
 		*file = onnx_open(&c->diag, c->input);
 		return *file ? onnx_import(ctx, a, *file, NULL) : NULL;
 	}
-	text = read_file(a, c->input, &n);
+	text = read_text(a, c->input);
 	if (!text) {
 		diag_error(&c->diag, (DiagLoc){.file = c->input}, "cannot be read: %s",
 			   open_error());

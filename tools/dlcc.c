@@ -357,7 +357,6 @@ static const char *default_name(Arena *a, const char *output)
 
 static Graph *read_input(Cli *c, Diag *d, Ctx *ctx, Arena *a, OnnxFile **file, Refusals *r)
 {
-	size_t n = 0;
 	const char *text;
 	Graph *g;
 
@@ -372,7 +371,7 @@ static Graph *read_input(Cli *c, Diag *d, Ctx *ctx, Arena *a, OnnxFile **file, R
 		}
 		return *file ? onnx_import(ctx, a, *file, &c->overridable) : NULL;
 	}
-	text = read_file(a, c->input, &n);
+	text = read_text(a, c->input);
 	if (!text) {
 		diag_error(d, no_where(c), "cannot be read: %s", open_error());
 		return NULL;
@@ -637,9 +636,9 @@ static bool is_gpu(const char *name)
 }
 
 /* The text of the file PATH, which OPTION names; null after a diagnostic. */
-static char *read_named(Cli *c, Arena *a, const char *option, const char *path, size_t *n)
+static char *read_named(Cli *c, Arena *a, const char *option, const char *path)
 {
-	char *text = read_file(a, path, n);
+	char *text = read_text(a, path);
 
 	if (!text)
 		diag_error(&c->diag, no_where(c), "%s=%s: %s", option, path, open_error());
@@ -649,13 +648,8 @@ static char *read_named(Cli *c, Arena *a, const char *option, const char *path, 
 /* What --tiles names; false after a diagnostic. */
 static bool read_tiles(Cli *c, Arena *a, Options *o)
 {
-	size_t n;
-	const char *text = read_named(c, a, "--tiles", c->tiles, &n);
-
-	if (!text)
-		return false;
-	o->tiles = arena_strndup(a, text, n);
-	return gemm_tiles_check(o->tiles, c->tiles, is_gpu, &c->diag);
+	o->tiles = read_named(c, a, "--tiles", c->tiles);
+	return o->tiles && gemm_tiles_check(o->tiles, c->tiles, is_gpu, &c->diag);
 }
 
 static bool is_cpu(const char *name)
@@ -668,17 +662,9 @@ static bool is_cpu(const char *name)
 /* What --schedule names; false after a diagnostic. */
 static bool read_schedule(Cli *c, Arena *a, Options *o)
 {
-	size_t n;
-	const char *text = read_named(c, a, "--schedule", c->schedule, &n);
-
-	if (!text)
-		return false;
-	o->schedule = text;
+	o->schedule = read_named(c, a, "--schedule", c->schedule);
 	o->schedule_file = c->schedule;
-	if (strlen(text) != n)
-		return diag_error(&c->diag, (DiagLoc){.file = c->schedule},
-				  "this is no text: it has a byte 0");
-	return schedule_file_check(text, c->schedule, is_cpu, &c->diag);
+	return o->schedule && schedule_file_check(o->schedule, c->schedule, is_cpu, &c->diag);
 }
 
 /* The exit status. */

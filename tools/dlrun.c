@@ -58,7 +58,10 @@ typedef struct RunOptions {
 
 static bool usage(const char *what, const char *arg)
 {
-	fprintf(stderr, "dlrun: error: %s%s\n  note: dlrun --help lists the options\n", what, arg);
+	fputs("dlrun: error: ", stderr);
+	escape_to_file(stderr, what, escape_terminal);
+	escape_to_file(stderr, arg, escape_terminal);
+	fputs("\n  note: dlrun --help lists the options\n", stderr);
 	return false;
 }
 

@@ -87,18 +87,18 @@ void command_path(Pack *p, Command *c, const char *path)
 	add_word(c, plain_path(p, path));
 }
 
-/* A command that PROGRAM, a path, begins. */
-static Command command_of(const char *program)
+/* A command that PROGRAM, a path, begins. If it is a script, its interpreter gets the path as a word. */
+static Command command_of(Pack *p, const char *program)
 {
 	Command c = {.n = 0};
 
-	add_word(&c, program);
+	command_path(p, &c, program);
 	return c;
 }
 
 Command pack_cc_command(Pack *p)
 {
-	Command c = command_of(p->cc);
+	Command c = command_of(p, p->cc);
 
 	for (int i = 0; i < p->given.n; i++)
 		add_word(&c, p->given.word[i]);
@@ -451,7 +451,7 @@ bool pack_link_shared(Pack *p, const char *lib, const char *out)
 					    "-Wl,-z,noexecstack",
 					    "-Wl,--exclude-libs,ALL"};
 
-	c.word[0] = (char *)(uintptr_t)linker(p);
+	c.word[0] = (char *)(uintptr_t)plain_path(p, linker(p));
 	for (size_t j = 0; j < sizeof flags / sizeof *flags; j++)
 		if (!p->o->sanitize || strcmp(flags[j], "-Wl,-z,defs"))
 			command_option(&c, flags[j]);
@@ -480,7 +480,7 @@ bool pack_link_object(Pack *p, const char *lib, const char *out)
 	add_objects(p, &c, lib);
 	if (!objcopy || !run(p, &c, "the linker"))
 		return false;
-	copy = command_of(objcopy);
+	copy = command_of(p, objcopy);
 	command_option(&copy, arena_printf(p->a, "--keep-global-symbol=%s_get_api", p->o->name));
 	command_option(&copy, arena_printf(p->a, "--keep-global-symbol=%s_describe", p->o->name));
 	command_path(p, &copy, all);
@@ -495,7 +495,7 @@ bool pack_archive(Pack *p, const char *obj, const char *out)
 
 	if (!ar)
 		return false;
-	c = command_of(ar);
+	c = command_of(p, ar);
 	command_option(&c, "-rcsD");
 	command_path(p, &c, out);
 	command_path(p, &c, obj);
@@ -526,7 +526,7 @@ bool pack_find_ptxas(Pack *p)
 
 bool pack_assemble(Pack *p, const char *target, const char *ptx, const char *cubin)
 {
-	Command c = command_of(p->ptxas);
+	Command c = command_of(p, p->ptxas);
 	int status;
 
 	command_option(&c, arena_printf(p->a, "-arch=%s", target));

@@ -365,6 +365,7 @@ static bool add_weights(Pack *p, const char **so)
 		}
 	}
 	finish_hash(p);
+	errno = ENOEXEC; /* unless a call says what is wrong */
 	ok = ok && correct_hashes(p, to, at, whash, model_hash) &&
 	     elf_add_section(to, ".dlcc.weights", early ? p->early_at : at, weights_size(p->m));
 	ok = !(fd >= 0 && close(fd)) && ok;
@@ -592,12 +593,21 @@ static bool link_all(Pack *p, const char *suffix, const char *lib)
 	       pack_will_be(p, shared || archive ? out : obj, p->o->output);
 }
 
-static bool is_readable(const char *path)
+/* Whether LIB is an archive; else a diagnostic. A linker takes an empty file for one. */
+static bool check_runtime(Pack *p, const char *lib)
 {
 	struct stat st;
-	const int fd = open_regular(path, &st);
+	const int fd = open_regular(lib, &st);
+	const char *why = fd < 0 ? open_error() : "it is not a library, as libdlrt.a is";
+	char head[8] = "";
+	bool ok;
 
-	return fd >= 0 && !close(fd);
+	ok = fd >= 0 && read(fd, head, sizeof head) == sizeof head &&
+	     (!memcmp(head, "!<arch>\n", 8) || !memcmp(head, "!<thin>\n", 8));
+	if (fd >= 0)
+		close(fd);
+	return ok ||
+	       diag_error(p->diag, (DiagLoc){.file = p->o->output}, "--runtime=%s: %s", lib, why);
 }
 
 static bool build(Pack *p, const char *suffix)
@@ -625,9 +635,8 @@ static bool build(Pack *p, const char *suffix)
 	if (!lib)
 		return diag_error(p->diag, (DiagLoc){.file = p->o->output},
 				  "libdlrt.a is not beside dlcc (../lib); give --runtime=FILE");
-	if (!is_readable(lib))
-		return diag_error(p->diag, (DiagLoc){.file = p->o->output}, "--runtime=%s: %s", lib,
-				  open_error());
+	if (!check_runtime(p, lib))
+		return false;
 	if (!report_done(p, write_texts(p) && write_all_kernels(p) && write_host(p), "C"))
 		return false;
 	if (!pack_start_compile(p) || !write_early(p) ||

@@ -198,8 +198,7 @@ const char *trace_name(Arena *a, const char *name)
 
 bool trace_read(Arena *a, Diag *d, const char *path, Trace *t)
 {
-	size_t n;
-	const char *text = read_file(a, path, &n);
+	const char *text = read_text(a, path);
 	Json j = {.p = text, .arena = a};
 
 	if (!text)

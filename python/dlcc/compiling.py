@@ -118,8 +118,7 @@ def compile(model: Any, *, dims: Dims | None = None, target: str | None = None, 
 
     with _source(model) as source:
         symbol = _symbol(source.name)
-        named = any(option == "--name" or option.startswith("--name=") for option in options)
-        given = [f"-O{level}", *([] if named else [f"--name={symbol}"]), *_options(dims, target, ops, options)]
+        given = [f"-O{level}", f"--name={symbol}", *_options(dims, target, ops, options)]
         given += [f"--cache-size={cache_size}"] if cache_size is not None else []
         found = caching.model_in(cache, source.path, given, make, load) if cache is not None else None
         if found is not None:

@@ -368,11 +368,6 @@ try "attribute: a warning" 0 'warning: node ".*has no attribute "pace"' paced.on
 try "attribute: a warning for code for GPUs" 0 'warning: node ".*has no attribute "pace"' paced.onnx --target=cuda:sm_80 -o p.ptx -Werror -Wno-error=attribute
 try "attribute: checked" 0 'nodes, 4 supported' --check paced.onnx -Wno-error=attribute
 try "options and the kinds of their values" 0 "^--calibrate folder$" --list-options
-for option in --name=m,--name=n --cc=gcc,--cc=tcc --tiles=a,--tiles=b --calibrate=a,--calibrate=b --cache=a,--cache=b --threads=1,--threads=2 \
-	--max-error=1,--max-error=2 --dump-ir=infer,--dump-ir=canon --save-temps,--save-temps=kept --weights=a,--weights=b; do
-	try "twice: $option" 2 "an earlier --.* says otherwise" cnn.onnx "${option%,*}" "${option#*,}" -o m.so
-	try "twice the same: $option" 2 "an earlier -o says otherwise" cnn.onnx "${option%,*}" "${option%,*}" -o m.so -o n.so
-done
 try "no such warning" 2 'no warning is called "frob"; there are all, .*, unproved' cnn.onnx -o m.so -Wfrob
 try "no such error" 2 'no warning is called "unbouned"' cnn.onnx -o m.so -Werror=unbouned
 try "help: warnings" 0 "warnings: all, .*, unproved" --help

@@ -6,7 +6,6 @@
 #include "codegen/targets.h"
 #include "passes/module.h"
 
-#include <assert.h>
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -137,27 +136,28 @@ typedef struct Text {
 	const char *option;
 	size_t at; /* offset in Cli of a const char * */
 	ValueKind kind;
+	bool once; /* a second one must be the same; else the last one holds */
 } Text;
 
 static const Text texts[] = {
-	{"--name", offsetof(Cli, name), VALUE_WORD},
-	{"--cc", offsetof(Cli, cc), VALUE_PROGRAM},
-	{"--sysroot", offsetof(Cli, sysroot), VALUE_WORD},
-	{"--runtime", offsetof(Cli, runtime), VALUE_FILE},
-	{"--weights", offsetof(Cli, weights), VALUE_OUTPUT},
-	{"--cubin", offsetof(Cli, cubin), VALUE_WORD},
-	{"--ptxas", offsetof(Cli, ptxas), VALUE_PROGRAM},
-	{"--tiles", offsetof(Cli, tiles), VALUE_FILE},
-	{"--schedule", offsetof(Cli, schedule), VALUE_FILE},
-	{"--cache", offsetof(Cli, cache), VALUE_CACHE},
-	{"--target", offsetof(Cli, targets), VALUE_WORD},
-	{"--dump-ir", offsetof(Cli, dump), VALUE_WORD},
-	{"--dump-node", offsetof(Cli, dump_node), VALUE_WORD},
-	{"--explain", offsetof(Cli, trace), VALUE_FILE},
-	{"--calibrate", offsetof(Cli, calibrate), VALUE_FOLDER},
-	{"--caches", offsetof(Cli, caches), VALUE_WORD},
-	{"--save-temps", offsetof(Cli, save_temps), VALUE_OUTPUT},
-	{"-o", offsetof(Cli, output), VALUE_OUTPUT},
+	{"--name", offsetof(Cli, name), VALUE_WORD, false},
+	{"--cc", offsetof(Cli, cc), VALUE_PROGRAM, false},
+	{"--sysroot", offsetof(Cli, sysroot), VALUE_WORD, false},
+	{"--runtime", offsetof(Cli, runtime), VALUE_FILE, false},
+	{"--weights", offsetof(Cli, weights), VALUE_OUTPUT, false},
+	{"--cubin", offsetof(Cli, cubin), VALUE_WORD, false},
+	{"--ptxas", offsetof(Cli, ptxas), VALUE_PROGRAM, false},
+	{"--tiles", offsetof(Cli, tiles), VALUE_FILE, false},
+	{"--schedule", offsetof(Cli, schedule), VALUE_FILE, false},
+	{"--cache", offsetof(Cli, cache), VALUE_CACHE, false},
+	{"--target", offsetof(Cli, targets), VALUE_WORD, true},
+	{"--dump-ir", offsetof(Cli, dump), VALUE_WORD, false},
+	{"--dump-node", offsetof(Cli, dump_node), VALUE_WORD, false},
+	{"--explain", offsetof(Cli, trace), VALUE_FILE, false},
+	{"--calibrate", offsetof(Cli, calibrate), VALUE_FOLDER, false},
+	{"--caches", offsetof(Cli, caches), VALUE_WORD, false},
+	{"--save-temps", offsetof(Cli, save_temps), VALUE_OUTPUT, false},
+	{"-o", offsetof(Cli, output), VALUE_OUTPUT, true},
 };
 
 enum { TUNE_SECONDS = 60 }; /* unless --tune says how many */
@@ -219,33 +219,22 @@ static const char *take_value(char **argv, int *i, const char *opt, bool *lacks)
 	return argv[*i + 1] ? argv[++*i] : NULL;
 }
 
-/* Whether no earlier OPTION has another value than V; else a diagnostic. */
-static bool agrees(Cli *c, const char *option, const char *v)
-{
-	StrBuf b = {0};
-	int i = 0;
-
-	while (i < c->ngiven && strcmp(c->given[i].option, option))
-		i++;
-	if (i == c->ngiven) {
-		assert(c->ngiven < MAX_GIVEN);
-		c->given[c->ngiven++] = (GivenOption){option, v};
-		return true;
-	}
-	if (!strcmp(c->given[i].value, v))
-		return true;
-	strbuf_printf(&b, "%s %s: an earlier %s says otherwise", option, v, option);
-	options_fault(c, strbuf_str(&b));
-	strbuf_free(&b);
-	return false;
-}
-
 static bool text(Cli *c, const Text *t, const char *v)
 {
+	const char **to = (const char **)((char *)c + t->at);
+
 	if (!*v)
 		return usage_error(c, "%s wants a value", t->option);
-	*(const char **)((char *)c + t->at) = v;
-	return agrees(c, t->option, v);
+	if (t->once && *to && strcmp(*to, v)) {
+		StrBuf b = {0};
+
+		strbuf_printf(&b, "%s %s: an earlier %s says otherwise", t->option, v, t->option);
+		options_fault(c, strbuf_str(&b));
+		strbuf_free(&b);
+		return false;
+	}
+	*to = v;
+	return true;
 }
 
 static bool max_error(Cli *c, const char *v)
@@ -253,9 +242,8 @@ static bool max_error(Cli *c, const char *v)
 	char *end;
 
 	c->max_error = strtod(v, &end);
-	if (!*v || *end || !(c->max_error >= 0))
-		return usage_error(c, "--max-error=%s: it is a number from 0 on", v);
-	return agrees(c, "--max-error", v);
+	return (*v && !*end && c->max_error >= 0) ||
+	       usage_error(c, "--max-error=%s: it is a number from 0 on", v);
 }
 
 static bool number(Cli *c, const char *opt, const char *v, int *out)
@@ -263,7 +251,7 @@ static bool number(Cli *c, const char *opt, const char *v, int *out)
 	StrBuf b = {0};
 
 	if (program_number(v, out))
-		return agrees(c, opt, v);
+		return true;
 	strbuf_printf(&b, "%s wants a number from 0 to %d", opt, NUMBER_MAX);
 	options_fault(c, strbuf_str(&b));
 	strbuf_free(&b);
@@ -378,7 +366,7 @@ static bool option(Cli *c, char **argv, int *i)
 		}
 	if (!strcmp(a, "--save-temps")) {
 		c->save_temps = ".";
-		return agrees(c, a, c->save_temps);
+		return true;
 	}
 	for (size_t j = 0; j < sizeof texts / sizeof *texts; j++)
 		if ((v = take_value(argv, i, texts[j].option, &lacks)))

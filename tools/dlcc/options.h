@@ -10,11 +10,7 @@
 
 #include <stdint.h>
 
-enum {
-	MAX_DIMS = 64,
-	MAX_KEEP = 256,
-	MAX_GIVEN = 40 /* options with a value */
-};
+enum { MAX_DIMS = 64, MAX_KEEP = 256 };
 
 /* --dim NAME=LO..HI */
 typedef struct DimOption {
@@ -22,11 +18,6 @@ typedef struct DimOption {
 	size_t name;      /* bytes of it */
 	int64_t lo, hi;
 } DimOption;
-
-/* An option that may be repeated with the same value only, and its value. */
-typedef struct GivenOption {
-	const char *option, *value;
-} GivenOption;
 
 typedef struct Cli {
 	const char *input, *output, *name, *cc, *sysroot, *runtime, *weights, *save_temps;
@@ -45,8 +36,6 @@ typedef struct Cli {
 	bool int8, tune, verbose, dry, check, time_passes, dump_all, sanitize, shuffle, verify,
 		tf32, flush, embed, explain, int4, int8_weights, int8_activations, bf16_activations,
 		bf16, fp16;
-	GivenOption given[MAX_GIVEN];
-	int ngiven;
 	Warnings warnings;
 	DiagRule rules[WARNINGS_ROOM]; /* those of DIAG */
 	Diag diag;

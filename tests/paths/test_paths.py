@@ -351,7 +351,8 @@ class Options:
             known = (option, word) in (("--threads", b"0"), ("--cache-size", b"0"), ("--max-error", b"0"))
             good = option == "--name" and re.fullmatch(rb"[A-Za-z_]\w*", word)
             more = ["--int8-weights"] if option in ("--keep", "--max-error") else []
-            c.run([DLCC, "m.onnx", "-O0", *more, *value(option, word, k), "--dump-ir=infer"], may_fail=known or bool(good) or option == "--keep", statuses=(1, 2))
+            more += ["--dump-ir=infer"] if option != "--dump-ir" else []
+            c.run([DLCC, "m.onnx", "-O0", *more, *value(option, word, k | (option == "--dump-ir"))], may_fail=known or bool(good) or option == "--keep", statuses=(1, 2))
         c.run([DLCC, "m.onnx", *value("--dim", word + b"=3", k), "--dump-ir=infer"], statuses=(1, 2))
         c.run([DLCC, "m.onnx", b"-W" + word], statuses=(2,))
 

@@ -67,49 +67,63 @@ static void give(Diag *d, DiagLoc loc, const char *fmt, va_list ap)
 	d->sink(d->sink_arg, loc, text);
 }
 
+static DiagLevel level_of(const Diag *d, const char *name, DiagLevel otherwise)
+{
+	for (const DiagRule *r = d->rules; r && r->name; r++)
+		if (!strcmp(r->name, name))
+			return r->level;
+	return otherwise;
+}
+
+/* Reports what has LEVEL; returns whether that is no error. */
+static bool report(Diag *d, DiagLoc loc, DiagLevel level, const char *fmt, va_list ap)
+{
+	const bool error = level == DIAG_ERROR;
+
+	if (level == DIAG_SILENT)
+		return true;
+	if (error)
+		d->errors++;
+	else
+		d->warnings++;
+	if (error && d->sink)
+		give(d, loc, fmt, ap);
+	else if (printing(d))
+		print(d, loc, error ? "error" : "warning", error ? "\033[31m" : "\033[35m", fmt,
+		      ap);
+	return !error;
+}
+
 bool diag_error(Diag *d, DiagLoc loc, const char *fmt, ...)
 {
 	va_list ap;
 
-	d->errors++;
 	va_start(ap, fmt);
-	if (d->sink)
-		give(d, loc, fmt, ap);
-	else if (printing(d))
-		print(d, loc, "error", "\033[31m", fmt, ap);
+	report(d, loc, DIAG_ERROR, fmt, ap);
 	va_end(ap);
-	return false;
-}
-
-static bool listed(const char *const *names, const char *name)
-{
-	for (int i = 0; i < 16 && names[i]; i++)
-		if (!strcmp(names[i], name))
-			return true;
 	return false;
 }
 
 bool diag_warning(Diag *d, DiagLoc loc, const char *name, const char *fmt, ...)
 {
 	va_list ap;
-	bool named = listed(d->werror, name),
-	     silent = listed(d->wno, name) || listed(d->wno, "all");
-	bool error = named || (listed(d->werror, "all") && !listed(d->wno, name));
+	bool ok;
 
-	if (silent && !error)
-		return true;
-	if (error)
-		d->errors++;
-	else
-		d->warnings++;
 	va_start(ap, fmt);
-	if (error && d->sink)
-		give(d, loc, fmt, ap);
-	else if (printing(d))
-		print(d, loc, error ? "error" : "warning", error ? "\033[31m" : "\033[35m", fmt,
-		      ap);
+	ok = report(d, loc, level_of(d, name, DIAG_WARNING), fmt, ap);
 	va_end(ap);
-	return !error;
+	return ok;
+}
+
+bool diag_named_error(Diag *d, DiagLoc loc, const char *name, const char *fmt, ...)
+{
+	va_list ap;
+	bool ok;
+
+	va_start(ap, fmt);
+	ok = report(d, loc, level_of(d, name, DIAG_ERROR), fmt, ap);
+	va_end(ap);
+	return ok;
 }
 
 void diag_end(Diag *d)

@@ -22,6 +22,14 @@ typedef struct DiagLoc {
 	int line; /* line of a text IR file; 0: none */
 } DiagLoc;
 
+typedef enum DiagLevel { DIAG_SILENT, DIAG_WARNING, DIAG_ERROR } DiagLevel;
+
+/* What the warning, or the error, of that name is. */
+typedef struct DiagRule {
+	const char *name;
+	DiagLevel level;
+} DiagRule;
+
 typedef struct Diag {
 	FILE *out;        /* null: messages are not printed, only counted (fuzzing, tests) */
 	const char *file; /* the input; used if a DiagLoc has no file */
@@ -31,9 +39,8 @@ typedef struct Diag {
 	bool colour;
 	int errors, warnings;
 	int limit; /* errors that are printed at most; 0: 20 */
-	/* names of warnings of -Werror=NAME, -Wno-NAME; "all": every warning; a name overrides
-	 * "all" */
-	const char *werror[16], *wno[16];
+	/* ends with a null name; null: there are none, and each is what its function says */
+	const DiagRule *rules;
 	/* If set, gets every error, and errors are not printed. */
 	void (*sink)(void *arg, DiagLoc loc, const char *text);
 	void *sink_arg;
@@ -44,6 +51,10 @@ bool diag_error(Diag *d, DiagLoc loc, const char *fmt, ...) BASE_PRINTF(3, 4);
 /* Reports a warning. NAME is its name in options, as in -Wfallback, which may turn it into an
  * error or off. Returns false if it is an error. */
 bool diag_warning(Diag *d, DiagLoc loc, const char *name, const char *fmt, ...) BASE_PRINTF(4, 5);
+/* Reports an error that -Wno-error=NAME turns into a warning. Returns true if it is one: the caller
+ * then goes on without what is wrong. */
+bool diag_named_error(Diag *d, DiagLoc loc, const char *name, const char *fmt, ...)
+	BASE_PRINTF(4, 5);
 /* Reports how many errors past the limit were not printed, if there are any. */
 void diag_end(Diag *d);
 /* Prints a line below the last diagnostic. */

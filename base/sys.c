@@ -13,31 +13,77 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+bool is_lfs_pointer(const void *p, size_t n)
+{
+	static const char begin[] = "version https://git-lfs.github.com/spec/v1";
+
+	return n >= sizeof begin - 1 && !memcmp(p, begin, sizeof begin - 1);
+}
+
+int open_regular(const char *path, struct stat *st)
+{
+	/* O_NONBLOCK: opening a FIFO must not wait for a writer */
+	const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	char head[64];
+	ssize_t n;
+
+	if (fd < 0)
+		return -1;
+	if (fstat(fd, st) || !S_ISREG(st->st_mode)) {
+		close(fd);
+		errno = S_ISDIR(st->st_mode) ? EISDIR : EINVAL;
+		return -1;
+	}
+	n = pread(fd, head, sizeof head, 0);
+	if (n > 0 && is_lfs_pointer(head, (size_t)n)) {
+		close(fd);
+		errno = EBADMSG;
+		return -1;
+	}
+	return fd;
+}
+
+const char *open_error(void)
+{
+	return errno == EBADMSG  ? "it " LFS_POINTER
+	       : errno == EINVAL ? "it is not a regular file"
+	       : errno == EILSEQ ? "it is no text: it has a byte 0"
+				 : strerror(errno);
+}
+
 char *read_file(Arena *a, const char *path, size_t *n)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	struct stat st;
+	const int fd = open_regular(path, &st);
 	size_t at = 0;
-	char *s;
+	ssize_t got = 0;
+	char *s, byte;
+	int bad;
 
 	if (fd < 0)
 		return NULL;
-	if (fstat(fd, &st) || !S_ISREG(st.st_mode)) {
-		close(fd);
-		errno = S_ISDIR(st.st_mode) ? EISDIR : EINVAL;
-		return NULL;
-	}
 	s = arena_alloc(a, (size_t)st.st_size + 1);
-	while (at < (size_t)st.st_size) {
-		ssize_t got = read(fd, s + at, (size_t)st.st_size - at);
-
-		if (got <= 0)
-			break;
+	while (at < (size_t)st.st_size && (got = read(fd, s + at, (size_t)st.st_size - at)) > 0)
 		at += (size_t)got;
-	}
+	/* a file of /proc has bytes, and no size */
+	if (got >= 0 && !st.st_size && (got = read(fd, &byte, 1)) > 0)
+		errno = EINVAL;
+	bad = errno;
 	close(fd);
+	errno = bad;
 	*n = at;
-	return s;
+	return got < 0 || (got > 0 && !st.st_size) ? NULL : s;
+}
+
+char *read_text(Arena *a, const char *path)
+{
+	size_t n;
+	char *s = read_file(a, path, &n);
+
+	if (!s || strlen(s) == n)
+		return s;
+	errno = EILSEQ;
+	return NULL;
 }
 
 void drop_pages(const void *p, size_t n)
@@ -70,7 +116,9 @@ bool write_all(int fd, const void *p, size_t n)
 static bool replace_file(const char *path, const void *p, size_t n)
 {
 	Arena *a = arena_new();
-	char *tmp = arena_printf(a, "%s.XXXXXX", path);
+	const char *slash = strrchr(path, '/');
+	/* not PATH with a suffix, which may be too long for a name */
+	char *tmp = arena_printf(a, "%.*s.dlcc.XXXXXX", slash ? (int)(slash - path) + 1 : 0, path);
 	int fd = mkstemp(tmp);
 	bool ok;
 
@@ -107,12 +155,45 @@ static bool write_to(const char *path, const void *p, size_t n)
 	return !failed;
 }
 
+/* Whether PATH is a link, or a chain of links, to an open file of a process, as /dev/stdout is. */
+static bool names_descriptor(const char *path)
+{
+	enum { MOST_LINKS = 40 };
+	Arena *a = arena_new();
+	char to[4096];
+	ssize_t n = 0;
+	bool found = false;
+
+	for (int i = 0; i < MOST_LINKS && !found && n >= 0; i++) {
+		const char *slash = strrchr(path, '/');
+
+		found = !strncmp(path, "/dev/", 5) || !strncmp(path, "/proc/", 6);
+		n = readlink(path, to, sizeof to);
+		if (n > 0)
+			path = *to == '/' || !slash
+				       ? arena_strndup(a, to, (size_t)n)
+				       : arena_printf(a, "%.*s/%.*s", (int)(slash - path), path,
+						      (int)n, to);
+	}
+	arena_free(a);
+	return found;
+}
+
 bool write_file(const char *path, const void *p, size_t n)
 {
 	struct stat st;
+	char *real;
+	bool ok;
 
-	return !lstat(path, &st) && !S_ISREG(st.st_mode) ? write_to(path, p, n)
-							 : replace_file(path, p, n);
+	if (lstat(path, &st) || S_ISREG(st.st_mode))
+		return replace_file(path, p, n);
+	if (!S_ISLNK(st.st_mode) || names_descriptor(path) || stat(path, &st) ||
+	    !S_ISREG(st.st_mode))
+		return write_to(path, p, n);
+	real = realpath(path, NULL);
+	ok = real && replace_file(real, p, n);
+	free(real);
+	return ok;
 }
 
 /*

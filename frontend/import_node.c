@@ -64,63 +64,75 @@ static bool import_constant(Import *im, const Frame *fr, Scope *s, const Onnx__N
 			  "the constant has no value: none of its attributes is one");
 }
 
+/* What becomes of an attribute. */
+typedef enum Fate { TAKEN, IGNORED, REFUSED } Fate;
+
+/* OK: of diag_named_error, for an attribute that the operator does not have. */
+static Fate not_had(bool ok)
+{
+	return ok ? IGNORED : REFUSED;
+}
+
 /* Whether operator OP, which the file calls OP_TYPE ("": no standard operator), takes an
  * attribute NAME of KIND, and what it declares of it, in *A; else a diagnostic. A definition tells
  * by itself what it takes. */
-static bool op_takes(Import *im, OpKind op, const char *op_type, const char *name, const char *kind,
+static Fate op_takes(Import *im, OpKind op, const char *op_type, const char *name, const char *kind,
 		     DiagLoc loc, OpAttr *a)
 {
 	StrBuf b = {0};
 	int since;
+	bool ok;
 
 	*a = (OpAttr){0};
 	if (op == OP_Call)
-		return true;
-	if (op_attr_find(op, name, a) && !a->own)
-		return !strcmp(a->kind, kind) ||
-		       diag_error(im->diag, loc,
-				  "attribute \"%s\" is of kind %s, and the operator takes %s", name,
-				  kind, a->kind);
+		return TAKEN;
+	if (op_attr_find(op, name, a) && !a->own) {
+		ok = !strcmp(a->kind, kind) ||
+		     diag_error(im->diag, loc,
+				"attribute \"%s\" is of kind %s, and the operator takes %s", name,
+				kind, a->kind);
+		return ok ? TAKEN : REFUSED;
+	}
 	since = upgrade_input_since(op_type, name);
 	if (since)
-		return diag_error(
-			im->diag, loc,
+		return not_had(diag_named_error(
+			im->diag, loc, "attribute",
 			"has no attribute \"%s\": from opset %d on it is an input of the operator",
-			name, since);
+			name, since));
 	op_attrs_print(&b, op);
-	diag_error(im->diag, loc,
-		   "has no attribute \"%s\"; the newest form of the operator takes %s", name,
-		   strbuf_str(&b));
+	ok = diag_named_error(im->diag, loc, "attribute",
+			      "has no attribute \"%s\"; the newest form of the operator takes %s",
+			      name, strbuf_str(&b));
 	strbuf_free(&b);
-	return false;
+	return not_had(ok);
 }
 
 /* Whether attribute A of the newest form exists in version VERSION of DOMAIN; else a diagnostic.
  * Version 0 is not known and has everything. */
-static bool version_has(Import *im, const OpAttr *a, const char *domain, int64_t version,
+static Fate version_has(Import *im, const OpAttr *a, const char *domain, int64_t version,
 			DiagLoc loc)
 {
 	const char *of = *domain ? " of " : "";
 
 	if (!version)
-		return true;
+		return TAKEN;
 	if (version < a->since)
-		return diag_error(im->diag, loc,
-				  "attribute \"%s\" exists since opset %d%s%s, and the model uses "
-				  "opset %lld",
-				  a->name, a->since, of, domain, (long long)version);
+		return not_had(diag_named_error(
+			im->diag, loc, "attribute",
+			"attribute \"%s\" exists since opset %d%s%s, and the model uses opset %lld",
+			a->name, a->since, of, domain, (long long)version));
 	if (a->until && version >= a->until)
-		return diag_error(im->diag, loc,
-				  "attribute \"%s\" exists until opset %d%s%s, and the model uses "
-				  "opset %lld",
-				  a->name, a->until - 1, of, domain, (long long)version);
-	return true;
+		return not_had(diag_named_error(
+			im->diag, loc, "attribute",
+			"attribute \"%s\" exists until opset %d%s%s, and the model uses opset %lld",
+			a->name, a->until - 1, of, domain, (long long)version));
+	return TAKEN;
 }
 
 /* Whether N, which P became in its newest form, has no attribute of P that its operator does not
- * take; else a diagnostic. Notes are for tools, and ONNX's checker takes them. */
-static bool attrs_hold(Import *im, const Frame *fr, const Onnx__NodeProto *p, const Node *n,
-		       DiagLoc loc)
+ * take, or loses it after a warning; else a diagnostic. Notes are for tools, and ONNX's checker takes
+ * them. */
+static bool attrs_hold(Import *im, const Frame *fr, const Onnx__NodeProto *p, Node *n, DiagLoc loc)
 {
 	const char *domain = domain_of(p->domain), *standard = *domain ? "" : text(p->op_type);
 	const int64_t version = *domain ? import_version(fr, domain)
@@ -129,12 +141,18 @@ static bool attrs_hold(Import *im, const Frame *fr, const Onnx__NodeProto *p, co
 
 	for (size_t i = 0; i < p->n_attribute; i++) {
 		const Attr *a = node_attr(n, ctx_name(im->ctx, text(p->attribute[i]->name)));
+		Fate fate;
 
-		if (a && !str_starts(a->name, NOTE_PREFIX) &&
-		    (!op_takes(im, n->op, standard, a->name, attr_kind_name(a->kind), loc,
-			       &declared) ||
-		     !version_has(im, &declared, domain, version, loc)))
+		if (!a || str_starts(a->name, NOTE_PREFIX))
+			continue;
+		fate = op_takes(im, n->op, standard, a->name, attr_kind_name(a->kind), loc,
+				&declared);
+		if (fate == TAKEN)
+			fate = version_has(im, &declared, domain, version, loc);
+		if (fate == REFUSED)
 			return false;
+		if (fate == IGNORED)
+			node_remove_attr(n, a->name);
 	}
 	return true;
 }
@@ -143,9 +161,10 @@ static bool add_region(Import *im, const Frame *fr, Scope *s, Node *n, const cha
 		       const Onnx__AttributeProto *a, DiagLoc loc)
 {
 	OpAttr declared;
+	const Fate fate = op_takes(im, n->op, "", name, "graph", loc, &declared);
 
-	if (!op_takes(im, n->op, "", name, "graph", loc, &declared))
-		return false;
+	if (fate != TAKEN)
+		return fate == IGNORED;
 	if (!a->g)
 		return diag_error(im->diag, loc, "attribute \"%s\" holds no graph", name);
 	return import_region(im, fr, s, n, name, a->g, loc);

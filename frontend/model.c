@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "frontend/model.h"
 
+#include "base/sys.h"
 #include "frontend/names.h"
 #include "ir/ctx.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -26,17 +26,16 @@ static void arena_free_cb(void *arena, void *p)
 /* Maps PATH; messages call it SHOWN, as "the file" for LOC's own. */
 static bool map_file(Diag *d, DiagLoc loc, const char *path, const char *shown, MappedFile *m)
 {
-	/* O_NONBLOCK: opening a FIFO must not wait for a writer. */
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	struct stat st;
+	const int fd = open_regular(path, &st);
 	void *p;
 
+	if (fd < 0 && errno == EBADMSG)
+		return diag_error(d, loc, "%s " LFS_POINTER, shown);
+	if (fd < 0 && (errno == EINVAL || errno == EISDIR))
+		return diag_error(d, loc, "%s is not a regular file", shown);
 	if (fd < 0)
 		return diag_error(d, loc, "cannot open %s: %s", shown, strerror(errno));
-	if (fstat(fd, &st) || !S_ISREG(st.st_mode)) {
-		close(fd);
-		return diag_error(d, loc, "%s is not a regular file", shown);
-	}
 	m->size = (size_t)st.st_size;
 	m->dev = st.st_dev;
 	m->ino = st.st_ino;

@@ -18,7 +18,6 @@
 #include "base/sys.h"
 #include "ir/text_impl.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -808,7 +807,7 @@ static bool read_definitions(Ctx *c, const char *file)
 	r.p = read_file(r.tmp, file, &n);
 	if (!r.p) {
 		r.failed = true;
-		diag_error(c->diag, (DiagLoc){.file = file}, "cannot be read: %s", strerror(errno));
+		diag_error(c->diag, (DiagLoc){.file = file}, "cannot be read: %s", open_error());
 	} else if (strlen(r.p) < n) {
 		text_fault(&r, 0, "the file is no text");
 	} else if (!text_take_word(&r, "dlir"))

@@ -8,7 +8,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { MAX_NESTING = 200 };
+enum { MAX_NESTING = 201 }; /* 200 brackets in each other, around a symbol */
 
 typedef const char *(*SymName)(void *arg, const Sym *s);
 

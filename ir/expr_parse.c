@@ -17,7 +17,10 @@ typedef struct ParsedValue {
 	bool integer;
 } ParsedValue;
 
-enum { MAX_LETS = 256, MAX_DEPTH = 400 };
+enum {
+	MAX_LETS = 256,
+	MAX_DEPTH = 402
+}; /* 400 calls in each other, around an element and its index */
 
 typedef struct ExprReader {
 	ExprPool *p;

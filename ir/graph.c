@@ -367,6 +367,16 @@ void node_set_attr(Node *n, Attr a)
 		vec_push(n->graph->arena, &n->attrs, a);
 }
 
+void node_remove_attr(Node *n, const char *name)
+{
+	Attr *at = find_attr(n, name);
+
+	if (at) {
+		memmove(at, at + 1, (size_t)(n->attrs.at + n->attrs.n - (at + 1)) * sizeof *at);
+		n->attrs.n--;
+	}
+}
+
 void node_set_int(Node *n, const char *name, int64_t v)
 {
 	node_set_attr(n, (Attr){.name = name, .kind = ATTR_INT, .i = v});

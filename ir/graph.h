@@ -244,6 +244,8 @@ void node_set_float(Node *n, const char *name, float v);
 void node_set_str(Node *n, const char *name, const char *v);
 void node_set_ints(Node *n, const char *name, const int64_t *v, int count);
 void node_set_attr(Node *n, Attr a);
+/* Removes the attribute NAME, if there is one. */
+void node_remove_attr(Node *n, const char *name);
 
 /* The constant that defines V, or null. */
 const Tensor *value_const(const Value *v);

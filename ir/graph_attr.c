@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reading the attributes of nodes: numbers, strings, lists, tensors, types, kernels. */
+#include "base/sys.h"
 #include "ir/bindings.h"
 #include "ir/text_impl.h"
 
@@ -12,33 +13,37 @@
 /* ---- Tensors ---- */
 
 /* Opens PATH; a relative path is relative to the folder of the text. */
-static int open_beside(GraphText *r, const char *path)
+static int open_beside(GraphText *r, const char *path, struct stat *st)
 {
 	const char *slash = r->file ? strrchr(r->file, '/') : NULL;
 
 	if (slash && *path != '/')
 		path = arena_printf(r->tmp, "%.*s/%s", (int)(slash - r->file), r->file, path);
-	return open(path, O_RDONLY | O_CLOEXEC);
+	return open_regular(path, st);
 }
 
 static const Mapped *map_file(GraphText *r, const char *path)
 {
 	Mapped m = {.path = path};
+	const char *why = "it is empty";
 	struct stat st;
 	int fd;
 
 	for (int i = 0; i < r->files.n; i++)
 		if (r->files.at[i].path == path)
 			return &r->files.at[i];
-	fd = open_beside(r, path);
-	if (fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_size > 0) {
+	fd = open_beside(r, path, &st);
+	if (fd >= 0 && st.st_size > 0) {
 		m.size = st.st_size;
 		m.data = mmap(NULL, (size_t)m.size, PROT_READ, MAP_PRIVATE, fd, 0);
 	}
+	if (fd < 0 || m.data == MAP_FAILED)
+		why = open_error();
 	if (fd >= 0)
 		close(fd);
 	if (!m.data || m.data == MAP_FAILED) {
-		text_fault(r, r->line, arena_printf(r->tmp, "cannot map the file \"%s\"", path));
+		text_fault(r, r->line,
+			   arena_printf(r->tmp, "cannot map the file \"%s\": %s", path, why));
 		return NULL;
 	}
 	vec_push(r->tmp, &r->files, m);
@@ -46,7 +51,7 @@ static const Mapped *map_file(GraphText *r, const char *path)
 }
 
 /* Maps the file that T is in. The mapping is never removed, since constants point into it. */
-static bool read_file(GraphText *r, Tensor *t, int64_t bytes)
+static bool read_file_part(GraphText *r, Tensor *t, int64_t bytes)
 {
 	const char *path = text_string(r);
 	const Mapped *m;
@@ -173,7 +178,7 @@ static Tensor *read_tensor(GraphText *r, DType dt)
 		return NULL;
 	}
 	if (dt != DT_STR && text_take(r, "file("))
-		ok = read_file(r, t, bytes);
+		ok = read_file_part(r, t, bytes);
 	else if (dt != DT_STR && text_take(r, "hex("))
 		ok = read_hex(r, t, bytes);
 	else

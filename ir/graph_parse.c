@@ -15,7 +15,10 @@
 #include <limits.h>
 #include <string.h>
 
-enum { MAX_REGION_DEPTH = 24, MAX_OPERANDS = 1 << 16 };
+enum {
+	MAX_REGION_DEPTH = 64, /* as deep as subgraphs of an ONNX file may be nested */
+	MAX_OPERANDS = 1 << 16
+};
 
 /* ---- Values ---- */
 
@@ -756,8 +759,10 @@ static Graph *read_graph(GraphText *r, bool region)
 	}
 	if (!text_want(r, "@") || !(name = text_name(r)))
 		return NULL;
-	if (++r->depth > MAX_REGION_DEPTH) {
-		text_fault(r, r->line, "graphs are nested too deep");
+	if (++r->depth > MAX_REGION_DEPTH + 1) {
+		text_fault(r, r->line,
+			   arena_printf(r->tmp, "regions are nested more than %d deep",
+					MAX_REGION_DEPTH));
 		return NULL;
 	}
 	g = graph_new(r->ctx, r->arena, name);

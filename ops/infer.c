@@ -490,6 +490,7 @@ static bool check_attrs(Infer *in, Node *n)
 {
 	StrBuf b = {0};
 	OpAttr declared;
+	bool ok;
 
 	if (op_row[n->op].flags & OPF_INTERNAL)
 		return true;
@@ -501,10 +502,16 @@ static bool check_attrs(Infer *in, Node *n)
 			continue;
 		if (!op_attr_find(n->op, a->name, &declared)) {
 			op_attrs_print(&b, n->op);
-			infer_error(in, n, "has no attribute \"%s\"; the operator takes %s",
-				    a->name, strbuf_str(&b));
+			ok = diag_named_error(in->ctx->diag, node_diag(n), "attribute",
+					      "has no attribute \"%s\"; the operator takes %s",
+					      a->name, strbuf_str(&b));
 			strbuf_free(&b);
-			return false;
+			in->errors += !ok;
+			if (!ok)
+				return false;
+			node_remove_attr(n, a->name);
+			i--;
+			continue;
 		}
 		if (strcmp(declared.kind, attr_kind_name(a->kind)) != 0)
 			return infer_error(

@@ -180,7 +180,6 @@ static Graph *read_input(OptCli *c, Ctx *ctx, Arena *a, OnnxFile **file)
 {
 	const char *text;
 	Graph *g;
-	size_t n;
 
 	if (!definitions_read(ctx, &c->ops))
 		return NULL;
@@ -188,10 +187,10 @@ static Graph *read_input(OptCli *c, Ctx *ctx, Arena *a, OnnxFile **file)
 		*file = onnx_open(&c->diag, c->input);
 		return *file ? onnx_import(ctx, a, *file, NULL) : NULL;
 	}
-	text = read_file(a, c->input, &n);
+	text = read_text(a, c->input);
 	if (!text) {
 		diag_error(&c->diag, (DiagLoc){.file = c->input}, "cannot be read: %s",
-			   strerror(errno));
+			   open_error());
 		return NULL;
 	}
 	g = graph_parse(ctx, a, text, c->input);
@@ -251,7 +250,7 @@ static bool print(OptCli *c, const Module *m)
 	return ok;
 }
 
-static bool work(OptCli *c)
+static bool run(OptCli *c)
 {
 	Ctx *ctx = ctx_new(&c->diag);
 	Arena *a = arena_new();
@@ -288,7 +287,7 @@ static void list_passes(void)
 static const Question questions[] = {
 	{"--help", help}, {"--version", print_version}, {"--list-passes", list_passes}, {0}};
 
-int main(int argc, char **argv)
+static int work(int argc, char **argv)
 {
 	OptCli c = {.target = target_by_name("x86-64-v3"),
 		    .opt = {.level = 2, .rewrite_limit = -1, .winograd = WINOGRAD_DEFAULT, .slice = -1, .weight_error = -1},
@@ -302,5 +301,10 @@ int main(int argc, char **argv)
 	if (!c.input)
 		return fault(&c, "no input%s; see dlcc-opt --help", ""), EXIT_USAGE;
 	c.diag.file = c.input;
-	return program_end("dlcc-opt", work(&c) ? 0 : 1);
+	return program_end("dlcc-opt", run(&c) ? 0 : 1);
+}
+
+int main(int argc, char **argv)
+{
+	return program_run("dlcc-opt", work, argc, argv);
 }

@@ -357,7 +357,6 @@ static const char *default_name(Arena *a, const char *output)
 
 static Graph *read_input(Cli *c, Diag *d, Ctx *ctx, Arena *a, OnnxFile **file, Refusals *r)
 {
-	size_t n = 0;
 	const char *text;
 	Graph *g;
 
@@ -372,9 +371,9 @@ static Graph *read_input(Cli *c, Diag *d, Ctx *ctx, Arena *a, OnnxFile **file, R
 		}
 		return *file ? onnx_import(ctx, a, *file, &c->overridable) : NULL;
 	}
-	text = read_file(a, c->input, &n);
+	text = read_text(a, c->input);
 	if (!text) {
-		diag_error(d, no_where(c), "cannot be read: %s", strerror(errno));
+		diag_error(d, no_where(c), "cannot be read: %s", open_error());
 		return NULL;
 	}
 	g = graph_parse(ctx, a, text, c->input);
@@ -412,6 +411,7 @@ static PackageOpts package_opts(const Cli *c, Arena *a)
 			     .level = c->level,
 			     .save_temps = c->save_temps,
 			     .cache = c->cache,
+			     .cache_bytes = (int64_t)c->cache_size << 20,
 			     .verbose = c->verbose,
 			     .dry = c->dry,
 			     .sanitize = c->sanitize,
@@ -499,7 +499,9 @@ static bool warn_unbounded(Cli *c, Module *m)
 		"the size of its result has no upper bound, so memory is asked for at run time; bound dims by --dim NAME=A..B";
 	bool ok = true;
 
-	for (Node *n = m->graph->first; n && c->unbounded; n = n->next) {
+	const bool unbounded = warnings_named(&c->warnings, "unbounded");
+
+	for (Node *n = m->graph->first; n && unbounded; n = n->next) {
 		bool found = false;
 
 		for (int i = 0; i < n->nout; i++)
@@ -587,15 +589,16 @@ static bool make(Cli *c, Module *m)
  * are given later. */
 static const QuantPlan *plan_int8(Cli *c, const Module *like)
 {
-	static const char *const all = "all";
 	const PackageOpts o = package_opts(c, like->arena);
 	Diag *d = NEW(like->arena, Diag);
+	DiagRule *rules = NEW_ARRAY(like->arena, WARNINGS_ROOM, DiagRule);
 	Module m = {.arena = like->arena, .opt = like->opt, .mem = like->mem};
 	OnnxFile *file = NULL;
 	const QuantPlan *plan = NULL;
 
 	*d = c->diag;
-	d->wno[0] = all;
+	warnings_quiet(rules, c->rules, false);
+	d->rules = rules;
 	m.ctx = ctx_new(d);
 	m.graph = read_input(c, d, m.ctx, m.arena, &file, NULL);
 	if (m.graph && bind_dims(c, m.ctx, m.graph) && pass_infer(&m) && pass_canon(&m) &&
@@ -613,9 +616,11 @@ static const QuantPlan *plan_int8(Cli *c, const Module *like)
 static bool make_for_gpus(Cli *c, const Module *first, Module *gpu, OnnxFile **file, Refusals *r)
 {
 	static Diag quiet;
+	static DiagRule rules[WARNINGS_ROOM];
 
 	quiet = c->diag;
-	options_gpu_only(&quiet);
+	warnings_quiet(rules, c->rules, true);
+	quiet.rules = rules;
 	gpu->ctx = ctx_new(&quiet);
 	gpu->ctx->strings = first->ctx->strings; /* the programs share the weights */
 	gpu->graph = read_input(c, &quiet, gpu->ctx, gpu->arena, file, r);
@@ -631,25 +636,20 @@ static bool is_gpu(const char *name)
 }
 
 /* The text of the file PATH, which OPTION names; null after a diagnostic. */
-static char *read_named(Cli *c, Arena *a, const char *option, const char *path, size_t *n)
+static char *read_named(Cli *c, Arena *a, const char *option, const char *path)
 {
-	char *text = read_file(a, path, n);
+	char *text = read_text(a, path);
 
 	if (!text)
-		diag_error(&c->diag, no_where(c), "%s=%s: %s", option, path, strerror(errno));
+		diag_error(&c->diag, no_where(c), "%s=%s: %s", option, path, open_error());
 	return text;
 }
 
 /* What --tiles names; false after a diagnostic. */
 static bool read_tiles(Cli *c, Arena *a, Options *o)
 {
-	size_t n;
-	const char *text = read_named(c, a, "--tiles", c->tiles, &n);
-
-	if (!text)
-		return false;
-	o->tiles = arena_strndup(a, text, n);
-	return gemm_tiles_check(o->tiles, c->tiles, is_gpu, &c->diag);
+	o->tiles = read_named(c, a, "--tiles", c->tiles);
+	return o->tiles && gemm_tiles_check(o->tiles, c->tiles, is_gpu, &c->diag);
 }
 
 static bool is_cpu(const char *name)
@@ -662,17 +662,9 @@ static bool is_cpu(const char *name)
 /* What --schedule names; false after a diagnostic. */
 static bool read_schedule(Cli *c, Arena *a, Options *o)
 {
-	size_t n;
-	const char *text = read_named(c, a, "--schedule", c->schedule, &n);
-
-	if (!text)
-		return false;
-	o->schedule = text;
+	o->schedule = read_named(c, a, "--schedule", c->schedule);
 	o->schedule_file = c->schedule;
-	if (strlen(text) != n)
-		return diag_error(&c->diag, (DiagLoc){.file = c->schedule},
-				  "this is no text: it has a byte 0");
-	return schedule_file_check(text, c->schedule, is_cpu, &c->diag);
+	return o->schedule && schedule_file_check(o->schedule, c->schedule, is_cpu, &c->diag);
 }
 
 /* The exit status. */
@@ -702,7 +694,7 @@ static int compile(Cli *c)
 			    .bf16_activations = c->bf16_activations,
 			    .list_tiles = c->list_tiles,
 			    .verify = c->verify,
-			    .warn_floats = c->fallback}},
+			    .warn_floats = warnings_named(&c->warnings, "fallback")}},
 	       gpu = m, *first;
 	MemPlan none = {0};
 	OnnxFile *file = NULL, *again = NULL;
@@ -759,7 +751,7 @@ static int compile(Cli *c)
 	return ok && !c->diag.errors ? 0 : status;
 }
 
-int main(int argc, char **argv)
+static int work(int argc, char **argv)
 {
 	Cli c = {.level = 2,
 		 .rewrite_limit = -1,
@@ -768,6 +760,7 @@ int main(int argc, char **argv)
 		 .tune_seconds = -1,
 		 .max_error = -1,
 		 .int4_group = -1,
+		 .cache_size = PACKAGE_CACHE_MIB,
 		 .diag = {.out = stderr}};
 
 	if (options_answer(argc, argv))
@@ -782,6 +775,10 @@ int main(int argc, char **argv)
 	signal(SIGTERM, on_signal);
 	signal(SIGHUP, on_signal);
 	signal(SIGPIPE, on_signal); /* of what reads -v */
-	signal(SIGXFSZ, SIG_IGN);   /* a file too large is an error of write */
 	return program_end("dlcc", compile(&c));
+}
+
+int main(int argc, char **argv)
+{
+	return program_run("dlcc", work, argc, argv);
 }

@@ -2,6 +2,7 @@
 /* dlrun: runs a compiled model. See the text of --help. */
 #include "base/program.h"
 #include "base/str.h"
+#include "base/sys.h"
 #include "tools/dlrun/npy.h"
 #include "tools/dlrun/session.h"
 
@@ -57,7 +58,10 @@ typedef struct RunOptions {
 
 static bool usage(const char *what, const char *arg)
 {
-	fprintf(stderr, "dlrun: error: %s%s\n  note: dlrun --help lists the options\n", what, arg);
+	fputs("dlrun: error: ", stderr);
+	escape_to_file(stderr, what, escape_terminal);
+	escape_to_file(stderr, arg, escape_terminal);
+	fputs("\n  note: dlrun --help lists the options\n", stderr);
 	return false;
 }
 
@@ -510,6 +514,19 @@ static bool trace_can_be_written(const RunOptions *o, const Session *s)
 	return ok || diag_error(s->diag, (DiagLoc){.file = path}, "%s", strerror(errno));
 }
 
+/* The runtime would wait for a pipe, and say of a Git LFS pointer that it has too few bytes. */
+static bool weights_are_file(const RunOptions *o, const Session *s)
+{
+	const char *path = o->load.weights_path;
+	struct stat st;
+	const int fd = path ? open_regular(path, &st) : -1;
+
+	if (fd >= 0)
+		close(fd);
+	return !path || fd >= 0 ||
+	       diag_error(s->diag, (DiagLoc){.file = path}, "cannot be read: %s", open_error());
+}
+
 /* tests/ptxsim poses as the driver, and its times are those of an interpreter, or counts. */
 static void note_simulator(const Session *s)
 {
@@ -546,7 +563,7 @@ static void roof_after(const RunOptions *o, const Session *s, Roof *r)
 				  ROOF_MS);
 }
 
-static bool work(RunOptions *o, Session *s)
+static bool run(RunOptions *o, Session *s)
 {
 	const bool once = o->input.n || o->out_dir;
 	bool ok = true;
@@ -561,7 +578,7 @@ static bool work(RunOptions *o, Session *s)
 	roof = roof_before(o, s);
 	o->load.roof_flops = roof.flops;
 	o->load.roof_bytes = roof.bytes;
-	if (!session_load(s, &o->load))
+	if (!weights_are_file(o, s) || !session_load(s, &o->load))
 		return false;
 	roof_after(o, s, &roof);
 	if (o->bench || o->load.profile)
@@ -591,7 +608,7 @@ static void print_version(void)
 
 static const Question questions[] = {{"--help", print_help}, {"--version", print_version}, {0}};
 
-int main(int argc, char **argv)
+static int work(int argc, char **argv)
 {
 	static RunOptions o;
 	Diag d = {.out = stderr};
@@ -604,8 +621,13 @@ int main(int argc, char **argv)
 	if (!parse(&o, argc, argv))
 		return EXIT_USAGE;
 	a = arena_new();
-	ok = session_open(&s, a, &d, o.model) && work(&o, &s);
+	ok = session_open(&s, a, &d, o.model) && run(&o, &s);
 	session_close(&s);
 	arena_free(a);
 	return program_end("dlrun", ok && !d.errors ? 0 : 1);
+}
+
+int main(int argc, char **argv)
+{
+	return program_run("dlrun", work, argc, argv);
 }

@@ -11,11 +11,16 @@
  *
  * An entry is written under a temporary name and renamed, so readers see all of it or nothing. What
  * is no such file (cut off, of another version, no regular file) is as if it were not there, and is
- * replaced. Whoever may write into the folder decides what code models get.
+ * replaced.
  *
- * An entry is touched when it is taken. Where the entries together exceed MOST_BYTES, those that
- * were not taken for the longest time are removed. Entries do not see the C library's headers:
- * after an update of these, empty the folder.
+ * Whoever may write into the folder decides what code models get. So it is made for this user alone,
+ * and one that is another user's, or that others may write into, is refused, as are such entries.
+ *
+ * The Python package keeps whole libraries in the same folder, under a hash of what they follow from
+ * (python/dlcc/caching.py), and has dlcc write them. Entries of both kinds are touched when they are
+ * taken. Where they together exceed the bytes of the options, those that were not taken for the
+ * longest time are removed, but never the output. Entries do not see the C library's headers: after
+ * an update of these, empty the folder.
  */
 #include "codegen/package/package_impl.h"
 
@@ -32,12 +37,11 @@
 #include <unistd.h>
 
 enum {
-	DIGITS = 16,            /* of an entry's name, before its suffix */
+	DIGITS = 16,            /* of an object's name, before its suffix */
+	LIBRARY_DIGITS = 32,    /* of a library's */
 	MOST_ENTRY = 256 << 20, /* bytes of an entry; a longer file is none */
-	STALE = 3600            /* seconds after which a temporary file has no writer any more */
+	STALE = 24 * 3600       /* seconds after which a temporary file has no writer any more */
 };
-
-static const int64_t MOST_BYTES = (int64_t)1 << 30;
 
 static const char magic[] = "dlcc object 1\n", suffix[] = ".dlcc", temporary[] = ".dlcc.";
 
@@ -60,19 +64,17 @@ static uint64_t hash_of(const void *p, size_t n)
 /* What the compiler says of itself, and its file's size and time. */
 static void put_compiler(Pack *p, StrBuf *b)
 {
-	char *argv[MAX_WORDS + 3] = {(char *)(uintptr_t)p->cc}, *real = realpath(p->cc, NULL);
+	char *real = realpath(p->cc, NULL);
+	Command c = pack_cc_command(p);
 	struct stat st;
-	int n = 1;
 	pid_t pid;
 
 	if (real && !stat(real, &st))
 		strbuf_printf(b, "%s %lld bytes, of %lld.%09ld\n", real, (long long)st.st_size,
 			      (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
 	free(real);
-	for (int i = 0; p->cc_args[i]; i++)
-		argv[n++] = p->cc_args[i];
-	argv[n] = (char *)(uintptr_t) "--version";
-	pid = pack_start(p, argv, 0);
+	command_option(&c, "--version");
+	pid = pack_start(p, &c, 0);
 	if (pid > 0 && !pack_finish(pid, 0))
 		strbuf_puts(b, pack_log(p));
 	pack_forget_log(p);
@@ -89,6 +91,29 @@ static void put_environment(StrBuf *b)
 			strbuf_printf(b, "%s=%s\n", names[i], getenv(names[i]));
 }
 
+/* Whether no other user may write to the file or folder of ST. */
+static bool is_ours(const struct stat *st)
+{
+	return st->st_uid == geteuid() && !(st->st_mode & (S_IWGRP | S_IWOTH));
+}
+
+/* DIR, whose ST is not that of a folder of this user alone. */
+static bool not_ours(Pack *p, const char *dir, const struct stat *st)
+{
+	const DiagLoc loc = {.file = p->o->output};
+
+	if (st->st_uid != geteuid())
+		return diag_error(p->diag, loc,
+				  "the cache %s belongs to user %u, and this is user %u: its owner "
+				  "decides what code models get; name a folder of your own",
+				  dir, (unsigned)st->st_uid, (unsigned)geteuid());
+	return diag_error(
+		p->diag, loc,
+		"other users may write into the cache %s (mode %04o), and so decide what code "
+		"models get; if you trust what is in it: chmod go-w %s",
+		dir, (unsigned)st->st_mode & 07777, dir);
+}
+
 bool pack_open_cache(Pack *p)
 {
 	const char *dir = p->o->cache;
@@ -97,10 +122,14 @@ bool pack_open_cache(Pack *p)
 
 	if (!dir || p->o->dry)
 		return true;
-	if ((mkdir(dir, 0777) && errno != EEXIST) || stat(dir, &st))
+	if ((mkdir(dir, 0700) && errno != EEXIST) || stat(dir, &st))
 		return pack_fail(p, "cannot make the cache", dir);
 	errno = ENOTDIR;
-	if (!S_ISDIR(st.st_mode) || access(dir, R_OK | W_OK | X_OK))
+	if (!S_ISDIR(st.st_mode))
+		return pack_fail(p, "cannot use the cache", dir);
+	if (!is_ours(&st))
+		return not_ours(p, dir, &st);
+	if (access(dir, R_OK | W_OK | X_OK))
 		return pack_fail(p, "cannot use the cache", dir);
 	strbuf_printf(&b, "dlcc %s\n", p->o->version);
 	put_compiler(p, &b);
@@ -113,16 +142,15 @@ bool pack_open_cache(Pack *p)
 /* All that the object of file I follows from. The bytes may include NUL. */
 static StrBuf source_of(Pack *p, int i)
 {
-	char *argv[MAX_ARGS];
-	const int n = pack_object_args(p, i, argv);
+	const Command c = pack_object_command(p, i);
 	size_t bytes = 0;
 	const char *text = read_file(p->a, p->src[i], &bytes);
 	StrBuf b = {0};
 
 	strbuf_puts(&b, p->identity);
 	strbuf_puts(&b, strrchr(p->src[i], '/')); /* an object names its source */
-	for (int k = 0; k < n; k++)
-		strbuf_put(&b, argv[k], strlen(argv[k]) + 1);
+	for (int k = 0; k < c.n; k++)
+		strbuf_put(&b, c.word[k], strlen(c.word[k]) + 1);
 	strbuf_puts(&b, embed_dlrt_h);
 	strbuf_puts(&b, embed_scalar_h);
 	strbuf_put(&b, text ? text : "", bytes);
@@ -154,7 +182,7 @@ static const char *read_entry(Arena *a, const char *path, size_t *n)
 {
 	struct stat st;
 
-	if (lstat(path, &st) || !S_ISREG(st.st_mode) || st.st_size > MOST_ENTRY)
+	if (lstat(path, &st) || !S_ISREG(st.st_mode) || !is_ours(&st) || st.st_size > MOST_ENTRY)
 		return NULL;
 	utimensat(AT_FDCWD, path, NULL, 0);
 	return read_file(a, path, n);
@@ -209,7 +237,7 @@ static bool write_entry(int fd, const StrBuf *source, const char *object, size_t
 
 	memcpy(e.magic, magic, sizeof magic);
 	return write_all(fd, &e, sizeof e) && write_all(fd, strbuf_str(source), source->n) &&
-	       write_all(fd, object, n) && !fchmod(fd, 0644);
+	       write_all(fd, object, n);
 }
 
 static bool keep(Pack *p, int i)
@@ -230,48 +258,95 @@ static bool keep(Pack *p, int i)
 
 /* ---- The bound ---- */
 
-typedef struct KeptObject {
+typedef struct KeptEntry {
 	const char *name;
 	int64_t bytes, used;
-} KeptObject;
+} KeptEntry;
 
 static int by_use(const void *a, const void *b)
 {
-	const KeptObject *x = a, *y = b;
+	const KeptEntry *x = a, *y = b;
 
 	return (x->used > y->used) - (x->used < y->used);
 }
 
-static bool is_entry(const char *name)
+/* Whether NAME is N hexadecimal digits and END. */
+static bool is_hash(const char *name, size_t n, const char *end)
 {
-	return strspn(name, "0123456789abcdef") == DIGITS && !strcmp(name + DIGITS, suffix);
+	return strspn(name, "0123456789abcdef") == n && !strcmp(name + n, end);
 }
 
-/* Removes what a killed dlcc left, and the entries that were not taken for the longest time. Only
- * files with the names of entries are touched: the folder may hold others. */
-static void trim(Pack *p)
+/* Removes NAME of the folder DIR if no dlcc writes it any more: what one that was killed left, or
+ * the header of a library. */
+static void remove_left(Pack *p, int dir, const char *name, const struct stat *st)
 {
-	Arena *tmp = arena_new();
-	DIR *d = opendir(p->o->cache);
-	const struct dirent *e;
-	VEC(KeptObject) kept = {0};
-	int64_t total = 0;
+	const bool temp = str_starts(name, temporary);
+
+	if (st->st_mtime + STALE >= time(NULL))
+		return;
+	if (temp && S_ISDIR(st->st_mode))
+		pack_remove_dir(arena_printf(p->a, "%s/%s", p->o->cache, name));
+	else if (temp || is_hash(name, LIBRARY_DIGITS, ".h"))
+		unlinkat(dir, name, 0);
+}
+
+/* Whether the output lies in the cache. */
+static bool output_is_entry(Pack *p)
+{
+	const char *slash = strrchr(p->o->output, '/');
+	const size_t n = slash ? (size_t)(slash - p->o->output) + 1 : 0;
+	struct stat at, cache;
+
+	return p->identity && !stat(slash ? arena_strndup(p->a, p->o->output, n) : ".", &at) &&
+	       !stat(p->o->cache, &cache) && at.st_ino == cache.st_ino && at.st_dev == cache.st_dev;
+}
+
+bool pack_enter_cache(Pack *p)
+{
+	const char *from = p->nmade ? p->made[p->nmade - 1].from : NULL;
 	struct stat st;
 
+	if (!from || !output_is_entry(p) || stat(from, &st))
+		return true;
+	if (chmod(from, 0700))
+		return pack_fail(p, "cannot protect", from);
+	return st.st_size <= p->o->cache_bytes ||
+	       diag_warning(p->diag, (DiagLoc){.file = p->o->output}, "cache",
+			    "its %lld MiB are more than the %lld MiB that the cache %s holds, so "
+			    "the next library replaces it; give --cache-size=MIB",
+			    (long long)(st.st_size >> 20) + 1, (long long)(p->o->cache_bytes >> 20),
+			    p->o->cache);
+}
+
+/* Removes the entries that were not taken for the longest time. Only files with the names of
+ * entries are touched: the folder may hold others. */
+void pack_trim_cache(Pack *p)
+{
+	Arena *tmp = arena_new();
+	DIR *d = p->identity ? opendir(p->o->cache) : NULL;
+	const struct dirent *e;
+	VEC(KeptEntry) kept = {0};
+	struct stat st, output = {0};
+	int64_t total = 0;
+	const bool made = d && !stat(p->o->output, &output);
+
 	while (d && (e = readdir(d))) {
-		if (fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode))
+		if (fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW))
 			continue;
-		if (str_starts(e->d_name, temporary) && st.st_mtime + STALE < time(NULL))
-			unlinkat(dirfd(d), e->d_name, 0);
-		if (!is_entry(e->d_name))
+		remove_left(p, dirfd(d), e->d_name, &st);
+		if (!S_ISREG(st.st_mode) || (!is_hash(e->d_name, DIGITS, suffix) &&
+					     !is_hash(e->d_name, LIBRARY_DIGITS, ".so")))
 			continue;
 		total += st.st_size;
-		vec_push(tmp, &kept,
-			 ((KeptObject){arena_strdup(tmp, e->d_name), st.st_size, st.st_mtime}));
+		if (!made || st.st_ino != output.st_ino || st.st_dev != output.st_dev)
+			vec_push(tmp, &kept,
+				 ((KeptEntry){arena_strdup(tmp, e->d_name), st.st_size,
+					      st.st_mtim.tv_sec * INT64_C(1000000000) +
+						      st.st_mtim.tv_nsec}));
 	}
 	if (kept.n)
 		qsort(kept.at, (size_t)kept.n, sizeof *kept.at, by_use);
-	for (int i = 0; i < kept.n && total > MOST_BYTES; i++) {
+	for (int i = 0; i < kept.n && total > p->o->cache_bytes; i++) {
 		unlinkat(dirfd(d), kept.at[i].name, 0);
 		total -= kept.at[i].bytes;
 	}
@@ -282,18 +357,15 @@ static void trim(Pack *p)
 
 bool pack_keep(Pack *p)
 {
-	bool any = false, ok = true;
+	bool ok = true;
 
 	for (int i = 0; i < p->nfiles && ok; i++) {
 		if (!p->entry[i] || p->found[i])
 			continue;
-		any = true;
 		ok = keep(p, i);
 		if (ok)
 			report(p, i, "is now");
 	}
-	if (any)
-		trim(p);
 	return ok ||
 	       diag_warning(p->diag, (DiagLoc){.file = p->o->output}, "cache",
 			    "the cache %s takes no more: %s; the output does not depend on it",

@@ -5,11 +5,17 @@
 #include "base/sys.h"
 #include "codegen/targets.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
-enum { CLANG_OLDEST = 15, CLANG_NEWEST = 40 };
+enum {
+	CLANG_OLDEST = 15,
+	CLANG_NEWEST = 40,
+	NEEDED_STACK = 4 << 20 /* bytes that C compilers may need */
+};
 
 /* `clang` on PATH is new enough for generated code. */
 static bool clang_is_new(void)
@@ -56,12 +62,56 @@ static bool is_clang(const char *cc)
 	return strstr(base_name(cc), "clang") != NULL;
 }
 
+/* ---- Words ---- */
+
+static void add_word(Command *c, const char *word)
+{
+	assert(c->n < MAX_ARGS + MAX_FILES);
+	c->word[c->n++] = (char *)(uintptr_t)word;
+}
+
+void command_option(Command *c, const char *word)
+{
+	assert(*word == '-');
+	add_word(c, word);
+}
+
+/* PATH, so that it begins neither with - nor with @. */
+static const char *plain_path(Pack *p, const char *path)
+{
+	return *path == '-' || *path == '@' ? arena_printf(p->a, "./%s", path) : path;
+}
+
+void command_path(Pack *p, Command *c, const char *path)
+{
+	add_word(c, plain_path(p, path));
+}
+
+/* A command that PROGRAM, a path, begins. If it is a script, its interpreter gets the path as a word. */
+static Command command_of(Pack *p, const char *program)
+{
+	Command c = {.n = 0};
+
+	command_path(p, &c, program);
+	return c;
+}
+
+Command pack_cc_command(Pack *p)
+{
+	Command c = command_of(p, p->cc);
+
+	for (int i = 0; i < p->given.n; i++)
+		add_word(&c, p->given.word[i]);
+	return c;
+}
+
+/* ---- The C compiler ---- */
+
 /* The value of --cc= is a program, or a program and its first arguments. */
 bool pack_find_cc(Pack *p)
 {
 	const char *wanted = p->o->cc;
 	char *words, *at;
-	int n = 0;
 
 	p->cc = package_cc(p->a, wanted);
 	if (!p->cc && wanted && strchr(wanted, ' ')) {
@@ -69,11 +119,11 @@ bool pack_find_cc(Pack *p)
 		at = strtok_r(words, " ", &words);
 		p->cc = at ? package_cc(p->a, at) : NULL;
 		while (p->cc && (at = strtok_r(NULL, " ", &words))) {
-			if (n == MAX_WORDS - 1)
+			if (p->given.n == MAX_WORDS - 1)
 				return diag_error(p->diag, (DiagLoc){.file = p->o->output},
 						  "--cc=%s: more than %d options; name a script that gives them",
 						  wanted, MAX_WORDS - 1);
-			p->cc_args[n++] = at;
+			add_word(&p->given, at);
 		}
 	}
 	if (p->cc)
@@ -121,19 +171,17 @@ static const char *target_for(const char *machine)
 
 bool pack_cc_fits(Pack *p)
 {
-	char *argv[MAX_WORDS + 2] = {(char *)(uintptr_t)p->cc};
 	const Target *t;
 	const char *machine, *here = target_by_name("native")->machine;
-	int n = 1;
+	Command c;
 	bool answered;
 	pid_t pid;
 
 	if (!p->cc || p->o->dry || (!p->o->cc && (!here || !foreign_target(p, here))))
 		return true;
-	for (int i = 0; p->cc_args[i]; i++)
-		argv[n++] = p->cc_args[i];
-	argv[n] = (char *)(uintptr_t) "-dumpmachine";
-	pid = pack_start(p, argv, 0);
+	c = pack_cc_command(p);
+	command_option(&c, "-dumpmachine");
+	pid = pack_start(p, &c, 0);
 	answered = pid > 0 && !pack_finish(pid, 0);
 	machine = pack_log(p);
 	machine = arena_strndup(p->a, machine, strcspn(machine, "\n"));
@@ -160,10 +208,10 @@ static const char *find_tool(Pack *p, const char *name)
 		n--;
 	if (n)
 		found = find_program(p->a, arena_printf(p->a, "%.*s%s", (int)n, base, name));
-	for (int i = 0; p->cc_args[i] && !found; i++)
-		if (str_starts(p->cc_args[i], "--target="))
-			found = find_program(p->a,
-					     arena_printf(p->a, "%s-%s", p->cc_args[i] + 9, name));
+	for (int i = 0; i < p->given.n && !found; i++)
+		if (str_starts(p->given.word[i], "--target="))
+			found = find_program(
+				p->a, arena_printf(p->a, "%s-%s", p->given.word[i] + 9, name));
 	if (!found)
 		found = find_program(p->a, name);
 	if (!found)
@@ -174,38 +222,37 @@ static const char *find_tool(Pack *p, const char *name)
 	return found;
 }
 
-static void echo(const Pack *p, char *const *argv)
+static void echo(const Pack *p, const Command *c)
 {
 	if (!p->o->verbose && !p->o->dry)
 		return;
-	for (int i = 0; argv[i]; i++) {
+	for (int i = 0; i < c->n; i++) {
 		bool plain =
-			strspn(argv[i],
+			strspn(c->word[i],
 			       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=./,:+@%") ==
-			strlen(argv[i]);
+			strlen(c->word[i]);
 
 		fputs(i ? " " : "", stderr);
 		fputs(plain ? "" : "'", stderr);
-		escape_to_file(stderr, argv[i], escape_terminal);
+		escape_to_file(stderr, c->word[i], escape_terminal);
 		fputs(plain ? "" : "'", stderr);
 	}
 	fputc('\n', stderr);
 }
 
-static int common_args(Pack *p, char **argv)
+/* The C compiler with what all of its commands have. */
+static Command common_command(Pack *p)
 {
-	int n = 0;
+	Command c = pack_cc_command(p);
 
-	argv[n++] = (char *)(uintptr_t)p->cc;
-	for (int i = 0; p->cc_args[i]; i++)
-		argv[n++] = p->cc_args[i];
-	if (p->o->sysroot)
-		argv[n++] = arena_printf(p->a, "--sysroot=%s", p->o->sysroot);
+	if (p->o->sysroot) /* gcc passes the path on as a word of its own */
+		command_option(&c,
+			       arena_printf(p->a, "--sysroot=%s", plain_path(p, p->o->sysroot)));
 	if (p->o->sanitize) {
-		argv[n++] = (char *)(uintptr_t) "-fsanitize=address,undefined";
-		argv[n++] = (char *)(uintptr_t) "-fno-sanitize-recover=undefined";
+		command_option(&c, "-fsanitize=address,undefined");
+		command_option(&c, "-fno-sanitize-recover=undefined");
 	}
-	return n;
+	return c;
 }
 
 const char *const package_cflags[] = {
@@ -234,39 +281,37 @@ static int level(const Pack *p, const Target *t)
 	return p->o->level == 0 ? 1 : is_clang(p->cc) || p->o->level < 2 ? p->o->level : 3;
 }
 
-int pack_object_args(Pack *p, int i, char **argv)
+Command pack_object_command(Pack *p, int i)
 {
-	int n = common_args(p, argv);
+	Command c = common_command(p);
 	const Target *t = p->target[i];
 
-	argv[n++] = arena_printf(p->a, "-O%d", level(p, t));
+	command_option(&c, arena_printf(p->a, "-O%d", level(p, t)));
 	for (const char *const *s = package_cflags; *s; s++)
-		argv[n++] = (char *)(uintptr_t)*s;
+		command_option(&c, *s);
 	if (t && t->march)
-		argv[n++] = arena_printf(p->a, "-march=%s", t->march);
+		command_option(&c, arena_printf(p->a, "-march=%s", t->march));
 	if (t && target_is_x86(t) && t->vector_bytes == 64)
-		argv[n++] = (char *)(uintptr_t) "-mprefer-vector-width=512";
+		command_option(&c, "-mprefer-vector-width=512");
 	/* LLVM would make a version of loops for strides of 1 and vectorise no other */
 	if (t && is_clang(p->cc)) {
-		argv[n++] = (char *)(uintptr_t) "-mllvm";
-		argv[n++] = (char *)(uintptr_t) "-enable-mem-access-versioning=false";
+		command_option(&c, "-mllvm");
+		command_option(&c, "-enable-mem-access-versioning=false");
 	}
-	return n;
+	return c;
 }
 
 static pid_t start_compile(Pack *p, int i)
 {
-	char *argv[MAX_ARGS];
-	int n = pack_object_args(p, i, argv);
+	Command c = pack_object_command(p, i);
 
-	argv[n++] = arena_printf(p->a, "-I%s", p->dir);
-	argv[n++] = arena_printf(p->a, "-ffile-prefix-map=%s=.", p->dir);
-	argv[n++] = (char *)(uintptr_t) "-o";
-	argv[n++] = (char *)(uintptr_t)p->obj[i];
-	argv[n++] = (char *)(uintptr_t)p->src[i];
-	argv[n] = NULL;
-	echo(p, argv);
-	return p->o->dry ? 0 : pack_start(p, argv, i);
+	command_option(&c, arena_printf(p->a, "-I%s", p->dir));
+	command_option(&c, arena_printf(p->a, "-ffile-prefix-map=%s=.", p->dir));
+	command_option(&c, "-o");
+	command_path(p, &c, p->obj[i]);
+	command_path(p, &c, p->src[i]);
+	echo(p, &c);
+	return p->o->dry ? 0 : pack_start(p, &c, i);
 }
 
 /* A message of a failed command, and what the user can do. */
@@ -299,6 +344,7 @@ static bool command_failed(Pack *p, const char *what, const char *program, int s
 			   const char *kind)
 {
 	const char *text = pack_log(p), *at = text;
+	struct rlimit stack;
 
 	diag_error(p->diag, (DiagLoc){.file = p->o->output},
 		   "%s (%s) failed with exit status %d; run with --save-temps to see the %s", what,
@@ -314,6 +360,11 @@ static bool command_failed(Pack *p, const char *what, const char *program, int s
 			diag_note(p->diag, "%s", hints[i].what);
 			break;
 		}
+	if (!getrlimit(RLIMIT_STACK, &stack) && stack.rlim_cur < NEEDED_STACK)
+		diag_note(
+			p->diag,
+			"its stack has %llu KiB at most, and compilers need more; raise the limit (ulimit -s 8192)",
+			(unsigned long long)stack.rlim_cur >> 10);
 	return false;
 }
 
@@ -346,23 +397,23 @@ bool pack_compile(Pack *p)
 	return p->next == p->nfiles && pack_keep(p);
 }
 
-/* The exit status of ARGV; 127 where it cannot be started. */
-static int status_of(Pack *p, char *const *argv)
+/* The exit status of C; 127 where it cannot be started. */
+static int status_of(Pack *p, const Command *c)
 {
 	pid_t pid;
 
-	echo(p, argv);
+	echo(p, c);
 	if (p->o->dry)
 		return 0;
-	pid = pack_start(p, argv, 0);
+	pid = pack_start(p, c, 0);
 	return pid > 0 ? pack_finish(pid, 0) : 127;
 }
 
-static bool run(Pack *p, char *const *argv, const char *what)
+static bool run(Pack *p, const Command *c, const char *what)
 {
-	const int status = status_of(p, argv);
+	const int status = status_of(p, c);
 
-	return !status || command_failed(p, what, argv[0], status, "C");
+	return !status || command_failed(p, what, c->word[0], status, "C");
 }
 
 /* The program that links. gcc and clang start the same linker with the same files, but clang first
@@ -380,10 +431,17 @@ static const char *linker(const Pack *p)
 	return p->cc;
 }
 
+/* The objects, and LIB. */
+static void add_objects(Pack *p, Command *c, const char *lib)
+{
+	for (int i = 0; i < p->nfiles; i++)
+		command_path(p, c, p->obj[i]);
+	command_path(p, c, lib);
+}
+
 bool pack_link_shared(Pack *p, const char *lib, const char *out)
 {
-	char *argv[MAX_ARGS + MAX_FILES];
-	int n = common_args(p, argv);
+	Command c = common_command(p);
 	const char *slash = strrchr(p->o->output, '/');
 	static const char *const flags[] = {"-shared",
 					    "-fPIC",
@@ -393,59 +451,55 @@ bool pack_link_shared(Pack *p, const char *lib, const char *out)
 					    "-Wl,-z,noexecstack",
 					    "-Wl,--exclude-libs,ALL"};
 
-	argv[0] = (char *)(uintptr_t)linker(p);
+	c.word[0] = (char *)(uintptr_t)plain_path(p, linker(p));
 	for (size_t j = 0; j < sizeof flags / sizeof *flags; j++)
 		if (!p->o->sanitize || strcmp(flags[j], "-Wl,-z,defs"))
-			argv[n++] = (char *)(uintptr_t)flags[j];
-	/* the soname is the file's name, not the path that the linker got */
-	argv[n++] = (char *)(uintptr_t) "-Xlinker";
-	argv[n++] = (char *)(uintptr_t) "-soname";
-	argv[n++] = (char *)(uintptr_t) "-Xlinker";
-	argv[n++] = (char *)(uintptr_t)(slash ? slash + 1 : p->o->output);
-	argv[n++] = (char *)(uintptr_t) "-o";
-	argv[n++] = (char *)(uintptr_t)out;
-	for (int i = 0; i < p->nfiles; i++)
-		argv[n++] = (char *)(uintptr_t)p->obj[i];
-	argv[n++] = (char *)(uintptr_t)lib;
-	argv[n++] = (char *)(uintptr_t) "-lpthread";
-	argv[n++] = (char *)(uintptr_t) "-ldl";
-	argv[n] = NULL;
-	return run(p, argv, "the linker");
+			command_option(&c, flags[j]);
+	/* The soname is the file's name, not the path that the linker got. It may have commas, so it
+	 * cannot be part of a -Wl. */
+	command_option(&c, "-Xlinker");
+	command_option(&c, arena_printf(p->a, "-soname=%s", slash ? slash + 1 : p->o->output));
+	command_option(&c, "-o");
+	command_path(p, &c, out);
+	add_objects(p, &c, lib);
+	command_option(&c, "-lpthread");
+	command_option(&c, "-ldl");
+	return run(p, &c, "the linker");
 }
 
 bool pack_link_object(Pack *p, const char *lib, const char *out)
 {
-	char *argv[MAX_ARGS + MAX_FILES];
-	int n = common_args(p, argv);
 	const char *all = pack_temp(p, "all.o");
 	const char *objcopy = find_tool(p, "objcopy");
+	Command c = common_command(p), copy;
 
-	argv[n++] = (char *)(uintptr_t) "-r";
-	argv[n++] = (char *)(uintptr_t) "-nostdlib";
-	argv[n++] = (char *)(uintptr_t) "-o";
-	argv[n++] = (char *)(uintptr_t)all;
-	for (int i = 0; i < p->nfiles; i++)
-		argv[n++] = (char *)(uintptr_t)p->obj[i];
-	argv[n++] = (char *)(uintptr_t)lib;
-	argv[n] = NULL;
-	if (!objcopy || !run(p, argv, "the linker"))
+	command_option(&c, "-r");
+	command_option(&c, "-nostdlib");
+	command_option(&c, "-o");
+	command_path(p, &c, all);
+	add_objects(p, &c, lib);
+	if (!objcopy || !run(p, &c, "the linker"))
 		return false;
-	char *copy[] = {(char *)(uintptr_t)objcopy,
-			arena_printf(p->a, "--keep-global-symbol=%s_get_api", p->o->name),
-			arena_printf(p->a, "--keep-global-symbol=%s_describe", p->o->name),
-			(char *)(uintptr_t)all,
-			(char *)(uintptr_t)out,
-			NULL};
-	return run(p, copy, "objcopy");
+	copy = command_of(p, objcopy);
+	command_option(&copy, arena_printf(p->a, "--keep-global-symbol=%s_get_api", p->o->name));
+	command_option(&copy, arena_printf(p->a, "--keep-global-symbol=%s_describe", p->o->name));
+	command_path(p, &copy, all);
+	command_path(p, &copy, out);
+	return run(p, &copy, "objcopy");
 }
 
 bool pack_archive(Pack *p, const char *obj, const char *out)
 {
 	const char *ar = find_tool(p, "ar");
-	char *argv[] = {(char *)(uintptr_t)ar, (char *)(uintptr_t) "rcsD", (char *)(uintptr_t)out,
-			(char *)(uintptr_t)obj, NULL};
+	Command c;
 
-	return ar && run(p, argv, "ar");
+	if (!ar)
+		return false;
+	c = command_of(p, ar);
+	command_option(&c, "-rcsD");
+	command_path(p, &c, out);
+	command_path(p, &c, obj);
+	return run(p, &c, "ar");
 }
 
 /* ---- ptxas ---- */
@@ -472,10 +526,13 @@ bool pack_find_ptxas(Pack *p)
 
 bool pack_assemble(Pack *p, const char *target, const char *ptx, const char *cubin)
 {
-	char *argv[] = {(char *)(uintptr_t)p->ptxas, arena_printf(p->a, "-arch=%s", target),
-			(char *)(uintptr_t) "-o",    (char *)(uintptr_t)cubin,
-			(char *)(uintptr_t)ptx,      NULL};
-	const int status = status_of(p, argv);
+	Command c = command_of(p, p->ptxas);
+	int status;
 
+	command_option(&c, arena_printf(p->a, "-arch=%s", target));
+	command_option(&c, "-o");
+	command_path(p, &c, cubin);
+	command_path(p, &c, ptx);
+	status = status_of(p, &c);
 	return !status || command_failed(p, "ptxas", p->ptxas, status, "PTX");
 }

@@ -365,6 +365,7 @@ static bool add_weights(Pack *p, const char **so)
 		}
 	}
 	finish_hash(p);
+	errno = ENOEXEC; /* unless a call says what is wrong */
 	ok = ok && correct_hashes(p, to, at, whash, model_hash) &&
 	     elf_add_section(to, ".dlcc.weights", early ? p->early_at : at, weights_size(p->m));
 	ok = !(fd >= 0 && close(fd)) && ok;
@@ -592,6 +593,23 @@ static bool link_all(Pack *p, const char *suffix, const char *lib)
 	       pack_will_be(p, shared || archive ? out : obj, p->o->output);
 }
 
+/* Whether LIB is an archive; else a diagnostic. A linker takes an empty file for one. */
+static bool check_runtime(Pack *p, const char *lib)
+{
+	struct stat st;
+	const int fd = open_regular(lib, &st);
+	const char *why = fd < 0 ? open_error() : "it is not a library, as libdlrt.a is";
+	char head[8] = "";
+	bool ok;
+
+	ok = fd >= 0 && read(fd, head, sizeof head) == sizeof head &&
+	     (!memcmp(head, "!<arch>\n", 8) || !memcmp(head, "!<thin>\n", 8));
+	if (fd >= 0)
+		close(fd);
+	return ok ||
+	       diag_error(p->diag, (DiagLoc){.file = p->o->output}, "--runtime=%s: %s", lib, why);
+}
+
 static bool build(Pack *p, const char *suffix)
 {
 	const char *lib = runtime_lib(p);
@@ -617,9 +635,8 @@ static bool build(Pack *p, const char *suffix)
 	if (!lib)
 		return diag_error(p->diag, (DiagLoc){.file = p->o->output},
 				  "libdlrt.a is not beside dlcc (../lib); give --runtime=FILE");
-	if (access(lib, R_OK))
-		return diag_error(p->diag, (DiagLoc){.file = p->o->output}, "--runtime=%s: %s", lib,
-				  strerror(errno));
+	if (!check_runtime(p, lib))
+		return false;
 	if (!report_done(p, write_texts(p) && write_all_kernels(p) && write_host(p), "C"))
 		return false;
 	if (!pack_start_compile(p) || !write_early(p) ||
@@ -638,7 +655,9 @@ bool package(Module *m, const PackageOpts *o)
 
 	if (((!text || o->cc) && !pack_find_cc(&p)) || !pack_find_ptxas(&p) || !pack_make_dir(&p))
 		return false;
-	ok = pack_cc_fits(&p) && pack_open_cache(&p) && build(&p, suffix) && pack_commit(&p);
+	ok = pack_cc_fits(&p) && pack_open_cache(&p) && build(&p, suffix) && pack_enter_cache(&p) &&
+	     pack_commit(&p);
+	pack_trim_cache(&p);
 	if (p.wmap)
 		munmap(p.wmap, (size_t)weights_size(m));
 	if (p.wfd >= 0)

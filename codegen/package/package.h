@@ -10,6 +10,8 @@
 
 #include "codegen/host/gen_host.h"
 
+enum { PACKAGE_CACHE_MIB = 1024 }; /* of a cache, unless it is told */
+
 typedef struct PackageOpts {
 	const char *output;
 	const char *name;          /* prefix of symbols, a C identifier */
@@ -29,6 +31,7 @@ typedef struct PackageOpts {
 	int jobs;                  /* C compilers at once */
 	const char *save_temps;    /* folder in which a folder NAME gets the C files; null: none */
 	const char *cache;         /* folder of compiled objects (cache.c); null: none */
+	int64_t cache_bytes;       /* what it holds at most */
 	bool verbose;              /* print commands */
 	bool dry;                  /* print commands, and run none */
 	bool sanitize;             /* compile the generated C with ASan and UBSan */

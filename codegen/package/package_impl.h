@@ -10,6 +10,16 @@
 
 enum { MAX_FILES = 32, MAX_ARGS = 128, MAX_WORDS = 33 };
 
+/*
+ * The words of a command. Programs take a word that begins with - for an option, and compilers and linkers one that begins with @ for
+ * a file of options, which may name a program to run. So a word is added as what it is: command_option, command_path or, of --cc=
+ * alone, command_given.
+ */
+typedef struct Command {
+	char *word[MAX_ARGS + MAX_FILES + 1]; /* ends with null */
+	int n;
+} Command;
+
 /* A file in the temporary folder, and its final path. All files move there at the end, the output
  * last. */
 typedef struct MadeFile {
@@ -23,7 +33,7 @@ typedef struct Pack {
 	Diag *diag;
 	const char *cc, *ptxas, *dir, *log;
 	int log_fd;       /* messages of commands, in memory, as the disk may be full */
-	char *cc_args[MAX_WORDS]; /* further words of --cc=, ends with null */
+	Command given;    /* further words of --cc= */
 	MadeFile made[3];
 	int nmade;
 	GenC *gc[MAX_TARGETS];
@@ -61,16 +71,18 @@ bool pack_fail(Pack *p, const char *what, const char *path);
  * ends running commands. */
 bool pack_make_dir(Pack *p);
 void pack_clean_up(Pack *p);
+/* Removes the folder DIR with the files in it. */
+void pack_remove_dir(const char *dir);
 /* A path in the temporary folder. */
 const char *pack_temp(Pack *p, const char *base);
 /* Registers that FROM, a file in the temporary folder, becomes TO at the end. True. */
 bool pack_will_be(Pack *p, const char *from, const char *to);
-/* Moves all registered files to their final paths in order; on an error none is moved, unless dlcc
- * is killed in between. The output is last: while it is old, a build system rebuilds it, and
+/* Moves all registered files to their final paths in order; on an error all old files are there again,
+ * unless dlcc is killed in between. The output is last: while it is old, a build system rebuilds it, and
  * loading it reports weights that do not match. */
 bool pack_commit(Pack *p);
 /* Starts a command; -1: failed. SLOT is its index among the running ones. */
-pid_t pack_start(Pack *p, char *const *argv, int slot);
+pid_t pack_start(Pack *p, const Command *c, int slot);
 /* Waits for a command; returns its status. */
 int pack_finish(pid_t pid, int slot);
 /* Waits until a command of any slot ends, with *STATUS; false: none runs. */
@@ -93,8 +105,14 @@ bool pack_cc_fits(Pack *p);
 bool pack_find_ptxas(Pack *p);
 /* Compiles the file PTX for TARGET as the file CUBIN. */
 bool pack_assemble(Pack *p, const char *target, const char *ptx, const char *cubin);
-/* The arguments that determine the object of file I, but no path of this compile; their number. */
-int pack_object_args(Pack *p, int i, char **argv);
+/* Adds an option: WORD begins with -, and names what else is in it, as in -soname=NAME. */
+void command_option(Command *c, const char *word);
+/* Adds the name of a file or a folder. */
+void command_path(Pack *p, Command *c, const char *path);
+/* The C compiler with the words of --cc=. */
+Command pack_cc_command(Pack *p);
+/* The words that determine the object of file I, but no path of this compile. */
+Command pack_object_command(Pack *p, int i);
 /* Starts C compilers, at most o->jobs at once. */
 bool pack_start_compile(Pack *p);
 /* Waits until all files are compiled, or are taken from the cache. */
@@ -114,5 +132,10 @@ bool pack_open_cache(Pack *p);
 bool pack_cached(Pack *p, int i);
 /* Puts the objects that were compiled into the cache. False where a warning about that is an error. */
 bool pack_keep(Pack *p);
+/* Where the output will lie in the cache, makes it a file that no other user may write to, and warns
+ * if it is more than the cache holds. False where the warning is an error. */
+bool pack_enter_cache(Pack *p);
+/* Removes from the cache, if one is open, what exceeds its bytes. */
+void pack_trim_cache(Pack *p);
 
 #endif

@@ -32,8 +32,8 @@ bool pack_fail(Pack *p, const char *what, const char *path)
 			  strerror(errno));
 }
 
-/* Removes DIR with its files. It only uses system calls, as it also runs in signal handlers. */
-static void remove_dir(const char *dir)
+/* It only uses system calls, as it also runs in signal handlers. */
+void pack_remove_dir(const char *dir)
 {
 	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	_Alignas(8) char buf[8192];
@@ -63,7 +63,7 @@ static void abort_live(void)
 	for (int i = 0; i < MAX_FILES; i++)
 		if (live_pid[i] > 0)
 			waitpid((pid_t)live_pid[i], NULL, 0);
-	remove_dir(live_dir);
+	pack_remove_dir(live_dir);
 	if (*live_file)
 		unlink(live_file);
 }
@@ -73,17 +73,17 @@ void package_abort(void)
 	if (live)
 		abort_live();
 	if (*folder)
-		remove_dir(folder);
+		pack_remove_dir(folder);
 }
 
-pid_t pack_start(Pack *p, char *const *argv, int slot)
+pid_t pack_start(Pack *p, const Command *c, int slot)
 {
 	sigset_t all, old;
 	pid_t pid;
 
 	sigfillset(&all);
 	sigprocmask(SIG_BLOCK, &all, &old);
-	pid = spawn(argv, p->log, p->dir);
+	pid = spawn(c->word, p->log, p->dir);
 	live_pid[slot] = (sig_atomic_t)pid;
 	sigprocmask(SIG_SETMASK, &old, NULL);
 	return pid;
@@ -154,7 +154,7 @@ const char *package_make_folder(Arena *a, Diag *d, const char *path)
 void package_remove_folder(void)
 {
 	if (*folder)
-		remove_dir(folder);
+		pack_remove_dir(folder);
 	*folder = '\0';
 }
 
@@ -196,7 +196,7 @@ void pack_clean_up(Pack *p)
 			kill((pid_t)live_pid[i], SIGTERM);
 			pack_finish((pid_t)live_pid[i], i);
 		}
-	remove_dir(p->dir);
+	pack_remove_dir(p->dir);
 	pack_temp_file_end();
 	live = 0;
 	if (p->log_fd >= 0)
@@ -273,18 +273,51 @@ static bool bring_near(Pack *p, MadeFile *m)
 	return ok || pack_fail(p, "cannot write", m->to);
 }
 
+/* How a file was moved, so that this can be undone. */
+typedef enum Moved {
+	MOVED_NOT,
+	MOVED_NEW,     /* there was no file */
+	MOVED_SWAPPED, /* the old file is where the new one was */
+	MOVED_OVER     /* the file system cannot swap: the old file is gone */
+} Moved;
+
+static Moved move(const MadeFile *m)
+{
+	int why;
+
+	if (!renameat2(AT_FDCWD, m->from, AT_FDCWD, m->to, RENAME_EXCHANGE))
+		return MOVED_SWAPPED;
+	why = errno;
+	if (why != ENOENT && why != EINVAL && why != ENOSYS)
+		return MOVED_NOT;
+	return rename(m->from, m->to) ? MOVED_NOT : why == ENOENT ? MOVED_NEW : MOVED_OVER;
+}
+
+static void undo(const MadeFile *m, Moved how)
+{
+	if (how == MOVED_NEW)
+		unlink(m->to);
+	if (how == MOVED_SWAPPED)
+		rename(m->from, m->to);
+}
+
 bool pack_commit(Pack *p)
 {
+	Moved how[sizeof p->made / sizeof *p->made] = {MOVED_NOT};
 	sigset_t all, old;
 	bool ok = true;
+	int n = 0;
 
 	for (int i = 0; i < p->nmade && !p->o->dry && ok; i++)
 		ok = bring_near(p, &p->made[i]);
 	sigfillset(&all);
 	sigprocmask(SIG_BLOCK, &all, &old);
-	for (int i = 0; i < p->nmade && !p->o->dry && ok; i++)
-		ok = !rename(p->made[i].from, p->made[i].to) ||
-		     pack_fail(p, "cannot write", p->made[i].to);
+	for (; n < p->nmade && !p->o->dry && ok; n++) {
+		how[n] = move(&p->made[n]);
+		ok = how[n] != MOVED_NOT || pack_fail(p, "cannot write", p->made[n].to);
+	}
+	while (!ok && n--)
+		undo(&p->made[n], how[n]);
 	sigprocmask(SIG_SETMASK, &old, NULL);
 	return ok;
 }

@@ -4,19 +4,17 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import mmap
 import os
-import platform
 import re
 import shutil
+import sys
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from . import programs, wire
+from . import caching, programs
 from .errors import CompileError, CompileWarning, Error, diagnostics_of
 from .model import Model, open_model
 
@@ -37,7 +35,7 @@ class _Source:
 def _source(model: Any) -> Iterator[_Source]:
     """MODEL, a path, a proto or its bytes, as a file."""
     if isinstance(model, (str, os.PathLike)):
-        path = os.fspath(model)
+        path = os.fsdecode(model)
         path = os.path.join(".", path) if path.startswith("-") else path  # else it is an option
         yield _Source(path, os.path.basename(path))
         return
@@ -80,81 +78,27 @@ def _symbol(name: str) -> str:
     return "m" + stem if stem[0].isdigit() else stem
 
 
-# ---- The cache ----
-
-def _hash_file(path: str) -> bytes:
-    """The hash of the file PATH. One that cannot be read is left to the compiler to report."""
-    digest = hashlib.sha256()
-    try:
-        with open(path, "rb") as f:
-            for block in iter(lambda: f.read(1 << 20), b""):
-                digest.update(block)
-    except OSError as e:
-        digest.update(f"errno {e.errno}".encode())
-    return digest.digest()
-
-
-def _external_files(path: str) -> list[str]:
-    """The files in which tensors of the model at PATH lie."""
-    try:
-        with open(path, "rb") as f, mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ) as data, memoryview(data) as view:
-            return [os.path.join(os.path.dirname(path), name) for name in wire.external_files(view)]
-    except (OSError, ValueError):  # a file that is not there, or empty
-        return []
-
-
-def _processor() -> str:
-    """What the target `native` depends on."""
-    try:
-        with open("/proc/cpuinfo", encoding="ascii", errors="replace") as f:
-            flags = next((line for line in f if line.startswith("flags")), "")
-    except OSError:
-        flags = ""
-    return platform.machine() + flags
-
-
-def cache_key(path: str, options: Sequence[str]) -> str:
-    """The hash of all that decides what is compiled: the model with its external data, the options and the files that they name,
-    the compiler's version, and the processor, which `native` stands for."""
-    if path.endswith(".dl"):
-        raise Error(f"{path}: a model as text may name files that a cache's key would lack; compile it without a cache")
-    digest = hashlib.sha256()
-    for part in (programs.compiler_version(), _processor(), *options):
-        digest.update(f"{part}\0".encode("utf-8", "surrogateescape"))
-    if any(option == "--weights" or option.startswith("--weights=") for option in options):
-        raise Error("--weights puts the weights into a file of their own, which a cache does not keep; use one or the other")
-    # An option names a file behind its "=" or in the next word: --op=FILE, --op FILE.
-    named = [word for option in options for word in (option, option.partition("=")[2]) if os.path.isfile(word)]
-    for file in (path, *_external_files(path), *named):
-        digest.update(_hash_file(file))
-    return digest.hexdigest()[:32]
-
-
-def _in_cache(cache: Any, path: str, options: Sequence[str]) -> str:
-    """The file in the folder CACHE for the model at PATH."""
-    try:
-        os.makedirs(cache, exist_ok=True)
-    except OSError as e:
-        raise Error(f"cache={cache}: {e.strerror}") from None
-    return os.path.join(os.path.abspath(cache), cache_key(path, options) + ".so")
-
-
 # ---- compile ----
 
 def _warn(lines: Sequence[str]) -> None:
+    """Gives the warnings in LINES, for the line that called this package."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back and frame.f_globals.get("__package__") == __package__:
+        level, frame = level + 1, frame.f_back
     for diagnostic in diagnostics_of(lines):
         if diagnostic.kind == "warning":
-            warnings.warn(diagnostic.text, CompileWarning, stacklevel=3)
+            warnings.warn(diagnostic.text, CompileWarning, stacklevel=level)
 
 
 def compile(model: Any, *, dims: Dims | None = None, target: str | None = None,  # noqa: A001 - it is dlcc.compile
-            cache: str | os.PathLike[str] | None = None, level: int = 2, ops: Paths = (), options: Sequence[str] = (),
+            cache: str | os.PathLike[str] | None = None, cache_size: int | None = None, level: int = 2, ops: Paths = (), options: Sequence[str] = (),
             progress: bool | None = None, device: str | None = None, threads: int = 0, profile: bool = False) -> Model:
     """Compiles MODEL, a path, an onnx.ModelProto or its bytes, and loads it.
 
     dims      binds or bounds symbolic dims: {"batch": 8}, {"seq": (1, 512)}
     target    the processors, as dlcc's --target: "cpu:x86-64-v3,cuda:sm_80"; default: this machine's CPU
     cache     a folder that keeps compiled models; one that is there already is not compiled again
+    cache_size  the MiB that the folder holds at most; default: those of dlcc's --cache-size
     level     how hard to optimise, 0 to 3
     ops       files that define operators which dlcc lacks (docs/operators.md)
     options   further options of the program dlcc
@@ -164,23 +108,30 @@ def compile(model: Any, *, dims: Dims | None = None, target: str | None = None, 
     profile   time each kernel, for Model.profile()
 
     Raises CompileError, and gives the compiler's warnings as CompileWarning."""
-    folder = tempfile.mkdtemp(prefix="dlcc-") if cache is None else None
-    try:
-        with _source(model) as source:
-            symbol = _symbol(source.name)
-            given = [f"-O{level}", f"--name={symbol}", *_options(dims, target, ops, options)]
-            output = os.path.join(folder, symbol + ".so") if folder else _in_cache(cache, source.path, given)
-            if not os.path.exists(output):
-                _warn(programs.compile_model([source.path, *given, "-o", output], source.name, progress))
-                if not os.path.exists(output):
-                    raise Error(f"with options={list(options)} the compiler makes no library")
-                with contextlib.suppress(FileNotFoundError):  # the header; another process may have removed it
-                    os.unlink(output[:-len("so")] + "h")
-        return open_model(output, device=device, threads=threads, profile=profile, folder=folder)
-    except BaseException:
-        if folder:
+    def make(arguments: Sequence[str]) -> None:
+        _warn(programs.compile_model([source.path, *given, *arguments], source.name, progress))
+        if not os.path.exists(arguments[-1]):
+            raise Error(f"with options={list(options)} the compiler makes no library")
+
+    def load(path: str, folder: str | None = None) -> Model:
+        return open_model(path, device=device, threads=threads, profile=profile, folder=folder)
+
+    with _source(model) as source:
+        symbol = _symbol(source.name)
+        given = [f"-O{level}", f"--name={symbol}", *_options(dims, target, ops, options)]
+        given += [f"--cache-size={cache_size}"] if cache_size is not None else []
+        found = caching.model_in(cache, source.path, given, make, load) if cache is not None else None
+        if found is not None:
+            return found
+        folder = tempfile.mkdtemp(prefix="dlcc-")
+        try:
+            output = os.path.join(folder, symbol + ".so")
+            make(["-o", output])
+            os.unlink(output[:-len("so")] + "h")
+            return load(output, folder)
+        except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
-        raise
+            raise
 
 
 # ---- check ----

@@ -5,18 +5,20 @@ from __future__ import annotations
 
 import _ctypes
 import ctypes
+import errno
 import os
 import shutil
 import struct
+import tempfile
 import threading
 import weakref
 from dataclasses import dataclass
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, BinaryIO
 
 import numpy as np
 
-from . import abi, dtypes, tensors
+from . import abi, dtypes, files, tensors
 from .errors import Error, RunError
 
 _SUFFIX = b"_get_api"
@@ -24,88 +26,173 @@ _SUFFIX = b"_get_api"
 
 # ---- The library ----
 
-def _api_symbol(path: str) -> str:
-    """The exported symbol of the library at PATH that ends in _get_api: the model's name is its prefix."""
-    try:
-        f = open(path, "rb")
-    except OSError as e:
-        raise Error(f"{path}: {e.strerror}") from None
-    with f:
-        head = f.read(64)
-        if len(head) < 64 or head[:5] != b"\x7fELF\x02":
-            raise Error(f"{path}: is no library that dlcc made")
-        (at,), (count,) = struct.unpack_from("<Q", head, 0x28), struct.unpack_from("<H", head, 0x3C)
-        f.seek(at)
-        raw = f.read(64 * count)
-        sections = [struct.unpack_from("<IIQQQQIIQQ", raw, 64 * i) for i in range(len(raw) // 64)]
-        for kind, offset, size, link in ((s[1], s[4], s[5], s[6]) for s in sections):
-            if kind != 11 or link >= len(sections):  # SHT_DYNSYM
-                continue
-            f.seek(offset)
-            symbols = f.read(size)
-            f.seek(sections[link][4])
-            names = f.read(sections[link][5])
-            for i in range(len(symbols) // 24):
-                name, section = struct.unpack_from("<I", symbols, 24 * i)[0], struct.unpack_from("<H", symbols, 24 * i + 6)[0]
-                text = names[name:names.find(b"\0", name)]
-                if section and text.endswith(_SUFFIX):
-                    return text.decode("ascii")
+def _symbols_of(path: str, f: BinaryIO) -> Iterator[bytes]:
+    """The names of the symbols that F, the library at PATH, defines."""
+    size, head = os.fstat(f.fileno()).st_size, f.read(64)
+    if len(head) < 64 or head[:5] != b"\x7fELF\x02":
+        raise Error(f"{path}: is no library that dlcc made")
+    (at,), (count,) = struct.unpack_from("<Q", head, 0x28), struct.unpack_from("<H", head, 0x3C)
+    if at + 64 * count > size:  # dlcc and linkers put this table last, and loading a library that is cut off would crash
+        raise Error(f"{path}: is cut off: it has {size} of {at + 64 * count} bytes; copy or compile it again")
+    f.seek(at)
+    sections = [struct.unpack_from("<IIQQQQIIQQ", section) for section in iter(lambda: f.read(64), b"")][:count]
+    for kind, offset, bytes_, link in ((s[1], s[4], s[5], s[6]) for s in sections):
+        if kind != 11 or link >= count or max(offset + bytes_, sections[link][4] + sections[link][5]) > size:  # SHT_DYNSYM
+            continue
+        f.seek(offset)
+        symbols = f.read(bytes_)
+        f.seek(sections[link][4])
+        names = f.read(sections[link][5])
+        for name, _, _, section in struct.iter_unpack("<IBBH16x", symbols[:bytes_ // 24 * 24]):
+            if section:
+                yield names[name:max(names.find(b"\0", name), name)]
+
+
+def _api_symbol(path: str, f: BinaryIO) -> str:
+    """The exported symbol of F, the library at PATH, that ends in _get_api: the model's name is its prefix."""
+    for name in _symbols_of(path, f):
+        if name.endswith(_SUFFIX) and name.isascii():
+            return name.decode("ascii")
     raise Error(f"{path}: exports no function NAME_get_api; dlcc MODEL -o FILE.so makes such a library")
 
 
+def _copy(path: str, to: str) -> None:
+    """Copies the file at PATH to TO, where there is the old file or all of the new one at any time."""
+    if os.path.exists(to) and not os.path.isfile(to):
+        raise OSError(errno.EINVAL, "is a folder, a device or a pipe; give the name of a file")
+    with tempfile.TemporaryDirectory(prefix=".dlcc.", dir=os.path.dirname(to)) as folder:
+        copy = os.path.join(folder, "copy")
+        shutil.copyfile(path, copy)
+        os.replace(copy, to)
+
+
+def _status_name(status: int) -> str:
+    return abi.STATUS[status] if status < len(abi.STATUS) else str(status)
+
+
+_libraries: weakref.WeakSet["_Library"] = weakref.WeakSet()
+
+
 class _Library:
-    """A library, its API, and a model that is loaded from it. close ends all of it."""
+    """A library, its API, and a model that is loaded from it. close ends all of it, or leaves that to the last running call.
+
+    `running` counts the calls that use the library; they enter and leave. The lock may be taken twice by a thread, as a signal
+    handler may close the model between two steps of a call. So a call is counted before it asks whether the model is closed.
+    `file` is open as long as the library is loaded, so that it can be saved whatever becomes of its path."""
 
     def __init__(self, path: str, options: abi.LoadOptions, folder: str | None) -> None:
-        symbol = _api_symbol(path)
+        self.path, self.folder, self.model = path, folder, ctypes.c_void_p()
+        self.contexts: list[int] = []
+        self.running, self.closed, self.to_free = 0, False, [True]
+        self.lock = threading.RLock()
+        self.process = os.getpid()
+        self.file = files.open_regular(path)
         try:
-            library = ctypes.CDLL(path, mode=ctypes.RTLD_LOCAL)
+            stat = os.fstat(self.file.fileno())
+            self.identity = stat.st_dev, stat.st_ino
+            self.handle, self.api = self._load(options)
+        except BaseException:
+            self.file.close()
+            raise
+        _libraries.add(self)
+
+    def _load(self, options: abi.LoadOptions) -> tuple[int, abi.Api]:
+        symbol = _api_symbol(self.path, self.file)
+        try:
+            library = ctypes.CDLL(self._name(), mode=ctypes.RTLD_LOCAL)
         except OSError as e:
             raise Error(str(e)) from None
-        found = abi.GetApi((symbol, library))(abi.VERSION)
+        try:
+            return library._handle, self._open(symbol, library, options)
+        except BaseException:
+            _ctypes.dlclose(library._handle)
+            raise
+
+    def _name(self) -> str:
+        """The name to load the library by. dlopen would take one of the same name that is loaded already, also where its file was
+        replaced since; then it gets the name of the open file."""
+        replaced = any(x.path == self.path and x.identity != self.identity and x.to_free for x in list(_libraries))
+        return f"/proc/self/fd/{self.file.fileno()}" if replaced else self.path
+
+    def _open(self, symbol: str, library: ctypes.CDLL, options: abi.LoadOptions) -> abi.Api:
+        path = self.path
+        try:
+            found = abi.GetApi((symbol, library))(abi.VERSION)
+        except AttributeError:  # the file was replaced after its symbols were read
+            raise Error(f"{path}: has no function {symbol} any more; load it again") from None
         if not found:
             raise Error(f"{path}: compiled for another version of the runtime's ABI")
-        self.handle, self.folder, self.model = library._handle, folder, ctypes.c_void_p()
-        self.api: abi.Api = found.contents
-        self.contexts: list[int] = []
-        self.lock = threading.Lock()
-        self.process = os.getpid()
-        status = self.api.load(ctypes.byref(options), ctypes.byref(self.model))
+        api: abi.Api = found.contents
+        status = api.load(ctypes.byref(options), ctypes.byref(self.model))
         if status:
-            text = abi.text(self.api.error(None))
-            _ctypes.dlclose(self.handle)
-            raise RunError(f"{path}: {text}", abi.STATUS[status])
+            raise RunError(f"{path}: {abi.text(api.error(None))}", _status_name(status))
+        return api
 
     def fail(self, status: int, of: int | None) -> RunError:
         """The error of a function of object OF that returned STATUS."""
         text = abi.text(self.api.error(of)) or abi.text(self.api.status_text(status))
-        return RunError(text, abi.STATUS[status] if status < len(abi.STATUS) else str(status))
+        return RunError(text, _status_name(status))
+
+    def enter(self) -> int | None:
+        """Begins a call: nothing is freed before leave(). Returns a context that no other call uses, if there is one."""
+        with self.lock:
+            self.running += 1
+            if not self.closed:
+                return self.contexts.pop() if self.contexts else None
+        self.leave(None)
+        raise Error("the model is closed")
 
     def take(self) -> int:
-        """A context that no other thread uses."""
-        with self.lock:
-            if self.contexts:
-                return self.contexts.pop()
+        """Begins a call, which has the context that is returned until it leaves."""
+        found = self.enter()
+        if found is not None:
+            return found
         context = ctypes.c_void_p()
         status = self.api.context(self.model, None, ctypes.byref(context))
         if status or context.value is None:
-            raise self.fail(status, None)
+            error = self.fail(status, None)
+            self.leave(None)
+            raise error
         return context.value
 
-    def give(self, context: int) -> None:
+    def leave(self, context: int | None) -> None:
+        """Ends a call, which gives CONTEXT back."""
         with self.lock:
-            self.contexts.append(context)
+            if context is not None:
+                self.contexts.append(context)
+            self.running -= 1
+            if self.closed and not self.running:
+                self._free()
 
     def close(self) -> None:
+        """Refuses further calls, and frees all, now or after the calls that run."""
         with self.lock:
-            for context in self.contexts:
-                self.api.context_free(context)
-            self.contexts.clear()
-        # It is busy if a thread still runs it as the process ends: then the code must stay.
-        if not self.api.unload(self.model):
-            _ctypes.dlclose(self.handle)
+            self.closed = True
+            if not self.running:
+                self._free()
         if self.folder and self.process == os.getpid():  # after a fork it is the parent's
             shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _free(self) -> None:
+        try:
+            self.to_free.pop()  # in one step, as a signal handler may get here in the midst of this
+        except IndexError:
+            return
+        for context in self.contexts:
+            self.api.context_free(context)
+        self.contexts.clear()
+        if not self.api.unload(self.model):  # busy: a context was lost by an interrupt, so the code must stay
+            _ctypes.dlclose(self.handle)
+            self.file.close()
+
+
+def _after_fork() -> None:
+    """A thread that held a lock, or ran a model, is not there in the child. What it used there is never freed."""
+    for library in list(_libraries):
+        library.lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 # ---- The description ----
@@ -239,8 +326,8 @@ class Model:
     Memory: inputs are read where they lie, and an output is written into a new NumPy array, so it stays valid after later runs.
     If the size of an output is computed during the run, the runtime has the memory, and the array is a copy of it."""
 
-    def __init__(self, library: _Library, path: str, profiled: bool) -> None:
-        self._library, self._path, self._profiled = library, path, profiled
+    def __init__(self, library: _Library, profiled: bool) -> None:
+        self._library, self._profiled = library, profiled
         desc = library.api.describe().contents
         inputs = _ios(desc.in_, desc.n_in)
         self._description = Description(
@@ -271,7 +358,8 @@ class Model:
         raise Error("a loaded model can be neither copied nor pickled: save it, and load the file")
 
     def close(self) -> None:
-        """Frees the model, its contexts and its threads. The model cannot be used any more."""
+        """Refuses further calls, and frees the model, its contexts and its threads. Calls that other threads have begun end as
+        they would without it; the last of them frees all."""
         self._close()
 
     def describe(self) -> Description:
@@ -280,8 +368,13 @@ class Model:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Copies the compiled library to PATH, for dlcc.load, or for a C program (docs/c-api.md)."""
-        self._api()
-        shutil.copyfile(self._path, path)
+        context = self._library.enter()
+        try:
+            _copy(f"/proc/self/fd/{self._library.file.fileno()}", os.path.realpath(path))
+        except OSError as e:
+            raise Error(f"{os.fspath(path)}: {e.strerror}") from None
+        finally:
+            self._library.leave(context)
 
     def profile(self) -> list[Kernel]:
         """The time of each kernel in the runs so far, the longest first. The model must have been compiled or loaded with
@@ -290,8 +383,12 @@ class Model:
             raise Error("the kernels of this model are not timed: compile or load it with profile=True")
         entry = abi.ProfileEntry(size=ctypes.sizeof(abi.ProfileEntry))
         found: list[Kernel] = []
-        while not self._api().profile(self._library.model, len(found), ctypes.byref(entry)):
-            found.append(Kernel(abi.text(entry.name), entry.calls, entry.nanoseconds / 1e9))
+        context = self._library.enter()
+        try:
+            while not self._library.api.profile(self._library.model, len(found), ctypes.byref(entry)):
+                found.append(Kernel(abi.text(entry.name), entry.calls, entry.nanoseconds / 1e9))
+        finally:
+            self._library.leave(context)
         return sorted(found, key=lambda k: -k.seconds)
 
     def __call__(self, *inputs: Any, **named: Any) -> Any:
@@ -330,7 +427,7 @@ class Model:
         return ", ".join(f'"{io.name}"' for io in ios) or "none"
 
     def _api(self) -> abi.Api:
-        if not self._close.alive:
+        if self._library.closed:
             raise Error("the model is closed")
         return self._library.api
 
@@ -355,7 +452,7 @@ class Model:
 
     def _shapes(self, context: int, ins: Any) -> list[tuple[int, ...]]:
         """The shapes of the outputs; a dim that the run computes is -1."""
-        api, ios = self._api(), self._description.outputs
+        api, ios = self._library.api, self._description.outputs
         outs = (abi.Tensor * max(len(ios), 1))()
         dims = [(ctypes.c_int64 * max(len(io.dims), 1))() for io in ios]
         for tensor, io, shape in zip(outs, ios, dims):
@@ -413,7 +510,7 @@ class Model:
         """The outputs of a run on INPUTS, all plain arrays of a signature that an earlier run had; None if they are not."""
         key = self._signature(inputs)
         free = self._calls.get(key)
-        if not free or not self._close.alive:
+        if not free:
             return None
         try:
             call = free.pop()  # another thread may have taken it
@@ -429,7 +526,7 @@ class Model:
         try:
             self._launch(context, call.ins, call.n_in, call.outs, call.n_out)
         finally:
-            library.give(context)
+            library.leave(context)
         free.append(call)
         return outputs
 
@@ -472,7 +569,7 @@ class Model:
             del keep_in, keep_out  # the memory of inputs and outputs, which had to live until here
             return arrays
         finally:
-            self._library.give(context)
+            self._library.leave(context)
 
 
 def open_model(path: str, *, device: str | None, threads: int, profile: bool,
@@ -480,12 +577,15 @@ def open_model(path: str, *, device: str | None, threads: int, profile: bool,
     """The model in the library at PATH, which may lie in FOLDER, a temporary one that goes with the model."""
     options = abi.LoadOptions(size=ctypes.sizeof(abi.LoadOptions), threads=threads, profile=int(profile),
                               device=device.encode() if device else None)
-    return Model(_Library(path, options, folder), path, profile)
+    library = _Library(path, options, folder)
+    try:
+        return Model(library, profile)
+    except BaseException:
+        library.close()
+        raise
 
 
 def load(path: str | os.PathLike[str], *, device: str | None = None, threads: int = 0, profile: bool = False) -> Model:
     """Loads a library that dlcc or Model.save wrote. The arguments are those of compile."""
-    path = os.path.abspath(os.fspath(path))
-    if not os.path.exists(path):
-        raise Error(f"{path}: there is no such file")
+    path = os.path.abspath(os.fsdecode(path))
     return open_model(path, device=device, threads=threads, profile=profile)

@@ -35,17 +35,51 @@ def path_of(program: str) -> str:
 
 
 @functools.lru_cache(maxsize=None)
-def _identity(path: str, _size: int, _time: int) -> str:
-    version = subprocess.run([path, "--version"], capture_output=True, text=True, check=True).stdout.strip()
+def _hash(path: str, _size: int, _time: int) -> str:
     with open(path, "rb") as f:
-        return f"{version}, {hashlib.sha256(f.read()).hexdigest()}"
+        return hashlib.sha256(f.read()).hexdigest()
+
+
+@functools.lru_cache(maxsize=None)
+def _answer(path: str, question: str, _hash_of_path: str) -> str:
+    return subprocess.run([path, question], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def _hash_of(path: str) -> str:
+    stat = os.stat(path)
+    return _hash(path, stat.st_size, stat.st_mtime_ns)
+
+
+def _asked(question: str) -> str:
+    path = path_of("dlcc")
+    return _answer(path, question, _hash_of(path))
 
 
 def compiler_version() -> str:
-    """What tells this compiler from others: its version, and the hash of the program."""
-    path = path_of("dlcc")
-    stat = os.stat(path)
-    return _identity(path, stat.st_size, stat.st_mtime_ns)
+    """What tells this compiler from others: its version, and the hashes of the program and of the runtime that it links."""
+    path = os.path.realpath(path_of("dlcc"))
+    runtime = os.path.join(os.path.dirname(path), "..", "lib", "libdlrt.a")
+    return ", ".join([_asked("--version"), _hash_of(path), _hash_of(runtime) if os.path.exists(runtime) else "no runtime"])
+
+
+def option_kinds() -> dict[str, set[str]]:
+    """For each option of dlcc what its value is: "file", "folder", "word" and so on; "none" where it may have none."""
+    kinds: dict[str, set[str]] = {}
+    for option, kind in (line.split() for line in _asked("--list-options").splitlines()):
+        kinds.setdefault(option, set()).add(kind)
+    return kinds
+
+
+def _command(*words: str) -> list[str]:
+    """The command line of dlcc with these words."""
+    for word in words:
+        try:
+            os.fsencode(word)
+        except UnicodeEncodeError as e:
+            raise Error(f"{word!r} cannot be given to a program: {e.reason}") from None
+        if "\0" in word:
+            raise Error(f"{word!r} cannot be given to a program: it has a byte 0")
+    return [path_of("dlcc"), *words]
 
 
 class _Progress:
@@ -67,7 +101,7 @@ def compile_model(arguments: Sequence[str], name: str, progress: bool | None) ->
     """Runs dlcc; returns the lines that it printed, which are warnings. Raises CompileError. NAME is shown as it works."""
     shown = progress if progress is not None else sys.stderr is not None and sys.stderr.isatty()
     line_of = _Progress(shown, name.encode("ascii", "backslashreplace").decode())
-    command = [path_of("dlcc"), *arguments] + (["--time-passes"] if shown else [])
+    command = _command(*arguments, *(["--time-passes"] if shown else []))
     lines: list[str] = []
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
                           errors="backslashreplace") as process:
@@ -98,6 +132,6 @@ def compile_error(lines: Sequence[str], status: int) -> CompileError:
 
 def check_model(arguments: Sequence[str]) -> tuple[str, list[str], int]:
     """Runs dlcc --check: its standard output, the lines of its diagnostics, and its exit status."""
-    done = subprocess.run([path_of("dlcc"), "--check", *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+    done = subprocess.run(_command("--check", *arguments), stdin=subprocess.DEVNULL, capture_output=True, text=True,
                           errors="backslashreplace", check=False)
     return done.stdout, done.stderr.splitlines(), done.returncode

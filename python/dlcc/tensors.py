@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.ma  # here, as a child could wait forever for an import that another thread had begun when it was forked
 
 from . import abi, dtypes
 from .errors import RunError
@@ -160,7 +161,7 @@ def _from_strings(array: np.ndarray, where: str) -> Borrowed:
 
 def borrow_input(x: Any, code: int, where: str) -> Borrowed:
     """X as an input of element type CODE: an array, an object with __dlpack__, or numbers and lists of them, which take that type."""
-    if isinstance(x, np.ma.MaskedArray):
+    if isinstance(x, numpy.ma.MaskedArray):
         raise RunError(f"{where}: the mask of a masked array would be lost; give its filled()")
     if code == dtypes.STRING and not hasattr(x, "__dlpack__"):
         x = np.asarray(x, object)

@@ -60,6 +60,41 @@ check "folders, which cannot be replaced" bash -c "'$build/bin/dlcc' '$model' --
 check "the file without the cache's help" same
 rm -rf c
 
+# A cache is one user's: what others could have put there is no code to run.
+check "made for this user alone" bash -c "umask 0; '$build/bin/dlcc' '$model' --name=d --cache=c -o d.so && [ \$(stat -c %a c) = 700 ] && [ \$(stat -c %a c/*.dlcc | sort -u) = 600 ]"
+for mode in 777 770 702 1777; do
+	chmod $mode c
+	check "mode $mode" bash -c "! '$build/bin/dlcc' '$model' --name=d --cache=c -o other.so 2>err && grep -q 'other users may write into the cache c (mode $(printf %04d $mode)).*chmod go-w c' err && [ ! -e other.so ]"
+done
+chmod 755 c
+check "others may read" compiles "2 0" -o d.so
+for entry in c/*.dlcc; do chmod 620 "$entry"; done
+check "entries that others may write to" compiles "0 2" -o d.so
+check "they are replaced" compiles "2 0" -o d.so
+if [ "$(id -u)" = 0 ]; then
+	chown 12345 c/*.dlcc
+	check "entries of another user" compiles "0 2" -o d.so
+	mkdir -m 700 theirs && chown 12345 theirs
+	check "a folder of another user" bash -c "! '$build/bin/dlcc' '$model' --cache=theirs -o other.so 2>err && grep -q 'belongs to user 12345, and this is user 0' err"
+	rm -r theirs
+fi
+ln -s c link
+check "a link to the folder" bash -c "'$build/bin/dlcc' '$model' --name=d --cache=link -v -o d.so 2>&1 | grep -q 'is link/'"
+rm -rf c link
+
+# The bound: what was not taken for the longest time goes.
+size() { du -cb c/*.dlcc | tail -n 1 | cut -f 1; }
+within() { [ "$(size)" -le $(($1 << 20)) ] || { size; return 1; }; }
+for n in 1 2 3 4 5 6 7; do compile --dim N=$n --cache-size=1 -o d.so; done
+check "the folder has at most 1 MiB" within 1
+check "the last one is there" compiles "2 0" --dim N=7 -o d.so
+check "the first one is not" compiles "0 2" --dim N=1 -o d.so
+sleep 0.01
+check "this is the last one now" compiles "2 0" --dim N=7 -o d.so
+check "a smaller bound" bash -c "'$build/bin/dlcc' '$model' --name=d --cache=c --cache-size=0 -o d.so && [ -z \"\$(ls c)\" ]"
+check "no such bound" bash -c "! '$build/bin/dlcc' '$model' --cache=c --cache-size=many -o d.so 2>err && grep -q -- '--cache-size wants a number' err"
+rm -rf c
+
 # Compiles at once.
 for i in 1 2 3; do
 	mkdir "at$i"
@@ -68,9 +103,10 @@ done
 wait
 check "three at once" bash -c 'for i in 1 2 3; do cmp "at$i/d.so" first.so || exit 1; done'
 check "their entries" entries 2
-touch c/notes && touch -d '2 hours ago' c/.dlcc.abcdef && touch c/.dlcc.ghijkl
+mkdir c/.dlcc.folder && touch c/.dlcc.folder/k0.c && touch -d '2 days ago' c/.dlcc.folder
+touch c/notes && touch -d '2 days ago' c/.dlcc.abcdef && touch c/.dlcc.ghijkl
 check "another file's entry" compiles "0 2" --dim N=3 -o d.so
-check "what a killed dlcc left is gone, and nothing else" bash -c '[ ! -e c/.dlcc.abcdef ] && [ -e c/.dlcc.ghijkl ] && [ -e c/notes ]'
+check "what a killed dlcc left is gone, and nothing else" bash -c '[ ! -e c/.dlcc.abcdef ] && [ ! -e c/.dlcc.folder ] && [ -e c/.dlcc.ghijkl ] && [ -e c/notes ]'
 
 # Faults.
 : >file

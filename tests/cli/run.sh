@@ -347,6 +347,27 @@ try "shape: silent" 0 "" declared.onnx -o d.so -Wno-shape
 try "shape: an error" 1 "error: .*declared" declared.onnx -o d.so -Werror=shape
 try "shape: all errors" 1 "error: .*declared" declared.onnx -o d.so -Werror
 try "shape: all errors but" 0 "" declared.onnx -o d.so -Werror -Wno-shape
+many="-Wno-seed -Wno-cache -Wno-seed -Wno-cache -Wno-seed -Wno-cache -Wno-seed -Wno-cache -Wno-seed -Wno-cache -Wno-seed -Wno-cache -Wno-seed -Wno-cache -Wno-seed -Wno-cache"
+try "shape: silent after many options" 0 "" declared.onnx -o d.so $many -Wno-shape
+try "shape: an error after many options" 1 "error: .*declared" declared.onnx -o d.so $many -Werror=seed $many -Werror=shape
+try "shape: an error, silent in the end" 0 "" declared.onnx -o d.so -Werror=shape -Wno-shape
+try "shape: silent, an error in the end" 1 "error: .*declared" declared.onnx -o d.so -Wno-shape -Werror=shape
+try "shape: warned of in the end" 0 "warning: .*declared" declared.onnx -o d.so -Wno-shape -Wshape
+try "shape: all errors, but this a warning" 0 "warning: .*declared" declared.onnx -o d.so -Wno-error=shape -Werror
+try "shape: no errors in the end" 0 "warning: .*declared" declared.onnx -o d.so -Werror -Wno-error
+try "shape: all silent, but this" 0 "warning: .*declared" declared.onnx -o d.so -Wno-all -Wshape
+try "attribute: cannot be silenced" 2 "-Wno-attribute would silence an error; -Wno-error=attribute makes it a warning" cnn.onnx -o m.so -Wno-attribute
+"$python" -c "
+import onnx
+m = onnx.load('cnn.onnx')
+m.graph.node[1].attribute.add(name='pace', type=2, i=3)
+onnx.save(m, 'paced.onnx')"
+try "attribute: an error" 1 'error: node ".*has no attribute "pace"' paced.onnx -o p.so
+try "attribute: an error where all warnings are silent" 1 'error: node ".*has no attribute "pace"' paced.onnx -o p.so -Wno-all
+try "attribute: a warning" 0 'warning: node ".*has no attribute "pace"' paced.onnx -o p.so -Wno-error=attribute
+try "attribute: a warning for code for GPUs" 0 'warning: node ".*has no attribute "pace"' paced.onnx --target=cuda:sm_80 -o p.ptx -Werror -Wno-error=attribute
+try "attribute: checked" 0 'nodes, 4 supported' --check paced.onnx -Wno-error=attribute
+try "options and the kinds of their values" 0 "^--calibrate folder$" --list-options
 try "no such warning" 2 'no warning is called "frob"; there are all, .*, unproved' cnn.onnx -o m.so -Wfrob
 try "no such error" 2 'no warning is called "unbouned"' cnn.onnx -o m.so -Werror=unbouned
 try "help: warnings" 0 "warnings: all, .*, unproved" --help

@@ -23,10 +23,10 @@ def compiled(text, **options):
     return dlcc.compile(model(text), **{"level": 0, **options})
 
 
-def python(program, *arguments, **environment):
+def python(program, *arguments, timeout=None, **environment):
     """Runs PROGRAM, text, in a Python of its own: the finished process. A variable that is None is unset."""
     env = {**os.environ, "PYTHONPATH": os.path.join(ROOT, "python"), **environment}
-    return subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False,
+    return subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False, timeout=timeout,
                           env={k: v for k, v in env.items() if v is not None})
 
 

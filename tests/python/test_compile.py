@@ -1,19 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles: what a model may be, errors, warnings, the cache, check, progress, and the command line."""
+"""Compiles: what a model may be, errors, warnings, check, progress, and the command line."""
 
 import os
 import pty
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 import warnings
 
 import dlcc
 import numpy as np
 import onnx
-from dlcc import compiling, programs, wire
+from dlcc import programs
 from models import DIGITS, ROOT, compiled, model, python
 
 NEG = "(float[2] x) => (float[2] y) { y = Neg(x) }"
@@ -75,9 +74,26 @@ class Models(InFolder):
             np.testing.assert_array_equal(loaded([1, 2]), [-1, -2])
 
     def test_load_refused(self):
-        for path, why in (("none.so", "no such file"), ("/", "Is a directory"), (DIGITS, "no library"), (sys.executable, "NAME_get_api|no library")):
+        for path, why in (("none.so", "No such file"), ("/", "Is a directory"), (DIGITS, "no library"), (sys.executable, "NAME_get_api|no library")):
             with self.assertRaisesRegex(dlcc.Error, why):
                 dlcc.load(path)
+
+    def test_load_damaged(self):
+        """What is not all of a library is refused before it is loaded, which would crash, and no pipe is waited for."""
+        whole, cut = os.path.join(self.folder, "whole.so"), os.path.join(self.folder, "cut.so")
+        compiled(NEG).save(whole)
+        with open(whole, "rb") as f:
+            data = f.read()
+        os.mkfifo(cut + ".pipe")
+        with self.assertRaisesRegex(dlcc.Error, "is not a regular file"):
+            dlcc.load(cut + ".pipe")
+        for given, why in ((data[:-1], f"is cut off: it has {len(data) - 1} of {len(data)} bytes"), (data[:5000], "cut off"), (data[:40], "no library"),
+                           (data[:0x28] + b"\xff" * 8 + data[0x30:], "cut off"), (data[:0x3c] + b"\xff\xff" + data[0x3e:], "cut off"),
+                           (b"version https://git-lfs.github.com/spec/v1\noid sha256:00\n", "is a Git LFS pointer, not the file; run `git lfs pull`")):
+            with open(cut, "wb") as f:
+                f.write(given)
+            with self.subTest(why), self.assertRaisesRegex(dlcc.Error, why):
+                dlcc.load(cut)
 
     def test_no_such_device(self):
         with self.assertRaises(dlcc.RunError) as caught:
@@ -127,8 +143,11 @@ class Errors(InFolder):
                 compiled(NEG, **options)
         with self.assertRaisesRegex(dlcc.Error, "makes no library"):
             compiled(NEG, options=["--check"])
-        with self.assertRaisesRegex(dlcc.Error, "cache=/dev/null: File exists"):
-            compiled(NEG, cache="/dev/null")
+        for path in "zero\0byte.onnx", "lone\ud800.onnx":
+            with self.assertRaisesRegex(dlcc.Error, "cannot be given to a program"):
+                dlcc.compile(path)
+            with self.assertRaisesRegex(dlcc.Error, "cannot be given to a program"):
+                dlcc.check(path)
 
     def test_nothing_stays(self):
         before = set(os.listdir(tempfile.gettempdir()))
@@ -172,79 +191,13 @@ class Errors(InFolder):
     def test_warnings(self):
         proto = model("(float[2] x) => (float[2] y) <float[2] w = {3, 4}> { y = Add(x, w) }")
         proto.graph.input.append(onnx.helper.make_tensor_value_info("w", 1, [2]))
-        with self.assertWarnsRegex(dlcc.CompileWarning, "overridable|initialiser"):
-            dlcc.compile(proto, level=0)
+        for options in {}, {"cache": os.path.join(self.folder, "cache")}:
+            with self.assertWarnsRegex(dlcc.CompileWarning, "overridable|initialiser") as caught:
+                dlcc.compile(proto, level=0, **options)
+            self.assertEqual(caught.filename, __file__)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             dlcc.compile(proto, level=0, options=["-Wno-overridable"])
-
-
-class Cache(InFolder):
-    def setUp(self):
-        super().setUp()
-        self.cache = os.path.join(self.folder, "cache")
-
-    def libraries(self):
-        return sorted(f for f in os.listdir(self.cache) if f.endswith(".so"))
-
-    def test_hit(self):
-        compiled(NEG, cache=self.cache)
-        path, = self.libraries()
-        made = os.stat(os.path.join(self.cache, path)).st_mtime_ns
-        np.testing.assert_array_equal(compiled(NEG, cache=self.cache)([1, 2]), [-1, -2])
-        self.assertEqual(os.stat(os.path.join(self.cache, path)).st_mtime_ns, made)
-        self.assertEqual(os.listdir(self.cache), [path])
-
-    def test_misses(self):
-        keys = {compiling.cache_key(self.path("a.onnx"), ["-O2"])}
-        keys.add(compiling.cache_key(self.path("a.onnx"), ["-O1"]))
-        keys.add(compiling.cache_key(self.path("a.onnx", NEG.replace("Neg", "Abs")), ["-O2"]))
-        saved, programs.compiler_version = programs.compiler_version, lambda: "another"
-        try:
-            keys.add(compiling.cache_key(self.path("a.onnx"), ["-O2"]))
-        finally:
-            programs.compiler_version = saved
-        tiles = os.path.join(self.folder, "tiles")
-        for line in "sm_80 f16 1 2 3 128x128x32x4", "sm_80 f16 1 2 3 64x64x32x4":
-            with open(tiles, "w") as f:
-                f.write(line)
-            keys.add(compiling.cache_key(self.path("a.onnx"), [f"--tiles={tiles}"]))
-            keys.add(compiling.cache_key(self.path("a.onnx"), ["--tiles", tiles]))
-        self.assertEqual(len(keys), 8)
-        for weights in ["--weights=w"], ["--weights", "w"]:
-            with self.assertRaisesRegex(dlcc.Error, "which a cache does not keep"):
-                compiling.cache_key(self.path("a.onnx"), weights)
-        with self.assertRaisesRegex(dlcc.Error, "without a cache"):
-            compiling.cache_key("a.dl", [])
-        self.assertEqual(compiling.cache_key(self.path("a.onnx"), ["-O2"]), compiling.cache_key(self.path("b.onnx"), ["-O2"]))
-
-    def test_external_data(self):
-        """A model is another one if a file of its weights is."""
-        proto = model("(float[n,64] x) => (float[n,64] y) { y = MatMul(x, w) }")
-        found = []
-        for factor in 1, 2:
-            del proto.graph.initializer[:]
-            proto.graph.initializer.append(onnx.numpy_helper.from_array(factor * np.eye(64, dtype=np.float32), "w"))
-            path = os.path.join(self.folder, "external.onnx")
-            onnx.save_model(proto, path, save_as_external_data=True, location="weights.bin", size_threshold=0)
-            with open(path, "rb") as f:
-                self.assertEqual(wire.external_files(f.read()), ["weights.bin"])
-            found.append(dlcc.compile(path, cache=self.cache, level=0)(np.ones((1, 64), np.float32))[0, 0])
-            time.sleep(0.01)
-        self.assertEqual(found, [1, 2])
-        self.assertEqual(len(self.libraries()), 2)
-
-    def test_damaged(self):
-        """What is no model has a key, too: the compiler reports what is wrong."""
-        good = model(NEG).SerializeToString()
-        for n in range(len(good)):
-            wire.external_files(good[:n])
-        self.assertEqual(wire.external_files(b"\xff" * 40), [])
-
-    def test_refused(self):
-        with self.assertRaises(dlcc.CompileError):
-            compiled("(float[2] x) => (float[2] y) { y = Frobnicate(x) }", cache=self.cache)
-        self.assertEqual(os.listdir(self.cache), [])
 
 
 class Check(InFolder):

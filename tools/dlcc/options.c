@@ -54,6 +54,7 @@ static const char usage[] =
 	"  --embed-weights       weights of more than 16 MiB inside a .a, .o or .c, too\n"
 	"  --threads=N           C compilers at once (default, and 0: the processors)\n"
 	"  --cache=DIR           keep compiled objects in DIR, and take those that are there\n"
+	"  --cache-size=MIB      what DIR holds at most (default %d)\n"
 	"  --check               say for each node whether and how it is supported\n"
 	"  --explain[=TRACE]     say for each kernel what is in it, how it is computed and why, and how long it takes at least;\n"
 	"                        with a trace of dlrun --profile=TRACE, how long it took\n"
@@ -64,9 +65,10 @@ static const char usage[] =
 	"  --sanitize            compile the generated C with ASan and UBSan\n"
 	"  --time-passes         print the time of each pass, and of each part of making the output\n"
 	"  --save-temps[=DIR]    keep the generated C, in DIR/NAME (default: ./NAME)\n"
-	"  --list-ops --list-passes --list-targets\n"
-	"  -WNAME -Wno-NAME -Werror[=NAME]   warnings: %s\n"
-	"                        (unbounded, off unless named: memory whose size depends on data; dims of inputs do not count)\n"
+	"  --list-ops --list-passes --list-targets --list-options\n"
+	"  -WNAME -Wno-NAME -Werror[=NAME] -Wno-error[=NAME]   warnings: %s\n"
+	"                        (unbounded, off unless named: memory whose size depends on data; dims of inputs do not count;\n"
+	"                        attribute: one that an operator does not have is an error, -Wno-error=attribute ignores it)\n"
 	"  -v                    print the commands that are run; -###: print them and run none\n"
 	"  --version --help\n";
 
@@ -87,43 +89,6 @@ static void list_ops(void)
 	}
 }
 
-static void add_name(const char **list, const char *name)
-{
-	for (int i = 0; i < 15; i++)
-		if (!list[i]) {
-			list[i] = name;
-			return;
-		}
-}
-
-typedef struct Warning {
-	const char *name;
-	bool off; /* unless it is named */
-	bool gpu; /* about the GPU's code */
-} Warning;
-
-static const Warning warnings[] = {
-	{"all", false, true},
-	{"shape", false, false},       /* a type that a .dl declares is not the one found */
-	{"duplicate", false, false},   /* two constants of one name */
-	{"overridable", false, false}, /* inputs that are constants, since they have initialisers */
-	{"unbounded", true, false},    /* memory whose size depends on data */
-	{"seed", false, false},        /* random numbers without a seed */
-	{"schedule", false, false},    /* --slice=N or a line of --schedule=FILE decides nothing */
-	{"cache", false, false},       /* --cache=DIR takes no more */
-	{"unproved", false, true},     /* a schedule that isl cannot prove (--verify) */
-	/* a copy that the GPU's run waits for; where it is named, products of dequantised
-	 * tensors in floats, too */
-	{"fallback", false, true},
-};
-
-void options_gpu_only(Diag *d)
-{
-	for (size_t i = 0; i < sizeof warnings / sizeof *warnings; i++)
-		if (!warnings[i].gpu)
-			add_name(d->wno, warnings[i].name);
-}
-
 static bool usage_error(Cli *c, const char *fmt, const char *arg)
 {
 	diag_error(&c->diag, (DiagLoc){.file = "dlcc"}, fmt, arg);
@@ -141,76 +106,58 @@ bool options_fault(Cli *c, const char *text)
 	return usage_error(c, "%s", text);
 }
 
-static void warning_names(StrBuf *b)
-{
-	for (size_t i = 0; i < sizeof warnings / sizeof *warnings; i++)
-		strbuf_printf(b, "%s%s", i ? ", " : "", warnings[i].name);
-}
-
-static bool no_such_warning(Cli *c, const char *name)
-{
-	StrBuf b = {0};
-
-	strbuf_printf(&b, "no warning is called \"%s\"; there are ", name);
-	warning_names(&b);
-	options_fault(c, strbuf_str(&b));
-	strbuf_free(&b);
-	return false;
-}
-
 static bool warning_option(Cli *c, const char *a)
 {
-	const char *name = a + 2;
-	bool no = str_starts(name, "no-"), error = false;
+	StrBuf error = {0};
+	const bool ok = warnings_option(&c->warnings, a, &error);
 
-	if (!strcmp(name, "error"))
-		return add_name(c->diag.werror, "all"), true;
-	name += no ? 3 : 0;
-	if (str_starts(name, "error=")) {
-		name += 6;
-		error = true;
-	}
-	for (size_t i = 0; i < sizeof warnings / sizeof *warnings; i++) {
-		if (strcmp(warnings[i].name, name) != 0)
-			continue;
-		if (no)
-			add_name(c->diag.wno, warnings[i].name);
-		else if (error)
-			add_name(c->diag.werror, warnings[i].name);
-		if (warnings[i].off)
-			c->unbounded = !no;
-		if (!strcmp(name, "fallback"))
-			c->fallback = !no;
-		return true;
-	}
-	return no_such_warning(c, name);
+	if (!ok)
+		options_fault(c, strbuf_str(&error));
+	strbuf_free(&error);
+	return ok;
 }
+
+/* What the value of an option is, as --list-options prints it. */
+typedef enum ValueKind {
+	VALUE_NONE,
+	VALUE_WORD,
+	VALUE_NUMBER,
+	VALUE_FILE,    /* it is read */
+	VALUE_FOLDER,  /* the files in it are read */
+	VALUE_PROGRAM, /* it is run */
+	VALUE_OUTPUT,  /* a file or a folder that is written */
+	VALUE_CACHE
+} ValueKind;
+
+static const char *const value_kind_name[] = {"none",   "word",    "number", "file",
+					      "folder", "program", "output", "cache"};
 
 typedef struct Text {
 	const char *option;
 	size_t at; /* offset in Cli of a const char * */
+	ValueKind kind;
 	bool once; /* a second one must be the same; else the last one holds */
 } Text;
 
 static const Text texts[] = {
-	{"--name", offsetof(Cli, name), false},
-	{"--cc", offsetof(Cli, cc), false},
-	{"--sysroot", offsetof(Cli, sysroot), false},
-	{"--runtime", offsetof(Cli, runtime), false},
-	{"--weights", offsetof(Cli, weights), false},
-	{"--cubin", offsetof(Cli, cubin), false},
-	{"--ptxas", offsetof(Cli, ptxas), false},
-	{"--tiles", offsetof(Cli, tiles), false},
-	{"--schedule", offsetof(Cli, schedule), false},
-	{"--cache", offsetof(Cli, cache), false},
-	{"--target", offsetof(Cli, targets), true},
-	{"--dump-ir", offsetof(Cli, dump), false},
-	{"--dump-node", offsetof(Cli, dump_node), false},
-	{"--explain", offsetof(Cli, trace), false},
-	{"--calibrate", offsetof(Cli, calibrate), false},
-	{"--caches", offsetof(Cli, caches), false},
-	{"--save-temps", offsetof(Cli, save_temps), false},
-	{"-o", offsetof(Cli, output), true},
+	{"--name", offsetof(Cli, name), VALUE_WORD, false},
+	{"--cc", offsetof(Cli, cc), VALUE_PROGRAM, false},
+	{"--sysroot", offsetof(Cli, sysroot), VALUE_WORD, false},
+	{"--runtime", offsetof(Cli, runtime), VALUE_FILE, false},
+	{"--weights", offsetof(Cli, weights), VALUE_OUTPUT, false},
+	{"--cubin", offsetof(Cli, cubin), VALUE_WORD, false},
+	{"--ptxas", offsetof(Cli, ptxas), VALUE_PROGRAM, false},
+	{"--tiles", offsetof(Cli, tiles), VALUE_FILE, false},
+	{"--schedule", offsetof(Cli, schedule), VALUE_FILE, false},
+	{"--cache", offsetof(Cli, cache), VALUE_CACHE, false},
+	{"--target", offsetof(Cli, targets), VALUE_WORD, true},
+	{"--dump-ir", offsetof(Cli, dump), VALUE_WORD, false},
+	{"--dump-node", offsetof(Cli, dump_node), VALUE_WORD, false},
+	{"--explain", offsetof(Cli, trace), VALUE_FILE, false},
+	{"--calibrate", offsetof(Cli, calibrate), VALUE_FOLDER, false},
+	{"--caches", offsetof(Cli, caches), VALUE_WORD, false},
+	{"--save-temps", offsetof(Cli, save_temps), VALUE_OUTPUT, false},
+	{"-o", offsetof(Cli, output), VALUE_OUTPUT, true},
 };
 
 enum { TUNE_SECONDS = 60 }; /* unless --tune says how many */
@@ -227,6 +174,7 @@ static const Number numbers[] = {{"--threads", offsetof(Cli, threads)},
 				 {"--winograd", offsetof(Cli, winograd)},
 				 {"--slice", offsetof(Cli, slice)},
 				 {"--int4", offsetof(Cli, int4_group)},
+				 {"--cache-size", offsetof(Cli, cache_size)},
 				 {"--tune", offsetof(Cli, tune_seconds)}};
 
 typedef struct Flag {
@@ -342,13 +290,14 @@ typedef struct NameList {
 	size_t at,
 		count; /* offsets in Cli of an array of const char *, and of the int of how many it has */
 	int most;
+	ValueKind kind;
 } NameList;
 
 static const NameList lists[] = {
 	{"--overridable", offsetof(Cli, overridable.name), offsetof(Cli, overridable.n),
-	 MAX_OVERRIDABLE},
-	{"--keep", offsetof(Cli, keep), offsetof(Cli, nkeep), MAX_KEEP},
-	{"--op", offsetof(Cli, ops.name), offsetof(Cli, ops.n), MAX_DEFINITION_FILES},
+	 MAX_OVERRIDABLE, VALUE_WORD},
+	{"--keep", offsetof(Cli, keep), offsetof(Cli, nkeep), MAX_KEEP, VALUE_WORD},
+	{"--op", offsetof(Cli, ops.name), offsetof(Cli, ops.n), MAX_DEFINITION_FILES, VALUE_FILE},
 };
 
 static bool list_item(Cli *c, const NameList *l, const char *v)
@@ -548,6 +497,8 @@ bool options_read(Cli *c, int argc, char **argv)
 			return false;
 	if (!c->input)
 		return options_fault(c, "no model");
+	warnings_rules(&c->warnings, c->rules);
+	c->diag.rules = c->rules;
 	c->explain = c->explain || c->trace;
 	c->tune = c->tune || c->tune_seconds >= 0;
 	if (c->tune_seconds < 0)
@@ -623,8 +574,8 @@ static void help(void)
 
 	target_names(&cpus, false);
 	target_names(&gpus, true);
-	warning_names(&names);
-	printf(usage, strbuf_str(&cpus), strbuf_str(&gpus), strbuf_str(&names));
+	warnings_names(&names);
+	printf(usage, strbuf_str(&cpus), strbuf_str(&gpus), PACKAGE_CACHE_MIB, strbuf_str(&names));
 	strbuf_free(&cpus);
 	strbuf_free(&gpus);
 	strbuf_free(&names);
@@ -655,6 +606,25 @@ static void list_targets(void)
 	}
 }
 
+static void list_option(const char *option, ValueKind kind)
+{
+	printf("%s %s\n", option, value_kind_name[kind]);
+}
+
+static void list_options(void)
+{
+	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+		list_option(texts[i].option, texts[i].kind);
+	for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+		list_option(lists[i].option, lists[i].kind);
+	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+		list_option(numbers[i].option, VALUE_NUMBER);
+	list_option("--max-error", VALUE_NUMBER);
+	list_option("--dim", VALUE_WORD);
+	for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
+		list_option(flags[i].option, VALUE_NONE);
+}
+
 static void list_passes(void)
 {
 	passes_list(stdout);
@@ -667,6 +637,7 @@ bool options_answer(int argc, char **argv)
 				       {"--list-ops", list_ops},
 				       {"--list-passes", list_passes},
 				       {"--list-targets", list_targets},
+				       {"--list-options", list_options},
 				       {0}};
 
 	return program_answers(argc, argv, all);

@@ -6,6 +6,7 @@
 #include "base/diag.h"
 #include "frontend/import.h"
 #include "ir/definition.h"
+#include "tools/dlcc/warnings.h"
 
 #include <stdint.h>
 
@@ -30,10 +31,13 @@ typedef struct Cli {
 	Overridable overridable;
 	DefinitionFiles ops;
 	const char *targets;
-	int level, threads, rewrite_limit, list_tiles, winograd, slice, tune_seconds, int4_group;
+	int level, threads, rewrite_limit, list_tiles, winograd, slice, tune_seconds, int4_group,
+		cache_size;
 	bool int8, tune, verbose, dry, check, time_passes, dump_all, sanitize, shuffle, verify,
-		tf32, flush, unbounded, fallback, embed, explain, int4, int8_weights,
-		int8_activations, bf16_activations, bf16, fp16;
+		tf32, flush, embed, explain, int4, int8_weights, int8_activations, bf16_activations,
+		bf16, fp16;
+	Warnings warnings;
+	DiagRule rules[WARNINGS_ROOM]; /* those of DIAG */
 	Diag diag;
 } Cli;
 
@@ -45,8 +49,6 @@ bool options_folders(Cli *c);
 bool output_is_model(const Cli *c);
 /* A diagnostic of wrong usage; false. */
 bool options_fault(Cli *c, const char *text);
-/* Silences the warnings that are not about the GPU's code: they were given for the CPU's. */
-void options_gpu_only(Diag *d);
 /* Prints what was asked for about dlcc itself; false: nothing was. */
 bool options_answer(int argc, char **argv);
 

@@ -3,7 +3,6 @@
 #include "base/sys.h"
 #include "tools/dlcc/explain.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -199,13 +198,11 @@ const char *trace_name(Arena *a, const char *name)
 
 bool trace_read(Arena *a, Diag *d, const char *path, Trace *t)
 {
-	size_t n;
-	const char *text = read_file(a, path, &n);
+	const char *text = read_text(a, path);
 	Json j = {.p = text, .arena = a};
 
 	if (!text)
-		return diag_error(d, (DiagLoc){.file = path}, "cannot be read: %s",
-				  strerror(errno));
+		return diag_error(d, (DiagLoc){.file = path}, "cannot be read: %s", open_error());
 	members(&j, '{', '}', read_top, t);
 	if (j.bad || !t->kernels.n)
 		return diag_error(d, (DiagLoc){.file = path},

@@ -2,6 +2,7 @@
 /* Values: protobuf files through the frontend, and random ones. NumPy files are in npy.c. */
 #include "tools/dlrun/array.h"
 
+#include "base/sys.h"
 #include "base/vec.h"
 #include "frontend/tensor.h"
 #include "tools/dlrun/npy.h"
@@ -261,11 +262,15 @@ static bool read_lines(Arena *a, Diag *d, const char *path, Array *v)
 	if (!f)
 		return diag_error(d, (DiagLoc){.file = path}, "%s", strerror(errno));
 	while ((n = getline(&line, &room, f)) >= 0) {
+		if (!lines.n && is_lfs_pointer(line, (size_t)n))
+			break;
 		n -= n && line[n - 1] == '\n';
 		vec_push(a, &lines, ((dl_str){arena_strndup(a, line, (size_t)n), (uint64_t)n}));
 	}
 	free(line);
 	fclose(f);
+	if (n >= 0)
+		return diag_error(d, (DiagLoc){.file = path}, LFS_POINTER);
 	*v = array_make("", DT_STR, 1, NEW_ARRAY(a, 1, int64_t), lines.at);
 	v->dims[0] = lines.n;
 	return true;

@@ -6,6 +6,7 @@
  */
 #include "tools/dlrun/datasets.h"
 
+#include "base/sys.h"
 #include "tools/dlrun/compare.h"
 #include "tools/dlrun/noise.h"
 #include "tools/dlrun/session.h"
@@ -18,14 +19,12 @@
 
 double data_noise(Arena *a, const char *dir, int k)
 {
-	FILE *f = fopen(arena_printf(a, "%s/case.json", dir), "r");
-	char *text = arena_alloc(a, 1 << 16), *p;
+	size_t n;
+	char *text = read_file(a, arena_printf(a, "%s/case.json", dir), &n), *p;
 	double largest = 0;
 
-	if (!f)
+	if (!text)
 		return 0;
-	text[fread(text, 1, (1 << 16) - 1, f)] = '\0';
-	fclose(f);
 	p = strstr(text, "\"noise\"");
 	p = p ? strchr(p, ':') : NULL;
 	for (int i = 0; p && *p && *p != ']' && *p != '}'; i++) {
@@ -170,8 +169,9 @@ static bool inputs(Session *s, const char *dir, Array *in)
 
 static bool same(const Session *s, const char *set, const Array *got, const Comparison *c)
 {
-	printf("%s: %s: max abs %.3g, max rel %.3g: %s%s\n", set, session_shown(s, got->name),
-	       c->max_abs, c->max_rel, c->ok ? "ok, within " : "FAIL: ", c->ok ? c->rule : c->why);
+	printf("%s: %s: max abs %.3g, max rel %.3g: %s%s\n", session_shown(s, set),
+	       session_shown(s, got->name), c->max_abs, c->max_rel,
+	       c->ok ? "ok, within " : "FAIL: ", c->ok ? c->rule : c->why);
 	return c->ok;
 }
 
@@ -198,7 +198,8 @@ static void compare_set(Session *s, const char *set, const Array *in, const Arra
 		sum->outputs += w != NULL;
 		sum->alone += !w;
 		if (!w) {
-			printf("%s: %s: no reference\n", set, session_shown(s, got[o].name));
+			printf("%s: %s: no reference\n", session_shown(s, set),
+			       session_shown(s, got[o].name));
 			continue;
 		}
 		c = compare(&got[o], w, t);
@@ -230,7 +231,8 @@ static bool run_set(Session *s, const char *dir, const char *set, Tolerance t, b
 	if (n < 0 || !inputs(s, dir, in))
 		return false;
 	if (session_run(s, in)) {
-		printf("%s: FAIL: %s\n", set, s->api->error(s->context));
+		printf("%s: FAIL: %s\n", session_shown(s, set),
+		       session_shown(s, s->api->error(s->context)));
 		return false;
 	}
 	compare_set(s, set, in, session_copy_outputs(s), want, n, t, measures, sum);
@@ -238,10 +240,10 @@ static bool run_set(Session *s, const char *dir, const char *set, Tolerance t, b
 }
 
 /* One line for all; true: nothing is wrong. */
-static bool summary(const char *dir, const Tally *t)
+static bool summary(const Session *s, const char *dir, const Tally *t)
 {
-	printf("%s: %d data set%s, %d output%s compared", dir, t->sets, t->sets == 1 ? "" : "s",
-	       t->outputs, t->outputs == 1 ? "" : "s");
+	printf("%s: %d data set%s, %d output%s compared", session_shown(s, dir), t->sets,
+	       t->sets == 1 ? "" : "s", t->outputs, t->outputs == 1 ? "" : "s");
 	if (t->alone)
 		printf(", %d without a reference", t->alone);
 	if (t->failed)
@@ -291,7 +293,7 @@ bool session_data(Session *s, const char *dir, DataOptions o)
 	}
 	free(set);
 	if (n)
-		return summary(dir, &sum);
+		return summary(s, dir, &sum);
 	if (access(arena_printf(s->arena, "%s/output_0.pb", dir), R_OK))
 		return diag_error(s->diag, (DiagLoc){.file = dir},
 				  "no test_data_set_K and no output_0.pb in it");
@@ -299,5 +301,5 @@ bool session_data(Session *s, const char *dir, DataOptions o)
 	sum.failed += !run_set(s, dir, dir,
 			       tolerance(s, o, arena_printf(s->arena, "%s/..", dir), 0), measures,
 			       &sum);
-	return summary(dir, &sum);
+	return summary(s, dir, &sum);
 }

@@ -158,15 +158,27 @@ static void take_strings(Arena *a, Array *v, const char *data, size_t each, bool
 	v->data = to;
 }
 
+/* Refuses F, whose first 10 bytes are HEAD. */
+static bool not_npy(Diag *d, const char *path, FILE *f, const unsigned char *head)
+{
+	char text[64];
+
+	memcpy(text, head, 10);
+	return bad(d, path,
+		   is_lfs_pointer(text, 10 + fread(text + 10, 1, sizeof(text) - 10, f))
+			   ? LFS_POINTER
+			   : "not a .npy file");
+}
+
 static bool read_open(Arena *a, Diag *d, const char *path, FILE *f, Array *v)
 {
-	unsigned char head[12];
+	unsigned char head[12] = {0};
 	char *header;
 	size_t n, bytes = 0, string = 0;
 	bool wide = false;
 
 	if (fread(head, 1, 10, f) != 10 || memcmp(head, magic, 6) || head[6] < 1 || head[6] > 3)
-		return bad(d, path, "not a .npy file");
+		return not_npy(d, path, f, head);
 	n = (size_t)head[8] | (size_t)head[9] << 8;
 	if (head[6] > 1) {
 		if (fread(head + 10, 1, 2, f) != 2)

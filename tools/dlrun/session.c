@@ -2,6 +2,7 @@
 /* Opening a compiled model, whatever its name, and describing it. */
 #include "tools/dlrun/session.h"
 
+#include "base/sys.h"
 #include "codegen/package/elf.h"
 #include "ir/ctx.h"
 #include "ir/dim.h"
@@ -125,7 +126,9 @@ static bool no_model(const Session *s, FILE *f)
 
 bool session_open(Session *s, Arena *a, Diag *d, const char *path)
 {
-	FILE *f = fopen(path, "rb");
+	struct stat st;
+	const int fd = open_regular(path, &st);
+	FILE *f = fd < 0 ? NULL : fdopen(fd, "rb");
 	const char *symbol = f ? api_symbol(a, f) : NULL;
 	dl_get_api_fn get;
 	void *fn;
@@ -133,7 +136,7 @@ bool session_open(Session *s, Arena *a, Diag *d, const char *path)
 
 	*s = (Session){.arena = a, .diag = d, .path = path};
 	if (!f)
-		return bad(s, strerror(errno));
+		return bad(s, open_error());
 	ok = symbol || no_model(s, f);
 	fclose(f);
 	if (!ok)

@@ -101,12 +101,24 @@ static void print_iteration_end(Host *h, const Node *close)
 	}
 }
 
+/* Prints the head of the loop that OPEN opens, which also ends after a failure or cancel. */
+static void print_loop_head(Host *h, Node *open)
+{
+	const char *iteration = host_iteration(h, open);
+	Dim *trip = control_dim(open, "trip");
+
+	strbuf_printf(h->b, "\tfor (int64_t %s = 0; ", iteration);
+	if (trip)
+		strbuf_printf(h->b, "%s < %s && ", iteration, host_dim(h, trip));
+	strbuf_puts(h->b, "dl_iterate(x, ");
+	host_quote(h, open->locs ? host_node(h, locs_first(open->locs)) : "a loop");
+	strbuf_printf(h->b, "); %s++) {\n", iteration);
+}
+
 Node *host_loop(Host *h, int t, Node *open)
 {
 	Node *close = block_close(open);
 	const MemPlan *m = h->m->mem;
-	const char *iteration = host_iteration(h, open);
-	Dim *trip = control_dim(open, "trip");
 
 	for (int i = open->nout; i < close->nout; i++) {
 		const Place *p = host_value_place(h, close->out[i]);
@@ -125,10 +137,7 @@ Node *host_loop(Host *h, int t, Node *open)
 		if (pair[0].kind != PLACE_NONE && pair[0].kind != PLACE_REGION)
 			strbuf_printf(h->b, "\tnext[%d] = %s;\n", at, host_place(h, &pair[0]));
 	}
-	strbuf_printf(h->b, "\tfor (int64_t %s = 0; ", iteration);
-	if (trip)
-		strbuf_printf(h->b, "%s < %s", iteration, host_dim(h, trip));
-	strbuf_printf(h->b, "; %s++) {\n", iteration);
+	print_loop_head(h, open);
 	print_block(h, t, open, close, print_iteration_end);
 	strbuf_puts(h->b, "\n");
 	return close;

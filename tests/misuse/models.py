@@ -50,6 +50,16 @@ MODELS = {
     "failing": """g (int64 k, bool c0, float[4] x, int64[4] at) => (float[4] y) {
                   y = Loop (k, c0, x) <body = b (int64 i, bool c, float[4] a) => (bool d, float[4] e) {
                   d = Identity (c) e = Gather (a, at) }> }""",
+    # Inputs without elements, of which another dim is huge: rows, sums along both dims, prefixes, iterations of a recurrent layer
+    # and of a Scan, and rows of two results.
+    "rows": "g (float[n,m] x) => (float[n,m] y) { y = Softmax (x) }",
+    "largest": "g (float[n,2,m] x) => (float[2] y) <int64[2] axes = {0, 2}> { a = Abs (x) y = ReduceMax <keepdims = 0> (a, axes) }",
+    "prefix": "g (float[n,m] x, int64 axis) => (float[n,m] y) { y = CumSum (x, axis) }",
+    "recurrent": """g (float[t,n,1] x, float[1,3,1] w, float[1,3,1] r) => (float[t,1,n,1] y) {
+                    y = GRU <hidden_size = 1> (x, w, r) }""",
+    "walk": """g (float[n] s, float[t,n] x) => (float[n] y, float[t,n] z) { y, z = Scan <num_scan_inputs = 1,
+               body = b (float[n] u, float[n] v) => (float[n] p, float[n] q) { p = Add (u, v) q = Mul (p, v) }> (s, x) }""",
+    "both": "g (float[n,m] x, float[n,k] z) => (float[n,m] y, float[n,k] w) <int64 one = {1}> { y = CumSum (x, one) w = CumSum (z, one) }",
 }
 
 

@@ -533,6 +533,75 @@ static void test_loops(void)
 	test_failing_loops();
 }
 
+/* ---- No elements ---- */
+
+/* A run whose first input has these dims, and no elements. It ends at once, with a result or for lack
+ * of memory for temporaries. */
+static int run_empty(Call *k, const char *name, int64_t d0, int64_t d1, int64_t d2)
+{
+	const clock_t begin = clock();
+	int status;
+
+	k->shape[0][0] = d0;
+	k->shape[0][1] = d1;
+	k->shape[0][2] = d2;
+	k->in[0].data = NULL;
+	set_outputs(k);
+	status = run(k);
+	check(!status || status == DL_NOMEM, name, k->api->error(k->c));
+	check(clock() - begin < 5 * CLOCKS_PER_SEC, name, "it takes more than 5 seconds");
+	return status;
+}
+
+/* Empty tensors of more rows than could be counted in hours. */
+static void test_empty(void)
+{
+	const int64_t huge = (int64_t)1 << 40;
+	static int64_t axis;
+	static Call k;
+
+	open_call(&k, "rows", 1);
+	set_inputs(&k, 2);
+	check(!run_empty(&k, "rows", huge, 0, 0) && k.out_shape[0][0] == huge, "rows", "dims");
+	run_empty(&k, "rows", 0, huge, 0); /* a thread's scratch has a row */
+	close_call(&k);
+	open_call(&k, "largest", 1);
+	set_inputs(&k, 2);
+	for (int way = 0; way < 2; way++) {
+		check(!run_empty(&k, "largest", way ? huge : 0, 2, way ? 0 : huge), "largest",
+		      "no result");
+		for (int i = 0; i < 2 && k.out[0].data; i++)
+			check(((float *)k.out[0].data)[i] < -1e38f, "the largest of nothing",
+			      "is not -inf");
+	}
+	close_call(&k);
+	open_call(&k, "prefix", 2);
+	set_inputs(&k, 2);
+	k.in[1].data = &axis;
+	for (axis = -2; axis < 2; axis++) {
+		check(!run_empty(&k, "prefix", 0, huge, 0), "prefix of [0, huge]", "no result");
+		check(!run_empty(&k, "prefix", huge, 0, 0), "prefix of [huge, 0]", "no result");
+	}
+	close_call(&k);
+	open_call(&k, "recurrent", 1);
+	set_inputs(&k, 1);
+	check(!run_empty(&k, "recurrent", huge, 0, 1), "recurrent", "no result");
+	close_call(&k);
+	open_call(&k, "both", 1);
+	set_inputs(&k, 2);
+	k.shape[1][0] = huge;
+	k.shape[1][1] = 0;
+	k.in[1].data = NULL;
+	check(!run_empty(&k, "both", huge, 0, 0), "both", "no result");
+	close_call(&k);
+	open_call(&k, "walk", 1);
+	set_inputs(&k, 0);
+	k.shape[1][0] = huge;
+	k.shape[1][1] = 0;
+	check(!run(&k) && k.out_shape[1][0] == huge, "walk", k.api->error(k.c));
+	close_call(&k);
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
@@ -544,6 +613,7 @@ static const struct {
 	{"overlap", test_overlap},
 	{"workspace", test_workspace},
 	{"loops", test_loops},
+	{"empty", test_empty},
 };
 
 int main(int argc, char **argv)

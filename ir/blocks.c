@@ -120,8 +120,7 @@ void control_set_dim(Node *n, const char *name, Dim *d)
 
 /* ---- Checks ---- */
 
-/* Whether the loop from OPEN to CLOSE has a While. */
-static bool has_while(const Node *open, const Node *close)
+bool loop_has_while(const Node *open, const Node *close)
 {
 	int depth = 0;
 
@@ -138,7 +137,7 @@ static const char *end_fault(const Node *open, const Node *n, Arena *a)
 {
 	const int64_t carried = node_int(n, "carried", 0);
 
-	if (n->op == OP_EndFor && !control_dim(open, "trip") && !has_while(open, n))
+	if (n->op == OP_EndFor && !control_dim(open, "trip") && !loop_has_while(open, n))
 		return "the loop has no number of iterations, and no While ends it";
 	if (n->op == OP_EndFor && (carried != open->nout || carried > n->nin || n->nin != n->nout))
 		return arena_printf(

@@ -61,6 +61,8 @@ Node *block_open(const Node *n);
 /* How many values the loop that CLOSE ends carries: its first operands and results; 0 if CLOSE
  * is no EndFor. */
 int loop_carried(const Node *close);
+/* Whether a While may end the loop between the brackets OPEN and CLOSE. */
+bool loop_has_while(const Node *open, const Node *close);
 /* Whether the first iteration is the last one in result K of CLOSE, a stack. */
 bool stack_is_reversed(const Node *close, int k);
 /* The size that attribute NAME of a bracket holds, or null. */

@@ -236,6 +236,8 @@ struct LNode {
 	Iter *var;
 	Expr *lo, *hi;
 	int64_t step;
+	/* LN_LOOP: where this is 0, the loop does nothing and is skipped; null: it is not known */
+	Dim *when;
 	/* LOOP_VECTOR on a GPU: elements of one access; lo is a multiple of it, and hi is at
 	 * most lo + vector. LOOP_GROUP, LN_REDUCE, LN_COLUMNS: adjacent points that a thread
 	 * takes at once; hi - lo is a multiple of it. */
@@ -296,6 +298,7 @@ typedef struct Stage {
 	const char *strategy;
 	Iter *var;        /* the parallel loop */
 	Dim *extent;
+	Dim *when; /* where this is 0, the stage does nothing; null: it is not known */
 	/* CPUs: iterations that are worth waking a thread for; EXTENT or more: one thread runs
 	 * the stage */
 	Dim *grain;

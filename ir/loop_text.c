@@ -165,6 +165,14 @@ static void put_shares(StrBuf *b, const LNode *n)
 
 static void put_nodes(StrBuf *b, const LNode *n, int depth);
 
+static void put_when(StrBuf *b, const Dim *when)
+{
+	if (!when)
+		return;
+	strbuf_puts(b, " if ");
+	dim_print(b, when);
+}
+
 static void put_loop(StrBuf *b, const LNode *n, int depth)
 {
 	static const char *const kinds[] = {[LOOP_SERIAL] = "for",
@@ -178,6 +186,7 @@ static void put_loop(StrBuf *b, const LNode *n, int depth)
 	if (n->step != 1)
 		strbuf_printf(b, " by %lld", (long long)n->step);
 	put_shares(b, n);
+	put_when(b, n->when);
 	strbuf_puts(b, "\n");
 	put_nodes(b, n->body, depth + 1);
 }
@@ -348,6 +357,7 @@ static void put_stage(StrBuf *b, const Stage *st, const char *name)
 {
 	strbuf_printf(b, "  stage %s: %s, parallel %s < ", name, st->strategy, st->var->name);
 	dim_print(b, st->extent);
+	put_when(b, st->when);
 	if (st->threads) {
 		strbuf_printf(b, " group %d of %d", st->group, st->threads);
 	} else {

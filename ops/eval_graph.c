@@ -504,6 +504,21 @@ static bool push(GraphRun *r, LoopRun *l, int k)
 	return true;
 }
 
+/* Whether iterations like the one that ends now compute nothing: no value that the loop carries or
+ * stacks has elements, and no condition ends it. */
+static bool is_idle(GraphRun *r, const LoopRun *l)
+{
+	bool idle = !loop_has_while(l->open, l->close);
+
+	for (int i = 0; i < l->close->nout && idle; i++) {
+		int64_t dims[MAX_RANK], bytes;
+
+		idle = value_dims(r, node_in(l->close, i), node_diag(l->close), dims, &bytes) &&
+		       !bytes;
+	}
+	return idle;
+}
+
 static bool next_iteration(GraphRun *r, Node **n)
 {
 	LoopRun *l = r->loop;
@@ -534,7 +549,7 @@ static bool next_iteration(GraphRun *r, Node **n)
 	if (!ok)
 		return false;
 	l->iteration++;
-	if (l->iteration >= l->trip)
+	if (l->iteration >= l->trip || is_idle(r, l))
 		return leave_loop(r, n);
 	*n = l->open;
 	return begin_iteration(r);

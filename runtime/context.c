@@ -450,10 +450,11 @@ void dl_rt_context_free(dl_context *c)
 
 int dl_rt_prepare(dl_context *c, const int64_t *dims, int32_t n_dims)
 {
-	int rc = rt_enter(c);
+	int rc = rt_enter(c), cancelled;
 
 	if (rc)
 		return rc;
+	cancelled = atomic_exchange(&c->cancel, 0); /* that is for the next run */
 	rc = take_dims(c->model, dims, n_dims, c->x.sym);
 	if (rc)
 		dl_fail(&c->x, rc, "%s", dl_rt_error(NULL));
@@ -463,6 +464,8 @@ int dl_rt_prepare(dl_context *c, const int64_t *dims, int32_t n_dims)
 	} else if (!c->gpu) {
 		rc = prepare(c);
 	}
+	if (cancelled)
+		atomic_store(&c->cancel, 1);
 	atomic_store(&c->running, 0);
 	return rc;
 }

@@ -138,7 +138,7 @@ static void set_uses(const dl_context *c, GpuPart *p)
 /* Whether the collected calls, which are like those of P, use the same inputs and outputs. A word
  * that did not change points to the same one, as long as no memory has moved. A word may point to
  * several where the caller gives one address twice; that is in the GPU's memory, and not copied. */
-static bool same_uses(const dl_context *c, GpuPart *p)
+static bool same_uses(const dl_context *c, const GpuPart *p)
 {
 	const GpuCalls *s = &c->gpu->collected;
 	const bool moved = p->moves != c->gpu->moves;
@@ -155,7 +155,6 @@ static bool same_uses(const dl_context *c, GpuPart *p)
 					       : is_in(c, s->word[w], use);
 		}
 	}
-	p->moves = c->gpu->moves;
 	return same;
 }
 
@@ -363,7 +362,10 @@ static int update(dl_context *c, GpuPart *p)
 									!now->off);
 		was->off = rc ? was->off : now->off;
 	}
-	return rc ? gpu_part_fail(c, p, rc) : DL_OK;
+	if (rc)
+		return gpu_part_fail(c, p, rc);
+	p->moves = c->gpu->moves; /* all words are now those that same_uses has compared */
+	return DL_OK;
 }
 
 int gpu_part_set(dl_context *c, GpuPart *p)

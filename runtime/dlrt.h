@@ -834,6 +834,10 @@ void dl_count(dl_exec *x, int64_t flops, int64_t bytes);
 /* Records a failure with its text; returns status. */
 int dl_fail(dl_exec *x, int status, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
+/* To be called before each iteration of a loop in exec, which ends if the result is zero: after a
+ * failure or cancel. LOOP names it in the message. */
+int dl_iterate(dl_exec *x, const char *loop);
+
 /* To be called when the data-dependent shape of output o is known, before the first write to the
  * output: checks the capacity, sets the caller's shape, and sets x->out[o]. */
 int dl_output(dl_exec *x, int32_t o, const int64_t *shape);

@@ -183,6 +183,13 @@ int dl_launch(dl_exec *x, int32_t kernel, dl_kernel_fn fn, void *const *buf, con
 							: DL_OK;
 }
 
+int dl_iterate(dl_exec *x, const char *loop)
+{
+	if (!x->status && atomic_load_explicit(&x->ctx->cancel, memory_order_relaxed))
+		dl_fail(x, DL_CANCELLED, "cancelled in %s", loop);
+	return !x->status;
+}
+
 int dl_output(dl_exec *x, int32_t o, const int64_t *shape)
 {
 	return x->status ? x->status : rt_output(x->ctx, o, shape);
@@ -215,10 +222,12 @@ int dl_scratch(dl_exec *x, int64_t bytes)
 
 	if (x->status || each <= c->scratch_bytes)
 		return x->status;
+	c->planned = false; /* scratch may be in the block that is freed now */
 	if (!rt_region_grow(c, &c->more, dl_mul(each, c->model->threads), 0))
 		return dl_fail(x, DL_NOMEM, "no memory for %lld bytes of scratch in each thread",
 			       (long long)bytes);
 	c->scratch = c->more.p;
 	c->scratch_bytes = each;
+	c->planned = true;
 	return DL_OK;
 }

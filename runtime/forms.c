@@ -50,38 +50,35 @@ bool rt_has_forms(const dl_program *p)
 	return false;
 }
 
-/* The number of the program's tensors for IO, an input or output of the caller. */
-static int32_t parts(const dl_io *io)
+int32_t rt_parts(const dl_io *io)
 {
 	if (io->form == DL_TENSOR)
 		return 1;
 	return io->form == DL_OPTIONAL && io->item->form == DL_SEQUENCE ? 3 : 2;
 }
 
-/* The memory of the context for input I as the program gets it, and for output O as the caller gets
- * it. */
+/* The memory of the context for input I as the program gets it. */
 static dl_region *in_region(dl_context *c, int32_t i)
 {
 	return &c->forms[i];
 }
 
-static dl_region *out_region(dl_context *c, int32_t o)
+dl_region *rt_strings_region(dl_context *c, int32_t o)
 {
 	return &c->forms[c->model->prog->desc->n_in + o];
 }
 
-/* The memory for the items of the caller's output O. */
-static dl_region *items_region(dl_context *c, int32_t o)
+dl_region *rt_items_region(dl_context *c, int32_t o)
 {
-	return out_region(c, c->model->prog->desc->n_out) + o;
+	return rt_strings_region(c, c->model->prog->desc->n_out) + o;
 }
 
-/* The caller's tensor, whose struct may be of another version. */
-static dl_tensor take(const dl_tensor *t)
+dl_tensor rt_tensor_at(const dl_tensor *t, int64_t i)
 {
 	dl_tensor r = {0};
 
-	memcpy(&r, t, t->size < sizeof(r) ? t->size : sizeof(r));
+	memcpy(&r, (const char *)t + (size_t)i * t->size,
+	       t->size < sizeof(r) ? t->size : sizeof(r));
 	r.size = sizeof(r);
 	return r;
 }
@@ -95,6 +92,7 @@ static int64_t count(const int64_t *shape, int32_t rank)
 	return n;
 }
 
+/* Checks memory for strings. */
 static int check_memory(dl_context *c, const char *what, const char *name, const void *data)
 {
 	const int device = c->gpu ? rt_gpu_owns(c, data) : 0;
@@ -149,7 +147,7 @@ static int take_input(dl_context *c, int32_t i, dl_tensor *t)
 	dl_region *r = in_region(c, i);
 	const dl_str *from = t->data;
 	const uint64_t room = t->bytes;
-	int64_t n, last = 1;
+	int64_t n;
 
 	t->data = NULL;
 	t->bytes = 0;
@@ -161,16 +159,12 @@ static int take_input(dl_context *c, int32_t i, dl_tensor *t)
 		return DL_OK;
 	if (check_memory(c, "input", io->name, from))
 		return c->x.status;
-	for (int32_t d = 0; t->strides && d < t->rank; d++)
-		if (t->strides[d] > 0 && n)
-			last = dl_add(last, dl_mul(t->shape[d] - 1, t->strides[d]));
-	last = dl_mul(t->strides ? last : n, sizeof(dl_str));
-	if (room && n && (uint64_t)last > room)
+	if (room && (uint64_t)rt_extent(t) > room)
 		return dl_fail(
 			&c->x, DL_INVALID,
 			"input \"%.100s\": its memory has %llu bytes, and its shape needs %lld; "
 			"set bytes to the size of the memory, or to 0",
-			io->name, (unsigned long long)room, (long long)last);
+			io->name, (unsigned long long)room, (long long)rt_extent(t));
 	if (!rt_region_grow(c, r, n * (int64_t)sizeof(int64_t), 0))
 		return dl_fail(&c->x, DL_NOMEM, "input \"%.100s\": no memory for %lld strings",
 			       io->name, (long long)n);
@@ -249,9 +243,7 @@ static int64_t check_item(dl_context *c, const char *name, const dl_io *item, co
 			name);
 	else if (n && !t->data)
 		dl_fail(&c->x, DL_INVALID, "input \"%.100s\": the data of an item is null", name);
-	else if (t->bytes && !t->strides &&
-		 t->bytes < (uint64_t)rt_bytes(t->dtype, n) *
-				    (t->dtype == DL_STR ? sizeof(dl_str) / sizeof(int64_t) : 1))
+	else if (t->bytes && t->bytes < (uint64_t)rt_extent(t))
 		dl_fail(&c->x, DL_INVALID,
 			"input \"%.100s\": the memory of an item has %llu bytes, "
 			"less than its shape needs",
@@ -261,34 +253,33 @@ static int64_t check_item(dl_context *c, const char *name, const dl_io *item, co
 			"input \"%.100s\": items are in host memory, and "
 			"this is memory of the GPU",
 			name);
+	else if (n && t->dtype == DL_STR)
+		check_memory(c, "input", name, t->data);
 	return c->x.status ? -1 : n;
 }
 
-/* Item I of T, whose structs may be of another version. */
-static dl_tensor item_of(const dl_tensor *t, int64_t i)
+/* Whether the items of T, which belongs to input NAME and whose items have this FORM, can be read. */
+static bool check_items(dl_context *c, const char *name, const dl_tensor *t, int32_t form)
 {
-	return take((const dl_tensor *)(const void *)((const char *)t->items +
-						      (size_t)i * t->items->size));
-}
+	char text[200];
 
-/* Whether the items of T, which belongs to input NAME, can be read. */
-static bool check_items(dl_context *c, const char *name, const dl_tensor *t)
-{
 	if (t->n_items < 0 || (t->n_items && !t->items))
 		dl_fail(&c->x, DL_INVALID, "input \"%.100s\" has %lld items, and the array is null",
 			name, (long long)t->n_items);
-	else if (t->n_items &&
-		 (t->items->size < RT_UPTO(dl_tensor, bytes) || t->items->size > RT_LARGEST_STRUCT))
-		dl_fail(&c->x, DL_ABI, "input \"%.100s\": the size of an item's dl_tensor is %u",
-			name, (unsigned)t->items->size);
+	else if (t->n_items && rt_wrong_size(text, sizeof(text), "dl_tensor", t->items->size,
+					     rt_tensor_size(form)))
+		dl_fail(&c->x, DL_ABI, "input \"%.100s\": items: %s", name, text);
 	return !c->x.status;
 }
 
-/* Puts the elements of T, an item of input NAME, to TO; returns where the next ones go. */
-static char *put_elements(dl_context *c, const char *name, char *to, const dl_tensor *t)
+/* Puts the elements of T, an item of input NAME, to TO; returns where the next ones go. DATA: a run
+ * follows, else only shapes are asked for, and no string has an id. */
+static char *put_elements(dl_context *c, const char *name, char *to, const dl_tensor *t, bool data)
 {
-	if (!count(t->shape, t->rank))
-		return to;
+	const int64_t n = count(t->shape, t->rank);
+
+	if (!n || (t->dtype == DL_STR && !data))
+		return to + n * (int64_t)sizeof(int64_t);
 	if (t->dtype != DL_STR)
 		return copy_elements(to, t->data, rt_bytes(t->dtype, 1), t->rank, t->shape,
 				     t->strides);
@@ -299,19 +290,19 @@ static char *put_elements(dl_context *c, const char *name, char *to, const dl_te
 /* Makes inputs K and K + 1 of the program the elements and shapes of the items of T, which ITEM
  * describes. */
 static int take_list(dl_context *c, const char *name, const dl_io *item, const dl_tensor *t,
-		     int32_t k)
+		     int32_t k, bool data)
 {
 	int64_t total = 0, *shape;
 	char *to;
 
-	if (!check_items(c, name, t))
+	if (!check_items(c, name, t, DL_TENSOR))
 		return c->x.status;
 	if (rt_dtype_bits(item->dtype) % 8)
 		return dl_fail(&c->x, DL_UNSUPPORTED,
 			       "input \"%.100s\": items whose elements have less than 8 bits",
 			       name);
 	for (int64_t i = 0; i < t->n_items; i++) {
-		const dl_tensor one = item_of(t, i);
+		const dl_tensor one = rt_tensor_at(t->items, i);
 		const int64_t n = check_item(c, name, item, &one);
 
 		if (n < 0)
@@ -321,9 +312,9 @@ static int take_list(dl_context *c, const char *name, const dl_io *item, const d
 	to = set_part(c, k, total, -1);
 	shape = c->x.status ? NULL : set_part(c, k + 1, t->n_items, item->rank);
 	for (int64_t i = 0; i < t->n_items && !c->x.status; i++) {
-		const dl_tensor one = item_of(t, i);
+		const dl_tensor one = rt_tensor_at(t->items, i);
 
-		to = put_elements(c, name, to, &one);
+		to = put_elements(c, name, to, &one, data);
 		for (int32_t d = 0; d < item->rank; d++)
 			*shape++ = one.shape[d];
 	}
@@ -331,11 +322,11 @@ static int take_list(dl_context *c, const char *name, const dl_io *item, const d
 }
 
 /* Makes inputs K and K + 1 of the program the keys and values of T, a map. */
-static int take_map(dl_context *c, const dl_io *io, const dl_tensor *t, int32_t k)
+static int take_map(dl_context *c, const dl_io *io, const dl_tensor *t, int32_t k, bool data)
 {
 	int64_t n[2] = {0, 0};
 
-	if (!check_items(c, io->name, t))
+	if (!check_items(c, io->name, t, DL_TENSOR))
 		return c->x.status;
 	if (t->n_items != 2)
 		return dl_fail(
@@ -345,7 +336,7 @@ static int take_map(dl_context *c, const dl_io *io, const dl_tensor *t, int32_t 
 			io->name, (long long)t->n_items);
 	for (int32_t j = 0; j < 2 && !c->x.status; j++) {
 		const dl_io *item = RT_AT(const dl_io, io->item, j);
-		const dl_tensor one = item_of(t, j);
+		const dl_tensor one = rt_tensor_at(t->items, j);
 		char *to;
 
 		n[j] = check_item(c, io->name, item, &one);
@@ -354,13 +345,13 @@ static int take_map(dl_context *c, const dl_io *io, const dl_tensor *t, int32_t 
 				io->name, (long long)n[0], (long long)n[1]);
 		to = c->x.status ? NULL : set_part(c, k + j, n[j], -1);
 		if (to)
-			put_elements(c, io->name, to, &one);
+			put_elements(c, io->name, to, &one, data);
 	}
 	return c->x.status;
 }
 
 /* Makes the inputs of the program from K on what T, the caller's input IO, is. */
-static int take_value(dl_context *c, const dl_io *io, const dl_tensor *t, int32_t k)
+static int take_value(dl_context *c, const dl_io *io, const dl_tensor *t, int32_t k, bool data)
 {
 	const dl_io *item = io->item;
 	dl_tensor list = *t;
@@ -369,19 +360,19 @@ static int take_value(dl_context *c, const dl_io *io, const dl_tensor *t, int32_
 		return dl_fail(&c->x, DL_INVALID, "input \"%.100s\": form is %d, expected %d",
 			       io->name, (int)t->form, (int)io->form);
 	if (io->form == DL_MAP)
-		return take_map(c, io, t, k);
+		return take_map(c, io, t, k, data);
 	if (io->form == DL_OPTIONAL && t->n_items > 1)
 		return dl_fail(&c->x, DL_INVALID,
 			       "input \"%.100s\" is optional, and has %lld items", io->name,
 			       (long long)t->n_items);
-	if (parts(io) == 3) {
+	if (rt_parts(io) == 3) {
 		int64_t *n;
 
-		if (!check_items(c, io->name, t))
+		if (!check_items(c, io->name, t, DL_SEQUENCE))
 			return c->x.status;
 		n = set_part(c, k + 2, t->n_items, -1);
 		if (t->n_items)
-			list = item_of(t, 0);
+			list = rt_tensor_at(t->items, 0);
 		if (t->n_items && list.form != DL_SEQUENCE)
 			return dl_fail(&c->x, DL_INVALID,
 				       "input \"%.100s\": form is %d, expected %d", io->name,
@@ -390,19 +381,23 @@ static int take_value(dl_context *c, const dl_io *io, const dl_tensor *t, int32_
 			*n = list.n_items;
 		item = item->item;
 	}
-	return c->x.status ? c->x.status : take_list(c, io->name, item, &list, k);
+	return c->x.status ? c->x.status : take_list(c, io->name, item, &list, k, data);
 }
 
 static int take_inputs(dl_context *c, const dl_tensor *in, bool data)
 {
 	const dl_desc *d = rt_shown(c->model->prog);
 
-	for (int32_t i = 0, k = 0; i < d->n_in; k += parts(dl_desc_in(d, i)), i++) {
-		const dl_tensor t = take(RT_AT(const dl_tensor, in, i));
+	for (int32_t i = 0, k = 0; i < d->n_in; k += rt_parts(dl_desc_in(d, i)), i++) {
+		const dl_tensor t = rt_tensor_at(in, i);
 
 		if (dl_desc_in(d, i)->form != DL_TENSOR) {
-			if (take_value(c, dl_desc_in(d, i), &t, k))
+			if (take_value(c, dl_desc_in(d, i), &t, k, data))
 				return c->x.status;
+			if (c->strings && strings_status(c->strings))
+				return dl_fail(&c->x, DL_NOMEM,
+					       "input \"%.100s\": no memory for its strings",
+					       dl_desc_in(d, i)->name);
 			continue;
 		}
 		c->plain_in[k] = t;
@@ -424,30 +419,23 @@ static void take_outputs(dl_context *c, const dl_tensor *out)
 {
 	const dl_desc *d = rt_shown(c->model->prog);
 
-	for (int32_t o = 0, k = 0; o < d->n_out; k += parts(dl_desc_out(d, o)), o++) {
+	for (int32_t o = 0, k = 0; o < d->n_out; k += rt_parts(dl_desc_out(d, o)), o++) {
 		if (dl_desc_out(d, o)->form == DL_TENSOR) {
-			c->plain_out[k] = take(RT_AT(const dl_tensor, out, o));
+			c->plain_out[k] = rt_tensor_at(out, o);
 			if (out_io(c, k)->dtype == DL_STR) {
 				c->plain_out[k].data = NULL;
 				c->plain_out[k].bytes = 0;
 			}
 			continue;
 		}
-		for (int32_t j = k; j < k + parts(dl_desc_out(d, o)); j++)
+		for (int32_t j = k; j < k + rt_parts(dl_desc_out(d, o)); j++)
 			c->plain_out[j] = dl_tensor_of(
 				0, out_io(c, j)->rank,
 				c->part_shape[c->model->prog->desc->n_in + j], NULL, 0);
 	}
 }
 
-static bool overlap(const void *a, uint64_t na, const void *b, uint64_t nb)
-{
-	const uintptr_t pa = (uintptr_t)a, pb = (uintptr_t)b;
-
-	return a && b && na && nb && pa < pb + nb && pb < pa + na;
-}
-
-/* Checks the caller's memory for the strings of output O. */
+/* Checks the caller's memory for the strings of output O, which take so many bytes. */
 static int check_output(dl_context *c, int32_t o, const dl_tensor *t, uint64_t bytes)
 {
 	const char *name = out_io(c, o)->name;
@@ -456,29 +444,21 @@ static int check_output(dl_context *c, int32_t o, const dl_tensor *t, uint64_t b
 		return dl_fail(&c->x, DL_CAPACITY,
 			       "output \"%.100s\": needs %llu bytes, has room for %llu", name,
 			       (unsigned long long)bytes, (unsigned long long)t->bytes);
-	if (check_memory(c, "output", name, t->data))
-		return c->x.status;
-	for (int32_t q = 0; q < c->model->prog->desc->n_out; q++) {
-		const dl_tensor *u = &c->plain_out[q];
-
-		if (q != o && overlap(t->data, bytes, u->data, u->bytes))
-			return dl_fail(&c->x, DL_INVALID,
-				       "output \"%.100s\" overlaps output \"%.100s\"", name,
-				       out_io(c, q)->name);
-	}
-	return DL_OK;
+	return check_memory(c, "output", name, t->data);
 }
 
 /* Makes T, the caller's tensor, the strings of output O. */
 static int give_strings(dl_context *c, int32_t o, dl_tensor *t)
 {
-	dl_region *r = out_region(c, o);
+	dl_region *r = rt_strings_region(c, o);
 	dl_tensor *plain = &c->plain_out[o];
 	const int64_t *ids = plain->data, n = count(plain->shape, plain->rank);
 	const uint64_t bytes = (uint64_t)rt_bytes(DL_STR, n) * (sizeof(dl_str) / sizeof(int64_t));
 	dl_str *to;
 
 	if (!t->data || t->data == r->p) {
+		t->data = NULL; /* it may be the memory that is freed now */
+		t->bytes = 0;
 		if (!rt_region_grow(c, r, (int64_t)bytes, 0))
 			return dl_fail(&c->x, DL_NOMEM,
 				       "output \"%.100s\": no memory for %lld bytes",
@@ -507,7 +487,7 @@ static char *given(dl_context *c, int32_t k)
 /* Memory for N dl_tensors of output O, and WORDS integers behind them. */
 static dl_tensor *items_memory(dl_context *c, int32_t o, int64_t n, int64_t words)
 {
-	dl_region *r = items_region(c, o);
+	dl_region *r = rt_items_region(c, o);
 	const int64_t bytes = dl_add(dl_mul(n, sizeof(dl_tensor)), dl_mul(words, sizeof(int64_t)));
 
 	if (!rt_region_grow(c, r, bytes, 0)) {
@@ -528,8 +508,8 @@ static int64_t element_size(int32_t dtype)
 static int give_list(dl_context *c, int32_t o, const dl_io *io, int32_t k, dl_tensor *t)
 {
 	const int64_t n = c->plain_out[k + 1].shape[0];
-	const dl_io *item = parts(io) == 3 ? io->item->item : io->item;
-	const bool inner = parts(io) == 3;
+	const dl_io *item = rt_parts(io) == 3 ? io->item->item : io->item;
+	const bool inner = rt_parts(io) == 3;
 	int64_t *shape = c->plain_out[k + 1].data;
 	dl_tensor *at = items_memory(c, o, n + inner, 0);
 	char *from = c->x.status ? NULL : given(c, k);
@@ -612,7 +592,7 @@ static void give_outputs(dl_context *c, dl_tensor *out, bool infer)
 {
 	const dl_desc *d = rt_shown(c->model->prog);
 
-	for (int32_t o = 0, k = 0; o < d->n_out; k += parts(dl_desc_out(d, o)), o++) {
+	for (int32_t o = 0, k = 0; o < d->n_out; k += rt_parts(dl_desc_out(d, o)), o++) {
 		dl_tensor *t = RT_AT(dl_tensor, out, o), *plain = &c->plain_out[k];
 
 		if (dl_desc_out(d, o)->form != DL_TENSOR) {
@@ -643,6 +623,8 @@ int rt_run(dl_context *c, const dl_tensor *in, int32_t n_in, dl_tensor *out, int
 	if (take_inputs(c, in, true))
 		return c->x.status;
 	take_outputs(c, out);
+	c->caller_in = in;
+	c->caller_out = out;
 	rt_run_plain(c, c->plain_in, c->plain_out);
 	give_outputs(c, out, false);
 	return c->x.status;
@@ -658,9 +640,13 @@ int rt_infer(dl_context *c, const dl_tensor *in, int32_t n_in, dl_tensor *out, i
 		return rt_infer_plain(c, in, out);
 	/* whose driver is asked where items are */
 	pushed = c->gpu && !rt_gpu_push(c->model);
+	if (c->strings)
+		strings_clear(c->strings);
 	take_inputs(c, in, false);
 	if (pushed)
 		rt_gpu_pop(c->model);
+	if (c->x.status)
+		return c->x.status;
 	take_outputs(c, out);
 	rt_infer_plain(c, c->plain_in, c->plain_out);
 	give_outputs(c, out, true);

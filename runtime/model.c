@@ -214,14 +214,32 @@ static uint32_t size_of(const void *p)
 	return n;
 }
 
+const char *rt_wrong_size(char *text, size_t room, const char *name, uint32_t size, size_t least)
+{
+	const uint32_t inside = size % RT_STRUCT_STEP;
+
+	if (size < least || size > RT_LARGEST_STRUCT)
+		snprintf(text, room,
+			 "the size of a %s is %u, and it has at least %u bytes; set its member "
+			 "size to sizeof(%s)",
+			 name, (unsigned)size, (unsigned)least, name);
+	else if (inside)
+		snprintf(text, room,
+			 "the size of a %s is %u, which ends inside a member, %u bytes after byte "
+			 "%u; set its member size to sizeof(%s)",
+			 name, (unsigned)size, (unsigned)inside, (unsigned)(size - inside), name);
+	else
+		return NULL;
+	return text;
+}
+
 static int check_size(dl_model *m, const char *name, uint32_t size, size_t least)
 {
-	if (size >= least && size <= RT_LARGEST_STRUCT)
-		return DL_OK;
-	return rt_error(m, DL_ABI,
-			"the size of a %s is %u, and it has at least %u bytes; set its member size "
-			"to sizeof(%s)",
-			name, (unsigned)size, (unsigned)least, name);
+	char text[200];
+
+	return rt_wrong_size(text, sizeof(text), name, size, least)
+		       ? rt_error(m, DL_ABI, "%s", text)
+		       : DL_OK;
 }
 
 int rt_take(dl_model *m, const char *name, void *to, size_t size, const void *from, size_t least)

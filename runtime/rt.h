@@ -7,6 +7,7 @@
  * 	model.c    load and unload          weights.c  finding the weights
  * 	context.c  workspace, plan, prepare run.c      a run: bind, outputs, exec
  * 	alias.c    outputs in place of an input
+ * 	overlap.c  memory that a run may not use twice
  * 	forms.c    the caller's strings, sequences, optionals and maps as the program has them
  * 	str*.c     strings: see strtable.h
  * 	exec.c     functions for generated code
@@ -120,9 +121,11 @@ struct dl_context {
 	dl_region *forms;
 	dl_tensor *plain_in, *plain_out;
 	int64_t (*part_shape)[2];
+	const dl_tensor *caller_in, *caller_out; /* during a run */
 	/* during a run */
 	int32_t threads;
 	int64_t *in_bytes; /* the size of each input's data; a strided one's when contiguous */
+	const dl_tensor *in; /* the program's */
 	dl_tensor *out;
 	uint8_t *out_set;
 };
@@ -136,6 +139,12 @@ struct dl_context {
 #define RT_UPTO(T, last) (offsetof(T, last) + sizeof(((T *)NULL)->last))
 /* Nobody sets a larger size on purpose. */
 #define RT_LARGEST_STRUCT 4096u
+/* No member is larger, and each struct has members of this size. So the sizes of all its versions are
+ * multiples of it, and no other size ends between two members. */
+#define RT_STRUCT_STEP 8u
+/* Writes to TEXT why no version of the struct NAME, whose first one has LEAST bytes, has SIZE bytes;
+ * null: one may have. */
+const char *rt_wrong_size(char *text, size_t room, const char *name, uint32_t size, size_t least);
 /* Copies the caller's struct FROM, which is called NAME in messages and has at least LEAST
  * bytes, to TO, which has SIZE bytes. Members that FROM lacks become zero. Fails (an error of M,
  * which may be null) if FROM is too short, or a member beyond SIZE is not zero. */
@@ -180,7 +189,8 @@ uint64_t rt_n_sym(const dl_program *p);
 /* Adapts arena, offsets and scratch to x.sym. */
 int rt_plan(dl_context *c);
 /* Grows region r to at least bytes bytes; the first keep bytes are preserved. False if there is
- * no memory. */
+ * no memory. Unless something is kept, the old block is freed first, so that no run needs both: whoever
+ * has its address forgets it before, and does not use it after a failure. */
 bool rt_region_grow(dl_context *c, dl_region *r, int64_t bytes, int64_t keep);
 
 /* ---- run.c ---- */
@@ -202,6 +212,19 @@ int rt_infer_plain(dl_context *c, const dl_tensor *in, dl_tensor *out);
 
 /* The elements of a shape; INT64_MAX on overflow. */
 int64_t rt_volume(const int64_t *shape, int32_t rank);
+/* The elements from data up to the last one of T; INT64_MAX on overflow. Elements before data
+ * are not counted. */
+int64_t rt_reach(const dl_tensor *t);
+/* The bytes from data to the end of the last element of T, a tensor of the caller's. */
+int64_t rt_extent(const dl_tensor *t);
+/* Whether the shape of output O is known. */
+bool rt_known(const dl_context *c, int32_t o);
+/* The bytes of T's memory, at most half of what can be addressed. */
+int64_t rt_room(const dl_tensor *t);
+/* The least size of a dl_tensor of this form. */
+uint32_t rt_tensor_size(int32_t form);
+/* The memory that the context provides for output O. */
+dl_region *rt_out_region(dl_context *c, int32_t o);
 
 /* ---- slices.c ---- */
 
@@ -239,6 +262,26 @@ const dl_desc *rt_shown(const dl_program *p);
 /* The same, on the caller's tensors. */
 int rt_run(dl_context *c, const dl_tensor *in, int32_t n_in, dl_tensor *out, int32_t n_out);
 int rt_infer(dl_context *c, const dl_tensor *in, int32_t n_in, dl_tensor *out, int32_t n_out);
+/* The number of the program's tensors for IO, an input or output of the caller. */
+int32_t rt_parts(const dl_io *io);
+/* Tensor I of the caller's array T, whose structs may be of another version. */
+dl_tensor rt_tensor_at(const dl_tensor *t, int64_t i);
+/* The memory that the context provides for the strings of output K of the program, and for the items
+ * of the caller's output O. */
+dl_region *rt_strings_region(dl_context *c, int32_t k);
+dl_region *rt_items_region(dl_context *c, int32_t o);
+
+/* ---- overlap.c ---- */
+
+/* Refuses outputs whose memory overlaps that of an input (unless that is declared) or of another
+ * output, and inputs and outputs in the caller's workspace. */
+int rt_check_overlap(dl_context *c);
+/* The same for the caller's strings and lists. To be called before memory of outputs is allocated:
+ * the inputs may lie in what the context gave for outputs of the last run. */
+int rt_check_forms(dl_context *c);
+/* Checks that the caller uses the memory that the context serves for output O, and that may be freed
+ * now, for nothing else in this run. */
+int rt_check_served(dl_context *c, int32_t o);
 
 /* ---- pool.c ---- */
 

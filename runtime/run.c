@@ -101,9 +101,7 @@ static int check_form(dl_context *c, const char *what, const dl_io *io, const dl
 	return DL_OK;
 }
 
-/* The elements from data up to the last one of T; INT64_MAX on overflow. Elements before data
- * are not counted. */
-static int64_t reach(const dl_tensor *t)
+int64_t rt_reach(const dl_tensor *t)
 {
 	int64_t n = 1;
 
@@ -118,7 +116,7 @@ static int64_t reach(const dl_tensor *t)
 /* Checks that an input's memory is large enough, if the caller gives its size. */
 static int check_room(dl_context *c, const dl_io *io, const dl_tensor *t)
 {
-	const int64_t need = rt_bytes(t->dtype, reach(t));
+	const int64_t need = rt_bytes(t->dtype, rt_reach(t));
 
 	if (!t->bytes || (uint64_t)need <= t->bytes)
 		return DL_OK;
@@ -301,18 +299,28 @@ int rt_bind_dims(dl_context *c)
 	return bind_rest(c);
 }
 
-/* Checks that the array of N tensors can be read. WHAT, for messages: "inputs". */
-static int check_tensors(dl_context *c, const char *what, const dl_tensor *t, int32_t n)
+uint32_t rt_tensor_size(int32_t form)
 {
-	const uint32_t least = RT_UPTO(dl_tensor, bytes);
+	return form == DL_TENSOR ? RT_UPTO(dl_tensor, bytes) : RT_UPTO(dl_tensor, n_items);
+}
+
+/* Checks that the array of tensors can be read and written, one for each of the N inputs or outputs
+ * IO. WHAT, for messages: "inputs". */
+static int check_tensors(dl_context *c, const char *what, const dl_tensor *t, const dl_io *io,
+			 int32_t n)
+{
+	uint32_t least = 0;
+	char text[200];
 
 	if (n && !t)
 		return dl_fail(&c->x, DL_INVALID, "the %s are null", what);
-	if (n && (t->size < least || t->size > RT_LARGEST_STRUCT))
-		return dl_fail(&c->x, DL_ABI,
-			       "%s: the size of a dl_tensor is %u, and it has at least %u bytes; "
-			       "set its member size to sizeof(dl_tensor)",
-			       what, (unsigned)t->size, (unsigned)least);
+	for (int32_t i = 0; i < n; i++) {
+		const uint32_t size = rt_tensor_size(RT_AT(const dl_io, io, i)->form);
+
+		least = size > least ? size : least;
+	}
+	if (n && rt_wrong_size(text, sizeof(text), "dl_tensor", t->size, least))
+		return dl_fail(&c->x, DL_ABI, "%s: %s", what, text);
 	return DL_OK;
 }
 
@@ -326,8 +334,9 @@ int rt_check_arrays(dl_context *c, const dl_tensor *in, int32_t n_in, const dl_t
 			       "%d input%s and %d output%s given, expected %d and %d", (int)n_in,
 			       n_in == 1 ? "" : "s", (int)n_out, n_out == 1 ? "" : "s",
 			       (int)d->n_in, (int)d->n_out);
-	return check_tensors(c, "inputs", in, n_in) ? c->x.status
-						    : check_tensors(c, "outputs", out, n_out);
+	if (check_tensors(c, "inputs", in, d->in, n_in))
+		return c->x.status;
+	return check_tensors(c, "outputs", out, d->out, n_out);
 }
 
 /* OUT: the outputs of a run; null: only shapes are asked for, and data may be null. */
@@ -350,7 +359,7 @@ static int bind(dl_context *c, const dl_tensor *in, const dl_tensor *out)
 		if (!t->data || contiguous(t))
 			continue;
 		if (rt_alias_input(c, i, in, out))
-			c->in_bytes[i] = rt_bytes(t->dtype, reach(t));
+			c->in_bytes[i] = rt_bytes(t->dtype, rt_reach(t));
 		else if ((need_data || in_io(c, i)->flags & DL_IO_SHAPE_DATA) && copy_in(c, i, t))
 			return c->x.status;
 	}
@@ -359,7 +368,7 @@ static int bind(dl_context *c, const dl_tensor *in, const dl_tensor *out)
 	return out ? rt_alias_bind(c, in, out) : DL_OK;
 }
 
-static bool known(const dl_context *c, int32_t o)
+bool rt_known(const dl_context *c, int32_t o)
 {
 	for (int32_t d = 0; d < out_io(c, o)->rank; d++)
 		if (c->x.out_shape[o][d] < 0)
@@ -406,11 +415,21 @@ static int output_bytes(dl_context *c, int32_t o, const int64_t *shape, int64_t 
 		     : DL_OK;
 }
 
-static bool overlap(const void *a, int64_t na, const void *b, int64_t nb)
+int64_t rt_extent(const dl_tensor *t)
 {
-	const uintptr_t pa = (uintptr_t)a, pb = (uintptr_t)b;
+	const int64_t n = rt_reach(t);
 
-	return na && nb && pa < pb + (uintptr_t)nb && pb < pa + (uintptr_t)na;
+	return t->dtype == DL_STR ? dl_mul(n, sizeof(dl_str)) : rt_bytes(t->dtype, n);
+}
+
+int64_t rt_room(const dl_tensor *t)
+{
+	return (int64_t)(t->bytes > INT64_MAX / 2 ? INT64_MAX / 2 : t->bytes);
+}
+
+dl_region *rt_out_region(dl_context *c, int32_t o)
+{
+	return &c->region[c->model->prog->n_region + c->model->prog->desc->n_in + o];
 }
 
 /* Provides the context's own memory R for output o, described by T. Its contents from an earlier
@@ -419,13 +438,10 @@ static int serve(dl_context *c, int32_t o, dl_region *r, dl_tensor *t, int64_t b
 {
 	const dl_io *io = out_io(c, o);
 
-	for (int32_t i = 0; i < c->model->prog->desc->n_in; i++)
-		if (overlap(r->p, (int64_t)r->bytes, c->x.in[i], c->in_bytes[i]))
-			return dl_fail(
-				&c->x, DL_INVALID,
-				"input \"%.100s\" lies in the memory that the context serves "
-				"for output \"%.100s\"; give that output memory of your own",
-				in_io(c, i)->name, io->name);
+	if (rt_check_served(c, o))
+		return c->x.status;
+	t->data = NULL; /* it may be the memory that is freed now */
+	t->bytes = 0;
 	if (!rt_region_grow(c, r, bytes, 0))
 		return dl_fail(&c->x, DL_NOMEM, "output \"%.100s\": no memory for %lld bytes",
 			       io->name, (long long)bytes);
@@ -438,7 +454,7 @@ int rt_output(dl_context *c, int32_t o, const int64_t *shape)
 {
 	const dl_io *io = out_io(c, o);
 	dl_tensor *t = RT_AT(dl_tensor, c->out, o);
-	dl_region *r = &c->region[c->model->prog->n_region + c->model->prog->desc->n_in + o];
+	dl_region *r = rt_out_region(c, o);
 	int64_t bytes;
 
 	if (output_bytes(c, o, shape, &bytes))
@@ -451,7 +467,7 @@ int rt_output(dl_context *c, int32_t o, const int64_t *shape)
 		if (!rt_alias_output(c, o, t))
 			return dl_fail(&c->x, DL_UNSUPPORTED, "output \"%.100s\": strides",
 				       io->name);
-		bytes = rt_bytes(io->dtype, reach(t));
+		bytes = rt_bytes(io->dtype, rt_reach(t));
 	}
 	if ((!t->data || t->data == r->p) && serve(c, o, r, t, bytes))
 		return c->x.status;
@@ -467,57 +483,15 @@ int rt_output(dl_context *c, int32_t o, const int64_t *shape)
 	return c->gpu ? rt_gpu_output(c, o, t->data, bytes) : DL_OK;
 }
 
-/* The bytes that output o may write: its size, or, while that is unknown, all of its memory. */
-static int64_t extent(const dl_context *c, int32_t o)
-{
-	const dl_tensor *t = RT_AT(const dl_tensor, c->out, o);
-	const dl_io *io = out_io(c, o);
-
-	if (!t->data)
-		return 0;
-	if (known(c, o)) /* its shape was told */
-		return rt_bytes(io->dtype, reach(t));
-	return (int64_t)(t->bytes > INT64_MAX / 2 ? INT64_MAX / 2 : t->bytes);
-}
-
-/* Refuses an output whose memory overlaps that of an input (unless that is declared) or of
- * another output. */
-static int check_overlap(dl_context *c)
-{
-	const dl_desc *d = c->model->prog->desc;
-
-	for (int32_t o = 0; o < d->n_out; o++) {
-		const void *p = RT_AT(dl_tensor, c->out, o)->data;
-		const dl_io *io = out_io(c, o);
-		const int64_t n = extent(c, o);
-
-		for (int32_t i = 0; n && i < d->n_in; i++) {
-			const bool over = overlap(p, n, c->x.in[i], c->in_bytes[i]);
-
-			if (over && (io->alias != i || p != c->x.in[i]))
-				return dl_fail(&c->x, DL_INVALID,
-					       "output \"%.100s\" overlaps input \"%.100s\"",
-					       io->name, in_io(c, i)->name);
-		}
-		for (int32_t q = 0; n && q < o; q++)
-			if (overlap(p, n, RT_AT(dl_tensor, c->out, q)->data, extent(c, q)))
-				return dl_fail(&c->x, DL_INVALID,
-					       "output \"%.100s\" overlaps output "
-					       "\"%.100s\"",
-					       io->name, out_io(c, q)->name);
-	}
-	return DL_OK;
-}
-
 static int outputs(dl_context *c, dl_tensor *out)
 {
 	const dl_desc *d = c->model->prog->desc;
 
 	c->out = out;
 	for (int32_t o = 0; o < d->n_out; o++)
-		if (known(c, o) && rt_output(c, o, c->x.out_shape[o]))
+		if (rt_known(c, o) && rt_output(c, o, c->x.out_shape[o]))
 			return c->x.status;
-	return check_overlap(c);
+	return rt_check_overlap(c);
 }
 
 static int execute(dl_context *c)
@@ -565,10 +539,14 @@ int rt_enter(dl_context *c)
 
 int rt_run_plain(dl_context *c, const dl_tensor *in, dl_tensor *out)
 {
-	int rc = bind(c, in, out);
+	int rc;
 
+	c->in = in;
+	rc = bind(c, in, out);
 	if (!rc)
 		rc = rt_plan(c);
+	if (!rc && c->forms)
+		rc = rt_check_forms(c);
 	if (!rc)
 		rc = outputs(c, out);
 	return rc ? rc : execute(c);
@@ -607,7 +585,7 @@ int rt_infer_plain(dl_context *c, const dl_tensor *in, dl_tensor *out)
 		if (!rc)
 			rc = output_bytes(c, o, t->shape, &bytes);
 		if (!rc)
-			t->bytes = known(c, o) ? (uint64_t)bytes : 0;
+			t->bytes = rt_known(c, o) ? (uint64_t)bytes : 0;
 	}
 	return rc;
 }

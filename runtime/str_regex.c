@@ -10,7 +10,8 @@
  *
  * Not supported are \p{Greek}, \C, and what RE2 does not have either: back references and
  * look-around. A count is at most 1,000, and so is the product of nested counts, as in RE2. A
- * pattern has at most 20,000 instructions and 100,000 ranges of characters.
+ * pattern has at most 20,000 instructions and 100,000 ranges of characters, and groups are nested
+ * at most 1,000 deep. No function recurses: the open groups are a list in memory of the table.
  *
  * The pattern is compiled to a nondeterministic automaton (Thompson), whose states are followed
  * together (Pike), so no pattern takes more time than its size times the length of the string, and
@@ -25,10 +26,8 @@
 enum {
 	MOST_INSTRUCTIONS = 20000,
 	MOST_RANGES = 100000, /* 800 KB */
-	MOST_REREAD =
-		16 << 20, /* bytes of repeated atoms that are parsed again: a part of a second */
 	MOST_COUNT = 1000,
-	MOST_DEPTH = 200
+	MOST_DEPTH = 1000
 };
 
 typedef enum ReKind {
@@ -120,9 +119,7 @@ typedef struct ReParser {
 	ReFlags flags;
 	const char *why;
 	bool failed;
-	int depth;
-	int64_t product; /* the largest product of nested counts since it was set to 1 */
-	int64_t reread;  /* bytes */
+	Growing groups; /* the ReGroups that are open; the first one is the whole pattern */
 } ReParser;
 
 /* A part of the program: from BEGIN to the instructions that jump to OUT, an instruction that does
@@ -130,6 +127,22 @@ typedef struct ReParser {
 typedef struct Fragment {
 	int32_t begin, out;
 } Fragment;
+
+/* A character, a set or a group. */
+typedef struct ReItem {
+	Fragment whole;
+	int32_t first; /* the first of its instructions, which end where those of the next begin */
+	int64_t product; /* the largest product of nested counts in it */
+} ReItem;
+
+/* A group whose end is not read yet. */
+typedef struct ReGroup {
+	ReFlags outer;         /* the flags after it */
+	bool alternates;       /* a | was read */
+	Fragment before, last; /* the alternatives before the last |; the one after it */
+	int32_t first;
+	int64_t product;
+} ReGroup;
 
 static Fragment fail(ReParser *p, const char *why)
 {
@@ -481,9 +494,59 @@ static Fragment escape(ReParser *p)
 	return character(p, to);
 }
 
-/* ---- Structure ---- */
+/* ---- Groups ---- */
 
-static Fragment alternatives(ReParser *p);
+static ReGroup *group_now(const ReParser *p)
+{
+	return (ReGroup *)p->groups.p + p->groups.n - 1;
+}
+
+/* Opens a group; OUTER: the flags after it. */
+static void open_group(ReParser *p, ReFlags outer)
+{
+	ReGroup g = {.outer = outer, .first = (int32_t)p->r->insts.n, .product = 1}, *to;
+
+	if (p->groups.n > MOST_DEPTH)
+		fail(p, "is nested too deeply");
+	g.last = empty(p);
+	to = p->failed ? NULL : append(p->t, &p->groups, sizeof(*to));
+	if (to)
+		*to = g;
+	else
+		fail(p, NULL);
+}
+
+/* Adds the last alternative of group G to those before it. */
+static void end_alternative(ReParser *p, ReGroup *g)
+{
+	const Fragment f = g->before;
+
+	if (g->alternates) {
+		connect(p, g->last.out, f.out);
+		g->before = (Fragment){emit(p, RE_SPLIT, (uint32_t)g->last.begin, f.begin), f.out};
+	} else {
+		g->before = g->last;
+	}
+}
+
+static void next_alternative(ReParser *p)
+{
+	ReGroup *g = group_now(p);
+
+	end_alternative(p, g);
+	g->alternates = true;
+	g->last = empty(p);
+}
+
+static ReItem close_group(ReParser *p)
+{
+	ReGroup *g = group_now(p);
+
+	end_alternative(p, g);
+	p->flags = g->outer;
+	p->groups.n--;
+	return (ReItem){g->before, g->first, g->product};
+}
 
 /* The flags of (?flags) and (?flags:x), after "(?". */
 static bool take_flags(ReParser *p)
@@ -509,27 +572,30 @@ static bool take_name(ReParser *p)
 	return take(p, ">");
 }
 
-/* After the parenthesis. */
-static Fragment group(ReParser *p)
+/* After a parenthesis: opens a group. False, with its end read, if it only sets flags for the rest
+ * of the group around it. */
+static bool begin_group(ReParser *p)
 {
 	const ReFlags outer = p->flags;
-	Fragment f;
 
 	if (take(p, "?P<") ||
 	    (next_is(p, "?<") && !next_is(p, "?<=") && !next_is(p, "?<!") && take(p, "?<"))) {
 		if (!take_name(p))
-			return fail(p, "has a group's name without its >");
+			fail(p, "has a group's name without its >");
 	} else if (take(p, "?")) {
-		if (!take_flags(p))
-			return fail(p, "has a group (? that is not supported");
+		if (!take_flags(p)) {
+			fail(p, "has a group (? that is not supported");
+			return false;
+		}
 		if (take(p, ")"))
-			return empty(p); /* for the rest of the group around it */
+			return false;
 		p->p++;
 	}
-	f = alternatives(p);
-	p->flags = outer;
-	return take(p, ")") ? f : fail(p, "has a ( without its )");
+	open_group(p, outer);
+	return true;
 }
+
+/* ---- Repetitions ---- */
 
 /* A count in braces, after them; false, with nothing read, if it is not one: then it stands for
  * itself. *MOST is -1 if there is no upper bound. */
@@ -562,35 +628,13 @@ static bool take_count(ReParser *p, int *least, int *most)
 	return false;
 }
 
-static Fragment atom(ReParser *p)
+/* Whether a repetition follows; a count is read. */
+static bool repetition_follows(ReParser *p)
 {
 	int least, most;
 
-	if (p->flags.quoting && !next_is(p, "\\E")) {
-		const Fragment f = character(p, take_character(p));
-
-		p->flags.quoting = !take(p, "\\E");
-		return f;
-	}
-	if (take(p, "\\E") || take(p, "\\Q")) {
-		p->flags.quoting = p->p[-1] == 'Q';
-		return empty(p);
-	}
-	if (take(p, "("))
-		return group(p);
-	if (take(p, "["))
-		return set(p);
-	if (take(p, "."))
-		return single(p, RE_ANY, p->flags.newline);
-	if (take(p, "^"))
-		return single(p, p->flags.lines ? RE_BEGIN_LINE : RE_BEGIN, 0);
-	if (take(p, "$"))
-		return single(p, p->flags.lines ? RE_END_LINE : RE_END, 0);
-	if (take(p, "\\"))
-		return escape(p);
-	if (next_is(p, "*") || next_is(p, "+") || next_is(p, "?") || take_count(p, &least, &most))
-		return fail(p, "repeats nothing");
-	return character(p, take_character(p));
+	return next_is(p, "*") || next_is(p, "+") || next_is(p, "?") ||
+	       take_count(p, &least, &most);
 }
 
 static Fragment star(ReParser *p, Fragment f)
@@ -607,125 +651,151 @@ static Fragment optional(ReParser *p, Fragment f)
 	return (Fragment){emit(p, RE_SPLIT, (uint32_t)f.out, f.begin), f.out};
 }
 
-/* Reads the atom at FROM once more: its flags are FLAGS. */
-static Fragment again(ReParser *p, const char *from, ReFlags flags)
+/* Emits ITEM once more, whose instructions end before END. Its last one may be connected since. */
+static Fragment copy(ReParser *p, const ReItem *item, int32_t end)
 {
-	const char *now = p->p;
-	const ReFlags then = p->flags;
-	Fragment f;
+	const int32_t by = (int32_t)p->r->insts.n - item->first;
 
-	p->p = from;
-	p->flags = flags;
-	f = atom(p);
-	p->reread += p->p - from;
-	if (p->reread > MOST_REREAD)
-		fail(p, "is too large");
-	p->p = now;
-	p->flags = then;
-	return f;
+	for (int32_t i = item->first; i < end && !p->failed; i++) {
+		const ReInst in = *inst_at(p, i);
+		const bool ends = i == item->whole.out || in.next < 0;
+
+		emit(p, in.kind, in.kind == RE_SPLIT ? in.arg + (uint32_t)by : in.arg,
+		     ends ? -1 : in.next + by);
+	}
+	return (Fragment){item->whole.begin + by, item->whole.out + by};
 }
 
-/* FROM repeated LEAST to MOST times; F is the first one. */
-static Fragment counted(ReParser *p, const char *from, ReFlags flags, Fragment f, int least,
-			int most)
+/* ITEM repeated LEAST to MOST times. */
+static Fragment counted(ReParser *p, const ReItem *item, int least, int most)
 {
-	Fragment all = least || most < 0 ? f : empty(p);
+	const int32_t end = (int32_t)p->r->insts.n;
+	Fragment all = least || most < 0 ? item->whole : empty(p);
 
 	if (least > MOST_COUNT || most > MOST_COUNT)
 		return fail(p, "repeats more than 1000 times");
 	if (most >= 0 && most < least)
 		return fail(p, "has a count {n,m} with m below n");
 	if (most < 0 && !least)
-		return star(p, f);
+		return star(p, item->whole);
 	for (int i = 1; i < least && !p->failed; i++)
-		all = sequence(p, all, again(p, from, flags));
+		all = sequence(p, all, copy(p, item, end));
 	if (most < 0)
-		return sequence(p, all, star(p, again(p, from, flags)));
+		return sequence(p, all, star(p, copy(p, item, end)));
 	for (int i = least; i < most && !p->failed; i++)
-		all = sequence(p, all, optional(p, again(p, from, flags)));
+		all = sequence(p, all, optional(p, copy(p, item, end)));
 	return all;
 }
 
-static Fragment repeated(ReParser *p)
+/* Reads the repetition after ITEM, if there is one. */
+static void repeat(ReParser *p, ReItem *item)
 {
-	const char *from = p->p;
-	const ReFlags flags = p->flags;
-	const int64_t outer = p->product;
-	int64_t product;
-	Fragment f;
 	int least, most;
 
-	p->product = 1;
-	f = atom(p);
-	product = p->product;
-	p->product = product > outer ? product : outer;
 	if (!more(p) || p->flags.quoting)
-		return f;
+		return;
 	if (take(p, "*")) {
-		f = star(p, f);
+		item->whole = star(p, item->whole);
 	} else if (take(p, "+")) {
-		const int32_t out = emit(p, RE_JUMP, 0, -1),
-			      split = emit(p, RE_SPLIT, (uint32_t)out, f.begin);
-
-		connect(p, f.out, split);
-		f = (Fragment){f.begin, out};
+		item->whole.out = star(p, item->whole).out;
 	} else if (take(p, "?")) {
-		f = optional(p, f);
+		item->whole = optional(p, item->whole);
 	} else if (take_count(p, &least, &most)) {
-		product *= most > 0 ? most : least > 0 ? least : 1;
-		if (product > MOST_COUNT)
-			return fail(p, "repeats more than 1000 times");
-		f = counted(p, from, flags, f, least, most);
-		p->product = product > outer ? product : outer;
+		item->product *= most > 0 ? most : least > 0 ? least : 1;
+		if (item->product > MOST_COUNT)
+			fail(p, "repeats more than 1000 times");
+		item->whole = counted(p, item, least, most);
 	} else {
-		return f;
+		return;
 	}
 	take(p, "?");
-	if (next_is(p, "*") || next_is(p, "+") || next_is(p, "?") || take_count(p, &least, &most))
-		return fail(p, "repeats a repetition");
+	if (repetition_follows(p))
+		fail(p, "repeats a repetition");
+}
+
+/* ---- Structure ---- */
+
+static Fragment quoted(ReParser *p)
+{
+	const Fragment f = character(p, take_character(p));
+
+	p->flags.quoting = !take(p, "\\E");
 	return f;
 }
 
-static Fragment concatenation(ReParser *p)
+/* What is neither quoted nor a group. */
+static Fragment atom(ReParser *p)
 {
-	Fragment f = empty(p);
-
-	while (more(p) && (p->flags.quoting || (*p->p != '|' && *p->p != ')')))
-		f = sequence(p, f, repeated(p));
-	return f;
-}
-
-static Fragment alternatives(ReParser *p)
-{
-	Fragment f;
-
-	if (++p->depth > MOST_DEPTH)
-		return fail(p, "is nested too deeply");
-	f = concatenation(p);
-	while (more(p) && take(p, "|")) {
-		const Fragment g = concatenation(p);
-
-		connect(p, g.out, f.out);
-		f = (Fragment){emit(p, RE_SPLIT, (uint32_t)g.begin, f.begin), f.out};
+	if (take(p, "\\E") || take(p, "\\Q")) {
+		p->flags.quoting = p->p[-1] == 'Q';
+		return empty(p);
 	}
-	p->depth--;
-	return f;
+	if (take(p, "["))
+		return set(p);
+	if (take(p, "."))
+		return single(p, RE_ANY, p->flags.newline);
+	if (take(p, "^"))
+		return single(p, p->flags.lines ? RE_BEGIN_LINE : RE_BEGIN, 0);
+	if (take(p, "$"))
+		return single(p, p->flags.lines ? RE_END_LINE : RE_END, 0);
+	if (take(p, "\\"))
+		return escape(p);
+	if (repetition_follows(p))
+		return fail(p, "repeats nothing");
+	return character(p, take_character(p));
+}
+
+/* Reads the next item with its repetition, or the begin of a group or of an alternative. */
+static void part(ReParser *p)
+{
+	ReItem item = {.first = (int32_t)p->r->insts.n, .product = 1};
+	ReGroup *g;
+
+	if (p->flags.quoting && !next_is(p, "\\E")) {
+		item.whole = quoted(p);
+	} else if (take(p, "|")) {
+		next_alternative(p);
+		return;
+	} else if (take(p, "(")) {
+		if (begin_group(p))
+			return;
+		item.whole = empty(p);
+	} else if (take(p, ")")) {
+		if (p->groups.n == 1) {
+			fail(p, "has a ) without its (");
+			return;
+		}
+		item = close_group(p);
+	} else {
+		item.whole = atom(p);
+	}
+	repeat(p, &item);
+	g = group_now(p);
+	g->last = sequence(p, g->last, item.whole);
+	g->product = item.product > g->product ? item.product : g->product;
 }
 
 Regex *regex_new(dl_strings *t, dl_str pattern, const char **why)
 {
 	Regex *r = strings_alloc(t, sizeof(*r));
-	ReParser p = {t, r, pattern.p, pattern.p + pattern.n, {0}, NULL, false, 0, 1, 0};
-	Fragment f;
+	ReParser p = {.t = t, .r = r, .p = pattern.p, .end = pattern.p + pattern.n};
 
 	*why = NULL;
 	if (!r)
 		return NULL;
 	memset(r, 0, sizeof(*r));
-	f = alternatives(&p);
-	if (!p.failed && p.p < p.end)
-		fail(&p, "has a ) without its (");
-	connect(&p, f.out, emit(&p, RE_MATCH, 0, -1));
+	open_group(&p, p.flags);
+	while (more(&p))
+		part(&p);
+	if (p.groups.n > 1)
+		fail(&p, "has a ( without its )");
+	if (!p.failed) {
+		const Fragment f = close_group(&p).whole;
+
+		connect(&p, f.out, emit(&p, RE_MATCH, 0, -1));
+		r->begin = f.begin;
+	}
+	strings_release(t, p.groups.p, p.groups.room * sizeof(ReGroup));
 	if (p.failed) {
 		*why = p.why;
 		regex_free(t, r);
@@ -735,7 +805,6 @@ Regex *regex_new(dl_strings *t, dl_str pattern, const char **why)
 	r->set = r->sets.p;
 	r->range = r->ranges.p;
 	r->n = (int32_t)r->insts.n;
-	r->begin = f.begin;
 	return r;
 }
 

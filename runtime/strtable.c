@@ -7,13 +7,25 @@
  * the lock: it got the id from the thread that made the entry, either under the lock or from an
  * earlier kernel. Strings are removed in the reverse order of their insertion, so linear probing
  * needs no marks of removed entries.
+ *
+ * Strings may come from whoever sends requests to the application. Their hash has a key of random
+ * bytes, so n of them take time linear in n and in their bytes. No result depends on the key: ids
+ * are given in the order of insertion, and the hash table is never walked.
  */
 #include "runtime/strtable.h"
+#include "runtime/siphash.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
+#if defined(__linux__)
+#include <linux/random.h>
+#include <sys/syscall.h>
+#endif
 
 typedef struct StringEntry {
 	dl_str s;
@@ -28,7 +40,7 @@ typedef struct StringChunk {
 
 enum { SEGMENTS = 48, FIRST_SEGMENT = 64, CHUNK_BYTES = 4096 };
 
-/* A compiled pattern; null: it is none. */
+/* A compiled pattern; null: the text is not a pattern. */
 typedef struct PatternEntry {
 	struct PatternEntry *next;
 	int64_t id;
@@ -44,6 +56,7 @@ struct dl_strings {
 	uint64_t generation;
 	int64_t *slot; /* id + 1, or 0 */
 	uint64_t nslots;
+	SipKey key; /* secret, so that nobody can choose strings that all belong in one slot */
 	/* the bytes of this run's strings, and of the run's before; `at` is where the next goes */
 	StringChunk *chunk[2], *at;
 	int now;
@@ -123,21 +136,35 @@ static StringEntry *entry(const dl_strings *t, int64_t id)
 	return &t->segment[k][(uint64_t)id - (((uint64_t)FIRST_SEGMENT << k) - FIRST_SEGMENT)];
 }
 
-static uint64_t hash_of(const char *p, uint64_t n)
+static uint64_t hash_of(const dl_strings *t, const char *p, uint64_t n)
 {
-	uint64_t h = 0xcbf29ce484222325u ^ n;
+	return sip_hash(t->key, p, n, 1, 3);
+}
 
-	for (; n >= 8; n -= 8, p += 8) {
-		uint64_t v;
+/* 16 random bytes from the system. If it has none, they are made of what another process can hardly
+ * know: the time in nanoseconds, and where the system has put the code and the table. */
+static SipKey new_key(const dl_strings *t)
+{
+	struct timespec now = {0};
+	SipKey key;
+	int fd;
 
-		memcpy(&v, p, 8);
-		h = (h ^ v) * 0x9e3779b97f4a7c15u;
-		h ^= h >> 29;
+#if defined(__linux__)
+	if (syscall(SYS_getrandom, &key, sizeof(key), GRND_NONBLOCK) == (long)sizeof(key))
+		return key;
+#endif
+	fd = open("/dev/urandom", O_RDONLY | O_CLOEXEC);
+	if (fd >= 0) {
+		const ssize_t n = read(fd, &key, sizeof(key));
+
+		close(fd);
+		if (n == (ssize_t)sizeof(key))
+			return key;
 	}
-	for (; n; n--, p++)
-		h = (h ^ (unsigned char)*p) * 0x100000001b3u;
-	h *= 0x9e3779b97f4a7c15u;
-	return h ^ h >> 32;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	key.k[0] = (uint64_t)now.tv_nsec ^ (uint64_t)now.tv_sec << 32 ^ (uintptr_t)t;
+	key.k[1] = (uintptr_t)&new_key ^ (uint64_t)getpid() << 40;
+	return key;
 }
 
 /* The slot of the string, or the free one where it belongs. */
@@ -201,7 +228,7 @@ static int64_t add(dl_strings *t, uint64_t i, dl_str s, uint64_t hash)
 /* As strings_intern; CONSTANT: the bytes stay valid and are not copied. */
 static int64_t intern(dl_strings *t, const char *p, uint64_t n, bool constant)
 {
-	const uint64_t hash = hash_of(p, n);
+	const uint64_t hash = hash_of(t, p, n);
 	const int64_t count = atomic_load_explicit(&t->n, memory_order_relaxed);
 	char *copy = NULL;
 	uint64_t i;
@@ -257,6 +284,7 @@ dl_strings *strings_new(const StringsMemory *memory, const dl_str *constant, int
 		return NULL;
 	memset(t, 0, sizeof(*t));
 	t->memory = *from;
+	t->key = new_key(t);
 	new_generation(t);
 	pthread_mutex_init(&t->lock, NULL);
 	intern(t, "", 0, true);
@@ -356,22 +384,33 @@ static const PatternEntry *find_pattern(dl_strings *t, int64_t id)
 	return e;
 }
 
+/* Adds the compiled pattern to those of T; null, and nothing is added, if there is no memory. */
+static const PatternEntry *add_pattern(dl_strings *t, int64_t id)
+{
+	PatternEntry *e = strings_alloc(t, sizeof(*e));
+	const char *why = NULL;
+
+	if (!e)
+		return NULL;
+	*e = (PatternEntry){t->patterns, id, regex_new(t, strings_get(t, id), &why)};
+	if (!e->regex && !why) {
+		strings_release(t, e, sizeof(*e));
+		return NULL;
+	}
+	atomic_store_explicit(&t->patterns, e, memory_order_release);
+	return e;
+}
+
 const Regex *strings_regex(dl_strings *t, int64_t id)
 {
 	const PatternEntry *e = find_pattern(t, id);
-	PatternEntry *made = NULL;
-	const char *why = NULL;
 
 	if (e)
 		return e->regex;
 	pthread_mutex_lock(&t->lock);
 	e = find_pattern(t, id);
 	if (!e)
-		e = made = strings_alloc(t, sizeof(*made));
-	if (made) {
-		*made = (PatternEntry){t->patterns, id, regex_new(t, strings_get(t, id), &why)};
-		atomic_store_explicit(&t->patterns, made, memory_order_release);
-	}
+		e = add_pattern(t, id);
 	pthread_mutex_unlock(&t->lock);
 	return e ? e->regex : NULL;
 }

@@ -612,8 +612,10 @@ static bool print_once(Fn *f, const LNode *n)
 
 void fn_loop(Fn *f, const LNode *n)
 {
+	ExprPool *p = f->sched->kernel->pool;
 	LNode plain = *n;
-	const bool guarded = fn_guard(f, split_condition(f, &plain));
+	Expr *when = n->when ? ex_op2(p, IN_lt, ex_int(p, CT_I64, 0), ex_dim(p, n->when)) : NULL;
+	const bool guarded = fn_guard(f, ex_and(p, when, split_condition(f, &plain)));
 
 	if (!guarded || !print_once(f, &plain))
 		print_plain_loop(f, &plain, n);

@@ -195,7 +195,7 @@ static Sym *unknown_in(const Host *h, const Dim *d)
 	return k.unknown;
 }
 
-static bool host_dim_known(const Host *h, const Dim *d)
+bool host_dim_known(const Host *h, const Dim *d)
 {
 	return !unknown_in(h, d);
 }

@@ -101,12 +101,43 @@ static void print_iteration_end(Host *h, const Node *close)
 	}
 }
 
+/* How many elements the loop between the brackets carries from iteration to iteration, and stacks in
+ * one: if there are none, and the number of iterations is known, these do nothing. Null: there are
+ * some, or it is not known before the loop. */
+static Dim *loop_work(Host *h, const Node *open, const Node *close)
+{
+	Ctx *c = h->m->ctx;
+	Dim *all = dim_const(c, 0);
+
+	if (!control_dim(open, "trip") || loop_has_while(open, close))
+		return NULL;
+	for (int i = 0; i < close->nout; i++)
+		all = dim_add(c, all,
+			      i < open->nout ? type_numel(c, open->out[i]->type)
+					     : stack_of(h, close->out[i])->each);
+	return host_dim_known(h, all) && !dim_prove_lt(c, dim_const(c, 0), all) ? all : NULL;
+}
+
+/* Prints the head of the loop between the brackets, which also ends after a failure or cancel. */
+static void print_loop_head(Host *h, Node *open, const Node *close)
+{
+	const char *iteration = host_iteration(h, open);
+	Dim *trip = control_dim(open, "trip"), *work = loop_work(h, open, close);
+
+	strbuf_printf(h->b, "\tfor (int64_t %s = 0; ", iteration);
+	if (trip)
+		strbuf_printf(h->b, "%s < %s && ", iteration, host_dim(h, trip));
+	if (work)
+		strbuf_printf(h->b, "%s && ", host_dim(h, work));
+	strbuf_puts(h->b, "dl_iterate(x, ");
+	host_quote(h, open->locs ? host_node(h, locs_first(open->locs)) : "a loop");
+	strbuf_printf(h->b, "); %s++) {\n", iteration);
+}
+
 Node *host_loop(Host *h, int t, Node *open)
 {
 	Node *close = block_close(open);
 	const MemPlan *m = h->m->mem;
-	const char *iteration = host_iteration(h, open);
-	Dim *trip = control_dim(open, "trip");
 
 	for (int i = open->nout; i < close->nout; i++) {
 		const Place *p = host_value_place(h, close->out[i]);
@@ -125,10 +156,7 @@ Node *host_loop(Host *h, int t, Node *open)
 		if (pair[0].kind != PLACE_NONE && pair[0].kind != PLACE_REGION)
 			strbuf_printf(h->b, "\tnext[%d] = %s;\n", at, host_place(h, &pair[0]));
 	}
-	strbuf_printf(h->b, "\tfor (int64_t %s = 0; ", iteration);
-	if (trip)
-		strbuf_printf(h->b, "%s < %s", iteration, host_dim(h, trip));
-	strbuf_printf(h->b, "; %s++) {\n", iteration);
+	print_loop_head(h, open, close);
 	print_block(h, t, open, close, print_iteration_end);
 	strbuf_puts(h->b, "\n");
 	return close;

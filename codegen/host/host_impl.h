@@ -72,6 +72,8 @@ const char *host_dim(Host *h, Dim *d);
 const char *host_argument(Host *h, Dim *d);
 /* Whether all symbols of D have an index in the stub. */
 bool host_dim_indexed(const Host *h, Dim *d);
+/* Whether all symbols of D are in h->known. */
+bool host_dim_known(const Host *h, const Dim *d);
 /* Print what follows from the symbols in h->known: host_named prints symbols that are defined by
  * dims, host_facts the checks of facts. */
 void host_named(Host *h);

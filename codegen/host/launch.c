@@ -43,6 +43,15 @@ static int fault_site(Host *h, const Schedule *s)
 	return h->faults.n - 1;
 }
 
+/* The number of iterations of ST, N; none where the stage would do nothing. */
+static const char *launched(Host *h, const Stage *st, Dim *n)
+{
+	const char *all = host_dim(h, n);
+
+	return st->when ? arena_printf(h->m->arena, "%s ? %s : 0", host_dim(h, st->when), all)
+			: all;
+}
+
 static void print_gpu_launch(Host *h, int t, Node *n, const Stage *st, const Schedule *s)
 {
 	GenPtx *g = h->o->ptx[t];
@@ -62,7 +71,7 @@ static void print_gpu_launch(Host *h, int t, Node *n, const Stage *st, const Sch
 		strbuf_printf(h->b, "%s(uint64_t)(%s)", i || c.nbuf ? ", " : "",
 			      host_argument(h, c.dim[i]));
 	strbuf_printf(h->b, "%s, %d, %s, %d);\n", nargs ? "}" : "", nargs,
-		      host_dim(h, dim_ceildiv(ctx, st->extent, dim_const(ctx, groups))),
+		      launched(h, st, dim_ceildiv(ctx, st->extent, dim_const(ctx, groups))),
 		      c.fn->faults ? fault_site(h, s) : -1);
 }
 
@@ -109,7 +118,7 @@ static void print_launch(Host *h, int t, Node *n, const Stage *st, const Schedul
 	print_assign(h, 'b', buf, c.nbuf);
 	print_assign(h, 'd', dim, nd);
 	strbuf_printf(h->b, "\tdl_launch(x, %d, %s, %s, %s, %s, %s);\n", h->kernel, c.fn->name,
-		      c.nbuf ? "b" : "NULL", nd ? "d" : "NULL", host_dim(h, st->extent),
+		      c.nbuf ? "b" : "NULL", nd ? "d" : "NULL", launched(h, st, st->extent),
 		      host_dim(h, st->grain));
 	h->nb = c.nbuf > h->nb ? c.nbuf : h->nb;
 	h->nd = nd > h->nd ? nd : h->nd;

@@ -192,6 +192,16 @@ static void group_node(LlKernel *k, const LNode *n, const char *lo, const char *
 	ll_barrier(k);
 }
 
+/* HI, or, where WHEN is 0, LO: the loop is empty then. */
+static const char *end_when(LlKernel *k, Dim *when, const char *lo, const char *hi)
+{
+	const char *any = ll_new(&k->f), *end = ll_new(&k->f);
+
+	ll_put(&k->f, "%s = icmp sgt i64 %s, 0", any, ll_dim(k, when));
+	ll_put(&k->f, "%s = select i1 %s, i64 %s, i64 %s", end, any, hi, lo);
+	return end;
+}
+
 void ll_loop(LlKernel *k, const LNode *n)
 {
 	const bool share = n->loop == LOOP_GROUP && !ll_alone(k);
@@ -209,6 +219,8 @@ void ll_loop(LlKernel *k, const LNode *n)
 		return;
 	}
 	ll_ends(k, n, &lo, &hi);
+	if (n->when)
+		hi = end_when(k, n->when, lo, hi);
 	if (n->loop == LOOP_VECTOR && n->step > 1) {
 		ll_strided(k, n->var, lo, hi, n->step, true, strided_node, &(Strided){k, n});
 		return;

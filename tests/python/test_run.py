@@ -320,9 +320,11 @@ class Patterns(unittest.TestCase):
         return dlcc.compile(onnx.helper.make_model(graph, ir_version=10, opset_imports=[onnx.helper.make_opsetid("", 20)]), level=0)
 
     def test_matches(self):
+        many = "".join(chr(0x4e00 + 2 * i) for i in range(10000))
         for pattern, good, bad in (("(?i)\u017f", ["s", "S", "\u017f"], ["z"]), ("(?i)[s]", ["s", "S", "\u017f"], ["z"]),
                                    ("(?i)\u03c2", ["\u03c2", "\u03c3", "\u03a3"], ["s"]), ("(?i)i", ["i", "I"], ["\u0130", "\u0131"]),
                                    ("[[:a]", ["[", ":", "a"], ["b"]), ("[zyxa-cb-d]", list("abcdxyz"), ["e", "w"]),
+                                   (f"([{many}]{{2}}){{100}}", [many[:200]], [many[:199]]), (f"(?P<{'n' * 200000}>a){{1000}}", ["a" * 1000], ["a"]),
                                    ("((a{10}){10}){10}", ["a" * 1000], ["a" * 999]), ("(a{1000})(b{1000})", ["a" * 1000 + "b" * 1000], [""])):
             with self.subTest(pattern):
                 self.assertEqual(self.compiled(pattern)(good + bad).tolist(), [True] * len(good) + [False] * len(bad))
@@ -330,7 +332,8 @@ class Patterns(unittest.TestCase):
     def test_refused(self):
         many = "".join(chr(0x4e00 + 2 * i) for i in range(10000))
         for pattern, why in (("{2}", "repeats nothing"), ("a|{2}", "repeats nothing"), ("((a{10}){10}){11}", "repeats more than 1000 times"),
-                             (f"(([{many}]){{100}}){{9}}", "is too large"), (f"(?P<{'n' * 200000}>a){{1000}}", "is too large")):
+                             (f"([{many}]){many * 2}", "is too large"), ("(abcdefghijk){1000}", "is too large"),
+                             (f"{'(' * 1001}a{')' * 1001}", "is nested too deeply")):
             with self.subTest(pattern[:20]), self.assertRaisesRegex(dlcc.CompileError, why):
                 self.compiled(pattern)
 

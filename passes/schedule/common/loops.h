@@ -74,4 +74,9 @@ Expr *guard_for_all(LBuild *b, Expr *g, Iter *const *it, int n, bool *ok);
 /* Simplifies S: removes names of constants and of other names, and loops of one iteration. */
 void l_tidy(Schedule *s);
 
+/* ---- empty.c ---- */
+
+/* Sets the conditions on which the stages and loops of S do something. */
+void l_skip_empty(Schedule *s);
+
 #endif

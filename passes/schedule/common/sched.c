@@ -127,6 +127,7 @@ static Schedule *schedule(Module *m, const Target *t, Node *n, const Decision *d
 	else
 		strategy_table[d->strategy].emit(k, d, s);
 	l_tidy(s);
+	l_skip_empty(s);
 	find_temps(s);
 	for (int i = 0; i < s->stages.n && !t->gpu; i++)
 		if (keep_order(s->stages.at[i]->body))

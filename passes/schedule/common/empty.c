@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Loops that would do nothing. A tensor of [2^40, 0] takes no memory, but a loop over its rows takes
+ * hours although the loop over the elements of each row is empty. So a stage or loop that may have
+ * many iterations gets a condition, Stage.when or LNode.when, if its body stores elements only in
+ * loops over sizes that may be 0: the product of these sizes, or a sum of such products.
+ *
+ *     for i in [0, N) if M        a store to a local that is declared outside of the loop counts: a
+ *       for j in [0, M)           sum over no elements is still written after the loop
+ *         y[i*M + j] = ...
+ *
+ * Stores to locals that the body itself declares have no effect by themselves. Left out are sizes
+ * that cannot be 0 in the body, since a loop around it would be empty then: M, in a stage of N*M
+ * iterations. So most loops need no condition, and a nest needs one at its outermost loop.
+ */
+#include "passes/schedule/common/loops.h"
+
+enum {
+	FEW_ITERATIONS = 1 << 16, /* take no time that counts, even if they do nothing */
+	MOST_PRODUCTS = 8         /* in a condition */
+};
+
+typedef struct EmptyWalk {
+	Ctx *ctx;
+	Arena *arena;
+	const Kernel *k;
+	bool *local;         /* by Buf.id: declared in the body that is looked at */
+	VEC(Dim *) work;     /* that body does something where one of these products is not 0 */
+	VEC(Dim *) positive; /* sizes above 0 at the current node */
+} EmptyWalk;
+
+/* ---- Sizes that cannot be 0 ---- */
+
+typedef struct ZeroAt {
+	EmptyWalk *w;
+	Dim *d;
+	bool all;
+} ZeroAt;
+
+static void find_zero(void *arg, Sym *s)
+{
+	ZeroAt *z = arg;
+	const int n = sym_count(z->w->ctx);
+	Dim **to = NEW_ARRAY(z->w->arena, n + 1, Dim *);
+
+	to[s->id] = dim_const(z->w->ctx, 0);
+	z->all = z->all && dim_equals(dim_subst(z->w->ctx, z->d, to, n), 0);
+}
+
+/* Whether D is not 0 wherever E is above 0, as E is 0 if any symbol of D is, a product of symbols. */
+static bool follows(EmptyWalk *w, Dim *d, Dim *e)
+{
+	ZeroAt z = {w, e, true};
+	int64_t coef;
+	Dim *mono;
+
+	if (d == e)
+		return true;
+	if (dim_has_opaque(d) || !dim_term(w->ctx, d, 0, &coef, &mono) ||
+	    dim_term(w->ctx, d, 1, &coef, &mono))
+		return false;
+	dim_syms(d, find_zero, &z);
+	return z.all;
+}
+
+static bool is_positive(EmptyWalk *w, Dim *d)
+{
+	for (int i = 0; i < w->positive.n; i++)
+		if (follows(w, d, w->positive.at[i]))
+			return true;
+	return dim_prove_lt(w->ctx, dim_const(w->ctx, 0), d);
+}
+
+/* ---- What a body does ---- */
+
+static Dim *dim_of(EmptyWalk *w, const Expr *e)
+{
+	return e->kind == EX_DIM ? e->dim : e->kind == EX_CONST ? dim_const(w->ctx, e->i) : NULL;
+}
+
+/* Whether N does something only for the points of its range. */
+static bool is_loop(const LNode *n)
+{
+	return n->kind == LN_LOOP || n->kind == LN_PIPELINE || n->kind == LN_REDUCE;
+}
+
+/* The length of the range of loop N; null if iterators decide it. */
+static Dim *length(EmptyWalk *w, const LNode *n)
+{
+	Dim *lo = dim_of(w, n->lo), *hi = dim_of(w, n->hi);
+
+	return lo && hi ? dim_sub(w->ctx, hi, lo) : NULL;
+}
+
+static void find_locals(EmptyWalk *w, const LNode *n)
+{
+	for (; n; n = n->next) {
+		if (n->kind == LN_LOCAL)
+			w->local[n->buf[0]->id] = true;
+		find_locals(w, n->body);
+	}
+}
+
+/* Whether N stores to a buffer that the body does not declare. */
+static bool stores(const EmptyWalk *w, const LNode *n)
+{
+	const Buf *to[] = {n->kind == LN_LOCAL ? NULL : n->buf[0], n->buf[1],
+			   n->tile ? n->tile->acc : NULL, n->kind == LN_MMA ? n->mma->acc : NULL};
+
+	for (size_t i = 0; i < sizeof to / sizeof *to; i++)
+		if (to[i] && !w->local[to[i]->id])
+			return true;
+	return false;
+}
+
+static void add_work(EmptyWalk *w, Dim *product)
+{
+	for (int i = 0; i < w->work.n; i++)
+		if (w->work.at[i] == product)
+			return;
+	vec_push(w->arena, &w->work, product);
+}
+
+/* Finds what N and its siblings do, inside of loops whose sizes have this product. */
+static void find_work(EmptyWalk *w, const LNode *n, Dim *product)
+{
+	Ctx *c = w->ctx;
+
+	for (; n && w->work.n <= MOST_PRODUCTS; n = n->next) {
+		Dim *size = is_loop(n) ? length(w, n) : NULL, *all = product;
+
+		if (size && !is_positive(w, size) && !follows(w, size, product))
+			all = dim_mul(c, product, dim_max(c, size, dim_const(c, 0)));
+		if (stores(w, n))
+			add_work(w, all);
+		find_work(w, n->body, all);
+	}
+}
+
+/* The condition on which BODY does something; null: always, or, with *KNOWN false, unknown. */
+static Dim *condition(EmptyWalk *w, const LNode *head, const LNode *body, bool *known)
+{
+	Dim *sum = dim_const(w->ctx, 0);
+
+	memset(w->local, 0, sizeof *w->local * (size_t)w->k->bufs.n);
+	find_locals(w, head);
+	find_locals(w, body);
+	w->work.n = 0;
+	find_work(w, body, dim_const(w->ctx, 1));
+	*known = w->work.n > 0 && w->work.n <= MOST_PRODUCTS;
+	if (!*known)
+		return NULL;
+	for (int i = 0; i < w->work.n; i++)
+		sum = dim_add(w->ctx, sum, w->work.at[i]);
+	return is_positive(w, sum) ? NULL : sum;
+}
+
+/* ---- Conditions ---- */
+
+/* The most iterations of N: by the bounds of its length, or in [x, min(x + 512, M)) 512. */
+static int64_t most(EmptyWalk *w, const LNode *n)
+{
+	Dim *size = length(w, n);
+	int64_t lo, hi = DIM_INF;
+
+	if (size)
+		dim_bounds(w->ctx, size, &lo, &hi);
+	for (int i = 0; ex_is_op(n->hi, IN_min) && i < 2; i++) {
+		const Expr *part = ex_sub(w->k->pool, n->hi->op.arg[i], n->lo);
+
+		if (part->kind == EX_CONST && part->i < hi)
+			hi = part->i;
+	}
+	return hi;
+}
+
+static int64_t times(int64_t a, int64_t b)
+{
+	int64_t all;
+
+	return __builtin_mul_overflow(a, b, &all) ? DIM_INF : all;
+}
+
+static void set_conditions(EmptyWalk *w, LNode *n, int64_t around);
+
+/* Sets *WHEN, the condition of a loop around BODY of ALL iterations, and those of the loops in it.
+ * SIZE, its length, may be null. An iteration that does something may also do little in vain. */
+static void set_condition(EmptyWalk *w, Dim **when, const LNode *head, LNode *body, Dim *size,
+			  int64_t all)
+{
+	const int before = w->positive.n;
+	bool known = false;
+
+	if (size)
+		vec_push(w->arena, &w->positive, size);
+	if (all > FEW_ITERATIONS)
+		*when = condition(w, head, body, &known);
+	if (*when)
+		vec_push(w->arena, &w->positive, *when);
+	set_conditions(w, body, known ? 1 : all);
+	w->positive.n = before;
+}
+
+/* Sets the conditions of N, its siblings and their bodies, all of which AROUND iterations do in
+ * vain. */
+static void set_conditions(EmptyWalk *w, LNode *n, int64_t around)
+{
+	for (; n; n = n->next)
+		if (n->kind == LN_LOOP)
+			set_condition(w, &n->when, NULL, n->body, length(w, n),
+				      times(around, most(w, n)));
+		else
+			set_conditions(w, n->body, around);
+}
+
+void l_skip_empty(Schedule *s)
+{
+	Kernel *k = s->kernel;
+	EmptyWalk w = {.ctx = k->ctx, .arena = arena_new(), .k = k};
+
+	w.local = NEW_ARRAY(w.arena, k->bufs.n + 1, bool);
+	for (int i = 0; i < s->stages.n; i++) {
+		Stage *st = s->stages.at[i];
+		int64_t lo, hi;
+
+		dim_bounds(k->ctx, st->extent, &lo, &hi);
+		set_condition(&w, &st->when, st->head, st->body, st->extent, hi);
+	}
+	arena_free(w.arena);
+}

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory that a run may not use twice: that of an output for an input or another output, and a
+ * workspace of the caller's for either. It is refused before anything is computed.
+ *
+ * The program's tensors of numbers lie where the caller's do. The caller's strings and the items of
+ * its lists lie elsewhere than the tensors that the program has for them (forms.c), so the memory
+ * of those is compared as the caller has it. The bytes of single strings are not compared.
+ */
+#include "runtime/rt.h"
+
+/* Some memory; empty if P is null. */
+typedef struct Memory {
+	const void *p;
+	int64_t bytes;
+} Memory;
+
+static bool overlap(Memory a, Memory b)
+{
+	const uintptr_t pa = (uintptr_t)a.p, pb = (uintptr_t)b.p;
+
+	return a.p && b.p && a.bytes && b.bytes && pa < pb + (uintptr_t)b.bytes &&
+	       pb < pa + (uintptr_t)a.bytes;
+}
+
+static Memory region_memory(const dl_region *r)
+{
+	return (Memory){r->p, (int64_t)r->bytes};
+}
+
+/* ---- The program's tensors ---- */
+
+static const dl_io *in_io(const dl_context *c, int32_t i)
+{
+	return dl_desc_in(c->model->prog->desc, i);
+}
+
+static const dl_io *out_io(const dl_context *c, int32_t o)
+{
+	return dl_desc_out(c->model->prog->desc, o);
+}
+
+/* Input I as the caller has it, also if it is copied; or its default value. */
+static Memory in_memory(const dl_context *c, int32_t i)
+{
+	const dl_tensor *t = RT_AT(const dl_tensor, c->in, i);
+
+	if (!t->data)
+		return (Memory){c->x.in[i], c->in_bytes[i]};
+	return (Memory){t->data, t->strides ? rt_bytes(t->dtype, rt_reach(t)) : c->in_bytes[i]};
+}
+
+/* What output O may write: its size, or, while that is unknown, all of its memory. */
+static Memory out_memory(const dl_context *c, int32_t o)
+{
+	const dl_tensor *t = RT_AT(const dl_tensor, c->out, o);
+
+	/* its shape was told if it is known */
+	return (Memory){t->data,
+			rt_known(c, o) ? rt_bytes(out_io(c, o)->dtype, rt_reach(t)) : rt_room(t)};
+}
+
+int rt_check_served(dl_context *c, int32_t o)
+{
+	const dl_desc *d = c->model->prog->desc;
+	const Memory served = region_memory(rt_out_region(c, o));
+
+	for (int32_t i = 0; i < d->n_in; i++)
+		if (overlap(served, in_memory(c, i)))
+			return dl_fail(
+				&c->x, DL_INVALID,
+				"input \"%.100s\" lies in the memory that the context serves "
+				"for output \"%.100s\"; give that output memory of your own",
+				in_io(c, i)->name, out_io(c, o)->name);
+	for (int32_t q = 0; q < d->n_out; q++) {
+		const Memory begin = {RT_AT(const dl_tensor, c->out, q)->data, 1};
+
+		if (q != o && overlap(served, begin))
+			return dl_fail(
+				&c->x, DL_INVALID,
+				"output \"%.100s\" lies in the memory that the context serves "
+				"for output \"%.100s\"; give each memory of your own, or none",
+				out_io(c, q)->name, out_io(c, o)->name);
+	}
+	return DL_OK;
+}
+
+static int check_workspace(dl_context *c)
+{
+	const dl_desc *d = c->model->prog->desc;
+	const Memory workspace = {c->arena, (int64_t)c->arena_bytes};
+
+	for (int32_t i = 0; i < d->n_in; i++)
+		if (overlap(workspace, in_memory(c, i)))
+			return dl_fail(&c->x, DL_INVALID, "input \"%.100s\" overlaps the workspace",
+				       in_io(c, i)->name);
+	for (int32_t o = 0; o < d->n_out; o++)
+		if (overlap(workspace, out_memory(c, o)))
+			return dl_fail(&c->x, DL_INVALID,
+				       "output \"%.100s\" overlaps the workspace",
+				       out_io(c, o)->name);
+	return DL_OK;
+}
+
+static int check_numbers(dl_context *c)
+{
+	const dl_desc *d = c->model->prog->desc;
+
+	for (int32_t o = 0; o < d->n_out; o++) {
+		const Memory own = out_memory(c, o);
+
+		for (int32_t i = 0; own.bytes && i < d->n_in; i++) {
+			const Memory in = in_memory(c, i);
+
+			if (overlap(own, in) && (out_io(c, o)->alias != i || own.p != in.p))
+				return dl_fail(&c->x, DL_INVALID,
+					       "output \"%.100s\" overlaps input \"%.100s\"",
+					       out_io(c, o)->name, in_io(c, i)->name);
+		}
+		for (int32_t q = 0; own.bytes && q < o; q++)
+			if (overlap(own, out_memory(c, q)))
+				return dl_fail(&c->x, DL_INVALID,
+					       "output \"%.100s\" overlaps output "
+					       "\"%.100s\"",
+					       out_io(c, o)->name, out_io(c, q)->name);
+	}
+	return DL_OK;
+}
+
+/* ---- The caller's values ---- */
+
+/* Whether IO of the caller's is a tensor of numbers. */
+static bool is_numbers(const dl_io *io)
+{
+	return io->form == DL_TENSOR && io->dtype != DL_STR;
+}
+
+/* The memory of the context in which the caller gets output K of the program. */
+static dl_region *served_region(dl_context *c, int32_t k)
+{
+	return out_io(c, k)->dtype == DL_STR ? rt_strings_region(c, k) : rt_out_region(c, k);
+}
+
+/* The caller's own memory for output K of the program, a tensor T of the caller's; empty if the
+ * context provides it. */
+static Memory own_memory(dl_context *c, int32_t k, dl_tensor t)
+{
+	if (!t.data || t.data == served_region(c, k)->p)
+		return (Memory){NULL, 0};
+	t.dtype = out_io(c, k)->dtype;
+	t.rank = out_io(c, k)->rank;
+	t.shape = c->x.out_shape[k];
+	return (Memory){t.data, rt_known(c, k) ? rt_extent(&t) : rt_room(&t)};
+}
+
+/* Whether an element of T, or of one of its items, lies in M. */
+static bool lies_in(const dl_tensor *t, Memory m)
+{
+	if (t->form == DL_TENSOR)
+		return overlap((Memory){t->data, rt_extent(t)}, m);
+	for (int64_t i = 0; i < t->n_items; i++) {
+		const dl_tensor one = rt_tensor_at(t->items, i);
+
+		if (lies_in(&one, m))
+			return true;
+	}
+	return false;
+}
+
+/* Refuses memory M of output IO if it overlaps an input, unless both are numbers. */
+static int check_with_inputs(dl_context *c, const dl_io *io, Memory m)
+{
+	const dl_desc *d = rt_shown(c->model->prog);
+
+	for (int32_t i = 0; i < d->n_in; i++) {
+		const dl_tensor t = rt_tensor_at(c->caller_in, i);
+
+		if (!(is_numbers(io) && is_numbers(dl_desc_in(d, i))) && lies_in(&t, m))
+			return dl_fail(&c->x, DL_INVALID,
+				       "output \"%.100s\" overlaps input \"%.100s\"", io->name,
+				       dl_desc_in(d, i)->name);
+	}
+	return DL_OK;
+}
+
+/* Whether M overlaps memory of the caller's output Q, whose first tensor of the program is K. */
+static bool shared_with(dl_context *c, Memory m, int32_t q, int32_t k)
+{
+	const dl_io *io = dl_desc_out(rt_shown(c->model->prog), q);
+	bool shared = false;
+
+	if (io->form == DL_TENSOR) {
+		const Memory own = own_memory(c, k, rt_tensor_at(c->caller_out, q));
+
+		return overlap(m, own.p ? own : region_memory(served_region(c, k)));
+	}
+	for (int32_t j = k; j < k + rt_parts(io); j++)
+		shared = shared || overlap(m, region_memory(rt_out_region(c, j))) ||
+			 overlap(m, region_memory(rt_strings_region(c, j)));
+	return shared || overlap(m, region_memory(rt_items_region(c, q)));
+}
+
+/* Refuses memory M of output O if it overlaps another output, unless both are numbers. */
+static int check_with_outputs(dl_context *c, int32_t o, Memory m)
+{
+	const dl_desc *d = rt_shown(c->model->prog);
+	const dl_io *io = dl_desc_out(d, o);
+
+	for (int32_t q = 0, k = 0; q < d->n_out; k += rt_parts(dl_desc_out(d, q)), q++)
+		if (q != o && !(is_numbers(io) && is_numbers(dl_desc_out(d, q))) &&
+		    shared_with(c, m, q, k))
+			return dl_fail(&c->x, DL_INVALID,
+				       "output \"%.100s\" overlaps output \"%.100s\"", io->name,
+				       dl_desc_out(d, q)->name);
+	return DL_OK;
+}
+
+int rt_check_forms(dl_context *c)
+{
+	const dl_desc *d = rt_shown(c->model->prog);
+
+	for (int32_t o = 0, k = 0; o < d->n_out; k += rt_parts(dl_desc_out(d, o)), o++) {
+		const dl_io *io = dl_desc_out(d, o);
+		Memory own;
+
+		if (io->form != DL_TENSOR)
+			continue;
+		own = own_memory(c, k, rt_tensor_at(c->caller_out, o));
+		if (own.p && (check_with_inputs(c, io, own) || check_with_outputs(c, o, own)))
+			return c->x.status;
+	}
+	return DL_OK;
+}
+
+int rt_check_overlap(dl_context *c)
+{
+	return c->arena_borrowed && check_workspace(c) ? c->x.status : check_numbers(c);
+}

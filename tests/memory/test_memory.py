@@ -47,8 +47,16 @@ CASES = {
     "stft": ("g (float[1,20000,1] x, float[6000] w) => (float[a,b,c,d] y) <int64 step = {5000}> { y = STFT <onesided = 1> (x, step, w) }",
              {"x": real(1, 20000, 1), "w": real(6000)},
              lambda x, w: [parts(np.fft.rfft(np.stack([x[:, i:i + 6000, 0] * w for i in (0, 5000, 10000)], 1), axis=-1))], 64 * 18000),
+    # Positions, ranks and numbers of all elements took 25 bytes for each.
+    "nonzero": ("g (bool[N] x) => (int64[a,b] y) { y = NonZero (x) }", {"x": rng.random(4000001) < 0.001}, lambda x: [np.array(np.nonzero(x))], 1 << 20),
+    "nonzero of numbers": ("g (float[700,1001] x) => (int64[a,b] y) { y = NonZero (x) }", {"x": real(700, 1001) * (rng.random((700, 1001)) < 0.01)},
+                           lambda x: [np.array(np.nonzero(x))], 2 * 700 * 1001),
+    "nonzero, all": ("g (bool[N] x) => (int64[a,b] y) { y = NonZero (x) }", {"x": np.ones(500000, bool)}, lambda x: [np.array(np.nonzero(x))], 6 << 20),
+    "compress": ("g (float[N,2] x, bool[N] c) => (float[a,b] y) { y = Compress <axis = 0> (x, c) }",
+                 {"x": real(1000000, 2), "c": rng.random(1000000) < 0.01}, lambda x, c: [x[c]], 1 << 20),
+    "elements of a mask": ("g (float[N,M] x) => (float[a] y) <float zero = {2}> { m = Greater (x, zero) n = NonZero (m) t = Transpose (n) y = GatherND (x, t) }",
+                           {"x": real(1000, 1000)}, lambda x: [x[x > 2]], 3 << 20),
 }
-
 
 
 def check(name, text, feeds, results, most):

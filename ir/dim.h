@@ -64,6 +64,8 @@ bool dim_from_data(const Dim *d);     /* the value of D does */
 /* D itself if it is short, else a symbol that abbreviates it. Sizes known only at run time thus
  * stay short however often they are multiplied. The symbol is named after BASE. */
 Dim *dim_named(Ctx *c, Dim *d, const char *base);
+/* A symbol that abbreviates D, however short D is; D itself if it is a constant or a symbol. */
+Dim *dim_symbol(Ctx *c, Dim *d, const char *base);
 
 /* ---- dim_fold.c ---- */
 

@@ -11,11 +11,16 @@ static void nesting(void *arg, Sym *s)
 
 Dim *dim_named(Ctx *c, Dim *d, const char *base)
 {
+	return d->size <= LONG ? d : dim_symbol(c, d, base);
+}
+
+Dim *dim_symbol(Ctx *c, Dim *d, const char *base)
+{
 	int nested = 0;
 	int64_t lo, hi;
 	Sym *s;
 
-	if (d->size <= LONG)
+	if (dim_is_const(d, NULL) || dim_as_sym(d))
 		return d;
 	if (d->named)
 		return d->named->dim;

@@ -3,9 +3,11 @@
  * Signal processing, as composites: windows, MelWeightMatrix, DFT, STFT. What does not depend on
  * the signal is computed in f64, and is a constant if the sizes are.
  *
- * A transform is a matrix product with a table of cosines and sines. Each entry is looked up in the
- * N values of one period, at (time * frequency) mod N, which is exact for every size.
+ * A transform of a few points is a matrix product with a table of cosines and sines. Each entry is
+ * looked up in the N values of one period, at (time * frequency) mod N, which is exact for every
+ * size. Others are made of several products (ops/fourier.c).
  */
+#include "ops/fourier.h"
 #include "ops/shape.h"
 
 #define PI 3.141592653589793
@@ -184,20 +186,12 @@ const Op op_MelWeightMatrix = {.expand = expand_mel, .types = "i", .attrs = "out
 
 /* ---- DFT ---- */
 
-typedef struct Fourier {
-	Dim *length; /* N */
-	Dim *terms;  /* elements of the operand that count */
-	Dim *results;
-	int64_t parts; /* of the operand: 1, real; 2, real and imaginary */
-	bool inverse, onesided;
-	DType real;
-} Fourier;
-
 /* The axis of a transform. If run time alone knows which one it is, its size and the numbers of
  * elements before and after it depend on that. */
 typedef struct SignalAxis {
 	Dim *at;
 	Dim *before, *size, *after;
+	Dim *rows; /* before * after */
 	int rank;
 	Dim *dims[MAX_RANK]; /* of the result */
 } SignalAxis;
@@ -270,10 +264,17 @@ static Value *transformed(Infer *in, Node *n, Value *v, const SignalAxis *a, con
 	v = expand_reshape(in, n, expand_cast(in, n, v, t->real), d, 4);
 	if (t->terms != a->size)
 		v = expand_part(in, n, v, 1, dim_const(c, 0), t->terms);
-	d[0] = dim_mul(c, a->before, a->after);
-	d[1] = dim_mul(c, t->terms, parts);
-	v = expand_reshape(in, n, expand_transpose(in, n, v, perm, 4), d, 2);
-	v = EXPAND(in, n, MatMul, v, transform_table(in, n, t));
+	v = expand_transpose(in, n, v, perm, 4);
+	d[0] = a->rows;
+	if (fourier_is_direct(in, t)) {
+		d[1] = dim_mul(c, t->terms, parts);
+		v = expand_reshape(in, n, v, d, 2);
+		v = EXPAND(in, n, MatMul, v, transform_table(in, n, t));
+	} else {
+		d[1] = t->terms;
+		d[2] = parts;
+		v = fourier(in, n, expand_reshape(in, n, v, d, 3), d[0], t);
+	}
 	d[0] = a->before;
 	d[1] = a->after;
 	d[2] = t->results;
@@ -293,6 +294,21 @@ static bool signal_operand(Infer *in, Node *n, Fourier *t)
 		return infer_error(in, n, "the last dim must be the number 1 or 2");
 	t->real = ctype_dtype(dtype_ctype(x->dtype));
 	return true;
+}
+
+/* The number of elements in the dims beside that at AT, without the last dim. Each choice is a
+ * product, so that the bounds of the number are not those of more dims than there are. */
+static Dim *rows_beside(Ctx *c, Dim *at, Dim *const *dims, int rank)
+{
+	Dim *rows = NULL;
+
+	for (int i = rank - 2; i >= 0; i--) {
+		Dim *others = dim_mul(c, dims_product(c, dims, i),
+				      dims_product(c, dims + i + 1, rank - 2 - i));
+
+		rows = rows ? dim_select(c, dim_eq(c, at, dim_const(c, i)), others, rows) : others;
+	}
+	return rows;
 }
 
 /* Reads the axis of DIMS. The last dim, of parts, is none. */
@@ -318,7 +334,7 @@ static bool axis_init(Infer *in, Node *n, Value *operand, Dim *const *dims, int 
 	    !infer_le(in, n, a->at, dim_const(c, rank - 2), "the axis is that of a number's parts"))
 		return false;
 	a->rank = rank;
-	a->size = a->before = a->after = one;
+	a->size = a->before = a->after = a->rows = one;
 	for (int i = rank - 2; i >= 0; i--) {
 		Dim *here = dim_eq(c, a->at, dim_const(c, i));
 
@@ -327,6 +343,11 @@ static bool axis_init(Infer *in, Node *n, Value *operand, Dim *const *dims, int 
 				    dim_select(c, dim_le(c, a->at, dim_const(c, i)), one, dims[i]));
 		a->after = dim_mul(c, a->after,
 				   dim_select(c, dim_le(c, dim_const(c, i), a->at), one, dims[i]));
+	}
+	a->rows = dim_mul(c, a->before, a->after);
+	if (!dim_is_const(a->at, NULL)) {
+		a->size = dim_symbol(c, a->size, "size");
+		a->rows = dim_symbol(c, rows_beside(c, a->at, dims, rank), "rows");
 	}
 	return true;
 }
@@ -355,7 +376,7 @@ static bool expand_dft(Infer *in, Node *n, Value **out)
 		t.length = dim_mul(c, two, dim_sub(c, a.size, one));
 	if (node_in(n, 1) && !(t.length = infer_single(in, n, 1)))
 		return false;
-	if (!infer_le(in, n, one, t.length, "the transform has no elements"))
+	if (!fourier_check(in, n, &t))
 		return false;
 	half = dim_add(c, dim_floordiv(c, t.length, two), one);
 	t.results = t.onesided && !t.inverse ? half : t.length;
@@ -365,7 +386,9 @@ static bool expand_dft(Infer *in, Node *n, Value **out)
 }
 
 const Op op_DFT = {
-	.types = "f", .expand = expand_dft, .doc = "the last dim must be a constant",
+	.types = "f",
+	.expand = expand_dft,
+	.doc = "the last dim must be a constant; at most 2^31 - 1 points",
 	.attrs = "inverse: int, onesided: int",
 };
 
@@ -401,8 +424,8 @@ static bool expand_stft(Infer *in, Node *n, Value **out)
 	if (w && !infer_dim_equals(in, n, &w->dims[0], t.length, "window and frame_length differ"))
 		return false;
 	step = infer_single(in, n, 1);
-	if (!step || !infer_le(in, n, one, step, "frame_step is less than 1") ||
-	    !infer_le(in, n, one, t.length, "a frame has no elements") ||
+	if (!step || !fourier_check(in, n, &t) ||
+	    !infer_le(in, n, one, step, "frame_step is less than 1") ||
 	    !infer_le(in, n, t.length, x->dims[1], "a frame is longer than the signal"))
 		return false;
 	count = dim_add(c, dim_floordiv(c, dim_sub(c, x->dims[1], t.length), step), one);
@@ -426,6 +449,8 @@ static bool expand_stft(Infer *in, Node *n, Value **out)
 }
 
 const Op op_STFT = {
-	.types = "f", .expand = expand_stft, .doc = "the last dim must be a constant",
+	.types = "f",
+	.expand = expand_stft,
+	.doc = "the last dim must be a constant; at most 2^31 - 1 points",
 	.attrs = "onesided: int",
 };

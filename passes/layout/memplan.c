@@ -54,7 +54,7 @@ static void bound_sym(void *arg, Sym *s)
 		return;
 	if (!b->to)
 		b->to = NEW_ARRAY(b->tmp, sym_count(b->m->ctx), Dim *);
-	/* the range of a 32-bit type is no useful bound */
+	/* the range of a 32-bit type is not a useful bound */
 	if (s->hi >= INT32_MAX)
 		b->ok = false;
 	else
@@ -65,10 +65,14 @@ Dim *memplan_size(Module *m, Dim *size)
 {
 	Bounded b = {m, arena_new(), NULL, true};
 	Dim *most = size;
+	int64_t least;
 
 	dim_syms(size, bound_sym, &b);
-	if (b.ok && b.to)
+	if (b.ok && b.to) {
 		most = dim_subst(m->ctx, size, b.to, sym_count(m->ctx));
+		/* a product of bounds, each of which is small, is as useless where it is large */
+		b.ok = dim_least(m->ctx, most, &least) && least < INT32_MAX;
+	}
 	arena_free(b.tmp);
 	return b.ok && dim_prove_le(m->ctx, size, most) ? most : NULL;
 }

@@ -51,8 +51,8 @@ def some(n, lo, hi):
     return [pick.randint(lo, hi) for _ in range(n)]
 
 
-def info(name, a, symbolic):
-    shape = [f"{name}_{i}" for i in range(a.ndim)] if symbolic else a.shape
+def info(name, a, symbolic, numbers=()):
+    shape = [f"{name}_{i}" if i not in numbers else a.shape[i] for i in range(a.ndim)] if symbolic else a.shape
     return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(a.dtype), shape)
 
 
@@ -68,10 +68,11 @@ def expected(model, feeds, oracle):
     return ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"]).run(None, feeds)
 
 
-def case(op, inputs, attrs, results=1, aux=(), opset=21, oracle="runtime"):
+def case(op, inputs, attrs, results=1, aux=(), opset=21, oracle="runtime", numbers=()):
     """A case of OP, which may have its domain before its name. RESULTS: how many there are, or the numbers of those that are not
     omitted. Inputs numbered in AUX are small integers or floats that may be constants, and keep their shape. ORACLE: "runtime",
-    "reference", or a function that gives the results. What the oracle refuses is dropped."""
+    "reference", or a function that gives the results. What the oracle refuses is dropped. NUMBERS: axes of the first input that stay
+    numbers in the model."""
     global made
     names = [f"i{k}" if a is not None else "" for k, a in enumerate(inputs)]
     shown = range(results) if isinstance(results, int) else results
@@ -85,7 +86,7 @@ def case(op, inputs, attrs, results=1, aux=(), opset=21, oracle="runtime"):
     def model(outputs):
         graph = helper.make_graph(
             [helper.make_node(name, names, outs, name=name, domain=domain, **attrs)], "g",
-            [info(names[k], inputs[k], symbolic and k not in aux) for k in fed], outputs,
+            [info(names[k], inputs[k], symbolic and k not in aux, () if k else numbers) for k in fed], outputs,
             [numpy_helper.from_array(inputs[k], names[k]) for k in constants if inputs[k] is not None])
         domains = [helper.make_opsetid("", opset)] + ([helper.make_opsetid(domain, 1)] if domain else [])
         return helper.make_model(graph, opset_imports=domains, ir_version=10)
@@ -622,12 +623,38 @@ def grid_samples():
     case("GridSample", [real(batch, 2, *sizes[2:]), rng.uniform(-2, 2, (batch, *sizes[:2], 2)).astype(np.float32)], attrs)
 
 
+def transforms():
+    """DFTs of lengths with small factors, with a large prime factor, prime, and given at run time, of operands that are longer or
+    shorter."""
+    length = pick.choice([1, 2, 3, 4, 63, 66, 81, 97, 100, 128, 210, 211, 221, 243, 254, 256, 307, 422])
+    inverse, onesided = pick.choice([(0, 0), (0, 1), (1, 0), (1, 1)])
+    parts = pick.choice([1, 2]) if inverse == onesided == 0 else 2 - onesided * (1 - inverse)
+    shape, axis = some(pick.randint(1, 3), 1, 3), 0
+    axis = pick.randrange(len(shape))
+    given = coin() or inverse and onesided
+    whole_axis = length // 2 + 1 if inverse and onesided else length
+    shape[axis] = pick.choice([whole_axis, max(1, whole_axis - 5), whole_axis + 3]) if given else length
+    x = real(*shape, parts, dtype=pick.choice([np.float32, np.float32, np.float64])) / 64  # errors are relative to the largest result
+
+    def spectrum():
+        z = x[..., 0] + (1j * x[..., 1] if parts == 2 else 0)
+        if inverse and onesided:
+            return [np.fft.irfft(z, length, axis)[..., None].astype(x.dtype)]
+        z = (np.fft.ifft if inverse else np.fft.fft)(z, length, axis)
+        z = np.take(z, range(length // 2 + 1), axis) if onesided else z
+        return [np.stack([z.real, z.imag], -1).astype(x.dtype)]
+
+    at = np.array(axis - len(shape) - 1 if coin() else axis, np.int64)
+    case("DFT", [x, np.array(length, np.int64) if given else None, at], dict(inverse=inverse, onesided=onesided), aux=(1, 2),
+         oracle=spectrum, numbers=(len(shape),))
+
+
 KINDS = [(reductions, 3), (empty_reductions, 1), (arg_reductions, 1), (tops, 2), (prefixes, 1), (matrix_products, 2), (gemms, 1),
          (einsums, 2), (convolutions, 2), (transposed_convolutions, 3), (pools, 4), (global_pools, 1),
          (normalizations, 2), (softmaxes, 1), (resizes, 6), (quantisations, 4), (microsoft_activations, 1), (microsoft_normalizations, 2),
          (microsoft_products, 2), (microsoft_quantised, 4), (microsoft_integer_products, 2), (microsoft_quantisations, 1),
          (microsoft_attentions, 4), (microsoft_grouped_attentions, 4), (microsoft_rotations, 1), (microsoft_blocks, 2),
-         (old_operators, 1), (inverses, 1), (grams, 1), (grid_samples, 2)]
+         (old_operators, 1), (inverses, 1), (grams, 1), (grid_samples, 2), (transforms, 2)]
 
 for kind, weight in KINDS:
     for _ in range(weight * COUNT):

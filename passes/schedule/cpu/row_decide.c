@@ -191,11 +191,26 @@ static bool choose(const Target *t, Kernel *k, Decision *d, int nstages)
 	return true;
 }
 
+/* Prefix reductions among maps and reductions, whose points may run in any order. */
+static bool has_scans(const Kernel *k)
+{
+	bool any = false;
+
+	for (int i = 0; i < k->stmts.n; i++) {
+		const Stmt *s = k->stmts.at[i];
+
+		if (s->ordered || s->update || (!s->red && s->nout != 1))
+			return false;
+		any = any || s->scan;
+	}
+	return any && k->stmts.n > 1;
+}
+
 bool rows_one_stage(Kernel *k)
 {
 	Band band;
 
-	if (kernel_class(k) == KC_OTHER && !kernel_is_maps(k))
+	if (kernel_class(k) == KC_OTHER && !kernel_is_maps(k) && !has_scans(k))
 		return false;
 	band_of_stage(k, k->arena, &band);
 	return band.n || k->stmts.n == 1;

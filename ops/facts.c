@@ -34,16 +34,18 @@ static const char *name_shown(Infer *in, const char *name)
 	return arena_printf(in->arena, "...%s", name);
 }
 
-/* `"a" from Conv "c1"`; without a name, operand K. */
+/* `"a" from Conv "c1"`; without a name, operand K, or that it is a value which the expansion of N's
+ * own node has made: no operand of the file's node. */
 static const char *value_shown(Infer *in, const Node *n, const Value *v, int k)
 {
 	const Loc user = node_loc(n), maker = v->def ? node_loc(v->def) : user;
+	const bool inner = v->def && maker.node && user.node && !strcmp(maker.node, user.node);
 	const char *text = v->name ? arena_printf(in->arena, "%s\"%s\"", v->def ? "" : "input ",
 						  name_shown(in, v->name))
+			   : inner ? "an intermediate value"
 				   : arena_printf(in->arena, "operand %d", k + 1);
 
-	if (!v->def || v->def->op == OP_Const || !maker.node ||
-	    (user.node && !strcmp(maker.node, user.node)))
+	if (!v->def || v->def->op == OP_Const || !maker.node || inner)
 		return text;
 	return arena_printf(in->arena, "%s from %s \"%s\"", text,
 			    maker.op ? name_shown(in, maker.op) : "node",

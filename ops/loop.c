@@ -696,8 +696,6 @@ static bool scan(ScanLoop *s, Value *const *v, const int64_t *axes, Value **out)
 			return false;
 		if (s->ragged)
 			*all = lengthened(l->in, l->n, *all, 0, s->sequence[0]->type->dims[0]);
-		if (!(*all)->type)
-			return false;
 		*all = move_axis(l->in, l->n, *all, 0, axis);
 	}
 	return true;

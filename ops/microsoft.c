@@ -46,7 +46,7 @@ static bool expand_bias_gelu(Infer *in, Node *n, Value **out)
 	if (!infer_floats(in, n, 0) || !contract_types(in, n))
 		return false;
 	x = add_if(in, n, real_in(in, n, 0), real_in(in, n, 1));
-	return x->type && expand_result(in, n, 0, gelu(in, n, x, approximate), out);
+	return expand_result(in, n, 0, gelu(in, n, x, approximate), out);
 }
 
 static bool expand_quick_gelu(Infer *in, Node *n, Value **out)
@@ -73,8 +73,6 @@ static bool expand_bias_split_gelu(Infer *in, Node *n, Value **out)
 	if (last < 0 || !dim_is_const(infer_type(n, 0)->dims[last], &size) || size % 2)
 		return infer_error(in, n, "the last dim must be a number, and even");
 	x = EXPAND(in, n, Add, real_in(in, n, 0), real_in(in, n, 1));
-	if (!x->type)
-		return false;
 	for (int i = 0; i < 2; i++)
 		half[i] = expand_slice(in, n, x, last, i * (size / 2), (i + 1) * (size / 2), 1);
 	return expand_result(in, n, 0, EXPAND(in, n, Mul, half[0], gelu(in, n, half[1], false)),
@@ -112,7 +110,7 @@ static Value *normalised(Infer *in, Node *n, Value *x, const int64_t *axes, int 
 	if (mean)
 		x = EXPAND(in, n, Sub, x, EXPAND(in, n, ReduceMean, x, list));
 	v = EXPAND(in, n, ReduceMean, EXPAND(in, n, Mul, x, x), list);
-	v = EXPAND(in, n, Add, v, expand_scalar(in, n, x->type ? x->type->dtype : DT_F32, epsilon));
+	v = EXPAND(in, n, Add, v, expand_scalar(in, n, x->type->dtype, epsilon));
 	v = EXPAND(in, n, Reciprocal, EXPAND(in, n, Sqrt, v));
 	if (inverse)
 		*inverse = v;
@@ -151,13 +149,11 @@ static bool expand_skip_norm(Infer *in, Node *n, Value **out)
 			return false;
 	sum = add_if(in, n, real_in(in, n, 0), real_in(in, n, bias));
 	sum = EXPAND(in, n, Add, sum, real_in(in, n, 1));
-	if (!sum->type)
-		return false;
 	y = normalised(in, n, sum, &last, 1, mean, real_in(in, n, 2),
 		       mean ? real_in(in, n, 3) : NULL, NULL);
 	if (node_out(n, 3))
 		out[3] = expand_cast(in, n, sum, x->dtype);
-	return y->type && expand_result(in, n, 0, y, out);
+	return expand_result(in, n, 0, y, out);
 }
 
 /* RMSNormalization, with the inverse of the root as a result, which is f32 as ONNX Runtime has
@@ -180,7 +176,7 @@ static bool expand_simplified_norm(Infer *in, Node *n, Value **out)
 		       expand_cast(in, n, node_in(n, 1), acc_dtype(x->dtype)), NULL, &inverse);
 	if (node_out(n, 1))
 		out[1] = expand_cast(in, n, inverse, DT_F32);
-	return y->type && expand_result(in, n, 1, y, out);
+	return expand_result(in, n, 1, y, out);
 }
 
 const Op op_SimplifiedLayerNormalization = {
@@ -241,14 +237,12 @@ static bool expand_embed(Infer *in, Node *n, Value **out)
 	if (node_in(n, SEGMENT))
 		v = EXPAND(in, n, Add, v,
 			   EXPAND(in, n, Gather, real_in(in, n, SEGMENT), node_in(n, SEGMENTS)));
-	if (!v->type)
-		return false;
 	y = normalised(in, n, v, &last, 1, true, real_in(in, n, GAMMA), real_in(in, n, BETA), NULL);
 	if (node_out(n, 1))
 		out[1] = mask_index(in, n);
 	if (node_out(n, 2))
 		out[2] = expand_cast(in, n, v, infer_type(n, WORD)->dtype);
-	return y->type && expand_result(in, n, WORD, y, out);
+	return expand_result(in, n, WORD, y, out);
 }
 
 const Op op_microsoft_EmbedLayerNormalization = {
@@ -297,7 +291,7 @@ static Value *activated(Infer *in, Node *n, Value *x, const float *params, int c
 	Value *v;
 	Node *m;
 
-	if (!*name || !x->type)
+	if (!*name)
 		return x;
 	if (!strcmp(name, "Clip") && n->op == OP_microsoft_FusedConv)
 		return !parameters_fit(in, n, count, 2)
@@ -319,7 +313,7 @@ static Value *activated(Infer *in, Node *n, Value *x, const float *params, int c
 					  .kind = ATTR_FLOAT,
 					  .f = params[k]});
 		v = expand_finish(in, m);
-		return v->type ? v : NULL;
+		return v;
 	}
 	infer_error(in, n, "the activation \"%s\" is not supported", name);
 	return NULL;
@@ -337,10 +331,8 @@ static bool expand_fused_conv(Infer *in, Node *n, Value **out)
 		params[i] = given[i];
 	v = expand_node_like(in, n, OP_Conv,
 			     (Value *[]){node_in(n, 0), node_in(n, 1), node_in(n, 2)}, 3);
-	if (!v->type)
-		return false;
 	out[0] = activated(in, n, add_if(in, n, v, node_in(n, 3)), params, count < 0 ? 0 : count);
-	return out[0] && out[0]->type;
+	return out[0] != NULL;
 }
 
 /* The attribute activation_gamma has no effect: no activation has a third parameter. */
@@ -352,10 +344,8 @@ static bool expand_fused_gemm(Infer *in, Node *n, Value **out)
 	Value *v = expand_node_like(in, n, OP_Gemm,
 				    (Value *[]){node_in(n, 0), node_in(n, 1), node_in(n, 2)}, 3);
 
-	if (!v->type)
-		return false;
 	out[0] = activated(in, n, v, params, count);
-	return out[0] && out[0]->type;
+	return out[0] != NULL;
 }
 
 /* Operand K, [m, batch ..., k] as [batch ..., m, k] if BATCH, then with its last two dims
@@ -387,10 +377,8 @@ static bool expand_fused_matmul(Infer *in, Node *n, Value **out)
 	a = factor(in, n, 0, node_int(n, "transBatchA", 0) != 0, node_int(n, "transA", 0) != 0);
 	b = factor(in, n, 1, node_int(n, "transBatchB", 0) != 0, node_int(n, "transB", 0) != 0);
 	v = EXPAND(in, n, MatMul, a, b);
-	if (!v->type)
-		return false;
 	*out = alpha == 1 ? v : EXPAND(in, n, Mul, v, expand_scalar(in, n, v->type->dtype, alpha));
-	return (*out)->type != NULL;
+	return true;
 }
 
 const Op op_microsoft_FusedConv = {

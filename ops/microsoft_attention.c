@@ -95,7 +95,6 @@ static bool attend(Infer *in, Node *n, const Heads *h, Value *out[4])
 	Value *const args[] = {h->q, h->k, h->v, h->mask, h->past_k, h->past_v};
 	Node *m = expand_start(in, n, OP_Attention, args, 6, h->scores ? 4 : 3);
 	float scale = node_float(n, "scale", 0), cap = node_float(n, "softcap", 0);
-	bool ok;
 
 	node_set_int(m, "q_num_heads", h->heads);
 	node_set_int(m, "kv_num_heads", h->kv_heads);
@@ -106,11 +105,14 @@ static bool attend(Infer *in, Node *n, const Heads *h, Value *out[4])
 		node_set_float(m, "softcap", cap);
 	if (h->scores)
 		node_set_int(m, "qk_matmul_output_mode", h->scores);
-	if (!h->sink)
-		return infer_or_expand(in, m, out) && out[0]->type;
-	ok = attention_with_sink(in, m, h->sink, out) && out[0]->type;
+	if (!h->sink) {
+		expand_finish_all(in, m, out);
+		return true;
+	}
+	if (!attention_with_sink(in, m, h->sink, out))
+		return false;
 	node_remove(m);
-	return ok;
+	return true;
 }
 
 static bool head_count(Infer *in, Node *n, const char *attr, int64_t *out)
@@ -150,7 +152,7 @@ static bool key_mask(Infer *in, Node *n, int k, Dim *batch, Dim *keys, Value **o
 	if (rank > 1) {
 		see = EXPAND(in, n, Greater, v, expand_scalar(in, n, v->type->dtype, 0));
 		*out = filtered(in, n, unsqueezed(in, n, see, front, rank == 2 ? 2 : 1));
-		return (*out)->type != NULL;
+		return true;
 	}
 	if (n->op == OP_microsoft_Attention &&
 	    v->type->dims[0] == dim_mul(c, batch, dim_const(c, 2)) && !dim_equals(batch, 0)) {
@@ -170,7 +172,7 @@ static bool key_mask(Infer *in, Node *n, int k, Dim *batch, Dim *keys, Value **o
 			   EXPAND(in, n, GreaterOrEqual, expand_range(in, n, keys), from));
 	}
 	*out = filtered(in, n, see);
-	return (*out)->type != NULL;
+	return true;
 }
 
 /* ---- Attention ---- */
@@ -229,8 +231,6 @@ static bool expand_attention(Infer *in, Node *n, Value **out)
 	h.kv_heads = h.heads;
 	all = plus(in, n, EXPAND(in, n, MatMul, node_in(n, X), node_in(n, WEIGHTS)),
 		   node_in(n, BIAS));
-	if (!all->type)
-		return false;
 	for (int i = 0; i < 3; i++) {
 		*part[i] = expand_part(in, n, all, 2, from, dim_add(c, from, size[i]));
 		from = dim_add(c, from, size[i]);
@@ -250,7 +250,7 @@ static bool expand_attention(Infer *in, Node *n, Value **out)
 	out[0] = got[0];
 	if (node_out(n, 1))
 		out[1] = stacked(in, n, got[1], got[2]);
-	return out[0]->type && (!node_out(n, 1) || out[1]->type);
+	return true;
 }
 
 const Op op_microsoft_Attention = {
@@ -307,7 +307,7 @@ static bool expand_multi_head(Infer *in, Node *n, Value **out)
 		return false;
 	if (node_out(n, 3))
 		return infer_error(in, n, "result 4 is not supported");
-	if (!multi_head_operands(in, n, &h) || !h.q->type || !h.k->type || !h.v->type)
+	if (!multi_head_operands(in, n, &h))
 		return false;
 	if (h.q->type->rank != 3)
 		return infer_error(in, n, "the queries have rank %d, expected 3", h.q->type->rank);
@@ -426,7 +426,7 @@ static bool expand_rotary(Infer *in, Node *n, Value **out)
 	}
 	*out = rotated(in, n, node_in(n, 0), node_in(n, 2), node_in(n, 3), position, heads,
 		       node_int(n, "interleaved", 0) != 0, size);
-	return *out && (*out)->type;
+	return true;
 }
 
 const Op op_microsoft_RotaryEmbedding = {
@@ -512,8 +512,6 @@ static bool group_query_operands(Infer *in, Node *n, Heads *h)
 	for (int i = 0; i < 3; i++) {
 		to = dim_add(c, from, dim_mul(c, head, dim_const(c, i ? h->kv_heads : h->heads)));
 		*part[i] = expand_part(in, n, all, 2, from, to);
-		if (!(*part[i])->type)
-			return false;
 		from = to;
 	}
 	return true;
@@ -531,7 +529,7 @@ static bool group_query_sink(Infer *in, Node *n, int64_t heads, Value **sink)
 		return vector_is(in, n, G_SINK, count, "head_sink needs one element for each head");
 	*sink = EXPAND(in, n, Expand, expand_scalar(in, n, DT_F32, 0),
 		       expand_sizes(in, n, &count, 1));
-	return (*sink)->type != NULL;
+	return true;
 }
 
 /* Each of the HEADS heads of *V, [batch, length, heads * size], divided by the root of its mean
@@ -553,8 +551,8 @@ static bool group_query_norm(Infer *in, Node *n, Value **v, int64_t heads, int w
 			 2, 1);
 	node_set_float(m, "epsilon", node_float(n, "qk_norm_epsilon", 1e-6F));
 	x = expand_finish(in, m);
-	*v = x && x->type ? expand_reshape(in, n, x, joined, 3) : NULL;
-	return *v && (*v)->type;
+	*v = expand_reshape(in, n, x, joined, 3);
+	return true;
 }
 
 /* The norms of queries and keys, which come before the rotation. The attribute qk_norm_epsilon has
@@ -578,8 +576,6 @@ static Value *cached(Infer *in, Node *n, Value *v, int past, Value *start, Dim *
 	Value *old = node_in(n, past), *zero = expand_scalar(in, n, v->type->dtype, 0);
 
 	v = split_heads(in, n, v, heads);
-	if (!v->type)
-		return NULL;
 	if (old) {
 		pads[1] = dim_sub(c, capacity, old->type->dims[2]);
 		if (!dim_equals(pads[1], 0))
@@ -590,8 +586,7 @@ static Value *cached(Infer *in, Node *n, Value *v, int past, Value *start, Dim *
 			d[i] = i == 2 ? capacity : v->type->dims[i];
 		old = EXPAND(in, n, Expand, zero, expand_sizes(in, n, d, 4));
 	}
-	v = expand_node_ints(in, n, OP_TensorScatter, (Value *[]){old, v, start}, 3, "axis", 2);
-	return v->type ? v : NULL;
+	return expand_node_ints(in, n, OP_TensorScatter, (Value *[]){old, v, start}, 3, "axis", 2);
 }
 
 /* The first COUNT rows of cache V, which has as many. */
@@ -606,7 +601,8 @@ static Value *first_rows(Infer *in, Node *n, Value *v, Dim *count)
 	split = expand_start(in, n, OP_Split, (Value *[]){v, expand_sizes(in, n, sizes, 2)}, 2, 2);
 	node_set_int(split, "axis", 2);
 	split->out[1] = NULL;
-	return infer_or_expand(in, split, part) && part[0]->type ? part[0] : NULL;
+	expand_finish_all(in, split, part);
+	return part[0];
 }
 
 /* Sets *VISIBLE to what a query sees, and *OUT to the mask with the bias: a query at position p
@@ -640,7 +636,7 @@ static bool group_query_mask(Infer *in, Node *n, Value *start, Dim *queries, Dim
 	if (bias)
 		*out = EXPAND(in, n, Where, see, expand_cast(in, n, bias, DT_F32),
 			      expand_scalar(in, n, DT_F32, -INFINITY));
-	return (*out)->type != NULL;
+	return true;
 }
 
 /* Rotates the queries and keys of H, the first of which are at START[batch]. */
@@ -657,10 +653,8 @@ static bool group_query_rotated(Infer *in, Node *n, Heads *h, Value *start, Dim 
 		at = EXPAND(in, n, Add, unsqueezed(in, n, start, &last, 1),
 			    expand_range(in, n, length));
 	h->q = rotated(in, n, h->q, cosine, sine, at, h->heads, mixed, size);
-	if (!h->q || !h->q->type)
-		return false;
 	h->k = rotated(in, n, h->k, cosine, sine, at, h->kv_heads, mixed, size);
-	return h->k && h->k->type;
+	return true;
 }
 
 /* Of each batch entry, the past has seqlens_k + 1 - S valid rows, none if that is negative; the
@@ -695,26 +689,22 @@ static bool expand_group_query(Infer *in, Node *n, Value **out)
 	start = EXPAND(in, n, Sub, expand_bounded(in, n, node_in(n, G_LENGTHS), total[0]),
 		       expand_size(in, n, dim_sub(c, length, dim_const(c, 1))));
 	start = EXPAND(in, n, Max, start, expand_scalar(in, n, DT_I64, 0));
-	if (!start->type)
-		return false;
 	if (node_int(n, "do_rotary", 0) && !group_query_rotated(in, n, &h, start, length))
 		return false;
 	out[1] = cached(in, n, h.k, G_PAST_K, start, capacity, h.kv_heads);
-	out[2] = out[1] ? cached(in, n, h.v, G_PAST_V, start, capacity, h.kv_heads) : NULL;
-	if (!out[2])
-		return false;
+	out[2] = cached(in, n, h.v, G_PAST_V, start, capacity, h.kv_heads);
 	h.q = split_heads(in, n, h.q, h.heads);
 	h.k = first_rows(in, n, out[1], total[0]);
 	h.v = first_rows(in, n, out[2], total[0]);
-	if (!h.k || !h.v || !group_query_mask(in, n, start, length, total[0], &visible, &h.mask))
+	if (!group_query_mask(in, n, start, length, total[0], &visible, &h.mask))
 		return false;
-	if (!h.q->type || !attend(in, n, &h, got))
+	if (!attend(in, n, &h, got))
 		return false;
 	out[0] = join_heads(in, n, got[0]);
 	if (h.scores)
 		out[3] = EXPAND(in, n, Where, visible, got[3],
 				expand_scalar(in, n, infer_type(n, G_Q)->dtype, 0));
-	return out[0]->type && (!h.scores || out[3]->type);
+	return true;
 }
 
 const Op op_microsoft_GroupQueryAttention = {

@@ -67,7 +67,7 @@ static bool encode(Infer *in, Node *n, const Tensor *keys, const Tensor *results
 	out[0] = key ? ml_lookup(in, n, node_in(n, 0), key, (int)count, results)
 		     : EXPAND(in, n, Gather, expand_tensor(in, n, results),
 			      ml_place(in, n, node_in(n, 0), expand_tensor(in, n, keys)));
-	return out[0]->type != NULL;
+	return true;
 }
 
 /* ---- OneHotEncoder ---- */
@@ -88,7 +88,7 @@ static bool expand_onehot_encoder(Infer *in, Node *n, Value **out)
 	x = expand_unsqueeze(in, n, expand_cast(in, n, node_in(n, 0), cats->dtype), last);
 	hit = EXPAND(in, n, Equal, x, expand_tensor(in, n, cats));
 	out[0] = expand_cast(in, n, hit, DT_F32);
-	if (!node_int(n, "zeros", 1) && out[0]->type) {
+	if (!node_int(n, "zeros", 1)) {
 		static const float ones[2] = {1, 1};
 		const int64_t two = 1;
 		Tensor *one = tensor_new(infer_arena(in), DT_F32, 1, &two);
@@ -100,7 +100,7 @@ static bool expand_onehot_encoder(Infer *in, Node *n, Value **out)
 		known = EXPAND(in, n, Gather, expand_tensor(in, n, one), known);
 		out[0] = EXPAND(in, n, Mul, out[0], known);
 	}
-	return out[0]->type != NULL;
+	return true;
 }
 
 const Op op_ml_OneHotEncoder = {

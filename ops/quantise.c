@@ -67,7 +67,7 @@ static Value *repeated(Infer *in, Node *n, Value *v, Value *shape, int axis, int
 	node_set_int(m, "axis", axis);
 	node_set_int(m, "size", size);
 	v = expand_finish(in, m);
-	return v->type ? v : NULL;
+	return v;
 }
 
 /* The last block may have fewer than SIZE elements. With blocks of one element, Repeat gives an
@@ -211,14 +211,11 @@ static bool is_zero(Infer *in, Value *v)
 	return f ? count == 1 && f[0] == 0 : d && dim_equals(d[0], 0);
 }
 
-/* V, a quotient by a scale, as elements of type T: rounded, plus ZERO (may be null), saturated.
- * Null if V has no type, since a diagnostic was reported. */
+/* V, a quotient by a scale, as elements of type T: rounded, plus ZERO (may be null), saturated. */
 static Value *quantised(Infer *in, Node *n, Value *v, Value *zero, DType t)
 {
 	bool whole = dtype_is_int(t);
 
-	if (!v->type)
-		return NULL;
 	v = expand_cast(in, n, v, acc_dtype(v->type->dtype));
 	if (whole)
 		v = EXPAND(in, n, Round, v);
@@ -291,7 +288,7 @@ static bool expand_dequantize(Infer *in, Node *n, Value **out)
 	v = expand_cast(in, n, minus_zero(in, n, node_in(n, 0), zero), acc_dtype(to));
 	v = EXPAND(in, n, Mul, v, expand_cast(in, n, scale, v->type->dtype));
 	*out = expand_cast(in, n, v, to);
-	return v->type != NULL;
+	return true;
 }
 
 /* The range of X, extended to hold 0, becomes 0 to 255. A range of 0 has the scale 1. */
@@ -390,7 +387,7 @@ static bool product(Infer *in, Node *n, int a, int a_zero, int b, int b_zero, bo
 		y = expand_cast(in, n, y, DT_F32);
 	}
 	*out = EXPAND(in, n, MatMul, x, y);
-	return (*out)->type != NULL;
+	return true;
 }
 
 /* Sets *OUT to V, a product of numbers with scales A and B, as quantised numbers with the scale and
@@ -459,7 +456,7 @@ static bool convolution(Infer *in, Node *n, int x, int x_zero, int w, int w_zero
 	args[1] = minus_zero(in, n, node_in(n, w), zw);
 	args[2] = bias;
 	*out = expand_node_like(in, n, OP_Conv, args, 3);
-	return (*out)->type != NULL;
+	return true;
 }
 
 static bool expand_conv_integer(Infer *in, Node *n, Value **out)

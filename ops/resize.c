@@ -235,7 +235,7 @@ static bool add_sizes(Infer *in, Node *n)
 		node_set_input(n, k, NULL);
 	node_set_input(n, SIZES, v);
 	node_set_int(n, "runtime_scales", 1);
-	return v->type != NULL;
+	return true;
 }
 
 /* Gives operand K the static size of S->count elements, by a Reshape if necessary. */
@@ -356,7 +356,7 @@ static bool expand_upsample(Infer *in, Node *n, Value **out)
 	node_set_str(v->def, "coordinate_transformation_mode", "asymmetric");
 	node_set_str(v->def, "nearest_mode", "floor");
 	out[0] = v;
-	return v->type != NULL;
+	return true;
 }
 
 const Op op_Resize = {

@@ -465,11 +465,9 @@ static bool list_pieces(Infer *in, Node *n, const Pieces *p, Value **out)
 		return true;
 	}
 	args[1] = piece_lengths(in, n, p, (int)count);
-	split = node_new(infer_graph(in), OP_Split, args, 2, (int)count, n);
-	node_locs_from(split, n);
+	split = expand_start(in, n, OP_Split, args, 2, (int)count);
 	node_set_int(split, "axis", p->axis);
-	if (!infer_or_expand(in, split, at))
-		return false;
+	expand_finish_all(in, split, at);
 	for (int i = 0; i < count && p->drop; i++) {
 		const int64_t axis = p->axis;
 

@@ -89,11 +89,11 @@ static bool expand_onehot_encoder(Infer *in, Node *n, Value **out)
 	hit = EXPAND(in, n, Equal, x, expand_tensor(in, n, cats));
 	out[0] = expand_cast(in, n, hit, DT_F32);
 	if (!node_int(n, "zeros", 1)) {
-		static const float ones[2] = {1, 1};
-		const int64_t two = 1;
-		Tensor *one = tensor_new(infer_arena(in), DT_F32, 1, &two);
+		static const float value = 1;
+		const int64_t count = 1;
+		Tensor *one = tensor_new(infer_arena(in), DT_F32, 1, &count);
 
-		one->data = ones;
+		one->data = &value;
 		known = expand_reduce(in, n, OP_ReduceMax, out[0], last, true);
 		known = EXPAND(in, n, Sub, expand_scalar(in, n, DT_I64, 1),
 			       expand_cast(in, n, known, DT_I64));
@@ -104,7 +104,9 @@ static bool expand_onehot_encoder(Infer *in, Node *n, Value **out)
 }
 
 const Op op_ml_OneHotEncoder = {
-	.expand = expand_onehot_encoder, .types = "fis",
+	.expand = expand_onehot_encoder,
+	.types = "fis",
+	.doc = "where zeros is 0, a category that is not listed ends the run with an index out of range",
 	.attrs = "cats_int64s: ints, cats_strings: strings, zeros: int",
 };
 

@@ -295,6 +295,34 @@ class Sequences(unittest.TestCase):
             model([])
 
 
+class Indices(unittest.TestCase):
+    """Of tables with one row, in which every index that is in range reads the same element."""
+
+    def test_one_row(self):
+        for text in ("(int64[n] i, float[1] t) => (float[n] y) { y = Gather(t, i) }",
+                     "(int64[n] i, float[1] t) => (float[n] y) <float[1] c = {2}> { g = Gather(c, i)  y = Mul(g, t) }",
+                     "(int64[n] i, float[1] t) => (float[n] y) { y = GatherElements(t, i) }",
+                     "(int64[n] i, float[1] t) => (float[n] y) <int64[1] last = {-1}> { u = Unsqueeze(i, last)  y = GatherND(t, u) }",
+                     "(int64[n] i, float[1] t) => (float y) { g = Gather(t, i)  y = ReduceMax<keepdims = 0>(g) }"):
+            for level in 0, 3:
+                model = compiled(text, level=level)
+                self.assertGreater(model(np.int64([0, -1, 0]), np.float32([3])).max(), 2, text)
+                for at in 1, -2, 2**40:
+                    with self.subTest(f"{text} {level} {at}"), self.assertRaisesRegex(dlcc.RunError, f"index out of range: {at}, in a dim of 1"):
+                        model(np.int64([0, at, 0]), np.float32([3]))
+
+    def test_unknown_categories(self):
+        """OneHotEncoder fails where zeros is 0."""
+        for type, cats, known, other in (("int64", "cats_int64s = [1, 5]", np.int64([5, 1]), np.int64([5, 3])),
+                                         ("float", "cats_int64s = [7]", np.float32([7]), np.float32([7, 7, 8])),
+                                         ("string", 'cats_strings = ["a", "b", "c"]', ["c", "a"], ["c", "d"])):
+            for level in 0, 2:
+                model = compiled(f"({type}[n] x) => (float[n,k] y) {{ [Kinds] y = ai.onnx.ml.OneHotEncoder<{cats}, zeros = 0>(x) }}", level=level)
+                self.assertEqual(model(known).sum(1).tolist(), [1] * len(known))
+                with self.subTest(cats), self.assertRaisesRegex(dlcc.RunError, r'node "Kinds" \(ai.onnx.ml.OneHotEncoder\): index out of range'):
+                    model(other)
+
+
 class Lengths(unittest.TestCase):
     """Lengths that only the run knows."""
 

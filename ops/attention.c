@@ -200,7 +200,7 @@ static Value *by_batch(Infer *in, Node *n, const Attention *a, Value *v)
 
 /* Sets A->position and A->key: the offset of position is the number of keys in the past, or the
  * number of valid keys that precede the queries. */
-static bool positions(Infer *in, Node *n, Attention *a)
+static void positions(Infer *in, Node *n, Attention *a)
 {
 	Value *offset = NULL;
 
@@ -214,7 +214,6 @@ static bool positions(Infer *in, Node *n, Attention *a)
 	}
 	if (offset)
 		a->position = EXPAND(in, n, Add, a->position, offset);
-	return true;
 }
 
 /* The keys that is_causal, the window and the lengths leave visible. */
@@ -227,8 +226,7 @@ static bool visible_keys(Infer *in, Node *n, Attention *a)
 	if (left < -1 || right < -1)
 		return infer_error(in, n, "a window size is %lld, expected -1 or more",
 				   (long long)(left < -1 ? left : right));
-	if (!positions(in, n, a))
-		return false;
+	positions(in, n, a);
 	if (node_int(n, "is_causal", 0))
 		a->visible = EXPAND(in, n, LessOrEqual, a->key, a->position);
 	if (left >= 0) {

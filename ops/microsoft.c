@@ -98,23 +98,30 @@ static bool float_tensors(Infer *in, Node *n)
 	return true;
 }
 
-/* (x - mean) / sqrt(variance + epsilon) * GAMMA + BETA over the last axis or, if MEAN is false,
- * x / sqrt(mean of squares + epsilon) * GAMMA. *INVERSE, unless null, gets 1 / sqrt(...). */
+/* What a normalisation gives beside its result. */
+typedef struct Moments {
+	Value *mean;    /* null: not subtracted */
+	Value *inverse; /* 1 / sqrt(variance + epsilon) */
+} Moments;
+
+/* (x - mean) / sqrt(variance + epsilon) * GAMMA + BETA over AXES or, if MEAN is false,
+ * x / sqrt(mean of squares + epsilon) * GAMMA. */
 static Value *normalised(Infer *in, Node *n, Value *x, const int64_t *axes, int naxes, bool mean,
-			 Value *gamma, Value *beta, Value **inverse)
+			 Value *gamma, Value *beta, Moments *m)
 {
 	Value *list = expand_ints(in, n, axes, naxes), *v;
 	float usual = n->op == OP_SimplifiedLayerNormalization ? 1e-5F : 1e-12F;
 	double epsilon = (double)node_float(n, "epsilon", usual);
 
-	if (mean)
-		x = EXPAND(in, n, Sub, x, EXPAND(in, n, ReduceMean, x, list));
+	*m = (Moments){0};
+	if (mean) {
+		m->mean = EXPAND(in, n, ReduceMean, x, list);
+		x = EXPAND(in, n, Sub, x, m->mean);
+	}
 	v = EXPAND(in, n, ReduceMean, EXPAND(in, n, Mul, x, x), list);
 	v = EXPAND(in, n, Add, v, expand_scalar(in, n, x->type->dtype, epsilon));
-	v = EXPAND(in, n, Reciprocal, EXPAND(in, n, Sqrt, v));
-	if (inverse)
-		*inverse = v;
-	return add_if(in, n, EXPAND(in, n, Mul, EXPAND(in, n, Mul, x, v), gamma), beta);
+	m->inverse = EXPAND(in, n, Reciprocal, EXPAND(in, n, Sqrt, v));
+	return add_if(in, n, EXPAND(in, n, Mul, EXPAND(in, n, Mul, x, m->inverse), gamma), beta);
 }
 
 static bool last_dim_fits(Infer *in, Node *n, int k)
@@ -129,7 +136,8 @@ static bool last_dim_fits(Infer *in, Node *n, int k)
 				"an operand does not fit the last dim");
 }
 
-/* The sum of input, skip and bias, normalised over the last axis. The skip may lack the batch. */
+/* The sum of input, skip and bias, normalised over the last axis. The skip may lack the batch. The
+ * moments are f32 for every operand; where no mean is subtracted, it is 0, as ONNX Runtime has it. */
 static bool expand_skip_norm(Infer *in, Node *n, Value **out)
 {
 	static const int64_t last = -1;
@@ -137,11 +145,10 @@ static bool expand_skip_norm(Infer *in, Node *n, Value **out)
 	const int bias = mean ? 4 : 3;
 	const Type *x = infer_type(n, 0), *s = infer_type(n, 1);
 	Value *sum, *y;
+	Moments m;
 
 	if (!float_tensors(in, n) || !contract_types(in, n))
 		return false;
-	if (node_out(n, 1) || node_out(n, 2))
-		return infer_error(in, n, "results 2 and 3 are not supported");
 	if (x->rank < 2 || s->rank > x->rank)
 		return infer_error(in, n, "the operands have ranks %d and %d", x->rank, s->rank);
 	for (int k = 2; k < n->nin; k++)
@@ -149,8 +156,19 @@ static bool expand_skip_norm(Infer *in, Node *n, Value **out)
 			return false;
 	sum = add_if(in, n, real_in(in, n, 0), real_in(in, n, bias));
 	sum = EXPAND(in, n, Add, sum, real_in(in, n, 1));
+	for (int d = 0; d < x->rank; d++)
+		if (!infer_equal_dims(in, n, &x->dims[d], &sum->type->dims[d],
+				      "the skip has more elements than the input"))
+			return false;
 	y = normalised(in, n, sum, &last, 1, mean, real_in(in, n, 2),
-		       mean ? real_in(in, n, 3) : NULL, NULL);
+		       mean ? real_in(in, n, 3) : NULL, &m);
+	if (node_out(n, 1) && m.mean)
+		out[1] = expand_cast(in, n, m.mean, DT_F32);
+	else if (node_out(n, 1))
+		out[1] = EXPAND(in, n, Expand, expand_scalar(in, n, DT_F32, 0),
+				expand_sizes(in, n, m.inverse->type->dims, x->rank));
+	if (node_out(n, 2))
+		out[2] = expand_cast(in, n, m.inverse, DT_F32);
 	if (node_out(n, 3))
 		out[3] = expand_cast(in, n, sum, x->dtype);
 	return expand_result(in, n, 0, y, out);
@@ -163,7 +181,8 @@ static bool expand_simplified_norm(Infer *in, Node *n, Value **out)
 	const Type *x = infer_type(n, 0);
 	int64_t axes[MAX_RANK];
 	int axis;
-	Value *y, *inverse;
+	Value *y;
+	Moments m;
 
 	if (!float_tensors(in, n) || !infer_axis(in, n, node_int(n, "axis", -1), x->rank, &axis))
 		return false;
@@ -173,9 +192,9 @@ static bool expand_simplified_norm(Infer *in, Node *n, Value **out)
 	for (int d = axis; d < x->rank; d++)
 		axes[d - axis] = d;
 	y = normalised(in, n, real_in(in, n, 0), axes, x->rank - axis, false,
-		       expand_cast(in, n, node_in(n, 1), acc_dtype(x->dtype)), NULL, &inverse);
+		       expand_cast(in, n, node_in(n, 1), acc_dtype(x->dtype)), NULL, &m);
 	if (node_out(n, 1))
-		out[1] = expand_cast(in, n, inverse, DT_F32);
+		out[1] = expand_cast(in, n, m.inverse, DT_F32);
 	return expand_result(in, n, 1, y, out);
 }
 
@@ -186,13 +205,11 @@ const Op op_SimplifiedLayerNormalization = {
 const Op op_microsoft_SkipLayerNormalization = {
 	.expand = expand_skip_norm,
 	.types = "f",
-	.doc = "without the results mean and inv_std_var",
 	.attrs = "epsilon: float",
 };
 const Op op_microsoft_SkipSimplifiedLayerNormalization = {
 	.expand = expand_skip_norm,
 	.types = "f",
-	.doc = "without the results mean and inv_std_var",
 	.attrs = "epsilon: float",
 };
 
@@ -220,6 +237,7 @@ static bool expand_embed(Infer *in, Node *n, Value **out)
 	static const int64_t last = -1;
 	const Type *ids = infer_type(n, IDS);
 	Value *v, *y;
+	Moments m;
 
 	for (int k = WORD; k <= BETA; k++)
 		if (k != SEGMENT && !node_in(n, k))
@@ -237,7 +255,7 @@ static bool expand_embed(Infer *in, Node *n, Value **out)
 	if (node_in(n, SEGMENT))
 		v = EXPAND(in, n, Add, v,
 			   EXPAND(in, n, Gather, real_in(in, n, SEGMENT), node_in(n, SEGMENTS)));
-	y = normalised(in, n, v, &last, 1, true, real_in(in, n, GAMMA), real_in(in, n, BETA), NULL);
+	y = normalised(in, n, v, &last, 1, true, real_in(in, n, GAMMA), real_in(in, n, BETA), &m);
 	if (node_out(n, 1))
 		out[1] = mask_index(in, n);
 	if (node_out(n, 2))

@@ -90,7 +90,7 @@ def skip_norm(g, op):
     simple = op.endswith("SkipSimplifiedLayerNormalization")
     skip = g.new(v.type, sizes if simple else r.choice((sizes, [same(1)] + sizes[1:], sizes[1:])))
     operands = [v, skip, weights()] + ([] if simple else [maybe(g, 0.6, weights)]) + [maybe(g, 0.5, weights)]
-    return g.node(op, trimmed(operands), r.choice((1, (0, 3))), epsilon=0.25)
+    return g.node(op, trimmed(operands), r.choice((1, (0, 3), (0, 2), 4)), epsilon=0.25)
 
 
 @microsoft("EmbedLayerNormalization")
@@ -392,6 +392,11 @@ def mask_of(g, batch, *dims):
     return g.feed(arrays)
 
 
+def lengths_of(g, batch, most):
+    """The number of keys that each entry of the batch sees."""
+    return g.feed([g.rng.integers(1, most[k] + 1, batch[k]).astype(np.int32) for k in range(SETS)])
+
+
 @microsoft("Attention")
 def packed_attention(g, op):
     r = g.random
@@ -408,9 +413,9 @@ def packed_attention(g, op):
     if r.random() < 0.3 and not with_past:
         sizes[2] = heads * r.choice((2, 8))
         attributes["qkv_hidden_sizes"] = sizes
-    lengths = lambda: g.feed([g.rng.integers(1, length[k] + 1, batch[k]).astype(np.int32) for k in range(SETS)])      # noqa: E731
-    kind = r.choice(("none", "keys", "queries", "lengths"))
-    mask = {"none": lambda: "", "keys": lambda: mask_of(g, batch, total), "queries": lambda: mask_of(g, batch, length, total), "lengths": lengths}[kind]()
+    kind = r.choice(("none", "keys", "queries", "lengths", "all"))
+    mask = {"none": lambda: "", "keys": lambda: mask_of(g, batch, total), "queries": lambda: mask_of(g, batch, length, total),
+            "lengths": lambda: lengths_of(g, batch, length), "all": lambda: mask_of(g, batch, same(1))}[kind]()
     operands = [v, g.new("float32", [v.sizes(2), same(sum(sizes))]), g.new("float32", [same(sum(sizes))]), mask,
                 g.new("float32", [same(2), batch, same(heads), past, same(size)]) if with_past else "",
                 maybe(g, 0.0 if with_past else 0.4, lambda: g.new("float32", [r.choice((batch, same(1))), same(heads), length, total]))]
@@ -443,8 +448,9 @@ def multi_head(g, op):
         operands = [q, real(batch, same(heads), keys, same(size)), real(batch, same(heads), keys, same(value))]
     else:
         operands = [q, real(batch, keys, same(heads * size)), real(batch, keys, same(heads * value))]
-    operands.append(maybe(g, 0.5 if form == "flat" else 0, lambda: real(same(heads * (2 * size + value)))))
-    operands.append(maybe(g, 0.5, lambda: mask_of(g, batch, total)))
+    operands.append(maybe(g, 0.5 if form in ("flat", "heads") else 0, lambda: real(same(heads * (2 * size + value)))))
+    mask = r.choice((lambda: mask_of(g, batch, total), lambda: mask_of(g, batch, length, total), lambda: lengths_of(g, batch, total)))
+    operands.append(maybe(g, 0.6, mask))
     operands.append(maybe(g, 0.4, lambda: real(r.choice((batch, same(1))), r.choice((same(heads), same(1))), length, total)))
     if with_past:
         operands += [real(batch, same(heads), past, same(size)) for _ in range(2)]

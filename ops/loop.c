@@ -406,32 +406,14 @@ static Dim *iterations_run(LoopAttempt *t)
 	return count;
 }
 
-/* A loop of 0 iterations gives what it began with, and empty stacks. Its body is left without
- * readers. */
-static void skip_body(LoopAttempt *t, Value **all)
-{
-	BodyLoop *l = t->l;
-	int64_t dims[MAX_RANK];
-
-	memcpy(t->last, t->init, (size_t)l->nvar * sizeof(Value *));
-	for (int i = 0; i < l->neach; i++) {
-		const Type *type = all[i]->type;
-
-		if (type_static(type, dims))
-			all[i] = expand_tensor(
-				l->in, l->n,
-				tensor_new(l->in->arena, type->dtype, type->rank, dims));
-	}
-}
-
 static void close_loop(LoopAttempt *t, Value **last, Value **all)
 {
 	BodyLoop *l = t->l;
 	Infer *in = l->in;
 	Dim *dims[MAX_RANK + 1], *count = l->trip;
 
-	loop_close(&t->b, t->next, t->results + l->nvalue, l->neach, l->reverse,
-		   t->go >= 0 ? dim_const(in->ctx, 0) : count, t->last, all);
+	loop_end(&t->b, t->next, t->results + l->nvalue, l->neach, l->reverse,
+		 t->go >= 0 ? dim_const(in->ctx, 0) : count, t->last, all);
 	if (t->go >= 0)
 		count = iterations_run(t);
 	for (int i = 0; i < l->neach; i++) {
@@ -448,8 +430,7 @@ static void close_loop(LoopAttempt *t, Value **last, Value **all)
 		if (l->var[i].any)
 			t->last[i]->type = grown_type(in, &l->var[i], t->last[i]->type,
 						      t->last[l->var[i].sizes]);
-	if (count && dim_equals(count, 0))
-		skip_body(t, all);
+	loop_skip(&t->b, l->neach, t->last, all);
 	for (int i = 0; i < l->nvalue; i++) {
 		const LoopValue *v = &l->value[i];
 

@@ -220,8 +220,8 @@ static Value *transposed_if(Infer *in, Node *n, int k, const char *attr)
 				    : node_in(n, k);
 }
 
-/* alpha * a * b + c as real numbers, or quantised if it has a scale; c is in units of the
- * product's. */
+/* alpha * a * b + c; c is in units of the product's. It is divided by the scale of the result, if
+ * there is one, and quantised only if there is a zero point, as ONNX Runtime has it. */
 static bool expand_gemm(Infer *in, Node *n, Value **out)
 {
 	double alpha = (double)node_float(n, "alpha", 1);
@@ -239,9 +239,14 @@ static bool expand_gemm(Infer *in, Node *n, Value **out)
 		scale = times(in, n, scale, expand_scalar(in, n, DT_F32, alpha));
 	if (!scaled(in, n, v, scale, node_in(n, 4), NULL, &v))
 		return false;
+	scale = node_in(n, 7);
+	if (node_in(n, 8))
+		v = EXPAND(in, n, QuantizeLinear, v,
+			   scale ? scale : expand_scalar(in, n, DT_F32, 1), node_in(n, 8));
+	else if (scale)
+		v = EXPAND(in, n, Div, v, scale);
 	*out = v;
-	return !node_in(n, 7) ||
-	       requantised(in, n, v, 7, infer_type(n, 8) ? infer_type(n, 8)->dtype : DT_U8, out);
+	return true;
 }
 
 const Op op_microsoft_MatMulIntegerToFloat = {.expand = expand_matmul_to_float, .types = "iu"};

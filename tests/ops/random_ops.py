@@ -477,7 +477,7 @@ def microsoft_integer_products():
         inputs += [real(n)] if coin() else []
     else:
         inputs = [codes(np.uint8, m, k), np.array(0.02, np.float32), codes(np.uint8), b, scale, zero, whole(-99, 99, n) if coin() else None]
-        inputs += [np.array(0.9, np.float32), codes(np.uint8)] if coin() else []
+        inputs += pick.choice([[], [np.array(0.9, np.float32), codes(np.uint8)], [np.array(0.9, np.float32)], [None, codes(np.uint8)]])
         attrs = dict(transA=flag(), transB=flag(), alpha=pick.choice([1.0, 0.5]))
         for i, name in (0, "transA"), (3, "transB"):
             inputs[i] = np.ascontiguousarray(inputs[i].T) if attrs[name] else inputs[i]

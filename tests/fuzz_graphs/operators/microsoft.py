@@ -288,7 +288,7 @@ def quantised_gemm(g, op):
     attributes = dict(transA=ta, transB=tb, alpha=r.choice((1.0, 0.5)))
     if r.random() < 0.5:
         return firm_node(g, op, operands + [scales(g, "float32", [], False), all_of_range(g, a.type, [])], 7, **attributes)
-    return g.node(op, trimmed(operands), **attributes)
+    return g.node(op, trimmed(operands + [maybe(g, 0.3, lambda: scales(g, "float32", [], False))]), **attributes)
 
 
 @microsoft("QuantizeLinear", "DequantizeLinear")

@@ -192,9 +192,15 @@ static const Type *tensor_type(Ctx *c, OnnxFile *f, const DimNames *names,
 	}
 	for (size_t i = 0; i < p->shape->n_dim; i++) {
 		const Onnx__TensorShapeProto__Dimension *d = p->shape->dim[i];
+		const bool number =
+			d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
 
-		if (d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE &&
-		    d->dim_value >= 0)
+		if (number && d->dim_value > DIM_FAR) {
+			diag_error(f->diag, loc, "its dim %zu is %lld; at most %lld is supported",
+				   i, (long long)d->dim_value, (long long)DIM_FAR);
+			return NULL;
+		}
+		if (number && d->dim_value >= 0)
 			dims[i] = dim_const(c, d->dim_value);
 		else if (param_of(d))
 			dims[i] = named_dim(c, names, param_of(d));

@@ -249,6 +249,16 @@ bool infer_equal_dims(Infer *in, Node *n, Dim *const *a, Dim *const *b, const ch
 	return infer_equal_shown(in, n, *a, *b, what, shown_as(in, n, x, a), shown_as(in, n, y, b));
 }
 
+bool infer_same_shape(Infer *in, Node *n, const Type *a, const Type *b, const char *what)
+{
+	if (a->rank != b->rank)
+		return infer_error(in, n, "%s: the ranks are %d and %d", what, a->rank, b->rank);
+	for (int d = 0; d < a->rank; d++)
+		if (!infer_equal_dims(in, n, &a->dims[d], &b->dims[d], what))
+			return false;
+	return true;
+}
+
 bool infer_dim_equals(Infer *in, Node *n, Dim *const *a, Dim *b, const char *what)
 {
 	const Fact f = {

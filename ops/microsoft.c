@@ -156,10 +156,8 @@ static bool expand_skip_norm(Infer *in, Node *n, Value **out)
 			return false;
 	sum = add_if(in, n, real_in(in, n, 0), real_in(in, n, bias));
 	sum = EXPAND(in, n, Add, sum, real_in(in, n, 1));
-	for (int d = 0; d < x->rank; d++)
-		if (!infer_equal_dims(in, n, &x->dims[d], &sum->type->dims[d],
-				      "the skip has more elements than the input"))
-			return false;
+	if (!infer_same_shape(in, n, x, sum->type, "the skip has more elements than the input"))
+		return false;
 	y = normalised(in, n, sum, &last, 1, mean, real_in(in, n, 2),
 		       mean ? real_in(in, n, 3) : NULL, &m);
 	if (node_out(n, 1) && m.mean)
@@ -217,6 +215,8 @@ const Op op_microsoft_SkipSimplifiedLayerNormalization = {
 
 enum { IDS, SEGMENTS, WORD, POSITION, SEGMENT, GAMMA, BETA, MASK, POSITION_IDS };
 
+static const int embed_rank[] = {2, 2, 2, 2, 2, 1, 1, 2, 2};
+
 /* How many entries of each row of the mask are 1; 0 without a mask. */
 static Value *mask_index(Infer *in, Node *n)
 {
@@ -242,8 +242,10 @@ static bool expand_embed(Infer *in, Node *n, Value **out)
 	for (int k = WORD; k <= BETA; k++)
 		if (k != SEGMENT && !node_in(n, k))
 			return infer_error(in, n, "operand %d is missing", k + 1);
-	if (ids->rank != 2)
-		return infer_error(in, n, "input_ids have rank %d, expected 2", ids->rank);
+	for (int k = 0; k < n->nin; k++)
+		if (node_in(n, k) && infer_type(n, k)->rank != embed_rank[k])
+			return infer_error(in, n, "operand %d has rank %d, expected %d", k + 1,
+					   infer_type(n, k)->rank, embed_rank[k]);
 	for (int k = WORD; k <= BETA; k++)
 		if (node_in(n, k) && !infer_floats(in, n, k))
 			return false;

@@ -185,12 +185,23 @@ static Value *times(Infer *in, Node *n, Value *a, Value *b)
 	return EXPAND(in, n, Mul, a, b);
 }
 
+/* V, whose rank is at most RANK, else one element as a scalar. */
+static Value *of_rank(Infer *in, Node *n, Value *v, int rank)
+{
+	return v->type->rank > rank ? expand_as_scalar(in, n, v) : v;
+}
+
 /* A product of integers, V, times the scales of its factors, plus BIAS, which may be null. */
 static bool scaled(Infer *in, Node *n, Value *v, Value *a, Value *b, Value *bias, Value **out)
 {
-	v = times(in, n, expand_cast(in, n, v, DT_F32), times(in, n, a, b));
-	*out = bias ? EXPAND(in, n, Add, v, bias) : v;
-	return true;
+	const int rank = v->type->rank;
+	Value *y;
+
+	y = times(in, n, of_rank(in, n, a, rank), of_rank(in, n, b, rank));
+	y = times(in, n, expand_cast(in, n, v, DT_F32), y);
+	*out = bias ? EXPAND(in, n, Add, y, of_rank(in, n, bias, rank)) : y;
+	return infer_same_shape(in, n, v->type, (*out)->type,
+				"a scale or the bias has more elements than the product");
 }
 
 static bool expand_matmul_to_float(Infer *in, Node *n, Value **out)

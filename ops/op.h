@@ -137,6 +137,8 @@ bool infer_equal_shown(Infer *in, Node *n, Dim *a, Dim *b, const char *what, Fac
 bool infer_le_shown(Infer *in, Node *n, Dim *a, Dim *b, const char *what, FactSize x, FactSize y);
 /* Requires that *A and *B, which are dims of operands' types, are equal. */
 bool infer_equal_dims(Infer *in, Node *n, Dim *const *a, Dim *const *b, const char *what);
+/* Requires that types A and B have the same dims. */
+bool infer_same_shape(Infer *in, Node *n, const Type *a, const Type *b, const char *what);
 /* Requires that *A, a dim of an operand's type, equals B, of which the message says that it is
  * expected. */
 bool infer_dim_equals(Infer *in, Node *n, Dim *const *a, Dim *b, const char *what);

@@ -25,8 +25,8 @@ static bool blocks_init(Infer *in, Node *n, bool check, ImageBlocks *b)
 	int images, blocks;
 
 	b->image = infer_vector(in, n, 1, &images);
-	b->block = infer_vector(in, n, 2, &blocks);
-	if (!b->image || !b->block)
+	b->block = b->image ? infer_vector(in, n, 2, &blocks) : NULL;
+	if (!b->block)
 		return false;
 	b->n = images;
 	if (images != blocks || images < 1 || images > MAX_RANK - 2)

@@ -247,6 +247,12 @@ static bool division_type(Infer *in, Node *n, DType *out)
 	       infer_error(in, n, "the precision %s is no float", dtype_info[*out].name);
 }
 
+/* Whether scales may have elements of type T. */
+static bool is_scale(DType t)
+{
+	return dtype_is_float(t) && (dtype_info[t].bits >= 16 || t == DT_F8E8M0);
+}
+
 static bool expand_quantize(Infer *in, Node *n, Value **out)
 {
 	DType x = infer_type(n, 0)->dtype, s = infer_type(n, 1)->dtype, real, to;
@@ -254,7 +260,7 @@ static bool expand_quantize(Infer *in, Node *n, Value **out)
 
 	if (!dtype_is_float(x) && x != DT_I32)
 		return bad_type(in, n, "the operand", x);
-	if (!dtype_is_float(s) && s != DT_I32)
+	if (!is_scale(s) && s != DT_I32)
 		return bad_type(in, n, "the scale", s);
 	if (!type_attr(in, n, "output_dtype", infer_type(n, 2) ? infer_type(n, 2)->dtype : DT_U8,
 		       &to) ||
@@ -267,7 +273,7 @@ static bool expand_quantize(Infer *in, Node *n, Value **out)
 	v = EXPAND(in, n, Div, expand_cast(in, n, node_in(n, 0), real),
 		   expand_cast(in, n, scale, real));
 	*out = quantised(in, n, v, zero, to);
-	return *out != NULL;
+	return true;
 }
 
 static bool expand_dequantize(Infer *in, Node *n, Value **out)
@@ -277,7 +283,7 @@ static bool expand_dequantize(Infer *in, Node *n, Value **out)
 
 	if (!is_quantised(x) && x != DT_I32)
 		return bad_type(in, n, "the operand", x);
-	if (!dtype_is_float(s))
+	if (!is_scale(s))
 		return bad_type(in, n, "the scale", s);
 	if (!zero_type(in, n, 2, x) || !type_attr(in, n, "output_dtype", s, &to))
 		return false;
@@ -405,7 +411,7 @@ static bool requantised(Infer *in, Node *n, Value *v, Value *a, Value *b, int sc
 		   EXPAND(in, n, Mul, expand_cast(in, n, a, DT_F32), expand_cast(in, n, b, DT_F32)),
 		   expand_cast(in, n, s, DT_F32));
 	*out = quantised(in, n, EXPAND(in, n, Mul, expand_cast(in, n, v, DT_F32), s), zero, t);
-	return *out != NULL;
+	return true;
 }
 
 static bool expand_matmul_integer(Infer *in, Node *n, Value **out)

@@ -266,6 +266,8 @@ static bool region_operand(Infer *in, Node *n, const Sampling *s)
 		return infer_error(in, n, "roi is missing");
 	if (t->rank != 1)
 		return infer_error(in, n, "roi has rank %d, not 1", t->rank);
+	if (!infer_floats(in, n, ROI))
+		return false;
 	return infer_dim_equals(in, n, &t->dims[0], dim_const(infer_ctx(in), 2 * (int64_t)s->count),
 				"roi needs a start and an end for each axis");
 }

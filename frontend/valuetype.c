@@ -140,11 +140,29 @@ static const char *param_of(const Onnx__TensorShapeProto__Dimension *d)
 		       : NULL;
 }
 
+/* Sets *OUT to P, a tensor or a sparse one. */
+static bool tensor_of(const Onnx__TypeProto *p, Onnx__TypeProto__Tensor *out)
+{
+	*out = (Onnx__TypeProto__Tensor)ONNX__TYPE_PROTO__TENSOR__INIT;
+	switch (p ? p->value_case : ONNX__TYPE_PROTO__VALUE__NOT_SET) {
+	case ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE:
+		out->elem_type = p->tensor_type->elem_type;
+		out->shape = p->tensor_type->shape;
+		return true;
+	case ONNX__TYPE_PROTO__VALUE_SPARSE_TENSOR_TYPE:
+		out->elem_type = p->sparse_tensor_type->elem_type;
+		out->shape = p->sparse_tensor_type->shape;
+		return true;
+	default: return false;
+	}
+}
+
 /* The shape of P, or null. */
 static const Onnx__TensorShapeProto *shape_of(const Onnx__TypeProto *p)
 {
-	return p && p->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ? p->tensor_type->shape
-									 : NULL;
+	Onnx__TypeProto__Tensor t;
+
+	return tensor_of(p, &t) ? t.shape : NULL;
 }
 
 void dim_names_note(Ctx *c, Arena *a, DimNames *names, const Onnx__TypeProto *p)
@@ -256,8 +274,7 @@ const Type *onnx_item_type(Ctx *c, OnnxFile *f, const Onnx__TypeProto *p, DiagLo
 		return elem ? type_optional(c, elem) : NULL;
 	case ONNX__TYPE_PROTO__VALUE_MAP_TYPE: return map_type(c, f, p->map_type, loc);
 	case ONNX__TYPE_PROTO__VALUE_SPARSE_TENSOR_TYPE:
-		return unsupported(f, loc,
-				   "its type is a sparse tensor, and only constants may be sparse");
+		return unsupported(f, loc, "its type has sparse tensors, which is not supported");
 	case ONNX__TYPE_PROTO__VALUE_OPAQUE_TYPE:
 		return unsupported(f, loc, "its type is opaque, which is not supported");
 	default:
@@ -269,7 +286,12 @@ const Type *onnx_item_type(Ctx *c, OnnxFile *f, const Onnx__TypeProto *p, DiagLo
 const Type *onnx_type(Ctx *c, OnnxFile *f, const DimNames *names, const Onnx__TypeProto *p,
 		      const char *name, DiagLoc loc)
 {
-	if (p && p->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE)
-		return tensor_type(c, f, names, p->tensor_type, name, loc);
-	return onnx_item_type(c, f, p, loc);
+	Onnx__TypeProto__Tensor t;
+
+	if (!tensor_of(p, &t))
+		return onnx_item_type(c, f, p, loc);
+	if (p->value_case == ONNX__TYPE_PROTO__VALUE_SPARSE_TENSOR_TYPE)
+		diag_warning(f->diag, loc, "sparse",
+			     "it is a sparse tensor, and is passed as a dense one of its shape");
+	return tensor_type(c, f, names, &t, name, loc);
 }

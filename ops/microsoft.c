@@ -387,17 +387,42 @@ static Value *factor(Infer *in, Node *n, int k, bool batch, bool last)
 	return expand_transpose(in, n, node_in(n, k), perm, rank);
 }
 
-static bool expand_fused_matmul(Infer *in, Node *n, Value **out)
+/* A * B times the attribute alpha. */
+static Value *scaled_product(Infer *in, Node *n, Value *a, Value *b)
 {
 	double alpha = (double)node_float(n, "alpha", 1);
-	Value *a, *b, *v;
+	Value *v = EXPAND(in, n, MatMul, a, b);
+
+	return alpha == 1 ? v : EXPAND(in, n, Mul, v, expand_scalar(in, n, v->type->dtype, alpha));
+}
+
+static bool expand_fused_matmul(Infer *in, Node *n, Value **out)
+{
+	Value *a, *b;
 
 	if (!float_tensors(in, n) || !contract_types(in, n))
 		return false;
 	a = factor(in, n, 0, node_int(n, "transBatchA", 0) != 0, node_int(n, "transA", 0) != 0);
 	b = factor(in, n, 1, node_int(n, "transBatchB", 0) != 0, node_int(n, "transB", 0) != 0);
-	v = EXPAND(in, n, MatMul, a, b);
-	*out = alpha == 1 ? v : EXPAND(in, n, Mul, v, expand_scalar(in, n, v->type->dtype, alpha));
+	*out = scaled_product(in, n, a, b);
+	return true;
+}
+
+/* Of other types than f32 alpha has no effect, as in ONNX Runtime. */
+static bool expand_sparse_matmul(Infer *in, Node *n, Value **out)
+{
+	Value *a, *b;
+
+	for (int k = 0; k < 2; k++)
+		if (infer_type(n, k)->rank != 2)
+			return infer_error(in, n, "operand %d has rank %d, expected 2", k + 1,
+					   infer_type(n, k)->rank);
+	if (!contract_types(in, n))
+		return false;
+	a = factor(in, n, 0, false, node_int(n, "transA", 0) != 0);
+	b = factor(in, n, 1, false, node_int(n, "transB", 0) != 0);
+	*out = infer_type(n, 0)->dtype == DT_F32 ? scaled_product(in, n, a, b)
+						 : EXPAND(in, n, MatMul, a, b);
 	return true;
 }
 
@@ -414,4 +439,9 @@ const Op op_microsoft_FusedGemm = {
 const Op op_microsoft_FusedMatMul = {
 	.expand = expand_fused_matmul, .types = "f",
 	.attrs = "alpha: float, transA: int, transB: int, transBatchA: int, transBatchB: int",
+};
+const Op op_microsoft_SparseToDenseMatMul = {
+	.expand = expand_sparse_matmul,
+	.doc = "a sparse operand that is not constant is passed dense",
+	.attrs = "alpha: float, transA: int, transB: int",
 };

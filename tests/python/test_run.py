@@ -323,6 +323,19 @@ class Indices(unittest.TestCase):
                     model(other)
 
 
+class Sparse(unittest.TestCase):
+    """Inputs that are sparse tensors in the file, and are passed dense."""
+
+    def test_product(self):
+        a, b = np.float32([[0, 2, 0], [0, 0, 3]]), np.float32([[1, 4], [2, 5], [3, 6]])
+        for attributes, x, y in ("alpha = 2.0", a, b), ("transA = 1, alpha = 2.0", a.T.copy(), b), ("transB = 1, alpha = 2.0", a, b.T.copy()):
+            with self.assertWarnsRegex(dlcc.CompileWarning, "sparse tensor"):
+                model = compiled(f"(sparse_tensor(float[m,k]) a, float[i,j] b) => (float[p,q] y) {{ y = com.microsoft.SparseToDenseMatMul<{attributes}>(a, b) }}")
+            self.assertEqual(model(x, y).tolist(), (2 * (a @ b)).tolist(), attributes)
+        model = compiled("(int64[m,k] a, int64[k,n] b) => (int64[m,n] y) { y = com.microsoft.SparseToDenseMatMul<alpha = 2.0>(a, b) }")
+        self.assertEqual(model(a.astype(np.int64), b.astype(np.int64)).tolist(), (a @ b).tolist())
+
+
 class Lengths(unittest.TestCase):
     """Lengths that only the run knows."""
 

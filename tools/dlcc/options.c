@@ -107,6 +107,7 @@ static const Warning warnings[] = {
 	{"shape", false, false},       /* a type that a .dl declares is not the one found */
 	{"duplicate", false, false},   /* two constants of one name */
 	{"overridable", false, false}, /* inputs that are constants, since they have initialisers */
+	{"sparse", false, false},      /* inputs that are sparse tensors in the file */
 	{"unbounded", true, false},    /* memory whose size depends on data */
 	{"seed", false, false},        /* random numbers without a seed */
 	{"schedule", false, false},    /* --slice=N or a line of --schedule=FILE decides nothing */

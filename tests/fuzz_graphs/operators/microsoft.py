@@ -159,6 +159,20 @@ def fused_matmul(g, op):
     return g.node(op, operands, alpha=r.choice((1.0, 0.5)), **attributes)
 
 
+@microsoft("SparseToDenseMatMul")
+def sparse_matmul(g, op):
+    """Whose first operand is sparse for ONNX Runtime; FusedMatMul computes the same of a dense one."""
+    m, k, n = (few(g, 33) for _ in range(3))
+    attributes = dict(alpha=g.random.choice((1.0, 0.5)), transA=g.random.randrange(2), transB=g.random.randrange(2))
+    a = g.new("float32", [k, m] if attributes["transA"] else [m, k])
+    b = g.new("float32", [n, k] if attributes["transB"] else [k, n])
+    if a is None or b is None:
+        return None
+    types = {"a": ("float32", 2), "b": ("float32", 2)}
+    fused = session(one_node(DOMAIN + "FusedMatMul", ["a", "b"], ["y"], attributes, types))
+    return g.node(op, [a, b], run=lambda: lambda feed: fused({"a": feed[a.name], "b": feed[b.name]}), **attributes)
+
+
 @microsoft("Inverse")
 def inverse(g, op):
     n = g.random.choice((1, 2, 3, 8))

@@ -155,11 +155,29 @@ static const char *param_of(const Onnx__TensorShapeProto__Dimension *d)
 		       : NULL;
 }
 
+/* Sets *OUT to P, a tensor or a sparse one. */
+static bool tensor_of(const Onnx__TypeProto *p, Onnx__TypeProto__Tensor *out)
+{
+	*out = (Onnx__TypeProto__Tensor)ONNX__TYPE_PROTO__TENSOR__INIT;
+	switch (p ? p->value_case : ONNX__TYPE_PROTO__VALUE__NOT_SET) {
+	case ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE:
+		out->elem_type = p->tensor_type->elem_type;
+		out->shape = p->tensor_type->shape;
+		return true;
+	case ONNX__TYPE_PROTO__VALUE_SPARSE_TENSOR_TYPE:
+		out->elem_type = p->sparse_tensor_type->elem_type;
+		out->shape = p->sparse_tensor_type->shape;
+		return true;
+	default: return false;
+	}
+}
+
 /* The shape of P, or null. */
 static const Onnx__TensorShapeProto *shape_of(const Onnx__TypeProto *p)
 {
-	return p && p->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ? p->tensor_type->shape
-									 : NULL;
+	Onnx__TypeProto__Tensor t;
+
+	return tensor_of(p, &t) ? t.shape : NULL;
 }
 
 void dim_names_note(Ctx *c, Arena *a, DimNames *names, const Onnx__TypeProto *p)
@@ -220,8 +238,17 @@ static const Type *tensor_type(Ctx *c, OnnxFile *f, const DimNames *names,
 			   "model with a shape for it, whose dims may be names");
 		return NULL;
 	}
-	for (int i = 0; i < rank; i++)
-		dims[i] = declared_dim(c, f, names, p->shape ? p->shape->dim[i] : NULL, name, i);
+	for (int i = 0; i < rank; i++) {
+		const Onnx__TensorShapeProto__Dimension *d = p->shape ? p->shape->dim[i] : NULL;
+
+		if (d && d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE &&
+		    d->dim_value > DIM_FAR) {
+			diag_error(f->diag, loc, "its dim %d is %lld; at most %lld is supported", i,
+				   (long long)d->dim_value, (long long)DIM_FAR);
+			return NULL;
+		}
+		dims[i] = declared_dim(c, f, names, d, name, i);
+	}
 	return type_tensor(c, t, rank, dims);
 }
 
@@ -269,8 +296,7 @@ const Type *onnx_item_type(Ctx *c, OnnxFile *f, const Onnx__TypeProto *p, DiagLo
 		return elem ? type_optional(c, elem) : NULL;
 	case ONNX__TYPE_PROTO__VALUE_MAP_TYPE: return map_type(c, f, p->map_type, loc);
 	case ONNX__TYPE_PROTO__VALUE_SPARSE_TENSOR_TYPE:
-		return unsupported(f, loc,
-				   "its type is a sparse tensor, and only constants may be sparse");
+		return unsupported(f, loc, "its type has sparse tensors, which is not supported");
 	case ONNX__TYPE_PROTO__VALUE_OPAQUE_TYPE:
 		return unsupported(f, loc, "its type is opaque, which is not supported");
 	default:
@@ -282,7 +308,12 @@ const Type *onnx_item_type(Ctx *c, OnnxFile *f, const Onnx__TypeProto *p, DiagLo
 const Type *onnx_type(Ctx *c, OnnxFile *f, const DimNames *names, const Onnx__TypeProto *p, int rank,
 		      const char *name, DiagLoc loc)
 {
-	if (p && p->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE)
-		return tensor_type(c, f, names, p->tensor_type, rank, name, loc);
-	return onnx_item_type(c, f, p, loc);
+	Onnx__TypeProto__Tensor t;
+
+	if (!tensor_of(p, &t))
+		return onnx_item_type(c, f, p, loc);
+	if (p->value_case == ONNX__TYPE_PROTO__VALUE_SPARSE_TENSOR_TYPE)
+		diag_warning(f->diag, loc, "sparse",
+			     "it is a sparse tensor, and is passed as a dense one of its shape");
+	return tensor_type(c, f, names, &t, rank, name, loc);
 }

@@ -75,8 +75,6 @@ static Value *join_heads(Infer *in, Node *n, Value *v)
 	Dim *d[3];
 
 	v = expand_transpose(in, n, v, perm, 4);
-	if (!v->type)
-		return v;
 	d[0] = v->type->dims[0];
 	d[1] = v->type->dims[1];
 	d[2] = dim_mul(infer_ctx(in), v->type->dims[2], v->type->dims[3]);
@@ -120,7 +118,7 @@ static Value *join_groups(Infer *in, Node *n, const Attention *a, Value *v)
 {
 	Dim *d[4];
 
-	if (a->rank == 4 || !v->type)
+	if (a->rank == 4)
 		return v;
 	d[0] = v->type->dims[0];
 	d[1] = a->heads;
@@ -151,7 +149,7 @@ static bool grouped(Infer *in, Node *n, Attention *a)
 	a->q = group_heads(in, n, a, a->q, 1);
 	a->k = expand_unsqueeze(in, n, a->k, 2);
 	a->v = expand_unsqueeze(in, n, a->v, 2);
-	return a->q->type && a->k->type && a->v->type;
+	return true;
 }
 
 /* V after the past in operand PAST, which may be omitted. */
@@ -173,7 +171,7 @@ static bool attention_operands(Infer *in, Node *n, Attention *a, Value **out)
 			return infer_error(in, n, "operand %d has rank %d, operand 1 %d", k + 1,
 					   infer_type(n, k)->rank, infer_type(n, Q)->rank);
 		*at[k] = split_heads(in, n, node_in(n, k), k == Q ? "q_num_heads" : "kv_num_heads");
-		if (!*at[k] || !(*at[k])->type)
+		if (!*at[k])
 			return false;
 	}
 	if (!node_in(n, PAST_K) != !node_in(n, PAST_V))
@@ -182,8 +180,6 @@ static bool attention_operands(Infer *in, Node *n, Attention *a, Value **out)
 		return infer_error(in, n, "both past_key and nonpad_kv_seqlen are given");
 	a->k = out[1] = with_past(in, n, a->k, PAST_K);
 	a->v = out[2] = with_past(in, n, a->v, PAST_V);
-	if (!a->k->type || !a->v->type)
-		return false;
 	a->queries = a->q->type->dims[2];
 	a->keys = a->k->type->dims[2];
 	return grouped(in, n, a);
@@ -204,7 +200,7 @@ static Value *by_batch(Infer *in, Node *n, const Attention *a, Value *v)
 
 /* Sets A->position and A->key: the offset of position is the number of keys in the past, or the
  * number of valid keys that precede the queries. */
-static bool positions(Infer *in, Node *n, Attention *a)
+static void positions(Infer *in, Node *n, Attention *a)
 {
 	Value *offset = NULL;
 
@@ -218,7 +214,6 @@ static bool positions(Infer *in, Node *n, Attention *a)
 	}
 	if (offset)
 		a->position = EXPAND(in, n, Add, a->position, offset);
-	return a->position->type && a->key->type;
 }
 
 /* The keys that is_causal, the window and the lengths leave visible. */
@@ -231,8 +226,7 @@ static bool visible_keys(Infer *in, Node *n, Attention *a)
 	if (left < -1 || right < -1)
 		return infer_error(in, n, "a window size is %lld, expected -1 or more",
 				   (long long)(left < -1 ? left : right));
-	if (!positions(in, n, a))
-		return false;
+	positions(in, n, a);
 	if (node_int(n, "is_causal", 0))
 		a->visible = EXPAND(in, n, LessOrEqual, a->key, a->position);
 	if (left >= 0) {
@@ -250,7 +244,7 @@ static bool visible_keys(Infer *in, Node *n, Attention *a)
 		a->visible = only_where(in, n, a->visible, EXPAND(in, n, Less, a->key, at));
 	}
 	a->hides_all = node_in(n, MASK) || node_in(n, LENGTHS) || left >= 0 || right >= 0;
-	return !a->visible || a->visible->type;
+	return true;
 }
 
 /* The mask with as many entries in its last dim as there are keys: keys past its end are hidden. */
@@ -294,7 +288,7 @@ static Value *grouped_mask(Infer *in, Node *n, const Attention *a, Value *mask)
 		d[t->rank - 3] = a->heads;
 		mask = EXPAND(in, n, Expand, mask, expand_sizes(in, n, d, t->rank));
 	}
-	return mask->type ? group_heads(in, n, a, mask, t->rank - 3) : mask;
+	return group_heads(in, n, a, mask, t->rank - 3);
 }
 
 /* The scores with the mask, and -inf for hidden keys; null after a diagnostic. */
@@ -304,8 +298,8 @@ static Value *masked(Infer *in, Node *n, const Attention *a, Value *s)
 
 	if (node_in(n, MASK)) {
 		mask = whole_mask(in, n, a);
-		mask = mask && mask->type ? grouped_mask(in, n, a, mask) : NULL;
-		if (!mask || !mask->type)
+		mask = mask ? grouped_mask(in, n, a, mask) : NULL;
+		if (!mask)
 			return NULL;
 		if (mask->type->dtype == DT_BOOL)
 			s = EXPAND(in, n, Where, mask, s, hidden);
@@ -322,7 +316,7 @@ static Value *sink_logits(Infer *in, Node *n, const Attention *a, Value *sink)
 	Dim *d[4] = {dim_const(c, 1), a->heads, dim_const(c, 1), dim_const(c, 1)};
 
 	sink = expand_reshape(in, n, expand_cast(in, n, sink, a->real), d, 4);
-	return a->rank == 5 && sink->type ? group_heads(in, n, a, sink, 1) : sink;
+	return a->rank == 5 ? group_heads(in, n, a, sink, 1) : sink;
 }
 
 /* softmax over the last axis, where the sum of a row includes the sink. Where HIDES_ALL, a row may
@@ -394,8 +388,6 @@ bool attention_with_sink(Infer *in, Node *n, Value *sink, Value **out)
 		a.real = DT_F64;
 	if (sink)
 		a.sink = sink_logits(in, n, &a, sink);
-	if (sink && !a.sink->type)
-		return false;
 	s = EXPAND(in, n, MatMul, scaled_queries(in, n, &a),
 		   expand_transpose(in, n, a.k, perm[a.rank == 5], a.rank));
 	stage[0] = s = expand_cast(in, n, s, a.real);
@@ -406,8 +398,6 @@ bool attention_with_sink(Infer *in, Node *n, Value *sink, Value **out)
 	stage[3] = s = expand_cast(in, n, probabilities(in, n, &a, s), t);
 	s = EXPAND(in, n, MatMul, s, expand_cast(in, n, a.v, t));
 	s = join_groups(in, n, &a, s);
-	if (!s->type)
-		return false;
 	out[0] = infer_type(n, Q)->rank == 3 ? join_heads(in, n, s) : s;
 	if (node_out(n, 3))
 		out[3] = expand_cast(in, n, join_groups(in, n, &a, stage[mode]), t);
@@ -459,7 +449,7 @@ static Value *modified(Infer *in, Node *n, const Attention *a, const char *name,
 	args[0] = s;
 	for (int i = 1; i < body->inputs.n; i++)
 		args[i] = node_in(n, from + i - 1);
-	if (!control_put_body(in, n, body, args, &made) || !made || !made->type)
+	if (!control_put_body(in, n, body, args, &made))
 		return NULL;
 	if (made->type->dtype != t->dtype || made->type->rank != t->rank) {
 		infer_error(in, n, "%s makes %s of rank %d of %s of rank 4", name,
@@ -492,14 +482,14 @@ static bool expand_flex(Infer *in, Node *n, Value **out)
 	s = EXPAND(in, n, MatMul, scaled_queries(in, n, &a),
 		   expand_transpose(in, n, a.k, perm[a.rank == 5], a.rank));
 	s = modified(in, n, &a, "score_mod", expand_cast(in, n, s, a.real));
-	if (!s || !s->type)
+	if (!s)
 		return false;
 	s = modified(in, n, &a, "prob_mod", EXPAND(in, n, Softmax, s));
-	if (!s || !s->type)
+	if (!s)
 		return false;
 	s = EXPAND(in, n, MatMul, s, expand_cast(in, n, a.v, a.real));
 	out[0] = expand_cast(in, n, join_groups(in, n, &a, s), t);
-	return out[0]->type != NULL;
+	return true;
 }
 
 const Op op_preview_FlexAttention = {
@@ -540,7 +530,7 @@ static Value *rotary_pairs(Infer *in, Node *n, Value *a, Value *b, bool interlea
 	Value *axis;
 	Dim *d[4];
 
-	if (!interleaved || !a->type)
+	if (!interleaved)
 		return concat_last(in, n, a, b);
 	for (int i = 0; i < 4; i++)
 		d[i] = a->type->dims[i];
@@ -562,7 +552,7 @@ static bool expand_rotary(Infer *in, Node *n, Value **out)
 	if (!float_operand(in, n, 0, 3, 4))
 		return false;
 	x = t->rank == 4 ? node_in(n, 0) : apart_heads(in, n, node_in(n, 0), "num_heads");
-	if (!x || !x->type)
+	if (!x)
 		return false;
 	if (!dim_is_const(x->type->dims[3], &head))
 		return infer_error(in, n, "the size of a head must be a number; bind it by --dim");
@@ -580,7 +570,7 @@ static bool expand_rotary(Infer *in, Node *n, Value **out)
 	if (size < head)
 		y = concat_last(in, n, y, expand_slice(in, n, x, 3, size, head, 1));
 	out[0] = t->rank == 4 ? y : expand_reshape(in, n, y, t->dims, 3);
-	return out[0]->type != NULL;
+	return true;
 }
 
 const Op op_RotaryEmbedding = {
@@ -592,7 +582,7 @@ const Op op_RotaryEmbedding = {
 
 static Value *swish(Infer *in, Node *n, Value *x, float alpha)
 {
-	DType t = x->type ? x->type->dtype : DT_F32;
+	DType t = x->type->dtype;
 	Value *v = alpha == 1 ? x : EXPAND(in, n, Mul, x, expand_scalar(in, n, t, (double)alpha));
 
 	return EXPAND(in, n, Mul, x, EXPAND(in, n, Sigmoid, v));
@@ -615,7 +605,7 @@ static bool expand_swiglu(Infer *in, Node *n, Value **out)
 	v = swish(in, n, expand_cast(in, n, node_in(n, 0), real), node_float(n, "alpha", 1));
 	v = EXPAND(in, n, Mul, v, expand_cast(in, n, node_in(n, 1), real));
 	out[0] = expand_cast(in, n, v, a->dtype);
-	return out[0]->type != NULL;
+	return true;
 }
 
 const Op op_SwiGLU = {.expand = expand_swiglu, .types = "f", .attrs = "alpha: float"};
@@ -655,8 +645,6 @@ static bool expand_causal_conv(Infer *in, Node *n, Value **out)
 	all = expand_node_ints(in, n, OP_Concat, (Value *[]){start, node_in(n, 0)}, 2, "axis", 2);
 	y = expand_node_ints(in, n, OP_Conv, (Value *[]){all, node_in(n, 1), node_in(n, 2)}, 3,
 			     "group", channels);
-	if (!y->type)
-		return false;
 	if (smooth) {
 		y = swish(in, n, expand_cast(in, n, y, acc_dtype(x->dtype)), 1);
 		y = expand_cast(in, n, y, x->dtype);
@@ -666,7 +654,7 @@ static bool expand_causal_conv(Infer *in, Node *n, Value **out)
 		return true;
 	out[1] = EXPAND(in, n, Slice, all, expand_sizes(in, n, &x->dims[2], 1),
 			expand_ints(in, n, &to, 1), expand_ints(in, n, &axis, 1));
-	return out[1]->type != NULL;
+	return true;
 }
 
 const Op op_CausalConvWithState = {

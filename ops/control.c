@@ -692,8 +692,8 @@ void loop_while(LoopBuild *b, Value *go)
 	control_set_dim(control_bracket(b->in, b->n, OP_While, NULL, 0, 0), "value", d);
 }
 
-void loop_close(LoopBuild *b, Value *const *next, Value *const *each, int neach,
-		const int64_t *reverse, Dim *count, Value **last, Value **all)
+void loop_end(LoopBuild *b, Value *const *next, Value *const *each, int neach,
+	      const int64_t *reverse, Dim *count, Value **last, Value **all)
 {
 	const int n = b->ncarried + neach;
 	Value **args = NEW_ARRAY(b->in->arena, n + 1, Value *);
@@ -720,6 +720,30 @@ void loop_close(LoopBuild *b, Value *const *next, Value *const *each, int neach,
 		all[i]->type = type_tensor(b->in->ctx, t->dtype, t->rank + 1, dims);
 	}
 	b->in->iteration = b->outer;
+}
+
+void loop_skip(const LoopBuild *b, int neach, Value **last, Value **all)
+{
+	int64_t dims[MAX_RANK];
+
+	if (!b->trip || !dim_equals(b->trip, 0))
+		return;
+	for (int i = 0; i < b->ncarried; i++)
+		last[i] = node_in(b->open, i);
+	for (int i = 0; i < neach; i++) {
+		const Type *t = all[i]->type;
+
+		if (type_static(t, dims))
+			all[i] = expand_tensor(b->in, b->n,
+					       tensor_new(b->in->arena, t->dtype, t->rank, dims));
+	}
+}
+
+void loop_close(LoopBuild *b, Value *const *next, Value *const *each, int neach,
+		const int64_t *reverse, Dim *count, Value **last, Value **all)
+{
+	loop_end(b, next, each, neach, reverse, count, last, all);
+	loop_skip(b, neach, last, all);
 }
 
 /* ---- Brackets ---- */

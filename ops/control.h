@@ -63,8 +63,13 @@ LoopBuild loop_open(Infer *in, Node *n, Dim *trip, Value *const *init, int ninit
  * anything else, is 0. */
 void loop_while(LoopBuild *b, Value *go);
 /* LAST gets the carried values after the last iteration, ALL the stacked ones, whose first axis has
- * COUNT elements. REVERSE may be null. */
+ * COUNT elements. REVERSE may be null. It is loop_end and loop_skip. */
 void loop_close(LoopBuild *b, Value *const *next, Value *const *each, int neach, const int64_t *reverse,
 		Dim *count, Value **last, Value **all);
+void loop_end(LoopBuild *b, Value *const *next, Value *const *each, int neach, const int64_t *reverse,
+	      Dim *count, Value **last, Value **all);
+/* A loop of 0 iterations gives what it began with, and empty stacks. Its body, in which an index may
+ * be out of every range, is left without readers. */
+void loop_skip(const LoopBuild *b, int neach, Value **last, Value **all);
 
 #endif

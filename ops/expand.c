@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes nodes for `expand`; each gets its type when it is made. */
+/*
+ * Makes nodes for `expand`; each gets its type when it is made.
+ *
+ * Where a node cannot be inferred, which has been reported, the expansion ends at once: control
+ * returns to infer_or_expand, as if `expand` had returned false. So every value that `expand` gets
+ * from these functions has a type.
+ */
 #include "ops/infer.h"
 
 Node *expand_start(Infer *in, Node *n, OpKind op, Value *const *args, int nargs, int nout)
@@ -13,11 +19,17 @@ Node *expand_start(Infer *in, Node *n, OpKind op, Value *const *args, int nargs,
 	return m;
 }
 
+void expand_finish_all(Infer *in, Node *m, Value **out)
+{
+	if (!infer_or_expand(in, m, out) && in->expansion)
+		longjmp(in->expansion->end, 1);
+}
+
 Value *expand_finish(Infer *in, Node *m)
 {
 	Value *out[1] = {m->out[0]};
 
-	infer_or_expand(in, m, out);
+	expand_finish_all(in, m, out);
 	return out[0];
 }
 
@@ -47,7 +59,7 @@ void expand_like(Infer *in, Node *n, OpKind op, Value *const *args, int nargs, V
 	for (int i = 1; i < nout; i++)
 		if (!node_out(n, i))
 			m->out[i] = NULL;
-	infer_or_expand(in, m, out);
+	expand_finish_all(in, m, out);
 }
 
 Value *expand_node_like(Infer *in, Node *n, OpKind op, Value *const *args, int nargs)
@@ -61,8 +73,7 @@ Value *expand_node_like(Infer *in, Node *n, OpKind op, Value *const *args, int n
 static Value *typed(Infer *in, Node *n, Value *v)
 {
 	node_locs_from(v->def, n);
-	infer_node(in, v->def);
-	return v;
+	return expand_finish(in, v->def);
 }
 
 Value *expand_scalar(Infer *in, Node *n, DType t, double v)
@@ -100,10 +111,10 @@ Value *expand_size(Infer *in, Node *n, Dim *d)
 
 Value *expand_reshape(Infer *in, Node *n, Value *v, Dim *const *d, int count)
 {
-	const Type *t = v->type ? type_tensor(in->ctx, v->type->dtype, count, d) : NULL;
+	const Type *t = type_tensor(in->ctx, v->type->dtype, count, d);
 	Node *m;
 
-	if (!t || t == v->type)
+	if (t == v->type)
 		return v;
 	m = expand_start(in, n, OP_View, &v, 1, 1);
 	m->out[0]->type = t;
@@ -154,8 +165,7 @@ Value *expand_part(Infer *in, Node *n, Value *v, int axis, Dim *from, Dim *to)
 
 Value *expand_as_scalar(Infer *in, Node *n, Value *v)
 {
-	return v->type && v->type->rank ? EXPAND(in, n, Reshape, v, expand_ints(in, n, NULL, 0))
-					: v;
+	return v->type->rank ? EXPAND(in, n, Reshape, v, expand_ints(in, n, NULL, 0)) : v;
 }
 
 Value *expand_unsqueeze(Infer *in, Node *n, Value *v, int64_t axis)
@@ -173,12 +183,12 @@ Value *expand_reduce(Infer *in, Node *n, OpKind op, Value *v, int64_t axis, bool
 bool expand_result(Infer *in, Node *n, int k, Value *v, Value **out)
 {
 	*out = expand_cast(in, n, v, infer_type(n, k)->dtype);
-	return (*out)->type != NULL;
+	return true;
 }
 
 Value *expand_cast(Infer *in, Node *n, Value *v, DType to)
 {
-	if (v->type && v->type->dtype == to)
+	if (v->type->dtype == to)
 		return v;
 	return expand_node_ints(in, n, OP_Cast, (Value *[]){v}, 1, "to", dtype_info[to].onnx);
 }

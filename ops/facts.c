@@ -34,16 +34,18 @@ static const char *name_shown(Infer *in, const char *name)
 	return arena_printf(in->arena, "...%s", name);
 }
 
-/* `"a" from Conv "c1"`; without a name, operand K. */
+/* `"a" from Conv "c1"`; without a name, operand K, or that it is a value which the expansion of N's
+ * own node has made: no operand of the file's node. */
 static const char *value_shown(Infer *in, const Node *n, const Value *v, int k)
 {
 	const Loc user = node_loc(n), maker = v->def ? node_loc(v->def) : user;
+	const bool inner = v->def && maker.node && user.node && !strcmp(maker.node, user.node);
 	const char *text = v->name ? arena_printf(in->arena, "%s\"%s\"", v->def ? "" : "input ",
 						  name_shown(in, v->name))
+			   : inner ? "an intermediate value"
 				   : arena_printf(in->arena, "operand %d", k + 1);
 
-	if (!v->def || v->def->op == OP_Const || !maker.node ||
-	    (user.node && !strcmp(maker.node, user.node)))
+	if (!v->def || v->def->op == OP_Const || !maker.node || inner)
 		return text;
 	return arena_printf(in->arena, "%s from %s \"%s\"", text,
 			    maker.op ? name_shown(in, maker.op) : "node",
@@ -245,6 +247,16 @@ bool infer_equal_dims(Infer *in, Node *n, Dim *const *a, Dim *const *b, const ch
 	if (other.k >= 0)
 		y = other;
 	return infer_equal_shown(in, n, *a, *b, what, shown_as(in, n, x, a), shown_as(in, n, y, b));
+}
+
+bool infer_same_shape(Infer *in, Node *n, const Type *a, const Type *b, const char *what)
+{
+	if (a->rank != b->rank)
+		return infer_error(in, n, "%s: the ranks are %d and %d", what, a->rank, b->rank);
+	for (int d = 0; d < a->rank; d++)
+		if (!infer_equal_dims(in, n, &a->dims[d], &b->dims[d], what))
+			return false;
+	return true;
 }
 
 bool infer_dim_equals(Infer *in, Node *n, Dim *const *a, Dim *b, const char *what)

@@ -361,7 +361,7 @@ const Op op_ScatterElements = {
 /* ---- OneHot ---- */
 
 /* The depth may be of any number type. A float that only run time knows is cast by an extra
- * node. */
+ * node. Null after a diagnostic. */
 static Dim *onehot_depth(Infer *in, Node *n, int axis)
 {
 	const Type *was = n->out[0]->type, *t = infer_type(n, 1);
@@ -382,6 +382,8 @@ static Dim *onehot_depth(Infer *in, Node *n, int axis)
 	if (s && s->src)
 		return s->dim;
 	d = infer_contents(in, n, expand_cast(in, n, v, DT_I64), &count);
+	if (d && count != 1)
+		infer_error(in, n, "the depth has %d elements, expected one", count);
 	return d && count == 1 ? d[0] : NULL;
 }
 
@@ -410,9 +412,7 @@ static bool infer_onehot(Infer *in, Node *n)
 		return v->rank != 1 ? infer_error(in, n, "the values have rank %d, not 1", v->rank)
 				    : false;
 	depth = onehot_depth(in, n, axis);
-	if (!depth)
-		return infer_error(in, n, "the depth is not a scalar");
-	if (!infer_le(in, n, dim_const(c, 0), depth, "the depth is negative"))
+	if (!depth || !infer_le(in, n, dim_const(c, 0), depth, "the depth is negative"))
 		return false;
 	for (int a = 0; a < i->rank; a++)
 		out[a < axis ? a : a + 1] = i->dims[a];

@@ -521,6 +521,28 @@ static bool check_attrs(Infer *in, Node *n)
 	return true;
 }
 
+/* Calls the functions of N's operator. Where one of them makes a node that cannot be inferred,
+ * expand_finish_all comes back here. */
+static bool infer_by_op(Infer *in, Node *n, const Op *op, Value **out)
+{
+	Expansion here = {.outer = in->expansion, .iteration = in->iteration};
+	bool ok = false;
+
+	in->expansion = &here;
+	if (setjmp(here.end))
+		in->iteration = here.iteration; /* it may have been in a loop that it built */
+	else if (op->infer)
+		ok = op->infer(in, n);
+	else if (op->scalar)
+		ok = infer_elementwise(in, n);
+	else if (op->expand)
+		ok = expand_composite(in, n, op, out);
+	else
+		ok = infer_error(in, n, "the operator is not supported yet");
+	in->expansion = here.outer;
+	return ok;
+}
+
 bool infer_or_expand(Infer *in, Node *n, Value **out)
 {
 	const Op *op = op_table[n->op];
@@ -544,14 +566,7 @@ bool infer_or_expand(Infer *in, Node *n, Value **out)
 	if (op->types && !op->scalar && infer_type(n, 0) && infer_type(n, 0)->kind == TYPE_TENSOR &&
 	    !infer_takes(in, n, op->types, infer_type(n, 0)->dtype))
 		return false;
-	if (op->infer)
-		ok = op->infer(in, n);
-	else if (op->scalar)
-		ok = infer_elementwise(in, n);
-	else if (op->expand)
-		ok = expand_composite(in, n, op, out);
-	else
-		ok = infer_error(in, n, "the operator is not supported yet");
+	ok = infer_by_op(in, n, op, out);
 	assert(ok || in->errors > before || op->expand);
 	return ok && in->errors == before;
 }

@@ -5,6 +5,8 @@
 
 #include "ops/op.h"
 
+#include <setjmp.h>
+
 enum {
 	MAX_CONTENTS = 64, /* elements of a tensor whose contents are kept as dims */
 	MAX_DEPTH = 128    /* how far contents are traced back through nodes */
@@ -17,12 +19,20 @@ typedef struct Contents {
 	bool opaque; /* cannot be expressed without symbols that are read from data */
 } Contents;
 
+/* Where the expansion of a node ends when a node that it makes cannot be inferred. */
+typedef struct Expansion {
+	jmp_buf end;
+	struct Expansion *outer; /* the expansion that makes this one's node; null: none */
+	Dim *iteration;          /* Infer.iteration where it began */
+} Expansion;
+
 struct Infer {
 	Graph *graph;
 	Ctx *ctx;
 	Arena *arena;
 	VEC(Contents *) contents; /* by Value.id */
 	int errors, depth;
+	Expansion *expansion; /* null: none is under way */
 	bool brackets; /* whether there is control flow in the graph */
 	/* a fact has tightened the bound of a symbol since the types were last simplified */
 	bool bounded;

@@ -57,10 +57,8 @@ static bool expand_det(Infer *in, Node *n, Value **out)
 		return infer_error(in, n, "matrices of order %lld are not supported; at most %d is",
 				   (long long)order, MAX_ORDER);
 	a = expand_cast(in, n, a, ctype_dtype(dtype_ctype(t->dtype)));
-	for (; order > 1 && a->type; order--)
+	for (; order > 1; order--)
 		a = eliminate(in, n, a, order, &det);
-	if (!a->type)
-		return false;
 	if (order == 0)
 		a = EXPAND(in, n, Expand, expand_scalar(in, n, a->type->dtype, 1),
 			   expand_sizes(in, n, t->dims, t->rank - 2));
@@ -68,7 +66,7 @@ static bool expand_det(Infer *in, Node *n, Value **out)
 		a = expand_reshape(in, n, det ? EXPAND(in, n, Mul, det, a) : a, t->dims,
 				   t->rank - 2);
 	out[0] = expand_cast(in, n, a, t->dtype);
-	return out[0]->type != NULL;
+	return true;
 }
 
 const Op op_Det = {
@@ -149,24 +147,19 @@ static bool expand_inverse(Infer *in, Node *n, Value **out)
 	order = t->dims[t->rank - 1];
 	a = beside_identity(in, n,
 			    expand_cast(in, n, node_in(n, 0), ctype_dtype(dtype_ctype(t->dtype))));
-	if (!a->type)
-		return false;
 	a = expand_reshape(in, n, a, dims, t->rank);
 	index = expand_unsqueeze(in, n, expand_range(in, n, order), axis);
 	b = loop_open(in, n, order, &a, 1);
 	at = expand_dims(in, n, DT_I64, &b.iteration, 1, true);
 	next = clear_column(in, n, b.carried[0], at, index);
-	if (!next->type)
-		return false;
 	loop_close(&b, &next, NULL, 0, NULL, dim_const(c, 0), &last, NULL);
 	axis = t->rank - 1;
 	from[0] = order;
 	to[0] = dims[axis];
 	a = EXPAND(in, n, Slice, last, expand_sizes(in, n, from, 1), expand_sizes(in, n, to, 1),
 		   expand_ints(in, n, &axis, 1));
-	out[0] = a->type ? expand_cast(in, n, expand_reshape(in, n, a, t->dims, t->rank), t->dtype)
-			 : a;
-	return out[0]->type != NULL;
+	out[0] = expand_cast(in, n, expand_reshape(in, n, a, t->dims, t->rank), t->dtype);
+	return true;
 }
 
 const Op op_microsoft_Inverse = {.expand = expand_inverse, .types = "f"};

@@ -55,7 +55,7 @@ static Value *by_time(const LinearCell *c, int k, Dim *count, Dim *group, Dim **
 	d[4] = *size;
 	v = expand_reshape(c->in, c->n, expand_cast(c->in, c->n, node_in(c->n, k), c->real), d, 5);
 	v = expand_transpose(c->in, c->n, v, perm, 5);
-	return v->type ? v : NULL;
+	return v;
 }
 
 /* The update rule's operands, which are there exactly if the rule has them. */
@@ -188,25 +188,20 @@ static bool expand_linear_attention(Infer *in, Node *n, Value **out)
 	DType t = infer_type(n, QUERY)->dtype;
 	LinearCell c = {.in = in, .n = n, .real = acc_dtype(t)};
 	Value *state, *each, *y, *scale;
-	int faults = in->errors;
 	LoopBuild b;
 	Dim *d[3];
 
-	if (!read_linear(&c) || !(state = initial_state(&c)) || !state->type)
+	if (!read_linear(&c) || !(state = initial_state(&c)))
 		return false;
 	scale = scale_of(&c);
 	b = loop_open(in, n, c.time, &state, 1);
 	state = b.carried[0];
 	each = linear_iteration(&c, b.iteration, scale, &state);
-	if (in->errors > faults || !each->type)
-		return false;
 	loop_close(&b, &state, &each, 1, NULL, c.time, &state, &y);
 	d[0] = c.batch;
 	d[1] = c.time;
 	d[2] = dim_mul(in->ctx, dim_mul(in->ctx, c.heads, c.group), c.value);
 	y = expand_reshape(in, n, expand_transpose(in, n, y, perm, 5), d, 3);
-	if (!y->type)
-		return false;
 	out[0] = expand_cast(in, n, y, t);
 	if (node_out(n, 1))
 		out[1] = expand_cast(in, n, state,

@@ -70,19 +70,25 @@ static const Type *grown_type(Infer *in, const Carried *v, const Type *t, Value 
 	return type_tensor(in->ctx, t->dtype, t->rank, dims);
 }
 
-/* Compares the type of NEXT with that which V has in an iteration. False: a further size grows, or
- * a diagnostic was reported. */
-static bool same_sizes(Infer *in, Node *n, int k, Carried *v, const Type *now, const Type *next)
+/* Whether carried value K, which has type NOW in an iteration and NEXT after it, keeps its element
+ * type and rank. */
+static bool keeps_rank(Infer *in, Node *n, int k, const Type *now, const Type *next)
+{
+	return (now->dtype == next->dtype && now->rank == next->rank) ||
+	       infer_error(
+		       in, n,
+		       "carried value %d is %s of rank %d before an iteration and %s of rank %d "
+		       "after it",
+		       k + 1, dtype_info[now->dtype].name, now->rank, dtype_info[next->dtype].name,
+		       next->rank);
+}
+
+/* Compares the sizes of type NEXT with those that V has in an iteration, NOW. False: a further size
+ * grows. */
+static bool same_sizes(Carried *v, const Type *now, const Type *next)
 {
 	bool same = true;
 
-	if (now->dtype != next->dtype || now->rank != next->rank)
-		return infer_error(
-			in, n,
-			"carried value %d is %s of rank %d before an iteration and %s of rank %d "
-			"after it",
-			k + 1, dtype_info[now->dtype].name, now->rank, dtype_info[next->dtype].name,
-			next->rank);
 	for (int d = 0; d < now->rank; d++)
 		if (!v->grows[d] && now->dims[d] != next->dims[d]) {
 			v->grows[d] = v->any = true;
@@ -344,8 +350,7 @@ static bool compare_sizes(LoopAttempt *t, bool *again)
 {
 	BodyLoop *l = t->l;
 
-	compare_types(t, again);
-	if (l->in->errors)
+	if (!compare_types(t, again))
 		return false;
 	if (*again) {
 		number_parts(l);
@@ -354,14 +359,17 @@ static bool compare_sizes(LoopAttempt *t, bool *again)
 	if (!next_parts(t))
 		return false;
 	for (int i = 0; i < l->nvar; i++) {
-		if (!same_sizes(l->in, l->n, i, &l->var[i], t->b.carried[i]->type,
-				t->next[i]->type))
+		const Type *now = t->b.carried[i]->type, *next = t->next[i]->type;
+
+		if (!keeps_rank(l->in, l->n, i, now, next))
+			return false;
+		if (!same_sizes(&l->var[i], now, next))
 			*again = true;
 	}
 	for (int i = 0; i < l->neach; i++)
 		if (!same_in_iterations(&l->each[i], t->b.open, t->results[l->nvalue + i]->type))
 			*again = true;
-	return !l->in->errors;
+	return true;
 }
 
 /* What is carried beside the body's own values. */
@@ -398,32 +406,14 @@ static Dim *iterations_run(LoopAttempt *t)
 	return count;
 }
 
-/* A loop of 0 iterations gives what it began with, and empty stacks. Its body is left without
- * readers. */
-static void skip_body(LoopAttempt *t, Value **all)
-{
-	BodyLoop *l = t->l;
-	int64_t dims[MAX_RANK];
-
-	memcpy(t->last, t->init, (size_t)l->nvar * sizeof(Value *));
-	for (int i = 0; i < l->neach; i++) {
-		const Type *type = all[i]->type;
-
-		if (type_static(type, dims))
-			all[i] = expand_tensor(
-				l->in, l->n,
-				tensor_new(l->in->arena, type->dtype, type->rank, dims));
-	}
-}
-
 static void close_loop(LoopAttempt *t, Value **last, Value **all)
 {
 	BodyLoop *l = t->l;
 	Infer *in = l->in;
 	Dim *dims[MAX_RANK + 1], *count = l->trip;
 
-	loop_close(&t->b, t->next, t->results + l->nvalue, l->neach, l->reverse,
-		   t->go >= 0 ? dim_const(in->ctx, 0) : count, t->last, all);
+	loop_end(&t->b, t->next, t->results + l->nvalue, l->neach, l->reverse,
+		 t->go >= 0 ? dim_const(in->ctx, 0) : count, t->last, all);
 	if (t->go >= 0)
 		count = iterations_run(t);
 	for (int i = 0; i < l->neach; i++) {
@@ -440,8 +430,7 @@ static void close_loop(LoopAttempt *t, Value **last, Value **all)
 		if (l->var[i].any)
 			t->last[i]->type = grown_type(in, &l->var[i], t->last[i]->type,
 						      t->last[l->var[i].sizes]);
-	if (count && dim_equals(count, 0))
-		skip_body(t, all);
+	loop_skip(&t->b, l->neach, t->last, all);
 	for (int i = 0; i < l->nvalue; i++) {
 		const LoopValue *v = &l->value[i];
 
@@ -696,8 +685,6 @@ static bool scan(ScanLoop *s, Value *const *v, const int64_t *axes, Value **out)
 			return false;
 		if (s->ragged)
 			*all = lengthened(l->in, l->n, *all, 0, s->sequence[0]->type->dims[0]);
-		if (!(*all)->type)
-			return false;
 		*all = move_axis(l->in, l->n, *all, 0, axis);
 	}
 	return true;
@@ -746,11 +733,13 @@ static bool scan_batch(const ScanLoop *s, Value *const *v, const int64_t *axes, 
 		       .axes = axes,
 		       .lengths = lengths};
 
-	for (int i = 0; i < s->l.nvalue + s->l.nslice; i++)
-		if (v[i]->type->rank < 1 ||
-		    !infer_equal(in, n, v[i]->type->dims[0], v[0]->type->dims[0],
+	for (int i = 0; i < s->l.nvalue + s->l.nslice; i++) {
+		if (v[i]->type->rank < 1)
+			return infer_error(in, n, "operand %d has no batch", i + 2);
+		if (!infer_equal(in, n, v[i]->type->dims[0], v[0]->type->dims[0],
 				 "the operands differ in their batch"))
-			return !in->errors && infer_error(in, n, "operand %d has no batch", i + 2);
+			return false;
+	}
 	b.l.trip = v[0]->type->dims[0];
 	if (lengths && (lengths->type->rank != 1 || !dtype_is_int(lengths->type->dtype)))
 		return infer_error(in, n,

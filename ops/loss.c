@@ -47,7 +47,7 @@ static bool loss_operands(Infer *in, Node *n, Loss *l)
 		v = expand_scalar(in, n, t->dtype, 0);
 		l->target = EXPAND(in, n, Where, l->ignored, v, l->target);
 	}
-	return l->x->type && l->target->type;
+	return true;
 }
 
 /* The weight of each element of the target; null if all are 1. */

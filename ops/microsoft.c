@@ -46,7 +46,7 @@ static bool expand_bias_gelu(Infer *in, Node *n, Value **out)
 	if (!infer_floats(in, n, 0) || !contract_types(in, n))
 		return false;
 	x = add_if(in, n, real_in(in, n, 0), real_in(in, n, 1));
-	return x->type && expand_result(in, n, 0, gelu(in, n, x, approximate), out);
+	return expand_result(in, n, 0, gelu(in, n, x, approximate), out);
 }
 
 static bool expand_quick_gelu(Infer *in, Node *n, Value **out)
@@ -73,8 +73,6 @@ static bool expand_bias_split_gelu(Infer *in, Node *n, Value **out)
 	if (last < 0 || !dim_is_const(infer_type(n, 0)->dims[last], &size) || size % 2)
 		return infer_error(in, n, "the last dim must be a number, and even");
 	x = EXPAND(in, n, Add, real_in(in, n, 0), real_in(in, n, 1));
-	if (!x->type)
-		return false;
 	for (int i = 0; i < 2; i++)
 		half[i] = expand_slice(in, n, x, last, i * (size / 2), (i + 1) * (size / 2), 1);
 	return expand_result(in, n, 0, EXPAND(in, n, Mul, half[0], gelu(in, n, half[1], false)),
@@ -100,23 +98,30 @@ static bool float_tensors(Infer *in, Node *n)
 	return true;
 }
 
-/* (x - mean) / sqrt(variance + epsilon) * GAMMA + BETA over the last axis or, if MEAN is false,
- * x / sqrt(mean of squares + epsilon) * GAMMA. *INVERSE, unless null, gets 1 / sqrt(...). */
+/* What a normalisation gives beside its result. */
+typedef struct Moments {
+	Value *mean;    /* null: not subtracted */
+	Value *inverse; /* 1 / sqrt(variance + epsilon) */
+} Moments;
+
+/* (x - mean) / sqrt(variance + epsilon) * GAMMA + BETA over AXES or, if MEAN is false,
+ * x / sqrt(mean of squares + epsilon) * GAMMA. */
 static Value *normalised(Infer *in, Node *n, Value *x, const int64_t *axes, int naxes, bool mean,
-			 Value *gamma, Value *beta, Value **inverse)
+			 Value *gamma, Value *beta, Moments *m)
 {
 	Value *list = expand_ints(in, n, axes, naxes), *v;
 	float usual = n->op == OP_SimplifiedLayerNormalization ? 1e-5F : 1e-12F;
 	double epsilon = (double)node_float(n, "epsilon", usual);
 
-	if (mean)
-		x = EXPAND(in, n, Sub, x, EXPAND(in, n, ReduceMean, x, list));
+	*m = (Moments){0};
+	if (mean) {
+		m->mean = EXPAND(in, n, ReduceMean, x, list);
+		x = EXPAND(in, n, Sub, x, m->mean);
+	}
 	v = EXPAND(in, n, ReduceMean, EXPAND(in, n, Mul, x, x), list);
-	v = EXPAND(in, n, Add, v, expand_scalar(in, n, x->type ? x->type->dtype : DT_F32, epsilon));
-	v = EXPAND(in, n, Reciprocal, EXPAND(in, n, Sqrt, v));
-	if (inverse)
-		*inverse = v;
-	return add_if(in, n, EXPAND(in, n, Mul, EXPAND(in, n, Mul, x, v), gamma), beta);
+	v = EXPAND(in, n, Add, v, expand_scalar(in, n, x->type->dtype, epsilon));
+	m->inverse = EXPAND(in, n, Reciprocal, EXPAND(in, n, Sqrt, v));
+	return add_if(in, n, EXPAND(in, n, Mul, EXPAND(in, n, Mul, x, m->inverse), gamma), beta);
 }
 
 static bool last_dim_fits(Infer *in, Node *n, int k)
@@ -131,7 +136,8 @@ static bool last_dim_fits(Infer *in, Node *n, int k)
 				"an operand does not fit the last dim");
 }
 
-/* The sum of input, skip and bias, normalised over the last axis. The skip may lack the batch. */
+/* The sum of input, skip and bias, normalised over the last axis. The skip may lack the batch. The
+ * moments are f32 for every operand; where no mean is subtracted, it is 0, as ONNX Runtime has it. */
 static bool expand_skip_norm(Infer *in, Node *n, Value **out)
 {
 	static const int64_t last = -1;
@@ -139,11 +145,10 @@ static bool expand_skip_norm(Infer *in, Node *n, Value **out)
 	const int bias = mean ? 4 : 3;
 	const Type *x = infer_type(n, 0), *s = infer_type(n, 1);
 	Value *sum, *y;
+	Moments m;
 
 	if (!float_tensors(in, n) || !contract_types(in, n))
 		return false;
-	if (node_out(n, 1) || node_out(n, 2))
-		return infer_error(in, n, "results 2 and 3 are not supported");
 	if (x->rank < 2 || s->rank > x->rank)
 		return infer_error(in, n, "the operands have ranks %d and %d", x->rank, s->rank);
 	for (int k = 2; k < n->nin; k++)
@@ -151,13 +156,20 @@ static bool expand_skip_norm(Infer *in, Node *n, Value **out)
 			return false;
 	sum = add_if(in, n, real_in(in, n, 0), real_in(in, n, bias));
 	sum = EXPAND(in, n, Add, sum, real_in(in, n, 1));
-	if (!sum->type)
+	if (!infer_same_shape(in, n, x, sum->type, "the skip has more elements than the input"))
 		return false;
 	y = normalised(in, n, sum, &last, 1, mean, real_in(in, n, 2),
-		       mean ? real_in(in, n, 3) : NULL, NULL);
+		       mean ? real_in(in, n, 3) : NULL, &m);
+	if (node_out(n, 1) && m.mean)
+		out[1] = expand_cast(in, n, m.mean, DT_F32);
+	else if (node_out(n, 1))
+		out[1] = EXPAND(in, n, Expand, expand_scalar(in, n, DT_F32, 0),
+				expand_sizes(in, n, m.inverse->type->dims, x->rank));
+	if (node_out(n, 2))
+		out[2] = expand_cast(in, n, m.inverse, DT_F32);
 	if (node_out(n, 3))
 		out[3] = expand_cast(in, n, sum, x->dtype);
-	return y->type && expand_result(in, n, 0, y, out);
+	return expand_result(in, n, 0, y, out);
 }
 
 /* RMSNormalization, with the inverse of the root as a result, which is f32 as ONNX Runtime has
@@ -167,7 +179,8 @@ static bool expand_simplified_norm(Infer *in, Node *n, Value **out)
 	const Type *x = infer_type(n, 0);
 	int64_t axes[MAX_RANK];
 	int axis;
-	Value *y, *inverse;
+	Value *y;
+	Moments m;
 
 	if (!float_tensors(in, n) || !infer_axis(in, n, node_int(n, "axis", -1), x->rank, &axis))
 		return false;
@@ -177,10 +190,10 @@ static bool expand_simplified_norm(Infer *in, Node *n, Value **out)
 	for (int d = axis; d < x->rank; d++)
 		axes[d - axis] = d;
 	y = normalised(in, n, real_in(in, n, 0), axes, x->rank - axis, false,
-		       expand_cast(in, n, node_in(n, 1), acc_dtype(x->dtype)), NULL, &inverse);
+		       expand_cast(in, n, node_in(n, 1), acc_dtype(x->dtype)), NULL, &m);
 	if (node_out(n, 1))
-		out[1] = expand_cast(in, n, inverse, DT_F32);
-	return y->type && expand_result(in, n, 1, y, out);
+		out[1] = expand_cast(in, n, m.inverse, DT_F32);
+	return expand_result(in, n, 1, y, out);
 }
 
 const Op op_SimplifiedLayerNormalization = {
@@ -190,19 +203,19 @@ const Op op_SimplifiedLayerNormalization = {
 const Op op_microsoft_SkipLayerNormalization = {
 	.expand = expand_skip_norm,
 	.types = "f",
-	.doc = "without the results mean and inv_std_var",
 	.attrs = "epsilon: float",
 };
 const Op op_microsoft_SkipSimplifiedLayerNormalization = {
 	.expand = expand_skip_norm,
 	.types = "f",
-	.doc = "without the results mean and inv_std_var",
 	.attrs = "epsilon: float",
 };
 
 /* ---- EmbedLayerNormalization ---- */
 
 enum { IDS, SEGMENTS, WORD, POSITION, SEGMENT, GAMMA, BETA, MASK, POSITION_IDS };
+
+static const int embed_rank[] = {2, 2, 2, 2, 2, 1, 1, 2, 2};
 
 /* How many entries of each row of the mask are 1; 0 without a mask. */
 static Value *mask_index(Infer *in, Node *n)
@@ -224,12 +237,15 @@ static bool expand_embed(Infer *in, Node *n, Value **out)
 	static const int64_t last = -1;
 	const Type *ids = infer_type(n, IDS);
 	Value *v, *y;
+	Moments m;
 
 	for (int k = WORD; k <= BETA; k++)
 		if (k != SEGMENT && !node_in(n, k))
 			return infer_error(in, n, "operand %d is missing", k + 1);
-	if (ids->rank != 2)
-		return infer_error(in, n, "input_ids have rank %d, expected 2", ids->rank);
+	for (int k = 0; k < n->nin; k++)
+		if (node_in(n, k) && infer_type(n, k)->rank != embed_rank[k])
+			return infer_error(in, n, "operand %d has rank %d, expected %d", k + 1,
+					   infer_type(n, k)->rank, embed_rank[k]);
 	for (int k = WORD; k <= BETA; k++)
 		if (node_in(n, k) && !infer_floats(in, n, k))
 			return false;
@@ -241,14 +257,12 @@ static bool expand_embed(Infer *in, Node *n, Value **out)
 	if (node_in(n, SEGMENT))
 		v = EXPAND(in, n, Add, v,
 			   EXPAND(in, n, Gather, real_in(in, n, SEGMENT), node_in(n, SEGMENTS)));
-	if (!v->type)
-		return false;
-	y = normalised(in, n, v, &last, 1, true, real_in(in, n, GAMMA), real_in(in, n, BETA), NULL);
+	y = normalised(in, n, v, &last, 1, true, real_in(in, n, GAMMA), real_in(in, n, BETA), &m);
 	if (node_out(n, 1))
 		out[1] = mask_index(in, n);
 	if (node_out(n, 2))
 		out[2] = expand_cast(in, n, v, infer_type(n, WORD)->dtype);
-	return y->type && expand_result(in, n, WORD, y, out);
+	return expand_result(in, n, WORD, y, out);
 }
 
 const Op op_microsoft_EmbedLayerNormalization = {
@@ -297,7 +311,7 @@ static Value *activated(Infer *in, Node *n, Value *x, const float *params, int c
 	Value *v;
 	Node *m;
 
-	if (!*name || !x->type)
+	if (!*name)
 		return x;
 	if (!strcmp(name, "Clip") && n->op == OP_microsoft_FusedConv)
 		return !parameters_fit(in, n, count, 2)
@@ -319,7 +333,7 @@ static Value *activated(Infer *in, Node *n, Value *x, const float *params, int c
 					  .kind = ATTR_FLOAT,
 					  .f = params[k]});
 		v = expand_finish(in, m);
-		return v->type ? v : NULL;
+		return v;
 	}
 	infer_error(in, n, "the activation \"%s\" is not supported", name);
 	return NULL;
@@ -337,10 +351,8 @@ static bool expand_fused_conv(Infer *in, Node *n, Value **out)
 		params[i] = given[i];
 	v = expand_node_like(in, n, OP_Conv,
 			     (Value *[]){node_in(n, 0), node_in(n, 1), node_in(n, 2)}, 3);
-	if (!v->type)
-		return false;
 	out[0] = activated(in, n, add_if(in, n, v, node_in(n, 3)), params, count < 0 ? 0 : count);
-	return out[0] && out[0]->type;
+	return out[0] != NULL;
 }
 
 /* The attribute activation_gamma has no effect: no activation has a third parameter. */
@@ -352,10 +364,8 @@ static bool expand_fused_gemm(Infer *in, Node *n, Value **out)
 	Value *v = expand_node_like(in, n, OP_Gemm,
 				    (Value *[]){node_in(n, 0), node_in(n, 1), node_in(n, 2)}, 3);
 
-	if (!v->type)
-		return false;
 	out[0] = activated(in, n, v, params, count);
-	return out[0] && out[0]->type;
+	return out[0] != NULL;
 }
 
 /* Operand K, [m, batch ..., k] as [batch ..., m, k] if BATCH, then with its last two dims
@@ -377,20 +387,43 @@ static Value *factor(Infer *in, Node *n, int k, bool batch, bool last)
 	return expand_transpose(in, n, node_in(n, k), perm, rank);
 }
 
-static bool expand_fused_matmul(Infer *in, Node *n, Value **out)
+/* A * B times the attribute alpha. */
+static Value *scaled_product(Infer *in, Node *n, Value *a, Value *b)
 {
 	double alpha = (double)node_float(n, "alpha", 1);
-	Value *a, *b, *v;
+	Value *v = EXPAND(in, n, MatMul, a, b);
+
+	return alpha == 1 ? v : EXPAND(in, n, Mul, v, expand_scalar(in, n, v->type->dtype, alpha));
+}
+
+static bool expand_fused_matmul(Infer *in, Node *n, Value **out)
+{
+	Value *a, *b;
 
 	if (!float_tensors(in, n) || !contract_types(in, n))
 		return false;
 	a = factor(in, n, 0, node_int(n, "transBatchA", 0) != 0, node_int(n, "transA", 0) != 0);
 	b = factor(in, n, 1, node_int(n, "transBatchB", 0) != 0, node_int(n, "transB", 0) != 0);
-	v = EXPAND(in, n, MatMul, a, b);
-	if (!v->type)
+	*out = scaled_product(in, n, a, b);
+	return true;
+}
+
+/* Of other types than f32 alpha has no effect, as in ONNX Runtime. */
+static bool expand_sparse_matmul(Infer *in, Node *n, Value **out)
+{
+	Value *a, *b;
+
+	for (int k = 0; k < 2; k++)
+		if (infer_type(n, k)->rank != 2)
+			return infer_error(in, n, "operand %d has rank %d, expected 2", k + 1,
+					   infer_type(n, k)->rank);
+	if (!contract_types(in, n))
 		return false;
-	*out = alpha == 1 ? v : EXPAND(in, n, Mul, v, expand_scalar(in, n, v->type->dtype, alpha));
-	return (*out)->type != NULL;
+	a = factor(in, n, 0, false, node_int(n, "transA", 0) != 0);
+	b = factor(in, n, 1, false, node_int(n, "transB", 0) != 0);
+	*out = infer_type(n, 0)->dtype == DT_F32 ? scaled_product(in, n, a, b)
+						 : EXPAND(in, n, MatMul, a, b);
+	return true;
 }
 
 const Op op_microsoft_FusedConv = {
@@ -406,4 +439,9 @@ const Op op_microsoft_FusedGemm = {
 const Op op_microsoft_FusedMatMul = {
 	.expand = expand_fused_matmul, .types = "f",
 	.attrs = "alpha: float, transA: int, transB: int, transBatchA: int, transBatchB: int",
+};
+const Op op_microsoft_SparseToDenseMatMul = {
+	.expand = expand_sparse_matmul,
+	.doc = "a sparse operand that is not constant is passed dense",
+	.attrs = "alpha: float, transA: int, transB: int",
 };

@@ -12,6 +12,7 @@
 #include "ops/infer.h"
 #include "ops/shape.h"
 
+#include <float.h>
 #include <math.h>
 
 /* Refuses operand K, which WHAT describes, if it is given. */
@@ -96,7 +97,6 @@ static bool attend(Infer *in, Node *n, const Heads *h, Value *out[4])
 	Value *const args[] = {h->q, h->k, h->v, h->mask, h->past_k, h->past_v};
 	Node *m = expand_start(in, n, OP_Attention, args, 6, h->scores ? 4 : 3);
 	float scale = node_float(n, "scale", 0), cap = node_float(n, "softcap", 0);
-	bool ok;
 
 	node_set_int(m, "q_num_heads", h->heads);
 	node_set_int(m, "kv_num_heads", h->kv_heads);
@@ -107,11 +107,14 @@ static bool attend(Infer *in, Node *n, const Heads *h, Value *out[4])
 		node_set_float(m, "softcap", cap);
 	if (h->scores)
 		node_set_int(m, "qk_matmul_output_mode", h->scores);
-	if (!h->sink)
-		return infer_or_expand(in, m, out) && out[0]->type;
-	ok = attention_with_sink(in, m, h->sink, out) && out[0]->type;
+	if (!h->sink) {
+		expand_finish_all(in, m, out);
+		return true;
+	}
+	if (!attention_with_sink(in, m, h->sink, out))
+		return false;
 	node_remove(m);
-	return ok;
+	return true;
 }
 
 static bool head_count(Infer *in, Node *n, const char *attr, int64_t *out)
@@ -131,47 +134,110 @@ static Value *filtered(Infer *in, Node *n, Value *see)
 		      expand_scalar(in, n, DT_F32, hidden));
 }
 
-/* Sets *OUT to mask operand K, as a mask to be added to scores of KEYS keys and BATCH entries, or
- * to null if it is omitted. It has an element for each key, or for each query and key, which is 0
- * for those that are hidden; or the number of visible keys of each entry, and of Attention perhaps,
- * after all of these, the first visible key of each. */
-static bool key_mask(Infer *in, Node *n, int k, Dim *batch, Dim *keys, Value **out)
+/* What masks say is visible: of a batch of BATCH entries, QUERIES that follow PAST keys, and KEYS
+ * with these. */
+typedef struct Visible {
+	Dim *batch, *queries, *past, *keys;
+} Visible;
+
+/* LENGTHS, a number for each entry of the batch, to compare with the numbers of keys. */
+static Value *by_entry(Infer *in, Node *n, Value *lengths)
 {
-	static const int64_t front[] = {1, 2}, back[] = {1, 2, 3};
-	Value *v = node_in(n, k), *see, *from = NULL;
-	int rank = v ? v->type->rank : 0;
+	static const int64_t axes[] = {1, 2, 3};
+
+	return expand_cast(in, n, unsqueezed(in, n, lengths, axes, 3), DT_I64);
+}
+
+/* Whether a key is visible by V, a vector: the number of visible keys of each entry, and of Attention
+ * perhaps, after all of these, the first visible key of each. Where it has 3 * batch + 2 elements,
+ * the others say where the entries lie in packed tensors. Null after a diagnostic. */
+static Value *visible_by_length(Infer *in, Node *n, Value *v, const Visible *s)
+{
 	Ctx *c = infer_ctx(in);
-	int64_t zero = 0, axis = 0;
+	Dim *count = v->type->dims[0], *zero = dim_const(c, 0);
+	Dim *twice = dim_mul(c, s->batch, dim_const(c, 2));
+	const bool from = n->op == OP_microsoft_Attention && count == twice && count != zero;
+	const bool packed = count == dim_add(c, dim_add(c, twice, s->batch), dim_const(c, 2));
+	Value *key = expand_range(in, n, s->keys), *length = v, *see;
+
+	if (from || packed)
+		length = expand_part(in, n, v, 0, zero, s->batch);
+	else if (!infer_dim_equals(in, n, &v->type->dims[0], s->batch,
+				   "a mask of rank 1 has one length for each entry of the batch"))
+		return NULL;
+	see = EXPAND(in, n, Less, key, by_entry(in, n, length));
+	if (!from)
+		return see;
+	v = by_entry(in, n, expand_part(in, n, v, 0, s->batch, count));
+	return EXPAND(in, n, And, see, EXPAND(in, n, GreaterOrEqual, key, v));
+}
+
+/* Whether a key is visible by operand K, which has a number above 0 where it is: [batch, keys], of
+ * Attention perhaps [batch, 1], which changes no probability; [batch, queries, keys]; or of Attention
+ * for each two positions, [batch, 1, most, most]. Null after a diagnostic. */
+static Value *visible_by_key(Infer *in, Node *n, int k, const Visible *s)
+{
+	static const int64_t front[] = {1, 2};
+	Value *v = node_in(n, k), *one;
+	Ctx *c = infer_ctx(in);
+	const Type *t = v->type;
+	Dim *const *last = &t->dims[t->rank - 1];
+	const bool may_be_one = n->op == OP_microsoft_Attention && t->rank == 2 && *last != s->keys;
+
+	if (t->rank == 4) {
+		if (!infer_le_shown(in, n, s->keys, *last,
+				    "the mask has fewer positions than there are keys",
+				    (FactSize){"the keys are", s->keys},
+				    infer_dim_shown(in, n, last)) ||
+		    !infer_equal_dims(in, n, &t->dims[2], last, "the mask is not square"))
+			return NULL;
+		v = expand_part(in, n, v, 2, s->past, dim_add(c, s->past, s->queries));
+		v = expand_part(in, n, v, 3, dim_const(c, 0), s->keys);
+	} else if (!may_be_one && !infer_dim_equals(in, n, last, s->keys,
+						    "the mask has not one entry for each key")) {
+		return NULL;
+	}
+	v = EXPAND(in, n, Greater, v, expand_scalar(in, n, t->dtype, 0));
+	if (t->rank < 4)
+		v = unsqueezed(in, n, v, front, t->rank == 2 ? 2 : 1);
+	if (!may_be_one)
+		return v;
+	one = EXPAND(in, n, Equal, expand_size(in, n, *last), expand_scalar(in, n, DT_I64, 1));
+	return EXPAND(in, n, Expand, EXPAND(in, n, Or, v, one), expand_sizes(in, n, &s->keys, 1));
+}
+
+/* Sets *OUT to mask operand K, as a mask to be added to scores, or to null if it is omitted or hides
+ * nothing. */
+static bool key_mask(Infer *in, Node *n, int k, const Visible *s, Value **out)
+{
+	const bool of_attention = n->op == OP_microsoft_Attention;
+	Value *v = node_in(n, k);
+	int rank = v ? v->type->rank : 0;
 
 	*out = NULL;
+	if (!v || (of_attention && rank == 2 && dim_equals(v->type->dims[1], 1)))
+		return true;
+	if (rank < 1 || rank > (of_attention ? 4 : 3))
+		return infer_error(in, n, "the mask, operand %d, has rank %d, expected 1 to %d",
+				   k + 1, rank, of_attention ? 4 : 3);
+	v = rank == 1 ? visible_by_length(in, n, v, s) : visible_by_key(in, n, k, s);
+	*out = v ? filtered(in, n, v) : NULL;
+	return v != NULL;
+}
+
+/* Adds operand K, if it is given, to the mask *MASK: a number for each query and key. */
+static bool add_scores(Infer *in, Node *n, int k, Dim *keys, Value **mask)
+{
+	Value *v = node_in(n, k);
+
 	if (!v)
 		return true;
-	if (rank < 1 || rank > 3)
-		return infer_error(in, n, "a mask of rank %d is not supported", rank);
-	if (rank > 1) {
-		see = EXPAND(in, n, Greater, v, expand_scalar(in, n, v->type->dtype, 0));
-		*out = filtered(in, n, unsqueezed(in, n, see, front, rank == 2 ? 2 : 1));
-		return (*out)->type != NULL;
-	}
-	if (n->op == OP_microsoft_Attention &&
-	    v->type->dims[0] == dim_mul(c, batch, dim_const(c, 2)) && !dim_equals(batch, 0)) {
-		Value *size = expand_sizes(in, n, &batch, 1), *at = expand_ints(in, n, &axis, 1);
-
-		from = EXPAND(in, n, Slice, v, size, expand_sizes(in, n, v->type->dims, 1), at);
-		v = EXPAND(in, n, Slice, v, expand_ints(in, n, &zero, 1), size, at);
-	} else if (!infer_dim_equals(in, n, &v->type->dims[0], batch,
-				     "only a mask of one length for each entry of the batch is supported")) {
+	if (!rank_is(in, n, k, 4) ||
+	    !infer_dim_equals(in, n, &v->type->dims[3], keys,
+			      "attention_bias has not one entry for each key"))
 		return false;
-	}
-	see = EXPAND(in, n, Less, expand_range(in, n, keys),
-		     expand_cast(in, n, unsqueezed(in, n, v, back, 3), DT_I64));
-	if (from) {
-		from = expand_cast(in, n, unsqueezed(in, n, from, back, 3), DT_I64);
-		see = both(in, n, see,
-			   EXPAND(in, n, GreaterOrEqual, expand_range(in, n, keys), from));
-	}
-	*out = filtered(in, n, see);
-	return (*out)->type != NULL;
+	*mask = plus(in, n, *mask, expand_cast(in, n, v, DT_F32));
+	return true;
 }
 
 /* ---- Attention ---- */
@@ -218,7 +284,9 @@ static bool expand_attention(Infer *in, Node *n, Value **out)
 	enum { X, WEIGHTS, BIAS, MASK, PAST, SCORES, PAST_LENGTH };
 	Heads h = {.causal = node_int(n, "unidirectional", 0) != 0};
 	Ctx *c = infer_ctx(in);
-	Dim *size[3], *from = dim_const(c, 0), *keys;
+	const Type *x = infer_type(n, X);
+	Dim *size[3], *from = dim_const(c, 0);
+	Visible s;
 	Value *all, **part[] = {&h.q, &h.k, &h.v}, *got[4];
 
 	if (!head_count(in, n, "num_heads", &h.heads) || !infer_floats(in, n, X) ||
@@ -230,34 +298,30 @@ static bool expand_attention(Infer *in, Node *n, Value **out)
 	h.kv_heads = h.heads;
 	all = plus(in, n, EXPAND(in, n, MatMul, node_in(n, X), node_in(n, WEIGHTS)),
 		   node_in(n, BIAS));
-	if (!all->type)
-		return false;
 	for (int i = 0; i < 3; i++) {
 		*part[i] = expand_part(in, n, all, 2, from, dim_add(c, from, size[i]));
 		from = dim_add(c, from, size[i]);
 	}
-	keys = infer_type(n, X)->dims[1];
+	s = (Visible){.batch = x->dims[0], .queries = x->dims[1], .past = dim_const(c, 0)};
 	if (node_in(n, PAST)) {
 		h.past_k = entry(in, n, node_in(n, PAST), 0);
 		h.past_v = entry(in, n, node_in(n, PAST), 1);
-		keys = dim_add(c, keys, infer_type(n, PAST)->dims[3]);
+		s.past = infer_type(n, PAST)->dims[3];
 	}
-	if (!key_mask(in, n, MASK, infer_type(n, X)->dims[0], keys, &h.mask))
-		return false;
-	h.mask = plus(in, n, h.mask,
-		      node_in(n, SCORES) ? expand_cast(in, n, node_in(n, SCORES), DT_F32) : NULL);
-	if (!attend(in, n, &h, got))
+	s.keys = dim_add(c, s.past, s.queries);
+	if (!key_mask(in, n, MASK, &s, &h.mask) || !add_scores(in, n, SCORES, s.keys, &h.mask) ||
+	    !attend(in, n, &h, got))
 		return false;
 	out[0] = got[0];
 	if (node_out(n, 1))
 		out[1] = stacked(in, n, got[1], got[2]);
-	return out[0]->type && (!node_out(n, 1) || out[1]->type);
+	return true;
 }
 
 const Op op_microsoft_Attention = {
 	.expand = expand_attention,
 	.types = "f",
-	.doc = "without rotary positions, shared buffers and masks of rank 4",
+	.doc = "without rotary positions and shared buffers",
 	.attrs = "do_rotary: int, mask_filter_value: float, num_heads: int, "
 		 "past_present_share_buffer: int, qkv_hidden_sizes: ints, "
 		 "rotary_embedding_dim: int, scale: float, unidirectional: int",
@@ -280,11 +344,15 @@ static bool multi_head_operands(Infer *in, Node *n, Heads *h)
 	Value *q = node_in(n, 0), *k = node_in(n, 1), *v = node_in(n, 2);
 	int packed = !k ? 0 : 1;
 
+	if ((k || v) && !rank_is(in, n, 0, 3))
+		return false;
 	if (k && v) {
 		*h = (Heads){.q = q, .k = k, .v = v, .heads = h->heads};
-		return k->type->rank == v->type->rank ||
-		       infer_error(in, n, "the keys have rank %d, the values %d", k->type->rank,
-				   v->type->rank);
+		return (k->type->rank == v->type->rank &&
+			(k->type->rank == 3 || k->type->rank == 4)) ||
+		       infer_error(in, n,
+				   "the keys have rank %d, the values %d, expected 3 or 4 for both",
+				   k->type->rank, v->type->rank);
 	}
 	if (v || !rank_is(in, n, packed, 5))
 		return v ? infer_error(in, n, "values without keys are given") : false;
@@ -294,57 +362,111 @@ static bool multi_head_operands(Infer *in, Node *n, Heads *h)
 	return true;
 }
 
+enum { M_BIAS = 3, M_MASK, M_SCORES, M_PAST_K, M_PAST_V, M_PAST_LENGTH, M_INDIRECTION };
+
+/* Adds the bias to queries, keys and values; of keys and values with heads of their own, which a
+ * projection of the same bias made before, to queries only. */
+static bool multi_head_bias(Infer *in, Node *n, Heads *h, bool projected)
+{
+	Value *bias = node_in(n, M_BIAS), **part[] = {&h->q, &h->k, &h->v};
+	Ctx *c = infer_ctx(in);
+	Dim *end[4] = {dim_const(c, 0)};
+
+	if (!bias)
+		return true;
+	for (int i = 0; i < 3; i++)
+		end[i + 1] = dim_add(c, end[i], (*part[i])->type->dims[2]);
+	if (!rank_is(in, n, M_BIAS, 1) ||
+	    !infer_dim_equals(in, n, &bias->type->dims[0], end[3],
+			      "the bias is not as wide as queries, keys and values"))
+		return false;
+	for (int i = 0; i < (projected ? 1 : 3); i++)
+		*part[i] = EXPAND(in, n, Add, *part[i],
+				  expand_part(in, n, bias, 0, end[i], end[i + 1]));
+	return true;
+}
+
+/* Result 4: the scores SCORES with masks, before the softmax. ONNX Runtime has the lowest f32 where
+ * the standard's Attention has -inf. */
+static Value *finite_scores(Infer *in, Node *n, const Heads *h, Value *scores)
+{
+	const DType t = scores->type->dtype;
+
+	return h->causal && t == DT_F32
+		       ? EXPAND(in, n, Max, scores, expand_scalar(in, n, t, (double)-FLT_MAX))
+		       : scores;
+}
+
+/* The attribute unidirectional: a query sees the keys up to its position. ONNX Runtime lets the only
+ * query see all of them. */
+static void multi_head_causal(Infer *in, Node *n, Heads *h, const Visible *s)
+{
+	const int64_t last = 1;
+	Ctx *c = infer_ctx(in);
+	Value *at, *see, *only;
+
+	if (!node_int(n, "unidirectional", 0) || dim_equals(s->queries, 1))
+		return;
+	h->causal = s->keys == dim_add(c, s->past, s->queries) || dim_is_const(s->queries, NULL);
+	if (h->causal)
+		return;
+	at = EXPAND(in, n, Add, expand_range(in, n, s->queries), expand_size(in, n, s->past));
+	see = EXPAND(in, n, LessOrEqual, expand_range(in, n, s->keys),
+		     unsqueezed(in, n, at, &last, 1));
+	only = EXPAND(in, n, Equal, expand_size(in, n, s->queries),
+		      expand_scalar(in, n, DT_I64, 1));
+	see = EXPAND(in, n, Where, EXPAND(in, n, Or, see, only), expand_scalar(in, n, DT_F32, 0),
+		     expand_scalar(in, n, DT_F32, (double)-FLT_MAX));
+	h->mask = plus(in, n, h->mask, see);
+}
+
 static bool expand_multi_head(Infer *in, Node *n, Value **out)
 {
-	enum { BIAS = 3, MASK, SCORES, PAST_K, PAST_V, PAST_LENGTH, INDIRECTION };
 	Heads h = {0};
 	Ctx *c = infer_ctx(in);
-	Value *got[4], **part[] = {&h.q, &h.k, &h.v};
-	Dim *from = dim_const(c, 0), *to, *keys;
+	Value *got[4] = {NULL};
+	bool by_head;
+	Visible s;
 
 	if (!head_count(in, n, "num_heads", &h.heads) || !infer_floats(in, n, 0) ||
-	    !absent(in, n, PAST_LENGTH, "the length of the past in a shared buffer") ||
-	    !absent(in, n, INDIRECTION, "the indirection of a beam search"))
+	    !absent(in, n, M_PAST_LENGTH, "the length of the past in a shared buffer") ||
+	    !absent(in, n, M_INDIRECTION, "the indirection of a beam search"))
 		return false;
-	if (node_out(n, 3))
-		return infer_error(in, n, "result 4 is not supported");
-	if (!multi_head_operands(in, n, &h) || !h.q->type || !h.k->type || !h.v->type)
+	if (!multi_head_operands(in, n, &h))
 		return false;
-	if (h.q->type->rank != 3)
-		return infer_error(in, n, "the queries have rank %d, expected 3", h.q->type->rank);
 	h.kv_heads = h.heads;
-	h.causal = node_int(n, "unidirectional", 0) != 0;
-	keys = h.k->type->dims[h.k->type->rank == 4 ? 2 : 1];
-	if (h.k->type->rank == 4) { /* the standard's wants all of one rank */
-		if (node_in(n, BIAS))
-			return infer_error(in, n, "a bias with keys of rank 4 is not supported");
+	h.scores = node_out(n, 3) ? 2 : 0;
+	h.past_k = node_in(n, M_PAST_K);
+	h.past_v = node_in(n, M_PAST_V);
+	by_head = h.k->type->rank == 4;
+	s = (Visible){.batch = h.q->type->dims[0],
+		      .past = dim_const(c, 0),
+		      .queries = h.q->type->dims[1],
+		      .keys = h.k->type->dims[by_head ? 2 : 1]};
+	if (by_head) { /* the standard's wants all of one rank */
 		h.k = join_heads(in, n, h.k);
 		h.v = join_heads(in, n, h.v);
 	}
-	for (int i = 0; i < 3 && node_in(n, BIAS); i++) {
-		to = dim_add(c, from, (*part[i])->type->dims[2]);
-		*part[i] = plus(in, n, *part[i], expand_part(in, n, node_in(n, BIAS), 0, from, to));
-		from = to;
-	}
-	h.past_k = node_in(n, PAST_K);
-	h.past_v = node_in(n, PAST_V);
-	if (h.past_k)
-		keys = dim_add(c, keys, h.past_k->type->dims[2]);
-	if (!key_mask(in, n, MASK, h.q->type->dims[0], keys, &h.mask))
+	if (!multi_head_bias(in, n, &h, by_head) || (h.past_k && !rank_is(in, n, M_PAST_K, 4)))
 		return false;
-	h.mask = plus(in, n, h.mask,
-		      node_in(n, SCORES) ? expand_cast(in, n, node_in(n, SCORES), DT_F32) : NULL);
+	s.past = h.past_k ? infer_type(n, M_PAST_K)->dims[2] : s.past;
+	s.keys = dim_add(c, s.past, s.keys);
+	if (!key_mask(in, n, M_MASK, &s, &h.mask) || !add_scores(in, n, M_SCORES, s.keys, &h.mask))
+		return false;
+	multi_head_causal(in, n, &h, &s);
 	if (!attend(in, n, &h, got))
 		return false;
-	for (int i = 0; i < 3; i++)
-		out[i] = node_out(n, i) || !i ? got[i] : NULL;
+	for (int i = 0; i < n->nout; i++)
+		out[i] = node_out(n, i) ? got[i] : NULL;
+	if (h.scores)
+		out[3] = finite_scores(in, n, &h, got[3]);
 	return true;
 }
 
 const Op op_microsoft_MultiHeadAttention = {
 	.expand = expand_multi_head,
 	.types = "f",
-	.doc = "without shared buffers, beams and the result qk",
+	.doc = "without shared buffers and beams",
 	.attrs = "mask_filter_value: float, num_heads: int, scale: float, unidirectional: int",
 };
 
@@ -427,7 +549,7 @@ static bool expand_rotary(Infer *in, Node *n, Value **out)
 	}
 	*out = rotated(in, n, node_in(n, 0), node_in(n, 2), node_in(n, 3), position, heads,
 		       node_int(n, "interleaved", 0) != 0, size);
-	return *out && (*out)->type;
+	return true;
 }
 
 const Op op_microsoft_RotaryEmbedding = {
@@ -513,8 +635,6 @@ static bool group_query_operands(Infer *in, Node *n, Heads *h)
 	for (int i = 0; i < 3; i++) {
 		to = dim_add(c, from, dim_mul(c, head, dim_const(c, i ? h->kv_heads : h->heads)));
 		*part[i] = expand_part(in, n, all, 2, from, to);
-		if (!(*part[i])->type)
-			return false;
 		from = to;
 	}
 	return true;
@@ -532,7 +652,7 @@ static bool group_query_sink(Infer *in, Node *n, int64_t heads, Value **sink)
 		return vector_is(in, n, G_SINK, count, "head_sink needs one element for each head");
 	*sink = EXPAND(in, n, Expand, expand_scalar(in, n, DT_F32, 0),
 		       expand_sizes(in, n, &count, 1));
-	return (*sink)->type != NULL;
+	return true;
 }
 
 /* Each of the HEADS heads of *V, [batch, length, heads * size], divided by the root of its mean
@@ -554,8 +674,8 @@ static bool group_query_norm(Infer *in, Node *n, Value **v, int64_t heads, int w
 			 2, 1);
 	node_set_float(m, "epsilon", node_float(n, "qk_norm_epsilon", 1e-6F));
 	x = expand_finish(in, m);
-	*v = x && x->type ? expand_reshape(in, n, x, joined, 3) : NULL;
-	return *v && (*v)->type;
+	*v = expand_reshape(in, n, x, joined, 3);
+	return true;
 }
 
 /* The norms of queries and keys, which come before the rotation. The attribute qk_norm_epsilon has
@@ -579,8 +699,6 @@ static Value *cached(Infer *in, Node *n, Value *v, int past, Value *start, Dim *
 	Value *old = node_in(n, past), *zero = expand_scalar(in, n, v->type->dtype, 0);
 
 	v = split_heads(in, n, v, heads);
-	if (!v->type)
-		return NULL;
 	if (old) {
 		pads[1] = dim_sub(c, capacity, old->type->dims[2]);
 		if (!dim_equals(pads[1], 0))
@@ -591,8 +709,7 @@ static Value *cached(Infer *in, Node *n, Value *v, int past, Value *start, Dim *
 			d[i] = i == 2 ? capacity : v->type->dims[i];
 		old = EXPAND(in, n, Expand, zero, expand_sizes(in, n, d, 4));
 	}
-	v = expand_node_ints(in, n, OP_TensorScatter, (Value *[]){old, v, start}, 3, "axis", 2);
-	return v->type ? v : NULL;
+	return expand_node_ints(in, n, OP_TensorScatter, (Value *[]){old, v, start}, 3, "axis", 2);
 }
 
 /* The first COUNT rows of cache V, which has as many. */
@@ -607,7 +724,8 @@ static Value *first_rows(Infer *in, Node *n, Value *v, Dim *count)
 	split = expand_start(in, n, OP_Split, (Value *[]){v, expand_sizes(in, n, sizes, 2)}, 2, 2);
 	node_set_int(split, "axis", 2);
 	split->out[1] = NULL;
-	return infer_or_expand(in, split, part) && part[0]->type ? part[0] : NULL;
+	expand_finish_all(in, split, part);
+	return part[0];
 }
 
 /* Sets *VISIBLE to what a query sees, and *OUT to the mask with the bias: a query at position p
@@ -641,7 +759,7 @@ static bool group_query_mask(Infer *in, Node *n, Value *start, Dim *queries, Dim
 	if (bias)
 		*out = EXPAND(in, n, Where, see, expand_cast(in, n, bias, DT_F32),
 			      expand_scalar(in, n, DT_F32, -INFINITY));
-	return (*out)->type != NULL;
+	return true;
 }
 
 /* Rotates the queries and keys of H, the first of which are at START[batch]. */
@@ -658,10 +776,8 @@ static bool group_query_rotated(Infer *in, Node *n, Heads *h, Value *start, Dim 
 		at = EXPAND(in, n, Add, unsqueezed(in, n, start, &last, 1),
 			    expand_range(in, n, length));
 	h->q = rotated(in, n, h->q, cosine, sine, at, h->heads, mixed, size);
-	if (!h->q || !h->q->type)
-		return false;
 	h->k = rotated(in, n, h->k, cosine, sine, at, h->kv_heads, mixed, size);
-	return h->k && h->k->type;
+	return true;
 }
 
 /* Of each batch entry, the past has seqlens_k + 1 - S valid rows, none if that is negative; the
@@ -692,26 +808,22 @@ static bool expand_group_query(Infer *in, Node *n, Value **out)
 	start = EXPAND(in, n, Sub, expand_bounded(in, n, node_in(n, G_LENGTHS), total),
 		       expand_size(in, n, dim_sub(c, length, dim_const(c, 1))));
 	start = EXPAND(in, n, Max, start, expand_scalar(in, n, DT_I64, 0));
-	if (!start->type)
-		return false;
 	if (node_int(n, "do_rotary", 0) && !group_query_rotated(in, n, &h, start, length))
 		return false;
 	out[1] = cached(in, n, h.k, G_PAST_K, start, capacity, h.kv_heads);
-	out[2] = out[1] ? cached(in, n, h.v, G_PAST_V, start, capacity, h.kv_heads) : NULL;
-	if (!out[2])
-		return false;
+	out[2] = cached(in, n, h.v, G_PAST_V, start, capacity, h.kv_heads);
 	h.q = split_heads(in, n, h.q, h.heads);
 	h.k = first_rows(in, n, out[1], total);
 	h.v = first_rows(in, n, out[2], total);
-	if (!h.k || !h.v || !group_query_mask(in, n, start, length, total, &visible, &h.mask))
+	if (!group_query_mask(in, n, start, length, total, &visible, &h.mask))
 		return false;
-	if (!h.q->type || !attend(in, n, &h, got))
+	if (!attend(in, n, &h, got))
 		return false;
 	out[0] = join_heads(in, n, got[0]);
 	if (h.scores)
 		out[3] = EXPAND(in, n, Where, visible, got[3],
 				expand_scalar(in, n, infer_type(n, G_Q)->dtype, 0));
-	return out[0]->type && (!h.scores || out[3]->type);
+	return true;
 }
 
 const Op op_microsoft_GroupQueryAttention = {

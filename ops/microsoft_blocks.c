@@ -34,7 +34,7 @@ Value *blocks_unpacked(Infer *in, Node *n, Value *v, int64_t bits, Dim *count)
 	v = expand_reshape(in, n, v, d, rank);
 	if (d[rank - 1] != count)
 		v = expand_part(in, n, v, rank - 1, dim_const(c, 0), count);
-	return v->type ? v : NULL;
+	return v;
 }
 
 static bool bits_attr(Infer *in, Node *n, int64_t *bits)
@@ -71,12 +71,12 @@ static bool zero_points(Infer *in, Node *n, int64_t bits, Dim *rows, Dim *blocks
 		Dim *bytes[2] = {rows, dim_ceildiv(c, blocks, dim_const(c, 8 / bits))};
 
 		v = expand_reshape(in, n, v, bytes, 2);
-		v = v->type ? blocks_unpacked(in, n, v, bits, blocks) : NULL;
+		v = blocks_unpacked(in, n, v, bits, blocks);
 		if (!v)
 			return false;
 	}
 	*out = expand_cast(in, n, expand_reshape(in, n, v, d, 3), real);
-	return (*out)->type != NULL;
+	return true;
 }
 
 /* The least exact arithmetic that attribute accuracy_level of MatMulNBits allows for operand 0:
@@ -109,10 +109,10 @@ static bool expand_matmul_bits(Infer *in, Node *n, Value **out)
 	d[1] = dim_const(c, (columns + block - 1) / block);
 	d[2] = dim_const(c, block * bits / 8);
 	w = expand_reshape(in, n, node_in(n, 1), d, 3);
-	w = w->type ? blocks_unpacked(in, n, w, bits, dim_const(c, block)) : NULL;
+	w = blocks_unpacked(in, n, w, bits, dim_const(c, block));
 	d[2] = dim_const(c, 1);
 	scale = expand_reshape(in, n, node_in(n, 2), d, 3);
-	if (!w || !scale->type || !zero_points(in, n, bits, d[0], d[1], real, &zero))
+	if (!w || !zero_points(in, n, bits, d[0], d[1], real, &zero))
 		return false;
 	w = EXPAND(in, n, Sub, expand_cast(in, n, w, real), zero);
 	w = EXPAND(in, n, Mul, w, expand_cast(in, n, scale, real));
@@ -123,10 +123,8 @@ static bool expand_matmul_bits(Infer *in, Node *n, Value **out)
 	if (node_int(n, "accuracy_level", 0) >= LEVEL_INT8)
 		node_set_int(product, ATTR_BYTE_ROWS, 1);
 	w = expand_finish(in, product);
-	if (!w->type)
-		return false;
 	*out = node_in(n, 5) ? EXPAND(in, n, Add, w, node_in(n, 5)) : w;
-	return (*out)->type != NULL;
+	return true;
 }
 
 const Op op_microsoft_MatMulNBits = {
@@ -176,8 +174,6 @@ static bool expand_gather_blocks(Infer *in, Node *n, Value **out)
 		scale = gathered(in, n, scale, along);
 		zero = gathered(in, n, zero, along);
 	}
-	if (!v->type || !scale->type || (zero && !zero->type))
-		return false;
 	if (bytes) {
 		Ctx *c = infer_ctx(in);
 		Dim *last = v->type->dims[v->type->rank - 1];
@@ -195,7 +191,7 @@ static bool expand_gather_blocks(Infer *in, Node *n, Value **out)
 	*out = expand_finish(in, m);
 	if (along == axis)
 		*out = gathered(in, n, *out, along);
-	return (*out)->type != NULL;
+	return true;
 }
 
 const Op op_microsoft_GatherBlockQuantized = {

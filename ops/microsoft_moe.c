@@ -260,8 +260,7 @@ static Value *route(Moe *m, int64_t choices, Value **expert)
 	p = expand_cast(in, n, p, acc_dtype(p->type->dtype));
 	p = expand_node_ints(in, n, OP_Softmax, &p, 1, "axis", -1);
 	top = expand_start(in, n, OP_TopK, (Value *[]){p, expand_ints(in, n, &choices, 1)}, 2, 2);
-	if (!infer_or_expand(in, top, v) || !v[0]->type)
-		return NULL;
+	expand_finish_all(in, top, v);
 	*expert = v[1];
 	p = is_quantised(m) ? node_in(n, QMOE_WEIGHTS) : NULL;
 	if (p)
@@ -369,7 +368,7 @@ static Value *numbers(Moe *m, int k, int64_t bits, Dim *count, DType real, Dim *
 	if (!v)
 		return NULL;
 	v = expand_cast(in, n, expand_reshape(in, n, v, d, 4), real);
-	return v->type ? v : NULL;
+	return v;
 }
 
 /* The matrices of operand WEIGHTS of QMoE as floats of type REAL. Null after a diagnostic. */
@@ -409,13 +408,13 @@ static Value *chosen_product(Moe *m, Value *x, MoeInput weights, MoeInput bias)
 	const DType t = x->type->dtype, real = is_quantised(m) ? acc_dtype(t) : t;
 	Value *w = is_quantised(m) ? dequantised(m, weights, real) : operand(m, weights), *v;
 
-	if (!w || !w->type)
+	if (!w)
 		return NULL;
 	w = expand_transpose(in, n, chosen(m, w), perm, 3);
 	v = expand_cast(in, n, EXPAND(in, n, MatMul, expand_cast(in, n, x, real), w), t);
-	if (v->type && operand(m, bias))
+	if (operand(m, bias))
 		v = EXPAND(in, n, Add, v, expand_unsqueeze(in, n, chosen(m, operand(m, bias)), 1));
-	return v->type ? v : NULL;
+	return v;
 }
 
 static Value *scalar_like(Moe *m, const Value *v, float x)
@@ -527,14 +526,14 @@ static bool expand_experts(Infer *in, Node *n, const int *place, Value **out)
 	m.choices = dim_const(c, choices);
 	choose_blocks(&m);
 	weight = route(&m, choices, &expert);
-	if (!weight || !weight->type)
+	if (!weight)
 		return false;
 	group_by_expert(&m, expert);
 	v = expand_reshape(in, n, node_in(n, MOE_X), (Dim *[]){m.rows, m.hidden}, 2);
 	v = EXPAND(in, n, Gather, v, m.source);
 	v = expand_reshape(in, n, v, (Dim *[]){m.blocks, m.block_rows, m.hidden}, 3);
-	v = v->type ? inner_rows(&m, v) : NULL;
-	v = v && v->type ? chosen_product(&m, v, MOE_FC2, MOE_BIAS2) : NULL;
+	v = inner_rows(&m, v);
+	v = v ? chosen_product(&m, v, MOE_FC2, MOE_BIAS2) : NULL;
 	if (!v)
 		return false;
 	v = expand_reshape(in, n, v, (Dim *[]){dim_mul(c, m.blocks, m.block_rows), m.hidden}, 2);

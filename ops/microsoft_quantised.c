@@ -17,12 +17,10 @@ static Value *real(Infer *in, Node *n, int x)
  * SCALE + 1 are. */
 static bool requantised(Infer *in, Node *n, Value *v, int scale, DType t, Value **out)
 {
-	if (!v->type)
-		return false;
 	*out = expand_node_ints(in, n, OP_QuantizeLinear,
 				(Value *[]){v, node_in(n, scale), node_in(n, scale + 1)}, 3,
 				"output_dtype", dtype_info[t].onnx);
-	return (*out)->type != NULL;
+	return true;
 }
 
 static bool required(Infer *in, Node *n, int k)
@@ -54,8 +52,6 @@ static bool unary(Infer *in, Node *n, OpKind op, Value **out)
 	if (!required(in, n, 3))
 		return false;
 	x = real(in, n, 0);
-	if (!x->type)
-		return false;
 	return requantised(in, n, expand_node_like(in, n, op, &x, 1), 3, infer_type(n, 0)->dtype,
 			   out);
 }
@@ -110,7 +106,7 @@ const Op op_microsoft_QLinearSoftmax = {
 /* V with its channels moved from the last dim to dim 1, or, if BACK, the other way round. */
 static Value *move_channels(Infer *in, Node *n, Value *v, bool back)
 {
-	int rank = v->type ? v->type->rank : 0;
+	int rank = v->type->rank;
 	int64_t perm[MAX_RANK];
 
 	if (rank < 3)
@@ -131,8 +127,6 @@ static bool pool(Infer *in, Node *n, OpKind op, Value **out)
 		return false;
 	x = real(in, n, 0);
 	x = last ? move_channels(in, n, x, false) : x;
-	if (!x->type)
-		return false;
 	x = expand_node_like(in, n, op, &x, 1);
 	x = last ? move_channels(in, n, x, true) : x;
 	return requantised(in, n, x, 3, infer_type(n, 0)->dtype, out);
@@ -179,7 +173,7 @@ static bool expand_concat(Infer *in, Node *n, Value **out)
 				 &part[i]))
 			return false;
 	*out = expand_node_like(in, n, OP_Concat, part, parts);
-	return (*out)->type != NULL;
+	return true;
 }
 
 const Op op_microsoft_QLinearConcat = {.expand = expand_concat, .types = "f", .attrs = "axis: int"};
@@ -191,12 +185,23 @@ static Value *times(Infer *in, Node *n, Value *a, Value *b)
 	return EXPAND(in, n, Mul, a, b);
 }
 
+/* V, whose rank is at most RANK, else one element as a scalar. */
+static Value *of_rank(Infer *in, Node *n, Value *v, int rank)
+{
+	return v->type->rank > rank ? expand_as_scalar(in, n, v) : v;
+}
+
 /* A product of integers, V, times the scales of its factors, plus BIAS, which may be null. */
 static bool scaled(Infer *in, Node *n, Value *v, Value *a, Value *b, Value *bias, Value **out)
 {
-	v = times(in, n, expand_cast(in, n, v, DT_F32), times(in, n, a, b));
-	*out = bias && v->type ? EXPAND(in, n, Add, v, bias) : v;
-	return (*out)->type != NULL;
+	const int rank = v->type->rank;
+	Value *y;
+
+	y = times(in, n, of_rank(in, n, a, rank), of_rank(in, n, b, rank));
+	y = times(in, n, expand_cast(in, n, v, DT_F32), y);
+	*out = bias ? EXPAND(in, n, Add, y, of_rank(in, n, bias, rank)) : y;
+	return infer_same_shape(in, n, v->type, (*out)->type,
+				"a scale or the bias has more elements than the product");
 }
 
 static bool expand_matmul_to_float(Infer *in, Node *n, Value **out)
@@ -204,7 +209,7 @@ static bool expand_matmul_to_float(Infer *in, Node *n, Value **out)
 	Value *v = EXPAND(in, n, MatMulInteger, node_in(n, 0), node_in(n, 1), node_in(n, 4),
 			  node_in(n, 5));
 
-	return v->type && scaled(in, n, v, node_in(n, 2), node_in(n, 3), node_in(n, 6), out);
+	return scaled(in, n, v, node_in(n, 2), node_in(n, 3), node_in(n, 6), out);
 }
 
 /* A is quantised to u8 by its range. */
@@ -213,10 +218,9 @@ static bool expand_dynamic_matmul(Infer *in, Node *n, Value **out)
 	Node *m = expand_start(in, n, OP_DynamicQuantizeLinear, (Value *[]){node_in(n, 0)}, 1, 3);
 	Value *a[3], *v;
 
-	if (!infer_or_expand(in, m, a))
-		return false;
+	expand_finish_all(in, m, a);
 	v = EXPAND(in, n, MatMulInteger, a[0], node_in(n, 1), a[2], node_in(n, 3));
-	return v->type && scaled(in, n, v, a[1], node_in(n, 2), node_in(n, 4), out);
+	return scaled(in, n, v, a[1], node_in(n, 2), node_in(n, 4), out);
 }
 
 static Value *transposed_if(Infer *in, Node *n, int k, const char *attr)
@@ -227,8 +231,8 @@ static Value *transposed_if(Infer *in, Node *n, int k, const char *attr)
 				    : node_in(n, k);
 }
 
-/* alpha * a * b + c as real numbers, or quantised if it has a scale; c is in units of the
- * product's. */
+/* alpha * a * b + c; c is in units of the product's. It is divided by the scale of the result, if
+ * there is one, and quantised only if there is a zero point, as ONNX Runtime has it. */
 static bool expand_gemm(Infer *in, Node *n, Value **out)
 {
 	double alpha = (double)node_float(n, "alpha", 1);
@@ -239,18 +243,21 @@ static bool expand_gemm(Infer *in, Node *n, Value **out)
 				   infer_type(n, 0)->rank, infer_type(n, 3)->rank);
 	v = EXPAND(in, n, MatMulInteger, transposed_if(in, n, 0, "transA"),
 		   transposed_if(in, n, 3, "transB"), node_in(n, 2), node_in(n, 5));
-	if (node_in(n, 6) && v->type)
+	if (node_in(n, 6))
 		v = EXPAND(in, n, Add, v, node_in(n, 6));
-	if (!v->type)
-		return false;
 	scale = node_in(n, 1);
 	if (alpha != 1)
 		scale = times(in, n, scale, expand_scalar(in, n, DT_F32, alpha));
 	if (!scaled(in, n, v, scale, node_in(n, 4), NULL, &v))
 		return false;
+	scale = node_in(n, 7);
+	if (node_in(n, 8))
+		v = EXPAND(in, n, QuantizeLinear, v,
+			   scale ? scale : expand_scalar(in, n, DT_F32, 1), node_in(n, 8));
+	else if (scale)
+		v = EXPAND(in, n, Div, v, scale);
 	*out = v;
-	return !node_in(n, 7) ||
-	       requantised(in, n, v, 7, infer_type(n, 8) ? infer_type(n, 8)->dtype : DT_U8, out);
+	return true;
 }
 
 const Op op_microsoft_MatMulIntegerToFloat = {.expand = expand_matmul_to_float, .types = "iu"};
@@ -270,7 +277,7 @@ static bool expand_same(Infer *in, Node *n, Value **out)
 
 	*out = expand_node_like(in, n, op, (Value *[]){node_in(n, 0), node_in(n, 1), node_in(n, 2)},
 				3);
-	return (*out)->type != NULL;
+	return true;
 }
 
 const Op op_microsoft_QuantizeLinear = {.expand = expand_same, .types = "fi", .attrs = "axis: int"};

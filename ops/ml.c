@@ -153,8 +153,6 @@ bool ml_post_of(Infer *in, Node *n, MlPost *out)
 
 Value *ml_post(Infer *in, Node *n, Value *scores, MlPost post)
 {
-	if (!scores->type)
-		return scores;
 	switch (post) {
 	case ML_SOFTMAX:
 		return expand_node_ints(in, n, OP_Softmax, (Value *[]){scores}, 1, "axis", -1);
@@ -236,19 +234,15 @@ Value *ml_only_label(Infer *in, Node *n, const Tensor *labels, Value *at)
 
 Value *ml_best(Infer *in, Node *n, Value *v)
 {
-	Node *m = node_new(infer_graph(in), OP_ArgMax, &v, 1, 1, n);
+	Node *m = expand_start(in, n, OP_ArgMax, &v, 1, 1);
 
-	node_locs_from(m, n);
 	node_set_int(m, "axis", -1);
 	node_set_int(m, "keepdims", 0);
-	infer_node(in, m);
-	return m->out[0];
+	return expand_finish(in, m);
 }
 
 Value *ml_above(Infer *in, Node *n, Value *v, double than)
 {
-	if (!v->type)
-		return v;
 	v = expand_reshape(in, n, v, v->type->dims, 1);
 	return expand_cast(in, n, EXPAND(in, n, Greater, v, scalar(in, n, v, than)), DT_I64);
 }

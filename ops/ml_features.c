@@ -24,7 +24,7 @@ static bool numbers_only(Infer *in, Node *n)
 static bool finish(Infer *in, Node *n, Value *v, DType t, Value **out)
 {
 	out[0] = expand_cast(in, n, v, t);
-	return out[0]->type != NULL;
+	return true;
 }
 
 /* Whether the COUNT numbers of attribute NAME are one for all features or one for each, in the
@@ -184,7 +184,7 @@ static bool expand_extractor(Infer *in, Node *n, Value **out)
 	out[0] = expand_node_ints(in, n, OP_Gather,
 				  (Value *[]){v, expand_reshape(in, n, node_in(n, 1), &count, 1)},
 				  2, "axis", -1);
-	return out[0]->type != NULL;
+	return true;
 }
 
 const Op op_ml_ArrayFeatureExtractor = {.expand = expand_extractor, .types = "fis"};
@@ -231,11 +231,9 @@ static bool expand_vectorizer(Infer *in, Node *n, Value **out)
 		v[k] = expand_cast(in, n, v[k], DT_F32);
 		if (size)
 			v[k] = resized(in, n, v[k], size[k]);
-		if (!v[k]->type)
-			return false;
 	}
 	out[0] = expand_node_ints(in, n, OP_Concat, v, n->nin, "axis", 1);
-	return out[0]->type != NULL;
+	return true;
 }
 
 const Op op_ml_FeatureVectorizer = {

@@ -67,7 +67,7 @@ static bool encode(Infer *in, Node *n, const Tensor *keys, const Tensor *results
 	out[0] = key ? ml_lookup(in, n, node_in(n, 0), key, (int)count, results)
 		     : EXPAND(in, n, Gather, expand_tensor(in, n, results),
 			      ml_place(in, n, node_in(n, 0), expand_tensor(in, n, keys)));
-	return out[0]->type != NULL;
+	return true;
 }
 
 /* ---- OneHotEncoder ---- */
@@ -88,23 +88,25 @@ static bool expand_onehot_encoder(Infer *in, Node *n, Value **out)
 	x = expand_unsqueeze(in, n, expand_cast(in, n, node_in(n, 0), cats->dtype), last);
 	hit = EXPAND(in, n, Equal, x, expand_tensor(in, n, cats));
 	out[0] = expand_cast(in, n, hit, DT_F32);
-	if (!node_int(n, "zeros", 1) && out[0]->type) {
-		static const float ones[2] = {1, 1};
-		const int64_t two = 1;
-		Tensor *one = tensor_new(infer_arena(in), DT_F32, 1, &two);
+	if (!node_int(n, "zeros", 1)) {
+		static const float value = 1;
+		const int64_t count = 1;
+		Tensor *one = tensor_new(infer_arena(in), DT_F32, 1, &count);
 
-		one->data = ones;
+		one->data = &value;
 		known = expand_reduce(in, n, OP_ReduceMax, out[0], last, true);
 		known = EXPAND(in, n, Sub, expand_scalar(in, n, DT_I64, 1),
 			       expand_cast(in, n, known, DT_I64));
 		known = EXPAND(in, n, Gather, expand_tensor(in, n, one), known);
 		out[0] = EXPAND(in, n, Mul, out[0], known);
 	}
-	return out[0]->type != NULL;
+	return true;
 }
 
 const Op op_ml_OneHotEncoder = {
-	.expand = expand_onehot_encoder, .types = "fis",
+	.expand = expand_onehot_encoder,
+	.types = "fis",
+	.doc = "where zeros is 0, a category that is not listed ends the run with an index out of range",
 	.attrs = "cats_int64s: ints, cats_strings: strings, zeros: int",
 };
 

@@ -91,7 +91,7 @@ static bool expand_regressor(Infer *in, Node *n, Value **out)
 	if (!c || !maybe_numbers(in, n, "intercepts", rows, &b))
 		return false;
 	out[0] = ml_post(in, n, linear(in, n, x, c, rows, features, b), post);
-	return out[0]->type != NULL;
+	return true;
 }
 
 const Op op_ml_LinearRegressor = {
@@ -125,8 +125,6 @@ static bool expand_classifier(Infer *in, Node *n, Value **out)
 		return infer_error(in, n, "has %lld rows of coefficients for %d classes",
 				   (long long)rows, labels);
 	v = linear(in, n, x, c, rows, features, intercepts ? b : NULL);
-	if (!v->type)
-		return false;
 	if (rows == 1) {
 		best = ml_above(in, n, v, 0);
 		v = labels == 2 ? ml_two_scores(in, n, v, true, post) : ml_post(in, n, v, post);
@@ -137,7 +135,7 @@ static bool expand_classifier(Infer *in, Node *n, Value **out)
 	out[0] = labels == 1 ? ml_only_label(in, n, list, best) : ml_label_of(in, n, list, best);
 	if (node_out(n, 1))
 		out[1] = v;
-	return out[0]->type && v->type;
+	return true;
 }
 
 const Op op_ml_LinearClassifier = {
@@ -209,14 +207,14 @@ static bool expand_svm_regressor(Infer *in, Node *n, Value **out)
 	v = kernel(in, n, x, vectors, rows, features, count ? "kernel_type" : NULL);
 	if (v && count)
 		v = linear(in, n, v, c, 1, count, NULL);
-	if (!v || !v->type)
+	if (!v)
 		return false;
 	v = EXPAND(in, n, Add, v, number(in, n, rho[0]));
 	if (node_int(n, "one_class", 0))
 		v = EXPAND(in, n, Where, EXPAND(in, n, Greater, v, number(in, n, 0)),
 			   number(in, n, 1), number(in, n, -1));
 	out[0] = ml_post(in, n, v, post);
-	return out[0]->type != NULL;
+	return true;
 }
 
 const Op op_ml_SVMRegressor = {
@@ -248,7 +246,7 @@ static Value *pair_scores(Svm *s, Value *x)
 	Value *k = kernel(s->in, s->n, x, s->vector, s->vectors, s->features, "kernel_type");
 	int p = 0;
 
-	if (!k || !k->type)
+	if (!k)
 		return NULL;
 	for (int c = 0; c < s->classes; c++)
 		start[c + 1] = start[c] + s->of_class[c];
@@ -387,8 +385,6 @@ static Value *probabilities(Svm *s, Value *scores, const double *a, const double
 			v[i * s->classes + i] = sum;
 		}
 	q = expand_node_ints(in, n, OP_Concat, v, s->classes * s->classes, "axis", second);
-	if (!q->type)
-		return q;
 	return coupled(
 		s, expand_reshape(in, n, q,
 				  (Dim *[]){q->type->dims[0], dim_const(infer_ctx(in), s->classes),
@@ -415,8 +411,6 @@ static bool linear_svm(Svm *s, Value *x, int have, MlPost post, Value **best, Va
 		return false;
 	v = EXPAND(s->in, s->n, Add, linear(s->in, s->n, x, c, rows, features, NULL),
 		   number(s->in, s->n, s->rho[0]));
-	if (!v->type)
-		return false;
 	*best = ml_best(s->in, s->n, v);
 	if (s->classes == 2) {
 		most = expand_reduce(s->in, s->n, OP_ReduceMax, v, -1, true);
@@ -425,7 +419,7 @@ static bool linear_svm(Svm *s, Value *x, int have, MlPost post, Value **best, Va
 		*best = EXPAND(s->in, s->n, Max, *best, most);
 	}
 	*scores = ml_post(s->in, s->n, v, post);
-	return (*scores)->type != NULL;
+	return true;
 }
 
 static bool expand_svm_classifier(Infer *in, Node *n, Value **out)
@@ -475,7 +469,7 @@ static bool expand_svm_classifier(Infer *in, Node *n, Value **out)
 		if (!a != !b)
 			return infer_error(in, n, "only one of \"prob_a\" and \"prob_b\" is given");
 		v = pair_scores(&s, x);
-		if (!v || !v->type)
+		if (!v)
 			return false;
 		best = most_votes(&s, v);
 		if (a)
@@ -487,7 +481,7 @@ static bool expand_svm_classifier(Infer *in, Node *n, Value **out)
 	out[0] = ml_label_of(in, n, labels, best);
 	if (node_out(n, 1))
 		out[1] = v;
-	return out[0]->type && v->type;
+	return true;
 }
 
 const Op op_ml_SVMClassifier = {

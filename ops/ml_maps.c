@@ -52,7 +52,7 @@ static bool expand_zipmap(Infer *in, Node *n, Value **out)
 	part[0] = expand_tensor(in, n, labels);
 	map = type_map(c, labels->dtype, type_items(c, DT_F32, 0));
 	out[0] = parts_join(in, n, type_sequence(c, map), part);
-	return out[0]->type != NULL;
+	return true;
 }
 
 const Op op_ml_ZipMap = {
@@ -98,7 +98,7 @@ static bool expand_dict_vectorizer(Infer *in, Node *n, Value **out)
 				   dtype_info[part[0]->type->dtype].name);
 	zero = expand_tensor(in, n, tensor_new(infer_arena(in), part[1]->type->dtype, 1, &one));
 	out[0] = values_of(in, n, part, expand_tensor(in, n, words), zero);
-	return out[0]->type != NULL;
+	return true;
 }
 
 const Op op_ml_DictVectorizer = {
@@ -138,14 +138,14 @@ static bool expand_cast_map(Infer *in, Node *n, Value **out)
 	part[1] = expand_cast(in, n, part[1], types[to]);
 	if (!sparse) {
 		out[0] = by_key(in, n, part);
-		return out[0] && out[0]->type;
+		return out[0] != NULL;
 	}
 	pad = tensor_new(infer_arena(in), types[to], 1, &one);
 	if (types[to] == DT_STR) /* what ONNX Runtime has there */
 		dtype_store_i64(DT_STR, (void *)(uintptr_t)pad->data, 0, ml_string(in, "0.f"));
 	wanted = expand_range(in, n, dim_const(infer_ctx(in), size));
 	out[0] = values_of(in, n, part, wanted, expand_tensor(in, n, pad));
-	return out[0]->type != NULL;
+	return true;
 }
 
 const Op op_ml_CastMap = {

@@ -260,14 +260,12 @@ static Value *descend(Trees *t, Value *rows, Value *results)
 		Node *m;
 
 		in[RESULTS] = left <= STEPS ? results : NULL;
-		m = node_new(infer_graph(t->in), OP_Descend, in, nin, 1, t->n);
-		node_locs_from(m, t->n);
+		m = expand_start(t->in, t->n, OP_Descend, in, nin, 1);
 		node_set_int(m, "feature_bits", t->feature_bits);
 		node_set_int(m, "flips", t->d->flips);
 		node_set_int(m, "steps", left < STEPS ? left : STEPS);
 		node_set_int(m, "trees", t->ntrees);
-		infer_node(t->in, m);
-		in[FROM] = m->out[0];
+		in[FROM] = expand_finish(t->in, m);
 		left -= STEPS;
 	} while (left > 0);
 	return in[FROM];
@@ -297,7 +295,7 @@ Value *ml_lookup(Infer *in, Node *n, Value *x, const double *keys, int count, co
 	at_slot->data = data;
 	v = expand_cast(in, n, expand_reshape(in, n, x, dims, 2), trees.real);
 	v = descend(&trees, v, expand_tensor(in, n, at_slot));
-	return v->type ? expand_reshape(in, n, v, t->dims, t->rank) : v;
+	return expand_reshape(in, n, v, t->dims, t->rank);
 }
 
 /* ---- Votes ---- */
@@ -427,8 +425,6 @@ static Value *grouped_scores(Trees *t, Value *rows, Aggregate how, int each)
 			w[s] = combine(how, w[s], t->f->votes[i].weight);
 	}
 	v = descend(t, rows, ml_vector(t->in, t->n, t->real, w, t->nslots));
-	if (!v->type)
-		return v;
 	dims[0] = v->type->dims[0];
 	dims[1] = dim_const(infer_ctx(t->in), t->f->ntargets);
 	dims[2] = dim_const(infer_ctx(t->in), each);
@@ -531,7 +527,7 @@ static Value *scores(Infer *in, Node *n, const Forest *f, Aggregate how, bool wa
 		v = EXPAND(in, n, Div, v, expand_scalar(in, n, t.real, f->roots.n));
 	if (*any && (how == MIN || how == MAX))
 		v = EXPAND(in, n, Where, *any, v, expand_scalar(in, n, t.real, 0));
-	return v->type ? v : NULL;
+	return v;
 }
 
 /* V + the COUNT base values B. */
@@ -568,7 +564,7 @@ static bool expand_ensemble(Infer *in, Node *n, Value **out)
 	if (!v)
 		return false;
 	out[0] = expand_cast(in, n, ml_post(in, n, v, (MlPost)post), infer_type(n, 0)->dtype);
-	return out[0]->type != NULL;
+	return true;
 }
 
 static bool expand_regressor(Infer *in, Node *n, Value **out)
@@ -595,7 +591,7 @@ static bool expand_regressor(Infer *in, Node *n, Value **out)
 		return false;
 	v = ml_post(in, n, based(in, n, v, base, nbase), post);
 	out[0] = expand_cast(in, n, v, DT_F32);
-	return out[0]->type != NULL;
+	return true;
 }
 
 /* The only class that any leaf of F votes for; -1 if there are several, or none. */
@@ -674,7 +670,7 @@ static bool expand_classifier(Infer *in, Node *n, Value **out)
 			      : ml_label_of(in, n, labels, best);
 	if (node_out(n, 1))
 		out[1] = expand_cast(in, n, v, DT_F32);
-	return out[0]->type && v->type;
+	return true;
 }
 
 const Op op_ml_TreeEnsemble = {

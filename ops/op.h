@@ -139,6 +139,8 @@ bool infer_equal_shown(Infer *in, Node *n, Dim *a, Dim *b, const char *what, Fac
 bool infer_le_shown(Infer *in, Node *n, Dim *a, Dim *b, const char *what, FactSize x, FactSize y);
 /* Requires that *A and *B, which are dims of operands' types, are equal. */
 bool infer_equal_dims(Infer *in, Node *n, Dim *const *a, Dim *const *b, const char *what);
+/* Requires that types A and B have the same dims. */
+bool infer_same_shape(Infer *in, Node *n, const Type *a, const Type *b, const char *what);
 /* Requires that *A, a dim of an operand's type, equals B, of which the message says that it is
  * expected. */
 bool infer_dim_equals(Infer *in, Node *n, Dim *const *a, Dim *b, const char *what);
@@ -180,14 +182,16 @@ Expr *lower_scalar(Kernel *k, Node *n, const Op *op, CType t, Expr *const *args,
 
 /* ---- expand.c ---- */
 
-/* Make nodes in `expand`: inserted before N, with N's locations, and typed at once. Operands that
- * are null at the end of ARGS are left out. */
+/* Make nodes in `expand` and `infer`: inserted before N, with N's locations, and typed at once.
+ * Operands that are null at the end of ARGS are left out. Where a node cannot be typed, they do
+ * not return: `expand` ends as if it had returned false. */
 Value *expand_node(Infer *in, Node *n, OpKind op, Value *const *args, int nargs);
 Value *expand_node_ints(Infer *in, Node *n, OpKind op, Value *const *args, int nargs, const char *attr, int64_t v);
-/* expand_node in two steps, between which attributes are set. expand_finish gives the first
- * result; for more of them, infer_or_expand does. */
+/* expand_node in two steps, between which attributes are set. expand_finish gives the only result;
+ * expand_finish_all sets OUT to all of them. */
 Node *expand_start(Infer *in, Node *n, OpKind op, Value *const *args, int nargs, int nout);
 Value *expand_finish(Infer *in, Node *m);
+void expand_finish_all(Infer *in, Node *m, Value **out);
 /* As expand_node; the node has those of N's attributes that OP takes, and all where OP is no
  * operator of ONNX. */
 Value *expand_node_like(Infer *in, Node *n, OpKind op, Value *const *args, int nargs);
@@ -218,7 +222,7 @@ Value *expand_reduce(Infer *in, Node *n, OpKind op, Value *v, int64_t axis, bool
 Value *expand_as_scalar(Infer *in, Node *n, Value *v);
 /* V itself if it already has the type */
 Value *expand_cast(Infer *in, Node *n, Value *v, DType to);
-/* Sets *OUT to V with the element type of operand K. False if V has no type, which was reported. */
+/* Sets *OUT to V with the element type of operand K; returns true, as `expand` does. */
 bool expand_result(Infer *in, Node *n, int k, Value *v, Value **out);
 #define EXPAND(in, n, op, ...) \
 	expand_node((in), (n), OP_##op, (Value *[]){__VA_ARGS__}, (int)(sizeof((Value *[]){__VA_ARGS__}) / sizeof(Value *)))

@@ -51,11 +51,9 @@ Value *parts_join(Infer *in, Node *n, const Type *t, Value *const *part)
 
 	if (is_tensor(t))
 		return part[0];
-	j = node_new(in->graph, OP_Join, part, type_parts(t), 1, n);
-	node_locs_from(j, n);
+	j = expand_start(in, n, OP_Join, part, type_parts(t), 1);
 	node_set_attr(j, (Attr){.name = "type", .kind = ATTR_TYPE, .type = t});
-	infer_node(in, j);
-	return j->out[0];
+	return expand_finish(in, j);
 }
 
 /* The type of part K of a value of type T, of which SIZE has the dims that differ from value to

@@ -43,8 +43,8 @@ static bool blocks_init(Infer *in, Node *n, bool check, ImageBlocks *b)
 	int images, blocks;
 
 	b->image = infer_vector(in, n, 1, spatial_dims(n), &images);
-	b->block = infer_vector(in, n, 2, spatial_dims(n), &blocks);
-	if (!b->image || !b->block)
+	b->block = b->image ? infer_vector(in, n, 2, spatial_dims(n), &blocks) : NULL;
+	if (!b->block)
 		return false;
 	b->n = images;
 	if (images != blocks || images < 1 || images > MAX_RANK - 2)
@@ -207,8 +207,8 @@ static bool expand_max_unpool(Infer *in, Node *n, Value **out)
 		   expand_reshape(in, n, node_in(n, 0), &flat, 1));
 	v = expand_reshape(in, n, v, dims, x->rank);
 	out[0] = v;
-	if (!node_in(n, 2) || !v->type)
-		return v->type != NULL;
+	if (!node_in(n, 2))
+		return true;
 	if (!(given = infer_vector(in, n, 2, x->rank, &count)))
 		return false;
 	if (count != x->rank)
@@ -224,7 +224,7 @@ static bool expand_max_unpool(Infer *in, Node *n, Value **out)
 				(Value *[]){zero, expand_sizes(in, n, dims, x->rank)}, 2, "axis",
 				0);
 	out[0] = EXPAND(in, n, Pad, v, zero);
-	return out[0]->type != NULL;
+	return true;
 }
 
 const Op op_MaxUnpool = {
@@ -348,7 +348,7 @@ static bool expand_crop(Infer *in, Node *n, Value **out)
 	}
 	out[0] = EXPAND(in, n, Slice, node_in(n, 0), expand_sizes(in, n, from, 2),
 			expand_sizes(in, n, to, 2), expand_ints(in, n, axes, 2));
-	return out[0]->type != NULL;
+	return true;
 }
 
 const Op op_Crop = {.expand = expand_crop, .types = "f", .attrs = "border: ints, scale: float"};
@@ -375,7 +375,7 @@ static bool expand_image_scaler(Infer *in, Node *n, Value **out)
 	y = EXPAND(in, n, Mul, node_in(n, 0),
 		   expand_scalar(in, n, x->dtype, (double)node_float(n, "scale", 1)));
 	out[0] = EXPAND(in, n, Add, y, expand_cast(in, n, expand_tensor(in, n, t), x->dtype));
-	return out[0]->type != NULL;
+	return true;
 }
 
 const Op op_ImageScaler = {

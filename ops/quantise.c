@@ -67,7 +67,7 @@ static Value *repeated(Infer *in, Node *n, Value *v, Value *shape, int axis, int
 	node_set_int(m, "axis", axis);
 	node_set_int(m, "size", size);
 	v = expand_finish(in, m);
-	return v->type ? v : NULL;
+	return v;
 }
 
 /* The last block may have fewer than SIZE elements. With blocks of one element, Repeat gives an
@@ -217,14 +217,11 @@ static bool is_zero(Infer *in, Value *v)
 	return f ? count == 1 && f[0] == 0 : d && dim_equals(d[0], 0);
 }
 
-/* V, a quotient by a scale, as elements of type T: rounded, plus ZERO (may be null), saturated.
- * Null if V has no type, since a diagnostic was reported. */
+/* V, a quotient by a scale, as elements of type T: rounded, plus ZERO (may be null), saturated. */
 static Value *quantised(Infer *in, Node *n, Value *v, Value *zero, DType t)
 {
 	bool whole = dtype_is_int(t);
 
-	if (!v->type)
-		return NULL;
 	v = expand_cast(in, n, v, acc_dtype(v->type->dtype));
 	if (whole)
 		v = EXPAND(in, n, Round, v);
@@ -256,6 +253,12 @@ static bool division_type(Infer *in, Node *n, DType *out)
 	       infer_error(in, n, "the precision %s is no float", dtype_info[*out].name);
 }
 
+/* Whether scales may have elements of type T. */
+static bool is_scale(DType t)
+{
+	return dtype_is_float(t) && (dtype_info[t].bits >= 16 || t == DT_F8E8M0);
+}
+
 static bool expand_quantize(Infer *in, Node *n, Value **out)
 {
 	DType x = infer_type(n, 0)->dtype, s = infer_type(n, 1)->dtype, real, to;
@@ -263,7 +266,7 @@ static bool expand_quantize(Infer *in, Node *n, Value **out)
 
 	if (!dtype_is_float(x) && x != DT_I32)
 		return bad_type(in, n, "the operand", x);
-	if (!dtype_is_float(s) && s != DT_I32)
+	if (!is_scale(s) && s != DT_I32)
 		return bad_type(in, n, "the scale", s);
 	if (!type_attr(in, n, "output_dtype", infer_type(n, 2) ? infer_type(n, 2)->dtype : DT_U8,
 		       &to) ||
@@ -276,7 +279,7 @@ static bool expand_quantize(Infer *in, Node *n, Value **out)
 	v = EXPAND(in, n, Div, expand_cast(in, n, node_in(n, 0), real),
 		   expand_cast(in, n, scale, real));
 	*out = quantised(in, n, v, zero, to);
-	return *out != NULL;
+	return true;
 }
 
 static bool expand_dequantize(Infer *in, Node *n, Value **out)
@@ -286,7 +289,7 @@ static bool expand_dequantize(Infer *in, Node *n, Value **out)
 
 	if (!is_quantised(x) && x != DT_I32)
 		return bad_type(in, n, "the operand", x);
-	if (!dtype_is_float(s))
+	if (!is_scale(s))
 		return bad_type(in, n, "the scale", s);
 	if (!zero_type(in, n, 2, x) || !type_attr(in, n, "output_dtype", s, &to))
 		return false;
@@ -297,7 +300,7 @@ static bool expand_dequantize(Infer *in, Node *n, Value **out)
 	v = expand_cast(in, n, minus_zero(in, n, node_in(n, 0), zero), acc_dtype(to));
 	v = EXPAND(in, n, Mul, v, expand_cast(in, n, scale, v->type->dtype));
 	*out = expand_cast(in, n, v, to);
-	return v->type != NULL;
+	return true;
 }
 
 /* The range of X, extended to hold 0, becomes 0 to 255. A range of 0 has the scale 1. */
@@ -394,7 +397,7 @@ static bool product(Infer *in, Node *n, int a, int a_zero, int b, int b_zero, bo
 		y = expand_cast(in, n, y, DT_F32);
 	}
 	*out = EXPAND(in, n, MatMul, x, y);
-	return (*out)->type != NULL;
+	return true;
 }
 
 /* Sets *OUT to V, a product of numbers with scales A and B, as quantised numbers with the scale and
@@ -412,7 +415,7 @@ static bool requantised(Infer *in, Node *n, Value *v, Value *a, Value *b, int sc
 		   EXPAND(in, n, Mul, expand_cast(in, n, a, DT_F32), expand_cast(in, n, b, DT_F32)),
 		   expand_cast(in, n, s, DT_F32));
 	*out = quantised(in, n, EXPAND(in, n, Mul, expand_cast(in, n, v, DT_F32), s), zero, t);
-	return *out != NULL;
+	return true;
 }
 
 static bool expand_matmul_integer(Infer *in, Node *n, Value **out)
@@ -463,7 +466,7 @@ static bool convolution(Infer *in, Node *n, int x, int x_zero, int w, int w_zero
 	args[1] = minus_zero(in, n, node_in(n, w), zw);
 	args[2] = bias;
 	*out = expand_node_like(in, n, OP_Conv, args, 3);
-	return (*out)->type != NULL;
+	return true;
 }
 
 static bool expand_conv_integer(Infer *in, Node *n, Value **out)

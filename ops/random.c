@@ -198,7 +198,7 @@ static bool scaled(Infer *in, Node *n, DType otherwise, int rank, Dim *const *di
 	v = EXPAND(in, n, Mul, v, expand_scalar(in, n, real, scale));
 	v = EXPAND(in, n, Add, v, expand_scalar(in, n, real, offset));
 	out[0] = expand_cast(in, n, v, t);
-	return out[0]->type != NULL;
+	return true;
 }
 
 static bool of_shape(Infer *in, Node *n, bool normal, Value **out)
@@ -278,7 +278,7 @@ static bool expand_bernoulli(Infer *in, Node *n, Value **out)
 	v = random_numbers(in, n, real, x->rank, x->dims, false);
 	v = EXPAND(in, n, Less, v, expand_cast(in, n, node_in(n, 0), real));
 	out[0] = expand_cast(in, n, v, t);
-	return out[0]->type != NULL;
+	return true;
 }
 
 const Op op_Bernoulli = {
@@ -322,8 +322,8 @@ static bool expand_multinomial(Infer *in, Node *n, Value **out)
 	p = expand_cast(in, n, p, DT_I64);
 	p = expand_reduce(in, n, OP_ReduceSum, p, two, false);
 	p = EXPAND(in, n, Min, p, expand_size(in, n, last));
-	out[0] = p->type ? expand_cast(in, n, p, t) : p;
-	return out[0]->type != NULL;
+	out[0] = expand_cast(in, n, p, t);
+	return true;
 }
 
 const Op op_Multinomial = {

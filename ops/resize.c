@@ -236,7 +236,7 @@ static bool add_sizes(Infer *in, Node *n)
 		node_set_input(n, k, NULL);
 	node_set_input(n, SIZES, v);
 	node_set_int(n, "runtime_scales", 1);
-	return v->type != NULL;
+	return true;
 }
 
 /* Operand K, scales or sizes, has rank 1, and an element for each axis. */
@@ -262,6 +262,8 @@ static bool region_operand(Infer *in, Node *n, const Sampling *s)
 		return infer_error(in, n, "roi is missing");
 	if (t->rank != 1)
 		return infer_error(in, n, "roi has rank %d, not 1", t->rank);
+	if (!infer_floats(in, n, ROI))
+		return false;
 	return infer_dim_equals(in, n, &t->dims[0], dim_const(infer_ctx(in), 2 * (int64_t)s->count),
 				"roi needs a start and an end for each axis");
 }
@@ -353,7 +355,7 @@ static bool expand_upsample(Infer *in, Node *n, Value **out)
 	node_set_str(v->def, "coordinate_transformation_mode", "asymmetric");
 	node_set_str(v->def, "nearest_mode", "floor");
 	out[0] = v;
-	return v->type != NULL;
+	return true;
 }
 
 const Op op_Resize = {

@@ -70,8 +70,6 @@ static Value *gate(const GateCell *c, Value *x, int k)
 	Ctx *ctx = c->in->ctx;
 	Dim *from = dim_mul(ctx, c->hidden, dim_const(ctx, k));
 
-	if (!x->type)
-		return x;
 	return expand_part(c->in, c->n, x, x->type->rank - 1, from, dim_add(ctx, from, c->hidden));
 }
 
@@ -339,7 +337,7 @@ static bool build_direction(const Recurrent *q, GateCell *c, int d, bool backwar
 	Infer *in = q->in;
 	Ctx *ctx = in->ctx;
 	Node *n = q->n;
-	const int nstate = q->kind->cell ? 2 : 1, facts = in->errors;
+	const int nstate = q->kind->cell ? 2 : 1;
 	Value *init[2], *next[2], *last[2], *x, *each;
 	const int64_t reverse = backward;
 	LoopBuild b;
@@ -364,8 +362,6 @@ static bool build_direction(const Recurrent *q, GateCell *c, int d, bool backwar
 		for (int k = 0; k < nstate; k++)
 			next[k] = EXPAND(in, n, Where, runs, next[k], b.carried[k]);
 	}
-	if (in->errors > facts)
-		return false;
 	loop_close(&b, next, &each, 1, &reverse, q->time, last, y);
 	*h = last[0];
 	*state = nstate > 1 ? last[1] : NULL;
@@ -444,7 +440,7 @@ static bool expand_recurrent(Infer *in, Node *n, Value **out, const CellKind *ki
 		out[1] = join(&q, h, batch_first);
 	if (n->nout > 2 && n->out[2])
 		out[2] = join(&q, state, batch_first);
-	return in->errors == 0;
+	return true;
 }
 
 static bool expand_rnn(Infer *in, Node *n, Value **out)

@@ -39,7 +39,7 @@ static bool largest_bins(Infer *in, Node *n, int first, int64_t height, int64_t 
 	v = EXPAND(in, n, Where, EXPAND(in, n, Greater, v, zero), EXPAND(in, n, Ceil, v), zero);
 	v = EXPAND(in, n, Max, EXPAND(in, n, ReduceMax, v, expand_ints(in, n, &axis, 1)), zero);
 	v = EXPAND(in, n, Reshape, expand_cast(in, n, v, DT_I64), expand_ints(in, n, &two, 1));
-	d = v->type ? infer_contents(in, n, v, &count) : NULL;
+	d = infer_contents(in, n, v, &count);
 	if (!d || count != 2)
 		return false;
 	for (int i = 0; i < 2; i++) {
@@ -104,7 +104,7 @@ static Value *aligned_size(Infer *in, Node *n, Value *low, Value *high)
 {
 	Value *v = EXPAND(in, n, Sub, high, low);
 
-	if (half_pixel(n) || !v->type)
+	if (half_pixel(n))
 		return v;
 	return EXPAND(in, n, Max, v, expand_scalar(in, n, v->type->dtype, 1));
 }

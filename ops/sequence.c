@@ -417,9 +417,10 @@ static bool find_pieces(Infer *in, Node *n, Pieces *p)
 		p->step = NULL;
 		p->count = split->dims[0];
 		p->lengths = expand_cast(in, n, node_in(n, 1), DT_I64);
-		if (dim_is_const(p->count, &count) && count <= LISTED_MAX)
-			p->length = infer_contents(in, n, node_in(n, 1), &k);
-		return true;
+		if (!dim_is_const(p->count, &count) || count > LISTED_MAX)
+			return true;
+		p->length = infer_contents(in, n, node_in(n, 1), &k);
+		return p->length != NULL;
 	}
 	if (split && !(p->step = infer_single(in, n, 1)))
 		return false;
@@ -462,14 +463,13 @@ static bool list_pieces(Infer *in, Node *n, const Pieces *p, Value **out)
 	at = NEW_ARRAY(infer_arena(in), (int)count + 1, Value *);
 	if (!count) { /* Split has a result at least */
 		out[0] = list(in, n, p->x->type, at, 0);
-		return true;
+		return infer_equal(in, n, p->x->type->dims[p->axis], dim_const(infer_ctx(in), 0),
+				   "no pieces are given for a dim that has elements");
 	}
 	args[1] = piece_lengths(in, n, p, (int)count);
-	split = node_new(infer_graph(in), OP_Split, args, 2, (int)count, n);
-	node_locs_from(split, n);
+	split = expand_start(in, n, OP_Split, args, 2, (int)count);
 	node_set_int(split, "axis", p->axis);
-	if (!infer_or_expand(in, split, at))
-		return false;
+	expand_finish_all(in, split, at);
 	for (int i = 0; i < count && p->drop; i++) {
 		const int64_t axis = p->axis;
 

@@ -403,15 +403,24 @@ static Value *frames(Infer *in, Node *n, Dim *count, Dim *size, Dim *step)
 	return expand_node_ints(in, n, OP_Gather, (Value *[]){node_in(n, 0), at}, 2, "axis", 1);
 }
 
+/* A signal [batch, length] is taken as [batch, length, 1], as ONNX Runtime does. */
+static void signal_with_parts(Infer *in, Node *n)
+{
+	if (infer_type(n, 0)->rank == 2)
+		node_set_input(n, 0, expand_unsqueeze(in, n, node_in(n, 0), 2));
+}
+
 static bool expand_stft(Infer *in, Node *n, Value **out)
 {
-	const Type *x = infer_type(n, 0), *w = infer_type(n, 2);
+	const Type *x, *w = infer_type(n, 2);
 	Fourier t = {.onesided = node_int(n, "onesided", 1) != 0};
 	Ctx *c = infer_ctx(in);
 	Dim *one = dim_const(c, 1), *step, *count, *dims[4];
 	Value *v, *by;
 	SignalAxis a;
 
+	signal_with_parts(in, n);
+	x = infer_type(n, 0);
 	if (!signal_operand(in, n, &t))
 		return false;
 	if (x->rank != 3 || (w && w->rank != 1))
@@ -451,6 +460,6 @@ static bool expand_stft(Infer *in, Node *n, Value **out)
 const Op op_STFT = {
 	.types = "f",
 	.expand = expand_stft,
-	.doc = "the last dim must be a constant; at most 2^31 - 1 points",
+	.doc = "the last of three dims must be a constant; at most 2^31 - 1 points",
 	.attrs = "onesided: int",
 };

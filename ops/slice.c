@@ -434,10 +434,6 @@ static bool pad_all_axes(Infer *in, Node *n)
 					 0);
 	}
 	pads = expand_node_ints(in, n, OP_Concat, half, 2, "axis", 0);
-	if (!pads->type)
-		return infer_error(
-			in, n,
-			"its axes are computed at run time in a way that is not supported; make them constants");
 	infer_read_at_run_time(in, pads);
 	node_set_input(n, 1, pads);
 	node_set_input(n, 3, NULL);

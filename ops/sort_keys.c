@@ -156,8 +156,7 @@ Value *sort_keys(Infer *in, Node *n, Value *x, bool largest, int64_t block)
 
 	node_set_int(e, "largest", largest);
 	node_set_int(e, "block", block);
-	infer_node(in, e);
-	return e->out[0];
+	return expand_finish(in, e);
 }
 
 Value *sort_key_index(Infer *in, Node *n, Value *keys)
@@ -217,10 +216,8 @@ bool sort_blocks(Infer *in, Node *n, Value *x, bool largest, SortBlocks *b)
 
 	b->block = block_of(dim_is_const(x->type->dims[last], &size) ? size : -1);
 	b->keys = sort_keys(in, n, x, largest, b->block);
-	if (!b->keys->type)
-		return false;
 	b->best = expand_reduce(in, n, OP_ReduceMax, b->keys, last + 1, false);
-	return b->best->type != NULL;
+	return true;
 }
 
 Value *sort_blocks_take(Infer *in, Node *n, const SortBlocks *b, Value *best, Value **rest)
@@ -248,8 +245,6 @@ Value *sort_few(Infer *in, Node *n, Value *x, bool largest, Dim *count, Value **
 		return NULL;
 	b = loop_open(in, n, count, &blocks.best, 1);
 	key = sort_blocks_take(in, n, &blocks, b.carried[0], &next);
-	if (in->errors || !next->type)
-		return NULL;
 	loop_close(&b, &next, &key, 1, NULL, count, &rest, &all);
 	/* [count, .., 1] becomes [.., count] */
 	for (int d = 0; d <= last; d++) {
@@ -259,8 +254,6 @@ Value *sort_few(Infer *in, Node *n, Value *x, bool largest, Dim *count, Value **
 	perm[last] = 0;
 	perm[last + 1] = last + 1;
 	all = expand_reshape(in, n, expand_transpose(in, n, all, perm, last + 2), dims, last + 1);
-	if (!all->type)
-		return NULL;
 	*index = sort_key_index(in, n, all);
 	return sort_key_elements(in, n, x, *index);
 }

@@ -144,8 +144,6 @@ static KeptBoxes suppress(Infer *in, Node *n, Value *scores, Value *count, Dim *
 	keep = EXPAND(
 		in, n, And, EXPAND(in, n, Less, l.carried[COUNT], expand_size(in, n, most)),
 		EXPAND(in, n, Less, expand_dims(in, n, DT_I64, &l.iteration, 1, true), count));
-	if (!keep->type)
-		return (KeptBoxes){NULL, NULL};
 	while_any(&l, keep);
 	best = sort_blocks_take(in, n, &blocks, l.carried[KEYS], &next[KEYS]);
 	/* a class without candidates has no key */
@@ -167,8 +165,6 @@ static KeptBoxes suppress(Infer *in, Node *n, Value *scores, Value *count, Dim *
 	next[X0] = EXPAND(in, n, Where, here, box.x0, kept.x0);
 	next[Y1] = EXPAND(in, n, Where, here, box.y1, kept.y1);
 	next[X1] = EXPAND(in, n, Where, here, box.x1, kept.x1);
-	if (in->errors)
-		return (KeptBoxes){NULL, NULL};
 	loop_close(&l, next, NULL, 0, NULL, candidates, last, NULL);
 	return (KeptBoxes){last[COUNT], last[INDEX]};
 }
@@ -213,8 +209,6 @@ static bool expand_suppression(Infer *in, Node *n, Value **out)
 						   (Dim *[]){dims_product(c, scores->dims, 2)}, 1)},
 			2, "axis", 0)},
 		1, "keepdims", 0);
-	if (!many->type)
-		return false;
 	candidates = infer_contents(in, n, many, &n_elements)[0];
 	dim_bounds(c, scores->dims[2], &lo, &hi);
 	if (dim_as_sym(candidates) && dim_as_sym(candidates)->src)
@@ -223,7 +217,7 @@ static bool expand_suppression(Infer *in, Node *n, Value **out)
 		in, n,
 		EXPAND(in, n, Where, mask, node_in(n, 1), expand_scalar(in, n, DT_F32, -INFINITY)),
 		count, candidates);
-	if (in->errors || !kept.index || !kept.index->type)
+	if (!kept.index)
 		return false;
 	size = kept.index->type->dims[2];
 	at = EXPAND(in, n, NonZero, EXPAND(in, n, Less, expand_range(in, n, size), kept.count));
@@ -239,7 +233,7 @@ static bool expand_suppression(Infer *in, Node *n, Value **out)
 	for (int k = 0; k < 3; k++)
 		columns[k] = expand_unsqueeze(in, n, columns[k], one);
 	out[0] = expand_node_ints(in, n, OP_Concat, columns, 3, "axis", 1);
-	return in->errors == 0;
+	return true;
 }
 
 const Op op_NonMaxSuppression = {

@@ -147,21 +147,18 @@ static bool expand_split_strings(Infer *in, Node *n, Value **out)
 	most = expand_node_ints(in, n, OP_Concat, (Value *[]){most, expand_ints(in, n, &zero, 1)},
 				2, "axis", 0);
 	most = expand_node_ints(in, n, OP_ReduceMax, &most, 1, "keepdims", 0);
-	size = most->type ? infer_contents(in, n, most, &elements) : NULL;
+	size = infer_contents(in, n, most, &elements);
 	if (!size)
 		return false;
 	if (dim_as_sym(size[0]) && dim_as_sym(size[0])->src)
 		sym_bound(in->ctx, dim_as_sym(size[0]), 0, DIM_INF);
-	p = node_new(in->graph, OP_Piece, &x, 1, 1, n);
-	node_locs_from(p, n);
+	p = expand_start(in, n, OP_Piece, &x, 1, 1);
 	node_set_str(p, "delimiter", node_str(n, "delimiter", ""));
 	node_set_int(p, "maxsplit", node_int(n, "maxsplit", -1));
 	control_set_dim(p, "at", size[0]);
-	if (!infer_node(in, p))
-		return false;
-	out[0] = p->out[0];
+	out[0] = expand_finish(in, p);
 	out[1] = pieces;
-	return in->errors == 0;
+	return true;
 }
 
 const Op op_StringSplit = {
@@ -197,8 +194,6 @@ static Value *without_stopwords(Infer *in, Node *n, Value *x, const Attr *a)
 
 	is = expand_reduce(in, n, OP_ReduceMax, expand_cast(in, n, is, DT_U8), one, false);
 	x = EXPAND(in, n, Compress, x, EXPAND(in, n, Not, expand_cast(in, n, is, DT_BOOL)));
-	if (!x->type)
-		return x;
 	pad[1] = dim_max(c, dim_sub(c, dim_const(c, 1), x->type->dims[0]), pad[0]);
 	return EXPAND(in, n, Pad, x, expand_sizes(in, n, pad, 2));
 }
@@ -221,18 +216,16 @@ static bool expand_normalizer(Infer *in, Node *n, Value **out)
 		return false;
 	if (a && a->kind == ATTR_STRS && a->n) {
 		v = expand_reshape(in, n, v, &x->dims[x->rank - 1], 1);
-		v = v->type ? without_stopwords(in, n, v, a) : v;
-		if (v->type && x->rank == 2) {
+		v = without_stopwords(in, n, v, a);
+		if (x->rank == 2) {
 			dims[1] = v->type->dims[0];
 			v = expand_reshape(in, n, v, dims, 2);
 		}
 	}
-	if (!v->type)
-		return false;
 	out[0] = action ? expand_node(in, n, action == 1 ? OP_StringLower : OP_StringUpper, &v, 1)
 		 : v == node_in(n, 0) ? EXPAND(in, n, Identity, v)
 				      : v;
-	return in->errors == 0;
+	return true;
 }
 
 const Op op_StringNormalizer = {
@@ -391,12 +384,10 @@ static Value *place_ngrams(Infer *in, Node *n, const NgramPool *p, Value *v)
 	d[1] = dim_const(in->ctx, columns);
 	zero = EXPAND(in, n, Expand, expand_scalar(in, n, DT_F32, 0), expand_sizes(in, n, d, 2));
 	index = EXPAND(in, n, Expand, expand_tensor(in, n, t), EXPAND(in, n, Shape, v));
-	s = node_new(in->graph, OP_ScatterElements, (Value *[]){zero, index, v}, 3, 1, n);
-	node_locs_from(s, n);
+	s = expand_start(in, n, OP_ScatterElements, (Value *[]){zero, index, v}, 3, 1);
 	node_set_int(s, "axis", 1);
 	node_set_str(s, "reduction", "add");
-	infer_node(in, s);
-	return s->out[0];
+	return expand_finish(in, s);
 }
 
 static Value *weights_of(Infer *in, Node *n, const float *w, int count)
@@ -438,7 +429,7 @@ static bool expand_tfidf(Infer *in, Node *n, Value **out)
 	if (x->rank == 1)
 		v = expand_reshape(in, n, v, rows, 2);
 	v = count_ngrams(in, n, &p, x->dtype == DT_I32 ? expand_cast(in, n, v, DT_I64) : v);
-	if (!v || !v->type)
+	if (!v)
 		return v ? false : infer_error(in, n, "the pool is empty");
 	if (mode == 1) /* each n-gram that occurs has its weight */
 		v = expand_cast(in, n, EXPAND(in, n, Greater, v, expand_scalar(in, n, DT_F32, 0)),
@@ -448,10 +439,10 @@ static bool expand_tfidf(Infer *in, Node *n, Value **out)
 		v = EXPAND(in, n, Mul, v, w);
 	}
 	v = place_ngrams(in, n, &p, v);
-	if (v->type && x->rank == 1)
+	if (x->rank == 1)
 		v = expand_reshape(in, n, v, v->type->dims + 1, 1);
 	out[0] = v;
-	return in->errors == 0;
+	return true;
 }
 
 const Op op_TfIdfVectorizer = {

@@ -79,10 +79,6 @@ static bool set_target(Infer *in, Node *n, Value *shape)
 	Dim **d;
 	int count;
 
-	if (!shape->type)
-		return infer_error(
-			in, n,
-			"the target shape is computed at run time in a way that is not supported");
 	infer_read_at_run_time(in, shape);
 	d = infer_contents(in, n, shape, &count);
 	for (int i = 0; i < count; i++)

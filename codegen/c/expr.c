@@ -30,7 +30,7 @@ static void put_load(void *arg, StrBuf *b, const Expr *e, const char *const *idx
 {
 	const CExprNames *n = arg;
 
-	n->load(n->arg, b, e->load.buf, e->load.nidx ? idx[0] : "0");
+	n->load(n->arg, b, e, e->load.nidx ? idx[0] : "0");
 }
 
 static bool is_natural(void *arg, const Expr *e)

@@ -18,8 +18,8 @@ typedef struct CExprNamed {
 typedef struct CExprNames {
 	void (*iter)(void *arg, StrBuf *b, const Iter *it);
 	void (*dim)(void *arg, StrBuf *b, Dim *d);
-	/* The element of BUF at the index text AT, converted to its scalar type. */
-	void (*load)(void *arg, StrBuf *b, const Buf *buf, const char *at);
+	/* The element that LOAD reads, at the index text AT, converted to its scalar type. */
+	void (*load)(void *arg, StrBuf *b, const Expr *load, const char *at);
 	void (*func)(void *arg, Inst fn, CType t); /* notes that a function is used; may be null */
 	bool (*natural)(void *arg, const Expr *e); /* the i64 E is never negative; may be null */
 	void *arg;

@@ -10,6 +10,7 @@
  * begin with an underscore; identifiers from the IR begin with a letter.)
  */
 #include "codegen/c/gen_c_impl.h"
+#include "passes/kernel/kernels.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -208,12 +209,15 @@ static void print_value(Fn *f, StrBuf *b, const Buf *buf)
 	strbuf_puts(b, fn_value(f, buf));
 }
 
-static void print_load(void *arg, StrBuf *b, const Buf *buf, const char *at)
+/* An index that may be out of range is computed, though only the first element is in range. */
+static void print_load(void *arg, StrBuf *b, const Expr *load, const char *at)
 {
+	const Buf *buf = load->load.buf;
 	Fn *f = arg;
 
 	fn_buf(f, (Buf *)buf);
-	if (!is_scalar(f, buf) && is_value(f, buf))
+	if (!is_scalar(f, buf) && is_value(f, buf) &&
+	    !(load->load.nidx && expr_can_fault(load->load.idx[0])))
 		print_value(f, b, buf);
 	else
 		fn_load(f, b, buf, at);

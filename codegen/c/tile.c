@@ -20,11 +20,13 @@
 #include <string.h>
 
 /* The columns that the micro-kernel for T computes: those that exist, where their number is
- * constant, as whole vectors, or with half of one at the end. */
+ * constant, as whole vectors, or with half of one at the end. A tile without columns, which never
+ * runs, is as wide as the others. */
 static int columns_of(const GenC *g, const Tile *t)
 {
 	const int lanes = c_tile_lanes(g, t),
-		  columns = t->n_valid->kind == EX_CONST ? (int)t->n_valid->i : t->nr,
+		  columns = t->n_valid->kind == EX_CONST && t->n_valid->i > 0 ? (int)t->n_valid->i
+									      : t->nr,
 		  rest = columns % lanes;
 	const bool halves = t->kpack == 1 && !c_tile_widens(t) && lanes > 1;
 

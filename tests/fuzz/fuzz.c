@@ -49,6 +49,7 @@ static const char usage[] =
 	"  --seed=S       of the mutations (default 1)\n"
 	"  --from=K       the first file (default 0)\n"
 	"  --plain        the seeds themselves, not mutated\n"
+	"  --one-fault    a refusal has one diagnostic for each node or value that it names\n"
 	"  --text=P       how many of 100 files are text, where there are seeds of both kinds (default 10)\n"
 	"  --models=N     seeds used at most, spread over those given (default 400)\n"
 	"  --jobs=N       workers (default: the processors)\n"
@@ -57,7 +58,7 @@ static const char usage[] =
 
 typedef struct FuzzOptions {
 	long count, seed, from, models, jobs, every, text;
-	bool plain;
+	bool plain, one_fault;
 	const char *keep, *samples;
 } FuzzOptions;
 
@@ -197,7 +198,7 @@ static void work(const Fuzz *f, FuzzSlot *s)
 		if (lseek(2, 0, SEEK_SET) == 0 && ftruncate(2, 0))
 			_exit(2);
 		limit(SECONDS);
-		try_file(&s->tried, b, is_text(f, s->at), &r,
+		try_file(&s->tried, b, is_text(f, s->at), f->o.one_fault, &r,
 			 sample ? arena_printf(a, "%s/%ld-%ld", f->o.samples, f->o.seed, s->at)
 				: NULL);
 		limit(0);
@@ -414,6 +415,8 @@ static bool option(FuzzOptions *o, const char *a)
 		o->samples = a + 10;
 	else if (!strcmp(a, "--plain"))
 		o->plain = true;
+	else if (!strcmp(a, "--one-fault"))
+		o->one_fault = true;
 	else
 		return number(a, "--count", &o->count) || number(a, "--seed", &o->seed) ||
 		       number(a, "--from", &o->from) || number(a, "--models", &o->models) ||

@@ -37,6 +37,18 @@ def an_index_out_of_range():
     assert "(Gather): index out of range" in text, text
 
 
+@test
+def a_category_that_is_not_listed():
+    model("kinds", "kinds (int64[N] x) => (float[N,2] y) { [Kinds] y = ai.onnx.ml.OneHotEncoder<cats_int64s = [4, 9], zeros = 0>(x) }")
+    known = np.array([9, 4, 9])
+    case("kinds", 0, {"x": known}, {"y": (known[:, None] == [4, 9]).astype(np.float32)})
+    case("strange", 0, {"x": np.array([9, 5, 4])}, {"y": np.zeros((3, 2), np.float32)})
+    so = compiled("kinds")
+    dlrun(so, "--device", "cuda", "--data", f"{DIR}/kinds")
+    text = dlrun(so, "--device", "cuda", "--data", f"{DIR}/strange", status=1)
+    assert 'node "Kinds" (ai.onnx.ml.OneHotEncoder): index out of range' in text, text
+
+
 def allocations(counts):
     return sum(n for name, n in counts.items() if "Alloc" in name)
 

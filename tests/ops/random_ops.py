@@ -68,18 +68,18 @@ def expected(model, feeds, oracle):
     return ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"]).run(None, feeds)
 
 
-def case(op, inputs, attrs, results=1, aux=(), opset=21, oracle="runtime", numbers=()):
+def case(op, inputs, attrs, results=1, aux=(), opset=21, oracle="runtime", numbers=(), fixed=False):
     """A case of OP, which may have its domain before its name. RESULTS: how many there are, or the numbers of those that are not
-    omitted. Inputs numbered in AUX are small integers or floats that may be constants, and keep their shape. ORACLE: "runtime",
-    "reference", or a function that gives the results. What the oracle refuses is dropped. NUMBERS: axes of the first input that stay
-    numbers in the model."""
+    omitted. Inputs numbered in AUX are small integers or floats that may be constants, and keep their shape; FIXED: all do. ORACLE:
+    "runtime", "reference", or a function that gives the results. What the oracle refuses is dropped. NUMBERS: axes of the first
+    input that stay numbers in the model."""
     global made
     names = [f"i{k}" if a is not None else "" for k, a in enumerate(inputs)]
     shown = range(results) if isinstance(results, int) else results
     outs = [f"o{k}" if k in shown else "" for k in range(max(shown) + 1)]
     given = [o for o in outs if o]
     domain, _, name = op.rpartition(".")
-    symbolic, constants = coin(), set(aux) if coin() else set()
+    symbolic, constants = coin() and not fixed, set(aux) if coin() else set()
     fed = [k for k, a in enumerate(inputs) if a is not None and k not in constants]
     feeds = {names[k]: inputs[k] for k in fed}
 
@@ -400,7 +400,7 @@ def microsoft_normalizations():
         inputs = [x, skip, scale] + ([shift] if op.startswith("SkipL") and coin(0.7) else [])
         if coin():
             inputs += ([None] if op.startswith("SkipL") and len(inputs) == 3 else []) + [real(size)]
-        microsoft(op, inputs, attrs, results=pick.choice([1, [0, 3]]))
+        microsoft(op, inputs, attrs, results=pick.choice([1, [0, 3], [0, 1], [0, 2, 3], 4]))
 
 
 def microsoft_products():
@@ -478,7 +478,7 @@ def microsoft_integer_products():
         inputs += [real(n)] if coin() else []
     else:
         inputs = [codes(np.uint8, m, k), np.array(0.02, np.float32), codes(np.uint8), b, scale, zero, whole(-99, 99, n) if coin() else None]
-        inputs += [np.array(0.9, np.float32), codes(np.uint8)] if coin() else []
+        inputs += pick.choice([[], [np.array(0.9, np.float32), codes(np.uint8)], [np.array(0.9, np.float32)], [None, codes(np.uint8)]])
         attrs = dict(transA=flag(), transB=flag(), alpha=pick.choice([1.0, 0.5]))
         for i, name in (0, "transA"), (3, "transB"):
             inputs[i] = np.ascontiguousarray(inputs[i].T) if attrs[name] else inputs[i]
@@ -497,30 +497,62 @@ def microsoft_quantisations():
     microsoft(op, [real(*shape) if op[0] == "Q" else codes(dtype, *shape), scale, zero], dict(axis=axis) if scales else {})
 
 
+def key_masks(batch, length, total):
+    """A mask that MultiHeadAttention takes, or None."""
+    lengths = whole(1, total + 1, batch)
+    return pick.choice([None, whole(0, 2, batch, total), whole(0, 2, batch, length, total), lengths,
+                        np.concatenate([lengths, whole(0, 9, 2 * batch + 2)])])
+
+
+def several_lengths(inputs, k, batch):
+    """Whether operand K is a mask whose length, a multiple of the batch, says what is in it."""
+    return len(inputs) > k and inputs[k] is not None and inputs[k].ndim == 1 and len(inputs[k]) > batch
+
+
 def microsoft_attentions():
     batch, length, heads, size, past = some(4, 1, 4) + [pick.randint(0, 3)]
     width, total = heads * size, length + past
     if coin():
         inputs = [real(batch, length, 5), real(5, 3 * width), real(3 * width)]
-        inputs.append(pick.choice([None, whole(0, 2, batch, total), whole(0, 2, batch, length, total), whole(1, total + 1, batch)]))
+        inputs.append(pick.choice([key_masks(batch, length, total), whole(0, 2, pick.choice([1, batch]), 1),
+                                   np.concatenate([whole(1, total + 1, batch), whole(0, 2, batch)])]))
         inputs.append(real(2, batch, heads, past, size) if past else None)
         if coin() and not past:
             inputs.append(real(batch, heads, length, total))
-        if not past and inputs[3] is not None and inputs[3].ndim == 1:
-            inputs[3] = whole(1, length + 1, batch)
         while inputs[-1] is None:
             inputs.pop()
-        microsoft("Attention", inputs, dict(num_heads=heads, unidirectional=flag(), mask_filter_value=-30.0), results=2 if past else 1)
+        microsoft("Attention", inputs, dict(num_heads=heads, unidirectional=flag(), mask_filter_value=-30.0), results=2 if past else 1,
+                  fixed=several_lengths(inputs, 3, batch))
         return
     keys = length if past else pick.randint(1, 4)
     total = keys + past
-    inputs = [real(batch, length, width), real(batch, keys, width), real(batch, keys, width), real(3 * width) if coin() else None]
-    inputs += [pick.choice([None, whole(0, 2, batch, total)]), real(batch, heads, length, total) if coin() else None]
+    shape = (batch, heads, keys, size) if coin(0.3) and not past else (batch, keys, width)
+    inputs = [real(batch, length, width), real(*shape), real(*shape), real(3 * width) if coin() else None]
+    inputs += [key_masks(batch, length, total), real(batch, heads, length, total) if coin() else None]
     if past:
         inputs += [real(batch, heads, past, size), real(batch, heads, past, size)]
     while inputs[-1] is None:
         inputs.pop()
-    microsoft("MultiHeadAttention", inputs, dict(num_heads=heads, scale=pick.choice([0.3, 0.5]), mask_filter_value=-30.0), results=3 if past else 1)
+    microsoft("MultiHeadAttention", inputs, dict(num_heads=heads, scale=pick.choice([0.3, 0.5]), mask_filter_value=-30.0, unidirectional=int(coin(0.3))),
+              results=3 if past else 1, fixed=several_lengths(inputs, 4, batch))
+
+
+def microsoft_square_masks():
+    """Attention's mask for every two positions, of which ONNX Runtime takes a part: [batch, queries, keys]."""
+    batch, length, heads, size, past = some(4, 1, 4) + [pick.randint(0, 3)]
+    width, most = heads * size, length + past + pick.randint(0, 3)
+    mask = whole(0, 2, batch, 1, most, most)
+    inputs = [real(batch, length, 5), real(5, 3 * width), real(3 * width), mask] + ([real(2, batch, heads, past, size)] if past else [])
+    attrs, results = dict(num_heads=heads, mask_filter_value=-30.0), 2 if past else 1
+
+    def part():
+        given = inputs[:3] + [mask[:, 0, past:past + length, :past + length]] + inputs[4:]
+        names, outs = [f"i{k}" for k in range(len(given))], [f"o{k}" for k in range(results)]
+        graph = helper.make_graph([helper.make_node("Attention", names, outs, domain="com.microsoft", **attrs)], "g",
+                                  [info(n, a, False) for n, a in zip(names, given)], [helper.make_empty_tensor_value_info(o) for o in outs])
+        domains = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
+        return expected(helper.make_model(graph, opset_imports=domains, ir_version=10), dict(zip(names, given)), "runtime")
+    microsoft("Attention", inputs, attrs, results=results, oracle=part)
 
 
 def microsoft_grouped_attentions():
@@ -653,7 +685,7 @@ KINDS = [(reductions, 3), (empty_reductions, 1), (arg_reductions, 1), (tops, 2),
          (einsums, 2), (convolutions, 2), (transposed_convolutions, 3), (pools, 4), (global_pools, 1),
          (normalizations, 2), (softmaxes, 1), (resizes, 6), (quantisations, 4), (microsoft_activations, 1), (microsoft_normalizations, 2),
          (microsoft_products, 2), (microsoft_quantised, 4), (microsoft_integer_products, 2), (microsoft_quantisations, 1),
-         (microsoft_attentions, 4), (microsoft_grouped_attentions, 4), (microsoft_rotations, 1), (microsoft_blocks, 2),
+         (microsoft_attentions, 4), (microsoft_square_masks, 1), (microsoft_grouped_attentions, 4), (microsoft_rotations, 1), (microsoft_blocks, 2),
          (old_operators, 1), (inverses, 1), (grams, 1), (grid_samples, 2), (transforms, 2)]
 
 for kind, weight in KINDS:

@@ -11,7 +11,7 @@ import onnx.parser
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 DIGITS = os.path.join(ROOT, "examples", "digits", "digits.onnx")
-HEAD = '<ir_version: 10, opset_import: ["" : 23]> g '
+HEAD = '<ir_version: 10, opset_import: ["" : 23, "ai.onnx.ml" : 3, "com.microsoft" : 1]> g '
 
 
 def model(text):

@@ -295,6 +295,47 @@ class Sequences(unittest.TestCase):
             model([])
 
 
+class Indices(unittest.TestCase):
+    """Of tables with one row, in which every index that is in range reads the same element."""
+
+    def test_one_row(self):
+        for text in ("(int64[n] i, float[1] t) => (float[n] y) { y = Gather(t, i) }",
+                     "(int64[n] i, float[1] t) => (float[n] y) <float[1] c = {2}> { g = Gather(c, i)  y = Mul(g, t) }",
+                     "(int64[n] i, float[1] t) => (float[n] y) { y = GatherElements(t, i) }",
+                     "(int64[n] i, float[1] t) => (float[n] y) <int64[1] last = {-1}> { u = Unsqueeze(i, last)  y = GatherND(t, u) }",
+                     "(int64[n] i, float[1] t) => (float y) { g = Gather(t, i)  y = ReduceMax<keepdims = 0>(g) }"):
+            for level in 0, 3:
+                model = compiled(text, level=level)
+                self.assertGreater(model(np.int64([0, -1, 0]), np.float32([3])).max(), 2, text)
+                for at in 1, -2, 2**40:
+                    with self.subTest(f"{text} {level} {at}"), self.assertRaisesRegex(dlcc.RunError, f"index out of range: {at}, in a dim of 1"):
+                        model(np.int64([0, at, 0]), np.float32([3]))
+
+    def test_unknown_categories(self):
+        """OneHotEncoder fails where zeros is 0."""
+        for type, cats, known, other in (("int64", "cats_int64s = [1, 5]", np.int64([5, 1]), np.int64([5, 3])),
+                                         ("float", "cats_int64s = [7]", np.float32([7]), np.float32([7, 7, 8])),
+                                         ("string", 'cats_strings = ["a", "b", "c"]', ["c", "a"], ["c", "d"])):
+            for level in 0, 2:
+                model = compiled(f"({type}[n] x) => (float[n,k] y) {{ [Kinds] y = ai.onnx.ml.OneHotEncoder<{cats}, zeros = 0>(x) }}", level=level)
+                self.assertEqual(model(known).sum(1).tolist(), [1] * len(known))
+                with self.subTest(cats), self.assertRaisesRegex(dlcc.RunError, r'node "Kinds" \(ai.onnx.ml.OneHotEncoder\): index out of range'):
+                    model(other)
+
+
+class Sparse(unittest.TestCase):
+    """Inputs that are sparse tensors in the file, and are passed dense."""
+
+    def test_product(self):
+        a, b = np.float32([[0, 2, 0], [0, 0, 3]]), np.float32([[1, 4], [2, 5], [3, 6]])
+        for attributes, x, y in ("alpha = 2.0", a, b), ("transA = 1, alpha = 2.0", a.T.copy(), b), ("transB = 1, alpha = 2.0", a, b.T.copy()):
+            with self.assertWarnsRegex(dlcc.CompileWarning, "sparse tensor"):
+                model = compiled(f"(sparse_tensor(float[m,k]) a, float[i,j] b) => (float[p,q] y) {{ y = com.microsoft.SparseToDenseMatMul<{attributes}>(a, b) }}")
+            self.assertEqual(model(x, y).tolist(), (2 * (a @ b)).tolist(), attributes)
+        model = compiled("(int64[m,k] a, int64[k,n] b) => (int64[m,n] y) { y = com.microsoft.SparseToDenseMatMul<alpha = 2.0>(a, b) }")
+        self.assertEqual(model(a.astype(np.int64), b.astype(np.int64)).tolist(), (a @ b).tolist())
+
+
 class Lengths(unittest.TestCase):
     """Lengths that only the run knows."""
 

@@ -13,6 +13,7 @@ static const Warning warnings[] = {
 	{.name = "shape"},       /* a type that a .dl declares is not the one found */
 	{.name = "duplicate"},   /* two constants of one name */
 	{.name = "overridable"}, /* inputs that are constants, since they have initialisers */
+	{.name = "sparse"},      /* inputs that are sparse tensors in the file */
 	{.name = "unbounded"},   /* memory whose size depends on data; only where it is named */
 	{.name = "seed"},        /* random numbers without a seed */
 	{.name = "schedule"},    /* --slice=N or a line of --schedule=FILE decides nothing */

@@ -28,6 +28,7 @@ typedef struct Try {
 	OnnxFile *file;
 	const char *model;   /* where the model is text */
 	dl_strings *strings; /* of both contexts */
+	bool one_fault;      /* of a node or value at most */
 	bool quantises;      /* the model does */
 	bool permits;        /* the model permits that its activations are quantised */
 } Try;
@@ -57,15 +58,37 @@ static const char *said(Try *y)
 	return s;
 }
 
+/* Whether each line of an error in S has a name in quotes, and no two have the same first one. */
+static bool names_once(Try *y, const char *s)
+{
+	VEC(const char *) names = {0};
+
+	for (s = strstr(s, ": error: "); s; s = strstr(s + 1, ": error: ")) {
+		const char *from = strchr(s, '"'), *end = strchr(s, '\n'),
+			   *to = from ? strchr(from + 1, '"') : NULL;
+
+		if (!to || (end && to > end))
+			return false;
+		from = arena_strndup(y->arena, from, (size_t)(to - from));
+		for (int i = 0; i < names.n; i++)
+			if (!strcmp(names.at[i], from))
+				return false;
+		vec_push(y->arena, &names, from);
+	}
+	return true;
+}
+
 /* A refusal says why. */
 static void refuse(Try *y)
 {
 	const char *s = said(y);
 
-	if (y->diag.errors && strstr(s, "error"))
-		say(y, REFUSED, s);
-	else
+	if (!y->diag.errors || !strstr(s, "error"))
 		say(y, BROKEN, "refused without a diagnostic");
+	else if (y->one_fault && !names_once(y, s))
+		say(y, BROKEN, arena_printf(y->arena, "not one diagnostic for a name: %s", s));
+	else
+		say(y, REFUSED, s);
 }
 
 /* ---- Compiling ---- */
@@ -448,9 +471,9 @@ static void run(Try *y, Module *m, Bytes file, const char *sample)
 	ctx_free(plain.ctx);
 }
 
-void try_file(Tried *t, Bytes file, bool text, Rng *r, const char *sample)
+void try_file(Tried *t, Bytes file, bool text, bool one_fault, Rng *r, const char *sample)
 {
-	Try y = {.t = t, .r = r, .arena = arena_new()};
+	Try y = {.t = t, .r = r, .arena = arena_new(), .one_fault = one_fault};
 	Module m = {.arena = y.arena, .opt = {.level = 2, .rewrite_limit = -1}};
 
 	*t = (Tried){.outcome = REFUSED};

@@ -90,7 +90,7 @@ def skip_norm(g, op):
     simple = op.endswith("SkipSimplifiedLayerNormalization")
     skip = g.new(v.type, sizes if simple else r.choice((sizes, [same(1)] + sizes[1:], sizes[1:])))
     operands = [v, skip, weights()] + ([] if simple else [maybe(g, 0.6, weights)]) + [maybe(g, 0.5, weights)]
-    return g.node(op, trimmed(operands), r.choice((1, (0, 3))), epsilon=0.25)
+    return g.node(op, trimmed(operands), r.choice((1, (0, 3), (0, 2), 4)), epsilon=0.25)
 
 
 @microsoft("EmbedLayerNormalization")
@@ -157,6 +157,20 @@ def fused_matmul(g, op):
         sizes = batch + (sizes[::-1] if flip else sizes)
         operands.append(g.new("float32", [sizes[-2]] + sizes[:-2] + sizes[-1:] if front else sizes))
     return g.node(op, operands, alpha=r.choice((1.0, 0.5)), **attributes)
+
+
+@microsoft("SparseToDenseMatMul")
+def sparse_matmul(g, op):
+    """Whose first operand is sparse for ONNX Runtime; FusedMatMul computes the same of a dense one."""
+    m, k, n = (few(g, 33) for _ in range(3))
+    attributes = dict(alpha=g.random.choice((1.0, 0.5)), transA=g.random.randrange(2), transB=g.random.randrange(2))
+    a = g.new("float32", [k, m] if attributes["transA"] else [m, k])
+    b = g.new("float32", [n, k] if attributes["transB"] else [k, n])
+    if a is None or b is None:
+        return None
+    types = {"a": ("float32", 2), "b": ("float32", 2)}
+    fused = session(one_node(DOMAIN + "FusedMatMul", ["a", "b"], ["y"], attributes, types))
+    return g.node(op, [a, b], run=lambda: lambda feed: fused({"a": feed[a.name], "b": feed[b.name]}), **attributes)
 
 
 @microsoft("Inverse")
@@ -288,7 +302,7 @@ def quantised_gemm(g, op):
     attributes = dict(transA=ta, transB=tb, alpha=r.choice((1.0, 0.5)))
     if r.random() < 0.5:
         return firm_node(g, op, operands + [scales(g, "float32", [], False), all_of_range(g, a.type, [])], 7, **attributes)
-    return g.node(op, trimmed(operands), **attributes)
+    return g.node(op, trimmed(operands + [maybe(g, 0.3, lambda: scales(g, "float32", [], False))]), **attributes)
 
 
 @microsoft("QuantizeLinear", "DequantizeLinear")
@@ -392,6 +406,11 @@ def mask_of(g, batch, *dims):
     return g.feed(arrays)
 
 
+def lengths_of(g, batch, most):
+    """The number of keys that each entry of the batch sees."""
+    return g.feed([g.rng.integers(1, most[k] + 1, batch[k]).astype(np.int32) for k in range(SETS)])
+
+
 @microsoft("Attention")
 def packed_attention(g, op):
     r = g.random
@@ -408,9 +427,9 @@ def packed_attention(g, op):
     if r.random() < 0.3 and not with_past:
         sizes[2] = heads * r.choice((2, 8))
         attributes["qkv_hidden_sizes"] = sizes
-    lengths = lambda: g.feed([g.rng.integers(1, length[k] + 1, batch[k]).astype(np.int32) for k in range(SETS)])      # noqa: E731
-    kind = r.choice(("none", "keys", "queries", "lengths"))
-    mask = {"none": lambda: "", "keys": lambda: mask_of(g, batch, total), "queries": lambda: mask_of(g, batch, length, total), "lengths": lengths}[kind]()
+    kind = r.choice(("none", "keys", "queries", "lengths", "all"))
+    mask = {"none": lambda: "", "keys": lambda: mask_of(g, batch, total), "queries": lambda: mask_of(g, batch, length, total),
+            "lengths": lambda: lengths_of(g, batch, length), "all": lambda: mask_of(g, batch, same(1))}[kind]()
     operands = [v, g.new("float32", [v.sizes(2), same(sum(sizes))]), g.new("float32", [same(sum(sizes))]), mask,
                 g.new("float32", [same(2), batch, same(heads), past, same(size)]) if with_past else "",
                 maybe(g, 0.0 if with_past else 0.4, lambda: g.new("float32", [r.choice((batch, same(1))), same(heads), length, total]))]
@@ -443,8 +462,9 @@ def multi_head(g, op):
         operands = [q, real(batch, same(heads), keys, same(size)), real(batch, same(heads), keys, same(value))]
     else:
         operands = [q, real(batch, keys, same(heads * size)), real(batch, keys, same(heads * value))]
-    operands.append(maybe(g, 0.5 if form == "flat" else 0, lambda: real(same(heads * (2 * size + value)))))
-    operands.append(maybe(g, 0.5, lambda: mask_of(g, batch, total)))
+    operands.append(maybe(g, 0.5 if form in ("flat", "heads") else 0, lambda: real(same(heads * (2 * size + value)))))
+    mask = r.choice((lambda: mask_of(g, batch, total), lambda: mask_of(g, batch, length, total), lambda: lengths_of(g, batch, total)))
+    operands.append(maybe(g, 0.6, mask))
     operands.append(maybe(g, 0.4, lambda: real(r.choice((batch, same(1))), r.choice((same(heads), same(1))), length, total)))
     if with_past:
         operands += [real(batch, same(heads), past, same(size)) for _ in range(2)]

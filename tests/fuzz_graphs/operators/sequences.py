@@ -139,7 +139,8 @@ def dft(g, op):
     if op == "STFT":
         batch, length = (tuple(max(1, n) for n in g.new_sizes()) for _ in range(2))
         step, size = r.choice((1, 2, 3)), r.choice((2, 4, 7))
-        v = g.new(type_, [batch, tuple(n + size for n in length), (1,) * SETS]) if g.count([batch, length, (size,) * SETS]) else None
+        last = [(1,) * SETS] if r.random() < 0.6 else []
+        v = g.new(type_, [batch, tuple(n + size for n in length)] + last) if g.count([batch, length, (size,) * SETS]) else None
         w = g.new(type_, [(size,) * SETS]) if r.random() < 0.5 else ""
         return g.node(op, [v, g.const(np.array(step)), w, g.const(np.array(size))], onesided=r.randrange(2))
     rank = r.choice((1, 2, 3))

@@ -476,6 +476,9 @@ typedef struct dl_kctx {
 	int32_t *fault; /* set by dl_fault alone */
 	dl_strings *strings;
 	int64_t *bad_index; /* the index out of range and the size of its dim; likewise */
+	/* nonzero: dim has the sizes of a part of the run's batch. All parts are to be computed
+	 * alike, whatever their sizes are. */
+	int32_t part;
 } dl_kctx;
 
 /* A function that computes [begin, end) of a kernel's parallel stage. scratch is this thread's
@@ -645,7 +648,7 @@ typedef struct dl_exec {
 	int32_t variant;
 	int32_t status; /* status of the first failure */
 	int32_t counts; /* nonzero: the run is profiled, and dl_count is to be called */
-	int32_t reserved;
+	int32_t part;   /* nonzero: sym has the sizes of a part of the run's batch */
 	/* where several threads call exec: the runtime's state of this thread; else null */
 	void *thread;
 } dl_exec;

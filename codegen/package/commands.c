@@ -246,6 +246,9 @@ int pack_object_args(Pack *p, int i, char **argv)
 		argv[n++] = arena_printf(p->a, "-march=%s", t->march);
 	if (t && target_is_x86(t) && t->vector_bytes == 64)
 		argv[n++] = (char *)(uintptr_t) "-mprefer-vector-width=512";
+	/* GCC would not fuse where a loop has one sum, for some CPUs, but where it has several */
+	if (t && !is_clang(p->cc))
+		argv[n++] = (char *)(uintptr_t) "--param=avoid-fma-max-bits=0";
 	/* LLVM would make a version of loops for strides of 1 and vectorise no other */
 	if (t && is_clang(p->cc)) {
 		argv[n++] = (char *)(uintptr_t) "-mllvm";

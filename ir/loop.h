@@ -122,7 +122,7 @@ typedef struct Tile {
 	 * k*a_step + t, of B's column at b_at + k*b_step + j*kpack + t */
 	int kpack;
 	int mr, nr;
-	int usual; /* rows of all tiles but the last one, which may have up to MR */
+	int usual; /* rows of all tiles but the last one, which may have up to MR, an even number */
 	Buf *acc; /* local; element (i, j) at acc_at + i*nr + j, for j < n_valid; other columns are undefined */
 	Expr *acc_at;
 	Iter *col; /* the column within the tile; LNode.at mentions it, and ROW */

@@ -501,7 +501,7 @@ static void put_rows_call(GenC *g, StrBuf *b, const Tile *t, const char *name, i
  * product have one form, by the number of all rows. */
 static void put_choice(GenC *g, StrBuf *b, const Tile *t, const RowsFunction *f, int n)
 {
-	const int half = (t->mr + 1) / 2;
+	const int half = t->mr / 2;
 	int at = 0;
 
 	strbuf_puts(b, "\t");

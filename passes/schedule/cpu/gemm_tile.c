@@ -113,10 +113,10 @@ static bool gains_by_rows(const Gemm *g, const TileAt *t)
 	       !g->when && !g->trim;
 }
 
-/* The most rows of a tile. */
-static Dim *rows_of_tile(const Gemm *g)
+/* The most rows of a tile. One with a rest has an even number, as it may be computed in halves. */
+static int64_t most_rows(const Gemm *g)
 {
-	return dim_const(g->k->ctx, g->mr + g->rest);
+	return g->rest ? round_up(g->mr + g->rest, 2) : g->mr;
 }
 
 /* Gives the tile TL its rows. */
@@ -127,7 +127,7 @@ static void set_rows(Gemm *g, const TileAt *t, Tile *tl)
 	tl->usual = (int)g->mr;
 	tl->m_valid = t->m_valid;
 	tl->whole = t->m_valid->kind == EX_CONST && t->m_valid->i == g->mr && gains_by_rows(g, t);
-	tl->mr = (int)(g->mr + (tl->whole ? 0 : g->rest));
+	tl->mr = (int)(tl->whole ? g->mr : most_rows(g));
 	tl->row = l_iter(&g->b, "r", dim_const(g->k->ctx, tl->mr));
 	if (gemm_may_have_sums(g) && !(dim_is_const(g->m, &m) && m <= tl->mr))
 		tl->rows = ex_dim(g->b.p, g->m);
@@ -218,7 +218,7 @@ static void emit_epilogue(Gemm *g, const TileAt *t)
 {
 	LBuild *b = &g->b;
 	ExprPool *p = b->p;
-	Iter *i = l_iter(b, "i", rows_of_tile(g)),
+	Iter *i = l_iter(b, "i", dim_const(g->k->ctx, most_rows(g))),
 	     *j = l_iter(b, "j", dim_const(g->k->ctx, g->nr));
 	Expr *at = ex_add(p, ex_mul(p, ex_iter(p, i), l_int(b, g->nr)), ex_iter(p, j));
 	Expr *acc_at = ex_add(p, t->tile_at, at);
@@ -234,8 +234,7 @@ static void emit_epilogue(Gemm *g, const TileAt *t)
 
 		if (o->kind != BUF_TEMP || pl.value[o->id])
 			continue;
-		local = l_temp(b, o->name, o->dtype,
-			       dim_mul(g->k->ctx, rows_of_tile(g), dim_const(g->k->ctx, g->nr)));
+		local = l_temp(b, o->name, o->dtype, dim_const(g->k->ctx, most_rows(g) * g->nr));
 		pl.value[o->id] = ex_load(p, local, &at, 1);
 	}
 	il = l_loop(b, unrolls_epilogue(g, t) ? LOOP_UNROLL : LOOP_SERIAL, i, l_int(b, 0),
@@ -356,8 +355,7 @@ static void emit_one(Gemm *g, TileAt t)
 {
 	if (!t.tile) {
 		t.tile = kernel_temp(g->k, "tile", ctype_dtype(g->c.ct), 1,
-				     (Dim *[]){dim_mul(g->k->ctx, rows_of_tile(g),
-						       dim_const(g->k->ctx, g->nr))});
+				     (Dim *[]){dim_const(g->k->ctx, most_rows(g) * g->nr)});
 		l_local(&g->b, t.tile);
 	}
 	emit_tile(g, &t);

@@ -32,13 +32,13 @@ class Cpu:
     """A target, and how its programs are compiled and run. BUILD has dlcc; files go to FOLDER."""
 
     def __init__(self, build, folder, target, cc="cc", options=(), run=(), kinds=("small", "real", "bytes")):
-        self.build, self.folder, self.target, self.cc = build, folder, target, cc
+        self.build, self.folder, self.target, self.code, self.cc = build, folder, target, "cpu:" + target, cc
         self.options, self.run, self.kinds = list(options), list(run), kinds
         self.drive = f"{folder}/drive.{target}"
         subprocess.run([cc, "-std=gnu11", "-O1", "-I.", "-D_GNU_SOURCE", "tests/cpus/drive.c", "-o", self.drive, "-ldl"], check=True)
 
     def compile(self, model, so, options=()):
-        subprocess.run([f"{self.build}/bin/dlcc", model, f"--target=cpu:{self.target}", "--name=t", f"--cache={self.folder}/cache",
+        subprocess.run([f"{self.build}/bin/dlcc", model, f"--target={self.code}", "--name=t", f"--cache={self.folder}/cache",
                         *self.options, *options, "-o", so], check=True, stdout=subprocess.DEVNULL)
 
     def results(self, so, cases, threads=0, env=None):

@@ -359,10 +359,7 @@ class Gpu(Cpu):
 
     def __init__(self):
         super().__init__(BUILD, FOLDER, "generic")
-        self.target, self.gpu = "sm_80", True
-
-    def compile(self, model, so, options=()):
-        Cpu.compile(self, model, so, [*options, "--target=cuda:sm_80"])
+        self.target, self.code = "sm_80", "cpu:generic,cuda:sm_80"
 
     def results(self, so, cases, threads=0, env=None):
         return Cpu.results(self, so, cases, threads, samples.simulated(BUILD))
@@ -378,6 +375,10 @@ def ways(i, cpu):
 def main():
     rng, pick = np.random.default_rng(SEED), random.Random(SEED)
     have, lack = cpus(BUILD, FOLDER)
+    if os.path.exists(f"{BUILD}/ptxsim/libcuda.so.1") and samples.llvm(BUILD):
+        have.append(Gpu())
+    else:
+        lack.append("sm_80")
     have = [c for c in have if not NAMED or c.target in NAMED]
     passed = failed = 0
     models = [m for makes in (products, forms, convolutions, slices, attention, recurrent, rows) for m in makes(pick)]

@@ -205,7 +205,7 @@ struct Graph {
 	Node *first, *last;
 	VEC(Fact) facts;
 	VEC(Alias) aliases; /* set by the pass `alias` */
-	VEC(ResultAccuracy) accuracy; /* of some results; set by the pass `accuracy` */
+	VEC(ResultAccuracy) accuracy; /* of some results; set by the pass `infer` */
 	int nvalues, nnodes;     /* next free ids */
 	const char *file;        /* the model's file, for messages */
 	int opset;               /* the newest that the model has nodes of; 0: it is not ONNX */

@@ -180,7 +180,6 @@ static inline bool module_on_gpu(const Module *m)
 	return m->ntargets && m->target[0]->gpu;
 }
 
-bool pass_accuracy(Module *m);
 bool pass_infer(Module *m);
 bool pass_caches(Module *m);
 bool pass_canon(Module *m);

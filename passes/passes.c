@@ -4,10 +4,8 @@
 #include "passes/module.h"
 
 const Pass pass_table[] = {
-	{"accuracy", pass_accuracy, ON_ALL, false,
-	 "how exactly each result is determined: while nodes are the model's operators, of which inference expands some"},
 	{"infer", pass_infer, ON_ALL, false,
-	 "types and sizes of every value; composite ops become their parts, so that no later pass names them"},
+	 "types and sizes of every value, and how exactly the results are determined; composite ops become their parts, so that no later pass names them"},
 	{"caches", pass_caches, ON_ALL, false,
 	 "--caches: caches of f32 become halves: when attention is in parts, before the Casts that this adds could cancel"},
 	{"canon", pass_canon, ON_ALL, false,

@@ -69,13 +69,14 @@ bool c_tile_counts_rows(const GenC *g, const Tile *t)
 	return t->rows && t->rows->kind != EX_CONST && !t->whole && sets_of(g, t, 1) > 1;
 }
 
-/* The name says all that the function's text depends on: tiles of one name share it. */
-const char *c_tile_use(GenC *g, const Tile *t)
+/* What begins the names of T's functions. It says all that their texts depend on, but for their
+ * numbers of rows and of sums. */
+static const char *key_of(const GenC *g, const Tile *t)
 {
 	const int columns = columns_of(g, t), run = c_tile_whole_runs(t);
-	const char *key = arena_printf(
-		g->arena, "tile_%s_%s%dx%d%s%s%s%s%s%s%s%s%s%s%s", ctype_name[t->ct],
-		t->usual < t->mr ? arena_printf(g->arena, "%dto", t->usual) : "", t->mr, columns,
+
+	return arena_printf(
+		g->arena, "tile_%s_%dx%d%s%s%s%s%s%s%s%s%s%s", ctype_name[t->ct], t->usual, columns,
 		columns < t->nr ? arena_printf(g->arena, "of%d", t->nr) : "",
 		t->kpack == 1            ? ""
 		: t->b->dtype == DT_BF16 ? t->a->dtype == DT_BF16 ? "_bf16_bf16" : "_f32_bf16"
@@ -92,10 +93,17 @@ const char *c_tile_use(GenC *g, const Tile *t)
 			: "",
 		t->zero ? "_zero" : "",
 		t->row_scale ? arena_printf(g->arena, "_rows%lld", (long long)t->row_group) : "",
-		t->whole ? "_whole" : "",
-		!t->rows || sets_of(g, t, 1) == 1 ? ""
-		: c_tile_counts_rows(g, t)        ? "_any"
-						  : "_many");
+		t->whole ? "_whole" : "");
+}
+
+/* Tiles of one name share the function. */
+const char *c_tile_use(GenC *g, const Tile *t)
+{
+	const bool many = t->rows && sets_of(g, t, t->whole ? t->mr : 1) > 1;
+	const char *key = arena_printf(
+		g->arena, "%s%s%s", key_of(g, t),
+		t->usual < t->mr ? arena_printf(g->arena, "_to%d", t->mr) : "",
+		!many ? "" : c_tile_counts_rows(g, t) ? "_any" : "_many");
 
 	for (int i = 0; i < g->tiles.n; i++)
 		if (!strcmp(g->tiles.at[i], key))
@@ -381,9 +389,11 @@ static const char *last_parameters(GenC *g, const Tile *t, bool declare)
 static void rows_function(GenC *g, StrBuf *b, const Tile *t, const char *name, int rows, int sets)
 {
 	const char *type = c_type(t->ct), *a = type_of(t, t->a),
-		   *how = rows < t->mr                                                ? ""
-			  : t->whole || (t->kpack == 1 && g->target->registers >= 32) ? "DL_TILE "
-										      : "DL_APART ";
+		   *how = rows < t->usual ? ""
+			  : t->whole || (t->kpack == 1 && g->target->registers >= 32 &&
+					 rows == t->usual)
+				  ? "DL_TILE "
+				  : "DL_APART ";
 	const int esize = dtype_info[ctype_dtype(t->ct)].bits / 8, lanes = c_tile_lanes(g, t),
 		  nv = vectors_of(g, t), run = c_tile_whole_runs(t);
 
@@ -459,10 +469,11 @@ typedef struct RowsFunction {
 
 enum { MOST_FUNCTIONS = 10 };
 
-/* The functions of T, which is KEY: those with one sum for each element, the most rows first, and
- * then those with several. Returns how many there are. */
-static int rows_functions(const GenC *g, const Tile *t, const char *key, RowsFunction *f)
+/* The functions of T: those with one sum for each element, the most rows first, and then those with
+ * several. Returns how many there are. */
+static int rows_functions(const GenC *g, const Tile *t, RowsFunction *f)
 {
+	const char *key = key_of(g, t);
 	const bool fits = (t->mr + 1) * vectors_of_row(g, t) + 1 <= g->target->registers;
 	int n = 0;
 
@@ -471,15 +482,16 @@ static int rows_functions(const GenC *g, const Tile *t, const char *key, RowsFun
 	for (int several = 0; several < 2; several++)
 		for (int r = t->usual; r >= 1; r = r > 4 ? 4 : r > 2 ? 2 : r - 1) {
 			const int sets = sets_of(g, t, r);
-			/* tiles of few rows that are not all rows of the product */
-			const bool other = !several && sets > 1 && t->rows && !n;
+			/* all tiles have few rows, though the product has more */
+			const bool one = !several && sets > 1 && t->rows && !n;
 
-			if (other || (sets > 1) == several)
-				if (!several || !t->rows || c_tile_counts_rows(g, t))
-					f[n++] = (RowsFunction){
-						r, other ? 1 : sets,
-						arena_printf(g->arena, "%s_%d%s", key, r,
-							     other ? "_one" : "")};
+			if ((sets > 1) != several && !one)
+				continue;
+			if (several && t->rows && !c_tile_counts_rows(g, t))
+				continue;
+			f[n++] = (RowsFunction){
+				r, one ? 1 : sets,
+				arena_printf(g->arena, one ? "%s_%d_one" : "%s_%d", key, r)};
 		}
 	return n;
 }
@@ -529,7 +541,20 @@ static void put_choice(GenC *g, StrBuf *b, const Tile *t, const RowsFunction *f,
 	}
 }
 
-static void tile_function(GenC *g, StrBuf *b, const Tile *t, const char *key)
+typedef VEC(const char *) Names;
+
+/* Whether NAME is new in PRINTED, to which it is added. */
+static bool is_new(GenC *g, Names *printed, const char *name)
+{
+	for (int i = 0; i < printed->n; i++)
+		if (!strcmp(printed->at[i], name))
+			return false;
+	vec_push(g->arena, printed, name);
+	return true;
+}
+
+/* Prints the functions of T, which is KEY, but for those whose names are in PRINTED. */
+static void tile_function(GenC *g, StrBuf *b, const Tile *t, const char *key, Names *printed)
 {
 	const char *a = type_of(t, t->a), *last = last_parameters(g, t, true);
 	RowsFunction f[MOST_FUNCTIONS];
@@ -539,9 +564,11 @@ static void tile_function(GenC *g, StrBuf *b, const Tile *t, const char *key)
 		rows_function(g, b, t, key, t->mr, t->rows ? 1 : sets_of(g, t, t->mr));
 		return;
 	}
-	n = rows_functions(g, t, key, f);
+	n = rows_functions(g, t, f);
 	for (int i = 0; i < n; i++)
-		if (t->row_scale)
+		if (!is_new(g, printed, f[i].name))
+			continue;
+		else if (t->row_scale)
 			c_tile_scaled_rows(g, b, t, f[i].name, f[i].rows, last);
 		else if (t->scale)
 			c_tile_scaled(g, b, t, f[i].name, f[i].rows, f[i].sets, last);
@@ -560,9 +587,11 @@ static void tile_function(GenC *g, StrBuf *b, const Tile *t, const char *key)
 
 void c_tiles(GenC *g, StrBuf *b)
 {
+	Names printed = {0};
+
 	c_tile_dot_functions(g, b);
 	c_tile_wide_functions(g, b);
 	c_tile_look_functions(g, b);
 	for (int i = 0; i < g->tiles.n; i++)
-		tile_function(g, b, &g->tile.at[i], g->tiles.at[i]);
+		tile_function(g, b, &g->tile.at[i], g->tiles.at[i], &printed);
 }

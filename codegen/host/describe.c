@@ -124,7 +124,7 @@ static int result_called(const Graph *g, const char *name)
 static const ResultAccuracy *accuracy_of(const Graph *g, int i)
 {
 	for (int k = 0; k < g->accuracy.n; k++)
-		if (result_called(g, g->accuracy.at[k].name) == i)
+		if (!strcmp(g->accuracy.at[k].name, host_result_name(g, i)))
 			return &g->accuracy.at[k];
 	return NULL;
 }

@@ -6,11 +6,11 @@
 #include <string.h>
 
 /* An element of a line: its value, as a float or as an integer, and its place in the line. */
-typedef struct Key {
+typedef struct LineKey {
 	double real;
 	int64_t whole;
 	int64_t place;
-} Key;
+} LineKey;
 
 static int sign(bool less, bool greater)
 {
@@ -19,7 +19,7 @@ static int sign(bool less, bool greater)
 
 static int by_value(const void *pa, const void *pb)
 {
-	const Key *a = pa, *b = pb;
+	const LineKey *a = pa, *b = pb;
 
 	if (isnan(a->real) || isnan(b->real))
 		return sign(isnan(b->real) && !isnan(a->real), isnan(a->real) && !isnan(b->real));
@@ -51,12 +51,12 @@ static int64_t first_of(Lines l, int64_t i)
 }
 
 /* Puts the elements of V in the line of L that begins at FIRST into KEY, sorted. */
-static void sort_line(const Array *v, Lines l, int64_t first, Key *key)
+static void sort_line(const Array *v, Lines l, int64_t first, LineKey *key)
 {
 	for (int64_t j = 0; j < l.n; j++) {
 		const int64_t at = first + j * l.step;
 
-		key[j] = (Key){dtype_load_f64(v->dtype, v->data, at),
+		key[j] = (LineKey){dtype_load_f64(v->dtype, v->data, at),
 			       dtype_is_float(v->dtype) ? 0 : dtype_load_i64(v->dtype, v->data, at),
 			       j};
 	}
@@ -68,7 +68,7 @@ Array unordered_values(Arena *a, const Array *v, int dim)
 	const Lines l = lines_of(v, dim);
 	const size_t bytes = (size_t)dtype_info[v->dtype].bits / 8;
 	Array to = array_copy(a, v);
-	Key *key = NEW_ARRAY(a, l.n + 1, Key);
+	LineKey *key = NEW_ARRAY(a, l.n + 1, LineKey);
 
 	for (int64_t i = 0; i < l.count && array_count(v); i++) {
 		const int64_t first = first_of(l, i);
@@ -90,16 +90,16 @@ static int by_number(const void *pa, const void *pb)
 }
 
 /* The elements of V at the places of KEY. */
-static void numbers_at(const Array *v, Lines l, int64_t first, const Key *key, int64_t *out)
+static void numbers_at(const Array *v, Lines l, int64_t first, const LineKey *key, int64_t *out)
 {
 	for (int64_t j = 0; j < l.n; j++)
 		out[j] = dtype_load_i64(v->dtype, v->data, first + key[j].place * l.step);
 }
 
 /* Elements I and I + 1 of KEY are of one group. */
-static bool is_tied(const Key *key, int64_t i, double tie)
+static bool is_tied(const LineKey *key, int64_t i, double tie)
 {
-	const Key *a = &key[i], *b = &key[i + 1];
+	const LineKey *a = &key[i], *b = &key[i + 1];
 
 	return !by_value(a, b) || (tie > 0 && fabs(a->real - b->real) <= tie);
 }
@@ -115,7 +115,7 @@ void unordered_indices(Arena *a, Array *got, Array *want, int dim, const Array *
 {
 	const Lines l = lines_of(want, dim);
 	const Array old_got = *got, old_want = *want;
-	Key *got_key = NEW_ARRAY(a, l.n + 1, Key), *want_key = NEW_ARRAY(a, l.n + 1, Key);
+	LineKey *got_key = NEW_ARRAY(a, l.n + 1, LineKey), *want_key = NEW_ARRAY(a, l.n + 1, LineKey);
 	int64_t *new_got = NEW_ARRAY(a, l.n + 1, int64_t),
 		*new_want = NEW_ARRAY(a, l.n + 1, int64_t);
 

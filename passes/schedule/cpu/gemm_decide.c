@@ -285,6 +285,19 @@ static void choose_blocks(const Target *t, Gemm *g, ProductDecision *d)
 	d->fetch = g->scale ? FETCH_NONE : choose_fetch(g, d);
 }
 
+/* Makes the blocks larger if a few rows are left over: they go to the tile before them only in a
+ * block that has more. */
+static void take_rest(const Target *t, Gemm *g, ProductDecision *d)
+{
+	const int64_t few = g->scale ? 0 : gemm_few_rows(t, g, d->nr);
+	int64_t m;
+
+	while (few < d->mr && dim_is_const(g->m, &m) && m > d->mc && m % d->mc > 0 &&
+	       m % d->mc <= few)
+		d->mc += d->mr;
+	d->rest = gemm_rest(t, g, d);
+}
+
 bool gemm_packs_a(const Gemm *g)
 {
 	int64_t terms;
@@ -317,7 +330,7 @@ bool product_choose(const Target *t, Kernel *k, Decision *d)
 	p->parallel[p->nparallel++] = by_rows ? PRODUCT_M : PRODUCT_N;
 	p->parallel[p->nparallel++] = by_rows ? PRODUCT_N : PRODUCT_M;
 	choose_blocks(t, &g, p);
-	p->rest = gemm_rest(t, &g, p);
+	take_rest(t, &g, p);
 	d->grain = (int64_t)t->wake * TERMS_PER_NS;
 	return true;
 }

@@ -311,14 +311,13 @@ static void open_rows(Gemm *g, TileAt *t, TileLoops *l)
 	if (g->rest) /* no tile begins with them, but the first one */
 		end = l_max(b, ex_add(p, m0, l_int(b, 1)), ex_sub(p, end, l_int(b, g->rest)));
 	l->m = l_loop(b, LOOP_SERIAL, t->mt, m0, end, g->mr);
-	left = ex_sub(p, t->rows_end, ex_iter(p, t->mt));
+	t->m_valid = mr;
 	if (dim_multiple(g->k->ctx, g->m, g->mr))
-		t->m_valid = mr;
-	else if (g->rest)
-		t->m_valid = ex_op3(p, IN_select,
-				    ex_op2(p, IN_le, left, l_int(b, g->mr + g->rest)), left, mr);
-	else
-		t->m_valid = l_min(b, mr, left);
+		return;
+	left = ex_sub(p, t->rows_end, ex_iter(p, t->mt));
+	t->m_valid = g->rest ? ex_op3(p, IN_select,
+				      ex_op2(p, IN_le, left, l_int(b, g->mr + g->rest)), left, mr)
+			     : l_min(b, mr, left);
 }
 
 static void open_tiles(Gemm *g, TileAt *t, TileLoops *l)

@@ -172,6 +172,28 @@ typedef struct GraphForms {
 	int n, cap;
 } GraphForms;
 
+/* How exactly the elements of a value are determined, beyond the rounding of their type. */
+typedef struct Accuracy {
+	/* they are computed from floats and rounded to multiples of STEP, less or more a constant: where
+	 * a float is near the middle, two right results differ by STEP; 0: they are not */
+	double step;
+	/* they are differences of numbers of about this magnitude, so that two right results may
+	 * differ by some of its ulps, even if both are near 0; 0: they are not */
+	double unit;
+	/* result PART of the node UNORDERED, which leaves open in which order the elements along
+	 * AXIS are; null: their order is determined */
+	const Node *unordered;
+	int part;
+	int64_t axis;
+} Accuracy;
+
+/* The accuracy of the result NAME. */
+typedef struct ResultAccuracy {
+	const char *name;
+	Accuracy is;
+	const char *by; /* the result whose elements have the same order, and their values; or null */
+} ResultAccuracy;
+
 struct Graph {
 	Ctx *ctx;
 	Arena *arena;
@@ -183,6 +205,7 @@ struct Graph {
 	Node *first, *last;
 	VEC(Fact) facts;
 	VEC(Alias) aliases; /* set by the pass `alias` */
+	VEC(ResultAccuracy) accuracy; /* of some results; set by the pass `infer` */
 	int nvalues, nnodes;     /* next free ids */
 	const char *file;        /* the model's file, for messages */
 	int opset;               /* the newest that the model has nodes of; 0: it is not ONNX */

@@ -105,6 +105,11 @@ typedef struct Prefetch {
  * squares of the tile's own rows of A, which are contiguous along k, is below TILE_BOUND, no sum
  * is that large: |a*b| <= (a*a + b*b)/2.
  *
+ * A tile of few rows would wait for the latency of its sums, so it may have several sums for each
+ * element, which are added up at the end. But all elements of a product are to be summed in the same
+ * order: if the product has more rows than a tile, or may have, ROWS counts them, and only a product
+ * of few rows has several sums. ROWS null: one tile has all rows, or each element has one sum.
+ *
  * If TRIM is not null, A is a local with weights of B's terms, contiguous along k, of which many
  * may be 0. TRIM is a local with the sum of B's elements times 0: 0 if all of them are finite,
  * else NaN. If it is 0, the tile leaves out terms before the first one and after the last one
@@ -117,6 +122,7 @@ typedef struct Tile {
 	 * k*a_step + t, of B's column at b_at + k*b_step + j*kpack + t */
 	int kpack;
 	int mr, nr;
+	int usual; /* rows of all tiles but the last one, which may have up to MR, an even number */
 	Buf *acc; /* local; element (i, j) at acc_at + i*nr + j, for j < n_valid; other columns are undefined */
 	Expr *acc_at;
 	Iter *col; /* the column within the tile; LNode.at mentions it, and ROW */
@@ -136,6 +142,7 @@ typedef struct Tile {
 	int nahead;
 	Expr *k;         /* trip count */
 	Expr *m_valid;   /* rows of the tile that exist: 1..mr */
+	Expr *rows;      /* rows of the product */
 	Expr *n_valid;   /* columns of the tile that exist: 1..nr */
 	Expr *when;
 	Buf *squares, *trim;

@@ -107,6 +107,10 @@ static void put_tile(StrBuf *b, const Tile *t)
 	ex_print(b, t->k);
 	strbuf_printf(b, ", %s < ", t->row->name);
 	ex_print(b, t->m_valid);
+	if (t->rows) {
+		strbuf_puts(b, " of ");
+		ex_print(b, t->rows);
+	}
 	if (t->trim)
 		strbuf_printf(b, ", from the first to the last k with %s != 0 if %s == 0",
 			      t->a->name, t->trim->name);

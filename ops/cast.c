@@ -8,6 +8,8 @@
  */
 #include "ops/infer.h"
 
+#include <math.h>
+
 static bool check_cast(Infer *in, Node *n, DType to)
 {
 	if (to == DT_NONE && !node_attr(n, "to"))
@@ -150,8 +152,22 @@ static void lower_cast(Infer *in, Node *n, Kernel *k)
 				lower_in(k, 0)->dtype, out->dtype));
 }
 
+/* An integer keeps what is a multiple of whole steps. */
+static void cast_accuracy(const Node *n, int o, int depth, Accuracy *a)
+{
+	const DType to = dtype_by_onnx((int)node_int(n, "to", 0));
+
+	(void)o;
+	*a = value_accuracy(node_in(n, 0), depth);
+	if (dtype_is_float(to))
+		return;
+	a->unit = 0;
+	a->step = dtype_is_int(to) && a->step == rint(a->step) ? a->step : 0;
+}
+
 const Op op_Cast = {
 	.infer = infer_cast, .lower = lower_cast, .types = "fiubs", .host = "to and from strings",
+	.accuracy = cast_accuracy,
 	.attrs = "round_mode: string since 24, saturate: int since 19, to: int",
 };
 const Op op_CastLike = {

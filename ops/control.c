@@ -19,6 +19,7 @@
 
 #include "ir/blocks.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 enum {
@@ -648,8 +649,33 @@ bool control_both(Infer *in, Node *n, Node *stop, Node **next)
 	return true;
 }
 
+/* The accuracy of result O of BODY, whose inputs are the operands of N from number FROM on. */
+static Accuracy body_accuracy(const Node *n, const Graph *body, int from, int o, int depth)
+{
+	const Value *v = o < body->results.n ? value_within(body->results.at[o]->value) : NULL;
+
+	if (v && !v->def)
+		v = node_in(n, from + v->index);
+	return v ? value_accuracy(v, depth) : (Accuracy){0};
+}
+
+/* As exactly as by the more exact branch. */
+static void if_accuracy(const Node *n, int o, int depth, Accuracy *a)
+{
+	int from = control_operands(n);
+
+	for (int i = 0; i < n->regions.n; i++) {
+		const Graph *body = n->regions.at[i];
+		const Accuracy one = body_accuracy(n, body, from, o, depth);
+
+		a->step = i ? fmin(a->step, one.step) : one.step;
+		a->unit = i ? fmin(a->unit, one.unit) : one.unit;
+		from += body->inputs.n;
+	}
+}
+
 const Op op_If = {
-	.expand = expand_if, .regions = true, .compound = true,
+	.expand = expand_if, .accuracy = if_accuracy, .regions = true, .compound = true,
 	.attrs = "else_branch: graph, then_branch: graph",
 };
 

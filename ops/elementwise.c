@@ -259,11 +259,13 @@ const Op op_Celu = {
 	.attrs = "alpha: float = 1",
 	.types = "f",
 };
-UNARY_FLOAT(Sigmoid, "sigmoid(x)");
+/* Others compute it as 0.5 plus a quotient. */
+const Op op_Sigmoid = {.scalar = "sigmoid(x)", .types = "f", .unit = 1};
 const Op op_HardSigmoid = {
 	.scalar = "max(0, min(1, add(mul(alpha, x), beta)))",
 	.attrs = "alpha: float = 0.2, beta: float = 0.5",
 	.types = "f",
+	.unit = 1,
 };
 /* Operators of the standard's first opsets, which files of that time still have. */
 const Op op_Affine = {
@@ -578,6 +580,7 @@ static void lower_identity(Infer *in, Node *n, Kernel *k)
 const Op op_Identity = {
 	.infer = infer_identity,
 	.lower = lower_identity,
+	.within = true,
 	.compound = true,
 	.types = "fiubs",
 };

@@ -67,6 +67,7 @@ static void lower_gather(Infer *in, Node *n, Kernel *k)
 }
 
 const Op op_Gather = {
+	.within = true,
 	.infer = infer_gather, .lower = lower_gather, .types = "fiubs",
 	.attrs = "axis: int",
 };

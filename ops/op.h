@@ -65,6 +65,16 @@ typedef struct Op {
 	 * go together (passes/graph/quantise.h). Null: other operators. */
 	WeightsAxes (*weights_axes)(const Node *n);
 
+	/* Each element of the first result is one of operand 0, or lies between some of them or
+	 * between one and 0. */
+	bool within;
+	/* The magnitude of numbers whose difference a result near 0 is (Accuracy.unit); 0: it is not
+	 * such a difference. */
+	double unit;
+	/* Sets *A, which is zero, to the accuracy of result O of N, which may depend on that of operands
+	 * as value_accuracy(operand, DEPTH) gives it. Null: it follows from WITHIN and UNIT. */
+	void (*accuracy)(const Node *n, int o, int depth, Accuracy *a);
+
 	bool regions;      /* takes graphs as attributes, and may omit any operand; only with EXPAND */
 	bool compound;     /* takes values that are not tensors (ops/parts.h) */
 
@@ -174,6 +184,15 @@ Buf *lower_out(Kernel *k, int i);
 Expr *lower_load_broadcast(Kernel *k, Buf *b, Iter *const *it, int n);
 /* Makes the kernel of one node, in ARENA: buffers for its operands and results, then op->lower. */
 Kernel *lower_node(Infer *in, Node *n, Arena *arena);
+
+/* ---- accuracy.c ---- */
+
+/* The value that V has its elements from, or numbers between which they are, by operators that do
+ * nothing else. */
+const Value *value_within(const Value *v);
+/* The accuracy of V, as the operators say that make it; they are the model's own, before any are
+ * expanded. DEPTH: how many operators asked for that of an operand to answer; 0 to begin with. */
+Accuracy value_accuracy(const Value *v, int depth);
 
 /* ---- elementwise.c ---- */
 

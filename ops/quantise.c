@@ -14,6 +14,8 @@
 #include "ops/infer.h"
 #include "ops/shape.h"
 
+#include <math.h>
+
 /* ---- Types ---- */
 
 /* Whether elements of type T can be quantised numbers. */
@@ -329,16 +331,68 @@ static bool expand_dynamic_quantize(Infer *in, Node *n, Value **out)
 	return true;
 }
 
+/* ---- Accuracy ---- */
+
+/* The constant that V is, or null. */
+static const Tensor *constant(const Value *v)
+{
+	return v ? value_const(value_within(v)) : NULL;
+}
+
+/* V is computed, not an input of the graph or a constant: two implementations may round it
+ * differently. */
+static bool is_computed(const Value *v)
+{
+	return value_within(v)->def && !constant(v);
+}
+
+/* The element type of the result of N, a QuantizeLinear; DT_NONE: it is not known before
+ * inference. */
+static DType quantised_type(const Node *n)
+{
+	const int64_t code = node_int(n, "output_dtype", 0);
+	const Tensor *zero = constant(node_in(n, 2));
+
+	if (code)
+		return dtype_by_onnx((int)code);
+	return !node_in(n, 2) ? DT_U8 : zero ? zero->dtype : DT_NONE;
+}
+
+static void quantize_accuracy(const Node *n, int o, int depth, Accuracy *a)
+{
+	(void)o, (void)depth;
+	a->step = dtype_is_int(quantised_type(n)) && is_computed(node_in(n, 0));
+}
+
+/* With a constant scale of the whole tensor. */
+static void dequantize_accuracy(const Node *n, int o, int depth, Accuracy *a)
+{
+	const Tensor *scale = constant(node_in(n, 1));
+
+	(void)o;
+	if (scale && dtype_is_float(scale->dtype) && tensor_numel(scale) == 1)
+		a->step = value_accuracy(node_in(n, 0), depth).step *
+			  fabs(dtype_load_f64(scale->dtype, scale->data, 0));
+}
+
+/* The range that it quantises by is rounded, too, so that also inputs may be off by a step. */
+static void dynamic_quantize_accuracy(const Node *n, int o, int depth, Accuracy *a)
+{
+	(void)depth;
+	a->step = o != 1 && is_computed(node_in(n, 0));
+}
+
 const Op op_QuantizeLinear = {
-	.expand = expand_quantize, .types = "fi",
+	.expand = expand_quantize, .accuracy = quantize_accuracy, .types = "fi",
 	.attrs = "axis: int since 13, block_size: int since 21, output_dtype: int since 21, "
 		 "precision: int since 23, saturate: int since 19",
 };
 const Op op_DequantizeLinear = {
-	.expand = expand_dequantize, .types = "fiu",
+	.expand = expand_dequantize, .accuracy = dequantize_accuracy, .types = "fiu",
 	.attrs = "axis: int since 13, block_size: int since 21, output_dtype: int since 23",
 };
-const Op op_DynamicQuantizeLinear = {.expand = expand_dynamic_quantize, .types = "f"};
+const Op op_DynamicQuantizeLinear = {
+	.expand = expand_dynamic_quantize, .accuracy = dynamic_quantize_accuracy, .types = "f"};
 
 /* ---- Matrix products ---- */
 

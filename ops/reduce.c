@@ -435,14 +435,17 @@ const Op op_ReduceSum = {
 	.attrs = "keepdims: int, noop_with_empty_axes: int since 13",
 };
 const Op op_ReduceMean = {
+	.within = true,
 	.types = "fiu", .infer = infer_reduce, .lower = lower_mean, .doc = axes_doc,
 	.attrs = "keepdims: int, noop_with_empty_axes: int since 18",
 };
 const Op op_ReduceMax = {
+	.within = true,
 	.types = "fiub", .infer = infer_reduce, .lower = lower_max, .doc = axes_doc,
 	.attrs = "keepdims: int, noop_with_empty_axes: int since 18",
 };
 const Op op_ReduceMin = {
+	.within = true,
 	.types = "fiub", .infer = infer_reduce, .lower = lower_min, .doc = axes_doc,
 	.attrs = "keepdims: int, noop_with_empty_axes: int since 18",
 };

@@ -310,6 +310,7 @@ static void lower_transpose(Infer *in, Node *n, Kernel *k)
 }
 
 const Op op_Transpose = {
+	.within = true,
 	.infer = infer_transpose, .lower = lower_transpose, .types = "fiubs",
 	.attrs = "perm: ints",
 };

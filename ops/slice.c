@@ -206,7 +206,8 @@ static void lower_slice(Infer *in, Node *n, Kernel *k)
 	kernel_map_id(k, it, out, kernel_load(k, lower_in(k, 0), idx));
 }
 
-const Op op_Slice = {.infer = infer_slice, .lower = lower_slice, .types = "fiubs"};
+const Op op_Slice = {
+	.within = true, .infer = infer_slice, .lower = lower_slice, .types = "fiubs"};
 
 /* ---- Split ---- */
 

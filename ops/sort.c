@@ -285,8 +285,18 @@ static bool expand_topk(Infer *in, Node *n, Value **out)
 	return true;
 }
 
+static void topk_accuracy(const Node *n, int o, int depth, Accuracy *a)
+{
+	(void)depth;
+	if (node_int(n, "sorted", 1))
+		return;
+	a->unordered = n;
+	a->part = o;
+	a->axis = node_int(n, "axis", -1);
+}
+
 const Op op_TopK = {
-	.expand = expand_topk, .doc = "results are always sorted", .types = "fiu",
+	.expand = expand_topk, .accuracy = topk_accuracy, .doc = "results are always sorted", .types = "fiu",
 	.attrs = "axis: int, largest: int since 11, sorted: int since 11",
 };
 

@@ -53,7 +53,8 @@ static void lower_expand(Infer *in, Node *n, Kernel *k)
 	kernel_map_id(k, it, out, lower_load_broadcast(k, lower_in(k, 0), it, out->rank));
 }
 
-const Op op_Expand = {.infer = infer_expand, .lower = lower_expand, .types = "fiubs"};
+const Op op_Expand = {
+	.within = true, .infer = infer_expand, .lower = lower_expand, .types = "fiubs"};
 
 static bool infer_tile(Infer *in, Node *n)
 {

@@ -5,7 +5,7 @@
 
 const Pass pass_table[] = {
 	{"infer", pass_infer, ON_ALL, false,
-	 "types and sizes of every value; composite ops become their parts, so that no later pass names them"},
+	 "types and sizes of every value, and how exactly the results are determined; composite ops become their parts, so that no later pass names them"},
 	{"caches", pass_caches, ON_ALL, false,
 	 "--caches: caches of f32 become halves: when attention is in parts, before the Casts that this adds could cancel"},
 	{"canon", pass_canon, ON_ALL, false,

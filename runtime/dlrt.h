@@ -193,6 +193,24 @@ typedef struct dl_dim {
 	const char *text;
 } dl_dim;
 
+/*
+ * How exactly an output is determined, for a comparison with what another implementation gives. Right
+ * results may differ by the rounding of floats, and
+ *
+ *   by STEP, if that is not 0: the elements are quantised, rounded to multiples of STEP, less or more
+ *   a constant;
+ *   by some units in the last place of UNIT, if that is not 0: the elements are differences of
+ *   numbers of this magnitude, even those near 0;
+ *   in the order of the elements along dim DIM, if that is not negative. Output BY, if that is not
+ *   negative, has the values that they belong to, in the same order (TopK with sorted = 0).
+ */
+typedef struct dl_accuracy {
+	uint32_t size;
+	int32_t dim, by;
+	int32_t reserved;
+	double step, unit;
+} dl_accuracy;
+
 /* An input or output. flags: DL_IO_. If form is not DL_TENSOR, dtype, rank and dim say nothing, and
  * item describes the items: that of a sequence or optional, or the keys and then the values of a
  * map. The dims of an item have neither value nor symbol. */
@@ -206,6 +224,7 @@ typedef struct dl_io {
 	int32_t alias; /* of an output: the input that it may share memory with, or -1 */
 	uint32_t flags;
 	const struct dl_io *item;
+	const dl_accuracy *accuracy; /* of an output; null: as exactly as its type allows */
 } dl_io;
 
 /* Of an input, on a GPU: the host reads its elements, as sizes depend on them, or a kernel that
@@ -477,6 +496,9 @@ typedef struct dl_kctx {
 	int32_t *fault; /* set by dl_fault alone */
 	dl_strings *strings;
 	int64_t *bad_index; /* the index out of range and the size of its dim; likewise */
+	/* nonzero: dim has the sizes of a part of the run's batch. All parts are to be computed
+	 * alike, whatever their sizes are. */
+	int32_t part;
 } dl_kctx;
 
 /* A function that computes [begin, end) of a kernel's parallel stage. scratch is this thread's
@@ -722,7 +744,7 @@ typedef struct dl_exec {
 	int32_t variant;
 	int32_t status; /* status of the first failure */
 	int32_t counts; /* nonzero: the run is profiled, and dl_count is to be called */
-	int32_t reserved;
+	int32_t part;   /* nonzero: sym has the sizes of a part of the run's batch */
 	/* where several threads call exec: the runtime's state of this thread; else null */
 	void *thread;
 } dl_exec;

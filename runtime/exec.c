@@ -151,7 +151,7 @@ int dl_launch(dl_exec *x, int32_t kernel, dl_kernel_fn fn, void *const *buf, con
 	dl_context *c = x->ctx;
 	Profile *profile = c->model->profile;
 	const PoolThread *t = x->thread;
-	const dl_kctx k = {buf, dim, &c->fault, c->strings, c->bad_index};
+	const dl_kctx k = {buf, dim, &c->fault, c->strings, c->bad_index, x->part};
 	Job job = {fn,
 		   &k,
 		   n,

@@ -137,8 +137,10 @@ int rt_exec_slices(dl_exec *x, Slices s)
 	int64_t *size = &x->sym[p->slice_sym];
 	const int64_t all = *size;
 	int64_t from = s.apart;
-	int rc = s.apart ? divide(x, s.apart, all) : DL_OK;
+	int rc;
 
+	x->part = 1;
+	rc = s.apart ? divide(x, s.apart, all) : DL_OK;
 	move(x, from, all);
 	while (from < all && !rc && !x->status) {
 		*size = s.together < all - from ? s.together : all - from;
@@ -148,5 +150,6 @@ int rt_exec_slices(dl_exec *x, Slices s)
 	}
 	move(x, -from, all);
 	*size = all;
+	x->part = 0;
 	return rc;
 }

@@ -23,8 +23,9 @@ void fn_tabs(Fn *f)
 
 void fn_texts(Fn *f, Expr *const *e, int n, StrBuf *out)
 {
-	Expr *nonnull[8] = {NULL};
-	StrBuf text[8] = {{0}};
+	enum { MOST_TEXTS = 9 };
+	Expr *nonnull[MOST_TEXTS] = {NULL};
+	StrBuf text[MOST_TEXTS] = {{0}};
 	int m = 0;
 
 	assert(n <= (int)(sizeof text / sizeof *text));
@@ -400,7 +401,8 @@ static void print_trimmed(Fn *f, const Tile *tl, const char *fn, const StrBuf *t
 	strbuf_printf(&f->body, "part = dl_min_i64(to - at, %d - at %% %d);\n", TILE_DEPTH,
 		      TILE_DEPTH);
 	fn_tabs(f);
-	strbuf_printf(&f->body, "%s(valid, part, (int)first, %s + at, row, 1, ", fn, a);
+	strbuf_printf(&f->body, "%s(valid, %spart, (int)first, %s + at, row, 1, ", fn,
+		      c_tile_counts_rows(f->g, tl) ? "rows, " : "", a);
 	print_address(f, tl->b, strbuf_str(&t[3]));
 	strbuf_printf(&f->body, " + at * %s, %s, ahead, ahead_step, ", strbuf_str(&t[4]),
 		      strbuf_str(&t[4]));
@@ -413,7 +415,8 @@ static void print_trimmed(Fn *f, const Tile *tl, const char *fn, const StrBuf *t
 static void print_call(Fn *f, const Tile *tl, const char *fn, const StrBuf *t)
 {
 	fn_tabs(f);
-	strbuf_printf(&f->body, "%s(%s%s, %d, ", fn, tl->whole ? "" : "valid, ", strbuf_str(&t[1]),
+	strbuf_printf(&f->body, "%s(%s%s%s, %d, ", fn, tl->whole ? "" : "valid, ",
+		      c_tile_counts_rows(f->g, tl) ? "rows, " : "", strbuf_str(&t[1]),
 		      !tl->accumulate);
 	if (tl->runs)
 		print_runs(f, tl);
@@ -427,12 +430,18 @@ static void print_call(Fn *f, const Tile *tl, const char *fn, const StrBuf *t)
 
 static void print_tile(Fn *f, const LNode *n)
 {
-	enum { MOST = 8 };
+	enum { MOST = 9 };
 	const Tile *tl = n->tile;
 	const char *fn = c_tile_use(f->g, tl);
-	Expr *e[MOST] = {
-		tl->m_valid, tl->k,      tl->a_step,   tl->scale ? first_byte(f, tl) : tl->b_at,
-		tl->b_step,  tl->acc_at, tl->scale_at, tl->zero_at};
+	Expr *e[MOST] = {tl->m_valid,
+			 tl->k,
+			 tl->a_step,
+			 tl->scale ? first_byte(f, tl) : tl->b_at,
+			 tl->b_step,
+			 tl->acc_at,
+			 tl->scale_at,
+			 tl->zero_at,
+			 c_tile_counts_rows(f->g, tl) ? tl->rows : NULL};
 	StrBuf t[MOST] = {{0}};
 
 	fn_tabs(f);
@@ -442,6 +451,11 @@ static void print_tile(Fn *f, const LNode *n)
 	if (!tl->whole) {
 		fn_tabs(f);
 		strbuf_printf(&f->body, "const int64_t valid = %s;\n", strbuf_str(&t[0]));
+	}
+	if (e[8]) {
+		fn_tabs(f);
+		strbuf_printf(&f->body, "const int64_t rows = k->part ? INT64_MAX : %s;\n",
+			      strbuf_str(&t[8]));
 	}
 	if (!tl->runs)
 		print_rows(f, tl);

@@ -16,6 +16,7 @@
 #include "codegen/c/expr.h"
 #include "codegen/c/gen_c_impl.h"
 #include "codegen/targets.h"
+#include "passes/schedule/common/thresholds.h"
 
 #include <string.h>
 
@@ -43,12 +44,41 @@ int c_tile_whole_runs(const Tile *t)
 		       : 0;
 }
 
-/* The name says all that the function's text depends on: tiles of one name share it. */
-const char *c_tile_use(GenC *g, const Tile *t)
+/* ---- Several sums for an element ---- */
+
+/* Vectors of sums in a row of T. A last tile with fewer columns counts as many: all columns have
+ * the same order of terms. */
+static int vectors_of_row(const GenC *g, const Tile *t)
+{
+	return t->nr / c_tile_lanes(g, t);
+}
+
+/* Sums for each element of a tile of ROWS rows of T, which are all rows of the product: several
+ * where few rows would wait for the latency of the multiply-add. */
+static int sets_of(const GenC *g, const Tile *t, int rows)
+{
+	const bool float_terms = dtype_is_half(t->b->dtype) ||
+				 (t->kpack == 1 && ctype_is_float(t->ct));
+	const int sets = (t->scale ? TILE_SUMS_SCALED : TILE_SUMS) / (rows * vectors_of_row(g, t));
+
+	return t->runs || t->row_scale || !float_terms || sets < 1 ? 1 : sets;
+}
+
+/* A product has either few rows, and a tile several sums for each element, or one sum for each in
+ * all of its tiles. The run decides between the two. */
+bool c_tile_counts_rows(const GenC *g, const Tile *t)
+{
+	return t->rows && t->rows->kind != EX_CONST && !t->whole && sets_of(g, t, 1) > 1;
+}
+
+/* What begins the names of T's functions. It says all that their texts depend on, but for their
+ * numbers of rows and of sums. */
+static const char *key_of(const GenC *g, const Tile *t)
 {
 	const int columns = columns_of(g, t), run = c_tile_whole_runs(t);
-	const char *key = arena_printf(
-		g->arena, "tile_%s_%dx%d%s%s%s%s%s%s%s%s%s%s", ctype_name[t->ct], t->mr, columns,
+
+	return arena_printf(
+		g->arena, "tile_%s_%dx%d%s%s%s%s%s%s%s%s%s%s", ctype_name[t->ct], t->usual, columns,
 		columns < t->nr ? arena_printf(g->arena, "of%d", t->nr) : "",
 		t->kpack == 1            ? ""
 		: t->b->dtype == DT_BF16 ? t->a->dtype == DT_BF16 ? "_bf16_bf16" : "_f32_bf16"
@@ -66,6 +96,16 @@ const char *c_tile_use(GenC *g, const Tile *t)
 		t->zero ? "_zero" : "",
 		t->row_scale ? arena_printf(g->arena, "_rows%lld", (long long)t->row_group) : "",
 		t->whole ? "_whole" : "");
+}
+
+/* Tiles of one name share the function. */
+const char *c_tile_use(GenC *g, const Tile *t)
+{
+	const bool many = t->rows && sets_of(g, t, t->whole ? t->mr : 1) > 1;
+	const char *key = arena_printf(
+		g->arena, "%s%s%s", key_of(g, t),
+		t->usual < t->mr ? arena_printf(g->arena, "_to%d", t->mr) : "",
+		!many ? "" : c_tile_counts_rows(g, t) ? "_any" : "_many");
 
 	for (int i = 0; i < g->tiles.n; i++)
 		if (!strcmp(g->tiles.at[i], key))
@@ -276,18 +316,6 @@ static void put_terms(const GenC *g, StrBuf *b, const Tile *t, int rows, int nv,
 	strbuf_printf(b, "%s}\n", tabs);
 }
 
-/* Sums for each element of a tile of ROWS rows: several where few rows would wait for the latency
- * of the multiply-add. */
-static int sets_of(const Tile *t, int rows, int nv)
-{
-	const bool halves = dtype_is_half(t->b->dtype);
-	const int sets = FEW_SUMS / (rows * nv);
-
-	if (t->runs || !(halves || (t->kpack == 1 && ctype_is_float(t->ct))))
-		return 1;
-	return sets > 1 ? sets : 1;
-}
-
 /* The loop over as many terms to END as there are SETS of sums; then the sums are added. Terms
  * that are left over are put_terms'. CPUs fetch lines in pairs, so one is fetched ahead for two of
  * the panel: fetching each took one row 1.25 times as long. */
@@ -359,20 +387,23 @@ static const char *last_parameters(GenC *g, const Tile *t, bool declare)
 				    : "b, b_step, ahead, ahead_step, acc";
 }
 
-static void rows_function(GenC *g, StrBuf *b, const Tile *t, const char *key, int rows)
+/* The function NAME for ROWS rows, with SETS of sums. */
+static void rows_function(GenC *g, StrBuf *b, const Tile *t, const char *name, int rows, int sets)
 {
 	const char *type = c_type(t->ct), *a = type_of(t, t->a),
-		   *how = rows < t->mr                                                ? ""
-			  : t->whole || (t->kpack == 1 && g->target->registers >= 32) ? "DL_TILE "
-										      : "DL_APART ";
+		   *how = rows < t->usual ? ""
+			  : t->whole || (t->kpack == 1 && g->target->registers >= 32 &&
+					 rows == t->usual)
+				  ? "DL_TILE "
+				  : "DL_APART ";
 	const int esize = dtype_info[ctype_dtype(t->ct)].bits / 8, lanes = c_tile_lanes(g, t),
-		  nv = vectors_of(g, t), sets = sets_of(t, rows, nv), run = c_tile_whole_runs(t);
+		  nv = vectors_of(g, t), run = c_tile_whole_runs(t);
 
-	strbuf_printf(b, "%s static %svoid %s%s(int64_t n, int first, ",
+	strbuf_printf(b, "%s static %svoid %s(int64_t n, int first, ",
 		      t->kpack == 1 || splits_pairs(t) ? "DL_CONTRACT"
 		      : t->b->dtype == DT_BF16         ? "DL_DOT_BF16"
 						       : "DL_DOT",
-		      how, key, t->whole ? "" : arena_printf(g->arena, "_%d", rows));
+		      how, name);
 	put_parameters(b, t, a);
 	strbuf_printf(b, "\t\t%s)\n{\n%s", last_parameters(g, t, true),
 		      t->kpack == 1 || t->ct == CT_F32 ? "\tDL_CONTRACT_ON\n" : "");
@@ -432,48 +463,137 @@ static void rows_function(GenC *g, StrBuf *b, const Tile *t, const char *key, in
 	strbuf_puts(b, "}\n\n");
 }
 
-static void tile_function(GenC *g, StrBuf *b, const Tile *t, const char *key)
+/* A function for up to so many rows, with SETS of sums for each element. */
+typedef struct RowsFunction {
+	int rows, sets;
+	const char *name;
+} RowsFunction;
+
+enum { MOST_FUNCTIONS = 10 };
+
+/* The functions of T: those with one sum for each element, the most rows first, and then those with
+ * several. Returns how many there are. */
+static int rows_functions(const GenC *g, const Tile *t, RowsFunction *f)
 {
-	const char *a = type_of(t, t->a),
-		   *how = t->runs ? "row, row_step, run, k0, a_step" : "a, row, a_step";
-	int sizes[8], n = 0;
+	const char *key = key_of(g, t);
+	const bool fits = (t->mr + 1) * vectors_of_row(g, t) + 1 <= g->target->registers;
+	int n = 0;
+
+	if (t->mr > t->usual && fits)
+		f[n++] = (RowsFunction){t->mr, 1, arena_printf(g->arena, "%s_%d", key, t->mr)};
+	for (int several = 0; several < 2; several++)
+		for (int r = t->usual; r >= 1; r = r > 4 ? 4 : r > 2 ? 2 : r - 1) {
+			const int sets = sets_of(g, t, r);
+			/* all tiles have few rows, though the product has more */
+			const bool one = !several && sets > 1 && t->rows && !n;
+
+			if ((sets > 1) != several && !one)
+				continue;
+			if (several && t->rows && !c_tile_counts_rows(g, t))
+				continue;
+			f[n++] = (RowsFunction){
+				r, one ? 1 : sets,
+				arena_printf(g->arena, one ? "%s_%d_one" : "%s_%d", key, r)};
+		}
+	return n;
+}
+
+/* The call of the function NAME of T for the rows from FIRST on. */
+static void put_rows_call(GenC *g, StrBuf *b, const Tile *t, const char *name, int first)
+{
+	const char *last = last_parameters(g, t, false);
+
+	strbuf_printf(b, "%s(n, first, ", name);
+	if (t->runs)
+		strbuf_puts(b, "row, row_step, run, k0, ");
+	else
+		strbuf_printf(b, first ? "a, row + %d, " : "a, row, ", first);
+	strbuf_printf(b, first ? "a_step, %s + %d);" : "a_step, %s);", last, first * t->nr);
+}
+
+/* Prints the choice between the N functions F of T, by the number of valid rows and, as sums of one
+ * product have one form, by the number of all rows. */
+static void put_choice(GenC *g, StrBuf *b, const Tile *t, const RowsFunction *f, int n)
+{
+	const int half = t->mr / 2;
+	int at = 0;
+
+	strbuf_puts(b, "\t");
+	if (t->mr > f[0].rows) { /* more sums than there are registers */
+		while (at + 1 < n && f[at + 1].sets == 1 && f[at + 1].rows >= half)
+			at++;
+		strbuf_printf(b, "if (valid > %d) {\n\t\t", t->usual);
+		put_rows_call(g, b, t, f[at].name, 0);
+		strbuf_puts(b, "\n\t\t");
+		put_rows_call(g, b, t, f[at].name, half);
+		strbuf_puts(b, "\n\t} else");
+		strbuf_puts(b, n > 1 ? " " : "");
+	} else if (n == 1) {
+		strbuf_puts(b, "(void)valid;");
+	}
+	for (int i = 0; i < n; i++) {
+		if (i + 1 < n)
+			strbuf_printf(b, "if (%s > %d)",
+				      f[i].sets == 1 && f[i + 1].sets > 1 && t->rows ? "rows"
+										      : "valid",
+				      f[i + 1].rows);
+		strbuf_puts(b, "\n\t\t");
+		put_rows_call(g, b, t, f[i].name, 0);
+		strbuf_puts(b, i + 2 < n ? "\n\telse " : i + 1 < n ? "\n\telse" : "\n");
+	}
+}
+
+typedef VEC(const char *) Names;
+
+/* Whether NAME is new in PRINTED, to which it is added. */
+static bool is_new(GenC *g, Names *printed, const char *name)
+{
+	for (int i = 0; i < printed->n; i++)
+		if (!strcmp(printed->at[i], name))
+			return false;
+	vec_push(g->arena, printed, name);
+	return true;
+}
+
+/* Prints the functions of T, which is KEY, but for those whose names are in PRINTED. */
+static void tile_function(GenC *g, StrBuf *b, const Tile *t, const char *key, Names *printed)
+{
+	const char *a = type_of(t, t->a), *last = last_parameters(g, t, true);
+	RowsFunction f[MOST_FUNCTIONS];
+	int n;
 
 	if (t->whole) {
-		rows_function(g, b, t, key, t->mr);
+		rows_function(g, b, t, key, t->mr, t->rows ? 1 : sets_of(g, t, t->mr));
 		return;
 	}
-	for (int r = t->mr; r >= 1; r = r > 4 ? 4 : r > 2 ? 2 : r - 1) {
-		sizes[n++] = r;
-		if (t->row_scale)
-			c_tile_scaled_rows(g, b, t, key, r, last_parameters(g, t, true));
+	n = rows_functions(g, t, f);
+	for (int i = 0; i < n; i++)
+		if (!is_new(g, printed, f[i].name))
+			continue;
+		else if (t->row_scale)
+			c_tile_scaled_rows(g, b, t, f[i].name, f[i].rows, last);
 		else if (t->scale)
-			c_tile_scaled(g, b, t, key, r, last_parameters(g, t, true));
+			c_tile_scaled(g, b, t, f[i].name, f[i].rows, f[i].sets, last);
 		else
-			rows_function(g, b, t, key, r);
-	}
-	strbuf_printf(b, "static inline void %s(int64_t valid, int64_t n, int first, ", key);
+			rows_function(g, b, t, f[i].name, f[i].rows, f[i].sets);
+	strbuf_printf(b, "static inline void %s(int64_t valid, %sint64_t n, int first, ", key,
+		      c_tile_counts_rows(g, t) ? "int64_t rows, " : "");
 	put_parameters(b, t, a);
-	strbuf_printf(b, "\t\t%s)\n{\n", last_parameters(g, t, true));
+	strbuf_printf(b, "\t\t%s)\n{\n", last);
 	if (c_tile_pairs(g, t))
 		strbuf_printf(b, "\tdot_use(order, valid, b, n, b_step, %d, %s);\n",
 			      t->nr * t->kpack, t->runs ? "run, k0 % run" : "INT64_MAX, 0");
-	for (int i = 0; i < n; i++) {
-		strbuf_puts(b, i ? "\telse" : "\t");
-		if (i + 1 < n)
-			strbuf_printf(b, "%sif (valid > %d)", i ? " " : "", sizes[i + 1]);
-		if (n == 1)
-			strbuf_puts(b, "(void)valid;\n\t\t");
-		strbuf_printf(b, "%s%s_%d(n, first, %s, %s);\n", n == 1 ? "" : "\n\t\t", key,
-			      sizes[i], how, last_parameters(g, t, false));
-	}
+	put_choice(g, b, t, f, n);
 	strbuf_puts(b, "}\n\n");
 }
 
 void c_tiles(GenC *g, StrBuf *b)
 {
+	Names printed = {0};
+
 	c_tile_dot_functions(g, b);
 	c_tile_wide_functions(g, b);
 	c_tile_look_functions(g, b);
 	for (int i = 0; i < g->tiles.n; i++)
-		tile_function(g, b, &g->tile.at[i], g->tiles.at[i]);
+		tile_function(g, b, &g->tile.at[i], g->tiles.at[i], &printed);
 }

@@ -11,6 +11,9 @@ enum { TILE_DEPTH = 512 };
 
 /* Notes that the micro-kernel for T is used; returns its C name. */
 const char *c_tile_use(GenC *g, const Tile *t);
+/* The micro-kernel for T has the argument "rows", the rows of the product: few of them have several
+ * sums for each element (Tile.rows in ir/loop.h). */
+bool c_tile_counts_rows(const GenC *g, const Tile *t);
 /* The number of terms of a run of T, if T computes whole sums of few terms in whole runs; else 0.
  * Its micro-kernel then has no arguments for that number and for the first term. */
 int c_tile_whole_runs(const Tile *t);
@@ -18,11 +21,6 @@ int c_tile_whole_runs(const Tile *t);
 const char *c_tile_run(const GenC *g, const Tile *t);
 /* Prints the micro-kernels that were used. */
 void c_tiles(GenC *g, StrBuf *b);
-
-/* Independent sums of a tile of few rows: those that two units for multiply-adds of four cycles
- * work on. Over a panel of halves, one row with two sums took 1.7 times as long, and two rows with
- * four 1.4 times; over one of floats 1.2 and 1.5 times. */
-enum { FEW_SUMS = 8 };
 
 /* Panels of quantised numbers. */
 enum {
@@ -79,15 +77,15 @@ void c_tile_dot_functions(const GenC *g, StrBuf *b);
 
 /* ---- tile_scaled.c ---- */
 
-/* Prints the function KEY_ROWS, the micro-kernel for ROWS rows of T, whose B is quantised.
- * PARAMETERS are those from B on. */
-void c_tile_scaled(const GenC *g, StrBuf *b, const Tile *t, const char *key, int rows,
+/* Prints the function NAME, the micro-kernel for ROWS rows of T, whose B is quantised, with SETS of
+ * sums. PARAMETERS are those from B on. */
+void c_tile_scaled(const GenC *g, StrBuf *b, const Tile *t, const char *name, int rows, int sets,
 		   const char *parameters);
 
 /* ---- tile_rows.c ---- */
 
-/* The same, where A is quantised, too. */
-void c_tile_scaled_rows(const GenC *g, StrBuf *b, const Tile *t, const char *key, int rows,
+/* The same, where A is quantised, too: sums of integers, so that there is one for each element. */
+void c_tile_scaled_rows(const GenC *g, StrBuf *b, const Tile *t, const char *name, int rows,
 			const char *parameters);
 
 #endif

@@ -178,7 +178,7 @@ static void put_tile_sums(const RowsTile *s, bool load)
 		}
 }
 
-void c_tile_scaled_rows(const GenC *g, StrBuf *b, const Tile *t, const char *key, int rows,
+void c_tile_scaled_rows(const GenC *g, StrBuf *b, const Tile *t, const char *name, int rows,
 			const char *parameters)
 {
 	RowsTile s = {.b = b,
@@ -192,11 +192,11 @@ void c_tile_scaled_rows(const GenC *g, StrBuf *b, const Tile *t, const char *key
 	s.sums = t->zero || !dtype_is_signed(t->b->dtype);
 	strbuf_printf(
 		b,
-		"DL_DOT static void %s_%d(int64_t n, int first, const uint8_t *a, const int64_t *row, int64_t a_step,\n"
+		"DL_DOT static void %s(int64_t n, int first, const uint8_t *a, const int64_t *row, int64_t a_step,\n"
 		"\t\t%s)\n{\n"
 		"\ttypedef float vec __attribute__((vector_size(%d), aligned(4), may_alias));\n"
 		"\tconst dot_lanes zero_bytes = (dot_lanes){0} + (int32_t)0x80808080u;\n",
-		key, rows, parameters, g->target->vector_bytes);
+		name, parameters, g->target->vector_bytes);
 	if (s.sums)
 		strbuf_puts(b, "\tconst dot_lanes one_bytes = (dot_lanes){0} + 0x01010101;\n");
 	for (int i = 0; i < rows; i++)

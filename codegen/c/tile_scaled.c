@@ -9,17 +9,15 @@
  * shifts. On x86-64 a permutation then looks the float up, which ignores the upper bits of its
  * index: of 16 floats in vectors of 64 bytes, of 8 in those of 32 bytes.
  *
- * Tiles of few rows have several sums for each element, so that they do not wait for each other.
+ * Tiles of few rows have several sums for each element, so that they do not wait for each other, but
+ * in a product of few rows only.
  */
 #include "codegen/c/tile.h"
 
 #include "codegen/c/gen_c_impl.h"
 #include "codegen/targets.h"
 
-enum {
-	LEAST_SUMS = 4, /* independent sums that hide the latency of a multiply-add */
-	BYTE_TERMS = 4  /* terms of bytes that one iteration of the loop has */
-};
+enum { BYTE_TERMS = 4 }; /* terms of bytes that one iteration of the loop has */
 
 static int bits_of(const Tile *t)
 {
@@ -193,15 +191,15 @@ static void put_vectors(const ScaledTile *s, const char *name, const char *from,
 			      wide ? wide : "*(const vec *)", from, j * s->lanes);
 }
 
-static void scaled_rows(const ScaledTile *s, const char *key, const char *parameters)
+static void scaled_rows(const ScaledTile *s, const char *name, const char *parameters)
 {
 	StrBuf *b = s->b;
 
 	strbuf_printf(
 		b,
-		"DL_CONTRACT static void %s_%d(int64_t n, int first, const float *a, const int64_t *row, int64_t a_step,\n"
+		"DL_CONTRACT static void %s(int64_t n, int first, const float *a, const int64_t *row, int64_t a_step,\n"
 		"\t\t%s)\n{\n\tDL_CONTRACT_ON\n",
-		key, s->rows, parameters);
+		name, parameters);
 	put_types(s);
 	for (int i = 0; i < s->rows; i++)
 		strbuf_printf(b, "\tconst float *a%d = a + row[%d];\n", i, i);
@@ -229,12 +227,16 @@ static void scaled_rows(const ScaledTile *s, const char *key, const char *parame
 		s->t->zero ? "\t\t\tzero += b_step;\n" : "");
 }
 
-void c_tile_scaled(const GenC *g, StrBuf *b, const Tile *t, const char *key, int rows,
+void c_tile_scaled(const GenC *g, StrBuf *b, const Tile *t, const char *name, int rows, int sets,
 		   const char *parameters)
 {
-	ScaledTile s = {.g = g, .b = b, .t = t, .rows = rows, .lanes = g->target->vector_bytes / 4};
+	ScaledTile s = {.g = g,
+			.b = b,
+			.t = t,
+			.rows = rows,
+			.sets = sets,
+			.lanes = g->target->vector_bytes / 4};
 
 	s.nv = t->nr / s.lanes;
-	s.sets = (LEAST_SUMS + rows * s.nv - 1) / (rows * s.nv);
-	scaled_rows(&s, key, parameters);
+	scaled_rows(&s, name, parameters);
 }

@@ -96,18 +96,63 @@ static const char *io_flags(Host *h, const Value *input)
 			    input->preset ? " | DL_IO_DEFAULT" : "");
 }
 
-/* ALIAS: the input that the output may share memory with, or -1. */
+/* ALIAS: the input that the output may share memory with, or -1. ACCURACY: the name of its table, or
+ * NULL. */
 static void print_io_row(Host *h, const char *table, const Type *t, const char *name, int i,
-			 int alias, const char *flags)
+			 int alias, const char *flags, const char *accuracy)
 {
 	strbuf_printf(h->b, "\t{sizeof(dl_io), %s, DL_TENSOR, %d, ", dtype_c(h, t->dtype), t->rank);
 	host_quote(h, name);
-	if (t->rank)
-		strbuf_printf(h->b, ", %s, %d, %s, NULL},\n",
-			      host_own(h, arena_printf(h->m->arena, "%s_%d_dims", table, i)), alias,
-			      flags);
-	else
-		strbuf_printf(h->b, ", NULL, %d, %s, NULL},\n", alias, flags);
+	strbuf_printf(h->b, ", %s, %d, %s, NULL, %s},\n",
+		      t->rank ? host_own(h, arena_printf(h->m->arena, "%s_%d_dims", table, i))
+			      : "NULL",
+		      alias, flags, accuracy);
+}
+
+/* ---- How exactly results are determined ---- */
+
+/* The result called NAME, or -1. */
+static int result_called(const Graph *g, const char *name)
+{
+	for (int i = 0; i < g->results.n && name; i++)
+		if (!strcmp(host_result_name(g, i), name))
+			return i;
+	return -1;
+}
+
+/* What is known of result I, or null. */
+static const ResultAccuracy *accuracy_of(const Graph *g, int i)
+{
+	for (int k = 0; k < g->accuracy.n; k++)
+		if (!strcmp(g->accuracy.at[k].name, host_result_name(g, i)))
+			return &g->accuracy.at[k];
+	return NULL;
+}
+
+/* The name of the table of result I. */
+static const char *accuracy_table(Host *h, int i)
+{
+	return accuracy_of(h->m->graph, i)
+		       ? arena_printf(h->m->arena, "&%s",
+				      host_own(h, arena_printf(h->m->arena, "out_%d_accuracy", i)))
+		       : "NULL";
+}
+
+/* Prints that table. The number of the values is that in the graph, so it is for results that are
+ * all tensors. */
+static void print_accuracy(Host *h, int i)
+{
+	const Graph *g = h->m->graph;
+	const ResultAccuracy *a = accuracy_of(g, i);
+	const int rank = g->results.at[i]->value->type->rank;
+	const int64_t axis = a ? a->is.axis : 0;
+
+	if (a)
+		strbuf_printf(h->b,
+			      "static const dl_accuracy %s = {sizeof(dl_accuracy), %d, %d, 0, %a, %a};\n",
+			      accuracy_table(h, i) + 1,
+			      !a->is.unordered ? -1 : (int)(axis < 0 ? axis + rank : axis),
+			      g->gives.n ? -1 : result_called(g, a->by), a->is.step, a->is.unit);
 }
 
 /* ---- Values that are not tensors ---- */
@@ -147,7 +192,8 @@ static void print_items(Host *h, const char *name, const Type *t)
 			      : k    ? "values"
 				     : "keys");
 		strbuf_printf(h->b, rank ? "%s_dims, -1, 0, " : "NULL, -1, 0, ", host_own(h, name));
-		strbuf_printf(h->b, nested ? "%s},\n" : "NULL},\n", host_own(h, inner));
+		strbuf_printf(h->b, nested ? "%s, NULL},\n" : "NULL, NULL},\n",
+			      host_own(h, inner));
 	}
 	strbuf_puts(h->b, "};\n");
 }
@@ -176,12 +222,13 @@ static void print_forms(Host *h, const GraphForms *forms, bool in, const Graph *
 
 		if (!f->type) {
 			print_io_row(h, table, io_type(g, in, k), name, k, -1,
-				     in ? io_flags(h, placed->inputs.at[k]) : "0");
+				     in ? io_flags(h, placed->inputs.at[k]) : "0",
+				     in ? "NULL" : accuracy_table(h, k));
 			continue;
 		}
 		strbuf_printf(h->b, "\t{sizeof(dl_io), 0, %s, 0, ", form_c[f->type->kind]);
 		host_quote(h, name);
-		strbuf_printf(h->b, ", NULL, -1, 0, %s},\n",
+		strbuf_printf(h->b, ", NULL, -1, 0, %s, NULL},\n",
 			      host_own(h, arena_printf(h->m->arena, "%s_%d_items", table, i)));
 	}
 	strbuf_puts(h->b, "};\n");
@@ -263,20 +310,23 @@ void host_desc(Host *h)
 	}
 	for (int i = 0; i < g->inputs.n; i++)
 		print_io(h, "in", g->inputs.at[i]->type, i);
-	for (int i = 0; i < g->results.n; i++)
+	for (int i = 0; i < g->results.n; i++) {
 		print_io(h, "out", g->results.at[i]->value->type, i);
+		print_accuracy(h, i);
+	}
 	if (g->inputs.n) {
 		strbuf_printf(h->b, "\nstatic const dl_io %s[] = {\n", host_own(h, "inputs"));
 		for (int i = 0; i < g->inputs.n; i++)
 			print_io_row(h, "in", g->inputs.at[i]->type, host_input_name(g, i), i, -1,
-				     io_flags(h, placed->inputs.at[i]));
+				     io_flags(h, placed->inputs.at[i]), "NULL");
 		strbuf_puts(h->b, "};\n");
 	}
 	if (g->results.n) {
 		strbuf_printf(h->b, "\nstatic const dl_io %s[] = {\n", host_own(h, "outputs"));
 		for (int i = 0; i < g->results.n; i++)
 			print_io_row(h, "out", g->results.at[i]->value->type,
-				     host_result_name(g, i), i, host_alias(h, i), "0");
+				     host_result_name(g, i), i, host_alias(h, i), "0",
+				     accuracy_table(h, i));
 		strbuf_puts(h->b, "};\n");
 	}
 	/* in a struct, as linkers merge string literals, and the hash may change after linking */

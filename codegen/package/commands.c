@@ -293,6 +293,9 @@ Command pack_object_command(Pack *p, int i)
 		command_option(&c, arena_printf(p->a, "-march=%s", t->march));
 	if (t && target_is_x86(t) && t->vector_bytes == 64)
 		command_option(&c, "-mprefer-vector-width=512");
+	/* GCC would not fuse where a loop has one sum, for some CPUs, but where it has several */
+	if (t && !is_clang(p->cc))
+		command_option(&c, "--param=avoid-fma-max-bits=0");
 	/* LLVM would make a version of loops for strides of 1 and vectorise no other */
 	if (t && is_clang(p->cc)) {
 		command_option(&c, "-mllvm");

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* infer: computes types for all values, and replaces composite operators by their expansion. It
- * may run again at any time; the contents that it knew are then computed anew. */
+ * may run again at any time; the contents that it knew are then computed anew. The first time, it
+ * also notes how exactly the results are determined, for whoever compares them with another
+ * implementation's (dlrun --data): the nodes are the model's own operators then. */
 #include "passes/module.h"
 
 /* Whether a model rounds to f16 or bf16 as it runs. What constants alone give is exact: a weight
@@ -30,8 +32,34 @@ static void note_halves(Module *m)
 	}
 }
 
+/* The name of the result of G that has result 0 of the node OF, in the order of that; or null. */
+static const char *values_of(const Graph *g, const Node *of)
+{
+	for (int i = 0; i < g->results.n; i++) {
+		const Accuracy a = value_accuracy(g->results.at[i]->value, 0);
+
+		if (a.unordered == of && !a.part)
+			return g->result_names.at[i];
+	}
+	return NULL;
+}
+
+static void note_accuracy(Graph *g)
+{
+	for (int i = 0; i < g->results.n; i++) {
+		const Accuracy a = value_accuracy(g->results.at[i]->value, 0);
+		const char *name = g->result_names.at[i],
+			   *by = a.unordered && a.part ? values_of(g, a.unordered) : NULL;
+
+		if (name && *name && (a.step > 0 || a.unit > 0 || a.unordered))
+			vec_push(g->arena, &g->accuracy, ((ResultAccuracy){name, a, by}));
+	}
+}
+
 bool pass_infer(Module *m)
 {
+	if (!m->infer)
+		note_accuracy(m->graph);
 	m->infer = infer_new(m->graph);
 	if (!infer_graph_run(m->infer))
 		return false;

@@ -8,21 +8,19 @@ is exact, must be bit-equal to ONNX Runtime's result; of real numbers, the error
 
 import os
 import random
-import shutil
-import subprocess
 import sys
 
 import numpy as np
 import onnx
 import onnxruntime as ort
 from onnx import TensorProto, helper, numpy_helper
+from targets import cpus, print_lack, save
 
 BUILD, FOLDER = os.path.abspath(sys.argv[1]), sys.argv[2]
 SEED, PRODUCTS, CONVOLUTIONS = (int(a) for a in sys.argv[3:6])
 MOST = 67  # rows, columns and terms of a product
 EACH = 10  # operators of a model, so that models are few
 LONG = (1030, 9001, 20001)  # terms of the first products: more than one stretch, and more than a tile keeps the order of
-ARM = ("aarch64-linux-gnu-gcc", "qemu-aarch64")
 
 
 FEW = 260  # products of any bytes, about, that f32 sums exactly
@@ -137,64 +135,6 @@ def symbolic(pick, count):
     return model, [tuple(pick.randint(1, MOST) for _ in range(3)) for _ in range(count)]
 
 
-def save(path, tensors):
-    with open(path, "wb") as f:
-        for t in tensors:
-            f.write(np.array([t.ndim, *t.shape], np.int64).tobytes() + np.ascontiguousarray(t).tobytes())
-
-
-def load(path):
-    data = open(path, "rb").read()
-    at, tensors = 0, []
-    while at < len(data):
-        rank = int(np.frombuffer(data, np.int64, 1, at)[0])
-        shape = np.frombuffer(data, np.int64, rank, at + 8)
-        n = int(np.prod(shape))
-        tensors.append(np.frombuffer(data, np.float32, n, at + 8 + 8 * rank).reshape(shape))
-        at += 8 + 8 * rank + 4 * n
-    return tensors
-
-
-class Cpu:
-    """A target, and how its programs are compiled and run."""
-
-    def __init__(self, target, cc="cc", options=(), run=(), kinds=("small", "real", "bytes")):
-        self.target, self.cc, self.options, self.run, self.kinds = target, cc, list(options), list(run), kinds
-        self.drive = f"{FOLDER}/drive.{target}"
-        subprocess.run([cc, "-std=gnu11", "-O1", "-I.", "-D_GNU_SOURCE", "tests/cpus/drive.c", "-o", self.drive, "-ldl"], check=True)
-
-    def results(self, model, so, cases):
-        subprocess.run([f"{BUILD}/bin/dlcc", model, f"--target=cpu:{self.target}", "--name=t", f"--cache={FOLDER}/cache", *self.options, "-o", so], check=True)
-        out = so + ".out"
-        subprocess.run([*self.run, self.drive, so, "t", cases, out], check=True)
-        return load(out)
-
-
-def cpus():
-    """The CPUs that can be had, and the names of those that cannot."""
-    flags = open("/proc/cpuinfo", encoding="utf-8").read() if os.path.exists("/proc/cpuinfo") else ""
-    have, lack = [Cpu("generic")], []
-    for target, flag in (("x86-64-v2", "sse4_2"), ("x86-64-v3", "avx2"), ("x86-64-v4", "avx512vl"), ("x86-64-v3-vnni", "avx_vnni"),
-                         ("x86-64-v4-vnni", "avx512_vnni")):
-        if f" {flag} " in flags:
-            have.append(Cpu(target))
-        else:
-            lack.append(target)
-    # the portable functions that multiply bytes, on CPUs that lack the instruction, too
-    for target, flag in (("x86-64-v3", "avx2"), ("x86-64-v3-vnni", "avx2"), ("x86-64-v4-vnni", "avx512vl")):
-        if f" {flag} " in flags:
-            have.append(Cpu(target, options=["--cc=cc -DDL_PORTABLE_DOT"], kinds=("bytes",)))
-    if all(map(shutil.which, ARM)):
-        folder = f"{FOLDER}/aarch64"
-        subprocess.run(["make", "-s", f"CC={ARM[0]}", "AR=aarch64-linux-gnu-ar", f"BUILD={folder}", f"{folder}/lib/libdlrt.a"], check=True, stdout=subprocess.DEVNULL,
-                       env={k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "SAN", "BUILD")})
-        have += [Cpu(target, ARM[0], [f"--cc={ARM[0]}", f"--runtime={folder}/lib/libdlrt.a"], [ARM[1], "-cpu", cpu, "-L", "/usr/aarch64-linux-gnu"])
-                 for target, cpu in (("aarch64", "cortex-a53"), ("aarch64-i8mm", "max"))]
-    else:
-        lack += ["aarch64", "aarch64-i8mm"]
-    return have, lack
-
-
 def case(rng, model, size, kind, weights):
     """The inputs of a case, and ONNX Runtime's outputs with the bounds of their errors (null: none)."""
     if model.shapes[0]:
@@ -220,7 +160,7 @@ def session(model, weights, form=None):
 
 def main():
     rng, pick = np.random.default_rng(SEED), random.Random(SEED)
-    have, lack = cpus()
+    have, lack = cpus(BUILD, FOLDER, portable=True)
     passed = failed = 0
     work = [(*symbolic(pick, PRODUCTS // 2), False)]
     work += [(m, sizes, True) for m, sizes in (*products(pick, PRODUCTS - PRODUCTS // 2), *convolutions(pick, CONVOLUTIONS))]
@@ -232,7 +172,8 @@ def main():
             cases = [case(rng, model, size, kind, weights) for size in sizes]
             save(path + ".in", [t for c in cases for t in c[0]])
             for cpu in (c for c in have if kind in c.kinds):
-                results = cpu.results(path + ".onnx", f"{path}.{cpu.target}.so", path + ".in")
+                cpu.compile(path + ".onnx", f"{path}.{cpu.target}.so")
+                results = cpu.results(f"{path}.{cpu.target}.so", path + ".in")
                 for c, (_, expected, bounds) in enumerate(cases):
                     got = results[c * len(expected):(c + 1) * len(expected)]
                     for i, (g, e, b) in enumerate(zip(got, expected, bounds)):
@@ -241,8 +182,7 @@ def main():
                         if not right and failed < 20:
                             print(f"FAIL: {cpu.target} {' '.join(cpu.options)}: {model.nodes[i].name} of {model.name}, {kind}, size {sizes[c]}: "
                                   f"{abs(g - e).max() if g.shape == e.shape else (g.shape, e.shape)}")
-    for target in lack:
-        print(f"{target}: skipped, this machine has no such CPU" + ("; apt-get install gcc-aarch64-linux-gnu qemu-user" if target.startswith("aarch64") else ""))
+    print_lack(lack)
     print(f"{passed} passed, {failed} failed, {len(lack)} skipped")
     return failed != 0
 

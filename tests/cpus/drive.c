@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs a compiled model of f32 inputs and outputs on many cases: drive MODEL.so NAME CASES RESULTS.
+ * Runs a compiled model of f32 inputs and outputs on many cases: drive MODEL.so NAME CASES RESULTS [THREADS].
  * CASES holds, for each case, each input as its rank, its dims (64-bit) and its elements; RESULTS
  * gets the outputs in the same form. It is compiled for the CPU under test, so it stands alone.
  */
@@ -52,17 +52,18 @@ static int fail(const char *what, const char *why)
 
 int main(int argc, char **argv)
 {
-	void *so = argc == 5 ? dlopen(argv[1], RTLD_NOW) : NULL;
+	void *so = argc == 5 || argc == 6 ? dlopen(argv[1], RTLD_NOW) : NULL;
 	char symbol[64];
 	dl_get_api_fn get;
 	const dl_api *api;
 	const dl_desc *desc;
+	dl_load_options options = {.size = sizeof(options)};
 	dl_model *model = NULL;
 	dl_context *context = NULL;
 	FILE *cases, *results;
 
 	if (!so)
-		return fail(argc > 1 ? argv[1] : "usage", argc == 5 ? dlerror() : "drive MODEL.so NAME CASES RESULTS");
+		return fail(argc > 1 ? argv[1] : "usage", argc == 5 || argc == 6 ? dlerror() : "drive MODEL.so NAME CASES RESULTS [THREADS]");
 	snprintf(symbol, sizeof symbol, "%s_get_api", argv[2]);
 	*(void **)&get = dlsym(so, symbol);
 	api = get ? get(DL_ABI_VERSION) : NULL;
@@ -70,7 +71,8 @@ int main(int argc, char **argv)
 	results = fopen(argv[4], "wb");
 	if (!api || !cases || !results)
 		return fail(argv[1], "no such function or file");
-	if (api->load(NULL, &model) || api->context(model, NULL, &context))
+	options.threads = argc == 6 ? atoi(argv[5]) : 0;
+	if (api->load(&options, &model) || api->context(model, NULL, &context))
 		return fail("load", api->error(NULL));
 	desc = api->describe();
 	for (;;) {

@@ -189,6 +189,111 @@ def noise_without_float_inputs():
     assert "the noise measured by comparing the artifact's CPU variants is" in text[0], text
 
 
+def judged_all(so, name, inputs, outputs, status=0):
+    """What dlrun --data says of an artifact with these inputs and expected outputs, by name."""
+    samples.tensors(f"{DIR}/{name}/test_data_set_0", "input", inputs)
+    samples.tensors(f"{DIR}/{name}/test_data_set_0", "output", outputs)
+    return dlrun(so, "--data", f"{DIR}/{name}", status=status)
+
+
+def outputs_of(so, name, inputs):
+    """What an artifact computes, by name."""
+    dlrun(so, *(a for i, x in inputs.items() for a in ("-i", f"{i}={save(name + i, x)}")), "-o", f"{DIR}/{name}_out")
+    return {f[:-4]: np.load(f"{DIR}/{name}_out/{f}") for f in sorted(os.listdir(f"{DIR}/{name}_out"))}
+
+
+@test
+def near_zero():
+    """Sigmoids near 0 are what others subtract from 0.5, so a reference is off by ulps of that, however small all elements are."""
+    x = np.linspace(-14, -13, 32, dtype=np.float32).reshape(1, 2, 16)
+    moved = {"plain": "y = Sigmoid(x)", "mean": "s = Sigmoid(x) y = ReduceMean<keepdims = 0>(s, last)",
+             "hard": "a = Mul(x, k) y = HardSigmoid(a)", "shape": "s = Sigmoid(x) t = Transpose<perm = [0, 2, 1]>(s) c = Cast<to = 1>(t) y = Squeeze(c, first)",
+             "branches": "c = Greater(k, h) s = Sigmoid(x) y = If(c) <then_branch = a () => (t) { t = Identity(s) }, else_branch = b () => (e) { e = Sigmoid(x) }>"}
+    other = {"exp": "y = Exp(x)", "product": "s = Sigmoid(x) y = Mul(s, h)", "one_branch": "c = Greater(k, h) s = Sigmoid(x) y = If(c) "
+             "<then_branch = a () => (t) { t = Identity(s) }, else_branch = b () => (e) { e = Exp(x) }>"}
+    for name, body in {**moved, **other}.items():
+        rank = "1,2" if name == "mean" else "16,2" if name == "shape" else "1,2,16"
+        so = compiled("zero_" + name, f"g (float[1,2,16] x, float h) => (float[{rank}] y) <int64[1] last = {{-1}}, int64[1] first = {{0}}, float k = {{0.1924}}> {{ {body} }}")
+        inputs = {"x": x, "h": np.float32(0.1)}
+        y = outputs_of(so, "zero_" + name, inputs)["y"]
+        off = y.copy()
+        off.flat[1] += np.float32(2e-7)
+        text = judged_all(so, "zero_" + name, inputs, {"y": off}, status=name in other)
+        assert ("or 2.4e-07: the model subtracts numbers of about 1" in text) == (name in moved), (name, text)
+        off.flat[1] += np.float32(1e-7)
+        assert "FAIL: 1 elements beyond" in judged_all(so, "zero_" + name, inputs, {"y": off}, status=1), name
+
+
+@test
+def one_step():
+    """What is computed and quantised may be off by a step, whatever moves or dequantises it then; what is copied from inputs may not."""
+    scale, zero = "float s = {0.25}", "uint8 z = {128}"
+    one = {"quantised": ("uint8", "n = Neg(x) y = QuantizeLinear(n, s, z)", 1), "moved": ("uint8", "n = Neg(x) q = QuantizeLinear(n, s, z) y = Identity(q)", 1),
+           "widened": ("int32", "n = Neg(x) q = QuantizeLinear(n, s, z) y = Cast<to = 6>(q)", 1),
+           "dequantised": ("float", "n = Neg(x) q = QuantizeLinear(n, s, z) t = Identity(q) p = Identity(s) y = DequantizeLinear(t, p, z)", 0.25),
+           "dynamic": ("uint8", "n = Neg(x) y, a, b = DynamicQuantizeLinear(n)", 1)}
+    none = {"input": ("uint8", "t = Identity(x) y = QuantizeLinear(t, s, z)", 1), "scale": ("float", "n = Neg(x) q = QuantizeLinear(n, s, z) y = DequantizeLinear(q, h, z)", 0.25),
+            "truncated": ("int32", "n = Neg(x) q = QuantizeLinear(n, s, z) d = DequantizeLinear(q, s, z) y = Cast<to = 6>(d)", 1)}
+    inputs = {"x": np.random.default_rng(8).standard_normal((4, 8)).astype(np.float32) * 3, "h": np.float32(0.25)}
+    for name, (dtype, body, step) in {**one, **none}.items():
+        so = compiled("step_" + name, f"g (float[4,8] x, float h) => ({dtype}[4,8] y) <{scale}, {zero}> {{ {body} }}")
+        y = outputs_of(so, "step_" + name, inputs)["y"]
+        assert (f"output y: {dtype.replace('uint', 'u').replace('int', 'i').replace('float', 'f32')}[4, 8], in steps of {step}\n" in dlrun(so)) == (name in one)
+        off = y.copy()
+        off[1, 2] += np.asarray(step, y.dtype)
+        text = judged_all(so, "step_" + name, inputs, {"y": off}, status=name in none)
+        assert (f"the step of {step} to which the model rounds" in text) == (name in one), text
+        off[1, 2] += np.asarray(max(1, step) if y.dtype.kind != "f" else step / 2, y.dtype)
+        assert "FAIL: 1 elements" in judged_all(so, "step_" + name, inputs, {"y": off}, status=1), name
+
+
+@test
+def any_order():
+    """TopK with sorted = 0: values and their indices may come in any order, but together; those of equal values in any."""
+    body = "values, indices = TopK<axis = {axis}, sorted = {sorted}>(x, k)"
+    x = np.random.default_rng(9).permutation(60).reshape(3, 20).astype(np.float32) / 7
+    x[1, 4] = x[1, 9] = x[1, 17] = 8.5  # ties
+    for name, axis, is_sorted in (("unsorted", -1, 0), ("unsorted0", 0, 0), ("sorted", -1, 1)):
+        so = compiled(name, f"g (float[3,20] x, int64[1] k) => (float[a,b] values, int64[c,d] indices) {{ {body.format(axis=axis, sorted=is_sorted)} }}")
+        inputs = {"x": x, "k": np.int64([2 if axis == 0 else 6])}
+        y = outputs_of(so, name, inputs)
+        v, i = y["values"], y["indices"]
+        assert (", in any order along dim" in dlrun(so), ", in the order of values" in dlrun(so)) == (not is_sorted,) * 2, dlrun(so)
+        order = np.roll(np.arange(v.shape[axis])[::-1], 1 if axis else 0)
+        mixed = {"values": np.take(v, order, axis), "indices": np.take(i, order, axis)}
+        judged_all(so, name, inputs, y)
+        judged_all(so, name, inputs, mixed, status=is_sorted)
+        if is_sorted:
+            continue
+        if axis == -1:  # of row 1 the first three are equal
+            ties = {"values": v, "indices": i.copy()}
+            ties["indices"][1, :3] = i[1, [2, 0, 1]]
+            judged_all(so, name, inputs, ties)
+        line = (slice(None), 1) if axis == 0 else (2,)
+        near = {k: a.copy() for k, a in mixed.items()}
+        near["values"][line] *= np.float32(1 + 1e-6)
+        judged_all(so, name, inputs, near)
+        wrong = {k: a.copy() for k, a in mixed.items()}
+        wrong["values"][line][1] += np.float32(0.01)
+        assert "values: " in judged_all(so, name, inputs, wrong, status=1).split("FAIL")[0]
+        wrong = {k: a.copy() for k, a in mixed.items()}
+        wrong["indices"][line][1] += 1
+        assert re.search("values: .*: ok.*\n.*indices: .*: FAIL: 1 elements differ", judged_all(so, name, inputs, wrong, status=1))
+        wrong = {k: a.copy() for k, a in mixed.items()}
+        wrong["indices"][line] = wrong["indices"][line][::-1]  # each is there, but with another's value
+        assert "1 differs: FAIL" in judged_all(so, name, inputs, wrong, status=1)
+        wrong = {k: a.copy() for k, a in mixed.items()}
+        wrong["values"][line][0] = wrong["values"][line][1]  # one of them twice
+        judged_all(so, name, inputs, wrong, status=1)
+    so = compiled("indices", "g (int32[3,20] x, int64[1] k) => (int32[a,b] y) { v, i = TopK<largest = 0, sorted = 0>(x, k) y = Cast<to = 6>(i) }")
+    inputs = {"x": (x * 7).astype(np.int32), "k": np.int64([6])}
+    y = outputs_of(so, "indices", inputs)["y"]
+    assert "output y: i32[3, " in dlrun(so) and "in any order along dim 1" in dlrun(so)
+    judged_all(so, "indices", inputs, {"y": y[:, ::-1]})
+    y[0, 0] = y[0, 1]
+    judged_all(so, "indices", inputs, {"y": y}, status=1)
+
+
 @test
 def half_inside():
     """f16 and bf16 inside of a model of f32: the tolerance is theirs."""

@@ -35,12 +35,14 @@ static bool same_kind(const Array *got, const Array *want, Comparison *c)
  *   1.6e-2   bf16: two units in the last place of its 8 bits
  *   8        times a noise: a noise is measured on few runs, and the two sides differ by the noise of both
  *   1e-2     the most that a measured noise allows: at steps and near-ties any wrong result would pass else
+ *   2^-22    of UNIT: four units in the last place of the largest f32 below it; ONNX Runtime's Sigmoid has an
+ *            error of two. 2^-51 in f64
  */
 static const struct Precision {
 	const char *type;
 	double limit;
 } f32 = {"f32", 2e-5}, f16 = {"f16", 2e-3}, bf16 = {"bf16", 1.6e-2};
-static const double NOISES = 8, MEASURED_MOST = 1e-2;
+static const double NOISES = 8, MEASURED_MOST = 1e-2, UNIT_F32 = 0x1p-22, UNIT_F64 = 0x1p-51;
 
 /* Of the type of T or, where the model rounds to a coarser one inside, of that. */
 static struct Precision precision(DType t, uint32_t inside)
@@ -79,9 +81,16 @@ static double allowed(Tolerance t, double limit, double want)
 	return given(t) ? larger(t.atol, 0) + larger(t.rtol, 0) * fabs(want) : limit;
 }
 
+/* By how much an element near 0 of type TYPE may be off, as T.unit says. */
+static double near_zero(DType type, Tolerance t)
+{
+	return t.unit * (type == DT_F64 ? UNIT_F64 : UNIT_F32);
+}
+
 /* Says what decides, after the word "within" or "beyond". LIMIT and NOISE, the largest that was
- * measured, are relative to the reference's largest element. */
-static void put_rule(DType type, Tolerance t, double limit, double noise, Comparison *c)
+ * measured, are relative to the reference's largest element, SCALE. */
+static void put_rule(DType type, Tolerance t, double limit, double noise, double scale,
+		     Comparison *c)
 {
 	const struct Precision own = precision(type, 0), p = precision(type, t.inside);
 	const size_t n = sizeof(c->rule);
@@ -101,21 +110,55 @@ static void put_rule(DType type, Tolerance t, double limit, double noise, Compar
 		k += snprintf(c->rule + k, n - (size_t)k, ", the most that a noise allows");
 	else if (p.limit > own.limit)
 		k += snprintf(c->rule + k, n - (size_t)k, ", for values inside are %s", p.type);
+	if (near_zero(type, t) > limit * scale)
+		k += snprintf(c->rule + k, n - (size_t)k,
+			      ", or %.2g: the model subtracts numbers of about %g",
+			      near_zero(type, t), t.unit);
+	if (t.step > 0)
+		k += snprintf(c->rule + k, n - (size_t)k,
+			      ", and the step of %.3g to which the model rounds", t.step);
 	if (t.moved)
 		snprintf(c->rule + k, n - (size_t)k, "; the noise measured by %s is %.2g of it",
 			 t.measured_by, noise);
+}
+
+/* By how much an element may be off, where LIMIT is the part of that relative to the reference's largest
+ * element, SCALE. */
+static double most_off(DType type, Tolerance t, double limit, double scale)
+{
+	return larger(limit * scale, near_zero(type, t)) + t.step;
+}
+
+static double limit_of(DType type, Tolerance t)
+{
+	return larger(precision(type, t.inside).limit, NOISES * t.noise);
+}
+
+double compare_allowance(const Array *want, Tolerance t)
+{
+	const double largest = largest_finite(want);
+
+	return allowed(t, most_off(want->dtype, t, limit_of(want->dtype, t), largest), largest);
+}
+
+bool compare_matches(const Array *got, const Array *want)
+{
+	Comparison c = {0};
+
+	return got->form == DL_TENSOR && want->form == DL_TENSOR && same_kind(got, want, &c);
 }
 
 static void compare_floats(const Array *got, const Array *want, Tolerance t, Comparison *c)
 {
 	const int64_t n = array_count(got);
 	const double largest = largest_finite(want), scale = largest > 0 ? largest : 1;
-	double limit = larger(precision(got->dtype, t.inside).limit, NOISES * t.noise), noise = 0;
+	double limit = limit_of(got->dtype, t), noise = 0, most;
 	int64_t special = 0, noisy = 0;
 
 	for (int64_t i = 0; t.moved && i < n; i++)
 		noise = larger(noise, t.moved[i] / scale);
 	limit = larger(limit, fmin(NOISES * noise, MEASURED_MOST));
+	most = most_off(got->dtype, t, limit, scale);
 	for (int64_t i = 0; i < n; i++) {
 		const double a = dtype_load_f64(got->dtype, got->data, i);
 		const double b = dtype_load_f64(want->dtype, want->data, i);
@@ -127,15 +170,15 @@ static void compare_floats(const Array *got, const Array *want, Tolerance t, Com
 		if (isfinite(e) && e > c->max_abs)
 			c->max_abs = e;
 		special += !finite;
-		if (finite && e <= allowed(t, limit * scale, b))
+		if (finite && e <= allowed(t, most, b))
 			continue;
 		c->unequal++;
 		noisy += finite && t.moved && NOISES * t.moved[i] > limit * scale &&
-			 e <= NOISES * noise * scale;
+			 e <= NOISES * noise * scale + t.step;
 	}
 	c->max_rel = c->max_abs / scale;
 	c->noise_may_tell = c->unequal && !special && !given(t);
-	put_rule(got->dtype, t, limit, noise, c);
+	put_rule(got->dtype, t, limit, noise, scale, c);
 	if (special)
 		snprintf(c->why, sizeof(c->why), "%" PRId64 " elements differ in NaN or infinity",
 			 special);
@@ -172,13 +215,18 @@ static void compare_exact(const Array *got, const Array *want, Tolerance t, Comp
 
 		largest = larger(largest, b);
 		c->max_abs = larger(c->max_abs, strings ? 0 : e);
-		c->unequal += e > (strings || !given(t) ? 0 : allowed(t, 0, b));
+		c->unequal += e > (strings ? 0 : allowed(t, t.step, b));
 	}
 	c->max_rel = largest > 0 ? c->max_abs / largest : c->max_abs;
-	snprintf(c->rule, sizeof(c->rule), "%s",
-		 given(t) ? "the tolerance given" : "no difference");
+	if (!given(t) && t.step > 0)
+		snprintf(c->rule, sizeof(c->rule), "the step of %g to which the model rounds",
+			 t.step);
+	else
+		snprintf(c->rule, sizeof(c->rule), "%s",
+			 given(t) ? "the tolerance given" : "no difference");
 	if (c->unequal)
-		snprintf(c->why, sizeof(c->why), "%" PRId64 " elements differ", c->unequal);
+		snprintf(c->why, sizeof(c->why), "%" PRId64 " elements differ%s%s", c->unequal,
+			 t.step > 0 ? " by more than " : "", t.step > 0 ? c->rule : "");
 }
 
 /* What a value is, by dl_form. */

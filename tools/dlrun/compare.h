@@ -8,6 +8,12 @@
  * or atol, instead, each element must satisfy |a - b| <= atol + rtol * |b|. NaN equals NaN, an
  * infinity equals itself, always. The thresholds stand in compare.c. A sequence, optional or map is
  * as expected if it has as many items, and each of them is.
+ *
+ * The model may say that right results differ by more (dl_accuracy in runtime/dlrt.h). An element of
+ * floats or integers that are quantised may be off by one step besides. Where elements are
+ * differences of numbers of magnitude UNIT, they may be off by four units in the last place of a
+ * number just below UNIT. Elements whose order is open are put in order before they are compared
+ * (unordered.h).
  */
 #ifndef TOOLS_DLRUN_COMPARE_H
 #define TOOLS_DLRUN_COMPARE_H
@@ -21,6 +27,7 @@ typedef struct Tolerance {
 	uint32_t inside;         /* of the model: DL_DESC_F16, DL_DESC_BF16 */
 	const double *moved;     /* by element, those of all items, how far it moved when noise was measured (noise.h); null: it was not */
 	const char *measured_by; /* how it was: "moving inputs by one ulp" */
+	double step, unit;       /* of dl_accuracy */
 } Tolerance;
 
 typedef struct Comparison {
@@ -34,5 +41,10 @@ typedef struct Comparison {
 } Comparison;
 
 Comparison compare(const Array *got, const Array *want, Tolerance t);
+/* By how much an element of floats may be off that is compared with WANT, without measured noise;
+ * infinities and NaN apart. */
+double compare_allowance(const Array *want, Tolerance t);
+/* Two values are compared element by element: tensors of one type and shape. */
+bool compare_matches(const Array *got, const Array *want);
 
 #endif

@@ -10,6 +10,7 @@
 #include "tools/dlrun/compare.h"
 #include "tools/dlrun/noise.h"
 #include "tools/dlrun/session.h"
+#include "tools/dlrun/unordered.h"
 
 #include <dirent.h>
 #include <limits.h>
@@ -181,35 +182,71 @@ typedef struct Tally {
 	int outputs, differ, alone; /* compared; of which differ; without a reference */
 } Tally;
 
-/* Compares GOT, the outputs of a run on IN. Noise is measured where an output differs such that
- * it may be the reason. */
+/* T for output O. */
+static Tolerance for_output(const Session *s, Tolerance t, int32_t o)
+{
+	const dl_accuracy a = session_accuracy(s, o);
+
+	t.step = a.step;
+	t.unit = a.unit;
+	return t;
+}
+
+/* Output O and its reference as they are compared. Elements without an order are put in the order of
+ * the values that they belong to, if these have a reference, too; else in that of their own. WANT
+ * has a reference for each output, or null. */
+static void in_order(Session *s, int32_t o, const Array *got, const Array *const *want, Tolerance t,
+		     Array *g, Array *w)
+{
+	const dl_accuracy a = session_accuracy(s, o);
+	const bool has_values = a.by >= 0 && want[a.by] && compare_matches(&got[a.by], want[a.by]);
+
+	*g = got[o];
+	*w = *want[o];
+	if (a.dim < 0 || !compare_matches(&got[o], want[o]))
+		return;
+	if (!has_values) {
+		*g = unordered_values(s->arena, &got[o], a.dim);
+		*w = unordered_values(s->arena, want[o], a.dim);
+		return;
+	}
+	unordered_indices(s->arena, g, w, a.dim, &got[a.by], want[a.by],
+			  2 * compare_allowance(want[a.by], for_output(s, t, a.by)));
+}
+
+/* Compares GOT, the outputs of a run on IN, with READ, N arrays. Noise is measured where an output
+ * differs such that it may be the reason. */
 static void compare_set(Session *s, const char *set, const Array *in, const Array *got,
-			const Array *want, int n, Tolerance t, bool measures, Tally *sum)
+			const Array *read, int n, Tolerance given, bool measures, Tally *sum)
 {
 	const char **names = NEW_ARRAY(s->arena, s->desc->n_out + 1, const char *);
+	const Array **want = NEW_ARRAY(s->arena, s->desc->n_out + 1, const Array *);
 	Noise noise = {0};
 
 	for (int32_t o = 0; o < s->desc->n_out; o++)
 		names[o] = got[o].name;
+	for (int32_t o = 0; o < s->desc->n_out; o++)
+		want[o] = data_pick(read, n, names, s->desc->n_out, o);
 	for (int32_t o = 0; o < s->desc->n_out; o++) {
-		const Array *w = data_pick(want, n, names, s->desc->n_out, o);
+		Tolerance t = for_output(s, given, o);
 		Comparison c;
+		Array g, w;
 
-		sum->outputs += w != NULL;
-		sum->alone += !w;
-		if (!w) {
+		sum->outputs += want[o] != NULL;
+		sum->alone += !want[o];
+		if (!want[o]) {
 			printf("%s: %s: no reference\n", session_shown(s, set),
 			       session_shown(s, got[o].name));
 			continue;
 		}
-		c = compare(&got[o], w, t);
+		in_order(s, o, got, want, given, &g, &w);
+		c = compare(&g, &w, t);
 		if (c.noise_may_tell && measures) {
 			if (!noise.moved)
 				noise = noise_measure(s, in, got);
 			t.moved = noise.measured_by ? noise.moved[o] : NULL;
 			t.measured_by = noise.measured_by;
-			c = compare(&got[o], w, t);
-			t.moved = NULL;
+			c = compare(&g, &w, t);
 		}
 		sum->differ += !same(s, set, &got[o], &c);
 		if (c.noise_may_tell && noise.why_not)

@@ -2,6 +2,7 @@
 #include "tools/dlrun/noise.h"
 
 #include "tools/dlrun/compare.h"
+#include "tools/dlrun/unordered.h"
 
 #include <math.h>
 #include <string.h>
@@ -113,10 +114,16 @@ static double *enter_value(const Array *v, const Array *base, double *moved)
 static void enter(const Session *s, const Array *base, double **moved)
 {
 	for (int32_t o = 0; o < s->desc->n_out; o++) {
-		const Array v = session_output(s, o);
+		const int dim = session_accuracy(s, o).dim;
+		Array v = session_output(s, o), from = base[o];
 
-		if (moved[o] && same_shape(&v, &base[o]))
-			enter_value(&v, &base[o], moved[o]);
+		if (!moved[o] || !same_shape(&v, &from))
+			continue;
+		if (dim >= 0) { /* the order that it is compared in */
+			v = unordered_values(s->arena, &v, dim);
+			from = unordered_values(s->arena, &from, dim);
+		}
+		enter_value(&v, &from, moved[o]);
 	}
 }
 

@@ -378,6 +378,29 @@ const char *session_type(const Session *s, const dl_io *io)
 	return text;
 }
 
+dl_accuracy session_accuracy(const Session *s, int32_t o)
+{
+	const dl_io *io = session_out(s, o);
+
+	/* a description of an earlier version has no such member */
+	return io->size >= sizeof *io && io->accuracy
+		       ? *io->accuracy
+		       : (dl_accuracy){.size = sizeof(dl_accuracy), .dim = -1, .by = -1};
+}
+
+/* What dl_accuracy says of output O. */
+static void describe_accuracy(const Session *s, FILE *f, int32_t o)
+{
+	const dl_accuracy a = session_accuracy(s, o);
+
+	if (a.step > 0)
+		fprintf(f, ", in steps of %.3g", a.step);
+	if (a.by >= 0)
+		fprintf(f, ", in the order of %s", session_shown(s, session_out(s, a.by)->name));
+	else if (a.dim >= 0)
+		fprintf(f, ", in any order along dim %d", a.dim);
+}
+
 static void describe_io(const Session *s, FILE *f, const char *what, const dl_io *io)
 {
 	fprintf(f, "%s %s: %s", what, session_shown(s, io->name), session_type(s, io));
@@ -402,6 +425,7 @@ void session_describe(const Session *s, FILE *f)
 		if (alias >= 0)
 			fprintf(f, " may share memory with %s",
 				session_shown(s, session_in(s, alias)->name));
+		describe_accuracy(s, f, o);
 		fprintf(f, "\n");
 	}
 	for (int32_t i = 0; i < d->n_sym; i++) {

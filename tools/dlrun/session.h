@@ -54,6 +54,8 @@ int session_run(Session *s, const Array *in);
 Array session_output(const Session *s, int32_t o);
 /* Copies all outputs of the last run into the arena. */
 Array *session_copy_outputs(const Session *s);
+/* How exactly output O is determined. */
+dl_accuracy session_accuracy(const Session *s, int32_t o);
 /* The 16-bit types that intermediates are rounded to: DL_DESC_F16, DL_DESC_BF16. */
 uint32_t session_inside(const Session *s);
 /* Reports a failure of the API; false. */

@@ -30,6 +30,9 @@ typedef enum ProductAxis { PRODUCT_G, PRODUCT_N, PRODUCT_M, PRODUCT_AXES } Produ
 
 typedef struct ProductDecision {
 	int64_t mr, nr; /* rows and columns of a tile, whose sums are in registers */
+	/* up to so many rows that are left over in a block go to the tile before them; more of them
+	 * are a tile of their own */
+	int64_t rest;
 	/* rows, columns and terms of a block. MC is a multiple of MR, NC of the panel's width. KC
 	 * 0: the sum is not split into parts */
 	int64_t mc, nc, kc;

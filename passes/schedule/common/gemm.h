@@ -67,6 +67,7 @@ typedef struct Gemm {
 	 * which iterators of g decide; HI null: all of them */
 	Expr *k_lo[MAX_ITERS], *k_hi[MAX_ITERS];
 	int64_t pw, nr, mr, nc, mc, kc; /* NC 0: a block has all columns */
+	int64_t rest; /* CPUs: so many rows, at most, that are left over go to the last tile of MR rows */
 	Buf *abuf, *bbuf;
 	Iter *m0, *n0;          /* the block's first row and column */
 	/* by Buf.id: a local with the block's rows of a temporary, or null: n columns of each,

@@ -28,6 +28,12 @@ enum {
 	LEAST_TILE_ROWS = 6,
 	/* Vectors of a tile's row: two independent sums hide the latency of the multiply-add. */
 	TILE_VECTORS = 2,
+	/* Independent sums of a tile of few rows: those that two units for multiply-adds of four
+	 * cycles work on. Over a panel of halves, one row with two sums took 1.7 times as long, and
+	 * two rows with four 1.4 times; over one of floats 1.2 and 1.5 times. Where B is quantised,
+	 * its numbers take the time to make floats of them. */
+	TILE_SUMS = 8,
+	TILE_SUMS_SCALED = 4,
 	/* Terms, at most, of a tile that is inlined. A call, its arguments and sums in memory cost
 	 * some 50 cycles: on AVX2, 16 terms took 1.39 times as long, 64 terms 1.08. Longer sums
 	 * gain less than it takes to compile them. */

@@ -70,7 +70,7 @@ static void substitute_all(Tidy *t, LNode *n)
 			      &n->tile->b_at,    &n->tile->b_step,    &n->tile->k,
 			      &n->tile->m_valid, &n->tile->n_valid,   &n->tile->k0,
 			      &n->tile->run,     &n->tile->runs_step, &n->tile->scale_at,
-			      &n->tile->zero_at, &n->tile->when};
+			      &n->tile->zero_at, &n->tile->when,      &n->tile->rows};
 
 		for (size_t i = 0; i < sizeof x / sizeof *x; i++)
 			substitute(t, x[i]);

@@ -19,7 +19,9 @@
  *
  * Operands are expressions: im2col, padding, conversions and prologues are what packing evaluates.
  * Edges: rows past the end repeat the last row and are not stored; columns past the end are zero in
- * the panel.
+ * the panel. Every element of a product is the sum of its terms in the same order, whatever its tile
+ * is: a few rows that are left over go to the tile before them (Gemm.rest), as they would not hide
+ * the latency of the multiply-add.
  */
 #include "passes/kernel/scaled.h"
 #include "passes/schedule/common/thresholds.h"
@@ -548,6 +550,7 @@ void product_emit(Kernel *k, const Decision *d, Schedule *s)
 	g.fetch = bl.d->fetch;
 	g.mr = bl.d->mr;
 	g.nr = bl.d->nr;
+	g.rest = bl.d->rest;
 	g.mc = bl.d->mc;
 	g.nc = bl.d->nc;
 	g.kc = bl.d->kc;

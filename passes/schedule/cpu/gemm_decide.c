@@ -105,6 +105,35 @@ void gemm_choose_tile(const Target *t, Gemm *g, int64_t *mr, int64_t *nr)
 		*mr = TILE_ROWS_SCALED;
 }
 
+bool gemm_may_have_sums(const Gemm *g)
+{
+	return g->run == g->c.nk && !g->row_scale && ctype_is_float(g->c.ct);
+}
+
+int64_t gemm_few_rows(const Target *t, const Gemm *g, int64_t nr)
+{
+	const int64_t vectors = (nr + gemm_lanes(t, g->c.ct) - 1) / gemm_lanes(t, g->c.ct);
+
+	if (!gemm_may_have_sums(g))
+		return 0;
+	return (g->scale ? TILE_SUMS_SCALED : TILE_SUMS) / 2 / vectors;
+}
+
+/* A tile over quantised numbers makes floats of them again, so that two tiles for the last rows
+ * gain nothing over one of few rows. */
+int64_t gemm_rest(const Target *t, const Gemm *g, const ProductDecision *d)
+{
+	const int64_t few = g->scale ? 0 : gemm_few_rows(t, g, d->nr);
+	int64_t m, left;
+
+	if (!few || few >= d->mr || dim_multiple(g->k->ctx, g->m, d->mr))
+		return 0;
+	if (!dim_is_const(g->m, &m))
+		return few;
+	left = m % d->mr;
+	return left <= few && m % d->mc > d->mr ? left : 0;
+}
+
 /* Rows of a block where B is packed: all rows, so that B's block is packed once. With too few
  * blocks of columns for all cores, rows are split too, and each block of rows packs B again. */
 static int64_t packed_rows(const Target *t, Gemm *g, const ProductDecision *d)
@@ -256,6 +285,19 @@ static void choose_blocks(const Target *t, Gemm *g, ProductDecision *d)
 	d->fetch = g->scale ? FETCH_NONE : choose_fetch(g, d);
 }
 
+/* Makes the blocks larger if a few rows are left over: they go to the tile before them only in a
+ * block that has more. */
+static void take_rest(const Target *t, Gemm *g, ProductDecision *d)
+{
+	const int64_t few = g->scale ? 0 : gemm_few_rows(t, g, d->nr);
+	int64_t m;
+
+	while (few < d->mr && dim_is_const(g->m, &m) && m > d->mc && m % d->mc > 0 &&
+	       m % d->mc <= few)
+		d->mc += d->mr;
+	d->rest = gemm_rest(t, g, d);
+}
+
 bool gemm_packs_a(const Gemm *g)
 {
 	int64_t terms;
@@ -288,6 +330,7 @@ bool product_choose(const Target *t, Kernel *k, Decision *d)
 	p->parallel[p->nparallel++] = by_rows ? PRODUCT_M : PRODUCT_N;
 	p->parallel[p->nparallel++] = by_rows ? PRODUCT_N : PRODUCT_M;
 	choose_blocks(t, &g, p);
+	take_rest(t, &g, p);
 	d->grain = (int64_t)t->wake * TERMS_PER_NS;
 	return true;
 }
@@ -461,6 +504,13 @@ bool product_legal(const Target *t, Kernel *k, const Decision *d, StrBuf *why)
 	for (int i = 0; i < p->nparallel; i++)
 		if (p->parallel[i] == PRODUCT_G && !g.nouter)
 			return decision_refuse(why, "the product has no batch iterator g");
+	if (p->rest > p->mr)
+		return decision_refuse(
+			why, "a rest of %lld rows is larger than the tile's %lld, which take it",
+			(long long)p->rest, (long long)p->mr);
+	if (p->rest && g.run < g.c.nk)
+		return decision_refuse(why,
+				       "rows of A that are read in runs are not part of a rest");
 	return gemm_tile_is_legal(t, &g, p->mr, p->nr, why) &&
 	       block_is_legal("rows", "tile", p->mc, p->mr, g.m, PACKED_ROWS, why) &&
 	       block_is_legal("columns", "panel", p->nc, g.pw, g.n, 1, why) &&

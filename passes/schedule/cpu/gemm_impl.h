@@ -46,6 +46,12 @@ bool axis_is_parallel(const ProductAxis *parallel, int n, ProductAxis x);
 void gemm_choose_tile(const Target *t, Gemm *g, int64_t *mr, int64_t *nr);
 /* A is better packed than read in place. */
 bool gemm_packs_a(const Gemm *g);
+/* Tiles of few rows of G may have several sums for each element. */
+bool gemm_may_have_sums(const Gemm *g);
+/* The most rows of a tile of G with NR columns that has several sums for each element; 0: none. */
+int64_t gemm_few_rows(const Target *t, const Gemm *g, int64_t nr);
+/* ProductDecision.rest for the tiles and blocks of D. */
+int64_t gemm_rest(const Target *t, const Gemm *g, const ProductDecision *d);
 /* The sums of a tile of MR x NR are whole vectors of G's panels and fit into the registers of T;
  * else WHY says what is wrong. */
 bool gemm_tile_is_legal(const Target *t, const Gemm *g, int64_t mr, int64_t nr, StrBuf *why);

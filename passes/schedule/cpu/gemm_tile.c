@@ -113,6 +113,26 @@ static bool gains_by_rows(const Gemm *g, const TileAt *t)
 	       !g->when && !g->trim;
 }
 
+/* The most rows of a tile. One with a rest has an even number, as it may be computed in halves. */
+static int64_t most_rows(const Gemm *g)
+{
+	return g->rest ? round_up(g->mr + g->rest, 2) : g->mr;
+}
+
+/* Gives the tile TL its rows. */
+static void set_rows(Gemm *g, const TileAt *t, Tile *tl)
+{
+	int64_t m;
+
+	tl->usual = (int)g->mr;
+	tl->m_valid = t->m_valid;
+	tl->whole = t->m_valid->kind == EX_CONST && t->m_valid->i == g->mr && gains_by_rows(g, t);
+	tl->mr = (int)(tl->whole ? g->mr : most_rows(g));
+	tl->row = l_iter(&g->b, "r", dim_const(g->k->ctx, tl->mr));
+	if (gemm_may_have_sums(g) && !(dim_is_const(g->m, &m) && m <= tl->mr))
+		tl->rows = ex_dim(g->b.p, g->m);
+}
+
 static void emit_tile(Gemm *g, const TileAt *t)
 {
 	LBuild *b = &g->b;
@@ -122,13 +142,12 @@ static void emit_tile(Gemm *g, const TileAt *t)
 
 	tl->ct = g->c.ct;
 	tl->kpack = g->kpack;
-	tl->mr = (int)g->mr;
+	set_rows(g, t, tl);
 	tl->nr = (int)g->nr;
 	tl->acc = t->tile;
 	tl->acc_at = t->tile_at;
 	tl->accumulate = t->accumulate;
 	tl->partial = t->partial;
-	tl->row = l_iter(b, "r", dim_const(g->k->ctx, g->mr));
 	tl->a = g->a_direct || g->runs ? g->c.a->load.buf : g->abuf;
 	tl->a_at = a_index(g, t, tl->row);
 	tl->a_step = ex_mul(p, g->a_direct || g->runs ? g->a_step : l_int(b, 1),
@@ -161,8 +180,6 @@ static void emit_tile(Gemm *g, const TileAt *t)
 	gemm_fetch(g, tl, t);
 	if (t->accumulate || t->partial)
 		tl->depth = l_iter(b, "d", g->kk);
-	tl->m_valid = t->m_valid;
-	tl->whole = t->m_valid->kind == EX_CONST && t->m_valid->i == g->mr && gains_by_rows(g, t);
 	tl->col = l_iter(b, "c", dim_const(g->k->ctx, g->nr));
 	tl->n_valid = t->n_valid;
 	tl->when = g->when ? tile_when(g, t, tl) : NULL;
@@ -201,7 +218,7 @@ static void emit_epilogue(Gemm *g, const TileAt *t)
 {
 	LBuild *b = &g->b;
 	ExprPool *p = b->p;
-	Iter *i = l_iter(b, "i", dim_const(g->k->ctx, g->mr)),
+	Iter *i = l_iter(b, "i", dim_const(g->k->ctx, most_rows(g))),
 	     *j = l_iter(b, "j", dim_const(g->k->ctx, g->nr));
 	Expr *at = ex_add(p, ex_mul(p, ex_iter(p, i), l_int(b, g->nr)), ex_iter(p, j));
 	Expr *acc_at = ex_add(p, t->tile_at, at);
@@ -217,7 +234,7 @@ static void emit_epilogue(Gemm *g, const TileAt *t)
 
 		if (o->kind != BUF_TEMP || pl.value[o->id])
 			continue;
-		local = l_temp(b, o->name, o->dtype, dim_const(g->k->ctx, g->mr * g->nr));
+		local = l_temp(b, o->name, o->dtype, dim_const(g->k->ctx, most_rows(g) * g->nr));
 		pl.value[o->id] = ex_load(p, local, &at, 1);
 	}
 	il = l_loop(b, unrolls_epilogue(g, t) ? LOOP_UNROLL : LOOP_SERIAL, i, l_int(b, 0),
@@ -286,13 +303,21 @@ static void open_rows(Gemm *g, TileAt *t, TileLoops *l)
 {
 	LBuild *b = &g->b;
 	ExprPool *p = b->p;
+	Expr *m0 = ex_iter(p, g->m0), *mr = l_int(b, g->mr), *end, *left;
 
 	t->mt = l_iter(b, "mt", g->m);
-	t->rows_end = l_min(b, ex_add(p, ex_iter(p, g->m0), l_int(b, g->mc)), ex_dim(p, g->m));
-	l->m = l_loop(b, LOOP_SERIAL, t->mt, ex_iter(p, g->m0), t->rows_end, g->mr);
-	t->m_valid = l_int(b, g->mr);
-	if (!dim_multiple(g->k->ctx, g->m, g->mr))
-		t->m_valid = l_min(b, t->m_valid, ex_sub(p, t->rows_end, ex_iter(p, t->mt)));
+	t->rows_end = l_min(b, ex_add(p, m0, l_int(b, g->mc)), ex_dim(p, g->m));
+	end = t->rows_end;
+	if (g->rest) /* no tile begins with them, but the first one */
+		end = l_max(b, ex_add(p, m0, l_int(b, 1)), ex_sub(p, end, l_int(b, g->rest)));
+	l->m = l_loop(b, LOOP_SERIAL, t->mt, m0, end, g->mr);
+	t->m_valid = mr;
+	if (dim_multiple(g->k->ctx, g->m, g->mr))
+		return;
+	left = ex_sub(p, t->rows_end, ex_iter(p, t->mt));
+	t->m_valid = g->rest ? ex_op3(p, IN_select,
+				      ex_op2(p, IN_le, left, l_int(b, g->mr + g->rest)), left, mr)
+			     : l_min(b, mr, left);
 }
 
 static void open_tiles(Gemm *g, TileAt *t, TileLoops *l)
@@ -329,7 +354,7 @@ static void emit_one(Gemm *g, TileAt t)
 {
 	if (!t.tile) {
 		t.tile = kernel_temp(g->k, "tile", ctype_dtype(g->c.ct), 1,
-				     (Dim *[]){dim_const(g->k->ctx, g->mr * g->nr)});
+				     (Dim *[]){dim_const(g->k->ctx, most_rows(g) * g->nr)});
 		l_local(&g->b, t.tile);
 	}
 	emit_tile(g, &t);
@@ -361,24 +386,26 @@ static void emit_columns(Gemm *g, const TileAt *t)
 	}
 }
 
-/* Emits the tile at T. If the last tile of a column may have fewer rows than the other ones, two
- * versions are emitted, one of them for all rows of a tile. */
+/* Emits the tile at T. If the last tile of a column may have another number of rows than the other
+ * ones, two versions are emitted, one of them for the usual number. */
 static void emit_at(Gemm *g, const TileAt *t)
 {
 	LBuild *b = &g->b;
-	Expr *end;
+	Expr *mr = l_int(b, g->mr), *end;
 
 	if (t->m_valid->kind == EX_CONST || !gains_by_rows(g, t)) {
 		emit_columns(g, t);
 		return;
 	}
-	end = ex_add(b->p, ex_iter(b->p, t->mt), l_int(b, g->mr));
+	end = ex_add(b->p, ex_iter(b->p, t->mt), mr);
 	for (int last = 0; last < 2; last++) {
 		TileAt some = *t;
-		LNode *l = l_where(b, ex_op2(b->p, last ? IN_gt : IN_le, end, t->rows_end));
+		LNode *l = l_where(
+			b, g->rest ? ex_op2(b->p, last ? IN_ne : IN_eq, t->m_valid, mr)
+				   : ex_op2(b->p, last ? IN_gt : IN_le, end, t->rows_end));
 
 		if (!last)
-			some.m_valid = l_int(b, g->mr);
+			some.m_valid = mr;
 		emit_columns(g, &some);
 		l_close(b, l);
 	}

@@ -215,7 +215,9 @@ static Tolerance tolerance(const Case *c, const Set *s, int o)
 	return (Tolerance){.rtol = -1,
 			   .atol = -1,
 			   .noise = noise > s->noise ? noise : s->noise,
-			   .inside = c->inside};
+			   .inside = c->inside,
+			   .step = c->v.out_accuracy[o].step,
+			   .unit = c->v.out_accuracy[o].unit};
 }
 
 /* Returns null, or how output O of data set K differs from its reference. */

@@ -29,6 +29,7 @@ void forms_values(Arena *a, const Graph *g, const Onnx__ModelProto *model, FormV
 	v->in_name = NEW_ARRAY(a, v->n_in + 1, const char *);
 	v->in_type = NEW_ARRAY(a, v->n_in + 1, const Type *);
 	v->out_name = NEW_ARRAY(a, v->n_out + 1, const char *);
+	v->out_accuracy = NEW_ARRAY(a, v->n_out + 1, Accuracy);
 	v->in_form = NEW_ARRAY(a, v->n_in + 1, dl_form);
 	v->out_form = NEW_ARRAY(a, v->n_out + 1, dl_form);
 	for (int i = 0; i < v->n_in; i++) {
@@ -38,6 +39,7 @@ void forms_values(Arena *a, const Graph *g, const Onnx__ModelProto *model, FormV
 	}
 	for (int o = 0; o < v->n_out; o++) {
 		v->out_name[o] = g->result_names.at[o] ? g->result_names.at[o] : "";
+		v->out_accuracy[o] = value_accuracy(g->results.at[o]->value, 0);
 		if (model)
 			v->out_form[o] = declared_form(model->graph->output[o]);
 	}

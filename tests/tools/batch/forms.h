@@ -7,7 +7,7 @@
 #define TESTS_TOOLS_BATCH_FORMS_H
 
 #include "frontend/model.h"
-#include "ir/graph.h"
+#include "ops/op.h"
 #include "tools/dlrun/array.h"
 
 /* What a model takes and gives. */
@@ -16,6 +16,7 @@ typedef struct FormValues {
 	const char **in_name, **out_name; /* "" where there is none */
 	const Type **in_type;
 	dl_form *in_form, *out_form;
+	Accuracy *out_accuracy;
 } FormValues;
 
 /* Sets V to what G, a graph before inference, takes and gives. MODEL, unless null, says which

@@ -161,7 +161,7 @@ static void launch(Judge *j, Arena *a, const Memory *m, const Stage *st, const i
 	if (fits && dim_eval(st->extent, sym, &extent) && dim_eval(st->grain, sym, &grain) &&
 	    dim_eval(st->scratch, sym, &scratch))
 		run_stage(j->stages[j->next],
-			  &(dl_kctx){buf, dim, &fault, m->k->ctx->strings, bad_index}, extent,
+			  &(dl_kctx){buf, dim, &fault, m->k->ctx->strings, bad_index, 0}, extent,
 			  grain < 1 ? 1 : grain, fresh(a, scratch));
 	j->next++;
 }

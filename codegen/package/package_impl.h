@@ -12,8 +12,8 @@ enum { MAX_FILES = 32, MAX_ARGS = 128, MAX_WORDS = 33 };
 
 /*
  * The words of a command. Programs take a word that begins with - for an option, and compilers and linkers one that begins with @ for
- * a file of options, which may name a program to run. So a word is added as what it is: command_option, command_path or, of --cc=
- * alone, command_given.
+ * a file of options, which may name a program to run. So each word is added by command_option or command_path; only the words of
+ * --cc= are taken as they are.
  */
 typedef struct Command {
 	char *word[MAX_ARGS + MAX_FILES + 1]; /* ends with null */

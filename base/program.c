@@ -40,8 +40,8 @@ static void raise_stack_limit(void)
 	setrlimit(RLIMIT_STACK, &new);
 }
 
-/* Makes the stacks of threads that are started without a size THREAD_STACK_MIB, and that of W's thread
- * PROGRAM_STACK_MIB. 0, or an error of errno. */
+/* Makes the stacks of threads that are started without a size THREAD_STACK_MIB, and that of W's
+ * thread PROGRAM_STACK_MIB. 0, or an error of errno. */
 static int start_work(pthread_t *thread, ProgramWork *w)
 {
 	pthread_attr_t a;

@@ -13,15 +13,15 @@
  * is no such file (cut off, of another version, no regular file) is as if it were not there, and is
  * replaced.
  *
- * Anyone who may write into the folder decides what code models get. So only this user may enter one
- * that dlcc makes. A folder of another user, or one that others may write into, is refused, and such
- * entries are ignored.
+ * Anyone who may write into the folder decides what code models get. So only this user may enter
+ * one that dlcc makes. A folder of another user, or one that others may write into, is refused, and
+ * such entries are ignored.
  *
- * The Python package keeps whole libraries in the same folder, under a hash of what they follow from
- * (python/dlcc/caching.py), and has dlcc write them. Entries of both kinds are touched when they are
- * taken. Where they together exceed the bytes of the options, those that were not taken for the
- * longest time are removed, but never the output. Entries do not see the C library's headers: after
- * an update of these, empty the folder.
+ * The Python package keeps whole libraries in the same folder, under a hash of what they follow
+ * from (python/dlcc/caching.py), and has dlcc write them. Entries of both kinds are touched when
+ * they are taken. Where they together exceed the bytes of the options, those that were not taken for
+ * the longest time are removed, but never the output. Entries do not see the C library's headers:
+ * after an update of these, empty the folder.
  */
 #include "codegen/package/package_impl.h"
 

@@ -75,7 +75,7 @@ static DiagLevel level_of(const Diag *d, const char *name, DiagLevel otherwise)
 	return otherwise;
 }
 
-/* Reports what has LEVEL; returns whether that is no error. */
+/* Reports a fault of LEVEL; false if it is an error. */
 static bool report(Diag *d, DiagLoc loc, DiagLevel level, const char *fmt, va_list ap)
 {
 	const bool error = level == DIAG_ERROR;

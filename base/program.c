@@ -9,16 +9,16 @@
 #include <string.h>
 #include <sys/resource.h>
 
-typedef struct MainCall {
+typedef struct ProgramWork {
 	int (*work)(int argc, char **argv);
 	int argc, status;
 	char **argv;
 	sigset_t mask;
-} MainCall;
+} ProgramWork;
 
 static void *run_work(void *arg)
 {
-	MainCall *w = arg;
+	ProgramWork *w = arg;
 
 	pthread_sigmask(SIG_SETMASK, &w->mask, NULL);
 	w->status = w->work(w->argc, w->argv);
@@ -40,9 +40,9 @@ static void raise_stack_limit(void)
 	setrlimit(RLIMIT_STACK, &new);
 }
 
-/* Makes the stacks of threads that are started without a size THREAD_STACK_MIB, and that of W's thread
- * PROGRAM_STACK_MIB. 0, or an error of errno. */
-static int start_work(pthread_t *thread, MainCall *w)
+/* Makes the stacks of threads that are started without a size THREAD_STACK_MIB, and that of W's
+ * thread PROGRAM_STACK_MIB. 0, or an error of errno. */
+static int start_work(pthread_t *thread, ProgramWork *w)
 {
 	pthread_attr_t a;
 	int error = pthread_attr_init(&a);
@@ -59,7 +59,7 @@ static int start_work(pthread_t *thread, MainCall *w)
 
 int program_run(const char *program, int (*work)(int argc, char **argv), int argc, char **argv)
 {
-	MainCall w = {.work = work, .argc = argc, .argv = argv};
+	ProgramWork w = {.work = work, .argc = argc, .argv = argv};
 	sigset_t all;
 	pthread_t thread;
 	int error;

@@ -11,13 +11,13 @@
 
 enum { EXIT_USAGE = 2 };
 
-/* The stack that programs work on, whatever `ulimit -s` says, and that of the threads and, where the
- * limit may be raised, of the commands that they start. */
+/* The stack that programs work on, whatever `ulimit -s` says, and that of the threads and, where
+ * the limit may be raised, of the commands that they start. */
 enum { PROGRAM_STACK_MIB = 64, THREAD_STACK_MIB = 8 };
 
-/* Returns WORK(ARGC, ARGV), run on a thread with a stack of PROGRAM_STACK_MIB, which gets all signals; 1
- * after a message where there is no memory for it. A file that is too large (ulimit -f) is an error of
- * write. */
+/* Returns WORK(ARGC, ARGV), run on a thread with a stack of PROGRAM_STACK_MIB, which gets all
+ * signals; 1 after a message where there is no memory for it. A file that is too large
+ * (ulimit -f) is an error of write. */
 int program_run(const char *program, int (*work)(int argc, char **argv), int argc, char **argv);
 
 /* An option such as --version, which prints something about the program instead of doing its

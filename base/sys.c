@@ -47,7 +47,7 @@ const char *open_error(void)
 {
 	return errno == EBADMSG  ? "it " LFS_POINTER
 	       : errno == EINVAL ? "it is not a regular file"
-	       : errno == EILSEQ ? "it is no text: it has a byte 0"
+	       : errno == EILSEQ ? "it is not text: it has a byte 0"
 				 : strerror(errno);
 }
 

@@ -9,9 +9,9 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
-/* Opens the regular file PATH for reading, with *ST. -1 if it cannot be opened, is of another kind, or
- * is a Git LFS pointer, a text that stands for a file which was not downloaded; open_error is the
- * reason, for after "cannot be read: ". */
+/* Opens the regular file PATH for reading, with *ST. -1 if it cannot be opened, is of another
+ * kind, or is a Git LFS pointer, a text that stands for a file which was not downloaded;
+ * open_error is the reason, for after "cannot be read: ". */
 int open_regular(const char *path, struct stat *st);
 const char *open_error(void);
 #define LFS_POINTER "is a Git LFS pointer, not the file; run `git lfs pull`"
@@ -21,9 +21,9 @@ bool is_lfs_pointer(const void *p, size_t n);
 char *read_file(Arena *a, const char *path, size_t *n);
 /* As read_file, of a file without a byte 0. */
 char *read_text(Arena *a, const char *path);
-/* Writes P[0..n) to a temporary file beside PATH, or beside the file that PATH links to, and renames
- * it, so PATH always has either the old or the new contents. A device, a pipe, and a link to an open
- * file, as /dev/stdout, are written to directly. */
+/* Writes P[0..n) to a temporary file beside PATH, or beside the file that PATH links to, and
+ * renames it, so PATH always has either the old or the new contents. A device, a pipe, and a link
+ * to an open file, as /dev/stdout, are written to directly. */
 bool write_file(const char *path, const void *p, size_t n);
 /* Writes all of P to FD; on failure returns false, with errno set. */
 bool write_all(int fd, const void *p, size_t n);

@@ -130,8 +130,8 @@ static Fate version_has(Import *im, const OpAttr *a, const char *domain, int64_t
 }
 
 /* Whether N, which P became in its newest form, has no attribute of P that its operator does not
- * take, or loses it after a warning; else a diagnostic. Notes are for tools, and ONNX's checker takes
- * them. */
+ * take, or loses it after a warning; else a diagnostic. Notes are for tools, and ONNX's checker
+ * takes them. */
 static bool attrs_hold(Import *im, const Frame *fr, const Onnx__NodeProto *p, Node *n, DiagLoc loc)
 {
 	const char *domain = domain_of(p->domain), *standard = *domain ? "" : text(p->op_type);

@@ -13,14 +13,15 @@
  * is no such file (cut off, of another version, no regular file) is as if it were not there, and is
  * replaced.
  *
- * Whoever may write into the folder decides what code models get. So it is made for this user alone,
- * and one that is another user's, or that others may write into, is refused, as are such entries.
+ * Anyone who may write into the folder decides what code models get. So only this user may enter
+ * one that dlcc makes. A folder of another user, or one that others may write into, is refused, and
+ * such entries are ignored.
  *
- * The Python package keeps whole libraries in the same folder, under a hash of what they follow from
- * (python/dlcc/caching.py), and has dlcc write them. Entries of both kinds are touched when they are
- * taken. Where they together exceed the bytes of the options, those that were not taken for the
- * longest time are removed, but never the output. Entries do not see the C library's headers: after
- * an update of these, empty the folder.
+ * The Python package keeps whole libraries in the same folder, under a hash of what they follow
+ * from (python/dlcc/caching.py), and has dlcc write them. Entries of both kinds are touched when
+ * they are taken. Where they together exceed the bytes of the options, those that were not taken for
+ * the longest time are removed, but never the output. Entries do not see the C library's headers:
+ * after an update of these, empty the folder.
  */
 #include "codegen/package/package_impl.h"
 
@@ -97,7 +98,7 @@ static bool is_ours(const struct stat *st)
 	return st->st_uid == geteuid() && !(st->st_mode & (S_IWGRP | S_IWOTH));
 }
 
-/* DIR, whose ST is not that of a folder of this user alone. */
+/* Refuses DIR, whose ST says that other users may write into it. */
 static bool not_ours(Pack *p, const char *dir, const struct stat *st)
 {
 	const DiagLoc loc = {.file = p->o->output};

@@ -87,7 +87,8 @@ void command_path(Pack *p, Command *c, const char *path)
 	add_word(c, plain_path(p, path));
 }
 
-/* A command that PROGRAM, a path, begins. If it is a script, its interpreter gets the path as a word. */
+/* A command that PROGRAM, a path, begins. If it is a script, its interpreter gets the path as a
+ * word. */
 static Command command_of(Pack *p, const char *program)
 {
 	Command c = {.n = 0};
@@ -366,7 +367,8 @@ static bool command_failed(Pack *p, const char *what, const char *program, int s
 	if (!getrlimit(RLIMIT_STACK, &stack) && stack.rlim_cur < NEEDED_STACK)
 		diag_note(
 			p->diag,
-			"its stack has %llu KiB at most, and compilers need more; raise the limit (ulimit -s 8192)",
+			"its stack has %llu KiB at most, and compilers need more; raise the limit "
+			"(ulimit -s 8192)",
 			(unsigned long long)stack.rlim_cur >> 10);
 	return false;
 }
@@ -458,8 +460,8 @@ bool pack_link_shared(Pack *p, const char *lib, const char *out)
 	for (size_t j = 0; j < sizeof flags / sizeof *flags; j++)
 		if (!p->o->sanitize || strcmp(flags[j], "-Wl,-z,defs"))
 			command_option(&c, flags[j]);
-	/* The soname is the file's name, not the path that the linker got. It may have commas, so it
-	 * cannot be part of a -Wl. */
+	/* The soname is the file's name, not the path that the linker got. It may have commas, so
+	 * it cannot be part of a -Wl. */
 	command_option(&c, "-Xlinker");
 	command_option(&c, arena_printf(p->a, "-soname=%s", slash ? slash + 1 : p->o->output));
 	command_option(&c, "-o");

@@ -11,9 +11,10 @@
 enum { MAX_FILES = 32, MAX_ARGS = 128, MAX_WORDS = 33 };
 
 /*
- * The words of a command. Programs take a word that begins with - for an option, and compilers and linkers one that begins with @ for
- * a file of options, which may name a program to run. So a word is added as what it is: command_option, command_path or, of --cc=
- * alone, command_given.
+ * The words of a command. Programs take a word that begins with - for an option, and compilers
+ * and linkers one that begins with @ for a file of options, which may name a program to run. So
+ * each word is added by command_option or command_path; only the words of --cc= are taken as they
+ * are.
  */
 typedef struct Command {
 	char *word[MAX_ARGS + MAX_FILES + 1]; /* ends with null */
@@ -77,9 +78,9 @@ void pack_remove_dir(const char *dir);
 const char *pack_temp(Pack *p, const char *base);
 /* Registers that FROM, a file in the temporary folder, becomes TO at the end. True. */
 bool pack_will_be(Pack *p, const char *from, const char *to);
-/* Moves all registered files to their final paths in order; on an error all old files are there again,
- * unless dlcc is killed in between. The output is last: while it is old, a build system rebuilds it, and
- * loading it reports weights that do not match. */
+/* Moves all registered files to their final paths in order; on an error all old files are there
+ * again, unless dlcc is killed in between. The output is last: while it is old, a build system
+ * rebuilds it, and loading it reports weights that do not match. */
 bool pack_commit(Pack *p);
 /* Starts a command; -1: failed. SLOT is its index among the running ones. */
 pid_t pack_start(Pack *p, const Command *c, int slot);
@@ -130,10 +131,11 @@ bool pack_archive(Pack *p, const char *obj, const char *out);
 bool pack_open_cache(Pack *p);
 /* Takes the object of file I from the cache; false: it is not there. */
 bool pack_cached(Pack *p, int i);
-/* Puts the objects that were compiled into the cache. False where a warning about that is an error. */
+/* Puts the objects that were compiled into the cache. False where a warning about that is an
+ * error. */
 bool pack_keep(Pack *p);
-/* Where the output will lie in the cache, makes it a file that no other user may write to, and warns
- * if it is more than the cache holds. False where the warning is an error. */
+/* Where the output will lie in the cache, makes it a file that no other user may write to, and
+ * warns if it is more than the cache holds. False where the warning is an error. */
 bool pack_enter_cache(Pack *p);
 /* Removes from the cache, if one is open, what exceeds its bytes. */
 void pack_trim_cache(Pack *p);

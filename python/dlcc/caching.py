@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cache of compile: libraries, under a hash of all that they follow from, in the folder in which `dlcc --cache` keeps objects.
 
-A library is code that this process runs. So the folder is made for this user alone, and one that another user has, or may write
-into, is refused, as dlcc does (codegen/package/cache.c, which also bounds the size of the folder). What is read for the hash are
-regular files that the compiler would read; where there is another one, nothing is kept, and the compiler says what is wrong."""
+A library is code that this process runs. So the folder is made with mode 0700, and one that belongs to another user, or that others may
+write into, is refused, as by dlcc (codegen/package/cache.c, which also bounds the size of the folder). Only regular files that the
+compiler would read, too, are read for the hash. If there is another one, nothing is kept, and the compiler says what is wrong."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ class _Library:
     def __init__(self, path: str, options: abi.LoadOptions, folder: str | None) -> None:
         self.path, self.folder, self.model = path, folder, ctypes.c_void_p()
         self.contexts: list[int] = []
-        self.running, self.closed, self.to_free = 0, False, [True]
+        self.running, self.closed, self.loaded, self.to_free = 0, False, True, [True]
         self.lock = threading.RLock()
         self.process = os.getpid()
         self.file = files.open_regular(path)
@@ -111,7 +111,7 @@ class _Library:
     def _name(self) -> str:
         """The name to load the library by. dlopen would take one of the same name that is loaded already, also where its file was
         replaced since; then it gets the name of the open file."""
-        replaced = any(x.path == self.path and x.identity != self.identity and x.to_free for x in list(_libraries))
+        replaced = any(x.path == self.path and x.identity != self.identity and x.loaded for x in list(_libraries))
         return f"/proc/self/fd/{self.file.fileno()}" if replaced else self.path
 
     def _open(self, symbol: str, library: ctypes.CDLL, options: abi.LoadOptions) -> abi.Api:
@@ -183,6 +183,7 @@ class _Library:
         self.contexts.clear()
         if not self.api.unload(self.model):  # busy: a context was lost by an interrupt, so the code must stay
             _ctypes.dlclose(self.handle)
+            self.loaded = False
             self.file.close()
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """compile(cache=FOLDER): what a library follows from, hostile files, whose folder it is, its size, and several users of it at once."""
 
+import json
 import os
 import re
 import shutil
@@ -34,8 +35,8 @@ class Cached(InFolder):
     def libraries(self):
         return sorted(f for f in os.listdir(self.cache) if f.endswith(".so"))
 
-    def external(self, location, factor=1):
-        """The path of a model whose weights lie at LOCATION, which is not checked."""
+    def external(self, location, factor=1, name="external.onnx"):
+        """The path of a model NAME whose weights lie at LOCATION, which is not checked."""
         tensor = onnx.TensorProto(name="w", data_type=1, dims=[2], data_location=onnx.TensorProto.EXTERNAL)
         tensor.external_data.add(key="location", value=location)
         proto = model("(float[2] x) => (float[2] y) { y = Mul(x, w) }")
@@ -43,7 +44,7 @@ class Cached(InFolder):
         if not os.path.isabs(location) and os.path.isdir(os.path.dirname(os.path.join(self.folder, location))):
             if not os.path.lexists(os.path.join(self.folder, location)):
                 write(os.path.join(self.folder, location), np.full(2, factor, np.float32).tobytes())
-        return write(os.path.join(self.folder, "external.onnx"), proto.SerializeToString())
+        return write(os.path.join(self.folder, name), proto.SerializeToString())
 
 
 class Origins(Cached):
@@ -189,10 +190,20 @@ class Origins(Cached):
 class Hostile(Cached):
     """A model that names devices, pipes or other people's files is refused by the compiler, and none of them is read before."""
 
-    def refused(self, path, why, **options):
-        done = python("import dlcc, sys\ntry: dlcc.compile(sys.argv[1], cache=sys.argv[2], options=sys.argv[3:])\nexcept dlcc.CompileError as e: print(e)",
-                      path, self.cache, *options.get("options", ()), timeout=60)
-        self.assertRegex(done.stdout, why, done.stderr)
+    PROGRAM = """
+import dlcc, json, sys
+for path, options in json.loads(sys.argv[2]):
+    try: dlcc.compile(path, cache=sys.argv[1], options=options)
+    except dlcc.CompileError as e: print(json.dumps(str(e)), flush=True)"""
+
+    def refused(self, cases):
+        """Each of CASES, (path, why, options), is refused, without a wait, and leaves nothing."""
+        done = python(self.PROGRAM, self.cache, json.dumps([(path, options) for path, _, options in cases]), timeout=60)
+        found = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual(len(found), len(cases), done.stderr)
+        for text, (path, why, options) in zip(found, cases):
+            with self.subTest(f"{path} {options}"):
+                self.assertRegex(text, why)
         self.assertEqual([f for f in os.listdir(self.cache) if f.endswith(".so")], [])
 
     def test_external(self):
@@ -205,33 +216,27 @@ class Hostile(Cached):
         os.symlink("..", os.path.join(self.folder, "up"))
         os.mkdir(os.path.join(self.folder, "sub"))
         outside = "only files in the model's folder are read|is a link that leads out"
-        for location, why in (("pipe", "not a regular file"), ("link to a pipe", "not a regular file"), ("sub", "not a regular file"),
-                              ("/dev/zero", outside), ("/proc/self/mem", outside), ("link to a device", outside), ("link out", outside), (secret, outside),
-                              ("up/" + os.path.basename(secret), outside), ("../" + os.path.basename(secret), outside), ("", "empty location"), ("none/x", "no such file")):
-            with self.subTest(location):
-                self.refused(self.external(location), why)
+        locations = [("pipe", "not a regular file"), ("link to a pipe", "not a regular file"), ("sub", "not a regular file"),
+                     ("/dev/zero", outside), ("/proc/self/mem", outside), ("link to a device", outside), ("link out", outside), (secret, outside),
+                     ("up/" + os.path.basename(secret), outside), ("../" + os.path.basename(secret), outside), ("", "empty location"), ("none/x", "no such file")]
+        self.refused([(self.external(location, name=f"{k}.onnx"), why, []) for k, (location, why) in enumerate(locations)])
 
-    def test_model(self):
-        os.mkfifo(os.path.join(self.folder, "pipe.onnx"))
-        os.symlink("/dev/zero", os.path.join(self.folder, "zero.onnx"))
-        for name in "pipe.onnx", "zero.onnx":
-            self.refused(os.path.join(self.folder, name), "is not a regular file")
-        self.refused(self.folder, "is not a regular file")
-
-    def test_options(self):
-        pipe = os.path.join(self.folder, "pipe")
+    def test_model_and_options(self):
+        pipe, zero, model_path = (os.path.join(self.folder, name) for name in ("pipe.onnx", "zero.onnx", "a.onnx"))
         os.mkfifo(pipe)
-        for option in "--tiles", "--schedule", "--op", "--explain":
-            for file in pipe, "/dev/zero", self.folder, os.path.join(self.folder, "none"):
-                with self.subTest(f"{option} {file}"):
-                    self.refused(self.path("a.onnx"), "error: ", options=[f"{option}={file}", "--target=cuda:sm_80"] if option == "--tiles" else [option, file])
+        os.symlink("/dev/zero", zero)
+        self.path("a.onnx")
+        self.refused([(path, "is not a regular file", []) for path in (pipe, zero, self.folder)] +
+                     [(model_path, "error: ", [option, file] + ["--target=cuda:sm_80"] * (option == "--tiles")) for option in ("--tiles", "--schedule", "--op", "--explain")
+                      for file in (pipe, "/dev/zero", self.folder, os.path.join(self.folder, "none")) if option != "--explain"] +
+                     [(model_path, "error: ", [f"--explain={pipe}"])])
 
     def test_pointer(self):
         """A Git LFS pointer in place of the model, or of its weights."""
         pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 8\n"
-        self.refused(write(os.path.join(self.folder, "a.onnx"), pointer), "is a Git LFS pointer, not the file; run `git lfs pull`")
         write(os.path.join(self.folder, "weights.bin"), pointer)
-        self.refused(self.external("weights.bin"), '"weights.bin" is a Git LFS pointer, not the file; run `git lfs pull`')
+        self.refused([(write(os.path.join(self.folder, "a.onnx"), pointer), "is a Git LFS pointer, not the file; run `git lfs pull`", []),
+                      (self.external("weights.bin"), '"weights.bin" is a Git LFS pointer, not the file; run `git lfs pull`', [])])
 
 
 class Folder(Cached):

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The warnings of dlcc, and the options -W. Of those that name a warning the last one counts, and it comes before -Werror and
- * -Wno-all, which are about all warnings.
+ * The warnings of dlcc, and the options -W. Of those that name a warning the last one counts, and
+ * it comes before -Werror and -Wno-all, which are about all warnings.
  */
 #ifndef TOOLS_DLCC_WARNINGS_H
 #define TOOLS_DLCC_WARNINGS_H
@@ -14,8 +14,7 @@ enum { WARNINGS_ROOM = 16 }; /* for a rule of each warning, and their end */
 /* What the options say. Zeros: nothing. */
 typedef struct Warnings {
 	bool all_errors, all_silent;
-	unsigned char named
-		[WARNINGS_ROOM]; /* by row of the table: what the last option says that names it */
+	unsigned char named[WARNINGS_ROOM]; /* by row: what the last option says that names it */
 } Warnings;
 
 /* Understands ARG, which begins with -W. False: it is wrong, and ERROR says why. */
@@ -24,7 +23,8 @@ bool warnings_option(Warnings *w, const char *arg, StrBuf *error);
 bool warnings_named(const Warnings *w, const char *name);
 /* What follows from the options, for Diag. */
 void warnings_rules(const Warnings *w, DiagRule to[WARNINGS_ROOM]);
-/* Sets TO to RULES without warnings, or, where GPU, with those alone that are about a GPU's code. Errors stay. */
+/* Sets TO to RULES without warnings, or, where GPU, with those alone that are about a GPU's code.
+ * Errors stay. */
 void warnings_quiet(DiagRule to[WARNINGS_ROOM], const DiagRule *rules, bool gpu);
 /* The names, with commas between them. */
 void warnings_names(StrBuf *b);

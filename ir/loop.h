@@ -317,6 +317,7 @@ typedef struct Stage {
 	LNode *body;
 	/* bytes of scratch per thread that its locals take; constant 0 where there are none */
 	Dim *scratch;
+	int64_t stack; /* CPUs: bytes of its locals that are on the stack, apart from small ones */
 	/* GPUs: threads of a block, and of a group, which has one iteration at a time: 1, 2, 4, 8,
 	 * 16, 32 or all threads of the block; CPUs: 0 */
 	int threads, group;

@@ -51,6 +51,9 @@
 #define MOMENT 20
 /* spins between two looks at the clock */
 #define LOOK 32
+/* Bytes of a worker's stack: what a run needs, and as much again for the application's thread-local
+ * variables, which glibc puts there. */
+#define LEAST_STACK (2 * (size_t)RT_STACK)
 
 typedef struct Worker {
 	Pool *pool;
@@ -342,7 +345,14 @@ static void publish(Pool *p, uint64_t generation, uint32_t active)
 static void start_workers(Pool *p)
 {
 	sigset_t all, old;
+	pthread_attr_t attr;
+	size_t stack = 0;
 
+	pthread_attr_init(&attr);
+	pthread_attr_getstacksize(&attr, &stack);
+	if (stack <
+	    LEAST_STACK) /* musl's threads have 128 KiB; a limit may make glibc's as small */
+		pthread_attr_setstacksize(&attr, LEAST_STACK);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	for (p->n_workers = 0; p->n_workers < p->max_workers; p->n_workers++) {
@@ -351,10 +361,11 @@ static void start_workers(Pool *p)
 		w->pool = p;
 		w->index = (uint32_t)p->n_workers + 1;
 		w->seen = atomic_load(&p->word);
-		if (pthread_create(&w->thread, NULL, worker_main, w))
+		if (pthread_create(&w->thread, &attr, worker_main, w))
 			break;
 	}
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	pthread_attr_destroy(&attr);
 }
 
 Pool *rt_pool_new(const dl_model *m, int32_t threads, bool flush)

@@ -29,6 +29,9 @@
 
 #define RT_ALIGN 64u
 #define RT_MAX_THREADS 1024
+/* Bytes of stack that no function of the API needs more of (docs/c-api.md), on the CPU: of the locals
+ * of a kernel 32 KiB at most, 12 KiB of a table for products of bytes, and what compilers spill. */
+#define RT_STACK 65536u
 
 typedef struct Pool Pool;
 typedef struct Profile Profile;

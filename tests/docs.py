@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks that documents are exact: README.md names every source folder, every file and every suite has a head, files named in documents exist,
 README.md's prose has lines of 120 columns, HACKING.md names the lists of cases, manual pages and --help name the same options, docs/ops.md is what the table of ops says, the glossary is
-short, and no line uses a private word for which the field has one. docs.py [BUILD]"""
+short, docs/c-api.md has the statuses and limits of the code, and no line uses a private word for which the field has one. docs.py [BUILD]"""
 
 import fnmatch
 import glob
@@ -98,6 +98,30 @@ def glossary():
         faults.append(f"docs/glossary.md: has {len(words)} words of at most {GLOSSARY_WORDS}")
 
 
+# Rows of the table of limits in docs/c-api.md, and where the code has the number.
+LIMITS = (("bytes of a struct", "runtime/rt.h", r"RT_LARGEST_STRUCT (\d+)u"), ("bytes of an error's text", "runtime/rt.h", r"char error\[(\d+)\]"),
+          ("bytes of a name", "runtime/run.c", r"input \\\"%\.(\d+)s"), ("threads of a model", "runtime/rt.h", r"RT_MAX_THREADS (\d+)"),
+          ("alignment of a workspace", "runtime/rt.h", r"RT_ALIGN (\d+)u"), ("bytes of stack", "runtime/rt.h", r"RT_STACK (\d+)u"),
+          ("events of a trace", "runtime/profile.c", r"MAX_EVENTS \(1u << (\d+)\)"), ("dims whose graphs", "runtime/cuda.h", r"GPU_GRAPHS = (\d+)"),
+          ("alignment of tensors on a GPU", "runtime/vector.h", r"GPU_VECTOR = (\d+)"),
+          ("instructions of a regular", "runtime/str_regex.c", r"MOST_INSTRUCTIONS = (\d+)"), ("ranges of characters", "runtime/str_regex.c", r"MOST_RANGES = (\d+)"),
+          ("its largest count", "runtime/str_regex.c", r"MOST_COUNT = (\d+)"), ("depth of its groups", "runtime/str_regex.c", r"MOST_DEPTH = (\d+)"))
+
+
+def limits():
+    """docs/c-api.md has each status with its number, and the limits that the code has."""
+    doc = text("docs/c-api.md")
+    for status, number in re.findall(r"(DL_\w+) = (\d+),", re.search(r"enum dl_status \{.*?\}", text("runtime/dlrt.h"), re.S)[0]):
+        if f"| `{status}` | {number} |" not in doc:
+            faults.append(f"docs/c-api.md: the table of errors has no row for {status}, which is {number}")
+    rows = dict(re.findall(r"^\| ([^|]*) \| (\d+) \|$", doc, re.M))
+    for name, path, pattern in LIMITS:
+        value, told = re.search(pattern, text(path)), [n for row, n in rows.items() if row.startswith(name)]
+        number = value and (str(1 << int(value[1])) if "<<" in pattern else value[1])
+        if told != [number]:
+            faults.append(f"docs/c-api.md: \"{name}\" is {told}, and {path} has {number}")
+
+
 def private_words():
     """No file of the tree, except in build and hidden folders, has a private word."""
     for path in sorted(glob.glob("**/*", root_dir=ROOT, recursive=True)):
@@ -120,6 +144,7 @@ def main():
     options(build)
     ops(build)
     glossary()
+    limits()
     private_words()
     print("\n".join(faults))
     return 1 if faults else 0

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The models of tests/misuse.
 
-    models.py FOLDER    writes each as FOLDER/NAME.onnx
+    models.py FOLDER            writes each as FOLDER/NAME.onnx
+    models.py FOLDER kernels    writes KERNELS instead, which have kernels of every kind
 
 A row is the model in ONNX's textual syntax."""
 
@@ -62,9 +63,34 @@ MODELS = {
     "both": "g (float[n,m] x, float[n,k] z) => (float[n,m] y, float[n,k] w) <int64 one = {1}> { y = CumSum (x, one) w = CumSum (z, one) }",
 }
 
+# For the stack that kernels take: blocked products, of floats and of bytes; Winograd's convolutions and others; attention; rows;
+# stencils; transposes; prefixes; sorting; locals that together are larger than what a stage may have on the stack; routines.
+NEST = "(" * 999 + "a" + ")" * 999
+KERNELS = {
+    "products": "g (float[n,96] x, float[96,200] w, float[200] b) => (float[n,200] y) { p = MatMul (x, w) s = Add (p, b) y = Gelu (s) }",
+    "bytes": """g (uint8[n,256] x, int8[256,96] w) => (int32[n,96] y) { y = MatMulInteger (x, w) }""",
+    "images": """g (float[1,16,30,30] x, float[32,16,3,3] w, float[8,32,5,5] v) => (float[1,8,14,14] y) {
+                 c = Conv <pads = [1,1,1,1]> (x, w) r = Relu (c) p = MaxPool <kernel_shape = [2,2], strides = [2,2]> (r)
+                 y = Conv <pads = [1,1,2,2]> (p, v) }""",
+    "depthwise": "g (float[1,24,40,40] x, float[24,1,7,7] w) => (float[1,24,34,34] y) { y = Conv <group = 24> (x, w) }",
+    "attention": """g (float[2,n,64] q, float[2,64,m] k, float[2,m,64] v) => (float[2,n,64] y) {
+                    s = MatMul (q, k) p = Softmax (s) y = MatMul (p, v) }""",
+    "norms": """g (float[n,768] x, float[768] w) => (float[n,768] y) <int64[1] last = {-1}> {
+                l = LayerNormalization (x, w) m = ReduceMean (l, last) d = Sub (l, m) y = Softmax (d) }""",
+    "moves": "g (float[n,40,50] x) => (float[50,n,40] y) { y = Transpose <perm = [2,0,1]> (x) }",
+    "sorted": "g (float[n,300] x, int64[1] k) => (float[n,m] y, int64[n,m] i) { y, i = TopK (x, k) }",
+    "layers": "g (float[t,2,64] x, float[1,256,64] w, float[1,256,64] r) => (float[t,1,2,64] y) { y = LSTM <hidden_size = 64> (x, w, r) }",
+    "halves": """g (float16[n,512] x, float16[512,256] w) => (float16[n,256] y) { p = MatMul (x, w) y = Softmax (p) }""",
+    "locals": """g (float[n,1500] x) => (float[n,1500] y) {
+                 a = Softmax (x) b = Exp (x) c = Mul (a, b) d = Softmax (c) e = Add (d, b) f = Softmax (e) h = Mul (f, a)
+                 i = Softmax (h) j = Add (i, d) k = Softmax (j) l = Mul (k, f) y = Softmax (l) }""",
+    "nested_pattern": f'g (string[n] x) => (bool[n] y) {{ y = RegexFullMatch <pattern = "{NEST}"> (x) }}',
+    "numbers": "g (string[n] x) => (float[n] f, int64[n] i) { f = Cast <to = 1> (x) g = Floor (f) i = Cast <to = 7> (g) }",
+}
+
 
 def main():
-    for name, text in MODELS.items():
+    for name, text in (KERNELS if len(sys.argv) > 2 else MODELS).items():
         model = samples.model(text)
         model.graph.name = name
         onnx.save(model, f"{sys.argv[1]}/{name}.onnx")

@@ -13,7 +13,7 @@
 /* The API of FOLDER/NAME.so; ends the program if there is none. */
 static inline const dl_api *open_api(const char *folder, const char *name)
 {
-	char path[4096], symbol[300];
+	char path[4400], symbol[300];
 	void *library, *fn;
 	dl_get_api_fn get;
 

@@ -138,8 +138,12 @@ void l_local(LBuild *b, Buf *buf)
 	n->buf[0] = buf;
 	for (int i = 0; i < buf->rank; i++)
 		bytes = dim_mul(b->k->ctx, bytes, buf->dims[i]);
-	if (dim_is_const(bytes, &v) && v <= STACK_BYTES)
+	if (dim_is_const(bytes, &v) &&
+	    (v <= SMALL_LOCAL_BYTES ||
+	     (v <= STACK_BYTES && b->stage->stack + v <= STAGE_STACK_BYTES))) {
+		b->stage->stack += v > SMALL_LOCAL_BYTES ? v : 0;
 		return;
+	}
 	/* in scratch: n->idx is its offset in bytes */
 	n->idx = ex_dim(b->p, b->stage->scratch);
 	bytes = dim_mul(b->k->ctx, dim_ceildiv(b->k->ctx, bytes, dim_const(b->k->ctx, 64)),

@@ -200,8 +200,12 @@ enum {
 	/* A vector that is masked for so many elements or fewer takes as long as the elements do
 	 * one by one, and loads beyond them. */
 	LEAST_MASKED = 4,
-	/* Bytes of a local on a thread's stack, which may be small. Larger ones are in scratch. */
-	STACK_BYTES = 8192
+	/* Bytes of a local on a thread's stack, which may be small. Larger ones are in scratch, and so
+	 * are those of a stage beyond STAGE_STACK_BYTES, apart from SMALL_LOCAL_BYTES each. docs/c-api.md
+	 * says how much stack a run takes, of which this is a part. */
+	STACK_BYTES = 8192,
+	STAGE_STACK_BYTES = 32768,
+	SMALL_LOCAL_BYTES = 256
 };
 
 #endif

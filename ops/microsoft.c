@@ -288,52 +288,66 @@ static const struct {
 	{"LeakyRelu", OP_LeakyRelu, {"alpha"}},
 	{"ThresholdedRelu", OP_ThresholdedRelu, {"alpha"}},
 	{"Elu", OP_Elu, {"alpha"}},
+	{"Celu", OP_Celu, {"alpha"}},
 	{"HardSigmoid", OP_HardSigmoid, {"alpha", "beta"}},
+	{"ScaledTanh", OP_ScaledTanh, {"alpha", "beta"}},
+	{"ParametricSoftplus", OP_ParametricSoftplus, {"alpha", "beta"}},
+	{"Selu", OP_Selu, {"alpha", "gamma"}},
 };
 
-/* Whether an activation that takes EXPECTED parameters has them. Others ignore what is given,
- * and so do those of FusedGemm, whose parameters have names: COUNT is then how many are given in
- * a row. */
-static bool parameters_fit(Infer *in, Node *n, int count, int expected)
+/* Sets *OUT to parameter K of the activation, its attribute NAME, of which it has COUNT: an entry of
+ * FusedConv's list, which has all of them, or an attribute of FusedGemm. */
+static bool parameter(Infer *in, Node *n, int k, int count, const char *name, float *out)
 {
-	const bool named = n->op == OP_microsoft_FusedGemm;
+	const char *activation = node_str(n, "activation", ""), *attr;
+	const float *list;
+	int given;
 
-	return !expected || count == expected || (named && count > expected) ||
-	       infer_error(in, n, "the activation \"%s\" has %d parameters, expected %d",
-			   node_str(n, "activation", ""), count, expected);
+	if (n->op == OP_microsoft_FusedGemm) {
+		attr = arena_printf(infer_arena(in), "activation_%s", name);
+		*out = node_float(n, attr, 0);
+		return node_attr(n, attr) ||
+		       infer_error(in, n, "the activation \"%s\" needs attribute \"%s\"",
+				   activation, attr);
+	}
+	list = node_floats(n, "activation_params", &given);
+	if (given != count)
+		return infer_error(in, n, "the activation \"%s\" has %d parameters, expected %d",
+				   activation, given < 0 ? 0 : given, count);
+	*out = list[k];
+	return true;
 }
 
-/* X after the activation that attribute "activation" names, with COUNT parameters; null after a
- * diagnostic. Clip, between the parameters, is one of FusedConv only. */
-static Value *activated(Infer *in, Node *n, Value *x, const float *params, int count)
+/* X after the activation that attribute "activation" names; null after a diagnostic. Clip, between
+ * the parameters, is one of FusedConv only. */
+static Value *activated(Infer *in, Node *n, Value *x)
 {
 	const char *name = node_str(n, "activation", "");
-	Value *v;
+	const DType t = x->type->dtype;
+	float v[2];
 	Node *m;
 
 	if (!*name)
 		return x;
-	if (!strcmp(name, "Clip") && n->op == OP_microsoft_FusedConv)
-		return !parameters_fit(in, n, count, 2)
-			       ? NULL
-			       : EXPAND(in, n, Clip, x,
-					expand_scalar(in, n, x->type->dtype, (double)params[0]),
-					expand_scalar(in, n, x->type->dtype, (double)params[1]));
+	if (!strcmp(name, "Clip") && n->op == OP_microsoft_FusedConv) {
+		if (!parameter(in, n, 0, 2, "", &v[0]) || !parameter(in, n, 1, 2, "", &v[1]))
+			return NULL;
+		return EXPAND(in, n, Clip, x, expand_scalar(in, n, t, (double)v[0]),
+			      expand_scalar(in, n, t, (double)v[1]));
+	}
 	for (size_t i = 0; i < sizeof activations / sizeof *activations; i++) {
-		const int expected = !activations[i].attrs[0] ? 0 : !activations[i].attrs[1] ? 1 : 2;
+		const char *const *attrs = activations[i].attrs;
+		const int count = !attrs[0] ? 0 : !attrs[1] ? 1 : 2;
 
 		if (strcmp(activations[i].name, name))
 			continue;
-		if (!parameters_fit(in, n, count, expected))
-			return NULL;
+		for (int k = 0; k < count; k++)
+			if (!parameter(in, n, k, count, attrs[k], &v[k]))
+				return NULL;
 		m = expand_start(in, n, activations[i].op, &x, 1, 1);
-		for (int k = 0; k < expected; k++)
-			node_set_attr(
-				m, (Attr){.name = ctx_name(infer_ctx(in), activations[i].attrs[k]),
-					  .kind = ATTR_FLOAT,
-					  .f = params[k]});
-		v = expand_finish(in, m);
-		return v;
+		for (int k = 0; k < count; k++)
+			node_set_float(m, attrs[k], v[k]);
+		return expand_finish(in, m);
 	}
 	infer_error(in, n, "the activation \"%s\" is not supported", name);
 	return NULL;
@@ -342,29 +356,19 @@ static Value *activated(Infer *in, Node *n, Value *x, const float *params, int c
 /* activation(Conv(x, w, bias) + z) */
 static bool expand_fused_conv(Infer *in, Node *n, Value **out)
 {
-	int count;
-	const float *given = node_floats(n, "activation_params", &count);
-	float params[2] = {0};
-	Value *v;
+	Value *v = expand_node_like(in, n, OP_Conv,
+				    (Value *[]){node_in(n, 0), node_in(n, 1), node_in(n, 2)}, 3);
 
-	for (int i = 0; i < 2 && i < count; i++)
-		params[i] = given[i];
-	v = expand_node_like(in, n, OP_Conv,
-			     (Value *[]){node_in(n, 0), node_in(n, 1), node_in(n, 2)}, 3);
-	out[0] = activated(in, n, add_if(in, n, v, node_in(n, 3)), params, count < 0 ? 0 : count);
+	out[0] = activated(in, n, add_if(in, n, v, node_in(n, 3)));
 	return out[0] != NULL;
 }
 
-/* The attribute activation_gamma has no effect: no activation has a third parameter. */
 static bool expand_fused_gemm(Infer *in, Node *n, Value **out)
 {
-	float params[2] = {node_float(n, "activation_alpha", 0),
-			   node_float(n, "activation_beta", 0)};
-	int count = !node_attr(n, "activation_alpha") ? 0 : !node_attr(n, "activation_beta") ? 1 : 2;
 	Value *v = expand_node_like(in, n, OP_Gemm,
 				    (Value *[]){node_in(n, 0), node_in(n, 1), node_in(n, 2)}, 3);
 
-	out[0] = activated(in, n, v, params, count);
+	out[0] = activated(in, n, v);
 	return out[0] != NULL;
 }
 

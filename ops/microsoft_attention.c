@@ -397,25 +397,25 @@ static Value *finite_scores(Infer *in, Node *n, const Heads *h, Value *scores)
 		       : scores;
 }
 
-/* The attribute unidirectional: a query sees the keys up to its position. ONNX Runtime lets the only
- * query see all of them. */
+/* The attribute unidirectional: a query sees the keys up to its position. ONNX Runtime lets the last
+ * one see all of them, which differs where there are not as many new keys as queries. */
 static void multi_head_causal(Infer *in, Node *n, Heads *h, const Visible *s)
 {
-	const int64_t last = 1;
+	const int64_t axis = 1;
 	Ctx *c = infer_ctx(in);
-	Value *at, *see, *only;
+	Value *query, *at, *last, *see;
 
 	if (!node_int(n, "unidirectional", 0) || dim_equals(s->queries, 1))
 		return;
-	h->causal = s->keys == dim_add(c, s->past, s->queries) || dim_is_const(s->queries, NULL);
+	h->causal = s->keys == dim_add(c, s->past, s->queries);
 	if (h->causal)
 		return;
-	at = EXPAND(in, n, Add, expand_range(in, n, s->queries), expand_size(in, n, s->past));
-	see = EXPAND(in, n, LessOrEqual, expand_range(in, n, s->keys),
-		     unsqueezed(in, n, at, &last, 1));
-	only = EXPAND(in, n, Equal, expand_size(in, n, s->queries),
-		      expand_scalar(in, n, DT_I64, 1));
-	see = EXPAND(in, n, Where, EXPAND(in, n, Or, see, only), expand_scalar(in, n, DT_F32, 0),
+	query = unsqueezed(in, n, expand_range(in, n, s->queries), &axis, 1);
+	at = EXPAND(in, n, Add, query, expand_size(in, n, s->past));
+	last = EXPAND(in, n, Equal, query,
+		      expand_size(in, n, dim_sub(c, s->queries, dim_const(c, 1))));
+	see = EXPAND(in, n, LessOrEqual, expand_range(in, n, s->keys), at);
+	see = EXPAND(in, n, Where, EXPAND(in, n, Or, see, last), expand_scalar(in, n, DT_F32, 0),
 		     expand_scalar(in, n, DT_F32, (double)-FLT_MAX));
 	h->mask = plus(in, n, h->mask, see);
 }

@@ -420,9 +420,10 @@ def microsoft_products():
                     inputs[i] = np.ascontiguousarray(np.moveaxis(inputs[i], -2, 0))
         microsoft(op, inputs, dict(trans, alpha=pick.choice([1.0, 0.5])))
     elif op == "FusedGemm":
-        activation = pick.choice(["Relu", "Tanh", "Sigmoid", "LeakyRelu", "HardSigmoid"])
-        given = params[activation] + [0.7] * (pick.randint(0, 3 - len(params[activation])))
-        attrs = dict(zip(["activation_alpha", "activation_beta", "activation_gamma"], given))
+        needs = {"Relu": "", "Tanh": "", "Sigmoid": "", "LeakyRelu": "a", "Elu": "a", "Celu": "a", "HardSigmoid": "ab", "ScaledTanh": "ab",
+                 "ParametricSoftplus": "ab", "Selu": "ag"}
+        activation = pick.choice(list(needs))
+        attrs = {f"activation_{name}": x for name, x in (("alpha", 0.3), ("beta", 0.4), ("gamma", 1.1)) if name[0] in needs[activation] or coin(0.3)}
         microsoft(op, [real(m, k), real(k, n), real(n)], dict(attrs, activation=activation))
     else:
         x, w, z = real(2, m, 6, 6), real(n, m, 3, 3), real(2, n, 6, 6)

@@ -471,7 +471,7 @@ def multi_head(g, op):
     attributes = dict(num_heads=heads, mask_filter_value=-30.0)
     if r.random() < 0.5:
         attributes["scale"] = r.choice((0.3, 0.5))
-    if r.random() < 0.3 and (with_past or total == length):
+    if r.random() < 0.3:
         attributes["unidirectional"] = 1
     operands = trimmed(operands)
     run = (lambda: unpacked_run(op, operands, attributes)) if form in ("all", "keys and values") else None

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Pools: a reduction over a window in every spatial dim, with a guard if the window may reach
- * outside of the input. Global pools are composites of reductions over whole dims.
+ * outside of the input. That over a large window is one over its rows, and then one over the columns
+ * of their results. Global pools are composites of reductions over whole dims.
  */
 #include "ops/build.h"
 
@@ -21,32 +22,125 @@ static bool infer_pool(Infer *in, Node *n)
 typedef struct PoolNode {
 	Buf *x, *out;
 	Window w;
-	Point band, red;
+	/* the parts of the window that are reduced one after the other: for each spatial dim, in which */
+	int parts, part[MAX_RANK];
+	Point band, red; /* of the part that is being reduced */
 	Expr *xi[MAX_RANK], *oi[MAX_RANK], *guard;
 } PoolNode;
 
-static void pool_init(Node *n, Kernel *k, PoolNode *p)
+/* What a further pass over the elements costs, in elements of a window that are read for each result: measured on
+ * AVX-512, a 5x5 window of stride 1 takes 1.1 times as long as its rows and then its columns. */
+static const double FURTHER_PASS = 6;
+
+/* How much reading dim A's window first saves: with a large stride, little is left for the others. */
+static double first_saves(const Window *w, int a)
 {
-	const Type *x = infer_type(n, 0);
-	Dim *dims[MAX_RANK];
+	int64_t k = 1;
+
+	dim_is_const(w->kernel[a], &k);
+	return (double)(w->stride[a] - 1) / (double)k;
+}
+
+/* Divides the window into a part for each dim in which it has several elements, if less is read so. Results of
+ * the last part are those of the pool; before it, there are STRIDE times as many for each dim that is left. */
+static void pool_divide(PoolNode *p)
+{
+	const Window *w = &p->w;
+	int order[MAX_RANK], n = 0;
+	double whole = 1, parts = 0, results = 1;
+
+	p->parts = 1;
+	memset(p->part, 0, sizeof p->part);
+	for (int d = 0; d < w->n; d++) {
+		int64_t k;
+		int at = n;
+
+		if (!dim_is_const(w->kernel[d], &k))
+			return;
+		whole *= (double)k;
+		if (k == 1)
+			continue;
+		for (; at > 0 && first_saves(w, order[at - 1]) <= first_saves(w, d); at--)
+			order[at] = order[at - 1];
+		order[at] = d;
+		n++;
+	}
+	for (int i = n - 1; i >= 0; i--) {
+		int64_t k = 1;
+
+		dim_is_const(w->kernel[order[i]], &k);
+		parts += results * ((double)k + (i ? FURTHER_PASS : 0));
+		results *= (double)w->stride[order[i]];
+	}
+	if (n < 2 || parts >= whole)
+		return;
+	p->parts = n;
+	for (int i = 0; i < n; i++)
+		p->part[order[i]] = i;
+}
+
+/* Sets the points and indices for part I of the window; DIMS are those of its result. */
+static void pool_part(Kernel *k, PoolNode *p, int i, Dim **dims)
+{
 	char name[24];
 
-	*p = (PoolNode){.x = lower_in(k, 0), .out = lower_out(k, 0)};
-	window_init(NULL, k->ctx, n, x, NULL, &p->w);
-	p->xi[0] = p->oi[0] = point_add(k, &p->band, "n", dims[0] = x->dims[0]);
-	p->xi[1] = p->oi[1] = point_add(k, &p->band, "c", dims[1] = x->dims[1]);
+	p->band = p->red = (Point){.n = 0};
+	p->guard = NULL;
+	dims[0] = p->x->dims[0];
+	dims[1] = p->x->dims[1];
+	p->xi[0] = p->oi[0] = point_add(k, &p->band, "n", dims[0]);
+	p->xi[1] = p->oi[1] = point_add(k, &p->band, "c", dims[1]);
 	for (int d = 0; d < p->w.n; d++) {
 		Expr *r;
 
-		dims[d + 2] = p->w.out[d];
+		dims[d + 2] = p->part[d] <= i ? p->w.out[d] : p->w.in[d];
 		snprintf(name, sizeof name, "h%d", d);
-		p->oi[d + 2] = point_add(k, &p->band, name, p->w.out[d]);
+		p->xi[d + 2] = p->oi[d + 2] = point_add(k, &p->band, name, dims[d + 2]);
+		if (p->part[d] != i)
+			continue;
 		snprintf(name, sizeof name, "r%d", d);
 		r = point_add(k, &p->red, name, p->w.kernel[d]);
 		p->xi[d + 2] = window_index(k, &p->w, d, p->oi[d + 2], r, &p->guard);
 	}
+}
+
+/* The window is divided if DIVIDE. */
+static void pool_init(Node *n, Kernel *k, PoolNode *p, bool divide)
+{
+	const Type *x = infer_type(n, 0);
+	Dim *dims[MAX_RANK];
+
+	*p = (PoolNode){.x = lower_in(k, 0), .out = lower_out(k, 0), .parts = 1};
+	window_init(NULL, k->ctx, n, x, NULL, &p->w);
+	if (divide)
+		pool_divide(p);
+	memcpy(dims, x->dims, sizeof(Dim *) * 2);
+	memcpy(dims + 2, p->w.out, sizeof(Dim *) * (size_t)p->w.n);
 	if (!p->out)
 		p->out = kernel_temp(k, "y", x->dtype, x->rank, dims);
+}
+
+/* Reduces TERM, an expression of the element x and what else NAMES has, over the windows, into ACC. After it
+ * the point is one of the results. */
+static void pool_reduce(Kernel *k, PoolNode *p, Monoid m, Buf *acc, const char *term,
+			ExprName *names, int n_names)
+{
+	Dim *dims[MAX_RANK];
+	Buf *from = p->x, *to;
+
+	for (int i = 0; i < p->parts; i++, from = to) {
+		Expr *e;
+
+		pool_part(k, p, i, dims);
+		to = i == p->parts - 1 ? acc
+				       : kernel_temp(k, "part", acc->dtype, acc->rank, dims);
+		e = kernel_load(k, from, p->xi);
+		if (!i && term) {
+			names[0].e = e;
+			e = build_expr(k, dtype_ctype(acc->dtype), term, names, n_names);
+		}
+		point_reduce(k, m, &p->band, &p->red, to, p->oi, e, p->guard);
+	}
 }
 
 /* ---- MaxPool ---- */
@@ -86,16 +180,18 @@ static void lower_max_pool(Infer *in, Node *n, Kernel *k)
 {
 	Buf *index = lower_out(k, 1), *rows = index;
 	bool columns = node_int(n, "storage_order", 0) != 0;
+	Dim *dims[MAX_RANK];
 	Expr *val[2];
 	PoolNode p;
 
 	(void)in;
-	pool_init(n, k, &p);
-	val[0] = kernel_load(k, p.x, p.xi);
+	pool_init(n, k, &p, !index);
 	if (!index) {
-		point_reduce(k, MONOID_max, &p.band, &p.red, p.out, p.oi, val[0], p.guard);
+		pool_reduce(k, &p, MONOID_max, p.out, NULL, NULL, 0);
 		return;
 	}
+	pool_part(k, &p, 0, dims);
+	val[0] = kernel_load(k, p.x, p.xi);
 	if (columns && p.w.n > 1)
 		rows = kernel_temp(k, "rows", DT_I64, index->rank, index->dims);
 	val[1] = flat_index(k, &p);
@@ -146,10 +242,10 @@ static void lower_average_pool(Infer *in, Node *n, Kernel *k)
 	PoolNode p;
 
 	(void)in;
-	pool_init(n, k, &p);
+	pool_init(n, k, &p, true);
 	acc = acc_buf(k, p.out, false);
 	ct = dtype_ctype(acc->dtype);
-	point_reduce(k, MONOID_sum, &p.band, &p.red, acc, p.oi, kernel_load(k, p.x, p.xi), p.guard);
+	pool_reduce(k, &p, MONOID_sum, acc, NULL, NULL, 0);
 	for (int d = 0; d < p.w.n; d++)
 		count = ex_mul(k->pool, count, pool_count(k, &p, d, pads));
 	sum = ex_op2(k->pool, IN_div, kernel_load(k, acc, p.oi), ex_cvt(k->pool, ct, count));
@@ -169,13 +265,11 @@ static void lower_lp_pool(Infer *in, Node *n, Kernel *k)
 	PoolNode p;
 
 	(void)in;
-	pool_init(n, k, &p);
+	pool_init(n, k, &p, true);
 	acc = acc_buf(k, p.out, norm == 1);
 	ct = dtype_ctype(acc->dtype);
-	names[0].e = kernel_load(k, p.x, p.xi);
 	names[1].e = ex_num(k->pool, ct, (double)norm);
-	point_reduce(k, MONOID_sum, &p.band, &p.red, acc, p.oi, build_expr(k, ct, term, names, 2),
-		     p.guard);
+	pool_reduce(k, &p, MONOID_sum, acc, term, names, 2);
 	if (acc == p.out)
 		return;
 	names[0].e = kernel_load(k, acc, p.oi);

@@ -112,7 +112,7 @@ static Value *by_key(Infer *in, Node *n, Value *const *part)
 	Value *order;
 	Dim *dims[2] = {dim_const(infer_ctx(in), 1), part[0]->type->dims[0]};
 
-	if (!sort_last(in, n, part[0], false, &order))
+	if (!sort_last(in, n, part[0], false, false, &order))
 		return NULL;
 	return expand_reshape(in, n, EXPAND(in, n, Gather, part[1], order), dims, 2);
 }

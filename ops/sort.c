@@ -4,8 +4,8 @@
  * sorts by merge exchange (Knuth, The Art of Computer Programming, volume 3, Algorithm 5.2.2M),
  * a network of comparisons for any number of elements: a loop of about log2(n)^2 / 2 iterations,
  * each of which compares every element with another one, in any order. So sorting is made of
- * maps, and runs on a GPU as it does on a CPU. Elements are sorted with their indices, as keys
- * where these fit into an i64. Of equal elements the one with the lower index comes first.
+ * maps, and runs on a GPU as it does on a CPU. Numbers are sorted with their indices as keys of 64
+ * bits, those of 64 bits half by half. Of equal elements the one with the lower index comes first.
  */
 #include "ops/sort.h"
 
@@ -192,15 +192,16 @@ const Op op_Exchange = {.infer = infer_exchange, .lower = lower_exchange, .host 
 
 /* ---- TopK ---- */
 
-Value *sort_last(Infer *in, Node *n, Value *x, bool largest, Value **index)
+/* Sorts the COUNT elements of the last axis of INIT: keys, or, of two values, elements and their
+ * indices. SORTED gets as many. Nothing is done if TIMES is 0, else it is 1. */
+static bool sort_by_network(Infer *in, Node *n, Value *const *init, int carried, Dim *count,
+			    Dim *times, bool largest, Value **sorted)
 {
 	Ctx *c = in->ctx;
-	Dim *count = x->type->dims[x->type->rank - 1], *bits, *one = dim_const(c, 1), *first;
+	Dim *bits, *one = dim_const(c, 1), *first, *trip;
 	int64_t lo, hi, fixed;
-	const bool keys = sort_has_keys(x->type->dtype);
-	const int carried = keys ? 1 : 2;
 	int least = 0, most = 0;
-	Value *init[2], *made[2], *last[2], *operands[3];
+	Value *made[2], *operands[3];
 	LoopBuild b;
 	Node *e;
 
@@ -211,29 +212,88 @@ Value *sort_last(Infer *in, Node *n, Value *x, bool largest, Value **index)
 		least = most;
 	if (!infer_le(in, n, count, dim_const(c, (int64_t)1 << MOST_BITS),
 		      "more elements than can be sorted"))
-		return NULL;
+		return false;
 	bits = bits_of(c, count, most);
 	operands[carried] = network_table(in, n, least, most);
-	init[0] = keys ? sort_keys(in, n, x, largest, 0) : x;
-	if (!keys)
-		init[1] = EXPAND(in, n, Expand, expand_range(in, n, count),
-				 expand_sizes(in, n, x->type->dims, x->type->rank));
 	/* the networks of fewer bits are before that of BITS: (bits - 1) * bits * (bits + 1) / 6
 	 * rows */
 	first = dim_floordiv(
 		c, dim_mul(c, dim_mul(c, dim_sub(c, bits, one), bits), dim_add(c, bits, one)),
 		dim_const(c, 6));
-	b = loop_open(in, n,
-		      dim_floordiv(c, dim_mul(c, bits, dim_add(c, bits, one)), dim_const(c, 2)),
-		      init, carried);
+	trip = dim_floordiv(c, dim_mul(c, bits, dim_add(c, bits, one)), dim_const(c, 2));
+	b = loop_open(in, n, dim_mul(c, trip, times), init, carried);
 	memcpy(operands, b.carried, (size_t)carried * sizeof *operands);
 	e = expand_start(in, n, OP_Exchange, operands, carried + 1, carried);
 	control_set_dim(e, "at", least == most ? b.iteration : dim_add(c, first, b.iteration));
 	node_set_int(e, "largest", largest);
 	expand_finish_all(in, e, made);
-	loop_close(&b, made, NULL, 0, NULL, b.trip, last, NULL);
-	*index = keys ? sort_key_index(in, n, last[0]) : last[1];
-	return keys ? sort_key_elements(in, n, x, *index) : last[0];
+	loop_close(&b, made, NULL, 0, NULL, b.trip, sorted, NULL);
+	return true;
+}
+
+/* 1 if the elements of V, i64, are not all equal, else 0. */
+static Dim *differ(Infer *in, Node *n, Value *v)
+{
+	const int rank = v->type->rank;
+	Value *most = v, *least = v, *yes;
+	int count;
+
+	for (int i = 0; i < rank; i++) {
+		most = expand_reduce(in, n, OP_ReduceMax, most, 0, false);
+		least = expand_reduce(in, n, OP_ReduceMin, least, 0, false);
+	}
+	yes = expand_cast(in, n, EXPAND(in, n, Greater, most, least), DT_I64);
+	return infer_contents(in, n, yes, &count)[0];
+}
+
+/*
+ * The indices of the elements of X, of 64 bits, sorted: by their lower halves and then, with their
+ * order kept where these are equal, by their upper halves. MEASURED: whether run time looks if the
+ * upper halves are all equal, as those of small numbers are, and sorts once.
+ */
+static Value *sort_halves(Infer *in, Node *n, Value *x, bool largest, bool measured)
+{
+	Ctx *c = in->ctx;
+	Dim *count = x->type->dims[x->type->rank - 1], *times = dim_const(c, 1);
+	Value *keys = sort_half_keys(in, n, x, largest, SORT_LOW), *index, *high;
+
+	if (!sort_by_network(in, n, &keys, 1, count, times, true, &keys))
+		return NULL;
+	index = sort_key_index(in, n, keys);
+	if (measured) {
+		/* the index taken out of the key */
+		high = EXPAND(in, n, Add, sort_half_keys(in, n, x, largest, SORT_HIGH),
+			      expand_range(in, n, count));
+		times = differ(in, n, high);
+	}
+	keys = sort_half_keys(in, n, sort_key_elements(in, n, x, index), largest, SORT_HIGH);
+	if (!sort_by_network(in, n, &keys, 1, count, times, true, &keys))
+		return NULL;
+	return sort_key_elements(in, n, index, sort_key_index(in, n, keys));
+}
+
+Value *sort_last(Infer *in, Node *n, Value *x, bool largest, bool measured, Value **index)
+{
+	Dim *count = x->type->dims[x->type->rank - 1], *once = dim_const(in->ctx, 1);
+	Value *init[2] = {x, NULL}, *last[2];
+
+	if (sort_has_keys(x->type->dtype)) {
+		init[0] = sort_keys(in, n, x, largest, 0);
+		if (!sort_by_network(in, n, init, 1, count, once, largest, last))
+			return NULL;
+		*index = sort_key_index(in, n, last[0]);
+		return sort_key_elements(in, n, x, *index);
+	}
+	if (sort_has_halves(x->type->dtype)) {
+		*index = sort_halves(in, n, x, largest, measured);
+		return *index ? sort_key_elements(in, n, x, *index) : NULL;
+	}
+	init[1] = EXPAND(in, n, Expand, expand_range(in, n, count),
+			 expand_sizes(in, n, x->type->dims, x->type->rank));
+	if (!sort_by_network(in, n, init, 2, count, once, largest, last))
+		return NULL;
+	*index = last[1];
+	return last[0];
 }
 
 Value *sort_first(Infer *in, Node *n, Value *v, Dim *count)
@@ -274,7 +334,7 @@ static bool expand_topk(Infer *in, Node *n, Value **out)
 		if (!out[0])
 			return false;
 	} else {
-		v = sort_last(in, n, v, largest, &index);
+		v = sort_last(in, n, v, largest, false, &index);
 		if (!v)
 			return false;
 		out[0] = sort_first(in, n, v, count);
@@ -340,7 +400,7 @@ static Value *sort_rows(Infer *in, Node *n, Value *x)
 
 	key = expand_row(in, n, expand_transpose(in, n, x, (int64_t[]){1, 0}, 2),
 			 dim_sub(c, dim_sub(c, columns, dim_const(c, 1)), b.iteration));
-	key = sort_last(in, n, EXPAND(in, n, Gather, key, b.carried[0]), false, &index);
+	key = sort_last(in, n, EXPAND(in, n, Gather, key, b.carried[0]), false, false, &index);
 	if (!key)
 		return NULL;
 	next = EXPAND(in, n, Gather, b.carried[0], index);
@@ -388,7 +448,7 @@ static bool expand_unique(Infer *in, Node *n, Value **out)
 	rows = unique_rows(in, n, axis, &whole);
 	count = rows->type->dims[0];
 	if (rows->type->rank == 1) {
-		sorted = sort_last(in, n, rows, false, &index);
+		sorted = sort_last(in, n, rows, false, true, &index);
 	} else {
 		index = sort_rows(in, n, rows);
 		sorted = index ? EXPAND(in, n, Gather, rows, index) : NULL;
@@ -406,7 +466,7 @@ static bool expand_unique(Infer *in, Node *n, Value **out)
 		return false;
 	first = EXPAND(in, n, Gather, index, begin);
 	if (!node_int(n, "sorted", 1)) {
-		first = sort_last(in, n, first, false, &order);
+		first = sort_last(in, n, first, false, true, &order);
 		if (!first)
 			return false;
 		run = EXPAND(in, n, Gather,

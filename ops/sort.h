@@ -6,18 +6,23 @@
 #include "ops/infer.h"
 
 /* Sorts X along its last axis, the largest first or last. *INDEX gets the indices of its
- * elements, in i64. Null after a diagnostic. */
-Value *sort_last(Infer *in, Node *n, Value *x, bool largest, Value **index);
+ * elements, in i64. MEASURED: run time may look at X to do less, for which a GPU's results are
+ * waited for. Null after a diagnostic. */
+Value *sort_last(Infer *in, Node *n, Value *x, bool largest, bool measured, Value **index);
 /* The first COUNT elements of V's last axis, which has as many. */
 Value *sort_first(Infer *in, Node *n, Value *v, Dim *count);
 
 /* ---- sort_keys.c ---- */
 
-/* Elements of type T have keys. */
+/* Elements of type T have keys; or, being of 64 bits, a key for each half. */
 bool sort_has_keys(DType t);
+bool sort_has_halves(DType t);
+typedef enum SortHalf { SORT_WHOLE, SORT_LOW, SORT_HIGH } SortHalf;
 /* The keys of X's last axis, the largest of which is that of its largest element, or of its
  * smallest one. BLOCK: in blocks of as many, along one more axis; 0: as X's own. */
 Value *sort_keys(Infer *in, Node *n, Value *x, bool largest, int64_t block);
+/* The same of half HALF of elements of 64 bits. */
+Value *sort_half_keys(Infer *in, Node *n, Value *x, bool largest, SortHalf half);
 /* The indices in keys, and the elements of X's last axis at indices. */
 Value *sort_key_index(Infer *in, Node *n, Value *keys);
 Value *sort_key_elements(Infer *in, Node *n, Value *x, Value *index);

@@ -4,7 +4,7 @@
  * that of the element that comes first. The upper half of a key orders the elements, NaN above
  * all numbers, or below them if the smallest element comes first; the lower half is 2^32 - 1 -
  * index, so that of equal elements the one with the lower index comes first. All keys are
- * different, and none is NO_KEY.
+ * different, and none is NO_KEY. Elements of 64 bits have a key for each half of theirs.
  *
  * The first few elements of many are found by blocks. Each block has its largest key; an
  * iteration takes the largest of these, and then looks for the next smaller key of that block
@@ -34,18 +34,26 @@ bool sort_has_keys(DType t)
 	return (dtype_is_float(t) || dtype_is_int(t)) && dtype_info[t].bits <= 32;
 }
 
+bool sort_has_halves(DType t)
+{
+	return (dtype_is_float(t) || dtype_is_int(t)) && dtype_info[t].bits == 64;
+}
+
 /* ---- SortKeys: the keys of a row ---- */
 
 /* Operand: elements. Result: their keys along the last axis; with attribute `block`, that axis
- * in blocks of as many keys, the last of which may end with NO_KEY. */
+ * in blocks of as many keys, the last of which may end with NO_KEY; with `half`, of a half of
+ * elements of 64 bits. */
 static bool infer_sort_keys(Infer *in, Node *n)
 {
 	const Type *x = infer_type(n, 0);
+	const bool whole = node_int(n, "half", SORT_WHOLE) == SORT_WHOLE;
 	const int64_t block = node_int(n, "block", 0);
 	Dim *dims[MAX_RANK], *size = dim_const(in->ctx, block ? block : 1);
 	const int last = x->rank - 1;
 
-	if (x->rank < 1 || x->rank + (block > 0) > MAX_RANK || !sort_has_keys(x->dtype))
+	if (x->rank < 1 || x->rank + (block > 0) > MAX_RANK ||
+	    !(whole ? sort_has_keys(x->dtype) : sort_has_halves(x->dtype)))
 		return infer_error(in, n, "has no axis, or elements of another type");
 	memcpy(dims, x->dims, (size_t)x->rank * sizeof *dims);
 	if (block) {
@@ -56,25 +64,41 @@ static bool infer_sort_keys(Infer *in, Node *n)
 	return true;
 }
 
-/* The upper half of X's key, as an i64: an i32 that orders X among the elements of its type D. */
+/* An i64 that orders X among the elements of its type D; for up to 32 bits, an i32. */
 static Expr *rank_of(Kernel *k, DType d, Expr *x)
 {
+	const bool wide = dtype_info[d].bits > 32;
+	const CType whole = wide ? CT_I64 : CT_I32;
 	ExprPool *p = k->pool;
 	Expr *f, *bits;
 
 	if (dtype_is_int(d))
 		return ex_op2(p, IN_add, ex_cvt(p, CT_I64, x),
-			      ex_int(p, CT_I64, d == DT_U32 ? INT32_MIN : 0));
-	f = ex_cvt(p, CT_F32, x);
-	bits = ex_bits(p, CT_I32, f);
+			      ex_int(p, CT_I64, d == DT_U32   ? INT32_MIN
+						: d == DT_U64 ? INT64_MIN
+							      : 0));
+	f = ex_cvt(p, wide ? CT_F64 : CT_F32, x);
+	bits = ex_bits(p, whole, f);
 	/* numbers below 0 have the order of their magnitudes reversed; -0 is equal to 0 */
 	return ex_cvt(
 		p, CT_I64,
 		BUILD_EXPR(
-			k, CT_I32,
+			k, whole,
 			"select(isnan(f), most, select(eq(f, 0), zero, select(lt(b, zero), xor(b, most), b)))",
-			{"f", f}, {"b", bits}, {"most", ex_int(p, CT_I32, INT32_MAX)},
-			{"zero", ex_int(p, CT_I32, 0)}));
+			{"f", f}, {"b", bits},
+			{"most", ex_int(p, whole, wide ? INT64_MAX : INT32_MAX)},
+			{"zero", ex_int(p, whole, 0)}));
+}
+
+/* The upper half of X's key: half HALF of its rank. */
+static Expr *half_of(Kernel *k, DType d, Expr *x, int64_t half)
+{
+	Expr *rank = rank_of(k, d, x);
+
+	return half == SORT_WHOLE  ? rank
+	       : half == SORT_HIGH ? BUILD_EXPR(k, CT_I64, "floordiv(r, 4294967296)", {"r", rank})
+				   : BUILD_EXPR(k, CT_I64, "sub(and(r, 4294967295), 2147483648)",
+						{"r", rank});
 }
 
 static void lower_sort_keys(Infer *in, Node *n, Kernel *k)
@@ -93,7 +117,7 @@ static void lower_sort_keys(Infer *in, Node *n, Kernel *k)
 		i = ex_add(p, ex_mul(p, i, at_dim(k, out->dims[last + 1])), at[last + 1]);
 		from[last] = BUILD_EXPR(k, CT_I64, "min(i, sub(n, 1))", {"i", i}, {"n", size});
 	}
-	rank = rank_of(k, x->dtype, kernel_load(k, x, from));
+	rank = half_of(k, x->dtype, kernel_load(k, x, from), node_int(n, "half", SORT_WHOLE));
 	if (!node_int(n, "largest", 1))
 		rank = BUILD_EXPR(k, CT_I64, "sub(-1, r)", {"r", rank});
 	key = BUILD_EXPR(k, CT_I64, "add(mul(r, 4294967296), sub(4294967295, i))", {"r", rank},
@@ -150,12 +174,27 @@ const Op op_NextKey = {.infer = infer_next_key, .lower = lower_next_key};
 
 /* ---- What operators are made of ---- */
 
-Value *sort_keys(Infer *in, Node *n, Value *x, bool largest, int64_t block)
+static Node *keys_of(Infer *in, Node *n, Value *x, bool largest)
 {
 	Node *e = expand_start(in, n, OP_SortKeys, &x, 1, 1);
 
 	node_set_int(e, "largest", largest);
+	return e;
+}
+
+Value *sort_keys(Infer *in, Node *n, Value *x, bool largest, int64_t block)
+{
+	Node *e = keys_of(in, n, x, largest);
+
 	node_set_int(e, "block", block);
+	return expand_finish(in, e);
+}
+
+Value *sort_half_keys(Infer *in, Node *n, Value *x, bool largest, SortHalf half)
+{
+	Node *e = keys_of(in, n, x, largest);
+
+	node_set_int(e, "half", half);
 	return expand_finish(in, e);
 }
 

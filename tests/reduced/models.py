@@ -53,6 +53,21 @@ def sliced(x, s, e, t):
     return {"y": x[list(range(min(max(start, 0), high), min(max(end, low), high), step))]}
 
 
+def distinct(x):
+    y, first, inverse, count = np.unique(x, return_index=True, return_inverse=True, return_counts=True)
+    return {"y": y, "i": first, "v": inverse, "c": count}
+
+
+def halves(dtype):
+    """Data sets of 64-bit numbers: equal upper halves, equal lower ones, others, none, and one."""
+    few, any_ = rng.integers(0, 5, 70), rng.integers(-2**63, 2**63 - 1, 70)
+    if dtype is np.float64:
+        sets = [few.astype(dtype), few * 2.0**-1070, np.where(few > 2, np.float64(-0.0), rng.standard_normal(70)), any_.view(np.int64) * 1e290]
+    else:
+        sets = [v.astype(np.int64).view(dtype) for v in (few, few << 32, any_, few * 2**31 - 2**32)]
+    return [{"x": x.astype(dtype)} for x in (*sets, sets[2][:0], sets[2][:1])]
+
+
 EXTREMES = (-2**63, -2**61, -1, 0, 2, 2**61, 2**63 - 1)
 
 
@@ -174,6 +189,20 @@ MODELS = {
                         for t in (-2**63, -1, 1, 2**63 - 1)], sliced),
     "empty_huge": ("g (int64[2] s) => (float[a,b] y) { y = ConstantOfShape (s) }", [{"s": ints(3 * 2**59, 0)}, {"s": ints(0, 3 * 2**59)}],
                    lambda s: {"y": np.zeros((0, 0), np.float32).reshape(s)}),
+    # A window of rows and then of columns: strides, dilations, pads of each side, a rest, a dim of one element with a stride.
+    "pools_apart": ("""g (float[1,3,H,W] x, float[1,2,D,H,W] z) => (float[a,b,c,d] p, float[a,b,e,f] q, float[a,b,g,h] r, float[a,b,i,j] s,
+                       float[a,k,l,m,n] t)
+                       { p = MaxPool <kernel_shape = [4, 5], dilations = [2, 1], pads = [1, 2, 3, 0], strides = [1, 2]> (x)
+                         q = AveragePool <kernel_shape = [5, 4], pads = [2, 1, 0, 3], ceil_mode = 1, strides = [2, 1]> (x)
+                         r = AveragePool <kernel_shape = [4, 6], count_include_pad = 1, auto_pad = "SAME_LOWER"> (x)
+                         s = LpPool <kernel_shape = [7, 3], p = 3> (x)
+                         t = MaxPool <kernel_shape = [3, 1, 4], strides = [1, 2, 1], pads = [1, 0, 0, 1, 0, 3]> (z) }""",
+                    [{"x": real(1, 3, h, w), "z": real(1, 2, d, h, w)} for h, w, d in ((9, 11, 4), (7, 5, 1), (30, 33, 6))]),
+    # Sorted half by half: 64 bits and an index do not fit into a key.
+    **{f"unique_{name}": (f"g ({name}[N] x) => ({name}[m] y, int64[m] i, int64[N] v, int64[m] c) {{ y, i, v, c = Unique (x) }}", halves(t), distinct)
+       for name, t in (("int64", np.int64), ("uint64", np.uint64), ("double", np.float64))},
+    "topk_int64": ("g (int64[2,40] x) => (int64[2,30] y, int64[2,30] i) <int64[1] k = {30}> { y, i = TopK (x, k) }",
+                   [{"x": rng.integers(-2**63, 2**63 - 1, (2, 40))}, {"x": rng.integers(-3, 3, (2, 40)) << 40}]),
     # A dim of 1 that only run time knows did not broadcast, which the number 1 does.
     "einsum_ones": ("""g (float[B,H,N,D] q, float[B,K,M,D] k, float[E,F] a, float[G,L] b) => (float[b,h,n,m] y, float[e,l] z, float w)
                        { y = Einsum <equation = "bhnd,bhmd->bhnm"> (q, k) z = Einsum <equation = "ij,jk->ik"> (a, b)
@@ -241,7 +270,7 @@ def main(folder):
         options = ort.SessionOptions()
         options.log_severity_level = 4
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-        session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        session = None if oracle else ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
         for i, feeds in enumerate(sets):
             outputs = oracle[0](**feeds) if oracle else dict(zip((o.name for o in session.get_outputs()), session.run(None, feeds)))
             samples.tensors(f"{folder}/{name}/test_data_set_{i}", "input", feeds)

@@ -23,7 +23,9 @@ typedef enum Verdict { V_ERROR, V_WARNING, V_FITS } Verdict;
 
 static Verdict try_ranks(OnnxFile *f, const Overridable *o, const int *ranks)
 {
-	Diag quiet = {.file = f->path}, *const loud = f->diag;
+	/* that an attribute does not exist is told when the model is imported for good */
+	static const DiagRule rules[] = {{"attribute", DIAG_SILENT}, {0}};
+	Diag quiet = {.file = f->path, .rules = rules}, *const loud = f->diag;
 	const int missing = f->missing.n;
 	const uint64_t densified = f->densified;
 	Ctx *c = ctx_new(&quiet);

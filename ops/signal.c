@@ -79,8 +79,8 @@ static bool window(Infer *in, Node *n, double a, double b, double c, Value **out
 		v = EXPAND(in, n, Add, v, EXPAND(in, n, Mul, w, number(in, n, c)));
 	}
 	v = EXPAND(in, n, Add, v, number(in, n, a));
-	out[0] = v->type ? expand_cast(in, n, v, t) : v;
-	return out[0]->type != NULL;
+	out[0] = expand_cast(in, n, v, t);
+	return true;
 }
 
 static bool expand_hann(Infer *in, Node *n, Value **out)
@@ -178,8 +178,8 @@ static bool expand_mel(Infer *in, Node *n, Value **out)
 	in_down = EXPAND(in, n, And, EXPAND(in, n, GreaterOrEqual, bin, at[1]),
 			 EXPAND(in, n, Less, bin, at[2]));
 	up = EXPAND(in, n, Where, in_down, down, EXPAND(in, n, Where, in_up, up, zero));
-	out[0] = up->type ? expand_cast(in, n, up, t) : up;
-	return out[0]->type != NULL;
+	out[0] = expand_cast(in, n, up, t);
+	return true;
 }
 
 const Op op_MelWeightMatrix = {.expand = expand_mel, .types = "i", .attrs = "output_datatype: int"};
@@ -443,8 +443,6 @@ static bool expand_stft(Infer *in, Node *n, Value **out)
 		by = expand_unsqueeze(in, n, node_in(n, 2), 1);
 		v = EXPAND(in, n, Mul, v, by);
 	}
-	if (!v->type)
-		return false;
 	t.terms = t.length;
 	t.results = t.length;
 	if (t.onesided)

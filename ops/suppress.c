@@ -100,9 +100,7 @@ static void while_any(LoopBuild *l, Value *may)
 	Dim *all = dims_product(l->in->ctx, may->type->dims, may->type->rank);
 	Value *v = expand_reshape(l->in, l->n, expand_cast(l->in, l->n, may, DT_I64), &all, 1);
 
-	v = expand_reduce(l->in, l->n, OP_ReduceMax, v, 0, false);
-	if (v->type)
-		loop_while(l, v);
+	loop_while(l, expand_reduce(l->in, l->n, OP_ReduceMax, v, 0, false));
 }
 
 /* Whether V, [batch, class, box], holds for some box: [batch, class, 1]. */

@@ -186,7 +186,7 @@ const Op op_MelWeightMatrix = {.expand = expand_mel, .types = "i", .attrs = "out
 
 /* ---- DFT ---- */
 
-/* The axis of a transform. If run time alone knows which one it is, its size and the numbers of
+/* The axis of a transform. If only run time knows which one it is, its size and the numbers of
  * elements before and after it depend on that. */
 typedef struct SignalAxis {
 	Dim *at;
@@ -311,7 +311,7 @@ static Dim *rows_beside(Ctx *c, Dim *at, Dim *const *dims, int rank)
 	return rows;
 }
 
-/* Reads the axis of DIMS. The last dim, of parts, is none. */
+/* Reads the axis of DIMS. The last dim, of parts, cannot be it. */
 static bool axis_init(Infer *in, Node *n, Value *operand, Dim *const *dims, int rank, SignalAxis *a)
 {
 	Ctx *c = infer_ctx(in);

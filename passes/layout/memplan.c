@@ -70,7 +70,7 @@ Dim *memplan_size(Module *m, Dim *size)
 	dim_syms(size, bound_sym, &b);
 	if (b.ok && b.to) {
 		most = dim_subst(m->ctx, size, b.to, sym_count(m->ctx));
-		/* a product of bounds, each of which is small, is as useless where it is large */
+		/* nor is a large product of bounds, though each bound is small */
 		b.ok = dim_least(m->ctx, most, &least) && least < INT32_MAX;
 	}
 	arena_free(b.tmp);

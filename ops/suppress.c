@@ -125,8 +125,9 @@ static KeptBoxes suppress(Infer *in, Node *n, Value *scores, Value *count, Dim *
 	SortBlocks blocks;
 	LoopBuild l;
 
-	if (!asked || !sort_blocks(in, n, scores, true, &blocks))
+	if (!asked)
 		return (KeptBoxes){NULL, NULL};
+	sort_blocks(in, n, scores, true, &blocks);
 	most = dim_max(c, dim_const(c, 0), dim_min(c, asked, candidates));
 	memcpy(dims, t->dims, sizeof dims);
 	init[KEYS] = blocks.best;

@@ -452,6 +452,8 @@ static bool expand_composite(Infer *in, Node *n, const Op *op, Value **out)
 {
 	if (!op->expand(in, n, out))
 		return false;
+	if (op->infer && out[0] == n->out[0])
+		return true;
 	for (int i = 0; i < n->nout; i++) {
 		if (!n->out[i])
 			continue;
@@ -532,7 +534,7 @@ static bool infer_by_op(Infer *in, Node *n, const Op *op, Value **out)
 	if (setjmp(here.end))
 		ok = false;
 	else if (op->infer)
-		ok = op->infer(in, n);
+		ok = op->infer(in, n) && (!op->expand || expand_composite(in, n, op, out));
 	else if (op->scalar)
 		ok = infer_elementwise(in, n);
 	else if (op->expand)

@@ -58,7 +58,8 @@ typedef struct Op {
 	 * lower_out). It is called after inference: types are known and faults were reported. */
 	void (*lower)(Infer *in, Node *n, Kernel *k);
 	/* Makes nodes before N that compute the same; OUT gets the values that replace N's
-	 * results. False after a diagnostic. It is called when the operands' types are known. */
+	 * results. False after a diagnostic. It is called when the operands' types are known. If
+	 * there is INFER, too, that is called first, and OUT may stay as it is: N is lowered. */
 	bool (*expand)(Infer *in, Node *n, Value **out);
 
 	/* Of an operator that sums products of operand 0 and weights, operand 1: how their axes

@@ -351,7 +351,7 @@ static bool expand_crop(Infer *in, Node *n, Value **out)
 	return true;
 }
 
-const Op op_Crop = {.expand = expand_crop, .types = "f", .attrs = "border: ints, scale: float"};
+const Op op_Crop = {.expand = expand_crop, .types = "f", .attrs = "border: ints, scale: ints"};
 
 /* scale * x + bias[channel] */
 static bool expand_image_scaler(Infer *in, Node *n, Value **out)

@@ -50,6 +50,16 @@ static Memory in_memory(const dl_context *c, int32_t i)
 	return (Memory){t->data, t->strides ? rt_bytes(t->dtype, rt_reach(t)) : c->in_bytes[i]};
 }
 
+/* Input I as the run reads it: a copy of one with strides was made before any output is written. */
+static Memory read_memory(const dl_context *c, int32_t i)
+{
+	const dl_tensor *t = RT_AT(const dl_tensor, c->in, i);
+
+	return t->data && t->strides && c->x.in[i] != t->data
+		       ? (Memory){c->x.in[i], c->in_bytes[i]}
+		       : in_memory(c, i);
+}
+
 /* What output O may write: its size, or, while that is unknown, all of its memory. */
 static Memory out_memory(const dl_context *c, int32_t o)
 {
@@ -110,7 +120,7 @@ static int check_numbers(dl_context *c)
 		const Memory own = out_memory(c, o);
 
 		for (int32_t i = 0; own.bytes && i < d->n_in; i++) {
-			const Memory in = in_memory(c, i);
+			const Memory in = read_memory(c, i);
 
 			if (overlap(own, in) && (out_io(c, o)->alias != i || own.p != in.p))
 				return dl_fail(&c->x, DL_INVALID,

@@ -39,6 +39,10 @@ Value *value_base(Value *v)
 	return v;
 }
 
+/* A workspace of larger bounds, such as the range of a 32-bit type or a product of bounds each of
+ * which is small, would mostly be unused, and not every machine has it. */
+static const int64_t MOST_BOUND = 64 << 20;
+
 typedef struct Bounded {
 	Module *m;
 	Arena *tmp;
@@ -54,8 +58,7 @@ static void bound_sym(void *arg, Sym *s)
 		return;
 	if (!b->to)
 		b->to = NEW_ARRAY(b->tmp, sym_count(b->m->ctx), Dim *);
-	/* the range of a 32-bit type is not a useful bound */
-	if (s->hi >= INT32_MAX)
+	if (s->hi > MOST_BOUND)
 		b->ok = false;
 	else
 		b->to[s->id] = dim_const(b->m->ctx, s->hi);
@@ -70,8 +73,7 @@ Dim *memplan_size(Module *m, Dim *size)
 	dim_syms(size, bound_sym, &b);
 	if (b.ok && b.to) {
 		most = dim_subst(m->ctx, size, b.to, sym_count(m->ctx));
-		/* nor is a large product of bounds, though each bound is small */
-		b.ok = dim_least(m->ctx, most, &least) && least < INT32_MAX;
+		b.ok = dim_least(m->ctx, most, &least) && least <= MOST_BOUND;
 	}
 	arena_free(b.tmp);
 	return b.ok && dim_prove_le(m->ctx, size, most) ? most : NULL;

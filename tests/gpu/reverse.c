@@ -62,8 +62,8 @@ static int exec_gpu(dl_exec *x)
 }
 
 static const dl_dim dims[] = {{sizeof(dl_dim), -1, N, "256"}};
-static const dl_io input[] = {{sizeof(dl_io), DL_F32, DL_TENSOR, 1, "x", dims, -1, 0, NULL}},
-		   output[] = {{sizeof(dl_io), DL_F32, DL_TENSOR, 1, "y", dims, -1, 0, NULL}};
+static const dl_io input[] = {{sizeof(dl_io), DL_F32, DL_TENSOR, 1, "x", dims, -1, 0, NULL, NULL}},
+		   output[] = {{sizeof(dl_io), DL_F32, DL_TENSOR, 1, "y", dims, -1, 0, NULL, NULL}};
 static const dl_desc desc = {.size = sizeof(dl_desc),
 			     .name = "reverse",
 			     .version = "0",

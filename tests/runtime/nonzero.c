@@ -115,14 +115,14 @@ static const dl_dim dims_1_found[] = {
 };
 
 static const dl_io inputs[] = {
-	{sizeof(dl_io), DL_I64, DL_TENSOR, 1, "x", dims_N, -1, 0, NULL},
-	{sizeof(dl_io), DL_BOOL, DL_TENSOR, 1, "m", dims_N_plus_1, -1, 0, NULL},
+	{sizeof(dl_io), DL_I64, DL_TENSOR, 1, "x", dims_N, -1, 0, NULL, NULL},
+	{sizeof(dl_io), DL_BOOL, DL_TENSOR, 1, "m", dims_N_plus_1, -1, 0, NULL, NULL},
 };
 
 static const dl_io outputs[] = {
-	{sizeof(dl_io), DL_I64, DL_TENSOR, 2, "i", dims_1_found, -1, 0, NULL},
-	{sizeof(dl_io), DL_F32, DL_TENSOR, 1, "g", dims_N, -1, 0, NULL},
-	{sizeof(dl_io), DL_I64, DL_TENSOR, 1, "e", dims_2N, -1, 0, NULL},
+	{sizeof(dl_io), DL_I64, DL_TENSOR, 2, "i", dims_1_found, -1, 0, NULL, NULL},
+	{sizeof(dl_io), DL_F32, DL_TENSOR, 1, "g", dims_N, -1, 0, NULL, NULL},
+	{sizeof(dl_io), DL_I64, DL_TENSOR, 1, "e", dims_2N, -1, 0, NULL, NULL},
 };
 
 static const dl_desc desc = {

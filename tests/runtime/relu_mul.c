@@ -85,12 +85,12 @@ static const dl_dim dims_N_4[] = {
 };
 
 static const dl_io inputs[] = {
-	{sizeof(dl_io), DL_F32, DL_TENSOR, 2, "x", dims_N_4, -1, 0, NULL},
+	{sizeof(dl_io), DL_F32, DL_TENSOR, 2, "x", dims_N_4, -1, 0, NULL, NULL},
 };
 
 static const dl_io outputs[] = {
-	{sizeof(dl_io), DL_F32, DL_TENSOR, 2, "y", dims_N_4, 0, 0, NULL},
-	{sizeof(dl_io), DL_F32, DL_TENSOR, 2, "z", dims_N_4, -1, 0, NULL},
+	{sizeof(dl_io), DL_F32, DL_TENSOR, 2, "y", dims_N_4, 0, 0, NULL, NULL},
+	{sizeof(dl_io), DL_F32, DL_TENSOR, 2, "z", dims_N_4, -1, 0, NULL, NULL},
 };
 
 static const dl_desc desc = {

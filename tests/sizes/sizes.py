@@ -8,7 +8,7 @@ agree do in the case's data, and each dim by itself. The inputs' elements are re
 elements also have sizes that are so large that no loop over them ends.
 
 Where an input has few elements, which may be sizes, offsets or positions, each of them takes hostile values, and two of them
-take opposite amounts, so that their sum stays. That runs under sanitizers.
+take opposite amounts, so that their sum stays. With TESTS=all that runs under sanitizers, where these programs are built.
 
 One artifact serves all runs. Its results must equal eval's, and it must refuse what eval refuses (tests/tools/batch). KEEP: a
 folder that the cases stay in. GPU=sm_80: on the simulated GPU. EMPTY=1: only inputs without elements."""
@@ -192,9 +192,12 @@ def run(folder, names):
     out, noise = tempfile.mkdtemp(dir=folder), {name: text.split()[0] for name, text in suites.rows_of("noise.txt")}
     gpu = os.environ.get("GPU")
     options = ["--seconds=600", f"--gpu={gpu}"] if gpu else ["--seconds=120"]
-    options += [] if gpu else ["--cc=gcc", "--sanitize"]
-    done = subprocess.run([os.path.join(BUILD, "tests", "tools", "batch"), "-O1", *options, out],
-                          check=False, env=samples.simulated(BUILD) if gpu else None,
+    batch, env = os.path.join(BUILD, "tests", "tools", "batch"), samples.simulated(BUILD) if gpu else dict(os.environ)
+    sanitized = os.path.join(BUILD, "san", "tests", "tools", "batch")
+    if not gpu and os.path.exists(sanitized) and os.environ.get("TESTS") == "all":
+        batch, options = sanitized, [*options, "--cc=gcc", "--sanitize"]
+        env["ASAN_OPTIONS"] = "detect_leaks=0"
+    done = subprocess.run([batch, "-O1", *options, out], check=False, env=env,
                           input="".join(f"{os.path.join(folder, n)}\t{noise.get('onnx/' + n, SUMS)}\n" for n in names),
                           text=True, capture_output=True)
     found = {}

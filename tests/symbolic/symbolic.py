@@ -20,8 +20,10 @@ import suites  # noqa: E402
 # ranks that hang on a dim
 LEFT_OUT = ("test_gathernd_example", "test_affine_grid_3d_align_corners_expanded", "test_affine_grid_3d_expanded",
             "test_scan_sum",                            # a state that grows in a batch
-            "test_attention_4d_causal_fp16_expanded",   # rounds to f16 between its nodes, and its reference elsewhere
-            "test_dft_inverse")                         # sums of up to 54 with small results
+            "test_attention_4d_causal_fp16_expanded")   # rounds to f16 between its nodes, and its reference elsewhere
+
+# Absolute tolerances of transforms: sums of 450, which a symbolic length makes in another order, with results that are 0.
+ATOL = {"test_dft": "1e-4"}
 
 # Operators with axes whose size must be a number (docs/ops.md).
 FIXED = {"DFT": (-1,), "STFT": (-1,), "RotaryEmbedding": (-1,), "Det": (-1, -2), "CausalConvWithState": (0, 1), "LinearAttention": (-1,)}
@@ -72,6 +74,9 @@ def main():
         folder = os.path.join(into, os.path.basename(case.name))
         os.makedirs(folder, exist_ok=True)
         onnx.save(model, os.path.join(folder, "model.onnx"))
+        for atol in (a for start, a in ATOL.items() if os.path.basename(folder).startswith(start)):
+            with open(os.path.join(folder, "atol"), "w") as f:
+                f.write(atol)
         for data in os.listdir(case.dir):
             if data.startswith("test_data") and not os.path.exists(os.path.join(folder, data)):
                 os.symlink(os.path.join(case.dir, data), os.path.join(folder, data))

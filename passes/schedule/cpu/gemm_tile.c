@@ -387,25 +387,24 @@ static void emit_columns(Gemm *g, const TileAt *t)
 }
 
 /* Emits the tile at T. If the last tile of a column may have another number of rows than the other
- * ones, two versions are emitted, one of them for the usual number. */
+ * ones, two versions are emitted, one of them for the usual number. The last tile has the other one
+ * even if it has as many rows: that is as fast, and isl proves the simpler condition soon. */
 static void emit_at(Gemm *g, const TileAt *t)
 {
 	LBuild *b = &g->b;
-	Expr *mr = l_int(b, g->mr), *end;
+	Expr *mr = l_int(b, g->mr), *left, *most;
 
 	if (t->m_valid->kind == EX_CONST || !gains_by_rows(g, t)) {
 		emit_columns(g, t);
 		return;
 	}
-	end = ex_add(b->p, ex_iter(b->p, t->mt), mr);
+	left = ex_sub(b->p, t->rows_end, ex_iter(b->p, t->mt));
+	most = l_int(b, g->mr + g->rest);
 	for (int last = 0; last < 2; last++) {
 		TileAt some = *t;
-		LNode *l = l_where(
-			b, g->rest ? ex_op2(b->p, last ? IN_ne : IN_eq, t->m_valid, mr)
-				   : ex_op2(b->p, last ? IN_gt : IN_le, end, t->rows_end));
+		LNode *l = l_where(b, ex_op2(b->p, last ? IN_le : IN_gt, left, most));
 
-		if (!last)
-			some.m_valid = mr;
+		some.m_valid = last ? l_min(b, most, left) : mr;
 		emit_columns(g, &some);
 		l_close(b, l);
 	}

@@ -80,7 +80,7 @@ static double divided(int64_t n, int stages, int64_t *radix, int64_t parts)
 		n /= r;
 	}
 	for (int s = 0; s < stages; s++)
-		cost += (double)(2 * radix[s] * (s ? 2 : parts)) + PASS;
+		cost += (double)(2 * radix[s] * (s ? 2 : parts) + PASS);
 	return cost;
 }
 

@@ -387,7 +387,7 @@ static void test_overlap(void)
 {
 	static Call k;
 	static dl_str room[20];
-	int64_t *no_strides = malloc(1);
+	void *no_strides = malloc(1);
 	void *served;
 
 	open_call(&k, "texts", 1);

@@ -125,6 +125,8 @@ bool dim_term(Ctx *c, const Dim *d, int i, int64_t *coef, Dim **mono);
 bool dim_as_floor(const Dim *d, Dim **a, Dim **b);
 /* If D is exactly the min of n dims: n, with the dims in *ARG. Otherwise 0. */
 int dim_as_min(const Dim *d, Dim *const **arg);
+/* Whether D is a sum with a product of symbols, which may have terms beyond 64 bits where it is small. */
+bool dim_may_cancel(const Dim *d);
 /* If D is k*s + rest, where k is constant and rest does not mention s. Used to solve for a
  * symbol from an input's shape. */
 bool dim_linear_in(Ctx *c, Dim *d, Sym *s, int64_t *k, Dim **rest);

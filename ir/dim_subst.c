@@ -262,6 +262,14 @@ int dim_as_min(const Dim *d, Dim *const **arg)
 	return min->n;
 }
 
+bool dim_may_cancel(const Dim *d)
+{
+	for (int i = 0; i < d->n; i++)
+		if (d->n > 1 && d->t[i].degree > 1)
+			return true;
+	return false;
+}
+
 bool dim_linear_in(Ctx *c, Dim *d, Sym *s, int64_t *k, Dim **rest)
 {
 	int at = -1;

@@ -42,7 +42,7 @@ Accuracy value_accuracy(const Value *v, int depth)
 		for (int o = 0; o < n->nout; o++)
 			if (node_out(n, o) == from)
 				op_table[n->op]->accuracy(n, o, depth + 1, &a);
-	if (op_table[n->op]->unit > 0)
+	if (op_table[n->op]->unit != 0)
 		a.unit = op_table[n->op]->unit;
 	if (moved)
 		a.unordered = NULL;

@@ -217,7 +217,7 @@ static bool both_known(const Host *h, const Dim *a, const Dim *b, Sym **waits)
 static void print_fact(Host *h, const Fact *f, const char *fail)
 {
 	Arena *a = h->m->arena;
-	const bool wide = is_wide(f->a) || is_wide(f->b);
+	const bool wide = is_wide(f->a) || is_wide(f->b) || dim_may_cancel(f->a) || dim_may_cancel(f->b);
 	void (*const print)(StrBuf *, const Dim *, const char *(*)(void *, const Sym *), void *) =
 		wide ? dim_print_wide : dim_print_checked;
 	FactSize size;

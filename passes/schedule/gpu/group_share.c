@@ -316,6 +316,17 @@ static int64_t runs_of(const Group *t, int64_t points)
 	return (points + each - 1) / each;
 }
 
+/* A sum of products, as of a matrix and a vector, whose terms have the same order in every row. */
+static bool sums_products(const Group *t)
+{
+	Contraction c;
+
+	for (int i = 0; i < t->n; i++)
+		if (stmt_contraction(t->r->k, t->part[i].s, &c))
+			return true;
+	return false;
+}
+
 void group_share_out(Group *t, const Gpu *gpu)
 {
 	Stage *st = t->r->b->stage;
@@ -345,7 +356,7 @@ void group_share_out(Group *t, const Gpu *gpu)
 	t->vector = x.vector;
 	sector = x.bytes ? gpu_sector(x.bytes) : 1;
 	if (st->group >= WARP && x.at && sector > x.vector &&
-	    !dim_multiple(c, t->it->extent, sector))
+	    !dim_multiple(c, t->it->extent, sector) && !sums_products(t))
 		t->peel = gpu_peel(t->r->b, x.at, &t->it, &(Expr *){l_int(t->r->b, 0)}, 1, x.bytes);
 	if (x.bytes > WORD && group_length(t, t->it->extent) == INT64_MAX) {
 		widest /= 2;

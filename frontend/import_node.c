@@ -64,20 +64,20 @@ static bool import_constant(Import *im, const Frame *fr, Scope *s, const Onnx__N
 			  "the constant has no value: none of its attributes is one");
 }
 
-/* What becomes of an attribute. */
-typedef enum Fate { TAKEN, IGNORED, REFUSED } Fate;
+/* How an attribute is imported. */
+typedef enum AttrUse { TAKEN, IGNORED, REFUSED } AttrUse;
 
-/* OK: of diag_named_error, for an attribute that the operator does not have. */
-static Fate not_had(bool ok)
+/* Of an attribute that the operator does not have. WARNED: diag_named_error gave a warning. */
+static AttrUse use_unknown(bool warned)
 {
-	return ok ? IGNORED : REFUSED;
+	return warned ? IGNORED : REFUSED;
 }
 
 /* Whether operator OP, which the file calls OP_TYPE ("": no standard operator), takes an
  * attribute NAME of KIND, and what it declares of it, in *A; else a diagnostic. A definition tells
  * by itself what it takes. */
-static Fate op_takes(Import *im, OpKind op, const char *op_type, const char *name, const char *kind,
-		     DiagLoc loc, OpAttr *a)
+static AttrUse op_takes(Import *im, OpKind op, const char *op_type, const char *name,
+			const char *kind, DiagLoc loc, OpAttr *a)
 {
 	StrBuf b = {0};
 	int since;
@@ -95,7 +95,7 @@ static Fate op_takes(Import *im, OpKind op, const char *op_type, const char *nam
 	}
 	since = upgrade_input_since(op_type, name);
 	if (since)
-		return not_had(diag_named_error(
+		return use_unknown(diag_named_error(
 			im->diag, loc, "attribute",
 			"has no attribute \"%s\": from opset %d on it is an input of the operator",
 			name, since));
@@ -104,25 +104,25 @@ static Fate op_takes(Import *im, OpKind op, const char *op_type, const char *nam
 			      "has no attribute \"%s\"; the newest form of the operator takes %s",
 			      name, strbuf_str(&b));
 	strbuf_free(&b);
-	return not_had(ok);
+	return use_unknown(ok);
 }
 
 /* Whether attribute A of the newest form exists in version VERSION of DOMAIN; else a diagnostic.
  * Version 0 is not known and has everything. */
-static Fate version_has(Import *im, const OpAttr *a, const char *domain, int64_t version,
-			DiagLoc loc)
+static AttrUse version_has(Import *im, const OpAttr *a, const char *domain, int64_t version,
+			   DiagLoc loc)
 {
 	const char *of = *domain ? " of " : "";
 
 	if (!version)
 		return TAKEN;
 	if (version < a->since)
-		return not_had(diag_named_error(
+		return use_unknown(diag_named_error(
 			im->diag, loc, "attribute",
 			"attribute \"%s\" exists since opset %d%s%s, and the model uses opset %lld",
 			a->name, a->since, of, domain, (long long)version));
 	if (a->until && version >= a->until)
-		return not_had(diag_named_error(
+		return use_unknown(diag_named_error(
 			im->diag, loc, "attribute",
 			"attribute \"%s\" exists until opset %d%s%s, and the model uses opset %lld",
 			a->name, a->until - 1, of, domain, (long long)version));
@@ -141,17 +141,17 @@ static bool attrs_hold(Import *im, const Frame *fr, const Onnx__NodeProto *p, No
 
 	for (size_t i = 0; i < p->n_attribute; i++) {
 		const Attr *a = node_attr(n, ctx_name(im->ctx, text(p->attribute[i]->name)));
-		Fate fate;
+		AttrUse use;
 
 		if (!a || str_starts(a->name, NOTE_PREFIX))
 			continue;
-		fate = op_takes(im, n->op, standard, a->name, attr_kind_name(a->kind), loc,
-				&declared);
-		if (fate == TAKEN)
-			fate = version_has(im, &declared, domain, version, loc);
-		if (fate == REFUSED)
+		use = op_takes(im, n->op, standard, a->name, attr_kind_name(a->kind), loc,
+			       &declared);
+		if (use == TAKEN)
+			use = version_has(im, &declared, domain, version, loc);
+		if (use == REFUSED)
 			return false;
-		if (fate == IGNORED)
+		if (use == IGNORED)
 			node_remove_attr(n, a->name);
 	}
 	return true;
@@ -161,10 +161,10 @@ static bool add_region(Import *im, const Frame *fr, Scope *s, Node *n, const cha
 		       const Onnx__AttributeProto *a, DiagLoc loc)
 {
 	OpAttr declared;
-	const Fate fate = op_takes(im, n->op, "", name, "graph", loc, &declared);
+	const AttrUse use = op_takes(im, n->op, "", name, "graph", loc, &declared);
 
-	if (fate != TAKEN)
-		return fate == IGNORED;
+	if (use != TAKEN)
+		return use == IGNORED;
 	if (!a->g)
 		return diag_error(im->diag, loc, "attribute \"%s\" holds no graph", name);
 	return import_region(im, fr, s, n, name, a->g, loc);

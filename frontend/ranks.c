@@ -14,8 +14,8 @@
 
 enum {
 	RANKS_TRIED = 9, /* ranks 0 to 8 */
-	/* Inputs of unknown rank that are tried, as each costs up to nine times a compile's first
-	 * steps. */
+	/* Most inputs of unknown rank: each is tried with RANKS_TRIED imports, and once more for each
+	 * other input whose rank is found. */
 	INPUTS_TRIED = 8,
 };
 
@@ -23,7 +23,9 @@ typedef enum Verdict { V_ERROR, V_WARNING, V_FITS } Verdict;
 
 static Verdict try_ranks(OnnxFile *f, const Overridable *o, const int *ranks)
 {
-	Diag quiet = {.file = f->path}, *const loud = f->diag;
+	/* that an attribute does not exist is told when the model is imported for good */
+	static const DiagRule rules[] = {{"attribute", DIAG_SILENT}, {0}};
+	Diag quiet = {.file = f->path, .rules = rules}, *const loud = f->diag;
 	const int missing = f->missing.n;
 	const uint64_t densified = f->densified;
 	Ctx *c = ctx_new(&quiet);
@@ -42,7 +44,7 @@ static Verdict try_ranks(OnnxFile *f, const Overridable *o, const int *ranks)
 	return quiet.errors ? V_ERROR : quiet.warnings ? V_WARNING : V_FITS;
 }
 
-/* Sets RANKS[AT] to the rank that the body allows; false if that is none or several. */
+/* Sets RANKS[AT] to the only rank that the body allows; false if it allows none, or several. */
 static bool find_rank(OnnxFile *f, const Overridable *o, int *ranks, size_t at)
 {
 	Verdict best = V_ERROR, v;

@@ -284,7 +284,7 @@ static Value *grouped_mask(Infer *in, Node *n, const Attention *a, Value *mask)
 		return expand_unsqueeze(in, n, mask, t->rank - 3);
 	for (int i = 0; i < t->rank; i++)
 		d[i] = t->dims[i];
-	if (d[t->rank - 3] != a->heads) { /* run time alone knows whether it is 1 */
+	if (d[t->rank - 3] != a->heads) { /* only run time knows whether it is 1 */
 		d[t->rank - 3] = a->heads;
 		mask = EXPAND(in, n, Expand, mask, expand_sizes(in, n, d, t->rank));
 	}

@@ -41,7 +41,7 @@ Buf *acc_buf(Kernel *k, Buf *out, bool last);
 /* Checks that the operands are numbers of one element type; reports an error if not. */
 bool contract_types(Infer *in, Node *n);
 /* The index into a dim of extent FROM that broadcasts to a dim of extent TO, at index IT of the
- * latter. If run time alone knows whether FROM is 1, the stride is min(1, FROM - 1), which is 0
+ * latter. If only run time knows whether FROM is 1, the stride is min(1, FROM - 1), which is 0
  * if it is and 1 if not. */
 Expr *broadcast_index(Kernel *k, Dim *from, Dim *to, Expr *it);
 /* ex_parse over named values. TEXT is part of dlcc, so a fault in it is a bug. */

@@ -659,14 +659,16 @@ static Accuracy body_accuracy(const Node *n, const Graph *body, int from, int o,
 	return v ? value_accuracy(v, depth) : (Accuracy){0};
 }
 
-/* As exactly as by the more exact branch. */
+/* As exactly as by the more exact branch. An If counts as several operators in DEPTH: each asks for
+ * two accuracies, so that n of them in a row would ask for 2^n. */
 static void if_accuracy(const Node *n, int o, int depth, Accuracy *a)
 {
+	enum { OPERATORS = 16 };
 	int from = control_operands(n);
 
 	for (int i = 0; i < n->regions.n; i++) {
 		const Graph *body = n->regions.at[i];
-		const Accuracy one = body_accuracy(n, body, from, o, depth);
+		const Accuracy one = body_accuracy(n, body, from, o, depth + OPERATORS);
 
 		a->step = i ? fmin(a->step, one.step) : one.step;
 		a->unit = i ? fmin(a->unit, one.unit) : one.unit;

@@ -276,12 +276,12 @@ static Value *first(Infer *in, Node *n, Value *v, int axis, Dim *count)
 {
 	Dim *d[MAX_RANK];
 
-	if (!v->type || v->type->dims[axis] == count)
+	if (v->type->dims[axis] == count)
 		return v;
 	memcpy(d, v->type->dims, (size_t)v->type->rank * sizeof *d);
 	d[axis] = count;
 	v = expand_part(in, n, v, axis, dim_const(in->ctx, 0), count);
-	return expand_reshape(in, n, v, d, v->type ? v->type->rank : 0);
+	return expand_reshape(in, n, v, d, v->type->rank);
 }
 
 /* V with zeros up to SIZE elements in axis 1 of 3. */
@@ -290,7 +290,7 @@ static Value *padded(Infer *in, Node *n, Value *v, Dim *size)
 	Ctx *c = in->ctx;
 	Dim *none = dim_const(c, 0), *pads[6] = {none, none, none, none, NULL, none};
 
-	if (!v->type || v->type->dims[1] == size)
+	if (v->type->dims[1] == size)
 		return v;
 	pads[4] = dim_sub(c, size, v->type->dims[1]);
 	return EXPAND(in, n, Pad, v, expand_sizes(in, n, pads, 6));
@@ -524,8 +524,6 @@ static Value *convolved_if(const Bluestein *b, Value *v)
 	unit = EXPAND(in, n, Add, counter(in, n, b->s.length, 1, 3), counter(in, n, two, 2, 3));
 	unit = expand_cast(in, n, EXPAND(in, n, Equal, unit, expand_scalar(in, n, DT_I64, 0)),
 			   b->f->real);
-	if (in->errors)
-		return unit;
 	l = loop_open(in, n, dim_sub(c, two, b->fast), &state, 1);
 	v = by_stages(&t, l.carried[0], 2, b->s.length, false);
 	both[0] = filtered(b, first(in, n, v, 0, b->rows), expand_part(in, n, v, 0, b->rows, all));
@@ -551,8 +549,6 @@ static Value *bluestein(Bluestein *b, Value *v)
 	chirp_init(b);
 	v = chirped(b, v);
 	v = known ? convolved(b, v) : convolved_if(b, v);
-	if (in->errors)
-		return v;
 	scale = expand_size(in, n, b->f->inverse ? dim_mul(c, length, b->f->length) : length);
 	v = EXPAND(in, n, Div, v, expand_cast(in, n, scale, b->f->real));
 	scale = expand_size(in, n, known ? sign : dim_sub(c, dim_const(c, 0), sign));
@@ -639,13 +635,9 @@ Value *fourier(Infer *in, Node *n, Value *v, Dim *rows, const Fourier *t)
 {
 	const bool real = t->inverse && t->onesided;
 
-	if (real && v->type)
+	if (real)
 		v = whole_spectrum(in, n, v, t);
-	if (in->errors || !v->type)
-		return v;
 	v = transform(in, n, v, rows, t, real);
-	if (in->errors || !v->type)
-		return v;
 	if (real)
 		v = first(in, n, v, 1, dim_const(in->ctx, 1));
 	return expand_transpose(in, n, v, (int64_t[]){0, 2, 1}, 3);

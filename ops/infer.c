@@ -528,11 +528,11 @@ static bool check_attrs(Infer *in, Node *n)
 static bool infer_by_op(Infer *in, Node *n, const Op *op, Value **out)
 {
 	Expansion here = {.outer = in->expansion, .iteration = in->iteration};
-	bool ok = false;
+	bool ok;
 
 	in->expansion = &here;
 	if (setjmp(here.end))
-		in->iteration = here.iteration; /* it may have been in a loop that it built */
+		ok = false;
 	else if (op->infer)
 		ok = op->infer(in, n) && (!op->expand || expand_composite(in, n, op, out));
 	else if (op->scalar)
@@ -542,6 +542,7 @@ static bool infer_by_op(Infer *in, Node *n, const Op *op, Value **out)
 	else
 		ok = infer_error(in, n, "the operator is not supported yet");
 	in->expansion = here.outer;
+	in->iteration = here.iteration; /* it may have ended in a loop that it built */
 	return ok;
 }
 

@@ -364,15 +364,17 @@ static void quantize_accuracy(const Node *n, int o, int depth, Accuracy *a)
 	a->step = dtype_is_int(quantised_type(n)) && is_computed(node_in(n, 0));
 }
 
-/* With a constant scale of the whole tensor. */
+/* With a constant, finite scale of the whole tensor. */
 static void dequantize_accuracy(const Node *n, int o, int depth, Accuracy *a)
 {
 	const Tensor *scale = constant(node_in(n, 1));
+	double by = 0;
 
 	(void)o;
 	if (scale && dtype_is_float(scale->dtype) && tensor_numel(scale) == 1)
-		a->step = value_accuracy(node_in(n, 0), depth).step *
-			  fabs(dtype_load_f64(scale->dtype, scale->data, 0));
+		by = fabs(dtype_load_f64(scale->dtype, scale->data, 0));
+	if (isfinite(by))
+		a->step = value_accuracy(node_in(n, 0), depth).step * by;
 }
 
 /* The range that it quantises by is rounded, too, so that also inputs may be off by a step. */

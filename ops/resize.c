@@ -221,7 +221,7 @@ static bool by_scales(Infer *in, Node *n, Sampling *s)
 
 /* Scales that only run time knows: extra nodes compute the sizes, which become an additional
  * fourth operand. */
-static bool add_sizes(Infer *in, Node *n)
+static void add_sizes(Infer *in, Node *n)
 {
 	int count;
 	const int64_t *axes = node_ints(n, "axes", &count);
@@ -236,7 +236,6 @@ static bool add_sizes(Infer *in, Node *n)
 		node_set_input(n, k, NULL);
 	node_set_input(n, SIZES, v);
 	node_set_int(n, "runtime_scales", 1);
-	return true;
 }
 
 /* Operand K, scales or sizes, has rank 1, and an element for each axis. */
@@ -289,8 +288,8 @@ static bool sampling_init(Infer *in, Node *n, bool check, Sampling *s)
 	if (check && (!sized_operand(in, n, SCALES, s) || !sized_operand(in, n, SIZES, s)))
 		return false;
 	if (given(n, SCALES) && !given(n, SIZES) &&
-	    !infer_const_floats(in, node_in(n, SCALES), &count) && !add_sizes(in, n))
-		return false;
+	    !infer_const_floats(in, node_in(n, SCALES), &count))
+		add_sizes(in, n);
 	runtime = node_int(n, "runtime_scales", 0) != 0;
 	if (check && !runtime && given(n, SCALES) && given(n, SIZES))
 		return infer_error(in, n, "both scales and sizes are given");

@@ -331,7 +331,7 @@ static Value *product_bias(const Recurrent *q, GateCell *c, int d)
 
 /* Builds direction D; BACKWARD in time. Sets the stacked results [time, batch, hidden] and the last
  * states. */
-static bool build_direction(const Recurrent *q, GateCell *c, int d, bool backward, Value **y,
+static void build_direction(const Recurrent *q, GateCell *c, int d, bool backward, Value **y,
 			    Value **h, Value **state)
 {
 	Infer *in = q->in;
@@ -365,7 +365,6 @@ static bool build_direction(const Recurrent *q, GateCell *c, int d, bool backwar
 	loop_close(&b, next, &each, 1, &reverse, q->time, last, y);
 	*h = last[0];
 	*state = nstate > 1 ? last[1] : NULL;
-	return true;
 }
 
 /* Puts the directions' values side by side on a new axis AXIS. */
@@ -428,8 +427,7 @@ static bool expand_recurrent(Infer *in, Node *n, Value **out, const CellKind *ki
 			       .input_forget = node_int(n, "input_forget", 0) != 0,
 			       .reset_after = node_int(n, "linear_before_reset", 0) != 0 &&
 					      kind->gates == 3};
-		if (!build_direction(&q, &c, d, dir == 1 || d == 1, &y[d], &h[d], &state[d]))
-			return false;
+		build_direction(&q, &c, d, dir == 1 || d == 1, &y[d], &h[d], &state[d]);
 	}
 	if (n->out[0]) {
 		out[0] = join(&q, y, 1);

@@ -153,8 +153,6 @@ static bool expand_nonzero(Infer *in, Node *n, Value **out)
 		mask = EXPAND(in, n, Not,
 			      EXPAND(in, n, Equal, x, expand_scalar(in, n, x->type->dtype, 0)));
 	at = select_positions(in, n, flat(in, n, mask));
-	if (!at)
-		return false;
 	for (int d = rank - 1; d >= 0; d--) {
 		Value *v = d == rank - 1 ? at : EXPAND(in, n, Div, at, expand_size(in, n, stride));
 
@@ -183,8 +181,6 @@ static bool expand_compress(Infer *in, Node *n, Value **out)
 	else if (!infer_axis(in, n, node_int(n, "axis", 0), x->type->rank, &axis))
 		return false;
 	at = select_positions(in, n, node_in(n, 1));
-	if (!at)
-		return false;
 	out[0] = expand_node_ints(in, n, OP_Gather, (Value *[]){x, at}, 2, "axis", axis);
 	return true;
 }

@@ -7,13 +7,13 @@
 #include "ops/op.h"
 
 Dim *dims_product(Ctx *c, Dim *const *d, int n);
-/* Gives operand K, where run time alone knows how many elements it has, the number COUNT, which the
- * operator prescribes: run time checks it. Other operands stay as they are; and so do all if COUNT
- * is negative. False after a diagnostic. */
+/* If only run time knows how many elements operand K has, gives it COUNT elements, as the operator
+ * prescribes, which run time checks. Otherwise, and if COUNT is negative, K stays as it is. False
+ * after a diagnostic. */
 bool infer_sized(Infer *in, Node *n, int k, int64_t count);
 /* The contents of operand K, which must be a vector (or a scalar) of integers; null after a
- * diagnostic. WANT is the number of elements that the operator prescribes, which the caller
- * compares with *COUNT: it stands for a number that run time alone knows (infer_sized). */
+ * diagnostic. WANT is the number of elements that the operator prescribes, which an operand
+ * gets whose number only run time knows (infer_sized); the caller compares it with *COUNT. */
 Dim **infer_vector(Infer *in, Node *n, int k, int want, int *count);
 /* The contents of operand K, which must have one element; null after a diagnostic. */
 Dim *infer_single(Infer *in, Node *n, int k);

@@ -79,8 +79,8 @@ static bool window(Infer *in, Node *n, double a, double b, double c, Value **out
 		v = EXPAND(in, n, Add, v, EXPAND(in, n, Mul, w, number(in, n, c)));
 	}
 	v = EXPAND(in, n, Add, v, number(in, n, a));
-	out[0] = v->type ? expand_cast(in, n, v, t) : v;
-	return out[0]->type != NULL;
+	out[0] = expand_cast(in, n, v, t);
+	return true;
 }
 
 static bool expand_hann(Infer *in, Node *n, Value **out)
@@ -178,15 +178,15 @@ static bool expand_mel(Infer *in, Node *n, Value **out)
 	in_down = EXPAND(in, n, And, EXPAND(in, n, GreaterOrEqual, bin, at[1]),
 			 EXPAND(in, n, Less, bin, at[2]));
 	up = EXPAND(in, n, Where, in_down, down, EXPAND(in, n, Where, in_up, up, zero));
-	out[0] = up->type ? expand_cast(in, n, up, t) : up;
-	return out[0]->type != NULL;
+	out[0] = expand_cast(in, n, up, t);
+	return true;
 }
 
 const Op op_MelWeightMatrix = {.expand = expand_mel, .types = "i", .attrs = "output_datatype: int"};
 
 /* ---- DFT ---- */
 
-/* The axis of a transform. If run time alone knows which one it is, its size and the numbers of
+/* The axis of a transform. If only run time knows which one it is, its size and the numbers of
  * elements before and after it depend on that. */
 typedef struct SignalAxis {
 	Dim *at;
@@ -311,7 +311,7 @@ static Dim *rows_beside(Ctx *c, Dim *at, Dim *const *dims, int rank)
 	return rows;
 }
 
-/* Reads the axis of DIMS. The last dim, of parts, is none. */
+/* Reads the axis of DIMS. The last dim, of parts, cannot be it. */
 static bool axis_init(Infer *in, Node *n, Value *operand, Dim *const *dims, int rank, SignalAxis *a)
 {
 	Ctx *c = infer_ctx(in);
@@ -443,8 +443,6 @@ static bool expand_stft(Infer *in, Node *n, Value **out)
 		by = expand_unsqueeze(in, n, node_in(n, 2), 1);
 		v = EXPAND(in, n, Mul, v, by);
 	}
-	if (!v->type)
-		return false;
 	t.terms = t.length;
 	t.results = t.length;
 	if (t.onesided)

@@ -331,8 +331,6 @@ static bool expand_topk(Infer *in, Node *n, Value **out)
 				: expand_transpose(in, n, node_in(n, 0), perm, x->rank);
 	if (sort_takes_few(in->ctx, v, count)) {
 		out[0] = sort_few(in, n, v, largest, count, &out[1]);
-		if (!out[0])
-			return false;
 	} else {
 		v = sort_last(in, n, v, largest, false, &index);
 		if (!v)
@@ -462,8 +460,6 @@ static bool expand_unique(Infer *in, Node *n, Value **out)
 			    expand_scalar(in, n, DT_I64, 0)),
 		     one);
 	begin = select_positions(in, n, starts);
-	if (!begin)
-		return false;
 	first = EXPAND(in, n, Gather, index, begin);
 	if (!node_int(n, "sorted", 1)) {
 		first = sort_last(in, n, first, false, true, &order);

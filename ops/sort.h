@@ -33,20 +33,20 @@ typedef struct SortBlocks {
 	int64_t block;
 } SortBlocks;
 
-/* Sets *B to the keys of X's last axis. False after a diagnostic. */
-bool sort_blocks(Infer *in, Node *n, Value *x, bool largest, SortBlocks *b);
+/* Sets *B to the keys of X's last axis. */
+void sort_blocks(Infer *in, Node *n, Value *x, bool largest, SortBlocks *b);
 /* The largest of the keys BEST, [.., 1], which are those of B's blocks, [.., blocks]. *REST gets
  * the same keys, but for its own block the next one. */
 Value *sort_blocks_take(Infer *in, Node *n, const SortBlocks *b, Value *best, Value **rest);
 /* Taking the first COUNT elements of X's last axis one by one costs less than sorting it. */
 bool sort_takes_few(Ctx *c, Value *x, Dim *count);
-/* These elements. *INDEX gets their indices, in i64. Null after a diagnostic. */
+/* These elements. *INDEX gets their indices, in i64. */
 Value *sort_few(Infer *in, Node *n, Value *x, bool largest, Dim *count, Value **index);
 
 /* ---- select.c ---- */
 
 /* The positions at which MASK, a vector of bool, is true, in order, as a vector of i64; its size
- * is at most that of MASK. Null after a diagnostic. */
+ * is at most that of MASK. */
 Value *select_positions(Infer *in, Node *n, Value *mask);
 
 #endif

@@ -248,7 +248,7 @@ bool sort_takes_few(Ctx *c, Value *x, Dim *count)
 	return few < sort;
 }
 
-bool sort_blocks(Infer *in, Node *n, Value *x, bool largest, SortBlocks *b)
+void sort_blocks(Infer *in, Node *n, Value *x, bool largest, SortBlocks *b)
 {
 	const int last = x->type->rank - 1;
 	int64_t size;
@@ -256,7 +256,6 @@ bool sort_blocks(Infer *in, Node *n, Value *x, bool largest, SortBlocks *b)
 	b->block = block_of(dim_is_const(x->type->dims[last], &size) ? size : -1);
 	b->keys = sort_keys(in, n, x, largest, b->block);
 	b->best = expand_reduce(in, n, OP_ReduceMax, b->keys, last + 1, false);
-	return true;
 }
 
 Value *sort_blocks_take(Infer *in, Node *n, const SortBlocks *b, Value *best, Value **rest)
@@ -280,8 +279,7 @@ Value *sort_few(Infer *in, Node *n, Value *x, bool largest, Dim *count, Value **
 	SortBlocks blocks;
 	LoopBuild b;
 
-	if (!sort_blocks(in, n, x, largest, &blocks))
-		return NULL;
+	sort_blocks(in, n, x, largest, &blocks);
 	b = loop_open(in, n, count, &blocks.best, 1);
 	key = sort_blocks_take(in, n, &blocks, b.carried[0], &next);
 	loop_close(&b, &next, &key, 1, NULL, count, &rest, &all);

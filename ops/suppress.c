@@ -100,9 +100,7 @@ static void while_any(LoopBuild *l, Value *may)
 	Dim *all = dims_product(l->in->ctx, may->type->dims, may->type->rank);
 	Value *v = expand_reshape(l->in, l->n, expand_cast(l->in, l->n, may, DT_I64), &all, 1);
 
-	v = expand_reduce(l->in, l->n, OP_ReduceMax, v, 0, false);
-	if (v->type)
-		loop_while(l, v);
+	loop_while(l, expand_reduce(l->in, l->n, OP_ReduceMax, v, 0, false));
 }
 
 /* Whether V, [batch, class, box], holds for some box: [batch, class, 1]. */
@@ -127,8 +125,9 @@ static KeptBoxes suppress(Infer *in, Node *n, Value *scores, Value *count, Dim *
 	SortBlocks blocks;
 	LoopBuild l;
 
-	if (!asked || !sort_blocks(in, n, scores, true, &blocks))
+	if (!asked)
 		return (KeptBoxes){NULL, NULL};
+	sort_blocks(in, n, scores, true, &blocks);
 	most = dim_max(c, dim_const(c, 0), dim_min(c, asked, candidates));
 	memcpy(dims, t->dims, sizeof dims);
 	init[KEYS] = blocks.best;

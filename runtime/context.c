@@ -454,7 +454,8 @@ int dl_rt_prepare(dl_context *c, const int64_t *dims, int32_t n_dims)
 
 	if (rc)
 		return rc;
-	cancelled = atomic_exchange(&c->cancel, 0); /* that is for the next run */
+	cancelled = atomic_exchange(
+		&c->cancel, 0); /* a cancel between two runs ends the next run, not this call */
 	rc = take_dims(c->model, dims, n_dims, c->x.sym);
 	if (rc)
 		dl_fail(&c->x, rc, "%s", dl_rt_error(NULL));

@@ -18,6 +18,7 @@
 #include "codegen/targets.h"
 #include "passes/schedule/common/thresholds.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* The columns that the micro-kernel for T computes: those that exist, where their number is
@@ -471,18 +472,28 @@ typedef struct RowsFunction {
 
 enum { MOST_FUNCTIONS = 10 };
 
+/* The rows of the function after that for R rows. HALF is among them. */
+static int next_rows(int r, int half)
+{
+	const int next = r > 4 ? 4 : r > 2 ? 2 : r - 1;
+
+	return half < r && half > next ? half : next;
+}
+
 /* The functions of T: those with one sum for each element, the most rows first, and then those with
- * several. Returns how many there are. */
+ * several. Returns how many there are. A tile with more sums than there are registers is computed in
+ * halves. */
 static int rows_functions(const GenC *g, const Tile *t, RowsFunction *f)
 {
 	const char *key = key_of(g, t);
 	const bool fits = (t->mr + 1) * vectors_of_row(g, t) + 1 <= g->target->registers;
+	const int half = t->mr > t->usual && !fits ? t->mr / 2 : 0;
 	int n = 0;
 
 	if (t->mr > t->usual && fits)
 		f[n++] = (RowsFunction){t->mr, 1, arena_printf(g->arena, "%s_%d", key, t->mr)};
 	for (int several = 0; several < 2; several++)
-		for (int r = t->usual; r >= 1; r = r > 4 ? 4 : r > 2 ? 2 : r - 1) {
+		for (int r = t->usual; r >= 1; r = next_rows(r, half)) {
 			const int sets = sets_of(g, t, r);
 			/* all tiles have few rows, though the product has more */
 			const bool one = !several && sets > 1 && t->rows && !n;
@@ -520,8 +531,9 @@ static void put_choice(GenC *g, StrBuf *b, const Tile *t, const RowsFunction *f,
 
 	strbuf_puts(b, "\t");
 	if (t->mr > f[0].rows) { /* more sums than there are registers */
-		while (at + 1 < n && f[at + 1].sets == 1 && f[at + 1].rows >= half)
+		while (at + 1 < n && f[at].rows > half)
 			at++;
+		assert(f[at].rows == half && f[at].sets == 1);
 		strbuf_printf(b, "if (valid > %d) {\n\t\t", t->usual);
 		put_rows_call(g, b, t, f[at].name, 0);
 		strbuf_puts(b, "\n\t\t");

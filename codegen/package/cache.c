@@ -9,9 +9,8 @@
  *	"dlcc object 1\n"  the bytes of the source, of the object, and the object's hash: 8 bytes each
  *	source, object
  *
- * An entry is written under a temporary name and renamed, so readers see all of it or nothing. What
- * is no such file (cut off, of another version, no regular file) is as if it were not there, and is
- * replaced.
+ * An entry is written under a temporary name and renamed, so readers see all of it or nothing. A
+ * file that is not an entry (cut off, of another version, not regular) is ignored, and replaced.
  *
  * Anyone who may write into the folder decides what code models get. So only this user may enter
  * one that dlcc makes. A folder of another user, or one that others may write into, is refused, and

@@ -2,8 +2,8 @@
 """The cache of compile: libraries, under a hash of all that they follow from, in the folder in which `dlcc --cache` keeps objects.
 
 A library is code that this process runs. So the folder is made with mode 0700, and one that belongs to another user, or that others may
-write into, is refused, as by dlcc (codegen/package/cache.c, which also bounds the size of the folder). Only regular files that the
-compiler would read, too, are read for the hash. If there is another one, nothing is kept, and the compiler says what is wrong."""
+write into, is refused, as by dlcc (codegen/package/cache.c, which also bounds the size of the folder). Only regular files are
+read for the hash, as by the compiler. If another one is named, nothing is kept, and the compiler says what is wrong."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from . import files, programs, wire
 from .errors import Error
 from .model import Model
 
-_TRIES = 4  # compiles, before a model is one whose files change all the time
+_TRIES = 4  # compiles; a model whose files change during each of them is not kept
 _WRITERS = stat.S_IWGRP | stat.S_IWOTH
 
 

@@ -30,7 +30,7 @@ def _symbols_of(path: str, f: BinaryIO) -> Iterator[bytes]:
     """The names of the symbols that F, the library at PATH, defines."""
     size, head = os.fstat(f.fileno()).st_size, f.read(64)
     if len(head) < 64 or head[:5] != b"\x7fELF\x02":
-        raise Error(f"{path}: is no library that dlcc made")
+        raise Error(f"{path}: is not a library that dlcc made")
     (at,), (count,) = struct.unpack_from("<Q", head, 0x28), struct.unpack_from("<H", head, 0x3C)
     if at + 64 * count > size:  # dlcc and linkers put this table last, and loading a library that is cut off would crash
         raise Error(f"{path}: is cut off: it has {size} of {at + 64 * count} bytes; copy or compile it again")

@@ -340,6 +340,23 @@ def growing(m, n):
 
 
 @kind
+def ifs(m, n):
+    """Of a quantised tensor: how exactly it is determined follows from both branches of each If."""
+    c = m.input("c", [], BOOL)
+    x = m.node("QuantizeLinear", m.input("x", [4]), m.const(np.float32(0.5)))
+
+    def same(x, name):
+        result = helper.make_tensor_value_info(name, TensorProto.UINT8, [4])
+        return helper.make_graph([helper.make_node("Identity", [x], [name])], name, [], [result])
+
+    def step(x):
+        i = len(m.nodes)
+        return m.node("If", c, then_branch=same(x, f"then{i}"), else_branch=same(x, f"else{i}"))
+
+    chain(m, n, x, [step], TensorProto.UINT8)
+
+
+@kind
 def tiles(m, n):
     r = m.const(np.array([1, 2], np.int64))
     k = m.const(np.array([1], np.int64))

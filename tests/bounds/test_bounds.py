@@ -21,7 +21,7 @@ SECONDS, MIB = 30, 1024
 GROWTH = 4  # of the size
 SLACK = 2.5  # times that, which a quadratic part that counts is beyond
 KINDS = """adds casts column_row_reductions concat_of_many constant_pads doubling edge_pads elementwise fibonacci gathers growing
-	integers log_softmaxes many_outputs many_symbols many_users nearest_resizes pads pads_of_their_own reflect_pads
+	ifs integers log_softmaxes many_outputs many_symbols many_users nearest_resizes pads pads_of_their_own reflect_pads
 	reshapes resizes run_time_pads run_time_reflect_pads scatters shared_prefix split_into_many sum_of_many transposes
 	views wheres wheres_of_wheres""".split()
 DEEP = "adds casts elementwise growing relus reshapes slices transposes views wheres".split()

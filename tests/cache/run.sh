@@ -60,8 +60,8 @@ check "folders, which cannot be replaced" bash -c "'$build/bin/dlcc' '$model' --
 check "the file without the cache's help" same
 rm -rf c
 
-# A cache is one user's: what others could have put there is no code to run.
-check "made for this user alone" bash -c "umask 0; '$build/bin/dlcc' '$model' --name=d --cache=c -o d.so && [ \$(stat -c %a c) = 700 ] && [ \$(stat -c %a c/*.dlcc | sort -u) = 600 ]"
+# A cache is one user's: files that others could have put there are not run.
+check "made only for this user" bash -c "umask 0; '$build/bin/dlcc' '$model' --name=d --cache=c -o d.so && [ \$(stat -c %a c) = 700 ] && [ \$(stat -c %a c/*.dlcc | sort -u) = 600 ]"
 for mode in 777 770 702 1777; do
 	chmod $mode c
 	check "mode $mode" bash -c "! '$build/bin/dlcc' '$model' --name=d --cache=c -o other.so 2>err && grep -q 'other users may write into the cache c (mode $(printf %04d $mode)).*chmod go-w c' err && [ ! -e other.so ]"

@@ -110,7 +110,7 @@ def loops(depth):
 
 
 def functions(depth):
-    """Functions of which each calls the one before it."""
+    """Functions, each of which calls the one before it."""
     made = []
     for i in range(depth):
         node = helper.make_node(f"F{i - 1}", ["a"], ["b"], domain="my") if i else helper.make_node("Relu", ["a"], ["b"])

@@ -80,6 +80,8 @@ def check(name, text, feeds, results, most):
     used = json.loads(next(line for line in done.stdout.splitlines() if line.startswith("{")))["peak_rss_kib"] << 10
     want = results(**feeds)
     done = subprocess.run([*run, "-o", out], capture_output=True, text=True)
+    if done.returncode:  # else the outputs of the case before would be compared
+        return done.stderr.strip()
     for o, w in zip(model.graph.output, want):
         got = np.load(os.path.join(out, o.name + ".npy"))
         if got.shape != w.shape:

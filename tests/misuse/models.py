@@ -30,7 +30,7 @@ MODELS = {
     "pattern": 'g (string[n] x) => (bool[n] y) { y = RegexFullMatch <pattern = "(a|b)*[c-f]{2,5}(?i:xyz)?"> (x) }',
     # A string output beside one of numbers, over which the caller may lay a string.
     "lengths": """g (string[n] x, float[n] w) => (string[n] y, float[n] z) { y = StringConcat (x, x) z = Mul (w, w) }""",
-    # Loops of the host: with a count and a condition; with a condition alone; in each other; with an If; that launch nothing; that
+    # Loops of the host: with a count and a condition; with only a condition; in each other; with an If; that launch nothing; that
     # stack; and one whose iterations fail.
     "counted": f"g (int64 k, bool c0, float[4] x) => (float[4] y) <float one = {{1}}> {{ y = Loop (k, c0, x) <body = {ADD}> }}",
     "endless": """g (float limit, float[4] x) => (float[4] y) <bool yes = {1}, float zero = {0}> {

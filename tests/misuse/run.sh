@@ -66,7 +66,7 @@ run asan test_misuse "$TMP/asan"
 run tsan test_misuse "$TMP/tsan" memory
 run tsan test_misuse "$TMP/tsan" loops
 
-# A loop without end is no model for the storm.
+# The storm cannot run a loop without end.
 quiet=$(echo "$models" | grep -vx endless)
 for graph in "$TMP"/graphs/*/model.onnx; do
 	dlcc "$graph" -o "$TMP/c/graph_$(basename "$(dirname "$graph")").c" --target=cpu:generic

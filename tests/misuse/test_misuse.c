@@ -387,6 +387,7 @@ static void test_overlap(void)
 {
 	static Call k;
 	static dl_str room[20];
+	void *no_strides = malloc(1);
 	void *served;
 
 	open_call(&k, "texts", 1);
@@ -425,6 +426,13 @@ static void test_overlap(void)
 	served = k.out[1].data;
 	set_own(&k, 0, served, 8 * sizeof(*room));
 	refused(&k, "strings in numbers of the context", "overlaps output \"z\"");
+	set_own(&k, 0, room, sizeof(room));
+	set_own(&k, 1, NULL, 0);
+	k.out[0].rank = 0;
+	k.out[0].strides = no_strides;
+	check(k.api->run(k.c, k.in, k.n_in, k.out, k.n_out, NULL) == DL_INVALID, "strides without a dim",
+	      k.api->error(k.c));
+	free(no_strides);
 	close_call(&k);
 
 	open_call(&k, "twice", 1);

@@ -59,7 +59,7 @@ static inline uint64_t digest(uint64_t h, const dl_tensor *t)
 	return t->dtype == DL_STR ? h : mix(h, t->data, t->bytes);
 }
 
-/* An allocator of which allocation `fails` returns null, counted since it was set; 0: none. */
+/* An allocator whose allocation number `fails`, counted since that was set, returns null; 0: none does. */
 typedef struct Allocator {
 	_Atomic long count, fails;
 } Allocator;

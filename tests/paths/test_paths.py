@@ -403,7 +403,7 @@ class Options:
 
 LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 12345\n"
 LINKS = {b"link": b"target", b"dangling": b"nowhere", b"loop": b"loop", b"to-folder": b"folder", b"to-zero": b"/dev/zero", b"to-pipe": b"pipe"}
-# What is no file to read; an empty name is none at all.
+# Names that are not those of files to read; an empty one is as if it were not given.
 THINGS = [b"folder", b"folder/", b"pipe", b"dangling", b"loop", b"to-folder", b"to-zero", b"to-pipe", b"empty", b"zeros", b"cut.dl", b"text", b"lfs",
           b"/dev/zero",
           b"/dev/null", b"/dev/full", b"/proc/self/mem", b"/", b".", b"..", b"", b"none", b"none/none", b"target/none", b"n" * 300, b"d/" * 2100 + b"x"]

@@ -159,7 +159,7 @@ class Origins(Cached):
             dlcc.compile(path, cache=self.cache)
 
     def test_damaged(self):
-        """What is no model has a key, too: the compiler reports what is wrong."""
+        """A file that is not a model has a key, too: the compiler reports what is wrong."""
         good = model(NEG).SerializeToString()
         for n in range(len(good)):
             wire.external_files(good[:n])
@@ -282,7 +282,7 @@ class Folder(Cached):
                 compiled(NEG, cache=path)
 
     def test_entry_of_another_user(self):
-        """What is no regular file of this user that others cannot write to is replaced, and not loaded."""
+        """A file is replaced, and not loaded, if it is not regular, not this user's, or others may write to it."""
         os.makedirs(self.cache, 0o700)
         evil = os.path.join(self.folder, "evil.so")
         compiled(ABS).save(evil)

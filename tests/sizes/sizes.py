@@ -11,7 +11,7 @@ Where an input has few elements, which may be sizes, offsets or positions, each 
 take opposite amounts, so that their sum stays. With TESTS=all that runs under sanitizers, where these programs are built.
 
 One artifact serves all runs. Its results must equal eval's, and it must refuse what eval refuses (tests/tools/batch). KEEP: a
-folder that the cases stay in. GPU=sm_80: on the simulated GPU. EMPTY=1: inputs without elements alone."""
+folder that the cases stay in. GPU=sm_80: on the simulated GPU. EMPTY=1: only inputs without elements."""
 
 import collections
 import fnmatch

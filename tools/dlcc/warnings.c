@@ -28,8 +28,8 @@ static const Warning warnings[] = {
 enum { N_WARNINGS = sizeof warnings / sizeof *warnings };
 _Static_assert((int)N_WARNINGS < (int)WARNINGS_ROOM, "raise it");
 
-/* What an option says of the warning that it names. */
-typedef enum Said { NOTHING, ON, OFF, ERROR, NO_ERROR } Said;
+/* The last option that names a warning: none, -WNAME, -Wno-NAME, -Werror=NAME, -Wno-error=NAME. */
+typedef enum WarningOption { NOTHING, ON, OFF, ERROR, NO_ERROR } WarningOption;
 
 void warnings_names(StrBuf *b)
 {
@@ -46,17 +46,17 @@ static int find(const char *name)
 	return -1;
 }
 
-static void set_all(Warnings *w, Said said)
+static void set_all(Warnings *w, WarningOption o)
 {
-	w->all_errors = said == ERROR || (w->all_errors && said != NO_ERROR);
-	w->all_silent = said == OFF || (w->all_silent && said != ON);
+	w->all_errors = o == ERROR || (w->all_errors && o != NO_ERROR);
+	w->all_silent = o == OFF || (w->all_silent && o != ON);
 }
 
 bool warnings_option(Warnings *w, const char *arg, StrBuf *error)
 {
 	static const struct {
 		const char *begin;
-		Said said;
+		WarningOption option;
 	} forms[] = {{"-Wno-error=", NO_ERROR}, {"-Werror=", ERROR}, {"-Wno-", OFF}, {"-W", ON}};
 	int form = 0, found;
 
@@ -69,32 +69,32 @@ bool warnings_option(Warnings *w, const char *arg, StrBuf *error)
 	arg += strlen(forms[form].begin);
 	found = find(arg);
 	if (!strcmp(arg, "all")) {
-		set_all(w, forms[form].said);
+		set_all(w, forms[form].option);
 	} else if (found < 0) {
 		strbuf_printf(error, "no warning is called \"%s\"; there are ", arg);
 		warnings_names(error);
 		return false;
-	} else if (warnings[found].error && forms[form].said == OFF) {
+	} else if (warnings[found].error && forms[form].option == OFF) {
 		strbuf_printf(error,
 			      "-Wno-%s would silence an error; -Wno-error=%s makes it a warning",
 			      arg, arg);
 		return false;
 	} else {
-		w->named[found] = (unsigned char)forms[form].said;
+		w->named[found] = (unsigned char)forms[form].option;
 	}
 	return true;
 }
 
 bool warnings_named(const Warnings *w, const char *name)
 {
-	const int said = w->named[find(name)];
+	const int option = w->named[find(name)];
 
-	return said == ON || said == ERROR;
+	return option == ON || option == ERROR;
 }
 
 static DiagLevel level(const Warnings *w, int i)
 {
-	switch ((Said)w->named[i]) {
+	switch ((WarningOption)w->named[i]) {
 	case ERROR: return DIAG_ERROR;
 	case NO_ERROR: return DIAG_WARNING;
 	case OFF: return DIAG_SILENT;

@@ -23,8 +23,7 @@ bool warnings_option(Warnings *w, const char *arg, StrBuf *error);
 bool warnings_named(const Warnings *w, const char *name);
 /* What follows from the options, for Diag. */
 void warnings_rules(const Warnings *w, DiagRule to[WARNINGS_ROOM]);
-/* Sets TO to RULES without warnings, or, where GPU, with those alone that are about a GPU's code.
- * Errors stay. */
+/* Sets TO to RULES with warnings silenced, but, if GPU, for those about a GPU's code. Errors stay. */
 void warnings_quiet(DiagRule to[WARNINGS_ROOM], const DiagRule *rules, bool gpu);
 /* The names, with commas between them. */
 void warnings_names(StrBuf *b);

@@ -183,8 +183,9 @@ static int64_t times(int64_t a, int64_t b)
 
 static void set_conditions(EmptyWalk *w, LNode *n, int64_t around);
 
-/* Sets *WHEN, the condition of a loop around BODY of ALL iterations, and those of the loops in it.
- * SIZE, its length, may be null. An iteration that does something may also do little in vain. */
+/* Sets *WHEN, the condition of a loop around BODY, and those of the loops in BODY. ALL: the loop's
+ * iterations, together with the loops around it. SIZE, its length, may be null. If what BODY does is
+ * known, an iteration that runs stores something, so the loops in BODY are counted anew. */
 static void set_condition(EmptyWalk *w, Dim **when, const LNode *head, LNode *body, Dim *size,
 			  int64_t all)
 {
@@ -201,8 +202,8 @@ static void set_condition(EmptyWalk *w, Dim **when, const LNode *head, LNode *bo
 	w->positive.n = before;
 }
 
-/* Sets the conditions of N, its siblings and their bodies, all of which AROUND iterations do in
- * vain. */
+/* Sets the conditions of the loops among N, its siblings and in their bodies. AROUND: the iterations
+ * of the loops around them that may do nothing. */
 static void set_conditions(EmptyWalk *w, LNode *n, int64_t around)
 {
 	for (; n; n = n->next)

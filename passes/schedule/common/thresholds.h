@@ -200,9 +200,9 @@ enum {
 	/* A vector that is masked for so many elements or fewer takes as long as the elements do
 	 * one by one, and loads beyond them. */
 	LEAST_MASKED = 4,
-	/* Bytes of a local on a thread's stack, which may be small. Larger ones are in scratch, and so
-	 * are those of a stage beyond STAGE_STACK_BYTES, apart from SMALL_LOCAL_BYTES each. docs/c-api.md
-	 * says how much stack a run takes, of which this is a part. */
+	/* Bytes of a local on a thread's stack, which may be small. Larger locals are in scratch. So is
+	 * a local of more than SMALL_LOCAL_BYTES with which those of its stage would take more than
+	 * STAGE_STACK_BYTES. These are a part of the stack that docs/c-api.md says a run takes. */
 	STACK_BYTES = 8192,
 	STAGE_STACK_BYTES = 32768,
 	SMALL_LOCAL_BYTES = 256

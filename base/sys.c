@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/sys.h"
 
+#include "base/str.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -167,7 +169,8 @@ static bool names_descriptor(const char *path)
 	for (int i = 0; i < MOST_LINKS && !found && n >= 0; i++) {
 		const char *slash = strrchr(path, '/');
 
-		found = !strncmp(path, "/dev/", 5) || !strncmp(path, "/proc/", 6);
+		found = str_starts(path, "/dev/fd/") || str_starts(path, "/dev/std") ||
+			str_starts(path, "/proc/");
 		n = readlink(path, to, sizeof to);
 		if (n > 0)
 			path = *to == '/' || !slash

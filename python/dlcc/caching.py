@@ -209,7 +209,7 @@ def model_in(cache: Any, path: str, options: Sequence[str], make: Callable[[Sequ
         except (_NotKept, OSError, ValueError):
             return None
         if not _is_there(library):
-            if os.path.lexists(library):
+            with contextlib.suppress(OSError):  # none is there, or what the compiler refuses to replace, as a folder
                 os.unlink(library)
             make([f"--cache={folder}", "-o", library])
             with contextlib.suppress(FileNotFoundError):  # the header; another process may have removed it

@@ -101,11 +101,11 @@ static void one_dim(const Node *n, Node *m, const char *name, int d, int rank, i
 		node_set_ints(m, name, to, count);
 }
 
-/* N's pool of V over spatial dim D alone, of RANK. */
+/* The maximum or the sums of V over the windows of N along spatial dim D only, of RANK. */
 static Value *pool_dim(Infer *in, Node *n, Value *v, int d, int rank)
 {
-	static const char *const kept[] = {"ceil_mode", "count_include_pad", "p"};
-	Node *m = expand_start(in, n, n->op, &v, 1, 1);
+	const bool sum = n->op != OP_MaxPool;
+	Node *m = expand_start(in, n, sum ? OP_AveragePool : OP_MaxPool, &v, 1, 1);
 
 	one_dim(n, m, "kernel_shape", d, rank, 1);
 	one_dim(n, m, "strides", d, rank, 1);
@@ -113,30 +113,94 @@ static Value *pool_dim(Infer *in, Node *n, Value *v, int d, int rank)
 	one_dim(n, m, "pads", d, rank, 0);
 	if (node_attr(n, "auto_pad"))
 		node_set_str(m, "auto_pad", node_str(n, "auto_pad", ""));
-	for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
-		if (node_attr(n, kept[i]))
-			node_set_int(m, kept[i], node_int(n, kept[i], 0));
+	if (node_attr(n, "ceil_mode"))
+		node_set_int(m, "ceil_mode", node_int(n, "ceil_mode", 0));
+	if (sum)
+		node_set_int(m, "sum", 1);
 	return expand_finish(in, m);
 }
 
-/* Pools of one dim each, if they read less. */
-static bool expand_pool(Infer *in, Node *n, Value **out)
+/* The spatial dims in which N's pool is computed apart, in order; 0 if it is not. */
+static int pools_apart(Infer *in, Node *n, Window *w, int *order)
 {
-	const Type *x = infer_type(n, 0);
-	const bool sums = n->op != OP_MaxPool;
+	window_init(in, infer_ctx(in), n, infer_type(n, 0), NULL, w);
+	return node_int(n, "sum", 0) || node_out(n, 1) ? 0 : dims_apart(w, order);
+}
+
+static bool expand_max_pool(Infer *in, Node *n, Value **out)
+{
 	Value *v = node_in(n, 0);
 	int order[MAX_RANK], parts;
 	Window w;
 
-	if (!window_init(in, infer_ctx(in), n, x, NULL, &w))
-		return false;
-	parts = node_out(n, 1) ? 0 : dims_apart(&w, order);
-	if (!parts)
-		return true;
-	v = sums ? expand_cast(in, n, v, acc_dtype(x->dtype)) : v;
+	parts = pools_apart(in, n, &w, order);
 	for (int i = 0; i < parts; i++)
 		v = pool_dim(in, n, v, order[i], w.n);
-	out[0] = sums ? expand_cast(in, n, v, x->dtype) : v;
+	if (parts)
+		out[0] = v;
+	return true;
+}
+
+/* How many elements N's windows have along dim D of W: a number, or one for each result. */
+static Value *count_along(Infer *in, Node *n, const Window *w, int d, DType real)
+{
+	Ctx *c = infer_ctx(in);
+	Value *v = expand_scalar(in, n, real, 1);
+	Dim *dims[MAX_RANK];
+
+	if (!w->padded[d] || node_int(n, "count_include_pad", 0))
+		return expand_cast(in, n, expand_size(in, n, w->kernel[d]), real);
+	for (int i = 0; i < w->n + 2; i++)
+		dims[i] = i == d + 2 ? w->in[d] : dim_const(c, 1);
+	v = EXPAND(in, n, Expand, v, expand_sizes(in, n, dims, w->n + 2));
+	return pool_dim(in, n, v, d, w->n);
+}
+
+static bool expand_average_pool(Infer *in, Node *n, Value **out)
+{
+	const DType t = infer_type(n, 0)->dtype, real = acc_dtype(t);
+	Value *v, *count = NULL;
+	int order[MAX_RANK], parts;
+	Window w;
+
+	parts = pools_apart(in, n, &w, order);
+	for (int d = 0; d < w.n; d++)
+		if (w.ceil[d] && node_int(n, "count_include_pad", 0))
+			return true;
+	if (!parts)
+		return true;
+	v = expand_cast(in, n, node_in(n, 0), real);
+	for (int i = 0; i < parts; i++) {
+		Value *along = count_along(in, n, &w, order[i], real);
+
+		v = pool_dim(in, n, v, order[i], w.n);
+		count = count ? EXPAND(in, n, Mul, count, along) : along;
+	}
+	out[0] = expand_cast(in, n, EXPAND(in, n, Div, v, count), t);
+	return true;
+}
+
+static bool expand_lp_pool(Infer *in, Node *n, Value **out)
+{
+	const DType t = infer_type(n, 0)->dtype, real = acc_dtype(t);
+	const int64_t norm = node_int(n, "p", 2);
+	Value *v, *power = expand_scalar(in, n, real, (double)norm);
+	int order[MAX_RANK], parts;
+	Window w;
+
+	parts = pools_apart(in, n, &w, order);
+	if (!parts)
+		return true;
+	v = expand_cast(in, n, node_in(n, 0), real);
+	v = norm == 2 ? EXPAND(in, n, Mul, v, v) : EXPAND(in, n, Abs, v);
+	v = norm > 2 ? EXPAND(in, n, Pow, v, power) : v;
+	for (int i = 0; i < parts; i++)
+		v = pool_dim(in, n, v, order[i], w.n);
+	if (norm > 1)
+		v = norm == 2 ? EXPAND(in, n, Sqrt, v)
+			      : EXPAND(in, n, Pow, v,
+				       expand_scalar(in, n, real, 1.0 / (double)norm));
+	out[0] = expand_cast(in, n, v, t);
 	return true;
 }
 
@@ -197,7 +261,7 @@ static void lower_max_pool(Infer *in, Node *n, Kernel *k)
 			  NULL);
 }
 
-/* ---- AveragePool ---- */
+/* ---- AveragePool; with attribute `sum`, it does not divide by the number of elements ---- */
 
 /* The number of taps of dim D at output O that are inside the input; with PADS, inside its pads,
  * too. */
@@ -230,7 +294,7 @@ static Expr *pool_count(Kernel *k, const PoolNode *p, int d, bool pads)
 
 static void lower_average_pool(Infer *in, Node *n, Kernel *k)
 {
-	bool pads = node_int(n, "count_include_pad", 0) != 0;
+	bool pads = node_int(n, "count_include_pad", 0) != 0, sums = node_int(n, "sum", 0) != 0;
 	Expr *count = ex_int(k->pool, CT_I64, 1), *sum;
 	CType ct;
 	Buf *acc;
@@ -238,9 +302,11 @@ static void lower_average_pool(Infer *in, Node *n, Kernel *k)
 
 	(void)in;
 	pool_init(n, k, &p);
-	acc = acc_buf(k, p.out, false);
+	acc = acc_buf(k, p.out, sums);
 	ct = dtype_ctype(acc->dtype);
 	point_reduce(k, MONOID_sum, &p.band, &p.red, acc, p.oi, kernel_load(k, p.x, p.xi), p.guard);
+	if (acc == p.out)
+		return;
 	for (int d = 0; d < p.w.n; d++)
 		count = ex_mul(k->pool, count, pool_count(k, &p, d, pads));
 	sum = ex_op2(k->pool, IN_div, kernel_load(k, acc, p.oi), ex_cvt(k->pool, ct, count));
@@ -340,17 +406,17 @@ static bool expand_global_lp(Infer *in, Node *n, Value **out)
 }
 
 const Op op_MaxPool = {
-	.infer = infer_pool, .expand = expand_pool, .lower = lower_max_pool, .types = "fiu",
+	.infer = infer_pool, .expand = expand_max_pool, .lower = lower_max_pool, .types = "fiu",
 	.attrs = "auto_pad: string, ceil_mode: int since 10, dilations: ints since 10, "
 		 "kernel_shape: ints, pads: ints, storage_order: int since 8, strides: ints",
 };
 const Op op_AveragePool = {
-	.types = "f", .infer = infer_pool, .expand = expand_pool, .lower = lower_average_pool,
+	.types = "f", .infer = infer_pool, .expand = expand_average_pool, .lower = lower_average_pool,
 	.attrs = "auto_pad: string, ceil_mode: int since 10, count_include_pad: int since 7, "
-		 "dilations: ints since 19, kernel_shape: ints, pads: ints, strides: ints",
+		 "dilations: ints since 19, kernel_shape: ints, pads: ints, strides: ints, sum: int own",
 };
 const Op op_LpPool = {
-	.types = "f", .infer = infer_lp_pool, .expand = expand_pool, .lower = lower_lp_pool,
+	.types = "f", .infer = infer_lp_pool, .expand = expand_lp_pool, .lower = lower_lp_pool,
 	.attrs = "auto_pad: string, ceil_mode: int since 18, dilations: ints since 18, "
 		 "kernel_shape: ints, p: int, pads: ints, strides: ints",
 };

@@ -388,7 +388,7 @@ static void import_results(Import *im, Scope *s, const Onnx__GraphProto *g)
 		DiagLoc loc = {.file = im->file->path, .node = name};
 		Value *v;
 
-		if (!import_lookup(im, s, name, loc, &v))
+		if (!import_lookup(im, s, name, (DiagLoc){.file = loc.file}, &v))
 			continue;
 		if (v)
 			graph_result(s->graph, v, name);

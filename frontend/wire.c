@@ -42,7 +42,7 @@ static bool fault(Walk *w, size_t at, const Message *m, const char *what)
 {
 	return diag_error(w->diag, (DiagLoc){.file = w->file},
 			  "not a valid ONNX file: %s, at byte %zu in a %s; "
-			  "the file is damaged or of another format",
+			  "the file is damaged, cut short or of another format",
 			  what, at, m->short_name);
 }
 

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static const char usage[] =
 	"usage: dlcc [options] MODEL -o FILE\n"
@@ -339,6 +340,8 @@ static bool unknown_option(Cli *c, const char *a)
 	for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
 		if (strlen(foreign[i].option) == n && !strncmp(a, foreign[i].option, n))
 			return usage_error(c, foreign[i].fmt, a);
+	if (!access(a, F_OK))
+		return usage_error(c, "unknown option %s; for the file of that name put ./ before it", a);
 	return usage_error(c, "unknown option %s", a);
 }
 

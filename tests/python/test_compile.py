@@ -74,7 +74,7 @@ class Models(InFolder):
             np.testing.assert_array_equal(loaded([1, 2]), [-1, -2])
 
     def test_load_refused(self):
-        for path, why in (("none.so", "No such file"), ("/", "Is a directory"), (DIGITS, "no library"), (sys.executable, "NAME_get_api|no library")):
+        for path, why in (("none.so", "No such file"), ("/", "Is a directory"), (DIGITS, "not a library"), (sys.executable, "NAME_get_api|not a library")):
             with self.assertRaisesRegex(dlcc.Error, why):
                 dlcc.load(path)
 
@@ -87,7 +87,7 @@ class Models(InFolder):
         os.mkfifo(cut + ".pipe")
         with self.assertRaisesRegex(dlcc.Error, "is not a regular file"):
             dlcc.load(cut + ".pipe")
-        for given, why in ((data[:-1], f"is cut off: it has {len(data) - 1} of {len(data)} bytes"), (data[:5000], "cut off"), (data[:40], "no library"),
+        for given, why in ((data[:-1], f"is cut off: it has {len(data) - 1} of {len(data)} bytes"), (data[:5000], "cut off"), (data[:40], "not a library"),
                            (data[:0x28] + b"\xff" * 8 + data[0x30:], "cut off"), (data[:0x3c] + b"\xff\xff" + data[0x3e:], "cut off"),
                            (b"version https://git-lfs.github.com/spec/v1\noid sha256:00\n", "is a Git LFS pointer, not the file; run `git lfs pull`")):
             with open(cut, "wb") as f:

@@ -133,6 +133,19 @@ bool loop_has_while(const Node *open, const Node *close)
 	return false;
 }
 
+Dim *loop_elements(Ctx *c, const Node *open, const Node *close)
+{
+	Dim *all = dim_const(c, 0);
+
+	if (loop_has_while(open, close))
+		return NULL;
+	for (int i = 0; i < close->nout; i++)
+		all = dim_add(c, all,
+			      type_numel(c, i < open->nout ? open->out[i]->type
+							   : node_in(close, i)->type));
+	return all;
+}
+
 static const char *end_fault(const Node *open, const Node *n, Arena *a)
 {
 	const int64_t carried = node_int(n, "carried", 0);

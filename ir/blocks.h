@@ -63,6 +63,9 @@ Node *block_open(const Node *n);
 int loop_carried(const Node *close);
 /* Whether a While may end the loop between the brackets OPEN and CLOSE. */
 bool loop_has_while(const Node *open, const Node *close);
+/* How many elements the loop between the brackets carries from iteration to iteration, and stacks in
+ * one: if there are none, iterations do nothing. Null: a While may end the loop, so they do. */
+Dim *loop_elements(Ctx *c, const Node *open, const Node *close);
 /* Whether the first iteration is the last one in result K of CLOSE, a stack. */
 bool stack_is_reversed(const Node *close, int k);
 /* The size that attribute NAME of a bracket holds, or null. */

@@ -4,84 +4,53 @@
 
 #include <string.h>
 
+#define DLRT_GENERATED 1 /* the arithmetic of sizes in generated code */
+#include "runtime/dlrt.h"
+
 /* ---- Evaluation ---- */
 
-/* Numbers that are on the way to a size. */
-__extension__ typedef __int128 Wide;
+/* Sizes are computed as generated code computes them: in 128 bits, where what is too large is
+ * DL_WIDE_MAX. */
+static dl_wide wide_eval(const Dim *d, const int64_t *sym);
 
-/* The size of a number: bits in front of which all bits are its sign. */
-static int wide_bits(Wide v)
+static dl_wide wide_eval_atom(const Atom *a, const int64_t *sym)
 {
-	int n = 0;
+	dl_wide v;
 
-	for (; v != 0 && v != -1; v >>= 1)
-		n++;
-	return n;
-}
+	if (a->kind == ATOM_SYM)
+		return sym[a->sym->id];
+	v = wide_eval(a->arg[0], sym);
+	for (int i = 1; i < a->n; i++) {
+		const dl_wide x = wide_eval(a->arg[i], sym);
 
-static bool wide_mul(Wide a, Wide b, Wide *out)
-{
-	if ((a != (int64_t)a || b != (int64_t)b) && wide_bits(a) + wide_bits(b) > 126)
-		return false;
-	*out = a * b;
-	return true;
-}
-
-static Wide wide_floordiv(Wide a, Wide b)
-{
-	return b ? a / b - (a % b != 0 && (a < 0) != (b < 0)) : 0;
-}
-
-static bool wide_eval(const Dim *d, const int64_t *sym, Wide *out);
-
-static bool wide_eval_atom(const Atom *a, const int64_t *sym, Wide *out)
-{
-	Wide v[2] = {0, 0}, x;
-
-	if (a->kind == ATOM_SYM) {
-		*out = sym[a->sym->id];
-		return true;
+		v = a->kind == ATOM_MIN   ? dl_wide_min(v, x)
+		    : a->kind == ATOM_MAX ? dl_wide_max(v, x)
+		    : a->kind == ATOM_ADD ? dl_wide_add(v, x)
+		    : a->kind == ATOM_MUL ? dl_wide_mul(v, x)
+					  : dl_wide_floordiv(v, x);
 	}
-	for (int i = 0; i < a->n; i++) {
-		if (!wide_eval(a->arg[i], sym, &x))
-			return false;
-		if (a->kind == ATOM_MIN || a->kind == ATOM_MAX)
-			v[0] = !i || (a->kind == ATOM_MIN ? x < v[0] : x > v[0]) ? x : v[0];
-		else
-			v[i] = x;
-	}
-	*out = v[0];
-	if (a->kind == ATOM_ADD)
-		return !__builtin_add_overflow(v[0], v[1], out);
-	if (a->kind == ATOM_MUL)
-		return wide_mul(v[0], v[1], out);
-	if (a->kind == ATOM_FLOOR)
-		*out = wide_floordiv(v[0], v[1]);
-	return true;
+	return v;
 }
 
-static bool wide_eval(const Dim *d, const int64_t *sym, Wide *out)
+static dl_wide wide_eval(const Dim *d, const int64_t *sym)
 {
-	Wide sum = 0;
+	dl_wide sum = 0;
 
 	for (int i = 0; i < d->n; i++) {
-		Wide v = d->t[i].coef, x;
+		dl_wide v = d->t[i].coef;
 
 		for (int k = 0; k < d->t[i].n; k++) {
-			if (!wide_eval_atom(d->t[i].f[k].atom, sym, &x))
-				return false;
+			const dl_wide x = wide_eval_atom(d->t[i].f[k].atom, sym);
+
 			for (int p = 0; p < d->t[i].f[k].pow; p++)
-				if (!wide_mul(v, x, &v))
-					return false;
+				v = dl_wide_mul(v, x);
 		}
-		if (__builtin_add_overflow(sum, v, &sum))
-			return false;
+		sum = dl_wide_add(sum, v);
 	}
-	*out = sum;
-	return true;
+	return sum;
 }
 
-static bool narrow(Wide v, int64_t *out)
+static bool narrow(dl_wide v, int64_t *out)
 {
 	*out = (int64_t)v;
 	return v == *out;
@@ -89,16 +58,12 @@ static bool narrow(Wide v, int64_t *out)
 
 bool atom_eval(const Atom *a, const int64_t *sym, int64_t *out)
 {
-	Wide v;
-
-	return wide_eval_atom(a, sym, &v) && narrow(v, out);
+	return narrow(wide_eval_atom(a, sym), out);
 }
 
 bool dim_eval(const Dim *d, const int64_t *sym, int64_t *out)
 {
-	Wide v;
-
-	return wide_eval(d, sym, &v) && narrow(v, out);
+	return narrow(wide_eval(d, sym), out);
 }
 
 bool dim_has_syms(const Dim *d)

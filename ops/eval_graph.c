@@ -33,6 +33,7 @@ typedef struct LoopRun {
 	struct LoopRun *outer;
 	Node *open, *close;
 	int64_t iteration, trip;
+	Dim *elements; /* loop_elements */
 	void **stack;  /* by result of the EndFor: what the iterations so far have given */
 	int64_t *room; /* bytes of the stack */
 	/* what was known before the loop: an iteration forgets what the one before found */
@@ -460,6 +461,7 @@ static bool enter_loop(GraphRun *r, Node **n)
 
 	*l = (LoopRun){
 		.outer = r->loop, .open = open, .close = block_close(open), .trip = INT64_MAX};
+	l->elements = loop_elements(r->g->ctx, open, l->close);
 	l->stack = NEW_ARRAY(r->tmp, l->close->nout + 1, void *);
 	l->room = NEW_ARRAY(r->tmp, l->close->nout + 1, int64_t);
 	l->bound = arena_copy(r->tmp, r->bound, (size_t)r->nsym + 1);
@@ -504,19 +506,12 @@ static bool push(GraphRun *r, LoopRun *l, int k)
 	return true;
 }
 
-/* Whether iterations like the one that ends now compute nothing: no value that the loop carries or
- * stacks has elements, and no condition ends it. */
-static bool is_idle(GraphRun *r, const LoopRun *l)
+/* Whether iterations like the one that ends now do nothing. */
+static bool is_idle(const GraphRun *r, const LoopRun *l)
 {
-	bool idle = !loop_has_while(l->open, l->close);
+	int64_t n;
 
-	for (int i = 0; i < l->close->nout && idle; i++) {
-		int64_t dims[MAX_RANK], bytes;
-
-		idle = value_dims(r, node_in(l->close, i), node_diag(l->close), dims, &bytes) &&
-		       !bytes;
-	}
-	return idle;
+	return l->elements && dim_eval(l->elements, r->sym, &n) && !n;
 }
 
 static bool next_iteration(GraphRun *r, Node **n)

@@ -561,8 +561,10 @@ static Value *bluestein(Bluestein *b, Value *v)
 
 bool fourier_check(Infer *in, Node *n, const Fourier *t)
 {
-	Dim *one = dim_const(in->ctx, 1), *most = dim_const(in->ctx, FOURIER_MOST);
-	const char *name = dim_is_const(t->length, NULL) ? "it is" : NULL;
+	const bool known = dim_is_const(t->length, NULL);
+	Dim *one = dim_const(in->ctx, 1),
+	    *most = dim_const(in->ctx, known ? FOURIER_MOST : FOURIER_MOST_RUN);
+	const char *name = known ? "it is" : NULL;
 
 	return infer_le(in, n, one, t->length, "the transform has no elements") &&
 	       infer_le_shown(in, n, t->length, most, "more points than can be transformed",

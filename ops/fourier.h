@@ -19,7 +19,10 @@ enum {
 	/* Transforms of at most this many points are one product. Two stages take as long at 64
 	 * points (0.9 us beside 1.0 us on AVX-512, real), and half at 128. */
 	FOURIER_DIRECT = 64,
-	FOURIER_MOST = INT32_MAX /* points at most */
+	FOURIER_MOST = INT32_MAX, /* points at most */
+	/* the same where only run time knows how many: then a row takes up to 1300 bytes for each
+	 * point in f32, 2600 in f64, so that the largest one takes 22 or 43 GiB */
+	FOURIER_MOST_RUN = 1 << 25
 };
 
 /* Checks the number of points. */

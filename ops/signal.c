@@ -388,7 +388,7 @@ static bool expand_dft(Infer *in, Node *n, Value **out)
 const Op op_DFT = {
 	.types = "f",
 	.expand = expand_dft,
-	.doc = "the last dim must be a constant; at most 2^31 - 1 points",
+	.doc = "the last dim must be a constant; at most 2^31 - 1 points, and 2^25 where only a run knows how many",
 	.attrs = "inverse: int, onesided: int",
 };
 
@@ -458,6 +458,6 @@ static bool expand_stft(Infer *in, Node *n, Value **out)
 const Op op_STFT = {
 	.types = "f",
 	.expand = expand_stft,
-	.doc = "the last of three dims must be a constant; at most 2^31 - 1 points",
+	.doc = "the last of three dims must be a constant; at most 2^31 - 1 points, and 2^25 where only a run knows how many",
 	.attrs = "onesided: int",
 };

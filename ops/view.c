@@ -90,6 +90,22 @@ static bool set_target(Infer *in, Node *n, Value *shape)
 	return true;
 }
 
+/* Requires that at most one element of WILD, which are true where the target is -1, is. */
+static bool one_wild(Infer *in, Node *n, Value *wild)
+{
+	Ctx *c = infer_ctx(in);
+	Value *sum = expand_cast(in, n, wild, DT_I64);
+	Dim **count;
+	int size;
+
+	sum = expand_node_ints(in, n, OP_ReduceSum, &sum, 1, "keepdims", 0);
+	infer_read_at_run_time(in, sum);
+	count = infer_contents(in, n, sum, &size);
+	return infer_equal_shown(in, n, dim_le(c, count[0], dim_const(c, 1)), dim_const(c, 1),
+				 "the target shape has more than one -1",
+				 (FactSize){"it has", count[0]}, (FactSize){0});
+}
+
 /* Replaces the target by nodes that compute it at run time, with 0 and -1 replaced. */
 static bool resolve_target(Infer *in, Node *n, int rank)
 {
@@ -109,6 +125,8 @@ static bool resolve_target(Infer *in, Node *n, int rank)
 			   base, s);
 	}
 	wild = EXPAND(in, n, Equal, s, expand_scalar(in, n, DT_I64, -1));
+	if (!one_wild(in, n, wild))
+		return false;
 	given = EXPAND(in, n, Where, wild, expand_scalar(in, n, DT_I64, 1), s);
 	given = expand_node_ints(in, n, OP_ReduceProd, (Value *[]){given}, 1, "keepdims", 0);
 	q = EXPAND(in, n, Div, EXPAND(in, n, Size, node_in(n, 0)), given);

@@ -22,7 +22,8 @@ MAY = {
     "tools": {"tools", "codegen", "frontend", "passes", "ops", "ir", "base", "runtime"},
 }
 STRINGS = "runtime/strtable.h"  # the table and the routines: the interpreter and the models run the same
-EXTRA = {"base": {"runtime/escape.h"}, "ir": {STRINGS}, "ops": {STRINGS}, "codegen": {"runtime/hash.h", STRINGS},
+SIZES = "runtime/dlrt.h"        # the arithmetic of sizes in 128 bits: likewise
+EXTRA = {"base": {"runtime/escape.h"}, "ir": {STRINGS, SIZES}, "ops": {STRINGS}, "codegen": {"runtime/hash.h", STRINGS},
          "passes": {"runtime/vector.h"}, "frontend": {"runtime/hash.h", STRINGS}}
 OPS_PUBLIC = {"ops/op.h"}         # the only file of ops/ that other folders may include
 LLVM = {"codegen/nvptx/llvm.c"}  # may include LLVM

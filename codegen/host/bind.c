@@ -23,18 +23,31 @@ static const char *wide_sym(void *arg, const Sym *s)
 	return s->def ? arena_printf(h->m->arena, "dl_widen(%s)", sym) : sym;
 }
 
-static const char *dim_text(Host *h, Dim *d,
-			    void (*print)(StrBuf *b, const Dim *d,
-					  const char *(*sym_name)(void *arg, const Sym *s),
-					  void *arg))
+/* The text of B, which is freed. */
+static const char *text_of(Host *h, StrBuf *b)
+{
+	const char *s = arena_strdup(h->m->arena, strbuf_str(b));
+
+	strbuf_free(b);
+	return s;
+}
+
+/* D in 64 bits, where what is too large is INT64_MAX. */
+static const char *checked_text(Host *h, const Dim *d)
 {
 	StrBuf b = {0};
-	char *s;
 
-	print(&b, d, print == dim_print_wide ? wide_sym : host_sym, h);
-	s = arena_strdup(h->m->arena, strbuf_str(&b));
-	strbuf_free(&b);
-	return s;
+	dim_print_checked(&b, d, host_sym, h);
+	return text_of(h, &b);
+}
+
+/* D in dl_wide. */
+static const char *wide_text(Host *h, const Dim *d)
+{
+	StrBuf b = {0};
+
+	dim_print_wide(&b, d, wide_sym, h);
+	return text_of(h, &b);
 }
 
 /* Whether D is computed from elements of tensors that may be any numbers of 64 bits. */
@@ -58,15 +71,18 @@ static bool is_wide(const Dim *d)
 const char *host_dim(Host *h, Dim *d)
 {
 	return !dim_as_sym(d) && is_wide(d)
-		       ? arena_printf(h->m->arena, "dl_narrow(%s)", dim_text(h, d, dim_print_wide))
-			  : dim_text(h, d, dim_print_checked);
+		       ? arena_printf(h->m->arena, "dl_narrow(%s)", wide_text(h, d))
+		       : checked_text(h, d);
 }
 
 const char *host_argument(Host *h, Dim *d)
 {
-	return !dim_as_sym(d) && is_wide(d)
-		       ? arena_printf(h->m->arena, "(int64_t)(%s)", dim_text(h, d, dim_print_wide))
-			  : dim_text(h, d, dim_print_c);
+	StrBuf b = {0};
+
+	if (!dim_as_sym(d) && is_wide(d))
+		return arena_printf(h->m->arena, "(int64_t)(%s)", wide_text(h, d));
+	dim_print_c(&b, d, host_sym, h);
+	return text_of(h, &b);
 }
 
 static void add_sym(void *arg, Sym *s)
@@ -218,14 +234,13 @@ static void print_fact(Host *h, const Fact *f, const char *fail)
 {
 	Arena *a = h->m->arena;
 	const bool wide = is_wide(f->a) || is_wide(f->b) || dim_may_cancel(f->a) || dim_may_cancel(f->b);
-	void (*const print)(StrBuf *, const Dim *, const char *(*)(void *, const Sym *), void *) =
-		wide ? dim_print_wide : dim_print_checked;
+	const char *(*const text)(Host *, const Dim *) = wide ? wide_text : checked_text;
 	FactSize size;
 	int n = 0;
 
 	strbuf_printf(h->b, "\tif (!%s%s(%s, %s))\n\t\t%s dl_fail(x, DL_SHAPE, \"%%s",
-		      wide ? "dl_wide_" : "dl_", f->le ? "at_most" : "equal", dim_text(h, f->a, print),
-		      dim_text(h, f->b, print), fail);
+		      wide ? "dl_wide_" : "dl_", f->le ? "at_most" : "equal", text(h, f->a),
+		      text(h, f->b), fail);
 	for (; fact_size(a, f, n, &size) && host_dim_known(h, size.dim); n++)
 		strbuf_puts(h->b, "%s%lld");
 	strbuf_puts(h->b, "\", ");

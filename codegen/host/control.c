@@ -101,21 +101,14 @@ static void print_iteration_end(Host *h, const Node *close)
 	}
 }
 
-/* How many elements the loop between the brackets carries from iteration to iteration, and stacks in
- * one: if there are none, and the number of iterations is known, these do nothing. Null: there are
- * some, or it is not known before the loop. */
+/* What must not be 0 for the iterations of the loop between the brackets to do anything. Null: they
+ * do something, or it is not known before the loop. */
 static Dim *loop_work(Host *h, const Node *open, const Node *close)
 {
 	Ctx *c = h->m->ctx;
-	Dim *all = dim_const(c, 0);
+	Dim *all = loop_elements(c, open, close);
 
-	if (!control_dim(open, "trip") || loop_has_while(open, close))
-		return NULL;
-	for (int i = 0; i < close->nout; i++)
-		all = dim_add(c, all,
-			      i < open->nout ? type_numel(c, open->out[i]->type)
-					     : stack_of(h, close->out[i])->each);
-	return host_dim_known(h, all) && !dim_prove_lt(c, dim_const(c, 0), all) ? all : NULL;
+	return all && host_dim_known(h, all) && !dim_prove_lt(c, dim_const(c, 0), all) ? all : NULL;
 }
 
 /* Prints the head of the loop between the brackets, which also ends after a failure or cancel. */

@@ -78,7 +78,7 @@ static void emit_as(PolyCase *t, Strategy strategy)
 	Decision d = {.strategy = strategy};
 
 	if (strategy_table[strategy].choose(&target, kernel_clone(t->k, t->a), &d)) {
-		strategy_table[strategy].emit(t->clone, &d, &t->s);
+		strategy_table[strategy].emit(&target, t->clone, &d, &t->s);
 	} else {
 		printf("test_poly.c: no %s\n", strategy_table[strategy].name);
 		failed++;

@@ -30,9 +30,6 @@ typedef enum ProductAxis { PRODUCT_G, PRODUCT_N, PRODUCT_M, PRODUCT_AXES } Produ
 
 typedef struct ProductDecision {
 	int64_t mr, nr; /* rows and columns of a tile, whose sums are in registers */
-	/* up to so many rows that are left over in a block go to the tile before them; more of them
-	 * are a tile of their own */
-	int64_t rest;
 	/* rows, columns and terms of a block. MC is a multiple of MR, NC of the panel's width. KC
 	 * 0: the sum is not split into parts */
 	int64_t mc, nc, kc;
@@ -141,8 +138,8 @@ typedef struct StrategyInfo {
 	/* Whether D, which a user wrote, is legal for K on T; else WHY says which bound or
 	 * dependence it violates. */
 	bool (*legal)(const Target *t, Kernel *k, const Decision *d, StrBuf *why);
-	/* Appends the stages of D, which is legal for K, to S. */
-	void (*emit)(Kernel *k, const Decision *d, Schedule *s);
+	/* Appends the stages of D, which is legal for K on T, to S. */
+	void (*emit)(const Target *t, Kernel *k, const Decision *d, Schedule *s);
 	/* Prints D without the name of the strategy. */
 	void (*print)(StrBuf *b, Kernel *k, const Decision *d);
 	/* Reads D from TEXT, which follows the name, to its end. False: WHY says what is wrong. */

@@ -125,7 +125,7 @@ static Schedule *schedule(Module *m, const Target *t, Node *n, const Decision *d
 	if (t->gpu)
 		sched_gpu(m, t, k, s);
 	else
-		strategy_table[d->strategy].emit(k, d, s);
+		strategy_table[d->strategy].emit(t, k, d, s);
 	l_tidy(s);
 	l_skip_empty(s);
 	find_temps(s);

@@ -13,7 +13,7 @@
 /* ---- gemm.c ---- */
 
 /* The loop tree of decision D, a product. */
-void product_emit(Kernel *k, const Decision *d, Schedule *s);
+void product_emit(const Target *t, Kernel *k, const Decision *d, Schedule *s);
 /* Columns of a panel of constants for the N CPUs T, which share it: those of the widest one's tile,
  * and at least a line of the cache. Where a tile reads a part of each row instead, its part of the
  * panel shares few sets of L1: products on AVX2 took 1.03 times as long. */
@@ -58,7 +58,7 @@ void product_offer(Offers *o, Kernel *k, const Decision *base);
  * rows, and a product that sums along them. */
 bool attention_takes(Kernel *k);
 /* The loop tree of decision D, an attention. */
-void attention_emit(Kernel *k, const Decision *d, Schedule *s);
+void attention_emit(const Target *t, Kernel *k, const Decision *d, Schedule *s);
 
 /* ---- gemm_attention_decide.c ---- */
 
@@ -70,7 +70,7 @@ void attention_offer(Offers *o, Kernel *k, const Decision *base);
 /* ---- row.c ---- */
 
 /* The loop tree of decision D, a map, row or order. */
-void rows_emit(Kernel *k, const Decision *d, Schedule *s);
+void rows_emit(const Target *t, Kernel *k, const Decision *d, Schedule *s);
 
 /* ---- row_decide.c ---- */
 

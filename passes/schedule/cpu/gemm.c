@@ -538,7 +538,7 @@ static void open_blocks(Gemm *g, ProductBlocks *bl)
 		prepare_a(g);
 }
 
-void product_emit(Kernel *k, const Decision *d, Schedule *s)
+void product_emit(const Target *t, Kernel *k, const Decision *d, Schedule *s)
 {
 	ProductBlocks bl = {.d = &d->product};
 	Gemm g;
@@ -550,7 +550,7 @@ void product_emit(Kernel *k, const Decision *d, Schedule *s)
 	g.fetch = bl.d->fetch;
 	g.mr = bl.d->mr;
 	g.nr = bl.d->nr;
-	g.rest = bl.d->rest;
+	g.rest = gemm_rest(t, &g, bl.d);
 	g.mc = bl.d->mc;
 	g.nc = bl.d->nc;
 	g.kc = bl.d->kc;

@@ -503,7 +503,7 @@ static void emit_stmt(AttentionTree *t, Stmt *s)
 	l_close(b, loop);
 }
 
-void attention_emit(Kernel *k, const Decision *d, Schedule *s)
+void attention_emit(const Target *target, Kernel *k, const Decision *d, Schedule *s)
 {
 	AttentionTree t = {.d = &d->attention};
 	AttentionPlan *a = &t.a;
@@ -511,6 +511,7 @@ void attention_emit(Kernel *k, const Decision *d, Schedule *s)
 	const bool fits = attention_begin(a, k);
 	Expr *first;
 
+	(void)target;
 	assert(fits);
 	a->b = l_build(k, s);
 	if (t.d->pack_a)

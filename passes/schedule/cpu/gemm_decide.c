@@ -295,7 +295,6 @@ static void take_rest(const Target *t, Gemm *g, ProductDecision *d)
 	while (few < d->mr && dim_is_const(g->m, &m) && m > d->mc && m % d->mc > 0 &&
 	       m % d->mc <= few)
 		d->mc += d->mr;
-	d->rest = gemm_rest(t, g, d);
 }
 
 bool gemm_packs_a(const Gemm *g)
@@ -504,13 +503,6 @@ bool product_legal(const Target *t, Kernel *k, const Decision *d, StrBuf *why)
 	for (int i = 0; i < p->nparallel; i++)
 		if (p->parallel[i] == PRODUCT_G && !g.nouter)
 			return decision_refuse(why, "the product has no batch iterator g");
-	if (p->rest > p->mr)
-		return decision_refuse(
-			why, "a rest of %lld rows is larger than the tile's %lld, which take it",
-			(long long)p->rest, (long long)p->mr);
-	if (p->rest && g.run < g.c.nk)
-		return decision_refuse(why,
-				       "rows of A that are read in runs are not part of a rest");
 	return gemm_tile_is_legal(t, &g, p->mr, p->nr, why) &&
 	       block_is_legal("rows", "tile", p->mc, p->mr, g.m, PACKED_ROWS, why) &&
 	       block_is_legal("columns", "panel", p->nc, g.pw, g.n, 1, why) &&

@@ -50,7 +50,7 @@ bool gemm_packs_a(const Gemm *g);
 bool gemm_may_have_sums(const Gemm *g);
 /* The most rows of a tile of G with NR columns that has several sums for each element; 0: none. */
 int64_t gemm_few_rows(const Target *t, const Gemm *g, int64_t nr);
-/* ProductDecision.rest for the tiles and blocks of D. */
+/* Gemm.rest for the tiles and blocks of D on T. */
 int64_t gemm_rest(const Target *t, const Gemm *g, const ProductDecision *d);
 /* The sums of a tile of MR x NR are whole vectors of G's panels and fit into the registers of T;
  * else WHY says what is wrong. */

@@ -73,7 +73,6 @@ typedef struct ProductOffers {
 	const Decision *base;
 	Sizes sizes;
 	double base_cost;
-	const Gemm *g;
 } ProductOffers;
 
 /* Offers BASE with P, whose blocks are fitted to its tile and to the product. */
@@ -85,8 +84,6 @@ static void offer(const ProductOffers *o, ProductDecision p)
 	p.nc = round_up(p.nc < o->sizes.n ? p.nc : o->sizes.n, o->sizes.panel);
 	if (p.kc >= o->sizes.k)
 		p.kc = 0;
-	/* GEMM reads A as BASE does */
-	p.rest = p.pack_a == o->base->product.pack_a ? gemm_rest(o->to->target, o->g, &p) : 0;
 	d.product = p;
 	offer_add(o->to, &d, cost(o->to->target, &p, &o->sizes) / o->base_cost);
 }
@@ -153,7 +150,7 @@ static void offer_orders(const ProductOffers *o)
 void product_offer(Offers *to, Kernel *k, const Decision *base)
 {
 	Gemm g;
-	ProductOffers o = {.to = to, .base = base, .g = &g};
+	ProductOffers o = {.to = to, .base = base};
 
 	if (!gemm_begin_as(&g, k, &base->product))
 		return;

@@ -2,7 +2,7 @@
 /*
  * Decisions on products and on attention as text:
  *
- *	product tile 6x16 rest 2 block 132x64xall pack a order m,n parallel g,n,m grain 65536
+ *	product tile 6x16 block 132x64xall pack a order m,n parallel g,n,m grain 65536
  *	attention tile 6x16 block 132 rows 66 pack none parallel g,m grain 65536
  *	product tile 8x32 block 64x256xall pack none order n,m fetch rows parallel m,n grain 65536
  */
@@ -25,10 +25,8 @@ void product_print(StrBuf *b, Kernel *k, const Decision *d)
 	const ProductDecision *p = &d->product;
 
 	(void)k;
-	strbuf_printf(b, " tile %lldx%lld", (long long)p->mr, (long long)p->nr);
-	if (p->rest)
-		strbuf_printf(b, " rest %lld", (long long)p->rest);
-	strbuf_printf(b, " block %lldx%lldx", (long long)p->mc, (long long)p->nc);
+	strbuf_printf(b, " tile %lldx%lld block %lldx%lldx", (long long)p->mr, (long long)p->nr,
+		      (long long)p->mc, (long long)p->nc);
 	if (p->kc)
 		strbuf_printf(b, "%lld", (long long)p->kc);
 	else
@@ -74,7 +72,6 @@ static bool read_tile(const char **p, ProductDecision *d, StrBuf *why)
 	int64_t tile[2], block[2];
 
 	if (!line_expect(p, "tile", why) || !read_sides(p, tile, why) ||
-	    (line_accept(p, "rest") && !line_number(p, &d->rest, why)) ||
 	    !line_expect(p, "block", why) || !read_sides(p, block, why) || !read_x(p, why))
 		return false;
 	d->mr = tile[0];

@@ -292,10 +292,11 @@ void row_emit_stage(LBuild *b, const RowPlan *plan)
 		i = emit_stmt(&r, b->k->stmts.at[i]);
 }
 
-void rows_emit(Kernel *k, const Decision *d, Schedule *s)
+void rows_emit(const Target *t, Kernel *k, const Decision *d, Schedule *s)
 {
 	LBuild b = l_build(k, s);
 
+	(void)t;
 	for (int i = 0; i < d->rows.nstages; i++) {
 		Band band;
 		const RowPlan plan = row_plan(k, d, i, &band);

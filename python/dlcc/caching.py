@@ -201,7 +201,7 @@ def model_in(cache: Any, path: str, options: Sequence[str], make: Callable[[Sequ
     """The model at PATH compiled with OPTIONS, from the folder CACHE, where MAKE(further options) makes it if it is not there. LOAD
     loads the library. None: what it follows from cannot be hashed."""
     folder = _open_folder(cache)
-    for _ in range(_TRIES):
+    for attempt in range(_TRIES):
         try:
             origin = _Origin(path, options)
             before = origin.stamps()
@@ -209,8 +209,9 @@ def model_in(cache: Any, path: str, options: Sequence[str], make: Callable[[Sequ
         except (_NotKept, OSError, ValueError):
             return None
         if not _is_there(library):
-            with contextlib.suppress(OSError):  # none is there, or what the compiler refuses to replace, as a folder
-                os.unlink(library)
+            if os.path.lexists(library) and not _is_there(library):  # a link, through which the compiler would write
+                with contextlib.suppress(OSError):  # a folder: the compiler refuses to replace it
+                    os.unlink(library)
             make([f"--cache={folder}", "-o", library])
             with contextlib.suppress(FileNotFoundError):  # the header; another process may have removed it
                 os.unlink(library[:-len("so")] + "h")
@@ -221,9 +222,9 @@ def model_in(cache: Any, path: str, options: Sequence[str], make: Callable[[Sequ
         try:
             return load(library)
         except Error:
-            if os.path.exists(library):
+            # another process may have removed it, for the folder to stay as small as it is asked to be, and made it again
+            if attempt and os.path.exists(library):
                 raise
-            # another process has removed it, for the folder to stay as small as it is asked to be
     return None
 
 

@@ -68,6 +68,7 @@ class Runner:
         self.build = os.path.join(ROOT, options.build)
         self.corpus = options.corpus
         self.scratch = scratch
+        self.shares = {}  # {suite: (how many cases run, of how many)} of suites of which not all do
         env = {k: v for k, v in os.environ.items() if not k.startswith(("DLCC_", "MAKE", "MFLAGS"))}
         env.update(PATH=os.path.join(self.build, "bin") + os.pathsep + env["PATH"], LC_ALL="C",
                    BUILD=self.build, PYTHON=sys.executable, TMPDIR=scratch, TESTS="all" if options.all else "share")
@@ -286,8 +287,10 @@ def main():
     if options.table:
         write_table(os.path.join(ROOT, options.table), table)
     for suite, row in table.items():
+        ran, of = runner.shares.get(suite.split(".")[0], (0, 0))
         print(f"{suite:12} " + ", ".join(f"{row[k]} {t}" for k, t in (("pass", "passed"), ("fail", "failed"),
-                                         ("todo", "not yet"), ("skip", "skipped")) if row[k]))
+                                         ("todo", "not yet"), ("skip", "skipped")) if row[k]) +
+              (f" ({ran} of {of} cases ran; --all runs all)" if of else ""))
     total = {k: sum(row[k] for row in table.values()) for k in ("pass", "fail", "todo", "skip")}
     print(f"{total['pass']} passed, {total['fail']} failed, {total['todo'] + total['skip']} skipped", flush=True)
     return 1 if total["fail"] or not total["pass"] else 0

@@ -286,8 +286,8 @@ def orders_test():
 # ---- Sizes and values at the edges (edges.py) ----
 
 EDGE_PARTS = 8    # tests into which a target's cases are divided
-EDGE_SHARE = 40   # without --all, one case in this many runs
-GPU_SHARE = 60    # the same on the simulated GPU
+EDGE_SHARE = 80   # without --all, one case in this many runs
+GPU_SHARE = 90    # the same on the simulated GPU
 
 
 def edge_test(target, part, parts, level="-O1"):
@@ -329,6 +329,9 @@ def edge_tests(runner):
         yield edge_test_on_gpu(targets.split()[0], EDGE_PARTS if runner.options.all else GPU_SHARE, k)
 
 
+MODEL_SHARE = 3   # without --all, one whole model in this many runs
+
+
 def wanted(suite, case, patterns):
     """Whether a pattern names the suite, with or without a path, or matches SUITE/NAME or SUITE.PATH/NAME."""
     for pattern in patterns:
@@ -364,6 +367,9 @@ def model_tests(runner):
                 yield single(f"{suite}.{path}", case.name, lambda _, why=why[0]: ("skip", why))
             if not why:
                 ready.append(case)
+        if suite == "models" and not runner.options.all and not patterns:
+            runner.shares[suite] = len(ready[::MODEL_SHARE]), len(ready)
+            ready = ready[::MODEL_SHARE]
         step = BATCH if suite != "models" else 4
         for i in range(0, len(ready), step):
             # A simulated GPU is slow: all cases run on all GPUS if they are asked for; else a quarter, of whole models an eighth, on

@@ -3,8 +3,8 @@
 [-j N] [--device=cuda:sm_80] [PATTERN]. Prints "N passed, N failed, N refused", and writes build/conformance.txt: what does not
 pass, sorted by reason, and what of a GPU's run waits for the host (-Wfallback).
 
-With --device=cuda:sm_80 the models are compiled for that target and run on a simulated GPU of its compute capability
-(tests/ptxsim/), and the list is build/conformance-sm_80.txt.
+With --device=cpu:v3 the models are compiled for that kind of CPU. With --device=cuda:sm_80 they run on a simulated GPU of that compute
+capability (tests/ptxsim/), and the list is build/conformance-sm_80.txt.
 
 A case is refused if the compiler says why it does not support the model, or the runtime does for an input; anything else that
 does not pass is a failure. Only cases whose names match PATTERN run, a regular expression. Models that need a download ("real")
@@ -47,7 +47,7 @@ RANDOM = "compares with numpy's random generator"  # the reason in tests/exclude
 class Quick(dlcc.backend.Backend):
     """The backend with quick compiles: what is slow in a small model is the C compiler. The cases use all processors."""
 
-    device, target = "CPU", None  # CUDA and cuda:sm_80
+    device, target = "CPU", "cpu:native"
 
     @classmethod
     def is_compatible(cls, model, device="CPU", **kwargs):
@@ -55,8 +55,8 @@ class Quick(dlcc.backend.Backend):
 
     @classmethod
     def prepare(cls, model, device="CPU", **kwargs):
-        if not cls.target:
-            return super().prepare(model, device, level=1, threads=1, options=["--threads=1"])
+        if cls.device == "CPU":
+            return super().prepare(model, device, level=1, threads=1, target=cls.target, options=["--threads=1"])
         return dlcc.backend.BackendRep(dlcc.compile(model, level=1, target=cls.target, device="cuda", options=["-Wfallback"]))
 
     @classmethod
@@ -214,13 +214,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default="build")
     parser.add_argument("-j", type=int, default=len(os.sched_getaffinity(0)), help="cases at a time")
-    parser.add_argument("--device", default="cpu", help="cpu, or a target, as cuda:sm_80, for a simulated GPU")
+    parser.add_argument("--device", default="cpu:native", help="a target, as cpu:v3, or as cuda:sm_80 for a simulated GPU")
     parser.add_argument("pattern", nargs="?", default="")
     options = parser.parse_args()
     build, listed = os.path.join(ROOT, options.build), "conformance.txt"
-    if options.device != "cpu":
+    Quick.target = options.device
+    if not options.device.startswith("cpu:"):
         on_simulator(options.device, build)
-        Quick.device, Quick.target = "CUDA", options.device
+        Quick.device = "CUDA"
         listed = f"conformance-{options.device.rpartition(':')[2]}.txt"
     multiprocessing.set_start_method("fork")  # the cases are computed once
     os.environ["PATH"] = os.path.join(build, "bin") + os.pathsep + os.environ["PATH"]

@@ -240,9 +240,8 @@ def runs_here(flag):
 
 
 def whole_numbers_on_each_cpu():
-    for target, flag in CPUS.items():
-        if runs_here(flag):
-            products_on(target, True)
+    for target in samples.share([t for t, flag in CPUS.items() if runs_here(flag)], 2):
+        products_on(target, True)
 
 
 def real_numbers():
@@ -297,25 +296,25 @@ def half_products(dtype, option, whole, *options, filters=True):
 
 def halves():
     """f16 and bf16, widened in registers: on each CPU, with both compilers, and in C without an instruction for it."""
-    for dtype, option in ((T.FLOAT16, "--fp16"), (T.BFLOAT16, "--bf16"), (T.FLOAT16, ""), (T.BFLOAT16, "")):
-        for options in [[f"--target=cpu:{t}"] for t, flag in CPUS.items() if runs_here(flag)] + [["--cc=gcc"], ["--cc=clang -DDL_PORTABLE_HALF"]]:
-            for whole in (True, False) if options == ["--cc=gcc"] else (True,):
-                p = half_products(dtype, option, whole, *options)
-                for rows in ROWS:
-                    p.run(f"{FOLDER}/halves.so", rows)
+    ways = [(f"--target=cpu:{t}", True) for t, flag in CPUS.items() if runs_here(flag)]
+    ways += [("--cc=gcc", True), ("--cc=gcc", False), ("--cc=clang -DDL_PORTABLE_HALF", True)]
+    weights = ((T.FLOAT16, "--fp16"), (T.BFLOAT16, "--bf16"), (T.FLOAT16, ""), (T.BFLOAT16, ""))
+    for (option, whole), (dtype, form) in samples.share(list(itertools.product(ways, weights)), 3):
+        p = half_products(dtype, form, whole, option)
+        for rows in ROWS:
+            p.run(f"{FOLDER}/halves.so", rows)
 
 
 def both_factors_are_bf16():
     """--bf16-activations: what weights of bf16 are multiplied by is rounded, too; on each CPU, in C alone, and with both compilers."""
     cpus = {**CPUS, "v4-bf16": "avx512_bf16", "native": ""}
-    for options in [[f"--target=cpu:{t}"] for t, flag in cpus.items() if runs_here(flag)] + [["--cc=gcc"], ["--cc=clang -DDL_PORTABLE_DOT", "--target=cpu:v4-bf16"]]:
-        if "v4-bf16" in options[-1] and not runs_here("avx512bw"):
-            continue
-        for whole in (True, False):
-            p = half_products(T.BFLOAT16, "--bf16", whole, "--bf16-activations", *options)
-            p.factors = lambda x: x if x.ndim == 4 else x.astype(helper.tensor_dtype_to_np_dtype(T.BFLOAT16))  # images are packed themselves
-            for rows in ROWS:
-                p.run(f"{FOLDER}/halves.so", rows)
+    ways = [[f"--target=cpu:{t}"] for t, flag in cpus.items() if runs_here(flag)] + [["--cc=gcc"]]
+    ways += [["--cc=clang -DDL_PORTABLE_DOT", "--target=cpu:v4-bf16"]] if runs_here("avx512bw") else []
+    for options, whole in samples.share(list(itertools.product(ways, (True, False))), 3):
+        p = half_products(T.BFLOAT16, "--bf16", whole, "--bf16-activations", *options)
+        p.factors = lambda x: x if x.ndim == 4 else x.astype(helper.tensor_dtype_to_np_dtype(T.BFLOAT16))  # images are packed themselves
+        for rows in ROWS:
+            p.run(f"{FOLDER}/halves.so", rows)
     products = sum(len(x.type.tensor_type.shape.dim) != 4 for x in p.inputs)
     report = dlcc(f"{FOLDER}/halves.onnx", "--bf16", "--bf16-activations", "--keep=product0", "-o", f"{FOLDER}/halves.so")
     assert f"; activations: {products - 1} products of bf16" in report, report
@@ -592,9 +591,7 @@ def activations_match_numpy():
     p.bits(8, 96, 40, 32, None)
     groups = [64 if case[3] == case[1] else case[3] or 32 for case in cases] + [32, 32, 32]
     onnx.save(p.proto(), f"{FOLDER}/rows.onnx")
-    for target, flag in {**CPUS, "v4-vnni": "avx512_vnni", "native": ""}.items():
-        if not runs_here(flag):
-            continue
+    for target in samples.share([t for t, flag in {**CPUS, "v4-vnni": "avx512_vnni", "native": ""}.items() if runs_here(flag)], 2):
         for options in ((), ("--cc=gcc",)) if target == "native" else ((),):
             report = dlcc(f"{FOLDER}/rows.onnx", f"--target=cpu:{target}", "--int8-activations", *options, "-o", f"{FOLDER}/rows.so")
             assert f"activations: {len(groups)} products of bytes, 0 stay" in report, report

@@ -2,6 +2,7 @@
 # make            build/bin/{dlcc,dlcc-opt,dlrun} and build/lib/libdlrt.a
 # make SAN=1      the same under ASan + UBSan in build/san; SAN=thread: under TSan in build/tsan
 # make check      every test that fits in ten minutes; check-all: the rest too, and build/results.md
+# make quick      what one runs after each edit: the build, layers, docs, unit and text tests
 # make tests      all that tests/run.py needs: the programs, those of the tests, ptxsim, the runtime under sanitizers
 # make demo       compile, link and run a classifier of handwritten digits
 # make deps       install what is missing
@@ -188,6 +189,11 @@ check:
 	$(MAKE) $(JOBS) deps all tests
 	$(PYTHON) tests/run.py --build $(BUILD) $(T)
 
+# What one runs after each edit.
+quick:
+	@$(MAKE) -s $(JOBS) tests
+	@$(PYTHON) tests/run.py --build $(BUILD) layers docs unit text
+
 check-all:
 	./deps.sh build
 	$(MAKE) $(JOBS) deps all tests
@@ -323,6 +329,6 @@ clean:
 	rm -rf build/obj build/gen build/bin build/lib build/include build/tests build/san build/tsan build/flags
 
 force:
-.PHONY: all tests ptxsim deps check check-all demo layers docs fuzz fuzz-graphs warnings format install clean force bench bench-recurrent ulp gpu-pack gpu-pack-bin gpu-ptxas gpu-static conformance
+.PHONY: all tests ptxsim deps check quick check-all demo layers docs fuzz fuzz-graphs warnings format install clean force bench bench-recurrent ulp gpu-pack gpu-pack-bin gpu-ptxas gpu-static conformance
 .SECONDARY:
 -include $(PTXSIM_OBJ:.o=.d) $(SANITIZED_OBJ:.o=.d) $(LIB_OBJ:.o=.d) $(RT_OBJ:.o=.d) $(patsubst %.c,$(BUILD)/obj/%.d,$(TOOL_SRC) $(TEST_SRC))

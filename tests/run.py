@@ -11,6 +11,7 @@ one is skipped as "not yet". The last line counts.
 import argparse
 import collections
 import fnmatch
+import glob
 import json
 import os
 import resource
@@ -113,10 +114,22 @@ def answered(pattern, tests):
     return any(selected(t, [pattern]) for t in tests if t.suite.split(".")[0] not in suites.MODEL_SUITES)
 
 
-def missing(runner):
-    """A program that the suites run and that is not built, or None."""
-    paths = [runner.tool("dlcc")] + [os.path.join(runner.build, "tests", "tools", t) for t in ("tables", "batch", "opsdoc")]
-    return next((path for path in paths if not os.path.exists(path)), None)
+MAKES = {"build/san": "SAN=1 ", "build/tsan": "SAN=thread "}
+SOURCES = "base", "frontend", "ir", "ops", "passes", "codegen", "runtime", "tools", "tests"
+
+
+def age(paths):
+    return max((os.path.getmtime(path) for path in paths), default=0)
+
+
+def is_stale(runner):
+    """Whether the programs that the suites run are older than their sources, or not there."""
+    built = lambda *parts: glob.glob(os.path.join(runner.build, *parts))
+    libraries, programs = built("lib", "lib*.a"), built("tests", "tools", "*") + built("tests", "unit", "*")
+    sources = [path for folder in SOURCES for kind in ("c", "h", "def") for path in glob.glob(f"{ROOT}/{folder}/**/*.{kind}", recursive=True)]
+    linked = age(path for path in libraries if os.path.basename(path) in ("libdlcc.a", "libdlrt.a"))
+    programs = [path for path in programs if os.path.isfile(path) and os.access(path, os.X_OK)]
+    return not programs or age(sources) > age(libraries + programs + built("bin", "*")) or any(age([path]) < linked for path in programs)
 
 
 def cpu_seconds():
@@ -263,8 +276,8 @@ def main():
     scratch = tempfile.mkdtemp(prefix="dlcc-tests-")
     try:
         runner = Runner(options, scratch)
-        if missing(runner):
-            print(f"{os.path.relpath(missing(runner), ROOT)} is not there; build them: make tests")
+        if is_stale(runner):
+            print(f"the programs in {options.build} are older than their sources, or not there: make {MAKES.get(options.build, '')}tests")
             return 1
         tests = [t for t in suites.collect(runner) if selected(t, options.tests)]
         for pattern, given in zip(options.tests, options.given):

@@ -2,6 +2,7 @@
 """The suites of run.py. A Test has a suite, a name, and a function that takes the Runner and returns a list of Verdicts: one, or
 several if a program runs many tests at once."""
 
+import difflib
 import fnmatch
 import functools
 import glob
@@ -71,6 +72,12 @@ def last_lines(lines):
     return "\n      ".join(["failed; the end of its output:"] + [line[:300] for line in lines[-5:]])
 
 
+def failed_name(line):
+    """What a line FAIL NAME: WHY or FAIL: NAME: WHY names."""
+    found = re.search(r"FAIL:? +([^:]+)", line)
+    return found[1].strip()[:80] if found else "?"
+
+
 def script_tests(path):
     """A script that prints lines FAIL: NAME: WHY and a last line "N passed, N failed", or reports only a status."""
     name = os.path.basename(os.path.dirname(path))
@@ -84,10 +91,11 @@ def script_tests(path):
         passed, failed, skipped = (int(n or 0) for n in counts.groups())
         if not passed + failed + skipped:
             return [Verdict("scripts", name, *fail("it ran no test: " + lines[-1]))]
-        why = [line for line in lines if "FAIL" in line]
+        why = [line for line in lines if "FAIL" in line][:failed]
         why += [last_lines(lines[:-1])] * (failed - len(why))
-        status = ["pass"] * passed + ["fail"] * failed + ["skip"] * skipped
-        return [Verdict("scripts", f"{name}#{i}", s, why.pop(0) if s == "fail" else "") for i, s in enumerate(status)]
+        return ([Verdict("scripts", f"{name}#{i}", "pass") for i in range(passed)] +
+                [Verdict("scripts", f"{name}/{failed_name(line)}", "fail", line) for line in why] +
+                [Verdict("scripts", f"{name}#skipped {i}", "skip") for i in range(skipped)])
     return Test("scripts", name, run)
 
 
@@ -147,17 +155,30 @@ def text_test(path, runner):
         with open(path, "w") as f:
             f.write(source + SEPARATOR + printed)
         return "pass", NOW_FAILS if len(FAULT.findall(printed)) > len(FAULT.findall(expected)) else WRITTEN
-    return fail(difference(expected, printed))
+    return fail(difference(expected, printed) + text_help(path, os.path.join(folder, name), commands, runner))
+
+
+DIFFERENCE = 40  # lines of a difference that are shown
 
 
 def difference(expected, printed):
-    want, got = expected.splitlines(), printed.splitlines()
-    for i in range(max(len(want), len(got))):
-        a = want[i] if i < len(want) else "the end"
-        b = got[i] if i < len(got) else "the end"
-        if a != b:
-            return f"line {i + 1} of the output: expected '{a}', got '{b}'"
-    return "the output ends without a newline"
+    if not expected:
+        return "no output is expected yet"
+    lines = list(difflib.unified_diff(expected.splitlines(), printed.splitlines(), "expected", "printed", "", "", 2, ""))
+    if not lines:
+        return "the output ends without a newline"
+    return "\n      ".join(["the output differs:", *lines[:DIFFERENCE], *(["..."] if len(lines) > DIFFERENCE else [])])
+
+
+def text_help(path, source, commands, runner):
+    """What to type to see a text test fail, and to change what it expects. Its input is kept in build/failed."""
+    kept, build = os.path.join(runner.build, "failed"), os.path.relpath(runner.build, ROOT)
+    os.makedirs(kept, exist_ok=True)
+    shutil.copy(source, kept)
+    given = os.path.join(build, "failed", os.path.basename(source))
+    shown = [f"PATH={build}/bin:$PATH; " + c.replace("%s", shlex.quote(given)).replace("%t", given + ".out") for c in commands]
+    again = f"{os.path.relpath(sys.executable, ROOT)} tests/run.py {os.path.relpath(path, ROOT)}"
+    return "\n      ".join(["", *shown, "again: " + again, f"to expect what it prints now: {again} --bless"])
 
 
 # ---- Model suites ----
@@ -230,8 +251,16 @@ def run_batch(runner, suite, found, paths, options, under=()):
     noise = noises()
     lines = [f"{dir}\t{noise.get(f'{suite}/{name}', 0)}\n" for dir, name in names.items()]
     results = batch(runner, lines, names, paths, options, under)
-    return [Verdict(f"{suite}.{path}", name, *result) for (name, path), result in results.items()
-            if (path, result[0]) != ("int", "skip")]
+    shown = {case.name: model_help(case.dir, runner) for case in found}
+    return [Verdict(f"{suite}.{path}", name, status, why + (shown[name] if status == "fail" else ""))
+            for (name, path), (status, why) in results.items() if (path, status) != ("int", "skip")]
+
+
+def model_help(folder, runner):
+    """What to type to see a model case fail."""
+    build, folder = os.path.relpath(runner.build, ROOT), os.path.relpath(folder, ROOT)
+    return (f"\n      {build}/tests/tools/evalcase {folder}"
+            f"\n      {build}/bin/dlcc {folder}/model.onnx -o {build}/x.so && {build}/bin/dlrun {build}/x.so --data {folder}")
 
 
 def ptx_verdicts(runner, suite, found, gpus):

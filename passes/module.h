@@ -172,7 +172,17 @@ typedef struct Pass {
 	const char *what;       /* a line for --list-passes: what it does, and why at this point */
 } Pass;
 
-extern const Pass pass_table[]; /* in the order in which they run; the last has a null name */
+/* The passes, in the order in which they run: the numbers of rows of pass_table. */
+typedef enum PassId {
+#define PASS(name, on, rewrites, what) PASS_##name,
+#define BEFORE(first, then)
+#include "passes/passes.def"
+#undef PASS
+#undef BEFORE
+	PASS_COUNT
+} PassId;
+
+extern const Pass pass_table[]; /* by PassId; the last, number PASS_COUNT, has a null name */
 
 /* Whether M's kernels run on a GPU. */
 static inline bool module_on_gpu(const Module *m)
@@ -180,30 +190,11 @@ static inline bool module_on_gpu(const Module *m)
 	return m->ntargets && m->target[0]->gpu;
 }
 
-bool pass_infer(Module *m);
-bool pass_caches(Module *m);
-bool pass_canon(Module *m);
-bool pass_quantise(Module *m);
-bool pass_layout(Module *m);
-bool pass_alias(Module *m);
-bool pass_divmod(Module *m);
-bool pass_scatter(Module *m);
-bool pass_hoist(Module *m);
-bool pass_lower(Module *m);
-bool pass_invariant(Module *m);
-bool pass_place(Module *m);
-bool pass_algebra(Module *m);
-bool pass_quantise_weights(Module *m);
-bool pass_quantise_activations(Module *m);
-bool pass_views(Module *m);
-bool pass_gathers(Module *m);
-bool pass_fuse(Module *m);
-bool pass_rescale(Module *m);
-bool pass_constants(Module *m);
-bool pass_decide(Module *m);
-bool pass_sched(Module *m);
-bool pass_memplan(Module *m);
-bool pass_slice(Module *m);
+#define PASS(name, on, rewrites, what) bool pass_##name(Module *m);
+#define BEFORE(first, then)
+#include "passes/passes.def"
+#undef PASS
+#undef BEFORE
 
 /*
  * The memory plan. A value is stored in a slot of the arena, in an output's memory, in the weights,
@@ -304,6 +295,19 @@ typedef struct MemPlan {
 
 /* Runs P if it applies to M. False after a diagnostic. */
 bool pass_run(const Pass *p, Module *m);
+
+/* A pass is about to run; it has run, well or not; its result holds, as far as it was verified. */
+typedef enum PassEvent { PASS_BEGINS, PASS_RAN, PASS_HELD } PassEvent;
+
+/* What else happens while passes run. */
+typedef struct PassHook {
+	void (*at)(void *arg, Module *m, const Pass *p, PassEvent e); /* or null */
+	void *arg;
+	bool verify; /* the graph is verified after every pass, even without Options.verify */
+} PassHook;
+
+/* Runs the passes FROM to TO, both included. HOOK may be null. False after a diagnostic. */
+bool passes_run(Module *m, PassId from, PassId to, const PassHook *hook);
 /* Sets the note on N (copied). */
 void module_note(Module *m, const Node *n, const char *text);
 

@@ -209,17 +209,16 @@ static const Node *not_lowered(const Graph *g)
 
 static bool run_pass(OptCli *c, Module *m, const Pass *p)
 {
-	const Pass *infer = pass_by_name("infer", 5), *lower = pass_by_name("lower", 5),
-		   *decide = pass_by_name("decide", 6);
+	const PassId id = (PassId)(p - pass_table);
 
-	if (!m->infer && p != infer && !run_pass(c, m, infer))
+	if (!m->infer && id != PASS_infer && !run_pass(c, m, &pass_table[PASS_infer]))
 		return false;
-	if (p > lower && not_lowered(m->graph))
+	if (id > PASS_lower && not_lowered(m->graph))
 		return diag_error(&c->diag, node_diag(not_lowered(m->graph)),
 				  "%s works on kernels; run lower first", p->name);
-	if (p == decide + 1 && !m->ndecisions && !run_pass(c, m, decide))
+	if (id == PASS_sched && !m->ndecisions && !run_pass(c, m, &pass_table[PASS_decide]))
 		return false;
-	return pass_run(p, m) && (!c->opt.verify || graph_verify(m->graph, &c->diag, p->name));
+	return passes_run(m, id, id, NULL);
 }
 
 static bool run_passes(OptCli *c, Module *m)

@@ -228,41 +228,47 @@ static void print_verified(const Cli *c, const Module *m)
 		v->proved, v->proved == 1 ? "" : "s", v->unproved, v->wrong, v->equal);
 }
 
-static bool run_passes(const Cli *c, Module *m, const char *until)
+/* What the terminal and --time-passes show while passes run. */
+typedef struct Progress {
+	const Cli *c;
+	double since; /* when the pass began */
+} Progress;
+
+static void show_pass(void *arg, Module *m, const Pass *p, PassEvent e)
 {
-	bool tty = isatty(2);
+	Progress *g = arg;
+	const Cli *c = g->c;
+	const bool line = isatty(2) && !c->verbose;
+
+	if (e == PASS_BEGINS) {
+		if (line) {
+			fputs("\r\033[K", stderr);
+			escape_to_file(stderr, c->input, escape_terminal);
+			fprintf(stderr, ": %s", p->name);
+		}
+		g->since = now();
+	} else if (e == PASS_RAN) {
+		if (line)
+			fprintf(stderr, "\r\033[K");
+		if (c->time_passes)
+			print_time(now() - g->since, p->name);
+		if (m->opt.verify && p == &pass_table[PASS_sched])
+			print_verified(c, m);
+	} else {
+		dump(c, m, p->name);
+	}
+}
+
+static bool run_passes(const Cli *c, Module *m, PassId to)
+{
+	Progress g = {c, 0};
 
 	if (c->time_passes) {
 		fputs("for ", stderr);
 		name_targets(stderr, m);
 		fputs(":\n", stderr);
 	}
-	for (const Pass *p = pass_table; p->name; p++) {
-		double t = now();
-		int errors = c->diag.errors;
-		bool ok;
-
-		if (tty && !c->verbose) {
-			fputs("\r\033[K", stderr);
-			escape_to_file(stderr, c->input, escape_terminal);
-			fprintf(stderr, ": %s", p->name);
-		}
-		ok = pass_run(p, m) && c->diag.errors == errors;
-		if (tty && !c->verbose)
-			fprintf(stderr, "\r\033[K");
-		if (c->time_passes)
-			print_time(now() - t, p->name);
-		if (ok && m->opt.verify)
-			ok = graph_verify(m->graph, &((Cli *)(uintptr_t)c)->diag, p->name);
-		if (m->opt.verify && !strcmp(p->name, "sched"))
-			print_verified(c, m);
-		if (!ok)
-			return false;
-		dump(c, m, p->name);
-		if (until && !strcmp(p->name, until))
-			return true;
-	}
-	return true;
+	return passes_run(m, 0, to, &(PassHook){show_pass, &g, false});
 }
 
 static void add_target(const Target **list, int *n, const Target *t)
@@ -579,9 +585,9 @@ static bool make(Cli *c, Module *m)
 	if (ok && c->output && str_ends(c->output, ".dl"))
 		return write_text(c, m);
 	if (ok && c->output && str_ends(c->output, ".onnx"))
-		return run_passes(c, m, "quantise") && quantise_weights_operators(m) &&
+		return run_passes(c, m, PASS_quantise) && quantise_weights_operators(m) &&
 		       dims_fit(c, m->ctx) && onnx_write(m->graph, c->output, DLCC_VERSION);
-	return ok && run_passes(c, m, NULL) && dims_fit(c, m->ctx) && warn_unbounded(c, m) &&
+	return ok && run_passes(c, m, PASS_COUNT - 1) && dims_fit(c, m->ctx) && warn_unbounded(c, m) &&
 	       warn_whole(c, m);
 }
 
@@ -601,7 +607,7 @@ static const QuantPlan *plan_int8(Cli *c, const Module *like)
 	d->rules = rules;
 	m.ctx = ctx_new(d);
 	m.graph = read_input(c, d, m.ctx, m.arena, &file, NULL);
-	if (m.graph && bind_dims(c, m.ctx, m.graph) && pass_infer(&m) && pass_canon(&m) &&
+	if (m.graph && bind_dims(c, m.ctx, m.graph) && passes_run(&m, PASS_infer, PASS_canon, NULL) &&
 	    !d->errors && dims_fit(c, m.ctx))
 		plan = quantise_plan(c, &m, &o, like->arena);
 	c->diag.errors += d->errors - (c->diag.errors < d->errors ? c->diag.errors : d->errors);
@@ -624,7 +630,7 @@ static bool make_for_gpus(Cli *c, const Module *first, Module *gpu, OnnxFile **f
 	gpu->ctx = ctx_new(&quiet);
 	gpu->ctx->strings = first->ctx->strings; /* the programs share the weights */
 	gpu->graph = read_input(c, &quiet, gpu->ctx, gpu->arena, file, r);
-	return gpu->graph && bind_dims(c, gpu->ctx, gpu->graph) && run_passes(c, gpu, NULL) &&
+	return gpu->graph && bind_dims(c, gpu->ctx, gpu->graph) && run_passes(c, gpu, PASS_COUNT - 1) &&
 	       !quiet.errors;
 }
 

@@ -19,7 +19,7 @@ import os, re, sys
 
 lines = re.findall(r"^    /\* (\w+/\S+?)(?:, before (.*))? \*/\n((?:    (?!/\* \w+/).*\n|\n(?=    ))+)", open("HACKING.md").read(), re.M)
 assert [file for file, _, _ in lines] == ["ir/ops.def", "ops/elementwise.c", "ir/ops.def", "ops/contract.c",
-                                          "passes/kernel/twice.c", "passes/module.h", "passes/passes.c"], lines
+                                          "passes/kernel/twice.c", "passes/passes.def"], lines
 for file, before, line in lines:
     path = os.path.join(sys.argv[1], file)
     text = open(path).read() if os.path.exists(path) else ""
@@ -57,6 +57,13 @@ assert (np.load('$1/y.npy') == x ** 3).all() and (np.load('$1/z.npy') == 2 * (x 
 build/bin/dlcc cube.onnx --dump-ir=fuse >fused
 build/bin/dlcc cube.onnx --dump-ir=twice >twice
 grep -q 'mul(.*, 2)' fused && ! grep -q 'mul(.*, 2)' twice
+# A pass that must run before another one cannot have its row after that.
+sed -i '/^PASS(caches/,/")$/{H;d}; /^PASS(quantise,/{x;G}' passes/passes.def
+if gcc -std=gnu11 -I. -fsyntax-only passes/passes.c >order 2>&1; then
+	echo "a row in the wrong place is accepted"
+	exit 1
+fi
+grep -q 'pass caches must run before pass canon' order
 build/bin/dlcc cube.onnx -o cube.so
 right cpu
 if [ ! -e "$build/ptxsim/libcuda.so.1" ] || ! build/bin/dlcc --list-targets | grep -q cuda:; then

@@ -24,15 +24,10 @@ static bool compile_probe(Calibration *x, const PackageOpts *o, const char *path
 			     .level = o->level,
 			     .jobs = o->jobs,
 			     .verbose = o->verbose};
-	bool ok = true, on = false;
 
 	x->m->ntargets = 1;
 	x->m->target[0] = target_by_name("native");
-	for (const Pass *p = pass_table; p->name && ok; p++) {
-		ok = !on || pass_run(p, x->m);
-		on = on || !strcmp(p->name, "quantise");
-	}
-	return ok && package(x->m, &probe);
+	return passes_run(x->m, PASS_quantise + 1, PASS_COUNT - 1, NULL) && package(x->m, &probe);
 }
 
 /* ---- Inputs ---- */

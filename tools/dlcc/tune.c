@@ -183,17 +183,13 @@ static const char *make_artifact(Tuner *t, const char *base)
 {
 	Module m = *t->m;
 	PackageOpts o = t->opts;
-	bool ok = true;
+	bool ok;
 
 	m.arena = arena_new();
-	for (const Pass *p = pass_table, *on = NULL; p->name && ok; p++) {
-		on = on || !strcmp(p->name, "sched") ? p : NULL;
-		ok = !on || pass_run(p, &m);
-	}
 	o.output = arena_printf(t->a, "%s/%s.so", t->dir, base);
 	o.weights_hash = &t->weights;
 	o.weights_are_there = t->weights != 0;
-	ok = ok && package(&m, &o);
+	ok = passes_run(&m, PASS_sched, PASS_COUNT - 1, NULL) && package(&m, &o);
 	arena_free(m.arena);
 	return ok ? o.output : NULL;
 }

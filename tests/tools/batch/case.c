@@ -296,10 +296,7 @@ static const char *kernel_path(const Case *c, const GenPtx *g, const PtxFunc *fn
 
 static bool passes(Case *c, Module *m)
 {
-	for (const Pass *p = pass_table; p->name; p++)
-		if (!pass_run(p, m) || !graph_verify(m->graph, &c->diag, p->name) || c->diag.errors)
-			return false;
-	return true;
+	return passes_run(m, 0, PASS_COUNT - 1, &(PassHook){.verify = true}) && !c->diag.errors;
 }
 
 static bool make_weights(Module *m, Made *out)

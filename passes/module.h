@@ -98,7 +98,8 @@ typedef struct Options {
 	bool int8_activations;
 	bool bf16_activations; /* CPUs round what panels of bf16 weights are multiplied by to bf16 */
 	int list_tiles;          /* print this many of the best tiles for each product */
-	/* visit independent things in another order, which must not change the output */
+	/* visit kernels that are lowered, decided and scheduled alone from the last to the first
+	 * (module_first), which must not change the output */
 	bool shuffle;
 } Options;
 
@@ -188,6 +189,18 @@ extern const Pass pass_table[]; /* by PassId; the last, number PASS_COUNT, has a
 static inline bool module_on_gpu(const Module *m)
 {
 	return m->ntargets && m->target[0]->gpu;
+}
+
+/* The nodes of M's graph, by module_first and module_next, for a pass that handles each without the
+ * others: in order, or, with Options.shuffle, from the last to the first. */
+static inline Node *module_first(const Module *m)
+{
+	return m->opt.shuffle ? m->graph->last : m->graph->first;
+}
+
+static inline Node *module_next(const Module *m, const Node *n)
+{
+	return m->opt.shuffle ? n->prev : n->next;
 }
 
 #define PASS(name, on, rewrites, what) bool pass_##name(Module *m);

@@ -122,8 +122,8 @@ bool pass_lower(Module *m)
 
 	for (Node *n = m->graph->first; n; n = n->next)
 		narrow(m, n);
-	for (Node *n = m->graph->first, *next; n; n = next) {
-		next = n->next;
+	for (Node *n = module_first(m), *next; n; n = next) {
+		next = module_next(m, n);
 		diag_at(m->ctx, node_diag(n));
 		if (is_view(n))
 			lower_view(n);

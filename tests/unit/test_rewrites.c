@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rewrites_differ names a pass that changes what a graph computes; the real passes change
+/* Passes. rewrites_differ names a pass that changes what a graph computes; the real passes change
  * nothing. */
 #include "tests/tools/batch/rewrites.h"
 
@@ -75,9 +75,39 @@ static bool check(const char *what, const Pass *table, const char *want)
 	return ok;
 }
 
+/* With Options.shuffle the nodes come from the last to the first. */
+static bool visits(void)
+{
+	Diag diag = {.out = stderr};
+	Ctx *ctx = ctx_new(&diag);
+	Arena *a = arena_new();
+	Module m = {.ctx = ctx,
+		    .arena = a,
+		    .graph = graph_parse(ctx, a,
+					 "dlir 1\ngraph @g(%x: f32[2]) -> (%z) {\n"
+					 "  %y = Neg(%x) : f32[2]\n  %z = Abs(%y) : f32[2]\n}\n",
+					 "visits")};
+	bool ok = m.graph != NULL;
+
+	for (int shuffle = 0; shuffle < 2 && ok; shuffle++) {
+		const Node *first, *then;
+
+		m.opt.shuffle = shuffle;
+		first = module_first(&m);
+		then = module_next(&m, first);
+		ok = first->op == (shuffle ? OP_Abs : OP_Neg) &&
+		     then->op == (shuffle ? OP_Neg : OP_Abs) && !module_next(&m, then);
+	}
+	if (!ok)
+		printf("test_rewrites.c: --shuffle does not visit from the last to the first\n");
+	arena_free(a);
+	ctx_free(ctx);
+	return ok;
+}
+
 int main(void)
 {
 	const bool whole = check("the passes as they are", pass_table, NULL);
 
-	return !whole || !check("a pass that loses a term", with_fault, "pass fault on");
+	return !visits() || !whole || !check("a pass that loses a term", with_fault, "pass fault on");
 }

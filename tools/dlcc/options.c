@@ -62,7 +62,7 @@ static const char usage[] =
 	"  --dump-ir[=PASS]      print the IR after every pass, or after PASS; --dump-node=NAME: only there\n"
 	"  --verify              check the graph after every pass, and prove the schedules\n"
 	"  --rewrite-limit=N     rewrites done at most, to bisect a wrong one\n"
-	"  --shuffle             take what is independent in another order; the output stays the same\n"
+	"  --shuffle             lower, decide and schedule kernels from the last to the first; the output stays the same\n"
 	"  --sanitize            compile the generated C with ASan and UBSan\n"
 	"  --time-passes         print the time of each pass, and of each part of making the output\n"
 	"  --save-temps[=DIR]    keep the generated C, in DIR/NAME (default: ./NAME)\n"

@@ -67,7 +67,7 @@ bool pass_decide(Module *m)
 		const Target *target = decide_target(m, m->target[t]);
 
 		m->decision[t] = NEW_ARRAY(m->arena, m->ndecisions + 1, Decision *);
-		for (Node *n = m->graph->first; n; n = n->next) {
+		for (Node *n = module_first(m); n; n = module_next(m, n)) {
 			const bool host = node_on_host(n);
 			const Target *of = host ? m->host : target;
 			Kernel *k = node_kernel(n);

@@ -207,7 +207,7 @@ bool pass_sched(Module *m)
 	m->nsched = m->graph->nnodes;
 	for (int t = 0; t < m->ntargets; t++) {
 		m->sched[t] = NEW_ARRAY(m->arena, m->nsched + 1, Schedule *);
-		for (Node *n = m->graph->first; n; n = n->next)
+		for (Node *n = module_first(m); n; n = module_next(m, n))
 			if (node_kernel(n)) {
 				diag_at(m->ctx, node_diag(n));
 				m->sched[t][n->id] = all_variants(m, m->target[t], n,

@@ -315,7 +315,7 @@ def orders_test():
 # ---- Sizes and values at the edges (edges.py) ----
 
 EDGE_PARTS = 8    # tests into which a target's cases are divided
-EDGE_SHARE = 80   # without --all, one case in this many runs
+EDGE_SHARE = 120  # without --all, one case in this many runs
 GPU_SHARE = 90    # the same on the simulated GPU
 
 
@@ -358,7 +358,7 @@ def edge_tests(runner):
         yield edge_test_on_gpu(targets.split()[0], EDGE_PARTS if runner.options.all else GPU_SHARE, k)
 
 
-MODEL_SHARE = 3   # without --all, one whole model in this many runs
+MODEL_SHARE = 4   # without --all, one whole model in this many runs
 
 
 def wanted(suite, case, patterns):

@@ -7,5 +7,7 @@ set -u
 cd "$(dirname "$0")/../.." || exit 2
 NEEDS="onnx, onnxruntime"
 . tests/tools/evalcases.sh
-"$PYTHON" tests/ops/random_ops.py "$cases" "${SEED:-1}" "${COUNT:-12}" || exit 1
+count=6
+[ "${TESTS:-}" = all ] && count=12
+"$PYTHON" tests/ops/random_ops.py "$cases" "${SEED:-1}" "${COUNT:-$count}" || exit 1
 run_cases 4

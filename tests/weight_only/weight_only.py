@@ -299,7 +299,7 @@ def halves():
     ways = [(f"--target=cpu:{t}", True) for t, flag in CPUS.items() if runs_here(flag)]
     ways += [("--cc=gcc", True), ("--cc=gcc", False), ("--cc=clang -DDL_PORTABLE_HALF", True)]
     weights = ((T.FLOAT16, "--fp16"), (T.BFLOAT16, "--bf16"), (T.FLOAT16, ""), (T.BFLOAT16, ""))
-    for (option, whole), (dtype, form) in samples.share(list(itertools.product(ways, weights)), 3):
+    for (option, whole), (dtype, form) in samples.share(list(itertools.product(ways, weights)), 5):
         p = half_products(dtype, form, whole, option)
         for rows in ROWS:
             p.run(f"{FOLDER}/halves.so", rows)

@@ -577,7 +577,7 @@ def open_model(path: str, *, device: str | None, threads: int, profile: bool,
                folder: str | None = None) -> Model:
     """The model in the library at PATH, which may lie in FOLDER, a temporary one that goes with the model."""
     options = abi.LoadOptions(size=ctypes.sizeof(abi.LoadOptions), threads=threads, profile=int(profile),
-                              device=device.encode() if device else None)
+                              device=device.encode("utf-8", "backslashreplace") if device else None)
     library = _Library(path, options, folder)
     try:
         return Model(library, profile)

@@ -196,7 +196,7 @@ def run(folder, names):
     sanitized = os.path.join(BUILD, "san", "tests", "tools", "batch")
     if not gpu and os.path.exists(sanitized) and os.environ.get("TESTS") == "all":
         batch, options = sanitized, [*options, "--cc=gcc", "--sanitize"]
-        env["ASAN_OPTIONS"] = "detect_leaks=0"
+        env["ASAN_OPTIONS"] = "detect_leaks=0:allocator_may_return_null=1:max_allocation_size_mb=4096"
     done = subprocess.run([batch, "-O1", *options, out], check=False, env=env,
                           input="".join(f"{os.path.join(folder, n)}\t{noise.get('onnx/' + n, SUMS)}\n" for n in names),
                           text=True, capture_output=True)

@@ -44,6 +44,7 @@ WHOLE = -2**63, -2**40, -9, -3, -1, 0, 1, 2, 5, 9, 2**40, 2**63 - 1
 REAL = -np.inf, -1e30, -3.0, 0.0, 0.4, 1e30, np.inf, np.nan
 OPPOSITE = 3, 2**40
 SUMS = 1e-5      # noise of sums over a large prime, from which the model perhaps subtracts another
+MEMORY = 3 << 29  # bytes of a result under sanitizers, as larger ones would take minutes
 HUGE = 1 << 40   # elements that no memory has; a loop over as many takes an hour
 
 
@@ -196,7 +197,7 @@ def run(folder, names):
     sanitized = os.path.join(BUILD, "san", "tests", "tools", "batch")
     if not gpu and os.path.exists(sanitized) and os.environ.get("TESTS") == "all":
         batch, options = sanitized, [*options, "--cc=gcc", "--sanitize"]
-        env["ASAN_OPTIONS"] = "detect_leaks=0:allocator_may_return_null=1:max_allocation_size_mb=4096"
+        env["ASAN_OPTIONS"] = f"detect_leaks=0:allocator_may_return_null=1:max_allocation_size_mb={MEMORY >> 20}"
     done = subprocess.run([batch, "-O1", *options, out], check=False, env=env,
                           input="".join(f"{os.path.join(folder, n)}\t{noise.get('onnx/' + n, SUMS)}\n" for n in names),
                           text=True, capture_output=True)

@@ -7,7 +7,5 @@ set -u
 cd "$(dirname "$0")/../.." || exit 2
 NEEDS="onnx, onnxruntime"
 . tests/tools/evalcases.sh
-count=6
-[ "${TESTS:-}" = all ] && count=12
-"$PYTHON" tests/ops/random_ops.py "$cases" "${SEED:-1}" "${COUNT:-$count}" || exit 1
+"$PYTHON" tests/ops/random_ops.py "$cases" "${SEED:-1}" "${COUNT:-12}" || exit 1
 run_cases 4

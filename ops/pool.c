@@ -406,11 +406,13 @@ static bool expand_global_lp(Infer *in, Node *n, Value **out)
 }
 
 const Op op_MaxPool = {
+	.within = true,
 	.infer = infer_pool, .expand = expand_max_pool, .lower = lower_max_pool, .types = "fiu",
 	.attrs = "auto_pad: string, ceil_mode: int since 10, dilations: ints since 10, "
 		 "kernel_shape: ints, pads: ints, storage_order: int since 8, strides: ints",
 };
 const Op op_AveragePool = {
+	.within = true,
 	.types = "f", .infer = infer_pool, .expand = expand_average_pool, .lower = lower_average_pool,
 	.attrs = "auto_pad: string, ceil_mode: int since 10, count_include_pad: int since 7, "
 		 "dilations: ints since 19, kernel_shape: ints, pads: ints, strides: ints, sum: int own",
@@ -420,6 +422,7 @@ const Op op_LpPool = {
 	.attrs = "auto_pad: string, ceil_mode: int since 18, dilations: ints since 18, "
 		 "kernel_shape: ints, p: int, pads: ints, strides: ints",
 };
-const Op op_GlobalAveragePool = {.expand = expand_global_average, .types = "f"};
-const Op op_GlobalMaxPool = {.expand = expand_global_max, .types = "f"};
+const Op op_GlobalAveragePool = {
+	.within = true, .expand = expand_global_average, .types = "f"};
+const Op op_GlobalMaxPool = {.within = true, .expand = expand_global_max, .types = "f"};
 const Op op_GlobalLpPool = {.types = "f", .expand = expand_global_lp, .attrs = "p: int"};

@@ -57,8 +57,9 @@ static void pool_init(Node *n, Kernel *k, PoolNode *p)
  * as long apart, those of 3x3 1.3 times as long for sums and 0.7 to 2.5 times for maxima. */
 static const double FURTHER_POOL = 3;
 
-/* The spatial dims of W in which a pool of them alone changes something, in the order in which pools of one
- * dim each read the fewest elements; returns their number, or 0 if they read more than one pool. */
+/* The spatial dims of W in which a pool of that dim only changes something, in the order in which
+ * pools of one dim each read the fewest elements; returns their number, or 0 if they read more than
+ * one pool. */
 static int dims_apart(const Window *w, int *order)
 {
 	double whole = 1, parts = 0, results = 1, saves[MAX_RANK];
@@ -164,9 +165,10 @@ static bool expand_average_pool(Infer *in, Node *n, Value **out)
 	Window w;
 
 	parts = pools_apart(in, n, &w, order);
-	for (int d = 0; d < w.n; d++)
+	for (int d = 0; d < w.n;
+	     d++) /* how many elements are pads depends on where the window ends */
 		if (w.ceil[d] && node_int(n, "count_include_pad", 0))
-			return true;
+			parts = 0;
 	if (!parts)
 		return true;
 	v = expand_cast(in, n, node_in(n, 0), real);
@@ -180,27 +182,45 @@ static bool expand_average_pool(Infer *in, Node *n, Value **out)
 	return true;
 }
 
-static bool expand_lp_pool(Infer *in, Node *n, Value **out)
+/* The terms |x|^NORM of a norm, whose sums `root` takes; both in the type that sums have. */
+static Value *powers(Infer *in, Node *n, int64_t norm)
+{
+	const DType real = acc_dtype(infer_type(n, 0)->dtype);
+	Value *power = norm > 2 ? expand_scalar(in, n, real, (double)norm) : NULL,
+	      *v = expand_cast(in, n, node_in(n, 0), real);
+
+	if (norm == 2)
+		return EXPAND(in, n, Mul, v, v);
+	v = EXPAND(in, n, Abs, v);
+	return power ? EXPAND(in, n, Pow, v, power) : v;
+}
+
+/* The NORMth root of SUM, in the type of N's operand. */
+static Value *root(Infer *in, Node *n, Value *sum, int64_t norm)
 {
 	const DType t = infer_type(n, 0)->dtype, real = acc_dtype(t);
+
+	if (norm == 2)
+		sum = EXPAND(in, n, Sqrt, sum);
+	else if (norm > 2)
+		sum = EXPAND(in, n, Pow, sum, expand_scalar(in, n, real, 1.0 / (double)norm));
+	return expand_cast(in, n, sum, t);
+}
+
+static bool expand_lp_pool(Infer *in, Node *n, Value **out)
+{
 	const int64_t norm = node_int(n, "p", 2);
-	Value *v, *power = expand_scalar(in, n, real, (double)norm);
 	int order[MAX_RANK], parts;
 	Window w;
+	Value *v;
 
 	parts = pools_apart(in, n, &w, order);
 	if (!parts)
 		return true;
-	v = expand_cast(in, n, node_in(n, 0), real);
-	v = norm == 2 ? EXPAND(in, n, Mul, v, v) : EXPAND(in, n, Abs, v);
-	v = norm > 2 ? EXPAND(in, n, Pow, v, power) : v;
+	v = powers(in, n, norm);
 	for (int i = 0; i < parts; i++)
 		v = pool_dim(in, n, v, order[i], w.n);
-	if (norm > 1)
-		v = norm == 2 ? EXPAND(in, n, Sqrt, v)
-			      : EXPAND(in, n, Pow, v,
-				       expand_scalar(in, n, real, 1.0 / (double)norm));
-	out[0] = expand_cast(in, n, v, t);
+	out[0] = root(in, n, v, norm);
 	return true;
 }
 
@@ -380,45 +400,45 @@ static bool expand_global_max(Infer *in, Node *n, Value **out)
 
 static bool expand_global_lp(Infer *in, Node *n, Value **out)
 {
-	Value *axes = spatial_axes(in, n), *x = node_in(n, 0), *power, *root;
+	Value *axes = spatial_axes(in, n), *x = node_in(n, 0);
 	int64_t norm = node_int(n, "p", 2);
-	DType t = infer_type(n, 0)->dtype, real = acc_dtype(t);
 
 	if (!axes)
 		return false;
 	if (norm < 1)
 		return infer_error(in, n, "attribute \"p\" is %lld, expected 1 or more",
 				   (long long)norm);
-	if (norm <= 2) {
-		out[0] = norm == 1 ? EXPAND(in, n, ReduceL1, x, axes)
-				   : EXPAND(in, n, ReduceL2, x, axes);
-		return true;
-	}
-	x = expand_cast(in, n, x, real);
-	power = expand_scalar(in, n, real, (double)norm);
-	root = expand_scalar(in, n, real, 1.0 / (double)norm);
-	x = EXPAND(in, n, Abs, x);
-	x = EXPAND(in, n, Pow, x, power);
-	x = EXPAND(in, n, ReduceSum, x, axes);
-	x = EXPAND(in, n, Pow, x, root);
-	out[0] = expand_cast(in, n, x, t);
+	out[0] = norm == 1 ? EXPAND(in, n, ReduceL1, x, axes)
+		 : norm == 2
+			 ? EXPAND(in, n, ReduceL2, x, axes)
+			 : root(in, n, EXPAND(in, n, ReduceSum, powers(in, n, norm), axes), norm);
 	return true;
 }
 
 const Op op_MaxPool = {
 	.within = true,
-	.infer = infer_pool, .expand = expand_max_pool, .lower = lower_max_pool, .types = "fiu",
+	.infer = infer_pool,
+	.expand = expand_max_pool,
+	.lower = lower_max_pool,
+	.types = "fiu",
 	.attrs = "auto_pad: string, ceil_mode: int since 10, dilations: ints since 10, "
 		 "kernel_shape: ints, pads: ints, storage_order: int since 8, strides: ints",
 };
 const Op op_AveragePool = {
 	.within = true,
-	.types = "f", .infer = infer_pool, .expand = expand_average_pool, .lower = lower_average_pool,
-	.attrs = "auto_pad: string, ceil_mode: int since 10, count_include_pad: int since 7, "
-		 "dilations: ints since 19, kernel_shape: ints, pads: ints, strides: ints, sum: int own",
+	.types = "f",
+	.infer = infer_pool,
+	.expand = expand_average_pool,
+	.lower = lower_average_pool,
+	.attrs =
+		"auto_pad: string, ceil_mode: int since 10, count_include_pad: int since 7, "
+		"dilations: ints since 19, kernel_shape: ints, pads: ints, strides: ints, sum: int own",
 };
 const Op op_LpPool = {
-	.types = "f", .infer = infer_lp_pool, .expand = expand_lp_pool, .lower = lower_lp_pool,
+	.types = "f",
+	.infer = infer_lp_pool,
+	.expand = expand_lp_pool,
+	.lower = lower_lp_pool,
 	.attrs = "auto_pad: string, ceil_mode: int since 18, dilations: ints since 18, "
 		 "kernel_shape: ints, p: int, pads: ints, strides: ints",
 };

@@ -14,10 +14,12 @@ Value *sort_first(Infer *in, Node *n, Value *v, Dim *count);
 
 /* ---- sort_keys.c ---- */
 
-/* Elements of type T have keys; or, being of 64 bits, a key for each half. */
+/* What of an element a key holds: all of it, or a half of its 64 bits. */
+typedef enum SortHalf { SORT_WHOLE, SORT_LOW, SORT_HIGH } SortHalf;
+
+/* Elements of type T have keys; or, as they are of 64 bits, a key for each half. */
 bool sort_has_keys(DType t);
 bool sort_has_halves(DType t);
-typedef enum SortHalf { SORT_WHOLE, SORT_LOW, SORT_HIGH } SortHalf;
 /* The keys of X's last axis, the largest of which is that of its largest element, or of its
  * smallest one. BLOCK: in blocks of as many, along one more axis; 0: as X's own. */
 Value *sort_keys(Infer *in, Node *n, Value *x, bool largest, int64_t block);

@@ -74,9 +74,10 @@ static Expr *rank_of(Kernel *k, DType d, Expr *x)
 
 	if (dtype_is_int(d))
 		return ex_op2(p, IN_add, ex_cvt(p, CT_I64, x),
-			      ex_int(p, CT_I64, d == DT_U32   ? INT32_MIN
-						: d == DT_U64 ? INT64_MIN
-							      : 0));
+			      ex_int(p, CT_I64,
+				     d == DT_U32   ? INT32_MIN
+				     : d == DT_U64 ? INT64_MIN
+						   : 0));
 	f = ex_cvt(p, wide ? CT_F64 : CT_F32, x);
 	bits = ex_bits(p, whole, f);
 	/* numbers below 0 have the order of their magnitudes reversed; -0 is equal to 0 */
@@ -95,10 +96,10 @@ static Expr *half_of(Kernel *k, DType d, Expr *x, int64_t half)
 {
 	Expr *rank = rank_of(k, d, x);
 
-	return half == SORT_WHOLE  ? rank
-	       : half == SORT_HIGH ? BUILD_EXPR(k, CT_I64, "floordiv(r, 4294967296)", {"r", rank})
-				   : BUILD_EXPR(k, CT_I64, "sub(and(r, 4294967295), 2147483648)",
-						{"r", rank});
+	return half == SORT_WHOLE ? rank
+	       : half == SORT_HIGH
+		       ? BUILD_EXPR(k, CT_I64, "floordiv(r, 4294967296)", {"r", rank})
+		       : BUILD_EXPR(k, CT_I64, "sub(and(r, 4294967295), 2147483648)", {"r", rank});
 }
 
 static void lower_sort_keys(Infer *in, Node *n, Kernel *k)

@@ -180,7 +180,8 @@ typedef enum PassId {
 #include "passes/passes.def"
 #undef PASS
 #undef BEFORE
-	PASS_COUNT
+	PASS_COUNT,
+	PASS_LAST = PASS_COUNT - 1
 } PassId;
 
 extern const Pass pass_table[]; /* by PassId; the last, number PASS_COUNT, has a null name */

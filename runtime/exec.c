@@ -82,7 +82,8 @@ int rt_exec_host(dl_exec *x)
 
 	/* With a profile this thread begins each launch: others that run ahead while the system has
 	 * given its CPU away would leave it launches of no time. */
-	if (!x->prog->only_launches || c->threads == 1 || c->model->opt.executor || c->model->profile)
+	if (!x->prog->only_launches || c->threads == 1 || c->model->opt.executor ||
+	    c->model->profile)
 		return x->prog->exec(x);
 	others.counts = 0;
 	me = rt_pool_open(c->model->pool, c->threads, launches, &others);

@@ -55,9 +55,8 @@ static Memory read_memory(const dl_context *c, int32_t i)
 {
 	const dl_tensor *t = RT_AT(const dl_tensor, c->in, i);
 
-	return t->data && t->strides && c->x.in[i] != t->data
-		       ? (Memory){c->x.in[i], c->in_bytes[i]}
-		       : in_memory(c, i);
+	return t->data && t->strides && c->x.in[i] != t->data ? (Memory){c->x.in[i], c->in_bytes[i]}
+							      : in_memory(c, i);
 }
 
 /* What output O may write: its size, or, while that is unknown, all of its memory. */

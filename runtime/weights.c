@@ -220,10 +220,11 @@ static int open_beside(dl_model *m)
 		return open_path(m, path);
 	if (!access(other, F_OK))
 		return open_path(m, other);
-	return rt_error(m, DL_WEIGHTS,
-			"the weights are neither %.180s (beside the model's code) nor %.180s "
-			"(beside the program); put them there, or give weights_path (dlrun --weights)",
-			path, other);
+	return rt_error(
+		m, DL_WEIGHTS,
+		"the weights are neither %.180s (beside the model's code) nor %.180s "
+		"(beside the program); put them there, or give weights_path (dlrun --weights)",
+		path, other);
 }
 
 static int read_through(dl_model *m)

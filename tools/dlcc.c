@@ -587,7 +587,7 @@ static bool make(Cli *c, Module *m)
 	if (ok && c->output && str_ends(c->output, ".onnx"))
 		return run_passes(c, m, PASS_quantise) && quantise_weights_operators(m) &&
 		       dims_fit(c, m->ctx) && onnx_write(m->graph, c->output, DLCC_VERSION);
-	return ok && run_passes(c, m, PASS_COUNT - 1) && dims_fit(c, m->ctx) && warn_unbounded(c, m) &&
+	return ok && run_passes(c, m, PASS_LAST) && dims_fit(c, m->ctx) && warn_unbounded(c, m) &&
 	       warn_whole(c, m);
 }
 
@@ -607,8 +607,8 @@ static const QuantPlan *plan_int8(Cli *c, const Module *like)
 	d->rules = rules;
 	m.ctx = ctx_new(d);
 	m.graph = read_input(c, d, m.ctx, m.arena, &file, NULL);
-	if (m.graph && bind_dims(c, m.ctx, m.graph) && passes_run(&m, PASS_infer, PASS_canon, NULL) &&
-	    !d->errors && dims_fit(c, m.ctx))
+	if (m.graph && bind_dims(c, m.ctx, m.graph) &&
+	    passes_run(&m, PASS_infer, PASS_canon, NULL) && !d->errors && dims_fit(c, m.ctx))
 		plan = quantise_plan(c, &m, &o, like->arena);
 	c->diag.errors += d->errors - (c->diag.errors < d->errors ? c->diag.errors : d->errors);
 	if (file)
@@ -630,7 +630,7 @@ static bool make_for_gpus(Cli *c, const Module *first, Module *gpu, OnnxFile **f
 	gpu->ctx = ctx_new(&quiet);
 	gpu->ctx->strings = first->ctx->strings; /* the programs share the weights */
 	gpu->graph = read_input(c, &quiet, gpu->ctx, gpu->arena, file, r);
-	return gpu->graph && bind_dims(c, gpu->ctx, gpu->graph) && run_passes(c, gpu, PASS_COUNT - 1) &&
+	return gpu->graph && bind_dims(c, gpu->ctx, gpu->graph) && run_passes(c, gpu, PASS_LAST) &&
 	       !quiet.errors;
 }
 

@@ -233,7 +233,8 @@ static bool both_known(const Host *h, const Dim *a, const Dim *b, Sym **waits)
 static void print_fact(Host *h, const Fact *f, const char *fail)
 {
 	Arena *a = h->m->arena;
-	const bool wide = is_wide(f->a) || is_wide(f->b) || dim_may_cancel(f->a) || dim_may_cancel(f->b);
+	const bool wide = is_wide(f->a) || is_wide(f->b) || dim_may_cancel(f->a) ||
+			  dim_may_cancel(f->b);
 	const char *(*const text)(Host *, const Dim *) = wide ? wide_text : checked_text;
 	FactSize size;
 	int n = 0;

@@ -430,8 +430,8 @@ static void test_overlap(void)
 	set_own(&k, 1, NULL, 0);
 	k.out[0].rank = 0;
 	k.out[0].strides = no_strides;
-	check(k.api->run(k.c, k.in, k.n_in, k.out, k.n_out, NULL) == DL_INVALID, "strides without a dim",
-	      k.api->error(k.c));
+	check(k.api->run(k.c, k.in, k.n_in, k.out, k.n_out, NULL) == DL_INVALID,
+	      "strides without a dim", k.api->error(k.c));
 	free(no_strides);
 	close_call(&k);
 

@@ -109,5 +109,6 @@ int main(void)
 {
 	const bool whole = check("the passes as they are", pass_table, NULL);
 
-	return !visits() || !whole || !check("a pass that loses a term", with_fault, "pass fault on");
+	return !visits() || !whole ||
+	       !check("a pass that loses a term", with_fault, "pass fault on");
 }

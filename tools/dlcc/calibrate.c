@@ -27,7 +27,7 @@ static bool compile_probe(Calibration *x, const PackageOpts *o, const char *path
 
 	x->m->ntargets = 1;
 	x->m->target[0] = target_by_name("native");
-	return passes_run(x->m, PASS_quantise + 1, PASS_COUNT - 1, NULL) && package(x->m, &probe);
+	return passes_run(x->m, PASS_quantise + 1, PASS_LAST, NULL) && package(x->m, &probe);
 }
 
 /* ---- Inputs ---- */

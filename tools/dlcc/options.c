@@ -341,7 +341,8 @@ static bool unknown_option(Cli *c, const char *a)
 		if (strlen(foreign[i].option) == n && !strncmp(a, foreign[i].option, n))
 			return usage_error(c, foreign[i].fmt, a);
 	if (!access(a, F_OK))
-		return usage_error(c, "unknown option %s; for the file of that name put ./ before it", a);
+		return usage_error(
+			c, "unknown option %s; for the file of that name put ./ before it", a);
 	return usage_error(c, "unknown option %s", a);
 }
 

@@ -189,7 +189,7 @@ static const char *make_artifact(Tuner *t, const char *base)
 	o.output = arena_printf(t->a, "%s/%s.so", t->dir, base);
 	o.weights_hash = &t->weights;
 	o.weights_are_there = t->weights != 0;
-	ok = passes_run(&m, PASS_sched, PASS_COUNT - 1, NULL) && package(&m, &o);
+	ok = passes_run(&m, PASS_sched, PASS_LAST, NULL) && package(&m, &o);
 	arena_free(m.arena);
 	return ok ? o.output : NULL;
 }

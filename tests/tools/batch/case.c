@@ -296,7 +296,7 @@ static const char *kernel_path(const Case *c, const GenPtx *g, const PtxFunc *fn
 
 static bool passes(Case *c, Module *m)
 {
-	return passes_run(m, 0, PASS_COUNT - 1, &(PassHook){.verify = true}) && !c->diag.errors;
+	return passes_run(m, 0, PASS_LAST, &(PassHook){.verify = true}) && !c->diag.errors;
 }
 
 static bool make_weights(Module *m, Made *out)

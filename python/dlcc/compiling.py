@@ -110,8 +110,6 @@ def compile(model: Any, *, dims: Dims | None = None, target: str | None = None, 
     Raises CompileError, and gives the compiler's warnings as CompileWarning."""
     def make(arguments: Sequence[str]) -> None:
         _warn(programs.compile_model([source.path, *given, *arguments], source.name, progress))
-        if not os.path.exists(arguments[-1]):
-            raise Error(f"with options={list(options)} the compiler makes no library")
 
     def load(path: str, folder: str | None = None) -> Model:
         return open_model(path, device=device, threads=threads, profile=profile, folder=folder)
@@ -127,6 +125,8 @@ def compile(model: Any, *, dims: Dims | None = None, target: str | None = None, 
         try:
             output = os.path.join(folder, symbol + ".so")
             make(["-o", output])
+            if not os.path.exists(output):  # in a cache it may be missing for another reason: another process has removed it
+                raise Error(f"with options={list(options)} the compiler makes no library")
             os.unlink(output[:-len("so")] + "h")
             return load(output, folder)
         except BaseException:

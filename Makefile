@@ -58,12 +58,12 @@ BESIDE := -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/../lib'
 LIB_SRC := $(wildcard $(foreach d,base ir ops frontend passes codegen,$d/*.c $d/*/*.c $d/*/*/*.c))
 LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/gen/onnx.pb-c.o
 RT_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard runtime/*.c))
-TOOL_SRC := $(wildcard tools/*.c tools/*/*.c)
+TOOL_SRC := $(filter-out tools/ptxsim/%,$(wildcard tools/*.c tools/*/*.c))
 TOOLS := $(sort $(foreach t,$(TOOL_SRC:tools/%=%),$(firstword $(subst /, ,$(t:.c=)))))
 TESTS := $(patsubst tests/%.c,%,$(wildcard tests/unit/*.c tests/tools/*.c tests/fuzz/*.c))
 # Runners of many models at once: tests/tools/NAME.c, with tests/tools/NAME/, and dlrun's reading and comparing.
 TEST_SRC := $(TESTS:%=tests/%.c) $(wildcard $(TESTS:%=tests/%/*.c))
-SRC := $(LIB_SRC) $(wildcard runtime/*.c) $(TOOL_SRC) $(TEST_SRC) $(wildcard tests/ptxsim/*.c tests/ptxsim/check/*.c bench/gpu_pack/*.c)
+SRC := $(LIB_SRC) $(wildcard runtime/*.c) $(TOOL_SRC) $(TEST_SRC) $(wildcard tools/ptxsim/*.c tests/ptxsim/check/*.c tests/oracle/*.c bench/gpu_pack/*.c)
 program_obj = $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard $1.c $1/*.c))
 
 all: $(TOOLS:%=$(BUILD)/bin/%) $(BUILD)/lib/libdlrt.a $(BUILD)/include/dlrt.h
@@ -86,8 +86,8 @@ $(BUILD)/obj/gen/onnx.pb-c.o: $(BUILD)/gen/frontend/onnx.pb-c.c $(BUILD)/flags
 	$(Q)$(CC) $(filter-out $(WARN),$(CFLAGS)) -I$(BUILD)/gen/frontend -c $< -o $@
 
 # The interpreter's loops are vectorised; its contractions fuse, since products of f32 are exact in f64.
-$(BUILD)/obj/ir/eval%.o: private CFLAGS += $(OPT:-O2=-O3)
-$(BUILD)/obj/ir/eval_contract.o: private CFLAGS += -ffp-contract=fast
+$(BUILD)/obj/ir/eval/%.o: private CFLAGS += $(OPT:-O2=-O3)
+$(BUILD)/obj/ir/eval/eval_contract.o: private CFLAGS += -ffp-contract=fast
 
 $(BUILD)/obj/%.o: %.c $(BUILD)/flags | $(BUILD)/gen/frontend/onnx.pb-c.h
 	@mkdir -p $(@D)
@@ -97,7 +97,7 @@ $(BUILD)/obj/%.o: %.c $(BUILD)/flags | $(BUILD)/gen/frontend/onnx.pb-c.h
 $(BUILD)/obj/codegen/nvptx/llvm.o: private CFLAGS += $(LLVM_FLAGS)
 
 # It carries these texts.
-$(BUILD)/obj/codegen/package/embed.o: runtime/dlrt.h ir/scalar.h ir/scalar.ll
+$(BUILD)/obj/codegen/package/embed.o: runtime/dlrt.h ir/expr/scalar.h ir/expr/scalar.ll
 
 $(BUILD)/lib/libdlcc.a: $(LIB_OBJ)
 	@mkdir -p $(@D)
@@ -145,13 +145,13 @@ $(BUILD)/bin/%: $$(call program_obj,tools/%) $(BUILD)/lib/libdlcc.a $(BUILD)/lib
 # dlcc --tune runs models as dlrun does.
 $(BUILD)/bin/dlcc: $(addprefix $(BUILD)/obj/tools/dlrun/,array.o npy.o session.o)
 
-# Tests may use dlrun's parts: its files but its main.
-$(BUILD)/tests/libdlrun.a: $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tools/dlrun/*.c))
+# What tests share: dlrun's files but its main, and the evaluator of graphs.
+$(BUILD)/tests/libtests.a: $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tools/dlrun/*.c tests/oracle/*.c))
 	@mkdir -p $(@D)
 	@rm -f $@
 	$(Q)$(AR) rcsD $@ $^
 
-$(BUILD)/tests/%: $$(call program_obj,tests/%) $(BUILD)/tests/libdlrun.a $(BUILD)/lib/libdlcc.a $(BUILD)/lib/libdlrt.a
+$(BUILD)/tests/%: $$(call program_obj,tests/%) $(BUILD)/tests/libtests.a $(BUILD)/lib/libdlcc.a $(BUILD)/lib/libdlrt.a
 	@mkdir -p $(@D)
 	$(call say,LD $@)
 	$(Q)$(CC) $(CFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LDLIBS)
@@ -161,7 +161,7 @@ $(BUILD)/tests/tools/evalcase: $(BUILD)/obj/tests/tools/batch/forms.o
 $(BUILD)/tests/unit/test_rewrites: $(BUILD)/obj/tests/tools/batch/rewrites.o $(BUILD)/obj/tests/tools/batch/judge.o
 
 # A PTX interpreter that poses as the CUDA driver. It runs where it is built, and it is fast under sanitizers too.
-PTXSIM_OBJ := $(patsubst %.c,$(BUILD)/obj/ptxsim/%.o,$(wildcard tests/ptxsim/*.c) base/arena.c base/escape.c base/str.c)
+PTXSIM_OBJ := $(patsubst %.c,$(BUILD)/obj/ptxsim/%.o,$(wildcard tools/ptxsim/*.c) base/arena.c base/escape.c base/str.c)
 $(BUILD)/obj/ptxsim/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,CC $<)
@@ -219,7 +219,7 @@ $(PACK)/dlrun: $(call program_obj,tools/dlrun) $(BUILD)/lib/libdlcc.a $(BUILD)/l
 $(PACK)/tool: bench/gpu_pack/tool.c bench/gpu_pack/libraries.c $(wildcard bench/gpu_pack/*.h bench/gpu_pack/*.def) $(BUILD)/ptxsim/libcuda.so.1
 	$(PACK_CC) -ldl -lm -s
 
-$(PACK)/vectors: $(wildcard tests/ptxsim/check/*.c) bench/gpu_pack/stubs.c tests/ptxsim/half.c $(BUILD)/ptxsim/libcuda.so.1
+$(PACK)/vectors: $(wildcard tests/ptxsim/check/*.c) bench/gpu_pack/stubs.c tools/ptxsim/half.c $(BUILD)/ptxsim/libcuda.so.1
 	$(PACK_CC) -lm -s
 
 gpu-pack-bin: $(PACK)/dlrun $(PACK)/tool $(PACK)/vectors
@@ -313,7 +313,7 @@ format:
 DOC := $(DESTDIR)$(PREFIX)/share/doc/dlcc
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/lib/pkgconfig \
-		$(DESTDIR)$(PREFIX)/share/man/man1 $(DOC)/docs $(DOC)/ir $(patsubst %,$(DOC)/%,$(wildcard examples/*))
+		$(DESTDIR)$(PREFIX)/share/man/man1 $(DOC)/docs $(DOC)/ir/expr $(DOC)/ir/kernel $(patsubst %,$(DOC)/%,$(wildcard examples/*))
 	install $(TOOLS:%=$(BUILD)/bin/%) $(DESTDIR)$(PREFIX)/bin
 	install -m 644 runtime/dlrt.h $(DESTDIR)$(PREFIX)/include
 	install -m 644 $(BUILD)/lib/libdlrt.a $(DESTDIR)$(PREFIX)/lib
@@ -322,7 +322,7 @@ install: all
 		>$(DESTDIR)$(PREFIX)/lib/pkgconfig/dlrt.pc
 	install -m 644 README.md HACKING.md LICENSE NOTICE $(DOC)
 	install -m 644 docs/*.md $(DOC)/docs
-	install -m 644 $(patsubst %,ir/%,insts.def funcs.def monoids.def dtypes.def expr.h) $(DOC)/ir
+	for f in dtypes.def expr/insts.def expr/funcs.def expr/expr.h kernel/monoids.def; do install -m 644 ir/$$f $(DOC)/ir/$$f || exit; done
 	for f in $(filter-out %/run.sh,$(wildcard examples/*/*)); do install -m $$(stat -c %a $$f) $$f $(DOC)/$$f || exit; done
 
 clean:

@@ -4,7 +4,7 @@
 #define CODEGEN_NAMES_H
 
 #include "base/str.h"
-#include "ir/kernel.h"
+#include "ir/kernel/kernel.h"
 
 /*
  * The name of function NUMBER of a file or module, for the kernel or stage KERNEL: digits_k3_conv1

@@ -7,7 +7,7 @@
 #define FRONTEND_ATTRS_H
 
 #include "frontend/model.h"
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 
 /* The attributes of a call of a function, with the function's defaults. None of them is a
  * reference. */

@@ -6,7 +6,7 @@
 #ifndef FRONTEND_EXPORT_H
 #define FRONTEND_EXPORT_H
 
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 
 /* The oldest opset that models are written in: other engines know it, and most operators that
  * `infer` leaves have had their form since then. A model of a newer opset is written in its own. */

@@ -20,7 +20,7 @@
 #define FRONTEND_IMPORT_H
 
 #include "frontend/model.h"
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 
 /* The versions of the IR and of opsets that can be read. */
 enum { IR_VERSION_MIN = 3, IR_VERSION_MAX = 14 };

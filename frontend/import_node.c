@@ -5,7 +5,7 @@
 #include "frontend/listing.h"
 #include "frontend/tensor.h"
 #include "frontend/upgrade.h"
-#include "ir/definition.h"
+#include "ir/graph/definition.h"
 #include "ops/op.h"
 
 enum {

@@ -5,7 +5,7 @@
 #define FRONTEND_LISTING_H
 
 #include "frontend/model.h"
-#include "ir/definition.h"
+#include "ir/graph/definition.h"
 
 typedef struct ListedNode {
 	const char *name, *op; /* as diagnostics print them; OP: see onnx_op_shown */

@@ -9,7 +9,7 @@
 #define FRONTEND_SCOPE_H
 
 #include "frontend/onnx.pb-c.h"
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 
 typedef enum BindKind {
 	BIND_NODE,   /* made by node NODE, which is not imported yet */

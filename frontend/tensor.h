@@ -11,7 +11,7 @@
 #define FRONTEND_TENSOR_H
 
 #include "frontend/model.h"
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 
 /* Null after a diagnostic, which names LOC; or, if LOC.node is null, the tensor. */
 Tensor *onnx_tensor(OnnxFile *f, const Onnx__TensorProto *p, DiagLoc loc);

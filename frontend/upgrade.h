@@ -10,7 +10,7 @@
 #ifndef FRONTEND_UPGRADE_H
 #define FRONTEND_UPGRADE_H
 
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 
 enum { OPSET_MIN = 1, OPSET_MAX = 28 };
 

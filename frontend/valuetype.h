@@ -12,7 +12,7 @@
 #define FRONTEND_VALUETYPE_H
 
 #include "frontend/model.h"
-#include "ir/type.h"
+#include "ir/graph/type.h"
 
 typedef struct DimNames {
 	VEC(const char *) v; /* interned: names that are by themselves a dim of an input */

@@ -2,8 +2,8 @@
 /* The context: an arena, the names and the tables of dims and types. */
 #include "ir/ctx.h"
 
-#include "ir/dim_impl.h"
-#include "ir/type_impl.h"
+#include "ir/dim/dim_impl.h"
+#include "ir/graph/type_impl.h"
 #include "runtime/strtable.h"
 
 static void *alloc_in_arena(void *user, uint64_t bytes, uint64_t align)

@@ -8,15 +8,15 @@
 #include "base/diag.h"
 #include "base/str.h"
 
-typedef struct Bindings Bindings;       /* ir/bindings.h */
-typedef struct Definitions Definitions; /* ir/definition.h */
+typedef struct Bindings Bindings;       /* ir/dim/bindings.h */
+typedef struct Definitions Definitions; /* ir/graph/definition.h */
 
 typedef struct Ctx {
 	Arena *arena;
 	Interner *names;
 	Diag *diag;
-	struct DimTable *dims;   /* ir/dim.c */
-	struct TypeTable *types; /* ir/type.c */
+	struct DimTable *dims;   /* ir/dim/dim.c */
+	struct TypeTable *types; /* ir/graph/type.c */
 	struct dl_strings *strings; /* those of DT_STR elements: runtime/strtable.h */
 	const Bindings *bound;   /* while a definition is read for a node; else null */
 	Definitions *definitions; /* operators that the user defines; null: none */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The definition of an operator: one `const Op op_NAME` in its family's file, next to its row in
- * ir/ops.def. Import, verification, inference, folding, evaluation, lowering and docs/ops.md read
+ * ir/graph/ops.def. Import, verification, inference, folding, evaluation, lowering and docs/ops.md read
  * this struct. There are three kinds:
  *
  * elementwise   `scalar` is its meaning at one point, over x, y, z (operands 0, 1, 2) and attribute
@@ -13,8 +13,8 @@
 #ifndef OPS_OP_H
 #define OPS_OP_H
 
-#include "ir/eval.h"
-#include "ir/graph.h"
+#include "ir/eval/eval.h"
+#include "ir/graph/graph.h"
 
 /* The state of inference on a graph: types, and the contents of small integer tensors as dims. */
 typedef struct Infer Infer;
@@ -32,7 +32,7 @@ typedef struct Op {
 	 * types. */
 	const char *scalar, *scalar_int, *scalar_bool;
 	/* All attributes of the newest form, as a definition of an operator declares them:
-	 * "axis: int, alpha: float = 0.01" (ir/definition.h), and "graph" or "type" for the
+	 * "axis: int, alpha: float = 0.01" (ir/graph/definition.h), and "graph" or "type" for the
 	 * kinds that definitions lack. Others are refused. One that ONNX lacks, which passes and
 	 * upgrades set, is declared "batched: int own": texts take it, and files do not. A
 	 * default stands where SCALAR mentions the attribute; elsewhere INFER and EXPAND know
@@ -77,7 +77,7 @@ typedef struct Op {
 	void (*accuracy)(const Node *n, int o, int depth, Accuracy *a);
 
 	bool regions;      /* takes graphs as attributes, and may omit any operand; only with EXPAND */
-	bool compound;     /* takes values that are not tensors (ops/parts.h) */
+	bool compound;     /* takes values that are not tensors (ops/infer/parts.h) */
 
 	/* What of it calls a routine, and thus runs on the host in a program for GPUs: "for
 	 * strings", or "" where all of it does; null: nothing. lower_node checks it for LOWER. */
@@ -104,7 +104,7 @@ bool op_attr_find(OpKind op, const char *name, OpAttr *a);
 /* Prints the names of ONNX's attributes that operator OP takes, or "none". */
 void op_attrs_print(StrBuf *b, OpKind op);
 
-/* ---- infer.c ---- */
+/* ---- infer/infer.c ---- */
 
 Ctx *infer_ctx(Infer *in);
 Graph *infer_graph(Infer *in);
@@ -137,7 +137,7 @@ Infer *infer_new(Graph *g);
 bool infer_graph_run(Infer *in);
 bool infer_node(Infer *in, Node *n);
 
-/* ---- facts.c ---- */
+/* ---- infer/facts.c ---- */
 
 /* Requires A == B: proves it, or adds a fact for run time, or, if it is false, reports the error
  * WHAT. */
@@ -158,7 +158,7 @@ bool infer_dim_equals(Infer *in, Node *n, Dim *const *a, Dim *b, const char *wha
 /* *AT, a dim of an operand's type, with its name in messages. */
 FactSize infer_dim_shown(Infer *in, Node *n, Dim *const *at);
 
-/* ---- contents.c ---- */
+/* ---- infer/contents.c ---- */
 
 /* The elements of V (integer or bool, of constant size at most 64) as dims. Constants and shape
  * arithmetic are known; an element that only run time knows becomes a symbol with SRC = V. Null
@@ -175,7 +175,7 @@ const int64_t *infer_const_ints(Infer *in, Value *v, int *count);
 /* The elements of V, a constant of any float type; or null. */
 const double *infer_const_floats(Infer *in, Value *v, int *count);
 
-/* ---- lower.c ---- */
+/* ---- infer/lower.c ---- */
 
 /* The buffer of an operand or result; null if it is omitted. */
 Buf *lower_in(Kernel *k, int i);
@@ -186,7 +186,7 @@ Expr *lower_load_broadcast(Kernel *k, Buf *b, Iter *const *it, int n);
 /* Makes the kernel of one node, in ARENA: buffers for its operands and results, then op->lower. */
 Kernel *lower_node(Infer *in, Node *n, Arena *arena);
 
-/* ---- accuracy.c ---- */
+/* ---- infer/accuracy.c ---- */
 
 /* The value that V has its elements from, or numbers between which they are, by operators that do
  * nothing else. */
@@ -195,12 +195,12 @@ const Value *value_within(const Value *v);
  * expanded. DEPTH: how many operators asked for that of an operand to answer; 0 to begin with. */
 Accuracy value_accuracy(const Value *v, int depth);
 
-/* ---- elementwise.c ---- */
+/* ---- onnx/elementwise.c ---- */
 
 /* The expression of OP over ARGS, with N's attributes, computed in the ctype T. */
 Expr *lower_scalar(Kernel *k, Node *n, const Op *op, CType t, Expr *const *args, int nargs);
 
-/* ---- expand.c ---- */
+/* ---- infer/expand.c ---- */
 
 /* Make nodes in `expand` and `infer`: inserted before N, with N's locations, and typed at once.
  * Operands that are null at the end of ARGS are left out. Where a node cannot be typed, they do
@@ -246,22 +246,5 @@ Value *expand_cast(Infer *in, Node *n, Value *v, DType to);
 bool expand_result(Infer *in, Node *n, int k, Value *v, Value **out);
 #define EXPAND(in, n, op, ...) \
 	expand_node((in), (n), OP_##op, (Value *[]){__VA_ARGS__}, (int)(sizeof((Value *[]){__VA_ARGS__}) / sizeof(Value *)))
-
-/* ---- eval_graph.c ---- */
-
-/* Options of eval_graph_with. eval_graph has mad fused and no watch function. */
-typedef struct EvalGraphOpts {
-	bool mad_fused; /* whether the target's mad rounds once */
-	/* May be null. Called with ARG after each kernel. BUFS, by Buf.id, are its operands and
-	 * results; the results have error bounds (ir/eval.h) as for exact operands. False ends
-	 * the run. */
-	bool (*watch)(void *arg, Node *n, Kernel *k, const EvalBuf *bufs, const int64_t *sym);
-	void *arg;
-} EvalGraphOpts;
-
-/* Evaluates the whole graph. INPUTS and OUTPUTS are tensors by position; symbols are bound from
- * the inputs' shapes. False after a diagnostic (a fact that fails, an index out of range). */
-bool eval_graph(Graph *g, const Tensor *const *inputs, Tensor **outputs, Arena *arena, Diag *diag);
-bool eval_graph_with(Graph *g, const Tensor *const *inputs, Tensor **outputs, Arena *arena, Diag *diag, const EvalGraphOpts *o);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of operators: pairs each row of ir/ops.def with `op_NAME`. A row without one is a
+/* The table of operators: pairs each row of ir/graph/ops.def with `op_NAME`. A row without one is a
  * link error. */
 #include "ops/op.h"
 
@@ -9,12 +9,12 @@
 #define LOWER "abcdefghijklmnopqrstuvwxyz"
 
 #define OP(name, nin_min, nin_max, nout_min, nout_max, flags) extern const Op op_##name;
-#include "ir/ops.def"
+#include "ir/graph/ops.def"
 #undef OP
 
 const Op *const op_table[OP_COUNT] = {
 #define OP(name, nin_min, nin_max, nout_min, nout_max, flags) [OP_##name] = &op_##name,
-#include "ir/ops.def"
+#include "ir/graph/ops.def"
 #undef OP
 };
 

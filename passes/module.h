@@ -7,16 +7,16 @@
 #ifndef PASSES_MODULE_H
 #define PASSES_MODULE_H
 
-#include "ir/loop.h"
+#include "ir/loop/loop.h"
 #include "ops/op.h"
 
 /* Properties of a GPU, for schedules and their cost models. Rates are those of one chip at its
  * boost clock. */
 typedef struct Gpu {
-	int sm;          /* compute capability times ten: 80 */
-	bool only;       /* code for it does not run on later GPUs (sm_90a) */
-	int ptx;         /* the lowest PTX version that supports it, times ten */
-	int llvm;        /* the first LLVM that generates code for it */
+	int sm;    /* compute capability times ten: 80 */
+	bool only; /* code for it does not run on later GPUs (sm_90a) */
+	int ptx;   /* the lowest PTX version that supports it, times ten */
+	int llvm;  /* the first LLVM that generates code for it */
 	int sms;
 	/* bytes of shared memory that a block may have on it; about what all blocks of an SM
 	 * have together */
@@ -24,15 +24,15 @@ typedef struct Gpu {
 	/* the least SHARED of all GPUs that run this code, later ones included: a block may have
 	 * it on each of them */
 	int block_shared;
-	int registers;   /* 32-bit registers of an SM */
+	int registers; /* 32-bit registers of an SM */
 	/* Extra registers per thread, relative to sm_80, that ptxas needs for code with as many
 	 * live values. The values are the least for which ptxas 13.0 spills nothing in the model
 	 * suites. */
 	int spare;
-	int threads;     /* resident threads of an SM */
-	int lanes;       /* f32 multiply-adds of an SM in one clock */
-	int l2;          /* MiB of L2 cache */
-	int memory;      /* memory bandwidth, GB/s */
+	int threads; /* resident threads of an SM */
+	int lanes;   /* f32 multiply-adds of an SM in one clock */
+	int l2;      /* MiB of L2 cache */
+	int memory;  /* memory bandwidth, GB/s */
 	/* TFLOP/s of f32 fma, and of dense f16 matrix instructions with f32 sums */
 	int f32, f16;
 } Gpu;
@@ -46,58 +46,58 @@ enum { CACHE_LINE = 64 /* bytes, on all CPUs */ };
 
 /* What code is generated for: a row of codegen/targets.c. */
 typedef struct Target {
-	const char *name;   /* "x86-64-v4", "sm_80" */
+	const char *name; /* "x86-64-v4", "sm_80" */
 	/* the first words of the C compiler's -dumpmachine: "x86_64"; null: any */
 	const char *machine;
-	const char *march;  /* -march of the C compiler; null: its default */
+	const char *march; /* -march of the C compiler; null: its default */
 	/* DL_CPU_ bits of the features that a machine must have; 0: any machine */
 	uint64_t features;
-	int vector_bytes;   /* bytes of a vector register: 16 to 128 */
-	int registers;      /* number of vector registers */
-	bool fma;           /* mad is fused */
-	Dot dot;            /* CPUs: how they multiply bytes */
-	bool f16;           /* CPUs: an instruction converts a vector of f16 to f32 */
+	int vector_bytes; /* bytes of a vector register: 16 to 128 */
+	int registers;    /* number of vector registers */
+	bool fma;         /* mad is fused */
+	Dot dot;          /* CPUs: how they multiply bytes */
+	bool f16;         /* CPUs: an instruction converts a vector of f16 to f32 */
 	bool bf16; /* CPUs: an instruction adds the products of a pair of bf16 to each f32 lane */
-	int64_t l1, l2;     /* bytes of data cache to block for */
-	int cores;          /* cores that schedules keep busy, at least */
-	int wake;           /* nanoseconds of work that pay for waking a thread */
-	const Gpu *gpu;     /* null: a CPU */
+	int64_t l1, l2; /* bytes of data cache to block for */
+	int cores;      /* cores that schedules keep busy, at least */
+	int wake;       /* nanoseconds of work that pay for waking a thread */
+	const Gpu *gpu; /* null: a CPU */
 	/* CPUs: f32 GFLOP/s of one core, and GB/s from memory that it has, on a usual server; for
 	 * predictions that people read (--explain) */
 	int gflops, memory;
 } Target;
 
 typedef struct Options {
-	int level;               /* -O0..3; 0: one kernel for each node */
-	int rewrite_limit;       /* the most rewrites that are done; -1: no limit */
+	int level;         /* -O0..3; 0: one kernel for each node */
+	int rewrite_limit; /* the most rewrites that are done; -1: no limit */
 	/* run the verifier after every pass, and let isl check schedules */
 	bool verify;
 	/* CPUs: rows of the largest tiles of Winograd's convolutions, 2 or 4; 0: none */
 	int winograd;
 	int slice; /* CPUs: elements of the batch for each thread that run at a time; 0: all; negative: by cost */
-	bool flush;              /* CPUs take subnormal numbers for zero */
-	bool tf32;               /* allow GPUs to round the operands of f32 products to tf32 */
+	bool flush; /* CPUs take subnormal numbers for zero */
+	bool tf32;  /* allow GPUs to round the operands of f32 products to tf32 */
 	/* tiles of products on GPUs, in the syntax of passes/schedule/gpu/gemm_tiles_text.c;
 	 * null: the cost model chooses */
 	const char *tiles;
 	/* the text of a file of decisions for CPUs (passes/schedule/common/schedule_file.c), and
 	 * its name; null: `decide` chooses alone */
 	const char *schedule, *schedule_file;
-	bool warn_floats;        /* -Wfallback: about products of dequantised numbers in floats, too */
+	bool warn_floats; /* -Wfallback: about products of dequantised numbers in floats, too */
 	/* the layers that `quantise` quantises (passes/graph/quantise.h); null: none */
 	const struct QuantPlan *quantise;
 	/* what weights of products become (0: they stay): DT_I8 or DT_I4, with a scale for each
 	 * WEIGHT_GROUP terms of the sum (0: for all), DT_F16 or DT_BF16 */
 	DType weight_type;
 	int weight_group;
-	double weight_error;          /* the most that this may change weights, relative to their magnitude; negative: any */
+	double weight_error; /* the most that this may change weights, relative to their magnitude; negative: any */
 	const char *const *weight_keep; /* ... and those of these nodes stay */
 	int nweight_keep;
 	DType caches; /* what caches of f32 are stored as (caches_type); 0: they stay */
 	/* products of narrow weights quantise their other factor in groups of terms */
 	bool int8_activations;
 	bool bf16_activations; /* CPUs round what panels of bf16 weights are multiplied by to bf16 */
-	int list_tiles;          /* print this many of the best tiles for each product */
+	int list_tiles;        /* print this many of the best tiles for each product */
 	/* visit kernels that are lowered, decided and scheduled alone from the last to the first
 	 * (module_first), which must not change the output */
 	bool shuffle;
@@ -121,7 +121,7 @@ typedef struct Verified {
 	int proved, unproved, wrong, equal;
 } Verified;
 
-/* A run computes PARTS elements of the dim SYM for each thread at a time (passes/layout/slice.c). */
+/* A run computes PARTS elements of the dim SYM for each thread at a time (passes/memory/slice.c). */
 typedef struct Slice {
 	Sym *sym; /* null: all at once */
 	int64_t parts;
@@ -137,7 +137,7 @@ typedef struct Module {
 	bool f16, bf16; /* after `infer`: a value that is computed from inputs is of this type */
 	Options opt;
 	const Target *target[MAX_TARGETS]; /* best first; all CPUs, or all GPUs */
-	int ntargets; /* all of them are CPUs, or all are GPUs */
+	int ntargets;                      /* all of them are CPUs, or all are GPUs */
 	/* for GPUs: the CPU for which host code is compiled, which any host can run */
 	const Target *host;
 	/* Set by `decide`. By target, then by Node.id; null if the node is not a kernel, or one
@@ -149,15 +149,15 @@ typedef struct Module {
 	int nsched; /* entries of each */
 	Verified verified;
 	VEC(ByteProduct) byte_products; /* set by `algebra` */
-	struct MemPlan *mem; /* set by `memplan` */
-	Slice slice;         /* set by `slice` */
+	struct MemPlan *mem;            /* set by `memplan` */
+	Slice slice;                    /* set by `slice` */
 	/* By Node.id, for --explain: how a pass chose what the node's kernel is; or null. */
 	const char **note;
-	int nnotes;          /* entries of it */
-	FILE *report;        /* where passes say what they did that was asked for; or null */
-	bool *weights;       /* cached results of value_is_weights, by Value.id */
+	int nnotes;    /* entries of it */
+	FILE *report;  /* where passes say what they did that was asked for; or null */
+	bool *weights; /* cached results of value_is_weights, by Value.id */
 	int nweights;
-	struct Module *gpu;  /* in the module for CPUs: the one for GPUs, or null */
+	struct Module *gpu; /* in the module for CPUs: the one for GPUs, or null */
 } Module;
 
 /* The kinds of devices that a pass applies to. */
@@ -170,7 +170,7 @@ typedef struct Pass {
 	/* changes kernels into others that compute the same: tests evaluate the graph before and
 	 * after it */
 	bool rewrites;
-	const char *what;       /* a line for --list-passes: what it does, and why at this point */
+	const char *what; /* a line for --list-passes: what it does, and why at this point */
 } Pass;
 
 /* The passes, in the order in which they run: the numbers of rows of pass_table. */
@@ -352,16 +352,16 @@ void dce_graph(Module *m);
 /* Merges kernels over constants that compute the same (passes/graph/cse.c). */
 void cse_weights(Module *m);
 
-/* ---- layout/slice.c ---- */
+/* ---- memory/slice.c ---- */
 
 /* "slices: 2 of batch for each thread", or "slices: none". */
 void slice_print(StrBuf *b, const Module *m);
 
-/* ---- layout/memplan_text.c ---- */
+/* ---- memory/memplan_text.c ---- */
 
 void memplan_print(StrBuf *b, const Module *m);
 
-/* ---- layout/memplan.c ---- */
+/* ---- memory/memplan.c ---- */
 
 /* An upper bound of SIZE for memory that is planned before a run: SIZE with symbols that are
  * read from data at their upper bounds, so it only has symbols that the inputs' shapes

@@ -518,7 +518,7 @@ static inline void dl_fault(const dl_kctx *k, int32_t site, int64_t i, int64_t n
 	k->bad_index[1] = n;
 }
 
-/* Routines on strings, for kernels; ir/routines.def of the compiler describes them. */
+/* Routines on strings, for kernels; ir/expr/routines.def of the compiler describes them. */
 int64_t dl_str_concat(dl_strings *t, int64_t a, int64_t b);
 int64_t dl_str_pieces(dl_strings *t, int64_t s, int64_t delimiter);
 int64_t dl_str_piece(dl_strings *t, int64_t s, int64_t delimiter, int64_t k);

@@ -11,8 +11,8 @@ import subprocess
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-FOLDERS = ("base", "ir", "frontend", "ops", "passes/graph", "passes/kernel", "passes/layout", "passes/schedule", "passes/poly",
-           "codegen", "runtime", "tools", "tests/ptxsim")
+FOLDERS = ("base", "ir", "frontend", "ops", "passes/graph", "passes/forms", "passes/kernel", "passes/layout", "passes/memory",
+           "passes/schedule", "passes/poly", "codegen", "runtime", "tools")
 GLOSSARY_WORDS = 25  # most words of the glossary, since a new reader must learn each one
 
 # Words with a meaning that only this project gives them, and clauses that do not name their subject. The field's words are:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks which folders include which, that neither passes nor codegen test for ONNX's contractions by name, that each prototype in
 a header says where its body is (in the file of the header's name, or in that of the section, `/* ---- affine.c ---- */`, in which
-the prototype stands), that no strategy includes the private header of another, and that no two types have one name."""
+the prototype stands; the file is named from the header's folder, or from the root), that no strategy includes the private header of another, and that no two types have one name."""
 
 import glob
 import os
@@ -19,6 +19,7 @@ MAY = {
     "passes": {"passes", "ops", "ir", "base"},
     "codegen": {"codegen", "passes", "ir", "base"},
     "runtime": {"runtime"},
+    "tools/ptxsim": {"tools/ptxsim", "base"},  # stands for the driver: nothing of the compiler
     "tools": {"tools", "codegen", "frontend", "passes", "ops", "ir", "base", "runtime"},
 }
 STRINGS = "runtime/strtable.h"  # the table and the routines: the interpreter and the models run the same
@@ -32,6 +33,11 @@ EQUATIONS = r"passes/graph/(.*_)?(rules|equations|raise)\w*\.(c|def|h)"  # table
 CONTRACTIONS = r"\bOP_(MatMul\w*|Gemm|Einsum|Conv\w*|QLinear\w+|Attention|GroupQueryAttention)\b"
 
 
+def layer_of(path):
+    """The key of MAY to which PATH belongs."""
+    return next((layer for layer in MAY if path.startswith(layer + "/")), path.split("/")[0])
+
+
 def is_private(name, path):
     """Header NAME is for the files of one strategy, to which PATH does not belong; cpu_impl.h and gpu_impl.h are for their folders."""
     folder, header = os.path.split(name)
@@ -42,7 +48,7 @@ def is_private(name, path):
 
 
 def faults_of(path, text):
-    folder = path.split("/")[0]
+    folder = layer_of(path)
     for match in re.finditer(r'^\s*#\s*include\s+(["<])([^">]+)[">]', text, re.M):
         line = text.count("\n", 0, match.start()) + 1
         name = match.group(2)
@@ -54,7 +60,7 @@ def faults_of(path, text):
             if name.startswith("protobuf-c/") and folder != "frontend":
                 yield line, f"includes <{name}>; only frontend/ sees protobuf-c"
             continue
-        other = name.split("/")[0]
+        other = layer_of(name)
         if "/" not in name:
             yield line, f"includes \"{name}\" without its folder"
         elif other not in MAY[folder] and name not in EXTRA.get(folder, ()):
@@ -63,7 +69,7 @@ def faults_of(path, text):
             yield line, f"includes \"{name}\"; only ops/op.h is public"
         elif is_private(name, path):
             yield line, f"includes \"{name}\", the private header of another strategy"
-        elif folder == "codegen" and name == "ir/ops.def":
+        elif folder == "codegen" and name == "ir/graph/ops.def":
             yield line, "codegen never sees ops.def"
     if folder in ("passes", "codegen") and not re.fullmatch(EQUATIONS, path):
         for match in re.finditer(CONTRACTIONS, text):
@@ -93,7 +99,8 @@ def misplaced(path, text, found):
     folder, sections = os.path.dirname(path), [(m.start(), m.group(1)) for m in SECTION.finditer(plain)]
     for match in PROTOTYPE.finditer(plain):
         name = match.group(1)
-        said = [os.path.join(folder, file) for at, file in sections if at < match.start()][-1:] or [path[:-1] + "c"]
+        said = [file if file.startswith(path.split("/")[0] + "/") else os.path.join(folder, file) for at, file in sections if at < match.start()][-1:]
+        said = said or [path[:-1] + "c"]
         if name in found and not found[name] & set(said) and not (path in ANYWHERE and ANYWHERE[path].fullmatch(name)):
             yield plain.count("\n", 0, match.start()) + 1, f"the body of {name} is in {', '.join(sorted(found[name]))}, not in {said[0]}"
 
@@ -102,6 +109,8 @@ def shared_names(texts):
     """Types of one name in two files: a reader who searches for the name finds one type."""
     first = {}
     for path, text in texts.items():
+        if layer_of(path) == "tools/ptxsim":  # a program of its own
+            continue
         for match in re.finditer(r"^typedef (?:struct|enum|union) (\w+) \{", text, re.M):
             if first.setdefault(match.group(1), path) != path:
                 yield path, text.count("\n", 0, match.start()) + 1, f"{match.group(1)} is also a type of {first[match.group(1)]}"

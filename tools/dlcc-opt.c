@@ -10,8 +10,8 @@
 #include "base/sys.h"
 #include "codegen/targets.h"
 #include "frontend/import.h"
-#include "ir/definition.h"
-#include "passes/kernel/kernels.h"
+#include "ir/graph/definition.h"
+#include "passes/forms/kernels.h"
 
 #include <errno.h>
 #include <stdlib.h>

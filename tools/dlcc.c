@@ -8,7 +8,7 @@
 #include "codegen/weights/weights.h"
 #include "frontend/export.h"
 #include "frontend/import.h"
-#include "passes/kernel/scaled.h"
+#include "passes/forms/scaled.h"
 #include "passes/schedule/common/decision.h"
 #include "passes/schedule/gpu/gpu.h"
 #include "tools/dlcc/check.h"

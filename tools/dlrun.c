@@ -527,7 +527,7 @@ static bool weights_are_file(const RunOptions *o, const Session *s)
 	       diag_error(s->diag, (DiagLoc){.file = path}, "cannot be read: %s", open_error());
 }
 
-/* tests/ptxsim poses as the driver, and its times are those of an interpreter, or counts. */
+/* tools/ptxsim poses as the driver, and its times are those of an interpreter, or counts. */
 static void note_simulator(const Session *s)
 {
 	if (strstr(session_device(s), " ptxsim "))

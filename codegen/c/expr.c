@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Adapts the expression printer of ir/expr_c.h to gen_c: several roots at once, loads by flat
+/* Adapts the expression printer of ir/expr/expr_c.h to gen_c: several roots at once, loads by flat
  * index, and a test whether a text needs parentheses as an operand. */
 #include "codegen/c/expr.h"
 
-#include "ir/expr_c.h"
+#include "ir/expr/expr_c.h"
 
 #include <string.h>
 

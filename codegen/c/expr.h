@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Scalar expressions as C, for gen_c, over ir/expr_c.h. Shared subexpressions become named
+/* Scalar expressions as C, for gen_c, over ir/expr/expr_c.h. Shared subexpressions become named
  * temporaries. A load in an arm of a select is only evaluated if the arm is taken. */
 #ifndef CODEGEN_C_EXPR_H
 #define CODEGEN_C_EXPR_H
 
 #include "base/str.h"
-#include "ir/expr.h"
-#include "ir/kernel.h"
+#include "ir/expr/expr.h"
+#include "ir/kernel/kernel.h"
 
 /* A variable that holds the value of E. */
 typedef struct CExprNamed {

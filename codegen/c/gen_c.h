@@ -9,8 +9,8 @@
 #define CODEGEN_C_GEN_C_H
 
 #include "base/str.h"
-#include "ir/expr_c.h"
-#include "ir/loop.h"
+#include "ir/expr/expr_c.h"
+#include "ir/loop/loop.h"
 #include "passes/module.h"
 
 /* One printed function and what its call needs. */

@@ -203,7 +203,7 @@ static void find_call(void *arg, Expr *e)
 	*calls = *calls || (e->kind == EX_INST && inst_is_func(e->op.inst));
 }
 
-/* The values that N stores call a function of ir/funcs.def. */
+/* The values that N stores call a function of ir/expr/funcs.def. */
 static bool calls_function(const LNode *n)
 {
 	bool calls = false;
@@ -518,7 +518,7 @@ static bool has_only_stores(const LNode *n)
 
 /* Compilers leave a division in a loop although its result is always the same, since it might
  * trap and the loop might have no iteration. So those of N, a loop over stores that is not
- * serial, are computed before it; those of ir/scalar.h never trap. By a constant, compilers
+ * serial, are computed before it; those of ir/expr/scalar.h never trap. By a constant, compilers
  * multiply. */
 static void print_quotients(Fn *f, const LNode *n)
 {

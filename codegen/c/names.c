@@ -5,12 +5,12 @@
  * There are two name spaces. An identifier that stands for a buffer, an iterator or a size of the
  * IR ends in an underscore: `out_`, `i0_`, `batch_`. Models and texts may give these any names,
  * such as `default`, `NULL` or `valid`. No other identifier of a kernel ends in an underscore: no
- * keyword, no name of C's headers, of runtime/dlrt.h or of ir/scalar.h, and none that code
+ * keyword, no name of C's headers, of runtime/dlrt.h or of ir/expr/scalar.h, and none that code
  * generation creates, such as `begin` or `t3`. (Some predefined macros of compilers do, but they
  * begin with an underscore; identifiers from the IR begin with a letter.)
  */
 #include "codegen/c/gen_c_impl.h"
-#include "passes/kernel/kernels.h"
+#include "passes/forms/kernels.h"
 
 #include <ctype.h>
 #include <string.h>

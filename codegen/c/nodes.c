@@ -3,7 +3,7 @@
 #include "codegen/c/gen_c_impl.h"
 
 #include "codegen/c/tile.h"
-#include "passes/kernel/kernels.h"
+#include "passes/forms/kernels.h"
 
 #include <assert.h>
 #include <stdlib.h>

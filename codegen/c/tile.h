@@ -12,7 +12,7 @@ enum { TILE_DEPTH = 512 };
 /* Notes that the micro-kernel for T is used; returns its C name. */
 const char *c_tile_use(GenC *g, const Tile *t);
 /* The micro-kernel for T has the argument "rows", the rows of the product: few of them have several
- * sums for each element (Tile.rows in ir/loop.h). */
+ * sums for each element (Tile.rows in ir/loop/loop.h). */
 bool c_tile_counts_rows(const GenC *g, const Tile *t);
 /* The number of terms of a run of T, if T computes whole sums of few terms in whole runs; else 0.
  * Its micro-kernel then has no arguments for that number and for the first term. */

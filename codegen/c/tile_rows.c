@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The micro-kernel over rows and a panel that are both quantised (Tile.row_scale in ir/loop.h). For
+ * The micro-kernel over rows and a panel that are both quantised (Tile.row_scale in ir/loop/loop.h). For
  * each group of terms it adds up products of bytes, u8 of the rows by i8 of the panel, as integers,
  * by the function dot_u8_i8 (codegen/c/tile.c). The sums of the tile, in f32, get each of these
  * times both scales, in the order of the groups. So results depend neither on the shape of the tile
@@ -19,7 +19,7 @@
 #include "codegen/c/tile.h"
 
 #include "codegen/c/gen_c_impl.h"
-#include "passes/kernel/scaled.h"
+#include "passes/forms/scaled.h"
 
 /* bytes of scales ahead that are prefetched, of groups of 32 numbers of 4 bits */
 enum { FETCH_SCALES = 1024 };

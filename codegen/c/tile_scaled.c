@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The micro-kernel over a panel of quantised numbers (Tile.scale in ir/loop.h): numbers of 2, 4 or
+ * The micro-kernel over a panel of quantised numbers (Tile.scale in ir/loop/loop.h): numbers of 2, 4 or
  * 8 bits become floats in registers. The sum of a group, or of TILE_DEPTH terms if that is less, is
  * computed without the scale, and the tile's sums get it times the scale. So the order of the sums
  * depends on nothing but the shape of the tile.

@@ -2,7 +2,7 @@
 /*
  * What a tile computes from its rows of A to leave out terms.
  *
- * Tile.trim in ir/loop.h: finds the terms whose weights are not 0, in blocks from both ends. A
+ * Tile.trim in ir/loop/loop.h: finds the terms whose weights are not 0, in blocks from both ends. A
  * block is searched in vectors of the weights' bits: all bits but the sign are 0 only in 0 and -0,
  * so NaN counts as another weight. The last block may overlap the one before it. All limits but the
  * last term are multiples of a block, and so is TILE_DEPTH; so the sum is divided at the same terms

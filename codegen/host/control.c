@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prints the control flow of exec: the brackets of ir/blocks.h become for and if. */
+/* Prints the control flow of exec: the brackets of ir/graph/blocks.h become for and if. */
 #include "codegen/host/host_impl.h"
-#include "ir/blocks.h"
+#include "ir/graph/blocks.h"
 
 #include <string.h>
 

@@ -2,8 +2,8 @@
 /* Prints exec, which runs the graph: it reads the symbols that are elements of values, launches
  * kernels, and copies results that no kernel wrote. */
 #include "codegen/host/host_impl.h"
-#include "ir/blocks.h"
-#include "passes/kernel/kernels.h"
+#include "ir/graph/blocks.h"
+#include "passes/forms/kernels.h"
 
 #include <string.h>
 

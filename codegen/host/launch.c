@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Prints the launches of kernels, of which each may have variants for certain sizes. */
 #include "codegen/host/host_impl.h"
-#include "passes/kernel/kernels.h"
-#include "passes/kernel/work.h"
+#include "passes/forms/kernels.h"
+#include "passes/forms/work.h"
 
 #include <string.h>
 

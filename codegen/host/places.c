@@ -2,8 +2,8 @@
 /* The C text of the addresses of values in exec, and the allocation of those that the plan leaves
  * out because their size is known only there. */
 #include "codegen/host/host_impl.h"
-#include "ir/blocks.h"
-#include "passes/kernel/kernels.h"
+#include "ir/graph/blocks.h"
+#include "passes/forms/kernels.h"
 
 #include <assert.h>
 

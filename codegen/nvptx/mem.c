@@ -6,7 +6,7 @@
  */
 #include "codegen/nvptx/kernel.h"
 
-#include "passes/kernel/kernels.h"
+#include "passes/forms/kernels.h"
 
 #include <assert.h>
 #include <string.h>

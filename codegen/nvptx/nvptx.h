@@ -2,7 +2,7 @@
 /*
  * gen_nvptx: emits scheduled kernels as LLVM IR, and compiles these to PTX by LLVM's NVPTX back
  * end. A stage becomes one PTX entry; stages with the same text share it. The IR is emitted as
- * text, with the scalar functions of ir/scalar.ll. LLVM is only used by gen_nvptx_compile, in child
+ * text, with the scalar functions of ir/expr/scalar.ll. LLVM is only used by gen_nvptx_compile, in child
  * processes, with one module for each kernel.
  *
  * The parameters of an entry have 8 bytes each: the buffers (device addresses), the sizes, and, if
@@ -17,7 +17,7 @@
 #define CODEGEN_NVPTX_NVPTX_H
 
 #include "base/str.h"
-#include "ir/loop.h"
+#include "ir/loop/loop.h"
 #include "passes/module.h"
 
 /* A PTX entry. */

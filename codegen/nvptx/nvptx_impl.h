@@ -5,9 +5,9 @@
 #define CODEGEN_NVPTX_NVPTX_IMPL_H
 
 #include "codegen/nvptx/nvptx.h"
-#include "ir/expr_names.h"
+#include "ir/expr/expr_names.h"
 
-/* ---- scalar_lib.c: ir/scalar.ll ---- */
+/* ---- scalar_lib.c: ir/expr/scalar.ll ---- */
 
 typedef struct LlLib LlLib;
 
@@ -61,7 +61,7 @@ void ll_put(LlFn *f, const char *fmt, ...) BASE_PRINTF(2, 3); /* appends a line 
  * 0. */
 const char *ll_op(LlFn *f, const char *inst, const char *x, long long y);
 const char *ll_plus(LlFn *f, const char *x, long long y);
-/* The value of function NAME of the N arguments ARG: one of ir/scalar.ll, or of ir/funcs.def
+/* The value of function NAME of the N arguments ARG: one of ir/expr/scalar.ll, or of ir/expr/funcs.def
  * ("exp_f32"). */
 const char *ll_call(LlFn *f, const char *name, const char *const *arg, int n);
 /* The value of E; its code is emitted if E has no name yet. */
@@ -73,7 +73,7 @@ void ll_leave(LlFn *f, int mark);
 void ll_forget(LlFn *f);
 /* A constant in LLVM's syntax. */
 const char *ll_const(Arena *a, const Expr *e);
-/* The definition of the function FN of ir/funcs.def on f32 or f64. */
+/* The definition of the function FN of ir/expr/funcs.def on f32 or f64. */
 const char *ll_func(GenPtx *g, Inst fn, CType t);
 
 /* ---- registers.c ---- */

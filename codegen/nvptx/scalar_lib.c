@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The library of scalar functions: groups of ir/scalar.ll, expanded for every value of their
+ * The library of scalar functions: groups of ir/expr/scalar.ll, expanded for every value of their
  * variables, looked up by name.
  */
 #include "codegen/nvptx/nvptx_impl.h"

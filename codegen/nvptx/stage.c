@@ -10,7 +10,7 @@
  */
 #include "codegen/names.h"
 #include "codegen/nvptx/kernel.h"
-#include "passes/kernel/kernels.h"
+#include "passes/forms/kernels.h"
 
 #include <assert.h>
 #include <string.h>

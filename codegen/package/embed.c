@@ -6,6 +6,6 @@
 	__asm__(".section .rodata\n.hidden " #name "\n.global " #name "\n" #name \
 		":\n.incbin \"" path "\"\n.byte 0\n.previous\n")
 
-EMBED(embed_scalar_h, "ir/scalar.h");
+EMBED(embed_scalar_h, "ir/expr/scalar.h");
 EMBED(embed_dlrt_h, "runtime/dlrt.h");
-EMBED(embed_scalar_ll, "ir/scalar.ll");
+EMBED(embed_scalar_ll, "ir/expr/scalar.ll");

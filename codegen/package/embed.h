@@ -3,8 +3,8 @@
 #ifndef CODEGEN_PACKAGE_EMBED_H
 #define CODEGEN_PACKAGE_EMBED_H
 
-extern const char embed_scalar_h[]; /* ir/scalar.h */
+extern const char embed_scalar_h[]; /* ir/expr/scalar.h */
 extern const char embed_dlrt_h[];   /* runtime/dlrt.h */
-extern const char embed_scalar_ll[]; /* ir/scalar.ll */
+extern const char embed_scalar_ll[]; /* ir/expr/scalar.ll */
 
 #endif

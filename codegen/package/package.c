@@ -120,7 +120,7 @@ static HostOpts host_opts(const Pack *p)
 						  : p->o->weights_file};
 }
 
-/* The macros that ir/scalar.h depends on. */
+/* The macros that ir/expr/scalar.h depends on. */
 static const char *scalar_options(bool flush)
 {
 	return flush ? "#define DL_FLUSH 1 /* subnormal results are 0 */\n" : "";

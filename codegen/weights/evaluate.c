@@ -6,8 +6,8 @@
 #include "codegen/weights/weights_impl.h"
 
 #include "base/sys.h"
-#include "ir/eval.h"
-#include "passes/kernel/kernels.h"
+#include "ir/eval/eval.h"
+#include "passes/forms/kernels.h"
 
 /*
  * Evaluates one large map a block at a time, so that only the pages that the block reads and writes

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codegen/weights/move.h"
 
-#include "passes/kernel/kernels.h"
+#include "passes/forms/kernels.h"
 
 #include <assert.h>
 #include <math.h>

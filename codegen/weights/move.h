@@ -7,7 +7,7 @@
 #ifndef CODEGEN_WEIGHTS_MOVE_H
 #define CODEGEN_WEIGHTS_MOVE_H
 
-#include "ir/kernel.h"
+#include "ir/kernel/kernel.h"
 
 /* out[x] = in[base + sum from[i] * x[i]], and zero where edge_base + sum edge[i] * x[i] >= 0. */
 typedef struct Move {

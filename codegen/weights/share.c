@@ -7,7 +7,7 @@
  */
 #include "codegen/weights/weights.h"
 
-#include "passes/kernel/kernels.h"
+#include "passes/forms/kernels.h"
 
 #include <stdlib.h>
 

@@ -7,7 +7,7 @@
 #include "codegen/weights/weights_impl.h"
 
 #include "base/sys.h"
-#include "passes/kernel/kernels.h"
+#include "passes/forms/kernels.h"
 #include "runtime/hash.h"
 
 #include <errno.h>

@@ -11,7 +11,7 @@
  *     present = Concat(past, Cast(new))
  *
  * and what reads them reads Cast(present), or Cast(past), instead. Only new elements are rounded,
- * once. The result may still be in place of the input (passes/layout/alias.c), since the elements
+ * once. The result may still be in place of the input (passes/memory/alias.c), since the elements
  * of `past` are not converted.
  *
  * Caches of i8 have scales of f32: another input and another result, which have 1 as their last

@@ -9,9 +9,9 @@
  * result's type and the ONNX names.
  */
 #include "passes/graph/canon.h"
-#include "passes/kernel/kernels.h"
+#include "passes/forms/kernels.h"
 #include "passes/graph/rules.h"
-#include "ir/blocks.h"
+#include "ir/graph/blocks.h"
 
 #include <assert.h>
 

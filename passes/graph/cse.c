@@ -4,9 +4,9 @@
  * types; small constants with the same elements; and constants that `layout` packs or transposes in
  * the same way. The earlier node is kept.
  */
-#include "ir/blocks.h"
+#include "ir/graph/blocks.h"
 #include "passes/graph/canon.h"
-#include "passes/kernel/kernels.h"
+#include "passes/forms/kernels.h"
 
 #include <string.h>
 

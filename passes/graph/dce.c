@@ -6,9 +6,9 @@
  * for an operand. A node is live if one of its results is. The brackets around a live node are
  * live.
  */
-#include "ir/blocks.h"
+#include "ir/graph/blocks.h"
 #include "passes/module.h"
-#include "passes/kernel/kernels.h"
+#include "passes/forms/kernels.h"
 
 typedef struct Live {
 	Module *m;

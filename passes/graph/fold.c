@@ -6,9 +6,9 @@
  * becomes a constant, or Dims.
  */
 #include "passes/graph/canon.h"
-#include "passes/kernel/kernels.h"
+#include "passes/forms/kernels.h"
 
-#include "ir/eval.h"
+#include "ir/eval/eval.h"
 
 enum {
 	MAX_OPERANDS = 1 << 20, /* bytes of operands that folding may read */

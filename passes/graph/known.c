@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Values that are known when the model is compiled: constants, and what depends on constants
  * alone, if it is worth storing. */
-#include "ir/blocks.h"
-#include "passes/kernel/kernels.h"
+#include "ir/graph/blocks.h"
+#include "passes/forms/kernels.h"
 #include "passes/module.h"
 
 /* Number of elements of a static type; INT64_MAX if that overflows. */

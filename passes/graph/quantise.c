@@ -14,7 +14,7 @@
  */
 #include "passes/graph/quantise.h"
 
-#include "ir/blocks.h"
+#include "ir/graph/blocks.h"
 
 #include <assert.h>
 

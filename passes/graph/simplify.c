@@ -6,7 +6,7 @@
  * that differs in dims of 1 alone is a View. What a kernel does not show is in a table by operator.
  */
 #include "passes/graph/canon.h"
-#include "passes/kernel/kernels.h"
+#include "passes/forms/kernels.h"
 
 /* ---- Copies ---- */
 

@@ -18,17 +18,17 @@
  * CPUs do so with dequantised factors only where every target has an instruction for products of
  * bytes.
  *
- * A quantised model, from front to back: ops/quantise.c makes the operators products and
+ * A quantised model, from front to back: ops/onnx/quantise.c makes the operators products and
  * conversions, narrow.c finds the bytes behind factors, this file multiplies them, requantise.c
  * rounds the results, and a product of bytes is a dot product in codegen/c/tile.c and a matrix
- * instruction of ir/mma.def.
+ * instruction of ir/loop/mma.def.
  *
  * The sums of a factor are kernels of their own: those of constants are computed when the model is
  * built. The sums of a stencil are computed in two steps, first over the iterators that all
  * positions sum alike (channels), then over the stencil. Where only the guard depends on the
  * position, they are computed once for each border class (border_classes.c).
  */
-#include "passes/kernel/algebra.h"
+#include "passes/forms/algebra.h"
 
 #include "passes/schedule/common/gemm.h"
 #include "passes/schedule/gpu/gpu.h"

@@ -6,7 +6,7 @@
  * also reads f16, it is stored as f16. A load converts it at no cost, and vectorised accesses to
  * both have the same width.
  */
-#include "passes/kernel/kernels.h"
+#include "passes/forms/kernels.h"
 #include "passes/module.h"
 
 #include <string.h>

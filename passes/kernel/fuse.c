@@ -4,9 +4,9 @@
  * can use: one anchor (a contraction or rows of reductions), the maps that feed it, the maps that
  * follow it. Decisions read statements and access relations, never an op's name.
  *
- *   map -> any       the map is inlined where it is read (passes/kernel/inline.c)
+ *   map -> any       the map is inlined where it is read (passes/forms/inline.c)
  *   anchor -> map    epilogue: the map reads the anchor's result pointwise, up to a permutation
- *   row -> row, map  one pass over common parallel rows (passes/kernel/band.c): softmax, norms
+ *   row -> row, map  one pass over common parallel rows (passes/forms/band.c): softmax, norms
  *
  * A Gather of matrices is inlined into a product of one vector each, which reads them in place. Of
  * a constant's matrices it is inlined into any product, since its indices are checked by another
@@ -19,12 +19,12 @@
  * computed from constants alone and has other readers stays by itself: it is computed when the
  * model is built.
  */
-#include "ir/blocks.h"
-#include "passes/kernel/band.h"
-#include "passes/kernel/contraction.h"
-#include "passes/kernel/divide_late.h"
-#include "passes/kernel/fused.h"
-#include "passes/kernel/inline.h"
+#include "ir/graph/blocks.h"
+#include "passes/forms/band.h"
+#include "passes/forms/contraction.h"
+#include "passes/forms/divide_late.h"
+#include "passes/forms/fused.h"
+#include "passes/forms/inline.h"
 #include "passes/module.h"
 #include "passes/schedule/common/thresholds.h"
 #include "passes/schedule/cpu/cpu.h"

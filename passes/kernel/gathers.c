@@ -14,8 +14,8 @@
  * the layout packs all matrices of the constant when the model is built (passes/layout/panels.c).
  * Gathers of one constant by the same indices share the check.
  */
-#include "ir/blocks.h"
-#include "passes/kernel/contraction.h"
+#include "ir/graph/blocks.h"
+#include "passes/forms/contraction.h"
 #include "passes/module.h"
 
 enum {

@@ -12,7 +12,7 @@
  * new statement reads shared memory, too, into which the block has copied the elements of all its
  * rows (passes/schedule/gpu/group_bulk.c).
  */
-#include "passes/kernel/band.h"
+#include "passes/forms/band.h"
 #include "passes/module.h"
 #include "runtime/vector.h"
 

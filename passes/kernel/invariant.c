@@ -5,9 +5,9 @@
  * all. A map that only copies elements is left where it is unless a node that needs it moves, since
  * fusion inlines such a copy into its readers (passes/kernel/fuse.c).
  */
-#include "ir/blocks.h"
-#include "passes/kernel/inline.h"
-#include "passes/kernel/kernels.h"
+#include "ir/graph/blocks.h"
+#include "passes/forms/inline.h"
+#include "passes/forms/kernels.h"
 #include "passes/module.h"
 
 typedef struct Invariant {

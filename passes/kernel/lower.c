@@ -5,8 +5,8 @@
  * have becomes several. Operands that no statement reads (shapes that became dims) are dropped, and
  * iterators of extent 1 are removed. After this pass no operator is referred to by name.
  */
-#include "ir/blocks.h"
-#include "passes/kernel/kernels.h"
+#include "ir/graph/blocks.h"
+#include "passes/forms/kernels.h"
 #include "passes/module.h"
 
 #include <assert.h>
@@ -109,7 +109,7 @@ static void lower_view(Node *n)
 	node_remove(n);
 }
 
-/* A kernel that a definition gave (ir/definition.h) gets the form of those that are made here. */
+/* A kernel that a definition gave (ir/graph/definition.h) gets the form of those that are made here. */
 static void tidy(Node *n)
 {
 	kernel_drop_unit_iters(node_kernel(n));

@@ -10,7 +10,7 @@
  * host, and the run waits for it. The earliest small value on which the size depends is copied, so
  * that other sizes that depend on it need no other copy.
  *
- * A kernel that calls a routine of the runtime (ir/routines.def) runs on the host, where the text
+ * A kernel that calls a routine of the runtime (ir/expr/routines.def) runs on the host, where the text
  * of strings is. Its operands are inputs and constants, which the host has, or are copied to the
  * host; its results are copied to the GPU if kernels read them there. Kernels of which all results
  * are strings run on the host between two routines, and between a routine and a result of the
@@ -19,8 +19,8 @@
  *
  * -Wfallback reports each kernel with a routine, and each Copy.
  */
-#include "ir/blocks.h"
-#include "passes/kernel/kernels.h"
+#include "ir/graph/blocks.h"
+#include "passes/forms/kernels.h"
 #include "passes/module.h"
 
 typedef struct HostPlacing {

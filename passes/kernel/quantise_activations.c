@@ -12,13 +12,13 @@
  * whose elements are all tiny becomes 0, and one with an infinity or NaN makes all sums of its row
  * NaN.
  *
- * The form is found by passes/kernel/scaled.c, and computed by the tiles of codegen/c/tile_rows.c.
+ * The form is found by passes/forms/scaled.c, and computed by the tiles of codegen/c/tile_rows.c.
  * On GPUs, whose products have weights in f32, nothing is quantised.
  */
-#include "passes/kernel/scaled.h"
-#include "passes/kernel/through.h"
+#include "passes/forms/scaled.h"
+#include "passes/forms/through.h"
 
-#include "ir/blocks.h"
+#include "ir/graph/blocks.h"
 #include "passes/layout/panels.h"
 #include "passes/schedule/common/gemm.h"
 #include "passes/schedule/cpu/cpu.h"

@@ -26,11 +26,11 @@
  * DequantizeLinear. Other readers of W, as a table of embeddings has that is a product's factor,
  * too, read W itself.
  */
-#include "passes/kernel/scaled.h"
-#include "passes/kernel/through.h"
+#include "passes/forms/scaled.h"
+#include "passes/forms/through.h"
 
 #include "base/sys.h"
-#include "ir/scalar.h"
+#include "ir/expr/scalar.h"
 #include "passes/graph/quantise.h"
 
 #include <math.h>

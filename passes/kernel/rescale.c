@@ -16,8 +16,8 @@
  * The constants on the right are new constants of the model: kernels that differ only in them still
  * share their code.
  */
-#include "passes/kernel/algebra.h"
-#include "passes/kernel/through.h"
+#include "passes/forms/algebra.h"
+#include "passes/forms/through.h"
 #include "passes/module.h"
 
 #include <math.h>

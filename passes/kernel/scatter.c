@@ -15,7 +15,7 @@
  *   - Elements that are narrower than the hardware's atomic operations are widened in a temporary
  *     until all updates are done.
  */
-#include "passes/kernel/kernels.h"
+#include "passes/forms/kernels.h"
 #include "passes/module.h"
 
 typedef struct Scatters {

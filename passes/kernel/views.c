@@ -17,8 +17,8 @@
  * Readers of repeated elements are split likewise, on all devices: views_repeat.c. Views that only
  * add or drop dims of 1 after a move disappear: views_ones.c.
  */
-#include "passes/kernel/inline.h"
-#include "passes/kernel/views_impl.h"
+#include "passes/forms/inline.h"
+#include "passes/forms/views_impl.h"
 
 #include <string.h>
 

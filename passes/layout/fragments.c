@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Constant operands of matrix instructions in the order of fragments (ir/mma.def). Blocks of
+ * Constant operands of matrix instructions in the order of fragments (ir/loop/mma.def). Blocks of
  * MMA_ROWS rows of the operand's own side by 64 bytes of terms follow one another along the summed
  * iterator. A block holds, for each half of the terms, the four registers (16 bytes) of lane 0, of
  * lane 1 and so on. So a tile is filled by contiguous pieces of 1 KiB, a lane reads its registers

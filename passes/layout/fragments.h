@@ -4,8 +4,8 @@
 #ifndef PASSES_LAYOUT_FRAGMENTS_H
 #define PASSES_LAYOUT_FRAGMENTS_H
 
-#include "ir/loop.h"
-#include "passes/kernel/contraction.h"
+#include "ir/loop/loop.h"
+#include "passes/forms/contraction.h"
 #include "passes/module.h"
 
 enum { FRAGMENT_BYTES = 64 }; /* bytes of terms in a block */

@@ -3,7 +3,7 @@
 #ifndef PASSES_LAYOUT_LAYOUT_IMPL_H
 #define PASSES_LAYOUT_LAYOUT_IMPL_H
 
-#include "passes/kernel/contraction.h"
+#include "passes/forms/contraction.h"
 #include "passes/module.h"
 
 /* ---- layout.c ---- */

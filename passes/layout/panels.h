@@ -3,7 +3,7 @@
 #ifndef PASSES_LAYOUT_PANELS_H
 #define PASSES_LAYOUT_PANELS_H
 
-#include "passes/kernel/kernels.h"
+#include "passes/forms/kernels.h"
 #include "passes/module.h"
 
 /* E of node N depends on constants alone, and on no size. */

@@ -4,7 +4,7 @@
 #ifndef PASSES_LAYOUT_PANELS_IMPL_H
 #define PASSES_LAYOUT_PANELS_IMPL_H
 
-#include "passes/kernel/contraction.h"
+#include "passes/forms/contraction.h"
 #include "passes/layout/panels.h"
 
 /* A kernel that copies an operand of product C of node N, or a part of one. */

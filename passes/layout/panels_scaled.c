@@ -15,8 +15,8 @@
  *
  * An unsigned number whose zero point is the middle of its range becomes a signed one without.
  */
-#include "passes/kernel/scaled.h"
-#include "passes/kernel/through.h"
+#include "passes/forms/scaled.h"
+#include "passes/forms/through.h"
 #include "passes/layout/panels_impl.h"
 #include "passes/schedule/common/thresholds.h"
 #include "passes/schedule/cpu/cpu.h"

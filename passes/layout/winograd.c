@@ -10,7 +10,7 @@
  */
 #include "passes/layout/winograd.h"
 
-#include "passes/kernel/contraction.h"
+#include "passes/forms/contraction.h"
 #include "passes/layout/panels.h"
 #include "passes/schedule/common/thresholds.h"
 

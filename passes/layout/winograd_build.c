@@ -20,7 +20,7 @@
  */
 #include "passes/layout/winograd.h"
 
-#include "passes/kernel/kernels.h"
+#include "passes/forms/kernels.h"
 
 /* A kernel that is made from parts of the convolution's. */
 typedef struct Part {

@@ -3,7 +3,7 @@
 #ifndef PASSES_POLY_POLY_IMPL_H
 #define PASSES_POLY_POLY_IMPL_H
 
-#include "passes/kernel/kernels.h"
+#include "passes/forms/kernels.h"
 #include "passes/poly/poly.h"
 
 #include <isl/aff.h>
@@ -164,7 +164,7 @@ typedef struct Poly {
 	bool opaque; /* two parameters may be one number in two forms: no counterexample is certain */
 } Poly;
 
-/* ---- passes/poly/expr.c ---- */
+/* ---- expr.c ---- */
 
 /* The iterators that are the dims of a set. */
 typedef struct SetDims {
@@ -172,11 +172,11 @@ typedef struct SetDims {
 	int n;
 } SetDims;
 
-/* ---- passes/poly/tree.c ---- */
+/* ---- tree.c ---- */
 
-/* ---- passes/poly/relate.c ---- */
+/* ---- relate.c ---- */
 
-/* ---- passes/poly/deps.c ---- */
+/* ---- deps.c ---- */
 
 /* STRICT: the source must run before the sink. ALONE: they must not run at the same time. */
 typedef enum Need { STRICT, ALONE } Need;
@@ -194,11 +194,11 @@ typedef struct Dep {
 	int nidx;
 } Dep;
 
-/* ---- passes/poly/values.c ---- */
+/* ---- values.c ---- */
 
-/* ---- passes/poly/trim.c ---- */
+/* ---- trim.c ---- */
 
-/* ---- passes/poly/locals.c ---- */
+/* ---- locals.c ---- */
 
 /* ---- poly.c ---- */
 

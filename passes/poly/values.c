@@ -13,7 +13,7 @@
  *
  * Not checked: the contents of copies of operands (packing, tiles in shared memory).
  */
-#include "passes/kernel/read_when.h"
+#include "passes/forms/read_when.h"
 #include "passes/poly/poly_impl.h"
 
 typedef enum Answer { SAME, DIFFERENT, UNKNOWN } Answer;

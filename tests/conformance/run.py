@@ -4,7 +4,7 @@
 pass, sorted by reason, and what of a GPU's run waits for the host (-Wfallback).
 
 With --device=cpu:v3 the models are compiled for that kind of CPU. With --device=cuda:sm_80 they run on a simulated GPU of that compute
-capability (tests/ptxsim/), and the list is build/conformance-sm_80.txt.
+capability (tools/ptxsim/), and the list is build/conformance-sm_80.txt.
 
 A case is refused if the compiler says why it does not support the model, or the runtime does for an input; anything else that
 does not pass is a failure. Only cases whose names match PATTERN run, a regular expression. Models that need a download ("real")

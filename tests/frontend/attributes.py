@@ -34,7 +34,7 @@ def model(schema, *more, opset=None):
 
 
 def schemas(operators):
-    """The schemas, of all versions, of OPERATORS, as the table in ir/ops.def names them."""
+    """The schemas, of all versions, of OPERATORS, as the table in ir/graph/ops.def names them."""
     for s in onnx.defs.get_all_schemas_with_history():
         if ({"": "", "ai.onnx.ml": "ml_"}.get(s.domain, "?") + s.name) in operators:
             yield s

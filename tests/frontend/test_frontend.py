@@ -505,7 +505,7 @@ def test_upgrades():
 
 def test_schemas():
     """Every attribute of a schema of the standard is taken, and no other."""
-    with open("ir/ops.def") as f:
+    with open("ir/graph/ops.def") as f:
         operators = set(re.findall(r"^OP\((\w+),(?!.*INTERNAL)", f.read(), re.M)) - {"Constant"}
     check(len(operators) > 200, "operators are read", len(operators))
     for name, model in attributes.cases(operators):

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prints every function of ir/funcs.def as C over ir/scalar.h, and a table of them, for ulp.c to
+/* Prints every function of ir/expr/funcs.def as C over ir/expr/scalar.h, and a table of them, for ulp.c to
  * measure. */
-#include "ir/expr_c.h"
+#include "ir/expr/expr_c.h"
 
 #include <stdio.h>
 
@@ -16,7 +16,7 @@ int main(void)
 	for (int i = 0; i < INST_COUNT; i++)
 		all.used[i][0] = all.used[i][1] = inst_is_func((Inst)i);
 	ex_c_funcs(&b, expr_pool_new(c, a), &all);
-	printf("#include \"ir/scalar.h\"\n\n%s", strbuf_str(&b));
+	printf("#include \"ir/expr/scalar.h\"\n\n%s", strbuf_str(&b));
 	for (int n = 1; n <= 2; n++) {
 		printf("#define FUNCS_%d(X)", n);
 		for (int i = 0; i < INST_COUNT; i++)

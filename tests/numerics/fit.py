@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The polynomials and quotients of polynomials of ir/funcs.def: prints ir/polys.h.
+"""The polynomials and quotients of polynomials of ir/expr/funcs.def: prints ir/expr/polys.h.
 
 Each polynomial is the minimax one of its function on its interval, by Remez's exchange on a fine grid; quotients are nearly
 so, by weighted least squares. Coefficients are rounded to the type one after another, lowest power first, and the others
@@ -208,7 +208,7 @@ def two_over_pi():
 
 def main():
     print("/* SPDX-License-Identifier: Apache-2.0 */")
-    print("/* Minimax polynomials for ir/funcs.def, made by tests/numerics/fit.py; errors are relative. */")
+    print("/* Minimax polynomials for ir/expr/funcs.def, made by tests/numerics/fit.py; errors are relative. */")
     mp.dps = 400
     two_over_pi()
     mp.dps = 50

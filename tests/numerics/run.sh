@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The functions of ir/funcs.def against MPFR, with fused multiply-adds and in two roundings.
+# The functions of ir/expr/funcs.def against MPFR, with fused multiply-adds and in two roundings.
 #	run.sh          a share of the inputs; prints "N passed, N failed"
 #	run.sh all      all of them, for hours, at low priority; writes the table in docs/numerics.md. What an earlier
 #	                run finished, with the same functions, is not run again. ULP_JOBS=N: so many at a time (2).
@@ -53,7 +53,7 @@ if [ "${1:-}" != all ]; then
 	$PYTHON tests/numerics/table.py "$TMP/records"
 	exit
 fi
-cat "$TMP/funcs.h" ir/scalar.h >"$TMP/functions"
+cat "$TMP/funcs.h" ir/expr/scalar.h >"$TMP/functions"
 cmp -s "$TMP/functions" build/ulp/functions || rm -rf build/ulp
 mkdir -p build/ulp/records
 cp "$TMP/functions" build/ulp/functions

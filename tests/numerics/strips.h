@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The functions of ir/funcs.def over strips of STRIP values. strips.c is compiled twice, with the
+ * The functions of ir/expr/funcs.def over strips of STRIP values. strips.c is compiled twice, with the
  * instructions' `mad` fused and in two roundings (VARIANT), so that one program measures both
  * against one reference.
  */

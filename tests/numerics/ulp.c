@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The largest error of each function of ir/funcs.def in units of the last place, in the very C that
+ * The largest error of each function of ir/expr/funcs.def in units of the last place, in the very C that
  * models get, with `mad` fused and in two roundings.
  *
  *     ulp [--share=N] [--jobs=N] FOLDER [NAME...]
@@ -21,7 +21,7 @@
 #include "tests/numerics/oracle.h"
 #include "tests/numerics/strips.h"
 
-#include "ir/scalar.h"
+#include "ir/expr/scalar.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -18,7 +18,7 @@ python=${PYTHON:-$PWD/build/venv/bin/python3}
 import os, re, sys
 
 lines = re.findall(r"^    /\* (\w+/\S+?)(?:, before (.*))? \*/\n((?:    (?!/\* \w+/).*\n|\n(?=    ))+)", open("HACKING.md").read(), re.M)
-assert [file for file, _, _ in lines] == ["ir/ops.def", "ops/elementwise.c", "ir/ops.def", "ops/contract.c",
+assert [file for file, _, _ in lines] == ["ir/graph/ops.def", "ops/onnx/elementwise.c", "ir/graph/ops.def", "ops/onnx/contract.c",
                                           "passes/kernel/twice.c", "passes/passes.def"], lines
 for file, before, line in lines:
     path = os.path.join(sys.argv[1], file)

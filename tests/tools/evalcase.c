@@ -14,6 +14,7 @@
 #include "tests/tools/batch/forms.h"
 #include "tools/dlrun/compare.h"
 #include "tools/dlrun/datasets.h"
+#include "tests/oracle/eval_graph.h"
 
 #include <stdlib.h>
 #include <sys/wait.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prints docs/ops.md from ir/ops.def and the operators' structs. */
+/* Prints docs/ops.md from ir/graph/ops.def and the operators' structs. */
 #include "frontend/upgrade.h"
-#include "ops/infer.h"
+#include "ops/infer/infer.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -98,7 +98,7 @@ int main(void)
 			order[n++] = i;
 	qsort(order, (size_t)n, sizeof *order, by_name);
 	printf("# Operators\n\n"
-	       "Written by `make docs` from `ir/ops.def`, the structs in `ops/` and the table of older forms in `frontend/upgrade.c`;\n"
+	       "Written by `make docs` from `ir/graph/ops.def`, the structs in `ops/` and the table of older forms in `frontend/upgrade.c`;\n"
 	       "%d operators. `dlcc --check model.onnx` says the same of a model's nodes, with the reason where one is refused.\n\n"
 	       "**opsets.** Of the ONNX standard, 1 to %d. A node of an older form is converted when a model is read: \"before 13\" is\n"
 	       "the form that ended with opset 13. A name is one that the operator had. Of other domains a version only tells which attributes exist.\n\n"
@@ -110,7 +110,7 @@ int main(void)
 	       "the operand lies in memory as it was written; a *composite* is replaced by other operators; *regions* are the bodies of control flow, between\n"
 	       "which the host decides; *parts* are the tensors that a sequence or an optional consists of, which its readers use. Expressions\n"
 	       "and statements are fused, and become code for **CPU and GPU** alike. A *routine* is a function on strings, which the code\n"
-	       "calls (`ir/routines.def`).\n\n"
+	       "calls (`ir/expr/routines.def`).\n\n"
 	       "**GPU: host** stands where a kernel calls a routine of the runtime, which runs on the host (`docs/c-api.md`, \"What runs on the\n"
 	       "host\"): those on the text of strings. Moving and comparing strings is code of the GPU. `-Wfallback` names these nodes.\n\n"
 	       "Tensors of unknown rank or of a rank above %d are not supported, nor sequences whose tensors differ in rank, unless it\n"

@@ -4,7 +4,7 @@
  * rewrite must keep the value, bounds must hold, a proof must be true, and printed text must be
  * read back.
  */
-#include "ir/dim.h"
+#include "ir/dim/dim.h"
 
 #include <stdlib.h>
 #include <string.h>

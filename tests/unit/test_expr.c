@@ -3,8 +3,8 @@
  * Expressions: folding and normal forms, by their text; reading back what is printed; affine views;
  * rewriting; and random index expressions, whose value simplification must keep.
  */
-#include "ir/expr_c.h"
-#include "ir/kernel.h"
+#include "ir/expr/expr_c.h"
+#include "ir/kernel/kernel.h"
 
 #include <math.h>
 #include <string.h>

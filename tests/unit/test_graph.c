@@ -6,7 +6,7 @@
  * 	test_graph [ROUNDS [FILE ...]]	ROUNDS mutations, of the files if there are any
  * 	test_graph FILE			reads the file, verifies it and prints it
  */
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * Faults in kernels and in their text: the reader or the verifier rejects each one with a message.
  * Also names that clash, or are not words, which are printed as other names that can be read back.
  */
-#include "ir/kernel.h"
+#include "ir/kernel/kernel.h"
 
 #include <stdlib.h>
 #include <string.h>

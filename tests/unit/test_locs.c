@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sets of ONNX nodes: their order, that each node occurs once, and that shared sets cost nothing. */
-#include "ir/locs.h"
+#include "ir/graph/locs.h"
 
 #include <stdbool.h>
 #include <stdio.h>

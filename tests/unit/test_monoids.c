@@ -5,7 +5,7 @@
  * infinities. For sums and products the values are small integers, so that there is no rounding.
  * Monoids with atomic updates have one component and are commutative.
  */
-#include "ir/kernel.h"
+#include "ir/kernel/kernel.h"
 
 #include <assert.h>
 #include <math.h>

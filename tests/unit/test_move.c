@@ -4,7 +4,7 @@
  * Any box of a move has the values that the interpreter computes.
  */
 #include "codegen/weights/move.h"
-#include "ir/eval.h"
+#include "ir/eval/eval.h"
 
 #include <stdlib.h>
 #include <string.h>

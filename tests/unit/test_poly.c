@@ -4,7 +4,7 @@
  * one is detected. A checker that cannot fail proves nothing.
  */
 #include "codegen/targets.h"
-#include "passes/kernel/band.h"
+#include "passes/forms/band.h"
 #include "passes/poly/poly.h"
 #include "passes/schedule/cpu/cpu.h"
 #include "passes/schedule/cpu/row_impl.h"

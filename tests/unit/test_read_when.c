@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When a sum is read (passes/kernel/read_when.h): the first statement of each kernel computes t
+/* When a sum is read (passes/forms/read_when.h): the first statement of each kernel computes t
  * from x. */
-#include "passes/kernel/read_when.h"
+#include "passes/forms/read_when.h"
 
 #include <stdio.h>
 #include <string.h>

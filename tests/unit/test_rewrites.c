@@ -4,7 +4,7 @@
 #include "tests/tools/batch/rewrites.h"
 
 #include "codegen/targets.h"
-#include "passes/kernel/kernels.h"
+#include "passes/forms/kernels.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -10,6 +10,7 @@
  * keeps the meaning, or does not apply; neither gives a diagnostic.
  */
 #include "passes/graph/rules.h"
+#include "tests/oracle/eval_graph.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* clang-format off */
-/* Compares ir/scalar.h with the reference conversions of ir/dtype.c, wide arithmetic and libm. */
+/* Compares ir/expr/scalar.h with the reference conversions of ir/dtype.c, wide arithmetic and libm. */
 #include "ir/dtype.h"
-#include "ir/scalar.h"
+#include "ir/expr/scalar.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ir/scalar.ll defines every instruction for every type that it accepts, every conversion and
+/* ir/expr/scalar.ll defines every instruction for every type that it accepts, every conversion and
  * every element type. The definitions are tested by running them: path ptx of the model suites. */
 #include "codegen/nvptx/nvptx_impl.h"
 
@@ -13,7 +13,7 @@ static void wants(LlLib *l, const char *name)
 	if (ll_lib_has(l, name))
 		return;
 	faults++;
-	printf("ir/scalar.ll has no @%s\n", name);
+	printf("ir/expr/scalar.ll has no @%s\n", name);
 }
 
 static bool takes(InstRule rule, CType t)

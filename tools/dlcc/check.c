@@ -2,7 +2,7 @@
 #include "tools/dlcc/check.h"
 
 #include "frontend/listing.h"
-#include "passes/kernel/kernels.h"
+#include "passes/forms/kernels.h"
 
 #include <stdio.h>
 #include <stdlib.h>

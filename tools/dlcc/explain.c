@@ -8,8 +8,8 @@
 #include "tools/dlcc/explain.h"
 
 #include "codegen/host/gen_host.h"
-#include "passes/kernel/kernels.h"
-#include "passes/kernel/work.h"
+#include "passes/forms/kernels.h"
+#include "passes/forms/work.h"
 #include "passes/schedule/common/decision.h"
 
 #include <string.h>

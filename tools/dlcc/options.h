@@ -5,7 +5,7 @@
 
 #include "base/diag.h"
 #include "frontend/import.h"
-#include "ir/definition.h"
+#include "ir/graph/definition.h"
 #include "tools/dlcc/warnings.h"
 
 #include <stdint.h>

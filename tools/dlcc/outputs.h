@@ -6,7 +6,7 @@
 #define TOOLS_DLCC_OUTPUTS_H
 
 #include "frontend/model.h"
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 #include "tools/dlcc/options.h"
 
 /* False after a diagnostic: an output is a file that was read, or another output. G came from

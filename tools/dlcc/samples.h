@@ -13,7 +13,7 @@
 #ifndef TOOLS_DLCC_SAMPLES_H
 #define TOOLS_DLCC_SAMPLES_H
 
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 #include "tools/dlrun/array.h"
 
 typedef struct SampleList {

@@ -20,7 +20,7 @@
 #include "base/program.h"
 #include "base/sys.h"
 #include "codegen/host/gen_host.h"
-#include "passes/kernel/kernels.h"
+#include "passes/forms/kernels.h"
 #include "passes/schedule/common/decision.h"
 
 #include <errno.h>

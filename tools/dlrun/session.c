@@ -5,7 +5,7 @@
 #include "base/sys.h"
 #include "codegen/package/elf.h"
 #include "ir/ctx.h"
-#include "ir/dim.h"
+#include "ir/dim/dim.h"
 
 #include <dlfcn.h>
 #include <elf.h>

@@ -11,7 +11,7 @@
 #ifndef PASSES_SCHEDULE_COMMON_DECISION_H
 #define PASSES_SCHEDULE_COMMON_DECISION_H
 
-#include "ir/loop.h"
+#include "ir/loop/loop.h"
 #include "passes/schedule/common/gemm.h"
 #include "passes/module.h"
 

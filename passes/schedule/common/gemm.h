@@ -6,9 +6,9 @@
 #ifndef PASSES_SCHEDULE_COMMON_GEMM_H
 #define PASSES_SCHEDULE_COMMON_GEMM_H
 
-#include "passes/kernel/band.h"
-#include "passes/kernel/contraction.h"
-#include "passes/kernel/points.h"
+#include "passes/forms/band.h"
+#include "passes/forms/contraction.h"
+#include "passes/forms/points.h"
 #include "passes/schedule/common/loops.h"
 
 /* The least rows or columns, and terms, for which a tile on a GPU pays. */

@@ -3,8 +3,8 @@
 #ifndef PASSES_SCHEDULE_COMMON_LOOPS_H
 #define PASSES_SCHEDULE_COMMON_LOOPS_H
 
-#include "ir/loop.h"
-#include "passes/kernel/kernels.h"
+#include "ir/loop/loop.h"
+#include "passes/forms/kernels.h"
 #include "passes/module.h"
 
 /* Where nodes are appended. */

@@ -4,8 +4,8 @@
 #ifndef PASSES_SCHEDULE_COMMON_ROW_H
 #define PASSES_SCHEDULE_COMMON_ROW_H
 
-#include "passes/kernel/band.h"
-#include "passes/kernel/points.h"
+#include "passes/forms/band.h"
+#include "passes/forms/points.h"
 #include "passes/schedule/common/decision.h"
 #include "passes/schedule/common/loops.h"
 #include "passes/schedule/common/thresholds.h"

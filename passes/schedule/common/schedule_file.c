@@ -10,7 +10,7 @@
  * name from the model. So equal kernels share a line, whichever models they are of. What precedes
  * the digits names operators, for readers only. Text after ; is a comment.
  */
-#include "passes/kernel/kernels.h"
+#include "passes/forms/kernels.h"
 #include "passes/schedule/common/decision.h"
 
 #include <ctype.h>

@@ -6,7 +6,7 @@
 #ifndef PASSES_SCHEDULE_CPU_CPU_H
 #define PASSES_SCHEDULE_CPU_CPU_H
 
-#include "passes/kernel/contraction.h"
+#include "passes/forms/contraction.h"
 #include "passes/schedule/common/decision.h"
 #include "passes/schedule/common/loops.h"
 

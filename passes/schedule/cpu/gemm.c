@@ -23,7 +23,7 @@
  * is: a few rows that are left over go to the tile before them (Gemm.rest), as they would not hide
  * the latency of the multiply-add.
  */
-#include "passes/kernel/scaled.h"
+#include "passes/forms/scaled.h"
 #include "passes/schedule/common/thresholds.h"
 #include "passes/schedule/cpu/cpu.h"
 #include "passes/schedule/cpu/gemm_impl.h"

@@ -13,7 +13,7 @@
  * values are 0, unless a value is infinite or NaN, so a tile leaves them out if it finds zeros
  * and all values are finite (Tile.trim).
  */
-#include "passes/kernel/read_when.h"
+#include "passes/forms/read_when.h"
 #include "passes/schedule/cpu/gemm_attention.h"
 
 #include <math.h>

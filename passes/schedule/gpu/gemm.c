@@ -20,7 +20,7 @@
  */
 #include "passes/schedule/gpu/gemm_impl.h"
 #include "passes/schedule/gpu/gpu_impl.h"
-#include "passes/kernel/inline.h"
+#include "passes/forms/inline.h"
 
 /* ---- Operands ---- */
 

@@ -3,7 +3,7 @@
 #ifndef PASSES_SCHEDULE_GPU_GPU_H
 #define PASSES_SCHEDULE_GPU_GPU_H
 
-#include "passes/kernel/contraction.h"
+#include "passes/forms/contraction.h"
 #include "passes/schedule/common/loops.h"
 
 /* ---- sched_gpu.c ---- */

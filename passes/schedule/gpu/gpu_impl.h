@@ -3,7 +3,7 @@
 #ifndef PASSES_SCHEDULE_GPU_GPU_IMPL_H
 #define PASSES_SCHEDULE_GPU_GPU_IMPL_H
 
-#include "passes/kernel/points.h"
+#include "passes/forms/points.h"
 #include "passes/schedule/common/row.h"
 #include "passes/schedule/gpu/gpu.h"
 #include "runtime/vector.h"

@@ -4,7 +4,7 @@
  *
  * Where short rows begin within a sector, adjacent rows have parts of one sector, and groups that
  * access their rows separately would move it twice. If a buffer holds nothing but the rows, one
- * after the other, the block moves the rows of its groups as one contiguous range (ir/loop.h,
+ * after the other, the block moves the rows of its groups as one contiguous range (ir/loop/loop.h,
  * BulkCopy). For longer rows the shared sectors are few, and groups access memory themselves.
  *
  * A buffer with one element for each row, such as a channel's scale: the block puts the elements of

@@ -6,7 +6,7 @@
  * read, and the kernel is scheduled anew.
  */
 #include "passes/schedule/gpu/gpu_impl.h"
-#include "passes/kernel/inline.h"
+#include "passes/forms/inline.h"
 
 static bool may_be_recomputed(Kernel *k, int i)
 {

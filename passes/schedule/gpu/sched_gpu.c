@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Schedules for GPUs. A stage is a launch, and a thread group has each of its iterations
- * (ir/loop.h). The strategies:
+ * (ir/loop/loop.h). The strategies:
  *
  *   map               statements that store each element once (map.c)
  *   transpose         maps whose loads are contiguous along other iterators than their store

@@ -27,7 +27,7 @@
  * parts.
  */
 #include "passes/schedule/gpu/split_impl.h"
-#include "passes/kernel/inline.h"
+#include "passes/forms/inline.h"
 
 #include <assert.h>
 

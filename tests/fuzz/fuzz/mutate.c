@@ -3,7 +3,7 @@
 
 #include "base/str.h"
 #include "frontend/onnx.pb-c.h"
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 
 #include <math.h>
 #include <string.h>

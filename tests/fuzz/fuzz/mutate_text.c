@@ -2,7 +2,7 @@
 #include "tests/fuzz/fuzz/mutate_text.h"
 
 #include "base/str.h"
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 
 #include <ctype.h>
 #include <string.h>

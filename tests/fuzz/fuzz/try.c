@@ -8,6 +8,7 @@
 #include "frontend/import.h"
 #include "runtime/strtable.h"
 #include "tests/tools/batch/judge.h"
+#include "tests/oracle/eval_graph.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 /* Conversions, f16 and bf16 as nvcc uses them, each result against C. */
 #include "tests/ptxsim/check/numbers.h"
 
-#include "tests/ptxsim/half.h"
+#include "tools/ptxsim/half.h"
 
 #include <fenv.h>
 #include <math.h>

@@ -4,7 +4,7 @@
 #ifndef PTXSIM_CHECK_GPU_H
 #define PTXSIM_CHECK_GPU_H
 
-#include "tests/ptxsim/cuda_api.h"
+#include "tools/ptxsim/cuda_api.h"
 
 #include <stdbool.h>
 

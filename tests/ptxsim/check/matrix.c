@@ -5,7 +5,7 @@
  * element I of a lane.
  */
 #include "tests/ptxsim/check/gpu.h"
-#include "tests/ptxsim/half.h"
+#include "tools/ptxsim/half.h"
 
 #include <string.h>
 

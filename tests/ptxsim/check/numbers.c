@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Arithmetic of integers, f32 and f64 as nvcc uses it, each result against C. */
 #include "tests/ptxsim/check/numbers.h"
-#include "tests/ptxsim/half.h"
+#include "tools/ptxsim/half.h"
 
 #include <fenv.h>
 #include <math.h>

@@ -2,7 +2,7 @@
 /* Kernels that Triton compiled: products of matrices in every type, softmax, attention; and what
  * becomes of a product whose PTX lacks a line. */
 #include "tests/ptxsim/check/gpu.h"
-#include "tests/ptxsim/half.h"
+#include "tools/ptxsim/half.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 /* What threads do together: shuffles and votes, atomics, copies on their way, named barriers;
  * each under several seeds. */
 #include "tests/ptxsim/check/gpu.h"
-#include "tests/ptxsim/half.h"
+#include "tools/ptxsim/half.h"
 
 #include <string.h>
 

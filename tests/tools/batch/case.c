@@ -14,6 +14,7 @@
 #include "tests/tools/batch/rewrites.h"
 #include "tools/dlrun/datasets.h"
 #include "tools/dlrun/session.h"
+#include "tests/oracle/eval_graph.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>

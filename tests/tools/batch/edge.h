@@ -17,7 +17,7 @@
 #ifndef TESTS_TOOLS_BATCH_EDGE_H
 #define TESTS_TOOLS_BATCH_EDGE_H
 
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 #include "tools/dlrun/array.h"
 
 /* Whether DIR is the name of such a file. */

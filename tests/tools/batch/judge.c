@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/tools/batch/judge.h"
 
-#include "ir/blocks.h"
-#include "passes/kernel/kernels.h"
+#include "ir/graph/blocks.h"
+#include "passes/forms/kernels.h"
 
 #include <math.h>
 

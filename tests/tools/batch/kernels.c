@@ -2,12 +2,13 @@
 #define DLRT_GENERATED 1 /* for the type of a stage */
 #include "tests/tools/batch/kernels.h"
 
-#include "ir/eval.h"
+#include "ir/eval/eval.h"
 #include "ops/op.h"
-#include "passes/kernel/kernels.h"
+#include "passes/forms/kernels.h"
 #include "runtime/dlrt.h"
 #include "tests/tools/batch/gpu.h"
 #include "tests/tools/batch/judge.h"
+#include "tests/oracle/eval_graph.h"
 
 #include <math.h>
 

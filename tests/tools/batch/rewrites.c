@@ -2,6 +2,7 @@
 #include "tests/tools/batch/rewrites.h"
 
 #include "tests/tools/batch/judge.h"
+#include "tests/oracle/eval_graph.h"
 
 /* Strings as their ids: both sides have one table. */
 static Array as_array(const Tensor *t)

@@ -3,7 +3,7 @@
 #ifndef TESTS_UNIT_TEST_EVAL_PARTS_H
 #define TESTS_UNIT_TEST_EVAL_PARTS_H
 
-#include "ir/eval.h"
+#include "ir/eval/eval.h"
 
 #define CHECK(x) ((x) ? (void)0 : fail(__FILE__, __LINE__, #x))
 

@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Expressions: the hash-consing pool and constructors. */
+#include "ir/expr/expr_impl.h"
+
+#include "ir/kernel/kernel.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const InstInfo inst_info[INST_COUNT] = {
+#define INST(name, n, rule, c) \
+	[IN_##name] = {#name, n, RULE_##rule, c, NULL, NULL, CT_NONE, {CT_NONE}},
+#include "ir/expr/insts.def"
+#undef INST
+#define FUNC(name, n, f32, f64) \
+	[FN_##name] = {#name, n, RULE_FUNC, NULL, f32, f64, CT_NONE, {CT_NONE}},
+#include "ir/expr/funcs.def"
+#undef FUNC
+#define ROUTINE(name, result, n, a, b, c)               \
+	[RT_##name] = {#name, n,    RULE_ROUTINE, NULL, \
+		       NULL,  NULL, CT_##result,  {CT_##a, CT_##b, CT_##c}},
+#include "ir/expr/routines.def"
+#undef ROUTINE
+};
+
+Inst inst_by_name(const char *name, size_t n)
+{
+	for (int i = 0; i < INST_COUNT; i++)
+		if (strlen(inst_info[i].name) == n && !memcmp(inst_info[i].name, name, n))
+			return (Inst)i;
+	return INST_COUNT;
+}
+
+/* ---- The pool ---- */
+
+ExprPool *expr_pool_new(Ctx *c, Arena *a)
+{
+	ExprPool *p = NEW(a, ExprPool);
+
+	p->ctx = c;
+	p->arena = a;
+	p->nslots = 64;
+	p->slot = NEW_ARRAY(a, p->nslots, Expr *);
+	return p;
+}
+
+Ctx *expr_ctx(ExprPool *p)
+{
+	return p->ctx;
+}
+
+int expr_count(const ExprPool *p)
+{
+	return p->n;
+}
+
+static uint64_t mix(uint64_t h, uint64_t v)
+{
+	h = (h ^ v) * 0x9e3779b97f4a7c15u;
+	return h ^ h >> 29;
+}
+
+static uint64_t hash_expr(const Expr *e)
+{
+	uint64_t h = mix((uint64_t)e->kind << 8 | (uint64_t)e->ct, HASH_SEED), bits;
+
+	switch (e->kind) {
+	case EX_CONST: memcpy(&bits, &e->i, sizeof bits); return mix(h, bits);
+	case EX_ITER: return mix(h, (uintptr_t)e->iter);
+	case EX_DIM: return mix(h, (uintptr_t)e->dim);
+	case EX_PARAM: return mix(h, (uint64_t)e->param);
+	case EX_LOAD:
+		h = mix(h, (uintptr_t)e->load.buf);
+		for (int i = 0; i < e->load.nidx; i++)
+			h = mix(h, (uintptr_t)e->load.idx[i]);
+		return h;
+	case EX_INST:
+		h = mix(h, (uint64_t)e->op.inst << 8 | (uint64_t)e->op.dtype);
+		for (int i = 0; i < e->op.n; i++)
+			h = mix(h, (uintptr_t)e->op.arg[i]);
+		return h;
+	}
+	return h;
+}
+
+static bool same_expr(const Expr *a, const Expr *b)
+{
+	if (a->kind != b->kind || a->ct != b->ct)
+		return false;
+	switch (a->kind) {
+	case EX_CONST: return !memcmp(&a->i, &b->i, sizeof a->i);
+	case EX_ITER: return a->iter == b->iter;
+	case EX_DIM: return a->dim == b->dim;
+	case EX_PARAM: return a->param == b->param;
+	case EX_LOAD:
+		return a->load.buf == b->load.buf && a->load.nidx == b->load.nidx &&
+		       !memcmp(a->load.idx, b->load.idx,
+			       (size_t)a->load.nidx * sizeof *a->load.idx);
+	case EX_INST:
+		return a->op.inst == b->op.inst && a->op.dtype == b->op.dtype &&
+		       a->op.n == b->op.n &&
+		       !memcmp(a->op.arg, b->op.arg, (size_t)a->op.n * sizeof *a->op.arg);
+	}
+	return false;
+}
+
+static void pool_grow(ExprPool *p)
+{
+	int n = p->nslots * 2;
+	Expr **slot = NEW_ARRAY(p->arena, n, Expr *);
+
+	for (int i = 0; i < p->nslots; i++) {
+		Expr *e = p->slot[i];
+		uint64_t h;
+
+		if (!e)
+			continue;
+		for (h = hash_expr(e); slot[h & (uint64_t)(n - 1)]; h++)
+			;
+		slot[h & (uint64_t)(n - 1)] = e;
+	}
+	p->slot = slot;
+	p->nslots = n;
+}
+
+/* The pool's copy of KEY. */
+static Expr *intern_expr(ExprPool *p, const Expr *key)
+{
+	uint64_t h = hash_expr(key), mask;
+	Expr *e;
+
+	if (p->n * 2 >= p->nslots)
+		pool_grow(p);
+	mask = (uint64_t)(p->nslots - 1);
+	for (; (e = p->slot[h & mask]); h++)
+		if (same_expr(e, key))
+			return e;
+	e = arena_copy(p->arena, key, sizeof *key);
+	e->id = p->n++;
+	e->nest = expr_nest(e);
+	if (e->kind == EX_LOAD)
+		e->load.idx = arena_copy(p->arena, key->load.idx,
+					 (size_t)key->load.nidx * sizeof *key->load.idx);
+	p->slot[h & mask] = e;
+	return e;
+}
+
+/* ---- Leaves ---- */
+
+int64_t int_wrap(CType t, int64_t v)
+{
+	switch (t) {
+	case CT_BOOL: return v != 0;
+	case CT_I32: return (int32_t)(uint32_t)(uint64_t)v;
+	case CT_U32: return (uint32_t)(uint64_t)v;
+	default: return v;
+	}
+}
+
+Expr *ex_int(ExprPool *p, CType t, int64_t v)
+{
+	Expr key = {.kind = EX_CONST, .ct = t};
+
+	assert(t != CT_NONE && !ctype_is_float(t));
+	key.i = int_wrap(t, v);
+	return intern_expr(p, &key);
+}
+
+Expr *ex_float(ExprPool *p, CType t, double v)
+{
+	Expr key = {.kind = EX_CONST, .ct = t};
+
+	assert(ctype_is_float(t));
+	if (isnan(v))
+		v = (double)NAN;
+	key.f = t == CT_F32 ? (double)(float)v : v;
+	return intern_expr(p, &key);
+}
+
+Expr *ex_num(ExprPool *p, CType t, double v)
+{
+	static const double last[CT_COUNT] = {[CT_I32] = INT32_MAX, [CT_U32] = UINT32_MAX};
+
+	if (ctype_is_float(t))
+		return ex_float(p, t, v);
+	if (t == CT_BOOL)
+		return ex_int(p, t, v != 0);
+	if (isnan(v))
+		return ex_int(p, t, 0);
+	if (t == CT_I32 || t == CT_U32)
+		v = fmin(fmax(v, t == CT_I32 ? INT32_MIN : 0), last[t]);
+	if (t == CT_U64)
+		return ex_int(p, t, v >= 0x1p64 ? -1 : v < 0 ? 0 : (int64_t)(uint64_t)v);
+	if (v < -0x1p63)
+		return ex_int(p, t, INT64_MIN);
+	return ex_int(p, t, v >= 0x1p63 ? INT64_MAX : (int64_t)v);
+}
+
+Expr *ex_iter(ExprPool *p, Iter *i)
+{
+	Expr key = {.kind = EX_ITER, .ct = CT_I64, .iter = i};
+
+	return intern_expr(p, &key);
+}
+
+Expr *ex_dim(ExprPool *p, Dim *d)
+{
+	Expr key = {.kind = EX_DIM, .ct = CT_I64, .dim = d};
+	int64_t v;
+
+	return dim_is_const(d, &v) ? ex_int(p, CT_I64, v) : intern_expr(p, &key);
+}
+
+Expr *ex_param(ExprPool *p, CType t, int k)
+{
+	Expr key = {.kind = EX_PARAM, .ct = t, .param = k};
+
+	return intern_expr(p, &key);
+}
+
+Expr *ex_load(ExprPool *p, Buf *b, Expr *const *idx, int n)
+{
+	Expr key = {.kind = EX_LOAD, .ct = dtype_ctype(b->dtype)};
+	Expr *at[MAX_RANK * 2];
+
+	assert((n == b->rank || n == 1) && n <= MAX_RANK * 2);
+	for (int i = 0; i < n; i++) {
+		assert(idx[i]->ct == CT_I64);
+		at[i] = idx[i];
+	}
+	key.load.buf = b;
+	key.load.idx = at;
+	key.load.nidx = n;
+	return intern_expr(p, &key);
+}
+
+/* ---- Instructions ---- */
+
+Expr *ex_raw(ExprPool *p, Inst i, CType ct, DType dtype, Expr *const *arg, int n)
+{
+	Expr key = {.kind = EX_INST, .ct = ct};
+
+	key.op.inst = i;
+	key.op.dtype = dtype;
+	key.op.n = n;
+	for (int k = 0; k < n; k++)
+		key.op.arg[k] = arg[k];
+	return intern_expr(p, &key);
+}
+
+static Expr *make(ExprPool *p, Inst i, CType ct, DType dtype, Expr *const *arg, int n)
+{
+	Expr *e = ex_fold(p, i, ct, dtype, arg, n);
+
+	return e ? e : ex_raw(p, i, ct, dtype, arg, n);
+}
+
+static CType routine_type(Inst i, Expr *const *arg, int n)
+{
+	for (int k = 0; k < n; k++)
+		if (arg[k]->ct != inst_info[i].arg[k])
+			return CT_NONE;
+	return inst_info[i].result;
+}
+
+/* The result type of I for these operand types; CT_NONE if its rule does not accept them. */
+static CType rule_type(Inst i, Expr *const *arg, int n)
+{
+	const InstRule rule = inst_info[i].rule;
+	CType t = arg[rule == RULE_SELECT]->ct;
+	bool is_float = ctype_is_float(t);
+
+	if (rule == RULE_ROUTINE)
+		return routine_type(i, arg, n);
+
+	for (int k = rule == RULE_SELECT; k < n; k++)
+		if (arg[k]->ct != t)
+			return CT_NONE;
+	switch (rule) {
+	case RULE_ARITH: return t == CT_BOOL ? CT_NONE : t;
+	case RULE_FLOAT:
+	case RULE_FUNC: return is_float ? t : CT_NONE;
+	case RULE_INT: return is_float || t == CT_BOOL ? CT_NONE : t;
+	case RULE_CMP:
+	case RULE_TEST: return CT_BOOL;
+	case RULE_BITS: return is_float ? CT_NONE : t;
+	case RULE_SELECT: return arg[0]->ct == CT_BOOL ? t : CT_NONE;
+	case RULE_INDEX: return t == CT_I64 ? t : CT_NONE;
+	case RULE_CVT:
+	case RULE_BITCAST:
+	case RULE_ROUND:
+	case RULE_ROUTINE: break;
+	}
+	return CT_NONE;
+}
+
+/* min of bools is `and`, max is `or`. */
+static Inst of_bools(Inst i, const Expr *a)
+{
+	if (a->ct == CT_BOOL && (i == IN_min || i == IN_max))
+		return i == IN_min ? IN_and : IN_or;
+	return i;
+}
+
+bool ex_inst_takes(Inst i, Expr *const *arg, int n)
+{
+	i = of_bools(i, arg[0]);
+	return n == inst_info[i].nargs && rule_type(i, arg, n) != CT_NONE;
+}
+
+Expr *ex_inst(ExprPool *p, Inst i, Expr *const *arg, int n)
+{
+	CType t;
+
+	i = of_bools(i, arg[0]);
+	t = rule_type(i, arg, n);
+	assert(n == inst_info[i].nargs && t != CT_NONE);
+	return make(p, i, t, DT_NONE, arg, n);
+}
+
+Expr *ex_op1(ExprPool *p, Inst i, Expr *a)
+{
+	return ex_inst(p, i, &a, 1);
+}
+
+Expr *ex_op2(ExprPool *p, Inst i, Expr *a, Expr *b)
+{
+	return ex_inst(p, i, (Expr *[]){a, b}, 2);
+}
+
+Expr *ex_op3(ExprPool *p, Inst i, Expr *a, Expr *b, Expr *c)
+{
+	return ex_inst(p, i, (Expr *[]){a, b, c}, 3);
+}
+
+Expr *ex_cvt(ExprPool *p, CType to, Expr *a)
+{
+	return a->ct == to ? a : make(p, IN_cvt, to, DT_NONE, &a, 1);
+}
+
+Expr *ex_bits(ExprPool *p, CType to, Expr *a)
+{
+	assert(dtype_info[ctype_dtype(a->ct)].bits == dtype_info[ctype_dtype(to)].bits);
+	return a->ct == to ? a : make(p, IN_bits, to, DT_NONE, &a, 1);
+}
+
+Expr *ex_round(ExprPool *p, DType t, Expr *a)
+{
+	assert(a->ct == dtype_ctype(t));
+	return t == DT_STR || ctype_dtype(a->ct) == t ? a : make(p, IN_round, a->ct, t, &a, 1);
+}
+
+Expr *ex_roundsat(ExprPool *p, DType t, Expr *a)
+{
+	assert(a->ct == dtype_ctype(t));
+	return t == DT_STR || ctype_dtype(a->ct) == t ? a : make(p, IN_roundsat, a->ct, t, &a, 1);
+}
+
+Expr *ex_add(ExprPool *p, Expr *a, Expr *b)
+{
+	return ex_op2(p, IN_add, a, b);
+}
+
+Expr *ex_sub(ExprPool *p, Expr *a, Expr *b)
+{
+	return ex_op2(p, IN_sub, a, b);
+}
+
+Expr *ex_mul(ExprPool *p, Expr *a, Expr *b)
+{
+	return ex_op2(p, IN_mul, a, b);
+}
+
+Expr *ex_and(ExprPool *p, Expr *a, Expr *b)
+{
+	if (!a || !b)
+		return a ? a : b;
+	return ex_op2(p, IN_and, a, b);
+}
+
+/* ---- Functions ---- */
+
+Expr *ex_func_body(ExprPool *p, Inst fn, CType t)
+{
+	Expr **at = &p->func[fn][t == CT_F64];
+	ExprName names[] = {{"x", ex_param(p, t, 0)}, {"y", ex_param(p, t, 1)}};
+	const char *err = NULL;
+
+	assert(inst_is_func(fn) && ctype_is_float(t));
+	if (!*at) {
+		*at = ex_parse(p, t == CT_F32 ? inst_info[fn].f32 : inst_info[fn].f64, t, names,
+			       inst_info[fn].nargs, &err);
+		if (err) {
+			fprintf(stderr, "ir/expr/funcs.def: %s: %s\n", inst_info[fn].name, err);
+			abort();
+		}
+	}
+	return *at;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Prints expressions as C: the patterns of ir/expr/insts.def over the functions of ir/expr/scalar.h. The
+ * output has two parts: statements that give a name to subexpressions which are used twice or are
+ * long (`const float t3 = ...;`), and the C text of the value itself. Callbacks of the caller print
+ * loads and dims.
+ *
+ * A select with a load or an `index` in an arm becomes `if` or `?:`, so that only the arm that is
+ * taken is evaluated. Other selects are `?:`, whose arms may both be evaluated.
+ */
+#ifndef IR_EXPR_EXPR_C_H
+#define IR_EXPR_EXPR_C_H
+
+#include "ir/expr/expr_names.h"
+
+/* The functions of ir/expr/funcs.def that the printed text calls, for f32 and f64. Zero-initialise. */
+typedef struct FuncUses {
+	bool used[INST_COUNT][2];
+} FuncUses;
+
+/* A printer. The caller sets the members of the first part and zeroes the rest. */
+typedef struct ExprC {
+	Arena *arena; /* for names, such as a pass's scratch arena */
+	void *arg;    /* of the callbacks, each of which appends C text to OUT */
+	void (*iter)(void *arg, StrBuf *out, const Iter *it);
+	void (*dim)(void *arg, StrBuf *out, Dim *d);   /* of type int64_t */
+	/* IDX: the text of each index */
+	void (*load)(void *arg, StrBuf *out, const Expr *e, const char *const *idx);
+	/* whether the i64 E is known to be >= 0; may be null */
+	bool (*natural)(void *arg, const Expr *e);
+	const char *fault; /* the dl_bad_index that `index` sets: "fault" */
+	const char *temp;  /* prefix of generated names: "t" */
+	/* tabs before each statement; the caller changes it with the nesting of blocks */
+	int indent;
+	FuncUses *funcs;   /* receives the functions that the text calls; may be null */
+
+	int ntemps;        /* number of generated names */
+	ExprNames names;
+} ExprC;
+
+/* The C type of a scalar type: "float", "int64_t" ... */
+const char *ctype_c(CType t);
+
+/* Announces an expression that will be printed, so that subexpressions which several expressions
+ * share get a name. Optional: ex_c counts the uses in an expression that was not announced. */
+void ex_c_count(ExprC *c, Expr *e);
+/*
+ * Prints the statements that E needs to B, and appends E's C text, without outer parentheses, to
+ * VALUE. Names that were made earlier in the open blocks are reused.
+ */
+void ex_c(ExprC *c, StrBuf *b, Expr *e, StrBuf *value);
+/* As ex_c, but puts the value into a new variable and returns its name. */
+const char *ex_c_named(ExprC *c, StrBuf *b, Expr *e);
+/* ex_c_leave forgets the names that were made after ex_c_enter, as a C block does. */
+int ex_c_enter(ExprC *c);
+void ex_c_leave(ExprC *c, int mark);
+/* Tells the printer that NAME holds E in this block: a derived index, or a value kept in a
+ * variable. */
+void ex_c_name(ExprC *c, Expr *e, const char *name);
+
+/* A constant as a C literal of its type. */
+void ex_c_const(StrBuf *b, const Expr *e);
+/* Prints the functions of USES and all that they call, callees first, as `dl_exp_f32(float x)`. */
+void ex_c_funcs(StrBuf *b, ExprPool *p, const FuncUses *uses);
+
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a printer of expressions knows about each expression: the variable that holds its value, if
+ * any, and thus which selects must stay lazy. If an arm of a select loads, it may be evaluated only
+ * when it is taken: the load might be out of bounds otherwise. An arm that loads nothing, or only
+ * values that have a name already, may always be evaluated; so may whatever both arms evaluate.
+ */
+#ifndef IR_EXPR_EXPR_NAMES_H
+#define IR_EXPR_EXPR_NAMES_H
+
+#include "ir/expr/expr.h"
+
+typedef struct ExprNote {
+	const char *name;  /* the variable that holds the value, or null */
+	int uses;          /* number of uses; for the printer alone */
+	signed char reads; /* 0: not known yet, 1: reads no memory, 2: loads or indexes */
+} ExprNote;
+
+/* Zero-initialise. */
+typedef struct ExprNames {
+	ExprNote *at; /* by Expr.id */
+	int n;
+	struct { struct ExprNamed { int id; const char *before; } *at; int n, cap; } named; /* in order */
+} ExprNames;
+
+/* The note of E; the pointer is valid until a note of a newer expression is asked for. */
+ExprNote *ex_note(ExprNames *t, Arena *a, const Expr *e);
+/* NAME holds E's value, until ex_leave. */
+void ex_set_name(ExprNames *t, Arena *a, const Expr *e, const char *name);
+/* Names that are set between ex_enter and ex_leave are forgotten by ex_leave, as C's blocks do. */
+int ex_enter(const ExprNames *t);
+void ex_leave(ExprNames *t, int mark);
+
+/* Whether E is a select of which only the arm taken may be evaluated, given the names so far. */
+bool ex_is_lazy(ExprNames *t, Arena *a, const Expr *e);
+/* Calls FN on the largest expressions that both arms of the select E evaluate in any case. */
+void ex_of_both_arms(Expr *e, void (*fn)(void *arg, Expr *e), void *arg);
+
+#endif

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Kernel IR. A kernel is a list of statements over iteration domains; scheduling puts the same
+ * statements under a loop tree (ir/loop/loop.h). The statements are what a kernel means, and the
+ * interpreter runs them.
+ *
+ *     kernel @conv_relu(%x: f32[N,64,56,56], %w: f32[64,64,3,3], %b: f32[64]) -> (%y: f32[N,64,56,56])
+ *         from @"Conv_4", @"Relu_5" {
+ *       acc: f32[N,64,56,56]
+ *       acc[n,o,h,w] = sum mul(x[n,c,h+r-1,w+s-1], w[o,c,r,s])
+ *                      for n < N, o < 64, h < 56, w < 56 over c < 64, r < 3, s < 3
+ *                      where inside(h+r-1, 56) & inside(w+s-1, 56)
+ *       y[n,o,h,w] = max(add(acc[n,o,h,w], b[o]), 0)    for n < N, ...
+ *     }
+ *
+ * Invariants (kernel_verify):
+ *
+ *   - Statements run in order. The write of a map is injective unless the map is `ordered`.
+ *   - One statement writes a buffer, or several maps that write disjoint parts (Concat); updates
+ *     may follow.
+ *   - Every read of a temporary follows its write.
+ *   - Indices stay inside the buffer wherever the guard holds, or go through `index`, which checks.
+ */
+#ifndef IR_KERNEL_KERNEL_H
+#define IR_KERNEL_KERNEL_H
+
+#include "base/vec.h"
+#include "ir/expr/expr.h"
+#include "ir/graph/locs.h"
+#include "ir/graph/type.h"
+
+typedef enum Monoid {
+	MONOID_NONE,
+#define MONOID(name, n, identity, combine, atomic) MONOID_##name,
+#include "ir/kernel/monoids.def"
+#undef MONOID
+	MONOID_COUNT
+} Monoid;
+
+typedef struct MonoidInfo {
+	const char *name;
+	int n; /* components of the state */
+	const char *identity, *combine;
+	/* how updates of one element may be done in any order: the name of an atomic operation
+	 * of memory; "cas", a compare-and-swap loop; or "", not at all */
+	const char *atomic;
+} MonoidInfo;
+
+extern const MonoidInfo monoid_info[MONOID_COUNT];
+/* The identity of component K in type T. */
+Expr *monoid_identity(ExprPool *p, Monoid m, int k, CType t);
+/* Component K of the state A combined with the term B. */
+Expr *monoid_combine(ExprPool *p, Monoid m, int k, Expr *const *a, Expr *const *b);
+
+/* How a shared or register buffer is laid out on a GPU. The swizzles permute the pieces of 16
+ * bytes within a row, so that lanes that read down a column access different banks. */
+typedef enum Swizzle {
+	SWIZZLE_NONE,
+	/* piece c of row r is at c ^ r; in narrow rows, at c ^ r / 2 or c ^ r / 4. Dims: stages,
+	 * rows, columns */
+	SWIZZLE_ROWS,
+	/* piece c is at c ^ 2 r (c ^ r / 2 * 2), for lanes that read down four rows of two
+	 * pieces, word by word */
+	SWIZZLE_WORDS,
+	SWIZZLE_FRAGMENTS, /* not permuted: the order of fragments, 16 bytes for each lane */
+	SWIZZLE_REGISTERS  /* in registers, which have no order in memory (ir/loop/loop.h, Mma) */
+} Swizzle;
+
+typedef enum BufKind { BUF_IN, BUF_OUT, BUF_TEMP } BufKind;
+
+struct Buf {
+	const char *name;
+	int id; /* dense in the kernel */
+	BufKind kind;
+	DType dtype;
+	int rank;
+	Dim **dims;
+	const Layout *layout; /* the order in memory; indices in statements are logical */
+	/* the elements, row-major, of a small constant that is part of the kernel; or null */
+	const void *data;
+	Swizzle swizzle;
+	int param; /* BUF_IN, BUF_OUT: which operand or result of the kernel node */
+};
+
+/* An iterator: 0 <= it < extent. */
+struct Iter {
+	const char *name;
+	int id; /* dense in the kernel */
+	Dim *extent;
+};
+
+/*
+ * A statement.
+ *
+ *   - A map: out[k][widx] = val[k] for every point of ITERS.
+ *     All points are parallel unless `ordered`.
+ *   - A reduction: for every point of the first NBAND iterators the state starts from the monoid's
+ *     identity (with `update`: from the buffer's element), and the terms of the remaining iterators
+ *     are combined with it where the guard holds. Then out[k] gets the state's component k.
+ *   - A prefix (`scan`) is a reduction over one iterator, the last, whose state is stored at every
+ *     step; the write index mentions that iterator.
+ *   - A scatter with a monoid is an update with NBAND == niters, whose write need not be injective.
+ */
+typedef struct Stmt {
+	int id;
+	Iter *iter[MAX_ITERS];
+	int niters, nband; /* a map has nband == niters */
+	Monoid red;        /* MONOID_NONE: a map */
+	bool update, scan;
+	/* points run in lexicographic order: in a scatter, the last write of an element wins */
+	bool ordered;
+	int nout;
+	Buf *out[2]; /* the state's components; components past nout are dropped */
+	Expr **widx; /* one i64 for each dim of out[0], the same for every out; or one flat index */
+	int nwidx;
+	Expr *val[2]; /* of the out's ctype; the store rounds to its dtype */
+	Expr *guard;  /* bool; null: true. A map writes nothing where its guard fails. */
+	Loc loc; /* the ONNX node that it comes from */
+} Stmt;
+
+typedef struct Kernel {
+	const char *name; /* a C identifier from the node's name */
+	Ctx *ctx;
+	Arena *arena;
+	ExprPool *pool;
+	VEC(Buf *) bufs;
+	VEC(Iter *) iters;
+	VEC(Stmt *) stmts;
+	const Locs *locs; /* ARENA may be freed before these, which nodes of the graph share */
+} Kernel;
+
+Kernel *kernel_new(Ctx *c, Arena *a, const char *name);
+
+/* ---- Building: what an op's `lower` calls ---- */
+
+Buf *kernel_buf(Kernel *k, BufKind kind, const char *name, const Type *t);
+Buf *kernel_temp(Kernel *k, const char *name, DType t, int rank, Dim *const *dims);
+/* Adds a constant to the kernel: N elements of T, row-major, copied from DATA. */
+Buf *kernel_table(Kernel *k, const char *name, DType t, int64_t n, const void *data);
+Iter *kernel_iter(Kernel *k, const char *name, Dim *extent);
+/* Makes an iterator for every dim of B, named i0, i1 ... */
+void kernel_iters_of(Kernel *k, const Buf *b, Iter **out);
+/* Adds a map over ITERS: out[widx] = val. GUARD may be null. */
+Stmt *kernel_map(Kernel *k, Iter *const *iters, int n, Buf *out, Expr *const *widx, Expr *val,
+		 Expr *guard);
+/* kernel_map with the identity as write: one iterator for each dim of OUT. */
+Stmt *kernel_map_id(Kernel *k, Iter *const *iters, Buf *out, Expr *val);
+/* Adds out[band...] = reduction of VAL over RED where GUARD holds. The write is the identity
+ * over BAND. */
+Stmt *kernel_reduce(Kernel *k, Monoid m, Iter *const *band, int nband, Iter *const *red, int nred,
+		    Buf *out, Expr *val, Expr *guard);
+/* Whether IT is a phase of S: S writes at an index x*N + IT, and S's guard mentions IT. The
+ * phases of a ConvTranspose with stride N, for example, each use their own taps of the filter.
+ * The guard is no mere zero padding then: every phase sums other terms. */
+bool stmt_is_phase(Ctx *c, const Stmt *s, const Iter *it);
+/* b[idx...] as an expression. */
+Expr *kernel_load(Kernel *k, Buf *b, Expr *const *idx);
+/* b[it...] with iterators. */
+Expr *kernel_load_iters(Kernel *k, Buf *b, Iter *const *it);
+
+/* Whether K calls a routine; whether it does, or has buffers of strings. */
+bool kernel_calls_routine(const Kernel *k);
+bool kernel_has_strings(const Kernel *k);
+/* ex_walk over the expressions of S, in this order: values, guard, indices of the write. */
+void stmt_exprs(const Stmt *s, void (*fn)(void *arg, Expr *e), void *arg);
+/* The same for every statement of K. */
+void kernel_exprs(const Kernel *k, void (*fn)(void *arg, Expr *e), void *arg);
+/* Calls FN for the symbols that K mentions, for each mention. */
+void kernel_syms(const Kernel *k, void (*fn)(void *arg, Sym *s), void *arg);
+/* Whether K mentions any symbol. */
+bool kernel_has_syms(const Kernel *k);
+
+/* The number of B's elements. */
+Dim *buf_numel(Ctx *c, const Buf *b);
+/* Deep copies, in arena A. */
+Buf *buf_copy(Arena *a, const Buf *b);
+Kernel *kernel_clone(Kernel *k, Arena *a);
+
+/* ---- kernel_print.c ---- */
+
+/* ---- Text ---- */
+void kernel_print(StrBuf *b, const Kernel *k);
+/* As kernel_print, but with uniform names and without locations, so that kernels that compute
+ * the same print the same. */
+void kernel_print_bare(StrBuf *b, const Kernel *k);
+
+/* ---- kernel_parse.c ---- */
+
+/* Reads a kernel at *P; advances *P and *LINE. Null after a diagnostic. */
+Kernel *kernel_parse(Ctx *c, Arena *a, const char **p, int *line);
+/* Reads temporaries and statements of K, from after its "{" to after its "}". */
+bool kernel_parse_body(Kernel *k, const char **p, int *line);
+
+/* ---- kernel_verify.c ---- */
+
+/* Reports every fault as a diagnostic that names PASS, the pass that ran before; null: the
+ * kernel is as a user's text has it. */
+bool kernel_verify(Kernel *k, Diag *d, const char *pass);
+
+#endif

@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The loop tree: a kernel's statements after scheduling. A Schedule is a list of stages. A stage is
+ * one parallel loop whose body is a tree of LNodes. All loads and stores index flat memory (one i64
+ * expression). A local buffer lives for one iteration of the parallel loop. Code generation prints
+ * this tree and makes no decisions of its own.
+ *
+ * On a GPU a stage is one launch. Each iteration belongs to a group of threads: one thread, a part
+ * of a warp, a warp, or a block. All threads of a group execute the body together. A scalar local
+ * is a register with the same value in every thread. Any other local is private if the group is one
+ * thread, else it is in shared memory. A store outside of a LOOP_GROUP is executed once. What a
+ * node stores, all threads of the group can read in the nodes after it: codegen puts barriers where
+ * this requires them. LN_REDUCE distributes its terms over the group's threads and leaves the
+ * result in each.
+ *
+ * For a contraction the group is the whole block. The tiles of the operands are in shared memory
+ * (Buf.swizzle is SWIZZLE_ROWS, _WORDS or _FRAGMENTS), with one buffer for each stage of the
+ * software pipeline. The sums are distributed over the threads' registers (SWIZZLE_REGISTERS), and
+ * the epilogue stages them in shared memory, one strip of rows at a time (LN_COPY_SUMS). A local
+ * with LNode.idx begins at that byte of the block's shared scratch, which has Stage.scratch bytes;
+ * locals that are not live at the same time may overlap there.
+ */
+#ifndef IR_LOOP_LOOP_H
+#define IR_LOOP_LOOP_H
+
+#include "ir/kernel/kernel.h"
+
+typedef enum LoopKind {
+	LOOP_SERIAL,
+	/* independent points with unit stride: the C compiler is asked to vectorise. On a GPU,
+	 * with a step of more than 1, the loads of several points are in flight at once. */
+	LOOP_VECTOR,
+	/* as LOOP_VECTOR, with few iterations: the remainder of a vector is masked, not peeled */
+	LOOP_SHORT,
+	LOOP_UNROLL,
+	/* independent points, distributed over the threads of a group */
+	LOOP_GROUP
+} LoopKind;
+
+typedef enum LNodeKind {
+	LN_LOOP,  /* for var in [lo, hi) by step: body */
+	LN_LET,   /* var = lo: names an index for the rest of this body */
+	LN_STORE, /* buf[idx] = val where guard */
+	/* combines terms into a state: bufs[idx] = combine(bufs[idx], vals) where guard */
+	LN_UPDATE,
+	/* as LN_UPDATE, atomically: other threads may update the same element, in any order */
+	LN_ATOMIC,
+	/* state bufs[idx] = reduction of vals over var in [lo, hi) where guard, across lanes */
+	LN_REDUCE,
+	LN_LOCAL, /* declares buf for the rest of this body; in the body of a LOOP_GROUP each thread has one */
+	LN_TILE, /* tile += A panel * B panel: the contraction micro-kernel */
+	LN_FILL, /* a group fills a shared tile, chunk by chunk; the body is LETs and one store */
+	/* for var in [lo, hi): fills, then their consumers. Fills run STAGES - 1 iterations
+	 * ahead. */
+	LN_PIPELINE,
+	LN_MMA, /* sums in registers += A tile * B tile */
+	/* state bufs[idx] = reduction of vals over var in [lo, hi), for all columns and rows;
+	 * the guard is of the column */
+	LN_COLUMNS,
+	/* copies strip IDX of an LN_MMA's sums to buf[0], flat: STEP elements for each row VAR
+	 * (column if by_columns) */
+	LN_COPY_SUMS
+} LNodeKind;
+
+/* Data that later tiles use: elements of BUF, of the tile's type, from flat index AT on, STEP
+ * elements for each term. WHEN null: always. */
+typedef struct Prefetch {
+	Buf *buf;
+	Expr *at, *step, *when;
+} Prefetch;
+
+/* Adding a number of less magnitude to -2^126, or to a lower number, changes nothing in f32. */
+#define TILE_BOUND 0x1p100
+
+/* The register tile of a contraction on a CPU: acc[i][j] (+)= sum over k < K of a(i, k) * b(k,
+ * j), for i < mr, j < nr. Row i of A starts at element a_at, evaluated at ROW = i, and advances
+ * by a_step for each k; rows past m_valid repeat the last valid one. B is a panel: element (k,
+ * j) is at b_at + k*b_step + j.
+ *
+ * If RUNS is not null, A's rows are read in runs of RUN terms, as a convolution reads a few
+ * channels for each tap: term k of the tile is term (k0 + k) mod RUN of run (k0 + k) / RUN. Run
+ * t of row i starts at element RUNS[a_at + t*runs_step], evaluated at ROW = i, of A; or, if that
+ * is negative, at element -1 - RUNS[...] of EDGE, which holds the runs that lie partly outside
+ * of A's tensor. RUNS has an entry for all mr rows.
+ *
+ * If SCALE is not null, B has integers of at most 8 bits, and term k of column j is (B -
+ * ZERO[zero_at + g*b_step + j]) * SCALE[scale_at + g*b_step + j], where g is k / GROUP, or 0 if
+ * GROUP is 0. TERMS terms of a column are contiguous: element (k, j) of B is at b_at + k / TERMS
+ * * TERMS * b_step + j * TERMS + k % TERMS. A part of the sum begins with a group, and after
+ * such terms as fill TERMS.
+ *
+ * TERMS terms of more than one are words of 32 bits: term t is in byte t % 4, of whose numbers
+ * it is number t / 4.
+ *
+ * If ROW_SCALE is not null, A is of u8, and its term at element e stands for (A[e] - 128) *
+ * ROW_SCALE[e / ROW_GROUP]. Parts of the sum are whole groups, as are rows; GROUP is 0 or
+ * ROW_GROUP.
+ *
+ * If WHEN is not null, a sum is used only where WHEN, an expression over ROW and COL, holds. A
+ * tile none of whose sums is used adds no terms: its sums are 0. Attention masks keys in this
+ * way.
+ *
+ * If SQUARES is not null, sums of TILE_BOUND and more in magnitude are used, whatever WHEN says.
+ * SQUARES is a local with the sum of the squares of B's elements. If this sum plus that of the
+ * squares of the tile's own rows of A, which are contiguous along k, is below TILE_BOUND, no sum
+ * is that large: |a*b| <= (a*a + b*b)/2.
+ *
+ * A tile of few rows would wait for the latency of its sums, so it may have several sums for each
+ * element, which are added up at the end. But all elements of a product are to be summed in the same
+ * order: if the product has more rows than a tile, or may have, ROWS counts them, and only a product
+ * of few rows has several sums. ROWS null: one tile has all rows, or each element has one sum.
+ *
+ * If TRIM is not null, A is a local with weights of B's terms, contiguous along k, of which many
+ * may be 0. TRIM is a local with the sum of B's elements times 0: 0 if all of them are finite,
+ * else NaN. If it is 0, the tile leaves out terms before the first one and after the last one
+ * whose weight in some row is not 0. Such a term would add 0 or -0, which changes no sum but one
+ * that underflowed to -0. */
+typedef struct Tile {
+	CType ct;
+	/* terms of each k: 1; or 4 of bytes, u8 in one operand and i8 in the other, or 2 of bf16
+	 * in B and of bf16 or f32 in A, which are contiguous: element t of A's row at a_at +
+	 * k*a_step + t, of B's column at b_at + k*b_step + j*kpack + t */
+	int kpack;
+	int mr, nr;
+	int usual; /* rows of all tiles but the last one, which may have up to MR, an even number */
+	Buf *acc; /* local; element (i, j) at acc_at + i*nr + j, for j < n_valid; other columns are undefined */
+	Expr *acc_at;
+	Iter *col; /* the column within the tile; LNode.at mentions it, and ROW */
+	Buf *a, *b;
+	Iter *row;  /* the row within the tile; a_at is an expression over it */
+	Expr *a_at; /* flat index of the first element of row ROW of A */
+	Expr *a_step;
+	Buf *runs, *edge; /* locals; EDGE is null if every run is inside the tensor */
+	Expr *k0, *run, *runs_step;
+	Expr *b_at, *b_step;
+	Buf *scale, *zero; /* f32; zero null: 0; scales may be halves */
+	Expr *scale_at, *zero_at;
+	Buf *row_scale; /* f32 */
+	int64_t group, row_group;
+	int terms;
+	Prefetch *
+		ahead; /* NAHEAD of them, of which the first one whose WHEN is true is prefetched */
+	int nahead;
+	Expr *k;       /* trip count */
+	Expr *m_valid; /* rows of the tile that exist: 1..mr */
+	Expr *rows;    /* rows of the product */
+	Expr *n_valid; /* columns of the tile that exist: 1..nr */
+	Expr *when;
+	Buf *squares, *trim;
+	bool accumulate; /* ACC already holds the sum of earlier terms */
+	bool partial;    /* later tiles add more terms */
+	bool whole; /* it has all rows, and a constant number of terms, at most INLINED_TERMS */
+	/* if the tile computes only a part of the sum: the term within that part, which LNode.at
+	 * mentions */
+	Iter *depth;
+} Tile;
+
+/* A fill of a shared tile of ROWS rows, each of CHUNKS * VECTOR elements. The store's value at
+ * element ELEM of a chunk is at the address of element 0 plus ELEM. The guard does not depend on
+ * ELEM; where it fails the chunk is zero. */
+typedef struct Fill {
+	Iter *row, *chunk, *elem;
+	int rows, chunks, vector;
+	bool async; /* the value is one aligned load of 4, 8 or 16 bytes, so cp.async can do it */
+} Fill;
+
+/* A column reduction: the states of COLS adjacent columns, contiguous in memory, for each of
+ * ROWS rows. Only the other operands depend on the row (in a skinny product, they are the few
+ * rows of A); idx, vals and LNode.at mention COL and ROW. A thread has LNode.vector adjacent
+ * columns of every row. With LNode.peel it has up to COLUMN_BLOCKS columns instead, one warp's
+ * width apart.
+ *
+ * If LANES is not null, it is an operand in the order of fragments (ir/loop/mma.def), and vals read
+ * it once. A thread then has what one lane holds of half a block of terms, for two columns of
+ * each MMA_ROWS. In this case lo is 0 and the number of terms is a multiple of a half block. */
+enum { COLUMN_BLOCKS = 8 };
+typedef struct ColumnReduction {
+	Iter *col, *row;
+	const Buf *lanes;
+	int cols, rows;
+	/* number of rows that exist, null: all. Terms of the other rows are computed and
+	 * discarded. */
+	Expr *valid;
+} ColumnReduction;
+
+/* How a product of tiles is computed: by an instruction (a row of ir/loop/mma.def), or by scalar
+ * multiply-adds. */
+typedef enum MmaKind {
+	MMA_FMA,
+#define MMA(name, ...) MMA_##name,
+#include "ir/loop/mma.def"
+#undef MMA
+	MMA_COUNT
+} MmaKind;
+
+typedef struct MmaInfo {
+	const char *name;
+	DType type[2]; /* element types of A and B, of the same width */
+	CType sum;
+	int m, n, k;       /* shape */
+	int sm;            /* the first compute capability that has the instruction, times ten */
+	int a, b;          /* registers per lane for a fragment of A and of B */
+	const char *reg;   /* LLVM's type of one register */
+	const char *call;  /* LLVM's intrinsic */
+	/* LLVM's intrinsic that rounds an element before the product (f32 to tf32), or null */
+	const char *round;
+} MmaInfo;
+
+/* Rows of a fragment of sums, of one instruction or of two with 8 rows each. */
+enum { MMA_ROWS = 16 };
+
+extern const MmaInfo mma_info[MMA_COUNT];
+
+/*
+ * acc[bm][bn] += A[bm][bk] * B[bk][bn] by WM * WN warps, each of which computes bm/WM rows by bn/WN
+ * columns. With MMA_FMA the lanes of a warp form a grid of 4 by 8, and each has TM * TN elements.
+ *
+ * The rows of a tile are contiguous along k if A_ALONG (B_ALONG) is set (A[i][k], B[j][k]); else
+ * they are contiguous along m or n (A[k][i], B[k][j]). A tile in the order of fragments
+ * (SWIZZLE_FRAGMENTS) counts as contiguous along k.
+ */
+typedef struct Mma {
+	MmaKind kind;
+	CType ct;
+	int bm, bn, bk, wm, wn, tm, tn;
+	Buf *acc, *a, *b;
+	bool a_along, b_along;
+	bool by_columns; /* the staging buffer is column-major: the epilogue is contiguous along rows */
+	Iter *stage;     /* of the pipeline: which buffer of each tile holds the current data */
+	/* LNode.at and guard mention them: row and column of an element, and a term of the part */
+	Iter *row, *col, *depth;
+} Mma;
+
+/* Which part of its statement a node carries out: the initial value of the state, one term, or
+ * the write of the result. A map has only the write; a scatter has only terms. */
+typedef enum LPart { PART_NONE, PART_INIT, PART_TERM, PART_WRITE } LPart;
+
+typedef struct LNode LNode;
+struct LNode {
+	LNodeKind kind;
+	LNode *next; /* the sibling after this */
+	LNode *body; /* LN_LOOP, LN_FILL, LN_PIPELINE */
+	LoopKind loop;
+	Iter *var;
+	Expr *lo, *hi;
+	int64_t step;
+	/* LN_LOOP: where this is 0, the loop does nothing and is skipped; null: it is not known */
+	Dim *when;
+	/* LOOP_VECTOR on a GPU: elements of one access; lo is a multiple of it, and hi is at
+	 * most lo + vector. LOOP_GROUP, LN_REDUCE, LN_COLUMNS: adjacent points that a thread
+	 * takes at once; hi - lo is a multiple of it. */
+	int vector;
+	/* LOOP_GROUP, LN_REDUCE: how many points of a thread are unrolled. LN_LOCAL: elements
+	 * that each thread keeps in registers, for its first points; val[0] recomputes any
+	 * element, at point var. */
+	int keep;
+	/* LOOP_GROUP, LN_REDUCE: how many further points of a thread have their elements in the
+	 * block's shared scratch; these points are looped over. LN_LOCAL: such elements, which
+	 * begin at byte IDX. */
+	int scratch;
+	/* LOOP_GROUP, LN_REDUCE: the first vector begins this many points before lo, to be
+	 * aligned. LN_COLUMNS: the same of the columns at a warp's first point. Null: nothing is
+	 * peeled. */
+	Expr *peel;
+	Monoid red;
+	int nout;
+	Buf *buf[2];
+	Expr *idx, *val[2], *guard; /* guard null: true */
+	Tile *tile;
+	Fill *fill;
+	ColumnReduction *columns;
+	Mma *mma;    /* LN_MMA, LN_COPY_SUMS */
+	int stages;  /* LN_PIPELINE */
+	Iter *stage; /* LN_PIPELINE: the buffer that a fill writes, or that its consumers read */
+	Loc loc;     /* the ONNX node, for comments */
+	int stmt;    /* Stmt.id of the statement that this node is part of, or -1 */
+	LPart part;
+	int comp; /* INIT, WRITE: the state's component */
+	/* unless PART_NONE: the point of the statement, an expression for each of its first NAT
+	 * iterators */
+	Expr **at;
+	int nat; /* INIT and a reduction's WRITE: the iterators of the band; else all */
+};
+
+/*
+ * Elements that a block on a GPU copies for all of its groups at once. Iteration p of the stage
+ * owns elements [p*EACH, (p+1)*EACH) of BUF, at most MOST of them. If G consecutive iterations
+ * share elements, they own G*EACH of them together, and a block has a multiple of G iterations. If
+ * EACH is 0, all iterations share element 0.
+ *
+ * The elements of a block's iterations are one range. The block copies it from BUF to shared memory
+ * before its groups begin, and they read it there. If WRITTEN, the groups write every element of
+ * the range in shared memory, and the block copies it to BUF after they end.
+ */
+typedef struct BulkCopy {
+	Buf *buf;
+	Dim *each;
+	int64_t most;
+	bool written;
+} BulkCopy;
+
+typedef struct Stage {
+	const char *name; /* C identifier, unique in the kernel */
+	/* for dumps: "map", "row", "product", "order"; on GPUs also "transpose", "columns",
+	 * "stencil", "scatter" */
+	const char *strategy;
+	Iter *var;        /* the parallel loop */
+	Dim *extent;
+	Dim *when; /* where this is 0, the stage does nothing; null: it is not known */
+	/* CPUs: iterations that are worth waking a thread for; EXTENT or more: one thread runs
+	 * the stage */
+	Dim *grain;
+	VEC(BulkCopy) bulk;
+	/* GPUs: the first iteration of a block, which head and body may mention; or null */
+	Iter *first;
+	/* GPUs: what a block does before its groups begin: shared locals that they all use */
+	LNode *head;
+	LNode *body;
+	/* bytes of scratch per thread that its locals take; constant 0 where there are none */
+	Dim *scratch;
+	int64_t stack; /* CPUs: bytes of its locals that are on the stack, apart from small ones */
+	/* GPUs: threads of a block, and of a group, which has one iteration at a time: 1, 2, 4, 8,
+	 * 16, 32 or all threads of the block; CPUs: 0 */
+	int threads, group;
+} Stage;
+
+/* The runs that a variant of a schedule is for. They have SIZE <= MOST, a size that only run
+ * time knows, and ALSO <= ALSO_MOST. SIZE null: all runs; ALSO null: no second condition. If
+ * SHARED is not 0, the variant is only for GPUs that give a block SHARED bytes of shared memory. */
+typedef struct SizeStep {
+	Dim *size;
+	int64_t most;
+	Dim *also;
+	int64_t also_most;
+	int tile; /* most elements of a product's tile (bm * bn) that a block may compute; 0: any */
+	int shared;
+} SizeStep;
+
+/*
+ * A kernel's schedule; or several, the variants, as a list. A run uses the first variant whose
+ * guard holds, and the last one has no guard. Each variant has its own copy of the kernel, which
+ * may rely on the guard.
+ */
+typedef struct Schedule {
+	Kernel *kernel;
+	/* a kernel that replaces the node's, with reductions split or temporaries substituted;
+	 * null: the node's own */
+	Kernel *split;
+	VEC(Stage *) stages;
+	VEC(Buf *) temps;     /* kernel temporaries that stay in memory between stages */
+	SizeStep where;       /* the runs that this variant is for */
+	/* most partial sums of a sum whose length only run time knows; 0: it is not split */
+	int64_t parts;
+	/* with more shared memory per block another schedule might have been chosen */
+	bool short_of_shared;
+	struct Schedule *next;
+} Schedule;
+
+/* ---- mma.c ---- */
+
+/* Whether GPUs of compute capability SM (times ten) have an instruction whose operands are
+ * rounded first (f32 to tf32). */
+bool mma_rounds(int sm);
+/* Rows of each warp row that are staged at once, a strip. The epilogue moves the sums to shared
+ * memory one strip at a time: row r of strip s is row r / STRIP * (bm / wm) + s * STRIP + r %
+ * STRIP of the tile. */
+int mma_part_rows(const Mma *m);
+/* Whether an operand of bytes is transposed on its way to the registers, because its rows are
+ * not contiguous along k (not ALONG). Then a fragment of 8 rows (columns) holds every other one
+ * of 16. */
+bool mma_transposes(const Mma *m, bool along);
+/* Padding, in elements, after each staged row (column if by_columns), so that the lanes of one
+ * store instruction use different banks. */
+int mma_pad(const Mma *m);
+
+/* ---- loop_text.c ---- */
+
+/* Temporary I of S and the variants after it; null past the last. */
+Buf *schedule_temp(const Schedule *s, int i);
+/* Whether S is for some runs only. */
+bool schedule_guarded(const Schedule *s);
+/* "where N <= 8"; nothing if S is for all runs. */
+void schedule_print_guard(StrBuf *b, const Schedule *s);
+/* Prints S and the variants after it. */
+void schedule_print(StrBuf *b, const Schedule *s);
+/* Prints the stages of S alone, without names and locations. Schedules of the same kernel that
+ * print alike compute the same. */
+void schedule_print_bare(StrBuf *b, const Schedule *s);
+
+#endif

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "passes/forms/band.h"
+
+#include "base/sets.h"
+
+/* Classes of iterators of statements that must be the same iterator of the band. */
+typedef struct Classes {
+	Kernel *k;
+	int first, last;      /* range of statements */
+	int (*id)[MAX_ITERS]; /* id[s][i]: the member of SETS for iterator i of statement s */
+	Sets sets;
+	bool *blocked;
+} Classes;
+
+static void join(Classes *c, int a, int b)
+{
+	a = sets_find(c->sets, a);
+	b = sets_find(c->sets, b);
+	sets_join(c->sets, a, b);
+	c->blocked[a] = c->blocked[a] || c->blocked[b];
+}
+
+static int node_of(Classes *c, const Stmt *s, const Iter *it)
+{
+	for (int i = 0; i < s->niters; i++)
+		if (s->iter[i] == it)
+			return c->id[s->id][i];
+	return -1;
+}
+
+static bool in_band(const Stmt *s, const Iter *it)
+{
+	for (int i = 0; i < s->nband; i++)
+		if (s->iter[i] == it)
+			return true;
+	return false;
+}
+
+static void block(Classes *c, const Stmt *s, const Expr *e)
+{
+	int x = e->kind == EX_ITER ? node_of(c, s, e->iter) : -1;
+
+	if (x >= 0)
+		c->blocked[sets_find(c->sets, x)] = true;
+}
+
+static void block_inside(Classes *c, const Stmt *s, Expr *e)
+{
+	for (int i = 0; i < s->niters; i++)
+		if (expr_has_iter(e, s->iter[i]))
+			c->blocked[sets_find(c->sets, c->id[s->id][i])] = true;
+}
+
+/* Joins iterators if both writer and reader index dim D by the same div/mod split, hi*N + lo. */
+static bool join_digits(Classes *c, const Stmt *writer, const Stmt *r, const Expr *load, int d)
+{
+	Iter *w[2], *e[2];
+
+	if (!expr_divmod(c->k->ctx, writer->widx[d], NULL, &w[0], &w[1]) ||
+	    !expr_divmod(c->k->ctx, load->load.idx[d], NULL, &e[0], &e[1]))
+		return false;
+	for (int i = 0; i < 2; i++)
+		if (!in_band(writer, w[i]) || !in_band(r, e[i]) || w[i]->extent != e[i]->extent)
+			return false;
+	for (int i = 0; i < 2; i++)
+		join(c, node_of(c, writer, w[i]), node_of(c, r, e[i]));
+	return true;
+}
+
+static void read_pair(Classes *c, const Stmt *writer, Stmt *r, Expr *load)
+{
+	for (int d = 0; d < load->load.nidx; d++) {
+		Expr *w = writer->widx[d], *e = load->load.idx[d];
+
+		if (w->kind == EX_CONST && e->kind == EX_CONST)
+			continue;
+		if (w->kind == EX_ITER && e->kind == EX_ITER && in_band(writer, w->iter) &&
+		    in_band(r, e->iter) && w->iter->extent == e->iter->extent) {
+			join(c, node_of(c, writer, w->iter), node_of(c, r, e->iter));
+			continue;
+		}
+		if (load->load.nidx == writer->out[0]->rank && join_digits(c, writer, r, load, d))
+			continue;
+		block(c, writer, w);
+		block_inside(c, writer, w);
+		block_inside(c, r, e);
+	}
+}
+
+static void read_pairs(void *arg, Stmt *r, Expr *load)
+{
+	Classes *c = arg;
+
+	for (int w = c->first; w <= c->last; w++)
+		if (c->k->stmts.at[w] != r && stmt_writes(c->k->stmts.at[w], load->load.buf))
+			read_pair(c, c->k->stmts.at[w], r, load);
+}
+
+/* ---- Statements that no temporary connects ---- */
+
+static bool same_class(Classes *c, const Stmt *s, const Stmt *q)
+{
+	for (int i = 0; i < s->nband; i++)
+		for (int j = 0; j < q->nband; j++)
+			if (sets_find(c->sets, c->id[s->id][i]) ==
+			    sets_find(c->sets, c->id[q->id][j]))
+				return true;
+	return false;
+}
+
+static bool same_extents(const Stmt *s, const Stmt *q)
+{
+	for (int i = 0; i < s->nband; i++)
+		if (i >= q->nband || s->iter[i]->extent != q->iter[i]->extent)
+			return false;
+	return s->nband && s->nband == q->nband;
+}
+
+static void operand_load(void *arg, Stmt *s, Expr *load)
+{
+	const Buf **b = arg;
+
+	(void)s;
+	if (load->load.buf->kind == BUF_IN && load->load.nidx >= s->nband)
+		*b = load->load.buf;
+}
+
+/* Where all statements are maps, two of the same domain may share their iterators if nothing
+ * connects them. That pays if they read the same operand: the elements of a transform, for
+ * example, each of which is a map. */
+static void join_readers(Classes *c, Arena *a)
+{
+	const int n = c->last - c->first + 1;
+	const Buf **reads = NEW_ARRAY(a, n, const Buf *);
+	Stmt *const *stmt = c->k->stmts.at + c->first;
+
+	for (int i = 0; i < n; i++) {
+		if (!stmt_is_map(stmt[i]))
+			return;
+		stmt_loads(stmt[i], operand_load, &reads[i]);
+	}
+	for (int i = 0; i < n; i++)
+		for (int j = i + 1; j < n; j++)
+			if (reads[i] && reads[i] == reads[j] && same_extents(stmt[i], stmt[j]) &&
+			    !same_class(c, stmt[i], stmt[j]))
+				for (int b = 0; b < stmt[i]->nband; b++)
+					join(c, c->id[stmt[i]->id][b], c->id[stmt[j]->id][b]);
+}
+
+static int members(Classes *c, const Stmt *s, int cls, Iter **one)
+{
+	int n = 0;
+
+	for (int i = 0; i < s->nband; i++)
+		if (sets_find(c->sets, c->id[s->id][i]) == cls) {
+			n++;
+			*one = s->iter[i];
+		}
+	return n;
+}
+
+/* READERS: also joins statements by join_readers. */
+static void find_band(Kernel *k, int first, int to, bool readers, Arena *a, Band *out)
+{
+	Classes c = {.k = k, .first = first, .last = to};
+	Stmt *last = k->stmts.at[to];
+	int at = 0;
+
+	c.id = arena_array(a, (size_t)k->stmts.n, sizeof *c.id);
+	c.sets = sets_new(a, k->stmts.n * MAX_ITERS);
+	c.blocked = NEW_ARRAY(a, k->stmts.n * MAX_ITERS, bool);
+	*out = (Band){.of = arena_array(a, (size_t)k->stmts.n, sizeof *out->of)};
+	for (int s = 0; s < k->stmts.n; s++) {
+		k->stmts.at[s]->id = s;
+		for (int i = 0; i < k->stmts.at[s]->niters; i++, at++)
+			c.id[s][i] = at;
+	}
+	for (int r = first; r <= to; r++)
+		stmt_loads(k->stmts.at[r], read_pairs, &c);
+	if (readers)
+		join_readers(&c, a);
+	for (int i = 0; i < last->nband; i++) {
+		int cls = sets_find(c.sets, c.id[last->id][i]);
+		bool ok = !c.blocked[cls];
+
+		for (int s = first; s <= to && ok; s++)
+			ok = members(&c, k->stmts.at[s], cls, &out->of[s][out->n]) == 1;
+		if (ok)
+			out->iter[out->n++] = last->iter[i];
+	}
+}
+
+void band_of_one(Kernel *k, Stmt *s, Band *out)
+{
+	*out = (Band){.of = arena_array(k->arena, (size_t)k->stmts.n, sizeof *out->of)};
+	if (s->ordered || (s->update && s->nband == s->niters))
+		return;
+	for (int i = 0; i < s->nband; i++) {
+		out->iter[out->n] = s->iter[i];
+		out->of[s->id][out->n++] = s->iter[i];
+	}
+}
+
+void band_of_some(Kernel *k, int first, int last, Arena *a, Band *out)
+{
+	find_band(k, first, last, false, a, out);
+}
+
+void band_of(Kernel *k, Arena *a, Band *out)
+{
+	band_of_some(k, 0, k->stmts.n - 1, a, out);
+}
+
+void band_of_stage(Kernel *k, Arena *a, Band *out)
+{
+	find_band(k, 0, k->stmts.n - 1, true, a, out);
+}
+
+int band_index(const Band *b, const Stmt *s, const Iter *it)
+{
+	for (int i = 0; i < b->n; i++)
+		if (b->of[s->id][i] == it)
+			return i;
+	return -1;
+}
+
+static bool reduced_extent(Kernel *k, int first, int last, const Dim *extent)
+{
+	for (int s = first; s <= last; s++)
+		for (int i = k->stmts.at[s]->nband; i < k->stmts.at[s]->niters; i++)
+			if (k->stmts.at[s]->iter[i]->extent == extent)
+				return true;
+	return false;
+}
+
+bool band_is_rows(Kernel *k, int first, int last, const Band *b)
+{
+	for (int s = first; s <= last; s++)
+		for (int i = 0; i < k->stmts.at[s]->nband; i++) {
+			bool banded = false;
+
+			for (int j = 0; j < b->n; j++)
+				banded = banded || b->of[s][j] == k->stmts.at[s]->iter[i];
+			if (!banded &&
+			    !reduced_extent(k, first, last, k->stmts.at[s]->iter[i]->extent))
+				return false;
+		}
+	return true;
+}
+
+bool band_good(Kernel *k, bool gpu)
+{
+	enum { FEW = 8, TINY = 4096 };
+	Arena *a = arena_new();
+	Dim *points, *work;
+	bool tiny = true, rows;
+	int64_t v;
+	Band b;
+
+	band_of(k, a, &b);
+	points = iters_points(k->ctx, b.iter, b.n);
+	rows = (gpu || b.n > 0) && band_is_rows(k, 0, k->stmts.n - 1, &b);
+	arena_free(a);
+	if (rows && (gpu || !dim_is_const(points, &v) || v >= FEW))
+		return true;
+	for (int s = 0; s < k->stmts.n; s++) {
+		work = iters_points(k->ctx, k->stmts.at[s]->iter, k->stmts.at[s]->niters);
+		tiny = tiny && dim_is_const(work, &v) && v <= TINY;
+	}
+	return tiny && b.n > 0;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Contractions, which are recognised by access relations. */
+#ifndef PASSES_FORMS_CONTRACTION_H
+#define PASSES_FORMS_CONTRACTION_H
+
+#include "passes/forms/kernels.h"
+
+/*
+ * A contraction: acc[g,m,n] = sum over k of A(g,m,k) * B(g,k,n), recognised by the iterators that
+ * the two factors of the term read. N is the side whose iterators are innermost in the result. K is
+ * in the order of A in memory, outermost first.
+ */
+typedef struct Contraction {
+	Stmt *s;
+	Expr *a, *b;           /* A reads no iterator of n, B none of m */
+	Expr *guard_a, *guard_b; /* conjuncts of the guard, by operand; null: true */
+	Iter *g[MAX_ITERS], *m[MAX_ITERS], *n[MAX_ITERS], *k[MAX_ITERS];
+	int ng, nm, nn, nk;
+	CType ct;
+} Contraction;
+bool stmt_contraction(Kernel *k, Stmt *s, Contraction *out);
+/* S sums products of vectors and of matrices that it reads in place, at an index of the matrix
+ * that may be checked: those that a Gather takes out of a tensor. No element of a matrix is used
+ * twice, so that storing it would only cost time. */
+bool stmt_gathered_product(Kernel *k, Stmt *s, Contraction *out);
+/* B, as factor b of C, is a load of matrices: what it checks depends on no term, and is the same
+ * for some columns. */
+bool contraction_gathers(const Contraction *c, Expr *b);
+/* Index E has an iterator of the result of S and one of its sum: a stencil slides along it. */
+bool stmt_index_slides(const Stmt *s, Expr *e);
+/* Some index of operand E of C does, as those of a convolution's image do. */
+bool contraction_slides(const Contraction *c, Expr *e);
+/* The iterator along which such an operand is contiguous in memory as a row of the result is, so
+ * that vectors of it need no gathers; null: none. */
+const Iter *contraction_row_of_pixels(Kernel *k, const Contraction *c, Expr *e);
+/* Index E goes along IT: it is IT, or x*N + phase with IT for x, as in a ConvTranspose with
+ * stride N. */
+bool index_goes_along(Ctx *c, Expr *e, const Iter *it);
+/* The element type that represents every value of operand E. */
+DType contraction_type(const Expr *e);
+/* Terms of a column that are contiguous in panels of operand B, as a word of 32 bits that CPUs
+ * read at once (codegen/c/tile.c): 4 if the products are of u8 by i8 in either order, with sums
+ * in i32; 2 if B is of bf16 and sums are f32; else 1. */
+int contraction_kpack(const Contraction *c);
+void contraction_swap(Contraction *c); /* exchanges A, m and guard_a with B, n and guard_b */
+
+#endif

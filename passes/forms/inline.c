@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Inlining inside a kernel: a temporary that one simple map writes is replaced, wherever it is
+ * read, by the map's expression, rounded to the temporary's element type. Free maps (moves,
+ * broadcasts, exact casts) are always inlined; others only if no point is computed twice. A map
+ * whose index may be out of range stays, so that this is reported, unless a product that uses each
+ * element once is its only reader.
+ */
+#include "passes/forms/inline.h"
+#include "passes/forms/contraction.h"
+
+#include <assert.h>
+
+enum { CHEAP = 2 };
+
+typedef struct Inline {
+	Kernel *k;
+	Stmt *def;
+	Buf *buf;
+} Inline;
+
+/* DEF's value at the index IDX of a load. */
+static Expr *inline_value(Kernel *k, const Stmt *def, Expr *const *idx)
+{
+	Iter *it[MAX_ITERS];
+	Expr *with[MAX_ITERS];
+	int n = 0;
+
+	for (int i = 0; i < def->nwidx; i++)
+		if (def->widx[i]->kind == EX_ITER) {
+			it[n] = def->widx[i]->iter;
+			with[n++] = idx[i];
+		}
+	return ex_round(k->pool, def->out[0]->dtype,
+			ex_subst_iters(k->pool, def->val[0], it, with, n));
+}
+
+static Expr *inline_load(void *arg, Expr *e)
+{
+	Inline *in = arg;
+
+	if (e->kind != EX_LOAD || e->load.buf != in->buf)
+		return NULL;
+	return inline_value(in->k, in->def, e->load.idx);
+}
+
+void inline_after(Kernel *k, int at)
+{
+	Stmt *def = k->stmts.at[at];
+	Inline in = {.k = k, .buf = def->out[0], .def = def};
+
+	for (int i = at + 1; i < k->stmts.n; i++)
+		stmt_rewrite(k, k->stmts.at[i], inline_load, &in);
+}
+
+typedef struct Sites {
+	const Buf *buf;
+	int n; /* number of distinct loads */
+	/* an element of the temporary is read at more than one point of a statement */
+	bool repeated;
+	bool windowed; /* read at an index that is not a plain iterator */
+} Sites;
+
+static void count_site(void *arg, Stmt *s, Expr *load)
+{
+	Sites *c = arg;
+
+	if (load->load.buf != c->buf)
+		return;
+	c->n++;
+	c->repeated = c->repeated || !load_once(s, load);
+	c->windowed = c->windowed || !load_plain(load);
+}
+
+bool inline_is_free(const Stmt *s)
+{
+	return expr_cost(s->val[0]) == 0;
+}
+
+/* The statements of a kernel, and the buffers that each one reads. */
+typedef struct BufReads {
+	Kernel *k;
+	Arena *tmp;
+	bool **of; /* [statement][Buf.id] */
+} BufReads;
+
+static void find_reads(BufReads *r, int at)
+{
+	Stmt *s = r->k->stmts.at[at];
+
+	r->of[at] = NEW_ARRAY(r->tmp, r->k->bufs.n + 1, bool);
+	stmt_mark_loads(s, r->of[at]);
+	for (int i = 0; i < s->nout && s->update; i++)
+		r->of[at][s->out[i]->id] = true;
+}
+
+static void remove_stmt(BufReads *r, int at)
+{
+	Kernel *k = r->k;
+
+	kernel_remove_stmt(k, at);
+	memmove(r->of + at, r->of + at + 1, (size_t)(k->stmts.n - at) * sizeof *r->of);
+}
+
+/* In a contraction every element of an operand is packed about once, although many points read
+ * it. */
+static bool worth(const BufReads *r, Stmt *def, Buf *t)
+{
+	Kernel *k = r->k;
+	int cost = expr_cost(def->val[0]);
+	Sites all = {.buf = t};
+	bool contraction = false;
+
+	if (cost == 0)
+		return true;
+	for (int i = 0; i < k->stmts.n; i++) {
+		Contraction c;
+
+		if (!r->of[i][t->id])
+			continue;
+		stmt_loads(k->stmts.at[i], count_site, &all);
+		contraction = contraction || stmt_contraction(k, k->stmts.at[i], &c);
+	}
+	if (contraction)
+		return all.n == 1 && !all.windowed && cost <= CHEAP;
+	return !all.repeated && !all.windowed ? all.n == 1 || cost <= CHEAP
+					      : cost <= CHEAP && all.n <= 2;
+}
+
+/* Whether a statement between the map and one of its readers changes what the map reads. */
+static bool reads_written_later(const BufReads *r, int at)
+{
+	for (int i = at + 1; i < r->k->stmts.n; i++)
+		for (int j = 0; j < r->k->stmts.at[i]->nout; j++)
+			if (r->of[at][r->k->stmts.at[i]->out[j]->id])
+				return true;
+	return false;
+}
+
+static bool written_once(const Kernel *k, const Buf *t)
+{
+	int writers = 0;
+
+	for (int i = 0; i < k->stmts.n; i++)
+		writers += stmt_writes(k->stmts.at[i], t);
+	return writers == 1;
+}
+
+/* Statement AT gathers matrices that only one product reads, which can read them in place
+ * (stmt_gathered_product). */
+static bool gathers_for_product(const BufReads *r, int at)
+{
+	Kernel *k = r->k;
+	Stmt *def = k->stmts.at[at], *reader = NULL;
+	Sites all = {.buf = def->out[0]};
+	Contraction c;
+
+	for (int i = 0; i < k->stmts.n; i++) {
+		if (!r->of[i][def->out[0]->id])
+			continue;
+		if (reader)
+			return false;
+		reader = k->stmts.at[i];
+	}
+	if (!reader || !inline_is_free(def) || !stmt_gathered_product(k, reader, &c) ||
+	    c.b->load.buf != def->out[0] || !load_whole(c.b))
+		return false;
+	stmt_loads(reader, count_site, &all);
+	return all.n == 1 && contraction_gathers(&c, inline_value(k, def, c.b->load.idx));
+}
+
+/* Whether statement AT may be inlined, faults apart; R knows the buffers that it reads. */
+static bool may_inline(const BufReads *r, int at)
+{
+	const Stmt *s = r->k->stmts.at[at];
+
+	return s->out[0]->kind == BUF_TEMP && written_once(r->k, s->out[0]) &&
+	       stmt_is_simple_map(s) && !reads_written_later(r, at);
+}
+
+bool inline_may(Kernel *k, int at)
+{
+	Arena *tmp = arena_new();
+	BufReads r = {k, tmp, NEW_ARRAY(tmp, k->stmts.n + 1, bool *)};
+	bool ok;
+
+	find_reads(&r, at);
+	ok = may_inline(&r, at) && !expr_can_fault(k->stmts.at[at]->val[0]);
+	arena_free(tmp);
+	return ok;
+}
+
+bool kernel_inline(Kernel *k)
+{
+	Arena *tmp = arena_new();
+	BufReads r = {k, tmp, NEW_ARRAY(tmp, k->stmts.n + 1, bool *)};
+	bool any = false;
+
+	for (int i = 0; i < k->bufs.n; i++)
+		k->bufs.at[i]->id = i;
+	for (int i = 0; i < k->stmts.n; i++)
+		find_reads(&r, i);
+	for (int i = 0; i < k->stmts.n; i++) {
+		Stmt *s = k->stmts.at[i];
+		Buf *t = s->out[0];
+		Inline in = {k, s, t};
+
+		if (!may_inline(&r, i) || !worth(&r, s, t) ||
+		    (expr_can_fault(s->val[0]) && !gathers_for_product(&r, i)))
+			continue;
+		for (int j = 0; j < k->stmts.n; j++) {
+			if (j == i || !r.of[j][t->id])
+				continue;
+			stmt_rewrite(k, k->stmts.at[j], inline_load, &in);
+			find_reads(&r, j);
+		}
+		remove_stmt(&r, i);
+		i = -1;
+		any = true;
+	}
+	arena_free(tmp);
+	if (any)
+		kernel_mark_used(k);
+	return any;
+}

@@ -1,0 +1,682 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "passes/forms/kernels.h"
+
+#include "passes/forms/contraction.h"
+
+#include <assert.h>
+
+Kernel *node_kernel(const Node *n)
+{
+	const Attr *a = n->op == OP_Kernel ? node_attr(n, "kernel") : NULL;
+
+	return a ? a->kernel : NULL;
+}
+
+void kernel_node_set(Node *n, Kernel *k)
+{
+	Attr a = {.name = ctx_name(n->graph->ctx, "kernel"), .kind = ATTR_KERNEL};
+
+	a.kernel = k;
+	node_set_attr(n, a);
+}
+
+/* Moves the node's results to the new node: their uses, and the symbols that are read from them. */
+void value_move(Value *from, Value *to)
+{
+	value_replace(from, to);
+	while (from->syms)
+		sym_read_from(from->syms, to);
+}
+
+bool value_feeds_sym(const Value *v)
+{
+	return v->def && v->syms;
+}
+
+void stmt_rewrite(Kernel *k, Stmt *s, ExprMap map, void *arg)
+{
+	for (int i = 0; i < s->nwidx; i++)
+		s->widx[i] = ex_rewrite(k->pool, s->widx[i], map, arg);
+	for (int i = 0; i < 2; i++)
+		if (s->val[i])
+			s->val[i] = ex_rewrite(k->pool, s->val[i], map, arg);
+	if (s->guard)
+		s->guard = ex_rewrite(k->pool, s->guard, map, arg);
+}
+
+void kernel_drop_unit_iters(Kernel *k)
+{
+	Expr *zero = ex_int(k->pool, CT_I64, 0);
+
+	for (int i = 0; i < k->stmts.n; i++) {
+		Stmt *s = k->stmts.at[i];
+		Iter *gone[MAX_ITERS];
+		Expr *with[MAX_ITERS];
+		int ngone = 0, n = 0, nband = s->nband;
+
+		/* A scan needs the iterator that it runs over. */
+		for (int j = 0; j < s->niters - (s->scan ? 1 : 0); j++)
+			if (dim_equals(s->iter[j]->extent, 1)) {
+				gone[ngone] = s->iter[j];
+				with[ngone++] = zero;
+			}
+		if (!ngone)
+			continue;
+		for (int j = 0; j < s->niters; j++) {
+			if (dim_equals(s->iter[j]->extent, 1) && !(s->scan && j == s->niters - 1)) {
+				nband -= j < s->nband;
+				continue;
+			}
+			s->iter[n++] = s->iter[j];
+		}
+		s->niters = n;
+		s->nband = nband;
+		for (int j = 0; j < s->nwidx; j++)
+			s->widx[j] = ex_subst_iters(k->pool, s->widx[j], gone, with, ngone);
+		for (int j = 0; j < 2; j++)
+			if (s->val[j])
+				s->val[j] = ex_subst_iters(k->pool, s->val[j], gone, with, ngone);
+		if (s->guard)
+			s->guard = ex_subst_iters(k->pool, s->guard, gone, with, ngone);
+	}
+}
+
+/* ---- Walks ---- */
+
+typedef struct LoadWalk {
+	void (*fn)(void *, Stmt *, Expr *);
+	void *arg;
+	Stmt *s;
+} LoadWalk;
+
+static void each_load(void *arg, Expr *e)
+{
+	LoadWalk *w = arg;
+
+	if (e->kind == EX_LOAD)
+		w->fn(w->arg, w->s, e);
+}
+
+bool load_once(const Stmt *s, const Expr *load)
+{
+	for (int i = 0; i < s->niters; i++) {
+		int hits = 0;
+
+		for (int j = 0; j < load->load.nidx; j++)
+			hits += load->load.idx[j]->kind == EX_ITER &&
+				load->load.idx[j]->iter == s->iter[i];
+		if (hits != 1)
+			return false;
+	}
+	return true;
+}
+
+bool load_plain(const Expr *load)
+{
+	for (int j = 0; j < load->load.nidx; j++)
+		if (load->load.idx[j]->kind != EX_ITER && load->load.idx[j]->kind != EX_CONST)
+			return false;
+	return true;
+}
+
+bool load_whole(const Expr *load)
+{
+	for (int d = 0; d < load->load.nidx; d++) {
+		const Expr *i = load->load.idx[d];
+		Dim *extent = load->load.buf->dims[d];
+
+		if (i->kind == EX_ITER ? i->iter->extent != extent
+				       : i->kind != EX_CONST || i->i || !dim_equals(extent, 1))
+			return false;
+	}
+	return true;
+}
+
+void stmt_loads(Stmt *s, void (*fn)(void *, Stmt *, Expr *), void *arg)
+{
+	LoadWalk w = {fn, arg, s};
+
+	stmt_exprs(s, each_load, &w);
+}
+
+typedef struct ReadsBuf {
+	const Buf *b;
+	bool yes;
+} ReadsBuf;
+
+static void reads_buf(void *arg, Stmt *s, Expr *load)
+{
+	ReadsBuf *r = arg;
+
+	(void)s;
+	r->yes = r->yes || load->load.buf == r->b;
+}
+
+bool stmt_reads(Stmt *s, const Buf *b)
+{
+	ReadsBuf r = {b, false};
+
+	stmt_loads(s, reads_buf, &r);
+	return r.yes || (s->update && stmt_writes(s, b));
+}
+
+typedef struct LoadsOf {
+	const Buf *b;
+	bool any;
+} LoadsOf;
+
+static void sees_load(void *arg, Expr *e)
+{
+	LoadsOf *l = arg;
+
+	l->any = l->any || (e->kind == EX_LOAD && e->load.buf == l->b);
+}
+
+bool expr_loads(Expr *e, const Buf *b)
+{
+	LoadsOf l = {b, false};
+
+	ex_walk(e, sees_load, &l);
+	return l.any;
+}
+
+bool stmt_writes(const Stmt *s, const Buf *b)
+{
+	for (int i = 0; i < s->nout; i++)
+		if (s->out[i] == b)
+			return true;
+	return false;
+}
+
+Stmt *kernel_writer(const Kernel *k, const Buf *b)
+{
+	Stmt *w = NULL;
+
+	for (int i = 0; i < k->stmts.n; i++)
+		if (stmt_writes(k->stmts.at[i], b)) {
+			if (w)
+				return NULL;
+			w = k->stmts.at[i];
+		}
+	return w;
+}
+
+static void mark_load(void *arg, Stmt *s, Expr *load)
+{
+	(void)s;
+	((bool *)arg)[load->load.buf->id] = true;
+}
+
+void stmt_mark_loads(Stmt *s, bool *read)
+{
+	stmt_loads(s, mark_load, read);
+}
+
+void kernel_remove_stmt(Kernel *k, int at)
+{
+	k->stmts.n--;
+	memmove(k->stmts.at + at, k->stmts.at + at + 1,
+		(size_t)(k->stmts.n - at) * sizeof *k->stmts.at);
+}
+
+void kernel_mark_used(Kernel *k)
+{
+	Arena *tmp = arena_new();
+	bool *used = NEW_ARRAY(tmp, k->bufs.n + 1, bool);
+	int n = 0;
+
+	for (int i = 0; i < k->bufs.n; i++)
+		k->bufs.at[i]->id = i;
+	for (int i = 0; i < k->stmts.n; i++) {
+		Stmt *s = k->stmts.at[i];
+
+		s->id = i;
+		stmt_mark_loads(s, used);
+		for (int j = 0; j < s->nout; j++)
+			used[s->out[j]->id] = true;
+	}
+	for (int i = 0; i < k->bufs.n; i++) {
+		Buf *b = k->bufs.at[i];
+
+		if (!used[i])
+			continue;
+		b->id = n;
+		k->bufs.at[n++] = b;
+	}
+	k->bufs.n = n;
+	arena_free(tmp);
+}
+
+Dim *iters_points(Ctx *c, Iter *const *it, int n)
+{
+	Dim *points = dim_const(c, 1);
+
+	for (int i = 0; i < n; i++)
+		points = dim_mul(c, points, it[i]->extent);
+	return points;
+}
+
+bool iters_fewer(Ctx *c, Iter *const *it, int n, int64_t least)
+{
+	int64_t v;
+
+	return dim_is_const(iters_points(c, it, n), &v) && v < least;
+}
+
+static void see_fault(void *arg, Expr *e)
+{
+	if (e->kind == EX_INST && inst_may_fault(e->op.inst))
+		*(bool *)arg = true;
+}
+
+bool expr_can_fault(Expr *e)
+{
+	bool yes = false;
+
+	ex_walk(e, see_fault, &yes);
+	return yes;
+}
+
+bool stmt_can_fault(const Stmt *s)
+{
+	bool yes = false;
+
+	stmt_exprs(s, see_fault, &yes);
+	return yes;
+}
+
+bool kernel_can_fault(const Kernel *k)
+{
+	bool yes = false;
+
+	kernel_exprs(k, see_fault, &yes);
+	return yes;
+}
+
+/* Indices of loads cost nothing, so this recurses itself instead of using ex_walk. A shared
+ * subexpression counts once for each use, which only overestimates the cost. */
+static int cost(Expr *e, int depth)
+{
+	int c = 0;
+
+	if (e->kind != EX_INST || depth > 12)
+		return depth > 12 ? 50 : 0;
+	if (inst_is_func(e->op.inst))
+		c = 20;
+	else if (inst_is_routine(e->op.inst))
+		c = 1000;
+	else if (e->op.inst == IN_div || e->op.inst == IN_sqrt || e->op.inst == IN_mod ||
+		 e->op.inst == IN_rem)
+		c = 5;
+	else if (e->ct != CT_I64)
+		c = 1;
+	for (int i = 0; i < e->op.n; i++)
+		c += cost(e->op.arg[i], depth + 1);
+	return c < 10000 ? c : 10000;
+}
+
+/* Whether E waits for LOADS loads one after the other, each of which is the index of the next. */
+static bool waits_for(Expr *e, int loads, int depth)
+{
+	Expr *const *arg;
+
+	loads -= e->kind == EX_LOAD;
+	if (loads <= 0 || depth > 12)
+		return loads <= 0;
+	for (int i = ex_operands(e, &arg); i-- > 0;)
+		if (waits_for(arg[i], loads, depth + 1))
+			return true;
+	return false;
+}
+
+/* ARG: by Expr.id, the most loads that an expression waits for one after the other. */
+static void count_waits(void *arg, Expr *e)
+{
+	int *most = arg;
+	Expr *const *of;
+
+	for (int i = ex_operands(e, &of); i-- > 0;)
+		if (most[of[i]->id] > most[e->id])
+			most[e->id] = most[of[i]->id];
+	most[e->id] += e->kind == EX_LOAD;
+}
+
+/* A gather costs nothing, but a walk from node to node waits for each of its loads. */
+static int cost_of_waits(Expr *e)
+{
+	enum { FREE = 2, WAIT = 20 };
+	Arena *tmp;
+	int *most, c;
+
+	if (!waits_for(e, FREE + 1, 0))
+		return 0;
+	tmp = arena_new();
+	most = NEW_ARRAY(tmp, e->id + 1, int);
+	ex_walk(e, count_waits, most);
+	c = (most[e->id] - FREE) * WAIT;
+	arena_free(tmp);
+	return c;
+}
+
+int expr_cost(Expr *e)
+{
+	return cost(e, 0) + cost_of_waits(e);
+}
+
+bool stmt_is_map(const Stmt *s)
+{
+	return !s->red && !s->update && !s->ordered && s->nout == 1;
+}
+
+bool stmt_is_scatter(const Stmt *s)
+{
+	return s->update && s->nband == s->niters && s->nout == 1;
+}
+
+bool stmt_is_simple_map(const Stmt *s)
+{
+	bool seen[MAX_ITERS] = {false};
+	int n = 0;
+
+	if (s->red || s->guard || s->update || s->ordered || s->nout != 1)
+		return false;
+	for (int i = 0; i < s->nwidx; i++) {
+		Expr *e = s->widx[i];
+		int64_t v;
+		bool found = false;
+
+		if (e->kind == EX_CONST && e->i == 0 && dim_is_const(s->out[0]->dims[i], &v) &&
+		    v == 1)
+			continue;
+		if (e->kind != EX_ITER || e->iter->extent != s->out[0]->dims[i])
+			return false;
+		for (int j = 0; j < s->niters; j++)
+			if (s->iter[j] == e->iter && !seen[j]) {
+				seen[j] = found = true;
+				n++;
+			}
+		if (!found)
+			return false;
+	}
+	return n == s->niters;
+}
+
+bool node_is_map(const Node *n)
+{
+	Kernel *k = node_kernel(n);
+
+	return n->nout == 1 &&
+	       (n->op == OP_View || (k && k->stmts.n == 1 && stmt_is_simple_map(k->stmts.at[0])));
+}
+
+/* Maps may have guards if they follow a product, or if MASKED. */
+static KernelClass class_of(Kernel *k, int first, int last, bool masked)
+{
+	KernelClass c = KC_MAP;
+
+	for (int i = first; i <= last; i++) {
+		Stmt *s = k->stmts.at[i];
+		Contraction ct;
+
+		if (s->ordered || s->scan || s->update || (!s->red && s->nout != 1))
+			return KC_OTHER;
+		if (s->red && i == first && stmt_contraction(k, s, &ct))
+			c = KC_CONTRACTION;
+		else if (s->red)
+			c = c == KC_CONTRACTION ? KC_OTHER : KC_ROW;
+		else if (s->guard && !masked && c != KC_CONTRACTION)
+			return KC_OTHER;
+		if (c == KC_OTHER)
+			return c;
+	}
+	return c;
+}
+
+KernelClass kernel_class_of(Kernel *k, int first, int last)
+{
+	return class_of(k, first, last, false);
+}
+
+bool kernel_is_maps(Kernel *k)
+{
+	return class_of(k, 0, k->stmts.n - 1, true) == KC_MAP;
+}
+
+KernelClass kernel_class(Kernel *k)
+{
+	return kernel_class_of(k, 0, k->stmts.n - 1);
+}
+
+/* ---- Flat memory ---- */
+
+int buf_axis(const Buf *b, int d)
+{
+	for (int i = b->layout ? b->layout->n - 1 : -1; i >= 0; i--)
+		if (b->layout->ax[i].dim == d)
+			return i;
+	return d;
+}
+
+Expr *flat_index(Kernel *k, const Buf *b, Expr *const *idx)
+{
+	ExprPool *p = k->pool;
+	Expr *at = ex_int(p, CT_I64, 0);
+	Dim *stride = dim_const(k->ctx, 1);
+
+	if (b->layout) {
+		for (int i = b->layout->n - 1; i >= 0; i--) {
+			LayoutAxis ax = b->layout->ax[i];
+			Expr *e = idx[ax.dim];
+			Dim *div = dim_const(k->ctx, ax.div), *mod = dim_const(k->ctx, ax.mod);
+			Dim *extent = layout_extent(k->ctx, &ax, b->dims);
+
+			if (layout_pads(b->layout, i)) {
+				ax = b->layout->ax[--i];
+				extent = dim_mul(k->ctx, layout_extent(k->ctx, &ax, b->dims), mod);
+			} else {
+				if (ax.div)
+					e = ex_op2(p, IN_floordiv, e, ex_dim(p, div));
+				if (ax.mod)
+					e = ex_op2(p, IN_mod, e, ex_dim(p, mod));
+			}
+			at = ex_add(p, at, ex_mul(p, e, ex_dim(p, stride)));
+			stride = dim_mul(k->ctx, stride, extent);
+		}
+		return at;
+	}
+	for (int i = b->rank - 1; i >= 0; i--) {
+		at = ex_add(p, at, ex_mul(p, idx[i], ex_dim(p, stride)));
+		stride = dim_mul(k->ctx, stride, b->dims[i]);
+	}
+	return at;
+}
+
+static Expr *flatten_load(void *arg, Expr *e)
+{
+	Kernel *k = arg;
+	Expr *at;
+
+	if (e->kind != EX_LOAD)
+		return NULL;
+	if (e->load.nidx == 1 && e->load.buf->rank == 1 && !e->load.buf->layout)
+		return NULL;
+	assert(e->load.nidx == e->load.buf->rank);
+	at = flat_index(k, e->load.buf, e->load.idx);
+	return ex_load(k->pool, e->load.buf, &at, 1);
+}
+
+Expr *expr_flatten(Kernel *k, Expr *e)
+{
+	return ex_rewrite(k->pool, e, flatten_load, k);
+}
+
+/* Rewrites a map into a buffer with a layout as a map over the physical axes into plain memory,
+ * which writes the padding as zero. */
+void kernel_physical(Kernel *k)
+{
+	Stmt *s = k->stmts.at[0];
+	Buf *b = s->out[0];
+	const Layout *l = b->layout;
+	Iter *it[MAX_RANK * 2], *from[MAX_ITERS];
+	Expr *logical[MAX_RANK] = {NULL}, *with[MAX_ITERS], *guard = NULL;
+	Dim *dims[MAX_RANK * 2];
+	int n = 0;
+
+	if (!l || k->stmts.n != 1 || !stmt_is_simple_map(s) || l->n > MAX_RANK)
+		return;
+	for (int i = 0; i < l->n; i++) {
+		LayoutAxis ax = l->ax[i];
+		Expr *e;
+
+		dims[i] = layout_extent(k->ctx, &ax, b->dims);
+		it[i] = kernel_iter(k, ax.mod ? "in" : "at", dims[i]);
+		e = ex_iter(k->pool, it[i]);
+		if (ax.div)
+			e = ex_mul(k->pool, e, ex_int(k->pool, CT_I64, ax.div));
+		logical[ax.dim] = logical[ax.dim] ? ex_add(k->pool, logical[ax.dim], e) : e;
+	}
+	for (int d = 0; d < b->rank; d++) {
+		guard = ex_and(k->pool, guard,
+			       ex_inside(k->pool, logical[d], ex_dim(k->pool, b->dims[d])));
+		if (s->widx[d]->kind == EX_ITER) {
+			from[n] = s->widx[d]->iter;
+			with[n++] = logical[d];
+		}
+	}
+	s->val[0] = ex_subst_iters(k->pool, s->val[0], from, with, n);
+	if (guard)
+		s->val[0] = ex_op3(k->pool, IN_select, guard, s->val[0],
+				   ex_num(k->pool, s->val[0]->ct, 0));
+	s->niters = s->nband = s->nwidx = l->n;
+	s->widx = NEW_ARRAY(k->arena, l->n, Expr *);
+	for (int i = 0; i < l->n; i++) {
+		s->iter[i] = it[i];
+		s->widx[i] = ex_iter(k->pool, it[i]);
+	}
+	b->layout = NULL;
+	b->rank = l->n;
+	b->dims = arena_copy(k->arena, dims, (size_t)l->n * sizeof *dims);
+}
+
+Expr *monoid_step(ExprPool *p, Monoid m, int k, Expr *const *a, Expr *const *b)
+{
+	if (m == MONOID_sum && ctype_is_float(b[0]->ct) && b[0]->kind == EX_INST &&
+	    b[0]->op.inst == IN_mul)
+		return ex_op3(p, IN_mad, b[0]->op.arg[0], b[0]->op.arg[1], a[0]);
+	return monoid_combine(p, m, k, a, b);
+}
+
+bool expr_divmod(Ctx *c, Expr *e, const Dim *whole, Iter **hi, Iter **lo)
+{
+	Affine a;
+
+	if (e->kind == EX_ITER || !ex_affine(c, e, &a) || a.n != 2 || !dim_equals(a.base, 0))
+		return false;
+	for (int i = 0; i < 2; i++) {
+		*hi = a.iter[i];
+		*lo = a.iter[1 - i];
+		if (dim_equals(a.coef[1 - i], 1) && a.coef[i] == (*lo)->extent &&
+		    (!whole || dim_mul(c, (*hi)->extent, (*lo)->extent) == whole))
+			return true;
+	}
+	return false;
+}
+
+/* ---- From kernel to kernel ---- */
+
+typedef struct BufMap {
+	Kernel *k;
+	Buf **map;
+} BufMap;
+
+static Expr *import_load(void *arg, Expr *e)
+{
+	BufMap *im = arg;
+
+	return e->kind == EX_LOAD
+		       ? ex_load(im->k->pool, im->map[e->load.buf->id], e->load.idx, e->load.nidx)
+		       : NULL;
+}
+
+typedef struct Mark {
+	bool *used;
+} Mark;
+
+static void mark_buf(void *arg, Expr *e)
+{
+	if (e->kind == EX_LOAD)
+		((Mark *)arg)->used[e->load.buf->id] = true;
+}
+
+Expr *kernel_import_expr(Kernel *k, Kernel *from, Expr *e, Iter *const *it, Expr *const *with,
+			 int n, const Node *node, Value **in, int *nin)
+{
+	Mark m = {NEW_ARRAY(k->arena, from->bufs.n + 1, bool)};
+	BufMap im = {k, NEW_ARRAY(k->arena, from->bufs.n + 1, Buf *)};
+
+	ex_walk(e, mark_buf, &m);
+	for (int i = 0; i < from->bufs.n; i++) {
+		Buf *b = NEW(k->arena, Buf);
+
+		if (!m.used[i])
+			continue;
+		*b = *from->bufs.at[i];
+		b->id = k->bufs.n;
+		if (b->kind == BUF_IN) {
+			in[*nin] = node_in(node, b->param);
+			b->param = (*nin)++;
+		}
+		vec_push(k->arena, &k->bufs, b);
+		im.map[i] = b;
+	}
+	return ex_subst_iters(k->pool, ex_rewrite(k->pool, e, import_load, &im), it, with, n);
+}
+
+Buf *kernel_param(const Kernel *k, BufKind kind, int param)
+{
+	for (int i = 0; i < k->bufs.n; i++)
+		if (k->bufs.at[i]->kind == kind && k->bufs.at[i]->param == param)
+			return k->bufs.at[i];
+	return NULL;
+}
+
+Value *node_loaded(const Node *n, const Expr *e)
+{
+	return e->kind == EX_LOAD && e->load.buf->kind == BUF_IN ? node_in(n, e->load.buf->param)
+								 : NULL;
+}
+
+const Tensor *node_loaded_const(const Node *n, const Expr *e)
+{
+	const Value *v = node_loaded(n, e);
+
+	return v ? value_const(v) : NULL;
+}
+
+Buf *node_add_operand(Node *n, const char *name, Value *v)
+{
+	Kernel *k = node_kernel(n);
+	Buf *b = kernel_buf(k, BUF_IN, name, v->type);
+
+	b->id = k->bufs.n - 1;
+	b->param = n->nin;
+	node_set_input(n, n->nin, v);
+	return b;
+}
+
+void node_drop_unused_inputs(Node *n)
+{
+	Kernel *k = node_kernel(n);
+	Value *in[MAX_PARAMS];
+	int nin = 0;
+
+	kernel_mark_used(k);
+	for (int i = 0; i < k->bufs.n; i++)
+		if (k->bufs.at[i]->kind == BUF_IN) {
+			in[nin] = node_in(n, k->bufs.at[i]->param);
+			k->bufs.at[i]->param = nin++;
+		}
+	for (int i = 0; i < nin; i++)
+		node_set_input(n, i, in[i]);
+	node_truncate_inputs(n, nin);
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The forms of a product's quantised operands: numbers of few bits, times scales that groups of
+ * terms have in common. */
+#ifndef PASSES_FORMS_SCALED_H
+#define PASSES_FORMS_SCALED_H
+
+#include "passes/forms/contraction.h"
+#include "passes/module.h"
+
+/* The parts of operand B of product C of node N. C and N are set before the others are found. */
+typedef struct ScaledForm {
+	const Contraction *c;
+	Node *n;
+	Expr *number; /* an i32: the load of a number, perhaps minus the middle of its range */
+	DType type;   /* of NUMBER */
+	Expr *zero, *scale; /* f32, over the iterator GROUPS instead of k; null: 0, 1 */
+	Iter *groups;       /* the number of the group */
+	int64_t group;      /* terms of a group; 0: all */
+} ScaledForm;
+
+/* Splits E, operand B of F's product, into its parts. False if it has another form. */
+bool scaled_find(ScaledForm *f, Expr *e);
+
+/* Groups with no element above this become 0: the reciprocals of their scales are finite. */
+#define LEAST_SCALED 0x1p-100
+
+/* What is added to a row's numbers, so that they are unsigned bytes. */
+enum { ROW_ZERO = 128 };
+
+/* An operand A that is quantised in groups of contiguous terms:
+ *
+ *     A(m, k) = f32(byte(m, k) - ROW_ZERO) * scale(m, k / group)
+ *
+ * BYTE is the load of a u8 and SCALE that of an f32, from tensors whose last dim is k, or the
+ * group. */
+typedef struct ScaledRows {
+	Expr *byte, *scale;
+	int64_t group;
+} ScaledRows;
+
+/* ---- passes/kernel/quantise_weights.c ---- */
+
+/* What the pass does to kernels, to the operators of a graph that passed `quantise`, which is
+ * written as ONNX. False after a diagnostic. */
+bool quantise_weights_operators(Module *m);
+
+/* ---- scaled.c ---- */
+
+/* The name of N, which may be null, for a report on a terminal. */
+const char *scaled_name(Module *m, const Node *n);
+/* Reports that WHAT, operands of N, stay as they are, and counts that in *KEPT. */
+void scaled_report(Module *m, const Node *n, const char *what, int64_t *kept, const char *why);
+/* Whether operand A of C has that form. */
+bool scaled_rows(const Contraction *c, ScaledRows *out);
+
+#endif

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Readers of moved elements behind a View that only adds or drops dims of 1. A part of a cache of
+ * keys gets a dim for the heads of queries that share a head of keys:
+ *
+ *     r[b,h,n,k] = x[b,h,n,k]  for n < 100
+ *     y = View(r)                             [b,h,1,n,k]
+ *     s[b,h,q,m,n] = sum y[b,h,0,n,k] * z[b,h,q,m,k]
+ *
+ * The readers read r without that dim, so that `fuse` replaces r, a mere move, by x.
+ */
+#include "passes/forms/views_impl.h"
+
+/* Sets TO, by the dims of B, to the dim of A that each one is; -1: one of 1 that A lacks. False
+ * if they differ in more than dims of 1. */
+static bool dims_but_ones(const Type *a, const Type *b, int *to)
+{
+	int i = 0;
+
+	for (int j = 0; j < b->rank; j++) {
+		while (i < a->rank && a->dims[i] != b->dims[j] && dim_equals(a->dims[i], 1))
+			i++;
+		if (i < a->rank && a->dims[i] == b->dims[j])
+			to[j] = i++;
+		else if (dim_equals(b->dims[j], 1))
+			to[j] = -1;
+		else
+			return false;
+	}
+	while (i < a->rank && dim_equals(a->dims[i], 1))
+		i++;
+	return i == a->rank;
+}
+
+typedef struct ViewReader {
+	Kernel *k;
+	Buf *buf;   /* the parameter that is the View */
+	Buf *plain; /* what replaces it: the value that was viewed */
+	const int
+		*to; /* the dim of PLAIN that each dim of BUF is; -1: a dim of 1 that PLAIN lacks */
+	bool ok;
+} ViewReader;
+
+static void has_all_indices(void *arg, Stmt *s, Expr *load)
+{
+	ViewReader *r = arg;
+
+	(void)s;
+	r->ok = r->ok && (load->load.buf != r->buf || load->load.nidx == r->buf->rank);
+}
+
+static Expr *load_without_view(void *arg, Expr *e)
+{
+	const ViewReader *r = arg;
+	Expr *idx[MAX_RANK];
+
+	if (e->kind != EX_LOAD || e->load.buf != r->buf)
+		return NULL;
+	for (int d = 0; d < r->plain->rank; d++)
+		idx[d] = ex_int(r->k->pool, CT_I64, 0);
+	for (int d = 0; d < e->load.nidx; d++)
+		if (r->to[d] >= 0)
+			idx[r->to[d]] = e->load.idx[d];
+	return ex_load(r->k->pool, r->plain, idx, r->plain->rank);
+}
+
+/* Lets operand K of kernel node U, the View of X that TO describes, be X. */
+static bool read_directly(Node *u, int k, Value *x, const int *to)
+{
+	Kernel *kernel = node_kernel(u);
+	Buf *b = kernel_param(kernel, BUF_IN, k);
+	ViewReader r = {kernel, b, NULL, to, b && !b->layout && b->rank == node_in(u, k)->type->rank};
+
+	for (int i = 0; r.ok && i < kernel->stmts.n; i++)
+		stmt_loads(kernel->stmts.at[i], has_all_indices, &r);
+	if (!r.ok)
+		return false;
+	r.plain = buf_copy(kernel->arena, b);
+	r.plain->rank = x->type->rank;
+	r.plain->dims = x->type->dims;
+	for (int i = 0; i < kernel->stmts.n; i++)
+		stmt_rewrite(kernel, kernel->stmts.at[i], load_without_view, &r);
+	for (int i = 0; i < kernel->bufs.n; i++)
+		if (kernel->bufs.at[i] == b)
+			kernel->bufs.at[i] = r.plain;
+	node_set_input(u, k, x);
+	return true;
+}
+
+bool views_ones(Node *n)
+{
+	Value *x = node_in(n, 0), *y = n->out[0];
+	int to[MAX_RANK];
+	bool any = false;
+
+	if (!views_moves(x->def) || x->place != y->place || !dims_but_ones(x->type, y->type, to))
+		return false;
+	for (Use *u = y->uses, *next; u; u = next) {
+		Node *user = u->user;
+		const int k = u->slot;
+
+		next = u->next;
+		any = (user && node_kernel(user) && !node_on_host(user) &&
+		       read_directly(user, k, x, to)) ||
+		      any;
+	}
+	return any;
+}

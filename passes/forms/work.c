@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Counts the arithmetic and the bytes of a kernel, as dims over its symbols. */
+#include "passes/forms/work.h"
+
+#include "passes/forms/kernels.h"
+
+/* The points of iterators IT. An extent that may be negative has no points where it is. */
+static Dim *points(Ctx *c, Iter *const *it, int n)
+{
+	Dim *all = dim_const(c, 1);
+
+	for (int i = 0; i < n; i++)
+		all = dim_mul(c, all, dim_max(c, it[i]->extent, dim_const(c, 0)));
+	return all;
+}
+
+/* ---- Arithmetic ---- */
+
+/* The operations of an instruction of the expression E, for one point. */
+static int64_t count_inst(ExprPool *scratch, const Expr *e);
+
+typedef struct Body {
+	ExprPool *scratch; /* for expansions, so that the kernel's own pool stays as it is */
+	int64_t n;
+} Body;
+
+static void count_in_body(void *arg, Expr *e)
+{
+	Body *b = arg;
+
+	b->n += count_inst(b->scratch, e);
+}
+
+static int64_t count_inst(ExprPool *scratch, const Expr *e)
+{
+	Body body = {scratch, 0};
+
+	if (e->kind != EX_INST || e->ct == CT_I64)
+		return 0;
+	switch (inst_info[e->op.inst].rule) {
+	case RULE_FUNC:
+		ex_walk(ex_func_body(scratch, e->op.inst, e->ct), count_in_body, &body);
+		return body.n;
+	case RULE_ARITH:
+	case RULE_FLOAT: return e->op.inst == IN_fma || e->op.inst == IN_mad ? 2 : 1;
+	default: return 0;
+	}
+}
+
+/* Of combining the state of S with one term. */
+static int64_t count_combination(const Stmt *s, ExprPool *scratch)
+{
+	const int n = monoid_info[s->red].n;
+	Body b = {scratch, 0};
+	Expr *state[2], *term[2];
+
+	for (int i = 0; i < n; i++) {
+		state[i] = ex_param(scratch, s->val[i]->ct, 2 * i);
+		term[i] = ex_param(scratch, s->val[i]->ct, 2 * i + 1);
+	}
+	for (int i = 0; i < n; i++)
+		ex_walk(monoid_combine(scratch, s->red, i, state, term), count_in_body, &b);
+	return b.n;
+}
+
+typedef struct Arithmetic {
+	const Kernel *k;
+	const Stmt *s;
+	ExprPool *scratch;
+	bool *seen; /* by Expr.id */
+	Dim *all;
+} Arithmetic;
+
+/* An instruction is done once for each point of the iterators that it depends on: a factor of a
+ * product that is computed first, for example, for each element, and not for each term. */
+static void count_node(void *arg, Expr *e)
+{
+	Arithmetic *a = arg;
+	Ctx *c = a->k->ctx;
+	int64_t each;
+	Dim *n;
+
+	if (a->seen[e->id])
+		return;
+	a->seen[e->id] = true;
+	each = count_inst(a->scratch, e);
+	if (!each)
+		return;
+	n = dim_const(c, each);
+	for (int i = 0; i < a->s->niters; i++)
+		if (expr_has_iter(e, a->s->iter[i]))
+			n = dim_mul(c, n, points(c, &a->s->iter[i], 1));
+	a->all = dim_add(c, a->all, n);
+}
+
+static Dim *stmt_flops(const Kernel *k, const Stmt *s, ExprPool *scratch, Arena *tmp)
+{
+	Arithmetic a = {k, s, scratch, NEW_ARRAY(tmp, expr_count(k->pool) + 1, bool),
+			dim_const(k->ctx, 0)};
+
+	for (int i = 0; i < 2; i++)
+		if (s->val[i])
+			ex_walk_outside_loads(s->val[i], count_node, &a);
+	if (s->red == MONOID_NONE)
+		return a.all;
+	return dim_add(k->ctx, a.all,
+		       dim_mul(k->ctx, dim_const(k->ctx, count_combination(s, scratch)),
+			       points(k->ctx, s->iter, s->niters)));
+}
+
+/* ---- Bytes ---- */
+
+typedef struct Traffic {
+	const Kernel *k;
+	const Stmt *s;
+	bool *seen;     /* by Expr.id */
+	Dim **elements; /* by Buf.id: accessed so far; null: none */
+} Traffic;
+
+/* S accesses B at indices IDX: at as many elements as the iterators in IDX have points. */
+static void count_access(Traffic *t, const Buf *b, Expr *const *idx, int n)
+{
+	Ctx *c = t->k->ctx;
+	Dim *all = dim_const(c, 1);
+
+	if (b->kind == BUF_TEMP)
+		return;
+	for (int i = 0; i < t->s->niters; i++)
+		for (int d = 0; d < n; d++)
+			if (expr_has_iter(idx[d], t->s->iter[i])) {
+				all = dim_mul(c, all, points(c, &t->s->iter[i], 1));
+				break;
+			}
+	t->elements[b->id] = t->elements[b->id] ? dim_add(c, t->elements[b->id], all) : all;
+}
+
+static void count_load(void *arg, Expr *e)
+{
+	Traffic *t = arg;
+
+	if (e->kind != EX_LOAD || t->seen[e->id])
+		return;
+	t->seen[e->id] = true;
+	count_access(t, e->load.buf, e->load.idx, e->load.nidx);
+}
+
+/* The bytes of ELEMENTS of B, or of all of B if there are not as many. */
+static Dim *buf_bytes(Ctx *c, const Buf *b, Dim *elements)
+{
+	Dim *whole = dim_const(c, 1);
+
+	for (int d = 0; d < b->rank; d++)
+		whole = dim_mul(c, whole, dim_max(c, b->dims[d], dim_const(c, 0)));
+	return dim_ceildiv(
+		c, dim_mul(c, dim_min(c, elements, whole), dim_const(c, dtype_info[b->dtype].bits)),
+		dim_const(c, 8));
+}
+
+KernelWork kernel_work(const Kernel *k)
+{
+	Arena *tmp = arena_new();
+	ExprPool *scratch = expr_pool_new(k->ctx, tmp);
+	KernelWork w = {dim_const(k->ctx, 0), dim_const(k->ctx, 0)};
+	Traffic t = {k, NULL, NULL, NEW_ARRAY(tmp, k->bufs.n + 1, Dim *)};
+
+	for (int i = 0; i < k->stmts.n; i++) {
+		t.s = k->stmts.at[i];
+		t.seen = NEW_ARRAY(tmp, expr_count(k->pool) + 1, bool);
+		w.flops = dim_add(k->ctx, w.flops, stmt_flops(k, t.s, scratch, tmp));
+		stmt_exprs(t.s, count_load, &t);
+		for (int o = 0; o < t.s->nout; o++)
+			count_access(&t, t.s->out[o], t.s->widx, t.s->nwidx);
+	}
+	for (int i = 0; i < k->bufs.n; i++)
+		if (t.elements[i])
+			w.bytes = dim_add(k->ctx, w.bytes,
+					  buf_bytes(k->ctx, k->bufs.at[i], t.elements[i]));
+	arena_free(tmp);
+	return w;
+}

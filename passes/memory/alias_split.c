@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A map that takes some rows from one operand and all others from an input, as TensorScatter is
+ * lowered and what GroupQueryAttention does with its caches, becomes a copy of the input that
+ * updates follow. Only then can the copy be left out (passes/memory/alias.c).
+ *
+ *     y[b,t] = inside(t - s[b], n) ? u[b,t - s[b]] : x[b,t]     for t < T
+ *
+ *     y[b,t] = x[b,t]              for t < T
+ *     y[b,t + s[b]] = u[b,t]       for t < n
+ *
+ * If x has fewer rows than y, P say, the map has a value for the others: t < P ? x[b,t] : 0. These
+ * get a statement of their own.
+ */
+#include "passes/forms/kernels.h"
+#include "passes/memory/alias.h"
+
+/* E without a rounding to T: E is an element of that type already. */
+static Expr *without_round(Expr *e, DType t)
+{
+	return ex_is_op(e, IN_round) && e->op.dtype == t ? e->op.arg[0] : e;
+}
+
+/* E is 0 <= AT < N. */
+static bool is_inside(Expr *e, Expr **at, Expr **n)
+{
+	const Expr *low = ex_is_op(e, IN_and) ? e->op.arg[0] : NULL;
+	const Expr *high = low ? e->op.arg[1] : NULL;
+
+	if (!low || !ex_is_op(low, IN_ge) || !ex_is_op(high, IN_lt) ||
+	    low->op.arg[0] != high->op.arg[0] || low->op.arg[1]->kind != EX_CONST ||
+	    low->op.arg[1]->i != 0)
+		return false;
+	*at = high->op.arg[0];
+	*n = high->op.arg[1];
+	return (*n)->kind == EX_DIM || (*n)->kind == EX_CONST;
+}
+
+static Dim *as_dim(Ctx *c, const Expr *e)
+{
+	return e->kind == EX_DIM ? e->dim : dim_const(c, e->i);
+}
+
+bool alias_split_find(Kernel *k, Stmt *s, AliasSplit *out)
+{
+	Expr *v = s->val[0], *at, *n, *old;
+	const DType t = s->out[0]->dtype;
+
+	*out = (AliasSplit){.s = s};
+	if (!stmt_is_simple_map(s) || !ex_is_op(v, IN_select) || !is_inside(v->op.arg[0], &at, &n))
+		return false;
+	for (int d = 0; d < s->nwidx && !out->start; d++) {
+		const Expr *i = s->widx[d];
+
+		if (i->kind != EX_ITER || !expr_has_iter_outside_loads(at, i->iter))
+			continue;
+		out->dim = d;
+		out->start = ex_sub(k->pool, s->widx[d], at);
+		if (expr_has_iter(out->start, i->iter))
+			return false;
+	}
+	if (!out->start)
+		return false;
+	out->rows = as_dim(k->ctx, n);
+	out->update = v->op.arg[1];
+	old = without_round(v->op.arg[2], t);
+	if (ex_is_op(old, IN_select) && ex_is_op(old->op.arg[0], IN_lt)) {
+		const Expr *less = old->op.arg[0];
+
+		if (less->op.arg[0] != s->widx[out->dim] ||
+		    (less->op.arg[1]->kind != EX_DIM && less->op.arg[1]->kind != EX_CONST))
+			return false;
+		out->rest = old->op.arg[2];
+		out->past = as_dim(k->ctx, less->op.arg[1]);
+		old = old->op.arg[1];
+	}
+	if (old->kind != EX_LOAD)
+		return false;
+	out->load = old;
+	return !expr_loads(out->update, old->load.buf) && !expr_loads(out->start, old->load.buf) &&
+	       (!out->rest || !expr_loads(out->rest, old->load.buf)) &&
+	       (!out->rest || old->load.buf->dims[out->dim] == out->past);
+}
+
+/* Adds, as statement number PLACE, S with another extent of dim D, FROM on in its output. */
+static Stmt *part(Kernel *k, const Stmt *s, int d, Dim *extent, Expr *from, Expr *value, int place)
+{
+	Iter *it[MAX_ITERS], *old = s->widx[d]->iter, *own = kernel_iter(k, old->name, extent);
+	Expr *with = ex_add(k->pool, ex_iter(k->pool, own), from), *widx[MAX_RANK];
+	Stmt *p;
+
+	for (int i = 0; i < s->niters; i++)
+		it[i] = s->iter[i] == old ? own : s->iter[i];
+	for (int i = 0; i < s->nwidx; i++)
+		widx[i] = i == d ? with : s->widx[i];
+	p = kernel_map(k, it, s->niters, s->out[0], widx,
+		       ex_subst_iters(k->pool, value, &old, &with, 1), NULL);
+	p->loc = s->loc;
+	for (int i = k->stmts.n - 1; i > place; i--)
+		k->stmts.at[i] = k->stmts.at[i - 1];
+	k->stmts.at[place] = p;
+	for (int i = 0; i < k->stmts.n; i++)
+		k->stmts.at[i]->id = i;
+	return p;
+}
+
+Stmt *alias_split(Kernel *k, const AliasSplit *x)
+{
+	Stmt *s = x->s, *copy;
+	Dim *whole = s->out[0]->dims[x->dim];
+	const int at = s->id;
+
+	copy = part(k, s, x->dim, x->rest ? x->past : whole, ex_int(k->pool, CT_I64, 0), x->load,
+		    at);
+	if (x->rest)
+		part(k, s, x->dim, dim_sub(k->ctx, whole, x->past), ex_dim(k->pool, x->past),
+		     x->rest, at + 1);
+	part(k, s, x->dim, x->rows, x->start, x->update, s->id)->update = true;
+	kernel_remove_stmt(k, s->id);
+	for (int i = s->id; i < k->stmts.n; i++)
+		k->stmts.at[i]->id = i;
+	return copy;
+}

@@ -1,0 +1,587 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * memplan: one arena for all values that live between kernels. In program order each value takes a
+ * slot, and gives it back after its last reader; memplan_pack.c then places the slots so that those
+ * in use at the same time do not overlap. Sizes are dims, so the plan holds for every shape; the
+ * artifact evaluates it at run time.
+ *
+ * A kernel that is a single map may write over an operand that is not read later, and that it reads
+ * only at the point that it writes. Values of data-dependent size are planned at their upper bound,
+ * or go to the second region.
+ *
+ * Values that a loop carries are double-buffered: an iteration reads where the iteration before
+ * wrote, and writes to the other one of two slots. Values that the loop collects are written to
+ * their element of its output.
+ */
+#include "ir/graph/blocks.h"
+#include "passes/forms/kernels.h"
+#include "passes/memory/memplan_pack.h"
+#include "runtime/vector.h"
+
+#include <assert.h>
+#include <string.h>
+
+typedef struct MemPlanner {
+	Module *m;
+	MemPlan *p;
+	int *order;    /* by Node.id: position in program order */
+	int *output;   /* by Value.id: the output whose memory it uses, or -1 */
+	Value **dying; /* by position: the first value whose last use is there */
+	Value **next;  /* by Value.id: the next value with the same last use */
+	bool *reused;  /* by Value.id: its slot went to the value written over it */
+	Blocks blocks;
+} MemPlanner;
+
+Value *value_base(Value *v)
+{
+	while (v->def && (op_row[v->def->op].flags & OPF_VIEW))
+		v = node_in(v->def, 0);
+	return v;
+}
+
+/* A workspace of larger bounds, such as the range of a 32-bit type or a product of bounds each of
+ * which is small, would mostly be unused, and not every machine has it. */
+static const int64_t MOST_BOUND = 64 << 20;
+
+typedef struct Bounded {
+	Module *m;
+	Arena *tmp;
+	Dim **to; /* bounds by symbol; null while there are none */
+	bool ok;
+} Bounded;
+
+static void bound_sym(void *arg, Sym *s)
+{
+	Bounded *b = arg;
+
+	if (!sym_from_data(s))
+		return;
+	if (!b->to)
+		b->to = NEW_ARRAY(b->tmp, sym_count(b->m->ctx), Dim *);
+	if (s->hi > MOST_BOUND)
+		b->ok = false;
+	else
+		b->to[s->id] = dim_const(b->m->ctx, s->hi);
+}
+
+Dim *memplan_size(Module *m, Dim *size)
+{
+	Bounded b = {m, arena_new(), NULL, true};
+	Dim *most = size;
+	int64_t least;
+
+	dim_syms(size, bound_sym, &b);
+	if (b.ok && b.to) {
+		most = dim_subst(m->ctx, size, b.to, sym_count(m->ctx));
+		b.ok = dim_least(m->ctx, most, &least) && least <= MOST_BOUND;
+	}
+	arena_free(b.tmp);
+	return b.ok && dim_prove_le(m->ctx, size, most) ? most : NULL;
+}
+
+static void live_until(MemPlanner *p, Value *v, int at)
+{
+	v = value_base(v);
+	if (p->p->last[v->id] < at)
+		p->p->last[v->id] = at;
+}
+
+/* V is read in BLOCK, at AT. If it is computed outside of a loop that BLOCK is in, every iteration
+ * reads it. */
+static void use(MemPlanner *p, Value *v, int block, int at)
+{
+	const int home = block_of_value(&p->blocks, value_base(v));
+
+	for (; block && block != home; block = p->blocks.at.at[block].outer)
+		if (block_is_loop(&p->blocks.at.at[block]))
+			at = p->order[p->blocks.at.at[block].close->id];
+	live_until(p, v, at);
+}
+
+/* V, which END passes on, lives until AT; so does the memory that V may be written to: that of
+ * another result of END which is V as well, a carried value or a stack that V is a part of. */
+static void keep_passed_on(MemPlanner *p, const Node *end, Value *v, int at)
+{
+	live_until(p, v, at);
+	for (int i = 0; end->op == OP_EndFor && i < end->nin; i++)
+		if (value_base(node_in(end, i)) == value_base(v))
+			live_until(p, end->out[i], at);
+}
+
+/* What a bracket's results may point to lives as long as they do. */
+static void keep_pointed_to(MemPlanner *p)
+{
+	for (Node *n = p->m->graph->last; n; n = n->prev) {
+		const int carried = loop_carried(n);
+		Node *open = n->op == OP_EndFor ? block_open(n) : NULL;
+
+		for (int i = 0; i < carried; i++) {
+			keep_passed_on(p, n, node_in(n, i), p->p->last[n->out[i]->id]);
+			live_until(p, node_in(open, i), p->p->last[n->out[i]->id]);
+		}
+		for (int i = 0; n->op == OP_EndWhen && i < n->nin; i++)
+			live_until(p, node_in(n, i), p->p->last[n->out[i % n->nout]->id]);
+	}
+}
+
+static void lifetimes(MemPlanner *p)
+{
+	Graph *g = p->m->graph;
+	int at = 0;
+
+	for (Node *n = g->first; n; n = n->next)
+		p->order[n->id] = at++;
+	for (Node *n = g->first; n; n = n->next) {
+		for (int i = 0; i < n->nin; i++)
+			if (node_in(n, i))
+				use(p, node_in(n, i), block_of_operand(&p->blocks, n, i),
+				    p->order[n->id]);
+		for (int i = 0; i < n->nout; i++)
+			if (n->out[i])
+				live_until(p, n->out[i], p->order[n->id]);
+	}
+	for (int i = 0; i < g->results.n; i++)
+		live_until(p, g->results.at[i]->value, at);
+	keep_pointed_to(p);
+	for (Node *n = g->first; n; n = n->next)
+		for (int i = 0; i < n->nout; i++)
+			if (n->out[i]) {
+				p->next[n->out[i]->id] = p->dying[p->p->last[n->out[i]->id]];
+				p->dying[p->p->last[n->out[i]->id]] = n->out[i];
+			}
+}
+
+/* Memory for BYTES that node N writes. */
+static Place place_bytes(MemPlanner *p, const Node *n, Dim *bytes)
+{
+	Dim *size = memplan_size(p->m, bytes);
+	const bool host = node_on_host(n);
+
+	if (!size)
+		return (Place){PLACE_REGION, p->p->nregions++, 0, bytes};
+	return (Place){host ? PLACE_HOST : PLACE_SLOT,
+		       memplan_take(p->m, host ? &p->p->host : &p->p->slots, size), 0, size};
+}
+
+static void give_back(MemPlanner *p, const Place *pl)
+{
+	if (pl->kind == PLACE_CARRY) {
+		give_back(p, &p->p->carry.at[pl->at].pair[0]);
+		give_back(p, &p->p->carry.at[pl->at].pair[1]);
+	}
+	if (pl->kind == PLACE_SLOT)
+		memplan_give_back(&p->p->slots, pl->at);
+	if (pl->kind == PLACE_HOST)
+		memplan_give_back(&p->p->host, pl->at);
+}
+
+/* Operand B of a kernel that is one map is only read at the point that the map writes. */
+typedef struct SamePoint {
+	const Buf *b;
+	const Stmt *s;
+	bool ok;
+} SamePoint;
+
+static void same_point(void *arg, Stmt *s, Expr *load)
+{
+	SamePoint *p = arg;
+
+	if (load->load.buf != p->b)
+		return;
+	for (int i = 0; i < load->load.nidx; i++)
+		p->ok = p->ok && load->load.nidx == s->nwidx && load->load.idx[i] == s->widx[i];
+}
+
+static bool in_place_ok(Node *n, int k)
+{
+	Kernel *kn = node_kernel(n);
+	Stmt *s = kn->stmts.at[0];
+	SamePoint p = {NULL, s, true};
+
+	if (kn->stmts.n != 1 || s->red || s->ordered || s->update || s->guard || n->nout != 1)
+		return false;
+	for (int i = 0; i < kn->bufs.n; i++)
+		if (kn->bufs.at[i]->kind == BUF_IN && kn->bufs.at[i]->param == k)
+			p.b = kn->bufs.at[i];
+	if (!p.b || p.b->layout != s->out[0]->layout ||
+	    dtype_info[p.b->dtype].bits != dtype_info[s->out[0]->dtype].bits ||
+	    dtype_info[p.b->dtype].bits < 8 || p.b->rank != s->out[0]->rank)
+		return false;
+	for (int i = 0; i < p.b->rank; i++)
+		if (p.b->dims[i] != s->out[0]->dims[i])
+			return false;
+	stmt_loads(s, same_point, &p);
+	return p.ok;
+}
+
+static bool try_in_place(MemPlanner *p, Node *n, Value *out)
+{
+	for (int i = 0; i < n->nin; i++) {
+		Value *v = node_in(n, i), *b = v ? value_base(v) : NULL;
+		Place *pl = b ? &p->p->value[b->id] : NULL;
+		int readers = 0;
+
+		for (int j = 0; j < n->nin; j++)
+			readers += node_in(n, j) && value_base(node_in(n, j)) == b;
+		if (!pl || readers != 1 || pl->kind != PLACE_SLOT ||
+		    p->p->last[b->id] != p->order[n->id] || !in_place_ok(n, i))
+			continue;
+		p->p->value[out->id] = *pl;
+		p->p->value[out->id].size = p->p->slots.at[pl->at].size;
+		p->p->over[out->id] = b;
+		p->reused[b->id] = true;
+		return true;
+	}
+	return false;
+}
+
+/* Whether all symbols of a view that are read from data are also symbols of the viewed value. */
+typedef struct Sooner {
+	const Type *of;
+	const Sym *s;
+	bool here, all;
+} Sooner;
+
+static void find_sym(void *arg, Sym *s)
+{
+	Sooner *x = arg;
+
+	x->here = x->here || s == x->s;
+}
+
+static void see_data_sym(void *arg, Sym *s)
+{
+	Sooner *x = arg;
+
+	if (!sym_from_data(s))
+		return;
+	x->s = s;
+	x->here = false;
+	for (int i = 0; i < x->of->rank; i++)
+		dim_syms(x->of->dims[i], find_sym, x);
+	x->all = x->all && x->here;
+}
+
+/* The size of VIEW is known when OF, the value it views, is written: data that determine it might
+ * be read only later. */
+static bool size_known_at(const Value *view, const Value *of)
+{
+	Sooner x = {.of = of->type, .all = true};
+
+	for (int i = 0; i < view->type->rank; i++)
+		dim_syms(view->type->dims[i], see_data_sym, &x);
+	return x.all;
+}
+
+/* Finds the values that are written to an output's memory: the output itself, or a value of which
+ * it is a view of all elements. */
+static void find_outputs(MemPlanner *p)
+{
+	Graph *g = p->m->graph;
+
+	for (int i = 0; i < g->nvalues; i++)
+		p->output[i] = -1;
+	for (int i = g->results.n; i-- > 0;)
+		if (g->results.at[i]->value->place != ON_HOST)
+			p->output[g->results.at[i]->value->id] = i;
+	for (Node *n = g->last; n; n = n->prev)
+		if ((op_row[n->op].flags & OPF_VIEW) && n->nout &&
+		    p->output[node_in(n, 0)->id] < 0 && size_known_at(n->out[0], node_in(n, 0)))
+			p->output[node_in(n, 0)->id] = p->output[n->out[0]->id];
+}
+
+/* Places the memory of V in the weights, if its size is known when compiling. V itself may be a
+ * view whose dims are read from data. */
+static void weights_place(MemPlanner *p, Value *v)
+{
+	Place *pl;
+	int64_t n, bytes;
+
+	v = value_base(v);
+	pl = &p->p->value[v->id];
+	if (!value_is_weights(p->m, v) || pl->kind != PLACE_NONE ||
+	    !dim_is_const(type_storage(p->m->ctx, v->type), &n))
+		return;
+	bytes = (n * dtype_info[v->type->dtype].bits + 7) / 8;
+	*pl = (Place){PLACE_WEIGHTS, 0, p->p->weights, dim_const(p->m->ctx, bytes)};
+	p->p->weights += (bytes + 63) / 64 * 64;
+	vec_push(p->m->arena, &p->p->stored, v);
+}
+
+/* N reads its operands at their planned addresses; kernels on the host have copies of constants. */
+static bool reads_weights(Module *m, const Node *n)
+{
+	return n->op == OP_Copy || op_is_control(n->op) ||
+	       (node_kernel(n) && n->nout && !node_on_host(n) && !value_is_weights(m, n->out[0]));
+}
+
+/* Places constants, and values computed from constants alone, in the weights if other kernels or
+ * sizes read them. */
+static void place_weights(MemPlanner *p)
+{
+	Graph *g = p->m->graph;
+
+	for (Node *n = g->first; n; n = n->next) {
+		if (reads_weights(p->m, n))
+			for (int i = 0; i < n->nin; i++)
+				if (node_in(n, i))
+					weights_place(p, node_in(n, i));
+		for (int i = 0; i < n->nout; i++)
+			if (n->out[i] && n->out[i]->syms)
+				weights_place(p, n->out[i]);
+	}
+	for (int i = 0; i < g->results.n; i++)
+		weights_place(p, g->results.at[i]->value);
+}
+
+/* Places the default values of inputs after the weights, as only the host reads them. */
+static void place_presets(MemPlanner *p)
+{
+	const Graph *g = p->m->graph;
+
+	if (module_on_gpu(p->m))
+		return;
+	for (int i = 0; i < g->inputs.n; i++) {
+		const Tensor *t = g->inputs.at[i]->preset;
+
+		if (!t)
+			continue;
+		if (!p->p->presets) {
+			p->p->presets = NEW_ARRAY(p->m->arena, g->inputs.n, int64_t);
+			memset(p->p->presets, -1, (size_t)g->inputs.n * sizeof(int64_t));
+		}
+		p->p->presets[i] = p->p->weights;
+		p->p->weights += (t->bytes + 63) / 64 * 64;
+	}
+}
+
+/* Places buffer B of schedule S, at its maximum size in the runs that S serves. Variants share a
+ * slot, though none of their sizes is the maximum for all dims. */
+static Place place_temp(MemPlanner *p, const Node *n, const Schedule *s, const Buf *b)
+{
+	Ctx *c = p->m->ctx;
+	Dim *bytes = dim_const(c, (dtype_info[b->dtype].bits + 7) / 8), *each, *cap;
+	int64_t lo, most, hi;
+
+	for (int d = 0; d < b->rank; d++)
+		bytes = dim_mul(c, bytes, b->dims[d]);
+	if (s->where.size && dim_divides(c, bytes, s->where.size, &each)) {
+		dim_bounds(c, each, &lo, &hi);
+		dim_bounds(c, bytes, &lo, &most);
+		if (hi < most / s->where.most) {
+			cap = dim_const(c, hi * s->where.most);
+			bytes = dim_min(c, bytes, cap);
+			bytes = memplan_size(p->m, bytes) ? bytes : cap;
+		}
+	}
+	return place_bytes(p, n, bytes);
+}
+
+static void give_back_all(MemPlanner *p, const Place *pl, int n)
+{
+	for (int i = 0; i < n; i++)
+		give_back(p, &pl[i]);
+}
+
+/* Places the temporaries of N on target T. Variants may share slots, as only one of them runs;
+ * those of the last variant are kept until all targets are placed. Returns their number, and in
+ * *LAST the first. */
+static int place_temps(MemPlanner *p, const Node *n, int t, Place **last)
+{
+	const Schedule *s = n->id < p->m->nsched ? p->m->sched[t][n->id] : NULL;
+	int all = 0;
+
+	if (!s)
+		return 0;
+	while (schedule_temp(s, all))
+		all++;
+	*last = p->p->temp[t][n->id] = NEW_ARRAY(p->m->arena, all + 1, Place);
+	for (;; s = s->next) {
+		for (int i = 0; i < s->temps.n; i++)
+			(*last)[i] = place_temp(p, n, s, s->temps.at[i]);
+		if (!s->next)
+			return s->temps.n;
+		give_back_all(p, *last, s->temps.n);
+		*last += s->temps.n;
+	}
+}
+
+/* Frees the slots of values whose last use was at AT. */
+static void release_dead(MemPlanner *p, int at)
+{
+	for (Value *v = p->dying[at]; v; v = p->next[v->id])
+		if (!p->reused[v->id] && v->def->op != OP_For)
+			give_back(p, &p->p->value[v->id]);
+}
+
+/* ---- Control flow ---- */
+
+/* Whether V, which an iteration of LOOP gives to the next one or to a stack, is written by a kernel
+ * of the iteration that can as well write elsewhere. */
+static bool can_write_elsewhere(MemPlanner *p, int loop, const Value *v)
+{
+	return v->def && node_kernel(v->def) && p->blocks.of[v->def->id] == loop &&
+	       !value_is_weights(p->m, v) && v->place != ON_HOST;
+}
+
+/* Whether a pointer to V, which is the next value number K that LOOP carries, stays valid in the
+ * next iteration. */
+static bool stays(MemPlanner *p, int loop, int k, const Value *v)
+{
+	const Node *open = p->blocks.at.at[loop].open;
+
+	return !block_within(&p->blocks, block_of_value(&p->blocks, v), loop) ||
+	       v == open->out[k] || value_is_weights(p->m, v) ||
+	       p->p->value[v->id].kind == PLACE_NEXT || p->p->value[v->id].kind == PLACE_STACK;
+}
+
+/* Places value number K that LOOP carries; END is its EndFor. */
+static void place_carried(MemPlanner *p, int loop, int k, Node *end)
+{
+	Node *open = p->blocks.at.at[loop].open;
+	Value *next = value_base(node_in(end, k));
+	Dim *bytes = type_bytes(p->m->ctx, node_in(end, k)->type);
+	const Place at = {PLACE_CARRY, p->p->carry.n, 0, NULL};
+	Carry c = {0};
+
+	p->p->value[open->out[k]->id] = p->p->value[end->out[k]->id] = at;
+	if (!stays(p, loop, k, next)) {
+		c.pair[0] = place_bytes(p, end, bytes);
+		c.pair[1] = place_bytes(p, end, bytes);
+		c.copied = !can_write_elsewhere(p, loop, next);
+		if (!c.copied)
+			p->p->value[next->id] = (Place){PLACE_NEXT, at.at, 0, bytes};
+	}
+	vec_push(p->m->arena, &p->p->carry, c);
+}
+
+/* Whether ALL has the dims of EACH after its first. If not, an iteration decides the dims of EACH,
+ * which are those of ALL after the last iteration. */
+static bool same_sizes_after(const Type *all, const Type *each)
+{
+	for (int d = 0; d < each->rank; d++)
+		if (all->dims[d + 1] != each->dims[d])
+			return false;
+	return true;
+}
+
+/* Places result number K of END, a stack. */
+static void place_stack(MemPlanner *p, int loop, int k, Node *end)
+{
+	Ctx *c = p->m->ctx;
+	const Block *b = &p->blocks.at.at[loop];
+	Value *each = value_base(node_in(end, k));
+	Dim *trip = control_dim(b->open, "trip"), *bytes = type_bytes(c, node_in(end, k)->type);
+	const int out = p->output[end->out[k]->id];
+	const bool varies = !same_sizes_after(end->out[k]->type, node_in(end, k)->type);
+	/* A While may end the loop after any iteration, and a trip count may then be INT64_MAX, "no
+	 * limit". */
+	const bool ends_early = end->out[k]->type->dims[0] != trip;
+	Stack s = {.all = end->out[k],
+		   .open = b->open,
+		   .each = bytes,
+		   .grows = ends_early || varies,
+		   .reverse = stack_is_reversed(end, k)};
+	Place *all = &p->p->value[end->out[k]->id];
+
+	s.copied = s.grows || !can_write_elsewhere(p, loop, each) ||
+		   p->p->value[each->id].kind != PLACE_NONE ||
+		   (module_on_gpu(p->m) && !dim_multiple(c, bytes, GPU_VECTOR));
+	if (out >= 0 && !s.grows)
+		*all = (Place){PLACE_OUTPUT, out, 0, type_bytes(c, end->out[k]->type)};
+	else if (!s.grows)
+		*all = place_bytes(p, end, dim_mul(c, trip, bytes));
+	else
+		*all = (Place){PLACE_REGION, p->p->nregions++, 0, dim_const(c, 0)};
+	if (!s.copied)
+		p->p->value[each->id] = (Place){PLACE_STACK, p->p->stack.n, 0, bytes};
+	vec_push(p->m->arena, &p->p->stack, s);
+}
+
+/* Places what a bracket's results are, when control reaches it. */
+static void place_bracket(MemPlanner *p, Node *n)
+{
+	const int loop = p->blocks.opens[n->id];
+	Node *end;
+
+	if (n->op == OP_Iteration)
+		p->p->value[n->out[0]->id] = (Place){PLACE_ITERATION, 0, 0, NULL};
+	for (int i = 0; n->op == OP_EndWhen && i < n->nout; i++) {
+		p->p->value[n->out[i]->id] = (Place){PLACE_CARRY, p->p->carry.n, 0, NULL};
+		vec_push(p->m->arena, &p->p->carry, (Carry){0});
+	}
+	if (n->op != OP_For)
+		return;
+	end = p->blocks.at.at[loop].close;
+	for (int i = n->nout; i < end->nout; i++)
+		place_stack(p, loop, i, end);
+	for (int i = 0; i < n->nout; i++)
+		place_carried(p, loop, i, end);
+}
+
+static void place_results(MemPlanner *p, Node *n)
+{
+	for (int i = 0; i < n->nout; i++) {
+		Value *v = n->out[i];
+		int out = v ? p->output[v->id] : -1;
+
+		if (!v || p->p->value[v->id].kind == PLACE_NEXT ||
+		    p->p->value[v->id].kind == PLACE_STACK)
+			continue;
+		if (out >= 0)
+			p->p->value[v->id] = (Place){PLACE_OUTPUT, out, 0,
+						     type_bytes(p->m->ctx, v->type)};
+		else if (!node_kernel(n) || !try_in_place(p, n, v))
+			p->p->value[v->id] = place_bytes(p, n, type_bytes(p->m->ctx, v->type));
+	}
+}
+
+bool pass_memplan(Module *m)
+{
+	Graph *g = m->graph;
+	MemPlanner p = {.m = m, .p = NEW(m->arena, MemPlan)};
+	int at = 0;
+
+	m->mem = p.p;
+	p.p->value = NEW_ARRAY(m->arena, g->nvalues + 1, Place);
+	p.p->last = NEW_ARRAY(m->arena, g->nvalues + 1, int);
+	p.p->over = NEW_ARRAY(m->arena, g->nvalues + 1, Value *);
+	p.reused = NEW_ARRAY(m->arena, g->nvalues + 1, bool);
+	p.order = NEW_ARRAY(m->arena, g->nnodes + 1, int);
+	p.output = NEW_ARRAY(m->arena, g->nvalues + 1, int);
+	p.dying = NEW_ARRAY(m->arena, g->nnodes + 1, Value *);
+	p.next = NEW_ARRAY(m->arena, g->nvalues + 1, Value *);
+	p.blocks = blocks_of(g, m->arena);
+	for (int t = 0; t < m->ntargets; t++)
+		p.p->temp[t] = NEW_ARRAY(m->arena, g->nnodes + 1, Place *);
+	lifetimes(&p);
+	find_outputs(&p);
+	for (int i = 0; i < g->inputs.n; i++)
+		p.p->value[g->inputs.at[i]->id] = (Place){PLACE_INPUT, i, 0, NULL};
+	place_weights(&p);
+	place_presets(&p);
+	for (Node *n = g->first; n; n = n->next, at++) {
+		Place *temp[MAX_TARGETS];
+		int ntemp[MAX_TARGETS];
+
+		if (op_is_control(n->op)) {
+			place_bracket(&p, n);
+			release_dead(&p, at);
+		}
+		if ((!node_kernel(n) && n->op != OP_Copy) ||
+		    (n->nout && value_is_weights(m, n->out[0])))
+			continue;
+		place_results(&p, n);
+		for (int t = 0; t < m->ntargets; t++)
+			ntemp[t] = place_temps(&p, n, t, &temp[t]);
+		for (int t = 0; t < m->ntargets; t++)
+			give_back_all(&p, temp[t], ntemp[t]);
+		release_dead(&p, at);
+	}
+	memplan_pack(m, &p.p->slots);
+	memplan_pack(m, &p.p->host);
+	for (Node *n = g->first; n; n = n->next)
+		if (op_row[n->op].flags & OPF_VIEW)
+			p.p->value[n->out[0]->id] = p.p->value[value_base(n->out[0])->id];
+	return true;
+}

@@ -12,8 +12,7 @@
  * Phases of a sum (stmt_is_phase) keep their flat index, which shows that each phase has terms of
  * its own.
  */
-#include "passes/schedule/common/gemm.h"
-#include "passes/schedule/cpu/cpu.h"
+#include "passes/forms/product.h"
 #include "passes/forms/inline.h"
 
 typedef struct DivModSplit {
@@ -239,19 +238,17 @@ static bool split_dims(Kernel *k)
 }
 
 /* On CPUs statements loop over both dims, so the split is only done if a matrix product results. */
-static bool makes_product(const Module *m, Kernel *k)
+static bool makes_product(Kernel *k)
 {
 	Kernel *split = kernel_clone(k, k->arena);
 
-	return !gemm_is_whole(m->target[0], k) && split_dims(split) &&
-	       gemm_is_whole(m->target[0], split);
+	return !product_is_whole(k) && split_dims(split) && product_is_whole(split);
 }
 
 bool pass_divmod(Module *m)
 {
 	for (Node *n = m->graph->first; n; n = n->next)
-		if (module_schedules(m, n) &&
-		    (module_on_gpu(m) || makes_product(m, node_kernel(n))))
+		if (module_schedules(m, n) && (module_on_gpu(m) || makes_product(node_kernel(n))))
 			split_dims(node_kernel(n));
 	return true;
 }

@@ -27,7 +27,7 @@
 #include "passes/forms/inline.h"
 #include "passes/module.h"
 #include "passes/schedule/common/thresholds.h"
-#include "passes/schedule/cpu/cpu.h"
+#include "passes/forms/attention.h"
 
 #include <assert.h>
 #include <stdio.h>

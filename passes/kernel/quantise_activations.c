@@ -20,8 +20,7 @@
 
 #include "ir/graph/blocks.h"
 #include "passes/layout/panels.h"
-#include "passes/schedule/common/gemm.h"
-#include "passes/schedule/cpu/cpu.h"
+#include "passes/forms/product.h"
 
 enum {
 	ROW_GROUP = 64, /* terms of a group if those of the sum are a multiple, else half as many */
@@ -242,7 +241,7 @@ static void visit(RowsPass *p, Node *n)
 		k->bufs.at[i]->id = i;
 	if (!p->m->opt.int8_activations && !node_int(n, ATTR_BYTE_ROWS, 0))
 		return;
-	if (!gemm_takes(k, &c, true, false) || c.ct != CT_F32 || n->nin + ADDED > MAX_PARAMS ||
+	if (!product_takes(k, &c, true, false) || c.ct != CT_F32 || n->nin + ADDED > MAX_PARAMS ||
 	    !loads_weights(p, n, c.b))
 		return;
 	e = weights_through(p->m, n, c.b, false);

@@ -30,9 +30,8 @@
 #include "passes/layout/layout_impl.h"
 #include "passes/layout/panels.h"
 #include "passes/layout/winograd.h"
-#include "passes/schedule/common/gemm.h"
+#include "passes/forms/product.h"
 #include "passes/schedule/common/thresholds.h"
-#include "passes/schedule/cpu/cpu.h"
 
 enum { FEW_CHANNELS = 8, UNKNOWN_EXTENT = 64 };
 
@@ -245,7 +244,7 @@ static void contraction_votes(Ballot *b, const Node *n, Contraction *ct)
 		return;
 	}
 	b->pixels = !gpu && b->weights && !groups &&
-		    (ct->nn ? gemm_reads_rows(b->k, ct, ct->a, ct->n, ct->nn)
+		    (ct->nn ? product_reads_rows(b->k, ct, ct->a, ct->n, ct->nn)
 			    : contraction_slides(ct, ct->a));
 	b->weight = gpu ? points : points / channels;
 	if (b->pixels)
@@ -579,7 +578,7 @@ static void permute_images(Choice *c, Node *n, Value **permuted)
 	Image i = {c, n, &ct, permuted, NULL};
 	bool first;
 
-	if (!gemm_takes(k, &ct, true, true))
+	if (!product_takes(k, &ct, true, true))
 		return;
 	first = expr_is_weights(c->m, n, ct.a);
 	if (first)

@@ -15,8 +15,8 @@
 #include "passes/layout/panels_impl.h"
 
 #include "passes/layout/fragments.h"
-#include "passes/schedule/common/gemm.h"
-#include "passes/schedule/cpu/cpu.h"
+#include "passes/forms/points.h"
+#include "passes/forms/product.h"
 #include "passes/schedule/gpu/gpu.h"
 
 #include <assert.h>
@@ -55,7 +55,7 @@ static const Type *in_panels(Module *m, const Contraction *c, const Type *plain)
 	Layout l = {0};
 	const int last = plain->rank - 1, kpack = contraction_kpack(c),
 		  terms = kpack > 1 ? 1 : c->nk;
-	const int64_t columns = gemm_panel(m->target, m->ntargets, c->ct);
+	const int64_t columns = product_panel(m->target, m->ntargets, c->ct);
 
 	for (int i = 0; i < c->ng; i++)
 		l.ax[l.n++] = (LayoutAxis){.dim = i};
@@ -165,7 +165,7 @@ static bool multiplies(Node *n, const Value *v, Contraction *c)
 {
 	Kernel *k = node_kernel(n);
 
-	return k && !node_on_host(n) && gemm_takes(k, c, true, true) && !c->guard_b &&
+	return k && !node_on_host(n) && product_takes(k, c, true, true) && !c->guard_b &&
 	       contiguity(k, c) != CONTIGUOUS_OTHER && c->b->load.buf->kind == BUF_IN &&
 	       node_in(n, c->b->load.buf->param) == v;
 }
@@ -239,9 +239,9 @@ static bool in_order(const Contraction *c)
 /* The statements of K are a tiled product and its epilogue. */
 static bool is_of_tiles(Kernel *k)
 {
-	Gemm g = {.k = k, .nstmts = k->stmts.n};
+	Product g = {.k = k, .nstmts = k->stmts.n};
 
-	return gemm_open(&g);
+	return product_open(&g);
 }
 
 /* IS_B: the operand is the kernel's B, so the product may be skinny; then the sum must be whole
@@ -272,7 +272,7 @@ static bool suits_reader(Module *m, Node *n, const Value *v)
 	Contraction c;
 	bool is_b;
 
-	if (!k || node_on_host(n) || !gemm_takes(k, &c, true, true))
+	if (!k || node_on_host(n) || !product_takes(k, &c, true, true))
 		return false;
 	is_b = reads(n, c.b, v);
 	if (!is_b)
@@ -529,7 +529,7 @@ static bool pack_in_place(Module *m, Node *n)
 
 	for (int i = 0; i < k->bufs.n; i++)
 		k->bufs.at[i]->id = i;
-	if (!gemm_takes(k, &c, true, gpu))
+	if (!product_takes(k, &c, true, gpu))
 		return false;
 	if (gpu && wants_fragments(m, n, &c, true))
 		return pack_as(m, n, &c, true, false);

@@ -38,7 +38,7 @@ static int panel_terms(DType t, int64_t group, bool bytes)
 static const Type *part_type(const Packing *p, DType t, bool rows, int terms)
 {
 	const Contraction *c = p->c;
-	const int pw = (int)gemm_panel(p->m->target, p->m->ntargets, c->ct), last = p->rank - 1,
+	const int pw = (int)product_panel(p->m->target, p->m->ntargets, c->ct), last = p->rank - 1,
 		  row = c->ng;
 	Dim *dims[MAX_RANK];
 	Layout l = {0};

@@ -121,7 +121,7 @@ void layout_vectors(Module *m, Node *n)
 		contraction_swap(&ct);
 	stored = acc->kind == BUF_TEMP ? stored_dim(k, acc) : innermost_of(acc);
 	if (!expr_is_weights(m, n, ct.b) || !ct.nm || !ct.nn || stored < 0 ||
-	    !gemm_has_columns(k, &ct, false))
+	    !product_has_columns(k, &ct, false))
 		return;
 	r.ct = &ct;
 	ex_walk(ct.a, reads_pixels, &r);

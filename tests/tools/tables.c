@@ -14,6 +14,7 @@
 #include "codegen/targets.h"
 #include "ops/op.h"
 #include "passes/schedule/common/gemm.h"
+#include "passes/forms/product.h"
 #include "passes/schedule/cpu/cpu.h"
 #include "passes/schedule/cpu/row_impl.h"
 
@@ -47,7 +48,7 @@ int main(int argc, char **argv)
 			      t->gpu->threads) < 0;
 	for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
 		const int64_t bytes = dtype_info[ctype_dtype(types[i].ct)].bits / 8,
-			      panel = gemm_panel(&t, 1, types[i].ct);
+			      panel = product_panel(&t, 1, types[i].ct);
 		int64_t mr, nr;
 
 		gemm_tile(t, types[i].ct, panel, &mr, &nr);

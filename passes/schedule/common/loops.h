@@ -4,6 +4,7 @@
 #define PASSES_SCHEDULE_COMMON_LOOPS_H
 
 #include "ir/loop/loop.h"
+#include "passes/forms/guards.h"
 #include "passes/forms/kernels.h"
 #include "passes/module.h"
 
@@ -57,17 +58,6 @@ Stage *l_stage(LBuild *b, const char *strategy, Dim *extent);
 void l_grain(LBuild *b, int64_t enough, Dim *work);
 /* var[0..n) from the flat index P over their extents: LETs. */
 void l_split(LBuild *b, Iter *const *var, int n, Expr *p);
-
-/* The conjunct G compares affine functions. */
-bool guard_is_affine(Kernel *k, Expr *g);
-/* Removes from GUARD the conjuncts that bound VAR, and tightens *LO and *HI by them. Conjuncts
- * without VAR are removed, too: where they fail the range is empty. Returns the remaining guard
- * (null: none). */
-Expr *guard_to_range(Kernel *k, Expr *guard, const Iter *var, Expr **lo, Expr **hi);
-/* The condition that G holds for all points of IT[0..n), in terms of the other iterators; null with
- * *OK false if G is no conjunction of bounds that step evenly along them. *OK may be false
- * before. */
-Expr *guard_for_all(LBuild *b, Expr *g, Iter *const *it, int n, bool *ok);
 
 /* ---- tidy.c ---- */
 

@@ -9,12 +9,6 @@
 enum {
 	/* ---- Products ---- */
 
-	/* Bytes of a row of a panel that is packed at run time: those of a tile with the widest
-	 * vectors. */
-	PANEL_BYTES = 128,
-	/* Bits of the contiguous terms of a column, in a panel of numbers of less than a byte: a
-	 * lane of a vector, from which shifts take one term after the other. */
-	PANEL_WORD = 32,
 	/* Rows of a tile by the number of vector registers: with two vectors of columns, the sums,
 	 * a row of B and an element of A take 15 of 16 registers, or 19 of 32. */
 	TILE_ROWS = 6,
@@ -26,8 +20,6 @@ enum {
 	/* A tile of so many rows may do with one less: its sums still hide the latency of the
 	 * multiply-add. */
 	LEAST_TILE_ROWS = 6,
-	/* Vectors of a tile's row: two independent sums hide the latency of the multiply-add. */
-	TILE_VECTORS = 2,
 	/* Independent sums of a tile of few rows: those that two units for multiply-adds of four
 	 * cycles work on. Over a panel of halves, one row with two sums took 1.7 times as long, and
 	 * two rows with four 1.4 times; over one of floats 1.2 and 1.5 times. Where B is quantised,
@@ -68,19 +60,6 @@ enum {
 	MOST_COLUMNS = 512,
 	/* Rows of a block that share a packed block of B, if the number of rows is unknown. */
 	PACKED_ROWS = 512,
-	/* Fewer columns leave most of a panel's row empty. A sum in lanes for each column is better
-	 * then, unless it has no more than SHORT_SUM terms, where adding up its lanes would cost
-	 * more, or slides over an image, whose vectors of terms are short. */
-	LEAST_COLUMNS = 8,
-	SHORT_SUM = 64,
-	/* From so many channels of a convolution on, vectors of pixels are packed for all of
-	 * them, rather than read in place for each; from half as many if the width is unknown.
-	 * 3x3 from 32 channels of 128x128 took 3.0 ms packed for 3 and for 6 channels, and 0.66
-	 * and 1.1 in place. */
-	PACKED_CHANNELS = 8,
-	/* Terms of a run of A for which reading it in place costs less than packing it. First
-	 * layers of 3x3 and 32 channels took 226 us in runs of three, and 272 packed. */
-	LEAST_RUN = 3,
 	/* Terms of a sum between two roundings of KC: the loop over terms is unrolled by it. */
 	DEPTH_STEP = 8,
 	/* Multiply-adds of a core in a nanosecond: two vectors of 8 f32 in a clock of 1 GHz, as
@@ -122,8 +101,6 @@ enum {
 
 	/* ---- Rows and maps ---- */
 
-	/* Least points of an iterator that is worth being the innermost loop: a vector of 16. */
-	SHORT_LOOP = 16,
 	/* Points, at most, of an innermost loop of a transpose that is shorter than a vector, and
 	 * unrolled. 224x224 pixels with channels innermost took 13 us for 3 channels so, and 59
 	 * with vectors of pixels; of 5 channels, 172 and 110. */

@@ -14,23 +14,6 @@
 
 /* The loop tree of decision D, a product. */
 void product_emit(const Target *t, Kernel *k, const Decision *d, Schedule *s);
-/* Columns of a panel of constants for the N CPUs T, which share it: those of the widest one's tile,
- * and at least a line of the cache. Where a tile reads a part of each row instead, its part of the
- * panel shares few sets of L1: products on AVX2 took 1.03 times as long. */
-int64_t gemm_panel(const Target *const *t, int n, CType ct);
-/* C, of K, has enough columns for panels. On a CPU, few are enough if the sums are short, or slide
- * over an image that has no rows of pixels. */
-bool gemm_has_columns(Kernel *k, const Contraction *c, bool gpu);
-/* C, of K, is a convolution of IMAGE to so few channels, those of CHANNELS[0..N), that reading rows
- * of pixels in place for each of them takes less time than packing vectors of pixels for all: the
- * row strategy computes it, its taps unrolled. Not if a row has few taps, or few pixels beside
- * those at its ends, nor by phases of a stride. */
-bool gemm_reads_rows(Kernel *k, const Contraction *c, Expr *image, Iter *const *channels, int n);
-/* K is a contraction that the strategy takes; B_CONSTANT: B is a constant. *C: the contraction,
- * with its m and n iterators in the order in which the result is stored. */
-bool gemm_takes(Kernel *k, Contraction *c, bool b_constant, bool gpu);
-/* All statements of K are a product and its epilogue, which the strategy takes on CPU T. */
-bool gemm_is_whole(const Target *t, Kernel *k);
 
 /* ---- gemm_decide.c ---- */
 
@@ -54,9 +37,6 @@ void product_offer(Offers *o, Kernel *k, const Decision *base);
 
 /* ---- gemm_attention.c ---- */
 
-/* K is an attention that the strategy takes on every CPU: a product, statements that share its
- * rows, and a product that sums along them. */
-bool attention_takes(Kernel *k);
 /* The loop tree of decision D, an attention. */
 void attention_emit(const Target *t, Kernel *k, const Decision *d, Schedule *s);
 

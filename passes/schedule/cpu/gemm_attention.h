@@ -3,35 +3,22 @@
 #ifndef PASSES_SCHEDULE_CPU_GEMM_ATTENTION_H
 #define PASSES_SCHEDULE_CPU_GEMM_ATTENTION_H
 
+#include "passes/forms/attention.h"
 #include "passes/schedule/common/row.h"
 #include "passes/schedule/cpu/gemm_impl.h"
 
-/* An attention kernel, and the state of its loop tree while it is built. */
+/* An attention, and the state of its loop tree while it is built. NC of both products is 0. */
 typedef struct AttentionPlan {
-	Kernel *k;
+	AttentionForm at;
 	LBuild b;
-	/* scores[g,m,n] = sum over k of Q*K, with the maps after it; values[g,m,d] = sum over n of
-	 * weights[g,m,n] * V, with the maps after it. NC of both is 0. */
 	Gemm scores, values;
-	Band band;         /* g and m, of all statements */
-	int first, last;   /* the statements between the two products, which make the weights */
-	/* by Buf.id: a thread's rows of the temporary are in memory at once: the scores that
-	 * FIRST..LAST read, and the weights */
-	bool *rows;
-	int nbufs; /* entries of ROWS */
 	bool bounded; /* scores.when holds for scores below TILE_BOUND in magnitude */
-	Buf *weights;
 } AttentionPlan;
 
 /* ---- gemm_attention.c ---- */
 
-/* Makes A the attention that kernel K is; false if K is none. */
-bool attention_begin(AttentionPlan *a, Kernel *k);
-
 /* There are batches, and the keys or the values of one are rows in memory, which can be prefetched. */
-bool attention_may_fetch(const AttentionPlan *a);
-/* The temporaries of which whole rows are in memory. */
-int attention_row_temps(const AttentionPlan *a);
+bool attention_may_fetch(const AttentionForm *a);
 
 /* ---- gemm_attention_mask.c ---- */
 

@@ -7,7 +7,7 @@
 #include "passes/schedule/cpu/cpu.h"
 
 /* Rows of the scores, and of all temporaries like them, that fit into half of L2. */
-static int64_t rows_in_cache(const Target *t, const AttentionPlan *a)
+static int64_t rows_in_cache(const Target *t, const AttentionForm *a)
 {
 	const int64_t bytes = dtype_info[ctype_dtype(a->scores.c.ct)].bits / 8;
 	int64_t n, fit;
@@ -20,12 +20,12 @@ static int64_t rows_in_cache(const Target *t, const AttentionPlan *a)
 
 /* Rows of a block: all of them, so that keys and values are packed once; fewer where there are not
  * enough batches for all cores. */
-static int64_t rows_of_block(const Target *t, AttentionPlan *a)
+static int64_t rows_of_block(const Target *t, AttentionForm *a)
 {
 	int64_t m, batches, each;
 
 	if (!dim_is_const(a->scores.m, &m) ||
-	    !dim_is_const(gemm_product(&a->scores, a->scores.outer, a->scores.nouter), &batches))
+	    !dim_is_const(iters_points(a->k->ctx, a->scores.outer, a->scores.nouter), &batches))
 		return PACKED_ROWS;
 	if (batches < 1)
 		return m;
@@ -36,7 +36,7 @@ static int64_t rows_of_block(const Target *t, AttentionPlan *a)
 bool attention_choose(const Target *t, Kernel *k, Decision *d)
 {
 	AttentionDecision *x = &d->attention;
-	AttentionPlan a;
+	AttentionForm a;
 	int64_t m;
 
 	if (!attention_begin(&a, k))
@@ -61,7 +61,7 @@ bool attention_legal(const Target *t, Kernel *k, const Decision *d, StrBuf *why)
 {
 	enum { MOST_ROWS = 1 << 16 };
 	const AttentionDecision *x = &d->attention;
-	AttentionPlan a;
+	AttentionForm a;
 
 	if (!attention_begin(&a, k))
 		return decision_refuse(why, "the kernel is no attention");

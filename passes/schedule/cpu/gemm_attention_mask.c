@@ -25,9 +25,9 @@ enum { LEAST_ROWS = 32 };
 
 static Expr *has_rows(const Gemm *g)
 {
-	ExprPool *p = g->k->pool;
+	ExprPool *p = g->p.k->pool;
 
-	return ex_op2(p, IN_ge, ex_dim(p, g->m), ex_int(p, CT_I64, LEAST_ROWS));
+	return ex_op2(p, IN_ge, ex_dim(p, g->p.m), ex_int(p, CT_I64, LEAST_ROWS));
 }
 
 static bool may_have_rows(const Gemm *g)
@@ -43,16 +43,16 @@ void attention_skip_scores(AttentionPlan *a)
 	 * sum */
 	enum { TERMS_PER_INST = 4 };
 	Gemm *s = &a->scores;
-	Expr *when = kernel_read_when(a->k, s->c.s->id, false);
+	Expr *when = kernel_read_when(a->at.k, s->p.c.s->id, false);
 	int64_t terms;
 
-	if (!when && s->c.ct == CT_F32 && !s->runs && may_have_rows(s) &&
-	    (!s->a_direct || s->a_step == ex_int(a->k->pool, CT_I64, 1))) {
-		when = kernel_read_when(a->k, s->c.s->id, true);
+	if (!when && s->p.c.ct == CT_F32 && !s->runs && may_have_rows(s) &&
+	    (!s->p.a_direct || s->p.a_step == ex_int(a->at.k->pool, CT_I64, 1))) {
+		when = kernel_read_when(a->at.k, s->p.c.s->id, true);
 		a->bounded = when;
 	}
 	if (when &&
-	    (!dim_is_const(s->kk, &terms) || terms >= TERMS_PER_INST * (1 + expr_cost(when))))
+	    (!dim_is_const(s->p.kk, &terms) || terms >= TERMS_PER_INST * (1 + expr_cost(when))))
 		s->when = when;
 }
 
@@ -62,7 +62,7 @@ static Buf *sum_panels(AttentionPlan *a, const Gemm *g, const char *name, Expr *
 {
 	LBuild *b = &a->b;
 	ExprPool *p = b->p;
-	const CType ct = g->c.ct;
+	const CType ct = g->p.c.ct;
 	Expr *first = l_int(b, 0), *pays = has_rows(g), *at, *e;
 	Buf *sum = l_temp(b, name, ctype_dtype(ct), NULL);
 	LNode *n;
@@ -114,11 +114,11 @@ static bool depends_on_key(Expr *e, const Iter *key)
 /* A statement between the products may mask keys, by a condition on the key or by an operand. */
 static bool may_mask(const AttentionPlan *a)
 {
-	for (int i = a->scores.c.s->id + 1; i <= a->last; i++) {
-		const Stmt *s = a->k->stmts.at[i];
+	for (int i = a->scores.p.c.s->id + 1; i <= a->at.last; i++) {
+		const Stmt *s = a->at.k->stmts.at[i];
 
 		for (int j = 0; j < s->niters; j++)
-			if (band_index(&a->band, s, s->iter[j]) < 0 &&
+			if (band_index(&a->at.band, s, s->iter[j]) < 0 &&
 			    depends_on_key(s->val[0], s->iter[j]))
 				return true;
 	}
@@ -128,8 +128,8 @@ static bool may_mask(const AttentionPlan *a)
 void attention_trim_values(AttentionPlan *a)
 {
 	Gemm *v = &a->values;
-	const CType ct = v->c.ct;
+	const CType ct = v->p.c.ct;
 
 	if ((ct == CT_F32 || ct == CT_F64) && may_mask(a) && may_have_rows(v))
-		v->trim = sum_panels(a, v, "zeros", ex_num(a->k->pool, ct, 0));
+		v->trim = sum_panels(a, v, "zeros", ex_num(a->at.k->pool, ct, 0));
 }

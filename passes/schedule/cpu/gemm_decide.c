@@ -10,14 +10,23 @@
 #include "passes/schedule/cpu/cpu.h"
 #include "passes/schedule/cpu/gemm_impl.h"
 
-int64_t gemm_element_bytes(CType ct)
+bool gemm_begin_as(Product *g, Kernel *k, const ProductDecision *d)
 {
-	return dtype_info[ctype_dtype(ct)].bits / 8;
+	if (!product_begin(g, k))
+		return false;
+	if (d->dot)
+		product_use_dot(g);
+	if (d->pack_a)
+		product_pack_a(g);
+	if (d->pack_b)
+		product_pack_b(g);
+	product_flatten(g);
+	return true;
 }
 
 int64_t gemm_lanes(const Target *t, CType ct)
 {
-	return t->vector_bytes / gemm_element_bytes(ct);
+	return t->vector_bytes / product_element_bytes(ct);
 }
 
 bool axis_is_parallel(const ProductAxis *parallel, int n, ProductAxis x)
@@ -45,7 +54,7 @@ static int64_t tile_registers(int64_t mr, int64_t nr, int64_t lanes)
 /* ---- The choice ---- */
 
 /* D where every size that is unknown at compile time is 1, or its least value. */
-static int64_t at_least(const Gemm *g, const Dim *d)
+static int64_t at_least(const Product *g, const Dim *d)
 {
 	int64_t v;
 
@@ -53,13 +62,13 @@ static int64_t at_least(const Gemm *g, const Dim *d)
 }
 
 /* Only the run tells how many rows there are: an image of any size, a sequence. */
-static bool rows_unknown(Gemm *g)
+static bool rows_unknown(const Product *g)
 {
 	return !dim_is_const(g->m, NULL) && at_least(g, g->m) < KNOWN_ROWS;
 }
 
 /* A tile has one vector of columns if the product has no more. More rows make up for it. */
-static void narrow_tile(const Target *t, const Gemm *g, int64_t *mr, int64_t *nr)
+static void narrow_tile(const Target *t, const Product *g, int64_t *mr, int64_t *nr)
 {
 	const int64_t lanes = gemm_lanes(t, g->c.ct);
 	int64_t n;
@@ -73,7 +82,7 @@ static void narrow_tile(const Target *t, const Gemm *g, int64_t *mr, int64_t *nr
 /* Fits the tile to M rows. The tiles get about equal numbers of rows: 4 and 3 of 7, rather than 6
  * and 1; one row less where then none is left over, as of 196. A tile of few rows has more columns
  * if the registers suffice, so that enough independent sums hide the latency of multiply-adds. */
-static void fit_tile(const Target *t, const Gemm *g, int64_t m, int64_t *mr, int64_t *nr)
+static void fit_tile(const Target *t, const Product *g, int64_t m, int64_t *mr, int64_t *nr)
 {
 	const int64_t tiles = (m + *mr - 1) / *mr, lanes = gemm_lanes(t, g->c.ct);
 	int64_t n;
@@ -88,12 +97,12 @@ static void fit_tile(const Target *t, const Gemm *g, int64_t m, int64_t *mr, int
 }
 
 /* Whether the micro-kernel widens bytes to 16 bits in registers. */
-static bool widens_bytes(const Target *t, const Gemm *g)
+static bool widens_bytes(const Target *t, const Product *g)
 {
 	return g->c.ct == CT_I32 && g->kpack > 1 && t->dot == DOT_PAIRS;
 }
 
-void gemm_choose_tile(const Target *t, Gemm *g, int64_t *mr, int64_t *nr)
+void gemm_choose_tile(const Target *t, const Product *g, int64_t *mr, int64_t *nr)
 {
 	const int64_t rows = at_least(g, g->m);
 
@@ -105,12 +114,12 @@ void gemm_choose_tile(const Target *t, Gemm *g, int64_t *mr, int64_t *nr)
 		*mr = TILE_ROWS_SCALED;
 }
 
-bool gemm_may_have_sums(const Gemm *g)
+bool gemm_may_have_sums(const Product *g)
 {
 	return g->run == g->c.nk && !g->row_scale && ctype_is_float(g->c.ct);
 }
 
-int64_t gemm_few_rows(const Target *t, const Gemm *g, int64_t nr)
+int64_t gemm_few_rows(const Target *t, const Product *g, int64_t nr)
 {
 	const int64_t vectors = (nr + gemm_lanes(t, g->c.ct) - 1) / gemm_lanes(t, g->c.ct);
 
@@ -121,7 +130,7 @@ int64_t gemm_few_rows(const Target *t, const Gemm *g, int64_t nr)
 
 /* A tile over quantised numbers makes floats of them again, so that two tiles for the last rows
  * gain nothing over one of few rows. */
-int64_t gemm_rest(const Target *t, const Gemm *g, const ProductDecision *d)
+int64_t gemm_rest(const Target *t, const Product *g, const ProductDecision *d)
 {
 	const int64_t few = g->scale ? 0 : gemm_few_rows(t, g, d->nr);
 	int64_t m, left;
@@ -136,11 +145,12 @@ int64_t gemm_rest(const Target *t, const Gemm *g, const ProductDecision *d)
 
 /* Rows of a block where B is packed: all rows, so that B's block is packed once. With too few
  * blocks of columns for all cores, rows are split too, and each block of rows packs B again. */
-static int64_t packed_rows(const Target *t, Gemm *g, const ProductDecision *d)
+static int64_t packed_rows(const Target *t, const Product *g, const ProductDecision *d)
 {
 	int64_t rows = PACKED_ROWS, m, n, v, blocks = t->cores;
 
-	if (dim_is_const(gemm_product(g, g->outer, g->nouter), &v) && dim_is_const(g->n, &n)) {
+	if (dim_is_const(iters_points(g->k->ctx, g->outer, g->nouter), &v) &&
+	    dim_is_const(g->n, &n)) {
 		blocks = v * ((n + d->nc - 1) / d->nc);
 		if (blocks >= t->cores && dim_is_const(g->m, &m))
 			rows = m;
@@ -151,7 +161,7 @@ static int64_t packed_rows(const Target *t, Gemm *g, const ProductDecision *d)
 }
 
 /* The number of elements that the operand A has in memory. */
-static double elements_of_a(Gemm *g)
+static double elements_of_a(const Product *g)
 {
 	if (rows_unknown(g))
 		return (double)PRODUCT_ROWS_MANY * (double)at_least(g, g->kk);
@@ -164,7 +174,7 @@ static double elements_of_a(Gemm *g)
  * change; else all of them read A, most of which other threads have just written, and the threads
  * that read the result by rows have not written their part of it. If the number of rows is unknown,
  * blocks of rows do no harm: few rows are one block, and its columns are split. */
-static bool rows_first(Gemm *g)
+static bool rows_first(const Product *g)
 {
 	const double m = (double)(rows_unknown(g) ? PRODUCT_ROWS_MANY : at_least(g, g->m)),
 		     n = (double)at_least(g, g->n), kk = (double)at_least(g, g->kk);
@@ -173,20 +183,21 @@ static bool rows_first(Gemm *g)
 }
 
 /* Bits of an element of B in panels. */
-static int64_t b_bits(const Gemm *g)
+static int64_t b_bits(const Product *g)
 {
-	return dtype_info[g->b_panels ? g->numbers->load.buf->dtype : gemm_packed_type(g, g->c.b)]
+	return dtype_info[g->b_panels ? g->numbers->load.buf->dtype
+				      : product_packed_type(g, g->c.b)]
 		.bits;
 }
 
 /* Bits that a term takes in a block's rows of A and in a panel of B. */
-static int64_t bits_of_term(const Gemm *g, const ProductDecision *d)
+static int64_t bits_of_term(const Product *g, const ProductDecision *d)
 {
-	return d->mc * dtype_info[gemm_packed_type(g, g->c.a)].bits + g->pw * b_bits(g);
+	return d->mc * dtype_info[product_packed_type(g, g->c.a)].bits + g->pw * b_bits(g);
 }
 
 /* All of B, which is in panels, fits into half of L2. */
-static bool b_fits(const Target *t, const Gemm *g)
+static bool b_fits(const Target *t, const Product *g)
 {
 	int64_t n, kk;
 
@@ -197,7 +208,7 @@ static bool b_fits(const Target *t, const Gemm *g)
 /* Makes the blocks of a product whose B is in panels small enough for an even split. Each block of
  * columns packs A again, unless it reads A in place; each block of rows reads B again, so only
  * those become smaller for which B is in L2. */
-static void split_evenly(const Target *t, Gemm *g, ProductDecision *d)
+static void split_evenly(const Target *t, const Product *g, ProductDecision *d)
 {
 	const bool by_rows = d->parallel[d->nparallel - 1] == PRODUCT_N && !rows_unknown(g);
 	const bool fits = b_fits(t, g);
@@ -223,7 +234,7 @@ static void split_evenly(const Target *t, Gemm *g, ProductDecision *d)
 /* Terms of a part of the sum; 0: all of them. The rows of a block and a panel take half of L2, or
  * up to three quarters if the sum is not split then: each part passes all sums of a panel through
  * memory. For that reason the parts are about equal, too. */
-static int64_t part_of_sum(const Target *t, const Gemm *g, const ProductDecision *d)
+static int64_t part_of_sum(const Target *t, const Product *g, const ProductDecision *d)
 {
 	const int64_t most = t->l2 / 2 * 8 / bits_of_term(g, d);
 	int64_t kk, steps, parts;
@@ -233,7 +244,7 @@ static int64_t part_of_sum(const Target *t, const Gemm *g, const ProductDecision
 		return 0;
 	parts = (kk + most - 1) / most;
 	if (g->scale) {
-		const int64_t step = gemm_part_step(g),
+		const int64_t step = product_part_step(g),
 			      kc = round_up(round_up((kk + parts - 1) / parts, DEPTH_STEP), step);
 
 		return kc < kk ? kc : 0;
@@ -243,7 +254,7 @@ static int64_t part_of_sum(const Target *t, const Gemm *g, const ProductDecision
 
 /* Rows follow the same block of B, unless blocks of columns are the inner loop or the rows are one
  * block. */
-static ProductFetch choose_fetch(const Gemm *g, const ProductDecision *d)
+static ProductFetch choose_fetch(const Product *g, const ProductDecision *d)
 {
 	const bool by_rows = d->parallel[d->nparallel - 1] == PRODUCT_N;
 	int64_t m, n;
@@ -254,9 +265,9 @@ static ProductFetch choose_fetch(const Gemm *g, const ProductDecision *d)
 	return FETCH_ROWS;
 }
 
-static void choose_blocks(const Target *t, Gemm *g, ProductDecision *d)
+static void choose_blocks(const Target *t, const Product *g, ProductDecision *d)
 {
-	const int64_t esize = gemm_element_bytes(g->c.ct), pw = g->pw;
+	const int64_t esize = product_element_bytes(g->c.ct), pw = g->pw;
 	const int64_t rows = at_least(g, g->m);
 	const bool known = !rows_unknown(g);
 	int64_t v, kk;
@@ -287,7 +298,7 @@ static void choose_blocks(const Target *t, Gemm *g, ProductDecision *d)
 
 /* Makes the blocks larger if a few rows are left over: they go to the tile before them only in a
  * block that has more. */
-static void take_rest(const Target *t, Gemm *g, ProductDecision *d)
+static void take_rest(const Target *t, const Product *g, ProductDecision *d)
 {
 	const int64_t few = g->scale ? 0 : gemm_few_rows(t, g, d->nr);
 	int64_t m;
@@ -297,7 +308,7 @@ static void take_rest(const Target *t, Gemm *g, ProductDecision *d)
 		d->mc += d->mr;
 }
 
-bool gemm_packs_a(const Gemm *g)
+bool gemm_packs_a(const Product *g)
 {
 	int64_t terms;
 
@@ -310,19 +321,19 @@ bool product_choose(const Target *t, Kernel *k, Decision *d)
 {
 	ProductDecision *p = &d->product;
 	bool by_rows;
-	Gemm g;
+	Product g;
 
-	if (!gemm_begin(&g, k))
+	if (!product_begin(&g, k))
 		return false;
-	*p = (ProductDecision){.dot = t->bf16 && gemm_has_dot(&g), .pack_b = !g.b_panels};
+	*p = (ProductDecision){.dot = t->bf16 && product_has_dot(&g), .pack_b = !g.b_panels};
 	if (p->dot)
-		gemm_use_dot(&g);
+		product_use_dot(&g);
 	p->pack_a = gemm_packs_a(&g);
 	p->panels_first = !p->pack_b;
 	p->fetch = p->pack_b ? FETCH_NONE : FETCH_PANEL;
 	if (p->pack_a)
-		gemm_pack_instead(&g);
-	gemm_flatten(&g);
+		product_pack_a(&g);
+	product_flatten(&g);
 	by_rows = g.b_panels && rows_first(&g);
 	if (g.nouter)
 		p->parallel[p->nparallel++] = PRODUCT_G;
@@ -337,7 +348,7 @@ bool product_choose(const Target *t, Kernel *k, Decision *d)
 /* ---- The reason ---- */
 
 /* Appends the rule of gemm_choose_tile that gave the tile of D. */
-static void tile_reason(const Target *t, Gemm *g, const ProductDecision *d, StrBuf *b)
+static void tile_reason(const Target *t, const Product *g, const ProductDecision *d, StrBuf *b)
 {
 	const int64_t lanes = gemm_lanes(t, g->c.ct);
 	int64_t mr, nr, all[2], by[2];
@@ -377,7 +388,7 @@ void product_reason(const Target *t, Kernel *k, const Decision *d, StrBuf *b)
 	const ProductDecision *p = &d->product;
 	const int64_t kib = 1 << 10;
 	int64_t terms;
-	Gemm g;
+	Product g;
 
 	if (!gemm_begin_as(&g, k, p))
 		return;
@@ -393,7 +404,7 @@ void product_reason(const Target *t, Kernel *k, const Decision *d, StrBuf *b)
 
 /* ---- Legality ---- */
 
-bool gemm_tile_is_legal(const Target *t, const Gemm *g, int64_t mr, int64_t nr, StrBuf *why)
+bool gemm_tile_is_legal(const Target *t, const Product *g, int64_t mr, int64_t nr, StrBuf *why)
 {
 	const int64_t lanes = gemm_lanes(t, g->c.ct), pw = g->pw, least = lanes < pw ? lanes : pw;
 
@@ -428,7 +439,7 @@ static bool block_is_legal(const char *what, const char *unit_of, int64_t size, 
 	return true;
 }
 
-static bool sum_is_legal(const Gemm *g, const ProductDecision *p, StrBuf *why)
+static bool sum_is_legal(const Product *g, const ProductDecision *p, StrBuf *why)
 {
 	int64_t kk;
 
@@ -447,24 +458,24 @@ static bool sum_is_legal(const Gemm *g, const ProductDecision *p, StrBuf *why)
 			why,
 			"a sum is split at multiples of %d terms, which a step of the tile multiplies, and only if it has such a number",
 			g->kpack);
-	if (g->scale && p->kc % gemm_part_step(g))
+	if (g->scale && p->kc % product_part_step(g))
 		return decision_refuse(
 			why,
 			"a sum over quantised weights is split into multiples of %lld terms, whole groups",
-			(long long)gemm_part_step(g));
+			(long long)product_part_step(g));
 	return p->panels_first ||
 	       decision_refuse(
 		       why,
 		       "a sum split into parts keeps the sums of all tiles of a block, which needs the order n,m");
 }
 
-static bool dot_is_legal(const Target *t, const Gemm *g, const ProductDecision *p, StrBuf *why)
+static bool dot_is_legal(const Target *t, const Product *g, const ProductDecision *p, StrBuf *why)
 {
 	if (!t->bf16)
 		return decision_refuse(
 			why,
 			"\"dot\" needs a CPU with AVX512-BF16, and --bf16-activations or --flush-subnormals, since it takes subnormal numbers for zero");
-	return (gemm_has_dot(g) && !p->pack_b) ||
+	return (product_has_dot(g) && !p->pack_b) ||
 	       decision_refuse(
 		       why,
 		       "\"dot\" multiplies pairs of bf16 by panels of bf16, and the factors are %s and %s%s",
@@ -476,14 +487,14 @@ static bool dot_is_legal(const Target *t, const Gemm *g, const ProductDecision *
 bool product_legal(const Target *t, Kernel *k, const Decision *d, StrBuf *why)
 {
 	const ProductDecision *p = &d->product;
-	Gemm g;
+	Product g;
 
-	if (!gemm_begin(&g, k))
+	if (!product_begin(&g, k))
 		return decision_refuse(why, "the kernel is no product");
 	if (p->dot && !dot_is_legal(t, &g, p, why))
 		return false;
 	if (p->dot)
-		gemm_use_dot(&g);
+		product_use_dot(&g);
 	if (!p->pack_a && !g.a_direct && g.run == g.c.nk)
 		return decision_refuse(
 			why,
@@ -494,12 +505,12 @@ bool product_legal(const Target *t, Kernel *k, const Decision *d, StrBuf *why)
 		return decision_refuse(
 			why, "A is quantised, so it has to be packed if B is packed in floats");
 	if (p->pack_a)
-		gemm_pack_instead(&g);
+		product_pack_a(&g);
 	if (p->pack_b)
-		gemm_pack_b_instead(&g);
+		product_pack_b(&g);
 	else if (g.scale && p->fetch)
 		return decision_refuse(why, "tiles over quantised weights fetch nothing ahead");
-	gemm_flatten(&g);
+	product_flatten(&g);
 	for (int i = 0; i < p->nparallel; i++)
 		if (p->parallel[i] == PRODUCT_G && !g.nouter)
 			return decision_refuse(why, "the product has no batch iterator g");

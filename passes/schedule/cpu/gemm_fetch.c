@@ -44,15 +44,15 @@ static void add_rows(Ranges *r, Buf *buf, Expr *at)
 	Affine a;
 	int64_t row, column;
 
-	if (r->n == MOST_RANGES || buf->dtype != ctype_dtype(g->c.ct) || buf->data)
+	if (r->n == MOST_RANGES || buf->dtype != ctype_dtype(g->p.c.ct) || buf->data)
 		return;
 	for (int i = 0; i < r->n; i++)
 		if (r->of[i].buf == buf)
 			return;
-	if (!ex_affine(g->k->ctx, at, &a) ||
-	    !dim_is_const(affine_coef(g->k->ctx, &a, g->mflat), &row) ||
-	    !dim_is_const(affine_coef(g->k->ctx, &a, g->nflat), &column) || column != 1 ||
-	    !dim_equals(g->n, row) || row > g->nc)
+	if (!ex_affine(g->p.k->ctx, at, &a) ||
+	    !dim_is_const(affine_coef(g->p.k->ctx, &a, g->mflat), &row) ||
+	    !dim_is_const(affine_coef(g->p.k->ctx, &a, g->nflat), &column) || column != 1 ||
+	    !dim_equals(g->p.n, row) || row > g->nc)
 		return;
 	r->of[r->n++] = (Range){buf, ex_subst_iters(p, at, flat, first, 2), g->mc * row};
 	r->count += g->mc * row;
@@ -77,18 +77,18 @@ static void add_a(Ranges *r)
 	Affine a;
 	int64_t step;
 
-	if (!g->a_direct && !g->runs)
+	if (!g->p.a_direct && !g->runs)
 		return;
-	at = flat_index(g->k, g->c.a->load.buf, g->c.a->load.idx);
-	if (!ex_affine(g->k->ctx, at, &a) ||
-	    !dim_is_const(affine_coef(g->k->ctx, &a, g->c.m[g->c.nm - 1]), &step) || step < 1)
+	at = flat_index(g->p.k, g->p.c.a->load.buf, g->p.c.a->load.idx);
+	if (!ex_affine(g->p.k->ctx, at, &a) ||
+	    !dim_is_const(affine_coef(g->p.k->ctx, &a, g->p.c.m[g->p.c.nm - 1]), &step) || step < 1)
 		return;
-	for (int i = 0; i < g->c.nk; i++)
-		k[i] = i < g->run && g->runs ? ex_dim(p, dim_sub(g->k->ctx, g->c.k[i]->extent,
-								 dim_const(g->k->ctx, 1)))
-					     : l_int(&g->b, 0);
+	for (int i = 0; i < g->p.c.nk; i++)
+		k[i] = i < g->p.run && g->runs ? ex_dim(p, dim_sub(g->p.k->ctx, g->p.c.k[i]->extent,
+								   dim_const(g->p.k->ctx, 1)))
+					       : l_int(&g->b, 0);
 	at = gemm_a_index(g, ex_add(p, ex_iter(p, g->m0), l_int(&g->b, g->mc)), k);
-	r->of[r->n++] = (Range){g->c.a->load.buf, at, g->mc * step};
+	r->of[r->n++] = (Range){g->p.c.a->load.buf, at, g->mc * step};
 	r->count += g->mc * step;
 }
 
@@ -96,10 +96,10 @@ static void find_ranges(Ranges *r)
 {
 	Gemm *g = r->g;
 
-	if (g->c.nm)
+	if (g->p.c.nm)
 		add_a(r);
-	for (int i = 0; i < g->k->stmts.n && g->m_merges; i++) {
-		Stmt *s = g->k->stmts.at[i];
+	for (int i = 0; i < g->p.k->stmts.n && g->p.m_merges; i++) {
+		Stmt *s = g->p.k->stmts.at[i];
 		Placing pl = {.g = g, .s = s, .flat = true};
 
 		r->s = s;
@@ -107,7 +107,7 @@ static void find_ranges(Ranges *r)
 			ex_walk(s->val[0], add_load, r);
 		if (s->out[0]->kind != BUF_TEMP)
 			add_rows(r, s->out[0],
-				 gemm_placed(&pl, flat_index(g->k, s->out[0], s->widx)));
+				 gemm_placed(&pl, flat_index(g->p.k, s->out[0], s->widx)));
 	}
 }
 
@@ -160,8 +160,9 @@ static void share_panel(Gemm *g, Tile *tl, const TileAt *t, Expr *tile)
 {
 	LBuild *b = &g->b;
 	ExprPool *p = b->p;
-	const int64_t lines = g->pw * g->kpack * (dtype_info[tl->b->dtype].bits / 8) / CACHE_LINE,
-		      columns = g->pw / g->nr;
+	const int64_t lines = g->p.pw * g->p.kpack * (dtype_info[tl->b->dtype].bits / 8) /
+			      CACHE_LINE,
+		      columns = g->p.pw / g->nr;
 	Expr *zero = l_int(b, 0), *one = l_int(b, 1),
 	     *rows = ex_sub(p, t->rows_end, ex_iter(p, g->m0)),
 	     *full = ex_op2(p, IN_max,
@@ -173,10 +174,10 @@ static void share_panel(Gemm *g, Tile *tl, const TileAt *t, Expr *tile)
 	     *shares = ex_op2(p, IN_lt, tile, full), *tiles = ex_mul(p, full, l_int(b, columns)),
 	     *number = ex_add(p, ex_mul(p, tile, l_int(b, columns)),
 			      ex_op2(p, IN_floordiv, t->js, l_int(b, g->nr))),
-	     *step = ex_op2(p, IN_floordiv, ex_add(p, tiles, l_int(b, g->pw * g->kpack - 1)),
+	     *step = ex_op2(p, IN_floordiv, ex_add(p, tiles, l_int(b, g->p.pw * g->p.kpack - 1)),
 			    tiles),
-	     *panel = ex_mul(p, ex_dim(p, g->steps), tl->b_step),
-	     *at = ex_add(p, ex_sub(p, tl->b_at, ex_mul(p, t->js, l_int(b, g->kpack))),
+	     *panel = ex_mul(p, ex_dim(p, g->p.steps), tl->b_step),
+	     *at = ex_add(p, ex_sub(p, tl->b_at, ex_mul(p, t->js, l_int(b, g->p.kpack))),
 			  ex_mul(p, tl->k, ex_mul(p, step, number)));
 	Expr *next = t->partial ? ex_sub(p, ex_mul(p, t->k, tl->b_step), ex_mul(p, t->panel, panel))
 				: ex_sub(p, panel, ex_mul(p, t->k0, tl->b_step));
@@ -202,7 +203,7 @@ static void share_next_batch(Gemm *g, Tile *tl, const TileAt *t)
 	     *whole = ex_op2(p, IN_eq, t->m_valid, l_int(b, g->mr));
 	int64_t terms = g->nr, span, parts, lines = 0;
 
-	dim_is_const(g->kk, &terms);
+	dim_is_const(g->p.kk, &terms);
 	span = terms / g->nr > 1 ? terms / g->nr : 1;
 	parts = terms > 0 ? (g->nr + terms - 1) / terms : 1;
 	number = ex_op2(p, IN_floordiv, ex_iter(p, t->mt), l_int(b, g->mr));
@@ -242,7 +243,7 @@ void gemm_fetch(Gemm *g, Tile *tl, const TileAt *t)
 	ExprPool *p = b->p;
 	Expr *tile = ex_op2(p, IN_floordiv, ex_sub(p, ex_iter(p, t->mt), ex_iter(p, g->m0)),
 			    l_int(b, g->mr)),
-	     *column = ex_add(p, ex_mul(p, t->panel, l_int(b, g->pw / g->nr)),
+	     *column = ex_add(p, ex_mul(p, t->panel, l_int(b, g->p.pw / g->nr)),
 			      ex_op2(p, IN_floordiv, t->js, l_int(b, g->nr)));
 	Ranges r = {.g = g};
 

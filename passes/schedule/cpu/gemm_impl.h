@@ -6,55 +6,30 @@
 #include "passes/schedule/common/decision.h"
 #include "passes/schedule/common/gemm.h"
 
-/* ---- gemm.c ---- */
-
-/* Makes G the product that kernel K is; false if the strategy does not take K. A_DIRECT, RUN and
- * B_PANELS tell whether the operands can be read in place. */
-bool gemm_begin(Gemm *g, Kernel *k);
-/* The same as D reads and packs the operands, merged as far as it can be. */
-bool gemm_begin_as(Gemm *g, Kernel *k, const ProductDecision *d);
-/* gemm_begin for the NSTMTS statements of K from FIRST on, whose ids are their numbers. */
-bool gemm_begin_some(Gemm *g, Kernel *k, int first, int nstmts);
-
-/* The element type of operand E in panels and packed rows. */
-DType gemm_packed_type(const Gemm *g, const Expr *e);
-/* A is packed, even if it can be read in place; then in f32, if it is quantised. */
-void gemm_pack_instead(Gemm *g);
-/* A is of bf16, rounded or in memory, and B in panels of bf16; gemm_use_dot has them read in
- * pairs of terms. */
-bool gemm_has_dot(const Gemm *g);
-void gemm_use_dot(Gemm *g);
-/* B is packed, even if it is stored in panels. */
-void gemm_pack_b_instead(Gemm *g);
-/* A sum that is split into parts is split at multiples of so many terms. */
-int64_t gemm_part_step(const Gemm *g);
-/* Merges the iterators of G as far as the accesses allow, where A_DIRECT and B_PANELS tell how the
- * operands are read; sets the extents. */
-void gemm_flatten(Gemm *g);
-
 /* ---- gemm_decide.c ---- */
 
 /* V as a multiple of TO, rounded up. */
 static inline int64_t round_up(int64_t v, int64_t to) { return (v + to - 1) / to * to; }
-/* Bytes of an element of type CT. */
-int64_t gemm_element_bytes(CType ct);
+/* Makes G the product that K is, as D reads and packs its operands, merged as far as it can be;
+ * false if tiles do not take K. */
+bool gemm_begin_as(Product *g, Kernel *k, const ProductDecision *d);
 /* Elements of type CT in a vector of T. */
 int64_t gemm_lanes(const Target *t, CType ct);
 /* Whether X is one of the N axes PARALLEL. */
 bool axis_is_parallel(const ProductAxis *parallel, int n, ProductAxis x);
 /* The tile of the product G. */
-void gemm_choose_tile(const Target *t, Gemm *g, int64_t *mr, int64_t *nr);
+void gemm_choose_tile(const Target *t, const Product *g, int64_t *mr, int64_t *nr);
 /* A is better packed than read in place. */
-bool gemm_packs_a(const Gemm *g);
+bool gemm_packs_a(const Product *g);
 /* Tiles of few rows of G may have several sums for each element. */
-bool gemm_may_have_sums(const Gemm *g);
+bool gemm_may_have_sums(const Product *g);
 /* The most rows of a tile of G with NR columns that has several sums for each element; 0: none. */
-int64_t gemm_few_rows(const Target *t, const Gemm *g, int64_t nr);
+int64_t gemm_few_rows(const Target *t, const Product *g, int64_t nr);
 /* Gemm.rest for the tiles and blocks of D on T. */
-int64_t gemm_rest(const Target *t, const Gemm *g, const ProductDecision *d);
+int64_t gemm_rest(const Target *t, const Product *g, const ProductDecision *d);
 /* The sums of a tile of MR x NR are whole vectors of G's panels and fit into the registers of T;
  * else WHY says what is wrong. */
-bool gemm_tile_is_legal(const Target *t, const Gemm *g, int64_t mr, int64_t nr, StrBuf *why);
+bool gemm_tile_is_legal(const Target *t, const Product *g, int64_t mr, int64_t nr, StrBuf *why);
 
 /* ---- gemm_terms.c ---- */
 

@@ -149,7 +149,7 @@ static void offer_orders(const ProductOffers *o)
 
 void product_offer(Offers *to, Kernel *k, const Decision *base)
 {
-	Gemm g;
+	Product g;
 	ProductOffers o = {.to = to, .base = base};
 
 	if (!gemm_begin_as(&g, k, &base->product))
@@ -157,7 +157,7 @@ void product_offer(Offers *to, Kernel *k, const Decision *base)
 	o.sizes = (Sizes){.m = size_of(g.m),
 			  .n = size_of(g.n),
 			  .k = size_of(g.kk),
-			  .groups = size_of(gemm_product(&g, g.outer, g.nouter)),
+			  .groups = size_of(iters_points(k->ctx, g.outer, g.nouter)),
 			  .lanes = gemm_lanes(to->target, g.c.ct),
 			  .panel = g.pw};
 	o.base_cost = cost(to->target, &base->product, &o.sizes);

@@ -6,14 +6,15 @@
 
 static LNode *open_term(Gemm *g, int i)
 {
-	return l_loop(&g->b, LOOP_SERIAL, g->c.k[i], gemm_first_term(g, i), gemm_end_term(g, i), 1);
+	return l_loop(&g->b, LOOP_SERIAL, g->p.c.k[i], gemm_first_term(g, i), gemm_end_term(g, i),
+		      1);
 }
 
 static int open_k(Gemm *g, LNode **loops)
 {
-	for (int i = 0; i < g->c.nk; i++)
+	for (int i = 0; i < g->p.c.nk; i++)
 		loops[i] = open_term(g, i);
-	return g->c.nk;
+	return g->p.c.nk;
 }
 
 static void close_loops(Gemm *g, LNode **loops, int n)
@@ -25,26 +26,26 @@ static void close_loops(Gemm *g, LNode **loops, int n)
 /* The number of terms of a packed row: those past the last one fill a step. */
 static Dim *packed_terms(const Gemm *g)
 {
-	return dim_mul(g->k->ctx, g->steps, dim_const(g->k->ctx, g->kpack));
+	return dim_mul(g->p.k->ctx, g->p.steps, dim_const(g->p.k->ctx, g->p.kpack));
 }
 
 /* The place of column J in the panel row at BASE. */
 static Expr *column(Gemm *g, Expr *base, Expr *j)
 {
-	return ex_add(g->b.p, base, ex_mul(g->b.p, j, l_int(&g->b, g->kpack)));
+	return ex_add(g->b.p, base, ex_mul(g->b.p, j, l_int(&g->b, g->p.kpack)));
 }
 
 /* Where the row of term K is in the panel with number JB: K's step, then its place in the step. */
 static Expr *panel_row(Gemm *g, Expr *jb, Expr *k)
 {
 	ExprPool *p = g->b.p;
-	Expr *kpack = l_int(&g->b, g->kpack), *width = l_int(&g->b, g->pw * g->kpack);
+	Expr *kpack = l_int(&g->b, g->p.kpack), *width = l_int(&g->b, g->p.pw * g->p.kpack);
 
-	if (g->kpack == 1)
-		return ex_mul(p, ex_add(p, ex_mul(p, jb, ex_dim(p, g->kk)), k), width);
+	if (g->p.kpack == 1)
+		return ex_mul(p, ex_add(p, ex_mul(p, jb, ex_dim(p, g->p.kk)), k), width);
 	return ex_add(p,
 		      ex_mul(p,
-			     ex_add(p, ex_mul(p, jb, ex_dim(p, g->steps)),
+			     ex_add(p, ex_mul(p, jb, ex_dim(p, g->p.steps)),
 				    ex_op2(p, IN_floordiv, k, kpack)),
 			     width),
 		      ex_op2(p, IN_mod, k, kpack));
@@ -52,46 +53,46 @@ static Expr *panel_row(Gemm *g, Expr *jb, Expr *k)
 
 static Expr *zero_of(Gemm *g)
 {
-	return ex_num(g->b.p, g->c.ct, 0);
+	return ex_num(g->b.p, g->p.c.ct, 0);
 }
 
 Dim *gemm_block_columns(Gemm *g)
 {
-	Ctx *c = g->k->ctx;
-	Dim *pw = dim_const(c, g->pw);
+	Ctx *c = g->p.k->ctx;
+	Dim *pw = dim_const(c, g->p.pw);
 
-	return g->nc ? dim_const(c, g->nc) : dim_mul(c, dim_ceildiv(c, g->n, pw), pw);
+	return g->nc ? dim_const(c, g->nc) : dim_mul(c, dim_ceildiv(c, g->p.n, pw), pw);
 }
 
 Expr *gemm_block_end(Gemm *g)
 {
 	if (!g->nc)
-		return ex_dim(g->b.p, g->n);
+		return ex_dim(g->b.p, g->p.n);
 	return l_min(&g->b, ex_add(g->b.p, ex_iter(g->b.p, g->n0), l_int(&g->b, g->nc)),
-		     ex_dim(g->b.p, g->n));
+		     ex_dim(g->b.p, g->p.n));
 }
 
 Expr *gemm_panels(Gemm *g)
 {
 	ExprPool *p = g->b.p;
 
-	if (dim_multiple(g->k->ctx, g->n, g->nc))
-		return l_int(&g->b, g->nc / g->pw);
-	return ex_op2(
-		p, IN_floordiv,
-		ex_add(p, ex_sub(p, gemm_block_end(g), ex_iter(p, g->n0)), l_int(&g->b, g->pw - 1)),
-		l_int(&g->b, g->pw));
+	if (dim_multiple(g->p.k->ctx, g->p.n, g->nc))
+		return l_int(&g->b, g->nc / g->p.pw);
+	return ex_op2(p, IN_floordiv,
+		      ex_add(p, ex_sub(p, gemm_block_end(g), ex_iter(p, g->n0)),
+			     l_int(&g->b, g->p.pw - 1)),
+		      l_int(&g->b, g->p.pw));
 }
 
 /* The merged columns have one stride in B's loads, so no contiguous range ends inside a panel. */
 static bool b_merges(Gemm *g)
 {
-	if (g->c.guard_b)
+	if (g->p.c.guard_b)
 		return false;
-	for (int i = 0; i + 1 < g->nnin; i++) {
-		Pair p = {g->k, g->nin[i], g->nin[i + 1], g->nin[i + 1]->extent, NULL};
+	for (int i = 0; i + 1 < g->p.nnin; i++) {
+		Pair p = {g->p.k, g->p.nin[i], g->p.nin[i + 1], g->p.nin[i + 1]->extent, NULL};
 
-		if (!pair_joins(&p, g->c.b))
+		if (!pair_joins(&p, g->p.c.b))
 			return false;
 	}
 	return true;
@@ -101,8 +102,8 @@ static bool b_merges(Gemm *g)
 static void zero_columns(Gemm *g, Expr *base, Expr *from)
 {
 	LBuild *b = &g->b;
-	Iter *z = l_iter(b, "j", dim_const(g->k->ctx, g->pw));
-	LNode *l = l_loop(b, LOOP_VECTOR, z, from, l_int(b, g->pw), 1);
+	Iter *z = l_iter(b, "j", dim_const(g->p.k->ctx, g->p.pw));
+	LNode *l = l_loop(b, LOOP_VECTOR, z, from, l_int(b, g->p.pw), 1);
 
 	l_store(b, g->bbuf, column(g, base, ex_iter(b->p, z)), zero_of(g), NULL);
 	l_close(b, l);
@@ -113,11 +114,11 @@ static void zero_columns(Gemm *g, Expr *base, Expr *from)
 static void pack_run(Gemm *g, Expr *base, Expr *c0, Expr *cend)
 {
 	LBuild *b = &g->b;
-	Placing pl = {.g = g, .s = g->c.s, .flat = true};
+	Placing pl = {.g = g, .s = g->p.c.s, .flat = true};
 	LNode *l = l_loop(b, LOOP_VECTOR, g->nflat, c0, cend, 1);
 
 	l_store(b, g->bbuf, column(g, base, ex_sub(b->p, ex_iter(b->p, g->nflat), c0)),
-		gemm_placed(&pl, g->c.b), NULL);
+		gemm_placed(&pl, g->p.c.b), NULL);
 	l_close(b, l);
 }
 
@@ -127,28 +128,28 @@ static void pack_runs(Gemm *g, Expr *base, Expr *c0, Expr *cend)
 {
 	LBuild *b = &g->b;
 	ExprPool *p = b->p;
-	Placing pl = {.g = g, .s = g->c.s};
-	Iter *w = g->nin[g->nnin - 1];
+	Placing pl = {.g = g, .s = g->p.c.s};
+	Iter *w = g->p.nin[g->p.nnin - 1];
 	Expr *row0 = l_int(b, 0), *lo = c0, *hi = cend, *val, *guard;
 	LNode *hl = NULL, *wl;
 
 	zero_columns(g, base, l_int(b, 0));
-	if (g->nnin > 1) {
-		Iter *h = l_iter(b, "h", gemm_product(g, g->nin, g->nnin - 1));
+	if (g->p.nnin > 1) {
+		Iter *h = l_iter(b, "h", iters_points(g->p.k->ctx, g->p.nin, g->p.nnin - 1));
 		Expr *ww = ex_dim(p, w->extent);
 
 		hl = l_loop(b, LOOP_SERIAL, h, ex_op2(p, IN_floordiv, c0, ww),
 			    ex_add(p, ex_op2(p, IN_floordiv, ex_sub(p, cend, l_int(b, 1)), ww),
 				   l_int(b, 1)),
 			    1);
-		l_split(b, g->nin, g->nnin - 1, ex_iter(p, h));
+		l_split(b, g->p.nin, g->p.nnin - 1, ex_iter(p, h));
 		row0 = ex_mul(p, ex_iter(p, h), ww);
 		lo = l_max(b, l_int(b, 0), ex_sub(p, c0, row0));
 		hi = l_min(b, ww, ex_sub(p, cend, row0));
 	}
-	val = gemm_placed(&pl, g->c.b);
-	guard = gemm_placed(&pl, g->c.guard_b);
-	guard = guard_to_range(g->k, guard, w, &lo, &hi);
+	val = gemm_placed(&pl, g->p.c.b);
+	guard = gemm_placed(&pl, g->p.c.guard_b);
+	guard = guard_to_range(g->p.k, guard, w, &lo, &hi);
 	wl = l_loop(b, l_short(w->extent) ? LOOP_SHORT : LOOP_VECTOR, w, lo, hi, 1);
 	l_store(b, g->bbuf, column(g, base, ex_sub(p, ex_add(p, row0, ex_iter(p, w)), c0)), val,
 		guard);
@@ -162,20 +163,21 @@ void gemm_pack_b(Gemm *g)
 	LBuild *b = &g->b;
 	ExprPool *p = b->p;
 	Dim *columns = gemm_block_columns(g);
-	Iter *jb = l_iter(b, "jb", dim_ceildiv(g->k->ctx, columns, dim_const(g->k->ctx, g->pw))),
-	     *c0 = l_iter(b, "c0", g->n);
+	Iter *jb = l_iter(b, "jb",
+			  dim_ceildiv(g->p.k->ctx, columns, dim_const(g->p.k->ctx, g->p.pw))),
+	     *c0 = l_iter(b, "c0", g->p.n);
 	Expr *cend, *base;
 	LNode *loops[MAX_ITERS], *jbl;
 	const bool merges = b_merges(g);
 	int nl;
 
-	g->bbuf = l_temp(b, "bp", gemm_packed_type(g, g->c.b),
-			 dim_mul(g->k->ctx, columns, packed_terms(g)));
+	g->bbuf = l_temp(b, "bp", product_packed_type(&g->p, g->p.c.b),
+			 dim_mul(g->p.k->ctx, columns, packed_terms(g)));
 	jbl = l_loop(b, LOOP_SERIAL, jb, l_int(b, 0), gemm_panels(g), 1);
-	l_let(b, c0, ex_add(p, ex_iter(p, g->n0), ex_mul(p, ex_iter(p, jb), l_int(b, g->pw))));
-	cend = ex_add(p, ex_iter(p, c0), l_int(b, g->pw));
-	if (!dim_multiple(g->k->ctx, g->n, g->pw))
-		cend = l_min(b, cend, ex_dim(p, g->n));
+	l_let(b, c0, ex_add(p, ex_iter(p, g->n0), ex_mul(p, ex_iter(p, jb), l_int(b, g->p.pw))));
+	cend = ex_add(p, ex_iter(p, c0), l_int(b, g->p.pw));
+	if (!dim_multiple(g->p.k->ctx, g->p.n, g->p.pw))
+		cend = l_min(b, cend, ex_dim(p, g->p.n));
 	nl = open_k(g, loops);
 	base = panel_row(g, ex_iter(p, jb), gemm_flat_terms(g));
 	if (merges)
@@ -183,7 +185,7 @@ void gemm_pack_b(Gemm *g)
 	else
 		pack_runs(g, base, ex_iter(p, c0), cend);
 	close_loops(g, loops, nl);
-	if (merges && !dim_multiple(g->k->ctx, g->n, g->pw)) {
+	if (merges && !dim_multiple(g->p.k->ctx, g->p.n, g->p.pw)) {
 		nl = open_k(g, loops);
 		zero_columns(g, base, ex_sub(p, cend, ex_iter(p, c0)));
 		close_loops(g, loops, nl);
@@ -199,10 +201,10 @@ static void fill_last_step(Gemm *g, Expr *row)
 	Iter *z;
 	LNode *l;
 
-	if (g->kpack == 1 || dim_multiple(g->k->ctx, g->kk, g->kpack))
+	if (g->p.kpack == 1 || dim_multiple(g->p.k->ctx, g->p.kk, g->p.kpack))
 		return;
 	z = l_iter(b, "z", packed_terms(g));
-	l = l_loop(b, LOOP_SERIAL, z, ex_dim(b->p, g->kk), ex_dim(b->p, packed_terms(g)), 1);
+	l = l_loop(b, LOOP_SERIAL, z, ex_dim(b->p, g->p.kk), ex_dim(b->p, packed_terms(g)), 1);
 	l_store(b, g->abuf, ex_add(b->p, row, ex_iter(b->p, z)), zero_of(g), NULL);
 	l_close(b, l);
 }
@@ -211,19 +213,20 @@ static void fill_last_step(Gemm *g, Expr *row)
  * A, and of them the guard mentions the first one alone, by bounds. */
 static int first_packed_at_once(Gemm *g)
 {
-	int first = g->c.nk - 1;
+	int first = g->p.c.nk - 1;
 
-	if (g->c.a->kind != EX_LOAD)
+	if (g->p.c.a->kind != EX_LOAD)
 		return first;
 	while (first > 0) {
-		const Iter *in = g->c.k[first];
+		const Iter *in = g->p.c.k[first];
 		Expr *lo = l_int(&g->b, 0), *hi = lo;
 
 		if (g->k_hi[first - 1] || g->k_hi[first] ||
-		    !pair_joins(&(Pair){g->k, g->c.k[first - 1], in, in->extent, NULL}, g->c.a) ||
-		    (g->c.guard_a &&
-		     (expr_has_iter(g->c.guard_a, in) ||
-		      guard_to_range(g->k, g->c.guard_a, g->c.k[first - 1], &lo, &hi))))
+		    !pair_joins(&(Pair){g->p.k, g->p.c.k[first - 1], in, in->extent, NULL},
+				g->p.c.a) ||
+		    (g->p.c.guard_a &&
+		     (expr_has_iter(g->p.c.guard_a, in) ||
+		      guard_to_range(g->p.k, g->p.c.guard_a, g->p.c.k[first - 1], &lo, &hi))))
 			break;
 		first--;
 	}
@@ -236,11 +239,11 @@ static void pack_row(Gemm *g, Expr *i, bool inside)
 {
 	LBuild *b = &g->b;
 	ExprPool *p = b->p;
-	Placing pl = {.g = g, .s = g->c.s};
-	const int first = first_packed_at_once(g), rest = g->c.nk - first;
-	Iter **k = g->c.k + first, *bounded = k[0];
-	Dim *inner = gemm_product(g, k + 1, rest - 1),
-	    *all = dim_mul(g->k->ctx, inner, bounded->extent);
+	Placing pl = {.g = g, .s = g->p.c.s};
+	const int first = first_packed_at_once(g), rest = g->p.c.nk - first;
+	Iter **k = g->p.c.k + first, *bounded = k[0];
+	Dim *inner = iters_points(g->p.k->ctx, k + 1, rest - 1),
+	    *all = dim_mul(g->p.k->ctx, inner, bounded->extent);
 	Iter *t = l_iter(b, "t", all);
 	Expr *lo = gemm_first_term(g, first), *hi = gemm_end_term(g, first), *guard = NULL,
 	     *to[MAX_ITERS], *row = ex_mul(p, i, ex_dim(p, packed_terms(g))), *at;
@@ -255,19 +258,19 @@ static void pack_row(Gemm *g, Expr *i, bool inside)
 	for (int j = 0; j < rest; j++)
 		to[j] = j + 1 < rest ? l_int(b, 0) : ex_iter(p, t);
 	at = ex_add(p, row, ex_subst_iters(p, gemm_flat_terms(g), k, to, rest));
-	if (!inside && g->c.guard_a) {
+	if (!inside && g->p.c.guard_a) {
 		wl = l_loop(b, kind, t, ex_mul(p, lo, ex_dim(p, inner)),
 			    ex_mul(p, hi, ex_dim(p, inner)), 1);
 		l_store(b, g->abuf, at, zero_of(g), NULL);
 		l_close(b, wl);
-		guard = guard_to_range(g->k, gemm_placed(&pl, g->c.guard_a), bounded, &lo, &hi);
+		guard = guard_to_range(g->p.k, gemm_placed(&pl, g->p.c.guard_a), bounded, &lo, &hi);
 		guard = guard ? ex_subst_iters(p, guard, k, to, rest) : NULL;
 	} else if (dim_is_const(all, &n) && n <= MOST_UNROLLED_COPIES && !g->k_hi[first]) {
 		kind = LOOP_UNROLL;
 	}
 	wl = l_loop(b, kind, t, ex_mul(p, lo, ex_dim(p, inner)), ex_mul(p, hi, ex_dim(p, inner)),
 		    1);
-	l_store(b, g->abuf, at, ex_subst_iters(p, gemm_placed(&pl, g->c.a), k, to, rest), guard);
+	l_store(b, g->abuf, at, ex_subst_iters(p, gemm_placed(&pl, g->p.c.a), k, to, rest), guard);
 	l_close(b, wl);
 	close_loops(g, loops, nl);
 }
@@ -285,18 +288,18 @@ static BlockRows open_rows(Gemm *g)
 	LBuild *b = &g->b;
 	ExprPool *p = b->p;
 	Expr *m0 = ex_iter(p, g->m0), *zero = l_int(b, 0),
-	     *end = l_min(b, ex_add(p, m0, l_int(b, g->mc)), ex_dim(p, g->m));
-	BlockRows r = {g->c.nm ? g->c.m[g->c.nm - 1] : NULL, m0, end, zero, NULL};
+	     *end = l_min(b, ex_add(p, m0, l_int(b, g->mc)), ex_dim(p, g->p.m));
+	BlockRows r = {g->p.c.nm ? g->p.c.m[g->p.c.nm - 1] : NULL, m0, end, zero, NULL};
 
-	if (g->c.nm > 1) {
+	if (g->p.c.nm > 1) {
 		Expr *ww = ex_dim(p, r.w->extent);
-		Iter *h = l_iter(b, "h", gemm_product(g, g->c.m, g->c.nm - 1));
+		Iter *h = l_iter(b, "h", iters_points(g->p.k->ctx, g->p.c.m, g->p.c.nm - 1));
 
 		r.loop = l_loop(b, LOOP_SERIAL, h, ex_op2(p, IN_floordiv, m0, ww),
 				ex_add(p, ex_op2(p, IN_floordiv, ex_sub(p, end, l_int(b, 1)), ww),
 				       l_int(b, 1)),
 				1);
-		l_split(b, g->c.m, g->c.nm - 1, ex_iter(p, h));
+		l_split(b, g->p.c.m, g->p.c.nm - 1, ex_iter(p, h));
 		r.row0 = ex_mul(p, ex_iter(p, h), ww);
 		r.lo = l_max(b, zero, ex_sub(p, m0, r.row0));
 		r.hi = l_min(b, ww, ex_sub(p, end, r.row0));
@@ -328,17 +331,17 @@ static int open_w(Gemm *g, const BlockRows *r, LoopKind kind, Expr *lo, Expr *hi
 static void emit_rows(Gemm *g, RowsDo *emit)
 {
 	LBuild *b = &g->b;
-	Placing pl = {.g = g, .s = g->c.s};
+	Placing pl = {.g = g, .s = g->p.c.s};
 	BlockRows r = open_rows(g);
 	Expr *first = r.lo, *end = r.hi, *inside;
 	bool ok = true;
 
 	if (!r.w) {
-		emit(g, &r, NULL, NULL, !g->c.guard_a);
+		emit(g, &r, NULL, NULL, !g->p.c.guard_a);
 		return;
 	}
-	inside = guard_for_all(b, gemm_placed(&pl, g->c.guard_a), g->c.k, g->c.nk, &ok);
-	if (ok && !guard_to_range(g->k, inside, r.w, &first, &end)) {
+	inside = guard_for_all(b->k, gemm_placed(&pl, g->p.c.guard_a), g->p.c.k, g->p.c.nk, &ok);
+	if (ok && !guard_to_range(g->p.k, inside, r.w, &first, &end)) {
 		if (inside) {
 			first = gemm_named(g, "inside", l_min(b, first, r.hi), r.w->extent);
 			end = gemm_named(g, "outside", l_max(b, first, end), r.w->extent);
@@ -364,8 +367,8 @@ static void pack_rows(Gemm *g, const BlockRows *r, Expr *lo, Expr *hi, bool insi
 
 void gemm_pack_a(Gemm *g)
 {
-	g->abuf = l_temp(&g->b, "ap", gemm_packed_type(g, g->c.a),
-			 dim_mul(g->k->ctx, dim_const(g->k->ctx, g->mc), packed_terms(g)));
+	g->abuf = l_temp(&g->b, "ap", product_packed_type(&g->p, g->p.c.a),
+			 dim_mul(g->p.k->ctx, dim_const(g->p.k->ctx, g->mc), packed_terms(g)));
 	emit_rows(g, pack_rows);
 }
 
@@ -375,16 +378,16 @@ static void pack_edge(Gemm *g, Expr *at, Expr *from, Expr *lo, Expr *hi, Expr *c
 {
 	LBuild *b = &g->b;
 	ExprPool *p = b->p;
-	Iter *u = l_iter(b, "u", g->run_terms);
-	LoopKind kind = l_short(g->run_terms) ? LOOP_SHORT : LOOP_VECTOR;
+	Iter *u = l_iter(b, "u", g->p.run_terms);
+	LoopKind kind = l_short(g->p.run_terms) ? LOOP_SHORT : LOOP_VECTOR;
 	Expr *to = ex_add(p, at, ex_iter(p, u)), *source = ex_add(p, from, ex_iter(p, u));
 	LNode *cl = l_where(b, cond),
-	      *ul = l_loop(b, kind, u, l_int(b, 0), ex_dim(p, g->run_terms), 1);
+	      *ul = l_loop(b, kind, u, l_int(b, 0), ex_dim(p, g->p.run_terms), 1);
 
 	l_store(b, g->edge, to, zero_of(g), NULL);
 	l_close(b, ul);
 	ul = l_loop(b, kind, u, lo, hi, 1);
-	l_store(b, g->edge, to, ex_load(p, g->c.a->load.buf, &source, 1), NULL);
+	l_store(b, g->edge, to, ex_load(p, g->p.c.a->load.buf, &source, 1), NULL);
 	l_close(b, ul);
 	l_close(b, cl);
 }
@@ -395,36 +398,38 @@ static void find_runs(Gemm *g, const BlockRows *r, Expr *rows_lo, Expr *rows_hi,
 {
 	LBuild *b = &g->b;
 	ExprPool *p = b->p;
-	Placing pl = {.g = g, .s = g->c.s};
-	Expr *zero = l_int(b, 0), *zeros[MAX_ITERS], *run = ex_dim(p, g->run_terms), *lo = zero,
+	Placing pl = {.g = g, .s = g->p.c.s};
+	Expr *zero = l_int(b, 0), *zeros[MAX_ITERS], *run = ex_dim(p, g->p.run_terms), *lo = zero,
 	     *hi = run, *from, *start, *at = zero;
 	LNode *loops[MAX_ITERS + 1];
 	int nl = inside ? 0 : open_w(g, r, LOOP_SERIAL, rows_lo, rows_hi, loops);
 
-	for (int k = g->run; k < g->c.nk; k++)
+	for (int k = g->p.run; k < g->p.c.nk; k++)
 		zeros[k] = zero;
-	for (int k = 0; k < g->run; k++) {
-		loops[nl++] = l_loop(b, LOOP_SERIAL, g->c.k[k], zero, ex_dim(p, g->c.k[k]->extent),
-				     1);
-		at = ex_add(p, ex_mul(p, at, ex_dim(p, g->c.k[k]->extent)), ex_iter(p, g->c.k[k]));
+	for (int k = 0; k < g->p.run; k++) {
+		loops[nl++] = l_loop(b, LOOP_SERIAL, g->p.c.k[k], zero,
+				     ex_dim(p, g->p.c.k[k]->extent), 1);
+		at = ex_add(p, ex_mul(p, at, ex_dim(p, g->p.c.k[k]->extent)),
+			    ex_iter(p, g->p.c.k[k]));
 	}
 	if (inside)
 		nl += open_w(g, r, LOOP_VECTOR, rows_lo, rows_hi, loops + nl);
 	at = ex_add(p, ex_mul(p, at, l_int(b, g->mc)), number_of_row(g, r));
-	from = ex_subst_iters(p, gemm_placed(&pl, g->c.a)->load.idx[0], g->c.k + g->run,
-			      zeros + g->run, g->c.nk - g->run);
+	from = ex_subst_iters(p, gemm_placed(&pl, g->p.c.a)->load.idx[0], g->p.c.k + g->p.run,
+			      zeros + g->p.run, g->p.c.nk - g->p.run);
 	start = from;
 	if (g->edge && !inside) {
 		Expr *edge_at = ex_mul(p, at, run), *whole;
 
-		guard_to_range(g->k, gemm_placed(&pl, g->c.guard_a), g->c.k[g->c.nk - 1], &lo, &hi);
-		lo = gemm_named(g, "lo", l_min(b, lo, run), g->run_terms);
-		hi = gemm_named(g, "hi", l_max(b, hi, zero), g->run_terms);
+		guard_to_range(g->p.k, gemm_placed(&pl, g->p.c.guard_a), g->p.c.k[g->p.c.nk - 1],
+			       &lo, &hi);
+		lo = gemm_named(g, "lo", l_min(b, lo, run), g->p.run_terms);
+		hi = gemm_named(g, "hi", l_max(b, hi, zero), g->p.run_terms);
 		whole = ex_and(p, ex_op2(p, IN_eq, lo, zero), ex_op2(p, IN_eq, hi, run));
 		start = ex_op3(p, IN_select, whole, from, ex_sub(p, l_int(b, -1), edge_at));
 		pack_edge(g, edge_at, from, lo, hi, ex_op1(p, IN_not, whole));
 	} else {
-		start = gemm_named(g, "from", from, buf_numel(g->k->ctx, g->c.a->load.buf));
+		start = gemm_named(g, "from", from, buf_numel(g->p.k->ctx, g->p.c.a->load.buf));
 	}
 	l_store(b, g->runs, at, start, NULL);
 	close_loops(g, loops, nl);
@@ -435,8 +440,8 @@ static void repeat_last_row(Gemm *g, Dim *nruns)
 {
 	LBuild *b = &g->b;
 	ExprPool *p = b->p;
-	Iter *i = l_iter(b, "i", dim_const(g->k->ctx, g->mc)), *t = l_iter(b, "t", nruns);
-	Expr *rows = l_min(b, l_int(b, g->mc), ex_sub(p, ex_dim(p, g->m), ex_iter(p, g->m0))),
+	Iter *i = l_iter(b, "i", dim_const(g->p.k->ctx, g->mc)), *t = l_iter(b, "t", nruns);
+	Expr *rows = l_min(b, l_int(b, g->mc), ex_sub(p, ex_dim(p, g->p.m), ex_iter(p, g->m0))),
 	     *tiles = ex_op2(p, IN_floordiv, ex_add(p, rows, l_int(b, g->mr - 1)), l_int(b, g->mr)),
 	     *run = ex_mul(p, ex_iter(p, t), l_int(b, g->mc)),
 	     *last = ex_add(p, run, ex_sub(p, rows, l_int(b, 1)));
@@ -450,13 +455,13 @@ static void repeat_last_row(Gemm *g, Dim *nruns)
 
 void gemm_find_runs(Gemm *g)
 {
-	Ctx *c = g->k->ctx;
-	Dim *nruns = gemm_product(g, g->c.k, g->run);
+	Ctx *c = g->p.k->ctx;
+	Dim *nruns = iters_points(g->p.k->ctx, g->p.c.k, g->p.run);
 
 	g->runs = l_temp(&g->b, "runs", DT_I64, dim_mul(c, dim_const(c, g->mc), nruns));
-	if (g->c.guard_a)
-		g->edge = l_temp(&g->b, "edge", gemm_packed_type(g, g->c.a),
-				 dim_mul(c, dim_const(c, g->mc), g->kk));
+	if (g->p.c.guard_a)
+		g->edge = l_temp(&g->b, "edge", product_packed_type(&g->p, g->p.c.a),
+				 dim_mul(c, dim_const(c, g->mc), g->p.kk));
 	emit_rows(g, find_runs);
 	repeat_last_row(g, nruns);
 }

@@ -12,7 +12,7 @@ Expr *gemm_named(Gemm *g, const char *name, Expr *e, Dim *most)
 
 	if (e->kind == EX_CONST)
 		return e;
-	it = l_iter(&g->b, name, dim_add(g->k->ctx, most, dim_const(g->k->ctx, 1)));
+	it = l_iter(&g->b, name, dim_add(g->p.k->ctx, most, dim_const(g->p.k->ctx, 1)));
 	l_let(&g->b, it, e);
 	return ex_iter(g->b.p, it);
 }
@@ -24,7 +24,7 @@ Expr *gemm_first_term(Gemm *g, int i)
 
 Expr *gemm_end_term(Gemm *g, int i)
 {
-	return g->k_hi[i] ? g->k_hi[i] : ex_dim(g->b.p, g->c.k[i]->extent);
+	return g->k_hi[i] ? g->k_hi[i] : ex_dim(g->b.p, g->p.c.k[i]->extent);
 }
 
 static Expr *count_terms(Gemm *g, int i)
@@ -37,10 +37,10 @@ static int limited_by(Gemm *g, Expr *e, Expr **lo, Expr **hi)
 {
 	int at = -1;
 
-	if (expr_has_any(e, g->c.m, g->c.nm) || expr_has_any(e, g->c.n, g->c.nn))
+	if (expr_has_any(e, g->p.c.m, g->p.c.nm) || expr_has_any(e, g->p.c.n, g->p.c.nn))
 		return -1;
-	for (int i = 0; i < g->c.nk; i++)
-		if (expr_has_iter(e, g->c.k[i])) {
+	for (int i = 0; i < g->p.c.nk; i++)
+		if (expr_has_iter(e, g->p.c.k[i])) {
 			if (at >= 0)
 				return -1;
 			at = i;
@@ -49,7 +49,7 @@ static int limited_by(Gemm *g, Expr *e, Expr **lo, Expr **hi)
 		return -1;
 	*lo = gemm_first_term(g, at);
 	*hi = gemm_end_term(g, at);
-	return guard_to_range(g->k, e, g->c.k[at], lo, hi) ? -1 : at;
+	return guard_to_range(g->p.k, e, g->p.c.k[at], lo, hi) ? -1 : at;
 }
 
 static bool is_conjunct(const Expr *e, const Expr *of)
@@ -79,21 +79,21 @@ static void limit_terms(Gemm *g, Expr *e)
 		limit_terms(g, e->op.arg[1]);
 		return;
 	}
-	i = is_conjunct(e, g->c.guard_a) ? limited_by(g, e, &lo, &hi) : -1;
+	i = is_conjunct(e, g->p.c.guard_a) ? limited_by(g, e, &lo, &hi) : -1;
 	if (i < 0)
 		return;
-	lo = l_min(&g->b, lo, ex_dim(g->b.p, g->c.k[i]->extent));
-	g->k_lo[i] = gemm_named(g, "first", lo, g->c.k[i]->extent);
-	g->k_hi[i] = gemm_named(g, "end", l_max(&g->b, g->k_lo[i], hi), g->c.k[i]->extent);
-	g->c.guard_a = without(g, g->c.guard_a, e);
-	g->c.guard_b = without(g, g->c.guard_b, e);
+	lo = l_min(&g->b, lo, ex_dim(g->b.p, g->p.c.k[i]->extent));
+	g->k_lo[i] = gemm_named(g, "first", lo, g->p.c.k[i]->extent);
+	g->k_hi[i] = gemm_named(g, "end", l_max(&g->b, g->k_lo[i], hi), g->p.c.k[i]->extent);
+	g->p.c.guard_a = without(g, g->p.c.guard_a, e);
+	g->p.c.guard_b = without(g, g->p.c.guard_b, e);
 }
 
 void gemm_limit_terms(Gemm *g)
 {
-	if (g->c.guard_b && g->kpack == 1 && !g->kc && !g->a_direct && g->run == g->c.nk &&
-	    !g->b_panels)
-		limit_terms(g, g->c.guard_b);
+	if (g->p.c.guard_b && g->p.kpack == 1 && !g->kc && !g->p.a_direct &&
+	    g->p.run == g->p.c.nk && !g->p.b_panels)
+		limit_terms(g, g->p.c.guard_b);
 }
 
 Expr *gemm_steps(Gemm *g)
@@ -101,19 +101,19 @@ Expr *gemm_steps(Gemm *g)
 	Expr *e = l_int(&g->b, 1);
 	bool limited = false;
 
-	for (int i = 0; i < g->c.nk; i++) {
+	for (int i = 0; i < g->p.c.nk; i++) {
 		e = ex_mul(g->b.p, e, count_terms(g, i));
 		limited = limited || g->k_hi[i];
 	}
-	return limited ? e : ex_dim(g->b.p, g->steps);
+	return limited ? e : ex_dim(g->b.p, g->p.steps);
 }
 
 Expr *gemm_flat_terms(Gemm *g)
 {
 	Expr *e = l_int(&g->b, 0);
 
-	for (int i = 0; i < g->c.nk; i++)
+	for (int i = 0; i < g->p.c.nk; i++)
 		e = ex_add(g->b.p, ex_mul(g->b.p, e, count_terms(g, i)),
-			   ex_sub(g->b.p, ex_iter(g->b.p, g->c.k[i]), gemm_first_term(g, i)));
+			   ex_sub(g->b.p, ex_iter(g->b.p, g->p.c.k[i]), gemm_first_term(g, i)));
 	return e;
 }

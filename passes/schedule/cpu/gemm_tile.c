@@ -8,20 +8,20 @@
 Expr *gemm_a_index(Gemm *g, Expr *m, Expr *const *k)
 {
 	ExprPool *p = g->b.p;
-	const bool merges = g->m_merges && g->a_direct;
-	Expr *at = flat_index(g->k, g->c.a->load.buf, g->c.a->load.idx), *to[MAX_ITERS];
+	const bool merges = g->p.m_merges && g->p.a_direct;
+	Expr *at = flat_index(g->p.k, g->p.c.a->load.buf, g->p.c.a->load.idx), *to[MAX_ITERS];
 
-	for (int i = g->c.nm - 1; i >= 0; i--) {
-		Expr *e = ex_dim(p, g->c.m[i]->extent);
+	for (int i = g->p.c.nm - 1; i >= 0; i--) {
+		Expr *e = ex_dim(p, g->p.c.m[i]->extent);
 
 		if (merges)
-			to[i] = i + 1 < g->c.nm ? l_int(&g->b, 0) : m;
+			to[i] = i + 1 < g->p.c.nm ? l_int(&g->b, 0) : m;
 		else
 			to[i] = i ? ex_op2(p, IN_mod, m, e) : m;
 		m = merges ? m : ex_op2(p, IN_floordiv, m, e);
 	}
-	at = ex_subst_iters(p, at, g->c.k, k, g->c.nk);
-	return ex_subst_iters(p, at, g->c.m, to, g->c.nm);
+	at = ex_subst_iters(p, at, g->p.c.k, k, g->p.c.nk);
+	return ex_subst_iters(p, at, g->p.c.m, to, g->p.c.nm);
 }
 
 /* The flat index of the first element of A's row ROW of the tile. */
@@ -32,10 +32,10 @@ static Expr *a_index(Gemm *g, const TileAt *t, Iter *row)
 
 	if (g->runs)
 		return ex_sub(p, m, ex_iter(p, g->m0));
-	if (!g->a_direct)
+	if (!g->p.a_direct)
 		return ex_mul(p, ex_sub(p, m, ex_iter(p, g->m0)),
-			      ex_mul(p, ex_dim(p, g->steps), l_int(&g->b, g->kpack)));
-	for (int i = 0; i < g->c.nk; i++)
+			      ex_mul(p, ex_dim(p, g->p.steps), l_int(&g->b, g->p.kpack)));
+	for (int i = 0; i < g->p.c.nk; i++)
 		zero[i] = l_int(&g->b, 0);
 	return gemm_a_index(g, m, zero);
 }
@@ -45,7 +45,7 @@ static Expr *a_index(Gemm *g, const TileAt *t, Iter *row)
 static Expr *panel_start(Gemm *g, const TileAt *t, const Expr *load)
 {
 	ExprPool *p = g->b.p;
-	Placing pl = {.g = g, .s = g->c.s};
+	Placing pl = {.g = g, .s = g->p.c.s};
 	const Buf *buf = load->load.buf;
 	Expr *idx[MAX_RANK];
 
@@ -55,15 +55,15 @@ static Expr *panel_start(Gemm *g, const TileAt *t, const Expr *load)
 		Expr *to[MAX_ITERS];
 		int c = 0;
 
-		for (int j = 0; j < g->c.nk; j++) {
-			from[c] = g->c.k[j];
+		for (int j = 0; j < g->p.c.nk; j++) {
+			from[c] = g->p.c.k[j];
 			to[c++] = l_int(&g->b, 0);
 		}
-		from[c] = g->c.n[g->c.nn - 1];
+		from[c] = g->p.c.n[g->p.c.nn - 1];
 		to[c++] = ex_iter(p, t->nt);
 		idx[i] = ex_subst_iters(p, gemm_placed(&pl, load->load.idx[i]), from, to, c);
 	}
-	return flat_index(g->k, buf, idx);
+	return flat_index(g->p.k, buf, idx);
 }
 
 /* Sets the scales and zero points of TL; they begin with the group of the part's first term. */
@@ -72,28 +72,28 @@ static void set_scale(Gemm *g, const TileAt *t, Tile *tl)
 	ExprPool *p = g->b.p;
 	Expr *first = l_int(&g->b, 0);
 
-	if (g->group)
-		first = ex_mul(p, ex_op2(p, IN_floordiv, t->k0, l_int(&g->b, g->group)),
-			       l_int(&g->b, g->pw));
-	tl->terms = g->terms;
-	tl->group = g->group;
-	tl->scale = g->scale->load.buf;
-	tl->scale_at = ex_add(p, panel_start(g, t, g->scale), first);
-	if (g->row_scale) {
-		tl->row_scale = g->row_scale->load.buf;
-		tl->row_group = g->row_group;
+	if (g->p.group)
+		first = ex_mul(p, ex_op2(p, IN_floordiv, t->k0, l_int(&g->b, g->p.group)),
+			       l_int(&g->b, g->p.pw));
+	tl->terms = g->p.terms;
+	tl->group = g->p.group;
+	tl->scale = g->p.scale->load.buf;
+	tl->scale_at = ex_add(p, panel_start(g, t, g->p.scale), first);
+	if (g->p.row_scale) {
+		tl->row_scale = g->p.row_scale->load.buf;
+		tl->row_group = g->p.row_group;
 	}
-	if (!g->zero)
+	if (!g->p.zero)
 		return;
-	tl->zero = g->zero->load.buf;
-	tl->zero_at = ex_add(p, panel_start(g, t, g->zero), first);
+	tl->zero = g->p.zero->load.buf;
+	tl->zero_at = ex_add(p, panel_start(g, t, g->p.zero), first);
 }
 
 /* G's condition at the row and column of TL. */
 static Expr *tile_when(Gemm *g, const TileAt *t, const Tile *tl)
 {
 	ExprPool *p = g->b.p;
-	const Stmt *s = g->c.s;
+	const Stmt *s = g->p.c.s;
 	Placing pl = {.g = g, .s = s};
 	Expr *to[MAX_ITERS], *m = ex_add(p, ex_iter(p, t->mt), ex_iter(p, tl->row)),
 			     *n = ex_add(p, ex_iter(p, t->nt), ex_iter(p, tl->col));
@@ -109,8 +109,8 @@ static Expr *tile_when(Gemm *g, const TileAt *t, const Tile *tl)
  * time there. */
 static bool gains_by_rows(const Gemm *g, const TileAt *t)
 {
-	return t->k->kind == EX_CONST && t->k->i <= INLINED_TERMS && g->kpack == 1 && !g->scale &&
-	       !g->when && !g->trim;
+	return t->k->kind == EX_CONST && t->k->i <= INLINED_TERMS && g->p.kpack == 1 &&
+	       !g->p.scale && !g->when && !g->trim;
 }
 
 /* The most rows of a tile. One with a rest has an even number, as it may be computed in halves. */
@@ -128,9 +128,9 @@ static void set_rows(Gemm *g, const TileAt *t, Tile *tl)
 	tl->m_valid = t->m_valid;
 	tl->whole = t->m_valid->kind == EX_CONST && t->m_valid->i == g->mr && gains_by_rows(g, t);
 	tl->mr = (int)(tl->whole ? g->mr : most_rows(g));
-	tl->row = l_iter(&g->b, "r", dim_const(g->k->ctx, tl->mr));
-	if (gemm_may_have_sums(g) && !(dim_is_const(g->m, &m) && m <= tl->mr))
-		tl->rows = ex_dim(g->b.p, g->m);
+	tl->row = l_iter(&g->b, "r", dim_const(g->p.k->ctx, tl->mr));
+	if (gemm_may_have_sums(&g->p) && !(dim_is_const(g->p.m, &m) && m <= tl->mr))
+		tl->rows = ex_dim(g->b.p, g->p.m);
 }
 
 static void emit_tile(Gemm *g, const TileAt *t)
@@ -140,58 +140,59 @@ static void emit_tile(Gemm *g, const TileAt *t)
 	Tile *tl = NEW(b->arena, Tile);
 	LNode *n;
 
-	tl->ct = g->c.ct;
-	tl->kpack = g->kpack;
+	tl->ct = g->p.c.ct;
+	tl->kpack = g->p.kpack;
 	set_rows(g, t, tl);
 	tl->nr = (int)g->nr;
 	tl->acc = t->tile;
 	tl->acc_at = t->tile_at;
 	tl->accumulate = t->accumulate;
 	tl->partial = t->partial;
-	tl->a = g->a_direct || g->runs ? g->c.a->load.buf : g->abuf;
+	tl->a = g->p.a_direct || g->runs ? g->p.c.a->load.buf : g->abuf;
 	tl->a_at = a_index(g, t, tl->row);
-	tl->a_step = ex_mul(p, g->a_direct || g->runs ? g->a_step : l_int(b, 1),
-			    l_int(b, g->kpack));
+	tl->a_step = ex_mul(p, g->p.a_direct || g->runs ? g->p.a_step : l_int(b, 1),
+			    l_int(b, g->p.kpack));
 	if (g->runs) {
 		tl->runs = g->runs;
 		tl->edge = g->edge;
 		tl->k0 = t->k0;
-		tl->run = ex_dim(
-			p, dim_ceildiv(g->k->ctx, g->run_terms, dim_const(g->k->ctx, g->kpack)));
+		tl->run = ex_dim(p, dim_ceildiv(g->p.k->ctx, g->p.run_terms,
+						dim_const(g->p.k->ctx, g->p.kpack)));
 		tl->runs_step = l_int(b, g->mc);
 	} else {
 		tl->a_at = ex_add(p, tl->a_at, ex_mul(p, t->k0, tl->a_step));
 	}
-	if (g->b_panels) {
-		tl->b = g->numbers->load.buf;
-		tl->b_at = panel_start(g, t, g->numbers);
+	if (g->p.b_panels) {
+		tl->b = g->p.numbers->load.buf;
+		tl->b_at = panel_start(g, t, g->p.numbers);
 	} else {
 		tl->b = g->bbuf;
 		tl->b_at = ex_add(p,
-				  ex_mul(p, ex_mul(p, t->panel, ex_dim(p, g->steps)),
-					 l_int(b, g->pw * g->kpack)),
-				  ex_mul(p, t->js, l_int(b, g->kpack)));
+				  ex_mul(p, ex_mul(p, t->panel, ex_dim(p, g->p.steps)),
+					 l_int(b, g->p.pw * g->p.kpack)),
+				  ex_mul(p, t->js, l_int(b, g->p.kpack)));
 	}
-	if (g->scale)
+	if (g->p.scale)
 		set_scale(g, t, tl);
-	tl->b_step = l_int(b, g->pw * g->kpack);
+	tl->b_step = l_int(b, g->p.pw * g->p.kpack);
 	tl->b_at = ex_add(p, tl->b_at, ex_mul(p, t->k0, tl->b_step));
 	tl->k = t->k;
 	gemm_fetch(g, tl, t);
 	if (t->accumulate || t->partial)
-		tl->depth = l_iter(b, "d", g->kk);
-	tl->col = l_iter(b, "c", dim_const(g->k->ctx, g->nr));
+		tl->depth = l_iter(b, "d", g->p.kk);
+	tl->col = l_iter(b, "c", dim_const(g->p.k->ctx, g->nr));
 	tl->n_valid = t->n_valid;
 	tl->when = g->when ? tile_when(g, t, tl) : NULL;
 	tl->squares = g->squares;
 	tl->trim = g->trim;
-	l_of(b, g->c.s);
+	l_of(b, g->p.c.s);
 	n = l_node(b, LN_TILE);
 	n->tile = tl;
-	gemm_does(g, n, g->c.s, PART_TERM, ex_add(p, ex_iter(p, t->mt), ex_iter(p, tl->row)),
+	gemm_does(g, n, g->p.c.s, PART_TERM, ex_add(p, ex_iter(p, t->mt), ex_iter(p, tl->row)),
 		  ex_add(p, ex_iter(p, t->nt), ex_iter(p, tl->col)),
-		  tl->depth ? ex_add(p, ex_mul(p, t->k0, l_int(b, g->kpack)), ex_iter(p, tl->depth))
-			    : NULL);
+		  tl->depth
+			  ? ex_add(p, ex_mul(p, t->k0, l_int(b, g->p.kpack)), ex_iter(p, tl->depth))
+			  : NULL);
 }
 
 /* The element of the current row and column in HELD, a local of Gemm.held. */
@@ -201,7 +202,7 @@ static Expr *held_value(Gemm *g, Buf *held)
 	Expr *at = ex_sub(p, ex_iter(p, g->mflat), ex_iter(p, g->m0));
 
 	if (held->rank > 1)
-		at = ex_add(p, ex_mul(p, at, ex_dim(p, g->n)), ex_iter(p, g->nflat));
+		at = ex_add(p, ex_mul(p, at, ex_dim(p, g->p.n)), ex_iter(p, g->nflat));
 	return ex_load(p, held, &at, 1);
 }
 
@@ -211,41 +212,41 @@ static Expr *held_value(Gemm *g, Buf *held)
 static bool unrolls_epilogue(const Gemm *g, const TileAt *t)
 {
 	return !g->kc && t->m_valid->kind == EX_CONST && t->n_valid->kind == EX_CONST &&
-	       stmts_are_short(g->k, g->first + 1, g->first + g->nstmts - 1);
+	       stmts_are_short(g->p.k, g->p.first + 1, g->p.first + g->p.nstmts - 1);
 }
 
 static void emit_epilogue(Gemm *g, const TileAt *t)
 {
 	LBuild *b = &g->b;
 	ExprPool *p = b->p;
-	Iter *i = l_iter(b, "i", dim_const(g->k->ctx, most_rows(g))),
-	     *j = l_iter(b, "j", dim_const(g->k->ctx, g->nr));
+	Iter *i = l_iter(b, "i", dim_const(g->p.k->ctx, most_rows(g))),
+	     *j = l_iter(b, "j", dim_const(g->p.k->ctx, g->nr));
 	Expr *at = ex_add(p, ex_mul(p, ex_iter(p, i), l_int(b, g->nr)), ex_iter(p, j));
 	Expr *acc_at = ex_add(p, t->tile_at, at);
-	Placing pl = {.g = g, .nvalues = g->k->bufs.n, .flat = true};
+	Placing pl = {.g = g, .nvalues = g->p.k->bufs.n, .flat = true};
 	LNode *il, *jl;
 
 	pl.value = NEW_ARRAY(b->arena, pl.nvalues + 1, Expr *);
 	for (int h = 0; h < g->nheld; h++)
 		pl.value[h] = g->held[h] ? held_value(g, g->held[h]) : NULL;
-	pl.value[g->c.s->out[0]->id] = ex_load(p, t->tile, &acc_at, 1);
-	for (int s = 1; s < g->nstmts; s++) {
-		Buf *o = g->k->stmts.at[g->first + s]->out[0], *local;
+	pl.value[g->p.c.s->out[0]->id] = ex_load(p, t->tile, &acc_at, 1);
+	for (int s = 1; s < g->p.nstmts; s++) {
+		Buf *o = g->p.k->stmts.at[g->p.first + s]->out[0], *local;
 
 		if (o->kind != BUF_TEMP || pl.value[o->id])
 			continue;
-		local = l_temp(b, o->name, o->dtype, dim_const(g->k->ctx, most_rows(g) * g->nr));
+		local = l_temp(b, o->name, o->dtype, dim_const(g->p.k->ctx, most_rows(g) * g->nr));
 		pl.value[o->id] = ex_load(p, local, &at, 1);
 	}
 	il = l_loop(b, unrolls_epilogue(g, t) ? LOOP_UNROLL : LOOP_SERIAL, i, l_int(b, 0),
 		    t->m_valid, 1);
 	l_let(b, g->mflat, ex_add(p, ex_iter(p, t->mt), ex_iter(p, i)));
-	if (!g->m_merges)
-		l_split(b, g->c.m, g->c.nm, ex_iter(p, g->mflat));
+	if (!g->p.m_merges)
+		l_split(b, g->p.c.m, g->p.c.nm, ex_iter(p, g->mflat));
 	jl = l_loop(b, LOOP_VECTOR, j, l_int(b, 0), t->n_valid, 1);
 	l_let(b, g->nflat, ex_add(p, ex_iter(p, t->nt), ex_iter(p, j)));
-	for (int s = 0; s < g->nstmts; s++) {
-		Stmt *st = g->k->stmts.at[g->first + s];
+	for (int s = 0; s < g->p.nstmts; s++) {
+		Stmt *st = g->p.k->stmts.at[g->p.first + s];
 		Buf *held = g->nheld ? g->held[st->out[0]->id] : NULL;
 		Expr *val;
 		LNode *n;
@@ -255,7 +256,7 @@ static void emit_epilogue(Gemm *g, const TileAt *t)
 		val = s ? gemm_placed(&pl, st->val[0]) : ex_load(p, t->tile, &acc_at, 1);
 		if (st->out[0]->kind != BUF_TEMP)
 			n = l_store(b, st->out[0],
-				    gemm_placed(&pl, flat_index(g->k, st->out[0], st->widx)), val,
+				    gemm_placed(&pl, flat_index(g->p.k, st->out[0], st->widx)), val,
 				    s ? gemm_placed(&pl, st->guard) : NULL);
 		else if (held)
 			n = l_store(b, held, held_value(g, held)->load.idx[0], val, NULL);
@@ -278,24 +279,24 @@ static void open_panels(Gemm *g, TileAt *t, TileLoops *l)
 {
 	LBuild *b = &g->b;
 	ExprPool *p = b->p;
-	Iter *jb = l_iter(
-		     b, "jb",
-		     dim_ceildiv(g->k->ctx, gemm_block_columns(g), dim_const(g->k->ctx, g->pw))),
-	     *js = l_iter(b, "js", dim_const(g->k->ctx, g->pw));
-	Expr *nend = gemm_block_end(g), *c0, *columns = l_int(b, g->pw);
+	Iter *jb = l_iter(b, "jb",
+			  dim_ceildiv(g->p.k->ctx, gemm_block_columns(g),
+				      dim_const(g->p.k->ctx, g->p.pw))),
+	     *js = l_iter(b, "js", dim_const(g->p.k->ctx, g->p.pw));
+	Expr *nend = gemm_block_end(g), *c0, *columns = l_int(b, g->p.pw);
 	int64_t n;
 
-	t->nt = l_iter(b, "nt", g->n);
+	t->nt = l_iter(b, "nt", g->p.n);
 	t->panel = ex_iter(p, jb);
 	t->js = ex_iter(p, js);
 	l->panel = l_loop(b, LOOP_SERIAL, jb, l_int(b, 0), gemm_panels(g), 1);
-	c0 = ex_add(p, ex_iter(p, g->n0), ex_mul(p, ex_iter(p, jb), l_int(b, g->pw)));
-	if (!dim_multiple(g->k->ctx, g->n, g->pw))
+	c0 = ex_add(p, ex_iter(p, g->n0), ex_mul(p, ex_iter(p, jb), l_int(b, g->p.pw)));
+	if (!dim_multiple(g->p.k->ctx, g->p.n, g->p.pw))
 		columns = l_min(b, columns, ex_sub(p, nend, c0));
 	l->column = l_loop(b, LOOP_SERIAL, js, l_int(b, 0), columns, g->nr);
 	l_let(b, t->nt, ex_add(p, c0, ex_iter(p, js)));
-	t->n_valid = l_int(b, dim_is_const(g->n, &n) && n < g->nr ? n : g->nr);
-	if (!dim_multiple(g->k->ctx, g->n, g->nr) && t->n_valid->i == g->nr)
+	t->n_valid = l_int(b, dim_is_const(g->p.n, &n) && n < g->nr ? n : g->nr);
+	if (!dim_multiple(g->p.k->ctx, g->p.n, g->nr) && t->n_valid->i == g->nr)
 		t->n_valid = l_min(b, t->n_valid, ex_sub(p, nend, ex_iter(p, t->nt)));
 }
 
@@ -305,14 +306,14 @@ static void open_rows(Gemm *g, TileAt *t, TileLoops *l)
 	ExprPool *p = b->p;
 	Expr *m0 = ex_iter(p, g->m0), *mr = l_int(b, g->mr), *end, *left;
 
-	t->mt = l_iter(b, "mt", g->m);
-	t->rows_end = l_min(b, ex_add(p, m0, l_int(b, g->mc)), ex_dim(p, g->m));
+	t->mt = l_iter(b, "mt", g->p.m);
+	t->rows_end = l_min(b, ex_add(p, m0, l_int(b, g->mc)), ex_dim(p, g->p.m));
 	end = t->rows_end;
 	if (g->rest) /* no tile begins with them, but the first one */
 		end = l_max(b, ex_add(p, m0, l_int(b, 1)), ex_sub(p, end, l_int(b, g->rest)));
 	l->m = l_loop(b, LOOP_SERIAL, t->mt, m0, end, g->mr);
 	t->m_valid = mr;
-	if (dim_multiple(g->k->ctx, g->m, g->mr))
+	if (dim_multiple(g->p.k->ctx, g->p.m, g->mr))
 		return;
 	left = ex_sub(p, t->rows_end, ex_iter(p, t->mt));
 	t->m_valid = g->rest ? ex_op3(p, IN_select,
@@ -353,8 +354,8 @@ static void close_tiles(Gemm *g, const TileLoops *l)
 static void emit_one(Gemm *g, TileAt t)
 {
 	if (!t.tile) {
-		t.tile = kernel_temp(g->k, "tile", ctype_dtype(g->c.ct), 1,
-				     (Dim *[]){dim_const(g->k->ctx, most_rows(g) * g->nr)});
+		t.tile = kernel_temp(g->p.k, "tile", ctype_dtype(g->p.c.ct), 1,
+				     (Dim *[]){dim_const(g->p.k->ctx, most_rows(g) * g->nr)});
 		l_local(&g->b, t.tile);
 	}
 	emit_tile(g, &t);
@@ -372,7 +373,7 @@ static void emit_columns(Gemm *g, const TileAt *t)
 	Expr *end = ex_add(p, ex_iter(p, t->nt), l_int(b, g->nr));
 	int64_t n;
 
-	if (t->n_valid->kind == EX_CONST || !dim_is_const(g->n, &n) || g->scale) {
+	if (t->n_valid->kind == EX_CONST || !dim_is_const(g->p.n, &n) || g->p.scale) {
 		emit_one(g, *t);
 		return;
 	}
@@ -416,7 +417,7 @@ static void emit_part(Gemm *g, TileAt t, Expr *k0, bool accumulate)
 	TileLoops l;
 
 	t.k0 = k0;
-	t.k = l_int(&g->b, g->kc / g->kpack);
+	t.k = l_int(&g->b, g->kc / g->p.kpack);
 	t.accumulate = accumulate;
 	t.partial = true;
 	open_tiles(g, &t, &l);
@@ -429,15 +430,15 @@ static void emit_part(Gemm *g, TileAt t, Expr *k0, bool accumulate)
 static void emit_parts(Gemm *g, TileAt *t)
 {
 	LBuild *b = &g->b;
-	const int64_t kc = g->kc / g->kpack;
+	const int64_t kc = g->kc / g->p.kpack;
 	int64_t kk = 0, last;
-	Iter *kb = l_iter(b, "kb", g->steps);
+	Iter *kb = l_iter(b, "kb", g->p.steps);
 	LNode *kl;
 
-	dim_is_const(g->steps, &kk);
+	dim_is_const(g->p.steps, &kk);
 	last = (kk - 1) / kc * kc;
-	t->tile = kernel_temp(g->k, "tiles", ctype_dtype(g->c.ct), 1,
-			      (Dim *[]){dim_const(g->k->ctx, g->mc * g->nc)});
+	t->tile = kernel_temp(g->p.k, "tiles", ctype_dtype(g->p.c.ct), 1,
+			      (Dim *[]){dim_const(g->p.k->ctx, g->mc * g->nc)});
 	l_local(b, t->tile);
 	emit_part(g, *t, l_int(b, 0), false);
 	kl = l_loop(b, LOOP_SERIAL, kb, l_int(b, kc), l_int(b, last), kc);

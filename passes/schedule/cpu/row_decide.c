@@ -258,7 +258,7 @@ void rows_reason(const Target *t, Kernel *k, const Decision *d, StrBuf *b)
 	Contraction c;
 
 	(void)t;
-	if (stmt_contraction(k, k->stmts.at[0], &c) && gemm_reads_rows(k, &c, c.b, c.m, c.nm)) {
+	if (stmt_contraction(k, k->stmts.at[0], &c) && product_reads_rows(k, &c, c.b, c.m, c.nm)) {
 		strbuf_puts(
 			b,
 			"no product, since packing its pixels for few channels would take longer than to read them for each");

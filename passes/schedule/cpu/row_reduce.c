@@ -45,7 +45,7 @@ static bool inside_of_guard(Row *r, const Stmt *s, Expr *points, Expr **lo, Expr
 {
 	ExprPool *p = r->k->pool;
 	bool ok = true;
-	Expr *all = guard_for_all(r->b, points, s->iter + s->niters - 1, 1, &ok);
+	Expr *all = guard_for_all(r->k, points, s->iter + s->niters - 1, 1, &ok);
 
 	*lo = r->vlo;
 	*hi = r->vhi;

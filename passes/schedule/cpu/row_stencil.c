@@ -83,7 +83,7 @@ int row_stencil_iter(const Row *r)
 /* The condition that G holds for all taps of S (guard_for_all). */
 static Expr *for_all_taps(Row *r, const Stmt *s, Expr *g, bool *ok)
 {
-	return guard_for_all(r->b, g, s->iter + s->nband, s->niters - s->nband, ok);
+	return guard_for_all(r->k, g, s->iter + s->nband, s->niters - s->nband, ok);
 }
 
 /* Returns the conjuncts of G without W; those with W go to *OF. */

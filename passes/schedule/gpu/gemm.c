@@ -71,7 +71,7 @@ static int wide_loads(Kernel *k, Expr *e, Iter *const *it, int n, bool joined, i
 static bool joins_all(Gemm *g, const TileOperand *o, Iter *const *it, int n)
 {
 	for (int i = 0; i + 1 < n; i++) {
-		Pair p = {g->k, it[i], it[i + 1], it[i + 1]->extent, NULL};
+		Pair p = {g->p.k, it[i], it[i + 1], it[i + 1]->extent, NULL};
 
 		if (!pair_joins(&p, o->val))
 			return false;
@@ -97,14 +97,14 @@ static int64_t padded_along(const TileOperand *o, const Iter *it)
 static int chunk_of(Gemm *g, const TileOperand *o, Iter *const *it, int n, bool joined, int bytes)
 {
 	Iter *last = it[n - 1];
-	Dim *run = joined ? gemm_product(g, it, n) : last->extent;
+	Dim *run = joined ? iters_points(g->p.k->ctx, it, n) : last->extent;
 	int vector = VECTOR_BYTES / bytes;
 
 	if (o->guard && expr_has_iter(o->guard, last))
 		return 1;
 	while (vector > 1 &&
-	       !((dim_multiple(g->k->ctx, run, vector) || padded_along(o, last) % vector == 0) &&
-		 wide_loads(g->k, o->val, it, n, joined, vector)))
+	       !((dim_multiple(g->p.k->ctx, run, vector) || padded_along(o, last) % vector == 0) &&
+		 wide_loads(g->p.k, o->val, it, n, joined, vector)))
 		vector /= 2;
 	return vector;
 }
@@ -113,8 +113,8 @@ static void look_at_operand(GpuGemm *gg, TileOperand *o, Expr *val, Expr *guard,
 			    int nside)
 {
 	Gemm *g = &gg->g;
-	Placing pl = {.g = g, .s = g->c.s};
-	const Contraction *c = &g->c;
+	Placing pl = {.g = g, .s = g->p.c.s};
+	const Contraction *c = &g->p.c;
 	int bytes, vectors[2], units[2]; /* along k; along the free side */
 
 	o->val = gemm_placed(&pl, val);
@@ -123,7 +123,8 @@ static void look_at_operand(GpuGemm *gg, TileOperand *o, Expr *val, Expr *guard,
 	o->nside = nside;
 	o->type = gg->s.kind ? mma_info[gg->s.kind].type[o == &gg->b] : ctype_dtype(c->ct);
 	bytes = dtype_info[o->type].bits / 8;
-	o->lanes = gg->s.kind && !guard && fragments_find(g->k, c, val, side, nside, &o->fragments);
+	o->lanes = gg->s.kind && !guard &&
+		   fragments_find(g->p.k, c, val, side, nside, &o->fragments);
 	if (o->lanes) {
 		o->along = o->k_joins = o->side_joins = true;
 		o->vector = VECTOR_BYTES / bytes;
@@ -134,33 +135,33 @@ static void look_at_operand(GpuGemm *gg, TileOperand *o, Expr *val, Expr *guard,
 	o->side_joins = joins_all(g, o, side, nside);
 	vectors[0] = chunk_of(g, o, c->k, c->nk, o->k_joins, bytes);
 	vectors[1] = chunk_of(g, o, side, nside, o->side_joins, bytes);
-	units[0] = wide_loads(g->k, o->val, c->k, c->nk, o->k_joins, 1);
-	units[1] = wide_loads(g->k, o->val, side, nside, o->side_joins, 1);
+	units[0] = wide_loads(g->p.k, o->val, c->k, c->nk, o->k_joins, 1);
+	units[1] = wide_loads(g->p.k, o->val, side, nside, o->side_joins, 1);
 	o->along = vectors[0] > vectors[1] || (vectors[0] == vectors[1] && units[0] >= units[1]);
 	o->vector = vectors[!o->along];
 	o->async = g->t->gpu->sm >= 80 && o->val->kind == EX_LOAD && !o->val->load.buf->data &&
 		   o->val->load.buf->dtype == o->type && o->vector * bytes >= 4 &&
 		   units[!o->along] &&
-		   (o->along ? wide_loads(g->k, o->val, c->k, c->nk, o->k_joins, o->vector)
-			     : wide_loads(g->k, o->val, side, nside, o->side_joins, o->vector));
+		   (o->along ? wide_loads(g->p.k, o->val, c->k, c->nk, o->k_joins, o->vector)
+			     : wide_loads(g->p.k, o->val, side, nside, o->side_joins, o->vector));
 }
 
 /* All results are contiguous along m, none along n. */
 static bool results_along_m(Gemm *g)
 {
-	const Iter *m = g->c.m[g->c.nm - 1], *n = g->c.n[g->c.nn - 1];
+	const Iter *m = g->p.c.m[g->p.c.nm - 1], *n = g->p.c.n[g->p.c.nn - 1];
 
-	for (int i = 0; i < g->nstmts; i++) {
-		const Stmt *s = g->k->stmts.at[i];
+	for (int i = 0; i < g->p.nstmts; i++) {
+		const Stmt *s = g->p.k->stmts.at[i];
 		bool along_m = false;
 		Affine a;
 
-		if (!gemm_stores(g, s))
+		if (!product_stores(&g->p, s))
 			continue;
-		if (!ex_affine(g->k->ctx, flat_index(g->k, s->out[0], s->widx), &a))
+		if (!ex_affine(g->p.k->ctx, flat_index(g->p.k, s->out[0], s->widx), &a))
 			return false;
 		for (int j = 0; j < a.n; j++) {
-			const Iter *it = gemm_original(g, s, a.iter[j]);
+			const Iter *it = product_iter(&g->p, s, a.iter[j]);
 
 			if (it == n && dim_equals(a.coef[j], 1))
 				return false;
@@ -191,10 +192,10 @@ MmaKind gemm_gpu_instruction(const Contraction *c, const Gpu *gpu, bool may_roun
  * result is one expression of the sum. Schedule S is then that of the kernel without them. */
 static void inline_temps(Gemm *g, Schedule *s)
 {
-	Kernel *k = g->k;
+	Kernel *k = g->p.k;
 	int n = 1;
 
-	if (g->nstmts == 1)
+	if (g->p.nstmts == 1)
 		return;
 	for (int i = 1; i < k->stmts.n; i++) {
 		Stmt *st = k->stmts.at[i];
@@ -206,28 +207,28 @@ static void inline_temps(Gemm *g, Schedule *s)
 	}
 	if (n == k->stmts.n)
 		return;
-	k->stmts.n = g->nstmts = n;
+	k->stmts.n = g->p.nstmts = n;
 	for (int i = 0; i < n; i++)
 		k->stmts.at[i]->id = i;
 	s->split = kernel_clone(k, k->arena);
-	band_of(k, k->arena, &g->band);
+	band_of(k, k->arena, &g->p.band);
 }
 
 bool gemm_gpu_open(GpuGemm *gg, const Options *o, const Target *t, Kernel *k, int last,
 		   const Schedule *s)
 {
 	Gemm *g = &gg->g;
-	Contraction *c = &g->c;
+	Contraction *c = &g->p.c;
 
-	*gg = (GpuGemm){.g = {.k = k, .t = t, .nstmts = last + 1, .b = l_build(k, NULL)},
+	*gg = (GpuGemm){.g = {.p.k = k, .t = t, .p.nstmts = last + 1, .b = l_build(k, NULL)},
 			.serves = s};
-	if (!gemm_open(g) || !c->nm || c->ct == CT_BOOL)
+	if (!product_open(&g->p) || !c->nm || c->ct == CT_BOOL)
 		return false;
 	for (int i = 0; i < c->nn; i++)
-		g->nin[g->nnin++] = c->n[i];
-	g->m = gemm_product(g, c->m, c->nm);
-	g->n = gemm_product(g, c->n, c->nn);
-	g->kk = gemm_product(g, c->k, c->nk);
+		g->p.nin[g->p.nnin++] = c->n[i];
+	g->p.m = iters_points(g->p.k->ctx, c->m, c->nm);
+	g->p.n = iters_points(g->p.k->ctx, c->n, c->nn);
+	g->p.kk = iters_points(g->p.k->ctx, c->k, c->nk);
 	gg->s.kind = gemm_gpu_instruction(c, t->gpu, o->tf32);
 	gg->by_columns = results_along_m(g);
 	look_at_operand(gg, &gg->a, c->a, c->guard_a, c->m, c->nm);

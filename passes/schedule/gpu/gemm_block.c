@@ -36,7 +36,7 @@ static bool const_multiple(Dim *d, int n)
 
 static Dim *split_of(Naming *x, Dim *d, int n)
 {
-	Ctx *c = x->gg->g.k->ctx;
+	Ctx *c = x->gg->g.p.k->ctx;
 
 	return dim_floordiv(c, d, dim_const(c, n));
 }
@@ -53,7 +53,7 @@ static void name_outer(Naming *x, Iter *const *it, int n, Expr *rest)
 
 		name(x, it[i], ex_iter(p, v));
 		if (i)
-			rest = ex_iter(p, let(x, "q", gemm_product(&x->gg->g, it, i),
+			rest = ex_iter(p, let(x, "q", iters_points(x->gg->g.p.k->ctx, it, i),
 					      ex_op2(p, IN_floordiv, rest, extent)));
 	}
 }
@@ -89,7 +89,7 @@ static void name_at(Naming *x, Iter *const *it, int n, bool joined, Expr *block,
 		at = ex_op2(p, IN_floordiv, block, many);
 	} else {
 		Expr *many = ex_dim(p, split_of(x, last->extent, vector));
-		Dim *all = split_of(x, gemm_product(g, it, n), vector);
+		Dim *all = split_of(x, iters_points(g->p.k->ctx, it, n), vector);
 		Iter *c = let(x, "c", all,
 			      ex_add(p, ex_mul(p, block, l_int(b, size / vector)), chunk)),
 		     *q = let(x, last->name, split_of(x, last->extent, vector),
@@ -99,7 +99,7 @@ static void name_at(Naming *x, Iter *const *it, int n, bool joined, Expr *block,
 		name(x, last, elem ? ex_add(p, in, elem) : in);
 		at = ex_op2(p, IN_floordiv, ex_iter(p, c), many);
 	}
-	name_outer(x, it, n, ex_iter(p, let(x, "q", gemm_product(g, it, n - 1), at)));
+	name_outer(x, it, n, ex_iter(p, let(x, "q", iters_points(g->p.k->ctx, it, n - 1), at)));
 }
 
 /* The condition BLOCK * SIZE + CHUNK * VECTOR < ALL; null if it always holds. */
@@ -135,16 +135,16 @@ static void emit_lanes(GpuGemm *gg, const TileOperand *o, Buf *buf, Expr *side_b
 	Naming names = {.gg = gg};
 	Expr *row, *in, *term;
 
-	*f = (Fill){.row = l_iter(b, "r", dim_const(g->k->ctx, rows)),
-		    .chunk = l_iter(b, "c", dim_const(g->k->ctx, cols / o->vector)),
-		    .elem = l_iter(b, "e", dim_const(g->k->ctx, o->vector)),
+	*f = (Fill){.row = l_iter(b, "r", dim_const(g->p.k->ctx, rows)),
+		    .chunk = l_iter(b, "c", dim_const(g->p.k->ctx, cols / o->vector)),
+		    .elem = l_iter(b, "e", dim_const(g->p.k->ctx, o->vector)),
 		    .rows = rows,
 		    .chunks = cols / o->vector,
 		    .vector = o->vector,
 		    .async = o->async};
 	n->fill = f;
 	b->tail = &n->body;
-	name_at(&names, g->c.k, g->c.nk, x->joins, kb, gg->s.bk, l_int(b, 0), 1, NULL);
+	name_at(&names, g->p.c.k, g->p.c.nk, x->joins, kb, gg->s.bk, l_int(b, 0), 1, NULL);
 	term = ex_subst_iters(p, x->term, names.from, names.to, names.n);
 	row = ex_iter(p, f->row);
 	in = ex_add(p, ex_mul(p, ex_iter(p, f->chunk), l_int(b, o->vector)), ex_iter(p, f->elem));
@@ -164,7 +164,7 @@ static void emit_fill(GpuGemm *gg, const TileOperand *o, Buf *buf, Expr *side_bl
 	Gemm *g = &gg->g;
 	LBuild *b = &g->b;
 	ExprPool *p = b->p;
-	Ctx *ctx = g->k->ctx;
+	Ctx *ctx = g->p.k->ctx;
 	const int cols = o->along ? gg->s.bk : side, rows = o->along ? side : gg->s.bk;
 	Fill *f;
 	LNode *n;
@@ -189,13 +189,13 @@ static void emit_fill(GpuGemm *gg, const TileOperand *o, Buf *buf, Expr *side_bl
 	row = ex_iter(p, f->row);
 	chunk = ex_iter(p, f->chunk);
 	elem = f->vector > 1 ? ex_iter(p, f->elem) : NULL;
-	name_at(&x, g->c.k, g->c.nk, o->k_joins, kb, gg->s.bk, o->along ? chunk : row,
+	name_at(&x, g->p.c.k, g->p.c.nk, o->k_joins, kb, gg->s.bk, o->along ? chunk : row,
 		o->along ? o->vector : 1, o->along ? elem : NULL);
 	name_at(&x, o->side, o->nside, o->side_joins, side_block, side, o->along ? row : chunk,
 		o->along ? 1 : o->vector, o->along ? NULL : elem);
 	guard = ex_and(p, guard,
 		       before_end(g, kb, gg->s.bk, o->along ? chunk : row, o->along ? o->vector : 1,
-				  g->kk));
+				  g->p.kk));
 	guard = ex_and(p, guard,
 		       before_end(g, side_block, side, o->along ? row : chunk,
 				  o->along ? 1 : o->vector, side_all));
@@ -214,7 +214,8 @@ static void emit_fill(GpuGemm *gg, const TileOperand *o, Buf *buf, Expr *side_bl
 static bool guarded_along(const Gemm *g, const Stmt *s, const Iter *last)
 {
 	for (int i = 0; s->guard && i < s->niters; i++)
-		if (gemm_original(g, s, s->iter[i]) == last && expr_has_iter(s->guard, s->iter[i]))
+		if (product_iter(&g->p, s, s->iter[i]) == last &&
+		    expr_has_iter(s->guard, s->iter[i]))
 			return true;
 	return false;
 }
@@ -224,28 +225,28 @@ static bool guarded_along(const Gemm *g, const Stmt *s, const Iter *last)
 static int result_chunk(Gemm *g, const Iter *last)
 {
 	/* elements of the staging buffer */
-	int vector = VECTOR_BYTES / (dtype_info[ctype_dtype(g->c.ct)].bits / 8);
+	int vector = VECTOR_BYTES / (dtype_info[ctype_dtype(g->p.c.ct)].bits / 8);
 
-	for (int i = 0; i < g->nstmts; i++) {
-		const Stmt *s = g->k->stmts.at[i];
+	for (int i = 0; i < g->p.nstmts; i++) {
+		const Stmt *s = g->p.k->stmts.at[i];
 		const Buf *o = s->out[0];
 		Affine a;
 		bool ok = false;
 
-		if (!gemm_stores(g, s))
+		if (!product_stores(&g->p, s))
 			continue;
 		if (i && guarded_along(g, s, last))
 			return 1;
 		while (vector > 1 && !ok) {
 			ok = dtype_info[o->dtype].bits >= 8 &&
 			     vector * dtype_info[o->dtype].bits <= VECTOR_BYTES * 8 &&
-			     dim_multiple(g->k->ctx, last->extent, vector) &&
-			     ex_affine(g->k->ctx, flat_index(g->k, o, s->widx), &a) &&
-			     dim_multiple(g->k->ctx, a.base, vector);
+			     dim_multiple(g->p.k->ctx, last->extent, vector) &&
+			     ex_affine(g->p.k->ctx, flat_index(g->p.k, o, s->widx), &a) &&
+			     dim_multiple(g->p.k->ctx, a.base, vector);
 			for (int j = 0; ok && j < a.n; j++)
-				ok = gemm_original(g, s, a.iter[j]) == last
+				ok = product_iter(&g->p, s, a.iter[j]) == last
 					     ? dim_equals(a.coef[j], 1)
-					     : dim_multiple(g->k->ctx, a.coef[j], vector);
+					     : dim_multiple(g->p.k->ctx, a.coef[j], vector);
 			vector = ok ? vector : vector / 2;
 		}
 	}
@@ -267,11 +268,11 @@ static void emit_results(Gemm *g, const Naming *x, Buf *staged, Expr *sum_at, Ex
 {
 	LBuild *b = &g->b;
 	ExprPool *p = b->p;
-	Placing pl = {.g = g, .nvalues = g->k->bufs.n};
+	Placing pl = {.g = g, .nvalues = g->p.k->bufs.n};
 
 	pl.value = NEW_ARRAY(b->arena, pl.nvalues + 1, Expr *);
-	for (int i = 0; i < g->nstmts; i++) {
-		Stmt *s = g->k->stmts.at[i];
+	for (int i = 0; i < g->p.nstmts; i++) {
+		Stmt *s = g->p.k->stmts.at[i];
 		Buf *o = s->out[0];
 		Expr *val, *at, *cond = guard;
 		LNode *loop = NULL;
@@ -280,9 +281,9 @@ static void emit_results(Gemm *g, const Naming *x, Buf *staged, Expr *sum_at, Ex
 		pl.s = s;
 		val = i ? gemm_placed(&pl, s->val[0]) : ex_load(p, staged, &sum_at, 1);
 		pl.value[o->id] = ex_round(p, o->dtype, val);
-		if (!gemm_stores(g, s))
+		if (!product_stores(&g->p, s))
 			continue;
-		at = gemm_placed(&pl, flat_index(g->k, o, s->widx));
+		at = gemm_placed(&pl, flat_index(g->p.k, o, s->widx));
 		if (i && s->guard)
 			cond = ex_and(p, cond,
 				      ex_subst_iters(p, gemm_placed(&pl, s->guard), x->from, x->to,
@@ -304,7 +305,7 @@ static LNode *declare(GpuGemm *gg, const char *what, DType t, int d0, int d1, in
 		      Swizzle swizzle, int64_t at)
 {
 	LBuild *b = &gg->g.b;
-	Ctx *c = gg->g.k->ctx;
+	Ctx *c = gg->g.p.k->ctx;
 	Dim *dims[3] = {dim_const(c, d0), dim_const(c, d1), dim_const(c, d2)};
 	Buf *buf = kernel_temp(b->k, what, t, d2 ? 3 : d1 ? 2 : 1, dims);
 	LNode *n = l_node(b, LN_LOCAL);
@@ -332,8 +333,8 @@ static Expr *in_matrix(Gemm *g, Expr *row, Expr *col)
 {
 	ExprPool *p = g->b.p;
 
-	return ex_and(p, ex_op2(p, IN_lt, row, ex_dim(p, g->m)),
-		      ex_op2(p, IN_lt, col, ex_dim(p, g->n)));
+	return ex_and(p, ex_op2(p, IN_lt, row, ex_dim(p, g->p.m)),
+		      ex_op2(p, IN_lt, col, ex_dim(p, g->p.n)));
 }
 
 static void emit_copy_sums(GpuGemm *gg, Mma *m, Buf *staged, int ld, Iter *s)
@@ -349,14 +350,14 @@ static void emit_copy_sums(GpuGemm *gg, Mma *m, Buf *staged, int ld, Iter *s)
 	n->idx = ex_iter(p, s);
 	n->step = ld;
 	n->mma = m;
-	n->var = l_iter(b, "r", dim_const(g->k->ctx, mma_part_rows(m) * m->wm));
-	if (gemm_stores(g, g->c.s))
+	n->var = l_iter(b, "r", dim_const(g->p.k->ctx, mma_part_rows(m) * m->wm));
+	if (product_stores(&g->p, g->p.c.s))
 		return;
 	row = ex_add(p, ex_mul(p, ex_iter(p, gg->mb), l_int(b, m->bm)),
 		     staged_row(g, m, n->var, s, 1));
 	col = in_block(g, gg->nb, m->bn, m->col);
 	n->guard = in_matrix(g, row, col);
-	gemm_does(g, n, g->c.s, PART_WRITE, row, col, NULL);
+	gemm_does(g, n, g->p.c.s, PART_WRITE, row, col, NULL);
 }
 
 /* Element ELEM (null: 0) of chunk CHUNK, of VECTOR elements each, from AT on. */
@@ -376,11 +377,12 @@ static void emit_parts(GpuGemm *gg, Mma *m)
 	Gemm *g = &gg->g;
 	LBuild *b = &g->b;
 	ExprPool *p = b->p;
-	Ctx *ctx = g->k->ctx;
+	Ctx *ctx = g->p.k->ctx;
 	const bool down = m->by_columns;
 	const int unit = mma_part_rows(m), rows = unit * m->wm, nparts = m->bm / m->wm / unit,
 		  ld = (down ? rows : m->bn) + mma_pad(m),
-		  vector = result_chunk(g, down ? g->c.m[g->c.nm - 1] : g->c.n[g->c.nn - 1]),
+		  vector = result_chunk(g,
+					down ? g->p.c.m[g->p.c.nm - 1] : g->p.c.n[g->p.c.nn - 1]),
 		  mvector = down ? vector : 1, nvector = down ? 1 : vector, nr = rows / mvector,
 		  nc = m->bn / nvector;
 	Iter *s = l_iter(b, "s", dim_const(ctx, nparts)),
@@ -392,8 +394,8 @@ static void emit_parts(GpuGemm *gg, Mma *m)
 	LNode *sl = l_loop(b, LOOP_SERIAL, s, l_int(b, 0), l_int(b, nparts), 1), *tl;
 	Naming x = {.gg = gg};
 	Expr *chunks = l_int(b, down ? nr : nc), *elem, *melem, *nelem, *guard, *at;
-	Buf *staged = declare(gg, "staged", ctype_dtype(g->c.ct), (down ? m->bn : rows) * ld, 0, 0,
-			      SWIZZLE_NONE, 0)
+	Buf *staged = declare(gg, "staged", ctype_dtype(g->p.c.ct), (down ? m->bn : rows) * ld, 0,
+			      0, SWIZZLE_NONE, 0)
 			      ->buf[0];
 
 	emit_copy_sums(gg, m, staged, ld, s);
@@ -401,15 +403,15 @@ static void emit_parts(GpuGemm *gg, Mma *m)
 	l_let(b, outer, ex_op2(p, IN_floordiv, ex_iter(p, t), chunks));
 	l_let(b, inner, ex_op2(p, IN_mod, ex_iter(p, t), chunks));
 	l_let(b, i, staged_row(g, m, r, s, mvector));
-	guard = ex_and(p, before_end(g, ex_iter(p, gg->mb), m->bm, ex_iter(p, i), mvector, g->m),
-		       before_end(g, ex_iter(p, gg->nb), m->bn, ex_iter(p, c), nvector, g->n));
+	guard = ex_and(p, before_end(g, ex_iter(p, gg->mb), m->bm, ex_iter(p, i), mvector, g->p.m),
+		       before_end(g, ex_iter(p, gg->nb), m->bn, ex_iter(p, c), nvector, g->p.n));
 	elem = vector > 1 ? ex_iter(p, e) : NULL;
 	melem = down ? elem : NULL;
 	nelem = down ? NULL : elem;
-	name_at(&x, g->c.m, g->c.nm, gemm_joins_after(g, g->c.m, g->c.nm), ex_iter(p, gg->mb),
-		m->bm, ex_iter(p, i), mvector, melem);
-	name_at(&x, g->c.n, g->c.nn, gemm_joins_after(g, g->c.n, g->c.nn), ex_iter(p, gg->nb),
-		m->bn, ex_iter(p, c), nvector, nelem);
+	name_at(&x, g->p.c.m, g->p.c.nm, product_joins_after(&g->p, g->p.c.m, g->p.c.nm),
+		ex_iter(p, gg->mb), m->bm, ex_iter(p, i), mvector, melem);
+	name_at(&x, g->p.c.n, g->p.c.nn, product_joins_after(&g->p, g->p.c.n, g->p.c.nn),
+		ex_iter(p, gg->nb), m->bn, ex_iter(p, c), nvector, nelem);
 	at = in_chunk(g, ex_mul(p, ex_iter(p, outer), l_int(b, ld)), ex_iter(p, inner), vector,
 		      elem);
 	emit_results(g, &x, staged, at, guard, e, vector,
@@ -427,11 +429,11 @@ static Mma *new_mma(GpuGemm *gg)
 {
 	const BlockShape *s = &gg->s;
 	LBuild *b = &gg->g.b;
-	Ctx *c = gg->g.k->ctx;
+	Ctx *c = gg->g.p.k->ctx;
 	Mma *m = NEW(b->arena, Mma);
 
 	*m = (Mma){.kind = s->kind,
-		   .ct = gg->g.c.ct,
+		   .ct = gg->g.p.c.ct,
 		   .bm = s->bm,
 		   .bn = s->bn,
 		   .bk = s->bk,
@@ -467,20 +469,20 @@ static void open_blocks(GpuGemm *gg)
 {
 	Gemm *g = &gg->g;
 	LBuild *b = &g->b;
-	Ctx *ctx = g->k->ctx;
+	Ctx *ctx = g->p.k->ctx;
 	const BlockShape *s = &gg->s;
-	Dim *nb = dim_ceildiv(ctx, g->n, dim_const(ctx, s->bn)),
-	    *mb = dim_ceildiv(ctx, g->m, dim_const(ctx, s->bm));
+	Dim *nb = dim_ceildiv(ctx, g->p.n, dim_const(ctx, s->bn)),
+	    *mb = dim_ceildiv(ctx, g->p.m, dim_const(ctx, s->bm));
 	Iter *split[MAX_ITERS];
 	int n = 0;
 
-	l_of(b, g->c.s);
+	l_of(b, g->p.c.s);
 	l_stage(b, "product",
-		dim_mul(ctx, gemm_product(g, g->c.g, g->c.ng), dim_mul(ctx, nb, mb)));
+		dim_mul(ctx, iters_points(g->p.k->ctx, g->p.c.g, g->p.c.ng), dim_mul(ctx, nb, mb)));
 	b->stage->threads = b->stage->group = gemm_gpu_threads(s);
 	b->stage->scratch = dim_const(ctx, gemm_gpu_shared(gg, s));
-	for (; n < g->c.ng; n++)
-		split[n] = g->c.g[n];
+	for (; n < g->p.c.ng; n++)
+		split[n] = g->p.c.g[n];
 	split[n++] = gg->nb = l_iter(b, "nb", nb);
 	split[n++] = gg->mb = l_iter(b, "mb", mb);
 	l_split(b, split, n, ex_iter(b->p, b->stage->var));
@@ -490,13 +492,13 @@ static void open_blocks(GpuGemm *gg)
 static void declare_sums(GpuGemm *gg, Mma *m, Expr *row, Expr *col)
 {
 	Gemm *g = &gg->g;
-	LNode *node = declare(gg, "sums", ctype_dtype(g->c.ct), m->bm, m->bn, 0, SWIZZLE_REGISTERS,
-			      -1);
+	LNode *node = declare(gg, "sums", ctype_dtype(g->p.c.ct), m->bm, m->bn, 0,
+			      SWIZZLE_REGISTERS, -1);
 
 	m->acc = node->buf[0];
 	node->mma = m;
 	node->guard = in_matrix(g, row, col);
-	gemm_does(g, node, g->c.s, PART_INIT, row, col, NULL);
+	gemm_does(g, node, g->p.c.s, PART_INIT, row, col, NULL);
 }
 
 /* The pipeline over blocks of k: it fills the tiles of M, and M adds their products to the sums at
@@ -506,8 +508,8 @@ static void emit_pipeline(GpuGemm *gg, Mma *m, Expr *row, Expr *col)
 	Gemm *g = &gg->g;
 	LBuild *b = &g->b;
 	ExprPool *p = b->p;
-	Ctx *ctx = g->k->ctx;
-	Dim *kb = dim_ceildiv(ctx, g->kk, dim_const(ctx, m->bk));
+	Ctx *ctx = g->p.k->ctx;
+	Dim *kb = dim_ceildiv(ctx, g->p.kk, dim_const(ctx, m->bk));
 	Iter *it = l_iter(b, "kb", kb);
 	Expr *term = in_block(g, it, m->bk, m->depth);
 	LNode *pipeline = l_node(b, LN_PIPELINE), *node;
@@ -518,14 +520,14 @@ static void emit_pipeline(GpuGemm *gg, Mma *m, Expr *row, Expr *col)
 	pipeline->stages = gg->s.stages;
 	pipeline->stage = m->stage;
 	b->tail = &pipeline->body;
-	emit_fill(gg, &gg->a, m->a, ex_iter(p, gg->mb), m->bm, g->m, ex_iter(p, it),
+	emit_fill(gg, &gg->a, m->a, ex_iter(p, gg->mb), m->bm, g->p.m, ex_iter(p, it),
 		  ex_iter(p, m->stage));
-	emit_fill(gg, &gg->b, m->b, ex_iter(p, gg->nb), m->bn, g->n, ex_iter(p, it),
+	emit_fill(gg, &gg->b, m->b, ex_iter(p, gg->nb), m->bn, g->p.n, ex_iter(p, it),
 		  ex_iter(p, m->stage));
 	node = l_node(b, LN_MMA);
 	node->mma = m;
-	node->guard = ex_and(p, in_matrix(g, row, col), ex_op2(p, IN_lt, term, ex_dim(p, g->kk)));
-	gemm_does(g, node, g->c.s, PART_TERM, row, col, term);
+	node->guard = ex_and(p, in_matrix(g, row, col), ex_op2(p, IN_lt, term, ex_dim(p, g->p.kk)));
+	gemm_does(g, node, g->p.c.s, PART_TERM, row, col, term);
 	l_close(b, pipeline);
 }
 

@@ -73,7 +73,7 @@ static int bytes_of(DType t)
 int64_t gemm_gpu_shared(const GpuGemm *g, const BlockShape *s)
 {
 	const Mma m = {.kind = s->kind,
-		       .ct = g->g.c.ct,
+		       .ct = g->g.p.c.ct,
 		       .a_along = g->a.along,
 		       .b_along = g->b.along,
 		       .by_columns = g->by_columns};
@@ -81,7 +81,7 @@ int64_t gemm_gpu_shared(const GpuGemm *g, const BlockShape *s)
 	const int64_t pipeline = (int64_t)s->stages * s->bk * (s->bm + s->bn) * bytes_of(g->a.type),
 		      staged = (int64_t)(g->by_columns ? s->bn * (rows + pad)
 						       : rows * (s->bn + pad)) *
-			       bytes_of(ctype_dtype(g->g.c.ct));
+			       bytes_of(ctype_dtype(g->g.p.c.ct));
 
 	return pipeline > staged ? pipeline : staged;
 }
@@ -98,11 +98,11 @@ static int split_registers(const TileOperand *o)
 /* Registers of a thread for its chunks of O's tile, SIDE of the block, throughout the pipeline. */
 static int fill_registers(const GpuGemm *g, const BlockShape *s, const TileOperand *o, int side)
 {
-	Dim *all = o == &g->a ? g->g.m : g->g.n;
+	Dim *all = o == &g->a ? g->g.p.m : g->g.p.n;
 	const int elems = side * s->bk, chunks = elems / o->vector, threads = gemm_gpu_threads(s),
 		  each = (chunks + threads - 1) / threads,
 		  words = (o->vector * bytes_of(o->type) + 3) / 4,
-		  edge = o->vector == 1 && !dim_multiple(g->g.k->ctx, all, side) ? EDGED : 0,
+		  edge = o->vector == 1 && !dim_multiple(g->g.p.k->ctx, all, side) ? EDGED : 0,
 		  computed = o->val->kind == EX_LOAD ? 0 : COMPUTED,
 		  place = (o->along && !o->side_joins ? split_registers(o) : MOVED + edge) +
 			  computed;
@@ -114,7 +114,7 @@ static int fill_registers(const GpuGemm *g, const BlockShape *s, const TileOpera
  * both steps of a row of the tile: ptxas loads them together), and the chunks that it fills. */
 static int pipeline_registers(const GpuGemm *g, const BlockShape *s)
 {
-	const int word = bytes_of(ctype_dtype(g->g.c.ct)) / 4, piece = 16 / bytes_of(g->a.type);
+	const int word = bytes_of(ctype_dtype(g->g.p.c.ct)) / 4, piece = 16 / bytes_of(g->a.type);
 	const bool paired = s->kind && mma_info[s->kind].m < MMA_ROWS;
 	const int sums = s->bm * s->bn / gemm_gpu_threads(s) * word,
 		  read = s->kind ? (s->bm / s->wm + s->bn / s->wn) / 16 * 4 *
@@ -154,7 +154,7 @@ static double busy(const BlockShape *s)
 /* Blocks per SM, a fraction. */
 static double blocks_each(const GpuGemm *g, const BlockShape *s, const double size[4])
 {
-	return size[3] * blocks_of(g->g.m, size[0], s->bm) * blocks_of(g->g.n, size[1], s->bn) /
+	return size[3] * blocks_of(g->g.p.m, size[0], s->bm) * blocks_of(g->g.p.n, size[1], s->bn) /
 	       g->g.t->gpu->sms;
 }
 
@@ -163,8 +163,8 @@ static bool all_known(const GpuGemm *g)
 {
 	Gemm *x = (Gemm *)(uintptr_t)&g->g;
 
-	return dim_is_const(x->m, NULL) && dim_is_const(x->n, NULL) &&
-	       dim_is_const(gemm_product(x, x->c.g, x->c.ng), NULL);
+	return dim_is_const(x->p.m, NULL) && dim_is_const(x->p.n, NULL) &&
+	       dim_is_const(iters_points(x->p.k->ctx, x->p.c.g, x->p.c.ng), NULL);
 }
 
 /* The clock of an SM in Hz, from its f32 rate. */
@@ -199,7 +199,7 @@ static Work work_of(const GpuGemm *g, const BlockShape *s, double terms)
 {
 	const Gpu *gpu = g->g.t->gpu;
 	const double k = blocks_along(terms, s->bk) * s->bk, bytes = bytes_of(g->a.type),
-		     wide = bytes_of(ctype_dtype(g->g.c.ct)) == 8 ? 2 : 1, warps = s->wm * s->wn,
+		     wide = bytes_of(ctype_dtype(g->g.p.c.ct)) == 8 ? 2 : 1, warps = s->wm * s->wn,
 		     /* the matrix unit's rate is in bytes, whatever the type */
 		rate = (s->kind ? gpu->f16 * 2 / bytes : gpu->f32) * 1e12 / gpu->sms,
 		     /* ldmatrix reads each byte once; scalar lanes read again what adjacent lanes
@@ -235,7 +235,7 @@ static double room_for(const GpuGemm *g, const BlockShape *s)
 {
 	const Gpu *gpu = g->g.t->gpu;
 	const double threads = gemm_gpu_threads(s),
-		     wide = bytes_of(ctype_dtype(g->g.c.ct)) == 8 ? 2 : 1,
+		     wide = bytes_of(ctype_dtype(g->g.p.c.ct)) == 8 ? 2 : 1,
 		     registers = (s->bm * s->bn / threads) * wide + BESIDE_SUMS,
 		     room = floor(gpu->shared / (double)(gemm_gpu_shared(g, s) + GPU_DRIVER)),
 		     fit = floor(gpu->registers / (registers * threads));
@@ -311,7 +311,7 @@ static bool whole_sectors(const TileOperand *o, int side)
 /* S fits the GPU's registers and shared memory, and its accesses fill sectors. */
 static bool possible(const GpuGemm *g, const BlockShape *s)
 {
-	const bool wide = bytes_of(ctype_dtype(g->g.c.ct)) == 8;
+	const bool wide = bytes_of(ctype_dtype(g->g.p.c.ct)) == 8;
 
 	return s->bn >= PART_COLUMNS && whole_sectors(&g->a, s->bm) &&
 	       whole_sectors(&g->b, s->bn) &&
@@ -372,12 +372,12 @@ static int least_rows(const GpuGemm *g)
 {
 	enum { GROUP_ROWS = 2 };
 
-	return g->g.c.ng && !g->b.k_joins ? GROUP_ROWS : GEMM_ROWS;
+	return g->g.p.c.ng && !g->b.k_joins ? GROUP_ROWS : GEMM_ROWS;
 }
 
 bool gemm_gpu_shape(GpuGemm *g, const Options *o)
 {
-	Diag *d = g->g.k->ctx->diag;
+	Diag *d = g->g.p.k->ctx->diag;
 	BlockShape want;
 	const double rows = least_rows(g), columns = GEMM_ROWS, terms = GEMM_TERMS;
 	double size[4];
@@ -436,7 +436,7 @@ void gemm_gpu_list(const GpuGemm *g, int n)
  * only one, if its extent is unknown, which counts as N. 0: none. */
 static int64_t longest(const GpuGemm *g, double n, Iter **along)
 {
-	const Contraction *c = &g->g.c;
+	const Contraction *c = &g->g.p.c;
 	int64_t most = 0, v;
 
 	for (int i = 0; i < c->nk; i++)
@@ -456,7 +456,7 @@ static double cost_of_parts(const GpuGemm *g, const double size[4], int64_t p,
 			    const BlockShape *want, BlockShape *s)
 {
 	const double part[4] = {size[0], size[1], size[2] / (double)p, size[3] * (double)p},
-		     sums = size[0] * size[1] * part[3] * bytes_of(ctype_dtype(g->g.c.ct)),
+		     sums = size[0] * size[1] * part[3] * bytes_of(ctype_dtype(g->g.p.c.ct)),
 		     rate = L2_RATE * g->g.t->gpu->memory * 1e9, x = best_shape(g, part, want, s);
 
 	return p > 1 && x > 0 ? x + STAGE + sums / rate : x;

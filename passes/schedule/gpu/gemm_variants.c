@@ -120,8 +120,10 @@ int gemm_gpu_steps(const Module *m, const Target *t, Kernel *k, SizeStep *step)
 static int64_t most_results(const GpuGemm *g)
 {
 	Gemm *x = (Gemm *)(uintptr_t)&g->g;
-	Ctx *c = x->k->ctx;
-	Dim *all = dim_mul(c, dim_mul(c, x->m, x->n), gemm_product(x, x->c.g, x->c.ng)), *q;
+	Ctx *c = x->p.k->ctx;
+	Dim *all = dim_mul(c, dim_mul(c, x->p.m, x->p.n),
+			   iters_points(x->p.k->ctx, x->p.c.g, x->p.c.ng)),
+	    *q;
 	int64_t lo, hi, each;
 
 	dim_bounds(c, all, &lo, &hi);
@@ -148,14 +150,14 @@ static void grow(double size[4], const double most[4], int i, double by, double 
 void gemm_gpu_sizes(const GpuGemm *g, double size[4])
 {
 	Gemm *x = (Gemm *)(uintptr_t)&g->g;
-	Dim *d[] = {x->m, x->n, x->kk, gemm_product(x, x->c.g, x->c.ng)};
+	Dim *d[] = {x->p.m, x->p.n, x->p.kk, iters_points(x->p.k->ctx, x->p.c.g, x->p.c.ng)};
 	const int64_t all = most_results(g);
 	double most[4], room;
 	int64_t lo, hi;
 
 	for (int i = 0; i < 4; i++) {
-		dim_bounds(x->k->ctx, d[i], &lo, &hi);
-		size[i] = (double)(lo == hi ? hi : gpu_least(x->k->ctx, d[i]));
+		dim_bounds(x->p.k->ctx, d[i], &lo, &hi);
+		size[i] = (double)(lo == hi ? hi : gpu_least(x->p.k->ctx, d[i]));
 		most[i] = hi < DIM_INF ? fmax((double)hi, 1) : HUGE_VAL;
 		if (d[i] == g->serves->where.also)
 			most[i] = fmin(most[i], (double)g->serves->where.also_most);

@@ -1,0 +1,501 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "passes/forms/product.h"
+
+#include "passes/forms/guards.h"
+#include "passes/forms/points.h"
+#include "passes/forms/scaled.h"
+
+enum {
+	/* Fewer columns leave most of a panel's row empty. A sum in lanes for each column is better
+	 * then, unless it has no more than SHORT_SUM terms, where adding up its lanes would cost
+	 * more, or slides over an image, whose vectors of terms are short. */
+	LEAST_COLUMNS = 8,
+	SHORT_SUM = 64
+};
+
+/* ---- Recognition ---- */
+
+/* The axis of the result in memory that goes along IT; -1: none. */
+static int axis_along(Ctx *ctx, const Stmt *s, const Iter *it)
+{
+	for (int i = 0; i < s->nwidx; i++)
+		if (index_goes_along(ctx, s->widx[i], it))
+			return buf_axis(s->out[0], i);
+	return -1;
+}
+
+static void sort_by_axis(Ctx *ctx, const Stmt *s, Iter **it, int n)
+{
+	for (int i = 1; i < n; i++)
+		for (int j = i; j > 0 && axis_along(ctx, s, it[j - 1]) > axis_along(ctx, s, it[j]);
+		     j--) {
+			Iter *t = it[j];
+
+			it[j] = it[j - 1];
+			it[j - 1] = t;
+		}
+}
+
+void product_sort(Ctx *ctx, Contraction *c)
+{
+	sort_by_axis(ctx, c->s, c->m, c->nm);
+	sort_by_axis(ctx, c->s, c->n, c->nn);
+}
+
+static bool all_in_band(Product *p)
+{
+	int n = p->c.ng + p->c.nm + p->c.nn;
+
+	if (p->band.n != n || p->c.s->id != p->first)
+		return false;
+	for (int i = 0; i < p->nstmts; i++) {
+		const Stmt *s = p->k->stmts.at[p->first + i];
+
+		if (s->niters != n + (i ? 0 : p->c.nk))
+			return false;
+	}
+	return true;
+}
+
+bool product_open(Product *p)
+{
+	const int last = p->first + p->nstmts - 1;
+
+	if (kernel_class_of(p->k, p->first, last) != KC_CONTRACTION ||
+	    !stmt_contraction(p->k, p->k->stmts.at[p->first], &p->c))
+		return false;
+	product_sort(p->k->ctx, &p->c);
+	band_of_some(p->k, p->first, last, p->k->arena, &p->band);
+	return all_in_band(p);
+}
+
+/* ---- Which iterators merge ---- */
+
+/* The iterator of statement S that corresponds to iterator IT of the contraction. */
+static Iter *partner(const Product *p, const Stmt *s, const Iter *it)
+{
+	for (int b = 0; b < p->band.n; b++)
+		if (p->band.of[p->c.s->id][b] == it)
+			return p->band.of[s->id][b];
+	return NULL;
+}
+
+bool product_stores(const Product *p, const Stmt *s)
+{
+	return s->out[0]->kind != BUF_TEMP || p->nstmts == 1;
+}
+
+bool product_merges_after(const Product *p, const Iter *out, const Iter *in)
+{
+	for (int i = 0; i < p->nstmts; i++) {
+		Stmt *s = p->k->stmts.at[p->first + i];
+		const Iter *o = partner(p, s, out), *n = partner(p, s, in);
+		Pair pair = {p->k, o, n, in->extent, p->c.s->out[0]};
+
+		if (!o || !n || (i && !pair_joins(&pair, s->val[0])))
+			return false;
+		if (i && s->guard && (expr_has_iter(s->guard, o) || expr_has_iter(s->guard, n)))
+			return false;
+		if (product_stores(p, s) &&
+		    !pair_steps(&pair, flat_index(p->k, s->out[0], s->widx)))
+			return false;
+	}
+	return true;
+}
+
+bool product_joins_after(const Product *p, Iter *const *it, int n)
+{
+	for (int i = 0; i + 1 < n; i++)
+		if (!product_merges_after(p, it[i], it[i + 1]))
+			return false;
+	return true;
+}
+
+static bool merges_in(Product *p, Expr *e, const Iter *out, const Iter *in)
+{
+	return e->kind == EX_LOAD && pair_joins(&(Pair){p->k, out, in, in->extent, NULL}, e);
+}
+
+Iter *product_iter(const Product *p, const Stmt *s, const Iter *it)
+{
+	for (int b = 0; b < p->band.n; b++)
+		if (p->band.of[s->id][b] == it)
+			return p->band.of[p->c.s->id][b];
+	return (Iter *)it;
+}
+
+int64_t product_element_bytes(CType ct)
+{
+	return dtype_info[ctype_dtype(ct)].bits / 8;
+}
+
+int64_t product_panel(const Target *const *t, int n, CType ct)
+{
+	int64_t bytes = CACHE_LINE;
+
+	for (int i = 0; i < n; i++)
+		if (bytes < t[i]->vector_bytes * TILE_VECTORS)
+			bytes = t[i]->vector_bytes * TILE_VECTORS;
+	return bytes / product_element_bytes(ct);
+}
+
+/* ---- How the operands are read ---- */
+
+DType product_packed_type(const Product *p, const Expr *e)
+{
+	const bool narrow = p->c.ct == CT_F32 ? p->dot || p->row_scale : p->kpack > 1;
+
+	return narrow ? contraction_type(e) : ctype_dtype(p->c.ct);
+}
+
+static bool plain(const Product *p, const Expr *e)
+{
+	return e->kind == EX_LOAD && e->load.buf->dtype == product_packed_type(p, e) &&
+	       !e->load.buf->data;
+}
+
+/* Terms whose number is D are whole steps. */
+static bool whole_steps(const Product *p, Dim *d)
+{
+	return p->kpack == 1 || dim_multiple(p->k->ctx, d, p->kpack);
+}
+
+/* The first of the innermost k iterators that merge in A: the terms of a run. The guard bounds
+ * at most one of a run's iterators, so that what it leaves of a run is a range. */
+static int first_of_run(Product *p)
+{
+	Expr *guard = p->c.guard_a;
+	int run = p->c.nk - 1;
+
+	while (run > 0 && merges_in(p, p->c.a, p->c.k[run - 1], p->c.k[run]) &&
+	       !(guard &&
+		 (expr_has_iter(guard, p->c.k[run - 1]) || expr_has_iter(guard, p->c.k[run]))))
+		run--;
+	return run;
+}
+
+/* The guard of A holds for a range of a run's terms, and its packed runs have the stride of A. */
+static bool has_unit_step(const Product *p)
+{
+	return p->a_step->kind == EX_CONST && p->a_step->i == 1;
+}
+
+static bool has_edges(Product *p)
+{
+	Expr *lo = ex_int(p->k->pool, CT_I64, 0), *hi = ex_dim(p->k->pool, p->run_terms);
+
+	return !guard_to_range(p->k, p->c.guard_a, p->c.k[p->c.nk - 1], &lo, &hi) &&
+	       has_unit_step(p);
+}
+
+/* A is read in place if its k iterators merge into one with a constant stride, and in runs if
+ * some of them do. Runs outside of the tensor are packed, which makes their stride 1. A run of
+ * one term is none. */
+static void look_at_a(Product *p)
+{
+	Affine a;
+	Expr *e = p->c.a;
+	int64_t terms;
+
+	p->run = p->c.nk;
+	if (!plain(p, e) || !ex_affine(p->k->ctx, flat_index(p->k, e->load.buf, e->load.idx), &a))
+		return;
+	p->a_step = ex_dim(p->k->pool, affine_coef(p->k->ctx, &a, p->c.k[p->c.nk - 1]));
+	if ((p->kpack > 1 || p->row_scale) && !has_unit_step(p))
+		return;
+	p->run = first_of_run(p);
+	p->run_terms = iters_points(p->k->ctx, p->c.k + p->run, p->c.nk - p->run);
+	if (p->run == 0 && !p->c.guard_a && whole_steps(p, p->run_terms)) {
+		p->a_direct = true;
+		p->run = p->c.nk;
+		return;
+	}
+	if (!dim_is_const(p->run_terms, &terms) || terms < 2 || !whole_steps(p, p->run_terms) ||
+	    (p->c.guard_a && !has_edges(p)))
+		p->run = p->c.nk;
+}
+
+/* I is the innermost column of P. */
+static bool is_column(const Product *p, const Expr *i)
+{
+	return i->kind == EX_ITER && i->iter == p->c.n[p->c.nn - 1];
+}
+
+/* E is the load of elements that are packed in panels of P's width, or of one that becomes P's;
+ * TERMS of a column are contiguous. */
+static bool in_panels(Product *p, const Expr *e, int *terms)
+{
+	const Layout *l = e->kind == EX_LOAD ? e->load.buf->layout : NULL;
+	/* the axis of the columns in a panel: the last one, or the one before those of
+	 * contiguous terms */
+	int col = l ? l->n - 1 : 0;
+	int64_t bytes;
+
+	*terms = 1;
+	while (col > 0 && l->ax[col].mod && !is_column(p, e->load.idx[l->ax[col].dim]))
+		*terms *= (int)l->ax[col--].mod;
+	if (col <= 0 || !l->ax[col].mod || (p->pw && p->pw != l->ax[col].mod))
+		return false;
+	bytes = l->ax[col].mod * product_element_bytes(p->c.ct);
+	if (bytes < CACHE_LINE || bytes > PANEL_BYTES)
+		return false;
+	p->pw = l->ax[col].mod;
+	return true;
+}
+
+/* The number of terms of a group, as a factor of the terms has it whose load is E; 0: all terms. */
+static int64_t group_of(const Expr *e)
+{
+	for (int i = 0; i < e->load.nidx; i++)
+		if (ex_is_op(e->load.idx[i], IN_floordiv))
+			return e->load.idx[i]->op.arg[1]->i;
+	return 0;
+}
+
+/* The load of scales of E, which may be halves, in panels; null: E is something else. */
+static Expr *scales_in(Product *p, Expr *e)
+{
+	const DType t = e->kind == EX_LOAD ? e->load.buf->dtype : DT_NONE;
+	int one;
+
+	return (t == DT_F32 || dtype_is_half(t)) && in_panels(p, e, &one) ? e : NULL;
+}
+
+/* E, operand B, is a quantised one whose parts are packed in panels
+ * (passes/layout/panels_scaled.c). */
+static bool look_at_parts(Product *p, Expr *e)
+{
+	int one, at;
+
+	if (p->kpack > 1 || p->c.ct != CT_F32 || !ex_is_op(e, IN_mul))
+		return false;
+	at = scales_in(p, e->op.arg[1]) != NULL;
+	p->scale = scales_in(p, e->op.arg[at]);
+	e = e->op.arg[1 - at];
+	if (ex_is_op(e, IN_sub)) {
+		p->zero = e->op.arg[1];
+		e = e->op.arg[0];
+	}
+	p->numbers = ex_is_op(e, IN_cvt) ? e->op.arg[0] : e;
+	if (!p->scale || (p->zero && !in_panels(p, p->zero, &one)) ||
+	    !in_panels(p, p->numbers, &p->terms) ||
+	    (p->zero && p->zero->load.buf->dtype != DT_F32) ||
+	    dtype_info[p->numbers->load.buf->dtype].bits > 8)
+		return false;
+	p->group = group_of(p->scale);
+	return !p->zero || group_of(p->zero) == p->group;
+}
+
+/* B in panels is of f16 or bf16, which tiles widen to f32 in registers. */
+static bool is_half(const Product *p, const Expr *e)
+{
+	return p->c.ct == CT_F32 && dtype_is_half(e->load.buf->dtype) && !e->load.buf->data;
+}
+
+/* B is read in place if its buffer is packed in panels (passes/layout/panels.c), or its parts are. */
+static void look_at_b(Product *p)
+{
+	int terms;
+
+	p->terms = p->kpack;
+	if (!p->c.guard_b && in_panels(p, p->c.b, &terms)) {
+		p->b_panels = (plain(p, p->c.b) || is_half(p, p->c.b)) && terms == p->kpack;
+		p->numbers = p->c.b;
+	} else if (!p->c.guard_b) {
+		p->b_panels = look_at_parts(p, p->c.b);
+	}
+	if (!p->b_panels)
+		product_pack_b(p);
+}
+
+/* A is read as bytes and scales if it is quantised by the groups of B, whose words have four
+ * bytes of terms. */
+static void look_at_rows(Product *p)
+{
+	ScaledRows r;
+
+	if (!p->scale || p->terms * dtype_info[p->numbers->load.buf->dtype].bits != PANEL_WORD ||
+	    !scaled_rows(&p->c, &r) || r.byte->load.buf->layout || r.scale->load.buf->layout ||
+	    r.group % p->terms || (p->group && p->group != r.group) || p->c.nk != 1 ||
+	    !dim_multiple(p->k->ctx, p->c.k[0]->extent, r.group))
+		return;
+	p->whole_a = p->c.a;
+	p->c.a = r.byte;
+	p->row_scale = r.scale;
+	p->row_group = r.group;
+}
+
+/* A is read in f32 after all. */
+static void drop_rows(Product *p)
+{
+	if (!p->row_scale)
+		return;
+	p->c.a = p->whole_a;
+	p->row_scale = NULL;
+	p->a_direct = false;
+}
+
+static void split_n(Product *p)
+{
+	int first = p->c.nn - 1;
+
+	if (!p->b_panels)
+		while (first > 0 && product_merges_after(p, p->c.n[first - 1], p->c.n[first]))
+			first--;
+	for (int i = 0; i < p->c.ng; i++)
+		p->outer[p->nouter++] = p->c.g[i];
+	for (int i = 0; i < first; i++)
+		p->outer[p->nouter++] = p->c.n[i];
+	for (int i = first; i < p->c.nn; i++)
+		p->nin[p->nnin++] = p->c.n[i];
+	p->m_merges = true;
+	for (int i = 0; i + 1 < p->c.nm; i++)
+		p->m_merges = p->m_merges && product_merges_after(p, p->c.m[i], p->c.m[i + 1]) &&
+			      (!p->a_direct || merges_in(p, p->c.a, p->c.m[i], p->c.m[i + 1]));
+}
+
+bool product_has_columns(Kernel *k, const Contraction *c, bool gpu)
+{
+	int64_t n, terms;
+
+	if (c->nn > 1 || !dim_is_const(c->n[0]->extent, &n) || n >= LEAST_COLUMNS)
+		return true;
+	if (gpu || c->ng || n <= 1)
+		return false;
+	return (dim_is_const(iters_points(k->ctx, c->k, c->nk), &terms) && terms <= SHORT_SUM) ||
+	       (contraction_slides(c, c->a) && !contraction_row_of_pixels(k, c, c->a));
+}
+
+/* C has a sum for each phase of a stride, as a transposed convolution has. */
+static bool has_phases(Kernel *k, const Contraction *c)
+{
+	for (int i = 0; i < c->ng; i++)
+		if (stmt_is_phase(k->ctx, c->s, c->g[i]))
+			return true;
+	return false;
+}
+
+bool product_reads_rows(Kernel *k, const Contraction *c, Expr *image, Iter *const *channels, int n)
+{
+	const Iter *row = contraction_row_of_pixels(k, c, image);
+	int64_t width, taps;
+
+	if (!row || has_phases(k, c) ||
+	    !dim_is_const(c->s->iter[c->s->niters - 1]->extent, &taps) || taps < LEAST_RUN ||
+	    taps >= SHORT_LOOP)
+		return false;
+	if (!dim_is_const(row->extent, &width))
+		return iters_fewer(k->ctx, channels, n, PACKED_CHANNELS / 2);
+	return width >= SHORT_LOOP && width >= 2 * taps &&
+	       iters_fewer(k->ctx, channels, n, PACKED_CHANNELS);
+}
+
+/* Contraction C of K is one that the strategy takes; B_CONSTANT: B is a constant. */
+static bool pays(Kernel *k, const Contraction *c, bool b_constant, bool gpu)
+{
+	return c->ct != CT_BOOL && (c->nm > 0 || b_constant) &&
+	       product_has_columns(k, c, gpu || !b_constant) &&
+	       (gpu || b_constant || !product_reads_rows(k, c, c->b, c->m, c->nm));
+}
+
+bool product_takes(Kernel *k, Contraction *c, bool b_constant, bool gpu)
+{
+	if (kernel_class(k) != KC_CONTRACTION || !stmt_contraction(k, k->stmts.at[0], c))
+		return false;
+	product_sort(k->ctx, c);
+	return pays(k, c, b_constant, gpu);
+}
+
+/* P's statements are a product that the strategy takes. */
+static bool open_whole(Product *p)
+{
+	if (!product_open(p))
+		return false;
+	p->pw = 0;
+	p->kpack = contraction_kpack(&p->c);
+	look_at_b(p);
+	return pays(p->k, &p->c, p->b_panels, false);
+}
+
+static void number_stmts(Kernel *k)
+{
+	for (int i = 0; i < k->stmts.n; i++)
+		k->stmts.at[i]->id = i;
+}
+
+bool product_is_whole(Kernel *k)
+{
+	Product p = {.k = k, .nstmts = k->stmts.n};
+
+	number_stmts(k);
+	return open_whole(&p);
+}
+
+bool product_begin(Product *p, Kernel *k)
+{
+	number_stmts(k);
+	return product_begin_some(p, k, 0, k->stmts.n);
+}
+
+bool product_begin_some(Product *p, Kernel *k, int first, int nstmts)
+{
+	*p = (Product){.k = k, .first = first, .nstmts = nstmts};
+	if (!open_whole(p))
+		return false;
+	look_at_rows(p);
+	look_at_a(p);
+	if (!p->a_direct)
+		drop_rows(p);
+	if (p->scale)
+		p->run = p->c.nk; /* such tiles read A in place or packed, not in runs */
+	return true;
+}
+
+void product_pack_a(Product *p)
+{
+	drop_rows(p);
+	p->a_direct = false;
+	p->run = p->c.nk;
+}
+
+bool product_has_dot(const Product *p)
+{
+	return p->b_panels && p->kpack > 1 && contraction_type(p->c.a) == DT_BF16;
+}
+
+void product_use_dot(Product *p)
+{
+	p->dot = true;
+	p->a_direct = false;
+	look_at_a(p);
+}
+
+void product_pack_b(Product *p)
+{
+	drop_rows(p);
+	p->b_panels = false;
+	p->pw = PANEL_BYTES / product_element_bytes(p->c.ct);
+	p->numbers = p->scale = p->zero = NULL;
+	p->group = 0;
+	if (p->c.ct == CT_F32)
+		p->kpack = 1; /* B is packed as f32 */
+	p->terms = p->kpack;
+}
+
+int64_t product_part_step(const Product *p)
+{
+	int64_t step = p->row_scale ? p->row_group : p->terms;
+
+	while (p->group && step % p->group)
+		step += p->terms;
+	return step;
+}
+
+void product_flatten(Product *p)
+{
+	split_n(p);
+	p->m = iters_points(p->k->ctx, p->c.m, p->c.nm);
+	p->n = iters_points(p->k->ctx, p->nin, p->nnin);
+	p->kk = iters_points(p->k->ctx, p->c.k, p->c.nk);
+	p->steps = dim_ceildiv(p->k->ctx, p->kk, dim_const(p->k->ctx, p->kpack));
+}

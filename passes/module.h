@@ -371,11 +371,13 @@ Dim *memplan_size(Module *m, Dim *size);
  * chain of views. */
 Value *value_base(Value *v);
 
-/* ---- graph/known.c ---- */
+/* ---- forms/known.c ---- */
 
 /* Whether V is known when the model is compiled: a constant, or computed from constants alone
- * (passes/graph/known.c). For use after fusion. Answers are cached. */
+ * (passes/forms/known.c). For use after fusion. Answers are cached. */
 bool value_is_weights(Module *m, const Value *v);
+/* E of node N depends on constants alone, and on no size. */
+bool expr_is_weights(Module *m, const Node *n, Expr *e);
 /* Whether N may be evaluated when the model is compiled, if all of its operands are known. */
 bool node_may_be_weights(const Node *n);
 /* Whether N's kernel runs on M's own device at run time, so that a layout or schedule for that

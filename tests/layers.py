@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks which folders include which, that neither passes nor codegen test for ONNX's contractions by name, that each prototype in
+"""Checks which folders include which, also inside passes/, that neither passes nor codegen test for ONNX's contractions by name, that each prototype in
 a header says where its body is (in the file of the header's name, or in that of the section, `/* ---- affine.c ---- */`, in which
 the prototype stands; the file is named from the header's folder, or from the root), that no strategy includes the private header of another, and that no two types have one name."""
 
@@ -24,6 +24,8 @@ MAY = {
 }
 STRINGS = "runtime/strtable.h"  # the table and the routines: the interpreter and the models run the same
 SIZES = "runtime/dlrt.h"        # the arithmetic of sizes in 128 bits: likewise
+# The folders of passes/: each may include those before it. passes/module.h, which they share, is below them.
+PASSES = ("passes/forms", "passes/graph", "passes/kernel", "passes/layout", "passes/memory", "passes/poly", "passes/schedule")
 EXTRA = {"base": {"runtime/escape.h"}, "ir": {STRINGS, SIZES}, "ops": {STRINGS}, "codegen": {"runtime/hash.h", STRINGS},
          "passes": {"runtime/vector.h"}, "frontend": {"runtime/hash.h", STRINGS}}
 OPS_PUBLIC = {"ops/op.h"}         # the only file of ops/ that other folders may include
@@ -36,6 +38,13 @@ CONTRACTIONS = r"\bOP_(MatMul\w*|Gemm|Einsum|Conv\w*|QLinear\w+|Attention|GroupQ
 def layer_of(path):
     """The key of MAY to which PATH belongs."""
     return next((layer for layer in MAY if path.startswith(layer + "/")), path.split("/")[0])
+
+
+def goes_up(path, name):
+    """File PATH of a folder of passes/ includes NAME of a later one."""
+    own = [i for i, folder in enumerate(PASSES) if path.startswith(folder + "/")]
+    other = [i for i, folder in enumerate(PASSES) if name.startswith(folder + "/")]
+    return own and other and own[0] < other[0]
 
 
 def is_private(name, path):
@@ -69,6 +78,8 @@ def faults_of(path, text):
             yield line, f"includes \"{name}\"; only ops/op.h is public"
         elif is_private(name, path):
             yield line, f"includes \"{name}\", the private header of another strategy"
+        elif goes_up(path, name):
+            yield line, f"includes \"{name}\": the folders of passes/ include only those before them: {', '.join(PASSES)}"
         elif folder == "codegen" and name == "ir/graph/ops.def":
             yield line, "codegen never sees ops.def"
     if folder in ("passes", "codegen") and not re.fullmatch(EQUATIONS, path):

@@ -16,7 +16,6 @@
 #include "codegen/c/expr.h"
 #include "codegen/c/gen_c_impl.h"
 #include "codegen/targets.h"
-#include "passes/schedule/common/thresholds.h"
 
 #include <assert.h>
 #include <string.h>

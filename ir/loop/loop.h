@@ -72,6 +72,15 @@ typedef struct Prefetch {
 /* Adding a number of less magnitude to -2^126, or to a lower number, changes nothing in f32. */
 #define TILE_BOUND 0x1p100
 
+enum {
+	/* Independent sums of a tile of few rows: those that two units for multiply-adds of four
+	 * cycles work on. Over a panel of halves, one row with two sums took 1.7 times as long, and
+	 * two rows with four 1.4 times; over one of floats 1.2 and 1.5 times. Where B is quantised,
+	 * its numbers take the time to make floats of them. */
+	TILE_SUMS = 8,
+	TILE_SUMS_SCALED = 4
+};
+
 /* The register tile of a contraction on a CPU: acc[i][j] (+)= sum over k < K of a(i, k) * b(k,
  * j), for i < mr, j < nr. Row i of A starts at element a_at, evaluated at ROW = i, and advances
  * by a_step for each k; rows past m_valid repeat the last valid one. B is a panel: element (k,

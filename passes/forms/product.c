@@ -398,6 +398,21 @@ static bool pays(Kernel *k, const Contraction *c, bool b_constant, bool gpu)
 	       (gpu || b_constant || !product_reads_rows(k, c, c->b, c->m, c->nm));
 }
 
+MmaKind product_instruction(const Contraction *c, const Gpu *gpu, bool may_round)
+{
+	const DType a = contraction_type(c->a), b = contraction_type(c->b);
+	int best = MMA_FMA;
+
+	for (int i = MMA_FMA + 1; i < MMA_COUNT; i++) {
+		const MmaInfo *in = &mma_info[i];
+
+		if (in->type[0] == a && in->type[1] == b && in->sum == c->ct && in->sm <= gpu->sm &&
+		    in->k > mma_info[best].k && (may_round || !in->round))
+			best = i;
+	}
+	return (MmaKind)best;
+}
+
 bool product_takes(Kernel *k, Contraction *c, bool b_constant, bool gpu)
 {
 	if (kernel_class(k) != KC_CONTRACTION || !stmt_contraction(k, k->stmts.at[0], c))

@@ -98,6 +98,10 @@ bool product_takes(Kernel *k, Contraction *c, bool b_constant, bool gpu);
 /* All statements of K are a product and its epilogue, which tiles of a CPU take. */
 bool product_is_whole(Kernel *k);
 
+/* The matrix instruction of GPU for the types of C: the one with the largest k. MAY_ROUND: f32
+ * operands may be rounded to tf32. */
+MmaKind product_instruction(const Contraction *c, const Gpu *gpu, bool may_round);
+
 /* ---- The product of a kernel ---- */
 
 /* The statements of P from FIRST on, NSTMTS of them, are a product and the maps after it, all of

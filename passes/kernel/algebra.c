@@ -30,8 +30,7 @@
  */
 #include "passes/forms/algebra.h"
 
-#include "passes/schedule/common/gemm.h"
-#include "passes/schedule/gpu/gpu.h"
+#include "passes/forms/product.h"
 #include "passes/module.h"
 
 typedef struct Iters {

@@ -26,11 +26,19 @@
 #include "passes/forms/fused.h"
 #include "passes/forms/inline.h"
 #include "passes/module.h"
-#include "passes/schedule/common/thresholds.h"
 #include "passes/forms/attention.h"
 
 #include <assert.h>
 #include <stdio.h>
+
+enum {
+	/* The highest cost of a map whose bytes a stencil computes again for each tap, rather
+	 * than to load them: what it costs to dequantise them. */
+	MOST_RECOMPUTED = 4,
+	/* Elements, at most, that a map dequantises from constant bytes into a table of its own: 64
+	 * KiB of f32, which stay in L2. */
+	MOST_DEQUANTISED = 1 << 14
+};
 
 typedef struct Fuse {
 	Module *m;

@@ -19,7 +19,7 @@
 #include "passes/forms/through.h"
 
 #include "ir/graph/blocks.h"
-#include "passes/layout/panels.h"
+#include "passes/module.h"
 #include "passes/forms/product.h"
 
 enum {

@@ -31,7 +31,12 @@
 #include "passes/layout/panels.h"
 #include "passes/layout/winograd.h"
 #include "passes/forms/product.h"
-#include "passes/schedule/common/thresholds.h"
+
+enum {
+	/* A reduction that is no stencil is computed about as fast with vectors of states as with
+	 * lanes along the sum, so its vote for a layout counts by this factor less. */
+	EITHER_WAY = 16
+};
 
 enum { FEW_CHANNELS = 8, UNKNOWN_EXTENT = 64 };
 

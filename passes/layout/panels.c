@@ -17,35 +17,8 @@
 #include "passes/layout/fragments.h"
 #include "passes/forms/points.h"
 #include "passes/forms/product.h"
-#include "passes/schedule/gpu/gpu.h"
 
 #include <assert.h>
-
-typedef struct Deps {
-	Module *m;
-	const Node *n;
-	bool ok;
-} Deps;
-
-static void constant_load(void *arg, Expr *e)
-{
-	Deps *d = arg;
-
-	if (e->kind == EX_LOAD)
-		d->ok = d->ok && (e->load.buf->data ||
-				  (e->load.buf->kind == BUF_IN &&
-				   value_is_weights(d->m, node_in(d->n, e->load.buf->param))));
-	if (e->kind == EX_DIM)
-		d->ok = false;
-}
-
-bool expr_is_weights(Module *m, const Node *n, Expr *e)
-{
-	Deps d = {m, n, true};
-
-	ex_walk(e, constant_load, &d);
-	return d.ok;
-}
 
 /* The panel layout: g, outer n, n / panel, k, n % panel. The terms of a product of bytes are one
  * dim in fours, g, outer n, n / panel, k / 4, n % panel, k % 4; those of B of bf16 in pairs, k /
@@ -214,7 +187,7 @@ static bool may_be(Ctx *c, Iter *const *it, int n, int least)
 static bool all_have_instruction(const Module *m, const Contraction *c)
 {
 	for (int i = 0; i < m->ntargets; i++)
-		if (!gemm_gpu_instruction(c, m->target[i]->gpu, m->opt.tf32))
+		if (!product_instruction(c, m->target[i]->gpu, m->opt.tf32))
 			return false;
 	return true;
 }

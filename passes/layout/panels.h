@@ -6,8 +6,6 @@
 #include "passes/forms/kernels.h"
 #include "passes/module.h"
 
-/* E of node N depends on constants alone, and on no size. */
-bool expr_is_weights(Module *m, const Node *n, Expr *e);
 /* Packs the constant operand of N's contraction; false if there is none to pack. */
 bool pack_operand(Module *m, Node *n);
 /* Reports in how many products operands are rounded to bf16, if --bf16-activations is given. */

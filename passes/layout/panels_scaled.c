@@ -18,8 +18,7 @@
 #include "passes/forms/scaled.h"
 #include "passes/forms/through.h"
 #include "passes/layout/panels_impl.h"
-#include "passes/schedule/common/thresholds.h"
-#include "passes/schedule/cpu/cpu.h"
+#include "passes/forms/product.h"
 
 enum { BYTES_OF_WORD = PANEL_WORD / 8 };
 

@@ -8,8 +8,13 @@
  */
 #include "passes/layout/layout_impl.h"
 #include "passes/layout/panels.h"
-#include "passes/schedule/common/thresholds.h"
-#include "passes/schedule/cpu/cpu.h"
+#include "passes/forms/product.h"
+
+enum {
+	/* Elements between the pixels of a vector, at most, for which it is loaded without a
+	 * gather: two loads and a shuffle. */
+	NEAR = 2
+};
 
 /* The innermost dim of B in memory that has more than one element; -1: none. */
 static int innermost_of(const Buf *b)

@@ -12,9 +12,22 @@
 
 #include "passes/forms/contraction.h"
 #include "passes/layout/panels.h"
-#include "passes/schedule/common/thresholds.h"
 
 #include <math.h>
+
+enum {
+	/* Operations that take as long as the transform of an element of the image or of the
+	 * products: it is loaded about seven times, from L1, and stored twice. Measured on
+	 * channels of 64 and 128. */
+	WINOGRAD_TRANSFORM = 28,
+	/* Percent of the time of a convolution by its taps that one by Winograd may take. */
+	WINOGRAD_GAIN = 90,
+	/* With fewer channels, the sums that hide the rounding of the transforms are short: the
+	 * error could be above that of a convolution by its taps (docs/numerics.md). */
+	WINOGRAD_CHANNELS = 16,
+	/* Rows and columns of images of unknown size. */
+	WINOGRAD_IMAGE = 64
+};
 
 /* ---- Recognition ---- */
 

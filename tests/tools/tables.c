@@ -17,6 +17,7 @@
 #include "passes/forms/product.h"
 #include "passes/schedule/cpu/cpu.h"
 #include "passes/schedule/cpu/row_impl.h"
+#include "passes/schedule/cpu/row_impl.h"
 
 #include <stdio.h>
 

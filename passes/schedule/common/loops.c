@@ -1,9 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "passes/schedule/common/loops.h"
 
-#include "passes/schedule/common/thresholds.h"
-
 #include <assert.h>
+
+enum {
+	/* Instructions for a point, at most, of the maps after a product or a stencil that are
+	 * unrolled over some of its points: a bias, a residual and an activation have up to 8.
+	 * Functions are not: they gained nothing on AVX-512, and took 1.1 times as long on AVX2,
+	 * which has too few registers for their constants. */
+	MOST_SHORT_MAPS = 16,
+	/* Iterations of a vector loop, at most, for which a masked remainder costs less than a
+	 * peeled one. */
+	SHORT_VECTOR = 128,
+	/* A vector that is masked for so many elements or fewer takes as long as the elements do
+	 * one by one, and loads beyond them. */
+	LEAST_MASKED = 4,
+	/* Bytes of a local on a thread's stack, which may be small. Larger locals are in scratch. So is
+	 * a local of more than SMALL_LOCAL_BYTES with which those of its stage would take more than
+	 * STAGE_STACK_BYTES. These are a part of the stack that docs/c-api.md says a run takes. */
+	STACK_BYTES = 8192,
+	STAGE_STACK_BYTES = 32768,
+	SMALL_LOCAL_BYTES = 256
+};
 
 LBuild l_build(Kernel *k, Schedule *s)
 {

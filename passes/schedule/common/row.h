@@ -8,7 +8,12 @@
 #include "passes/forms/points.h"
 #include "passes/schedule/common/decision.h"
 #include "passes/schedule/common/loops.h"
-#include "passes/schedule/common/thresholds.h"
+
+enum {
+	/* Taps of a stencil along one iterator, and taps that are unrolled, at most: of a larger
+	 * one, loops go over the outer iterators of the taps. GPUs unroll all or none. */
+	MOST_TAPS = 64
+};
 
 typedef enum Keep { KEEP_NOT, KEEP_ALL, KEEP_BLOCK, KEEP_TILE, KEEP_ROWS } Keep;
 

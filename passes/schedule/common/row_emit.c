@@ -5,6 +5,13 @@
  */
 #include "passes/schedule/common/row.h"
 
+enum {
+	/* Remainders and bounds, at most, of an index that are looked through for a range where
+	 * it is contiguous: those of four pads of pads. Each pad has the index of the one before
+	 * it several times, so that many of them would take minutes. */
+	MOST_WRAPPED = 12
+};
+
 void row_open(Row *r, Nest *n, LoopKind kind, Iter *it, Expr *lo, Expr *hi)
 {
 	n->loop[n->n++] = l_loop(r->b, kind, it, lo, hi, 1);

@@ -24,11 +24,15 @@
  * the latency of the multiply-add.
  */
 #include "passes/forms/scaled.h"
-#include "passes/schedule/common/thresholds.h"
 #include "passes/schedule/cpu/cpu.h"
 #include "passes/schedule/cpu/gemm_impl.h"
 
 #include <assert.h>
+
+enum {
+	/* A product of fewer rows is bound by reading B, so it takes as long as one of so many. */
+	READING_ROWS = 4
+};
 
 static bool is_parallel(const ProductDecision *d, ProductAxis x)
 {

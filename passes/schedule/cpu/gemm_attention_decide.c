@@ -6,6 +6,14 @@
 #include "passes/schedule/cpu/gemm_attention.h"
 #include "passes/schedule/cpu/cpu.h"
 
+enum {
+	/* Rows whose scores a thread has in memory at once, at most. The rows of a mask that are
+	 * read beside them lie in as many pages, whose lines a CPU fetches ahead if they are
+	 * few. On one with 1 MiB of L2, attention over 1,024 keys with a mask took 43.9 ms with
+	 * 64 and 32 rows and 38.9 with 16, without a mask 35.6, 35.3 and 35.2. */
+	ATTENTION_ROWS = 16
+};
+
 /* Rows of the scores, and of all temporaries like them, that fit into half of L2. */
 static int64_t rows_in_cache(const Target *t, const AttentionForm *a)
 {

@@ -6,9 +6,50 @@
  * tile's accumulators in registers. A panel need not fit into L1: a tile takes more multiply-adds
  * for a row of it than a load from L2 takes.
  */
-#include "passes/schedule/common/thresholds.h"
 #include "passes/schedule/cpu/cpu.h"
 #include "passes/schedule/cpu/gemm_impl.h"
+
+enum {
+	/* Rows of a tile by the number of vector registers: with two vectors of columns, the sums,
+	 * a row of B and an element of A take 15 of 16 registers, or 19 of 32. */
+	TILE_ROWS = 6,
+	TILE_ROWS_MANY = 8,
+	/* The same, of fewer than 32 registers, where B is quantised: its words, a row of floats
+	 * and zero points take six registers more. And where bytes are multiplied in pairs:
+	 * their products, and what masks and adds them, take registers, too. */
+	TILE_ROWS_SCALED = 4,
+	/* A tile of so many rows may do with one less: its sums still hide the latency of the
+	 * multiply-add. */
+	LEAST_TILE_ROWS = 6,
+	/* Rows of a tile with one vector of columns. AVX2 computed a product of 8 columns at 93%
+	 * of its roof with 8, at 87% with 10, and at 77% in tiles of 6x16 of which half is left
+	 * out. */
+	NARROW_ROWS = 8,
+	/* Rows and columns of a block, at most, where B is in panels already. So few rows are
+	 * one block. Of more rows, or an unknown number, blocks are smaller, so that their
+	 * results stay in L1 and L2, and a panel is read in longer parts: with 512 KiB of L2,
+	 * one row took 0.8 to 0.9 of the time. */
+	PRODUCT_ROWS = 128,
+	PRODUCT_ROWS_MANY = 64,
+	PRODUCT_COLUMNS = 128,
+	/* Blocks of such a product, at least, where that leaves LEAST_TILES tiles of rows in
+	 * each: of 16 blocks, two to four threads do shares that differ by little. */
+	PRODUCT_BLOCKS = 16,
+	/* Tiles of rows, at least, that share a panel of B in L1: it is read from L2 once for all. */
+	LEAST_TILES = 2,
+	/* Least rows of an image for which the number of rows is treated as known although the
+	 * batch is symbolic: an image of 7x7 points has more. Of fewer, the run's sizes decide. */
+	KNOWN_ROWS = 32,
+	/* An element that another core has just written takes so many times as long to read as
+	 * one of weights, which no core writes: 13 ns a cache line were measured, against 2 ns
+	 * from L3. */
+	REMOTE_COST = 5,
+	/* So many rows are blocks enough for all cores: a block then has all columns, if B fits
+	 * into L2, so that its results and its rows of A are contiguous in memory. */
+	SPLIT_ROWS = 12 * PRODUCT_ROWS_MANY,
+	/* Columns of a block of B that is packed: more do not save a pass over A that counts. */
+	MOST_COLUMNS = 512
+};
 
 bool gemm_begin_as(Product *g, Kernel *k, const ProductDecision *d)
 {

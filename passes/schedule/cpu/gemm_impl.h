@@ -6,6 +6,16 @@
 #include "passes/schedule/common/decision.h"
 #include "passes/schedule/common/gemm.h"
 
+enum {
+	/* Rows of a block that share a packed block of B, if the number of rows is unknown. */
+	PACKED_ROWS = 512,
+	/* Terms of a sum between two roundings of KC: the loop over terms is unrolled by it. */
+	DEPTH_STEP = 8,
+	/* Multiply-adds of a core in a nanosecond: two vectors of 8 f32 in a clock of 1 GHz, as
+	 * slow as a loaded core gets. */
+	TERMS_PER_NS = 16
+};
+
 /* ---- gemm_decide.c ---- */
 
 /* V as a multiple of TO, rounded up. */

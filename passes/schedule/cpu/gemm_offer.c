@@ -3,7 +3,6 @@
  * Decisions on a product that may be faster than a given one: other tiles, blocks, packing and
  * orders. Their time follows from multiply-adds, loads and copies of one core, without memory.
  */
-#include "passes/schedule/common/thresholds.h"
 #include "passes/schedule/cpu/cpu.h"
 #include "passes/schedule/cpu/gemm_impl.h"
 

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The contraction strategy's packing: operand expressions evaluated into panels of B and rows of
  * A; and the starts of the runs in which A is read in place. */
-#include "passes/schedule/common/thresholds.h"
 #include "passes/schedule/cpu/gemm_impl.h"
+
+enum {
+	/* Elements of a packed row, at most, whose copies are unrolled. */
+	MOST_UNROLLED_COPIES = 8
+};
 
 static LNode *open_term(Gemm *g, int i)
 {

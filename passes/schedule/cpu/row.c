@@ -19,6 +19,12 @@
 
 #include <assert.h>
 
+enum {
+	/* Statements of some multiply-adds that take as long together, in vectors. Measured on
+	 * the transforms of Winograd's convolutions. */
+	SIMPLE_STMTS = 16
+};
+
 /* ---- Locals ---- */
 
 /* The band iterator that indexes dim D of what S writes; -1: none. */

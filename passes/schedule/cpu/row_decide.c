@@ -13,6 +13,27 @@
 #include "passes/schedule/cpu/cpu.h"
 #include "passes/schedule/cpu/row_impl.h"
 
+enum {
+	/* With many temporaries it is shorter, for the same reason, but some vectors long. */
+	LEAST_BLOCK = 64,
+	/* A single map has no states. Longer blocks have less overhead. */
+	MAP_BLOCK = 4096,
+	/* Bytes of a row of a transpose's tile: a cache line, all of which is used before the
+	 * next tile needs its place. A block of columns is some lines long. A matrix of
+	 * 1024x1024 f32, whose rows compete for the same places in L1, took 0.28 ms so, 0.38
+	 * with rows of two lines, 0.44 with half a line, and 3.5 without tiles. */
+	TRANSPOSE_BYTES = 64,
+	TRANSPOSE_BLOCK = 256,
+	/* Terms of an innermost sum, at most, that are unrolled inside the vector loop: a state is
+	 * loaded and stored once for all of them. 9x9 from 64 channels of 128x128 to 3 took 12.9
+	 * ms so, and 23.5 with a term at a time. */
+	MOST_UNROLLED = 16,
+	/* Points of a row in a nanosecond: an estimate for vectors of points with one function
+	 * call. Shorter kernels, shared, take longer: copies of 8,192 elements took a
+	 * microsecond alone and three on two threads. */
+	POINTS_PER_NS = 4
+};
+
 bool row_has_states(const Stmt *s)
 {
 	return s->red && !s->scan && !stmt_is_scatter(s);

@@ -5,6 +5,17 @@
 
 #include "passes/schedule/common/row.h"
 
+enum {
+	/* Points of the vector iterator in one iteration: states of a block stay in L1. */
+	ROW_BLOCK = 512,
+	/* A stencil's tile is a rectangle, whose other side has up to TILE_POINTS. */
+	STENCIL_BLOCK = 64,
+	TILE_POINTS = 32,
+	/* Adjacent points of a stencil that share their loads. With two vectors each, more of them
+	 * would not keep their states in 16 registers. */
+	STENCIL_POINTS = 4
+};
+
 /* A stage before it is emitted: statements FIRST..LAST under BAND, as STAGE and, by Stmt.id, HOW
  * say. */
 typedef struct RowPlan {

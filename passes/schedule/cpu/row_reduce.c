@@ -8,6 +8,12 @@
 
 #include <assert.h>
 
+enum {
+	/* Terms of a float sum that are added one after another: a longer sum is computed from the
+	 * sums of such blocks, so that its error grows with their number. */
+	SUM_BLOCK = 512
+};
+
 /* The conjuncts of a stencil's guard by what they bound; null: none. */
 typedef struct TapGuards {
 	Expr *points; /* points of v: an end of a row has fewer taps */

@@ -173,21 +173,6 @@ static bool results_along_m(Gemm *g)
 	return true;
 }
 
-MmaKind gemm_gpu_instruction(const Contraction *c, const Gpu *gpu, bool may_round)
-{
-	const DType a = contraction_type(c->a), b = contraction_type(c->b);
-	int best = MMA_FMA;
-
-	for (int i = MMA_FMA + 1; i < MMA_COUNT; i++) {
-		const MmaInfo *in = &mma_info[i];
-
-		if (in->type[0] == a && in->type[1] == b && in->sum == c->ct && in->sm <= gpu->sm &&
-		    in->k > mma_info[best].k && (may_round || !in->round))
-			best = i;
-	}
-	return (MmaKind)best;
-}
-
 /* Substitutes the temporaries of the epilogue into the statements that read them, so that each
  * result is one expression of the sum. Schedule S is then that of the kernel without them. */
 static void inline_temps(Gemm *g, Schedule *s)
@@ -229,7 +214,7 @@ bool gemm_gpu_open(GpuGemm *gg, const Options *o, const Target *t, Kernel *k, in
 	g->p.m = iters_points(g->p.k->ctx, c->m, c->nm);
 	g->p.n = iters_points(g->p.k->ctx, c->n, c->nn);
 	g->p.kk = iters_points(g->p.k->ctx, c->k, c->nk);
-	gg->s.kind = gemm_gpu_instruction(c, t->gpu, o->tf32);
+	gg->s.kind = product_instruction(c, t->gpu, o->tf32);
 	gg->by_columns = results_along_m(g);
 	look_at_operand(gg, &gg->a, c->a, c->guard_a, c->m, c->nm);
 	look_at_operand(gg, &gg->b, c->b, c->guard_b, c->n, c->nn);

@@ -37,8 +37,5 @@ bool gemm_tiles_check(const char *text, const char *file, bool (*is_gpu)(const c
  * terms; where the number of terms is unknown, at least that many. */
 bool sched_gpu_contraction(const Module *m, const Target *t, Kernel *k, int last, Schedule *s);
 int64_t sched_gpu_parts(const Module *m, const Target *t, Kernel *k, const Schedule *s, Iter **along, int64_t *each);
-/* The matrix instruction of GPU for the types of C: the one with the largest k. MAY_ROUND: f32
- * operands may be rounded to tf32. */
-MmaKind gemm_gpu_instruction(const Contraction *c, const Gpu *gpu, bool may_round);
 
 #endif

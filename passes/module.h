@@ -140,6 +140,8 @@ typedef struct Module {
 	int ntargets;                      /* all of them are CPUs, or all are GPUs */
 	/* for GPUs: the CPU for which host code is compiled, which any host can run */
 	const Target *host;
+	struct Form **form; /* set by `forms`, by Node.id (passes/forms/form.h); null: not known */
+	int nforms;         /* entries of it */
 	/* Set by `decide`. By target, then by Node.id; null if the node is not a kernel, or one
 	 * for GPUs (passes/schedule/common/decision.h). */
 	struct Decision **decision[MAX_TARGETS];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The pipeline from a graph to scheduled kernels and a memory plan: the passes of passes.def. */
-#include "passes/module.h"
+#include "passes/forms/form.h"
 
 const Pass pass_table[] = {
 #define PASS(name, on, rewrites, what) {#name, pass_##name, on, rewrites, what},
@@ -46,7 +46,8 @@ bool passes_run(Module *m, PassId from, PassId to, const PassHook *hook)
 		if (hook && hook->at)
 			hook->at(hook->arg, m, p, PASS_RAN);
 		if (ok && (m->opt.verify || (hook && hook->verify)))
-			ok = graph_verify(m->graph, diag, p->name) && diag->errors == errors;
+			ok = graph_verify(m->graph, diag, p->name) && forms_verify(m, p->name) &&
+			     diag->errors == errors;
 		if (!ok)
 			return false;
 		if (hook && hook->at)

@@ -11,6 +11,7 @@
 #include "codegen/targets.h"
 #include "frontend/import.h"
 #include "ir/graph/definition.h"
+#include "passes/forms/form.h"
 #include "passes/forms/kernels.h"
 
 #include <errno.h>
@@ -229,13 +230,15 @@ static bool run_passes(OptCli *c, Module *m)
 	return true;
 }
 
-static bool print(OptCli *c, const Module *m)
+static bool print(OptCli *c, Module *m)
 {
 	StrBuf b = {0};
 	bool ok = true;
 
 	if (!c->schedules)
 		graph_print(&b, m->graph);
+	if (!c->schedules && c->npasses && c->passes[c->npasses - 1] == &pass_table[PASS_forms])
+		forms_print(&b, m);
 	for (const Node *n = m->graph->first; n && c->schedules && m->nsched; n = n->next)
 		if (m->sched[0][n->id])
 			schedule_print(&b, m->sched[0][n->id]);

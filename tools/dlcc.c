@@ -9,6 +9,7 @@
 #include "frontend/export.h"
 #include "frontend/import.h"
 #include "passes/forms/scaled.h"
+#include "passes/forms/form.h"
 #include "passes/schedule/common/decision.h"
 #include "passes/schedule/gpu/gpu.h"
 #include "tools/dlcc/check.h"
@@ -148,8 +149,11 @@ static void dump_text(StrBuf *b, Module *m, const char *pass, const char *only)
 		strbuf_puts(b, "\n");
 	} else if (!strcmp(pass, "decide"))
 		decisions_print(b, m, only);
-	else if (strcmp(pass, "sched"))
+	else if (strcmp(pass, "sched")) {
 		graph_print(b, m->graph);
+		if (!strcmp(pass, "forms"))
+			forms_print(b, m);
+	}
 	else
 		for (int t = 0; t < m->ntargets; t++) {
 			strbuf_printf(b, "; after sched for %s\n", m->target[t]->name);

@@ -194,6 +194,12 @@ typedef struct ResultAccuracy {
 	const char *by; /* the result whose elements have the same order, and their values; or null */
 } ResultAccuracy;
 
+/* What the text of a graph says that the kernel of NODE is (passes/forms/form.h). */
+typedef struct StatedForm {
+	Node *node;
+	const char *form;
+} StatedForm;
+
 struct Graph {
 	Ctx *ctx;
 	Arena *arena;
@@ -209,6 +215,7 @@ struct Graph {
 	int nvalues, nnodes;     /* next free ids */
 	const char *file;        /* the model's file, for messages */
 	int opset;               /* the newest that the model has nodes of; 0: it is not ONNX */
+	VEC(StatedForm) stated; /* the pass `forms` checks them */
 };
 
 Graph *graph_new(Ctx *c, Arena *a, const char *name);

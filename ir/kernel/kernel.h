@@ -180,6 +180,8 @@ Kernel *kernel_clone(Kernel *k, Arena *a);
 
 /* ---- Text ---- */
 void kernel_print(StrBuf *b, const Kernel *k);
+/* The names that kernel_print prints for K's iterators, by their number in K, in A. */
+const char **kernel_iter_names(const Kernel *k, Arena *a);
 /* As kernel_print, but with uniform names and without locations, so that kernels that compute
  * the same print the same. */
 void kernel_print_bare(StrBuf *b, const Kernel *k);

@@ -231,6 +231,19 @@ void kernel_print(StrBuf *b, const Kernel *orig)
 	arena_free(tmp);
 }
 
+const char **kernel_iter_names(const Kernel *orig, Arena *a)
+{
+	Arena *tmp = arena_new();
+	Kernel *k = copy(orig, tmp);
+	const char **name = NEW_ARRAY(a, k->iters.n + 1, const char *);
+
+	clean_names(k);
+	for (int i = 0; i < k->iters.n; i++)
+		name[i] = k->iters.at[i]->name;
+	arena_free(tmp);
+	return name;
+}
+
 void kernel_print_bare(StrBuf *b, const Kernel *orig)
 {
 	Arena *tmp = arena_new();

@@ -184,7 +184,7 @@ static bool begin_scores(AttentionForm *a, int before)
 bool attention_begin(AttentionForm *a, Kernel *k)
 {
 	int second;
-	KernelClass mid;
+	FormKind mid;
 
 	for (int i = 0; i < k->stmts.n; i++)
 		k->stmts.at[i]->id = i;
@@ -197,8 +197,8 @@ bool attention_begin(AttentionForm *a, Kernel *k)
 		return false;
 	a->first = a->scores.nstmts;
 	a->last = second - 1;
-	mid = kernel_class_of(k, a->first, a->last);
-	if (mid != KC_ROW && mid != KC_MAP)
+	mid = stmts_kind(k, a->first, a->last);
+	if (mid != FORM_ROW && mid != FORM_MAP)
 		return false;
 	band_of(k, k->arena, &a->band);
 	if (!products_match(a))

@@ -283,3 +283,43 @@ bool stmt_gathered_product(Kernel *k, Stmt *s, Contraction *c)
 	return find_factors(k, s, c) && !c->nm && !s->guard && !expr_can_fault(c->a) &&
 	       contraction_gathers(c, c->b);
 }
+
+/* ---- What statements are together ---- */
+
+/* Maps may have guards if they follow a product, or if MASKED. */
+static FormKind kind_of(Kernel *k, int first, int last, bool masked)
+{
+	FormKind kind = FORM_MAP;
+
+	for (int i = first; i <= last; i++) {
+		Stmt *s = k->stmts.at[i];
+		Contraction ct;
+
+		if (s->ordered || s->scan || s->update || (!s->red && s->nout != 1))
+			return FORM_ORDER;
+		if (s->red && i == first && stmt_contraction(k, s, &ct))
+			kind = FORM_CONTRACTION;
+		else if (s->red)
+			kind = kind == FORM_CONTRACTION ? FORM_ORDER : FORM_ROW;
+		else if (s->guard && !masked && kind != FORM_CONTRACTION)
+			return FORM_ORDER;
+		if (kind == FORM_ORDER)
+			return kind;
+	}
+	return kind;
+}
+
+FormKind stmts_kind(Kernel *k, int first, int last)
+{
+	return kind_of(k, first, last, false);
+}
+
+bool kernel_is_maps(Kernel *k)
+{
+	return kind_of(k, 0, k->stmts.n - 1, true) == FORM_MAP;
+}
+
+FormKind kernel_kind(Kernel *k)
+{
+	return stmts_kind(k, 0, k->stmts.n - 1);
+}

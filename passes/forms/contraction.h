@@ -44,4 +44,20 @@ DType contraction_type(const Expr *e);
 int contraction_kpack(const Contraction *c);
 void contraction_swap(Contraction *c); /* exchanges A, m and guard_a with B, n and guard_b */
 
+/* What statements are together, by their form alone. */
+typedef enum FormKind {
+	FORM_MAP,
+	FORM_ROW,         /* reductions, and maps */
+	FORM_CONTRACTION, /* a contraction, and maps after it, which may have guards */
+	FORM_ATTENTION,   /* two contractions, and between them statements that share their rows */
+	FORM_ORDER,       /* anything else */
+	FORM_KINDS
+} FormKind;
+/* What statements FIRST..LAST of K are. Attention counts as FORM_ORDER here: only form_of knows. */
+FormKind stmts_kind(Kernel *k, int first, int last);
+/* The same of all statements of K. */
+FormKind kernel_kind(Kernel *k);
+/* Whether all statements of K are maps, which unlike in FORM_MAP may have guards. */
+bool kernel_is_maps(Kernel *k);
+
 #endif

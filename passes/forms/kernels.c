@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "passes/forms/kernels.h"
 
-#include "passes/forms/contraction.h"
 
 #include <assert.h>
 
@@ -407,44 +406,6 @@ bool node_is_map(const Node *n)
 
 	return n->nout == 1 &&
 	       (n->op == OP_View || (k && k->stmts.n == 1 && stmt_is_simple_map(k->stmts.at[0])));
-}
-
-/* Maps may have guards if they follow a product, or if MASKED. */
-static KernelClass class_of(Kernel *k, int first, int last, bool masked)
-{
-	KernelClass c = KC_MAP;
-
-	for (int i = first; i <= last; i++) {
-		Stmt *s = k->stmts.at[i];
-		Contraction ct;
-
-		if (s->ordered || s->scan || s->update || (!s->red && s->nout != 1))
-			return KC_OTHER;
-		if (s->red && i == first && stmt_contraction(k, s, &ct))
-			c = KC_CONTRACTION;
-		else if (s->red)
-			c = c == KC_CONTRACTION ? KC_OTHER : KC_ROW;
-		else if (s->guard && !masked && c != KC_CONTRACTION)
-			return KC_OTHER;
-		if (c == KC_OTHER)
-			return c;
-	}
-	return c;
-}
-
-KernelClass kernel_class_of(Kernel *k, int first, int last)
-{
-	return class_of(k, first, last, false);
-}
-
-bool kernel_is_maps(Kernel *k)
-{
-	return class_of(k, 0, k->stmts.n - 1, true) == KC_MAP;
-}
-
-KernelClass kernel_class(Kernel *k)
-{
-	return kernel_class_of(k, 0, k->stmts.n - 1);
 }
 
 /* ---- Flat memory ---- */

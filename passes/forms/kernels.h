@@ -87,15 +87,6 @@ void node_drop_unused_inputs(Node *n);
  * the micro-kernel does. */
 Expr *monoid_step(ExprPool *p, Monoid m, int k, Expr *const *a, Expr *const *b);
 
-/* The classes of kernels, by the form of their statements alone. Of maps, those after a
- * contraction may have guards. */
-typedef enum KernelClass { KC_MAP, KC_ROW, KC_CONTRACTION, KC_OTHER } KernelClass;
-KernelClass kernel_class(Kernel *k);
-/* The class of statements FIRST..LAST. */
-KernelClass kernel_class_of(Kernel *k, int first, int last);
-/* Whether all statements of K are maps, which unlike in KC_MAP may have guards. */
-bool kernel_is_maps(Kernel *k);
-
 /* A copy of E in which every load has one flat index: the sum of index times stride, in B's
  * order in memory. */
 Expr *expr_flatten(Kernel *k, Expr *e);

@@ -61,7 +61,7 @@ bool product_open(Product *p)
 {
 	const int last = p->first + p->nstmts - 1;
 
-	if (kernel_class_of(p->k, p->first, last) != KC_CONTRACTION ||
+	if (stmts_kind(p->k, p->first, last) != FORM_CONTRACTION ||
 	    !stmt_contraction(p->k, p->k->stmts.at[p->first], &p->c))
 		return false;
 	product_sort(p->k->ctx, &p->c);
@@ -390,8 +390,7 @@ bool product_reads_rows(Kernel *k, const Contraction *c, Expr *image, Iter *cons
 	       iters_fewer(k->ctx, channels, n, PACKED_CHANNELS);
 }
 
-/* Contraction C of K is one that the strategy takes; B_CONSTANT: B is a constant. */
-static bool pays(Kernel *k, const Contraction *c, bool b_constant, bool gpu)
+bool product_pays(Kernel *k, const Contraction *c, bool b_constant, bool gpu)
 {
 	return c->ct != CT_BOOL && (c->nm > 0 || b_constant) &&
 	       product_has_columns(k, c, gpu || !b_constant) &&
@@ -413,14 +412,6 @@ MmaKind product_instruction(const Contraction *c, const Gpu *gpu, bool may_round
 	return (MmaKind)best;
 }
 
-bool product_takes(Kernel *k, Contraction *c, bool b_constant, bool gpu)
-{
-	if (kernel_class(k) != KC_CONTRACTION || !stmt_contraction(k, k->stmts.at[0], c))
-		return false;
-	product_sort(k->ctx, c);
-	return pays(k, c, b_constant, gpu);
-}
-
 /* P's statements are a product that the strategy takes. */
 static bool open_whole(Product *p)
 {
@@ -429,7 +420,7 @@ static bool open_whole(Product *p)
 	p->pw = 0;
 	p->kpack = contraction_kpack(&p->c);
 	look_at_b(p);
-	return pays(p->k, &p->c, p->b_panels, false);
+	return product_pays(p->k, &p->c, p->b_panels, false);
 }
 
 static void number_stmts(Kernel *k)

@@ -92,9 +92,10 @@ bool product_has_columns(Kernel *k, const Contraction *c, bool gpu);
  * row strategy computes it, its taps unrolled. Not if a row has few taps, or few pixels beside
  * those at its ends, nor by phases of a stride. */
 bool product_reads_rows(Kernel *k, const Contraction *c, Expr *image, Iter *const *channels, int n);
-/* K is a contraction that tiles take; B_CONSTANT: B is a constant. *C: the contraction, with its m
- * and n iterators in the order in which the result is stored. */
-bool product_takes(Kernel *k, Contraction *c, bool b_constant, bool gpu);
+/* The m and n iterators of C in the order in which the result is stored. */
+void product_sort(Ctx *ctx, Contraction *c);
+/* C, of K, is one that tiles take; B_CONSTANT: B is a constant. */
+bool product_pays(Kernel *k, const Contraction *c, bool b_constant, bool gpu);
 /* All statements of K are a product and its epilogue, which tiles of a CPU take. */
 bool product_is_whole(Kernel *k);
 

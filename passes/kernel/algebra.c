@@ -30,7 +30,7 @@
  */
 #include "passes/forms/algebra.h"
 
-#include "passes/forms/product.h"
+#include "passes/forms/form.h"
 #include "passes/module.h"
 
 typedef struct Iters {
@@ -570,11 +570,16 @@ static bool rewrite_product(Module *m, Node *n)
 	FactoredProduct p = {.m = m, .n = n, .k = node_kernel(n)};
 	bool done = false, narrow[2] = {false}, may, quantised, exact;
 	Dim *work;
+	Form form;
 
 	for (int i = 0; i < p.k->bufs.n; i++)
 		p.k->bufs.at[i]->id = i;
-	if (!p.k->stmts.n || !stmt_contraction(p.k, p.k->stmts.at[0], &p.c))
+	if (!p.k->stmts.n)
 		return false;
+	form = form_of_stmt(p.k, p.k->stmts.at[0]);
+	if (form.kind != FORM_CONTRACTION)
+		return false;
+	p.c = form.c;
 	work = iters_points(m->ctx, p.c.s->iter, p.c.s->niters);
 	may = suits_type(&p) && is_worth(&p) && n->nin <= MAX_PARAMS / 2;
 	if (may || p.c.ct == CT_F32) {

@@ -6,6 +6,7 @@
  * also reads f16, it is stored as f16. A load converts it at no cost, and vectorised accesses to
  * both have the same width.
  */
+#include "passes/forms/form.h"
 #include "passes/forms/kernels.h"
 #include "passes/module.h"
 
@@ -98,7 +99,9 @@ bool pass_constants(Module *m)
 				break;
 			}
 	}
-	if (any)
+	if (any) {
+		forms_changed(m);
 		dce_graph(m);
+	}
 	return true;
 }

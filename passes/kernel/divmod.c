@@ -12,7 +12,7 @@
  * Phases of a sum (stmt_is_phase) keep their flat index, which shows that each phase has terms of
  * its own.
  */
-#include "passes/forms/product.h"
+#include "passes/forms/form.h"
 #include "passes/forms/inline.h"
 
 typedef struct DivModSplit {
@@ -238,17 +238,20 @@ static bool split_dims(Kernel *k)
 }
 
 /* On CPUs statements loop over both dims, so the split is only done if a matrix product results. */
-static bool makes_product(Kernel *k)
+static bool makes_product(Module *m, Node *n)
 {
-	Kernel *split = kernel_clone(k, k->arena);
+	Kernel *k = node_kernel(n), *split = kernel_clone(k, k->arena);
 
-	return !product_is_whole(k) && split_dims(split) && product_is_whole(split);
+	return !module_form(m, n)->tiled && split_dims(split) && product_is_whole(split);
 }
 
 bool pass_divmod(Module *m)
 {
 	for (Node *n = m->graph->first; n; n = n->next)
-		if (module_schedules(m, n) && (module_on_gpu(m) || makes_product(node_kernel(n))))
+		if (module_schedules(m, n) &&
+		    (module_on_gpu(m) || makes_product(m, n))) {
 			split_dims(node_kernel(n));
+			form_changed(m, n);
+		}
 	return true;
 }

@@ -27,6 +27,7 @@
 #include "passes/forms/inline.h"
 #include "passes/module.h"
 #include "passes/forms/attention.h"
+#include "passes/forms/form.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -314,9 +315,8 @@ static bool better_stored(const Fuse *f, const Node *p, const Node *c)
 static bool is_tiled(const Node *c)
 {
 	Kernel *k = node_kernel(c);
-	Contraction product;
 
-	return k->stmts.n && stmt_contraction(k, k->stmts.at[0], &product) && product.nm;
+	return k->stmts.n && form_of_stmt(k, k->stmts.at[0]).c.nm;
 }
 
 /* P makes numbers of few constant bytes, which C, no product, would make again for each use. */
@@ -365,17 +365,17 @@ static bool readers_widen(const Node *p, const Node *c)
 	return result;
 }
 
-/* kernel_class; a product of gathered matrices counts as a contraction, too: maps feed it and
+/* kernel_kind; a product of gathered matrices counts as a contraction, too: maps feed it and
  * follow it. */
-static KernelClass class_to_fuse(Kernel *k)
+static FormKind class_to_fuse(Kernel *k)
 {
-	KernelClass c = kernel_class(k);
+	FormKind c = kernel_kind(k);
 	Contraction product;
 
-	return c == KC_ROW && stmt_gathered_product(k, k->stmts.at[0], &product) &&
+	return c == FORM_ROW && stmt_gathered_product(k, k->stmts.at[0], &product) &&
 			       (k->stmts.n == 1 ||
-				kernel_class_of(k, 1, k->stmts.n - 1) == KC_MAP)
-		       ? KC_CONTRACTION
+				stmts_kind(k, 1, k->stmts.n - 1) == FORM_MAP)
+		       ? FORM_CONTRACTION
 		       : c;
 }
 
@@ -384,27 +384,27 @@ static KernelClass class_to_fuse(Kernel *k)
 static bool try_merge(Fuse *f, Node *p, Node *c, FusedKernel *g)
 {
 	Kernel *pk = node_kernel(p), *ck = node_kernel(c);
-	KernelClass kp = class_to_fuse(pk), kc = class_to_fuse(ck);
+	FormKind kp = class_to_fuse(pk), kc = class_to_fuse(ck);
 	int before;
 
 	if (f->block[p->id] != f->block[c->id])
 		return false;
-	if (kp == KC_OTHER || kc == KC_OTHER || !can_move_to(f, p, c) ||
+	if (kp == FORM_ORDER || kc == FORM_ORDER || !can_move_to(f, p, c) ||
 	    (kernel_can_fault(pk) && kernel_can_fault(ck)) ||
 	    (f->constant[p->id] && (!only_used_by(p, c) || is_stored_constant(f, p, c))))
 		return false;
-	if ((kc == KC_CONTRACTION && better_stored(f, p, c)) || dequantises_few(f, p, c) ||
+	if ((kc == FORM_CONTRACTION && better_stored(f, p, c)) || dequantises_few(f, p, c) ||
 	    readers_widen(p, c))
 		return false;
-	if (kp == KC_CONTRACTION) {
-		if (kc != KC_MAP || reader_takes_bytes(f, p, c) || !only_used_by(p, c) ||
+	if (kp == FORM_CONTRACTION) {
+		if (kc != FORM_MAP || reader_takes_bytes(f, p, c) || !only_used_by(p, c) ||
 		    !epilogue(p, c))
 			return false;
 		if (!fused_build(f->tmp, p, fused_own(f->tmp, c), c, false, g))
 			return false;
 		kernel_inline(g->k);
 		fused_take_points(g);
-		return class_to_fuse(g->k) == KC_CONTRACTION && !costs_too_much(g);
+		return class_to_fuse(g->k) == FORM_CONTRACTION && !costs_too_much(g);
 	}
 	if (!fused_build(f->tmp, p, fused_own(f->tmp, c), c, false, g))
 		return false;
@@ -412,10 +412,10 @@ static bool try_merge(Fuse *f, Node *p, Node *c, FusedKernel *g)
 	kernel_inline(g->k);
 	if (costs_too_much(g))
 		return false;
-	if (kc == KC_CONTRACTION) /* P must have been inlined completely into the operands */
-		return kp == KC_MAP && g->k->stmts.n == ck->stmts.n &&
-		       class_to_fuse(g->k) == KC_CONTRACTION;
-	if (kp == KC_MAP && kc == KC_MAP)
+	if (kc == FORM_CONTRACTION) /* P must have been inlined completely into the operands */
+		return kp == FORM_MAP && g->k->stmts.n == ck->stmts.n &&
+		       class_to_fuse(g->k) == FORM_CONTRACTION;
+	if (kp == FORM_MAP && kc == FORM_MAP)
 		return g->k->stmts.n < before ? g->k->stmts.n <= ck->stmts.n ||
 							band_good(g->k, module_on_gpu(f->m))
 					      : band_good(g->k, module_on_gpu(f->m));
@@ -432,12 +432,12 @@ static bool is_free_map(Node *p)
 
 static bool try_copy(Fuse *f, Node *p, Node *c, FusedKernel *g)
 {
-	KernelClass kc = class_to_fuse(node_kernel(c));
+	FormKind kc = class_to_fuse(node_kernel(c));
 	int n = node_kernel(c)->stmts.n;
 
 	/* If C alone reads P, the copy would be the kernel that exceeded the limits. */
-	if ((g->over_budget && only_used_by(p, c)) || !is_free_map(p) || kc == KC_OTHER ||
-	    (kc == KC_CONTRACTION && better_stored(f, p, c)) ||
+	if ((g->over_budget && only_used_by(p, c)) || !is_free_map(p) || kc == FORM_ORDER ||
+	    (kc == FORM_CONTRACTION && better_stored(f, p, c)) ||
 	    !fused_build(f->tmp, p, fused_own(f->tmp, c), c, true, g))
 		return false;
 	kernel_inline(g->k);
@@ -516,13 +516,13 @@ static Node *grow(Fuse *f, Node *c)
 
 /* The node of CLASS that computes an operand of C for C alone, so that both can be one kernel;
  * null: none. */
-static Node *only_source(Fuse *f, Node *c, KernelClass class)
+static Node *only_source(Fuse *f, Node *c, FormKind class)
 {
 	for (int i = 0; i < c->nin; i++) {
 		Value *v = node_in(c, i);
 		Node *p = v ? v->def : NULL;
 
-		if (p && node_kernel(p) && kernel_class(node_kernel(p)) == class &&
+		if (p && node_kernel(p) && kernel_kind(node_kernel(p)) == class &&
 		    f->block[p->id] == f->block[c->id] && only_used_by(p, c) &&
 		    can_move_to(f, p, c) && !moves_bits(p))
 			return p;
@@ -551,9 +551,10 @@ static void constant_load(void *arg, Expr *e)
 static bool has_weights(const Fuse *f, const Node *n)
 {
 	Kernel *k = node_kernel(n);
-	ConstantLoads l = {.f = f, .n = n};
+	const Form form = form_of_stmt(k, k->stmts.at[0]);
+	ConstantLoads l = {.f = f, .n = n, .c = form.c};
 
-	if (stmt_contraction(k, k->stmts.at[0], &l.c))
+	if (form.kind == FORM_CONTRACTION)
 		ex_walk(l.c.b, constant_load, &l);
 	return l.any;
 }
@@ -562,11 +563,11 @@ static bool has_weights(const Fuse *f, const Node *n)
  * attention for CPUs. Returns the new node, or C. */
 static Node *merge_attention(Fuse *f, Node *c)
 {
-	Node *rows = only_source(f, c, KC_ROW), *first;
+	Node *rows = only_source(f, c, FORM_ROW), *first;
 	FusedKernel *upper, *g;
 	bool built;
 
-	first = rows ? only_source(f, rows, KC_CONTRACTION) : NULL;
+	first = rows ? only_source(f, rows, FORM_CONTRACTION) : NULL;
 	if (!first || moves_bits(c) || f->constant[c->id] || has_weights(f, first) ||
 	    has_weights(f, c) ||
 	    kernel_can_fault(node_kernel(first)) + kernel_can_fault(node_kernel(rows)) +
@@ -609,7 +610,7 @@ bool pass_fuse(Module *m)
 	}
 	settle(&f);
 	for (Node *n = m->graph->first; n && !module_on_gpu(m); n = n->next)
-		if (f.budget && node_kernel(n) && kernel_class(node_kernel(n)) == KC_CONTRACTION)
+		if (f.budget && node_kernel(n) && kernel_kind(node_kernel(n)) == FORM_CONTRACTION)
 			n = merge_attention(&f, n);
 	return true;
 }

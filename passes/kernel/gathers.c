@@ -14,6 +14,7 @@
  * the layout packs all matrices of the constant when the model is built (passes/layout/panels.c).
  * Gathers of one constant by the same indices share the check.
  */
+#include "passes/forms/form.h"
 #include "ir/graph/blocks.h"
 #include "passes/forms/contraction.h"
 #include "passes/module.h"
@@ -50,9 +51,9 @@ static bool feeds_product(const Value *v, int depth, int *left)
 {
 	for (const Use *u = v->uses; u && depth < MOST_MAPS && --*left >= 0; u = u->next) {
 		Kernel *k = u->user ? node_kernel(u->user) : NULL;
-		Contraction c;
 
-		if (k && k->stmts.n && stmt_contraction(k, k->stmts.at[0], &c))
+		if (k && k->stmts.n &&
+		    form_of_stmt(k, k->stmts.at[0]).kind == FORM_CONTRACTION)
 			return true;
 		if (u->user && node_is_map(u->user) &&
 		    feeds_product(u->user->out[0], depth + 1, left))

@@ -12,6 +12,8 @@
  * new statement reads shared memory, too, into which the block has copied the elements of all its
  * rows (passes/schedule/gpu/group_bulk.c).
  */
+#include "passes/forms/form.h"
+#include "passes/forms/contraction.h"
 #include "passes/forms/band.h"
 #include "passes/module.h"
 #include "runtime/vector.h"
@@ -128,7 +130,7 @@ static bool hoist_loads(Kernel *k)
 	bool any = false;
 	Band band;
 
-	if (kernel_class(k) != KC_ROW)
+	if (kernel_kind(k) != FORM_ROW)
 		return false;
 	for (int at = 0; at < k->stmts.n; at++) {
 		band_of(k, k->arena, &band);
@@ -146,7 +148,9 @@ static bool hoist_loads(Kernel *k)
 bool pass_hoist(Module *m)
 {
 	for (Node *n = m->graph->first; n; n = n->next)
-		if (module_schedules(m, n))
+		if (module_schedules(m, n)) {
 			hoist_loads(node_kernel(n));
+			form_changed(m, n);
+		}
 	return true;
 }

@@ -15,6 +15,7 @@
  * The form is found by passes/forms/scaled.c, and computed by the tiles of codegen/c/tile_rows.c.
  * On GPUs, whose products have weights in f32, nothing is quantised.
  */
+#include "passes/forms/form.h"
 #include "passes/forms/scaled.h"
 #include "passes/forms/through.h"
 
@@ -232,8 +233,8 @@ static bool loads_weights(const RowsPass *p, const Node *n, Expr *e)
 static void visit(RowsPass *p, Node *n)
 {
 	Kernel *k = node_kernel(n);
-	Contraction c;
-	ScaledForm f = {.c = &c, .n = n};
+	Form form;
+	ScaledForm f = {.c = &form.c, .n = n};
 	bool narrow = false;
 	Expr *e;
 
@@ -241,13 +242,14 @@ static void visit(RowsPass *p, Node *n)
 		k->bufs.at[i]->id = i;
 	if (!p->m->opt.int8_activations && !node_int(n, ATTR_BYTE_ROWS, 0))
 		return;
-	if (!product_takes(k, &c, true, false) || c.ct != CT_F32 || n->nin + ADDED > MAX_PARAMS ||
-	    !loads_weights(p, n, c.b))
+	form = form_of(p->m, n);
+	if (!form.tiled_packed || form.c.ct != CT_F32 || n->nin + ADDED > MAX_PARAMS ||
+	    !loads_weights(p, n, form.c.b))
 		return;
-	e = weights_through(p->m, n, c.b, false);
+	e = weights_through(p->m, n, form.c.b, false);
 	ex_walk(e, note_narrow, &narrow);
 	if (scaled_find(&f, e))
-		quantise_rows(p, n, &c, f.group);
+		quantise_rows(p, n, &form.c, f.group);
 	else if (narrow)
 		scaled_report(p->m, n, "activations", &p->kept,
 			      "the weights are no numbers in groups with a scale");

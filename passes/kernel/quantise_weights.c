@@ -26,6 +26,7 @@
  * DequantizeLinear. Other readers of W, as a table of embeddings has that is a product's factor,
  * too, read W itself.
  */
+#include "passes/forms/form.h"
 #include "passes/forms/scaled.h"
 #include "passes/forms/through.h"
 
@@ -599,17 +600,18 @@ bool pass_quantise_weights(Module *m)
 		return true;
 	for (Node *n = m->graph->first; n; n = n->next) {
 		Kernel *k = node_kernel(n);
-		Contraction c;
+		Form f;
 
 		if (!k || !module_schedules(m, n) || !k->stmts.n)
 			continue;
 		for (int i = 0; i < k->bufs.n; i++)
 			k->bufs.at[i]->id = i;
-		if (!stmt_contraction(k, k->stmts.at[0], &c) || c.ct != CT_F32 ||
+		f = form_of_stmt(k, k->stmts.at[0]);
+		if (f.kind != FORM_CONTRACTION || f.c.ct != CT_F32 ||
 		    n->nin + 8 > MAX_PARAMS)
 			continue;
-		if (!quantise_factor(&p, n, &c, 1))
-			quantise_factor(&p, n, &c, 0);
+		if (!quantise_factor(&p, n, &f.c, 1))
+			quantise_factor(&p, n, &f.c, 0);
 		node_drop_unused_inputs(n);
 	}
 	return finish(&p);

@@ -16,6 +16,7 @@
  * The constants on the right are new constants of the model: kernels that differ only in them still
  * share their code.
  */
+#include "passes/forms/form.h"
 #include "passes/forms/algebra.h"
 #include "passes/forms/through.h"
 #include "passes/module.h"
@@ -284,8 +285,10 @@ bool pass_rescale(Module *m)
 	if (m->opt.level == 0)
 		return true;
 	for (Node *n = m->graph->first; n; n = n->next)
-		if (node_kernel(n) && !node_on_host(n) && budget != 0 && rescale(m, n, quotients))
+		if (node_kernel(n) && !node_on_host(n) && budget != 0 && rescale(m, n, quotients)) {
+			form_changed(m, n);
 			budget -= budget > 0;
+		}
 	dce_graph(m);
 	return true;
 }

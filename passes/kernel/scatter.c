@@ -15,6 +15,7 @@
  *   - Elements that are narrower than the hardware's atomic operations are widened in a temporary
  *     until all updates are done.
  */
+#include "passes/forms/form.h"
 #include "passes/forms/kernels.h"
 #include "passes/module.h"
 
@@ -277,7 +278,9 @@ static bool allow_any_order(Kernel *k)
 bool pass_scatter(Module *m)
 {
 	for (Node *n = m->graph->first; n; n = n->next)
-		if (module_schedules(m, n))
+		if (module_schedules(m, n)) {
 			allow_any_order(node_kernel(n));
+			form_changed(m, n);
+		}
 	return true;
 }

@@ -30,7 +30,7 @@
 #include "passes/layout/layout_impl.h"
 #include "passes/layout/panels.h"
 #include "passes/layout/winograd.h"
-#include "passes/forms/product.h"
+#include "passes/forms/form.h"
 
 enum {
 	/* A reduction that is no stencil is computed about as fast with vectors of states as with
@@ -317,10 +317,10 @@ static void cast_votes(Choice *c, Node *n)
 		Stmt *s = k->stmts.at[i];
 		Ballot b = {c,     c->of[n->id], k, NULL, layout_size(s->iter, s->niters),
 			    false, false};
-		Contraction ct;
+		Form f = form_of_stmt(k, s);
 
-		if (s->red && stmt_contraction(k, s, &ct) && factors_have_terms(&ct))
-			contraction_votes(&b, n, &ct);
+		if (f.kind == FORM_CONTRACTION && factors_have_terms(&f.c))
+			contraction_votes(&b, n, &f.c);
 		else if (s->red && !s->update)
 			stmt_loads(s, reduction_load, &b);
 	}
@@ -333,10 +333,9 @@ static void join_tensors(Choice *c, Node *n)
 	for (int i = 0; i < k->stmts.n; i++) {
 		Stmt *s = k->stmts.at[i];
 		Ballot b = {c, c->of[n->id], k, NULL, 0, false, false};
-		Contraction ct;
 
 		if (!s->ordered && !s->update && !s->scan &&
-		    !(s->red && stmt_contraction(k, s, &ct)))
+		    form_of_stmt(k, s).kind != FORM_CONTRACTION)
 			stmt_loads(s, join_load, &b);
 		for (int o = 1; o < s->nout; o++)
 			c->fixed[b.of[s->out[o]->id]] = c->fixed[b.of[s->out[0]->id]] = true;
@@ -578,12 +577,12 @@ static void permute_filter(void *arg, Expr *e)
 
 static void permute_images(Choice *c, Node *n, Value **permuted)
 {
-	Kernel *k = node_kernel(n);
-	Contraction ct;
+	const Form *f = module_form(c->m, n);
+	Contraction ct = f->c;
 	Image i = {c, n, &ct, permuted, NULL};
 	bool first;
 
-	if (!product_takes(k, &ct, true, true))
+	if (!f->tiled_gpu)
 		return;
 	first = expr_is_weights(c->m, n, ct.a);
 	if (first)
@@ -593,15 +592,16 @@ static void permute_images(Choice *c, Node *n, Value **permuted)
 	ex_walk(ct.a, permute_image, &i);
 	if (i.along && first)
 		ex_walk(ct.b, permute_filter, &i);
+	form_changed(c->m, n);
 }
 
 /* N is a matrix product, whose blocks read constants in any order. */
 static bool is_product(Node *n)
 {
 	Kernel *k = node_kernel(n);
-	Contraction c;
+	const Form f = form_of_stmt(k, k->stmts.at[0]);
 
-	return stmt_contraction(k, k->stmts.at[0], &c) && c.nm && c.nn;
+	return f.c.nm && f.c.nn;
 }
 
 bool pass_layout(Module *m)
@@ -637,6 +637,7 @@ bool pass_layout(Module *m)
 	for (Node *n = g->first; n; n = n->next)
 		if (node_kernel(n))
 			lay_out(&c, n);
+	forms_changed(m);
 	for (Node *n = g->first; n && !module_on_gpu(m); n = n->next)
 		if (node_kernel(n))
 			layout_vectors(m, n);
@@ -649,8 +650,10 @@ bool pass_layout(Module *m)
 			winograd(m, n);
 	for (Node *n = g->first; n; n = n->next)
 		if (node_kernel(n) && !node_on_host(n) && !value_is_weights(m, n->out[0]) &&
-		    !pack_operand(m, n) && !(module_on_gpu(m) && is_product(n)))
+		    !pack_operand(m, n) && !(module_on_gpu(m) && is_product(n))) {
 			permute_constants(m, n);
+			form_changed(m, n);
+		}
 	cse_weights(m);
 	panels_report(m);
 	return true;

@@ -16,7 +16,7 @@
 
 #include "passes/layout/fragments.h"
 #include "passes/forms/points.h"
-#include "passes/forms/product.h"
+#include "passes/forms/form.h"
 
 #include <assert.h>
 
@@ -118,6 +118,14 @@ static Contiguity contiguity(Kernel *k, const Contraction *c)
 								       : CONTIGUOUS_OTHER;
 }
 
+/* The contraction that tiles of M's devices compute for N, with B packed; null: N is none. */
+static const Contraction *tiles_of(Module *m, Node *n)
+{
+	const Form *f = module_form(m, n);
+
+	return (module_on_gpu(m) ? f->tiled_gpu : f->tiled_packed) ? &f->c : NULL;
+}
+
 /* B is better stored in rows along n: now its tiles would not be filled by pieces of 16 bytes, or
  * skinny products would read it along k. */
 static bool better_in_rows(Kernel *k, const Contraction *c)
@@ -133,28 +141,25 @@ static bool better_in_rows(Kernel *k, const Contraction *c)
 	return may_have_few_rows(k, c) || !dim_multiple(k->ctx, sum, piece_of(c));
 }
 
-/* N is a product *C whose operand B is V, unchanged. */
-static bool multiplies(Node *n, const Value *v, Contraction *c)
+/* N is a product whose operand B is V, unchanged, and better stored in rows. */
+static bool wants_rows(Module *m, Node *n, const Value *v)
 {
 	Kernel *k = node_kernel(n);
+	const Contraction *c = k && !node_on_host(n) ? tiles_of(m, n) : NULL;
 
-	return k && !node_on_host(n) && product_takes(k, c, true, true) && !c->guard_b &&
-	       contiguity(k, c) != CONTIGUOUS_OTHER && c->b->load.buf->kind == BUF_IN &&
-	       node_in(n, c->b->load.buf->param) == v;
+	return c && !c->guard_b && contiguity(k, c) != CONTIGUOUS_OTHER && c->b->load.buf->kind == BUF_IN &&
+	       node_in(n, c->b->load.buf->param) == v && better_in_rows(k, c);
 }
 
 /* better_in_rows holds for all readers of operand B of N's product, so that the rows replace the
  * original. */
 static bool all_better_in_rows(Module *m, const Node *n, const Contraction *c)
 {
-	Contraction other;
-
 	if (c->b->load.buf->kind != BUF_IN)
 		return false;
 	for (const Use *u = node_in(n, c->b->load.buf->param)->uses; u; u = u->next)
 		if (!u->user || (!value_is_weights(m, u->user->out[0]) &&
-				 !(multiplies(u->user, node_in(n, c->b->load.buf->param), &other) &&
-				   better_in_rows(node_kernel(u->user), &other))))
+				 !wants_rows(m, u->user, node_in(n, c->b->load.buf->param))))
 			return false;
 	return true;
 }
@@ -242,11 +247,13 @@ static bool reads(const Node *n, const Expr *e, const Value *v)
 static bool suits_reader(Module *m, Node *n, const Value *v)
 {
 	Kernel *k = node_kernel(n);
+	const Contraction *tiles = k && !node_on_host(n) ? tiles_of(m, n) : NULL;
 	Contraction c;
 	bool is_b;
 
-	if (!k || node_on_host(n) || !product_takes(k, &c, true, true))
+	if (!tiles)
 		return false;
+	c = *tiles;
 	is_b = reads(n, c.b, v);
 	if (!is_b)
 		contraction_swap(&c);
@@ -498,12 +505,14 @@ static bool pack_in_place(Module *m, Node *n)
 {
 	Kernel *k = node_kernel(n);
 	const bool gpu = module_on_gpu(m);
+	const Contraction *tiles = tiles_of(m, n);
 	Contraction c, swapped;
 
 	for (int i = 0; i < k->bufs.n; i++)
 		k->bufs.at[i]->id = i;
-	if (!product_takes(k, &c, true, gpu))
+	if (!tiles)
 		return false;
+	c = *tiles;
 	if (gpu && wants_fragments(m, n, &c, true))
 		return pack_as(m, n, &c, true, false);
 	swapped = c;
@@ -523,8 +532,10 @@ bool pack_operand(Module *m, Node *n)
 {
 	const bool packed = pack_in_place(m, n);
 
-	if (packed)
+	if (packed) {
 		node_drop_unused_inputs(n);
+		form_changed(m, n);
+	}
 	return packed;
 }
 
@@ -536,11 +547,12 @@ void panels_report(Module *m)
 		return;
 	for (Node *n = m->graph->first; n; n = n->next) {
 		Kernel *k = node_kernel(n);
-		Contraction c;
+		Form f = {0};
 
-		rounded += k && k->stmts.n && stmt_contraction(k, k->stmts.at[0], &c) &&
-			   contraction_kpack(&c) == 2 && ex_is_op(c.a, IN_round) &&
-			   contraction_type(c.a) == DT_BF16;
+		if (k && k->stmts.n)
+			f = form_of_stmt(k, k->stmts.at[0]);
+		rounded += f.c.s && contraction_kpack(&f.c) == 2 && ex_is_op(f.c.a, IN_round) &&
+			   contraction_type(f.c.a) == DT_BF16;
 	}
 	fprintf(m->report, "; activations: %d products of bf16\n", rounded);
 }

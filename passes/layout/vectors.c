@@ -8,7 +8,7 @@
  */
 #include "passes/layout/layout_impl.h"
 #include "passes/layout/panels.h"
-#include "passes/forms/product.h"
+#include "passes/forms/form.h"
 
 enum {
 	/* Elements between the pixels of a vector, at most, for which it is loaded without a
@@ -116,11 +116,12 @@ void layout_vectors(Module *m, Node *n)
 {
 	Kernel *k = node_kernel(n);
 	PixelReads r = {NULL, m->ctx, true};
-	Contraction ct;
+	Form f = form_of_stmt(k, k->stmts.at[0]);
+	Contraction ct = f.c;
 	Buf *acc = k->stmts.at[0]->out[0];
 	int stored, dim;
 
-	if (k->stmts.at[0]->red != MONOID_sum || !stmt_contraction(k, k->stmts.at[0], &ct))
+	if (f.kind != FORM_CONTRACTION)
 		return;
 	if (expr_is_weights(m, n, ct.a))
 		contraction_swap(&ct);
@@ -142,4 +143,5 @@ void layout_vectors(Module *m, Node *n)
 					      type_tensor(m->ctx, acc->dtype, acc->rank, acc->dims),
 					      dim)
 				      ->layout;
+	form_changed(m, n);
 }

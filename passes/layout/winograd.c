@@ -1,343 +1,471 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which convolutions are computed by Winograd's minimal filtering, and with tiles of which size. A
- * convolution is known by its access relations: a contraction with a constant operand, whose other
- * operand is an image that a window of 3x3 slides over, and maps that follow it element by element.
+ * The kernels of a convolution by Winograd's minimal filtering. The result is divided into tiles of
+ * m x m. A tile reads a square of the image of (m + 2) x (m + 2) elements, d, and has as many
+ * products, one for each point (i,j):
  *
- * Fewer multiplications are bought with memory traffic: the transformed image and the products are
- * larger than the image and the result, and the transformed filter is larger than the filter. The
- * cost model counts both sides.
+ *   filter   f[i,j,c,o]    = sum over r,s of F[i,r] F[j,s] w[o,c,r,s], when the model is built
+ *   image    v[i,j,tile,c] = sum over k,l of B[i,k] B[j,l] d[tile,c,k,l]
+ *   product  p[i,j,tile,o] = sum over c of v[i,j,tile,c] f[i,j,c,o], batched matrix products
+ *   result   y[tile,o,a,b] = sum over i,j of A[a,i] A[b,j] p[i,j,tile,o], and the epilogue
+ *
+ * The matrices are small constants, half of whose elements are 0, 1 or -1. So each row of a matrix
+ * is a map of its own, whose sum is written out without the terms that are 0: first along columns,
+ * into temporaries that stay in a cache, then along rows. All maps of a tile go through the
+ * channels, which are innermost.
+ *
+ * Tiles at the borders reach beyond the image. A tile's part of it is first copied to a temporary,
+ * with 0 for what is outside. In the result, maps have a guard. Neither depends on the channel, so
+ * no inner loop has a condition.
  */
 #include "passes/layout/winograd.h"
 
-#include "passes/forms/contraction.h"
-#include "passes/layout/panels.h"
+#include "passes/forms/conv3x3.h"
+#include "passes/forms/form.h"
+#include "passes/forms/kernels.h"
+#include "passes/layout/winograd_form.h"
 
-#include <math.h>
+/* A kernel that is made from parts of the convolution's. */
+typedef struct Part {
+	const Conv3x3 *c;
+	Kernel *k;
+	Value *in[MAX_PARAMS];
+	int nin;
+	Buf **buf;           /* by Buf.id of the convolution: the part's buffer; or null */
+	Expr **held;         /* by Buf.id: what a load of the temporary is; or null */
+	Expr **iter;         /* by Iter.id: what the iterator is */
+	Iter *it[MAX_ITERS]; /* other iterators, row and column of the tile, channel */
+	int nit;
+} Part;
 
-enum {
-	/* Operations that take as long as the transform of an element of the image or of the
-	 * products: it is loaded about seven times, from L1, and stored twice. Measured on
-	 * channels of 64 and 128. */
-	WINOGRAD_TRANSFORM = 28,
-	/* Percent of the time of a convolution by its taps that one by Winograd may take. */
-	WINOGRAD_GAIN = 90,
-	/* With fewer channels, the sums that hide the rounding of the transforms are short: the
-	 * error could be above that of a convolution by its taps (docs/numerics.md). */
-	WINOGRAD_CHANNELS = 16,
-	/* Rows and columns of images of unknown size. */
-	WINOGRAD_IMAGE = 64
-};
-
-/* ---- Recognition ---- */
-
-static bool innermost(const Buf *b, int d)
+static Part part_new(Module *m, const Conv3x3 *c, const char *name)
 {
-	return buf_axis(b, d) == (b->layout ? b->layout->n : b->rank) - 1;
+	Part p = {.c = c};
+	const int nbufs = c->k->bufs.n + 1;
+
+	p.k = kernel_new(m->ctx, m->arena,
+			 name ? arena_printf(m->arena, "%s_%s", c->k->name, name) : c->k->name);
+	p.k->locs = c->k->locs;
+	p.buf = NEW_ARRAY(m->arena, nbufs, Buf *);
+	p.held = NEW_ARRAY(m->arena, nbufs, Expr *);
+	p.iter = NEW_ARRAY(m->arena, c->k->iters.n + 1, Expr *);
+	return p;
 }
 
-/* IDX is tap + position + a constant. */
-static bool slides(Ctx *c, Expr *idx, const Contraction *ct, Iter **tap, Iter **position)
+static Iter *part_iter(Part *p, const char *name, Dim *extent)
 {
-	Affine a;
-
-	*tap = *position = NULL;
-	if (!ex_affine(c, idx, &a) || a.n != 2 || !dim_is_const(a.base, NULL))
-		return false;
-	for (int i = 0; i < 2; i++) {
-		if (!dim_equals(a.coef[i], 1))
-			return false;
-		for (int k = 0; k < ct->nk; k++)
-			*tap = ct->k[k] == a.iter[i] ? a.iter[i] : *tap;
-		for (int m = 0; m < ct->nm; m++)
-			*position = ct->m[m] == a.iter[i] ? a.iter[i] : *position;
-	}
-	return *tap && *position && dim_equals((*tap)->extent, WINOGRAD_TAPS);
+	return p->it[p->nit++] = kernel_iter(p->k, name, extent);
 }
 
-/* Assigns the dims of the image. */
-static bool read_image(Conv3x3 *c, const Contraction *ct)
+static Dim *tiles(Ctx *c, const Conv3x3 *of, int axis, int m)
 {
-	const Expr *x = c->x;
-	int windows = 0;
-
-	for (int d = 0; d < x->load.nidx; d++) {
-		Expr *e = x->load.idx[d];
-
-		if (!expr_has_any(e, ct->k, ct->nk))
-			continue;
-		if (e->kind == EX_ITER && !c->c && innermost(x->load.buf, d)) {
-			c->c = e->iter;
-		} else {
-			if (windows == 2 ||
-			    !slides(c->k->ctx, e, ct, &c->tap[windows], &c->out[windows]))
-				return false;
-			c->at[windows++] = d;
-		}
-	}
-	if (windows < 2 || !c->c || c->tap[0] == c->tap[1] || c->out[0] == c->out[1])
-		return false;
-	for (int i = 0; i < ct->nm; i++)
-		if (ct->m[i] != c->out[0] && ct->m[i] != c->out[1])
-			c->other[c->nother++] = ct->m[i];
-	for (int d = 0; d < x->load.nidx; d++)
-		if (d != c->at[0] && d != c->at[1] && expr_has_any(x->load.idx[d], c->out, 2))
-			return false;
-	return true;
+	return dim_ceildiv(c, of->out[axis]->extent, dim_const(c, m));
 }
 
-static bool has_conjunct(const Expr *all, const Expr *e)
+/* The iterators over the tiles, and CHANNEL. */
+static void add_iters(Part *p, int m, const Iter *channel)
 {
-	return all == e || (ex_is_op(all, IN_and) &&
-			    (has_conjunct(all->op.arg[0], e) || has_conjunct(all->op.arg[1], e)));
-}
-
-static bool conjuncts_of(const Expr *e, const Expr *all)
-{
-	return ex_is_op(e, IN_and)
-		       ? conjuncts_of(e->op.arg[0], all) && conjuncts_of(e->op.arg[1], all)
-		       : has_conjunct(all, e);
-}
-
-/* The guard leaves out terms outside of the image, and no others: padding is zero. */
-static bool pads_with_zeros(const Conv3x3 *c, const Expr *guard)
-{
-	ExprPool *p = c->k->pool;
-	Expr *inside = NULL;
-
-	for (int d = 0; d < 2; d++)
-		inside = ex_and(p, inside,
-				ex_inside(p, c->x->load.idx[c->at[d]],
-					  ex_dim(p, c->x->load.buf->dims[c->at[d]])));
-	return !guard || conjuncts_of(guard, inside);
-}
-
-/* A statement of the epilogue, of whose iterators it is found out which ones of the product they
- * stand for. */
-typedef struct Follower {
-	Conv3x3 *c;
-	Iter **iter; /* by Iter.id: the iterator of the product */
-	bool ok;
-} Follower;
-
-static bool is_zero(const Expr *e)
-{
-	return e->kind == EX_CONST && e->i == 0;
-}
-
-static void follow_load(void *arg, Stmt *s, Expr *load)
-{
-	Follower *f = arg;
-	Iter **dim = f->c->dim[load->load.buf->id];
-
-	(void)s;
-	if (load->load.buf->kind == BUF_IN || load->load.buf->data)
-		return;
-	for (int d = 0; d < load->load.nidx; d++) {
-		const Expr *e = load->load.idx[d];
-
-		if (e->kind != EX_ITER) {
-			f->ok = f->ok && is_zero(e) && !dim[d];
-			continue;
-		}
-		f->ok = f->ok && dim[d] &&
-			(!f->iter[e->iter->id] || f->iter[e->iter->id] == dim[d]);
-		f->iter[e->iter->id] = dim[d];
-	}
-}
-
-/* Notes which iterators of the product index each dim of what S writes. ITER, by Iter.id: the
- * iterator of the product that one of S stands for. False if S does not write one element for
- * each. */
-static bool note_dims(Conv3x3 *c, const Stmt *s, Iter *const *iter)
-{
-	for (int d = 0; d < s->nwidx; d++) {
-		const Expr *e = s->widx[d];
-
-		if (e->kind != EX_ITER && !is_zero(e))
-			return false;
-		c->dim[s->out[0]->id][d] = e->kind == EX_ITER ? iter[e->iter->id] : NULL;
-		if (e->kind == EX_ITER && !c->dim[s->out[0]->id][d])
-			return false;
-		if (s->out[0]->kind == BUF_OUT && e->kind == EX_ITER && iter[e->iter->id] == c->o &&
-		    !innermost(s->out[0], d))
-			return false;
-	}
-	return true;
-}
-
-/* S is a map that reads what earlier statements write at its own element. */
-static bool follows(Conv3x3 *c, Stmt *s)
-{
-	Follower f = {c, NEW_ARRAY(c->k->arena, c->k->iters.n + 1, Iter *), true};
-
-	if (!stmt_is_simple_map(s) || stmt_can_fault(s))
-		return false;
-	stmt_loads(s, follow_load, &f);
-	return f.ok && note_dims(c, s, f.iter);
-}
-
-/* The statements after FIRST, the product, are such maps. */
-static bool has_epilogue(Conv3x3 *c, Stmt *first)
-{
-	Kernel *k = c->k;
-	Iter **self = NEW_ARRAY(k->arena, k->iters.n + 1, Iter *);
-
-	c->dim = arena_array(k->arena, (size_t)k->bufs.n + 1, sizeof *c->dim);
-	for (int i = 0; i < k->iters.n; i++) {
-		k->iters.at[i]->id = i;
-		self[i] = k->iters.at[i];
-	}
-	if (!note_dims(c, first, self))
-		return false;
-	for (int i = 1; i < k->stmts.n; i++)
-		if (!follows(c, k->stmts.at[i]))
-			return false;
-	return true;
-}
-
-/* D is a sum of symbols and quotients. Of sizes that are products, such as that of a broadcast, the
- * prover of schedules does not know how many tiles they have. */
-static bool is_plain_size(Ctx *c, Dim *d)
-{
-	Dim *mono, *a, *b;
-	int64_t coef;
-
-	for (int i = 0; dim_term(c, d, i, &coef, &mono); i++)
-		if (!dim_is_const(mono, NULL) && !dim_as_sym(mono) && !dim_as_floor(mono, &a, &b))
-			return false;
-	return true;
-}
-
-/* N's kernel is a convolution of 3x3 with a constant filter, *C. */
-static bool find(Module *m, Node *n, Conv3x3 *c)
-{
-	Kernel *k = node_kernel(n);
-	Contraction ct;
-
-	*c = (Conv3x3){.n = n, .k = k};
-	for (int i = 0; i < k->bufs.n; i++)
-		k->bufs.at[i]->id = i;
-	if (!stmt_contraction(k, k->stmts.at[0], &ct) || ct.ct != CT_F32 || ct.ng)
-		return false;
-	if (expr_is_weights(m, n, ct.a))
-		contraction_swap(&ct);
-	/* a filter that is to be stored as halves would be transformed to f32 */
-	if (dtype_is_half(m->opt.weight_type) && contraction_type(ct.b) == m->opt.weight_type)
-		return false;
-	if (ct.nk != 3 || ct.nn != 1 || ct.guard_b || !expr_is_weights(m, n, ct.b) ||
-	    ct.a->kind != EX_LOAD || ct.a->load.buf->kind != BUF_IN ||
-	    ct.a->load.buf->dtype != DT_F32 || ct.a->load.nidx != ct.a->load.buf->rank)
-		return false;
-	c->x = ct.a;
-	c->filter = ct.b;
-	c->o = ct.n[0];
-	/* the product has a dim for each of the others, the tiles, their points and the channels */
-	return read_image(c, &ct) && c->nother + 5 <= MAX_RANK &&
-	       is_plain_size(k->ctx, c->out[0]->extent) &&
-	       is_plain_size(k->ctx, c->out[1]->extent) && pads_with_zeros(c, ct.guard_a) &&
-	       has_epilogue(c, k->stmts.at[0]);
-}
-
-/* ---- Cost ---- */
-
-/* An estimate of D, where symbols have the values SYM. */
-static double estimate(const Dim *d, const int64_t *sym)
-{
-	int64_t v;
-
-	return dim_eval(d, sym, &v) && v > 0 ? (double)v : 1;
-}
-
-/* The sizes of a convolution: channels, images, and the result's rows and columns. */
-typedef struct ConvSizes {
-	double c, o, images, out[2];
-} ConvSizes;
-
-static ConvSizes sizes_of(Module *m, const Conv3x3 *c)
-{
-	/* A batch is often of one image, while images are rarely small. */
-	const int64_t *one = syms_sample(m->ctx, m->arena, 1),
-		      *image = syms_sample(m->ctx, m->arena, WINOGRAD_IMAGE);
-	ConvSizes s = {
-		.c = estimate(c->c->extent, one), .o = estimate(c->o->extent, one), .images = 1};
+	const Conv3x3 *c = p->c;
 
 	for (int i = 0; i < c->nother; i++)
-		s.images *= estimate(c->other[i]->extent, one);
+		p->iter[c->other[i]->id] = ex_iter(
+			p->k->pool, part_iter(p, c->other[i]->name, c->other[i]->extent));
+	part_iter(p, "th", tiles(p->k->ctx, c, 0, m));
+	part_iter(p, "tw", tiles(p->k->ctx, c, 1, m));
+	p->iter[channel->id] = ex_iter(p->k->pool, part_iter(p, channel->name, channel->extent));
+}
+
+/* The number of the tile along rows or columns. */
+static Expr *tile_at(const Part *p, int axis)
+{
+	return ex_iter(p->k->pool, p->it[p->c->nother + axis]);
+}
+
+/* Adds the part's buffer for B of the convolution. */
+static Buf *take_buf(Part *p, const Buf *b)
+{
+	Buf *n = p->buf[b->id];
+
+	if (n)
+		return n;
+	n = p->buf[b->id] = buf_copy(p->k->arena, b);
+	n->id = p->k->bufs.n;
+	vec_push(p->k->arena, &p->k->bufs, n);
+	if (b->kind == BUF_IN) {
+		p->in[p->nin] = node_in(p->c->n, b->param);
+		n->param = p->nin++;
+	}
+	return n;
+}
+
+static Expr *take(void *arg, Expr *e)
+{
+	Part *p = arg;
+
+	if (e->kind == EX_ITER)
+		return p->iter[e->iter->id];
+	if (e->kind != EX_LOAD)
+		return NULL;
+	if (p->held[e->load.buf->id])
+		return p->held[e->load.buf->id];
+	return ex_load(p->k->pool, take_buf(p, e->load.buf), e->load.idx, e->load.nidx);
+}
+
+static Expr *taken(Part *p, Expr *e)
+{
+	return ex_rewrite(p->k->pool, e, take, p);
+}
+
+/* Fills IT with the part's iterators, where the N of WITHIN, which lie within a tile, stand
+ * before the channel. Returns their number. */
+static int inside_tile(const Part *p, Iter *const *within, int n, Iter **it)
+{
+	const int tiles = p->nit - 1;
+
+	memcpy(it, p->it, (size_t)tiles * sizeof *it);
+	memcpy(it + tiles, within, (size_t)n * sizeof *it);
+	it[tiles + n] = p->it[tiles];
+	return tiles + n + 1;
+}
+
+/* A temporary of ROWS x COLUMNS for each tile and channel. */
+static Buf *square(Part *p, const char *name, int rows, int columns)
+{
+	const int tiles = p->nit - 1;
+	Dim *dims[MAX_RANK];
+
+	for (int i = 0; i < tiles; i++)
+		dims[i] = p->it[i]->extent;
+	dims[tiles] = dim_const(p->k->ctx, rows);
+	dims[tiles + 1] = dim_const(p->k->ctx, columns);
+	dims[tiles + 2] = p->it[tiles]->extent;
+	return kernel_temp(p->k, name, DT_F32, tiles + 3, dims);
+}
+
+/* The index of element (ROW,COLUMN) of a square. */
+static void square_index(const Part *p, Expr *row, Expr *column, Expr **idx)
+{
+	const int tiles = p->nit - 1;
+
+	for (int i = 0; i < tiles; i++)
+		idx[i] = ex_iter(p->k->pool, p->it[i]);
+	idx[tiles] = row;
+	idx[tiles + 1] = column;
+	idx[tiles + 2] = ex_iter(p->k->pool, p->it[tiles]);
+}
+
+static Expr *element(const Part *p, Buf *b, Expr *row, Expr *column)
+{
+	Expr *idx[MAX_RANK];
+
+	square_index(p, row, column, idx);
+	return kernel_load(p->k, b, idx);
+}
+
+static Expr *number(const Part *p, int i)
+{
+	return ex_int(p->k->pool, CT_I64, i);
+}
+
+/* The tensor [points, points, the part's iterators]. */
+static Buf *points_buf(Part *p, BufKind kind, const char *name, const WinogradForm *f)
+{
+	Dim *dims[MAX_RANK];
+
+	dims[0] = dims[1] = dim_const(p->k->ctx, f->points);
+	for (int i = 0; i < p->nit; i++)
+		dims[i + 2] = p->it[i]->extent;
+	return kernel_buf(p->k, kind, name, type_tensor(p->k->ctx, DT_F32, p->nit + 2, dims));
+}
+
+static void point_index(const Part *p, Expr *i, Expr *j, Expr **idx)
+{
+	idx[0] = i;
+	idx[1] = j;
+	for (int d = 0; d < p->nit; d++)
+		idx[d + 2] = ex_iter(p->k->pool, p->it[d]);
+}
+
+/* The sum of COEF * TERM over N terms, without those whose factor is 0, and without products by
+ * 1 and -1. */
+static Expr *combination(ExprPool *p, const double *coef, Expr *const *term, int n)
+{
+	Expr *sum = NULL;
+	int first = -1;
+
+	for (int i = 0; i < n && first < 0; i++)
+		first = coef[i] == 1 ? i : -1;
+	for (int i = 0; i < n && first < 0; i++)
+		first = coef[i] != 0 ? i : -1;
+	sum = coef[first] == 1 ? term[first]
+			       : ex_op2(p, IN_mul, ex_num(p, CT_F32, coef[first]), term[first]);
+	for (int i = 0; i < n; i++) {
+		if (i == first || coef[i] == 0)
+			continue;
+		sum = coef[i] == 1    ? ex_op2(p, IN_add, sum, term[i])
+		      : coef[i] == -1 ? ex_op2(p, IN_sub, sum, term[i])
+				      : ex_op3(p, IN_mad, ex_num(p, CT_F32, coef[i]), term[i], sum);
+	}
+	return sum;
+}
+
+typedef void ElementIndex(const Part *p, Expr *row, Expr *column, Expr **idx);
+
+/* Row ROW of the square TO: in each column, named NAME, the sum of COEF times the rows of FROM,
+ * whose elements INDEX finds. */
+static void combine_rows(Part *p, const WinogradForm *f, const double *coef, Buf *from,
+			 ElementIndex *index, Buf *to, int row, const char *name)
+{
+	Iter *column = kernel_iter(p->k, name, dim_const(p->k->ctx, f->points)), *it[MAX_ITERS];
+	const int n = inside_tile(p, &column, 1, it);
+	Expr *term[WINOGRAD_POINTS], *idx[MAX_RANK];
+
+	for (int i = 0; i < f->points; i++) {
+		index(p, number(p, i), ex_iter(p->k->pool, column), idx);
+		term[i] = kernel_load(p->k, from, idx);
+	}
+	square_index(p, number(p, row), ex_iter(p->k->pool, column), idx);
+	kernel_map(p->k, it, n, to, idx, combination(p->k->pool, coef, term, f->points), NULL);
+}
+
+/* Makes P the kernel of a new node before that of the convolution, which --explain says is WHAT.
+ * Returns the node's result. */
+static Value *finish(Module *m, Part *p, const Buf *out, const char *what)
+{
+	Node *n = node_new(m->graph, OP_Kernel, p->in, p->nin, 1, p->c->n);
+
+	node_locs_from(n, p->c->n);
+	n->out[0]->type = type_tensor(m->ctx, out->dtype, out->rank, out->dims);
+	kernel_node_set(n, p->k);
+	module_note(m, n, what);
+	return n->out[0];
+}
+
+/* The operand V of the part, [points, points, the part's iterators]. */
+static Buf *operand(Part *p, const char *name, Value *v)
+{
+	Buf *b = kernel_buf(p->k, BUF_IN, name, v->type);
+
+	b->param = p->nin;
+	p->in[p->nin++] = v;
+	return b;
+}
+
+/* ---- The filter ---- */
+
+/* f[i,j,c,o]. The sum is rounded once. */
+static Value *filter(Module *m, const Conv3x3 *c, const WinogradForm *f)
+{
+	enum { TAPS = WINOGRAD_TAPS };
+	double table[WINOGRAD_POINTS * WINOGRAD_POINTS * TAPS * TAPS];
+	Part p = part_new(m, c, "filter");
+	ExprPool *pool = p.k->pool;
+	Dim *points = dim_const(m->ctx, f->points), *taps = dim_const(m->ctx, TAPS);
+	Iter *i = part_iter(&p, "i", points), *j = part_iter(&p, "j", points),
+	     *ch = part_iter(&p, "c", c->c->extent), *o = part_iter(&p, "o", c->o->extent),
+	     *tap[2] = {kernel_iter(p.k, "r", taps), kernel_iter(p.k, "s", taps)};
+	Dim *dims[] = {points, points, ch->extent, o->extent};
+	Buf *out = kernel_buf(p.k, BUF_OUT, "filter", type_tensor(m->ctx, DT_F32, 4, dims)),
+	    *acc = kernel_temp(p.k, "acc", DT_F64, 4, dims), *factors;
+	Expr *at = ex_int(pool, CT_I64, 0);
+	Iter *const index[] = {i, j, tap[0], tap[1]};
+	int n = 0;
+
+	for (int a = 0; a < f->points; a++)
+		for (int b = 0; b < f->points; b++)
+			for (int r = 0; r < TAPS; r++)
+				for (int s = 0; s < TAPS; s++)
+					table[n++] = f->f[a][r] * f->f[b][s];
+	factors = kernel_table(p.k, "factors", DT_F64, n, table);
+	for (int d = 0; d < 4; d++)
+		at = ex_add(pool, ex_mul(pool, at, ex_dim(pool, index[d]->extent)),
+			    ex_iter(pool, index[d]));
+	p.iter[c->c->id] = ex_iter(pool, ch);
+	p.iter[c->o->id] = ex_iter(pool, o);
 	for (int d = 0; d < 2; d++)
-		s.out[d] = estimate(c->out[d]->extent, image);
-	return s;
+		p.iter[c->tap[d]->id] = ex_iter(pool, tap[d]);
+	kernel_reduce(p.k, MONOID_sum, p.it, 4, tap, 2, acc,
+		      ex_op2(pool, IN_mul, kernel_load(p.k, factors, &at),
+			     ex_cvt(pool, CT_F64, taken(&p, c->filter))),
+		      NULL);
+	kernel_map_id(p.k, p.it, out, ex_cvt(pool, CT_F32, kernel_load_iters(p.k, acc, p.it)));
+	return finish(m, &p, out, "the filter of a convolution by Winograd's method");
 }
 
-/* Seconds for POINTS products of ROWS x s->c by s->c x s->o matrices, the second of which comes
- * from memory. */
-static double products(const Target *t, const ConvSizes *s, double points, double rows)
-{
-	const double filter = points * s->c * s->o, compute = 2 * rows * filter / (t->gflops * 1e9),
-		     memory = 4 * filter / (t->memory * 1e9);
+/* ---- The image ---- */
 
-	return compute > memory ? compute : memory;
+/* d, a tile's part of the image. */
+static Buf *part_of_image(Part *p, const WinogradForm *f)
+{
+	ExprPool *pool = p->k->pool;
+	const Conv3x3 *c = p->c;
+	Buf *d = square(p, "d", f->points, f->points);
+	Iter *at[2], *it[MAX_ITERS];
+	Expr *load, *inside = NULL;
+
+	for (int i = 0; i < 2; i++) {
+		at[i] = kernel_iter(p->k, i ? "l" : "k", dim_const(p->k->ctx, f->points));
+		p->iter[c->out[i]->id] = ex_mul(pool, number(p, f->m), tile_at(p, i));
+		p->iter[c->tap[i]->id] = ex_iter(pool, at[i]);
+	}
+	load = taken(p, c->x);
+	for (int i = 0; i < 2; i++)
+		inside = ex_and(pool, inside,
+				ex_inside(pool, load->load.idx[c->at[i]],
+					  ex_dim(pool, load->load.buf->dims[c->at[i]])));
+	inside_tile(p, at, 2, it);
+	kernel_map_id(p->k, it, d, ex_op3(pool, IN_select, inside, load, ex_num(pool, CT_F32, 0)));
+	return d;
 }
 
-static double direct_seconds(const Target *t, const ConvSizes *s)
+/* v[i,j,tile,c] */
+static Value *image(Module *m, const Conv3x3 *c, const WinogradForm *f)
 {
-	return products(t, s, WINOGRAD_TAPS * WINOGRAD_TAPS, s->images * s->out[0] * s->out[1]);
+	Part p = part_new(m, c, "image");
+	Expr *term[WINOGRAD_POINTS], *idx[MAX_RANK];
+	Iter *i, *it[MAX_ITERS];
+	Buf *out, *d, *t;
+	int n;
+
+	add_iters(&p, f->m, c->c);
+	out = points_buf(&p, BUF_OUT, "image", f);
+	d = part_of_image(&p, f);
+	t = square(&p, "t", f->points, f->points);
+	for (int row = 0; row < f->points; row++)
+		combine_rows(&p, f, f->b[row], d, square_index, t, row, "l");
+	for (int column = 0; column < f->points; column++) {
+		i = kernel_iter(p.k, "i", dim_const(m->ctx, f->points));
+		n = inside_tile(&p, &i, 1, it);
+		for (int k = 0; k < f->points; k++)
+			term[k] = element(&p, t, ex_iter(p.k->pool, i), number(&p, k));
+		point_index(&p, ex_iter(p.k->pool, i), number(&p, column), idx);
+		kernel_map(p.k, it, n, out, idx,
+			   combination(p.k->pool, f->b[column], term, f->points), NULL);
+	}
+	return finish(m, &p, out, "the image of a convolution by Winograd's method, transformed");
 }
 
-/* Seconds for the convolution by tiles of M x M. */
-static double winograd_seconds(const Target *t, const ConvSizes *s, int m)
-{
-	const double points = (m + WINOGRAD_TAPS - 1) * (m + WINOGRAD_TAPS - 1),
-		     tiles = s->images * ceil(s->out[0] / m) * ceil(s->out[1] / m);
+/* ---- The product ---- */
 
-	return products(t, s, points, tiles) +
-	       points * tiles * (s->c + s->o) * (double)WINOGRAD_TRANSFORM / (t->gflops * 1e9);
+/* p[i,j,tile,o] */
+static Value *product(Module *m, const Conv3x3 *c, const WinogradForm *f, Value *image,
+		      Value *filter)
+{
+	Part p = part_new(m, c, "product");
+	Dim *points = dim_const(m->ctx, f->points);
+	Iter *i = kernel_iter(p.k, "i", points), *j = kernel_iter(p.k, "j", points),
+	     *ch = kernel_iter(p.k, "c", c->c->extent), *band[MAX_ITERS], *row[MAX_ITERS];
+	Buf *v = operand(&p, "image", image), *w = operand(&p, "filter", filter), *out;
+	int n = 0;
+
+	add_iters(&p, f->m, c->o);
+	out = points_buf(&p, BUF_OUT, "product", f);
+	band[n++] = i;
+	band[n++] = j;
+	for (int d = 0; d < p.nit; d++)
+		band[n++] = p.it[d];
+	memcpy(row, band, (size_t)n * sizeof *row);
+	row[n - 1] = ch;
+	kernel_reduce(p.k, MONOID_sum, band, n, &ch, 1, out,
+		      ex_op2(p.k->pool, IN_mul, kernel_load_iters(p.k, v, row),
+			     kernel_load_iters(p.k, w, (Iter *[]){i, j, ch, band[n - 1]})),
+		      NULL);
+	return finish(m, &p, out, "the products of a convolution by Winograd's method");
 }
 
-/* Notes for --explain what C takes by its taps and by each form. */
-static void explain(Module *m, const Conv3x3 *c, const ConvSizes *s, int chosen)
-{
-	const Target *t = m->target[0];
-	StrBuf b = {0};
+/* ---- The result ---- */
 
-	strbuf_printf(&b, "convolution of 3x3 %s", chosen ? "by Winograd's " : "by its taps");
-	if (chosen)
-		strbuf_printf(&b, "F(%d,3)", chosen);
-	strbuf_printf(&b, "; predicted: %.3g ms by its taps", direct_seconds(t, s) * 1e3);
-	for (int f = 2; f <= m->opt.winograd; f += 2)
-		strbuf_printf(&b, ", %.3g ms by F(%d,3)", winograd_seconds(t, s, f) * 1e3, f);
-	module_note(m, c->n, strbuf_str(&b));
-	strbuf_free(&b);
+/* Statement S of the convolution's kernel has the value VAL in row A of the tile, in a constant
+ * column. Reads of it, by later statements, are at this element, too. */
+static void write_element(Part *p, const Stmt *s, Iter *a, Expr *val, Expr *guard)
+{
+	Expr *idx[MAX_RANK];
+	Iter *it[MAX_ITERS];
+	const int n = inside_tile(p, &a, 1, it);
+
+	p->held[s->out[0]->id] = val;
+	if (s->out[0]->kind == BUF_TEMP)
+		return;
+	for (int d = 0; d < s->nwidx; d++)
+		idx[d] = taken(p, s->widx[d]);
+	kernel_map(p->k, it, n, take_buf(p, s->out[0]), idx, val, guard);
 }
 
-/* The size of the tiles by which C is fastest; 0: by its taps. */
-static int choose(Module *m, const Conv3x3 *c)
+/* Gives the iterators of S, a statement of the epilogue, the values of the product's that they
+ * stand for. */
+static void set_iters(Part *p, const Stmt *s)
 {
-	const Target *t = m->target[0];
-	const ConvSizes s = sizes_of(m, c);
-	double best = direct_seconds(t, &s) * (double)WINOGRAD_GAIN / 100;
-	int chosen = 0;
+	for (int d = 0; d < s->nwidx; d++)
+		if (s->widx[d]->kind == EX_ITER)
+			p->iter[s->widx[d]->iter->id] = p->iter[p->c->dim[s->out[0]->id][d]->id];
+}
 
-	for (int f = 2; f <= m->opt.winograd && s.c >= (double)WINOGRAD_CHANNELS; f += 2)
-		if (winograd_seconds(t, &s, f) < best) {
-			best = winograd_seconds(t, &s, f);
-			chosen = f;
-		}
-	explain(m, c, &s, chosen);
-	return chosen;
+/* Elements (A,B) of the tile for all rows A, with the sums VAL. */
+static void finish_elements(Part *p, const WinogradForm *f, Iter *a, int b, Expr *val)
+{
+	const Conv3x3 *c = p->c;
+	ExprPool *pool = p->k->pool;
+	Expr *const at[2] = {ex_iter(pool, a), number(p, b)};
+	Expr *guard = NULL;
+
+	for (int d = 0; d < 2; d++) {
+		Dim *all = c->out[d]->extent;
+		Expr *e = ex_add(pool, ex_mul(pool, number(p, f->m), tile_at(p, d)), at[d]);
+
+		p->iter[c->out[d]->id] = e;
+		if (!dim_multiple(p->k->ctx, all, f->m))
+			guard = ex_and(pool, guard, ex_op2(pool, IN_lt, e, ex_dim(pool, all)));
+	}
+	if (guard && guard->kind == EX_CONST && !guard->i)
+		return; /* beyond an image of fewer columns than a tile */
+	write_element(p, c->k->stmts.at[0], a, val, guard);
+	for (int i = 1; i < c->k->stmts.n; i++) {
+		Stmt *s = c->k->stmts.at[i];
+
+		set_iters(p, s);
+		write_element(p, s, a, taken(p, s->val[0]), guard);
+	}
+}
+
+/* Makes the node of the convolution compute its results from POINTS, and its epilogue. */
+static void result(Module *m, const Conv3x3 *c, const WinogradForm *f, Value *points)
+{
+	Part p = part_new(m, c, NULL);
+	Buf *in = operand(&p, "product", points), *t;
+	Expr *term[WINOGRAD_POINTS];
+	Iter *a;
+
+	add_iters(&p, f->m, c->o);
+	t = square(&p, "t", f->m, f->points);
+	for (int row = 0; row < f->m; row++)
+		combine_rows(&p, f, f->a[row], in, point_index, t, row, "j");
+	for (int column = 0; column < f->m; column++) {
+		a = kernel_iter(p.k, "a", dim_const(m->ctx, f->m));
+		for (int k = 0; k < f->points; k++)
+			term[k] = element(&p, t, ex_iter(p.k->pool, a), number(&p, k));
+		finish_elements(&p, f, a, column,
+				combination(p.k->pool, f->a[column], term, f->points));
+	}
+	for (int i = 0; i < p.nin; i++)
+		node_set_input(c->n, i, p.in[i]);
+	node_truncate_inputs(c->n, p.nin);
+	kernel_node_set(c->n, p.k);
 }
 
 void winograd(Module *m, Node *n)
 {
-	Conv3x3 c;
+	const Form *form = m->opt.winograd ? module_form(m, n) : NULL;
 	WinogradForm f;
-	int tile;
+	Conv3x3 c;
+	Value *v;
 
-	if (!m->opt.winograd || !find(m, n, &c))
+	if (!form || !conv3x3_find(m, n, &c))
 		return;
-	tile = choose(m, &c);
-	if (!tile)
+	conv3x3_explain(m, &c, form->winograd);
+	if (!form->winograd)
 		return;
-	winograd_form(tile, &f);
-	winograd_build(m, &c, &f);
+	winograd_form(form->winograd, &f);
+	v = image(m, &c, &f);
+	result(m, &c, &f, product(m, &c, &f, v, filter(m, &c, &f)));
+	form_changed(m, n);
 }

@@ -3,7 +3,9 @@
 #ifndef PASSES_LAYOUT_WINOGRAD_FORM_H
 #define PASSES_LAYOUT_WINOGRAD_FORM_H
 
-enum { WINOGRAD_TAPS = 3, WINOGRAD_MOST = 4, WINOGRAD_POINTS = WINOGRAD_MOST + WINOGRAD_TAPS - 1 };
+#include "passes/forms/conv3x3.h"
+
+enum { WINOGRAD_MOST = 4, WINOGRAD_POINTS = WINOGRAD_MOST + WINOGRAD_TAPS - 1 };
 
 /*
  * F(m,3): M results y from M + 2 inputs d and three taps g, by POINTS multiplications: y = a ((f g)

@@ -20,6 +20,7 @@
  * them. The pass is the last that may move values: layouts have been chosen, and the results are
  * where the caller's memory is.
  */
+#include "passes/forms/form.h"
 #include "passes/memory/alias.h"
 #include "passes/forms/kernels.h"
 #include "passes/module.h"
@@ -353,6 +354,7 @@ bool pass_alias(Module *m)
 		if (c.splits)
 			c.copy = alias_split(node_kernel(c.node), &c.split);
 		share(m, &c);
+		forms_changed(m);
 	}
 	return true;
 }

@@ -92,7 +92,7 @@ static void contraction(PolyCase *t)
 
 static void row(PolyCase *t)
 {
-	emit_as(t, kernel_class(t->k) == KC_MAP ? STRATEGY_MAP : STRATEGY_ROW);
+	emit_as(t, kernel_kind(t->k) == FORM_MAP ? STRATEGY_MAP : STRATEGY_ROW);
 }
 
 static void attention(PolyCase *t)

@@ -295,7 +295,7 @@ static void choose_factors(Calibration *x, int k)
 	}
 }
 
-void calibration_set_form(Calibration *x, int k, Form f)
+void calibration_set_form(Calibration *x, int k, Smoothing f)
 {
 	const ActivationRange *r = &x->range[k];
 
@@ -329,7 +329,7 @@ float *calibration_weights(const Calibration *x, Arena *a, int l)
 }
 
 /* Chooses the scales of the weights with the factors that are set, as those of FORM. */
-static void choose_scales(Calibration *x, int l, Form form)
+static void choose_scales(Calibration *x, int l, Smoothing form)
 {
 	const QuantLayer *layer = &x->layers.at[l];
 	Arena *tmp = arena_new();
@@ -352,9 +352,9 @@ static void choose_weights(Calibration *x)
 	for (int f = FORMS - 1; f >= 0; f--) {
 		x->scales_of[f] = NEW_ARRAY(x->a, x->layers.n + 1, float *);
 		for (int k = 0; k < x->probe.activations; k++)
-			calibration_set_form(x, k, (Form)f);
+			calibration_set_form(x, k, (Smoothing)f);
 		for (int l = 0; l < x->layers.n; l++)
-			choose_scales(x, l, (Form)f);
+			choose_scales(x, l, (Smoothing)f);
 	}
 }
 

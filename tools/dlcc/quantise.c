@@ -109,7 +109,7 @@ static void set_candidate(Planner *p, int k, int c)
 {
 	const ValueRange *r = &p->x.range[k].form[c / RANGES];
 
-	calibration_set_form(&p->x, k, (Form)(c / RANGES));
+	calibration_set_form(&p->x, k, (Smoothing)(c / RANGES));
 	set_range(p, k, c % RANGES ? range_least_squares(r) : range_all(r));
 }
 

@@ -48,7 +48,7 @@ float scale_of_channel(const float *x, int64_t n, int64_t group, int64_t stride)
 
 /* ---- calibrate.c ---- */
 
-typedef enum Form { PLAIN, SMOOTHED, FORMS } Form;
+typedef enum Smoothing { PLAIN, SMOOTHED, FORMS } Smoothing;
 
 /* What is known of an activation. */
 typedef struct ActivationRange {
@@ -83,7 +83,7 @@ typedef struct Calibration {
  * after a diagnostic. */
 bool calibrate(Calibration *x, const PackageOpts *o, const char *folder);
 /* Activation K, and the weights of its layers, are smoothed, or not, from now on. */
-void calibration_set_form(Calibration *x, int k, Form f);
+void calibration_set_form(Calibration *x, int k, Smoothing f);
 /* How many of L's weights there are for one index of AXIS and of those before it; AXIS -1: in all. */
 int64_t weights_after(const QuantLayer *l, int axis);
 /* The weights of layer L, with their factors; in A. */

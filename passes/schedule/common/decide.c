@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * decide: chooses how every CPU runs every kernel. Strategies are tried in the order of their
- * table; each recognises its kernels by their access relations: *product* takes matrix products
- * (cpu/gemm_decide.c), *map* and *row* everything else whose statements have a common parallel
- * band, a softmax for example (cpu/row_decide.c). A kernel that none of these takes is run
- * statement by statement, one stage for each (*order*). Kernels for GPUs have no decisions: their
+ * decide: chooses how every CPU runs every kernel. The kernel's form says which strategy is tried
+ * first (passes/forms/form.h), and the others follow in the order of their table: *product* takes
+ * contractions that are tiled (cpu/gemm_decide.c), *attention* attentions, *map* and *row* everything
+ * else whose statements have a common parallel band, a softmax for example (cpu/row_decide.c). A
+ * kernel that none of these takes is run statement by statement, one stage for each (*order*). Kernels for GPUs have no decisions: their
  * strategies decide while they emit (gpu/sched_gpu.c).
  *
  * A file of the user replaces decisions (schedule_file.c).
  */
+#include "passes/forms/form.h"
 #include "passes/schedule/common/decision.h"
 #include "passes/schedule/cpu/cpu.h"
 
@@ -25,11 +26,22 @@ const StrategyInfo strategy_table[STRATEGY_COUNT] = {
 			    rows_offer, rows_reason},
 };
 
-Decision *decide(const Target *t, Kernel *k, bool on_host)
+/* The first strategy to try for a kernel of form F; null: it is on the host, beside code for a GPU,
+ * has few elements and needs no tiles. */
+static Strategy first_strategy(const Form *f)
+{
+	if (f && f->tiled)
+		return STRATEGY_PRODUCT;
+	return f && f->kind == FORM_ATTENTION ? STRATEGY_ATTENTION : STRATEGY_MAP;
+}
+
+/* How K, of form F, is scheduled on CPU T. K is a copy that the function may change; its arena holds
+ * the result. */
+static Decision *decide(const Target *t, Kernel *k, const Form *f)
 {
 	Decision *d = NEW(k->arena, Decision);
 
-	for (int s = on_host ? STRATEGY_MAP : STRATEGY_PRODUCT; s < STRATEGY_COUNT; s++) {
+	for (int s = first_strategy(f); s < STRATEGY_COUNT; s++) {
 		*d = (Decision){.strategy = (Strategy)s};
 		if (strategy_table[s].choose(t, k, d))
 			break;
@@ -78,7 +90,9 @@ bool pass_decide(Module *m)
 			diag_at(m->ctx, node_diag(n));
 			tmp = arena_new();
 			m->decision[t][n->id] = decision_copy(
-				m->arena, decide(of, kernel_clone(k, tmp), host), k->stmts.n);
+				m->arena,
+				decide(of, kernel_clone(k, tmp), host ? NULL : module_form(m, n)),
+				k->stmts.n);
 			arena_free(tmp);
 		}
 	}

@@ -160,9 +160,6 @@ extern const StrategyInfo strategy_table[STRATEGY_COUNT];
 /* T as kernels of M may use it. Its products of bf16 take subnormal numbers for zero, so they
  * need an option that allows this. */
 const Target *decide_target(const Module *m, const Target *t);
-/* How K is scheduled on CPU T. ON_HOST: the kernel has few elements, beside code for a GPU, and
- * needs no product. K is a copy that the function may change; its arena holds the result. */
-Decision *decide(const Target *t, Kernel *k, bool on_host);
 /* A copy in A of D, a decision for a kernel of NSTMTS statements. */
 Decision *decision_copy(Arena *a, const Decision *d, int nstmts);
 

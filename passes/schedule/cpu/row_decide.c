@@ -10,6 +10,7 @@
  * The forms that a reduction may have depend on the stage and on the locals of earlier statements.
  * So the choice opens the stage, in a schedule that is thrown away, as does the check.
  */
+#include "passes/forms/form.h"
 #include "passes/schedule/cpu/cpu.h"
 #include "passes/schedule/cpu/row_impl.h"
 
@@ -231,7 +232,7 @@ bool rows_one_stage(Kernel *k)
 {
 	Band band;
 
-	if (kernel_class(k) == KC_OTHER && !kernel_is_maps(k) && !has_scans(k))
+	if (kernel_kind(k) == FORM_ORDER && !kernel_is_maps(k) && !has_scans(k))
 		return false;
 	band_of_stage(k, k->arena, &band);
 	return band.n || k->stmts.n == 1;
@@ -276,10 +277,10 @@ static void form_reason(const Stmt *s, const StmtDecision *how, StrBuf *b)
 void rows_reason(const Target *t, Kernel *k, const Decision *d, StrBuf *b)
 {
 	const char *before = "";
-	Contraction c;
+	const Form f = form_of_stmt(k, k->stmts.at[0]);
 
 	(void)t;
-	if (stmt_contraction(k, k->stmts.at[0], &c) && product_reads_rows(k, &c, c.b, c.m, c.nm)) {
+	if (f.c.s && product_reads_rows(k, &f.c, f.c.b, f.c.m, f.c.nm)) {
 		strbuf_puts(
 			b,
 			"no product, since packing its pixels for few channels would take longer than to read them for each");

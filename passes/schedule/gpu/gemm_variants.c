@@ -7,6 +7,7 @@
  * two: whether that size is a multiple of a tile says nothing about other sizes. A variant that
  * saves little by the model of passes/schedule/gpu/gemm_choose.c is left out.
  */
+#include "passes/forms/form.h"
 #include "passes/schedule/gpu/gemm_impl.h"
 #include "passes/schedule/gpu/gpu_impl.h"
 
@@ -93,15 +94,17 @@ static int worth_having(const Module *m, const Target *t, Kernel *k, SizeStep *s
 
 int gemm_gpu_steps(const Module *m, const Target *t, Kernel *k, SizeStep *step)
 {
-	Contraction c;
+	Form f;
 	Dim *rows, *others;
 	int64_t least;
 	int n = 0, few, all;
 
-	if (kernel_class(k) != KC_CONTRACTION || !stmt_contraction(k, k->stmts.at[0], &c))
+	if (kernel_kind(k) != FORM_CONTRACTION)
 		return 0;
-	rows = iters_points(k->ctx, c.m, c.nm);
-	others = dim_mul(k->ctx, iters_points(k->ctx, c.n, c.nn), iters_points(k->ctx, c.g, c.ng));
+	f = form_of_stmt(k, k->stmts.at[0]);
+	rows = iters_points(k->ctx, f.c.m, f.c.nm);
+	others = dim_mul(k->ctx, iters_points(k->ctx, f.c.n, f.c.nn),
+			 iters_points(k->ctx, f.c.g, f.c.ng));
 	for (size_t i = 0; i < sizeof few_rows / sizeof *few_rows; i++)
 		n = gpu_add_step(k->ctx, step, n, rows, few_rows[i]);
 	few = n;
@@ -112,7 +115,7 @@ int gemm_gpu_steps(const Module *m, const Target *t, Kernel *k, SizeStep *step)
 		if (gpu_least(k->ctx, others) <= results_each[i] * t->gpu->sms / least)
 			n = gpu_add_step(k->ctx, step, n, dim_mul(k->ctx, rows, others),
 					 results_each[i] * t->gpu->sms);
-	all = add_short(k->ctx, step, n, iters_points(k->ctx, c.k, c.nk));
+	all = add_short(k->ctx, step, n, iters_points(k->ctx, f.c.k, f.c.nk));
 	return worth_having(m, t, k, step, n ? few * all / n : 0, all);
 }
 

@@ -9,6 +9,7 @@
  * elements of the remaining points are in the block's shared memory, those of each thread apart:
  * first the inputs, and in their place the temporaries computed from them.
  */
+#include "passes/forms/form.h"
 #include "passes/schedule/gpu/group_impl.h"
 
 enum {
@@ -319,10 +320,8 @@ static int64_t runs_of(const Group *t, int64_t points)
 /* A sum of products, as of a matrix and a vector, whose terms have the same order in every row. */
 static bool sums_products(const Group *t)
 {
-	Contraction c;
-
 	for (int i = 0; i < t->n; i++)
-		if (stmt_contraction(t->r->k, t->part[i].s, &c))
+		if (form_of_stmt(t->r->k, t->part[i].s).kind == FORM_CONTRACTION)
 			return true;
 	return false;
 }

@@ -54,7 +54,7 @@ Dim *gpu_row_length(Kernel *k)
 	Band band;
 	Dim *n;
 
-	if (kernel_class(k) == KC_OTHER)
+	if (kernel_kind(k) == FORM_ORDER)
 		return NULL;
 	band_of(k, k->arena, &band);
 	for (int i = 0; i < k->stmts.n; i++) {

@@ -94,7 +94,7 @@ static int row_steps(Kernel *k, SizeStep *step)
 int sched_gpu_steps(const Module *m, const Target *t, Kernel *k, SizeStep *step)
 {
 	return !t->gpu                             ? 0
-	       : kernel_class(k) == KC_CONTRACTION ? gemm_gpu_steps(m, t, k, step)
+	       : kernel_kind(k) == FORM_CONTRACTION ? gemm_gpu_steps(m, t, k, step)
 						   : row_steps(k, step);
 }
 
@@ -103,13 +103,13 @@ int sched_gpu_steps(const Module *m, const Target *t, Kernel *k, SizeStep *step)
 static void stages(const Module *m, const Target *t, Kernel *k, int first, int last, Schedule *s)
 {
 	LBuild b = l_build(k, s);
-	KernelClass c = kernel_class_of(k, first, last);
+	FormKind c = stmts_kind(k, first, last);
 	SkinnyRows skinny;
 	Band band;
 
 	if (first == 0 && sched_gpu_contraction(m, t, k, last, s))
 		return;
-	if (c != KC_OTHER && !all_maps(k, first, last) && !any_packed(k, first, last)) {
+	if (c != FORM_ORDER && !all_maps(k, first, last) && !any_packed(k, first, last)) {
 		band_of_some(k, first, last, k->arena, &band);
 		gpu_skinny_rows(s, k, first, &band, &skinny);
 		if (band.n || first == last || band_is_rows(k, first, last, &band)) {

@@ -6,6 +6,7 @@
  * (passes/schedule/gpu/group.c). The number of rows need not be known when compiling; a variant's
  * guard says that they are few.
  */
+#include "passes/forms/form.h"
 #include "passes/layout/fragments.h"
 #include "passes/schedule/gpu/gpu_impl.h"
 
@@ -56,24 +57,24 @@ bool gpu_is_skinny(const SkinnyRows *f, int b)
 
 void gpu_skinny_rows(const Schedule *s, Kernel *k, int first, const Band *band, SkinnyRows *skinny)
 {
-	Contraction c;
-	AlongSum x = {k, &c, false};
+	const Form f = form_of_stmt(k, k->stmts.at[first]);
+	AlongSum x = {k, &f.c, false};
 
 	*skinny = (SkinnyRows){.rows = dim_const(k->ctx, 1)};
-	if (!stmt_contraction(k, k->stmts.at[first], &c) || !c.nn)
+	if (f.kind != FORM_CONTRACTION)
 		return;
 	for (int b = 0; b < band->n; b++)
-		for (int i = 0; i < c.nm; i++)
-			if (band->of[first][b] == c.m[i]) {
+		for (int i = 0; i < f.c.nm; i++)
+			if (band->of[first][b] == f.c.m[i]) {
 				skinny->of[skinny->n++] = b;
-				skinny->rows = dim_mul(k->ctx, skinny->rows, c.m[i]->extent);
+				skinny->rows = dim_mul(k->ctx, skinny->rows, f.c.m[i]->extent);
 			}
 	skinny->most = gpu_most(s, skinny->rows);
-	if (skinny->n != c.nm || skinny->most > MOST_ROWS)
+	if (skinny->n != f.c.nm || skinny->most > MOST_ROWS)
 		skinny->n = 0;
 	if (skinny->n)
-		find_lanes(k, &c, first, band, skinny);
-	ex_walk(c.b, along_sum, &x);
+		find_lanes(k, &f.c, first, band, skinny);
+	ex_walk(f.c.b, along_sum, &x);
 	skinny->along = x.yes;
 }
 

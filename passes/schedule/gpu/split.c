@@ -100,7 +100,7 @@ bool gpu_may_split(Kernel *k)
 
 	for (int i = 0; i < k->stmts.n; i++)
 		any = any || may_split(k->ctx, k->stmts.at[i]);
-	return any && kernel_class(k) != KC_OTHER;
+	return any && kernel_kind(k) != FORM_ORDER;
 }
 
 /* ---- How the kernel stands without ---- */

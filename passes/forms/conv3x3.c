@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Fewer multiplications are bought with memory traffic: the transformed image and the products are
+ * larger than the image and the result, and the transformed filter is larger than the filter. The
+ * cost model counts both sides.
+ */
+#include "passes/forms/conv3x3.h"
+
+#include "passes/forms/contraction.h"
+
+#include <math.h>
+
+enum {
+	/* Operations that take as long as the transform of an element of the image or of the
+	 * products: it is loaded about seven times, from L1, and stored twice. Measured on
+	 * channels of 64 and 128. */
+	WINOGRAD_TRANSFORM = 28,
+	/* Percent of the time of a convolution by its taps that one by Winograd may take. */
+	WINOGRAD_GAIN = 90,
+	/* With fewer channels, the sums that hide the rounding of the transforms are short: the
+	 * error could be above that of a convolution by its taps (docs/numerics.md). */
+	WINOGRAD_CHANNELS = 16,
+	/* Rows and columns of images of unknown size. */
+	WINOGRAD_IMAGE = 64
+};
+
+/* ---- Recognition ---- */
+
+static bool innermost(const Buf *b, int d)
+{
+	return buf_axis(b, d) == (b->layout ? b->layout->n : b->rank) - 1;
+}
+
+/* IDX is tap + position + a constant. */
+static bool slides(Ctx *c, Expr *idx, const Contraction *ct, Iter **tap, Iter **position)
+{
+	Affine a;
+
+	*tap = *position = NULL;
+	if (!ex_affine(c, idx, &a) || a.n != 2 || !dim_is_const(a.base, NULL))
+		return false;
+	for (int i = 0; i < 2; i++) {
+		if (!dim_equals(a.coef[i], 1))
+			return false;
+		for (int k = 0; k < ct->nk; k++)
+			*tap = ct->k[k] == a.iter[i] ? a.iter[i] : *tap;
+		for (int m = 0; m < ct->nm; m++)
+			*position = ct->m[m] == a.iter[i] ? a.iter[i] : *position;
+	}
+	return *tap && *position && dim_equals((*tap)->extent, WINOGRAD_TAPS);
+}
+
+/* Assigns the dims of the image. */
+static bool read_image(Conv3x3 *c, const Contraction *ct)
+{
+	const Expr *x = c->x;
+	int windows = 0;
+
+	for (int d = 0; d < x->load.nidx; d++) {
+		Expr *e = x->load.idx[d];
+
+		if (!expr_has_any(e, ct->k, ct->nk))
+			continue;
+		if (e->kind == EX_ITER && !c->c && innermost(x->load.buf, d)) {
+			c->c = e->iter;
+		} else {
+			if (windows == 2 ||
+			    !slides(c->k->ctx, e, ct, &c->tap[windows], &c->out[windows]))
+				return false;
+			c->at[windows++] = d;
+		}
+	}
+	if (windows < 2 || !c->c || c->tap[0] == c->tap[1] || c->out[0] == c->out[1])
+		return false;
+	for (int i = 0; i < ct->nm; i++)
+		if (ct->m[i] != c->out[0] && ct->m[i] != c->out[1])
+			c->other[c->nother++] = ct->m[i];
+	for (int d = 0; d < x->load.nidx; d++)
+		if (d != c->at[0] && d != c->at[1] && expr_has_any(x->load.idx[d], c->out, 2))
+			return false;
+	return true;
+}
+
+static bool has_conjunct(const Expr *all, const Expr *e)
+{
+	return all == e || (ex_is_op(all, IN_and) &&
+			    (has_conjunct(all->op.arg[0], e) || has_conjunct(all->op.arg[1], e)));
+}
+
+static bool conjuncts_of(const Expr *e, const Expr *all)
+{
+	return ex_is_op(e, IN_and)
+		       ? conjuncts_of(e->op.arg[0], all) && conjuncts_of(e->op.arg[1], all)
+		       : has_conjunct(all, e);
+}
+
+/* The guard leaves out terms outside of the image, and no others: padding is zero. */
+static bool pads_with_zeros(const Conv3x3 *c, const Expr *guard)
+{
+	ExprPool *p = c->k->pool;
+	Expr *inside = NULL;
+
+	for (int d = 0; d < 2; d++)
+		inside = ex_and(p, inside,
+				ex_inside(p, c->x->load.idx[c->at[d]],
+					  ex_dim(p, c->x->load.buf->dims[c->at[d]])));
+	return !guard || conjuncts_of(guard, inside);
+}
+
+/* A statement of the epilogue, of whose iterators it is found out which ones of the product they
+ * stand for. */
+typedef struct Follower {
+	Conv3x3 *c;
+	Iter **iter; /* by Iter.id: the iterator of the product */
+	bool ok;
+} Follower;
+
+static bool is_zero(const Expr *e)
+{
+	return e->kind == EX_CONST && e->i == 0;
+}
+
+static void follow_load(void *arg, Stmt *s, Expr *load)
+{
+	Follower *f = arg;
+	Iter **dim = f->c->dim[load->load.buf->id];
+
+	(void)s;
+	if (load->load.buf->kind == BUF_IN || load->load.buf->data)
+		return;
+	for (int d = 0; d < load->load.nidx; d++) {
+		const Expr *e = load->load.idx[d];
+
+		if (e->kind != EX_ITER) {
+			f->ok = f->ok && is_zero(e) && !dim[d];
+			continue;
+		}
+		f->ok = f->ok && dim[d] &&
+			(!f->iter[e->iter->id] || f->iter[e->iter->id] == dim[d]);
+		f->iter[e->iter->id] = dim[d];
+	}
+}
+
+/* Notes which iterators of the product index each dim of what S writes. ITER, by Iter.id: the
+ * iterator of the product that one of S stands for. False if S does not write one element for
+ * each. */
+static bool note_dims(Conv3x3 *c, const Stmt *s, Iter *const *iter)
+{
+	for (int d = 0; d < s->nwidx; d++) {
+		const Expr *e = s->widx[d];
+
+		if (e->kind != EX_ITER && !is_zero(e))
+			return false;
+		c->dim[s->out[0]->id][d] = e->kind == EX_ITER ? iter[e->iter->id] : NULL;
+		if (e->kind == EX_ITER && !c->dim[s->out[0]->id][d])
+			return false;
+		if (s->out[0]->kind == BUF_OUT && e->kind == EX_ITER && iter[e->iter->id] == c->o &&
+		    !innermost(s->out[0], d))
+			return false;
+	}
+	return true;
+}
+
+/* S is a map that reads what earlier statements write at its own element. */
+static bool follows(Conv3x3 *c, Stmt *s)
+{
+	Follower f = {c, NEW_ARRAY(c->k->arena, c->k->iters.n + 1, Iter *), true};
+
+	if (!stmt_is_simple_map(s) || stmt_can_fault(s))
+		return false;
+	stmt_loads(s, follow_load, &f);
+	return f.ok && note_dims(c, s, f.iter);
+}
+
+/* The statements after FIRST, the product, are such maps. */
+static bool has_epilogue(Conv3x3 *c, Stmt *first)
+{
+	Kernel *k = c->k;
+	Iter **self = NEW_ARRAY(k->arena, k->iters.n + 1, Iter *);
+
+	c->dim = arena_array(k->arena, (size_t)k->bufs.n + 1, sizeof *c->dim);
+	for (int i = 0; i < k->iters.n; i++) {
+		k->iters.at[i]->id = i;
+		self[i] = k->iters.at[i];
+	}
+	if (!note_dims(c, first, self))
+		return false;
+	for (int i = 1; i < k->stmts.n; i++)
+		if (!follows(c, k->stmts.at[i]))
+			return false;
+	return true;
+}
+
+/* D is a sum of symbols and quotients. Of sizes that are products, such as that of a broadcast, the
+ * prover of schedules does not know how many tiles they have. */
+static bool is_plain_size(Ctx *c, Dim *d)
+{
+	Dim *mono, *a, *b;
+	int64_t coef;
+
+	for (int i = 0; dim_term(c, d, i, &coef, &mono); i++)
+		if (!dim_is_const(mono, NULL) && !dim_as_sym(mono) && !dim_as_floor(mono, &a, &b))
+			return false;
+	return true;
+}
+
+bool conv3x3_find(Module *m, Node *n, Conv3x3 *c)
+{
+	Kernel *k = node_kernel(n);
+	Contraction ct;
+
+	*c = (Conv3x3){.n = n, .k = k};
+	for (int i = 0; i < k->bufs.n; i++)
+		k->bufs.at[i]->id = i;
+	if (!stmt_contraction(k, k->stmts.at[0], &ct) || ct.ct != CT_F32 || ct.ng)
+		return false;
+	if (expr_is_weights(m, n, ct.a))
+		contraction_swap(&ct);
+	/* a filter that is to be stored as halves would be transformed to f32 */
+	if (dtype_is_half(m->opt.weight_type) && contraction_type(ct.b) == m->opt.weight_type)
+		return false;
+	if (ct.nk != 3 || ct.nn != 1 || ct.guard_b || !expr_is_weights(m, n, ct.b) ||
+	    ct.a->kind != EX_LOAD || ct.a->load.buf->kind != BUF_IN ||
+	    ct.a->load.buf->dtype != DT_F32 || ct.a->load.nidx != ct.a->load.buf->rank)
+		return false;
+	c->x = ct.a;
+	c->filter = ct.b;
+	c->o = ct.n[0];
+	/* the product has a dim for each of the others, the tiles, their points and the channels */
+	return read_image(c, &ct) && c->nother + 5 <= MAX_RANK &&
+	       is_plain_size(k->ctx, c->out[0]->extent) &&
+	       is_plain_size(k->ctx, c->out[1]->extent) && pads_with_zeros(c, ct.guard_a) &&
+	       has_epilogue(c, k->stmts.at[0]);
+}
+
+/* ---- Cost ---- */
+
+/* An estimate of D, where symbols have the values SYM. */
+static double estimate(const Dim *d, const int64_t *sym)
+{
+	int64_t v;
+
+	return dim_eval(d, sym, &v) && v > 0 ? (double)v : 1;
+}
+
+/* The sizes of a convolution: channels, images, and the result's rows and columns. */
+typedef struct ConvSizes {
+	double c, o, images, out[2];
+} ConvSizes;
+
+static ConvSizes sizes_of(Module *m, const Conv3x3 *c)
+{
+	/* A batch is often of one image, while images are rarely small. */
+	const int64_t *one = syms_sample(m->ctx, m->arena, 1),
+		      *image = syms_sample(m->ctx, m->arena, WINOGRAD_IMAGE);
+	ConvSizes s = {
+		.c = estimate(c->c->extent, one), .o = estimate(c->o->extent, one), .images = 1};
+
+	for (int i = 0; i < c->nother; i++)
+		s.images *= estimate(c->other[i]->extent, one);
+	for (int d = 0; d < 2; d++)
+		s.out[d] = estimate(c->out[d]->extent, image);
+	return s;
+}
+
+/* Seconds for POINTS products of ROWS x s->c by s->c x s->o matrices, the second of which comes
+ * from memory. */
+static double products(const Target *t, const ConvSizes *s, double points, double rows)
+{
+	const double filter = points * s->c * s->o, compute = 2 * rows * filter / (t->gflops * 1e9),
+		     memory = 4 * filter / (t->memory * 1e9);
+
+	return compute > memory ? compute : memory;
+}
+
+static double direct_seconds(const Target *t, const ConvSizes *s)
+{
+	return products(t, s, WINOGRAD_TAPS * WINOGRAD_TAPS, s->images * s->out[0] * s->out[1]);
+}
+
+/* Seconds for the convolution by tiles of M x M. */
+static double winograd_seconds(const Target *t, const ConvSizes *s, int m)
+{
+	const double points = (m + WINOGRAD_TAPS - 1) * (m + WINOGRAD_TAPS - 1),
+		     tiles = s->images * ceil(s->out[0] / m) * ceil(s->out[1] / m);
+
+	return products(t, s, points, tiles) +
+	       points * tiles * (s->c + s->o) * (double)WINOGRAD_TRANSFORM / (t->gflops * 1e9);
+}
+
+void conv3x3_explain(Module *m, const Conv3x3 *c, int chosen)
+{
+	const Target *t = m->target[0];
+	const ConvSizes s = sizes_of(m, c);
+	StrBuf b = {0};
+
+	strbuf_printf(&b, "convolution of 3x3 %s", chosen ? "by Winograd's " : "by its taps");
+	if (chosen)
+		strbuf_printf(&b, "F(%d,3)", chosen);
+	strbuf_printf(&b, "; predicted: %.3g ms by its taps", direct_seconds(t, &s) * 1e3);
+	for (int f = 2; f <= m->opt.winograd; f += 2)
+		strbuf_printf(&b, ", %.3g ms by F(%d,3)", winograd_seconds(t, &s, f) * 1e3, f);
+	module_note(m, c->n, strbuf_str(&b));
+	strbuf_free(&b);
+}
+
+int conv3x3_tile(Module *m, const Conv3x3 *c)
+{
+	const Target *t = m->target[0];
+	const ConvSizes s = sizes_of(m, c);
+	double best = direct_seconds(t, &s) * (double)WINOGRAD_GAIN / 100;
+	int chosen = 0;
+
+	for (int f = 2; f <= m->opt.winograd && s.c >= (double)WINOGRAD_CHANNELS; f += 2)
+		if (winograd_seconds(t, &s, f) < best) {
+			best = winograd_seconds(t, &s, f);
+			chosen = f;
+		}
+	return chosen;
+}

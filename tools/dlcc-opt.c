@@ -68,24 +68,19 @@ static bool number(OptCli *c, const char *a, int *out)
 	       fault(c, "%s: it is a number from 0 to 1048576", a);
 }
 
-static const Pass *pass_by_name(const char *name, size_t n)
-{
-	for (const Pass *p = pass_table; p->name; p++)
-		if (strlen(p->name) == n && !strncmp(p->name, name, n))
-			return p;
-	return NULL;
-}
-
 /* Adds the passes of LIST. */
 static bool add_passes(OptCli *c, const char *list)
 {
+	char name[64];
+
 	for (size_t n; *list; list += n + (list[n] == ',')) {
 		n = strcspn(list, ",");
 		if (!n)
 			continue;
 		if (c->npasses == MAX_PASSES)
 			return fault(c, "%s: too many passes", "-p");
-		if (!(c->passes[c->npasses++] = pass_by_name(list, n)))
+		snprintf(name, sizeof name, "%.*s", (int)n, list);
+		if (!(c->passes[c->npasses++] = pass_by_name(name)))
 			return fault(c, "-p %s: there is no such pass; see dlcc-opt --list-passes",
 				     list);
 	}
@@ -229,16 +224,15 @@ static bool run_passes(OptCli *c, Module *m)
 	return true;
 }
 
-static bool print(OptCli *c, const Module *m)
+static bool print(OptCli *c, Module *m)
 {
 	StrBuf b = {0};
 	bool ok = true;
 
-	if (!c->schedules)
+	if (c->schedules)
+		loop_trees_print(&b, m, NULL);
+	else
 		graph_print(&b, m->graph);
-	for (const Node *n = m->graph->first; n && c->schedules && m->nsched; n = n->next)
-		if (m->sched[0][n->id])
-			schedule_print(&b, m->sched[0][n->id]);
 	if (c->output)
 		ok = write_file(c->output, strbuf_str(&b), b.n) ||
 		     diag_error(&c->diag, (DiagLoc){.file = c->output}, "cannot be written: %s",

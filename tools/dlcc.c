@@ -104,61 +104,6 @@ static double now(void)
 	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
-/* The nodes of TEXT (a graph's) that come from the ONNX node NAME. A node begins two columns in. */
-static void print_only(const char *text, const char *name)
-{
-	StrBuf quoted = {0};
-
-	strbuf_puts(&quoted, "@");
-	strbuf_quote(&quoted, name);
-	while (*text) {
-		const char *end = strchr(text, '\n');
-		size_t n;
-
-		while (end && end[1] == ' ' && end[2] == ' ' && (end[3] == ' ' || end[3] == '}'))
-			end = strchr(end + 1, '\n');
-		n = end ? (size_t)(end - text) + 1 : strlen(text);
-		if (text[0] == ' ' && text[2] != ' ' &&
-		    memmem(text, n, strbuf_str(&quoted), quoted.n))
-			fwrite(text, 1, n, stdout);
-		text += n;
-	}
-	strbuf_free(&quoted);
-}
-
-static bool serves(const Schedule *s, const char *name)
-{
-	Arena *tmp = arena_new();
-	const LocList all = locs_all(tmp, s->kernel->locs);
-	bool yes = !name;
-
-	for (int i = 0; i < all.n && !yes; i++)
-		yes = all.at[i].node && !strcmp(all.at[i].node, name);
-	arena_free(tmp);
-	return yes;
-}
-
-/* What PASS made, for the ONNX node ONLY, or, where that is null, all. */
-static void dump_text(StrBuf *b, Module *m, const char *pass, const char *only)
-{
-	if (!strcmp(pass, "memplan"))
-		memplan_print(b, m);
-	else if (!strcmp(pass, "slice")) {
-		slice_print(b, m);
-		strbuf_puts(b, "\n");
-	} else if (!strcmp(pass, "decide"))
-		decisions_print(b, m, only);
-	else if (strcmp(pass, "sched"))
-		graph_print(b, m->graph);
-	else
-		for (int t = 0; t < m->ntargets; t++) {
-			strbuf_printf(b, "; after sched for %s\n", m->target[t]->name);
-			for (const Node *n = m->graph->first; n; n = n->next)
-				if (m->sched[t][n->id] && serves(m->sched[t][n->id], only))
-					schedule_print(b, m->sched[t][n->id]);
-		}
-}
-
 /* What M is for, as "x86-64-v4" or "sm_90a, sm_80", to F. */
 static void name_targets(FILE *f, const Module *m)
 {
@@ -166,26 +111,21 @@ static void name_targets(FILE *f, const Module *m)
 		fprintf(f, "%s%s", t ? ", " : "", m->target[t]->name);
 }
 
-static void dump(const Cli *c, Module *m, const char *pass)
+static void dump(const Cli *c, Module *m, const Pass *p)
 {
-	bool decide = !strcmp(pass, "decide"),
-	     by_node = c->dump_node && strcmp(pass, "sched") && !decide;
 	StrBuf b = {0};
 
-	if (!c->dump_all && !(c->dump ? !strcmp(c->dump, pass) : c->dump_node != NULL))
+	if (!c->dump_all && !(c->dump ? !strcmp(c->dump, p->name) : c->dump_node != NULL))
 		return;
-	if (c->dump_node && !strcmp(pass, "memplan")) /* it is of the whole graph */
+	if (c->dump_node && p->prints->whole)
 		return;
-	if (strcmp(pass, "sched") && (!decide || c->dump_all)) {
-		printf("; after %s for ", pass);
+	if (!p->prints->file || c->dump_all || !c->dump) {
+		printf("; after %s for ", p->name);
 		name_targets(stdout, m);
 		putchar('\n');
 	}
-	dump_text(&b, m, pass, c->dump_node);
-	if (by_node)
-		print_only(strbuf_str(&b), c->dump_node);
-	else
-		fwrite(strbuf_str(&b), 1, b.n, stdout);
+	p->prints->print(&b, m, c->dump_node);
+	fwrite(strbuf_str(&b), 1, b.n, stdout);
 	strbuf_free(&b);
 }
 
@@ -198,8 +138,8 @@ static void dump_nvptx(const Cli *c, const Module *m)
 		StrBuf b = {0};
 
 		for (int i = 0; i < m->nsched; i++)
-			for (const Schedule *s = m->sched[t][i]; s && serves(s, c->dump_node);
-			     s = s->next)
+			for (const Schedule *s = m->sched[t][i];
+			     s && kernel_serves(s->kernel, c->dump_node); s = s->next)
 				for (int j = 0; j < s->stages.n; j++)
 					if (s->stages.at[j]->group) /* else the host runs it */
 						gen_nvptx_stage(g, s, s->stages.at[j]);
@@ -252,23 +192,25 @@ static void show_pass(void *arg, Module *m, const Pass *p, PassEvent e)
 			fprintf(stderr, "\r\033[K");
 		if (c->time_passes)
 			print_time(now() - g->since, p->name);
-		if (m->opt.verify && p == &pass_table[PASS_sched])
-			print_verified(c, m);
 	} else {
-		dump(c, m, p->name);
+		dump(c, m, p);
 	}
 }
 
 static bool run_passes(const Cli *c, Module *m, PassId to)
 {
 	Progress g = {c, 0};
+	bool ok;
 
 	if (c->time_passes) {
 		fputs("for ", stderr);
 		name_targets(stderr, m);
 		fputs(":\n", stderr);
 	}
-	return passes_run(m, 0, to, &(PassHook){show_pass, &g, false});
+	ok = passes_run(m, 0, to, &(PassHook){show_pass, &g, false});
+	if (m->opt.verify && m->nsched)
+		print_verified(c, m);
+	return ok;
 }
 
 static void add_target(const Target **list, int *n, const Target *t)

@@ -388,14 +388,6 @@ static bool option(Cli *c, char **argv, int *i)
 	return lacks ? usage_error(c, "%s wants a value", a) : unknown_option(c, a);
 }
 
-static bool pass_exists(const char *name)
-{
-	for (const Pass *p = pass_table; p->name; p++)
-		if (!strcmp(p->name, name))
-			return true;
-	return !strcmp(name, "nvptx");
-}
-
 /* What is given that prints what passes do; null: nothing. */
 static const char *looks_at_passes(const Cli *c)
 {
@@ -444,6 +436,7 @@ static bool check_effect(Cli *c)
 	const bool text = output_is_model(c), ptx = c->output && str_ends(c->output, ".ptx"),
 		   schedule = c->output && str_ends(c->output, ".schedule"),
 		   weights = c->int4 || c->int8_weights || c->bf16 || c->fp16;
+	const Pass *pass = c->dump ? pass_by_name(c->dump) : NULL;
 
 	if (c->int8 && !c->calibrate)
 		return options_fault(c, "--int8 wants samples: give --calibrate=DIR");
@@ -489,8 +482,8 @@ static bool check_effect(Cli *c)
 	if (text && looks_at_passes(c))
 		return usage_error(c, "%s: the output has no passes behind it; leave out -o",
 				   looks_at_passes(c));
-	if (c->dump_node && c->dump && !strcmp(c->dump, "memplan"))
-		return options_fault(c, "--dump-node: memplan is of all nodes together");
+	if (c->dump_node && pass && pass->prints->whole)
+		return usage_error(c, "--dump-node: %s is of all nodes together", c->dump);
 	return true;
 }
 
@@ -533,7 +526,7 @@ bool options_read(Cli *c, int argc, char **argv)
 				   "--overridable");
 	if (c->check && str_ends(c->input, ".dl"))
 		return usage_error(c, "%s wants an ONNX model", "--check");
-	if (c->dump && !pass_exists(c->dump))
+	if (c->dump && !pass_by_name(c->dump) && strcmp(c->dump, "nvptx"))
 		return usage_error(
 			c, "--dump-ir=%s: there is no such pass; dlcc --list-passes names them",
 			c->dump);

@@ -171,7 +171,8 @@ static void print_verified(const Cli *c, const Module *m)
 /* What the terminal and --time-passes show while passes run. */
 typedef struct Progress {
 	const Cli *c;
-	double since; /* when the pass began */
+	double since;  /* when the pass began */
+	bool verified; /* what --verify found is printed */
 } Progress;
 
 static void show_pass(void *arg, Module *m, const Pass *p, PassEvent e)
@@ -192,6 +193,10 @@ static void show_pass(void *arg, Module *m, const Pass *p, PassEvent e)
 			fprintf(stderr, "\r\033[K");
 		if (c->time_passes)
 			print_time(now() - g->since, p->name);
+		if (m->opt.verify && m->nsched && !g->verified) {
+			print_verified(c, m);
+			g->verified = true;
+		}
 	} else {
 		dump(c, m, p);
 	}
@@ -199,18 +204,14 @@ static void show_pass(void *arg, Module *m, const Pass *p, PassEvent e)
 
 static bool run_passes(const Cli *c, Module *m, PassId to)
 {
-	Progress g = {c, 0};
-	bool ok;
+	Progress g = {.c = c};
 
 	if (c->time_passes) {
 		fputs("for ", stderr);
 		name_targets(stderr, m);
 		fputs(":\n", stderr);
 	}
-	ok = passes_run(m, 0, to, &(PassHook){show_pass, &g, false});
-	if (m->opt.verify && m->nsched)
-		print_verified(c, m);
-	return ok;
+	return passes_run(m, 0, to, &(PassHook){show_pass, &g, false});
 }
 
 static void add_target(const Target **list, int *n, const Target *t)

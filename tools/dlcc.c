@@ -228,11 +228,6 @@ static void add_target(const Target **list, int *n, const Target *t)
 	(*n)++;
 }
 
-static bool wants_cubin(const Cli *c)
-{
-	return c->cubin && !strcmp(c->cubin, "yes");
-}
-
 /* A .ptx and --check are for the first GPU that is named, a .ptx for no CPU. */
 static bool choose_targets(Cli *c, Arena *a, Module *m, Module *gpu)
 {
@@ -264,18 +259,11 @@ static bool choose_targets(Cli *c, Arena *a, Module *m, Module *gpu)
 		return options_fault(c, "--dump-ir=nvptx needs a target: --target=cuda:sm_80");
 	if (c->output && str_ends(c->output, ".ptx") && !gpu->ntargets)
 		return options_fault(c, "PTX needs a target: --target=cuda:sm_80");
-	if (wants_cubin(c) && !gpu->ntargets)
-		return options_fault(c, "--cubin=yes needs a target: --target=cuda:sm_80");
-	if (wants_cubin(c) && c->output && str_ends(c->output, ".ptx"))
-		return options_fault(c, "--cubin=yes is for what carries code, and a .ptx is text");
-	if (c->tf32 && !gpu->ntargets)
-		return options_fault(c, "--tf32 needs a target: --target=cuda:sm_80");
-	if (c->schedule && c->output && str_ends(c->output, ".ptx"))
-		return options_fault(c, "--schedule: PTX has no code for CPUs");
+	if (options_for_gpus(c) && !gpu->ntargets)
+		return options_fault(c, arena_printf(a, "%s needs a target: --target=cuda:sm_80",
+						     options_for_gpus(c)));
 	if (c->tune && (gpu->ntargets || m->ntargets > 1))
 		return options_fault(c, "--tune measures the code for one CPU, this one");
-	if ((c->tiles || c->list_tiles) && !gpu->ntargets)
-		return options_fault(c, "tiles need a target: --target=cuda:sm_80");
 	for (int i = 0; c->tf32 && i < gpu->ntargets; i++)
 		if (!mma_rounds(gpu->target[i]->gpu->sm))
 			return options_fault(
@@ -354,7 +342,7 @@ static PackageOpts package_opts(const Cli *c, Arena *a)
 			     .runtime = c->runtime,
 			     .weights_file = c->weights,
 			     .embed = c->embed,
-			     .cubin = wants_cubin(c),
+			     .cubin = c->cubin,
 			     .ptxas = c->ptxas,
 			     .version = DLCC_VERSION,
 			     .level = c->level,
@@ -621,29 +609,7 @@ static int compile(Cli *c)
 {
 	const double begin = tune_now();
 	Arena *a = arena_new();
-	Module m = {.arena = a,
-		    .opt = {.level = c->level,
-			    .rewrite_limit = c->rewrite_limit,
-			    .shuffle = c->shuffle,
-			    .tf32 = c->tf32,
-			    .winograd = c->winograd,
-			    .slice = c->slice,
-			    .flush = c->flush,
-			    .weight_type = c->int4           ? DT_I4
-					   : c->int8_weights ? DT_I8
-					   : c->bf16         ? DT_BF16
-					   : c->fp16         ? DT_F16
-							     : DT_NONE,
-			    .weight_group = c->int4 ? c->int4_group : 0,
-			    .weight_error = c->int8 ? -1 : c->max_error,
-			    .weight_keep = c->keep,
-			    .nweight_keep = c->int8 ? 0 : c->nkeep,
-			    .caches = c->caches ? caches_type(c->caches) : DT_NONE,
-			    .int8_activations = c->int8_activations,
-			    .bf16_activations = c->bf16_activations,
-			    .list_tiles = c->list_tiles,
-			    .verify = c->verify,
-			    .warn_floats = warnings_named(&c->warnings, "fallback")}},
+	Module m = {.arena = a, .opt = options_of_passes(c)},
 	       gpu = m, *first;
 	MemPlan none = {0};
 	OnnxFile *file = NULL, *again = NULL;
@@ -702,22 +668,14 @@ static int compile(Cli *c)
 
 static int work(int argc, char **argv)
 {
-	Cli c = {.level = 2,
-		 .rewrite_limit = -1,
-		 .winograd = WINOGRAD_DEFAULT,
-		 .slice = -1,
-		 .tune_seconds = -1,
-		 .max_error = -1,
-		 .int4_group = -1,
-		 .cache_size = PACKAGE_CACHE_MIB,
-		 .diag = {.out = stderr}};
+	Cli c;
 
-	if (options_answer(argc, argv))
+	if (options_answer(DLCC, argc, argv))
 		return program_end("dlcc", 0);
+	options_begin(&c, DLCC, "dlcc");
 	c.diag.colour = isatty(2) && !getenv("NO_COLOR");
 	if (!options_read(&c, argc, argv))
 		return EXIT_USAGE;
-	c.diag.file = c.input;
 	if (!options_folders(&c))
 		return 1;
 	signal(SIGINT, on_signal);

@@ -353,7 +353,7 @@ void graph_bind_dims(Graph *g);
 
 /* ---- graph/caches.c ---- */
 
-/* The type that --caches=NAME asks for, f16, bf16 or i8; DT_NONE for any other name. */
+/* The type that --caches-as=NAME asks for, f16, bf16 or i8; DT_NONE for any other name. */
 DType caches_type(const char *name);
 
 /* ---- graph/dce.c ---- */

@@ -609,8 +609,7 @@ static int compile(Cli *c)
 {
 	const double begin = tune_now();
 	Arena *a = arena_new();
-	Module m = {.arena = a, .opt = options_of_passes(c)},
-	       gpu = m, *first;
+	Module m = {.arena = a, .opt = options_of_passes(c)}, gpu = m, *first;
 	MemPlan none = {0};
 	OnnxFile *file = NULL, *again = NULL;
 	Refusals refusals = {.arena = a};

@@ -32,27 +32,28 @@ typedef enum OutputBit {
 typedef struct Option Option;
 struct Option {
 	const char *name;
-	/* how its value follows NAME in --help: "=FILE", " FILE", "[=N]" where it may be left out;
-	 * null: it has none */
+	/* how the value follows NAME in --help: "=FILE", " FILE", "[=N]" where it may be left out;
+	 * null: the option takes none */
 	const char *value;
-	const char *help; /* may have several lines; null: --help leaves the option out */
-	unsigned programs;
+	const char *help;  /* may have several lines; null: --help leaves the option out */
+	unsigned programs; /* bits of those that take it */
 	ValueKind kind;
-	/* reads V into the member at AT; false after a diagnostic */
+	/* reads V into the member of Cli at the offset AT; false after a diagnostic */
 	bool (*set)(Cli *c, const Option *o, const char *v);
 	size_t at;
-	size_t flag;         /* offset in Cli of a bool that becomes true; 0: none */
-	size_t count;        /* set_item: offset of the number of items at AT, of which there are ... */
-	int most;            /* ... at most so many */
-	const char *alone;   /* the value where it is left out; null: SET is not called */
-	unsigned outputs;    /* of dlcc, the only ones that the option changes; 0: no matter which */
-	bool reports;        /* it prints a report, so dlcc needs no output */
-	bool gpu;            /* it needs a target that is a GPU */
-	bool onnx;           /* the model must be an ONNX file */
-	bool joined;         /* the value is the argument as a whole, which begins with NAME */
-	const char *now, *as;     /* an old name of NOW=AS, of NOW=AS:VALUE, or of NOW=VALUE if AS is null */
-	void (*answer)(void);     /* it prints something about the program instead of its work */
-	void (*more)(StrBuf *b);  /* appends to HELP in --help */
+	size_t flag;  /* offset in Cli of a bool that becomes true; 0: none */
+	size_t count; /* of a list: offset of the number of its items, at most MOST */
+	int most;
+	const char *alone; /* V where the value is left out; null: SET is not called then */
+	unsigned outputs;  /* bits of those that dlcc makes with it; others are errors; 0: all */
+	bool reports;      /* it prints a report, so dlcc needs no output */
+	bool gpu;          /* it needs a target that is a GPU */
+	bool onnx;         /* the model must be an ONNX file */
+	bool joined;       /* NAME is the beginning of the argument, and V all of it */
+	/* NAME is an old name: of NOW=AS or NOW=AS:VALUE, or, without AS, of NOW=VALUE */
+	const char *now, *as;
+	void (*answer)(void);    /* prints something about the program, which then does no work */
+	void (*more)(StrBuf *b); /* appends to HELP */
 };
 
 extern const Option option_table[]; /* the last has a null name */
@@ -60,7 +61,7 @@ extern const Option option_table[]; /* the last has a null name */
 /* What follows from two options, or from an option and an output, of dlcc. */
 typedef struct OptionRelation {
 	const char *of;
-	bool excludes;         /* with all of OTHER; else it needs one of them */
+	bool excludes;         /* each of OTHERS; else it needs one of them */
 	const char *others[2]; /* a suffix such as .schedule: that of the output */
 	const char *text;      /* the message */
 } OptionRelation;

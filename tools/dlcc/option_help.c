@@ -39,9 +39,10 @@ void help_warnings(StrBuf *b)
 {
 	strbuf_puts(b, " ");
 	warnings_names(b);
-	strbuf_puts(b,
-		    "\n(unbounded, off unless named: memory whose size depends on data; dims of inputs do not count;\n"
-		    "attribute: one that an operator does not have is an error, -Wno-error=attribute ignores it)");
+	strbuf_puts(
+		b,
+		"\n(unbounded, off unless named: memory whose size depends on data; dims of inputs do not count;\n"
+		"attribute: one that an operator does not have is an error, -Wno-error=attribute ignores it)");
 }
 
 /* The lines of O: its name and value, and what they mean, in a column of its own. */

@@ -172,7 +172,8 @@ bool set_passes(Cli *c, const Option *o, const char *v)
 		snprintf(name, sizeof name, "%.*s", (int)n, v);
 		if (!(c->passes[c->npasses++] = pass_by_name(name)))
 			return usage_error(
-				c, "-p %s: there is no such pass; dlcc-opt --list-passes names them",
+				c,
+				"-p %s: there is no such pass; dlcc-opt --list-passes names them",
 				v);
 	}
 	return true;

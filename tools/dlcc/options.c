@@ -190,8 +190,7 @@ static bool find_output(Cli *c, OutputBit *out)
 			return true;
 		}
 	put_suffixes(&b, ~0u);
-	diag_error(&c->diag, (DiagLoc){.file = c->program},
-		   "%s%s; the suffix says what is made:%s",
+	diag_error(&c->diag, (DiagLoc){.file = c->program}, "%s%s; the suffix says what is made:%s",
 		   c->output ? "cannot make " : "no output: give -o FILE",
 		   c->output ? c->output : "", strbuf_str(&b));
 	strbuf_free(&b);
@@ -217,7 +216,9 @@ static bool no_effect(Cli *c, const Option *o, OutputBit out)
 /* An option, or a suffix of the output, is given. */
 static bool is_given(const Cli *c, const char *what)
 {
-	return *what == '.' ? has_suffix(c, what) : c->given[find(c, what) - option_table];
+	const Option *o = *what == '.' ? NULL : find(c, what);
+
+	return o ? c->given[o - option_table] : has_suffix(c, what);
 }
 
 static bool relations_hold(Cli *c)

@@ -380,10 +380,8 @@ static bool make(Case *c, Ctx *ctx, Graph *g, Made *out, bool verify)
 	GenC *gc[MAX_TARGETS] = {NULL};
 	StrBuf all = {0};
 
-	*m = (Module){.ctx = ctx,
-		      .arena = c->arena,
-		      .graph = g,
-		      .opt = options_of_passes(&c->o->cli)};
+	*m = (Module){
+		.ctx = ctx, .arena = c->arena, .graph = g, .opt = options_of_passes(&c->o->cli)};
 	m->opt.level = c->o->effort;
 	m->opt.winograd = c->edge ? WINOGRAD_EXACT : WINOGRAD_DEFAULT;
 	m->opt.verify = verify && !c->o->unproved && !c->o->gpu && !c->o->ptx;

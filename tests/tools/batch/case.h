@@ -30,14 +30,14 @@ typedef struct RunOptions {
 	int effort; /* -O of dlcc */
 	int size;  /* number of cases in one C file */
 	int jobs;
-	int seconds;	/* processor time in seconds that one step of a case may take */
+	int seconds; /* processor time in seconds that one step of a case may take */
 	/* also path ir: print, read and compile again, which must give the same C */
 	bool roundtrip;
 	/* also path int: on small integers, sums and products must equal eval bit by bit */
 	bool integers;
 	bool unproved;	/* no schedule is proved */
 	bool kernels;	/* also run each kernel by itself, within eval's error bounds */
-	bool in_place;	/* also with outputs in place of inputs, with the same results */
+	bool in_place;  /* also with outputs in place of inputs, with the same results */
 	bool keep;	/* do not remove the files in OUT */
 } RunOptions;
 

@@ -144,6 +144,8 @@ $(BUILD)/bin/%: $$(call program_obj,tools/%) $(BUILD)/lib/libdlcc.a $(BUILD)/lib
 
 # dlcc --tune runs models as dlrun does.
 $(BUILD)/bin/dlcc: $(addprefix $(BUILD)/obj/tools/dlrun/,array.o npy.o session.o)
+# These have options of dlcc.
+$(BUILD)/bin/dlcc-opt $(BUILD)/tests/tools/batch: $(addprefix $(BUILD)/obj/tools/dlcc/,options.o option_table.o option_value.o option_help.o warnings.o)
 
 # What tests share: dlrun's files but its main, and the evaluator of graphs.
 $(BUILD)/tests/libtests.a: $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tools/dlrun/*.c tests/oracle/*.c))

@@ -6,7 +6,7 @@
 
 PYTHON has llama-cpp-python and gguf (pip install llama-cpp-python gguf). Both get a model of the same sizes with random weights. The
 engines run one after the other in each round, each in a process of its own; the numbers are the rounds' medians, and milliseconds. dlcc
-has f32, --int8-weights and --int4 with --int8-activations, which are what q8_0 and q4_0 are: llama.cpp quantises activations, too. Of a prompt llama.cpp's time is the best of three, with
+has f32, --weights-as=i8 and --weights-as=i4 with --activations-as=i8, which are what q8_0 and q4_0 are: llama.cpp quantises activations, too. Of a prompt llama.cpp's time is the best of three, with
 the logits of the last token alone, and its caches are f16; dlcc computes all logits, and its caches are f32.
 """
 import argparse
@@ -21,7 +21,7 @@ import configs
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 LAYERS, WIDTH, HIDDEN, HEADS, CACHES, WORDS = 24, 896, 4864, 14, 2, 32000
-KINDS = {"f32": [], "q8_0": ["--int8-weights", "--int8-activations"], "q4_0": ["--int4", "--int8-activations"]}
+KINDS = {"f32": [], "q8_0": ["--weights-as=i8", "--activations-as=i8"], "q4_0": ["--weights-as=i4", "--activations-as=i8"]}
 
 
 def write_model(path, kind):

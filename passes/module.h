@@ -165,6 +165,15 @@ typedef struct Module {
 /* The kinds of devices that a pass applies to. */
 typedef enum PassOn { ON_ALL, ON_GPUS } PassOn;
 
+/* A result of a pass as text, for --dump-ir. */
+typedef struct PassText {
+	/* NODE: only what serves the ONNX node of this name; null: all */
+	void (*print)(StrBuf *b, Module *m, const char *node);
+	bool whole; /* it is of the whole graph: NODE is null */
+	bool read;  /* dlcc-opt reads it as a graph */
+	bool file; /* an option reads this text as a file, so it gets no heading when it is alone */
+} PassText;
+
 typedef struct Pass {
 	const char *name;
 	bool (*run)(Module *m); /* false after a diagnostic */
@@ -172,12 +181,13 @@ typedef struct Pass {
 	/* changes kernels into others that compute the same: tests evaluate the graph before and
 	 * after it */
 	bool rewrites;
+	const PassText *prints;
 	const char *what; /* a line for --list-passes: what it does, and why at this point */
 } Pass;
 
 /* The passes, in the order in which they run: the numbers of rows of pass_table. */
 typedef enum PassId {
-#define PASS(name, on, rewrites, what) PASS_##name,
+#define PASS(name, on, rewrites, prints, what) PASS_##name,
 #define BEFORE(first, then)
 #include "passes/passes.def"
 #undef PASS
@@ -206,7 +216,7 @@ static inline Node *module_next(const Module *m, const Node *n)
 	return m->opt.shuffle ? n->prev : n->next;
 }
 
-#define PASS(name, on, rewrites, what) bool pass_##name(Module *m);
+#define PASS(name, on, rewrites, prints, what) bool pass_##name(Module *m);
 #define BEFORE(first, then)
 #include "passes/passes.def"
 #undef PASS
@@ -331,6 +341,12 @@ void module_note(Module *m, const Node *n, const char *text);
 bool module_multiplies_bytes(const Module *m);
 /* Prints a line for each pass, for --list-passes. */
 void passes_list(FILE *out);
+/* The pass with this name; null: none. */
+const Pass *pass_by_name(const char *name);
+/* Prints the loop trees of M that serve the ONNX node NODE; null: all. */
+void loop_trees_print(StrBuf *b, Module *m, const char *node);
+/* Whether K computes part of the ONNX node NODE; null: any. */
+bool kernel_serves(const Kernel *k, const char *node);
 
 /* ---- graph/bind.c ---- */
 
@@ -340,7 +356,7 @@ void graph_bind_dims(Graph *g);
 
 /* ---- graph/caches.c ---- */
 
-/* The type that --caches=NAME asks for, f16, bf16 or i8; DT_NONE for any other name. */
+/* The type that --caches-as=NAME asks for, f16, bf16 or i8; DT_NONE for any other name. */
 DType caches_type(const char *name);
 
 /* ---- graph/dce.c ---- */

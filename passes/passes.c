@@ -1,9 +1,101 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The pipeline from a graph to scheduled kernels and a memory plan: the passes of passes.def. */
 #include "passes/forms/form.h"
+#include "passes/schedule/common/decision.h"
+
+#include <string.h>
+
+/* ---- What passes print ---- */
+
+/* The nodes of TEXT (a graph's) that come from the ONNX node NAME. A node begins two columns in. */
+static void keep_nodes(StrBuf *b, const char *text, const char *name)
+{
+	StrBuf quoted = {0};
+
+	strbuf_puts(&quoted, "@");
+	strbuf_quote(&quoted, name);
+	while (*text) {
+		const char *end = strchr(text, '\n');
+		size_t n;
+
+		while (end && end[1] == ' ' && end[2] == ' ' && (end[3] == ' ' || end[3] == '}'))
+			end = strchr(end + 1, '\n');
+		n = end ? (size_t)(end - text) + 1 : strlen(text);
+		if (text[0] == ' ' && text[2] != ' ' &&
+		    memmem(text, n, strbuf_str(&quoted), quoted.n))
+			strbuf_put(b, text, n);
+		text += n;
+	}
+	strbuf_free(&quoted);
+}
+
+static void print_graph(StrBuf *b, Module *m, const char *node)
+{
+	StrBuf all = {0};
+
+	graph_print(node ? &all : b, m->graph);
+	if (node)
+		keep_nodes(b, strbuf_str(&all), node);
+	strbuf_free(&all);
+}
+
+/* The graph, and below it the forms of its kernels. */
+static void print_forms(StrBuf *b, Module *m, const char *node)
+{
+	print_graph(b, m, node);
+	forms_print(b, m, node);
+}
+
+bool kernel_serves(const Kernel *k, const char *node)
+{
+	Arena *tmp = arena_new();
+	const LocList all = locs_all(tmp, k->locs);
+	bool yes = !node;
+
+	for (int i = 0; i < all.n && !yes; i++)
+		yes = all.at[i].node && !strcmp(all.at[i].node, node);
+	arena_free(tmp);
+	return yes;
+}
+
+void loop_trees_print(StrBuf *b, Module *m, const char *node)
+{
+	for (int t = 0; t < m->ntargets; t++) {
+		if (m->ntargets > 1)
+			strbuf_printf(b, "; for %s\n", m->target[t]->name);
+		for (const Node *n = m->graph->first; n; n = n->next) {
+			const Schedule *s = n->id < m->nsched ? m->sched[t][n->id] : NULL;
+
+			if (s && kernel_serves(s->kernel, node))
+				schedule_print(b, s);
+		}
+	}
+}
+
+static void print_memory(StrBuf *b, Module *m, const char *node)
+{
+	(void)node;
+	memplan_print(b, m);
+}
+
+static void print_slices(StrBuf *b, Module *m, const char *node)
+{
+	(void)node;
+	slice_print(b, m);
+	strbuf_puts(b, "\n");
+}
+
+static const PassText graph = {.print = print_graph, .read = true},
+		      forms = {.print = print_forms, .read = true},
+		      decisions = {.print = decisions_print, .file = true},
+		      loop_trees = {.print = loop_trees_print},
+		      memory = {.print = print_memory, .whole = true},
+		      slices = {.print = print_slices, .whole = true};
+
+/* ---- The table ---- */
 
 const Pass pass_table[] = {
-#define PASS(name, on, rewrites, what) {#name, pass_##name, on, rewrites, what},
+#define PASS(name, on, rewrites, prints, what) {#name, pass_##name, on, rewrites, &prints, what},
 #define BEFORE(first, then)
 #include "passes/passes.def"
 #undef PASS
@@ -11,7 +103,7 @@ const Pass pass_table[] = {
 	{0},
 };
 
-#define PASS(name, on, rewrites, what)
+#define PASS(name, on, rewrites, prints, what)
 #define BEFORE(first, then)                                                                        \
 	_Static_assert(PASS_##first < PASS_##then,                                                 \
 		       "pass " #first " must run before pass " #then " (passes/passes.def)");
@@ -67,6 +159,14 @@ void module_note(Module *m, const Node *n, const char *text)
 		m->nnotes = m->graph->nnodes;
 	}
 	m->note[n->id] = arena_strdup(m->arena, text);
+}
+
+const Pass *pass_by_name(const char *name)
+{
+	for (const Pass *p = pass_table; p->name; p++)
+		if (!strcmp(p->name, name))
+			return p;
+	return NULL;
 }
 
 void passes_list(FILE *out)

@@ -84,6 +84,12 @@ def options(build):
             faults.append(f"docs/man/{tool}.1: lacks {option}, which --help names")
         for option in sorted(set(known.findall(page)) - set(known.findall(usage.stdout + usage.stderr))):
             faults.append(f"docs/man/{tool}.1: names {option}, which --help does not")
+        if tool == "dlcc":
+            listed = subprocess.run([os.path.join(build, "bin", tool), "--list-options"], capture_output=True, text=True).stdout
+            old = set(known.findall(listed)) - set(known.findall(usage.stdout))
+            for doc in ["README.md", "HACKING.md"] + sorted(glob.glob("docs/*.md", root_dir=ROOT)):
+                for option in sorted(old & set(known.findall(text(doc)))):
+                    faults.append(f"{doc}: names {option}, which dlcc --help does not")
 
 
 def ops(build):

@@ -9,7 +9,6 @@
 #include "frontend/export.h"
 #include "frontend/import.h"
 #include "passes/forms/scaled.h"
-#include "passes/forms/form.h"
 #include "passes/schedule/common/decision.h"
 #include "passes/schedule/gpu/gpu.h"
 #include "tools/dlcc/check.h"
@@ -105,64 +104,6 @@ static double now(void)
 	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
-/* The nodes of TEXT (a graph's) that come from the ONNX node NAME. A node begins two columns in. */
-static void print_only(const char *text, const char *name)
-{
-	StrBuf quoted = {0};
-
-	strbuf_puts(&quoted, "@");
-	strbuf_quote(&quoted, name);
-	while (*text) {
-		const char *end = strchr(text, '\n');
-		size_t n;
-
-		while (end && end[1] == ' ' && end[2] == ' ' && (end[3] == ' ' || end[3] == '}'))
-			end = strchr(end + 1, '\n');
-		n = end ? (size_t)(end - text) + 1 : strlen(text);
-		if (text[0] == ' ' && text[2] != ' ' &&
-		    memmem(text, n, strbuf_str(&quoted), quoted.n))
-			fwrite(text, 1, n, stdout);
-		text += n;
-	}
-	strbuf_free(&quoted);
-}
-
-static bool serves(const Schedule *s, const char *name)
-{
-	Arena *tmp = arena_new();
-	const LocList all = locs_all(tmp, s->kernel->locs);
-	bool yes = !name;
-
-	for (int i = 0; i < all.n && !yes; i++)
-		yes = all.at[i].node && !strcmp(all.at[i].node, name);
-	arena_free(tmp);
-	return yes;
-}
-
-/* What PASS made, for the ONNX node ONLY, or, where that is null, all. */
-static void dump_text(StrBuf *b, Module *m, const char *pass, const char *only)
-{
-	if (!strcmp(pass, "memplan"))
-		memplan_print(b, m);
-	else if (!strcmp(pass, "slice")) {
-		slice_print(b, m);
-		strbuf_puts(b, "\n");
-	} else if (!strcmp(pass, "decide"))
-		decisions_print(b, m, only);
-	else if (strcmp(pass, "sched")) {
-		graph_print(b, m->graph);
-		if (!strcmp(pass, "forms"))
-			forms_print(b, m);
-	}
-	else
-		for (int t = 0; t < m->ntargets; t++) {
-			strbuf_printf(b, "; after sched for %s\n", m->target[t]->name);
-			for (const Node *n = m->graph->first; n; n = n->next)
-				if (m->sched[t][n->id] && serves(m->sched[t][n->id], only))
-					schedule_print(b, m->sched[t][n->id]);
-		}
-}
-
 /* What M is for, as "x86-64-v4" or "sm_90a, sm_80", to F. */
 static void name_targets(FILE *f, const Module *m)
 {
@@ -170,26 +111,21 @@ static void name_targets(FILE *f, const Module *m)
 		fprintf(f, "%s%s", t ? ", " : "", m->target[t]->name);
 }
 
-static void dump(const Cli *c, Module *m, const char *pass)
+static void dump(const Cli *c, Module *m, const Pass *p)
 {
-	bool decide = !strcmp(pass, "decide"),
-	     by_node = c->dump_node && strcmp(pass, "sched") && !decide;
 	StrBuf b = {0};
 
-	if (!c->dump_all && !(c->dump ? !strcmp(c->dump, pass) : c->dump_node != NULL))
+	if (!c->dump_all && !(c->dump ? !strcmp(c->dump, p->name) : c->dump_node != NULL))
 		return;
-	if (c->dump_node && !strcmp(pass, "memplan")) /* it is of the whole graph */
+	if (c->dump_node && p->prints->whole)
 		return;
-	if (strcmp(pass, "sched") && (!decide || c->dump_all)) {
-		printf("; after %s for ", pass);
+	if (!p->prints->file || c->dump_all || !c->dump) {
+		printf("; after %s for ", p->name);
 		name_targets(stdout, m);
 		putchar('\n');
 	}
-	dump_text(&b, m, pass, c->dump_node);
-	if (by_node)
-		print_only(strbuf_str(&b), c->dump_node);
-	else
-		fwrite(strbuf_str(&b), 1, b.n, stdout);
+	p->prints->print(&b, m, c->dump_node);
+	fwrite(strbuf_str(&b), 1, b.n, stdout);
 	strbuf_free(&b);
 }
 
@@ -202,8 +138,8 @@ static void dump_nvptx(const Cli *c, const Module *m)
 		StrBuf b = {0};
 
 		for (int i = 0; i < m->nsched; i++)
-			for (const Schedule *s = m->sched[t][i]; s && serves(s, c->dump_node);
-			     s = s->next)
+			for (const Schedule *s = m->sched[t][i];
+			     s && kernel_serves(s->kernel, c->dump_node); s = s->next)
 				for (int j = 0; j < s->stages.n; j++)
 					if (s->stages.at[j]->group) /* else the host runs it */
 						gen_nvptx_stage(g, s, s->stages.at[j]);
@@ -235,7 +171,8 @@ static void print_verified(const Cli *c, const Module *m)
 /* What the terminal and --time-passes show while passes run. */
 typedef struct Progress {
 	const Cli *c;
-	double since; /* when the pass began */
+	double since;  /* when the pass began */
+	bool verified; /* what --verify found is printed */
 } Progress;
 
 static void show_pass(void *arg, Module *m, const Pass *p, PassEvent e)
@@ -256,16 +193,18 @@ static void show_pass(void *arg, Module *m, const Pass *p, PassEvent e)
 			fprintf(stderr, "\r\033[K");
 		if (c->time_passes)
 			print_time(now() - g->since, p->name);
-		if (m->opt.verify && p == &pass_table[PASS_sched])
+		if (m->opt.verify && m->nsched && !g->verified) {
 			print_verified(c, m);
+			g->verified = true;
+		}
 	} else {
-		dump(c, m, p->name);
+		dump(c, m, p);
 	}
 }
 
 static bool run_passes(const Cli *c, Module *m, PassId to)
 {
-	Progress g = {c, 0};
+	Progress g = {.c = c};
 
 	if (c->time_passes) {
 		fputs("for ", stderr);
@@ -287,11 +226,6 @@ static void add_target(const Target **list, int *n, const Target *t)
 		list[at] = list[at - 1];
 	list[at] = t;
 	(*n)++;
-}
-
-static bool wants_cubin(const Cli *c)
-{
-	return c->cubin && !strcmp(c->cubin, "yes");
 }
 
 /* A .ptx and --check are for the first GPU that is named, a .ptx for no CPU. */
@@ -325,18 +259,11 @@ static bool choose_targets(Cli *c, Arena *a, Module *m, Module *gpu)
 		return options_fault(c, "--dump-ir=nvptx needs a target: --target=cuda:sm_80");
 	if (c->output && str_ends(c->output, ".ptx") && !gpu->ntargets)
 		return options_fault(c, "PTX needs a target: --target=cuda:sm_80");
-	if (wants_cubin(c) && !gpu->ntargets)
-		return options_fault(c, "--cubin=yes needs a target: --target=cuda:sm_80");
-	if (wants_cubin(c) && c->output && str_ends(c->output, ".ptx"))
-		return options_fault(c, "--cubin=yes is for what carries code, and a .ptx is text");
-	if (c->tf32 && !gpu->ntargets)
-		return options_fault(c, "--tf32 needs a target: --target=cuda:sm_80");
-	if (c->schedule && c->output && str_ends(c->output, ".ptx"))
-		return options_fault(c, "--schedule: PTX has no code for CPUs");
+	if (options_for_gpus(c) && !gpu->ntargets)
+		return options_fault(c, arena_printf(a, "%s needs a target: --target=cuda:sm_80",
+						     options_for_gpus(c)));
 	if (c->tune && (gpu->ntargets || m->ntargets > 1))
 		return options_fault(c, "--tune measures the code for one CPU, this one");
-	if ((c->tiles || c->list_tiles) && !gpu->ntargets)
-		return options_fault(c, "tiles need a target: --target=cuda:sm_80");
 	for (int i = 0; c->tf32 && i < gpu->ntargets; i++)
 		if (!mma_rounds(gpu->target[i]->gpu->sm))
 			return options_fault(
@@ -415,7 +342,7 @@ static PackageOpts package_opts(const Cli *c, Arena *a)
 			     .runtime = c->runtime,
 			     .weights_file = c->weights,
 			     .embed = c->embed,
-			     .cubin = wants_cubin(c),
+			     .cubin = c->cubin,
 			     .ptxas = c->ptxas,
 			     .version = DLCC_VERSION,
 			     .level = c->level,
@@ -682,30 +609,7 @@ static int compile(Cli *c)
 {
 	const double begin = tune_now();
 	Arena *a = arena_new();
-	Module m = {.arena = a,
-		    .opt = {.level = c->level,
-			    .rewrite_limit = c->rewrite_limit,
-			    .shuffle = c->shuffle,
-			    .tf32 = c->tf32,
-			    .winograd = c->winograd,
-			    .slice = c->slice,
-			    .flush = c->flush,
-			    .weight_type = c->int4           ? DT_I4
-					   : c->int8_weights ? DT_I8
-					   : c->bf16         ? DT_BF16
-					   : c->fp16         ? DT_F16
-							     : DT_NONE,
-			    .weight_group = c->int4 ? c->int4_group : 0,
-			    .weight_error = c->int8 ? -1 : c->max_error,
-			    .weight_keep = c->keep,
-			    .nweight_keep = c->int8 ? 0 : c->nkeep,
-			    .caches = c->caches ? caches_type(c->caches) : DT_NONE,
-			    .int8_activations = c->int8_activations,
-			    .bf16_activations = c->bf16_activations,
-			    .list_tiles = c->list_tiles,
-			    .verify = c->verify,
-			    .warn_floats = warnings_named(&c->warnings, "fallback")}},
-	       gpu = m, *first;
+	Module m = {.arena = a, .opt = options_of_passes(c)}, gpu = m, *first;
 	MemPlan none = {0};
 	OnnxFile *file = NULL, *again = NULL;
 	Refusals refusals = {.arena = a};
@@ -763,22 +667,14 @@ static int compile(Cli *c)
 
 static int work(int argc, char **argv)
 {
-	Cli c = {.level = 2,
-		 .rewrite_limit = -1,
-		 .winograd = WINOGRAD_DEFAULT,
-		 .slice = -1,
-		 .tune_seconds = -1,
-		 .max_error = -1,
-		 .int4_group = -1,
-		 .cache_size = PACKAGE_CACHE_MIB,
-		 .diag = {.out = stderr}};
+	Cli c;
 
-	if (options_answer(argc, argv))
+	if (options_answer(DLCC, argc, argv))
 		return program_end("dlcc", 0);
+	options_begin(&c, DLCC, "dlcc");
 	c.diag.colour = isatty(2) && !getenv("NO_COLOR");
 	if (!options_read(&c, argc, argv))
 		return EXIT_USAGE;
-	c.diag.file = c.input;
 	if (!options_folders(&c))
 		return 1;
 	signal(SIGINT, on_signal);

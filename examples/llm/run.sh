@@ -23,7 +23,7 @@ echo "greedy       $best"
 [ "$best" = "$(./generate stories/model.so -n 24 -t 0.7 -k 1 1 403 407 261)" ]
 [ "$best" = "$(./generate stories/model.so -n 24 -t 0.7 -p 0.000001 1 403 407 261)" ]
 mkdir -p bytes
-"$build/bin/dlcc" ${DLCC_FLAGS:-} stories/model.onnx --caches=i8 -o bytes/model.so
+"$build/bin/dlcc" ${DLCC_FLAGS:-} stories/model.onnx --caches-as=i8 -o bytes/model.so
 [ "$best" = "$(./generate bytes/model.so -n 24 1 403 407 261)" ] # caches a quarter as large
 once=$(./generate stories/model.so -n 24 -t 0.9 -k 50 -p 0.95 -s 7 1 403 407 261)
 echo "random       $once"

@@ -159,13 +159,13 @@ void form_print(StrBuf *b, const Kernel *k, const Form *f)
 		strbuf_printf(b, ", winograd %d", f->winograd);
 }
 
-void forms_print(StrBuf *b, Module *m)
+void forms_print(StrBuf *b, Module *m, const char *node)
 {
 	Arena *tmp = arena_new();
 	const char **label = graph_labels(m->graph, tmp);
 
 	for (Node *n = m->graph->first; n; n = n->next) {
-		if (!node_kernel(n) || !n->nout || !n->out[0])
+		if (!node_kernel(n) || !n->nout || !n->out[0] || !kernel_serves(node_kernel(n), node))
 			continue;
 		strbuf_printf(b, "form %%%s = \"", label[n->out[0]->id]);
 		form_print(b, node_kernel(n), module_form(m, n));

@@ -50,8 +50,9 @@ void forms_changed(Module *m);
 
 /* Appends F, the form of K, with the names that the text of K has: "contraction g(b) m(i) n(j) k(c), A slides, B weights, ...". */
 void form_print(StrBuf *b, const Kernel *k, const Form *f);
-/* Appends a line "form %result = ..." for each kernel of M. */
-void forms_print(StrBuf *b, Module *m);
+/* Appends a line form %result = "..." for each kernel of M that serves the ONNX node NODE; null: for
+ * all. */
+void forms_print(StrBuf *b, Module *m, const char *node);
 /* Whether every form in the side array is that of its kernel; else false after a diagnostic that
  * names pass P. */
 bool forms_verify(Module *m, const char *p);

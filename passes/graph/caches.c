@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * caches (--caches): stores the caches of a language model as f16, bf16 or i8. A cache is an input
+ * caches (--caches-as): stores the caches of a language model as f16, bf16 or i8. A cache is an input
  * of f32 and a result that is this input with something appended, or written into it, perhaps after
  * it got more rows. If a Concat has several such operands, the first is the cache:
  *
@@ -271,7 +271,7 @@ static void narrow_cache(const Cache *c, int result)
 static bool stays_wide(Module *m, const Cache *c)
 {
 	return diag_warning(m->ctx->diag, node_diag(c->node), "fallback",
-			    "--caches=i8: a cache of %d dims has none for scales; it stays f32",
+			    "--caches-as=i8: a cache of %d dims has none for scales; it stays f32",
 			    c->past->type->rank);
 }
 
@@ -300,7 +300,7 @@ bool pass_caches(Module *m)
 	if (!caches)
 		return diag_error(
 			m->ctx->diag, (DiagLoc){0},
-			"--caches: the model has no result that is an input of f32 with something appended (Concat), or written into it (TensorScatter, or an attention's past and present)%s",
+			"--caches-as: the model has no result that is an input of f32 with something appended (Concat), or written into it (TensorScatter, or an attention's past and present)%s",
 			wide ? ", and that has dims for scales" : "");
 	if (m->report)
 		fprintf(m->report, "; caches: %d, as inputs and outputs, are %s now%s\n", caches,

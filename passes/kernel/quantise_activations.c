@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * quantise_activations: where a product's weights are quantised, the rows of its other factor X
- * become bytes, too, so that CPUs multiply bytes: of all products with --int8-activations, else of
+ * become bytes, too, so that CPUs multiply bytes: of all products with --activations-as=i8, else of
  * those whose nodes allow it (ATTR_BYTE_ROWS). A row has a scale for each group of terms, those of
  * the weights, or ROW_GROUP where the weights have one scale for all terms:
  *

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * quantise_weights (--int8-weights, --int4, --bf16, --fp16): replaces the constant factor W of a
+ * quantise_weights (--weights-as): replaces the constant factor W of a
  * product by numbers of 8 or 4 bits and scales, in the form that models have which come with
  * quantised weights,
  *

@@ -8,7 +8,7 @@
  * contiguous along n, each padded to a multiple of 16 bytes: so tiles are filled by whole pieces,
  * and skinny products, which sum down the columns, read each element of the operand once.
  *
- * With --bf16-activations, what products multiply panels of bf16 by is rounded to bf16, so that
+ * With --activations-as=bf16, what products multiply panels of bf16 by is rounded to bf16, so that
  * CPUs multiply two terms at a time (codegen/c/tile_dot.c). Such an element is used for all columns
  * of a panel, so that this pays.
  */

@@ -8,7 +8,7 @@
 
 /* Packs the constant operand of N's contraction; false if there is none to pack. */
 bool pack_operand(Module *m, Node *n);
-/* Reports in how many products operands are rounded to bf16, if --bf16-activations is given. */
+/* Reports in how many products operands are rounded to bf16, if --activations-as=bf16 is given. */
 void panels_report(Module *m);
 
 #endif

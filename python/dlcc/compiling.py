@@ -68,7 +68,7 @@ def _options(dims: Dims | None, target: str | None, ops: Paths, options: Sequenc
         raise TypeError("ops are a list of files, such as [\"gelu.dl\"], and not one name")
     named = [f"--op={os.fspath(path)}" for path in ops]
     if isinstance(options, str):
-        raise TypeError("options are a list, such as [\"--int4\"], and not one string")
+        raise TypeError("options are a list, such as [\"--weights-as=i4\"], and not one string")
     return _dim_options(dims) + ([f"--target={target}"] if target else []) + named + list(options)
 
 

@@ -97,8 +97,8 @@ for program in dlcc dlcc-opt; do
 		try "$program: no level $level" 2 "$level: the levels are -O0, -O1, -O2 and -O3$" bounded.dl $level $more
 	done
 done
-try "dlcc-opt: a number" 2 "--rewrite-limit=x: it is a number" bounded.dl --rewrite-limit=x
-try "dlcc-opt: groups of weights" 2 "--int4=7: a multiple of 8" bounded.dl --int4=7
+try "dlcc-opt: a number" 2 "--rewrite-limit wants a number from 0 to 1048576" bounded.dl --rewrite-limit=x
+try "dlcc-opt: groups of weights" 2 "--weights-as=i4:7: a group is a multiple of 8 terms" bounded.dl --weights-as=i4:7
 try "dlcc-opt: one target" 2 "--target=cpu:v3,v4: name one" bounded.dl --target=cpu:v3,v4
 dlcc=$build/bin/dlcc
 try "no limit of threads" 0 "" bounded.dl --threads=0 -O0 -o bounded.so
@@ -143,12 +143,57 @@ for program in dlcc dlcc-opt dlrun; do
 done
 dlcc=$build/bin/dlcc
 
+# Old names of options mean what they meant. Each prints a note, which is not a warning, and --help has none of them.
+cat >formats.dl <<DL
+dlir 1
+graph @main(%past: f32[1,2,p,8], %new: f32[1,2,s,8], %x: f32[n,64]) -> (%present "present", %y "y") {
+  %present = Concat(%past, %new) {axis = 2} : ?
+  %w = Const {value = f32[64,32]($(yes "0.5, -0.25, 1.25," | head -682 | tr -d '\n') 0.5, 2)} : f32[64,32]
+  %y = MatMul(%x, %w) : ?
+}
+DL
+made() { # options; sets what dlcc makes and prints with them
+	local status
+	"$dlcc" formats.dl -Werror --target=cpu:v4-bf16 "$@" -o formats.c >printed 2>notes
+	status=$?
+	made=$(cat formats.c printed)
+	rm -f formats.c
+	return $status
+}
+same() { # the old options, the new one, what else both get
+	local old=$1 new=$2 without with
+	shift 2
+	if made "$@" && without=$made && made "$@" $new && with=$made && [ ! -s notes ] && made "$@" $old && [ "$made" = "$with" ] &&
+		[ "$with" != "$without" ] && [ "$(cat notes)" = "  note: ${old/ /=} is now $new" ] && ! "$dlcc" --help | grep -qe "${old%%[= ]*}[[ =,]"; then
+		passed=$((passed + 1))
+	else
+		failed=$((failed + 1)); echo "FAIL: $old is not $new: $(head -n 2 notes | tr '\n' ' ')"
+	fi
+}
+same --int4 --weights-as=i4
+same --int4=64 --weights-as=i4:64
+same --int8-weights --weights-as=i8
+same --bf16 --weights-as=bf16
+same --fp16 --weights-as=f16
+same --int8-activations --activations-as=i8 --weights-as=i4
+same --bf16-activations --activations-as=bf16 --weights-as=bf16
+same --caches=i8 --caches-as=i8
+same "--caches f16" --caches-as=f16
+dlcc=$build/bin/dlcc-opt
+try "dlcc-opt: an old name" 0 "^  note: --int4=16 is now --weights-as=i4:16$" bounded.dl --int4=16
+dlcc=$build/bin/dlcc
+try "an old name's value" 2 "--weights-as=i4:12: a group is a multiple of 8 terms" cnn.onnx --int4=12 -o m.so
+for wrong in i4: i4:0 i4:x i8:32 f32 ""; do try "no format of weights: $wrong" 2 "--weights-as(=| wants)" cnn.onnx "--weights-as=$wrong" -o m.so; done
+try "no format of activations" 2 "--activations-as=f16: it is i8 or bf16" cnn.onnx --activations-as=f16 -o m.so
+try "no format of caches" 2 "--caches-as=f8: it is f16, bf16 or i8" cnn.onnx --caches-as=f8 -o m.so
+try "groups of two sizes" 0 "i4 in groups of 64," cnn.onnx --weights-as=i4 --weights-as=i4:64 -O0 -o m.c
+
 try "nothing" 2 "no model"
 try "no output" 2 "no output: give -o" cnn.onnx
 try "unknown suffix" 2 "cannot make m.exe; the suffix" cnn.onnx -o m.exe
 try "a header of the runtime's name" 2 "its header would be dlrt.h" cnn.onnx -o dlrt.so
 try "another compiler's option for sizes" 2 "unknown option --batch=3; --dim NAME=N" cnn.onnx --batch=3 -o m.so
-try "two types of weights" 2 "--bf16 says that weights are bf16" cnn.onnx --fp16 --bf16 -o m.so
+try "two types of weights" 2 "--weights-as bf16: an earlier --weights-as says otherwise" cnn.onnx --weights-as=f16 --weights-as=bf16 -o m.so
 try "unknown option" 2 "unknown option --frob" cnn.onnx --frob -o m.so
 try "no value" 2 "-o wants a value" cnn.onnx -o
 try "two models" 2 "one model at a time" cnn.onnx large.onnx -o m.so
@@ -160,12 +205,12 @@ try "no folder for weights" 1 "there is no folder nowhere/in$" cnn.onnx -o m.so 
 try "a file is no folder" 1 "there is no folder cnn.onnx$" cnn.onnx -o cnn.onnx/m.so
 try "two outputs" 2 "-o n.so: an earlier -o says otherwise" cnn.onnx -o m.so -o n.so
 try "two lists of targets" 2 "--target cuda:sm_80: an earlier --target says otherwise" cnn.onnx --target=cpu:v2 --target=cuda:sm_80 -o m.so
-try "weights of a text" 2 "--weights: m.dl holds no weights" cnn.onnx --weights=w.bin -o m.dl
-try "weights of PTX" 2 "--weights: m.ptx holds no weights" cnn.onnx --weights=w.bin --target=cuda:sm_80 -o m.ptx
-try "tf32 in a text" 2 "--tf32: m.dl is the model before any code" cnn.onnx --tf32 --target=cuda:sm_80 -o m.dl
-try "passes of a text" 2 "--dump-ir: the output has no passes behind it; leave out -o" cnn.onnx --dump-ir=fuse -o m.dl
-try "a schedule of a text" 2 "--schedule: m.dl is the model before any code" cnn.onnx --schedule=none -o m.dl
-try "times of a text" 2 "--time-passes: the output has no passes behind it; leave out -o" cnn.onnx --time-passes -o m.dl
+try "weights of a text" 2 "--weights changes nothing in m.dl; it is for .so .a .o .c$" cnn.onnx --weights=w.bin -o m.dl
+try "weights of PTX" 2 "--weights changes nothing in m.ptx; it is for .so .a .o .c$" cnn.onnx --weights=w.bin --target=cuda:sm_80 -o m.ptx
+try "tf32 in a text" 2 "--tf32 changes nothing in m.dl; it is for .so .a .o .c .ptx .schedule$" cnn.onnx --tf32 --target=cuda:sm_80 -o m.dl
+try "passes of a text" 2 "--dump-ir changes nothing in m.dl" cnn.onnx --dump-ir=fuse -o m.dl
+try "a schedule of a text" 2 "--schedule changes nothing in m.dl; it is for .so .a .o .c$" cnn.onnx --schedule=none -o m.dl
+try "times of a text" 2 "--time-passes changes nothing in m.dl" cnn.onnx --time-passes -o m.dl
 try "memory of a node" 2 "--dump-node: memplan is of all nodes" cnn.onnx --dump-ir=memplan --dump-node=conv
 try "a GPU without a row" 2 "\"sm_87\" is not known; .*code for one sm_ runs on all GPUs of a higher number" cnn.onnx --target=cuda:sm_87 -o m.so
 case $("$dlcc" --version) in
@@ -229,7 +274,7 @@ if [ -n "$clang" ] && echo "#include <string.h>" | "$clang" --target=aarch64-lin
 		"--cc=$clang --target=aarch64-linux-gnu" -o m.so
 fi
 try "no runtime" 1 "none.a: No such file" cnn.onnx --runtime=none.a -o m.so
-try "no identifier" 2 "no C identifier" cnn.onnx --name=a-b -o m.so
+try "no identifier" 2 "--name=a-b: it is not a C identifier" cnn.onnx --name=a-b -o m.so
 try "dim without value" 2 "write NAME=N or" cnn.onnx --dim batch= -o m.so
 try "dim the wrong way" 2 "write NAME=N or" cnn.onnx --dim batch=9..3 -o m.so
 try "dim without a number" 2 "write NAME=N or" cnn.onnx --dim batch=abc -o m.so
@@ -284,7 +329,7 @@ absent "none run" dry.so
 try "IR after a pass" 0 "^; after fuse" cnn.onnx --dump-ir=fuse
 try "IR after all" 0 "^; after memplan" cnn.onnx --dump-ir
 try "loop trees" 0 "contraction|tile" cnn.onnx --dump-ir=sched
-try "loop trees of targets" 0 "^; after sched for sm_90a$" cnn.onnx --dump-ir=sched --target=cuda:sm_80,sm_90a
+try "loop trees of targets" 0 "^; for sm_90a$" cnn.onnx --dump-ir=sched --target=cuda:sm_80,sm_90a
 try "PTX of the first GPU" 0 "" cnn.onnx -o first.ptx --target=cuda:sm_80,sm_90a
 if grep -q '^.target sm_80$' first.ptx; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAIL: PTX of another GPU"; fi
 try "IR of GPUs" 0 "^; after fuse for sm_90a, sm_80$" cnn.onnx --dump-ir=fuse --target=cpu:v3,cuda:sm_80,sm_90a
@@ -396,8 +441,8 @@ print(suites.script_tests('tests/empty/run.sh').run(Runner()))"
 done
 dlcc=$build/bin/dlcc-opt
 try "dlcc-opt: a test as it stands" 0 "Relu" declared.dl -p infer
-try "dlcc-opt: unknown option" 2 "unknown argument --frob" declared.dl --frob
-try "dlcc-opt: no input" 2 "no input" -p infer
+try "dlcc-opt: unknown option" 2 "unknown option --frob" declared.dl --frob
+try "dlcc-opt: no input" 2 "no model" -p infer
 try "dlcc-opt: no such pass" 2 "-p frob: there is no such pass" declared.dl -p frob
 try "dlcc-opt: no value" 2 "-p wants a value" declared.dl -p
 try "dlcc-opt: no file" 1 "cannot be read: No such file" none.dl

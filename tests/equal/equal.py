@@ -135,7 +135,7 @@ def products(pick):
     for m in (1, 2, *pick.sample(ANY, 7)):
         matmul(known, m, terms(), pick.choice(columns))
     yield known
-    for options in (["--fp16"], ["--bf16"], ["--int8-weights"], ["--int4"], ["--int4", "--int8-activations"], ["--bf16", "--bf16-activations"]):
+    for options in (["--weights-as=f16"], ["--weights-as=bf16"], ["--weights-as=i8"], ["--weights-as=i4"], ["--weights-as=i4", "--activations-as=i8"], ["--weights-as=bf16", "--activations-as=bf16"]):
         narrow = Model("any_rows" + "".join(o.replace("-", "_") for o in options), sizes, options)
         for k, n in ((64, 40), (608, pick.choice((17, 72, 100))), (1152, 8)):
             matmul(narrow, "M", k, n)

@@ -42,7 +42,7 @@ check "a file that is cut" 1 'is no trace of kernels' --explain=cut.json product
 check "deeply nested" 1 'is no trace of kernels' --explain=deep.json product.dl
 check "no runs" 1 'is no trace of kernels' --explain=zero.json product.dl
 check "no file" 1 'cannot be read' --explain=none.json product.dl
-check "a text has no kernels" 2 'the output has no passes behind it' --explain product.dl -o copy.dl
+check "a text has no kernels" 2 '--explain changes nothing in copy.dl; it is for .so' --explain product.dl -o copy.dl
 check "the trace as output" 2 'is what --explain names' --explain=t.so product.dl -o product.so --explain=product.so
 check "GPUs, too" 0 'for sm_80; predicted times' --explain product.dl --target=cuda:sm_80
 sed 's/,80\]/,N]/' product.dl >variants.dl

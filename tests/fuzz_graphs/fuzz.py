@@ -48,8 +48,8 @@ KINDS = {
     "least": (2, ["--cc=gcc", "-O0", "--effort=0"]),
     "little": (2, ["--cc=clang", "-O0", "--effort=1", "--kernels", "--slice=1"]),
     "most": (2, ["--cc=gcc", "-O2", "--effort=3", "--target=x86-64-v2", "--slice=1"]),
-    "int4": (1, ["--cc=clang", "-O0", "--int4=32", "--kernels"]),
-    "bytes": (1, ["--cc=gcc", "-O0", "--int8-weights"]),
+    "int4": (1, ["--cc=clang", "-O0", "--weights-as=i4:32", "--kernels"]),
+    "bytes": (1, ["--cc=gcc", "-O0", "--weights-as=i8"]),
     "sanitize": (3, ["--cc=gcc", "-O0", "--sanitize", "--in-place", "--slice=1"]),     # by the test program that has sanitizers itself
     "sm_80": (1, ["--cc=gcc", "-O0", "--gpu=sm_80", "--kernels"]),
     "later": (1, ["--cc=gcc", "-O0"]),          # and one of LATER

@@ -35,7 +35,7 @@ INTS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"
 FLOATS = tuple(EPS)
 TYPES = {**{t: np.dtype(t) for t in INTS + ("float16", "float32", "float64", "bool")}, "bfloat16": np.dtype(ml_dtypes.bfloat16)}
 CODES = {t: helper.np_dtype_to_tensor_dtype(d) for t, d in TYPES.items()}
-LEAST_NARROW = 1024                          # elements of weights that --int4 makes narrow
+LEAST_NARROW = 1024                          # elements of weights that --weights-as=i4 makes narrow
 SIZES = (2, 3, 4, 5, 7, 8, 9, 12, 16, 17, 31, 33)
 LARGER_SIZES = SIZES + (63, 64, 65, 77, 100, 129, 143, 200, 255, 257, 333, 513, 600, 700)
 

@@ -137,7 +137,7 @@ def weights(g):
 
 
 def large_weights(g):
-    """A product of a constant that --int4 and --int8-weights make narrow."""
+    """A product of a constant that --weights-as makes narrow."""
     r = g.random
     k, n = r.choice(((64, 17), (33, 40), (100, 31), (61, 70), (129, 9), (75, 64), (1100, 1), (1, 1100)))
     x = factor(g, "float32", k)

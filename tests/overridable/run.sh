@@ -73,7 +73,7 @@ check "another type" says 1 'error: "w": the input.s declared type is not that o
 strings() { says 0 "" strings.onnx -o strings.so --overridable=t $all && "$dlrun" strings.so --describe | grep -Fxq "input t: str[1] (has a default)"; }
 check "strings" strings
 check "a declared symbol" says 0 "" symbolic.onnx -o symbolic.so $all
-check "of a text" says 2 "a .dl says itself which inputs have defaults" none.dl -o none.so --overridable=w
+check "of a text" says 2 "--overridable wants an ONNX model" none.dl -o none.so --overridable=w
 nothing() { [ ! -e none.so ]; }
 check "nothing is made" nothing
 

@@ -350,12 +350,12 @@ class Options:
         c.run([DLCC, "w.onnx", "--int8", *value("--calibrate", path, k), "-o", "out.onnx"], statuses=(1,), says=b"element 0 is infinite or NaN")
 
     def dlcc_words(c, form, k):
-        """dlcc --name, --target, --dump-ir, --dump-node, --caches, --cubin, --overridable, --keep, --dim, --max-error"""
+        """dlcc --name, --target, --dump-ir, --dump-node, --caches-as, --cubin, --overridable, --keep, --dim, --max-error"""
         word = path_of(form, c.dir, b"")
-        for option in ("--name", "--target", "--dump-ir", "--dump-node", "--caches", "--cubin", "--overridable", "--keep", "--dim", "--max-error", "--threads", "--cache-size"):
+        for option in ("--name", "--target", "--dump-ir", "--dump-node", "--caches-as", "--cubin", "--overridable", "--keep", "--dim", "--max-error", "--threads", "--cache-size"):
             known = (option, word) in (("--threads", b"0"), ("--cache-size", b"0"), ("--max-error", b"0"))
             good = option == "--name" and re.fullmatch(rb"[A-Za-z_]\w*", word)
-            more = ["--int8-weights"] if option in ("--keep", "--max-error") else []
+            more = ["--weights-as=i8"] if option in ("--keep", "--max-error") else []
             more += ["--dump-ir=infer"] if option != "--dump-ir" else []
             c.run([DLCC, "m.onnx", "-O0", *more, *value(option, word, k | (option == "--dump-ir"))], may_fail=known or bool(good) or option == "--keep", statuses=(1, 2))
         c.run([DLCC, "m.onnx", *value("--dim", word + b"=3", k), "--dump-ir=infer"], statuses=(1, 2))
@@ -368,7 +368,7 @@ class Options:
         c.run([OPT, path, "-o", out], [out], statuses=(2,) if is_option(path) else (0,), may_fail=is_option(path))
         c.put(path, c.m.operator)
         c.run([OPT, b"--op=" + path, "m.onnx"])
-        for words in (["-p", path], [b"--target=" + path], [b"--caches=" + path], [b"--winograd=" + path]):
+        for words in (["-p", path], [b"--target=" + path], [b"--caches-as=" + path], [b"--winograd=" + path]):
             c.run([OPT, *words, "m.onnx"], statuses=(2,))
 
     def dlrun_model(c, form, k):

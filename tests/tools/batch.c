@@ -52,7 +52,7 @@ static const char usage[] =
 	"  --no-proofs    do not prove the schedules, which takes half of the time without the C compiler\n"
 	"  --slice=N      a batch runs in slices of N for each thread (default 0: all at once)\n"
 	"  --in-place     also with outputs in place of inputs, where they may be\n"
-	"  --int4=N --int8-weights --bf16 --fp16  weights become narrow (N: terms of a scale), and eval of that graph is the reference\n"
+	"  --weights-as=FORMAT  weights become narrow, as by dlcc, and eval of that graph is the reference\n"
 	"  --keep         leave the C files in OUTDIR\n";
 
 typedef struct Child {
@@ -261,8 +261,8 @@ static int head_args(const Batch *b, const char **argv)
 {
 	int n = 0;
 
-	argv[n++] = b->o->cc;
-	if (b->o->sanitize) {
+	argv[n++] = b->o->cli.cc;
+	if (b->o->cli.sanitize) {
 		argv[n++] = "-fsanitize=address,undefined";
 		argv[n++] = "-fno-sanitize-recover=undefined";
 	}
@@ -410,9 +410,7 @@ static bool option(RunOptions *o, const char *a)
 {
 	const char *v;
 
-	if ((v = value_of(a, "--cc")))
-		o->cc = v;
-	else if ((v = value_of(a, "--target")))
+	if ((v = value_of(a, "--target")))
 		return (o->target = target_by_name(v)) != NULL;
 	else if ((v = value_of(a, "--gpu")))
 		return (o->gpu = target_by_name(v)) != NULL && o->gpu->gpu;
@@ -424,14 +422,10 @@ static bool option(RunOptions *o, const char *a)
 		o->size = atoi(v);
 	else if ((v = value_of(a, "--jobs")))
 		o->jobs = atoi(v);
-	else if ((v = value_of(a, "--slice")))
-		o->slice = atoi(v);
 	else if ((v = value_of(a, "--seconds")))
 		o->seconds = atoi(v);
 	else if (a[0] == '-' && a[1] == 'O' && a[2] >= '0' && a[2] <= '3')
 		o->level = a[2] - '0';
-	else if (!strcmp(a, "--sanitize"))
-		o->sanitize = true;
 	else if (!strcmp(a, "--roundtrip"))
 		o->roundtrip = true;
 	else if (!strcmp(a, "--integers"))
@@ -442,17 +436,11 @@ static bool option(RunOptions *o, const char *a)
 		o->kernels = true;
 	else if (!strcmp(a, "--in-place"))
 		o->in_place = true;
-	else if (!strcmp(a, "--int8-weights"))
-		o->weight_type = DT_I8;
-	else if (!strcmp(a, "--bf16"))
-		o->weight_type = DT_BF16;
-	else if (!strcmp(a, "--fp16"))
-		o->weight_type = DT_F16;
-	else if ((v = value_of(a, "--int4")))
-		o->weight_type = DT_I4, o->weight_group = atoi(v);
 	else if (!strcmp(a, "--keep"))
 		o->keep = true;
-	else if (*a == '-' || o->out)
+	else if (*a == '-')
+		return options_argument(&o->cli, (char *[]){(char *)(uintptr_t)a, NULL}, &(int){0});
+	else if (o->out)
 		return false;
 	else
 		o->out = a;
@@ -482,11 +470,13 @@ int main(int argc, char **argv)
 	Lines lines = {0};
 	int *next = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
+	options_begin(&o.cli, RUNNER, "batch");
+	o.cli.slice = 0;
 	for (int i = 1; i < argc; i++)
 		if (!option(&o, argv[i]))
 			return fputs(usage, stderr), 1;
-	o.cc = package_cc(a, o.cc);
-	if (!o.out || !o.cc || next == MAP_FAILED || o.size < 1 || o.size > MAX_SIZE)
+	o.cli.cc = package_cc(a, o.cli.cc);
+	if (!o.out || !o.cli.cc || next == MAP_FAILED || o.size < 1 || o.size > MAX_SIZE)
 		return fputs(usage, stderr), 1;
 	signal(SIGPIPE, SIG_IGN);
 	mkdir(o.out, 0777);

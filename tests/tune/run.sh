@@ -59,9 +59,9 @@ printf '; mine\n' >kept.schedule && cp kept.schedule copy
 check "no time" tunes 1 --tune=1 --dim N=16 -o none.schedule
 check "a missing dim" refuses 1 '--tune measures the model at one size; give --dim "N"=N$' --tune=5 -o kept.schedule
 check "a dim with bounds" refuses 1 'give --dim "N"=N$' --tune=5 --dim N=1..4 -o kept.schedule
-check "an output of another kind" refuses 2 'give -o FILE.schedule' --tune --dim N=1 -o m.so
+check "an output of another kind" refuses 2 '--tune changes nothing in m.so; it is for .schedule' --tune --dim N=1 -o m.so
 check "a schedule without --tune" refuses 2 'made by --tune' --dim N=1 -o kept.schedule
-check "two schedules" refuses 2 'leave out --schedule' --tune=5 --schedule=copy --dim N=1 -o kept.schedule
+check "two schedules" refuses 2 '--schedule changes nothing in kept.schedule' --tune=5 --schedule=copy --dim N=1 -o kept.schedule
 check "two CPUs" refuses 2 'measures the code for one CPU' --tune=5 --target=cpu:v2,v3 --dim N=1 -o kept.schedule
 check "no folder" refuses 1 'there is no folder no' --tune=5 --dim N=16 -o no/m.schedule
 mkdir folder.schedule

@@ -34,9 +34,12 @@ static bool lose_a_term(Module *m)
 }
 
 static const Pass with_fault[] = {
-	{"infer", pass_infer, ON_ALL, false, ""}, {"canon", pass_canon, ON_ALL, false, ""},
-	{"lower", pass_lower, ON_ALL, true, ""},  {"fault", lose_a_term, ON_ALL, true, ""},
-	{"fuse", pass_fuse, ON_ALL, true, ""},    {0},
+	{.name = "infer", .run = pass_infer},
+	{.name = "canon", .run = pass_canon},
+	{.name = "lower", .run = pass_lower, .rewrites = true},
+	{.name = "fault", .run = lose_a_term, .rewrites = true},
+	{.name = "fuse", .run = pass_fuse, .rewrites = true},
+	{0},
 };
 
 /* Whether rewrites_differ's message about the passes of TABLE has WANT; null: there must be no

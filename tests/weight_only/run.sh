@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Products with quantised weights, from models and by --int4, --int8-weights, --bf16 and --fp16, beside NumPy (weight_only.py). run.sh [TEST ...];
+# Products with quantised weights, from models and by --weights-as, beside NumPy (weight_only.py). run.sh [TEST ...];
 # prints "N passed, N failed".
 cd "$(dirname "$0")/../.." || exit 2
 BUILD=$(cd "${BUILD:-build}" && pwd) PYTHON=${PYTHON:-build/venv/bin/python3}

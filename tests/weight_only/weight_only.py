@@ -4,8 +4,8 @@
 One model has a product for each way in which models state such weights: DequantizeLinear of every narrow type, over a tensor, columns
 and blocks, transposed, batched and in a convolution, and MatMulNBits. Its results are compared with sums in f64: bit-equal where all
 numbers are small integers and powers of two, else within the error of two sums in any order. The same holds on each CPU that this
-machine can be, with both C compilers, and on the simulated GPU. What --int4, --int8-weights and --int8-activations do is compared with
-the same scheme in NumPy. The same products with weights of f16 and bf16, the model's own or by --fp16 and --bf16, are tested likewise.
+machine can be, with both C compilers, and on the simulated GPU. What --weights-as and --activations-as=i8 do is compared with
+the same scheme in NumPy. The same products with weights of f16 and bf16, the model's own or by --weights-as, are tested likewise.
 """
 
 import itertools
@@ -298,7 +298,7 @@ def halves():
     """f16 and bf16, widened in registers: on each CPU, with both compilers, and in C without an instruction for it."""
     ways = [(f"--target=cpu:{t}", True) for t, flag in CPUS.items() if runs_here(flag)]
     ways += [("--cc=gcc", True), ("--cc=gcc", False), ("--cc=clang -DDL_PORTABLE_HALF", True)]
-    weights = ((T.FLOAT16, "--fp16"), (T.BFLOAT16, "--bf16"), (T.FLOAT16, ""), (T.BFLOAT16, ""))
+    weights = ((T.FLOAT16, "--weights-as=f16"), (T.BFLOAT16, "--weights-as=bf16"), (T.FLOAT16, ""), (T.BFLOAT16, ""))
     for (option, whole), (dtype, form) in samples.share(list(itertools.product(ways, weights)), 5):
         p = half_products(dtype, form, whole, option)
         for rows in ROWS:
@@ -306,17 +306,17 @@ def halves():
 
 
 def both_factors_are_bf16():
-    """--bf16-activations: what weights of bf16 are multiplied by is rounded, too; on each CPU, in C alone, and with both compilers."""
+    """--activations-as=bf16: what weights of bf16 are multiplied by is rounded, too; on each CPU, in C alone, and with both compilers."""
     cpus = {**CPUS, "v4-bf16": "avx512_bf16", "native": ""}
     ways = [[f"--target=cpu:{t}"] for t, flag in cpus.items() if runs_here(flag)] + [["--cc=gcc"]]
     ways += [["--cc=clang -DDL_PORTABLE_DOT", "--target=cpu:v4-bf16"]] if runs_here("avx512bw") else []
     for options, whole in samples.share(list(itertools.product(ways, (True, False))), 3):
-        p = half_products(T.BFLOAT16, "--bf16", whole, "--bf16-activations", *options)
+        p = half_products(T.BFLOAT16, "--weights-as=bf16", whole, "--activations-as=bf16", *options)
         p.factors = lambda x: x if x.ndim == 4 else x.astype(helper.tensor_dtype_to_np_dtype(T.BFLOAT16))  # images are packed themselves
         for rows in ROWS:
             p.run(f"{FOLDER}/halves.so", rows)
     products = sum(len(x.type.tensor_type.shape.dim) != 4 for x in p.inputs)
-    report = dlcc(f"{FOLDER}/halves.onnx", "--bf16", "--bf16-activations", "--keep=product0", "-o", f"{FOLDER}/halves.so")
+    report = dlcc(f"{FOLDER}/halves.onnx", "--weights-as=bf16", "--activations-as=bf16", "--keep=product0", "-o", f"{FOLDER}/halves.so")
     assert f"; activations: {products - 1} products of bf16" in report, report
 
 
@@ -331,7 +331,7 @@ def models_of_bf16():
         onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)], ir_version=10), f"{FOLDER}/bf16.onnx")
         x, w = x.astype(np.float32), w.astype(np.float64)
         expected = x @ w if op == "MatMul" else np.einsum("bchwyx,ocyx->bohw", np.lib.stride_tricks.sliding_window_view(x, w_shape[2:], (2, 3)), w)
-        for options in ([], ["--flush-subnormals"], ["--bf16-activations"], ["--flush-subnormals", "--cc=gcc"], ["--flush-subnormals", "--target=cpu:v3"]):
+        for options in ([], ["--flush-subnormals"], ["--activations-as=bf16"], ["--flush-subnormals", "--cc=gcc"], ["--flush-subnormals", "--target=cpu:v3"]):
             if not runs_here("avx2") and options[-1:] == ["--target=cpu:v3"]:
                 continue
             dlcc(f"{FOLDER}/bf16.onnx", *options, "-o", f"{FOLDER}/bf16.so")
@@ -342,7 +342,7 @@ def models_of_bf16():
 def halves_on_the_simulated_gpu():
     if not os.path.exists(BUILD + "/ptxsim/libcuda.so.1") or "cuda:" not in dlcc("--list-targets"):
         return
-    for dtype, option in ((T.FLOAT16, "--fp16"), (T.BFLOAT16, "--bf16")):
+    for dtype, option in ((T.FLOAT16, "--weights-as=f16"), (T.BFLOAT16, "--weights-as=bf16")):
         p = half_products(dtype, option, True, "--target=cuda:sm_80", *samples.unoptimised(), filters=False)
         for rows in (1, 5):
             p.run(f"{FOLDER}/halves.so", rows, samples.simulated(BUILD), ("--device", "cuda"))
@@ -376,7 +376,7 @@ def weights_stay_narrow():
     onnx.save(p.proto(), f"{FOLDER}/narrow.onnx")
     text = dlcc(f"{FOLDER}/narrow.onnx", "--dump-ir=layout")
     assert len(re.findall(r"%numbers: [iu]\d\[[^(]*\) -> \(%out|f32\(numbers\[", text)) >= len(p.inputs), "some product reads f32"
-    for dtype, name, narrow in ((T.FLOAT16, "f16", "--fp16"), (T.BFLOAT16, "bf16", "--bf16")):
+    for dtype, name, narrow in ((T.FLOAT16, "f16", "--weights-as=f16"), (T.BFLOAT16, "bf16", "--weights-as=bf16")):
         for option in (narrow, "--winograd=0"):
             p = Products(2, False)
             p.halves(dtype, option == "--winograd=0")
@@ -392,7 +392,7 @@ def weights_stay_narrow():
         p.nodes[-1] = helper.make_node("Conv", [f"x{i}", f"w{i}"], [f"x{i + 1}"], name=f"conv{i}", pads=[window // 2] * 4)
     chain = helper.make_graph(p.nodes, "g", [helper.make_tensor_value_info("x0", T.FLOAT, [1, 32, "M", 60])], [helper.make_tensor_value_info("x3", T.FLOAT, None)], p.constants)
     onnx.save(helper.make_model(chain, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), f"{FOLDER}/chain.onnx")
-    for options, transformed in (((), True), (("--bf16",), False), (("--bf16", "--keep=conv1"), True)):
+    for options, transformed in (((), True), (("--weights-as=bf16",), False), (("--weights-as=bf16", "--keep=conv1"), True)):
         text = dlcc(f"{FOLDER}/chain.onnx", *options, "--dump-ir=layout", "--target=cpu:v3")
         assert ("(%filter: f32" in text) == transformed, options
 
@@ -407,7 +407,7 @@ def threads_do_not_matter():
 
 
 def scheme(w, axis, bits, group):
-    """W as --int4=GROUP or --int8-weights make it: numbers and scales by the rules of passes/kernel/quantise_weights.c."""
+    """W as --weights-as=i4:GROUP or --weights-as=i8 make it: numbers and scales by the rules of passes/kernel/quantise_weights.c."""
     w, most = np.moveaxis(w.astype(np.float64), axis, 0), 127 if bits == 8 else 7
     out = np.empty_like(w)
     for k in range(0, len(w), group or len(w)):
@@ -434,7 +434,7 @@ def options_match_numpy():
         graph = helper.make_graph([node], "g", [helper.make_tensor_value_info("x0", T.FLOAT, ["M", k])],
                                   [helper.make_tensor_value_info("y0", T.FLOAT, None)], [numpy_helper.from_array(w, "w")])
         onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), f"{FOLDER}/fc.onnx")
-        for option, bits, group in (("--int4", 4, 32), ("--int4=64", 4, 64), ("--int8-weights", 8, 0)):
+        for option, bits, group in (("--weights-as=i4", 4, 32), ("--weights-as=i4:64", 4, 64), ("--weights-as=i8", 8, 0)):
             report = dlcc(f"{FOLDER}/fc.onnx", option, "-o", f"{FOLDER}/fc.so", *samples.unoptimised())
             narrow = scheme(w, 1 if transposed else 0, bits, group)
             error = np.sqrt(((w - narrow) ** 2).sum() / (w.astype(np.float64) ** 2).sum())
@@ -460,8 +460,8 @@ def experts():
                               [helper.make_tensor_value_info("y", T.FLOAT, None)], [numpy_helper.from_array(a, n) for n, a in w.items()])
     opsets = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=10), f"{FOLDER}/moe.onnx")
-    narrow = {"--int4": lambda a: scheme(a, 2, 4, 32), "--int8-weights": lambda a: scheme(a, 2, 8, 0),
-              "--fp16": lambda a: a.astype(np.float16), "--bf16": lambda a: a.astype(helper.tensor_dtype_to_np_dtype(T.BFLOAT16))}
+    narrow = {"--weights-as=i4": lambda a: scheme(a, 2, 4, 32), "--weights-as=i8": lambda a: scheme(a, 2, 8, 0),
+              "--weights-as=f16": lambda a: a.astype(np.float16), "--weights-as=bf16": lambda a: a.astype(helper.tensor_dtype_to_np_dtype(T.BFLOAT16))}
     for option, make in narrow.items():
         report = dlcc(f"{FOLDER}/moe.onnx", option, "-o", f"{FOLDER}/moe.so", *samples.unoptimised())
         assert '"moe" ("w1")' in report and '"moe" ("w2")' in report and "weights: 2 " in report and "other nodes" not in report, report
@@ -475,9 +475,9 @@ def experts():
             expected = [sum(f * (w2[e] @ np.maximum(w1[e] @ row, 0)) for e, f in zip(c, s)) for row, c, s in zip(x.astype(np.float64), chosen, share)]
             y, = results(f"{FOLDER}/moe.so", {"x": x}, 1, names=["y"])
             assert np.abs(y - expected).max() <= 2e-5 * np.abs(expected).max(), f"{option}, {rows} rows"
-            if option != "--int4":
+            if option != "--weights-as=i4":
                 continue
-            report = dlcc(f"{FOLDER}/moe.onnx", option, "--int8-activations", "-o", f"{FOLDER}/bytes.so", *samples.unoptimised())
+            report = dlcc(f"{FOLDER}/moe.onnx", option, "--activations-as=i8", "-o", f"{FOLDER}/bytes.so", *samples.unoptimised())
             assert "activations: 2 products of bytes, 0 stay" in report, report
             as_bytes = lambda v: rows_as_bytes(v.astype(np.float32), 32)
             expected = [sum(f * (w2[e] @ as_bytes(np.maximum(w1[e] @ row, 0))) for e, f in zip(c, s)) for row, c, s in zip(as_bytes(x), chosen, share)]
@@ -492,7 +492,7 @@ def written_models():
 
     plain = onnxruntime.SessionOptions()
     plain.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL  # else it rounds activations to bytes, too
-    for dtype, option in ((T.FLOAT16, "--fp16"), (T.BFLOAT16, "--bf16"), (T.FLOAT, "--int8-weights"), (T.FLOAT, "--int4")):
+    for dtype, option in ((T.FLOAT16, "--weights-as=f16"), (T.BFLOAT16, "--weights-as=bf16"), (T.FLOAT, "--weights-as=i8"), (T.FLOAT, "--weights-as=i4")):
         p = Products(13, False)
         p.halves(dtype, False)
         if dtype != T.FLOAT:
@@ -503,19 +503,19 @@ def written_models():
         dlcc(f"{FOLDER}/floats.onnx", option, "-o", f"{FOLDER}/direct.so", *samples.unoptimised())
         dlcc(f"{FOLDER}/written.onnx", "--winograd=0", "-o", f"{FOLDER}/written.so", *samples.unoptimised())
         floats = [t for t in onnx.load(f"{FOLDER}/written.onnx").graph.initializer if t.data_type == T.FLOAT]
-        assert option in ("--int4", "--int8-weights") or not floats, "some weights are in f32"
+        assert option in ("--weights-as=i4", "--weights-as=i8") or not floats, "some weights are in f32"
         inputs = {x.name: p.values([d.dim_value or 5 for d in x.type.tensor_type.shape.dim]) for x in p.inputs}
         direct, written = (results(f"{FOLDER}/{name}.so", inputs, len(inputs)) for name in ("direct", "written"))
         peer = onnxruntime.InferenceSession(f"{FOLDER}/written.onnx", plain, providers=["CPUExecutionProvider"]).run(None, inputs)
         for a, b, c in zip(direct, written, peer):
             room = 1e-4 * np.abs(a).max()
             # The scale of a vector's bytes may follow the sum in one of them.
-            vector = option == "--int8-weights" and a.shape[0] == 1 and a.ndim == 2
+            vector = option == "--weights-as=i8" and a.shape[0] == 1 and a.ndim == 2
             assert (np.abs(a - b).max() <= room / 100 if vector else np.array_equal(a, b)) and np.abs(a - c).max() <= room, option
 
 
 def rounded_rows(x, dtype):
-    """X as --caches=DTYPE stores it, and as it is read; of bytes, its scales, too."""
+    """X as --caches-as=DTYPE stores it, and as it is read; of bytes, its scales, too."""
     if dtype == "f16":
         return [x.astype(np.float16)], x.astype(np.float16).astype(np.float64)
     scale = np.maximum(np.abs(x).max(-1, keepdims=True, initial=0) * np.float32(1 / 127), np.finfo(np.float32).tiny)
@@ -524,7 +524,7 @@ def rounded_rows(x, dtype):
 
 
 def narrow_caches():
-    """--caches: new keys are rounded, those of the cache are not, and sums are of f32; on the CPU and the simulated GPU. Keys are
+    """--caches-as: new keys are rounded, those of the cache are not, and sums are of f32; on the CPU and the simulated GPU. Keys are
     appended, or written into a cache that has rows to spare."""
     def info(name, *shape, dtype=T.FLOAT):
         return helper.make_tensor_value_info(name, dtype, shape)
@@ -540,7 +540,7 @@ def narrow_caches():
         graph = helper.make_graph((write if writes else append) + reads, "g", inputs + [info("at", "B", dtype=T.INT64)] * writes,
                                   [info("y0", "B", 2, "S", "T"), info("y1", "B", 2, "T", 64), info("y2")])
         onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 24)], ir_version=10), f"{FOLDER}/caches.onnx")
-        report = dlcc(f"{FOLDER}/caches.onnx", f"--caches={dtype}", *(["--target=cuda:sm_80"] if device == "cuda" else []), "-o", f"{FOLDER}/caches.so",
+        report = dlcc(f"{FOLDER}/caches.onnx", f"--caches-as={dtype}", *(["--target=cuda:sm_80"] if device == "cuda" else []), "-o", f"{FOLDER}/caches.so",
                       *samples.unoptimised())
         assert f"; caches: 1, as inputs and outputs, are {dtype} now" in report, report
         for past, new in ((0, 5), (9, 1), (33, 4)):
@@ -569,7 +569,7 @@ def narrow_caches():
 
 
 def rows_as_bytes(x, group):
-    """X as --int8-activations makes it, by the rules of passes/kernel/quantise_activations.c, in f32."""
+    """X as --activations-as=i8 makes it, by the rules of passes/kernel/quantise_activations.c, in f32."""
     parts = x.reshape(*x.shape[:-1], -1, group)
     top = np.abs(parts).max(-1, keepdims=True)
     tiny = top < 2.0 ** -100
@@ -593,7 +593,7 @@ def activations_match_numpy():
     onnx.save(p.proto(), f"{FOLDER}/rows.onnx")
     for target in samples.share([t for t, flag in {**CPUS, "v4-vnni": "avx512_vnni", "native": ""}.items() if runs_here(flag)], 2):
         for options in ((), ("--cc=gcc",)) if target == "native" else ((),):
-            report = dlcc(f"{FOLDER}/rows.onnx", f"--target=cpu:{target}", "--int8-activations", *options, "-o", f"{FOLDER}/rows.so")
+            report = dlcc(f"{FOLDER}/rows.onnx", f"--target=cpu:{target}", "--activations-as=i8", *options, "-o", f"{FOLDER}/rows.so")
             assert f"activations: {len(groups)} products of bytes, 0 stay" in report, report
             for rows in (1, 2, 5, 19):
                 inputs = {x.name: p.values([rows, x.type.tensor_type.shape.dim[1].dim_value]) for x in p.inputs}

@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the command line of dlcc says. */
+/* What the command lines of dlcc and dlcc-opt say. option_table.c has a row for each option. */
 #ifndef TOOLS_DLCC_OPTIONS_H
 #define TOOLS_DLCC_OPTIONS_H
 
 #include "base/diag.h"
 #include "frontend/import.h"
 #include "ir/graph/definition.h"
+#include "passes/module.h"
 #include "tools/dlcc/warnings.h"
 
 #include <stdint.h>
 
-enum { MAX_DIMS = 64, MAX_KEEP = 256 };
+enum { MAX_DIMS = 64, MAX_KEEP = 256, MAX_PASSES = 64 };
+enum { OPTIONS_ROOM = 96 }; /* for the rows of the table */
+
+/* Programs that take options, as bits. RUNNER: tests/tools/batch.c, which has others of its own. */
+typedef enum ProgramBit { DLCC = 1, DLCC_OPT = 2, RUNNER = 4 } ProgramBit;
 
 /* --dim NAME=LO..HI */
 typedef struct DimOption {
@@ -20,10 +25,13 @@ typedef struct DimOption {
 } DimOption;
 
 typedef struct Cli {
+	ProgramBit of;
+	const char *program;      /* its name, for messages */
+	bool given[OPTIONS_ROOM]; /* by row of the table */
 	const char *input, *output, *name, *cc, *sysroot, *runtime, *weights, *save_temps;
-	const char *cubin, *ptxas, *tiles, *schedule, *cache;
+	const char *ptxas, *tiles, *schedule, *cache;
 	const char *dump, *dump_node, *trace;
-	const char *calibrate, *caches, *keep[MAX_KEEP];
+	const char *calibrate, *keep[MAX_KEEP];
 	int nkeep;
 	double max_error; /* negative: none is given */
 	DimOption dims[MAX_DIMS];
@@ -31,25 +39,40 @@ typedef struct Cli {
 	Overridable overridable;
 	DefinitionFiles ops;
 	const char *targets;
-	int level, threads, rewrite_limit, list_tiles, winograd, slice, tune_seconds, int4_group,
+	const Pass *passes[MAX_PASSES];
+	int npasses;
+	DType weight_type, caches; /* 0: none is given */
+	int level, threads, rewrite_limit, list_tiles, winograd, slice, tune_seconds, weight_group,
 		cache_size;
 	bool int8, tune, verbose, dry, check, time_passes, dump_all, sanitize, shuffle, verify,
-		tf32, flush, embed, explain, int4, int8_weights, int8_activations, bf16_activations,
-		bf16, fp16;
+		tf32, flush, embed, explain, int8_activations, bf16_activations, cubin, schedules,
+		quiet;
 	Warnings warnings;
 	DiagRule rules[WARNINGS_ROOM]; /* those of DIAG */
 	Diag diag;
 } Cli;
 
+/* The defaults of the program OF, which messages call PROGRAM. */
+void options_begin(Cli *c, ProgramBit of, const char *program);
 /* Fills C, which has its defaults, from ARGV. False after a diagnostic: wrong usage. */
 bool options_read(Cli *c, int argc, char **argv);
+/* Understands ARGV[*i]; advances over a value that is an argument of its own. False after a
+ * diagnostic. */
+bool options_argument(Cli *c, char **argv, int *i);
+/* What C says to passes. */
+Options options_of_passes(const Cli *c);
 /* The folders of what is to be written are there; else a diagnostic and false. */
 bool options_folders(Cli *c);
+/* An option that is given and needs a target that is a GPU; null: none is. */
+const char *options_for_gpus(const Cli *c);
 /* Whether the output is a model, as text or ONNX, and no code. */
 bool output_is_model(const Cli *c);
 /* A diagnostic of wrong usage; false. */
 bool options_fault(Cli *c, const char *text);
-/* Prints what was asked for about dlcc itself; false: nothing was. */
-bool options_answer(int argc, char **argv);
+
+/* ---- option_help.c ---- */
+
+/* Prints what was asked for about the program OF itself; false: nothing was. */
+bool options_answer(ProgramBit of, int argc, char **argv);
 
 #endif

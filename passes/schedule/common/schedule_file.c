@@ -71,18 +71,6 @@ uint64_t *schedule_hashes(Module *m, Arena *a)
 	return hash;
 }
 
-static bool serves(const Kernel *k, const char *node)
-{
-	Arena *tmp = arena_new();
-	const LocList all = locs_all(tmp, k->locs);
-	bool yes = !node;
-
-	for (int i = 0; i < all.n && !yes; i++)
-		yes = all.at[i].node && !strcmp(all.at[i].node, node);
-	arena_free(tmp);
-	return yes;
-}
-
 /* The names of the kernels with N's hash, from N on. */
 static void print_names(StrBuf *b, const Module *m, Node *n, const uint64_t *hash)
 {
@@ -133,7 +121,7 @@ void decisions_print(StrBuf *b, Module *m, const char *node)
 
 		for (Node *n = m->graph->first; n; n = n->next) {
 			bool first = hash[n->id] && module_schedules(m, n) &&
-				     serves(node_kernel(n), node);
+				     kernel_serves(node_kernel(n), node);
 
 			for (int i = 0; i < seen.n && first; i++)
 				first = seen.at[i] != hash[n->id];

@@ -515,7 +515,7 @@ static bool dot_is_legal(const Target *t, const Product *g, const ProductDecisio
 	if (!t->bf16)
 		return decision_refuse(
 			why,
-			"\"dot\" needs a CPU with AVX512-BF16, and --bf16-activations or --flush-subnormals, since it takes subnormal numbers for zero");
+			"\"dot\" needs a CPU with AVX512-BF16, and --activations-as=bf16 or --flush-subnormals, since it takes subnormal numbers for zero");
 	return (product_has_dot(g) && !p->pack_b) ||
 	       decision_refuse(
 		       why,

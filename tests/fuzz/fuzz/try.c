@@ -94,20 +94,34 @@ static void refuse(Try *y)
 
 /* ---- Compiling ---- */
 
+/* While passes run: how many errors there were when the last one had run. */
+typedef struct PassErrors {
+	Try *y;
+	int errors;
+} PassErrors;
+
+static void watch_pass(void *arg, Module *m, const Pass *p, PassEvent e)
+{
+	PassErrors *w = arg;
+
+	(void)m;
+	if (e == PASS_BEGINS)
+		phase(w->y, p->name);
+	else if (e == PASS_RAN)
+		w->errors = w->y->diag.errors;
+}
+
 static bool passes(Try *y, Module *m)
 {
-	for (const Pass *p = pass_table; p->name; p++) {
-		phase(y, p->name);
-		if (!pass_run(p, m) || y->diag.errors) {
-			refuse(y);
-			return false;
-		}
-		if (!graph_verify(m->graph, &y->diag, p->name)) {
-			say(y, BROKEN, arena_printf(y->arena, "the verifier: %s", said(y)));
-			return false;
-		}
-	}
-	return true;
+	PassErrors w = {y, 0};
+
+	if (passes_run(m, 0, PASS_LAST, &(PassHook){watch_pass, &w, true}))
+		return true;
+	if (y->diag.errors > w.errors)
+		say(y, BROKEN, arena_printf(y->arena, "the verifier: %s", said(y)));
+	else
+		refuse(y);
+	return false;
 }
 
 static bool weights(Try *y, Module *m, HostOpts *h)

@@ -228,7 +228,7 @@ static const char *against_reference(Case *c, int k, int o, const Array *got)
 	const Array *want = NULL;
 	const char *bad;
 
-	if (!c->integers && !c->edge && !c->o->weight_type)
+	if (!c->integers && !c->edge && !c->o->cli.weight_type)
 		want = data_pick(s->want, s->nwant, c->v.out_name, c->v.n_out, o);
 	bad = want ? difference(c->arena, got, want, AGREE_WITHIN, tolerance(c, s, o)) : NULL;
 
@@ -380,17 +380,11 @@ static bool make(Case *c, Ctx *ctx, Graph *g, Made *out, bool verify)
 	GenC *gc[MAX_TARGETS] = {NULL};
 	StrBuf all = {0};
 
-	*m = (Module){.ctx = ctx,
-		      .arena = c->arena,
-		      .graph = g,
-		      .opt = {.level = c->o->effort,
-			      .rewrite_limit = -1,
-			      .winograd = c->edge ? WINOGRAD_EXACT : WINOGRAD_DEFAULT,
-			      .verify = verify && !c->o->unproved && !c->o->gpu && !c->o->ptx,
-			      .weight_type = c->o->weight_type,
-			      .weight_error = -1,
-			      .slice = c->o->slice,
-			      .weight_group = c->o->weight_group}};
+	*m = (Module){
+		.ctx = ctx, .arena = c->arena, .graph = g, .opt = options_of_passes(&c->o->cli)};
+	m->opt.level = c->o->effort;
+	m->opt.winograd = c->edge ? WINOGRAD_EXACT : WINOGRAD_DEFAULT;
+	m->opt.verify = verify && !c->o->unproved && !c->o->gpu && !c->o->ptx;
 	m->target[m->ntargets++] = c->o->target;
 	if (!passes(c, m) ||
 	    ((c->o->gpu || c->o->ptx) && !passes_for_gpu(c, m, NEW(c->arena, Module))) ||
@@ -526,7 +520,7 @@ static const char *against_eval(Case *c, int k, int o, const Array *got)
 	Array want = forms_give(c->arena, c->strings, c->evaluated, o, s->got, got->name);
 	const int first = forms_first(c->graph, o),
 		  n = forms_type(c->graph, o) ? type_parts(forms_type(c->graph, o)) : 1;
-	const bool narrow = c->o->weight_type;
+	const bool narrow = c->o->cli.weight_type;
 	Agreement bits = AGREE_BITS;
 	const char *bad = NULL;
 

@@ -13,13 +13,14 @@
 #ifndef TESTS_TOOLS_BATCH_CASE_H
 #define TESTS_TOOLS_BATCH_CASE_H
 
-#include "passes/module.h"
+#include "tools/dlcc/options.h"
 
 #include <stdio.h>
 
 typedef struct RunOptions {
+	Cli cli;         /* the options that dlcc has, too; with --weights-as eval of the compiled
+			  * graph, which computes other numbers than the model, is the reference */
 	const char *out; /* the folder for all output */
-	const char *cc;
 	const Target *target;
 	/* not null: only path ptx, with code for this target, run on the GPU of this machine */
 	const Target *gpu;
@@ -29,21 +30,14 @@ typedef struct RunOptions {
 	int effort; /* -O of dlcc */
 	int size;  /* number of cases in one C file */
 	int jobs;
-	int slice;      /* Options.slice */
-	int seconds;	/* processor time in seconds that one step of a case may take */
-	bool sanitize;	/* compile generated C with ASan and UBSan */
+	int seconds; /* processor time in seconds that one step of a case may take */
 	/* also path ir: print, read and compile again, which must give the same C */
 	bool roundtrip;
 	/* also path int: on small integers, sums and products must equal eval bit by bit */
 	bool integers;
 	bool unproved;	/* no schedule is proved */
 	bool kernels;	/* also run each kernel by itself, within eval's error bounds */
-	bool in_place;	/* also with outputs in place of inputs, with the same results */
-	/* --int4, --int8-weights, --bf16, --fp16: Options.weight_type and .weight_group; 0:
-	 * neither. The compiled graph computes other numbers than the model then, and eval of it
-	 * is the reference */
-	DType weight_type;
-	int weight_group;
+	bool in_place;  /* also with outputs in place of inputs, with the same results */
 	bool keep;	/* do not remove the files in OUT */
 } RunOptions;
 

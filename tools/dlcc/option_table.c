@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The options of dlcc, dlcc-opt and tests/tools/batch, in the order of --help, and what follows
+ * from more than one of them. --help and --list-options print this table; tests/docs.py compares
+ * --help with the manual pages.
+ */
+#include "tools/dlcc/option.h"
+
+#define AT(member) .at = offsetof(Cli, member)
+#define FLAG(member) .flag = offsetof(Cli, member)
+#define LIST(member, n, room) AT(member), .count = offsetof(Cli, n), .most = (room)
+
+/* Programs. */
+enum { BOTH = DLCC | DLCC_OPT, WITH_RUNNER = DLCC | RUNNER, ALL = DLCC | DLCC_OPT | RUNNER };
+
+/* Outputs that have code, those with code for CPUs, those for which C is compiled, those that the
+ * model's weights are part of, and those that passes change. */
+enum {
+	HAS_CODE = OUT_LIBRARY | OUT_C | OUT_PTX | OUT_SCHEDULE | OUT_NONE,
+	HAS_CPU_CODE = OUT_LIBRARY | OUT_C | OUT_SCHEDULE | OUT_NONE,
+	IS_COMPILED = OUT_LIBRARY | OUT_SCHEDULE | OUT_NONE,
+	HAS_WEIGHTS = OUT_LIBRARY | OUT_C | OUT_NONE,
+	HAS_PASSES = HAS_CODE | OUT_ONNX
+};
+
+const Option option_table[] = {
+	{"-o", " FILE", "the output", DLCC, VALUE_OUTPUT, set_once, AT(output)},
+	{"-o", " FILE", "where the graph is printed (default: standard output)", DLCC_OPT,
+	 VALUE_OUTPUT, set_once, AT(output)},
+	{"-p", " PASS,PASS", "the passes to run, in this order (default: none); may be repeated",
+	 DLCC_OPT, VALUE_WORD, .set = set_passes},
+	{"--name", "=NAME", "prefix of the exported symbols (default: from FILE)", DLCC, VALUE_WORD,
+	 set_identifier, AT(name)},
+	{"--target", "=LIST", "several, with commas: all in one artifact", DLCC, VALUE_WORD,
+	 set_once, AT(targets), .more = help_targets},
+	{"--target", "=NAME",
+	 "the CPU or GPU, as dlcc --list-targets names it (default: cpu:x86-64-v3)", DLCC_OPT,
+	 VALUE_WORD, set_once, AT(targets)},
+	{"--cubin", "=yes", "carry the GPU's code compiled, too, by ptxas", DLCC, VALUE_WORD,
+	 set_yes, AT(cubin), .outputs = HAS_CPU_CODE, .gpu = true},
+	{"--ptxas", "=FILE", "where ptxas is", DLCC, VALUE_PROGRAM, set_text, AT(ptxas)},
+	{"--tf32", NULL, "GPUs may round the factors of f32 products to tf32; sm_80 and later",
+	 BOTH, FLAG(tf32), .outputs = HAS_CODE, .gpu = true},
+	{"--flush-subnormals", NULL,
+	 "CPUs take subnormal numbers, and results that would be, for zero", DLCC, FLAG(flush),
+	 .outputs = HAS_CPU_CODE},
+	{"--slice", "=N",
+	 "CPUs run N elements of a batch for each thread at a time; 0: all (default: by the size of caches)",
+	 WITH_RUNNER, VALUE_NUMBER, set_number, AT(slice)},
+	{"--winograd", "=N",
+	 "tiles of CPUs' convolutions by Winograd have at most N rows: 0 (none), 2 or 4 (default)",
+	 BOTH, VALUE_NUMBER, set_winograd, AT(winograd)},
+	{"--weights-as", "=FORMAT",
+	 "weights of products become i8, with a scale for each column; i4:GROUP, with one for each GROUP terms of it\n"
+	 "(i4: 32); or bf16 or f16, while sums stay in f32",
+	 ALL, VALUE_WORD, set_weights, .outputs = HAS_PASSES},
+	{"--activations-as", "=FORMAT",
+	 "on CPUs, what narrow weights multiply becomes i8, or what weights of bf16 multiply becomes bf16; may be repeated",
+	 BOTH, VALUE_WORD, set_activations, .outputs = HAS_CODE},
+	{"--caches-as", "=FORMAT",
+	 "caches of f32 are inputs and outputs of f16, bf16, or i8 with scales instead", BOTH,
+	 VALUE_WORD, set_caches, .outputs = HAS_PASSES},
+	{"--tiles", "=FILE", "GPUs' tiles of products, measured", DLCC, VALUE_FILE, set_text,
+	 AT(tiles), .gpu = true},
+	{"--list-tiles", "=N", "print N candidates for each product's tile", DLCC, VALUE_NUMBER,
+	 set_number, AT(list_tiles), .outputs = HAS_CODE, .reports = true, .gpu = true},
+	{"--schedule", "=FILE", "how CPUs run kernels, edited; --dump-ir=decide prints such a file",
+	 DLCC, VALUE_FILE, set_text, AT(schedule),
+	 .outputs = HAS_CPU_CODE & ~(unsigned)OUT_SCHEDULE},
+	{"--tune", "[=SECONDS]",
+	 "measure how kernels run best on this machine, with -o FILE.schedule for --schedule (default 60)",
+	 DLCC, VALUE_NUMBER, set_number, AT(tune_seconds), FLAG(tune), .outputs = OUT_SCHEDULE},
+	{"--int8", NULL,
+	 "quantise products by weights, with ranges from the samples of --calibrate (docs/quantisation.md)",
+	 DLCC, FLAG(int8), .outputs = HAS_PASSES & ~(unsigned)OUT_NONE},
+	{"--calibrate", "=DIR", "the folder of the samples", DLCC, VALUE_FOLDER, set_text,
+	 AT(calibrate)},
+	{"--max-error", "=E",
+	 "with --int8: as far as the results' error, relative to those in floats, is at most E; with --weights-as:\n"
+	 "the weights whose own error is at most E",
+	 DLCC, VALUE_NUMBER, set_error, AT(max_error)},
+	{"--keep", "=NODE", "... but not this one; may be repeated", DLCC, VALUE_WORD, set_item,
+	 LIST(keep, nkeep, MAX_KEEP)},
+	{"--dim", " NAME=N, A..B", "bind or bound a symbolic dim; may be repeated", DLCC,
+	 VALUE_WORD, .set = set_dim},
+	{"--overridable", "=NAME",
+	 "an input that has an initialiser stays an input, with that as its default; may be repeated",
+	 DLCC, VALUE_WORD, set_item, LIST(overridable.name, overridable.n, MAX_OVERRIDABLE),
+	 .onnx = true},
+	{"--op", "=FILE.dl",
+	 "the meaning of operators that the model uses and dlcc lacks (docs/operators.md); may be repeated",
+	 BOTH, VALUE_FILE, set_item, LIST(ops.name, ops.n, MAX_DEFINITION_FILES)},
+	{"-O", "0 -O1 -O2 -O3", "effort (default -O2)", BOTH, VALUE_NUMBER, set_level, AT(level),
+	 .joined = true},
+	{"--cc", "=CC", "the C compiler to use (default: clang, else gcc)", WITH_RUNNER,
+	 VALUE_PROGRAM, set_text, AT(cc)},
+	{"--sysroot", "=DIR", "where it finds headers and libraries", DLCC, VALUE_WORD, set_text,
+	 AT(sysroot)},
+	{"--runtime", "=FILE", "libdlrt.a for the target", DLCC, VALUE_FILE, set_text, AT(runtime)},
+	{"--weights", "=FILE", "weights in a file beside the artifact", DLCC, VALUE_OUTPUT,
+	 set_text, AT(weights), .outputs = HAS_WEIGHTS},
+	{"--embed-weights", NULL, "weights of more than 16 MiB inside a .a, .o or .c, too", DLCC,
+	 FLAG(embed), .outputs = HAS_WEIGHTS},
+	{"--threads", "=N", "C compilers at once (default, and 0: the processors)", DLCC,
+	 VALUE_NUMBER, set_number, AT(threads)},
+	{"--cache", "=DIR", "keep compiled objects in DIR, and take those that are there", DLCC,
+	 VALUE_CACHE, set_text, AT(cache), .outputs = IS_COMPILED},
+	{"--cache-size", "=MIB", "what DIR holds at most", DLCC, VALUE_NUMBER, set_number,
+	 AT(cache_size), .more = help_cache_size},
+	{"--check", NULL, "say for each node whether and how it is supported", DLCC, FLAG(check),
+	 .reports = true, .onnx = true},
+	{"--explain", "[=TRACE]",
+	 "say for each kernel what is in it, how it is computed and why, and how long it takes at least;\n"
+	 "with a trace of dlrun --profile=TRACE, how long it took",
+	 DLCC, VALUE_FILE, set_text, AT(trace), FLAG(explain), .outputs = HAS_CODE,
+	 .reports = true},
+	{"--dump-ir", "[=PASS]", "print the IR after every pass, or after PASS", DLCC, VALUE_WORD,
+	 set_dump, AT(dump), FLAG(dump_all), .outputs = HAS_CODE, .reports = true},
+	{"--dump-node", "=NAME", "... but only of this node", DLCC, VALUE_WORD, set_text,
+	 AT(dump_node), .outputs = HAS_CODE, .reports = true},
+	{"--verify", NULL, "check the graph after every pass, and prove the schedules", BOTH,
+	 FLAG(verify)},
+	{"--rewrite-limit", "=N", "rewrites done at most, to bisect a wrong one", BOTH,
+	 VALUE_NUMBER, set_number, AT(rewrite_limit)},
+	{"--shuffle", NULL,
+	 "lower, decide and schedule kernels from the last to the first; the output stays the same",
+	 DLCC, FLAG(shuffle)},
+	{"--sanitize", NULL, "compile the generated C with ASan and UBSan", WITH_RUNNER,
+	 FLAG(sanitize)},
+	{"--schedules", NULL, "print loop trees instead of the graph", DLCC_OPT, FLAG(schedules)},
+	{"--no-graph", NULL, "print nothing", DLCC_OPT, FLAG(quiet)},
+	{"--time-passes", NULL,
+	 "print the time of each pass, and of each part of making the output", DLCC,
+	 FLAG(time_passes), .outputs = HAS_CODE, .reports = true},
+	{"--save-temps", "[=DIR]", "keep the generated C, in DIR/NAME (default: ./NAME)", DLCC,
+	 VALUE_OUTPUT, set_text, AT(save_temps), .alone = "."},
+	{"-W", "NAME -Wno-NAME -Werror[=NAME] -Wno-error[=NAME]", "warnings:", DLCC, VALUE_WORD,
+	 set_warning, .joined = true, .more = help_warnings},
+	{"-v", NULL, "print the commands that are run", DLCC, FLAG(verbose)},
+	{"--verbose", NULL, NULL, DLCC, FLAG(verbose)},
+	{"-###", NULL, "print them and run none", DLCC, FLAG(dry)},
+	{"--list-ops", NULL, "the operators there are", DLCC, .answer = answer_ops},
+	{"--list-passes", NULL, "the passes", BOTH, .answer = answer_passes},
+	{"--list-targets", NULL, "the processors", DLCC, .answer = answer_targets},
+	{"--list-options", NULL, "the options, with the kinds of their values", DLCC,
+	 .answer = answer_options},
+	{"--version", NULL, "the version", BOTH, .answer = answer_version},
+	{"--help", NULL, "these lines", BOTH, .answer = answer_help},
+
+	/* old names */
+	{"--int4", "[=GROUP]", NULL, ALL, VALUE_NUMBER, .now = "--weights-as", .as = "i4"},
+	{"--int8-weights", NULL, NULL, ALL, .now = "--weights-as", .as = "i8"},
+	{"--bf16", NULL, NULL, ALL, .now = "--weights-as", .as = "bf16"},
+	{"--fp16", NULL, NULL, ALL, .now = "--weights-as", .as = "f16"},
+	{"--int8-activations", NULL, NULL, BOTH, .now = "--activations-as", .as = "i8"},
+	{"--bf16-activations", NULL, NULL, BOTH, .now = "--activations-as", .as = "bf16"},
+	{"--caches", "=FORMAT", NULL, BOTH, VALUE_WORD, .now = "--caches-as"},
+	{0},
+};
+
+_Static_assert(sizeof option_table / sizeof *option_table <= OPTIONS_ROOM, "raise it");
+
+const OptionRelation option_relations[] = {
+	{"--int8", false, {"--calibrate"}, "--int8 wants samples: give --calibrate=DIR"},
+	{"--calibrate", false, {"--int8"}, "--calibrate is for --int8"},
+	{"--keep", false, {"--int8", "--weights-as"}, "--keep is for --int8 and --weights-as"},
+	{"--max-error",
+	 false,
+	 {"--int8", "--weights-as"},
+	 "--max-error is for --int8 and --weights-as"},
+	{".schedule", false, {"--tune"}, "a .schedule is made by --tune"},
+	{"--embed-weights",
+	 true,
+	 {"--weights"},
+	 "--embed-weights: --weights puts them into a file"},
+	{0},
+};
+
+const OutputSuffix output_suffixes[] = {
+	{".so", OUT_LIBRARY}, {".a", OUT_LIBRARY},         {".o", OUT_LIBRARY},
+	{".c", OUT_C},        {".ptx", OUT_PTX},           {".dl", OUT_DL},
+	{".onnx", OUT_ONNX},  {".schedule", OUT_SCHEDULE}, {0},
+};

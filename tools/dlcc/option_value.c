@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How the values of options are read. */
+#include "base/program.h"
+#include "tools/dlcc/option.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DEFAULT_GROUP = 32 }; /* terms of a scale of i4 */
+
+static void *member(Cli *c, const Option *o)
+{
+	return (char *)c + o->at;
+}
+
+static bool says_otherwise(Cli *c, const Option *o, const char *v)
+{
+	StrBuf b = {0};
+
+	strbuf_printf(&b, "%s %s: an earlier %s says otherwise", o->name, v, o->name);
+	options_fault(c, strbuf_str(&b));
+	strbuf_free(&b);
+	return false;
+}
+
+/* ---- Words ---- */
+
+bool set_text(Cli *c, const Option *o, const char *v)
+{
+	*(const char **)member(c, o) = v;
+	return true;
+}
+
+bool set_once(Cli *c, const Option *o, const char *v)
+{
+	const char **to = member(c, o);
+
+	if (*to && strcmp(*to, v))
+		return says_otherwise(c, o, v);
+	*to = v;
+	return true;
+}
+
+bool set_item(Cli *c, const Option *o, const char *v)
+{
+	int *n = (int *)((char *)c + o->count);
+
+	if (*n == o->most)
+		return usage_error(c, "%s: too many", o->name);
+	((const char **)member(c, o))[(*n)++] = v;
+	return true;
+}
+
+static bool is_identifier(const char *s)
+{
+	if (!isalpha((unsigned char)*s) && *s != '_')
+		return false;
+	for (; *s; s++)
+		if (!isalnum((unsigned char)*s) && *s != '_')
+			return false;
+	return true;
+}
+
+bool set_identifier(Cli *c, const Option *o, const char *v)
+{
+	if (!is_identifier(v))
+		return value_error(c, o, v, "it is not a C identifier");
+	return set_text(c, o, v);
+}
+
+bool set_yes(Cli *c, const Option *o, const char *v)
+{
+	const bool yes = !strcmp(v, "yes");
+
+	if (!yes && strcmp(v, "no"))
+		return value_error(c, o, v, "it is yes or no");
+	*(bool *)member(c, o) = yes;
+	c->given[o - option_table] = yes;
+	return true;
+}
+
+bool set_warning(Cli *c, const Option *o, const char *v)
+{
+	StrBuf error = {0};
+	const bool ok = warnings_option(&c->warnings, v, &error);
+
+	(void)o;
+	if (!ok)
+		options_fault(c, strbuf_str(&error));
+	strbuf_free(&error);
+	return ok;
+}
+
+/* ---- Numbers ---- */
+
+bool set_number(Cli *c, const Option *o, const char *v)
+{
+	StrBuf b = {0};
+
+	if (program_number(v, member(c, o)))
+		return true;
+	strbuf_printf(&b, "%s wants a number from 0 to %d", o->name, NUMBER_MAX);
+	options_fault(c, strbuf_str(&b));
+	strbuf_free(&b);
+	return false;
+}
+
+bool set_winograd(Cli *c, const Option *o, const char *v)
+{
+	if (!set_number(c, o, v))
+		return false;
+	return c->winograd == 0 || c->winograd == 2 || c->winograd == 4 ||
+	       usage_error(c, "%s wants 0, 2 or 4", o->name);
+}
+
+bool set_error(Cli *c, const Option *o, const char *v)
+{
+	double *to = member(c, o);
+	char *end;
+
+	*to = strtod(v, &end);
+	return (!*end && *to >= 0) || value_error(c, o, v, "it is a number from 0 on");
+}
+
+bool set_level(Cli *c, const Option *o, const char *v)
+{
+	int *to = member(c, o);
+
+	program_level(v, to);
+	return *to >= 0 || usage_error(c, "%s: " OPT_LEVELS, v);
+}
+
+bool set_dim(Cli *c, const Option *o, const char *v)
+{
+	const char *eq = strrchr(v, '=');
+	DimOption d = {.text = v};
+	char *end = NULL;
+
+	if (c->ndims == MAX_DIMS)
+		return usage_error(c, "%s: too many", o->name);
+	if (eq) {
+		d.name = (size_t)(eq - v);
+		errno = 0;
+		d.lo = d.hi = strtoll(eq + 1, &end, 10);
+		if (end[0] == '.' && end[1] == '.')
+			d.hi = strtoll(end + 2, &end, 10);
+	}
+	if (!d.name || end == eq + 1 || *end || errno || d.lo < 0 || d.hi < d.lo)
+		return usage_error(c, "--dim %s: write NAME=N or NAME=A..B, with 0 <= A <= B", v);
+	for (int i = 0; i < c->ndims; i++)
+		if (c->dims[i].name == d.name && !strncmp(c->dims[i].text, v, d.name) &&
+		    (c->dims[i].lo != d.lo || c->dims[i].hi != d.hi))
+			return says_otherwise(c, o, v);
+	c->dims[c->ndims++] = d;
+	return true;
+}
+
+/* ---- Passes ---- */
+
+bool set_passes(Cli *c, const Option *o, const char *v)
+{
+	char name[64];
+
+	for (size_t n; *v; v += n + (v[n] == ',')) {
+		n = strcspn(v, ",");
+		if (!n)
+			continue;
+		if (c->npasses == MAX_PASSES)
+			return usage_error(c, "%s: too many", o->name);
+		snprintf(name, sizeof name, "%.*s", (int)n, v);
+		if (!(c->passes[c->npasses++] = pass_by_name(name)))
+			return usage_error(
+				c,
+				"-p %s: there is no such pass; dlcc-opt --list-passes names them",
+				v);
+	}
+	return true;
+}
+
+bool set_dump(Cli *c, const Option *o, const char *v)
+{
+	if (!pass_by_name(v) && strcmp(v, "nvptx"))
+		return value_error(c, o, v, "there is no such pass; dlcc --list-passes names them");
+	return set_text(c, o, v);
+}
+
+/* ---- Formats of numbers ---- */
+
+/* The one of TYPES, which end with DT_NONE, whose name is the first N bytes of V; DT_NONE: none. */
+static DType type_named(const char *v, size_t n, const DType *types)
+{
+	while (*types && (strlen(dtype_info[*types].name) != n ||
+			  strncmp(dtype_info[*types].name, v, n) != 0))
+		types++;
+	return *types;
+}
+
+bool set_weights(Cli *c, const Option *o, const char *v)
+{
+	static const DType types[] = {DT_I4, DT_I8, DT_BF16, DT_F16, DT_NONE};
+	const size_t n = strcspn(v, ":");
+	const DType type = type_named(v, n, types);
+
+	if (!type || (v[n] && type != DT_I4))
+		return value_error(c, o, v, "it is i4:GROUP, i4, i8, bf16 or f16");
+	if (c->weight_type && c->weight_type != type)
+		return says_otherwise(c, o, v);
+	c->weight_type = type;
+	if (type == DT_I4 && !v[n] && !c->weight_group)
+		c->weight_group = DEFAULT_GROUP;
+	if (v[n] && (!program_number(v + n + 1, &c->weight_group) || !c->weight_group ||
+		     c->weight_group % 8))
+		return value_error(c, o, v, "a group is a multiple of 8 terms");
+	return true;
+}
+
+bool set_activations(Cli *c, const Option *o, const char *v)
+{
+	static const DType types[] = {DT_I8, DT_BF16, DT_NONE};
+	const DType type = type_named(v, strlen(v), types);
+
+	c->int8_activations = c->int8_activations || type == DT_I8;
+	c->bf16_activations = c->bf16_activations || type == DT_BF16;
+	return type || value_error(c, o, v, "it is i8 or bf16");
+}
+
+bool set_caches(Cli *c, const Option *o, const char *v)
+{
+	c->caches = caches_type(v);
+	return c->caches || value_error(c, o, v, "it is f16, bf16 or i8");
+}

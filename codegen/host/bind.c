@@ -176,7 +176,7 @@ void host_find_syms(Host *h)
 		for (int d = 0; d < g->inputs.at[i]->type->rank; d++)
 			dim_syms(g->inputs.at[i]->type->dims[d], add_sym, h);
 	for (int i = 0; i < n; i++)
-		if (sym_at(h->m->ctx, i)->def && !h->of_alias[i] &&
+		if (sym_at(h->m->ctx, i)->def && !sym_at(h->m->ctx, i)->settable &&
 		    !sym_from_data(sym_at(h->m->ctx, i)) &&
 		    host_dim_indexed(h, sym_at(h->m->ctx, i)->def))
 			add_sym(h, sym_at(h->m->ctx, i));
@@ -185,7 +185,7 @@ void host_find_syms(Host *h)
 		if (is_read(h, sym_at(h->m->ctx, i)))
 			add_sym(h, sym_at(h->m->ctx, i));
 	for (int i = 0; i < n; i++)
-		if (sym_at(h->m->ctx, i)->def && !h->of_alias[i] &&
+		if (sym_at(h->m->ctx, i)->def && !sym_at(h->m->ctx, i)->settable &&
 		    host_dim_indexed(h, sym_at(h->m->ctx, i)->def))
 			add_sym(h, sym_at(h->m->ctx, i));
 	h->npublic = h->syms.n;

@@ -32,6 +32,7 @@ typedef struct Sym {
 	int taken;           /* the names NAME_2 .. NAME_taken are in use */
 	Dim *dim; /* the symbol as a dim */
 	Dim *def; /* if the symbol abbreviates a long dim (dim_named): that dim; else null */
+	bool settable; /* a run may give the symbol another value than DEF's */
 	int nested; /* nesting depth of such abbreviations: 1 if DEF mentions none, and so on */
 } Sym;
 

@@ -305,6 +305,12 @@ DiagLoc node_diag(const Node *n); /* for diag_error */
 /* Sets the location of the current work (Diag.where) and returns the one before. */
 DiagLoc diag_at(Ctx *c, DiagLoc where);
 
+/* ---- graph_clone.c ---- */
+
+/* A copy of G in A, with the same ids. What no pass changes in place is shared: tensors, other
+ * attributes than kernels, locations, and the symbols. G's arena must live as long. */
+Graph *graph_clone(const Graph *g, Arena *a);
+
 /* ---- graph_print.c ---- */
 
 /* Text, version 1 (docs/ir.md). Text that graph_parse reads prints as the same bytes. Constants

@@ -519,6 +519,9 @@ static bool read_alias(GraphText *r, Graph *g)
 	if (text_take_word(r, "room") &&
 	    (!read_named(r, &a.room_in) || !text_want(r, ",") || !read_named(r, &a.room_out)))
 		return false;
+	a.copied->settable = true;
+	if (a.room_in)
+		a.room_in->settable = a.room_out->settable = true;
 	a.result = (int)result;
 	a.input = (int)input;
 	a.dim = (int)dim;

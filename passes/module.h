@@ -128,7 +128,7 @@ typedef struct Slice {
 } Slice;
 
 /* The graph for one kind of device. For GPUs a second module has a graph of its own, a copy
- * (module_clone), on which the passes from `lower` on run, too. */
+ * (module_clone), on which only the passes from `lower` on run. */
 typedef struct Module {
 	Ctx *ctx;
 	Arena *arena;

@@ -105,7 +105,7 @@ struct Value {
 	ValuePlace place; /* ON_DEVICE until pass `place` */
 	const char *name; /* the ONNX name, for messages; may be null */
 	Use *uses;
-	Sym *syms;   /* symbols that are read from its elements, linked by SymSource.next */
+	Sym *syms; /* symbols that are read from its elements, linked by SymSource.next */
 	const Tensor *preset; /* of an input: its default value, or null */
 	/* until inferred: the type that the model file declares, as DType and rank + 1; 0: not
 	 * declared */
@@ -212,7 +212,7 @@ struct Graph {
 	VEC(const char *) result_names;
 	GraphForms takes, gives;      /* of all inputs, of all results; empty: they are tensors */
 	Node *first, *last;
-	SymSources *sources;          /* by Sym.id; regions share those of the graph around them */
+	SymSources *sources; /* by Sym.id; regions share those of the graph around them */
 	VEC(Fact) facts;
 	VEC(Alias) aliases; /* set by the pass `alias` */
 	VEC(ResultAccuracy) accuracy; /* of some results; set by the pass `infer` */

@@ -67,8 +67,7 @@ static void clone_uses(GraphCloner *c, const Value *v)
 	Use **at = &c->value[v->id]->uses, *prev = NULL;
 
 	for (const Use *u = v->uses; u; u = u->next) {
-		Use *x = u->user ? &c->node[u->user->id]->in[u->slot]
-				 : c->to->results.at[u->slot];
+		Use *x = u->user ? &c->node[u->user->id]->in[u->slot] : c->to->results.at[u->slot];
 
 		x->value = c->value[v->id];
 		x->prev = prev;

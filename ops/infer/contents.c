@@ -332,7 +332,7 @@ static void find_contents(Infer *in, Value *v, int n)
 	else
 		for (int i = 0; i < n; i++)
 			c->at[i] = find_sym(in, v, i) ? find_sym(in, v, i)
-						  : simple_or_sym(in, v, c->at[i], i, n);
+						      : simple_or_sym(in, v, c->at[i], i, n);
 	c->done = true;
 }
 

@@ -170,8 +170,9 @@ static const QuantChoice **choices_of(const Graph *g, Arena *a, const QuantLayer
 		const int at = c->node < g->nnodes ? layer[c->node] : 0;
 
 		if (!at) {
-			diag_error(g->ctx->diag, (DiagLoc){.file = g->file, .node = c->name},
-				   "--int8 planned to quantise it, but it is not a product of an input by weights in f32");
+			diag_error(
+				g->ctx->diag, (DiagLoc){.file = g->file, .node = c->name},
+				"--int8 planned to quantise it, but it is not a product of an input by weights in f32");
 			return NULL;
 		}
 		choice[at - 1] = c;

@@ -325,8 +325,7 @@ static const QuantPlan *make_plan(const Planner *p)
 			.scales = scales,
 			.smooth = p->layer[l].candidate >= RANGES ? factors_of(p, l) : NULL};
 	}
-	*plan = (QuantPlan){
-		.layer = choice, .n = n, .operators = str_ends(x->c->output, ".onnx")};
+	*plan = (QuantPlan){.layer = choice, .n = n, .operators = str_ends(x->c->output, ".onnx")};
 	return plan;
 }
 

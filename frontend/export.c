@@ -256,6 +256,7 @@ static void *size_sym(void *arg, Sym *s)
 {
 	Exporter *x = arg;
 	const char **to = &x->size[s->id];
+	const SymSource source = graph_source(x->g, s);
 
 	for (int i = 0; i < x->g->inputs.n && !*to; i++) {
 		const Value *v = x->g->inputs.at[i];
@@ -264,8 +265,9 @@ static void *size_sym(void *arg, Sym *s)
 			if (dim_as_sym(v->type->dims[d]) == s)
 				*to = element(x, add(x, OP_Shape, name_of(x, v), NULL), d);
 	}
-	if (!*to && s->src && s->src->type->dtype == DT_I64)
-		*to = element(x, add(x, OP_Reshape, name_of(x, s->src), integer(x, -1)), s->at);
+	if (!*to && source.value && source.value->type->dtype == DT_I64)
+		*to = element(x, add(x, OP_Reshape, name_of(x, source.value), integer(x, -1)),
+			      source.at);
 	if (!*to)
 		fault(x, "a size cannot be told from the inputs' shapes");
 	return (void *)(uintptr_t)*to;

@@ -416,7 +416,7 @@ bool import_region(Import *im, const Frame *fr, Scope *s, Node *n, const char *n
 		   const Onnx__GraphProto *g, DiagLoc loc)
 {
 	Frame inner = *fr;
-	Graph *region = graph_new(im->ctx, im->arena, name);
+	Graph *region = graph_new_region(n->graph, name);
 	Scope *body = scope_new(im->scratch, region, s);
 	int64_t captures[8];
 	const int64_t *before;
@@ -433,7 +433,6 @@ bool import_region(Import *im, const Frame *fr, Scope *s, Node *n, const char *n
 		count = 0;
 	if (count)
 		memcpy(captures, before, (size_t)count * sizeof *captures);
-	region->file = im->file->path;
 	if (!import_graph(im, &inner, body, g))
 		return false;
 	vec_push(im->arena, &n->regions, region);

@@ -135,6 +135,8 @@ bool infer_broadcasts_to(Infer *in, Node *n, Dim *const *a, Dim *const *r, const
  * it are added before the operator. Reports all faults; null after any. */
 Infer *infer_new(Graph *g);
 bool infer_graph_run(Infer *in);
+/* What IN knows of its graph, for G, a copy of that (graph_clone). */
+Infer *infer_clone(const Infer *in, Graph *g);
 bool infer_node(Infer *in, Node *n);
 
 /* ---- infer/facts.c ---- */

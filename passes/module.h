@@ -127,8 +127,8 @@ typedef struct Slice {
 	int64_t parts;
 } Slice;
 
-/* The graph for one kind of device. For GPUs a second module has a graph of its own, and all
- * passes run on it, too. */
+/* The graph for one kind of device. For GPUs a second module has a graph of its own, a copy
+ * (module_clone), on which only the passes from `lower` on run. */
 typedef struct Module {
 	Ctx *ctx;
 	Arena *arena;
@@ -334,6 +334,8 @@ typedef struct PassHook {
 
 /* Runs the passes FROM to TO, both included. HOOK may be null. False after a diagnostic. */
 bool passes_run(Module *m, PassId from, PassId to, const PassHook *hook);
+/* M gets a copy of FROM's graph, which no pass from `lower` on has seen, and what FROM knows of it. */
+void module_clone(Module *m, const Module *from);
 /* Sets the note on N (copied). */
 void module_note(Module *m, const Node *n, const char *text);
 

@@ -148,6 +148,15 @@ bool passes_run(Module *m, PassId from, PassId to, const PassHook *hook)
 	return true;
 }
 
+void module_clone(Module *m, const Module *from)
+{
+	m->ctx = from->ctx;
+	m->graph = graph_clone(from->graph, m->arena);
+	m->infer = infer_clone(from->infer, m->graph);
+	m->f16 = from->f16;
+	m->bf16 = from->bf16;
+}
+
 void module_note(Module *m, const Node *n, const char *text)
 {
 	if (n->id >= m->nnotes) {

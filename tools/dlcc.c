@@ -122,6 +122,10 @@ static void dump(const Cli *c, Module *m, const Pass *p)
 	if (!p->prints->file || c->dump_all || !c->dump) {
 		printf("; after %s for ", p->name);
 		name_targets(stdout, m);
+		if (p < &pass_table[PASS_lower] && m->gpu) {
+			fputs(", ", stdout);
+			name_targets(stdout, m->gpu);
+		}
 		putchar('\n');
 	}
 	p->prints->print(&b, m, c->dump_node);
@@ -202,16 +206,17 @@ static void show_pass(void *arg, Module *m, const Pass *p, PassEvent e)
 	}
 }
 
-static bool run_passes(const Cli *c, Module *m, PassId to)
+/* Runs the passes FROM to TO. BEGINS: they are the first that are for M. */
+static bool run_passes(const Cli *c, Module *m, PassId from, PassId to, bool begins)
 {
 	Progress g = {.c = c};
 
-	if (c->time_passes) {
+	if (c->time_passes && begins) {
 		fputs("for ", stderr);
 		name_targets(stderr, m);
 		fputs(":\n", stderr);
 	}
-	return passes_run(m, 0, to, &(PassHook){show_pass, &g, false});
+	return passes_run(m, from, to, &(PassHook){show_pass, &g, false});
 }
 
 static void add_target(const Target **list, int *n, const Target *t)
@@ -292,8 +297,9 @@ static const char *default_name(Arena *a, const char *output)
 	return isdigit((unsigned char)*s) || !*s ? arena_printf(a, "m%s", s) : s;
 }
 
-static Graph *read_input(Cli *c, Diag *d, Ctx *ctx, Arena *a, OnnxFile **file, Refusals *r)
+static Graph *read_input(Cli *c, Ctx *ctx, Arena *a, OnnxFile **file, Refusals *r)
 {
+	Diag *d = &c->diag;
 	const char *text;
 	Graph *g;
 
@@ -509,60 +515,54 @@ static bool warn_whole(Cli *c, const Module *m)
 		       c->slice);
 }
 
+/* --int8: plans it for M, whose graph has passed `canon`. A copy of the graph is measured;
+ * warnings about kernels are given later, about M's. */
+static bool plan_int8(Cli *c, Module *m)
+{
+	const PackageOpts o = package_opts(c, m->arena);
+	Module probe = {.arena = arena_new(), .opt = m->opt, .mem = m->mem};
+	DiagRule quiet[WARNINGS_ROOM];
+
+	warnings_quiet(quiet, c->rules, false);
+	c->diag.rules = quiet;
+	module_clone(&probe, m);
+	m->opt.quantise = quantise_plan(c, &probe, &o, m->arena);
+	c->diag.rules = c->rules;
+	arena_free(probe.arena);
+	return m->opt.quantise;
+}
+
+/* Makes what the output needs of M's graph, and, where there is code for GPUs beside, gives that
+ * module a graph. */
 static bool make(Cli *c, Module *m)
 {
 	bool ok = m->graph && check_node(c, m->arena, m->graph) && bind_dims(c, m->ctx, m->graph);
 
 	if (ok && c->output && str_ends(c->output, ".dl"))
 		return write_text(c, m);
+	ok = ok && run_passes(c, m, PASS_infer, PASS_canon, true) &&
+	     (!c->int8 || (dims_fit(c, m->ctx) && plan_int8(c, m))) &&
+	     run_passes(c, m, PASS_quantise, PASS_quantise, false);
 	if (ok && c->output && str_ends(c->output, ".onnx"))
-		return run_passes(c, m, PASS_quantise) && quantise_weights_operators(m) &&
-		       dims_fit(c, m->ctx) && onnx_write(m->graph, c->output, DLCC_VERSION);
-	return ok && run_passes(c, m, PASS_LAST) && dims_fit(c, m->ctx) && warn_unbounded(c, m) &&
-	       warn_whole(c, m);
+		return quantise_weights_operators(m) && dims_fit(c, m->ctx) &&
+		       onnx_write(m->graph, c->output, DLCC_VERSION);
+	if (ok && m->gpu)
+		module_clone(m->gpu, m);
+	return ok && run_passes(c, m, PASS_lower, PASS_LAST, false) && dims_fit(c, m->ctx) &&
+	       warn_unbounded(c, m) && warn_whole(c, m);
 }
 
-/* --int8: the plan for the model, which is imported once more to be measured. Warnings about it
- * are given later. */
-static const QuantPlan *plan_int8(Cli *c, const Module *like)
+/* Passes from `place` on differ for GPUs. Warnings about the model have been given. */
+static bool make_for_gpus(Cli *c, Module *gpu)
 {
-	const PackageOpts o = package_opts(c, like->arena);
-	Diag *d = NEW(like->arena, Diag);
-	DiagRule *rules = NEW_ARRAY(like->arena, WARNINGS_ROOM, DiagRule);
-	Module m = {.arena = like->arena, .opt = like->opt, .mem = like->mem};
-	OnnxFile *file = NULL;
-	const QuantPlan *plan = NULL;
+	DiagRule quiet[WARNINGS_ROOM];
+	bool ok;
 
-	*d = c->diag;
-	warnings_quiet(rules, c->rules, false);
-	d->rules = rules;
-	m.ctx = ctx_new(d);
-	m.graph = read_input(c, d, m.ctx, m.arena, &file, NULL);
-	if (m.graph && bind_dims(c, m.ctx, m.graph) &&
-	    passes_run(&m, PASS_infer, PASS_canon, NULL) && !d->errors && dims_fit(c, m.ctx))
-		plan = quantise_plan(c, &m, &o, like->arena);
-	c->diag.errors += d->errors - (c->diag.errors < d->errors ? c->diag.errors : d->errors);
-	if (file)
-		onnx_close(file);
-	ctx_free(m.ctx);
-	return plan;
-}
-
-/* Imports the model again for GPUs, as passes from `place` on differ there. Warnings about the
- * model have been given. */
-static bool make_for_gpus(Cli *c, const Module *first, Module *gpu, OnnxFile **file, Refusals *r)
-{
-	static Diag quiet;
-	static DiagRule rules[WARNINGS_ROOM];
-
-	quiet = c->diag;
-	warnings_quiet(rules, c->rules, true);
-	quiet.rules = rules;
-	gpu->ctx = ctx_new(&quiet);
-	gpu->ctx->strings = first->ctx->strings; /* the programs share the weights */
-	gpu->graph = read_input(c, &quiet, gpu->ctx, gpu->arena, file, r);
-	return gpu->graph && bind_dims(c, gpu->ctx, gpu->graph) && run_passes(c, gpu, PASS_LAST) &&
-	       !quiet.errors;
+	warnings_quiet(quiet, c->rules, true);
+	c->diag.rules = quiet;
+	ok = run_passes(c, gpu, PASS_lower, PASS_LAST, true);
+	c->diag.rules = c->rules;
+	return ok;
 }
 
 static bool is_gpu(const char *name)
@@ -611,7 +611,7 @@ static int compile(Cli *c)
 	Arena *a = arena_new();
 	Module m = {.arena = a, .opt = options_of_passes(c)}, gpu = m, *first;
 	MemPlan none = {0};
-	OnnxFile *file = NULL, *again = NULL;
+	OnnxFile *file = NULL;
 	Refusals refusals = {.arena = a};
 	int status = 1;
 	bool ok;
@@ -629,19 +629,15 @@ static int compile(Cli *c)
 	m.mem = &none;
 	first->report = stdout;
 	first->ctx = m.ctx = ctx_new(&c->diag);
-	first->graph = m.graph = read_input(c, &c->diag, m.ctx, a, &file, &refusals);
+	first->graph = m.graph = read_input(c, m.ctx, a, &file, &refusals);
 	if (m.graph && c->output && !c->check && !outputs_spare(c, a, file, m.graph)) {
 		status = EXIT_USAGE;
 		m.graph = NULL;
 	}
-	if (m.graph && c->int8) {
-		m.opt.quantise = gpu.opt.quantise = plan_int8(c, first);
-		m.graph = first->graph = m.opt.quantise ? m.graph : NULL;
-	}
 	ok = m.graph && make(c, first);
 	if (output_is_model(c))
 		m.gpu = NULL;
-	ok = ok && (!m.gpu || first == m.gpu || make_for_gpus(c, first, &gpu, &again, &refusals));
+	ok = ok && (!m.gpu || first == m.gpu || make_for_gpus(c, &gpu));
 	if (c->check && ok)
 		weights_check(&m);
 	if (ok && c->explain && !c->check)
@@ -655,11 +651,7 @@ static int compile(Cli *c)
 		ok = program_flush() && emit(c, &m, begin);
 	if (file)
 		onnx_close(file);
-	if (again)
-		onnx_close(again);
 	ctx_free(m.ctx);
-	if (gpu.ctx && gpu.ctx != m.ctx)
-		ctx_free(gpu.ctx);
 	arena_free(a);
 	diag_end(&c->diag);
 	return ok && !c->diag.errors ? 0 : status;

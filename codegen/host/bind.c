@@ -55,7 +55,7 @@ static bool is_wide(const Dim *d);
 
 static void see_element(void *arg, Sym *s)
 {
-	const bool any = s->src && (s->lo < -DIM_FAR || s->hi > DIM_FAR);
+	const bool any = s->from_data && (s->lo < -DIM_FAR || s->hi > DIM_FAR);
 
 	*(bool *)arg = *(bool *)arg || any || (s->def && is_wide(s->def));
 }
@@ -133,6 +133,14 @@ static bool alive(const Host *h, const Value *v)
 	       h->m->mem->value[v->id].kind != PLACE_NONE;
 }
 
+/* Whether the program reads S from a tensor. */
+static bool is_read(const Host *h, const Sym *s)
+{
+	const Value *v = graph_source(h->m->graph, s).value;
+
+	return v && alive(h, v);
+}
+
 typedef struct Indexed {
 	const Host *h;
 	bool ok;
@@ -168,16 +176,16 @@ void host_find_syms(Host *h)
 		for (int d = 0; d < g->inputs.at[i]->type->rank; d++)
 			dim_syms(g->inputs.at[i]->type->dims[d], add_sym, h);
 	for (int i = 0; i < n; i++)
-		if (sym_at(h->m->ctx, i)->def && !h->of_alias[i] &&
+		if (sym_at(h->m->ctx, i)->def && !sym_at(h->m->ctx, i)->settable &&
 		    !sym_from_data(sym_at(h->m->ctx, i)) &&
 		    host_dim_indexed(h, sym_at(h->m->ctx, i)->def))
 			add_sym(h, sym_at(h->m->ctx, i));
 	h->nshape_syms = h->syms.n;
 	for (int i = 0; i < n; i++)
-		if (sym_at(h->m->ctx, i)->src && alive(h, sym_at(h->m->ctx, i)->src))
+		if (is_read(h, sym_at(h->m->ctx, i)))
 			add_sym(h, sym_at(h->m->ctx, i));
 	for (int i = 0; i < n; i++)
-		if (sym_at(h->m->ctx, i)->def && !h->of_alias[i] &&
+		if (sym_at(h->m->ctx, i)->def && !sym_at(h->m->ctx, i)->settable &&
 		    host_dim_indexed(h, sym_at(h->m->ctx, i)->def))
 			add_sym(h, sym_at(h->m->ctx, i));
 	h->npublic = h->syms.n;

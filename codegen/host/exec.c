@@ -30,7 +30,8 @@ static const char *read_value(Host *h, const Value *v, const Sym *s)
 						  : arena_printf(h->m->arena, "input \"%.100s\"",
 								 v->name ? v->name : "");
 
-	return arena_printf(h->m->arena, "%s: element %lld", from, (long long)s->at);
+	return arena_printf(h->m->arena, "%s: element %lld", from,
+			    (long long)graph_source(h->m->graph, s).at);
 }
 
 /* Prints a check that symbol S, number I, an element of V, is within its bounds. */
@@ -70,8 +71,9 @@ static void print_reads(Host *h, Value *v)
 
 	for (int i = h->nshape_syms; v->syms && i < h->npublic; i++) {
 		Sym *s = h->syms.at[i];
+		const SymSource source = graph_source(h->m->graph, s);
 
-		if (s->src != v || h->known[s->id])
+		if (source.value != v || h->known[s->id])
 			continue;
 		if (v->def && v->def->op == OP_Iteration) {
 			strbuf_printf(h->b, "\tsym[%d] = %s;\n", i,
@@ -83,7 +85,7 @@ static void print_reads(Host *h, Value *v)
 		strbuf_printf(h->b, "\tif (x->status)\n\t\treturn x->status;\n");
 		strbuf_printf(h->b,
 			      "\tsym[%d] = (int64_t)((const %s *)(const void *)(%s))[%lld];\n", i,
-			      int_type(v->type->dtype), host_value(h, v), (long long)s->at);
+			      int_type(v->type->dtype), host_value(h, v), (long long)source.at);
 		if (v->type->dtype == DT_U64) /* more than any size */
 			strbuf_printf(h->b, "\tsym[%d] = sym[%d] < 0 ? INT64_MAX : sym[%d];\n", i,
 				      i, i);

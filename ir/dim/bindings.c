@@ -2,7 +2,6 @@
 #include "ir/dim/bindings.h"
 
 #include <ctype.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,16 +30,16 @@ const char *bound_file(const Ctx *c)
 	return c->bound ? c->bound->file : NULL;
 }
 
-static const Attr *find_attr(const Bindings *b, const char *s, size_t n)
+static const BoundAttr *find_attr(const Bindings *b, const char *s, size_t n)
 {
 	for (int i = 0; i < b->attrs.n; i++)
 		if (is_name(b->attrs.at[i].name, s, n))
-			return b->attrs.at[i].value;
+			return &b->attrs.at[i];
 	return NULL;
 }
 
 /* Reads "[2]", the number of an element of attribute A. */
-static Dim *element(Ctx *c, const Attr *a, const char **p)
+static Dim *element(Ctx *c, const BoundAttr *a, const char **p)
 {
 	const Bindings *b = c->bound;
 	char *end;
@@ -60,19 +59,19 @@ static Dim *element(Ctx *c, const Attr *a, const char **p)
 	if (k >= a->n)
 		return NULL;
 	*p = end + 1;
-	return dim_const(c, a->is[k]);
+	return dim_const(c, a->ints[k]);
 }
 
 Dim *bound_size(Ctx *c, const char *s, size_t n, const char **p)
 {
 	const Bindings *b = c->bound;
-	const Attr *a;
+	const BoundAttr *a;
 
 	for (int i = 0; i < b->sizes.n; i++)
 		if (is_name(b->sizes.at[i].name, s, n))
 			return b->sizes.at[i].dim;
 	a = find_attr(b, s, n);
-	return a && a->kind == ATTR_INTS && **p == '[' ? element(c, a, p) : NULL;
+	return a && a->list && **p == '[' ? element(c, a, p) : NULL;
 }
 
 const BoundRun *bound_run(const Ctx *c, const char **p)
@@ -99,13 +98,12 @@ const BoundRun *bound_run(const Ctx *c, const char **p)
 
 const char *bound_number(const Ctx *c, const char *s, size_t n, bool *integer)
 {
-	const Attr *a = c->bound ? find_attr(c->bound, s, n) : NULL;
+	const BoundAttr *a = c->bound ? find_attr(c->bound, s, n) : NULL;
 
-	if (!a || (a->kind != ATTR_INT && a->kind != ATTR_FLOAT))
+	if (!a || !a->number)
 		return NULL;
-	*integer = a->kind == ATTR_INT;
-	return *integer ? arena_printf(c->bound->arena, "%" PRId64, a->i)
-			: arena_printf(c->bound->arena, "%.9g", (double)a->f);
+	*integer = a->integer;
+	return a->number;
 }
 
 const BoundAttr *bound_attr(const Ctx *c, const char *name)

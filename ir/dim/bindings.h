@@ -11,8 +11,8 @@
 #define IR_DIM_BINDINGS_H
 
 #include "base/vec.h"
+#include "ir/dim/dim.h"
 #include "ir/dtype.h"
-#include "ir/graph/graph.h"
 
 /* T, of T[N,K]. */
 typedef struct BoundType {
@@ -33,10 +33,16 @@ typedef struct BoundRun {
 	int n;
 } BoundRun;
 
-/* An attribute of the node. */
+/* An attribute of the node (bound_attr_of in ir/graph/definition.h). */
 typedef struct BoundAttr {
 	const char *name;
-	const Attr *value; /* null: the node does not have it, and the definition has no default */
+	/* null: the node does not have it, and the definition has no default */
+	const struct Attr *value;
+	const char *number; /* one that is a number, as text; else null */
+	bool integer;       /* NUMBER is */
+	bool list;          /* it is a list of integers: N at INTS */
+	const int64_t *ints;
+	int n;
 } BoundAttr;
 
 struct Bindings {

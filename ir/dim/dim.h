@@ -21,19 +21,18 @@
 
 typedef struct Dim Dim;
 
-/* A symbol: an integer with a name whose value only run time knows. If SRC is set, the value is
- * element AT of that integer tensor (a data-dependent size). Otherwise it follows from the
- * shapes of the inputs. */
+/* A symbol: an integer with a name whose value only run time knows. It follows from the shapes of
+ * the inputs, or, with FROM_DATA, is an element of an integer tensor (a data-dependent size). A
+ * graph says of which one (graph_source in ir/graph/graph.h). */
 typedef struct Sym {
 	const char *name; /* interned, unique in the context */
 	int id;           /* dense in the context */
 	int64_t lo, hi;   /* inclusive bounds; -DIM_INF and DIM_INF: none */
-	struct Value *src;  /* set by sym_read_from */
-	int64_t at;
-	struct Sym *sibling; /* the next symbol that is read from SRC */
+	bool from_data;   /* set by graph_set_source, for all graphs of the context */
 	int taken;           /* the names NAME_2 .. NAME_taken are in use */
 	Dim *dim; /* the symbol as a dim */
 	Dim *def; /* if the symbol abbreviates a long dim (dim_named): that dim; else null */
+	bool settable; /* a run may give the symbol another value than DEF's */
 	int nested; /* nesting depth of such abbreviations: 1 if DEF mentions none, and so on */
 } Sym;
 

@@ -51,7 +51,7 @@ bool dim_from_data(const Dim *d)
 
 bool sym_from_data(const Sym *s)
 {
-	return s->src || (s->def && dim_from_data(s->def));
+	return s->from_data || (s->def && dim_from_data(s->def));
 }
 
 bool dim_least(Ctx *c, const Dim *d, int64_t *v)

@@ -6,6 +6,7 @@
 #include "ir/expr/expr_impl.h"
 
 #include "ir/dim/bindings.h"
+#include "ir/kernel/kernel.h"
 
 #include <stdlib.h>
 #include <string.h>

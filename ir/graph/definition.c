@@ -18,6 +18,7 @@
 #include "base/sys.h"
 #include "ir/graph/text_impl.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -566,6 +567,25 @@ static Attr *some_value(Arena *arena, const Definition *d, const DefinedAttr *a)
 	return v;
 }
 
+BoundAttr bound_attr_of(Arena *a, const char *name, const Attr *value)
+{
+	BoundAttr b = {.name = name, .value = value};
+
+	if (!value)
+		return b;
+	b.integer = value->kind == ATTR_INT;
+	b.list = value->kind == ATTR_INTS;
+	if (b.integer)
+		b.number = arena_printf(a, "%" PRId64, value->i);
+	if (value->kind == ATTR_FLOAT)
+		b.number = arena_printf(a, "%.9g", (double)value->f);
+	if (b.list) {
+		b.ints = value->is;
+		b.n = value->n;
+	}
+	return b;
+}
+
 /* Sizes that any node may have. */
 static Bindings *some_bindings(Ctx *c, Arena *a, const Definition *d, const DType *types, bool all)
 {
@@ -590,7 +610,8 @@ static Bindings *some_bindings(Ctx *c, Arena *a, const Definition *d, const DTyp
 		const DefinedAttr *x = &d->attrs.at[i];
 		const bool given = all || !x->optional;
 
-		vec_push(a, &b->attrs, ((BoundAttr){x->name, given ? some_value(a, d, x) : NULL}));
+		vec_push(a, &b->attrs,
+			 bound_attr_of(a, x->name, given ? some_value(a, d, x) : NULL));
 		if (x->kind == ATTR_INT && given)
 			vec_push(a, &b->sizes, ((BoundSize){x->name, some_size(c, x->name)}));
 	}

@@ -21,6 +21,7 @@
 #define IR_GRAPH_DEFINITION_H
 
 #include "ir/dim/bindings.h"
+#include "ir/graph/graph.h"
 
 typedef struct SignatureDim {
 	const char *name; /* a size or run that is bound here, or compared; null: another size */
@@ -104,6 +105,9 @@ const char *definition_shown(Ctx *c, const char *name);
 const Definition *definition_find(const Ctx *c, const char *name);
 /* How an attribute of KIND is called in a definition, and in messages. */
 const char *attr_kind_name(AttrKind kind);
+
+/* What the attribute NAME of a node, VALUE, means in a definition's text; null: there is none. */
+BoundAttr bound_attr_of(Arena *a, const char *name, const Attr *value);
 
 /* The files of --op. */
 enum { MAX_DEFINITION_FILES = 64 };

@@ -121,19 +121,33 @@ void value_replace(Value *a, Value *b)
 	a->uses = NULL;
 }
 
-void sym_read_from(Sym *s, Value *v)
+void graph_set_source(Graph *g, Sym *s, Value *v, int64_t at)
 {
-	if (s->src) {
-		Sym **at = &s->src->syms;
+	SymSources *sources = g->sources;
+	const SymSource old = graph_source(g, s);
 
-		while (*at != s)
-			at = &(*at)->sibling;
-		*at = s->sibling;
+	if (!old.value && !v)
+		return;
+	while (sources->n <= s->id)
+		vec_push(g->arena, sources, (SymSource){0});
+	if (old.value) {
+		Sym **link = &old.value->syms;
+
+		while (*link != s)
+			link = &sources->at[(*link)->id].next;
+		*link = old.next;
 	}
-	s->src = v;
-	s->sibling = v ? v->syms : NULL;
-	if (v)
+	sources->at[s->id] = v ? (SymSource){v, at, v->syms} : (SymSource){0};
+	if (v) {
 		v->syms = s;
+		s->from_data = true;
+	}
+}
+
+void graph_move_sources(Graph *g, Value *from, Value *to)
+{
+	while (from != to && from->syms)
+		graph_set_source(g, from->syms, to, graph_source(g, from->syms).at);
 }
 
 bool value_used_once(const Value *v)
@@ -150,6 +164,16 @@ Graph *graph_new(Ctx *c, Arena *a, const char *name)
 	g->ctx = c;
 	g->arena = a;
 	g->name = ctx_name(c, name);
+	g->sources = NEW(a, SymSources);
+	return g;
+}
+
+Graph *graph_new_region(const Graph *around, const char *name)
+{
+	Graph *g = graph_new(around->ctx, around->arena, name);
+
+	g->sources = around->sources;
+	g->file = around->file;
 	return g;
 }
 

@@ -105,13 +105,22 @@ struct Value {
 	ValuePlace place; /* ON_DEVICE until pass `place` */
 	const char *name; /* the ONNX name, for messages; may be null */
 	Use *uses;
-	Sym *syms;   /* symbols that are read from its elements, linked by Sym.sibling */
+	Sym *syms; /* symbols that are read from its elements, linked by SymSource.next */
 	const Tensor *preset; /* of an input: its default value, or null */
 	/* until inferred: the type that the model file declares, as DType and rank + 1; 0: not
 	 * declared */
 	signed char declared, declared_rank;
 	const int64_t *declared_dims; /* its sizes, -1 where it has no number; null: not declared */
 };
+
+/* A symbol that is read from a tensor is element AT of VALUE. */
+typedef struct SymSource {
+	Value *value; /* null: the graph does not read the symbol from a tensor */
+	int64_t at;
+	Sym *next; /* the next symbol that is read from VALUE */
+} SymSource;
+
+typedef VEC(SymSource) SymSources;
 
 struct Node {
 	OpKind op;
@@ -209,6 +218,7 @@ struct Graph {
 	VEC(const char *) result_names;
 	GraphForms takes, gives;      /* of all inputs, of all results; empty: they are tensors */
 	Node *first, *last;
+	SymSources *sources; /* by Sym.id; regions share those of the graph around them */
 	VEC(Fact) facts;
 	VEC(Alias) aliases; /* set by the pass `alias` */
 	VEC(ResultAccuracy) accuracy; /* of some results; set by the pass `infer` */
@@ -219,6 +229,8 @@ struct Graph {
 };
 
 Graph *graph_new(Ctx *c, Arena *a, const char *name);
+/* A graph that becomes a region of a node of AROUND. */
+Graph *graph_new_region(const Graph *around, const char *name);
 Value *graph_input(Graph *g, const char *name, const Type *t);
 void graph_result(Graph *g, Value *v, const char *name);
 /* G has the inputs V instead; those that it had and has no longer must be unused. */
@@ -256,8 +268,15 @@ static inline bool node_on_host(const Node *n) { return n->nout && n->out[0] && 
 void node_remove(Node *n);
 /* Every use of A becomes a use of B. */
 void value_replace(Value *a, Value *b);
-/* Makes V the value that S is read from; null: none. */
-void sym_read_from(Sym *s, Value *v);
+/* From which value G reads S. */
+static inline SymSource graph_source(const Graph *g, const Sym *s)
+{
+	return s->id < g->sources->n ? g->sources->at[s->id] : (SymSource){0};
+}
+/* Makes S element AT of V in G; V null: G does not read it from a tensor. */
+void graph_set_source(Graph *g, Sym *s, Value *v, int64_t at);
+/* What G reads from FROM it reads from TO instead. */
+void graph_move_sources(Graph *g, Value *from, Value *to);
 bool value_used_once(const Value *v);
 /* Moves N before BEFORE, or to the end if that is null. */
 void node_move(Node *n, Node *before);
@@ -292,6 +311,12 @@ Loc node_loc(const Node *n);
 DiagLoc node_diag(const Node *n); /* for diag_error */
 /* Sets the location of the current work (Diag.where) and returns the one before. */
 DiagLoc diag_at(Ctx *c, DiagLoc where);
+
+/* ---- graph_clone.c ---- */
+
+/* A copy of G in A, with the same ids. What no pass changes in place is shared: tensors, other
+ * attributes than kernels, locations, and the symbols. G's arena must live as long. */
+Graph *graph_clone(const Graph *g, Arena *a);
 
 /* ---- graph_print.c ---- */
 

@@ -261,7 +261,7 @@ static bool read_operands(GraphText *r, Graph *g, Value ***in, int *nin)
 	return true;
 }
 
-static Graph *read_graph(GraphText *r, bool region);
+static Graph *read_graph(GraphText *r, const Graph *around);
 
 /* Checks how many operands and results N, which begins in LINE, has. What its bodies capture are
  * operands, too. */
@@ -299,7 +299,7 @@ static bool read_regions(GraphText *r, Node *n)
 	if (!text_take(r, "{"))
 		return check_captures(r, n);
 	while (!text_take(r, "}")) {
-		Graph *g = read_graph(r, true);
+		Graph *g = read_graph(r, n->graph);
 
 		if (!g)
 			return false;
@@ -519,6 +519,9 @@ static bool read_alias(GraphText *r, Graph *g)
 	if (text_take_word(r, "room") &&
 	    (!read_named(r, &a.room_in) || !text_want(r, ",") || !read_named(r, &a.room_out)))
 		return false;
+	a.copied->settable = true;
+	if (a.room_in)
+		a.room_in->settable = a.room_out->settable = true;
 	a.result = (int)result;
 	a.input = (int)input;
 	a.dim = (int)dim;
@@ -747,14 +750,15 @@ static bool read_parts(GraphText *r, Graph *g, bool region)
 	return check_parts(r, g) && check_blocks(r, g);
 }
 
-static Graph *read_graph(GraphText *r, bool region)
+/* AROUND: the graph that this is a region in; null: it is none. */
+static Graph *read_graph(GraphText *r, const Graph *around)
 {
 	const char *name;
 	Graph *g;
 	bool ok;
 
 	if (!text_take_word(r, "graph")) {
-		text_fail(r, region ? "'graph' or '}'" : "'graph'");
+		text_fail(r, around ? "'graph' or '}'" : "'graph'");
 		return NULL;
 	}
 	if (!text_want(r, "@") || !(name = text_name(r)))
@@ -765,9 +769,9 @@ static Graph *read_graph(GraphText *r, bool region)
 					MAX_REGION_DEPTH));
 		return NULL;
 	}
-	g = graph_new(r->ctx, r->arena, name);
+	g = around ? graph_new_region(around, name) : graph_new(r->ctx, r->arena, name);
 	g->file = r->file;
-	ok = read_parts(r, g, region);
+	ok = read_parts(r, g, around != NULL);
 	r->depth--;
 	return ok ? g : NULL;
 }
@@ -788,7 +792,7 @@ static bool read_stated(GraphText *r, Graph *g)
 	return true;
 }
 
-static bool resolve_symbols(GraphText *r)
+static bool resolve_symbols(GraphText *r, Graph *g)
 {
 	for (int i = 0; i < r->pending.n; i++) {
 		const Pending *s = &r->pending.at[i];
@@ -803,8 +807,7 @@ static bool resolve_symbols(GraphText *r)
 				arena_printf(r->tmp,
 					     "a symbol comes from %%%s, which is not defined",
 					     s->label));
-		sym_read_from(s->sym, at->v);
-		s->sym->at = s->at;
+		graph_set_source(g, s->sym, at->v, s->at);
 	}
 	return true;
 }
@@ -824,7 +827,7 @@ Graph *graph_parse(Ctx *c, Arena *a, const char *text, const char *file)
 	else if (!text_take_word(&r, "1"))
 		text_fail(&r, "version 1 of the text");
 	else if (text_definitions(&r) && definitions_check(c))
-		g = read_graph(&r, false);
+		g = read_graph(&r, NULL);
 	else
 		r.failed = true;
 	while (g && text_take_word(&r, "form"))
@@ -833,7 +836,7 @@ Graph *graph_parse(Ctx *c, Arena *a, const char *text, const char *file)
 	if (g && !r.failed && text_peek(&r))
 		text_fail(&r, "the end of the file");
 	if (g && !r.failed)
-		resolve_symbols(&r);
+		resolve_symbols(&r, g);
 	arena_free(r.tmp);
 	return r.failed ? NULL : g;
 }

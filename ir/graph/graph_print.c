@@ -170,12 +170,13 @@ static void see_graph(GraphPrinter *p, const Graph *g)
 	}
 }
 
-static void print_symbols(GraphPrinter *p)
+static void print_symbols(GraphPrinter *p, const Graph *g)
 {
 	const char *sep = "\n    where ";
 
 	for (int i = 0; i < sym_count(p->ctx); i++) {
 		const Sym *s = sym_at(p->ctx, i);
+		const SymSource source = graph_source(g, s);
 
 		if (!p->sym[i])
 			continue;
@@ -185,10 +186,10 @@ static void print_symbols(GraphPrinter *p)
 		dim_print(p->b, s->dim);
 		if (s->hi != DIM_INF)
 			strbuf_printf(p->b, " <= %" PRId64, s->hi);
-		if (s->src) {
+		if (source.value) {
 			strbuf_puts(p->b, " = ");
-			put_value(p, s->src);
-			strbuf_printf(p->b, "[%" PRId64 "]", s->at);
+			put_value(p, source.value);
+			strbuf_printf(p->b, "[%" PRId64 "]", source.at);
 		} else if (s->def) {
 			strbuf_puts(p->b, " = ");
 			dim_print(p->b, s->def);
@@ -539,7 +540,7 @@ static void print_graph(GraphPrinter *p, const Graph *g, int indent)
 	print_forms(p, "takes", &g->takes);
 	print_forms(p, "gives", &g->gives);
 	if (!indent)
-		print_symbols(p);
+		print_symbols(p, g);
 	print_facts(p, g, indent);
 	print_aliases(p, g, indent);
 	strbuf_puts(p->b, " {\n");

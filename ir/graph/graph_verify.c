@@ -272,12 +272,13 @@ typedef struct SymCheck {
 static void check_sym(void *arg, Sym *s)
 {
 	const SymCheck *c = arg;
+	const Value *from = graph_source(c->v->g, s).value;
 	const GraphVerifier *in;
 
-	for (in = c->v; in && s->src; in = in->outer)
-		if (is_live(in, s->src))
+	for (in = c->v; in && from; in = in->outer)
+		if (is_live(in, from))
 			return;
-	if (s->src)
+	if (s->from_data)
 		report(c->v, c->x->def, "size %s of value %d comes from a value that is gone",
 		       s->name, c->x->id);
 }

@@ -114,7 +114,7 @@ static bool match_attrs(CallMatch *m)
 		a = a ? a : x->otherwise;
 		if (!a && !x->optional)
 			return misfit(m, "attribute \"%s\" is missing", x->name);
-		vec_push(m->in->arena, &m->b->attrs, ((BoundAttr){x->name, a}));
+		vec_push(m->in->arena, &m->b->attrs, bound_attr_of(m->in->arena, x->name, a));
 		if (a && a->kind == ATTR_INT)
 			vec_push(m->in->arena, &m->b->sizes,
 				 ((BoundSize){x->name, dim_const(m->in->ctx, a->i)}));

@@ -80,7 +80,7 @@ void infer_forget_syms(Infer *in, int first)
 			*c = (Contents){.opaque = c->opaque};
 	}
 	for (int i = first; i < sym_count(in->ctx); i++)
-		sym_read_from(sym_at(in->ctx, i), NULL);
+		graph_set_source(in->graph, sym_at(in->ctx, i), NULL, 0);
 }
 
 /* The contents of V, if known without reading V itself at run time: without any symbol read from
@@ -263,12 +263,12 @@ static void set_bounds(Ctx *c, Sym *s, DType t)
 	sym_bound(c, s, !sign ? 0 : bits < 64 ? -hi - 1 : -DIM_INF, hi);
 }
 
-static Dim *find_sym(const Value *v, int at)
+static Dim *find_sym(const Infer *in, const Value *v, int at)
 {
 	const Sym *first = NULL;
 
-	for (const Sym *s = v->syms; s; s = s->sibling)
-		if (s->at == at && (!first || s->id < first->id))
+	for (const Sym *s = v->syms; s; s = graph_source(in->graph, s).next)
+		if (graph_source(in->graph, s).at == at && (!first || s->id < first->id))
 			first = s;
 	return first ? first->dim : NULL;
 }
@@ -276,7 +276,7 @@ static Dim *find_sym(const Value *v, int at)
 /* The symbol for element AT of V; makes one if there is none. */
 static Dim *element_sym(Infer *in, Value *v, int at, int n)
 {
-	Dim *d = find_sym(v, at);
+	Dim *d = find_sym(in, v, at);
 	Sym *s;
 	char *name;
 
@@ -285,8 +285,7 @@ static Dim *element_sym(Infer *in, Value *v, int at, int n)
 	name = arena_printf(in->arena, n > 1 ? "%s_%d" : "%s",
 			    v->name && *v->name ? v->name : "data", at);
 	s = sym_fresh(in->ctx, name);
-	sym_read_from(s, v);
-	s->at = at;
+	graph_set_source(in->graph, s, v, at);
 	set_bounds(in->ctx, s, v->type->dtype);
 	return s->dim;
 }
@@ -327,13 +326,13 @@ static void find_contents(Infer *in, Value *v, int n)
 	if (c->at && c->done)
 		return;
 	for (int i = 0; i < n; i++)
-		there += find_sym(v, i) != NULL;
+		there += find_sym(in, v, i) != NULL;
 	if ((n && there == n) || !known(in, v, n, true))
 		infer_read_at_run_time(in, v);
 	else
 		for (int i = 0; i < n; i++)
-			c->at[i] = find_sym(v, i) ? find_sym(v, i)
-						  : simple_or_sym(in, v, c->at[i], i, n);
+			c->at[i] = find_sym(in, v, i) ? find_sym(in, v, i)
+						      : simple_or_sym(in, v, c->at[i], i, n);
 	c->done = true;
 }
 

@@ -194,8 +194,7 @@ Dim *control_size(Infer *in, Value *sizes, int at)
 {
 	Sym *s = sym_fresh(in->ctx, "d");
 
-	sym_read_from(s, sizes);
-	s->at = at;
+	graph_set_source(in->graph, s, sizes, at);
 	sym_bound(in->ctx, s, 0, DIM_FAR);
 	return s->dim;
 }
@@ -698,7 +697,7 @@ LoopBuild loop_open(Infer *in, Node *n, Dim *trip, Value *const *init, int ninit
 	iteration = control_bracket(in, n, OP_Iteration, NULL, 0, 1);
 	iteration->out[0]->type = type_tensor(c, DT_I64, 0, NULL);
 	s = sym_fresh(c, "iteration");
-	sym_read_from(s, iteration->out[0]);
+	graph_set_source(in->graph, s, iteration->out[0], 0);
 	if (trip) {
 		control_set_dim(b.open, "trip", trip);
 		dim_bounds(c, trip, &lo, &hi);

@@ -77,18 +77,19 @@ static const char *size_name(Infer *in, const Node *n, Dim *d)
 {
 	const OperandDim o = find_dim(n, d);
 	const Sym *s = dim_as_sym(d);
+	const SymSource from = s ? graph_source(in->graph, s) : (SymSource){0};
+	int operand = 0;
 
 	if (o.k >= 0)
 		return operand_dim_name(in, n, o);
-	if (!s || !s->src)
+	if (!from.value)
 		return NULL;
-	for (int k = 0; k < n->nin; k++)
-		if (node_in(n, k) == s->src)
-			return arena_printf(in->arena, "element %lld of %s is", (long long)s->at,
-					    value_shown(in, n, s->src, k));
-	return s->src->name ? arena_printf(in->arena, "element %lld of %s is", (long long)s->at,
-					   value_shown(in, n, s->src, 0))
-			    : NULL;
+	while (operand < n->nin && node_in(n, operand) != from.value)
+		operand++;
+	if (operand == n->nin && !from.value->name)
+		return NULL;
+	return arena_printf(in->arena, "element %lld of %s is", (long long)from.at,
+			    value_shown(in, n, from.value, operand < n->nin ? operand : 0));
 }
 
 /* The dim at AT, of the first operand of N from FROM on that has it there; its k is -1: of none. */
@@ -270,9 +271,10 @@ bool infer_dim_equals(Infer *in, Node *n, Dim *const *a, Dim *b, const char *wha
 /* Whether S is read from a value that is computed wherever the node N runs, and only there. */
 static bool read_beside(const Node *n, const Sym *s)
 {
+	const Node *def = graph_source(n->graph, s).value->def;
 	int depth = 0;
 
-	for (n = n->prev; n && n != s->src->def; n = n->prev) {
+	for (n = n->prev; n && n != def; n = n->prev) {
 		if (!depth &&
 		    (n->op == OP_When || n->op == OP_Else || n->op == OP_For || n->op == OP_While))
 			return false;
@@ -282,6 +284,12 @@ static bool read_beside(const Node *n, const Sym *s)
 	return n && !depth;
 }
 
+/* Whether S is read from a value of the graph. */
+static bool is_read(const Infer *in, const Sym *s)
+{
+	return s && graph_source(in->graph, s).value;
+}
+
 /* A symbol read from data that a fact holds below: from now on its bound says so. */
 static void tighten(Infer *in, const Node *n, Dim *a, Dim *b)
 {
@@ -289,10 +297,10 @@ static void tighten(Infer *in, const Node *n, Dim *a, Dim *b)
 	Sym *s = dim_as_sym(b);
 	int64_t v;
 
-	if (s && s->src && dim_is_const(a, &v) && v > s->lo && (always || read_beside(n, s)))
+	if (is_read(in, s) && dim_is_const(a, &v) && v > s->lo && (always || read_beside(n, s)))
 		sym_bound(in->ctx, s, v, s->hi);
 	s = dim_as_sym(a);
-	if (s && s->src && dim_is_const(b, &v) && v < s->hi && (always || read_beside(n, s)))
+	if (is_read(in, s) && dim_is_const(b, &v) && v < s->hi && (always || read_beside(n, s)))
 		sym_bound(in->ctx, s, s->lo, v);
 }
 

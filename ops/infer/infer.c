@@ -40,6 +40,24 @@ Infer *infer_new(Graph *g)
 	return in;
 }
 
+Infer *infer_clone(const Infer *in, Graph *g)
+{
+	Infer *to = arena_copy(g->arena, in, sizeof *in);
+
+	to->graph = g;
+	to->arena = g->arena;
+	to->contents.n = to->contents.cap = 0;
+	for (int i = 0; i < in->contents.n; i++) {
+		const Contents *c = in->contents.at[i];
+		Contents *copy = c ? arena_copy(g->arena, c, sizeof *c) : NULL;
+
+		if (c && c->at)
+			copy->at = arena_copy(g->arena, c->at, (size_t)c->n * sizeof *c->at);
+		vec_push(g->arena, &to->contents, copy);
+	}
+	return to;
+}
+
 bool infer_error(Infer *in, Node *n, const char *fmt, ...)
 {
 	Arena *tmp = arena_new();

@@ -380,7 +380,7 @@ static Dim *onehot_depth(Infer *in, Node *n, int axis)
 	f = infer_const_floats(in, v, &count);
 	if (f && count == 1 && f[0] >= 0 && f[0] < 1e15)
 		return dim_const(infer_ctx(in), (int64_t)f[0]);
-	if (s && s->src)
+	if (s && s->from_data)
 		return s->dim;
 	d = infer_contents(in, n, expand_cast(in, n, v, DT_I64), &count);
 	if (d && count != 1)

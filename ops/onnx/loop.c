@@ -113,8 +113,9 @@ typedef struct InLoop {
 static void see_in_loop(void *arg, Sym *s)
 {
 	InLoop *l = arg;
+	const Value *from = graph_source(l->open->graph, s).value;
 
-	if (s->src && s->src->def && is_since(l->open, s->src->def))
+	if (from && from->def && is_since(l->open, from->def))
 		l->yes = true;
 	if (s->def)
 		dim_syms(s->def, see_in_loop, l);

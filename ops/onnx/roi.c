@@ -45,7 +45,7 @@ static bool largest_bins(Infer *in, Node *n, int first, int64_t height, int64_t 
 	for (int i = 0; i < 2; i++) {
 		Sym *s = dim_as_sym(d[i]);
 
-		if (s && s->src && s->lo < 0)
+		if (s && s->from_data && s->lo < 0)
 			sym_bound(infer_ctx(in), s, 0, s->hi);
 	}
 	a.type = type_tensor(infer_ctx(in), DT_I64, 2, (Dim *[]){d[1], d[0]});

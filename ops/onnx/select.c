@@ -122,7 +122,7 @@ Value *select_positions(Infer *in, Node *n, Value *mask)
 	count = expand_node_ints(in, n, OP_ReduceSum, &counts, 1, "keepdims", 0);
 	size = infer_contents(in, n, count, &elements)[0];
 	dim_bounds(c, mask->type->dims[0], &lo, &hi);
-	if (dim_as_sym(size) && dim_as_sym(size)->src)
+	if (dim_as_sym(size) && dim_as_sym(size)->from_data)
 		sym_bound(c, dim_as_sym(size), 0, hi > DIM_FAR ? DIM_FAR : hi);
 	find = expand_start(in, n, OP_FindTrue, args, 2, 1);
 	control_set_dim(find, "at", size);

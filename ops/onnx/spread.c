@@ -177,7 +177,7 @@ static Dim *range_float(Infer *in, Node *n)
 	Dim **d;
 	int count;
 
-	if (s && s->src)
+	if (s && s->from_data)
 		return s->dim;
 	for (int i = 0; i < 3; i++)
 		wide[i] = expand_cast(in, n, node_in(n, i), DT_F64);
@@ -189,7 +189,7 @@ static Dim *range_float(Infer *in, Node *n)
 	if (!d || count != 1)
 		return NULL;
 	s = dim_as_sym(d[0]);
-	if (s && s->src && s->lo < 0)
+	if (s && s->from_data && s->lo < 0)
 		sym_bound(infer_ctx(in), s, 0, s->hi);
 	return d[0];
 }

@@ -210,7 +210,7 @@ static bool expand_suppression(Infer *in, Node *n, Value **out)
 		1, "keepdims", 0);
 	candidates = infer_contents(in, n, many, &n_elements)[0];
 	dim_bounds(c, scores->dims[2], &lo, &hi);
-	if (dim_as_sym(candidates) && dim_as_sym(candidates)->src)
+	if (dim_as_sym(candidates) && dim_as_sym(candidates)->from_data)
 		sym_bound(c, dim_as_sym(candidates), 0, hi > DIM_FAR ? DIM_FAR : hi);
 	kept = suppress(
 		in, n,

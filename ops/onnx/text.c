@@ -150,7 +150,7 @@ static bool expand_split_strings(Infer *in, Node *n, Value **out)
 	size = infer_contents(in, n, most, &elements);
 	if (!size)
 		return false;
-	if (dim_as_sym(size[0]) && dim_as_sym(size[0])->src)
+	if (dim_as_sym(size[0]) && dim_as_sym(size[0])->from_data)
 		sym_bound(in->ctx, dim_as_sym(size[0]), 0, DIM_INF);
 	p = expand_start(in, n, OP_Piece, &x, 1, 1);
 	node_set_str(p, "delimiter", node_str(n, "delimiter", ""));

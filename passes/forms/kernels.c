@@ -23,8 +23,7 @@ void kernel_node_set(Node *n, Kernel *k)
 void value_move(Value *from, Value *to)
 {
 	value_replace(from, to);
-	while (from->syms)
-		sym_read_from(from->syms, to);
+	graph_move_sources(from->def ? from->def->graph : to->def->graph, from, to);
 }
 
 bool value_feeds_sym(const Value *v)

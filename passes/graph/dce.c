@@ -27,20 +27,16 @@ static void live_value(Live *l, Value *v)
 	vec_push(l->tmp, &l->todo, v);
 }
 
-static bool in_graph(const Graph *g, const Value *v)
-{
-	return v->def ? v->def->graph == g : v->index < g->inputs.n && g->inputs.at[v->index] == v;
-}
-
 static void live_sym(void *arg, Sym *s)
 {
 	Live *l = arg;
+	Value *from = graph_source(l->g, s).value;
 
 	if (l->sym[s->id])
 		return;
 	l->sym[s->id] = true;
-	if (s->src && in_graph(l->g, s->src))
-		live_value(l, s->src);
+	if (from)
+		live_value(l, from);
 	if (s->def)
 		dim_syms(s->def, live_sym, l);
 }
@@ -167,11 +163,8 @@ void dce_graph(Module *m)
 		else
 			drop_results(&l, n);
 	}
-	for (int i = 0; i < nsyms; i++) {
-		Sym *s = sym_at(m->ctx, i);
-
-		if (!l.sym[i] && s->src && in_graph(m->graph, s->src))
-			sym_read_from(s, NULL);
-	}
+	for (int i = 0; i < nsyms; i++)
+		if (!l.sym[i])
+			graph_set_source(m->graph, sym_at(m->ctx, i), NULL, 0);
 	arena_free(l.tmp);
 }

@@ -145,6 +145,7 @@ static bool fold_view(Canon *c, Node *n)
 /* ---- Contents ---- */
 
 typedef struct FoldSource {
+	const Graph *g;
 	const Value *v;
 	bool yes;
 } FoldSource;
@@ -153,7 +154,7 @@ static void see_source(void *arg, Sym *s)
 {
 	FoldSource *f = arg;
 
-	f->yes = f->yes || s->src == f->v || (s->def && sym_from_data(s));
+	f->yes = f->yes || graph_source(f->g, s).value == f->v || (s->def && sym_from_data(s));
 }
 
 static bool all_const(Dim *const *d, int n)
@@ -183,10 +184,10 @@ static bool known_const(Canon *c, Node *n, Dim *const *d, int count)
 }
 
 /* Dims that are read from data, or are long expressions, stay arithmetic on tensors. */
-static bool is_plain_dim(Dim *d, const Value *v)
+static bool is_plain_dim(const Graph *g, Dim *d, const Value *v)
 {
 	enum { LONG = 60 };
-	FoldSource f = {v, false};
+	FoldSource f = {g, v, false};
 	StrBuf b = {0};
 	bool ok;
 
@@ -205,7 +206,7 @@ static bool known_dims(Canon *c, Node *n, Dim *const *d, int count)
 	if (type->rank > 1 || count > MAX_RANK || n->op == OP_Dims)
 		return false;
 	for (int i = 0; i < count; i++)
-		if (!is_plain_dim(d[i], n->out[0]))
+		if (!is_plain_dim(n->graph, d[i], n->out[0]))
 			return false;
 	x = node_new(c->g, OP_Dims, NULL, 0, 1, n);
 	node_locs_from(x, n);

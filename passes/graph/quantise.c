@@ -16,8 +16,6 @@
 
 #include "ir/graph/blocks.h"
 
-#include <assert.h>
-
 /* Whether V is computed from constants alone. DONE has the answers by Value.id: 0: not known, 1:
  * yes, 2: no. */
 static bool is_weights(const Value *v, char *done)
@@ -158,15 +156,39 @@ static Value *through_bytes(Graph *g, Value *x, bool alone, const QuantChoice *c
 	return with_type(g, n, OP_DequantizeLinear, (Value *[]){q, scale, zero}, 3, DT_F32);
 }
 
-/* Whether all that read X are layers that PLAN quantises. */
-static bool only_bytes(const QuantPlan *plan, const QuantLayers *l, const Value *x)
+/* By layer of L: how PLAN quantises it; null: not at all. Null after a diagnostic. */
+static const QuantChoice **choices_of(const Graph *g, Arena *a, const QuantLayers *l,
+				      const QuantPlan *plan)
+{
+	const QuantChoice **choice = NEW_ARRAY(a, l->n + 1, const QuantChoice *);
+	int *layer = NEW_ARRAY(a, g->nnodes + 1, int); /* by Node.id: its number, from 1 */
+
+	for (int i = 0; i < l->n; i++)
+		layer[l->at[i].node->id] = i + 1;
+	for (int i = 0; i < plan->n; i++) {
+		const QuantChoice *c = &plan->layer[i];
+		const int at = c->node < g->nnodes ? layer[c->node] : 0;
+
+		if (!at) {
+			diag_error(
+				g->ctx->diag, (DiagLoc){.file = g->file, .node = c->name},
+				"--int8 planned to quantise it, but it is not a product of an input by weights in f32");
+			return NULL;
+		}
+		choice[at - 1] = c;
+	}
+	return choice;
+}
+
+/* Whether all that read X are layers that are quantised. */
+static bool only_bytes(const QuantChoice *const *choice, const QuantLayers *l, const Value *x)
 {
 	int uses = 0, layers = 0;
 
 	for (const Use *u = x->uses; u; u = u->next)
 		uses++;
 	for (int i = 0; i < l->n; i++)
-		layers += l->at[i].x == x && !plan->layer[i].keep;
+		layers += l->at[i].x == x && choice[i];
 	return uses == layers;
 }
 
@@ -187,6 +209,7 @@ bool pass_quantise(Module *m)
 	const QuantPlan *plan = m->opt.quantise;
 	Arena *tmp;
 	QuantLayers l;
+	const QuantChoice **choice;
 	Value **bytes;
 	bool *alone;
 
@@ -194,23 +217,25 @@ bool pass_quantise(Module *m)
 		return true;
 	tmp = arena_new();
 	l = quantise_layers(m, tmp);
-	assert(l.n == plan->n);
+	choice = choices_of(m->graph, tmp, &l, plan);
 	bytes = NEW_ARRAY(tmp, l.n + 1, Value *);
 	alone = NEW_ARRAY(tmp, l.n + 1, bool);
-	for (int i = 0; i < l.n; i++)
-		alone[i] = only_bytes(plan, &l, l.at[i].x);
-	for (int i = 0; i < l.n; i++) {
+	for (int i = 0; choice && i < l.n; i++)
+		alone[i] = only_bytes(choice, &l, l.at[i].x);
+	for (int i = 0; choice && i < l.n; i++) {
 		Node *n = l.at[i].node;
 		Value **x = &bytes[l.at[i].activation];
 
-		if (plan->layer[i].keep)
+		if (!choice[i])
 			continue;
 		if (!*x)
-			*x = through_bytes(m->graph, l.at[i].x, alone[i], &plan->layer[i], n);
+			*x = through_bytes(m->graph, l.at[i].x, alone[i], choice[i], n);
 		node_set_input(n, 0, *x);
-		node_set_input(n, 1, weights_of(m->graph, &l.at[i], &plan->layer[i], n));
+		node_set_input(n, 1, weights_of(m->graph, &l.at[i], choice[i], n));
 	}
 	arena_free(tmp);
+	if (!choice)
+		return false;
 	dce_graph(m);
 	/* The operators become their parts, as those of a model that has them do. */
 	return plan->operators || (pass_infer(m) && pass_canon(m));

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Quantisation after training. A layer is a product of an activation x and weights w, floats both.
- * A plan says for each layer of a graph whether it is quantised, and how: x by one scale and zero
- * point to u8, w by a scale for each channel to i8.
+ * A plan says which layers of a graph are quantised, and how: x by one scale and zero point to u8,
+ * w by a scale for each channel to i8.
  *
  * Where the ranges of x differ from channel to channel, x may be smoothed first: multiplied by a
  * factor for each channel, by whose reciprocal the weights of the channel are multiplied
  * (SmoothQuant, Xiao et al. 2022; of a depthwise convolution, whose weights have a scale for each
  * channel anyway, no weight loses by it).
  *
- * Who makes a plan (tools/dlcc/quantise.c) runs the probe first, a form of the same graph that
+ * Who makes a plan (tools/dlcc/quantise.c) runs the probe first, a form of a copy of the graph that
  * tells the values of x and w, and that computes what each layer's quantisation does to the
  * results.
  */
@@ -29,8 +29,10 @@ typedef struct QuantLayer {
 
 typedef VEC(QuantLayer) QuantLayers;
 
+/* How a layer is quantised. */
 typedef struct QuantChoice {
-	bool keep;             /* the layer stays in floats */
+	int node;              /* Node.id of the layer, which a copy of the graph keeps */
+	const char *name;      /* the layer's, for messages */
 	float scale;           /* of x */
 	uint8_t zero;          /* its zero point */
 	const Tensor *weights; /* i8, with w's dims */
@@ -39,14 +41,14 @@ typedef struct QuantChoice {
 } QuantChoice;
 
 typedef struct QuantPlan {
-	const QuantChoice *layer; /* by number in the order of the graph */
+	const QuantChoice *layer; /* layers that are not here stay in floats */
 	int n;
 	bool operators; /* QuantizeLinear and DequantizeLinear stay operators: the graph becomes an ONNX model */
 } QuantPlan;
 
 /* The number of channels of L's activation that can be smoothed; 1: it cannot be. */
 int64_t quantise_channels(const QuantLayer *l);
-/* The layers of M's graph, which has passed `canon`; the same model always has the same ones. */
+/* The layers of M's graph, which has passed `canon`. */
 QuantLayers quantise_layers(Module *m, Arena *a);
 
 /* ---- quantise_probe.c ---- */

@@ -26,8 +26,9 @@ static bool in_loop(const Invariant *x, const Value *v)
 static void see_sym(void *arg, Sym *s)
 {
 	Invariant *x = arg;
+	const Value *from = graph_source(x->m->graph, s).value;
 
-	if (s->src && in_loop(x, s->src))
+	if (from && in_loop(x, from))
 		x->varies = true;
 	if (s->def)
 		dim_syms(s->def, see_sym, x);

@@ -283,8 +283,7 @@ static void stands_for(HostPlacing *p, Value *was, Value *now)
 	now->name = was->name;
 	now->place = ON_HOST;
 	p->host[was->id] = now;
-	while (was != now && was->syms)
-		sym_read_from(was->syms, now);
+	graph_move_sources(p->m->graph, was, now);
 }
 
 static Node *twin(HostPlacing *p, Node *n)

@@ -285,6 +285,7 @@ static Sym *symbol(Ctx *c, const char *name, Dim *d)
 	dim_bounds(c, d, &lo, &hi);
 	sym_bound(c, s, 0, DIM_INF);
 	s->def = d;
+	s->settable = true;
 	s->nested = 1;
 	return s;
 }

@@ -320,7 +320,7 @@ bool pass_slice(Module *m)
 			if (!x.s || tried[x.s->id])
 				continue;
 			tried[x.s->id] = true;
-			if (x.s->src || x.s->def || x.s->lo > 1 || !graph_apart(&x))
+			if (x.s->from_data || x.s->def || x.s->lo > 1 || !graph_apart(&x))
 				continue;
 			m->slice.parts = parts_at_once(&x);
 			m->slice.sym = m->slice.parts ? x.s : NULL;

@@ -168,9 +168,10 @@ static bool bind_from_data(GraphRun *r, const Value *v)
 {
 	for (int i = 0; i < r->nsym; i++) {
 		Sym *s = sym_at(r->g->ctx, i);
+		const SymSource from = graph_source(r->g, s);
 
-		if (s->src == v && !bind(r, v->def ? node_diag(v->def) : graph_loc(r), s,
-					 read_element(r, v, s->at)))
+		if (from.value == v && !bind(r, v->def ? node_diag(v->def) : graph_loc(r), s,
+					     read_element(r, v, from.at)))
 			return false;
 	}
 	return true;
@@ -347,12 +348,13 @@ static bool grow_syms(GraphRun *r)
 	r->bound = bound;
 	for (int i = r->nsym; i < n; i++) {
 		Sym *s = sym_at(r->g->ctx, i);
+		const SymSource from = graph_source(r->g, s);
 
 		r->nsym = i + 1;
 		if (!bind_named(r, graph_loc(r)))
 			return false;
-		if (r->data && s->src && r->data[s->src->id] &&
-		    !bind(r, graph_loc(r), s, read_element(r, s->src, s->at)))
+		if (r->data && from.value && r->data[from.value->id] &&
+		    !bind(r, graph_loc(r), s, read_element(r, from.value, from.at)))
 			return false;
 	}
 	r->nsym = n;
@@ -558,7 +560,8 @@ static void bind_skipped(GraphRun *r, const Node *from, const Node *to)
 {
 	for (const Node *n = from; n != to; n = n->next)
 		for (int i = 0; i < n->nout; i++)
-			for (Sym *s = n->out[i] ? n->out[i]->syms : NULL; s; s = s->sibling) {
+			for (Sym *s = n->out[i] ? n->out[i]->syms : NULL; s;
+			     s = graph_source(r->g, s).next) {
 				r->sym[s->id] = s->lo > 0 ? s->lo : s->hi < 0 ? s->hi : 0;
 				r->bound[s->id] = true;
 			}
@@ -574,7 +577,7 @@ static bool run_bracket(GraphRun *r, Node **n)
 	case OP_For: return check_facts(r) && enter_loop(r, n);
 	case OP_EndFor: return check_facts(r) && next_iteration(r, n);
 	case OP_Iteration:
-		for (Sym *s = at->out[0]->syms; s; s = s->sibling)
+		for (Sym *s = at->out[0]->syms; s; s = graph_source(r->g, s).next)
 			if (!bind(r, node_diag(at), s, r->loop->iteration))
 				return false;
 		return true;

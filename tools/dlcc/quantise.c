@@ -303,27 +303,29 @@ static const QuantPlan *make_plan(const Planner *p)
 	const Calibration *x = &p->x;
 	QuantChoice *choice = NEW_ARRAY(x->a, x->layers.n + 1, QuantChoice);
 	QuantPlan *plan = NEW(x->a, QuantPlan);
+	int n = 0;
 
 	for (int l = 0; l < x->layers.n; l++) {
-		const ByteScale s = p->scale[x->layers.at[l].activation];
+		const QuantLayer *layer = &x->layers.at[l];
+		const ByteScale s = p->scale[layer->activation];
 		int64_t dims[MAX_RANK];
 		Tensor *scales;
 
-		choice[l].keep = p->layer[l].keep;
-		if (choice[l].keep)
+		if (p->layer[l].keep)
 			continue;
-		type_static(x->layers.at[l].w->type, dims);
-		scales = tensor_new(x->a, DT_F32, 1, &dims[x->layers.at[l].axes.channels]);
+		type_static(layer->w->type, dims);
+		scales = tensor_new(x->a, DT_F32, 1, &dims[layer->axes.channels]);
 		memcpy((void *)(uintptr_t)scales->data, x->scales[l], (size_t)scales->bytes);
-		choice[l].scale = s.scale;
-		choice[l].zero = (uint8_t)s.zero;
-		choice[l].weights = weights_in_bytes(p, l);
-		choice[l].scales = scales;
-		if (p->layer[l].candidate >= RANGES)
-			choice[l].smooth = factors_of(p, l);
+		choice[n++] = (QuantChoice){
+			.node = layer->node->id,
+			.name = name_of(layer),
+			.scale = s.scale,
+			.zero = (uint8_t)s.zero,
+			.weights = weights_in_bytes(p, l),
+			.scales = scales,
+			.smooth = p->layer[l].candidate >= RANGES ? factors_of(p, l) : NULL};
 	}
-	*plan = (QuantPlan){
-		.layer = choice, .n = x->layers.n, .operators = str_ends(x->c->output, ".onnx")};
+	*plan = (QuantPlan){.layer = choice, .n = n, .operators = str_ends(x->c->output, ".onnx")};
 	return plan;
 }
 

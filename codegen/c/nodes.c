@@ -119,15 +119,29 @@ void fn_update(Fn *f, const LNode *n, Buf *const *state, Expr *at)
 		fn_close(f);
 }
 
+typedef struct TileAccess {
+	const Buf *b;
+	bool any;
+} TileAccess;
+
+static void see_access(void *arg, Buf *b, LUse use)
+{
+	TileAccess *a = arg;
+
+	a->any = a->any || (b == a->b && use != LUSE_VALUE);
+}
+
 /* A tile node in N accesses B, by its address. */
 static bool in_tile(const LNode *n, const Buf *b)
 {
-	for (; n; n = n->next)
-		if ((n->tile && (n->tile->acc == b || n->tile->a == b || n->tile->b == b ||
-				 n->tile->runs == b || n->tile->edge == b)) ||
-		    in_tile(n->body, b))
-			return true;
-	return false;
+	TileAccess a = {b, false};
+
+	for (; n && !a.any; n = n->next) {
+		if (n->kind == LN_TILE)
+			lnode_bufs(n, see_access, &a);
+		a.any = a.any || in_tile(n->body, b);
+	}
+	return a.any;
 }
 
 void fn_declare(Fn *f, Buf *b, Expr *offset)

@@ -382,6 +382,21 @@ bool mma_transposes(const Mma *m, bool along);
  * store instruction use different banks. */
 int mma_pad(const Mma *m);
 
+/* ---- loop_walk.c ---- */
+
+/* Calls FN on each expression of N, apart from those of its body and LNode.at, which may be replaced.
+ * INSIDE: the iterators that N binds may occur in it. */
+void lnode_exprs(LNode *n, void (*fn)(void *arg, Expr **e, bool inside), void *arg);
+
+/* How a node uses a buffer that it names outside of its expressions: declares it, stores to it,
+ * reads elements by its address, or reads the value of a scalar. */
+typedef enum LUse { LUSE_DECLARES, LUSE_WRITES, LUSE_READS, LUSE_VALUE } LUse;
+/* Calls FN on each buffer that N so uses, apart from those of its body. */
+void lnode_bufs(const LNode *n, void (*fn)(void *arg, Buf *b, LUse use), void *arg);
+/* Calls FN on each iterator that N binds for its body or its expressions, apart from those of a tile
+ * and of a product of tiles. */
+void lnode_iters(LNode *n, void (*fn)(void *arg, Iter *it), void *arg);
+
 /* ---- loop_text.c ---- */
 
 /* Temporary I of S and the variants after it; null past the last. */

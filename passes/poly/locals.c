@@ -28,23 +28,32 @@ static int around(const Exec *e, const Local *l)
 	return n;
 }
 
+typedef struct NodeLoads {
+	const Buf *b;
+	bool any;
+} NodeLoads;
+
+static void see_load(void *arg, Expr **e, bool inside)
+{
+	NodeLoads *l = arg;
+
+	l->any = l->any || (inside && expr_loads(*e, l->b));
+}
+
+static void see_buf(void *arg, Buf *b, LUse use)
+{
+	NodeLoads *l = arg;
+
+	l->any = l->any || (b == l->b && (use == LUSE_READS || use == LUSE_VALUE));
+}
+
 bool poly_node_loads(const LNode *n, const Buf *b)
 {
-	Expr *e[] = {n->val[0],
-		     n->val[1],
-		     n->guard,
-		     n->idx,
-		     n->tile ? n->tile->a_at : NULL,
-		     n->tile ? n->tile->b_at : NULL};
+	NodeLoads l = {b, false};
 
-	if (n->tile &&
-	    (n->tile->a == b || n->tile->b == b || n->tile->scale == b || n->tile->zero == b ||
-	     n->tile->row_scale == b || n->tile->squares == b || n->tile->trim == b))
-		return true;
-	for (size_t i = 0; i < sizeof e / sizeof *e; i++)
-		if (e[i] && expr_loads(e[i], b))
-			return true;
-	return false;
+	lnode_bufs(n, see_buf, &l);
+	lnode_exprs((LNode *)(uintptr_t)n, see_load, &l);
+	return l.any;
 }
 
 /* N reads B, or a copy of B. */

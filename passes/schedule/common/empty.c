@@ -101,16 +101,25 @@ static void find_locals(EmptyWalk *w, const LNode *n)
 	}
 }
 
+typedef struct Stores {
+	const EmptyWalk *w;
+	bool any;
+} Stores;
+
+static void see_store(void *arg, Buf *b, LUse use)
+{
+	Stores *s = arg;
+
+	s->any = s->any || (use == LUSE_WRITES && !s->w->local[b->id]);
+}
+
 /* Whether N stores to a buffer that the body does not declare. */
 static bool stores(const EmptyWalk *w, const LNode *n)
 {
-	const Buf *to[] = {n->kind == LN_LOCAL ? NULL : n->buf[0], n->buf[1],
-			   n->tile ? n->tile->acc : NULL, n->kind == LN_MMA ? n->mma->acc : NULL};
+	Stores s = {w, false};
 
-	for (size_t i = 0; i < sizeof to / sizeof *to; i++)
-		if (to[i] && !w->local[to[i]->id])
-			return true;
-	return false;
+	lnode_bufs(n, see_store, &s);
+	return s.any;
 }
 
 static void add_work(EmptyWalk *w, Dim *product)

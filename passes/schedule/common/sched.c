@@ -23,34 +23,24 @@ static void mention(void *arg, Expr *e)
 		((Accessed *)arg)->used[e->load.buf->id] = true;
 }
 
+static void mention_all(void *arg, Expr **e, bool inside)
+{
+	(void)inside;
+	ex_walk(*e, mention, arg);
+}
+
+static void access(void *arg, Buf *b, LUse use)
+{
+	Accessed *m = arg;
+
+	(use == LUSE_DECLARES ? m->local : m->used)[b->id] = true;
+}
+
 static void mentions(LNode *n, Accessed *m)
 {
 	for (; n; n = n->next) {
-		Expr *e[] = {n->lo,
-			     n->hi,
-			     n->idx,
-			     n->val[0],
-			     n->val[1],
-			     n->guard,
-			     n->tile ? n->tile->a_at : NULL,
-			     n->tile ? n->tile->when : NULL};
-
-		for (int i = 0; i < 2; i++)
-			if (n->buf[i])
-				(n->kind == LN_LOCAL && i == 0 ? m->local
-							       : m->used)[n->buf[i]->id] = true;
-		if (n->tile) {
-			Buf *operand[] = {n->tile->a,         n->tile->b,       n->tile->runs,
-					  n->tile->edge,      n->tile->scale,   n->tile->zero,
-					  n->tile->row_scale, n->tile->squares, n->tile->trim};
-
-			for (size_t i = 0; i < sizeof operand / sizeof *operand; i++)
-				if (operand[i])
-					m->used[operand[i]->id] = true;
-		}
-		for (size_t i = 0; i < sizeof e / sizeof *e; i++)
-			if (e[i])
-				ex_walk(e[i], mention, m);
+		lnode_bufs(n, access, m);
+		lnode_exprs(n, mention_all, m);
 		mentions(n->body, m);
 	}
 }

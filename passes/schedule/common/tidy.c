@@ -30,8 +30,10 @@ static void substitute(Tidy *t, Expr **e)
 }
 
 /* IT is bound again: drops its definition by an outer body. */
-static void forget(Tidy *t, const Iter *it)
+static void forget(void *arg, Iter *it)
 {
+	Tidy *t = arg;
+
 	for (int i = 0; i < t->of.n; i++)
 		if (t->of.at[i] == it) {
 			t->of.at[i] = t->of.at[--t->of.n];
@@ -46,40 +48,26 @@ static void name_is(Tidy *t, Iter *name, Expr *e)
 	vec_push(t->arena, &t->value, e);
 }
 
-/* Substitutes in the expressions of N. Its variable is bound after its bounds are evaluated. */
+static void substitute_outside(void *arg, Expr **e, bool inside)
+{
+	if (!inside)
+		substitute(arg, e);
+}
+
+static void substitute_inside(void *arg, Expr **e, bool inside)
+{
+	if (inside)
+		substitute(arg, e);
+}
+
+/* Substitutes in the expressions of N. Its iterators are bound after its bounds are evaluated. */
 static void substitute_all(Tidy *t, LNode *n)
 {
-	substitute(t, &n->lo);
-	substitute(t, &n->hi);
-	if (n->var)
-		forget(t, n->var);
-	if (n->columns) {
-		substitute(t, &n->columns->valid);
-		forget(t, n->columns->col);
-		forget(t, n->columns->row);
-	}
-	substitute(t, &n->idx);
-	substitute(t, &n->peel);
-	substitute(t, &n->guard);
-	for (int i = 0; i < n->nout; i++)
-		substitute(t, &n->val[i]);
+	lnode_exprs(n, substitute_outside, t);
+	lnode_iters(n, forget, t);
+	lnode_exprs(n, substitute_inside, t);
 	for (int i = 0; i < n->nat; i++)
 		substitute(t, &n->at[i]);
-	if (n->tile) {
-		Expr **x[] = {&n->tile->acc_at,  &n->tile->a_at,      &n->tile->a_step,
-			      &n->tile->b_at,    &n->tile->b_step,    &n->tile->k,
-			      &n->tile->m_valid, &n->tile->n_valid,   &n->tile->k0,
-			      &n->tile->run,     &n->tile->runs_step, &n->tile->scale_at,
-			      &n->tile->zero_at, &n->tile->when,      &n->tile->rows};
-
-		for (size_t i = 0; i < sizeof x / sizeof *x; i++)
-			substitute(t, x[i]);
-		for (int i = 0; i < n->tile->nahead; i++) {
-			substitute(t, &n->tile->ahead[i].at);
-			substitute(t, &n->tile->ahead[i].step);
-			substitute(t, &n->tile->ahead[i].when);
-		}
-	}
 }
 
 /* The trip count of a loop; -1 if unknown. */
@@ -138,36 +126,25 @@ static bool is_taken(const LiveIters *s, const Iter *by, const char *name)
 	return false;
 }
 
-static void enter(LiveIters *s, Iter *it)
+static void enter(void *arg, Iter *it)
 {
-	const char *name = it ? it->name : NULL;
+	LiveIters *s = arg;
+	const char *name = it->name;
 
-	if (!it)
-		return;
 	for (int i = 2; is_taken(s, it, name); i++)
 		name = arena_printf(s->arena, "%s_%d", it->name, i);
 	it->name = name;
 	vec_push(s->arena, &s->in, it);
 }
 
-static void name_apart(LiveIters *s, const LNode *n)
+static void name_apart(LiveIters *s, LNode *n)
 {
 	const int outside = s->in.n;
 
 	for (; n; n = n->next) {
 		const int before = s->in.n;
 
-		enter(s, n->var);
-		enter(s, n->stage);
-		if (n->fill) {
-			enter(s, n->fill->row);
-			enter(s, n->fill->chunk);
-			enter(s, n->fill->elem);
-		}
-		if (n->columns) {
-			enter(s, n->columns->col);
-			enter(s, n->columns->row);
-		}
+		lnode_iters(n, enter, s);
 		name_apart(s, n->body);
 		if (n->kind != LN_LET)
 			s->in.n = before;
@@ -188,7 +165,8 @@ void l_tidy(Schedule *s)
 		if (!st->group)
 			continue;
 		enter(&scope, st->var);
-		enter(&scope, st->first);
+		if (st->first)
+			enter(&scope, st->first);
 		name_apart(&scope, st->head);
 		name_apart(&scope, st->body);
 	}

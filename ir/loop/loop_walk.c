@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The only lists of what a node of a loop tree mentions: expressions, buffers and iterators. */
+#include "ir/loop/loop.h"
+
+typedef struct ExprVisit {
+	void (*fn)(void *arg, Expr **e, bool inside);
+	void *arg;
+} ExprVisit;
+
+static void visit(const ExprVisit *v, Expr **e, bool inside)
+{
+	if (*e)
+		v->fn(v->arg, e, inside);
+}
+
+static void tile_exprs(Tile *t, const ExprVisit *v)
+{
+	Expr **e[] = {&t->acc_at,         &t->a_at,           &t->a_step,
+		      &t->b_at,           &t->b_step,         &t->k,
+		      &t->m_valid,        &t->n_valid,        &t->k0,
+		      &t->run,     &t->runs_step,      &t->scale_at,
+		      &t->zero_at, &t->when,      &t->rows};
+
+	for (size_t i = 0; i < sizeof e / sizeof *e; i++)
+		visit(v, e[i], true);
+	for (int i = 0; i < t->nahead; i++) {
+		visit(v, &t->ahead[i].at, true);
+		visit(v, &t->ahead[i].step, true);
+		visit(v, &t->ahead[i].when, true);
+	}
+}
+
+void lnode_exprs(LNode *n, void (*fn)(void *arg, Expr **e, bool inside), void *arg)
+{
+	const ExprVisit v = {fn, arg};
+
+	visit(&v, &n->lo, false);
+	visit(&v, &n->hi, false);
+	if (n->columns)
+		visit(&v, &n->columns->valid, false);
+	visit(&v, &n->idx, true);
+	visit(&v, &n->peel, true);
+	visit(&v, &n->guard, true);
+	for (int i = 0; i < n->nout; i++)
+		visit(&v, &n->val[i], true);
+	if (n->tile)
+		tile_exprs(n->tile, &v);
+}
+
+void lnode_bufs(const LNode *n, void (*fn)(void *arg, Buf *b, LUse use), void *arg)
+{
+	const Tile *t = n->tile;
+	const Mma *m = n->mma;
+	struct {
+		Buf *b;
+		LUse use;
+	} all[] = {
+		{n->buf[0], n->kind == LN_LOCAL ? LUSE_DECLARES : LUSE_WRITES},
+		{n->buf[1], LUSE_WRITES},
+		{t ? t->acc : NULL, LUSE_WRITES},
+		{t ? t->a : NULL, LUSE_READS},
+		{t ? t->b : NULL, LUSE_READS},
+		{t ? t->runs : NULL, LUSE_READS},
+		{t ? t->edge : NULL, LUSE_READS},
+		{t ? t->scale : NULL, LUSE_READS},
+		{t ? t->zero : NULL, LUSE_READS},
+		{t ? t->row_scale : NULL, LUSE_READS},
+		{t ? t->squares : NULL, LUSE_VALUE},
+		{t ? t->trim : NULL, LUSE_VALUE},
+		{m ? m->acc : NULL, n->kind == LN_MMA ? LUSE_WRITES : LUSE_READS},
+		{m && n->kind == LN_MMA ? m->a : NULL, LUSE_READS},
+		{m && n->kind == LN_MMA ? m->b : NULL, LUSE_READS},
+	};
+
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+		if (all[i].b)
+			fn(arg, all[i].b, all[i].use);
+}
+
+void lnode_iters(LNode *n, void (*fn)(void *arg, Iter *it), void *arg)
+{
+	Iter *all[] = {n->var,
+		       n->stage,
+		       n->fill ? n->fill->row : NULL,
+		       n->fill ? n->fill->chunk : NULL,
+		       n->fill ? n->fill->elem : NULL,
+		       n->columns ? n->columns->col : NULL,
+		       n->columns ? n->columns->row : NULL};
+
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+		if (all[i])
+			fn(arg, all[i]);
+}

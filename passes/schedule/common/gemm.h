@@ -13,41 +13,48 @@
 /* What the tiles of a product on a CPU prefetch (passes/schedule/cpu/gemm_fetch.c). */
 typedef enum ProductFetch { FETCH_NONE, FETCH_PANEL, FETCH_ROWS } ProductFetch;
 
-/* A blocked matrix product while its loop tree is built. Members of which a comment says CPUs are
- * unused on GPUs. */
+/* The blocks of a product on a CPU. */
+typedef struct GemmBlocks {
+	/* the decision's sizes of tiles and blocks; NC 0: a block has all columns. So many rows,
+	 * REST at most, that are left over go to the last tile of MR rows. PANELS_FIRST: panels
+	 * are the outer loop, tiles of rows the inner one. */
+	int64_t nr, mr, nc, mc, kc, rest;
+	bool panels_first;
+	ProductFetch fetch;
+	Iter *m0, *n0; /* the first row and column of the block */
+	/* the block's operands where they are packed; or the rows of A as runs: where each
+	 * starts, and those that lie partly outside of the tensor (Tile.runs) */
+	Buf *abuf, *bbuf, *runs, *edge;
+	/* by number in p.c.k: of an iterator's points only those in [LO, HI) are terms, which
+	 * iterators of g decide; HI null: all of them */
+	Expr *k_lo[MAX_ITERS], *k_hi[MAX_ITERS];
+} GemmBlocks;
+
+/* What one product of an attention on a CPU has besides. */
+typedef struct GemmInAttention {
+	/* the condition, over the iterators of the product, without which no statement reads its
+	 * sum (null: a sum is read always); Tile.squares, Tile.trim */
+	Expr *when;
+	Buf *squares, *trim;
+	/* the rows of keys and values that the next batch packs, in which NFLAT stands for the
+	 * number of a key; they have NEXT_LINES lines of the cache */
+	Prefetch next[2];
+	int64_t next_lines[2];
+	int nnext;
+	/* by Buf.id: a local with the block's rows of a temporary, or null: n columns of each,
+	 * which the tiles store for what follows them; or one element, which is read */
+	Buf **held;
+	int nheld;
+} GemmInAttention;
+
+/* A blocked matrix product while its loop tree is built. */
 typedef struct Gemm {
 	Product p;
 	LBuild b;
 	const Target *t;
 	Iter *mflat, *nflat; /* row and column of the whole matrix */
-	/* CPUs: the decision's sizes of tiles and blocks; NC 0: a block has all columns. So many
-	 * rows, REST at most, that are left over go to the last tile of MR rows. PANELS_FIRST:
-	 * panels are the outer loop, tiles of rows the inner one. */
-	int64_t nr, mr, nc, mc, kc, rest;
-	bool panels_first;
-	ProductFetch fetch;
-	/* CPUs: the first row and column of the block, and the block's operands where they are
-	 * packed, or the rows of A as runs: where each starts, and those that lie partly outside
-	 * of the tensor (Tile.runs) */
-	Iter *m0, *n0;
-	Buf *abuf, *bbuf, *runs, *edge;
-	/* CPUs, by number in p.c.k: of an iterator's points only those in [LO, HI) are terms,
-	 * which iterators of g decide; HI null: all of them */
-	Expr *k_lo[MAX_ITERS], *k_hi[MAX_ITERS];
-	/* CPUs, attention: the condition, over the iterators of the product, without which no
-	 * statement reads its sum (null: a sum is read always); Tile.squares, Tile.trim */
-	Expr *when;
-	Buf *squares, *trim;
-	/* CPUs, attention: the rows of keys and values that the next batch packs, in which NFLAT
-	 * stands for the number of a key; they have NEXT_LINES lines of the cache */
-	Prefetch next[2];
-	int64_t next_lines[2];
-	int nnext;
-	/* CPUs, attention, by Buf.id: a local with the block's rows of a temporary, or null: n
-	 * columns of each, which the tiles store for what follows them; or one element, which is
-	 * read */
-	Buf **held;
-	int nheld;
+	GemmBlocks blocks;
+	GemmInAttention attention;
 } Gemm;
 
 /* How gemm_placed rewrites the expressions of a statement: loads get flat indices, and iterators

@@ -56,20 +56,22 @@ static void open_serial(Gemm *g, ProductBlocks *bl, Iter *it)
 
 static void let_m0(Gemm *g, const ProductBlocks *bl)
 {
-	l_let(&g->b, g->m0, ex_mul(g->b.p, ex_iter(g->b.p, bl->mb), l_int(&g->b, g->mc)));
+	l_let(&g->b, g->blocks.m0,
+	      ex_mul(g->b.p, ex_iter(g->b.p, bl->mb), l_int(&g->b, g->blocks.mc)));
 }
 
 static void let_n0(Gemm *g, const ProductBlocks *bl)
 {
-	l_let(&g->b, g->n0, ex_mul(g->b.p, ex_iter(g->b.p, bl->nb), l_int(&g->b, g->nc)));
+	l_let(&g->b, g->blocks.n0,
+	      ex_mul(g->b.p, ex_iter(g->b.p, bl->nb), l_int(&g->b, g->blocks.nc)));
 }
 
 /* The grain counts an iteration's multiply-adds, where few rows count as READING_ROWS. */
 static void set_grain(Gemm *g, const ProductDecision *d, int64_t grain)
 {
 	Ctx *c = g->p.k->ctx;
-	Dim *m = dim_min(c, g->p.m, dim_const(c, g->mc)),
-	    *n = dim_min(c, g->p.n, dim_const(c, g->nc)),
+	Dim *m = dim_min(c, g->p.m, dim_const(c, g->blocks.mc)),
+	    *n = dim_min(c, g->p.n, dim_const(c, g->blocks.nc)),
 	    *work = dim_mul(c,
 			    dim_mul(c,
 				    dim_max(c, dim_const(c, READING_ROWS),
@@ -154,19 +156,19 @@ void product_emit(const Target *t, Kernel *k, const Decision *d, Schedule *s)
 
 	assert(fits);
 	g.b = l_build(k, s);
-	g.panels_first = bl.d->panels_first;
-	g.fetch = bl.d->fetch;
-	g.mr = bl.d->mr;
-	g.nr = bl.d->nr;
-	g.rest = gemm_rest(t, &g.p, bl.d);
-	g.mc = bl.d->mc;
-	g.nc = bl.d->nc;
-	g.kc = bl.d->kc;
-	bl.nblocks = dim_ceildiv(k->ctx, g.p.n, dim_const(k->ctx, g.nc));
-	bl.mblocks = dim_ceildiv(k->ctx, g.p.m, dim_const(k->ctx, g.mc));
+	g.blocks.panels_first = bl.d->panels_first;
+	g.blocks.fetch = bl.d->fetch;
+	g.blocks.mr = bl.d->mr;
+	g.blocks.nr = bl.d->nr;
+	g.blocks.rest = gemm_rest(t, &g.p, bl.d);
+	g.blocks.mc = bl.d->mc;
+	g.blocks.nc = bl.d->nc;
+	g.blocks.kc = bl.d->kc;
+	bl.nblocks = dim_ceildiv(k->ctx, g.p.n, dim_const(k->ctx, g.blocks.nc));
+	bl.mblocks = dim_ceildiv(k->ctx, g.p.m, dim_const(k->ctx, g.blocks.mc));
 	open_stage(&g, &bl, d->grain);
-	g.m0 = l_iter(&g.b, "m0", g.p.m);
-	g.n0 = l_iter(&g.b, "n0", g.p.n);
+	g.blocks.m0 = l_iter(&g.b, "m0", g.p.m);
+	g.blocks.n0 = l_iter(&g.b, "n0", g.p.n);
 	g.mflat = l_iter(&g.b, "m", g.p.m);
 	g.nflat = l_iter(&g.b, "n", g.p.n);
 	open_blocks(&g, &bl);

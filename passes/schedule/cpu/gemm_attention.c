@@ -123,14 +123,14 @@ static void set_product(AttentionTree *t, Gemm *g)
 {
 	LBuild *b = &t->a.b;
 
-	g->mr = t->d->mr;
-	g->nr = t->d->nr;
-	g->mc = t->d->rows;
-	g->nc = 0;
-	g->kc = 0;
-	g->panels_first = true;
-	g->m0 = t->m0;
-	g->n0 = l_iter(b, "n0", g->p.n);
+	g->blocks.mr = t->d->mr;
+	g->blocks.nr = t->d->nr;
+	g->blocks.mc = t->d->rows;
+	g->blocks.nc = 0;
+	g->blocks.kc = 0;
+	g->blocks.panels_first = true;
+	g->blocks.m0 = t->m0;
+	g->blocks.n0 = l_iter(b, "n0", g->p.n);
 	g->mflat = l_iter(b, "m", g->p.m);
 	g->nflat = l_iter(b, "n", g->p.n);
 }
@@ -146,8 +146,8 @@ static void let_batch(AttentionTree *t)
 		if (v != it)
 			l_let(b, v, ex_iter(b->p, it));
 	}
-	l_let(b, a->scores.n0, l_int(b, 0));
-	l_let(b, a->values.n0, l_int(b, 0));
+	l_let(b, a->scores.blocks.n0, l_int(b, 0));
+	l_let(b, a->values.blocks.n0, l_int(b, 0));
 }
 
 /* The scores prefetch what the next batch packs for G, as far as that is in rows. */
@@ -170,8 +170,8 @@ static void fetch_next(AttentionTree *t, const Gemm *g)
 	at = ex_subst_iters(p, at, &rows.key, &key, 1);
 	for (int i = 0; i < (g == s ? g->p.c.nk : g->p.c.nn); i++)
 		at = ex_subst_iters(p, at, g == s ? &g->p.c.k[i] : &g->p.c.n[i], &zero, 1);
-	s->next[s->nnext] = (Prefetch){buf, at, l_int(&a->b, rows.step), NULL};
-	s->next_lines[s->nnext++] =
+	s->attention.next[s->attention.nnext] = (Prefetch){buf, at, l_int(&a->b, rows.step), NULL};
+	s->attention.next_lines[s->attention.nnext++] =
 		(rows.points * dtype_info[buf->dtype].bits / 8 + CACHE_LINE - 1) / CACHE_LINE;
 }
 
@@ -222,9 +222,9 @@ static void hold_rows(AttentionTree *t)
 		t->row.as[i] = t->row.pos[i] = ex_iter(a->b.p, it);
 		t->row.fixed[i] = true;
 	}
-	a->scores.held = NEW_ARRAY(a->at.k->arena, n + 1, Buf *);
-	a->values.held = NEW_ARRAY(a->at.k->arena, n + 1, Buf *);
-	a->scores.nheld = a->values.nheld = n;
+	a->scores.attention.held = NEW_ARRAY(a->at.k->arena, n + 1, Buf *);
+	a->values.attention.held = NEW_ARRAY(a->at.k->arena, n + 1, Buf *);
+	a->scores.attention.nheld = a->values.attention.nheld = n;
 	for (int i = 0; i < n; i++) {
 		Buf *of = a->at.k->bufs.at[i], *local;
 
@@ -232,9 +232,9 @@ static void hold_rows(AttentionTree *t)
 			continue;
 		local = make_local(t, attention_writer(a->at.k, of), of);
 		if (of == a->at.weights)
-			a->values.abuf = local;
+			a->values.blocks.abuf = local;
 		else
-			(local->rank > 1 ? &a->scores : &a->values)->held[i] = local;
+			(local->rank > 1 ? &a->scores : &a->values)->attention.held[i] = local;
 	}
 }
 

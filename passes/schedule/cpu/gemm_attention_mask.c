@@ -46,14 +46,14 @@ void attention_skip_scores(AttentionPlan *a)
 	Expr *when = kernel_read_when(a->at.k, s->p.c.s->id, false);
 	int64_t terms;
 
-	if (!when && s->p.c.ct == CT_F32 && !s->runs && may_have_rows(s) &&
+	if (!when && s->p.c.ct == CT_F32 && !s->blocks.runs && may_have_rows(s) &&
 	    (!s->p.a_direct || s->p.a_step == ex_int(a->at.k->pool, CT_I64, 1))) {
 		when = kernel_read_when(a->at.k, s->p.c.s->id, true);
 		a->bounded = when;
 	}
 	if (when &&
 	    (!dim_is_const(s->p.kk, &terms) || terms >= TERMS_PER_INST * (1 + expr_cost(when))))
-		s->when = when;
+		s->attention.when = when;
 }
 
 /* Emits the sum of all elements of the panels of G, each times FACTOR, or times itself if FACTOR is
@@ -70,23 +70,23 @@ static Buf *sum_panels(AttentionPlan *a, const Gemm *g, const char *name, Expr *
 	l_store(b, sum, first, ex_op3(p, IN_select, pays, ex_num(p, ct, 0), ex_num(p, ct, NAN)),
 		NULL);
 	n = l_node(b, LN_REDUCE);
-	n->var = l_iter(b, "e", g->bbuf->dims[0]);
+	n->var = l_iter(b, "e", g->blocks.bbuf->dims[0]);
 	n->lo = first;
-	n->hi = ex_op3(p, IN_select, pays, ex_dim(p, g->bbuf->dims[0]), first);
+	n->hi = ex_op3(p, IN_select, pays, ex_dim(p, g->blocks.bbuf->dims[0]), first);
 	n->red = MONOID_sum;
 	n->nout = 1;
 	n->buf[0] = sum;
 	n->idx = first;
 	at = ex_iter(p, n->var);
-	e = ex_load(p, g->bbuf, &at, 1);
+	e = ex_load(p, g->blocks.bbuf, &at, 1);
 	n->val[0] = ex_op2(p, IN_mul, e, factor ? factor : e);
 	return sum;
 }
 
 void attention_sum_squares(AttentionPlan *a)
 {
-	if (a->scores.when && a->bounded)
-		a->scores.squares = sum_panels(a, &a->scores, "squares", NULL);
+	if (a->scores.attention.when && a->bounded)
+		a->scores.attention.squares = sum_panels(a, &a->scores, "squares", NULL);
 }
 
 typedef struct KeyRead {
@@ -131,5 +131,5 @@ void attention_trim_values(AttentionPlan *a)
 	const CType ct = v->p.c.ct;
 
 	if ((ct == CT_F32 || ct == CT_F64) && may_mask(a) && may_have_rows(v))
-		v->trim = sum_panels(a, v, "zeros", ex_num(a->at.k->pool, ct, 0));
+		v->attention.trim = sum_panels(a, v, "zeros", ex_num(a->at.k->pool, ct, 0));
 }

@@ -39,7 +39,8 @@ static void add_rows(Ranges *r, Buf *buf, Expr *at)
 {
 	Gemm *g = r->g;
 	ExprPool *p = g->b.p;
-	Expr *first[] = {ex_add(p, ex_iter(p, g->m0), l_int(&g->b, g->mc)), ex_iter(p, g->n0)};
+	Expr *first[] = {ex_add(p, ex_iter(p, g->blocks.m0), l_int(&g->b, g->blocks.mc)),
+			 ex_iter(p, g->blocks.n0)};
 	Iter *const flat[] = {g->mflat, g->nflat};
 	Affine a;
 	int64_t row, column;
@@ -52,10 +53,10 @@ static void add_rows(Ranges *r, Buf *buf, Expr *at)
 	if (!ex_affine(g->p.k->ctx, at, &a) ||
 	    !dim_is_const(affine_coef(g->p.k->ctx, &a, g->mflat), &row) ||
 	    !dim_is_const(affine_coef(g->p.k->ctx, &a, g->nflat), &column) || column != 1 ||
-	    !dim_equals(g->p.n, row) || row > g->nc)
+	    !dim_equals(g->p.n, row) || row > g->blocks.nc)
 		return;
-	r->of[r->n++] = (Range){buf, ex_subst_iters(p, at, flat, first, 2), g->mc * row};
-	r->count += g->mc * row;
+	r->of[r->n++] = (Range){buf, ex_subst_iters(p, at, flat, first, 2), g->blocks.mc * row};
+	r->count += g->blocks.mc * row;
 }
 
 static void add_load(void *arg, Expr *e)
@@ -77,19 +78,20 @@ static void add_a(Ranges *r)
 	Affine a;
 	int64_t step;
 
-	if (!g->p.a_direct && !g->runs)
+	if (!g->p.a_direct && !g->blocks.runs)
 		return;
 	at = flat_index(g->p.k, g->p.c.a->load.buf, g->p.c.a->load.idx);
 	if (!ex_affine(g->p.k->ctx, at, &a) ||
 	    !dim_is_const(affine_coef(g->p.k->ctx, &a, g->p.c.m[g->p.c.nm - 1]), &step) || step < 1)
 		return;
 	for (int i = 0; i < g->p.c.nk; i++)
-		k[i] = i < g->p.run && g->runs ? ex_dim(p, dim_sub(g->p.k->ctx, g->p.c.k[i]->extent,
-								   dim_const(g->p.k->ctx, 1)))
-					       : l_int(&g->b, 0);
-	at = gemm_a_index(g, ex_add(p, ex_iter(p, g->m0), l_int(&g->b, g->mc)), k);
-	r->of[r->n++] = (Range){g->p.c.a->load.buf, at, g->mc * step};
-	r->count += g->mc * step;
+		k[i] = i < g->p.run && g->blocks.runs
+			       ? ex_dim(p, dim_sub(g->p.k->ctx, g->p.c.k[i]->extent,
+						   dim_const(g->p.k->ctx, 1)))
+			       : l_int(&g->b, 0);
+	at = gemm_a_index(g, ex_add(p, ex_iter(p, g->blocks.m0), l_int(&g->b, g->blocks.mc)), k);
+	r->of[r->n++] = (Range){g->p.c.a->load.buf, at, g->blocks.mc * step};
+	r->count += g->blocks.mc * step;
 }
 
 static void find_ranges(Ranges *r)
@@ -128,8 +130,8 @@ static void share_ranges(const Ranges *r, Tile *tl, Expr *number, int64_t k)
 	Gemm *g = r->g;
 	LBuild *b = &g->b;
 	ExprPool *p = b->p;
-	const int64_t tiles = g->mc / g->mr * (g->nc / g->nr);
-	Expr *later = ex_op2(p, IN_gt, ex_iter(p, g->m0), l_int(b, 0));
+	const int64_t tiles = g->blocks.mc / g->blocks.mr * (g->blocks.nc / g->blocks.nr);
+	Expr *later = ex_op2(p, IN_gt, ex_iter(p, g->blocks.m0), l_int(b, 0));
 	int64_t done = 0, first = 0;
 
 	for (int i = 0; i < r->n && tiles >= r->n; i++) {
@@ -162,18 +164,20 @@ static void share_panel(Gemm *g, Tile *tl, const TileAt *t, Expr *tile)
 	ExprPool *p = b->p;
 	const int64_t lines = g->p.pw * g->p.kpack * (dtype_info[tl->b->dtype].bits / 8) /
 			      CACHE_LINE,
-		      columns = g->p.pw / g->nr;
+		      columns = g->p.pw / g->blocks.nr;
 	Expr *zero = l_int(b, 0), *one = l_int(b, 1),
-	     *rows = ex_sub(p, t->rows_end, ex_iter(p, g->m0)),
-	     *full = ex_op2(p, IN_max,
-			    ex_op2(p, IN_floordiv,
-				   ex_add(p, rows,
-					  l_int(b, g->rest ? g->mr - 1 - g->rest : g->mr * 2 / 3)),
-				   l_int(b, g->mr)),
-			    one),
+	     *rows = ex_sub(p, t->rows_end, ex_iter(p, g->blocks.m0)),
+	     *full = ex_op2(
+		     p, IN_max,
+		     ex_op2(p, IN_floordiv,
+			    ex_add(p, rows,
+				   l_int(b, g->blocks.rest ? g->blocks.mr - 1 - g->blocks.rest
+							   : g->blocks.mr * 2 / 3)),
+			    l_int(b, g->blocks.mr)),
+		     one),
 	     *shares = ex_op2(p, IN_lt, tile, full), *tiles = ex_mul(p, full, l_int(b, columns)),
 	     *number = ex_add(p, ex_mul(p, tile, l_int(b, columns)),
-			      ex_op2(p, IN_floordiv, t->js, l_int(b, g->nr))),
+			      ex_op2(p, IN_floordiv, t->js, l_int(b, g->blocks.nr))),
 	     *step = ex_op2(p, IN_floordiv, ex_add(p, tiles, l_int(b, g->p.pw * g->p.kpack - 1)),
 			    tiles),
 	     *panel = ex_mul(p, ex_dim(p, g->p.steps), tl->b_step),
@@ -184,7 +188,7 @@ static void share_panel(Gemm *g, Tile *tl, const TileAt *t, Expr *tile)
 
 	if (lines > columns)
 		shares = ex_and(p, ex_op2(p, IN_ge, tiles, l_int(b, lines)), shares);
-	if (g->kc)
+	if (g->blocks.kc)
 		add_ahead(tl, tl->b, ex_add(p, at, next), step,
 			  ex_and(p, shares,
 				 ex_op2(p, IN_eq, ex_add(p, t->panel, one), gemm_panels(g))));
@@ -200,18 +204,18 @@ static void share_next_batch(Gemm *g, Tile *tl, const TileAt *t)
 	LBuild *b = &g->b;
 	ExprPool *p = b->p;
 	Expr *zero = l_int(b, 0), *nt = ex_iter(p, t->nt), *first = nt, *number,
-	     *whole = ex_op2(p, IN_eq, t->m_valid, l_int(b, g->mr));
-	int64_t terms = g->nr, span, parts, lines = 0;
+	     *whole = ex_op2(p, IN_eq, t->m_valid, l_int(b, g->blocks.mr));
+	int64_t terms = g->blocks.nr, span, parts, lines = 0;
 
 	dim_is_const(g->p.kk, &terms);
-	span = terms / g->nr > 1 ? terms / g->nr : 1;
-	parts = terms > 0 ? (g->nr + terms - 1) / terms : 1;
-	number = ex_op2(p, IN_floordiv, ex_iter(p, t->mt), l_int(b, g->mr));
+	span = terms / g->blocks.nr > 1 ? terms / g->blocks.nr : 1;
+	parts = terms > 0 ? (g->blocks.nr + terms - 1) / terms : 1;
+	number = ex_op2(p, IN_floordiv, ex_iter(p, t->mt), l_int(b, g->blocks.mr));
 	if (span > 1) {
-		Expr *member = ex_op2(p, IN_mod, ex_op2(p, IN_floordiv, nt, l_int(b, g->nr)),
+		Expr *member = ex_op2(p, IN_mod, ex_op2(p, IN_floordiv, nt, l_int(b, g->blocks.nr)),
 				      l_int(b, span));
 
-		first = ex_sub(p, nt, ex_mul(p, member, l_int(b, g->nr)));
+		first = ex_sub(p, nt, ex_mul(p, member, l_int(b, g->blocks.nr)));
 		number = ex_add(p, ex_mul(p, number, l_int(b, span)), member);
 	} else if (parts > 1) {
 		first = ex_add(
@@ -219,16 +223,16 @@ static void share_next_batch(Gemm *g, Tile *tl, const TileAt *t)
 			ex_mul(p, ex_op2(p, IN_mod, number, l_int(b, parts)), l_int(b, terms)));
 		number = ex_op2(p, IN_floordiv, number, l_int(b, parts));
 	}
-	tl->ahead = NEW_ARRAY(b->arena, g->nnext + 1, Prefetch);
-	for (int i = 0; i < g->nnext; i++)
-		lines += g->next_lines[i];
+	tl->ahead = NEW_ARRAY(b->arena, g->attention.nnext + 1, Prefetch);
+	for (int i = 0; i < g->attention.nnext; i++)
+		lines += g->attention.next_lines[i];
 	number = ex_op2(p, IN_mod, number, l_int(b, lines));
-	for (int i = g->nnext - 1; i >= 0; i--) {
-		const Prefetch *n = &g->next[i];
+	for (int i = g->attention.nnext - 1; i >= 0; i--) {
+		const Prefetch *n = &g->attention.next[i];
 		const int64_t line = CACHE_LINE * 8 / dtype_info[n->buf->dtype].bits;
 		Expr *at = ex_subst_iters(p, n->at, &g->nflat, &first, 1);
 
-		lines -= g->next_lines[i];
+		lines -= g->attention.next_lines[i];
 		at = ex_add(p, at, ex_mul(p, ex_sub(p, number, l_int(b, lines)), l_int(b, line)));
 		add_ahead(tl, n->buf, at, n->step,
 			  lines ? ex_and(p, whole, ex_op2(p, IN_ge, number, l_int(b, lines)))
@@ -241,23 +245,25 @@ void gemm_fetch(Gemm *g, Tile *tl, const TileAt *t)
 {
 	LBuild *b = &g->b;
 	ExprPool *p = b->p;
-	Expr *tile = ex_op2(p, IN_floordiv, ex_sub(p, ex_iter(p, t->mt), ex_iter(p, g->m0)),
-			    l_int(b, g->mr)),
-	     *column = ex_add(p, ex_mul(p, t->panel, l_int(b, g->p.pw / g->nr)),
-			      ex_op2(p, IN_floordiv, t->js, l_int(b, g->nr)));
+	Expr *tile = ex_op2(p, IN_floordiv, ex_sub(p, ex_iter(p, t->mt), ex_iter(p, g->blocks.m0)),
+			    l_int(b, g->blocks.mr)),
+	     *column = ex_add(p, ex_mul(p, t->panel, l_int(b, g->p.pw / g->blocks.nr)),
+			      ex_op2(p, IN_floordiv, t->js, l_int(b, g->blocks.nr)));
 	Ranges r = {.g = g};
 
-	if (g->nnext) {
+	if (g->attention.nnext) {
 		share_next_batch(g, tl, t);
 		return;
 	}
-	if (!g->fetch)
+	if (!g->blocks.fetch)
 		return;
 	tl->ahead = NEW_ARRAY(b->arena, MOST_RANGES + 3, Prefetch);
-	if (g->fetch == FETCH_ROWS && !t->partial && t->k->kind == EX_CONST && t->k->i > 0) {
+	if (g->blocks.fetch == FETCH_ROWS && !t->partial && t->k->kind == EX_CONST && t->k->i > 0) {
 		find_ranges(&r);
-		share_ranges(&r, tl, ex_add(p, ex_mul(p, column, l_int(b, g->mc / g->mr)), tile),
-			     t->k->i);
+		share_ranges(
+			&r, tl,
+			ex_add(p, ex_mul(p, column, l_int(b, g->blocks.mc / g->blocks.mr)), tile),
+			t->k->i);
 	}
 	share_panel(g, tl, t, tile);
 }

@@ -65,14 +65,16 @@ Dim *gemm_block_columns(Gemm *g)
 	Ctx *c = g->p.k->ctx;
 	Dim *pw = dim_const(c, g->p.pw);
 
-	return g->nc ? dim_const(c, g->nc) : dim_mul(c, dim_ceildiv(c, g->p.n, pw), pw);
+	return g->blocks.nc ? dim_const(c, g->blocks.nc)
+			    : dim_mul(c, dim_ceildiv(c, g->p.n, pw), pw);
 }
 
 Expr *gemm_block_end(Gemm *g)
 {
-	if (!g->nc)
+	if (!g->blocks.nc)
 		return ex_dim(g->b.p, g->p.n);
-	return l_min(&g->b, ex_add(g->b.p, ex_iter(g->b.p, g->n0), l_int(&g->b, g->nc)),
+	return l_min(&g->b,
+		     ex_add(g->b.p, ex_iter(g->b.p, g->blocks.n0), l_int(&g->b, g->blocks.nc)),
 		     ex_dim(g->b.p, g->p.n));
 }
 
@@ -80,10 +82,10 @@ Expr *gemm_panels(Gemm *g)
 {
 	ExprPool *p = g->b.p;
 
-	if (dim_multiple(g->p.k->ctx, g->p.n, g->nc))
-		return l_int(&g->b, g->nc / g->p.pw);
+	if (dim_multiple(g->p.k->ctx, g->p.n, g->blocks.nc))
+		return l_int(&g->b, g->blocks.nc / g->p.pw);
 	return ex_op2(p, IN_floordiv,
-		      ex_add(p, ex_sub(p, gemm_block_end(g), ex_iter(p, g->n0)),
+		      ex_add(p, ex_sub(p, gemm_block_end(g), ex_iter(p, g->blocks.n0)),
 			     l_int(&g->b, g->p.pw - 1)),
 		      l_int(&g->b, g->p.pw));
 }
@@ -109,7 +111,7 @@ static void zero_columns(Gemm *g, Expr *base, Expr *from)
 	Iter *z = l_iter(b, "j", dim_const(g->p.k->ctx, g->p.pw));
 	LNode *l = l_loop(b, LOOP_VECTOR, z, from, l_int(b, g->p.pw), 1);
 
-	l_store(b, g->bbuf, column(g, base, ex_iter(b->p, z)), zero_of(g), NULL);
+	l_store(b, g->blocks.bbuf, column(g, base, ex_iter(b->p, z)), zero_of(g), NULL);
 	l_close(b, l);
 }
 
@@ -121,7 +123,7 @@ static void pack_run(Gemm *g, Expr *base, Expr *c0, Expr *cend)
 	Placing pl = {.g = g, .s = g->p.c.s, .flat = true};
 	LNode *l = l_loop(b, LOOP_VECTOR, g->nflat, c0, cend, 1);
 
-	l_store(b, g->bbuf, column(g, base, ex_sub(b->p, ex_iter(b->p, g->nflat), c0)),
+	l_store(b, g->blocks.bbuf, column(g, base, ex_sub(b->p, ex_iter(b->p, g->nflat), c0)),
 		gemm_placed(&pl, g->p.c.b), NULL);
 	l_close(b, l);
 }
@@ -155,8 +157,8 @@ static void pack_runs(Gemm *g, Expr *base, Expr *c0, Expr *cend)
 	guard = gemm_placed(&pl, g->p.c.guard_b);
 	guard = guard_to_range(g->p.k, guard, w, &lo, &hi);
 	wl = l_loop(b, l_short(w->extent) ? LOOP_SHORT : LOOP_VECTOR, w, lo, hi, 1);
-	l_store(b, g->bbuf, column(g, base, ex_sub(p, ex_add(p, row0, ex_iter(p, w)), c0)), val,
-		guard);
+	l_store(b, g->blocks.bbuf, column(g, base, ex_sub(p, ex_add(p, row0, ex_iter(p, w)), c0)),
+		val, guard);
 	l_close(b, wl);
 	if (hl)
 		l_close(b, hl);
@@ -175,10 +177,11 @@ void gemm_pack_b(Gemm *g)
 	const bool merges = b_merges(g);
 	int nl;
 
-	g->bbuf = l_temp(b, "bp", product_packed_type(&g->p, g->p.c.b),
-			 dim_mul(g->p.k->ctx, columns, packed_terms(g)));
+	g->blocks.bbuf = l_temp(b, "bp", product_packed_type(&g->p, g->p.c.b),
+				dim_mul(g->p.k->ctx, columns, packed_terms(g)));
 	jbl = l_loop(b, LOOP_SERIAL, jb, l_int(b, 0), gemm_panels(g), 1);
-	l_let(b, c0, ex_add(p, ex_iter(p, g->n0), ex_mul(p, ex_iter(p, jb), l_int(b, g->p.pw))));
+	l_let(b, c0,
+	      ex_add(p, ex_iter(p, g->blocks.n0), ex_mul(p, ex_iter(p, jb), l_int(b, g->p.pw))));
 	cend = ex_add(p, ex_iter(p, c0), l_int(b, g->p.pw));
 	if (!dim_multiple(g->p.k->ctx, g->p.n, g->p.pw))
 		cend = l_min(b, cend, ex_dim(p, g->p.n));
@@ -209,7 +212,7 @@ static void fill_last_step(Gemm *g, Expr *row)
 		return;
 	z = l_iter(b, "z", packed_terms(g));
 	l = l_loop(b, LOOP_SERIAL, z, ex_dim(b->p, g->p.kk), ex_dim(b->p, packed_terms(g)), 1);
-	l_store(b, g->abuf, ex_add(b->p, row, ex_iter(b->p, z)), zero_of(g), NULL);
+	l_store(b, g->blocks.abuf, ex_add(b->p, row, ex_iter(b->p, z)), zero_of(g), NULL);
 	l_close(b, l);
 }
 
@@ -225,7 +228,7 @@ static int first_packed_at_once(Gemm *g)
 		const Iter *in = g->p.c.k[first];
 		Expr *lo = l_int(&g->b, 0), *hi = lo;
 
-		if (g->k_hi[first - 1] || g->k_hi[first] ||
+		if (g->blocks.k_hi[first - 1] || g->blocks.k_hi[first] ||
 		    !pair_joins(&(Pair){g->p.k, g->p.c.k[first - 1], in, in->extent, NULL},
 				g->p.c.a) ||
 		    (g->p.c.guard_a &&
@@ -265,16 +268,17 @@ static void pack_row(Gemm *g, Expr *i, bool inside)
 	if (!inside && g->p.c.guard_a) {
 		wl = l_loop(b, kind, t, ex_mul(p, lo, ex_dim(p, inner)),
 			    ex_mul(p, hi, ex_dim(p, inner)), 1);
-		l_store(b, g->abuf, at, zero_of(g), NULL);
+		l_store(b, g->blocks.abuf, at, zero_of(g), NULL);
 		l_close(b, wl);
 		guard = guard_to_range(g->p.k, gemm_placed(&pl, g->p.c.guard_a), bounded, &lo, &hi);
 		guard = guard ? ex_subst_iters(p, guard, k, to, rest) : NULL;
-	} else if (dim_is_const(all, &n) && n <= MOST_UNROLLED_COPIES && !g->k_hi[first]) {
+	} else if (dim_is_const(all, &n) && n <= MOST_UNROLLED_COPIES && !g->blocks.k_hi[first]) {
 		kind = LOOP_UNROLL;
 	}
 	wl = l_loop(b, kind, t, ex_mul(p, lo, ex_dim(p, inner)), ex_mul(p, hi, ex_dim(p, inner)),
 		    1);
-	l_store(b, g->abuf, at, ex_subst_iters(p, gemm_placed(&pl, g->p.c.a), k, to, rest), guard);
+	l_store(b, g->blocks.abuf, at, ex_subst_iters(p, gemm_placed(&pl, g->p.c.a), k, to, rest),
+		guard);
 	l_close(b, wl);
 	close_loops(g, loops, nl);
 }
@@ -291,8 +295,8 @@ static BlockRows open_rows(Gemm *g)
 {
 	LBuild *b = &g->b;
 	ExprPool *p = b->p;
-	Expr *m0 = ex_iter(p, g->m0), *zero = l_int(b, 0),
-	     *end = l_min(b, ex_add(p, m0, l_int(b, g->mc)), ex_dim(p, g->p.m));
+	Expr *m0 = ex_iter(p, g->blocks.m0), *zero = l_int(b, 0),
+	     *end = l_min(b, ex_add(p, m0, l_int(b, g->blocks.mc)), ex_dim(p, g->p.m));
 	BlockRows r = {g->p.c.nm ? g->p.c.m[g->p.c.nm - 1] : NULL, m0, end, zero, NULL};
 
 	if (g->p.c.nm > 1) {
@@ -371,8 +375,9 @@ static void pack_rows(Gemm *g, const BlockRows *r, Expr *lo, Expr *hi, bool insi
 
 void gemm_pack_a(Gemm *g)
 {
-	g->abuf = l_temp(&g->b, "ap", product_packed_type(&g->p, g->p.c.a),
-			 dim_mul(g->p.k->ctx, dim_const(g->p.k->ctx, g->mc), packed_terms(g)));
+	g->blocks.abuf = l_temp(
+		&g->b, "ap", product_packed_type(&g->p, g->p.c.a),
+		dim_mul(g->p.k->ctx, dim_const(g->p.k->ctx, g->blocks.mc), packed_terms(g)));
 	emit_rows(g, pack_rows);
 }
 
@@ -388,10 +393,10 @@ static void pack_edge(Gemm *g, Expr *at, Expr *from, Expr *lo, Expr *hi, Expr *c
 	LNode *cl = l_where(b, cond),
 	      *ul = l_loop(b, kind, u, l_int(b, 0), ex_dim(p, g->p.run_terms), 1);
 
-	l_store(b, g->edge, to, zero_of(g), NULL);
+	l_store(b, g->blocks.edge, to, zero_of(g), NULL);
 	l_close(b, ul);
 	ul = l_loop(b, kind, u, lo, hi, 1);
-	l_store(b, g->edge, to, ex_load(p, g->p.c.a->load.buf, &source, 1), NULL);
+	l_store(b, g->blocks.edge, to, ex_load(p, g->p.c.a->load.buf, &source, 1), NULL);
 	l_close(b, ul);
 	l_close(b, cl);
 }
@@ -418,11 +423,11 @@ static void find_runs(Gemm *g, const BlockRows *r, Expr *rows_lo, Expr *rows_hi,
 	}
 	if (inside)
 		nl += open_w(g, r, LOOP_VECTOR, rows_lo, rows_hi, loops + nl);
-	at = ex_add(p, ex_mul(p, at, l_int(b, g->mc)), number_of_row(g, r));
+	at = ex_add(p, ex_mul(p, at, l_int(b, g->blocks.mc)), number_of_row(g, r));
 	from = ex_subst_iters(p, gemm_placed(&pl, g->p.c.a)->load.idx[0], g->p.c.k + g->p.run,
 			      zeros + g->p.run, g->p.c.nk - g->p.run);
 	start = from;
-	if (g->edge && !inside) {
+	if (g->blocks.edge && !inside) {
 		Expr *edge_at = ex_mul(p, at, run), *whole;
 
 		guard_to_range(g->p.k, gemm_placed(&pl, g->p.c.guard_a), g->p.c.k[g->p.c.nk - 1],
@@ -435,7 +440,7 @@ static void find_runs(Gemm *g, const BlockRows *r, Expr *rows_lo, Expr *rows_hi,
 	} else {
 		start = gemm_named(g, "from", from, buf_numel(g->p.k->ctx, g->p.c.a->load.buf));
 	}
-	l_store(b, g->runs, at, start, NULL);
+	l_store(b, g->blocks.runs, at, start, NULL);
 	close_loops(g, loops, nl);
 }
 
@@ -444,15 +449,18 @@ static void repeat_last_row(Gemm *g, Dim *nruns)
 {
 	LBuild *b = &g->b;
 	ExprPool *p = b->p;
-	Iter *i = l_iter(b, "i", dim_const(g->p.k->ctx, g->mc)), *t = l_iter(b, "t", nruns);
-	Expr *rows = l_min(b, l_int(b, g->mc), ex_sub(p, ex_dim(p, g->p.m), ex_iter(p, g->m0))),
-	     *tiles = ex_op2(p, IN_floordiv, ex_add(p, rows, l_int(b, g->mr - 1)), l_int(b, g->mr)),
-	     *run = ex_mul(p, ex_iter(p, t), l_int(b, g->mc)),
+	Iter *i = l_iter(b, "i", dim_const(g->p.k->ctx, g->blocks.mc)), *t = l_iter(b, "t", nruns);
+	Expr *rows = l_min(b, l_int(b, g->blocks.mc),
+			   ex_sub(p, ex_dim(p, g->p.m), ex_iter(p, g->blocks.m0))),
+	     *tiles = ex_op2(p, IN_floordiv, ex_add(p, rows, l_int(b, g->blocks.mr - 1)),
+			     l_int(b, g->blocks.mr)),
+	     *run = ex_mul(p, ex_iter(p, t), l_int(b, g->blocks.mc)),
 	     *last = ex_add(p, run, ex_sub(p, rows, l_int(b, 1)));
-	LNode *il = l_loop(b, LOOP_SERIAL, i, rows, ex_mul(p, tiles, l_int(b, g->mr)), 1),
+	LNode *il = l_loop(b, LOOP_SERIAL, i, rows, ex_mul(p, tiles, l_int(b, g->blocks.mr)), 1),
 	      *tl = l_loop(b, LOOP_SERIAL, t, l_int(b, 0), ex_dim(p, nruns), 1);
 
-	l_store(b, g->runs, ex_add(p, run, ex_iter(p, i)), ex_load(p, g->runs, &last, 1), NULL);
+	l_store(b, g->blocks.runs, ex_add(p, run, ex_iter(p, i)),
+		ex_load(p, g->blocks.runs, &last, 1), NULL);
 	l_close(b, tl);
 	l_close(b, il);
 }
@@ -462,10 +470,11 @@ void gemm_find_runs(Gemm *g)
 	Ctx *c = g->p.k->ctx;
 	Dim *nruns = iters_points(g->p.k->ctx, g->p.c.k, g->p.run);
 
-	g->runs = l_temp(&g->b, "runs", DT_I64, dim_mul(c, dim_const(c, g->mc), nruns));
+	g->blocks.runs = l_temp(&g->b, "runs", DT_I64,
+				dim_mul(c, dim_const(c, g->blocks.mc), nruns));
 	if (g->p.c.guard_a)
-		g->edge = l_temp(&g->b, "edge", product_packed_type(&g->p, g->p.c.a),
-				 dim_mul(c, dim_const(c, g->mc), g->p.kk));
+		g->blocks.edge = l_temp(&g->b, "edge", product_packed_type(&g->p, g->p.c.a),
+					dim_mul(c, dim_const(c, g->blocks.mc), g->p.kk));
 	emit_rows(g, find_runs);
 	repeat_last_row(g, nruns);
 }

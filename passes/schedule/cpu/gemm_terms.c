@@ -19,12 +19,12 @@ Expr *gemm_named(Gemm *g, const char *name, Expr *e, Dim *most)
 
 Expr *gemm_first_term(Gemm *g, int i)
 {
-	return g->k_hi[i] ? g->k_lo[i] : l_int(&g->b, 0);
+	return g->blocks.k_hi[i] ? g->blocks.k_lo[i] : l_int(&g->b, 0);
 }
 
 Expr *gemm_end_term(Gemm *g, int i)
 {
-	return g->k_hi[i] ? g->k_hi[i] : ex_dim(g->b.p, g->p.c.k[i]->extent);
+	return g->blocks.k_hi[i] ? g->blocks.k_hi[i] : ex_dim(g->b.p, g->p.c.k[i]->extent);
 }
 
 static Expr *count_terms(Gemm *g, int i)
@@ -83,15 +83,16 @@ static void limit_terms(Gemm *g, Expr *e)
 	if (i < 0)
 		return;
 	lo = l_min(&g->b, lo, ex_dim(g->b.p, g->p.c.k[i]->extent));
-	g->k_lo[i] = gemm_named(g, "first", lo, g->p.c.k[i]->extent);
-	g->k_hi[i] = gemm_named(g, "end", l_max(&g->b, g->k_lo[i], hi), g->p.c.k[i]->extent);
+	g->blocks.k_lo[i] = gemm_named(g, "first", lo, g->p.c.k[i]->extent);
+	g->blocks.k_hi[i] = gemm_named(g, "end", l_max(&g->b, g->blocks.k_lo[i], hi),
+				       g->p.c.k[i]->extent);
 	g->p.c.guard_a = without(g, g->p.c.guard_a, e);
 	g->p.c.guard_b = without(g, g->p.c.guard_b, e);
 }
 
 void gemm_limit_terms(Gemm *g)
 {
-	if (g->p.c.guard_b && g->p.kpack == 1 && !g->kc && !g->p.a_direct &&
+	if (g->p.c.guard_b && g->p.kpack == 1 && !g->blocks.kc && !g->p.a_direct &&
 	    g->p.run == g->p.c.nk && !g->p.b_panels)
 		limit_terms(g, g->p.c.guard_b);
 }
@@ -103,7 +104,7 @@ Expr *gemm_steps(Gemm *g)
 
 	for (int i = 0; i < g->p.c.nk; i++) {
 		e = ex_mul(g->b.p, e, count_terms(g, i));
-		limited = limited || g->k_hi[i];
+		limited = limited || g->blocks.k_hi[i];
 	}
 	return limited ? e : ex_dim(g->b.p, g->p.steps);
 }

@@ -36,10 +36,10 @@ static Expr *a_index(Gemm *g, const TileAt *t, Iter *row)
 	ExprPool *p = g->b.p;
 	Expr *m = ex_add(p, ex_iter(p, t->mt), ex_iter(p, row)), *zero[MAX_ITERS];
 
-	if (g->runs)
-		return ex_sub(p, m, ex_iter(p, g->m0));
+	if (g->blocks.runs)
+		return ex_sub(p, m, ex_iter(p, g->blocks.m0));
 	if (!g->p.a_direct)
-		return ex_mul(p, ex_sub(p, m, ex_iter(p, g->m0)),
+		return ex_mul(p, ex_sub(p, m, ex_iter(p, g->blocks.m0)),
 			      ex_mul(p, ex_dim(p, g->p.steps), l_int(&g->b, g->p.kpack)));
 	for (int i = 0; i < g->p.c.nk; i++)
 		zero[i] = l_int(&g->b, 0);
@@ -106,7 +106,7 @@ static Expr *tile_when(Gemm *g, const TileAt *t, const Tile *tl)
 
 	for (int i = 0; i < s->nband; i++)
 		to[i] = gemm_at(g, s, s->iter[i], m, n, NULL);
-	return ex_subst_iters(p, gemm_placed(&pl, g->when), s->iter, to, s->nband);
+	return ex_subst_iters(p, gemm_placed(&pl, g->attention.when), s->iter, to, s->nband);
 }
 
 /* Whether it pays to know that a tile has all rows: its micro-kernel may be inlined, and sums stay
@@ -116,13 +116,13 @@ static Expr *tile_when(Gemm *g, const TileAt *t, const Tile *tl)
 static bool gains_by_rows(const Gemm *g, const TileAt *t)
 {
 	return t->k->kind == EX_CONST && t->k->i <= INLINED_TERMS && g->p.kpack == 1 &&
-	       !g->p.scale && !g->when && !g->trim;
+	       !g->p.scale && !g->attention.when && !g->attention.trim;
 }
 
 /* The most rows of a tile. One with a rest has an even number, as it may be computed in halves. */
 static int64_t most_rows(const Gemm *g)
 {
-	return g->rest ? round_up(g->mr + g->rest, 2) : g->mr;
+	return g->blocks.rest ? round_up(g->blocks.mr + g->blocks.rest, 2) : g->blocks.mr;
 }
 
 /* Gives the tile TL its rows. */
@@ -130,10 +130,11 @@ static void set_rows(Gemm *g, const TileAt *t, Tile *tl)
 {
 	int64_t m;
 
-	tl->usual = (int)g->mr;
+	tl->usual = (int)g->blocks.mr;
 	tl->m_valid = t->m_valid;
-	tl->whole = t->m_valid->kind == EX_CONST && t->m_valid->i == g->mr && gains_by_rows(g, t);
-	tl->mr = (int)(tl->whole ? g->mr : most_rows(g));
+	tl->whole = t->m_valid->kind == EX_CONST && t->m_valid->i == g->blocks.mr &&
+		    gains_by_rows(g, t);
+	tl->mr = (int)(tl->whole ? g->blocks.mr : most_rows(g));
 	tl->row = l_iter(&g->b, "r", dim_const(g->p.k->ctx, tl->mr));
 	if (gemm_may_have_sums(&g->p) && !(dim_is_const(g->p.m, &m) && m <= tl->mr))
 		tl->rows = ex_dim(g->b.p, g->p.m);
@@ -149,22 +150,22 @@ static void emit_tile(Gemm *g, const TileAt *t)
 	tl->ct = g->p.c.ct;
 	tl->kpack = g->p.kpack;
 	set_rows(g, t, tl);
-	tl->nr = (int)g->nr;
+	tl->nr = (int)g->blocks.nr;
 	tl->acc = t->tile;
 	tl->acc_at = t->tile_at;
 	tl->accumulate = t->accumulate;
 	tl->partial = t->partial;
-	tl->a = g->p.a_direct || g->runs ? g->p.c.a->load.buf : g->abuf;
+	tl->a = g->p.a_direct || g->blocks.runs ? g->p.c.a->load.buf : g->blocks.abuf;
 	tl->a_at = a_index(g, t, tl->row);
-	tl->a_step = ex_mul(p, g->p.a_direct || g->runs ? g->p.a_step : l_int(b, 1),
+	tl->a_step = ex_mul(p, g->p.a_direct || g->blocks.runs ? g->p.a_step : l_int(b, 1),
 			    l_int(b, g->p.kpack));
-	if (g->runs) {
-		tl->runs = g->runs;
-		tl->edge = g->edge;
+	if (g->blocks.runs) {
+		tl->runs = g->blocks.runs;
+		tl->edge = g->blocks.edge;
 		tl->k0 = t->k0;
 		tl->run = ex_dim(p, dim_ceildiv(g->p.k->ctx, g->p.run_terms,
 						dim_const(g->p.k->ctx, g->p.kpack)));
-		tl->runs_step = l_int(b, g->mc);
+		tl->runs_step = l_int(b, g->blocks.mc);
 	} else {
 		tl->a_at = ex_add(p, tl->a_at, ex_mul(p, t->k0, tl->a_step));
 	}
@@ -172,7 +173,7 @@ static void emit_tile(Gemm *g, const TileAt *t)
 		tl->b = g->p.numbers->load.buf;
 		tl->b_at = panel_start(g, t, g->p.numbers);
 	} else {
-		tl->b = g->bbuf;
+		tl->b = g->blocks.bbuf;
 		tl->b_at = ex_add(p,
 				  ex_mul(p, ex_mul(p, t->panel, ex_dim(p, g->p.steps)),
 					 l_int(b, g->p.pw * g->p.kpack)),
@@ -186,11 +187,11 @@ static void emit_tile(Gemm *g, const TileAt *t)
 	gemm_fetch(g, tl, t);
 	if (t->accumulate || t->partial)
 		tl->depth = l_iter(b, "d", g->p.kk);
-	tl->col = l_iter(b, "c", dim_const(g->p.k->ctx, g->nr));
+	tl->col = l_iter(b, "c", dim_const(g->p.k->ctx, g->blocks.nr));
 	tl->n_valid = t->n_valid;
-	tl->when = g->when ? tile_when(g, t, tl) : NULL;
-	tl->squares = g->squares;
-	tl->trim = g->trim;
+	tl->when = g->attention.when ? tile_when(g, t, tl) : NULL;
+	tl->squares = g->attention.squares;
+	tl->trim = g->attention.trim;
 	l_of(b, g->p.c.s);
 	n = l_node(b, LN_TILE);
 	n->tile = tl;
@@ -205,7 +206,7 @@ static void emit_tile(Gemm *g, const TileAt *t)
 static Expr *held_value(Gemm *g, Buf *held)
 {
 	ExprPool *p = g->b.p;
-	Expr *at = ex_sub(p, ex_iter(p, g->mflat), ex_iter(p, g->m0));
+	Expr *at = ex_sub(p, ex_iter(p, g->mflat), ex_iter(p, g->blocks.m0));
 
 	if (held->rank > 1)
 		at = ex_add(p, ex_mul(p, at, ex_dim(p, g->p.n)), ex_iter(p, g->nflat));
@@ -217,7 +218,7 @@ static Expr *held_value(Gemm *g, Buf *held)
  * into parts, they are in memory anyway. */
 static bool unrolls_epilogue(const Gemm *g, const TileAt *t)
 {
-	return !g->kc && t->m_valid->kind == EX_CONST && t->n_valid->kind == EX_CONST &&
+	return !g->blocks.kc && t->m_valid->kind == EX_CONST && t->n_valid->kind == EX_CONST &&
 	       stmts_are_short(g->p.k, g->p.first + 1, g->p.first + g->p.nstmts - 1);
 }
 
@@ -226,22 +227,23 @@ static void emit_epilogue(Gemm *g, const TileAt *t)
 	LBuild *b = &g->b;
 	ExprPool *p = b->p;
 	Iter *i = l_iter(b, "i", dim_const(g->p.k->ctx, most_rows(g))),
-	     *j = l_iter(b, "j", dim_const(g->p.k->ctx, g->nr));
-	Expr *at = ex_add(p, ex_mul(p, ex_iter(p, i), l_int(b, g->nr)), ex_iter(p, j));
+	     *j = l_iter(b, "j", dim_const(g->p.k->ctx, g->blocks.nr));
+	Expr *at = ex_add(p, ex_mul(p, ex_iter(p, i), l_int(b, g->blocks.nr)), ex_iter(p, j));
 	Expr *acc_at = ex_add(p, t->tile_at, at);
 	Placing pl = {.g = g, .nvalues = g->p.k->bufs.n, .flat = true};
 	LNode *il, *jl;
 
 	pl.value = NEW_ARRAY(b->arena, pl.nvalues + 1, Expr *);
-	for (int h = 0; h < g->nheld; h++)
-		pl.value[h] = g->held[h] ? held_value(g, g->held[h]) : NULL;
+	for (int h = 0; h < g->attention.nheld; h++)
+		pl.value[h] = g->attention.held[h] ? held_value(g, g->attention.held[h]) : NULL;
 	pl.value[g->p.c.s->out[0]->id] = ex_load(p, t->tile, &acc_at, 1);
 	for (int s = 1; s < g->p.nstmts; s++) {
 		Buf *o = g->p.k->stmts.at[g->p.first + s]->out[0], *local;
 
 		if (o->kind != BUF_TEMP || pl.value[o->id])
 			continue;
-		local = l_temp(b, o->name, o->dtype, dim_const(g->p.k->ctx, most_rows(g) * g->nr));
+		local = l_temp(b, o->name, o->dtype,
+			       dim_const(g->p.k->ctx, most_rows(g) * g->blocks.nr));
 		pl.value[o->id] = ex_load(p, local, &at, 1);
 	}
 	il = l_loop(b, unrolls_epilogue(g, t) ? LOOP_UNROLL : LOOP_SERIAL, i, l_int(b, 0),
@@ -253,7 +255,7 @@ static void emit_epilogue(Gemm *g, const TileAt *t)
 	l_let(b, g->nflat, ex_add(p, ex_iter(p, t->nt), ex_iter(p, j)));
 	for (int s = 0; s < g->p.nstmts; s++) {
 		Stmt *st = g->p.k->stmts.at[g->p.first + s];
-		Buf *held = g->nheld ? g->held[st->out[0]->id] : NULL;
+		Buf *held = g->attention.nheld ? g->attention.held[st->out[0]->id] : NULL;
 		Expr *val;
 		LNode *n;
 
@@ -296,13 +298,13 @@ static void open_panels(Gemm *g, TileAt *t, TileLoops *l)
 	t->panel = ex_iter(p, jb);
 	t->js = ex_iter(p, js);
 	l->panel = l_loop(b, LOOP_SERIAL, jb, l_int(b, 0), gemm_panels(g), 1);
-	c0 = ex_add(p, ex_iter(p, g->n0), ex_mul(p, ex_iter(p, jb), l_int(b, g->p.pw)));
+	c0 = ex_add(p, ex_iter(p, g->blocks.n0), ex_mul(p, ex_iter(p, jb), l_int(b, g->p.pw)));
 	if (!dim_multiple(g->p.k->ctx, g->p.n, g->p.pw))
 		columns = l_min(b, columns, ex_sub(p, nend, c0));
-	l->column = l_loop(b, LOOP_SERIAL, js, l_int(b, 0), columns, g->nr);
+	l->column = l_loop(b, LOOP_SERIAL, js, l_int(b, 0), columns, g->blocks.nr);
 	l_let(b, t->nt, ex_add(p, c0, ex_iter(p, js)));
-	t->n_valid = l_int(b, dim_is_const(g->p.n, &n) && n < g->nr ? n : g->nr);
-	if (!dim_multiple(g->p.k->ctx, g->p.n, g->nr) && t->n_valid->i == g->nr)
+	t->n_valid = l_int(b, dim_is_const(g->p.n, &n) && n < g->blocks.nr ? n : g->blocks.nr);
+	if (!dim_multiple(g->p.k->ctx, g->p.n, g->blocks.nr) && t->n_valid->i == g->blocks.nr)
 		t->n_valid = l_min(b, t->n_valid, ex_sub(p, nend, ex_iter(p, t->nt)));
 }
 
@@ -310,21 +312,24 @@ static void open_rows(Gemm *g, TileAt *t, TileLoops *l)
 {
 	LBuild *b = &g->b;
 	ExprPool *p = b->p;
-	Expr *m0 = ex_iter(p, g->m0), *mr = l_int(b, g->mr), *end, *left;
+	Expr *m0 = ex_iter(p, g->blocks.m0), *mr = l_int(b, g->blocks.mr), *end, *left;
 
 	t->mt = l_iter(b, "mt", g->p.m);
-	t->rows_end = l_min(b, ex_add(p, m0, l_int(b, g->mc)), ex_dim(p, g->p.m));
+	t->rows_end = l_min(b, ex_add(p, m0, l_int(b, g->blocks.mc)), ex_dim(p, g->p.m));
 	end = t->rows_end;
-	if (g->rest) /* no tile begins with them, but the first one */
-		end = l_max(b, ex_add(p, m0, l_int(b, 1)), ex_sub(p, end, l_int(b, g->rest)));
-	l->m = l_loop(b, LOOP_SERIAL, t->mt, m0, end, g->mr);
+	if (g->blocks.rest) /* no tile begins with them, but the first one */
+		end = l_max(b, ex_add(p, m0, l_int(b, 1)),
+			    ex_sub(p, end, l_int(b, g->blocks.rest)));
+	l->m = l_loop(b, LOOP_SERIAL, t->mt, m0, end, g->blocks.mr);
 	t->m_valid = mr;
-	if (dim_multiple(g->p.k->ctx, g->p.m, g->mr))
+	if (dim_multiple(g->p.k->ctx, g->p.m, g->blocks.mr))
 		return;
 	left = ex_sub(p, t->rows_end, ex_iter(p, t->mt));
-	t->m_valid = g->rest ? ex_op3(p, IN_select,
-				      ex_op2(p, IN_le, left, l_int(b, g->mr + g->rest)), left, mr)
-			     : l_min(b, mr, left);
+	t->m_valid = g->blocks.rest ? ex_op3(p, IN_select,
+					     ex_op2(p, IN_le, left,
+						    l_int(b, g->blocks.mr + g->blocks.rest)),
+					     left, mr)
+				    : l_min(b, mr, left);
 }
 
 static void open_tiles(Gemm *g, TileAt *t, TileLoops *l)
@@ -332,27 +337,29 @@ static void open_tiles(Gemm *g, TileAt *t, TileLoops *l)
 	LBuild *b = &g->b;
 	ExprPool *p = b->p;
 
-	if (!g->panels_first)
+	if (!g->blocks.panels_first)
 		open_rows(g, t, l);
 	open_panels(g, t, l);
-	if (g->panels_first)
+	if (g->blocks.panels_first)
 		open_rows(g, t, l);
 	t->tile_at = l_int(b, 0);
-	if (!g->kc)
+	if (!g->blocks.kc)
 		return;
 	/* the sums of all tiles of the block are kept */
-	t->tile_at = ex_add(
-		p, ex_mul(p, ex_sub(p, ex_iter(p, t->mt), ex_iter(p, g->m0)), l_int(b, g->nr)),
-		ex_mul(p, ex_sub(p, ex_iter(p, t->nt), ex_iter(p, g->n0)), l_int(b, g->mc)));
+	t->tile_at = ex_add(p,
+			    ex_mul(p, ex_sub(p, ex_iter(p, t->mt), ex_iter(p, g->blocks.m0)),
+				   l_int(b, g->blocks.nr)),
+			    ex_mul(p, ex_sub(p, ex_iter(p, t->nt), ex_iter(p, g->blocks.n0)),
+				   l_int(b, g->blocks.mc)));
 }
 
 static void close_tiles(Gemm *g, const TileLoops *l)
 {
-	if (g->panels_first)
+	if (g->blocks.panels_first)
 		l_close(&g->b, l->m);
 	l_close(&g->b, l->column);
 	l_close(&g->b, l->panel);
-	if (!g->panels_first)
+	if (!g->blocks.panels_first)
 		l_close(&g->b, l->m);
 }
 
@@ -360,8 +367,9 @@ static void close_tiles(Gemm *g, const TileLoops *l)
 static void emit_one(Gemm *g, TileAt t)
 {
 	if (!t.tile) {
-		t.tile = kernel_temp(g->p.k, "tile", ctype_dtype(g->p.c.ct), 1,
-				     (Dim *[]){dim_const(g->p.k->ctx, most_rows(g) * g->nr)});
+		t.tile = kernel_temp(
+			g->p.k, "tile", ctype_dtype(g->p.c.ct), 1,
+			(Dim *[]){dim_const(g->p.k->ctx, most_rows(g) * g->blocks.nr)});
 		l_local(&g->b, t.tile);
 	}
 	emit_tile(g, &t);
@@ -376,7 +384,7 @@ static void emit_columns(Gemm *g, const TileAt *t)
 {
 	LBuild *b = &g->b;
 	ExprPool *p = b->p;
-	Expr *end = ex_add(p, ex_iter(p, t->nt), l_int(b, g->nr));
+	Expr *end = ex_add(p, ex_iter(p, t->nt), l_int(b, g->blocks.nr));
 	int64_t n;
 
 	if (t->n_valid->kind == EX_CONST || !dim_is_const(g->p.n, &n) || g->p.scale) {
@@ -387,7 +395,7 @@ static void emit_columns(Gemm *g, const TileAt *t)
 		TileAt some = *t;
 		LNode *l = l_where(b, ex_op2(p, last ? IN_gt : IN_le, end, l_int(b, n)));
 
-		some.n_valid = l_int(b, last ? n % g->nr : g->nr);
+		some.n_valid = l_int(b, last ? n % g->blocks.nr : g->blocks.nr);
 		emit_one(g, some);
 		l_close(b, l);
 	}
@@ -399,14 +407,14 @@ static void emit_columns(Gemm *g, const TileAt *t)
 static void emit_at(Gemm *g, const TileAt *t)
 {
 	LBuild *b = &g->b;
-	Expr *mr = l_int(b, g->mr), *left, *most;
+	Expr *mr = l_int(b, g->blocks.mr), *left, *most;
 
 	if (t->m_valid->kind == EX_CONST || !gains_by_rows(g, t)) {
 		emit_columns(g, t);
 		return;
 	}
 	left = ex_sub(b->p, t->rows_end, ex_iter(b->p, t->mt));
-	most = l_int(b, g->mr + g->rest);
+	most = l_int(b, g->blocks.mr + g->blocks.rest);
 	for (int last = 0; last < 2; last++) {
 		TileAt some = *t;
 		LNode *l = l_where(b, ex_op2(b->p, last ? IN_le : IN_gt, left, most));
@@ -423,7 +431,7 @@ static void emit_part(Gemm *g, TileAt t, Expr *k0, bool accumulate)
 	TileLoops l;
 
 	t.k0 = k0;
-	t.k = l_int(&g->b, g->kc / g->p.kpack);
+	t.k = l_int(&g->b, g->blocks.kc / g->p.kpack);
 	t.accumulate = accumulate;
 	t.partial = true;
 	open_tiles(g, &t, &l);
@@ -436,7 +444,7 @@ static void emit_part(Gemm *g, TileAt t, Expr *k0, bool accumulate)
 static void emit_parts(Gemm *g, TileAt *t)
 {
 	LBuild *b = &g->b;
-	const int64_t kc = g->kc / g->p.kpack;
+	const int64_t kc = g->blocks.kc / g->p.kpack;
 	int64_t kk = 0, last;
 	Iter *kb = l_iter(b, "kb", g->p.steps);
 	LNode *kl;
@@ -444,7 +452,7 @@ static void emit_parts(Gemm *g, TileAt *t)
 	dim_is_const(g->p.steps, &kk);
 	last = (kk - 1) / kc * kc;
 	t->tile = kernel_temp(g->p.k, "tiles", ctype_dtype(g->p.c.ct), 1,
-			      (Dim *[]){dim_const(g->p.k->ctx, g->mc * g->nc)});
+			      (Dim *[]){dim_const(g->p.k->ctx, g->blocks.mc * g->blocks.nc)});
 	l_local(b, t->tile);
 	emit_part(g, *t, l_int(b, 0), false);
 	kl = l_loop(b, LOOP_SERIAL, kb, l_int(b, kc), l_int(b, last), kc);
@@ -461,7 +469,7 @@ void gemm_emit_tiles(Gemm *g)
 	TileAt t = {.k0 = l_int(b, 0), .k = gemm_steps(g)};
 	TileLoops l;
 
-	if (g->kc)
+	if (g->blocks.kc)
 		emit_parts(g, &t);
 	open_tiles(g, &t, &l);
 	emit_at(g, &t);

@@ -157,7 +157,7 @@ typedef struct Module {
 	const char **note;
 	int nnotes;    /* entries of it */
 	FILE *report;  /* where passes say what they did that was asked for; or null */
-	bool *weights; /* cached results of value_is_weights, by Value.id */
+	char *weights; /* answers of value_is_weights during a pass, by Value.id */
 	int nweights;
 	struct Module *gpu; /* in the module for CPUs: the one for GPUs, or null */
 } Module;
@@ -393,13 +393,16 @@ Value *value_base(Value *v);
 
 /* ---- forms/known.c ---- */
 
-/* Whether V is known when the model is compiled: a constant, or computed from constants alone
- * (passes/forms/known.c). For use after fusion. Answers are cached. */
+/* Whether V is known when the model is compiled: a constant, or computed from constants alone, if that
+ * is worth storing (passes/forms/known.c). The answers of one pass are kept, so it is asked about a
+ * value only once its node and those before it are what they stay in this pass. */
 bool value_is_weights(Module *m, const Value *v);
+/* Whether all results of N are. */
+bool node_is_weights(Module *m, const Node *n);
+/* Another pass begins: what was answered may have changed. */
+void weights_changed(Module *m);
 /* E of node N depends on constants alone, and on no size. */
 bool expr_is_weights(Module *m, const Node *n, Expr *e);
-/* Whether N may be evaluated when the model is compiled, if all of its operands are known. */
-bool node_may_be_weights(const Node *n);
 /* Whether N's kernel runs on M's own device at run time, so that a layout or schedule for that
  * device pays off. Not if it runs on the host of a GPU, or when the model is compiled. */
 bool module_schedules(Module *m, const Node *n);

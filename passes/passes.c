@@ -121,6 +121,7 @@ bool module_multiplies_bytes(const Module *m)
 
 bool pass_run(const Pass *p, Module *m)
 {
+	weights_changed(m);
 	return (p->on == ON_GPUS && !module_on_gpu(m)) || p->run(m);
 }
 

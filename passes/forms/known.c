@@ -70,37 +70,69 @@ static bool may_be_weights(const Value *v)
 	return v->def->op == OP_Const || v->def->nin > 0;
 }
 
-bool node_may_be_weights(const Node *n)
+/* What is known of a value: nothing yet, or an answer. */
+enum { UNDECIDED, IS_WEIGHTS, IS_COMPUTED };
+
+static bool inputs_decided(const Module *m, const Node *n)
 {
-	for (int i = 0; i < n->nout; i++)
-		if (n->out[i] && !may_be_weights(n->out[i]))
+	for (int i = 0; i < n->nin; i++)
+		if (node_in(n, i) && m->weights[node_in(n, i)->id] == UNDECIDED)
 			return false;
 	return true;
 }
 
-static bool inputs_are_weights(const Module *m, const Node *n)
+static void decide(Module *m, const Value *v)
 {
-	for (int i = 0; i < n->nin; i++)
-		if (node_in(n, i) && !m->weights[node_in(n, i)->id])
-			return false;
-	return true;
+	bool yes = may_be_weights(v);
+
+	for (int i = 0; yes && i < v->def->nin; i++)
+		yes = !node_in(v->def, i) || m->weights[node_in(v->def, i)->id] == IS_WEIGHTS;
+	m->weights[v->id] = yes ? IS_WEIGHTS : IS_COMPUTED;
+}
+
+static void decide_node(Module *m, const Node *n)
+{
+	for (int i = 0; i < n->nout; i++)
+		if (n->out[i] && m->weights[n->out[i]->id] == UNDECIDED)
+			decide(m, n->out[i]);
 }
 
 bool value_is_weights(Module *m, const Value *v)
 {
-	Graph *g = m->graph;
+	const Graph *g = m->graph;
 
-	/* Operands come before their users, so one walk decides all values. */
 	if (v->id >= m->nweights) {
-		m->nweights = g->nvalues;
-		m->weights = NEW_ARRAY(m->arena, m->nweights, bool);
-		for (Node *n = g->first; n; n = n->next)
-			for (int i = 0; i < n->nout; i++)
-				if (n->out[i])
-					m->weights[n->out[i]->id] = may_be_weights(n->out[i]) &&
-								    inputs_are_weights(m, n);
+		char *more = NEW_ARRAY(m->arena, 2 * g->nvalues, char);
+
+		for (int i = 0; i < m->nweights; i++)
+			more[i] = m->weights[i];
+		m->weights = more;
+		m->nweights = 2 * g->nvalues;
+		for (int i = 0; i < g->inputs.n; i++)
+			m->weights[g->inputs.at[i]->id] = IS_COMPUTED;
 	}
-	return m->weights[v->id];
+	/* a pass that asks in the order of the nodes finds the operands decided; else one walk
+	 * decides all values */
+	if (v->def && m->weights[v->id] == UNDECIDED && !inputs_decided(m, v->def))
+		for (const Node *n = g->first; n; n = n->next)
+			decide_node(m, n);
+	if (m->weights[v->id] == UNDECIDED)
+		decide(m, v);
+	return m->weights[v->id] == IS_WEIGHTS;
+}
+
+bool node_is_weights(Module *m, const Node *n)
+{
+	for (int i = 0; i < n->nout; i++)
+		if (n->out[i] && !value_is_weights(m, n->out[i]))
+			return false;
+	return true;
+}
+
+void weights_changed(Module *m)
+{
+	m->weights = NULL;
+	m->nweights = 0;
 }
 
 bool module_schedules(Module *m, const Node *n)

@@ -59,25 +59,10 @@ Value *canon_view(Canon *c, Node *n, Value *v, const Type *t)
 	return x->out[0];
 }
 
-bool canon_is_weights(Canon *c, const Value *v)
-{
-	bool yes = v->def && !op_is_control(v->def->op) && type_static(v->type, NULL) &&
-		   (v->def->op == OP_Const || v->def->nin > 0);
-
-	while (c->weights.n <= v->id)
-		vec_push(c->tmp, &c->weights, 0);
-	if (c->weights.at[v->id])
-		return c->weights.at[v->id] == 1;
-	for (int i = 0; yes && i < v->def->nin; i++)
-		yes = !node_in(v->def, i) || canon_is_weights(c, node_in(v->def, i));
-	c->weights.at[v->id] = yes ? 1 : 2;
-	return yes;
-}
-
 bool canon_may_move_here(Canon *c, const Node *n)
 {
 	return n->id >= c->nnodes || c->block[n->id] == c->now ||
-	       (n->out[0] && canon_is_weights(c, n->out[0]));
+	       (n->out[0] && value_is_weights(c->m, n->out[0]));
 }
 
 bool canon_splat(const Value *v, double *out)
@@ -101,7 +86,7 @@ static void visit(Canon *c, Node *n)
 {
 	for (int i = 0; i < n->nout; i++)
 		if (n->out[i])
-			canon_is_weights(c, n->out[i]);
+			value_is_weights(c->m, n->out[i]);
 	if (n->op == OP_Const || n->op == OP_Kernel || op_is_control(n->op) || !canon_may(c))
 		return;
 	if (!fold_node(c, n) && !simplify_node(c, n))

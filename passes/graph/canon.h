@@ -20,8 +20,6 @@ typedef struct Canon {
 	int budget;        /* number of rewrites that are left; negative: no limit */
 	bool changed;      /* whether this round has changed anything */
 	struct RuleSet *rules;
-	/* by Value.id: 0: not known yet, 1: computed from constants alone, 2: not */
-	VEC(char) weights;
 	int *block, nnodes; /* by Node.id, for the nodes that this round began with: their blocks */
 	int now;            /* the block of the node that is visited */
 } Canon;
@@ -38,8 +36,6 @@ void canon_count(Canon *c);
 Value *canon_node(Canon *c, Node *n, OpKind op, Value *const *in, int nin);
 /* As canon_node: V viewed as type T; V itself if it has that type. */
 Value *canon_view(Canon *c, Node *n, Value *v, const Type *t);
-/* Whether V is computed from constants alone; a cached value_is_weights. */
-bool canon_is_weights(Canon *c, const Value *v);
 /* Whether what N computes can as well be computed by the node that is visited: a loop does not
  * compute again what is computed once before it. */
 bool canon_may_move_here(Canon *c, const Node *n);

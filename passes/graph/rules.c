@@ -266,7 +266,7 @@ static bool is_once(Canon *c, const Node *root, Value *const *v)
 static bool is_weights(Canon *c, const Node *root, Value *const *v)
 {
 	(void)root;
-	return canon_is_weights(c, v[0]);
+	return value_is_weights(c->m, v[0]);
 }
 
 static bool is_ints(Canon *c, const Node *root, Value *const *v)
@@ -311,7 +311,7 @@ static bool is_channels(Canon *c, const Node *root, Value *const *v)
 	const Type *t = v[0]->type, *y = v[1]->type;
 
 	if (root->out[0]->type != y || !dim_is_const(y->dims[1], NULL) ||
-	    !canon_is_weights(c, v[0]))
+	    !value_is_weights(c->m, v[0]))
 		return false;
 	for (int i = 0; i < t->rank; i++) {
 		int axis = y->rank - t->rank + i;

@@ -45,8 +45,6 @@ typedef struct Fuse {
 	Module *m;
 	int *order; /* by Node.id: position in the node list */
 	int *block; /* by Node.id: the block that the node is in */
-	/* by Node.id: computed from constants alone; for nodes up to the current one */
-	bool *constant;
 	int norder;
 	int budget; /* --rewrite-limit */
 	bool bytes; /* CPUs that multiply bytes */
@@ -67,7 +65,6 @@ static void number(Fuse *f)
 
 	f->norder = f->m->graph->nnodes;
 	f->order = NEW_ARRAY(f->m->arena, f->norder + 1, int);
-	f->constant = NEW_ARRAY(f->m->arena, f->norder + 1, bool);
 	f->block = blocks_of(f->m->graph, f->m->arena).of;
 	for (Node *n = f->m->graph->first; n; n = n->next)
 		f->order[n->id] = at++;
@@ -138,13 +135,10 @@ static Node *replace(Fuse *f, Node *const *part, int nparts, bool keep, FusedKer
 	if (n->id >= f->norder) {
 		int *order = NEW_ARRAY(f->m->arena, 2 * n->id + 2, int);
 		int *block = NEW_ARRAY(f->m->arena, 2 * n->id + 2, int);
-		bool *constant = NEW_ARRAY(f->m->arena, 2 * n->id + 2, bool);
 
 		memcpy(block, f->block, (size_t)f->norder * sizeof *block);
 		memcpy(order, f->order, (size_t)f->norder * sizeof *order);
-		memcpy(constant, f->constant, (size_t)f->norder * sizeof *constant);
 		f->order = order;
-		f->constant = constant;
 		f->block = block;
 		f->norder = 2 * n->id + 2;
 	}
@@ -220,18 +214,6 @@ static bool costs_too_much(FusedKernel *g)
 	return g->over_budget;
 }
 
-/* Whether N, whose operands are complete by now, runs when the model is compiled. */
-static bool is_constant(const Fuse *f, const Node *n)
-{
-	for (int i = 0; i < n->nin; i++) {
-		const Value *v = node_in(n, i);
-
-		if (v && (!v->def || !f->constant[v->def->id]))
-			return false;
-	}
-	return node_may_be_weights(n);
-}
-
 /* Bytes of V; -1: unknown. */
 static double bytes_of(const Value *v)
 {
@@ -252,8 +234,9 @@ static bool is_stored_constant(const Fuse *f, Node *p, const Node *c)
 {
 	bool smaller = false;
 
-	if (!f->constant[p->id] || p->nout != 1 || inline_is_free(node_kernel(p)->stmts.at[0]) ||
-	    is_constant(f, c) || bytes_of(p->out[0]) < 0)
+	if (!node_is_weights(f->m, p) || p->nout != 1 ||
+	    inline_is_free(node_kernel(p)->stmts.at[0]) || node_is_weights(f->m, c) ||
+	    bytes_of(p->out[0]) < 0)
 		return false;
 	for (int i = 0; i < p->nin; i++)
 		smaller = smaller ||
@@ -325,9 +308,10 @@ static bool dequantises_few(const Fuse *f, const Node *p, const Node *c)
 	const Kernel *k = node_kernel(p);
 	int64_t n;
 
-	if (!f->constant[p->id] || p->nout != 1 || dtype_info[p->out[0]->type->dtype].bits <= 8 ||
+	if (!node_is_weights(f->m, p) || p->nout != 1 ||
+	    dtype_info[p->out[0]->type->dtype].bits <= 8 ||
 	    !dim_is_const(type_numel(f->m->ctx, p->out[0]->type), &n) || n < 2 ||
-	    n > MOST_DEQUANTISED || is_constant(f, c) || is_tiled(c))
+	    n > MOST_DEQUANTISED || node_is_weights(f->m, c) || is_tiled(c))
 		return false;
 	for (int i = 0; i < k->bufs.n; i++)
 		if (k->bufs.at[i]->kind == BUF_IN && dtype_info[k->bufs.at[i]->dtype].bits <= 8)
@@ -391,7 +375,7 @@ static bool try_merge(Fuse *f, Node *p, Node *c, FusedKernel *g)
 		return false;
 	if (kp == FORM_ORDER || kc == FORM_ORDER || !can_move_to(f, p, c) ||
 	    (kernel_can_fault(pk) && kernel_can_fault(ck)) ||
-	    (f->constant[p->id] && (!only_used_by(p, c) || is_stored_constant(f, p, c))))
+	    (node_is_weights(f->m, p) && (!only_used_by(p, c) || is_stored_constant(f, p, c))))
 		return false;
 	if ((kc == FORM_CONTRACTION && better_stored(f, p, c)) || dequantises_few(f, p, c) ||
 	    readers_widen(p, c))
@@ -542,8 +526,8 @@ static void constant_load(void *arg, Expr *e)
 	ConstantLoads *c = arg;
 	const Value *v = node_loaded(c->n, e);
 
-	c->any = c->any ||
-		 (v && v->def && c->f->constant[v->def->id] && expr_has_any(e, c->c.n, c->c.nn));
+	c->any = c->any || (v && v->def && node_is_weights(c->f->m, v->def) &&
+			    expr_has_any(e, c->c.n, c->c.nn));
 }
 
 /* N multiplies by a constant matrix, which a kernel of its own reads in panels that are packed when
@@ -568,7 +552,7 @@ static Node *merge_attention(Fuse *f, Node *c)
 	bool built;
 
 	first = rows ? only_source(f, rows, FORM_CONTRACTION) : NULL;
-	if (!first || moves_bits(c) || f->constant[c->id] || has_weights(f, first) ||
+	if (!first || moves_bits(c) || node_is_weights(f->m, c) || has_weights(f, first) ||
 	    has_weights(f, c) ||
 	    kernel_can_fault(node_kernel(first)) + kernel_can_fault(node_kernel(rows)) +
 			    kernel_can_fault(node_kernel(c)) >
@@ -602,7 +586,7 @@ bool pass_fuse(Module *m)
 	for (Node *n = m->graph->first; n; n = n->next) {
 		for (Node *g = node_kernel(n) ? n : NULL; g; g = grow(&f, g))
 			n = g;
-		f.constant[n->id] = is_constant(&f, n);
+		node_is_weights(m, n);
 		settle(&f);
 		f.last = f.grown ? n : NULL;
 		f.last_grown = f.grown;

@@ -127,6 +127,41 @@ def shared_names(texts):
                 yield path, text.count("\n", 0, match.start()) + 1, f"{match.group(1)} is also a type of {first[match.group(1)]}"
 
 
+def circles(texts):
+    """Lists of units that include each other's headers in a circle, by Tarjan's algorithm. A unit is a .c file with its headers."""
+    def unit_of(path):
+        return re.sub(r"(_impl)?\.[ch]$", "", path)
+
+    units = {unit_of(path): set() for path in texts}
+    for path, text in texts.items():
+        own = unit_of(path)
+        for name in re.findall(r'^\s*#\s*include\s+"([^"]+)"', text, re.M):
+            other = unit_of(name)
+            if other != own and other in units:
+                units[own].add(other)
+    found, index, low, stack = [], {}, {}, []
+
+    def visit(unit):
+        index[unit] = low[unit] = len(index)
+        stack.append(unit)
+        for other in sorted(units[unit]):
+            if other not in index:
+                visit(other)
+                low[unit] = min(low[unit], low[other])
+            elif other in stack:
+                low[unit] = min(low[unit], index[other])
+        if low[unit] == index[unit]:
+            at = stack.index(unit)
+            if len(stack) - at > 1:
+                found.append(sorted(stack[at:]))
+            del stack[at:]
+
+    for unit in sorted(units):
+        if unit not in index:
+            visit(unit)
+    return found
+
+
 def main():
     faults = 0
     texts = {}
@@ -143,6 +178,8 @@ def main():
     for path, line, what in shared_names(texts):
         print(f"{path}:{line}: error: {what}")
         faults += 1
+    for circle in circles(texts):
+        print(f"circle of {len(circle)} files: {' '.join(circle)}")
     return 1 if faults else 0
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks which folders include which, also inside passes/, that neither passes nor codegen test for ONNX's contractions by name, that each prototype in
+"""Checks which folders include which, also inside passes/, that only passes/forms/ recognises contractions, that neither passes nor codegen test for ONNX's contractions by name, that each prototype in
 a header says where its body is (in the file of the header's name, or in that of the section, `/* ---- affine.c ---- */`, in which
 the prototype stands; the file is named from the header's folder, or from the root), that no strategy includes the private header of another, and that no two types have one name."""
 
@@ -82,6 +82,9 @@ def faults_of(path, text):
             yield line, f"includes \"{name}\": the folders of passes/ include only those before them: {', '.join(PASSES)}"
         elif folder == "codegen" and name == "ir/graph/ops.def":
             yield line, "codegen never sees ops.def"
+    if not path.startswith("passes/forms/"):
+        for match in re.finditer(r"\bstmt_contraction\(", text):
+            yield text.count("\n", 0, match.start()) + 1, "recognises a contraction by itself; ask for the form (passes/forms/form.h)"
     if folder in ("passes", "codegen") and not re.fullmatch(EQUATIONS, path):
         for match in re.finditer(CONTRACTIONS, text):
             line = text.count("\n", 0, match.start()) + 1

@@ -55,6 +55,7 @@ Form form_of(Module *m, Node *n)
 	f.kpack = contraction_kpack(&f.c);
 	if (f.kind == FORM_ATTENTION)
 		return f;
+	f.whole = product_is_open(k);
 	f.tiled_gpu = product_pays(k, &f.c, true, true);
 	if (module_on_gpu(m))
 		return f;
@@ -149,7 +150,8 @@ void form_print(StrBuf *b, const Kernel *k, const Form *f)
 	if (f->kpack > 1)
 		strbuf_printf(b, ", terms by %d", f->kpack);
 	if (f->kind == FORM_CONTRACTION)
-		strbuf_puts(b, f->tiled          ? ", tiled"
+		strbuf_puts(b, !f->whole         ? ", maps apart"
+			       : f->tiled        ? ", tiled"
 			       : f->tiled_packed ? ", tiled with packed B"
 			       : f->tiled_gpu    ? ", tiled on GPUs"
 						 : ", no tiles");

@@ -29,6 +29,8 @@ typedef struct Form {
 	FormOperand a, b;
 	int kpack; /* contraction_kpack */
 
+	/* contraction: every iterator of the maps after it is one of its m, n and g */
+	bool whole;
 	/* contraction: tiles take it on CPUs with B as it is; with B packed; on GPUs, with B packed */
 	bool tiled, tiled_packed, tiled_gpu;
 	int64_t panel; /* CPUs: columns of a panel of packed B (product_panel); else 0 */

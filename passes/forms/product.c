@@ -429,6 +429,14 @@ static void number_stmts(Kernel *k)
 		k->stmts.at[i]->id = i;
 }
 
+bool product_is_open(Kernel *k)
+{
+	Product p = {.k = k, .nstmts = k->stmts.n};
+
+	number_stmts(k);
+	return product_open(&p);
+}
+
 bool product_is_whole(Kernel *k)
 {
 	Product p = {.k = k, .nstmts = k->stmts.n};

@@ -96,6 +96,8 @@ bool product_reads_rows(Kernel *k, const Contraction *c, Expr *image, Iter *cons
 void product_sort(Ctx *ctx, Contraction *c);
 /* C, of K, is one that tiles take; B_CONSTANT: B is a constant. */
 bool product_pays(Kernel *k, const Contraction *c, bool b_constant, bool gpu);
+/* All statements of K are a product and the maps after it (product_open). */
+bool product_is_open(Kernel *k);
 /* All statements of K are a product and its epilogue, which tiles of a CPU take. */
 bool product_is_whole(Kernel *k);
 

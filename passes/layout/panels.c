@@ -214,18 +214,11 @@ static bool in_order(const Contraction *c)
 	return true;
 }
 
-/* The statements of K are a tiled product and its epilogue. */
-static bool is_of_tiles(Kernel *k)
-{
-	Product g = {.k = k, .nstmts = k->stmts.n};
-
-	return product_open(&g);
-}
-
 /* IS_B: the operand is the kernel's B, so the product may be skinny; then the sum must be whole
  * steps of an instruction. */
-static bool suits_fragments(Module *m, Kernel *k, const Contraction *c, bool is_b)
+static bool suits_fragments(Module *m, Node *n, const Contraction *c, bool is_b)
 {
+	Kernel *k = node_kernel(n);
 	const int size = fragment_terms(contraction_type(c->b));
 
 	return !c->guard_b && (is_b || terms_apart(k->ctx, c, size) || in_order(c)) && c->nn == 1 &&
@@ -234,7 +227,7 @@ static bool suits_fragments(Module *m, Kernel *k, const Contraction *c, bool is_
 	       may_be(k->ctx, c->k, c->nk, GEMM_TERMS) &&
 	       !(is_b && may_have_few_rows(k, c) &&
 		 (c->nk > 1 || !dim_multiple(k->ctx, c->k[0]->extent, size / 2))) &&
-	       is_of_tiles(k);
+	       module_form(m, n)->whole;
 }
 
 static bool reads(const Node *n, const Expr *e, const Value *v)
@@ -257,7 +250,7 @@ static bool suits_reader(Module *m, Node *n, const Value *v)
 	is_b = reads(n, c.b, v);
 	if (!is_b)
 		contraction_swap(&c);
-	return reads(n, c.b, v) && suits_fragments(m, k, &c, is_b);
+	return reads(n, c.b, v) && suits_fragments(m, n, &c, is_b);
 }
 
 /* B of C is a constant, and all of its readers want it in the order of fragments, so that no other
@@ -267,8 +260,7 @@ static bool wants_fragments(Module *m, Node *n, const Contraction *c, bool is_b)
 	const Expr *b = c->b;
 	const Value *v;
 
-	if (!suits_fragments(m, node_kernel(n), c, is_b) || has_layout(c->b) ||
-	    !expr_is_weights(m, n, c->b))
+	if (!suits_fragments(m, n, c, is_b) || has_layout(c->b) || !expr_is_weights(m, n, c->b))
 		return false;
 	if (b->kind != EX_LOAD || b->load.buf->kind != BUF_IN)
 		return true;

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# `make layers` refuses an include from a folder of passes/ to a later one, from a layer to one above it, and of a strategy's private
-# header, and says which file does it: each is added to a copy of the sources. Prints "N passed, N failed".
+# Includes that `make layers` refuses: from a folder of passes/ to a later one, from a layer to one above it, of a strategy's private
+# header; each is added to a copy of the sources, and the message says which file does it. Prints "N passed, N failed".
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 TMP=$(mktemp -d) || exit 2
@@ -32,5 +32,12 @@ refused passes/forms/product.c passes/layout/panels.h "only those before them"
 refused ir/dim/dim.c ops/op.h "ir/ may include"
 refused tools/ptxsim/run.c ir/dim/dim.h "tools/ptxsim/ may include"
 refused passes/schedule/cpu/row.c passes/schedule/cpu/gemm_impl.h "another strategy"
+printf 'bool b(Kernel *k) { return stmt_contraction(k, 0, 0); }\n' >>"$TMP/passes/layout/layout.c"
+if python3 "$TMP/tests/layers.py" >"$TMP/out"; grep -q '^passes/layout/layout.c:[0-9]*: error: recognises a contraction by itself' "$TMP/out"; then
+	passed=$((passed + 1))
+else
+	failed=$((failed + 1))
+	echo "FAIL passes/layout/layout.c may call stmt_contraction"
+fi
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

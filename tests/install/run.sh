@@ -12,7 +12,7 @@ prefix=$tmp/root/opt/dlcc doc=$tmp/root/opt/dlcc/share/doc/dlcc
 files() {
 	local f
 	for f in bin/dlcc bin/dlcc-opt bin/dlrun include/dlrt.h lib/libdlrt.a lib/pkgconfig/dlrt.pc share/man/man1/dlcc.1 share/man/man1/dlrun.1 \
-		share/doc/dlcc/README.md share/doc/dlcc/LICENSE share/doc/dlcc/docs/c-api.md share/doc/dlcc/ir/insts.def share/doc/dlcc/ir/funcs.def share/doc/dlcc/examples/api/dlopen.c; do
+		share/doc/dlcc/README.md share/doc/dlcc/LICENSE share/doc/dlcc/docs/c-api.md share/doc/dlcc/ir/expr/insts.def share/doc/dlcc/ir/expr/funcs.def share/doc/dlcc/examples/api/dlopen.c; do
 		[ -s "$prefix/$f" ] || { echo "no $f"; return 1; }
 	done
 	[ "$(cd examples && ls -- */* | grep -v /run.sh$)" = "$(cd "$doc/examples" && ls -- */*)" ] && grep -Fxq "prefix=/opt/dlcc" "$prefix/lib/pkgconfig/dlrt.pc"

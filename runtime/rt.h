@@ -20,6 +20,7 @@
 #define RUNTIME_RT_H
 
 #define DLRT_GENERATED 1
+#include "runtime/cpu.h"
 #include "runtime/dlrt.h"
 
 #include <pthread.h>
@@ -405,7 +406,6 @@ void *rt_gpu_region(dl_context *c, int32_t s, int64_t bytes, int64_t keep);
 
 /* ---- cpu.c ---- */
 
-uint64_t rt_cpu_features(void);
 /* Saves the caller's floating point state and sets the default one, or with FLUSH the one that
  * takes subnormal numbers for zero; restores it. */
 uint64_t rt_fp_enter(bool flush);

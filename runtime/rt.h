@@ -134,6 +134,12 @@ struct dl_context {
 	uint8_t *out_set;
 };
 
+/* The routines on the table of strings of C, whose program has strings. */
+static inline const dl_string_table *rt_strings(const dl_context *c)
+{
+	return c->model->prog->string_table;
+}
+
 /* ---- model.c ---- */
 
 /*

@@ -97,7 +97,7 @@ $(BUILD)/obj/%.o: %.c $(BUILD)/flags | $(BUILD)/gen/frontend/onnx.pb-c.h
 $(BUILD)/obj/codegen/nvptx/llvm.o: private CFLAGS += $(LLVM_FLAGS)
 
 # It carries these texts.
-$(BUILD)/obj/codegen/package/embed.o: runtime/dlrt.h ir/expr/scalar.h ir/expr/scalar.ll
+$(BUILD)/obj/codegen/package/embed.o: runtime/dlrt.h ir/expr/scalar.h ir/expr/scalar.ll codegen/c/kernel.h.in
 
 $(BUILD)/lib/libdlcc.a: $(LIB_OBJ)
 	@mkdir -p $(@D)

@@ -15,7 +15,6 @@ struct ArenaChunk {
 
 struct Arena {
 	ArenaChunk *top;
-	size_t total;
 };
 
 enum { CHUNK_MIN = 1 << 16 };
@@ -74,7 +73,6 @@ void *arena_alloc(Arena *a, size_t size)
 	}
 	p = c->data + c->used;
 	c->used += need;
-	a->total += need;
 	return p;
 }
 
@@ -130,9 +128,4 @@ char *arena_printf(Arena *a, const char *fmt, ...)
 	s = arena_vprintf(a, fmt, ap);
 	va_end(ap);
 	return s;
-}
-
-size_t arena_used(const Arena *a)
-{
-	return a->total;
 }

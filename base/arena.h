@@ -33,8 +33,6 @@ char *arena_strndup(Arena *a, const char *s, size_t n);
 char *arena_strdup(Arena *a, const char *s);
 char *arena_printf(Arena *a, const char *fmt, ...) BASE_PRINTF(2, 3);
 char *arena_vprintf(Arena *a, const char *fmt, va_list ap) BASE_PRINTF(2, 0);
-/* The number of bytes allocated so far. */
-size_t arena_used(const Arena *a);
 
 #define NEW(a, T) ((T *)arena_alloc((a), sizeof(T)))
 #define NEW_ARRAY(a, n, T) ((T *)arena_array((a), (size_t)(n), sizeof(T)))

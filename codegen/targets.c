@@ -3,111 +3,91 @@
 /* clang-format off: tables */
 #include "codegen/targets.h"
 
+#include "runtime/cpu.h"
+
 #include <string.h>
-#if defined(__x86_64__)
-#include <cpuid.h>
-#elif defined(__aarch64__) && defined(__linux__)
-#include <sys/auxv.h>
-#endif
-
-/* Bits of dlrt.h's DL_CPU_X86_* and DL_CPU_ARM_*, which this folder does not include. */
-enum { V2 = 1, V3 = 2, V4 = 4, VNNI_256 = 8, VNNI_512 = 16, BF16_512 = 32, A64 = 512, I8MM = 1024 };
-
-/* A GPU has fused multiply-add; registers are counted per lane. */
-#define GPU(name, ...)                                                  \
-	{                                                               \
-#name, NULL, NULL, 0, 16, 255, true, false, false, false, 0, 0, 0, 0, \
-			&(const Gpu){__VA_ARGS__ }, 0, 0                \
-	}
 
 /* The same for every CPU, as no row names a single machine. With fewer cores, blocks for 4 cost
  * little. A thread that shares a kernel costs a microsecond, a few times as many as this pays. */
-enum { CORES = 4, WAKE_NS = 4096 };
+#define CPU .l1 = 32 << 10, .cores = 4, .wake = 4096, .memory = 10
+
+/* The rates of a core are at 2.5 GHz, with two fma units, or without fma with a unit for products
+ * and another for sums. */
+#define X86_V2                                                                                  \
+	CPU, .machine = "x86_64", .march = "x86-64-v2", .vector_bytes = 16, .registers = 16,    \
+	     .l2 = 256 << 10, .gflops = 20
+#define X86_V3                                                                                  \
+	CPU, .machine = "x86_64", .march = "x86-64-v3", .vector_bytes = 32, .registers = 16,    \
+	     .fma = true, .f16 = true, .l2 = 512 << 10, .gflops = 80
+#define X86_V4                                                                                  \
+	CPU, .machine = "x86_64", .march = "x86-64-v4", .vector_bytes = 64, .registers = 32,    \
+	     .fma = true, .f16 = true, .l2 = 1 << 20, .gflops = 160
+#define ARM                                                                                     \
+	CPU, .machine = "aarch64", .vector_bytes = 16, .registers = 32, .fma = true,            \
+	     .f16 = true, .l2 = 512 << 10, .gflops = 40
+
+/* The features of each level of x86-64 include those of the levels before it. */
+#define V2 DL_CPU_X86_V2
+#define V3 (V2 | DL_CPU_X86_V3)
+#define V4 (V3 | DL_CPU_X86_V4)
+
+/* A GPU has fused multiply-add; registers are counted per lane. The members that follow are
+ * Gpu's. */
+#define GPU(number, ...)                                                                        \
+	{.name = "sm_" #number, .vector_bytes = 16, .registers = 255, .fma = true,              \
+	 .gpu = &(const Gpu){.registers = 65536, __VA_ARGS__}}
 
 /* Rows are in the order in which an artifact tries its targets: CPUs before GPUs, and the best of
  * each kind first. */
 const Target target_table[] = {
-	/* name, machine, -march, features, bytes of a vector, vector registers, fma, dot, f16,
-	 * bf16, bytes of L1 and L2, cores, time to wake a thread, GPU; GFLOP/s of a core (at 2.5
-	 * GHz with two fma units, without fma one unit each for products and sums) and GB/s from
-	 * memory */
-	{"x86-64-v4-bf16", "x86_64", "x86-64-v4", V2 | V3 | V4 | VNNI_512 | BF16_512, 64, 32, true, DOT_BYTES, true,
-	 true, 32 << 10, 1 << 20, CORES, WAKE_NS, NULL, 160, 10},
-	{"x86-64-v4-vnni", "x86_64", "x86-64-v4", V2 | V3 | V4 | VNNI_512, 64, 32, true, DOT_BYTES, true,
-	 false, 32 << 10, 1 << 20, CORES, WAKE_NS, NULL, 160, 10},
-	{"x86-64-v4", "x86_64", "x86-64-v4", V2 | V3 | V4, 64, 32, true, DOT_PAIRS, true, false, 32 << 10, 1 << 20,
-	 CORES, WAKE_NS, NULL, 160, 10},
-	{"x86-64-v3-vnni", "x86_64", "x86-64-v3", V2 | V3 | VNNI_256, 32, 16, true, DOT_BYTES, true, false, 32 << 10,
-	 512 << 10, CORES, WAKE_NS, NULL, 80, 10},
-	{"x86-64-v3", "x86_64", "x86-64-v3", V2 | V3, 32, 16, true, DOT_PAIRS, true, false, 32 << 10, 512 << 10,
-	 CORES, WAKE_NS, NULL, 80, 10},
-	{"x86-64-v2", "x86_64", "x86-64-v2", V2, 16, 16, false, DOT_PAIRS, false, false, 32 << 10, 256 << 10, CORES,
-	 WAKE_NS, NULL, 20, 10},
-	{"aarch64-i8mm", "aarch64", "armv8.2-a+i8mm", A64 | I8MM, 16, 32, true, DOT_BYTES, true, false, 32 << 10,
-	 512 << 10, CORES, WAKE_NS, NULL, 40, 10},
-	{"aarch64", "aarch64", "armv8-a", A64, 16, 32, true, DOT_NONE, true, false, 32 << 10, 512 << 10, CORES,
-	 WAKE_NS, NULL, 40, 10},
+	{X86_V4, .name = "x86-64-v4-bf16", .features = V4 | DL_CPU_AVX512_VNNI | DL_CPU_AVX512_BF16,
+	 .dot = DOT_BYTES, .bf16 = true},
+	{X86_V4, .name = "x86-64-v4-vnni", .features = V4 | DL_CPU_AVX512_VNNI, .dot = DOT_BYTES},
+	{X86_V4, .name = "x86-64-v4", .features = V4, .dot = DOT_PAIRS},
+	{X86_V3, .name = "x86-64-v3-vnni", .features = V3 | DL_CPU_AVX_VNNI, .dot = DOT_BYTES},
+	{X86_V3, .name = "x86-64-v3", .features = V3, .dot = DOT_PAIRS},
+	{X86_V2, .name = "x86-64-v2", .features = V2, .dot = DOT_PAIRS},
+	{ARM, .name = "aarch64-i8mm", .march = "armv8.2-a+i8mm",
+	 .features = DL_CPU_ARM_V8 | DL_CPU_ARM_I8MM, .dot = DOT_BYTES},
+	{ARM, .name = "aarch64", .march = "armv8-a", .features = DL_CPU_ARM_V8},
 	/* plain C for any CPU that the C compiler supports */
-	{"generic", NULL, NULL, 0, 16, 32, false, DOT_NONE, false, false, 32 << 10, 256 << 10, CORES, WAKE_NS, NULL,
-	 20, 10},
-	/* compute capability, its code runs on it only, PTX version, LLVM version, SMs, shared
-	 * memory of a block on it and on all GPUs that run its code, registers of an SM, extra
-	 * registers per thread relative to sm_80, threads of an SM, f32 lanes, MiB of L2, GB/s of
-	 * memory, TFLOP/s of f32 and f16; all of the most common card */
-	GPU(sm_120, 120, false, 87, 20, 170, 99 << 10, 99 << 10, 65536, 9, 1536, 128, 96, 1792, 105,
-	    210), /* RTX 5090 */
-	GPU(sm_100, 100, false, 86, 20, 148, 227 << 10, 99 << 10, 65536, 0, 2048, 128, 126, 8000,
-	    75, 2250), /* B200 */
-	GPU(sm_90a, 90, true, 80, 19, 132, 227 << 10, 227 << 10, 65536, 0, 2048, 128, 50, 3350, 67,
-	    989), /* H100, H200 */
-	GPU(sm_89, 89, false, 78, 19, 128, 99 << 10, 99 << 10, 65536, 0, 1536, 128, 72, 1008, 83,
-	    165), /* RTX 4090, L40 */
-	GPU(sm_86, 86, false, 71, 19, 84, 99 << 10, 99 << 10, 65536, 0, 1536, 128, 6, 936, 36,
-	    142), /* RTX 3090, A40 */
-	GPU(sm_80, 80, false, 70, 19, 108, 163 << 10, 99 << 10, 65536, 0, 2048, 64, 40, 1555, 19,
-	    312), /* A100 */
-	GPU(sm_75, 75, false, 65, 19, 40, 64 << 10, 64 << 10, 65536, 5, 1024, 64, 4, 320, 8,
-	    65), /* T4 */
+	{CPU, .name = "generic", .vector_bytes = 16, .registers = 32, .l2 = 256 << 10,
+	 .gflops = 20},
+	/* The numbers are the most common card's of those that run a GPU's code. */
+	/* RTX 5090 */
+	GPU(120, .sm = 120, .ptx = 87, .llvm = 20, .sms = 170, .shared = 99 << 10,
+	    .block_shared = 99 << 10, .spare = 9, .threads = 1536, .lanes = 128, .l2 = 96,
+	    .memory = 1792, .f32 = 105, .f16 = 210),
+	/* B200 */
+	GPU(100, .sm = 100, .ptx = 86, .llvm = 20, .sms = 148, .shared = 227 << 10,
+	    .block_shared = 99 << 10, .threads = 2048, .lanes = 128, .l2 = 126, .memory = 8000,
+	    .f32 = 75, .f16 = 2250),
+	/* H100, H200 */
+	GPU(90a, .sm = 90, .only = true, .ptx = 80, .llvm = 19, .sms = 132, .shared = 227 << 10,
+	    .block_shared = 227 << 10, .threads = 2048, .lanes = 128, .l2 = 50, .memory = 3350,
+	    .f32 = 67, .f16 = 989),
+	/* RTX 4090, L40 */
+	GPU(89, .sm = 89, .ptx = 78, .llvm = 19, .sms = 128, .shared = 99 << 10,
+	    .block_shared = 99 << 10, .threads = 1536, .lanes = 128, .l2 = 72, .memory = 1008,
+	    .f32 = 83, .f16 = 165),
+	/* RTX 3090, A40 */
+	GPU(86, .sm = 86, .ptx = 71, .llvm = 19, .sms = 84, .shared = 99 << 10,
+	    .block_shared = 99 << 10, .threads = 1536, .lanes = 128, .l2 = 6, .memory = 936,
+	    .f32 = 36, .f16 = 142),
+	/* A100 */
+	GPU(80, .sm = 80, .ptx = 70, .llvm = 19, .sms = 108, .shared = 163 << 10,
+	    .block_shared = 99 << 10, .threads = 2048, .lanes = 64, .l2 = 40, .memory = 1555,
+	    .f32 = 19, .f16 = 312),
+	/* T4 */
+	GPU(75, .sm = 75, .ptx = 65, .llvm = 19, .sms = 40, .shared = 64 << 10,
+	    .block_shared = 64 << 10, .spare = 5, .threads = 1024, .lanes = 64, .l2 = 4,
+	    .memory = 320, .f32 = 8, .f16 = 65),
 	{0},
 };
 
-/* The features of this machine. */
-static uint32_t machine_features(void)
-{
-	uint32_t f = 0;
-
-#if defined(__x86_64__)
-	unsigned a, b, c, d;
-
-	__builtin_cpu_init();
-	if (__builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt"))
-		f |= V2;
-	if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-	    __builtin_cpu_supports("bmi2"))
-		f |= V3;
-	if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-	    __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-	    __builtin_cpu_supports("avx512cd"))
-		f |= V4;
-	if (f & V3 && __get_cpuid_count(7, 1, &a, &b, &c, &d) && a & 1u << 4)
-		f |= VNNI_256;
-	if (f & V4 && __builtin_cpu_supports("avx512vnni"))
-		f |= VNNI_512;
-	if (f & V4 && __builtin_cpu_supports("avx512bf16"))
-		f |= BF16_512;
-#elif defined(__aarch64__)
-	f |= A64;
-#if defined(__linux__)
-	if (getauxval(AT_HWCAP2) & 1ul << 13) /* HWCAP2_I8MM, which old headers lack */
-		f |= I8MM;
-#endif
-#endif
-	return f;
-}
-
 static const Target *native(void)
 {
-	const uint32_t features = machine_features();
+	const uint64_t features = rt_cpu_features();
 	const Target *t = target_table;
 
 	while (t->gpu || t->features & ~features)
@@ -117,7 +97,9 @@ static const Target *native(void)
 
 uint64_t target_dot_features(const Target *t)
 {
-	return target_is_x86(t) ? t->features & (VNNI_256 | VNNI_512 | BF16_512) : 0;
+	return target_is_x86(t) ? t->features & (DL_CPU_AVX_VNNI | DL_CPU_AVX512_VNNI |
+						 DL_CPU_AVX512_BF16)
+				: 0;
 }
 
 bool target_is_x86(const Target *t)

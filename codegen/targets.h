@@ -4,13 +4,13 @@
  * by its compiler flag, features, vector width, number of vector registers and caches; a GPU by
  * what schedules need to know of it. A CPU with another vector width is a new row, as long as its
  * features are among those that the runtime detects; vectors of up to 128 bytes are supported. A
- * new feature is also a bit in runtime/dlrt.h, which runtime/cpu.c detects, and machine_features in
- * targets.c.
+ * new feature is a bit in runtime/dlrt.h, which runtime/cpu.c detects.
  */
 #ifndef CODEGEN_TARGETS_H
 #define CODEGEN_TARGETS_H
 
-#include "passes/module.h"
+#include "base/str.h"
+#include "passes/target.h"
 
 /* The row named NAME; null if there is none. "native": the best CPU row that this machine can
  * run. */

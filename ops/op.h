@@ -107,7 +107,6 @@ void op_attrs_print(StrBuf *b, OpKind op);
 /* ---- infer/infer.c ---- */
 
 Ctx *infer_ctx(Infer *in);
-Graph *infer_graph(Infer *in);
 Arena *infer_arena(Infer *in);
 /* Reports "node "NAME" (Op): ..."; returns false. */
 bool infer_error(Infer *in, Node *n, const char *fmt, ...) BASE_PRINTF(3, 4);

@@ -378,8 +378,9 @@ static dl_context *new_context(dl_model *m, uint32_t flags)
 	c->model = m;
 	c->own_bytes = bytes;
 	if (m->prog->n_strings) {
-		c->strings = strings_new(&(StringsMemory){m->opt.user, m->opt.alloc, m->opt.free},
-					 m->prog->strings, m->prog->n_strings);
+		c->strings = m->prog->string_table->create(
+			&(StringsMemory){m->opt.user, m->opt.alloc, m->opt.free}, m->prog->strings,
+			m->prog->n_strings);
 		if (!c->strings) {
 			rt_free(m, c, bytes);
 			return NULL;
@@ -440,7 +441,8 @@ void dl_rt_context_free(dl_context *c)
 		rt_free(m, c->region[i].p, c->region[i].bytes);
 	for (uint64_t i = 0; c->forms && i < n_forms(m->prog); i++)
 		rt_free(m, c->forms[i].p, c->forms[i].bytes);
-	strings_free(c->strings);
+	if (c->strings)
+		rt_strings(c)->free(c->strings);
 	if (!c->arena_borrowed)
 		rt_free(m, c->arena, c->arena_bytes);
 	c->head.magic = 0;

@@ -488,6 +488,11 @@ typedef const dl_api *(*dl_get_api_fn)(uint32_t abi_version);
 /* The strings of a run: see dl_program.strings. */
 typedef struct dl_strings dl_strings;
 
+/* The runtime's table of strings. Only a program that has strings refers to it, so the linker leaves
+ * it out of the others. */
+typedef struct dl_string_table dl_string_table;
+extern const dl_string_table dl_rt_strings;
+
 /* The arguments of a kernel: buffers, dims, where to report an index out of range, and the strings
  * for routines (dl_str_...). */
 typedef struct dl_kctx {
@@ -834,6 +839,8 @@ struct dl_program {
 	 * data: for `slice` of them in each thread, or for as many times the threads in all. */
 	int32_t slice_sym;
 	int64_t slice;
+	/* &dl_rt_strings if n_strings is not 0 */
+	const dl_string_table *string_table;
 };
 
 #define DL_IO_SHAPE_DATA 1u /* dl_io.flags; reserved: bind reads this input's data */

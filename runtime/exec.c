@@ -120,9 +120,9 @@ static int strings_fault(dl_exec *x, const char *nodes)
 	const char *what;
 	dl_str s;
 
-	if (strings_status(t) == DL_NOMEM)
+	if (rt_strings(x->ctx)->status(t) == DL_NOMEM)
 		return dl_fail(x, DL_NOMEM, "%.200s: no memory for its strings", nodes);
-	s = strings_refused(t, &what);
+	s = rt_strings(x->ctx)->refused(t, &what);
 	return dl_fail(x, DL_RUNTIME, "%.200s: \"%.*s\" %s", nodes, s.n < 100 ? (int)s.n : 100, s.p,
 		       what);
 }
@@ -182,8 +182,9 @@ int dl_launch(dl_exec *x, int32_t kernel, dl_kernel_fn fn, void *const *buf, con
 		rt_profile_add(profile, kernel, c->id, begin, rt_now(), rt_take_work(c));
 	if (__atomic_load_n(&c->fault, __ATOMIC_RELAXED))
 		return fault(x, c->fault - 1);
-	return c->strings && strings_status(c->strings) ? strings_fault(x, x->prog->kernels[kernel])
-							: DL_OK;
+	return c->strings && rt_strings(c)->status(c->strings)
+		       ? strings_fault(x, x->prog->kernels[kernel])
+		       : DL_OK;
 }
 
 int dl_iterate(dl_exec *x, const char *loop)

@@ -125,7 +125,7 @@ static int64_t *take_strings(dl_context *c, const char *name, int64_t *to, const
 				"input \"%.100s\": a string is null and has %llu bytes", name,
 				(unsigned long long)from->n);
 		else
-			*to = strings_intern(c->strings, from->p, from->n);
+			*to = rt_strings(c)->intern(c->strings, from->p, from->n);
 		return to + 1;
 	}
 	if (strides)
@@ -170,7 +170,7 @@ static int take_input(dl_context *c, int32_t i, dl_tensor *t)
 			       io->name, (long long)n);
 	if (n)
 		take_strings(c, io->name, r->p, from, t->rank, t->shape, t->strides);
-	if (strings_status(c->strings))
+	if (rt_strings(c)->status(c->strings))
 		dl_fail(&c->x, DL_NOMEM, "input \"%.100s\": no memory for its strings", io->name);
 	t->data = r->p;
 	t->strides = NULL;
@@ -394,7 +394,7 @@ static int take_inputs(dl_context *c, const dl_tensor *in, bool data)
 		if (dl_desc_in(d, i)->form != DL_TENSOR) {
 			if (take_value(c, dl_desc_in(d, i), &t, k, data))
 				return c->x.status;
-			if (c->strings && strings_status(c->strings))
+			if (c->strings && rt_strings(c)->status(c->strings))
 				return dl_fail(&c->x, DL_NOMEM,
 					       "input \"%.100s\": no memory for its strings",
 					       dl_desc_in(d, i)->name);
@@ -470,7 +470,7 @@ static int give_strings(dl_context *c, int32_t o, dl_tensor *t)
 	}
 	to = t->data;
 	for (int64_t i = 0; i < n; i++)
-		to[i] = strings_get(c->strings, ids[i]);
+		to[i] = rt_strings(c)->get(c->strings, ids[i]);
 	return DL_OK;
 }
 
@@ -615,7 +615,7 @@ static void give_outputs(dl_context *c, dl_tensor *out, bool infer)
 int rt_run(dl_context *c, const dl_tensor *in, int32_t n_in, dl_tensor *out, int32_t n_out)
 {
 	if (c->strings)
-		strings_begin(c->strings);
+		rt_strings(c)->begin(c->strings);
 	if (rt_check_arrays(c, in, n_in, out, n_out))
 		return c->x.status;
 	if (!c->forms)
@@ -641,7 +641,7 @@ int rt_infer(dl_context *c, const dl_tensor *in, int32_t n_in, dl_tensor *out, i
 	/* whose driver is asked where items are */
 	pushed = c->gpu && !rt_gpu_push(c->model);
 	if (c->strings)
-		strings_clear(c->strings);
+		rt_strings(c)->clear(c->strings);
 	take_inputs(c, in, false);
 	if (pushed)
 		rt_gpu_pop(c->model);

@@ -279,6 +279,10 @@ int rt_use_program(dl_model *m, const dl_program *p)
 			       RT_UPTO(dl_program, exec));
 
 	m->prog = &m->program;
+	if (!rc && m->prog->n_strings && !m->prog->string_table)
+		return rt_error(m, DL_ABI,
+				"load: the model has strings, and its code is of an older dlcc; "
+				"compile it again");
 	return rc;
 }
 

@@ -20,6 +20,7 @@
 #define RUNTIME_RT_H
 
 #define DLRT_GENERATED 1
+#include "runtime/cpu.h"
 #include "runtime/dlrt.h"
 
 #include <pthread.h>
@@ -132,6 +133,12 @@ struct dl_context {
 	dl_tensor *out;
 	uint8_t *out_set;
 };
+
+/* The routines on the table of strings of C, whose program has strings. */
+static inline const dl_string_table *rt_strings(const dl_context *c)
+{
+	return c->model->prog->string_table;
+}
 
 /* ---- model.c ---- */
 
@@ -405,7 +412,6 @@ void *rt_gpu_region(dl_context *c, int32_t s, int64_t bytes, int64_t keep);
 
 /* ---- cpu.c ---- */
 
-uint64_t rt_cpu_features(void);
 /* Saves the caller's floating point state and sets the default one, or with FLUSH the one that
  * takes subnormal numbers for zero; restores it. */
 uint64_t rt_fp_enter(bool flush);

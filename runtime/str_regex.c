@@ -18,6 +18,7 @@
  * a set of n ranges takes log(n) steps. A
  * byte that is not UTF-8 matches nothing.
  */
+#define DLRT_GENERATED 1
 #include "runtime/strtable.h"
 
 #include <stdlib.h>
@@ -965,4 +966,42 @@ bool regex_matches(dl_strings *t, const Regex *r, dl_str s)
 	yes = follow(r, &now, &next, s);
 	strings_release(t, memory, 2 * each);
 	return yes;
+}
+
+/* ---- The routine ---- */
+
+/* The pattern of a constant. */
+typedef struct Pattern {
+	StringsKept kept;
+	Regex *regex; /* null: the text is not a pattern */
+} Pattern;
+
+static void free_pattern(dl_strings *t, StringsKept *k)
+{
+	Pattern *p = (Pattern *)k;
+
+	regex_free(t, p->regex);
+	strings_release(t, p, sizeof(*p));
+}
+
+/* Null if there is no memory. */
+static StringsKept *make_pattern(dl_strings *t, int64_t id)
+{
+	Pattern *p = strings_alloc(t, sizeof(*p));
+	const char *why = NULL;
+
+	if (!p)
+		return NULL;
+	*p = (Pattern){{.free = free_pattern}, regex_new(t, strings_get(t, id), &why)};
+	if (p->regex || why)
+		return &p->kept;
+	strings_release(t, p, sizeof(*p));
+	return NULL;
+}
+
+_Bool dl_str_matches(dl_strings *t, int64_t s, int64_t pattern)
+{
+	const Pattern *p = (const Pattern *)strings_keep(t, pattern, make_pattern);
+
+	return p && p->regex && regex_matches(t, p->regex, strings_get(t, s));
 }

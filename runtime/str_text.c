@@ -285,12 +285,3 @@ int64_t dl_str_upper(dl_strings *t, int64_t s)
 {
 	return with_case(t, s, str_upper_code);
 }
-
-/* ---- Patterns ---- */
-
-_Bool dl_str_matches(dl_strings *t, int64_t s, int64_t pattern)
-{
-	const Regex *r = strings_regex(t, pattern);
-
-	return r && regex_matches(t, r, strings_get(t, s));
-}

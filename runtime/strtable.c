@@ -12,6 +12,7 @@
  * bytes, so n of them take time linear in n and in their bytes. No result depends on the key: ids
  * are given in the order of insertion, and the hash table is never walked.
  */
+#define DLRT_GENERATED 1
 #include "runtime/strtable.h"
 #include "runtime/siphash.h"
 
@@ -40,13 +41,6 @@ typedef struct StringChunk {
 
 enum { SEGMENTS = 48, FIRST_SEGMENT = 64, CHUNK_BYTES = 4096 };
 
-/* A compiled pattern; null: the text is not a pattern. */
-typedef struct PatternEntry {
-	struct PatternEntry *next;
-	int64_t id;
-	Regex *regex;
-} PatternEntry;
-
 struct dl_strings {
 	StringsMemory memory;
 	pthread_mutex_t lock;
@@ -60,7 +54,7 @@ struct dl_strings {
 	/* the bytes of this run's strings, and of the run's before; `at` is where the next goes */
 	StringChunk *chunk[2], *at;
 	int now;
-	struct PatternEntry *_Atomic patterns;
+	StringsKept *_Atomic kept;
 	_Atomic int status;
 	int64_t refused; /* with status DL_RUNTIME */
 	const char *why;
@@ -308,10 +302,9 @@ void strings_free(dl_strings *t)
 			next = c->next;
 			strings_release(t, c, sizeof(*c) + c->room);
 		}
-	for (PatternEntry *e = t->patterns, *next; e; e = next) {
-		next = e->next;
-		regex_free(t, e->regex);
-		strings_release(t, e, sizeof(*e));
+	for (StringsKept *k = t->kept, *next; k; k = next) {
+		next = k->next;
+		k->free(t, k);
 	}
 	strings_release(t, t->slot, sizeof(*t->slot) * t->nslots);
 	pthread_mutex_destroy(&t->lock);
@@ -375,42 +368,40 @@ dl_str strings_get(const dl_strings *t, int64_t id)
 	return entry(t, id)->s;
 }
 
-static const PatternEntry *find_pattern(dl_strings *t, int64_t id)
+static StringsKept *find_kept(dl_strings *t, int64_t id)
 {
-	const PatternEntry *e = atomic_load_explicit(&t->patterns, memory_order_acquire);
+	StringsKept *k = atomic_load_explicit(&t->kept, memory_order_acquire);
 
-	while (e && e->id != id)
-		e = e->next;
-	return e;
+	while (k && k->id != id)
+		k = k->next;
+	return k;
 }
 
-/* Adds the compiled pattern to those of T; null, and nothing is added, if there is no memory. */
-static const PatternEntry *add_pattern(dl_strings *t, int64_t id)
+const StringsKept *strings_keep(dl_strings *t, int64_t id,
+				StringsKept *(*make)(dl_strings *t, int64_t id))
 {
-	PatternEntry *e = strings_alloc(t, sizeof(*e));
-	const char *why = NULL;
+	StringsKept *k = find_kept(t, id);
 
-	if (!e)
-		return NULL;
-	*e = (PatternEntry){t->patterns, id, regex_new(t, strings_get(t, id), &why)};
-	if (!e->regex && !why) {
-		strings_release(t, e, sizeof(*e));
-		return NULL;
-	}
-	atomic_store_explicit(&t->patterns, e, memory_order_release);
-	return e;
-}
-
-const Regex *strings_regex(dl_strings *t, int64_t id)
-{
-	const PatternEntry *e = find_pattern(t, id);
-
-	if (e)
-		return e->regex;
+	if (k)
+		return k;
 	pthread_mutex_lock(&t->lock);
-	e = find_pattern(t, id);
-	if (!e)
-		e = add_pattern(t, id);
+	k = find_kept(t, id);
+	if (!k && (k = make(t, id))) {
+		k->id = id;
+		k->next = t->kept;
+		atomic_store_explicit(&t->kept, k, memory_order_release);
+	}
 	pthread_mutex_unlock(&t->lock);
-	return e ? e->regex : NULL;
+	return k;
 }
+
+const dl_string_table dl_rt_strings = {
+	.create = strings_new,
+	.free = strings_free,
+	.begin = strings_begin,
+	.intern = strings_intern,
+	.status = strings_status,
+	.refused = strings_refused,
+	.clear = strings_clear,
+	.get = strings_get,
+};

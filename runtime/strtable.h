@@ -54,11 +54,30 @@ dl_str strings_get(const dl_strings *t, int64_t id);
 void *strings_alloc(dl_strings *t, uint64_t bytes);
 void strings_release(dl_strings *t, void *p, uint64_t bytes);
 
-typedef struct Regex Regex;
+/* What a routine computes once for a constant of the table, which frees it at its end. */
+typedef struct StringsKept {
+	struct StringsKept *next;
+	int64_t id;
+	void (*free)(dl_strings *t, struct StringsKept *k);
+} StringsKept;
 
-/* The compiled pattern with this id, a constant of the table, which keeps it: compiled where it is
- * used first. Null if there is no memory, or the pattern is none. */
-const Regex *strings_regex(dl_strings *t, int64_t pattern);
+/* What is kept for the constant ID: MAKE's result when it is used first, which it allocates and
+ * whose member `free` it sets. Null if MAKE gave null. */
+const StringsKept *strings_keep(dl_strings *t, int64_t id,
+				StringsKept *(*make)(dl_strings *t, int64_t id));
+
+/* The functions above that the runtime calls, for a program that has strings
+ * (dl_program.string_table). */
+struct dl_string_table {
+	dl_strings *(*create)(const StringsMemory *memory, const dl_str *constant, int64_t n);
+	void (*free)(dl_strings *t);
+	void (*begin)(dl_strings *t);
+	int64_t (*intern)(dl_strings *t, const char *p, uint64_t n);
+	int (*status)(const dl_strings *t);
+	dl_str (*refused)(const dl_strings *t, const char **what);
+	void (*clear)(dl_strings *t);
+	dl_str (*get)(const dl_strings *t, int64_t id);
+};
 
 /* ---- str_text.c ---- */
 
@@ -70,6 +89,8 @@ uint32_t str_lower_code(uint32_t c);
 uint32_t str_upper_code(uint32_t c);
 
 /* ---- str_regex.c ---- */
+
+typedef struct Regex Regex;
 
 /* Compiles the pattern, with memory of T. Null: there is no memory, or *WHY says what is wrong. */
 Regex *regex_new(dl_strings *t, dl_str pattern, const char **why);

@@ -26,7 +26,7 @@ STRINGS = "runtime/strtable.h"  # the table and the routines: the interpreter an
 SIZES = "runtime/dlrt.h"        # the arithmetic of sizes in 128 bits: likewise
 # The folders of passes/: each may include those before it. passes/module.h, which they share, is below them.
 PASSES = ("passes/forms", "passes/graph", "passes/kernel", "passes/layout", "passes/memory", "passes/poly", "passes/schedule")
-EXTRA = {"base": {"runtime/escape.h"}, "ir": {STRINGS, SIZES}, "ops": {STRINGS}, "codegen": {"runtime/hash.h", STRINGS},
+EXTRA = {"base": {"runtime/escape.h"}, "ir": {STRINGS, SIZES}, "ops": {STRINGS}, "codegen": {"runtime/hash.h", "runtime/cpu.h", STRINGS},
          "passes": {"runtime/vector.h"}, "frontend": {"runtime/hash.h", STRINGS}}
 OPS_PUBLIC = {"ops/op.h"}         # the only file of ops/ that other folders may include
 LLVM = {"codegen/nvptx/llvm.c"}  # may include LLVM

@@ -83,8 +83,3 @@ void c_exprs(StrBuf *pre, StrBuf *out, Expr *const *e, int n, const CExprNames *
 				names->func(names->arg, (Inst)i, d ? CT_F64 : CT_F32);
 	arena_free(tmp);
 }
-
-void c_expr(StrBuf *pre, StrBuf *out, Expr *e, const CExprNames *names, int indent, int *ntemp)
-{
-	c_exprs(pre, out, &e, 1, names, indent, ntemp);
-}

@@ -6,6 +6,7 @@
  * loop.
  */
 #include "codegen/c/gen_c_impl.h"
+#include "codegen/c/text.h"
 
 const char *c_combine_lanes(GenC *g, Monoid red, CType ct, int lanes)
 {
@@ -56,33 +57,30 @@ static void put_function(GenC *g, StrBuf *b, const Lanes *l)
 {
 	const char *type = c_type(l->ct), *from = "part";
 	const int bytes = dtype_info[ctype_dtype(l->ct)].bits / 8;
+	StrBuf steps = {0};
 
-	strbuf_printf(b, "static inline %s %s(%s *part)\n{\n#if defined(__clang__)\n", type,
-		      c_combine_lanes(g, l->red, l->ct, l->lanes), type);
 	for (int n = l->lanes / 2; n > 1; n /= 2) {
-		strbuf_printf(b,
+		strbuf_printf(&steps,
 			      "\ttypedef %s v%d __attribute__((vector_size(%d)));\n"
 			      "\tv%d a%d, b%d;\n"
 			      "\t__builtin_memcpy(&a%d, %s, sizeof a%d);\n"
 			      "\t__builtin_memcpy(&b%d, %s + %d, sizeof b%d);\n",
 			      type, n, n * bytes, n, n, n, n, from, n, n, from, n, n);
-		put_step(b, l, n);
+		put_step(&steps, l, n);
 		from = arena_printf(g->arena, "(const %s *)&r%d", type, n);
 	}
-	strbuf_printf(b, "\treturn %s;\n",
-		      l->lanes > 2 ? combined(g, l, "r2[0]", "r2[1]")
-				   : combined(g, l, "part[0]", "part[1]"));
-	strbuf_printf(b,
-		      "#else\n"
-		      "\tDL_UNROLL\n"
-		      "\tfor (int half = %d; half > 0; half /= 2) {\n"
-		      "\t\tDL_IVDEP\n"
-		      "\t\tfor (int lane = 0; lane < half; lane++)\n"
-		      "\t\t\tpart[lane] = %s;\n"
-		      "\t}\n"
-		      "\treturn part[0];\n"
-		      "#endif\n}\n\n",
-		      l->lanes / 2, combined(g, l, "part[lane]", "part[lane + half]"));
+	strbuf_puts(b, c_text(g->arena, "lanes",
+			      C_WORDS({"TYPE", type, 0},
+				      {"NAME", c_combine_lanes(g, l->red, l->ct, l->lanes), 0},
+				      {"STEPS", strbuf_str(&steps), 0},
+				      {"LAST",
+				       l->lanes > 2 ? combined(g, l, "r2[0]", "r2[1]")
+						    : combined(g, l, "part[0]", "part[1]"),
+				       0},
+				      {"HALF", NULL, l->lanes / 2},
+				      {"COMBINED",
+				       combined(g, l, "part[lane]", "part[lane + half]"), 0})));
+	strbuf_free(&steps);
 }
 
 void c_lanes_functions(GenC *g, StrBuf *b)

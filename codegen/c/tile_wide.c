@@ -8,6 +8,7 @@
 #include "codegen/c/tile.h"
 
 #include "codegen/c/gen_c_impl.h"
+#include "codegen/c/text.h"
 #include "codegen/targets.h"
 
 #include <string.h>
@@ -36,64 +37,37 @@ const char *c_tile_wide(const GenC *g, const Tile *t)
 			    c_tile_lanes(g, t));
 }
 
-/* The elements of an f16 with the largest exponent are infinities and NaN; those with the least
- * one are multiples of 2^-24, which is right where subnormal floats count as zero, too. */
-static void put_portable(StrBuf *b, int lanes)
+/* The statements of the function for T; WORDS are those of the parts. */
+static const char *body(const GenC *g, const Tile *t, const CWord *words)
 {
-	strbuf_printf(
-		b,
-		"\ttypedef int32_t ints __attribute__((vector_size(%d)));\n"
-		"\tconst words h = __builtin_convertvector(*(const halfs *)p, words), e = h & 0x7c00;\n"
-		"\tconst words normal = ((h & 0x7fff) << 13) + (112u << 23) + ((words)(e == 0x7c00) & (112u << 23));\n"
-		"\tconst words small = (words)(__builtin_convertvector((ints)(h & 0x3ff), floats) * 0x1p-24f);\n"
-		"\tconst words is_small = (words)(e == 0);\n\n"
-		"\treturn (floats)((normal & ~is_small) | (small & is_small) | (h & 0x8000) << 16);\n",
-		lanes * 4);
-}
+	const char *portable;
 
-static void put_body(const GenC *g, StrBuf *b, DType narrow, int lanes)
-{
-	if (narrow == DT_BF16) {
-		strbuf_puts(
-			b,
-			"\treturn (floats)(__builtin_convertvector(*(const halfs *)p, words) << 16);\n");
-		return;
-	}
-	if (!g->target->f16) {
-		put_portable(b, lanes);
-		return;
-	}
-	strbuf_puts(b, "#ifndef DL_PORTABLE_HALF\n");
-	if (target_is_x86(g->target))
-		strbuf_printf(
-			b,
-			"\tfloats v;\n\n\t__asm__(\"vcvtph2ps %%1, %%0\" : \"=%s\"(v) : \"m\"(*(const halfs *)p));\n\treturn v;\n",
-			lanes * 4 == 64 ? "v" : "x");
-	else
-		strbuf_printf(
-			b,
-			"\ttypedef _Float16 numbers __attribute__((vector_size(%d), aligned(2), may_alias));\n\n"
-			"\treturn __builtin_convertvector(*(const numbers *)p, floats);\n",
-			lanes * 2);
-	strbuf_puts(b, "#else\n");
-	put_portable(b, lanes);
-	strbuf_puts(b, "#endif\n");
+	if (narrow_type(t) == DT_BF16)
+		return c_text(g->arena, "wide, bf16", NULL);
+	portable = c_text(g->arena, "wide, f16 in integers", words);
+	if (!g->target->f16)
+		return portable;
+	return arena_printf(g->arena, "#ifndef DL_PORTABLE_HALF\n%s#else\n%s#endif\n",
+			    c_text(g->arena,
+				   target_is_x86(g->target) ? "wide, f16 by an instruction of x86"
+							    : "wide, f16 by an instruction of Arm",
+				   words),
+			    portable);
 }
 
 static void put_function(const GenC *g, StrBuf *b, const Tile *t, const char *name)
 {
 	const int lanes = c_tile_lanes(g, t);
+	CWord words[] = {{"NAME", name, 0},
+			 {"LANES", NULL, lanes},
+			 {"BYTES", NULL, lanes * 4},
+			 {"HALF_BYTES", NULL, lanes * 2},
+			 {"REGISTER", lanes * 4 == 64 ? "v" : "x", 0},
+			 {"BODY", "", 0},
+			 {NULL, NULL, 0}};
 
-	strbuf_printf(
-		b,
-		"typedef float floats_%d __attribute__((vector_size(%d), aligned(4), may_alias));\n"
-		"static inline __attribute__((always_inline)) floats_%d %s(const uint16_t *p)\n{\n"
-		"\ttypedef floats_%d floats;\n"
-		"\ttypedef uint16_t halfs __attribute__((vector_size(%d), aligned(2), may_alias));\n"
-		"\ttypedef uint32_t words __attribute__((vector_size(%d)));\n\n",
-		lanes, lanes * 4, lanes, name, lanes, lanes * 2, lanes * 4);
-	put_body(g, b, narrow_type(t), lanes);
-	strbuf_puts(b, "}\n\n");
+	words[5].text = body(g, t, words);
+	strbuf_puts(b, c_text(g->arena, "wide", words));
 }
 
 void c_tile_wide_functions(const GenC *g, StrBuf *b)

@@ -8,14 +8,13 @@
  */
 #include "codegen/c/transpose.h"
 
-#include "codegen/targets.h"
+#include "codegen/c/text.h"
 
 enum {
 	LANE_BYTES = 16,
 	/* Of a vector: with longer ones, squares would have more rows than most tensors. */
 	MOST_BYTES = 32,
-	MOST_ROWS = 16, /* so many vectors fit into registers */
-	LINE_BYTES = 64 /* of a cache line */
+	MOST_ROWS = 16 /* so many vectors fit into registers */
 };
 
 /* A square of ROWS vectors of elements of SIZE bytes, of which a lane has LANE. */
@@ -53,10 +52,14 @@ static void put_shuffle(const Square *q, int stage, int to, int a, int b, int st
 	strbuf_puts(q->b, ");\n");
 }
 
+/* Loads the rows, shuffles them, and stores them. */
 static void put_stages(const Square *q)
 {
 	int stage = 0;
 
+	for (int i = 0; i < q->rows; i++)
+		strbuf_printf(q->b, "\tconst row r0_%d = *(const row *)(from + %d * from_step);\n",
+			      i, i);
 	for (int step = 1; step < q->lane; step *= 2) {
 		stage++;
 		for (int i = 0; i < q->rows; i++) {
@@ -81,35 +84,16 @@ static void put_function(const GenC *g, StrBuf *b, int size)
 	const int most = g->target->vector_bytes < MOST_BYTES ? g->target->vector_bytes
 							      : MOST_BYTES,
 		  rows = most / size > MOST_ROWS ? MOST_ROWS : most / size;
-	const Square q = {b, rows, size, LANE_BYTES / size};
+	StrBuf shuffles = {0};
+	const Square q = {&shuffles, rows, size, LANE_BYTES / size};
 
-	strbuf_printf(
-		b,
-		"typedef uint%d_t transposed_%d __attribute__((may_alias));\n\n"
-		"static inline void transpose_square_%d(transposed_%d *to, int64_t to_step, const transposed_%d *from, int64_t from_step)\n{\n"
-		"\ttypedef uint%d_t row __attribute__((vector_size(%d), aligned(%d), may_alias));\n",
-		size * 8, size, size, size, size, size * 8, rows * size, size);
-	for (int i = 0; i < rows; i++)
-		strbuf_printf(b, "\tconst row r0_%d = *(const row *)(from + %d * from_step);\n", i,
-			      i);
 	put_stages(&q);
-	strbuf_printf(
-		b,
-		"}\n\n/* to[j * to_step + i] = from[i * from_step + j] for i < rows, j < columns, a cache line of i at a time. */\n"
-		"static DL_APART void transpose_%d(void *out, int64_t to_step, const void *in, int64_t from_step, int64_t rows, int64_t columns)\n{\n"
-		"\ttransposed_%d *to = out;\n\tconst transposed_%d *from = in;\n\n"
-		"\tfor (int64_t i0 = 0; i0 < rows; i0 += %d)\n"
-		"\t\tfor (int64_t j = 0; j < columns; j += %d)\n"
-		"\t\t\tfor (int64_t i = i0; i < rows && i < i0 + %d; i += %d) {\n"
-		"\t\t\t\tif (i + %d <= rows && j + %d <= columns) {\n"
-		"\t\t\t\t\ttranspose_square_%d(to + j * to_step + i, to_step, from + i * from_step + j, from_step);\n"
-		"\t\t\t\t\tcontinue;\n\t\t\t\t}\n"
-		"\t\t\t\tfor (int64_t y = j; y < columns && y < j + %d; y++)\n"
-		"\t\t\t\t\tfor (int64_t x = i; x < rows && x < i + %d; x++)\n"
-		"\t\t\t\t\t\tto[y * to_step + x] = from[x * from_step + y];\n"
-		"\t\t\t}\n}\n\n",
-		size, size, size, LINE_BYTES / size, rows, LINE_BYTES / size, rows, rows, rows,
-		size, rows, rows);
+	strbuf_puts(b, c_text(g->arena, "transpose",
+			      C_WORDS({"SIZE", NULL, size}, {"BITS", NULL, size * 8},
+				      {"ROWS", NULL, rows}, {"BYTES", NULL, rows * size},
+				      {"LINE", NULL, CACHE_LINE / size},
+				      {"SHUFFLES", strbuf_str(&shuffles), 0})));
+	strbuf_free(&shuffles);
 }
 
 const char *c_transpose(GenC *g, int size)

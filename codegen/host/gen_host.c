@@ -292,8 +292,10 @@ static void print_program(Host *h)
 	if (h->m->graph->takes.n || h->m->graph->gives.n)
 		strbuf_printf(h->b, "\t.shown = &%s,\n", host_own(h, "shown"));
 	if (h->strings)
-		strbuf_printf(h->b, "\t.strings = %s,\n\t.n_strings = %lld,\n",
-			      host_own(h, "strings"), (long long)h->strings);
+		strbuf_printf(
+			h->b,
+			"\t.strings = %s,\n\t.n_strings = %lld,\n\t.string_table = &dl_rt_strings,\n",
+			host_own(h, "strings"), (long long)h->strings);
 	if (h->m->graph->aliases.n)
 		strbuf_printf(h->b, "\t.aliases = %s,\n\t.n_aliases = %d,\n\t.n_more_sym = %d,\n",
 			      host_own(h, "aliases"), h->m->graph->aliases.n,

@@ -9,3 +9,4 @@
 EMBED(embed_scalar_h, "ir/expr/scalar.h");
 EMBED(embed_dlrt_h, "runtime/dlrt.h");
 EMBED(embed_scalar_ll, "ir/expr/scalar.ll");
+EMBED(embed_kernel_h, "codegen/c/kernel.h.in");

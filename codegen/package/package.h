@@ -47,7 +47,7 @@ bool package(Module *m, const PackageOpts *o);
 extern const char *const package_cflags[];
 /* Prints the begin of a C file that holds kernels and host stubs and includes dlrt.h. FLUSH: its
  * CPUs take subnormal results for zero. */
-void package_c_head(StrBuf *b, bool flush);
+void package_c_head(Arena *a, StrBuf *b, bool flush);
 
 /* ---- commands.c ---- */
 

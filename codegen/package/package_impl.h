@@ -59,10 +59,6 @@ typedef struct Pack {
 	WeightsKind kind;
 } Pack;
 
-/* ---- codegen/package/temp.c ---- */
-
-/* ---- codegen/package/commands.c ---- */
-
 /* ---- temp.c ---- */
 
 /* Reports "WHAT PATH" with the error of errno; returns false. */

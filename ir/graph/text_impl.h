@@ -67,10 +67,6 @@ static inline bool text_is_word(const char *s)
 	return true;
 }
 
-/* ---- Printing (ir/graph/graph_print.c) ---- */
-
-/* ---- Reading (ir/graph/text_read.c) ---- */
-
 /* ---- graph_print.c ---- */
 
 /* Prints a word as it is, and any other name quoted. */

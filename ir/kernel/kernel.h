@@ -178,7 +178,6 @@ Kernel *kernel_clone(Kernel *k, Arena *a);
 
 /* ---- kernel_print.c ---- */
 
-/* ---- Text ---- */
 void kernel_print(StrBuf *b, const Kernel *k);
 /* The names that kernel_print prints for K's iterators, by their number in K, in A. */
 const char **kernel_iter_names(const Kernel *k, Arena *a);

@@ -9,9 +9,12 @@
  * A value has one rank. Where the sides of an If whose condition is not known give results of
  * different ranks, what follows from the results becomes part of both sides:
  *
- *     %y = If(%c) {then: Squeeze(%x), else: %x}        %z = If(%c) {then:
- * Softmax(Relu(Squeeze(%x))), %z = Softmax(Relu(%y))                                        else:
- * Softmax(Relu(%x))}
+ *     %y = If(%c) {then: Squeeze(%x), else: %x}
+ *     %z = Softmax(Relu(%y))
+ *
+ * becomes
+ *
+ *     %z = If(%c) {then: Softmax(Relu(Squeeze(%x))), else: Softmax(Relu(%x))}
  */
 #include "ops/infer/control.h"
 #include "ops/infer/parts.h"

@@ -43,7 +43,7 @@ Node *control_bracket(Infer *in, Node *n, OpKind op, Value *const *args, int nin
  *
  *     LoopBuild b = loop_open(in, n, trip, init, ninit);   b.carried[k]: INIT[k] in an iteration
  *     ... nodes that compute NEXT[k], and what each iteration gives ...
- *     loop_close(&b, next, each, neach, reverse, last, all);
+ *     loop_close(&b, next, each, neach, reverse, count, last, all);
  *
  * TRIP is the number of iterations, not below 0, or null where a While ends the loop. B.iteration
  * is the number of the current iteration. A value that is carried keeps its type from iteration to

@@ -18,10 +18,6 @@ Ctx *infer_ctx(Infer *in)
 {
 	return in->ctx;
 }
-Graph *infer_graph(Infer *in)
-{
-	return in->graph;
-}
 Arena *infer_arena(Infer *in)
 {
 	return in->arena;

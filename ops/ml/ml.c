@@ -59,19 +59,6 @@ Value *ml_vector(Infer *in, Node *n, DType t, const double *v, int64_t count)
 	return expand_tensor(in, n, c);
 }
 
-Value *ml_floats(Infer *in, Node *n, const char *name, int64_t count)
-{
-	int have;
-	double *v = ml_numbers(in, n, name, &have);
-
-	if (v && have == count)
-		return ml_vector(in, n, DT_F32, v, count);
-	if (v)
-		infer_error(in, n, "attribute \"%s\" has %d entries, expected %lld", name, have,
-			    (long long)count);
-	return NULL;
-}
-
 /* ---- Operands ---- */
 
 DType ml_real(const Node *n)

@@ -12,8 +12,6 @@ double *ml_tensor(Infer *in, Node *n, const char *name, int *count);
 /* The numbers of the list NAME, or of the tensor NAME_as_tensor; none if N has neither. Null
  * after a diagnostic. */
 double *ml_numbers(Infer *in, Node *n, const char *name, int *count);
-/* The list of floats NAME, of COUNT entries, as a constant [COUNT]; null after a diagnostic. */
-Value *ml_floats(Infer *in, Node *n, const char *name, int64_t count);
 /* COUNT numbers as a constant of type T and shape [COUNT]. */
 Value *ml_vector(Infer *in, Node *n, DType t, const double *v, int64_t count);
 

@@ -172,10 +172,6 @@ typedef struct SetDims {
 	int n;
 } SetDims;
 
-/* ---- tree.c ---- */
-
-/* ---- relate.c ---- */
-
 /* ---- deps.c ---- */
 
 /* STRICT: the source must run before the sink. ALONE: they must not run at the same time. */
@@ -193,12 +189,6 @@ typedef struct Dep {
 	Expr *const *idx;
 	int nidx;
 } Dep;
-
-/* ---- values.c ---- */
-
-/* ---- trim.c ---- */
-
-/* ---- locals.c ---- */
 
 /* ---- poly.c ---- */
 

@@ -96,6 +96,27 @@ tensor 0 has 3 elements
 tensor 1 has 2 elements" ]
 }
 check "the functions of docs/c-api.md about strings, sequences, optionals and maps" forms
+string_code() { # artifact; prints which of the runtime's code for strings it has: the table, routines on text, patterns
+	nm "$1" >symbols && grep -q " rt_run$" symbols && grep -oE " (strings_|dl_str_|str_|regex_)" symbols | sort -u | tr -d "\n"
+}
+only_what_is_used() {
+	"$python" - <<-PY || return
+		import onnx, onnx.parser
+		head = '<ir_version: 10, opset_import: ["" : 21]>'
+		for name, text in {
+		    "moved": '(string[N] s) => (string[N] t) { t = Identity(s) }',
+		    "pattern": '(string[N] s) => (bool[N] t) { t = RegexFullMatch <pattern = "a+b"> (s) }',
+		}.items():
+		    onnx.save(onnx.parser.parse_model(head + name + text), name + ".onnx")
+	PY
+	for form in so a o; do
+		for m in cnn moved words pattern; do $dlcc $m.onnx -o $m.$form || return; done
+		[ "$(string_code cnn.$form)" = "" ] && [ "$(string_code moved.$form)" = " strings_" ] &&
+			[ "$(string_code words.$form)" = " dl_str_ str_ strings_" ] &&
+			[ "$(string_code pattern.$form)" = " dl_str_ regex_ str_ strings_" ] || return
+	done
+}
+check "the runtime's code for strings, where a model uses it" only_what_is_used
 for compiler in g++ clang++; do
 	if command -v $compiler >/dev/null; then check "the program of docs/c-api.md by $compiler" snippet "$compiler -std=c++17 -x c++"; else skipped=$((skipped + 1)); fi
 done

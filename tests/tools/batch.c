@@ -236,7 +236,7 @@ static bool write_c(Batch *b, const char *file, Child *const *c, int n)
 	size_t len;
 	bool ok;
 
-	package_c_head(&all, false);
+	package_c_head(b->arena, &all, false);
 	for (int i = 0; i < n; i++)
 		add_shared(b, &shared, read_file(b->arena, path_of(b, c[i]->name, "pre"), &len));
 	strbuf_puts(&all, strbuf_str(&shared));

@@ -15,8 +15,6 @@ enum { MOST_STEPS = 16 };
  * number. Each strategy chooses its own sizes. */
 int sched_gpu_steps(const Module *m, const Target *t, Kernel *k, SizeStep *step);
 
-/* ---- gemm.c: matrix products ---- */
-
 /* ---- gemm_variants.c ---- */
 
 /* sched_gpu_steps for matrix products. */

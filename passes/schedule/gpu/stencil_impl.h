@@ -58,8 +58,6 @@ typedef struct Begin {
 	bool whole; /* all of the run is inside the buffer */
 } Begin;
 
-/* ---- stencil.c: the tile ---- */
-
 /* ---- stencil_align.c ---- */
 
 /* Chooses how threads traverse input tile X, or the output. */

@@ -154,11 +154,6 @@ const Tensor **forms_feed(Arena *a, Diag *d, const char *dir, dl_strings *s, con
 
 /* ---- Giving ---- */
 
-int forms_results(const Graph *g)
-{
-	return g->gives.n ? g->gives.n : g->results.n;
-}
-
 int forms_first(const Graph *g, int o)
 {
 	int first = g->gives.n ? 0 : o;

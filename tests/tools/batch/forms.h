@@ -30,8 +30,6 @@ const Tensor **forms_feed(Arena *a, Diag *d, const char *dir, dl_strings *s, con
  * not fit; strings get ids of S. */
 const char *forms_take(Arena *a, dl_strings *s, const Type *t, const Array *v, const Tensor **to);
 
-/* The number of values that an application gets from G, an inferred graph. */
-int forms_results(const Graph *g);
 /* The first result of G that stands for value O. */
 int forms_first(const Graph *g, int o);
 /* The type of value O, null for a tensor. */

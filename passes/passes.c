@@ -39,11 +39,12 @@ static void print_graph(StrBuf *b, Module *m, const char *node)
 	strbuf_free(&all);
 }
 
-/* The graph, and below it the forms of its kernels. */
+/* The graph, in which nodes say what their kernels are. */
 static void print_forms(StrBuf *b, Module *m, const char *node)
 {
+	forms_state(m);
 	print_graph(b, m, node);
-	forms_print(b, m, node);
+	forms_unstate(m);
 }
 
 bool kernel_serves(const Kernel *k, const char *node)
@@ -129,6 +130,8 @@ bool passes_run(Module *m, PassId from, PassId to, const PassHook *hook)
 {
 	Diag *diag = m->ctx->diag;
 
+	if (!forms_check_stated(m))
+		return false;
 	for (const Pass *p = &pass_table[from]; p <= &pass_table[to]; p++) {
 		const int errors = diag->errors;
 		bool ok;

@@ -203,12 +203,6 @@ typedef struct ResultAccuracy {
 	const char *by; /* the result whose elements have the same order, and their values; or null */
 } ResultAccuracy;
 
-/* What the text of a graph says that the kernel of NODE is (passes/forms/form.h). */
-typedef struct StatedForm {
-	Node *node;
-	const char *form;
-} StatedForm;
-
 struct Graph {
 	Ctx *ctx;
 	Arena *arena;
@@ -225,7 +219,6 @@ struct Graph {
 	int nvalues, nnodes;     /* next free ids */
 	const char *file;        /* the model's file, for messages */
 	int opset;               /* the newest that the model has nodes of; 0: it is not ONNX */
-	VEC(StatedForm) stated; /* the pass `forms` checks them */
 };
 
 Graph *graph_new(Ctx *c, Arena *a, const char *name);
@@ -250,6 +243,9 @@ Node *node_new(Graph *g, OpKind op, Value *const *in, int nin, int nout, Node *b
 /* An int that any node may have: not 0 where the model allows that rows which are multiplied by
  * narrow weights are quantised to bytes (passes/kernel/quantise_activations.c). */
 #define ATTR_BYTE_ROWS "byte_rows"
+/* A string that the node of a kernel has in a text that --dump-ir=forms printed: what the kernel is
+ * (passes/forms/form.h). */
+#define ATTR_FORM "form"
 
 /* Null, or what is wrong with COUNT operands or results, as WHAT calls them, where LEAST to MOST
  * are expected (below 0: any number more): "has 1 operands, expected at least 2". */

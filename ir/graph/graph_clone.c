@@ -89,9 +89,6 @@ static void clone_lists(const GraphCloner *c)
 		vec_push(to->arena, &to->facts, g->facts.at[i]);
 	for (int i = 0; i < g->aliases.n; i++)
 		vec_push(to->arena, &to->aliases, g->aliases.at[i]);
-	for (int i = 0; i < g->stated.n; i++)
-		vec_push(to->arena, &to->stated,
-			 ((StatedForm){c->node[g->stated.at[i].node->id], g->stated.at[i].form}));
 	/* Accuracy.unordered stays a node of G: `infer` alone compares it with others. */
 	for (int i = 0; i < g->accuracy.n; i++)
 		vec_push(to->arena, &to->accuracy, g->accuracy.at[i]);

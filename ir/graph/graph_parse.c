@@ -776,22 +776,6 @@ static Graph *read_graph(GraphText *r, const Graph *around)
 	return ok ? g : NULL;
 }
 
-/* form %value = "...": what the kernel that makes the value is. */
-static bool read_stated(GraphText *r, Graph *g)
-{
-	StatedForm f = {0};
-	const char *label = read_label(r);
-	const Value *v = label ? find_value(r, g, label, r->line) : NULL;
-
-	if (!v || !text_want(r, "=") || !(f.form = text_string(r)))
-		return false;
-	f.node = v->def;
-	if (!f.node)
-		return text_fault(r, r->line, "an input has no form");
-	vec_push(r->arena, &g->stated, f);
-	return true;
-}
-
 static bool resolve_symbols(GraphText *r, Graph *g)
 {
 	for (int i = 0; i < r->pending.n; i++) {
@@ -830,10 +814,7 @@ Graph *graph_parse(Ctx *c, Arena *a, const char *text, const char *file)
 		g = read_graph(&r, NULL);
 	else
 		r.failed = true;
-	while (g && text_take_word(&r, "form"))
-		if (!read_stated(&r, g))
-			break;
-	if (g && !r.failed && text_peek(&r))
+	if (g && text_peek(&r))
 		text_fail(&r, "the end of the file");
 	if (g && !r.failed)
 		resolve_symbols(&r, g);

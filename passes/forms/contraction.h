@@ -53,7 +53,8 @@ typedef enum FormKind {
 	FORM_ORDER,       /* anything else */
 	FORM_KINDS
 } FormKind;
-/* What statements FIRST..LAST of K are. Attention counts as FORM_ORDER here: only form_of knows. */
+/* What statements FIRST..LAST of K are. An attention is FORM_ORDER here: form_of (passes/forms/form.h)
+ * tells the two apart. */
 FormKind stmts_kind(Kernel *k, int first, int last);
 /* The same of all statements of K. */
 FormKind kernel_kind(Kernel *k);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The form of a kernel: what it is by the access relations of its statements alone, whatever
- * operators they came from. Layouts and schedules read forms and recognise nothing themselves.
+ * operators they came from. Layouts and schedules ask here and do not match statements themselves.
  *
  * Passes before `fuse` ask for the form of a statement, or of a kernel that they would make. From
  * the pass `forms` on, every kernel has its form in a side array of the module. A pass that makes
@@ -50,11 +50,15 @@ void form_changed(Module *m, const Node *n);
 /* All kernels may have changed. */
 void forms_changed(Module *m);
 
-/* Appends F, the form of K, with the names that the text of K has: "contraction g(b) m(i) n(j) k(c), A slides, B weights, ...". */
+/* Appends F, the form of K, with the names that the text of K has. What depends on the target follows a
+ * semicolon: "contraction g(b) m(i) n(j) k(c), A data slides, B weights; tiled, panels of 16". */
 void form_print(StrBuf *b, const Kernel *k, const Form *f);
-/* Appends a line form %result = "..." for each kernel of M that serves the ONNX node NODE; null: for
- * all. */
-void forms_print(StrBuf *b, Module *m, const char *node);
+/* Gives each node of a kernel its form as text (ATTR_FORM), for a dump; forms_unstate takes it away. */
+void forms_state(Module *m);
+void forms_unstate(Module *m);
+/* Where a node has such a text, from a dump that was read, what its kernel is must be so, apart from
+ * what depends on the target; else false after a diagnostic. Takes the texts away. */
+bool forms_check_stated(Module *m);
 /* Whether every form in the side array is that of its kernel; else false after a diagnostic that
  * names pass P. */
 bool forms_verify(Module *m, const char *p);

@@ -73,52 +73,62 @@ static bool may_be_weights(const Value *v)
 /* What is known of a value: nothing yet, or an answer. */
 enum { UNDECIDED, IS_WEIGHTS, IS_COMPUTED };
 
-static bool inputs_decided(const Module *m, const Node *n)
+/* What is known of value V. */
+static char *answer_of(Module *m, const Value *v)
 {
-	for (int i = 0; i < n->nin; i++)
-		if (node_in(n, i) && m->weights[node_in(n, i)->id] == UNDECIDED)
-			return false;
-	return true;
+	if (v->id >= m->nweights) {
+		const int n = 2 * m->graph->nvalues;
+		char *more = NEW_ARRAY(m->arena, n, char);
+
+		for (int i = 0; i < m->nweights; i++)
+			more[i] = m->weights[i];
+		m->weights = more;
+		m->nweights = n;
+	}
+	return &m->weights[v->id];
 }
 
+/* An operand of V's node of which nothing is known yet; null: none. */
+static Value *undecided_operand(Module *m, const Value *v)
+{
+	for (int i = 0; v->def && i < v->def->nin; i++) {
+		Value *x = node_in(v->def, i);
+
+		if (x && *answer_of(m, x) == UNDECIDED)
+			return x;
+	}
+	return NULL;
+}
+
+/* Decides about V, all of whose node's operands are decided. */
 static void decide(Module *m, const Value *v)
 {
 	bool yes = may_be_weights(v);
 
 	for (int i = 0; yes && i < v->def->nin; i++)
-		yes = !node_in(v->def, i) || m->weights[node_in(v->def, i)->id] == IS_WEIGHTS;
-	m->weights[v->id] = yes ? IS_WEIGHTS : IS_COMPUTED;
-}
-
-static void decide_node(Module *m, const Node *n)
-{
-	for (int i = 0; i < n->nout; i++)
-		if (n->out[i] && m->weights[n->out[i]->id] == UNDECIDED)
-			decide(m, n->out[i]);
+		yes = !node_in(v->def, i) || *answer_of(m, node_in(v->def, i)) == IS_WEIGHTS;
+	*answer_of(m, v) = yes ? IS_WEIGHTS : IS_COMPUTED;
 }
 
 bool value_is_weights(Module *m, const Value *v)
 {
-	const Graph *g = m->graph;
+	VEC(const Value *) waits = {0}; /* each waits for the next one */
+	Arena *tmp = NULL;
 
-	if (v->id >= m->nweights) {
-		char *more = NEW_ARRAY(m->arena, 2 * g->nvalues, char);
+	for (const Value *at = v; *answer_of(m, v) == UNDECIDED;) {
+		const Value *x = undecided_operand(m, at);
 
-		for (int i = 0; i < m->nweights; i++)
-			more[i] = m->weights[i];
-		m->weights = more;
-		m->nweights = 2 * g->nvalues;
-		for (int i = 0; i < g->inputs.n; i++)
-			m->weights[g->inputs.at[i]->id] = IS_COMPUTED;
+		if (x) {
+			tmp = tmp ? tmp : arena_new();
+			vec_push(tmp, &waits, at);
+			at = x;
+			continue;
+		}
+		decide(m, at);
+		at = waits.n ? waits.at[--waits.n] : v;
 	}
-	/* a pass that asks in the order of the nodes finds the operands decided; else one walk
-	 * decides all values */
-	if (v->def && m->weights[v->id] == UNDECIDED && !inputs_decided(m, v->def))
-		for (const Node *n = g->first; n; n = n->next)
-			decide_node(m, n);
-	if (m->weights[v->id] == UNDECIDED)
-		decide(m, v);
-	return m->weights[v->id] == IS_WEIGHTS;
+	arena_free(tmp);
+	return *answer_of(m, v) == IS_WEIGHTS;
 }
 
 bool node_is_weights(Module *m, const Node *n)

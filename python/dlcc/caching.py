@@ -213,6 +213,8 @@ def model_in(cache: Any, path: str, options: Sequence[str], make: Callable[[Sequ
                 with contextlib.suppress(OSError):  # a folder: the compiler refuses to replace it
                     os.unlink(library)
             make([f"--cache={folder}", "-o", library])
+            if not os.path.lexists(library):  # another process has removed it, or these options make no library
+                return None
             with contextlib.suppress(FileNotFoundError):  # the header; another process may have removed it
                 os.unlink(library[:-len("so")] + "h")
             if not _is_same(origin, path, options, before):

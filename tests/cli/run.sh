@@ -98,7 +98,7 @@ for program in dlcc dlcc-opt; do
 	done
 done
 try "dlcc-opt: a number" 2 "--rewrite-limit wants a number from 0 to 1048576" bounded.dl --rewrite-limit=x
-try "dlcc-opt: groups of weights" 2 "--weights-as=i4:7: a group is a multiple of 8 terms" bounded.dl --weights-as=i4:7
+try "dlcc-opt: groups of weights" 2 "--weights-as=i4:7: a group is a multiple of 8 terms, from 8 to 1048576" bounded.dl --weights-as=i4:7
 try "dlcc-opt: one target" 2 "--target=cpu:v3,v4: name one" bounded.dl --target=cpu:v3,v4
 dlcc=$build/bin/dlcc
 try "no limit of threads" 0 "" bounded.dl --threads=0 -O0 -o bounded.so
@@ -182,10 +182,13 @@ same "--caches f16" --caches-as=f16
 dlcc=$build/bin/dlcc-opt
 try "dlcc-opt: an old name" 0 "^  note: --int4=16 is now --weights-as=i4:16$" bounded.dl --int4=16
 dlcc=$build/bin/dlcc
-try "an old name's value" 2 "--weights-as=i4:12: a group is a multiple of 8 terms" cnn.onnx --int4=12 -o m.so
+try "an old name's value" 2 "--weights-as=i4:12: a group is a multiple of 8 terms, from 8 to 1048576" cnn.onnx --int4=12 -o m.so
 for wrong in i4: i4:0 i4:x i8:32 f32 ""; do try "no format of weights: $wrong" 2 "--weights-as(=| wants)" cnn.onnx "--weights-as=$wrong" -o m.so; done
-try "no format of activations" 2 "--activations-as=f16: it is i8 or bf16" cnn.onnx --activations-as=f16 -o m.so
-try "no format of caches" 2 "--caches-as=f8: it is f16, bf16 or i8" cnn.onnx --caches-as=f8 -o m.so
+try "no format of activations" 2 "--activations-as=f16: write i8 or bf16" cnn.onnx --activations-as=f16 -o m.so
+try "two formats of caches" 2 "--caches-as i8: an earlier --caches-as says otherwise" cnn.onnx --caches-as=f16 --caches-as=i8 -o m.so
+try "two groups" 2 "--weights-as i4: an earlier --weights-as says otherwise" cnn.onnx --weights-as=i4:64 --weights-as=i4 -o m.so
+try "a group that is no number" 2 "a group is a multiple of 8 terms" cnn.onnx --weights-as=i4:+32 -o m.so
+try "no format of caches" 2 "--caches-as=f8: write f16, bf16 or i8" cnn.onnx --caches-as=f8 -o m.so
 try "groups of two sizes" 0 "i4 in groups of 64," cnn.onnx --weights-as=i4 --weights-as=i4:64 -O0 -o m.c
 
 try "nothing" 2 "no model"

@@ -202,17 +202,17 @@ bool set_weights(Cli *c, const Option *o, const char *v)
 	static const DType types[] = {DT_I4, DT_I8, DT_BF16, DT_F16, DT_NONE};
 	const size_t n = strcspn(v, ":");
 	const DType type = type_named(v, n, types);
+	int group = type == DT_I4 ? DEFAULT_GROUP : 0;
 
 	if (!type || (v[n] && type != DT_I4))
-		return value_error(c, o, v, "it is i4:GROUP, i4, i8, bf16 or f16");
-	if (c->weight_type && c->weight_type != type)
+		return value_error(c, o, v, "write i4:GROUP, i4, i8, bf16 or f16");
+	if (v[n] && (!isdigit((unsigned char)v[n + 1]) || !program_number(v + n + 1, &group) ||
+		     !group || group % 8))
+		return value_error(c, o, v, "a group is a multiple of 8 terms, from 8 to 1048576");
+	if (c->weight_type && (c->weight_type != type || c->weight_group != group))
 		return says_otherwise(c, o, v);
 	c->weight_type = type;
-	if (type == DT_I4 && !v[n] && !c->weight_group)
-		c->weight_group = DEFAULT_GROUP;
-	if (v[n] && (!program_number(v + n + 1, &c->weight_group) || !c->weight_group ||
-		     c->weight_group % 8))
-		return value_error(c, o, v, "a group is a multiple of 8 terms");
+	c->weight_group = group;
 	return true;
 }
 
@@ -223,11 +223,15 @@ bool set_activations(Cli *c, const Option *o, const char *v)
 
 	c->int8_activations = c->int8_activations || type == DT_I8;
 	c->bf16_activations = c->bf16_activations || type == DT_BF16;
-	return type || value_error(c, o, v, "it is i8 or bf16");
+	return type || value_error(c, o, v, "write i8 or bf16");
 }
 
 bool set_caches(Cli *c, const Option *o, const char *v)
 {
-	c->caches = caches_type(v);
-	return c->caches || value_error(c, o, v, "it is f16, bf16 or i8");
+	const DType type = caches_type(v), earlier = c->caches;
+
+	if (!type)
+		return value_error(c, o, v, "write f16, bf16 or i8");
+	c->caches = type;
+	return !earlier || earlier == type || says_otherwise(c, o, v);
 }

@@ -41,7 +41,7 @@ static Decision *decide(const Target *t, Kernel *k, const Form *f)
 {
 	Decision *d = NEW(k->arena, Decision);
 
-	for (int s = first_strategy(f); s < STRATEGY_COUNT; s++) {
+	for (int s = (int)first_strategy(f); s < STRATEGY_COUNT; s++) {
 		*d = (Decision){.strategy = (Strategy)s};
 		if (strategy_table[s].choose(t, k, d))
 			break;

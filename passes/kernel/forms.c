@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * forms: finds the form of every kernel (passes/forms/form.h), which layouts, schedules and
- * --explain read. Where the graph was read from a text that states forms, as --dump-ir=forms prints
- * them, each must be what its kernel is.
+ * --explain read. If the graph was read from a text with forms, as --dump-ir=forms prints them,
+ * each must match its kernel.
  */
 #include "passes/forms/form.h"
 
-/* The form that the text stated for N must be that of its kernel. */
+/* The form that the text states for N must match N's kernel. */
 static bool check_stated(Module *m, Node *n, const char *stated)
 {
 	StrBuf is = {0};
 	bool ok;
 
 	if (!node_kernel(n))
-		return diag_error(m->ctx->diag, node_diag(n), "it has a form, but no kernel");
+		return diag_error(m->ctx->diag, node_diag(n), "the text gives it a form, but it has no kernel");
 	form_print(&is, node_kernel(n), module_form(m, n));
 	ok = !strcmp(strbuf_str(&is), stated) ||
 	     diag_error(m->ctx->diag, node_diag(n),
-			"the text says that its kernel is \"%s\", but it is \"%s\"", stated,
+			"the text says that the form of its kernel is \"%s\", but it is \"%s\"", stated,
 			strbuf_str(&is));
 	strbuf_free(&is);
 	return ok;

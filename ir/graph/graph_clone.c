@@ -92,7 +92,7 @@ static void clone_lists(const GraphCloner *c)
 	for (int i = 0; i < g->stated.n; i++)
 		vec_push(to->arena, &to->stated,
 			 ((StatedForm){c->node[g->stated.at[i].node->id], g->stated.at[i].form}));
-	/* Accuracy.unordered stays a node of G: `infer` alone compares it with others. */
+	/* Accuracy.unordered still names nodes of G: only `infer` compares it with other nodes. */
 	for (int i = 0; i < g->accuracy.n; i++)
 		vec_push(to->arena, &to->accuracy, g->accuracy.at[i]);
 }

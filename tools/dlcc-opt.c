@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * dlcc-opt: runs passes over a graph and prints it. For tests and for looking at what a pass does.
+ * dlcc-opt: runs passes over a graph and prints it, for tests and to inspect the effect of a pass.
  *
- *     dlcc-opt FILE.dl -p canon             infer runs first where types are not known
- *     dlcc-opt FILE.dl -p lower,sched       decide runs first where nothing is decided
- *     dlcc-opt model.onnx -p infer,canon --verify --rewrite-limit=3
+ *     dlcc-opt FILE.dl -p canon             infer runs first if types are not known
+ *     dlcc-opt FILE.dl -p lower,sched       decide runs first if nothing is decided dlcc-opt
+ *     model.onnx -p infer,canon --verify --rewrite-limit=3
  */
 #include "base/program.h"
 #include "base/sys.h"

@@ -104,7 +104,7 @@ static double now(void)
 	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
-/* What M is for, as "x86-64-v4" or "sm_90a, sm_80", to F. */
+/* Prints the processors that M is for, as "x86-64-v4" or "sm_90a, sm_80", to F. */
 static void name_targets(FILE *f, const Module *m)
 {
 	for (int t = 0; t < m->ntargets; t++)
@@ -158,7 +158,7 @@ static void print_time(double ms, const char *what)
 	fprintf(stderr, "%10.1f ms  %s\n", ms, what);
 }
 
-/* --verify: how many schedules were proved, and what that means. */
+/* --verify: prints the number of schedules that were proved, and what that means. */
 static void print_verified(const Cli *c, const Module *m)
 {
 	const Verified *v = &m->verified;
@@ -172,11 +172,11 @@ static void print_verified(const Cli *c, const Module *m)
 		v->proved, v->proved == 1 ? "" : "s", v->unproved, v->wrong, v->equal);
 }
 
-/* What the terminal and --time-passes show while passes run. */
+/* Settings for the terminal and --time-passes while passes run. */
 typedef struct Progress {
 	const Cli *c;
 	double since;  /* when the pass began */
-	bool verified; /* what --verify found is printed */
+	bool verified; /* --verify's findings are printed */
 } Progress;
 
 static void show_pass(void *arg, Module *m, const Pass *p, PassEvent e)
@@ -226,7 +226,7 @@ static void add_target(const Target **list, int *n, const Target *t)
 	for (int i = 0; i < *n; i++)
 		if (list[i] == t)
 			return;
-	/* Best first, as they are tried at load. */
+	/* Best first, the order in which they are tried at load. */
 	for (; at > 0 && list[at - 1] > t; at--)
 		list[at] = list[at - 1];
 	list[at] = t;
@@ -376,7 +376,7 @@ static bool emit(Cli *c, Module *m, double begin)
 	return package(m, &o);
 }
 
-/* PATH as a text in FOLDER names it: what lies in there by its name alone, so that both may move
+/* PATH as a text in FOLDER names it: a file in FOLDER by its name only, so that both can move
  * together. */
 static const char *seen_from(Arena *a, const char *folder, const char *path)
 {
@@ -463,7 +463,7 @@ static bool warn_unbounded(Cli *c, Module *m)
 	return ok;
 }
 
-/* The ONNX node of G that is called NAME, or, where PRINTED, that messages print as NAME; null:
+/* The ONNX node of G with this NAME, or, if PRINTED, the one that messages print as NAME; null:
  * none. */
 static const char *find_node(Arena *a, const Graph *g, const char *name, bool printed)
 {
@@ -485,7 +485,7 @@ static const char *find_node(Arena *a, const Graph *g, const char *name, bool pr
 	return found;
 }
 
-/* Makes --dump-node's argument, a name or what messages print for it, the name. False after a
+/* Converts --dump-node's argument, a name or its form in messages, to the name. False after a
  * diagnostic. */
 static bool check_node(Cli *c, Arena *a, const Graph *g)
 {
@@ -532,8 +532,8 @@ static bool plan_int8(Cli *c, Module *m)
 	return m->opt.quantise;
 }
 
-/* Makes what the output needs of M's graph, and, where there is code for GPUs beside, gives that
- * module a graph. */
+/* Runs the passes that the output needs on M's graph. If there is also code for GPUs, clones the
+ * graph for that module. */
 static bool make(Cli *c, Module *m)
 {
 	bool ok = m->graph && check_node(c, m->arena, m->graph) && bind_dims(c, m->ctx, m->graph);
@@ -582,7 +582,7 @@ static char *read_named(Cli *c, Arena *a, const char *option, const char *path)
 	return text;
 }
 
-/* What --tiles names; false after a diagnostic. */
+/* Reads the file of --tiles; false after a diagnostic. */
 static bool read_tiles(Cli *c, Arena *a, Options *o)
 {
 	o->tiles = read_named(c, a, "--tiles", c->tiles);
@@ -596,7 +596,7 @@ static bool is_cpu(const char *name)
 	return t && !t->gpu && strcmp(name, "native") != 0;
 }
 
-/* What --schedule names; false after a diagnostic. */
+/* Reads the file of --schedule; false after a diagnostic. */
 static bool read_schedule(Cli *c, Arena *a, Options *o)
 {
 	o->schedule = read_named(c, a, "--schedule", c->schedule);
@@ -625,7 +625,7 @@ static int compile(Cli *c)
 		arena_free(a);
 		return 1;
 	}
-	first = m.ntargets ? &m : &gpu; /* that which the warnings about the model are given for */
+	first = m.ntargets ? &m : &gpu; /* the module that reports the model's warnings */
 	m.mem = &none;
 	first->report = stdout;
 	first->ctx = m.ctx = ctx_new(&c->diag);

@@ -21,7 +21,7 @@ static const char help[] =
 	"  --noise R          the noise of the references, relative to their largest elements; default: what DIR/case.json\n"
 	"                     states, and where an output differs all the same, the noise is measured\n"
 	"  -i NAME=FILE       an input from a .npy or .pb file, or of strings, the lines of a .txt file; run once, and\n"
-	"                     print the outputs in short. Of a sequence: the whole value as a .pb file, or\n"
+	"                     print the outputs in short. For a sequence: the whole value as a .pb file, or\n"
 	"                     one -i for each tensor, and -i NAME= for none\n"
 	"  -o DIR             write them as DIR/NAME.npy instead; of a sequence as NAME.0.npy, NAME.1.npy, ...\n"
 	"  --bench            time runs, on random inputs, or those of --data or -i; prints one line of JSON\n"
@@ -31,7 +31,7 @@ static const char help[] =
 	"  --device D         cpu, cuda, cuda:N, or auto: a GPU where the model has code for one (default)\n"
 	"  --profile[=FILE]   print the kernels by time, those of --data or -i, else of random inputs;\n"
 	"                     write a Chrome trace to FILE\n"
-	"  --roof=GFLOPS,GBS  with --profile: what the machine can do at most, which kernels are compared with; default: on\n"
+	"  --roof=GFLOPS,GBS  with --profile: the machine's peak, with which kernels are compared; default: on\n"
 	"                     the CPU it is measured, in half a second\n"
 	"  --json             with --profile: the kernels as a line of JSON, all of them\n"
 	"  --weights FILE     the weights, where they are not with the model\n"
@@ -99,7 +99,7 @@ static bool add(List *l, const char *v)
 	return true;
 }
 
-/* V into its member of O; false where it is not what the option wants. */
+/* Stores V in its member of O; false if the option does not accept V. */
 static bool set(RunOptions *o, const Valued *x, const char *v)
 {
 	void *to = (char *)o + x->at;
@@ -144,8 +144,9 @@ static bool is_option(const Valued *x, char **argv, int *i, const char **v)
 	return true;
 }
 
-/* Whether an earlier option X has another value than V. Of NAME=VALUE only those of the same name
- * count. A name may contain =: two texts that are equal up to the last one are of one name. */
+/* Whether an earlier option X has another value than V. For NAME=VALUE, only options with the same
+ * name count. A name may contain =: two texts that are equal up to the last = have the same
+ * name. */
 static bool says_otherwise(const RunOptions *o, const Valued *x, const char *v)
 {
 	const char *eq = strrchr(v, '='), *single = o->single[x - valued];
@@ -235,7 +236,7 @@ static void note_dims(const RunOptions *o, const Session *s, const int64_t *v)
 
 		if (session_dim_of_inputs(s, i) && given_dim(o, y->name) < 0)
 			diag_note(s->diag,
-				  "no --dim says what \"%s\" is, so it is %" PRId64
+				  "no --dim sets \"%s\", so it is %" PRId64
 				  "; write --dim \"%s\"=VALUE",
 				  y->name, v[i], y->name);
 	}
@@ -251,7 +252,7 @@ static void unknown_dim(const Session *s, const char *text)
 			strbuf_printf(&b, "%s \"%s\"", b.n ? "," : "; it has",
 				      dl_desc_sym(s->desc, i)->name);
 	diag_error(s->diag, (DiagLoc){.file = s->path},
-		   "--dim %s: the model has no such dim of inputs%s", text,
+		   "--dim %s: the model's inputs have no such dim%s", text,
 		   b.n ? strbuf_str(&b) : "; all of its sizes are fixed");
 	strbuf_free(&b);
 }
@@ -307,7 +308,7 @@ static int32_t named_input(const Session *s, const char *text)
 	return found;
 }
 
-/* The files of -i for one input: several are the items of a value that is no tensor. */
+/* The files of -i for one input: several are the items of a value that is not a tensor. */
 typedef struct Paths {
 	const char **at;
 	int n;
@@ -323,7 +324,7 @@ static bool input_paths(const RunOptions *o, const Session *s, Paths *paths)
 		if (i < 0)
 			return diag_error(
 				s->diag, (DiagLoc){.file = s->path},
-				"-i %s: the model has no such input; --describe names all", text);
+				"-i %s: the model has no such input; --describe lists all", text);
 		path = text + strlen(session_in(s, i)->name) + 1;
 		if (session_in(s, i)->form == DL_TENSOR && p->n && strcmp(p->at[0], path))
 			return diag_error(s->diag, (DiagLoc){.file = s->path},
@@ -346,8 +347,8 @@ static bool read_tensor(const Session *s, const dl_io *io, const char *path, Arr
 	return true;
 }
 
-/* V, of input IO, from files of its tensors: a sequence or optional of those, or a map of two.
- * An empty path is no tensor. */
+/* Reads V, of input IO, from files of its tensors: a sequence or optional of tensors, or a map of
+ * two. An empty path means no tensor. */
 static bool read_items(const Session *s, const dl_io *io, const Paths *p, Array *v)
 {
 	*v = (Array){.name = io->name,
@@ -401,8 +402,8 @@ static bool inputs(const RunOptions *o, Session *s, Array *in)
 	return true;
 }
 
-/* The file of NAME, of output K: the name, with %HH for what a file's name cannot hold, as in
- * a%2Fb.npy. A name that is too long for a file is cut, and ends in % and K. */
+/* The file of NAME, of output K: the name, with %HH for characters that a file's name cannot have,
+ * as in a%2Fb.npy. A name that is too long for a file is cut, and ends in % and K. */
 static const char *output_path(const RunOptions *o, const Session *s, const char *name, int32_t k)
 {
 	enum { MOST = 200 };
@@ -467,8 +468,8 @@ static const Array *random_inputs(Session *s, const int64_t *v)
 	return rc ? NULL : in;
 }
 
-/* Times runs on the inputs of the run before, else on random ones; or only makes them, for the
- * profile. */
+/* Times runs on the inputs of the previous run, else on random ones; for the profile, only executes
+ * them. */
 static bool bench(const RunOptions *o, Session *s)
 {
 	const Array *given = s->given;
@@ -527,7 +528,7 @@ static bool weights_are_file(const RunOptions *o, const Session *s)
 	       diag_error(s->diag, (DiagLoc){.file = path}, "cannot be read: %s", open_error());
 }
 
-/* tools/ptxsim poses as the driver, and its times are those of an interpreter, or counts. */
+/* tools/ptxsim poses as the driver, and its times are counts, or times of an interpreter. */
 static void note_simulator(const Session *s)
 {
 	if (strstr(session_device(s), " ptxsim "))
@@ -539,8 +540,8 @@ static void note_simulator(const Session *s)
 /* Milliseconds for each bound: some rounds of the longest one, a pass over memory. */
 static const double ROOF_MS = 150;
 
-/* The bounds that are known before the model is loaded, so that the trace has them, too. Where a
- * GPU may be chosen, only those given are. */
+/* The bounds that are known before the model is loaded, so that the trace has them, too. If a GPU
+ * may be chosen, only given bounds. */
 static Roof roof_before(const RunOptions *o, const Session *s)
 {
 	const char *device = o->load.device;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bindings: what names mean in the text of a definition (ir/graph/definition.h) while it is read for one
- * node. A definition is generic, as a template is: `T` may be f32 for one node and f16 for another,
- * `K` the size 64 or B*S. The text is read once for each node, with these meanings, so what is read
- * is ordinary IR. The readers of types, sizes, expressions and attributes ask here for a name
- * before they give it their own meaning; while bindings are set, a size that is not bound is a
- * fault and makes no symbol.
+ * Bindings: the meanings of names in the text of a definition (ir/graph/definition.h) while it is
+ * read for one node. A definition is generic, like a template: `T` may be f32 for one node and f16
+ * for another, `K` the size 64 or B*S. The text is read once for each node, with these meanings, so
+ * the result is ordinary IR. The readers of types, sizes, expressions and attributes look a name up
+ * here first. While bindings are set, a size that is not bound is a fault rather than a new symbol.
  */
 #ifndef IR_DIM_BINDINGS_H
 #define IR_DIM_BINDINGS_H
@@ -65,7 +64,7 @@ const char *bound_file(const Ctx *c);
 Dim *bound_size(Ctx *c, const char *s, size_t n, const char **p);
 /* Reads "B..." at *P; null, with *P as it was, if no run comes next. */
 const BoundRun *bound_run(const Ctx *c, const char **p);
-/* The value of an attribute that is a number, as text; null if S is none. */
+/* The value of a numeric attribute, as text; null if S is not such an attribute. */
 const char *bound_number(const Ctx *c, const char *s, size_t n, bool *integer);
 /* The attribute called NAME; null if the definition has none. */
 const BoundAttr *bound_attr(const Ctx *c, const char *name);

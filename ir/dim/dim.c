@@ -19,7 +19,8 @@ struct DimTable {
 	VEC(Sym *) syms;
 	HashSlots dims, atoms, names;
 	Dim *few[SMALL_CONSTS]; /* the constants 0, 1, 2 ...; made on first use */
-	/* the symbol for dims beyond the limits, which are reported only once; null: none so far */
+	/* the symbol for dims beyond the limits, which are reported only once; null: not needed
+	 * yet */
 	Dim *too_complex;
 	int bounds_changed;
 };
@@ -250,7 +251,7 @@ Dim *dim_too_complex(Ctx *c)
 	return c->dims->too_complex = sym_fresh(c, "too_complex")->dim;
 }
 
-/* Copies the factors of a term for a dim that is kept; a single atom already has such an array. */
+/* Copies the factors of a term into a permanent dim; a single atom has such an array already. */
 static Factor *keep_factors(Ctx *c, const Term *t)
 {
 	const Atom *a = term_atom(t);

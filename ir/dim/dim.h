@@ -8,7 +8,7 @@
  *
  * Arithmetic is over the mathematical integers. A constant that would overflow becomes an opaque
  * term. Dims are evaluated in 128 bits, since the difference of two elements of an i64 tensor may
- * need more than 64, and what does not fit then is found, so a hostile model cannot wrap a size.
+ * need more than 64, and overflow of these is detected, so a hostile model cannot wrap a size.
  */
 #ifndef IR_DIM_DIM_H
 #define IR_DIM_DIM_H
@@ -21,9 +21,9 @@
 
 typedef struct Dim Dim;
 
-/* A symbol: an integer with a name whose value only run time knows. It follows from the shapes of
- * the inputs, or, with FROM_DATA, is an element of an integer tensor (a data-dependent size). A
- * graph says of which one (graph_source in ir/graph/graph.h). */
+/* A symbol: a named integer whose value is known only at run time. It follows from the shapes of
+ * the inputs, or, with FROM_DATA, is an element of an integer tensor (a data-dependent size).
+ * graph_source in ir/graph/graph.h says which element. */
 typedef struct Sym {
 	const char *name; /* interned, unique in the context */
 	int id;           /* dense in the context */
@@ -51,8 +51,8 @@ Dim *dim_const(Ctx *c, int64_t v);
 
 /* ---- dim_named.c ---- */
 
-/* Values of all symbols, by Sym.id, in A: WANT, or the nearest one that the symbol's bounds
- * allow; those that abbreviate a dim have the dim's value. */
+/* Values of all symbols, by Sym.id, in A: WANT, or the nearest value in the symbol's bounds;
+ * symbols that abbreviate a dim have the dim's value. */
 int64_t *syms_sample(Ctx *c, Arena *a, int64_t want);
 /* The value of D where each symbol is 1, or its lower bound if that is larger. False on overflow. */
 bool dim_least(Ctx *c, const Dim *d, int64_t *v);
@@ -60,8 +60,8 @@ bool dim_least(Ctx *c, const Dim *d, int64_t *v);
 /* Whether the value of S depends on the elements of a tensor, directly or through DEF. */
 bool sym_from_data(const Sym *s);
 bool dim_from_data(const Dim *d);     /* the value of D does */
-/* D itself if it is short, else a symbol that abbreviates it. Sizes known only at run time thus
- * stay short however often they are multiplied. The symbol is named after BASE. */
+/* D itself if it is short, else a symbol that abbreviates it. Products of sizes that are known only
+ * at run time thus remain short. The symbol is named after BASE. */
 Dim *dim_named(Ctx *c, Dim *d, const char *base);
 /* A symbol that abbreviates D, however short D is; D itself if it is a constant or a symbol. */
 Dim *dim_symbol(Ctx *c, Dim *d, const char *base);
@@ -108,8 +108,8 @@ bool dim_prove_lt(Ctx *c, Dim *a, Dim *b);
 /* Evaluates D at the symbol values SYM (indexed by Sym.id); null: D has no symbols. False if the
  * value does not fit. */
 bool dim_eval(const Dim *d, const int64_t *sym, int64_t *out);
-/* Replaces symbol id by TO[id], unless that is null. TO has N entries; symbols from id N on are
- * kept. */
+/* Replaces symbol id by TO[id], unless that is null. TO has N entries; symbols from id N onwards
+ * are unchanged. */
 Dim *dim_subst(Ctx *c, Dim *d, Dim *const *to, int n);
 /* D rebuilt: bounds that have become tighter since D was made may decide a min, max or floor. */
 Dim *dim_refresh(Ctx *c, Dim *d);
@@ -147,8 +147,8 @@ void *dim_walk(const Dim *d, const DimBuilder *b);
 
 /* ---- dim_text.c ---- */
 
-/* "B*S + 1", "floor(N + 1, 2)", "min(N, 64)": what dim_parse reads back to the same pointer.
- * Symbol names that are not identifiers are quoted as $"a.b". */
+/* Prints "B*S + 1", "floor(N + 1, 2)", "min(N, 64)"; dim_parse reads the text back as the same
+ * pointer. Symbol names that are not identifiers are quoted as $"a.b". */
 void dim_print(StrBuf *b, const Dim *d);
 /* Reads a dim at *P and advances *P past it; null, with *P at the fault, as a division by 0 is.
  * Makes symbols that are unknown. */

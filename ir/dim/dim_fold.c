@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Normal forms of floor, min and max. A rule that applies rewrites its operands and starts over; an
- * atom is made only when no rule applies. So rebuilding a dim from its own parts gives the same
- * dim.
+ * atom is made only when no rule applies. So rebuilding a dim from its parts gives the same dim.
  */
 #include "ir/dim/dim_impl.h"
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a dim is represented; for the ir/dim*.c files alone. A Dim is a sum of terms in descending
- * order. A term is a coefficient times powers of atoms, in the order of the atoms. An atom is a
- * symbol, or an opaque term over other dims. Terms are ordered by degree, then lexicographically:
- * multiplying by a term preserves the order, so multivariate division terminates. All orders are by
- * names and structure, never by address or age, so text that another context reads back gives the
- * same result.
+ * The representation of dims; only ir/dim*.c may include this. A Dim is a sum of terms in
+ * descending order. A term is a coefficient times powers of atoms, in the order of the atoms. An
+ * atom is a symbol, or an opaque term over other dims. Terms are ordered by degree, then
+ * lexicographically: multiplying by a term preserves the order, so multivariate division
+ * terminates. All orders are by names and structure, never by address or age, so another context
+ * that reads the text gets the same result.
  *
- * The size of a dim is limited (DIM_MAX_*). What would exceed the limits becomes an opaque term;
- * beyond that it is an error of the context's diagnostics. So a hostile model can exhaust neither
+ * The size of a dim is limited (DIM_MAX_*). A dim that would exceed the limits becomes an opaque
+ * term; if that is impossible, the context reports an error. So a hostile model can exhaust neither
  * time nor stack.
  */
 #ifndef IR_DIM_DIM_IMPL_H
@@ -90,7 +90,7 @@ int dim_cmp(const Dim *a, const Dim *b);
 /* The dim with the terms T, which are sorted, combined and nonzero. */
 Dim *dim_make(Ctx *c, const Term *t, int n);
 Dim *dim_from_term(Ctx *c, Term t);
-/* Makes an opaque term without trying any simplification but for one: without symbols, it is its
+/* Makes an opaque term without simplifying it, except that a term without symbols becomes its
  * value. */
 Dim *dim_atom(Ctx *c, AtomKind kind, Dim *const *arg, int n);
 
@@ -121,7 +121,7 @@ uint64_t int_gcd(uint64_t a, uint64_t b);
 
 /* ---- dim_bounds.c ---- */
 
-/* Bounds by interval arithmetic alone, without proofs. */
+/* Bounds from interval arithmetic, without proofs. */
 void dim_interval(const Dim *d, int64_t *lo, int64_t *hi);
 void atom_interval(const Atom *a, int64_t *lo, int64_t *hi);
 /* Tries to prove that D >= 0 for all values of the symbols within their bounds. */

@@ -9,7 +9,7 @@
 
 /* ---- Evaluation ---- */
 
-/* Sizes are computed as generated code computes them: in 128 bits, where what is too large is
+/* Sizes are computed as in generated code: in 128 bits, and values that are too large become
  * DL_WIDE_MAX. */
 static dl_wide wide_eval(const Dim *d, const int64_t *sym);
 
@@ -138,7 +138,7 @@ typedef struct SymList {
 	int n;
 } SymList;
 
-/* Adds the symbols of D; the list stays in the order of ids. */
+/* Adds the symbols of D; the list remains in the order of ids. */
 static void collect(const Dim *d, SymList *l)
 {
 	for (int i = 0; i < d->n; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads and prints dims; prints them as C, too. */
+/* Reads and prints dims, also as C. */
 #include "ir/dim/dim_impl.h"
 
 #include "ir/dim/bindings.h"

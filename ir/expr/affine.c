@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * i64 expressions as linear forms, the normal form in which ex_inst keeps them; the ranges of such
- * forms; and what follows from the ranges: affine views, guards that always hold, and simpler
- * quotients and remainders of flattened indices.
+ * forms; and the simplifications that ranges allow: affine views, guards that always hold, and
+ * simpler quotients and remainders of flattened indices.
  */
 #include "ir/expr/expr_impl.h"
 
@@ -344,7 +344,7 @@ Expr *ex_inside(ExprPool *p, Expr *a, Expr *n)
 	return ex_and(p, ex_op2(p, IN_ge, a, ex_int(p, CT_I64, 0)), ex_op2(p, IN_lt, a, n));
 }
 
-/* Has no pool to build a normal form in, so it walks the sums as they are. */
+/* Has no pool for a normal form, so it walks the sums directly. */
 static bool affine_add(Ctx *c, Expr *e, Dim *k, Affine *out)
 {
 	int64_t v;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Scalar expressions: what one point of a statement computes. An expression is a hash-consed DAG
- * over constants, iterators, dims, loads and instructions (ir/expr/insts.def, ir/expr/funcs.def), each of one
- * scalar type. Index expressions have type i64. The interpreter and the code for C and for PTX give
- * expressions the same meaning.
+ * Scalar expressions: the computation of one point of a statement. An expression is a hash-consed
+ * DAG over constants, iterators, dims, loads and instructions (ir/expr/insts.def,
+ * ir/expr/funcs.def), each of one scalar type. Index expressions have type i64. The interpreter and
+ * the code for C and for PTX give expressions the same meaning.
  *
  * Equal expressions of one pool are equal pointers. `select` is lazy: a load in the arm that is not
- * taken is not executed. Everything else is pure, so it may be evaluated or not.
+ * taken is not executed. Everything else is pure, so it may be evaluated even if the value is
+ * unused.
  */
 #ifndef IR_EXPR_EXPR_H
 #define IR_EXPR_EXPR_H
@@ -39,7 +40,7 @@ typedef enum InstRule {
 	RULE_BITCAST, /* (S) -> T of S's width */
 	RULE_ROUND,   /* (T) -> T, with an element type */
 	RULE_INDEX,   /* (i64, i64) -> i64, may fault */
-	RULE_FUNC,    /* (T, T...) -> T, f32 or f64: an expansion over the others */
+	RULE_FUNC,    /* (T, T...) -> T, f32 or f64: expanded to other instructions */
 	RULE_ROUTINE  /* the types of its row in ir/expr/routines.def; may refuse its operands */
 } InstRule;
 
@@ -48,8 +49,8 @@ typedef struct InstInfo {
 	int nargs;
 	InstRule rule;
 	const char *c; /* C pattern; null for a function and a routine */
-	const char *f32, *f64; /* a function's expansion; null for the others */
-	CType result, arg[3]; /* a routine's types; CT_NONE for the others */
+	const char *f32, *f64; /* a function's expansion; null for others */
+	CType result, arg[3]; /* a routine's types; CT_NONE for others */
 } InstInfo;
 
 extern const InstInfo inst_info[INST_COUNT];
@@ -70,13 +71,13 @@ struct Expr {
 	ExprKind kind;
 	CType ct;
 	int id; /* dense in the pool; operands have smaller ids */
-	int nest; /* of an i64: how deep min, max, select and quotients are nested (ir/expr/affine.c) */
+	int nest; /* for an i64: depth of min, max, select and quotients (ir/expr/affine.c) */
 	union {
 		int64_t i;     /* EX_CONST: integer and bool; floats: see f */
 		double f;      /* EX_CONST of f32, f64 (an f32 is exact in it; NaN is the quiet one) */
 		Iter *iter;    /* EX_ITER: i64 */
 		Dim *dim;      /* EX_DIM: i64 */
-		/* in the own expression of an operator or function: the operand's number */
+		/* in the expression that defines an operator or function: the operand's index */
 		int param;
 		struct {
 			Buf *buf;
@@ -223,7 +224,7 @@ Expr *ex_parse_at(ExprPool *p, const char **text, CType t, const ExprScope *s, c
 
 /* ---- expr_print.c ---- */
 
-/* Prints E such that ex_parse_at reads back the same pointer. Parameters print as x, y, p2 ... */
+/* Prints E so that ex_parse_at reads back the same pointer. Parameters print as x, y, p2 ... */
 void ex_print(StrBuf *b, const Expr *e);
 
 #endif

@@ -310,8 +310,8 @@ static bool put_sum(ExprC *c, StrBuf *b, Expr *e, StrBuf *out)
 	return true;
 }
 
-/* Prints a float that is converted to an integer between constants, as what is quantised is:
- * min(max( i32(x), 0), 255). The limits leave no need to saturate in the conversion. */
+/* Prints a float that is clamped and converted to an integer, as in quantising: min(max( i32(x),
+ * 0), 255). Because of the clamping, the conversion need not saturate. */
 static bool put_limited(ExprC *c, StrBuf *b, Expr *e, StrBuf *out)
 {
 	enum { MOST = 1 << 16 }; /* exact in f32 */
@@ -344,8 +344,8 @@ static bool is_plain_quotient(const ExprC *c, const Expr *e)
 	       c->natural(c->arg, e->op.arg[0]);
 }
 
-/* E is the min or max of a float X and a number. As dl_min(number, X) it is one instruction of
- * vectors, since that returns X if X is NaN; dl_min(X, number) compares X with itself besides. */
+/* E is the min or max of a float X and a number. dl_min(number, X) is one vector instruction, since
+ * that returns X if X is NaN; dl_min(X, number) also needs a comparison of X with itself. */
 static bool is_limit(const Expr *e)
 {
 	const Expr *y = e->op.n == 2 ? e->op.arg[1] : NULL;
@@ -442,7 +442,7 @@ static bool is_simple(const Expr *e)
 	return e->kind == EX_CONST || e->kind == EX_ITER;
 }
 
-/* A short index such as `i - lo`, which a name would not make clearer. */
+/* A short index such as `i - lo`, which is as clear as a name. */
 static bool is_short_index(const Expr *e, const char *text)
 {
 	return e->kind == EX_INST && e->ct == CT_I64 && e->op.n == 2 &&

@@ -21,7 +21,7 @@ typedef struct FuncUses {
 /* A printer. The caller sets the members of the first part and zeroes the rest. */
 typedef struct ExprC {
 	Arena *arena; /* for names, such as a pass's scratch arena */
-	void *arg;    /* of the callbacks, each of which appends C text to OUT */
+	void *arg;    /* argument of the callbacks, each of which appends C text to OUT */
 	void (*iter)(void *arg, StrBuf *out, const Iter *it);
 	void (*dim)(void *arg, StrBuf *out, Dim *d);   /* of type int64_t */
 	/* IDX: the text of each index */
@@ -54,8 +54,7 @@ const char *ex_c_named(ExprC *c, StrBuf *b, Expr *e);
 /* ex_c_leave forgets the names that were made after ex_c_enter, as a C block does. */
 int ex_c_enter(ExprC *c);
 void ex_c_leave(ExprC *c, int mark);
-/* Tells the printer that NAME holds E in this block: a derived index, or a value kept in a
- * variable. */
+/* Tells the printer that the variable NAME holds the value of E in this block. */
 void ex_c_name(ExprC *c, Expr *e, const char *name);
 
 /* A constant as a C literal of its type. */

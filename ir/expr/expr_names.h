@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a printer of expressions knows about each expression: the variable that holds its value, if
- * any, and thus which selects must stay lazy. If an arm of a select loads, it may be evaluated only
- * when it is taken: the load might be out of bounds otherwise. An arm that loads nothing, or only
- * values that have a name already, may always be evaluated; so may whatever both arms evaluate.
+ * The state of a printer of expressions: the variable with the value of each expression, if there
+ * is one, and thus which selects must remain lazy. If an arm of a select loads, it may be evaluated
+ * only when it is taken: the load might be out of bounds otherwise. An arm that loads nothing, or
+ * only values that have a name already, may always be evaluated; so may expressions that both arms
+ * evaluate.
  */
 #ifndef IR_EXPR_EXPR_NAMES_H
 #define IR_EXPR_EXPR_NAMES_H
@@ -12,7 +13,7 @@
 
 typedef struct ExprNote {
 	const char *name;  /* the variable that holds the value, or null */
-	int uses;          /* number of uses; for the printer alone */
+	int uses;          /* number of uses; only for the printer */
 	signed char reads; /* 0: not known yet, 1: reads no memory, 2: loads or indexes */
 } ExprNote;
 
@@ -31,7 +32,7 @@ void ex_set_name(ExprNames *t, Arena *a, const Expr *e, const char *name);
 int ex_enter(const ExprNames *t);
 void ex_leave(ExprNames *t, int mark);
 
-/* Whether E is a select of which only the arm taken may be evaluated, given the names so far. */
+/* Whether E is a select that must evaluate only the chosen arm, given the names so far. */
 bool ex_is_lazy(ExprNames *t, Arena *a, const Expr *e);
 /* Calls FN on the largest expressions that both arms of the select E evaluate in any case. */
 void ex_of_both_arms(Expr *e, void (*fn)(void *arg, Expr *e), void *arg);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prints expressions such that ir/expr/expr_parse.c reads back the same pointer. A literal has its type
- * written if no operand beside it has one, and subexpressions that are used twice get a name.
+ * Prints expressions so that ir/expr/expr_parse.c reads back the same pointer. A literal is printed
+ * with its type if no other operand of its instruction determines the type, and subexpressions that
+ * are used twice get a name.
  */
 #include "ir/expr/expr_impl.h"
 

@@ -224,7 +224,7 @@ static const char *match_fault(const Graph *g, Arena *a, const Node **at)
 	return fault;
 }
 
-/* Whether values are used in their own block or one inside of it. */
+/* Whether values are used only in their own block, or in a block inside of it. */
 static const char *use_fault(const Graph *g, Arena *a, const Node **at)
 {
 	const Blocks b = blocks_of(g, a);

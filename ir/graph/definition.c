@@ -10,8 +10,8 @@
  *     choice     = name "in" value {"|" value}
  *     body       = "{" {node} "}" | "kernel" "{" {temporary | statement} "}"
  *
- * A type's dims are sizes, or names of sizes and of runs of dims, "B...". A name that no operand
- * has before is bound by the first operand that has it alone as a dim.
+ * A type's dims are sizes, or names of sizes and of sequences of dims, "B...". A name is bound by
+ * the first operand that has just this name as a dim.
  */
 #include "ir/graph/definition.h"
 
@@ -25,7 +25,7 @@
 enum {
 	MAX_SIGNATURE = 256, /* operands, attributes, and so on, of a definition */
 	MAX_VARS = 4,        /* element types */
-	MAX_NESTED = 64      /* how deep definitions may be nested */
+	MAX_NESTED = 64      /* limit on the nesting of definitions */
 };
 
 /* ---- Names ---- */
@@ -41,7 +41,7 @@ const char *definition_name(Ctx *c, const char *domain, const char *name)
 	return s;
 }
 
-/* The length of the domain in NAME; *OP is the operator's own name. */
+/* The length of the domain in NAME; *OP is the operator's name without the domain. */
 static size_t split_name(const char *name, const char **op)
 {
 	const char *at = strstr(name, "::");
@@ -116,7 +116,7 @@ static bool read_dim(GraphText *r, SignatureType *t)
 	if (d.run && !d.name)
 		return text_fail(r, "',' or ']'");
 	if (d.run && t->run >= 0)
-		return text_fault(r, r->line, "a type has two runs of dims");
+		return text_fault(r, r->line, "a type has two sequences of dims");
 	if (d.run)
 		t->run = t->ndims;
 	if (t->ndims == MAX_RANK)
@@ -126,8 +126,8 @@ static bool read_dim(GraphText *r, SignatureType *t)
 	return d.name || skip_dim(r);
 }
 
-/* Reads T[N,2*K]. A name that is no element type's, and begins with a capital, is a variable,
- * one of D's. */
+/* Reads T[N,2*K]. A name that is not an element type and begins with a capital is one of D's
+ * variables. */
 static bool read_signature_type(GraphText *r, Definition *d, SignatureType *t)
 {
 	const char *from = (text_peek(r), r->p), *word = text_word(r);
@@ -324,7 +324,7 @@ static bool read_choices(GraphText *r, Definition *d)
 	return true;
 }
 
-/* Every name has one meaning, and the operands decide what element types and sizes are. */
+/* Every name has one meaning, and the operands determine all element types and sizes. */
 static bool check_names(GraphText *r, const Definition *d)
 {
 	for (int i = 0; i < d->vars.n; i++) {
@@ -478,7 +478,7 @@ static Graph *read_instance(GraphText *r, const Definition *d, const Type *const
 	for (const Node *n = g->first; n; n = n->next)
 		if ((op_row[n->op].flags & OPF_CONTROL) || n->op == OP_Copy) {
 			text_fault(r, d->line,
-				   arena_printf(r->tmp, "%s is no operator of a definition",
+				   arena_printf(r->tmp, "%s cannot be used in a definition",
 						op_row[n->op].name));
 			return NULL;
 		}
@@ -515,7 +515,7 @@ Graph *definition_graph(Ctx *c, Arena *a, const Definition *d, const Bindings *b
 
 /* ---- Checking a definition when it is read ---- */
 
-/* The first fault of an attempt to read a definition, and how far that came. */
+/* The first fault of an attempt to read a definition, and the position that it reached. */
 typedef struct FirstFault {
 	Arena *arena;
 	const char *text;
@@ -618,8 +618,8 @@ static Bindings *some_bindings(Ctx *c, Arena *a, const Definition *d, const DTyp
 	return b;
 }
 
-/* Reads the body of D at R with element types TYPES, in a context of its own. ALL: with the
- * optional operands and attributes. Moves R to the end of the definition. */
+/* Reads the body of D at R with element types TYPES, in a separate context. ALL: with the optional
+ * operands and attributes. Moves R to the end of the definition. */
 static bool try_types(GraphText *r, Definition *d, const DType *types, bool all, FirstFault *f)
 {
 	Diag diag = {.sink = keep_first, .sink_arg = f};
@@ -737,7 +737,7 @@ static bool add_definition(GraphText *r, Definition *d)
 		return text_fault(
 			r, d->line,
 			arena_printf(r->tmp,
-				     "%s is one of dlcc's own operators, which cannot be defined",
+				     "%s is an operator of dlcc and cannot be redefined",
 				     definition_shown(c, d->name)));
 	if (!c->definitions)
 		c->definitions = NEW(c->arena, Definitions);
@@ -747,7 +747,7 @@ static bool add_definition(GraphText *r, Definition *d)
 	}
 	if (first->file != d->file)
 		return text_fault(r, d->line,
-				  arena_printf(r->tmp, "%s is defined in %s, too",
+				  arena_printf(r->tmp, "%s is also defined in %s",
 					       definition_shown(c, d->name), first->file));
 	while (first->next)
 		first = first->next;
@@ -830,7 +830,7 @@ static bool read_definitions(Ctx *c, const char *file)
 		r.failed = true;
 		diag_error(c->diag, (DiagLoc){.file = file}, "cannot be read: %s", open_error());
 	} else if (strlen(r.p) < n) {
-		text_fault(&r, 0, "the file is no text");
+		text_fault(&r, 0, "the file is not text");
 	} else if (!text_take_word(&r, "dlir"))
 		text_fail(&r, "'dlir 1'");
 	else if (!text_take_word(&r, "1"))
@@ -909,7 +909,8 @@ void text_put_defined(StrBuf *b, const char *name)
 		strbuf_puts(b, name);
 }
 
-/* Marks the definitions of NAME, and of what they use, by their number in the context. */
+/* Marks the definitions of NAME, and of all operators that they use, by their index in the
+ * context. */
 static void mark(const Definitions *all, const char *name, bool *used)
 {
 	for (int i = 0; i < all->all.n; i++) {

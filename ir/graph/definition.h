@@ -7,15 +7,13 @@
  *       y[i] = mul(scale[0], div(x[i], add(1, exp(mul(-beta, x[i]))))) for i < S
  *     }
  *
- * A definition is generic. It keeps its text, which is read for every node that it is used for,
- * with the names of element types, sizes and attributes bound (ir/dim/bindings.h) to those of the node.
- * It is read once more when its file is read: then it is only checked, with symbols for sizes and
- * one element type after another.
+ * A definition is generic. It stores its text, which is read for every node of the operator, with
+ * the names of element types, sizes and attributes bound (ir/dim/bindings.h) to the node's. The
+ * text is also checked when its file is read, with symbols for sizes and each element type in turn.
  *
- * An operator may have several definitions, which stand in one file. A node takes the first whose
- * operands' number, element types and ranks, and whose attributes, are the node's. A graph's node
- * of such an operator is an OP_Call, and inference replaces it by what the definition says
- * (ops/infer/call.c).
+ * An operator may have several definitions, all in one file. A node uses the first one that matches
+ * its attributes and the number, element types and ranks of its operands. In a graph such a node is
+ * an OP_Call, and inference replaces it by the definition's body (ops/infer/call.c).
  */
 #ifndef IR_GRAPH_DEFINITION_H
 #define IR_GRAPH_DEFINITION_H
@@ -85,9 +83,9 @@ struct Definition {
 	VEC(DefinedAttr) attrs;
 	VEC(DefinedChoice) choices;
 	VEC(const char *) vars;   /* element types */
-	VEC(DefinedCall) calls;   /* operators that the body uses, and that are defined, too */
+	VEC(DefinedCall) calls;   /* the operators in the body that have definitions */
 	Definition *next;         /* another definition of the same operator; null: none */
-	int depth;                /* how deep definitions are nested in it; 0: not known yet; -1: being computed */
+	int depth;                /* depth of nested definitions; 0: unknown; -1: being computed */
 };
 
 struct Definitions {
@@ -106,7 +104,7 @@ const Definition *definition_find(const Ctx *c, const char *name);
 /* How an attribute of KIND is called in a definition, and in messages. */
 const char *attr_kind_name(AttrKind kind);
 
-/* What the attribute NAME of a node, VALUE, means in a definition's text; null: there is none. */
+/* The meaning of a node's attribute NAME, with VALUE, in a definition's text; null: it has none. */
 BoundAttr bound_attr_of(Arena *a, const char *name, const Attr *value);
 
 /* The files of --op. */
@@ -116,13 +114,13 @@ typedef struct DefinitionFiles {
 	int n;
 } DefinitionFiles;
 
-/* Reads FILES, each of which holds definitions alone, into C. False after a diagnostic. */
+/* Reads FILES, which contain only definitions, into C. False after a diagnostic. */
 bool definitions_read(Ctx *c, const DefinitionFiles *files);
 /* After all are read: every operator that a definition uses exists, and none uses itself. */
 bool definitions_check(Ctx *c);
-/* Reads D for a node: a graph in arena A whose inputs have the types IN, null for an omitted
- * operand, and no other type unless the text gives it. Its facts are those that the definition
- * checks. LINES, by Node.id, are where its nodes stand. Null after a diagnostic. */
+/* Reads D for a node, as a graph in arena A. The graph's inputs have the types IN, null for an
+ * omitted operand; other values have a type only if the text gives one. Its facts are the
+ * definition's checks. LINES, by Node.id, are the lines of its nodes. Null after a diagnostic. */
 Graph *definition_graph(Ctx *c, Arena *a, const Definition *d, const Bindings *b, const Type *const *in, const int **lines);
 
 #endif

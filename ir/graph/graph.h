@@ -19,7 +19,8 @@
 #include "ir/kernel/kernel.h"
 #include "ir/graph/type.h"
 
-/* Operators: ir/graph/ops.def has the rows; OP_Const and OP_Kernel are the IR's own. */
+/* Operators: ir/graph/ops.def has the rows, except OP_Const and OP_Kernel, which belong to the
+ * IR. */
 typedef enum OpKind {
 	OP_NONE,
 #define OP(name, nin_min, nin_max, nout_min, nout_max, flags) OP_##name,
@@ -32,7 +33,7 @@ enum OpFlags {
 	OPF_VIEW = 1,      /* the result is the first operand's elements in the same order */
 	OPF_INTERNAL = 2,  /* not an ONNX op: cannot be imported */
 	OPF_CONTROL = 4,   /* a bracket of control flow (ir/graph/blocks.h): it computes nothing itself */
-	OPF_STRINGS = 8    /* its operands may be strings; an internal operator's may, too */
+	OPF_STRINGS = 8    /* its operands may be strings; so may those of an internal operator */
 };
 
 typedef struct OpRow {
@@ -136,16 +137,16 @@ struct Node {
 };
 
 /*
- * Result RESULT may be computed in place of input INPUT. They differ in the size of dim DIM at
- * most. The runtime sets the symbols in each run; without them, that is where the two do not share
- * memory, they are what they abbreviate.
+ * Result RESULT may be computed in the memory of input INPUT. They differ at most in the size of
+ * dim DIM. The runtime sets the symbols in each run; if the two do not share memory, each symbol
+ * has the value of the dim that it abbreviates.
  */
 typedef struct Alias {
 	int result, input, dim;
-	/* if the sizes differ: as how large the caller's strides make DIM of the input, and of
-	 * the result; else null */
+	/* if the sizes differ: the sizes of DIM, in the input and in the result, that the caller's
+	 * strides allow; else null */
 	Sym *room_in, *room_out;
-	Sym *copied; /* how much of DIM is copied from the input to the result; 0 in place */
+	Sym *copied; /* the extent of DIM that is copied; 0 if they share memory */
 } Alias;
 
 /* A size that a message shows, after NAME: `dim 0 of "x" is`, then 3. */
@@ -161,7 +162,7 @@ typedef struct Fact {
 	bool le;
 	Loc loc;
 	const char *what; /* "inner dimensions differ", for the message; may be null */
-	FactSize show[2]; /* where both are null, the message shows A and B, a constant as what is expected */
+	FactSize show[2]; /* both null: the message shows A and B, a constant as expected */
 } Fact;
 
 /* Size K of the message of F, which is WHAT, then for each size its name, with the punctuation
@@ -212,7 +213,7 @@ struct Graph {
 	VEC(const char *) result_names;
 	GraphForms takes, gives;      /* of all inputs, of all results; empty: they are tensors */
 	Node *first, *last;
-	SymSources *sources; /* by Sym.id; regions share those of the graph around them */
+	SymSources *sources; /* by Sym.id; regions share the symbols of the graph around them */
 	VEC(Fact) facts;
 	VEC(Alias) aliases; /* set by the pass `alias` */
 	VEC(ResultAccuracy) accuracy; /* of some results; set by the pass `infer` */
@@ -226,7 +227,7 @@ Graph *graph_new(Ctx *c, Arena *a, const char *name);
 Graph *graph_new_region(const Graph *around, const char *name);
 Value *graph_input(Graph *g, const char *name, const Type *t);
 void graph_result(Graph *g, Value *v, const char *name);
-/* G has the inputs V instead; those that it had and has no longer must be unused. */
+/* Replaces G's inputs by V; inputs that are removed must be unused. */
 void graph_set_inputs(Graph *g, Value *const *v, int n);
 /* G has the results V instead. */
 void graph_set_results(Graph *g, Value *const *v, const char *const *names, int n);
@@ -237,8 +238,8 @@ Node *node_new(Graph *g, OpKind op, Value *const *in, int nin, int nout, Node *b
 /* Ints of a node with regions: the number of values that each body captures, which are the last
  * operands of the node and the last inputs of the body. */
 #define ATTR_CAPTURES "captures"
-/* What begins the name of an attribute for tools, which any node may have, and which nothing
- * here reads. */
+/* Prefix of attributes that are for tools. Any node may have them; the compiler does not read
+ * them. */
 #define NOTE_PREFIX "__"
 /* An int that any node may have: not 0 where the model allows that rows which are multiplied by
  * narrow weights are quantised to bytes (passes/kernel/quantise_activations.c). */
@@ -247,12 +248,12 @@ Node *node_new(Graph *g, OpKind op, Value *const *in, int nin, int nout, Node *b
  * (passes/forms/form.h). */
 #define ATTR_FORM "form"
 
-/* Null, or what is wrong with COUNT operands or results, as WHAT calls them, where LEAST to MOST
- * are expected (below 0: any number more): "has 1 operands, expected at least 2". */
+/* Null, or a text about a wrong COUNT of operands or results, which WHAT names. LEAST to MOST are
+ * expected (MOST below 0: no limit): "has 1 operands, expected at least 2". */
 const char *count_fault(Arena *a, const char *what, int count, int least, int most);
 
-/* N does some or all of what FROM did: adds the locations of FROM to N's, and what the model
- * allows for FROM (ATTR_BYTE_ROWS). */
+/* N replaces FROM, or a part of it: adds the locations of FROM to N's, and FROM's permissions
+ * (ATTR_BYTE_ROWS). */
 void node_locs_from(Node *n, const Node *from);
 void node_set_input(Node *n, int k, Value *v); /* K == nin appends an operand */
 void node_truncate_inputs(Node *n, int nin); /* drops the operands from number NIN on */
@@ -271,7 +272,7 @@ static inline SymSource graph_source(const Graph *g, const Sym *s)
 }
 /* Makes S element AT of V in G; V null: G does not read it from a tensor. */
 void graph_set_source(Graph *g, Sym *s, Value *v, int64_t at);
-/* What G reads from FROM it reads from TO instead. */
+/* Replaces uses of FROM in G by TO. */
 void graph_move_sources(Graph *g, Value *from, Value *to);
 bool value_used_once(const Value *v);
 /* Moves N before BEFORE, or to the end if that is null. */
@@ -310,8 +311,8 @@ DiagLoc diag_at(Ctx *c, DiagLoc where);
 
 /* ---- graph_clone.c ---- */
 
-/* A copy of G in A, with the same ids. What no pass changes in place is shared: tensors, other
- * attributes than kernels, locations, and the symbols. G's arena must live as long. */
+/* A copy of G in A, with the same ids. The copy shares the objects that no pass changes in place:
+ * tensors, attributes other than kernels, locations, and symbols. G's arena must live as long. */
 Graph *graph_clone(const Graph *g, Arena *a);
 
 /* ---- graph_print.c ---- */

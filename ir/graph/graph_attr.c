@@ -66,7 +66,7 @@ static bool read_file_part(GraphText *r, Tensor *t, int64_t bytes)
 	if (!(m = map_file(r, path)))
 		return false;
 	if (t->offset < 0 || t->offset > m->size || t->bytes > m->size - t->offset)
-		return text_fault(r, r->line, "the tensor lies past the end of its file");
+		return text_fault(r, r->line, "the tensor extends past the end of its file");
 	t->data = m->data + t->offset;
 	t->file = path;
 	return true;

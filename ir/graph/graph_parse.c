@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads what graph_print wrote (docs/ir.md has the grammar). Only the first fault is reported; what
- * was read before it stays in the arena. Symbols get their bounds when everything has been read.
- * Otherwise a bound might decide a min or max that the printed graph has, because it was made
- * before that bound was found.
+ * Reads what graph_print wrote (docs/ir.md has the grammar). Only the first fault is reported;
+ * objects that were read before it remain in the arena. Symbols get their bounds after everything
+ * has been read. Otherwise a bound might simplify a min or max that the printed graph still has,
+ * because it was built before the bound was known.
  */
 #include "ir/graph/graph.h"
 
@@ -66,8 +66,7 @@ static const char *read_label(GraphText *r)
 	return s;
 }
 
-/* Reads a label and makes the value V for it, named by the label or by its own name if it has
- * one. */
+/* Reads a label and makes the value V for it. V's name is the name in the text, else the label. */
 static bool read_definition(GraphText *r, Value *(*make)(void *arg), void *arg, Value **out)
 {
 	const char *label = read_label(r), *name = NULL;
@@ -263,8 +262,8 @@ static bool read_operands(GraphText *r, Graph *g, Value ***in, int *nin)
 
 static Graph *read_graph(GraphText *r, const Graph *around);
 
-/* Checks how many operands and results N, which begins in LINE, has. What its bodies capture are
- * operands, too. */
+/* Checks the numbers of operands and results of N, which begins in LINE. Values that its bodies
+ * capture are operands, too. */
 static bool check_arity(GraphText *r, const Node *n, int line)
 {
 	const OpRow *row = &op_row[n->op];
@@ -584,7 +583,7 @@ static bool read_graph_results(GraphText *r, Graph *g)
 	return true;
 }
 
-/* Reads what an application passes or gets, if the word WORD comes next. */
+/* Reads the graph's values as applications see them, if WORD comes next. */
 static bool read_forms(GraphText *r, const char *word, GraphForms *out)
 {
 	if (!text_take_word(r, word))
@@ -624,7 +623,8 @@ static bool check_forms(GraphText *r, const GraphForms *f, int count, const char
 	return !f->n || parts == count || text_fault(r, r->line, fault);
 }
 
-/* The tensor number K of GraphForms F, of TYPE (null: not known yet), must be what its form needs. */
+/* Checks that tensor number K of GraphForms F, of TYPE (null: not known yet), has the type that its
+ * form requires. */
 static bool check_part(GraphText *r, const GraphForms *f, int k, const Type *type)
 {
 	int i = 0;
@@ -634,17 +634,17 @@ static bool check_part(GraphText *r, const GraphForms *f, int k, const Type *typ
 	if (i == f->n || !f->at[i].type || !type || type_is_part(f->at[i].type, k, type))
 		return true;
 	return text_fault(r, r->line,
-			  arena_printf(r->tmp, "tensor %d of \"%s\" is not what its type needs",
+			  arena_printf(r->tmp, "tensor %d of \"%s\" has another type than its form requires",
 				       k + 1, f->at[i].name));
 }
 
 static bool check_parts(GraphText *r, const Graph *g)
 {
 	bool ok = check_forms(r, &g->takes, g->inputs.n,
-			      "what the graph takes has another number of tensors than its "
+			      "the forms of the inputs have another number of tensors than the graph's "
 			      "inputs") &&
 		  check_forms(r, &g->gives, g->results.n,
-			      "what the graph gives has another number of tensors than its "
+			      "the forms of the results have another number of tensors than the graph's "
 			      "results");
 
 	for (int i = 0; i < g->takes.n && ok; i++)
@@ -750,7 +750,7 @@ static bool read_parts(GraphText *r, Graph *g, bool region)
 	return check_parts(r, g) && check_blocks(r, g);
 }
 
-/* AROUND: the graph that this is a region in; null: it is none. */
+/* AROUND: the graph that contains this region; null: the graph is not a region. */
 static Graph *read_graph(GraphText *r, const Graph *around)
 {
 	const char *name;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Graphs as text, version 1 (docs/ir.md). The label of a value is its own name if that is an
- * identifier that no other value has, else its number in the order of printing. Labels are unique
- * over a graph and its regions. Text that graph_parse has read prints as the same bytes.
+ * Graphs as text, version 1 (docs/ir.md). The label of a value is its name if that is a unique
+ * identifier, else its number in the order of printing. Labels are unique over a graph and its
+ * regions. A graph that graph_parse read from printed text prints as the same bytes.
  */
 #include "ir/graph/graph.h"
 
@@ -495,7 +495,7 @@ static void print_aliases(GraphPrinter *p, const Graph *g, int indent)
 	}
 }
 
-/* What an application passes or gets, where not all of it is tensors. */
+/* The inputs or results as applications see them, if some are not tensors. */
 static void print_forms(GraphPrinter *p, const char *word, const GraphForms *f)
 {
 	if (!f->n)

@@ -3,11 +3,11 @@
  * The invariants of a graph that every pass must preserve:
  *
  *   - definitions come before uses, and use lists agree with operands
- *   - brackets of control flow match, and a value is used in its own block or one inside of it
- *   - numbers of operands and results are as ir/graph/ops.def says
+ *   - brackets of control flow match, and a value is used only in its own block or one inside of it
+ *   - numbers of operands and results agree with ir/graph/ops.def
  *   - every value has a type (import and parse may leave that to inference)
  *   - constants and kernels agree with the types around them
- *   - the operands of a node are where the node runs
+ *   - the operands of a node are on the side, host or GPU, that executes the node
  *   - values that symbols are read from exist
  */
 #include "ir/graph/blocks.h"
@@ -140,7 +140,7 @@ static void check_uses(GraphVerifier *v)
 			if (n->in[k].value && !on_list(&n->in[k]))
 				report(v, n, "operand %d is not on its value's list of uses", k);
 	if (v->ok)
-		report(v, NULL, "%ld uses are listed, %ld are held", listed, held);
+		report(v, NULL, "the list has %ld uses, the operands %ld", listed, held);
 }
 
 static void check_operands(GraphVerifier *v)
@@ -155,14 +155,14 @@ static void check_operands(GraphVerifier *v)
 			if (n->in[k].user != n || n->in[k].slot != k)
 				report(v, n, "operand %d does not say whose it is", k);
 			else if (x && !is_live(v, x))
-				report(v, n, "operand %d is no value of the graph", k);
+				report(v, n, "operand %d is not a value of the graph", k);
 			else if (x && v->order[x->id] >= order)
 				report(v, n, "operand %d is defined after its use", k);
 		}
 	}
 	for (int i = 0; i < v->g->results.n; i++)
 		if (!v->g->results.at[i]->value || !is_live(v, v->g->results.at[i]->value))
-			report(v, NULL, "result %d is no value of the graph", i);
+			report(v, NULL, "result %d is not a value of the graph", i);
 }
 
 /* ---- Blocks ---- */

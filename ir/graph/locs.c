@@ -36,8 +36,8 @@ Loc locs_first(const Locs *l)
 
 /* ---- All of a set ---- */
 
-/* The sets that were visited: unions, which occur several times in a set if they are shared, and
- * single locations, of which equal ones may have been made independently. */
+/* The visited locations: unions, which a set may share, and single locations, since equal ones may
+ * have been created independently. */
 typedef struct Visited {
 	Arena *tmp;
 	const Locs **slot; /* a hash table with open addressing */

@@ -23,7 +23,8 @@ const Locs *locs_one(Arena *a, Loc l);
 const Locs *locs_union(Arena *a, const Locs *x, const Locs *y);
 /* The main location; both members are null if L is empty. */
 Loc locs_first(const Locs *l);
-/* Each location once: those of a union's first set, then those that only the second has. */
+/* Visits each location once: the first set's locations, then the locations of the second set that
+ * the first lacks. */
 LocList locs_all(Arena *a, const Locs *l);
 int locs_count(const Locs *l);
 

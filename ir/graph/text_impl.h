@@ -32,7 +32,7 @@ typedef struct Pending {
 	int line;
 } Pending;
 
-/* Where a node of the text begins. */
+/* The line where a node of the text begins. */
 typedef struct NodeLine {
 	const Node *n;
 	int line;

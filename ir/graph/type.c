@@ -385,7 +385,7 @@ static bool layout_complete(const Layout *l, int rank)
 	return n == l->n;
 }
 
-/* Reads the number after CH, which must be 2 or more; leaves *OUT alone if CH does not come
+/* Reads the number after CH, which must be 2 or more; leaves *OUT unchanged if CH does not come
  * next. */
 static bool parse_after(const char **p, char ch, int64_t *out)
 {
@@ -456,7 +456,7 @@ static const Type *parse_tensor(Ctx *c, const char **p, DType dt, bool items)
 
 static const Type *parse_nested(Ctx *c, const char **p, int depth);
 
-/* What follows "map(". */
+/* Reads the text after "map(". */
 static const Type *parse_map(Ctx *c, const char **p, int depth)
 {
 	char word[8];

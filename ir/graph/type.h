@@ -35,7 +35,7 @@ typedef struct Type {
 	/* -1: not known, which only a sequence's element or a value that is not yet inferred may
 	 * have */
 	int rank;
-	Dim **dims; /* null entries: each tensor of a sequence has its own */
+	Dim **dims; /* null entries: the tensors of a sequence may differ in that dim */
 	const Layout *layout; /* interned; null: plain */
 	const struct Type *elem; /* of a sequence, an optional, or a map's values */
 } Type;
@@ -49,15 +49,15 @@ const Type *type_with_layout(Ctx *c, const Type *t, const Layout *l);
 const Type *type_sequence(Ctx *c, const Type *elem);
 const Type *type_optional(Ctx *c, const Type *elem);
 const Type *type_map(Ctx *c, DType key, const Type *elem);
-/* The type of tensors whose dims differ; RANK -1: whose ranks do, too, or are not known. */
+/* The type of tensors with different dims; RANK -1: with different or unknown ranks. */
 const Type *type_items(Ctx *c, DType t, int rank);
 
 /* ---- Values that are not tensors, for which tensors stand (ops/infer/parts.h) ---- */
 
 /* The number of tensors that stand for a value of type T, 1 for a tensor; 0: T is not supported. */
 int type_parts(const Type *t);
-/* Whether tensors of type PART can be number K of those that stand for a value of type T, which
- * has type_parts and whose tensors have a known rank. */
+/* Whether tensors of type PART can be tensor K of a value of type T, which has type_parts and whose
+ * tensors have a known rank. */
 bool type_is_part(const Type *t, int k, const Type *part);
 /* The type of the tensors of T, a seq(E), opt(E) or opt(seq(E)); null for other types. */
 const Type *type_listed(const Type *t);

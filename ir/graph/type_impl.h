@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of interned types, for ir/ctx.c alone. */
+/* The table of interned types, only for ir/ctx.c. */
 #ifndef IR_GRAPH_TYPE_IMPL_H
 #define IR_GRAPH_TYPE_IMPL_H
 
@@ -7,7 +7,7 @@
 
 /* ---- type.c ---- */
 
-/* For ir/ctx.c alone. */
+/* Only for ir/ctx.c. */
 struct TypeTable *type_table_new(Ctx *c);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Kernel IR. A kernel is a list of statements over iteration domains; scheduling puts the same
- * statements under a loop tree (ir/loop/loop.h). The statements are what a kernel means, and the
- * interpreter runs them.
+ * statements under a loop tree (ir/loop/loop.h). The statements define the meaning of a kernel, and
+ * the interpreter executes them.
  *
  *     kernel @conv_relu(%x: f32[N,64,56,56], %w: f32[64,64,3,3], %b: f32[64]) -> (%y: f32[N,64,56,56])
  *         from @"Conv_4", @"Relu_5" {
@@ -16,8 +16,8 @@
  * Invariants (kernel_verify):
  *
  *   - Statements run in order. The write of a map is injective unless the map is `ordered`.
- *   - One statement writes a buffer, or several maps that write disjoint parts (Concat); updates
- *     may follow.
+ *   - A buffer is written by one statement, or by several maps that write disjoint parts (Concat);
+ *     updates may follow.
  *   - Every read of a temporary follows its write.
  *   - Indices stay inside the buffer wherever the guard holds, or go through `index`, which checks.
  */
@@ -41,8 +41,8 @@ typedef struct MonoidInfo {
 	const char *name;
 	int n; /* components of the state */
 	const char *identity, *combine;
-	/* how updates of one element may be done in any order: the name of an atomic operation
-	 * of memory; "cas", a compare-and-swap loop; or "", not at all */
+	/* how updates of one element can be done in any order: the name of an atomic memory
+	 * operation; "cas", a compare-and-swap loop; or "": impossible */
 	const char *atomic;
 } MonoidInfo;
 
@@ -131,7 +131,7 @@ typedef struct Kernel {
 
 Kernel *kernel_new(Ctx *c, Arena *a, const char *name);
 
-/* ---- Building: what an op's `lower` calls ---- */
+/* ---- Building: functions for the `lower` of operators ---- */
 
 Buf *kernel_buf(Kernel *k, BufKind kind, const char *name, const Type *t);
 Buf *kernel_temp(Kernel *k, const char *name, DType t, int rank, Dim *const *dims);
@@ -149,9 +149,9 @@ Stmt *kernel_map_id(Kernel *k, Iter *const *iters, Buf *out, Expr *val);
  * over BAND. */
 Stmt *kernel_reduce(Kernel *k, Monoid m, Iter *const *band, int nband, Iter *const *red, int nred,
 		    Buf *out, Expr *val, Expr *guard);
-/* Whether IT is a phase of S: S writes at an index x*N + IT, and S's guard mentions IT. The
- * phases of a ConvTranspose with stride N, for example, each use their own taps of the filter.
- * The guard is no mere zero padding then: every phase sums other terms. */
+/* Whether IT is a phase of S: S writes at an index x*N + IT, and S's guard mentions IT. The phases
+ * of a ConvTranspose with stride N, for example, each use their own taps of the filter. The guard
+ * is then more than zero padding: every phase sums different terms. */
 bool stmt_is_phase(Ctx *c, const Stmt *s, const Iter *it);
 /* b[idx...] as an expression. */
 Expr *kernel_load(Kernel *k, Buf *b, Expr *const *idx);

@@ -14,9 +14,9 @@
  *
  * Spaces and line breaks have no meaning. Every statement has a "for" or an "over" ("for ()" if it
  * has no iterator). These clauses are read first, since they declare the iterators that the indices
- * and the value mention. Several writes have the same indices. A name has one meaning throughout a
- * kernel: the printer renames what would clash with another name or with a reserved word, so that
- * the text is read back and printed the same.
+ * and the value mention. All writes of a statement have the same indices. A name has one meaning
+ * throughout a kernel: the printer changes names that would clash with another name or with a
+ * reserved word, so that the text reads back and prints the same.
  */
 #include "ir/kernel/kernel.h"
 

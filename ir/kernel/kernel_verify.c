@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The invariants of kernels (ir/kernel/kernel.h). What is undecidable is a fault only if it is provably
- * wrong: an index that leaves its buffer at some point for sure, a map that writes one element
- * twice for sure.
+ * The invariants of kernels (ir/kernel/kernel.h). An undecidable property is a fault only if it is
+ * provably violated: an index provably leaves its buffer at some point, or a map provably writes
+ * one element twice.
  */
 #include "ir/kernel/kernel.h"
 
@@ -337,7 +337,7 @@ static bool surely_overlap(Ctx *c, const Stmt *s, const Stmt *t)
 	return true;
 }
 
-/* Statements that are no updates write elements that no earlier one has written. */
+/* Statements that are not updates write elements that no earlier statement has written. */
 static void check_rewritten(KernelVerifier *v, const Stmt *s)
 {
 	for (int i = 0; i < s->id && i < v->k->stmts.n && !s->update; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How exactly operators determine their results: what other implementations may do otherwise, beyond
- * the rounding of floats. */
+/* How exactly operators determine their results: the freedom of other implementations beyond the
+ * rounding of floats. */
 #include "ops/op.h"
 
 /* More operators than any model has in a row whose accuracy depends on an operand's. */

@@ -62,7 +62,7 @@ typedef struct Window {
 	Dim *begin[MAX_RANK], *end[MAX_RANK];   /* pads */
 	Dim *out[MAX_RANK];                     /* extents of the result */
 	bool padded[MAX_RANK];                  /* a window may reach outside the input */
-	bool ceil[MAX_RANK];                    /* a window may reach past the end pad, too */
+	bool ceil[MAX_RANK];                    /* a window may extend past the end pad, too */
 } Window;
 
 /* Reads N's attributes for the input X. The extents of the window are WEIGHT's dims after the

@@ -2,9 +2,9 @@
 /*
  * Operators that the user defines (ir/graph/definition.h). Inference replaces a Call by the first
  * definition that fits its operands and attributes: it binds the names in the definition's
- * signature to the node's element types, sizes and attributes, has the definition's text read with
- * these, and puts the nodes that were read before the Call. Sizes that the signature says are equal
- * become facts, as those of any operator.
+ * signature to the node's element types, sizes and attributes, reads the definition's text with
+ * these, and puts the resulting nodes before the Call. Equalities of sizes in the signature become
+ * facts, as for any operator.
  */
 #include "ops/infer/call.h"
 
@@ -68,7 +68,7 @@ static bool match_operand(CallMatch *m, int k)
 	if (!t)
 		return x->optional || misfit(m, "operand %d is missing", k + 1);
 	if (t->kind != TYPE_TENSOR)
-		return misfit(m, "operand %d is no tensor", k + 1);
+		return misfit(m, "operand %d is not a tensor", k + 1);
 	if (!match_dtype(m, k, &x->type, t))
 		return false;
 	return (x->type.run >= 0 ? t->rank >= fixed : t->rank == fixed) ||
@@ -143,7 +143,8 @@ static bool match_choice(CallMatch *m, const DefinedChoice *x)
 		      dtype_info[t].name);
 }
 
-/* Whether M's definition is for the node: by what is known of it whatever its sizes are. */
+/* Whether M's definition matches the node, judged by the properties that are known whatever its
+ * sizes are. */
 static bool match(CallMatch *m)
 {
 	const Definition *d = m->d;
@@ -217,7 +218,7 @@ static Dim *const *signature_dims(Infer *in, const Bindings *b, const SignatureD
 	return run ? run->dims : *one ? one : NULL;
 }
 
-/* Requires that value V of node N has the type S. WHAT says which value it is. */
+/* Requires that value V of node N has the type S. WHAT names the value in messages. */
 static bool require_type(CallMatch *m, Node *n, const SignatureType *s, const Type *t,
 			 const char *what)
 {
@@ -411,7 +412,7 @@ static void add_reason(Arena *a, Reasons *r, const char *why)
 	vec_push(a, r, why);
 }
 
-/* No definition from FIRST on fits N, for these reasons. */
+/* Reports, with these reasons, that no definition from FIRST onwards matches N. */
 static bool none_fits(Infer *in, Node *n, const Definition *first, const Reasons *r)
 {
 	StrBuf b = {0};
@@ -450,7 +451,7 @@ static bool expand_call(Infer *in, Node *n, Value **out)
 	if (in->called > MAX_CALLED)
 		return infer_error(in, n,
 				   "the definitions that the model uses are too large: this node "
-				   "and those before it take more than %d MiB of text",
+				   "and the calls before it take more than %d MiB of text",
 				   MAX_CALLED >> 20);
 	if (!bind_sizes(&m)) {
 		note_line(&m, m.d->line, NULL);

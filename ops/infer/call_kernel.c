@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernels that a definition's text gives. The compiler's own kernels access only elements that
- * exist, because the code that makes them says so. Of a kernel from a text that is proved, or else
- * checked at run time: an index that neither the iterators' ranges nor a condition around the
- * access show to be inside becomes index(i, n), which counts a negative i from the end and is a
- * fault, under the node's name, outside of [-n, n).
+ * Kernels from the text of a definition. The compiler's own kernels access only elements that
+ * exist, by construction. For a kernel from a text this is proved, or else checked at run time. If
+ * neither the iterators' ranges nor a condition around the access show that an index i is inside,
+ * it becomes index(i, n), which counts a negative i from the end, and is a fault under the node's
+ * name outside of [-n, n).
  */
 #include "ops/infer/call.h"
 
@@ -23,7 +23,7 @@ typedef struct SafeWalk {
 	int n, steps;
 	int nids;     /* expressions that there were when the walk began */
 	bool *unsafe; /* loads, by Expr.id: an index may be outside on some way to them */
-	bool *seen;   /* by Expr.id: walked under the guard alone */
+	bool *seen;   /* by Expr.id: visited under no condition but the guard */
 	bool all;     /* the walk was too long: every load is unsafe */
 } SafeWalk;
 
@@ -37,8 +37,8 @@ static void add_facts(SafeWalk *w, Expr *cond)
 	}
 }
 
-/* What is not below 0 where the comparison COND of two indices holds; null: COND is no such
- * comparison. */
+/* The expression that is at least 0 where COND, a comparison of two indices, holds; null: COND is
+ * not such a comparison. */
 static Expr *slack(ExprPool *p, Expr *cond)
 {
 	Expr *a, *b;
@@ -76,7 +76,7 @@ static bool implies(ExprPool *p, Expr *fact, Expr *cond)
 	Affine a;
 	int steps = 64;
 
-	/* Of what is loaded, which may be any number, sums may wrap. */
+	/* A loaded value may be any number, so sums of it may wrap. */
 	if (fact == cond || !have || !want || !ex_affine(expr_ctx(p), have, &a) ||
 	    !ex_affine(expr_ctx(p), want, &a) || !is_moderate(fact, &steps))
 		return fact == cond;

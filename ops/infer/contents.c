@@ -84,7 +84,7 @@ void infer_forget_syms(Infer *in, int first)
 }
 
 /* The contents of V, if known without reading V itself at run time: without any symbol read from
- * data; or, with SYMS, over symbols for what V is computed from. */
+ * data; or, with SYMS, over symbols of the values that V is computed from. */
 static Dim **known(Infer *in, Value *v, int n, bool syms)
 {
 	const Tensor *t = value_const(v);
@@ -111,9 +111,8 @@ static Dim **known(Infer *in, Value *v, int n, bool syms)
 }
 
 /*
- * The kernel that computes a node from integers alone. Small float operands are not its operands;
- * their statements are part of it. So a size that passes through floats (Cast, Mul, Floor, Cast) is
- * followed.
+ * The kernel that computes a node from integers alone. The statements of small float operands
+ * become part of it. So a size that passes through floats (Cast, Mul, Floor, Cast) is followed.
  */
 typedef struct Chain {
 	Infer *in;
@@ -160,8 +159,8 @@ static Buf *chain_operand(Chain *c, Value *v)
 	return b;
 }
 
-/* Calls the node's `lower`, which finds its buffers by kind and number. Meanwhile only the
- * node's own buffers have these numbers. */
+/* Calls the node's `lower`, which finds its buffers by kind and number. Until it returns, only the
+ * node's buffers have these numbers. */
 static void lower_into(Chain *c, Node *n, Buf **in, Buf *out)
 {
 	const Op *op = op_table[n->op];

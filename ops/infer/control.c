@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Control flow: If, and what loops share. The bodies of operators of control flow are graphs.
- * Inference puts a body's nodes into the graph around it, between brackets (ir/graph/blocks.h), so that
- * every later pass sees one list of nodes. An If whose condition is known when compiling is
- * replaced by the side that runs. A condition is a size: an expression of the inputs' dims, or an
- * element of a tensor that the host reads during the run.
+ * Control flow: If, and the parts that all loops share. The bodies of operators of control flow are
+ * graphs. Inference puts a body's nodes into the graph around it, between brackets
+ * (ir/graph/blocks.h), so that every later pass sees one list of nodes. An If whose condition is
+ * known at compile time is replaced by the chosen side. A condition is a size: an expression of the
+ * inputs' dims, or an element of a tensor that the host reads during the run.
  *
- * A value has one rank. Where the sides of an If whose condition is not known give results of
- * different ranks, what follows from the results becomes part of both sides:
+ * A value has one rank. If the sides of an If with an unknown condition give results of different
+ * ranks, the nodes that depend on the results become part of both sides:
  *
  *     %y = If(%c) {then: Squeeze(%x), else: %x}
  *     %z = Softmax(Relu(%y))
@@ -104,8 +104,8 @@ Node *control_copy_node(Infer *in, const Node *from, Node *before, Value *const 
 }
 
 /* Puts copies of the nodes from FIRST up to STOP before AT, not inferred yet. MAP, by Value.id, has
- * the values that stand for operands, null: they stand for themselves; it gets those that stand for
- * the results. */
+ * the replacements of operands (null: the operand itself); the copies of results are added to
+ * it. */
 static void copy_nodes(Infer *in, Node *at, const Node *first, const Node *stop, Value **map)
 {
 	for (const Node *n = first; n != stop; n = n->next) {
@@ -117,7 +117,7 @@ static void copy_nodes(Infer *in, Node *at, const Node *first, const Node *stop,
 	}
 }
 
-/* The values that stand for those of BODY, by Value.id; ARGS stand for its inputs. */
+/* The copies of BODY's values, by Value.id; ARGS replace its inputs. */
 static Value **copy_body(Infer *in, Node *at, const Graph *body, Value *const *args)
 {
 	Value **map = NEW_ARRAY(in->arena, body->nvalues + 1, Value *);
@@ -137,8 +137,8 @@ static Node *begin(Infer *in, Node *at)
 	return first;
 }
 
-/* Infers the nodes between BEGIN and AT; V[0..n), values among them, become what stands for them
- * then. */
+/* Infers the nodes between BEGIN and AT, and replaces V[0..n), values among them, by their
+ * replacements. */
 static bool infer_put(Infer *in, Node *begin, Node *at, Value **v, int n)
 {
 	Node *end = node_new(in->graph, OP_EndWhen, v, n, 0, at), *first = begin->next;
@@ -184,13 +184,13 @@ bool control_single(Infer *in, Node *n, const Value *v, DType t, const char *wha
 	const Type *type = v->type;
 
 	if (type->kind != TYPE_TENSOR)
-		return infer_error(in, n, "%s is no tensor", what);
+		return infer_error(in, n, "%s is not a tensor", what);
 	if (t ? type->dtype != t : !dtype_is_int(type->dtype))
 		return infer_error(in, n, "%s is %s, expected %s", what,
 				   dtype_info[type->dtype].name,
 				   t ? dtype_info[t].name : "an integer");
 	return infer_equal(in, n, type_numel(in->ctx, type), dim_const(in->ctx, 1),
-			   "what decides the control flow has more or less than one element");
+			   "the condition of the control flow has more or less than one element");
 }
 
 Dim *control_size(Infer *in, Value *sizes, int at)
@@ -233,8 +233,8 @@ static const Type *merge_types(Infer *in, Node *n, int k, Dim *c, const Type *a,
 	return type_tensor(in->ctx, a->dtype, a->rank, dims);
 }
 
-/* What must be 1, else 0, for the nodes behind the bracket N, which is not closed before them, to
- * run; null: nothing. */
+/* A size that is 1 if the nodes after the bracket N, up to its closing bracket, are executed, and 0
+ * if not; null: they always are. */
 static Dim *condition(Infer *in, const Node *n)
 {
 	Dim *one = dim_const(in->ctx, 1), *trip;
@@ -273,7 +273,7 @@ Dim *infer_when(Infer *in, const Node *n)
 	return all;
 }
 
-/* What the two sides of an If give. */
+/* The results of the two sides of an If. */
 typedef struct Sides {
 	Value **value[2];  /* one for each result */
 	const Type **type; /* of each result */
@@ -281,7 +281,7 @@ typedef struct Sides {
 	int n, nparts;     /* results; parts of all of them */
 } Sides;
 
-/* The parts of what side K gives, before the bracket N that ends it. */
+/* The parts of the results of side K, before the bracket N that ends it. */
 static bool side_parts(Infer *in, Node *n, Sides *s, int k)
 {
 	s->nparts = 0;
@@ -308,7 +308,7 @@ static bool merge_sides(Infer *in, Node *n, Sides *s, Node *otherwise)
 	return side_parts(in, otherwise, s, 0) && side_parts(in, n, s, 1);
 }
 
-/* An If, and the nodes that follow from its results: those from REST up to STOP. */
+/* An If, and the nodes that depend on its results: nodes of the range from REST up to STOP. */
 typedef struct IfChoice {
 	Infer *in;
 	Node *n;
@@ -341,8 +341,8 @@ static bool read_choice(Infer *in, Node *n, IfChoice *ch)
 	return (ch->c = infer_single(in, n, 0)) != NULL;
 }
 
-/* Copies side K before the If, with the nodes that follow. Returns what stands for the values of
- * the graph, by Value.id. */
+/* Copies side K before the If, with the dependent nodes. Returns the copies of the graph's values,
+ * by Value.id. */
 static Value **copy_side(IfChoice *ch, int k)
 {
 	Infer *in = ch->in;
@@ -429,8 +429,8 @@ static bool refuse_side(IfChoice *ch, int k, const Fault *f)
 	return infer_equal(in, ch->n, ch->c, dim_const(in->ctx, k), what);
 }
 
-/* Closes the brackets around both sides, which give SIDE, those of the second one behind those of
- * the first. OUT gets what stands for the results. */
+/* Closes the brackets around both sides, which give SIDE: the results of the first side, then those
+ * of the second. OUT gets the replacements of the If's results. */
 static bool merge(IfChoice *ch, Value **side, Node *otherwise, Value **out)
 {
 	Infer *in = ch->in;
@@ -457,9 +457,9 @@ static bool merge(IfChoice *ch, Value **side, Node *otherwise, Value **out)
 	return true;
 }
 
-/* Puts both sides before the If, between brackets. OUT gets what stands for the results. If only
- * one of the sides accepts the ranks of the other nodes in it, it is put alone. False after a
- * diagnostic, or with IN->unmerged set, and then nothing is left. */
+/* Puts both sides before the If, between brackets. OUT gets the replacements of the If's results.
+ * If the dependent nodes accept the ranks of only one side, that side is used without a condition.
+ * False after a diagnostic, or with IN->unmerged set; the graph is then unchanged. */
 static bool put_both(IfChoice *ch, Value **out)
 {
 	Infer *in = ch->in;
@@ -566,8 +566,7 @@ bool control_known(Infer *in, Node *n, Node **next)
 	return true;
 }
 
-/* Whether V is used by a node that is not among those in OF, by Node.id, or as a result of the
- * graph. */
+/* Whether V is a result of the graph, or used by a node outside of OF, by Node.id. */
 static bool is_used_elsewhere(const Value *v, const bool *of)
 {
 	for (const Use *u = v->uses; u; u = u->next)
@@ -576,9 +575,9 @@ static bool is_used_elsewhere(const Value *v, const bool *of)
 	return false;
 }
 
-/* Moves N and the nodes before STOP that follow from its results before STOP, in their order.
- * Returns the first other node behind N, or N if all follow from it; null if none do. OF, by
- * Node.id, gets which do. */
+/* Moves N, and the nodes before STOP that depend on it, before STOP, in their order. Returns the
+ * first other node after N, N if all depend on it, or null if none does. OF, by Node.id, marks the
+ * dependent nodes. */
 static Node *gather_rest(Infer *in, Node *n, Node *stop, bool *of)
 {
 	VEC(Node *) rest = {0};
@@ -629,7 +628,7 @@ bool control_both(Infer *in, Node *n, Node *stop, Node **next)
 	if (in->copied > COPIES_MAX)
 		return infer_error(
 			in, n,
-			"its branches give results of different ranks; with all that follows from such "
+			"its branches give results of different ranks; with all nodes that depend on such "
 			"results in both branches the model is too large");
 	ch.results = NEW_ARRAY(in->arena, ch.nresults + 1, Value *);
 	out = NEW_ARRAY(in->arena, ch.nresults + 1, Value *);
@@ -778,7 +777,7 @@ void loop_close(LoopBuild *b, Value *const *next, Value *const *each, int neach,
 
 /* ---- Brackets ---- */
 
-/* Types that a text gives are kept; others follow from the operands. */
+/* Types from a text remain; others follow from the operands. */
 static bool infer_bracket(Infer *in, Node *n)
 {
 	for (int i = 0; i < n->nout; i++)

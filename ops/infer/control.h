@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What operators of control flow are made of: bodies, brackets, and loops that `expand` builds. */
+/* Building blocks of control flow operators: bodies, brackets, and loops that `expand` builds. */
 #ifndef OPS_INFER_CONTROL_H
 #define OPS_INFER_CONTROL_H
 
 #include "ops/infer/infer.h"
 
-/* The number of N's operands, without those that its bodies capture, which are the last. */
+/* The number of N's operands, without the last ones, which its bodies capture. */
 int control_operands(const Node *n);
 /* The body that attribute NAME holds; *FROM is the first operand that it captures. Null after a
  * diagnostic. */
 Graph *control_body(Infer *in, Node *n, const char *name, int *from);
-/* A copy of FROM, which is of another graph, before BEFORE. MAP, by Value.id, has the values
- * that stand for those of FROM's graph. */
+/* Copies FROM, a node of another graph, before BEFORE. MAP, by Value.id, has the replacements of
+ * the values of FROM's graph. */
 Node *control_copy_node(Infer *in, const Node *from, Node *before, Value *const *map);
 /* The inputs of BODY, one of N's, that are not captured; they come first. */
 int control_own_inputs(const Node *n, const Graph *body);
@@ -23,9 +23,9 @@ bool control_put_body(Infer *in, Node *at, const Graph *body, Value *const *args
  * diagnostic. */
 bool control_known(Infer *in, Node *n, Node **next);
 /* The sides of the If N give results of different ranks. Puts both sides before STOP, with the
- * nodes up to STOP that follow from the results; or, if other nodes are to be inferred first,
- * moves N behind them. *NEXT is the node to infer next. False after a diagnostic, or if that
- * does not help: IN->unmerged says why. */
+ * nodes up to STOP that depend on the results; or, if other nodes must be inferred first, moves N
+ * after them. *NEXT is the node to infer next. False after a diagnostic, or if this does not help:
+ * IN->unmerged has the reason. */
 bool control_both(Infer *in, Node *n, Node *stop, Node **next);
 /* Removes the nodes from OPEN up to the node before N, with symbols from number SYMS and facts
  * from number FACTS on. */
@@ -45,9 +45,8 @@ Node *control_bracket(Infer *in, Node *n, OpKind op, Value *const *args, int nin
  *     ... nodes that compute NEXT[k], and what each iteration gives ...
  *     loop_close(&b, next, each, neach, reverse, count, last, all);
  *
- * TRIP is the number of iterations, not below 0, or null where a While ends the loop. B.iteration
- * is the number of the current iteration. A value that is carried keeps its type from iteration to
- * iteration.
+ * TRIP is the number of iterations, at least 0, or null if a While ends the loop. B.iteration is
+ * the number of the current iteration. A carried value has the same type in all iterations.
  */
 typedef struct LoopBuild {
 	Infer *in;
@@ -68,8 +67,8 @@ void loop_close(LoopBuild *b, Value *const *next, Value *const *each, int neach,
 		Dim *count, Value **last, Value **all);
 void loop_end(LoopBuild *b, Value *const *next, Value *const *each, int neach, const int64_t *reverse,
 	      Dim *count, Value **last, Value **all);
-/* A loop of 0 iterations gives what it began with, and empty stacks. Its body, in which an index may
- * be out of every range, is left without readers. */
+/* A loop of 0 iterations returns its initial values, and empty stacks. Its body, in which an index
+ * may be out of every range, loses its readers. */
 void loop_skip(const LoopBuild *b, int neach, Value **last, Value **all);
 
 #endif

@@ -11,7 +11,7 @@
 
 enum {
 	NAME_SHOWN =
-		40, /* bytes of a name: a message has five at most, and 508 bytes in the runtime */
+		40, /* limit on a name: a message has up to five, in 508 bytes */
 	SIZE_SHOWN =
 		60, /* bytes of a size as an expression: a longer one says little to a reader */
 };
@@ -34,8 +34,8 @@ static const char *name_shown(Infer *in, const char *name)
 	return arena_printf(in->arena, "...%s", name);
 }
 
-/* `"a" from Conv "c1"`; without a name, operand K, or that it is a value which the expansion of N's
- * own node has made: no operand of the file's node. */
+/* Prints `"a" from Conv "c1"`. A value without a name is printed as operand K, or as a value that
+ * the expansion of N's node created, which the file does not have. */
 static const char *value_shown(Infer *in, const Node *n, const Value *v, int k)
 {
 	const Loc user = node_loc(n), maker = v->def ? node_loc(v->def) : user;
@@ -92,7 +92,7 @@ static const char *size_name(Infer *in, const Node *n, Dim *d)
 			    value_shown(in, n, from.value, operand < n->nin ? operand : 0));
 }
 
-/* The dim at AT, of the first operand of N from FROM on that has it there; its k is -1: of none. */
+/* Finds the dim at AT in the operands of N from FROM onwards; its k is -1 if no operand has it. */
 static OperandDim place_of(const Node *n, int from, Dim *const *at)
 {
 	for (int k = from; k < n->nin; k++) {
@@ -132,8 +132,8 @@ static void put_size(Infer *in, StrBuf *b, Dim *d)
 	strbuf_free(&s);
 }
 
-/* Names the sizes of SHOW that have no name, which are two where BOTH: those that a relation, <=
- * where LE, is between. */
+/* Names the sizes of SHOW that have no name. BOTH: there are two sizes, which are related by <= (if
+ * LE) or ==. */
 static void name_sizes(Infer *in, const Node *n, FactSize *show, bool le, bool both)
 {
 	const char *const limit[] = {le ? "expected at least" : "expected",
@@ -290,7 +290,7 @@ static bool is_read(const Infer *in, const Sym *s)
 	return s && graph_source(in->graph, s).value;
 }
 
-/* A symbol read from data that a fact holds below: from now on its bound says so. */
+/* A fact bounds a symbol that is read from data: records the bound in the symbol. */
 static void tighten(Infer *in, const Node *n, Dim *a, Dim *b)
 {
 	const bool always = !infer_when(in, n);

@@ -116,8 +116,8 @@ static bool check_given(Infer *in, Node *n, const Value *v, const Type *given, c
 	return false;
 }
 
-/* Whether the sizes that an ONNX file declares of V, whose rank is that of MADE, certainly
- * differ from those of MADE. */
+/* Whether the sizes that an ONNX file declares for V certainly differ from the sizes of MADE, which
+ * has the same rank. */
 static bool sizes_differ(const Value *v, const Type *made)
 {
 	int64_t n;
@@ -146,8 +146,8 @@ static void warn_sizes(Infer *in, Node *n, const Value *v, const Type *made)
 	strbuf_free(&b);
 }
 
-/* Checks what an ONNX file declares of V, which has type MADE: the element type must agree; a
- * rank or a size that does not is only worth a warning, since other runtimes run such models. */
+/* Checks the declaration of V in an ONNX file against its inferred type MADE: the element type must
+ * agree. A different rank or size is only a warning, since other runtimes run such models. */
 static void check_declared(Infer *in, Node *n, Value *v, const Type *made)
 {
 	if (made->kind != TYPE_TENSOR) {
@@ -332,9 +332,9 @@ static Dim *stretched(Ctx *c, Dim *a, Dim *b)
 }
 
 /*
- * Broadcasts A and B: a dim that is 1 stretches to the other one. What cannot be decided becomes a
- * fact. If one of the two is itself the result of broadcasting the other, it is reused, so that
- * dims do not grow along a chain of operators.
+ * Broadcasts A and B: a dim that is 1 stretches to the other one. Relations that cannot be decided
+ * become facts. If one of the two is itself the result of broadcasting the other, it is reused, so
+ * that dims do not grow along a chain of operators.
  */
 static bool broadcast_dim(Infer *in, Node *n, Dim *const *at, Dim *const *bt, Dim **out)
 {
@@ -537,8 +537,8 @@ static bool check_attrs(Infer *in, Node *n)
 	return true;
 }
 
-/* Calls the functions of N's operator. Where one of them makes a node that cannot be inferred,
- * expand_finish_all comes back here. */
+/* Calls the functions of N's operator. If one of them creates a node that cannot be inferred,
+ * expand_finish_all returns here. */
 static bool infer_by_op(Infer *in, Node *n, const Op *op, Value **out)
 {
 	Expansion here = {.outer = in->expansion, .iteration = in->iteration};
@@ -598,7 +598,7 @@ bool infer_node(Infer *in, Node *n)
 	for (int i = 0; i < n->nout; i++)
 		given[i] = n->out[i] ? n->out[i]->type : NULL;
 	ok = infer_or_expand(in, n, NEW_ARRAY(tmp, n->nout, Value *));
-	/* What is not inferred must not be taken for a value whose node can be lowered. */
+	/* Clear partial results, so that no later code lowers a node whose inference failed. */
 	for (int i = 0; i < n->nout && !ok; i++)
 		if (n->out[i] && n->out[i]->type == given[i])
 			n->out[i]->type = NULL;

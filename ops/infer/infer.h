@@ -8,8 +8,8 @@
 #include <setjmp.h>
 
 enum {
-	MAX_CONTENTS = 64, /* elements of a tensor whose contents are kept as dims */
-	MAX_DEPTH = 128    /* how far contents are traced back through nodes */
+	MAX_CONTENTS = 64, /* limit on the elements of a tensor whose contents are stored as dims */
+	MAX_DEPTH = 128    /* limit on the nodes through which contents are traced back */
 };
 
 typedef struct Contents {
@@ -19,10 +19,10 @@ typedef struct Contents {
 	bool opaque; /* cannot be expressed without symbols that are read from data */
 } Contents;
 
-/* Where the expansion of a node ends when a node that it makes cannot be inferred. */
+/* The exit from the expansion of a node when a node that it creates cannot be inferred. */
 typedef struct Expansion {
 	jmp_buf end;
-	struct Expansion *outer; /* the expansion that makes this one's node; null: none */
+	struct Expansion *outer; /* the expansion that created this one's node; null: none */
 	Dim *iteration;          /* Infer.iteration where it began */
 } Expansion;
 
@@ -33,7 +33,7 @@ struct Infer {
 	VEC(Contents *) contents; /* by Value.id */
 	int errors, depth;
 	Expansion *expansion; /* null: none is under way */
-	bool brackets; /* whether there is control flow in the graph */
+	bool brackets; /* whether the graph has control flow */
 	/* a fact has tightened the bound of a symbol since the types were last simplified */
 	bool bounded;
 	/* in loops: the number of the iteration, of all iterations of the loops around; else null */
@@ -46,8 +46,8 @@ struct Infer {
 	bool seedless; /* the warning about random numbers without a seed was given */
 };
 
-/* infer_node for a node that may be composite. OUT (nout entries) gets the values that stand for
- * its results; if the node was replaced and removed, they differ from the node's own. */
+/* infer_node for a node that may be composite. OUT (nout entries) gets the replacements of its
+ * results; if the node was replaced and removed, they differ from the node's results. */
 bool infer_or_expand(Infer *in, Node *n, Value **out);
 /* Whether all operands that are there have types. */
 bool infer_operands_typed(const Node *n);
@@ -81,13 +81,12 @@ void lower_elementwise(Infer *in, Node *n, Kernel *k);
 
 /* ---- contents.c ---- */
 
-/* The tensor that V is equal to, if V depends on small constants alone; else null. */
+/* The tensor that V equals, if V depends only on small constants; else null. */
 const Tensor *infer_const_tensor(Infer *in, Value *v);
 /* Symbols from number FIRST on belong to nodes that were made for an attempt and are removed
  * now: they are no longer read from tensors. */
 void infer_forget_syms(Infer *in, int first);
-/* From now on the contents of V are symbols that are read from it, even if V could be traced
- * back. */
+/* Makes the contents of V symbols that are read from V, even if V could be traced back. */
 void infer_read_at_run_time(Infer *in, Value *v);
 /* The number of elements, if it is a constant up to MAX; else -1. */
 int64_t type_const_numel(const Type *t, int64_t max);

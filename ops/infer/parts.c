@@ -56,8 +56,7 @@ Value *parts_join(Infer *in, Node *n, const Type *t, Value *const *part)
 	return expand_finish(in, j);
 }
 
-/* The type of part K of a value of type T, of which SIZE has the dims that differ from value to
- * value. */
+/* The type of part K of a value of type T. SIZE has the dims that differ between values. */
 static const Type *part_type(Ctx *c, const Type *t, int k, Dim *const *size)
 {
 	const Type *elem = type_listed(t), *map = type_map_of(t);
@@ -87,7 +86,8 @@ static bool infer_join(Infer *in, Node *n)
 		return infer_error(in, n, "has %d operands, expected %d", n->nin, type_parts(t));
 	for (int k = 0; k < n->nin; k++)
 		if (!infer_type(n, k) || !type_is_part(t, k, infer_type(n, k)))
-			return infer_error(in, n, "operand %d is not what its type needs", k + 1);
+			return infer_error(
+				in, n, "operand %d has another type than its form requires", k + 1);
 	n->out[0]->type = t;
 	return true;
 }
@@ -96,7 +96,7 @@ const Op op_Join = {.infer = infer_join};
 
 /* ---- Taking apart ---- */
 
-/* The node that makes V, which is no tensor. */
+/* The node that computes V, which is not a tensor. */
 static const Node *made_by(const Value *v)
 {
 	while (v->def->op == OP_Identity)
@@ -362,7 +362,7 @@ static bool split_input(Infer *in, Value *v, Value **part)
 	return true;
 }
 
-/* Whether the values V stand for what FORMS say, which the graph had before inference. */
+/* Whether the values V match FORMS, which the graph had before inference. */
 static bool forms_hold(Infer *in, const GraphForms *forms, const char *what, Value *const *v)
 {
 	for (int i = 0, first = 0; i < forms->n; first += forms->at[i++].parts)
@@ -375,7 +375,7 @@ static bool forms_hold(Infer *in, const GraphForms *forms, const char *what, Val
 			in->errors++;
 			return diag_error(
 				in->ctx->diag, loc,
-				"tensor %d of what the graph %s is not what its type needs", k + 1,
+				"tensor %d of the %s has another type than its form requires", k + 1,
 				what);
 		}
 	return true;
@@ -391,7 +391,7 @@ bool parts_of_inputs(Infer *in)
 	int n = 0;
 
 	if (g->takes.n)
-		return forms_hold(in, &g->takes, "takes", old);
+		return forms_hold(in, &g->takes, "inputs", old);
 	for (int i = 0; i < count; i++) {
 		const Type *t = old[i]->type;
 
@@ -414,7 +414,7 @@ bool parts_of_inputs(Infer *in)
 	return true;
 }
 
-/* Removes nodes whose results are no tensors, and have no use. */
+/* Removes unused nodes whose results are not tensors. */
 static void remove_joins(Graph *g)
 {
 	for (Node *n = g->last, *prev; n; n = prev) {
@@ -437,7 +437,7 @@ bool parts_of_results(Infer *in)
 	if (g->gives.n) {
 		for (int i = 0; i < count; i++)
 			now[i] = g->results.at[i]->value;
-		ok = forms_hold(in, &g->gives, "gives", now);
+		ok = forms_hold(in, &g->gives, "results", now);
 		remove_joins(g);
 		return ok;
 	}

@@ -21,7 +21,7 @@
 
 enum { PARTS_MAX = 3 };
 
-/* Makes a value of type T, before N. A tensor is its own part. */
+/* Creates a value of type T before N. A tensor is its own part. */
 Value *parts_join(Infer *in, Node *n, const Type *t, Value *const *part);
 /* PART gets the parts of V as a value of type AS, which may have an optional more than V's type,
  * or a rank where V has no tensors. False after a diagnostic. */
@@ -29,15 +29,15 @@ bool parts_of(Infer *in, Node *n, Value *v, const Type *as, Value **part);
 /* The type that holds values of types A and B; null after a diagnostic that calls them WHAT. */
 const Type *parts_merge(Infer *in, Node *n, const Type *a, const Type *b, const char *what);
 
-/* The type of V; where it is a sequence with tensors of a rank that is not known, with the rank
- * of those that are listed, or 0. */
+/* The type of V. For a sequence with tensors of unknown rank, the rank is that of the listed
+ * tensors, or 0. */
 const Type *parts_ranked(Infer *in, Node *n, Value *v);
 
 /* A sequence or optional of tensors: listed one by one, or as parts. */
 typedef struct Items {
 	const Type *elem;
 	bool listed;
-	Value *const *at; /* of a listed one; for the tensors of an opt(seq) those of the sequence */
+	Value *const *at; /* listed: the tensors; for an opt(seq), those of the sequence */
 	int n;
 	Value *data, *shapes; /* of another one */
 	Value *count;         /* of an opt(seq): i64[0] or i64[1]; null: it is there */
@@ -64,7 +64,7 @@ Value *sequence_insert(Infer *in, Node *n, Value *v, Value *x, Value *position);
 
 /* Replaces inputs of the graph that are not tensors by their parts; notes them in Graph.takes. */
 bool parts_of_inputs(Infer *in);
-/* The same for the results, in Graph.gives. Removes what inference alone needed. */
+/* The same for the results, in Graph.gives. Removes nodes that only inference needed. */
 bool parts_of_results(Infer *in);
 
 #endif

@@ -16,8 +16,8 @@ Iter *attention_in_values(const AttentionForm *a, const Iter *it)
 	return b < 0 ? NULL : a->band.of[a->values.first][b];
 }
 
-/* Both products have the same batches and rows, and the rows of the scores are the terms of the
- * second sum. Puts the row iterators of both in one order. */
+/* Both products have the same batches and rows, and the columns of the scores are the terms of the
+ * second sum. Puts the row iterators of both products in one order. */
 static bool products_match(AttentionForm *a)
 {
 	Contraction *s = &a->scores.c, *v = &a->values.c;
@@ -47,8 +47,8 @@ static int memory_dim(const Buf *t, int i)
 	return t->layout ? t->layout->ax[i].dim : i;
 }
 
-/* The dim of temporary T, which S writes, that goes along a row of scores: all others are of the
- * band and outside of it. -1: T has another form. */
+/* The dim of temporary T that runs over the elements of a row of scores, where S writes T and all
+ * other dims are indexed by the band. -1: T has another form. */
 static int row_dim(const AttentionForm *a, const Stmt *s, const Buf *t)
 {
 	int at = -1;
@@ -108,9 +108,9 @@ static bool one_a_row(const AttentionForm *a, const Stmt *s)
 	return true;
 }
 
-/* Every temporary of the first product and of the statements after it has one writer, and goes
- * along the rows. If it is read by a later part of the stage, it has whole rows of scores or,
- * between the products, one element for each row. */
+/* Every temporary of the first product and of the statements after it has one writer. If a later
+ * statement reads it, it has one element for each score or, between the products, one for each
+ * row. */
 static bool temps_fit(AttentionForm *a)
 {
 	Kernel *k = a->k;
@@ -161,7 +161,7 @@ static bool weights_fit(AttentionForm *a)
 	return true;
 }
 
-/* The number of the last statement that is a contraction. */
+/* The index of the last contraction. */
 static int last_product(Kernel *k)
 {
 	Contraction c;
@@ -172,7 +172,8 @@ static int last_product(Kernel *k)
 	return -1;
 }
 
-/* The first product with as many of the maps after it as possible, before statement BEFORE. */
+/* The first product, with as many of the maps after it as possible. BEFORE is the first statement
+ * that does not belong to it. */
 static bool begin_scores(AttentionForm *a, int before)
 {
 	for (int n = before - 1; n > 0; n--)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attention as a kernel has it: a product, statements that share its rows, and a second product whose
- * sum goes along these rows: scores Q*K with scale, bias and mask, a softmax, and the product of its
- * weights with V. Kernels are recognised by their access relations, so the statements between the
- * products may be any: a softmax with or without a guard against rows that are masked completely, a
- * soft cap, a normalisation of another kind.
+ * Recognises attention in a kernel: a product, statements that share its rows, and a second product
+ * that sums over these rows. In a model these are the scores Q*K with scale, bias and mask, a
+ * softmax, and the product of the softmax's weights with V. Kernels are recognised by their access
+ * relations, so the statements between the products may compute anything row by row: a softmax with
+ * or without a guard against fully masked rows, a soft cap, or another normalisation.
  */
 #ifndef PASSES_FORMS_ATTENTION_H
 #define PASSES_FORMS_ATTENTION_H
@@ -14,30 +14,32 @@
 typedef struct AttentionForm {
 	Kernel *k;
 	/* scores[g,m,n] = sum over k of Q*K, with the maps after it; values[g,m,d] = sum over n of
-	 * weights[g,m,n] * V, with the maps after it. Both pack B, and the values A, too. */
+	 * weights[g,m,n] * V, with the maps after it. Both products pack B; `values` packs A,
+	 * too. */
 	Product scores, values;
-	Band band;       /* g and m, of all statements */
-	int first, last; /* the statements between the two products, which make the weights */
-	/* by Buf.id, NBUFS of them: whole rows of the temporary are in memory at once: the scores
-	 * that FIRST..LAST read, and the weights */
+	Band band;       /* g and m, shared by all statements */
+	int first, last; /* the statements between the two products, which compute the weights */
+	/* by Buf.id, NBUFS entries: the temporary is stored as whole rows. These are the scores
+	 * that FIRST..LAST read, and the weights. */
 	bool *rows;
 	int nbufs;
 	Buf *weights;
 } AttentionForm;
 
-/* Makes A the attention that kernel K is; false if K is none. */
+/* Initialises A if kernel K is an attention; else returns false. */
 bool attention_begin(AttentionForm *a, Kernel *k);
-/* K is an attention. */
+/* Whether K is an attention. */
 bool attention_takes(Kernel *k);
-/* The temporaries of which whole rows are in memory. */
+/* The number of temporaries that are stored as whole rows. */
 int attention_row_temps(const AttentionForm *a);
-/* The iterator of the second product that is iterator IT of the scores. */
+/* The iterator of the second product that corresponds to iterator IT of the scores. */
 Iter *attention_in_values(const AttentionForm *a, const Iter *it);
-/* Whether IDX, with which S accesses a temporary, is constant or an iterator of the band. */
+/* Whether IDX, an index with which S accesses a temporary, is constant or an iterator of the
+ * band. */
 bool attention_in_band(const AttentionForm *a, const Stmt *s, const Expr *idx);
-/* The dim of a temporary that S writes along which the rows go; -1: none. */
+/* The dim of a temporary that S writes whose index varies in a row; -1: none. */
 int attention_dim_of_rows(const AttentionForm *a, const Stmt *s);
-/* The only statement that writes T, and nothing else; null: none, or several. */
+/* The only statement that writes T, if T is its only result; null: none, or several statements. */
 Stmt *attention_writer(const Kernel *k, const Buf *t);
 
 #endif

@@ -3,7 +3,7 @@
 
 #include "base/sets.h"
 
-/* Classes of iterators of statements that must be the same iterator of the band. */
+/* Sets of iterators, from several statements, that must be the same iterator of the band. */
 typedef struct Classes {
 	Kernel *k;
 	int first, last;      /* range of statements */
@@ -96,7 +96,7 @@ static void read_pairs(void *arg, Stmt *r, Expr *load)
 			read_pair(c, c->k->stmts.at[w], r, load);
 }
 
-/* ---- Statements that no temporary connects ---- */
+/* ---- Statements that share no temporary ---- */
 
 static bool same_class(Classes *c, const Stmt *s, const Stmt *q)
 {
@@ -125,9 +125,9 @@ static void operand_load(void *arg, Stmt *s, Expr *load)
 		*b = load->load.buf;
 }
 
-/* Where all statements are maps, two of the same domain may share their iterators if nothing
- * connects them. That pays if they read the same operand: the elements of a transform, for
- * example, each of which is a map. */
+/* If all statements are maps, two with the same domain may share their iterators although they
+ * share no temporary. This pays if they read the same operand, as the maps of a transform do, each
+ * of which computes one element. */
 static void join_readers(Classes *c, Arena *a)
 {
 	const int n = c->last - c->first + 1;

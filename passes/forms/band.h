@@ -18,20 +18,20 @@ typedef struct Band {
 } Band;
 
 void band_of(Kernel *k, Arena *a, Band *out);
-/* As band_of, for a kernel that is scheduled as one stage: maps that no temporary connects share
- * it, too. */
+/* As band_of, for a kernel that is scheduled as one stage: maps that share no temporary have common
+ * iterators, too. */
 void band_of_stage(Kernel *k, Arena *a, Band *out);
-/* The number in B of IT, an iterator of statement S; -1 if it is not in the band. */
+/* The index in B of IT, an iterator of statement S; -1 if IT is not in the band. */
 int band_index(const Band *b, const Stmt *s, const Iter *it);
 /* The band of statements FIRST..LAST. */
 void band_of_some(Kernel *k, int first, int last, Arena *a, Band *out);
-/* The band of S alone: all its band iterators; none if its points are ordered. */
+/* The band of only S: all its band iterators; none if its points are ordered. */
 void band_of_one(Kernel *k, Stmt *s, Band *out);
-/* Whether all iterators of statements FIRST..LAST outside of the band B are reduced by some of
- * them, so that each temporary holds one row. */
+/* Whether some statement of FIRST..LAST reduces every iterator outside of the band B. Each
+ * temporary then holds one row. */
 bool band_is_rows(Kernel *k, int first, int last, const Band *b);
-/* Whether the band has enough parallelism for the kernel to be worth fusing. On a GPU rows
- * always are, however few: a thread group computes a row, or several groups share one
+/* Whether the band has enough parallelism for the kernel to be worth fusing. On a GPU any number of
+ * rows is enough: a thread group computes a row, or several groups share one
  * (passes/schedule/gpu/split.c). */
 bool band_good(Kernel *k, bool gpu);
 

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Border classes of a stencil. The guard leaves out terms that are outside of the image, which
- * depends on the position, but only near the edges. Along an iterator there are a few first
- * positions, a few last ones, and between them only positions that sum all terms alike: a
- * convolution of 3 with pads of 1 has 1 + 1 + 1 classes. A table by class is small, where a table
- * by position is as large as an image.
+ * Border classes of a stencil. The guard drops terms outside of the image, which happens only at
+ * positions near the edges. Along an iterator there are a few positions at the start and at the
+ * end, and all positions between them sum every term: a convolution of 3 with pads of 1 has 1 + 1 +
+ * 1 classes. A table by class is small; a table by position would be as large as an image.
  *
  * The guard's conditions have the form f >= 0 with f affine. Each holds for all terms from some
- * position on, or up to some position.
+ * position onwards, or up to some position.
  */
 #include "passes/forms/algebra.h"
 
@@ -16,7 +15,7 @@ static bool as_affine(Ctx *c, Expr *e, Affine *f)
 {
 	static const struct {
 		Inst inst;
-		int less, more; /* indices of operands: E is more - less - STRICT >= 0 */
+		int less, more; /* the operands of E, which says more - less - STRICT >= 0 */
 		int strict;
 	} form[] = {{IN_ge, 1, 0, 0}, {IN_le, 0, 1, 0}, {IN_gt, 1, 0, 1}, {IN_lt, 0, 1, 1}};
 	Affine less;
@@ -36,8 +35,8 @@ static bool as_affine(Ctx *c, Expr *e, Affine *f)
 	return false;
 }
 
-/* The least value of F, without its term of IT, over the terms of the sum, in *LEAST; IT's
- * coefficient in *STEP. */
+/* Sets *LEAST to the minimum over the terms of F without its term of IT, and *STEP to IT's
+ * coefficient. */
 static bool least(Ctx *c, const Stmt *s, const Affine *f, const Iter *it, Dim **out, int64_t *step)
 {
 	const Dim *along = affine_coef(c, f, it);
@@ -94,8 +93,8 @@ bool border_classes(Ctx *c, const Stmt *s, Iter *it, BorderClasses *out)
 	return !dim_is_const(out->n, &n) || !dim_is_const(it->extent, &points) || n < points;
 }
 
-/* The last point of the class in the middle; if that is empty, the first point after the first
- * classes. */
+/* The last point of the middle class; if that class is empty, the first point after the classes at
+ * the start. */
 static Dim *end(Ctx *c, const BorderClasses *l)
 {
 	Dim *last = dim_sub(c, l->it->extent, dim_const(c, 1));

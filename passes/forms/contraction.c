@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Recognises contractions, acc[g,m,n] = sum over k of A(g,m,k) * B(g,k,n), by access relations
- * alone: the term is a product whose factors read disjoint sets of the band's iterators. MatMul,
- * Gemm, Conv (as implicit GEMM), Einsum and a ReduceSum over a broadcast product have this form.
+ * Recognises contractions, acc[g,m,n] = sum over k of A(g,m,k) * B(g,k,n), only by access
+ * relations: the term is a product whose factors read disjoint sets of the band's iterators.
+ * MatMul, Gemm, Conv (as implicit GEMM), Einsum and a ReduceSum over a broadcast product have this
+ * form.
  *
  * Each conjunct of the guard is assigned to the operand whose iterators it mentions (a
  * convolution's padding belongs to the image), or to the operand that would leave its buffer
@@ -25,8 +26,8 @@ static void leaves(void *arg, Expr *e)
 	}
 }
 
-/* If a guard of k alone fails, an operand may be read without it only if its indices stay inside
- * its buffers. */
+/* If a guard that depends only on k fails, an operand may be read without the guard only if its
+ * indices stay inside its buffers. */
 static bool needs_guard(Expr *e)
 {
 	bool yes = false;
@@ -119,7 +120,7 @@ bool contraction_slides(const Contraction *c, Expr *e)
 	return f.slides;
 }
 
-/* The element of B at IDX is followed in memory by that of the next point of IT. */
+/* The element of B at the next point of IT follows the element at IDX in memory. */
 static bool is_unit_stride(Kernel *k, const Buf *b, Expr *const *idx, const Iter *it)
 {
 	int64_t step;
@@ -154,7 +155,7 @@ bool index_goes_along(Ctx *c, Expr *e, const Iter *it)
 	return true;
 }
 
-/* The innermost dim of the result whose index goes along any iterator of IT. */
+/* The innermost dim of the result whose index contains an iterator of IT. */
 static int innermost(Ctx *c, const Stmt *s, Iter *const *it, int n)
 {
 	int best = -1;
@@ -182,7 +183,7 @@ static void axis_of(void *arg, Expr *e)
 			a->axis = buf_axis(e->load.buf, d);
 }
 
-/* Orders k such that the sum reads A in the order of A in memory. */
+/* Orders k as the sum reads A in memory. */
 static void sort_k(Contraction *c)
 {
 	int axis[MAX_ITERS];
@@ -202,7 +203,7 @@ static void sort_k(Contraction *c)
 	}
 }
 
-/* stmt_contraction, whose factors may fault. */
+/* stmt_contraction, but the factors may fault. */
 static bool find_factors(Kernel *k, Stmt *s, Contraction *c)
 {
 	Expr *t;
@@ -234,8 +235,8 @@ static bool find_factors(Kernel *k, Stmt *s, Contraction *c)
 		else
 			return false;
 	}
-	/* Without a second free side no element is reused, so tiles gain nothing and the row
-	 * strategy is better; unless one factor does not depend on the band at all. */
+	/* Without both m and n no element is reused, so tiles gain nothing and the row strategy is
+	 * better. The exception is a factor that does not depend on the band at all. */
 	if (!c->nn && !c->nm)
 		return false;
 	if (innermost(k->ctx, s, c->m, c->nm) > innermost(k->ctx, s, c->n, c->nn))
@@ -284,7 +285,7 @@ bool stmt_gathered_product(Kernel *k, Stmt *s, Contraction *c)
 	       contraction_gathers(c, c->b);
 }
 
-/* ---- What statements are together ---- */
+/* ---- Classification of statements ---- */
 
 /* Maps may have guards if they follow a product, or if MASKED. */
 static FormKind kind_of(Kernel *k, int first, int last, bool masked)

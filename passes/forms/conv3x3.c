@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fewer multiplications are bought with memory traffic: the transformed image and the products are
- * larger than the image and the result, and the transformed filter is larger than the filter. The
- * cost model counts both sides.
+ * Winograd's filtering trades multiplications for memory traffic: the transformed image and the
+ * products are larger than the image and the result, and the transformed filter is larger than the
+ * filter. The cost model counts both sides.
  */
 #include "passes/forms/conv3x3.h"
 
@@ -11,16 +11,17 @@
 #include <math.h>
 
 enum {
-	/* Operations that take as long as the transform of an element of the image or of the
-	 * products: it is loaded about seven times, from L1, and stored twice. Measured on
-	 * channels of 64 and 128. */
+	/* Cost, in operations, of transforming an element of the image or of the products: it is
+	 * loaded about seven times, from L1, and stored twice. Measured with 64 and 128
+	 * channels. */
 	WINOGRAD_TRANSFORM = 28,
-	/* Percent of the time of a convolution by its taps that one by Winograd may take. */
+	/* Winograd is chosen if it takes at most this percentage of the direct convolution's
+	 * time. */
 	WINOGRAD_GAIN = 90,
-	/* With fewer channels, the sums that hide the rounding of the transforms are short: the
-	 * error could be above that of a convolution by its taps (docs/numerics.md). */
+	/* With fewer channels the sums are too short to hide the rounding of the transforms: the
+	 * error could exceed that of the direct convolution (docs/numerics.md). */
 	WINOGRAD_CHANNELS = 16,
-	/* Rows and columns of images of unknown size. */
+	/* Assumed rows and columns of images of unknown size. */
 	WINOGRAD_IMAGE = 64
 };
 
@@ -94,7 +95,7 @@ static bool conjuncts_of(const Expr *e, const Expr *all)
 		       : has_conjunct(all, e);
 }
 
-/* The guard leaves out terms outside of the image, and no others: padding is zero. */
+/* The guard drops exactly the terms outside of the image: padding is zero. */
 static bool pads_with_zeros(const Conv3x3 *c, const Expr *guard)
 {
 	ExprPool *p = c->k->pool;
@@ -107,8 +108,7 @@ static bool pads_with_zeros(const Conv3x3 *c, const Expr *guard)
 	return !guard || conjuncts_of(guard, inside);
 }
 
-/* A statement of the epilogue, of whose iterators it is found out which ones of the product they
- * stand for. */
+/* A statement of the epilogue, and the product's iterators that its iterators correspond to. */
 typedef struct Follower {
 	Conv3x3 *c;
 	Iter **iter; /* by Iter.id: the iterator of the product */
@@ -141,9 +141,9 @@ static void follow_load(void *arg, Stmt *s, Expr *load)
 	}
 }
 
-/* Notes which iterators of the product index each dim of what S writes. ITER, by Iter.id: the
- * iterator of the product that one of S stands for. False if S does not write one element for
- * each. */
+/* Records, for each dim of S's result, the iterator of the product that indexes it. ITER, by
+ * Iter.id: the product's iterator for each iterator of S. False if S does not write one element for
+ * each point of the product's result. */
 static bool note_dims(Conv3x3 *c, const Stmt *s, Iter *const *iter)
 {
 	for (int d = 0; d < s->nwidx; d++) {
@@ -161,7 +161,7 @@ static bool note_dims(Conv3x3 *c, const Stmt *s, Iter *const *iter)
 	return true;
 }
 
-/* S is a map that reads what earlier statements write at its own element. */
+/* S is a map that reads earlier results at its own element. */
 static bool follows(Conv3x3 *c, Stmt *s)
 {
 	Follower f = {c, NEW_ARRAY(c->k->arena, c->k->iters.n + 1, Iter *), true};
@@ -191,8 +191,8 @@ static bool has_epilogue(Conv3x3 *c, Stmt *first)
 	return true;
 }
 
-/* D is a sum of symbols and quotients. Of sizes that are products, such as that of a broadcast, the
- * prover of schedules does not know how many tiles they have. */
+/* D is a sum of symbols and quotients. For sizes that are products, such as that of a broadcast,
+ * the schedule's prover cannot count the tiles. */
 static bool is_plain_size(Ctx *c, Dim *d)
 {
 	Dim *mono, *a, *b;
@@ -216,7 +216,7 @@ bool conv3x3_find(Module *m, Node *n, Conv3x3 *c)
 		return false;
 	if (expr_is_weights(m, n, ct.a))
 		contraction_swap(&ct);
-	/* a filter that is to be stored as halves would be transformed to f32 */
+	/* the filter is to be stored in 16 bits, but its transform would be f32 */
 	if (dtype_is_half(m->opt.weight_type) && contraction_type(ct.b) == m->opt.weight_type)
 		return false;
 	if (ct.nk != 3 || ct.nn != 1 || ct.guard_b || !expr_is_weights(m, n, ct.b) ||
@@ -226,7 +226,7 @@ bool conv3x3_find(Module *m, Node *n, Conv3x3 *c)
 	c->x = ct.a;
 	c->filter = ct.b;
 	c->o = ct.n[0];
-	/* the product has a dim for each of the others, the tiles, their points and the channels */
+	/* the product has a dim for each other iterator, and dims for tiles, points and channels */
 	return read_image(c, &ct) && c->nother + 5 <= MAX_RANK &&
 	       is_plain_size(k->ctx, c->out[0]->extent) &&
 	       is_plain_size(k->ctx, c->out[1]->extent) && pads_with_zeros(c, ct.guard_a) &&
@@ -235,7 +235,7 @@ bool conv3x3_find(Module *m, Node *n, Conv3x3 *c)
 
 /* ---- Cost ---- */
 
-/* An estimate of D, where symbols have the values SYM. */
+/* Estimates D with the values SYM for its symbols. */
 static double estimate(const Dim *d, const int64_t *sym)
 {
 	int64_t v;
@@ -250,7 +250,7 @@ typedef struct ConvSizes {
 
 static ConvSizes sizes_of(Module *m, const Conv3x3 *c)
 {
-	/* A batch is often of one image, while images are rarely small. */
+	/* Batches often have one image, while images are rarely small. */
 	const int64_t *one = syms_sample(m->ctx, m->arena, 1),
 		      *image = syms_sample(m->ctx, m->arena, WINOGRAD_IMAGE);
 	ConvSizes s = {
@@ -263,8 +263,8 @@ static ConvSizes sizes_of(Module *m, const Conv3x3 *c)
 	return s;
 }
 
-/* Seconds for POINTS products of ROWS x s->c by s->c x s->o matrices, the second of which comes
- * from memory. */
+/* Seconds for POINTS products of ROWS x s->c by s->c x s->o matrices. The second matrix comes from
+ * memory. */
 static double products(const Target *t, const ConvSizes *s, double points, double rows)
 {
 	const double filter = points * s->c * s->o, compute = 2 * rows * filter / (t->gflops * 1e9),
@@ -278,7 +278,7 @@ static double direct_seconds(const Target *t, const ConvSizes *s)
 	return products(t, s, WINOGRAD_TAPS * WINOGRAD_TAPS, s->images * s->out[0] * s->out[1]);
 }
 
-/* Seconds for the convolution by tiles of M x M. */
+/* Seconds for the convolution with tiles of M x M. */
 static double winograd_seconds(const Target *t, const ConvSizes *s, int m)
 {
 	const double points = (m + WINOGRAD_TAPS - 1) * (m + WINOGRAD_TAPS - 1),
@@ -294,10 +294,10 @@ void conv3x3_explain(Module *m, const Conv3x3 *c, int chosen)
 	const ConvSizes s = sizes_of(m, c);
 	StrBuf b = {0};
 
-	strbuf_printf(&b, "convolution of 3x3 %s", chosen ? "by Winograd's " : "by its taps");
+	strbuf_printf(&b, "3x3 convolution %s", chosen ? "by Winograd's " : "computed directly");
 	if (chosen)
 		strbuf_printf(&b, "F(%d,3)", chosen);
-	strbuf_printf(&b, "; predicted: %.3g ms by its taps", direct_seconds(t, &s) * 1e3);
+	strbuf_printf(&b, "; predicted: %.3g ms directly", direct_seconds(t, &s) * 1e3);
 	for (int f = 2; f <= m->opt.winograd; f += 2)
 		strbuf_printf(&b, ", %.3g ms by F(%d,3)", winograd_seconds(t, &s, f) * 1e3, f);
 	module_note(m, c->n, strbuf_str(&b));

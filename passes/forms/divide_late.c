@@ -5,9 +5,9 @@
  *
  * The two differ only in rounding where e = exp(x - max x) and s is the sum of e: then e is at most
  * 1, s is at least 1, and a NaN in a row makes both NaN. Only the sum of a row without elements is
- * 0, for which y is 0: so y is divided by max(s, 1). The sum over n may overflow where its quotient
- * would not, if v is within a factor of the row's length from the largest number of its type
- * (docs/numerics.md). This is what is looked for, statement by statement:
+ * 0, for which y is 0: so y is divided by max(s, 1) instead. The sum over n may overflow where its
+ * quotient would not, if v is within a factor of the row's length from the largest number of its
+ * type (docs/numerics.md). The rewrite matches these statements:
  *
  *	x_max[m] = max x[m,n]    over n
  *	e[m,n]   = exp(sub(x[m,n], x_max[m]))
@@ -15,15 +15,16 @@
  *	w[m,n]   = div(e[m,n], s[m])
  *	y[m,d]   = sum mul(w[m,n], v[n,d])    over n
  *
- * In their place may be the maximum of x_max or s and a constant, which keeps rows finite that are
- * masked completely. With that of x_max, s may be any number from 0 on; then that of s has to be
- * there, too, with a constant above 0, and is what y is divided by.
+ * Either x_max or s may be clamped by a maximum with a constant, which keeps fully masked rows
+ * finite. If x_max is clamped, s may be any number from 0 upwards; then s must be clamped by a
+ * constant above 0, and y is divided by the clamped s.
  */
 #include "passes/forms/divide_late.h"
 
 #include "passes/forms/contraction.h"
 
-/* The only writer of the temporary that E loads; null: E is no such load, or there are several. */
+/* The only writer of the temporary that E loads; null: E is not such a load, or there are several
+ * writers. */
 static Stmt *source_of(const Kernel *k, const Expr *e)
 {
 	return e->kind == EX_LOAD && e->load.buf->kind == BUF_TEMP && !e->load.buf->data
@@ -45,8 +46,8 @@ static Iter *row_of(const Stmt *s, Expr *e)
 	return row;
 }
 
-/* The iterators of S's write become the indices of LOAD: *N of them, from FROM to TO. Not where the
- * write has other indices than iterators and equal constants. */
+/* Maps the iterators of S's write to the indices of LOAD: *N pairs in FROM and TO. False if the
+ * write has indices other than iterators and constants that LOAD has, too. */
 static bool at_load(const Stmt *s, const Expr *load, Iter **from, Expr **to, int *n)
 {
 	for (int d = 0; d < load->load.nidx; d++) {
@@ -60,7 +61,7 @@ static bool at_load(const Stmt *s, const Expr *load, Iter **from, Expr **to, int
 	return *n == s->nband;
 }
 
-/* S reduces, by RED, the terms TERM along ROW to what LOAD reads. */
+/* S is the reduction, by RED along ROW, of the terms TERM, and LOAD reads its result. */
 static bool reduces(Kernel *k, const Stmt *s, Monoid red, const Expr *load, Iter *row,
 		    const Expr *term)
 {
@@ -77,7 +78,7 @@ static bool reduces(Kernel *k, const Stmt *s, Monoid red, const Expr *load, Iter
 	return ex_subst_iters(k->pool, s->val[0], from, to, n) == term;
 }
 
-/* X of max(X, C), where C is the same at every point of S; E itself where it is none. */
+/* X of max(X, C), where C is the same at every point of S; else E itself. */
 static Expr *unclamped(const Stmt *s, Expr *e)
 {
 	return ex_is_op(e, IN_max) && !expr_has_any(e->op.arg[1], s->iter, s->niters) ? e->op.arg[0]
@@ -90,7 +91,7 @@ static bool is_above_zero(const Stmt *s, Expr *e)
 	return unclamped(s, e) != e && e->op.arg[1]->kind == EX_CONST && e->op.arg[1]->f > 0;
 }
 
-/* The maximum of the rows that S, which is e of the form above, subtracts; null: S is no e. */
+/* The row maximum that S subtracts, if S is e of the form above; else null. */
 static Expr *row_maximum(Kernel *k, const Stmt *s)
 {
 	Expr *x, *most;
@@ -131,9 +132,9 @@ static bool is_softmax(Kernel *k, const Stmt *w, bool *clamped)
 typedef struct DivideLate {
 	Kernel *k;
 	Stmt *w, *y;      /* as above */
-	const Expr *read; /* what Y reads of W */
-	bool only;        /* Y alone reads W */
-	bool clamped;     /* the maxima of rows are clamped, and their sums above 0 */
+	const Expr *read; /* the weight that Y reads from W */
+	bool only;        /* Y is the only reader of W */
+	bool clamped;     /* row maxima are clamped, and the clamped sums are above 0 */
 } DivideLate;
 
 static void only_reader(void *arg, Stmt *s, Expr *load)
@@ -178,7 +179,8 @@ static Expr *divide_load(void *arg, Expr *e)
 	return e->kind == EX_LOAD && e->load.buf == r->y->out[0] ? divided(r, e) : NULL;
 }
 
-/* Y's result is an output: it becomes a temporary, and the output a map that divides it. */
+/* Y's result is an output. Y writes a temporary instead, and a new map divides it into the
+ * output. */
 static void add_division(DivideLate *r)
 {
 	Kernel *k = r->k;
@@ -209,7 +211,7 @@ static void remove_stmt(Kernel *k, const Stmt *s)
 		k->stmts.at[i]->id = i;
 }
 
-/* R's product Y sums over rows of a softmax W, which no other statement reads. */
+/* R's product Y sums over the rows of a softmax W that no other statement reads. */
 static bool fits(DivideLate *r)
 {
 	Kernel *k = r->k;

@@ -108,7 +108,7 @@ static const char *const kind_name[FORM_KINDS] = {
 	[FORM_ORDER] = "order",
 };
 
-/* The iterators of one side of a contraction of K, which have NAMES. */
+/* The iterators of one side of a contraction of K, by their NAMES. */
 static void print_iters(StrBuf *b, const Kernel *k, const char *const *names, const char *side,
 			Iter *const *it, int n)
 {
@@ -262,7 +262,7 @@ bool forms_verify(Module *m, const char *p)
 		form_print(&was, node_kernel(n), m->form[n->id]);
 		form_print(&is, node_kernel(n), &f);
 		ok = diag_error(m->ctx->diag, node_diag(n),
-				"after %s: the form of its kernel is kept as \"%s\", and is \"%s\"",
+				"after %s: the recorded form of its kernel is \"%s\", but the kernel is now \"%s\"",
 				p, strbuf_str(&was), strbuf_str(&is));
 		strbuf_free(&was);
 		strbuf_free(&is);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Builds the kernel that computes what two kernels did, one after the other. */
+/* Builds the kernel that computes the statements of two kernels in sequence. */
 #include "passes/forms/fused.h"
 
 #include <string.h>
 
-/* Limits on fused kernels, which bound compile time and register pressure: statements; operands
- * and results; nodes of the model, many of which may have folded away. */
+/* Limits on fused kernels, which bound compile time and register pressure: statements; operands and
+ * results; ONNX nodes, many of which may have been simplified away. */
 enum { MAX_STMTS = 24, MAX_FUSED_PARAMS = 48, MAX_NODES = 256 };
 
 typedef struct Remap {
@@ -154,7 +154,7 @@ bool fused_build(Arena *a, Node *p, const FusedKernel *c, const Node *reader, bo
 
 typedef struct WrittenElement {
 	Kernel *k;
-	Stmt *writer; /* of what LOAD reads, at indices that are not all iterators; null: none */
+	Stmt *writer; /* of a temporary that LOAD reads; not all indices are iterators */
 	Expr *load;
 } WrittenElement;
 
@@ -178,9 +178,9 @@ static Expr *replace_load(void *arg, Expr *e)
 	return e == by[0] ? by[1] : NULL;
 }
 
-/* Map S, which reads F's load, gets the points of the statement that writes what it reads, and at each
- * of them computes its result for the element that is written there. What a map writes, S computes
- * itself, so that it needs no temporary. */
+/* Gives map S, which reads F's load, the domain of the statement that writes the temporary. At each
+ * point S computes its result for the element that is written there. If a map writes that element,
+ * S inlines the map, so that no temporary is needed. */
 static void take_points(const WrittenElement *f, Stmt *s)
 {
 	ExprPool *p = f->k->pool;
@@ -215,7 +215,7 @@ static void take_points(const WrittenElement *f, Stmt *s)
 	s->niters = s->nband = w->nband;
 }
 
-/* Whether a statement of K reads what map S writes, or S writes a result. */
+/* Whether a statement of K reads the result of map S, or S writes a result of the kernel. */
 static bool is_needed(const Kernel *k, const Stmt *s)
 {
 	bool needed = s->red || s->out[0]->kind != BUF_TEMP;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A kernel that is built of others, before a node has it. */
+/* A kernel that is built from others, before a node has it. */
 #ifndef PASSES_FORMS_FUSED_H
 #define PASSES_FORMS_FUSED_H
 
@@ -12,17 +12,17 @@ typedef struct FusedKernel {
 	bool over_budget; /* the kernel exceeds a limit */
 } FusedKernel;
 
-/* N's own kernel, with its operands and results. */
+/* the operands and results of N, and N's own kernel */
 FusedKernel *fused_own(Arena *a, Node *n);
 /* Builds, in A, the kernel that computes P, then C, the kernel of READER or one that begins with
- * it. Results of P that only READER reads become temporaries. KEEP: P also stays a node of its
- * own, and C gets a copy. False: the kernel would exceed a limit. */
+ * it. Results of P that only READER reads become temporaries. KEEP: P also remains a node, and C
+ * gets a copy. False: the kernel would exceed a limit. */
 bool fused_build(Arena *a, Node *p, const FusedKernel *c, const Node *reader, bool keep,
 		 FusedKernel *g);
-/* Maps of G that read all elements of a temporary, each at one point, get the points of the statement
- * that writes it, if it is written at other ones: by group and channel of the group, or at h*2 + phase
- * in a ConvTranspose. Both can then be one product. The pass divmod does the same for what is one
- * kernel already, once layouts are known; here it decides whether two kernels become one. */
+/* Maps of G that read all elements of a temporary, each at one point, get the domain of the
+ * statement that writes it, if that domain differs: group and channel in the group, or h*2 + phase
+ * in a ConvTranspose. Both statements can then be one product. The pass divmod does the same inside
+ * one kernel, once layouts are known; here it decides whether two kernels are fused. */
 void fused_take_points(FusedKernel *g);
 /* Removes operands and buffers that no statement of G mentions. */
 void fused_drop_unused(FusedKernel *g);

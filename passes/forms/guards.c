@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "passes/forms/guards.h"
 
-/* D for which conjunct G says D >= 0; null: G compares no indices. */
+/* D such that conjunct G says D >= 0; null: G compares no indices. */
 static Expr *difference(Kernel *k, Expr *g)
 {
 	Expr *l, *r;
@@ -38,8 +38,8 @@ bool guard_is_affine(Kernel *k, Expr *g)
 	return e && ex_affine(k->ctx, e, &a);
 }
 
-/* Conjunct G says STEP * VAR + the result >= 0, where the result has no VAR but may have quotients
- * of other iterators. Null: G has no such form. */
+/* The REST such that conjunct G says STEP * VAR + REST >= 0. REST does not contain VAR, but may
+ * have quotients of other iterators. Null: G has another form. */
 static Expr *apart_from(Kernel *k, Expr *g, const Iter *var, int64_t *step)
 {
 	Expr *e = difference(k, g), *zero = ex_int(k->pool, CT_I64, 0);

@@ -3,8 +3,8 @@
  * Inlining inside a kernel: a temporary that one simple map writes is replaced, wherever it is
  * read, by the map's expression, rounded to the temporary's element type. Free maps (moves,
  * broadcasts, exact casts) are always inlined; others only if no point is computed twice. A map
- * whose index may be out of range stays, so that this is reported, unless a product that uses each
- * element once is its only reader.
+ * whose index may be out of range is not inlined, so that the error is reported; the exception is a
+ * map whose only reader is a product that uses each element once.
  */
 #include "passes/forms/inline.h"
 #include "passes/forms/contraction.h"
@@ -146,7 +146,7 @@ static bool written_once(const Kernel *k, const Buf *t)
 	return writers == 1;
 }
 
-/* Statement AT gathers matrices that only one product reads, which can read them in place
+/* Statement AT gathers matrices for only one product, which can read them in place
  * (stmt_gathered_product). */
 static bool gathers_for_product(const BufReads *r, int at)
 {
@@ -169,7 +169,7 @@ static bool gathers_for_product(const BufReads *r, int at)
 	return all.n == 1 && contraction_gathers(&c, inline_value(k, def, c.b->load.idx));
 }
 
-/* Whether statement AT may be inlined, faults apart; R knows the buffers that it reads. */
+/* Whether statement AT may be inlined, ignoring faults. R lists the buffers that it reads. */
 static bool may_inline(const BufReads *r, int at)
 {
 	const Stmt *s = r->k->stmts.at[at];

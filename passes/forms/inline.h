@@ -5,12 +5,11 @@
 
 #include "passes/forms/kernels.h"
 
-/* Inlines all temporaries for which that pays off; true if any was. */
+/* Inlines every temporary for which that pays off; returns true if there was one. */
 bool kernel_inline(Kernel *k);
 /* Whether the map S only moves elements. */
 bool inline_is_free(const Stmt *s);
-/* Whether statement AT is a map that may be recomputed wherever its result, a temporary, is
- * read. */
+/* Whether statement AT is a map that may be recomputed wherever its temporary is read. */
 bool inline_may(Kernel *k, int at);
 /* Inlines statement AT, a simple map, into the later statements that read its result. */
 void inline_after(Kernel *k, int at);

@@ -52,7 +52,7 @@ void kernel_drop_unit_iters(Kernel *k)
 		Expr *with[MAX_ITERS];
 		int ngone = 0, n = 0, nband = s->nband;
 
-		/* A scan needs the iterator that it runs over. */
+		/* A scan needs its iterator even if that has one point. */
 		for (int j = 0; j < s->niters - (s->scan ? 1 : 0); j++)
 			if (dim_equals(s->iter[j]->extent, 1)) {
 				gone[ngone] = s->iter[j];
@@ -291,8 +291,8 @@ bool kernel_can_fault(const Kernel *k)
 	return yes;
 }
 
-/* Indices of loads cost nothing, so this recurses itself instead of using ex_walk. A shared
- * subexpression counts once for each use, which only overestimates the cost. */
+/* Indices of loads cost nothing, so this recurses instead of using ex_walk. A shared subexpression
+ * counts once for each use, which overestimates the cost. */
 static int cost(Expr *e, int depth)
 {
 	int c = 0;
@@ -313,7 +313,7 @@ static int cost(Expr *e, int depth)
 	return c < 10000 ? c : 10000;
 }
 
-/* Whether E waits for LOADS loads one after the other, each of which is the index of the next. */
+/* Whether E has LOADS dependent loads, each of which is the index of the next. */
 static bool waits_for(Expr *e, int loads, int depth)
 {
 	Expr *const *arg;
@@ -327,7 +327,7 @@ static bool waits_for(Expr *e, int loads, int depth)
 	return false;
 }
 
-/* ARG: by Expr.id, the most loads that an expression waits for one after the other. */
+/* ARG: by Expr.id, the length of the longest chain of dependent loads in an expression. */
 static void count_waits(void *arg, Expr *e)
 {
 	int *most = arg;
@@ -339,7 +339,7 @@ static void count_waits(void *arg, Expr *e)
 	most[e->id] += e->kind == EX_LOAD;
 }
 
-/* A gather costs nothing, but a walk from node to node waits for each of its loads. */
+/* A gather is free, but following a chain of pointers waits for each of its loads. */
 static int cost_of_waits(Expr *e)
 {
 	enum { FREE = 2, WAIT = 20 };

@@ -10,7 +10,8 @@ enum { MAX_PARAMS = 256 };
 
 Kernel *node_kernel(const Node *n); /* null if N is not a Kernel node */
 void kernel_node_set(Node *n, Kernel *k);
-/* Replaces all uses of FROM by TO; symbols that are read from FROM are then read from TO. */
+/* Replaces all uses of FROM by TO, and the symbols that are read from FROM by ones that are read
+ * from TO. */
 void value_move(Value *from, Value *to);
 /* Whether a symbol is read from V's elements. */
 bool value_feeds_sym(const Value *v);
@@ -25,17 +26,16 @@ void kernel_remove_stmt(Kernel *k, int at);
 void stmt_rewrite(Kernel *k, Stmt *s, ExprMap map, void *arg);
 /* Rewrites a map into a buffer with a layout as a map over its physical axes into plain memory. */
 void kernel_physical(Kernel *k);
-/* Whether E is hi*N + lo, where hi and lo are iterators and lo < N, and, unless WHOLE is null,
- * covers all of 0 <= E < WHOLE. */
+/* Whether E is hi*N + lo, where hi and lo are iterators and lo < N; unless WHOLE is null, E must
+ * also cover all of 0 <= E < WHOLE. */
 bool expr_divmod(Ctx *c, Expr *e, const Dim *whole, Iter **hi, Iter **lo);
 /* Calls FN on every load in S's values and guard, but not in the write. */
 void stmt_loads(Stmt *s, void (*fn)(void *arg, Stmt *s, Expr *load), void *arg);
-/* Whether each element is read at most once by LOAD of S: every iterator of S is one of its
- * indices. */
+/* Whether LOAD of S reads each element at most once: every iterator of S is one of its indices. */
 bool load_once(const Stmt *s, const Expr *load);
 /* Whether all indices of LOAD are iterators or constants. */
 bool load_plain(const Expr *load);
-/* Whether LOAD reads each element of its buffer, if it is made at all points of its statement. */
+/* Whether LOAD reads every element of its buffer over all points of its statement. */
 bool load_whole(const Expr *load);
 /* Sets READ[Buf.id] for every buffer that S loads. */
 void stmt_mark_loads(Stmt *s, bool *read);
@@ -48,8 +48,8 @@ bool expr_can_fault(Expr *e);
 /* Whether an index that S or K computes may be out of range. */
 bool stmt_can_fault(const Stmt *s);
 bool kernel_can_fault(const Kernel *k);
-/* The cost of evaluating E: 0 for moves, 1 for each instruction, 20 for each function. Indices
- * of loads cost nothing, unless more than two loads wait for each other. */
+/* The cost of evaluating E: 0 for moves, 1 for each instruction, 20 for each function. Indices of
+ * loads cost nothing, unless more than two of them depend on one another. */
 int expr_cost(Expr *e);
 /* The number of points of N iterators: the product of their extents. */
 Dim *iters_points(Ctx *c, Iter *const *it, int n);
@@ -59,36 +59,37 @@ bool iters_fewer(Ctx *c, Iter *const *it, int n, int64_t least);
 bool stmt_is_map(const Stmt *s);
 /* Whether S is a scatter: it updates an element of a buffer at each point. */
 bool stmt_is_scatter(const Stmt *s);
-/* bits of the narrowest element for which GPUs have atomic operations. */
+/* Bits of the narrowest element for which GPUs have atomic operations. */
 enum { SCATTER_BITS = 16 };
 /* Whether S is a map without guard whose write is a permutation of its iterators, with constants
  * 0 for dims of extent 1. */
 bool stmt_is_simple_map(const Stmt *s);
-/* Whether N is a View, or such a map alone. */
+/* Whether N is a View, or a kernel of only such a map. */
 bool node_is_map(const Node *n);
 
 /* Copies expression E from kernel FROM of node NODE to K. The buffers that E reads become
  * operands, whose values are appended to IN. Iterators IT[0..n) are replaced by WITH. */
 Expr *kernel_import_expr(Kernel *k, Kernel *from, Expr *e, Iter *const *it, Expr *const *with,
 			 int n, const Node *node, Value **in, int *nin);
-/* The buffer of K that is operand (BUF_IN) or result (BUF_OUT) PARAM of its node; null: it has
+/* The buffer of K for operand (BUF_IN) or result (BUF_OUT) PARAM of its node; null: there is
  * none. */
 Buf *kernel_param(const Kernel *k, BufKind kind, int param);
-/* The operand of N that E, of N's kernel, loads; null: E is no such load. */
+/* The operand of N that E, an expression of N's kernel, loads; null: E is not a load of an
+ * operand. */
 Value *node_loaded(const Node *n, const Expr *e);
-/* The constant that E, of N's kernel, loads; null: E is no such load. */
+/* The constant that E, an expression of N's kernel, loads; null: E does not load a constant. */
 const Tensor *node_loaded_const(const Node *n, const Expr *e);
 /* Adds V to the operands of N; returns its buffer in N's kernel. */
 Buf *node_add_operand(Node *n, const char *name, Value *v);
 /* Removes operands that no statement of the kernel reads from the node. */
 void node_drop_unused_inputs(Node *n);
 
-/* Component K of the state A combined with the term B. A sum of products uses multiply-adds, as
- * the micro-kernel does. */
+/* Component K of the state A combined with the term B. A sum of products uses multiply-adds, as the
+ * micro-kernel does. */
 Expr *monoid_step(ExprPool *p, Monoid m, int k, Expr *const *a, Expr *const *b);
 
-/* A copy of E in which every load has one flat index: the sum of index times stride, in B's
- * order in memory. */
+/* A copy of E in which every load has one flat index: the sum of index times stride in B's memory
+ * order. */
 Expr *expr_flatten(Kernel *k, Expr *e);
 /* The position of dim D of B among its physical axes, outermost first. */
 int buf_axis(const Buf *b, int d);

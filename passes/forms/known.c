@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values that are known when the model is compiled: constants, and what depends on constants
- * alone, if it is worth storing. */
+/* Finds the values that are known at compile time and worth storing: constants, and values that
+ * depend only on constants. */
 #include "ir/graph/blocks.h"
 #include "passes/forms/kernels.h"
 #include "passes/module.h"
@@ -39,8 +39,8 @@ static int64_t static_points(const Kernel *k)
 	return sum;
 }
 
-/* A large result of small operands (an Expand, an EyeLike) is computed when the model runs
- * rather than stored; so is one that takes too long to compute. */
+/* A large result of small operands (an Expand, an EyeLike) is computed at run time rather than
+ * stored; so is one that takes too long to compute. */
 static bool worth_storing(const Node *n)
 {
 	enum { LARGE = 1 << 22, GROWTH = 16 };

@@ -15,13 +15,13 @@
 
 enum {
 	BYTES = 256,   /* number of values of a byte */
-	MAX_CHAIN = 8, /* number of successive maps that are looked through */
-	MAX_COST = 2   /* the highest cost of each of these maps */
+	MAX_CHAIN = 8, /* limit on successive maps that are looked through */
+	MAX_COST = 2   /* limit on the cost of each of these maps */
 };
 
 /* ---- Constants ---- */
 
-/* The type of bytes that holds LO..HI minus *ZERO; DT_NONE if there are too many values. */
+/* The 8-bit type that holds LO..HI minus *ZERO; DT_NONE if there are too many values. */
 static DType byte_type(int64_t lo, int64_t hi, int64_t *zero)
 {
 	*zero = 0;
@@ -32,7 +32,8 @@ static DType byte_type(int64_t lo, int64_t hi, int64_t *zero)
 	return hi - lo < BYTES ? DT_U8 : DT_NONE;
 }
 
-/* V, an i32 constant, as bytes minus *ZERO; null if it is not one, or has too many values. */
+/* Rewrites V, an i32 constant, as bytes minus *ZERO; null if V is not an i32 constant, or has too
+ * many values. */
 static Value *constant_as_bytes(Graph *g, const Value *v, Node *before, int64_t *zero)
 {
 	const Tensor *t = value_const(v);
@@ -67,8 +68,8 @@ typedef struct Through {
 	bool found;
 } Through;
 
-/* What load E of N reads, as the map that computed it evaluates, if that is cheap enough to
- * recompute for each term; else null. */
+/* The expression of the map whose result load E of N reads, if it is cheap enough to recompute for
+ * each term; else null. */
 static Expr *see_through(void *arg, Expr *e)
 {
 	Through *t = arg;
@@ -178,8 +179,8 @@ static bool all_bytes(const Tensor *t, DType byte)
 	return true;
 }
 
-/* Zero point ZERO of N, or none, is in the range of BYTE's type, so that a difference of both has 8
- * bits and a sign. */
+/* N's zero point ZERO, which may be absent, is in the range of BYTE's type, so that their
+ * difference has 8 bits and a sign. */
 static bool is_in_range(const Node *n, const Expr *byte, const Expr *zero)
 {
 	const DType t = contraction_type(byte);
@@ -193,7 +194,7 @@ static bool is_in_range(const Node *n, const Expr *byte, const Expr *zero)
 	return of && of->bytes <= MAX_CONSTANT && all_bytes(of, t);
 }
 
-/* As narrow, of an f32. */
+/* As narrow, for an f32. */
 static bool narrow_scaled(Node *n, const Contraction *c, Expr *e, ByteFactor *out)
 {
 	ExprPool *p = node_kernel(n)->pool;

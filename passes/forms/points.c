@@ -109,7 +109,8 @@ void points_join(Points *p)
 
 typedef struct Flatten {
 	const Pair *pair;
-	/* replacements of the pair's iterators, in indices that step through both with one stride */
+	/* replacements of the pair's iterators, in indices that step through both with one
+	 * stride */
 	Expr *const *one;
 } Flatten;
 

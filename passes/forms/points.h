@@ -17,12 +17,12 @@ typedef struct Pair {
 	const Buf *skip; /* loads of this buffer are ignored; may be null */
 } Pair;
 
-/* Whether neither of the two occurs in E; true for null. */
+/* Whether neither iterator occurs in E; true for null. */
 bool pair_absent(const Pair *p, Expr *e);
-/* Whether the flat index AT steps through both with one stride. */
+/* Whether flat index AT steps through both iterators with one stride. */
 bool pair_steps(const Pair *p, Expr *at);
-/* Whether all loads of E, whose indices may be flat, step through both with one stride, and
- * neither occurs elsewhere in E. */
+/* Whether all loads of E, whose indices may be flat, step through both iterators with one stride,
+ * and E contains them nowhere else. */
 bool pair_joins(const Pair *p, Expr *e);
 
 enum { MAX_TERMS = 4 };

@@ -6,16 +6,17 @@
 #include "passes/forms/scaled.h"
 
 enum {
-	/* Fewer columns leave most of a panel's row empty. A sum in lanes for each column is better
-	 * then, unless it has no more than SHORT_SUM terms, where adding up its lanes would cost
-	 * more, or slides over an image, whose vectors of terms are short. */
+	/* With fewer columns most of a panel's row would be empty. Summing each column across lanes
+	 * is faster then. It is not if the sum has at most SHORT_SUM terms, where adding up the
+	 * lanes would cost more, or if it slides over an image, whose vectors of terms are
+	 * short. */
 	LEAST_COLUMNS = 8,
 	SHORT_SUM = 64
 };
 
 /* ---- Recognition ---- */
 
-/* The axis of the result in memory that goes along IT; -1: none. */
+/* The axis of the result in memory that is indexed by IT; -1: none. */
 static int axis_along(Ctx *ctx, const Stmt *s, const Iter *it)
 {
 	for (int i = 0; i < s->nwidx; i++)
@@ -154,14 +155,15 @@ static bool plain(const Product *p, const Expr *e)
 	       !e->load.buf->data;
 }
 
-/* Terms whose number is D are whole steps. */
+/* The terms, D of them, are a multiple of a step. */
 static bool whole_steps(const Product *p, Dim *d)
 {
 	return p->kpack == 1 || dim_multiple(p->k->ctx, d, p->kpack);
 }
 
-/* The first of the innermost k iterators that merge in A: the terms of a run. The guard bounds
- * at most one of a run's iterators, so that what it leaves of a run is a range. */
+/* The first of the innermost k iterators that merge in A, which form a segment of contiguous terms.
+ * The guard bounds at most one of the segment's iterators, so the terms that it admits are a
+ * range. */
 static int first_of_run(Product *p)
 {
 	Expr *guard = p->c.guard_a;
@@ -174,7 +176,7 @@ static int first_of_run(Product *p)
 	return run;
 }
 
-/* The guard of A holds for a range of a run's terms, and its packed runs have the stride of A. */
+/* The guard of A admits a range of a segment's terms, and packed segments have the stride of A. */
 static bool has_unit_step(const Product *p)
 {
 	return p->a_step->kind == EX_CONST && p->a_step->i == 1;
@@ -188,9 +190,9 @@ static bool has_edges(Product *p)
 	       has_unit_step(p);
 }
 
-/* A is read in place if its k iterators merge into one with a constant stride, and in runs if
- * some of them do. Runs outside of the tensor are packed, which makes their stride 1. A run of
- * one term is none. */
+/* A is read in place if its k iterators merge into one with a constant stride, and in segments if
+ * only some of them merge. Segments outside of the tensor are packed, which makes their stride 1. A
+ * segment of one term does not count. */
 static void look_at_a(Product *p)
 {
 	Affine a;
@@ -221,13 +223,12 @@ static bool is_column(const Product *p, const Expr *i)
 	return i->kind == EX_ITER && i->iter == p->c.n[p->c.nn - 1];
 }
 
-/* E is the load of elements that are packed in panels of P's width, or of one that becomes P's;
- * TERMS of a column are contiguous. */
+/* E loads elements that are packed in panels of P's width, or of a width that P can adopt; TERMS of
+ * a column are contiguous. */
 static bool in_panels(Product *p, const Expr *e, int *terms)
 {
 	const Layout *l = e->kind == EX_LOAD ? e->load.buf->layout : NULL;
-	/* the axis of the columns in a panel: the last one, or the one before those of
-	 * contiguous terms */
+	/* the axis of a panel's columns: the last axis, or the one before the contiguous terms */
 	int col = l ? l->n - 1 : 0;
 	int64_t bytes;
 
@@ -243,7 +244,7 @@ static bool in_panels(Product *p, const Expr *e, int *terms)
 	return true;
 }
 
-/* The number of terms of a group, as a factor of the terms has it whose load is E; 0: all terms. */
+/* The number of terms of a group, if E is the load of a factor of each term; 0: all terms. */
 static int64_t group_of(const Expr *e)
 {
 	for (int i = 0; i < e->load.nidx; i++)
@@ -252,7 +253,7 @@ static int64_t group_of(const Expr *e)
 	return 0;
 }
 
-/* The load of scales of E, which may be halves, in panels; null: E is something else. */
+/* The load of scales in panels in E, which may widen it from f16; null: E is something else. */
 static Expr *scales_in(Product *p, Expr *e)
 {
 	const DType t = e->kind == EX_LOAD ? e->load.buf->dtype : DT_NONE;
@@ -261,7 +262,7 @@ static Expr *scales_in(Product *p, Expr *e)
 	return (t == DT_F32 || dtype_is_half(t)) && in_panels(p, e, &one) ? e : NULL;
 }
 
-/* E, operand B, is a quantised one whose parts are packed in panels
+/* E, operand B, is quantised, and its parts are packed in panels
  * (passes/layout/panels_scaled.c). */
 static bool look_at_parts(Product *p, Expr *e)
 {
@@ -286,13 +287,14 @@ static bool look_at_parts(Product *p, Expr *e)
 	return !p->zero || group_of(p->zero) == p->group;
 }
 
-/* B in panels is of f16 or bf16, which tiles widen to f32 in registers. */
+/* B in panels is f16 or bf16, which tiles widen to f32 in registers. */
 static bool is_half(const Product *p, const Expr *e)
 {
 	return p->c.ct == CT_F32 && dtype_is_half(e->load.buf->dtype) && !e->load.buf->data;
 }
 
-/* B is read in place if its buffer is packed in panels (passes/layout/panels.c), or its parts are. */
+/* B is read in place if its buffer is packed in panels (passes/layout/panels.c), or if all buffers
+ * of a quantised B are. */
 static void look_at_b(Product *p)
 {
 	int terms;
@@ -308,8 +310,8 @@ static void look_at_b(Product *p)
 		product_pack_b(p);
 }
 
-/* A is read as bytes and scales if it is quantised by the groups of B, whose words have four
- * bytes of terms. */
+/* A is read as bytes and scales if its groups are those of B, whose words hold four bytes of
+ * terms. */
 static void look_at_rows(Product *p)
 {
 	ScaledRows r;
@@ -325,7 +327,7 @@ static void look_at_rows(Product *p)
 	p->row_group = r.group;
 }
 
-/* A is read in f32 after all. */
+/* Reads A in f32 although it is quantised. */
 static void drop_rows(Product *p)
 {
 	if (!p->row_scale)
@@ -412,7 +414,7 @@ MmaKind product_instruction(const Contraction *c, const Gpu *gpu, bool may_round
 	return (MmaKind)best;
 }
 
-/* P's statements are a product that the strategy takes. */
+/* P's statements are a product that the strategy can compute. */
 static bool open_whole(Product *p)
 {
 	if (!product_open(p))
@@ -460,8 +462,9 @@ bool product_begin_some(Product *p, Kernel *k, int first, int nstmts)
 	look_at_a(p);
 	if (!p->a_direct)
 		drop_rows(p);
+	/* tiles with quantised B read A in place or packed, not in segments */
 	if (p->scale)
-		p->run = p->c.nk; /* such tiles read A in place or packed, not in runs */
+		p->run = p->c.nk;
 	return true;
 }
 

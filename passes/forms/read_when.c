@@ -6,12 +6,11 @@
  *   scores[m,n] = sum over k of q[m,k] * x[n,k]
  *   masked[m,n] = select(mask[m,n], scores[m,n], -inf)
  *
- * No other statement reads scores, so scores[m,n] is read where mask[m,n] holds. Elsewhere it
- * may have any value, NaN and infinity among them, since `select` does not look at the arm that
- * it does not take.
+ * No other statement reads scores, so scores[m,n] is read where mask[m,n] holds. Elsewhere it may
+ * have any value, even NaN or infinity, since `select` ignores the arm that it does not choose.
  *
- * A mask may be added, too. Where it is -2^126 or lower, -inf among them, the sum is the mask,
- * if the score is bounded:
+ * A mask may also be added. Where the mask is at most -2^126, for example -inf, and the score is
+ * bounded, the sum equals the mask:
  *
  *   masked[m,n] = scores[m,n] * 0.125 + mask[m,n]
  *
@@ -20,20 +19,22 @@
  */
 #include "passes/forms/read_when.h"
 
-/* The most instructions of a condition. */
+/* Limit on the instructions of a condition. */
 enum { MOST_COST = 8 };
 
 typedef struct ReadWhen {
 	Kernel *k;
 	Expr *never, *always;
-	Expr **read; /* by statement: when an element that it writes is read, over its iterators */
-	/* by statement: the condition, the same for all elements, under which what it writes is
+	/* by statement: the condition, over its iterators, under which its element is read */
+	Expr **read;
+	/* by statement: the condition, the same for all elements, under which its elements are
 	 * below TILE_BOUND in magnitude */
 	Expr **bounded;
-	const Buf *of; /* the temporary in question */
+	const Buf *of; /* the temporary whose reads are examined */
 	Expr *load;    /* the load of it in the statement whose expressions are visited */
 	bool several;  /* the statement has several such loads */
-	Expr **when; /* by Expr.id: when the expression, if it is evaluated, reads an element of OF */
+	/* by Expr.id: the condition under which evaluating the expression reads an element of OF */
+	Expr **when;
 } ReadWhen;
 
 static void find_temp(void *arg, Expr *e)
@@ -61,7 +62,7 @@ static Expr *either(const ReadWhen *w, Expr *a, Expr *b)
 						: ex_op2(w->k->pool, IN_or, a, b);
 }
 
-/* A where C holds, else B. What A and B load may be there only then. */
+/* Selects A where C holds, else B. What A and B load may be valid only then. */
 static Expr *choice(const ReadWhen *w, Expr *c, Expr *a, Expr *b)
 {
 	if (a == b)
@@ -72,8 +73,8 @@ static Expr *choice(const ReadWhen *w, Expr *c, Expr *a, Expr *b)
 					       : ex_op3(w->k->pool, IN_select, c, a, b);
 }
 
-/* Where E is below TILE_BOUND in magnitude: a bounded statement wrote it, or it is a part of
- * that. */
+/* The condition under which E is below TILE_BOUND in magnitude: E comes from a bounded statement,
+ * or is a factor or term of one. */
 static Expr *bounded_where(const ReadWhen *w, const Expr *e)
 {
 	const bool is_mul = ex_is_op(e, IN_mul);
@@ -100,8 +101,9 @@ static Expr *bounded_where(const ReadWhen *w, const Expr *e)
 	return ex_op2(p, IN_and, x, ex_op2(p, is_mul ? IN_le : IN_ge, by, one));
 }
 
-/* When E = X + MASK reads what X reads. It does not where X is bounded and MASK at most -2^126: the
- * floats next to such a mask are 2^102 away and farther, so E rounds to MASK. */
+/* The condition under which E = X + MASK depends on X. It does not depend on X where X is bounded
+ * and MASK is at most -2^126: the floats next to such a mask are at least 2^102 away, so E rounds
+ * to MASK. */
 static Expr *in_sum(const ReadWhen *w, const Expr *e)
 {
 	const double lowest = -0x1p126;
@@ -120,7 +122,7 @@ static Expr *in_sum(const ReadWhen *w, const Expr *e)
 	return either(w, w->when[e->op.arg[0]->id], w->when[e->op.arg[1]->id]);
 }
 
-/* Sets w->when of E, whose operands have theirs. */
+/* Sets w->when of E from that of E's operands. */
 static void visit(void *arg, Expr *e)
 {
 	ReadWhen *w = arg;
@@ -151,7 +153,7 @@ static Expr *in_expr(ReadWhen *w, Expr *e)
 	return w->when[e->id];
 }
 
-/* When statement R reads an element of w->of, over the iterators of R. */
+/* The condition, over R's iterators, under which statement R reads an element of w->of. */
 static Expr *in_stmt(ReadWhen *w, int r)
 {
 	const Stmt *s = w->k->stmts.at[r];
@@ -169,8 +171,9 @@ static Expr *in_stmt(ReadWhen *w, int r)
 	return either(w, when, in_expr(w, s->guard));
 }
 
-/* WHEN, over the iterators of R, over those of S: R has to read at an iterator what S writes at an
- * iterator of the same extent. Else an element counts as always read. */
+/* Converts WHEN from the iterators of R to those of S. This needs R to read, at an iterator, the
+ * element that S writes at an iterator of the same extent; else an element counts as always
+ * read. */
 static Expr *at_writer(const ReadWhen *w, const Stmt *s, const Stmt *r, Expr *when)
 {
 	Iter *from[MAX_RANK];
@@ -203,7 +206,7 @@ static Expr *at_writer(const ReadWhen *w, const Stmt *s, const Stmt *r, Expr *wh
 	return ex_subst_iters(w->k->pool, when, from, to, n);
 }
 
-/* When an element that statement S writes is read. */
+/* The condition under which an element that statement S writes is read. */
 static Expr *by_readers(ReadWhen *w, int s)
 {
 	const Stmt *of = w->k->stmts.at[s];
@@ -224,7 +227,7 @@ static Expr *by_readers(ReadWhen *w, int s)
 	return when;
 }
 
-/* Statement S is bounded, if BOUNDED; finds where maps of it are, too. */
+/* Statement S is bounded if BOUNDED holds. Also finds where maps of S are bounded. */
 static void find_bounded(ReadWhen *w, int s, bool bounded)
 {
 	for (int i = 0; i < w->k->stmts.n; i++) {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A rounded quotient by a constant scale, where what is divided was computed from bytes, becomes a
- * rounded product:
+ * Replaces the rounded quotient of a number that was computed from bytes, by a constant scale, with
+ * a rounded product:
  *
  *     rint(x / s)  =  rint(x * (1 / s))
  *
- * x is a sum of dequantised numbers and rounded already, so ties between two integers may go either
+ * x is a sum of dequantised numbers and already rounded, so ties between two integers may go either
  * way (docs/numerics.md, "Quantised tensors"); the product adds at most two units in the last
  * place. A quotient of a number that the model is given stays exact. A division takes as long as
  * ten products, so it would be the largest part of most epilogues. `algebra` calls it (algebra.c).
@@ -45,8 +45,8 @@ static bool is_rounded(const Value *v)
 	return v->uses;
 }
 
-/* A constant with the reciprocals of V's elements; null if V is not a constant of normal numbers
- * whose reciprocals are normal. */
+/* A constant with the reciprocals of V's elements. Null unless V is a constant of normal numbers
+ * with normal reciprocals. */
 static Value *reciprocals(Graph *g, const Value *v, Node *before)
 {
 	const Tensor *t = value_const(v);

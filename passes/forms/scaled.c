@@ -15,7 +15,7 @@
 typedef struct ByGroup {
 	const Contraction *c;
 	Kernel *k;
-	Iter *groups; /* null: there are none yet */
+	Iter *groups; /* null until a factor is found */
 	int64_t group;
 } ByGroup;
 
@@ -39,8 +39,7 @@ static Expr *group_of_term(void *arg, Expr *e)
 	return ex_iter(g->k->pool, g->groups);
 }
 
-/* E over the group's number instead of the term's; null if it is not the same for all terms of a
- * group. */
+/* E over the group's number instead of the term's; null if the terms of a group do not share it. */
 static Expr *by_group(ScaledForm *f, Expr *e)
 {
 	ByGroup g = {f->c, node_kernel(f->n), f->groups, f->group};
@@ -60,7 +59,7 @@ static bool all_zero(const Node *n, const Expr *e)
 	return t && tensor_is_zero(t);
 }
 
-/* The number that scalar E of N is; false if it is no scalar constant. */
+/* The value of scalar E of N; false if E is not a scalar constant. */
 static bool scalar_value(const Node *n, const Expr *e, double *out)
 {
 	const Tensor *t;
@@ -79,7 +78,7 @@ static bool scalar_value(const Node *n, const Expr *e, double *out)
 	return true;
 }
 
-/* Subtracts E, if the terms of a group have it in common, from the operand. */
+/* Subtracts E from the operand, if the terms of a group share it. */
 static bool take_zero(ScaledForm *f, Expr *e)
 {
 	Expr *zero = f->zero ? NULL : by_group(f, e);
@@ -143,8 +142,8 @@ bool scaled_find(ScaledForm *f, Expr *e)
 	return true;
 }
 
-/* Load SCALE has the indices of load BYTE, but for the last one, which is the number of the
- * group of *SIZE terms. */
+/* Load SCALE has the same indices as load BYTE, except for the last one: the number of the group of
+ * *SIZE terms. */
 static bool indexes_groups(const Expr *byte, const Expr *scale, int64_t *size)
 {
 	const int last = byte->load.nidx - 1;
@@ -188,7 +187,7 @@ bool scaled_rows(const Contraction *c, ScaledRows *out)
 	return false;
 }
 
-/* ---- What the passes that quantise report ---- */
+/* ---- Reports of the passes that quantise ---- */
 
 const char *scaled_name(Module *m, const Node *n)
 {
@@ -201,5 +200,5 @@ void scaled_report(Module *m, const Node *n, const char *what, int64_t *kept, co
 {
 	++*kept;
 	if (m->report)
-		fprintf(m->report, "; %s of \"%s\" stay: %s\n", what, scaled_name(m, n), why);
+		fprintf(m->report, "; %s of \"%s\" are left unchanged: %s\n", what, scaled_name(m, n), why);
 }

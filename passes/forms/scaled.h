@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The forms of a product's quantised operands: numbers of few bits, times scales that groups of
- * terms have in common. */
+ * terms share. */
 #ifndef PASSES_FORMS_SCALED_H
 #define PASSES_FORMS_SCALED_H
 
 #include "passes/forms/contraction.h"
 #include "passes/module.h"
 
-/* The parts of operand B of product C of node N. C and N are set before the others are found. */
+/* The parts of operand B of product C of node N. The caller sets C and N. */
 typedef struct ScaledForm {
 	const Contraction *c;
 	Node *n;
@@ -21,10 +21,11 @@ typedef struct ScaledForm {
 /* Splits E, operand B of F's product, into its parts. False if it has another form. */
 bool scaled_find(ScaledForm *f, Expr *e);
 
-/* Groups with no element above this become 0: the reciprocals of their scales are finite. */
+/* A group with no element above this becomes 0, so that the reciprocals of all scales are
+ * finite. */
 #define LEAST_SCALED 0x1p-100
 
-/* What is added to a row's numbers, so that they are unsigned bytes. */
+/* Offset of a row's numbers that makes them unsigned bytes. */
 enum { ROW_ZERO = 128 };
 
 /* An operand A that is quantised in groups of contiguous terms:
@@ -40,15 +41,15 @@ typedef struct ScaledRows {
 
 /* ---- passes/kernel/quantise_weights.c ---- */
 
-/* What the pass does to kernels, to the operators of a graph that passed `quantise`, which is
- * written as ONNX. False after a diagnostic. */
+/* Runs the pass on kernels that the operators of an ONNX graph from `quantise` became. False after
+ * a diagnostic. */
 bool quantise_weights_operators(Module *m);
 
 /* ---- scaled.c ---- */
 
 /* The name of N, which may be null, for a report on a terminal. */
 const char *scaled_name(Module *m, const Node *n);
-/* Reports that WHAT, operands of N, stay as they are, and counts that in *KEPT. */
+/* Reports that the operands WHAT of N are left unchanged, and counts them in *KEPT. */
 void scaled_report(Module *m, const Node *n, const char *what, int64_t *kept, const char *why);
 /* Whether operand A of C has that form. */
 bool scaled_rows(const Contraction *c, ScaledRows *out);

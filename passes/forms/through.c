@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Replaces the loads of an expression by the maps and views that computed what they read, where
- * that costs nothing at run time: it depends on constants alone, or it moves elements and
- * computes nothing. */
+/* Replaces the loads of an expression by the maps and views that computed the loaded values, if
+ * that costs nothing at run time: the value depends only on constants, or its elements are only
+ * moved. */
 #include "passes/forms/through.h"
 
-enum { MAX_CHAIN = 16 /* number of successive maps and views that are looked through */ };
+enum { MAX_CHAIN = 16 /* limit on successive maps and views that are looked through */ };
 
 typedef struct ThroughWeights {
 	Module *m;
@@ -12,8 +12,8 @@ typedef struct ThroughWeights {
 	bool moves, found;
 } ThroughWeights;
 
-/* Sets OUT to the index into TO of the element that is at IDX in FROM, of as many elements.
- * False if sizes are unknown, or blocks of dims do not correspond. */
+/* Sets OUT to the index into TO of the element at IDX in FROM, which has as many elements. False if
+ * sizes are unknown, or blocks of dims do not correspond. */
 static bool index_through_view(ExprPool *p, const Type *from, const Type *to, Expr *const *idx,
 			       Expr **out)
 {
@@ -59,8 +59,8 @@ bool expr_is_narrow(const Expr *e)
 	       dtype_info[e->load.buf->dtype].bits <= 8;
 }
 
-/* Load FROM may stand for load E, of narrow integers only if it has the same type: bytes that are
- * numbers of fewer bits are not stored as those. */
+/* Load FROM may replace load E. Narrow integers need the same type: bytes that are numbers of fewer
+ * bits are not stored in that type. */
 static bool keeps_type(const Expr *from, const Expr *e)
 {
 	return !expr_is_narrow(e) || from->load.buf->dtype == e->load.buf->dtype;

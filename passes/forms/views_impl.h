@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by passes/kernel/views.c and views_repeat.c, which decide which dims are split,
- * views_parts.c, which rewrites the kernels, and views_ones.c, which needs no dim split. */
+/* Shared by passes/kernel/views.c and views_repeat.c, which choose the dims to split;
+ * views_parts.c, which rewrites the kernels; and views_ones.c, which splits no dim. */
 #ifndef PASSES_FORMS_VIEWS_IMPL_H
 #define PASSES_FORMS_VIEWS_IMPL_H
 
@@ -9,7 +9,7 @@
 
 enum { MOST_NODES = 32 };
 
-/* The parts that a dim or an iterator is split into, outermost first; null: it is not split. */
+/* The factors that a dim or an iterator is split into, outermost first; null: it is not split. */
 typedef struct Parts {
 	int n;
 	Dim *dim[MAX_RANK];
@@ -37,35 +37,36 @@ typedef struct Views {
 
 /* ---- passes/kernel/views.c ---- */
 
-/* The number of dims or iterators that replace one with the parts P (1 if that is null). */
+/* The number of dims or iterators that replace one with the parts P (1 if P is null). */
 int parts_count(const Parts *p);
 bool parts_any(const Parts *const *p, int n);
 /* The member of V that is N, or null. */
 const Member *views_member(const Views *v, const Node *n);
-/* Finds parts that the dims of both A and B consist of; false if there are none. */
+/* Finds parts that divide the dims of both A and B; false if there are none. */
 bool views_common_parts(Views *v, const Type *a, const Type *b, const Parts **pa, const Parts **pb);
 /* The parts of X's dims. */
 const Parts **views_parts_of(Views *v, Value *x);
-/* Whether N is a kernel that only moves elements; null is none. */
+/* Whether N is a kernel that only moves elements; false for null. */
 bool views_moves(const Node *n);
-/* Whether all accesses of N are indexed by plain iterators, and no size is read from its results. */
+/* Whether all accesses of N are indexed by plain iterators, and no size is read from its
+ * results. */
 bool views_may_join(const Node *n);
-/* Makes N a member. */
+/* Adds N to the members. */
 void views_join(Views *v, Node *n);
 /* Gives dims and the iterators that index them the same parts, in all members. */
 void views_meet(Views *v);
-/* Rewrites the members if they may be split; true if they were. */
+/* Rewrites the members if they can be split; true if they were. */
 bool views_try(Views *v);
 
 /* ---- views_repeat.c ---- */
 
-/* Splits the readers of View N, if it merges a dim along which its operand repeats elements;
- * true if it did. */
+/* Splits the readers of View N if N merges a dim along which its operand repeats elements; true if
+ * it did. */
 bool views_repeat(Views *v, Node *n);
 
 /* ---- views_ones.c ---- */
 
-/* If View N only adds or drops dims of 1 of elements that a kernel moved, lets kernels read that
+/* If View N only adds or drops dims of 1, and a kernel moved its elements, lets kernels read that
  * kernel's result instead; true if one does. */
 bool views_ones(Node *n);
 

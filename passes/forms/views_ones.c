@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Readers of moved elements behind a View that only adds or drops dims of 1. A part of a cache of
- * keys gets a dim for the heads of queries that share a head of keys:
+ * Lets kernels read moved elements without a View that only adds or drops dims of 1. For example, a
+ * slice of a key cache gets a dim for the query heads that share a key head:
  *
  *     r[b,h,n,k] = x[b,h,n,k]  for n < 100
  *     y = View(r)                             [b,h,1,n,k]
  *     s[b,h,q,m,n] = sum y[b,h,0,n,k] * z[b,h,q,m,k]
  *
- * The readers read r without that dim, so that `fuse` replaces r, a mere move, by x.
+ * The readers read r without that dim, so that `fuse` replaces r, which only moves elements, by x.
  */
 #include "passes/forms/views_impl.h"
 
-/* Sets TO, by the dims of B, to the dim of A that each one is; -1: one of 1 that A lacks. False
- * if they differ in more than dims of 1. */
+/* Sets TO, by the dims of B, to the corresponding dim of A; -1: a dim of 1 that A lacks. False if
+ * they differ in more than dims of 1. */
 static bool dims_but_ones(const Type *a, const Type *b, int *to)
 {
 	int i = 0;
@@ -35,9 +35,9 @@ static bool dims_but_ones(const Type *a, const Type *b, int *to)
 typedef struct ViewReader {
 	Kernel *k;
 	Buf *buf;   /* the parameter that is the View */
-	Buf *plain; /* what replaces it: the value that was viewed */
+	Buf *plain; /* its replacement: the View's operand */
 	const int
-		*to; /* the dim of PLAIN that each dim of BUF is; -1: a dim of 1 that PLAIN lacks */
+		*to; /* the dim of PLAIN for each dim of BUF; -1: a dim of 1 that PLAIN lacks */
 	bool ok;
 } ViewReader;
 
@@ -64,7 +64,7 @@ static Expr *load_without_view(void *arg, Expr *e)
 	return ex_load(r->k->pool, r->plain, idx, r->plain->rank);
 }
 
-/* Lets operand K of kernel node U, the View of X that TO describes, be X. */
+/* Makes operand K of kernel node U, which is the View of X that TO describes, X itself. */
 static bool read_directly(Node *u, int k, Value *x, const int *to)
 {
 	Kernel *kernel = node_kernel(u);

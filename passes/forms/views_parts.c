@@ -124,7 +124,7 @@ static void kernel_in_parts(Views *v, const Member *m)
 
 /* ---- The graph ---- */
 
-/* X with type T: a value that X is a view of, if it has that type; else a new view after X's
+/* X with type T: a value that X is a view of, if that has type T; else a new view after X's
  * definition. */
 static Value *as_type(Graph *g, Value *x, const Type *t)
 {
@@ -141,8 +141,8 @@ static Value *as_type(Graph *g, Value *x, const Type *t)
 	return n->out[0];
 }
 
-/* Gives X the type T. All users now read a view with the former type; members are then changed
- * to read X. */
+/* Gives X the type T. All users then read a view with the former type; members are changed to read
+ * X later. */
 static Value *change_type(Graph *g, Value *x, const Type *t)
 {
 	const Type *was = x->type;

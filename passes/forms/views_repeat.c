@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Readers of repeated elements. In grouped-query attention 7 heads of queries, say, share a head of
- * keys. Exporters repeat the keys, and merge the repeated dim with that of the heads:
+ * Lets kernels read elements without storing repetitions. In grouped-query attention, for example,
+ * 7 query heads share a key head. Exporters repeat the keys, and merge the repeated dim with the
+ * dim of the heads:
  *
  *     r[b,h,q,n,k] = x[b,h,0,n,k]  for h < 2, q < 7
  *     y = View(r)                                  of 14 heads
  *     s[b,g,m,n] = sum y[b,g,n,k] * z[b,g,m,k]     for g < 14
  *
- * If s could read x directly, at g / 7, the repeated keys would not have to be stored; but an index
- * with a division is no access of a matrix product. So the readers get the dims of r: the heads are
- * split in two, in s and in all kernels after it up to the next View.
+ * If s could read x directly, at g / 7, the repeated keys would not have to be stored; but a matrix
+ * product cannot read an operand at an index with a division. So the readers get the dims of r: the
+ * heads are split into two dims, in s and in all kernels after it up to the next View.
  *
  *     s[b,h,q,m,n] = sum r[b,h,q,n,k] * z[b,h,q,m,k]
  *
- * `fuse` then replaces r, a mere move, by x.
+ * `fuse` then replaces r, which only moves elements, by x.
  */
 #include "passes/forms/views_impl.h"
 
@@ -28,7 +29,7 @@ static bool repeats(const Node *n)
 	return false;
 }
 
-/* Adds the kernels that read X; false if there is one that cannot be split. */
+/* Adds the kernels that read X; false if one of them cannot be split. */
 static bool join_readers(Views *v, const Value *x)
 {
 	for (const Use *u = x->uses; u; u = u->next) {

@@ -20,7 +20,7 @@ static Dim *points(Ctx *c, Iter *const *it, int n)
 static int64_t count_inst(ExprPool *scratch, const Expr *e);
 
 typedef struct Body {
-	ExprPool *scratch; /* for expansions, so that the kernel's own pool stays as it is */
+	ExprPool *scratch; /* receives expansions, so that the kernel's pool does not grow */
 	int64_t n;
 } Body;
 
@@ -47,7 +47,7 @@ static int64_t count_inst(ExprPool *scratch, const Expr *e)
 	}
 }
 
-/* Of combining the state of S with one term. */
+/* The operations of combining the state of S with one term. */
 static int64_t count_combination(const Stmt *s, ExprPool *scratch)
 {
 	const int n = monoid_info[s->red].n;
@@ -71,8 +71,8 @@ typedef struct Arithmetic {
 	Dim *all;
 } Arithmetic;
 
-/* An instruction is done once for each point of the iterators that it depends on: a factor of a
- * product that is computed first, for example, for each element, and not for each term. */
+/* An instruction is executed once for each point of the iterators that it depends on: a factor of a
+ * product that is computed first, for example, once for each element, not for each term. */
 static void count_node(void *arg, Expr *e)
 {
 	Arithmetic *a = arg;
@@ -114,10 +114,10 @@ typedef struct Traffic {
 	const Kernel *k;
 	const Stmt *s;
 	bool *seen;     /* by Expr.id */
-	Dim **elements; /* by Buf.id: accessed so far; null: none */
+	Dim **elements; /* by Buf.id: the elements accessed so far; null: none */
 } Traffic;
 
-/* S accesses B at indices IDX: at as many elements as the iterators in IDX have points. */
+/* S accesses B at indices IDX: as many elements as the iterators in IDX have points. */
 static void count_access(Traffic *t, const Buf *b, Expr *const *idx, int n)
 {
 	Ctx *c = t->k->ctx;
@@ -144,7 +144,7 @@ static void count_load(void *arg, Expr *e)
 	count_access(t, e->load.buf, e->load.idx, e->load.nidx);
 }
 
-/* The bytes of ELEMENTS of B, or of all of B if there are not as many. */
+/* The bytes of ELEMENTS of B, or of all of B if B has fewer. */
 static Dim *buf_bytes(Ctx *c, const Buf *b, Dim *elements)
 {
 	Dim *whole = dim_const(c, 1);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a kernel has to do, whatever its schedule is: how much arithmetic, and how many bytes. */
+/* The work of a kernel, independent of its schedule: the amount of arithmetic, and the bytes that
+ * it must move. */
 #ifndef PASSES_FORMS_WORK_H
 #define PASSES_FORMS_WORK_H
 
@@ -12,7 +13,7 @@
  * indices (i64) are not counted. Guards count as true, so the taps of a convolution that fall into
  * the padding count. A product of M x K and K x N has exactly 2*M*N*K.
  *
- * BYTES: what must be read and written at least: each operand and result once. Of a buffer that
+ * BYTES: the minimum that must be read and written: each operand and result once. Of a buffer that
  * the kernel accesses in part (a gather, a slice) only as many elements count as there are points
  * of the iterators that its indices mention. Temporaries are not counted.
  */

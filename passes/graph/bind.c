@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Replaces symbols whose bounds leave only one value by that value in the types of a graph's
+/* Replaces symbols whose bounds allow only one value by that value in the types of a graph's
  * inputs. Inference propagates it. */
 #include "passes/module.h"
 

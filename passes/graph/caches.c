@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * caches (--caches-as): stores the caches of a language model as f16, bf16 or i8. A cache is an input
- * of f32 and a result that is this input with something appended, or written into it, perhaps after
- * it got more rows. If a Concat has several such operands, the first is the cache:
+ * caches (--caches-as): stores the caches of a language model as f16, bf16 or i8. A cache is an f32
+ * input together with a result that is this input with new rows appended, or written into it,
+ * perhaps after padding. If a Concat has several such operands, the first is the cache:
  *
  *     present = Concat(past, new)              present = TensorScatter(Pad(past), new, start)
  *
- * Both get the narrow type, which is thus that of the model's input and output:
+ * Both get the narrow type, which becomes the type of the model's input and output:
  *
  *     present = Concat(past, Cast(new))
  *
- * and what reads them reads Cast(present), or Cast(past), instead. Only new elements are rounded,
- * once. The result may still be in place of the input (passes/memory/alias.c), since the elements
+ * and their readers read Cast(present), or Cast(past), instead. Only new elements are rounded,
+ * once. The result may still share the input's memory (passes/memory/alias.c), since the elements
  * of `past` are not converted.
  *
- * Caches of i8 have scales of f32: another input and another result, which have 1 as their last
- * dim, or as the dim before if rows are appended along the last one. So each key and each value of
- * a head has a scale of its own, its largest magnitude / 127, and no row changes another one's.
- * That takes two dims besides the batch, dim 0, which TensorScatter also writes at different rows;
- * a cache that has only one stays f32.
+ * Caches of i8 have f32 scales: another input and another result, whose last dim is 1, or the dim
+ * before it if rows are appended along the last one. So each key and each value of a head has its
+ * own scale, its largest magnitude / 127, and no row affects another row's scale. This takes two
+ * dims besides the batch, which is dim 0: TensorScatter writes each of its elements at a different
+ * row. A cache with only one other dim remains f32.
  *
  *     scale = max over row of |new| / 127
  *     present = Concat(past, Cast(Round(new / scale)))    present.scale = Concat(past.scale, scale)
  *
- * What reads the cache reads Cast(present) * present.scale.
+ * Readers of the cache read Cast(present) * present.scale.
  *
- * It runs after `infer`, which makes such nodes of attention with a cache, and before `canon`, so
- * that those of the Casts that cancel each other do.
+ * The pass runs after `infer`, which expands attention with a cache to such nodes, and before
+ * `canon`, which removes pairs of Casts that cancel.
  */
 #include "passes/module.h"
 
@@ -43,14 +43,14 @@ DType caches_type(const char *name)
 typedef struct Cache {
 	Graph *g;
 	DType type;
-	Node *node; /* makes the result */
-	Node *pad;  /* gives the input more rows; or null */
+	Node *node; /* computes the result */
+	Node *pad;  /* adds rows to the input; or null */
 	Value *past;
-	int slot; /* of NODE's operands, the cache; the others may be new rows */
-	int row;  /* the dim that has one scale */
+	int slot; /* the operand of NODE that is the cache; the others may be new rows */
+	int row;  /* the dim along which a row has one scale */
 } Cache;
 
-/* A node of one result, of type T with dims like V, whose dim ONE, unless that is -1, has one
+/* A node with one result, of type T with dims like V; dim ONE, unless that is -1, has one
  * element. */
 static Value *made(Graph *g, OpKind op, Value *const *in, int nin, DType t, const Value *v, int one,
 		   Node *before)
@@ -72,7 +72,7 @@ static Value *cast(Graph *g, Value *v, DType t, Node *before)
 	return made_value;
 }
 
-/* Whether V is a tensor that callers give, of f32, and without a default. */
+/* Whether V is an f32 tensor that callers pass, without a default. */
 static bool is_input(const Value *v)
 {
 	return v && !v->def && !v->preset && v->type->dtype == DT_F32 && v->type->rank > 0;
@@ -84,8 +84,8 @@ static int64_t from_end(int64_t a, const Value *v)
 	return a < 0 ? a + v->type->rank : a;
 }
 
-/* Whether N appends or cuts off rows along dim AXIS alone, new ones being zeros, of an input,
- * and nothing else reads the result. */
+/* Whether N only appends rows of zeros to an input, or cuts rows off it, along dim AXIS, and
+ * nothing else reads the result. */
 static bool adds_rows(const Node *n, int64_t axis)
 {
 	const Tensor *fill, *axes;
@@ -100,7 +100,8 @@ static bool adds_rows(const Node *n, int64_t axis)
 	       from_end(dtype_load_i64(axes->dtype, axes->data, 0), node_in(n, 0)) == axis;
 }
 
-/* Sets C's members but the type if N, the node of a result, appends to an input, or writes into it. */
+/* If N, the node of a result, appends to an input or writes into it, sets C's members except the
+ * type. */
 static bool is_cache(Graph *g, Node *n, Cache *c)
 {
 	int64_t axis;
@@ -129,7 +130,7 @@ static bool is_new(const Cache *c, int operand)
 	return c->node->op == OP_Concat ? operand != c->slot : operand == 1;
 }
 
-/* The scales of NEW, which become operands of NODE; and *V, which is NEW, in units of them. */
+/* Computes the scales of NEW, which become operands of NODE, and sets *V to NEW divided by them. */
 static Value *scaled(const Cache *c, Value *new, Value **v)
 {
 	Graph *g = c->g;
@@ -171,7 +172,7 @@ static bool is_taken(const Graph *g, const char *name)
 	return false;
 }
 
-/* NAME and ".scale", as often as it takes for the name to be new. */
+/* NAME with ".scale" appended, repeatedly until the name is new. */
 static const char *name_of_scales(const Graph *g, const char *name)
 {
 	do
@@ -187,7 +188,7 @@ static void add_form(Graph *g, GraphForms *f, const char *name)
 		vec_push(g->arena, f, ((GraphForm){.name = name, .parts = 1}));
 }
 
-/* The input of the scales of the past. */
+/* The input with the scales of the past. */
 static Value *past_scales(const Cache *c)
 {
 	Graph *g = c->g;
@@ -210,8 +211,8 @@ static bool is_read(const Value *v, const Node *by)
 }
 
 /* V gets the narrow type. Nodes that read it, except for N, read its values as f32 instead,
- * computed before BEFORE, with SCALES unless that is null. Where V is a result of the graph,
- * that is narrow. */
+ * computed before BEFORE, times SCALES unless that is null. If V is a result of the graph, that
+ * result is narrow. */
 static void make_narrow(const Cache *c, Value *v, Value *scales, const Node *n, Node *before)
 {
 	Graph *g = c->g;
@@ -228,7 +229,7 @@ static void make_narrow(const Cache *c, Value *v, Value *scales, const Node *n, 
 	v->type = type_tensor(g->ctx, c->type, v->type->rank, v->type->dims);
 }
 
-/* Stores the cache C in its narrow type; result RESULT of the graph is NODE's. */
+/* Stores the cache C in its narrow type; NODE computes result number RESULT of the graph. */
 static void narrow_cache(const Cache *c, int result)
 {
 	Graph *g = c->g;
@@ -271,7 +272,7 @@ static void narrow_cache(const Cache *c, int result)
 static bool stays_wide(Module *m, const Cache *c)
 {
 	return diag_warning(m->ctx->diag, node_diag(c->node), "fallback",
-			    "--caches-as=i8: a cache of %d dims has none for scales; it stays f32",
+			    "--caches-as=i8: a cache of %d dims has no dim for scales; it remains f32",
 			    c->past->type->rank);
 }
 
@@ -300,8 +301,8 @@ bool pass_caches(Module *m)
 	if (!caches)
 		return diag_error(
 			m->ctx->diag, (DiagLoc){0},
-			"--caches-as: the model has no result that is an input of f32 with something appended (Concat), or written into it (TensorScatter, or an attention's past and present)%s",
-			wide ? ", and that has dims for scales" : "");
+			"--caches-as: no result of the model is an f32 input with rows appended (Concat) or written into it (TensorScatter, or an attention's past and present)%s",
+			wide ? ", with dims for scales" : "");
 	if (m->report)
 		fprintf(m->report, "; caches: %d, as inputs and outputs, are %s now%s\n", caches,
 			dtype_info[m->opt.caches].name,

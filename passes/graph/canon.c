@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * canon: brings the graph into the form that later passes expect. It repeats rounds over the nodes,
- * in order, until nothing changes: fold what is known, remove nodes that do nothing, apply the
+ * in order, until nothing changes: fold constants, remove nodes that do nothing, apply the
  * equations of rules.def; then merge common subexpressions and remove dead code.
  *
- * After it no nodes remain that compute a dim (Shape, Gather, Concat), Reshape and similar
- * operators are Views, and constants that only sizes used are gone. Every rewrite preserves the
- * result's type and the ONNX names.
+ * After it no nodes that compute a dim (Shape, Gather, Concat) remain, Reshape and similar
+ * operators are Views, and constants that were used only for sizes are gone. Every rewrite
+ * preserves the result's type and the ONNX names.
  */
 #include "passes/graph/canon.h"
 #include "passes/forms/kernels.h"

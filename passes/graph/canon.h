@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by the parts of canon: the state of the walk, and the only way in which a node is
- * replaced. */
+/* Shared by the parts of canon: the state of the walk, and the only function that replaces a
+ * node. */
 #ifndef PASSES_GRAPH_CANON_H
 #define PASSES_GRAPH_CANON_H
 
 #include "passes/module.h"
 
 enum {
-	FOLD_BYTES = 4096 /* larger results are not computed while compiling */
+	FOLD_BYTES = 4096 /* larger results are not computed at compile time */
 };
 
 struct RuleSet;
@@ -36,8 +36,8 @@ void canon_count(Canon *c);
 Value *canon_node(Canon *c, Node *n, OpKind op, Value *const *in, int nin);
 /* As canon_node: V viewed as type T; V itself if it has that type. */
 Value *canon_view(Canon *c, Node *n, Value *v, const Type *t);
-/* Whether what N computes can as well be computed by the node that is visited: a loop does not
- * compute again what is computed once before it. */
+/* Whether the visited node may as well compute N's result: N is not outside of a loop that contains
+ * the visited node. */
 bool canon_may_move_here(Canon *c, const Node *n);
 /* Whether V is a constant all of whose elements are one number, *OUT. */
 bool canon_splat(const Value *v, double *out);
@@ -47,7 +47,7 @@ bool canon_splat(const Value *v, double *out);
 
 /* ---- fold.c ---- */
 
-bool fold_node(Canon *c, Node *n); /* constants, and contents that are dims */
+bool fold_node(Canon *c, Node *n); /* constants, and values whose elements are dims */
 
 /* ---- simplify.c ---- */
 

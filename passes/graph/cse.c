@@ -119,7 +119,7 @@ static bool same_node(const Node *a, const Node *b)
 	return true;
 }
 
-/* Replaces N by KEEP, which computes the same. */
+/* Replaces N by KEEP, which computes the same values. */
 static void merge(Node *keep, Node *n)
 {
 	for (int i = 0; i < n->nout; i++)
@@ -146,13 +146,14 @@ static NodeTable table_of(const Graph *g, Arena *tmp)
 	return t;
 }
 
-/* Whether what KEEP computes is there when N would run. */
+/* Whether KEEP's result is available where N would run. */
 static bool runs_before(const NodeTable *t, const Node *keep, const Node *n)
 {
 	return block_within(&t->blocks, t->blocks.of[n->id], t->blocks.of[keep->id]);
 }
 
-/* The first node that computes the same as N, and runs whenever N does; N itself if there was none. */
+/* The first node that computes the same values as N, and runs whenever N does; N itself if there is
+ * none. */
 static Node *first_of(NodeTable *t, Node *n)
 {
 	size_t at = hash_node(n) & (t->n - 1);

@@ -112,7 +112,7 @@ static void mark(Live *l)
 			continue;
 		live_node(l, v->def);
 		live_block(l, l->blocks.of[v->def->id]);
-		/* the brackets that give values are those of a block, too */
+		/* the brackets that give values their results are brackets of a block, too */
 		live_block(l, l->blocks.opens[v->def->id]);
 		live_block(l, l->blocks.closes[v->def->id]);
 	}

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Constant folding. A node over constants whose result is small is evaluated by the interpreter. A
- * larger one stays and is evaluated when the artifact's weights are computed. A view of a constant
- * becomes the constant with another shape. A small integer tensor whose elements inference knows
- * becomes a constant, or Dims.
+ * larger one remains and is evaluated when the artifact's weights are computed. A view of a
+ * constant becomes the constant with another shape. A small integer tensor whose elements inference
+ * knows becomes a constant, or Dims.
  */
 #include "passes/graph/canon.h"
 #include "passes/forms/kernels.h"
@@ -11,8 +11,8 @@
 #include "ir/eval/eval.h"
 
 enum {
-	MAX_OPERANDS = 1 << 20, /* bytes of operands that folding may read */
-	MAX_WORK = 1 << 22      /* points that folding may visit */
+	MAX_OPERANDS = 1 << 20, /* limit on the bytes of operands that folding reads */
+	MAX_WORK = 1 << 22      /* limit on the points that folding visits */
 };
 
 static void replace_by_const(Canon *c, Node *n, int k, const Tensor *t)
@@ -108,7 +108,7 @@ static bool fold_constants(Canon *c, Node *n)
 	}
 	if (ok)
 		k = lower_node(c->in, n, tmp);
-	/* a kernel that mentions a symbol cannot be evaluated: nothing gives the symbol a value */
+	/* a kernel that mentions a symbol cannot be evaluated: the symbol has no value yet */
 	ok = k && little_work(k) && !kernel_has_syms(k) && run(c, n, k, out, tmp);
 	for (int i = 0; i < n->nout && ok; i++)
 		if (n->out[i])
@@ -183,7 +183,7 @@ static bool known_const(Canon *c, Node *n, Dim *const *d, int count)
 	return true;
 }
 
-/* Dims that are read from data, or are long expressions, stay arithmetic on tensors. */
+/* Dims that are read from data, or are long expressions, remain arithmetic on tensors. */
 static bool is_plain_dim(const Graph *g, Dim *d, const Value *v)
 {
 	enum { LONG = 60 };
@@ -247,11 +247,11 @@ static bool fold_contents(Canon *c, Node *n)
 	return all_const(d, count) ? known_const(c, n, d, count) : known_dims(c, n, d, count);
 }
 
-/* N makes numbers of a constant matrix of bytes. It stays, so that a product can read the bytes
+/* N dequantises a constant matrix of bytes. N is not folded, so that a product can read the bytes
  * (passes/kernel/algebra.c). */
 static bool widens_bytes(const Node *n)
 {
-	enum { FEW = 64 }; /* elements of a small tensor, which may be a size */
+	enum { FEW = 64 }; /* limit on the elements of a small tensor, which may be a size */
 	const Tensor *t = n->op == OP_Cast ? value_const(node_in(n, 0)) : NULL;
 	int sides = 0;
 

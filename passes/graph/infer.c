@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* infer: computes types for all values, and replaces composite operators by their expansion. It
- * may run again at any time; the contents that it knew are then computed anew. The first time, it
- * also notes how exactly the results are determined, for whoever compares them with another
- * implementation's (dlrun --data): the nodes are the model's own operators then. */
+/* infer: computes types for all values, and replaces composite operators by their expansion. It may
+ * run again at any time, and then recomputes the known elements. The first time, when the nodes are
+ * still the model's own operators, it also records how exactly the results are determined, for
+ * comparisons with another implementation (dlrun --data). */
 #include "passes/module.h"
 
-/* Whether a model rounds to f16 or bf16 as it runs. What constants alone give is exact: a weight
- * of f16 that is cast to f32 rounds nothing. */
+/* Whether a model rounds to f16 or bf16 at run time. Values that depend only on constants are
+ * exact: casting an f16 weight to f32 rounds nothing. */
 static void note_halves(Module *m)
 {
 	const Graph *g = m->graph;
@@ -32,7 +32,7 @@ static void note_halves(Module *m)
 	}
 }
 
-/* The name of the result of G that has result 0 of the node OF, in the order of that; or null. */
+/* The name of the result of G that corresponds to result 0 of the node OF; or null. */
 static const char *values_of(const Graph *g, const Node *of)
 {
 	for (int i = 0; i < g->results.n; i++) {

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * quantise: carries out a plan of quantisation (passes/graph/quantise.h). Each layer that the plan
- * quantises gets operands that go through integers:
+ * quantise: carries out a plan of quantisation (passes/graph/quantise.h). The operands of each
+ * layer that the plan quantises are rounded to integers and back:
  *
  *     x' = DequantizeLinear(QuantizeLinear(x, scale, zero), scale, zero)
  *     w' = DequantizeLinear(i8 constant, scales)
  *
  * which `algebra` turns into products of bytes, where targets have an instruction for them. Layers
- * with the same x share x'. The other readers of x keep it as it is: on CPUs the quotients are the
- * epilogue of the kernel that makes x, and sums of unrounded numbers are more exact.
+ * with the same x share x'. Other readers of x still read the unrounded x: on CPUs the quotients
+ * are the epilogue of the kernel that computes x, and sums of unrounded numbers are more exact.
  *
- * It runs after `canon`, when normalisations are part of the weights.
+ * It runs after `canon`, which folds normalisations into the weights.
  */
 #include "passes/graph/quantise.h"
 
 #include "ir/graph/blocks.h"
 
-/* Whether V is computed from constants alone. DONE has the answers by Value.id: 0: not known, 1:
- * yes, 2: no. */
+/* Whether V depends only on constants. DONE has the answers by Value.id: 0: not known, 1: yes, 2:
+ * no. */
 static bool is_weights(const Value *v, char *done)
 {
 	bool yes = v->def && !op_is_control(v->def->op) && type_static(v->type, NULL) &&
@@ -50,7 +50,7 @@ int64_t quantise_channels(const QuantLayer *l)
 		       : 1;
 }
 
-/* An activation is smoothed for all layers that read it, or for none. */
+/* An activation is smoothed for all layers that read it, or for none of them. */
 static void agree(QuantLayers *l)
 {
 	for (int i = 0; i < l->n; i++)
@@ -79,7 +79,7 @@ QuantLayers quantise_layers(Module *m, Arena *a)
 	for (Node *n = g->first; n; n = n->next) {
 		Value *x = node_in(n, 0);
 
-		/* The values of loops and branches are no results of the graph. */
+		/* Values inside loops and branches cannot be results of the graph. */
 		if (blocks.of[n->id] || !is_layer(n, done))
 			continue;
 		if (!activation[x->id])
@@ -106,7 +106,7 @@ static Value *with_type(Graph *g, Node *before, OpKind op, Value *const *in, int
 	return n->out[0];
 }
 
-/* Operators that commute with rounding to bytes: they move elements, or take the largest. */
+/* Operators that commute with rounding to bytes: they move elements, or select the largest. */
 static const OpKind movers[] = {OP_View, OP_Transpose, OP_MaxPool};
 
 /* Whether V is the only result of an operator that commutes with rounding. */
@@ -122,9 +122,8 @@ static bool is_moved(const Value *v)
 	return false;
 }
 
-/* X in bytes. They are made as early as possible: before the movers that only X depends on,
- * since a kernel before those then writes bytes, and they move bytes. ALONE: only layers in
- * bytes read X. */
+/* X in bytes. It is rounded as early as possible: before the movers that only X depends on, so that
+ * a kernel before them writes bytes, and they move bytes. ALONE: only layers in bytes read X. */
 static Value *bytes_of(Graph *g, Value *x, bool alone, Value *scale, Value *zero, Node *n)
 {
 	Value *from, *q;
@@ -156,12 +155,12 @@ static Value *through_bytes(Graph *g, Value *x, bool alone, const QuantChoice *c
 	return with_type(g, n, OP_DequantizeLinear, (Value *[]){q, scale, zero}, 3, DT_F32);
 }
 
-/* By layer of L: how PLAN quantises it; null: not at all. Null after a diagnostic. */
+/* By layer of L: how PLAN quantises it; null: PLAN does not. Null after a diagnostic. */
 static const QuantChoice **choices_of(const Graph *g, Arena *a, const QuantLayers *l,
 				      const QuantPlan *plan)
 {
 	const QuantChoice **choice = NEW_ARRAY(a, l->n + 1, const QuantChoice *);
-	int *layer = NEW_ARRAY(a, g->nnodes + 1, int); /* by Node.id: its number, from 1 */
+	int *layer = NEW_ARRAY(a, g->nnodes + 1, int); /* by Node.id: the layer's index + 1 */
 
 	for (int i = 0; i < l->n; i++)
 		layer[l->at[i].node->id] = i + 1;
@@ -172,7 +171,7 @@ static const QuantChoice **choices_of(const Graph *g, Arena *a, const QuantLayer
 		if (!at) {
 			diag_error(
 				g->ctx->diag, (DiagLoc){.file = g->file, .node = c->name},
-				"--int8 planned to quantise it, but it is not a product of an input by weights in f32");
+				"the plan of --int8 quantises it, but it is not a product of an input and f32 weights");
 			return NULL;
 		}
 		choice[at - 1] = c;
@@ -180,7 +179,7 @@ static const QuantChoice **choices_of(const Graph *g, Arena *a, const QuantLayer
 	return choice;
 }
 
-/* Whether all that read X are layers that are quantised. */
+/* Whether all readers of X are layers that are quantised. */
 static bool only_bytes(const QuantChoice *const *choice, const QuantLayers *l, const Value *x)
 {
 	int uses = 0, layers = 0;
@@ -237,6 +236,6 @@ bool pass_quantise(Module *m)
 	if (!choice)
 		return false;
 	dce_graph(m);
-	/* The operators become their parts, as those of a model that has them do. */
+	/* Expands the quantisation operators to their parts, as in a model that contains them. */
 	return plan->operators || (pass_infer(m) && pass_canon(m));
 }

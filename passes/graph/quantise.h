@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Quantisation after training. A layer is a product of an activation x and weights w, floats both.
+ * Quantisation after training. A layer is a product of an activation x and weights w, both floats.
  * A plan says which layers of a graph are quantised, and how: x by one scale and zero point to u8,
  * w by a scale for each channel to i8.
  *
- * Where the ranges of x differ from channel to channel, x may be smoothed first: multiplied by a
- * factor for each channel, by whose reciprocal the weights of the channel are multiplied
- * (SmoothQuant, Xiao et al. 2022; of a depthwise convolution, whose weights have a scale for each
- * channel anyway, no weight loses by it).
+ * If the ranges of x differ between channels, x may be smoothed first: each channel is multiplied
+ * by a factor, and its weights by the reciprocal (SmoothQuant, Xiao et al. 2022). In a depthwise
+ * convolution, whose weights have a scale for each channel anyway, this costs no precision.
  *
- * Who makes a plan (tools/dlcc/quantise.c) runs the probe first, a form of a copy of the graph that
- * tells the values of x and w, and that computes what each layer's quantisation does to the
+ * The planner (tools/dlcc/quantise.c) first runs the probe: a rewritten copy of the graph that also
+ * returns the values of x and w, and that computes the effect of each layer's quantisation on the
  * results.
  */
 #ifndef PASSES_GRAPH_QUANTISE_H
@@ -24,26 +23,27 @@ typedef struct QuantLayer {
 	Node *node;
 	Value *x, *w; /* its operands 0 and 1 */
 	WeightsAxes axes;
-	int activation; /* layers that read one x have one number */
+	int activation; /* layers that read the same x share this index */
 } QuantLayer;
 
 typedef VEC(QuantLayer) QuantLayers;
 
 /* How a layer is quantised. */
 typedef struct QuantChoice {
-	int node;              /* Node.id of the layer, which a copy of the graph keeps */
-	const char *name;      /* the layer's, for messages */
+	int node;              /* Node.id of the layer, the same in a copy of the graph */
+	const char *name;      /* the name of the layer, for messages */
 	float scale;           /* of x */
-	uint8_t zero;          /* its zero point */
+	uint8_t zero;          /* the zero point of x */
 	const Tensor *weights; /* i8, with w's dims */
 	const Tensor *scales;  /* f32, one for each channel */
-	const Tensor *smooth;  /* f32: x's factors, which broadcast to x, and which the weights have the reciprocals of; null: none */
+	/* f32: the factors of x, which broadcast to x; the weights get the reciprocals; null: none */
+	const Tensor *smooth;
 } QuantChoice;
 
 typedef struct QuantPlan {
-	const QuantChoice *layer; /* layers that are not here stay in floats */
+	const QuantChoice *layer; /* layers that are not listed remain in floats */
 	int n;
-	bool operators; /* QuantizeLinear and DequantizeLinear stay operators: the graph becomes an ONNX model */
+	bool operators; /* QuantizeLinear and DequantizeLinear remain, for writing as ONNX */
 } QuantPlan;
 
 /* The number of channels of L's activation that can be smoothed; 1: it cannot be. */
@@ -53,18 +53,19 @@ QuantLayers quantise_layers(Module *m, Arena *a);
 
 /* ---- quantise_probe.c ---- */
 
-/* What the probe has besides the results and inputs of the model. */
+/* The probe's inputs and results besides those of the model. */
 typedef struct QuantProbe {
-	int activations;   /* results from number `results` on: x of each activation */
+	int activations;   /* results from index `results` on: x of each activation */
 	int results, inputs;  /* of the model */
-	int *weights;      /* by layer: the number of the result that w is; -1: w is a constant */
+	int *weights;      /* by layer: the index of the result that is w; -1: w is a constant */
 } QuantProbe;
 
 /*
- * Changes M's graph, with these layers. Further inputs, in this order: f32[layers], not 0 where the
- * layer is quantised; f32[activations,3], the scale, and the least and the largest quotient; for
- * each layer the scales of w, and the factors that w is multiplied by before, in its rank; and for
- * each activation those of x. Factors have one element where the layer cannot be smoothed.
+ * Changes M's graph, with these layers, into the probe. It adds these inputs, in this order:
+ * f32[layers], not 0 for quantised layers; f32[activations,3], with the scale, and the least and
+ * the largest quotient; for each layer the scales of w, and the factors by which w is multiplied
+ * first, in its rank; and for each activation the factors of x. Factors have one element if the
+ * layer cannot be smoothed.
  */
 QuantProbe quantise_probe(Module *m, Arena *a, const QuantLayers *layers);
 

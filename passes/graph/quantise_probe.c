@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The probe of quantisation: a graph in which each layer can be switched between floats and what
- * its quantisation computes, at run time. So one compiled artifact gives the ranges of all values,
- * and the error of any set of layers with any scales:
+ * The probe of quantisation: a graph in which each layer can be switched at run time between floats
+ * and quantised numbers. So one compiled artifact gives the ranges of all values, and the error of
+ * quantising any set of layers with any scales:
  *
  *     x' = Where(on[layer], clamp(round(x / s), lo, hi) * s, x)
  */
@@ -27,7 +27,7 @@ static Value *node1(const Probe *p, OpKind op, Value *const *in, int nin)
 	node1((p), OP_##op, (Value *[]){__VA_ARGS__}, \
 	      (int)(sizeof((Value *[]){__VA_ARGS__}) / sizeof(Value *)))
 
-/* Element I of V, as a scalar, for a V of one dim; row I, for two. */
+/* Element I of V, as a scalar, if V has one dim; row I, if V has two. */
 static Value *element(const Probe *p, Value *v, int i)
 {
 	return NODE(p, Gather, v, graph_const_scalar(p->g, DT_I64, i, p->at));
@@ -59,7 +59,7 @@ static Value *vector_input(const Probe *p, const char *name, int rank, int at, i
 	return input(p, name, rank, dims);
 }
 
-/* Layer I, L: what its weights are rounded to. */
+/* The rounded weights of layer I, L. */
 static void add_weights(Probe *p, const QuantLayer *l, QuantProbe *q, Arena *a, int i, Value **out)
 {
 	const int rank = l->w->type->rank;

@@ -62,7 +62,7 @@ typedef struct RuleText {
 	const char *p;
 } RuleText;
 
-/* Reports a mistake in the table, which every run would meet. */
+/* Reports a mistake in the table. Every run would report it. */
 static void must(const RuleText *t, bool ok, const char *wants)
 {
 	if (ok)
@@ -113,7 +113,7 @@ static OpKind must_be_op(const RuleText *t, const char *name)
 {
 	const OpKind op = op_by_name(name);
 
-	must(t, op, "an operator that there is");
+	must(t, op, "the name of an operator");
 	return op;
 }
 
@@ -175,7 +175,7 @@ typedef struct RuleMatch {
 	int nnodes;
 } RuleMatch;
 
-/* The value called NAME; null if it is absent. */
+/* The value named NAME; null if it is absent. */
 static Value *lookup(const RuleMatch *m, const char *name)
 {
 	for (int i = 0; i < m->nnames; i++)
@@ -283,7 +283,7 @@ static bool is_own_weights(Canon *c, const Node *root, Value *const *v)
 	return v[0]->def->op != OP_ConvTranspose || node_int(v[0]->def, "group", 1) == 1;
 }
 
-/* Whether V is a power of two with an exact reciprocal, such that multiplying by the reciprocal
+/* Whether V is a power of two with an exact reciprocal, so that multiplying by the reciprocal
  * overflows only if dividing does. */
 static bool is_power2(Canon *c, const Node *root, Value *const *v)
 {
@@ -322,7 +322,7 @@ static bool is_channels(Canon *c, const Node *root, Value *const *v)
 	return true;
 }
 
-/* Whether the Pad node P adds constant numbers of zeros, at least 0, around the dims after the
+/* Whether the Pad node P adds constant, nonnegative numbers of zeros around the dims after the
  * second, and none around the first two. */
 static bool zero_pads(Canon *c, const Node *p, int64_t *before, int64_t *after)
 {
@@ -392,12 +392,12 @@ typedef struct Build {
 	void *arg;
 	const RuleMatch *m; /* null: builds the left side, for the test */
 	Node *before;
-	/* the alternatives of the left side that are still to be chosen, a bit each */
+	/* the alternatives of the left side that are still to be chosen, one bit each */
 	unsigned pick;
 } Build;
 
-/* S, with one element or one for each channel, reshaped such that its channels are dim AXIS of
- * RANK dims. */
+/* S, with one element or one for each channel, reshaped so that its channels are dim AXIS of RANK
+ * dims. */
 static Value *spread(Build *b, Value *s, int axis, int rank)
 {
 	Ctx *c = b->c->m->ctx;
@@ -469,8 +469,8 @@ static const struct AttrFunction *attr_function(const char *name)
 	return NULL;
 }
 
-/* A labelled node gets the location of the node it replaces first, then those of the other nodes
- * of the left side. */
+/* A labelled node gets the location of the node that it replaces first, then those of the other
+ * nodes of the left side. */
 static void locate(Build *b, Node *x, const Node *like)
 {
 	if (like)
@@ -488,7 +488,7 @@ static bool picked(Build *b)
 	return yes;
 }
 
-/* Makes numbers among the operands ARG of P scalars of the type of the other operands. */
+/* Converts numbers among the operands ARG of P to scalars of the type of the other operands. */
 static void build_numbers(Build *b, const Pat *p, Value **arg)
 {
 	DType t = DT_F32;
@@ -590,7 +590,7 @@ static void must_know(RuleText *t, const Pat *lhs, Pat *p)
 		must_know(t, lhs, p->arg[i]);
 }
 
-/* Checks that P is a predicate that exists, on values of the left side. */
+/* Checks that P is an existing predicate on values of the left side. */
 static void must_hold(RuleText *t, const Pat *lhs, const Pat *p)
 {
 	t->p = p->name ? p->name : "";

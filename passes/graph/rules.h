@@ -21,22 +21,22 @@
  * when the table is read.
  *
  *     once            its only use is in the left side
- *     weights         computed from constants alone
+ *     weights         depends only on constants
  *     ints            elements are integers
  *     power2          a constant whose elements are all the same power of two, in floats, with an
  *                     exact reciprocal
  *     divisor         a constant of f32 whose elements are all the same number, of a magnitude from
  *                     1/128 to 128
- *     channels(s, c)  s is computed from constants alone, and has one element, or one for each
+ *     channels(s, c)  s depends only on constants, and has one element, or one for each
  *                     channel (dim 1) of c's result; the left side has the type of c's result, so s
  *                     does not broadcast it to a larger one
- *     own_weights     each output channel of the convolution has a slice of the weights to itself,
- *                     which a ConvTranspose with groups does not have
+ *     own_weights     no two output channels of the convolution share weights, as they do in a
+ *                     ConvTranspose with groups
  *     zeros_around    made by a Pad node that adds constant numbers of zeros around the dims after
  *                     the first two
  *
  * Laws: a rule is applied only if the right side has the left side's type, and it is bit-exact
- * unless it is marked REASSOC, which means: the same up to rounding.
+ * unless it is marked REASSOC, which means equal up to rounding.
  */
 #ifndef PASSES_GRAPH_RULES_H
 #define PASSES_GRAPH_RULES_H
@@ -61,12 +61,11 @@ typedef struct RuleSet RuleSet;
 
 /* Parses the table. */
 RuleSet *rules_read(Arena *a);
-/* Tries rule AT of the table on N; true if N was replaced. */
+/* Tries rule AT of the table on N; returns true if it replaced N. */
 bool rule_apply(Canon *c, int at, Node *n);
 /* For the test: builds the left side of rule AT as nodes at the end of C's graph. PICK chooses
- * alternatives, a bit each: the second operator of A|B, an absent operand. VALUE gives the
- * values by name. Null if there are fewer alternatives than PICK wants, or a node cannot be
- * built. */
+ * alternatives, one bit each: the second operator of A|B, an absent operand. VALUE gives the values
+ * by name. Null if there are fewer alternatives than PICK wants, or a node cannot be built. */
 Value *rule_example(Canon *c, int at, unsigned pick, Value *(*value)(void *arg, const char *name), void *arg);
 
 #endif

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Removes nodes that do nothing, and pairs that cancel. Whether a node only passes its operand on
- * is read from its kernel, not from its operator: one map out[i,j] = x[i,j] is the operand itself
- * (Identity, Cast to the same type, a Slice of everything, a Pad by nothing, a Sum of one), and one
- * that differs in dims of 1 alone is a View. What a kernel does not show is in a table by operator.
+ * Removes nodes that do nothing, and pairs that cancel. The kernel shows whether a node only passes
+ * its operand on, not the operator: one map out[i,j] = x[i,j] is the operand itself (Identity, Cast
+ * to the same type, a Slice of everything, a Pad by nothing, a Sum of one), and one that differs
+ * only in dims of 1 is a View. A table by operator has the cases that a kernel does not show.
  */
 #include "passes/graph/canon.h"
 #include "passes/forms/kernels.h"
 
 /* ---- Copies ---- */
 
-/* The load that is all that K computes: one map without guard over the whole result. */
+/* The load of K's only statement, a map without guard over the whole result that stores the loaded
+ * elements. */
 static Expr *only_load(Kernel *k)
 {
 	Stmt *s = k->stmts.n == 1 ? k->stmts.at[0] : NULL;
@@ -54,7 +55,7 @@ static bool same_order(const Stmt *s, const Expr *load)
 	}
 }
 
-/* Whether A and B have the same dims in the same order, apart from dims of 1. */
+/* Whether A and B have the same dims in the same order, ignoring dims of 1. */
 static bool same_dims(const Type *a, const Type *b)
 {
 	int i = 0, j = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * algebra: rewrites that no schedule finds. A sum of products of bytes minus their zero points
- * becomes a sum of products of bytes, which matrix units compute, and sums of either factor:
+ * algebra: algebraic rewrites of quantised products. A sum of products of bytes minus their zero
+ * points becomes a sum of products of bytes, which matrix units compute, and sums of either factor:
  *
  *     sum (a - x) (b - y)  =  sum a b  -  x sum (b - y)  -  y sum a
  *
@@ -10,23 +10,22 @@
  *
  *     sum s f32(a - x) t f32(b - y)  =  f32(sum (a - x) (b - y)) s t
  *
- * Its right side is rounded three times, the left side in each term, so it is within the bound of
- * the left one. Zero points may differ from row to row and from column to column, not from term to
- * term. Where the guard of a term fails (the padding of a convolution) the term is left out of all
- * three sums: the sums of the factors then depend on the position of the stencil.
+ * The right side is rounded three times, the left side at each term, so the error bound of the left
+ * side holds. Zero points may differ by row and by column, but not by term. Where the guard of a
+ * term fails (the padding of a convolution) the term is dropped from all three sums: the sums of
+ * the factors then depend on the position of the stencil.
  *
- * CPUs do so with dequantised factors only where every target has an instruction for products of
- * bytes.
+ * For dequantised factors on CPUs, every target must have an instruction for products of bytes.
  *
- * A quantised model, from front to back: ops/onnx/quantise.c makes the operators products and
+ * The path of a quantised model: ops/onnx/quantise.c lowers the operators to products and
  * conversions, narrow.c finds the bytes behind factors, this file multiplies them, requantise.c
  * rounds the results, and a product of bytes is a dot product in codegen/c/tile.c and a matrix
  * instruction of ir/loop/mma.def.
  *
- * The sums of a factor are kernels of their own: those of constants are computed when the model is
- * built. The sums of a stencil are computed in two steps, first over the iterators that all
- * positions sum alike (channels), then over the stencil. Where only the guard depends on the
- * position, they are computed once for each border class (border_classes.c).
+ * The sums of a factor are separate kernels. Sums of constants are computed at compile time. The
+ * sums of a stencil are computed in two steps, first over the iterators that do not depend on the
+ * position (channels), then over the stencil. Where only the guard depends on the position, the
+ * sums are computed once for each border class (border_classes.c).
  */
 #include "passes/forms/algebra.h"
 
@@ -83,7 +82,7 @@ static Expr *sum_import(FactorSum *s, Expr *e)
 				  &s->nin);
 }
 
-/* Makes the finished kernel a node; returns its result, which has these dims. */
+/* Turns the finished kernel into a node; returns its result, which has these dims. */
 static Value *sum_close(FactorSum *s, DType dtype, Iters *band, const Iters *red, int rank,
 			Dim *const *dims, Expr *const *widx, Expr *val, Expr *guard)
 {
@@ -112,17 +111,17 @@ static void add_iter(Iters *l, Iter *it)
 	l->at[l->n++] = it;
 }
 
-/* ---- Which iterators ---- */
+/* ---- Classes of iterators ---- */
 
-/* How the elements of one factor are summed. */
+/* How the sums over one factor are organised. */
 typedef struct FactorPlan {
 	ByteFactor f;
-	Iters band; /* iterators that the sums depend on, point by point */
-	/* iterators that only the guard depends on: the sums are computed for each border class */
+	Iters band; /* iterators that the sums depend on at each point */
+	/* iterators that only the guard depends on: one sum for each border class */
 	BorderClasses borders[MAX_ITERS];
 	int nborders;
-	/* summed iterators that the position of the stencil affects: those in the guard, or in
-	 * an index with a free iterator */
+	/* summed iterators that depend on the position of the stencil: those in the guard, or in an
+	 * index with a free iterator */
 	Iters window;
 	Iters alike; /* the other summed iterators (channels) */
 } FactorPlan;
@@ -164,9 +163,9 @@ static FactorPlan plan(const FactoredProduct *p, const ByteFactor *f, Iter *cons
 
 /* ---- First step ---- */
 
-/* The first step: sums over the iterators `alike`, for each element of the factor's operand. The
- * dims of the load whose index mentions such an iterator are summed away; other iterators in
- * such an index become dims of the result. */
+/* The first step: sums over the iterators `alike`, for each position in the factor's operand. The
+ * dims of the load whose index mentions such an iterator are summed away; other iterators in such
+ * an index become dims of the result. */
 typedef struct Strip {
 	Value *sums;
 	/* the index at which the second step reads the result, over P's iterators */
@@ -226,7 +225,7 @@ static bool sum_strips(const FactoredProduct *p, const FactorPlan *l, Strip *out
 
 /* ---- Second step ---- */
 
-/* How many terms each term of the second step stands for. */
+/* The number of terms of the factor that each term of the second step represents. */
 static Expr *times(ExprPool *p, Ctx *c, const Iters *l)
 {
 	return ex_cvt(p, CT_I32, ex_dim(p, iters_points(c, l->at, l->n)));
@@ -339,7 +338,7 @@ static bool is_one_constant(const FactoredProduct *p, Expr *e)
 				       !expr_has_any(e, p->c.s->iter, p->c.s->niters));
 }
 
-/* The sums times ZERO. Where both are constants, so is the product. */
+/* The sums times ZERO. If both are constants, so is the product. */
 static Expr *sums_times(const FactoredProduct *p, const FactorPlan *l, Expr *zero, const char *name)
 {
 	if (node_loaded_const(p->n, l->f.byte) && is_one_constant(p, zero))
@@ -378,8 +377,8 @@ static Buf *products_buf(const FactoredProduct *p, DType t, Expr **idx)
 	return kernel_temp(p->k, "products", t, s->nband, dims);
 }
 
-/* Makes S store to OUT at IDX, and adds a map after it that stores VAL, an expression over S's
- * sum, where S stored before. */
+/* Makes S store to OUT at IDX, and adds a map that stores VAL, an expression over S's sum, to S's
+ * former output. */
 static void put_behind(Kernel *k, Stmt *s, Buf *out, Expr *const *idx, Expr *val)
 {
 	Iter *it[MAX_ITERS];
@@ -442,8 +441,8 @@ static bool without_zero_points(FactoredProduct *p)
 	return true;
 }
 
-/* Factor F, a constant, as the floats byte - zero, which a kernel of its own computes; null
- * where it is no constant, or has indices of another kind than iterators. */
+/* Converts a constant factor F to the floats byte - zero, which a separate kernel computes. Null if
+ * F is not a constant, or has indices other than iterators. */
 static Expr *as_floats(const FactoredProduct *p, const ByteFactor *f)
 {
 	Expr *widx[MAX_RANK], *val = f->byte;
@@ -472,9 +471,10 @@ static Expr *as_floats(const FactoredProduct *p, const ByteFactor *f)
 		f->byte->load.idx, f->byte->load.nidx);
 }
 
-/* A depthwise convolution, each of whose elements is used for one channel alone, stays a sum of
- * f32: factor B, the image, is read as bytes, and its scale follows the sum. Where factor A is
- * one of bytes, too, its scale follows, and the sum is of integers, which is exact in f32. */
+/* A depthwise convolution uses each element for only one channel, so it remains a sum of f32:
+ * factor B, the image, is read as bytes, and its scale is applied after the sum. If factor A has
+ * bytes, too, its scale is also applied after the sum, whose terms are then integers and exact in
+ * f32. */
 static bool without_scale(FactoredProduct *p, bool *exact)
 {
 	const Contraction *c = &p->c;
@@ -500,7 +500,7 @@ static bool without_scale(FactoredProduct *p, bool *exact)
 	return true;
 }
 
-/* F's byte plus BY, 128 or -128, as an element of type T; its zero point follows. */
+/* F's byte plus BY, 128 or -128, as an element of type T. The zero point is adjusted. */
 static void shift_byte(ExprPool *p, ByteFactor *f, DType t, int by)
 {
 	Expr *n = ex_int(p, CT_I32, by);
@@ -509,8 +509,8 @@ static void shift_byte(ExprPool *p, ByteFactor *f, DType t, int by)
 	f->zero = f->zero ? ex_op2(p, IN_add, f->zero, n) : n;
 }
 
-/* CPUs multiply u8 by i8. Of two u8 the constant becomes an i8, of two i8 the other one a u8: its
- * new zero point is a factor of a sum of constants. */
+/* CPUs multiply u8 by i8. If both factors are u8, the constant becomes i8; if both are i8, the
+ * other factor becomes u8, and its new zero point multiplies a sum of constants. */
 static void mix_signs(FactoredProduct *p)
 {
 	const DType a = contraction_type(p->a.byte), b = contraction_type(p->b.byte);
@@ -522,8 +522,8 @@ static void mix_signs(FactoredProduct *p)
 		shift_byte(p->k->pool, constant ? &p->b : &p->a, DT_U8, 128);
 }
 
-/* The product is of integers; or it is of dequantised numbers, its sum fits in an i32, and every
- * target has an instruction for it. */
+/* The factors are integers; or they are dequantised, their sum fits in an i32, and every target has
+ * an instruction for the product. */
 static bool suits_type(const FactoredProduct *p)
 {
 	int64_t lo, hi;
@@ -537,36 +537,36 @@ static bool suits_type(const FactoredProduct *p)
 	return p->c.ct == CT_F32 && p->c.s->out[0]->dtype == DT_F32 && hi <= MOST_BYTE_TERMS;
 }
 
-/* ---- What stays in floats ---- */
+/* ---- Products that remain in floats ---- */
 
-/* Counts P, a product of two dequantised tensors; WHY it is computed in floats, or null: it is
- * in integers. */
+/* Counts P, a product of two dequantised tensors. WHY is the reason for computing it in floats, or
+ * null if it is computed in integers. */
 static void count_product(FactoredProduct *p, Dim *work, const char *why)
 {
 	vec_push(p->m->arena, &p->m->byte_products, ((ByteProduct){work, !why}));
 	if (why && p->m->opt.warn_floats)
 		diag_warning(p->m->ctx->diag, node_diag(p->n), "fallback",
-			     "it stays in floats between DequantizeLinear and QuantizeLinear: %s",
+			     "it is computed in floats between DequantizeLinear and QuantizeLinear: %s",
 			     why);
 }
 
-/* Why a product of dequantised tensors is not rewritten as one of bytes. */
+/* The reason why a product of dequantised tensors is not rewritten as a product of bytes. */
 static const char *why_floats(const FactoredProduct *p)
 {
 	if (!module_multiplies_bytes(p->m))
 		return "not all targets have an instruction for products of bytes";
 	if (!p->c.nm)
-		return "each of its weights is of one channel alone, and their zero points or sums do not fit f32";
+		return "each weight is used for only one channel, and the zero points or sums do not fit f32";
 	if (!is_worth(p))
 		return "it has few columns";
-	return "its sums may be larger than an i32, or have a form that is not supported";
+	return "its sums may exceed an i32, or have a form that is not supported";
 }
 
 /* ---- The rewrite ---- */
 
 static bool rewrite_product(Module *m, Node *n)
 {
-	enum { MORE = 6 }; /* number of operands that the rewrite may add */
+	enum { MORE = 6 }; /* limit on the operands that the rewrite adds */
 	FactoredProduct p = {.m = m, .n = n, .k = node_kernel(n)};
 	bool done = false, narrow[2] = {false}, may, quantised, exact;
 	Dim *work;

@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-enum { MAX_CONSTANT = 1 << 20 /* bytes of the largest constant that is examined */ };
+enum { MAX_CONSTANT = 1 << 20 /* size limit: no larger constant is examined */ };
 
 static bool exact(DType half, const Tensor *t)
 {

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * divmod: splits a dim of a temporary in two, if its index is a flat number x*E + y. Suppose one
- * statement writes the dim at all x*E + y, and later statements read it along a single iterator.
- * Then they have no common band. In a grouped convolution, for instance, a channel is written by
- * group and channel within the group, but the bias is indexed by the channel alone. The pass gives
- * the temporary both dims, and the readers both iterators:
+ * divmod: splits a dim of a temporary into two dims if its index is x*E + y. Suppose one statement
+ * writes the dim at all x*E + y, and later statements read it along a single iterator. Then the
+ * statements have no common band. In a grouped convolution, for instance, the group and the channel
+ * in the group index the result, but only the channel indexes the bias. The pass gives the
+ * temporary both dims, and the readers both iterators:
  *
  *     acc[g*4 + o] = sum ...      y[c] = acc[c] + b[c]
  *     acc[g,o] = sum ...          y[g*4 + o] = acc[g,o] + b[g*4 + o]
  *
- * Phases of a sum (stmt_is_phase) keep their flat index, which shows that each phase has terms of
- * its own.
+ * Phases of a sum (stmt_is_phase) keep their flat index, which shows that phases share no terms.
  */
 #include "passes/forms/form.h"
 #include "passes/forms/inline.h"
@@ -24,7 +23,7 @@ typedef struct DivModSplit {
 	bool ok;
 } DivModSplit;
 
-/* ---- What reads ---- */
+/* ---- Readers ---- */
 
 static bool is_iter(const Stmt *s, const Iter *it)
 {
@@ -78,7 +77,7 @@ static bool may_split(DivModSplit *d, const Stmt *writer)
 
 /* ---- Splitting ---- */
 
-/* The N indices IDX with HI and LO instead of the index of dim AT. */
+/* The N indices IDX, with HI and LO in place of the index of dim AT. */
 static Expr **with_divmod(Kernel *k, Expr *const *idx, int n, int at, Expr *hi, Expr *lo)
 {
 	Expr **r = NEW_ARRAY(k->arena, n + 1, Expr *);
@@ -124,7 +123,7 @@ static Expr *divmod_for(void *arg, Expr *e)
 	return e->kind == EX_ITER && e->iter == a->it ? a->is : NULL;
 }
 
-/* Replaces S's iterator IT by two. */
+/* Replaces S's iterator IT by two iterators. */
 static void split_iter(DivModSplit *d, Stmt *s, Iter *it)
 {
 	Dim *many = dim_floordiv(d->k->ctx, it->extent, d->extent);
@@ -158,7 +157,7 @@ static Expr *split_load(void *arg, Expr *e)
 	return ex_load(d->k->pool, d->to, idx, d->to->rank);
 }
 
-/* B's layout with two axes in place of the dim's. Null, row-major, if the inner dim would be
+/* B's layout with two axes in place of the dim's axis. Null (row-major) if the inner dim would be
  * innermost in memory and is short. */
 static const Layout *layout_split(const DivModSplit *d)
 {
@@ -237,7 +236,8 @@ static bool split_dims(Kernel *k)
 	return true;
 }
 
-/* On CPUs statements loop over both dims, so the split is only done if a matrix product results. */
+/* On CPUs the statements would loop over both dims, so the split is only done if it yields a matrix
+ * product. */
 static bool makes_product(Module *m, Node *n)
 {
 	Kernel *k = node_kernel(n), *split = kernel_clone(k, k->arena);

@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fuse: draws the kernel boundaries. Each Kernel node, in order, fuses the producers that it alone
- * can use: one anchor (a contraction or rows of reductions), the maps that feed it, the maps that
+ * fuse: draws the kernel boundaries. Each Kernel node, in order, fuses the producers that only it
+ * uses: one anchor (a contraction or rows of reductions), the maps that feed it, the maps that
  * follow it. Decisions read statements and access relations, never an op's name.
  *
  *   map -> any       the map is inlined where it is read (passes/forms/inline.c)
  *   anchor -> map    epilogue: the map reads the anchor's result pointwise, up to a permutation
  *   row -> row, map  one pass over common parallel rows (passes/forms/band.c): softmax, norms
  *
- * A Gather of matrices is inlined into a product of one vector each, which reads them in place. Of
- * a constant's matrices it is inlined into any product, since its indices are checked by another
- * kernel (gathers.c).
+ * A Gather of matrices is inlined into a product that multiplies each matrix by one vector, and
+ * reads the matrices in place. A Gather from a constant is inlined into any product, since another
+ * kernel checks its indices (gathers.c).
  *
- * Then, on CPUs, attention becomes one kernel: an anchor that is a product, the rows that it alone
- * serves, and the product that reads these (passes/schedule/cpu/gemm_attention.c).
+ * Then, on CPUs, attention becomes one kernel: a product, the rows that are its only readers, and
+ * the product that reads these rows (passes/schedule/cpu/gemm_attention.c).
  *
- * A map that only moves elements is copied into every reader instead of being stored. What is
- * computed from constants alone and has other readers stays by itself: it is computed when the
- * model is built.
+ * A map that only moves elements is copied into every reader instead of being stored. A node that
+ * depends only on constants and has other readers is not fused: it is computed at compile time.
  */
 #include "ir/graph/blocks.h"
 #include "passes/forms/band.h"
@@ -33,11 +32,11 @@
 #include <stdio.h>
 
 enum {
-	/* The highest cost of a map whose bytes a stencil computes again for each tap, rather
-	 * than to load them: what it costs to dequantise them. */
+	/* The highest cost of a map of bytes that is recomputed for each tap of a stencil instead
+	 * of being loaded: the cost of dequantising. */
 	MOST_RECOMPUTED = 4,
-	/* Elements, at most, that a map dequantises from constant bytes into a table of its own: 64
-	 * KiB of f32, which stay in L2. */
+	/* The most elements that are dequantised from constant bytes into a separate table: 64 KiB
+	 * of f32, which fit in L2. */
 	MOST_DEQUANTISED = 1 << 14
 };
 
@@ -46,9 +45,10 @@ typedef struct Fuse {
 	int *order; /* by Node.id: position in the node list */
 	int *block; /* by Node.id: the block that the node is in */
 	int norder;
-	int budget; /* --rewrite-limit */
-	bool bytes; /* CPUs that multiply bytes */
-	/* TMP: for kernels that are tried; GROWN: for the kernel of the node that is growing. */
+	int budget; /* from --rewrite-limit */
+	bool bytes; /* the CPUs can multiply bytes */
+	/* TMP is for kernels that are tried; GROWN is for the kernel of the node that is
+	 * growing. */
 	Arena *tmp, *grown;
 	/* The last node that grew. Its kernel is copied to the module's arena once the next node
 	 * has not fused it. */
@@ -56,7 +56,8 @@ typedef struct Fuse {
 	Arena *last_grown;
 } Fuse;
 
-/* Limits on fused kernels, besides those of fused.c: cost of a point; parts of expressions. */
+/* Limits on fused kernels, besides those of fused.c: the cost of a point, and the number of
+ * subexpressions. */
 enum { MAX_COST = 2000, MAX_PARTS = 400 };
 
 static void number(Fuse *f)
@@ -70,7 +71,7 @@ static void number(Fuse *f)
 		f->order[n->id] = at++;
 }
 
-/* Whether P's results are used by C and otherwise only after it, so that P can move there. */
+/* Whether all uses of P's results are in C or after C, so that P can move to C. */
 static bool can_move_to(Fuse *f, Node *p, Node *c)
 {
 	for (int i = 0; i < p->nout; i++) {
@@ -110,8 +111,8 @@ static void absorb(Fuse *f, Node *p)
 	node_remove(p);
 }
 
-/* Puts a node with kernel G in the place of PART[0..nparts), of which the last reads those before
- * it. KEEP: the first one stays. */
+/* Puts a node with kernel G in the place of PART[0..nparts), the last of which reads the others.
+ * KEEP: the first node remains in the graph. */
 static Node *replace(Fuse *f, Node *const *part, int nparts, bool keep, FusedKernel *g)
 {
 	Graph *graph = f->m->graph;
@@ -199,8 +200,8 @@ static void count_part(void *arg, Expr *e)
 	++*(int *)arg;
 }
 
-/* The cost limits what a point computes; the parts limit compile time: an endless chain of cheap
- * maps is cut. */
+/* The cost limit bounds the work of a point; the limit on subexpressions bounds compile time, since
+ * a chain of cheap maps may be very long. */
 static bool costs_too_much(FusedKernel *g)
 {
 	const Kernel *k = g->k;
@@ -228,8 +229,8 @@ static double bytes_of(const Value *v)
 	return n;
 }
 
-/* P is computed when the model is compiled, while C is not, and its result is stored in no more
- * memory than an operand: a filter with the scale of a norm, for instance. */
+/* P is computed at compile time and C is not, and P's result is no larger than an operand of P: a
+ * filter multiplied by the scale of a norm, for instance. */
 static bool is_stored_constant(const Fuse *f, Node *p, const Node *c)
 {
 	bool smaller = false;
@@ -266,10 +267,10 @@ static void find_quotient(void *arg, Expr *e)
 	*found = *found || ((ex_is_op(e, IN_floordiv) || ex_is_op(e, IN_mod)) && e->ct == CT_I64);
 }
 
-/* P is a map whose results product C reads several times each, by a stencil, and storing them is
- * cheaper than computing them for each tap: bytes that cost more than MOST_RECOMPUTED; on CPUs
- * also what is at quotients of indices, such as an image of the nearest pixels, which would be
- * moved element by element. */
+/* P is a map, and product C reads each of its results several times by a stencil, so storing them
+ * is cheaper than recomputing them for each tap. This applies to bytes that cost more than
+ * MOST_RECOMPUTED, and on CPUs to maps whose indices have quotients, such as an image of the
+ * nearest pixels, which would be gathered element by element. */
 static bool better_stored(const Fuse *f, const Node *p, const Node *c)
 {
 	Kernel *pk = node_kernel(p), *ck = node_kernel(c);
@@ -302,7 +303,8 @@ static bool is_tiled(const Node *c)
 	return k->stmts.n && form_of_stmt(k, k->stmts.at[0]).c.nm;
 }
 
-/* P makes numbers of few constant bytes, which C, no product, would make again for each use. */
+/* P dequantises a small constant. C is not a tiled product, so fusing P would dequantise the
+ * constant again at every use. */
 static bool dequantises_few(const Fuse *f, const Node *p, const Node *c)
 {
 	const Kernel *k = node_kernel(p);
@@ -319,9 +321,9 @@ static bool dequantises_few(const Fuse *f, const Node *p, const Node *c)
 	return false;
 }
 
-/* P is a product whose results are bytes, and map C makes wider numbers of them, which one other
- * kernel reads: that one may as well read the bytes, but for a product of such numbers, which would
- * have to pack them. */
+/* P is a product whose results are bytes, map C widens them, and only one other kernel reads C's
+ * result: that kernel may as well read the bytes. A product of the widened numbers would have to
+ * pack them, so it does not count. */
 static bool reader_takes_bytes(const Fuse *f, const Node *p, const Node *c)
 {
 	const Value *v = p->nout == 1 && c->nout == 1 ? c->out[0] : NULL;
@@ -332,8 +334,8 @@ static bool reader_takes_bytes(const Fuse *f, const Node *p, const Node *c)
 	       dtype_info[v->type->dtype].bits > 8 && node_kernel(c)->stmts.n == 1;
 }
 
-/* P's result is one of the graph, a cache for example, and C makes wider numbers of it for
- * kernels, which may as well widen them as they read them. */
+/* P's result is a result of the graph, a cache for example, and C widens it for kernels. They may
+ * as well widen it as they read it. */
 static bool readers_widen(const Node *p, const Node *c)
 {
 	const Value *v = c->nout == 1 ? c->out[0] : NULL;
@@ -349,8 +351,8 @@ static bool readers_widen(const Node *p, const Node *c)
 	return result;
 }
 
-/* kernel_kind; a product of gathered matrices counts as a contraction, too: maps feed it and
- * follow it. */
+/* kernel_kind, but a product of gathered matrices counts as a contraction, too: it can be fused
+ * with maps before and after it. */
 static FormKind class_to_fuse(Kernel *k)
 {
 	FormKind c = kernel_kind(k);
@@ -364,7 +366,8 @@ static FormKind class_to_fuse(Kernel *k)
 }
 
 /* Whether P and C can and should be one kernel; *G is that kernel. A kernel reports faults under
- * one name only. What is computed outside of a loop is not computed again in each iteration. */
+ * one name only. A node outside of a loop is not moved into the loop, where each iteration would
+ * recompute it. */
 static bool try_merge(Fuse *f, Node *p, Node *c, FusedKernel *g)
 {
 	Kernel *pk = node_kernel(p), *ck = node_kernel(c);
@@ -396,7 +399,7 @@ static bool try_merge(Fuse *f, Node *p, Node *c, FusedKernel *g)
 	kernel_inline(g->k);
 	if (costs_too_much(g))
 		return false;
-	if (kc == FORM_CONTRACTION) /* P must have been inlined completely into the operands */
+	if (kc == FORM_CONTRACTION) /* P must have been inlined completely into the operands. */
 		return kp == FORM_MAP && g->k->stmts.n == ck->stmts.n &&
 		       class_to_fuse(g->k) == FORM_CONTRACTION;
 	if (kp == FORM_MAP && kc == FORM_MAP)
@@ -419,7 +422,7 @@ static bool try_copy(Fuse *f, Node *p, Node *c, FusedKernel *g)
 	FormKind kc = class_to_fuse(node_kernel(c));
 	int n = node_kernel(c)->stmts.n;
 
-	/* If C alone reads P, the copy would be the kernel that exceeded the limits. */
+	/* If C is P's only reader, the copy would be the kernel that exceeded the limits. */
 	if ((g->over_budget && only_used_by(p, c)) || !is_free_map(p) || kc == FORM_ORDER ||
 	    (kc == FORM_CONTRACTION && better_stored(f, p, c)) ||
 	    !fused_build(f->tmp, p, fused_own(f->tmp, c), c, true, g))
@@ -498,8 +501,8 @@ static Node *grow(Fuse *f, Node *c)
 
 /* ---- Attention ---- */
 
-/* The node of CLASS that computes an operand of C for C alone, so that both can be one kernel;
- * null: none. */
+/* The node of CLASS that computes an operand of C and has no other reader, so that both can be one
+ * kernel; null: none. */
 static Node *only_source(Fuse *f, Node *c, FormKind class)
 {
 	for (int i = 0; i < c->nin; i++) {
@@ -530,8 +533,8 @@ static void constant_load(void *arg, Expr *e)
 			    expr_has_any(e, c->c.n, c->c.nn));
 }
 
-/* N multiplies by a constant matrix, which a kernel of its own reads in panels that are packed when
- * the model is built. */
+/* N multiplies by a constant matrix that is packed in panels at compile time, so the product must
+ * be a separate kernel. */
 static bool has_weights(const Fuse *f, const Node *n)
 {
 	Kernel *k = node_kernel(n);
@@ -543,8 +546,8 @@ static bool has_weights(const Fuse *f, const Node *n)
 	return l.any;
 }
 
-/* Fuses product C with the rows that it reads and the product that they read, if that is an
- * attention for CPUs. Returns the new node, or C. */
+/* If product C, the rows that read it and the product that reads these rows are an attention for
+ * CPUs, fuses them. Returns the new node, or C. */
 static Node *merge_attention(Fuse *f, Node *c)
 {
 	Node *rows = only_source(f, c, FORM_ROW), *first;

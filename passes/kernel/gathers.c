@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gathers: where a Gather takes matrices out of a constant, for products, a kernel of its own
- * checks the indices:
+ * gathers: if a Gather takes matrices out of a constant for products, a separate kernel checks the
+ * indices:
  *
  *     t[i,n,k] = w[index(j[i], 8),n,k]
  *
@@ -11,8 +11,8 @@
  *     t[i,n,k] = w[c[i],n,k]
  *
  * The Gather then only moves elements and cannot fault, so `fuse` inlines it into the products, and
- * the layout packs all matrices of the constant when the model is built (passes/layout/panels.c).
- * Gathers of one constant by the same indices share the check.
+ * the layout packs all matrices of the constant at compile time (passes/layout/panels.c). Gathers
+ * of one constant by the same indices share the check.
  */
 #include "passes/forms/form.h"
 #include "ir/graph/blocks.h"
@@ -20,8 +20,8 @@
 #include "passes/module.h"
 
 enum {
-	MOST_MAPS = 8,   /* successive maps and views between a Gather and its product */
-	MOST_USES = 64,  /* uses of a Gather's result and of these that are looked at */
+	MOST_MAPS = 8,   /* limit on the maps and views between a Gather and its product */
+	MOST_USES = 64,  /* limit on the uses of the Gather, maps and views that are examined */
 	LEAST_MATRIX = 2 /* dims */
 };
 
@@ -30,8 +30,8 @@ typedef struct Check {
 	Kernel *k;
 	Stmt *s;
 	Expr *index;         /* the only expression of S that may fault */
-	int count;           /* of such expressions */
-	Iter *it[MAX_ITERS]; /* those that INDEX depends on */
+	int count;           /* number of such expressions */
+	Iter *it[MAX_ITERS]; /* the iterators that INDEX depends on */
 	int nit;
 } Check;
 
@@ -45,8 +45,8 @@ static void find_index(void *arg, Expr *e)
 	c->count++;
 }
 
-/* Whether a product reads V, or reads maps and views of it, of which DEPTH have been passed.
- * *LEFT is the number of uses that may still be looked at. */
+/* Whether a product reads V, perhaps through maps and views; DEPTH of them have been passed. *LEFT
+ * is the number of uses that may still be examined. */
 static bool feeds_product(const Value *v, int depth, int *left)
 {
 	for (const Use *u = v->uses; u && depth < MOST_MAPS && --*left >= 0; u = u->next) {
@@ -92,11 +92,10 @@ typedef struct CheckNode {
 	int block;
 } CheckNode;
 
-/* The kernels that check indices, by the block that they are in. Gathers by the same indices
- * share them. */
+/* The kernels that check indices, by block. Gathers with the same indices share a kernel. */
 typedef struct Checks {
 	Module *m;
-	int *block; /* by Node.id, of the nodes that the graph had */
+	int *block; /* by Node.id, for the nodes that the graph had at the start */
 	VEC(CheckNode) at;
 } Checks;
 
@@ -117,7 +116,7 @@ static bool same_check(const Node *a, Kernel *k, Value *const *in, int nin)
 	return same;
 }
 
-/* The indices of C that a kernel checks, which is before C's node. */
+/* The indices of C, checked by a kernel that is placed before C's node. */
 static Value *checked(Checks *all, const Check *c)
 {
 	Module *m = all->m;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hoist: for GPUs, loads an element once that many points of a row read, such as a channel's scale
- * in a norm over groups. If the number of points that read it is not a multiple of the vector width
- * (images of 7 by 7), each point would load it. A statement before those of the row loads such
- * elements into a temporary of the row, in shared memory:
+ * hoist: for GPUs, loads an element only once if many points of a row read it, such as a channel's
+ * scale in a norm over groups. If the number of points that read it is not a multiple of the vector
+ * width (images of 7 by 7), each point would load it. A statement before those of the row loads
+ * such elements into a temporary of the row, in shared memory:
  *
  *     y[g*4 + c,p] = x[g*4 + c,p] * s[g*4 + c]        s_2[g,c] = s[g*4 + c]
  *                                                     y[g*4 + c,p] = x[g*4 + c,p] * s_2[g,c]
  *
  * If a row has only one such element, the temporary is a register. If a block has many rows, the
- * new statement reads shared memory, too, into which the block has copied the elements of all its
- * rows (passes/schedule/gpu/group_bulk.c).
+ * block first copies the elements of all its rows to shared memory, and the new statement reads
+ * them there (passes/schedule/gpu/group_bulk.c).
  */
 #include "passes/forms/form.h"
 #include "passes/forms/contraction.h"
@@ -72,7 +72,7 @@ static Expr *from_temp(void *arg, Expr *e)
 	return e == both[0] ? both[1] : NULL;
 }
 
-/* Adds the statement that loads the element before statement AT, which then reads the temporary. */
+/* Adds, before statement AT, a statement that loads the element; AT then reads the temporary. */
 static void fetch(HoistedLoad *x, int at)
 {
 	Kernel *k = x->k;
@@ -105,7 +105,7 @@ static void fetch(HoistedLoad *x, int at)
 	stmt_rewrite(k, x->s, from_temp, both);
 }
 
-/* Hoists one load of statement AT; false if there is none. */
+/* Hoists one load of statement AT; false if it has no such load. */
 static bool fetch_one(Kernel *k, const Band *band, int at)
 {
 	HoistedLoad x = {.k = k, .s = k->stmts.at[at]};

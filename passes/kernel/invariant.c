@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * invariant: moves out of a loop what every iteration would compute alike: nodes whose operands and
- * sizes do not depend on the iteration, and which cannot fail, as the loop may have no iteration at
- * all. A map that only copies elements is left where it is unless a node that needs it moves, since
- * fusion inlines such a copy into its readers (passes/kernel/fuse.c).
+ * invariant: moves loop-invariant nodes out of loops: nodes whose operands and sizes do not depend
+ * on the iteration, and which cannot fail, as the loop may have no iterations. A map that only
+ * copies elements moves only if a node that needs it moves, since fusion inlines such a copy into
+ * its readers (passes/kernel/fuse.c).
  */
 #include "ir/graph/blocks.h"
 #include "passes/forms/inline.h"
@@ -14,8 +14,8 @@ typedef struct Invariant {
 	Module *m;
 	Blocks blocks;
 	int loop;
-	bool *same, *moves; /* by Node.id: computes the same in every iteration; moves out */
-	bool varies;        /* a size that was looked at depends on the iteration */
+	bool *same, *moves; /* by Node.id: invariant, so it moves out */
+	bool varies;        /* an examined size depends on the iteration */
 } Invariant;
 
 static bool in_loop(const Invariant *x, const Value *v)
@@ -55,7 +55,7 @@ static bool computes_the_same(Invariant *x, const Node *n)
 	return !x->varies;
 }
 
-/* Whether N itself is a reason to move: it computes, and not only moves elements. */
+/* Whether N by itself is worth moving: it computes, rather than only moving elements. */
 static bool computes(const Node *n)
 {
 	const Kernel *k = node_kernel(n);
@@ -99,7 +99,7 @@ bool pass_invariant(Module *m)
 	x.blocks = blocks_of(m->graph, tmp);
 	x.same = NEW_ARRAY(tmp, m->graph->nnodes + 1, bool);
 	x.moves = NEW_ARRAY(tmp, m->graph->nnodes + 1, bool);
-	/* inner loops come first: what leaves one may leave the next */
+	/* inner loops come first: a node that leaves one may then leave the next */
 	for (x.loop = x.blocks.at.n - 1; x.loop > 0 && m->opt.level > 0; x.loop--)
 		if (block_is_loop(&x.blocks.at.at[x.loop]))
 			move_out(&x);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lower: replaces every node that is no constant, view or bracket of control flow by a Kernel node,
- * whose kernel the operator's `lower` function builds. A node with more operands than a kernel may
- * have becomes several. Operands that no statement reads (shapes that became dims) are dropped, and
- * iterators of extent 1 are removed. After this pass no operator is referred to by name.
+ * lower: replaces every node except constants, views and brackets of control flow by a Kernel node,
+ * whose kernel the operator's `lower` function builds. A node with too many operands for a kernel
+ * becomes several nodes. Operands that no statement reads (shapes that became dims) are dropped,
+ * and iterators of extent 1 are removed. After this pass no operator is referred to by name.
  */
 #include "ir/graph/blocks.h"
 #include "passes/forms/kernels.h"
@@ -11,7 +11,7 @@
 
 #include <assert.h>
 
-/* A view needs no kernel if its operand is stored row-major, as every plain value is. */
+/* A view needs no kernel if its operand is row-major, as every plain value is. */
 static bool is_view(const Node *n)
 {
 	return (op_row[n->op].flags & OPF_VIEW) && node_in(n, 0) && !node_in(n, 0)->type->layout;
@@ -20,7 +20,7 @@ static bool is_view(const Node *n)
 /* The most operands of a node: a kernel has MAX_PARAMS operands and results. */
 enum { WIDE = MAX_PARAMS - 1 };
 
-/* Combines COUNT operands from number FROM on into one value. */
+/* Combines COUNT operands, the first of which is number FROM, into one value. */
 static Value *group(Module *m, Node *n, int from, int count)
 {
 	Value *in[WIDE];
@@ -38,8 +38,8 @@ static Value *group(Module *m, Node *n, int from, int count)
 	return x->out[0];
 }
 
-/* Combines operands in groups until at most WIDE are left. Arithmetic keeps its order: only the
- * first operands are grouped. */
+/* Combines operands in groups until at most WIDE are left. The order of the arithmetic is
+ * preserved: only the first operands are grouped. */
 static void narrow(Module *m, Node *n)
 {
 	while (op_table[n->op]->grouped && n->nin > WIDE) {
@@ -93,7 +93,8 @@ static bool lower_one(Module *m, Node *n)
 	return true;
 }
 
-/* Removes a view's other operands, since its type has all that they determine. */
+/* Removes all operands of a view but the first: the view's type has the information of the
+ * others. */
 static void lower_view(Node *n)
 {
 	Value *x = node_in(n, 0);
@@ -109,7 +110,7 @@ static void lower_view(Node *n)
 	node_remove(n);
 }
 
-/* A kernel that a definition gave (ir/graph/definition.h) gets the form of those that are made here. */
+/* A kernel from a definition (ir/graph/definition.h) is normalised as lowered kernels are. */
 static void tidy(Node *n)
 {
 	kernel_drop_unit_iters(node_kernel(n));

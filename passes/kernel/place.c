@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * place: decides on which side each value of a program for GPUs is computed. The host launches
- * kernels, so it must know all sizes. A tensor whose elements are sizes is computed on the host if
- * it depends only on inputs and constants that are small: by C kernels, in host memory, before the
- * first launch, without waiting for the GPU. Everything else is computed on the GPU. A value that
- * both sides read is computed on both: a kernel of a few elements costs less than a transfer.
+ * place: decides for each value of a GPU program whether the host or the GPU computes it. The host
+ * launches kernels, so it must know all sizes. A tensor whose elements are sizes is computed on the
+ * host if it depends only on small inputs and constants: C kernels compute it in host memory before
+ * the first launch, without waiting for the GPU. Everything else is computed on the GPU. A value
+ * that both sides read is computed on both: a kernel of a few elements costs less than a transfer.
  *
- * There remain sizes that depend on results of the GPU. A Copy node transfers such a tensor to the
- * host, and the run waits for it. The earliest small value on which the size depends is copied, so
- * that other sizes that depend on it need no other copy.
+ * Other sizes depend on results of the GPU. A Copy node transfers such a tensor to the host, and
+ * the run waits for it. The earliest small value on which the size depends is copied, so that other
+ * sizes that depend on it can share the copy.
  *
- * A kernel that calls a routine of the runtime (ir/expr/routines.def) runs on the host, where the text
- * of strings is. Its operands are inputs and constants, which the host has, or are copied to the
- * host; its results are copied to the GPU if kernels read them there. Kernels of which all results
- * are strings run on the host between two routines, and between a routine and a result of the
- * graph: the ids that they move need no copy then. On the GPU a string is its id, so kernels that
+ * A kernel that calls a routine of the runtime (ir/expr/routines.def) runs on the host, which has
+ * the text of strings. Its operands are inputs and constants, which are on the host, or are copied
+ * to the host; its results are copied to the GPU if kernels read them there. Kernels whose results
+ * are all strings run on the host between two routines, and between a routine and a result of the
+ * graph: then the ids that they move need no copy. On the GPU a string is its id, so kernels that
  * only move or compare strings need no host.
  *
  * -Wfallback reports each kernel with a routine, and each Copy.
@@ -29,11 +29,11 @@ typedef struct HostPlacing {
 	/* By Value.id, for the values that exist before the pass. */
 	bool *have;   /* whether the host can compute it or have it copied */
 	bool *copied; /* whether a Copy transfers it to the host */
-	/* the node with a routine that it is copied for; null: sizes depend on it */
+	/* the node with a routine that the copy is for; null: sizes depend on it */
 	const Node **reader;
 	/* the value in the host's memory; also for copies on the GPU, which the pass makes */
 	Value **host;
-	/* By Node.id, likewise: the sides that run the node, and its routine. */
+	/* By Node.id, likewise: the sides that execute the node, and its routine. */
 	bool *on_host, *on_device;
 	Inst *routine; /* NO_ROUTINE: none */
 } HostPlacing;
@@ -63,8 +63,8 @@ static void see_routine(void *arg, Expr *e)
 		*found = e->op.inst;
 }
 
-/* A routine that N calls. What depends on constants alone is computed when the model is compiled.
- */
+/* A routine that N calls. NO_ROUTINE if N depends only on constants: then N is computed at compile
+ * time. */
 static Inst routine_of(Module *m, const Node *n)
 {
 	const Kernel *k = node_kernel(n);
@@ -80,7 +80,7 @@ static bool has_routine(const HostPlacing *p, const Node *n)
 	return p->routine[n->id] != NO_ROUTINE;
 }
 
-/* ---- What the host can have ---- */
+/* ---- Values that the host can have ---- */
 
 static bool is_strings(const Value *v)
 {
@@ -93,7 +93,7 @@ static bool is_source(const Value *v)
 	return !v->def || v->def->op == OP_Const;
 }
 
-/* Whether N computes strings alone, by their ids, or only views its operand. */
+/* Whether N computes only strings, by their ids, or only views its operand. */
 static bool moves(const Node *n)
 {
 	bool yes = node_kernel(n) != NULL;
@@ -103,7 +103,7 @@ static bool moves(const Node *n)
 	return yes || n->op == OP_View;
 }
 
-/* Whether the host could run N if it had N's operands. */
+/* Whether the host could execute N if it had N's operands. */
 static bool could_run(const Node *n)
 {
 	if (moves(n))
@@ -142,15 +142,15 @@ static void host_has(HostPlacing *p, const Node *n)
 		}
 }
 
-/* Whether the host rather obtains FROM, an operand of N, than N's result. */
+/* Whether copying operand FROM of N to the host is better than copying N's result. */
 static bool obtains_operand(const Value *from, const Node *n, const Node *reader)
 {
 	return small(from) || (reader && moves(n) && (is_source(from) || moves(from->def)));
 }
 
-/* Makes V available on the host, for READER if that is not null, else for sizes. Goes back through
- * nodes that need only one more operand on the host, to a value that the host has, or else copies
- * one. */
+/* Makes V available on the host, for READER if that is not null, else for sizes. Walks back through
+ * nodes with only one operand that the host lacks, up to a value that the host has; if there is
+ * none, copies one. */
 static void obtain(HostPlacing *p, Value *v, const Node *reader)
 {
 	VEC(Node *) way = {0};
@@ -194,7 +194,7 @@ static void find_values(HostPlacing *p)
 	}
 }
 
-/* ---- Who runs what ---- */
+/* ---- Assigning nodes to host and GPU ---- */
 
 static bool used_by(const Value *v, const bool *nodes)
 {
@@ -212,7 +212,7 @@ static bool is_result(const Value *v)
 	return false;
 }
 
-/* Whether V is a result that the host has: of a routine, or strings. */
+/* Whether V is a result on the host: of a routine, or strings. */
 static bool given_by_host(const HostPlacing *p, const Value *v)
 {
 	return is_result(v) && !is_source(v) && p->have[v->id] && !p->copied[v->id] &&
@@ -276,7 +276,7 @@ static void place_sources(HostPlacing *p)
 
 /* ---- The graph ---- */
 
-/* NOW is WAS in the host's memory; symbols are read from it. */
+/* Makes NOW the host's copy of WAS; symbols are read from NOW. */
 static void stands_for(HostPlacing *p, Value *was, Value *now)
 {
 	now->type = was->type;
@@ -297,7 +297,7 @@ static Node *twin(HostPlacing *p, Node *n)
 	return t;
 }
 
-/* Makes N, or a copy of N if the GPU runs it, too, a node of the host; moves it before AT unless
+/* Makes N a node of the host, or a copy of N if the GPU executes it, too; moves it before AT unless
  * AT is null. */
 static void to_host(HostPlacing *p, Node *n, Node *at)
 {
@@ -326,16 +326,16 @@ static bool copy(HostPlacing *p, Value *v)
 	if (!reader)
 		return diag_warning(
 			p->m->ctx->diag, node_diag(v->def), "fallback",
-			"the GPU's run waits for a copy of this result, since sizes depend on it");
+			"the GPU waits for a copy of this result, since sizes depend on it");
 	by = node_diag(reader);
 	return diag_warning(
 		p->m->ctx->diag, node_diag(v->def), "fallback",
-		"the GPU's run waits for a copy of this result, which %s \"%s\" reads on "
+		"the GPU waits for a copy of this result, which %s \"%s\" reads on "
 		"the host",
 		by.node ? "node" : "kernel", by.node ? by.node : node_kernel(reader)->name);
 }
 
-/* Copies V, which only the host computes, to the GPU, for those who read it there. */
+/* Copies V, which only the host computes, to the GPU for its readers there. */
 static bool copy_back(HostPlacing *p, Value *v)
 {
 	Node *n = node_new(v->def->graph, OP_Copy, &v, 1, 1, v->def->next);
@@ -352,10 +352,10 @@ static bool copy_back(HostPlacing *p, Value *v)
 	p->host[on_gpu->id] = v;
 	return diag_warning(
 		p->m->ctx->diag, node_diag(v->def), "fallback",
-		"the GPU's run waits for a copy of this result, which the host computes");
+		"the GPU waits for a copy of this result, which the host computes");
 }
 
-/* Makes the results of N, which calls a routine, those of a node of the host. */
+/* Makes N, which calls a routine, and its results part of the host's program. */
 static bool give_routine(HostPlacing *p, Node *n)
 {
 	bool ok = diag_warning(
@@ -403,7 +403,7 @@ bool pass_place(Module *m)
 	Graph *g = m->graph;
 	HostPlacing p = {.m = m};
 	bool ok;
-	/* there is at most a value on each side, and a copy of each, for a value that there was */
+	/* each value becomes at most four: one on each side, and a copy of each */
 	const int most = 4 * g->nvalues + 1;
 
 	p.tmp = arena_new();
@@ -418,7 +418,7 @@ bool pass_place(Module *m)
 	find_nodes(&p);
 	place_sources(&p);
 	ok = rewrite(&p);
-	m->nweights = 0; /* what the host computes is not stored */
+	m->nweights = 0; /* results of host kernels are not stored in the weights */
 	arena_free(p.tmp);
 	return ok;
 }

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * quantise_activations: where a product's weights are quantised, the rows of its other factor X
- * become bytes, too, so that CPUs multiply bytes: of all products with --activations-as=i8, else of
- * those whose nodes allow it (ATTR_BYTE_ROWS). A row has a scale for each group of terms, those of
- * the weights, or ROW_GROUP where the weights have one scale for all terms:
+ * quantise_activations: if a product's weights are quantised, also quantises the rows of its other
+ * factor X to bytes, so that CPUs multiply bytes. This applies to all products with
+ * --activations-as=i8, else to those whose nodes allow it (ATTR_BYTE_ROWS). A row has a scale for
+ * each group of terms: the groups of the weights, or ROW_GROUP terms if the weights have one scale
+ * for all terms:
  *
  *     scale[m,g] = max over j of |x[m, g*G + j]| / 127
  *     byte[m,k]  = rint(x[m,k] * (127 / max)) + 128
  *
- * The product reads f32(byte - 128) * scale instead of X. Products of one X share both. A group
- * whose elements are all tiny becomes 0, and one with an infinity or NaN makes all sums of its row
- * NaN.
+ * The product reads f32(byte - 128) * scale instead of X. Products with the same X share both
+ * tensors. A group whose elements are all tiny becomes 0, and one with an infinity or NaN makes all
+ * sums of its row NaN.
  *
- * The form is found by passes/forms/scaled.c, and computed by the tiles of codegen/c/tile_rows.c.
- * On GPUs, whose products have weights in f32, nothing is quantised.
+ * passes/forms/scaled.c recognises the form, and the tiles of codegen/c/tile_rows.c compute it. On
+ * GPUs products have weights in f32, and nothing is quantised.
  */
 #include "passes/forms/form.h"
 #include "passes/forms/scaled.h"
@@ -24,14 +25,14 @@
 #include "passes/forms/product.h"
 
 enum {
-	ROW_GROUP = 64, /* terms of a group if those of the sum are a multiple, else half as many */
-	LEAST_ROW_GROUP = 16, /* groups are multiples: whole words of the panels of any type */
+	ROW_GROUP = 64, /* terms of a group if they divide the sum's terms, else half as many */
+	LEAST_ROW_GROUP = 16, /* groups are multiples of this: whole words of panels of any type */
 	MOST_GROUP =
-		1 << 13, /* terms whose sum of products of bytes, times 16, fits into 32 bits */
-	ADDED = 8        /* operands that a product may get */
+		1 << 13, /* a sum of as many products of bytes, times 16, fits in 32 bits */
+	ADDED = 8        /* limit on the operands that a product gets */
 };
 
-/* X, quantised in groups of GROUP for the readers in a block of the graph. */
+/* X, quantised in groups of GROUP terms for the readers in one block of the graph. */
 typedef struct QuantisedRows {
 	const Value *x;
 	int64_t group;
@@ -41,14 +42,14 @@ typedef struct QuantisedRows {
 
 typedef struct RowsPass {
 	Module *m;
-	const int *block; /* by Node.id; nodes that the pass adds are not looked up */
+	const int *block; /* by Node.id; not for nodes that the pass adds */
 	VEC(QuantisedRows) done;
 	int64_t count, kept;
 } RowsPass;
 
 /* ---- The kernel that quantises ---- */
 
-/* A kernel that is being built: the outputs' dims, and those before the last one as iterators. */
+/* A kernel under construction: the outputs' dims, and the iterators of all dims but the last. */
 typedef struct RowsKernel {
 	Kernel *k;
 	int rank;
@@ -57,7 +58,7 @@ typedef struct RowsKernel {
 	Buf *x;
 } RowsKernel;
 
-/* New iterators over the points of a scale; IDX are they as indices. */
+/* Adds iterators over the points of a scale, and returns them as indices in IDX. */
 static void scale_iters(const RowsKernel *r, Iter **it, Expr **idx)
 {
 	for (int i = 0; i < r->rank; i++) {
@@ -67,7 +68,8 @@ static void scale_iters(const RowsKernel *r, Iter **it, Expr **idx)
 	}
 }
 
-/* Adds an iterator over the terms of a group, and makes the last one of IDX, a group, the term. */
+/* Adds an iterator over the terms of a group, and converts the last of IDX from a group to a
+ * term. */
 static Iter *term_iter(const RowsKernel *r, Expr **idx)
 {
 	ExprPool *p = r->k->pool;
@@ -99,7 +101,7 @@ static void add_scales(const RowsKernel *r, Buf *largest, Buf *inverse, Buf *sca
 		   NULL);
 }
 
-/* Adds a node before N that quantises X; returns what it computes. */
+/* Adds a node before N that quantises X; returns its results. */
 static QuantisedRows quantise(RowsPass *p, Node *n, Value *x, int64_t group)
 {
 	Module *m = p->m;
@@ -150,8 +152,8 @@ static QuantisedRows quantise(RowsPass *p, Node *n, Value *x, int64_t group)
 
 /* ---- The products ---- */
 
-/* The terms of a group of rows whose weights have groups of GROUP (0: one) of K terms; 0: there
- * is no such. */
+/* The number of terms in a group of a row whose weights have groups of GROUP (0: one group) of K
+ * terms; 0: no number is suitable. */
 static int64_t group_of_rows(int64_t k, int64_t group)
 {
 	int64_t g = group ? group : ROW_GROUP;
@@ -161,7 +163,7 @@ static int64_t group_of_rows(int64_t k, int64_t group)
 	return k % g || g % LEAST_ROW_GROUP || g > MOST_GROUP ? 0 : g;
 }
 
-/* The value with whole rows that factor A of C in N loads; null: another form. */
+/* The value that factor A of C in N loads by whole rows; null: another form. */
 static Value *rows_of(const Node *n, const Contraction *c)
 {
 	const Expr *e = c->a;
@@ -194,7 +196,7 @@ static void quantise_rows(RowsPass *p, Node *n, Contraction *c, int64_t weights_
 	if (!group) {
 		scaled_report(p->m, n, "activations", &p->kept,
 			      x ? "the sum does not consist of whole groups"
-				: "they are no rows in f32");
+				: "they are not rows of f32");
 		return;
 	}
 	for (int i = 0; i < p->done.n && !q.byte; i++)
@@ -221,7 +223,7 @@ static void note_narrow(void *arg, Expr *e)
 	*(bool *)arg = *(bool *)arg || expr_is_narrow(e);
 }
 
-/* E is constant, or a load of a constant's elements that data may choose, as the matrices of
+/* E is constant, or loads elements of a constant that data may choose, as the matrices of
  * experts. */
 static bool loads_weights(const RowsPass *p, const Node *n, Expr *e)
 {
@@ -252,7 +254,7 @@ static void visit(RowsPass *p, Node *n)
 		quantise_rows(p, n, &form.c, f.group);
 	else if (narrow)
 		scaled_report(p->m, n, "activations", &p->kept,
-			      "the weights are no numbers in groups with a scale");
+			      "the weights are not numbers in groups with a scale");
 	node_drop_unused_inputs(n);
 }
 
@@ -269,7 +271,7 @@ bool pass_quantise_activations(Module *m)
 		    node_kernel(n)->stmts.n)
 			visit(&p, n);
 	if (m->report && (m->opt.int8_activations || p.count || p.kept))
-		fprintf(m->report, "; activations: %lld products of bytes, %lld stay\n",
+		fprintf(m->report, "; activations: %lld products of bytes, %lld left unchanged\n",
 			(long long)p.count, (long long)p.kept);
 	dce_graph(m);
 	return true;

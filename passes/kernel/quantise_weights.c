@@ -1,30 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * quantise_weights (--weights-as): replaces the constant factor W of a
- * product by numbers of 8 or 4 bits and scales, in the form that models have which come with
- * quantised weights,
+ * quantise_weights (--weights-as): replaces the constant factor W of a product by numbers of 8 or 4
+ * bits and scales, in the form of models with quantised weights,
  *
  *     w[k,n] = f32(q[k,n]) * s[k / group, n]
  *
- * or by W rounded to f16 or bf16. The layout then stores q and s, or the halves, and the
- * product's tiles compute w in registers (passes/layout/panels_scaled.c, panels.c). Products are
- * recognised by their accesses, so W may be that of a MatMul, a Gemm, a Conv or an Einsum,
- * transposed or not; or a Gather takes matrices out of W, as of experts. Numbers with scales
- * need sums over one axis, as those of a Conv of one tap; on CPUs halves do not.
+ * or by W rounded to f16 or bf16. The layout then stores q and s, or the halves, and the product's
+ * tiles compute w in registers (passes/layout/panels_scaled.c, panels.c). Products are recognised
+ * by their accesses, so W may be the weights of a MatMul, a Gemm, a Conv or an Einsum, transposed
+ * or not; or a Gather may take matrices out of W, such as those of experts. Numbers with scales
+ * need sums over one axis, like those of a Conv with one tap; on CPUs halves do not.
  *
- * The numbers are symmetric: q = round(w / s), from -8 to 7 or -128 to 127. The scale of a group
- * is the one of CANDIDATES with the least sum of squared errors; they are the group's largest
- * magnitude over 7 or 127, and over up to half as much again, which clips the largest elements
- * and rounds the others less. Numbers of 4 bits have many scales, so these are of bf16: 32
- * numbers take 18 bytes, not 20. Groups whose elements are all tiny become 0.
+ * The numbers are symmetric: q = round(w / s), from -8 to 7 or -128 to 127. The scale of a group is
+ * the one of CANDIDATES with the least sum of squared errors. The candidates are the group's
+ * largest magnitude divided by 7 or 127, and by up to half as much again, which clips the largest
+ * elements and rounds the others less. Numbers of 4 bits have many scales, which are therefore
+ * bf16: 32 numbers take 18 bytes, not 20. Groups whose elements are all tiny become 0.
  *
- * Other weights, those with infinities or NaN, and those that --keep or --max-error excludes
- * stay as they are, and the report says so; small ones stay without a word. A convolution whose
- * filter becomes halves is computed by its taps: Winograd's transformed filter has 16/9 or 4
- * times as many elements, and more digits. For a model that is written as ONNX,
- * quantise_weights_operators does the same to the graph of operators, by Cast and
- * DequantizeLinear. Other readers of W, as a table of embeddings has that is a product's factor,
- * too, read W itself.
+ * Other weights, those with infinities or NaN, and those that --keep or --max-error excludes are
+ * left unchanged, and the report lists them; small ones are left unchanged without a report. A
+ * convolution whose filter becomes halves is computed directly: Winograd's transformed filter has
+ * 16/9 or 4 times as many elements, and needs more precision. For a model that is written as ONNX,
+ * quantise_weights_operators does the same to the graph of operators, by Cast and DequantizeLinear.
+ * Other readers of W still read W itself, for example if a table of embeddings is also a product's
+ * factor.
  */
 #include "passes/forms/form.h"
 #include "passes/forms/scaled.h"
@@ -42,11 +41,11 @@
 
 enum {
 	CANDIDATES = 16,
-	CANDIDATE_STEPS = 32, /* in so many candidates the divisor doubles */
+	CANDIDATE_STEPS = 32, /* number of candidates in which the divisor grows by half */
 	LEAST_WEIGHTS =
-		1 << 10, /* smaller constants stay: they cost less than their scales' code */
-	LEAST_IN_FILE = 1 << 20, /* bytes of numbers from which on they are in a temporary file */
-	MOST_USES = 64           /* uses of a constant, and of maps of it, that are looked at */
+		1 << 10, /* smaller constants cost less than the code for scales: left unchanged */
+	LEAST_IN_FILE = 1 << 20, /* at least as many bytes of numbers go to a temporary file */
+	MOST_USES = 64           /* limit on the examined uses of a constant, and of its maps */
 };
 
 /* A constant that was quantised along dim AXIS, and the value that replaces it. */
@@ -59,10 +58,10 @@ typedef struct NarrowWeight {
 typedef struct WeightsPass {
 	Module *m;
 	VEC(NarrowWeight) done;
-	int64_t before, after, count, kept; /* bytes of what was replaced, and of its replacement */
+	int64_t before, after, count, kept; /* bytes of the constants, and of their replacements */
 	double error, squares;              /* sums of squared errors, and of squared weights */
-	bool operators;                     /* the graph is of operators, not of kernels */
-	bool *named; /* by the number of the option --keep: it names a product */
+	bool operators;                     /* the graph has operators, not kernels */
+	bool *named; /* by index of the option --keep: a product has that name */
 } WeightsPass;
 
 /* ---- The numbers ---- */
@@ -79,7 +78,7 @@ static float clamped(float v, float most)
 	return v > most ? most : v < -most - 1 ? -most - 1 : v;
 }
 
-/* The scale of type T of the N elements W, whose numbers are at most MOST. */
+/* The scale of type T for the N elements W, where no number exceeds MOST. */
 static float best_scale(const float *w, int64_t n, float most, DType t)
 {
 	float scale[CANDIDATES], inverse[CANDIDATES], error[CANDIDATES] = {0}, top = 0, unit;
@@ -98,7 +97,7 @@ static float best_scale(const float *w, int64_t n, float most, DType t)
 	}
 	for (int64_t i = 0; i < n; i++)
 		for (int c = 0; c < CANDIDATES; c++) {
-			/* in relation to TOP, so that squares neither overflow nor vanish */
+			/* relative to TOP, so that squares neither overflow nor underflow */
 			const float q = clamped(to_nearest(w[i] * inverse[c]), most),
 				    e = (w[i] - q * scale[c]) * unit;
 
@@ -115,12 +114,12 @@ typedef struct WeightsJob {
 	Tensor *numbers, *scales;
 	int64_t outer, terms, inner, group;
 	float most;
-	DType scale_type; /* all scales are exact in it */
+	DType scale_type; /* it represents all scales exactly */
 	double error, squares;
 } WeightsJob;
 
-/* Quantises the terms FIRST to FIRST + N - 1 of column I of part O. W has room for them. False
- * if one is infinite or NaN. */
+/* Quantises the terms FIRST to FIRST + N - 1 of column I of outer index O. W has room for them.
+ * False if one is infinite or NaN. */
 static bool quantise_group(WeightsJob *j, int64_t o, int64_t first, int64_t n, int64_t i, float *w)
 {
 	const int64_t start = (o * j->terms + first) * j->inner + i,
@@ -165,8 +164,8 @@ static bool quantise_all(WeightsJob *j, float *w)
 	return true;
 }
 
-/* A tensor of zeros. The elements of a large one are in a temporary file, so that they need not
- * stay in memory; it is gone when the process ends. */
+/* A tensor of zeros. A large one is in a temporary file, so that it need not stay in memory; the
+ * file disappears when the process ends. */
 static Tensor *new_tensor(Arena *a, DType t, int rank, const int64_t *dims)
 {
 	Tensor *to = NEW(a, Tensor);
@@ -225,11 +224,11 @@ static bool quantise_tensor(WeightsPass *p, const Tensor *from, int axis, Weight
 	return ok;
 }
 
-/* Rounds FROM to halves, as J's numbers. False if one is infinite or NaN. */
+/* Rounds FROM to halves, which become J's numbers. False if one is infinite or NaN. */
 static bool round_tensor(WeightsPass *p, const Tensor *from, WeightsJob *j)
 {
 	const DType t = p->m->opt.weight_type;
-	const char *at = from->data; /* in a file, it is at any byte */
+	const char *at = from->data; /* in a file, it may start at any byte */
 	uint16_t *to;
 
 	*j = (WeightsJob){.from = from,
@@ -268,8 +267,8 @@ static double relative(double error, double squares)
 	return squares > 0 ? sqrt(error / squares) : 0;
 }
 
-/* A node other than N reads V at run time, or what maps and views make of V: N reads V in their
- * place. LEFT is the number of uses that are looked at, after which one counts as such a node. */
+/* A node other than N reads V at run time, directly or through maps and views; N counts in their
+ * place. LEFT limits the uses that are examined; after that the answer is true. */
 static bool has_other_readers(Module *m, const Value *v, const Node *n, int *left)
 {
 	for (const Use *u = v->uses; u; u = u->next) {
@@ -303,14 +302,14 @@ static void report_done(WeightsPass *p, const Node *n, const Value *v, const Wei
 						 (long long)j->group)
 				  : type,
 			(long long)j->from->bytes, (long long)after, relative(j->error, j->squares),
-			has_other_readers(p->m, v, n, &uses) ? "; other nodes have them, too" : "");
+			has_other_readers(p->m, v, n, &uses) ? "; other nodes read them, too" : "");
 }
 
 static void report_all(const WeightsPass *p)
 {
 	if (p->m->report)
 		fprintf(p->m->report,
-			"; weights: %lld %s, %lld bytes become %lld, error %.6g of their magnitude; %lld stay\n",
+			"; weights: %lld %s, %lld bytes become %lld, error %.6g of their magnitude; %lld left unchanged\n",
 			(long long)p->count,
 			dtype_is_float(p->m->opt.weight_type) ? "rounded" : "quantised",
 			(long long)p->before, (long long)p->after, relative(p->error, p->squares),
@@ -319,7 +318,7 @@ static void report_all(const WeightsPass *p)
 
 /* ---- The graph ---- */
 
-/* The kernel's load of the scale of the element IDX, of rank RANK. */
+/* The kernel's load of the scale of element IDX, of rank RANK. */
 static Expr *scale_at(Kernel *k, const WeightsJob *j, Buf *scales, int axis, Expr *const *idx,
 		      int rank)
 {
@@ -368,7 +367,7 @@ static Value *add_dequantised(WeightsPass *p, Node *n, const WeightsJob *j, int 
 	return kn->out[0];
 }
 
-/* The constant V may be replaced by numbers of TO. */
+/* The constant V may be replaced by numbers of type TO. */
 static bool is_wide(const Value *v, DType to)
 {
 	const Tensor *t = v ? value_const(v) : NULL;
@@ -378,8 +377,8 @@ static bool is_wide(const Value *v, DType to)
 	       dtype_info[t->dtype].bits > dtype_info[to].bits && tensor_numel(t) >= LEAST_WEIGHTS;
 }
 
-/* The constant of which E, a factor of a product of N, is the load, and which may become TO;
- * null: another form. */
+/* The constant that E, a factor of a product of N, loads and that may become TO; null: another
+ * form. */
 static Value *weights_of(const Node *n, const Expr *e, DType to)
 {
 	Value *v = e->kind == EX_LOAD ? node_loaded(n, e) : NULL;
@@ -387,8 +386,8 @@ static Value *weights_of(const Node *n, const Expr *e, DType to)
 	return is_wide(v, to) ? v : NULL;
 }
 
-/* The only axis along which the scales of J differ, if there is a scale for each index of it;
- * -1: there are several such axes, or several groups. */
+/* The only axis along which the scales of J differ, if there is one scale for each index of it; -1:
+ * there are several such axes, or several groups. */
 static int axis_of_scales(const WeightsJob *j, int axis)
 {
 	int found = axis == 0;
@@ -399,8 +398,8 @@ static int axis_of_scales(const WeightsJob *j, int axis)
 											 : -1;
 }
 
-/* Adds an operator before N that widens the numbers of J. Where each column has one scale, the
- * form is that of opset 13, which more engines know than that with blocks. */
+/* Adds an operator before N that widens the numbers of J. If each column has one scale, the
+ * operator has the form of opset 13, which more engines support than blocks. */
 static Value *add_operator(WeightsPass *p, Node *n, const WeightsJob *j, int axis)
 {
 	Graph *g = p->m->graph;
@@ -431,7 +430,7 @@ static Value *add_operator(WeightsPass *p, Node *n, const WeightsJob *j, int axi
 	return wide->out[0];
 }
 
-/* The dim that IT indexes in load E; -1: not one alone. */
+/* The only dim that IT indexes in load E; -1: none, or several. */
 static int dim_of(const Expr *e, const Iter *it)
 {
 	int found = -1;
@@ -445,7 +444,7 @@ static int dim_of(const Expr *e, const Iter *it)
 	return found;
 }
 
-/* Why V, whose numbers J are ready, stays after all; null: it does not. */
+/* The reason why V is not replaced although its numbers J are ready; null: it is replaced. */
 static const char *why_not(WeightsPass *p, const WeightsJob *j)
 {
 	const double error = relative(j->error, j->squares), most = p->m->opt.weight_error;
@@ -459,7 +458,7 @@ static const char *why_not(WeightsPass *p, const WeightsJob *j)
 		       : NULL;
 }
 
-/* The value that replaces V, which is quantised along AXIS; null if it stays. */
+/* The value that replaces V, which is quantised along AXIS; null if V is not replaced. */
 static Value *replacement(WeightsPass *p, Node *n, Value *v, int axis)
 {
 	WeightsJob j;
@@ -486,7 +485,7 @@ static Value *replacement(WeightsPass *p, Node *n, Value *v, int axis)
 	return w.to;
 }
 
-/* --keep names N. */
+/* Whether --keep names N. */
 static bool is_named(WeightsPass *p, const Node *n)
 {
 	const LocList all = locs_all(p->m->arena, n->locs);
@@ -499,8 +498,8 @@ static bool is_named(WeightsPass *p, const Node *n)
 	return named;
 }
 
-/* If data choose elements of E, they choose matrices: by indices that depend on none of the rows,
- * columns and terms of C. Else E takes rows out of a table, or terms out of a matrix. */
+/* If data choose elements of E, they choose matrices: by indices that depend on none of C's rows,
+ * columns and terms. False if E takes rows out of a table, or terms out of a matrix. */
 static bool takes_matrices(const Contraction *c, const Expr *e)
 {
 	for (int d = 0; d < e->load.nidx; d++) {
@@ -523,7 +522,7 @@ static bool terms_plain(const Contraction *c, const Expr *e)
 	return true;
 }
 
-/* E loads weights of at least LEAST_WEIGHTS elements that are no constant of the model. */
+/* E loads weights of at least LEAST_WEIGHTS elements that are not a constant of the model. */
 static bool is_computed(Module *m, const Node *n, const Expr *e)
 {
 	const Value *v = node_loaded(n, e);
@@ -533,7 +532,7 @@ static bool is_computed(Module *m, const Node *n, const Expr *e)
 	       dim_is_const(type_numel(m->ctx, v->type), &count) && count >= LEAST_WEIGHTS;
 }
 
-/* Replaces factor SIDE of N's product *C, if that is a constant. */
+/* Replaces factor SIDE of N's product *C, if it is a constant. */
 static bool quantise_factor(WeightsPass *p, Node *n, const Contraction *c, int side)
 {
 	Kernel *k = node_kernel(n);
@@ -576,7 +575,7 @@ static bool quantise_factor(WeightsPass *p, Node *n, const Contraction *c, int s
 	return true;
 }
 
-/* All of the pass has been done. False after a diagnostic: --keep names no product. */
+/* Ends the pass: prints the report. False after a diagnostic: --keep names no product. */
 static bool finish(WeightsPass *p)
 {
 	Module *m = p->m;
@@ -585,7 +584,7 @@ static bool finish(WeightsPass *p)
 		if (!p->named[k])
 			return diag_error(
 				m->ctx->diag, (DiagLoc){0},
-				"--keep=%s: no product whose weights could be narrower is called so; the report without it names all",
+				"--keep=%s: no product with weights that could be narrower has this name; the report without --keep lists all",
 				m->opt.weight_keep[k]);
 	report_all(p);
 	dce_graph(m);
@@ -617,7 +616,7 @@ bool pass_quantise_weights(Module *m)
 	return finish(&p);
 }
 
-/* The axis of V, the weights of N, that its sums are over; -1: they are over several. */
+/* The axis of V, the weights of N, that its sums are over; -1: they are over several axes. */
 static int only_axis(const Node *n, const Value *v)
 {
 	const WeightsAxes axes = op_table[n->op]->weights_axes(n);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rescale: makes the expressions shorter that quantise a number. On CPUs that multiply bytes, three
+ * rescale: simplifies expressions that quantise a number. On CPUs that multiply bytes, three
  * constants become two:
  *
  *     q = min(max(i32(rint((f32(n) * s + t) * r) + z), 0), 255)
  *       = min(max(i32(rint(f32(n) * (s * r) + t * r) + z), 0), 255)
  *
- * The quotient was computed from bytes and rounded already, so if it is in the middle of two
- * integers, it may be rounded to either (docs/numerics.md, "Quantised tensors"). On all targets, a
- * number that is quantised and at once dequantised, as before a residual sum, is limited as a
- * float. Nothing else is rounded, so this is exact. The sum with 0 makes 0 of -0:
+ * The quotient was computed from bytes and is already rounded, so a tie between two integers may be
+ * rounded to either (docs/numerics.md, "Quantised tensors"). On all targets, a number that is
+ * quantised and immediately dequantised, as before a residual sum, is clamped as a float. This
+ * rounds nothing else, so it is exact. Adding 0 turns -0 into 0:
  *
  *     f32(min(max(i32(rint(x) + z), 0), 255) - z) = min(max(rint(x), 0 - z), 255 - z) + 0
  *
@@ -23,7 +23,7 @@
 
 #include <math.h>
 
-/* Bytes of a constant of which each kernel may have a copy of its own: a vector with an element
+/* Kernels may each have a copy of a constant of at most this many bytes: a vector with an element
  * for each channel. */
 enum { MOST_COPIED = 1 << 14 };
 
@@ -31,14 +31,14 @@ typedef struct Rescale {
 	Module *m;
 	Node *n;
 	bool found;
-	/* the limits that are operands of N, and their loads; null: none are */
+	/* the bounds that are operands of N, and their loads; null: none */
 	double lo, hi;
 	Expr *lowest, *highest;
 } Rescale;
 
 /* ---- Constants ---- */
 
-/* The value of the one element of F32 or I32 that E, of N's kernel, loads, or of the constant E. */
+/* The value of constant E, or of the one element of F32 or I32 that E loads in N's kernel. */
 static bool one_value(const Node *n, const Expr *e, double *v)
 {
 	const Tensor *t = node_loaded_const(n, e);
@@ -52,16 +52,16 @@ static bool one_value(const Node *n, const Expr *e, double *v)
 	return e->ct == CT_F32 || e->ct == CT_I32;
 }
 
-/* Sets *PRODUCT to V * BY. False if a product that is not 0 would be rounded as a subnormal
- * number, or be infinite. */
+/* Sets *PRODUCT to V * BY. False if the product overflows, or is a subnormal number although it is
+ * not 0. */
 static bool multiply(float v, float by, float *product)
 {
 	*product = v == 0 ? v : v * by;
 	return v == 0 || isnormal(*product);
 }
 
-/* E, of N's kernel, a constant of f32, times BY. Null if it is none, the products are not
- * normal, or others need a large copy of it. */
+/* Constant E of N's kernel, an f32, times BY. Null if E is not such a constant, the products are
+ * not normal, or other readers need a large copy of it. */
 static Expr *constant_times(Node *n, Expr *e, float by)
 {
 	const Tensor *t = node_loaded_const(n, e);
@@ -96,8 +96,8 @@ static bool is_byte_times_constant(Module *m, const Node *n, const Expr *a, cons
 	return ex_is_op(a, IN_cvt) && expr_is_narrow(a->op.arg[0]) && v && value_is_weights(m, v);
 }
 
-/* E, of N's kernel, is an integer as f32, or a sum of bytes times constants, which `algebra`
- * computes in floats. */
+/* E, an expression of N's kernel, is an integer as f32, or a sum of bytes times constants, which
+ * `algebra` computes in floats. */
 static bool is_from_bytes(Module *m, const Node *n, const Expr *e)
 {
 	const Stmt *s = e->kind == EX_LOAD && e->load.buf->kind == BUF_TEMP
@@ -112,8 +112,8 @@ static bool is_from_bytes(Module *m, const Node *n, const Expr *e)
 		is_byte_times_constant(m, n, v->op.arg[1], v->op.arg[0]));
 }
 
-/* A, an integer or a constant times it, times the constant B times BY: both constants become
- * one, if either has one element. */
+/* A, an integer or a constant times one, times the constant B, times BY: both constants become one
+ * if either has one element. */
 static Expr *product_times(Module *m, Node *n, Expr *a, Expr *b, float by)
 {
 	ExprPool *p = node_kernel(n)->pool;
@@ -133,7 +133,8 @@ static Expr *product_times(Module *m, Node *n, Expr *a, Expr *b, float by)
 	return d ? ex_op2(p, IN_mul, a, d) : NULL;
 }
 
-/* E, of N's kernel, times BY, which becomes part of E's constants. Null if it cannot. */
+/* E, an expression of N's kernel, times BY, which is multiplied into E's constants. Null if that is
+ * impossible. */
 static Expr *times(Module *m, Node *n, Expr *e, float by)
 {
 	ExprPool *p = node_kernel(n)->pool;
@@ -156,7 +157,7 @@ static Expr *times(Module *m, Node *n, Expr *e, float by)
 
 /* ---- Quantised numbers ---- */
 
-/* What an expression quantises. */
+/* The parts of an expression that quantises. */
 typedef struct Quantised {
 	Expr *rounded; /* rint(x) */
 	Expr *zero;    /* f32, or null: 0 */
@@ -182,7 +183,7 @@ static bool is_quantised(const Expr *e, Quantised *q)
 	return ex_is_op(q->rounded, IN_rint);
 }
 
-/* Where E quantises a product by a constant, that becomes part of the other constants. */
+/* If E quantises a product with a constant, multiplies that constant into the others. */
 static Expr *shorter_quotient(void *arg, Expr *e)
 {
 	Rescale *x = arg;
@@ -207,7 +208,8 @@ static Expr *shorter_quotient(void *arg, Expr *e)
 		      ex_int(p, CT_I32, q.hi));
 }
 
-/* Makes LO and HI operands of X's node, so that kernels with other limits share their code. */
+/* Makes LO and HI operands of X's node, so that kernels that differ only in these bounds share
+ * their code. */
 static void set_limits(Rescale *x, double lo, double hi)
 {
 	Node *n = x->n;
@@ -220,8 +222,8 @@ static void set_limits(Rescale *x, double lo, double hi)
 	x->highest = load_added(n, "highest", graph_const_scalar(n->graph, DT_F32, hi, n), NULL, 0);
 }
 
-/* Where E is f32(q - zero), and q is a number quantised with the same zero point, it becomes a
- * limited float. Of NaN q is 0, and the result is the lower limit, so this must be 0, too. */
+/* If E is f32(q - zero), and q is a number quantised with the same zero point, E becomes a clamped
+ * float. For NaN q is 0 and the clamped float is the lower bound, so this bound must be 0, too. */
 static Expr *only_limited(void *arg, Expr *e)
 {
 	Rescale *x = arg;
@@ -253,8 +255,8 @@ static Expr *only_limited(void *arg, Expr *e)
 	return ex_op2(p, IN_add, v, ex_float(p, CT_F32, 0));
 }
 
-/* Shortens the expressions of N's kernel: those that quantise a quotient only if QUOTIENTS.
- * Whether there was one. */
+/* Simplifies the expressions of N's kernel; those that quantise a quotient only if QUOTIENTS.
+ * Returns whether there was one. */
 static bool rescale(Module *m, Node *n, bool quotients)
 {
 	Kernel *k = node_kernel(n);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * scatter: for GPUs, where each thread does one update, rewrites scatters such that the updates may
- * happen in any order.
+ * scatter: for GPUs, where each thread performs one update, rewrites scatters so that the updates
+ * may happen in any order.
  *
  *   - If the last update of an element should win, the update with the greatest number wins, which
  *     is a monoid:
@@ -9,7 +9,7 @@
  *         last[..] = -1      last[at i] = max i      y[at i] = u[i] where last[at i] = i
  *
  *     If an index of the element is a plain iterator, points that differ in it never update the
- *     same element. LAST has only the other dims then, and no updates if that iterator has no
+ *     same element. LAST then has only the other dims, and gets no updates if that iterator has no
  *     points.
  *
  *   - Elements that are narrower than the hardware's atomic operations are widened in a temporary
@@ -33,9 +33,9 @@ static void emit(Scatters *x, Stmt *s, const Stmt *from)
 
 /* ---- The last update wins ---- */
 
-/* Whether points of S that differ in iterator IT update different elements: IT is the index in
- * dim D of the write, and the guard does not depend on it. Not if the guard may fault: it must
- * be evaluated at exactly the points that exist. */
+/* Whether points of S that differ in iterator IT update different elements: IT is the index in dim
+ * D of the write, and the guard does not depend on it. False if the guard may fault: it must be
+ * evaluated at exactly the points that exist. */
 static bool keeps_apart(const Stmt *s, int d)
 {
 	const Iter *it = s->widx[d]->kind == EX_ITER ? s->widx[d]->iter : NULL;
@@ -46,7 +46,7 @@ static bool keeps_apart(const Stmt *s, int d)
 	return it && !(s->guard && (expr_has_iter(s->guard, it) || expr_can_fault(s->guard)));
 }
 
-/* The iterators and indices of an update, without those that keep points apart (APART). */
+/* The iterators and indices of an update, without the iterators in APART. */
 typedef struct ScatterUpdate {
 	Iter *it[MAX_ITERS];
 	Expr *at[MAX_RANK];
@@ -95,7 +95,7 @@ static Expr *where_any(Kernel *k, const ScatterUpdate *o, Expr *guard)
 	return any ? ex_and(k->pool, any, guard) : guard;
 }
 
-/* The number of an update, in the order of the points. */
+/* The index of an update in the order of the points. */
 static Expr *number_of(Kernel *k, const ScatterUpdate *o, CType t)
 {
 	Expr *at = ex_int(k->pool, CT_I64, 0);
@@ -106,8 +106,8 @@ static Expr *number_of(Kernel *k, const ScatterUpdate *o, CType t)
 	return ex_cvt(k->pool, t, at);
 }
 
-/* If the stored value may fault, a map computes it for all updates, since faults of updates that
- * do not win must be reported, too. */
+/* If the stored value may fault, a map computes it for all updates, since the faults of updates
+ * that do not win must be reported, too. */
 static Expr *made_before(Scatters *x, const Stmt *s)
 {
 	Kernel *k = x->k;
@@ -163,8 +163,8 @@ static DType wide_type(const Buf *b)
 	return ctype_dtype(dtype_ctype(b->dtype));
 }
 
-/* Integers give the same whether they wrap at each update or at the end. Floats do not: they are
- * rounded at each update. */
+/* Integers give the same result whether they wrap at each update or at the end. Floats do not: they
+ * are rounded at each update. */
 static bool wants_wide(const Stmt *s)
 {
 	const Buf *b = s->out[0];
@@ -218,7 +218,7 @@ static void widen(Scatters *x, const Stmt *s)
 	emit(x, kernel_map_id(k, it, b, kernel_load_iters(k, r.to, it)), s);
 }
 
-/* ---- All of them ---- */
+/* ---- The pass ---- */
 
 /* Whether earlier statements that write S's buffer are all maps and scatters. */
 static bool follows_maps(const Kernel *k, const Stmt *s)

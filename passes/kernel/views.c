@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * views: gives rows and the maps that follow them the same dims, if a View is between them. A norm
- * over groups has rows of [N,G,L], but the scale after it applies to the channels of [N,C,H,W], so
- * neither kernel could be fused into the other. The pass splits each dim into parts that both
- * shapes consist of:
+ * views: gives rows and the maps after them the same dims if a View separates them. A norm over
+ * groups has rows of [N,G,L], but the scale after it applies to the channels of [N,C,H,W], so
+ * neither kernel could be fused into the other. The pass splits each dim into factors that both
+ * shapes share:
  *
  *     d[n,g,l] = x[n,g,l] - mean[n,g,0]          d[n,g,k,h,w] = x[n,g,k,h,w] - mean[n,g,0]
  *     y = View(d)                                z[n,g,k,h,w] = d[n,g,k,h,w] * s[g,k,0,0]
  *     z[n,c,h,w] = y[n,c,h,w] * s[c,0,0]         View(z)
  *
- * The kernels then have Views around them. So this is done only if all operands of the rows are
- * Views, constants and inputs, where another View separates no kernels that could be fused. It is
- * for GPUs alone, where a warp or a block has a row. CPUs loop over the dims of a row, and
+ * The Views then surround the kernels. So the pass requires that all operands of the rows are
+ * Views, constants and inputs: there, another View separates no kernels that could be fused. It
+ * only serves GPUs, where a warp or a block computes a row. CPUs loop over the dims of a row, and
  * distribute channels, of which there are more than groups, over threads.
  *
  * Readers of repeated elements are split likewise, on all devices: views_repeat.c. Views that only
@@ -169,9 +169,9 @@ void views_join(Views *v, Node *n)
 	}
 }
 
-/* ---- Which kernels ---- */
+/* ---- Choosing kernels ---- */
 
-/* Adds N, which computes rows, and all kernels before it up to Views. */
+/* Adds N, which computes rows, and all kernels before it, up to Views. */
 static void join_rows(Views *v, Node *n)
 {
 	if (views_member(v, n) || !v->ok || !views_may_join(n))
@@ -186,15 +186,15 @@ static void join_rows(Views *v, Node *n)
 			join_rows(v, node_in(n, i)->def);
 }
 
-/* Checks a map N: it must read Y, and what other such maps compute from Y, at the point that it
- * writes. If it also reads the result of another kernel, no iterator that is split may index
- * that: N could otherwise have been fused with that kernel. */
+/* Checks a map N: it must read Y, and results of other such maps, at the point that it writes. If N
+ * also reads the result of another kernel, no split iterator may index that result: N could
+ * otherwise have been fused with that kernel. */
 typedef struct Follows {
 	Views *v;
 	const Node *n;
 	const Value *y;
 	const Parts *const *parts; /* of Y */
-	int maps;                  /* members from this one on are such maps */
+	int maps;                  /* members from this index on are such maps */
 	bool ok;
 } Follows;
 
@@ -252,7 +252,7 @@ static bool any_reduces(const Views *v, int n)
 	return false;
 }
 
-/* ---- What becomes parts ---- */
+/* ---- Choosing dims ---- */
 
 static void meet(Views *v, const Parts **a, const Parts **b)
 {
@@ -319,8 +319,8 @@ static void meet_all(Views *v, Member *m)
 	}
 }
 
-/* Whether the split kernels have at most MAX_ITERS iterators and MAX_RANK dims, and all values
- * to be split are results of members, or of Views, inputs and constants. */
+/* Whether the split kernels have at most MAX_ITERS iterators and MAX_RANK dims, and all values to
+ * be split are results of members or of Views, or inputs, or constants. */
 static bool may_part(Views *v, const Member *m)
 {
 	const Kernel *k = node_kernel(m->node);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Constant operands of matrix instructions in the order of fragments (ir/loop/mma.def). Blocks of
- * MMA_ROWS rows of the operand's own side by 64 bytes of terms follow one another along the summed
- * iterator. A block holds, for each half of the terms, the four registers (16 bytes) of lane 0, of
- * lane 1 and so on. So a tile is filled by contiguous pieces of 1 KiB, a lane reads its registers
- * by one access, and one array serves all tiles and all instructions for elements of its size. The
- * padding to whole blocks is zero, as a product needs. Skinny products read it by the same pieces
- * of 16 bytes (passes/schedule/gpu/column_reduce.c).
+ * Stores constant operands of matrix instructions in the order of fragments (ir/loop/mma.def).
+ * Blocks of MMA_ROWS rows of the operand's free side by 64 bytes of terms follow one another along
+ * the summed iterator. A block holds, for each half of the terms, the four registers (16 bytes) of
+ * lane 0, of lane 1 and so on. So a tile is filled by contiguous pieces of 1 KiB, a lane reads its
+ * registers in one access, and one array serves all tile sizes and all instructions for elements of
+ * its size. The padding to whole blocks is zero, as a product needs. Skinny products read it by the
+ * same pieces of 16 bytes (passes/schedule/gpu/column_reduce.c).
  *
  * As a layout, the block is a div/mod split of two dims, the side and the last summed one: for f16
  * (E, the elements of a register, is 2) f16[K,N]{1/16,0/32,0/16%2,1%8,0/2%4,1/8%2,0/8%2,0%2}.
@@ -50,7 +50,7 @@ const Type *fragment_type(Ctx *c, const Type *plain, int ng)
 	return type_with_layout(c, plain, &l);
 }
 
-/* The number of group dims of B if it is in the order of fragments; else -1. */
+/* The number of group dims of B if B is in the order of fragments; else -1. */
 static int groups_of(Ctx *c, const Buf *b)
 {
 	const Type *plain;
@@ -79,8 +79,8 @@ static Expr *joined(Kernel *k, const Expr *load, int from, int to)
 	return at;
 }
 
-/* The sum over TERM covers whole blocks of SIZE terms; or it covers ALL of them, and the last block
- * is padded. *JOINS: its iterators traverse the terms in order, as one. */
+/* The sum over TERM covers whole blocks of SIZE terms, or it covers ALL of the terms, and the last
+ * block is padded. *JOINS: its iterators traverse the terms in order, as one. */
 static bool in_blocks(Kernel *k, const Contraction *c, Expr *term, int size, const Dim *all,
 		      bool *joins)
 {

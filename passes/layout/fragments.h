@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Constant operands of matrix instructions in the order of fragments: their layout, and how a
- * product finds them in it. */
+ * product locates elements. */
 #ifndef PASSES_LAYOUT_FRAGMENTS_H
 #define PASSES_LAYOUT_FRAGMENTS_H
 
@@ -24,15 +24,15 @@ typedef struct Fragments {
 	Expr *term;
 	bool joins;  /* the sum's iterators can be merged */
 	Dim *blocks; /* blocks along the free side */
-	Dim *row;    /* elements from one of these blocks to the next */
+	Dim *row;    /* distance of two such blocks, in elements */
 	Expr *group; /* index of the group's first element */
 } Fragments;
 
-/* The load of VAL at element IN of block BLOCK of the free side, and of the terms from TERM on, a
- * multiple of f->terms. */
+/* The load of VAL at element IN of block BLOCK of the free side, and of the terms from TERM
+ * onwards, a multiple of f->terms. */
 Expr *fragments_load(ExprPool *p, const Expr *val, const Fragments *f, Expr *block, Expr *term, Expr *in);
-/* VAL, an operand of C with free side SIDE and logical indices, is a load of a buffer in the order
- * of fragments, and the sum covers whole blocks of it. */
+/* VAL, an operand of C with free side SIDE and logical indices, loads a buffer in the order of
+ * fragments, and the sum covers whole blocks of it. */
 bool fragments_find(Kernel *k, const Contraction *c, const Expr *val, Iter *const *side, int nside, Fragments *f);
 
 #endif

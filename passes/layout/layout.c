@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * layout: chooses the order of each tensor's dims in memory between kernels. Statements vote for
- * the dim of a tensor that should be contiguous for their inner loops, with the number of points
- * that they compute, or, on CPUs, of the elements that a contraction accesses:
+ * the dim of a tensor that should be contiguous for their inner loops. The weight of a vote is the
+ * number of points of the statement, or, on CPUs, the number of elements that a contraction
+ * accesses:
  *
  *   a contraction with constant weights   of the other operand, the summed dim; of its result, the
  *                                         dim of the weights
@@ -13,18 +14,18 @@
  *                                         channels
  *   any other reduction                   the last dim that it sums over
  *
- * Tensors that a statement accesses by the same indices vote together and get one order. The dim
- * with most votes becomes the innermost one: for a convolution that is channels (N,H,W,C inside,
- * whatever the model has), so that its sums, its results, depthwise convolutions between and every
- * epilogue access memory contiguously, and a 1x1 convolution is a matrix product in place. All
- * channels are one block: no padding, and several rows of pixels stay contiguous, which blocks of
- * channels would prevent for channel counts that are no multiple of the vector width. Inputs,
- * results and operands of views keep their order; on GPUs a transposed copy of such an image serves
- * convolutions.
+ * Tensors that a statement accesses by the same indices are counted together and get one order. The
+ * dim with most votes becomes the innermost one. For a convolution that is the channels (N,H,W,C,
+ * whatever order the model has): then its sums, its results, depthwise convolutions between and
+ * every epilogue access memory contiguously, and a 1x1 convolution is a matrix product in place.
+ * All channels are one block: there is no padding, and several rows of pixels remain contiguous.
+ * Blocks of channels would prevent this for channel counts that are not a multiple of the vector
+ * width. Inputs, results and operands of views keep their order; on GPUs convolutions read a
+ * transposed copy of such an image.
  *
- * Then each product on a CPU gets the operand that goes along its vectors, which the order of its
- * sums says. Constants follow their readers: they are packed into panels (passes/layout/panels.c),
- * or transposed for the statement.
+ * Then the pass chooses, for each product on a CPU, which operand is vectorised; the order of its
+ * sums determines that. Constants follow their readers: they are packed into panels
+ * (passes/layout/panels.c), or transposed for the statement.
  */
 #include "base/sets.h"
 #include "passes/layout/layout_impl.h"
@@ -33,8 +34,8 @@
 #include "passes/forms/form.h"
 
 enum {
-	/* A reduction that is no stencil is computed about as fast with vectors of states as with
-	 * lanes along the sum, so its vote for a layout counts by this factor less. */
+	/* A reduction that is not a stencil is computed about as fast with vectors of states as
+	 * with lanes along the sum, so its vote is divided by this factor. */
 	EITHER_WAY = 16
 };
 
@@ -64,7 +65,7 @@ double layout_size(Iter *const *it, int n)
 	return p;
 }
 
-/* ---- Which tensors may move ---- */
+/* ---- Tensors that may be permuted ---- */
 
 static bool only_kernels(const Value *v)
 {
@@ -146,7 +147,7 @@ typedef struct Ballot {
 	const Contraction *ct;
 	double weight;
 	bool weights; /* one operand is constant */
-	bool pixels;  /* vectors are of pixels, not of the terms of the sum */
+	bool pixels;  /* vectors hold pixels, not terms of the sum */
 } Ballot;
 
 static void vote(Ballot *b, const Buf *buf, int d)
@@ -185,7 +186,7 @@ static void reduction_load(void *arg, Stmt *s, Expr *load)
 					  s->nband, s->iter + s->nband, nred)
 		       : layout_dim_along(b->k->ctx, load->load.idx, load->load.nidx,
 					  s->iter + s->nband, nred, NULL, 0);
-	/* of images of one channel, this is the batch: one of unknown size is mostly one image */
+	/* with one channel, this is the batch: a batch of unknown size usually has one image */
 	if (window && !along && !dim_is_const(load->load.buf->dims[0], NULL))
 		along = load->load.buf->rank - 1;
 	vote(b, load->load.buf, along);
@@ -206,8 +207,9 @@ static void depthwise_load(void *arg, Expr *e)
 	vote(b, e->load.buf, d);
 }
 
-/* A stencil whose filter has no other iterators than the channels and the taps: all vote for
- * channels, also where the taps are a strip, so that pixels along the other side do not slide. */
+/* A stencil whose filter has no other iterators than the channels and the taps. All tensors vote
+ * for channels, even if the taps have only one row, so that the stencil does not slide along the
+ * innermost dim. */
 static void depthwise_votes(Ballot *b, Contraction *ct)
 {
 	Stmt *s = ct->s;
@@ -218,7 +220,7 @@ static void depthwise_votes(Ballot *b, Contraction *ct)
 	     layout_dim_along(b->k->ctx, s->widx, s->nwidx, ct->g, ct->ng, ct->m, ct->nm));
 }
 
-/* Whether an iterator that both factors read is of channels, and not of the phases of a stride. */
+/* Whether an iterator that both factors read is a channel, rather than a phase of a stride. */
 static bool has_channels(Ctx *c, const Contraction *ct)
 {
 	for (int i = 0; i < ct->ng; i++)
@@ -227,10 +229,11 @@ static bool has_channels(Ctx *c, const Contraction *ct)
 	return false;
 }
 
-/* Votes with the accesses that each tensor's order speeds up: elements of the operands for a block
- * of the other side, and results. GPUs vote with all points. A stencil with few channels of results
- * computes vectors of pixels, which it would gather unless the pixels of a row are contiguous. It
- * gains less from that the more channels there are, for which it reads the pixels again. */
+/* The weight of a vote is the number of accesses that the tensor's order speeds up: elements of the
+ * operands for a block of the other side, and results. On GPUs it is the number of points. A
+ * stencil with few output channels computes vectors of pixels, and would gather them unless the
+ * pixels of a row are contiguous. Its gain shrinks with the number of channels, since it reads the
+ * pixels again for each. */
 static void contraction_votes(Ballot *b, const Node *n, Contraction *ct)
 {
 	const bool gpu = module_on_gpu(b->c->m);
@@ -265,7 +268,7 @@ static void contraction_votes(Ballot *b, const Node *n, Contraction *ct)
 				      : ct->s->nwidx - 1);
 }
 
-/* ---- Who lies alike ---- */
+/* ---- Tensors that share an order ---- */
 
 /* Each dim of B and of S's output is indexed by the same iterator, or has size 1. */
 static bool alike(const Stmt *s, const Buf *b, Expr *const *idx)
@@ -302,8 +305,8 @@ static void join_load(void *arg, Stmt *s, Expr *load)
 		b->c->votes[y].dim[d] += b->c->votes[x].dim[d];
 }
 
-/* Both factors of CT have terms of the sum. A factor that has none is a scale: a mean of
- * dequantised bytes has one. */
+/* Both factors of CT have terms of the sum. A factor without terms is a scale, as in a mean of
+ * dequantised bytes. */
 static bool factors_have_terms(const Contraction *ct)
 {
 	return expr_has_any(ct->a, ct->k, ct->nk) && expr_has_any(ct->b, ct->k, ct->nk);
@@ -357,7 +360,7 @@ static int innermost_dim(Choice *c, int tensor, const Buf *b)
 	for (int d = 0; d < b->rank; d++)
 		if (v->dim[d] > v->dim[best])
 			best = d;
-	/* the packed rows of a convolution of few channels have its bytes contiguous, as they are
+	/* the packed rows of a convolution with few channels have its bytes contiguous, as they are
 	 * summed in fours */
 	if (dim_is_const(b->dims[best], &few) && few < (dtype_is_byte(b->dtype) ? 2 : FEW_CHANNELS))
 		return -1;
@@ -403,7 +406,7 @@ typedef struct Permutation {
 	Module *m;
 	Node *n;
 	Kernel *k;
-	const Iter *it; /* the iterator along which the statement should read */
+	const Iter *it; /* the iterator along which the statement should read with unit stride */
 } Permutation;
 
 static Value *permuted_value(Module *m, Node *n, Value *v, int last)
@@ -480,8 +483,8 @@ static void count_run(void *arg, Stmt *s, Expr *load)
 		r->hits[i] += dim_equals(affine_coef(r->t->k->ctx, &a, s->iter[i]), 1);
 }
 
-/* For GPUs: the iterator along which S's operands are contiguous, if there is one. Adjacent threads
- * take adjacent points of it. */
+/* For GPUs: the iterator along which S's operands are contiguous; null: none. Adjacent threads
+ * compute its adjacent points. */
 static const Iter *read_along(Permutation *t, Stmt *s)
 {
 	UnitStrides r = {.t = t};
@@ -507,7 +510,7 @@ static void permute_constants(Module *m, Node *n)
 	}
 }
 
-/* ---- Images that stay as the model made them ---- */
+/* ---- Images that keep the model's order ---- */
 
 typedef struct Image {
 	Choice *c;
@@ -538,8 +541,8 @@ static Buf *plain_operand(const Image *i, const Expr *e)
 		       : NULL;
 }
 
-/* A convolution reads single elements unless the summed dim is innermost, and reads each element
- * several times. So for a GPU, an image that may not change its own layout is transposed first. */
+/* A convolution reads each element several times, and reads single elements unless the summed dim
+ * is innermost. So for a GPU, an image whose layout may not change is transposed first. */
 static void permute_image(void *arg, Expr *e)
 {
 	Image *i = arg;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the pass layout share. */
+/* Shared by the files of the pass layout. */
 #ifndef PASSES_LAYOUT_LAYOUT_IMPL_H
 #define PASSES_LAYOUT_LAYOUT_IMPL_H
 
@@ -19,8 +19,8 @@ const Type *layout_permuted(Ctx *c, const Type *t, int last);
 
 /* ---- vectors.c ---- */
 
-/* Orders the sums of N, if it is a product on a CPU with a constant operand, so that the better
- * operand goes along the vectors. */
+/* If N is a product on a CPU with a constant operand, orders its sums so that the better operand is
+ * vectorised. */
 void layout_vectors(Module *m, Node *n);
 
 #endif

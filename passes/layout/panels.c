@@ -2,15 +2,15 @@
 /*
  * Gives the constant operand of a contraction the panel layout that the micro-kernel reads, by a
  * kernel that copies the operand expression (transposes, conversions and all) into a packed
- * constant. That kernel reads constants alone, so it runs when the model is built. All CPU targets
+ * constant. That kernel reads only constants, so it is executed at compile time. All CPU targets
  * share the layout. On GPUs either operand is stored in the order of fragments
  * (passes/layout/fragments.c) where matrix instructions read it; else B has rows that are
- * contiguous along n, each padded to a multiple of 16 bytes: so tiles are filled by whole pieces,
- * and skinny products, which sum down the columns, read each element of the operand once.
+ * contiguous along n, each padded to a multiple of 16 bytes. Tiles can then be filled in pieces of
+ * 16 bytes, and skinny products, which sum down the columns, read each element of the operand once.
  *
- * With --activations-as=bf16, what products multiply panels of bf16 by is rounded to bf16, so that
- * CPUs multiply two terms at a time (codegen/c/tile_dot.c). Such an element is used for all columns
- * of a panel, so that this pays.
+ * With --activations-as=bf16, the operand that is multiplied by panels of bf16 is rounded to bf16,
+ * so that CPUs multiply two terms at a time (codegen/c/tile_dot.c). The rounding pays since each
+ * element is used for all columns of a panel.
  */
 #include "passes/layout/panels_impl.h"
 
@@ -21,8 +21,8 @@
 #include <assert.h>
 
 /* The panel layout: g, outer n, n / panel, k, n % panel. The terms of a product of bytes are one
- * dim in fours, g, outer n, n / panel, k / 4, n % panel, k % 4; those of B of bf16 in pairs, k /
- * 2 and k % 2. */
+ * dim in groups of four: g, outer n, n / panel, k / 4, n % panel, k % 4. The terms of a bf16 B are
+ * in pairs: k / 2 and k % 2. */
 static const Type *in_panels(Module *m, const Contraction *c, const Type *plain)
 {
 	Layout l = {0};
@@ -63,7 +63,7 @@ static const Type *in_rows(Module *m, const Contraction *c, const Type *plain)
 	return type_with_layout(m->ctx, plain, &l);
 }
 
-/* The product may have too few rows for a tile, but more than one. */
+/* The product may have too few rows for a tile, but it has more than one. */
 static bool may_have_few_rows(Kernel *k, const Contraction *c)
 {
 	int64_t least = 1, most = 1;
@@ -82,8 +82,8 @@ static bool may_have_few_rows(Kernel *k, const Contraction *c)
 
 typedef enum Contiguity { CONTIGUOUS_OTHER, CONTIGUOUS_N, CONTIGUOUS_K } Contiguity;
 
-/* The type of packed B on CPUs. Halves stay what they are, and tiles widen them, if all targets
- * have an instruction for that or the option asks for it. */
+/* The type of packed B on CPUs. Halves keep their type, and tiles widen them, if all targets have
+ * an instruction for that or the option asks for it. */
 static DType panel_type(const Module *m, const Contraction *c)
 {
 	const DType t = contraction_type(c->b);
@@ -98,7 +98,7 @@ static DType panel_type(const Module *m, const Contraction *c)
 	return narrow || m->opt.weight_type == t ? t : DT_F32;
 }
 
-/* Along which iterators B is contiguous: along n, or along all of k. */
+/* The iterators along which B is contiguous: along n, or along all of k. */
 static Contiguity contiguity(Kernel *k, const Contraction *c)
 {
 	const Expr *b = c->b;
@@ -118,7 +118,7 @@ static Contiguity contiguity(Kernel *k, const Contraction *c)
 								       : CONTIGUOUS_OTHER;
 }
 
-/* The contraction that tiles of M's devices compute for N, with B packed; null: N is none. */
+/* The contraction that tiles of M's devices compute for N, with B packed; null: there is none. */
 static const Contraction *tiles_of(Module *m, Node *n)
 {
 	const Form *f = module_form(m, n);
@@ -126,8 +126,8 @@ static const Contraction *tiles_of(Module *m, Node *n)
 	return (module_on_gpu(m) ? f->tiled_gpu : f->tiled_packed) ? &f->c : NULL;
 }
 
-/* B is better stored in rows along n: now its tiles would not be filled by pieces of 16 bytes, or
- * skinny products would read it along k. */
+/* B is better stored in rows along n: in its present order tiles could not be filled in pieces of
+ * 16 bytes, or skinny products would read it along k. */
 static bool better_in_rows(Kernel *k, const Contraction *c)
 {
 	Dim *sum = dim_const(k->ctx, 1);
@@ -141,7 +141,7 @@ static bool better_in_rows(Kernel *k, const Contraction *c)
 	return may_have_few_rows(k, c) || !dim_multiple(k->ctx, sum, piece_of(c));
 }
 
-/* N is a product whose operand B is V, unchanged, and better stored in rows. */
+/* N is a product whose operand B is V, unchanged, and should be stored in rows. */
 static bool wants_rows(Module *m, Node *n, const Value *v)
 {
 	Kernel *k = node_kernel(n);
@@ -151,8 +151,8 @@ static bool wants_rows(Module *m, Node *n, const Value *v)
 	       node_in(n, c->b->load.buf->param) == v && better_in_rows(k, c);
 }
 
-/* better_in_rows holds for all readers of operand B of N's product, so that the rows replace the
- * original. */
+/* better_in_rows holds for all readers of operand B of N's product, so that the rows can replace
+ * the original. */
 static bool all_better_in_rows(Module *m, const Node *n, const Contraction *c)
 {
 	if (c->b->load.buf->kind != BUF_IN)
@@ -164,8 +164,8 @@ static bool all_better_in_rows(Module *m, const Node *n, const Contraction *c)
 	return true;
 }
 
-/* Operand B suits a GPU's tiles as it is: contiguous along n or along all of k. If nothing needs
- * the original, it is stored so that each row is a multiple of 16 bytes. */
+/* Operand B suits a GPU's tiles without a copy: it is contiguous along n or along all of k. If
+ * nothing else needs the original, it is stored so that each row is a multiple of 16 bytes. */
 static bool suits_tiles(Module *m, const Node *n, const Contraction *c)
 {
 	Kernel *k = node_kernel(n);
@@ -253,7 +253,7 @@ static bool suits_reader(Module *m, Node *n, const Value *v)
 	return reads(n, c.b, v) && suits_fragments(m, n, &c, is_b);
 }
 
-/* B of C is a constant, and all of its readers want it in the order of fragments, so that no other
+/* B of C is a constant, and all of its readers need it in the order of fragments, so that no other
  * copy remains. */
 static bool wants_fragments(Module *m, Node *n, const Contraction *c, bool is_b)
 {
@@ -368,7 +368,7 @@ Expr *packed_term(ExprPool *p, const Contraction *c)
 	return term;
 }
 
-/* The load from PACKED that replaces operand B of C, in N's kernel. */
+/* The load of PACKED that replaces operand B of C, in N's kernel. */
 static Expr *load_packed(Node *n, const Contraction *c, Value *packed)
 {
 	Kernel *k = node_kernel(n);
@@ -389,7 +389,7 @@ static Expr *load_packed(Node *n, const Contraction *c, Value *packed)
 	return ex_load(k->pool, buf, idx, r);
 }
 
-/* Packs B of C; SWAPPED: that is operand A of the kernel. */
+/* Packs B of C; SWAPPED: B is operand A of the kernel. */
 static bool pack_as(Module *m, Node *n, Contraction *c, bool fragments, bool swapped)
 {
 	Kernel *k = node_kernel(n);
@@ -405,10 +405,10 @@ static bool pack_as(Module *m, Node *n, Contraction *c, bool fragments, bool swa
 	return true;
 }
 
-/* ---- Matrices that data choose ---- */
+/* ---- Matrices chosen by data ---- */
 
-/* The indices of operand B of C of N that choose a matrix: those that depend on data and on g
- * alone. IT[i] stands for INDEX[i]. */
+/* The indices of operand B of C in N that choose a matrix: those that depend on data and on no
+ * iterator but g. IT[i] replaces INDEX[i]. */
 typedef struct Chosen {
 	Module *m;
 	const Node *n;
@@ -454,11 +454,11 @@ static Expr *choose(void *arg, Expr *e)
 	return any ? ex_load(pool, e->load.buf, idx, e->load.nidx) : NULL;
 }
 
-/* Sets *OUT to C with a B that depends on constants alone: for indices that data give, it has
- * iterators, of g.
+/* Sets *OUT to C with a B that depends only on constants: its data-dependent indices become
+ * iterators of g.
  *
  *     C:     B = w[c[i],n,k]
- *     *OUT:  B = w[e,n,k]         for all e, which stands for c[i] in CH
+ *     *OUT:  B = w[e,n,k]         for all e; CH maps e to c[i]
  *
  * False if there are no such indices, or if that does not make B a constant. */
 static bool choose_matrices(Chosen *ch, Contraction *out)
@@ -478,7 +478,7 @@ static bool choose_matrices(Chosen *ch, Contraction *out)
 	return true;
 }
 
-/* Packs all matrices of the constant of which C, the product of N, multiplies by some. */
+/* Packs all matrices of the constant from which C, the product of N, chooses some. */
 static bool pack_chosen(Module *m, Node *n, const Contraction *c)
 {
 	ExprPool *pool = node_kernel(n)->pool;
@@ -492,7 +492,7 @@ static bool pack_chosen(Module *m, Node *n, const Contraction *c)
 	return true;
 }
 
-/* pack_operand; operands of N that it no longer reads remain. */
+/* pack_operand; N may keep operands that it no longer reads. */
 static bool pack_in_place(Module *m, Node *n)
 {
 	Kernel *k = node_kernel(n);

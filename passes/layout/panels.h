@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Constant operands of matrix products, packed into panels when the model is built. */
+/* Packs constant operands of matrix products into panels at compile time. */
 #ifndef PASSES_LAYOUT_PANELS_H
 #define PASSES_LAYOUT_PANELS_H
 
@@ -8,7 +8,7 @@
 
 /* Packs the constant operand of N's contraction; false if there is none to pack. */
 bool pack_operand(Module *m, Node *n);
-/* Reports in how many products operands are rounded to bf16, if --activations-as=bf16 is given. */
+/* With --activations-as=bf16: reports the number of products whose operands are rounded to bf16. */
 void panels_report(Module *m);
 
 #endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by panels.c, which packs the constant operand of a product, and panels_scaled.c, which
- * packs quantised ones in parts. */
+ * packs a quantised operand in parts. */
 #ifndef PASSES_LAYOUT_PANELS_IMPL_H
 #define PASSES_LAYOUT_PANELS_IMPL_H
 
 #include "passes/forms/contraction.h"
 #include "passes/layout/panels.h"
 
-/* A kernel that copies an operand of product C of node N, or a part of one. */
+/* A kernel that copies operand B of product C of node N, or a part of it. */
 typedef struct Packing {
 	Module *m;
 	Node *n;
@@ -28,13 +28,13 @@ void packing_add(Packing *p, Iter *const *it, int n);
 void packing_join(Packing *p, Iter *const *it, int n);
 /* Adds the kernel, which computes packed = E, a value of type T, in P's dims. */
 Value *packing_close(Packing *p, Expr *e, const Type *t);
-/* The number of P's term, if all k iterators of C are one dim; over C's iterators. */
+/* The index of P's term, if all k iterators of C are one dim; over C's iterators. */
 Expr *packed_term(ExprPool *p, const Contraction *c);
 
 /* ---- panels_scaled.c ---- */
 
-/* Packs operand B of C, a constant, in parts if it consists of quantised numbers. Operands of N
- * that it no longer reads remain. */
+/* Packs operand B of C, a constant, in parts if it consists of quantised numbers. N may keep
+ * operands that it no longer reads. */
 bool pack_scaled(Module *m, Node *n, Contraction *c);
 
 #endif

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Packs a quantised operand of a product in parts, so that its numbers stay as narrow in memory
- * as the model stores them. Such an operand is a constant of the form
+ * Packs a quantised operand of a product in parts, so that its numbers take no more memory than in
+ * the model. Such an operand is a constant of the form
  *
  *     B(k, n) = (number(k, n) - zero(k / group, n)) * scale(k / group, n)
  *
- * with numbers of 2, 4 or 8 bits: what MatMulNBits computes, and DequantizeLinear with one scale
- * for the tensor, for each column, or for each block of GROUP terms. The pass looks through the
- * maps and views that compute the operand when the model is built. The numbers go into panels;
- * several terms of a column that fill 32 bits are contiguous if groups consist of as many, else
- * a number takes a byte. Scales, which may be halves, and zero points go into panels of their
- * own, which have a row for each group. The micro-kernel widens numbers in registers, and
- * multiplies the sum of each group by its scale (codegen/c/tile_scaled.c).
+ * with numbers of 2, 4 or 8 bits: MatMulNBits computes such an operand, and so does
+ * DequantizeLinear with one scale for the tensor, for each column, or for each block of GROUP
+ * terms. The pass looks through the maps and views that compute the operand at compile time. The
+ * numbers are stored in panels. The terms of a column that fill 32 bits are contiguous if groups
+ * are a multiple of that many, else a number takes a byte. Scales, which may be halves, and zero
+ * points are stored in separate panels with a row for each group. The micro-kernel widens numbers
+ * in registers, and multiplies the sum of each group by its scale (codegen/c/tile_scaled.c).
  *
- * An unsigned number whose zero point is the middle of its range becomes a signed one without.
+ * An unsigned number whose zero point is the middle of its range becomes a signed number without
+ * zero point.
  */
 #include "passes/forms/scaled.h"
 #include "passes/forms/through.h"
@@ -22,8 +23,8 @@
 
 enum { BYTES_OF_WORD = PANEL_WORD / 8 };
 
-/* The terms of a column that are contiguous in the panels of numbers of type T. BYTES: the other
- * operand is of bytes. */
+/* The number of contiguous terms of a column in the panels of numbers of type T. BYTES: the other
+ * operand has bytes. */
 static int panel_terms(DType t, int64_t group, bool bytes)
 {
 	const int terms = PANEL_WORD / dtype_info[t].bits;
@@ -32,8 +33,8 @@ static int panel_terms(DType t, int64_t group, bool bytes)
 }
 
 /* The panel layout of a part: g, outer n, n / panel, row / TERMS, n % panel, and the rows of a
- * word. Row r is in byte r % 4 of the word, and of those in a byte it is number r / 4: so the
- * same bits of all bytes are four successive terms. ROWS: the part has rows. */
+ * word. Row r is in byte r % 4 of the word, as number r / 4 in that byte: so the same bits of all
+ * bytes are four successive terms. ROWS: the part has rows. */
 static const Type *part_type(const Packing *p, DType t, bool rows, int terms)
 {
 	const Contraction *c = p->c;
@@ -104,7 +105,7 @@ static bool sizes_known(Iter *const *it, int n)
 
 bool pack_scaled(Module *m, Node *n, Contraction *c)
 {
-	enum { MORE = 3 }; /* number of operands that are added */
+	enum { MORE = 3 }; /* number of operands that the rewrite adds */
 	Kernel *k = node_kernel(n);
 	ScaledForm f = {.c = c, .n = n};
 	ScaledRows rows;

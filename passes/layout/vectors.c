@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Chooses which operand of a product goes along the vectors on a CPU: the innermost dim of its
- * sums, which are in registers, says that (stmt_contraction). Where the other operand is constant
- * and what follows stores pixels contiguously, that are the pixels if they are contiguous where
- * they are read, too. Else vectors of pixels would be gathered, once for each term, and it costs
- * less to scatter the results.
+ * Chooses which operand of a product is vectorised on a CPU. The innermost dim of its sums, which
+ * are in registers, determines that (stmt_contraction). If the other operand is constant and the
+ * epilogue stores pixels contiguously, pixels are vectorised, provided that they are also
+ * contiguous where they are read. Otherwise vectors of pixels would be gathered, once for each
+ * term, and scattering the results costs less.
  */
 #include "passes/layout/layout_impl.h"
 #include "passes/layout/panels.h"
 #include "passes/forms/form.h"
 
 enum {
-	/* Elements between the pixels of a vector, at most, for which it is loaded without a
+	/* The largest distance of a vector's pixels, in elements, for which it is loaded without a
 	 * gather: two loads and a shuffle. */
 	NEAR = 2
 };
@@ -43,7 +43,7 @@ static void find_stored_dim(void *arg, Stmt *s, Expr *load)
 		f->dim = expr_has_iter(load->load.idx[d], f->it) ? d : f->dim;
 }
 
-/* The dim of ACC, the sums of K, that is innermost in what K stores; -1: unknown. */
+/* The dim of ACC, the sums of K, that is innermost in the tensor that K stores; -1: unknown. */
 static int stored_dim(Kernel *k, const Buf *acc)
 {
 	StoredDim f = {acc, NULL, -1};
@@ -61,8 +61,8 @@ static int stored_dim(Kernel *k, const Buf *acc)
 	return f.dim;
 }
 
-/* Lets K, a product alone, which writes *ACC, compute a temporary and copy that to the result.
- * False if it does not write all elements in order. */
+/* Lets K, which is only a product that writes *ACC, compute a temporary and copy it to the result.
+ * False if K does not write all elements in order. */
 static bool sums_apart(Kernel *k, Buf **acc)
 {
 	Stmt *s = k->stmts.at[0];
@@ -89,7 +89,7 @@ typedef struct PixelReads {
 	bool contiguous;
 } PixelReads;
 
-/* E changes by at most NEAR along some m iterator of CT. */
+/* Some m iterator of CT changes E by at most NEAR. */
 static bool steps_near(Ctx *c, Expr *e, const Contraction *ct)
 {
 	int64_t step;

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kernels of a convolution by Winograd's minimal filtering. The result is divided into tiles of
- * m x m. A tile reads a square of the image of (m + 2) x (m + 2) elements, d, and has as many
- * products, one for each point (i,j):
+ * Builds the kernels of a convolution by Winograd's minimal filtering. The result is divided into
+ * tiles of m x m. A tile reads a square of the image of (m + 2) x (m + 2) elements, d, and has as
+ * many products, one for each point (i,j):
  *
- *   filter   f[i,j,c,o]    = sum over r,s of F[i,r] F[j,s] w[o,c,r,s], when the model is built
+ *   filter   f[i,j,c,o]    = sum over r,s of F[i,r] F[j,s] w[o,c,r,s], at compile time
  *   image    v[i,j,tile,c] = sum over k,l of B[i,k] B[j,l] d[tile,c,k,l]
  *   product  p[i,j,tile,o] = sum over c of v[i,j,tile,c] f[i,j,c,o], batched matrix products
  *   result   y[tile,o,a,b] = sum over i,j of A[a,i] A[b,j] p[i,j,tile,o], and the epilogue
  *
  * The matrices are small constants, half of whose elements are 0, 1 or -1. So each row of a matrix
- * is a map of its own, whose sum is written out without the terms that are 0: first along columns,
- * into temporaries that stay in a cache, then along rows. All maps of a tile go through the
- * channels, which are innermost.
+ * is a separate map, whose sum is written out without the terms that are 0: first along columns,
+ * into temporaries that fit in a cache, then along rows. The innermost loop of all these maps is
+ * over the channels.
  *
- * Tiles at the borders reach beyond the image. A tile's part of it is first copied to a temporary,
- * with 0 for what is outside. In the result, maps have a guard. Neither depends on the channel, so
- * no inner loop has a condition.
+ * Tiles at the borders extend beyond the image. A tile's square of the image is first copied to a
+ * temporary, with 0 outside of the image. The maps that write the result have a guard. Neither
+ * condition depends on the channel, so no inner loop has a condition.
  */
 #include "passes/layout/winograd.h"
 
@@ -32,8 +32,8 @@ typedef struct Part {
 	Value *in[MAX_PARAMS];
 	int nin;
 	Buf **buf;           /* by Buf.id of the convolution: the part's buffer; or null */
-	Expr **held;         /* by Buf.id: what a load of the temporary is; or null */
-	Expr **iter;         /* by Iter.id: what the iterator is */
+	Expr **held;         /* by Buf.id: what replaces a load of the temporary; or null */
+	Expr **iter;         /* by Iter.id: the expression that replaces the iterator */
 	Iter *it[MAX_ITERS]; /* other iterators, row and column of the tile, channel */
 	int nit;
 } Part;
@@ -75,7 +75,7 @@ static void add_iters(Part *p, int m, const Iter *channel)
 	p->iter[channel->id] = ex_iter(p->k->pool, part_iter(p, channel->name, channel->extent));
 }
 
-/* The number of the tile along rows or columns. */
+/* The index of the tile along rows or columns. */
 static Expr *tile_at(const Part *p, int axis)
 {
 	return ex_iter(p->k->pool, p->it[p->c->nother + axis]);
@@ -116,8 +116,8 @@ static Expr *taken(Part *p, Expr *e)
 	return ex_rewrite(p->k->pool, e, take, p);
 }
 
-/* Fills IT with the part's iterators, where the N of WITHIN, which lie within a tile, stand
- * before the channel. Returns their number. */
+/* Fills IT with the part's iterators. The N iterators WITHIN a tile come before the channel.
+ * Returns the number of iterators. */
 static int inside_tile(const Part *p, Iter *const *within, int n, Iter **it)
 {
 	const int tiles = p->nit - 1;
@@ -186,8 +186,8 @@ static void point_index(const Part *p, Expr *i, Expr *j, Expr **idx)
 		idx[d + 2] = ex_iter(p->k->pool, p->it[d]);
 }
 
-/* The sum of COEF * TERM over N terms, without those whose factor is 0, and without products by
- * 1 and -1. */
+/* The sum of COEF * TERM over N terms, without terms whose factor is 0, and without products by 1
+ * and -1. */
 static Expr *combination(ExprPool *p, const double *coef, Expr *const *term, int n)
 {
 	Expr *sum = NULL;
@@ -228,7 +228,7 @@ static void combine_rows(Part *p, const WinogradForm *f, const double *coef, Buf
 	kernel_map(p->k, it, n, to, idx, combination(p->k->pool, coef, term, f->points), NULL);
 }
 
-/* Makes P the kernel of a new node before that of the convolution, which --explain says is WHAT.
+/* Makes P the kernel of a new node before the convolution's node. --explain describes it as WHAT.
  * Returns the node's result. */
 static Value *finish(Module *m, Part *p, const Buf *out, const char *what)
 {
@@ -294,7 +294,7 @@ static Value *filter(Module *m, const Conv3x3 *c, const WinogradForm *f)
 
 /* ---- The image ---- */
 
-/* d, a tile's part of the image. */
+/* d, a tile's square of the image. */
 static Buf *part_of_image(Part *p, const WinogradForm *f)
 {
 	ExprPool *pool = p->k->pool;
@@ -375,8 +375,8 @@ static Value *product(Module *m, const Conv3x3 *c, const WinogradForm *f, Value 
 
 /* ---- The result ---- */
 
-/* Statement S of the convolution's kernel has the value VAL in row A of the tile, in a constant
- * column. Reads of it, by later statements, are at this element, too. */
+/* Records VAL as the value of statement S of the convolution's kernel in row A of the tile, in a
+ * constant column. Later statements read it at the same element. */
 static void write_element(Part *p, const Stmt *s, Iter *a, Expr *val, Expr *guard)
 {
 	Expr *idx[MAX_RANK];
@@ -391,8 +391,8 @@ static void write_element(Part *p, const Stmt *s, Iter *a, Expr *val, Expr *guar
 	kernel_map(p->k, it, n, take_buf(p, s->out[0]), idx, val, guard);
 }
 
-/* Gives the iterators of S, a statement of the epilogue, the values of the product's that they
- * stand for. */
+/* Maps the iterators of S, a statement of the epilogue, to the values of the product's
+ * iterators. */
 static void set_iters(Part *p, const Stmt *s)
 {
 	for (int d = 0; d < s->nwidx; d++)
@@ -417,7 +417,7 @@ static void finish_elements(Part *p, const WinogradForm *f, Iter *a, int b, Expr
 			guard = ex_and(pool, guard, ex_op2(pool, IN_lt, e, ex_dim(pool, all)));
 	}
 	if (guard && guard->kind == EX_CONST && !guard->i)
-		return; /* beyond an image of fewer columns than a tile */
+		return; /* outside of an image with fewer columns than a tile */
 	write_element(p, c->k->stmts.at[0], a, val, guard);
 	for (int i = 1; i < c->k->stmts.n; i++) {
 		Stmt *s = c->k->stmts.at[i];
@@ -427,7 +427,7 @@ static void finish_elements(Part *p, const WinogradForm *f, Iter *a, int b, Expr
 	}
 }
 
-/* Makes the node of the convolution compute its results from POINTS, and its epilogue. */
+/* Makes the convolution's node compute its results, and its epilogue, from POINTS. */
 static void result(Module *m, const Conv3x3 *c, const WinogradForm *f, Value *points)
 {
 	Part p = part_new(m, c, NULL);

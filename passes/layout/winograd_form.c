@@ -2,16 +2,16 @@
 /*
  * The matrices of Winograd's minimal filtering, by the algorithm of Toom and Cook: the polynomials
  * of the inputs and of the taps are evaluated at points p, multiplied there, and interpolated; the
- * last point is infinity. F(m,3) needs m + 1 points besides. See Lavin and Gray, "Fast algorithms
- * for convolutional neural networks" (2016).
+ * last point is infinity. F(m,3) needs m + 1 finite points besides. See Lavin and Gray, "Fast
+ * algorithms for convolutional neural networks" (2016).
  *
- * The points decide about the error, which grows with the powers of their magnitudes and of the
- * inverse ones. These are symmetric, so that half of each row of B is zero, and have few bits, so
+ * The choice of points determines the error, which grows with the powers of their magnitudes and of
+ * the inverses. These are symmetric, so that half of each row of B is zero, and have few bits, so
  * that A and B are exact in f32. Among those they have the least error (docs/numerics.md): for
- * F(4,3) a quarter of what the usual 1, -1, 2, -2 have (Barabasz et al., "Error analysis and
- * improving the accuracy of Winograd convolution for deep neural networks", 2020). F(6,3) is not
- * here: it has twice as many points, its error is ten times as large, and what it saves in the
- * products it loses in the transforms.
+ * F(4,3) a quarter of the error of the usual 1, -1, 2, -2 (Barabasz et al., "Error analysis and
+ * improving the accuracy of Winograd convolution for deep neural networks", 2020). F(6,3) is left
+ * out: it has twice as many points, its error is ten times as large, and its transforms cost as
+ * much as its products save.
  */
 #include "passes/layout/winograd_form.h"
 
@@ -27,7 +27,7 @@ static const struct {
 	{4, {0, 0.625, -0.625, 1.5, -1.5}},
 };
 
-/* The coefficients of the product of (x - p[i]) over the N points P but number BUT. */
+/* The coefficients of the product of (x - p[i]) over the N points P except number BUT. */
 static void product_of_roots(const double *p, int n, int but, double *coef)
 {
 	coef[0] = 1;

@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * alias: finds results that may be computed in place of an input, the caches of language models:
+ * alias: finds results that may be computed in the memory of an input, such as the caches of
+ * language models:
  *
  *     present[b,h,t,d] = past[b,h,t,d]               for t < P
  *     present[b,h,t+P,d] = new[b,h,t,d]              for t < S
  *
- * A kernel that writes a result copies an input to the same indices, and all its other writes are
- * behind the input in one dim, or are updates that follow the copy, of an input that nothing else
- * reads (alias_split.c makes such statements of a map that selects). If the caller gives both
- * tensors the same memory, the copy is all that need not be done:
+ * A kernel that writes a result copies an input to the same indices. All its other writes are
+ * beyond the input's end in one dim, or they are updates after the copy, and nothing else reads the
+ * input (alias_split.c makes such statements of a map that selects). If the caller passes the same
+ * memory for both tensors, only the copy is skipped:
  *
- *   copied   its extent becomes min(P, copied). The symbol `copied` is P, or 0 in place.
+ *   copied   its extent becomes min(P, copied). The symbol `copied` is 0 if memory is shared, else P.
  *   room     rows of past and of present are then as far apart as the caller's strides say. In
  *            every kernel that accesses them the dim t of the buffers gets the size room_in or
  *            room_out, which are P and P + S where the tensors are contiguous. Domains stay.
  *
- * The runtime sets these symbols in each run; pairs of inputs and results with the same two sizes
- * share them, so kernels of all layers still are one. The types of values stay as the model has
- * them. The pass is the last that may move values: layouts have been chosen, and the results are
- * where the caller's memory is.
+ * The runtime sets these symbols in each run. Pairs of inputs and results with the same two sizes
+ * share them, so the kernels of all layers still share their code. The types of values do not
+ * change. This is the last pass that may move values: layouts have been chosen, and the results are
+ * in the caller's memory.
  */
 #include "passes/forms/form.h"
 #include "passes/memory/alias.h"
@@ -27,18 +28,18 @@
 
 #include <string.h>
 
-/* An input and a result that may share memory, before anything is changed. */
+/* An input and a result that may share memory, before the graph is changed. */
 typedef struct Candidate {
 	int result, input, dim;
 	bool grows;  /* the result has more elements, along dim */
-	Node *node;  /* which computes the result */
-	Stmt *copy;  /* and copies the input by this statement */
-	bool splits; /* if it is split first */
+	Node *node;  /* the node that computes the result */
+	Stmt *copy;  /* its statement that copies the input */
+	bool splits; /* the statement has to be split first */
 	AliasSplit split;
 } Candidate;
 
-/* The buffer that S copies to its output at the same indices, all of it, by load E in domains of
- * the size PAST in dim DIM (-1: of S's own sizes); or null. */
+/* The buffer that S copies completely to its output, at the same indices, by load E; or null. Its
+ * domain has the size PAST in dim DIM (-1: S keeps its own sizes). */
 static Buf *copied_buf(const Stmt *s, const Expr *e, int dim, const Dim *past)
 {
 	Buf *b = e && e->kind == EX_LOAD ? e->load.buf : NULL;
@@ -58,7 +59,8 @@ static Buf *copied_buf(const Stmt *s, const Expr *e, int dim, const Dim *past)
 	return b;
 }
 
-/* Finds the only dim in which A and B differ; -1: there is none. False if there are several. */
+/* Finds the only dim in which A and B differ; -1: they are equal. False if they differ in
+ * several. */
 static bool differing_dim(const Buf *a, const Buf *b, int *dim)
 {
 	*dim = -1;
@@ -72,7 +74,7 @@ static bool differing_dim(const Buf *a, const Buf *b, int *dim)
 	return true;
 }
 
-/* Whether all writes of S are at index FROM of dim D or behind it. */
+/* Whether all writes of S are at or after index FROM of dim D. */
 static bool writes_behind(Ctx *c, const Stmt *s, int d, Dim *from)
 {
 	Affine a;
@@ -86,11 +88,11 @@ static bool writes_behind(Ctx *c, const Stmt *s, int d, Dim *from)
 	return true;
 }
 
-/* ---- Who accesses the tensors ---- */
+/* ---- Accesses to the tensors ---- */
 
 typedef struct Access {
 	Module *m;
-	bool change; /* else only look */
+	bool change; /* else only check */
 	Dim *room;
 	const Buf *buf;
 	bool ok;
@@ -134,7 +136,8 @@ static Dim *product(Ctx *c, Dim *const *dims, int n)
 	return p;
 }
 
-/* The dim of VIEW that is dim D of X, with as many elements before and behind it; -1: none. */
+/* The dim of VIEW that corresponds to dim D of X, with as many elements before and after it; -1:
+ * none. */
 static int dim_in_view(Ctx *c, const Type *x, int d, const Type *view)
 {
 	Dim *outer = product(c, x->dims, d);
@@ -153,7 +156,7 @@ static void readers(Access *a, Value *v, int dim)
 	for (Use *u = v->uses; u && a->ok; u = u->next) {
 		Node *n = u->user;
 
-		if (!n) { /* a result of the graph; an input that is one is copied as a whole */
+		if (!n) { /* a result of the graph; if it is an input, it is copied as a whole */
 			a->ok = v->def != NULL;
 			continue;
 		}
@@ -197,7 +200,7 @@ static bool accesses(Module *m, const Candidate *c, bool change, Dim *in, Dim *o
 	return a.ok;
 }
 
-/* ---- Which ---- */
+/* ---- Finding pairs ---- */
 
 static int loads_of(const Kernel *k, const Buf *b)
 {
@@ -208,8 +211,8 @@ static int loads_of(const Kernel *k, const Buf *b)
 	return n;
 }
 
-/* Whether the writes of C's node to OUT beside the copy of B leave what was copied as it is, or
- * are updates that follow the copy, and nothing else reads B. */
+/* Besides the copy of B, C's node also writes to OUT. Whether these writes leave the copied
+ * elements unchanged, or are updates after the copy and nothing else reads B. */
 static bool others_fit(Module *m, Candidate *c, const Buf *b, const Buf *out)
 {
 	const Kernel *k = node_kernel(c->node);
@@ -276,7 +279,7 @@ static bool find(Module *m, int r, const bool *taken, Candidate *c)
 
 /* ---- The change ---- */
 
-/* A symbol that is D unless the runtime sets another value. */
+/* A symbol whose value is D unless the runtime sets another value. */
 static Sym *symbol(Ctx *c, const char *name, Dim *d)
 {
 	Sym *s = sym_fresh(c, name);
@@ -290,7 +293,7 @@ static Sym *symbol(Ctx *c, const char *name, Dim *d)
 	return s;
 }
 
-/* The symbols of an earlier pair with the same sizes as A and D, those of the input and result. */
+/* The symbols of an earlier pair that has the same sizes: A of the input, and D of the result. */
 static const Alias *same_sizes(const Graph *g, const Candidate *c, const Dim *in, const Dim *out)
 {
 	for (int i = 0; i < g->aliases.n; i++) {

@@ -8,20 +8,20 @@
 
 /* ---- alias_split.c ---- */
 
-/* A map S that takes ROWS rows of dim DIM, from START on, from the value UPDATE, and the others
- * from LOAD. */
+/* A map S that takes ROWS rows of dim DIM, starting at START, from the value UPDATE, and all other
+ * rows from LOAD. */
 typedef struct AliasSplit {
 	Stmt *s;
 	int dim;
 	Dim *rows;
 	Expr *start, *update, *load;
-	Expr *rest; /* the value from row PAST on, where LOAD has no more rows; or null */
+	Expr *rest; /* the value from row PAST onwards, where LOAD has no more rows; or null */
 	Dim *past;
 } AliasSplit;
 
-/* Whether S of K is such a map. Nothing else that it reads is of the buffer of LOAD. */
+/* Whether S of K is such a map, and all its other loads are from other buffers than LOAD's. */
 bool alias_split_find(Kernel *k, Stmt *s, AliasSplit *out);
-/* Replaces it by the copy of LOAD, which is returned, and updates that follow. */
+/* Replaces it by the copy of LOAD, which is returned, and updates after the copy. */
 Stmt *alias_split(Kernel *k, const AliasSplit *x);
 
 #endif

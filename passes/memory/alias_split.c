@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A map that takes some rows from one operand and all others from an input, as TensorScatter is
- * lowered and what GroupQueryAttention does with its caches, becomes a copy of the input that
- * updates follow. Only then can the copy be left out (passes/memory/alias.c).
+ * Replaces a map that takes some rows from one operand and all others from an input by a copy of
+ * the input and updates. TensorScatter and the caches of GroupQueryAttention are lowered to such
+ * maps. The copy can then be skipped (passes/memory/alias.c).
  *
  *     y[b,t] = inside(t - s[b], n) ? u[b,t - s[b]] : x[b,t]     for t < T
  *
  *     y[b,t] = x[b,t]              for t < T
  *     y[b,t + s[b]] = u[b,t]       for t < n
  *
- * If x has fewer rows than y, P say, the map has a value for the others: t < P ? x[b,t] : 0. These
- * get a statement of their own.
+ * If x has fewer rows than y, P say, the map has another value for the rest: t < P ? x[b,t] : 0.
+ * These rows get a separate statement.
  */
 #include "passes/forms/kernels.h"
 #include "passes/memory/alias.h"
 
-/* E without a rounding to T: E is an element of that type already. */
+/* E without a rounding to T, if E is an element of that type already. */
 static Expr *without_round(Expr *e, DType t)
 {
 	return ex_is_op(e, IN_round) && e->op.dtype == t ? e->op.arg[0] : e;
@@ -82,7 +82,8 @@ bool alias_split_find(Kernel *k, Stmt *s, AliasSplit *out)
 	       (!out->rest || old->load.buf->dims[out->dim] == out->past);
 }
 
-/* Adds, as statement number PLACE, S with another extent of dim D, FROM on in its output. */
+/* Inserts, as statement number PLACE, a copy of S whose extent differs in dim D, and which starts
+ * at FROM in that dim of the output. */
 static Stmt *part(Kernel *k, const Stmt *s, int d, Dim *extent, Expr *from, Expr *value, int place)
 {
 	Iter *it[MAX_ITERS], *old = s->widx[d]->iter, *own = kernel_iter(k, old->name, extent);

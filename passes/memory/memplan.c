@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * memplan: one arena for all values that live between kernels. In program order each value takes a
- * slot, and gives it back after its last reader; memplan_pack.c then places the slots so that those
+ * slot, and releases it after its last reader; memplan_pack.c then places the slots so that those
  * in use at the same time do not overlap. Sizes are dims, so the plan holds for every shape; the
  * artifact evaluates it at run time.
  *
- * A kernel that is a single map may write over an operand that is not read later, and that it reads
+ * A kernel that is a single map may overwrite an operand that is not read later, if it reads it
  * only at the point that it writes. Values of data-dependent size are planned at their upper bound,
- * or go to the second region.
+ * or are stored in the second region.
  *
- * Values that a loop carries are double-buffered: an iteration reads where the iteration before
- * wrote, and writes to the other one of two slots. Values that the loop collects are written to
- * their element of its output.
+ * Values that a loop carries are double-buffered: an iteration reads the slot that the previous
+ * iteration wrote, and writes to the other one of two slots. Values that the loop stacks are
+ * written directly to their element of its output.
  */
 #include "ir/graph/blocks.h"
 #include "passes/forms/kernels.h"
@@ -28,7 +28,7 @@ typedef struct MemPlanner {
 	int *output;   /* by Value.id: the output whose memory it uses, or -1 */
 	Value **dying; /* by position: the first value whose last use is there */
 	Value **next;  /* by Value.id: the next value with the same last use */
-	bool *reused;  /* by Value.id: its slot went to the value written over it */
+	bool *reused;  /* by Value.id: the value that overwrites it has its slot */
 	Blocks blocks;
 } MemPlanner;
 
@@ -39,8 +39,8 @@ Value *value_base(Value *v)
 	return v;
 }
 
-/* A workspace of larger bounds, such as the range of a 32-bit type or a product of bounds each of
- * which is small, would mostly be unused, and not every machine has it. */
+/* A bound such as the range of a 32-bit type, or a product of many small bounds, would reserve a
+ * workspace that is mostly unused, and that not every machine can provide. */
 static const int64_t MOST_BOUND = 64 << 20;
 
 typedef struct Bounded {
@@ -86,8 +86,8 @@ static void live_until(MemPlanner *p, Value *v, int at)
 		p->p->last[v->id] = at;
 }
 
-/* V is read in BLOCK, at AT. If it is computed outside of a loop that BLOCK is in, every iteration
- * reads it. */
+/* V is read in BLOCK, at AT. If V is computed outside of a loop that contains BLOCK, every
+ * iteration reads it, so it lives until the loop ends. */
 static void use(MemPlanner *p, Value *v, int block, int at)
 {
 	const int home = block_of_value(&p->blocks, value_base(v));
@@ -98,8 +98,8 @@ static void use(MemPlanner *p, Value *v, int block, int at)
 	live_until(p, v, at);
 }
 
-/* V, which END passes on, lives until AT; so does the memory that V may be written to: that of
- * another result of END which is V as well, a carried value or a stack that V is a part of. */
+/* Extends V's lifetime to AT, and the lifetimes of END's other results that V may be written to: a
+ * carried value or a stack that contains V. */
 static void keep_passed_on(MemPlanner *p, const Node *end, Value *v, int at)
 {
 	live_until(p, v, at);
@@ -108,7 +108,7 @@ static void keep_passed_on(MemPlanner *p, const Node *end, Value *v, int at)
 			live_until(p, end->out[i], at);
 }
 
-/* What a bracket's results may point to lives as long as they do. */
+/* A bracket's results may point to other values, which must live as long as the results do. */
 static void keep_pointed_to(MemPlanner *p)
 {
 	for (Node *n = p->m->graph->last; n; n = n->prev) {
@@ -235,7 +235,8 @@ static bool try_in_place(MemPlanner *p, Node *n, Value *out)
 	return false;
 }
 
-/* Whether all symbols of a view that are read from data are also symbols of the viewed value. */
+/* Whether all data-dependent symbols in the sizes of a view are also symbols of the viewed
+ * value. */
 typedef struct Sooner {
 	const Type *of;
 	const Sym *s;
@@ -262,8 +263,8 @@ static void see_data_sym(void *arg, Sym *s)
 	x->all = x->all && x->here;
 }
 
-/* The size of VIEW is known when OF, the value it views, is written: data that determine it might
- * be read only later. */
+/* Whether the size of VIEW is known when OF, the viewed value, is written. Data that determine it
+ * might be read only later. */
 static bool size_known_at(const Value *view, const Value *of)
 {
 	Sooner x = {.of = of->type, .all = true};
@@ -273,8 +274,8 @@ static bool size_known_at(const Value *view, const Value *of)
 	return x.all;
 }
 
-/* Finds the values that are written to an output's memory: the output itself, or a value of which
- * it is a view of all elements. */
+/* Finds the values that are written to an output's memory: the output itself, or a value that the
+ * output views completely. */
 static void find_outputs(MemPlanner *p)
 {
 	Graph *g = p->m->graph;
@@ -290,8 +291,8 @@ static void find_outputs(MemPlanner *p)
 			p->output[node_in(n, 0)->id] = p->output[n->out[0]->id];
 }
 
-/* Places the memory of V in the weights, if its size is known when compiling. V itself may be a
- * view whose dims are read from data. */
+/* Places V in the weights if its size is known at compile time. V itself may be a view whose dims
+ * are read from data. */
 static void weights_place(MemPlanner *p, Value *v)
 {
 	Place *pl;
@@ -308,14 +309,15 @@ static void weights_place(MemPlanner *p, Value *v)
 	vec_push(p->m->arena, &p->p->stored, v);
 }
 
-/* N reads its operands at their planned addresses; kernels on the host have copies of constants. */
+/* N reads its operands at their planned addresses, unless it runs on the host, whose kernels have
+ * copies of constants. */
 static bool reads_weights(Module *m, const Node *n)
 {
 	return n->op == OP_Copy || op_is_control(n->op) ||
 	       (node_kernel(n) && n->nout && !node_on_host(n) && !value_is_weights(m, n->out[0]));
 }
 
-/* Places constants, and values computed from constants alone, in the weights if other kernels or
+/* Places constants, and values that depend only on constants, in the weights if other kernels or
  * sizes read them. */
 static void place_weights(MemPlanner *p)
 {
@@ -334,7 +336,7 @@ static void place_weights(MemPlanner *p)
 		weights_place(p, g->results.at[i]->value);
 }
 
-/* Places the default values of inputs after the weights, as only the host reads them. */
+/* Places the default values of inputs after the weights, since only the host reads them. */
 static void place_presets(MemPlanner *p)
 {
 	const Graph *g = p->m->graph;
@@ -356,7 +358,7 @@ static void place_presets(MemPlanner *p)
 }
 
 /* Places buffer B of schedule S, at its maximum size in the runs that S serves. Variants share a
- * slot, though none of their sizes is the maximum for all dims. */
+ * slot, even if no variant's size is the maximum in all dims. */
 static Place place_temp(MemPlanner *p, const Node *n, const Schedule *s, const Buf *b)
 {
 	Ctx *c = p->m->ctx;
@@ -383,9 +385,9 @@ static void give_back_all(MemPlanner *p, const Place *pl, int n)
 		give_back(p, &pl[i]);
 }
 
-/* Places the temporaries of N on target T. Variants may share slots, as only one of them runs;
- * those of the last variant are kept until all targets are placed. Returns their number, and in
- * *LAST the first. */
+/* Places the temporaries of N on target T. Variants may share slots, as only one of them is
+ * executed; the slots of the last variant stay in use until all targets are placed. Returns the
+ * number of temporaries, and the first one in *LAST. */
 static int place_temps(MemPlanner *p, const Node *n, int t, Place **last)
 {
 	const Schedule *s = n->id < p->m->nsched ? p->m->sched[t][n->id] : NULL;
@@ -416,16 +418,16 @@ static void release_dead(MemPlanner *p, int at)
 
 /* ---- Control flow ---- */
 
-/* Whether V, which an iteration of LOOP gives to the next one or to a stack, is written by a kernel
- * of the iteration that can as well write elsewhere. */
+/* Whether V, which an iteration of LOOP passes to the next one or to a stack, is written by a
+ * kernel of the iteration whose output can be placed elsewhere. */
 static bool can_write_elsewhere(MemPlanner *p, int loop, const Value *v)
 {
 	return v->def && node_kernel(v->def) && p->blocks.of[v->def->id] == loop &&
 	       !value_is_weights(p->m, v) && v->place != ON_HOST;
 }
 
-/* Whether a pointer to V, which is the next value number K that LOOP carries, stays valid in the
- * next iteration. */
+/* Whether a pointer to V, the next value of carried value K of LOOP, remains valid in the next
+ * iteration. */
 static bool stays(MemPlanner *p, int loop, int k, const Value *v)
 {
 	const Node *open = p->blocks.at.at[loop].open;
@@ -435,7 +437,7 @@ static bool stays(MemPlanner *p, int loop, int k, const Value *v)
 	       p->p->value[v->id].kind == PLACE_NEXT || p->p->value[v->id].kind == PLACE_STACK;
 }
 
-/* Places value number K that LOOP carries; END is its EndFor. */
+/* Places carried value K of LOOP; END is its EndFor. */
 static void place_carried(MemPlanner *p, int loop, int k, Node *end)
 {
 	Node *open = p->blocks.at.at[loop].open;
@@ -455,8 +457,8 @@ static void place_carried(MemPlanner *p, int loop, int k, Node *end)
 	vec_push(p->m->arena, &p->p->carry, c);
 }
 
-/* Whether ALL has the dims of EACH after its first. If not, an iteration decides the dims of EACH,
- * which are those of ALL after the last iteration. */
+/* Whether ALL has the dims of EACH after its first dim. If not, the dims of EACH depend on the
+ * iteration, and ALL has those of the last one. */
 static bool same_sizes_after(const Type *all, const Type *each)
 {
 	for (int d = 0; d < each->rank; d++)
@@ -498,7 +500,7 @@ static void place_stack(MemPlanner *p, int loop, int k, Node *end)
 	vec_push(p->m->arena, &p->p->stack, s);
 }
 
-/* Places what a bracket's results are, when control reaches it. */
+/* Places the results of a bracket when control reaches it. */
 static void place_bracket(MemPlanner *p, Node *n)
 {
 	const int loop = p->blocks.opens[n->id];

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where the slots of an arena lie. Slots that are in use at the same time must not overlap; the
- * arena is to be little larger than what is in use together at most.
+ * Chooses the offsets of the slots in an arena. Slots that are in use at the same time must not
+ * overlap, and the arena should be little larger than the peak of the memory in use.
  *
- * Sizes are dims. At one sample of the symbols' values the slots are packed, the largest first,
- * each into the lowest gap that fits among those that it may not overlap; other orders are tried,
- * too, and the shortest arena is taken. All that is kept of it is which slot lies above which: a
- * slot begins where the last of those below it ends. This holds for all sizes, and at the sample it
- * is as good as what was packed.
+ * Sizes are dims. The slots are packed for one sample of the symbols' values, the largest first,
+ * each into the lowest gap that fits among the slots that it may not overlap. Other orders are
+ * tried, too, and the shortest arena wins. Only the order of the slots is recorded: a slot begins
+ * where the highest slot below it ends. This is valid for all sizes, and for the sample the arena
+ * is no longer than the packed one.
  */
 #include "passes/memory/memplan_pack.h"
 
@@ -15,7 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The value of symbols without an upper bound, in the sample; of others the bound, up to that. */
+/* The value, in the sample, of symbols without an upper bound; other symbols have their bound, up
+ * to this limit. */
 enum { SAMPLE = 64 };
 
 typedef VEC(int) Numbers;
@@ -24,7 +25,7 @@ typedef struct Packer {
 	Module *m;
 	Arena *tmp;
 	Slots *s;
-	Numbers *with;      /* by slot: those in use at the same time */
+	Numbers *with;      /* by slot: the slots in use at the same time */
 	int64_t *bytes;     /* in the sample */
 	int64_t *at, *best; /* offsets in the sample; at: -1 if not placed yet */
 	int64_t total, best_total;
@@ -47,7 +48,7 @@ static bool together(const Slots *s, int i, int j)
 	return s->at[i].from <= s->at[j].until && s->at[j].from <= s->at[i].until;
 }
 
-/* Finds the slots in use at the same time as each, by what is in use at each tick. */
+/* Finds the slots in use at the same time as each slot, from the slots in use at each tick. */
 static void find_together(Packer *p)
 {
 	Slots *s = p->s;
@@ -112,7 +113,8 @@ static void sort_by(int *list, int n, const int64_t *key)
 		qsort_r(list, (size_t)n, sizeof *list, by_key, (void *)(uintptr_t)key);
 }
 
-/* The lowest offset at which slot I overlaps none of those that are placed; ROOM for all slots. */
+/* The lowest offset at which slot I overlaps none of the placed slots; ROOM has space for all
+ * slots. */
 static int64_t lowest_gap(Packer *p, int i, int *room)
 {
 	int64_t at = 0;
@@ -130,7 +132,8 @@ static int64_t lowest_gap(Packer *p, int i, int *room)
 	return at;
 }
 
-/* Places all slots in the order of KEY, and keeps the result if the arena is the shortest so far. */
+/* Places all slots in the order of KEY, and records the result if the arena is the shortest so
+ * far. */
 static void pack(Packer *p, const int64_t *key)
 {
 	const int n = p->s->n;
@@ -155,7 +158,7 @@ static void pack(Packer *p, const int64_t *key)
 	}
 }
 
-/* The most bytes in use together, in the sample: no arena is shorter. */
+/* The peak of bytes in use together, in the sample: no arena is shorter. */
 static int64_t least_total(const Packer *p)
 {
 	int64_t *change = NEW_ARRAY(p->tmp, p->s->clock + 1, int64_t), sum = 0, most = 0;
@@ -181,7 +184,7 @@ static void pack_sample(Packer *p)
 	p->best = NEW_ARRAY(p->tmp, n + 1, int64_t);
 	p->order = NEW_ARRAY(p->tmp, n + 1, int);
 	p->best_total = INT64_MAX;
-	/* the largest first; those with the most bytes beside them first; in time; backwards */
+	/* the largest first; those with the most concurrent bytes first; in time; backwards */
 	for (int kind = 0; kind < 4 && p->best_total > least; kind++) {
 		for (int i = 0; i < n; i++) {
 			int64_t beside = p->bytes[i];
@@ -197,9 +200,9 @@ static void pack_sample(Packer *p)
 	}
 }
 
-/* ---- What lies above what ---- */
+/* ---- The order of slots ---- */
 
-/* Slot I lies on those below it, but not on those that another one of them lies on. */
+/* Records the slots directly below slot I. Slots below those are left out. */
 static void find_below(Packer *p, int i, int *room, bool *covered)
 {
 	Slot *s = &p->s->at[i];
@@ -220,14 +223,14 @@ static void find_below(Packer *p, int i, int *room, bool *covered)
 			hidden = together(p->s, room[k], s->below[x]);
 		if (hidden)
 			continue;
-		/* no slot lies on more than the slots that are in use together with it */
+		/* a slot has at most as many slots below it as are in use together with it */
 		if (!s->below)
 			s->below = NEW_ARRAY(p->m->arena, n, int);
 		s->below[s->nbelow++] = room[k];
 	}
 }
 
-/* The offset of slot I where it is known when the model is compiled, else -1. */
+/* The offset of slot I if it is known at compile time, else -1. */
 static int64_t known_offset(const Slots *s, int i)
 {
 	int64_t at = 0, size;

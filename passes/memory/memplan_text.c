@@ -63,7 +63,7 @@ static void put_temps(MemPlanPrinter *p, const Node *n)
 	}
 }
 
-/* Where slot I begins. */
+/* The offset of slot I. */
 static void put_begin(StrBuf *b, const Slot *s)
 {
 	if (s->offset >= 0)

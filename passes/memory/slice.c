@@ -4,27 +4,27 @@
  * then runs the program for a few elements at a time, so that intermediate values stay in the
  * caches.
  *
- * A value that mentions the size S has exactly one dim of it, and no other that depends on it. A
- * statement that writes such a value does so at an iterator of the extent S, and reads at that
- * iterator, in the dim of S, all values that have one. The statement mentions the iterator and S
- * nowhere else. Element i of each result then depends on element i of the inputs alone, and on
- * inputs and constants without such a dim. In inputs and results of the graph the elements have to
- * be contiguous, because a slice is passed as a tensor.
+ * A value that depends on the size S has exactly one dim S, and no other dim that depends on S. A
+ * statement that writes such a value indexes that dim by an iterator of extent S, and indexes dim S
+ * of all values that it reads by the same iterator. The statement mentions the iterator and S
+ * nowhere else. Element i of each result then depends only on element i of the inputs, and on
+ * inputs and constants without such a dim. In inputs and results of the graph the elements must be
+ * contiguous, because a slice is passed as a tensor.
  *
  * Each slice reads the weights once more. That pays if the intermediate values of an element are
  * larger than the weights. A kernel whose results do not depend on the batch would run once for
- * each slice, so a graph with one has no slices.
+ * each slice, so a graph with such a kernel has no slices.
  */
 #include "passes/forms/kernels.h"
 #include "passes/memory/memplan_pack.h"
 #include "passes/module.h"
 
 enum {
-	/* Bytes of the arena of a slice, for each thread. A core's share of the last cache is 4
-	 * to 32 MiB. On one with 32 MiB, ResNet-50 took 60.3, 62.2, 65.0 and 66.3 ms an image in
-	 * slices with arenas of 11, 20, 39 and 75 MiB, MobileNetV2 6.4, 6.6, 7.1 and 7.8 ms with
-	 * 6, 12, 24 and 48, and MobileNetV3, whose weights are larger, 5.1, 4.9, 5.2 and 5.7
-	 * with 4.4, 9, 18 and 35. */
+	/* Bytes of the arena of a slice, for each thread. A core's share of the last-level cache is
+	 * 4 to 32 MiB. On a machine with 32 MiB, ResNet-50 took 60.3, 62.2, 65.0 and 66.3 ms an
+	 * image in slices with arenas of 11, 20, 39 and 75 MiB, MobileNetV2 6.4, 6.6, 7.1 and 7.8
+	 * ms with 6, 12, 24 and 48, and MobileNetV3, whose weights are larger, 5.1, 4.9, 5.2 and
+	 * 5.7 with 4.4, 9, 18 and 35. */
 	SLICE_BYTES = 10 << 20
 };
 
@@ -32,7 +32,7 @@ typedef struct Slicer {
 	Module *m;
 	Arena *tmp;
 	Sym *s;
-	bool mentioned; /* by the dims that were looked at */
+	bool mentioned; /* by the dims that were examined */
 } Slicer;
 
 /* ---- Sizes ---- */
@@ -55,7 +55,7 @@ static bool mentions(Slicer *x, const Dim *d)
 
 enum { NO_PARTS = -1, NOT_SLICED = -2 };
 
-/* The only dim that depends on S, which is S itself. */
+/* The only dim that depends on S, if it is S itself. */
 static int dim_of_parts(Slicer *x, Dim *const *dims, int rank)
 {
 	int at = NO_PARTS;
@@ -90,7 +90,7 @@ static Dim *volume(Ctx *c, const Type *t, int from, int to)
 	return all;
 }
 
-/* Whether V has parts that are contiguous in memory, one behind the other, and of whole bytes. */
+/* Whether V has parts that are contiguous in memory, consecutive, and of whole bytes. */
 static bool parts_contiguous(Slicer *x, const Value *v)
 {
 	const Type *t = v->type;
@@ -135,7 +135,7 @@ static bool expr_apart(StmtCheck *c, Expr *e)
 	return true;
 }
 
-/* Whether iterator I of S has the extent of the parts, and S writes dim AT of its output at it. */
+/* Whether iterator I of S has the extent of the parts, and indexes dim AT of S's output. */
 static bool writes_parts(const Slicer *x, const Stmt *s, int i, int at)
 {
 	return s->iter[i]->extent == x->s->dim && s->widx[at]->kind == EX_ITER &&
@@ -216,7 +216,7 @@ static bool graph_apart(Slicer *x)
 		const Value *v = g->results.at[i]->value;
 		const Place *at = &x->m->mem->value[v->id];
 
-		/* others are copied from where they are, which is not a launch */
+		/* others are copied from their place, which is not a launch */
 		if (at->kind != PLACE_OUTPUT || at->at != i || !parts_contiguous(x, v))
 			return false;
 	}
@@ -228,7 +228,7 @@ static bool graph_apart(Slicer *x)
 
 /* ---- Whether it pays ---- */
 
-/* The bytes of a part of V; 0 if it has none, or they are not constant. */
+/* The bytes of a part of V; 0 if V has no parts, or their size is not constant. */
 static int64_t part_bytes(Slicer *x, const Value *v)
 {
 	Dim **one = NEW_ARRAY(x->tmp, sym_count(x->m->ctx), Dim *);
@@ -260,8 +260,8 @@ static int64_t traffic(Slicer *x)
 	return all;
 }
 
-/* The bytes that every slice reads: the weights, and inputs without parts. Where the size of one
- * is not known, as many as there can be. */
+/* The bytes that every slice reads: the weights, and inputs without parts. If an input's size is
+ * unknown, its upper bound counts. */
 static int64_t shared_bytes(Slicer *x)
 {
 	const Graph *g = x->m->graph;
@@ -279,7 +279,7 @@ static int64_t shared_bytes(Slicer *x)
 	return all;
 }
 
-/* How many parts each thread computes at once; 0: there is no reason for slices. */
+/* The number of parts that each thread computes at once; 0: slices do not pay. */
 static int64_t parts_at_once(Slicer *x)
 {
 	const MemPlan *p = x->m->mem;

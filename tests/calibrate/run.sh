@@ -43,7 +43,7 @@ check "errors" judges errors int8/logits.npy
 check "as ONNX" says 0 '^int8: 3 of 3' --int8 --calibrate=samples -o digits8.onnx
 check "ONNX Runtime" judges beside digits8.onnx int8/logits.npy
 check "dlcc reads it again" read_again
-check "a layer that stays in floats" says 0 'f32 .* conv1 \(Conv\).*: kept by --keep' --int8 --calibrate=samples --keep=conv1 -o keep.so
+check "a layer that stays in floats" says 0 'f32 .* conv1 \(Conv\).*: in floats by --keep' --int8 --calibrate=samples --keep=conv1 -o keep.so
 check "a budget" says 0 '^int8: [12] of 3 layers' --int8 --calibrate=samples --max-error=0.006 -o budget.so
 check "a budget that allows none" says 0 '^int8: 0 of 3 layers.*: 0$' --int8 --calibrate=samples --max-error=0 -o none.so
 check "a budget that is kept" within 0.006

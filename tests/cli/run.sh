@@ -309,11 +309,11 @@ try "weights over the model" 2 "cnn.onnx would be overwritten: it is the model" 
 try "weights over the model's other name" 2 "linked.weights would be overwritten: it is the model" cnn.onnx --weights=./linked.weights -o s.so
 try "weights over the model of a text" 2 "cnn.onnx would be overwritten" of_cnn.dl --weights=cnn.onnx -o s.so
 try "a text over its own" 2 "of_cnn.dl would be overwritten: it is the model" of_cnn.dl -o of_cnn.dl
-try "weights over external data" 2 "beside.data would be overwritten: it is a file that the model's data lies in" beside.onnx -o s.so --weights=beside.data
+try "weights over external data" 2 "beside.data would be overwritten: it is a file with the model's data" beside.onnx -o s.so --weights=beside.data
 try "weights over a text's external data" 2 "beside.data would be overwritten" "$tmp/beside.dl" -o s.so --weights=beside.data
 touch t.h
-try "a header over a tile file" 2 "t.h would be overwritten: it is what --tiles names" cnn.onnx --target=cuda:sm_80 --tiles=t.h -o t.so
-try "a header over a schedule" 2 "t.h would be overwritten: it is what --schedule names" cnn.onnx --schedule=t.h -o t.so
+try "a header over a tile file" 2 "t.h would be overwritten: it is the file of --tiles" cnn.onnx --target=cuda:sm_80 --tiles=t.h -o t.so
+try "a header over a schedule" 2 "t.h would be overwritten: it is the file of --schedule" cnn.onnx --schedule=t.h -o t.so
 try "weights over the artifact" 2 "s.so would be two outputs at once" large.onnx -o s.so --weights=s.so
 try "weights over the archive" 2 "s.a would be two outputs" large.onnx -o s.a --weights="$tmp/s.a"
 try "weights over the header" 2 "s.h would be two outputs" large.onnx -o s.so --weights=./s.h
@@ -432,7 +432,7 @@ try "a number of steps that follows from a dim" 0 "" sorts.dl -o sorts.so
 dlcc=$build/bin/dlrun
 try "dlrun: what follows from dims is none" 1 'no such dim of inputs; it has "n"$' sorts.so --bench --dim bits=3
 try "dlrun: the dims of inputs alone" 0 '"dims":{"n":5}' sorts.so --bench --seconds 0.01 --dim n=5
-try "dlrun: a dim that nobody gave" 1 'note: no --dim says what "n rows" is, so it is 1; write --dim "n rows"=VALUE' eights.so --bench
+try "dlrun: a dim that nobody gave" 1 'note: no --dim sets "n rows", so it is 1; write --dim "n rows"=VALUE' eights.so --bench
 try "dlrun: a dim that was given" 0 '"n rows":8' eights.so --bench --seconds 0.01 --dim "n rows"=8
 dlcc=$python
 try "run.py: a file that is no test" 1 '^no suite or case "declared.dl"$' "$root/tests/run.py" --build "$build" declared.dl

@@ -327,7 +327,7 @@ def data_faults():
     samples.tensor(folder + "/test_data_set_0/input_0.pb", np.zeros((5, 4), np.float32), "x")
     samples.tensor(folder + "/test_data_set_0/input_1.pb", np.zeros(5, np.float32), "xx")
     text = dlrun(RELU, "--data", folder, status=1)
-    assert 'test_data_set_0: error: input_1.pb "xx": the model has no such input; --describe names all' in text, text
+    assert 'test_data_set_0: error: input_1.pb "xx": the model has no such input; --describe lists all' in text, text
     os.rename(folder + "/test_data_set_0/input_1.pb", folder + "/test_data_set_0/input_2.pb")
     assert "input_2.pb is not read: there is no input_1.pb" in dlrun(RELU, "--data", folder, status=1)
     os.remove(folder + "/test_data_set_0/input_2.pb")
@@ -474,11 +474,11 @@ def bench():
     assert list(r) == ["median_ms", "p95_ms", "min_ms", "cpu_ms", "runs", "peak_rss_kib", "workspace_bytes"], text
     assert 0 < r["min_ms"] <= r["median_ms"] <= r["p95_ms"] and r["runs"] >= 3
     json.loads(dlrun(NONZERO, "--bench", "--json", "--dim=N=7", "--seconds=0.1"))
-    assert '--dim M=1: the model has no such dim of inputs; it has "N"\n' in dlrun(RELU, "--bench", "--dim", "M=1", status=1)
+    assert '--dim M=1: the model\'s inputs have no such dim; it has "N"\n' in dlrun(RELU, "--bench", "--dim", "M=1", status=1)
     text = dlrun(RELU, "--bench", "--seconds=0.01")
-    assert text.splitlines()[1:] == ['  note: no --dim says what "N" is, so it is 1; write --dim "N"=VALUE'], text
+    assert text.splitlines()[1:] == ['  note: no --dim sets "N", so it is 1; write --dim "N"=VALUE'], text
     text = dlrun(NONZERO, "--bench", "--dim", "found=1", status=1)
-    assert '--dim found=1: the model has no such dim of inputs; it has "N"\n' in text, text
+    assert '--dim found=1: the model\'s inputs have no such dim; it has "N"\n' in text, text
     os.environ["ASAN_OPTIONS"] = "allocator_may_return_null=1"  # as malloc does
     assert '"x" [N = 17592186044416, 4] takes 262144.0 GiB, for' in dlrun(RELU, "--bench", "--dim", f"N={1 << 44}", status=1)
     text = dlrun(NONZERO, "--bench", "--dim", "N=5000", status=1)

@@ -38,12 +38,12 @@ check "the sizes of the trace" 0 'predicted: 1.89 us, bound by memory; measured'
 check "names are escaped" 0 'MatMul "a\\x0aname, \\x1b\[1m"' --explain=t.json product.dl
 check "no sizes of its own" 1 'of one core$' --explain=t.json --target=cpu:generic other.dl
 check "another model's trace" 1 'which the model does not have' --explain=t.json other.dl
-check "a file that is cut" 1 'is no trace of kernels' --explain=cut.json product.dl
-check "deeply nested" 1 'is no trace of kernels' --explain=deep.json product.dl
-check "no runs" 1 'is no trace of kernels' --explain=zero.json product.dl
+check "a file that is cut" 1 'is not a trace of kernels' --explain=cut.json product.dl
+check "deeply nested" 1 'is not a trace of kernels' --explain=deep.json product.dl
+check "no runs" 1 'is not a trace of kernels' --explain=zero.json product.dl
 check "no file" 1 'cannot be read' --explain=none.json product.dl
 check "a text has no kernels" 2 '--explain changes nothing in copy.dl; it is for .so' --explain product.dl -o copy.dl
-check "the trace as output" 2 'is what --explain names' --explain=t.so product.dl -o product.so --explain=product.so
+check "the trace as output" 2 'is the file of --explain' --explain=t.so product.dl -o product.so --explain=product.so
 check "GPUs, too" 0 'for sm_80; predicted times' --explain product.dl --target=cuda:sm_80
 sed 's/,80\]/,N]/' product.dl >variants.dl
 check "the last variant" 0 '^  otherwise$' --explain variants.dl --target=cuda:sm_80

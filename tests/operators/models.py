@@ -82,7 +82,7 @@ files = ops(half, "half.dl") + ops(scaled, "scaled.dl")
 got = dlcc.compile(m, ops=files)
 check("a definition in a body", np.array_equal(got(x, np.array(False)), x / 2) and np.array_equal(got(x, np.array(True)), abs(x)))
 refused("a definition that another file should have", m, files[:1], r"half.dl:3: error: no definition of b.Scaled is given")
-refused("one operator in two files", m, files + ops(half, "again.dl"), r"again.dl:2: error: Half is defined in half.dl, too")
+refused("one operator in two files", m, files + ops(half, "again.dl"), r"again.dl:2: error: Half is also defined in half.dl")
 
 # Omitted operands and results, sizes that a run checks, and indices that it checks.
 take = """operator a::Take(%x: T[N,K], %rows: i64[M], optional %b: T[K]) -> (%y: T[M,K], %sum: T[M]) {
@@ -112,7 +112,7 @@ refused("another operator's", m, ops(scaled.replace("b::Scaled", "a::Other")), r
 refused("a domain that no node uses", m, ops(scaled), r'no operator of domain "a" is; .*--op=FILE.dl; .*ops.dl defines b::Scaled')
 refused("no such file", m, ["none.dl"], r"none.dl: error: cannot be read: No such file")
 refused("a graph", m, ops("graph @main(%x: f32[2]) -> (%x) {}"), r"ops.dl:2: error: expected 'operator'")
-refused("no text", m, ops("# \0"), r"the file is no text")
+refused("no text", m, ops("# \0"), r"the file is not text")
 m = model([helper.make_node("Scatter", ["x", "i", "x"], ["y"], "s")], [X, ("i", TensorProto.INT64, ["N", 4])], ["y"])
 refused("an old name of an operator", m, ops(half.replace("Half", "Scatter") + scaled), r"which cannot be defined")
 graph = helper.make_graph([], "body", [], [])

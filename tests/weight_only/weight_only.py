@@ -478,7 +478,7 @@ def experts():
             if option != "--weights-as=i4":
                 continue
             report = dlcc(f"{FOLDER}/moe.onnx", option, "--activations-as=i8", "-o", f"{FOLDER}/bytes.so", *samples.unoptimised())
-            assert "activations: 2 products of bytes, 0 stay" in report, report
+            assert "activations: 2 products of bytes, 0 left unchanged" in report, report
             as_bytes = lambda v: rows_as_bytes(v.astype(np.float32), 32)
             expected = [sum(f * (w2[e] @ as_bytes(np.maximum(w1[e] @ row, 0))) for e, f in zip(c, s)) for row, c, s in zip(as_bytes(x), chosen, share)]
             y, = results(f"{FOLDER}/bytes.so", {"x": x}, 1, names=["y"])
@@ -594,7 +594,7 @@ def activations_match_numpy():
     for target in samples.share([t for t, flag in {**CPUS, "v4-vnni": "avx512_vnni", "native": ""}.items() if runs_here(flag)], 2):
         for options in ((), ("--cc=gcc",)) if target == "native" else ((),):
             report = dlcc(f"{FOLDER}/rows.onnx", f"--target=cpu:{target}", "--activations-as=i8", *options, "-o", f"{FOLDER}/rows.so")
-            assert f"activations: {len(groups)} products of bytes, 0 stay" in report, report
+            assert f"activations: {len(groups)} products of bytes, 0 left unchanged" in report, report
             for rows in (1, 2, 5, 19):
                 inputs = {x.name: p.values([rows, x.type.tensor_type.shape.dim[1].dim_value]) for x in p.inputs}
                 inputs["x0"][0, 32:64] = 0
@@ -613,7 +613,7 @@ def accuracy_level_allows_bytes():
         p.bits(bits, k, 48, group, "packed" if k == 384 else None, accuracy_level=level)
     onnx.save(p.proto(), f"{FOLDER}/level.onnx")
     report = dlcc(f"{FOLDER}/level.onnx", "-o", f"{FOLDER}/level.so")
-    assert "activations: 3 products of bytes, 0 stay" in report, report
+    assert "activations: 3 products of bytes, 0 left unchanged" in report, report
     for rows in (1, 2, 5, 19):
         inputs = {x.name: p.values([rows, x.type.tensor_type.shape.dim[1].dim_value]) for x in p.inputs}
         outputs = results(f"{FOLDER}/level.so", inputs, len(groups))

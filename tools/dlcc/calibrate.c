@@ -2,8 +2,8 @@
 /*
  * Runs the probe of a model (passes/graph/quantise_probe.c) on the samples: once for the largest
  * and least elements of each activation, once to count them, and then for the errors of sets of
- * layers. It is compiled for the processor at hand, whatever the model's target, and its outputs
- * are borrowed until the next run.
+ * layers. It is compiled for the local processor, whatever the model's target, and its outputs are
+ * borrowed until the next run.
  */
 #include "tools/dlcc/quantise.h"
 
@@ -27,8 +27,8 @@ static bool compile_probe(Calibration *x, const PackageOpts *o, const char *path
 
 	x->m->ntargets = 1;
 	x->m->target[0] = target_by_name("native");
-	/* Without `alias`: results lie apart from inputs, and the model itself gets that pass's
-	 * symbols. */
+	/* Without `alias`: results must not share memory with inputs, and the pass would add its
+	 * symbols to the model. */
 	return passes_run(x->m, PASS_quantise + 1, PASS_alias - 1, NULL) &&
 	       passes_run(x->m, PASS_alias + 1, PASS_LAST, NULL) && package(x->m, &probe);
 }
@@ -174,7 +174,7 @@ static void widen(ActivationRange *r, const Array *v)
 	for (int64_t i = 0; i < n; i++) {
 		const int64_t c = r->channels > 1 ? i / inner % r->channels : 0;
 
-		if (!isfinite(x[i])) /* of a layer that stays in floats */
+		if (!isfinite(x[i])) /* for a layer that remains in floats */
 			continue;
 		r->lo[c] = fminf(r->lo[c], x[i]);
 		r->hi[c] = fmaxf(r->hi[c], x[i]);
@@ -244,7 +244,8 @@ static void make_ranges(Calibration *x)
 
 /* ---- Smoothing ---- */
 
-/* MOST[c]: the largest of the weights of layer L that channel C is multiplied by, and what it is. */
+/* Sets MOST[c] to the largest magnitude of the weights of layer L that channel C is multiplied
+ * by. */
 static void largest_weights(const Calibration *x, int l, float *most)
 {
 	const QuantLayer *layer = &x->layers.at[l];
@@ -256,9 +257,9 @@ static void largest_weights(const Calibration *x, int l, float *most)
 						   fabsf(x->weights[l][i]));
 }
 
-/* The channel's largest element and its largest weight get one size: the factor is the root of
- * their quotient. Where each channel of the weights has a scale of its own, its elements get the
- * size of those of other channels. */
+/* The factor makes the channel's largest element as large as its largest weight: it is the root of
+ * their quotient. If each channel of the weights has its own scale, the channel's elements become
+ * as large as those of other channels. */
 static void choose_factors(Calibration *x, int k)
 {
 	/* A channel's largest element is told by this many elements; one that is this much
@@ -331,7 +332,7 @@ float *calibration_weights(const Calibration *x, Arena *a, int l)
 	return w;
 }
 
-/* Chooses the scales of the weights with the factors that are set, as those of FORM. */
+/* Chooses the scales of the weights, multiplied by the current factors, in the form FORM. */
 static void choose_scales(Calibration *x, int l, Smoothing form)
 {
 	const QuantLayer *layer = &x->layers.at[l];
@@ -389,7 +390,7 @@ bool calibrate(Calibration *x, const PackageOpts *o, const char *folder)
 
 /* ---- Errors ---- */
 
-/* Adds what GOT differs from WANT to SUMS: the squares of the differences, and of WANT. */
+/* Adds the squared differences of GOT and WANT, and the squares of WANT, to SUMS. */
 static void add_squares(const Array *got, const Array *want, double sums[2])
 {
 	const int64_t n = array_count(want);

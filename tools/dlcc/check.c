@@ -17,9 +17,9 @@ void check_sink(void *arg, DiagLoc loc, const char *text)
 	vec_push(r->arena, &r->all, one);
 }
 
-/* A fault of a listed node, or a node of the compiled graph that stands for one. A node of a
- * function may have the name of another node once the call is inlined, so operators are
- * compared, too. */
+/* A fault of a listed node, or a node of the compiled graph that corresponds to one. After a call
+ * is inlined, a node of a function may have the name of another node, so operators are compared,
+ * too. */
 typedef struct Mention {
 	const char *name, *op;
 	int order;
@@ -121,7 +121,7 @@ static void put_node(StrBuf *b, Module *m, Node *n)
 		put_once(b, op_row[n->op].name);
 }
 
-/* What became of L: what a run does for it, or else that compiling did it. */
+/* How L is executed: its kernel at run time, or a note that it was computed at compile time. */
 static void put_how(StrBuf *b, Module *m, const Mentions *all, const ListedNode *l)
 {
 	bool compiled = false;
@@ -139,8 +139,8 @@ static void put_how(StrBuf *b, Module *m, const Mentions *all, const ListedNode 
 					: "no code: folded, or nothing needs it");
 }
 
-/* Why a node is not supported; null: nothing is against it. Of an operator that is not
- * supported, import reports the first node alone. */
+/* The reason why a node is not supported; null: it is supported. If several nodes have an
+ * unsupported operator, import reports only the first one. */
 static const char *against(const Mentions *all, const ListedNode *n)
 {
 	for (int i = first_mention(all, n->name, n->op); mentions(all, i, n->name, n->op); i++)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * dlcc --check: a line for each node of an ONNX model that says whether it is supported, and how:
- * what kernel it ends in and by which strategy, or why not. Everything is found by compiling:
- * faults come through Diag's sink, and names of nodes are followed into the kernels.
+ * dlcc --check: prints a line for each node of an ONNX model that says whether it is supported, and
+ * how: its kernel and strategy, or the reason why not. Everything is found by compiling: faults are
+ * collected through Diag's sink, and names of nodes are followed into the kernels.
  */
 #ifndef TOOLS_DLCC_CHECK_H
 #define TOOLS_DLCC_CHECK_H
@@ -11,7 +11,7 @@
 #include "passes/module.h"
 
 typedef struct Refusal {
-	const char *node, *op, *text; /* NODE may be null; OP: "" for what is no node */
+	const char *node, *op, *text; /* NODE may be null; OP: "" if there is no node */
 } Refusal;
 
 typedef struct Refusals {

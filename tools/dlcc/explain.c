@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The text of --explain. For each kernel: its ONNX nodes; for each stage the strategy, the reason
- * for it and the sizes that it chose, as they stand in the loop tree; the work, from the kernel's
- * statements; and the time that this work takes at least on the target. Sizes that stay symbolic
- * are those of a run that dlrun would make without --dim, or, with a trace, those of its runs.
+ * for it and the sizes that it chose, from the loop tree; the work, from the kernel's statements;
+ * and a lower bound on the time for this work on the target. Symbolic sizes have the values that
+ * dlrun uses without --dim, or, with a trace, the values of its runs.
  */
 #include "tools/dlcc/explain.h"
 
@@ -19,14 +19,14 @@ static const struct {
 	const char *strategy, *why;
 } reasons[] = {
 	{"product",
-	 "each sum is over products of two operands, so tiles of sums stay in registers"},
+	 "each sum is over products of two operands, so tiles of sums fit in registers"},
 	{"attention",
-	 "the statements between two products share the rows of both, so that a few rows of scores stay in a cache"},
+	 "the statements between two products share the rows of both, so that a few rows of scores fit in a cache"},
 	{"row",
-	 "all statements share parallel loops, so what one makes the next one finds in registers or a cache"},
-	{"map", "every point is computed on its own"},
-	{"order", "its statements share no parallel loop, so each has a stage of its own"},
-	{"columns", "it sums down columns that lie side by side in memory"},
+	 "all statements share parallel loops, so each result is still in registers or a cache when it is read"},
+	{"map", "every point is computed independently"},
+	{"order", "its statements share no parallel loop, so each has a separate stage"},
+	{"columns", "it sums down columns that are adjacent in memory"},
 	{"stencil", "adjacent points read overlapping parts of an operand"},
 	{"transpose", "it reads along one axis and writes along another"},
 	{"scatter", "several points may update one element"},
@@ -232,7 +232,7 @@ static double peak_bytes(const Target *t)
 	return (t->gpu ? t->gpu->memory : t->memory) * 1e9;
 }
 
-/* The least seconds for this work, and what bounds them. */
+/* The lower bound on the seconds for this work, and the resource that determines it. */
 static double least_time(const Target *t, double flops, double bytes, const char **bound)
 {
 	const double compute = flops / peak_flops(t), memory = bytes / peak_bytes(t);
@@ -241,7 +241,7 @@ static double least_time(const Target *t, double flops, double bytes, const char
 	return compute > memory ? compute : memory;
 }
 
-/* The entry of N's kernel in the trace. Of several kernels of one name each takes the next entry. */
+/* The entry of N's kernel in the trace. Several kernels with one name take successive entries. */
 static const Traced *traced(const Explain *x, const Node *n, const Schedule *s)
 {
 	const Traced *found = NULL;
@@ -362,7 +362,8 @@ static void put_kernel(Explain *x, const Node *n, const Schedule *s)
 	}
 }
 
-/* How much of what is between DequantizeLinear and QuantizeLinear is in integers. */
+/* The share of the products between DequantizeLinear and QuantizeLinear that is computed in
+ * integers. */
 static void put_integers(Explain *x)
 {
 	double integers = 0, all = 0;
@@ -407,7 +408,7 @@ static void put_target(Explain *x, int t)
 	}
 }
 
-/* Each kernel of the trace was found among those of the model. */
+/* Whether each kernel of the trace was found among the model's kernels. */
 static bool trace_fits(Explain *x, const bool *found)
 {
 	for (int i = 0; x->trace && i < x->trace->kernels.n; i++)

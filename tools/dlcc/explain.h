@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dlcc --explain: for each kernel which nodes are fused in it, how it is computed and why, and how
- * long it takes: at least, and as measured. */
+/* dlcc --explain: prints, for each kernel, its fused nodes, how it is computed and why, a lower
+ * bound on its time, and its measured time. */
 #ifndef TOOLS_DLCC_EXPLAIN_H
 #define TOOLS_DLCC_EXPLAIN_H
 
 #include "passes/module.h"
 #include "tools/dlcc/options.h"
 
-/* Prints the kernels of M, which has passed all passes, and those of GPU, unless it is null or M.
- * False after a diagnostic: the trace that C names cannot be read, or is of another model. */
+/* Prints the kernels of M, after all passes, and those of GPU, unless it is null or M. False after
+ * a diagnostic: the trace that C names cannot be read, or belongs to another model. */
 bool explain(Cli *c, const Module *m, const Module *gpu);
 
 /* ---- trace.c ---- */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Times two artifacts of one model beside each other, kernel by kernel. They run in a process of
- * their own, which may crash or be ended at the end of the time, alternately, so that what else the
- * machine does meets both.
+ * Times two artifacts of one model side by side, kernel by kernel. They run in a separate process,
+ * which may crash, or be killed when its time is over. They run alternately, so that other load on
+ * the machine affects both.
  */
 #include "tools/dlcc/tune.h"
 
@@ -19,12 +19,12 @@
 #include <unistd.h>
 
 enum {
-	BATCH = 3, /* runs of one artifact in a row; the first of them warms the caches up */
+	BATCH = 3, /* successive runs of one artifact; the first of them warms the caches */
 	LEAST_BATCHES = 4, /* batches of each artifact, at least: two of each kind of samples */
 	MOST_RUNS = 4096
 };
 
-/* What a batch lasts at least, so that threads of the other artifact are asleep for most of it. */
+/* The minimum time of a batch: threads of the other artifact then sleep for most of it. */
 static const double BATCH_SECONDS = 0.02;
 
 double tune_now(void)
@@ -132,7 +132,7 @@ static bool child(Diag *d, const char *const path[2], double seconds, KernelTime
 	return ok;
 }
 
-/* What the child's STATUS says; false after a diagnostic. */
+/* Interprets the child's STATUS; false after a diagnostic. */
 static bool ended_well(Diag *d, const char *input, int status, bool *late)
 {
 	if (WIFEXITED(status))
@@ -142,7 +142,7 @@ static bool ended_well(Diag *d, const char *input, int status, bool *late)
 	if (WTERMSIG(status) == SIGALRM)
 		return diag_error(
 			d, (DiagLoc){.file = input},
-			"--tune: some runs of the model take longer than all of the time; "
+			"--tune: some runs of the model take longer than the given time; "
 			"give more seconds");
 	return diag_error(d, (DiagLoc){.file = input}, "--tune: a run ended by signal %d (%s)",
 			  WTERMSIG(status), strsignal(WTERMSIG(status)));

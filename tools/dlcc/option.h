@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of options, and how their values are read. Only tools/dlcc/option*.c include this. */
+/* The table of options, and the functions that read their values. Only tools/dlcc/option*.c include
+ * this. */
 #ifndef TOOLS_DLCC_OPTION_H
 #define TOOLS_DLCC_OPTION_H
 
 #include "base/str.h"
 #include "tools/dlcc/options.h"
 
-/* What the value of an option is, as --list-options prints it. */
+/* The kind of an option's value, as --list-options prints it. */
 typedef enum ValueKind {
 	VALUE_NONE,
 	VALUE_WORD,
@@ -32,11 +33,11 @@ typedef enum OutputBit {
 typedef struct Option Option;
 struct Option {
 	const char *name;
-	/* how the value follows NAME in --help: "=FILE", " FILE", "[=N]" where it may be left out;
-	 * null: the option takes none */
+	/* how the value follows NAME in --help: "=FILE", " FILE", "[=N]" if it is optional; null:
+	 * the option has none */
 	const char *value;
 	const char *help;  /* may have several lines; null: --help leaves the option out */
-	unsigned programs; /* bits of those that take it */
+	unsigned programs; /* bits of the programs that have it */
 	ValueKind kind;
 	/* reads V into the member of Cli at the offset AT; false after a diagnostic */
 	bool (*set)(Cli *c, const Option *o, const char *v);
@@ -45,7 +46,7 @@ struct Option {
 	size_t count; /* of a list: offset of the number of its items, at most MOST */
 	int most;
 	const char *alone; /* V where the value is left out; null: SET is not called then */
-	unsigned outputs;  /* bits of those that dlcc makes with it; others are errors; 0: all */
+	unsigned outputs;  /* bits of the outputs of dlcc that allow it; 0: all */
 	bool reports;      /* it prints a report, so dlcc needs no output */
 	bool gpu;          /* it needs a target that is a GPU */
 	bool onnx;         /* the model must be an ONNX file */
@@ -58,11 +59,11 @@ struct Option {
 
 extern const Option option_table[]; /* the last has a null name */
 
-/* What follows from two options, or from an option and an output, of dlcc. */
+/* An implication or a conflict of two options of dlcc, or of an option and an output. */
 typedef struct OptionRelation {
 	const char *of;
 	bool excludes;         /* each of OTHERS; else it needs one of them */
-	const char *others[2]; /* a suffix such as .schedule: that of the output */
+	const char *others[2]; /* an output's suffix, such as .schedule */
 	const char *text;      /* the message */
 } OptionRelation;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What dlcc and dlcc-opt print about themselves. */
+/* The texts that dlcc and dlcc-opt print about themselves. */
 #include "base/program.h"
 #include "codegen/package/package.h"
 #include "codegen/targets.h"
@@ -45,7 +45,7 @@ void help_warnings(StrBuf *b)
 		"attribute: one that an operator does not have is an error, -Wno-error=attribute ignores it)");
 }
 
-/* The lines of O: its name and value, and what they mean, in a column of its own. */
+/* The lines of O: its name and value, and in another column their meaning. */
 static void print_option(const Option *o)
 {
 	enum { COLUMN = 26 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The options of dlcc, dlcc-opt and tests/tools/batch, in the order of --help, and what follows
- * from more than one of them. --help and --list-options print this table; tests/docs.py compares
- * --help with the manual pages.
+ * The options of dlcc, dlcc-opt and tests/tools/batch, in the order of --help, and the constraints
+ * between options. --help and --list-options print this table; tests/docs.py compares --help with
+ * the manual pages.
  */
 #include "tools/dlcc/option.h"
 
@@ -13,8 +13,8 @@
 /* Programs. */
 enum { BOTH = DLCC | DLCC_OPT, WITH_RUNNER = DLCC | RUNNER, ALL = DLCC | DLCC_OPT | RUNNER };
 
-/* Outputs that have code, those with code for CPUs, those for which C is compiled, those that the
- * model's weights are part of, and those that passes change. */
+/* Outputs with code, with code for CPUs, with compiled C, with the model's weights, and those that
+ * passes change. */
 enum {
 	HAS_CODE = OUT_LIBRARY | OUT_C | OUT_PTX | OUT_SCHEDULE | OUT_NONE,
 	HAS_CPU_CODE = OUT_LIBRARY | OUT_C | OUT_SCHEDULE | OUT_NONE,
@@ -36,7 +36,7 @@ const Option option_table[] = {
 	{"--target", "=NAME",
 	 "the CPU or GPU, as dlcc --list-targets names it (default: cpu:x86-64-v3)", DLCC_OPT,
 	 VALUE_WORD, set_once, AT(targets)},
-	{"--cubin", "=yes", "carry the GPU's code compiled, too, by ptxas", DLCC, VALUE_WORD,
+	{"--cubin", "=yes", "also carry the GPU's code as compiled by ptxas", DLCC, VALUE_WORD,
 	 set_yes, AT(cubin), .outputs = HAS_CPU_CODE, .gpu = true},
 	{"--ptxas", "=FILE", "where ptxas is", DLCC, VALUE_PROGRAM, set_text, AT(ptxas)},
 	{"--tf32", NULL, "GPUs may round the factors of f32 products to tf32; sm_80 and later",
@@ -52,10 +52,10 @@ const Option option_table[] = {
 	 BOTH, VALUE_NUMBER, set_winograd, AT(winograd)},
 	{"--weights-as", "=FORMAT",
 	 "weights of products become i8, with a scale for each column; i4:GROUP, with one for each GROUP terms of it\n"
-	 "(i4: 32); or bf16 or f16, while sums stay in f32",
+	 "(i4: 32); or bf16 or f16, with sums in f32",
 	 ALL, VALUE_WORD, set_weights, .outputs = HAS_PASSES},
 	{"--activations-as", "=FORMAT",
-	 "on CPUs, what narrow weights multiply becomes i8, or what weights of bf16 multiply becomes bf16; may be repeated",
+	 "on CPUs, the operand of narrow weights becomes i8, or that of bf16 weights becomes bf16; may be repeated",
 	 BOTH, VALUE_WORD, set_activations, .outputs = HAS_CODE},
 	{"--caches-as", "=FORMAT",
 	 "caches of f32 are inputs and outputs of f16, bf16, or i8 with scales instead", BOTH,
@@ -64,11 +64,11 @@ const Option option_table[] = {
 	 AT(tiles), .gpu = true},
 	{"--list-tiles", "=N", "print N candidates for each product's tile", DLCC, VALUE_NUMBER,
 	 set_number, AT(list_tiles), .outputs = HAS_CODE, .reports = true, .gpu = true},
-	{"--schedule", "=FILE", "how CPUs run kernels, edited; --dump-ir=decide prints such a file",
+	{"--schedule", "=FILE", "edited decisions for kernels on CPUs; --dump-ir=decide prints such a file",
 	 DLCC, VALUE_FILE, set_text, AT(schedule),
 	 .outputs = HAS_CPU_CODE & ~(unsigned)OUT_SCHEDULE},
 	{"--tune", "[=SECONDS]",
-	 "measure how kernels run best on this machine, with -o FILE.schedule for --schedule (default 60)",
+	 "search the fastest decisions on this machine, with -o FILE.schedule for --schedule (default 60)",
 	 DLCC, VALUE_NUMBER, set_number, AT(tune_seconds), FLAG(tune), .outputs = OUT_SCHEDULE},
 	{"--int8", NULL,
 	 "quantise products by weights, with ranges from the samples of --calibrate (docs/quantisation.md)",
@@ -76,15 +76,15 @@ const Option option_table[] = {
 	{"--calibrate", "=DIR", "the folder of the samples", DLCC, VALUE_FOLDER, set_text,
 	 AT(calibrate)},
 	{"--max-error", "=E",
-	 "with --int8: as far as the results' error, relative to those in floats, is at most E; with --weights-as:\n"
-	 "the weights whose own error is at most E",
+	 "with --int8: keep the results' error, relative to those in floats, at most E; with --weights-as:\n"
+	 "only the weights whose error is at most E",
 	 DLCC, VALUE_NUMBER, set_error, AT(max_error)},
 	{"--keep", "=NODE", "... but not this one; may be repeated", DLCC, VALUE_WORD, set_item,
 	 LIST(keep, nkeep, MAX_KEEP)},
 	{"--dim", " NAME=N, A..B", "bind or bound a symbolic dim; may be repeated", DLCC,
 	 VALUE_WORD, .set = set_dim},
 	{"--overridable", "=NAME",
-	 "an input that has an initialiser stays an input, with that as its default; may be repeated",
+	 "an input with an initialiser remains an input, with that as its default; may be repeated",
 	 DLCC, VALUE_WORD, set_item, LIST(overridable.name, overridable.n, MAX_OVERRIDABLE),
 	 .onnx = true},
 	{"--op", "=FILE.dl",
@@ -99,18 +99,18 @@ const Option option_table[] = {
 	{"--runtime", "=FILE", "libdlrt.a for the target", DLCC, VALUE_FILE, set_text, AT(runtime)},
 	{"--weights", "=FILE", "weights in a file beside the artifact", DLCC, VALUE_OUTPUT,
 	 set_text, AT(weights), .outputs = HAS_WEIGHTS},
-	{"--embed-weights", NULL, "weights of more than 16 MiB inside a .a, .o or .c, too", DLCC,
+	{"--embed-weights", NULL, "store weights of more than 16 MiB inside a .a, .o or .c, too", DLCC,
 	 FLAG(embed), .outputs = HAS_WEIGHTS},
 	{"--threads", "=N", "C compilers at once (default, and 0: the processors)", DLCC,
 	 VALUE_NUMBER, set_number, AT(threads)},
-	{"--cache", "=DIR", "keep compiled objects in DIR, and take those that are there", DLCC,
+	{"--cache", "=DIR", "store compiled objects in DIR, and reuse them", DLCC,
 	 VALUE_CACHE, set_text, AT(cache), .outputs = IS_COMPILED},
-	{"--cache-size", "=MIB", "what DIR holds at most", DLCC, VALUE_NUMBER, set_number,
+	{"--cache-size", "=MIB", "limit on the size of DIR", DLCC, VALUE_NUMBER, set_number,
 	 AT(cache_size), .more = help_cache_size},
 	{"--check", NULL, "say for each node whether and how it is supported", DLCC, FLAG(check),
 	 .reports = true, .onnx = true},
 	{"--explain", "[=TRACE]",
-	 "say for each kernel what is in it, how it is computed and why, and how long it takes at least;\n"
+	 "say for each kernel which nodes it has, how it is computed and why, and a lower bound on its time;\n"
 	 "with a trace of dlrun --profile=TRACE, how long it took",
 	 DLCC, VALUE_FILE, set_text, AT(trace), FLAG(explain), .outputs = HAS_CODE,
 	 .reports = true},
@@ -120,10 +120,10 @@ const Option option_table[] = {
 	 AT(dump_node), .outputs = HAS_CODE, .reports = true},
 	{"--verify", NULL, "check the graph after every pass, and prove the schedules", BOTH,
 	 FLAG(verify)},
-	{"--rewrite-limit", "=N", "rewrites done at most, to bisect a wrong one", BOTH,
+	{"--rewrite-limit", "=N", "limit on the rewrites, to bisect a wrong one", BOTH,
 	 VALUE_NUMBER, set_number, AT(rewrite_limit)},
 	{"--shuffle", NULL,
-	 "lower, decide and schedule kernels from the last to the first; the output stays the same",
+	 "lower, decide and schedule kernels from the last to the first; the output is identical",
 	 DLCC, FLAG(shuffle)},
 	{"--sanitize", NULL, "compile the generated C with ASan and UBSan", WITH_RUNNER,
 	 FLAG(sanitize)},

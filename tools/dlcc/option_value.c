@@ -121,7 +121,7 @@ bool set_error(Cli *c, const Option *o, const char *v)
 	char *end;
 
 	*to = strtod(v, &end);
-	return (!*end && *to >= 0) || value_error(c, o, v, "it is a number from 0 on");
+	return (!*end && *to >= 0) || value_error(c, o, v, "it is a number of at least 0");
 }
 
 bool set_level(Cli *c, const Option *o, const char *v)
@@ -173,7 +173,7 @@ bool set_passes(Cli *c, const Option *o, const char *v)
 		if (!(c->passes[c->npasses++] = pass_by_name(name)))
 			return usage_error(
 				c,
-				"-p %s: there is no such pass; dlcc-opt --list-passes names them",
+				"-p %s: there is no such pass; dlcc-opt --list-passes lists them",
 				v);
 	}
 	return true;
@@ -182,7 +182,7 @@ bool set_passes(Cli *c, const Option *o, const char *v)
 bool set_dump(Cli *c, const Option *o, const char *v)
 {
 	if (!pass_by_name(v) && strcmp(v, "nvptx"))
-		return value_error(c, o, v, "there is no such pass; dlcc --list-passes names them");
+		return value_error(c, o, v, "there is no such pass; dlcc --list-passes lists them");
 	return set_text(c, o, v);
 }
 

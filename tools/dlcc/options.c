@@ -47,7 +47,7 @@ void options_begin(Cli *c, ProgramBit of, const char *program)
 		   .diag = {.out = stderr}};
 }
 
-/* The option of C's program that is called NAME; null: none. */
+/* The option of C's program with this NAME; null: none. */
 static const Option *find(const Cli *c, const char *name)
 {
 	for (const Option *o = option_table; o->name; o++)
@@ -86,7 +86,7 @@ static bool give(Cli *c, const Option *o, const char *v)
 	return !v || o->set(c, o, v);
 }
 
-/* Options that other compilers have: what FMT says where one is given. */
+/* Options of other compilers; FMT is the message about each. */
 static const struct {
 	const char *option, *fmt;
 } foreign[] = {
@@ -234,7 +234,7 @@ static bool relations_hold(Cli *c)
 	return true;
 }
 
-/* What is given to dlcc has an effect. */
+/* Checks that every option given to dlcc has an effect. */
 static bool has_effect(Cli *c)
 {
 	const bool text = str_ends(c->input, ".dl");

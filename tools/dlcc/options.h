@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the command lines of dlcc and dlcc-opt say. option_table.c has a row for each option. */
+/* The parsed command lines of dlcc and dlcc-opt. option_table.c has a row for each option. */
 #ifndef TOOLS_DLCC_OPTIONS_H
 #define TOOLS_DLCC_OPTIONS_H
 
@@ -14,7 +14,8 @@
 enum { MAX_DIMS = 64, MAX_KEEP = 256, MAX_PASSES = 64 };
 enum { OPTIONS_ROOM = 96 }; /* for the rows of the table */
 
-/* Programs that take options, as bits. RUNNER: tests/tools/batch.c, which has others of its own. */
+/* Programs that take options, as bits. RUNNER: tests/tools/batch.c, which also has other
+ * options. */
 typedef enum ProgramBit { DLCC = 1, DLCC_OPT = 2, RUNNER = 4 } ProgramBit;
 
 /* --dim NAME=LO..HI */
@@ -48,7 +49,7 @@ typedef struct Cli {
 		tf32, flush, embed, explain, int8_activations, bf16_activations, cubin, schedules,
 		quiet;
 	Warnings warnings;
-	DiagRule rules[WARNINGS_ROOM]; /* those of DIAG */
+	DiagRule rules[WARNINGS_ROOM]; /* the options of DIAG */
 	Diag diag;
 } Cli;
 
@@ -56,14 +57,14 @@ typedef struct Cli {
 void options_begin(Cli *c, ProgramBit of, const char *program);
 /* Fills C, which has its defaults, from ARGV. False after a diagnostic: wrong usage. */
 bool options_read(Cli *c, int argc, char **argv);
-/* Understands ARGV[*i]; advances over a value that is an argument of its own. False after a
+/* Parses ARGV[*i]; advances *i over a value that is a separate argument. False after a
  * diagnostic. */
 bool options_argument(Cli *c, char **argv, int *i);
-/* What C says to passes. */
+/* The options of C for passes. */
 Options options_of_passes(const Cli *c);
-/* The folders of what is to be written are there; else a diagnostic and false. */
+/* Checks that the folders of all output files exist; else a diagnostic and false. */
 bool options_folders(Cli *c);
-/* An option that is given and needs a target that is a GPU; null: none is. */
+/* A given option that needs a GPU target; null: none. */
 const char *options_for_gpus(const Cli *c);
 /* Whether the output is a model, as text or ONNX, and no code. */
 bool output_is_model(const Cli *c);
@@ -72,7 +73,7 @@ bool options_fault(Cli *c, const char *text);
 
 /* ---- option_help.c ---- */
 
-/* Prints what was asked for about the program OF itself; false: nothing was. */
+/* Prints the information about the program OF that was asked for; false: none was. */
 bool options_answer(ProgramBit of, int argc, char **argv);
 
 #endif

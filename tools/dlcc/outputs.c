@@ -8,7 +8,7 @@
 typedef struct Output {
 	const char *path;
 	const char *place; /* the same with links followed, where its folder is there */
-	struct stat st;    /* of what is there now */
+	struct stat st;    /* of the file that exists now */
 	bool there;
 } Output;
 
@@ -80,7 +80,7 @@ static bool spares_path(Outputs *o, const char *what, const char *path)
 	return !path || stat(path, &st) || spares(o, what, st.st_dev, st.st_ino);
 }
 
-/* A text names files as it sees them from its own folder. */
+/* Names in a text are relative to the text's folder. */
 static bool spares_tensor(Outputs *o, const Tensor *t)
 {
 	const char *input = o->cli->input, *slash = strrchr(input, '/');
@@ -88,7 +88,7 @@ static bool spares_tensor(Outputs *o, const Tensor *t)
 
 	if (file && *file != '/' && slash)
 		file = arena_printf(o->arena, "%.*s/%s", (int)(slash - input), input, file);
-	return spares_path(o, "a file that the model's data lies in", file);
+	return spares_path(o, "a file with the model's data", file);
 }
 
 static bool spares_graph(Outputs *o, const Graph *g)
@@ -117,15 +117,15 @@ bool outputs_spare(Cli *c, Arena *a, const OnnxFile *file, const Graph *g)
 	    (!alone && c->weights && !add(&o, c->weights)))
 		return false;
 	for (int i = 0; file && i < file->external.n; i++)
-		if (!spares(&o, "a file that the model's data lies in", file->external.at[i]->dev,
+		if (!spares(&o, "a file with the model's data", file->external.at[i]->dev,
 			    file->external.at[i]->ino))
 			return false;
 	for (int i = 0; i < c->ops.n; i++)
-		if (!spares_path(&o, "what --op names", c->ops.name[i]))
+		if (!spares_path(&o, "the file of --op", c->ops.name[i]))
 			return false;
 	return spares_path(&o, "the model", c->input) &&
-	       spares_path(&o, "what --tiles names", c->tiles) &&
-	       spares_path(&o, "what --explain names", c->trace) &&
-	       spares_path(&o, "what --schedule names", c->schedule) &&
-	       spares_path(&o, "what --runtime names", c->runtime) && (file || spares_graph(&o, g));
+	       spares_path(&o, "the file of --tiles", c->tiles) &&
+	       spares_path(&o, "the file of --explain", c->trace) &&
+	       spares_path(&o, "the file of --schedule", c->schedule) &&
+	       spares_path(&o, "the file of --runtime", c->runtime) && (file || spares_graph(&o, g));
 }

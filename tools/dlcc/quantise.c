@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Chooses how layers are quantised. Of each activation the probe measures two ranges, all of its
- * elements and that of the least squares, smoothed and not, and takes the one with the smallest
- * error of the results; then it measures each layer alone. With a budget (--max-error) the layers
- * with the most error for the multiply-adds that they have stay in floats: as few as the error of
- * all others together allows, which is measured, not added up.
+ * Chooses how layers are quantised. For each activation the probe measures two ranges, that of all
+ * elements and that with the least squared error, smoothed and not; the one with the smallest error
+ * of the results is chosen. Then each layer is measured by itself. With a budget (--max-error) the
+ * layers with the most error per multiply-add remain in floats: as few as the error of all others
+ * together allows, which is measured, not added up.
  */
 #include "tools/dlcc/quantise.h"
 
@@ -22,9 +22,9 @@ enum {
 static const double SMOOTH_GAIN = 0.8;
 
 typedef struct LayerCost {
-	double error; /* of the results, with this layer alone quantised */
+	double error; /* error of the results if only this layer is quantised */
 	double tried
-		[CANDIDATES]; /* with all layers of its activation alone, by candidate; 0: not tried */
+		[CANDIDATES]; /* by candidate, with only its activation's layers; 0: not tried */
 	double work;          /* multiply-adds on the first sample */
 	int candidate;        /* its activation's form and range */
 	bool named;           /* by --keep */
@@ -35,7 +35,7 @@ typedef struct Planner {
 	Calibration x;
 	LayerCost *layer;
 	ByteScale *scale;   /* by activation */
-	int *order;         /* layers, those that are kept first at the front */
+	int *order;         /* layers; those that remain in floats come first */
 	double work, error; /* of all layers; of the plan */
 } Planner;
 
@@ -150,8 +150,8 @@ static bool choose_range(Planner *p, int k)
 	return true;
 }
 
-/* Errors of layers may add up or cancel. Where one candidate for all activations has less error
- * than what is best for each alone, all get it. */
+/* Errors of layers may add up or cancel. If one candidate for all activations has less error than
+ * the best candidates of each, all get it. */
 static bool choose_together(Planner *p)
 {
 	const int n = p->x.probe.activations;
@@ -350,8 +350,8 @@ static void print_table(const Planner *p)
 		escape_to_file(stdout, name_of(&p->x.layers.at[l]), escape_terminal);
 		printf(" (%s), input %.4g to %.4g%s\n", op_row[p->x.layers.at[l].node->op].name,
 		       -s.zero * (double)s.scale, (QUANT_U8_MAX - s.zero) * (double)s.scale,
-		       c->named  ? ": kept by --keep"
-		       : c->keep ? ": kept by the budget"
+		       c->named  ? ": in floats by --keep"
+		       : c->keep ? ": in floats by the budget"
 				 : "");
 	}
 	printf("int8: %d of %d layers, with %.2f%% of their multiply-adds; the results' error on %d samples: %.3g\n",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dlcc --int8: chooses how a model's layers are quantised, by its values on samples. */
+/* dlcc --int8: chooses how a model's layers are quantised, from its values on samples. */
 #ifndef TOOLS_DLCC_QUANTISE_H
 #define TOOLS_DLCC_QUANTISE_H
 
@@ -21,7 +21,7 @@ enum { RANGE_BINS = 2048 };
 /* The distribution of an activation's elements. */
 typedef struct ValueRange {
 	double lo, hi;  /* of the elements, and 0 */
-	double bin[RANGE_BINS]; /* how many elements, other than 0, there are in each part of lo..hi */
+	double bin[RANGE_BINS]; /* number of elements, other than 0, in each interval of lo..hi */
 } ValueRange;
 
 /* Integers by which floats are quantised: (q - zero) * scale. */
@@ -42,15 +42,15 @@ static inline void range_count(ValueRange *r, double x)
  * least sum of squared errors. */
 ByteScale range_all(const ValueRange *r);
 ByteScale range_least_squares(const ValueRange *r);
-/* The scale of i8 from -127 to 127 for N elements at X, which lie STRIDE apart in groups of
- * GROUP: by the least sum of squared errors. */
+/* The scale of i8 from -127 to 127 with the least sum of squared errors, for N elements at X, in
+ * groups of GROUP with the distance STRIDE. */
 float scale_of_channel(const float *x, int64_t n, int64_t group, int64_t stride);
 
 /* ---- calibrate.c ---- */
 
 typedef enum Smoothing { PLAIN, SMOOTHED, FORMS } Smoothing;
 
-/* What is known of an activation. */
+/* The measurements of an activation. */
 typedef struct ActivationRange {
 	int64_t channels; /* 1: it cannot be smoothed */
 	int64_t elements; /* of all samples */
@@ -67,7 +67,7 @@ typedef struct Calibration {
 	Module *m;
 	Arena *a;
 	QuantLayers layers;
-	const bool *named; /* by layer: it stays in floats, whatever its values are */
+	const bool *named; /* by layer: it remains in floats, whatever its values are */
 	QuantProbe probe;
 	Session s;
 	SampleList samples;
@@ -79,12 +79,13 @@ typedef struct Calibration {
 	Array **reference;             /* by sample: the results in floats */
 } Calibration;
 
-/* Compiles the probe, runs the samples, and sets what X knows of values. Nothing is on. False
- * after a diagnostic. */
+/* Compiles the probe, runs the samples, and records the ranges of values in X. No layer is on.
+ * False after a diagnostic. */
 bool calibrate(Calibration *x, const PackageOpts *o, const char *folder);
-/* Activation K, and the weights of its layers, are smoothed, or not, from now on. */
+/* Turns smoothing on or off for activation K and the weights of its layers. */
 void calibration_set_form(Calibration *x, int k, Smoothing f);
-/* How many of L's weights there are for one index of AXIS and of those before it; AXIS -1: in all. */
+/* The number of L's weights for one index of AXIS and of the axes before it; AXIS -1: of all
+ * weights. */
 int64_t weights_after(const QuantLayer *l, int axis);
 /* The weights of layer L, with their factors; in A. */
 float *calibration_weights(const Calibration *x, Arena *a, int l);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Scales of quantised numbers, by the least sum of squared errors. A range that leaves out a few
- * large elements rounds all others more finely. The error of an element inside is that of uniform
- * rounding, scale^2 / 12, but for 0, which is always exact; that of one outside is its distance
- * from the range.
+ * Scales of quantised numbers, by the least sum of squared errors. A range that excludes a few
+ * large elements rounds all others more finely. An element inside of the range has the error of
+ * uniform rounding, scale^2 / 12, except 0, which is exact. The error of an element outside is its
+ * distance from the range.
  */
 #include "tools/dlcc/quantise.h"
 
@@ -16,7 +16,7 @@ static ByteScale bytes_for(double lo, double hi)
 {
 	const float scale = (float)((hi - lo) / (double)QUANT_U8_MAX);
 
-	/* The reciprocal has to be a normal number, too. */
+	/* The reciprocal must be a normal number, too. */
 	if (!isnormal(scale) || !isnormal(1 / scale))
 		return (ByteScale){1, 0};
 	return (ByteScale){scale, (int)lrint(fmin(QUANT_U8_MAX, -lo / (double)scale))};

@@ -110,7 +110,7 @@ static bool other_type(const Reader *r, const char *path, int i, const Array *v)
 	return false;
 }
 
-/* V has numbers alone, of the type and the dims of input I. */
+/* V contains numbers, of the type and the dims of input I. */
 static bool fits(const Reader *r, const char *path, int i, Array *v)
 {
 	const Type *t = input(r, i)->type;

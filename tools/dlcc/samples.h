@@ -3,12 +3,12 @@
  * SampleList of a model's inputs, from the folder of --calibrate:
  *
  *     DIR/NAME/x.npy  DIR/NAME/y.npy     a folder for each sample, a file for each input
- *     DIR/test_data_set_K/input_N.pb     likewise: a file is of the input that it is called after, that
- *                                        its contents name (.pb), or whose number it has
+ *     DIR/test_data_set_K/input_N.pb     likewise: the input is the one in the file's name, in its
+ *                                        contents (.pb), or with its number
  *     DIR/x.npy  DIR/y.npy               one sample; several samples lie along dims that are symbolic
  *     DIR/1.npy  DIR/2.npy               of a model with one input: a sample each
  *
- * Files of other suffixes, and output_N.pb, are left alone.
+ * Files with other suffixes, and output_N.pb, are ignored.
  */
 #ifndef TOOLS_DLCC_SAMPLES_H
 #define TOOLS_DLCC_SAMPLES_H

@@ -47,7 +47,7 @@ static void put_utf8(StrBuf *b, unsigned c)
 		strbuf_put(b, three, sizeof three);
 }
 
-/* The rest of a string, after its first quote. */
+/* The rest of a string, after its opening quote. */
 static const char *string_rest(Json *j)
 {
 	static const char escapes[] = "\"\\/bfnrt", means[] = "\"\\/\b\f\n\r\t";
@@ -206,6 +206,6 @@ bool trace_read(Arena *a, Diag *d, const char *path, Trace *t)
 	members(&j, '{', '}', read_top, t);
 	if (j.bad || !t->kernels.n)
 		return diag_error(d, (DiagLoc){.file = path},
-				  "is no trace of kernels, which dlrun --profile=FILE writes");
+				  "is not a trace of kernels, which dlrun --profile=FILE writes");
 	return true;
 }

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * --tune: finds decisions that are faster on this machine than those that `decide` chooses.
+ * --tune: searches for decisions that are faster on this machine than those of `decide`.
  *
  * Equal kernels are one group. In a round every group tries its next candidate
- * (passes/schedule/common/offer.c): one artifact with all of these is compiled and timed, kernel by
- * kernel, beside one with the chosen decisions. A candidate that is clearly faster is the best one
- * so far, from which further candidates are offered. At the end the best ones are timed again,
- * together; those that are not faster then are dropped, unless the noise explains it. The file is
- * left without decisions if the whole model is not faster with them.
+ * (passes/schedule/common/offer.c): one artifact with all these candidates is compiled and timed,
+ * kernel by kernel, beside one with the chosen decisions. A candidate that is clearly faster
+ * becomes the best one so far, and further candidates are derived from it. At the end all best
+ * candidates are timed again, together; those that are no longer faster are dropped, unless noise
+ * explains it. If the whole model is not faster with them, the file has no decisions.
  *
- * Other processes may disturb all runs of a short measurement. Hence a candidate is taken only by
- * what the worse half of a measurement says, and dropped only by what all of it says; and the last
- * measurement is continued, as far as there is time, while it finds the model no faster.
+ * Other processes may disturb all runs of a short measurement. Hence a candidate is accepted only
+ * if the worse half of a measurement is faster, and dropped only if all of it is slower. The last
+ * measurement continues, if there is time, while the model is not faster.
  *
- * Weights do not depend on decisions: all artifacts share one file of them.
+ * Weights do not depend on decisions: all artifacts share one weights file.
  */
 #include "tools/dlcc/tune.h"
 
@@ -40,7 +40,7 @@ static const double LEAST_SHARE = 0.002;
 /* Seconds of measuring in a round: enough for some runs, and no more than is of use. */
 static const double LEAST_SECONDS = 0.4, MOST_SECONDS = 3;
 static const double RUNS_OF_ROUND = 40;
-/* Runs of a measurement that has no time left, with those that open the artifacts. */
+/* Runs of a measurement whose time is over, including those that open the artifacts. */
 static const double LEAST_RUNS = 30;
 /* Rounds for which time is left at the end, though they may take longer: proofs of the changed
  * schedules take about one. */
@@ -55,7 +55,7 @@ typedef struct TuneGroup {
 	const Decision *best;
 	const Decision *trying;
 	double ratio;    /* time of BEST in relation to that of CHOSEN */
-	Decisions queue; /* candidates that are not yet tried; from NEXT on */
+	Decisions queue; /* candidates that are not yet tried start at NEXT */
 	int next;
 	VEC(const char *) seen; /* the texts of all candidates so far */
 } TuneGroup;
@@ -158,8 +158,8 @@ static void find_groups(Tuner *t)
 
 /* ---- Artifacts ---- */
 
-/* The decisions that the next artifact gets: those that are tried, which are proved if LAST, or,
- * where CHOSEN, the chosen ones. */
+/* The decisions for the next artifact: the chosen ones; or those to try, whose schedules are
+ * verified if LAST. */
 typedef enum Which { CHOSEN, TRYING, LAST } Which;
 
 static void decide_all(Tuner *t, Which which)
@@ -259,8 +259,8 @@ static double seconds_to_measure(const Tuner *t)
 	return s < LEAST_SECONDS ? LEAST_SECONDS : s > MOST_SECONDS ? MOST_SECONDS : s;
 }
 
-/* Times both artifacts; MORE: in addition to what was measured of them. If LATE is not null, there
- * is a result to lose: the measurement then gets as long as it needs, though the time be over. */
+/* Times both artifacts; MORE: adds to the existing measurement. If LATE is not null, there is a
+ * result to lose: the measurement then may exceed the time. */
 static bool measure(Tuner *t, const char *chosen, const char *candidate, bool more, bool *late)
 {
 	const double seconds = seconds_to_measure(t),
@@ -298,7 +298,7 @@ static bool next_candidates(Tuner *t)
 	return any;
 }
 
-/* -v: what became of G's decision D. */
+/* -v: the outcome of G's decision D. */
 static void report(const Tuner *t, const TuneGroup *g, const Decision *d, const char *what)
 {
 	const char *node = locs_first(node_kernel(g->first)->locs).node;
@@ -353,7 +353,7 @@ static bool round_of(Tuner *t, const char *chosen, bool *done)
 	return true;
 }
 
-/* What N rounds take. */
+/* The time that N rounds take. */
 static double seconds_for(const Tuner *t, int n)
 {
 	return n * (t->round_cost + seconds_to_measure(t));
@@ -379,7 +379,7 @@ static int try_best(Tuner *t)
 	return n;
 }
 
-/* Drops the best decisions that are no faster. True: there were some. */
+/* Drops the best decisions that are not faster. Returns whether there were any. */
 static bool drop_slower(Tuner *t)
 {
 	bool any = false;
@@ -402,10 +402,10 @@ static bool drop_slower(Tuner *t)
 	return any;
 }
 
-/* Times all best decisions together beside CHOSEN, and drops those that are not faster, until
- * all are, or LAST_ROUNDS have passed and the time is over. *FASTER: the whole model is. If the time ends before what is left
- * could be timed together, *FASTER says whether anything is left, as each was faster in a
- * measurement. */
+/* Times all best decisions together beside the chosen ones, and drops those that are not faster,
+ * until all are faster, or LAST_ROUNDS have passed and the time is over. *FASTER: the whole model
+ * is faster. If the time ends before the remaining decisions could be timed together, *FASTER says
+ * whether any remain, as each of them was faster in a measurement. */
 static bool confirm(Tuner *t, const char *chosen, bool *faster)
 {
 	bool changed = true, late = false;
@@ -457,7 +457,7 @@ static void put_head(StrBuf *b, const Tuner *t, bool faster)
 		strbuf_printf(b, "; the model: %.4g ms with these lines, %.4g ms without\n",
 			      t->time[1]->run * 1e3, t->time[0]->run * 1e3);
 	else
-		strbuf_puts(b, t->rounds ? "; nothing was faster than what dlcc chooses\n"
+		strbuf_puts(b, t->rounds ? "; nothing was faster than dlcc's choice\n"
 					 : "; the time was too short to try others\n");
 }
 
@@ -511,11 +511,11 @@ static void print_result(const Tuner *t, bool faster)
 			t->time[1]->run * 1e3, t->time[0]->run * 1e3, n, t->groups.n);
 	else if (!t->rounds)
 		fprintf(stderr,
-			": no other decision was tried: --tune=%d is too short for a round and those at the end; give at least %d seconds\n",
+			": no other decision was tried: --tune=%d is too short for a round and the final ones; give at least %d seconds\n",
 			t->cli->tune_seconds,
 			(int)(tune_now() - t->begin + seconds_for(t, 2 + LAST_ROUNDS)) + 1);
 	else
-		fprintf(stderr, ": nothing was faster than what dlcc chooses, in %d rounds\n",
+		fprintf(stderr, ": nothing was faster than dlcc's choice, in %d rounds\n",
 			t->rounds);
 }
 
@@ -562,8 +562,8 @@ static bool dims_are_bound(Cli *c, const Module *m)
 	return ok;
 }
 
-/* What would make writing the file fail at the end, as far as that can be known now; where its
- * folder cannot be written, the temporary folder in it cannot be made. */
+/* Checks early for a fault that would make writing the file fail at the end: if the folder is not
+ * writable, a temporary folder cannot be created in it. */
 static bool may_be_written(Cli *c)
 {
 	struct stat st;

@@ -6,8 +6,8 @@
 #include "codegen/package/package.h"
 #include "tools/dlcc/options.h"
 
-/* Writes the file of decisions C->output for M, which has passed all passes. O: how artifacts are
- * made. BEGIN: when the time began to count. False after a diagnostic. */
+/* Writes the file of decisions C->output for M, after all passes. O: options for artifacts. BEGIN:
+ * the start of the time limit. False after a diagnostic. */
 bool tune(Cli *c, Module *m, const PackageOpts *o, double begin);
 
 /* ---- measure.c ---- */
@@ -30,9 +30,9 @@ typedef struct KernelTimes {
 KernelTimes *tune_times(int n);
 void tune_times_free(KernelTimes *t);
 void tune_times_clear(KernelTimes *t);
-/* Times the artifacts PATH for SECONDS. The least times in TO become those of this measurement
- * that are less. After MOST seconds it ends: with *LATE, or with a diagnostic if LATE is null.
- * INPUT: the model, for messages. */
+/* Times the artifacts PATH for SECONDS. Reduces the least times in TO by those of this measurement.
+ * Ends after MOST seconds: with *LATE, or with a diagnostic if LATE is null. INPUT: the model, for
+ * messages. */
 bool tune_measure(Diag *d, const char *input, const char *const path[2], double seconds,
 		  double most, KernelTimes *const to[2], bool *late);
 

@@ -19,8 +19,8 @@ static const Warning warnings[] = {
 	{.name = "schedule"},    /* --slice=N or a line of --schedule=FILE decides nothing */
 	{.name = "cache"},       /* --cache=DIR takes no more */
 	{.name = "unproved", .gpu = true}, /* a schedule that isl cannot prove (--verify) */
-	/* a copy that the GPU's run waits for; where it is named, products of dequantised tensors
-	 * in floats, too */
+	/* a copy that the GPU waits for; if the option names this warning, also products of
+	 * dequantised tensors in floats */
 	{.name = "fallback", .gpu = true},
 	{.name = "attribute", .error = true}, /* one that the operator does not have */
 };

@@ -137,7 +137,7 @@ static bool inputs_exist(const Session *s, const char *dir, const char *const *n
 			closedir(d);
 			return diag_error(
 				s->diag, (DiagLoc){.file = dir},
-				"input_%d.pb%s%s%s: the model has no such input; --describe names all",
+				"input_%d.pb%s%s%s: the model has no such input; --describe lists all",
 				k, arrays[k].name[0] ? " \"" : "", arrays[k].name,
 				arrays[k].name[0] ? "\"" : "");
 		}

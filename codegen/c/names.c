@@ -261,7 +261,7 @@ const Tile *fn_tile_with_runs(const LNode *n)
 	const Tile *t = NULL;
 
 	for (; n && !t; n = n->next)
-		t = n->tile && n->tile->runs ? n->tile : fn_tile_with_runs(n->body);
+		t = n->tile && n->tile->by_runs.starts ? n->tile : fn_tile_with_runs(n->body);
 	return t;
 }
 

@@ -67,7 +67,7 @@ static void print_one_store(Fn *f, const LNode *n)
 	Expr *e[] = {n->idx, n->val[0]};
 	StrBuf t[2] = {{0}};
 	bool guarded = fn_guard(f, n->guard);
-	const Tile *tl = f->runs && f->runs->runs == n->buf[0] ? f->runs : NULL;
+	const Tile *tl = f->runs && f->runs->by_runs.starts == n->buf[0] ? f->runs : NULL;
 	const char *val;
 
 	fn_texts(f, e, 2, t);
@@ -77,9 +77,9 @@ static void print_one_store(Fn *f, const LNode *n)
 	 * is a name is an element of A: names are never negative. */
 	if (tl && n->val[0]->kind == EX_ITER)
 		val = arena_printf(f->g->arena, "%s + %s", fn_buf(f, tl->a), val);
-	else if (tl && !(n->val[0]->kind == EX_LOAD && n->val[0]->load.buf == tl->runs))
+	else if (tl && !(n->val[0]->kind == EX_LOAD && n->val[0]->load.buf == tl->by_runs.starts))
 		val = arena_printf(f->g->arena, "DL_RUN(%s, %s, %s)", val, fn_buf(f, tl->a),
-				   fn_buf(f, tl->edge ? tl->edge : tl->a));
+				   fn_buf(f, tl->by_runs.edge ? tl->by_runs.edge : tl->a));
 	fn_store(f, &f->body, n->buf[0], strbuf_str(&t[0]), val);
 	strbuf_free(&t[0]);
 	strbuf_free(&t[1]);
@@ -147,8 +147,8 @@ static bool in_tile(const LNode *n, const Buf *b)
 void fn_declare(Fn *f, Buf *b, Expr *offset)
 {
 	Dim *n = buf_numel(f->sched->kernel->ctx, b);
-	const char *type = f->runs && f->runs->runs == b ? c_tile_run(f->g, f->runs)
-							 : c_memory_type(b->dtype),
+	const char *type = f->runs && f->runs->by_runs.starts == b ? c_tile_run(f->g, f->runs)
+								   : c_memory_type(b->dtype),
 		   *name;
 	int64_t count = 0;
 
@@ -233,12 +233,12 @@ static void print_runs(Fn *f, const Tile *tl)
 {
 	Iter *const row[] = {tl->row};
 	Expr *zero = ex_int(f->sched->kernel->pool, CT_I64, 0),
-	     *e[] = {ex_subst_iters(f->sched->kernel->pool, tl->a_at, row, &zero, 1), tl->runs_step,
-		     tl->run, tl->k0};
+	     *e[] = {ex_subst_iters(f->sched->kernel->pool, tl->a_at, row, &zero, 1),
+		     tl->by_runs.step, tl->by_runs.terms, tl->by_runs.first};
 	StrBuf t[4] = {{0}};
 
 	fn_texts(f, e, 4, t);
-	print_address(f, tl->runs, strbuf_str(&t[0]));
+	print_address(f, tl->by_runs.starts, strbuf_str(&t[0]));
 	strbuf_printf(&f->body, ", %s", strbuf_str(&t[1]));
 	if (!c_tile_whole_runs(tl))
 		strbuf_printf(&f->body, ", %s, %s", strbuf_str(&t[2]), strbuf_str(&t[3]));
@@ -307,7 +307,7 @@ static Expr *first_byte(Fn *f, const Tile *tl)
 /* The last arguments of the micro-kernel's call, where T has the texts of print_tile. */
 static void print_panel(Fn *f, const Tile *tl, const StrBuf *t)
 {
-	if (!tl->scale) {
+	if (!tl->scaled.scale) {
 		print_address(f, tl->b, strbuf_str(&t[3]));
 		strbuf_printf(&f->body, ", %s, ahead, ahead_step, ", strbuf_str(&t[4]));
 		if (c_tile_pairs(f->g, tl)) {
@@ -318,16 +318,16 @@ static void print_panel(Fn *f, const Tile *tl, const StrBuf *t)
 	}
 	strbuf_printf(&f->body, "(const uint8_t *)%s + (%s), %s, ", fn_buf(f, tl->b),
 		      strbuf_str(&t[3]), strbuf_str(&t[4]));
-	if (tl->row_scale)
-		strbuf_printf(&f->body, "%s, ", fn_buf(f, tl->row_scale));
-	print_address(f, tl->scale, strbuf_str(&t[6]));
+	if (tl->scaled.row_scale)
+		strbuf_printf(&f->body, "%s, ", fn_buf(f, tl->scaled.row_scale));
+	print_address(f, tl->scaled.scale, strbuf_str(&t[6]));
 	strbuf_puts(&f->body, ", ");
-	if (tl->zero) {
-		print_address(f, tl->zero, strbuf_str(&t[7]));
+	if (tl->scaled.zero) {
+		print_address(f, tl->scaled.zero, strbuf_str(&t[7]));
 		strbuf_puts(&f->body, ", ");
 	}
-	if (tl->group)
-		strbuf_printf(&f->body, "%lld, ", (long long)tl->group);
+	if (tl->scaled.group)
+		strbuf_printf(&f->body, "%lld, ", (long long)tl->scaled.group);
 	else
 		strbuf_puts(&f->body, "INT64_MAX, ");
 }
@@ -346,8 +346,8 @@ static void open_used(Fn *f, const Tile *tl, const char *k)
 	fn_tabs(f);
 	strbuf_printf(&f->body, "const int64_t columns = %s;\n", strbuf_str(&columns));
 	fn_tabs(f);
-	if (tl->squares)
-		strbuf_printf(&f->body, "int used = !(%s < %a);\n\n", fn_buf(f, tl->squares),
+	if (tl->mask.squares)
+		strbuf_printf(&f->body, "int used = !(%s < %a);\n\n", fn_buf(f, tl->mask.squares),
 			      TILE_BOUND);
 	else
 		strbuf_puts(&f->body, "int used = 0;\n\n");
@@ -360,16 +360,16 @@ static void open_used(Fn *f, const Tile *tl, const char *k)
 	fn_tabs(f);
 	strbuf_printf(&f->body, "for (int64_t %s = 0; %s < columns; %s++) {\n", col, col, col);
 	f->indent++;
-	fn_texts(f, (Expr *const *)&tl->when, 1, &when);
+	fn_texts(f, (Expr *const *)&tl->mask.when, 1, &when);
 	fn_tabs(f);
 	strbuf_printf(&f->body, "used |= %s;\n", strbuf_str(&when));
 	fn_close(f);
 	fn_close(f);
-	if (tl->squares) {
+	if (tl->mask.squares) {
 		fn_tabs(f);
 		strbuf_printf(&f->body, "used = used || !(%s + %s(%s, row, valid, %s) < %a);\n",
-			      fn_buf(f, tl->squares), c_tile_squares(f->g), fn_buf(f, tl->a), k,
-			      TILE_BOUND);
+			      fn_buf(f, tl->mask.squares), c_tile_squares(f->g), fn_buf(f, tl->a),
+			      k, TILE_BOUND);
 	}
 	fn_tabs(f);
 	strbuf_puts(&f->body, "if (used) {\n");
@@ -399,11 +399,11 @@ static void print_trimmed(Fn *f, const Tile *tl, const char *fn, const StrBuf *t
 {
 	const char *a = fn_buf(f, tl->a);
 
-	assert(!tl->runs && !tl->scale && !tl->accumulate && !tl->partial);
+	assert(!tl->by_runs.starts && !tl->scaled.scale && !tl->accumulate && !tl->partial);
 	fn_tabs(f);
 	strbuf_printf(&f->body, "int64_t from = 0, to = %s;\n\n", strbuf_str(&t[1]));
 	fn_tabs(f);
-	strbuf_printf(&f->body, "if (%s == 0)\n", fn_buf(f, tl->trim));
+	strbuf_printf(&f->body, "if (%s == 0)\n", fn_buf(f, tl->mask.trim));
 	fn_tabs(f);
 	strbuf_printf(&f->body, "\t%s(%s, row, valid, &from, &to);\n", c_tile_trim(f->g, tl), a);
 	fn_tabs(f);
@@ -432,7 +432,7 @@ static void print_call(Fn *f, const Tile *tl, const char *fn, const StrBuf *t)
 	strbuf_printf(&f->body, "%s(%s%s%s, %d, ", fn, tl->whole ? "" : "valid, ",
 		      c_tile_counts_rows(f->g, tl) ? "rows, " : "", strbuf_str(&t[1]),
 		      !tl->accumulate);
-	if (tl->runs)
+	if (tl->by_runs.starts)
 		print_runs(f, tl);
 	else
 		strbuf_printf(&f->body, "%s, row", fn_buf(f, tl->a));
@@ -450,11 +450,11 @@ static void print_tile(Fn *f, const LNode *n)
 	Expr *e[MOST] = {tl->m_valid,
 			 tl->k,
 			 tl->a_step,
-			 tl->scale ? first_byte(f, tl) : tl->b_at,
+			 tl->scaled.scale ? first_byte(f, tl) : tl->b_at,
 			 tl->b_step,
 			 tl->acc_at,
-			 tl->scale_at,
-			 tl->zero_at,
+			 tl->scaled.scale_at,
+			 tl->scaled.zero_at,
 			 c_tile_counts_rows(f->g, tl) ? tl->rows : NULL};
 	StrBuf t[MOST] = {{0}};
 
@@ -471,17 +471,17 @@ static void print_tile(Fn *f, const LNode *n)
 		strbuf_printf(&f->body, "const int64_t rows = k->part ? INT64_MAX : %s;\n",
 			      strbuf_str(&t[8]));
 	}
-	if (!tl->runs)
+	if (!tl->by_runs.starts)
 		print_rows(f, tl);
-	if (tl->when)
+	if (tl->mask.when)
 		open_used(f, tl, strbuf_str(&t[1]));
-	if (!tl->scale)
+	if (!tl->scaled.scale)
 		print_ahead(f, tl);
-	if (tl->trim)
+	if (tl->mask.trim)
 		print_trimmed(f, tl, fn, t);
 	else
 		print_call(f, tl, fn, t);
-	if (tl->when)
+	if (tl->mask.when)
 		close_used(f, tl, strbuf_str(&t[5]));
 	fn_close(f);
 	for (int i = 0; i < MOST; i++)

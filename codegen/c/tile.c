@@ -31,16 +31,16 @@ static int columns_of(const GenC *g, const Tile *t)
 		  rest = columns % lanes;
 	const bool halves = t->kpack == 1 && !c_tile_widens(t) && lanes > 1;
 
-	if (t->scale || !rest)
-		return t->scale ? t->nr : columns;
+	if (t->scaled.scale || !rest)
+		return t->scaled.scale ? t->nr : columns;
 	return columns - rest + (halves && rest <= lanes / 2 ? lanes / 2 : lanes);
 }
 
 int c_tile_whole_runs(const Tile *t)
 {
-	return t->whole && t->runs && t->run->kind == EX_CONST && !t->accumulate && !t->partial &&
-			       t->k->i % t->run->i == 0
-		       ? (int)t->run->i
+	return t->whole && t->by_runs.starts && t->by_runs.terms->kind == EX_CONST &&
+			       !t->accumulate && !t->partial && t->k->i % t->by_runs.terms->i == 0
+		       ? (int)t->by_runs.terms->i
 		       : 0;
 }
 
@@ -59,9 +59,10 @@ static int sets_of(const GenC *g, const Tile *t, int rows)
 {
 	const bool float_terms = dtype_is_half(t->b->dtype) ||
 				 (t->kpack == 1 && ctype_is_float(t->ct));
-	const int sets = (t->scale ? TILE_SUMS_SCALED : TILE_SUMS) / (rows * vectors_of_row(g, t));
+	const int sets = (t->scaled.scale ? TILE_SUMS_SCALED : TILE_SUMS) /
+			 (rows * vectors_of_row(g, t));
 
-	return t->runs || t->row_scale || !float_terms || sets < 1 ? 1 : sets;
+	return t->by_runs.starts || t->scaled.row_scale || !float_terms || sets < 1 ? 1 : sets;
 }
 
 /* A product has either few rows, and a tile several sums for each element, or one sum for each in
@@ -84,17 +85,19 @@ static const char *key_of(const GenC *g, const Tile *t)
 		: t->b->dtype == DT_BF16 ? t->a->dtype == DT_BF16 ? "_bf16_bf16" : "_f32_bf16"
 		: t->a->dtype == DT_U8   ? "_u8_i8"
 					 : "_i8_u8",
-		c_tile_pairs(g, t) ? "_pairs" : "", t->runs ? "_runs" : "",
+		c_tile_pairs(g, t) ? "_pairs" : "", t->by_runs.starts ? "_runs" : "",
 		run ? arena_printf(g->arena, "%d", run) : "",
-		t->scale || c_tile_widens(t)
+		t->scaled.scale || c_tile_widens(t)
 			? arena_printf(g->arena, t->terms > 1 ? "_%sx%d" : "_%s",
 				       dtype_info[t->b->dtype].name, t->terms)
 			: "",
-		t->scale && c_tile_widens(t)
-			? arena_printf(g->arena, "_%s", dtype_info[t->scale->dtype].name)
+		t->scaled.scale && c_tile_widens(t)
+			? arena_printf(g->arena, "_%s", dtype_info[t->scaled.scale->dtype].name)
 			: "",
-		t->zero ? "_zero" : "",
-		t->row_scale ? arena_printf(g->arena, "_rows%lld", (long long)t->row_group) : "",
+		t->scaled.zero ? "_zero" : "",
+		t->scaled.row_scale
+			? arena_printf(g->arena, "_rows%lld", (long long)t->scaled.row_group)
+			: "",
 		t->whole ? "_whole" : "");
 }
 
@@ -163,7 +166,7 @@ static void put_term(const GenC *g, StrBuf *b, const Tile *t, int i, int j, int 
 /* The element type of A and of B. */
 static const char *type_of(const Tile *t, const Buf *operand)
 {
-	return t->kpack > 1 || t->row_scale || (operand == t->b && c_tile_widens(t))
+	return t->kpack > 1 || t->scaled.row_scale || (operand == t->b && c_tile_widens(t))
 		       ? c_memory_type(operand->dtype)
 		       : c_type(t->ct);
 }
@@ -176,7 +179,7 @@ const char *c_tile_run(const GenC *g, const Tile *t)
 /* The parameters of a micro-kernel between "n, first" and "b": how A is read. */
 static void put_parameters(StrBuf *b, const Tile *t, const char *type)
 {
-	if (t->runs)
+	if (t->by_runs.starts)
 		strbuf_printf(b, "const %s *const *row, int64_t row_step, %sint64_t a_step,\n",
 			      type, c_tile_whole_runs(t) ? "" : "int64_t run, int64_t k0, ");
 	else
@@ -297,7 +300,7 @@ static void put_ordered_terms(const GenC *g, StrBuf *b, const Tile *t, int rows,
 	put_wide_term(g, b, t, rows, nv, tabs);
 	put_fetch(b, tabs);
 	strbuf_printf(b, "%s}\n%sb += (%s - k) * b_step;\n", tabs, tabs, end);
-	for (int i = 0; i < rows && !t->runs; i++)
+	for (int i = 0; i < rows && !t->by_runs.starts; i++)
 		strbuf_printf(b, "%sa%d += (%s - k) * a_step;\n", tabs, i, end);
 	strbuf_printf(b, "%sk = %s;\n", tabs, end);
 }
@@ -368,16 +371,17 @@ static void put_runs(const GenC *g, StrBuf *b, const Tile *t, int rows, int nv, 
 /* The parameters of a micro-kernel from "b" on, with types; or, if not DECLARE, their names. */
 static const char *last_parameters(GenC *g, const Tile *t, bool declare)
 {
-	if (t->scale && declare)
+	if (t->scaled.scale && declare)
 		return arena_printf(
 			g->arena,
 			"const uint8_t *b, int64_t b_step, %sconst %s *scale,%s int64_t group, float *acc",
-			t->row_scale ? "const float *row_scale, " : "",
+			t->scaled.row_scale ? "const float *row_scale, " : "",
 			c_tile_widens(t) ? "uint16_t" : "float",
-			t->zero ? " const float *zero," : "");
-	if (t->scale)
+			t->scaled.zero ? " const float *zero," : "");
+	if (t->scaled.scale)
 		return arena_printf(g->arena, "b, b_step, %sscale,%s group, acc",
-				    t->row_scale ? "row_scale, " : "", t->zero ? " zero," : "");
+				    t->scaled.row_scale ? "row_scale, " : "",
+				    t->scaled.zero ? " zero," : "");
 	return declare ? arena_printf(
 				 g->arena,
 				 "const %s *b, int64_t b_step, const char *ahead, int64_t ahead_step, %s%s *acc",
@@ -423,9 +427,9 @@ static void rows_function(GenC *g, StrBuf *b, const Tile *t, const char *name, i
 		strbuf_puts(
 			b,
 			"\tconst dot_panel *panel = &order->panel[order->current];\n\tconst uint16_t *at = panel->at;\n");
-	if (t->runs && !run)
+	if (t->by_runs.starts && !run)
 		strbuf_puts(b, "\tint64_t in = k0 % run;\n\n\trow += k0 / run * row_step;\n");
-	for (int i = 0; i < rows && !t->runs; i++)
+	for (int i = 0; i < rows && !t->by_runs.starts; i++)
 		strbuf_printf(b, "\tconst %s *a%d = a + row[%d];\n", a, i, i);
 	strbuf_printf(
 		b,
@@ -445,7 +449,7 @@ static void rows_function(GenC *g, StrBuf *b, const Tile *t, const char *name, i
 	}
 	if (sets > 1)
 		put_sets(g, b, t, rows, nv, sets);
-	if (t->runs)
+	if (t->by_runs.starts)
 		put_runs(g, b, t, rows, nv, run);
 	else
 		put_terms(g, b, t, rows, nv, "end", "\t\t");
@@ -514,7 +518,7 @@ static void put_rows_call(GenC *g, StrBuf *b, const Tile *t, const char *name, i
 	const char *last = last_parameters(g, t, false);
 
 	strbuf_printf(b, "%s(n, first, ", name);
-	if (t->runs)
+	if (t->by_runs.starts)
 		strbuf_puts(b, "row, row_step, run, k0, ");
 	else
 		strbuf_printf(b, first ? "a, row + %d, " : "a, row, ", first);
@@ -581,9 +585,9 @@ static void tile_function(GenC *g, StrBuf *b, const Tile *t, const char *key, Na
 	for (int i = 0; i < n; i++)
 		if (!is_new(g, printed, f[i].name))
 			continue;
-		else if (t->row_scale)
+		else if (t->scaled.row_scale)
 			c_tile_scaled_rows(g, b, t, f[i].name, f[i].rows, last);
-		else if (t->scale)
+		else if (t->scaled.scale)
 			c_tile_scaled(g, b, t, f[i].name, f[i].rows, f[i].sets, last);
 		else
 			rows_function(g, b, t, f[i].name, f[i].rows, f[i].sets);
@@ -593,7 +597,8 @@ static void tile_function(GenC *g, StrBuf *b, const Tile *t, const char *key, Na
 	strbuf_printf(b, "\t\t%s)\n{\n", last);
 	if (c_tile_pairs(g, t))
 		strbuf_printf(b, "\tdot_use(order, valid, b, n, b_step, %d, %s);\n",
-			      t->nr * t->kpack, t->runs ? "run, k0 % run" : "INT64_MAX, 0");
+			      t->nr * t->kpack,
+			      t->by_runs.starts ? "run, k0 % run" : "INT64_MAX, 0");
 	put_choice(g, b, t, f, n);
 	strbuf_puts(b, "}\n\n");
 }

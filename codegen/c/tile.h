@@ -48,7 +48,7 @@ void c_tile_wide_functions(const GenC *g, StrBuf *b);
 /* Notes that the terms of T are limited to those with other weights than 0; returns the name of the
  * C function that finds them. */
 const char *c_tile_trim(GenC *g, const Tile *t);
-/* Notes that a tile needs the squares of its rows (Tile.squares); returns the name of the C
+/* Notes that a tile needs the squares of its rows (TileMask.squares); returns the name of the C
  * function that sums them. */
 const char *c_tile_squares(GenC *g);
 /* Prints these functions, as far as they are in use. */

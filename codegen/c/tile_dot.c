@@ -137,8 +137,8 @@ void c_tile_dot_functions(const GenC *g, StrBuf *b)
 	for (int i = 0; i < g->tile.n; i++) {
 		const Tile *t = &g->tile.at[i];
 
-		dot = dot || (t->kpack > 1 && t->ct == CT_I32) || t->row_scale;
-		words = words || t->kpack > 1 || t->row_scale;
+		dot = dot || (t->kpack > 1 && t->ct == CT_I32) || t->scaled.row_scale;
+		words = words || t->kpack > 1 || t->scaled.row_scale;
 		pairs = pairs || c_tile_pairs(g, t);
 		bf16 = bf16 || (t->kpack > 1 && t->a->dtype == DT_BF16);
 	}

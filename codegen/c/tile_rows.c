@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The micro-kernel over rows and a panel that are both quantised (Tile.row_scale in ir/loop/loop.h). For
+ * The micro-kernel over rows and a panel that are both quantised (TileScales.row_scale in ir/loop/loop.h). For
  * each group of terms it adds up products of bytes, u8 of the rows by i8 of the panel, as integers,
  * by the function dot_u8_i8 (codegen/c/tile.c). The sums of the tile, in f32, get each of these
  * times both scales, in the order of the groups. So results depend neither on the shape of the tile
@@ -103,8 +103,8 @@ static void put_group(const RowsTile *s)
 	put_zeros(s, "\t\t", "dot_lanes", "z", s->nv, 0);
 	if (s->sums)
 		put_zeros(s, "\t\t", "dot_lanes", "r", s->rows, 0);
-	strbuf_printf(b, "\n\t\tfor (int t = 0; t < %lld; t += %d) {\n", (long long)s->t->row_group,
-		      s->t->terms);
+	strbuf_printf(b, "\n\t\tfor (int t = 0; t < %lld; t += %d) {\n",
+		      (long long)s->t->scaled.row_group, s->t->terms);
 	for (int j = 0; j < s->nv; j++) {
 		strbuf_printf(b, "\t\t\tconst dot_lanes w%d = *(const dot_lanes *)(b + %d)", j,
 			      j * s->lanes * WORD_BYTES);
@@ -133,7 +133,7 @@ static void put_scaled_sums(const RowsTile *s)
 		if (!s->sums)
 			continue;
 		strbuf_printf(b, "\t\tconst vec m%d = ", j);
-		if (t->zero)
+		if (t->scaled.zero)
 			strbuf_printf(b, "*(const vec *)(zero + %d) - %d;\n", j * s->lanes, middle);
 		else
 			strbuf_printf(b, "(vec){0} - %d;\n", middle);
@@ -147,17 +147,17 @@ static void put_scaled_sums(const RowsTile *s)
 			if (s->sums)
 				strbuf_printf(b,
 					      " - m%d * __builtin_convertvector(r%d - %lld, vec)",
-					      j, i, (long long)t->row_group * ROW_ZERO);
+					      j, i, (long long)t->scaled.row_group * ROW_ZERO);
 			strbuf_printf(b, ") * *p%d * s%d;\n", i, j);
 		}
 	for (int i = 0; i < s->rows; i++)
 		strbuf_printf(b, "\t\tp%d++;\n", i);
-	for (int i = 0, bytes = dtype_info[t->scale->dtype].bits / 8; i < s->nv * s->lanes;
+	for (int i = 0, bytes = dtype_info[t->scaled.scale->dtype].bits / 8; i < s->nv * s->lanes;
 	     i += CACHE_LINE / bytes)
 		strbuf_printf(b, "\t\t__builtin_prefetch(scale + %d, 0, 2);\n",
 			      FETCH_SCALES / bytes + i);
 	strbuf_puts(b, "\t\tscale += scale_step;\n");
-	if (t->zero)
+	if (t->scaled.zero)
 		strbuf_puts(b, "\t\tzero += scale_step;\n");
 }
 
@@ -189,7 +189,7 @@ void c_tile_scaled_rows(const GenC *g, StrBuf *b, const Tile *t, const char *nam
 		      .wide = c_tile_widens(t) ? c_tile_wide(g, t) : NULL};
 
 	s.nv = t->nr / s.lanes;
-	s.sums = t->zero || !dtype_is_signed(t->b->dtype);
+	s.sums = t->scaled.zero || !dtype_is_signed(t->b->dtype);
 	strbuf_printf(
 		b,
 		"DL_DOT static void %s(int64_t n, int first, const uint8_t *a, const int64_t *row, int64_t a_step,\n"
@@ -203,12 +203,12 @@ void c_tile_scaled_rows(const GenC *g, StrBuf *b, const Tile *t, const char *nam
 		strbuf_printf(
 			b,
 			"\tconst uint8_t *a%d = a + row[%d];\n\tconst float *p%d = row_scale + row[%d] / %lld;\n",
-			i, i, i, i, (long long)t->row_group);
+			i, i, i, i, (long long)t->scaled.row_group);
 	put_tile_sums(&s, true);
 	strbuf_printf(
 		b,
 		"\tconst int64_t scale_step = group == INT64_MAX ? 0 : b_step;\n\n\t(void)a_step;\n\tfor (int64_t k = 0; k < n; k += %lld) {\n",
-		(long long)t->row_group);
+		(long long)t->scaled.row_group);
 	put_group(&s);
 	put_scaled_sums(&s);
 	strbuf_puts(b, "\t}\n");

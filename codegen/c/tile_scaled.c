@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The micro-kernel over a panel of quantised numbers (Tile.scale in ir/loop/loop.h): numbers of 2, 4 or
+ * The micro-kernel over a panel of quantised numbers (TileScales.scale in ir/loop/loop.h): numbers of 2, 4 or
  * 8 bits become floats in registers. The sum of a group, or of TILE_DEPTH terms if that is less, is
  * computed without the scale, and the tile's sums get it times the scale. So the order of the sums
  * depends on nothing but the shape of the tile.
@@ -104,7 +104,7 @@ static void put_floats(const ScaledTile *s, const char *shift, const char *tabs)
 				s->b,
 				"%svec b%d = __builtin_convertvector((ints)(w%d >> %s & %d), vec);\n",
 				tabs, j, j, shift, (1 << bits) - 1);
-		if (t->zero)
+		if (t->scaled.zero)
 			strbuf_printf(s->b, "%sb%d -= z%d;\n", tabs, j, j);
 	}
 }
@@ -209,7 +209,7 @@ static void scaled_rows(const ScaledTile *s, const char *name, const char *param
 		"\t\tconst int64_t most = left < %d ? left : %d, end = n - k > most ? k + most : n;\n",
 		TILE_DEPTH, TILE_DEPTH);
 	put_vectors(s, "s", "scale", c_tile_widens(s->t) ? c_tile_wide(s->g, s->t) : NULL);
-	if (s->t->zero)
+	if (s->t->scaled.zero)
 		put_vectors(s, "z", "zero", NULL);
 	for (int i = 0; i < s->rows; i++) {
 		strbuf_puts(b, "\t\tvec ");
@@ -224,7 +224,7 @@ static void scaled_rows(const ScaledTile *s, const char *name, const char *param
 	strbuf_printf(
 		b,
 		"\t\tif (!left) {\n\t\t\tleft = group;\n\t\t\tscale += b_step;\n%s\t\t}\n\t}\n}\n\n",
-		s->t->zero ? "\t\t\tzero += b_step;\n" : "");
+		s->t->scaled.zero ? "\t\t\tzero += b_step;\n" : "");
 }
 
 void c_tile_scaled(const GenC *g, StrBuf *b, const Tile *t, const char *name, int rows, int sets,

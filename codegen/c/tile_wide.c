@@ -23,12 +23,13 @@ int c_tile_lanes(const GenC *g, const Tile *t)
 /* The type of the halves that T reads as floats: its scales, or else B. */
 static DType narrow_type(const Tile *t)
 {
-	return t->scale ? t->scale->dtype : t->b->dtype;
+	return t->scaled.scale ? t->scaled.scale->dtype : t->b->dtype;
 }
 
 bool c_tile_widens(const Tile *t)
 {
-	return t->scale ? dtype_is_half(t->scale->dtype) : t->ct == CT_F32 && t->b->dtype == DT_F16;
+	return t->scaled.scale ? dtype_is_half(t->scaled.scale->dtype)
+			       : t->ct == CT_F32 && t->b->dtype == DT_F16;
 }
 
 const char *c_tile_wide(const GenC *g, const Tile *t)

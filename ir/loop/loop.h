@@ -81,49 +81,63 @@ enum {
 	TILE_SUMS_SCALED = 4
 };
 
-/* The register tile of a contraction on a CPU: acc[i][j] (+)= sum over k < K of a(i, k) * b(k,
- * j), for i < mr, j < nr. Row i of A starts at element a_at, evaluated at ROW = i, and advances
- * by a_step for each k; rows past m_valid repeat the last valid one. B is a panel: element (k,
- * j) is at b_at + k*b_step + j.
- *
- * If RUNS is not null, A's rows are read in runs of RUN terms, as a convolution reads a few
- * channels for each tap: term k of the tile is term (k0 + k) mod RUN of run (k0 + k) / RUN. Run
- * t of row i starts at element RUNS[a_at + t*runs_step], evaluated at ROW = i, of A; or, if that
- * is negative, at element -1 - RUNS[...] of EDGE, which holds the runs that lie partly outside
- * of A's tensor. RUNS has an entry for all mr rows.
- *
- * If SCALE is not null, B has integers of at most 8 bits, and term k of column j is (B -
- * ZERO[zero_at + g*b_step + j]) * SCALE[scale_at + g*b_step + j], where g is k / GROUP, or 0 if
- * GROUP is 0. TERMS terms of a column are contiguous: element (k, j) of B is at b_at + k / TERMS
- * * TERMS * b_step + j * TERMS + k % TERMS. A part of the sum begins with a group, and after
- * such terms as fill TERMS.
- *
- * TERMS terms of more than one are words of 32 bits: term t is in byte t % 4, of whose numbers
- * it is number t / 4.
+/* A's rows are read in runs of TERMS terms, as a convolution reads a few channels for each tap: term k
+ * of the tile is term (FIRST + k) mod TERMS of run (FIRST + k) / TERMS. Run t of row i starts at
+ * element STARTS[a_at + t*STEP], evaluated at ROW = i, of A; or, if that is negative, at element
+ * -1 - STARTS[...] of EDGE, which holds the runs that lie partly outside of A's tensor. STARTS has
+ * an entry for all mr rows. */
+typedef struct TileRuns {
+	Buf *starts, *edge; /* locals; STARTS null: no runs; EDGE null: every run is inside the tensor */
+	Expr *first, *terms, *step;
+} TileRuns;
+
+/* B has integers of at most 8 bits, and term k of column j is (B - ZERO[zero_at + g*b_step + j]) *
+ * SCALE[scale_at + g*b_step + j], where g is k / GROUP, or 0 if GROUP is 0. A part of the sum begins
+ * with a group, and after such terms as fill Tile.terms.
  *
  * If ROW_SCALE is not null, A is of u8, and its term at element e stands for (A[e] - 128) *
  * ROW_SCALE[e / ROW_GROUP]. Parts of the sum are whole groups, as are rows; GROUP is 0 or
- * ROW_GROUP.
+ * ROW_GROUP. */
+typedef struct TileScales {
+	Buf *scale, *zero; /* f32; SCALE null: B is not scaled; ZERO null: 0; scales may be halves */
+	Expr *scale_at, *zero_at;
+	Buf *row_scale; /* f32 */
+	int64_t group, row_group;
+} TileScales;
+
+/* Which sums of a tile, and which of their terms, are used.
  *
- * If WHEN is not null, a sum is used only where WHEN, an expression over ROW and COL, holds. A
- * tile none of whose sums is used adds no terms: its sums are 0. Attention masks keys in this
- * way.
+ * If WHEN is not null, a sum is used only where WHEN, an expression over ROW and COL, holds. A tile
+ * none of whose sums is used adds no terms: its sums are 0. Attention masks keys in this way.
  *
  * If SQUARES is not null, sums of TILE_BOUND and more in magnitude are used, whatever WHEN says.
  * SQUARES is a local with the sum of the squares of B's elements. If this sum plus that of the
  * squares of the tile's own rows of A, which are contiguous along k, is below TILE_BOUND, no sum
  * is that large: |a*b| <= (a*a + b*b)/2.
  *
- * A tile of few rows would wait for the latency of its sums, so it may have several sums for each
- * element, which are added up at the end. But all elements of a product are to be summed in the same
- * order: if the product has more rows than a tile, or may have, ROWS counts them, and only a product
- * of few rows has several sums. ROWS null: one tile has all rows, or each element has one sum.
- *
  * If TRIM is not null, A is a local with weights of B's terms, contiguous along k, of which many
  * may be 0. TRIM is a local with the sum of B's elements times 0: 0 if all of them are finite,
  * else NaN. If it is 0, the tile leaves out terms before the first one and after the last one
  * whose weight in some row is not 0. Such a term would add 0 or -0, which changes no sum but one
  * that underflowed to -0. */
+typedef struct TileMask {
+	Expr *when;
+	Buf *squares, *trim;
+} TileMask;
+
+/* The register tile of a contraction on a CPU: acc[i][j] (+)= sum over k < K of a(i, k) * b(k,
+ * j), for i < mr, j < nr. Row i of A starts at element a_at, evaluated at ROW = i, and advances
+ * by a_step for each k; rows past m_valid repeat the last valid one. B is a panel: element (k,
+ * j) is at b_at + k*b_step + j.
+ *
+ * TERMS terms of a column of B are contiguous: element (k, j) of B is at b_at + k / TERMS * TERMS *
+ * b_step + j * TERMS + k % TERMS. More than one are words of 32 bits: term t is in byte t % 4, of
+ * whose numbers it is number t / 4.
+ *
+ * A tile of few rows would wait for the latency of its sums, so it may have several sums for each
+ * element, which are added up at the end. But all elements of a product are to be summed in the same
+ * order: if the product has more rows than a tile, or may have, ROWS counts them, and only a product
+ * of few rows has several sums. ROWS null: one tile has all rows, or each element has one sum. */
 typedef struct Tile {
 	CType ct;
 	/* terms of each k: 1; or 4 of bytes, u8 in one operand and i8 in the other, or 2 of bf16
@@ -139,13 +153,9 @@ typedef struct Tile {
 	Iter *row;  /* the row within the tile; a_at is an expression over it */
 	Expr *a_at; /* flat index of the first element of row ROW of A */
 	Expr *a_step;
-	Buf *runs, *edge; /* locals; EDGE is null if every run is inside the tensor */
-	Expr *k0, *run, *runs_step;
+	TileRuns by_runs;
 	Expr *b_at, *b_step;
-	Buf *scale, *zero; /* f32; zero null: 0; scales may be halves */
-	Expr *scale_at, *zero_at;
-	Buf *row_scale; /* f32 */
-	int64_t group, row_group;
+	TileScales scaled;
 	int terms;
 	Prefetch *
 		ahead; /* NAHEAD of them, of which the first one whose WHEN is true is prefetched */
@@ -154,8 +164,7 @@ typedef struct Tile {
 	Expr *m_valid; /* rows of the tile that exist: 1..mr */
 	Expr *rows;    /* rows of the product */
 	Expr *n_valid; /* columns of the tile that exist: 1..nr */
-	Expr *when;
-	Buf *squares, *trim;
+	TileMask mask;
 	bool accumulate; /* ACC already holds the sum of earlier terms */
 	bool partial;    /* later tiles add more terms */
 	bool whole; /* it has all rows, and a constant number of terms, at most INLINED_TERMS */

@@ -34,22 +34,22 @@ static void put_vals(StrBuf *b, const LNode *n)
 /* Where the runs of a tile's rows start: "or edge: runs[i + t*128] by 64 from 0". */
 static void put_runs(StrBuf *b, const Tile *t)
 {
-	if (t->edge)
-		strbuf_printf(b, "or %s: ", t->edge->name);
-	strbuf_printf(b, "%s[", t->runs->name);
+	if (t->by_runs.edge)
+		strbuf_printf(b, "or %s: ", t->by_runs.edge->name);
+	strbuf_printf(b, "%s[", t->by_runs.starts->name);
 	ex_print(b, t->a_at);
 	strbuf_puts(b, " + t*");
-	ex_print(b, t->runs_step);
+	ex_print(b, t->by_runs.step);
 	strbuf_puts(b, "] by ");
-	ex_print(b, t->run);
+	ex_print(b, t->by_runs.terms);
 	strbuf_puts(b, " from ");
-	ex_print(b, t->k0);
+	ex_print(b, t->by_runs.first);
 }
 
 /* B's elements, of terms of K, as numbers of a quantised operand. */
 static void put_scaled(StrBuf *b, const Tile *t)
 {
-	strbuf_printf(b, "%s%s[", t->zero ? "(" : "", t->b->name);
+	strbuf_printf(b, "%s%s[", t->scaled.zero ? "(" : "", t->b->name);
 	ex_print(b, t->b_at);
 	strbuf_puts(b, " + k*");
 	ex_print(b, t->b_step);
@@ -57,17 +57,17 @@ static void put_scaled(StrBuf *b, const Tile *t)
 	if (t->terms > 1)
 		strbuf_printf(b, ", by %d terms", t->terms);
 	for (int i = 0; i < 2; i++) {
-		if (i == 0 && !t->zero)
+		if (i == 0 && !t->scaled.zero)
 			continue;
 		strbuf_printf(b,
-			      i && t->zero ? "]) * %s["
-			      : i          ? "] * %s["
-					   : "] - %s[",
-			      (i ? t->scale : t->zero)->name);
-		ex_print(b, i ? t->scale_at : t->zero_at);
+			      i && t->scaled.zero ? "]) * %s["
+			      : i                 ? "] * %s["
+						  : "] - %s[",
+			      (i ? t->scaled.scale : t->scaled.zero)->name);
+		ex_print(b, i ? t->scaled.scale_at : t->scaled.zero_at);
 		strbuf_puts(b, " + j");
-		if (t->group)
-			strbuf_printf(b, ", by groups of %lld", (long long)t->group);
+		if (t->scaled.group)
+			strbuf_printf(b, ", by groups of %lld", (long long)t->scaled.group);
 	}
 }
 
@@ -79,17 +79,17 @@ static void put_tile(StrBuf *b, const Tile *t)
 		ex_print(b, t->acc_at);
 	}
 	strbuf_printf(b, "] %s %s[", t->accumulate ? "+=" : "=", t->a->name);
-	if (t->runs)
+	if (t->by_runs.starts)
 		put_runs(b, t);
 	else
 		ex_print(b, t->a_at);
 	strbuf_puts(b, " + k*");
 	ex_print(b, t->a_step);
 	strbuf_puts(b, "] * ");
-	if (t->row_scale)
-		strbuf_printf(b, "%s[by groups of %lld] * ", t->row_scale->name,
-			      (long long)t->row_group);
-	if (t->scale) {
+	if (t->scaled.row_scale)
+		strbuf_printf(b, "%s[by groups of %lld] * ", t->scaled.row_scale->name,
+			      (long long)t->scaled.row_group);
+	if (t->scaled.scale) {
 		put_scaled(b, t);
 	} else {
 		strbuf_printf(b, "%s[", t->b->name);
@@ -111,18 +111,18 @@ static void put_tile(StrBuf *b, const Tile *t)
 		strbuf_puts(b, " of ");
 		ex_print(b, t->rows);
 	}
-	if (t->trim)
+	if (t->mask.trim)
 		strbuf_printf(b, ", from the first to the last k with %s != 0 if %s == 0",
-			      t->a->name, t->trim->name);
-	if (t->when) {
+			      t->a->name, t->mask.trim->name);
+	if (t->mask.when) {
 		strbuf_printf(b, ", where for some %s, %s < ", t->row->name, t->col->name);
 		ex_print(b, t->n_valid);
 		strbuf_puts(b, ": ");
-		ex_print(b, t->when);
+		ex_print(b, t->mask.when);
 	}
-	if (t->squares)
-		strbuf_printf(b, ", or if %s + the squares of %s is not below %a", t->squares->name,
-			      t->a->name, TILE_BOUND);
+	if (t->mask.squares)
+		strbuf_printf(b, ", or if %s + the squares of %s is not below %a",
+			      t->mask.squares->name, t->a->name, TILE_BOUND);
 	strbuf_puts(b, "\n");
 }
 

@@ -15,11 +15,11 @@ static void visit(const ExprVisit *v, Expr **e, bool inside)
 
 static void tile_exprs(Tile *t, const ExprVisit *v)
 {
-	Expr **e[] = {&t->acc_at,         &t->a_at,           &t->a_step,
-		      &t->b_at,           &t->b_step,         &t->k,
-		      &t->m_valid,        &t->n_valid,        &t->k0,
-		      &t->run,     &t->runs_step,      &t->scale_at,
-		      &t->zero_at, &t->when,      &t->rows};
+	Expr **e[] = {&t->acc_at,         &t->a_at,         &t->a_step,
+		      &t->b_at,           &t->b_step,       &t->k,
+		      &t->m_valid,        &t->n_valid,      &t->by_runs.first,
+		      &t->by_runs.terms,  &t->by_runs.step, &t->scaled.scale_at,
+		      &t->scaled.zero_at, &t->mask.when,    &t->rows};
 
 	for (size_t i = 0; i < sizeof e / sizeof *e; i++)
 		visit(v, e[i], true);
@@ -60,13 +60,13 @@ void lnode_bufs(const LNode *n, void (*fn)(void *arg, Buf *b, LUse use), void *a
 		{t ? t->acc : NULL, LUSE_WRITES},
 		{t ? t->a : NULL, LUSE_READS},
 		{t ? t->b : NULL, LUSE_READS},
-		{t ? t->runs : NULL, LUSE_READS},
-		{t ? t->edge : NULL, LUSE_READS},
-		{t ? t->scale : NULL, LUSE_READS},
-		{t ? t->zero : NULL, LUSE_READS},
-		{t ? t->row_scale : NULL, LUSE_READS},
-		{t ? t->squares : NULL, LUSE_VALUE},
-		{t ? t->trim : NULL, LUSE_VALUE},
+		{t ? t->by_runs.starts : NULL, LUSE_READS},
+		{t ? t->by_runs.edge : NULL, LUSE_READS},
+		{t ? t->scaled.scale : NULL, LUSE_READS},
+		{t ? t->scaled.zero : NULL, LUSE_READS},
+		{t ? t->scaled.row_scale : NULL, LUSE_READS},
+		{t ? t->mask.squares : NULL, LUSE_VALUE},
+		{t ? t->mask.trim : NULL, LUSE_VALUE},
 		{m ? m->acc : NULL, n->kind == LN_MMA ? LUSE_WRITES : LUSE_READS},
 		{m && n->kind == LN_MMA ? m->a : NULL, LUSE_READS},
 		{m && n->kind == LN_MMA ? m->b : NULL, LUSE_READS},

@@ -105,7 +105,7 @@ struct Exec {
 	const LNode *node;
 	Buf *buf[2]; /* buffers it stores to */
 	Expr *idx;
-	Expr *when;        /* the terms of a tile: Tile.when */
+	Expr *when;        /* the terms of a tile: TileMask.when */
 	VEC(SetAxis) axis; /* outermost first */
 	VEC(Bound) bound;
 	VEC(Expr *) guard;

@@ -215,7 +215,7 @@ static void tile_part(TreeWalk *w, const LNode *n, LPart part, int order)
 		e = exec(w, arena_copy(p->arena, &band, sizeof band), part, order);
 	}
 	e->buf[0] = t->acc;
-	e->when = part == PART_TERM ? resolve(w, t->when) : NULL;
+	e->when = part == PART_TERM ? resolve(w, t->mask.when) : NULL;
 	e->idx = ex_add(p->pool,
 			ex_mul(p->pool, ex_iter(p->pool, w->loops.at[loops].it),
 			       ex_int(p->pool, CT_I64, t->nr)),

@@ -3,9 +3,9 @@
  * The check of tiles that leave out terms after a look at all elements of their B, which a sum
  * has summed up: it starts from 0, goes over all elements, and nothing else is stored to it.
  *
- * A term whose weight is 0 (Tile.trim) is 0 unless the other factor is infinite or NaN: the sum
+ * A term whose weight is 0 (TileMask.trim) is 0 unless the other factor is infinite or NaN: the sum
  * of all elements times 0 says whether one is. A sum that is used only if it is large
- * (Tile.squares) is at most half of the sum of the squares of both factors.
+ * (TileMask.squares) is at most half of the sum of the squares of both factors.
  */
 #include "passes/poly/poly_impl.h"
 
@@ -75,7 +75,7 @@ void poly_check_trim(Poly *p, const Exec *e)
 {
 	const Tile *t = e->node->tile;
 
-	if ((t->ct != CT_F32 && t->ct != CT_F64) || !has_sum(p, t, t->trim, false))
+	if ((t->ct != CT_F32 && t->ct != CT_F64) || !has_sum(p, t, t->mask.trim, false))
 		poly_wrong(p, "a node leaves out terms of statement %d that may be NaN", e->stmt);
 }
 
@@ -83,7 +83,8 @@ void poly_check_squares(Poly *p, const Exec *e)
 {
 	const Tile *t = e->node->tile;
 
-	if (t->ct != CT_F32 || t->runs || t->a_step != ex_int(p->s->kernel->pool, CT_I64, 1) ||
-	    !has_sum(p, t, t->squares, true))
+	if (t->ct != CT_F32 || t->by_runs.starts ||
+	    t->a_step != ex_int(p->s->kernel->pool, CT_I64, 1) ||
+	    !has_sum(p, t, t->mask.squares, true))
 		poly_wrong(p, "a node leaves out terms of statement %d that may be large", e->stmt);
 }

@@ -590,7 +590,7 @@ static void check_guard(const ValueMatch *m, Expr *want)
 /* A tile of S leaves out terms only of sums that no statement reads. */
 static void check_when(const ValueMatch *m, const Stmt *s)
 {
-	const bool bounded = m->e->node->tile->squares;
+	const bool bounded = m->e->node->tile->mask.squares;
 	Expr *want = kernel_read_when(m->p->k, s->id, bounded);
 
 	if (bounded)
@@ -622,7 +622,7 @@ void poly_check_values(Poly *p)
 		m.sc.it = it;
 		if (e->when)
 			check_when(&m, s);
-		if (kind == LN_TILE && e->part == PART_TERM && e->node->tile->trim)
+		if (kind == LN_TILE && e->part == PART_TERM && e->node->tile->mask.trim)
 			poly_check_trim(p, e);
 		if (kind == LN_TILE || kind == LN_MMA || kind == LN_COPY_SUMS || kind == LN_LOCAL)
 			continue;

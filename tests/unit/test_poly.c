@@ -565,14 +565,14 @@ static void wrong_values(void)
 	read_case(&t, ATTENTION);
 	attention(&t);
 	l = node(&t, LN_TILE, 0);
-	one = l->tile->when;
-	l->tile->when = ex_op2(t.clone->pool, IN_eq, one->op.arg[0], one->op.arg[1]);
+	one = l->tile->mask.when;
+	l->tile->mask.when = ex_op2(t.clone->pool, IN_eq, one->op.arg[0], one->op.arg[1]);
 	expect(&t, "scores left out that are read", POLY_WRONG, "the condition of statement 0");
 
 	read_case(&t, ATTENTION);
 	attention(&t);
-	one = node(&t, LN_TILE, 0)->tile->when;
-	node(&t, LN_TILE, 1)->tile->when = ex_op1(t.clone->pool, IN_not, one);
+	one = node(&t, LN_TILE, 0)->tile->mask.when;
+	node(&t, LN_TILE, 1)->tile->mask.when = ex_op1(t.clone->pool, IN_not, one);
 	expect(&t, "results left out", POLY_WRONG, "of statement 4, whose sums are all read");
 
 	/* values are taken for finite: some are not looked at, or other elements are */
@@ -584,7 +584,7 @@ static void wrong_values(void)
 
 	read_case(&t, ATTENTION);
 	attention(&t);
-	node(&t, LN_TILE, 1)->tile->trim = node(&t, LN_TILE, 0)->tile->acc;
+	node(&t, LN_TILE, 1)->tile->mask.trim = node(&t, LN_TILE, 0)->tile->acc;
 	expect(&t, "another local than the sum of zeros", POLY_WRONG,
 	       "of statement 4 that may be NaN");
 
@@ -597,13 +597,13 @@ static void wrong_values(void)
 
 	read_case(&t, ADDED);
 	attention(&t);
-	node(&t, LN_TILE, 0)->tile->squares = NULL;
+	node(&t, LN_TILE, 0)->tile->mask.squares = NULL;
 	expect(&t, "scores of any size left out", POLY_WRONG,
 	       "of statement 0, whose sums are all read");
 
 	read_case(&t, ADDED);
 	attention(&t);
-	node(&t, LN_TILE, 0)->tile->squares = node(&t, LN_TILE, 1)->tile->trim;
+	node(&t, LN_TILE, 0)->tile->mask.squares = node(&t, LN_TILE, 1)->tile->mask.trim;
 	expect(&t, "the sum of zeros instead of the squares", POLY_WRONG,
 	       "of statement 0 that may be large");
 }

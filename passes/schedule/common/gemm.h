@@ -23,7 +23,7 @@ typedef struct GemmBlocks {
 	ProductFetch fetch;
 	Iter *m0, *n0; /* the first row and column of the block */
 	/* the block's operands where they are packed; or the rows of A as runs: where each
-	 * starts, and those that lie partly outside of the tensor (Tile.runs) */
+	 * starts, and those that lie partly outside of the tensor (TileRuns) */
 	Buf *abuf, *bbuf, *runs, *edge;
 	/* by number in p.c.k: of an iterator's points only those in [LO, HI) are terms, which
 	 * iterators of g decide; HI null: all of them */
@@ -33,7 +33,7 @@ typedef struct GemmBlocks {
 /* What one product of an attention on a CPU has besides. */
 typedef struct GemmInAttention {
 	/* the condition, over the iterators of the product, without which no statement reads its
-	 * sum (null: a sum is read always); Tile.squares, Tile.trim */
+	 * sum (null: a sum is read always); TileMask.squares, TileMask.trim */
 	Expr *when;
 	Buf *squares, *trim;
 	/* the rows of keys and values that the next batch packs, in which NFLAT stands for the

@@ -3,15 +3,15 @@
  * What attention leaves out of its products where a mask hides keys from all rows of a tile:
  * half of the keys of a causal mask, most of those of a sliding window, and padding.
  *
- * The scores of such a tile are not computed if no statement reads them (Tile.when). This
+ * The scores of such a tile are not computed if no statement reads them (TileMask.when). This
  * follows from the kernel: a mask that selects is known before the score, and then the score may
  * be NaN, too. Where a mask is added, the sum depends on the score, unless the mask is very low
  * and the score is bounded. A product of two rows is at most half of the sum of their squares,
- * so the tile looks at the squares of all keys, and at those of its own queries (Tile.squares).
+ * so the tile looks at the squares of all keys, and at those of its own queries (TileMask.squares).
  *
  * The weights of hidden keys are 0, whatever the mask was. The products of these zeros and the
  * values are 0, unless a value is infinite or NaN, so a tile leaves them out if it finds zeros
- * and all values are finite (Tile.trim).
+ * and all values are finite (TileMask.trim).
  */
 #include "passes/forms/read_when.h"
 #include "passes/schedule/cpu/gemm_attention.h"

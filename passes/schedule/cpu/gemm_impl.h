@@ -69,7 +69,7 @@ void gemm_pack_b(Gemm *g);
 /* Packs A into Ap[row][k], for the block's rows. */
 void gemm_pack_a(Gemm *g);
 /* Computes where the runs of the block's rows of A start, and packs the runs that lie partly
- * outside of the tensor (Tile.runs in ir/loop/loop.h). Run t of row i is element t*mc + i. */
+ * outside of the tensor (TileRuns in ir/loop/loop.h). Run t of row i is element t*mc + i. */
 void gemm_find_runs(Gemm *g);
 
 /* A tile while its nodes are built. */

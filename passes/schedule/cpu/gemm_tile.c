@@ -82,17 +82,17 @@ static void set_scale(Gemm *g, const TileAt *t, Tile *tl)
 		first = ex_mul(p, ex_op2(p, IN_floordiv, t->k0, l_int(&g->b, g->p.group)),
 			       l_int(&g->b, g->p.pw));
 	tl->terms = g->p.terms;
-	tl->group = g->p.group;
-	tl->scale = g->p.scale->load.buf;
-	tl->scale_at = ex_add(p, panel_start(g, t, g->p.scale), first);
+	tl->scaled.group = g->p.group;
+	tl->scaled.scale = g->p.scale->load.buf;
+	tl->scaled.scale_at = ex_add(p, panel_start(g, t, g->p.scale), first);
 	if (g->p.row_scale) {
-		tl->row_scale = g->p.row_scale->load.buf;
-		tl->row_group = g->p.row_group;
+		tl->scaled.row_scale = g->p.row_scale->load.buf;
+		tl->scaled.row_group = g->p.row_group;
 	}
 	if (!g->p.zero)
 		return;
-	tl->zero = g->p.zero->load.buf;
-	tl->zero_at = ex_add(p, panel_start(g, t, g->p.zero), first);
+	tl->scaled.zero = g->p.zero->load.buf;
+	tl->scaled.zero_at = ex_add(p, panel_start(g, t, g->p.zero), first);
 }
 
 /* G's condition at the row and column of TL. */
@@ -160,12 +160,12 @@ static void emit_tile(Gemm *g, const TileAt *t)
 	tl->a_step = ex_mul(p, g->p.a_direct || g->blocks.runs ? g->p.a_step : l_int(b, 1),
 			    l_int(b, g->p.kpack));
 	if (g->blocks.runs) {
-		tl->runs = g->blocks.runs;
-		tl->edge = g->blocks.edge;
-		tl->k0 = t->k0;
-		tl->run = ex_dim(p, dim_ceildiv(g->p.k->ctx, g->p.run_terms,
-						dim_const(g->p.k->ctx, g->p.kpack)));
-		tl->runs_step = l_int(b, g->blocks.mc);
+		tl->by_runs.starts = g->blocks.runs;
+		tl->by_runs.edge = g->blocks.edge;
+		tl->by_runs.first = t->k0;
+		tl->by_runs.terms = ex_dim(p, dim_ceildiv(g->p.k->ctx, g->p.run_terms,
+							  dim_const(g->p.k->ctx, g->p.kpack)));
+		tl->by_runs.step = l_int(b, g->blocks.mc);
 	} else {
 		tl->a_at = ex_add(p, tl->a_at, ex_mul(p, t->k0, tl->a_step));
 	}
@@ -189,9 +189,9 @@ static void emit_tile(Gemm *g, const TileAt *t)
 		tl->depth = l_iter(b, "d", g->p.kk);
 	tl->col = l_iter(b, "c", dim_const(g->p.k->ctx, g->blocks.nr));
 	tl->n_valid = t->n_valid;
-	tl->when = g->attention.when ? tile_when(g, t, tl) : NULL;
-	tl->squares = g->attention.squares;
-	tl->trim = g->attention.trim;
+	tl->mask.when = g->attention.when ? tile_when(g, t, tl) : NULL;
+	tl->mask.squares = g->attention.squares;
+	tl->mask.trim = g->attention.trim;
 	l_of(b, g->p.c.s);
 	n = l_node(b, LN_TILE);
 	n->tile = tl;

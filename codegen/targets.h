@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The machines that dlcc generates code for. A target is one row of the table in targets.c: a CPU
- * by its compiler flag, features, vector width, number of vector registers and caches; a GPU by
- * what schedules need to know of it. A CPU with another vector width is a new row, as long as its
- * features are among those that the runtime detects; vectors of up to 128 bytes are supported. A
- * new feature is also a bit in runtime/dlrt.h, which runtime/cpu.c detects, and machine_features in
- * targets.c.
+ * The machines that dlcc generates code for. A target is one row of the table in targets.c. A CPU
+ * is described by its compiler flag, features, vector width, number of vector registers and caches;
+ * a GPU by the properties that schedules need. A CPU with another vector width is a new row, as
+ * long as its features are among those that the runtime detects; vectors of up to 128 bytes are
+ * supported. A new feature is also a bit in runtime/dlrt.h, which runtime/cpu.c detects, and
+ * machine_features in targets.c.
  */
 #ifndef CODEGEN_TARGETS_H
 #define CODEGEN_TARGETS_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Converts AttributeProto to Attr, and the forms of Constant. Inside the body of a function an
- * attribute may refer to an attribute of the call; AttrArgs holds those.
+ * attribute may refer to an attribute of the call, which AttrArgs contains.
  */
 #ifndef FRONTEND_ATTRS_H
 #define FRONTEND_ATTRS_H

@@ -398,7 +398,7 @@ static bool add_attributes(Exporter *x, Onnx__NodeProto *p, const Node *n)
 
 /* ---- The graph ---- */
 
-/* N's own name, where N is the operator that the model called so; else one after it. */
+/* The name of N, if N is the model's operator with that name; else the name with a suffix. */
 static const char *node_name(Exporter *x, const Node *n)
 {
 	const Loc loc = node_loc(n);
@@ -418,8 +418,8 @@ static const char *number(Exporter *x, double v)
 	return constant(x, t, "number");
 }
 
-/* Casts of floats to bytes saturate here, as those of QuantizeLinear do; ONNX leaves open what
- * others make of a float out of range. IN is clipped first. */
+/* Here, casts of floats to bytes saturate, like QuantizeLinear; ONNX leaves the result for floats
+ * out of range open. So IN is clipped first. */
 static const char *saturated(Exporter *x, const Node *n, const char *in)
 {
 	const Type *from = node_in(n, 0)->type, *to = n->out[0]->type;
@@ -494,13 +494,13 @@ static bool export_node(Exporter *x, const Node *n)
 	if (n->op == OP_Dims)
 		return add_dims(x, n);
 	if (op_row[n->op].flags & OPF_INTERNAL || n->regions.n)
-		return fault(x, "there is no operator for what it has become here");
+		return fault(x, "no ONNX operator has the form that the passes gave it");
 	if (n->op == OP_Conv && !dtype_is_float(n->out[0]->type->dtype))
-		return fault(x, "ONNX has no convolution of integers that are no bytes");
+		return fault(x, "ONNX has convolutions of integers only for bytes");
 	return add_operator(x, n);
 }
 
-/* Inputs and results have the names that applications know; those of a text may have none. */
+/* Inputs and results have the names that applications know; in a text they may lack names. */
 static void name_ends(Exporter *x)
 {
 	const Graph *g = x->g;

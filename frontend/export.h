@@ -8,8 +8,8 @@
 
 #include "ir/graph/graph.h"
 
-/* The oldest opset that models are written in: other engines know it, and most operators that
- * `infer` leaves have had their form since then. A model of a newer opset is written in its own. */
+/* The oldest opset for writing models: other engines support it, and most operators that `infer`
+ * leaves have had their form since then. A model of a newer opset is written in that opset. */
 enum { EXPORT_OPSET = 21, EXPORT_IR_VERSION = 10 };
 
 /* Writes G, whose values have types, to PATH; VERSION is the compiler's. False after a

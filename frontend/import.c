@@ -7,7 +7,7 @@
 #include "frontend/tensor.h"
 #include "frontend/upgrade.h"
 
-enum { INPUTS_NAMED = 8 }; /* inputs that a message names at most, which fill about a line */
+enum { INPUTS_NAMED = 8 }; /* limit on the inputs that a message names, about a line */
 
 /* ---- Names ---- */
 
@@ -303,8 +303,8 @@ static void not_overridable(const Import *im, const char *name)
 	strbuf_free(&b);
 }
 
-/* Warns once of the inputs that are constants; reports names of OVERRIDABLE that are no such
- * input. */
+/* Warns once about inputs that are constants; reports names in OVERRIDABLE that are not such
+ * inputs. */
 static void see_constants(const Import *im)
 {
 	const Overridable *o = im->overridable;
@@ -348,7 +348,7 @@ static void import_input(Import *im, Scope *s, const Onnx__ValueInfoProto *p, in
 		b->value = graph_input(s->graph, name, t);
 }
 
-/* The sizes that T declares, -1 for one that is no number. */
+/* The sizes that T declares; -1 for one that is not a number. */
 static const int64_t *claimed_dims(Import *im, const Onnx__TensorShapeProto *t)
 {
 	int64_t *dims = NEW_ARRAY(im->arena, t->n_dim + 1, int64_t);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Imports an ONNX model as graph IR: one node for each ONNX node, in an order in which definitions
- * come first, with the ONNX names as locations. A node without a name is called by its operator and
- * index, "Relu_3".
+ * come first, with the ONNX names as locations. A node without a name is named after its operator
+ * and index, "Relu_3".
  *
- * - Initialisers and Constants become Const nodes when they are first used; their data stays
+ * - Initialisers and Constants become Const nodes when they are first used; their data remains
  * mapped. An initialiser that is also an input is a constant, unless OVERRIDABLE names it. Then it
- * is an input with the initialiser's shape, and with its value as Value.preset.
+ * is an input with the initialiser's shape, and Value.preset has its value.
  *
  * - Model-local functions are inlined; their nodes are named "call/inner".
  *

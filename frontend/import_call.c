@@ -177,9 +177,9 @@ static size_t body_cost(Nodes nodes, size_t name, size_t args)
 	return cost;
 }
 
-/* Adds the cost of the call P to what is inlined so far. False, with a diagnostic for the first
- * such call, if that exceeds the limit. Each attribute of the function is searched for among
- * those of P, and kept, as is each input. */
+/* Adds the cost of the call P to the total of inlined calls. False if that exceeds the limit, with
+ * a diagnostic for the first such call. Each attribute of the function is looked up among P's, and
+ * stored; so is each input. */
 static bool spend_call(Import *im, const Onnx__FunctionProto *fn, const Onnx__NodeProto *p,
 		       const char *prefix, DiagLoc loc)
 {
@@ -194,7 +194,7 @@ static bool spend_call(Import *im, const Onnx__FunctionProto *fn, const Onnx__No
 	if (im->inlined > inline_max)
 		return diag_error(im->diag, loc,
 				  "the model is too large once its functions are inlined: this "
-				  "call and those before it take more than %zu MiB",
+				  "call and earlier calls take more than %zu MiB",
 				  inline_max >> 20);
 	return true;
 }

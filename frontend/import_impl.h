@@ -11,7 +11,8 @@
 
 enum { CALL_DEPTH = 64 }; /* maximum nesting of functions and of subgraphs */
 
-/* Instead of a rank: it is not known, which is an error; and: the input stays without a type. */
+/* In place of a rank: the rank is unknown, which is an error; and: the input remains without a
+ * type. */
 enum { RANK_UNKNOWN = -1, RANK_LEFT = -2 };
 
 /* A body that is being imported: the model's graph, a call of a function, or a subgraph in one
@@ -41,9 +42,9 @@ typedef struct Import {
 	int newest; /* the newest opset of the model's graph and functions */
 	bool opset_reported;
 	const char *duplicate; /* the first constant with the name of another one */
-	int duplicates;        /* how many such constants there are */
+	int duplicates;        /* number of such constants */
 	const Overridable *overridable;
-	const int *ranks; /* of the model's inputs, for those whose types do not say it, or RANK_ */
+	const int *ranks; /* of the model's inputs whose types give none, or RANK_ */
 	bool found[MAX_OVERRIDABLE]; /* which of the OVERRIDABLE names were found as inputs */
 	VEC(const char *) constants; /* inputs that have an initialiser and are taken as constants */
 } Import;
@@ -70,8 +71,8 @@ static inline DiagLoc import_loc(const Import *im)
 
 /* ---- import.c ---- */
 
-/* Looks NAME up in S. *OUT is its value; null for an omitted operand. False, with a diagnostic
- * at the first such use, if it is not defined. */
+/* Looks up NAME in S. *OUT is its value; null for an omitted operand. False, with a diagnostic at
+ * the first use, if it is not defined. */
 bool import_lookup(Import *im, Scope *s, const char *name, DiagLoc loc, Value **out);
 /* Binds the result NAME of node INDEX of S's body to V, unless another node defines that name
  * too. V null: the result does not exist. SHOWN: the node's name in messages. */

@@ -12,7 +12,7 @@ enum {
 	OPERANDS_MAX = 100000,
 	ATTRS_MAX = 1000,
 	MISSING_MAX = 64, /* kinds of operators that are reported as not supported */
-	OTHERS_NAMED = 4, /* nodes of such an operator that are named after the first one */
+	OTHERS_NAMED = 4, /* limit on further nodes of such an operator that a message names */
 };
 
 void import_add_loc(Import *im, Node *n, DiagLoc loc)
@@ -67,15 +67,15 @@ static bool import_constant(Import *im, const Frame *fr, Scope *s, const Onnx__N
 /* How an attribute is imported. */
 typedef enum AttrUse { TAKEN, IGNORED, REFUSED } AttrUse;
 
-/* Of an attribute that the operator does not have. WARNED: diag_named_error gave a warning. */
+/* An attribute that the operator does not have. WARNED: diag_named_error gave a warning. */
 static AttrUse use_unknown(bool warned)
 {
 	return warned ? IGNORED : REFUSED;
 }
 
-/* Whether operator OP, which the file calls OP_TYPE ("": no standard operator), takes an
- * attribute NAME of KIND, and what it declares of it, in *A; else a diagnostic. A definition tells
- * by itself what it takes. */
+/* Whether operator OP, which the file names OP_TYPE ("": not a standard operator), has an attribute
+ * NAME of KIND, and sets *A to its declaration; else a diagnostic. A definition declares its own
+ * attributes. */
 static AttrUse op_takes(Import *im, OpKind op, const char *op_type, const char *name,
 			const char *kind, DiagLoc loc, OpAttr *a)
 {
@@ -233,7 +233,7 @@ static void note_others(Import *im, const Listing *l, int first, int others)
 	strbuf_free(&b);
 }
 
-/* The first node of its operator, and how many others there are. */
+/* The first node of its operator, and the number of others. */
 typedef struct Missing {
 	int first, others;
 } Missing;
@@ -325,7 +325,7 @@ static bool import_op(Import *im, const Frame *fr, Scope *s, const Onnx__NodePro
 
 	if (onnx_definition(im->ctx, p) && onnx_op_known(p))
 		return diag_error(im->diag, loc,
-				  "the operator is one of dlcc's own, which cannot be defined");
+				  "the operator is one of dlcc's and cannot be redefined");
 	if (onnx_definition(im->ctx, p))
 		return sound && make_node(im, fr, s, p, index, OP_Call, loc, in);
 	if (standard && !fr->opset) {

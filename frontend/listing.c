@@ -80,7 +80,7 @@ static const Onnx__FunctionProto *function_of(const Lister *l, const Onnx__NodeP
 	return found ? *found : NULL;
 }
 
-/* BODY: which body of which node the nodes are in, as messages say it; null: none. */
+/* BODY: the body, and its node, that contains the nodes, as messages name it; null: none. */
 static void list(Lister *l, Onnx__NodeProto *const *nodes, size_t n, const char *prefix,
 		 const char *body, int depth)
 {

@@ -23,7 +23,7 @@ typedef struct Listing {
 /* C has the operators that the user defines. */
 Listing onnx_nodes(Ctx *c, Arena *a, const OnnxFile *f);
 
-/* P's operator; OP_NONE if there is none, as for Constant, which is no node of a graph. */
+/* P's operator; OP_NONE if there is none, as for Constant, which is not a node of a graph. */
 OpKind onnx_op(const Onnx__NodeProto *p);
 /* P's operator as diagnostics name it: "Gelu", or with its domain "com.microsoft.Gelu". */
 const char *onnx_op_shown(Arena *a, const Onnx__NodeProto *p);

@@ -23,7 +23,7 @@ static void arena_free_cb(void *arena, void *p)
 	(void)p;
 }
 
-/* Maps PATH; messages call it SHOWN, as "the file" for LOC's own. */
+/* Maps PATH; messages name it SHOWN, or "the file" if it is LOC's file. */
 static bool map_file(Diag *d, DiagLoc loc, const char *path, const char *shown, MappedFile *m)
 {
 	struct stat st;

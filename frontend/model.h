@@ -32,8 +32,8 @@ typedef struct OnnxFile {
 	WireRanges ranges;	    /* raw_ref is an index into this */
 	VEC(MappedFile *) external; /* each external file once */
 	VEC(const char *) missing;  /* locations of external data without a file, each reported once */
-	/* the table of the strings of its tensors: one of the file's own, or that of the context
-	 * that the model is imported into */
+	/* the table of the strings of its tensors: the file's, or that of the context into which
+	 * the model is imported */
 	struct dl_strings *strings;
 	uint64_t densified;	    /* bytes that sparse tensors have taken as dense ones so far */
 	ProtobufCMessage *message;  /* the root */

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ranks of inputs whose types do not say them: those that the model's body allows. For each such
- * input every rank is tried: the model is imported and its types are inferred, in a context of
- * their own, with no message. Operators know best which operands they take, so nothing else has to
- * know what a Conv or a Transpose says of its operand's rank.
+ * Finds the ranks of inputs whose types do not give them. For each such input every rank is tried:
+ * the model is imported and its types are inferred, in a separate context, without messages. So the
+ * operators themselves decide which ranks a Conv or a Transpose accepts.
  *
- * A rank is taken if it is the only one without an error, or the only one without an error and
- * without a warning, as a result of another rank than declared gives.
+ * A rank is chosen if it is the only one without an error, or the only one without an error and
+ * without a warning, such as that for a result of another rank than declared.
  */
 #include "frontend/import_impl.h"
 
@@ -95,7 +94,7 @@ const int *import_ranks(Arena *a, OnnxFile *f, const Overridable *o)
 	for (size_t i = 0; i < g->n_input; i++)
 		if (lacks_rank(g->input[i]) && !has_initialiser(g, g->input[i]->name))
 			ranks[i] = RANK_LEFT;
-	/* What is found of one input may tell more of the others. */
+	/* The rank of one input may determine the ranks of others. */
 	for (bool more = true; more;) {
 		more = false;
 		for (size_t i = 0; i < g->n_input; i++)

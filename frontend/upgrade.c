@@ -392,8 +392,8 @@ static bool selu(Upgrade *u)
 	return true;
 }
 
-/* Before opset 9, as ONNX Runtime has it: over the rows and columns of an image, and with
- * across_channels over the channels, too, but never over the batch. */
+/* Before opset 9, as in ONNX Runtime: over the rows and columns of an image, with across_channels
+ * also over the channels, but never over the batch. */
 static bool mean_variance(Upgrade *u)
 {
 	static const int64_t axes[] = {1, 2, 3};
@@ -482,8 +482,8 @@ static bool upsample_7(Upgrade *u)
 	return true;
 }
 
-/* The old form sampled pixels at their upper left corners. Nearest rounded the coordinate down where
- * an axis grows, and up where it shrinks, as ONNX's own cases of opset 10 have it. */
+/* The old form sampled pixels at their upper left corners. Nearest rounded the coordinate down
+ * where an axis grows, and up where it shrinks, as in ONNX's cases of opset 10. */
 static bool resize_10(Upgrade *u)
 {
 	Node *n = u->n;

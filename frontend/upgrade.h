@@ -17,22 +17,23 @@ enum { OPSET_MIN = 1, OPSET_MAX = 28 };
 /* The current name of the operator OP_TYPE: mostly itself; Scatter is ScatterElements. */
 const char *upgrade_name(const char *op_type);
 
-/* The version whose attributes a node of OP_TYPE may have in opset VERSION: mostly VERSION
- * itself; under an old name an operator has only those that it had when it got its current name. */
+/* The version whose attributes a node of OP_TYPE may have in opset VERSION: usually VERSION itself.
+ * Under an old name an operator has only the attributes of the version in which it got its current
+ * name. */
 int upgrade_attrs_version(const char *op_type, int version);
 
-/* The I-th older form that nodes of the current operator NAME may have: what they were called.
- * *UNTIL is the version that ended that form; 0: only the name was another one. Null if there
- * are no more. */
+/* The I-th older form of the current operator NAME: the name of its nodes. *UNTIL is the version
+ * that ended that form; 0: only the name differed. Null if there are no more. */
 const char *upgrade_form(const char *name, int i, int *until);
 
-/* The version from which on the attribute ATTR of the older forms of OP_TYPE is an operand; 0:
- * it is none. */
+/* The first version in which attribute ATTR of the older forms of OP_TYPE is an operand; 0: it
+ * never is. */
 int upgrade_input_since(const char *op_type, const char *attr);
 
-/* Upgrades *N, the graph's last node, called OP_TYPE in opset VERSION. *N becomes null if other
- * nodes replace it. OUT has the values that replace its results, at first N's own. A rule may
- * set others; null if a result of the old form has no counterpart. False after a diagnostic. */
+/* Upgrades *N, the graph's last node, named OP_TYPE in opset VERSION. *N becomes null if other
+ * nodes replace it. OUT has the values that replace its results, initially N's results. A rule may
+ * set other values; null if a result of the old form has no counterpart. False after a
+ * diagnostic. */
 bool upgrade_node(Node **n, const char *op_type, int version, Value **out);
 
 #endif

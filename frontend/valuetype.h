@@ -5,8 +5,8 @@
  * A dim_param that is an identifier is a symbol. A sum or product of names, each of which is a dim
  * of some input by itself ("past_sequence_length + sequence_length"), is that expression; so each
  * symbol can be read from an input's shape. Any other text is a symbol of that name. A dim without
- * value and name is a fresh symbol; so is one whose name is what exporters write for an unknown size,
- * the same for each of them: "?", "*", "-", "-1", " ", "None".
+ * value and name is a fresh symbol; so is one with a name that exporters write for every unknown
+ * size: "?", "*", "-", "-1", " ", "None".
  */
 #ifndef FRONTEND_VALUETYPE_H
 #define FRONTEND_VALUETYPE_H
@@ -24,7 +24,7 @@ void dim_names_note(Ctx *c, Arena *a, DimNames *names, const Onnx__TypeProto *p)
  * symbol, so a fresh one never gets a name that the model uses. */
 void dim_names_take(Ctx *c, const DimNames *names, const Onnx__TypeProto *p);
 
-/* The type of the tensors of a sequence or optional that P describes, which have their own dims
+/* The type of the tensors of a sequence or optional that P describes, whose dims may differ
  * (type_items), or of another value inside of one. Null after a diagnostic for LOC. */
 const Type *onnx_item_type(Ctx *c, OnnxFile *f, const Onnx__TypeProto *p, DiagLoc loc);
 

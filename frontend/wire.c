@@ -130,7 +130,7 @@ static size_t width_of(int wire)
 	return wire == WIRE_32 ? 4 : wire == WIRE_64 ? 8 : 1;
 }
 
-/* The singular fields that conflict with F, as bits: F itself and the others of its oneof. */
+/* The singular fields that conflict with F, as bits: F itself and the other fields of its oneof. */
 static uint64_t once_mask(const Message *m, const Field *f)
 {
 	uint64_t mask = 0;
@@ -257,8 +257,8 @@ static bool walk_scalar(Walk *w, const Message *m, const Field *f, Span s)
 	return true;
 }
 
-/* Tensor data. *CUT_OUT: whether it stays in the file. *DATA becomes 1 after small data and 2
- * after large data. */
+/* Tensor data. *CUT_OUT: it stays in the file. *DATA becomes 1 after small data and 2 after large
+ * data. */
 static bool walk_data(Walk *w, const Message *m, const Field *f, Span s, int *data, bool *cut_out)
 {
 	size_t n = s.end - s.at;

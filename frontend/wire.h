@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A bounded walk over the protobuf wire format, before protobuf-c sees a byte.
+ * A bounded walk over the protobuf wire format, before protobuf-c reads it.
  *
  * A model file is hostile input, and protobuf-c recurses without a limit and copies what it reads.
- * The walk follows protobuf-c's own descriptors, so the schema is stated once, and writes a compact
- * copy of the message that keeps only fields of the schema:
+ * The walk follows protobuf-c's descriptors, so the schema is stated once, and writes a compact
+ * copy of the message with only the fields of the schema:
  *
  * - every length, varint, tag and wire type has been checked, no singular field appears twice, no
- *   string holds a NUL, and nesting, counts and the memory that decoding will take are bounded;
+ *   string contains a NUL, and nesting, counts and the memory that decoding will take are bounded;
  * - the data of a large tensor (raw_data, packed float_data and double_data) is left in the file:
  *   raw_ref in its place is an index into a table of ranges.
  *
@@ -40,8 +40,8 @@ typedef struct WireRanges {
 } WireRanges;
 
 /* Walks BYTES as one message of type ROOT. Appends its compact copy to *OUT, and the ranges that
- * stay in the file to *RANGES (growing in A). A fault is one diagnostic for FILE that names the
- * byte, the message and the field. It returns false then, and *OUT is unspecified. */
+ * stay in the file to *RANGES (growing in A). A fault gives one diagnostic for FILE that names the
+ * byte, the message and the field; then the result is false, and *OUT is unspecified. */
 bool wire_compact(Arena *a, Diag *d, const char *file, const ProtobufCMessageDescriptor *root,
 		  const uint8_t *bytes, size_t n, StrBuf *out, WireRanges *ranges);
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Outputs that are computed in place of an input: the caller gives both the same data pointer. If
- * the output is longer in one dim, as the cache of a language model is after each token, the
+ * Outputs that are computed in the memory of an input: the caller gives both the same data pointer.
+ * If the output is longer in one dim, as the cache of a language model is after each token, the
  * strides of both say how much room there is for that dim. For each head there may be room for 128
  * rows, for example, of which the input has 10 and the output 11. Nothing is copied then: the
  * program takes the room from symbols.
  *
- * An output that may be computed in place may have such strides without sharing memory, too.
- * Outputs with the same symbols have the same sizes, and must agree in all of this.
+ * An output that may share an input's memory may also have such strides without sharing. Outputs
+ * with the same symbols have the same sizes, and must agree in all of this.
  */
 #include "runtime/rt.h"
 
@@ -96,7 +96,7 @@ static int not_apart(dl_context *c, const dl_alias *a, const char *what, const c
 		     int64_t need)
 {
 	return dl_fail(&c->x, DL_INVALID,
-		       "%s \"%.100s\": strides are expected that are contiguous, but for room in "
+		       "%s \"%.100s\": strides must be contiguous, except for room in "
 		       "dim %d, for %lld or more",
 		       what, name, (int)a->dim, (long long)need);
 }
@@ -145,7 +145,7 @@ static int bind_room(dl_context *c, const dl_alias *a, const dl_alias *first, co
 	if (!room.ok)
 		return not_apart(c, a, "output", out_name(c, a), to[a->dim]);
 	if (!shape[a->dim])
-		from = room; /* no element lies anywhere */
+		from = room; /* there are no elements */
 	if (in_place && from.known && room.known && from.n != room.n)
 		return dl_fail(&c->x, DL_INVALID,
 			       "output \"%.100s\" is computed in place of input \"%.100s\": their "
@@ -181,7 +181,7 @@ int rt_alias_bind(dl_context *c, const dl_tensor *in, const dl_tensor *out)
 		if (first && shares(first, in, out) != in_place)
 			return dl_fail(&c->x, DL_INVALID,
 				       "outputs \"%.100s\" and \"%.100s\" have the same sizes: "
-				       "both are to be computed in place of their inputs, or none",
+				       "either both are computed in place of their inputs, or neither",
 				       out_name(c, first), out_name(c, a));
 		if (in_place && check_memory(c, a, t->data))
 			return c->x.status;

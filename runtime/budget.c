@@ -2,13 +2,13 @@
 /*
  * Limits how many threads compute at once in this process. Every artifact has its own copy of the
  * runtime, so the count is in a page that the copies share: a memory file whose name contains the
- * process id, which they find in /proc/self/fd. Each copy holds a descriptor of its own, so the
- * page exists as long as any copy does. Nothing is left behind, and a forked child, with another
- * process id, gets a page of its own. The process may close any descriptor and reuse its number, so
- * a copy checks that its number still refers to its file. If memory files do not exist, each copy
- * counts only its own threads.
+ * process id, which they find in /proc/self/fd. Each copy has a separate descriptor, so the page
+ * exists as long as any copy does. Nothing is left over at the end, and a forked child, with
+ * another process id, gets a new page. The process may close any descriptor and reuse its number,
+ * so a copy checks that its number still refers to its file. If memory files do not exist, each
+ * copy counts only its own threads.
  *
- * A run gets as many threads as are free, and at least one, its own.
+ * A run gets as many threads as are free, and at least its caller's thread.
  */
 #include "runtime/rt.h"
 
@@ -111,7 +111,7 @@ static Page *share(void)
 }
 #endif
 
-/* The page of this process. After a fork a new one is made; the old mapping is left alone. */
+/* The page of this process. After a fork a new one is created; the old mapping remains. */
 static Page *page(void)
 {
 	Page *p = atomic_load(&current);

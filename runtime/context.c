@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Contexts and their memory. A context is one block: its struct and all arrays of dl_exec. The
- * workspace is a second block, the caller's or its own: the arena as the program plans it, then a
- * scratch area for each thread. Its size depends only on the dims, so workspace() is exact.
+ * workspace is a second block, which the caller may provide: the arena as the program plans it,
+ * then a scratch area for each thread. Its size depends only on the dims, so workspace() is exact.
  */
 #include "runtime/rt.h"
 #include "runtime/strtable.h"
@@ -83,14 +83,15 @@ static uint64_t lay_out(char *base, const dl_program *p)
 	return c.used;
 }
 
-/* The bytes that a run needs: the arena and the scratch of one thread, as plan asks for; if threads
- * compute slices on their own, what each needs for it, and where its scratch begins; and the
- * workspace. On a GPU the arena is in its memory, and the scratch, of one thread, in the host's. */
+/* The bytes that a run needs: the arena and the scratch of one thread, from plan; if threads
+ * compute slices, the bytes of each thread for that, and the offset of its scratch; and the
+ * workspace. On a GPU the arena is in the GPU's memory, and the scratch, of one thread, in the
+ * host's. */
 typedef struct RunBytes {
 	int64_t arena, scratch, slice, slice_scratch, workspace;
 } RunBytes;
 
-/* Calls plan with a batch of N elements; 0: with the symbols as they are. */
+/* Calls plan with a batch of N elements; 0: with the present symbols. */
 static void plan(const dl_program *p, int64_t *sym, int64_t n, int64_t *offset, int64_t *arena,
 		 int64_t *scratch)
 {
@@ -113,8 +114,8 @@ static RunBytes measure(const dl_model *m, int64_t *sym, int64_t *offset, int64_
 	const Slices s = rt_slices(m, sym);
 	RunBytes z = {0};
 
-	/* What all threads compute together is planned even if no element is left over for it: with
-	 * memory for max_dims, all smaller batches run, too. */
+	/* Joint computation of all threads is planned even if the slices leave no element for it:
+	 * with memory for max_dims, all smaller batches run, too. */
 	if (s.apart) {
 		plan(p, sym, p->slice, slice_offset, &z.arena, &z.scratch);
 		z.slice = rt_slice_bytes(p, z.arena, z.scratch, &z.slice_scratch);

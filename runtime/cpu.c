@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * CPU features as DL_CPU_ bits, which includes that the system saves their registers; and the
- * floating point environment. Kernels run in the default environment (round to nearest, subnormals
- * kept, no traps), whatever the caller has set, and the caller's is restored.
+ * CPU features as DL_CPU_ bits, including whether the system saves their registers; and the
+ * floating point environment. Kernels run in the default environment (round to nearest, with
+ * subnormals, without traps), whatever the caller has set, and the caller's environment is
+ * restored.
  */
 #include "runtime/rt.h"
 

@@ -49,7 +49,7 @@ const Cuda *cuda_open(const char **why)
 	*why = reason;
 	if (!found)
 		return NULL;
-	/* Called every time: what was missing at the first call may be there now. */
+	/* Called every time: functions that were missing at the first call may exist now. */
 	rc = driver.cuInit(0);
 	*why = text;
 	if (rc)

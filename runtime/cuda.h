@@ -179,7 +179,7 @@ struct GpuContext {
 	 * or null */
 	int32_t last;
 	const GpuPart *flown;
-	uint64_t moves;       /* how often memory of this context has moved */
+	uint64_t moves;       /* number of times that memory of this context has moved */
 	GpuMarks *marks;      /* for the profile; else null */
 	GpuGraph *graph[GPU_GRAPHS];
 	/* the graph that calls of generated code are added to; null: they go to the stream */
@@ -224,14 +224,14 @@ int gpu_fail(dl_context *c, int status, const char *what);
 int gpu_fail_by_now(dl_context *c, int status);
 /* Notes that the kernel, or, if PART is not null, that graph, was put into the stream. */
 void gpu_launched(dl_context *c, int32_t kernel, const GpuPart *part);
-/* Fails if this run's stream is being captured; DOES says what the run does that a caller's
+/* Fails if this run's stream is being captured; DOES names the action of the run that a caller's
  * graph cannot contain. */
 int gpu_not_captured(dl_context *c, const char *does);
 /* Notes that work was put into the stream; in a capture it runs only with the caller's graph. */
 void gpu_began(dl_context *c);
-/* Grows M to at least BYTES, of which the first KEEP stay; in the order of the stream, if the
- * device has memory pools. Where something stays, M gets half as much again, since it grows from
- * turn to turn of a loop. */
+/* Grows M to at least BYTES and preserves the first KEEP of them; in the order of the stream, if
+ * the device has memory pools. If some are preserved, M grows by at least half, since it grows in
+ * each iteration of a loop. */
 int gpu_grow(dl_context *c, GpuMem *m, int64_t bytes, int64_t keep);
 /* As gpu_grow, for pinned memory. No copy uses it: a run with tensors on the host waits at its
  * end. */
@@ -247,8 +247,8 @@ bool gpu_in_pieces(const GpuIo *io);
 int gpu_stage(dl_context *c, GpuIo *io);
 /* Frees all memory of IO; under the GPU's context. */
 void gpu_io_free(const Cuda *cuda, GpuIo *io);
-/* Copies input NAME to the GPU, before the kernels that are launched next. IN_GRAPH: except for
- * what a node of the graph copies. */
+/* Copies input NAME to the GPU, before the kernels that are launched next. IN_GRAPH: except for the
+ * copies that are nodes of the graph. */
 int gpu_send(dl_context *c, GpuIo *io, const char *name, bool in_graph);
 /* Copies an output to the host, after the kernels that were launched. */
 int gpu_bring(dl_context *c, GpuIo *io, bool in_graph);

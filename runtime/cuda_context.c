@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A context on a GPU: its stream, and its memory on both sides, which grows and is kept. */
+/* A context on a GPU: its stream, and its memory on both sides, which grows and is reused. */
 #include "runtime/cuda.h"
 
 #include <string.h>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs as CUDA graphs. A run of dims that were prepared is one launch. If sizes depend on values
- * that the host reads during the run, it is one launch for each part between two such reads.
- * Generated code determines what a graph contains: it runs, and its calls are collected. A part
- * ends where its work must be done before the host can go on.
+ * Runs as CUDA graphs. A run with prepared dims is one launch. If sizes depend on values that the
+ * host reads during the run, there is one launch for each part between two such reads. Generated
+ * code determines the nodes of a graph: it runs, and its calls are collected. A part ends where the
+ * host must wait for its work.
  *
  * If nothing is read, prepare makes the graph, and generated code runs again only if pointers have
- * changed. If something is read, or copied from or to addresses that only a run knows, the first
- * run makes the graph. If something is read, generated code runs each time, and each part is
+ * changed. If something is read, or copied from or to addresses that are known only in a run, the
+ * first run makes the graph. If something is read, generated code runs each time, and each part is
  * updated where it differs and launched as soon as it is complete.
  */
 #include "runtime/cuda.h"
@@ -18,7 +18,7 @@ struct GpuGraph {
 	/* AT: where the part that is being collected is stored; null there: it is a new one */
 	GpuPart *part, **at;
 	bool launches;     /* parts are launched when they are complete */
-	bool by_first_run; /* prepare could not make it, so the first run does */
+	bool by_first_run; /* prepare could not build it, so the first run does */
 	bool reads;        /* the host reads values during the run */
 	/* its nodes have the pointers in io and on_gpu, and addresses of the context as of
 	 * `moves` */

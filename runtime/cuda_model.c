@@ -56,7 +56,7 @@ static int open_device(dl_model *m, int ordinal)
 	snprintf(g->name, sizeof(g->name), "cuda:%d", ordinal);
 	rc = g->cuda->cuDeviceGetCount(&count);
 	if (!rc && ordinal >= count)
-		return count ? rt_error(m, DL_TARGET, "%s: no such GPU; the last is cuda:%d",
+		return count ? rt_error(m, DL_TARGET, "%s: there is no such GPU; the last is cuda:%d",
 					g->name, count - 1)
 			     : rt_error(m, DL_TARGET, "%s: the driver finds no GPU", g->name);
 	rc = rc ? rc : g->cuda->cuDeviceGet(&g->device, ordinal);
@@ -169,7 +169,7 @@ int gpu_fetch(dl_model *m)
 	return rc;
 }
 
-/* In a stream of its own: the default one would wait for the application's work, and delay it. */
+/* In a separate stream: the default one would wait for the application's work, and delay it. */
 static int load_weights(dl_model *m, const dl_gpu *p)
 {
 	GpuModel *g = m->gpu;

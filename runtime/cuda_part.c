@@ -9,8 +9,8 @@
  * copy of an output follows the last one that uses it. They are switched off if the caller's tensor
  * is in the GPU's memory.
  *
- * The order of a graph cannot be updated. Where a call uses another input or output than before,
- * such as a copy of what the branches of an If choose from, the graph is built anew.
+ * The order of a graph cannot be updated. If a call uses another input or output than before, such
+ * as a copy of the result of an If's branch, the graph is rebuilt.
  */
 #include "runtime/cuda.h"
 
@@ -137,7 +137,8 @@ static void set_uses(const dl_context *c, GpuPart *p)
 
 /* Whether the collected calls, which are like those of P, use the same inputs and outputs. A word
  * that did not change points to the same one, as long as no memory has moved. A word may point to
- * several where the caller gives one address twice; that is in the GPU's memory, and not copied. */
+ * several if the caller passes one address twice; then the address is in the GPU's memory, and not
+ * copied. */
 static bool same_uses(const dl_context *c, const GpuPart *p)
 {
 	const GpuCalls *s = &c->gpu->collected;
@@ -202,7 +203,7 @@ typedef struct Order {
 	int32_t last;  /* the last call of the chain */
 } Order;
 
-/* Sets O->before to the nodes that call I of P comes after; returns how many. */
+/* Sets O->before to the nodes that must precede call I of P; returns their number. */
 static size_t after(const dl_context *c, const GpuPart *p, int32_t i, Order *o)
 {
 	const GpuCall *call = &p->has.call[i];

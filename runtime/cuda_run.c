@@ -35,9 +35,9 @@ static int wait_for_it(dl_context *c, const char *earlier)
 	return rc ? gpu_fail_by_now(c, rc) : look_at_word(c, earlier);
 }
 
-/* Makes this run's work follow the last run's, whose stream may be another one; that stream may
- * even be destroyed, and this one may have the same handle. Failures from here on are in STREAM,
- * too, until leave_stream. */
+/* Makes this run's work follow the work of the last run, whose stream may be another one; that
+ * stream may even be destroyed, and this one may have the same handle. From now until leave_stream,
+ * failures also concern STREAM. */
 static int choose_stream(dl_context *c, CUstream stream)
 {
 	GpuContext *g = c->gpu;
@@ -92,8 +92,8 @@ static int push(dl_context *c)
 	return rc ? gpu_fail(c, rc, "its context") : DL_OK;
 }
 
-/* Finds out whether the caller is capturing STREAM. If it is, nothing is called from here on
- * that a capture forbids. */
+/* Finds out whether the caller is capturing STREAM. If so, nothing that a capture forbids is called
+ * from now on. */
 static int find_capture(dl_context *c, CUstream stream)
 {
 	int state = CUDA_CAPTURE_NONE, rc;
@@ -286,7 +286,7 @@ static int begin(dl_context *c, GpuGraph *graph)
 	const dl_desc *d = c->model->prog->desc;
 	int rc = DL_OK;
 
-	gpu_began(c); /* also at the end: memory that grows in between waits for what was begun */
+	gpu_began(c); /* also at the end: memory that grows in between waits for begun work */
 	for (int32_t i = 0; i < d->n_in && !rc; i++)
 		rc = gpu_send(c, &c->gpu->in[i], in_io(c, i)->name, graph != NULL);
 	if (!rc)

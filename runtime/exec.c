@@ -43,8 +43,8 @@ void rt_job_run(dl_context *c, Job *job)
 		rt_pool_run(m->pool, job);
 }
 
-/* Runs a job for X. Where all threads run the launches, each runs its share, and the run's own
- * thread also waits for the others. */
+/* Runs a job for X. If all threads run the launches, each runs its share, and the run's own thread
+ * also waits for the others. */
 static void run_job(dl_exec *x, Job *job)
 {
 	PoolThread *t = x->thread;
@@ -127,9 +127,9 @@ static int strings_fault(dl_exec *x, const char *nodes)
 		       what);
 }
 
-/* What a thread other than the run's own does at a launch, or one that computes slices on its own:
- * it reports nothing. Where all threads run the launches, it stops where the run's own thread does;
- * the launch before is done then. */
+/* A launch in a thread other than the run's own, or in one that computes slices by itself: it
+ * reports nothing. If all threads run the launches, it stops where the run's own thread stops; the
+ * launch before is complete then. */
 static int join_launch(dl_exec *x, Job *job)
 {
 	dl_context *c = x->ctx;

@@ -225,7 +225,7 @@ static int64_t check_item(dl_context *c, const char *name, const dl_io *item, co
 	int64_t n;
 
 	if (t->form != DL_TENSOR)
-		dl_fail(&c->x, DL_INVALID, "input \"%.100s\": an item is no tensor (form %d)", name,
+		dl_fail(&c->x, DL_INVALID, "input \"%.100s\": an item is not a tensor (form %d)", name,
 			(int)t->form);
 	else if (t->dtype != item->dtype)
 		dl_fail(&c->x, DL_INVALID, "input \"%.100s\": an item is of %s, expected %s", name,
@@ -350,7 +350,7 @@ static int take_map(dl_context *c, const dl_io *io, const dl_tensor *t, int32_t 
 	return c->x.status;
 }
 
-/* Makes the inputs of the program from K on what T, the caller's input IO, is. */
+/* Converts T, the caller's input IO, to the program's inputs from K onwards. */
 static int take_value(dl_context *c, const dl_io *io, const dl_tensor *t, int32_t k, bool data)
 {
 	const dl_io *item = io->item;
@@ -484,7 +484,7 @@ static char *given(dl_context *c, int32_t k)
 	return give_strings(c, k, &t) ? NULL : t.data;
 }
 
-/* Memory for N dl_tensors of output O, and WORDS integers behind them. */
+/* Memory for N dl_tensors of output O, and WORDS integers after them. */
 static dl_tensor *items_memory(dl_context *c, int32_t o, int64_t n, int64_t words)
 {
 	dl_region *r = rt_items_region(c, o);
@@ -535,8 +535,8 @@ static int give_list(dl_context *c, int32_t o, const dl_io *io, int32_t k, dl_te
 	return DL_OK;
 }
 
-/* Makes T the map, or the sequence of maps, of which outputs K and K + 1 of the program are the
- * keys and the values. */
+/* Makes T the map, or the sequence of maps, whose keys and values are outputs K and K + 1 of the
+ * program. */
 static int give_maps(dl_context *c, int32_t o, const dl_io *io, int32_t k, dl_tensor *t)
 {
 	const bool one = io->form == DL_MAP;
@@ -570,7 +570,7 @@ static int give_maps(dl_context *c, int32_t o, const dl_io *io, int32_t k, dl_te
 	return DL_OK;
 }
 
-/* Makes T, the caller's output O, what the program's outputs from K on are. */
+/* Converts the program's outputs from K onwards to T, the caller's output O. */
 static void give_value(dl_context *c, int32_t o, const dl_io *io, int32_t k, dl_tensor *t,
 		       bool infer)
 {
@@ -587,7 +587,7 @@ static void give_value(dl_context *c, int32_t o, const dl_io *io, int32_t k, dl_
 		give_list(c, o, io, k, t);
 }
 
-/* Gives the caller what the run has set, up to a failure. */
+/* Passes the results of the run to the caller, up to a failure. */
 static void give_outputs(dl_context *c, dl_tensor *out, bool infer)
 {
 	const dl_desc *d = rt_shown(c->model->prog);

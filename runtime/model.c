@@ -57,8 +57,8 @@ static const char *const status_texts[] = {
 	[DL_NOMEM] = "out of memory",
 	[DL_WORKSPACE] = "workspace too small",
 	[DL_CAPACITY] = "output memory too small",
-	[DL_WEIGHTS] = "weights missing or not those of the model",
-	[DL_TARGET] = "this machine and what the model was compiled for do not fit",
+	[DL_WEIGHTS] = "weights are missing, or belong to another model",
+	[DL_TARGET] = "the model was compiled for another kind of machine",
 	[DL_CANCELLED] = "cancelled",
 	[DL_UNSUPPORTED] = "not supported",
 	[DL_BUSY] = "in use",
@@ -320,7 +320,7 @@ static int choose_variant(dl_model *m)
 	uint64_t have = rt_cpu_features(), mask;
 
 	if (!cpu_env(&mask))
-		return rt_error(m, DL_INVALID, "DLCC_CPU=%s: it is none, v2, v3, v4, v8 or native",
+		return rt_error(m, DL_INVALID, "DLCC_CPU=%s: expected none, v2, v3, v4, v8 or native",
 				getenv("DLCC_CPU"));
 	have &= mask;
 	if (m->opt.cpu_mask)

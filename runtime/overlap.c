@@ -3,9 +3,9 @@
  * Memory that a run may not use twice: that of an output for an input or another output, and a
  * workspace of the caller's for either. It is refused before anything is computed.
  *
- * The program's tensors of numbers lie where the caller's do. The caller's strings and the items of
- * its lists lie elsewhere than the tensors that the program has for them (forms.c), so the memory
- * of those is compared as the caller has it. The bytes of single strings are not compared.
+ * The program's tensors of numbers are in the caller's memory. The caller's strings and the items
+ * of its lists are not in the memory of the program's tensors for them (forms.c), so the caller's
+ * addresses are compared. The bytes of single strings are not compared.
  */
 #include "runtime/rt.h"
 
@@ -59,7 +59,7 @@ static Memory read_memory(const dl_context *c, int32_t i)
 							      : in_memory(c, i);
 }
 
-/* What output O may write: its size, or, while that is unknown, all of its memory. */
+/* The memory that output O may write: its size, or, while that is unknown, all of its memory. */
 static Memory out_memory(const dl_context *c, int32_t o)
 {
 	const dl_tensor *t = RT_AT(const dl_tensor, c->out, o);
@@ -150,8 +150,8 @@ static dl_region *served_region(dl_context *c, int32_t k)
 	return out_io(c, k)->dtype == DL_STR ? rt_strings_region(c, k) : rt_out_region(c, k);
 }
 
-/* The caller's own memory for output K of the program, a tensor T of the caller's; empty if the
- * context provides it. */
+/* The caller's memory for output K of the program, a tensor T of the caller's; empty if the context
+ * provides it. */
 static Memory own_memory(dl_context *c, int32_t k, dl_tensor t)
 {
 	if (!t.data || t.data == served_region(c, k)->p)
@@ -164,7 +164,7 @@ static Memory own_memory(dl_context *c, int32_t k, dl_tensor t)
 	return (Memory){t.data, rt_known(c, k) ? rt_extent(&t) : rt_room(&t)};
 }
 
-/* Whether an element of T, or of one of its items, lies in M. */
+/* Whether an element of T, or of one of its items, is inside M. */
 static bool lies_in(const dl_tensor *t, Memory m)
 {
 	if (t->form == DL_TENSOR)

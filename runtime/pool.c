@@ -3,24 +3,24 @@
  * The thread pool of a model. The caller is thread 0; the other threads wait, first spinning, then
  * asleep. In a parallel region all threads call one function, which runs the same jobs in the same
  * order in each of them. Between two jobs is a barrier, which costs a fifth of a fork and a join:
- * the threads only wait until all of the first job is done, whoever did it. A region may be a whole
- * run of a model (run.c), or a single job.
+ * the threads only wait until the first job is complete, whichever threads computed it. A region
+ * may be a whole run of a model (run.c), or a single job.
  *
  * A job is cut into contiguous parts, one for each thread, and each part into a few chunks. A
  * thread takes its own part from front to back; those chunks are likely in its caches. When that is
  * done, it takes chunks of the other parts from their backs: a worker that wakes late, shares its
  * processor or has a slow one delays the others by a chunk at most. Chunks do not depend on timing,
- * and so neither does what a kernel writes.
+ * and so neither do a kernel's results.
  *
  * One word publishes a region: a generation in its high bits, and the number of workers that take
  * part in the low 12. A worker enters the region by counting itself in `members`, which it can only
  * do while that has the same generation. The caller closes the region by the next generation and
  * waits for the members that are left; a worker that is late finds the region closed.
  *
- * What is left of a part is one word, too: the number of a job, and the first and the end of the
- * chunks of this job that nobody has taken. A thread takes a chunk by a compare-and-swap of this
- * word. Jobs are numbered through all regions; a word with an earlier number stands for a part of
- * which nothing is taken yet. Sleeping is a futex on the low half of a word.
+ * The rest of a part is one word, too: the number of a job, and the first and the end of the chunks
+ * of this job that no thread has taken. A thread takes a chunk by a compare-and-swap of this word.
+ * Jobs are numbered through all regions; a word with an earlier number means that no chunk of the
+ * part is taken yet. Sleeping is a futex on the low half of a word.
  *
  * A pool serves one run at a time; a second run at the same time computes in its caller's thread.
  * In a forked child the workers do not exist: the first run there detects another process id and
@@ -40,19 +40,20 @@
 #define ACTIVE_BITS 12
 #define ACTIVE_MASK ((1u << ACTIVE_BITS) - 1)
 #define STOP ACTIVE_MASK
-/* Chunks of a part at most: a thread that is late delays the others by one of them. */
+/* Limit on the chunks of a part: a thread that is late delays the others by one chunk. */
 #define CHUNKS 8
 #define CHUNK_BITS 4
 #define CHUNK_MASK ((1u << CHUNK_BITS) - 1)
 /* Nanoseconds of spinning before a thread sleeps. Waking takes about 40 us, and kernels that are
  * too short to share take up to some 100 us between two that are not. */
 #define SPIN_NS 200000
-/* spins that other threads have to begin their parts after one has finished its own */
+/* number of spins in which other threads have to begin their parts after one has finished its
+ * part */
 #define MOMENT 20
 /* spins between two looks at the clock */
 #define LOOK 32
-/* Bytes of a worker's stack: what a run needs, and as much again for the application's thread-local
- * variables, which glibc puts there. */
+/* Bytes of a worker's stack: the bytes that a run needs, and as much again for the application's
+ * thread-local variables, which glibc puts there. */
 #define LEAST_STACK (2 * (size_t)RT_STACK)
 
 typedef struct Worker {
@@ -62,8 +63,8 @@ typedef struct Worker {
 	uint32_t index; /* number of its part, from 1 */
 } Worker;
 
-/* What is left of a thread's part: number of the job, first chunk, end, in CHUNK_BITS each. Two
- * lines of a cache, because processors fetch pairs of them. */
+/* The rest of a thread's part: number of the job, first chunk, end, in CHUNK_BITS each. Two cache
+ * lines, because processors fetch pairs of them. */
 typedef struct PoolPart {
 	_Alignas(128) _Atomic uint64_t left;
 } PoolPart;
@@ -238,7 +239,7 @@ static void add_done(PoolThread *t, uint64_t n)
 		wake(&p->done);
 }
 
-/* T runs all chunks of part I that nobody has taken; its own from the front. */
+/* T runs all chunks of part I that no thread has taken; its own part from the front. */
 static void do_part(PoolThread *t, const Job *job, int64_t i)
 {
 	const int64_t n = part_chunks(job, i);

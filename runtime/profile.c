@@ -153,7 +153,7 @@ static void put_event(FILE *f, const dl_model *m, const Event *e)
 	if (e->work.flops || e->work.bytes) {
 		const Sum *sum = &m->profile->sum[e->kernel];
 
-		/* Of a kernel with several launches, one launch has no rate of its own. */
+		/* One launch of a kernel with several launches has no rate of its own. */
 		fputs(",\"args\":{", f);
 		put_work(f, m, e->work, sum->counted == sum->calls ? e->ns : 0);
 		putc('}', f);
@@ -161,8 +161,8 @@ static void put_event(FILE *f, const dl_model *m, const Event *e)
 	putc('}', f);
 }
 
-/* The sums of the kernels that ran: rates are those of all launches together. A run of a kernel has
- * one or several of them. */
+/* The sums over all executed kernels: rates are those of all launches together. An execution of a
+ * kernel has one or several launches. */
 static void put_kernels(FILE *f, const dl_model *m)
 {
 	const char *comma = "";
@@ -244,7 +244,7 @@ static int put_trace_to(int fd, const dl_model *m)
 }
 
 /* Writes a temporary file and renames it, so the path always has either the old or the new
- * contents. A device, a pipe or a link, as /dev/stdout, is kept and written to directly. */
+ * contents. A device, a pipe or a link, as /dev/stdout, is not replaced but written to. */
 static int write_trace(dl_model *m)
 {
 	char path[PATH_MAX], tmp[PATH_MAX + 16];

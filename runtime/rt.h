@@ -30,8 +30,9 @@
 
 #define RT_ALIGN 64u
 #define RT_MAX_THREADS 1024
-/* Bytes of stack that no function of the API needs more of (docs/c-api.md), on the CPU: of the locals
- * of a kernel 32 KiB at most, 12 KiB of a table for products of bytes, and what compilers spill. */
+/* The bytes of stack that suffice for every function of the API (docs/c-api.md) on the CPU: at most
+ * 32 KiB for the locals of a kernel, 12 KiB for a table for products of bytes, and the spills of
+ * compilers. */
 #define RT_STACK 65536u
 
 typedef struct Pool Pool;
@@ -80,7 +81,7 @@ struct dl_region {
 	uint64_t bytes;
 };
 
-/* What a kernel has to do, in operations and bytes. */
+/* The work of a kernel, in operations and bytes. */
 typedef struct LaunchWork {
 	uint64_t flops, bytes;
 } LaunchWork;
@@ -106,9 +107,9 @@ struct dl_context {
 	int64_t *offset;
 	char *scratch;
 	int64_t scratch_bytes; /* bytes for one thread */
-	/* Where threads compute slices on their own, the workspace has for each of them the arrays
-	 * of its dl_exec, an arena with buffers at these offsets, and scratch. Later it is that of
-	 * what all threads compute together. */
+	/* If threads compute slices, the workspace has for each of them the arrays of its dl_exec,
+	 * an arena with buffers at these offsets, and scratch. Later it is the workspace for joint
+	 * computation of all threads. */
 	int64_t *slice_offset;
 	int64_t slice_bytes, slice_scratch;
 	dl_region beside;      /* on a GPU: scratch, in host memory */
@@ -128,7 +129,7 @@ struct dl_context {
 	const dl_tensor *caller_in, *caller_out; /* during a run */
 	/* during a run */
 	int32_t threads;
-	int64_t *in_bytes; /* the size of each input's data; a strided one's when contiguous */
+	int64_t *in_bytes; /* size of each input's data; a strided one counts as contiguous */
 	const dl_tensor *in; /* the program's */
 	dl_tensor *out;
 	uint8_t *out_set;
@@ -198,9 +199,9 @@ void rt_weights_close(dl_model *m);
 uint64_t rt_n_sym(const dl_program *p);
 /* Adapts arena, offsets and scratch to x.sym. */
 int rt_plan(dl_context *c);
-/* Grows region r to at least bytes bytes; the first keep bytes are preserved. False if there is
- * no memory. Unless something is kept, the old block is freed first, so that no run needs both: whoever
- * has its address forgets it before, and does not use it after a failure. */
+/* Grows region r to at least bytes bytes; the first keep bytes are preserved. False if there is no
+ * memory. If keep is 0, the old block is freed first, so that no run needs both: callers drop its
+ * address before the call, and do not use it after a failure. */
 bool rt_region_grow(dl_context *c, dl_region *r, int64_t bytes, int64_t keep);
 
 /* ---- run.c ---- */
@@ -210,8 +211,8 @@ bool rt_region_grow(dl_context *c, dl_region *r, int64_t bytes, int64_t keep);
 int rt_enter(dl_context *c);
 /* Checks and sets the shape of output o of the current run. */
 int rt_output(dl_context *c, int32_t o, const int64_t *shape);
-/* Binds what follows from the symbols' values: shapes of inputs and outputs, other symbols,
- * facts. */
+/* Binds everything that follows from the symbols' values: shapes of inputs and outputs, other
+ * symbols, facts. */
 int rt_bind_dims(dl_context *c);
 /* Checks the numbers of tensors, and that their arrays can be read. */
 int rt_check_arrays(dl_context *c, const dl_tensor *in, int32_t n_in, const dl_tensor *out,
@@ -229,7 +230,7 @@ int64_t rt_reach(const dl_tensor *t);
 int64_t rt_extent(const dl_tensor *t);
 /* Whether the shape of output O is known. */
 bool rt_known(const dl_context *c, int32_t o);
-/* The bytes of T's memory, at most half of what can be addressed. */
+/* The bytes of T's memory, at most half of the address space. */
 int64_t rt_room(const dl_tensor *t);
 /* The least size of a dl_tensor of this form. */
 uint32_t rt_tensor_size(int32_t form);
@@ -238,25 +239,25 @@ dl_region *rt_out_region(dl_context *c, int32_t o);
 
 /* ---- slices.c ---- */
 
-/* How a run computes a batch: the elements that threads compute on their own, dl_program.slice at a
- * time, and how many of the others all threads compute together at a time, or 0 if there are no
- * slices. */
+/* How a run computes a batch: the number of elements that are computed in slices of
+ * dl_program.slice, one thread each; and the number of other elements that all threads compute
+ * together at a time, or 0 if there are no slices. */
 typedef struct Slices {
 	int64_t apart, together;
 } Slices;
 
 /* The slices of a run with the symbols SYM. */
 Slices rt_slices(const dl_model *m, const int64_t *sym);
-/* The bytes that a thread needs to compute slices on its own, with an ARENA and SCRATCH of these
- * sizes; *SCRATCH_AT: where in them its scratch begins. */
+/* The bytes that a thread needs to compute slices, with an ARENA and SCRATCH of these sizes;
+ * *SCRATCH_AT: the offset of its scratch. */
 int64_t rt_slice_bytes(const dl_program *p, int64_t arena, int64_t scratch, int64_t *scratch_at);
-/* Runs the program of X, which is a run's own, in these slices. */
+/* Runs the program of X, which belongs to a run, in these slices. */
 int rt_exec_slices(dl_exec *x, Slices s);
 
 /* ---- alias.c ---- */
 
-/* Sets the symbols of outputs that are computed in place of an input, or whose strides leave
- * room. To be called when all shapes are bound; it checks what the caller gives. */
+/* Sets the symbols of outputs that share an input's memory, or whose strides leave room. Call it
+ * when all shapes are bound; it checks the caller's tensors. */
 int rt_alias_bind(dl_context *c, const dl_tensor *in, const dl_tensor *out);
 /* Whether the program reads input I, whose shape is bound, with the strides that it has. */
 bool rt_alias_input(const dl_context *c, int32_t i, const dl_tensor *in, const dl_tensor *out);
@@ -286,8 +287,8 @@ dl_region *rt_items_region(dl_context *c, int32_t o);
 /* Refuses outputs whose memory overlaps that of an input (unless that is declared) or of another
  * output, and inputs and outputs in the caller's workspace. */
 int rt_check_overlap(dl_context *c);
-/* The same for the caller's strings and lists. To be called before memory of outputs is allocated:
- * the inputs may lie in what the context gave for outputs of the last run. */
+/* The same for the caller's strings and lists. Call it before memory of outputs is allocated: the
+ * inputs may be in memory that the context provided for outputs of the last run. */
 int rt_check_forms(dl_context *c);
 /* Checks that the caller uses the memory that the context serves for output O, and that may be freed
  * now, for nothing else in this run. */
@@ -320,7 +321,7 @@ typedef struct PoolThread {
 	Pool *pool;
 	int32_t index; /* 0: the caller */
 	uint64_t job, done; /* number of its current job, and of all chunks up to that job's end */
-	char *scratch; /* not null: it runs launches on its own, and the rest of this is unused */
+	char *scratch; /* not null: it runs launches by itself, and the rest of this is unused */
 } PoolThread;
 
 typedef void PoolThreadFn(PoolThread *t, void *arg);
@@ -335,7 +336,7 @@ void rt_pool_close(Pool *p);
 void rt_thread_run(PoolThread *t, const Job *job);
 /* Waits until T's current job is done. */
 void rt_thread_wait(PoolThread *t);
-/* Runs a job in a region of its own. */
+/* Runs a job in a separate region. */
 void rt_pool_run(Pool *p, Job *job);
 /* Cuts a job into parts, at most one for each of THREADS, with at least `grain` iterations each. */
 void rt_job_cut(Job *job, int32_t threads);
@@ -370,11 +371,11 @@ int rt_profile_open(dl_model *m);
 /* Writes the trace, if one is wanted, and frees the profile. */
 int rt_profile_close(dl_model *m);
 uint64_t rt_now(void); /* nanoseconds */
-/* Adds a launch of KERNEL. W: what dl_count gave for it and the kernel's next launches; zeros
- * for the latter. */
+/* Adds a launch of KERNEL. W: the work from dl_count for it and the kernel's next launches; zeros
+ * for these. */
 void rt_profile_add(Profile *p, int32_t kernel, int32_t context, uint64_t begin, uint64_t end,
 		    LaunchWork w);
-/* What dl_count gave for the launch that is being made; the following launches have none. */
+/* The work from dl_count for the current launch; the following launches have none. */
 LaunchWork rt_take_work(dl_context *c);
 
 /* ---- nvtx.c ---- */

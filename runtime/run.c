@@ -206,7 +206,7 @@ static int copy_in(dl_context *c, int32_t i, const dl_tensor *t)
 	return DL_OK;
 }
 
-/* Sets the dims of outputs that are known from symbols; the others to -1. */
+/* Sets the dims of outputs that are known from symbols, and the others to -1. */
 static void bind_outputs(dl_context *c)
 {
 	for (int32_t o = 0; o < c->model->prog->desc->n_out; o++) {
@@ -432,8 +432,8 @@ dl_region *rt_out_region(dl_context *c, int32_t o)
 	return &c->region[c->model->prog->n_region + c->model->prog->desc->n_in + o];
 }
 
-/* Provides the context's own memory R for output o, described by T. Its contents from an earlier
- * run are lost. */
+/* Provides the context's memory R for output o, described by T. Its contents from an earlier run
+ * are lost. */
 static int serve(dl_context *c, int32_t o, dl_region *r, dl_tensor *t, int64_t bytes)
 {
 	const dl_io *io = out_io(c, o);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A batch in slices (dl_program.slice). Each thread takes whole slices and computes all of the
- * program for them, in memory of its own: threads do not wait for each other after each kernel, and
- * none reads or overwrites what another has in its caches, which takes long where they share no
- * cache. A batch is rarely a multiple of what the threads take, and its last elements are computed
- * by all threads together, kernel by kernel. So is all of it, a slice for each thread at a time,
- * where there are fewer than two slices for each thread, since a fast one could not help a slow
- * one then; and in a profile, because the times of a kernel in several threads would be added up.
+ * A batch in slices (dl_program.slice). Each thread takes whole slices and computes the whole
+ * program for them, in separate memory. Threads then do not wait for each other after each kernel,
+ * and none reads or overwrites data in another's caches, which is slow if they share no cache. A
+ * batch is rarely a multiple of the threads' slices; all threads together compute its last
+ * elements, kernel by kernel. They compute the whole batch in this way, a slice for each thread at
+ * a time, if there are fewer than two slices for each thread, since a fast thread could then not
+ * help a slow one; and in a profile, because the times of a kernel in several threads would be
+ * added up.
  */
 #include "runtime/rt.h"
 
@@ -31,7 +32,7 @@ Slices rt_slices(const dl_model *m, const int64_t *sym)
 	return (Slices){all - all % round, round};
 }
 
-/* The bytes of a thread's own arrays of dl_exec: sym, in, out and buf. */
+/* The bytes of a thread's arrays of dl_exec: sym, in, out and buf. */
 static int64_t array_bytes(const dl_program *p)
 {
 	const uint64_t n = rt_n_sym(p) + (uint64_t)p->desc->n_in + (uint64_t)p->desc->n_out +
@@ -46,7 +47,7 @@ int64_t rt_slice_bytes(const dl_program *p, int64_t arena, int64_t scratch, int6
 	return dl_add(*scratch_at, scratch);
 }
 
-/* Makes X a copy of FROM with arrays of its own, at MEMORY. */
+/* Makes X a copy of FROM with separate arrays, at MEMORY. */
 static void own_arrays(dl_exec *x, const dl_exec *from, char *memory)
 {
 	const dl_program *p = from->prog;
@@ -90,7 +91,7 @@ static void move(dl_exec *x, int64_t n, int64_t all)
 	}
 }
 
-/* A job: slices BEGIN to END - 1, in a thread's own MEMORY. */
+/* A job: slices BEGIN to END - 1, in the thread's MEMORY. */
 static void run_slices(const dl_kctx *k, int64_t begin, int64_t end, void *memory)
 {
 	Batch *batch = k->buf[0];
@@ -110,7 +111,7 @@ static void run_slices(const dl_kctx *k, int64_t begin, int64_t end, void *memor
 		batch->status = x.status;
 }
 
-/* Computes the first N elements of a batch of ALL, each thread its own slices. */
+/* Computes the first N elements of a batch of ALL; each thread computes whole slices. */
 static int divide(dl_exec *x, int64_t n, int64_t all)
 {
 	dl_context *c = x->ctx;

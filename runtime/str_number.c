@@ -4,8 +4,8 @@
  *
  * A float becomes what printf's %.8g writes in the C locale, as in ONNX Runtime; NaN, INF and -INF
  * are special. A string is a number in plain or scientific decimal notation, or INF, INFINITY or
- * NAN in any case, with a sign, and white space around it. To an integer, a fraction is dropped.
- * Anything else is refused, and so are integers beyond 64 bits.
+ * NAN in any case, with a sign, and white space around it. In a conversion to an integer, a
+ * fraction is dropped. Other strings are refused, and so are integers beyond 64 bits.
  */
 #define DLRT_GENERATED 1
 #include "runtime/strtable.h"
@@ -108,7 +108,8 @@ static uint64_t digits(const char *p, uint64_t n)
 	return i;
 }
 
-/* Whether the N bytes at P are a number without a sign; *WHOLE: an integer, of digits alone. */
+/* Whether the N bytes at P are a number without a sign; *WHOLE: an integer, which has only
+ * digits. */
 static bool is_number(const char *p, uint64_t n, bool *whole)
 {
 	uint64_t i = digits(p, n), any = i;
@@ -143,8 +144,8 @@ static bool is_word(const char *p, uint64_t n, const char *word)
 	return true;
 }
 
-/* The number that string ID is, as text with a NUL in TO; false if it is none, which is reported.
- * *WHOLE: it is an integer. */
+/* The number in string ID, as NUL-terminated text in TO; false, after a report, if it is not a
+ * number. *WHOLE: it is an integer. */
 static bool number_text(dl_strings *t, int64_t id, char *to, bool *whole)
 {
 	const dl_str s = trimmed(strings_get(t, id));

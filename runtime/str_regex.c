@@ -8,10 +8,10 @@
  *   - (x)  (?:x)  (?P<name>x)  (?<name>x)  (?flags)  (?flags:x), with the flags i m s U
  *   - ^  $  \A  \z  \b  \B
  *
- * Not supported are \p{Greek}, \C, and what RE2 does not have either: back references and
- * look-around. A count is at most 1,000, and so is the product of nested counts, as in RE2. A
- * pattern has at most 20,000 instructions and 100,000 ranges of characters, and groups are nested
- * at most 1,000 deep. No function recurses: the open groups are a list in memory of the table.
+ * Not supported are \p{Greek}, \C, and, as in RE2, back references and look-around. A count is at
+ * most 1,000, and so is the product of nested counts, as in RE2. A pattern has at most 20,000
+ * instructions and 100,000 ranges of characters, and groups are nested at most 1,000 deep. No
+ * function recurses: the open groups are a list in memory of the table.
  *
  * The pattern is compiled to a nondeterministic automaton (Thompson), whose states are followed
  * together (Pike), so no pattern takes more time than its size times the length of the string, and
@@ -32,7 +32,7 @@ enum {
 };
 
 typedef enum ReKind {
-	RE_ANY,   /* any character; ARG: newlines, too */
+	RE_ANY,   /* any character; ARG: including newlines */
 	RE_SET,   /* a character of the set ARG */
 	RE_CHAR,  /* the character ARG */
 	RE_FOLD,  /* the character ARG in either case */
@@ -204,8 +204,8 @@ static Fragment sequence(ReParser *p, Fragment a, Fragment b)
 	return (Fragment){a.begin, b.out};
 }
 
-/* The same for all characters that differ in case alone: s, S and the long s. The dotted capital
- * I and the dotless i are cases of no other letter, as in Unicode's case folding. */
+/* The same for all characters that differ only in case: s, S and the long s. The dotted capital I
+ * and the dotless i are not cases of another letter, as in Unicode's case folding. */
 static uint32_t fold_case(uint32_t c)
 {
 	return c == 0x130 || c == 0x131 ? c : str_lower_code(str_upper_code(c));
@@ -342,7 +342,7 @@ static uint32_t take_hex(ReParser *p)
 	return c;
 }
 
-/* After a backslash, the character C: sets *OUT to what it stands for; false if it is no single
+/* Reads the character C after a backslash: sets *OUT to its meaning; false if that is not a single
  * character. */
 static bool escaped(ReParser *p, uint32_t c, uint32_t *out)
 {
@@ -420,7 +420,7 @@ static int compare_ranges(const void *a, const void *b)
 	return (x->lo > y->lo) - (x->lo < y->lo);
 }
 
-/* Sorts the ranges of S, which are the last ones, and joins those that overlap. */
+/* Sorts the ranges of S, which are the last ones, and joins overlapping ones. */
 static void sort_ranges(ReParser *p, ReSet *s)
 {
 	ReRange *r = (ReRange *)p->r->ranges.p + s->first;
@@ -517,7 +517,7 @@ static void open_group(ReParser *p, ReFlags outer)
 		fail(p, NULL);
 }
 
-/* Adds the last alternative of group G to those before it. */
+/* Adds the last alternative of group G to the earlier ones. */
 static void end_alternative(ReParser *p, ReGroup *g)
 {
 	const Fragment f = g->before;
@@ -724,7 +724,7 @@ static Fragment quoted(ReParser *p)
 	return f;
 }
 
-/* What is neither quoted nor a group. */
+/* Reads a construct that is neither quoted nor a group. */
 static Fragment atom(ReParser *p)
 {
 	if (take(p, "\\E") || take(p, "\\Q")) {
@@ -850,8 +850,8 @@ static bool steps(const Regex *r, const ReInst *i, uint32_t c)
 	}
 }
 
-/* The states at one place of the string: a list, and for each state the place where it was added
- * last. */
+/* The states at one position in the string: a list, and for each state the position where it was
+ * added last. */
 typedef struct States {
 	int32_t *list, *stack;
 	uint64_t *seen;
@@ -880,8 +880,8 @@ static bool holds(ReKind kind, uint32_t before, uint32_t after)
 	}
 }
 
-/* Adds state I, and those that follow from it without a character, between BEFORE and AFTER. PLACE
- * is above 0. */
+/* Adds state I, and the states that it reaches without reading a character, between BEFORE and
+ * AFTER. PLACE is above 0. */
 static void add_state(const Regex *r, States *s, int32_t i, uint64_t place, uint32_t before,
 		      uint32_t after)
 {
@@ -961,7 +961,7 @@ bool regex_matches(dl_strings *t, const Regex *r, dl_str s)
 	now.list = (int32_t *)(void *)(next.seen + n);
 	next.list = now.list + n;
 	now.stack = next.stack = next.list +
-				 n; /* each state pushes two others at most, once a place */
+				 n; /* each state pushes at most two others, once a position */
 	now.n = next.n = 0;
 	yes = follow(r, &now, &next, s);
 	strings_release(t, memory, 2 * each);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Routines on the text of strings: concatenation, pieces, order, case. Text is UTF-8; bytes that
- * are not are kept as they are. Nothing depends on the process's locale.
+ * Routines on the text of strings: concatenation, pieces, order, case. Text is UTF-8; other bytes
+ * are copied unchanged. Nothing depends on the process's locale.
  *
  * Case is mapped character by character, by Unicode's simple case mapping (runtime/str_case.def):
  * the upper case of "ß" is "ß", not "SS", and a final sigma is not special.
@@ -90,7 +90,7 @@ static uint64_t span(const char *p, uint64_t n, bool space)
 	return at;
 }
 
-/* Where the delimiter D is in S; S.n if it is not. */
+/* The position of delimiter D in S; S.n if S does not have it. */
 static uint64_t find(dl_str s, dl_str d)
 {
 	const char *at = s.n >= d.n ? memmem(s.p, s.n, d.p, d.n) : NULL;
@@ -98,8 +98,8 @@ static uint64_t find(dl_str s, dl_str d)
 	return at ? (uint64_t)(at - s.p) : s.n;
 }
 
-/* Moves *S past its first piece, *PIECE; false if there is none. *MORE: whether a delimiter was
- * skipped, so that another piece follows, maybe an empty one. */
+/* Moves *S past its first piece, *PIECE; false if there is none. *MORE: a delimiter was skipped, so
+ * another, perhaps empty, piece follows. */
 static bool next_piece(dl_str *s, dl_str d, dl_str *piece, bool *more)
 {
 	uint64_t n;
@@ -135,16 +135,16 @@ int64_t dl_str_pieces(dl_strings *t, int64_t id, int64_t delimiter)
 	return n;
 }
 
-/* Where a piece of a string begins. */
+/* The start of a piece of a string. */
 typedef struct PiecePlace {
 	uint64_t generation; /* of the table; 0: nowhere */
 	int64_t id, delimiter, k;
-	dl_str rest;    /* what follows after K pieces */
+	dl_str rest;    /* the text after K pieces */
 	bool more, end; /* END: there are K pieces */
 } PiecePlace;
 
-/* The place of the string's piece K, or its end if there are fewer. A thread goes on from its last
- * place where that is in the same string, so that all pieces of a string take one walk. */
+/* The start of the string's piece K, or its end if there are fewer. A thread resumes at its last
+ * position if that is in the same string, so that all pieces of a string take one walk. */
 static PiecePlace place_of(const dl_strings *t, int64_t id, int64_t delimiter, int64_t k)
 {
 	static _Thread_local PiecePlace last;
@@ -188,7 +188,7 @@ int64_t dl_str_rest(dl_strings *t, int64_t id, int64_t delimiter, int64_t k)
 
 /* ---- Case ---- */
 
-/* The characters FIRST, FIRST + STEP ... LAST are mapped to those DELTA further. */
+/* The characters FIRST, FIRST + STEP ... LAST are mapped to the characters DELTA further. */
 typedef struct CaseRange {
 	uint32_t first, last;
 	int32_t step, delta;

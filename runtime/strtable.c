@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The table of strings (runtime/strtable.h): entries by id, a hash table with linear probing over
- * them, and the bytes of strings that are no constants.
+ * them, and the bytes of strings that are not constants.
  *
  * Entries are in segments that double in size and never move, so a thread reads an entry without
  * the lock: it got the id from the thread that made the entry, either under the lock or from an
  * earlier kernel. Strings are removed in the reverse order of their insertion, so linear probing
  * needs no marks of removed entries.
  *
- * Strings may come from whoever sends requests to the application. Their hash has a key of random
- * bytes, so n of them take time linear in n and in their bytes. No result depends on the key: ids
- * are given in the order of insertion, and the hash table is never walked.
+ * Strings may come from the senders of requests to the application. Their hash has a key of random
+ * bytes, so the time for n strings is linear in n and in their bytes. No result depends on the key:
+ * ids are given in the order of insertion, and the hash table is never walked.
  */
 #define DLRT_GENERATED 1
 #include "runtime/strtable.h"
@@ -91,7 +91,7 @@ void strings_release(dl_strings *t, void *p, uint64_t bytes)
 		t->memory.free(t->memory.user, p, bytes ? bytes : 1);
 }
 
-/* Room for N bytes that stay where they are until the run after the next one begins. */
+/* Room for N bytes that remain in place until the run after the next one begins. */
 static char *new_bytes(dl_strings *t, uint64_t n)
 {
 	StringChunk *c;
@@ -135,8 +135,8 @@ static uint64_t hash_of(const dl_strings *t, const char *p, uint64_t n)
 	return sip_hash(t->key, p, n, 1, 3);
 }
 
-/* 16 random bytes from the system. If it has none, they are made of what another process can hardly
- * know: the time in nanoseconds, and where the system has put the code and the table. */
+/* 16 random bytes from the system. If it has none, they are derived from values that another
+ * process can hardly know: the time in nanoseconds, and the addresses of the code and the table. */
 static SipKey new_key(const dl_strings *t)
 {
 	struct timespec now = {0};
@@ -344,7 +344,8 @@ void strings_fail(dl_strings *t, int status, int64_t id, const char *what)
 {
 	int none = DL_OK;
 
-	/* claimed first, so that one thread alone writes what follows; it is read after the kernel */
+	/* claimed first, so that only one thread writes the fields below; they are read after the
+	 * kernel */
 	if (!atomic_compare_exchange_strong(&t->status, &none, status))
 		return;
 	t->refused = id;

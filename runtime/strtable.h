@@ -2,7 +2,7 @@
 /*
  * Strings. Inside a program a string is a number, its id: equal strings of one table have equal
  * ids, so operators that only move or compare elements treat strings as 64-bit integers. Id 0 is
- * the empty string, thus memory that is zero holds empty strings.
+ * the empty string, so memory that is zero contains empty strings.
  *
  * A table belongs to a context. It begins with the constants of the program, whose ids the compiler
  * has given; a run adds the strings of its inputs and those that it computes. The compiler has a
@@ -21,15 +21,15 @@
 
 typedef struct dl_strings dl_strings;
 
-/* Where a table's memory is from; as in dl_load_options. */
+/* The source of a table's memory; as in dl_load_options. */
 typedef struct StringsMemory {
 	void *user;
 	void *(*alloc)(void *user, uint64_t bytes, uint64_t align);
 	void (*free)(void *user, void *p, uint64_t bytes);
 } StringsMemory;
 
-/* Makes a table whose first strings are CONSTANT[0..n), which are distinct, the first one empty,
- * and must stay valid; n may be 0. MEMORY null: malloc. Null if there is no memory. */
+/* Makes a table whose first strings are CONSTANT[0..n). They are distinct, the first one is empty,
+ * and they must stay valid; n may be 0. MEMORY null: malloc. Null if there is no memory. */
 dl_strings *strings_new(const StringsMemory *memory, const dl_str *constant, int64_t n);
 void strings_free(dl_strings *t);
 /* Forgets all strings but the constants. */

@@ -109,7 +109,7 @@ static int map(dl_model *m, int fd, const char *path, uint64_t offset)
 	m->weights.map_bytes = bytes;
 	m->weights.base = (char *)p + skip;
 	if (skip % RT_ALIGN)
-		return rt_error(m, DL_WEIGHTS, "%s: weights lie at %llu, which is not aligned",
+		return rt_error(m, DL_WEIGHTS, "%s: weights are at offset %llu, which is not aligned",
 				path, (unsigned long long)offset);
 	return DL_OK;
 }

@@ -13,7 +13,7 @@
 #include "ir/loop/loop.h"
 #include "passes/module.h"
 
-/* One printed function and what its call needs. */
+/* One printed function and the information for its call. */
 typedef struct CFunc {
 	const char *name;   /* with the prefix of the model and target (codegen_name) */
 	const char *text;   /* body, without the name */
@@ -23,8 +23,8 @@ typedef struct CFunc {
 	const Locs *locs;   /* every ONNX node it serves */
 } CFunc;
 
-/* A stage's call: buffers and sizes in the order in which the function expects them. Sizes that the
- * call computes, such as quotients of symbols, let kernels of images of several sizes be one
+/* A stage's call: buffers and sizes in the order in which the function expects them. The call
+ * computes sizes such as quotients of symbols, so that kernels of images of several sizes share one
  * function. */
 typedef struct CStage {
 	CFunc *fn;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files that print one C function share: codegen/c/gen_c.c, names.c, lanes.c, nodes.c,
+/* Shared by the files that print one C function: codegen/c/gen_c.c, names.c, lanes.c, nodes.c,
  * loop.c. */
 #ifndef CODEGEN_C_GEN_C_IMPL_H
 #define CODEGEN_C_GEN_C_IMPL_H
@@ -17,10 +17,10 @@ typedef struct Fn {
 	GenC *g;
 	const Schedule *sched;
 	const Stage *stage;
-	const Tile *runs; /* a tile that reads A in runs, or null; all such read one table */
+	const Tile *runs; /* a tile that reads A in segments; null: none. All read one table */
 	VEC(FnName) names;
 	VEC(Buf *) bufs; /* buffer parameters, in order of first use */
-	VEC(Dim *) sizes; /* size parameters: symbols, and what is computed from them */
+	VEC(Dim *) sizes; /* size parameters: symbols, and sizes computed from them */
 	VEC(Buf *) tables; /* tables of constants */
 	/* parameters of one element, which is loaded once, at the head of the function */
 	VEC(Buf *) values;
@@ -54,12 +54,12 @@ const char *fn_value(Fn *f, const Buf *b);
 const Tile *fn_tile_with_runs(const LNode *n);
 /* Whether N or a sibling of it writes to B. */
 bool fn_writes(const LNode *n, const Buf *b);
-/* Notes whether N's variable is never negative, by its first value. */
+/* Records whether N's variable is never negative, judged by its first value. */
 void fn_note_natural(Fn *f, const LNode *n);
 /* The callbacks that print the leaves of F's expressions. */
 CExprNames fn_leaves(Fn *f);
-/* The C type of T's elements in memory; null if they are accessed by dl_load_* and dl_store_*
- * alone. c_converts: loads and stores convert. */
+/* The C type of T's elements in memory; null if only dl_load_* and dl_store_* access them.
+ * c_converts: loads and stores convert. */
 const char *c_memory_type(DType t);
 bool c_converts(DType t);
 /* Prints the statement that stores VAL to B[AT]. */

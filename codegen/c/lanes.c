@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Functions that combine the partial states of a reduction's lanes: each half with the other, until
- * one state is left. Of a loop over so few lanes clang makes scalar instructions, a hundred for 32
- * lanes, so for clang each step is written as an operation of vectors. gcc makes vectors of the
- * loop.
+ * one state is left. clang compiles a loop over so few lanes to scalar instructions, a hundred for
+ * 32 lanes, so for clang each step is written as an operation on vectors. gcc vectorises the loop.
  */
 #include "codegen/c/gen_c_impl.h"
 #include "codegen/c/text.h"

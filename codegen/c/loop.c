@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Prints loops and reductions as C. Hints (DL_SERIAL and others, defined in
- * codegen/package/package.c) tell compilers what to vectorise and unroll; what they would do badly
- * is printed in another form.
+ * codegen/package/package.c) tell compilers what to vectorise and unroll; code that they would
+ * compile badly is printed in another form.
  */
 #include "codegen/c/gen_c_impl.h"
 
@@ -67,10 +67,10 @@ static void print_halving(Fn *f, const LNode *n, Buf *const *part, Iter *lane, i
 	fn_close(f);
 }
 
-/* Vectors of partial states of a reduction in lanes. Each depends on the one before it for the
+/* Vectors of partial states of a reduction in lanes. Each update waits for the previous one for the
  * latency of an instruction, such as 4 cycles of a multiply-add whose operands take one cycle to
- * load: two vectors of sums are half idle. Four of them pay only where a row is long, for they
- * take another step to combine; where there are two states, registers would not suffice. */
+ * load: two vectors of sums are half idle. Four of them pay only if a row is long, since combining
+ * them takes another step; a reduction with two states would run out of registers. */
 enum { LANE_VECTORS = 2, LONG_LANE_VECTORS = 4, LONG_LANE_TRIPS = 256 };
 
 /* The lanes of N, a reduction of TRIPS terms or, where that is 0, of an unknown number: a single
@@ -86,7 +86,7 @@ static int64_t lanes_of(const Fn *f, const LNode *n, int64_t trips)
 }
 
 /* Prints a reduction in lanes: a vectorisable loop over independent partial states, a loop over the
- * remainder, and those that combine the lanes. */
+ * remainder, and the code that combines the lanes. */
 void fn_reduce(Fn *f, const LNode *n)
 {
 	ExprPool *p = f->sched->kernel->pool;
@@ -226,10 +226,10 @@ static bool is_paired(const Fn *f, const LNode *n)
 	       is_straight(n) && calls_function(n);
 }
 
-/* A vector loop that clang is not to unroll. Of few whole vectors, it would unroll it before it
- * looks for vectors, so that it would find none (16 or 32 channels), or after that, to long code
+/* A vector loop that clang must not unroll. If it has few whole vectors, clang would unroll it
+ * before it vectorises, and then find no vectors (16 or 32 channels), or after that, to long code
  * whose locals no longer fit into registers. Longer loops, and those of unknown length, have
- * several vectors an iteration anyway; to unroll them takes time and gains nothing. */
+ * several vectors an iteration anyway; unrolling them takes time and gains nothing. */
 static bool is_rolled(const Fn *f, const LNode *n)
 {
 	enum { MOST_SHORT = 128 };
@@ -258,7 +258,8 @@ static void find_stride(void *arg, Expr *e)
 		s->apart = s->apart || !ex_runs_along(s->ctx, e->load.idx[0], s->it);
 }
 
-/* N stores what it loads with a stride: with a mask, each element would be loaded by itself. */
+/* N stores elements that it loads with a stride: with a mask, each element would be loaded
+ * separately. */
 static bool loads_apart(const Fn *f, const LNode *n)
 {
 	Strides s = {f->sched->kernel->ctx, n->var, false};
@@ -269,8 +270,8 @@ static bool loads_apart(const Fn *f, const LNode *n)
 	return s.apart;
 }
 
-/* The load whose element S stores as it is, bit by bit; null: S is no such store. A bool becomes
- * 0 or 1. */
+/* The load whose element S stores unchanged, bit by bit; null: S is not such a store. A bool
+ * becomes 0 or 1. */
 static const Expr *moved_by(const LNode *s)
 {
 	const Expr *load = s && s->kind == LN_STORE && !s->next && !s->guard ? s->val[0] : NULL;
@@ -282,12 +283,12 @@ static const Expr *moved_by(const LNode *s)
 		       : NULL;
 }
 
-/* Prints N, a loop that copies few elements as they are, as a copy of so many bytes, for which
- * compilers use a few vectors that overlap. In a loop they would copy bytes one at a time. False
- * if N is no such loop. */
+/* Prints N, a loop that copies a few elements unchanged, as a memory copy of constant size.
+ * Compilers use a few overlapping vectors for that; in a loop they would copy bytes one at a time.
+ * False if N is not such a loop. */
 static bool print_copy(Fn *f, const LNode *n)
 {
-	/* clang copies at most so many vectors, and so many bytes, without a call */
+	/* limits on the vectors, and on the bytes, that clang copies without a call */
 	enum { MOST_VECTORS = 8, MOST_BYTES = 256 };
 	Ctx *c = f->sched->kernel->ctx;
 	ExprPool *p = f->sched->kernel->pool;
@@ -336,9 +337,9 @@ static bool steps_transposed(Ctx *c, const LNode *s, const Expr *load, const LNo
 	       out->to && out->from;
 }
 
-/* Prints N, a loop around a loop, as a call of a function that transposes: the two together move
- * elements that are contiguous along one of them where they are read and along the other one where
- * they are written. False if N is no such loop. */
+/* Prints N, a loop around a loop, as a call of a function that transposes: elements are contiguous
+ * along one of the two loops when they are read, and along the other one when they are written.
+ * False if N is not such a loop. */
 static bool print_transpose(Fn *f, const LNode *n)
 {
 	enum { LEAST_TRIPS = 4 };
@@ -439,12 +440,12 @@ static Expr *split_condition(Fn *f, LNode *n)
 
 static void print_plain_loop(Fn *f, const LNode *n, const LNode *of);
 
-/* Prints N, which is in a loop that is unrolled, as a loop for each of its few vectors.
- * Compilers turn each into operations of one vector, so that a local that is indexed by
- * constants alone becomes registers. False if N is no such loop. */
+/* Prints N, inside an unrolled loop, as a loop for each of its few vectors. Compilers turn each
+ * into operations on one vector, so that a local that is indexed only by constants becomes
+ * registers. False if N is not such a loop. */
 static bool print_vectors(Fn *f, const LNode *n)
 {
-	/* those of a row of the widest tile: 32 columns in vectors of 8 */
+	/* the vectors of a row of the widest tile: 32 columns in vectors of 8 */
 	enum { MOST_VECTORS = 4 };
 	ExprPool *p = f->sched->kernel->pool;
 	const LNode *store = n->body;
@@ -516,10 +517,10 @@ static bool has_only_stores(const LNode *n)
 	return true;
 }
 
-/* Compilers leave a division in a loop although its result is always the same, since it might
- * trap and the loop might have no iteration. So those of N, a loop over stores that is not
- * serial, are computed before it; those of ir/expr/scalar.h never trap. By a constant, compilers
- * multiply. */
+/* Compilers do not hoist a division out of a loop, since it might trap and the loop might have no
+ * iteration. So the invariant divisions of N, a loop over stores that is not serial, are computed
+ * before it; those of ir/expr/scalar.h never trap. Divisions by a constant are left: compilers
+ * multiply instead. */
 static void print_quotients(Fn *f, const LNode *n)
 {
 	Arena *tmp;
@@ -591,8 +592,8 @@ static void print_plain_loop(Fn *f, const LNode *n, const LNode *of)
 	f->quotients.n = f->cb.nknown = known;
 }
 
-/* Prints the body of N instead of a loop, where that has one iteration, which is so of a loop
- * that stands for a condition: its variable is a number. False if N is no such loop. */
+/* Prints the body of N without a loop if N has one iteration, as a loop that represents a condition
+ * has: its variable is a number. False if N is not such a loop. */
 static bool print_once(Fn *f, const LNode *n)
 {
 	const int at = f->names.n;

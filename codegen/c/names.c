@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names within one printed function, and how the buffers behind them are loaded and stored.
+ * Names within one printed function, and how the named buffers are loaded and stored.
  *
- * There are two name spaces. An identifier that stands for a buffer, an iterator or a size of the
- * IR ends in an underscore: `out_`, `i0_`, `batch_`. Models and texts may give these any names,
- * such as `default`, `NULL` or `valid`. No other identifier of a kernel ends in an underscore: no
- * keyword, no name of C's headers, of runtime/dlrt.h or of ir/expr/scalar.h, and none that code
- * generation creates, such as `begin` or `t3`. (Some predefined macros of compilers do, but they
- * begin with an underscore; identifiers from the IR begin with a letter.)
+ * There are two name spaces. An identifier of a buffer, an iterator or a size of the IR ends in an
+ * underscore: `out_`, `i0_`, `batch_`. Models and texts may give these any names, such as
+ * `default`, `NULL` or `valid`. No other identifier of a kernel ends in an underscore: no keyword,
+ * no name of C's headers, of runtime/dlrt.h or of ir/expr/scalar.h, and none that code generation
+ * creates, such as `begin` or `t3`. (Some predefined macros of compilers do, but they begin with an
+ * underscore; identifiers from the IR begin with a letter.)
  */
 #include "codegen/c/gen_c_impl.h"
 #include "passes/forms/kernels.h"
@@ -83,8 +83,8 @@ static bool is_multiple(Ctx *c, Dim *d, Dim *of, int64_t *k)
 	return dim_divides(c, d, of, &q) && dim_is_const(q, k);
 }
 
-/* The parameter of F of which D, which has no constant term, is *K times. Adds it if there is none;
- * for a multiple of a symbol that is the symbol, so that its name is seen. */
+/* The parameter of F such that D, which has no constant term, is *K times it. Adds the parameter if
+ * F has none; for a multiple of a symbol it is the symbol, so that its name appears. */
 static Dim *parameter_of(Fn *f, Dim *d, int64_t *k)
 {
 	Ctx *c = f->sched->kernel->ctx;
@@ -107,9 +107,9 @@ static Dim *parameter_of(Fn *f, Dim *d, int64_t *k)
 }
 
 /* The caller computes sizes: then a function does not depend on how its sizes follow from the
- * symbols, and the branches of a quotient, a minimum or a maximum do not keep a loop from being
- * vectorised. A multiple of a size, such as a stride, or a size plus a constant needs no parameter
- * of its own. */
+ * symbols, and the branches of a quotient, a minimum or a maximum do not prevent vectorising a
+ * loop. A multiple of a size, such as a stride, or a size plus a constant needs no separate
+ * parameter. */
 static void print_dim(void *arg, StrBuf *b, Dim *d)
 {
 	Fn *f = arg;

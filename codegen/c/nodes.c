@@ -228,7 +228,7 @@ static void print_rows(Fn *f, const Tile *tl)
 	strbuf_free(&at);
 }
 
-/* Where the runs of a tile's rows start: row 0 is at ROW = 0. */
+/* The addresses of the segments of a tile's rows: row 0 is at ROW = 0. */
 static void print_runs(Fn *f, const Tile *tl)
 {
 	Iter *const row[] = {tl->row};
@@ -246,7 +246,7 @@ static void print_runs(Fn *f, const Tile *tl)
 		strbuf_free(&t[i]);
 }
 
-/* Sets AHEAD to the address of what A says, and AHEAD_STEP to the bytes of its step. TYPE and
+/* Sets AHEAD to the address that A describes, and AHEAD_STEP to the bytes of its step. TYPE and
  * INT_TYPE are the types in a declaration of both, or empty for an assignment. */
 static void set_ahead(Fn *f, const char *type, const char *int_type, const Prefetch *a)
 {
@@ -392,9 +392,8 @@ static void close_used(Fn *f, const Tile *tl, const char *to)
 	fn_close(f);
 }
 
-/* Prints the call of micro-kernel FN for a tile whose terms are limited to those with other weights
- * than 0, where T has the texts of print_tile. The sum is divided into parts at the same terms as
- * by FN itself. */
+/* Prints the call of micro-kernel FN for a tile whose terms are limited to those with nonzero
+ * weights; T has the texts of print_tile. The sum is split at the same terms as in FN itself. */
 static void print_trimmed(Fn *f, const Tile *tl, const char *fn, const StrBuf *t)
 {
 	const char *a = fn_buf(f, tl->a);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loops that transpose: the elements of a row lie side by side where they are read, and those of
- * a column where they are written. The C function that does it takes squares of as many rows as
- * a vector has elements, and transposes them in registers: pairs of rows are interleaved by
- * elements, then by pairs of these, and so on, each within lanes of 16 bytes, which all CPUs can
- * do in one instruction; last, lanes are exchanged.
+ * Loops that transpose: the elements of a row are contiguous when they are read, and those of a
+ * column when they are written. The C function processes squares of as many rows as a vector has
+ * elements, and transposes them in registers: pairs of rows are interleaved by elements, then by
+ * pairs of these, and so on, each within lanes of 16 bytes, which all CPUs can do in one
+ * instruction; last, lanes are exchanged.
  */
 #include "codegen/c/transpose.h"
 
@@ -12,12 +12,12 @@
 
 enum {
 	LANE_BYTES = 16,
-	/* Of a vector: with longer ones, squares would have more rows than most tensors. */
+	/* Bytes of a vector: with longer ones, squares would have more rows than most tensors. */
 	MOST_BYTES = 32,
 	MOST_ROWS = 16 /* so many vectors fit into registers */
 };
 
-/* A square of ROWS vectors of elements of SIZE bytes, of which a lane has LANE. */
+/* A square of ROWS vectors of elements of SIZE bytes; a lane has LANE elements. */
 typedef struct Square {
 	StrBuf *b;
 	int rows, size, lane;

@@ -32,7 +32,7 @@ static const char *text_of(Host *h, StrBuf *b)
 	return s;
 }
 
-/* D in 64 bits, where what is too large is INT64_MAX. */
+/* D in 64 bits; values that are too large become INT64_MAX. */
 static const char *checked_text(Host *h, const Dim *d)
 {
 	StrBuf b = {0};
@@ -328,7 +328,7 @@ static void solve_syms(Host *h)
 	}
 }
 
-/* Prints the function that computes those dims of inputs that are expressions, if there are any. */
+/* Prints the function that computes the dims of inputs that are expressions, if there are any. */
 static void print_dims(Host *h)
 {
 	Graph *g = h->m->graph;

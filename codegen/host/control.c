@@ -59,7 +59,8 @@ static void print_growth(Host *h, const Stack *s)
 		each, iteration, each);
 }
 
-/* Copies what an iteration has written elsewhere, then lets the carried pointers move on. */
+/* Copies results of an iteration that were written elsewhere, then advances the carried
+ * pointers. */
 static void print_iteration_end(Host *h, const Node *close)
 {
 	const int carried = loop_carried(close);
@@ -101,8 +102,8 @@ static void print_iteration_end(Host *h, const Node *close)
 	}
 }
 
-/* What must not be 0 for the iterations of the loop between the brackets to do anything. Null: they
- * do something, or it is not known before the loop. */
+/* A size that is 0 if the iterations of the loop between the brackets do nothing. Null: they do
+ * something, or it is not known before the loop. */
 static Dim *loop_work(Host *h, const Node *open, const Node *close)
 {
 	Ctx *c = h->m->ctx;

@@ -22,7 +22,7 @@ void host_quote_n(Host *h, const char *s, size_t n)
 	StrBuf text = {0};
 	const char *at, *end;
 
-	strbuf_put(&text, s, n); /* which ends with a NUL of its own */
+	strbuf_put(&text, s, n); /* it ends with its own NUL */
 	at = strbuf_str(&text);
 	end = at + n;
 	strbuf_puts(h->b, "\"");
@@ -120,7 +120,7 @@ static int result_called(const Graph *g, const char *name)
 	return -1;
 }
 
-/* What is known of result I, or null. */
+/* The known accuracy of result I, or null. */
 static const ResultAccuracy *accuracy_of(const Graph *g, int i)
 {
 	for (int k = 0; k < g->accuracy.n; k++)
@@ -162,8 +162,8 @@ static const char *const form_c[] = {[TYPE_TENSOR] = "DL_TENSOR",
 				     [TYPE_OPTIONAL] = "DL_OPTIONAL",
 				     [TYPE_MAP] = "DL_MAP"};
 
-/* Prints the dl_io rows of the items of a value of type T as table NAME; the tables of their own
- * items come before. */
+/* Prints the dl_io rows of the items of a value of type T as table NAME, after the tables of the
+ * items' own items. */
 static void print_items(Host *h, const char *name, const Type *t)
 {
 	const Type *item[2] = {t->elem, t->elem};
@@ -203,8 +203,8 @@ static const Type *io_type(const Graph *g, bool in, int k)
 	return (in ? g->inputs.at[k] : g->results.at[k]->value)->type;
 }
 
-/* Prints the table of what an application passes (IN) or gets, as FORMS say; FLAGS are those of
- * the inputs. */
+/* Prints the table of the values that an application passes (IN) or gets, from FORMS; FLAGS are
+ * those of the inputs. */
 static void print_forms(Host *h, const GraphForms *forms, bool in, const Graph *placed)
 {
 	const char *table = in ? "in" : "out";
@@ -366,7 +366,7 @@ static void put_io_comment(StrBuf *b, const char *what, int i, const char *name,
 	strbuf_free(&type);
 }
 
-/* The same for what an application passes (IN) or gets, where not all of it is tensors. */
+/* The same for the values that an application passes (IN) or gets, if some are not tensors. */
 static void put_form_comments(StrBuf *b, const Graph *g, bool in)
 {
 	const GraphForms *forms = in ? &g->takes : &g->gives;

@@ -64,7 +64,7 @@ static const Node *loop_around(const Node *n)
 	return n;
 }
 
-/* Prints the reads of symbols that are elements of V, and what follows from them. */
+/* Prints the reads of symbols that are elements of V, and the sizes that depend on them. */
 static void print_reads(Host *h, Value *v)
 {
 	bool any = false;

@@ -167,7 +167,7 @@ static bool has_strings(const Graph *g)
 	return false;
 }
 
-/* Prints the results that may be computed in place of an input. */
+/* Prints the results that may be computed in the memory of an input. */
 static void print_aliases(Host *h)
 {
 	const Graph *g = h->m->graph;

@@ -31,7 +31,7 @@ typedef struct HostOpts {
 /* Prints the host stub of M, which has passed memplan. G[t] collects target T's functions:
  * gen_c_stage is called here for every stage, so kernels are printed afterwards. The same holds for
  * O->beside, and for gen_nvptx_stage; PTX is included if it has been compiled. M->gpu becomes a
- * program of its own, before that of M; without targets M has none. False after a diagnostic. */
+ * separate program, before that of M; without targets M has none. False after a diagnostic. */
 bool gen_host(Module *m, GenC *const *g, const HostOpts *o, StrBuf *b);
 
 /* ---- launch.c ---- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files that print the host stub share. */
+/* Shared by the files that print the host stub. */
 #ifndef CODEGEN_HOST_HOST_IMPL_H
 #define CODEGEN_HOST_HOST_IMPL_H
 
@@ -45,8 +45,8 @@ typedef struct Host {
 
 /* The name of a static object in the generated file. */
 const char *host_own(Host *h, const char *name);
-/* Prints S as a C string. Where S has text from a model, the string is an argument of a format,
- * never a format. */
+/* Prints S as a C string. If S has text from a model, the string is an argument of a format, never
+ * a format. */
 void host_quote(Host *h, const char *s);
 /* The same for N bytes, which may be NUL. */
 void host_quote_n(Host *h, const char *s, size_t n);
@@ -74,8 +74,8 @@ const char *host_argument(Host *h, Dim *d);
 bool host_dim_indexed(const Host *h, Dim *d);
 /* Whether all symbols of D are in h->known. */
 bool host_dim_known(const Host *h, const Dim *d);
-/* Print what follows from the symbols in h->known: host_named prints symbols that are defined by
- * dims, host_facts the checks of facts. */
+/* Print the values that depend on the symbols in h->known: host_named prints symbols that are
+ * defined by dims, host_facts the checks of facts. */
 void host_named(Host *h);
 void host_facts(Host *h);
 /* Prints the function that computes symbols and output shapes from input shapes; false after a
@@ -92,7 +92,7 @@ void host_exec(Host *h, int t);
 bool host_only_launches(Host *h);
 /* Prints the nodes from FROM up to, but without, TO, which is null at the end. */
 void host_nodes(Host *h, int t, Node *from, const Node *to);
-/* Prints what follows from the symbols that are read from N's results. */
+/* Prints the values that depend on the symbols that are read from N's results. */
 void host_results_read(Host *h, Node *n);
 /* Prints the call that gives output O its shape, if that is known only during the run. */
 void host_output(Host *h, int o);
@@ -123,10 +123,10 @@ const Place *host_value_place(Host *h, Value *v);
  * for GPUs. host_result_memory does so for the results of N, and gives outputs their shapes. */
 void host_region(Host *h, const Place *p, bool on_host);
 void host_result_memory(Host *h, Node *n);
-/* Prints the memory of value number AT that a loop carries, for what this iteration writes: the one
- * of the two regions that the iteration does not read. */
+/* Prints the memory to which this iteration writes carried value AT: the one of the two regions
+ * that the iteration does not read. */
 void host_next_region(Host *h, int at, Dim *bytes);
-/* Prints the constants that host_value has numbered from FROM on. */
+/* Prints the constants that host_value has numbered from FROM onwards. */
 void host_consts(Host *h, int from);
 
 /* ---- launch.c ---- */

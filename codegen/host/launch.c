@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prints the launches of kernels, of which each may have variants for certain sizes. */
+/* Prints the launches of kernels, each of which may have variants for certain sizes. */
 #include "codegen/host/host_impl.h"
 #include "passes/forms/kernels.h"
 #include "passes/forms/work.h"
@@ -26,8 +26,8 @@ void gen_host_kernel_name(StrBuf *b, Arena *a, const Node *n, const Schedule *s)
 	schedule_print_guard(b, s);
 }
 
-/* The fault number of the statements that may fault: fuse leaves a kernel only those of one
- * node. */
+/* The number of the fault that the statements may report: fuse gives a kernel the faults of only
+ * one node. */
 static int fault_site(Host *h, const Schedule *s)
 {
 	Loc l = s->kernel->locs ? locs_first(s->kernel->locs) : (Loc){"?", NULL};

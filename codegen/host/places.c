@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The C text of the addresses of values in exec, and the allocation of those that the plan leaves
- * out because their size is known only there. */
+/* The C text of the addresses of values in exec, and the allocation of values that the plan omits
+ * because their size is known only there. */
 #include "codegen/host/host_impl.h"
 #include "ir/graph/blocks.h"
 #include "passes/forms/kernels.h"

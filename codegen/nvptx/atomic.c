@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Atomic updates of elements that other threads update, too: by `red` where the hardware's
- * operation is the one that the monoid's table defines, else by a loop of compare-and-swap. The
- * hardware's max and min of floats, for instance, lose NaNs. The next launch sees what a launch
- * stored, and within one launch no order is needed (`relaxed`). LLVM's own atomic instructions have
+ * Atomic updates of elements that other threads may update, too: by `red` if the hardware's
+ * operation has the meaning of the monoid's table, else by a loop of compare-and-swap. The
+ * hardware's max and min of floats, for instance, lose NaNs. The next launch sees the stores of a
+ * launch, and within one launch no order is needed (`relaxed`). LLVM's own atomic instructions have
  * no form for 16 bits on all targets.
  */
 #include "codegen/nvptx/kernel.h"

@@ -3,15 +3,15 @@
  * Places the barriers of a kernel, bar.sync and bar.warp.sync.
  *
  * While the loop tree is walked, each access to shared or global memory is recorded with the buffer
- * and whether each thread accesses only elements of its own, and so is each place where a barrier
- * may be put (ll_barrier): behind a node whose threads share memory, and where a node passes data
- * between threads. All threads of a group reach such a place, or none. Loops and conditions around
+ * and whether threads access disjoint elements. Each point where a barrier may be put (ll_barrier)
+ * is recorded, too: after a node whose threads share memory, and where a node passes data between
+ * threads. Either all threads of a group reach such a point, or none. Loops and conditions around
  * them are recorded, too.
  *
- * A barrier is put where, on some path through the place up to the next barriers on either side,
- * there is an access before it and an access after it to the same memory, by different threads, of
- * which one is a store. Places are decided in order. Those that are still undecided count as
- * barriers, so of two adjacent places the last one gets the barrier.
+ * A barrier is put at a point if some path through it, up to the next barriers on either side, has
+ * accesses before and after the point to the same memory, by different threads, and one of them is
+ * a store. Points are decided in order. Undecided points count as barriers, so of two adjacent
+ * points the last one gets the barrier.
  */
 #include "codegen/nvptx/kernel.h"
 
@@ -98,7 +98,7 @@ static int other_next(const SyncEvent *e, bool back)
 	}
 }
 
-/* B separates what is before and after it as barrier A would. */
+/* B separates the code before and after it as barrier A would. */
 static bool separates(const SyncEvent *b, const SyncEvent *a)
 {
 	return b->kind == SYNC_BARRIER && (!b->mask || a->mask);

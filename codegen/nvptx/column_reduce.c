@@ -4,12 +4,12 @@
  * thread has a state for each of its columns in each row of the result. States are combined over
  * the lanes of a warp that have the same columns, by shuffles, and over the warps in shared memory.
  *
- * Where rows begin within a sector, a warp has the rows that begin at the same offset in a sector,
+ * If rows begin inside of sectors, a warp has the rows that begin at the same offset in a sector,
  * with all of their columns: its lanes begin at the sector's boundary and have every 32nd column.
  *
- * Where the matrix is in the order of fragments, all warps have all columns. Lane 4 g + t has
- * columns g, g + 8 and so on. Of half a block's terms it has those of its registers: with E
- * elements per register, terms t E to t E + E - 1, and the same plus 4 E.
+ * If the matrix is in the order of fragments, all warps have all columns. Lane 4 g + t has columns
+ * g, g + 8 and so on. Of half a block's terms it has those of its registers: with E elements per
+ * register, terms t E to t E + E - 1, and the same plus 4 E.
  */
 #include "codegen/nvptx/kernel.h"
 
@@ -159,7 +159,7 @@ static void lane_terms(void *arg, const char *at)
 	ll_forget(&k->f);
 }
 
-/* Computes the lane's columns. If a further block has no column for the lane, it uses its first
+/* Computes the lane's columns. If the lane has no column in another block, it uses its first
  * one. */
 static void find_columns(ColumnsEmitter *g)
 {

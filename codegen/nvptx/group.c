@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The points of a row that the threads of a group share out, and reductions over them. A thread has
- * every group-th vector of the row. It may keep values of its first `keep` points, which are
- * unrolled, in registers, and of the next `scratch` points in the block's shared memory. For
+ * The distribution of a row's points over the threads of a group, and reductions over them. A
+ * thread has every group-th vector of the row. It may hold values of its first `keep` points, which
+ * are unrolled, in registers, and of the next `scratch` points in the block's shared memory. For
  * further points these values are recomputed.
  */
 #include "codegen/nvptx/kernel.h"
@@ -106,7 +106,7 @@ typedef struct Share {
 	int vector;
 } Share;
 
-/* Emits VECTOR points from LO on, all of which exist. */
+/* Emits VECTOR points from LO onwards, all of which exist. */
 static void run_points(const Share *s, const char *lo, int kept)
 {
 	LlKernel *k = s->k;
@@ -138,7 +138,7 @@ static void run_points(const Share *s, const char *lo, int kept)
 	k->kept = -1;
 }
 
-/* Replaces loads of kept values by their expressions where they are not kept. */
+/* Where values are not held, replaces loads of them by their expressions. */
 static Expr *recomputed(void *arg, Expr *e)
 {
 	LlKernel *k = arg;
@@ -163,7 +163,7 @@ static LNode *without_kept(LlKernel *k, const LNode *n)
 	return r;
 }
 
-/* The local of kept elements that N fills, or null. */
+/* The local of held elements that N fills, or null. */
 static const LNode *fills(LlKernel *k, const LNode *n)
 {
 	return n->kind == LN_LOOP ? ll_local(k, n->body->buf[0]) : NULL;
@@ -270,7 +270,7 @@ static bool may_have(const ThreadRuns *r, int j)
 	return !most || j * r->stride < most + r->before;
 }
 
-/* Emits the vectors from J on in a loop, with kept values recomputed. */
+/* Emits the vectors from J onwards in a loop that recomputes the held values. */
 static void other_runs(const Share *s, const ThreadRuns *r, int j)
 {
 	Share other = *s;

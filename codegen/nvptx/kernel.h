@@ -10,7 +10,7 @@
 
 #define KERNEL_NAME "$kernel$"
 
-/* Where a buffer of a kernel lies. */
+/* The storage of a buffer of a kernel. */
 typedef struct LlBuf {
 	const Buf *buf;
 	const char *name;   /* "%in.x", "@NAME.shared0" ... */
@@ -19,7 +19,7 @@ typedef struct LlBuf {
 	int64_t at, end;    /* in the block's scratch: byte offsets from NAME; END 0: elsewhere */
 	bool packed;        /* elements of less than a byte are packed, as in global memory */
 	const LNode *local; /* the LN_LOCAL node, if threads keep elements; else null */
-	/* name of the block's scratch, if further elements are kept there; else null */
+	/* name of the block's scratch, if further elements are held there; else null */
 	const char *rest;
 	/* name of the bulk copy in shared memory, and the index of its first element; else null */
 	const char *copied, *first;
@@ -36,8 +36,8 @@ typedef struct MemAccess {
 	const void *memory; /* identifies a buffer; the kernel: the block's scratch */
 	int64_t from, to;   /* bytes of it; 0 and 1 if buffers do not overlap there */
 	bool write;
-	/* null: any thread may access any element. Else each thread accesses elements of its own in
-	 * this buffer, and the same ones in all such accesses by as many THREADS. */
+	/* null: any thread may access any element. Else threads access disjoint elements of this
+	 * buffer, and each thread the same ones in all such accesses by as many THREADS. */
 	const Buf *own;
 	int threads;
 } MemAccess;
@@ -52,7 +52,7 @@ typedef enum SyncKind {
 	SYNC_IF_END
 } SyncKind;
 
-/* What matters to barriers, in the order of the code. */
+/* Events that matter to barriers, in the order of the code. */
 typedef struct SyncEvent {
 	SyncKind kind;
 	int index;        /* ACCESS: in LlKernel.accesses; begins and ends: the event of the other */
@@ -79,8 +79,8 @@ typedef struct LlKernel {
 	int group;
 	const char *lane;
 	const char *mask; /* mask of the warp's lanes that run the body */
-	int in_group;     /* inside LOOP_GROUP: each thread has its own points */
-	int kept;         /* index of the current one of a thread's kept elements; -1: none */
+	int in_group;     /* inside LOOP_GROUP: threads have disjoint points */
+	int kept;         /* index of the current element that a thread holds; -1: none */
 	/* i64: index in scratch of the current access's elements, which kept then counts from;
 	 * null: they are in registers */
 	const char *in_scratch;
@@ -90,18 +90,18 @@ typedef struct LlKernel {
 	bool sums;
 	int ahead, hoisted; /* as in PtxFunc */
 	bool faults;
-	/* values that differ between all threads of a group: indices of points that are shared out
-	 * one by one from 0 on */
+	/* values that differ between all threads of a group: indices of points that are distributed
+	 * one by one from 0 onwards */
 	VEC(const char *) own;
 	VEC(MemAccess) accesses;
 	VEC(SyncEvent) events;
-	VEC(int) open;  /* events that begin what has not ended yet */
+	VEC(int) open;  /* events that open a region which is not closed yet */
 	int conditions; /* open conditions that differ between the threads of a group */
 } LlKernel;
 
 /* ---- iters.c ---- */
 
-/* Binds IT to VALUE from here on; ll_let: to the value of an expression. */
+/* Binds IT to VALUE for the code that follows; ll_let binds it to the value of an expression. */
 void ll_bind(LlKernel *k, const Iter *it, const char *value);
 void ll_let(LlKernel *k, const Iter *it, Expr *is);
 /* If index IDX, whose value is VALUE, differs between all threads of the group, adds VALUE to
@@ -130,8 +130,8 @@ void ll_declare(LlKernel *k, Buf *b, const LNode *local);
 int ll_space(LlKernel *k, const Buf *b);
 /* The LN_LOCAL node of B if threads keep its elements; else null. */
 const LNode *ll_local(LlKernel *k, const Buf *b);
-/* A pointer to the N elements of B from IDX on, which threads store to (WRITE) or load; *TYPE: its
- * type. */
+/* A pointer to the N elements of B from IDX onwards, which threads store to (WRITE) or load; *TYPE:
+ * its type. */
 const char *ll_pointer(LlKernel *k, const Buf *b, const char *idx, int n, bool write,
 		       const char **type);
 /* Records accesses to any elements of B. */
@@ -143,7 +143,7 @@ const char *ll_encoded(LlKernel *k, DType t, const char *val);
 void ll_shared(LlKernel *k, const char *name, int64_t n, DType t);
 /* Bytes of dynamic shared memory of the launch. */
 int ll_dynamic_shared(const LlKernel *k);
-/* Declares shared memory for N elements of B from FIRST on, which all accesses use from here on.
+/* Declares shared memory for N elements of B from FIRST onwards, which all later accesses use.
  * Returns its name, as ll_bulk_name does; ll_buf_name still returns the name of B. */
 const char *ll_declare_bulk(LlKernel *k, const Buf *b, int64_t n, const char *first);
 const char *ll_bulk_name(LlKernel *k, const Buf *b);
@@ -151,7 +151,7 @@ const char *ll_bulk_name(LlKernel *k, const Buf *b);
 const char *ll_element(LlKernel *k, const char *array, DType t, int64_t i);
 /* B is local to each thread. */
 bool ll_in_register(LlKernel *k, const Buf *b);
-/* Loads element IDX of B as a scalar; ll_store stores VAL to it. Names of loads are kept
+/* Loads element IDX of B as a scalar; ll_store stores VAL to it. Loads are named for reuse
  * (ll_forget). */
 const char *ll_load(LlKernel *k, const Buf *b, const char *idx);
 void ll_store(LlKernel *k, Buf *b, const char *idx, const char *val);
@@ -189,15 +189,15 @@ typedef struct LlWide {
 typedef struct LlVector {
 	LlKernel *k;
 	const Iter *var;
-	int vector, kept; /* kept: LlKernel.kept of the first point */
+	int vector, kept; /* LlKernel.kept at the first point */
 	VEC(LlWide) wide;
 } LlVector;
 
-/* Collects the loads of E that every point makes, not those behind a select, to be fetched as
- * vectors. */
+/* Collects the loads of E that every point executes, without those in an arm of a select, so that
+ * they can be fetched as vectors. */
 void ll_vector_find(LlVector *p, Expr *e);
-/* ll_vector_fetch fetches them for VAR from LO on. ll_vector_element then binds VAR to LO + V, and
- * their names to its elements, until names are dropped. */
+/* ll_vector_fetch fetches them for VAR from LO onwards. ll_vector_element then binds VAR to LO + V,
+ * and their names to its elements, until names are dropped. */
 void ll_vector_fetch(LlVector *p, const char *lo);
 void ll_vector_element(LlVector *p, const char *lo, int v);
 /* Emits store ST, whose loads were collected, for all points. */
@@ -217,11 +217,11 @@ void ll_chunk_copy(LlKernel *k, const LNode *fill, const char *cond);
 
 /* ---- group.c ---- */
 
-/* Emits a LOOP_GROUP loop whose points are shared out as vectors, or of which threads keep
+/* Emits a LOOP_GROUP loop whose points are distributed as vectors, or of which threads hold
  * elements. */
 void ll_share(LlKernel *k, const LNode *n);
-/* Emits LN_REDUCE: by one thread if it runs alone, else by its group; each of its threads then has
- * the state. */
+/* Emits LN_REDUCE: by one thread if it computes the reduction by itself, else by its group; then
+ * each thread of the group has the state. */
 void ll_reduce(LlKernel *k, const LNode *n);
 /* VALUE of the lane whose number differs by xor with OFF. */
 const char *ll_shuffled(LlKernel *k, const char *value, CType t, int off);
@@ -237,8 +237,8 @@ void ll_bulk_out(LlKernel *k);
 
 /* Records an access, by code that follows at once. */
 void ll_access(LlKernel *k, MemAccess a);
-/* A place for a barrier of the threads that share an iteration; nothing if each runs alone. All of
- * them reach it, or none. */
+/* A point for a barrier of the threads that share an iteration; nothing if each has separate
+ * iterations. Either all of them reach it, or none. */
 void ll_barrier(LlKernel *k);
 /* Begins a loop (SYNC_LOOP) or a condition (SYNC_IF); ends the last one that is open. */
 void ll_sync_open(LlKernel *k, SyncKind kind);
@@ -253,7 +253,7 @@ void ll_atomic(LlKernel *k, const LNode *n);
 
 /* ---- stage.c ---- */
 
-/* Each thread has its own points here. */
+/* Threads have disjoint points here. */
 bool ll_alone(const LlKernel *k);
 /* STATE[IDX] = combine(STATE[IDX], VAL), for all components together; VAL is computed before. STEP:
  * VAL is a term. */
@@ -295,8 +295,8 @@ LlLoop ll_open_loop(LlKernel *k, const Iter *var, const char *from, const char *
 void ll_close_loop(LlKernel *k, const LlLoop *l);
 enum { LL_UNROLL = 4 };
 /* Calls BODY(ARG, AT) for each AT = FROM, FROM + STRIDE ... before TO. UNROLLED: LL_UNROLL of them
- * in one iteration, as long as there are so many, so that their loads are in flight together. BODY
- * binds VAR, the loop's iterator, to AT. */
+ * in one iteration, while as many are left, so that their loads are in flight together. BODY binds
+ * VAR, the loop's iterator, to AT. */
 void ll_strided(LlKernel *k, const Iter *var, const char *from, const char *to, long long stride,
 		bool unrolled, void (*body)(void *arg, const char *at), void *arg);
 /* Evaluates the bounds of loop N. */

@@ -2,8 +2,8 @@
 /*
  * LLVM: compiles the IR of each kernel to PTX, one module for each kernel. It runs in child
  * processes, as LLVM aborts if it cannot select an instruction. A child takes every JOBS-th kernel
- * and writes the PTX to a file of its own. If a child ends early, the diagnostic names the kernel
- * that it was compiling. The PTX of a kernel depends on nothing but its IR.
+ * and writes the PTX to a separate file. If a child ends early, the diagnostic names the kernel
+ * that it was compiling. The PTX of a kernel depends only on its IR.
  */
 #include "codegen/nvptx/nvptx_impl.h"
 
@@ -77,7 +77,7 @@ const char *gen_nvptx_lacks(void)
 	}
 	snprintf(text, sizeof text,
 		 "code for GPUs needs LLVM's library %.80s, which is not on this machine; install "
-		 "it (apt-get install libllvm%d), or compile for CPUs alone",
+		 "it (apt-get install libllvm%d), or compile only for CPUs",
 		 library_name(), LLVM_VERSION_MAJOR);
 	return text;
 }
@@ -184,8 +184,8 @@ static char *translate(LLVMTargetMachineRef tm, const PtxFunc *fn)
 	return at ? strchr(at, '\n') + 1 : failed("the emitter", NULL);
 }
 
-/* Compiles every STEP-th kernel from FIRST on. Writes to file OUT, for each kernel, its number, the
- * length and the text. */
+/* Compiles every STEP-th kernel from FIRST onwards. Writes to file OUT, for each kernel, its
+ * number, the length and the text. */
 static void child(const GenPtx *g, int first, int step, int out, int log)
 {
 	LLVMTargetMachineRef tm;

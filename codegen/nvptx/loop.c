@@ -86,8 +86,8 @@ static void count_words(void *arg, Expr *e)
 		*words += dtype_info[ctype_dtype(e->ct)].bits > 32 ? 2 : 1;
 }
 
-/* Registers for the operands of N, an unrolled row of terms of several elements each; 0: N is no
- * such row. */
+/* Registers for the operands of N, an unrolled row of terms of several elements each; 0: N is not
+ * such a row. */
 static int row_registers(const LNode *n)
 {
 	int words = 0;

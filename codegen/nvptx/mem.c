@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The memory of a kernel: which buffers and sizes are its parameters, where locals lie, and the
- * loads and stores of elements and of vectors. An element in memory has its stored form; a load
- * converts it to the scalar type that is computed with.
+ * The memory of a kernel: which buffers and sizes are its parameters, the storage of locals, and
+ * the loads and stores of elements and of vectors. An element in memory has its stored form; a load
+ * converts it to the scalar type of the computation.
  */
 #include "codegen/nvptx/kernel.h"
 
@@ -180,8 +180,8 @@ static bool declares(const LNode *n)
 	return false;
 }
 
-/* The scratch is dynamic shared memory: it is larger than what static declarations may have, or
- * there are static declarations, too. */
+/* The scratch is dynamic shared memory: it may exceed the limit of static declarations, and there
+ * may also be static declarations. */
 static bool launch_gives(const LlKernel *k)
 {
 	return scratch(k) > STATIC_SHARED ||
@@ -357,8 +357,8 @@ const char *ll_in_slot(LlKernel *k, const Buf *b, const char *at)
 	return at_offset(k, place_of(k, b), r);
 }
 
-/* A pointer to element KEPT of the current access to kept elements in scratch, where those of
- * adjacent lanes are adjacent. */
+/* A pointer to held element KEPT of the current access in scratch, where those of adjacent lanes
+ * are adjacent. */
 static const char *in_rest(LlKernel *k, const LlBuf *p)
 {
 	LlFn *f = &k->f;
@@ -383,7 +383,7 @@ static const char *in_copied(LlKernel *k, const LlBuf *p, const char *idx)
 	return r;
 }
 
-/* Records accesses to P, each thread's to elements of its own if OWN is set. */
+/* Records accesses to P; if OWN is set, threads access disjoint elements. */
 static void note_access(LlKernel *k, const LlBuf *p, bool write, bool own)
 {
 	MemAccess a = {.memory = p->buf, .to = 1, .write = write};

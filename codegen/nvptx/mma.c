@@ -5,12 +5,12 @@
  *
  * Warp w has the part (w / wn, w % wn) of the block's tile. With multiply-adds its lanes are 4 by
  * 8, and lane (y, x) has TM rows and TN columns; reads of shared memory are 16 bytes, of V
- * elements. Where an operand's rows are contiguous along k, the lane has rows y, y + 4 ... and
- * reads V terms at once; else it has V adjacent ones of every 4 * V (8 * V columns) and reads
- * those. Eight adjacent lanes then read 128 bytes of different banks, or the same bytes.
+ * elements. If an operand's rows are contiguous along k, the lane has rows y, y + 4 ... and reads V
+ * terms at once; else it has, and reads, V adjacent rows of every 4 * V (or columns of every 8 *
+ * V). Eight adjacent lanes then read 128 bytes of different banks, or the same bytes.
  *
  * With a matrix instruction the warp's part is fragments of 16 by 8. ldmatrix loads four matrices
- * of 8 rows by 16 bytes at once. Where rows of the tile are not contiguous along k, its transposing
+ * of 8 rows by 16 bytes at once. If rows of the tile are not contiguous along k, its transposing
  * form transposes elements of 16 bits; bytes arrive in pairs, which `prmt` separates; words are
  * loaded one by one. Constants in the order of fragments (passes/layout/fragments.c) need none of
  * that: the four registers of a lane are contiguous.
@@ -179,7 +179,7 @@ static void read_piece(WarpTile *p, const LaneSide *s, int row, int piece, const
 	}
 }
 
-/* Loads OUT[term * n + element] for the V terms from K on. */
+/* Loads OUT[term * n + element] for the V terms from K onwards. */
 static void read_side(WarpTile *p, const LaneSide *s, int k, const char **out)
 {
 	const int v = p->piece;
@@ -393,7 +393,7 @@ static void read_lanes(WarpTile *p, const Source *s, int at, int step, const cha
 	}
 }
 
-/* Loads the four registers of the 16 rows (columns) from AT on, for step STEP. */
+/* Loads the four registers of the 16 rows (columns) from AT onwards, for step STEP. */
 static void read_fragments(WarpTile *p, const Source *s, int at, int step, const char **out)
 {
 	if (s->buf->swizzle == SWIZZLE_FRAGMENTS)
@@ -435,7 +435,7 @@ static void multiply(WarpTile *p, const char *const *a, const char *const *b, co
 	}
 }
 
-/* SUM[0..4) += A * B, for part PART of a step's terms: those of one instruction. */
+/* SUM[0..4) += A * B, for part PART of a step's terms: the terms of one instruction. */
 static void multiply_part(WarpTile *p, int part, const char *const *a, const char *const *b,
 			  const char **sum)
 {

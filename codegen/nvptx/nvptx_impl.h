@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of gen_nvptx share: the library of scalar functions, and a function that is being
+/* Shared by the files of gen_nvptx: the library of scalar functions, and a function that is being
  * emitted. */
 #ifndef CODEGEN_NVPTX_NVPTX_IMPL_H
 #define CODEGEN_NVPTX_NVPTX_IMPL_H
@@ -29,7 +29,7 @@ typedef struct LlFn {
 	const char *(*iter)(void *arg, const Iter *it);
 	const char *(*dim)(void *arg, Dim *d);
 	const char *(*load)(void *arg, const Expr *e, const char *const *idx);
-	/* division E can be one of 32 bits: dividend >= 0, divisor >= 1; null: none can */
+	/* division E fits in 32 bits: dividend >= 0, divisor >= 1; null: none does */
 	bool (*is_short)(void *arg, const Expr *e);
 	const char *param[4]; /* values of EX_PARAM */
 
@@ -66,7 +66,7 @@ const char *ll_plus(LlFn *f, const char *x, long long y);
 const char *ll_call(LlFn *f, const char *name, const char *const *arg, int n);
 /* The value of E; its code is emitted if E has no name yet. */
 const char *ll_expr(LlFn *f, Expr *e);
-/* Makes NAME the value of E from here on. */
+/* Makes NAME the value of E for the code that follows. */
 void ll_name(LlFn *f, Expr *e, const char *name);
 int ll_enter(LlFn *f);
 void ll_leave(LlFn *f, int mark);

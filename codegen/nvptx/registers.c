@@ -5,14 +5,13 @@
  * Liveness is computed over basic blocks (Aho, Lam, Sethi, Ullman: Compilers, 9.2.5).
  *
  * Without that directive ptxas spills a few registers to run more threads at once. With it, ptxas
- * uses all registers that the number of blocks leaves, to unroll and to hoist loads, and spills if
- * few are left beside the live ones. Over the model suites, kernels with few live registers need up
- * to 38 more, and those with 60 or more need up to 4 more. They are given more than that.
+ * uses all registers that the number of blocks allows, to unroll and to hoist loads, and spills if
+ * the live registers leave few. Over the model suites, kernels with few live registers need up to
+ * 38 more, and those with 60 or more need up to 4 more. The margins used here are larger.
  *
  * If the operands of an unrolled loop exceed the free registers, ptxas hoists loads until none is
- * free. For GPUs that need further registers for the same code
- * (Gpu.spare) it then spills a few of them, so one STEP of the registers is kept from it
- * (.maxnreg).
+ * free. On GPUs that need more registers for the same code (Gpu.spare) it then spills a few of
+ * them, so one STEP of the registers is withheld from it (.maxnreg).
  */
 #include "codegen/nvptx/nvptx_impl.h"
 

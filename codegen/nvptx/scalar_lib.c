@@ -250,8 +250,8 @@ static const char *filled(Arena *a, const LlDef *d, const char *const *arg)
 	return text;
 }
 
-/* Functions that the library does not have are those of funcs.def: their parameters and result have
- * the type of the name's suffix. */
+/* Functions that the library lacks come from funcs.def: the suffix of the name is the type of their
+ * parameters and result. */
 const char *ll_lib_call(LlLib *l, Arena *a, StrBuf *b, const char *name, const char *const *arg,
 			int n, int *temp)
 {

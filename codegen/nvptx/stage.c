@@ -63,7 +63,7 @@ static const char *open_guard(LlKernel *k, Expr *guard)
 	return guard ? ll_open_if(k, ll_expr(&k->f, guard)) : NULL;
 }
 
-/* Opens a block for the group's first thread alone. */
+/* Opens a block that only the group's first thread executes. */
 static const char *open_once(LlKernel *k, const Buf *b)
 {
 	const char *first;

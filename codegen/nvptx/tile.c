@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Fills of tiles in shared memory, and the software pipeline around them. Thread t of a block of T
- * threads has pieces t, t + T ... of a tile, row after row. An iteration of the pipeline:
+ * threads copies pieces t, t + T ... of a tile, row after row. An iteration of the pipeline:
  *
  *   wait for the copies of this iteration's stage; barrier
  *   copies into the stage that was read last, for STAGES - 1 iterations ahead: cp.async, or loads
@@ -10,7 +10,7 @@
  *   stores of the elements that were loaded into registers
  *
  * so that loads of either kind are in flight during the work. Before the first iteration the first
- * stages are filled. The last iterations commit empty groups, so none is in flight behind the
+ * stages are filled. The last iterations commit empty groups, so no copy is in flight after the
  * pipeline.
  */
 #include "codegen/nvptx/kernel.h"
@@ -223,7 +223,7 @@ static const char *plus(LlKernel *k, const char *a, int n)
 	return ll_op(&k->f, "add nuw nsw i32", a, n);
 }
 
-/* Waits for the oldest copies in flight; what they wrote is there for this thread alone. */
+/* Waits for the oldest copies in flight; only this thread sees their data before a barrier. */
 static void wait_for_copies(LlKernel *k, const LNode *pipeline)
 {
 	ll_put(&k->f, "call void @llvm.nvvm.cp.async.wait.group(i32 %d)", pipeline->stages - 2);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Vectorised accesses: consecutive points of one iterator, whose loads and stores of adjacent,
- * aligned elements become one access each. Stores of the pieces of tiles in shared memory are such
- * accesses, too.
+ * aligned elements become one access each. Stores of the pieces of tiles in shared memory are
+ * vectorised, too.
  */
 #include "codegen/nvptx/kernel.h"
 
@@ -188,8 +188,8 @@ void ll_vector_store(LlVector *p, const LNode *st, const char *lo)
 	end_elements(p, lo);
 }
 
-/* Stores elements of less than a byte that fill whole bytes: they are gathered in a word, of which
- * each byte with elements is stored. Bits past the last element are 0. */
+/* Stores elements of less than a byte that fill whole bytes: they are gathered in a word, and each
+ * byte of it with elements is stored. Bits past the last element are 0. */
 static void packed_bytes(LlVector *p, const LNode *st, const char *lo, const char *hi)
 {
 	LlKernel *k = p->k;

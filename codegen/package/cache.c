@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * --cache=DIR: objects of generated C are kept in a folder, so that C that was compiled before is
- * not compiled again. The name of an entry is a hash of all that its object follows from: dlcc's
- * version, the C compiler, its arguments, the environment that it reads, the headers of generated
- * code, and the C. An entry also holds these bytes, and is taken only if they are equal to what
- * would be compiled now: two models whose texts have one hash do not get each other's code.
+ * --cache=DIR: stores objects of generated C in a folder, so that the same C is not compiled again.
+ * The name of an entry is a hash of all inputs of its object: dlcc's version, the C compiler, its
+ * arguments, the environment that it reads, the headers of generated code, and the C. An entry also
+ * contains these bytes, and is used only if they equal the present inputs: two models whose texts
+ * have the same hash do not get each other's code.
  *
  *	"dlcc object 1\n"  the bytes of the source, of the object, and the object's hash: 8 bytes each
  *	source, object
@@ -12,15 +12,15 @@
  * An entry is written under a temporary name and renamed, so readers see all of it or nothing. A
  * file that is not an entry (cut off, of another version, not regular) is ignored, and replaced.
  *
- * Anyone who may write into the folder decides what code models get. So only this user may enter
- * one that dlcc makes. A folder of another user, or one that others may write into, is refused, and
- * such entries are ignored.
+ * Anyone who may write into the folder controls the code of models. So only this user may enter a
+ * folder that dlcc creates. A folder of another user, or one that others may write into, is
+ * refused, and such entries are ignored.
  *
- * The Python package keeps whole libraries in the same folder, under a hash of what they follow
- * from (python/dlcc/caching.py), and has dlcc write them. Entries of both kinds are touched when
- * they are taken. Where they together exceed the bytes of the options, those that were not taken for
- * the longest time are removed, but never the output. Entries do not see the C library's headers:
- * after an update of these, empty the folder.
+ * The Python package stores whole libraries in the same folder, under a hash of their inputs
+ * (python/dlcc/caching.py), and dlcc writes them. Entries of both kinds are touched when they are
+ * used. If together they exceed the bytes of the options, the least recently used entries are
+ * removed, but never the output. The hash does not include the C library's headers: after an update
+ * of these, empty the folder.
  */
 #include "codegen/package/package_impl.h"
 
@@ -39,7 +39,7 @@
 enum {
 	DIGITS = 16,            /* of an object's name, before its suffix */
 	LIBRARY_DIGITS = 32,    /* of a library's */
-	MOST_ENTRY = 256 << 20, /* bytes of an entry; a longer file is none */
+	MOST_ENTRY = 256 << 20, /* bytes of an entry; a longer file is not an entry */
 	STALE = 24 * 3600       /* seconds after which a temporary file has no writer any more */
 };
 
@@ -61,7 +61,7 @@ static uint64_t hash_of(const void *p, size_t n)
 
 /* ---- What an object follows from ---- */
 
-/* What the compiler says of itself, and its file's size and time. */
+/* The compiler's version text, and its file's size and time. */
 static void put_compiler(Pack *p, StrBuf *b)
 {
 	char *real = realpath(p->cc, NULL);
@@ -80,7 +80,8 @@ static void put_compiler(Pack *p, StrBuf *b)
 	pack_forget_log(p);
 }
 
-/* Variables by which compilers find headers and their own parts, or change their arguments. */
+/* Environment variables that change where compilers find headers and their own parts, or their
+ * arguments. */
 static void put_environment(StrBuf *b)
 {
 	static const char *const names[] = {"CPATH", "C_INCLUDE_PATH", "COMPILER_PATH",
@@ -276,7 +277,7 @@ static bool is_hash(const char *name, size_t n, const char *end)
 	return strspn(name, "0123456789abcdef") == n && !strcmp(name + n, end);
 }
 
-/* Removes NAME of the folder DIR if no dlcc writes it any more: what one that was killed left, or
+/* Removes NAME from the folder DIR if no dlcc writes it any more: a leftover of a killed dlcc, or
  * the header of a library. */
 static void remove_left(Pack *p, int dir, const char *name, const struct stat *st)
 {
@@ -290,7 +291,7 @@ static void remove_left(Pack *p, int dir, const char *name, const struct stat *s
 		unlinkat(dir, name, 0);
 }
 
-/* Whether the output lies in the cache. */
+/* Whether the output is in the cache's folder. */
 static bool output_is_entry(Pack *p)
 {
 	const char *slash = strrchr(p->o->output, '/');

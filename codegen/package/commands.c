@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The C compiler and its tools: how they are found and called. */
+/* Finds and calls the C compiler and its tools. */
 #include "codegen/package/package_impl.h"
 
 #include "base/sys.h"
@@ -56,7 +56,7 @@ static const char *base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* By the program's name: CC may lie in a folder of any name. */
+/* By the program's name, since the path of CC may contain any names. */
 static bool is_clang(const char *cc)
 {
 	return strstr(base_name(cc), "clang") != NULL;
@@ -147,7 +147,7 @@ static const char *machine_of(const char *text)
 	return str_starts(text, "amd64") ? "x86_64" : text;
 }
 
-/* The first of P's CPU targets that runs on no such machine, or null. */
+/* The first of P's CPU targets that does not exist on such a machine, or null. */
 static const Target *foreign_target(const Pack *p, const char *machine)
 {
 	for (int t = 0; t < p->m->ntargets; t++) {
@@ -187,7 +187,7 @@ bool pack_cc_fits(Pack *p)
 	machine = pack_log(p);
 	machine = arena_strndup(p->a, machine, strcspn(machine, "\n"));
 	pack_forget_log(p);
-	/* a compiler that does not name its machine is judged by its first compile */
+	/* a compiler that does not report its machine is judged by its first compile */
 	if (!answered || !strchr(machine, '-'))
 		return true;
 	t = foreign_target(p, machine);
@@ -241,12 +241,12 @@ static void echo(const Pack *p, const Command *c)
 	fputc('\n', stderr);
 }
 
-/* The C compiler with what all of its commands have. */
+/* The C compiler with the arguments that all of its commands share. */
 static Command common_command(Pack *p)
 {
 	Command c = pack_cc_command(p);
 
-	if (p->o->sysroot) /* gcc passes the path on as a word of its own */
+	if (p->o->sysroot) /* gcc passes the path on as a separate word */
 		command_option(&c,
 			       arena_printf(p->a, "--sysroot=%s", plain_path(p, p->o->sysroot)));
 	if (p->o->sanitize) {
@@ -318,7 +318,7 @@ static pid_t start_compile(Pack *p, int i)
 	return p->o->dry ? 0 : pack_start(p, &c, i);
 }
 
-/* A message of a failed command, and what the user can do. */
+/* A message about a failed command, and advice for the user. */
 typedef struct Hint {
 	const char *printed, *what;
 } Hint;
@@ -422,11 +422,11 @@ static bool run(Pack *p, const Command *c, const char *what)
 }
 
 /* The program that links. gcc and clang start the same linker with the same files, but clang first
- * loads all of LLVM, which takes longer than the link of a small model. So gcc links what the
- * default compiler compiled, where there is a gcc. A compiler that was named by --cc= links too. */
+ * loads all of LLVM, which takes longer than the link of a small model. So if there is a gcc, it
+ * links the objects of the default compiler. A compiler that was named by --cc= also links. */
 static const char *linker(const Pack *p)
 {
-#ifndef DLCC_CC /* under sanitizers, the runtime wants the libraries of its own compiler */
+#ifndef DLCC_CC /* under sanitizers, the runtime needs the libraries of its compiler */
 	const bool chosen = p->o->cc || p->o->sysroot || p->o->sanitize;
 	const char *gcc = !chosen && is_clang(p->cc) ? find_program(p->a, "gcc") : NULL;
 

@@ -7,11 +7,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The machine (EM_*) of the ELF file at PATH; -1 if it is no ELF file. */
+/* The machine (EM_*) of the ELF file at PATH; -1 if it is not an ELF file. */
 int elf_machine(const char *path);
 /* The offset AT, rounded up to one at which the contents of a section may begin. */
 int64_t elf_align(int64_t at);
-/* The offset at which the contents of a section appended to FD must begin; -1 if FD is no 64-bit
+/* The offset at which the contents of a section appended to FD must begin; -1 if FD is not a 64-bit
  * little-endian ELF file. */
 int64_t elf_section_at(int fd);
 /* Makes the SIZE bytes at AT (from elf_section_at, or after it) section NAME, by writing a new

@@ -125,7 +125,7 @@ static bool write_kernels(Pack *p, GenC *g, const Target *t, const char *base, i
 	return ok;
 }
 
-/* Writes the kernels of all CPUs, and those on the host of a GPU. */
+/* Writes the kernels of all CPUs, and the host kernels of a GPU. */
 static bool write_all_kernels(Pack *p)
 {
 	const int most = p->m->ntargets > 1 ? 2 : 4;
@@ -193,7 +193,7 @@ static bool find_kind(Pack *p, const char *suffix)
 	return true;
 }
 
-/* Writes the weights to FD, the file PATH, from AT on. */
+/* Writes the weights to FD, the file PATH, from AT onwards. */
 static bool fill_weights(Pack *p, int fd, const char *path, int64_t at, uint64_t *hash)
 {
 	/* allocate disk space now, as a write to a mapping cannot report that there is none */
@@ -202,7 +202,7 @@ static bool fill_weights(Pack *p, int fd, const char *path, int64_t at, uint64_t
 	return weights_write(p->m, fd, at, p->o->jobs, hash);
 }
 
-/* Makes the file PATH, p->wfd, and writes the weights to it, from AT on. */
+/* Creates the file PATH, p->wfd, and writes the weights to it, from AT onwards. */
 static bool write_weights(Pack *p, const char *path, int64_t at, uint64_t *hash)
 {
 	p->wfd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
@@ -210,7 +210,7 @@ static bool write_weights(Pack *p, const char *path, int64_t at, uint64_t *hash)
 			  : fill_weights(p, p->wfd, path, at, hash);
 }
 
-/* Writes weights that are embedded, or in a file of their own, to a temporary file before the C is
+/* Writes weights that are embedded, or in a separate file, to a temporary file before the C is
  * written. */
 static bool make_weights(Pack *p)
 {
@@ -327,7 +327,7 @@ static bool add_weights(Pack *p, const char **so)
 		}
 	}
 	finish_hash(p);
-	errno = ENOEXEC; /* unless a call says what is wrong */
+	errno = ENOEXEC; /* unless a call reports the reason */
 	ok = ok && correct_hashes(p, to, at, whash, model_hash) &&
 	     elf_add_section(to, ".dlcc.weights", early ? p->early_at : at, weights_size(p->m));
 	ok = !(fd >= 0 && close(fd)) && ok;

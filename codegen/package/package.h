@@ -15,7 +15,7 @@ enum { PACKAGE_CACHE_MIB = 1024 }; /* of a cache, unless it is told */
 typedef struct PackageOpts {
 	const char *output;
 	const char *name;          /* prefix of symbols, a C identifier */
-	const char *cc;            /* C compiler; null: the newest clang from 15 on, else gcc */
+	const char *cc;            /* C compiler; null: the newest clang, at least 15, else gcc */
 	const char *sysroot;       /* null: none */
 	const char *runtime;       /* libdlrt.a; null: beside the running program */
 	const char *weights_file;  /* null: the weights are embedded or in a section */
@@ -31,7 +31,7 @@ typedef struct PackageOpts {
 	int jobs;                  /* C compilers at once */
 	const char *save_temps;    /* folder in which a folder NAME gets the C files; null: none */
 	const char *cache;         /* folder of compiled objects (cache.c); null: none */
-	int64_t cache_bytes;       /* what it holds at most */
+	int64_t cache_bytes;       /* limit on its bytes */
 	bool verbose;              /* print commands */
 	bool dry;                  /* print commands, and run none */
 	bool sanitize;             /* compile the generated C with ASan and UBSan */
@@ -40,7 +40,7 @@ typedef struct PackageOpts {
 	void *done_arg;
 } PackageOpts;
 
-/* Makes the package. False after a diagnostic, with nothing left behind. For a .ptx, M has no
+/* Makes the package. False after a diagnostic, with no files left over. For a .ptx, M has no
  * targets, and only M->gpu is compiled. */
 bool package(Module *m, const PackageOpts *o);
 /* Compiler flags for generated C on all targets, besides -O and -I; ends with null. */
@@ -59,9 +59,9 @@ const char *package_cc(Arena *a, const char *wanted);
 /* Removes the temporary files of a package in progress, and the folder of package_make_folder;
  * safe in a signal handler. */
 void package_abort(void);
-/* Makes a temporary folder beside the file PATH, for files of several packages. Its path; null
- * after a diagnostic. There is one at a time, until package_remove_folder, which removes its
- * files, too. */
+/* Makes a temporary folder beside the file PATH, for files of several packages. Returns its path;
+ * null after a diagnostic. Only one such folder exists at a time, until package_remove_folder,
+ * which also removes its files. */
 const char *package_make_folder(Arena *a, Diag *d, const char *path);
 void package_remove_folder(void);
 

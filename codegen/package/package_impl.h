@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files that make a package share: codegen/package/package.c, temp.c, commands.c. */
+/* Shared by the files that make a package: codegen/package/package.c, temp.c, commands.c. */
 #ifndef CODEGEN_PACKAGE_PACKAGE_IMPL_H
 #define CODEGEN_PACKAGE_PACKAGE_IMPL_H
 
@@ -11,10 +11,9 @@
 enum { MAX_FILES = 32, MAX_ARGS = 128, MAX_WORDS = 33 };
 
 /*
- * The words of a command. Programs take a word that begins with - for an option, and compilers
- * and linkers one that begins with @ for a file of options, which may name a program to run. So
- * each word is added by command_option or command_path; only the words of --cc= are taken as they
- * are.
+ * The words of a command. Programs take a word that begins with - for an option, and compilers and
+ * linkers one that begins with @ for a file of options, which may name a program to run. So each
+ * word is added by command_option or command_path; only the words of --cc= are used unchanged.
  */
 typedef struct Command {
 	char *word[MAX_ARGS + MAX_FILES + 1]; /* ends with null */
@@ -102,7 +101,7 @@ bool pack_cc_fits(Pack *p);
 bool pack_find_ptxas(Pack *p);
 /* Compiles the file PTX for TARGET as the file CUBIN. */
 bool pack_assemble(Pack *p, const char *target, const char *ptx, const char *cubin);
-/* Adds an option: WORD begins with -, and names what else is in it, as in -soname=NAME. */
+/* Adds an option: WORD begins with -, and says what else the word contains, as in -soname=NAME. */
 void command_option(Command *c, const char *word);
 /* Adds the name of a file or a folder. */
 void command_path(Pack *p, Command *c, const char *path);
@@ -130,10 +129,10 @@ bool pack_cached(Pack *p, int i);
 /* Puts the objects that were compiled into the cache. False where a warning about that is an
  * error. */
 bool pack_keep(Pack *p);
-/* Where the output will lie in the cache, makes it a file that no other user may write to, and
- * warns if it is more than the cache holds. False where the warning is an error. */
+/* If the output will be in the cache, makes it a file that no other user may write to, and warns if
+ * it is larger than the cache's limit. False if the warning is an error. */
 bool pack_enter_cache(Pack *p);
-/* Removes from the cache, if one is open, what exceeds its bytes. */
+/* If a cache is open, removes entries until it is within its bytes. */
 void pack_trim_cache(Pack *p);
 
 #endif

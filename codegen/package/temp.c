@@ -119,7 +119,7 @@ const char *pack_temp(Pack *p, const char *base)
 	return arena_printf(p->a, "%s/%s", p->dir, base);
 }
 
-/* Makes a folder beside PATH; its own path goes to TO. Signals are blocked. */
+/* Makes a folder beside PATH; its path goes to TO. Signals are blocked. */
 static bool make_beside(Arena *a, const char *path, char to[4096])
 {
 	const char *slash = strrchr(path, '/');
@@ -245,8 +245,8 @@ static bool copy_all(int from, int to)
 	return n == 0;
 }
 
-/* Detects now what would make the move of M fail. If its final path is on another file system,
- * copies it beside that path, so that a rename suffices. */
+/* Detects faults that would make the move of M fail later. If its final path is on another file
+ * system, copies it beside that path, so that a rename suffices. */
 static bool bring_near(Pack *p, MadeFile *m)
 {
 	const char *slash = strrchr(m->to, '/');

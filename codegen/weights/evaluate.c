@@ -117,7 +117,7 @@ bool weights_interpret(WeightsRun *w, Node *n, Kernel *k)
 	if (st == EVAL_INDEX)
 		return diag_error(
 			w->m->ctx->diag, node_diag(n),
-			"index out of range: %lld, in a dim of %lld; it is computed from constants, when the model is compiled",
+			"index out of range: %lld, in a dim of %lld; it is computed from constants, at compile time",
 			(long long)fault.index, (long long)fault.size);
 	if (st != EVAL_OK)
 		return diag_error(w->m->ctx->diag, node_diag(n), "cannot compute a constant");

@@ -176,7 +176,7 @@ enum { TILE = 16 };
 
 /*
  * Moves of elements of S bytes, which need not be aligned. A row reads every STEP-th element. A
- * tile is a transpose: it is read and written by rows, through a copy that stays in the cache.
+ * tile is a transpose: it is read and written by rows, through a copy that fits in the cache.
  */
 #define SIZED(S)                                                                             \
 	static void row_##S(const char *src, int64_t step, char *dst, int64_t n)             \

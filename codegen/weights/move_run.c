@@ -154,8 +154,8 @@ bool weights_run_jobs(WeightsRun *w)
 			  strerror(w->fault));
 }
 
-/* As weights_cut. One cut is enough if the outermost iterator of the output is that of the source,
- * too: then both are accessed from end to end. */
+/* As weights_cut. One cut is enough if the output and the source have the same outermost iterator:
+ * then both are accessed from end to end. */
 static int cut_move(const Move *m, int at[2], int64_t step[2])
 {
 	int64_t want = WEIGHTS_BLOCK / m->size, rest = 1;

@@ -11,8 +11,8 @@
 
 #include <stdlib.h>
 
-/* Constants of at most so many bytes are the same if their bytes are equal; larger ones if they are
- * the same part of a file. */
+/* Constants of at most this many bytes are the same if their bytes are equal; larger ones if they
+ * are the same range of a file. */
 enum { SMALL = 4096 };
 
 typedef struct Names {
@@ -39,7 +39,7 @@ static const char *name_const(Names *n, const Tensor *t)
 
 static const char *name_of(Names *n, Value *v);
 
-/* Interns a name, so that a name that contains others stays short: it has their addresses. */
+/* Interns a name, so that a name that contains others is short: it has their addresses. */
 static const char *name_result(Names *n, Value *v)
 {
 	Node *def = v->def;

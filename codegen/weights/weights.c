@@ -190,7 +190,7 @@ int64_t weights_size(Module *m)
 	return m->gpu ? weights_file(m)->bytes : m->mem->weights;
 }
 
-/* Hashes N bytes of FD from AT on. */
+/* Hashes N bytes of FD from AT onwards. */
 static bool hash_file(int fd, int64_t at, int64_t n, uint64_t *hash)
 {
 	WeightsRun all = {.base = mmap(NULL, (size_t)n, PROT_READ, MAP_SHARED, fd, at)};

@@ -14,9 +14,9 @@ typedef struct WeightsPiece {
 	int64_t to, from, bytes;
 } WeightsPiece;
 
-/* The file: the weights of M's CPUs, and then those that only M->gpu has. */
+/* The file: the weights of M's CPUs, then those that only M->gpu has. */
 typedef struct WeightsFile {
-	int64_t *at;   /* by Value.id of M->gpu: the offset; below `own` it is a weight of the CPUs */
+	int64_t *at;   /* by Value.id of M->gpu: the offset; below `own`: of the CPUs */
 	int64_t own;   /* offset of the first weight that only GPUs have */
 	int64_t bytes; /* of the file */
 	VEC(WeightsPiece) piece;

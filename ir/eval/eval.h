@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The reference interpreter: it runs statements as they are written, with the exact semantics of
- * the element types. Tests compare generated code with it. Sums and products of floats are carried
- * in f64 and rounded once; a product that is the term of a sum is not rounded before it is added.
- * Everything else is computed by ir/expr/scalar.h, as in generated code.
+ * The reference interpreter: it executes statements as they are written, with the exact semantics
+ * of the element types. Tests compare generated code with it. Sums and products of floats are
+ * accumulated in f64 and rounded once; a product that is the term of a sum is not rounded before it
+ * is added. Everything else is computed by ir/expr/scalar.h, as in generated code.
  *
  * The interpreter can also compute an error bound for each value: how far the value that a target
  * computes may differ, since a target may reassociate sums.
  *
  *   - A sum of n terms may be off by n * eps * sum |terms|, where eps is the machine epsilon of the
  *     type that accumulates, plus the bounds of its terms.
- *   - If a bound is not 0, one ulp of the element type is added, since both sides round.
+ *   - One ulp of the element type is added to a bound that is not 0, since both sides round.
  *   - An expression f over loads x with bounds e may be off by the sum of max |f(x +- e) - f(x)|,
  *     taking each load in turn.
  *   - The bound is infinite where a shifted value has no meaning: an index leaves its buffer, or an

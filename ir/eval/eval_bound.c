@@ -7,10 +7,10 @@
  *
  * To first order this is exact for sums and products, and for monotone functions of one load. A
  * jump inside the interval (a comparison, a rounding) is noticed if the ends differ from the
- * middle. A shifted load also makes later operations round differently: this is measured with every
- * such operation moved one ulp up or down at random, and with results of functions moved by a few,
- * and is an ulp of the result at least where that is rounded itself. Near an extremum, and where
- * terms cancel, only this second part is not 0.
+ * middle. A shifted load also makes later operations round differently: this is measured by moving
+ * the result of every such operation one ulp up or down at random, and results of functions by a
+ * few ulps. It is at least an ulp of the result if the result itself is rounded. Near an extremum,
+ * and where terms cancel, only this second part is not 0.
  */
 #include "ir/eval/eval_impl.h"
 
@@ -95,8 +95,8 @@ static void add_roundings(Prog *p, int load, double *const *out, double (*nomina
 		const DType t = ctype_dtype(root->ct);
 
 		for (int l = 0; out[r] && l < n; l++) {
-			/* the last operation may undo, in all trials, how those before it were
-			 * moved */
+			/* in all trials, the last operation may undo the moves of those before
+			 * it */
 			const double ulp = prog_rounds(root) && root->touched
 						   ? ulp_of(t, nominal[r][l])
 						   : 0;

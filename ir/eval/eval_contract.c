@@ -4,8 +4,7 @@
  * are sorted by which operand reads them. Each conjunct of the guard is assigned to the operand
  * whose iterators it mentions; where it fails, that operand's element is zero. Both operands are
  * evaluated strip by strip into packed panels, and the panels are multiplied in register tiles.
- * Floats are multiplied and summed in f64, where products of f32 are exact; integers in their own
- * type.
+ * Floats are multiplied and summed in f64, where products of f32 are exact; integers in their type.
  */
 #include "ir/eval/eval_impl.h"
 
@@ -19,11 +18,11 @@ enum {
 	KC = 256,
 	MC = 96, /* a packed block of A */
 	MS = 4092,
-	NS = 1024, /* sums that stay in memory over all of k */
+	NS = 1024, /* sums that remain in memory over all of k */
 	CONJUNCTS = 16
 };
 
-/* What the packed panels contain: the values, their magnitudes, or the magnitudes plus their
+/* The contents of the packed panels: the values, their magnitudes, or the magnitudes plus their
  * bounds. */
 typedef enum PackMode { PACK_VALUE, PACK_ABS, PACK_WIDE, PACK_MODES } PackMode;
 
@@ -50,7 +49,7 @@ typedef struct EvalContraction {
 	Expr *a, *b, *ga, *gb;
 	EvalOperand oa, ob;
 	Prog *write;
-	/* BOUNDS: bounds are wanted; MOVING: an operand has bounds of its own */
+	/* BOUNDS: compute bounds; MOVING: an operand has bounds */
 	bool bounds, moving;
 	void *c[PACK_MODES];
 	int64_t ldc;

@@ -29,8 +29,7 @@ enum { STRIP = 512 };
 /* ---- Strips ---- */
 
 /* N points: iterator slot S has the value base[S] + rel[S][lane]. Strips with the same rel and n
- * have the same pattern number. Where two patterns alternate, one number is even and the other
- * odd. */
+ * have the same pattern number. If two patterns alternate, one number is even and the other odd. */
 typedef struct EvalPoints {
 	int n;
 	int64_t pattern;
@@ -209,7 +208,7 @@ void strip_from_f64(CType t, const double *src, void *dst, int n);
 
 /* ---- eval_routine.c ---- */
 
-/* Evaluates routine I in the lanes of MASK (null: all), with strings of T; the others get 0. */
+/* Evaluates routine I in the lanes of MASK (null: all), with the strings T; other lanes get 0. */
 void eval_routine(Inst i, struct dl_strings *t, void *dst, const void *const *arg, const uint8_t *mask,
 		  int n);
 

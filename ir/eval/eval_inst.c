@@ -134,7 +134,7 @@ FLOATS(MAD)
 
 static const VecFn inst_fn[INST_COUNT][CT_COUNT] = {
 #include "ir/expr/insts.def"
-	/* what reductions of bools combine by */
+	/* the instruction that combines bools in reductions */
 	[IN_min][CT_BOOL] = min_bool,
 	[IN_max][CT_BOOL] = max_bool,
 };

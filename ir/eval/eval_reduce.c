@@ -211,8 +211,8 @@ static bool update_lane(Reduce *d, Prog *p, const ResolvedAccess *strip, int l)
 	return true;
 }
 
-/* What the bound of an element depends on if several terms of a sum are added to it: N terms, in
- * any order, each of which may be added to the sum of all others. */
+/* The bound of an element to which several terms of a sum are added: N terms, in any order, each of
+ * which may be added to the sum of all others. */
 typedef struct Met {
 	double all; /* sum of |terms|, and of the element's value before */
 	double own; /* bounds of terms */

@@ -118,7 +118,7 @@ static void lane_offsets(Prog *p, EvalAccess *a, const uint8_t *make, uint8_t *l
 }
 
 /* An access that only the lanes of MASK make, or that has an index outside of the buffer in some
- * lane. The other lanes get the address of a lane that does make it. */
+ * lane. The other lanes get the address of a lane that makes the access. */
 static bool place_lanes(Prog *p, EvalAccess *a, const uint8_t *mask, ResolvedAccess *out)
 {
 	int64_t some = -1;
@@ -325,8 +325,8 @@ bool prog_rounds(const PNode *n)
 	}
 }
 
-/* Sets STAYS for the values of node I that one operand of a sum is alone, since the other is too
- * small to matter: 8388608 + 1e-20, which expansions use to round, or -1e9 + a score. */
+/* Sets STAYS for the values of node I that equal one operand of a sum, since the other operand is
+ * negligible: 8388608 + 1e-20, which expansions use to round, or -1e9 + a score. */
 static void absorbed(const Prog *p, int i, bool *stays)
 {
 	const PNode *n = &p->nodes.at[i];
@@ -343,15 +343,15 @@ static void absorbed(const Prog *p, int i, bool *stays)
 	}
 }
 
-/* Whether trial P->jitter moves the results of functions alone. The operations of a function may
- * undo each other's moves in all other trials: those of erf often do. */
+/* Whether trial P->jitter moves only the results of functions. In all other trials the operations
+ * of a function may undo each other's moves, as those of erf often do. */
 static bool moves_funcs(const Prog *p)
 {
 	return p->jitter == 1 && p->has_funcs;
 }
 
 /* Moves the values of node I by one ulp, up or down at random; or by FUNC_ULPS, the limit of most
- * functions' error and one more. Zero, inf and NaN stay. */
+ * functions' error plus one. Zero, inf and NaN are unchanged. */
 static void jitter(const Prog *p, int i)
 {
 	enum { FUNC_ULPS = 3 };

@@ -128,7 +128,7 @@ void reduce_combine(Reduce *d, const void *const *term, const uint8_t *mask, int
 				memcpy(d->next[c], v, (size_t)n * (size_t)ctype_bytes(d->ct[c]));
 		}
 	}
-	for (int c = 0; c < d->ncomp; c++) /* lanes from N on are unchanged */
+	for (int c = 0; c < d->ncomp; c++) /* lanes from N onwards are unchanged */
 		memcpy(d->state[c], d->next[c], (size_t)n * (size_t)ctype_bytes(d->ct[c]));
 }
 
@@ -160,14 +160,14 @@ void reduce_term_bounds(Reduce *d, double *out, int n)
 		out[l] = fabs(v[0][l]) * e[1][l] + fabs(v[1][l]) * e[0][l] + e[0][l] * e[1][l];
 }
 
-/* The largest or the smallest term is where the terms' own intervals end: its bound leaves out
- * those that are far from it, as the keys that a mask of -1e9 hides. */
+/* The largest or smallest term is in the interval between the ends of the terms' intervals. So
+ * terms that are far from it, such as keys that a mask of -1e9 hides, do not affect its bound. */
 static bool is_extreme(const Reduce *d)
 {
 	return (d->s->red == MONOID_max || d->s->red == MONOID_min) && !d->s->scan;
 }
 
-/* Lane L also has a term V with bound E. The interval of the negative is kept for a minimum. */
+/* Adds a term V with bound E to lane L. For a minimum, the interval of the negative is stored. */
 static void extend(Reduce *d, int l, double v, double e)
 {
 	v = d->s->red == MONOID_min ? -v : v;

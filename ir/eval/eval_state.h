@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The state of a reduction, for each lane of a strip: how terms are combined into it. Sums and
- * products of floats are carried in f64; so is a product that is the term of a sum.
+ * products of floats are accumulated in f64; so is a product that is the term of a sum.
  */
 #ifndef IR_EVAL_EVAL_STATE_H
 #define IR_EVAL_EVAL_STATE_H
@@ -21,8 +21,8 @@ typedef struct Reduce {
 	void *state[2], *next[2], *blend;
 	double *acc;
 	bool bounds;
-	/* for the bound: sum of |terms|, sum of their bounds, number of terms; of a product,
-	 * those of |terms| and of those above 1; of a maximum, the upper and the lower end of
+	/* for the bound: sum of |terms|, sum of their bounds, number of terms; for a product, the
+	 * products of |terms| and of those above 1; for a maximum, the upper and the lower end of
 	 * its interval */
 	double *sum, *err, *count;
 	int band[MAX_ITERS], nband, red[MAX_ITERS], nred;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Operators of the domain com.microsoft that ONNX Runtime's optimizers write in place of several
- * operators of the standard: activations, normalizations with a residual connection, embeddings,
- * and products with an activation. All are composites of the standard's operators. Elements smaller
+ * Operators of the domain com.microsoft that ONNX Runtime's optimizers put in place of several
+ * standard operators: activations, normalizations with a residual connection, embeddings, and
+ * products with an activation. All are composites of the standard's operators. Elements smaller
  * than f32 are computed in f32 and rounded once at the end.
  */
 #include "ops/infer/build.h"
@@ -22,7 +22,7 @@ static Value *add_if(Infer *in, Node *n, Value *a, Value *b)
 
 /* ---- Activations ---- */
 
-/* Gelu of X, with tanh in place of erf if APPROXIMATE. */
+/* Gelu of X; APPROXIMATE: with tanh in place of erf. */
 static Value *gelu(Infer *in, Node *n, Value *x, bool approximate)
 {
 	Node *m = expand_start(in, n, OP_Gelu, &x, 1, 1);
@@ -98,7 +98,7 @@ static bool float_tensors(Infer *in, Node *n)
 	return true;
 }
 
-/* What a normalisation gives beside its result. */
+/* Further results of a normalisation. */
 typedef struct Moments {
 	Value *mean;    /* null: not subtracted */
 	Value *inverse; /* 1 / sqrt(variance + epsilon) */
@@ -295,8 +295,8 @@ static const struct {
 	{"Selu", OP_Selu, {"alpha", "gamma"}},
 };
 
-/* Sets *OUT to parameter K of the activation, its attribute NAME, of which it has COUNT: an entry of
- * FusedConv's list, which has all of them, or an attribute of FusedGemm. */
+/* Sets *OUT to parameter K of the activation, of COUNT parameters: an entry of FusedConv's list,
+ * which has all of them, or attribute NAME of FusedGemm. */
 static bool parameter(Infer *in, Node *n, int k, int count, const char *name, float *out)
 {
 	const char *activation = node_str(n, "activation", ""), *attr;
@@ -412,7 +412,7 @@ static bool expand_fused_matmul(Infer *in, Node *n, Value **out)
 	return true;
 }
 
-/* Of other types than f32 alpha has no effect, as in ONNX Runtime. */
+/* For types other than f32 alpha has no effect, as in ONNX Runtime. */
 static bool expand_sparse_matmul(Infer *in, Node *n, Value **out)
 {
 	Value *a, *b;

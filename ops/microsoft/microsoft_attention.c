@@ -134,8 +134,8 @@ static Value *filtered(Infer *in, Node *n, Value *see)
 		      expand_scalar(in, n, DT_F32, hidden));
 }
 
-/* What masks say is visible: of a batch of BATCH entries, QUERIES that follow PAST keys, and KEYS
- * with these. */
+/* Visibility by masks: for BATCH entries, QUERIES that follow PAST keys, and KEYS including the
+ * past. */
 typedef struct Visible {
 	Dim *batch, *queries, *past, *keys;
 } Visible;
@@ -148,9 +148,9 @@ static Value *by_entry(Infer *in, Node *n, Value *lengths)
 	return expand_cast(in, n, unsqueezed(in, n, lengths, axes, 3), DT_I64);
 }
 
-/* Whether a key is visible by V, a vector: the number of visible keys of each entry, and of Attention
- * perhaps, after all of these, the first visible key of each. Where it has 3 * batch + 2 elements,
- * the others say where the entries lie in packed tensors. Null after a diagnostic. */
+/* Whether a key is visible by V, a vector: the number of visible keys of each entry; in Attention
+ * perhaps followed by the first visible key of each. If V has 3 * batch + 2 elements, the rest are
+ * the offsets of the entries in packed tensors. Null after a diagnostic. */
 static Value *visible_by_length(Infer *in, Node *n, Value *v, const Visible *s)
 {
 	Ctx *c = infer_ctx(in);
@@ -242,7 +242,7 @@ static bool add_scores(Infer *in, Node *n, int k, Dim *keys, Value **mask)
 
 /* ---- Attention ---- */
 
-/* Entry WHICH of V along its first axis, without that axis. */
+/* Entry WHICH of V along its first axis, which is removed. */
 static Value *entry(Infer *in, Node *n, Value *v, int64_t which)
 {
 	return expand_node_ints(in, n, OP_Gather,
@@ -364,8 +364,8 @@ static bool multi_head_operands(Infer *in, Node *n, Heads *h)
 
 enum { M_BIAS = 3, M_MASK, M_SCORES, M_PAST_K, M_PAST_V, M_PAST_LENGTH, M_INDIRECTION };
 
-/* Adds the bias to queries, keys and values; of keys and values with heads of their own, which a
- * projection of the same bias made before, to queries only. */
+/* Adds the bias to queries, keys and values; only to queries if keys and values already have
+ * separate heads, since an earlier projection added the bias to them. */
 static bool multi_head_bias(Infer *in, Node *n, Heads *h, bool projected)
 {
 	Value *bias = node_in(n, M_BIAS), **part[] = {&h->q, &h->k, &h->v};
@@ -581,7 +581,7 @@ enum {
 	G_K_NORM,
 };
 
-/* Result 4 and the attribute qk_output, which says what it is, come together. */
+/* Result 4 and the attribute qk_output, which defines it, need each other. */
 static bool group_query_scores(Infer *in, Node *n)
 {
 	const int64_t which = node_int(n, "qk_output", 0);
@@ -728,9 +728,9 @@ static Value *first_rows(Infer *in, Node *n, Value *v, Dim *count)
 	return part[0];
 }
 
-/* Sets *VISIBLE to what a query sees, and *OUT to the mask with the bias: a query at position p
- * sees the keys up to p, or up to the last one if the attribute causal is 0, and only the last
- * ones if there is a window. */
+/* Sets *VISIBLE to the condition that a query sees a key, and *OUT to the mask with the bias: a
+ * query at position p sees the keys up to p, or up to the last one if the attribute causal is 0,
+ * and only the last ones if there is a window. */
 static bool group_query_mask(Infer *in, Node *n, Value *start, Dim *queries, Dim *keys,
 			     Value **visible, Value **out)
 {
@@ -762,7 +762,7 @@ static bool group_query_mask(Infer *in, Node *n, Value *start, Dim *queries, Dim
 	return true;
 }
 
-/* Rotates the queries and keys of H, the first of which are at START[batch]. */
+/* Rotates the queries and keys of H, whose first positions are START[batch]. */
 static bool group_query_rotated(Infer *in, Node *n, Heads *h, Value *start, Dim *length)
 {
 	const bool mixed = node_int(n, "rotary_interleaved", 0) != 0;
@@ -780,9 +780,9 @@ static bool group_query_rotated(Infer *in, Node *n, Heads *h, Value *start, Dim 
 	return true;
 }
 
-/* Of each batch entry, the past has seqlens_k + 1 - S valid rows, none if that is negative; the
- * S new keys follow these. Rows of the caches after the first total_sequence_length ones are not
- * read. Result 4 has 0 where a key is hidden, before the softmax, too. */
+/* Of each batch entry, the past has seqlens_k + 1 - S valid rows, none if that is negative; the S
+ * new keys follow these. Only the first total_sequence_length rows of the caches are read. Result 4
+ * is 0 where a key is hidden, even before the softmax. */
 static bool expand_group_query(Infer *in, Node *n, Value **out)
 {
 	Heads h = {0};

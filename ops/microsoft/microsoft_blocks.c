@@ -144,8 +144,8 @@ static Value *gathered(Infer *in, Node *n, Value *v, int axis)
 		 : NULL;
 }
 
-/* Gathers from the data, scales and zero points, and dequantises what was gathered, unless the axis
- * of the blocks is the one to gather along. */
+/* Gathers from the data, scales and zero points, and dequantises the gathered numbers, unless the
+ * axis of the blocks is the one to gather along. */
 static bool expand_gather_blocks(Infer *in, Node *n, Value **out)
 {
 	const Type *x = infer_type(n, 0);

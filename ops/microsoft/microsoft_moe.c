@@ -18,17 +18,17 @@
  *     1        0        4, -
  *     2        2        1, 3
  *
- * The number of blocks is an upper bound, which depends on the sizes alone. Slots and blocks
- * without pairs have row 0 and some expert; nothing reads their results. A Gather takes the blocks'
- * matrices out of the tensor of all of them; the products read them in place
- * (passes/kernel/gathers.c), so that the weights of an expert that no block has are not read.
+ * The number of blocks is an upper bound that depends only on the sizes. Slots and blocks without
+ * pairs have row 0 and an arbitrary expert; nothing reads their results. A Gather takes the blocks'
+ * matrices out of the tensor of all matrices; the products read them in place
+ * (passes/kernel/gathers.c), so that the weights of an unused expert are not read.
  *
  * Activation swiglu has two products, gate and linear: fc1 and fc3, or both in fc1, whose rows
  * alternate (swiglu_fusion 1) or are halves (2).
  *
- * QMoE has matrices of numbers of 2, 4 or 8 bits, packed as those of MatMulNBits, with a scale for
- * each row or for each block of a row. As the weights of MatMulNBits, they are dequantised as a
- * whole here; on CPUs the layout leaves constant ones narrow (passes/layout/panels_scaled.c).
+ * QMoE has matrices of numbers of 2, 4 or 8 bits, packed as in MatMulNBits, with a scale for each
+ * row or for each block of a row. Like the weights of MatMulNBits, they are dequantised as a whole
+ * here; on CPUs the layout leaves constant ones narrow (passes/layout/panels_scaled.c).
  */
 #include "ops/infer/build.h"
 #include "ops/infer/infer.h"
@@ -48,12 +48,12 @@ typedef enum MoeInput {
 	MOE_INPUTS
 } MoeInput;
 
-/* Where the operands are. In QMoE, the scales of a matrix follow it. */
+/* The indices of the operands. In QMoE, the scales of a matrix follow it. */
 static const int moe_places[MOE_INPUTS] = {0, 1, 2, 3, 4, 5, 6, 7},
 		 qmoe_places[MOE_INPUTS] = {0, 1, 2, 4, 5, 7, 8, 10};
 
-/* Other operands of QMoE: the zero points of fc1, fc2 and fc3; the weights of all experts. Those
- * after these are of formats that are not supported. */
+/* Other operands of QMoE: the zero points of fc1, fc2 and fc3; the weights of all experts. The
+ * operands after these belong to formats that are not supported. */
 enum { QMOE_ZERO = 11, QMOE_WEIGHTS = 14, QMOE_OTHERS };
 
 typedef enum MoeActivation { MOE_RELU, MOE_GELU, MOE_SILU, MOE_IDENTITY, MOE_SWIGLU } MoeActivation;
@@ -106,7 +106,7 @@ static bool has_dims(Moe *m, MoeInput k, Dim *const *d, int count)
 	return place_has_dims(m, m->place[k], d, count);
 }
 
-/* The attribute that says how many bits a number of operand WEIGHTS has. */
+/* The attribute with the number of bits of a number in operand WEIGHTS. */
 static int64_t bits_of(const Moe *m, MoeInput weights)
 {
 	static const char *const names[] = {"fc1_expert_weight_bits", "fc2_expert_weight_bits",
@@ -277,8 +277,9 @@ static Value *route(Moe *m, int64_t choices, Value **expert)
 
 /* Sets the sizes of M's blocks. Of P pairs, expert e has count[e], in ceil(count[e] / B) blocks
  * of B; since ceil(c / B) is at most 1 + (c - 1) / B, all experts have at most min(P, E) + max(P
- * - E, 0) / B blocks. So larger blocks are no fewer where P is at most E: every pair may have an
- * expert of its own. The sizes are kept short, lest a symbol stands for them (ir/dim/dim_named.c). */
+ * - E, 0) / B blocks. So if P is at most E, larger blocks do not reduce their number: every pair
+ * may have a different expert. The sizes must be short, or a symbol would abbreviate them
+ * (ir/dim/dim_named.c). */
 static void choose_blocks(Moe *m)
 {
 	enum { STEP = 4, MOST = 4 /* steps: more rows multiply no faster */ };
@@ -351,7 +352,7 @@ static void group_by_expert(Moe *m, Value *expert)
 
 /* ---- Products ---- */
 
-/* Entries of V, whose first dim is the experts: those of the blocks' experts. */
+/* Entries of V, whose first dim is the experts, for the blocks' experts. */
 static Value *chosen(Moe *m, Value *v)
 {
 	return EXPAND(m->in, m->n, Gather, v, m->expert);
@@ -398,8 +399,8 @@ static Value *dequantised(Moe *m, MoeInput weights, DType real)
 	return expand_reshape(in, n, w, d, 3);
 }
 
-/* Rows X, [blocks, block_rows, size], times the matrices of operand WEIGHTS that the blocks'
- * experts have, plus such rows of BIAS. */
+/* Rows X, [blocks, block_rows, size], times the blocks' matrices in operand WEIGHTS, plus the
+ * blocks' rows of BIAS. */
 static Value *chosen_product(Moe *m, Value *x, MoeInput weights, MoeInput bias)
 {
 	static const int64_t perm[] = {0, 2, 1};
@@ -456,7 +457,7 @@ static Value *activated(Moe *m, Value *x)
 	}
 }
 
-/* What the second product multiplies, [blocks, block_rows, inner], of rows X. */
+/* The input of the second product, [blocks, block_rows, inner], for rows X. */
 static Value *inner_rows(Moe *m, Value *x)
 {
 	Infer *in = m->in;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What operators of the domain ai.onnx.ml share: attributes, the transformation of scores,
+/* Shared by the operators of the domain ai.onnx.ml: attributes, the transformation of scores,
  * labels. See ml.h. */
 #include "ops/ml/ml.h"
 
@@ -18,7 +18,7 @@ double *ml_tensor(Infer *in, Node *n, const char *name, int *count)
 
 	if (have < 0 || have > INT32_MAX || !a->t->data ||
 	    (!dtype_is_float(a->t->dtype) && !dtype_is_int(a->t->dtype))) {
-		infer_error(in, n, "attribute \"%s\" is no tensor of numbers", name);
+		infer_error(in, n, "attribute \"%s\" is not a tensor of numbers", name);
 		return NULL;
 	}
 	*count = (int)have;
@@ -92,7 +92,7 @@ static Value *scalar(Infer *in, Node *n, Value *like, double v)
 	return expand_scalar(in, n, like->type->dtype, v);
 }
 
-/* Softmax over the scores that are not nearly 0; those stay nearly 0. */
+/* Softmax over the scores that are not nearly 0; the others are unchanged. */
 static Value *softmax_zero(Infer *in, Node *n, Value *v)
 {
 	Value *most = expand_reduce(in, n, OP_ReduceMax, v, -1, true);
@@ -106,8 +106,7 @@ static Value *softmax_zero(Infer *in, Node *n, Value *v)
 	return EXPAND(in, n, Div, e, sum);
 }
 
-/* sqrt(2) times the inverse of erf at 2 v - 1, by Winitzki's approximation, which ONNX Runtime
- * uses, too. */
+/* sqrt(2) times the inverse of erf at 2 v - 1, by Winitzki's approximation, as in ONNX Runtime. */
 static Value *probit(Infer *in, Node *n, Value *v)
 {
 	const double a = 0.147;

@@ -17,10 +17,11 @@ Value *ml_vector(Infer *in, Node *n, DType t, const double *v, int64_t count);
 
 /* Operand 0 as rows of features, [N, F] of T; a vector is one row. Null after a diagnostic. */
 Value *ml_rows(Infer *in, Node *n, DType t);
-/* f64 if operand 0 is of f64, else f32: what the operators compute in. Integers are converted. */
+/* The type in which the operators compute: f64 if operand 0 is f64, else f32. Integers are
+ * converted. */
 DType ml_real(const Node *n);
 
-/* What scores become. The numbers are TreeEnsemble's. */
+/* The transformation of scores. The numbers are TreeEnsemble's. */
 typedef enum MlPost { ML_NONE, ML_SOFTMAX, ML_LOGISTIC, ML_SOFTMAX_ZERO, ML_PROBIT } MlPost;
 /* Attribute post_transform, a name. */
 bool ml_post_of(Infer *in, Node *n, MlPost *out);
@@ -53,8 +54,8 @@ Value *ml_two_scores(Infer *in, Node *n, Value *v, bool probability, MlPost post
 
 /* ---- ml_labels.c ---- */
 
-/* For each element of X, of any shape, its first place in KEYS, a vector of the same type; the
- * length of KEYS where it is not among them. */
+/* For each element of X, of any shape, its first index in KEYS, a vector of the same type; the
+ * length of KEYS if KEYS does not have it. */
 Value *ml_place(Infer *in, Node *n, Value *x, Value *keys);
 
 /* ---- ml_trees.c ---- */

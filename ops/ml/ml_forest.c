@@ -84,7 +84,7 @@ static bool put_votes(Infer *in, Node *n, Forest *f, const int *of, const Vote *
 
 /* ---- TreeEnsembleRegressor, TreeEnsembleClassifier ---- */
 
-/* A node's place in the model, by the tree's id and its own. */
+/* A node's index in the model, from its tree's id and its own. */
 typedef struct NodeId {
 	int64_t tree, node;
 	int at;

@@ -37,7 +37,7 @@ typedef struct Forest {
 	Vote *votes; /* of leaf k: votes[first[k]] up to votes[first[k + 1]] */
 	int *first;
 	int64_t ntargets;
-	bool wide;  /* a threshold or weight is no f32 */
+	bool wide;  /* a threshold or weight is not exact in f32 */
 } Forest;
 
 /* Reads the attributes of TreeEnsembleRegressor or TreeEnsembleClassifier, where VOTES is "target"

@@ -23,11 +23,11 @@ Value *ml_place(Infer *in, Node *n, Value *x, Value *keys)
 	v = EXPAND(in, n, Equal, expand_reshape(in, n, x, dims, 2), keys);
 	v = EXPAND(in, n, Where, v, expand_range(in, n, count), size);
 	v = expand_reduce(in, n, OP_ReduceMin, v, last, false);
-	/* the smallest of no places is no place */
+	/* for an empty list the minimum does not exist */
 	return expand_reshape(in, n, EXPAND(in, n, Min, v, size), t->dims, t->rank);
 }
 
-/* The keys, a number each, as doubles; null if those are not exact. */
+/* The keys, as doubles; null if these are not exact. */
 static double *exact_keys(Infer *in, const Tensor *t, int count)
 {
 	const int64_t most = INT64_C(1) << 53;
@@ -72,7 +72,7 @@ static bool encode(Infer *in, Node *n, const Tensor *keys, const Tensor *results
 
 /* ---- OneHotEncoder ---- */
 
-/* Where a category that is not listed is a fault, it gets an index that is out of range. */
+/* If a category that is not listed is a fault, it gets an index that is out of range. */
 static bool expand_onehot_encoder(Infer *in, Node *n, Value **out)
 {
 	const int64_t last = -1;
@@ -131,7 +131,7 @@ static const Tensor *list_of(Infer *in, Node *n, const char *prefix)
 		return NULL;
 	}
 	if (t && (t->kind != ATTR_TENSOR || t->t->rank != 1 || !t->t->data)) {
-		infer_error(in, n, "attribute \"%s_tensor\" is no vector", prefix);
+		infer_error(in, n, "attribute \"%s_tensor\" is not a vector", prefix);
 		return NULL;
 	}
 	if (t || strings)
@@ -141,14 +141,14 @@ static const Tensor *list_of(Infer *in, Node *n, const char *prefix)
 	return made;
 }
 
-/* What the default is, as element AT of T at DATA. */
+/* The default value, as element AT of T at DATA. */
 static bool put_default(Infer *in, Node *n, DType t, void *data, int64_t at)
 {
 	const Attr *a = node_attr(n, "default_tensor");
 
 	if (a &&
 	    (a->kind != ATTR_TENSOR || !a->t->data || tensor_numel(a->t) != 1 || a->t->dtype != t))
-		return infer_error(in, n, "attribute \"default_tensor\" is no %s",
+		return infer_error(in, n, "attribute \"default_tensor\" is not of type %s",
 				   dtype_info[t].name);
 	if (a)
 		memcpy((char *)data + dtype_size(t, at), a->t->data, (size_t)dtype_size(t, 1));

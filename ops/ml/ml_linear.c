@@ -97,7 +97,7 @@ static bool expand_regressor(Infer *in, Node *n, Value **out)
 const Op op_ml_LinearRegressor = {
 	.expand = expand_regressor,
 	.types = "fi",
-	.doc = "post_transform is applied to a single score, too, unlike in ONNX Runtime",
+	.doc = "post_transform is also applied to a single score, unlike in ONNX Runtime",
 	.attrs = "coefficients: floats, intercepts: floats, post_transform: string, targets: int",
 };
 
@@ -220,7 +220,7 @@ static bool expand_svm_regressor(Infer *in, Node *n, Value **out)
 const Op op_ml_SVMRegressor = {
 	.expand = expand_svm_regressor,
 	.types = "fi",
-	.doc = "post_transform is applied to a single score, too, unlike in ONNX Runtime",
+	.doc = "post_transform is also applied to a single score, unlike in ONNX Runtime",
 	.attrs = "coefficients: floats, kernel_params: floats, kernel_type: string, "
 		 "n_supports: int, one_class: int, post_transform: string, rho: floats, "
 		 "support_vectors: floats",
@@ -233,11 +233,11 @@ typedef struct Svm {
 	Node *n;
 	int classes, pairs;
 	int64_t vectors, features;
-	const int64_t *of_class; /* how many support vectors each class has */
+	const int64_t *of_class; /* the number of support vectors of each class */
 	double *vector, *coefficient, *rho;
 } Svm;
 
-/* The scores of the pairs, [N, pairs]. The vectors of a class count in its pairs alone; their
+/* The scores of the pairs, [N, pairs]. The vectors of a class count only in its pairs; their
  * coefficients against class j are in row j, which skips the class itself. */
 static Value *pair_scores(Svm *s, Value *x)
 {

@@ -141,7 +141,7 @@ static bool expand_cast_map(Infer *in, Node *n, Value **out)
 		return out[0] != NULL;
 	}
 	pad = tensor_new(infer_arena(in), types[to], 1, &one);
-	if (types[to] == DT_STR) /* what ONNX Runtime has there */
+	if (types[to] == DT_STR) /* as in ONNX Runtime */
 		dtype_store_i64(DT_STR, (void *)(uintptr_t)pad->data, 0, ml_string(in, "0.f"));
 	wanted = expand_range(in, n, dim_const(infer_ctx(in), size));
 	out[0] = values_of(in, n, part, wanted, expand_tensor(in, n, pad));

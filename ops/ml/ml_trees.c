@@ -9,11 +9,11 @@
  *
  *     slot = child(word[slot]) + (feature(word[slot]) <= threshold(word[slot]))
  *
- * The two children of a node have slots in a row. A node that several nodes lead to has as many
- * slots, with equal words. The roots have the first slots. From the low bits on, a word is: the
- * threshold as f32; a bit that negates the feature; the number of the feature; the slot of the
- * first child. Thresholds of f64 are an operand of their own. So are the thresholds where the rest
- * does not fit into 32 bits: these are then of f64, too. The threshold of a leaf is NaN.
+ * The two children of a node have slots in a row. A node with several parents has a slot for each,
+ * with equal words. The roots have the first slots. Starting at the low bits, a word has the
+ * threshold as f32, a bit that negates the feature, the number of the feature, and the slot of the
+ * first child. Thresholds of f64 are a separate operand. If the other fields do not fit into 32
+ * bits, the thresholds are also a separate operand, of f64. The threshold of a leaf is NaN.
  */
 #include "ops/infer/build.h"
 #include "ops/infer/infer.h"
@@ -39,7 +39,7 @@ static bool infer_descend(Infer *in, Node *n)
 	    nodes->dtype != DT_U64 || (t && (t->rank != 1 || t->dtype != DT_F64)) ||
 	    (y && y->rank != 1) || (from && (from->rank != 2 || from->dtype != DT_I64)) ||
 	    bits < 0 || bits > 31 || trees < 0)
-		return infer_error(in, n, "the operands are no trees");
+		return infer_error(in, n, "the operands are not trees");
 	dims[0] = x->dims[0];
 	dims[1] = dim_const(infer_ctx(in), trees);
 	infer_result(in, n, 0, y ? y->dtype : DT_I64, 2, dims);
@@ -90,7 +90,7 @@ static Expr *step(Kernel *k, Node *n, Expr *row, Expr *slot)
 }
 
 /* The slot that step number FROM and those after it lead to from SLOT. A step that does not move
- * has come to a leaf. Now and then this is tested, since most paths end long before the longest
+ * has reached a leaf. This is tested occasionally, since most paths end long before the longest
  * one. */
 static Expr *steps(Kernel *k, Node *n, Expr *row, Expr *slot, int64_t from)
 {
@@ -131,7 +131,7 @@ enum { STEPS = 32 };
 /* The most weights that a table of leaves may have. */
 enum { MOST_WEIGHTS = 1 << 28 };
 
-/* What is made of a forest. */
+/* The tables of a forest. */
 typedef struct Trees {
 	Infer *in;
 	Node *n;
@@ -139,13 +139,13 @@ typedef struct Trees {
 	const Decisions *d;
 	DType real; /* of the features, the thresholds and the weights */
 	int *order; /* the trees, in the order of their results; -1: a tree without votes */
-	int ntrees; /* of those */
+	int ntrees; /* number of those */
 	int *leaf;  /* of each slot: the number of the leaf, or -1 */
 	int64_t nslots;
 	uint64_t *word;
 	double *threshold;
 	int feature_bits, steps;
-	bool split; /* whether the thresholds are an operand of their own */
+	bool split; /* whether the thresholds are a separate operand */
 } Trees;
 
 static int bits_for(int64_t values)
@@ -180,8 +180,8 @@ static void put_threshold(Trees *t, int64_t slot)
 	t->word[slot] = t->word[slot] << 32 | bits;
 }
 
-/* Hands out slots: first to the roots, then to the children of each tree's decisions, level by
- * level. PAIR gets those of the children of each decision. Returns the queue of decisions. */
+/* Assigns slots: first to the roots, then to the children of each tree's decisions, level by level.
+ * PAIR gets the slots of each decision's children. Returns the queue of decisions. */
 static int number_slots(Trees *t, int64_t *pair, int *queue)
 {
 	int done = 0, n = 0;
@@ -302,7 +302,7 @@ Value *ml_lookup(Infer *in, Node *n, Value *x, const double *keys, int count, co
 
 typedef enum Aggregate { AVERAGE, SUM, MIN, MAX } Aggregate; /* as TreeEnsemble numbers them */
 
-/* What a leaf without a vote for a target counts for it. */
+/* The contribution of a leaf without a vote for a target. */
 static double identity(Aggregate how)
 {
 	return how == MIN ? (double)INFINITY : how == MAX ? -(double)INFINITY : 0;
@@ -313,7 +313,7 @@ static double combine(Aggregate how, double a, double b)
 	return how == MIN ? (b < a ? b : a) : how == MAX ? (b > a ? b : a) : a + b;
 }
 
-/* What leaf K counts for TARGET; *VOTES, unless null, is set if it votes for it. */
+/* The contribution of leaf K to TARGET; *VOTES, unless null, is set if it votes for it. */
 static double weight_of(const Forest *f, int k, int64_t target, Aggregate how, bool *votes)
 {
 	double w = identity(how);
@@ -409,7 +409,7 @@ static Value *reduced(Trees *t, Value *v, int64_t axis, Aggregate how)
 	return expand_reduce(t->in, t->n, op, v, axis, false);
 }
 
-/* The scores where each tree votes for one target: the weight itself is what a slot results in. */
+/* The scores if each tree votes for one target: a slot gives the weight itself. */
 static Value *grouped_scores(Trees *t, Value *rows, Aggregate how, int each)
 {
 	double *w;
@@ -676,7 +676,7 @@ static bool expand_classifier(Infer *in, Node *n, Value **out)
 const Op op_ml_TreeEnsemble = {
 	.expand = expand_ensemble,
 	.types = "f",
-	.doc = "post_transform is numbered as in the standard, unlike in ONNX Runtime, and applied to a single score, too",
+	.doc = "post_transform is numbered as in the standard, unlike in ONNX Runtime, and also applied to a single score",
 	.attrs = "aggregate_function: int, leaf_targetids: ints, leaf_weights: tensor, "
 		 "membership_values: tensor, n_targets: int, nodes_falseleafs: ints, "
 		 "nodes_falsenodeids: ints, nodes_featureids: ints, nodes_hitrates: tensor, "
@@ -687,7 +687,7 @@ const Op op_ml_TreeEnsemble = {
 const Op op_ml_TreeEnsembleRegressor = {
 	.expand = expand_regressor,
 	.types = "fi",
-	.doc = "post_transform is applied to a single score, too, unlike in ONNX Runtime",
+	.doc = "post_transform is also applied to a single score, unlike in ONNX Runtime",
 	.attrs = "aggregate_function: string, base_values: floats, "
 		 "base_values_as_tensor: tensor since 3, n_targets: int, "
 		 "nodes_falsenodeids: ints, nodes_featureids: ints, nodes_hitrates: floats, "

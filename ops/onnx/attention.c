@@ -10,7 +10,7 @@
  *     score[i,j] = softcap(scale * sum_d q[i,d] * k[j,d]) + mask[i,j], or -inf where j is hidden
  *     y[i,d]     = sum_j softmax_j(score)[i,j] * v[j,d]
  *
- * A query that no key is visible to gets zeros. Operators of other domains may add a sink: one more
+ * A query without visible keys gets zeros. Operators of other domains may add a sink: one more
  * logit for each head, which takes part in the softmax and has no value v. FlexAttention has two
  * bodies in place of masks and options: one maps all scores to scores, the other probabilities to
  * probabilities.
@@ -97,7 +97,7 @@ typedef struct Attention {
 	Value *position, *key; /* p and j of the head of this file, to broadcast with scores */
 	Value *visible;        /* bool, to broadcast with scores; null: all keys are */
 	bool hides_all;        /* a query may be left without keys */
-	Value *sink;           /* a logit for each head, to broadcast with scores; null: none */
+	Value *sink;           /* a logit for each head, broadcast with the scores; null: none */
 } Attention;
 
 /* V with the heads in its dim AXIS as two dims: heads of keys and their groups. */
@@ -127,8 +127,8 @@ static Value *join_groups(Infer *in, Node *n, const Attention *a, Value *v)
 	return expand_reshape(in, n, v, d, 4);
 }
 
-/* Brings the operands to five dims if the heads of queries are more than those of keys. So every
- * key is read once for a whole group, and none is copied. */
+/* Brings the operands to five dims if there are more query heads than key heads. So every key is
+ * read once for a whole group, and none is copied. */
 static bool grouped(Infer *in, Node *n, Attention *a)
 {
 	Ctx *c = infer_ctx(in);
@@ -143,7 +143,7 @@ static bool grouped(Infer *in, Node *n, Attention *a)
 		return true;
 	a->group = dim_floordiv(c, a->heads, k[1]);
 	if (!infer_equal(in, n, dim_mul(c, a->group, k[1]), a->heads,
-			 "the heads of the queries are no multiple of those of the keys"))
+			 "the number of query heads is not a multiple of the number of key heads"))
 		return false;
 	a->rank = 5;
 	a->q = group_heads(in, n, a, a->q, 1);
@@ -319,9 +319,9 @@ static Value *sink_logits(Infer *in, Node *n, const Attention *a, Value *sink)
 	return a->rank == 5 ? group_heads(in, n, a, sink, 1) : sink;
 }
 
-/* softmax over the last axis, where the sum of a row includes the sink. Where HIDES_ALL, a row may
- * be all -inf, and is 0 then: the maximum is replaced by a finite number, and the sum of a row that
- * is not hidden is at least 1. */
+/* softmax over the last axis, where the sum of a row includes the sink. HIDES_ALL: a row may be all
+ * -inf, and then gives 0: the maximum is replaced by a finite number, and the sum of any other row
+ * is at least 1. */
 static Value *probabilities(Infer *in, Node *n, const Attention *a, Value *s)
 {
 	static const int64_t last = -1;
@@ -426,7 +426,7 @@ static Graph *body_named(const Node *n, const char *name)
 	return NULL;
 }
 
-/* What the body NAME of N makes of S, scores or probabilities, whose type it keeps; S itself
+/* Applies the body NAME of N to S, scores or probabilities, whose type it preserves; S itself
  * without such a body. Null after a diagnostic. */
 static Value *modified(Infer *in, Node *n, const Attention *a, const char *name, Value *s)
 {

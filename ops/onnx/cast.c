@@ -17,7 +17,7 @@ static bool check_cast(Infer *in, Node *n, DType to)
 	if (to == DT_NONE)
 		return infer_error(
 			in, n,
-			"attribute \"to\" is %lld, which is no element type that is supported",
+			"attribute \"to\" is %lld, which is not a supported element type",
 			(long long)node_int(n, "to", 0));
 	infer_result(in, n, 0, to, infer_type(n, 0)->rank, infer_type(n, 0)->dims);
 	return true;
@@ -35,8 +35,8 @@ static bool infer_castlike(Infer *in, Node *n)
 	return check_cast(in, n, infer_type(n, 1)->dtype);
 }
 
-/* Limits a float to the range of an 8 or 16-bit integer, since the store alone would wrap. For 4
- * and 2 bits ONNX wants wrapping. */
+/* Clamps a float to the range of an 8 or 16-bit integer, since the store would wrap. For 4 and 2
+ * bits ONNX requires wrapping. */
 static Expr *float_to_int(ExprPool *p, Expr *e, DType to)
 {
 	CType t = dtype_ctype(to);
@@ -209,8 +209,8 @@ static DType bits_type(int bits)
 	}
 }
 
-/* If the scalar type has the element's width, `bits` reinterprets it. Narrower elements are
- * moved as unsigned integers: both buffers are declared as such. */
+/* If the scalar type has the element's width, `bits` reinterprets it. Narrower elements are moved
+ * as unsigned integers: both buffers are declared with that type. */
 static void lower_bitcast(Infer *in, Node *n, Kernel *k)
 {
 	Buf *x = lower_in(k, 0), *out = lower_out(k, 0);

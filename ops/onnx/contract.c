@@ -2,7 +2,7 @@
 /*
  * Contractions. MatMul, Gemm and Einsum are products of operands whose dims have labels: the labels
  * of the result form the band, the others are summed. Each product is one reduction of mul(a, b)
- * into an accumulator of acc_dtype, followed by a map. Schedulers rely on nothing else.
+ * into an accumulator of acc_dtype, followed by a map. Schedulers rely only on that.
  */
 #include "ops/infer/build.h"
 
@@ -367,7 +367,7 @@ static const char *einsum_term(const char **s, int rank, int width, Labels *out)
 				return "a term has too many letters";
 			labels_add(out, letter_label(*p));
 		} else {
-			return "the equation has a character that is no letter";
+			return "the equation has a character that is not a letter";
 		}
 	}
 	*s = p;
@@ -453,7 +453,7 @@ static bool repeats_label(const EinsumProduct *p, int o, int d, int *first)
 	return false;
 }
 
-/* Sets the extents of all labels. Dims of 1 broadcast, also those of a letter, as in NumPy. */
+/* Sets the extents of all labels. Dims of 1 broadcast, even those of a letter, as in NumPy. */
 static bool einsum_extents(Infer *in, Node *n, EinsumProduct *p)
 {
 	int first;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Convolutions: one reduction of mul(x, w) over channels and taps, indexed by a window, into an
- * accumulator of acc_dtype, then a map that adds the bias. The group is an iterator of its own.
+ * accumulator of acc_dtype, then a map that adds the bias. The group is a separate iterator.
  * DeformConv first samples the input at moved taps.
  */
 #include "ops/infer/build.h"
@@ -239,8 +239,8 @@ static Expr *phased_point(Kernel *k, Point *band, const Window *w, int d, Expr *
 	return ex_add(p, ex_mul(p, *u, ex_dim(p, s)), *phase);
 }
 
-/* The point TAP counted from the other end. Taps run through the input backwards; taken last first,
- * they read it in the order of memory, as those of a Conv do. */
+/* The index of TAP counted from the other end. Taps traverse the input backwards; in reverse order
+ * they read it in memory order, as those of a Conv do. */
 static Expr *last_first(Kernel *k, Expr *tap)
 {
 	ExprPool *p = k->pool;
@@ -361,8 +361,9 @@ static void lower_conv_transpose(Infer *in, Node *n, Kernel *k)
 		transposed_bias(k, &win, acc, bias, out);
 }
 
-/* A channel of one of several groups is multiplied by its group's weights; where it is a group
- * by itself, by those of the result's channel of this number, if there are as many. */
+/* A channel in one of several groups is multiplied by its group's weights. If it is a group by
+ * itself, it is multiplied by the weights of the result's channel with its index, if there are as
+ * many. */
 static WeightsAxes conv_weights_axes(const Node *n)
 {
 	const Type *x = node_in(n, 0)->type, *w = node_in(n, 1)->type;
@@ -520,7 +521,7 @@ static Buf *deform_samples(Kernel *k, Node *n, const Window *w)
 		base = ex_cvt(p, t, ex_sub(p, base, ex_dim(p, w->begin[d])));
 		oi[1] = ex_add(p, ex_mul(p, tap, ex_int(p, CT_I64, w->n)), ex_int(p, CT_I64, d));
 		at[d + 2] = ex_op2(p, IN_add, base, ex_cvt(p, t, kernel_load(k, offset, oi)));
-		/* Points that are far outside stay within the range of indices. */
+		/* Clamps points far outside to the range of indices. */
 		limit = ex_cvt(p, t, ex_dim(p, w->in[d]));
 		at[d + 2] = BUILD_EXPR(
 			k, t, "select(lt(x, -2), -2, select(gt(x, add(n, 1)), add(n, 1), x))",

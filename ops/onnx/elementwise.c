@@ -13,11 +13,11 @@
 
 /* ---- What all of them share ---- */
 
-/* The shape that N's operands from FROM on broadcast to; -1 after a diagnostic. */
+/* The shape to which N's operands from FROM onwards broadcast; -1 after a diagnostic. */
 static int broadcast_all(Infer *in, Node *n, int from, Dim **dims)
 {
 	Dim *const *before =
-		NULL; /* of the operands before: those of the first one are its own, for messages */
+		NULL; /* of the previous operands, for messages; at first those of the first one */
 	int rank = 0;
 
 	for (int i = from; i < n->nin && rank >= 0; i++) {
@@ -596,7 +596,7 @@ static bool drops_nothing(Infer *in, Node *n)
 	return !mode || (training && !training[0]) || (r && r[0] == 0);
 }
 
-/* In training, an element is kept with the probability 1 - ratio, and divided by it. */
+/* In training, an element is retained with the probability 1 - ratio, and divided by it. */
 static bool expand_dropout(Infer *in, Node *n, Value **out)
 {
 	const Type *x = infer_type(n, 0);

@@ -14,11 +14,11 @@
  * A length with a large prime factor is transformed by Bluestein's algorithm ("A linear filtering
  * approach to the computation of discrete Fourier transform", 1970): n k = (n^2 + k^2 - (k - n)^2)
  * / 2 makes the transform a convolution with a chirp e^(pi i n^2 / N), and that is computed by
- * transforms of a length L >= 2 N - 1 with small factors. Where only run time knows N, L is N if
- * that is a power of two, and the next power of two from 2 N - 1 on otherwise.
+ * transforms of a length L >= 2 N - 1 with small factors. If N is known only at run time, L is N if
+ * N is a power of two, and otherwise the least power of two that is at least 2 N - 1.
  *
- * All cosines and sines are computed in f64 at exact integers modulo the period. What does not
- * depend on the signal is a constant if N is.
+ * All cosines and sines are computed in f64 at exact integers modulo the period. Values that do not
+ * depend on the signal are constants if N is constant.
  */
 #include "ops/onnx/fourier.h"
 
@@ -32,13 +32,13 @@
 enum {
 	MAX_STAGES = 12,
 	MOST_RADIX = 128,
-	/* what a pass over the points costs besides its arithmetic, in multiply-adds for each:
+	/* the cost of a pass over the points besides its arithmetic, in multiply-adds for each:
 	 * measured with AVX-512, 0.35 ns beside 73 multiply-adds in a nanosecond */
 	PASS = 24,
 	MOST_BITS = 32 /* of the length of stages */
 };
 
-/* Of the radices where run time knows the length. */
+/* The radices for a length that is known only at run time. */
 static const int stage_bits[] = {6, 5, 5, 5, 5, 6};
 
 typedef struct Stages {
@@ -248,7 +248,7 @@ typedef struct StageBuild {
 	bool inverse;
 } StageBuild;
 
-/* What part P of a number contributes to part Q of its product with W^TURN, W = e^(-2 pi i /
+/* The contribution of part P of a number to part Q of its product with W^TURN, W = e^(-2 pi i /
  * length), or W^-TURN for the inverse: cos(2 pi TURN / length + (Q - P) pi / 2). TURN and Q - P are
  * integers. */
 static Value *wave_at(const StageBuild *t, Value *turn, Value *q_minus_p)
@@ -432,7 +432,7 @@ static void chirp_init(Bluestein *b)
 	b->chirp[1] = expand_cast(in, n, EXPAND(in, n, Sin, v), b->f->real);
 }
 
-/* Part PART of the chirp at J, integers from 0 on. */
+/* Part PART of the chirp at J, integers of at least 0. */
 static Value *chirp_at(const Bluestein *b, Value *j, int part)
 {
 	Infer *in = b->in;
@@ -585,8 +585,8 @@ bool fourier_is_direct(Infer *in, const Fourier *t)
 	return staged <= 2 * padded_cost;
 }
 
-/* The whole spectrum, [rows, N, 2], of its first half, V, [rows, terms, 2]: an entry that the half
- * lacks is the conjugate of entry N - k. */
+/* The whole spectrum, [rows, N, 2], from its first half, V, [rows, terms, 2]: an entry that the
+ * half lacks is the conjugate of entry N - k. */
 static Value *whole_spectrum(Infer *in, Node *n, Value *v, const Fourier *t)
 {
 	Ctx *c = in->ctx;

@@ -9,7 +9,7 @@ typedef struct Fourier {
 	Dim *length;   /* N */
 	Dim *terms;    /* elements of the operand that count, at most N (of a half spectrum, at
 		       * most N/2 + 1) */
-	Dim *results;  /* how many are asked for, from the first on */
+	Dim *results;  /* number of terms to compute, starting at the first */
 	int64_t parts; /* of the operand: 1, real; 2, real and imaginary */
 	bool inverse, onesided;
 	DType real;
@@ -20,8 +20,8 @@ enum {
 	 * points (0.9 us beside 1.0 us on AVX-512, real), and half at 128. */
 	FOURIER_DIRECT = 64,
 	FOURIER_MOST = INT32_MAX, /* points at most */
-	/* the same where only run time knows how many: then a row takes up to 1300 bytes for each
-	 * point in f32, 2600 in f64, so that the largest one takes 22 or 43 GiB */
+	/* the same if the number is known only at run time: then a row takes up to 1300 bytes for
+	 * each point in f32, 2600 in f64, so that the largest one takes 22 or 43 GiB */
 	FOURIER_MOST_RUN = 1 << 25
 };
 

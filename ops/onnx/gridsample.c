@@ -5,8 +5,8 @@
  * GridSample: y[n,c,o...] = x[n,c] at the point grid[n,o...], whose last dim has a coordinate in
  * [-1, 1] for each spatial dim, the last dim first. Nearest and linear sampling are one map. Cubic
  * sampling first computes, for every point and dim, four indices and weights, and is then a
- * reduction over the taps. Coordinates are limited before they become indices, so that infinite
- * and NaN ones do not leave the input.
+ * reduction over the taps. Coordinates are clamped before they become indices, so that infinite and
+ * NaN ones stay inside the input.
  */
 #include "ops/infer/build.h"
 #include "ops/onnx/shape.h"
@@ -102,7 +102,7 @@ static Expr *pixel(Kernel *k, const Grid *g, int d, Expr *const *o)
 	hi = ex_op2(p, IN_sub, n, ex_num(p, g->real, g->align ? 1 : 0.5));
 	if (g->pad == PAD_REFLECTION)
 		return BUILD_EXPR(k, g->real, mirror, {"x", x}, {"lo", lo}, {"hi", hi});
-	/* Cubic sampling limits the indices of its taps alone: at -0.2 two of them are pixel 0. */
+	/* Cubic sampling clamps only the indices of its taps: at -0.2 two of them are pixel 0. */
 	if (g->pad == PAD_BORDER && g->mode != GRID_CUBIC)
 		return BUILD_EXPR(k, g->real,
 				  "select(lt(x, 0), 0, select(gt(x, sub(n, 1)), sub(n, 1), x))",
@@ -112,8 +112,8 @@ static Expr *pixel(Kernel *k, const Grid *g, int d, Expr *const *o)
 			  {"n", n});
 }
 
-/* Where the tap at index I of a dim of EXTENT is read; *INSIDE gets the condition that it
- * counts. */
+/* The index at which the tap at index I of a dim of EXTENT is read; *INSIDE gets the condition that
+ * it counts. */
 static Expr *tap_index(Kernel *k, const Grid *g, Expr *i, Dim *extent, Expr **inside)
 {
 	ExprPool *p = k->pool;
@@ -138,7 +138,8 @@ static Expr *sample_at(Kernel *k, const Grid *g, Expr *const *xi, Expr *inside)
 	return inside ? ex_op3(k->pool, IN_select, inside, v, ex_num(k->pool, v->ct, 0)) : v;
 }
 
-/* Interpolates linearly in dims D and above at the pixels AT, where XI is set for those below. */
+/* Interpolates linearly in dims D and above at the pixels AT, where XI is set for the dims below
+ * D. */
 static Expr *linear(Kernel *k, const Grid *g, int d, Expr *const *at, Expr **xi, Expr *inside)
 {
 	ExprPool *p = k->pool;

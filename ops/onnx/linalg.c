@@ -8,8 +8,8 @@
 
 enum { MAX_ORDER = 32 }; /* more would make too many nodes */
 
-/* One step on A, of ORDER rows: *DET is multiplied by the pivot, whose row is exchanged with the
- * first one, and the matrix without its first row and column is returned. */
+/* One step of elimination on A, of ORDER rows: exchanges the pivot's row with the first one,
+ * multiplies *DET by the pivot, and returns the matrix without its first row and column. */
 static Value *eliminate(Infer *in, Node *n, Value *a, int64_t order, Value **det)
 {
 	const Type *t = a->type;

@@ -26,7 +26,8 @@ typedef struct Carried {
 	int sizes; /* the number of the carried vector of its sizes, if any grows */
 } Carried;
 
-/* A value that the body carries; one that is no tensor is carried in parts (ops/infer/parts.h). */
+/* A value that the body carries; one that is not a tensor is carried in parts
+ * (ops/infer/parts.h). */
 typedef struct LoopValue {
 	Value *init;
 	const Type *type; /* while the rank of a sequence's tensors is not known, INIT itself is
@@ -44,16 +45,15 @@ typedef struct BodyLoop {
 	Value *go; /* the condition for the first iteration, or null: every iteration runs */
 	LoopValue *value;
 	Carried *var;
-	/* what is stacked; its sizes in an iteration are carried to the next one, if they may
-	 * differ */
+	/* stacked values; their sizes are carried to the next iteration if they may differ */
 	Carried *each;
 	int nvalue, nvar, neach;
-	/* what comes between the carried values and the captured ones among the body's inputs */
+	/* inputs of the body between the carried values and the captured ones */
 	Value *(*slice)(struct BodyLoop *l, const LoopBuild *b, int k);
 	int nslice;
 	int lead; /* inputs of the body before the carried values: the number of the iteration and
 		     the condition */
-	/* what an iteration does, in place of BODY: gives what is stacked; null: BODY */
+	/* computes an iteration, in place of BODY, and returns the stacked values; null: BODY */
 	bool (*iteration)(struct BodyLoop *l, const LoopBuild *b, Value **results);
 	bool appends; /* the body gives a further tensor for each carried value, a sequence that it
 			 does not see */
@@ -83,8 +83,8 @@ static bool keeps_rank(Infer *in, Node *n, int k, const Type *now, const Type *n
 		       next->rank);
 }
 
-/* Compares the sizes of type NEXT with those that V has in an iteration, NOW. False: a further size
- * grows. */
+/* Compares the sizes of type NEXT with the sizes NOW that V has in an iteration. False: another
+ * size grows. */
 static bool same_sizes(Carried *v, const Type *now, const Type *next)
 {
 	bool same = true;
@@ -131,8 +131,8 @@ static bool varies(const Node *open, const Type *t)
 	return l.yes;
 }
 
-/* Whether the iterations all give values of the same sizes, of which T is the type. False also
- * notes in EACH which sizes an iteration decides. */
+/* Whether all iterations give values of the same sizes, of type T. If not, sets EACH for the sizes
+ * that depend on the iteration. */
 static bool same_in_iterations(Carried *each, const Node *open, const Type *t)
 {
 	bool same = true;
@@ -149,8 +149,8 @@ static bool same_in_iterations(Carried *each, const Node *open, const Type *t)
 	return same;
 }
 
-/* What an iteration decides of the sizes of stacked value K, of type T, is carried to the next
- * iteration, which must decide the same. */
+/* Carries the sizes of stacked value K, of type T, that depend on the iteration to the next
+ * iteration, which must have the same ones. */
 static bool next_sizes(BodyLoop *l, const LoopBuild *b, int k, const Type *t, Value **next)
 {
 	const Carried *each = &l->each[k];
@@ -172,14 +172,14 @@ static bool next_sizes(BodyLoop *l, const LoopBuild *b, int k, const Type *t, Va
 typedef struct LoopAttempt {
 	BodyLoop *l;
 	LoopBuild b;
-	/* What the loop carries: the body's values, the sizes of those that grow, and, where the
-	 * body decides whether a further iteration follows, the condition and the number of
+	/* The values that the loop carries: the body's values, the sizes of those that grow, and,
+	 * if the body decides whether another iteration follows, the condition and the number of
 	 * iterations so far. */
 	Value **init, **next, **last;
 	int n;
 	int go, iterations; /* the numbers of the condition and the count, or -1 */
-	Value **results; /* of the body: the values that it carries, then those that are stacked */
-	int syms, facts; /* how many there were before */
+	Value **results; /* results of the body: the carried values, then the stacked ones */
+	int syms, facts; /* the number of nodes before */
 } LoopAttempt;
 
 static int carry(LoopAttempt *t, Value *init)
@@ -196,7 +196,7 @@ static int carried_parts(const LoopValue *v)
 	return elem && elem->rank < 0 ? 0 : type_parts(v->type);
 }
 
-/* Numbers the parts of the carried values, of which none is known to grow. */
+/* Numbers the parts of the carried values; none is known to grow yet. */
 static void number_parts(BodyLoop *l)
 {
 	l->nvar = 0;
@@ -263,7 +263,7 @@ static Value *value_in_iteration(LoopAttempt *t, int i)
 				: v->init;
 }
 
-/* Appends to each carried sequence what the body gives for it. */
+/* Appends the body's result for each carried sequence. */
 static bool append(LoopAttempt *t)
 {
 	for (int i = 0; i < t->l->nvalue; i++) {
@@ -310,8 +310,8 @@ static bool put_iteration(LoopAttempt *t)
 	return !l->appends || append(t);
 }
 
-/* Compares the types that an iteration gives with those that it began with. *AGAIN: another one is
- * needed, which has values of both. */
+/* Compares the types after an iteration with those before it. *AGAIN: another iteration is needed,
+ * with types that contain both. */
 static bool compare_types(LoopAttempt *t, bool *again)
 {
 	BodyLoop *l = t->l;
@@ -330,7 +330,7 @@ static bool compare_types(LoopAttempt *t, bool *again)
 	}
 	for (int i = 0; i < l->neach; i++)
 		if (t->results[l->nvalue + i]->type->kind != TYPE_TENSOR)
-			return infer_error(in, l->n, "stacks a value that is no tensor");
+			return infer_error(in, l->n, "stacks a value that is not a tensor");
 	return true;
 }
 
@@ -345,8 +345,7 @@ static bool next_parts(LoopAttempt *t)
 	return true;
 }
 
-/* Compares the sizes that an iteration gives with those that it began with. *AGAIN: another one
- * differs. */
+/* Compares the sizes after an iteration with those before it. *AGAIN: another size differs. */
 static bool compare_sizes(LoopAttempt *t, bool *again)
 {
 	BodyLoop *l = t->l;
@@ -373,7 +372,7 @@ static bool compare_sizes(LoopAttempt *t, bool *again)
 	return true;
 }
 
-/* What is carried beside the body's own values. */
+/* The carried values other than the body's own. */
 static bool list_next(LoopAttempt *t)
 {
 	BodyLoop *l = t->l;
@@ -483,10 +482,10 @@ static bool build_loop(BodyLoop *l, Value **out)
 	for (int i = 0; i < GROWN_MAX * (l->nvar + l->nvalue + l->neach + 1) && again && ok; i++)
 		ok = try_loop(l, out, out + l->nvalue, &again);
 	return ok &&
-	       (!again || infer_error(l->in, l->n, "the sizes of what it carries do not settle"));
+	       (!again || infer_error(l->in, l->n, "the sizes of the carried values do not converge"));
 }
 
-/* INIT: the first values of what the body carries. */
+/* INIT: the first values that the body carries. */
 static void carry_values(BodyLoop *l, Value *const *init)
 {
 	l->value = NEW_ARRAY(l->in->arena, l->nvalue + 1, LoopValue);
@@ -584,7 +583,7 @@ const Op op_Loop = {
 
 /* ---- Scan ---- */
 
-/* What expand_scan knows of N's sequences. */
+/* The properties of N's sequences for expand_scan. */
 typedef struct ScanLoop {
 	BodyLoop l;
 	Value **sequence; /* the sliced axis first */
@@ -658,7 +657,7 @@ static bool scan_sequences(ScanLoop *s, Value *const *v, const int64_t *axes)
 	return true;
 }
 
-/* V with zeros behind it, so that it has SIZE elements in AXIS. */
+/* V with zeros appended, so that it has SIZE elements along AXIS. */
 static Value *lengthened(Infer *in, Node *n, Value *v, int64_t axis, Dim *size)
 {
 	Dim *pads[] = {dim_const(in->ctx, 0), dim_sub(in->ctx, size, v->type->dims[axis])};
@@ -667,8 +666,8 @@ static Value *lengthened(Infer *in, Node *n, Value *v, int64_t axis, Dim *size)
 		      expand_scalar(in, n, v->type->dtype, 0), expand_ints(in, n, &axis, 1));
 }
 
-/* Scans the operands V: the states, then the sequences. AXES has those of the sequences, then those
- * of the results that are stacked. */
+/* Scans the operands V: the states, then the sequences. AXES has the axes of the sequences, then
+ * those of the stacked results. */
 static bool scan(ScanLoop *s, Value *const *v, const int64_t *axes, Value **out)
 {
 	BodyLoop *l = &s->l;
@@ -839,7 +838,8 @@ static bool map_listed(MapLoop *m, int count, Value **out)
 	return true;
 }
 
-/* Reads the operands: whether all sequences are listed, and how many tensors each has. */
+/* Reads the operands: determines whether all sequences are listed, and how many tensors each
+ * has. */
 static bool map_operands(MapLoop *m, bool *listed)
 {
 	Infer *in = m->l.in;

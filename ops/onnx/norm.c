@@ -314,7 +314,7 @@ static bool expand_log_softmax(Infer *in, Node *n, Value **out)
 	       expand_result(in, n, 0, EXPAND(in, n, Sub, x, EXPAND(in, n, Log, sum)), &out[0]);
 }
 
-/* ---- Hardmax, LRN: statements of their own ---- */
+/* ---- Hardmax, LRN: with separate statements ---- */
 
 static bool infer_same(Infer *in, Node *n)
 {

@@ -316,7 +316,7 @@ static bool image_operand(Infer *in, Node *n)
 	return t->rank == 4 || infer_error(in, n, "the operand has rank %d, expected 4", t->rank);
 }
 
-/* The `border` is cut off: left, top, right, bottom; or `scale` says which height and width
+/* Cuts off the `border`: left, top, right, bottom; or `scale` determines the height and width that
  * remain after the left and top border. */
 static bool expand_crop(Infer *in, Node *n, Value **out)
 {
@@ -343,7 +343,7 @@ static bool expand_crop(Infer *in, Node *n, Value **out)
 		to[i] = scale ? dim_const(c, low + scale[i])
 			      : dim_sub(c, x->dims[2 + i], dim_const(c, high));
 		if (!infer_le(in, n, scale ? to[i] : from[i], scale ? x->dims[2 + i] : to[i],
-			      "what is cut off is more than the image"))
+			      "the cut is larger than the image"))
 			return false;
 	}
 	out[0] = EXPAND(in, n, Slice, node_in(n, 0), expand_sizes(in, n, from, 2),

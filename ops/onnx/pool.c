@@ -52,9 +52,10 @@ static void pool_init(Node *n, Kernel *k, PoolNode *p)
 
 /* ---- Large windows ---- */
 
-/* A further pool stores and loads what lies between the two, which costs as much as reading this
- * many elements of a window for each result. Measured on AVX2 and AVX-512: windows of 4x4 take half
- * as long apart, those of 3x3 1.3 times as long for sums and 0.7 to 2.5 times for maxima. */
+/* Splitting a pool in two stores and loads the intermediate result, which costs as much as reading
+ * this many elements of a window for each result. Measured on AVX2 and AVX-512: windows of 4x4 take
+ * half as long when split, those of 3x3 1.3 times as long for sums and 0.7 to 2.5 times for
+ * maxima. */
 static const double FURTHER_POOL = 3;
 
 /* The spatial dims of W in which a pool of that dim only changes something, in the order in which
@@ -166,7 +167,7 @@ static bool expand_average_pool(Infer *in, Node *n, Value **out)
 
 	parts = pools_apart(in, n, &w, order);
 	for (int d = 0; d < w.n;
-	     d++) /* how many elements are pads depends on where the window ends */
+	     d++) /* the number of pad elements depends on the end of the window */
 		if (w.ceil[d] && node_int(n, "count_include_pad", 0))
 			parts = 0;
 	if (!parts)
@@ -283,8 +284,8 @@ static void lower_max_pool(Infer *in, Node *n, Kernel *k)
 
 /* ---- AveragePool; with attribute `sum`, it does not divide by the number of elements ---- */
 
-/* The number of taps of dim D at output O that are inside the input; with PADS, inside its pads,
- * too. */
+/* The number of taps of dim D at output O that are inside the input; with PADS, inside the input or
+ * its pads. */
 static Expr *pool_count(Kernel *k, const PoolNode *p, int d, bool pads)
 {
 	const Window *w = &p->w;

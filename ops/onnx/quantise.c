@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Quantised tensors: small integers q, or floats of 8 bits and less, that stand for the numbers (q
+ * Quantised tensors: small integers q, or floats of 8 bits and less, that represent the numbers (q
  * - zero point) * scale. All operators here are composites of conversions, products and elementwise
  * operators, so a quantised model consists of the same nodes as any other. Their products become
  * products of bytes in passes/kernel/algebra.c.
  *
  * A scale or zero point has one element, one for each index of an axis, or one for each block of
  * successive indices of an axis. It is given a shape that broadcasts to its tensor's. Integers are
- * multiplied and summed in i32; ONNX lets such sums wrap. What is quantised is divided by the scale
- * and rounded to the nearest even integer before the zero point is added.
+ * multiplied and summed in i32; ONNX lets such sums wrap. To quantise, a number is divided by the
+ * scale and rounded to the nearest integer, ties to even, before the zero point is added.
  */
 #include "ops/infer/build.h"
 #include "ops/infer/infer.h"
@@ -49,7 +49,7 @@ static bool type_attr(Infer *in, Node *n, const char *name, DType otherwise, DTy
 	*out = code ? DT_NONE : otherwise;
 	if (code > 0 && code < 1000)
 		*out = dtype_by_onnx((int)code);
-	return *out || infer_error(in, n, "attribute \"%s\" is %lld, which is no element type",
+	return *out || infer_error(in, n, "attribute \"%s\" is %lld, which is not an element type",
 				   name, (long long)code);
 }
 
@@ -238,9 +238,9 @@ static Value *quantised(Infer *in, Node *n, Value *v, Value *zero, DType t)
 
 /* ---- QuantizeLinear, DequantizeLinear ---- */
 
-/* The type to divide in: that of the scale, unless an attribute says another. An f8e8m0 is a power
- * of two, by which X's own type divides exactly; quotients of integers are exact in f64 as far as
- * rounding goes. */
+/* The type of the division: that of the scale, unless an attribute gives another. An f8e8m0 is a
+ * power of two, by which X's own type divides exactly; quotients of integers are exact in f64 as
+ * far as rounding goes. */
 static bool division_type(Infer *in, Node *n, DType *out)
 {
 	DType x = infer_type(n, 0)->dtype, s = infer_type(n, 1)->dtype;
@@ -252,7 +252,7 @@ static bool division_type(Infer *in, Node *n, DType *out)
 	if (!type_attr(in, n, "precision", s, out))
 		return false;
 	return dtype_is_float(*out) ||
-	       infer_error(in, n, "the precision %s is no float", dtype_info[*out].name);
+	       infer_error(in, n, "the precision %s is not a float type", dtype_info[*out].name);
 }
 
 /* Whether scales may have elements of type T. */
@@ -377,7 +377,7 @@ static void dequantize_accuracy(const Node *n, int o, int depth, Accuracy *a)
 		a->step = value_accuracy(node_in(n, 0), depth).step * by;
 }
 
-/* The range that it quantises by is rounded, too, so that also inputs may be off by a step. */
+/* The range for quantising is rounded, too, so that inputs may also differ by a step. */
 static void dynamic_quantize_accuracy(const Node *n, int o, int depth, Accuracy *a)
 {
 	(void)depth;

@@ -5,11 +5,11 @@
  *
  * The generator is Philox4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy
  * as 1, 2, 3", SC 2011): a function of a counter, which is the element's row-major index and, in a
- * loop, the number of the iteration, and of a key, which is made of the seed. So an element is the
- * same on every processor, for any number of threads and in every run. docs/numerics.md has the key
- * and how words become numbers.
+ * loop, the number of the iteration, and of a key, which is derived from the seed. So an element is
+ * the same on every processor, for any number of threads and in every run. docs/numerics.md has the
+ * key and how words become numbers.
  *
- * A node without a seed gets the key that its result's name hashes to, and a warning.
+ * A node without a seed gets a warning, and the hash of its result's name as key.
  */
 #include "ops/infer/build.h"
 #include "ops/infer/infer.h"
@@ -71,7 +71,7 @@ static Expr *gaussian(Kernel *k, CType t, Expr *const *c)
 			  {"u", u}, {"v", unit(k, t, c, 2)});
 }
 
-/* ---- Random: what the operators are made of ---- */
+/* ---- Random: the operator that the others expand to ---- */
 
 static bool infer_numbers(Infer *in, Node *n)
 {
@@ -171,7 +171,7 @@ static DType random_type(Infer *in, Node *n, DType otherwise)
 	DType t = code > 0 && code < 1000 ? dtype_by_onnx((int)code) : DT_NONE;
 
 	if (t == DT_NONE || t == DT_STR) {
-		infer_error(in, n, "attribute \"dtype\" is %lld, which is no type of numbers",
+		infer_error(in, n, "attribute \"dtype\" is %lld, which is not a type of numbers",
 			    (long long)code);
 		return DT_NONE;
 	}

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reductions over axes, arg-reductions and prefixes. Axes that only run time knows are represented
- * by a `flag` of 0 or 1 for each dim d: its kept extent is flag ? 1 : d, its reduced extent is flag
- * ? d : 1, and the operand is read at index kept + reduced. For known axes the flags are constants,
- * and the other terms fold away.
+ * Reductions over axes, arg-reductions and prefixes. Axes that are known only at run time are
+ * represented by a `flag` of 0 or 1 for each dim d: its kept extent is flag ? 1 : d, its reduced
+ * extent is flag ? d : 1, and the operand is read at index kept + reduced. For known axes the flags
+ * are constants, and the other terms fold away.
  */
 #include "ops/infer/build.h"
 #include "ops/onnx/shape.h"
@@ -113,8 +113,8 @@ static bool infer_reduce(Infer *in, Node *n)
 
 /* ---- Statements ---- */
 
-/* The points of a reduction, those of the result and the reduced ones, and the indices at which
- * the operand is read and the result is written. */
+/* The points of a reduction: the result's and the reduced iterators, and the indices at which the
+ * operand is read and the result is written. */
 typedef struct Reduction {
 	Kernel *k;
 	Buf *x, *out;

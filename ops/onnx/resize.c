@@ -321,7 +321,7 @@ static bool infer_resize(Infer *in, Node *n)
 	for (int d = 0; d < s.rank; d++)
 		dims[d] = s.axis[d].out;
 	infer_result(in, n, 0, x->dtype, s.rank, dims);
-	/* Where it goes dim by dim, the dims after D are those of X when D is sampled. */
+	/* When dims are sampled one by one, the dims after D are those of X while D is sampled. */
 	for (int d = s.rank - 1; d >= 0; d--) {
 		if (dims[d] != x->dims[d] && !infer_places(in, n, x->dims + d, 1, dims, s.rank))
 			return false;

@@ -2,7 +2,7 @@
 /*
  * Recurrent operators: RNN, GRU and LSTM, as ONNX defines them. Each direction becomes one product
  * of all inputs with the input weights, and a loop over time whose iteration multiplies the state
- * with the recurrent weights and applies the gates. With sequence_lens, a state stays as it is
+ * with the recurrent weights and applies the gates. With sequence_lens, a state no longer changes
  * after its sequence's end, and the result is 0 there; so a reverse direction, which starts at the
  * end, needs no reversed copy.
  */
@@ -21,7 +21,7 @@ typedef struct Activation {
 typedef struct ActivationKind {
 	const char *name;
 	OpKind op;  /* OP_NONE: alpha * x + beta */
-	int params; /* how many of alpha and beta it has */
+	int params; /* the number of alpha and beta that it has */
 	float alpha, beta;
 	bool scales; /* alpha * op(beta * x), for an operator without parameters */
 } ActivationKind;
@@ -306,8 +306,8 @@ static Value *in_sequence(const Recurrent *q, Dim *t)
 	return expand_unsqueeze(q->in, q->n, EXPAND(q->in, q->n, Less, now, q->lens), one);
 }
 
-/* The biases of the products: those with the input and, but for what is inside of a reset, the
- * recurrent ones; [gates*hidden]. */
+/* The biases of the products: those of the input and, except inside of a reset, those of the
+ * recurrence; [gates*hidden]. */
 static Value *product_bias(const Recurrent *q, GateCell *c, int d)
 {
 	Ctx *ctx = q->in->ctx;

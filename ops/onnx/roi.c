@@ -13,8 +13,8 @@ static const char bin_attr[] = "bin";
 
 /*
  * The size of the largest bin of all regions, rounded up, in both dims: nodes before N compute it,
- * and the result is kept in an attribute. FIRST is the column of the regions' first corner, of
- * which SIZE(corner, corner) makes the size.
+ * and an attribute stores the result. FIRST is the column of the regions' first corner;
+ * SIZE(corner, corner) computes the size.
  */
 static bool largest_bins(Infer *in, Node *n, int first, int64_t height, int64_t width,
 			 Value *(*size)(Infer *, Node *, Value *, Value *))
@@ -34,7 +34,7 @@ static bool largest_bins(Infer *in, Node *n, int first, int64_t height, int64_t 
 	high = expand_slice(in, n, v, 1, first + 2, first + 4, 1);
 	v = EXPAND(in, n, Div, size(in, n, low, high),
 		   expand_cast(in, n, expand_ints(in, n, bins, 2), real));
-	/* A region of NaN has no bins, and must not take those of others. */
+	/* A region of NaN has no bins, and must not affect the bins of others. */
 	zero = expand_scalar(in, n, real, 0);
 	v = EXPAND(in, n, Where, EXPAND(in, n, Greater, v, zero), EXPAND(in, n, Ceil, v), zero);
 	v = EXPAND(in, n, Max, EXPAND(in, n, ReduceMax, v, expand_ints(in, n, &axis, 1)), zero);
@@ -140,11 +140,11 @@ typedef struct Samples {
 } Samples;
 
 /*
- * The samples AT of a bin of COUNT samples from BASE on, which is SIZE long, where only run time knows
- * the numbers. A region may be far larger than the image, so only samples near the image are
- * visited: those that are outside count as 0. Samples are more than half an element apart, so at most
- * 2 * EXTENT + 3 of them are in [-1, EXTENT]; with one that is outside on each side, which the maximum
- * needs, and two for rounding, that makes 2 * EXTENT + 7.
+ * The samples AT of a bin with COUNT samples that begins at BASE and is SIZE long, if these numbers
+ * are known only at run time. A region may be far larger than the image, so only samples near the
+ * image are visited: those that are outside count as 0. Samples are more than half an element
+ * apart, so at most 2 * EXTENT + 3 of them are in [-1, EXTENT]; with one that is outside on each
+ * side, which the maximum needs, and two for rounding, that makes 2 * EXTENT + 7.
  */
 static Expr *sample_near(Kernel *k, CType t, Dim *most, Dim *extent, Expr *base,
 			 Expr *size, Expr *count, Point *red)

@@ -21,8 +21,8 @@ enum {
 	/* Linear sampling in more dims works dim by dim: one map would read 2^dims elements for a
 	 * point. */
 	MAP_AXES = 3,
-	/* Of symbolic sizes, a scale P/Q with P up to this is exact in f32, too: a coordinate is a
-	 * multiple of 1/2P, so that rounding to f32 does not reach the next one below 2^23 / P. */
+	/* For symbolic sizes, a scale P/Q with P up to this is exact in f32, too: a coordinate is a
+	 * multiple of 1/2P, so that below 2^23 / P rounding to f32 does not reach the next one. */
 	FEW_PARTS = 64,
 };
 
@@ -33,7 +33,7 @@ typedef struct Coord {
 	Expr *num, *den, *x;
 } Coord;
 
-/* Sets a, b and c such that x = (a * y + b) / c, for a dim whose scale is a quotient of dims. */
+/* Sets a, b and c so that x = (a * y + b) / c, for a dim whose scale is a quotient of dims. */
 static void exact_coefficients(Ctx *c, const Sampling *s, const Axis *a, Dim **pa, Dim **pb,
 			       Dim **pc)
 {
@@ -220,7 +220,7 @@ static double rounded(const Sampling *s, double v)
 	return s->single ? (double)(float)v : v;
 }
 
-/* What float_coord computes. */
+/* The parameters of float_coord. */
 static double reference_coord(const Sampling *s, double y, double n, double m, double scale)
 {
 	const double w = rounded(s, scale * n), centre = rounded(s, y + 0.5);
@@ -299,8 +299,8 @@ static Expr *whole_factor(Kernel *k, const Sampling *s, const Axis *a, Expr *y)
 	return NULL;
 }
 
-/* S as it is for axis A: opset 10 rounds up where an image becomes smaller. A scale that only run
- * time knows has no such form. */
+/* The scale S for axis A: opset 10 rounds up where an image becomes smaller. A scale that is known
+ * only at run time has no such form. */
 static Sampling sampling_of(Ctx *c, const Sampling *s, const Axis *a)
 {
 	Sampling r = *s;

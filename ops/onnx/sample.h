@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Resizing a tensor, with a coordinate for each output dim that depends on that dim alone:
- * Resize lowers to this. */
+/* Resizing a tensor, with a coordinate for each output dim that depends only on that dim: Resize
+ * lowers to this. */
 #ifndef OPS_ONNX_SAMPLE_H
 #define OPS_ONNX_SAMPLE_H
 
@@ -24,8 +24,8 @@ typedef struct Sampling {
 	bool antialias, exclude;
 	bool ceil_below_one; /* opset 10's nearest: an axis whose scale is below 1 rounds up */
 	/* Nearest with scales: coordinates are those of f32 arithmetic, as in PyTorch and ONNX
-	 * Runtime. The f32 next to 1.6 is a little more than 1.6, so exactly 8 / 1.6 would be below
-	 * 5, and floor(4.9999999) another element than f32's floor(5). */
+	 * Runtime. The f32 next to 1.6 is a little more than 1.6. An exact quotient 8 / 1.6 would
+	 * be below 5, and floor(4.9999999) selects another element than f32's floor(5). */
 	bool single;
 	float cubic_a;       /* cubic_coeff_a */
 	float extrapolation; /* value of points outside the input of a crop */

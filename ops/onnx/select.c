@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Operators whose results have a size that the elements decide: NonZero and Compress. The elements
- * that are selected are counted in each block. The sum of these numbers is a size that the host
- * reads (ops/infer/contents.c), and a prefix sum of them says where the positions that each block
- * contributes begin. So memory is needed for the blocks and for what is selected, but not for all
- * elements.
+ * Operators with a data-dependent result size: NonZero and Compress. The selected elements are
+ * counted in each block. The sum of these counts is a size that the host reads
+ * (ops/infer/contents.c), and their prefix sum is the offset of each block's positions. So memory
+ * is needed for the blocks and for the selected elements, but not for all elements.
  */
 #include "ir/graph/blocks.h"
 #include "ops/infer/build.h"
@@ -30,8 +29,8 @@ static bool infer_count_true(Infer *in, Node *n)
 	return true;
 }
 
-/* Sets *AT to the index of element J of block I. Returns whether there is such an element; null if
- * there always is. */
+/* Sets *AT to the index of element J of block I. Returns the condition that it exists; null if it
+ * always does. */
 static Expr *element(Kernel *k, const Buf *mask, Expr *i, Expr *j, Expr **at)
 {
 	*at = ex_add(k->pool, ex_mul(k->pool, i, at_int(k, BLOCK)), j);
@@ -175,7 +174,7 @@ static bool expand_compress(Infer *in, Node *n, Value **out)
 	int axis = 0;
 
 	if (infer_type(n, 1)->rank != 1 || infer_type(n, 1)->dtype != DT_BOOL)
-		return infer_error(in, n, "the condition is no vector of bool");
+		return infer_error(in, n, "the condition is not a vector of bool");
 	if (whole)
 		x = flat(in, n, x);
 	else if (!infer_axis(in, n, node_int(n, "axis", 0), x->type->rank, &axis))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sequences and optionals. Where the tensors of a sequence are known one by one, an operator
- * chooses among them when compiling. Otherwise it works on the sequence's parts (ops/infer/parts.h): the
+ * Sequences and optionals. If the tensors of a sequence are known one by one, an operator chooses
+ * among them at compile time. Otherwise it works on the sequence's parts (ops/infer/parts.h): the
  * elements of all tensors in one vector, from which an index or a slice is taken, with sizes that
  * are read from the shapes.
  */
@@ -107,9 +107,9 @@ static Value *join(Infer *in, Node *n, const Type *elem, Value *data, Value *sha
 
 /* A place in a sequence with parts. */
 typedef struct Spot {
-	Value *at;   /* which tensor, from 0 on */
+	Value *at;   /* the index of the tensor, from 0 */
 	Value *from; /* the number of elements before it */
-	Value *row;  /* its shape, a vector; null: it is the place behind the last one */
+	Value *row;  /* its shape, a vector; null: it is the position after the last tensor */
 	Dim *dims[MAX_RANK];
 	Dim *numel;
 } Spot;
@@ -209,7 +209,7 @@ static bool infer_empty(Infer *in, Node *n)
 		return infer_error(in, n, "rank is %lld; it must be -1 to %d", (long long)rank,
 				   MAX_RANK);
 	if (t == DT_NONE && code) /* 0: not known yet */
-		return infer_error(in, n, "attribute \"dtype\" is no element type");
+		return infer_error(in, n, "attribute \"dtype\" is not an element type");
 	n->out[0]->type =
 		type_sequence(infer_ctx(in), type_items(infer_ctx(in), t, (int)rank));
 	return true;
@@ -325,7 +325,7 @@ static bool expand_sequence_insert(Infer *in, Node *n, Value **out)
 
 const Op op_SequenceInsert = {.expand = expand_sequence_insert, .compound = true, .types = "fiubs"};
 
-/* V without the COUNT elements or rows from FROM on. */
+/* V without the COUNT elements or rows from FROM onwards. */
 static Value *removed(Infer *in, Node *n, Value *v, Dim *count, Value *from)
 {
 	Ctx *c = infer_ctx(in);
@@ -392,9 +392,9 @@ typedef struct Pieces {
 	Value *x;
 	int axis;
 	Dim *count;
-	Dim *step;      /* each piece has this length, the last one what is left; or null */
+	Dim *step;      /* the length of each piece, the last one being shorter; or null */
 	Dim **length;   /* of each of COUNT pieces, a constant number; or null */
-	Value *lengths; /* a vector, where the others are null */
+	Value *lengths; /* a vector of lengths; else null */
 	bool drop;      /* the axis, which has length 1 in each piece */
 } Pieces;
 
@@ -440,7 +440,7 @@ static bool find_pieces(Infer *in, Node *n, Pieces *p)
 	return true;
 }
 
-/* The lengths of the COUNT pieces, of which a node gives MAX_RANK at most. */
+/* The lengths of the COUNT pieces; a node gives at most MAX_RANK of them. */
 static Value *piece_lengths(Infer *in, Node *n, const Pieces *p, int count)
 {
 	Value *all = NULL, *some;
@@ -479,7 +479,7 @@ static bool list_pieces(Infer *in, Node *n, const Pieces *p, Value **out)
 	return true;
 }
 
-/* The shapes of the pieces: the dims of X, with the lengths, a vector, in place of the axis. */
+/* The shapes of the pieces: the dims of X, with the vector of lengths in place of the axis. */
 static Value *piece_shapes(Infer *in, Node *n, const Pieces *p, Value *lengths)
 {
 	Ctx *c = infer_ctx(in);

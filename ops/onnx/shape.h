@@ -7,9 +7,9 @@
 #include "ops/op.h"
 
 Dim *dims_product(Ctx *c, Dim *const *d, int n);
-/* If only run time knows how many elements operand K has, gives it COUNT elements, as the operator
- * prescribes, which run time checks. Otherwise, and if COUNT is negative, K stays as it is. False
- * after a diagnostic. */
+/* If the number of elements of operand K is known only at run time, gives K the COUNT elements that
+ * the operator prescribes, which is checked at run time. Otherwise, and if COUNT is negative, K is
+ * unchanged. False after a diagnostic. */
 bool infer_sized(Infer *in, Node *n, int k, int64_t count);
 /* The contents of operand K, which must be a vector (or a scalar) of integers; null after a
  * diagnostic. WANT is the number of elements that the operator prescribes, which an operand
@@ -27,9 +27,9 @@ bool infer_axes(Infer *in, Node *n, Dim *const *axes, int count, int rank, int *
  * index into D for reading or writing them. */
 bool infer_places(Infer *in, Node *n, Dim *const *d, int nd, Dim *const *dims, int rank);
 
-/* The element of B, read as a tensor of DIMS with the same order of elements, at the index IDX.
- * Groups of dims with equal products are matched, so that merged dims stay affine and only a
- * split dim needs div and mod. */
+/* The element at index IDX of B, read as a tensor of DIMS with the same order of elements. Groups
+ * of dims with equal products are matched, so that merged dims stay affine and only a split dim
+ * needs div and mod. */
 Expr *lower_load_reshaped(Kernel *k, Buf *b, Dim *const *dims, Expr *const *idx, int n);
 
 /* The lowering of a view: copies the operand's elements in order. */

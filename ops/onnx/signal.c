@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Signal processing, as composites: windows, MelWeightMatrix, DFT, STFT. What does not depend on
- * the signal is computed in f64, and is a constant if the sizes are.
+ * Signal processing, as composites: windows, MelWeightMatrix, DFT, STFT. Values that do not depend
+ * on the signal are computed in f64, and are constants if the sizes are.
  *
  * A transform of a few points is a matrix product with a table of cosines and sines. Each entry is
  * looked up in the N values of one period, at (time * frequency) mod N, which is exact for every
- * size. Others are made of several products (ops/onnx/fourier.c).
+ * size. Longer transforms are composed of several products (ops/onnx/fourier.c).
  */
 #include "ops/onnx/fourier.h"
 #include "ops/onnx/shape.h"
@@ -24,7 +24,7 @@ static Value *whole(Infer *in, Node *n, int64_t v)
 	return expand_scalar(in, n, DT_I64, (double)v);
 }
 
-/* COUNT numbers from 0 on, as f64. */
+/* The numbers from 0 to COUNT - 1, as f64. */
 static Value *counted(Infer *in, Node *n, Dim *count)
 {
 	return expand_cast(in, n, expand_range(in, n, count), DT_F64);
@@ -37,7 +37,7 @@ static DType output_type(Infer *in, Node *n)
 	DType t = code > 0 && code < 1000 ? dtype_by_onnx((int)code) : DT_NONE;
 
 	if (!dtype_is_float(t) && !dtype_is_int(t)) {
-		infer_error(in, n, "attribute \"output_datatype\" is %lld, which is no number type",
+		infer_error(in, n, "attribute \"output_datatype\" is %lld, which is not a type of numbers",
 			    (long long)code);
 		return DT_NONE;
 	}
@@ -216,8 +216,8 @@ static Value *stacked(Infer *in, Node *n, Value *a, Value *b, int64_t axis)
 	return expand_node_ints(in, n, OP_Concat, (Value *[]){a, b}, 2, "axis", axis);
 }
 
-/* The matrix from (term, part) to (result, part); the inverse of a onesided spectrum has real
- * results alone. */
+/* The matrix from (term, part) to (result, part); the inverse of a onesided spectrum has only real
+ * results. */
 static Value *transform_table(Infer *in, Node *n, const Fourier *t)
 {
 	Value *c = waves(in, n, OP_Cos, t->length, t->terms, t->results),
@@ -296,8 +296,8 @@ static bool signal_operand(Infer *in, Node *n, Fourier *t)
 	return true;
 }
 
-/* The number of elements in the dims beside that at AT, without the last dim. Each choice is a
- * product, so that the bounds of the number are not those of more dims than there are. */
+/* The product of the dims other than that at AT and the last one. It is computed for each choice of
+ * AT, so that its bounds have no more factors than there are dims. */
 static Dim *rows_beside(Ctx *c, Dim *at, Dim *const *dims, int rank)
 {
 	Dim *rows = NULL;
@@ -388,7 +388,7 @@ static bool expand_dft(Infer *in, Node *n, Value **out)
 const Op op_DFT = {
 	.types = "f",
 	.expand = expand_dft,
-	.doc = "the last dim must be a constant; at most 2^31 - 1 points, and 2^25 where only a run knows how many",
+	.doc = "the last dim must be a constant; at most 2^31 - 1 points, and 2^25 if their number is known only at run time",
 	.attrs = "inverse: int, onesided: int",
 };
 
@@ -458,6 +458,6 @@ static bool expand_stft(Infer *in, Node *n, Value **out)
 const Op op_STFT = {
 	.types = "f",
 	.expand = expand_stft,
-	.doc = "the last of three dims must be a constant; at most 2^31 - 1 points, and 2^25 where only a run knows how many",
+	.doc = "the last of three dims must be a constant; at most 2^31 - 1 points, and 2^25 if their number is known only at run time",
 	.attrs = "onesided: int",
 };

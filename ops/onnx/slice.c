@@ -14,10 +14,9 @@ typedef struct SliceRange {
 	Dim *start, *step, *len;
 } SliceRange;
 
-/* The bound V of a slice of a dim of D elements: a negative one has D added once. Limited to
- * [LO, D + HI]. Where D is unknown, ONNX recommends the largest and the least integer for its
- * ends, and models have those of 32 bits, too, for them
- * (https://onnx.ai/onnx/operators/onnx__Slice.html). */
+/* The bound V of a slice of a dim of D elements: a negative one has D added once. Clamped to [LO, D
+ * + HI]. If D is unknown, ONNX recommends the largest and the least integer for its ends, and some
+ * models have those of 32 bits (https://onnx.ai/onnx/operators/onnx__Slice.html). */
 static Dim *slice_bound(Ctx *c, Dim *v, Dim *d, int lo, int hi)
 {
 	Dim *low = dim_const(c, lo), *high = dim_add(c, d, dim_const(c, hi)), *w;
@@ -441,8 +440,8 @@ static bool pad_all_axes(Infer *in, Node *n)
 	return true;
 }
 
-/* Of a dim of SIZE: elements are removed first, CUT of them at its beginning; then ADD and more are
- * added around the LEN that are left. */
+/* For a dim of SIZE: first CUT elements are removed at its beginning, so that LEN are left; then
+ * ADD elements are added before them, and more after them. */
 typedef struct PadAxis {
 	Dim *cut, *add, *len;
 } PadAxis;
@@ -457,8 +456,8 @@ static PadAxis pad_axis(Ctx *c, Dim *size, Dim *before, Dim *after)
 	return a;
 }
 
-/* Requires that elements are left from which those that are added are copied: there are none to
- * copy if -3 and +5 pad a dim of 1, though the result's size is positive. */
+/* Requires that elements are left to copy from: there are none if -3 and +5 pad a dim of 1, though
+ * the result's size is positive. */
 static bool pad_copies(Infer *in, Node *n, int axis, Dim *before, Dim *after, Dim *out)
 {
 	Ctx *c = infer_ctx(in);
@@ -496,7 +495,7 @@ static bool infer_pad(Infer *in, Node *n)
 		out[a] = dim_add(c, x->dims[a], dim_add(c, before[a], after[a]));
 		if (!infer_le_shown(
 			    in, n, dim_const(c, 0), out[a],
-			    "negative pads cut off more than there is",
+			    "negative pads cut off more elements than the dim has",
 			    (FactSize){arena_printf(infer_arena(in), "dim %d of the result is", a),
 				       out[a]},
 			    (FactSize){0}))

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sorting: TopK and Unique. Few elements of many are taken one by one (ops/onnx/sort_keys.c). Else it
- * sorts by merge exchange (Knuth, The Art of Computer Programming, volume 3, Algorithm 5.2.2M),
- * a network of comparisons for any number of elements: a loop of about log2(n)^2 / 2 iterations,
- * each of which compares every element with another one, in any order. So sorting is made of
- * maps, and runs on a GPU as it does on a CPU. Numbers are sorted with their indices as keys of 64
- * bits, those of 64 bits half by half. Of equal elements the one with the lower index comes first.
+ * Sorting: TopK and Unique. A few elements of many are selected one by one (ops/onnx/sort_keys.c).
+ * Otherwise the elements are sorted by merge exchange (Knuth, The Art of Computer Programming,
+ * volume 3, Algorithm 5.2.2M), a network of comparisons for any number of elements: a loop of about
+ * log2(n)^2 / 2 iterations, each of which compares every element with another one, in any order. So
+ * sorting consists of maps, on a GPU as on a CPU. Numbers are sorted with their indices as keys of
+ * 64 bits; 64-bit numbers are sorted half by half. Among equal elements the one with the lower
+ * index comes first.
  */
 #include "ops/onnx/sort.h"
 
@@ -18,8 +19,8 @@ enum { MOST_BITS = 31 }; /* at most 2^31 elements are sorted */
 
 /* ---- The network ---- */
 
-/* What an iteration compares: the element at i, for every i with (i & P) == R, with that at i + D.
- */
+/* The pairs of an iteration: the element at i, for every i with (i & P) == R, is compared with the
+ * element at i + D. */
 typedef struct ExchangeStep {
 	int64_t p, r, d;
 } ExchangeStep;
@@ -108,7 +109,7 @@ static Expr *before(Kernel *k, DType d, Expr *a, Expr *i, Expr *b, Expr *j, bool
 			  {"i", i}, {"j", j});
 }
 
-/* What an iteration compares at index I of an axis of SIZE elements. */
+/* The partner of index I in an iteration, on an axis of SIZE elements. */
 typedef struct Compared {
 	Expr *low, *high; /* the element has the lower, or the higher index of two */
 	Expr *with;       /* the index of the other one; I itself if there is none */
@@ -247,9 +248,9 @@ static Dim *differ(Infer *in, Node *n, Value *v)
 }
 
 /*
- * The indices of the elements of X, of 64 bits, sorted: by their lower halves and then, with their
- * order kept where these are equal, by their upper halves. MEASURED: whether run time looks if the
- * upper halves are all equal, as those of small numbers are, and sorts once.
+ * The indices of the elements of X, of 64 bits, sorted: by their lower halves and then, with a
+ * stable sort, by their upper halves. MEASURED: at run time, if the upper halves are all equal, as
+ * for small numbers, the elements are sorted only once.
  */
 static Value *sort_halves(Infer *in, Node *n, Value *x, bool largest, bool measured)
 {
@@ -366,8 +367,8 @@ static Value *put_at(Infer *in, Node *n, Value *at, Value *source)
 	return EXPAND(in, n, ScatterElements, at, at, source);
 }
 
-/* Whether each row of V, along its first axis, is another one than that before it. The first one
- * is. */
+/* Whether each row of V, along its first axis, differs from the row before it. The first row
+ * does. */
 static Value *begins_run(Infer *in, Node *n, Value *v)
 {
 	const int64_t one = 1;
@@ -406,8 +407,8 @@ static Value *sort_rows(Infer *in, Node *n, Value *x)
 	return last;
 }
 
-/* The operand as Unique sees it: its elements as a vector, or, with an axis, a matrix of what lies
- * at each index of it. */
+/* The operand for Unique: its elements as a vector, or, with an axis, a matrix with a row for each
+ * index of the axis. */
 static Value *unique_rows(Infer *in, Node *n, int axis, Value **whole)
 {
 	Ctx *c = in->ctx;
@@ -428,9 +429,9 @@ static Value *unique_rows(Infer *in, Node *n, int axis, Value **whole)
 }
 
 /*
- * What differs: elements or rows are sorted, and the first one of each run of equal ones is
- * selected. Where the results are not to be sorted, the runs are sorted by where they begin in the
- * operand.
+ * Selects distinct elements: elements or rows are sorted, and the first one of each group of equal
+ * ones is selected. If the results should not be sorted, the groups are sorted by their first index
+ * in the operand.
  */
 static bool expand_unique(Infer *in, Node *n, Value **out)
 {

@@ -14,14 +14,15 @@ Value *sort_first(Infer *in, Node *n, Value *v, Dim *count);
 
 /* ---- sort_keys.c ---- */
 
-/* What of an element a key holds: all of it, or a half of its 64 bits. */
+/* The part of an element that a key has: all of it, or a half of its 64 bits. */
 typedef enum SortHalf { SORT_WHOLE, SORT_LOW, SORT_HIGH } SortHalf;
 
-/* Elements of type T have keys; or, as they are of 64 bits, a key for each half. */
+/* Elements of type T have keys; or, if they have 64 bits, a key for each half. */
 bool sort_has_keys(DType t);
 bool sort_has_halves(DType t);
-/* The keys of X's last axis, the largest of which is that of its largest element, or of its
- * smallest one. BLOCK: in blocks of as many, along one more axis; 0: as X's own. */
+/* The keys of X's last axis. The largest key belongs to the largest element, or to the smallest
+ * one. BLOCK: the axis is split into blocks of this size, along one more axis; 0: it is not
+ * split. */
 Value *sort_keys(Infer *in, Node *n, Value *x, bool largest, int64_t block);
 /* The same of half HALF of elements of 64 bits. */
 Value *sort_half_keys(Infer *in, Node *n, Value *x, bool largest, SortHalf half);
@@ -38,7 +39,7 @@ typedef struct SortBlocks {
 /* Sets *B to the keys of X's last axis. */
 void sort_blocks(Infer *in, Node *n, Value *x, bool largest, SortBlocks *b);
 /* The largest of the keys BEST, [.., 1], which are those of B's blocks, [.., blocks]. *REST gets
- * the same keys, but for its own block the next one. */
+ * the same keys, with the block of the largest one advanced to its next key. */
 Value *sort_blocks_take(Infer *in, Node *n, const SortBlocks *b, Value *best, Value **rest);
 /* Taking the first COUNT elements of X's last axis one by one costs less than sorting it. */
 bool sort_takes_few(Ctx *c, Value *x, Dim *count);

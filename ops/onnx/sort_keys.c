@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Keys: elements of up to 32 bits and their indices as one i64 each, so that the largest key is
- * that of the element that comes first. The upper half of a key orders the elements, NaN above
- * all numbers, or below them if the smallest element comes first; the lower half is 2^32 - 1 -
- * index, so that of equal elements the one with the lower index comes first. All keys are
- * different, and none is NO_KEY. Elements of 64 bits have a key for each half of theirs.
+ * that of the element that comes first. The upper half of a key orders the elements, NaN above all
+ * numbers, or below them if the smallest element comes first; the lower half is 2^32 - 1 - index,
+ * so that among equal elements the one with the lower index comes first. All keys are different,
+ * and differ from NO_KEY. Elements of 64 bits have a key for each half.
  *
- * The first few elements of many are found by blocks. Each block has its largest key; an
- * iteration takes the largest of these, and then looks for the next smaller key of that block
- * alone.
+ * The first few elements of many are found by blocks. Each block has its largest key; an iteration
+ * takes the largest of these, and then searches only that block for the next smaller key.
  */
 #include "ops/onnx/sort.h"
 
@@ -22,8 +21,8 @@ enum {
 	UNKNOWN_BLOCK = 64, /* keys of a block, if the number of elements is not known */
 	LEAST_BLOCK = 8,
 	LAUNCH = 600, /* keys that are compared in the time that an iteration takes anyway */
-	/* so many elements are taken by blocks if it is not known of how many: then there are
-	 * more, in all likelihood */
+	/* limit for selecting by blocks if the number of candidates is unknown, since it is
+	 * probably larger */
 	MOST_TAKEN = 1024
 };
 

@@ -240,7 +240,7 @@ static bool infer_range(Infer *in, Node *n)
 	return true;
 }
 
-/* Operand I of N, a single number. A constant integer is one in the kernel, too, so that the
+/* Operand I of N, a single number. A constant integer is also a constant in the kernel, so that the
  * elements are an affine function of their index. */
 static Expr *single(const Node *n, Kernel *k, int i)
 {
@@ -286,7 +286,7 @@ static bool infer_eyelike(Infer *in, Node *n)
 	if (t == DT_NONE || t == DT_STR)
 		return infer_error(
 			in, n,
-			"attribute \"dtype\" is %lld, which is no element type that is supported",
+			"attribute \"dtype\" is %lld, which is not a supported element type",
 			(long long)code);
 	infer_result(in, n, 0, t, 2, x->dims);
 	return true;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NonMaxSuppression: of boxes that overlap, the one with the highest score is kept. A loop takes
- * the candidates of each batch entry and class one by one, the best first (ops/onnx/sort_keys.c), and
- * keeps those that overlap none of the boxes that it has kept. It ends once no class may keep
- * another one.
+ * NonMaxSuppression: among boxes that overlap, the one with the highest score is selected. A loop
+ * takes the candidates of each batch entry and class one by one, the best first
+ * (ops/onnx/sort_keys.c), and selects those that overlap none of the selected boxes. It ends once
+ * no class may select another one.
  */
 #include "ir/graph/blocks.h"
 #include "ops/infer/control.h"
@@ -88,8 +88,8 @@ static Value *overlaps(Infer *in, Node *n, const Boxes *one, const Boxes *b)
 		      EXPAND(in, n, Greater, EXPAND(in, n, Div, both, all), most));
 }
 
-/* The boxes that are kept: their number, [batch, class, 1], and their indices, [batch, class,
- * most], the best first. */
+/* The selected boxes: their number, [batch, class, 1], and their indices, [batch, class, most], the
+ * best first. */
 typedef struct KeptBoxes {
 	Value *count, *index;
 } KeptBoxes;
@@ -111,7 +111,7 @@ static Value *any_of(Infer *in, Node *n, Value *v)
 		DT_BOOL);
 }
 
-/* Takes the candidates by their SCORES, the best first, of which each class has COUNT, at most
+/* Takes the candidates by their SCORES, the best first. Each class has COUNT of them, at most
  * CANDIDATES. */
 static KeptBoxes suppress(Infer *in, Node *n, Value *scores, Value *count, Dim *candidates)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Operators on strings. What they do to the bytes of a string are routines (ir/expr/routines.def);
- * comparing and moving strings is done by id, as for integers.
+ * Operators on strings. Operations on the bytes of a string are routines (ir/expr/routines.def);
+ * comparing and moving strings works on ids, as for integers.
  */
 #define DLRT_GENERATED 1 /* which declares the routines */
 #include "runtime/strtable.h"
@@ -182,7 +182,7 @@ static Value *stopwords(Infer *in, Node *n, const Attr *a, bool lower)
 	return expand_tensor(in, n, t);
 }
 
-/* The vector X without the stopwords: those that remain, or one empty string. */
+/* The vector X without the stopwords: the remaining strings, or one empty string. */
 static Value *without_stopwords(Infer *in, Node *n, Value *x, const Attr *a)
 {
 	const bool exact = node_int(n, "is_case_sensitive", 0) != 0;
@@ -240,8 +240,8 @@ const Op op_StringNormalizer = {
 /* ---- TfIdfVectorizer ---- */
 
 /*
- * Ngrams: how often each n-gram, a row of operand 1, occurs in each row of operand 0, where the
- * items may be apart: 1 to `skips` + 1 places, all by the same distance.
+ * Ngrams: the number of times that each n-gram, a row of operand 1, occurs in each row of operand
+ * 0. Items of an n-gram may be 1 to `skips` + 1 positions apart, all by the same distance.
  */
 static bool infer_ngrams(Infer *in, Node *n)
 {
@@ -338,7 +338,7 @@ static Value *ngrams_of(Infer *in, Node *n, const NgramPool *p, int length)
 	return expand_tensor(in, n, t);
 }
 
-/* The counts of all n-grams in the rows of X; 0 for those whose length is not wanted. */
+/* The counts of all n-grams in the rows of X; 0 for n-grams of another length. */
 static Value *count_ngrams(Infer *in, Node *n, const NgramPool *p, Value *x)
 {
 	const int64_t least = node_int(n, "min_gram_length", 1),

@@ -14,7 +14,7 @@
 typedef struct ReshapeTarget {
 	int rank;
 	int wild;           /* the index of the element that is the constant -1; -1: none is */
-	int open;           /* how many elements may be -1 at run time */
+	int open;           /* the number of elements that may be -1 at run time */
 	Dim *dim[MAX_RANK]; /* the target, with 0 replaced by the operand's dim */
 	bool is_open[MAX_RANK];
 	Dim **raw;
@@ -204,7 +204,7 @@ const Op op_Reshape = {
 	.infer = infer_reshape,
 	.lower = lower_view,
 	.types = "fiubs",
-	.doc = "with allowzero = 0, a target dim that is computed from the sizes of inputs and is 0 in a run stays 0, and does not copy the operand's dim",
+	.doc = "with allowzero = 0, a target dim that is computed from the sizes of inputs and is 0 at run time remains 0, and does not copy the operand's dim",
 	.attrs = "allowzero: int since 14",
 };
 

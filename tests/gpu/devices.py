@@ -106,7 +106,7 @@ def without_ptxas():
 @test
 def devices_that_are_not():
     so = compiled("add")
-    assert "no such GPU; the last is cuda:0" in dlrun(so, "--device=cuda:3", "--bench", status=1)
+    assert "there is no such GPU; the last is cuda:0" in dlrun(so, "--device=cuda:3", "--bench", status=1)
     assert "it is auto, cpu, cuda or cuda:N" in dlrun(so, "--device=tpu", "--bench", status=1)
     plain = compiled("add", targets="cpu")
     assert "compiled without code for GPUs" in dlrun(plain, "--device=cuda", "--bench", status=1)

@@ -141,7 +141,7 @@ class Growing(unittest.TestCase):
     def test_wrong_use(self):
         feeds = self.token(1, 2, 2)
         k, v = caches(2, 9)
-        self.refused('outputs "present_k" and "present_v" have the same sizes: both are to be computed in place', feeds, k, v, 7,
+        self.refused('outputs "present_k" and "present_v" have the same sizes: either both are computed in place', feeds, k, v, 7,
                      to=(k, caches(2, 9)[0]))
         self.refused("need the same room in dim 2: it is 9 and 12", feeds, k, caches(2, 12)[0], 7)
         # the same address, other strides
@@ -149,14 +149,14 @@ class Growing(unittest.TestCase):
         a, b = (flat[:2 * 2 * n * 8].reshape(2, 2, n, 8) for n in (12, 20))
         self.refused('is computed in place of input "past_k": their strides give dim 2 room for 20 and for 12', feeds, a, v, 7,
                      to=(b, v))
-        self.refused('input "past_k": strides are expected that are contiguous, but for room in dim 2', feeds, k[:, ::-1], v, 7,
+        self.refused('input "past_k": strides must be contiguous, except for room in dim 2', feeds, k[:, ::-1], v, 7,
                      to=(k[:, ::-1], v))
 
     def test_too_small(self):
         k, v = caches(2, 8)
         shape, feeds = (2, 2, 9, 8), self.token(1, 2, 2)
         over = [np.lib.stride_tricks.as_strided(x, shape, x.strides) for x in (k, v)]
-        self.refused("strides are expected that are contiguous, but for room in dim 2, for 9 or more", feeds, k, v, 7, to=over)
+        self.refused("strides must be contiguous, except for room in dim 2, for 9 or more", feeds, k, v, 7, to=over)
 
 
 class Fixed(unittest.TestCase):

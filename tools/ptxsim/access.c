@@ -214,7 +214,7 @@ static void exec_ld(Warp *w, const Inst *in, uint32_t mask)
 
 /* ---- st ---- */
 
-/* Lanes of MASK whose address an earlier lane has too; *FIRST: those that came first. */
+/* Lanes of MASK whose address an earlier lane has, too; *FIRST: the first lane of each address. */
 static uint32_t repeated(const uint64_t addr[32], uint32_t mask, uint32_t *first)
 {
 	uint32_t again = 0;
@@ -236,8 +236,8 @@ static uint32_t repeated(const uint64_t addr[32], uint32_t mask, uint32_t *first
 	return again;
 }
 
-/* Lanes may store to one address in one instruction where they store the same: else which value
- * stays is open. */
+/* Lanes may store to one address in one instruction if they store the same value: otherwise the
+ * result is undefined. */
 static void check_same(Warp *w, const Inst *in, const uint64_t addr[32], uint32_t mask,
 		       uint32_t again)
 {
@@ -361,7 +361,7 @@ static int take_vector(Parser *p)
 	return k < 0 ? 1 : 2 << k;
 }
 
-/* Operand K holds what moves; ADDR is the address. */
+/* Operand K has the data; ADDR is the address. */
 static void decode_access(Parser *p, Operand *data, Operand *addr, bool store)
 {
 	Inst *in = p->in;

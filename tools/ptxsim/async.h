@@ -6,7 +6,7 @@
 #include "tools/ptxsim/parse.h"
 #include "tools/ptxsim/warp.h"
 
-/* For async_land: no group stays open, not even the one that was not committed. */
+/* For async_land: no group remains open, not even the one that was not committed. */
 static const uint32_t ASYNC_ALL = UINT32_MAX;
 
 /* The copies of the LANES land, but those of each lane's last OPEN groups. */

@@ -56,7 +56,7 @@ static uint64_t pick_value(Type t, uint64_t a, uint64_t b, bool most)
 	return less == most ? b : a;
 }
 
-/* What stands there afterwards: OLD joined with B, or C where B is what stood there. */
+/* The new value: OLD combined with B, or C if B equals the old value. */
 static uint64_t combine(int op, Type t, uint64_t old, uint64_t b, uint64_t c)
 {
 	switch (op) {
@@ -73,8 +73,7 @@ static uint64_t combine(int op, Type t, uint64_t old, uint64_t b, uint64_t c)
 	}
 }
 
-/* Sums of f32 in global memory take subnormals as zeros, there and in what comes of them (PTX
- * ISA, atom). */
+/* Sums of f32 in global memory flush subnormal operands and results to zero (PTX ISA, atom). */
 static bool flushes(const Inst *in, uint64_t addr)
 {
 	const Space space = in->space == SP_GENERIC ? space_of(addr, &addr) : (Space)in->space;

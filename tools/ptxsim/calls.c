@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What tests ask, and where entry points are found by name. Beside the driver API the library
+ * Functions for tests, and the lookup of entry points by name. Beside the driver API the library
  * exports:
  *
  *	void ptxsim_mark(void)                    counts of calls begin anew

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the lanes of a warp do together: shuffles, votes, matches, reductions. */
+/* Instructions that the lanes of a warp execute together: shuffles, votes, matches, reductions. */
 #include "tools/ptxsim/decode.h"
 
 #include <string.h>

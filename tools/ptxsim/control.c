@@ -276,7 +276,7 @@ static void check_params(Parser *p, const Func *f, const Operand *list, int n, V
 	for (int i = 0; i < n; i++)
 		if (list->item[i].kind != O_VAR || list->item[i].var->space != SP_FRAME ||
 		    list->item[i].var->size != formal[i]->size)
-			parse_fail(p, "%s %d is no .param variable of that size", what, i);
+			parse_fail(p, "%s %d is not a .param variable of that size", what, i);
 }
 
 void decode_call(Parser *p)

@@ -100,7 +100,7 @@ static double whole_odd(uint64_t v, bool v_signed)
 	return minus ? -d : d;
 }
 
-/* The bits of NaNs are those that an H100 gives. */
+/* The bits of NaNs are those of an H100. */
 #define WIDE_NAN 0x7ff8000000000000
 
 static uint64_t float_bits(double d, Type t, const Inst *in)

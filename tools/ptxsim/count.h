@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Counters of a kernel: sums over its threads, so that they do not depend on who ran when. A
- * request is what one instruction of one warp asks of memory. Global memory is counted in sectors
- * of 32 bytes, beside the fewest sectors that the request's distinct bytes fit in. Shared memory
- * has 32 banks of 4 bytes; a request of 8 or 16 bytes a thread goes in 2 or 4 phases; a conflict is
- * a further pass within a phase.
+ * Counters of a kernel: sums over its threads, so that they do not depend on the order of
+ * execution. A request is the memory access of one instruction of one warp. Global memory is
+ * counted in sectors of 32 bytes, beside the fewest sectors that the request's distinct bytes fit
+ * in. Shared memory has 32 banks of 4 bytes; a request of 8 or 16 bytes a thread goes in 2 or 4
+ * phases; a conflict is a further pass within a phase.
  */
 #ifndef TOOLS_PTXSIM_COUNT_H
 #define TOOLS_PTXSIM_COUNT_H
@@ -41,7 +41,7 @@ typedef struct Counters {
 } Counters;
 
 void counters_add(Counters *to, const Counters *from);
-/* What one kernel did in all its launches. */
+/* The counters of one kernel over all its launches. */
 typedef struct Stats {
 	const char *kernel;
 	uint64_t launches, blocks, threads;

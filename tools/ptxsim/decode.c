@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From an opcode with its modifiers and operands to what runs it. */
+/* Translates an opcode with its modifiers and operands to the function that executes it. */
 #include "tools/ptxsim/decode.h"
 
 #include "tools/ptxsim/lanes.h"

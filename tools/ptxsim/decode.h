@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Decoders: each reads the modifiers in p->mods[1..] and the operands of p->in, and fills the rest
- * of p->in. What it does not know is an error that names the line.
+ * of p->in. Anything unknown is an error that names the line.
  */
 #ifndef TOOLS_PTXSIM_DECODE_H
 #define TOOLS_PTXSIM_DECODE_H

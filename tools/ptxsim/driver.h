@@ -3,11 +3,11 @@
  * The driver behind the entry points.
  *
  * Work is done as late as its caller allows: an operation waits in a queue until something that
- * must come after it is asked for, then it and all that it depends on run, on the thread that
- * waits. Operations that nothing orders run in an order drawn from the seed; with a seed other than
- * 0 some run early too. One lock holds for a call.
+ * must come after it is requested. Then it and all operations that it depends on run, on the
+ * waiting thread. Unordered operations run in an order drawn from the seed; with a seed other than
+ * 0 some also run early. One lock is held during a call.
  *
- * An error of a kernel stays: every later call gives it, and what waits is dropped.
+ * An error of a kernel is sticky: every later call returns it, and waiting operations are dropped.
  */
 #ifndef TOOLS_PTXSIM_DRIVER_H
 #define TOOLS_PTXSIM_DRIVER_H
@@ -34,7 +34,7 @@ typedef enum Kind {
 	K_CONTEXT
 } Kind;
 
-/* What handles point to begins with this. */
+/* Objects behind handles begin with this. */
 typedef struct Head {
 	Kind kind;
 	struct Head *prev, *next; /* all of the process */
@@ -72,7 +72,7 @@ struct CUstream_st {
 	Head head;
 	bool blocking; /* it waits for the null stream, and that for it */
 	uint64_t last; /* operation */
-	Seq waits;     /* what the next operation waits for too */
+	Seq waits;     /* operations that the next one also waits for */
 	Capture *capture; /* null: none */
 	Seq ends;         /* in a capture: the nodes that the next one comes after, as addresses */
 };
@@ -96,7 +96,7 @@ typedef struct Work {
 	CUdeviceptr dst, src; /* addresses of the device or the host */
 	uint64_t bytes, rows, dst_pitch, src_pitch;
 	uint32_t value, element;
-	uint8_t *staged; /* owned: what a copy from pageable memory took with it */
+	uint8_t *staged; /* owned: the data that a copy from pageable memory captured */
 	Alloc *alloc;
 	CUhostFn *fn;
 	void *data;
@@ -122,12 +122,12 @@ extern struct Driver {
 } driver;
 
 /* ---- driver.c ---- */
-/* Every entry point begins and ends with these. enter gives an error that the call
- * must give at once; the lock is held in any case. */
+/* Every entry point begins and ends with these. enter returns an error that the call must return at
+ * once; the lock is held in any case. */
 CUresult enter(const char *name, bool needs_context);
 CUresult leave(CUresult r);
 CUcontext current_context(void);
-/* The device of that SM from now on; false: there is none. */
+/* Makes the device one of that SM; false: there is none. */
 bool choose_device(int sm);
 /* Memory for a handle of KIND; null without memory. free_head releases it. */
 void *new_head(Kind kind, size_t size);
@@ -146,7 +146,7 @@ uint64_t queue_push(CUstream s, Work w);
 /* As above, after AFTER as well, and not in a stream where S is null. */
 uint64_t queue_add(CUstream s, Work w, const uint64_t *after, int n);
 bool queue_done(uint64_t op);
-/* Runs OP and what it needs. The driver's sticky error afterwards. */
+/* Runs OP and the operations that it needs. Returns the driver's sticky error. */
 CUresult queue_force(uint64_t op);
 CUresult queue_force_all(void);
 /* Some operations that could run, run; draws. */
@@ -174,7 +174,7 @@ bool graph_precedes(CUgraph g, CUgraphNode node, const Seq *ends);
 
 /* ---- driver_capture.c ---- */
 typedef enum StreamUse { CAPTURABLE, NOT_CAPTURABLE } StreamUse;
-/* *S is the stream of HANDLE; what the use of it is answered with: captures permit few, and
+/* Sets *S to the stream of HANDLE. Returns the status for its use: captures permit few uses, and
  * NOT_CAPTURABLE none. */
 CUresult stream_for(CUstream handle, StreamUse use, CUstream *s);
 /* As enter(), of a call that captures of threads may prohibit. */
@@ -184,13 +184,13 @@ uint64_t capture_push(CUstream s, Work w);
 void capture_record(CUevent e, CUstream s);
 /* Captured stream S waits for E, or any for the event of a capture. */
 CUresult capture_wait(CUstream s, CUevent e);
-/* What a call that is of no captured event is answered with. */
+/* The status of a call whose event is not captured. */
 CUresult capture_event_error(CUevent e);
 /* S goes. */
 void capture_leave(CUstream s);
 
 /* ---- calls.c ---- */
-/* What tests ask. */
+/* Functions for tests. */
 void calls_count(const char *name);
 void calls_write(void);
 

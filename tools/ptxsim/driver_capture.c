@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Capture of streams: what would be put into a stream becomes a node of a graph. A stream that
- * waits for an event of a capture joins it. What the driver does not permit then is an error that
- * invalidates the capture, and where its documentation leaves open what is permitted, it is not:
- * waiting and asking of any stream or event, and memory that is not of a stream's order, as
- * CU_STREAM_CAPTURE_MODE_GLOBAL and _THREAD_LOCAL say for whom.
+ * Capture of streams: operations that would be put into a stream become nodes of a graph. A stream
+ * that waits for an event of a capture joins it. Calls that the driver does not permit then are
+ * errors that invalidate the capture. If its documentation leaves open whether a call is permitted,
+ * it is not: waiting for and querying any stream or event, and memory that is not stream-ordered.
+ * CU_STREAM_CAPTURE_MODE_GLOBAL and _THREAD_LOCAL determine which threads this affects.
  *
  * Not simulated, and refused: launches of graphs, allocations and copies of pageable memory in a
  * stream that is captured.
@@ -189,7 +189,7 @@ API CUresult cuStreamBeginCapture_v2(CUstream stream, int mode)
 	return leave(r);
 }
 
-/* What each stream of C ended with comes before the end of the origin. */
+/* The last operations of all streams of C come before the end of the origin. */
 static bool all_joined(const Capture *c)
 {
 	for (CUstream s = NULL; (s = next_head(s, K_STREAM)) != NULL;)

@@ -242,7 +242,7 @@ API CUresult cuGraphGetNodes(CUgraph g, CUgraphNode *nodes, size_t *n)
 
 /* ---- Graphs that can be launched ---- */
 
-/* Nodes in an order in which each comes after those that it depends on; false: there is a circle. */
+/* Nodes in topological order; false: there is a cycle. */
 static bool sort(const struct CUgraph_st *g, int *order)
 {
 	int n = 0, *place = malloc(((size_t)g->n + 1) * sizeof *place);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Entry points for memory: allocation, copies, sets, what a pointer is. */
+/* Entry points for memory: allocation, copies, sets, attributes of pointers. */
 #include "tools/ptxsim/driver.h"
 
 #include <stdlib.h>

@@ -9,7 +9,7 @@
 
 /* ---- Modules ---- */
 
-/* What follows .version in the PTX text S; null: it is none. */
+/* The text after .version in the PTX text S; null: S has none. */
 static const char *version(const char *s)
 {
 	for (;;) {
@@ -21,7 +21,7 @@ static const char *version(const char *s)
 	}
 }
 
-/* Of PTX, as the driver that cuDriverGetVersion names knows it, times ten. */
+/* The PTX version that the driver of cuDriverGetVersion supports, times ten. */
 enum { PTX_VERSION = 90 };
 
 /* TEXT as a module, or why not, with M->error then. */
@@ -76,7 +76,7 @@ static CUresult place_vars(CUmodule mod)
 		Var *v = m->vars.at[i];
 		if (!mod->vars[i])
 			continue;
-		/* What has no initial value is zero. */
+		/* Variables without initial value are zero. */
 		memset(mod->vars[i]->host, 0, v->size);
 		if (v->init)
 			memcpy(mod->vars[i]->host, v->init, v->size);
@@ -125,8 +125,8 @@ static void log_error(unsigned n, const int *option, void **value, const char *t
 static CUresult load(CUmodule *out, const char *text, unsigned n, const int *option, void **value)
 {
 	if (!version(text)) {
-		if (strncmp(text, "\x7f" "ELF", 4)) /* a cubin is of another GPU: what loads it has PTX, too */
-			say("error: the module is no PTX text");
+		if (strncmp(text, "\x7f" "ELF", 4)) /* for another GPU: its loader has PTX, too */
+			say("error: the module is not PTX text");
 		return CUDA_ERROR_NO_BINARY_FOR_GPU;
 	}
 	CUmodule mod = new_head(K_MODULE, sizeof *mod);
@@ -147,8 +147,8 @@ static CUresult load(CUmodule *out, const char *text, unsigned n, const int *opt
 	return r;
 }
 
-/* The text of the file that PTXSIM_REPLACE names, which the caller frees; null: none is named,
- * or it is not there. */
+/* The text of the file in PTXSIM_REPLACE, which the caller frees; null: none is named, or it does
+ * not exist. */
 static char *replacement(void)
 {
 	const char *path = getenv("PTXSIM_REPLACE");

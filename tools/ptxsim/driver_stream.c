@@ -42,7 +42,7 @@ API CUresult cuStreamDestroy_v2(CUstream s)
 
 static uint64_t last_of(CUstream s)
 {
-	/* What a stream waits for belongs to it though no operation came after. */
+	/* A stream's waits belong to it even if no operation followed. */
 	return s->waits.n ? queue_push(s, (Work){.type = OP_NOTHING}) : s->last;
 }
 
@@ -181,7 +181,8 @@ API CUresult cuEventQuery(CUevent e)
 	return leave(r ? r : query(e->op));
 }
 
-/* Time is what work has moved, not what a clock says, so that it is the same in every run. */
+/* Time is the amount of moved data, not the time of a clock, so that it is the same in every
+ * run. */
 API CUresult cuEventElapsedTime(float *ms, CUevent from, CUevent to)
 {
 	CUresult r = enter("cuEventElapsedTime", true);

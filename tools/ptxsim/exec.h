@@ -80,8 +80,8 @@ typedef enum Access {
 	ATOMIC = 4,
 	STRONG = 8,  /* volatile or with an order: no race with others of the kind */
 	SILENT = 16, /* bounds and alignment only */
-	LANDS = 64,  /* it is what cp.async copied */
-	SAME = 32    /* goes on with what the instruction just noted */
+	LANDS = 64,  /* it is data that cp.async copied */
+	SAME = 32    /* continues with the access that the instruction recorded */
 } Access;
 uint8_t *access_at(Warp *w, int lane, Space space, uint64_t addr, unsigned len, int how);
 /* The space that a generic ADDR is in, and its address there. */
@@ -96,10 +96,10 @@ void count_access(Warp *w, Space space, const uint64_t addr[32], uint32_t mask, 
 /* No warp can run: faults. */
 _Noreturn void barrier_stuck(Block *b);
 /* The lanes in MASK are at an instruction where the lanes WANTED must be. True: they are. False:
- * others run first, and the instruction comes again; WHAT is how the fault begins where there
- * are no others. */
+ * other lanes run first, and the instruction is executed again; if there are no other lanes, it is
+ * a fault whose text begins with WHAT. */
 bool all_here(Warp *w, uint32_t wanted, uint32_t mask, const char *what);
-/* Splits MASK by what slot S, a mask of members, says: the next group, 0: none is left. */
+/* Splits MASK by the masks of members in slot S: the next group; 0: none is left. */
 uint32_t next_group(const Warp *w, Slot s, uint32_t *left);
 /* All members that a lane in MASK names are there; as all_here. */
 bool members_here(Warp *w, Slot s, uint32_t mask);

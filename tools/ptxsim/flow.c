@@ -2,8 +2,9 @@
 /*
  * Where divergent paths meet: the immediate post-dominator of each branch, after Cooper, Harvey and
  * Kennedy, "A Simple, Fast Dominance Algorithm", on the reversed graph of blocks. Returns go to one
- * virtual block after the last instruction; a trap goes on, since who stops there meets nobody. So
- * does an exit, which leads nowhere, where others return: compilers leave one where nobody comes.
+ * virtual block after the last instruction; a trap falls through, since lanes that stop there meet
+ * no others. An exit also falls through if other paths return: compilers emit one in unreachable
+ * code.
  */
 #include "tools/ptxsim/exec.h"
 

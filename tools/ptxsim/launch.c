@@ -83,7 +83,7 @@ static void take_blocks(Worker *k, Launch *l)
 			run_block(k);
 		}
 		if (k->fault.code) {
-			/* Of several faults the first in the order of blocks counts. */
+			/* Of several faults the first in the order of blocks is reported. */
 			static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 			pthread_mutex_lock(&lock);
 			if (i < l->fault_at) {
@@ -95,7 +95,7 @@ static void take_blocks(Worker *k, Launch *l)
 	}
 }
 
-/* The caller's rounding and flushing of floats must not change what a kernel computes. */
+/* The caller's rounding mode and flushing of floats must not change a kernel's results. */
 static void *work(void *arg)
 {
 	Job *job = arg;

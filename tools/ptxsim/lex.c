@@ -79,7 +79,7 @@ static void number(Parser *p)
 			uint32_t bits = (uint32_t)t->bits;
 			float f;
 			memcpy(&f, &bits, sizeof f);
-			/* The bits are kept, since NaNs do not survive a conversion. */
+			/* The bits are stored, since NaNs do not survive a conversion. */
 			if (f == f) {
 				double d = (double)f;
 				memcpy(&t->bits, &d, sizeof d);

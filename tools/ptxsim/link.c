@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * When all of a module is read: calls are checked, and shared memory is laid out. A variable
- * outside functions that one kernel uses is that kernel's; what several use, or device functions
- * have, stands first, where all find it. Behind each variable is a zone that nobody may touch.
+ * After a module is read: checks calls and lays out shared memory. A global variable that only one
+ * kernel uses belongs to that kernel; variables that several kernels use, or that device functions
+ * declare, come first, at the same address for all. After each variable is a zone that no access
+ * may touch.
  */
 #include "tools/ptxsim/parse.h"
 
@@ -28,7 +29,7 @@ static bool mentions(const Operand *op, const Var *v)
 	return hit;
 }
 
-/* Whether F, or what it calls, uses V. Functions that have the MARK were asked already. */
+/* Whether F, or a function that it calls, uses V. Functions with the MARK have been visited. */
 static bool uses(Func *f, const Var *v, int mark)
 {
 	if (f->mark == mark)
@@ -84,7 +85,7 @@ static void place_shared(Module *m)
 	}
 }
 
-/* What a kernel sees of shared memory, and what a compiler would take for it. */
+/* The shared memory that a kernel sees, and the size that a compiler would report. */
 static void find_zones(Module *m, Func *f)
 {
 	for (int k = 0; k < m->vars.n; k++) {

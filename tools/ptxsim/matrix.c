@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ldmatrix, stmatrix, movmatrix and mma: what a warp does with small matrices.
+ * ldmatrix, stmatrix, movmatrix and mma: the instructions of a warp on small matrices.
  *
  * All fragments follow one rule. With g = lane / 4, t = lane % 4 and E elements in a register,
  * register r of A (M rows, in M / 8 groups) holds row g + 8 (r mod groups), columns E t + 4 E (r /

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Global memory: allocations in an address space of their own, so that the host cannot use a device
- * pointer by mistake. Each ends where it was asked to end, with unmapped addresses behind. A bit
- * for each byte tells whether it was ever written. Pinned host memory is an allocation whose
- * address is the host's.
+ * Global memory: allocations in a separate address space, so that the host cannot use a device
+ * pointer by mistake. Each ends exactly at its size, with unmapped addresses after it. A bit for
+ * each byte records whether it was ever written. Pinned host memory is an allocation whose address
+ * is the host's.
  */
 #ifndef TOOLS_PTXSIM_MEMORY_H
 #define TOOLS_PTXSIM_MEMORY_H
@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Bytes of what nobody wrote: a large negative number in any type of floats (-65376 in f16,
+/* The value of unwritten bytes: a large negative number in any type of floats (-65376 in f16,
  * -2.6e36 in f32), and a wild index. */
 enum { POISON = 0xfb };
 
@@ -41,7 +41,7 @@ int memory_count(void);
 /* Bytes [AT, AT + N) of A are written now. Threads may do this at once. */
 void memory_mark(Alloc *a, uint64_t at, uint64_t n);
 bool memory_is_init(const Alloc *a, uint64_t at, uint64_t n);
-/* Copies N bytes with what is known of them; null: a host address stands for it. */
+/* Copies N bytes with the record of which are written; null: the pointer is a host address. */
 void memory_copy(Alloc *to, uint8_t *dst, const Alloc *from, const uint8_t *src, uint64_t n);
 
 #endif

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a text may ask for before it must be a mistake. */
+/* Limits of a text, beyond which it must be a mistake. */
 enum { MOST_REGS = 1 << 20, MOST_REG_BYTES = 1 << 28, MOST_INIT = 1 << 28, MOST_NESTING = 100 };
 static const uint64_t MOST_BYTES = 1ull << 38, MOST_SMALL = 1 << 24;
 
@@ -373,7 +373,7 @@ static void read_statement(Parser *p)
 		guard.negated = take_punct(p, '!');
 		Name *n = find_name(p, expect_word(p, "a predicate"));
 		if (!n || n->type != T_pred)
-			parse_fail(p, "the guard is no predicate");
+			parse_fail(p, "the guard is not a predicate");
 		bool negated = guard.negated;
 		guard = n->slot;
 		guard.negated = negated;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files that read PTX share: tokens, scopes and operands. */
+/* Shared by the files that read PTX: tokens, scopes and operands. */
 #ifndef TOOLS_PTXSIM_PARSE_H
 #define TOOLS_PTXSIM_PARSE_H
 
@@ -99,6 +99,6 @@ void decode(Parser *p);
 void check_opcode(Parser *p);
 
 /* ---- control.c ---- */
-/* A call fits what it calls. */
+/* Whether a call matches the function that it calls. */
 void check_call(Parser *p, const Inst *in);
 #endif

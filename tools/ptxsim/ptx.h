@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * PTX, decoded: what a module's text becomes before it runs.
+ * PTX, decoded: the form of a module for execution.
  *
  * A value of a warp is a vector of 32 lanes, so every register has a slot: 32 elements of its
  * type's size, or one 32-bit mask for a predicate. Immediates are slots too, filled once, so that
- * instructions know registers only. A slot is a bank and an offset: the frame's registers, the
- * function's constants, or the warp's special registers. Branches hold indices of instructions, and
- * each divergent branch the one where its paths meet: the immediate post-dominator (flow.c).
+ * instructions only access registers. A slot is a bank and an offset: the frame's registers, the
+ * function's constants, or the warp's special registers. Branches have indices of instructions, and
+ * each divergent branch the index where its paths meet: the immediate post-dominator (flow.c).
  */
 #ifndef TOOLS_PTXSIM_PTX_H
 #define TOOLS_PTXSIM_PTX_H
@@ -123,7 +123,7 @@ struct Inst {
 	bool ftz, sat, relu, guarded, uniform;
 	uint8_t n_sources, source_type[4]; /* of a row of isa.def */
 	uint8_t round;			   /* Round */
-	/* What an exec function reads; which ones is said beside it. */
+	/* The operands of exec functions; the comment at each says which it reads. */
 	uint8_t type, type2, space, space2, vec, sub, sub2;
 	bool flag, flag2;
 	int32_t target, meet; /* of a branch; -1 */
@@ -149,7 +149,7 @@ struct Func {
 	uint32_t local_bytes, frame_bytes;
 	VEC(Var *) params, results;
 	uint32_t param_bytes;	  /* of a kernel */
-	uint32_t static_shared;	  /* with a zone behind each variable that nobody may touch */
+	uint32_t static_shared;	  /* with a zone after each variable that no access may touch */
 	uint32_t declared_shared; /* without */
 	VEC(uint32_t) zones;
 	int max_threads, reqntid[3], line, regs, mark;
@@ -170,7 +170,7 @@ struct Module {
 	char error[1024];
 };
 
-/* The arena is the module's own; module_free releases everything. */
+/* The module owns the arena; module_free releases everything. */
 Module *module_new(void);
 void module_free(Module *m);
 Func *module_func(const Module *m, const char *name);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Queues of work behind streams: what runs in which order, and what waits for what. */
+/* Queues of work behind streams: the order of operations, and their dependences. */
 #include "tools/ptxsim/driver.h"
 
 #include "tools/ptxsim/warp.h"

@@ -155,7 +155,7 @@ void warp_begin(Worker *k, int id, uint32_t live)
 	frame_push(w, f, NULL, live);
 }
 
-/* The top entry of the stack becomes what runs; entries that have met go. */
+/* Makes the top entry of the stack the running one; removes entries that have met. */
 static void settle(Warp *w)
 {
 	while (w->n_stack) {

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is known of a block's shared memory: which bytes were written, and by whom and when they
- * were last used, so that two uses that nothing orders are found whatever the order in which they
- * happened to run.
+ * The state of a block's shared memory: which bytes were written, and by which warp and when they
+ * were last used, so that two unordered uses are found in whatever order they ran.
  *
- * Time is a vector clock over warps (Flanagan and Freund, "FastTrack"): warp->clock[v] is up to
- * which moment of warp v this warp knows what v did. A barrier joins the clocks of those that meet
+ * Time is a vector clock over warps (Flanagan and Freund, "FastTrack"): warp->clock[v] is the last
+ * moment of warp v whose actions this warp has seen. A barrier joins the clocks of those that meet
  * there; every warp then begins a new moment. Threads of one warp are ordered by bar.warp.sync and
  * by barriers only. A cell, as large as the smallest access of the module, keeps the last writer
  * and two readers of different warps, each as a tag of moment, warp and lane.
@@ -31,7 +30,7 @@ void shadow_use(Warp *w, int lane, uint32_t at, uint32_t len, int how);
 void shadow_pend(Warp *w, int lane, uint32_t at, uint32_t len);
 /* The warp begins a new moment. */
 void shadow_tick(Warp *w);
-/* TO learns what FROM knows. */
+/* Adds FROM's clocks to TO's. */
 void shadow_join(uint32_t to[MAX_WARPS], const uint32_t from[MAX_WARPS]);
 
 #endif

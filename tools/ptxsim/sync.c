@@ -28,7 +28,7 @@ static void release(Block *b, Barrier *bar)
 	*bar = (Barrier){0};
 }
 
-/* S[0]: which barrier, S[1]: how many threads, none: all; S[2]: a predicate to reduce */
+/* S[0]: the barrier, S[1]: the number of threads, none: all; S[2]: a predicate to reduce */
 static void exec_bar(Warp *w, const Inst *in, uint32_t mask)
 {
 	Block *b = w->block;
@@ -84,7 +84,7 @@ void barrier_stuck(Block *b)
 			waiting |= 1u << i;
 		}
 	fault(w, -1, CUDA_ERROR_LAUNCH_FAILED,
-	      "divergent barrier: %d of %d threads came (warps %08x wait), the others never will",
+	      "divergent barrier: %d of %d threads arrived (warps %08x wait), the others never will",
 	      b->barrier[w->barrier].arrived, b->barrier[w->barrier].expected, waiting);
 }
 
@@ -142,7 +142,7 @@ void decode_warp_sync(Parser *p)
 
 /* ---- Who must be here ---- */
 
-/* Another side of the branch that parted these lanes runs first; false: each of them is held
+/* Runs another side of the branch that split these lanes first; false: each of them is blocked
  * already. */
 static bool run_others(Warp *w, uint32_t mask)
 {

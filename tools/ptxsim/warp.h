@@ -39,8 +39,8 @@ typedef struct Entry {
 	bool held; /* it came to where all must be, and others were not there */
 } Entry;
 
-/* Memory of which every thread has its own: a thread's bytes stand together, with a byte each
- * that tells whether it was written. */
+/* Memory that is separate for each thread: a thread's bytes are contiguous, with another byte each
+ * that records whether it was written. */
 typedef struct Private {
 	uint8_t *bytes, *init;
 	uint32_t size; /* of one thread */
@@ -105,7 +105,7 @@ typedef struct Mbar {
 	bool valid;
 	uint32_t expected, pending, phase;
 	int64_t bytes;				    /* that are still to come */
-	uint32_t clock[MAX_WARPS], done[MAX_WARPS]; /* of those that arrived, of the phase before */
+	uint32_t clock[MAX_WARPS], done[MAX_WARPS]; /* of the threads that arrived, last phase */
 } Mbar;
 
 struct Block {
@@ -154,7 +154,7 @@ struct Launch {
 };
 
 /* ---- launch.c ---- */
-/* Runs a launch; its fault tells how it ended. Counters go to the kernel's record. */
+/* Runs a launch; its fault has the outcome. Counters are added to the kernel's record. */
 void launch_run(Launch *l);
 
 /* ---- run.c ---- */
@@ -162,8 +162,7 @@ void launch_run(Launch *l);
 uint32_t draw(Block *b, uint32_t n);
 uint64_t mix(uint64_t x);
 
-/* Ends the launch: the kernel did what it must not. CODE is a CUresult, LANE the thread, -1: the
- * warp. */
+/* Ends the launch with a fault of the kernel. CODE is a CUresult, LANE the thread, -1: the warp. */
 _Noreturn void fault(Warp *w, int lane, int code, const char *fmt, ...) BASE_PRINTF(4, 5);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What operations do when their time comes. */
+/* Executes operations when their time comes. */
 #include "tools/ptxsim/driver.h"
 #include "tools/ptxsim/warp.h"
 
@@ -28,7 +28,7 @@ static CUresult run_kernel(Work *w)
 	return (CUresult)l.fault.code;
 }
 
-/* Where ADDR's N bytes are; *A: their allocation, null: memory of the host. */
+/* The address of ADDR's N bytes; *A: their allocation, null: host memory. */
 static uint8_t *resolve(CUdeviceptr addr, uint64_t n, Alloc **a)
 {
 	*a = memory_at(addr, n);

@@ -427,7 +427,7 @@ try "a size that must be a multiple" 0 "" eights.dl -o eights.so
 printf 'dlir 1\ngraph @main(%%x: f32[n]) -> (%%y, %%at) {\n  %%k = Shape(%%x) : ?\n  %%y, %%at = TopK(%%x, %%k) : ?, ?\n}\n' >sorts.dl
 try "a number of steps that follows from a dim" 0 "" sorts.dl -o sorts.so
 dlcc=$build/bin/dlrun
-try "dlrun: what follows from dims is none" 1 'no such dim of inputs; it has "n"$' sorts.so --bench --dim bits=3
+try "dlrun: what follows from dims is none" 1 'inputs have no such dim; it has "n"$' sorts.so --bench --dim bits=3
 try "dlrun: the dims of inputs alone" 0 '"dims":{"n":5}' sorts.so --bench --seconds 0.01 --dim n=5
 try "dlrun: a dim that nobody gave" 1 'note: no --dim sets "n rows", so it is 1; write --dim "n rows"=VALUE' eights.so --bench
 try "dlrun: a dim that was given" 0 '"n rows":8' eights.so --bench --seconds 0.01 --dim "n rows"=8

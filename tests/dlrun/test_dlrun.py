@@ -669,7 +669,7 @@ def sequences_from_files():
     assert sorted(os.listdir(f"{DIR}/items")) == ["has.npy", "q.0.0.npy", "y.0.npy"]
     assert "no value for input \"o\"" in dlrun(so, *given, "-i", "s=", status=1)
     assert "-i x=: an earlier one says otherwise" in dlrun(so, *given, "-i", "x=", status=1)
-    assert "input \"s\" is no tensor but seq(f32[?]): no random one is made" in dlrun(so, "--bench", status=1)
+    assert "input \"s\" is not a tensor but seq(f32[?]), for which there are no random values" in dlrun(so, "--bench", status=1)
 
 
 @test

@@ -114,7 +114,7 @@ refused("no such file", m, ["none.dl"], r"none.dl: error: cannot be read: No suc
 refused("a graph", m, ops("graph @main(%x: f32[2]) -> (%x) {}"), r"ops.dl:2: error: expected 'operator'")
 refused("no text", m, ops("# \0"), r"the file is not text")
 m = model([helper.make_node("Scatter", ["x", "i", "x"], ["y"], "s")], [X, ("i", TensorProto.INT64, ["N", 4])], ["y"])
-refused("an old name of an operator", m, ops(half.replace("Half", "Scatter") + scaled), r"which cannot be defined")
+refused("an old name of an operator", m, ops(half.replace("Half", "Scatter") + scaled), r"cannot be redefined")
 graph = helper.make_graph([], "body", [], [])
 m = model([node("Double", ["x"], ["y"], body=graph)], [X], ["y"])
 refused("a graph as attribute", m, ops(DOUBLE), r'attribute "body" holds a graph')

@@ -106,7 +106,7 @@ int main(void)
 	       "those with and without a sign; others are refused by name. Where there are none, there is no first operand, or it is a\n"
 	       "condition, a number of iterations or a map.\n\n"
 	       "**compiled as.** An *expression* is computed for each element; it stands in the last column, over the operands x, y, z and\n"
-	       "the attributes. *Statements* are loops over elements, reductions among them (`docs/ir.md`); a *view* is none, if\n"
+	       "the attributes. *Statements* are loops over elements, reductions among them (`docs/ir.md`); a *view* has none, if\n"
 	       "the operand lies in memory as it was written; a *composite* is replaced by other operators; *regions* are the bodies of control flow, between\n"
 	       "which the host decides; *parts* are the tensors that a sequence or an optional consists of, which its readers use. Expressions\n"
 	       "and statements are fused, and become code for **CPU and GPU** alike. A *routine* is a function on strings, which the code\n"

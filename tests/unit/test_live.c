@@ -24,7 +24,7 @@ static const struct {
 	 "\tld.param.b64 \t%rd1, [k_0];\n\tmov.b16 \t%rs1, 0;\n\tst.global.b64 \t[%rd1], %rd1;\n"
 	 "\tret;\n",
 	 3},
-	{"predicates and special registers are none",
+	{"predicates and special registers do not count",
 	 "\tmov.u32 \t%r1, %tid.x; // lane\n\tsetp.eq.b32 \t%p1, %r1, 0;\n\t@%p1 bra \t$L__BB0_1;\n"
 	 "$L__BB0_1:\n\tret;\n",
 	 1},

@@ -100,8 +100,8 @@ static const char *api_symbol(Arena *a, FILE *f)
 	return NULL;
 }
 
-/* The bytes that F, a 64-bit ELF file, has at least where it is whole: dlcc and linkers put the
- * sections' headers last. 0: it is no such file. */
+/* The least number of bytes of F, a 64-bit ELF file, if it is complete: dlcc and linkers put the
+ * sections' headers last. 0: F is not such a file. */
 static uint64_t whole_size(Arena *a, FILE *f)
 {
 	const Elf64_Ehdr *eh = slice(f, a, 0, sizeof(*eh));
@@ -533,7 +533,7 @@ Array *session_random(Session *s, const int64_t *sym_values)
 			continue;
 		if (io->form != DL_TENSOR) {
 			ok = diag_error(s->diag, (DiagLoc){.file = s->path},
-					"input \"%s\" is no tensor but %s: no random one is made; "
+					"input \"%s\" is not a tensor but %s, for which there are no random values; "
 					"give it with --data or -i",
 					io->name, session_type(s, io));
 			continue;

@@ -16,8 +16,8 @@ typedef struct MapRow {
 extern const MapRow map_rows[];
 extern const int n_map_rows;
 
-/* Comparisons of two vectors of type T, which return a mask. OP is a name such as "lt"; null: there
- * is none. */
+/* Comparisons of two vectors of type T, which return a mask. OP is a name such as "lt"; null:
+ * none. */
 typedef uint32_t CompareFn(const void *a, const void *b);
 CompareFn *compare_fn(const char *op, Type t);
 

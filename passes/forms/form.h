@@ -35,7 +35,9 @@ typedef struct Form {
 	 * packed */
 	bool tiled, tiled_packed, tiled_gpu;
 	int64_t panel; /* CPUs: columns of a panel of packed B (product_panel), or 0 */
-	int winograd;  /* CPUs: rows of Winograd's tiles; 0: the direct form */
+	/* CPUs: rows of Winograd's tiles; 0: the direct form. Known once the layout of the image is:
+	 * the pass layout uses it */
+	int winograd;
 } Form;
 
 /* The form of only statement S of K: a contraction, whose C has its iterators in S's order, or a
@@ -52,7 +54,7 @@ void form_changed(Module *m, const Node *n);
 void forms_changed(Module *m);
 
 /* Appends F, the form of K, with the names that the text of K has. What depends on the target follows a
- * semicolon: "contraction g(b) m(i) n(j) k(c), A data slides, B weights; tiled, panels of 16". */
+ * semicolon: "contraction g(b) m(i) n(j) k(c), A data slides, B weights; tiles with packed B, panels of 16". */
 void form_print(StrBuf *b, const Kernel *k, const Form *f);
 /* Gives each node of a kernel its form as text (ATTR_FORM), for a dump; forms_unstate takes it away. */
 void forms_state(Module *m);

@@ -55,7 +55,7 @@ assert (np.load('$1/y.npy') == x ** 3).all() and (np.load('$1/z.npy') == 2 * (x 
 }
 
 build/bin/dlcc cube.onnx --dump-ir=fuse >fused
-build/bin/dlcc cube.onnx --dump-ir=twice >twice
+build/bin/dlcc cube.onnx --verify --dump-ir=twice >twice
 grep -q 'mul(.*, 2)' fused && ! grep -q 'mul(.*, 2)' twice
 # A pass that must run before another one cannot have its row after that.
 sed -i '/^PASS(caches/,/")$/{H;d}; /^PASS(quantise,/{x;G}' passes/passes.def

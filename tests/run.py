@@ -129,7 +129,7 @@ def is_stale(runner):
     sources = [path for folder in SOURCES for kind in ("c", "h", "def") for path in glob.glob(f"{ROOT}/{folder}/**/*.{kind}", recursive=True)]
     linked = age(path for path in libraries if os.path.basename(path) in ("libdlcc.a", "libdlrt.a"))
     programs = [path for path in programs if os.path.isfile(path) and os.access(path, os.X_OK)]
-    return not programs or age(sources) > age(libraries + programs + built("bin", "*")) or any(age([path]) < linked for path in programs)
+    return not programs or age(sources) > age(libraries + programs + built("bin", "*") + built("ptxsim", "*")) or any(age([path]) < linked for path in programs)
 
 
 def cpu_seconds():

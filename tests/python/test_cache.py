@@ -363,7 +363,7 @@ class Size(Cached):
         with open(os.path.join(ROOT, "docs", "cli.md"), encoding="utf-8") as f:
             told, = re.findall(r"holds (\d+) MiB at most", f.read())
         printed = subprocess.run(["dlcc", "--help"], capture_output=True, text=True, check=True).stdout
-        self.assertIn(f"what DIR holds at most (default {told})", printed)
+        self.assertIn(f"limit on the size of DIR (default {told})", printed)
 
 
 class AtOnce(Cached):

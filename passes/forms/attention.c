@@ -42,11 +42,6 @@ bool attention_in_band(const AttentionForm *a, const Stmt *s, const Expr *idx)
 	       (idx->kind == EX_ITER && band_index(&a->band, s, idx->iter) >= 0);
 }
 
-static int memory_dim(const Buf *t, int i)
-{
-	return t->layout ? t->layout->ax[i].dim : i;
-}
-
 /* The dim of temporary T that runs over the elements of a row of scores, where S writes T and all
  * other dims are indexed by the band. -1: T has another form. */
 static int row_dim(const AttentionForm *a, const Stmt *s, const Buf *t)
@@ -54,7 +49,7 @@ static int row_dim(const AttentionForm *a, const Stmt *s, const Buf *t)
 	int at = -1;
 
 	for (int i = 0; i < t->rank; i++) {
-		const int d = memory_dim(t, i);
+		const int d = buf_memory_dim(t, i);
 
 		if (t->layout && (t->layout->ax[i].div || t->layout->ax[i].mod))
 			return -1;

@@ -8,17 +8,13 @@
 
 Form form_of_stmt(Kernel *k, Stmt *s)
 {
-	Form f = {0};
+	Form f = {.kind = FORM_CONTRACTION};
 
 	if (stmt_contraction(k, s, &f.c))
-		f.kind = FORM_CONTRACTION;
-	else
-		f.kind = s->ordered || s->scan || s->update ? FORM_ORDER
-			 : s->red                           ? FORM_ROW
-							    : FORM_MAP;
-	if (f.kind != FORM_CONTRACTION)
-		f.c = (Contraction){0};
-	return f;
+		return f;
+	return (Form){.kind = s->ordered || s->scan || s->update ? FORM_ORDER
+			      : s->red                           ? FORM_ROW
+								 : FORM_MAP};
 }
 
 static FormOperand operand_of(Module *m, Node *n, const Contraction *c, Expr *e, Iter *const *other,

@@ -417,6 +417,11 @@ int buf_axis(const Buf *b, int d)
 	return d;
 }
 
+int buf_memory_dim(const Buf *b, int i)
+{
+	return b->layout ? b->layout->ax[i].dim : i;
+}
+
 Expr *flat_index(Kernel *k, const Buf *b, Expr *const *idx)
 {
 	ExprPool *p = k->pool;

@@ -93,6 +93,8 @@ Expr *monoid_step(ExprPool *p, Monoid m, int k, Expr *const *a, Expr *const *b);
 Expr *expr_flatten(Kernel *k, Expr *e);
 /* The position of dim D of B among its physical axes, outermost first. */
 int buf_axis(const Buf *b, int d);
+/* The dim of B that is its physical axis I. Its layout has no blocks. */
+int buf_memory_dim(const Buf *b, int i);
 /* The flat index of B's element at IDX. */
 Expr *flat_index(Kernel *k, const Buf *b, Expr *const *idx);
 

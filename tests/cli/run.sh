@@ -187,7 +187,7 @@ for wrong in i4: i4:0 i4:x i8:32 f32 ""; do try "no format of weights: $wrong" 2
 try "no format of activations" 2 "--activations-as=f16: write i8 or bf16" cnn.onnx --activations-as=f16 -o m.so
 try "two formats of caches" 2 "--caches-as i8: an earlier --caches-as says otherwise" cnn.onnx --caches-as=f16 --caches-as=i8 -o m.so
 try "two groups" 2 "--weights-as i4: an earlier --weights-as says otherwise" cnn.onnx --weights-as=i4:64 --weights-as=i4 -o m.so
-try "a group that is no number" 2 "a group is a multiple of 8 terms" cnn.onnx --weights-as=i4:+32 -o m.so
+try "a group with a sign" 2 "a group is a multiple of 8 terms" cnn.onnx --weights-as=i4:+32 -o m.so
 try "no format of caches" 2 "--caches-as=f8: write f16, bf16 or i8" cnn.onnx --caches-as=f8 -o m.so
 try "groups of two sizes" 2 "--weights-as i4:64: an earlier --weights-as says otherwise" cnn.onnx --weights-as=i4 --weights-as=i4:64 -O0 -o m.c
 
@@ -430,7 +430,7 @@ try "a size that must be a multiple" 0 "" eights.dl -o eights.so
 printf 'dlir 1\ngraph @main(%%x: f32[n]) -> (%%y, %%at) {\n  %%k = Shape(%%x) : ?\n  %%y, %%at = TopK(%%x, %%k) : ?, ?\n}\n' >sorts.dl
 try "a number of steps that follows from a dim" 0 "" sorts.dl -o sorts.so
 dlcc=$build/bin/dlrun
-try "dlrun: what follows from dims is none" 1 'inputs have no such dim; it has "n"$' sorts.so --bench --dim bits=3
+try "dlrun: a name that is not a dim of an input" 1 'inputs have no such dim; it has "n"$' sorts.so --bench --dim bits=3
 try "dlrun: the dims of inputs alone" 0 '"dims":{"n":5}' sorts.so --bench --seconds 0.01 --dim n=5
 try "dlrun: a dim that nobody gave" 1 'note: no --dim sets "n rows", so it is 1; write --dim "n rows"=VALUE' eights.so --bench
 try "dlrun: a dim that was given" 0 '"n rows":8' eights.so --bench --seconds 0.01 --dim "n rows"=8

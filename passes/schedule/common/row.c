@@ -28,11 +28,6 @@ void row_begin(Row *r, Stmt *s)
 	l_of(r->b, s);
 }
 
-int row_memory_dim(const Buf *t, int i)
-{
-	return t->layout ? t->layout->ax[i].dim : i;
-}
-
 Layout *row_layout_with_inner(Arena *a, int n, int inner)
 {
 	Layout *l = NEW(a, Layout);
@@ -72,7 +67,7 @@ static void local_index(Row *r, const Buf *t, Expr *const *idx, Expr **out)
 	int n = 0;
 
 	for (int i = 0; i < t->rank; i++) {
-		int d = row_memory_dim(t, i);
+		int d = buf_memory_dim(t, i);
 
 		if (r->keep[t->id][d] == KEEP_ALL)
 			out[n++] = idx[d];

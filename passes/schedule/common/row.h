@@ -66,9 +66,6 @@ Expr *row_write_index(Row *r, Stmt *s, int k, Buf **out);
 /* Notes that N carries out PART of statement S at the point of its first NAT iterators. RED, unless
  * null, are the values of the reduced ones. */
 void row_does(Row *r, LNode *n, const Stmt *s, LPart part, int nat, Expr *const *red);
-/* The dim that is axis I of temporary T in memory, and in a local that stands for it. Its layout
- * has no blocks. */
-int row_memory_dim(const Buf *t, int i);
 /* The layout of N dims in order, but with dim INNER innermost. */
 Layout *row_layout_with_inner(Arena *a, int n, int inner);
 /* T is a temporary that no other stage reads or writes. */

@@ -193,7 +193,7 @@ static Buf *make_local(AttentionTree *t, const Stmt *s, Buf *of)
 	int n = 0;
 
 	for (int i = 0; i < of->rank; i++) {
-		const int d = row_memory_dim(of, i);
+		const int d = buf_memory_dim(of, i);
 		const Keep keep = d == rows                                    ? KEEP_ROWS
 				  : attention_in_band(&t->a.at, s, s->widx[d]) ? KEEP_NOT
 									       : KEEP_ALL;

@@ -79,7 +79,7 @@ static void make_local(Row *r, Stmt *s, Buf *t)
 	if (!row_may_hold(r, s, t))
 		return;
 	for (int i = 0; i < t->rank; i++) {
-		int d = row_memory_dim(t, i);
+		int d = buf_memory_dim(t, i);
 		const Keep keep = kept(r, band_dim(r, s, d));
 
 		r->keep[t->id][d] = keep;

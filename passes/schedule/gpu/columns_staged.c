@@ -106,7 +106,7 @@ static bool lies_by_terms(const Columns *c, const Stmt *s, const Buf *t, bool *i
 
 	*in_order = true;
 	for (int i = 0; i < t->rank; i++) {
-		const int d = row_memory_dim(t, i);
+		const int d = buf_memory_dim(t, i);
 		const Iter *it = s->widx[d]->kind == EX_ITER ? s->widx[d]->iter : NULL;
 		int at = 0;
 

@@ -18,7 +18,7 @@ Buf *gpu_hold(Row *r, const Buf *t, const Held *h)
 	Buf *b;
 
 	for (int i = 0; i < t->rank; i++) {
-		const int d = row_memory_dim(t, i);
+		const int d = buf_memory_dim(t, i);
 
 		r->keep[t->id][d] = h->keep[d];
 		if (h->keep[d] == KEEP_NOT)

@@ -39,6 +39,7 @@ Form form_of(Module *m, Node *n)
 {
 	Kernel *k = node_kernel(n);
 	Form f = {.kind = kernel_kind(k)};
+	Product p;
 
 	if (f.kind == FORM_ORDER && !module_on_gpu(m) && attention_takes(k))
 		f.kind = FORM_ATTENTION;
@@ -51,12 +52,12 @@ Form form_of(Module *m, Node *n)
 	f.kpack = contraction_kpack(&f.c);
 	if (f.kind == FORM_ATTENTION)
 		return f;
-	f.whole = product_is_open(k);
+	f.whole = product_open_all(&p, k);
 	f.tiled_gpu = product_pays(k, &f.c, true, true);
 	if (module_on_gpu(m))
 		return f;
 	f.tiled_packed = product_pays(k, &f.c, true, false);
-	f.tiled = product_is_whole(k);
+	f.tiled = f.whole && product_tiles(&p);
 	f.panel = product_panel(m->target, m->ntargets, f.c.ct);
 	f.winograd = winograd_tile(m, n, &f.c);
 	return f;

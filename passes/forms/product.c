@@ -414,11 +414,8 @@ MmaKind product_instruction(const Contraction *c, const Gpu *gpu, bool may_round
 	return (MmaKind)best;
 }
 
-/* P's statements are a product that the strategy can compute. */
-static bool open_whole(Product *p)
+bool product_tiles(Product *p)
 {
-	if (!product_open(p))
-		return false;
 	p->pw = 0;
 	p->kpack = contraction_kpack(&p->c);
 	look_at_b(p);
@@ -431,20 +428,18 @@ static void number_stmts(Kernel *k)
 		k->stmts.at[i]->id = i;
 }
 
-bool product_is_open(Kernel *k)
+bool product_open_all(Product *p, Kernel *k)
 {
-	Product p = {.k = k, .nstmts = k->stmts.n};
-
+	*p = (Product){.k = k, .nstmts = k->stmts.n};
 	number_stmts(k);
-	return product_open(&p);
+	return product_open(p);
 }
 
 bool product_is_whole(Kernel *k)
 {
-	Product p = {.k = k, .nstmts = k->stmts.n};
+	Product p;
 
-	number_stmts(k);
-	return open_whole(&p);
+	return product_open_all(&p, k) && product_tiles(&p);
 }
 
 bool product_begin(Product *p, Kernel *k)
@@ -456,7 +451,7 @@ bool product_begin(Product *p, Kernel *k)
 bool product_begin_some(Product *p, Kernel *k, int first, int nstmts)
 {
 	*p = (Product){.k = k, .first = first, .nstmts = nstmts};
-	if (!open_whole(p))
+	if (!product_open(p) || !product_tiles(p))
 		return false;
 	look_at_rows(p);
 	look_at_a(p);

@@ -100,8 +100,6 @@ bool product_reads_rows(Kernel *k, const Contraction *c, Expr *image, Iter *cons
 void product_sort(Ctx *ctx, Contraction *c);
 /* C, a contraction of K, can be computed in tiles; B_CONSTANT: B is a constant. */
 bool product_pays(Kernel *k, const Contraction *c, bool b_constant, bool gpu);
-/* All statements of K are a product and the maps after it (product_open). */
-bool product_is_open(Kernel *k);
 /* All statements of K are a product and its epilogue, which tiles of a CPU can compute. */
 bool product_is_whole(Kernel *k);
 
@@ -114,6 +112,10 @@ MmaKind product_instruction(const Contraction *c, const Gpu *gpu, bool may_round
 /* Statements FIRST to FIRST + NSTMTS - 1 of P are a product and the maps after it, all in the
  * band. */
 bool product_open(Product *p);
+/* Makes P all statements of K, and calls product_open. */
+bool product_open_all(Product *p, Kernel *k);
+/* Tiles of a CPU can compute P, which is open, with B as it is; sets what P says of B. */
+bool product_tiles(Product *p);
 /* Initialises P if kernel K is a product, with operands read in place where possible; false if
  * tiles of CPUs cannot compute K. */
 bool product_begin(Product *p, Kernel *k);

@@ -15,7 +15,11 @@
 #include "ops/infer/control.h"
 #include "ops/onnx/shape.h"
 
-enum { MOST_BITS = 31 }; /* at most 2^31 elements are sorted */
+enum {
+	MOST_BITS = 31, /* at most 2^31 elements are sorted */
+	/* Unique: the largest table of integers, in entries for each element */
+	TABLE_ENTRIES = 4,
+};
 
 /* ---- The network ---- */
 
@@ -428,24 +432,103 @@ static Value *unique_rows(Infer *in, Node *n, int axis, Value **whole)
 	return t->rank == 1 ? x : expand_reshape(in, n, x, d, 2);
 }
 
-/*
- * Selects distinct elements: elements or rows are sorted, and the first one of each group of equal
- * ones is selected. If the results should not be sorted, the groups are sorted by their first index
- * in the operand.
- */
-static bool expand_unique(Infer *in, Node *n, Value **out)
-{
-	const Type *x = infer_type(n, 0);
-	Value *rows, *whole, *sorted, *index, *starts, *run, *begin, *first, *order = NULL, *end,
-									     *inverse, *one;
-	const int64_t none = 0, next = 1;
-	int axis = -1;
-	Dim *count;
+/* The groups of equal rows of an operand of Unique, in some order. */
+typedef struct Groups {
+	Value *first;  /* for each group: the lowest index of its rows */
+	Value *number; /* for each row of the operand: the number of its group */
+	Value *size;   /* for each group: how many rows it has */
+} Groups;
 
-	if (node_attr(n, "axis") && !infer_axis(in, n, node_int(n, "axis", 0), x->rank, &axis))
-		return false;
-	rows = unique_rows(in, n, axis, &whole);
-	count = rows->type->dims[0];
+/* The groups of rows that sorting has brought together: SORTED has the rows, INDEX where they were. */
+static Groups groups_of_sorted(Infer *in, Node *n, Value *sorted, Value *index)
+{
+	const int64_t none = 0, next = 1;
+	Value *starts = begins_run(in, n, sorted), *begin = select_positions(in, n, starts), *end;
+	Value *run = EXPAND(in, n, Sub,
+			    EXPAND(in, n, CumSum, expand_cast(in, n, starts, DT_I64),
+				   expand_scalar(in, n, DT_I64, 0)),
+			    expand_scalar(in, n, DT_I64, 1));
+
+	end = expand_node_ints(
+		in, n, OP_Concat,
+		(Value *[]){EXPAND(in, n, Slice, begin, expand_ints(in, n, &next, 1),
+				   EXPAND(in, n, Shape, begin), expand_ints(in, n, &none, 1)),
+			    expand_sizes(in, n, index->type->dims, 1)},
+		2, "axis", 0);
+	end = EXPAND(in, n, Slice, end, expand_ints(in, n, &none, 1), EXPAND(in, n, Shape, begin));
+	return (Groups){
+		.first = EXPAND(in, n, Gather, index, begin),
+		.number = put_at(in, n, index, run),
+		.size = EXPAND(in, n, Sub, expand_reshape(in, n, end, begin->type->dims, 1), begin),
+	};
+}
+
+/* INTO, a vector, with SOURCE combined into it at the places AT. */
+static Value *scatter_into(Infer *in, Node *n, Value *into, Value *at, Value *source,
+			   const char *reduction)
+{
+	Node *s = expand_start(in, n, OP_ScatterElements, (Value *[]){into, at, source}, 3, 1);
+
+	node_set_str(s, "reduction", reduction);
+	return expand_finish(in, s);
+}
+
+/* The groups of the integers X, a vector, all of which are from LEAST to LEAST + SIZE - 1: a table has an entry for each of
+ * these numbers. */
+static Groups groups_in_table(Infer *in, Node *n, Value *x, Value *least, Dim *size)
+{
+	Dim *count = x->type->dims[0];
+	Value *place = expand_cast(in, n, EXPAND(in, n, Sub, x, least), DT_I64);
+	Value *ends = expand_sizes(in, n, &count, 1), *table = expand_sizes(in, n, &size, 1);
+	Value *all = expand_range(in, n, count), *zero = expand_scalar(in, n, DT_I64, 0),
+	      *one = expand_scalar(in, n, DT_I64, 1);
+	Value *first = scatter_into(in, n, EXPAND(in, n, Expand, ends, table), place, all, "min");
+	Value *taken = EXPAND(in, n, Less, first, ends), *number, *sizes, *found;
+
+	number = EXPAND(in, n, Sub, EXPAND(in, n, CumSum, expand_cast(in, n, taken, DT_I64), zero),
+			one);
+	sizes = scatter_into(in, n, EXPAND(in, n, Expand, zero, table), place,
+			     EXPAND(in, n, Expand, one, ends), "add");
+	found = select_positions(in, n, taken);
+	return (Groups){
+		.first = EXPAND(in, n, Gather, first, found),
+		.number = EXPAND(in, n, Gather, number, place),
+		.size = EXPAND(in, n, Gather, sizes, found),
+	};
+}
+
+/*
+ * The numbers from the least of the integers X, a vector, to the largest one, if a table of them costs less than sorting X, else
+ * 0. Found at run time. A difference that i64 cannot hold is seen in f64.
+ */
+static Dim *table_size(Infer *in, Node *n, Value *x, Value *least)
+{
+	const double most_exact = 0x1p62;
+	const int64_t entries = TABLE_ENTRIES;
+	Value *most = expand_reduce(in, n, OP_ReduceMax, x, 0, false);
+	Value *exact = expand_cast(in, n, EXPAND(in, n, Sub, most, least), DT_I64);
+	Value *about = EXPAND(in, n, Sub, expand_cast(in, n, most, DT_F64),
+			      expand_cast(in, n, least, DT_F64));
+	Value *limit = EXPAND(in, n, Mul, expand_sizes(in, n, x->type->dims, 1),
+			      expand_ints(in, n, &entries, 1));
+	Value *fits = EXPAND(
+		in, n, And, EXPAND(in, n, LessOrEqual, exact, limit),
+		EXPAND(in, n, And,
+		       EXPAND(in, n, GreaterOrEqual, about, expand_scalar(in, n, DT_F64, 0)),
+		       EXPAND(in, n, Less, about, expand_scalar(in, n, DT_F64, most_exact))));
+	Value *size = EXPAND(in, n, Add, expand_cast(in, n, exact, DT_F64),
+			     expand_scalar(in, n, DT_F64, 1));
+	int count;
+
+	size = expand_cast(in, n, EXPAND(in, n, Where, fits, size, expand_scalar(in, n, DT_F64, 0)),
+			   DT_I64);
+	return infer_contents(in, n, size, &count)[0];
+}
+
+static bool sorted_groups(Infer *in, Node *n, Value *rows, Groups *g)
+{
+	Value *sorted, *index;
+
 	if (rows->type->rank == 1) {
 		sorted = sort_last(in, n, rows, false, true, &index);
 	} else {
@@ -454,40 +537,73 @@ static bool expand_unique(Infer *in, Node *n, Value **out)
 	}
 	if (!sorted)
 		return false;
-	starts = begins_run(in, n, sorted);
-	one = expand_scalar(in, n, DT_I64, 1);
-	run = EXPAND(in, n, Sub,
-		     EXPAND(in, n, CumSum, expand_cast(in, n, starts, DT_I64),
-			    expand_scalar(in, n, DT_I64, 0)),
-		     one);
-	begin = select_positions(in, n, starts);
-	first = EXPAND(in, n, Gather, index, begin);
-	if (!node_int(n, "sorted", 1)) {
-		first = sort_last(in, n, first, false, true, &order);
-		if (!first)
+	*g = groups_of_sorted(in, n, sorted, index);
+	return true;
+}
+
+/* The groups of the integers X, a vector: by a table of no entries, and by sorting all, or by a table, and by sorting none. */
+static bool integer_groups(Infer *in, Node *n, Value *x, Groups *g)
+{
+	Ctx *c = in->ctx;
+	Dim *count = x->type->dims[0], *zero = dim_const(c, 0), *size, *in_table;
+	Value *wide = x->type->dtype == DT_U64 ? x : expand_cast(in, n, x, DT_I64);
+	Value *least = expand_reduce(in, n, OP_ReduceMin, wide, 0, false);
+	Groups table;
+
+	size = table_size(in, n, wide, least);
+	in_table = dim_mul(c, count, dim_le(c, dim_const(c, 1), size));
+	table = groups_in_table(in, n, expand_part(in, n, wide, 0, zero, in_table), least, size);
+	if (!sorted_groups(in, n, expand_part(in, n, x, 0, in_table, dim_sub(c, count, in_table)),
+			   g))
+		return false;
+#define BOTH(member) \
+	expand_node_ints(in, n, OP_Concat, (Value *[]){table.member, g->member}, 2, "axis", 0)
+	*g = (Groups){BOTH(first), expand_reshape(in, n, BOTH(number), &count, 1), BOTH(size)};
+#undef BOTH
+	return true;
+}
+
+/* Puts the groups *G of COUNT rows in the order of their first rows. */
+static void order_by_first(Infer *in, Node *n, Dim *count, Groups *g)
+{
+	Value *zero = expand_scalar(in, n, DT_I64, 0), *one = expand_scalar(in, n, DT_I64, 1),
+	      *before, *order;
+	Value *is_first = EXPAND(
+		in, n, ScatterElements, EXPAND(in, n, Expand, zero, expand_sizes(in, n, &count, 1)),
+		g->first, EXPAND(in, n, Expand, one, EXPAND(in, n, Shape, g->first)));
+
+	before = EXPAND(in, n, Gather,
+			EXPAND(in, n, Sub, EXPAND(in, n, CumSum, is_first, zero), one), g->first);
+	order = put_at(in, n, before, expand_range(in, n, g->first->type->dims[0]));
+	*g = (Groups){EXPAND(in, n, Gather, g->first, order),
+		      EXPAND(in, n, Gather, before, g->number),
+		      EXPAND(in, n, Gather, g->size, order)};
+}
+
+/* Selects distinct elements or rows: the first one of each group of equal ones. */
+static bool expand_unique(Infer *in, Node *n, Value **out)
+{
+	const Type *x = infer_type(n, 0);
+	Value *rows, *whole;
+	int axis = -1;
+	Groups g;
+
+	if (node_attr(n, "axis") && !infer_axis(in, n, node_int(n, "axis", 0), x->rank, &axis))
+		return false;
+	rows = unique_rows(in, n, axis, &whole);
+	if (rows->type->rank == 1 && (dtype_is_int(x->dtype) || x->dtype == DT_BOOL)) {
+		if (!integer_groups(in, n, rows, &g))
 			return false;
-		run = EXPAND(in, n, Gather,
-			     put_at(in, n, order, expand_range(in, n, order->type->dims[0])), run);
+	} else if (!sorted_groups(in, n, rows, &g)) {
+		return false;
 	}
-	out[0] = expand_node_ints(in, n, OP_Gather, (Value *[]){whole, first}, 2, "axis",
+	if (!node_int(n, "sorted", 1))
+		order_by_first(in, n, rows->type->dims[0], &g);
+	out[0] = expand_node_ints(in, n, OP_Gather, (Value *[]){whole, g.first}, 2, "axis",
 				  axis < 0 ? 0 : axis);
-	if (node_out(n, 1))
-		out[1] = first;
-	inverse = put_at(in, n, index, run);
-	if (node_out(n, 2))
-		out[2] = inverse;
-	if (!node_out(n, 3))
-		return true;
-	end = expand_node_ints(
-		in, n, OP_Concat,
-		(Value *[]){EXPAND(in, n, Slice, begin, expand_ints(in, n, &next, 1),
-				   EXPAND(in, n, Shape, begin), expand_ints(in, n, &none, 1)),
-			    expand_sizes(in, n, &count, 1)},
-		2, "axis", 0);
-	end = EXPAND(in, n, Slice, end, expand_ints(in, n, &none, 1), EXPAND(in, n, Shape, begin));
-	out[3] = EXPAND(in, n, Sub, expand_reshape(in, n, end, begin->type->dims, 1), begin);
-	if (order)
-		out[3] = EXPAND(in, n, Gather, out[3], order);
+	for (int k = 1; k <= 3; k++)
+		if (node_out(n, k))
+			out[k] = k == 1 ? g.first : k == 2 ? g.number : g.size;
 	return true;
 }
 

@@ -58,6 +58,24 @@ def distinct(x):
     return {"y": y, "i": first, "v": inverse, "c": count}
 
 
+def in_order(x):
+    """The same in the order of the first elements."""
+    d = distinct(x)
+    order = np.argsort(d["i"])
+    return {"y": d["y"][order], "i": d["i"][order], "v": np.argsort(order)[d["v"]].astype(np.int64), "c": d["c"][order]}
+
+
+def ranges(dtype):
+    """Data sets of integers for which a table is small enough, just small enough, and just too large, at both ends of the type."""
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    few = rng.integers(0, 9, 30)
+    sets = [[low + int(k) for k in few], [high - int(k) for k in few], [low, low + 20, low + 20, low, low + 7], [low + 21, low, low, low + 3, low], [low, high, low], [high], []]
+    if dtype in (np.int64, np.uint64):
+        middle = 1 << 62
+        sets += [[middle - 4 + int(k) for k in few], [middle, 0, middle, 1], [middle * 2 - 1, 0, 5], [2, middle + 3, middle + 1, 2]]
+    return [{"x": np.array(x, dtype=dtype)} for x in sets]
+
+
 def halves(dtype):
     """Data sets of 64-bit numbers: equal upper halves, equal lower ones, others, none, and one."""
     few, any_ = rng.integers(0, 5, 70), rng.integers(-2**63, 2**63 - 1, 70)
@@ -201,6 +219,10 @@ MODELS = {
     # Sorted half by half: 64 bits and an index do not fit into a key.
     **{f"unique_{name}": (f"g ({name}[N] x) => ({name}[m] y, int64[m] i, int64[N] v, int64[m] c) {{ y, i, v, c = Unique (x) }}", halves(t), distinct)
        for name, t in (("int64", np.int64), ("uint64", np.uint64), ("double", np.float64))},
+    # Integers of a short range are found in a table, others sorted; only run time knows which.
+    **{f"unique_table_{name}": (f"g ({name}[N] x) => ({name}[m] y, int64[m] i, int64[N] v, int64[m] c) {{ y, i, v, c = Unique <sorted = 0> (x) }}",
+                                ranges(t), in_order)
+       for name, t in (("int64", np.int64), ("uint64", np.uint64), ("int32", np.int32), ("uint8", np.uint8))},
     "topk_int64": ("g (int64[2,40] x) => (int64[2,30] y, int64[2,30] i) <int64[1] k = {30}> { y, i = TopK (x, k) }",
                    [{"x": rng.integers(-2**63, 2**63 - 1, (2, 40))}, {"x": rng.integers(-3, 3, (2, 40)) << 40}]),
     # A dim of 1 that only run time knows did not broadcast, which the number 1 does.

@@ -39,7 +39,8 @@ def metadata():
             "Requires-Python: >=3.10\nRequires-Dist: numpy>=1.23\nDescription-Content-Type: text/markdown\n\n" + description)
 
 
-ENTRY_POINTS = "[console_scripts]\n" + "".join(f"{p} = dlcc.__main__:{p.replace('-', '_')}\n" for p in PROGRAMS)
+ENTRY_POINTS = ("[console_scripts]\n" + "".join(f"{p} = dlcc.__main__:{p.replace('-', '_')}\n" for p in PROGRAMS) +
+                "\n[torch_dynamo_backends]\ndlcc = dlcc.pytorch:backend\n")
 
 
 def tag():

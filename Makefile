@@ -210,6 +210,15 @@ demo:
 	@$(MAKE) -s $(JOBS) all $(BUILD)/ptxsim/libcuda.so.1
 	@examples/digits/run.sh $(BUILD)
 
+# The backend of Triton Inference Server (docs/serving.md). The server itself defines what it calls.
+TRITON := $(BUILD)/triton/backends/dlcc/libtriton_dlcc.so
+
+$(TRITON): $(wildcard serving/triton/*.c serving/triton/*.h) runtime/dlrt.h
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) -shared -o $@ $(filter %.c,$^) -ldl -lpthread
+
+triton: $(TRITON)
+
 # For other machines of this kind: no code of this processor alone, no library but libc's. What poses as the driver is
 # there when they are linked, the driver when they run.
 PACK := $(BUILD)/gpu-pack-bin
@@ -331,6 +340,6 @@ clean:
 	rm -rf build/obj build/gen build/bin build/lib build/include build/tests build/san build/tsan build/flags
 
 force:
-.PHONY: all tests ptxsim deps check quick check-all demo layers docs fuzz fuzz-graphs warnings format install clean force bench bench-recurrent ulp gpu-pack gpu-pack-bin gpu-ptxas gpu-static conformance
+.PHONY: all tests triton ptxsim deps check quick check-all demo layers docs fuzz fuzz-graphs warnings format install clean force bench bench-recurrent ulp gpu-pack gpu-pack-bin gpu-ptxas gpu-static conformance
 .SECONDARY:
 -include $(PTXSIM_OBJ:.o=.d) $(SANITIZED_OBJ:.o=.d) $(LIB_OBJ:.o=.d) $(RT_OBJ:.o=.d) $(patsubst %.c,$(BUILD)/obj/%.d,$(TOOL_SRC) $(TEST_SRC))

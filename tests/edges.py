@@ -493,10 +493,13 @@ def middles(t):
     channels, slide, side = (t.number[n] for n in ("channels", "slide", "side"))
     kinds = ("depthwise", "depthwise", "dense", "grouped", "transposed", "MaxPool", "residual", "squeeze", "concat", "slice", "transpose", "pad")
     for dtype, kind in itertools.product(FLOATS, kinds):
-        for i in range(6 if dtype == "f32" else 1):
+        for i in range((18 if kind == "grouped" else 6) if dtype == "f32" else 1):
             g = Graph(f"Middle.{kind}.{dtype}.{i}")
             c = g.random.choice([n for n in t.around(dtype) if n >= 8] + [channels - 1, channels, channels + 1, 2 * channels + 1])
-            c += c % 2 if kind == "grouped" else 0
+            group = g.random.choice((2, 2, 3, 5)) if kind == "grouped" else 1
+            if kind == "grouped":
+                c = group * g.random.choice([n for n in t.around(dtype) if 0 < n < 50] + [4, 5, 6, 12])
+            out = group * g.random.choice((1, 3, 4, 8, 12, 17)) if kind == "grouped" and i % 3 == 2 else c
             kernel, strides, dilations, pads, least = window(g, 2, kind == "transposed")
             least = [max(n, k) for n, k in zip(least, kernel)] if kind == "MaxPool" else least
             if kind == "transposed":
@@ -521,8 +524,7 @@ def middles(t):
             elif kind == "transposed":
                 m = g.node("m", "ConvTranspose", a, g.weights("m_w", dtype, [c, c, *kernel]), **slides)
             elif kind in ("dense", "grouped"):
-                group = 2 if kind == "grouped" else 1
-                m = weighted(g, "m", a, dtype, c // group, c // group, group, kernel, **slides)
+                m = weighted(g, "m", a, dtype, out // group, c // group, group, kernel, **slides)
             elif kind == "MaxPool":
                 m = g.node("m", kind, a, kernel_shape=kernel, pads=[(k - 1) // 2 for k in kernel] * 2, strides=strides)
             elif kind == "residual":
@@ -538,7 +540,7 @@ def middles(t):
                 m = g.node("m", "Transpose", g.node("n", "Neg", g.node("t", "Transpose", a, perm=[0, 3, 2, 1])), perm=[0, 3, 2, 1])
             else:
                 m = g.node("m", "Pad", a, g.const("pads", "i64", [8], [0, 0, 1, 2, 0, 0, 0, 1]))
-            inner = {"concat": 3 * c, "slice": c - 2}.get(kind, c)
+            inner = {"concat": 3 * c, "slice": c - 2}.get(kind, out)
             g.results = [g.node("y", "Neg", weighted(g, "last", g.node("s", "Relu", m), dtype, g.random.choice((1, 5, 9)), inner))]
             yield g
 

@@ -54,11 +54,11 @@ EvalStatus eval_kernel(Kernel *k, const EvalOpts *o, EvalBuf *bufs, EvalFault *f
 
 /* ---- eval_symbolic.c ---- */
 
-/* The elements of a kernel's single output as dims. Extents must be constants and N small (64).
+/* The elements of RESULT, a buffer that K writes, as dims. Extents must be constants and N small (64).
  * Statements are evaluated over symbolic integers; an integer that is computed through floats is
  * assumed to be below 2^24. IN[k]: the elements of operand k (Buf.param), or null. False if an
  * element cannot be expressed as a dim. */
-bool eval_symbolic(Kernel *k, Dim *const *const *in, Dim **out, int n);
+bool eval_symbolic(Kernel *k, const Buf *result, Dim *const *const *in, Dim **out, int n);
 
 /* ---- eval_layout.c ---- */
 

@@ -315,11 +315,10 @@ static void make_identities(Kernel *k)
 	}
 }
 
-bool eval_symbolic(Kernel *k, Dim *const *const *in, Dim **out, int n)
+bool eval_symbolic(Kernel *k, const Buf *result, Dim *const *const *in, Dim **out, int n)
 {
 	SymEval s = {.k = k, .c = k->ctx, .a = arena_new(), .in = in, .now = 1};
-	const Buf *result = NULL;
-	bool ok = true;
+	bool ok;
 
 	make_identities(k);
 	s.bufs = NEW_ARRAY(s.a, k->bufs.n, SymVal *);
@@ -327,15 +326,8 @@ bool eval_symbolic(Kernel *k, Dim *const *const *in, Dim **out, int n)
 	s.it = NEW_ARRAY(s.a, k->iters.n, int64_t);
 	s.memo = NEW_ARRAY(s.a, expr_count(k->pool), SymVal);
 	s.stamp = NEW_ARRAY(s.a, expr_count(k->pool), int);
-	for (int i = 0; i < k->bufs.n; i++)
-		if (k->bufs.at[i]->kind == BUF_OUT) {
-			ok &= !result;
-			result = k->bufs.at[i];
-		}
-	ok = ok && result;
-	if (ok)
-		find_wanted(&s, result);
-	ok = ok && make_bufs(&s);
+	find_wanted(&s, result);
+	ok = make_bufs(&s);
 	for (int i = 0; ok && i < k->stmts.n; i++)
 		ok = !is_wanted(&s, k->stmts.at[i]) || run_stmt(&s, k->stmts.at[i]);
 	ok = ok && read_out(&s, result, out, n);

@@ -96,7 +96,7 @@ static Dim **known(Infer *in, Value *v, int n, bool syms)
 	c->n = n;
 	if (t)
 		return c->at = tensor_dims(in, t, n);
-	if (!v->def || v->def->nout != 1 || in->depth >= MAX_DEPTH)
+	if (!v->def || in->depth >= MAX_DEPTH)
 		return NULL;
 	d = c->opaque ? NULL : trace(in, v, n, false);
 	c->opaque = !d;
@@ -124,7 +124,7 @@ typedef struct Chain {
 
 enum { MAX_CHAIN = 16 };
 
-static void lower_into(Chain *c, Node *n, Buf **in, Buf *out);
+static Buf *lower_into(Chain *c, const Value *v);
 
 static bool can_lower(const Node *n)
 {
@@ -144,14 +144,9 @@ static Buf *chain_operand(Chain *c, Value *v)
 		b->data = known_at->data;
 		return b;
 	}
-	if (follow && v->def && v->def->nout == 1 && v->def->op != OP_Kernel && can_lower(v->def) &&
-	    c->nodes < MAX_CHAIN) {
-		Buf **in = NEW_ARRAY(c->tmp, v->def->nin + 1, Buf *);
-
-		b = kernel_temp(c->k, "f", t->dtype, t->rank, t->dims);
-		lower_into(c, v->def, in, b);
-		return b;
-	}
+	if (follow && v->def && v->def->op != OP_Kernel && can_lower(v->def) &&
+	    c->nodes < MAX_CHAIN)
+		return lower_into(c, v);
 	b = kernel_temp(c->k, "x", t->dtype, t->rank, t->dims);
 	b->kind = BUF_IN;
 	b->param = c->args.n;
@@ -159,17 +154,24 @@ static Buf *chain_operand(Chain *c, Value *v)
 	return b;
 }
 
-/* Calls the node's `lower`, which finds its buffers by kind and number. Until it returns, only the
- * node's buffers have these numbers. */
-static void lower_into(Chain *c, Node *n, Buf **in, Buf *out)
+/* Calls the `lower` of V's node, which finds its buffers by kind and number. Until it returns, only
+ * the node's buffers have these numbers. Returns the buffer of V. Other results of the node are
+ * temporaries, which nothing reads. */
+static Buf *lower_into(Chain *c, const Value *v)
 {
+	Node *n = v->def;
 	const Op *op = op_table[n->op];
+	Buf **in = NEW_ARRAY(c->tmp, n->nin + 1, Buf *), **out = NEW_ARRAY(c->tmp, n->nout, Buf *);
 	int nbufs, *param;
 	BufKind *kind;
 
 	c->nodes++;
 	for (int i = 0; i < n->nin; i++)
 		in[i] = n->in[i].value ? chain_operand(c, n->in[i].value) : NULL;
+	for (int i = 0; i < n->nout; i++)
+		if (node_out(n, i) && n->out[i]->type)
+			out[i] = kernel_temp(c->k, "f", n->out[i]->type->dtype,
+					     n->out[i]->type->rank, n->out[i]->type->dims);
 	nbufs = c->k->bufs.n;
 	param = NEW_ARRAY(c->tmp, nbufs, int);
 	kind = NEW_ARRAY(c->tmp, nbufs, BufKind);
@@ -183,8 +185,11 @@ static void lower_into(Chain *c, Node *n, Buf **in, Buf *out)
 			in[i]->kind = BUF_IN;
 			in[i]->param = i;
 		}
-	out->kind = BUF_OUT;
-	out->param = 0;
+	for (int i = 0; i < n->nout; i++)
+		if (out[i]) {
+			out[i]->kind = BUF_OUT;
+			out[i]->param = i;
+		}
 	if (op->lower)
 		op->lower(c->in, n, c->k);
 	else
@@ -193,25 +198,25 @@ static void lower_into(Chain *c, Node *n, Buf **in, Buf *out)
 		c->k->bufs.at[i]->param = param[i];
 		c->k->bufs.at[i]->kind = kind[i];
 	}
+	return out[v->index];
 }
 
-/* Makes the kernel of V's node; ARGS are the values of its operands by Buf.param. */
-static Kernel *kernel_of(Infer *in, Value *v, Arena *tmp, Value *const **args, int *nargs)
+/* Makes the kernel of V's node, where *RESULT is the buffer of V; ARGS are the values of its
+ * operands by Buf.param. */
+static Kernel *kernel_of(Infer *in, Value *v, Arena *tmp, Value *const **args, int *nargs,
+			 Buf **result)
 {
 	Node *n = v->def;
 	Chain c = {.in = in, .tmp = tmp};
-	Buf *out;
 
 	if (n->op == OP_Kernel) {
 		for (int i = 0; i < n->nin; i++)
 			vec_push(tmp, &c.args, n->in[i].value);
 		c.k = node_attr(n, "kernel")->kernel;
+		*result = lower_out(c.k, v->index);
 	} else {
 		c.k = kernel_new(in->ctx, tmp, "contents");
-		out = kernel_temp(c.k, "out", v->type->dtype, v->type->rank, v->type->dims);
-		lower_into(&c, n, NEW_ARRAY(tmp, n->nin + 1, Buf *), out);
-		out->kind = BUF_OUT;
-		out->param = 0;
+		*result = lower_into(&c, v);
 	}
 	*args = c.args.at;
 	*nargs = c.args.n;
@@ -239,12 +244,13 @@ static Dim **trace(Infer *in, Value *v, int n, bool syms)
 
 	in->depth++;
 	if (ok) {
-		Kernel *k = kernel_of(in, v, tmp, &args, &nargs);
+		Buf *result;
+		Kernel *k = kernel_of(in, v, tmp, &args, &nargs, &result);
 
 		arg = NEW_ARRAY(tmp, nargs + 1, Dim *const *);
 		for (int i = 0; i < nargs; i++)
 			arg[i] = operand(in, args[i], syms);
-		ok = eval_symbolic(k, arg, out, n);
+		ok = eval_symbolic(k, result, arg, out, n);
 	}
 	in->depth--;
 	arena_free(tmp);

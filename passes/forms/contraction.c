@@ -143,14 +143,17 @@ const Iter *contraction_row_of_pixels(Kernel *k, const Contraction *c, Expr *e)
 
 bool index_goes_along(Ctx *c, Expr *e, const Iter *it)
 {
-	int64_t step, other;
+	int64_t step, other, extent = INT64_MAX;
 	Affine a;
 
 	if (!expr_has_iter(e, it) || !ex_affine(c, e, &a) ||
 	    !dim_is_const(affine_coef(c, &a, it), &step))
 		return e->kind == EX_ITER && e->iter == it;
+	if (step == 1)
+		dim_is_const(it->extent, &extent);
 	for (int i = 0; i < a.n; i++)
-		if (a.iter[i] != it && (!dim_is_const(a.coef[i], &other) || other >= step))
+		if (a.iter[i] != it &&
+		    (!dim_is_const(a.coef[i], &other) || (other >= step && other < extent)))
 			return false;
 	return true;
 }

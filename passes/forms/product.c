@@ -362,7 +362,7 @@ bool product_has_columns(Kernel *k, const Contraction *c, bool gpu)
 
 	if (c->nn > 1 || !dim_is_const(c->n[0]->extent, &n) || n >= LEAST_COLUMNS)
 		return true;
-	if (gpu || c->ng || n <= 1)
+	if (gpu || n <= 1)
 		return false;
 	return (dim_is_const(iters_points(k->ctx, c->k, c->nk), &terms) && terms <= SHORT_SUM) ||
 	       (contraction_slides(c, c->a) && !contraction_row_of_pixels(k, c, c->a));

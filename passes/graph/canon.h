@@ -52,6 +52,8 @@ bool fold_node(Canon *c, Node *n); /* constants, and values whose elements are d
 /* ---- simplify.c ---- */
 
 bool simplify_node(Canon *c, Node *n); /* nodes that do nothing, views, pairs that cancel */
+/* The permutation of the Transpose N: dim PERM[i] of its operand is dim i of its result. */
+void canon_transpose_perm(const Node *n, int64_t *perm);
 
 /* ---- rules.c ---- */
 

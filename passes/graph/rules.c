@@ -428,10 +428,26 @@ static Value *fn_vector(Build *b, Value *const *arg)
 			  (Value *[]){v, graph_const_ints(b->c->g, &channels, 1, b->before)}, 2);
 }
 
+/* A, the amounts of a Pad before Transpose T, in the order of T's result. */
+static Value *fn_permuted(Build *b, Value *const *arg)
+{
+	int64_t perm[MAX_RANK], at[MAX_RANK * 2];
+	const int rank = arg[1]->type->rank;
+
+	canon_transpose_perm(arg[1]->def, perm);
+	for (int i = 0; i < rank; i++) {
+		at[i] = perm[i];
+		at[rank + i] = rank + perm[i];
+	}
+	return canon_node(b->c, b->before, OP_Gather,
+			  (Value *[]){arg[0], graph_const_ints(b->c->g, at, 2 * rank, b->before)},
+			  2);
+}
+
 static const struct Function {
 	const char *name;
 	Value *(*build)(Build *b, Value *const *arg);
-} functions[] = {{"of_outputs", fn_of_outputs}, {"vector", fn_vector}};
+} functions[] = {{"of_outputs", fn_of_outputs}, {"vector", fn_vector}, {"permuted", fn_permuted}};
 
 static const struct Function *function(const char *name)
 {

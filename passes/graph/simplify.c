@@ -126,7 +126,7 @@ static bool simplify_view(Canon *c, Node *n)
 
 /* ---- Transpose ---- */
 
-static void transpose_perm(const Node *n, int64_t *perm)
+void canon_transpose_perm(const Node *n, int64_t *perm)
 {
 	int rank = infer_type(n, 0)->rank, count;
 	const int64_t *p = node_ints(n, "perm", &count);
@@ -147,8 +147,8 @@ static bool simplify_transpose(Canon *c, Node *n)
 
 	if (!d || d->op != OP_Transpose)
 		return false;
-	transpose_perm(d, a);
-	transpose_perm(n, b);
+	canon_transpose_perm(d, a);
+	canon_transpose_perm(n, b);
 	for (int i = 0; i < rank; i++)
 		perm[i] = a[b[i]];
 	x = node_new(c->g, OP_Transpose, (Value *[]){node_in(d, 0)}, 1, 1, n);

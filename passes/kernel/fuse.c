@@ -150,7 +150,9 @@ static Node *replace(Fuse *f, Node *const *part, int nparts, bool keep, FusedKer
 	return n;
 }
 
-/* Whether all loads of BUF in a map use the same permutation of all of the map's iterators. */
+/* Whether all loads of BUF in a map use the same permutation of all of the map's iterators, and the
+ * map has exactly the points of BUF. A Pad or a Slice has more or fewer, so tiles of the product
+ * could not compute it. */
 typedef struct Pointwise {
 	const Buf *buf;
 	Expr *first; /* in the current statement; equal loads are one expression */
@@ -163,7 +165,7 @@ static void pointwise_load(void *arg, Stmt *s, Expr *e)
 
 	if (e->load.buf != p->buf)
 		return;
-	p->ok = p->ok && (!p->first || p->first == e) && load_once(s, e) && load_plain(e);
+	p->ok = p->ok && (!p->first || p->first == e) && load_once(s, e) && load_whole(e);
 	p->first = e;
 }
 

@@ -16,8 +16,7 @@ enum {
 	NEAR = 2
 };
 
-/* The innermost dim of B in memory that has more than one element; -1: none. */
-static int innermost_of(const Buf *b)
+int layout_innermost(const Buf *b)
 {
 	for (int i = (b->layout ? b->layout->n : b->rank) - 1; i >= 0; i--) {
 		const int d = b->layout ? b->layout->ax[i].dim : i;
@@ -43,19 +42,22 @@ static void find_stored_dim(void *arg, Stmt *s, Expr *load)
 		f->dim = expr_has_iter(load->load.idx[d], f->it) ? d : f->dim;
 }
 
-/* The dim of ACC, the sums of K, that is innermost in the tensor that K stores; -1: unknown. */
-static int stored_dim(Kernel *k, const Buf *acc)
+int layout_stored_dim(Kernel *k, const Buf *sums, const Buf **out)
 {
-	StoredDim f = {acc, NULL, -1};
+	StoredDim f = {sums, NULL, -1};
 
+	*out = sums;
+	if (sums->kind != BUF_TEMP)
+		return layout_innermost(sums);
 	for (int i = 1; i < k->stmts.n; i++) {
 		Stmt *s = k->stmts.at[i];
-		const int last = innermost_of(s->out[0]);
+		const int last = layout_innermost(s->out[0]);
 
 		if (s->out[0]->kind != BUF_OUT || s->red || last < 0 ||
 		    s->widx[last]->kind != EX_ITER)
 			continue;
 		f.it = s->widx[last]->iter;
+		*out = s->out[0];
 		stmt_loads(s, find_stored_dim, &f);
 	}
 	return f.dim;
@@ -106,7 +108,7 @@ static bool steps_near(Ctx *c, Expr *e, const Contraction *ct)
 static void reads_pixels(void *arg, Expr *e)
 {
 	PixelReads *r = arg;
-	const int last = e->kind == EX_LOAD ? innermost_of(e->load.buf) : -1;
+	const int last = e->kind == EX_LOAD ? layout_innermost(e->load.buf) : -1;
 
 	if (last >= 0)
 		r->contiguous = r->contiguous && steps_near(r->ctx, e->load.idx[last], r->ct);
@@ -119,13 +121,14 @@ void layout_vectors(Module *m, Node *n)
 	Form f = form_of_stmt(k, k->stmts.at[0]);
 	Contraction ct = f.c;
 	Buf *acc = k->stmts.at[0]->out[0];
+	const Buf *out;
 	int stored, dim;
 
 	if (f.kind != FORM_CONTRACTION)
 		return;
 	if (expr_is_weights(m, n, ct.a))
 		contraction_swap(&ct);
-	stored = acc->kind == BUF_TEMP ? stored_dim(k, acc) : innermost_of(acc);
+	stored = layout_stored_dim(k, acc, &out);
 	if (!expr_is_weights(m, n, ct.b) || !ct.nm || !ct.nn || stored < 0 ||
 	    !product_has_columns(k, &ct, false))
 		return;

@@ -358,10 +358,31 @@ bool gemm_packs_a(const Product *g)
 	return !g->a_direct;
 }
 
+/* The groups of P lie side by side in each row of A, as those of a convolution of channels that are
+ * innermost. A block of rows then passes all groups while it is in L1 or L2: 16 groups of 56x56
+ * took 0.6 of the time that a pass over the whole image for each group took. */
+static bool groups_share_rows(const Product *g)
+{
+	int64_t row, step;
+	bool any = false;
+	Affine a;
+
+	if (!g->c.nm || g->c.a->kind != EX_LOAD ||
+	    !ex_affine(g->k->ctx, flat_index(g->k, g->c.a->load.buf, g->c.a->load.idx), &a) ||
+	    !dim_is_const(affine_coef(g->k->ctx, &a, g->c.m[g->c.nm - 1]), &row))
+		return false;
+	for (int i = 0; i < g->nouter; i++) {
+		if (!dim_is_const(affine_coef(g->k->ctx, &a, g->outer[i]), &step) || step >= row)
+			return false;
+		any = any || step > 0;
+	}
+	return any;
+}
+
 bool product_choose(const Target *t, Kernel *k, Decision *d)
 {
 	ProductDecision *p = &d->product;
-	bool by_rows;
+	bool by_rows, groups_inside;
 	Product g;
 
 	if (!product_begin(&g, k))
@@ -376,9 +397,12 @@ bool product_choose(const Target *t, Kernel *k, Decision *d)
 		product_pack_a(&g);
 	product_flatten(&g);
 	by_rows = g.b_panels && rows_first(&g);
-	if (g.nouter)
+	groups_inside = by_rows && groups_share_rows(&g);
+	if (g.nouter && !groups_inside)
 		p->parallel[p->nparallel++] = PRODUCT_G;
 	p->parallel[p->nparallel++] = by_rows ? PRODUCT_M : PRODUCT_N;
+	if (groups_inside)
+		p->parallel[p->nparallel++] = PRODUCT_G;
 	p->parallel[p->nparallel++] = by_rows ? PRODUCT_N : PRODUCT_M;
 	choose_blocks(t, &g, p);
 	take_rest(t, &g, p);

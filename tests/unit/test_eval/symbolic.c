@@ -13,6 +13,7 @@ static void check_symbolic(const char *text, const char *const *in, int nin, con
 	Dim *dims[16], *out[16] = {0};
 	Dim *const *ins[1] = {dims};
 	StrBuf b = {0};
+	const Buf *result = NULL;
 	int64_t n = 0;
 
 	for (int i = 0; i < nin; i++) {
@@ -23,8 +24,8 @@ static void check_symbolic(const char *text, const char *const *in, int nin, con
 	CHECK(k);
 	for (int i = 0; k && i < k->bufs.n; i++)
 		if (k->bufs.at[i]->kind == BUF_OUT)
-			n = numel(k->bufs.at[i], NULL);
-	if (k && eval_symbolic(k, ins, out, (int)n))
+			n = numel(result = k->bufs.at[i], NULL);
+	if (k && eval_symbolic(k, result, ins, out, (int)n))
 		for (int i = 0; i < n; i++) {
 			strbuf_puts(&b, i ? "; " : "");
 			dim_print(&b, out[i]);

@@ -7,6 +7,7 @@ their products may stay in f32, and their convolutions read 8 or 16 bytes at a t
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -19,6 +20,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
 import samples
 
 BUILD, FOLDER = os.path.abspath(sys.argv[1]), sys.argv[2]
+BENCH = os.environ.get("BENCH", os.path.join(os.path.dirname(__file__), "..", "..", "..", "shared", "bench"))
 ERROR = {"f16": 0.002, "bf16": 0.016}  # of the largest element: two units of f16 and of bf16
 
 CONVOLUTIONS = """net (float[N,3,20,20] x) => (float[N,10] y) {
@@ -53,6 +55,18 @@ DECODER = """net (float[B,S,64] x, int64[B,S] position) => (float[B,S,64] y) {
   y0 = Attention<q_num_heads=4, kv_num_heads=2, is_causal=1>(q, k9, v2)
   y1 = Transpose<perm=[0,2,1,3]>(y0)  y2 = Reshape(y1, flat)  y3 = MatMul(y2, wo)  h = Add(y3, x)
   u0 = MatMul(h, w1)  u1 = Sigmoid(u0)  u2 = Mul(u0, u1)  u3 = MatMul(h, w3)  u4 = Mul(u2, u3)  u5 = MatMul(u4, w2)  y = Add(u5, h) }"""
+
+
+VISION = """net (float[N,3,32,24] x) => (float[N,10] y) {
+  a = Conv<strides=[8,8]>(x, patches, bias)  b = Reshape(a, rows)  c = Transpose<perm=[0,2,1]>(b)
+  n0 = Shape<end=1>(x)  n1 = Concat<axis=0>(n0, one, width)  d = Expand(class, n1)  e = Concat<axis=1>(d, c)  h = Add(e, positions)
+  n = LayerNormalization(h, g, o)  qkv = MatMul(n, w)  q0, k0, v0 = Split<axis=-1, num_outputs=3>(qkv)
+  q2 = Reshape(q0, heads)  k2 = Reshape(k0, heads)  v2 = Reshape(v0, heads)
+  q = Transpose<perm=[0,2,1,3]>(q2)  k = Transpose<perm=[0,2,3,1]>(k2)  v = Transpose<perm=[0,2,1,3]>(v2)
+  s0 = MatMul(q, k)  s = Mul(s0, quarter)  p = Softmax<axis=-1>(s)
+  c0 = MatMul(p, v)  c1 = Transpose<perm=[0,2,1,3]>(c0)  c2 = Reshape(c1, flat)  r0 = MatMul(c2, wo)  r = Add(r0, h)
+  t = LayerNormalization(r, g, o)  u0 = MatMul(t, w1)  u = Gelu(u0)  z0 = MatMul(u, w2)  z = Add(z0, r)
+  f = Gather<axis=1>(z, zero)  y = Gemm(f, head) }"""
 
 
 def network(text, opset, **constants):
@@ -120,4 +134,61 @@ def decoder():
     agrees(DECODER, 23, constants, feeds, 12, 9)
 
 
-sys.exit(samples.run_all([convolutions, encoder, decoder], sys.argv[3:]))
+def vision():
+    rng = np.random.default_rng(5)
+    normal = lambda *shape: (rng.standard_normal(shape) / np.sqrt(shape[0])).astype(np.float32)
+    constants = dict(patches=normal(48, 3, 8, 8), bias=normal(48), rows=np.array([0, 48, 12]), one=np.array([1]), width=np.array([48]),
+                     **{"class": normal(1, 1, 48)}, positions=normal(1, 13, 48), g=np.ones(48, np.float32), o=normal(48), w=normal(48, 144),
+                     heads=np.array([0, 0, 3, 16]), flat=np.array([0, 0, 48]), quarter=np.float32(0.25), wo=normal(48, 48), w1=normal(48, 96),
+                     w2=normal(96, 48), head=normal(48, 10), zero=np.int64(0))
+    agrees(VISION, 21, constants, {"x": rng.standard_normal((2, 3, 32, 24)).astype(np.float32)}, 14, 8)
+
+
+def kernels_of(model, *options):
+    """The PTX of each kernel of the full-size MODEL of BENCH in f16, and what dlcc reports; no kernel: there is no such model."""
+    graph = f"{BENCH}/graphs/{model}.onnx"
+    if not os.path.exists(graph):
+        return [], ""
+    run(sys.executable, BENCH + "/materialise.py", graph, f"{FOLDER}/{model}")
+    said = run(BUILD + "/bin/dlcc", f"{FOLDER}/{model}/model.onnx", "--target=cuda:sm_80", "--activations-as=f16", "--weights-as=f16", *options,
+               "-o", f"{FOLDER}/{model}.ptx")
+    shutil.rmtree(f"{FOLDER}/{model}")
+    with open(f"{FOLDER}/{model}.ptx") as f:
+        return f.read().split("\n// ")[1:], said.splitlines()[-1]
+
+
+def whole_networks():
+    """No product of a whole network stays in f32, and convolutions read vectors of 8 or 16 bytes, of their image, too."""
+    for model, products, options in ("resnet50", 54, ["--dim", "batch=1"]), ("bert_base", 96, ["--dim", "batch=1", "--dim", "seq=128"]):
+        kernels, said = kernels_of(model, *options)
+        if not kernels:
+            continue
+        assert f"the factors of {products} products are f16, 0 products stay f32" in said, said
+        tiled = [k for k in kernels if "mma.sync" in k]
+        assert tiled and all("f16.f16.f32" in k for k in tiled), model
+        for k in tiled:
+            narrow = [line for line in re.findall(r"(?:ld\.global|cp\.async\.c[ag])\S*\s.*", k)
+                      if not re.match(r"ld\.global\S*\.v[24]\.|cp\.async\S*\s.*, (8|16)[,;]", line)]
+            assert "(Conv)" not in k or not narrow, (k.splitlines()[0], narrow)
+
+
+def images():
+    """Convolutions over inputs of few channels, which get channels of zeros: small integers are exact. One image has two readers."""
+    rng = np.random.default_rng(4)
+    for channels, filters, side, stride, dilation in (3, 16, 3, 1, 1), (2, 9, 5, 2, 1), (5, 24, 3, 1, 2), (7, 33, 4, 3, 1), (6, 16, 1, 1, 1), (1, 16, 3, 1, 1):
+        conv = f"Conv<strides=[{stride},{stride}], dilations=[{dilation},{dilation}], pads=[2,1,1,2]>"
+        for kind in "float", "float16":
+            t = np.float32 if kind == "float" else np.float16
+            w = rng.integers(-2, 3, (2, filters, channels, side, side)).astype(t)
+            model, path = network(f"net ({kind}[N,{channels},13,10] x) => ({kind}[N,{filters},H,W] y) {{ a = {conv}(x, w0)  b = {conv}(x, w1)  y = Add(a, b) }}",
+                                  21, w0=w[0], w1=w[1])
+            x = rng.integers(-3, 4, (2, channels, 13, 10)).astype(t)
+            np.save(FOLDER + "/x.npy", x)
+            want, = ReferenceEvaluator(model).run(None, {"x": x})
+            options = ["--activations-as=f16", "--weights-as=f16"] if kind == "float" else []
+            run(BUILD + "/bin/dlcc", path, "--target=cuda:sm_80", *options, *samples.unoptimised(), "-o", FOLDER + "/net.so")
+            run(BUILD + "/bin/dlrun", FOLDER + "/net.so", "--device", "cuda", "-i", f"x={FOLDER}/x.npy", "-o", FOLDER + "/out", env=samples.simulated(BUILD))
+            assert np.array_equal(np.load(FOLDER + "/out/y.npy"), want), (channels, kind)
+
+
+sys.exit(samples.run_all([convolutions, encoder, decoder, vision, images, whole_networks], sys.argv[3:]))

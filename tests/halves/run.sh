@@ -2,4 +2,4 @@
 # SPDX-License-Identifier: Apache-2.0
 # f32 networks in halves on the simulated GPU, and full-size ones as PTX (halves.py). run.sh [TEST ...]; prints "N passed, N failed".
 . "$(dirname "$0")/../simulated.sh"
-"$PYTHON" tests/gpu_halves/halves.py "$BUILD" "$TMP" "$@"
+"$PYTHON" tests/halves/halves.py "$BUILD" "$TMP" "$@"

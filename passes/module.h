@@ -40,6 +40,8 @@ typedef struct Options {
 	DType caches; /* what caches of f32 are stored as (caches_type); 0: they stay */
 	/* products of narrow weights quantise their other factor in groups of terms */
 	bool int8_activations;
+	/* GPUs store what kernels compute for one another as this type, DT_F16 or DT_BF16; 0: as it is */
+	DType half_activations;
 	bool bf16_activations; /* CPUs round what panels of bf16 weights are multiplied by to bf16 */
 	int list_tiles;        /* print this many of the best tiles for each product */
 	/* visit kernels that are lowered, decided and scheduled alone from the last to the first
@@ -78,7 +80,7 @@ typedef struct Module {
 	Arena *arena;
 	Graph *graph;
 	Infer *infer;
-	bool f16, bf16; /* after `infer`: a value that is computed from inputs is of this type */
+	bool f16, bf16; /* after `infer`: a value that is computed from inputs is of this type; or `halves` rounds one */
 	Options opt;
 	const Target *target[MAX_TARGETS]; /* best first; all CPUs, or all GPUs */
 	int ntargets;                      /* all of them are CPUs, or all are GPUs */

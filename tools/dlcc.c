@@ -560,6 +560,10 @@ static bool make_for_gpus(Cli *c, Module *gpu)
 
 	warnings_quiet(quiet, c->rules, true);
 	c->diag.rules = quiet;
+	if (gpu->opt.half_activations) {
+		gpu->report = stdout;
+		puts("; for GPUs:");
+	}
 	ok = run_passes(c, gpu, PASS_lower, PASS_LAST, true);
 	c->diag.rules = c->rules;
 	return ok;

@@ -241,8 +241,8 @@ static void print_flags(Host *h)
 		const char *name;
 	} flags[] = {
 		{h->m->mem->nregions > 0, "DL_DESC_UNBOUNDED"},
-		{h->m->f16, "DL_DESC_F16"},
-		{h->m->bf16, "DL_DESC_BF16"},
+		{h->m->f16 || (h->m->gpu && h->m->gpu->f16), "DL_DESC_F16"},
+		{h->m->bf16 || (h->m->gpu && h->m->gpu->bf16), "DL_DESC_BF16"},
 		{h->m->opt.flush, "DL_DESC_FLUSH"},
 	};
 	const char *before = "\t.flags = ";

@@ -367,23 +367,30 @@ static Value *add_dequantised(WeightsPass *p, Node *n, const WeightsJob *j, int 
 	return kn->out[0];
 }
 
-/* The constant V may be replaced by numbers of type TO. */
-static bool is_wide(const Value *v, DType to)
+/* The constant V, of at least LEAST elements, may be replaced by numbers of type TO. */
+static bool is_wide(const Value *v, DType to, int64_t least)
 {
 	const Tensor *t = v ? value_const(v) : NULL;
 
 	return t && !v->type->layout && dtype_is_float(t->dtype) &&
 	       dtype_info[t->dtype].bits >= 16 && dtype_info[t->dtype].bits <= 32 &&
-	       dtype_info[t->dtype].bits > dtype_info[to].bits && tensor_numel(t) >= LEAST_WEIGHTS;
+	       dtype_info[t->dtype].bits > dtype_info[to].bits && tensor_numel(t) >= least;
 }
 
-/* The constant that E, a factor of a product of N, loads and that may become TO; null: another
+/* Whether M's GPUs multiply halves, so that a product whose constant factor stays f32 would be one of
+ * f32 (passes/kernel/halves.c). */
+static bool multiplies_halves(const Module *m)
+{
+	return module_on_gpu(m) && m->opt.half_activations == m->opt.weight_type;
+}
+
+/* The constant that E, a factor of a product of N, loads and that may become narrow; null: another
  * form. */
-static Value *weights_of(const Node *n, const Expr *e, DType to)
+static Value *weights_of(const Module *m, const Node *n, const Expr *e)
 {
 	Value *v = e->kind == EX_LOAD ? node_loaded(n, e) : NULL;
 
-	return is_wide(v, to) ? v : NULL;
+	return is_wide(v, m->opt.weight_type, multiplies_halves(m) ? 1 : LEAST_WEIGHTS) ? v : NULL;
 }
 
 /* The only axis along which the scales of J differ, if there is one scale for each index of it; -1:
@@ -538,7 +545,7 @@ static bool quantise_factor(WeightsPass *p, Node *n, const Contraction *c, int s
 	Kernel *k = node_kernel(n);
 	Expr *e = weights_through(p->m, n, c->s->val[0]->op.arg[side], true);
 	Expr *other = c->s->val[0]->op.arg[1 - side], *load;
-	Value *v = weights_of(n, e, p->m->opt.weight_type), *to;
+	Value *v = weights_of(p->m, n, e), *to;
 	bool halves;
 	int axis;
 
@@ -551,8 +558,9 @@ static bool quantise_factor(WeightsPass *p, Node *n, const Contraction *c, int s
 		return false;
 	}
 	axis = c->nk == 1 ? dim_of(e, c->k[0]) : -1;
-	halves = dtype_is_half(p->m->opt.weight_type) && !module_on_gpu(p->m);
-	if (halves && !terms_plain(c, e)) {
+	halves = dtype_is_half(p->m->opt.weight_type) &&
+		 (!module_on_gpu(p->m) || multiplies_halves(p->m));
+	if (halves && !module_on_gpu(p->m) && !terms_plain(c, e)) {
 		scaled_report(
 			p->m, n, "weights", &p->kept,
 			"the sum reads them in another order, as a transposed convolution does");
@@ -575,12 +583,18 @@ static bool quantise_factor(WeightsPass *p, Node *n, const Contraction *c, int s
 	return true;
 }
 
+/* Whether `halves` runs for a GPU, and checks the names of --keep, which may be of any kernel. */
+static bool halves_check(const Module *m)
+{
+	return m->opt.half_activations && (module_on_gpu(m) || m->gpu);
+}
+
 /* Ends the pass: prints the report. False after a diagnostic: --keep names no product. */
 static bool finish(WeightsPass *p)
 {
 	Module *m = p->m;
 
-	for (int k = 0; k < m->opt.nweight_keep; k++)
+	for (int k = 0; k < m->opt.nweight_keep && !halves_check(m); k++)
 		if (!p->named[k])
 			return diag_error(
 				m->ctx->diag, (DiagLoc){0},
@@ -647,7 +661,7 @@ bool quantise_weights_operators(Module *m)
 				  : is_named(&p, n)                ? "by --keep"
 								   : NULL;
 
-		if (value_const(v) && !is_wide(v, m->opt.weight_type))
+		if (value_const(v) && !is_wide(v, m->opt.weight_type, LEAST_WEIGHTS))
 			continue;
 		to = why ? NULL : replacement(&p, n, v, only_axis(n, v));
 		if (why)

@@ -21,13 +21,14 @@
  * All channels are one block: there is no padding, and several rows of pixels remain contiguous.
  * Blocks of channels would prevent this for channel counts that are not a multiple of the vector
  * width. Inputs, results and operands of views keep their order; on GPUs convolutions read a
- * transposed copy of such an image.
+ * transposed copy of such an image (images.c).
  *
  * Then the pass chooses, for each product on a CPU, which operand is vectorised; the order of its
  * sums determines that. Constants follow their readers: they are packed into panels
  * (passes/layout/panels.c), or transposed for the statement.
  */
 #include "base/sets.h"
+#include "ir/graph/blocks.h"
 #include "passes/layout/layout_impl.h"
 #include "passes/layout/panels.h"
 #include "passes/layout/winograd.h"
@@ -39,7 +40,7 @@ enum {
 	EITHER_WAY = 16
 };
 
-enum { FEW_CHANNELS = 8, UNKNOWN_EXTENT = 64 };
+enum { UNKNOWN_EXTENT = 64 };
 
 typedef struct Votes {
 	double dim[MAX_RANK];
@@ -119,7 +120,7 @@ static void enter_kernel(Choice *c, Node *n)
 
 /* ---- Votes ---- */
 
-static bool has_unit(Ctx *c, Expr *e, Iter *const *it, int n)
+bool layout_has_unit(Ctx *c, Expr *e, Iter *const *it, int n)
 {
 	int64_t step;
 
@@ -135,7 +136,7 @@ int layout_dim_along(Ctx *c, Expr *const *idx, int rank, Iter *const *with, int 
 	int best = -1;
 
 	for (int d = 0; d < rank; d++)
-		if (has_unit(c, idx[d], with, nwith) && !expr_has_any(idx[d], without, nwithout))
+		if (layout_has_unit(c, idx[d], with, nwith) && !expr_has_any(idx[d], without, nwithout))
 			best = d;
 	return best;
 }
@@ -463,26 +464,6 @@ typedef struct Permutation {
 	const Iter *it; /* the iterator along which the statement should read with unit stride */
 } Permutation;
 
-static Value *permuted_value(Module *m, Node *n, Value *v, int last)
-{
-	Kernel *k = kernel_new(m->ctx, m->arena,
-			       arena_printf(m->arena, "%s_transpose", node_kernel(n)->name));
-	const Type *t = layout_permuted(m->ctx, v->type, last);
-	Buf *in = kernel_buf(k, BUF_IN, "x", v->type),
-	    *out = kernel_buf(k, BUF_OUT, "transposed", t);
-	Iter *it[MAX_RANK];
-	Node *kn;
-
-	in->param = out->param = 0;
-	kernel_iters_of(k, out, it);
-	kernel_map_id(k, it, out, kernel_load_iters(k, in, it));
-	kn = node_new(m->graph, OP_Kernel, &v, 1, 1, n);
-	node_locs_from(kn, n);
-	kn->out[0]->type = t;
-	kernel_node_set(kn, k);
-	return kn->out[0];
-}
-
 static void permute_load(void *arg, Stmt *s, Expr *load)
 {
 	Permutation *t = arg;
@@ -502,7 +483,7 @@ static void permute_load(void *arg, Stmt *s, Expr *load)
 		moves = moves || !dim_equals(b->dims[d], 1);
 	if (!moves)
 		return;
-	v = permuted_value(t->m, t->n, v, along);
+	v = layout_copy(t->m, t->n, t->n, v, along, 0);
 	node_set_input(t->n, b->param, v);
 	b->layout = v->type->layout;
 }
@@ -564,94 +545,6 @@ static void permute_constants(Module *m, Node *n)
 	}
 }
 
-/* ---- Images that keep the model's order ---- */
-
-typedef struct Image {
-	Choice *c;
-	Node *n;
-	const Contraction *ct;
-	Value **permuted; /* by Value.id: the transposed copy made for an earlier reader */
-	Expr *along;      /* index of the new innermost dim */
-} Image;
-
-static void permute_operand(Image *i, Buf *b, int d)
-{
-	Value *v = node_in(i->n, b->param), **made = &i->permuted[v->id];
-
-	if (!*made || (*made)->type->layout->ax[b->rank - 1].dim != d)
-		*made = permuted_value(i->c->m, i->n, v, d);
-	node_set_input(i->n, b->param, *made);
-	b->layout = (*made)->type->layout;
-}
-
-static Buf *plain_operand(const Image *i, const Expr *e)
-{
-	Buf *b = e->kind == EX_LOAD ? e->load.buf : NULL;
-	const Value *v = b && b->kind == BUF_IN ? node_in(i->n, b->param) : NULL;
-
-	return v && !b->layout && b->rank > 2 && dtype_info[b->dtype].bits >= 8 &&
-			       v->type->dtype == b->dtype
-		       ? b
-		       : NULL;
-}
-
-/* A convolution reads each element several times, and reads single elements unless the summed dim
- * is innermost. So for a GPU, an image whose layout may not change is transposed first. */
-static void permute_image(void *arg, Expr *e)
-{
-	Image *i = arg;
-	const Contraction *ct = i->ct;
-	Ctx *c = i->c->m->ctx;
-	Buf *b = plain_operand(i, e);
-	bool window = false;
-	int64_t few;
-	int d;
-
-	if (!b || value_is_weights(i->c->m, node_in(i->n, b->param)))
-		return;
-	for (d = 0; d < b->rank; d++)
-		window = window || (expr_has_any(e->load.idx[d], ct->m, ct->nm) &&
-				    expr_has_any(e->load.idx[d], ct->k, ct->nk));
-	d = layout_dim_along(c, e->load.idx, b->rank, ct->k, ct->nk, ct->m, ct->nm);
-	if (!window || d < 0 || d == b->rank - 1 ||
-	    (dim_is_const(b->dims[d], &few) && few < FEW_CHANNELS))
-		return;
-	i->along = e->load.idx[d];
-	permute_operand(i, b, d);
-}
-
-/* Transposes the filter as well: the order of the sum follows the first operand. */
-static void permute_filter(void *arg, Expr *e)
-{
-	Image *i = arg;
-	Buf *b = plain_operand(i, e);
-
-	for (int k = 0; b && k < i->ct->nk; k++)
-		for (int d = 0; d < b->rank - 1 && expr_has_iter(i->along, i->ct->k[k]); d++)
-			if (!b->layout && has_unit(i->c->m->ctx, e->load.idx[d], &i->ct->k[k], 1))
-				permute_operand(i, b, d);
-}
-
-static void permute_images(Choice *c, Node *n, Value **permuted)
-{
-	const Form *f = module_form(c->m, n);
-	Contraction ct = f->c;
-	Image i = {c, n, &ct, permuted, NULL};
-	bool first;
-
-	if (!f->tiled_gpu)
-		return;
-	first = expr_is_weights(c->m, n, ct.a);
-	if (first)
-		contraction_swap(&ct);
-	if (!ct.nm || !expr_is_weights(c->m, n, ct.b))
-		return;
-	ex_walk(ct.a, permute_image, &i);
-	if (i.along && first)
-		ex_walk(ct.b, permute_filter, &i);
-	form_changed(c->m, n);
-}
-
 /* N is a matrix product, whose blocks read constants in any order. */
 static bool is_product(Node *n)
 {
@@ -667,6 +560,7 @@ bool pass_layout(Module *m)
 	int most = g->nvalues + temps(g);
 	Choice c = {.m = m, .n = g->nvalues};
 	Value **permuted;
+	const int *block;
 
 	if (m->opt.level == 0) {
 		panels_report(m);
@@ -699,9 +593,10 @@ bool pass_layout(Module *m)
 		if (node_kernel(n))
 			layout_vectors(m, n);
 	permuted = NEW_ARRAY(m->arena, g->nvalues + 1, Value *);
+	block = blocks_of(g, m->arena).of;
 	for (Node *n = g->first; n && module_on_gpu(m); n = n->next)
 		if (node_kernel(n) && !node_on_host(n))
-			permute_images(&c, n, permuted);
+			layout_images(m, n, block[n->id], permuted);
 	for (Node *n = g->first; n && !module_on_gpu(m); n = n->next)
 		if (module_schedules(m, n))
 			winograd(m, n);
@@ -712,6 +607,7 @@ bool pass_layout(Module *m)
 			form_changed(m, n);
 		}
 	cse_weights(m);
+	dce_graph(m);
 	panels_report(m);
 	return true;
 }

@@ -6,7 +6,13 @@
 #include "passes/forms/contraction.h"
 #include "passes/module.h"
 
+/* Convolutions with fewer channels keep the order of the model's image. */
+enum { FEW_CHANNELS = 8 };
+
 /* ---- layout.c ---- */
+
+/* Whether E increases by 1 along one of the N iterators IT. */
+bool layout_has_unit(Ctx *c, Expr *e, Iter *const *it, int n);
 
 /* The number of points of the N iterators IT, with an estimate for sizes that are symbols. */
 double layout_size(Iter *const *it, int n);
@@ -16,6 +22,15 @@ int layout_dim_along(Ctx *c, Expr *const *idx, int rank, Iter *const *with, int 
 		     Iter *const *without, int nwithout);
 /* T with dim LAST innermost and the others in their order. */
 const Type *layout_permuted(Ctx *c, const Type *t, int last);
+
+/* ---- images.c ---- */
+
+/* A copy of V, for N, with dim LAST innermost; LAST has TO indices, of which those that V lacks hold 0 (TO
+ * 0: as many as V). Its node is before BEFORE. */
+Value *layout_copy(Module *m, const Node *n, Node *before, Value *v, int last, int64_t to);
+/* If N is a product on a GPU, makes its factors contiguous along the sum: it reads a transposed copy of an
+ * image. COPIES has the copies for earlier readers, by Value.id. INSIDE: N is inside of a loop or branch. */
+void layout_images(Module *m, Node *n, bool inside, Value **copies);
 
 /* ---- vectors.c ---- */
 

@@ -63,7 +63,7 @@ extern const Option option_table[]; /* the last has a null name */
 typedef struct OptionRelation {
 	const char *of;
 	bool excludes;         /* each of OTHERS; else it needs one of them */
-	const char *others[2]; /* an output's suffix, such as .schedule */
+	const char *others[3]; /* an output's suffix, such as .schedule */
 	const char *text;      /* the message */
 } OptionRelation;
 

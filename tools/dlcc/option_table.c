@@ -55,7 +55,8 @@ const Option option_table[] = {
 	 "(i4: 32); or bf16 or f16, with sums in f32",
 	 ALL, VALUE_WORD, set_weights, .outputs = HAS_PASSES},
 	{"--activations-as", "=FORMAT",
-	 "on CPUs, the operand of narrow weights becomes i8, or that of bf16 weights becomes bf16; may be repeated",
+	 "f16, bf16: on GPUs, what kernels store for one another; bf16: on CPUs, the operand of bf16 weights; i8: on\n"
+	 "CPUs, the operand of narrow weights. Sums and all other arithmetic are of f32; may be repeated",
 	 BOTH, VALUE_WORD, set_activations, .outputs = HAS_CODE},
 	{"--caches-as", "=FORMAT",
 	 "caches of f32 are inputs and outputs of f16, bf16, or i8 with scales instead", BOTH,
@@ -163,7 +164,10 @@ _Static_assert(sizeof option_table / sizeof *option_table <= OPTIONS_ROOM, "rais
 const OptionRelation option_relations[] = {
 	{"--int8", false, {"--calibrate"}, "--int8 wants samples: give --calibrate=DIR"},
 	{"--calibrate", false, {"--int8"}, "--calibrate is for --int8"},
-	{"--keep", false, {"--int8", "--weights-as"}, "--keep is for --int8 and --weights-as"},
+	{"--keep",
+	 false,
+	 {"--int8", "--weights-as", "--activations-as"},
+	 "--keep is for --int8, --weights-as and --activations-as"},
 	{"--max-error",
 	 false,
 	 {"--int8", "--weights-as"},

@@ -218,12 +218,16 @@ bool set_weights(Cli *c, const Option *o, const char *v)
 
 bool set_activations(Cli *c, const Option *o, const char *v)
 {
-	static const DType types[] = {DT_I8, DT_BF16, DT_NONE};
-	const DType type = type_named(v, strlen(v), types);
+	static const DType types[] = {DT_I8, DT_BF16, DT_F16, DT_NONE};
+	const DType type = type_named(v, strlen(v), types), earlier = c->half_activations;
 
-	c->int8_activations = c->int8_activations || type == DT_I8;
-	c->bf16_activations = c->bf16_activations || type == DT_BF16;
-	return type || value_error(c, o, v, "write i8 or bf16");
+	if (!type)
+		return value_error(c, o, v, "write i8, bf16 or f16");
+	if (type == DT_I8)
+		c->int8_activations = true;
+	else
+		c->half_activations = type;
+	return type == DT_I8 || !earlier || earlier == type || says_otherwise(c, o, v);
 }
 
 bool set_caches(Cli *c, const Option *o, const char *v)

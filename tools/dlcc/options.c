@@ -275,7 +275,7 @@ const char *options_for_gpus(const Cli *c)
 	for (const Option *o = option_table; o->name; o++)
 		if (o->gpu && c->given[o - option_table])
 			return o->name;
-	return NULL;
+	return c->half_activations == DT_F16 ? "--activations-as=f16" : NULL;
 }
 
 Options options_of_passes(const Cli *c)
@@ -294,7 +294,8 @@ Options options_of_passes(const Cli *c)
 			 .nweight_keep = c->int8 ? 0 : c->nkeep,
 			 .caches = c->caches,
 			 .int8_activations = c->int8_activations,
-			 .bf16_activations = c->bf16_activations,
+			 .half_activations = c->half_activations,
+			 .bf16_activations = c->half_activations == DT_BF16,
 			 .list_tiles = c->list_tiles,
 			 .verify = c->verify,
 			 .warn_floats = warnings_named(&c->warnings, "fallback")};

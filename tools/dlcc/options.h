@@ -42,11 +42,11 @@ typedef struct Cli {
 	const char *targets;
 	const Pass *passes[MAX_PASSES];
 	int npasses;
-	DType weight_type, caches; /* 0: none is given */
+	DType weight_type, half_activations, caches; /* 0: none is given */
 	int level, threads, rewrite_limit, list_tiles, winograd, slice, tune_seconds, weight_group,
 		cache_size;
 	bool int8, tune, verbose, dry, check, time_passes, dump_all, sanitize, shuffle, verify,
-		tf32, flush, embed, explain, int8_activations, bf16_activations, cubin, schedules,
+		tf32, flush, embed, explain, int8_activations, cubin, schedules,
 		quiet;
 	Warnings warnings;
 	DiagRule rules[WARNINGS_ROOM]; /* the options of DIAG */

@@ -40,6 +40,9 @@ static int vector_of(Points *p, const Buf *out, bool *whole)
 	if (dtype_info[out->dtype].bits < 8)
 		x.bytes = 1;
 	vector = gpu_vector(x.bytes, MOST_VECTOR);
+	/* A row of few elements, such as the channels of a pixel, is a vector itself. */
+	if (dim_is_const(in->extent, &n) && n > 1 && n < vector && (n & (n - 1)) == 0)
+		vector = (int)n;
 	*whole = dim_multiple(x.ctx, in->extent, vector);
 	if (p->n > 1 && !*whole)
 		return 1;

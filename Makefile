@@ -6,7 +6,7 @@
 # make tests      all that tests/run.py needs: the programs, those of the tests, ptxsim, the runtime under sanitizers
 # make demo       compile, link and run a classifier of handwritten digits
 # make deps       install what is missing
-# make install    PREFIX=/usr/local, DESTDIR=
+# make install    PREFIX=/usr/local, DESTDIR=; uninstall removes the same files
 # make format     clang-format over all C; layers: who includes whom; warnings: the other compiler
 # make docs       docs/ops.md, from the table of ops
 # make ulp        errors of the functions over all inputs, for hours: the table in docs/numerics.md; NAMES="erf tanh": of these alone
@@ -66,7 +66,7 @@ TEST_SRC := $(TESTS:%=tests/%.c) $(wildcard $(TESTS:%=tests/%/*.c))
 SRC := $(LIB_SRC) $(wildcard runtime/*.c) $(TOOL_SRC) $(TEST_SRC) $(wildcard tools/ptxsim/*.c tests/ptxsim/check/*.c tests/oracle/*.c bench/gpu_pack/*.c)
 program_obj = $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard $1.c $1/*.c))
 
-all: $(TOOLS:%=$(BUILD)/bin/%) $(BUILD)/lib/libdlrt.a $(BUILD)/include/dlrt.h
+all: $(TOOLS:%=$(BUILD)/bin/%) $(BUILD)/lib/libdlrt.a $(BUILD)/include/dlrt.h $(BUILD)/include/dlrt.hpp
 
 # Objects are made anew when the compiler or its flags change.
 $(BUILD)/flags: force
@@ -132,7 +132,7 @@ $(BUILD)/lib/libdlrt-%.a:
 	@rm -f $@
 	$(Q)$(AR) rcsD $@ $^
 
-$(BUILD)/include/dlrt.h: runtime/dlrt.h
+$(BUILD)/include/%: runtime/%
 	@mkdir -p $(@D)
 	cp $< $@
 
@@ -321,25 +321,37 @@ format:
 		$(LIB_SRC) $(wildcard $(addsuffix /*.c,runtime tools tools/* tests/* examples/* bench/*)))
 
 # Documents lie as they do here, so that what they name is found beside them.
-DOC := $(DESTDIR)$(PREFIX)/share/doc/dlcc
+DEST := $(DESTDIR)$(PREFIX)
+DOC := $(DEST)/share/doc/dlcc
+CMAKE_DIR := $(DEST)/lib/cmake/dlcc
+FILLED := sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@MAJOR@|$(word 1,$(subst ., ,$(VERSION)))|' \
+	-e 's|@MINOR@|$(word 2,$(subst ., ,$(VERSION)))|'
+MAN := $(notdir $(wildcard docs/man/*.1))
 install: all
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/lib/pkgconfig \
-		$(DESTDIR)$(PREFIX)/share/man/man1 $(DOC)/docs $(DOC)/ir/expr $(DOC)/ir/kernel $(patsubst %,$(DOC)/%,$(wildcard examples/*))
-	install $(TOOLS:%=$(BUILD)/bin/%) $(DESTDIR)$(PREFIX)/bin
-	install -m 644 runtime/dlrt.h $(DESTDIR)$(PREFIX)/include
-	install -m 644 $(BUILD)/lib/libdlrt.a $(DESTDIR)$(PREFIX)/lib
-	install -m 644 docs/man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' runtime/dlrt.pc.in \
-		>$(DESTDIR)$(PREFIX)/lib/pkgconfig/dlrt.pc
+	install -d $(DEST)/bin $(DEST)/include $(DEST)/lib/pkgconfig $(CMAKE_DIR) \
+		$(DEST)/share/man/man1 $(DOC)/docs $(DOC)/ir/expr $(DOC)/ir/kernel $(patsubst %,$(DOC)/%,$(wildcard examples/*))
+	install $(TOOLS:%=$(BUILD)/bin/%) $(DEST)/bin
+	install -m 644 runtime/dlrt.h runtime/dlrt.hpp $(DEST)/include
+	install -m 644 $(BUILD)/lib/libdlrt.a $(DEST)/lib
+	install -m 644 $(MAN:%=docs/man/%) $(DEST)/share/man/man1
+	$(FILLED) runtime/dlrt.pc.in >$(DEST)/lib/pkgconfig/dlrt.pc
+	install -m 644 runtime/dlccConfig.cmake $(CMAKE_DIR)
+	$(FILLED) runtime/dlccConfigVersion.cmake.in >$(CMAKE_DIR)/dlccConfigVersion.cmake
 	install -m 644 README.md HACKING.md LICENSE NOTICE $(DOC)
 	install -m 644 docs/*.md $(DOC)/docs
 	for f in dtypes.def expr/insts.def expr/funcs.def expr/expr.h kernel/monoids.def; do install -m 644 ir/$$f $(DOC)/ir/$$f || exit; done
 	for f in $(filter-out %/run.sh,$(wildcard examples/*/*)); do install -m $$(stat -c %a $$f) $$f $(DOC)/$$f || exit; done
 
+# The folders that only dlcc has, and its files in those that it shares with other programs.
+uninstall:
+	rm -rf $(DOC) $(CMAKE_DIR)
+	rm -f $(TOOLS:%=$(DEST)/bin/%) $(DEST)/include/dlrt.h $(DEST)/include/dlrt.hpp $(DEST)/lib/libdlrt.a $(DEST)/lib/pkgconfig/dlrt.pc \
+		$(MAN:%=$(DEST)/share/man/man1/%)
+
 clean:
 	rm -rf build/obj build/gen build/bin build/lib build/include build/tests build/san build/tsan build/flags
 
 force:
-.PHONY: all tests triton ptxsim deps check quick check-all demo layers docs fuzz fuzz-graphs warnings format install clean force bench bench-recurrent ulp gpu-pack gpu-pack-bin gpu-ptxas gpu-static conformance
+.PHONY: all tests triton ptxsim deps check quick check-all demo layers docs fuzz fuzz-graphs warnings format install clean force bench bench-recurrent ulp gpu-pack gpu-pack-bin gpu-ptxas gpu-static conformance uninstall
 .SECONDARY:
 -include $(PTXSIM_OBJ:.o=.d) $(SANITIZED_OBJ:.o=.d) $(LIB_OBJ:.o=.d) $(RT_OBJ:.o=.d) $(patsubst %.c,$(BUILD)/obj/%.d,$(TOOL_SRC) $(TEST_SRC))

@@ -240,6 +240,7 @@ static const MappedFile *open_external(OnnxFile *f, const char *location, DiagLo
 		free(path);
 		return NULL;
 	}
+	m.real = arena_strdup(f->arena, path);
 	free(path);
 	for (int i = 0; i < f->external.n; i++)
 		if (f->external.at[i]->dev == m.dev && f->external.at[i]->ino == m.ino) {

@@ -17,6 +17,8 @@
 /* A file that is mapped read-only; BYTES is null if it is empty. */
 typedef struct MappedFile {
 	const char *path;
+	const char *
+		real; /* of external data: PATH, which is relative to the model, resolved; else null */
 	const uint8_t *bytes;
 	size_t size;
 	dev_t dev;

@@ -346,6 +346,7 @@ static PackageOpts package_opts(const Cli *c, Arena *a)
 			     .cc = c->cc,
 			     .sysroot = c->sysroot,
 			     .runtime = c->runtime,
+			     .soname = c->soname,
 			     .weights_file = c->weights,
 			     .embed = c->embed,
 			     .cubin = c->cubin,
@@ -653,6 +654,8 @@ static int compile(Cli *c)
 	/* Dumps that could not be written are an error, after which no output may appear. */
 	if (ok && !c->check && c->output && !output_is_model(c))
 		ok = program_flush() && emit(c, &m, begin);
+	if (ok && c->depfile && !c->check)
+		ok = outputs_depend(c, a, file, m.graph);
 	if (file)
 		onnx_close(file);
 	ctx_free(m.ctx);

@@ -463,7 +463,10 @@ bool pack_link_shared(Pack *p, const char *lib, const char *out)
 	/* The soname is the file's name, not the path that the linker got. It may have commas, so
 	 * it cannot be part of a -Wl. */
 	command_option(&c, "-Xlinker");
-	command_option(&c, arena_printf(p->a, "-soname=%s", slash ? slash + 1 : p->o->output));
+	command_option(&c, arena_printf(p->a, "-soname=%s",
+					p->o->soname ? p->o->soname
+					: slash      ? slash + 1
+						     : p->o->output));
 	command_option(&c, "-o");
 	command_path(p, &c, out);
 	add_objects(p, &c, lib);

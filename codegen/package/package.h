@@ -17,6 +17,7 @@ typedef struct PackageOpts {
 	const char *name;          /* prefix of symbols, a C identifier */
 	const char *cc;            /* C compiler; null: the newest clang, at least 15, else gcc */
 	const char *sysroot;       /* null: none */
+	const char *soname;        /* of a .so; null: the file's name */
 	const char *runtime;       /* libdlrt.a; null: beside the running program */
 	const char *weights_file;  /* null: the weights are embedded or in a section */
 	/* null: nothing; else the hash of the weights is set here. THERE: the weights_file is

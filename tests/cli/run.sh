@@ -318,6 +318,19 @@ try "weights over the artifact" 2 "s.so would be two outputs at once" large.onnx
 try "weights over the archive" 2 "s.a would be two outputs" large.onnx -o s.a --weights="$tmp/s.a"
 try "weights over the header" 2 "s.h would be two outputs" large.onnx -o s.so --weights=./s.h
 absent "an output over another" s.so
+try "a depfile over the model" 2 "cnn.onnx would be overwritten: it is the model" cnn.onnx --depfile=cnn.onnx -o s.so
+try "a depfile over the header" 2 "s.h would be two outputs" cnn.onnx --depfile=s.h -o s.so
+absent "a depfile over another" s.so
+try "a depfile of nothing" 2 "--depfile names what an output follows from: give -o FILE" --check cnn.onnx --depfile=s.d
+try "a SONAME of an archive" 2 "--soname is for a .so" cnn.onnx --soname=x -o s.a
+try "a SONAME with a folder" 2 "--soname=a/b.so: it is the name of a file, without a folder" cnn.onnx --soname=a/b.so -o s.so
+try "an empty SONAME" 2 "--soname wants a value" cnn.onnx --soname= -o s.so
+odd='o d\ #$x:'
+mkdir -p "$odd" && cp beside.onnx beside.data "$odd"
+try "a depfile" 0 "" "$odd/beside.onnx" -o "$odd/b.so" --depfile=b.d
+printf 'include b.d\n%%.so:\n\t$(file >got,$@ $^)\n' >depends.mk
+make -s -B -f depends.mk
+if [ "$(cat got)" = "$odd/b.so $tmp/$odd/beside.data $odd/beside.onnx" ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAIL: make reads the depfile as $(cat got)"; fi
 for f in cnn.onnx beside.onnx beside.data beside.dl; do
 	if cmp -s $f spared/$f; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAIL: $f was overwritten"; fi
 done

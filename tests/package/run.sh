@@ -61,12 +61,14 @@ soname() { # A library that is linked by its path is found by its name.
 		$cc -DNAME=cnn "$here/app.c" "lib/libcnn,2.so" -Wl,-rpath,'$ORIGIN/../lib' -o lib/s2 $libs && mkdir -p bin && mv lib/s2 bin && (cd / && "$tmp/bin/s2" "$tmp/cnn.data" 5)
 }
 
+soname_asked() { $dlcc cnn.onnx -o lib/asked.so "--soname=lib cnn,\$x.so.2" && readelf -d lib/asked.so | grep -Fq 'Library soname: [lib cnn,$x.so.2]' && rm lib/asked.*; }
 check "archive" archive
 check "header" header
 check "object" object
 check "two archives in one program" two
 check "shared library" shared
 check "shared library by its path" soname
+check "a SONAME that is asked for" soname_asked
 check "dynamic matmul" matmul
 "$python" - <<-PY
 	import numpy, onnx
@@ -96,6 +98,29 @@ tensor 0 has 3 elements
 tensor 1 has 2 elements" ]
 }
 check "the functions of docs/c-api.md about strings, sequences, optionals and maps" forms
+# dlrt.hpp, with and without exceptions, and what it adds to a run.
+cpp_snippet() { # compiler and standard
+	sed -n '/^```cpp$/,/^```$/{//!p}' "$root/docs/c-api.md" >cpp.cpp && $1 -Wall -Wextra -Wpedantic -Werror -I. -I"$root/runtime" cpp.cpp model.a -o cpp $libs && [ "$(./cpp 2>&1)" = 0 ]
+}
+wrapper() { # compiler, standard, options
+	$1 -std=$2 $3 -O2 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror -I. -I"$root/runtime" "$here/wrapper.cpp" model.a words.a list.a -o wrapper $libs && ./wrapper
+}
+for compiler in g++ $(for n in $(seq 40 -1 15); do command -v clang++-$n && break; done); do
+	command -v $compiler >/dev/null || continue
+	for standard in c++17 c++20; do
+		check "dlrt.hpp by $compiler, $standard" wrapper $compiler $standard
+		check "dlrt.hpp by $compiler, $standard, without exceptions" wrapper $compiler $standard -fno-exceptions
+	done
+	check "dlrt.hpp by $compiler, exceptions not wanted" wrapper $compiler c++17 -DDLRT_NO_EXCEPTIONS
+	sanitize="-fsanitize=address,undefined -fno-sanitize-recover=undefined"
+	if echo 'int main() {}' | $compiler $sanitize -x c++ - -o empty 2>/dev/null; then
+		check "dlrt.hpp by $compiler, sanitized" wrapper $compiler c++17 "$sanitize"
+	else
+		skipped=$((skipped + 1)) # its runtime is a package of its own
+	fi
+	check "the C++ of docs/c-api.md by $compiler" cpp_snippet "$compiler -std=c++17"
+	check "dlrt.hpp by $compiler: the time of a run" wrapper $compiler c++17 "" && check "dlrt.hpp by $compiler: less than 200 ns a run" ./wrapper time
+done
 string_code() { # artifact; prints which of the runtime's code for strings it has: the table, routines on text, patterns
 	nm "$1" >symbols && grep -q " rt_run$" symbols && grep -oE " (strings_|dl_str_|str_|regex_)" symbols | sort -u | tr -d "\n"
 }

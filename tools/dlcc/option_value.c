@@ -70,6 +70,13 @@ bool set_identifier(Cli *c, const Option *o, const char *v)
 	return set_text(c, o, v);
 }
 
+bool set_soname(Cli *c, const Option *o, const char *v)
+{
+	if (!*v || strchr(v, '/'))
+		return value_error(c, o, v, "it is the name of a file, without a folder");
+	return set_text(c, o, v);
+}
+
 bool set_yes(Cli *c, const Option *o, const char *v)
 {
 	const bool yes = !strcmp(v, "yes");

@@ -332,5 +332,6 @@ bool options_folders(Cli *c)
 	if (c->sysroot && !is_folder(c->sysroot))
 		return diag_error(&c->diag, (DiagLoc){.file = "dlcc"},
 				  "--sysroot=%s: there is no such folder", c->sysroot);
-	return folder_of_is_there(c, c->output) && folder_of_is_there(c, c->weights);
+	return folder_of_is_there(c, c->output) && folder_of_is_there(c, c->weights) &&
+	       folder_of_is_there(c, c->depfile);
 }

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import _ctypes
+import atexit
 import ctypes
 import errno
 import os
@@ -140,7 +141,14 @@ class _Library:
             if not self.closed:
                 return self.contexts.pop() if self.contexts else None
         self.leave(None)
-        raise Error("the model is closed")
+        raise self.refuse()
+
+    @staticmethod
+    def refuse() -> Error:
+        """The error of a call after close. When the interpreter ends, a daemon thread would print it, so that thread waits for the end."""
+        if _exiting and threading.current_thread() is not threading.main_thread():
+            threading.Event().wait()
+        return Error("the model is closed")
 
     def take(self) -> int:
         """Begins a call, which has the context that is returned until it leaves."""
@@ -194,6 +202,18 @@ def _after_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_after_fork)
+
+_exiting: list[bool] = []  # not empty: the interpreter ends
+
+
+def _at_exit() -> None:
+    """Closes all models, which removes their folders and writes their profiles. Only daemon threads may still call them."""
+    _exiting.append(True)
+    for library in list(_libraries):
+        library.close()
+
+
+atexit.register(_at_exit)
 
 
 # ---- The description ----
@@ -344,6 +364,7 @@ class Model:
         self._c_run = library.api.run  # each access of a member of the struct makes a new object
         self._c_wait = None if self._description.device == "cpu" else library.api.wait
         self._close = weakref.finalize(self, library.close)
+        self._close.atexit = False  # _at_exit closes it then
 
     def __enter__(self) -> "Model":
         return self
@@ -429,7 +450,7 @@ class Model:
 
     def _api(self) -> abi.Api:
         if self._library.closed:
-            raise Error("the model is closed")
+            raise self._library.refuse()
         return self._library.api
 
     def _known(self, what: str, given: Mapping[str, Any], ios: tuple[IO, ...]) -> None:

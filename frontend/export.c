@@ -565,6 +565,29 @@ static void add_opsets(Exporter *x, Onnx__ModelProto *m)
 	}
 }
 
+/* What the model's author said of it; the producer is dlcc. */
+static void add_metadata(const Exporter *x, Onnx__ModelProto *m)
+{
+	const Metadata *from = x->g->metadata;
+
+	if (!from)
+		return;
+	m->domain = (char *)(uintptr_t)from->domain;
+	m->doc_string = (char *)(uintptr_t)from->doc;
+	m->graph->doc_string = (char *)(uintptr_t)from->graph_doc;
+	m->has_model_version = from->version != 0;
+	m->model_version = from->version;
+	m->metadata_props = NEW_ARRAY(x->a, from->properties.n + 1, Onnx__StringStringEntryProto *);
+	for (int i = 0; i < from->properties.n; i++) {
+		Onnx__StringStringEntryProto *p = NEW(x->a, Onnx__StringStringEntryProto);
+
+		onnx__string_string_entry_proto__init(p);
+		p->key = (char *)(uintptr_t)from->properties.at[i].key;
+		p->value = (char *)(uintptr_t)from->properties.at[i].value;
+		m->metadata_props[m->n_metadata_props++] = p;
+	}
+}
+
 static bool write_model(Exporter *x, const Onnx__ModelProto *m, const char *path)
 {
 	Diag *d = x->g->ctx->diag;
@@ -608,6 +631,7 @@ bool onnx_write(Graph *g, const char *path, const char *version)
 		m.producer_name = (char *)(uintptr_t) "dlcc";
 		m.producer_version = (char *)(uintptr_t)version;
 		m.graph = &graph;
+		add_metadata(&x, &m);
 		add_opsets(&x, &m);
 		ok = write_model(&x, &m, path);
 	}

@@ -461,6 +461,42 @@ Graph *onnx_import(Ctx *c, Arena *a, OnnxFile *f, const Overridable *overridable
 	return import_ranked(c, a, f, overridable, import_ranks(a, f, overridable));
 }
 
+static const char *text_of(const char *s)
+{
+	return s ? s : "";
+}
+
+/* What the model says of itself; null: nothing but a name of its graph. */
+static const Metadata *metadata(Arena *a, const Onnx__ModelProto *m)
+{
+	const Onnx__GraphProto *g = m->graph;
+	Metadata *d = NEW(a, Metadata);
+
+	*d = (Metadata){.producer = text_of(m->producer_name),
+			.producer_version = text_of(m->producer_version),
+			.domain = text_of(m->domain),
+			.doc = text_of(m->doc_string),
+			.graph = text_of(g->name),
+			.graph_doc = text_of(g->doc_string),
+			.version = m->model_version};
+	if (!m->n_metadata_props && !m->model_version && !*d->producer && !*d->producer_version &&
+	    !*d->domain && !*d->doc && !*d->graph_doc)
+		return NULL;
+	for (const MetadataText *t = metadata_texts; t->name; t++) {
+		const char **text = (const char **)((char *)d + t->at);
+
+		*text = arena_strdup(a, *text);
+	}
+	for (size_t i = 0; i < m->n_metadata_props; i++) {
+		const Onnx__StringStringEntryProto *p = m->metadata_props[i];
+
+		vec_push(a, &d->properties,
+			 ((Property){arena_strdup(a, text_of(p->key)),
+				     arena_strdup(a, text_of(p->value))}));
+	}
+	return d;
+}
+
 Graph *import_ranked(Ctx *c, Arena *a, OnnxFile *f, const Overridable *overridable, const int *ranks)
 {
 	Import im = {.ctx = c,
@@ -477,6 +513,7 @@ Graph *import_ranked(Ctx *c, Arena *a, OnnxFile *f, const Overridable *overridab
 	int before = f->diag->errors;
 
 	g->file = f->path;
+	g->metadata = metadata(a, f->model);
 	f->strings = c->strings;
 	if (versions_hold(&im)) {
 		import_functions(&im);

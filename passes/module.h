@@ -98,6 +98,9 @@ typedef struct Module {
 	Verified verified;
 	VEC(ByteProduct) byte_products; /* set by `algebra` */
 	struct MemPlan *mem;            /* set by `memplan` */
+	/* set by `batch`, by Sym.id: elements along the size are computed independently */
+	bool *batch;
+	int nbatches;                   /* entries of it */
 	Slice slice;                    /* set by `slice` */
 	/* By Node.id, for --explain: how a pass chose what the node's kernel is; or null. */
 	const char **note;
@@ -317,6 +320,11 @@ void dce_graph(Module *m);
 
 /* Merges kernels over constants that compute the same (passes/graph/cse.c). */
 void cse_weights(Module *m);
+
+/* ---- kernel/batch.c ---- */
+
+/* "independent: batch", with the names of all such sizes. */
+void batch_print(StrBuf *b, const Module *m);
 
 /* ---- memory/slice.c ---- */
 

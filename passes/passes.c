@@ -86,7 +86,15 @@ static void print_slices(StrBuf *b, Module *m, const char *node)
 	strbuf_puts(b, "\n");
 }
 
+static void print_batches(StrBuf *b, Module *m, const char *node)
+{
+	(void)node;
+	batch_print(b, m);
+	strbuf_puts(b, "\n");
+}
+
 static const PassText graph = {.print = print_graph, .read = true},
+		      batches = {.print = print_batches, .whole = true},
 		      forms = {.print = print_forms, .read = true},
 		      decisions = {.print = decisions_print, .file = true},
 		      loop_trees = {.print = loop_trees_print},

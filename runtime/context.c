@@ -76,6 +76,15 @@ static uint64_t lay_out(char *base, const dl_program *p)
 		x->part_shape = cut(&c, (uint64_t)d->n_in + (uint64_t)d->n_out,
 				    sizeof(*x->part_shape));
 	}
+	if (rt_has_pieces(p)) {
+		const dl_desc *shown = rt_shown(p);
+
+		x->joined = cut(&c, (uint64_t)shown->n_in, sizeof(dl_tensor));
+		x->cut = cut(&c, (uint64_t)shown->n_out, sizeof(dl_tensor));
+		x->joined_memory = cut(&c, (uint64_t)shown->n_in, sizeof(dl_region));
+		x->joined_shape = cut_shapes(&c, shown->in, shown->n_in);
+		x->cut_shape = cut_shapes(&c, shown->out, shown->n_out);
+	}
 	x->in_bytes = cut(&c, (uint64_t)d->n_in, sizeof(int64_t));
 	x->out_set = cut(&c, (uint64_t)d->n_out, 1);
 	x->x.in_shape = cut_shapes(&c, d->in, d->n_in);
@@ -442,6 +451,8 @@ void dl_rt_context_free(dl_context *c)
 		rt_free(m, c->region[i].p, c->region[i].bytes);
 	for (uint64_t i = 0; c->forms && i < n_forms(m->prog); i++)
 		rt_free(m, c->forms[i].p, c->forms[i].bytes);
+	for (int32_t i = 0; c->joined && i < rt_shown(m->prog)->n_in; i++)
+		rt_free(m, c->joined_memory[i].p, c->joined_memory[i].bytes);
 	if (c->strings)
 		rt_strings(c)->free(c->strings);
 	if (!c->arena_borrowed)

@@ -37,6 +37,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "dlrt needs a little-endian target"
@@ -105,6 +106,10 @@ typedef enum dl_form {
 	DL_SEQUENCE = 1, /* any number of tensors of one rank, or of maps */
 	DL_OPTIONAL = 2, /* one tensor or sequence, or none */
 	DL_MAP = 3,      /* two tensors of one dim: the keys, and their values */
+	/* Only of a dl_tensor, for an input or output that dl_io describes as a tensor: the tensor in
+	 * pieces, those of several requests, which lie one after the other along a dim whose symbol
+	 * has DL_SYM_INDEPENDENT. docs/c-api.md, "Batches" */
+	DL_PIECES = 4,
 } dl_form;
 
 /*
@@ -182,7 +187,15 @@ typedef struct dl_sym {
 	int32_t kind;
 	const char *name;
 	int64_t lower, upper;
+	uint32_t flags; /* DL_SYM_; dl_sym_flags reads it */
+	uint32_t reserved;
 } dl_sym;
+
+/* The elements along dims of this symbol are computed independently, as those of a batch are: element
+ * b of each output depends only on element b of the inputs, and on inputs without such a dim. Each
+ * input and output has at most one dim of this symbol, and no dim that is computed from it. An output
+ * without one is the same for any batch. */
+#define DL_SYM_INDEPENDENT 1u
 
 /* A dim of an input or output: a constant (value >= 0), a symbol (sym >= 0 is its index), or
  * else an expression, given only by its text ("past + seq"). */
@@ -245,6 +258,22 @@ typedef struct dl_io {
 /* A run takes subnormal numbers, and results that would be, for zero (dlcc --flush-subnormals). */
 #define DL_DESC_FLUSH 8u
 
+/* A text of the model's author. */
+typedef struct dl_property {
+	uint32_t size, reserved;
+	const char *key, *value;
+} dl_property;
+
+/* What the ONNX file says of itself; a text that it lacks is "". */
+typedef struct dl_metadata {
+	uint32_t size;
+	int32_t n_properties;
+	const char *producer, *producer_version, *domain, *doc; /* of the model */
+	const char *graph, *graph_doc; /* name and documentation of the graph */
+	int64_t version;               /* of the model */
+	const dl_property *property;   /* metadata_props, in their order */
+} dl_metadata;
+
 /* The description of a model. */
 typedef struct dl_desc {
 	uint32_t size;
@@ -258,6 +287,7 @@ typedef struct dl_desc {
 	const dl_sym *sym;
 	int32_t n_sym, reserved;
 	uint64_t weights_size;
+	const dl_metadata *metadata; /* null: the model has none; dl_desc_metadata reads it */
 } dl_desc;
 
 /* Return input, output or symbol i of a description, and dim d of an input or output, whatever
@@ -280,6 +310,41 @@ static inline const dl_sym *dl_desc_sym(const dl_desc *desc, int32_t i)
 static inline const dl_dim *dl_io_dim(const dl_io *io, int32_t d)
 {
 	return (const dl_dim *)(const void *)((const char *)io->dim + (size_t)d * io->dim->size);
+}
+
+static inline const dl_property *dl_metadata_property(const dl_metadata *m, int32_t i)
+{
+	return (const dl_property *)(const void *)((const char *)m->property +
+						   (size_t)i * m->property->size);
+}
+
+/* Members that a library of an earlier version lacks; then 0 or null. */
+static inline uint32_t dl_sym_flags(const dl_sym *s)
+{
+	return s->size < offsetof(dl_sym, flags) + sizeof(s->flags) ? 0 : s->flags;
+}
+
+static inline const dl_metadata *dl_desc_metadata(const dl_desc *desc)
+{
+	return desc->size < offsetof(dl_desc, metadata) + sizeof(desc->metadata) ? NULL
+										 : desc->metadata;
+}
+
+/* The number of the input or output called NAME; -1: there is none. */
+static inline int32_t dl_desc_find_in(const dl_desc *desc, const char *name)
+{
+	for (int32_t i = 0; i < desc->n_in; i++)
+		if (!strcmp(dl_desc_in(desc, i)->name, name))
+			return i;
+	return -1;
+}
+
+static inline int32_t dl_desc_find_out(const dl_desc *desc, const char *name)
+{
+	for (int32_t i = 0; i < desc->n_out; i++)
+		if (!strcmp(dl_desc_out(desc, i)->name, name))
+			return i;
+	return -1;
 }
 
 typedef struct dl_model dl_model;

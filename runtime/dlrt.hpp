@@ -202,6 +202,12 @@ inline list<dl_dim> dims(const dl_io &io) noexcept
 	return {io.dim, io.rank};
 }
 
+/* The properties of the ONNX file: keys and values. */
+inline list<dl_property> properties(const dl_metadata &m) noexcept
+{
+	return {m.property, m.n_properties};
+}
+
 inline list<dl_io> items(const dl_io &io) noexcept
 {
 	return {io.item, !io.item ? 0 : io.form == DL_MAP ? 2 : 1};
@@ -366,8 +372,8 @@ public:
 		raw_.shape = nullptr;
 		raw_.strides = nullptr;
 	}
-	/* A sequence, an optional (of no item or one), or a map (of keys and values). As an output:
-	 * without items. */
+	/* A sequence, an optional (of no item or one), or a map (of keys and values); as an output:
+	 * without items. Or a tensor in pieces (DL_PIECES), which an output has, too. */
 	static tensor of(dl_form form, span<dl_tensor> items = {}) noexcept
 	{
 		tensor t;
@@ -553,6 +559,11 @@ public:
 	list<dl_sym> symbols() const noexcept
 	{
 		return {description().sym, description().n_sym};
+	}
+	/* What the ONNX file says of itself, or null. */
+	const dl_metadata *metadata() const noexcept
+	{
+		return dl_desc_metadata(&description());
 	}
 	/* The device that it runs on: "cpu", or "cuda:0" and the GPU's name. */
 	const char *device() const noexcept

@@ -612,32 +612,48 @@ static void give_outputs(dl_context *c, dl_tensor *out, bool infer)
 	}
 }
 
-int rt_run(dl_context *c, const dl_tensor *in, int32_t n_in, dl_tensor *out, int32_t n_out)
+/* A run on the caller's tensors, none of which is in pieces. */
+static void run_forms(dl_context *c, const dl_tensor *in, dl_tensor *out)
 {
-	if (c->strings)
-		rt_strings(c)->begin(c->strings);
-	if (rt_check_arrays(c, in, n_in, out, n_out))
-		return c->x.status;
-	if (!c->forms)
-		return rt_run_plain(c, in, out);
+	if (!c->forms) {
+		rt_run_plain(c, in, out);
+		return;
+	}
 	if (take_inputs(c, in, true))
-		return c->x.status;
+		return;
 	take_outputs(c, out);
 	c->caller_in = in;
 	c->caller_out = out;
 	rt_run_plain(c, c->plain_in, c->plain_out);
 	give_outputs(c, out, false);
+}
+
+int rt_run(dl_context *c, const dl_tensor *in, int32_t n_in, dl_tensor *out, int32_t n_out)
+{
+	dl_tensor *whole;
+
+	if (c->strings)
+		rt_strings(c)->begin(c->strings);
+	if (rt_check_arrays(c, in, n_in, out, n_out))
+		return c->x.status;
+	in = rt_join(c, in, true);
+	whole = in ? rt_whole_outputs(c, out) : NULL;
+	if (!in || !whole)
+		return c->x.status;
+	run_forms(c, in, whole);
+	if (whole != out)
+		rt_cut_outputs(c, out);
 	return c->x.status;
 }
 
-int rt_infer(dl_context *c, const dl_tensor *in, int32_t n_in, dl_tensor *out, int32_t n_out)
+static void infer_forms(dl_context *c, const dl_tensor *in, dl_tensor *out)
 {
 	bool pushed;
 
-	if (rt_check_arrays(c, in, n_in, out, n_out))
-		return c->x.status;
-	if (!c->forms)
-		return rt_infer_plain(c, in, out);
+	if (!c->forms) {
+		rt_infer_plain(c, in, out);
+		return;
+	}
 	/* whose driver is asked where items are */
 	pushed = c->gpu && !rt_gpu_push(c->model);
 	if (c->strings)
@@ -646,9 +662,18 @@ int rt_infer(dl_context *c, const dl_tensor *in, int32_t n_in, dl_tensor *out, i
 	if (pushed)
 		rt_gpu_pop(c->model);
 	if (c->x.status)
-		return c->x.status;
+		return;
 	take_outputs(c, out);
 	rt_infer_plain(c, c->plain_in, c->plain_out);
 	give_outputs(c, out, true);
+}
+
+int rt_infer(dl_context *c, const dl_tensor *in, int32_t n_in, dl_tensor *out, int32_t n_out)
+{
+	if (rt_check_arrays(c, in, n_in, out, n_out))
+		return c->x.status;
+	in = rt_join(c, in, false);
+	if (in)
+		infer_forms(c, in, out);
 	return c->x.status;
 }

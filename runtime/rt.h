@@ -9,6 +9,7 @@
  * 	alias.c    outputs in place of an input
  * 	overlap.c  memory that a run may not use twice
  * 	forms.c    the caller's strings, sequences, optionals and maps as the program has them
+ * 	pieces.c   tensors in pieces, those of several requests
  * 	str*.c     strings: see strtable.h
  * 	exec.c     functions for generated code
  * 	pool.c     threads                  budget.c   how many threads, process-wide
@@ -127,6 +128,15 @@ struct dl_context {
 	dl_tensor *plain_in, *plain_out;
 	int64_t (*part_shape)[2];
 	const dl_tensor *caller_in, *caller_out; /* during a run */
+	/* Null: no tensor may be in pieces. Otherwise: the caller's inputs, joined, with their shapes
+	 * and memory; and its outputs before they are cut (pieces.c). */
+	dl_tensor *joined, *cut;
+	int64_t *const *joined_shape, *const *cut_shape;
+	dl_region *joined_memory;
+	const dl_tensor
+		*pieces; /* during a run: those of an input, or null; their number and dim */
+	int64_t n_pieces;
+	int32_t pieces_dim;
 	/* during a run */
 	int32_t threads;
 	int64_t *in_bytes; /* size of each input's data; a strided one counts as contiguous */
@@ -281,6 +291,19 @@ dl_tensor rt_tensor_at(const dl_tensor *t, int64_t i);
  * of the caller's output O. */
 dl_region *rt_strings_region(dl_context *c, int32_t k);
 dl_region *rt_items_region(dl_context *c, int32_t o);
+
+/* ---- pieces.c ---- */
+
+/* Whether a tensor may be in pieces. */
+bool rt_has_pieces(const dl_program *p);
+/* The caller's inputs, with those in pieces joined; null after a failure. DATA: a run follows, else
+ * only shapes are asked for. */
+const dl_tensor *rt_join(dl_context *c, const dl_tensor *in, bool data);
+/* The outputs for a run, where those in pieces are whole, in memory of the context; null after a
+ * failure. Call it after rt_join. If it returns other tensors than OUT, rt_cut_outputs gives the
+ * caller's, OUT, what the run gave. */
+dl_tensor *rt_whole_outputs(dl_context *c, dl_tensor *out);
+void rt_cut_outputs(dl_context *c, dl_tensor *out);
 
 /* ---- overlap.c ---- */
 

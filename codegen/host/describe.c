@@ -255,6 +255,38 @@ static void print_flags(Host *h)
 	strbuf_puts(h->b, *before == '\t' ? "" : ",\n");
 }
 
+/* ---- What the model says of itself ---- */
+
+/* Prints the table, if there is one. */
+static void print_metadata(Host *h, const Metadata *m)
+{
+	const char *texts[] = {m->producer, m->producer_version, m->domain, m->doc,
+			       m->graph,    m->graph_doc};
+
+	if (m->properties.n)
+		strbuf_printf(h->b, "\nstatic const dl_property %s[] = {\n",
+			      host_own(h, "properties"));
+	for (int i = 0; i < m->properties.n; i++) {
+		strbuf_puts(h->b, "\t{sizeof(dl_property), 0, ");
+		host_quote(h, m->properties.at[i].key);
+		strbuf_puts(h->b, ", ");
+		host_quote(h, m->properties.at[i].value);
+		strbuf_puts(h->b, "},\n");
+	}
+	strbuf_puts(h->b, m->properties.n ? "};\n" : "");
+	strbuf_printf(h->b, "\nstatic const dl_metadata %s = {\n\tsizeof(dl_metadata), %d, ",
+		      host_own(h, "metadata"), m->properties.n);
+	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+		host_quote(h, texts[i]);
+		strbuf_puts(h->b, ", ");
+	}
+	if (m->version == INT64_MIN) /* whose digits are not a number of C */
+		strbuf_puts(h->b, "INT64_MIN, ");
+	else
+		strbuf_printf(h->b, "%lld, ", (long long)m->version);
+	strbuf_printf(h->b, "%s,\n};\n", m->properties.n ? host_own(h, "properties") : "NULL");
+}
+
 /* Prints the description NAME, with the tables IN and OUT, which may be null. */
 static void print_desc(Host *h, const char *name, const char *in, int n_in, const char *out,
 		       int n_out)
@@ -279,6 +311,8 @@ static void print_desc(Host *h, const char *name, const char *in, int n_in, cons
 	if (h->npublic)
 		strbuf_printf(h->b, "\t.sym = %s,\n\t.n_sym = %d,\n", host_own(h, "syms"),
 			      h->npublic);
+	if (h->m->graph->metadata)
+		strbuf_printf(h->b, "\t.metadata = &%s,\n", host_own(h, "metadata"));
 	strbuf_printf(h->b, "\t.weights_size = %lld,\n};\n\n", (long long)h->o->weights_size);
 }
 
@@ -302,9 +336,12 @@ void host_desc(Host *h)
 			else
 				strbuf_printf(h->b, ", %lld, ", (long long)s->lo);
 			if (s->hi == DIM_INF)
-				strbuf_puts(h->b, "DL_UNLIMITED},\n");
+				strbuf_puts(h->b, "DL_UNLIMITED, ");
 			else
-				strbuf_printf(h->b, "%lld},\n", (long long)s->hi);
+				strbuf_printf(h->b, "%lld, ", (long long)s->hi);
+			strbuf_puts(h->b, s->id < h->m->nbatches && h->m->batch[s->id]
+						  ? "DL_SYM_INDEPENDENT, 0},\n"
+						  : "0, 0},\n");
 		}
 		strbuf_puts(h->b, "};\n\n");
 	}
@@ -329,6 +366,8 @@ void host_desc(Host *h)
 				     accuracy_table(h, i));
 		strbuf_puts(h->b, "};\n");
 	}
+	if (g->metadata)
+		print_metadata(h, g->metadata);
 	/* in a struct, as linkers merge string literals, and the hash may change after linking */
 	strbuf_printf(h->b, "\nstatic const struct {\n\tchar text[17];\n} %s = {\"%016llx\"};\n",
 		      host_own(h, "hash"), (unsigned long long)h->o->hash);

@@ -204,6 +204,26 @@ typedef struct ResultAccuracy {
 	const char *by; /* the result whose elements have the same order, and their values; or null */
 } ResultAccuracy;
 
+/* A key and a value of the author's. */
+typedef struct Property {
+	const char *key, *value;
+} Property;
+
+/* What the model's file says of itself, for applications. A text that it lacks is "". */
+typedef struct Metadata {
+	const char *producer, *producer_version, *domain, *doc, *graph, *graph_doc;
+	int64_t version;
+	VEC(Property) properties;
+} Metadata;
+
+/* The texts of Metadata, with their names in the IR's text. */
+typedef struct MetadataText {
+	const char *name;
+	size_t at; /* offset in Metadata */
+} MetadataText;
+
+extern const MetadataText metadata_texts[]; /* the last has a null name */
+
 struct Graph {
 	Ctx *ctx;
 	Arena *arena;
@@ -219,6 +239,8 @@ struct Graph {
 	VEC(ResultAccuracy) accuracy; /* of some results; set by the pass `infer` */
 	int nvalues, nnodes;     /* next free ids */
 	const char *file;        /* the model's file, for messages */
+	/* null: the file says nothing of itself, except for a name of its graph */
+	const Metadata *metadata;
 	int opset;               /* the newest that the model has nodes of; 0: it is not ONNX */
 };
 

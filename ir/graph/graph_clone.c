@@ -104,6 +104,7 @@ static void clone_body(const Graph *from, Graph *to)
 			 .node = NEW_ARRAY(tmp, from->nnodes + 1, Node *)};
 
 	to->file = from->file;
+	to->metadata = from->metadata;
 	to->opset = from->opset;
 	to->nvalues = from->nvalues;
 	to->nnodes = from->nnodes;

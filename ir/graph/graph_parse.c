@@ -613,6 +613,38 @@ static bool read_forms(GraphText *r, const char *word, GraphForms *out)
 	return true;
 }
 
+/* Reads what the model's file says of itself, if that comes next. */
+static bool read_metadata(GraphText *r, Graph *g)
+{
+	Metadata *m;
+
+	if (!text_take_word(r, "metadata"))
+		return true;
+	g->metadata = m = NEW(r->arena, Metadata);
+	for (const MetadataText *t = metadata_texts; t->name; t++)
+		*(const char **)((char *)m + t->at) = "";
+	if (!text_want(r, "(") || !text_take_word(r, "version") || !text_i64(r, &m->version))
+		return text_fail(r, "version and a number");
+	while (text_take(r, ",")) {
+		const MetadataText *t = metadata_texts;
+		Property p;
+
+		while (t->name && !text_take_word(r, t->name))
+			t++;
+		if (t->name) {
+			if (!(*(const char **)((char *)m + t->at) = text_string(r)))
+				return false;
+			continue;
+		}
+		if (!text_take_word(r, "property"))
+			return text_fail(r, "property, or the name of a text");
+		if (!(p.key = text_string(r)) || !(p.value = text_string(r)))
+			return false;
+		vec_push(r->arena, &m->properties, p);
+	}
+	return text_want(r, ")");
+}
+
 /* FORMS, unless there are none, must have as many parts as there are tensors, COUNT. */
 static bool check_forms(GraphText *r, const GraphForms *f, int count, const char *fault)
 {
@@ -725,7 +757,8 @@ static bool read_parts(GraphText *r, Graph *g, bool region)
 		return false;
 	results = here(r);
 	if (!skip_list(r) || !read_forms(r, "takes", &g->takes) ||
-	    !read_forms(r, "gives", &g->gives) || (!region && !read_symbols(r)))
+	    !read_forms(r, "gives", &g->gives) || (!region && !read_metadata(r, g)) ||
+	    (!region && !read_symbols(r)))
 		return false;
 	facts = here(r);
 	go(r, inputs);

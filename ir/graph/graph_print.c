@@ -512,6 +512,39 @@ static void print_forms(GraphPrinter *p, const char *word, const GraphForms *f)
 	strbuf_puts(p->b, ")");
 }
 
+const MetadataText metadata_texts[] = {
+	{"producer", offsetof(Metadata, producer)},
+	{"producer_version", offsetof(Metadata, producer_version)},
+	{"domain", offsetof(Metadata, domain)},
+	{"doc", offsetof(Metadata, doc)},
+	{"graph", offsetof(Metadata, graph)},
+	{"graph_doc", offsetof(Metadata, graph_doc)},
+	{0},
+};
+
+/* What the model's file says of itself. */
+static void print_metadata(GraphPrinter *p, const Metadata *m)
+{
+	if (!m)
+		return;
+	strbuf_printf(p->b, "\n    metadata (version %lld", (long long)m->version);
+	for (const MetadataText *t = metadata_texts; t->name; t++) {
+		const char *text = *(const char *const *)((const char *)m + t->at);
+
+		if (!*text)
+			continue;
+		strbuf_printf(p->b, ", %s ", t->name);
+		strbuf_quote(p->b, text);
+	}
+	for (int i = 0; i < m->properties.n; i++) {
+		strbuf_puts(p->b, ", property ");
+		strbuf_quote(p->b, m->properties.at[i].key);
+		strbuf_puts(p->b, " ");
+		strbuf_quote(p->b, m->properties.at[i].value);
+	}
+	strbuf_puts(p->b, ")");
+}
+
 static void print_graph(GraphPrinter *p, const Graph *g, int indent)
 {
 	strbuf_printf(p->b, "%*sgraph @", indent, "");
@@ -539,6 +572,7 @@ static void print_graph(GraphPrinter *p, const Graph *g, int indent)
 	strbuf_puts(p->b, ")");
 	print_forms(p, "takes", &g->takes);
 	print_forms(p, "gives", &g->gives);
+	print_metadata(p, g->metadata);
 	if (!indent)
 		print_symbols(p, g);
 	print_facts(p, g, indent);

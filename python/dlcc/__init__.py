@@ -8,8 +8,8 @@ docs/python.md describes the package; dlcc.backend is ONNX's interface for backe
 
 from .compiling import NodeSupport, Support, check, compile  # noqa: A004 - it is dlcc.compile
 from .errors import CompileError, CompileWarning, Diagnostic, Error, RunError
-from .model import IO, Description, Kernel, Model, Symbol, load
+from .model import IO, Description, Kernel, Metadata, Model, Symbol, load
 from .verifying import Comparison, Verification, verify
 
-__all__ = ["IO", "Comparison", "CompileError", "CompileWarning", "Description", "Diagnostic", "Error", "Kernel", "Model",
+__all__ = ["IO", "Comparison", "CompileError", "CompileWarning", "Description", "Diagnostic", "Error", "Kernel", "Metadata", "Model",
            "NodeSupport", "RunError", "Support", "Symbol", "Verification", "check", "compile", "load", "verify"]

@@ -22,6 +22,7 @@ TENSOR, SEQUENCE, OPTIONAL, MAP = range(4)
 UNLIMITED = 2**63 - 1
 IO_DEFAULT = 8
 SYM_DATA = 1
+SYM_INDEPENDENT = 1
 
 
 class Tensor(ctypes.Structure):
@@ -41,7 +42,8 @@ class Str(ctypes.Structure):
 class Sym(ctypes.Structure):
     """dl_sym"""
 
-    _fields_ = [("size", c_uint32), ("kind", c_int32), ("name", c_char_p), ("lower", c_int64), ("upper", c_int64)]
+    _fields_ = [("size", c_uint32), ("kind", c_int32), ("name", c_char_p), ("lower", c_int64), ("upper", c_int64),
+                ("flags", c_uint32), ("reserved", c_uint32)]
 
 
 class Dim(ctypes.Structure):
@@ -57,12 +59,26 @@ class Io(ctypes.Structure):
                 ("dim", c_void_p), ("alias", c_int32), ("flags", c_uint32), ("item", c_void_p)]
 
 
+class Property(ctypes.Structure):
+    """dl_property"""
+
+    _fields_ = [("size", c_uint32), ("reserved", c_uint32), ("key", c_char_p), ("value", c_char_p)]
+
+
+class Metadata(ctypes.Structure):
+    """dl_metadata"""
+
+    _fields_ = [("size", c_uint32), ("n_properties", c_int32), ("producer", c_char_p), ("producer_version", c_char_p), ("domain", c_char_p),
+                ("doc", c_char_p), ("graph", c_char_p), ("graph_doc", c_char_p), ("version", c_int64), ("property", c_void_p)]
+
+
 class Desc(ctypes.Structure):
     """dl_desc"""
 
     _fields_ = [("size", c_uint32), ("flags", c_uint32), ("name", c_char_p), ("version", c_char_p), ("hash", c_char_p),
                 ("targets", c_char_p), ("in_", c_void_p), ("out", c_void_p), ("n_in", c_int32), ("n_out", c_int32),
-                ("sym", c_void_p), ("n_sym", c_int32), ("reserved", c_int32), ("weights_size", c_uint64)]
+                ("sym", c_void_p), ("n_sym", c_int32), ("reserved", c_int32), ("weights_size", c_uint64),
+                ("metadata", POINTER(Metadata))]
 
 
 class LoadOptions(ctypes.Structure):
@@ -102,6 +118,11 @@ class Api(ctypes.Structure):
 
 
 GetApi = CFUNCTYPE(POINTER(Api), c_uint32)
+
+
+def has(struct: Any, member: str) -> bool:
+    """Whether STRUCT, which a library of an earlier version may have made, has the member."""
+    return bool(getattr(type(struct), member).offset < struct.size)
 
 
 def items(kind: Any, at: int, n: int) -> list[Any]:

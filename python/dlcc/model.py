@@ -13,7 +13,7 @@ import struct
 import tempfile
 import threading
 import weakref
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
@@ -220,16 +220,32 @@ atexit.register(_at_exit)
 
 @dataclass(frozen=True)
 class Symbol:
-    """A symbolic dim. `upper` is None if it has no bound. `data` is true if it is computed during the run."""
+    """A symbolic dim. `upper` is None if it has no bound. `data` is true if it is computed during the run, `independent` if the
+    elements along it are computed independently, as those of a batch are."""
 
     name: str
     lower: int
     upper: int | None
     data: bool
+    independent: bool = False
 
     def __str__(self) -> str:
         bounds = f"{self.lower} <= {self.name}" + (f" <= {self.upper}" if self.upper is not None else "")
-        return bounds + (", computed during the run" if self.data else "")
+        return bounds + (", computed during the run" if self.data else "") + (", a batch" if self.independent else "")
+
+
+@dataclass(frozen=True)
+class Metadata:
+    """What the ONNX file says of itself. A text that it lacks is empty."""
+
+    producer: str = ""
+    producer_version: str = ""
+    domain: str = ""
+    doc: str = ""
+    graph: str = ""
+    graph_doc: str = ""
+    version: int = 0  # of the model
+    properties: Mapping[str, str] = field(default_factory=dict)  # metadata_props
 
 
 @dataclass(frozen=True)
@@ -277,6 +293,7 @@ class Description:
     outputs: tuple[IO, ...]
     symbols: tuple[Symbol, ...]
     weights_size: int
+    metadata: Metadata = Metadata()
 
     def __str__(self) -> str:
         lines = [f"model   {self.name}, for {self.targets}, on {self.device}, by dlcc {self.version}",
@@ -299,8 +316,18 @@ def _ios(at: int, n: int, inputs: tuple[IO, ...] = ()) -> tuple[IO, ...]:
 
 
 def _symbols(desc: abi.Desc) -> tuple[Symbol, ...]:
-    return tuple(Symbol(abi.text(s.name), s.lower, None if s.upper == abi.UNLIMITED else s.upper, s.kind == abi.SYM_DATA)
+    return tuple(Symbol(abi.text(s.name), s.lower, None if s.upper == abi.UNLIMITED else s.upper, s.kind == abi.SYM_DATA,
+                        abi.has(s, "flags") and bool(s.flags & abi.SYM_INDEPENDENT))
                  for s in abi.items(abi.Sym, desc.sym, desc.n_sym))
+
+
+def _metadata(desc: abi.Desc) -> Metadata:
+    if not abi.has(desc, "metadata") or not desc.metadata:
+        return Metadata()
+    m = desc.metadata.contents
+    return Metadata(abi.text(m.producer), abi.text(m.producer_version), abi.text(m.domain), abi.text(m.doc), abi.text(m.graph),
+                    abi.text(m.graph_doc), m.version,
+                    {abi.text(p.key): abi.text(p.value) for p in abi.items(abi.Property, m.property, m.n_properties)})
 
 
 @dataclass(frozen=True)
@@ -354,7 +381,7 @@ class Model:
         self._description = Description(
             abi.text(desc.name), abi.text(desc.version), abi.text(desc.hash), abi.text(desc.targets),
             abi.text(library.api.device(library.model)), inputs, _ios(desc.out, desc.n_out, inputs), _symbols(desc),
-            desc.weights_size)
+            desc.weights_size, _metadata(desc))
         ios = (*inputs, *self._description.outputs)
         self._in_names, self._out_names = [io.name for io in inputs], [io.name for io in self._description.outputs]
         # The sizes of outputs follow from those of inputs, and each value is an array that NumPy has as dlcc does.

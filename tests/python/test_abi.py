@@ -10,10 +10,10 @@ import unittest
 from dlcc import abi, dtypes
 from models import ROOT
 
-STRUCTS = {"dl_tensor": abi.Tensor, "dl_sym": abi.Sym, "dl_dim": abi.Dim, "dl_io": abi.Io, "dl_desc": abi.Desc,
+STRUCTS = {"dl_tensor": abi.Tensor, "dl_sym": abi.Sym, "dl_dim": abi.Dim, "dl_io": abi.Io, "dl_desc": abi.Desc, "dl_property": abi.Property, "dl_metadata": abi.Metadata,
            "dl_load_options": abi.LoadOptions, "dl_profile_entry": abi.ProfileEntry, "dl_api": abi.Api}
 NUMBERS = {"DL_ABI_VERSION": abi.VERSION, "DL_UNLIMITED": abi.UNLIMITED, "DL_IO_DEFAULT": abi.IO_DEFAULT,
-           "DL_SYM_DATA": abi.SYM_DATA}
+           "DL_SYM_DATA": abi.SYM_DATA, "DL_SYM_INDEPENDENT": abi.SYM_INDEPENDENT}
 
 
 def expected():

@@ -102,8 +102,8 @@ static int exec(dl_exec *x)
 }
 
 static const dl_sym syms[] = {
-	{sizeof(dl_sym), DL_SYM_INPUT, "N", 1, 4096},
-	{sizeof(dl_sym), DL_SYM_DATA, "found", 0, DL_UNLIMITED},
+	{.size = sizeof(dl_sym), .kind = DL_SYM_INPUT, .name = "N", .lower = 1, .upper = 4096},
+	{.size = sizeof(dl_sym), .kind = DL_SYM_DATA, .name = "found", .upper = DL_UNLIMITED},
 };
 
 static const dl_dim dims_N[] = {{sizeof(dl_dim), 0, -1, "N"}};

@@ -77,7 +77,8 @@ static int exec(dl_exec *x)
 	return x->status;
 }
 
-static const dl_sym syms[] = {{sizeof(dl_sym), DL_SYM_INPUT, "N", 0, DL_UNLIMITED}};
+static const dl_sym syms[] = {
+	{.size = sizeof(dl_sym), .kind = DL_SYM_INPUT, .name = "N", .upper = DL_UNLIMITED}};
 
 static const dl_dim dims_N_4[] = {
 	{sizeof(dl_dim), 0, -1, "N"},

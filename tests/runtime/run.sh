@@ -6,7 +6,7 @@
 #	run.sh [plain] [asan] [tsan] [versions]        default: all; CC chooses the compiler
 set -u
 cd "$(dirname "$0")/../.." || exit 2
-CC=${CC:-cc}
+CC=${CC:-cc} CXX=${CXX:-c++}
 TMP=$(mktemp -d) || exit 2
 trap 'rm -rf "$TMP"' EXIT INT TERM
 WARN="-std=gnu11 -g -Wall -Wextra -Wshadow -Wconversion -Werror -I. -D_GNU_SOURCE"
@@ -42,23 +42,23 @@ build() { # way, flags
 		objcopy --set-section-alignment .dlcc.weights=4096 "$d/nonzero.so"
 }
 
-# The compiled model of forms.dl, with the runtime's objects in $d, and its callers.
-forms() { # way, flags
+# The compiled model NAME.dl, with the runtime's objects in $d, and its callers, test_NAME.c.
+compiled_model() { # way, flags, NAME
 	[ -x "${BUILD:-build}/bin/dlcc" ] || return
-	if ! "${BUILD:-build}/bin/dlcc" tests/runtime/forms.dl -o "$d/forms.c" --target=cpu:generic ||
+	if ! "${BUILD:-build}/bin/dlcc" "tests/runtime/$3.dl" -o "$d/$3.c" --target=cpu:generic ||
 		! $CC $2 -std=gnu11 -w -D_GNU_SOURCE -fwrapv -fno-strict-aliasing -fPIC -fvisibility=hidden -shared -Iruntime \
-			"$d/forms.c" $rt -o "$d/forms.so" -lm -lpthread -ldl ||
-		! $CC $WARN $2 tests/runtime/test_forms.c -o "$d/test_forms" -ldl; then
-		echo "FAIL: $1: forms: does not build"
+			"$d/$3.c" $rt -o "$d/$3.so" -lm -lpthread -ldl ||
+		! $CC $WARN $2 "tests/runtime/test_$3.c" -o "$d/test_$3" -ldl; then
+		echo "FAIL: $1: $3: does not build"
 		count "0 passed, 1 failed"
 		return
 	fi
-	"$d/test_forms" "$d/forms.so" >"$d/out" 2>&1
+	"$d/test_$3" "$d/$3.so" >"$d/out" 2>&1
 	sed '$d; s/^/'"$1"': /' "$d/out"
 	line=$(tail -n 1 "$d/out")
 	case $line in
 	*passed,*failed) count "$line" ;;
-	*) echo "FAIL: $1: forms: ended early: $line"; count "0 passed, 1 failed" ;;
+	*) echo "FAIL: $1: $3: ended early: $line"; count "0 passed, 1 failed" ;;
 	esac
 }
 
@@ -77,7 +77,7 @@ check() { # way, flags, flags of the program
 		*) echo "FAIL: $1: ended early"; failed=$((failed + 1)) ;;
 		esac
 	done
-	[ "$1" = tsan ] || forms "$1" "$2"
+	[ "$1" = tsan ] || for model in forms pieces; do compiled_model "$1" "$2" $model; done
 	if [ "$1" = plain ]; then
 		n=$(nm -D --defined-only "$d/relu_mul.so" | grep -vc ' relu_mul_\(get_api\|describe\)$')
 		[ "$n" = 0 ] && count "1 passed, 0 failed" || {
@@ -111,6 +111,11 @@ prepare_versions() {
 	[ "$(grep -c 'appended\[2\]' "$d/grown/dlrt.h")" -ge 12 ] || return 1
 	cp tests/runtime/frozen/dlrt.h "$d/include_frozen/runtime" && cp "$d/grown/dlrt.h" "$d/include_grown/runtime" || return 1
 	runtime_of today && runtime_of grown || return 1
+	cp runtime/dlrt.hpp "$d/include_grown" && cp runtime/dlrt.hpp "$d/include_today" || return 1
+	for v in today grown; do
+		! command -v $CXX >/dev/null || $CXX -std=c++17 -g -Wall -Wextra -Werror -I"$d/include_$v" $(include $v) tests/runtime/program.cpp \
+			-o "$d/program_cpp_$v" -ldl || return 1
+	done
 	for v in frozen today grown; do
 		$CC -std=gnu11 -g -D_GNU_SOURCE $(include $v) tests/runtime/program.c -o "$d/program_$v" -ldl || return 1
 	done
@@ -118,7 +123,7 @@ prepare_versions() {
 
 versions() { # program, artifact, runtime
 	$so -shared $(include "$2") -I"$d/include_$2" -I. tests/runtime/relu_mul.c "$d/rt_$3"/*.o -o "$d/v.so" -lpthread -ldl &&
-		"$d/program_$1" "$d/v.so" "$3" && count "1 passed, 0 failed" && return
+		"$d/program_$1" "$d/v.so" "$3" && { [ ! -x "$d/program_cpp_$1" ] || "$d/program_cpp_$1" "$d/v.so"; } && count "1 passed, 0 failed" && return
 	echo "FAIL: a program of the $1 dlrt.h, an artifact of the $2 one, a runtime of the $3 one"
 	count "0 passed, 1 failed"
 }

@@ -245,6 +245,7 @@ static bool read_pb(Arena *a, Diag *d, const char *path, dl_form form, Array *v)
 	case DL_SEQUENCE: ok = take_sequence(&r, message, v); break;
 	case DL_OPTIONAL: ok = take_optional(&r, message, v); break;
 	case DL_MAP: ok = take_map(&r, message, v); break;
+	case DL_PIECES: break; /* no description of an input has this form */
 	}
 	onnx_close(r.f);
 	return ok;

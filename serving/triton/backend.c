@@ -595,12 +595,39 @@ Error *TRITONBACKEND_Initialize(Backend *backend)
 				 major, minor, API_MAJOR, API_MINOR, API_MAJOR);
 }
 
+/* The description of BYTES of memory of DEVICE, a GPU's number or -1. */
+static Error *memory_of(int32_t device, uint64_t bytes, Memory **memory)
+{
+	Error *error;
+
+	TRY(TRITONSERVER_BufferAttributesNew(memory));
+	error = TRITONSERVER_BufferAttributesSetMemoryType(*memory, device < 0 ? MEMORY_CPU
+									       : MEMORY_GPU);
+	error = error ? error
+		      : TRITONSERVER_BufferAttributesSetMemoryTypeId(*memory,
+								     device < 0 ? 0 : device);
+	error = error ? error : TRITONSERVER_BufferAttributesSetByteSize(*memory, bytes);
+	if (error)
+		drop(TRITONSERVER_BufferAttributesDelete(*memory));
+	return error;
+}
+
 Error *TRITONBACKEND_ModelInitialize(ServerModel *model)
 {
+	Memory *memory;
 	Served *s;
+	Error *error;
 
 	TRY(served_open(model, &s));
-	return TRITONBACKEND_ModelSetState(model, s);
+	error = memory_of(-1, s->desc->weights_size, &memory);
+	if (!error) {
+		error = TRITONBACKEND_ModelReportMemoryUsage(model, &memory, 1);
+		drop(TRITONSERVER_BufferAttributesDelete(memory));
+	}
+	error = error ? error : TRITONBACKEND_ModelSetState(model, s);
+	if (error)
+		served_close(s);
+	return error;
 }
 
 Error *TRITONBACKEND_ModelFinalize(ServerModel *model)
@@ -632,16 +659,8 @@ static Error *report_memory(Instance *x)
 		return NULL; /* a dim has no bound */
 	}
 	free(dims);
-	TRY(TRITONSERVER_BufferAttributesNew(&memory));
-	error = TRITONSERVER_BufferAttributesSetMemoryType(memory,
-							   x->device < 0 ? MEMORY_CPU : MEMORY_GPU);
-	error = error ? error
-		      : TRITONSERVER_BufferAttributesSetMemoryTypeId(memory,
-								     x->device < 0 ? 0 : x->device);
-	error = error ? error
-		      : TRITONSERVER_BufferAttributesSetByteSize(
-				memory, x->device < 0 ? w.host_bytes : w.device_bytes);
-	error = error ? error : TRITONBACKEND_ModelInstanceReportMemoryUsage(x->server, &memory, 1);
+	TRY(memory_of(x->device, x->device < 0 ? w.host_bytes : w.device_bytes, &memory));
+	error = TRITONBACKEND_ModelInstanceReportMemoryUsage(x->server, &memory, 1);
 	drop(TRITONSERVER_BufferAttributesDelete(memory));
 	return error;
 }

@@ -16,7 +16,7 @@ typedef struct Served {
 	const dl_desc *desc;
 	int32_t threads; /* dl_load_options.threads */
 	bool batched; /* the first dim of each input and output is the same symbol, along which elements are independent */
-	bool has_strings;
+	bool has_strings, has_vectors; /* inputs or outputs of strings; of less than two dims */
 	int64_t most; /* the server's max_batch_size */
 	void *library;
 	int file; /* stays open as long as the library is loaded under its name in /proc */

@@ -318,6 +318,7 @@ static int32_t first_symbol(const dl_io *io)
 	return io->rank ? dl_io_dim(io, 0)->sym : -1;
 }
 
+/* Sets what S says of its inputs and outputs. */
 static Error *check_ios(Served *s)
 {
 	int32_t batch = s->desc->n_in ? first_symbol(dl_desc_in(s->desc, 0)) : -1;
@@ -329,8 +330,10 @@ static Error *check_ios(Served *s)
 
 		TRY(check_io(s, io, in ? "input" : "output"));
 		batch = first_symbol(io) == batch ? batch : -1;
+		s->has_vectors = s->has_vectors || io->rank < 2;
 	}
-	s->batched = batch >= 0 && (dl_sym_flags(dl_desc_sym(s->desc, batch)) & DL_SYM_INDEPENDENT);
+	s->batched = batch >= 0 &&
+		     (dl_sym_flags(dl_desc_sym(s->desc, batch)) & DL_SYM_INDEPENDENT);
 	if (s->batched)
 		s->most = dl_desc_sym(s->desc, batch)->upper < USUAL_BATCH
 				  ? dl_desc_sym(s->desc, batch)->upper
@@ -368,7 +371,7 @@ static void put_ios(FILE *f, const Served *s, bool in)
 			fprintf(f, "%s%lld", d > first ? "," : "",
 				dim->sym < 0 && dim->value >= 0 ? (long long)dim->value : -1LL);
 		}
-		/* the server has no tensors without dims, but for a batch of them */
+		/* the server has no tensors without dims */
 		fputs(io->rank == first ? "1],\"reshape\":{\"shape\":[]}}" : "]}", f);
 	}
 	fputs("]", f);
@@ -443,6 +446,8 @@ static Error *configure(ServerModel *model, Served *s, Span config)
 		return error_of(
 			ERROR_INVALID_ARG,
 			"the configuration lists no inputs and outputs, and the server runs with --disable-auto-complete-config");
+	/* the configuration has no batch of single numbers but by another shape, which clients do not expect */
+	s->batched = s->batched && !s->has_vectors;
 	if (number(member(config, "max_batch_size"), 0) > 0)
 		s->most = number(member(config, "max_batch_size"), 0);
 	return complete(model, s, config);

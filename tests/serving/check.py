@@ -28,7 +28,8 @@ import dlcc  # noqa: E402
 HEAD = '<ir_version: 9, opset_import: ["" : 18, "ai.onnx.ml" : 3]>\n'
 MODELS = {
     "rows": "g (float[N,4] x) => (float[N,3] y) <float[4,3] w = {1,2,3,4,5,6,7,8,9,10,11,12}> { t = MatMul (x, w) y = Softmax <axis = 1> (t) }",
-    "widths": "g (float[N,W] x, int64[N] k) => (float[N,W] y, int64[N] z) { y = Neg (x) z = Abs (k) }",
+    "widths": "g (float[N,W] x, int64[N,2] k) => (float[N,W] y, int64[N,2] z) { y = Neg (x) z = Abs (k) }",
+    "vector": "g (float[N] x) => (float[N] y) { y = Neg (x) }",
     "mean": "g (float[N,4] x) => (float[N,4] y) { m = ReduceMean <keepdims = 1, noop_with_empty_axes = 0> (x) y = Sub (x, m) }",
     "found": "g (float[N] x) => (int64[1,M] y) { y = NonZero (x) }",
     "text": 'g (string[N] x) => (string[N] y, int64[N] n) <string[3] names = {"a", "bc", ""}> '
@@ -167,7 +168,7 @@ def same(name, inputs, outputs=None, bound=0.0):
 def answers_are_the_models():
     for n in 1, 2, 7:
         same("rows", {"x": real(n, 4)})
-        same("widths", {"x": real(n, 5), "k": rng.integers(-9, 9, n)})
+        same("widths", {"x": real(n, 5), "k": rng.integers(-9, 9, (n, 2))})
         same("mean", {"x": real(n, 4)})
         same("found", {"x": np.array([0, 1, 0, 2], np.float32)[:n]})
     same("kinds", {"a": real(3).astype(np.float16), "b": np.arange(3, dtype=np.uint8), "c": rng.standard_normal(3), "d": np.arange(3, dtype=np.int8),
@@ -175,7 +176,7 @@ def answers_are_the_models():
 
 
 def some_outputs():
-    same("widths", {"x": real(2, 5), "k": np.array([1, -2])}, ["z"])
+    same("widths", {"x": real(2, 5), "k": np.array([[1, -2], [3, 4]])}, ["z"])
 
 
 def strings():
@@ -187,6 +188,7 @@ def batches_are_found_where_they_are_independent():
     assert config_of("widths")["max_batch_size"] == 64
     assert config_of("mean")["max_batch_size"] == 0, "the mean is over the batch"
     assert config_of("found")["max_batch_size"] == 0
+    assert config_of("vector")["max_batch_size"] == 0, "the configuration has no such tensors"
 
 
 def together(name, makers, threads=16, each=12):
@@ -217,7 +219,7 @@ def requests_are_batched():
 
 
 def requests_of_other_shapes_run_apart():
-    together("widths", [lambda w=w: {"x": np.full((2, w), 0.5, np.float32), "k": np.array([3, -4])} for w in (1, 5, 9)])
+    together("widths", [lambda w=w: {"x": np.full((2, w), 0.5, np.float32), "k": np.array([[3, -4], [5, 6]])} for w in (1, 5, 9)])
 
 
 def stats(name):
@@ -245,6 +247,13 @@ def broken_requests():
         status, _, _ = ask("POST", "/v2/models/text.dlcc/infer", bytes(cut[:mine.randrange(len(cut) + 1)]), headers)
         assert status in (200, 400, 404, 500), status
     same("text", {"x": np.array(["ab"], object)})
+
+
+def a_batch_of_single_numbers():
+    put("reshaped", MODELS["vector"], config='max_batch_size: 32 input { name: "x" data_type: TYPE_FP32 dims: [ 1 ] reshape { } } '
+        'output { name: "y" data_type: TYPE_FP32 dims: [ 1 ] reshape { } }')
+    assert ask("POST", "/v2/repository/models/reshaped.dlcc/load")[0] == 200
+    np.testing.assert_array_equal(infer("reshaped", {"x": np.array([[1], [2]], np.float32)})["y"], [[-1], [-2]])
 
 
 def two_versions_and_reloading():
@@ -322,7 +331,7 @@ def main():
     for name, text in MODELS.items():
         MADE[name] = put(name, text)
     tests = [answers_are_the_models, some_outputs, strings, batches_are_found_where_they_are_independent, requests_are_batched,
-             requests_of_other_shapes_run_apart, faults_have_a_text, broken_requests, two_versions_and_reloading, models_that_do_not_fit_are_refused,
+             requests_of_other_shapes_run_apart, faults_have_a_text, broken_requests, a_batch_of_single_numbers, two_versions_and_reloading, models_that_do_not_fit_are_refused,
              a_configuration_of_ones_own, onnx_is_compiled_where_the_configuration_says_so]
     failed = 0
     with open(os.path.join(REPO, "..", os.path.basename(REPO) + ".log"), "w+") as log:

@@ -17,46 +17,59 @@ static bool printing(const Diag *d)
 	return d->out && d->errors <= limit_of(d);
 }
 
-/* Prints TEXT with everything but the colours escaped. A message contains names from a model,
- * which must not end the line or reach a terminal as control sequences. */
-static void put(const Diag *d, const char *text)
-{
-	escape_to_file(d->out, text, escape_terminal);
-}
+/* Everything in a message but the colours is escaped. It contains names from a model, which must not
+ * end the line or reach a terminal as control sequences. */
 
-static void put_message(const Diag *d, const char *fmt, va_list ap)
+/* Puts LOC and LEVEL, as they begin a message. */
+static void put_head(StrBuf *b, const Diag *d, DiagLoc loc, const char *level, const char *colour)
 {
-	StrBuf b = {0};
-
-	strbuf_vprintf(&b, fmt, ap);
-	put(d, strbuf_str(&b));
-	fputc('\n', d->out);
-	strbuf_free(&b);
-}
-
-static void print(Diag *d, DiagLoc loc, const char *level, const char *colour, const char *fmt,
-		  va_list ap)
-{
-	fputs(d->colour ? "\033[1m" : "", d->out);
-	put(d, loc.file ? loc.file : d->file ? d->file : "dlcc");
+	strbuf_puts(b, d->colour ? "\033[1m" : "");
+	strbuf_escape(b, loc.file ? loc.file : d->file ? d->file : "dlcc", escape_terminal);
 	if (loc.line)
-		fprintf(d->out, ":%d", loc.line);
-	if (d->colour)
-		fprintf(d->out, ": %s%s:\033[0m ", colour, level);
-	else
-		fprintf(d->out, ": %s: ", level);
+		strbuf_printf(b, ":%d", loc.line);
+	strbuf_printf(b, d->colour ? ": %s%s:\033[0m " : ": %s%s: ", d->colour ? colour : "",
+		      level);
 	if (loc.node) {
-		fputs(loc.op ? "node \"" : "\"", d->out);
-		put(d, loc.node);
-		fputs("\"", d->out);
+		strbuf_puts(b, loc.op ? "node \"" : "\"");
+		strbuf_escape(b, loc.node, escape_terminal);
+		strbuf_puts(b, "\"");
 	}
 	if (loc.node && loc.op) {
-		fputs(" (", d->out);
-		put(d, loc.op);
-		fputs(")", d->out);
+		strbuf_puts(b, " (");
+		strbuf_escape(b, loc.op, escape_terminal);
+		strbuf_puts(b, ")");
 	}
-	fputs(loc.node ? ": " : "", d->out);
-	put_message(d, fmt, ap);
+	strbuf_puts(b, loc.node ? ": " : "");
+}
+
+static void put_json(StrBuf *b, DiagLoc loc, const char *level, const char *text,
+		     const char *message)
+{
+	strbuf_json(b, "{", "kind", level);
+	strbuf_json(b, ",", "file", loc.file);
+	if (loc.line)
+		strbuf_printf(b, ",\"line\":%d", loc.line);
+	strbuf_json(b, ",", "node", loc.node);
+	strbuf_json(b, ",", "op", loc.op);
+	strbuf_json(b, ",", "text", text);
+	strbuf_json(b, ",", "message", message);
+	strbuf_puts(b, "}");
+}
+
+/* Prints a message whose first part is HEAD, which a message of JSON has, too. */
+static void print(const Diag *d, DiagLoc loc, const char *level, StrBuf *head, const char *fmt,
+		  va_list ap)
+{
+	StrBuf text = {0}, json = {0};
+
+	strbuf_vprintf(&text, fmt, ap);
+	strbuf_escape(head, strbuf_str(&text), escape_terminal);
+	if (d->json)
+		put_json(&json, loc, level, strbuf_str(&text), strbuf_str(head));
+	fprintf(d->out, "%s\n", strbuf_str(d->json ? &json : head));
+	strbuf_free(&json);
+	strbuf_free(&text);
+	strbuf_free(head);
 }
 
 static void give(Diag *d, DiagLoc loc, const char *fmt, va_list ap)
@@ -88,9 +101,13 @@ static bool report(Diag *d, DiagLoc loc, DiagLevel level, const char *fmt, va_li
 		d->warnings++;
 	if (error && d->sink)
 		give(d, loc, fmt, ap);
-	else if (printing(d))
-		print(d, loc, error ? "error" : "warning", error ? "\033[31m" : "\033[35m", fmt,
-		      ap);
+	else if (printing(d)) {
+		StrBuf head = {0};
+		const char *kind = error ? "error" : "warning";
+
+		put_head(&head, d, loc, kind, error ? "\033[31m" : "\033[35m");
+		print(d, loc, kind, &head, fmt, ap);
+	}
 	return !error;
 }
 
@@ -129,17 +146,21 @@ bool diag_named_error(Diag *d, DiagLoc loc, const char *name, const char *fmt, .
 void diag_end(Diag *d)
 {
 	if (d->out && !d->sink && d->errors > limit_of(d))
-		fprintf(d->out, "%d errors; the first %d are above\n", d->errors, limit_of(d));
+		fprintf(d->out,
+			d->json ? "{\"kind\":\"end\",\"errors\":%d,\"shown\":%d}\n"
+				: "%d errors; the first %d are above\n",
+			d->errors, limit_of(d));
 }
 
 void diag_note(Diag *d, const char *fmt, ...)
 {
+	StrBuf head = {0};
 	va_list ap;
 
 	if (!printing(d) || d->sink)
 		return;
-	fputs("  note: ", d->out);
+	strbuf_puts(&head, "  note: ");
 	va_start(ap, fmt);
-	put_message(d, fmt, ap);
+	print(d, (DiagLoc){0}, "note", &head, fmt, ap);
 	va_end(ap);
 }

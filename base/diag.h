@@ -37,6 +37,7 @@ typedef struct Diag {
 	 * lower, sched */
 	DiagLoc where;
 	bool colour;
+	bool json; /* each message is an object on a line of its own: kind, file, line, node, op, text, message */
 	int errors, warnings;
 	int limit; /* errors that are printed at most; 0: 20 */
 	/* ends with a null name; null: there are none, and each is what its function says */

@@ -73,6 +73,15 @@ void strbuf_escape(StrBuf *b, const char *s, EscapeForm *form)
 		strbuf_put(b, out, form(&s, out));
 }
 
+void strbuf_json(StrBuf *b, const char *before, const char *name, const char *text)
+{
+	if (!text)
+		return;
+	strbuf_printf(b, "%s\"%s\":\"", before, name);
+	strbuf_escape(b, text, escape_json);
+	strbuf_puts(b, "\"");
+}
+
 const char *arena_escape(Arena *a, const char *s, EscapeForm *form)
 {
 	StrBuf b = {0};

@@ -22,6 +22,8 @@ void strbuf_printf(StrBuf *b, const char *fmt, ...) BASE_PRINTF(2, 3);
 void strbuf_vprintf(StrBuf *b, const char *fmt, va_list ap);
 /* S in a form (base/escape.h): appended to B, or as a new string. */
 void strbuf_escape(StrBuf *b, const char *s, EscapeForm *form);
+/* Appends BEFORE"NAME":"TEXT", a member of an object of JSON; nothing if TEXT is null. */
+void strbuf_json(StrBuf *b, const char *before, const char *name, const char *text);
 const char *arena_escape(Arena *a, const char *s, EscapeForm *form);
 /* Appends the UTF-8 of the code point C; of U+FFFD if it is none. */
 void strbuf_put_code(StrBuf *b, uint32_t c);

@@ -153,9 +153,13 @@ static void dump_nvptx(const Cli *c, const Module *m)
 	}
 }
 
-static void print_time(double ms, const char *what)
+/* C's passes, or a part of the output, took MS. */
+static void print_time(const Cli *c, double ms, const char *what)
 {
-	fprintf(stderr, "%10.1f ms  %s\n", ms, what);
+	if (c->diag.json)
+		fprintf(stderr, "{\"kind\":\"time\",\"what\":\"%s\",\"ms\":%.1f}\n", what, ms);
+	else
+		fprintf(stderr, "%10.1f ms  %s\n", ms, what);
 }
 
 /* --verify: prints the number of schedules that were proved, and what that means. */
@@ -183,7 +187,7 @@ static void show_pass(void *arg, Module *m, const Pass *p, PassEvent e)
 {
 	Progress *g = arg;
 	const Cli *c = g->c;
-	const bool line = isatty(2) && !c->verbose;
+	const bool line = isatty(2) && !c->verbose && !c->diag.json;
 
 	if (e == PASS_BEGINS) {
 		if (line) {
@@ -196,7 +200,7 @@ static void show_pass(void *arg, Module *m, const Pass *p, PassEvent e)
 		if (line)
 			fprintf(stderr, "\r\033[K");
 		if (c->time_passes)
-			print_time(now() - g->since, p->name);
+			print_time(c, now() - g->since, p->name);
 		if (m->opt.verify && m->nsched && !g->verified) {
 			print_verified(c, m);
 			g->verified = true;
@@ -211,7 +215,7 @@ static bool run_passes(const Cli *c, Module *m, PassId from, PassId to, bool beg
 {
 	Progress g = {.c = c};
 
-	if (c->time_passes && begins) {
+	if (c->time_passes && begins && !c->diag.json) {
 		fputs("for ", stderr);
 		name_targets(stderr, m);
 		fputs(":\n", stderr);
@@ -330,13 +334,18 @@ static void on_signal(int sig)
 	raise(sig);
 }
 
-/* A part of the package, which began when *SINCE was, is done. */
-static void part_done(void *since, const char *part)
-{
-	double *t = since;
+/* The part of the package that is being made, and since when. */
+typedef struct PartTime {
+	const Cli *c;
+	double since;
+} PartTime;
 
-	print_time(now() - *t, part);
-	*t = now();
+static void part_done(void *arg, const char *part)
+{
+	PartTime *t = arg;
+
+	print_time(t->c, now() - t->since, part);
+	t->since = now();
 }
 
 static PackageOpts package_opts(const Cli *c, Arena *a)
@@ -365,14 +374,14 @@ static PackageOpts package_opts(const Cli *c, Arena *a)
 
 static bool emit(Cli *c, Module *m, double begin)
 {
-	double since = now();
+	PartTime time = {c, now()};
 	PackageOpts o = package_opts(c, m->arena);
 
 	o.done = c->time_passes ? part_done : NULL;
-	o.done_arg = &since;
+	o.done_arg = &time;
 	if (c->tune)
 		return tune(c, m, &o, begin);
-	if (c->time_passes)
+	if (c->time_passes && !c->diag.json)
 		fprintf(stderr, "for %s:\n", o.output);
 	return package(m, &o);
 }
@@ -648,7 +657,7 @@ static int compile(Cli *c)
 	if (ok && c->explain && !c->check)
 		ok = explain(c, first, m.gpu);
 	if (c->check && file)
-		ok = check_report(file, ok && m.gpu ? m.gpu : &m, ok, &refusals);
+		ok = check_report(file, ok && m.gpu ? m.gpu : &m, ok, &refusals, c->diag.json);
 	if (ok && m.gpu)
 		dump_nvptx(c, m.gpu);
 	/* Dumps that could not be written are an error, after which no output may appear. */

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import shutil
@@ -149,10 +150,6 @@ class NodeSupport:
         return f'node "{self.node}" ({self.op}): {"supported" if self.supported else "not supported"}: {self.how}'
 
 
-_NODE_LINE = re.compile(r'.*?: node "(?P<node>.*?)" \((?P<op>[^()"]*)\): (?P<no>not )?supported(?:: |; |, |$)(?P<how>.*)')
-_OTHER_LINE = re.compile(r".*?: (?P<what>(?:not supported|error): .*)")
-
-
 class Support(list[NodeSupport]):
     """What check found: an entry for each node. `others` has the faults that belong to no node, of inputs and weights."""
 
@@ -180,13 +177,11 @@ def check(model: Any, *, dims: Dims | None = None, target: str | None = None, op
     with _source(model) as source:
         printed, lines, status = programs.check_model([source.path, *_options(dims, target, ops, options)])
     nodes, others = [], []
-    for line in printed.splitlines():
-        found = _NODE_LINE.fullmatch(line)
-        other = _OTHER_LINE.fullmatch(line)
-        if found:
-            nodes.append(NodeSupport(found["node"], found["op"], not found["no"], found["how"]))
-        elif other:
-            others.append(other["what"])
+    for line in map(json.loads, printed.splitlines()):
+        if "op" in line:
+            nodes.append(NodeSupport(line["node"], line["op"], line["supported"], line["how"]))
+        else:
+            others.append(line["how"])
     if not nodes and not others and status:
         raise programs.compile_error(lines, status)
     if status and all(n.supported for n in nodes) and not others:

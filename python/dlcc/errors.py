@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-_DIAGNOSTIC = re.compile(r"(?P<file>.*?): (?P<kind>error|warning): (?P<text>.*)")
 # A name may have quotes in it, so it ends where an operator follows.
 _NODE = re.compile(r'node "(?P<node>.*?)" \((?P<op>[^()"]*)\)(?=: )')
 
@@ -23,17 +24,31 @@ class Diagnostic:
     notes: list[str] = field(default_factory=list)
 
 
+def object_of(line: str) -> dict[str, Any] | None:
+    """LINE of dlcc --json as an object; None: another program printed it, such as the C compiler."""
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
 def diagnostics_of(lines: Sequence[str]) -> list[Diagnostic]:
-    """The diagnostics in LINES, what the compiler printed. Other lines are notes of the diagnostic above them."""
+    """The diagnostics in LINES, what dlcc --json printed. Other lines are notes of the diagnostic above them."""
     found: list[Diagnostic] = []
     for line in lines:
-        match = _DIAGNOSTIC.match(line)
-        if match and not line.startswith(" "):
-            node = _NODE.search(match["text"])
-            found.append(Diagnostic(match["kind"], match["text"], *((node["node"], node["op"]) if node else ())))
+        given = object_of(line)
+        if given is not None and given.get("kind") in ("error", "warning"):
+            found.append(Diagnostic(given["kind"], given["text"], given.get("node"), given.get("op")))
         elif found:
-            found[-1].notes.append(line.strip())
+            found[-1].notes.append(line.strip() if given is None else given.get("text", ""))
     return found
+
+
+def message_of(lines: Sequence[str]) -> str:
+    """LINES, what dlcc --json printed, as dlcc prints them for people."""
+    objects = [(line, object_of(line)) for line in lines]
+    return "\n".join(line if given is None else given["message"] for line, given in objects if given is None or "message" in given)
 
 
 class Error(Exception):
@@ -46,10 +61,10 @@ class CompileError(Error):
     The text is what the compiler printed. `node` and `op` are those of the first error, or None if it is not about a node.
     `status` is the compiler's exit status: 1 for a model that it refused, 2 for wrong options, negative for a signal."""
 
-    def __init__(self, text: str, status: int = 1) -> None:
+    def __init__(self, text: str, status: int = 1, diagnostics: Sequence[Diagnostic] = ()) -> None:
         super().__init__(text)
         self.status = status
-        self.diagnostics = [d for d in diagnostics_of(text.splitlines()) if d.kind == "error"]
+        self.diagnostics = [d for d in diagnostics if d.kind == "error"]
         self.node = self.diagnostics[0].node if self.diagnostics else None
         self.op = self.diagnostics[0].op if self.diagnostics else None
 

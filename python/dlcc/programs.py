@@ -6,20 +6,15 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
 
-from .errors import CompileError, Error
+from .errors import CompileError, Error, diagnostics_of, message_of, object_of
 
 # An installed package has the folders of an installation here: bin, lib. A source tree has none, and there PATH decides.
 CARRIED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "prefix")
-
-# What --time-passes prints: a line when a pass or a part of the output is done.
-_DONE = re.compile(r" *\d+\.\d ms  (?P<what>\S.*)")
-_TARGETS = re.compile(r"for .*:")
 
 
 def path_of(program: str) -> str:
@@ -98,10 +93,10 @@ class _Progress:
 
 
 def compile_model(arguments: Sequence[str], name: str, progress: bool | None) -> list[str]:
-    """Runs dlcc; returns the lines that it printed, which are warnings. Raises CompileError. NAME is shown as it works."""
+    """Runs dlcc --json; returns the lines of its diagnostics, which are warnings. Raises CompileError. NAME is shown as it works."""
     shown = progress if progress is not None else sys.stderr is not None and sys.stderr.isatty()
     line_of = _Progress(shown, name.encode("ascii", "backslashreplace").decode())
-    command = _command(*arguments, *(["--time-passes"] if shown else []))
+    command = _command("--json", *arguments, *(["--time-passes"] if shown else []))
     lines: list[str] = []
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
                           errors="backslashreplace") as process:
@@ -109,10 +104,10 @@ def compile_model(arguments: Sequence[str], name: str, progress: bool | None) ->
         try:
             line_of.show("reading")
             for line in process.stderr:
-                done = _DONE.fullmatch(line.rstrip("\n")) if shown else None
-                if done:
-                    line_of.show(done["what"])
-                elif not (shown and _TARGETS.fullmatch(line.rstrip("\n"))):
+                given = object_of(line)
+                if given is not None and given.get("kind") == "time":
+                    line_of.show(given["what"])
+                else:
                     lines.append(line.rstrip("\n"))
         except BaseException:  # an interrupt, for one: dlcc removes its temporary files on this signal
             process.terminate()
@@ -125,13 +120,14 @@ def compile_model(arguments: Sequence[str], name: str, progress: bool | None) ->
 
 
 def compile_error(lines: Sequence[str], status: int) -> CompileError:
-    """The error of a dlcc that ended with STATUS after it had printed LINES."""
+    """The error of a dlcc --json that ended with STATUS after it had printed LINES."""
     ended = [f"dlcc: error: the compiler was ended by signal {-status}"] if status < 0 else []
-    return CompileError("\n".join([*lines, *ended]) or f"dlcc: error: exit status {status}", status)
+    text = "\n".join(filter(None, [message_of(lines), *ended]))
+    return CompileError(text or f"dlcc: error: exit status {status}", status, diagnostics_of(lines))
 
 
 def check_model(arguments: Sequence[str]) -> tuple[str, list[str], int]:
-    """Runs dlcc --check: its standard output, the lines of its diagnostics, and its exit status."""
-    done = subprocess.run(_command("--check", *arguments), stdin=subprocess.DEVNULL, capture_output=True, text=True,
+    """Runs dlcc --check --json: its standard output, the lines of its diagnostics, and its exit status."""
+    done = subprocess.run(_command("--check", "--json", *arguments), stdin=subprocess.DEVNULL, capture_output=True, text=True,
                           errors="backslashreplace", check=False)
     return done.stdout, done.stderr.splitlines(), done.returncode

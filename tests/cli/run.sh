@@ -184,7 +184,8 @@ try "dlcc-opt: an old name" 0 "^  note: --int4=16 is now --weights-as=i4:16$" bo
 dlcc=$build/bin/dlcc
 try "an old name's value" 2 "--weights-as=i4:12: a group is a multiple of 8 terms, from 8 to 1048576" cnn.onnx --int4=12 -o m.so
 for wrong in i4: i4:0 i4:x i8:32 f32 ""; do try "no format of weights: $wrong" 2 "--weights-as(=| wants)" cnn.onnx "--weights-as=$wrong" -o m.so; done
-try "no format of activations" 2 "--activations-as=f16: write i8 or bf16" cnn.onnx --activations-as=f16 -o m.so
+try "no format of activations" 2 "--activations-as=f8: write i8, f16 or bf16" cnn.onnx --activations-as=f8 -o m.so
+try "halves without a GPU" 2 "--activations-as=f16 needs a target: --target=cuda:sm_80" cnn.onnx --activations-as=f16 -o m.so
 try "two formats of caches" 2 "--caches-as i8: an earlier --caches-as says otherwise" cnn.onnx --caches-as=f16 --caches-as=i8 -o m.so
 try "two groups" 2 "--weights-as i4: an earlier --weights-as says otherwise" cnn.onnx --weights-as=i4:64 --weights-as=i4 -o m.so
 try "a group with a sign" 2 "a group is a multiple of 8 terms" cnn.onnx --weights-as=i4:+32 -o m.so
@@ -361,6 +362,10 @@ try "times for GPUs" 0 "^for sm_90a, sm_80:$" cnn.onnx --time-passes --target=cu
 try "PTX runs passes" 0 "^for sm_80:$" cnn.onnx --time-passes --target=cpu:v3,cuda:sm_80 -o times.ptx
 if grep -q x86 out; then failed=$((failed + 1)); echo "FAIL: PTX runs a CPU's passes"; else passed=$((passed + 1)); fi
 try "times of the output's parts" 0 "ms  C compiler" cnn.onnx --time-passes -o m.so
+try "times for programs" 0 '^{"kind":"time","what":"C compiler","ms":[0-9.]*}$' cnn.onnx --time-passes --json -o m.so
+try "a check for programs" 0 '^{"supported":true,"node":"[^"]*","op":"Conv","how":"[^"]*"}$' cnn.onnx --check --json
+echo junk >junk.onnx
+try "an error for programs" 1 '^{"kind":"error","file":"junk.onnx","text":".*","message":"junk.onnx: error: .*"}$' junk.onnx --json -o m.so
 try "generated C" 0 "" cnn.onnx -o m.so --save-temps=kept
 if ${CC:-cc} -std=gnu11 -fsyntax-only -w kept/m/k0_0.c kept/m/host.c; then passed=$((passed + 1)); else
 	failed=$((failed + 1)); echo "FAIL: what --save-temps keeps does not compile"; fi

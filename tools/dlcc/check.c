@@ -155,7 +155,7 @@ static bool of_data(const char *text)
 	return str_starts(text, "external data at");
 }
 
-/* A line of the report, about the file F. It holds names from the model. */
+/* Prints a line of the report, about the file F. It holds names from the model. */
 static void line(const OnnxFile *f, const char *fmt, ...) BASE_PRINTF(2, 3);
 
 static void line(const OnnxFile *f, const char *fmt, ...)
@@ -172,8 +172,50 @@ static void line(const OnnxFile *f, const char *fmt, ...)
 	strbuf_free(&b);
 }
 
+/* What the report says of a node; of what belongs to none, NAME and OP are null. */
+typedef struct Finding {
+	const char *name, *op;
+	bool supported;
+	const char *how; /* its kernel, or the reason */
+} Finding;
+
+static void print_json(const Finding *x)
+{
+	StrBuf b = {0};
+
+	strbuf_printf(&b, "{\"supported\":%s", x->supported ? "true" : "false");
+	strbuf_json(&b, ",", "node", x->name);
+	strbuf_json(&b, ",", "op", x->op);
+	strbuf_json(&b, ",", "how", x->how);
+	printf("%s}\n", strbuf_str(&b));
+	strbuf_free(&b);
+}
+
+static void print_node(const OnnxFile *f, const Finding *x, bool json)
+{
+	if (json)
+		print_json(x);
+	else
+		line(f, "node \"%s\" (%s): %s%s", x->name, x->op,
+		     x->supported                          ? "supported: "
+		     : str_starts(x->how, "not supported") ? ""
+							   : "not supported: ",
+		     x->how);
+}
+
+static void print_other(const OnnxFile *f, const Refusal *r, bool json)
+{
+	if (json)
+		print_json(&(Finding){r->node, r->node ? r->op : NULL, false, r->text});
+	else if (r->node)
+		line(f, "not supported: \"%s\": %s", r->node, r->text);
+	else
+		line(f, "not supported: %s", r->text);
+}
+
 /* Faults that belong to no listed node: of inputs and weights, and of the model as a whole. */
-static void print_others(const OnnxFile *f, const Mentions *nodes, const Refusals *r)
+static void print_others(const OnnxFile *f, Arena *a, const Mentions *nodes, const Refusals *r,
+			 bool json)
 {
 	const char *first = NULL;
 	int missing = 0;
@@ -187,18 +229,22 @@ static void print_others(const OnnxFile *f, const Mentions *nodes, const Refusal
 		if (of_data(x->text)) {
 			first = first ? first : x->text;
 			missing++;
-		} else if (x->node) {
-			line(f, "not supported: \"%s\": %s", x->node, x->text);
 		} else {
-			line(f, "not supported: %s", x->text);
+			print_other(f, x, json);
 		}
 	}
-	if (missing)
-		line(f, "error: %d weight%s data: %s", missing,
-		     missing > 1 ? "s lack their" : " lacks its", first);
+	if (missing) {
+		const char *text = arena_printf(a, "%d weight%s data: %s", missing,
+						missing > 1 ? "s lack their" : " lacks its", first);
+
+		if (json)
+			print_json(&(Finding){.how = text});
+		else
+			line(f, "error: %s", text);
+	}
 }
 
-bool check_report(const OnnxFile *f, Module *m, bool planned, const Refusals *r)
+bool check_report(const OnnxFile *f, Module *m, bool planned, const Refusals *r, bool json)
 {
 	const Listing l = onnx_nodes(m->ctx, m->arena, f);
 	const Mentions all = all_mentions(m, r);
@@ -216,19 +262,16 @@ bool check_report(const OnnxFile *f, Module *m, bool planned, const Refusals *r)
 			strbuf_puts(&how, "nothing found against it");
 		else
 			put_how(&how, m, &all, n);
-		line(f, "node \"%s\" (%s): %s%s", n->name, n->op,
-		     !why                               ? "supported: "
-		     : str_starts(why, "not supported") ? ""
-							: "not supported: ",
-		     why ? why : strbuf_str(&how));
+		print_node(f, &(Finding){n->name, n->op, !why, why ? why : strbuf_str(&how)}, json);
 		bad += why != NULL;
 		strbuf_free(&how);
 		mention(&nodes, n->name, n->op, NULL, NULL);
 	}
 	if (nodes.all.n)
 		qsort(nodes.all.at, (size_t)nodes.all.n, sizeof *nodes.all.at, compare);
-	print_others(f, &nodes, r);
-	line(f, "%d node%s, %d supported%s", l.nodes.n, l.nodes.n == 1 ? "" : "s", l.nodes.n - bad,
-	     l.cut ? "; the first ones of too many" : "");
+	print_others(f, m->arena, &nodes, r, json);
+	if (!json)
+		line(f, "%d node%s, %d supported%s", l.nodes.n, l.nodes.n == 1 ? "" : "s",
+		     l.nodes.n - bad, l.cut ? "; the first ones of too many" : "");
 	return !r->all.n && planned;
 }

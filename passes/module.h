@@ -80,7 +80,8 @@ typedef struct Module {
 	Arena *arena;
 	Graph *graph;
 	Infer *infer;
-	bool f16, bf16; /* after `infer`: a value that is computed from inputs is of this type; or `halves` rounds one */
+	bool f16,
+		bf16; /* after `infer`: a value that is computed from inputs is of this type; or `halves` rounds one */
 	Options opt;
 	const Target *target[MAX_TARGETS]; /* best first; all CPUs, or all GPUs */
 	int ntargets;                      /* all of them are CPUs, or all are GPUs */

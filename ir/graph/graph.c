@@ -3,8 +3,11 @@
 #include "ir/graph/graph.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 const OpRow op_row[OP_COUNT] = {
 	[OP_NONE] = {"?", 0, 0, 0, 0, OPF_INTERNAL},
@@ -485,6 +488,36 @@ Tensor *tensor_new(Arena *a, DType t, int rank, const int64_t *dims)
 	assert(x->bytes >= 0);
 	x->data = arena_alloc(a, (size_t)x->bytes);
 	return x;
+}
+
+Tensor *tensor_new_large(Arena *a, DType t, int rank, const int64_t *dims)
+{
+	enum { LEAST_IN_FILE = 1 << 20 };
+	Tensor *to = NEW(a, Tensor);
+	int64_t n = 1;
+	FILE *f;
+	void *data;
+
+	for (int i = 0; i < rank; i++)
+		n *= dims[i];
+	n = dtype_size(t, n);
+	f = n >= LEAST_IN_FILE ? tmpfile() : NULL;
+	if (!f || ftruncate(fileno(f), n)) {
+		if (f)
+			fclose(f);
+		return tensor_new(a, t, rank, dims);
+	}
+	data = mmap(NULL, (size_t)n, PROT_READ | PROT_WRITE, MAP_SHARED, fileno(f), 0);
+	fclose(f);
+	if (data == MAP_FAILED)
+		return tensor_new(a, t, rank, dims);
+	*to = (Tensor){.dtype = t,
+		       .rank = rank,
+		       .dims = arena_copy(a, dims, (size_t)rank * sizeof *dims),
+		       .data = data,
+		       .bytes = n,
+		       .file = "computed"};
+	return to;
 }
 
 Value *graph_const(Graph *g, const Tensor *t, Node *before)

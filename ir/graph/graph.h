@@ -318,6 +318,9 @@ void node_remove_attr(Node *n, const char *name);
 /* The constant that defines V, or null. */
 const Tensor *value_const(const Value *v);
 Tensor *tensor_new(Arena *a, DType t, int rank, const int64_t *dims); /* zeroed data */
+/* The same; the data of a large one are in a temporary file, so that they need not stay in memory. The file disappears when
+ * the process ends. */
+Tensor *tensor_new_large(Arena *a, DType t, int rank, const int64_t *dims);
 Value *graph_const(Graph *g, const Tensor *t, Node *before);
 /* Make a constant: a 1-D i64, or a scalar. */
 Value *graph_const_ints(Graph *g, const int64_t *v, int n, Node *before);

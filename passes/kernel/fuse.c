@@ -336,9 +336,20 @@ static bool reader_takes_bytes(const Fuse *f, const Node *p, const Node *c)
 	       dtype_info[v->type->dtype].bits > 8 && node_kernel(c)->stmts.n == 1;
 }
 
-/* P's result is a result of the graph, a cache for example, and C widens it for kernels. They may
- * as well widen it as they read it. */
-static bool readers_widen(const Node *p, const Node *c)
+/* Whether V is read only by kernels that a map of one statement can be inlined into. */
+static bool only_inlined(const Value *v)
+{
+	for (const Use *u = v->uses; u; u = u->next)
+		if (!u->user || !node_kernel(u->user) ||
+		    kernel_kind(node_kernel(u->user)) == FORM_ORDER)
+			return false;
+	return v->uses;
+}
+
+/* P's result is a result of the graph, a cache for example, and C widens it for kernels; or, on GPUs, C
+ * only widens it, as the f32 of a norm in an f16 model. Its readers may as well widen it as they read it, so that
+ * the narrow type is what is stored. */
+static bool readers_widen(const Fuse *f, const Node *p, const Node *c)
 {
 	const Value *v = c->nout == 1 ? c->out[0] : NULL;
 	bool result = false;
@@ -346,6 +357,9 @@ static bool readers_widen(const Node *p, const Node *c)
 	if (!v || p->nout != 1 || node_kernel(c)->stmts.n != 1 ||
 	    dtype_info[v->type->dtype].bits <= dtype_info[p->out[0]->type->dtype].bits)
 		return false;
+	if (module_on_gpu(f->m) && kernel_kind(node_kernel(p)) != FORM_MAP &&
+	    node_kernel(c)->stmts.at[0]->val[0]->kind == EX_LOAD && only_inlined(v))
+		return true;
 	for (const Use *u = p->out[0]->uses; u; u = u->next)
 		result = result || !u->user;
 	for (const Use *u = v->uses; u; u = u->next)
@@ -383,7 +397,7 @@ static bool try_merge(Fuse *f, Node *p, Node *c, FusedKernel *g)
 	    (node_is_weights(f->m, p) && (!only_used_by(p, c) || is_stored_constant(f, p, c))))
 		return false;
 	if ((kc == FORM_CONTRACTION && better_stored(f, p, c)) || dequantises_few(f, p, c) ||
-	    readers_widen(p, c))
+	    readers_widen(f, p, c))
 		return false;
 	if (kp == FORM_CONTRACTION) {
 		if (kc != FORM_MAP || reader_takes_bytes(f, p, c) || !only_used_by(p, c) ||

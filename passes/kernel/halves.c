@@ -68,8 +68,8 @@ typedef struct Halves {
  * not one of that magnitude in the result. */
 static bool is_exacting(const Expr *e)
 {
-	static const Inst insts[] = {FN_sin,  FN_cos,  FN_tan, IN_floor, IN_ceil, IN_trunc,
-				     IN_rint, IN_mod,  IN_rem, IN_bits};
+	static const Inst insts[] = {FN_sin,   FN_cos,  FN_tan, IN_floor, IN_ceil,
+				     IN_trunc, IN_rint, IN_mod, IN_rem,   IN_bits};
 
 	for (size_t i = 0; i < sizeof insts / sizeof *insts; i++)
 		if (ex_is_op(e, insts[i]))
@@ -190,8 +190,7 @@ static void see_read(void *arg, Stmt *s, Expr *e)
 	if (is_product(r->k, s, &c) && (c.a == e || c.b == e))
 		return;
 	r->factors = false;
-	r->broadcasts = r->broadcasts ||
-			points_without(s->iter, s->niters, e) >= MANY;
+	r->broadcasts = r->broadcasts || points_without(s->iter, s->niters, e) >= MANY;
 }
 
 /* Whether the readers of V take halves. FACTORS is cleared if one is not a product of V. */
@@ -223,17 +222,18 @@ static bool readers_take(const Halves *h, const Value *v, bool *factors)
  * products read it. */
 static bool writer_gives(const Value *v, bool factors)
 {
-	const Kernel *k = node_kernel(v->def);
+	Kernel *k = node_kernel(v->def);
 	const Buf *b = kernel_param(k, BUF_OUT, v->index);
+	Contraction c;
 
 	for (int i = 0; b && i < k->stmts.n; i++) {
-		const Stmt *s = k->stmts.at[i];
+		Stmt *s = k->stmts.at[i];
 
 		if (!stmt_writes(s, b))
 			continue;
 		if (s->update || s->scan || s->ordered || s->nout != 1)
 			return false;
-		if (s->red != MONOID_NONE && !factors &&
+		if (s->red != MONOID_NONE && !factors && !is_product(k, s, &c) &&
 		    points_without(s->iter + s->nband, s->niters - s->nband, NULL) >= MANY)
 			return false;
 	}
@@ -374,8 +374,8 @@ static Expr *half_factor(Halves *h, Node *n, const Contraction *c, Expr *e, int 
 	Value *v = node_loaded(n, e);
 
 	if (v && !v->def && v->type->dtype == DT_F32 && contraction_slides(c, e))
-		return ex_load(k->pool, node_add_operand(n, e->load.buf->name,
-							 half_input(h, n, v, block)),
+		return ex_load(k->pool,
+			       node_add_operand(n, e->load.buf->name, half_input(h, n, v, block)),
 			       e->load.idx, e->load.nidx);
 	return as_half(k->pool, h->type, e);
 }

@@ -36,16 +36,13 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 enum {
 	CANDIDATES = 16,
 	CANDIDATE_STEPS = 32, /* number of candidates in which the divisor grows by half */
 	LEAST_WEIGHTS =
 		1 << 10, /* smaller constants cost less than the code for scales: left unchanged */
-	LEAST_IN_FILE = 1 << 20, /* at least as many bytes of numbers go to a temporary file */
-	MOST_USES = 64           /* limit on the examined uses of a constant, and of its maps */
+	MOST_USES = 64   /* limit on the examined uses of a constant, and of its maps */
 };
 
 /* A constant that was quantised along dim AXIS, and the value that replaces it. */
@@ -164,37 +161,6 @@ static bool quantise_all(WeightsJob *j, float *w)
 	return true;
 }
 
-/* A tensor of zeros. A large one is in a temporary file, so that it need not stay in memory; the
- * file disappears when the process ends. */
-static Tensor *new_tensor(Arena *a, DType t, int rank, const int64_t *dims)
-{
-	Tensor *to = NEW(a, Tensor);
-	int64_t n = 1;
-	FILE *f;
-	void *data;
-
-	for (int i = 0; i < rank; i++)
-		n *= dims[i];
-	n = dtype_size(t, n);
-	f = n >= LEAST_IN_FILE ? tmpfile() : NULL;
-	if (!f || ftruncate(fileno(f), n)) {
-		if (f)
-			fclose(f);
-		return tensor_new(a, t, rank, dims);
-	}
-	data = mmap(NULL, (size_t)n, PROT_READ | PROT_WRITE, MAP_SHARED, fileno(f), 0);
-	fclose(f);
-	if (data == MAP_FAILED)
-		return tensor_new(a, t, rank, dims);
-	*to = (Tensor){.dtype = t,
-		       .rank = rank,
-		       .dims = arena_copy(a, dims, (size_t)rank * sizeof *dims),
-		       .data = data,
-		       .bytes = n,
-		       .file = "quantised"};
-	return to;
-}
-
 /* Quantises FROM along dim AXIS into J. False if FROM has an infinite element or NaN. */
 static bool quantise_tensor(WeightsPass *p, const Tensor *from, int axis, WeightsJob *j)
 {
@@ -215,7 +181,7 @@ static bool quantise_tensor(WeightsPass *p, const Tensor *from, int axis, Weight
 		j->outer *= i < axis ? dims[i] : 1;
 		j->inner *= i > axis ? dims[i] : 1;
 	}
-	j->numbers = new_tensor(p->m->graph->arena, o->weight_type, from->rank, from->dims);
+	j->numbers = tensor_new_large(p->m->graph->arena, o->weight_type, from->rank, from->dims);
 	j->scales = tensor_new(p->m->graph->arena, p->operators ? DT_F32 : j->scale_type,
 			       from->rank, dims);
 	w = malloc((size_t)j->group * sizeof *w);
@@ -231,8 +197,9 @@ static bool round_tensor(WeightsPass *p, const Tensor *from, WeightsJob *j)
 	const char *at = from->data; /* in a file, it may start at any byte */
 	uint16_t *to;
 
-	*j = (WeightsJob){.from = from,
-			  .numbers = new_tensor(p->m->graph->arena, t, from->rank, from->dims)};
+	*j = (WeightsJob){
+		.from = from,
+		.numbers = tensor_new_large(p->m->graph->arena, t, from->rank, from->dims)};
 	to = (uint16_t *)(uintptr_t)j->numbers->data;
 	for (int64_t i = 0, n = tensor_numel(from); i < n; i++, at += sizeof(float)) {
 		uint32_t bits;

@@ -18,7 +18,8 @@
 #include "passes/layout/layout_impl.h"
 
 enum {
-	CHANNELS = 4,    /* halves of the narrowest vector that a copy to shared memory is fast with: 8 bytes */
+	CHANNELS =
+		4, /* halves of the narrowest vector that a copy to shared memory is fast with: 8 bytes */
 	LEAST_PADDED = 2 /* fewer channels would multiply the terms of the sum by 4 */
 };
 
@@ -66,8 +67,8 @@ Value *layout_copy(Module *m, const Node *n, Node *before, Value *v, int last, i
 
 	for (int d = 0; d < t->rank; d++)
 		dims[d] = d == last && to ? dim_const(m->ctx, to) : t->dims[d];
-	kn->out[0]->type =
-		layout_permuted(m->ctx, type_tensor(m->ctx, t->dtype, t->rank, dims), last);
+	kn->out[0]->type = layout_permuted(m->ctx, type_tensor(m->ctx, t->dtype, t->rank, dims),
+					   last);
 	node_locs_from(kn, n);
 	in = kernel_buf(k, BUF_IN, "x", t);
 	out = kernel_buf(k, BUF_OUT, "transposed", kn->out[0]->type);

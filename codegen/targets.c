@@ -13,15 +13,15 @@
 
 /* The rates of a core are at 2.5 GHz, with two fma units, or without fma with a unit for products
  * and another for sums. */
-#define X86_V2                                                                                  \
-	CPU, .machine = "x86_64", .march = "x86-64-v2", .vector_bytes = 16, .registers = 16,    \
-	     .l2 = 256 << 10, .gflops = 20
-#define X86_V3                                                                                  \
-	CPU, .machine = "x86_64", .march = "x86-64-v3", .vector_bytes = 32, .registers = 16,    \
-	     .fma = true, .f16 = true, .l2 = 512 << 10, .gflops = 80
-#define X86_V4                                                                                  \
-	CPU, .machine = "x86_64", .march = "x86-64-v4", .vector_bytes = 64, .registers = 32,    \
-	     .fma = true, .f16 = true, .l2 = 1 << 20, .gflops = 160
+#define X86_V2                                                                                   \
+	CPU, .machine = "x86_64", .march = "x86-64-v2", .mcpu = "x86_64_v2", .vector_bytes = 16, \
+	     .registers = 16, .l2 = 256 << 10, .gflops = 20
+#define X86_V3                                                                                   \
+	CPU, .machine = "x86_64", .march = "x86-64-v3", .mcpu = "x86_64_v3", .vector_bytes = 32, \
+	     .registers = 16, .fma = true, .f16 = true, .l2 = 512 << 10, .gflops = 80
+#define X86_V4                                                                                   \
+	CPU, .machine = "x86_64", .march = "x86-64-v4", .mcpu = "x86_64_v4", .vector_bytes = 64, \
+	     .registers = 32, .fma = true, .f16 = true, .l2 = 1 << 20, .gflops = 160
 #define ARM                                                                                     \
 	CPU, .machine = "aarch64", .vector_bytes = 16, .registers = 32, .fma = true,            \
 	     .f16 = true, .l2 = 512 << 10, .gflops = 40
@@ -47,9 +47,9 @@ const Target target_table[] = {
 	{X86_V3, .name = "x86-64-v3-vnni", .features = V3 | DL_CPU_AVX_VNNI, .dot = DOT_BYTES},
 	{X86_V3, .name = "x86-64-v3", .features = V3, .dot = DOT_PAIRS},
 	{X86_V2, .name = "x86-64-v2", .features = V2, .dot = DOT_PAIRS},
-	{ARM, .name = "aarch64-i8mm", .march = "armv8.2-a+i8mm",
+	{ARM, .name = "aarch64-i8mm", .march = "armv8.2-a+i8mm", .mcpu = "generic+v8_2a+i8mm",
 	 .features = DL_CPU_ARM_V8 | DL_CPU_ARM_I8MM, .dot = DOT_BYTES},
-	{ARM, .name = "aarch64", .march = "armv8-a", .features = DL_CPU_ARM_V8},
+	{ARM, .name = "aarch64", .march = "armv8-a", .mcpu = "generic", .features = DL_CPU_ARM_V8},
 	/* plain C for any CPU that the C compiler supports */
 	{CPU, .name = "generic", .vector_bytes = 16, .registers = 32, .l2 = 256 << 10,
 	 .gflops = 20},

@@ -46,6 +46,7 @@ typedef struct Target {
 	/* the first words of the C compiler's -dumpmachine: "x86_64"; null: any */
 	const char *machine;
 	const char *march; /* -march of the C compiler; null: its default */
+	const char *mcpu;  /* the same as -mcpu of zig names it */
 	/* DL_CPU_ bits of the features that a machine must have; 0: any machine */
 	uint64_t features;
 	int vector_bytes; /* bytes of a vector register: 16 to 128 */

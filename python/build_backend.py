@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds the wheel of the Python package: `pip install ./python` in dlcc's source calls this file (PEP 517).
 
-The wheel has the package, and in dlcc/prefix the programs with what they need where there is no compiler of dlcc: libdlrt.a, and the
-shared libraries but those of the C library. Nothing is downloaded: make and a C compiler make the programs, `./deps.sh build`
-installs what these need. LLVM is not carried along; dlcc opens it at run time where the machine has it."""
+The wheel has the package, and in dlcc/prefix an installation without documents: the programs with libdlrt.a, and the shared libraries
+but those of the C library, each a file of its own, which another version may replace; their licences are beside those of dlcc. Nothing is
+downloaded: make and a C compiler make the programs, `./deps.sh build` installs what these need. LLVM is not carried along; dlcc opens it
+at run time where the machine has it. Such a wheel is for this machine's C library; manylinux.py makes one for others."""
 
 import base64
 import hashlib
@@ -11,6 +12,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import sysconfig
 import zipfile
 
@@ -36,7 +38,9 @@ def metadata():
     with open(os.path.join(ROOT, "docs", "python.md"), encoding="utf-8") as f:
         description = f.read()
     return (f"Metadata-Version: 2.1\nName: dlcc\nVersion: {version()}\nSummary: {SUMMARY}\nLicense: Apache-2.0\n"
-            "Requires-Python: >=3.10\nRequires-Dist: numpy>=1.23\nDescription-Content-Type: text/markdown\n\n" + description)
+            "Requires-Python: >=3.10\nRequires-Dist: numpy>=1.23\n"
+            # a C compiler for machines that have none
+            "Provides-Extra: cc\nRequires-Dist: ziglang>=0.17; extra == \"cc\"\nDescription-Content-Type: text/markdown\n\n" + description)
 
 
 ENTRY_POINTS = ("[console_scripts]\n" + "".join(f"{p} = dlcc.__main__:{p.replace('-', '_')}\n" for p in PROGRAMS) +
@@ -67,9 +71,31 @@ def libraries(program):
     return {name: path for name, path in found.items() if not SYSTEM.fullmatch(name)}
 
 
+COMMON = re.compile(r"/usr/share/common-licenses/([A-Za-z0-9.+-]*[A-Za-z0-9+])")  # texts that Debian's packages refer to
+
+
+def licence(library):
+    """The licence of the shared library at this path, with the texts that it refers to; None where its package is not known."""
+    for path in library, library.removeprefix("/usr"):
+        try:
+            owner = subprocess.run(["dpkg-query", "-S", path], capture_output=True, text=True, check=False).stdout
+        except OSError:  # not Debian
+            return None
+        text = os.path.join("/usr/share/doc", owner.split(":")[0], "copyright")
+        if owner and os.path.exists(text):
+            with open(text, encoding="utf-8") as f:
+                found = f.read()
+            for name in sorted(set(COMMON.findall(found))):
+                with open(os.path.join("/usr/share/common-licenses", name), encoding="utf-8") as f:
+                    found += f"\n{'-' * 70}\n{name}\n{'-' * 70}\n\n{f.read()}"
+            return found
+    return None
+
+
 def prefix():
     """What the folder dlcc/prefix has: {path in it: file}."""
-    files = {"lib/libdlrt.a": os.path.join(BUILD, "lib", "libdlrt.a"), "include/dlrt.h": os.path.join(ROOT, "runtime", "dlrt.h")}
+    files = {"lib/libdlrt.a": os.path.join(BUILD, "lib", "libdlrt.a")}
+    files.update((f"include/{name}", os.path.join(ROOT, "runtime", name)) for name in ("dlrt.h", "dlrt.hpp"))
     for program in PROGRAMS:
         path = os.path.join(BUILD, "bin", program)
         files[f"bin/{program}"] = path
@@ -93,6 +119,7 @@ class Wheel:
 
     def __init__(self, path, info):
         self.zip, self.info, self.record = zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED), info, []
+        self.carried = {}  # shared libraries of others, {name: path}
 
     def add(self, name, data, mode=0o644):
         entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
@@ -105,6 +132,12 @@ class Wheel:
         self.add(f"{self.info}/METADATA", metadata().encode())
         self.add(f"{self.info}/WHEEL", wheel_file().encode())
         self.add(f"{self.info}/entry_points.txt", ENTRY_POINTS.encode())
+        for name, path in sorted(self.carried.items()):
+            text = licence(path)
+            if text is None:
+                print(f"warning: the licence of {path}, which the wheel carries, is not found here", file=sys.stderr)
+            else:
+                self.add(f"{self.info}/licenses/{name}.txt", text.encode())
         for name in "LICENSE", "NOTICE":
             with open(os.path.join(ROOT, name), "rb") as f:
                 self.add(f"{self.info}/{name}", f.read())
@@ -125,7 +158,9 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
             with open(os.path.join(package, file), "rb") as f:
                 wheel.add(f"dlcc/{file}", f.read())
     for file, path in sorted(prefix().items()):
-        if file.endswith(".h"):
+        if ".so" in file:
+            wheel.carried[os.path.basename(file)] = path
+        if file.endswith((".h", ".hpp")):
             with open(path, "rb") as f:
                 wheel.add(f"dlcc/prefix/{file}", f.read())
         else:

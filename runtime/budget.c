@@ -19,6 +19,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 typedef struct Page {
@@ -90,7 +91,7 @@ static Page *share(void)
 	snprintf(name, sizeof(name), "dlrt-budget-%d", (int)getpid());
 	fd = find(name);
 	if (fd < 0)
-		fd = memfd_create(name, MFD_CLOEXEC);
+		fd = (int)syscall(SYS_memfd_create, name, MFD_CLOEXEC); /* in glibc from 2.27 on */
 	if (fd < 0 || ftruncate(fd, (off_t)sizeof(Page)) || fstat(fd, &page_file)) {
 		if (fd >= 0)
 			close(fd);

@@ -356,6 +356,7 @@ static PackageOpts package_opts(const Cli *c, Arena *a)
 			     .sysroot = c->sysroot,
 			     .runtime = c->runtime,
 			     .soname = c->soname,
+			     .glibc = c->glibc,
 			     .weights_file = c->weights,
 			     .embed = c->embed,
 			     .cubin = c->cubin,

@@ -17,6 +17,9 @@ enum {
 	NEEDED_STACK = 4 << 20 /* bytes that C compilers may need */
 };
 
+/* The C library that code needs at least, if zig makes it: that of the wheels' manylinux_2_28. */
+#define GLIBC_DEFAULT "2.28"
+
 /* `clang` on PATH is new enough for generated code. */
 static bool clang_is_new(void)
 {
@@ -37,15 +40,20 @@ const char *package_cc(Arena *a, const char *wanted)
 #ifdef DLCC_CC /* under sanitizers, the runtime must be linked by the compiler that compiled it */
 	wanted = wanted ? wanted : DLCC_CC;
 #endif
-	if (wanted)
-		return find_program(a, wanted);
+	if (wanted) {
+		s = find_program(a, wanted);
+		/* the package ziglang of Python installs it under this name */
+		return s || strcmp(wanted, "zig") ? s : find_program(a, "python-zig");
+	}
 	for (int n = CLANG_NEWEST; n >= CLANG_OLDEST && !s; n--)
 		s = find_program(a, arena_printf(a, "clang-%d", n));
 	if (!s && clang_is_new())
 		s = find_program(a, "clang");
 	if (!s)
 		s = find_program(a, "gcc");
-	return s ? s : find_program(a, "cc");
+	if (!s)
+		s = find_program(a, "cc");
+	return s ? s : package_cc(a, "zig");
 }
 
 /* The name of the program PATH, without its folder. */
@@ -60,6 +68,18 @@ static const char *base_name(const char *path)
 static bool is_clang(const char *cc)
 {
 	return strstr(base_name(cc), "clang") != NULL;
+}
+
+/* zig is clang with other options: a machine and a C library for which it makes code, whatever
+ * machine it runs on. */
+static bool is_zig(const char *cc)
+{
+	return !strcmp(base_name(cc), "zig") || !strcmp(base_name(cc), "python-zig");
+}
+
+static bool is_llvm(const char *cc)
+{
+	return is_clang(cc) || is_zig(cc);
 }
 
 /* ---- Words ---- */
@@ -103,10 +123,48 @@ Command pack_cc_command(Pack *p)
 
 	for (int i = 0; i < p->given.n; i++)
 		add_word(&c, p->given.word[i]);
+	if (p->zig) {
+		command_option(&c, "-target");
+		add_word(&c, arena_printf(p->a, "%s-linux-gnu.%s", p->zig,
+					  p->o->glibc ? p->o->glibc : GLIBC_DEFAULT));
+		/* without optimisation it would add UBSan, and its runtime */
+		command_option(&c, "-fno-sanitize=undefined");
+	}
 	return c;
 }
 
 /* ---- The C compiler ---- */
+
+/* The machine for which zig makes the code. */
+static const char *zig_machine(const Pack *p)
+{
+	const Target *native = target_by_name("native");
+
+	for (int t = 0; t < p->m->ntargets; t++)
+		if (p->m->target[t]->machine)
+			return p->m->target[t]->machine;
+	return native->machine ? native->machine : "native";
+}
+
+/* Sets how zig is called, if it is the compiler; false after a diagnostic. */
+static bool choose_zig(Pack *p)
+{
+	bool machine = false;
+
+	for (int i = 0; i < p->given.n; i++)
+		machine = machine || str_starts(p->given.word[i], "-target") ||
+			  str_starts(p->given.word[i], "--target");
+	if (is_zig(p->cc) && !p->given.n)
+		add_word(&p->given, "cc");
+	if (is_zig(p->cc) && !machine)
+		p->zig = zig_machine(p);
+	return !p->o->glibc || p->zig ||
+	       diag_error(
+		       p->diag, (DiagLoc){.file = p->o->output},
+		       "--glibc=%s: %s %s; give --cc=zig (pip install ziglang)", p->o->glibc, p->cc,
+		       machine ? "has a -target, which names the C library"
+			       : "links with the C library of this machine, whatever its version is");
+}
 
 /* The value of --cc= is a program, or a program and its first arguments. */
 bool pack_find_cc(Pack *p)
@@ -128,16 +186,17 @@ bool pack_find_cc(Pack *p)
 		}
 	}
 	if (p->cc)
-		return true;
+		return choose_zig(p);
 	if (wanted)
 		return diag_error(p->diag, (DiagLoc){.file = p->o->output},
 				  "--cc=%s: there is no such program; give the name or path of a "
 				  "C compiler (gcc from 12 on, or clang from 15 on)",
 				  wanted);
-	return diag_error(p->diag, (DiagLoc){.file = p->o->output},
-			  "no C compiler on PATH: install gcc from 12 on or clang from %d on "
-			  "(apt-get install gcc, or clang), or name one by --cc=",
-			  CLANG_OLDEST);
+	return diag_error(
+		p->diag, (DiagLoc){.file = p->o->output},
+		"no C compiler on PATH: install gcc from 12 on or clang from %d on "
+		"(apt-get install gcc, or clang, or pip install ziglang), or name one by --cc=",
+		CLANG_OLDEST);
 }
 
 /* The machine that a C compiler which answers -dumpmachine with TEXT makes code for, as the
@@ -180,16 +239,20 @@ bool pack_cc_fits(Pack *p)
 
 	if (!p->cc || p->o->dry || (!p->o->cc && (!here || !foreign_target(p, here))))
 		return true;
-	c = pack_cc_command(p);
-	command_option(&c, "-dumpmachine");
-	pid = pack_start(p, &c, 0);
-	answered = pid > 0 && !pack_finish(pid, 0);
-	machine = pack_log(p);
-	machine = arena_strndup(p->a, machine, strcspn(machine, "\n"));
-	pack_forget_log(p);
-	/* a compiler that does not report its machine is judged by its first compile */
-	if (!answered || !strchr(machine, '-'))
-		return true;
+	if (p->zig) {
+		machine = p->zig;
+	} else {
+		c = pack_cc_command(p);
+		command_option(&c, "-dumpmachine");
+		pid = pack_start(p, &c, 0);
+		answered = pid > 0 && !pack_finish(pid, 0);
+		machine = pack_log(p);
+		machine = arena_strndup(p->a, machine, strcspn(machine, "\n"));
+		pack_forget_log(p);
+		/* a compiler that does not report its machine is judged by its first compile */
+		if (!answered || !strchr(machine, '-'))
+			return true;
+	}
 	t = foreign_target(p, machine);
 	return !t || diag_error(p->diag, (DiagLoc){.file = p->o->output},
 				"%s%s makes code for %s, and %s is for %s; give --cc=COMPILER, "
@@ -279,7 +342,7 @@ static int level(const Pack *p, const Target *t)
 {
 	if (!t)
 		return 0;
-	return p->o->level == 0 ? 1 : is_clang(p->cc) || p->o->level < 2 ? p->o->level : 3;
+	return p->o->level == 0 ? 1 : is_llvm(p->cc) || p->o->level < 2 ? p->o->level : 3;
 }
 
 Command pack_object_command(Pack *p, int i)
@@ -287,18 +350,22 @@ Command pack_object_command(Pack *p, int i)
 	Command c = common_command(p);
 	const Target *t = p->target[i];
 
-	command_option(&c, arena_printf(p->a, "-O%d", level(p, t)));
+	command_option(&c, arena_printf(p->a, "-O%d", p->runtime[i] ? 2 : level(p, t)));
+	if (p->runtime[i])
+		command_option(&c, "-D_GNU_SOURCE");
 	for (const char *const *s = package_cflags; *s; s++)
 		command_option(&c, *s);
-	if (t && t->march)
+	if (t && t->march && is_zig(p->cc))
+		command_option(&c, arena_printf(p->a, "-mcpu=%s", t->mcpu));
+	else if (t && t->march)
 		command_option(&c, arena_printf(p->a, "-march=%s", t->march));
 	if (t && target_is_x86(t) && t->vector_bytes == 64)
 		command_option(&c, "-mprefer-vector-width=512");
 	/* GCC would not fuse where a loop has one sum, for some CPUs, but where it has several */
-	if (t && !is_clang(p->cc))
+	if (t && !is_llvm(p->cc))
 		command_option(&c, "--param=avoid-fma-max-bits=0");
 	/* LLVM would make a version of loops for strides of 1 and vectorise no other */
-	if (t && is_clang(p->cc)) {
+	if (t && is_llvm(p->cc)) {
 		command_option(&c, "-mllvm");
 		command_option(&c, "-enable-mem-access-versioning=false");
 	}
@@ -441,25 +508,25 @@ static void add_objects(Pack *p, Command *c, const char *lib)
 {
 	for (int i = 0; i < p->nfiles; i++)
 		command_path(p, c, p->obj[i]);
-	command_path(p, c, lib);
+	if (lib)
+		command_path(p, c, lib);
 }
 
 bool pack_link_shared(Pack *p, const char *lib, const char *out)
 {
 	Command c = common_command(p);
 	const char *slash = strrchr(p->o->output, '/');
-	static const char *const flags[] = {"-shared",
-					    "-fPIC",
-					    "-Wl,--gc-sections",
-					    "-Wl,--build-id=none",
-					    "-Wl,-z,defs",
-					    "-Wl,-z,noexecstack",
-					    "-Wl,--exclude-libs,ALL"};
+	static const char *const flags[] = {"-shared",           "-fPIC",
+					    "-Wl,--gc-sections", "-Wl,--build-id=none",
+					    "-Wl,-z,defs",       "-Wl,-z,noexecstack"};
 
 	c.word[0] = (char *)(uintptr_t)plain_path(p, linker(p));
 	for (size_t j = 0; j < sizeof flags / sizeof *flags; j++)
 		if (!p->o->sanitize || strcmp(flags[j], "-Wl,-z,defs"))
 			command_option(&c, flags[j]);
+	/* zig's linker lacks the option, which the runtime's hidden symbols do not need; but the file
+	 * has names and tables for debuggers unless it is told */
+	command_option(&c, is_zig(p->cc) ? "-s" : "-Wl,--exclude-libs,ALL");
 	/* The soname is the file's name, not the path that the linker got. It may have commas, so
 	 * it cannot be part of a -Wl. */
 	command_option(&c, "-Xlinker");

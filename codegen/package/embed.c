@@ -8,5 +8,6 @@
 
 EMBED(embed_scalar_h, "ir/expr/scalar.h");
 EMBED(embed_dlrt_h, "runtime/dlrt.h");
+EMBED(embed_runtime, EMBED_RUNTIME); /* which make writes */
 EMBED(embed_scalar_ll, "ir/expr/scalar.ll");
 EMBED(embed_kernel_h, "codegen/c/kernel.h.in");

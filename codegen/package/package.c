@@ -6,10 +6,12 @@
 #include "codegen/package/elf.h"
 #include "codegen/package/embed.h"
 #include "codegen/package/package_impl.h"
+#include "codegen/targets.h"
 #include "codegen/weights/weights.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -499,10 +501,66 @@ static const char *runtime_lib(Pack *p)
 	return access(s, R_OK) ? NULL : s;
 }
 
+/* ---- A runtime for another machine ---- */
+
+/* Whether the runtime is compiled with the model: zig makes code for another machine than that of the
+ * libdlrt.a beside dlcc. */
+static bool makes_runtime(const Pack *p)
+{
+	const char *here = target_by_name("native")->machine;
+
+	return p->zig && !p->o->runtime && here && strcmp(p->zig, here) != 0;
+}
+
+/* Writes a file of the runtime, whose text has N bytes. All lie in one folder here. */
+static bool write_runtime_file(Pack *p, const char *name, const char *text, size_t n)
+{
+	static const char prefix[] = "#include \"runtime/";
+	const bool c = str_ends(name, ".c");
+	StrBuf b = {0};
+	bool ok;
+
+	for (const char *at = text; at < text + n;) {
+		const char *end = memchr(at, '\n', (size_t)(text + n - at));
+		const size_t line = end ? (size_t)(end - at) + 1 : (size_t)(text + n - at);
+		const size_t skip = str_starts(at, prefix) ? sizeof prefix - 1 : 0;
+
+		strbuf_puts(&b, skip ? "#include \"" : "");
+		strbuf_put(&b, at + skip, line - skip);
+		at += line;
+	}
+	ok = c ? add_file(p, arena_strndup(p->a, name, strlen(name) - 2), &b, NULL)
+	       : write_source(p, name, &b);
+	if (c)
+		p->runtime[p->nfiles - 1] = true;
+	strbuf_free(&b);
+	return ok;
+}
+
+/* Adds the runtime's files, which are in dlcc one after the other, each after a line with its name
+ * and its bytes. */
+static bool write_runtime(Pack *p)
+{
+	const char *at = embed_runtime;
+
+	while (*at) {
+		char name[64];
+		int head = 0;
+		size_t n;
+
+		if (sscanf(at, "%63s %zu\n%n", name, &n, &head) != 2 ||
+		    !write_runtime_file(p, name, at + head, n))
+			return false;
+		at += (size_t)head + n;
+	}
+	return true;
+}
+
 /* Checks that the runtime library, which is for dlcc's machine, fits the compiled objects. */
 static bool runtime_fits(Pack *p)
 {
-	if (p->o->runtime || p->o->dry || elf_machine(p->obj[0]) == elf_machine("/proc/self/exe"))
+	if (p->o->runtime || p->o->dry || makes_runtime(p) ||
+	    elf_machine(p->obj[0]) == elf_machine("/proc/self/exe"))
 		return true;
 	diag_error(
 		p->diag, (DiagLoc){.file = p->o->output},
@@ -574,7 +632,8 @@ static bool check_runtime(Pack *p, const char *lib)
 
 static bool build(Pack *p, const char *suffix)
 {
-	const char *lib = runtime_lib(p);
+	const bool own = makes_runtime(p);
+	const char *lib = own ? NULL : runtime_lib(p);
 
 	make_generators(p, suffix);
 	if (!report_done(p, collect_kernels(p), "code") || !make_ptx(p) ||
@@ -594,12 +653,15 @@ static bool build(Pack *p, const char *suffix)
 		return false;
 	if (!strcmp(suffix, ".c"))
 		return report_done(p, make_c(p), "C");
-	if (!lib)
+	if (!lib && !own)
 		return diag_error(p->diag, (DiagLoc){.file = p->o->output},
 				  "libdlrt.a is not beside dlcc (../lib); give --runtime=FILE");
-	if (!check_runtime(p, lib))
+	if (lib && !check_runtime(p, lib))
 		return false;
-	if (!report_done(p, write_texts(p) && write_all_kernels(p) && write_host(p), "C"))
+	if (!report_done(p,
+			 write_texts(p) && write_all_kernels(p) && write_host(p) &&
+				 (!own || write_runtime(p)),
+			 "C"))
 		return false;
 	if (!pack_start_compile(p) || !write_early(p) ||
 	    (p->early_at && !report_done(p, true, "weights")))

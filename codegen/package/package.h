@@ -16,6 +16,7 @@ typedef struct PackageOpts {
 	const char *output;
 	const char *name;          /* prefix of symbols, a C identifier */
 	const char *cc;            /* C compiler; null: the newest clang, at least 15, else gcc */
+	const char *glibc; /* the C library that the output may need, "2.28"; null: as it comes */
 	const char *sysroot;       /* null: none */
 	const char *soname;        /* of a .so; null: the file's name */
 	const char *runtime;       /* libdlrt.a; null: beside the running program */

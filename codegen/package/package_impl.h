@@ -8,7 +8,7 @@
 
 #include <sys/types.h>
 
-enum { MAX_FILES = 32, MAX_ARGS = 128, MAX_WORDS = 33 };
+enum { MAX_FILES = 64, MAX_ARGS = 128, MAX_WORDS = 33 };
 
 /*
  * The words of a command. Programs take a word that begins with - for an option, and compilers and
@@ -39,6 +39,9 @@ typedef struct Pack {
 	GenC *gc[MAX_TARGETS];
 	GenPtx *ptx[MAX_TARGETS]; /* kernels of m->gpu */
 	GenC *beside;             /* kernels of m->gpu that run on the host */
+	const char *
+		zig; /* zig compiles, for this machine; null: another compiler, or its -target is given */
+	bool runtime[MAX_FILES]; /* the file is one of the runtime */
 	const char *src[MAX_FILES], *obj[MAX_FILES];
 	const Target *target[MAX_FILES];
 	bool unique[MAX_FILES];       /* it includes a file of this compile: no cache has it */

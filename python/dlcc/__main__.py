@@ -14,7 +14,7 @@ def _become(program: str) -> NoReturn:
         path = programs.path_of(program)
     except Error as e:
         sys.exit(f"{program}: error: {e}")
-    os.execv(path, [program, *sys.argv[1:]])
+    os.execve(path, [program, *sys.argv[1:]], programs.environment())
 
 
 def dlcc() -> NoReturn:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -27,6 +28,18 @@ def path_of(program: str) -> str:
         raise Error(f"the program {program} is neither in this package nor on PATH; install the package by "
                     "`pip install ./python` in dlcc's source, or put the folder build/bin on PATH")
     return found
+
+
+def environment() -> dict[str, str]:
+    """The environment of a program: where there is the package ziglang, its compiler is the last on PATH."""
+    try:
+        zig = importlib.util.find_spec("ziglang")
+    except (ImportError, ValueError):
+        zig = None
+    if not zig or not zig.origin:
+        return dict(os.environ)
+    path = os.environ.get("PATH", os.defpath)
+    return {**os.environ, "PATH": path + os.pathsep + os.path.dirname(zig.origin)}
 
 
 @functools.lru_cache(maxsize=None)
@@ -55,6 +68,11 @@ def compiler_version() -> str:
     path = os.path.realpath(path_of("dlcc"))
     runtime = os.path.join(os.path.dirname(path), "..", "lib", "libdlrt.a")
     return ", ".join([_asked("--version"), _hash_of(path), _hash_of(runtime) if os.path.exists(runtime) else "no runtime"])
+
+
+def targets() -> str:
+    """What --list-targets prints."""
+    return _asked("--list-targets")
 
 
 def option_kinds() -> dict[str, set[str]]:
@@ -99,7 +117,7 @@ def compile_model(arguments: Sequence[str], name: str, progress: bool | None) ->
     command = _command("--json", *arguments, *(["--time-passes"] if shown else []))
     lines: list[str] = []
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-                          errors="backslashreplace") as process:
+                          errors="backslashreplace", env=environment()) as process:
         assert process.stderr is not None
         try:
             line_of.show("reading")

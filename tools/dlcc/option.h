@@ -94,6 +94,7 @@ bool set_number(Cli *c, const Option *o, const char *v);
 bool set_winograd(Cli *c, const Option *o, const char *v);
 bool set_error(Cli *c, const Option *o, const char *v);
 bool set_dim(Cli *c, const Option *o, const char *v);
+bool set_glibc(Cli *c, const Option *o, const char *v);  /* two numbers, 2.28 */
 bool set_soname(Cli *c, const Option *o, const char *v); /* the name of a file, without a folder */
 bool set_identifier(Cli *c, const Option *o, const char *v);
 /* "yes" or "no". */

@@ -5,6 +5,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,6 +68,17 @@ bool set_identifier(Cli *c, const Option *o, const char *v)
 {
 	if (!is_identifier(v))
 		return value_error(c, o, v, "it is not a C identifier");
+	return set_text(c, o, v);
+}
+
+bool set_glibc(Cli *c, const Option *o, const char *v)
+{
+	unsigned minor;
+	int n = 0;
+
+	if (sscanf(v, "2.%3u%n", &minor, &n) != 1 || v[n] || !isdigit((unsigned char)v[2]) ||
+	    minor < 17)
+		return value_error(c, o, v, "it is a version of glibc from 2.17 on, such as 2.28");
 	return set_text(c, o, v);
 }
 

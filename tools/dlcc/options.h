@@ -30,7 +30,7 @@ typedef struct Cli {
 	const char *program;      /* its name, for messages */
 	bool given[OPTIONS_ROOM]; /* by row of the table */
 	const char *input, *output, *name, *cc, *sysroot, *runtime, *weights, *save_temps;
-	const char *depfile, *soname;
+	const char *depfile, *soname, *glibc;
 	const char *ptxas, *tiles, *schedule, *cache;
 	const char *dump, *dump_node, *trace;
 	const char *calibrate, *keep[MAX_KEEP];

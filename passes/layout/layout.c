@@ -20,8 +20,8 @@
  * every epilogue access memory contiguously, and a 1x1 convolution is a matrix product in place.
  * All channels are one block: there is no padding, and several rows of pixels remain contiguous.
  * Blocks of channels would prevent this for channel counts that are not a multiple of the vector
- * width. Inputs, results and operands of views keep their order; on GPUs convolutions read a
- * transposed copy of such an image.
+ * width. Inputs, results and operands of views keep their order; convolutions read a transposed copy
+ * of such an image.
  *
  * Then the pass chooses, for each product on a CPU, which operand is vectorised; the order of its
  * sums determines that. Constants follow their readers: they are packed into panels
@@ -596,14 +596,16 @@ static Buf *plain_operand(const Image *i, const Expr *e)
 }
 
 /* A convolution reads each element several times, and reads single elements unless the summed dim
- * is innermost. So for a GPU, an image whose layout may not change is transposed first. */
+ * is innermost. So an image whose layout may not change is transposed first. On CPUs this replaces
+ * the packing of vectors of pixels for each tap: 3x3 of 16 channels of 28x28 took 78 us with it, and
+ * takes 30. Rows of pixels that are read in place stay as they are. */
 static void permute_image(void *arg, Expr *e)
 {
 	Image *i = arg;
 	const Contraction *ct = i->ct;
 	Ctx *c = i->c->m->ctx;
 	Buf *b = plain_operand(i, e);
-	bool window = false;
+	bool window = false, moves = false;
 	int64_t few;
 	int d;
 
@@ -613,14 +615,15 @@ static void permute_image(void *arg, Expr *e)
 		window = window || (expr_has_any(e->load.idx[d], ct->m, ct->nm) &&
 				    expr_has_any(e->load.idx[d], ct->k, ct->nk));
 	d = layout_dim_along(c, e->load.idx, b->rank, ct->k, ct->nk, ct->m, ct->nm);
-	if (!window || d < 0 || d == b->rank - 1 ||
-	    (dim_is_const(b->dims[d], &few) && few < FEW_CHANNELS))
+	for (int later = d + 1; d >= 0 && later < b->rank; later++)
+		moves = moves || !dim_equals(b->dims[later], 1);
+	if (!window || !moves || (dim_is_const(b->dims[d], &few) && few < FEW_CHANNELS))
 		return;
 	i->along = e->load.idx[d];
 	permute_operand(i, b, d);
 }
 
-/* Transposes the filter as well: the order of the sum follows the first operand. */
+/* Transposes the filter as well, for GPUs: the order of the sum follows the first operand. */
 static void permute_filter(void *arg, Expr *e)
 {
 	Image *i = arg;
@@ -632,6 +635,20 @@ static void permute_filter(void *arg, Expr *e)
 				permute_operand(i, b, d);
 }
 
+/* Tiles of N's product read an image for which a transposed copy pays. On CPUs, rows of pixels are
+ * read in place for few channels, and for the phases of a stride. */
+static bool reads_images(Module *m, Node *n)
+{
+	const Form *f = module_form(m, n);
+
+	if (module_on_gpu(m))
+		return f->tiled_gpu;
+	for (int i = 0; i < f->c.ng; i++)
+		if (stmt_is_phase(m->ctx, f->c.s, f->c.g[i]))
+			return false;
+	return f->tiled_packed && !f->a.in_rows && !f->b.in_rows;
+}
+
 static void permute_images(Choice *c, Node *n, Value **permuted)
 {
 	const Form *f = module_form(c->m, n);
@@ -639,7 +656,7 @@ static void permute_images(Choice *c, Node *n, Value **permuted)
 	Image i = {c, n, &ct, permuted, NULL};
 	bool first;
 
-	if (!f->tiled_gpu)
+	if (!reads_images(c->m, n))
 		return;
 	first = expr_is_weights(c->m, n, ct.a);
 	if (first)
@@ -647,7 +664,7 @@ static void permute_images(Choice *c, Node *n, Value **permuted)
 	if (!ct.nm || !expr_is_weights(c->m, n, ct.b))
 		return;
 	ex_walk(ct.a, permute_image, &i);
-	if (i.along && first)
+	if (i.along && first && module_on_gpu(c->m))
 		ex_walk(ct.b, permute_filter, &i);
 	form_changed(c->m, n);
 }
@@ -695,13 +712,13 @@ bool pass_layout(Module *m)
 		if (node_kernel(n))
 			lay_out(&c, n);
 	forms_changed(m);
+	permuted = NEW_ARRAY(m->arena, g->nvalues + 1, Value *);
+	for (Node *n = g->first; n; n = n->next)
+		if (node_kernel(n) && !node_on_host(n))
+			permute_images(&c, n, permuted);
 	for (Node *n = g->first; n && !module_on_gpu(m); n = n->next)
 		if (node_kernel(n))
 			layout_vectors(m, n);
-	permuted = NEW_ARRAY(m->arena, g->nvalues + 1, Value *);
-	for (Node *n = g->first; n && module_on_gpu(m); n = n->next)
-		if (node_kernel(n) && !node_on_host(n))
-			permute_images(&c, n, permuted);
 	for (Node *n = g->first; n && !module_on_gpu(m); n = n->next)
 		if (module_schedules(m, n))
 			winograd(m, n);

@@ -156,6 +156,23 @@ static void vote(Ballot *b, const Buf *buf, int d)
 		b->c->votes[b->of[buf->id]].dim[d] += b->weight;
 }
 
+/* The dim of load E along which the terms of the sum should be contiguous: the last one that the
+ * sum goes along alone, or a longer one before it, such as the channels of samples [c][r][s]. */
+static int dim_of_terms(Ballot *b, const Expr *e)
+{
+	const Contraction *ct = b->ct;
+	const int last = layout_dim_along(b->k->ctx, e->load.idx, e->load.nidx, ct->k, ct->nk, ct->m,
+					  ct->nm);
+	int64_t n;
+
+	for (int d = last; d >= 0; d--)
+		if (has_unit(b->k->ctx, e->load.idx[d], ct->k, ct->nk) &&
+		    !expr_has_any(e->load.idx[d], ct->m, ct->nm) &&
+		    !(dim_is_const(e->load.buf->dims[d], &n) && n < FEW_CHANNELS))
+			return d;
+	return last;
+}
+
 static void contraction_load(void *arg, Expr *e)
 {
 	Ballot *b = arg;
@@ -166,8 +183,7 @@ static void contraction_load(void *arg, Expr *e)
 	vote(b, e->load.buf,
 	     b->pixels ? layout_dim_along(b->k->ctx, e->load.idx, e->load.nidx, ct->m, ct->nm, NULL,
 					  0)
-	     : b->weights ? layout_dim_along(b->k->ctx, e->load.idx, e->load.nidx, ct->k, ct->nk,
-					     ct->m, ct->nm)
+	     : b->weights ? dim_of_terms(b, e)
 			  : e->load.buf->rank - 1);
 }
 

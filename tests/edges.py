@@ -499,11 +499,11 @@ def middles(t):
             group = g.random.choice((2, 2, 3, 5)) if kind == "grouped" else 1
             if kind == "grouped":
                 c = group * g.random.choice([n for n in t.around(dtype) if 0 < n < 50] + [4, 5, 6, 12])
-            out = group * g.random.choice((1, 3, 4, 8, 12, 17)) if kind == "grouped" and i % 3 == 2 else c
             kernel, strides, dilations, pads, least = window(g, 2, kind == "transposed")
             least = [max(n, k) for n, k in zip(least, kernel)] if kind == "MaxPool" else least
             if kind == "transposed":
                 c, pads = g.random.choice((8, 12, 16, 17)), [min(p, (k - 1) * d // 2) for p, k, d in zip(pads, kernel * 2, dilations * 2)] if i % 2 else None
+            out = group * g.random.choice((1, 3, 4, 8, 12, 17)) if kind == "grouped" and i % 3 == 2 else c
             if kind == "depthwise" and i % 3 == 2:   # some columns have no tap inside of the image
                 pads, least = [(k - 1) * d + g.random.randrange(3) for k, d in zip(kernel * 2, dilations * 2)], [1, 1]
             if kind == "depthwise" and i % 2:

@@ -242,6 +242,8 @@ static void print_runs(Fn *f, const Tile *tl)
 	strbuf_printf(&f->body, ", %s", strbuf_str(&t[1]));
 	if (!c_tile_whole_runs(tl))
 		strbuf_printf(&f->body, ", %s, %s", strbuf_str(&t[2]), strbuf_str(&t[3]));
+	if (c_tile_skips(f->g, tl))
+		strbuf_printf(&f->body, ", %s", fn_buf(f, tl->by_runs.edge));
 	for (int i = 0; i < 4; i++)
 		strbuf_free(&t[i]);
 }

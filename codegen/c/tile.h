@@ -14,6 +14,9 @@ const char *c_tile_use(GenC *g, const Tile *t);
 /* The micro-kernel for T has the argument "rows", the rows of the product: few of them have several
  * sums for each element (Tile.rows in ir/loop/loop.h). */
 bool c_tile_counts_rows(const GenC *g, const Tile *t);
+/* T's micro-kernel skips runs that are outside of A's tensor in all rows. It then has an argument
+ * for the address of the run of zeros that they start at. */
+bool c_tile_skips(const GenC *g, const Tile *t);
 /* The number of terms of a run of T, if T computes whole sums of few terms in whole runs; else 0.
  * Its micro-kernel then has no arguments for that number and for the first term. */
 int c_tile_whole_runs(const Tile *t);

@@ -84,8 +84,8 @@ enum {
 /* A's rows are read in runs of TERMS terms, as a convolution reads a few channels for each tap: term k
  * of the tile is term (FIRST + k) mod TERMS of run (FIRST + k) / TERMS. Run t of row i starts at
  * element STARTS[a_at + t*STEP], evaluated at ROW = i, of A; or, if that is negative, at element
- * -1 - STARTS[...] of EDGE, which holds the runs that lie partly outside of A's tensor. STARTS has
- * an entry for all mr rows. */
+ * -1 - STARTS[...] of EDGE, which holds the runs that lie partly outside of A's tensor. EDGE begins
+ * with a run of zeros for all runs that lie outside. STARTS has an entry for all mr rows. */
 typedef struct TileRuns {
 	Buf *starts, *edge; /* locals; STARTS null: no runs; EDGE null: every run is inside the tensor */
 	Expr *first, *terms, *step;

@@ -19,6 +19,7 @@
  * depends only on constants and has other readers is not fused: it is computed at compile time.
  */
 #include "ir/graph/blocks.h"
+#include "passes/forms/product_apart.h"
 #include "passes/forms/band.h"
 #include "passes/forms/contraction.h"
 #include "passes/forms/divide_late.h"
@@ -601,6 +602,11 @@ bool pass_fuse(Module *m)
 
 	if (m->opt.level == 0)
 		return true;
+	for (Node *n = m->graph->first, *next; n && !module_on_gpu(m); n = next) {
+		next = n->next;
+		if (node_kernel(n) && !node_is_weights(m, n))
+			product_apart(m, n);
+	}
 	number(&f);
 	for (Node *n = m->graph->first; n; n = n->next) {
 		for (Node *g = node_kernel(n) ? n : NULL; g; g = grow(&f, g))

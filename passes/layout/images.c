@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Convolutions on GPUs whose image keeps the model's order, as inputs of the model do. A convolution reads
+ * Convolutions whose image keeps the model's order, as inputs of the model do. A convolution reads
  * each element several times, and reads single elements unless the summed dim is innermost. So it reads a
- * transposed copy.
+ * transposed copy. On CPUs this replaces the packing of vectors of pixels for each tap: 3x3 of 16 channels
+ * of 28x28 took 78 us with it, and takes 30. Rows of pixels that are read in place stay as they are.
  *
  * An image of few channels, such as the 3 of a photograph, has no vectors even then. If matrix
  * instructions multiply halves, its copy, and the filter, get channels of zeros up to a multiple of
@@ -169,16 +170,19 @@ static void permute_image(void *arg, Expr *e)
 {
 	Image *i = arg;
 	const int d = image_dim(i, e);
+	bool moves = false;
 	int64_t few;
 
-	if (d < 0 || d == e->load.buf->rank - 1 ||
+	for (int later = d + 1; d >= 0 && later < e->load.buf->rank; later++)
+		moves = moves || !dim_equals(e->load.buf->dims[later], 1);
+	if (!moves ||
 	    (dim_is_const(e->load.buf->dims[d], &few) && few < FEW_CHANNELS))
 		return;
 	i->along = e->load.idx[d];
 	permute_operand(i, e->load.buf, d);
 }
 
-/* Transposes the filter as well: the order of the sum follows the first operand. */
+/* Transposes the filter as well, for GPUs: the order of the sum follows the first operand. */
 static void permute_filter(void *arg, Expr *e)
 {
 	Image *i = arg;
@@ -258,6 +262,20 @@ static void pad_channels(Image *i, Expr *a, Expr *b)
 	pad_sum(i, ct->s, k, a, d, b, db);
 }
 
+/* Tiles of N's product read an image for which a transposed copy pays. On CPUs, rows of pixels are
+ * read in place for few channels, and for the phases of a stride. */
+static bool reads_images(Module *m, Node *n)
+{
+	const Form *f = module_form(m, n);
+
+	if (module_on_gpu(m))
+		return f->tiled_gpu;
+	for (int i = 0; i < f->c.ng; i++)
+		if (stmt_is_phase(m->ctx, f->c.s, f->c.g[i]))
+			return false;
+	return f->tiled_packed && !f->a.in_rows && !f->b.in_rows;
+}
+
 void layout_images(Module *m, Node *n, bool inside, Value **copies)
 {
 	const Form *f = module_form(m, n);
@@ -265,7 +283,7 @@ void layout_images(Module *m, Node *n, bool inside, Value **copies)
 	Image i = {.m = m, .n = n, .ct = &ct, .copies = copies, .before = inside ? NULL : n};
 	bool first;
 
-	if (!f->tiled_gpu)
+	if (!reads_images(m, n))
 		return;
 	first = expr_is_weights(m, n, ct.a);
 	if (first)
@@ -273,9 +291,9 @@ void layout_images(Module *m, Node *n, bool inside, Value **copies)
 	if (!ct.nm || !expr_is_weights(m, n, ct.b))
 		return;
 	ex_walk(ct.a, permute_image, &i);
-	if (i.along && first)
+	if (i.along && first && module_on_gpu(m))
 		ex_walk(ct.b, permute_filter, &i);
-	if (!i.along)
+	if (!i.along && module_on_gpu(m))
 		pad_channels(&i, ct.a, ct.b);
 	form_changed(m, n);
 }

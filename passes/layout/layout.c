@@ -20,8 +20,8 @@
  * every epilogue access memory contiguously, and a 1x1 convolution is a matrix product in place.
  * All channels are one block: there is no padding, and several rows of pixels remain contiguous.
  * Blocks of channels would prevent this for channel counts that are not a multiple of the vector
- * width. Inputs, results and operands of views keep their order; on GPUs convolutions read a
- * transposed copy of such an image (images.c).
+ * width. Inputs, results and operands of views keep their order; convolutions read a transposed copy
+ * of such an image (images.c).
  *
  * Then the pass chooses, for each product on a CPU, which operand is vectorised; the order of its
  * sums determines that. Constants follow their readers: they are packed into panels
@@ -158,6 +158,23 @@ static void vote(Ballot *b, const Buf *buf, int d)
 		b->c->votes[b->of[buf->id]].dim[d] += b->weight;
 }
 
+/* The dim of load E along which the terms of the sum should be contiguous: the last one that the
+ * sum goes along alone, or a longer one before it, such as the channels of samples [c][r][s]. */
+static int dim_of_terms(Ballot *b, const Expr *e)
+{
+	const Contraction *ct = b->ct;
+	const int last = layout_dim_along(b->k->ctx, e->load.idx, e->load.nidx, ct->k, ct->nk, ct->m,
+					  ct->nm);
+	int64_t n;
+
+	for (int d = last; d >= 0; d--)
+		if (layout_has_unit(b->k->ctx, e->load.idx[d], ct->k, ct->nk) &&
+		    !expr_has_any(e->load.idx[d], ct->m, ct->nm) &&
+		    !(dim_is_const(e->load.buf->dims[d], &n) && n < FEW_CHANNELS))
+			return d;
+	return last;
+}
+
 static void contraction_load(void *arg, Expr *e)
 {
 	Ballot *b = arg;
@@ -168,8 +185,7 @@ static void contraction_load(void *arg, Expr *e)
 	vote(b, e->load.buf,
 	     b->pixels ? layout_dim_along(b->k->ctx, e->load.idx, e->load.nidx, ct->m, ct->nm, NULL,
 					  0)
-	     : b->weights ? layout_dim_along(b->k->ctx, e->load.idx, e->load.nidx, ct->k, ct->nk,
-					     ct->m, ct->nm)
+	     : b->weights ? dim_of_terms(b, e)
 			  : e->load.buf->rank - 1);
 }
 
@@ -590,14 +606,14 @@ bool pass_layout(Module *m)
 		if (node_kernel(n))
 			lay_out(&c, n);
 	forms_changed(m);
+	permuted = NEW_ARRAY(m->arena, g->nvalues + 1, Value *);
+	block = blocks_of(g, m->arena).of;
+	for (Node *n = g->first; n; n = n->next)
+		if (node_kernel(n) && !node_on_host(n))
+			layout_images(m, n, block[n->id], permuted);
 	for (Node *n = g->first; n && !module_on_gpu(m); n = n->next)
 		if (node_kernel(n))
 			layout_vectors(m, n);
-	permuted = NEW_ARRAY(m->arena, g->nvalues + 1, Value *);
-	block = blocks_of(g, m->arena).of;
-	for (Node *n = g->first; n && module_on_gpu(m); n = n->next)
-		if (node_kernel(n) && !node_on_host(n))
-			layout_images(m, n, block[n->id], permuted);
 	for (Node *n = g->first; n && !module_on_gpu(m); n = n->next)
 		if (module_schedules(m, n))
 			winograd(m, n);

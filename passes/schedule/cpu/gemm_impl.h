@@ -72,12 +72,16 @@ void gemm_pack_a(Gemm *g);
  * outside of the tensor (TileRuns in ir/loop/loop.h). Run t of row i is element t*mc + i. */
 void gemm_find_runs(Gemm *g);
 
+/* Columns of a tile, or of all tiles of a panel of the block, are stored as rows. */
+typedef enum TileColumns { COLUMNS_AS_THEY_ARE, COLUMNS_OF_TILE, COLUMNS_OF_BLOCK } TileColumns;
+
 /* A tile while its nodes are built. */
 typedef struct TileAt {
 	Iter *mt, *nt; /* first row and column of the tile */
 	Expr *panel;   /* the panel's number in the block */
 	Expr *js;      /* column of the tile in the panel */
 	Expr *m_valid, *n_valid, *rows_end;
+	TileColumns columns;
 	/* the tile's sums; or, if the sum is split into parts, those of all tiles of the block */
 	Buf *tile;
 	Expr *tile_at; /* offset of this tile's sums */

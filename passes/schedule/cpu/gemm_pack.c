@@ -428,15 +428,18 @@ static void find_runs(Gemm *g, const BlockRows *r, Expr *rows_lo, Expr *rows_hi,
 			      zeros + g->p.run, g->p.c.nk - g->p.run);
 	start = from;
 	if (g->blocks.edge && !inside) {
-		Expr *edge_at = ex_mul(p, at, run), *whole;
+		Expr *edge_at = ex_mul(p, ex_add(p, at, l_int(b, 1)), run), *whole, *none;
 
 		guard_to_range(g->p.k, gemm_placed(&pl, g->p.c.guard_a), g->p.c.k[g->p.c.nk - 1],
 			       &lo, &hi);
 		lo = gemm_named(g, "lo", l_min(b, lo, run), g->p.run_terms);
 		hi = gemm_named(g, "hi", l_max(b, hi, zero), g->p.run_terms);
 		whole = ex_and(p, ex_op2(p, IN_eq, lo, zero), ex_op2(p, IN_eq, hi, run));
-		start = ex_op3(p, IN_select, whole, from, ex_sub(p, l_int(b, -1), edge_at));
-		pack_edge(g, edge_at, from, lo, hi, ex_op1(p, IN_not, whole));
+		none = ex_op2(p, IN_le, hi, lo);
+		start = ex_op3(p, IN_select, none, l_int(b, -1), ex_sub(p, l_int(b, -1), edge_at));
+		start = ex_op3(p, IN_select, whole, from, start);
+		pack_edge(g, edge_at, from, lo, hi,
+			  ex_and(p, ex_op1(p, IN_not, none), ex_op1(p, IN_not, whole)));
 	} else {
 		start = gemm_named(g, "from", from, buf_numel(g->p.k->ctx, g->p.c.a->load.buf));
 	}
@@ -465,6 +468,18 @@ static void repeat_last_row(Gemm *g, Dim *nruns)
 	l_close(b, il);
 }
 
+/* Makes the first run of the edge zero: it stands for all runs outside of the tensor. */
+static void clear_edge(Gemm *g)
+{
+	LBuild *b = &g->b;
+	Iter *u = l_iter(b, "u", g->p.run_terms);
+	LNode *l = l_loop(b, l_short(g->p.run_terms) ? LOOP_SHORT : LOOP_VECTOR, u, l_int(b, 0),
+			  ex_dim(b->p, g->p.run_terms), 1);
+
+	l_store(b, g->blocks.edge, ex_iter(b->p, u), zero_of(g), NULL);
+	l_close(b, l);
+}
+
 void gemm_find_runs(Gemm *g)
 {
 	Ctx *c = g->p.k->ctx;
@@ -474,7 +489,10 @@ void gemm_find_runs(Gemm *g)
 				dim_mul(c, dim_const(c, g->blocks.mc), nruns));
 	if (g->p.c.guard_a)
 		g->blocks.edge = l_temp(&g->b, "edge", product_packed_type(&g->p, g->p.c.a),
-					dim_mul(c, dim_const(c, g->blocks.mc), g->p.kk));
+					dim_add(c, g->p.run_terms,
+						dim_mul(c, dim_const(c, g->blocks.mc), g->p.kk)));
+	if (g->blocks.edge)
+		clear_edge(g);
 	emit_rows(g, find_runs);
 	repeat_last_row(g, nruns);
 }

@@ -8,7 +8,10 @@ enum {
 	/* Terms, at most, of a tile that is inlined. A call, its arguments and sums in memory cost
 	 * some 50 cycles: on AVX2, 16 terms took 1.39 times as long, 64 terms 1.08. Longer sums
 	 * gain less than it takes to compile them. */
-	INLINED_TERMS = 256
+	INLINED_TERMS = 256,
+	/* Rows of a square that is transposed in registers. A tile with whole squares is moved while
+	 * it is in registers or L1; of another one, the whole block. */
+	TRANSPOSED_ROWS = 8
 };
 
 Expr *gemm_a_index(Gemm *g, Expr *m, Expr *const *k)
@@ -222,15 +225,73 @@ static bool unrolls_epilogue(const Gemm *g, const TileAt *t)
 	       stmts_are_short(g->p.k, g->p.first + 1, g->p.first + g->p.nstmts - 1);
 }
 
-static void emit_epilogue(Gemm *g, const TileAt *t)
+/* The last statement of G stores columns of a tile as rows: of a product of pixels by channels, whose
+ * result keeps its rows of pixels. The results are first held by rows, then moved in squares that
+ * are transposed in registers. Scattering the columns of each row took a 1x1 convolution from 64 to
+ * 32 channels of 32x32 four times as long. */
+static bool stores_columns(Gemm *g)
+{
+	const Stmt *s = g->p.k->stmts.at[g->p.first + g->p.nstmts - 1];
+	Placing pl = {.g = g, .s = s, .flat = true};
+	Ctx *c = g->p.k->ctx;
+	Expr *at;
+
+	if (s->out[0]->kind == BUF_TEMP || (s->guard && s != g->p.c.s) || !g->p.m_merges ||
+	    !g->p.c.nm || g->attention.nheld ||
+	    (g->blocks.mr % TRANSPOSED_ROWS && !g->blocks.panels_first))
+		return false;
+	at = gemm_placed(&pl, flat_index(g->p.k, s->out[0], s->widx));
+	return ex_runs_along(c, at, g->mflat) && !ex_runs_along(c, at, g->nflat) &&
+	       ex_step(c, at, g->nflat);
+}
+
+/* Moves T's rows, which FROM has from FROM_AT on, to the columns of the result. */
+static void move_columns(Gemm *g, const TileAt *t, int64_t most, Buf *from, Expr *from_at)
 {
 	LBuild *b = &g->b;
 	ExprPool *p = b->p;
-	Iter *i = l_iter(b, "i", dim_const(g->p.k->ctx, most_rows(g))),
+	const Stmt *s = g->p.k->stmts.at[g->p.first + g->p.nstmts - 1];
+	Placing pl = {.g = g, .s = s, .flat = true};
+	Iter *i = l_iter(b, "i", dim_const(g->p.k->ctx, most)),
+	     *j = l_iter(b, "j", dim_const(g->p.k->ctx, g->blocks.nr));
+	Expr *at = ex_add(p, ex_mul(p, ex_iter(p, i), l_int(b, g->blocks.nr)), ex_iter(p, j)),
+	     *m = ex_add(p, ex_iter(p, t->mt), ex_iter(p, i)),
+	     *n = ex_add(p, ex_iter(p, t->nt), ex_iter(p, j)),
+	     *to = gemm_placed(&pl, flat_index(g->p.k, s->out[0], s->widx));
+	LNode *jl = l_loop(b, LOOP_SERIAL, j, l_int(b, 0), t->n_valid, 1),
+	      *il = l_loop(b, LOOP_VECTOR, i, l_int(b, 0), t->m_valid, 1);
+
+	at = ex_add(p, from_at, at);
+	to = ex_subst_iters(p, to, (Iter *[]){g->mflat, g->nflat}, (Expr *[]){m, n}, 2);
+	l_of(b, s);
+	gemm_does(g, l_store(b, s->out[0], to, ex_load(p, from, &at, 1), NULL), s, PART_WRITE, m, n,
+		  NULL);
+	l_close(b, il);
+	l_close(b, jl);
+}
+
+/* The last statement of G stores the sums as they are in TILE. */
+static bool stores_sums(const Gemm *g, const Buf *tile)
+{
+	const Stmt *s = g->p.k->stmts.at[g->p.first + g->p.nstmts - 1];
+
+	return s->out[0]->dtype == tile->dtype &&
+	       (s == g->p.c.s || (g->p.nstmts == 2 && s->val[0]->kind == EX_LOAD &&
+				  s->val[0]->load.buf == g->p.c.s->out[0]));
+}
+
+/* The epilogue over T's tile; COLUMNS, of MOST rows, holds the results instead of the tensor; null:
+ * it does not. */
+static void emit_epilogue(Gemm *g, const TileAt *t, Buf *columns, int64_t most)
+{
+	LBuild *b = &g->b;
+	ExprPool *p = b->p;
+	Iter *i = l_iter(b, "i", dim_const(g->p.k->ctx, most)),
 	     *j = l_iter(b, "j", dim_const(g->p.k->ctx, g->blocks.nr));
 	Expr *at = ex_add(p, ex_mul(p, ex_iter(p, i), l_int(b, g->blocks.nr)), ex_iter(p, j));
 	Expr *acc_at = ex_add(p, t->tile_at, at);
 	Placing pl = {.g = g, .nvalues = g->p.k->bufs.n, .flat = true};
+	const Stmt *last = g->p.k->stmts.at[g->p.first + g->p.nstmts - 1];
 	LNode *il, *jl;
 
 	pl.value = NEW_ARRAY(b->arena, pl.nvalues + 1, Expr *);
@@ -242,12 +303,11 @@ static void emit_epilogue(Gemm *g, const TileAt *t)
 
 		if (o->kind != BUF_TEMP || pl.value[o->id])
 			continue;
-		local = l_temp(b, o->name, o->dtype,
-			       dim_const(g->p.k->ctx, most_rows(g) * g->blocks.nr));
+		local = l_temp(b, o->name, o->dtype, dim_const(g->p.k->ctx, most * g->blocks.nr));
 		pl.value[o->id] = ex_load(p, local, &at, 1);
 	}
-	il = l_loop(b, unrolls_epilogue(g, t) ? LOOP_UNROLL : LOOP_SERIAL, i, l_int(b, 0),
-		    t->m_valid, 1);
+	il = l_loop(b, !columns && unrolls_epilogue(g, t) ? LOOP_UNROLL : LOOP_SERIAL, i,
+		    l_int(b, 0), t->m_valid, 1);
 	l_let(b, g->mflat, ex_add(p, ex_iter(p, t->mt), ex_iter(p, i)));
 	if (!g->p.m_merges)
 		l_split(b, g->p.c.m, g->p.c.nm, ex_iter(p, g->mflat));
@@ -262,6 +322,10 @@ static void emit_epilogue(Gemm *g, const TileAt *t)
 		l_of(b, st);
 		pl.s = st;
 		val = s ? gemm_placed(&pl, st->val[0]) : ex_load(p, t->tile, &acc_at, 1);
+		if (st == last && columns) {
+			l_store(b, columns, at, val, NULL);
+			continue;
+		}
 		if (st->out[0]->kind != BUF_TEMP)
 			n = l_store(b, st->out[0],
 				    gemm_placed(&pl, flat_index(g->p.k, st->out[0], st->widx)), val,
@@ -276,6 +340,23 @@ static void emit_epilogue(Gemm *g, const TileAt *t)
 	}
 	l_close(b, jl);
 	l_close(b, il);
+}
+
+/* The epilogue over T's MOST rows, which are moved to columns. */
+static void emit_held_epilogue(Gemm *g, const TileAt *t, int64_t most)
+{
+	const Stmt *s = g->p.k->stmts.at[g->p.first + g->p.nstmts - 1];
+	Buf *columns;
+
+	if (stores_sums(g, t->tile)) {
+		move_columns(g, t, most, t->tile, t->tile_at);
+		return;
+	}
+	columns = kernel_temp(g->p.k, "columns", s->out[0]->dtype, 1,
+			      (Dim *[]){dim_const(g->p.k->ctx, most * g->blocks.nr)});
+	l_local(&g->b, columns);
+	emit_epilogue(g, t, columns, most);
+	move_columns(g, t, most, columns, l_int(&g->b, 0));
 }
 
 /* The loops over the tiles of a block. */
@@ -340,9 +421,19 @@ static void open_tiles(Gemm *g, TileAt *t, TileLoops *l)
 	if (!g->blocks.panels_first)
 		open_rows(g, t, l);
 	open_panels(g, t, l);
+	if (t->columns == COLUMNS_OF_BLOCK && !t->tile) {
+		t->tile = kernel_temp(
+			g->p.k, "tiles", ctype_dtype(g->p.c.ct), 1,
+			(Dim *[]){dim_const(g->p.k->ctx,
+					    (g->blocks.mc + most_rows(g)) * g->blocks.nr)});
+		l_local(b, t->tile);
+	}
 	if (g->blocks.panels_first)
 		open_rows(g, t, l);
 	t->tile_at = l_int(b, 0);
+	if (t->columns == COLUMNS_OF_BLOCK)
+		t->tile_at = ex_mul(p, ex_sub(p, ex_iter(p, t->mt), ex_iter(p, g->blocks.m0)),
+				    l_int(b, g->blocks.nr));
 	if (!g->blocks.kc)
 		return;
 	/* the sums of all tiles of the block are kept */
@@ -353,10 +444,26 @@ static void open_tiles(Gemm *g, TileAt *t, TileLoops *l)
 				   l_int(b, g->blocks.mc)));
 }
 
-static void close_tiles(Gemm *g, const TileLoops *l)
+/* The epilogue over all tiles of the block that are in T's panel. */
+static void emit_block_epilogue(Gemm *g, TileAt t)
+{
+	ExprPool *p = g->b.p;
+
+	t.mt = g->blocks.m0;
+	t.m_valid = ex_sub(p, t.rows_end, ex_iter(p, t.mt));
+	t.tile_at = l_int(&g->b, 0);
+	if (g->blocks.kc)
+		t.tile_at = ex_mul(p, ex_sub(p, ex_iter(p, t.nt), ex_iter(p, g->blocks.n0)),
+				   l_int(&g->b, g->blocks.mc));
+	emit_held_epilogue(g, &t, g->blocks.mc);
+}
+
+static void close_tiles(Gemm *g, const TileAt *t, const TileLoops *l)
 {
 	if (g->blocks.panels_first)
 		l_close(&g->b, l->m);
+	if (t->columns == COLUMNS_OF_BLOCK)
+		emit_block_epilogue(g, *t);
 	l_close(&g->b, l->column);
 	l_close(&g->b, l->panel);
 	if (!g->blocks.panels_first)
@@ -373,7 +480,10 @@ static void emit_one(Gemm *g, TileAt t)
 		l_local(&g->b, t.tile);
 	}
 	emit_tile(g, &t);
-	emit_epilogue(g, &t);
+	if (t.columns == COLUMNS_OF_TILE)
+		emit_held_epilogue(g, &t, most_rows(g));
+	else if (!t.columns)
+		emit_epilogue(g, &t, NULL, most_rows(g));
 }
 
 /* Emits tiles at T as emit_one does. If the last tile of a row has fewer columns than the
@@ -436,7 +546,7 @@ static void emit_part(Gemm *g, TileAt t, Expr *k0, bool accumulate)
 	t.partial = true;
 	open_tiles(g, &t, &l);
 	emit_tile(g, &t);
-	close_tiles(g, &l);
+	close_tiles(g, &t, &l);
 }
 
 /* Emits all parts of a long sum but the last one, which the epilogue follows. So a part of A's rows
@@ -471,7 +581,9 @@ void gemm_emit_tiles(Gemm *g)
 
 	if (g->blocks.kc)
 		emit_parts(g, &t);
+	if (stores_columns(g))
+		t.columns = g->blocks.mr % TRANSPOSED_ROWS ? COLUMNS_OF_BLOCK : COLUMNS_OF_TILE;
 	open_tiles(g, &t, &l);
 	emit_at(g, &t);
-	close_tiles(g, &l);
+	close_tiles(g, &t, &l);
 }

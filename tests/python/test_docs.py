@@ -19,6 +19,7 @@ class Docs(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             shutil.copy(DIGITS, folder)
             os.chdir(folder)
+            os.environ["XDG_CACHE_HOME"] = folder
             try:
                 result = runner.run(parser.get_doctest(text, {}, "docs/python.md", None, 0), out=printed.append)
             finally:

@@ -42,6 +42,8 @@ typedef struct Options {
 	bool int8_activations;
 	/* GPUs store what kernels compute for one another as this type, DT_F16 or DT_BF16; 0: as it is */
 	DType half_activations;
+	/* not null: the pass halves makes a probe, which rounds at run time as its inputs say */
+	struct HalvesProbe *halves_probe;
 	bool bf16_activations; /* CPUs round what panels of bf16 weights are multiplied by to bf16 */
 	int list_tiles;        /* print this many of the best tiles for each product */
 	/* visit kernels that are lowered, decided and scheduled alone from the last to the first
@@ -52,6 +54,14 @@ typedef struct Options {
 /* The tiles of Winograd's convolutions whose error is no larger than that of a sum of the taps
  * (docs/numerics.md). */
 enum { WINOGRAD_DEFAULT = 4, WINOGRAD_EXACT = 2 /* exact on small integers, too */ };
+
+/* Where the pass `halves` may round, for the measurements of --max-error: a kernel is a unit. The probe's last input,
+ * f32[n], is not 0 for units that round; a value is rounded if the kernels that write and read it all do. */
+typedef struct HalvesProbe {
+	bool weights;            /* constant factors are rounded, too */
+	int n;                   /* units */
+	const Locs *const *locs; /* by unit: the nodes of the model that it computes */
+} HalvesProbe;
 
 enum { MAX_TARGETS = 8 };
 

@@ -237,6 +237,12 @@ static void add_target(const Target **list, int *n, const Target *t)
 	(*n)++;
 }
 
+/* --calibrate measures halves. */
+static bool measures_halves(const Cli *c)
+{
+	return c->calibrate && !c->int8;
+}
+
 /* A .ptx and --check are for the first GPU that is named, a .ptx for no CPU. */
 static bool choose_targets(Cli *c, Arena *a, Module *m, Module *gpu)
 {
@@ -271,6 +277,16 @@ static bool choose_targets(Cli *c, Arena *a, Module *m, Module *gpu)
 	if (options_for_gpus(c) && !gpu->ntargets)
 		return options_fault(c, arena_printf(a, "%s needs a target: --target=cuda:sm_80",
 						     options_for_gpus(c)));
+	if (measures_halves(c) && (!c->half_activations || !gpu->ntargets))
+		return options_fault(
+			c,
+			"--calibrate without --int8 is for --activations-as=f16 or bf16, and a target: --target=cuda:sm_80");
+	if (c->nkeep && !c->int8 && !c->weight_type && !(c->half_activations && gpu->ntargets))
+		return options_fault(
+			c, "--keep with --activations-as is for f16 or bf16 on GPUs: --target=cuda:sm_80");
+	if (c->half_activations && c->max_error >= 0 && !c->calibrate && !c->weight_type)
+		return options_fault(
+			c, "--max-error with --activations-as wants samples: give --calibrate=DIR");
 	if (c->tune && (gpu->ntargets || m->ntargets > 1))
 		return options_fault(c, "--tune measures the code for one CPU, this one");
 	for (int i = 0; c->tf32 && i < gpu->ntargets; i++)
@@ -543,6 +559,31 @@ static bool plan_int8(Cli *c, Module *m)
 	return m->opt.quantise;
 }
 
+/* --activations-as=f16, bf16 with --calibrate: measures them for M, whose graph has passed `quantise`, and says in the options of
+ * M's module for GPUs which nodes stay in f32. */
+static bool plan_halves(Cli *c, Module *m, Module *gpu)
+{
+	const PackageOpts o = package_opts(c, m->arena);
+	Module probe = {.arena = arena_new(), .opt = gpu->opt, .mem = m->mem};
+	DiagRule quiet[WARNINGS_ROOM];
+	Options found = gpu->opt;
+	const char **name;
+	bool ok;
+
+	warnings_quiet(quiet, c->rules, false);
+	c->diag.rules = quiet;
+	module_clone(&probe, m);
+	ok = halves_plan(c, &probe, gpu->target[0], &o, &found);
+	name = NEW_ARRAY(m->arena, found.nweight_keep + 1, const char *);
+	for (int i = 0; i < found.nweight_keep; i++)
+		name[i] = arena_strdup(m->arena, found.weight_keep[i]);
+	gpu->opt.weight_keep = name;
+	gpu->opt.nweight_keep = found.nweight_keep;
+	c->diag.rules = c->rules;
+	arena_free(probe.arena);
+	return ok;
+}
+
 /* Runs the passes that the output needs on M's graph. If there is also code for GPUs, clones the
  * graph for that module. */
 static bool make(Cli *c, Module *m)
@@ -557,6 +598,8 @@ static bool make(Cli *c, Module *m)
 	if (ok && c->output && str_ends(c->output, ".onnx"))
 		return quantise_weights_operators(m) && dims_fit(c, m->ctx) &&
 		       onnx_write(m->graph, c->output, DLCC_VERSION);
+	if (ok && measures_halves(c))
+		ok = dims_fit(c, m->ctx) && plan_halves(c, m, m->gpu ? m->gpu : m);
 	if (ok && m->gpu)
 		module_clone(m->gpu, m);
 	return ok && run_passes(c, m, PASS_lower, PASS_LAST, false) && dims_fit(c, m->ctx) &&

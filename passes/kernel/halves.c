@@ -59,6 +59,9 @@ typedef struct Halves {
 	bool *kept;  /* by Node.id: --keep names it */
 	int nkept;   /* entries of KEPT */
 	VEC(HalfInput) inputs;
+	HalvesProbe *probe;             /* null: values are rounded without it */
+	Value *on;                      /* its input */
+	int *unit;                      /* by Node.id: the unit + 1; 0: none */
 	int64_t values, products, wide; /* narrow values; products of halves; those that stay f32 */
 } Halves;
 
@@ -249,9 +252,9 @@ static bool becomes_narrow(const Halves *h, const Value *v)
 	       writer_gives(v, factors);
 }
 
-/* ---- The rewrite ---- */
+/* ---- Rounding ---- */
 
-/* E, rounded to T if it is finite and T's range has it. */
+/* E as a number of T, the nearest one; for a finite E, a finite one. */
 static Expr *as_half(ExprPool *p, DType t, Expr *e)
 {
 	const double most = t == DT_F16 ? (double)LARGEST_F16 : LARGEST_BF16;
@@ -261,6 +264,63 @@ static Expr *as_half(ExprPool *p, DType t, Expr *e)
 
 	return ex_round(p, t, ex_op3(p, IN_select, finite, limited, e));
 }
+
+/* ---- The probe ---- */
+
+/* And's to *YES, in N's kernel, whether UNIT rounds. */
+static void add_unit(const Halves *h, Node *n, int unit, Expr **yes)
+{
+	ExprPool *p = node_kernel(n)->pool;
+	Buf *on = NULL;
+	Expr *at = ex_int(p, CT_I64, unit);
+
+	for (int i = 0; i < n->nin; i++)
+		if (node_in(n, i) == h->on)
+			on = kernel_param(node_kernel(n), BUF_IN, i);
+	on = on ? on : node_add_operand(n, "on", h->on);
+	*yes = ex_and(p, *yes, ex_op2(p, IN_ne, ex_load(p, on, &at, 1), ex_num(p, CT_F32, 0)));
+}
+
+static void add_readers(const Halves *h, Node *n, const Value *v, Expr **yes)
+{
+	for (const Use *u = v->uses; u; u = u->next)
+		if (node_kernel(u->user))
+			add_unit(h, n, h->unit[u->user->id] - 1, yes);
+		else
+			add_readers(h, n, u->user->out[0], yes);
+}
+
+/* E in N's kernel, rounded if N and the kernels that read V (null: none) all round. */
+static Expr *as_half_if(const Halves *h, Node *n, const Value *v, Expr *e)
+{
+	ExprPool *p = node_kernel(n)->pool;
+	Expr *yes = NULL;
+
+	add_unit(h, n, h->unit[n->id] - 1, &yes);
+	if (v)
+		add_readers(h, n, v, &yes);
+	return ex_op3(p, IN_select, yes, as_half(p, h->type, e), e);
+}
+
+static void begin_probe(Halves *h)
+{
+	Module *m = h->m;
+	const Locs **locs = NEW_ARRAY(m->arena, m->graph->nnodes + 1, const Locs *);
+	Dim *n;
+
+	h->unit = NEW_ARRAY(m->arena, m->graph->nnodes + 1, int);
+	for (Node *k = m->graph->first; k; k = k->next)
+		if (node_kernel(k) && module_schedules(m, k) && !is_kept(h, k)) {
+			locs[h->probe->n] = k->locs;
+			h->unit[k->id] = ++h->probe->n;
+		}
+	h->probe->locs = locs;
+	n = dim_const(m->ctx, h->probe->n);
+	h->on = graph_input(m->graph, ctx_name(m->ctx, "dlcc.on"),
+			    type_tensor(m->ctx, DT_F32, 1, &n));
+}
+
+/* ---- The rewrite ---- */
 
 /* A reduction S of K that writes B, whose elements become narrow: the state gets a temporary. */
 static void apart(Kernel *k, int at, Buf *b)
@@ -292,9 +352,11 @@ static void narrow_writer(const Halves *h, Node *n, int result)
 		if (s->red != MONOID_NONE)
 			apart(k, i++, b);
 		s = k->stmts.at[i];
-		s->val[0] = as_half(k->pool, h->type, s->val[0]);
+		s->val[0] = h->probe ? as_half_if(h, n, n->out[result], s->val[0])
+				     : as_half(k->pool, h->type, s->val[0]);
 	}
-	b->dtype = h->type;
+	if (!h->probe)
+		b->dtype = h->type;
 }
 
 static void narrow_readers(const Halves *h, Value *v)
@@ -317,7 +379,8 @@ static void narrow_values(Halves *h)
 		for (int i = 0; takes_halves(h, n) && i < n->nout; i++)
 			if (n->out[i] && becomes_narrow(h, n->out[i])) {
 				narrow_writer(h, n, i);
-				narrow_readers(h, n->out[i]);
+				if (!h->probe)
+					narrow_readers(h, n->out[i]);
 				h->values++;
 			}
 }
@@ -373,6 +436,8 @@ static Expr *half_factor(Halves *h, Node *n, const Contraction *c, Expr *e, int 
 	Kernel *k = node_kernel(n);
 	Value *v = node_loaded(n, e);
 
+	if (h->probe)
+		return as_half_if(h, n, NULL, e);
 	if (v && !v->def && v->type->dtype == DT_F32 && contraction_slides(c, e))
 		return ex_load(k->pool,
 			       node_add_operand(n, e->load.buf->name, half_input(h, n, v, block)),
@@ -390,7 +455,8 @@ static bool round_factors(Halves *h, Node *n, const Contraction *c, int block)
 		if (contraction_type(factor[i]) != DT_F32 && !is_half_of(h, factor[i]))
 			return false;
 	for (int i = 0; i < 2; i++)
-		if (!is_half_of(h, factor[i]) && expr_is_weights(h->m, n, factor[i]))
+		if (!is_half_of(h, factor[i]) && expr_is_weights(h->m, n, factor[i]) &&
+		    !(h->probe && h->probe->weights))
 			return false;
 	for (int i = 0; i < 2; i++) {
 		Rounding r = {factor[i], NULL};
@@ -462,7 +528,7 @@ static bool find_kept(Halves *h)
 
 bool pass_halves(Module *m)
 {
-	Halves h = {.m = m, .type = m->opt.half_activations};
+	Halves h = {.m = m, .type = m->opt.half_activations, .probe = m->opt.halves_probe};
 
 	if (!h.type)
 		return true;
@@ -470,6 +536,8 @@ bool pass_halves(Module *m)
 	if (!find_kept(&h))
 		return false;
 	find_exact(&h);
+	if (h.probe)
+		begin_probe(&h);
 	narrow_values(&h);
 	round_products(&h);
 	m->f16 = m->f16 || (h.type == DT_F16 && h.values + h.products);

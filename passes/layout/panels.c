@@ -535,7 +535,7 @@ void panels_report(Module *m)
 {
 	int rounded = 0;
 
-	if (!m->report || !m->opt.bf16_activations)
+	if (!m->report || !m->opt.bf16_activations || module_on_gpu(m))
 		return;
 	for (Node *n = m->graph->first; n; n = n->next) {
 		Kernel *k = node_kernel(n);

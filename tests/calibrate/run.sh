@@ -61,10 +61,24 @@ check "an input twice" refuses 'input "scan" has another file' twice
 check "no array" refuses 'not a .npy' broken
 check "an unknown layer" says 1 '--keep=conv7: no layer' --int8 --calibrate=samples --keep=conv7 -o refused.so
 check "no samples given" says 2 '--int8 wants samples' --int8 -o refused.so
-check "no --int8" says 2 '--calibrate is for --int8' --calibrate=samples -o refused.so
+check "no --int8" says 2 '--calibrate is for --int8 and --activations-as' --calibrate=samples -o refused.so
 check "a budget that is no number" says 2 '--max-error=much' --int8 --calibrate=samples --max-error=much -o refused.so
 check "sizes in a written model" judges sizes "$dlcc"
 check "the opset of a written model" judges opset "$dlcc"
+if [ -e "$build/ptxsim/libcuda.so.1" ] && "$dlcc" --list-targets | grep -q cuda:; then
+	halves() { says "$1" "$2" --target=cuda:sm_80 --activations-as=bf16 --weights-as=bf16 --calibrate=samples "${@:3}" -o halves.so; }
+	on_gpu() { LD_LIBRARY_PATH=$build/ptxsim "$build/bin/dlrun" ./halves.so --device cuda -i scan=held_out.npy -o halves >out 2>&1 &&
+		judges within "$1" halves/logits.npy "$model"; }
+	check "halves" halves 0 '^bf16: 4 of 4 kernels; the results. error on 8 samples: 0.00[23]'
+	check "halves on the GPU" on_gpu 0.004
+	check "halves within a budget" halves 0 '^bf16: [123] of 4 kernels; the results. error on 8 samples: 0.001' --max-error=0.002
+	check "a kernel that stays in f32" grep -Eq '^ *[0-9.e-]+  f32 by the budget: .*conv1' out
+	check "halves within a budget on the GPU" on_gpu 0.003
+	check "no halves" halves 0 '^bf16: [01] of 4 kernels; the results. error on 8 samples: 0$' --max-error=0
+	check "a kernel that is named" halves 0 '^bf16: 3 of 3 kernels; .*: 0.001' --keep=conv1
+	check "halves without a GPU" says 2 'a target: --target=cuda' --activations-as=bf16 --calibrate=samples -o refused.so
+	check "a budget without samples" says 2 'wants samples' --target=cuda:sm_80 --activations-as=f16 --max-error=0.1 -o refused.so
+fi
 if [ "${TESTS:-}" = all ] && [ -d "${CORPUS:-}/models" ]; then
 	agrees() { PYTHONPATH=$root/python "$python" "$root/tests/calibrate/agreement.py" "$dlcc" "$CORPUS" "$model"; }
 	agrees >agreement 2>&1

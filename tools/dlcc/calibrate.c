@@ -15,7 +15,7 @@
 
 enum { MOST_ERROR_SAMPLES = 16 /* samples by which errors are told, at most */ };
 
-static bool compile_probe(Calibration *x, const PackageOpts *o, const char *path)
+bool calibration_compile(Module *m, const PackageOpts *o, const char *path, PassId from)
 {
 	PackageOpts probe = {.output = path,
 			     .name = "probe",
@@ -25,12 +25,12 @@ static bool compile_probe(Calibration *x, const PackageOpts *o, const char *path
 			     .jobs = o->jobs,
 			     .verbose = o->verbose};
 
-	x->m->ntargets = 1;
-	x->m->target[0] = target_by_name("native");
+	m->ntargets = 1;
+	m->target[0] = target_by_name("native");
 	/* Without `alias`: results must not share memory with inputs, and the pass would add its
 	 * symbols to the model. */
-	return passes_run(x->m, PASS_quantise + 1, PASS_alias - 1, NULL) &&
-	       passes_run(x->m, PASS_alias + 1, PASS_LAST, NULL) && package(x->m, &probe);
+	return passes_run(m, from, PASS_alias - 1, NULL) &&
+	       passes_run(m, PASS_alias + 1, PASS_LAST, NULL) && package(m, &probe);
 }
 
 /* ---- Inputs ---- */
@@ -362,6 +362,19 @@ static void choose_weights(Calibration *x)
 	}
 }
 
+bool calibrate_halves(Calibration *x, const char *path, int inputs)
+{
+	const dl_load_options load = {.size = sizeof load, .device = "cpu"};
+
+	if (!session_open(&x->s, x->a, &x->c->diag, path) || !session_load(&x->s, &load))
+		return false;
+	x->on = add_input(x, x->samples.at[0], inputs);
+	for (int k = 1; k < x->samples.n; k++)
+		x->samples.at[k][inputs] = x->samples.at[0][inputs];
+	x->reference = NEW_ARRAY(x->a, x->samples.n + 1, Array *);
+	return run_samples(x, false);
+}
+
 bool calibrate(Calibration *x, const PackageOpts *o, const char *folder)
 {
 	const dl_load_options load = {.size = sizeof load, .device = "cpu"};
@@ -371,8 +384,8 @@ bool calibrate(Calibration *x, const PackageOpts *o, const char *folder)
 			  &x->samples))
 		return false;
 	x->probe = quantise_probe(x->m, x->a, &x->layers);
-	if (!compile_probe(x, o, path) || !session_open(&x->s, x->a, &x->c->diag, path) ||
-	    !session_load(&x->s, &load))
+	if (!calibration_compile(x->m, o, path, PASS_quantise + 1) ||
+	    !session_open(&x->s, x->a, &x->c->diag, path) || !session_load(&x->s, &load))
 		return false;
 	assert(x->s.desc->n_in == x->probe.inputs + 2 + 2 * x->layers.n + x->probe.activations);
 	add_inputs(x);

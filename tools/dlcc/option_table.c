@@ -77,8 +77,8 @@ const Option option_table[] = {
 	{"--calibrate", "=DIR", "the folder of the samples", DLCC, VALUE_FOLDER, set_text,
 	 AT(calibrate)},
 	{"--max-error", "=E",
-	 "with --int8: keep the results' error, relative to those in floats, at most E; with --weights-as:\n"
-	 "only the weights whose error is at most E",
+	 "with --calibrate: keep the results' error, relative to those in f32, at most E, by leaving some nodes in f32;\n"
+	 "else with --weights-as: only the weights whose error is at most E",
 	 DLCC, VALUE_NUMBER, set_error, AT(max_error)},
 	{"--keep", "=NODE", "... but not this one; may be repeated", DLCC, VALUE_WORD, set_item,
 	 LIST(keep, nkeep, MAX_KEEP)},
@@ -175,15 +175,18 @@ _Static_assert(sizeof option_table / sizeof *option_table <= OPTIONS_ROOM, "rais
 
 const OptionRelation option_relations[] = {
 	{"--int8", false, {"--calibrate"}, "--int8 wants samples: give --calibrate=DIR"},
-	{"--calibrate", false, {"--int8"}, "--calibrate is for --int8"},
+	{"--calibrate",
+	 false,
+	 {"--int8", "--activations-as"},
+	 "--calibrate is for --int8 and --activations-as"},
 	{"--keep",
 	 false,
 	 {"--int8", "--weights-as", "--activations-as"},
 	 "--keep is for --int8, --weights-as and --activations-as"},
 	{"--max-error",
 	 false,
-	 {"--int8", "--weights-as"},
-	 "--max-error is for --int8 and --weights-as"},
+	 {"--int8", "--weights-as", "--activations-as"},
+	 "--max-error is for --int8, --weights-as and --activations-as"},
 	{".schedule", false, {"--tune"}, "a .schedule is made by --tune"},
 	{"--soname", false, {".so"}, "--soname is for a .so"},
 	{"--depfile", false, {"-o"}, "--depfile names what an output follows from: give -o FILE"},

@@ -226,7 +226,8 @@ static bool relations_hold(Cli *c)
 	for (const OptionRelation *r = option_relations; r->of; r++) {
 		bool any = false;
 
-		for (int i = 0; i < 2 && r->others[i]; i++)
+		for (int i = 0; i < (int)(sizeof r->others / sizeof *r->others) && r->others[i];
+		     i++)
 			any = any || is_given(c, r->others[i]);
 		if (is_given(c, r->of) && any == r->excludes)
 			return options_fault(c, r->text);
@@ -289,7 +290,7 @@ Options options_of_passes(const Cli *c)
 			 .flush = c->flush,
 			 .weight_type = c->weight_type,
 			 .weight_group = c->weight_group,
-			 .weight_error = c->int8 ? -1 : c->max_error,
+			 .weight_error = c->int8 || c->calibrate ? -1 : c->max_error,
 			 .weight_keep = c->keep,
 			 .nweight_keep = c->int8 ? 0 : c->nkeep,
 			 .caches = c->caches,

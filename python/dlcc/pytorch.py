@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils import _pytree as pytree
 
 from . import compiling
@@ -154,6 +155,30 @@ class _Frozen:
         return tensor is self.tensor and _version(tensor) == self.version
 
 
+@dataclass(frozen=True)
+class _Build:
+    """A graph as it was compiled: for these parameters, those of the graph itself and those that are arguments, and these numbers."""
+
+    own: Sequence[tuple[torch.Tensor, int]]
+    frozen: Sequence[_Frozen]
+    values: Mapping[int, float]
+    order: Sequence[int]  # the arguments that are inputs of the model
+    results: Sequence[int]  # for each result, which output of the model it is
+    types: Sequence[torch.dtype]
+    structure: Any
+    model: Model
+
+    def fits(self, arguments: Sequence[Any]) -> bool:
+        return (all(_version(tensor) == version for tensor, version in self.own) and all(f.same(arguments[f.at]) for f in self.frozen) and
+                all(arguments[at].item() == value for at, value in self.values.items()))
+
+    def run(self, arguments: Sequence[Any]) -> Any:
+        computed = self.model(*(_to_model(arguments[at]) for at in self.order))
+        computed = computed if isinstance(computed, tuple) else (computed,)
+        tensors = [_from_numpy(a, t) for a, t in zip(computed, self.types)]
+        return pytree.tree_unflatten([tensors[i] for i in self.results], self.structure)
+
+
 def _scalars(graph: torch.fx.GraphModule) -> list[int]:
     """The placeholders that are numbers of the module, such as the eps of a normalisation: each is a tensor of which only the
     value is read. With dynamic=True torch.compile passes them so."""
@@ -217,15 +242,18 @@ def _dynamic(tensor: Any) -> dict[int, Any]:
 
 class _Compiled:
     """A graph of torch.compile as a function of its arguments. It is compiled when it is first called, outside of tracing and with
-    real tensors, and again after a parameter has changed. Where that is refused, the graph runs as it is."""
+    real tensors, and again after a parameter or a number of the module has changed. Where that is refused, the graph runs as it is."""
+
+    MOST = 8  # builds that are kept; a graph whose parameters change more often would be compiled again and again
 
     def __init__(self, graph: torch.fx.GraphModule, options: Mapping[str, Any]) -> None:
         self.graph, self.options, self.lock = graph, dict(options), threading.Lock()
         self.placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
         self.scalars = _scalars(graph)
-        self.built, self.eager = False, False
+        self.builds: tuple[_Build, ...] = ()
+        self.eager = False
 
-    def build(self, arguments: Sequence[Any]) -> None:
+    def build(self, arguments: Sequence[Any]) -> _Build:
         frozen, tensors, integers = [], {}, {}
         values = {at: arguments[at].item() for at in self.scalars}
         for at, (node, argument) in enumerate(zip(self.placeholders, arguments)):
@@ -244,25 +272,31 @@ class _Compiled:
                 raise Refused(f"an input is a {type(argument).__name__}, which is neither a tensor nor a size")
         sizes = {at: _size_source(expression, tensors) for at, expression in integers.items()}
         rest = _Rest(self.graph, {f.at: f.tensor for f in frozen}, sizes, values, list(tensors))
-        results = _results(self.graph)
+        structure, results, types = _results(self.graph)
+        own = [(tensor, _version(tensor)) for tensor in (*self.graph.parameters(), *self.graph.buffers())]
         model = export(rest, [arguments[at] for at in tensors],
                        dynamic_shapes={"inputs": tuple(map(_dynamic, tensors.values()))}, **self.options)
-        own = [*self.graph.parameters(), *self.graph.buffers()]
-        self.own = [(tensor, _version(tensor)) for tensor in own]
-        self.frozen, self.values, self.order, self.results, self.model = frozen, values, list(tensors), results, model
+        return _Build(own, frozen, values, list(tensors), results, types, structure, model)
 
-    def prepare(self, arguments: Sequence[Any]) -> None:
-        """Compiles the graph if that has not been done, or not for these parameters."""
+    def found(self, arguments: Sequence[Any]) -> _Build | None:
+        return next((build for build in self.builds if build.fits(arguments)), None)
+
+    def prepare(self, arguments: Sequence[Any]) -> _Build | None:
+        """The build for ARGUMENTS, compiled if there is none. None: the graph runs eagerly."""
         with self.lock:
-            if self.eager or self.current(arguments):
-                return
+            found = None if self.eager else self.found(arguments)
+            if found or self.eager:
+                return found
             try:
+                if len(self.builds) == self.MOST:
+                    raise Refused(f"parameters or numbers of the module have changed {self.MOST} times")
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", CompileWarning)
-                    self.build(arguments)
-                self.built = True
+                    found = self.build(arguments)
+                self.builds = (found, *self.builds)
             except Error as error:
                 self.refuse(str(error) if isinstance(error, Refused) else _first_line(error))
+            return found
 
     def refuse(self, reason: str) -> None:
         self.eager = True
@@ -270,32 +304,26 @@ class _Compiled:
         if sum(refused.values()) == 1:
             warnings.warn(f"a graph runs eagerly: {reason} (dlcc.pytorch.refused counts all such graphs)", RefusedWarning, stacklevel=2)
 
-    def current(self, arguments: Sequence[Any]) -> bool:
-        return (self.built and all(_version(tensor) == version for tensor, version in self.own) and
-                all(f.same(arguments[f.at]) for f in self.frozen) and
-                all(arguments[at].item() == value for at, value in self.values.items()))
-
     def __call__(self, *arguments: Any) -> Any:
         if not self.eager and torch.is_grad_enabled() and any(isinstance(a, torch.Tensor) and a.requires_grad for a in arguments):
             self.refuse("gradients are wanted; call the model under torch.no_grad()")
-        if not self.eager and not self.current(arguments):
-            self.prepare(arguments)
-        if self.eager:
-            return self.graph(*arguments)
-        computed = self.model(*(_to_model(arguments[at]) for at in self.order))
-        computed = computed if isinstance(computed, tuple) else (computed,)
-        structure, types = self.results
-        return pytree.tree_unflatten([_from_numpy(a, t) for a, t in zip(computed, types)], structure)
+        build = None if self.eager else self.found(arguments) or self.prepare(arguments)
+        return build.run(arguments) if build else self.graph(*arguments)
 
 
-def _results(graph: torch.fx.GraphModule) -> tuple[Any, list[torch.dtype]]:
-    """The structure of what GRAPH returns, and the types of the tensors in it."""
+def _results(graph: torch.fx.GraphModule) -> tuple[Any, list[int], list[torch.dtype]]:
+    """The structure of what GRAPH returns; for each tensor in it which output of the model it is, and the outputs' types. A result
+    that is given twice is one output to us, but two to torch.export."""
     output = next(node for node in graph.graph.nodes if node.op == "output")
     leaves, structure = pytree.tree_flatten(output.args[0])
     values = [leaf.meta.get("example_value") if isinstance(leaf, torch.fx.Node) else None for leaf in leaves]
+    inputs = [node.meta.get("example_value") for node in graph.graph.nodes if node.op in ("placeholder", "get_attr")]
+    given = [StorageWeakRef(value.untyped_storage()) for value in inputs if isinstance(value, torch.Tensor)]
     if not all(isinstance(value, torch.Tensor) for value in values):
         raise Refused("a result is not a tensor")
-    return structure, [value.dtype for value in values]
+    if any(StorageWeakRef(value.untyped_storage()) in given for value in values):
+        raise Refused("a result is an input or a view of one, and would be a copy of it")
+    return structure, [leaves.index(leaf) for leaf in leaves], [value.dtype for value in values]
 
 
 def backend(graph: torch.fx.GraphModule, _examples: Sequence[Any], *, options: Mapping[str, Any] | None = None,

@@ -44,6 +44,20 @@ class Writes(nn.Module):
         return x * 2
 
 
+class Turned(nn.Module):
+    """A result that is a view of an input."""
+
+    def forward(self, x):
+        return x.t(), x * 2
+
+
+class Scaled(nn.Module):
+    scale = 1.5
+
+    def forward(self, x):
+        return x * self.scale
+
+
 class Halves(nn.Module):
     def forward(self, x):
         return (x.to(torch.bfloat16) @ x.to(torch.bfloat16).T).relu()
@@ -146,6 +160,32 @@ def batch_norm_in_training_runs_eagerly():
     runs(convolutional(), (torch.randn(2, 3, 16, 16),), times=0, refused=1, training=True)
 
 
+def views_of_inputs_run_eagerly():
+    runs(Turned(), (torch.randn(3, 4),), times=0, refused=1)
+
+
+def a_result_twice_is_one_tensor():
+    compiled = torch.compile(Results().eval(), backend=pytorch.backend)
+    with torch.no_grad():
+        given = compiled(torch.randn(6, 4), torch.tensor([1]))
+    assert given["picked"] is given["both"][1][1]
+
+
+def numbers_of_a_module():
+    """A number that changes is compiled once for each value."""
+    module = Scaled()
+    COMPILED.clear()
+    pytorch.refused.clear()
+    torch._dynamo.reset()
+    compiled = torch.compile(module, backend=pytorch.backend, dynamic=True)
+    with torch.no_grad():
+        for scale in 1.5, 2.5, 1.5, 3.5, 2.5:
+            module.scale = scale
+            x = torch.randn(3)
+            same(compiled(x), x * scale)
+    assert len(COMPILED) == 3 and not pytorch.refused, (len(COMPILED), pytorch.refused)
+
+
 def random_numbers_run_eagerly():
     pytorch.refused.clear()
     torch._dynamo.reset()
@@ -187,7 +227,7 @@ def an_export_that_torch_refuses():
 
 TESTS = (a_convolution, an_attention, a_marked_batch_is_compiled_once, sizes_that_vary_are_compiled_twice, every_size_is_dynamic,
          a_structure_of_results, a_size_as_a_number, bfloat16, a_changed_parameter_is_compiled_again, gradients_run_eagerly,
-         writes_to_an_input_run_eagerly, batch_norm_in_training_runs_eagerly, random_numbers_run_eagerly, refusals_are_one_warning,
+         writes_to_an_input_run_eagerly, batch_norm_in_training_runs_eagerly, views_of_inputs_run_eagerly, a_result_twice_is_one_tensor, numbers_of_a_module, random_numbers_run_eagerly, refusals_are_one_warning,
          exported_with_a_dynamic_batch, an_export_that_torch_refuses)
 
 

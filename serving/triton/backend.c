@@ -24,7 +24,7 @@ typedef struct Slot {
 	int64_t shape[MOST_RANK];
 	void *own; /* what a copy of several buffers, or an array of strings, is in */
 	dl_str *strings;
-	bool wanted;
+	bool wanted, on_gpu;
 } Slot;
 
 /* A request and its answer; SLOT has the inputs and then the outputs. */
@@ -75,6 +75,12 @@ static const dl_io *io_of(const Served *s, int32_t i)
 
 /* ---- Inputs ---- */
 
+/* Whether the run can read S's elements at FROM. Strings are read byte by byte. */
+static bool is_aligned(const Slot *s, const void *from)
+{
+	return s->t.dtype == DL_STR || (uintptr_t)from % type_bytes(s->t.dtype) == 0;
+}
+
 /* The bytes of INPUT, of N buffers, in one that is aligned for elements: the server's own, or a copy, S->own. */
 static Error *one_buffer(const Instance *x, Slot *s, Input *input, const char *name, uint32_t n,
 			 uint64_t bytes)
@@ -88,13 +94,14 @@ static Error *one_buffer(const Instance *x, Slot *s, Input *input, const char *n
 		uint64_t size;
 
 		TRY(TRITONBACKEND_InputBuffer(input, i, &from, &size, &type, &device));
-		if (type == MEMORY_GPU && (n > 1 || device != x->device))
+		s->on_gpu = type == MEMORY_GPU;
+		if (s->on_gpu &&
+		    (n > 1 || device != x->device || s->t.dtype == DL_STR || !is_aligned(s, from)))
 			return error_of(
 				ERROR_UNSUPPORTED,
-				"input \"%s\" is in the memory of GPU %d, and the model runs elsewhere; send it in host memory",
+				"input \"%s\" is in the memory of GPU %d, in several pieces, unaligned, of strings, or of a model that runs elsewhere; send it in host memory",
 				name, (int)device);
-		if (n == 1 &&
-		    (s->t.dtype == DL_STR || (uintptr_t)from % type_bytes(s->t.dtype) == 0)) {
+		if (n == 1 && is_aligned(s, from)) {
 			s->t.data = (void *)(uintptr_t)from;
 			return NULL;
 		}
@@ -408,7 +415,7 @@ static bool agree(const Instance *x, const Job *a, const Job *b)
 	for (int32_t i = 0; i < s->desc->n_in + s->desc->n_out; i++) {
 		const Slot *u = &a->slot[i], *v = &b->slot[i];
 
-		if (u->wanted != v->wanted)
+		if (u->wanted != v->wanted || u->on_gpu || v->on_gpu)
 			return false;
 		if (i < s->desc->n_in && (!u->t.data || !v->t.data ||
 					  memcmp(u->shape + 1, v->shape + 1,
@@ -442,12 +449,17 @@ static void run_from(Instance *x, uint32_t k, uint32_t count)
 	error = run_group(x, n);
 	if (!error)
 		return;
-	for (uint32_t i = 0; i < n && n > 1; i++)
-		x->group[i]->error = run_alone(x, x->group[i]);
-	if (n > 1)
-		TRITONSERVER_ErrorDelete(error);
-	else
+	if (n == 1) {
 		x->group[0]->error = error;
+		return;
+	}
+	TRITONSERVER_ErrorDelete(error);
+	for (uint32_t i = 0; i < n; i++) {
+		Job *j = x->group[i];
+
+		j->error = x->cancelled ? error_of(ERROR_CANCELLED, "the request was cancelled")
+					: run_alone(x, j);
+	}
 }
 
 /* ---- Requests ---- */
@@ -552,7 +564,8 @@ static bool all_cancelled(const Instance *x)
 	return cancelled;
 }
 
-/* The thread that cancels runs of which no answer is wanted any more. It sleeps while there is no run. */
+/* The thread that cancels a run once all of its requests are cancelled. It sleeps while there is no
+ * run. */
 static void *watch(void *arg)
 {
 	Instance *x = arg;
@@ -601,8 +614,8 @@ static Error *memory_of(int32_t device, uint64_t bytes, Memory **memory)
 	Error *error;
 
 	TRY(TRITONSERVER_BufferAttributesNew(memory));
-	error = TRITONSERVER_BufferAttributesSetMemoryType(*memory, device < 0 ? MEMORY_CPU
-									       : MEMORY_GPU);
+	error = TRITONSERVER_BufferAttributesSetMemoryType(*memory,
+							   device < 0 ? MEMORY_CPU : MEMORY_GPU);
 	error = error ? error
 		      : TRITONSERVER_BufferAttributesSetMemoryTypeId(*memory,
 								     device < 0 ? 0 : device);

@@ -18,6 +18,7 @@ typedef struct Served {
 	bool batched; /* the first dim of each input and output is the same symbol, along which elements are independent */
 	bool has_strings, has_vectors; /* inputs or outputs of strings; of less than two dims */
 	int64_t most; /* the server's max_batch_size */
+	int64_t bound; /* the largest batch that the model takes */
 	void *library;
 	int file; /* stays open as long as the library is loaded under its name in /proc */
 	dl_model *model[1 + MOST_DEVICES];

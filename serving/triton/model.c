@@ -8,6 +8,7 @@
 
 #include <dlfcn.h>
 #include <elf.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <spawn.h>
 #include <stdarg.h>
@@ -95,20 +96,25 @@ static const char *skip_space(const char *p, const char *end)
 	return p;
 }
 
-/* The end of the value at P: of a string, of an object or array with all that is in it, or of a word. */
+/* The end of the string that begins at P. */
+static const char *skip_string(const char *p, const char *end)
+{
+	for (p++; p < end && *p != '"'; p++)
+		p += *p == '\\' && p + 1 < end;
+	return p < end ? p + 1 : end;
+}
+
+/* The end of the value at P: of a string, of an object or array with all that is in it, or of a
+ * word. */
 static const char *skip_value(const char *p, const char *end)
 {
-	bool text = false;
 	int depth = 0;
 
 	for (p = skip_space(p, end); p < end; p++) {
-		if (text) {
-			p += *p == '\\' && p + 1 < end;
-			text = *p != '"' || p[-1] == '\\';
-			if (!text && !depth)
+		if (*p == '"') {
+			p = skip_string(p, end) - 1;
+			if (!depth)
 				return p + 1;
-		} else if (*p == '"') {
-			text = true;
 		} else if (*p == '{' || *p == '[') {
 			depth++;
 		} else if (*p == '}' || *p == ']') {
@@ -120,7 +126,7 @@ static const char *skip_value(const char *p, const char *end)
 			return p;
 		}
 	}
-	return p;
+	return end;
 }
 
 /* The next member of the object whose rest begins at *P, past "{" or ",": false: there is none. */
@@ -212,7 +218,8 @@ static const char *api_symbol(const char *file, size_t bytes)
 	return NULL;
 }
 
-/* The same as the caller's memory; *WHY says why there is none. A library that is cut off would crash in dlopen. */
+/* The name of that symbol of FILE, which the caller frees; null: *WHY has the reason. A library that
+ * is cut off would crash in dlopen. */
 static char *symbol_of(int file, const char **why)
 {
 	struct stat st;
@@ -220,7 +227,7 @@ static char *symbol_of(int file, const char **why)
 	const char *found;
 	char *map, *symbol = NULL;
 
-	*why = "is no library that dlcc made";
+	*why = "is not a library that dlcc made";
 	if (fstat(file, &st) || !S_ISREG(st.st_mode) || st.st_size < (off_t)sizeof *eh)
 		return NULL;
 	map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, file, 0);
@@ -291,7 +298,8 @@ static Error *compile(const char *onnx, const char *path)
 			"the configuration asks to compile %s, and there is no program dlcc on PATH",
 			onnx);
 	while (waitpid(pid, &status, 0) < 0)
-		;
+		if (errno != EINTR)
+			return error_of(ERROR_INTERNAL, "dlcc cannot be waited for: %m");
 	return status ? error_of(ERROR_INVALID_ARG,
 				 "dlcc failed on %s; its diagnostic is in the server's log", onnx)
 		      : NULL;
@@ -332,12 +340,9 @@ static Error *check_ios(Served *s)
 		batch = first_symbol(io) == batch ? batch : -1;
 		s->has_vectors = s->has_vectors || io->rank < 2;
 	}
-	s->batched = batch >= 0 &&
-		     (dl_sym_flags(dl_desc_sym(s->desc, batch)) & DL_SYM_INDEPENDENT);
-	if (s->batched)
-		s->most = dl_desc_sym(s->desc, batch)->upper < USUAL_BATCH
-				  ? dl_desc_sym(s->desc, batch)->upper
-				  : USUAL_BATCH;
+	s->batched = batch >= 0 && (dl_sym_flags(dl_desc_sym(s->desc, batch)) & DL_SYM_INDEPENDENT);
+	s->bound = batch >= 0 ? dl_desc_sym(s->desc, batch)->upper : 0;
+	s->most = s->bound < USUAL_BATCH ? s->bound : USUAL_BATCH;
 	return NULL;
 }
 
@@ -418,38 +423,45 @@ static bool has_entries(Span list)
 	return list.end - list.at > 2;
 }
 
-/* Takes the batch from CONFIG, which lists inputs and outputs itself. */
-static Error *follow(Served *s, Span config)
+/* Checks and takes max_batch_size of CONFIG, which is above 0 where there are batches. */
+static Error *take_batch(Served *s, Span config)
 {
 	const int64_t most = number(member(config, "max_batch_size"), 0);
+	const bool asked = most > 0 || member(config, "dynamic_batching").at < config.end;
 
-	if (most > 0 && !s->batched)
+	if (asked && !s->batched)
 		return error_of(
 			ERROR_INVALID_ARG,
-			"max_batch_size is %lld, and the model's inputs and outputs have no first dim along which their elements are proved independent; set it to 0, "
-			"or export the model with a symbolic first dim",
+			"the configuration has max_batch_size %lld or dynamic_batching, and the model's inputs and outputs have no first dim along which their elements "
+			"are proved independent; leave both out, or export the model with a symbolic first dim",
 			(long long)most);
-	s->batched = most > 0;
-	s->most = most;
+	if (most > s->bound)
+		return error_of(
+			ERROR_INVALID_ARG,
+			"max_batch_size is %lld, and the model was compiled for at most %lld",
+			(long long)most, (long long)s->bound);
+	s->most = most > 0 ? most : s->most;
 	return NULL;
 }
 
 static Error *configure(ServerModel *model, Served *s, Span config)
 {
-	bool may_complete;
+	bool may_complete, listed;
 
 	s->threads = (int32_t)number(parameter(config, "threads"), 0);
 	TRY(TRITONBACKEND_ModelAutoCompleteConfig(model, &may_complete));
-	if (has_entries(member(config, "input")) || has_entries(member(config, "output")))
-		return follow(s, config);
+	listed = has_entries(member(config, "input")) || has_entries(member(config, "output"));
+	/* without a list, single numbers would get another shape, which clients do not expect */
+	s->batched = s->batched && (listed || !s->has_vectors);
+	TRY(take_batch(s, config));
+	if (listed) {
+		s->batched = number(member(config, "max_batch_size"), 0) > 0;
+		return NULL;
+	}
 	if (!may_complete)
 		return error_of(
 			ERROR_INVALID_ARG,
 			"the configuration lists no inputs and outputs, and the server runs with --disable-auto-complete-config");
-	/* the configuration has no batch of single numbers but by another shape, which clients do not expect */
-	s->batched = s->batched && !s->has_vectors;
-	if (number(member(config, "max_batch_size"), 0) > 0)
-		s->most = number(member(config, "max_batch_size"), 0);
 	return complete(model, s, config);
 }
 

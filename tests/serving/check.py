@@ -279,11 +279,19 @@ def models_that_do_not_fit_are_refused():
     refused("sequence", SEQUENCE, None, "sequence")
     refused("mixed", MODELS["mean"], 'max_batch_size: 8 input { name: "x" data_type: TYPE_FP32 dims: [ 4 ] } output { name: "y" data_type: TYPE_FP32 dims: [ 4 ] }',
             "independent")
+    refused("asked", MODELS["mean"], "max_batch_size: 8", "independent")
+    refused("dynamic", MODELS["mean"], "dynamic_batching { }", "independent")
     put("cut", MODELS["rows"])
     path = os.path.join(REPO, "cut.dlcc", "1", "model.so")
     os.truncate(path, os.path.getsize(path) // 2)
     status, _, data = ask("POST", "/v2/repository/models/cut.dlcc/load")
     assert status != 200 and "cut off" in data.decode(), data
+
+
+def escapes_in_a_configuration():
+    put("escaped", MODELS["rows"], config='max_batch_size: 5 parameters { key: "path" value: { string_value: "C:\\\\" } } parameters { key: "threads" value: { string_value: "1" } }')
+    assert ask("POST", "/v2/repository/models/escaped.dlcc/load")[0] == 200
+    assert config_of("escaped")["max_batch_size"] == 5
 
 
 def a_configuration_of_ones_own():
@@ -331,7 +339,7 @@ def main():
     for name, text in MODELS.items():
         MADE[name] = put(name, text)
     tests = [answers_are_the_models, some_outputs, strings, batches_are_found_where_they_are_independent, requests_are_batched,
-             requests_of_other_shapes_run_apart, faults_have_a_text, broken_requests, a_batch_of_single_numbers, two_versions_and_reloading, models_that_do_not_fit_are_refused,
+             requests_of_other_shapes_run_apart, faults_have_a_text, broken_requests, a_batch_of_single_numbers, two_versions_and_reloading, models_that_do_not_fit_are_refused, escapes_in_a_configuration,
              a_configuration_of_ones_own, onnx_is_compiled_where_the_configuration_says_so]
     failed = 0
     with open(os.path.join(REPO, "..", os.path.basename(REPO) + ".log"), "w+") as log:

@@ -147,7 +147,7 @@ void diag_end(Diag *d)
 {
 	if (d->out && !d->sink && d->errors > limit_of(d))
 		fprintf(d->out,
-			d->json ? "{\"kind\":\"end\",\"errors\":%d,\"shown\":%d}\n"
+			d->json ? "{\"kind\":\"end\",\"message\":\"%d errors; the first %d are above\"}\n"
 				: "%d errors; the first %d are above\n",
 			d->errors, limit_of(d));
 }

@@ -104,12 +104,20 @@ const Op op_FindTrue = {.infer = infer_find_true, .lower = lower_find_true, .typ
 
 /* ---- What operators are made of ---- */
 
+void select_bound(Ctx *c, Dim *size, Dim *most)
+{
+	int64_t lo, hi;
+
+	dim_bounds(c, most, &lo, &hi);
+	if (dim_as_sym(size) && dim_as_sym(size)->from_data)
+		sym_bound(c, dim_as_sym(size), 0, hi > DIM_FAR ? DIM_FAR : hi);
+}
+
 Value *select_positions(Infer *in, Node *n, Value *mask)
 {
 	Ctx *c = in->ctx;
 	Value *counts = EXPAND(in, n, CountTrue, mask), *count, *args[2] = {mask, NULL};
 	Dim *size;
-	int64_t lo, hi;
 	int elements;
 	Node *find;
 
@@ -120,9 +128,7 @@ Value *select_positions(Infer *in, Node *n, Value *mask)
 	args[1] = expand_finish(in, args[1]->def);
 	count = expand_node_ints(in, n, OP_ReduceSum, &counts, 1, "keepdims", 0);
 	size = infer_contents(in, n, count, &elements)[0];
-	dim_bounds(c, mask->type->dims[0], &lo, &hi);
-	if (dim_as_sym(size) && dim_as_sym(size)->from_data)
-		sym_bound(c, dim_as_sym(size), 0, hi > DIM_FAR ? DIM_FAR : hi);
+	select_bound(c, size, mask->type->dims[0]);
 	find = expand_start(in, n, OP_FindTrue, args, 2, 1);
 	control_set_dim(find, "at", size);
 	return expand_finish(in, find);

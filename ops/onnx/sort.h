@@ -51,5 +51,7 @@ Value *sort_few(Infer *in, Node *n, Value *x, bool largest, Dim *count, Value **
 /* The positions at which MASK, a vector of bool, is true, in order, as a vector of i64; its size
  * is at most that of MASK. */
 Value *select_positions(Infer *in, Node *n, Value *mask);
+/* SIZE, which the run computes, is at most MOST. */
+void select_bound(Ctx *c, Dim *size, Dim *most);
 
 #endif

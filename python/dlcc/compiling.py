@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import shutil
@@ -16,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import caching, programs
-from .errors import CompileError, CompileWarning, Error, diagnostics_of
+from .errors import CompileError, CompileWarning, Error, diagnostics_of, object_of
 from .model import Model, open_model
 
 Dims = Mapping[str, int | str | tuple[int, int]]
@@ -177,7 +176,9 @@ def check(model: Any, *, dims: Dims | None = None, target: str | None = None, op
     with _source(model) as source:
         printed, lines, status = programs.check_model([source.path, *_options(dims, target, ops, options)])
     nodes, others = [], []
-    for line in map(json.loads, printed.splitlines()):
+    for line in map(object_of, printed.splitlines()):  # reports of other options are not objects
+        if line is None or "supported" not in line:
+            continue
         if "op" in line:
             nodes.append(NodeSupport(line["node"], line["op"], line["supported"], line["how"]))
         else:

@@ -40,8 +40,8 @@ def diagnostics_of(lines: Sequence[str]) -> list[Diagnostic]:
         given = object_of(line)
         if given is not None and given.get("kind") in ("error", "warning"):
             found.append(Diagnostic(given["kind"], given["text"], given.get("node"), given.get("op")))
-        elif found:
-            found[-1].notes.append(line.strip() if given is None else given.get("text", ""))
+        elif found and (given is None or given.get("kind") == "note"):
+            found[-1].notes.append(line.strip() if given is None else given["text"])
     return found
 
 

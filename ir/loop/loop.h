@@ -475,7 +475,9 @@ bool tiles_verify(Ctx *c, const Schedule *s, Diag *d);
 /* Appends "copy k_tile[slot, r, c] = ..." without a line's end. */
 void tile_print(StrBuf *b, const TileNode *n);
 /* Reads the stages of a kernel K whose bodies are loops, LETs, locals with tiles and operations on
- * tiles, as schedule_print_bare prints them. Null after a diagnostic. */
+ * tiles, as schedule_print_bare prints them. What is read prints as the text, but for the order of the terms of
+ * sums, which is that of the iterators; the text of what was read is read and printed alike. Null after a
+ * diagnostic. */
 Schedule *tiles_parse(Kernel *k, const char *text);
 
 /* ---- loop_text.c ---- */

@@ -125,32 +125,41 @@ static int64_t warps_of(const TileLayout *a, const TileLayout *b)
 	return x > y ? x : y;
 }
 
-/* Register A of FROM and register B of TO have the same element in every thread. */
-static bool same_register(const TileLayout *from, int a, const TileLayout *to, int b)
+/* An index is the sum of a part of the register, one of the lane and one of the warp, each 0 for number 0. The parts
+ * of lanes and warps are the same in both layouts. */
+static bool same_threads(const TileLayout *from, const TileLayout *to)
 {
 	const int64_t warps = warps_of(from, to);
 	int64_t x[TILE_RANK], y[TILE_RANK];
 
-	for (int64_t w = 0; w < warps; w++)
-		for (int64_t l = 0; l < WARP_LANES; l++) {
-			layout_element(from, a, l, w, x);
-			layout_element(to, b, l, w, y);
-			if (!same_element(from->rank, x, y))
-				return false;
-		}
+	for (int64_t i = 0; i < WARP_LANES + warps; i++) {
+		const int64_t lane = i < WARP_LANES ? i : 0,
+			      warp = i < WARP_LANES ? 0 : i - WARP_LANES;
+
+		layout_element(from, 0, lane, warp, x);
+		layout_element(to, 0, lane, warp, y);
+		if (!same_element(from->rank, x, y))
+			return false;
+	}
 	return true;
 }
 
 int layout_register(const TileLayout *from, const TileLayout *to, int r)
 {
-	const int64_t n = layout_count(from, AT_REGISTER);
+	const int n = (int)layout_count(from, AT_REGISTER);
+	int64_t x[TILE_RANK], y[TILE_RANK];
 
 	assert(from->rank == to->rank);
-	if (r < n && same_register(from, r, to, r))
-		return r;
-	for (int i = 0; i < n; i++)
-		if (same_register(from, i, to, r))
-			return i;
+	if (!same_threads(from, to))
+		return -1;
+	layout_element(to, r, 0, 0, y);
+	for (int i = 0; i <= n; i++) {
+		const int at = i ? i - 1 : r < n ? r : 0; /* R first */
+
+		layout_element(from, at, 0, 0, x);
+		if (same_element(from->rank, x, y))
+			return at;
+	}
 	return -1;
 }
 

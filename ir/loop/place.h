@@ -39,13 +39,14 @@ typedef struct TileLayout {
 /* How the elements get from one layout in registers to another. */
 typedef enum TileChange {
 	CHANGE_NOTHING, /* each register holds the same element in both */
-	CHANGE_RENAME,  /* each thread has all it needs, in other registers, the same in all threads */
+	CHANGE_RENAME, /* each thread has all it needs, in other registers, the same in all threads */
 	CHANGE_SHUFFLE, /* lanes of the same warp have it */
 	CHANGE_THROUGH  /* other warps have it: through shared memory */
 } TileChange;
 
 /* Appends an axis to L. */
-void layout_add(TileLayout *l, int dim, TilePlace at, int64_t extent, int64_t stride, int64_t pitch);
+void layout_add(TileLayout *l, int dim, TilePlace at, int64_t extent, int64_t stride,
+		int64_t pitch);
 /* Removes the axes of registers that hold copies of others. */
 void layout_drop_copies(TileLayout *l);
 /* The number of registers, of lanes or of warps of L. */
@@ -69,7 +70,8 @@ int layout_register(const TileLayout *from, const TileLayout *to, int r);
 TileChange layout_change(const TileLayout *from, const TileLayout *to);
 /* The largest power of two, at most MOST, such that as many consecutive registers, from a multiple of
  * it on, are at consecutive addresses of elements of BYTES each, in every thread. */
-int layout_vector_width(const TileLayout *registers, const TileLayout *address, int bytes, int most);
+int layout_vector_width(const TileLayout *registers, const TileLayout *address, int bytes,
+			int most);
 /* How often shared memory passes for one access of BYTES by each lane of warp 0, to the element in
  * its register 0: 1 if no two lanes need different words of one bank; 16 bytes a lane take at least 4. */
 int layout_bank_passes(const TileLayout *lanes, const TileLayout *address, int bytes);

@@ -225,11 +225,22 @@ static Iter *bind(TileReader *r, const char *name, Dim *extent)
 
 static Buf *find_buf(TileReader *r, const char *name)
 {
-	for (int i = r->bufs.n - 1; i >= 0; i--)
+	for (int i = 0; i < r->bufs.n; i++)
 		if (!strcmp(r->bufs.at[i]->name, name))
 			return r->bufs.at[i];
 	wrong(r, "a buffer that is declared");
 	return r->bufs.at[0];
+}
+
+/* Makes B known, in place of another buffer of its name. */
+static void add_buf(TileReader *r, Buf *b)
+{
+	for (int i = 0; i < r->bufs.n; i++)
+		if (!strcmp(r->bufs.at[i]->name, b->name)) {
+			r->bufs.at[i] = b;
+			return;
+		}
+	vec_push(r->k->arena, &r->bufs, b);
 }
 
 /* The points of an operation are declared after the indices and values that mention them: finds the
@@ -373,7 +384,7 @@ static void read_local(TileReader *r, LNode *n)
 	n->buf[0] = kernel_temp(r->k, name, t, rank, dims);
 	n->buf[0]->name = name;
 	n->buf[0]->tile = l;
-	vec_push(r->k->arena, &r->bufs, n->buf[0]);
+	add_buf(r, n->buf[0]);
 	if (take(r, " in scratch at "))
 		n->idx = ex_int(r->k->pool, CT_I64, read_int(r));
 }

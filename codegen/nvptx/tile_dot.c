@@ -16,7 +16,14 @@
 #include <assert.h>
 #include <string.h>
 
-enum { STEP_BYTES = 32, PAIR = 2, FOUR = 4 };
+enum {
+	STEP_BYTES = 32,
+	PAIR = 2,
+	FOUR = 4,
+	/* registers of operands that ptxas loads ahead of their products; without, an attention with a soft cap
+	 * in f16 of 64 columns spilled on sm_90a */
+	AHEAD = 32
+};
 
 /* An operand in shared memory: TILE[row][col], whose rows are the free side if ALONG, else the terms. */
 typedef struct SharedOperand {
@@ -466,6 +473,7 @@ void ll_tile_dot(LlKernel *k, const TileNode *n)
 		d.a = open_shared(&d, n->val, n->it[0], first);
 	d.permuted = !d.a.buf && d.elems == 1;
 	d.b = open_shared(&d, n->by, n->it[1], NULL);
+	k->ahead = k->ahead > AHEAD ? k->ahead : AHEAD;
 	load_sums(&d, !n->adds);
 	if (n->mma == MMA_FMA)
 		by_multiply_adds(&d);

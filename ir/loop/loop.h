@@ -470,6 +470,12 @@ bool tile_reads(Ctx *c, const TileNode *n, Expr *const *idx, int rank, TileLayou
  * else false after a diagnostic for each fault. */
 bool tiles_verify(Ctx *c, const Schedule *s, Diag *d);
 
+/* ---- tile_check.c ---- */
+
+/* Whether the threads of a block read what was copied, and never what other threads copy at the same time
+ * (tile_check.c); else false after a diagnostic. */
+bool tiles_check(Ctx *c, const Schedule *s, Diag *d);
+
 /* ---- tile_text.c ---- */
 
 /* Appends "copy k_tile[slot, r, c] = ..." without a line's end. */

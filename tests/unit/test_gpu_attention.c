@@ -140,7 +140,7 @@ static void test_decision(Ctx *c, const Target *t, Kernel *k, const char *form, 
 		s->kernel = copy;
 		gpu_attention_emit(t, copy, read, s);
 		l_tidy(s);
-		if (!tiles_verify(c, s, c->diag))
+		if (!tiles_verify(c, s, c->diag) || !tiles_check(c, s, c->diag))
 			wrong(form, strbuf_str(&text), "the verifier refuses the tree");
 		schedule_print_bare(&tree, s);
 		r = tiles_parse(again, strbuf_str(&tree));
@@ -191,6 +191,103 @@ static void test_form(const struct AttentionText *f, const char *type, const cha
 		for (int i = 0; i < n; i += EVERY)
 			test_decision(c, t, k, f->name, offered[i], sizes + 1, i % RUN == 0);
 	}
+	arena_free(a);
+	ctx_free(c);
+}
+
+/* ---- Mutations ---- */
+
+typedef struct Mutation {
+	const char *line; /* the line that begins so, after its indentation, */
+	const char *as;   /* becomes this; null: moves behind the next line; "": goes */
+} Mutation;
+
+static const Mutation mutations[] = {
+	{"sync wait", ""},   {"sync commit", ""},    {"sync barrier", ""},
+	{"sync wait", NULL}, {"sync barrier", NULL}, {"sync wait", "sync wait 3"},
+};
+
+/* TREE with mutation M of its WHICH-th line of this kind, in *B; false: there is none. */
+static bool mutate(const char *tree, const Mutation *m, int which, StrBuf *b)
+{
+	for (const char *at = tree; *at; at += strcspn(at, "\n") + 1) {
+		const char *line = at + strspn(at, " "), *end = at + strcspn(at, "\n") + 1,
+			   *next = end + strcspn(end, "\n") + 1;
+		const int indent = (int)(line - at);
+
+		if (!str_starts(line, m->line) || which--)
+			continue;
+		strbuf_put(b, tree, (size_t)(at - tree));
+		if (!m->as) /* the two lines change places */
+			strbuf_printf(b, "%.*s%.*s%s", (int)(next - end), end, (int)(end - at), at,
+				      next);
+		else if (!*m->as)
+			strbuf_puts(b, end);
+		else
+			strbuf_printf(b, "%*s%s\n%s", indent, "", m->as, end);
+		return true;
+	}
+	return false;
+}
+
+/* Whether the check reports TREE. */
+static bool is_reported(Ctx *c, Kernel *k, const char *tree)
+{
+	Arena *a = arena_new();
+	Kernel *copy = kernel_clone(k, a);
+	Schedule *s;
+	Diag quiet = {.out = NULL};
+	bool reported;
+
+	for (int i = 0; i < copy->bufs.n; i++)
+		copy->bufs.at[i]->id = i;
+	s = tiles_parse(copy, tree);
+	reported = s && !tiles_check(c, s, &quiet);
+	if (!s)
+		wrong("mutation", tree, "is not read");
+	arena_free(a);
+	return reported;
+}
+
+/* Without any one of its waits, commits and barriers, with another count, or in another order, a tree is
+ * reported. */
+static void test_mutations(void)
+{
+	Diag diag = {.limit = 20, .out = stdout};
+	Ctx *c = ctx_new(&diag);
+	Arena *a = arena_new();
+	const Target *t = target_by_name("sm_80");
+	Kernel *k = read_kernel(c, a, &forms[0], "f16");
+	Decision d = {.strategy = STRATEGY_GPU_ATTENTION};
+	int tried = 0;
+
+	gpu_attention_choose(t, kernel_clone(k, a), &d);
+	for (int stages = 1; stages <= 3; stages++) {
+		Kernel *copy = kernel_clone(k, a);
+		Schedule *s = NEW(a, Schedule);
+		StrBuf tree = {0};
+
+		for (int i = OPERAND_K; i <= OPERAND_V; i++)
+			d.gpu.hold[i].stages = stages;
+		s->kernel = copy;
+		gpu_attention_emit(t, copy, &d, s);
+		l_tidy(s);
+		schedule_print_bare(&tree, s);
+		for (size_t m = 0; m < sizeof mutations / sizeof *mutations; m++)
+			for (int which = 0;; which++) {
+				StrBuf b = {0};
+
+				if (!mutate(strbuf_str(&tree), &mutations[m], which, &b))
+					break;
+				tried++;
+				if (!is_reported(c, k, strbuf_str(&b)))
+					wrong("mutation", mutations[m].line, strbuf_str(&b));
+				strbuf_free(&b);
+			}
+		strbuf_free(&tree);
+	}
+	if (tried < 20)
+		printf("test_gpu_attention.c: only %d mutations\n", tried), failed++;
 	arena_free(a);
 	ctx_free(c);
 }
@@ -250,5 +347,6 @@ int main(void)
 	for (int i = 0; i < FORMS * 4; i++)
 		test_form(&forms[i / 4], types[i % 2], gpus[i / 2 % 2]);
 	test_refused();
+	test_mutations();
 	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -183,11 +183,12 @@ static Schedule *all_variants(Module *m, const Target *t, Node *n, const Decisio
 }
 
 /* If the schedule S of N follows a decision that a user wrote, it is proved, unless --verify proves
- * all of them. Operations on tiles are checked (tiles_verify), with --verify, too. */
+ * all of them. Operations on tiles are checked (tiles_verify, tiles_check), with --verify, too. */
 static bool prove_edited(Module *m, const Decision *d, Node *n, Schedule *s)
 {
 	if (d && strategy_table[d->strategy].gpu)
-		return (!d->edited && !m->opt.verify) || tiles_verify(m->ctx, s, m->ctx->diag);
+		return (!d->edited && !m->opt.verify) ||
+		       (tiles_verify(m->ctx, s, m->ctx->diag) && tiles_check(m->ctx, s, m->ctx->diag));
 	return !d || !d->edited || m->opt.verify ||
 	       poly_check(node_kernel(n), s, m->ctx->diag) != POLY_WRONG;
 }

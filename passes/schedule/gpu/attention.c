@@ -188,11 +188,26 @@ GpuDecision gpu_attention_digits(const GpuAttention *a, int warps, int fragments
 	return d;
 }
 
+typedef struct KeyLoads {
+	const OnlineForm *f;
+	int n;
+} KeyLoads;
+
+static void count_load(void *arg, Expr *e)
+{
+	KeyLoads *l = arg;
+
+	l->n += e->kind == EX_LOAD && e->load.buf->kind == BUF_IN && expr_has_iter(e, l->f->key);
+}
+
 int gpu_attention_registers(const GpuAttention *a)
 {
 	enum { REST = 56 }; /* addresses, counters, and fragments of operands */
+	KeyLoads masks = {.f = &a->f};
 	const int scores = a->bn / 2, weights = a->bn * bytes_of(type_of(a->mma[1], 0)) / 8,
 		  results = a->ep / 2;
 
-	return REST + a->fragments * (scores + weights + results);
+	/* ptxas starts the loads of a mask, for all scores of a thread, before their uses */
+	ex_walk(a->f.x, count_load, &masks);
+	return REST + a->fragments * (scores * (1 + (masks.n > 0)) + weights + results);
 }

@@ -403,23 +403,35 @@ bool online_begin(OnlineForm *f, Kernel *k)
 	return find_products(f) && see_middle(f) && see_weights(f) && see_results(f);
 }
 
+/* Where a model decodes with a cache, few rows share many keys: as the number of rows says, or may say. Of
+ * self-attention the rows are the keys. */
+static bool may_decode(const OnlineForm *f)
+{
+	Ctx *c = f->k->ctx;
+	int64_t least, most;
+
+	dim_bounds(c, iters_points(c, f->scores.m, f->scores.nm), &least, &most);
+	for (int i = 0; i < f->scores.nm; i++)
+		if (f->scores.m[i]->extent == f->key->extent && least != most)
+			return false;
+	return least < ONLINE_ROWS;
+}
+
 bool online_takes(Kernel *k, const char **why)
 {
 	OnlineForm f;
-	int64_t d, e, m;
-	Dim *rows;
+	int64_t d, e;
 
 	*why = NULL;
 	if (!online_begin(&f, k)) {
 		*why = f.why;
 		return false;
 	}
-	rows = iters_points(k->ctx, f.scores.m, f.scores.nm);
 	if (!dim_is_const(f.term->extent, &d) || !dim_is_const(f.column->extent, &e))
 		*why = "the width of a head is not known at compile time";
 	else if (d > ONLINE_WIDTH || e > ONLINE_WIDTH || d < 1 || e < 1)
 		*why = "a head is wider than 256, so that a row of results does not fit in registers";
-	else if (dim_is_const(rows, &m) && m < ONLINE_ROWS)
-		*why = "few rows share the keys: a block computes 16 rows at a time";
+	else if (may_decode(&f))
+		*why = "8 rows or fewer share the keys, or may, and a block computes 16 rows at a time (--dim ROWS=9..N excludes such sizes)";
 	return !*why;
 }

@@ -28,7 +28,8 @@ enum {
 	ONLINE_RESULTS = 8,
 	/* The most terms of a score, and columns of the result: a warp holds a row of results in registers. */
 	ONLINE_WIDTH = 256,
-	/* The fewest rows that share keys and values, where their number is known: a block computes 16 at a time. */
+	/* The fewest rows that share keys and values: a block computes 16 at a time. Where a model decodes, a few rows
+	 * have all keys of a cache, which the product's skinny form reads with more blocks. */
 	ONLINE_ROWS = 9
 };
 

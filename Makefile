@@ -374,4 +374,4 @@ clean:
 force:
 .PHONY: all tests triton ptxsim deps check quick check-all demo layers docs wheel fuzz fuzz-graphs warnings format install clean force bench bench-recurrent ulp gpu-pack gpu-pack-bin gpu-ptxas gpu-static conformance uninstall
 .SECONDARY:
--include $(PTXSIM_OBJ:.o=.d) $(SANITIZED_OBJ:.o=.d) $(LIB_OBJ:.o=.d) $(RT_OBJ:.o=.d) $(patsubst %.c,$(BUILD)/obj/%.d,$(TOOL_SRC) $(TEST_SRC))
+-include $(PTXSIM_OBJ:.o=.d) $(SANITIZED_OBJ:.o=.d) $(LIB_OBJ:.o=.d) $(RT_OBJ:.o=.d) $(patsubst %.c,$(BUILD)/obj/%.d,$(TOOL_SRC) $(TEST_SRC) $(wildcard tests/oracle/*.c))

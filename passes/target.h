@@ -29,6 +29,7 @@ typedef struct Gpu {
 	int lanes;   /* f32 multiply-adds of an SM in one clock */
 	int l2;      /* MiB of L2 cache */
 	int memory;  /* memory bandwidth, GB/s */
+	bool rounds; /* its products of f32 may round the factors to tf32 (Options.tf32) */
 	/* TFLOP/s of f32 fma, and of dense f16 matrix instructions with f32 sums */
 	int f32, f16;
 } Gpu;

@@ -647,11 +647,11 @@ static bool read_tiles(Cli *c, Arena *a, Options *o)
 	return o->tiles && gemm_tiles_check(o->tiles, c->tiles, is_gpu, &c->diag);
 }
 
-static bool is_cpu(const char *name)
+static bool is_target(const char *name)
 {
 	const Target *t = target_by_name(name);
 
-	return t && !t->gpu && strcmp(name, "native") != 0;
+	return t && strcmp(name, "native") != 0;
 }
 
 /* Reads the file of --schedule; false after a diagnostic. */
@@ -659,7 +659,7 @@ static bool read_schedule(Cli *c, Arena *a, Options *o)
 {
 	o->schedule = read_named(c, a, "--schedule", c->schedule);
 	o->schedule_file = c->schedule;
-	return o->schedule && schedule_file_check(o->schedule, c->schedule, is_cpu, &c->diag);
+	return o->schedule && schedule_file_check(o->schedule, c->schedule, is_target, &c->diag);
 }
 
 /* The exit status. */
@@ -683,6 +683,8 @@ static int compile(Cli *c)
 		arena_free(a);
 		return 1;
 	}
+	gpu.opt.schedule = m.opt.schedule;
+	gpu.opt.schedule_file = m.opt.schedule_file;
 	first = m.ntargets ? &m : &gpu; /* the module that reports the model's warnings */
 	m.mem = &none;
 	first->report = stdout;

@@ -506,6 +506,7 @@ void fn_nodes(Fn *f, const LNode *n)
 		case LN_MMA:
 		case LN_COLUMNS:
 		case LN_COPY_SUMS:
+		case LN_OP:
 			assert(n->kind == LN_LOOP); /* for GPUs only */
 			break;
 		}

@@ -147,6 +147,8 @@ int ll_dynamic_shared(const LlKernel *k);
  * Returns its name, as ll_bulk_name does; ll_buf_name still returns the name of B. */
 const char *ll_declare_bulk(LlKernel *k, const Buf *b, int64_t n, const char *first);
 const char *ll_bulk_name(LlKernel *k, const Buf *b);
+/* A pointer to the first byte of tile B in shared memory. */
+const char *ll_tile_memory(LlKernel *k, const Buf *b);
 /* A pointer to element I of the local ARRAY. */
 const char *ll_element(LlKernel *k, const char *array, DType t, int64_t i);
 /* B is local to each thread. */
@@ -313,6 +315,18 @@ void ll_columns(LlKernel *k, const LNode *n);
  * (tile.c). */
 void ll_fill(LlKernel *k, const LNode *n);
 void ll_pipeline(LlKernel *k, const LNode *n);
+
+/* ---- tile_ops.c ---- */
+
+/* Operation N on tiles (tile_ops.c). ll_tile_digits: the part of an index of dim DIM that follows from this
+ * thread's lane and warp, an i64. */
+void ll_tile_op(LlKernel *k, const TileNode *n);
+const char *ll_tile_digits(LlKernel *k, const TileLayout *l, int dim);
+
+/* ---- tile_dot.c ---- */
+
+/* A product of tiles (tile_dot.c). */
+void ll_tile_dot(LlKernel *k, const TileNode *n);
 
 /* ---- mma.c ---- */
 

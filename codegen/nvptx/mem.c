@@ -174,7 +174,7 @@ static bool declares(const LNode *n)
 {
 	for (; n; n = n->next)
 		if (n->kind == LN_REDUCE || declares(n->body) ||
-		    (n->kind == LN_LOCAL && n->buf[0]->rank && !n->idx && !n->keep &&
+		    (n->kind == LN_LOCAL && !n->buf[0]->tile && n->buf[0]->rank && !n->idx && !n->keep &&
 		     n->buf[0]->swizzle != SWIZZLE_REGISTERS))
 			return true;
 	return false;
@@ -245,6 +245,13 @@ void ll_declare(LlKernel *k, Buf *b, const LNode *local)
 		p.at = local->scratch ? local->idx->i : 0;
 		p.end = local->scratch ? INT64_MAX : 0;
 		p.name = ll_slot(k, ll_stored(b->dtype), local->keep);
+	} else if (b->tile && !local->idx) {
+		p.name = ll_slot(k, ll_stored(b->dtype), layout_count(b->tile, AT_REGISTER));
+	} else if (b->tile) {
+		p.space = 3;
+		p.name = scratch_name(k);
+		p.at = local->idx->i;
+		p.end = p.at + 1; /* the tree has the barriers for accesses to tiles */
 	} else if (local && local->idx) {
 		p.space = 3;
 		p.group = elements(b);
@@ -308,6 +315,15 @@ const LNode *ll_local(LlKernel *k, const Buf *b)
 }
 
 /* ---- Elements ---- */
+
+const char *ll_tile_memory(LlKernel *k, const Buf *b)
+{
+	const LlBuf *p = place_of(k, b);
+	const char *r = ll_new(&k->f);
+
+	ll_put(&k->f, "%s = getelementptr i8, ptr addrspace(3) %s, i64 %lld", r, p->name, (long long)p->at);
+	return r;
+}
 
 const char *ll_element(LlKernel *k, const char *array, DType t, int64_t i)
 {

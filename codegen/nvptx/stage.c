@@ -165,6 +165,7 @@ void ll_nodes(LlKernel *k, const LNode *n)
 		case LN_MMA: ll_mma(k, n); break;
 		case LN_COLUMNS: ll_columns(k, n); break;
 		case LN_COPY_SUMS: ll_copy_sums(k, n); break;
+		case LN_OP: ll_tile_op(k, n->op); break;
 		}
 	}
 }

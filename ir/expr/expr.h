@@ -216,6 +216,7 @@ typedef struct ExprScope {
 	Buf *const *bufs; /* x[i, j] loads from these */
 	int nbufs;
 	bool dims;        /* whether dim(B*S + 1) is read, and an unknown name is a symbol */
+	bool flat;        /* whether one index into a buffer of any rank is read, the element of flat memory */
 } ExprScope;
 Expr *ex_parse(ExprPool *p, const char *text, CType t, const ExprName *names, int n, const char **err);
 /* Reads one expression at *TEXT and advances *TEXT past it. i64 and bool have infix + - * and &;

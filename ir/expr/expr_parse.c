@@ -322,7 +322,7 @@ static bool read_load(ExprReader *r, Buf *b, ParsedValue *out)
 		if (!expect(r, ']'))
 			return false;
 	}
-	if (n != b->rank)
+	if (n != b->rank && !(n == 1 && r->scope->flat))
 		return fail(r, "wrong number of indices of", b->name, strlen(b->name));
 	*out = (ParsedValue){ex_load(r->p, b, idx, n), NULL, false};
 	return true;

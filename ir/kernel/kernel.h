@@ -79,6 +79,9 @@ struct Buf {
 	/* the elements, row-major, of a small constant that is part of the kernel; or null */
 	const void *data;
 	Swizzle swizzle;
+	/* a tile of a block on a GPU: where its elements lie, in registers or in shared memory (ir/loop/place.h);
+	 * null: a buffer in memory or of a thread */
+	const struct TileLayout *tile;
 	int param; /* BUF_IN, BUF_OUT: which operand or result of the kernel node */
 };
 

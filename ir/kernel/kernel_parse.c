@@ -359,7 +359,7 @@ static bool read_domain(KernelReader *r, Stmt *s)
 static Expr *read_expr(KernelReader *r, const Stmt *s, CType t)
 {
 	ExprName names[MAX_ITERS];
-	ExprScope scope = {names, s->niters, r->k->bufs.at, r->k->bufs.n, true};
+	ExprScope scope = {names, s->niters, r->k->bufs.at, r->k->bufs.n, true, false};
 	const char *at, *err = NULL;
 	Expr *e;
 

@@ -24,6 +24,7 @@
 #define IR_LOOP_LOOP_H
 
 #include "ir/kernel/kernel.h"
+#include "ir/loop/place.h"
 
 typedef enum LoopKind {
 	LOOP_SERIAL,
@@ -59,7 +60,8 @@ typedef enum LNodeKind {
 	LN_COLUMNS,
 	/* copies strip IDX of an LN_MMA's sums to buf[0], flat: STEP elements for each row VAR
 	 * (column if by_columns) */
-	LN_COPY_SUMS
+	LN_COPY_SUMS,
+	LN_OP /* an operation on tiles by all threads of a block: OP */
 } LNodeKind;
 
 /* Data that later tiles use: elements of BUF, of the tile's type, from flat index AT on, STEP
@@ -230,6 +232,52 @@ enum { MMA_ROWS = 16 };
 extern const MmaInfo mma_info[MMA_COUNT];
 
 /*
+ * An operation on tiles (buffers with Buf.tile), which all threads of a block carry out together. Its
+ * points are those of the N iterators IT, whose extents are constants. An index into a tile has an
+ * expression for each dim; memory is indexed by one flat expression.
+ *
+ *	copy k_tile[slot, r, c] = k[...] for r < 64, c < 64 vector 8 async where lt(...)
+ *	map e[m, n] = exp(sub(s[m, n], most[m])) for m < 64, n < 64 in 0 warp 4*16, ...
+ *	fold total[m] sum= e[m, n] for m < 64, n < 64 in 0 warp 4*16, ...
+ *	dot s[m, n] += q[m, k] times k_tile[slot, n, k] for m < 64, n < 64, k < 32 by f16
+ *	sync commit; sync wait 1; sync barrier
+ *
+ * A COPY fills a tile in shared memory, in pieces of VECTOR elements along the last iterator; where its
+ * guard fails, elements are 0. If ASYNC, the value is one aligned load, and the elements may be read
+ * after a commit, a wait for it, and a barrier. A MAP computes elements in registers, or stores to
+ * memory where the guard holds. A FOLD reduces over the iterators that its index does not mention;
+ * they lie in registers and lanes. Tiles in registers that a MAP or FOLD reads have, in each register,
+ * what the point in that register reads, up to the order of registers. A DOT sums products over its last
+ * iterator by instructions of kind MMA: A is in registers or shared, B is shared, the sums are in
+ * registers as the instruction has them. A's layout in registers gives the order of the terms.
+ */
+typedef enum TileOp { TILE_COPY, TILE_MAP, TILE_FOLD, TILE_DOT, TILE_SYNC } TileOp;
+typedef enum TileSync {
+	TILE_COMMIT, /* the asynchronous copies since the last commit are a group */
+	TILE_WAIT,   /* until at most PENDING groups of this thread are in flight */
+	TILE_BARRIER
+} TileSync;
+
+typedef struct TileNode {
+	TileOp op;
+	Buf *to;
+	Iter *it[TILE_RANK];
+	int n;
+	TileLayout points; /* MAP, FOLD: which thread computes each point, in which register */
+	Expr *idx[TILE_RANK]; /* the element of TO: NIDX indices */
+	int nidx;
+	Expr *val, *guard; /* DOT: A and B are VAL and BY; guard null: true */
+	Expr *by;
+	bool adds;  /* FOLD, DOT: to what TO has; else it begins with the identity */
+	Monoid red; /* FOLD */
+	MmaKind mma;
+	bool async; /* COPY */
+	int vector;
+	TileSync sync;
+	int pending;
+} TileNode;
+
+/*
  * acc[bm][bn] += A[bm][bk] * B[bk][bn] by WM * WN warps, each of which computes bm/WM rows by bn/WN
  * columns. With MMA_FMA the lanes of a warp form a grid of 4 by 8, and each has TM * TN elements.
  *
@@ -288,6 +336,7 @@ struct LNode {
 	Fill *fill;
 	ColumnReduction *columns;
 	Mma *mma;    /* LN_MMA, LN_COPY_SUMS */
+	TileNode *op; /* LN_OP */
 	int stages;  /* LN_PIPELINE */
 	Iter *stage; /* LN_PIPELINE: the buffer that a fill writes, or that its consumers read */
 	Loc loc;     /* the ONNX node, for comments */
@@ -402,9 +451,40 @@ void lnode_exprs(LNode *n, void (*fn)(void *arg, Expr **e, bool inside), void *a
 typedef enum LUse { LUSE_DECLARES, LUSE_WRITES, LUSE_READS, LUSE_VALUE } LUse;
 /* Calls FN on each buffer that N so uses, apart from those of its body. */
 void lnode_bufs(const LNode *n, void (*fn)(void *arg, Buf *b, LUse use), void *arg);
+/* N or a sibling, or a node in the body of one, is an operation on tiles. */
+bool lnode_has_tiles(const LNode *n);
 /* Calls FN on each iterator that N binds for its body or its expressions, apart from those of a tile
  * and of a product of tiles. */
 void lnode_iters(LNode *n, void (*fn)(void *arg, Iter *it), void *arg);
+
+/* ---- tile_layouts.c ---- */
+
+/* Where instruction KIND has its sums of M rows by N columns, and its operand A of M rows by K terms;
+ * the rows are those of WARPS warps, one after the other. A's terms are in the order in which the sums
+ * of a product have their columns, if BY_SUMS, so that these can be A. With MMA_FMA, both are as the sums. */
+TileLayout tile_sums(MmaKind kind, int warps, int m, int n);
+TileLayout tile_operand(MmaKind kind, int warps, int m, int k, bool by_sums);
+/* The layout of a tile of registers that point r of N reads by index IDX; false: there is none. */
+bool tile_reads(Ctx *c, const TileNode *n, Expr *const *idx, int rank, TileLayout *out);
+/* Whether the tiles of S, its operations and their layouts fit together (the comment of TileNode);
+ * else false after a diagnostic for each fault. */
+bool tiles_verify(Ctx *c, const Schedule *s, Diag *d);
+
+/* ---- tile_check.c ---- */
+
+/* Whether the threads of a block read what was copied, and never what other threads copy at the same time
+ * (tile_check.c); else false after a diagnostic. */
+bool tiles_check(Ctx *c, const Schedule *s, Diag *d);
+
+/* ---- tile_text.c ---- */
+
+/* Appends "copy k_tile[slot, r, c] = ..." without a line's end. */
+void tile_print(StrBuf *b, const TileNode *n);
+/* Reads the stages of a kernel K whose bodies are loops, LETs, locals with tiles and operations on
+ * tiles, as schedule_print_bare prints them. What is read prints as the text, but for the order of the terms of
+ * sums, which is that of the iterators; the text of what was read is read and printed alike. Null after a
+ * diagnostic. */
+Schedule *tiles_parse(Kernel *k, const char *text);
 
 /* ---- loop_text.c ---- */
 

@@ -273,7 +273,14 @@ static void put_local(StrBuf *b, const LNode *n)
 	strbuf_puts(b, swizzles[buf->swizzle]);
 	if (n->keep)
 		put_kept(b, n);
-	strbuf_puts(b, n->idx ? " in scratch\n" : "\n");
+	if (buf->tile) {
+		strbuf_puts(b, " in ");
+		layout_print_axes(b, buf->tile);
+	}
+	strbuf_puts(b, n->idx ? " in scratch" : "");
+	if (n->idx && buf->tile)
+		strbuf_printf(b, " at %lld", (long long)n->idx->i);
+	strbuf_puts(b, "\n");
 }
 
 static void put_fill(StrBuf *b, const LNode *n, int depth)
@@ -320,6 +327,10 @@ static void put_nodes(StrBuf *b, const LNode *n, int depth)
 		case LN_MMA: put_mma(b, n->mma); break;
 		case LN_COLUMNS: put_columns(b, n); break;
 		case LN_COPY_SUMS: put_copy_sums(b, n); break;
+		case LN_OP:
+			tile_print(b, n->op);
+			strbuf_puts(b, "\n");
+			break;
 		}
 	}
 }
@@ -364,6 +375,10 @@ static void put_stage(StrBuf *b, const Stage *st, const char *name)
 	put_when(b, st->when);
 	if (st->threads) {
 		strbuf_printf(b, " group %d of %d", st->group, st->threads);
+		if (lnode_has_tiles(st->body)) {
+			strbuf_puts(b, " scratch ");
+			dim_print(b, st->scratch);
+		}
 	} else {
 		strbuf_puts(b, " grain ");
 		dim_print(b, st->grain);

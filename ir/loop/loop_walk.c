@@ -45,6 +45,13 @@ void lnode_exprs(LNode *n, void (*fn)(void *arg, Expr **e, bool inside), void *a
 		visit(&v, &n->val[i], true);
 	if (n->tile)
 		tile_exprs(n->tile, &v);
+	for (int i = 0; n->op && i < n->op->nidx; i++)
+		visit(&v, &n->op->idx[i], true);
+	if (n->op) {
+		visit(&v, &n->op->val, true);
+		visit(&v, &n->op->by, true);
+		visit(&v, &n->op->guard, true);
+	}
 }
 
 void lnode_bufs(const LNode *n, void (*fn)(void *arg, Buf *b, LUse use), void *arg)
@@ -70,11 +77,20 @@ void lnode_bufs(const LNode *n, void (*fn)(void *arg, Buf *b, LUse use), void *a
 		{m ? m->acc : NULL, n->kind == LN_MMA ? LUSE_WRITES : LUSE_READS},
 		{m && n->kind == LN_MMA ? m->a : NULL, LUSE_READS},
 		{m && n->kind == LN_MMA ? m->b : NULL, LUSE_READS},
+		{n->op ? n->op->to : NULL, LUSE_WRITES},
 	};
 
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		if (all[i].b)
 			fn(arg, all[i].b, all[i].use);
+}
+
+bool lnode_has_tiles(const LNode *n)
+{
+	for (; n; n = n->next)
+		if (n->kind == LN_OP || lnode_has_tiles(n->body))
+			return true;
+	return false;
 }
 
 void lnode_iters(LNode *n, void (*fn)(void *arg, Iter *it), void *arg)
@@ -85,7 +101,10 @@ void lnode_iters(LNode *n, void (*fn)(void *arg, Iter *it), void *arg)
 		       n->fill ? n->fill->chunk : NULL,
 		       n->fill ? n->fill->elem : NULL,
 		       n->columns ? n->columns->col : NULL,
-		       n->columns ? n->columns->row : NULL};
+		       n->columns ? n->columns->row : NULL,
+		       n->op && n->op->n > 0 ? n->op->it[0] : NULL,
+		       n->op && n->op->n > 1 ? n->op->it[1] : NULL,
+		       n->op && n->op->n > 2 ? n->op->it[2] : NULL};
 
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		if (all[i])

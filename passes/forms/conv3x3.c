@@ -294,7 +294,7 @@ void conv3x3_explain(Module *m, const Conv3x3 *c, int chosen)
 	const ConvSizes s = sizes_of(m, c);
 	StrBuf b = {0};
 
-	strbuf_printf(&b, "3x3 convolution %s", chosen ? "by Winograd's " : "computed directly");
+	strbuf_printf(&b, "layout: 3x3 convolution %s", chosen ? "by Winograd's " : "computed directly");
 	if (chosen)
 		strbuf_printf(&b, "F(%d,3)", chosen);
 	strbuf_printf(&b, "; predicted: %.3g ms directly", direct_seconds(t, &s) * 1e3);

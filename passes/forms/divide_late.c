@@ -15,6 +15,8 @@
  *	w[m,n]   = div(e[m,n], s[m])
  *	y[m,d]   = sum mul(w[m,n], v[n,d])    over n
  *
+ * If w is rounded to 16 bits, e is rounded in its place, with the same relative error.
+ *
  * Either x_max or s may be clamped by a maximum with a constant, which keeps fully masked rows
  * finite. If x_max is clamped, s may be any number from 0 upwards; then s must be clamped by a
  * constant above 0, and y is divided by the clamped s.
@@ -107,16 +109,24 @@ static Expr *row_maximum(Kernel *k, const Stmt *s)
 		       : NULL;
 }
 
+/* The quotient that W computes, which it may round to its element type. */
+static Expr *quotient_of(const Stmt *w)
+{
+	Expr *e = w->val[0];
+
+	return ex_is_op(e, IN_round) || ex_is_op(e, IN_roundsat) ? e->op.arg[0] : e;
+}
+
 /* W is w of the form above: it divides by the sum of its row. *CLAMPED: the row's maximum is
  * clamped. */
 static bool is_softmax(Kernel *k, const Stmt *w, bool *clamped)
 {
 	Expr *e, *s, *most;
 
-	if (!w || !stmt_is_simple_map(w) || !ex_is_op(w->val[0], IN_div))
+	if (!w || !stmt_is_simple_map(w) || !ex_is_op(quotient_of(w), IN_div))
 		return false;
-	e = w->val[0]->op.arg[0];
-	s = unclamped(w, w->val[0]->op.arg[1]);
+	e = quotient_of(w)->op.arg[0];
+	s = unclamped(w, quotient_of(w)->op.arg[1]);
 	most = row_maximum(k, source_of(k, e));
 	if (!most || e->load.nidx != w->nwidx ||
 	    !reduces(k, source_of(k, s), MONOID_sum, s, row_of(w, s), e))
@@ -125,8 +135,8 @@ static bool is_softmax(Kernel *k, const Stmt *w, bool *clamped)
 		if (w->widx[d] != e->load.idx[d])
 			return false;
 	*clamped = unclamped(source_of(k, e), most) != most;
-	return e->load.buf->dtype == w->out[0]->dtype &&
-	       (!*clamped || is_above_zero(w, w->val[0]->op.arg[1]));
+	return (e->load.buf->dtype == w->out[0]->dtype || quotient_of(w) != w->val[0]) &&
+	       (!*clamped || is_above_zero(w, quotient_of(w)->op.arg[1]));
 }
 
 typedef struct DivideLate {
@@ -160,7 +170,7 @@ static Expr *read_exponential(void *arg, Expr *e)
 static Expr *divided(const DivideLate *r, Expr *load)
 {
 	Iter *from[MAX_ITERS];
-	Expr *to[MAX_ITERS], *sum = r->w->val[0]->op.arg[1];
+	Expr *to[MAX_ITERS], *sum = quotient_of(r->w)->op.arg[1];
 	int n = 0;
 
 	at_load(r->w, r->read, from, to, &n);
@@ -230,7 +240,7 @@ static bool fits(DivideLate *r)
 		stmt_loads(k->stmts.at[i], only_reader, r);
 	if (!r->only || r->read != c.a || !at_load(r->w, r->read, from, to, &n))
 		return false;
-	row = row_of(r->w, r->w->val[0]->op.arg[1]);
+	row = row_of(r->w, quotient_of(r->w)->op.arg[1]);
 	for (int i = 0; i < n; i++)
 		if ((from[i] == row) != expr_has_iter(to[i], c.k[0]) ||
 		    (from[i] == row && to[i]->kind != EX_ITER))
@@ -261,7 +271,11 @@ void kernel_divide_late(Kernel *k)
 		for (int i = 0; i < k->stmts.n; i++)
 			if (k->stmts.at[i] != r.y)
 				stmt_rewrite(k, k->stmts.at[i], divide_load, &r);
-	stmt_rewrite(k, r.y, read_exponential, &r);
-	remove_stmt(k, r.w);
+	if (quotient_of(r.w) != r.w->val[0]) {
+		r.w->val[0] = ex_round(k->pool, r.w->val[0]->op.dtype, quotient_of(r.w)->op.arg[0]);
+	} else {
+		stmt_rewrite(k, r.y, read_exponential, &r);
+		remove_stmt(k, r.w);
+	}
 	kernel_mark_used(k);
 }

@@ -3,6 +3,7 @@
 
 #include "passes/forms/attention.h"
 #include "passes/forms/conv3x3.h"
+#include "passes/forms/online.h"
 
 /* ---- Recognition ---- */
 
@@ -35,13 +36,20 @@ static int winograd_tile(Module *m, Node *n, const Contraction *c)
 		       : 0;
 }
 
+static bool is_attention(const Module *m, Kernel *k)
+{
+	const char *why;
+
+	return module_on_gpu(m) ? online_takes(k, &why) : attention_takes(k);
+}
+
 Form form_of(Module *m, Node *n)
 {
 	Kernel *k = node_kernel(n);
 	Form f = {.kind = kernel_kind(k)};
 	Product p;
 
-	if (f.kind == FORM_ORDER && !module_on_gpu(m) && attention_takes(k))
+	if (f.kind == FORM_ORDER && is_attention(m, k))
 		f.kind = FORM_ATTENTION;
 	if ((f.kind != FORM_CONTRACTION && f.kind != FORM_ATTENTION) ||
 	    !stmt_contraction(k, k->stmts.at[0], &f.c))
@@ -194,7 +202,7 @@ static bool is_as_stated(Module *m, Node *n, const char *stated)
 	if (strchr(strbuf_str(&is), ';'))
 		is.n = (size_t)(strchr(strbuf_str(&is), ';') - strbuf_str(&is));
 	ok = !strncmp(strbuf_str(&is), stated, is.n) && (!stated[is.n] || stated[is.n] == ';');
-	/* the text may be for CPUs: GPUs have no strategy for attention in one kernel */
+	/* the text may be for another kind of device, whose strategies take other attentions */
 	ok = ok || (f.kind == FORM_ORDER && str_starts(stated, kind_name[FORM_ATTENTION]));
 	if (!ok)
 		diag_error(m->ctx->diag, node_diag(n),

@@ -12,8 +12,9 @@
  * reads the matrices in place. A Gather from a constant is inlined into any product, since another
  * kernel checks its indices (gathers.c).
  *
- * Then, on CPUs, attention becomes one kernel: a product, the rows that are its only readers, and
- * the product that reads these rows (passes/schedule/cpu/gemm_attention.c).
+ * Then attention becomes one kernel: a product, the rows that are its only readers, and the product
+ * that reads these rows, where the strategy of CPUs (passes/forms/attention.h) or that of GPUs
+ * (passes/forms/online.h) takes them together.
  *
  * A map that only moves elements is copied into every reader instead of being stored. A node that
  * depends only on constants and has other readers is not fused: it is computed at compile time.
@@ -28,6 +29,7 @@
 #include "passes/module.h"
 #include "passes/forms/attention.h"
 #include "passes/forms/form.h"
+#include "passes/forms/online.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -563,8 +565,23 @@ static bool has_weights(const Fuse *f, const Node *n)
 	return l.any;
 }
 
-/* If product C, the rows that read it and the product that reads these rows are an attention for
- * CPUs, fuses them. Returns the new node, or C. */
+/* The strategy for K, an attention that ends with node C, takes it as one kernel. If that for GPUs does
+ * not, --explain says why. */
+static bool takes_attention(Fuse *f, const Node *c, Kernel *k)
+{
+	const char *why;
+	bool takes;
+
+	if (!module_on_gpu(f->m))
+		return attention_takes(k);
+	takes = online_takes(k, &why);
+	if (why)
+		module_note(f->m, c, arena_printf(f->m->arena, "fuse: attention in several kernels, since %s", why));
+	return takes;
+}
+
+/* If product C, the rows that read it and the product that reads these rows are an attention,
+ * fuses them. Returns the new node, or C. */
 static Node *merge_attention(Fuse *f, Node *c)
 {
 	Node *rows = only_source(f, c, FORM_ROW), *first;
@@ -585,7 +602,7 @@ static Node *merge_attention(Fuse *f, Node *c)
 		fused_build(f->tmp, first, upper, rows, false, g);
 	if (built)
 		kernel_divide_late(g->k);
-	if (built && !costs_too_much(g) && attention_takes(g->k)) {
+	if (built && !costs_too_much(g) && takes_attention(f, c, g->k)) {
 		c = replace(f, (Node *[]){first, rows, c}, 3, false, g);
 		kernel_node_set(c, kernel_clone(node_kernel(c), f->m->arena));
 		f->budget -= f->budget > 0;
@@ -618,7 +635,7 @@ bool pass_fuse(Module *m)
 		f.grown = NULL;
 	}
 	settle(&f);
-	for (Node *n = m->graph->first; n && !module_on_gpu(m); n = n->next)
+	for (Node *n = m->graph->first; n; n = n->next)
 		if (f.budget && node_kernel(n) && kernel_kind(node_kernel(n)) == FORM_CONTRACTION)
 			n = merge_attention(&f, n);
 	return true;

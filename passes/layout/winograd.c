@@ -237,7 +237,7 @@ static Value *finish(Module *m, Part *p, const Buf *out, const char *what)
 	node_locs_from(n, p->c->n);
 	n->out[0]->type = type_tensor(m->ctx, out->dtype, out->rank, out->dims);
 	kernel_node_set(n, p->k);
-	module_note(m, n, what);
+	module_note(m, n, arena_printf(m->arena, "layout: %s", what));
 	return n->out[0];
 }
 

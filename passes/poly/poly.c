@@ -249,8 +249,16 @@ static void free_all(Poly *p)
 PolyVerdict poly_verdict(Kernel *original, Schedule *s, unsigned long operations, StrBuf *why)
 {
 	enum { OPERATIONS = 1600000 };
-	Arena *a = arena_new();
-	Poly p = {.ctx = original->ctx, .arena = a, .k = original, .s = s, .why = why};
+	Arena *a;
+	Poly p;
+
+	for (int i = 0; i < s->stages.n; i++)
+		if (lnode_has_tiles(s->stages.at[i]->body)) {
+			strbuf_puts(why, "it has operations on tiles, of which isl knows nothing");
+			return POLY_UNPROVED;
+		}
+	a = arena_new();
+	p = (Poly) {.ctx = original->ctx, .arena = a, .k = original, .s = s, .why = why};
 
 	p.pool = expr_pool_new(p.ctx, a);
 	p.isl = isl_ctx_alloc();

@@ -331,6 +331,7 @@ static void visit(TreeWalk *w, const LNode *n)
 			vec_push(w->p->arena, &w->p->copies, n);
 		break;
 	case LN_FILL: break; /* a copy of operands, as packing is */
+	case LN_OP: break;   /* poly.c refuses schedules of these */
 	case LN_TILE:
 	case LN_REDUCE:
 		if (n->kind == LN_REDUCE && n->part == PART_NONE)

@@ -21,7 +21,7 @@ static const struct {
 	{"product",
 	 "each sum is over products of two operands, so tiles of sums fit in registers"},
 	{"attention",
-	 "the statements between two products share the rows of both, so that a few rows of scores fit in a cache"},
+	 "the statements between two products share the rows of both, so that a few rows of scores fit in a cache or in registers"},
 	{"row",
 	 "all statements share parallel loops, so each result is still in registers or a cache when it is read"},
 	{"map", "every point is computed independently"},
@@ -322,7 +322,7 @@ static void put_decision(Explain *x, const Node *n)
 	decision_print(&x->b, kernel_clone(node_kernel(n), x->arena), d);
 	end_line(x);
 	if (strategy_table[d->strategy].reason)
-		strategy_table[d->strategy].reason(node_on_host(n) ? x->m->host : x->t,
+		strategy_table[d->strategy].reason(node_on_host(n) ? x->m->host : decide_target(x->m, x->t),
 						   kernel_clone(node_kernel(n), x->arena), d, &why);
 	if (why.n) {
 		strbuf_printf(&x->b, "      %s", strbuf_str(&why));
@@ -344,7 +344,7 @@ static void put_kernel(Explain *x, const Node *n, const Schedule *s)
 		end_line(x);
 	}
 	if (n->id < x->m->nnotes && x->m->note[n->id]) {
-		strbuf_printf(&x->b, "    layout: %s", x->m->note[n->id]);
+		strbuf_printf(&x->b, "    %s", x->m->note[n->id]);
 		end_line(x);
 	}
 	put_decision(x, n);

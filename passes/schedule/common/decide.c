@@ -4,26 +4,32 @@
  * first (passes/forms/form.h), and the others follow in the order of their table: *product* takes
  * contractions that are tiled (cpu/gemm_decide.c), *attention* attentions, *map* and *row* everything
  * else whose statements have a common parallel band, a softmax for example (cpu/row_decide.c). A
- * kernel that none of these takes is run statement by statement, one stage for each (*order*). Kernels for GPUs have no decisions: their
- * strategies decide while they emit (gpu/sched_gpu.c).
+ * kernel that none of these takes is run statement by statement, one stage for each (*order*).
+ *
+ * On GPUs attention has decisions (gpu/attention_decide.c). The strategies of all other kernels decide while
+ * they emit (gpu/sched_gpu.c).
  *
  * A file of the user replaces decisions (schedule_file.c).
  */
 #include "passes/forms/form.h"
 #include "passes/schedule/common/decision.h"
 #include "passes/schedule/cpu/cpu.h"
+#include "passes/schedule/gpu/gpu.h"
 
 const StrategyInfo strategy_table[STRATEGY_COUNT] = {
-	[STRATEGY_PRODUCT] = {"product", product_choose, product_legal, product_emit, product_print,
+	[STRATEGY_PRODUCT] = {"product", false, product_choose, product_legal, product_emit, product_print,
 			      product_parse, product_offer, product_reason},
-	[STRATEGY_ATTENTION] = {"attention", attention_choose, attention_legal, attention_emit,
+	[STRATEGY_ATTENTION] = {"attention", false, attention_choose, attention_legal, attention_emit,
 				attention_print, attention_parse, attention_offer, NULL},
-	[STRATEGY_MAP] = {"map", map_choose, rows_legal, rows_emit, rows_print, rows_parse,
+	[STRATEGY_MAP] = {"map", false, map_choose, rows_legal, rows_emit, rows_print, rows_parse,
 			  rows_offer, NULL},
-	[STRATEGY_ROW] = {"row", row_choose_all, rows_legal, rows_emit, rows_print, rows_parse,
+	[STRATEGY_ROW] = {"row", false, row_choose_all, rows_legal, rows_emit, rows_print, rows_parse,
 			  rows_offer, rows_reason},
-	[STRATEGY_ORDER] = {"order", order_choose, rows_legal, rows_emit, rows_print, rows_parse,
+	[STRATEGY_ORDER] = {"order", false, order_choose, rows_legal, rows_emit, rows_print, rows_parse,
 			    rows_offer, rows_reason},
+	[STRATEGY_GPU_ATTENTION] = {"attention", true, gpu_attention_choose, gpu_attention_legal,
+				    gpu_attention_emit, gpu_attention_print, gpu_attention_parse,
+				    gpu_attention_offer, gpu_attention_reason},
 };
 
 /* The first strategy to try for a kernel of form F; null: it is on the host, beside code for a GPU,
@@ -41,7 +47,7 @@ static Decision *decide(const Target *t, Kernel *k, const Form *f)
 {
 	Decision *d = NEW(k->arena, Decision);
 
-	for (int s = (int)first_strategy(f); s < STRATEGY_COUNT; s++) {
+	for (int s = (int)first_strategy(f); s <= STRATEGY_ORDER; s++) {
 		*d = (Decision){.strategy = (Strategy)s};
 		if (strategy_table[s].choose(t, k, d))
 			break;
@@ -49,11 +55,21 @@ static Decision *decide(const Target *t, Kernel *k, const Form *f)
 	return d;
 }
 
+/* The same on GPU T; null: K is not an attention, or T does not take it. */
+static Decision *decide_gpu(const Target *t, Kernel *k, const Form *f)
+{
+	Decision *d = NEW(k->arena, Decision);
+
+	*d = (Decision){.strategy = STRATEGY_GPU_ATTENTION};
+	return f && f->kind == FORM_ATTENTION && gpu_attention_choose(t, k, d) ? d : NULL;
+}
+
 Decision *decision_copy(Arena *a, const Decision *d, int nstmts)
 {
 	Decision *c = arena_copy(a, d, sizeof *d);
 
-	if (d->strategy == STRATEGY_PRODUCT || d->strategy == STRATEGY_ATTENTION)
+	if (d->strategy == STRATEGY_PRODUCT || d->strategy == STRATEGY_ATTENTION ||
+	    d->strategy == STRATEGY_GPU_ATTENTION)
 		return c;
 	c->rows.stage = arena_copy(a, d->rows.stage,
 				   (size_t)d->rows.nstages * sizeof *d->rows.stage);
@@ -63,13 +79,21 @@ Decision *decision_copy(Arena *a, const Decision *d, int nstmts)
 
 const Target *decide_target(const Module *m, const Target *t)
 {
-	Target *without;
+	Target *as;
+	Gpu *gpu;
 
+	if (t->gpu && m->opt.tf32) {
+		gpu = arena_copy(m->arena, t->gpu, sizeof *gpu);
+		gpu->rounds = true;
+		as = arena_copy(m->arena, t, sizeof *t);
+		as->gpu = gpu;
+		return as;
+	}
 	if (!t->bf16 || m->opt.bf16_activations || m->opt.flush)
 		return t;
-	without = arena_copy(m->arena, t, sizeof *t);
-	without->bf16 = false;
-	return without;
+	as = arena_copy(m->arena, t, sizeof *t);
+	as->bf16 = false;
+	return as;
 }
 
 bool pass_decide(Module *m)
@@ -83,16 +107,16 @@ bool pass_decide(Module *m)
 			const bool host = node_on_host(n);
 			const Target *of = host ? m->host : target;
 			Kernel *k = node_kernel(n);
+			const Form *f = k && !host ? module_form(m, n) : NULL;
+			const Decision *d;
 			Arena *tmp;
 
-			if (!k || of->gpu)
+			if (!k)
 				continue;
 			diag_at(m->ctx, node_diag(n));
 			tmp = arena_new();
-			m->decision[t][n->id] = decision_copy(
-				m->arena,
-				decide(of, kernel_clone(k, tmp), host ? NULL : module_form(m, n)),
-				k->stmts.n);
+			d = (of->gpu ? decide_gpu : decide)(of, kernel_clone(k, tmp), f);
+			m->decision[t][n->id] = d ? decision_copy(m->arena, d, k->stmts.n) : NULL;
 			arena_free(tmp);
 		}
 	}

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A Decision says how a CPU runs one kernel: which strategy, and all that the strategy leaves open.
+ * A Decision says how a CPU or a GPU runs one kernel: which strategy, and all that the strategy leaves open.
  * `decide` chooses it, or takes it from a file of the user (schedule_file.c); `sched` emits the
  * loop tree that it describes and chooses nothing. A decision is plain data, which mentions the
  * kernel's iterators and statements by number only, so that it holds for every copy of the kernel.
  *
  * A strategy is a row of strategy_table: the names of its decisions, how they are chosen, which of
- * them are legal, and their loop trees. GPU strategies have no decisions: they choose as they emit.
+ * them are legal, and their loop trees. On GPUs only attention has decisions; the other strategies choose as
+ * they emit (passes/schedule/gpu/sched_gpu.c).
  */
 #ifndef PASSES_SCHEDULE_COMMON_DECISION_H
 #define PASSES_SCHEDULE_COMMON_DECISION_H
@@ -21,6 +22,7 @@ typedef enum Strategy {
 	STRATEGY_MAP,     /* one stage over the points of maps */
 	STRATEGY_ROW,     /* one stage under the common parallel band of all statements */
 	STRATEGY_ORDER,   /* a stage for each statement, in order: possible for every kernel */
+	STRATEGY_GPU_ATTENTION, /* on GPUs: attention in one kernel (passes/forms/online.h) */
 	STRATEGY_COUNT
 } Strategy;
 
@@ -103,6 +105,44 @@ typedef struct RowDecision {
 	StmtDecision *stmt; /* by Stmt.id */
 } RowDecision;
 
+/*
+ * A decision for a GPU is a layout of the iteration domain. The iterators form groups, those of an
+ * attention are q (rows), kv (keys), d (terms of a score) and e (columns of the result). Each group is
+ * split into digits, outermost first, each of which lies at a place.
+ */
+typedef enum GpuPlace {
+	GPU_GRID, /* a block for each digit; N is 0: as many as there are */
+	GPU_LOOP, /* likewise, one after the other */
+	GPU_WARP,
+	GPU_REG,
+	GPU_MMA /* inside of an instruction */
+} GpuPlace;
+
+typedef enum GpuGroup { GROUP_Q, GROUP_KV, GROUP_D, GROUP_E, GROUP_COUNT } GpuGroup;
+
+typedef struct Digit {
+	GpuGroup group;
+	GpuPlace at;
+	int64_t n;
+} Digit;
+
+/* An operand that a block stages in shared memory, in STAGES buffers. */
+typedef enum GpuOperand { OPERAND_Q, OPERAND_K, OPERAND_V, OPERAND_COUNT } GpuOperand;
+
+typedef struct Hold {
+	bool async; /* copied by cp.async; else through registers */
+	int stages;
+} Hold;
+
+enum { GPU_DIGITS = 16 };
+
+typedef struct GpuDecision {
+	MmaKind mma[2]; /* the instructions of the two products */
+	Digit digit[GPU_DIGITS];
+	int ndigits;
+	Hold hold[OPERAND_COUNT];
+} GpuDecision;
+
 typedef struct Decision {
 	Strategy strategy;
 	bool edited; /* differs from what `decide` would have chosen: it has to be proved */
@@ -111,6 +151,7 @@ typedef struct Decision {
 	union {
 		ProductDecision product;
 		AttentionDecision attention;
+		GpuDecision gpu;  /* STRATEGY_GPU_ATTENTION */
 		RowDecision rows; /* STRATEGY_MAP, STRATEGY_ROW, STRATEGY_ORDER */
 	};
 } Decision;
@@ -133,6 +174,7 @@ typedef struct Offers {
 /* K is a copy that the function may change, and whose arena holds the result. */
 typedef struct StrategyInfo {
 	const char *name;
+	bool gpu; /* it is for GPUs; else for CPUs */
 	/* Chooses D for K on T. False: the strategy does not take K. */
 	bool (*choose)(const Target *t, Kernel *k, Decision *d);
 	/* Whether D, which a user wrote, is legal for K on T; else WHY says which bound or
@@ -210,9 +252,9 @@ uint64_t *schedule_hashes(Module *m, Arena *a);
 void schedule_print_line(StrBuf *b, const Module *m, int t, Node *n, const uint64_t *hash,
 			 const char *note);
 
-/* Checks the lines of TEXT, the file FILE, apart from their decisions. IS_CPU: there is a CPU of
+/* Checks the lines of TEXT, the file FILE, apart from their decisions. IS_TARGET: there is a CPU or GPU of
  * this name. False after diagnostics. */
-bool schedule_file_check(const char *text, const char *file, bool (*is_cpu)(const char *), Diag *d);
+bool schedule_file_check(const char *text, const char *file, bool (*is_target)(const char *), Diag *d);
 /* Replaces the decisions of M for which Options.schedule has a line. False after diagnostics. */
 bool schedule_file_apply(Module *m);
 /* Prints the decisions of M, a line for each kernel and target, equal kernels once. NODE: only

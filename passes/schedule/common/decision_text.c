@@ -147,7 +147,8 @@ void decision_print(StrBuf *b, Kernel *k, const Decision *d)
 {
 	strbuf_puts(b, strategy_table[d->strategy].name);
 	strategy_table[d->strategy].print(b, k, d);
-	strbuf_printf(b, " grain %lld", (long long)d->grain);
+	if (!strategy_table[d->strategy].gpu)
+		strbuf_printf(b, " grain %lld", (long long)d->grain);
 }
 
 Decision *decision_parse(const Target *t, Kernel *k, const char *text, StrBuf *why)
@@ -157,13 +158,14 @@ Decision *decision_parse(const Target *t, Kernel *k, const char *text, StrBuf *w
 	for (int s = 0; s < STRATEGY_COUNT; s++) {
 		const StrategyInfo *of = &strategy_table[s];
 
-		if (!line_accept(&text, of->name))
+		if (of->gpu != (t->gpu != NULL) || !line_accept(&text, of->name))
 			continue;
 		*d = (Decision){.strategy = (Strategy)s};
 		return of->parse(k, text, d, why) && of->legal(t, k, d, why) ? d : NULL;
 	}
 	decision_refuse(why, "expected a strategy:");
-	for (int s = 0; s < STRATEGY_COUNT; s++)
-		strbuf_printf(why, "%s %s", s ? "," : "", strategy_table[s].name);
+	for (int s = 0, n = 0; s < STRATEGY_COUNT; s++)
+		if (strategy_table[s].gpu == (t->gpu != NULL))
+			strbuf_printf(why, "%s %s", n++ ? "," : "", strategy_table[s].name);
 	return NULL;
 }

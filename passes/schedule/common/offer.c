@@ -36,7 +36,8 @@ static void offer_strategies(Offers *o, const Decision *base, double cost)
 	for (int s = (int)base->strategy + 1; s < STRATEGY_COUNT; s++) {
 		Decision d = {.strategy = (Strategy)s};
 
-		if (strategy_table[s].choose(o->target, kernel_clone(o->kernel, o->arena), &d))
+		if (strategy_table[s].gpu == strategy_table[base->strategy].gpu &&
+		    strategy_table[s].choose(o->target, kernel_clone(o->kernel, o->arena), &d))
 			offer_add(o, &d, cost);
 	}
 }
@@ -70,7 +71,8 @@ int decisions_offer(const Target *t, Kernel *k, const Decision *base, Arena *a, 
 
 	if (strategy_table[base->strategy].offer)
 		strategy_table[base->strategy].offer(&o, kernel_clone(k, tmp), base);
-	offer_grains(&o, base, grain);
+	if (!strategy_table[base->strategy].gpu)
+		offer_grains(&o, base, grain);
 	offer_strategies(&o, base, strategy);
 	if (o.all.n)
 		qsort(o.all.at, (size_t)o.all.n, sizeof *o.all.at, by_cost);

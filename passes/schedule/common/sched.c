@@ -97,7 +97,7 @@ static bool keep_order(LNode *n)
 	return any;
 }
 
-/* N's schedule for the runs of STEP; D: the decision, null for kernels that run on a GPU. */
+/* N's schedule for the runs of STEP; D: the decision, null for most kernels that run on a GPU. */
 static Schedule *schedule(Module *m, const Target *t, Node *n, const Decision *d,
 			  const SizeStep *step)
 {
@@ -112,10 +112,10 @@ static Schedule *schedule(Module *m, const Target *t, Node *n, const Decision *d
 		k->name = arena_printf(m->arena, "%s_of_%lld", k->name, (long long)step->also_most);
 	if (step->shared)
 		k->name = arena_printf(m->arena, "%s_shared_%dk", k->name, step->shared >> 10);
-	if (t->gpu)
+	if (t->gpu && !d)
 		sched_gpu(m, t, k, s);
 	else
-		strategy_table[d->strategy].emit(t, k, d, s);
+		strategy_table[d->strategy].emit(t->gpu ? decide_target(m, t) : t, k, d, s);
 	l_tidy(s);
 	l_skip_empty(s);
 	find_temps(s);
@@ -169,7 +169,7 @@ static Schedule *all_variants(Module *m, const Target *t, Node *n, const Decisio
 	SizeStep step[MOST_STEPS];
 	Schedule *s = variant(m, of, n, d, (SizeStep){0}), *v;
 
-	for (int i = sched_gpu_steps(m, of, node_kernel(n), step) - 1; i >= 0; i--) {
+	for (int i = d ? -1 : sched_gpu_steps(m, of, node_kernel(n), step) - 1; i >= 0; i--) {
 		v = variant(m, of, n, d, step[i]);
 		if (both_do_the_same(v, s))
 			continue;
@@ -182,10 +182,13 @@ static Schedule *all_variants(Module *m, const Target *t, Node *n, const Decisio
 	return s;
 }
 
-/* The schedule S of N follows a decision that a user wrote: it is proved, unless --verify proves
- * all of them. */
+/* If the schedule S of N follows a decision that a user wrote, it is proved, unless --verify proves
+ * all of them. Operations on tiles are checked (tiles_verify, tiles_check), with --verify, too. */
 static bool prove_edited(Module *m, const Decision *d, Node *n, Schedule *s)
 {
+	if (d && strategy_table[d->strategy].gpu)
+		return (!d->edited && !m->opt.verify) ||
+		       (tiles_verify(m->ctx, s, m->ctx->diag) && tiles_check(m->ctx, s, m->ctx->diag));
 	return !d || !d->edited || m->opt.verify ||
 	       poly_check(node_kernel(n), s, m->ctx->diag) != POLY_WRONG;
 }

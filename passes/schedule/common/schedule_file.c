@@ -5,7 +5,7 @@
  *	KEY TARGET: DECISION  ; names
  *	conv_relu_3f2a91c0 x86-64-v3: product tile 6x16 ...  ; "/layer1/conv2"
  *
- * for all kernels of that key on that CPU. The key ends with eight digits, a hash of the kernel's
+ * for all kernels of that key on that CPU or GPU. The key ends with eight digits, a hash of the kernel's
  * structure: what it computes, its sizes, types and layouts, and the names of its iterators, but no
  * name from the model. So equal kernels share a line, whichever models they are of. What precedes
  * the digits names operators, for readers only. Text after ; is a comment.
@@ -116,11 +116,11 @@ void decisions_print(StrBuf *b, Module *m, const char *node)
 	Arena *a = arena_new();
 	const uint64_t *hash = schedule_hashes(m, a);
 
-	for (int t = 0; t < m->ntargets && !module_on_gpu(m); t++) {
+	for (int t = 0; t < m->ntargets; t++) {
 		VEC(uint64_t) seen = {0};
 
 		for (Node *n = m->graph->first; n; n = n->next) {
-			bool first = hash[n->id] && module_schedules(m, n) &&
+			bool first = hash[n->id] && m->decision[t][n->id] && module_schedules(m, n) &&
 				     kernel_serves(node_kernel(n), node);
 
 			for (int i = 0; i < seen.n && first; i++)
@@ -176,7 +176,7 @@ static bool read_line(Diag *d, const char *text, FileLine *l)
 	n = strcspn(text, " \t\r:");
 	snprintf(l->target, sizeof l->target, "%.*s", (int)n, text);
 	if (!n || text[n] != ':')
-		return diag_error(d, l->loc, "expected a CPU and \":\" after the key");
+		return diag_error(d, l->loc, "expected a CPU or GPU and \":\" after the key");
 	l->decision = text + n + 1;
 	return true;
 }
@@ -199,16 +199,16 @@ static FileLines read_lines(Arena *a, Diag *d, const char *text, const char *fil
 	return lines;
 }
 
-bool schedule_file_check(const char *text, const char *file, bool (*is_cpu)(const char *), Diag *d)
+bool schedule_file_check(const char *text, const char *file, bool (*is_target)(const char *), Diag *d)
 {
 	const int errors = d->errors;
 	Arena *a = arena_new();
 	const FileLines lines = read_lines(a, d, text, file);
 
 	for (int i = 0; i < lines.n; i++)
-		if (!is_cpu(lines.at[i].target))
+		if (!is_target(lines.at[i].target))
 			diag_error(d, lines.at[i].loc,
-				   "there is no CPU \"%s\"; dlcc --list-targets names all",
+				   "there is no CPU or GPU \"%s\"; dlcc --list-targets names all",
 				   lines.at[i].target);
 	arena_free(a);
 	return d->errors == errors;
@@ -237,6 +237,12 @@ static bool decide_as(Module *m, int t, Node *n, const FileLine *l, bool first)
 	Decision *d = decision_parse(decide_target(m, m->target[t]), k, l->decision, &why);
 	const bool ok = d || diag_error(m->ctx->diag, l->loc, "%s", strbuf_str(&why));
 
+	if (d && !m->decision[t][n->id]) {
+		arena_free(tmp);
+		strbuf_free(&why);
+		return diag_error(m->ctx->diag, l->loc, "%s does not take this attention as one kernel",
+				  m->target[t]->name);
+	}
 	if (d) {
 		d->edited = first && !same_text(k, d, m->decision[t][n->id]);
 		m->decision[t][n->id] = decision_copy(m->arena, d, k->stmts.n);
@@ -274,6 +280,16 @@ static bool is_decided(const FileLines *lines, int i)
 	return false;
 }
 
+/* Some line of LINES is for a target of M, which may be null. */
+static bool names_target(const Module *m, const FileLines *lines)
+{
+	for (int t = 0; m && t < m->ntargets; t++)
+		for (int i = 0; i < lines->n; i++)
+			if (!strcmp(lines->at[i].target, m->target[t]->name))
+				return true;
+	return false;
+}
+
 bool schedule_file_apply(Module *m)
 {
 	Diag *d = m->ctx->diag;
@@ -300,9 +316,9 @@ bool schedule_file_apply(Module *m)
 				unknown = true;
 			}
 		}
-	if (lines.n && !any && m->ntargets)
+	if (lines.n && !any && m->ntargets && !module_on_gpu(m) && !names_target(m->gpu, &lines))
 		diag_warning(d, lines.at[0].loc, "schedule",
-			     "all lines are for other CPUs, this one for \"%s\", so the file has no effect; the model is compiled for \"%s\"",
+			     "all lines are for other targets, this one for \"%s\", so the file has no effect; the model is compiled for \"%s\"",
 			     lines.at[0].target, m->target[0]->name);
 	arena_free(a);
 	return d->errors == errors;

@@ -59,7 +59,7 @@ static void look_at_load(void *arg, Expr *e)
 	l->wide++;
 }
 
-static int wide_loads(Kernel *k, Expr *e, Iter *const *it, int n, bool joined, int vector)
+int gpu_wide_loads(Kernel *k, Expr *e, Iter *const *it, int n, bool joined, int vector)
 {
 	AccessSearch l = {k, it, n, joined, vector, 0};
 
@@ -104,7 +104,7 @@ static int chunk_of(Gemm *g, const TileOperand *o, Iter *const *it, int n, bool 
 		return 1;
 	while (vector > 1 &&
 	       !((dim_multiple(g->p.k->ctx, run, vector) || padded_along(o, last) % vector == 0) &&
-		 wide_loads(g->p.k, o->val, it, n, joined, vector)))
+		 gpu_wide_loads(g->p.k, o->val, it, n, joined, vector)))
 		vector /= 2;
 	return vector;
 }
@@ -135,15 +135,15 @@ static void look_at_operand(GpuGemm *gg, TileOperand *o, Expr *val, Expr *guard,
 	o->side_joins = joins_all(g, o, side, nside);
 	vectors[0] = chunk_of(g, o, c->k, c->nk, o->k_joins, bytes);
 	vectors[1] = chunk_of(g, o, side, nside, o->side_joins, bytes);
-	units[0] = wide_loads(g->p.k, o->val, c->k, c->nk, o->k_joins, 1);
-	units[1] = wide_loads(g->p.k, o->val, side, nside, o->side_joins, 1);
+	units[0] = gpu_wide_loads(g->p.k, o->val, c->k, c->nk, o->k_joins, 1);
+	units[1] = gpu_wide_loads(g->p.k, o->val, side, nside, o->side_joins, 1);
 	o->along = vectors[0] > vectors[1] || (vectors[0] == vectors[1] && units[0] >= units[1]);
 	o->vector = vectors[!o->along];
 	o->async = g->t->gpu->sm >= 80 && o->val->kind == EX_LOAD && !o->val->load.buf->data &&
 		   o->val->load.buf->dtype == o->type && o->vector * bytes >= 4 &&
 		   units[!o->along] &&
-		   (o->along ? wide_loads(g->p.k, o->val, c->k, c->nk, o->k_joins, o->vector)
-			     : wide_loads(g->p.k, o->val, side, nside, o->side_joins, o->vector));
+		   (o->along ? gpu_wide_loads(g->p.k, o->val, c->k, c->nk, o->k_joins, o->vector)
+			     : gpu_wide_loads(g->p.k, o->val, side, nside, o->side_joins, o->vector));
 }
 
 /* All results are contiguous along m, none along n. */

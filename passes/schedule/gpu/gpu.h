@@ -15,6 +15,27 @@ enum { MOST_STEPS = 16 };
  * number. Each strategy chooses its own sizes. */
 int sched_gpu_steps(const Module *m, const Target *t, Kernel *k, SizeStep *step);
 
+/* ---- attention_decide.c ---- */
+
+/* The functions of the strategy *attention* (passes/schedule/common/decision.h, StrategyInfo). */
+struct Decision;
+struct Offers;
+bool gpu_attention_choose(const Target *t, Kernel *k, struct Decision *d);
+bool gpu_attention_legal(const Target *t, Kernel *k, const struct Decision *d, StrBuf *why);
+void gpu_attention_offer(struct Offers *o, Kernel *k, const struct Decision *base);
+void gpu_attention_reason(const Target *t, Kernel *k, const struct Decision *d, StrBuf *b);
+
+/* ---- attention_emit.c ---- */
+
+/* The loop tree of decision D. */
+void gpu_attention_emit(const Target *t, Kernel *k, const struct Decision *d, Schedule *s);
+
+/* ---- attention_text.c ---- */
+
+/* Decisions as text; attention_text.c has the grammar. */
+void gpu_attention_print(StrBuf *b, Kernel *k, const struct Decision *d);
+bool gpu_attention_parse(Kernel *k, const char *text, struct Decision *d, StrBuf *why);
+
 /* ---- gemm_variants.c ---- */
 
 /* sched_gpu_steps for matrix products. */

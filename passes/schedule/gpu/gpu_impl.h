@@ -129,6 +129,12 @@ int64_t gpu_least(Ctx *c, const Dim *d);
  * hold. Returns the new number of steps. */
 int gpu_add_step(Ctx *c, SizeStep *step, int n, Dim *size, int64_t most);
 
+/* ---- gemm.c ---- */
+
+/* How many loads in E, which have flat indices, are one aligned access of VECTOR elements along the last of the
+ * N iterators IT. JOINED: they are merged into one. */
+int gpu_wide_loads(Kernel *k, Expr *e, Iter *const *it, int n, bool joined, int vector);
+
 /* ---- skinny.c ---- */
 
 /* Band iterator B is one of the rows of F. */
@@ -217,6 +223,13 @@ Dim *gpu_own_elements(Ctx *c, Expr *at, Iter *const *split, int n);
 /* Schedules the statements of R as a stencil: sliding sums, with memory contiguous along band
  * iterator ALONG (passes/schedule/gpu/stencil.c). False if they are none. */
 bool gpu_stencil(Row *r, const Gpu *gpu, int along);
+
+/* ---- tile_pipeline.c ---- */
+
+/* The COPY nodes at the beginning of LOOP's body fill buffer SLOT, of STAGES, for its iteration: starts them
+ * STAGES - 1 iterations ahead, and puts waits and barriers where threads read what others copied. The copies
+ * before LOOP are part of its first group. */
+void gpu_tile_pipeline(LBuild *b, LNode *loop, LNode **at, Iter *slot, int stages);
 
 /* ---- group.c ---- */
 

@@ -16,6 +16,8 @@
  *   contraction       matrix products in tiles of shared memory, and the maps that follow them
  *                     (gemm.c); products of few rows (skinny.c)
  *   scatter           updates at indices that are data (scatter.c)
+ *   attention         two products with a softmax between them, in one launch (attention.c). Unlike the others it
+ *                     has decisions (passes/schedule/common/decision.h)
  *   order             everything else: statement after statement, a thread for each point of the
  *                     band, or one thread if the order of points matters
  *

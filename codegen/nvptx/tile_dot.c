@@ -1,0 +1,483 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Products of tiles (ir/loop/loop.h, TILE_DOT). The sums are in registers, as the instruction has them; B is in
+ * shared memory, A there or in registers.
+ *
+ * By matrix instructions, a step is 32 bytes of terms, four registers for 16 rows of A or columns of B, as
+ * ldmatrix loads them from rows that are contiguous along the terms, or, transposing, from elements of 16 bits
+ * along the other side. 32-bit elements along the other side are loaded one by one. So are all where A's order of
+ * terms is not the instruction's: then terms 2*t and 2*t + 1 of a lane's quad are those of its two registers.
+ *
+ * By multiply-adds, a lane has the same sums as of a matrix instruction. Where A is in registers, the lanes of a
+ * quad pass its elements to one another by shuffles.
+ */
+#include "codegen/nvptx/kernel.h"
+
+#include <assert.h>
+#include <string.h>
+
+enum {
+	STEP_BYTES = 32,
+	PAIR = 2,
+	FOUR = 4,
+	/* registers of operands that ptxas loads ahead of their products; without, an attention with a soft cap
+	 * in f16 of 64 columns spilled on sm_90a */
+	AHEAD = 32
+};
+
+/* An operand in shared memory: TILE[row][col], whose rows are the free side if ALONG, else the terms. */
+typedef struct SharedOperand {
+	const Buf *buf;
+	bool along;
+	int64_t pitch;    /* bytes from row to row */
+	const char *base; /* i32: the byte in the tile's memory of the warp's first row or column */
+} SharedOperand;
+
+typedef struct TileDot {
+	LlKernel *k;
+	LlFn *f;
+	const TileNode *n;
+	const MmaInfo *in;
+	int bytes, elems;                /* of an element, and elements of a register */
+	int fragments, columns, terms;   /* fragments of 16 rows of this warp; columns; terms */
+	bool permuted;                   /* A's order of terms is not the instruction's */
+	const char *lane, *group, *quad; /* i32: lane, lane / 4, lane % 4 */
+	const char **acc;
+	int nacc;
+	SharedOperand a, b; /* A.buf null: A is in registers */
+} TileDot;
+
+static const char *op2(TileDot *d, const char *op, const char *x, const char *y)
+{
+	const char *r = ll_new(d->f);
+
+	ll_put(d->f, "%s = %s i32 %s, %s", r, op, x, y);
+	return r;
+}
+
+static const char *opn(TileDot *d, const char *op, const char *x, int64_t v)
+{
+	if (!v && (!strcmp(op, "add") || !strcmp(op, "shl")))
+		return x;
+	return op2(d, op, x, arena_printf(d->f->arena, "%lld", (long long)v));
+}
+
+static int extent_of(const Iter *it)
+{
+	int64_t v = 0;
+
+	dim_is_const(it->extent, &v);
+	return (int)v;
+}
+
+/* The operand that E loads, with SIDE its free iterator. FIRST: i32, the warp's first element of that side. */
+static SharedOperand open_shared(TileDot *d, const Expr *e, const Iter *side, const char *first)
+{
+	const TileLayout *l = e->load.buf->tile;
+	const int n = e->load.nidx;
+	SharedOperand o = {
+		.buf = e->load.buf, .along = e->load.idx[n - 2]->iter == side, .base = "0"};
+	int64_t slots = 0;
+
+	for (int i = 0; i < l->n; i++) {
+		if (l->axis[i].dim == n - 2)
+			o.pitch = l->axis[i].pitch;
+		if (n > 2 && l->axis[i].dim == 0)
+			slots = l->axis[i].pitch;
+	}
+	if (slots) {
+		const char *slot = ll_expr(d->f, e->load.idx[0]), *narrow = ll_new(d->f);
+
+		ll_put(d->f, "%s = trunc i64 %s to i32", narrow, slot);
+		o.base = opn(d, "mul", narrow, slots);
+	}
+	if (first)
+		o.base = op2(d, "add", o.base, opn(d, "mul", first, o.along ? o.pitch : d->bytes));
+	return o;
+}
+
+/* A pointer to byte AT (i32, or null) of O's tile, and ROW rows and BYTES further. */
+static const char *address(TileDot *d, const SharedOperand *o, const char *at, int64_t row,
+			   int64_t bytes)
+{
+	const char *r = ll_new(d->f), *s = ll_new(d->f);
+
+	at = at ? op2(d, "add", o->base, at) : o->base;
+	ll_put(d->f, "%s = getelementptr i8, ptr addrspace(3) %s, i32 %s", r,
+	       ll_tile_memory(d->k, o->buf), at);
+	ll_put(d->f, "%s = getelementptr i8, ptr addrspace(3) %s, i64 %lld", s, r,
+	       (long long)(row * o->pitch + bytes));
+	return s;
+}
+
+/* ---- Matrix instructions ---- */
+
+static void ldmatrix(TileDot *d, bool transposed, const char *where, const char **out)
+{
+	const char *all = ll_new(d->f);
+
+	ll_put(d->f,
+	       "%s = call { i32, i32, i32, i32 } @llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4%s.b16.p3(ptr addrspace(3) %s) convergent",
+	       all, transposed ? ".trans" : "", where);
+	for (int i = 0; i < FOUR; i++) {
+		out[i] = ll_new(d->f);
+		ll_put(d->f, "%s = extractvalue { i32, i32, i32, i32 } %s, %d", out[i], all, i);
+	}
+}
+
+/*
+ * The four registers of 16 rows (IS_A) or columns from AT on, at step STEP. A's are (rows 0-7, terms of the first
+ * 16 bytes), (8-15, first), (0-7, second), (8-15, second); B's (columns 0-7, first), (0-7, second), (8-15, first),
+ * (8-15, second). Lane l gives the address of row l % 8 of matrix l / 8, which is register l / 8.
+ */
+static void read_matrices(TileDot *d, const SharedOperand *o, bool is_a, int at, int step,
+			  const char **out)
+{
+	const char *row = opn(d, "and", d->lane, 7),
+		   *low = opn(d, "and", opn(d, "lshr", d->lane, 3), 1),
+		   *high = opn(d, "lshr", d->lane, 4), *further = is_a ? low : high,
+		   *half = is_a ? high : low, *where;
+
+	if (o->along) {
+		row = op2(d, "add", row, opn(d, "shl", further, 3));
+		where = op2(d, "add", opn(d, "mul", row, o->pitch), opn(d, "shl", half, 4));
+		ldmatrix(d, false, address(d, o, where, at, step * STEP_BYTES), out);
+		return;
+	}
+	row = op2(d, "add", row, opn(d, "shl", half, 3));
+	where = op2(d, "add", opn(d, "mul", row, o->pitch), opn(d, "shl", further, 4));
+	ldmatrix(
+		d, true,
+		address(d, o, where, (int64_t)step * STEP_BYTES / d->bytes, (int64_t)at * d->bytes),
+		out);
+}
+
+/* The same by single words. */
+static void read_words(TileDot *d, const SharedOperand *o, bool is_a, int at, int step,
+		       const char **out)
+{
+	const int terms = STEP_BYTES / d->bytes;
+	const char *term = opn(d, "mul", d->quad, d->permuted ? PAIR : 1),
+		   *where = o->along ? op2(d, "add", opn(d, "mul", d->group, o->pitch),
+					   opn(d, "mul", term, d->bytes))
+				     : op2(d, "add", opn(d, "mul", term, o->pitch),
+					   opn(d, "mul", d->group, d->bytes));
+
+	for (int i = 0; i < FOUR; i++) {
+		const int further = is_a ? i % 2 : i / 2, half = is_a ? i / 2 : i % 2,
+			  side = at + 8 * further,
+			  k = step * terms + half * (d->permuted ? 1 : FOUR);
+
+		out[i] = ll_new(d->f);
+		ll_put(d->f, "%s = load i32, ptr addrspace(3) %s, align 4", out[i],
+		       address(d, o, where, o->along ? side : k,
+			       (int64_t)(o->along ? k : side) * d->bytes));
+	}
+}
+
+/* The stored element REG of A's tile in registers. */
+static const char *element(TileDot *d, const Buf *b, int reg)
+{
+	const char *r = ll_new(d->f), *t = ll_stored(b->dtype);
+
+	ll_put(d->f, "%s = load %s, ptr %s", r, t,
+	       ll_element(d->k, ll_buf_name(d->k, b), b->dtype, reg));
+	return r;
+}
+
+/* The four registers of A's fragment FRAGMENT, at step STEP, from a tile in registers. */
+static void read_registers(TileDot *d, const TileLayout *want, int fragment, int step,
+			   const char **out)
+{
+	const Buf *b = d->n->val->load.buf;
+	const int steps = d->terms * d->bytes / STEP_BYTES;
+
+	for (int i = 0; i < FOUR; i++) {
+		const int first = ((fragment * steps + step) * FOUR + i) * d->elems;
+		const char *all = "undef", *r = ll_new(d->f);
+
+		for (int e = 0; e < d->elems; e++) {
+			const char *x = element(d, b, layout_register(b->tile, want, first + e)),
+				   *next = ll_new(d->f);
+
+			ll_put(d->f, "%s = insertelement <%d x %s> %s, %s %s, i32 %d", next,
+			       d->elems, ll_stored(b->dtype), all, ll_stored(b->dtype), x, e);
+			all = next;
+		}
+		ll_put(d->f, "%s = bitcast <%d x %s> %s to i32", r, d->elems, ll_stored(b->dtype),
+		       all);
+		out[i] = r;
+	}
+}
+
+/* REG, an i32, as an operand of the instruction: rounded to tf32, or bitcast. */
+static const char *operand(TileDot *d, const char *reg)
+{
+	const char *r = ll_new(d->f), *v = r;
+
+	if (d->in->round) {
+		r = ll_new(d->f);
+		ll_put(d->f, "%s = bitcast i32 %s to float", v, reg);
+		ll_put(d->f, "%s = call %s @%s(float %s)", r, d->in->reg, d->in->round, v);
+		return r;
+	}
+	if (!strcmp(d->in->reg, "i32"))
+		return reg;
+	ll_put(d->f, "%s = bitcast i32 %s to %s", r, reg, d->in->reg);
+	return r;
+}
+
+static void read_shared(TileDot *d, const SharedOperand *o, bool is_a, int at, int step,
+			const char **out)
+{
+	if (d->bytes == 4 && (!o->along || d->permuted))
+		read_words(d, o, is_a, at, step, out);
+	else
+		read_matrices(d, o, is_a, at, step, out);
+}
+
+/* SUM[0..4) += A * B, one instruction. */
+static void multiply(TileDot *d, const char *const *a, const char *const *b, const char **sum)
+{
+	const MmaInfo *in = d->in;
+	const char *result = ll_new(d->f);
+	StrBuf arg = {0};
+
+	for (int i = 0; i < in->a; i++)
+		strbuf_printf(&arg, "%s %s, ", in->reg, a[i]);
+	for (int i = 0; i < in->b; i++)
+		strbuf_printf(&arg, "%s %s, ", in->reg, b[i]);
+	for (int i = 0; i < FOUR; i++)
+		strbuf_printf(&arg, "%sfloat %s", i ? ", " : "", sum[i]);
+	ll_put(d->f, "%s = call { float, float, float, float } @%s(%s) convergent", result,
+	       in->call, strbuf_str(&arg));
+	strbuf_free(&arg);
+	for (int i = 0; i < FOUR; i++) {
+		sum[i] = ll_new(d->f);
+		ll_put(d->f, "%s = extractvalue { float, float, float, float } %s, %d", sum[i],
+		       result, i);
+	}
+}
+
+enum { MOST_PANELS = 16 }; /* of 16 columns, or fragments of rows */
+
+static void by_matrices(TileDot *d, int warps)
+{
+	const int steps = d->terms * d->bytes / STEP_BYTES, panels = d->columns / MMA_ROWS;
+	const TileLayout want = tile_operand(d->n->mma, warps, d->fragments * MMA_ROWS * warps,
+					     d->terms, true);
+	const char *x[MOST_PANELS][FOUR], *y[FOUR];
+
+	for (int step = 0; step < steps; step++) {
+		for (int i = 0; i < d->fragments; i++) {
+			if (d->a.buf)
+				read_shared(d, &d->a, true, MMA_ROWS * i, step, x[i]);
+			else
+				read_registers(d, &want, i, step, x[i]);
+			for (int r = 0; r < FOUR; r++)
+				x[i][r] = operand(d, x[i][r]);
+		}
+		for (int j = 0; j < panels; j++) {
+			read_shared(d, &d->b, false, MMA_ROWS * j, step, y);
+			for (int r = 0; r < FOUR; r++)
+				y[r] = operand(d, y[r]);
+			for (int part = 0; part * d->in->b < PAIR; part++)
+				for (int i = 0; i < d->fragments; i++)
+					for (int h = 0; h < PAIR; h++)
+						multiply(d, x[i] + part * d->in->a,
+							 y + h * PAIR + part * d->in->b,
+							 d->acc + ((size_t)(i * panels + j) * PAIR +
+								   (size_t)h) *
+									  FOUR);
+		}
+	}
+}
+
+/* ---- Multiply-adds ---- */
+
+static const char *load_f32(TileDot *d, const char *at)
+{
+	const char *r = ll_new(d->f);
+
+	ll_put(d->f, "%s = load float, ptr addrspace(3) %s, align 4", r, at);
+	return r;
+}
+
+/* N adjacent floats at AT. */
+static void load_floats(TileDot *d, const char *at, int n, const char **out)
+{
+	const char *all = ll_new(d->f);
+
+	ll_put(d->f, "%s = load <%d x float>, ptr addrspace(3) %s, align %d", all, n, at, 4 * n);
+	for (int i = 0; i < n; i++) {
+		out[i] = ll_new(d->f);
+		ll_put(d->f, "%s = extractelement <%d x float> %s, i32 %d", out[i], n, all, i);
+	}
+}
+
+/* Byte K * 4 along the terms of O (i32), K a multiple of 4: its address in a row, or of its row. */
+static const char *terms_at(TileDot *d, const SharedOperand *o, const char *k)
+{
+	return opn(d, "mul", k, o->along ? d->bytes : o->pitch);
+}
+
+/* Terms K to K + 3 of the lane's row of A, 8 * ROW below its first: OUT[0..4). */
+static void read_a(TileDot *d, const char *k, int row, const char **out)
+{
+	const SharedOperand *o = &d->a;
+	const char *at = op2(d, "add", terms_at(d, o, k),
+			     opn(d, "mul", d->group, o->along ? o->pitch : d->bytes));
+
+	if (o->along) {
+		load_floats(d, address(d, o, at, 8 * row, 0), FOUR, out);
+		return;
+	}
+	for (int i = 0; i < FOUR; i++)
+		out[i] = load_f32(d, address(d, o, at, i, (int64_t)8 * row * d->bytes));
+}
+
+/* Terms K to K + 3 of the lane's two columns of block COL of 8: OUT[term * 2 + column]. */
+static void read_b(TileDot *d, const char *k, int col, const char **out)
+{
+	const SharedOperand *o = &d->b;
+	const char *at = op2(d, "add", terms_at(d, o, k),
+			     opn(d, "mul", d->quad, PAIR * (o->along ? o->pitch : d->bytes))),
+		   *row[FOUR];
+
+	for (int i = 0; i < FOUR && !o->along; i++)
+		load_floats(d, address(d, o, at, i, (int64_t)8 * col * d->bytes), PAIR,
+			    out + i * PAIR);
+	for (int c = 0; c < PAIR && o->along; c++) {
+		load_floats(d, address(d, o, at, 8 * col + c, 0), FOUR, row);
+		for (int i = 0; i < FOUR; i++)
+			out[i * PAIR + c] = row[i];
+	}
+}
+
+/* Term K of the row of A, from the lane of the quad that has it in a register. */
+static const char *shuffled(TileDot *d, int fragment, int row, int k)
+{
+	const Buf *b = d->n->val->load.buf;
+	const int reg = ((fragment * (d->terms / 8) + k / 8) * PAIR + row) * PAIR + k % PAIR;
+	const char *from = op2(d, "or", opn(d, "and", d->lane, 28),
+			       opn(d, "add", "0", k / PAIR % FOUR)),
+		   *x = element(d, b, reg), *in = ll_new(d->f), *out = ll_new(d->f),
+		   *r = ll_new(d->f);
+
+	ll_put(d->f, "%s = bitcast float %s to i32", in, x);
+	ll_put(d->f, "%s = call i32 @llvm.nvvm.shfl.sync.idx.i32(i32 -1, i32 %s, i32 %s, i32 31)",
+	       out, in, from);
+	ll_put(d->f, "%s = bitcast i32 %s to float", r, out);
+	return r;
+}
+
+/* All sums += four terms from K (i32) on; A's are X[row * 4 + term]. */
+static void add_terms(TileDot *d, const char *k, const char *const *x)
+{
+	const int rows = d->fragments * PAIR, cols = d->columns / 8;
+	const char *y[FOUR * PAIR];
+
+	for (int j = 0; j < cols; j++) {
+		read_b(d, k, j, y);
+		for (int i = 0; i < FOUR; i++)
+			for (int r = 0; r < rows; r++)
+				for (int c = 0; c < PAIR; c++) {
+					const char **sum =
+						&d->acc[((r / PAIR * cols + j) * PAIR + r % PAIR) *
+								PAIR +
+							c];
+					const char *arg[] = {x[r * FOUR + i], y[i * PAIR + c],
+							     *sum};
+
+					*sum = ll_call(d->f, "mad_f32", arg, 3);
+				}
+	}
+}
+
+enum { MOST_ROWS = 8 };
+
+static void store_sums(TileDot *d)
+{
+	for (int i = 0; i < d->nacc; i++)
+		ll_put(d->f, "store float %s, ptr %s", d->acc[i],
+		       ll_element(d->k, ll_buf_name(d->k, d->n->to), DT_F32, i));
+}
+
+static void load_sums(TileDot *d, bool zero)
+{
+	for (int i = 0; i < d->nacc; i++) {
+		d->acc[i] = zero ? "0.0" : ll_new(d->f);
+		if (!zero)
+			ll_put(d->f, "%s = load float, ptr %s", d->acc[i],
+			       ll_element(d->k, ll_buf_name(d->k, d->n->to), DT_F32, i));
+	}
+}
+
+/* A is shared: a loop over its terms, four at a time. */
+static void loop_over_terms(TileDot *d)
+{
+	LlKernel *k = d->k;
+	const Iter *it = d->n->it[2];
+	const char *x[MOST_ROWS * FOUR], *at;
+	LlLoop l;
+
+	store_sums(d);
+	l = ll_open_loop(k, it, "0", arena_printf(d->f->arena, "%d", d->terms), "4");
+	l.once = true;
+	at = ll_new(d->f);
+	ll_put(d->f, "%s = trunc i64 %s to i32", at, l.var);
+	load_sums(d, false);
+	for (int r = 0; r < d->fragments * PAIR; r++)
+		read_a(d, at, r, x + r * FOUR);
+	add_terms(d, at, x);
+	store_sums(d);
+	ll_close_loop(k, &l);
+	load_sums(d, false);
+}
+
+static void by_multiply_adds(TileDot *d)
+{
+	const char *x[MOST_ROWS * FOUR];
+
+	assert(d->fragments * PAIR <= MOST_ROWS);
+	if (d->a.buf) {
+		loop_over_terms(d);
+		return;
+	}
+	for (int k = 0; k < d->terms; k += FOUR) {
+		for (int r = 0; r < d->fragments * PAIR; r++)
+			for (int i = 0; i < FOUR; i++)
+				x[r * FOUR + i] = shuffled(d, r / PAIR, r % PAIR, k + i);
+		add_terms(d, arena_printf(d->f->arena, "%d", k), x);
+	}
+}
+
+void ll_tile_dot(LlKernel *k, const TileNode *n)
+{
+	const int warps = k->stage->threads / WARP_LANES, m = extent_of(n->it[0]);
+	TileDot d = {.k = k, .f = &k->f, .n = n, .in = &mma_info[n->mma]};
+	const char *first;
+
+	d.bytes = dtype_info[n->by->load.buf->dtype].bits / 8;
+	d.elems = 4 / d.bytes;
+	d.fragments = m / warps / MMA_ROWS;
+	d.columns = extent_of(n->it[1]);
+	d.terms = extent_of(n->it[2]);
+	d.lane = opn(&d, "and", "%tid32", WARP_LANES - 1);
+	d.group = opn(&d, "lshr", d.lane, 2);
+	d.quad = opn(&d, "and", d.lane, 3);
+	d.nacc = (int)layout_count(n->to->tile, AT_REGISTER);
+	d.acc = NEW_ARRAY(k->f.arena, d.nacc, const char *);
+	first = opn(&d, "mul", opn(&d, "lshr", "%tid32", 5), m / warps);
+	if (layout_count(n->val->load.buf->tile, AT_ADDRESS) > 1)
+		d.a = open_shared(&d, n->val, n->it[0], first);
+	d.permuted = !d.a.buf && d.elems == 1;
+	d.b = open_shared(&d, n->by, n->it[1], NULL);
+	k->ahead = k->ahead > AHEAD ? k->ahead : AHEAD;
+	load_sums(&d, !n->adds);
+	if (n->mma == MMA_FMA)
+		by_multiply_adds(&d);
+	else
+		by_matrices(&d, warps);
+	store_sums(&d);
+}

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ir/loop/place.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const place_name[PLACES] = {
+	[AT_ADDRESS] = "at", [AT_REGISTER] = "reg", [AT_LANE] = "lane", [AT_WARP] = "warp"};
+
+void layout_add(TileLayout *l, int dim, TilePlace at, int64_t extent, int64_t stride, int64_t pitch)
+{
+	assert(l->n < MAX_AXES);
+	if (extent > 1)
+		l->axis[l->n++] = (TileAxis){dim, stride, extent, pitch, at};
+}
+
+void layout_drop_copies(TileLayout *l)
+{
+	int n = 0;
+
+	for (int i = 0; i < l->n; i++)
+		if (l->axis[i].dim >= 0 || l->axis[i].at != AT_REGISTER)
+			l->axis[n++] = l->axis[i];
+	l->n = n;
+}
+
+int64_t layout_count(const TileLayout *l, TilePlace at)
+{
+	int64_t n = 1;
+
+	for (int i = 0; i < l->n; i++)
+		n *= l->axis[i].at == at ? l->axis[i].extent : 1;
+	return n;
+}
+
+int64_t layout_extent_of(const TileLayout *l, int d)
+{
+	int64_t last = 0;
+
+	for (int i = 0; i < l->n; i++)
+		last += l->axis[i].dim == d ? (l->axis[i].extent - 1) * l->axis[i].stride : 0;
+	return last + 1;
+}
+
+void layout_element(const TileLayout *l, int64_t reg, int64_t lane, int64_t warp, int64_t *idx)
+{
+	int64_t number[PLACES] = {[AT_REGISTER] = reg, [AT_LANE] = lane, [AT_WARP] = warp};
+
+	for (int d = 0; d < l->rank; d++)
+		idx[d] = 0;
+	for (int i = l->n - 1; i >= 0; i--) {
+		const TileAxis *x = &l->axis[i];
+
+		if (x->dim >= 0)
+			idx[x->dim] += number[x->at] % x->extent * x->stride;
+		number[x->at] /= x->extent;
+	}
+}
+
+int64_t layout_address(const TileLayout *l, const int64_t *idx)
+{
+	int64_t at = 0;
+
+	for (int i = 0; i < l->n; i++) {
+		const TileAxis *x = &l->axis[i];
+
+		assert(x->at == AT_ADDRESS);
+		at += idx[x->dim] / x->stride % x->extent * x->pitch;
+	}
+	return at;
+}
+
+/* ---- Composition ---- */
+
+/* The dim of INDEX whose coefficient of IT is not 0, and the coefficient; -1: none. False: there are
+ * several, or it is not a constant above 0. */
+static bool dim_of(Ctx *c, const Affine *index, int rank, const Iter *it, int *dim, int64_t *coef)
+{
+	*dim = -1;
+	for (int d = 0; d < rank; d++) {
+		Dim *by = affine_coef(c, &index[d], it);
+
+		if (dim_equals(by, 0))
+			continue;
+		if (*dim >= 0 || !dim_is_const(by, coef) || *coef < 1)
+			return false;
+		*dim = d;
+	}
+	return true;
+}
+
+bool layout_of_operand(Ctx *c, Expr *const *index, int rank, Iter *const *it, int n,
+		       const TileLayout *points, TileLayout *out)
+{
+	Affine at[TILE_RANK];
+
+	*out = (TileLayout){.rank = rank, .n = points->n};
+	for (int d = 0; d < rank; d++)
+		if (!ex_affine(c, index[d], &at[d]))
+			return false;
+	for (int i = 0; i < points->n; i++) {
+		TileAxis *x = &out->axis[i];
+		int64_t coef = 1;
+
+		*x = points->axis[i];
+		if (x->dim >= n ||
+		    (x->dim >= 0 && !dim_of(c, at, rank, it[x->dim], &x->dim, &coef)))
+			return false;
+		x->stride *= coef;
+	}
+	return true;
+}
+
+static bool same_element(int rank, const int64_t *a, const int64_t *b)
+{
+	return !memcmp(a, b, (size_t)rank * sizeof *a);
+}
+
+/* The warps of both layouts together. */
+static int64_t warps_of(const TileLayout *a, const TileLayout *b)
+{
+	const int64_t x = layout_count(a, AT_WARP), y = layout_count(b, AT_WARP);
+
+	return x > y ? x : y;
+}
+
+/* An index is the sum of a part of the register, one of the lane and one of the warp, each 0 for number 0. The parts
+ * of lanes and warps are the same in both layouts. */
+static bool same_threads(const TileLayout *from, const TileLayout *to)
+{
+	const int64_t warps = warps_of(from, to);
+	int64_t x[TILE_RANK], y[TILE_RANK];
+
+	for (int64_t i = 0; i < WARP_LANES + warps; i++) {
+		const int64_t lane = i < WARP_LANES ? i : 0,
+			      warp = i < WARP_LANES ? 0 : i - WARP_LANES;
+
+		layout_element(from, 0, lane, warp, x);
+		layout_element(to, 0, lane, warp, y);
+		if (!same_element(from->rank, x, y))
+			return false;
+	}
+	return true;
+}
+
+int layout_register(const TileLayout *from, const TileLayout *to, int r)
+{
+	const int n = (int)layout_count(from, AT_REGISTER);
+	int64_t x[TILE_RANK], y[TILE_RANK];
+
+	assert(from->rank == to->rank);
+	if (!same_threads(from, to))
+		return -1;
+	layout_element(to, r, 0, 0, y);
+	for (int i = 0; i <= n; i++) {
+		const int at = i ? i - 1 : r < n ? r : 0; /* R first */
+
+		layout_element(from, at, 0, 0, x);
+		if (same_element(from->rank, x, y))
+			return at;
+	}
+	return -1;
+}
+
+/* Some lane of warp W has element IDX in FROM. */
+static bool in_warp(const TileLayout *from, int64_t w, const int64_t *idx)
+{
+	int64_t x[TILE_RANK];
+
+	for (int64_t r = 0; r < layout_count(from, AT_REGISTER); r++)
+		for (int64_t l = 0; l < WARP_LANES; l++) {
+			layout_element(from, r, l, w, x);
+			if (same_element(from->rank, x, idx))
+				return true;
+		}
+	return false;
+}
+
+TileChange layout_change(const TileLayout *from, const TileLayout *to)
+{
+	const int64_t n = layout_count(to, AT_REGISTER), warps = warps_of(from, to);
+	TileChange c = n == layout_count(from, AT_REGISTER) ? CHANGE_NOTHING : CHANGE_RENAME;
+	int64_t idx[TILE_RANK];
+
+	for (int r = 0; r < n && c <= CHANGE_RENAME; r++) {
+		const int from_r = layout_register(from, to, r);
+
+		c = from_r < 0 ? CHANGE_SHUFFLE : from_r != r ? CHANGE_RENAME : c;
+	}
+	for (int64_t w = 0; w < warps && c == CHANGE_SHUFFLE; w++)
+		for (int64_t l = 0; l < WARP_LANES; l++)
+			for (int64_t r = 0; r < n; r++) {
+				layout_element(to, r, l, w, idx);
+				if (!in_warp(from, w, idx))
+					return CHANGE_THROUGH;
+			}
+	return c;
+}
+
+/* ---- Accesses ---- */
+
+/* The addresses of V registers from each multiple of V on are consecutive in every thread. */
+static bool consecutive(const TileLayout *l, const TileLayout *address, int bytes, int v)
+{
+	int64_t idx[TILE_RANK], first = 0;
+
+	for (int64_t w = 0; w < layout_count(l, AT_WARP); w++)
+		for (int64_t lane = 0; lane < WARP_LANES; lane++)
+			for (int64_t r = 0; r < layout_count(l, AT_REGISTER); r++) {
+				layout_element(l, r, lane, w, idx);
+				if (r % v == 0)
+					first = layout_address(address, idx);
+				if (layout_address(address, idx) != first + r % v * bytes ||
+				    first % (v * bytes))
+					return false;
+			}
+	return true;
+}
+
+int layout_vector_width(const TileLayout *registers, const TileLayout *address, int bytes, int most)
+{
+	int v = most;
+
+	while (v > 1 && (layout_count(registers, AT_REGISTER) % v ||
+			 !consecutive(registers, address, bytes, v)))
+		v /= 2;
+	return v;
+}
+
+int layout_bank_passes(const TileLayout *lanes, const TileLayout *address, int bytes)
+{
+	enum { BANKS = 32, WORD = 4 };
+	const int words = bytes > WORD ? bytes / WORD : 1, at_once = BANKS / words;
+	int passes = 0;
+
+	for (int first = 0; first < WARP_LANES; first += at_once) {
+		int64_t word[BANKS][BANKS], idx[TILE_RANK];
+		int n[BANKS] = {0}, most = 0;
+
+		for (int i = 0; i < BANKS; i++) {
+			int64_t at;
+			int bank, j = 0;
+
+			layout_element(lanes, 0, first + i / words, 0, idx);
+			at = layout_address(address, idx) / WORD + i % words;
+			bank = (int)(at % BANKS);
+			while (j < n[bank] && word[bank][j] != at)
+				j++;
+			word[bank][j] = at;
+			n[bank] += j == n[bank];
+			most = n[bank] > most ? n[bank] : most;
+		}
+		passes += most;
+	}
+	return passes;
+}
+
+/* ---- Text ---- */
+
+void layout_print_axes(StrBuf *b, const TileLayout *l)
+{
+	for (int i = 0; i < l->n; i++) {
+		const TileAxis *x = &l->axis[i];
+
+		strbuf_printf(b, "%s%d %s %lld*%lld", i ? ", " : "", x->dim, place_name[x->at],
+			      (long long)x->extent, (long long)x->stride);
+		if (x->at == AT_ADDRESS)
+			strbuf_printf(b, "+%lld", (long long)x->pitch);
+	}
+}
+
+/* Reads a number from LEAST to 2^31 at *P. */
+static bool read_number(const char **p, int64_t least, int64_t *v)
+{
+	const bool minus = least < 0 && **p == '-';
+	const char *at = *p + minus;
+	int64_t n = 0;
+
+	if (*at < '0' || *at > '9')
+		return false;
+	for (; *at >= '0' && *at <= '9' && n <= INT32_MAX; at++)
+		n = n * 10 + (*at - '0');
+	n = minus ? -n : n;
+	if (n < least || n > INT32_MAX)
+		return false;
+	*v = n;
+	*p = at;
+	return true;
+}
+
+static bool read_char(const char **p, char c)
+{
+	if (**p != c)
+		return false;
+	++*p;
+	return true;
+}
+
+static bool read_place(const char **p, TilePlace *at)
+{
+	for (int i = 0; i < PLACES; i++) {
+		const size_t n = strlen(place_name[i]);
+
+		if (strncmp(*p, place_name[i], n) || (*p)[n] != ' ')
+			continue;
+		*p += n + 1;
+		*at = (TilePlace)i;
+		return true;
+	}
+	return false;
+}
+
+static bool read_axis(const char **p, int rank, TileAxis *x)
+{
+	int64_t dim;
+
+	if (!read_number(p, -1, &dim) || dim >= rank || !read_char(p, ' ') ||
+	    !read_place(p, &x->at) || !read_number(p, 2, &x->extent) || !read_char(p, '*') ||
+	    !read_number(p, 1, &x->stride))
+		return false;
+	x->dim = (int)dim;
+	return x->at != AT_ADDRESS ||
+	       (dim >= 0 && read_char(p, '+') && read_number(p, 1, &x->pitch));
+}
+
+bool layout_parse_axes(const char **p, int rank, TileLayout *l)
+{
+	*l = (TileLayout){.rank = rank};
+	if (rank < 0 || rank > TILE_RANK)
+		return false;
+	if (**p != '-' && (**p < '0' || **p > '9'))
+		return true;
+	do {
+		if (l->n == MAX_AXES || !read_axis(p, rank, &l->axis[l->n]))
+			return false;
+		l->n++;
+	} while (!strncmp(*p, ", ", 2) && (*p += 2));
+	return true;
+}

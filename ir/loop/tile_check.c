@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finds races and missing waits in a finished tree of operations on tiles. It knows nothing of how the tree was
+ * made: it walks through the tree as the threads of a block do, with each loop taken 0 to MOST_TRIPS times, and
+ * follows what happened to each buffer of a tile in shared memory, one buffer for each value of the first of three
+ * indices.
+ *
+ *   - What a thread copied itself may be read by others after a barrier; what is copied asynchronously, after a
+ *     wait for its group, and then a barrier.
+ *   - A buffer may be written after a barrier that follows the last read, and the last write.
+ *   - The memory of two tiles does not overlap.
+ */
+#include "ir/loop/loop.h"
+
+enum { MOST_TRIPS = 7, MOST_BUFFERS = 64 };
+
+typedef enum Content {
+	CONTENT_NONE,
+	CONTENT_IN_FLIGHT,   /* asynchronous copies of group GROUP */
+	CONTENT_UNPUBLISHED, /* there, but no barrier was since */
+	CONTENT_PUBLISHED
+} Content;
+
+typedef struct BufferState {
+	const Buf *tile;
+	int64_t number;
+	Content content;
+	int group;
+	bool read; /* since the last barrier */
+} BufferState;
+
+typedef struct RaceCheck {
+	Ctx *c;
+	ExprPool *p;
+	Diag *d;
+	const Stage *st;
+	const TileNode *n;
+	BufferState buffer[MOST_BUFFERS];
+	int nbuffers, commits;
+	Iter *loop[MAX_ITERS];
+	Expr *trip[MAX_ITERS];
+	int nloops, most; /* MOST: how often loops are taken */
+	bool ok;
+} RaceCheck;
+
+static void fault(RaceCheck *r, const char *what, const Buf *tile)
+{
+	StrBuf b = {0};
+
+	if (r->n)
+		tile_print(&b, r->n);
+	if (r->ok)
+		diag_error(r->d, (DiagLoc){0}, "stage %s: %s %s, with loops of %d iterations%s%s",
+			   r->st->name, what, tile->name, r->most, r->n ? ": " : "",
+			   strbuf_str(&b));
+	r->ok = false;
+	strbuf_free(&b);
+}
+
+/* The number of the buffer that index IDX of a tile with N indices selects; -1: it is not known. */
+static int64_t number_of(RaceCheck *r, Expr *const *idx, int n)
+{
+	const Expr *e = n < TILE_RANK ? NULL
+				      : ex_subst_iters(r->p, idx[0], r->loop, r->trip, r->nloops);
+
+	return !e ? 0 : e->kind == EX_CONST ? e->i : -1;
+}
+
+static BufferState *buffer_of(RaceCheck *r, const Buf *tile, int64_t number)
+{
+	for (int i = 0; i < r->nbuffers; i++)
+		if (r->buffer[i].tile == tile && r->buffer[i].number == number)
+			return &r->buffer[i];
+	if (number < 0 || r->nbuffers == MOST_BUFFERS) {
+		fault(r, "it is not known which buffer is accessed of", tile);
+		return &r->buffer[0];
+	}
+	r->buffer[r->nbuffers] = (BufferState){.tile = tile, .number = number};
+	return &r->buffer[r->nbuffers++];
+}
+
+static bool is_shared(const Buf *b)
+{
+	return b->tile && layout_count(b->tile, AT_ADDRESS) > 1;
+}
+
+static void see_read(void *arg, Expr *e)
+{
+	RaceCheck *r = arg;
+	BufferState *b;
+
+	if (e->kind != EX_LOAD || !is_shared(e->load.buf))
+		return;
+	b = buffer_of(r, e->load.buf, number_of(r, e->load.idx, e->load.nidx));
+	if (b->content == CONTENT_IN_FLIGHT)
+		fault(r, "no wait is between the asynchronous copies and this read of", b->tile);
+	else if (b->content == CONTENT_UNPUBLISHED)
+		fault(r, "no barrier is between the copies of other threads and this read of",
+		      b->tile);
+	else if (b->content == CONTENT_NONE)
+		fault(r, "nothing is copied before this read of", b->tile);
+	b->read = true;
+}
+
+static void see_copy(RaceCheck *r)
+{
+	BufferState *b = buffer_of(r, r->n->to, number_of(r, r->n->idx, r->n->nidx));
+
+	if (b->read)
+		fault(r, "no barrier is between reads of other threads and this copy to", b->tile);
+	else if (b->content == CONTENT_IN_FLIGHT || b->content == CONTENT_UNPUBLISHED)
+		fault(r, "no barrier is between other copies and this copy to", b->tile);
+	b->content = r->n->async ? CONTENT_IN_FLIGHT : CONTENT_UNPUBLISHED;
+	b->group = r->commits;
+}
+
+static void see_sync(RaceCheck *r)
+{
+	r->commits += r->n->sync == TILE_COMMIT;
+	for (int i = 0; i < r->nbuffers; i++) {
+		BufferState *b = &r->buffer[i];
+
+		if (r->n->sync == TILE_WAIT && b->content == CONTENT_IN_FLIGHT &&
+		    b->group < r->commits - r->n->pending)
+			b->content = CONTENT_UNPUBLISHED;
+		if (r->n->sync != TILE_BARRIER)
+			continue;
+		b->read = false;
+		if (b->content == CONTENT_UNPUBLISHED)
+			b->content = CONTENT_PUBLISHED;
+	}
+}
+
+static void see_op(RaceCheck *r)
+{
+	const TileNode *n = r->n;
+
+	if (n->op == TILE_SYNC) {
+		see_sync(r);
+		return;
+	}
+	if (n->val)
+		ex_walk(n->val, see_read, r);
+	if (n->by)
+		ex_walk(n->by, see_read, r);
+	if (n->op == TILE_COPY)
+		see_copy(r);
+}
+
+static int64_t first_of(const LNode *n)
+{
+	return n->lo->kind == EX_CONST ? n->lo->i : 0;
+}
+
+/* How often loop N is taken: as it says, if that is less than MOST. */
+static int64_t trips(const RaceCheck *r, const LNode *n)
+{
+	const int64_t known = n->hi->kind == EX_CONST ? (n->hi->i - first_of(n) + n->step - 1) / n->step : r->most;
+
+	return known < r->most ? known : r->most;
+}
+
+static void walk(RaceCheck *r, const LNode *n)
+{
+	for (; n && r->ok; n = n->next) {
+		if (n->kind == LN_LOOP) {
+			r->loop[r->nloops++] = n->var;
+			for (int64_t i = 0, count = trips(r, n); i < count && r->ok; i++) {
+				r->trip[r->nloops - 1] = ex_int(r->p, CT_I64, first_of(n) + i * n->step);
+				walk(r, n->body);
+			}
+			r->nloops--;
+		}
+		r->n = n->op;
+		if (n->kind == LN_OP)
+			see_op(r);
+	}
+}
+
+static int64_t last_byte(const Buf *b)
+{
+	int64_t last = dtype_info[b->dtype].bits / 8;
+
+	for (int i = 0; i < b->tile->n; i++)
+		last += (b->tile->axis[i].extent - 1) * b->tile->axis[i].pitch;
+	return last;
+}
+
+/* Tile N and the ones declared after it have different bytes of the scratch. */
+static void check_memory(RaceCheck *r, const LNode *n)
+{
+	for (const LNode *o = n->next; o; o = o->next)
+		if (o->kind == LN_LOCAL && is_shared(o->buf[0]) && n->idx && o->idx &&
+		    n->idx->i < o->idx->i + last_byte(o->buf[0]) &&
+		    o->idx->i < n->idx->i + last_byte(n->buf[0])) {
+			r->n = NULL;
+			fault(r, "another tile has memory of", o->buf[0]);
+		}
+}
+
+bool tiles_check(Ctx *c, const Schedule *s, Diag *d)
+{
+	RaceCheck r = {.c = c, .p = s->kernel->pool, .d = d, .ok = true};
+
+	for (int i = 0; i < s->stages.n; i++) {
+		r.st = s->stages.at[i];
+		for (const LNode *n = r.st->body; n; n = n->next)
+			if (n->kind == LN_LOCAL && is_shared(n->buf[0]))
+				check_memory(&r, n);
+		for (r.most = 0; r.most <= MOST_TRIPS && r.ok; r.most++) {
+			r.nbuffers = r.commits = 0;
+			walk(&r, r.st->body);
+		}
+	}
+	return r.ok;
+}

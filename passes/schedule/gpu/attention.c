@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The strategy *attention* on GPUs (passes/forms/online.h says what it takes): one launch, and no scores in
+ * memory. A block has some rows of queries, which it stages in shared memory, and goes through all keys:
+ *
+ *   p over (g, block of rows)                        a block of warps, each with 16 rows or a multiple
+ *     for jb over blocks of keys                     a software pipeline
+ *       s = Q tile * K tile                          sums in registers
+ *       the statements between the products, point by point; running maxima, and sums, of rows
+ *       w = the weights, as the operand of the second product: the sums of the first one lie as it wants them
+ *       o = o * exp(shift before - shift now) + w * V tile
+ *     the statements after the products
+ *
+ * A warp has whole rows, so that maxima and sums cross lanes only. The layouts are those of
+ * ir/loop/tile_layouts.c.
+ *
+ * Here: the operands. attention_decide.c chooses, attention_emit.c builds the tree.
+ */
+#include "passes/schedule/gpu/attention_impl.h"
+
+enum {
+	KEYS = 16,
+	FRAGMENT_BYTES = 32
+}; /* a step of two instructions has 16 keys, or 32 bytes of terms */
+
+static int64_t up(int64_t n, int64_t to)
+{
+	return (n + to - 1) / to * to;
+}
+
+static int bytes_of(DType t)
+{
+	return dtype_info[t].bits / 8;
+}
+
+/* Elements of an access along IT, of EXTENT elements. */
+static int vector_along(GpuAttention *a, const StagedOperand *o, Iter *it)
+{
+	int v = VECTOR_BYTES / bytes_of(o->type);
+
+	while (v > 1 && !(dim_multiple(a->f.k->ctx, it->extent, v) &&
+			  gpu_wide_loads(a->f.k, o->val, &it, 1, false, v)))
+		v /= 2;
+	return v;
+}
+
+static void open_operand(GpuAttention *a, StagedOperand *o, Expr *val, DType type, Iter *side,
+			 Iter *term)
+{
+	const Buf *b;
+	int along, across, units[2];
+
+	o->val = expr_flatten(a->f.k, val);
+	o->type = type;
+	along = vector_along(a, o, term);
+	across = side ? vector_along(a, o, side) : 1;
+	units[0] = gpu_wide_loads(a->f.k, o->val, &term, 1, false, 1);
+	units[1] = side ? gpu_wide_loads(a->f.k, o->val, &side, 1, false, 1) : 0;
+	o->along = along > across || (along == across && units[0] >= units[1]);
+	o->vector = o->along ? along : across;
+	b = o->val->kind == EX_LOAD ? o->val->load.buf : NULL;
+	o->async = a->t->gpu->sm >= 80 && b && !b->data && b->dtype == type &&
+		   o->vector * bytes_of(type) >= 4 && units[!o->along];
+}
+
+static DType type_of(MmaKind kind, int operand)
+{
+	return kind == MMA_FMA ? DT_F32 : mma_info[kind].type[operand];
+}
+
+bool gpu_attention_open(GpuAttention *a, const Target *t, Kernel *k)
+{
+	const Gpu *gpu = t->gpu;
+	OnlineForm *f = &a->f;
+	const char *why;
+
+	*a = (GpuAttention){.t = t};
+	if (!online_takes(k, &why) || !online_begin(f, k))
+		return false;
+	a->mma[0] = product_instruction(&f->scores, gpu, gpu->rounds);
+	a->mma[1] = product_instruction(&f->values, gpu, gpu->rounds);
+	a->rows = iters_points(k->ctx, f->scores.m, f->scores.nm);
+	a->keys = f->key->extent;
+	a->batch = iters_points(k->ctx, f->scores.g, f->scores.ng);
+	dim_is_const(f->term->extent, &a->d);
+	dim_is_const(f->column->extent, &a->e);
+	open_operand(a, &a->op[OPERAND_Q], f->scores.a, type_of(a->mma[0], 0),
+		     f->scores.nm == 1 ? f->scores.m[0] : NULL, f->term);
+	open_operand(a, &a->op[OPERAND_K], f->scores.b, type_of(a->mma[0], 1), f->key, f->term);
+	open_operand(a, &a->op[OPERAND_V], f->v, type_of(a->mma[1], 1), f->column, f->key);
+	a->dp = (int)up(a->d, FRAGMENT_BYTES / bytes_of(a->op[OPERAND_K].type));
+	a->ep = (int)up(a->e, KEYS);
+	return true;
+}
+
+/* How the lanes of a warp access a tile of O: rows of 16 bytes, or single words, as MMA wants them. */
+static TileLayout lanes_of(const StagedOperand *o, MmaKind mma, int *bytes)
+{
+	TileLayout l = {.rank = 2};
+	const bool words = mma != MMA_FMA && bytes_of(o->type) == 4 && !o->along;
+
+	*bytes = words ? 4 : 16;
+	layout_add(&l, words ? 1 : -1, AT_LANE, words ? 8 : 4, 1, 0);
+	layout_add(&l, 0, AT_LANE, words ? 4 : 8, 1, 0);
+	return l;
+}
+
+/* The pitch of O's rows with the fewest bank conflicts. */
+static int64_t pitch_of(const StagedOperand *o, MmaKind mma)
+{
+	const int64_t row = up((int64_t)o->cols * bytes_of(o->type), VECTOR_BYTES);
+	int64_t best = row;
+	int bytes, fewest = 0;
+	const TileLayout lanes = lanes_of(o, mma, &bytes);
+
+	for (int pad = 0; pad < 4 * VECTOR_BYTES; pad += VECTOR_BYTES) {
+		TileLayout address = {.rank = 2};
+		int passes;
+
+		layout_add(&address, 0, AT_ADDRESS, o->rows, 1, row + pad);
+		layout_add(&address, 1, AT_ADDRESS, o->cols, 1, bytes_of(o->type));
+		passes = layout_bank_passes(&lanes, &address, bytes);
+		if (!pad || passes < fewest) {
+			fewest = passes;
+			best = row + pad;
+		}
+	}
+	return best;
+}
+
+/* The product of the digits of GROUP at AT. */
+static int digits_at(const GpuDecision *d, GpuGroup group, GpuPlace at)
+{
+	int64_t n = 1;
+
+	for (int i = 0; i < d->ndigits; i++)
+		if (d->digit[i].group == group && d->digit[i].at == at)
+			n *= d->digit[i].n;
+	return (int)n;
+}
+
+void gpu_attention_shape(GpuAttention *a, const GpuDecision *d)
+{
+	a->warps = digits_at(d, GROUP_Q, GPU_WARP);
+	a->fragments = digits_at(d, GROUP_Q, GPU_REG);
+	a->bm = a->warps * a->fragments * digits_at(d, GROUP_Q, GPU_MMA);
+	a->bn = digits_at(d, GROUP_KV, GPU_REG) * digits_at(d, GROUP_KV, GPU_MMA);
+	a->shared = 0;
+	for (int i = 0; i < OPERAND_COUNT; i++) {
+		StagedOperand *o = &a->op[i];
+		const int side = i == OPERAND_Q   ? a->bm
+				 : i == OPERAND_K ? a->bn
+						  : a->ep,
+			  term = i == OPERAND_V ? a->bn : a->dp;
+
+		o->rows = o->along ? side : term;
+		o->cols = o->along ? term : side;
+		o->pitch = pitch_of(o, a->mma[i == OPERAND_V]);
+		o->at = a->shared;
+		a->shared += up(d->hold[i].stages * o->rows * o->pitch, LINE);
+	}
+}
+
+static void add_digit(GpuDecision *d, GpuGroup group, GpuPlace at, int64_t n)
+{
+	d->digit[d->ndigits++] = (Digit){group, at, n};
+}
+
+GpuDecision gpu_attention_digits(const GpuAttention *a, int warps, int fragments, int keys,
+				 int stages)
+{
+	const int k = a->mma[0] == MMA_FMA ? 8 : mma_info[a->mma[0]].k;
+	GpuDecision d = {.mma = {a->mma[0], a->mma[1]}};
+
+	add_digit(&d, GROUP_Q, GPU_GRID, 0);
+	add_digit(&d, GROUP_Q, GPU_WARP, warps);
+	add_digit(&d, GROUP_Q, GPU_REG, fragments);
+	add_digit(&d, GROUP_Q, GPU_MMA, MMA_ROWS);
+	add_digit(&d, GROUP_KV, GPU_LOOP, 0);
+	add_digit(&d, GROUP_KV, GPU_REG, keys / 8);
+	add_digit(&d, GROUP_KV, GPU_MMA, 8);
+	add_digit(&d, GROUP_D, GPU_REG, a->dp / k);
+	add_digit(&d, GROUP_D, GPU_MMA, k);
+	add_digit(&d, GROUP_E, GPU_REG, a->ep / 8);
+	add_digit(&d, GROUP_E, GPU_MMA, 8);
+	for (int i = 0; i < OPERAND_COUNT; i++)
+		d.hold[i] = (Hold){a->op[i].async, i == OPERAND_Q ? 1 : stages};
+	return d;
+}
+
+typedef struct KeyLoads {
+	const OnlineForm *f;
+	int n;
+} KeyLoads;
+
+static void count_load(void *arg, Expr *e)
+{
+	KeyLoads *l = arg;
+
+	l->n += e->kind == EX_LOAD && e->load.buf->kind == BUF_IN && expr_has_iter(e, l->f->key);
+}
+
+int gpu_attention_registers(const GpuAttention *a)
+{
+	enum { REST = 56 }; /* addresses, counters, and fragments of operands */
+	KeyLoads masks = {.f = &a->f};
+	const int scores = a->bn / 2, weights = a->bn * bytes_of(type_of(a->mma[1], 0)) / 8,
+		  results = a->ep / 2;
+
+	/* ptxas starts the loads of a mask, for all scores of a thread, before their uses */
+	ex_walk(a->f.x, count_load, &masks);
+	return REST + a->fragments * (scores * (1 + (masks.n > 0)) + weights + results);
+}

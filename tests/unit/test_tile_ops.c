@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Operations on tiles (ir/loop/loop.h, TileNode): an attention written by hand is read, printed alike,
+ * verified, and gives what eval gives, at sizes around its tiles. Each fault that is put into its text is
+ * reported by the reader, the verifier or the interpreter.
+ */
+#include "ir/eval/eval.h"
+#include "ir/eval/eval_tiles.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static int failed;
+
+static const char kernel_text[] =
+	"kernel @a(%q: f16[G,M,16], %k: f16[G,N,16], %v: f16[G,N,16]) -> (%y: f32[G,M,16]) {\n"
+	"  s: f32[G,M,N]\n  most: f32[G,M]\n  e: f32[G,M,N]\n  total: f32[G,M]\n  o: f32[G,M,16]\n"
+	"  s[g,m,n] = sum mul(q[g,m,c], k[g,n,c]) for g < G, m < M, n < N over c < 16\n"
+	"  most[g1,m1] = max s[g1,m1,n1] for g1 < G, m1 < M over n1 < N\n"
+	"  e[g2,m2,n2] = exp2(sub(s[g2,m2,n2], most[g2,m2])) for g2 < G, m2 < M, n2 < N\n"
+	"  total[g3,m3] = sum e[g3,m3,n3] for g3 < G, m3 < M over n3 < N\n"
+	"  o[g4,m4,d] = sum mul(e[g4,m4,n4], v[g4,n4,d]) for g4 < G, m4 < M, d < 16 over n4 < N\n"
+	"  y[g5,m5,d5] = div(o[g5,m5,d5], total[g5,m5]) for g5 < G, m5 < M, d5 < 16\n}";
+
+#define WARPS "0 warp 2*16, "
+#define ROWS WARPS "0 reg 2*8, 0 lane 8*1, -1 lane 4*1"
+#define SUMS(n) WARPS "1 reg " n "*8, 0 reg 2*8, 0 lane 8*1, 1 lane 4*2, 1 reg 2*1"
+
+static const char tree[] =
+	"  stage k: attention, parallel p < G*floor(M + 31, 32) group 64 of 64 scratch 5888\n"
+	"    let mb = mod(p, dim(floor(M + 31, 32)))\n"
+	"    let g = floordiv(p, dim(floor(M + 31, 32)))\n"
+	"    local q_tile: f16[32, 16] in 0 at 32*1+48, 1 at 16*1+2 in scratch at 0\n"
+	"    local k_tile: f16[32, 16] in 0 at 32*1+48, 1 at 16*1+2 in scratch at 1536\n"
+	"    local v_tile: f16[32, 16] in 0 at 32*1+48, 1 at 16*1+2 in scratch at 3072\n"
+	"    local score: f32[32, 32] in " SUMS(
+		"4") "\n"
+		     "    local weight: f16[32, 32] in " SUMS(
+			     "4") "\n"
+				  "    local sums: f32[32, 16] in " SUMS(
+					  "2") "\n"
+					       "    local high: f32[32] in " ROWS "\n"
+					       "    local next: f32[32] in " ROWS "\n"
+					       "    local rows: f32[32] in " ROWS "\n"
+					       "    copy q_tile[r,c] = q[mb*512 + g*dim(16*M) + r*16 + c] for r < 32, c < 16 vector 8 async where lt(mb*32 + r, dim(M))\n"
+					       "    map high[m] = -inf for m < 32 in " ROWS "\n"
+					       "    map rows[m] = 0 for m < 32 in " ROWS "\n"
+					       "    map sums[m,d] = 0 for m < 32, d < 16 in " SUMS(
+						       "2") "\n"
+							    "    for jb in [0, dim(floor(N + 31, 32)))\n"
+							    "      copy k_tile[r,c] = k[g*dim(16*N) + jb*512 + r*16 + c] for r < 32, c < 16 vector 8 async where lt(jb*32 + r, dim(N))\n"
+							    "      copy v_tile[r,c] = v[g*dim(16*N) + jb*512 + r*16 + c] for r < 32, c < 16 vector 8 where lt(jb*32 + r, dim(N))\n"
+							    "      sync commit\n"
+							    "      sync wait 0\n"
+							    "      sync barrier\n"
+							    "      dot score[m,n] = q_tile[m,c] times k_tile[n,c] for m < 32, n < 32, c < 16 by f16\n"
+							    "      map score[m,n] = select(lt(jb*32 + n, dim(N)), score[m,n], -inf) for m < 32, n < 32 in " SUMS(
+								    "4") "\n"
+									 "      fold next[m] = max score[m,n] for m < 32, n < 32 in " SUMS(
+										 "4") "\n"
+										      "      map next[m] = max(next[m], high[m]) for m < 32 in " ROWS
+										      "\n"
+										      "      map high[m] = exp2(sub(high[m], next[m])) for m < 32 in " ROWS
+										      "\n"
+										      "      map rows[m] = mul(rows[m], high[m]) for m < 32 in " ROWS
+										      "\n"
+										      "      map sums[m,d] = mul(sums[m,d], high[m]) for m < 32, d < 16 in " SUMS(
+											      "2") "\n"
+												   "      map high[m] = next[m] for m < 32 in " ROWS
+												   "\n"
+												   "      map score[m,n] = exp2(sub(score[m,n], high[m])) for m < 32, n < 32 in " SUMS(
+													   "4") "\n"
+														"      fold rows[m] sum= score[m,n] for m < 32, n < 32 in " SUMS(
+															"4") "\n"
+															     "      map weight[m,n] = score[m,n] for m < 32, n < 32 in " SUMS(
+																     "4") "\n"
+																	  "      dot sums[m,d] += weight[m,n] times v_tile[n,d] for m < 32, d < 16, n < 32 by f16\n"
+																	  "      sync barrier\n"
+																	  "    map y[mb*512 + g*dim(16*M) + m*16 + d] = div(sums[m,d], rows[m]) for m < 32, d < 16 in " SUMS(
+																		  "2") " where lt(mb*32 + m, dim(M))\n";
+
+/* The first FROM of the tree becomes TO; part of the diagnostic of the reader or the verifier, or of the
+ * fault of the interpreter. */
+static const struct {
+	const char *from, *to, *fault;
+} faults[] = {
+	{"let mb", "set mb", "expected a loop"},
+	{"vector 8 async", "vector 8 asynch", "expected the end"},
+	{"by f16", "by f17", "expected a matrix instruction"},
+	{"score[m,n], -inf", "scores[m,n], -inf", "no buffer"},
+	{"0 warp 2*16, 1 reg", "0 wrap 2*16, 1 reg", "expected a layout"},
+	{"      sync commit", "     sync commit", "expected less indentation"},
+	{"scratch 5888", "scratch 4096", "scratch is too small for v_tile"},
+	{"r < 32, c < 16 vector 8", "r < 32, c < 12 vector 8", "not a multiple of the vector"},
+	{"vector 8 async", "vector 1 async", "not one load of 4, 8 or 16 bytes"},
+	{"k_tile[n,c] for m < 32, n < 32, c < 16", "k_tile[n,c] for m < 32, n < 30, c < 16",
+	 "not multiples of"},
+	{"by f16", "by bf16", "another type than the instruction bf16"},
+	{"by f16", "by tf32", "another type than the instruction tf32"},
+	{"times k_tile[n,c]", "times k_tile[n,m]", "not a tile at two of the iterators"},
+	{"dot score[m,n] = q_tile", "dot next[m] = q_tile",
+	 "sums to a tile in registers, not next"},
+	{"local weight: f16[32, 32] in " WARPS
+	 "1 reg 4*8, 0 reg 2*8, 0 lane 8*1, 1 lane 4*2, 1 reg 2*1",
+	 "local weight: f16[32, 32] in " WARPS
+	 "1 reg 4*8, 0 reg 2*8, 0 lane 8*1, 1 lane 4*1, 1 reg 2*4",
+	 "a thread does not hold what it accesses of weight"},
+	{"map high[m] = next[m] for m < 32 in " WARPS "0 reg 2*8, 0 lane 8*1",
+	 "map high[m] = next[m] for m < 32 in " WARPS "0 reg 2*1, 0 lane 8*2",
+	 "does not hold what it accesses of next"},
+	{"map high[m] = -inf for m < 32 in " WARPS, "map high[m] = -inf for m < 32 in 0 warp 4*8, ",
+	 "each point once"},
+	{"map rows[m] = 0 for m < 32 in " WARPS, "map rows[m] = 0 for m < 16 in ",
+	 "other threads than the block"},
+	{"fold next[m] = max score[m,n] for m < 32, n < 32 in " WARPS "1 reg 4*8",
+	 "fold next[m] = max score[m,n] for m < 32, n < 32 in 1 warp 2*8, 0 reg 2*16, 1 reg 2*16",
+	 "a fold combines points of several warps"},
+	{"sub(score[m,n], high[m])", "sub(score[m,n], high[n])",
+	 "does not hold what it accesses of high"},
+	{"      sync wait 0\n", "", "in flight to"},
+	{"      sync commit\n", "", "in flight to"},
+	{"sync wait 0", "sync wait 1", "in flight to"},
+	{"    map rows[m] = 0 for m < 32 in " ROWS "\n", "", "nothing wrote what is read of rows"},
+	{"lt(jb*32 + r, dim(N))", "lt(jb*32 + r, dim(N + 1))", "an index leaves k"},
+	{"-inf), score", "0), score", NULL},
+	{"select(lt(jb*32 + n, dim(N)), score[m,n], -inf)",
+	 "select(lt(jb*32 + n, dim(N)), score[m,n], 0)", "another result"},
+	{"mul(sums[m,d], high[m])", "sums[m,d]", "another result"},
+};
+
+typedef struct Fixture {
+	Ctx *c;
+	Arena *a;
+	Kernel *k;
+	StrBuf said;
+	Diag diag;
+} Fixture;
+
+static void say(void *arg, DiagLoc loc, const char *text)
+{
+	(void)loc;
+	strbuf_printf(arg, "%s\n", text);
+}
+
+static void open_kernel(Fixture *f)
+{
+	const char *text = kernel_text;
+	int line = 1;
+
+	*f = (Fixture){.diag = {.limit = 10, .sink = say}};
+	f->diag.sink_arg = &f->said;
+	f->c = ctx_new(&f->diag);
+	f->a = arena_new();
+	f->k = kernel_parse(f->c, f->a, &text, &line);
+	for (int i = 0; i < f->k->bufs.n; i++)
+		f->k->bufs.at[i]->id = i;
+}
+
+static void close_kernel(Fixture *f)
+{
+	strbuf_free(&f->said);
+	arena_free(f->a);
+	ctx_free(f->c);
+}
+
+static int64_t elements(const Fixture *f, const Buf *b, const int64_t *sym)
+{
+	int64_t n = 0;
+
+	dim_eval(buf_numel(f->c, b), sym, &n);
+	return n;
+}
+
+/* Random integers of which scores and weighted sums are exact in f32. The first half of the keys is 0, so
+ * that the maxima of later blocks are higher. */
+static void fill(const Buf *b, void *data, int64_t n, uint64_t *seed)
+{
+	for (int64_t i = 0; i < n; i++) {
+		const bool zero = b->name[0] == 'k' ? i % 16 > 2 || i < n / 2
+						    : b->name[0] == 'q' && i % 16 > 2;
+
+		*seed = *seed * 6364136223846793005u + 1442695040888963407u;
+		dtype_store_f64(b->dtype, data, i, zero ? 0 : (double)(*seed >> 63));
+	}
+}
+
+/* Runs S with G, M and N; null, or what is wrong. */
+static const char *run(const Fixture *f, const Schedule *s, const int64_t *want)
+{
+	int64_t *sym = NEW_ARRAY(f->a, sym_count(f->c) + 1, int64_t);
+	EvalBuf *bufs = NEW_ARRAY(f->a, f->k->bufs.n, EvalBuf);
+	void **memory = NEW_ARRAY(f->a, f->k->bufs.n, void *);
+	const char *const names[] = {"G", "M", "N"}, *fault;
+	uint64_t seed = 1;
+	const Buf *y = NULL;
+	int64_t n = 0;
+
+	for (int i = 0; i < 3; i++)
+		sym[sym_get(f->c, names[i])->id] = want[i];
+	for (int i = 0; i < f->k->bufs.n; i++) {
+		const Buf *b = f->k->bufs.at[i];
+
+		if (b->kind == BUF_TEMP)
+			continue;
+		n = elements(f, b, sym);
+		memory[i] = arena_alloc(f->a, (size_t)n * 4 + 16);
+		memset(memory[i], 0xff, (size_t)n * 4 + 16);
+		bufs[i].data = memory[i];
+		if (b->kind == BUF_IN)
+			fill(b, memory[i], n, &seed);
+		else
+			y = b;
+	}
+	fault = tiles_run(s, &(TileRun){sym, memory});
+	if (fault)
+		return fault;
+	bufs[y->id].data = arena_alloc(f->a, (size_t)n * 4 + 16);
+	n = elements(f, y, sym);
+	if (eval_kernel(f->k, &(EvalOpts){.sym = sym}, bufs, NULL) != EVAL_OK)
+		return "eval";
+	return memcmp(bufs[y->id].data, memory[y->id], (size_t)n * 4) ? "another result" : NULL;
+}
+
+static void wrong(const char *what, const char *said)
+{
+	failed++;
+	printf("test_tile_ops.c: %s: %s\n", what, said);
+}
+
+static void test_whole(void)
+{
+	static const int64_t sizes[][3] = {{1, 1, 1},   {2, 31, 33}, {1, 32, 32}, {2, 33, 31},
+					   {1, 17, 64}, {3, 1, 130}, {1, 65, 96}, {0, 5, 5}};
+	Fixture f;
+	StrBuf b = {0};
+	Schedule *s;
+
+	open_kernel(&f);
+	s = tiles_parse(f.k, tree);
+	if (s)
+		schedule_print_bare(&b, s);
+	if (!s || strcmp(strbuf_str(&b), tree))
+		wrong("another text after reading", s ? strbuf_str(&b) : strbuf_str(&f.said));
+	else if (!tiles_verify(f.c, s, &f.diag))
+		wrong("the verifier refuses the tree", strbuf_str(&f.said));
+	for (size_t i = 0; s && i < sizeof sizes / sizeof *sizes; i++) {
+		const char *fault = run(&f, s, sizes[i]);
+
+		if (fault)
+			wrong("the interpreter", fault);
+	}
+	strbuf_free(&b);
+	close_kernel(&f);
+}
+
+static void test_fault(const char *from, const char *to, const char *fault)
+{
+	const char *at = strstr(tree, from), *said = "";
+	StrBuf b = {0};
+	Schedule *s;
+	Fixture f;
+
+	if (!fault)
+		return;
+	if (!at) {
+		wrong("the tree does not contain", from);
+		return;
+	}
+	strbuf_printf(&b, "%.*s%s%s", (int)(at - tree), tree, to, at + strlen(from));
+	open_kernel(&f);
+	s = tiles_parse(f.k, strbuf_str(&b));
+	if (!s || !tiles_verify(f.c, s, &f.diag))
+		said = strbuf_str(&f.said);
+	else
+		said = run(&f, s, (int64_t[]){1, 40, 70});
+	if (!said || !strstr(said, fault)) {
+		wrong(to, said ? said : "no fault");
+		printf("  expected: %s\n", fault);
+	}
+	strbuf_free(&b);
+	close_kernel(&f);
+}
+
+/* A text that is cut off anywhere is refused or read, without a crash. */
+static void test_cut(void)
+{
+	for (size_t n = 0; n < sizeof tree; n += 7) {
+		Fixture f;
+		Schedule *s;
+
+		open_kernel(&f);
+		s = tiles_parse(f.k, arena_strndup(f.a, tree, n));
+		if (s)
+			tiles_verify(f.c, s, &f.diag);
+		close_kernel(&f);
+	}
+}
+
+int main(void)
+{
+	test_whole();
+	test_cut();
+	for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
+		test_fault(faults[i].from, faults[i].to, faults[i].fault);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -103,6 +103,30 @@ TOGETHER = {
                             {"s": ints(1, 3, 85, 52, 52)}),
     "rotary positions": ("g (float[1, 14, 128, 64] x) => (float[1, 14, 128, 64] y) { a, b = Split<axis = 3, num_outputs = 2>(x) n = Neg(b) r = Concat<axis = 3>(n, a)"
                          " p = Mul(x, c) q = Mul(r, s) y = Add(p, q) }", {"c": real(1, 1, 128, 64), "s": real(1, 1, 128, 64)}),
+    **{f"grouped 3x3 {c} of {g} at {s}{' s2' if st == 2 else ''}": (
+        f"g (float[1, 32, {s}, {s}] x) => (float[1, 32, {s // st}, {s // st}] y) {{ a = Conv(x, v) b = Conv<group = {g}, pads = [1, 1, 1, 1], strides = [{st}, {st}]>(a, w)"
+        " c = Relu(b) y = Conv(c, u) }", {"v": real(c, 32, 1, 1), "w": real(c, c // g, 3, 3), "u": real(32, c, 1, 1)})
+        for c, g, s, st in ((128, 32, 56, 1), (128, 16, 56, 1), (256, 32, 56, 2), (512, 32, 14, 1), (1024, 32, 7, 1))},
+    **{f"1x1, {between}, depthwise s2": (
+        f"g (float[1, 16, 56, 56] x) => (float[1, 72, 28, 28] y) {{ a = Conv(x, v) b = Relu(a) {text} y = Conv<group = 72, strides = [2, 2]>(c, w) }}",
+        {"v": real(72, 16, 1, 1), "w": real(72, 1, 3, 3), **given})
+        for between, text, given in (
+            ("pad", "c = Pad(b, p)", {"p": ints(0, 0, 0, 0, 0, 0, 1, 1)}),
+            ("pad in NHWC", "t = Transpose<perm = [0, 2, 3, 1]>(b) q = Pad(t, p) c = Transpose<perm = [0, 3, 1, 2]>(q)", {"p": ints(0, 0, 0, 0, 0, 1, 1, 0)}),
+            ("split pads", "i, j = Split<axis = 0, num_outputs = 2>(p) o = Concat<axis = 0>(j, i) c = Pad(b, o)", {"p": ints(0, 0, 1, 1, 0, 0, 0, 0)}))},
+    "1x1, depthwise 160": ("g (float[1, 16, 160, 160] x) => (float[1, 96, 160, 160] y) { a = Conv(x, v) b = Relu(a) y = Conv<group = 96, pads = [1, 1, 1, 1]>(b, w) }",
+                           {"v": real(96, 16, 1, 1), "w": real(96, 1, 3, 3)}),
+    **{f"dilated {d} at {s}": (
+        f"g (float[1, 32, {s}, {s}] x) => (float[1, 32, {s}, {s}] y) {{ a = Conv(x, v) b = Conv<pads = [{d}, {d}, {d}, {d}], dilations = [{d}, {d}]>(a, w) y = Conv(b, u) }}",
+        {"v": real(64, 32, 1, 1), "w": real(64, 64, 3, 3), "u": real(32, 64, 1, 1)}) for d, s in ((6, 32), (24, 32), (12, 12))},
+    "deformed 3x3": ("g (float[1, 32, 24, 32] x) => (float[1, 32, 24, 32] y) { a = Conv(x, v) o = Conv<pads = [1, 1, 1, 1]>(a, f) y = DeformConv<pads = [1, 1, 1, 1]>(a, w, o) }",
+                     {"v": real(32, 32, 1, 1) / 6, "f": real(18, 32, 3, 3) / 20, "w": real(32, 32, 3, 3)}),
+    **{f"attention, heads of {d}": (
+        f"g (float[1, 8, 768, {d}] x) => (float[1, 8, 768, {d}] y) {{ t = Transpose<perm = [0, 1, 3, 2]>(x) a = MatMul(x, t) b = Mul(a, c) p = Softmax(b) y = MatMul(p, x) }}",
+        {"c": np.array(.25, F)}) for d in (4, 16)},
+    "upscale to 192": ("g (float[1, 21, 12, 12] x) => (float[1, 21, 192, 192] y) { y = Resize<mode = \"linear\">(x, , , s) }", {"s": ints(1, 21, 192, 192)}),
+    "distances to rows": ("g (float[64, 12] x) => (float[64, 315] y) { a = Unsqueeze(x, one) b = Sub(a, v) c = Mul(b, b) d = ReduceSum<keepdims = 0>(c, two) e = Neg(d) y = Exp(e) }",
+                          {"v": real(1, 315, 12), "one": ints(1), "two": ints(2)}),
     "channel shuffle": ("g (float[1, 116, 28, 28] x) => (float[1, 116, 28, 28] y) { a = Reshape(x, s) b = Transpose<perm = [0, 2, 1, 3, 4]>(a) y = Reshape(b, t) }",
                         {"s": ints(1, 2, 58, 28, 28), "t": ints(1, 116, 28, 28)}),
 }

@@ -143,29 +143,48 @@ const Iter *contraction_row_of_pixels(Kernel *k, const Contraction *c, Expr *e)
 
 bool index_goes_along(Ctx *c, Expr *e, const Iter *it)
 {
-	int64_t step, other, extent = INT64_MAX;
+	int64_t step, other;
 	Affine a;
 
 	if (!expr_has_iter(e, it) || !ex_affine(c, e, &a) ||
 	    !dim_is_const(affine_coef(c, &a, it), &step))
 		return e->kind == EX_ITER && e->iter == it;
-	if (step == 1)
-		dim_is_const(it->extent, &extent);
 	for (int i = 0; i < a.n; i++)
-		if (a.iter[i] != it &&
-		    (!dim_is_const(a.coef[i], &other) || (other >= step && other < extent)))
+		if (a.iter[i] != it && (!dim_is_const(a.coef[i], &other) || other >= step))
 			return false;
 	return true;
 }
 
-/* The innermost dim of the result whose index contains an iterator of IT. */
-static int innermost(Ctx *c, const Stmt *s, Iter *const *it, int n)
+/* Index E has unit stride along IT inside of a group, as that of channel IT of group G of C in
+ * G*N + IT. */
+static bool goes_within_group(Ctx *ctx, const Contraction *c, Expr *e, const Iter *it)
 {
+	Affine a;
+
+	if (!ex_affine(ctx, e, &a) || !dim_equals(affine_coef(ctx, &a, it), 1))
+		return false;
+	for (int i = 0; i < a.n; i++) {
+		bool group = a.iter[i] == it;
+
+		for (int j = 0; j < c->ng; j++)
+			group = group || (c->g[j] == a.iter[i] && a.coef[i] == it->extent);
+		if (!group)
+			return false;
+	}
+	return true;
+}
+
+/* The innermost dim of the result whose index contains an iterator of IT. */
+static int innermost(Ctx *ctx, const Contraction *c, Iter *const *it, int n)
+{
+	const Stmt *s = c->s;
 	int best = -1;
 
 	for (int i = 0; i < s->nwidx; i++)
 		for (int j = 0; j < n; j++)
-			if (buf_axis(s->out[0], i) > best && index_goes_along(c, s->widx[i], it[j]))
+			if (buf_axis(s->out[0], i) > best &&
+			    (index_goes_along(ctx, s->widx[i], it[j]) ||
+			     goes_within_group(ctx, c, s->widx[i], it[j])))
 				best = buf_axis(s->out[0], i);
 	return best;
 }
@@ -242,7 +261,7 @@ static bool find_factors(Kernel *k, Stmt *s, Contraction *c)
 	 * better. The exception is a factor that does not depend on the band at all. */
 	if (!c->nn && !c->nm)
 		return false;
-	if (innermost(k->ctx, s, c->m, c->nm) > innermost(k->ctx, s, c->n, c->nn))
+	if (innermost(k->ctx, c, c->m, c->nm) > innermost(k->ctx, c, c->n, c->nn))
 		contraction_swap(c);
 	if (!c->nn)
 		return false;

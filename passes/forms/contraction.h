@@ -35,7 +35,7 @@ bool contraction_slides(const Contraction *c, Expr *e);
  * vectors of the operand need no gathers; null: none. */
 const Iter *contraction_row_of_pixels(Kernel *k, const Contraction *c, Expr *e);
 /* Index E has unit stride along IT: it is IT, or x*N + phase with IT for x, as in a ConvTranspose
- * with stride N, or x*N + IT where IT has N points, as the channels of a group. */
+ * with stride N. */
 bool index_goes_along(Ctx *c, Expr *e, const Iter *it);
 /* The element type that represents every value of operand E. */
 DType contraction_type(const Expr *e);

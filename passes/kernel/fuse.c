@@ -611,6 +611,16 @@ static Node *merge_attention(Fuse *f, Node *c)
 	return c;
 }
 
+/* Makes what an operator was lowered to one product, or maps and a product. */
+static void prepare(Module *m, Node *n)
+{
+	Node *product = product_apart(m, n);
+
+	product = product ? product : n;
+	if (kernel_kind(node_kernel(product)) == FORM_CONTRACTION)
+		fused_take_points(fused_own(m->arena, product));
+}
+
 bool pass_fuse(Module *m)
 {
 	Fuse f = {.m = m,
@@ -622,7 +632,7 @@ bool pass_fuse(Module *m)
 	for (Node *n = m->graph->first, *next; n && !module_on_gpu(m); n = next) {
 		next = n->next;
 		if (node_kernel(n) && !node_is_weights(m, n))
-			product_apart(m, n);
+			prepare(m, n);
 	}
 	number(&f);
 	for (Node *n = m->graph->first; n; n = n->next) {

@@ -304,7 +304,8 @@ static bool has_channels(Ctx *c, const Contraction *ct)
 /* The weight of a vote is the number of accesses that the tensor's order speeds up: elements of the
  * operands for a block of the other side, and results. On GPUs it is the number of points. A
  * stencil with few output channels computes vectors of pixels, and would gather them unless the
- * pixels of a row are contiguous. Its gain shrinks with the number of channels, since it reads the
+ * pixels of a row are contiguous. So does one of few channels a group, if the image or the result
+ * keeps its rows of pixels. Its gain shrinks with the number of channels, since it reads the
  * pixels again for each. */
 static void contraction_votes(Ballot *b, const Node *n, Contraction *ct)
 {
@@ -323,7 +324,7 @@ static void contraction_votes(Ballot *b, const Node *n, Contraction *ct)
 		depthwise_votes(b, ct);
 		return;
 	}
-	b->pixels = !gpu && b->weights && !groups &&
+	b->pixels = !gpu && b->weights && (!groups || keeps_rows(b, ct)) &&
 		    (ct->nn ? product_reads_rows(b->k, ct, ct->a, ct->n, ct->nn)
 			    : contraction_slides(ct, ct->a));
 	b->weight = gpu ? points : points / channels;

@@ -63,24 +63,41 @@ int layout_stored_dim(Kernel *k, const Buf *sums, const Buf **out)
 	return f.dim;
 }
 
+/* Index E goes once over all elements of a dim of EXTENT: it is an iterator of S, or a group and a
+ * channel in the group. */
+static bool covers(Kernel *k, const Stmt *s, Expr *e, Dim *extent)
+{
+	Iter *hi, *lo;
+
+	if (e->kind == EX_ITER || dim_equals(extent, 1))
+		return true;
+	return expr_divmod(k->ctx, e, extent, &hi, &lo) && !stmt_is_phase(k->ctx, s, lo);
+}
+
 /* Lets K, which is only a product that writes *ACC, compute a temporary and copy it to the result.
- * False if K does not write all elements in order. */
+ * False if K does not write all elements once. */
 static bool sums_apart(Kernel *k, Buf **acc)
 {
 	Stmt *s = k->stmts.at[0];
 	Buf *out = *acc;
-	Iter *it[MAX_RANK];
+	Iter *it[MAX_ITERS];
+	Expr *at[MAX_ITERS], *idx[MAX_RANK];
 
 	for (int d = 0; d < s->nwidx; d++)
-		if (s->widx[d]->kind != EX_ITER && !dim_equals(out->dims[d], 1))
+		if (!covers(k, s, s->widx[d], out->dims[d]))
 			return false;
 	if (k->stmts.n > 1)
 		return false;
 	*acc = kernel_temp(k, "acc", out->dtype, out->rank, out->dims);
 	(*acc)->id = k->bufs.n - 1;
 	s->out[0] = *acc;
-	kernel_iters_of(k, out, it);
-	kernel_map_id(k, it, out, kernel_load_iters(k, *acc, it));
+	for (int i = 0; i < s->nband; i++) {
+		it[i] = kernel_iter(k, s->iter[i]->name, s->iter[i]->extent);
+		at[i] = ex_iter(k->pool, it[i]);
+	}
+	for (int d = 0; d < s->nwidx; d++)
+		idx[d] = ex_subst_iters(k->pool, s->widx[d], s->iter, at, s->nband);
+	kernel_map(k, it, s->nband, out, idx, kernel_load(k, *acc, idx), NULL);
 	kernel_drop_unit_iters(k);
 	return true;
 }

@@ -239,6 +239,19 @@ class NewOutput:
         return dtypes.unpack(self.memory, self.kind, self.shape) if self.kind.bits % 8 else self.memory
 
 
+# types whose elements ctypes reads as Python's numbers, as ndarray.tolist does
+_NUMBERS = {1: ctypes.c_float, 2: c_uint8, 6: c_int32, 7: c_int64, 9: ctypes.c_bool, 11: ctypes.c_double, 12: c_uint32, 13: c_uint64}
+
+
+def _elements(tensor: abi.Tensor, where: str) -> list[Any]:
+    """The elements of the output TENSOR, of one dim, as Python's. An array for each of a batch's small maps would take longer than
+    the run."""
+    kind, count = _NUMBERS.get(tensor.dtype), tensor.shape[0]
+    if kind is None:
+        return copy_output(tensor, where).tolist()
+    return (kind * count).from_address(tensor.data)[:] if count else []
+
+
 def copy_output(tensor: abi.Tensor, where: str) -> np.ndarray:
     """A copy of the output TENSOR, whose memory the context has until its next run."""
     shape = tuple(tensor.shape[i] for i in range(tensor.rank))
@@ -285,8 +298,7 @@ def copy_value(tensor: abi.Tensor, io: Any, where: str) -> Any:
         return copy_output(tensor, where)
     found = abi.items(abi.Tensor, tensor.items, tensor.n_items)
     if io.form == "map":
-        keys, values = (copy_output(t, where).tolist() for t in found)
-        return dict(zip(keys, values))
+        return dict(zip(*(_elements(t, where) for t in found)))
     copies = [copy_value(t, io.items[0], where) for t in found]
     if io.form == "optional":
         return copies[0] if copies else None

@@ -59,11 +59,14 @@ BATCH = 32
 PRODUCTS = [  # rows, columns, terms: BERT-base at 16 by 128, Llama at 512 tokens, ResNet-50 at 32 images
     (2048, 768, 768), (2048, 3072, 768), (512, 4096, 4096), (512, 11008, 4096), (6272, 256, 1024), (1568, 2048, 512)]
 CHOICES = 4  # tiles of each
-FULL = [  # models of BENCH/graphs: name, GFLOP of one of the batch, dims of measurements
-    ("resnet50", 8.2, ["batch=1", "batch=32"]),
-    ("bert_base", 22.3, ["batch=1 seq=128", "batch=16 seq=128"]),
-    ("mobilenet_v2", 0.60, ["batch=1", "batch=32"]),
+LLAMA = "batch_size=1 sequence_length={} past_sequence_length={}"
+FULL = [  # models of BENCH/graphs: name, dims of measurements with their GFLOP
+    ("resnet50", {"batch=1": 8.2, "batch=32": 8.2 * 32}),
+    ("bert_base", {"batch=1 seq=128": 22.3, "batch=16 seq=128": 22.3 * 16}),
+    ("mobilenet_v2", {"batch=1": 0.60, "batch=32": 0.60 * 32}),
+    ("llama_0_5b", {LLAMA.format(512, 0): 401, LLAMA.format(1, 1024): 0.78}),
 ]
+FORMATS = {"": [], "_tf32": ["--tf32"], **{f"_{t}": [f"--activations-as={t}", f"--weights-as={t}"] for t in ("f16", "bf16")}}
 
 
 def conv_rows():
@@ -203,14 +206,15 @@ def bench(build, out, folder, tiny):
         compiled(build, f"{folder}/m.onnx", f"{out}/bench/{name}.so")
         rows.append(f"{name}|{flop}|{moved}|{dims}|{'no' if simulated is None else simulated}")
     graphs = os.path.join(os.environ.get("BENCH", os.path.join(ROOT, "..", "shared", "bench")), "graphs")
-    for name, gflop, measured in [] if tiny else FULL:
+    for name, measured in [] if tiny else FULL:
         if not os.path.exists(f"{graphs}/{name}.onnx"):
             print(f"{name}: not in {graphs}")
             continue
         constants(f"{graphs}/{name}.onnx", folder)
-        compiled(build, folder + "/model.onnx", folder + "/full.so")
-        recipe(folder + "/full.so", f"{out}/bench/{name}.fill")
-        rows += [f"{name}|{gflop * 1e9 * int(d.split()[0].split('=')[1])}|0|{d}|no" for d in measured]
+        for suffix, options in FORMATS.items():
+            compiled(build, folder + "/model.onnx", folder + "/full.so", *options)
+            recipe(folder + "/full.so", f"{out}/bench/{name}{suffix}.fill")
+            rows += [f"{name}{suffix}|{gflop * 1e9:.0f}|0|{dims}|no" for dims, gflop in measured.items()]
     if tiny:
         rng = np.random.default_rng(0)
         w = np.full((256, 64), 0.05, np.float32)

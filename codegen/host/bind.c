@@ -10,6 +10,8 @@ const char *host_sym(void *arg, const Sym *s)
 {
 	Host *h = arg;
 
+	if (s->inlined)
+		return arena_printf(h->m->arena, "(%s)", host_dim(h, s->def));
 	assert(h->sym_index[s->id] >= 0);
 	return arena_printf(h->m->arena, "sym[%d]", h->sym_index[s->id]);
 }
@@ -150,7 +152,8 @@ static void indexed(void *arg, Sym *s)
 {
 	Indexed *x = arg;
 
-	x->ok = x->ok && x->h->sym_index[s->id] >= 0;
+	x->ok = x->ok &&
+		(s->inlined ? host_dim_indexed(x->h, s->def) : x->h->sym_index[s->id] >= 0);
 }
 
 bool host_dim_indexed(const Host *h, Dim *d)
@@ -159,6 +162,12 @@ bool host_dim_indexed(const Host *h, Dim *d)
 
 	dim_syms(d, indexed, &x);
 	return x.ok;
+}
+
+/* Whether programs compute S from other symbols, once. */
+static bool is_named(const Sym *s)
+{
+	return s->def && !s->settable && !s->inlined;
 }
 
 void host_find_syms(Host *h)
@@ -176,8 +185,7 @@ void host_find_syms(Host *h)
 		for (int d = 0; d < g->inputs.at[i]->type->rank; d++)
 			dim_syms(g->inputs.at[i]->type->dims[d], add_sym, h);
 	for (int i = 0; i < n; i++)
-		if (sym_at(h->m->ctx, i)->def && !sym_at(h->m->ctx, i)->settable &&
-		    !sym_from_data(sym_at(h->m->ctx, i)) &&
+		if (is_named(sym_at(h->m->ctx, i)) && !sym_from_data(sym_at(h->m->ctx, i)) &&
 		    host_dim_indexed(h, sym_at(h->m->ctx, i)->def))
 			add_sym(h, sym_at(h->m->ctx, i));
 	h->nshape_syms = h->syms.n;
@@ -185,7 +193,7 @@ void host_find_syms(Host *h)
 		if (is_read(h, sym_at(h->m->ctx, i)))
 			add_sym(h, sym_at(h->m->ctx, i));
 	for (int i = 0; i < n; i++)
-		if (sym_at(h->m->ctx, i)->def && !sym_at(h->m->ctx, i)->settable &&
+		if (is_named(sym_at(h->m->ctx, i)) &&
 		    host_dim_indexed(h, sym_at(h->m->ctx, i)->def))
 			add_sym(h, sym_at(h->m->ctx, i));
 	h->npublic = h->syms.n;
@@ -206,7 +214,9 @@ static void check_known(void *arg, Sym *s)
 {
 	KnownCheck *k = arg;
 
-	if (!k->h->known[s->id])
+	if (s->inlined)
+		dim_syms(s->def, check_known, arg);
+	else if (!k->h->known[s->id])
 		k->unknown = s;
 }
 

@@ -127,7 +127,8 @@ static void print_launch(Host *h, int t, Node *n, const Stage *st, const Schedul
 static bool same_guard(const SizeStep *a, const SizeStep *b)
 {
 	return a->size == b->size && a->most == b->most && a->also == b->also &&
-	       a->also_most == b->also_most && a->shared == b->shared;
+	       a->also_most == b->also_most && a->shared == b->shared && a->nof == b->nof &&
+	       a->each == b->each && !memcmp(a->of, b->of, (size_t)a->nof * sizeof *a->of);
 }
 
 /* The kernel number of schedule S of N; the name of a variant includes its guard. */
@@ -185,6 +186,11 @@ static void print_guard(Host *h, const SizeStep *x)
 			      (long long)x->also_most);
 	if (x->shared)
 		strbuf_printf(h->b, "%sdl_gpu_shared(x) >= %d", and, x->shared);
+	if (x->shared)
+		and = " && ";
+	for (int i = 0; i < x->nof; i++, and = " && ")
+		strbuf_printf(h->b, "%s%s %% %lld == 0", and, host_dim(h, x->of[i]),
+			      (long long)x->each);
 }
 
 /* Prints an if-chain over S and the variants after it. */

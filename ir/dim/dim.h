@@ -33,6 +33,7 @@ typedef struct Sym {
 	Dim *dim; /* the symbol as a dim */
 	Dim *def; /* if the symbol abbreviates a long dim (dim_named): that dim; else null */
 	bool settable; /* a run may give the symbol another value than DEF's */
+	bool inlined;  /* programs compute DEF wherever they use the symbol, and do not have it */
 	int nested; /* nesting depth of such abbreviations: 1 if DEF mentions none, and so on */
 } Sym;
 

@@ -391,6 +391,8 @@ typedef struct Stage {
 	int threads, group;
 } Stage;
 
+enum { MOST_MULTIPLES = 4 };
+
 /* The runs that a variant of a schedule is for. They have SIZE <= MOST, a size that only run
  * time knows, and ALSO <= ALSO_MOST. SIZE null: all runs; ALSO null: no second condition. If
  * SHARED is not 0, the variant is only for GPUs that give a block SHARED bytes of shared memory. */
@@ -401,6 +403,10 @@ typedef struct SizeStep {
 	int64_t also_most;
 	int tile; /* most elements of a product's tile (bm * bn) that a block may compute; 0: any */
 	int shared;
+	/* each of the first NOF sizes of OF is a multiple of EACH: the variant's kernel has a product in its place */
+	Dim *of[MOST_MULTIPLES];
+	int nof;
+	int64_t each;
 } SizeStep;
 
 /*

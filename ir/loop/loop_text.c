@@ -345,7 +345,7 @@ Buf *schedule_temp(const Schedule *s, int i)
 
 bool schedule_guarded(const Schedule *s)
 {
-	return s->where.size || s->where.shared;
+	return s->where.size || s->where.shared || s->where.nof;
 }
 
 static void put_most(StrBuf *b, const char *before, Dim *size, int64_t most)
@@ -366,6 +366,11 @@ void schedule_print_guard(StrBuf *b, const Schedule *s)
 	if (x->shared)
 		strbuf_printf(b, "%s%d KiB of shared memory", x->size ? ", " : "where ",
 			      x->shared >> 10);
+	for (int i = 0; i < x->nof; i++) {
+		strbuf_puts(b, i || x->size || x->shared ? ", " : "where ");
+		dim_print(b, x->of[i]);
+		strbuf_printf(b, " %% %lld == 0", (long long)x->each);
+	}
 }
 
 static void put_stage(StrBuf *b, const Stage *st, const char *name)

@@ -215,6 +215,8 @@ static void give_size(void *arg, Sym *s)
 	t->seed = t->seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
 	*v = t->all >= 0 ? t->all : sizes[(t->seed >> 33) % (uint64_t)n];
 	*v = *v < s->lo ? s->lo : *v > s->hi ? s->hi : *v;
+	if (s->def) /* its symbols are older, so that they have smaller numbers */
+		dim_syms(s->def, give_size, t);
 	if (s->def && !dim_eval(s->def, t->value, v))
 		*v = s->lo;
 }

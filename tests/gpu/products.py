@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products by matrix instructions, in every type and position."""
+"""Products by matrix instructions, in every type and position, and rows whose strides are whole vectors."""
 
 import os
+import re
 
 import numpy as np
 
@@ -226,3 +227,25 @@ def products_in_every_position():
                 dlrun(compiled("any"), "--device", "cuda", "--data", f"{DIR}/any")
     product("rows_known_later", "f4", 130, 48, 64, "M,64")
     dlrun(compiled("rows_known_later"), "--device", "cuda", "--data", f"{DIR}/rows_known_later")
+
+
+@test
+def rows_of_whole_vectors():
+    """Where sizes that only run time knows are row strides: runs in which they are whole vectors have variants, whose accesses fill
+    their sectors; all others are as right."""
+    text = ("g (float16[M,K] a, float16[K,N] b, float16[M,N] c) => (float16[M,N] y, float16[N,M] t, float16[M,N] s) {"
+            " y = MatMul(a, b) t = Transpose<perm=[1,0]>(c) s = Softmax(c) }")
+    model("vectors", text)
+    so = compiled("vectors")
+    for k, (m, n, terms) in enumerate(((48, 64, 32), (40, 48, 63), (9, 72, 8), (33, 50, 40), (130, 136, 24), (1, 16, 16), (16, 0, 8), (24, 40, 0))):
+        a, b = rng(k).integers(-2, 3, (m, terms)).astype("f2"), rng(k + 9).integers(-2, 3, (terms, n)).astype("f2")
+        c = rng(k + 20).standard_normal((m, n)).astype("f2")
+        e = np.exp(c.astype("f8") - (c.max(1, keepdims=True) if n else 0))
+        case("vectors", 0, {"a": a, "b": b, "c": c}, {"y": (a.astype("f4") @ b.astype("f4")).astype("f2"), "t": c.T, "s": (e / e.sum(1, keepdims=True)).astype("f2")})
+        ran = {re.search("MatMul|Transpose|Softmax", name)[0]: (name, count) for name, count in
+               ((x["kernel"], x) for x in calls(so, "--device", "cuda", "--data", f"{DIR}/vectors", PTXSIM_SEED=k)["kernels"])}
+        whole = {"MatMul": n % 8 == terms % 8 == 0, "Transpose": n % 8 == m % 8 == 0, "Softmax": n % 8 == 0}
+        for op, (name, count) in ran.items():
+            assert ("_by_8" in name) == whole[op], (name, m, n, terms)
+            if k == 0:  # whole sectors, too
+                assert count["global_load_sectors"] <= 1.05 * count["global_load_sectors_fewest"], (name, count)

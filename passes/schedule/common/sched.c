@@ -101,7 +101,7 @@ static bool keep_order(LNode *n)
 static Schedule *schedule(Module *m, const Target *t, Node *n, const Decision *d,
 			  const SizeStep *step)
 {
-	Kernel *k = kernel_clone(node_kernel(n), m->arena);
+	Kernel *k = kernel_clone(node_kernel(n), m->arena), *copy;
 	Schedule *s = NEW(m->arena, Schedule);
 
 	s->kernel = k;
@@ -110,12 +110,18 @@ static Schedule *schedule(Module *m, const Target *t, Node *n, const Decision *d
 		k->name = arena_printf(m->arena, "%s_upto_%lld", k->name, (long long)step->most);
 	if (step->also)
 		k->name = arena_printf(m->arena, "%s_of_%lld", k->name, (long long)step->also_most);
+	for (int i = 0; i < step->nof; i++)
+		k->name = arena_printf(m->arena, "%s_by_%lld", k->name, (long long)step->each);
+	if (step->nof)
+		gpu_take_multiples(k, &s->where);
 	if (step->shared)
 		k->name = arena_printf(m->arena, "%s_shared_%dk", k->name, step->shared >> 10);
+	copy = step->nof ? kernel_clone(k, m->arena) : NULL;
 	if (t->gpu && !d)
 		sched_gpu(m, t, k, s);
 	else
 		strategy_table[d->strategy].emit(t->gpu ? decide_target(m, t) : t, k, d, s);
+	s->split = s->split ? s->split : copy;
 	l_tidy(s);
 	l_skip_empty(s);
 	find_temps(s);
@@ -161,23 +167,45 @@ static bool both_do_the_same(const Schedule *a, const Schedule *b)
 	       (!a->where.shared || does_the_same(a->next, b->next));
 }
 
+/* Puts before S, the schedule for the runs of STEP and after it those for others, the one for such runs in which rows are
+ * whole vectors, where that has wider accesses. */
+static Schedule *with_multiples(Module *m, const Target *t, Node *n, SizeStep step, Schedule *s)
+{
+	const Schedule *other = s->where.shared ? s->next : s;
+	Schedule *v, *last;
+
+	if (!t->gpu || !gpu_multiples(node_kernel(n), &step))
+		return s;
+	v = variant(m, t, n, NULL, step);
+	last = v->where.shared ? v->next : v;
+	if (!gpu_wider(last, other))
+		return s;
+	last->next = s;
+	return v;
+}
+
 /* N's schedule, with its variants for sizes that are unknown at compile time. In a program for
  * GPUs, kernels on the host are scheduled for any CPU. */
 static Schedule *all_variants(Module *m, const Target *t, Node *n, const Decision *d)
 {
 	const Target *of = node_on_host(n) ? m->host : t;
 	SizeStep step[MOST_STEPS];
-	Schedule *s = variant(m, of, n, d, (SizeStep){0}), *v;
+	Schedule *s = variant(m, of, n, d, (SizeStep){0}), *v, *last;
 
-	for (int i = d ? -1 : sched_gpu_steps(m, of, node_kernel(n), step) - 1; i >= 0; i--) {
+	if (d)
+		return s;
+	last = s;
+	s = with_multiples(m, of, n, (SizeStep){0}, s);
+	for (int i = sched_gpu_steps(m, of, node_kernel(n), step) - 1; i >= 0; i--) {
 		v = variant(m, of, n, d, step[i]);
-		if (both_do_the_same(v, s))
+		if (both_do_the_same(v, last))
 			continue;
+		last = v;
 		if (v->where.shared)
 			v->next->next = s;
 		else
 			v->next = s;
-		s = v;
+		s = with_multiples(m, of, n, step[i], v);
 	}
 	return s;
 }

@@ -35,7 +35,10 @@ static int add_short(Ctx *c, SizeStep *step, int n, Dim *terms)
 		return n;
 	for (int i = n - 1; i >= 0; i--) {
 		step[2 * i + 1] = step[i];
-		step[2 * i] = (SizeStep){step[i].size, step[i].most, terms, SHORT, 0, 0};
+		step[2 * i] = (SizeStep){.size = step[i].size,
+					 .most = step[i].most,
+					 .also = terms,
+					 .also_most = SHORT};
 	}
 	return 2 * n;
 }

@@ -57,4 +57,14 @@ bool gemm_tiles_check(const char *text, const char *file, bool (*is_gpu)(const c
 bool sched_gpu_contraction(const Module *m, const Target *t, Kernel *k, int last, Schedule *s);
 int64_t sched_gpu_parts(const Module *m, const Target *t, Kernel *k, const Schedule *s, Iter **along, int64_t *each);
 
+/* ---- multiples.c ---- */
+
+/* Sets the members of STEP for runs in which all row strides of K that are symbols are whole vectors. False if K has none,
+ * or too many. */
+bool gpu_multiples(Kernel *k, SizeStep *step);
+/* Substitutes these sizes in K, a copy of the kernel for STEP, and in STEP's own. */
+void gpu_take_multiples(Kernel *k, SizeStep *step);
+/* Whether the accesses of A are wider than those of B. */
+bool gpu_wider(const Schedule *a, const Schedule *b);
+
 #endif

@@ -72,7 +72,7 @@ int gpu_add_step(Ctx *c, SizeStep *step, int n, Dim *size, int64_t most)
 
 	dim_bounds(c, size, &lo, &hi);
 	if (lo < hi && most >= gpu_least(c, size) && most < hi && n < MOST_STEPS)
-		step[n++] = (SizeStep){size, most, NULL, 0, 0, 0};
+		step[n++] = (SizeStep){.size = size, .most = most};
 	return n;
 }
 

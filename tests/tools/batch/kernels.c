@@ -178,6 +178,11 @@ static bool holds(Dim *size, int64_t most, const int64_t *sym)
 
 static bool guard_holds(const Judge *j, const SizeStep *x, const int64_t *sym)
 {
+	int64_t n;
+
+	for (int i = 0; i < x->nof; i++)
+		if (!dim_eval(x->of[i], sym, &n) || n % x->each)
+			return false;
 	return holds(x->size, x->most, sym) && holds(x->also, x->also_most, sym) &&
 	       (!j->gpu || x->shared <= test_gpu_shared(j->gpu));
 }

@@ -125,7 +125,7 @@ static bool find_symbols(ElfFile *f)
 	       holds(f, f->sh[f->symtab].sh_offset, f->sh[f->symtab].sh_size, 1);
 }
 
-/* Maps the object PATH; false, with errno, if it is none. */
+/* Maps the object PATH; false, with errno, if it is not an object. */
 static bool map_object(ElfFile *f, const char *path)
 {
 	const int fd = open(path, O_RDWR | O_CLOEXEC);

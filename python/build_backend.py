@@ -96,6 +96,8 @@ def prefix():
     """What the folder dlcc/prefix has: {path in it: file}."""
     files = {"lib/libdlrt.a": os.path.join(BUILD, "lib", "libdlrt.a")}
     files.update((f"include/{name}", os.path.join(ROOT, "runtime", name)) for name in ("dlrt.h", "dlrt.hpp"))
+    files.update((f"lib/cmake/dlcc/{name}", os.path.join(ROOT, "runtime", name + suffix))
+                 for name, suffix in (("dlccConfig.cmake", ""), ("dlccConfigVersion.cmake", ".in")))
     for program in PROGRAMS:
         path = os.path.join(BUILD, "bin", program)
         files[f"bin/{program}"] = path
@@ -160,9 +162,13 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     for file, path in sorted(prefix().items()):
         if ".so" in file:
             wheel.carried[os.path.basename(file)] = path
-        if file.endswith((".h", ".hpp")):
-            with open(path, "rb") as f:
-                wheel.add(f"dlcc/prefix/{file}", f.read())
+        if file.endswith((".h", ".hpp", ".cmake")):
+            with open(path, encoding="utf-8") as f:
+                text = f.read()
+            major, minor, _ = version().split(".")
+            for key, value in (("VERSION", version()), ("MAJOR", major), ("MINOR", minor)):
+                text = text.replace(f"@{key}@", value)
+            wheel.add(f"dlcc/prefix/{file}", text.encode())
         else:
             wheel.add(f"dlcc/prefix/{file}", stripped(path, wheel_directory), 0o755 if file.startswith("bin/") else 0o644)
     wheel.close()

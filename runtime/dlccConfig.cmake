@@ -94,7 +94,7 @@ function(dlcc_add_model target model)
 	set(object "${folder}/${arg_NAME}.o")
 	set(header "${folder}/include/${arg_NAME}.h")
 	file(MAKE_DIRECTORY "${folder}/include")
-	file(GENERATE OUTPUT "${folder}/options" CONTENT "$<JOIN:${arg_OPTIONS},\n>\n${arg_NAME}\n")
+	file(GENERATE OUTPUT "${folder}/options" CONTENT "${arg_OPTIONS};${arg_NAME}\n")
 	add_custom_command(
 		OUTPUT "${object}"
 		BYPRODUCTS "${header}"

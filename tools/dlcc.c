@@ -389,10 +389,14 @@ static PackageOpts package_opts(const Cli *c, Arena *a)
 						    : (int)sysconf(_SC_NPROCESSORS_ONLN)};
 }
 
-static bool emit(Cli *c, Module *m, double begin)
+/* DEPENDS: the text of --depfile, or null. */
+static bool emit(Cli *c, Module *m, double begin, const char *depends)
 {
 	PartTime time = {c, now()};
 	PackageOpts o = package_opts(c, m->arena);
+
+	o.depfile = c->depfile;
+	o.depends = depends;
 
 	o.done = c->time_passes ? part_done : NULL;
 	o.done_arg = &time;
@@ -707,10 +711,11 @@ static int compile(Cli *c)
 	if (ok && m.gpu)
 		dump_nvptx(c, m.gpu);
 	/* Dumps that could not be written are an error, after which no output may appear. */
-	if (ok && !c->check && c->output && !output_is_model(c))
-		ok = program_flush() && emit(c, &m, begin);
-	if (ok && c->depfile && !c->check)
-		ok = outputs_depend(c, a, file, m.graph);
+	if (ok && !c->check && c->output && !output_is_model(c)) {
+		const char *depends = c->depfile ? outputs_depend(c, a, file, m.graph) : NULL;
+
+		ok = (depends || !c->depfile) && program_flush() && emit(c, &m, begin, depends);
+	}
 	if (file)
 		onnx_close(file);
 	ctx_free(m.ctx);

@@ -3,6 +3,7 @@
 #include "codegen/package/package_impl.h"
 
 #include "base/sys.h"
+#include "codegen/package/elf.h"
 #include "codegen/targets.h"
 
 #include <assert.h>
@@ -262,30 +263,6 @@ bool pack_cc_fits(Pack *p)
 				t->name, t->machine, t->machine, target_for(machine));
 }
 
-/* Finds a tool that belongs to the C compiler: aarch64-linux-gnu-ar for aarch64-linux-gnu-gcc. */
-static const char *find_tool(Pack *p, const char *name)
-{
-	const char *base = base_name(p->cc), *found = NULL;
-	size_t n = strlen(base);
-
-	while (n && base[n - 1] != '-')
-		n--;
-	if (n)
-		found = find_program(p->a, arena_printf(p->a, "%.*s%s", (int)n, base, name));
-	for (int i = 0; i < p->given.n && !found; i++)
-		if (str_starts(p->given.word[i], "--target="))
-			found = find_program(
-				p->a, arena_printf(p->a, "%s-%s", p->given.word[i] + 9, name));
-	if (!found)
-		found = find_program(p->a, name);
-	if (!found)
-		found = find_program(p->a, arena_printf(p->a, "llvm-%s", name));
-	if (!found)
-		diag_error(p->diag, (DiagLoc){.file = p->o->output},
-			   "%s is not on PATH; install binutils", name);
-	return found;
-}
-
 static void echo(const Pack *p, const Command *c)
 {
 	if (!p->o->verbose && !p->o->dry)
@@ -542,39 +519,36 @@ bool pack_link_shared(Pack *p, const char *lib, const char *out)
 	return run(p, &c, "the linker");
 }
 
+/* The two functions of the API. */
+static void api_names(const Pack *p, const char *names[2])
+{
+	names[0] = arena_printf(p->a, "%s_describe", p->o->name);
+	names[1] = arena_printf(p->a, "%s_get_api", p->o->name);
+}
+
 bool pack_link_object(Pack *p, const char *lib, const char *out)
 {
-	const char *all = pack_temp(p, "all.o");
-	const char *objcopy = find_tool(p, "objcopy");
-	Command c = common_command(p), copy;
+	Command c = common_command(p);
+	const char *names[2];
 
 	command_option(&c, "-r");
 	command_option(&c, "-nostdlib");
 	command_option(&c, "-o");
-	command_path(p, &c, all);
+	command_path(p, &c, out);
 	add_objects(p, &c, lib);
-	if (!objcopy || !run(p, &c, "the linker"))
-		return false;
-	copy = command_of(p, objcopy);
-	command_option(&copy, arena_printf(p->a, "--keep-global-symbol=%s_get_api", p->o->name));
-	command_option(&copy, arena_printf(p->a, "--keep-global-symbol=%s_describe", p->o->name));
-	command_path(p, &copy, all);
-	command_path(p, &copy, out);
-	return run(p, &copy, "objcopy");
+	api_names(p, names);
+	return run(p, &c, "the linker") &&
+	       (p->o->dry || elf_make_local(out, names, 2) ||
+		pack_fail(p, "cannot make symbols local in", p->o->output));
 }
 
 bool pack_archive(Pack *p, const char *obj, const char *out)
 {
-	const char *ar = find_tool(p, "ar");
-	Command c;
+	const char *names[2];
 
-	if (!ar)
-		return false;
-	c = command_of(p, ar);
-	command_option(&c, "-rcsD");
-	command_path(p, &c, out);
-	command_path(p, &c, obj);
-	return run(p, &c, "ar");
+	api_names(p, names);
+	return p->o->dry || elf_archive(out, obj, "model.o", names, 2) ||
+	       pack_fail(p, "cannot write", p->o->output);
 }
 
 /* ---- ptxas ---- */

@@ -463,6 +463,21 @@ static bool make_ptx(Pack *p)
 	return ok;
 }
 
+/* Makes the file of --depfile, if one is wanted. */
+static bool write_depfile(Pack *p)
+{
+	StrBuf b = {0};
+	bool ok;
+
+	if (!p->o->depfile)
+		return true;
+	strbuf_puts(&b, p->o->depends);
+	ok = write_source(p, "depends", &b) &&
+	     pack_will_be(p, pack_temp(p, "depends"), p->o->depfile);
+	strbuf_free(&b);
+	return ok;
+}
+
 /* Makes a .ptx file: the PTX of the first GPU target. */
 static bool make_ptx_file(Pack *p)
 {
@@ -470,7 +485,7 @@ static bool make_ptx_file(Pack *p)
 	bool ok;
 
 	gen_nvptx_ptx(p->ptx[0], &b);
-	ok = write_source(p, "out.ptx", &b) &&
+	ok = write_depfile(p) && write_source(p, "out.ptx", &b) &&
 	     pack_will_be(p, pack_temp(p, "out.ptx"), p->o->output);
 	strbuf_free(&b);
 	return ok;
@@ -481,7 +496,7 @@ static bool make_beside(Pack *p)
 {
 	if (p->kind == WEIGHTS_FILE && !p->o->weights_are_there)
 		pack_will_be(p, pack_temp(p, "weights"), p->o->weights_file);
-	return write_header(p);
+	return write_depfile(p) && write_header(p);
 }
 
 static const char *runtime_lib(Pack *p)

@@ -28,6 +28,8 @@ typedef struct PackageOpts {
 	bool embed;                /* a .a, .o or .c may hold more than 16 MiB of weights */
 	bool cubin;                /* also include the GPU code compiled by ptxas */
 	const char *ptxas;         /* null: on PATH, or where CUDA usually is */
+	const char *depfile;       /* another file that is written, or null, and its text */
+	const char *depends;
 	const char *version;
 	int level;                 /* -O of the C compiler */
 	int jobs;                  /* C compilers at once */

@@ -34,7 +34,7 @@ typedef struct Pack {
 	const char *cc, *ptxas, *dir, *log;
 	int log_fd;       /* messages of commands, in memory, as the disk may be full */
 	Command given;    /* further words of --cc= */
-	MadeFile made[3];
+	MadeFile made[4];
 	int nmade;
 	GenC *gc[MAX_TARGETS];
 	GenPtx *ptx[MAX_TARGETS]; /* kernels of m->gpu */

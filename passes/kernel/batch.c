@@ -14,8 +14,10 @@ void batch_print(StrBuf *b, const Module *m)
 {
 	strbuf_puts(b, "independent:");
 	for (int i = 0; i < m->nbatches; i++)
-		if (m->batch[i])
-			strbuf_printf(b, " %s", sym_at(m->ctx, i)->name);
+		if (m->batch[i]) {
+			strbuf_puts(b, " ");
+			dim_print(b, sym_at(m->ctx, i)->dim);
+		}
 }
 
 /* Whether V, an input or a result, can be cut into elements along S, or does not depend on it. */

@@ -147,11 +147,13 @@ static int64_t parts_at_once(Apart *x)
 
 void slice_print(StrBuf *b, const Module *m)
 {
-	if (m->slice.sym)
-		strbuf_printf(b, "slices: %lld of %s for each thread", (long long)m->slice.parts,
-			      m->slice.sym->name);
-	else
+	if (!m->slice.sym) {
 		strbuf_puts(b, "slices: none");
+		return;
+	}
+	strbuf_printf(b, "slices: %lld of ", (long long)m->slice.parts);
+	dim_print(b, m->slice.sym->dim);
+	strbuf_puts(b, " for each thread");
 }
 
 bool pass_slice(Module *m)

@@ -25,7 +25,7 @@ LEAST = 2         # elements of a batch that tells something
 
 
 def inputs_of(folder, description):
-    """The inputs of the model by name; None if one is no tensor."""
+    """The inputs of the model by name; None if one is not a tensor."""
     found = {}
     for i, io in enumerate(description.inputs):
         path = os.path.join(folder, f"input_{i}.pb")

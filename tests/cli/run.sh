@@ -322,7 +322,8 @@ absent "an output over another" s.so
 try "a depfile over the model" 2 "cnn.onnx would be overwritten: it is the model" cnn.onnx --depfile=cnn.onnx -o s.so
 try "a depfile over the header" 2 "s.h would be two outputs" cnn.onnx --depfile=s.h -o s.so
 absent "a depfile over another" s.so
-try "a depfile of nothing" 2 "--depfile names what an output follows from: give -o FILE" --check cnn.onnx --depfile=s.d
+try "a depfile of nothing" 2 "--depfile wants an output, which --check does not make: .so .a .o .c .ptx" --check cnn.onnx --depfile=s.d
+try "a depfile of a text" 2 "--depfile changes nothing in s.dl; it is for" cnn.onnx --depfile=s.d -o s.dl
 try "a SONAME of an archive" 2 "--soname is for a .so" cnn.onnx --soname=x -o s.a
 try "a SONAME with a folder" 2 "--soname=a/b.so: it is the name of a file, without a folder" cnn.onnx --soname=a/b.so -o s.so
 try "an empty SONAME" 2 "--soname wants a value" cnn.onnx --soname= -o s.so

@@ -272,6 +272,17 @@ class Options:
         os.makedirs(os.path.dirname(c.at(path)), exist_ok=True)
         c.run([DLCC, "w.onnx", *FAST, *value("--weights", path, k), "-o", "out.so"], [path, b"out.so", b"out.h"])
 
+    def dlcc_depfile(c, form, k):
+        """dlcc --depfile"""
+        path = path_of(form, c.dir, b".d")
+        os.makedirs(os.path.dirname(c.at(path)), exist_ok=True)
+        c.run([DLCC, "m.onnx", *FAST, *value("--depfile", path, k), "-o", "out.so"], [path, b"out.so", b"out.h"])
+
+    def dlcc_soname(c, form, k):
+        """dlcc --soname"""
+        name = form[0]
+        c.run([DLCC, "m.onnx", *FAST, *value("--soname", name, k), "-o", "out.so"], [b"out.so", b"out.h"], may_fail=b"/" in name)
+
     def dlcc_save_temps(c, form, k):
         """dlcc --save-temps"""
         path = path_of(form, c.dir, b"")
@@ -514,6 +525,7 @@ WRITERS = {
     "dlcc -o FILE.dl": (b".dl", lambda p: [DLCC, "m.onnx", "-o", p], True, lambda p: []),
     "dlcc -o FILE.onnx": (b".onnx", lambda p: [DLCC, "m.onnx", "-o", p], True, lambda p: []),
     "dlcc --weights": (b".bin", lambda p: [DLCC, "w.onnx", *FAST, b"--weights=" + p, "-o", "out.so"], False, lambda p: [b"out.so", b"out.h"]),
+    "dlcc --depfile": (b".d", lambda p: [DLCC, "m.onnx", *FAST, b"--depfile=" + p, "-o", "out.so"], False, lambda p: [b"out.so", b"out.h"]),
     "dlcc-opt -o": (b".dl", lambda p: [OPT, "m.onnx", "-o", p], True, lambda p: []),
     "dlrun -o": (b".npy", lambda p: [DLRUN, "m.so", "-i", "x=x.npy", "-o", os.path.dirname(p) or b"."], True, lambda p: []),
 }
@@ -576,7 +588,7 @@ def unwritable(c, option, command, name, more):
                 c.put(beside, b"kept")
                 os.chown(c.at(beside), NOBODY, NOBODY)
         os.chmod(c.at(folder), mode)
-        if option == "dlcc --weights":
+        if option in ("dlcc --weights", "dlcc --depfile"):
             os.chmod(c.dir, 0o755)
         c.run(command(path), statuses=statuses, user=NOBODY)
 

@@ -43,8 +43,22 @@ class Wheel(unittest.TestCase):
         cls.holder.cleanup()
 
     def test_contents(self):
-        for name in ("dlcc/__init__.py", "dlcc/py.typed", "dlcc/prefix/bin/dlcc", "dlcc/prefix/bin/dlrun", "dlcc/prefix/lib/libdlrt.a"):
+        for name in ("dlcc/__init__.py", "dlcc/py.typed", "dlcc/prefix/bin/dlcc", "dlcc/prefix/bin/dlrun", "dlcc/prefix/lib/libdlrt.a",
+                     "dlcc/prefix/include/dlrt.hpp", "dlcc/prefix/lib/cmake/dlcc/dlccConfig.cmake", "dlcc/ort.py"):
             self.assertIn(name, self.names)
+
+    def test_versions(self):
+        with open(os.path.join(self.site, "dlcc", "prefix", "lib", "cmake", "dlcc", "dlccConfigVersion.cmake"), encoding="utf-8") as f:
+            text = f.read()
+        self.assertNotIn("@", text)
+        self.assertIn('PACKAGE_VERSION "0.', text)
+
+    def test_licences(self):
+        """Each library of others has its licence beside it, as far as the system knows them."""
+        lib = os.path.join(self.site, "dlcc", "prefix", "lib")
+        for name in os.listdir(lib):
+            if ".so" in name and os.path.exists("/var/lib/dpkg"):
+                self.assertTrue(any(n.endswith(f".dist-info/licenses/{name}.txt") for n in self.names), name)
 
     def test_record(self):
         rows = dict(line.rsplit(",", 2)[:2] for line in self.record.splitlines())

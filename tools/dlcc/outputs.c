@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/dlcc/outputs.h"
 
-#include "base/sys.h"
+#include "base/str.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -194,17 +193,17 @@ static bool put_dependency(void *depfile, const char *what, const char *path)
 	return put_rule_name(d->cli, &d->b, path);
 }
 
-bool outputs_depend(Cli *c, Arena *a, const OnnxFile *file, const Graph *g)
+const char *outputs_depend(Cli *c, Arena *a, const OnnxFile *file, const Graph *g)
 {
 	DepFile d = {.cli = c};
+	const char *text = NULL;
 	bool ok = put_rule_name(c, &d.b, c->output);
 
 	strbuf_puts(&d.b, ":");
 	ok = ok && take_inputs(&(Inputs){c, a, put_dependency, &d}, file, g);
 	strbuf_puts(&d.b, "\n");
-	ok = ok && (write_file(c->depfile, strbuf_str(&d.b), d.b.n) ||
-		    diag_error(&c->diag, (DiagLoc){.file = c->depfile}, "cannot be written: %s",
-			       strerror(errno)));
+	if (ok)
+		text = arena_strdup(a, strbuf_str(&d.b));
 	strbuf_free(&d.b);
-	return ok;
+	return text;
 }

@@ -13,8 +13,8 @@
 /* False after a diagnostic: an output is a file that was read, or another output. G came from
  * FILE or, where that is null, from a text. */
 bool outputs_spare(Cli *c, Arena *a, const OnnxFile *file, const Graph *g);
-/* Writes --depfile: a rule of make by which the output depends on the model, its external data, and
- * the files of options. False after a diagnostic. */
-bool outputs_depend(Cli *c, Arena *a, const OnnxFile *file, const Graph *g);
+/* The text of --depfile: a rule of make by which the output depends on the model, its external data,
+ * and the files of options. Null after a diagnostic. */
+const char *outputs_depend(Cli *c, Arena *a, const OnnxFile *file, const Graph *g);
 
 #endif

@@ -565,7 +565,7 @@ static void add_opsets(Exporter *x, Onnx__ModelProto *m)
 	}
 }
 
-/* What the model's author said of it; the producer is dlcc. */
+/* The author's texts about the model; the producer is dlcc. */
 static void add_metadata(const Exporter *x, Onnx__ModelProto *m)
 {
 	const Metadata *from = x->g->metadata;

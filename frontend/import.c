@@ -466,7 +466,7 @@ static const char *text_of(const char *s)
 	return s ? s : "";
 }
 
-/* What the model says of itself; null: nothing but a name of its graph. */
+/* The metadata of the model; null: it has only a name of its graph. */
 static const Metadata *metadata(Arena *a, const Onnx__ModelProto *m)
 {
 	const Onnx__GraphProto *g = m->graph;

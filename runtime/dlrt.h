@@ -264,7 +264,7 @@ typedef struct dl_property {
 	const char *key, *value;
 } dl_property;
 
-/* What the ONNX file says of itself; a text that it lacks is "". */
+/* The metadata of the ONNX file; a text that it lacks is "". */
 typedef struct dl_metadata {
 	uint32_t size;
 	int32_t n_properties;

@@ -263,7 +263,7 @@ private:
 };
 
 #ifdef DLRT_EXCEPTIONS
-/* What the forms without a status throw. */
+/* The exception of the functions that return no status. */
 class error : public std::runtime_error
 {
 public:
@@ -560,7 +560,7 @@ public:
 	{
 		return {description().sym, description().n_sym};
 	}
-	/* What the ONNX file says of itself, or null. */
+	/* The metadata of the ONNX file, or null. */
 	const dl_metadata *metadata() const noexcept
 	{
 		return dl_desc_metadata(&description());
@@ -696,7 +696,7 @@ private:
 	std::vector<tensor> in_, out_;
 };
 
-/* What runs a model: one thread at a time, except for cancel. */
+/* Runs a model: used by one thread at a time, except for cancel. */
 class context
 {
 public:

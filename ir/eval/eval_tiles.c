@@ -268,7 +268,7 @@ static TileValue combine(TileEval *e, Monoid m, CType t, TileValue a, TileValue 
 	return (TileValue){r->i, ctype_is_float(t) ? r->f : 0};
 }
 
-/* What N's element has before its points are combined. */
+/* The initial value of N's element, before its points are combined. */
 static TileValue initial(TileEval *e, const TileNode *n, CType t)
 {
 	const TileStore *s = store_of(e, n->to);

@@ -209,7 +209,7 @@ typedef struct Property {
 	const char *key, *value;
 } Property;
 
-/* What the model's file says of itself, for applications. A text that it lacks is "". */
+/* The metadata of the model's file, for applications. A text that it lacks is "". */
 typedef struct Metadata {
 	const char *producer, *producer_version, *domain, *doc, *graph, *graph_doc;
 	int64_t version;

@@ -522,7 +522,7 @@ const MetadataText metadata_texts[] = {
 	{0},
 };
 
-/* What the model's file says of itself. */
+/* The metadata of the model's file. */
 static void print_metadata(GraphPrinter *p, const Metadata *m)
 {
 	if (!m)

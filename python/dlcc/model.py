@@ -236,7 +236,7 @@ class Symbol:
 
 @dataclass(frozen=True)
 class Metadata:
-    """What the ONNX file says of itself. A text that it lacks is empty."""
+    """The metadata of the ONNX file. A text that it lacks is empty."""
 
     producer: str = ""
     producer_version: str = ""

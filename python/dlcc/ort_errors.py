@@ -10,7 +10,7 @@ from .errors import CompileError, Error, RunError
 
 
 class OrtError(Exception):
-    """What the classes here derive from; ONNX Runtime's derive from Exception."""
+    """The base of the classes here; ONNX Runtime's derive from Exception."""
 
     _code, _word = 1, "FAIL"
 

@@ -71,7 +71,7 @@ def compiler_version() -> str:
 
 
 def targets() -> str:
-    """What --list-targets prints."""
+    """The output of --list-targets."""
     return _asked("--list-targets")
 
 

@@ -58,7 +58,7 @@ def is_near(a, b):
 
 
 def faults_of(model, symbol, inputs):
-    """What differs when the elements along SYMBOL run one by one; None: the batch has too few."""
+    """The difference when the elements along SYMBOL run one by one; None: the batch has too few."""
     description = model.describe()
     sizes = {inputs[io.name].shape[axis_of(io, symbol)] for io in description.inputs if axis_of(io, symbol) is not None}
     if len(sizes) != 1 or min(sizes) < LEAST:

@@ -37,7 +37,7 @@ def model(text):
 
 
 def outcome(function):
-    """What FUNCTION gives: ("value", it), or ("error", the name of the class of its exception)."""
+    """The result of FUNCTION: ("value", it), or ("error", the name of the class of its exception)."""
     try:
         return "value", function()
     except Exception as e:  # noqa: BLE001 - which one is what is compared
@@ -137,7 +137,7 @@ RUNS = {
 
 
 class Same(unittest.TestCase):
-    """What both APIs do."""
+    """The results of both APIs."""
 
     def both(self, what, function):
         want, got = (outcome(lambda api=api: function(api)) for api in (onnxruntime, ort))

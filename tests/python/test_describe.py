@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a description says: sizes that are batches, and what the ONNX file says of itself, whatever texts it has."""
+"""Descriptions: sizes that are batches, and the metadata of the ONNX file, whatever texts it has."""
 
 import os
 import subprocess

@@ -172,7 +172,7 @@ static void line(const OnnxFile *f, const char *fmt, ...)
 	strbuf_free(&b);
 }
 
-/* What the report says of a node; of what belongs to none, NAME and OP are null. */
+/* A line of the report: on a node, or on a fault of no node, where NAME and OP are null. */
 typedef struct Finding {
 	const char *name, *op;
 	bool supported;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the strategy *attention* on GPUs share (attention.c says what it is). */
+/* Shared by the files of the strategy *attention* on GPUs (attention.c describes it). */
 #ifndef PASSES_SCHEDULE_GPU_ATTENTION_IMPL_H
 #define PASSES_SCHEDULE_GPU_ATTENTION_IMPL_H
 

@@ -329,7 +329,7 @@ ulp: deps all
 # The sources under both compilers' warnings, and what tests compile by themselves, but for two that want what those generate and
 # one that wants NVIDIA's headers.
 # `make all tests` compiles SRC with CC under the same warnings, so that CC's own kind of compiler checks only the others here.
-CHECKED := $(sort $(SRC) $(filter-out tests/numerics/strips.c tests/runtime/nonzero.c tests/gpu_pack/headers.c,$(wildcard tests/*/*.c)))
+CHECKED := $(sort $(SRC) $(filter-out tests/numerics/strips.c tests/runtime/nonzero.c tests/gpu_pack/headers.c tests/cmake/use.c,$(wildcard tests/*/*.c serving/*/*.c)))
 warnings: $(BUILD)/gen/frontend/onnx.pb-c.h
 	$(Q)gcc $(CFLAGS) $(LLVM_FLAGS) -Iruntime -fsyntax-only $(if $(filter gcc,$(CC)),$(filter-out $(SRC),$(CHECKED)),$(CHECKED))
 	$(Q)$(firstword $(foreach v,22 21 20 19 18 17 16 15,$(shell command -v clang-$v)) clang) \

@@ -213,7 +213,7 @@ try "weights of a text" 2 "--weights changes nothing in m.dl; it is for .so .a .
 try "weights of PTX" 2 "--weights changes nothing in m.ptx; it is for .so .a .o .c$" cnn.onnx --weights=w.bin --target=cuda:sm_80 -o m.ptx
 try "tf32 in a text" 2 "--tf32 changes nothing in m.dl; it is for .so .a .o .c .ptx .schedule$" cnn.onnx --tf32 --target=cuda:sm_80 -o m.dl
 try "passes of a text" 2 "--dump-ir changes nothing in m.dl" cnn.onnx --dump-ir=fuse -o m.dl
-try "a schedule of a text" 2 "--schedule changes nothing in m.dl; it is for .so .a .o .c$" cnn.onnx --schedule=none -o m.dl
+try "a schedule of a text" 2 "--schedule changes nothing in m.dl; it is for .so .a .o .c .ptx$" cnn.onnx --schedule=none -o m.dl
 try "times of a text" 2 "--time-passes changes nothing in m.dl" cnn.onnx --time-passes -o m.dl
 try "memory of a node" 2 "--dump-node: memplan is of all nodes" cnn.onnx --dump-ir=memplan --dump-node=conv
 try "a GPU without a row" 2 "\"sm_87\" is not known; .*code for one sm_ runs on all GPUs of a higher number" cnn.onnx --target=cuda:sm_87 -o m.so

@@ -331,9 +331,9 @@ ulp: deps all
 # `make all tests` compiles SRC with CC under the same warnings, so that CC's own kind of compiler checks only the others here.
 CHECKED := $(sort $(SRC) $(filter-out tests/numerics/strips.c tests/runtime/nonzero.c tests/gpu_pack/headers.c tests/cmake/use.c,$(wildcard tests/*/*.c serving/*/*.c)))
 warnings: $(BUILD)/gen/frontend/onnx.pb-c.h
-	$(Q)gcc $(CFLAGS) $(LLVM_FLAGS) -Iruntime -fsyntax-only $(if $(filter gcc,$(CC)),$(filter-out $(SRC),$(CHECKED)),$(CHECKED))
+	$(Q)gcc $(CFLAGS) $(LLVM_FLAGS) -DEMBED_RUNTIME='""' -Iruntime -fsyntax-only $(if $(filter gcc,$(CC)),$(filter-out $(SRC),$(CHECKED)),$(CHECKED))
 	$(Q)$(firstword $(foreach v,22 21 20 19 18 17 16 15,$(shell command -v clang-$v)) clang) \
-		$(CFLAGS) $(LLVM_FLAGS) -Iruntime -fsyntax-only $(CHECKED)
+		$(CFLAGS) $(LLVM_FLAGS) -DEMBED_RUNTIME='""' -Iruntime -fsyntax-only $(CHECKED)
 
 # Headers are tables that people read, and are set by hand; so is the list of functions in refs.c.
 format:

@@ -28,7 +28,7 @@ static double size_of(const Dim *d)
 {
 	int64_t v;
 
-	return dim_is_const(d, &v) ? (double)v : ASSUMED;
+	return dim_is_const(d, &v) ? (double)v : (double)ASSUMED;
 }
 
 /* Products a second, in units of 2 operations. */
@@ -58,8 +58,7 @@ static AttentionCost cost_of(const GpuAttention *a)
 {
 	/* instructions: of a score from the sum to the weight, with an exponential, of a result that is scaled; of a
 	 * product by multiply-adds besides the multiply-add, in registers loaded; warps of an SM that hide latencies */
-	enum { SCORE = 34, RESULT = 3, ISSUES = 4, HIDE = 8 };
-	const double clock = 1.4e9, epilogue = 400;
+	const double score = 34, result = 3, issues = 4, hide = 8, clock = 1.4e9, epilogue = 400;
 	const Gpu *gpu = a->t->gpu;
 	const double m = size_of(a->rows), n = size_of(a->keys), batch = size_of(a->batch),
 		     blocks = batch * ceil(m / a->bm), steps = ceil(n / a->bn),
@@ -77,12 +76,12 @@ static AttentionCost cost_of(const GpuAttention *a)
 
 	c.tensor = blocks * steps * a->bm * a->bn * 2.0 *
 		   (a->dp / rate(gpu, a->mma[0]) + a->ep / rate(gpu, a->mma[1]));
-	c.issue = warps * (steps * (scores * SCORE + results * RESULT + loads) + epilogue) /
-		  (gpu->sms * ISSUES * clock);
+	c.issue = warps * (steps * (scores * score + results * result + loads) + epilogue) /
+		  (gpu->sms * issues * clock);
 	c.memory = (blocks * steps * a->bn * (double)(a->d + a->e) * 4 / 4 +
 		    batch * m * (double)(a->d + a->e)) *
 		   (dtype_info[a->op[OPERAND_K].type].bits / 8) / (gpu->memory * 1e9);
-	c.share = blocks / (ceil(blocks / slots) * slots) * fmin(1, resident(a) * a->warps / HIDE);
+	c.share = blocks / (ceil(blocks / slots) * slots) * fmin(1, resident(a) * a->warps / hide);
 	c.total = fmax(c.tensor, fmax(c.issue, c.memory)) / fmax(c.share, 1e-6);
 	return c;
 }

@@ -17,8 +17,9 @@
  *     elements, so halves would save nothing, and sums of squares exceed the range of f16;
  *   - values on which the argument of a sine, a rounding to integers, an index or a comparison depends,
  *     through any maps and loops: an angle of 1000 rounded to f16 is off by a quarter. Products end the
- *     chain, since their own terms are not such arguments. Comparisons with zero or infinity are left
- *     out: only a number that a half rounds to zero changes their result, and LeakyRelu has one;
+ *     chain, since their own terms are not such arguments. Comparisons with zero or infinity do not count:
+ *     LeakyRelu and its kind compare with zero, and rounding keeps the sign of a number, unless a half
+ *     is zero there. The sign of a sum of halves near zero may still be another;
  *   - values of scatters and prefixes, whose elements are states of a sum;
  *   - what the kernel of a node that --keep names reads and writes.
  *

@@ -15,9 +15,11 @@
  *
  *   - statistics: results of long reductions, and values that readers broadcast. They have few
  *     elements, so halves would save nothing, and sums of squares exceed the range of f16;
- *   - values on which the argument of a sine, a rounding to integers or an index depends, through any
- *     maps: an angle of 1000 rounded to f16 is off by a quarter. Products end the chain, since their
- *     own terms are not such arguments;
+ *   - values on which the argument of a sine, a rounding to integers, an index or a comparison depends,
+ *     through any maps and loops: an angle of 1000 rounded to f16 is off by a quarter. Products end the
+ *     chain, since their own terms are not such arguments. Comparisons with zero or infinity do not count:
+ *     LeakyRelu and its kind compare with zero, and rounding keeps the sign of a number, unless a half
+ *     is zero there. The sign of a sum of halves near zero may still be another;
  *   - values of scatters and prefixes, whose elements are states of a sum;
  *   - what the kernel of a node that --keep names reads and writes.
  *
@@ -67,16 +69,33 @@ typedef struct Halves {
 
 /* ---- Which values must stay exact ---- */
 
+/* Whether E compares with zero or with infinity: rounding a number to a half changes neither its sign, unless it
+ * becomes zero, nor whether it is finite. Most such comparisons choose between the pieces of a continuous function. */
+static bool compares_with_limit(const Expr *e)
+{
+	for (int i = 0; i < e->op.n; i++) {
+		const Expr *x = e->op.arg[i];
+
+		if (x->kind == EX_CONST && (x->f == 0 || isinf(x->f)))
+			return true;
+	}
+	return false;
+}
+
 /* Functions whose result jumps or oscillates, so that the relative error of a half in the argument is
  * not one of that magnitude in the result. */
 static bool is_exacting(const Expr *e)
 {
+	static const Inst compared[] = {IN_lt, IN_le, IN_gt, IN_ge, IN_eq, IN_ne};
 	static const Inst insts[] = {FN_sin,   FN_cos,  FN_tan, IN_floor, IN_ceil,
 				     IN_trunc, IN_rint, IN_mod, IN_rem,   IN_bits};
 
 	for (size_t i = 0; i < sizeof insts / sizeof *insts; i++)
 		if (ex_is_op(e, insts[i]))
 			return true;
+	for (size_t i = 0; i < sizeof compared / sizeof *compared; i++)
+		if (ex_is_op(e, compared[i]))
+			return !compares_with_limit(e);
 	return ex_is_op(e, IN_cvt) && e->ct != CT_F32 && e->ct != CT_F64;
 }
 
@@ -104,11 +123,19 @@ static bool is_product(Kernel *k, Stmt *s, Contraction *c)
 	return f.kind == FORM_CONTRACTION && c->ct == CT_F32;
 }
 
-/* Sets H->exact for the operands of N from that of its results. */
-static void mark_exact(Halves *h, Arena *tmp, const Node *n)
+/* Marks V, which may be null. Returns whether it was not marked. */
+static bool mark_value(Halves *h, const Value *v)
+{
+	if (!v || h->exact[v->id])
+		return false;
+	return h->exact[v->id] = true;
+}
+
+/* Marks the operands of N, a kernel, from its results. Returns whether one was not marked. */
+static bool mark_exact(Halves *h, Arena *tmp, const Node *n)
 {
 	Kernel *k = node_kernel(n);
-	bool *exact = NEW_ARRAY(tmp, k->bufs.n + 1, bool);
+	bool *exact = NEW_ARRAY(tmp, k->bufs.n + 1, bool), any = false;
 	Contraction c;
 
 	for (int i = 0; i < k->bufs.n; i++) {
@@ -131,22 +158,46 @@ static void mark_exact(Halves *h, Arena *tmp, const Node *n)
 	}
 	for (int i = 0; i < k->bufs.n; i++) {
 		const Buf *b = k->bufs.at[i];
-		const Value *v = b->kind == BUF_IN ? node_in(n, b->param) : NULL;
 
-		if (v && exact[i])
-			h->exact[v->id] = true;
+		if (b->kind == BUF_IN && exact[i])
+			any |= mark_value(h, node_in(n, b->param));
 	}
+	return any;
 }
 
+/* Marks the operands of N, another node, on which its marked results may depend: all, but of a bracket those of the
+ * result's place, one for each side of a When. What a loop carries depends on its first value and on that of the
+ * iteration before. Returns whether one was not marked. */
+static bool mark_operands(Halves *h, const Node *n)
+{
+	const Node *other = n->op == OP_For      ? block_close(n)
+			    : n->op == OP_EndFor ? block_open(n)
+						 : NULL;
+	const int carried = n->op == OP_For ? n->nout : loop_carried(n);
+	bool any = false;
+
+	for (int k = 0; k < n->nout; k++) {
+		if (!n->out[k] || !h->exact[n->out[k]->id])
+			continue;
+		for (int i = 0; i < n->nin; i++)
+			if (!op_is_control(n->op) || i % n->nout == k)
+				any |= mark_value(h, node_in(n, i));
+		if (other && k < carried)
+			any |= mark_value(h, node_in(other, k));
+	}
+	return any;
+}
+
+/* Backwards, and again while loops carry a mark back. */
 static void find_exact(Halves *h)
 {
 	Arena *tmp = arena_new();
+	bool again = true;
 
-	for (Node *n = h->m->graph->last; n; n = n->prev) {
-		if (node_kernel(n))
-			mark_exact(h, tmp, n);
-		else if ((op_row[n->op].flags & OPF_VIEW) && node_in(n, 0))
-			h->exact[node_in(n, 0)->id] |= h->exact[n->out[0]->id];
+	while (again) {
+		again = false;
+		for (Node *n = h->m->graph->last; n; n = n->prev)
+			again |= node_kernel(n) ? mark_exact(h, tmp, n) : mark_operands(h, n);
 	}
 	arena_free(tmp);
 }

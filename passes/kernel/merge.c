@@ -405,11 +405,12 @@ static void read_whole(Module *m, const WideProduct *w, Value *whole, int64_t by
 
 /* ---- The merged kernel ---- */
 
-/* The constants that are operand SLOT of the kernels W[0..n), concatenated along dim D. */
+/* The constants that are operand SLOT of the kernels W[0..n), concatenated along dim D. Each part of a row is
+ * a multiple of ALIGNED = 8 elements, so whole bytes of elements of any number of bits. */
 static Value *concatenated(Module *m, const WideProduct *w, const int *slot, int n, int d,
 			   Node *before)
 {
-	int64_t dims[MAX_RANK], outer = 1, inner, at = 0;
+	int64_t dims[MAX_RANK], outer = 1, inner = 1, row, at = 0;
 	const Tensor *first = value_const(node_in(w[0].n, slot[0]));
 	Tensor *to;
 	Value *v;
@@ -422,17 +423,17 @@ static Value *concatenated(Module *m, const WideProduct *w, const int *slot, int
 	for (int i = 0; i < n; i++)
 		dims[d] += w[i].size;
 	to = tensor_new_large(m->graph->arena, first->dtype, first->rank, dims);
-	inner = dtype_size(first->dtype, 1);
 	for (int i = d + 1; i < first->rank; i++)
 		inner *= dims[i];
+	row = dtype_size(first->dtype, dims[d] * inner);
 	for (int i = 0; i < n; i++) {
 		const char *from = value_const(node_in(w[i].n, slot[i]))->data;
-		char *into = (char *)(uintptr_t)to->data + at * inner;
+		const int64_t part = dtype_size(first->dtype, w[i].size * inner);
 
 		for (int64_t o = 0; o < outer; o++)
-			memcpy(into + o * dims[d] * inner, from + o * w[i].size * inner,
-			       (size_t)(w[i].size * inner));
-		at += w[i].size;
+			memcpy((char *)(uintptr_t)to->data + o * row + at, from + o * part,
+			       (size_t)part);
+		at += part;
 	}
 	v = graph_const(m->graph, to, before);
 	for (int i = 0; i < n; i++)

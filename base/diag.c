@@ -41,6 +41,8 @@ static void print(Diag *d, DiagLoc loc, const char *level, const char *colour, c
 	put(d, loc.file ? loc.file : d->file ? d->file : "dlcc");
 	if (loc.line)
 		fprintf(d->out, ":%d", loc.line);
+	if (loc.column)
+		fprintf(d->out, ":%d", loc.column);
 	if (d->colour)
 		fprintf(d->out, ": %s%s:\033[0m ", colour, level);
 	else

@@ -532,11 +532,28 @@ static bool plan_int8(Cli *c, Module *m)
 	return m->opt.quantise;
 }
 
+/* Whether C asks for nothing that a text with schedules has passed. */
+static bool may_begin_scheduled(Cli *c)
+{
+	const char *what = c->ndims             ? "--dim"
+			   : c->int8            ? "--int8"
+			   : c->tune            ? "--tune"
+			   : output_is_model(c) ? "writing a model"
+						: NULL;
+
+	return !what || diag_error(&c->diag, no_where(c),
+				   "%s: the text has schedules, which are for its kernels as they are; take "
+				   "a text without schedules",
+				   what);
+}
+
 /* Runs the passes that the output needs on M's graph. If there is also code for GPUs, clones the
  * graph for that module. */
 static bool make(Cli *c, Module *m)
 {
-	bool ok = m->graph && check_node(c, m->arena, m->graph) && bind_dims(c, m->ctx, m->graph);
+	bool ok = m->graph && check_node(c, m->arena, m->graph) &&
+		  (m->graph->schedules.n ? may_begin_scheduled(c)
+					 : bind_dims(c, m->ctx, m->graph));
 
 	if (ok && c->output && str_ends(c->output, ".dl"))
 		return write_text(c, m);
@@ -563,6 +580,20 @@ static bool make_for_gpus(Cli *c, Module *gpu)
 	ok = run_passes(c, gpu, PASS_lower, PASS_LAST, true);
 	c->diag.rules = c->rules;
 	return ok;
+}
+
+/* The module whose target the text of M's graph has schedules for; null after a diagnostic. Code for a
+ * GPU beside that for CPUs needs schedules of two graphs, which one text does not have. */
+static Module *scheduled_module(Cli *c, Module *m)
+{
+	if (m->gpu && m->ntargets) {
+		diag_error(&c->diag, no_where(c),
+			   "the text has schedules for %s, and code for it and for a GPU is asked for: "
+			   "write one target's, -o FILE.ptx for example",
+			   m->graph->schedules.at[0].target);
+		return NULL;
+	}
+	return m->gpu ? m->gpu : m;
 }
 
 static bool is_gpu(const char *name)
@@ -634,7 +665,9 @@ static int compile(Cli *c)
 		status = EXIT_USAGE;
 		m.graph = NULL;
 	}
-	ok = m.graph && make(c, first);
+	if (m.graph && m.graph->schedules.n)
+		first = scheduled_module(c, &m);
+	ok = m.graph && first && make(c, first);
 	if (output_is_model(c))
 		m.gpu = NULL;
 	ok = ok && (!m.gpu || first == m.gpu || make_for_gpus(c, &gpu));

@@ -197,12 +197,23 @@ typedef struct Accuracy {
 	int64_t axis;
 } Accuracy;
 
-/* The accuracy of the result NAME. */
+/* The accuracy of the result NAME, as in Accuracy. UNORDERED: the elements along AXIS may have another
+ * order, that of the result BY, which has their values; or null. */
 typedef struct ResultAccuracy {
 	const char *name;
-	Accuracy is;
-	const char *by; /* the result whose elements have the same order, and their values; or null */
+	double step, unit;
+	bool unordered;
+	int64_t axis;
+	const char *by;
 } ResultAccuracy;
+
+/* The schedules of the graph's kernels for one target, which LINE of the text begins. */
+typedef struct GraphSchedules {
+	const char *target;
+	int line;
+	struct Schedule **of; /* by Node.id; null: not a kernel (ir/loop/loop.h) */
+	int nof;              /* entries of it */
+} GraphSchedules;
 
 struct Graph {
 	Ctx *ctx;
@@ -220,6 +231,8 @@ struct Graph {
 	int nvalues, nnodes;     /* next free ids */
 	const char *file;        /* the model's file, for messages */
 	int opset;               /* the newest that the model has nodes of; 0: it is not ONNX */
+	/* how kernels run, in a text that begins after the pass `sched`, which takes it */
+	VEC(GraphSchedules) schedules;
 };
 
 Graph *graph_new(Ctx *c, Arena *a, const char *name);

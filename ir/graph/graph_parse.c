@@ -10,6 +10,7 @@
 #include "ir/graph/blocks.h"
 #include "ir/graph/definition.h"
 #include "ir/graph/text_impl.h"
+#include "ir/loop/loop.h"
 
 #include <ctype.h>
 #include <limits.h>
@@ -484,6 +485,22 @@ static bool read_fact(GraphText *r, Graph *g)
 	return true;
 }
 
+/* Reads what follows the word accuracy. */
+static bool read_accuracy(GraphText *r, Graph *g)
+{
+	ResultAccuracy a = {.name = text_string(r)};
+
+	if (!a.name || (text_take_word(r, "step") && !text_f64(r, &a.step)) ||
+	    (text_take_word(r, "unit") && !text_f64(r, &a.unit)))
+		return false;
+	a.unordered = text_take_word(r, "unordered");
+	if ((a.unordered && !text_i64(r, &a.axis)) ||
+	    (text_take_word(r, "by") && !(a.by = text_string(r))))
+		return false;
+	vec_push(r->arena, &g->accuracy, a);
+	return true;
+}
+
 /* Reads a symbol that abbreviates a size. */
 static bool read_named(GraphText *r, Sym **out)
 {
@@ -716,7 +733,7 @@ static bool check_blocks(GraphText *r, const Graph *g)
 	return !fault || text_fault(r, line, fault);
 }
 
-/* Reads, in this order: symbols, inputs, facts, the body, and the results that it defines. */
+/* Reads, in this order: symbols, inputs, facts, aliases, accuracies, the body, and the results that it defines. */
 static bool read_parts(GraphText *r, Graph *g, bool region)
 {
 	TextPosition inputs = here(r), results, facts, end;
@@ -736,6 +753,9 @@ static bool read_parts(GraphText *r, Graph *g, bool region)
 		return false;
 	while (text_take_word(r, "alias"))
 		if (!read_alias(r, g))
+			return false;
+	while (!region && text_take_word(r, "accuracy"))
+		if (!read_accuracy(r, g))
 			return false;
 	if (!text_body(r, g))
 		return false;
@@ -796,6 +816,40 @@ static bool resolve_symbols(GraphText *r, Graph *g)
 	return true;
 }
 
+/* ---- Schedules ---- */
+
+static Kernel *kernel_of(const Node *n)
+{
+	for (int i = 0; n->op == OP_Kernel && i < n->attrs.n; i++)
+		if (n->attrs.at[i].kind == ATTR_KERNEL)
+			return n->attrs.at[i].kernel;
+	return NULL;
+}
+
+/* Reads the schedules of the graph's kernels for one target. */
+static bool read_schedules(GraphText *r, Graph *g)
+{
+	VEC(Kernel *) k = {0};
+	GraphSchedules all = {.line = r->line,
+			      .of = NEW_ARRAY(r->arena, g->nnodes + 1, Schedule *),
+			      .nof = g->nnodes};
+	Schedule **of;
+	int i = 0;
+
+	for (const Node *n = g->first; n; n = n->next)
+		if (kernel_of(n))
+			vec_push(r->tmp, &k, kernel_of(n));
+	of = NEW_ARRAY(r->tmp, k.n + 1, Schedule *);
+	if (!schedules_parse(r->ctx, r->arena, r->file, k.at, k.n, &r->p, &r->line, &all.target, of)) {
+		r->failed = true;
+		return false;
+	}
+	for (const Node *n = g->first; n; n = n->next)
+		all.of[n->id] = kernel_of(n) ? of[i++] : NULL;
+	vec_push(r->arena, &g->schedules, all);
+	return true;
+}
+
 Graph *graph_parse(Ctx *c, Arena *a, const char *text, const char *file)
 {
 	GraphText r = {.ctx = c,
@@ -814,6 +868,8 @@ Graph *graph_parse(Ctx *c, Arena *a, const char *text, const char *file)
 		g = read_graph(&r, NULL);
 	else
 		r.failed = true;
+	while (g && !r.failed && text_peek(&r) == 's' && str_starts(r.p, "schedules "))
+		read_schedules(&r, g);
 	if (g && text_peek(&r))
 		text_fail(&r, "the end of the file");
 	if (g && !r.failed)

@@ -495,6 +495,31 @@ static void print_aliases(GraphPrinter *p, const Graph *g, int indent)
 	}
 }
 
+/* How exactly results are determined, if the nodes say it no longer. */
+static void print_accuracy(GraphPrinter *p, const Graph *g, int indent)
+{
+	for (int i = 0; i < g->accuracy.n; i++) {
+		const ResultAccuracy *a = &g->accuracy.at[i];
+
+		strbuf_printf(p->b, "\n%*saccuracy ", indent + 4, "");
+		strbuf_quote(p->b, a->name);
+		if (a->step > 0) {
+			strbuf_puts(p->b, " step ");
+			text_put_float(p->b, a->step, false);
+		}
+		if (a->unit > 0) {
+			strbuf_puts(p->b, " unit ");
+			text_put_float(p->b, a->unit, false);
+		}
+		if (a->unordered)
+			strbuf_printf(p->b, " unordered %lld", (long long)a->axis);
+		if (a->by) {
+			strbuf_puts(p->b, " by ");
+			strbuf_quote(p->b, a->by);
+		}
+	}
+}
+
 /* The inputs or results as applications see them, if some are not tensors. */
 static void print_forms(GraphPrinter *p, const char *word, const GraphForms *f)
 {
@@ -543,6 +568,7 @@ static void print_graph(GraphPrinter *p, const Graph *g, int indent)
 		print_symbols(p, g);
 	print_facts(p, g, indent);
 	print_aliases(p, g, indent);
+	print_accuracy(p, g, indent);
 	strbuf_puts(p->b, " {\n");
 	for (const Node *n = g->first; n; n = n->next)
 		print_node(p, n, indent + 2);

@@ -359,7 +359,7 @@ static bool read_domain(KernelReader *r, Stmt *s)
 static Expr *read_expr(KernelReader *r, const Stmt *s, CType t)
 {
 	ExprName names[MAX_ITERS];
-	ExprScope scope = {names, s->niters, r->k->bufs.at, r->k->bufs.n, true};
+	ExprScope scope = {names, s->niters, r->k->bufs.at, r->k->bufs.n, true, false};
 	const char *at, *err = NULL;
 	Expr *e;
 
@@ -524,6 +524,15 @@ static bool read_header(KernelReader *r)
 		} while (take(r, ","));
 	}
 	return want(r, "{");
+}
+
+Buf *kernel_parse_temp(Kernel *k, const char *name, const char **p, int *line)
+{
+	KernelReader r = {.c = k->ctx, .k = k, .p = *p, .line = line};
+	const bool ok = read_temp(&r, name);
+
+	*p = r.p;
+	return ok ? vec_last(&k->bufs) : NULL;
 }
 
 bool kernel_parse_body(Kernel *k, const char **p, int *line)

@@ -48,6 +48,11 @@ static const char *clean_name(Ctx *c, const char *name, const char *const *taken
 	return name;
 }
 
+const char *kernel_word(Ctx *c, const char *name)
+{
+	return clean_name(c, name, NULL, 0);
+}
+
 static void clean_names(Kernel *k)
 {
 	int n = k->bufs.n > k->iters.n ? k->bufs.n : k->iters.n;
@@ -178,7 +183,6 @@ static void put_stmt(StrBuf *b, const Kernel *k, const Stmt *s)
 	strbuf_puts(b, "\n");
 }
 
-/* Prints K, whose names are words already. */
 static void put_locs(StrBuf *b, const Kernel *k)
 {
 	Arena *tmp = arena_new();
@@ -191,6 +195,15 @@ static void put_locs(StrBuf *b, const Kernel *k)
 	arena_free(tmp);
 }
 
+void kernel_print_temp(StrBuf *b, const Kernel *k, const Buf *buf)
+{
+	strbuf_printf(b, "%s: ", buf->name);
+	put_type(b, k, buf);
+	if (buf->data)
+		put_table(b, k->ctx, buf);
+}
+
+/* Prints K, whose names are words already. */
 static void put_kernel(StrBuf *b, const Kernel *k)
 {
 	strbuf_printf(b, "kernel @%s", k->name);
@@ -200,14 +213,10 @@ static void put_kernel(StrBuf *b, const Kernel *k)
 	put_locs(b, k);
 	strbuf_puts(b, " {\n");
 	for (int i = 0; i < k->bufs.n; i++) {
-		const Buf *buf = k->bufs.at[i];
-
-		if (buf->kind != BUF_TEMP)
+		if (k->bufs.at[i]->kind != BUF_TEMP)
 			continue;
-		strbuf_printf(b, "  %s: ", buf->name);
-		put_type(b, k, buf);
-		if (buf->data)
-			put_table(b, k->ctx, buf);
+		strbuf_puts(b, "  ");
+		kernel_print_temp(b, k, k->bufs.at[i]);
 		strbuf_puts(b, "\n");
 	}
 	for (int i = 0; i < k->stmts.n; i++)
@@ -240,6 +249,19 @@ const char **kernel_iter_names(const Kernel *orig, Arena *a)
 	clean_names(k);
 	for (int i = 0; i < k->iters.n; i++)
 		name[i] = k->iters.at[i]->name;
+	arena_free(tmp);
+	return name;
+}
+
+const char **kernel_buf_names(const Kernel *orig, Arena *a)
+{
+	Arena *tmp = arena_new();
+	Kernel *k = copy(orig, tmp);
+	const char **name = NEW_ARRAY(a, k->bufs.n + 1, const char *);
+
+	clean_names(k);
+	for (int i = 0; i < k->bufs.n; i++)
+		name[i] = k->bufs.at[i]->name;
 	arena_free(tmp);
 	return name;
 }

@@ -406,7 +406,14 @@ void lnode_bufs(const LNode *n, void (*fn)(void *arg, Buf *b, LUse use), void *a
  * and of a product of tiles. */
 void lnode_iters(LNode *n, void (*fn)(void *arg, Iter *it), void *arg);
 
-/* ---- loop_text.c ---- */
+/* ---- loop_settle.c ---- */
+
+/* Gives the iterators and buffers of S the names that its text has, and its expressions the order in
+ * which a reader of the text makes them. So code generated from S and from its text is the same. OF:
+ * the kernel of which S->kernel is a copy. */
+void schedule_settle(Schedule *s, const Kernel *of);
+
+/* ---- schedule_text.c ---- */
 
 /* Temporary I of S and the variants after it; null past the last. */
 Buf *schedule_temp(const Schedule *s, int i);
@@ -419,5 +426,10 @@ void schedule_print(StrBuf *b, const Schedule *s);
 /* Prints the stages of S alone, without names and locations. Schedules of the same kernel that
  * print alike compute the same. */
 void schedule_print_bare(StrBuf *b, const Schedule *s);
+
+/* Reads schedules at *P, of FILE, for one target, *TARGET, and the kernels OF[0..N), in this order, into
+ * TO. False after a diagnostic. */
+bool schedules_parse(Ctx *c, Arena *a, const char *file, Kernel *const *of, int n, const char **p,
+		     int *line, const char **target, Schedule **to);
 
 #endif

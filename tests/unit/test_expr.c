@@ -57,7 +57,7 @@ static void init(Test *t, Diag *d)
 	t->names[2] = (ExprName){"k", ex_iter(t->p, &t->k)};
 	t->names[3] = (ExprName){"x", ex_param(t->p, CT_F32, 0)};
 	t->names[4] = (ExprName){"y", ex_param(t->p, CT_I32, 1)};
-	t->scope = (ExprScope){t->names, 5, t->bufs, 3, true};
+	t->scope = (ExprScope){t->names, 5, t->bufs, 3, true, false};
 }
 
 static Expr *read_expr(Test *t, const char *text, CType ct, const char **err)

@@ -405,6 +405,9 @@ void lnode_bufs(const LNode *n, void (*fn)(void *arg, Buf *b, LUse use), void *a
 /* Calls FN on each iterator that N binds for its body or its expressions, apart from those of a tile
  * and of a product of tiles. */
 void lnode_iters(LNode *n, void (*fn)(void *arg, Iter *it), void *arg);
+/* Calls FN on each iterator of N, which may be replaced, including those of a tile and of a product of
+ * tiles, whose stage is the pipeline's. */
+void lnode_all_iters(LNode *n, void (*fn)(void *arg, Iter **it), void *arg);
 
 /* ---- loop_settle.c ---- */
 

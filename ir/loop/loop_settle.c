@@ -37,9 +37,8 @@ typedef struct IterNames {
 	Iter **to; /* by Iter.id: what it becomes */
 } IterNames;
 
-static void enter(void *arg, Iter *it)
+static void enter(IterNames *x, Iter *it)
 {
-	IterNames *x = arg;
 	const int n = x->k->iters.n;
 
 	for (int i = 0; i < x->scope.n; i++)
@@ -51,29 +50,30 @@ static void enter(void *arg, Iter *it)
 	x->bound[it->id] = true;
 }
 
+/* The same, unless IT is in scope. */
+static void enter_new(IterNames *x, Iter *it)
+{
+	for (int i = 0; i < x->scope.n; i++)
+		if (x->scope.at[i] == it)
+			return;
+	enter(x, it);
+}
+
 static void enter_mentioned(void *arg, Expr *e)
 {
-	IterNames *x = arg;
-
-	for (int i = 0; e->kind == EX_ITER && i < x->scope.n; i++)
-		if (x->scope.at[i] == e->iter)
-			return;
 	if (e->kind == EX_ITER)
-		enter(x, e->iter);
+		enter_new(arg, e->iter);
+}
+
+static void enter_one(void *arg, Iter **it)
+{
+	enter_new(arg, *it);
 }
 
 /* The iterators of N, and those of its statement that only its point mentions (of a tile's terms). */
 static void enter_all(IterNames *x, LNode *n)
 {
-	Tile *t = n->tile;
-	Mma *m = n->mma;
-	Iter *more[] = {t ? t->row : NULL, t ? t->col : NULL,   t ? t->depth : NULL,
-			m ? m->row : NULL, m ? m->col : NULL, m ? m->depth : NULL};
-
-	lnode_iters(n, enter, x);
-	for (size_t i = 0; i < sizeof more / sizeof *more; i++)
-		if (more[i])
-			enter(x, more[i]);
+	lnode_all_iters(n, enter_one, x);
 	for (int i = 0; i < n->nat; i++)
 		ex_walk(n->at[i], enter_mentioned, x);
 }
@@ -450,34 +450,15 @@ static Expr **in_order(Arena *tmp, Schedule *s, ExprPool *from, ExprPool *to)
 
 /* ---- All of it ---- */
 
-static void map_iter(Iter **it, Iter *const *to)
+static void map_iter(void *to, Iter **it)
 {
-	if (*it)
-		*it = to[(*it)->id];
+	*it = ((Iter *const *)to)[(*it)->id];
 }
 
-static void map_iters(LNode *n, Iter *const *to)
+static void map_iters(LNode *n, Iter **to)
 {
 	for (; n; n = n->next) {
-		Tile *t = n->tile;
-		Iter **all[] = {&n->var,
-				&n->stage,
-				n->fill ? &n->fill->row : NULL,
-				n->fill ? &n->fill->chunk : NULL,
-				n->fill ? &n->fill->elem : NULL,
-				n->columns ? &n->columns->col : NULL,
-				n->columns ? &n->columns->row : NULL,
-				t ? &t->row : NULL,
-				t ? &t->col : NULL,
-				t ? &t->depth : NULL,
-				n->mma ? &n->mma->row : NULL,
-				n->mma ? &n->mma->col : NULL,
-				n->mma ? &n->mma->depth : NULL,
-				n->mma ? &n->mma->stage : NULL};
-
-		for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-			if (all[i])
-				map_iter(all[i], to);
+		lnode_all_iters(n, map_iter, to);
 		map_iters(n->body, to);
 	}
 }
@@ -525,8 +506,9 @@ void schedule_settle(Schedule *s, const Kernel *of)
 
 		map_iters(st->head, x.to);
 		map_iters(st->body, x.to);
-		map_iter(&st->var, x.to);
-		map_iter(&st->first, x.to);
+		map_iter(x.to, &st->var);
+		if (st->first)
+			map_iter(x.to, &st->first);
 	}
 	last.to = expr_pool_new(k->ctx, k->arena);
 	last.copy = in_order(tmp, s, by_text.to, last.to);

@@ -77,17 +77,47 @@ void lnode_bufs(const LNode *n, void (*fn)(void *arg, Buf *b, LUse use), void *a
 			fn(arg, all[i].b, all[i].use);
 }
 
+/* The iterators of N: first those that it binds for its body or its expressions. */
+enum { BOUND_ITERS = 7, MOST_ITERS = 11 };
+
+static void find_iters(LNode *n, Iter **all[MOST_ITERS])
+{
+	Fill *f = n->fill;
+	ColumnReduction *c = n->columns;
+	Tile *t = n->tile;
+	Mma *m = n->mma;
+	Iter **const it[MOST_ITERS] = {&n->var,
+				       &n->stage,
+				       f ? &f->row : NULL,
+				       f ? &f->chunk : NULL,
+				       f ? &f->elem : NULL,
+				       c ? &c->col : NULL,
+				       c ? &c->row : NULL,
+				       t ? &t->row : m ? &m->row : NULL,
+				       t ? &t->col : m ? &m->col : NULL,
+				       t ? &t->depth : m ? &m->depth : NULL,
+				       m ? &m->stage : NULL};
+
+	for (int i = 0; i < MOST_ITERS; i++)
+		all[i] = it[i] && *it[i] ? it[i] : NULL;
+}
+
 void lnode_iters(LNode *n, void (*fn)(void *arg, Iter *it), void *arg)
 {
-	Iter *all[] = {n->var,
-		       n->stage,
-		       n->fill ? n->fill->row : NULL,
-		       n->fill ? n->fill->chunk : NULL,
-		       n->fill ? n->fill->elem : NULL,
-		       n->columns ? n->columns->col : NULL,
-		       n->columns ? n->columns->row : NULL};
+	Iter **all[MOST_ITERS];
 
-	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+	find_iters(n, all);
+	for (int i = 0; i < BOUND_ITERS; i++)
+		if (all[i])
+			fn(arg, *all[i]);
+}
+
+void lnode_all_iters(LNode *n, void (*fn)(void *arg, Iter **it), void *arg)
+{
+	Iter **all[MOST_ITERS];
+
+	find_iters(n, all);
+	for (int i = 0; i < MOST_ITERS; i++)
 		if (all[i])
 			fn(arg, all[i]);
 }

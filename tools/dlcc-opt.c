@@ -75,23 +75,26 @@ static bool run_pass(Cli *c, Module *m, const Pass *p)
 	if (!m->infer && id != PASS_infer && !run_pass(c, m, &pass_table[PASS_infer]))
 		return false;
 	if (pass_is_past(m, p))
-		return diag_error(&c->diag, (DiagLoc){.line = m->graph->schedules.at[0].line},
-				  "the text has schedules, so it begins after pass sched: %s cannot run",
-				  p->name);
+		return diag_error(
+			&c->diag, (DiagLoc){.line = m->graph->schedules.at[0].line},
+			"the text has schedules, so it begins after pass sched: %s cannot run",
+			p->name);
 	if (id > PASS_lower && not_lowered(m->graph))
 		return diag_error(&c->diag, node_diag(not_lowered(m->graph)),
 				  "%s works on kernels; run lower first", p->name);
 	if (id > PASS_sched && m->graph->schedules.n && !m->nsched &&
 	    !run_pass(c, m, &pass_table[PASS_sched]))
 		return false;
-	if (id == PASS_sched && !m->ndecisions && !m->graph->schedules.n && !run_pass(c, m, &pass_table[PASS_decide]))
+	if (id == PASS_sched && !m->ndecisions && !m->graph->schedules.n &&
+	    !run_pass(c, m, &pass_table[PASS_decide]))
 		return false;
 	return passes_run(m, id, id, NULL);
 }
 
 static bool run_passes(Cli *c, Module *m)
 {
-	if (!c->npasses && m->graph->schedules.n) /* a text after `sched`, which is printed as one */
+	if (!c->npasses &&
+	    m->graph->schedules.n) /* a text after `sched`, which is printed as one */
 		c->passes[c->npasses++] = &pass_table[PASS_sched];
 	for (int i = 0; i < c->npasses; i++)
 		if (!run_pass(c, m, c->passes[i]))

@@ -541,10 +541,11 @@ static bool may_begin_scheduled(Cli *c)
 			   : output_is_model(c) ? "writing a model"
 						: NULL;
 
-	return !what || diag_error(&c->diag, no_where(c),
-				   "%s: the text has schedules, which are for its kernels as they are; take "
-				   "a text without schedules",
-				   what);
+	return !what ||
+	       diag_error(&c->diag, no_where(c),
+			  "%s: the text has schedules, which are for its kernels as they are; take "
+			  "a text without schedules",
+			  what);
 }
 
 /* Runs the passes that the output needs on M's graph. If there is also code for GPUs, clones the
@@ -552,8 +553,7 @@ static bool may_begin_scheduled(Cli *c)
 static bool make(Cli *c, Module *m)
 {
 	bool ok = m->graph && check_node(c, m->arena, m->graph) &&
-		  (m->graph->schedules.n ? may_begin_scheduled(c)
-					 : bind_dims(c, m->ctx, m->graph));
+		  (m->graph->schedules.n ? may_begin_scheduled(c) : bind_dims(c, m->ctx, m->graph));
 
 	if (ok && c->output && str_ends(c->output, ".dl"))
 		return write_text(c, m);
@@ -587,10 +587,11 @@ static bool make_for_gpus(Cli *c, Module *gpu)
 static Module *scheduled_module(Cli *c, Module *m)
 {
 	if (m->gpu && m->ntargets) {
-		diag_error(&c->diag, no_where(c),
-			   "the text has schedules for %s, and code for it and for a GPU is asked for: "
-			   "write one target's, -o FILE.ptx for example",
-			   m->graph->schedules.at[0].target);
+		diag_error(
+			&c->diag, no_where(c),
+			"the text has schedules for %s, and code for it and for a GPU is asked for: "
+			"write one target's, -o FILE.ptx for example",
+			m->graph->schedules.at[0].target);
 		return NULL;
 	}
 	return m->gpu ? m->gpu : m;

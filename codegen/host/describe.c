@@ -148,11 +148,12 @@ static void print_accuracy(Host *h, int i)
 	const int64_t axis = a ? a->axis : 0;
 
 	if (a)
-		strbuf_printf(h->b,
-			      "static const dl_accuracy %s = {sizeof(dl_accuracy), %d, %d, 0, %a, %a};\n",
-			      accuracy_table(h, i) + 1,
-			      !a->unordered ? -1 : (int)(axis < 0 ? axis + rank : axis),
-			      g->gives.n ? -1 : result_called(g, a->by), a->step, a->unit);
+		strbuf_printf(
+			h->b,
+			"static const dl_accuracy %s = {sizeof(dl_accuracy), %d, %d, 0, %a, %a};\n",
+			accuracy_table(h, i) + 1,
+			!a->unordered ? -1 : (int)(axis < 0 ? axis + rank : axis),
+			g->gives.n ? -1 : result_called(g, a->by), a->step, a->unit);
 }
 
 /* ---- Values that are not tensors ---- */

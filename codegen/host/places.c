@@ -9,7 +9,8 @@
 
 const char *host_iteration(Host *h, const Node *open)
 {
-	int loop = 0; /* the number of the loop, as ids of nodes are not those of the graph's text */
+	int loop =
+		0; /* the number of the loop, as ids of nodes are not those of the graph's text */
 
 	for (; open; open = open->prev)
 		loop += open->op == OP_For;

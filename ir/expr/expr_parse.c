@@ -472,7 +472,8 @@ static bool read_sum(ExprReader *r, CType hint, ParsedValue *out)
 			break;
 		if (!read_product(r, common_type(v, 1, hint), &v[1]))
 			return false;
-		if (!plus && r->scope->as_is && typed(r, &v[1], common_type(v, 2, hint))->ct == CT_I64) {
+		if (!plus && r->scope->as_is &&
+		    typed(r, &v[1], common_type(v, 2, hint))->ct == CT_I64) {
 			v[1] = (ParsedValue){negative(r, typed(r, &v[1], CT_I64)), NULL, false};
 			plus = true;
 		}

@@ -840,7 +840,8 @@ static bool read_schedules(GraphText *r, Graph *g)
 		if (kernel_of(n))
 			vec_push(r->tmp, &k, kernel_of(n));
 	of = NEW_ARRAY(r->tmp, k.n + 1, Schedule *);
-	if (!schedules_parse(r->ctx, r->arena, r->file, k.at, k.n, &r->p, &r->line, &all.target, of)) {
+	if (!schedules_parse(r->ctx, r->arena, r->file, k.at, k.n, &r->p, &r->line, &all.target,
+			     of)) {
 		r->failed = true;
 		return false;
 	}

@@ -14,9 +14,8 @@
 
 void lt_fault(LoopText *t, const char *fmt, ...)
 {
-	const DiagLoc at = {.file = t->file,
-			    .line = *t->line,
-			    .column = (int)(t->p - t->line_start) + 1};
+	const DiagLoc at = {
+		.file = t->file, .line = *t->line, .column = (int)(t->p - t->line_start) + 1};
 	StrBuf b = {0};
 	va_list ap;
 
@@ -43,7 +42,8 @@ void lt_expected(LoopText *t, const char *expected)
 	if (n)
 		lt_fault(t, "expected %s, found '%s'", expected, found);
 	else
-		lt_fault(t, "expected %s, found the end of the %s", expected, *t->p ? "line" : "text");
+		lt_fault(t, "expected %s, found the end of the %s", expected,
+			 *t->p ? "line" : "text");
 }
 
 /* ---- Words ---- */

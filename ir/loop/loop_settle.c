@@ -28,9 +28,9 @@ typedef struct SameIter {
 typedef struct IterNames {
 	Arena *tmp;
 	Kernel *k;
-	int nfixed;   /* iterators of the kernel, whose names stay */
-	bool *meet;   /* [i * n + j]: iterators i and j are in scope together */
-	bool *bound;  /* by Iter.id: it is in `order` */
+	int nfixed;        /* iterators of the kernel, whose names stay */
+	bool *meet;        /* [i * n + j]: iterators i and j are in scope together */
+	bool *bound;       /* by Iter.id: it is in `order` */
 	VEC(Iter *) order; /* as they are bound */
 	VEC(Iter *) scope;
 	VEC(SameIter) same;
@@ -232,7 +232,7 @@ static Expr *copy_expr(ExprCopies *x, Expr *e)
 {
 	vec_push(x->tmp, &x->todo, e);
 	while (x->todo.n) {
-		Expr *at = vec_last(&x->todo), *const *arg, *with[MAX_RANK * 2];
+		Expr *at = vec_last(&x->todo), *const * arg, *with[MAX_RANK * 2];
 		const int n = ex_operands(at, &arg), before = x->todo.n;
 
 		for (int i = n; i-- > 0 && !x->copy[at->id];)
@@ -288,8 +288,8 @@ typedef struct ExprOrder {
 	ExprPool *to;
 	Expr **all, **copy;
 	int n;
-	int *first;          /* of the followers of an expression */
-	int *waits, *terms;  /* operands, and terms before it, that are not copied yet */
+	int *first;         /* of the followers of an expression */
+	int *waits, *terms; /* operands, and terms before it, that are not copied yet */
 	VEC(LaterExpr) after, after_term;
 	int *first_term;
 	VEC(int) ready; /* a heap: the smallest id first */

@@ -370,7 +370,8 @@ static void local(LoopText *t, LNode *n)
 	}
 	lt_put(t, ": ");
 	local_type(t, b);
-	b->swizzle = (Swizzle)(lt_choice(t, swizzles + 1, SWIZZLE_REGISTERS, (int)b->swizzle - 1) + 1);
+	b->swizzle = (Swizzle)(lt_choice(t, swizzles + 1, SWIZZLE_REGISTERS, (int)b->swizzle - 1) +
+			       1);
 	if (t->failed)
 		return;
 	if (b->swizzle == SWIZZLE_REGISTERS)
@@ -700,7 +701,8 @@ static LNodeKind kind_ahead(LoopText *t)
 	const size_t n = lt_ahead(t, &word, &element);
 
 	for (int k = 0; k < kinds && n && !element; k++) {
-		const char *at = strstr(node_text[k].words, arena_printf(t->arena, " %.*s ", (int)n, word));
+		const char *at = strstr(node_text[k].words,
+					arena_printf(t->arena, " %.*s ", (int)n, word));
 
 		if (at)
 			return (LNodeKind)k;
@@ -813,7 +815,8 @@ static bool stage_line(LoopText *t, bool item, const char *word, int *columns)
 
 	if (!lt_line(t, item, STAGE_COLUMNS, columns))
 		return false;
-	return t->out || (lt_ahead(t, &at, &element) == strlen(word) && !element && str_starts(at, word));
+	return t->out ||
+	       (lt_ahead(t, &at, &element) == strlen(word) && !element && str_starts(at, word));
 }
 
 static void bulks(LoopText *t, Stage *st, int *columns)
@@ -883,8 +886,7 @@ void lt_guard(LoopText *t, SizeStep *x)
 		most(t, &x->size, &x->most);
 		before = ", ";
 	}
-	if (x->size && !lt_number_ahead(t, before, " KiB") &&
-	    lt_opt(t, x->also != NULL, before))
+	if (x->size && !lt_number_ahead(t, before, " KiB") && lt_opt(t, x->also != NULL, before))
 		most(t, &x->also, &x->also_most);
 	if (!lt_opt(t, x->shared != 0, before))
 		return;

@@ -42,10 +42,11 @@ static void check_kept(KeptAccess *x, const Buf *b)
 		const LNode *l = x->t->kept.at[i];
 
 		if (l->buf[0] == b && (!x->keep || x->keep > l->keep || x->scratch > l->scratch))
-			lt_fault(x->t,
-				 "threads keep %d elements of %s, and %d in scratch, so only a loop of a group "
-				 "with no more of them accesses it",
-				 l->keep, b->name, l->scratch);
+			lt_fault(
+				x->t,
+				"threads keep %d elements of %s, and %d in scratch, so only a loop of a group "
+				"with no more of them accesses it",
+				l->keep, b->name, l->scratch);
 	}
 }
 
@@ -111,7 +112,9 @@ static void check_tile(LoopText *t, const LNode *n)
 	if (n->part != PART_TERM)
 		lt_fault(t, "a tile carries out terms: @term S[...]");
 	if (x->mr > 64 || x->nr > 512 || most != x->mr)
-		lt_fault(t, "a tile has at most 64 rows and 512 columns, and no more usual rows than rows");
+		lt_fault(
+			t,
+			"a tile has at most 64 rows and 512 columns, and no more usual rows than rows");
 	if (x->mask.trim && !is_local(t, x->a))
 		lt_fault(t, "%s is not a local, as the weights of terms must be", x->a->name);
 }
@@ -143,10 +146,11 @@ static void check_mma(LoopText *t, const LNode *n)
 	if (!t->failed && m->wm * m->wn * 32 != t->stage->threads)
 		lt_fault(t, "%dx%d warps have %d threads, the block has %d", m->wm, m->wn,
 			 m->wm * m->wn * 32, t->stage->threads);
-	if (m->kind == MMA_FMA ? m->wm * 4 * m->tm != m->bm || m->wn * 8 * m->tn != m->bn
-			       : m->bm % (m->wm * MMA_ROWS) || m->bn % (m->wn * info->n) ||
-					 m->bk % info->k)
-		lt_fault(t, "the warps do not divide a tile of %d by %d by %d", m->bm, m->bn, m->bk);
+	if (m->kind == MMA_FMA
+		    ? m->wm * 4 * m->tm != m->bm || m->wn * 8 * m->tn != m->bn
+		    : m->bm % (m->wm * MMA_ROWS) || m->bn % (m->wn * info->n) || m->bk % info->k)
+		lt_fault(t, "the warps do not divide a tile of %d by %d by %d", m->bm, m->bn,
+			 m->bk);
 	if (m->kind != MMA_FMA && (dtype_info[m->a->dtype].bits != dtype_info[info->type[0]].bits ||
 				   dtype_info[m->b->dtype].bits != dtype_info[info->type[1]].bits))
 		lt_fault(t, "%s is not an instruction for these elements", info->name);
@@ -161,7 +165,8 @@ static void check_local_node(LoopText *t, const LNode *n)
 		if (dim_is_const(b->dims[i], &v) && v < 0)
 			lt_fault(t, "dim %d of %s is negative", i, b->name);
 	if (b->swizzle == SWIZZLE_REGISTERS &&
-	    (b->rank != 2 || !dim_equals(b->dims[0], n->mma->bm) || !dim_equals(b->dims[1], n->mma->bn)))
+	    (b->rank != 2 || !dim_equals(b->dims[0], n->mma->bm) ||
+	     !dim_equals(b->dims[1], n->mma->bn)))
 		lt_fault(t, "%s has not the dims of its sums, %d by %d", b->name, n->mma->bm,
 			 n->mma->bn);
 	if (t->stage->group && n->idx && n->idx->kind != EX_CONST)
@@ -169,7 +174,8 @@ static void check_local_node(LoopText *t, const LNode *n)
 	if (t->stage->group && !n->idx && b->swizzle == SWIZZLE_NONE && !n->keep)
 		for (int i = 0; i < b->rank; i++)
 			if (!dim_is_const(b->dims[i], &v))
-				lt_fault(t, "%s is in shared memory, so its dims are constants", b->name);
+				lt_fault(t, "%s is in shared memory, so its dims are constants",
+					 b->name);
 	if (b->swizzle != SWIZZLE_NONE && b->swizzle != SWIZZLE_REGISTERS && !n->idx)
 		lt_fault(t, "%s is not in scratch", b->name);
 	if (n->scratch && !n->idx)
@@ -183,7 +189,8 @@ static void check_device(LoopText *t, const LNode *n)
 		   shares = n->vector || n->keep || n->scratch || n->peel,
 		   group = (n->kind == LN_LOOP && (n->loop == LOOP_GROUP || shares)) ||
 			   n->kind == LN_FILL || n->kind == LN_PIPELINE || n->kind == LN_MMA ||
-			   n->kind == LN_COLUMNS || n->kind == LN_COPY_SUMS || n->kind == LN_ATOMIC ||
+			   n->kind == LN_COLUMNS || n->kind == LN_COPY_SUMS ||
+			   n->kind == LN_ATOMIC ||
 			   (n->kind == LN_LOCAL && (n->keep || n->buf[0]->swizzle));
 
 	if (group && !gpu)
@@ -242,7 +249,8 @@ void lt_check_body(LoopText *t, const LNode *n)
 {
 	const LNode *at = n->body;
 
-	if (!t->failed && !at && (n->kind == LN_LOOP || n->kind == LN_FILL || n->kind == LN_PIPELINE))
+	if (!t->failed && !at &&
+	    (n->kind == LN_LOOP || n->kind == LN_FILL || n->kind == LN_PIPELINE))
 		lt_fault(t, "the loop before this has no body");
 	if (t->failed || n->kind != LN_FILL)
 		return;
@@ -251,7 +259,9 @@ void lt_check_body(LoopText *t, const LNode *n)
 	if (!at || at->kind != LN_STORE || at->next || !is_local(t, at->buf[0]))
 		lt_fault(t, "the body of the fill before this is lets and one store to a tile");
 	else if (n->fill->async && !may_copy(t, n->fill, at))
-		lt_fault(t, "the fill before this copies no aligned piece of 4, 8 or 16 bytes: not async");
+		lt_fault(
+			t,
+			"the fill before this copies no aligned piece of 4, 8 or 16 bytes: not async");
 }
 
 void lt_check_stage(LoopText *t, const Stage *st)

@@ -93,9 +93,15 @@ static void find_iters(LNode *n, Iter **all[MOST_ITERS])
 				       f ? &f->elem : NULL,
 				       c ? &c->col : NULL,
 				       c ? &c->row : NULL,
-				       t ? &t->row : m ? &m->row : NULL,
-				       t ? &t->col : m ? &m->col : NULL,
-				       t ? &t->depth : m ? &m->depth : NULL,
+				       t   ? &t->row
+				       : m ? &m->row
+					   : NULL,
+				       t   ? &t->col
+				       : m ? &m->col
+					   : NULL,
+				       t   ? &t->depth
+				       : m ? &m->depth
+					   : NULL,
 				       m ? &m->stage : NULL};
 
 	for (int i = 0; i < MOST_ITERS; i++)

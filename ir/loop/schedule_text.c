@@ -208,7 +208,8 @@ static Schedule *read_schedule(LoopText *t, Kernel *of)
 	lt_put(t, "schedule @");
 	lt_word(t, &name);
 	if (!t->failed && !str_starts(name, of->name))
-		lt_fault(t, "expected a schedule of kernel @%s, the next one of the graph", of->name);
+		lt_fault(t, "expected a schedule of kernel @%s, the next one of the graph",
+			 of->name);
 	lt_guard(t, &s->where);
 	lt_end(t);
 	if (part_ahead(t, "kernel"))

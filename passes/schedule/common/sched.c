@@ -192,9 +192,11 @@ static bool can_have(Module *m, const Target *t, const Node *n, const Schedule *
 	const bool gpu = t->gpu && !node_on_host(n);
 
 	if (!s)
-		return diag_error(m->ctx->diag, node_diag(n), "the text has no schedule for this node");
+		return diag_error(m->ctx->diag, node_diag(n),
+				  "the text has no schedule for this node");
 	return gpu == has_groups(s) ||
-	       diag_error(m->ctx->diag, node_diag(n), "%s, but the schedule in the text is for a %s",
+	       diag_error(m->ctx->diag, node_diag(n),
+			  "%s, but the schedule in the text is for a %s",
 			  gpu ? "the node runs on a GPU" : "the node runs on a CPU",
 			  gpu ? "CPU" : "GPU");
 }
@@ -211,9 +213,10 @@ static bool take_stated(Module *m, int t)
 		if (!strcmp(m->graph->schedules.at[i].target, target->name))
 			all = &m->graph->schedules.at[i];
 	if (!all)
-		return diag_error(m->ctx->diag, (DiagLoc){.line = m->graph->schedules.at[0].line},
-				  "the text has schedules for %s, not for %s; --target names what it is for",
-				  m->graph->schedules.at[0].target, target->name);
+		return diag_error(
+			m->ctx->diag, (DiagLoc){.line = m->graph->schedules.at[0].line},
+			"the text has schedules for %s, not for %s; --target names what it is for",
+			m->graph->schedules.at[0].target, target->name);
 	for (Node *n = m->graph->first; n; n = n->next) {
 		if (!node_kernel(n))
 			continue;

@@ -53,16 +53,32 @@ const char *kernel_word(Ctx *c, const char *name)
 	return clean_name(c, name, NULL, 0);
 }
 
-static void clean_names(Kernel *k)
+const char **kernel_buf_names(const Kernel *k, Arena *a)
 {
-	int n = k->bufs.n > k->iters.n ? k->bufs.n : k->iters.n;
-	const char **taken = NEW_ARRAY(k->arena, n, const char *);
+	const char **name = NEW_ARRAY(a, k->bufs.n + 1, const char *);
 
 	for (int i = 0; i < k->bufs.n; i++)
-		taken[i] = k->bufs.at[i]->name = clean_name(k->ctx, k->bufs.at[i]->name, taken, i);
+		name[i] = clean_name(k->ctx, k->bufs.at[i]->name, name, i);
+	return name;
+}
+
+const char **kernel_iter_names(const Kernel *k, Arena *a)
+{
+	const char **name = NEW_ARRAY(a, k->iters.n + 1, const char *);
+
 	for (int i = 0; i < k->iters.n; i++)
-		taken[i] = k->iters.at[i]->name = clean_name(k->ctx, k->iters.at[i]->name, taken,
-							     i);
+		name[i] = clean_name(k->ctx, k->iters.at[i]->name, name, i);
+	return name;
+}
+
+static void clean_names(Kernel *k)
+{
+	const char **bufs = kernel_buf_names(k, k->arena), **iters = kernel_iter_names(k, k->arena);
+
+	for (int i = 0; i < k->bufs.n; i++)
+		k->bufs.at[i]->name = bufs[i];
+	for (int i = 0; i < k->iters.n; i++)
+		k->iters.at[i]->name = iters[i];
 }
 
 static void put_type(StrBuf *b, const Kernel *k, const Buf *buf)
@@ -238,32 +254,6 @@ void kernel_print(StrBuf *b, const Kernel *orig)
 	clean_names(k);
 	put_kernel(b, k);
 	arena_free(tmp);
-}
-
-const char **kernel_iter_names(const Kernel *orig, Arena *a)
-{
-	Arena *tmp = arena_new();
-	Kernel *k = copy(orig, tmp);
-	const char **name = NEW_ARRAY(a, k->iters.n + 1, const char *);
-
-	clean_names(k);
-	for (int i = 0; i < k->iters.n; i++)
-		name[i] = k->iters.at[i]->name;
-	arena_free(tmp);
-	return name;
-}
-
-const char **kernel_buf_names(const Kernel *orig, Arena *a)
-{
-	Arena *tmp = arena_new();
-	Kernel *k = copy(orig, tmp);
-	const char **name = NEW_ARRAY(a, k->bufs.n + 1, const char *);
-
-	clean_names(k);
-	for (int i = 0; i < k->bufs.n; i++)
-		name[i] = k->bufs.at[i]->name;
-	arena_free(tmp);
-	return name;
 }
 
 void kernel_print_bare(StrBuf *b, const Kernel *orig)

@@ -134,9 +134,10 @@ struct dl_context {
 	int64_t *const *joined_shape, *const *cut_shape;
 	dl_region *joined_memory;
 	const dl_tensor
-		*pieces; /* during a run: those of an input, or null; their number and dim */
+		*pieces; /* during a run: those of an input, or null; their number, and their dim
+			  * and its symbol */
 	int64_t n_pieces;
-	int32_t pieces_dim;
+	int32_t pieces_dim, pieces_sym;
 	/* during a run */
 	int32_t threads;
 	int64_t *in_bytes; /* size of each input's data; a strided one counts as contiguous */

@@ -299,6 +299,7 @@ const dl_tensor *rt_join(dl_context *c, const dl_tensor *in, bool data)
 		any = any || RT_AT(const dl_tensor, in, i)->form == DL_PIECES;
 	if (!any)
 		return in;
+	c->given_in = in;
 	for (int32_t i = 0; i < d->n_in; i++) {
 		c->joined[i] = rt_tensor_at(in, i);
 		if (c->joined[i].form == DL_PIECES && join(c, d, i, data))
@@ -317,6 +318,7 @@ dl_tensor *rt_whole_outputs(dl_context *c, dl_tensor *out)
 
 	for (int32_t o = 0; c->joined && o < d->n_out; o++)
 		any = any || RT_AT(dl_tensor, out, o)->form == DL_PIECES;
+	c->given_out = out;
 	if (!any)
 		return out;
 	for (int32_t o = 0; o < d->n_out; o++) {
@@ -344,6 +346,20 @@ dl_tensor *rt_whole_outputs(dl_context *c, dl_tensor *out)
 		c->cut[o] = dl_tensor_of(0, io->rank, c->cut_shape[o], NULL, 0);
 	}
 	return c->cut;
+}
+
+/* Whether memory of the caller's, of an earlier run perhaps, overlaps an output of this run that is yet
+ * to be cut. */
+static bool is_served(const dl_context *c, const char *data, int64_t bytes)
+{
+	for (int32_t o = 0; o < rt_shown(c->model->prog)->n_out; o++) {
+		const char *whole = c->cut[o].data;
+
+		if (whole && (uintptr_t)data < (uintptr_t)whole + c->cut[o].bytes &&
+		    (uintptr_t)whole < (uintptr_t)data + (uintptr_t)bytes)
+			return true;
+	}
+	return false;
 }
 
 /* Sets piece R, at element AT along the dim, of the whole tensor W. */
@@ -380,7 +396,13 @@ static int cut_piece(const Pieced *p, const dl_tensor *w, int64_t r, int64_t at,
 	} else if (on_gpu(p->c, to->data)) {
 		return fail_piece(p, DL_UNSUPPORTED, r,
 				  "it is in the GPU's memory; pieces are in host memory", 0, 0);
-	} else {
+	} else if (to->data != place) {
+		if (is_served(p->c, to->data, bytes))
+			return fail_piece(
+				p, DL_INVALID, r,
+				"it lies in the context's memory for this run's outputs; give memory "
+				"of your own, or none",
+				0, 0);
 		move_piece(p, w->data, stride, at, to, false);
 	}
 	return DL_OK;

@@ -103,7 +103,7 @@ static void either_symbol(dl_context *c)
 	      api->error(c));
 }
 
-/* Changes a run along N, which then gives STATUS and a text with WORDS. */
+/* Changes a run for two requests whose pieces lie along N, which then gives STATUS and a text with WORDS. */
 #define RUN(status, words, change)                                                          \
 	do {                                                                                \
 		Joint j;                                                                    \
@@ -121,6 +121,33 @@ static void other_symbol(dl_context *c)
 	RUN(DL_INVALID, "output \"u\" in pieces: it has no dim \"N\", along which",
 	    j.out[U] = pieces(j.cut[U]));
 	RUN(DL_SHAPE, "piece 1: dim 1 is 1, and of piece 0 it is 2", j.x_shape[1][1] = 1);
+}
+
+static void overlapping(dl_context *c)
+{
+	RUN(DL_INVALID, "output \"z\": piece 0 overlaps output \"y\": piece 0",
+	    j.cut[Z][0].data = j.cut[Y][0].data);
+	RUN(DL_INVALID, "output \"y\": piece 1 overlaps output \"y\": piece 0",
+	    j.cut[Y][1].data = j.data[Y][0] + 3);
+	RUN(DL_OK, "", j.cut[Y][1].data = j.data[Y][0] + 4);
+	RUN(DL_INVALID, "output \"y\": piece 0 overlaps input \"x\": piece 1",
+	    j.cut[Y][0].data = j.x_data[1] + 5);
+	RUN(DL_OK, "", j.cut[Y][0].data = j.x_data[1] + 6);
+	RUN(DL_INVALID, "output \"y\": piece 1 overlaps input \"t\"",
+	    j.cut[Y][1].data = j.t_data + 1);
+	RUN(DL_INVALID, "output \"u\" overlaps input \"x\": piece 1",
+	    j.out[U].data = j.x_data[1] + 5);
+	RUN(DL_INVALID, "output \"y\": piece 0 overlaps output \"u\"",
+	    j.cut[Y][0].data = j.data[U][0] + 1);
+	RUN(DL_OK, "", j.x[1].data = j.x[0].data);
+	/* the context's memory, of a run before */
+	RUN(DL_INVALID, "piece 1: it lies in the context's memory", {
+		prepare(&j, c, SIZES(3, 2), SIZES(2, 2));
+		j.cut[Z][0].data = j.cut[Z][1].data = NULL;
+		check(!run(&j) && is_right(&j) && !run(&j) && is_right(&j), "the same memory",
+		      api->error(c));
+		j.x_shape[0][0] = 2;
+	});
 }
 
 int main(int argc, char **argv)
@@ -142,6 +169,7 @@ int main(int argc, char **argv)
 	}
 	either_symbol(c);
 	other_symbol(c);
+	overlapping(c);
 	either_symbol(c); /* the context stays usable */
 	api->context_free(c);
 	check(!api->unload(model), "unload", "");

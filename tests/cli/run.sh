@@ -333,6 +333,9 @@ try "a depfile" 0 "" "$odd/beside.onnx" -o "$odd/b.so" --depfile=b.d
 printf 'include b.d\n%%.so:\n\t$(file >got,$@ $^)\n' >depends.mk
 make -s -B -f depends.mk
 if [ "$(cat got)" = "$odd/b.so $tmp/$odd/beside.data $odd/beside.onnx" ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAIL: make reads the depfile as $(cat got)"; fi
+try "a depfile of a text whose weights are quantised" 0 "1 quantised" beside.dl --weights-as=i8 -o b.so --depfile=b.d
+make -s -B -f depends.mk
+if [ "$(cat got)" = "b.so beside.dl beside.data" ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAIL: make reads the depfile as $(cat got)"; fi
 for f in cnn.onnx beside.onnx beside.data beside.dl; do
 	if cmp -s $f spared/$f; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAIL: $f was overwritten"; fi
 done

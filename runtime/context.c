@@ -453,6 +453,7 @@ void dl_rt_context_free(dl_context *c)
 		rt_free(m, c->forms[i].p, c->forms[i].bytes);
 	for (int32_t i = 0; c->joined && i < rt_shown(m->prog)->n_in; i++)
 		rt_free(m, c->joined_memory[i].p, c->joined_memory[i].bytes);
+	rt_free(m, c->ranges.p, c->ranges.bytes);
 	if (c->strings)
 		rt_strings(c)->free(c->strings);
 	if (!c->arena_borrowed)

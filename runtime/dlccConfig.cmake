@@ -14,7 +14,7 @@ adds the library TARGET, which has the compiled MODEL (an .onnx or .dl) with the
 
   STATIC | SHARED  as of add_library; without either BUILD_SHARED_LIBS decides
   NAME             prefix of the functions and name of the header, a C identifier; default: TARGET
-  OPTIONS          further options of dlcc, such as --target=cpu:v3,v4; generator expressions may be used
+  OPTIONS          further options of dlcc, such as --target=cpu:v3,v4; not generator expressions, $<...>: all configurations share the model
   DEPENDS          further files that the model follows from; the model, its external data and the files that options name are known
 
 TARGET is an ordinary library: install(TARGETS), VERSION and SOVERSION (which gives a SHARED one its SONAME) work as for others. The
@@ -81,6 +81,9 @@ function(dlcc_add_model target model)
 		set(language CXX)
 	else()
 		message(FATAL_ERROR "dlcc_add_model(${target}): the project needs the language C or CXX, which links the library")
+	endif()
+	if(arg_OPTIONS MATCHES "\\$<")
+		message(FATAL_ERROR "dlcc_add_model(${target}): OPTIONS has a generator expression, $<...>; give plain options, which all configurations share: ${arg_OPTIONS}")
 	endif()
 	set(embed --embed-weights)
 	foreach(option IN LISTS arg_OPTIONS)

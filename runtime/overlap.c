@@ -6,8 +6,13 @@
  * The program's tensors of numbers are in the caller's memory. The caller's strings and the items
  * of its lists are not in the memory of the program's tensors for them (forms.c), so the caller's
  * addresses are compared. The bytes of single strings are not compared.
+ *
+ * Tensors in pieces are in memory of the context during a run; the memory of each piece is compared
+ * with that of all other tensors.
  */
 #include "runtime/rt.h"
+
+#include <stdio.h>
 
 /* Some memory; empty if P is null. */
 typedef struct Memory {
@@ -243,7 +248,175 @@ int rt_check_forms(dl_context *c)
 	return DL_OK;
 }
 
+/* ---- Pieces ---- */
+
+enum { WHOLE_INPUT, INPUT_PIECE, WHOLE_OUTPUT, OUTPUT_PIECE, WORKSPACE, RANGE_KINDS };
+
+/* The memory of a tensor of the caller's, or of a piece, from BEGIN to before END. */
+typedef struct MemoryRange {
+	uintptr_t begin, end;
+	int32_t kind, which; /* of inputs or outputs */
+	int64_t piece;
+} MemoryRange;
+
+/* The kinds that a range of each kind must not overlap. Whole tensors and the workspace are compared
+ * elsewhere. */
+static const uint32_t apart_from[RANGE_KINDS] = {
+	[WHOLE_INPUT] = 1 << OUTPUT_PIECE,
+	[INPUT_PIECE] = 1 << WHOLE_OUTPUT | 1 << OUTPUT_PIECE | 1 << WORKSPACE,
+	[WHOLE_OUTPUT] = 1 << INPUT_PIECE | 1 << OUTPUT_PIECE,
+	[OUTPUT_PIECE] = 1 << WHOLE_INPUT | 1 << INPUT_PIECE | 1 << WHOLE_OUTPUT |
+			 1 << OUTPUT_PIECE | 1 << WORKSPACE,
+	[WORKSPACE] = 1 << INPUT_PIECE | 1 << OUTPUT_PIECE,
+};
+
+static int64_t add_range(MemoryRange *at, int64_t n, Memory m, MemoryRange r)
+{
+	if (!m.p || m.bytes <= 0)
+		return n;
+	at[n] = r;
+	at[n].begin = (uintptr_t)m.p;
+	at[n].end = at[n].begin + (uintptr_t)m.bytes;
+	return n + 1;
+}
+
+/* The memory of piece R of output K of the program, O of the caller's. Its size is known if all others
+ * are: the run's output has the shape, but for the dim of pieces. */
+static Memory piece_memory(dl_context *c, int32_t k, int32_t o, int64_t r, dl_tensor t)
+{
+	const dl_io *io = dl_desc_out(rt_shown(c->model->prog), o);
+	int64_t bytes = rt_room(&t);
+
+	if (rt_known(c, k)) {
+		bytes = io->dtype == DL_STR ? (int64_t)sizeof(dl_str) : rt_bytes(io->dtype, 1);
+		for (int32_t d = 0; d < io->rank; d++)
+			bytes = dl_mul(bytes,
+				       dl_io_dim(io, d)->sym == c->pieces_sym
+					       ? rt_tensor_at(c->pieces, r).shape[c->pieces_dim]
+					       : c->x.out_shape[k][d]);
+	}
+	return (Memory){t.data, bytes};
+}
+
+static int64_t input_ranges(dl_context *c, MemoryRange *at, int64_t n)
+{
+	for (int32_t i = 0; i < rt_shown(c->model->prog)->n_in; i++) {
+		const dl_tensor t = rt_tensor_at(c->given_in, i);
+
+		if (t.form == DL_TENSOR && t.data)
+			n = add_range(at, n, (Memory){t.data, rt_extent(&t)},
+				      (MemoryRange){.kind = WHOLE_INPUT, .which = i});
+		for (int64_t r = 0; t.form == DL_PIECES && r < t.n_items; r++) {
+			const dl_tensor one = rt_tensor_at(t.items, r);
+
+			n = add_range(at, n, (Memory){one.data, rt_extent(&one)},
+				      (MemoryRange){.kind = INPUT_PIECE, .which = i, .piece = r});
+		}
+	}
+	return n;
+}
+
+static int64_t output_ranges(dl_context *c, MemoryRange *at, int64_t n)
+{
+	const dl_desc *d = rt_shown(c->model->prog);
+
+	for (int32_t o = 0, k = 0; o < d->n_out; k += rt_parts(dl_desc_out(d, o)), o++) {
+		const dl_tensor t = rt_tensor_at(c->given_out, o);
+
+		if (t.form == DL_TENSOR && dl_desc_out(d, o)->form == DL_TENSOR)
+			n = add_range(at, n, own_memory(c, k, t),
+				      (MemoryRange){.kind = WHOLE_OUTPUT, .which = o});
+		for (int64_t r = 0; t.form == DL_PIECES && r < t.n_items; r++)
+			n = add_range(at, n, piece_memory(c, k, o, r, rt_tensor_at(t.items, r)),
+				      (MemoryRange){.kind = OUTPUT_PIECE, .which = o, .piece = r});
+	}
+	return n;
+}
+
+/* Sorts N ranges by their begins: Shell's method, since callers' pieces often are in order already. */
+static void sort_ranges(MemoryRange *at, int64_t n)
+{
+	for (int64_t gap = n / 2; gap > 0; gap /= 2)
+		for (int64_t i = gap; i < n; i++) {
+			const MemoryRange r = at[i];
+			int64_t k = i;
+
+			for (; k >= gap && at[k - gap].begin > r.begin; k -= gap)
+				at[k] = at[k - gap];
+			at[k] = r;
+		}
+}
+
+/* "output "y": piece 1" */
+static void name_range(const dl_context *c, const MemoryRange *r, char *to, size_t size)
+{
+	const dl_desc *d = rt_shown(c->model->prog);
+	const bool in = r->kind == WHOLE_INPUT || r->kind == INPUT_PIECE;
+	int n;
+
+	if (r->kind == WORKSPACE) {
+		(void)snprintf(to, size, "the workspace");
+		return;
+	}
+	n = snprintf(to, size, "%s \"%.100s\"", in ? "input" : "output",
+		     (in ? dl_desc_in(d, r->which) : dl_desc_out(d, r->which))->name);
+	if (n > 0 && (size_t)n < size && (r->kind == INPUT_PIECE || r->kind == OUTPUT_PIECE))
+		(void)snprintf(to + n, size - (size_t)n, ": piece %lld", (long long)r->piece);
+}
+
+static bool is_output(const MemoryRange *r)
+{
+	return r->kind == WHOLE_OUTPUT || r->kind == OUTPUT_PIECE;
+}
+
+/* Refuses two of N ranges, sorted, that must not overlap. Of those of a kind that begin earlier, the one
+ * that ends last decides. */
+static int check_ranges(dl_context *c, const MemoryRange *at, int64_t n)
+{
+	const MemoryRange *last[RANGE_KINDS] = {NULL};
+
+	for (int64_t i = 0; i < n; i++) {
+		const MemoryRange *r = &at[i], **own = &last[r->kind];
+
+		for (int k = 0; k < RANGE_KINDS; k++)
+			if (apart_from[r->kind] >> k & 1 && last[k] && last[k]->end > r->begin) {
+				const bool writes = is_output(r) || k == WORKSPACE;
+				char a[160], b[160];
+
+				name_range(c, writes ? r : last[k], a, sizeof(a));
+				name_range(c, writes ? last[k] : r, b, sizeof(b));
+				return dl_fail(&c->x, DL_INVALID, "%s overlaps %s", a, b);
+			}
+		if (!*own || (*own)->end < r->end)
+			*own = r;
+	}
+	return DL_OK;
+}
+
+static int check_pieces(dl_context *c)
+{
+	const dl_desc *d = rt_shown(c->model->prog);
+	int64_t n = 1; /* the workspace */
+	MemoryRange *at;
+
+	for (int32_t i = 0; i < d->n_in; i++)
+		n += rt_tensor_at(c->given_in, i).form == DL_PIECES ? c->n_pieces : 1;
+	for (int32_t o = 0; o < d->n_out; o++)
+		n += rt_tensor_at(c->given_out, o).form == DL_PIECES ? c->n_pieces : 1;
+	if (!rt_region_grow(c, &c->ranges, dl_mul(n, sizeof(MemoryRange)), 0))
+		return dl_fail(&c->x, DL_NOMEM, "no memory to compare %lld pieces", (long long)n);
+	at = c->ranges.p;
+	n = output_ranges(c, at, input_ranges(c, at, 0));
+	if (c->arena_borrowed)
+		n = add_range(at, n, (Memory){c->arena, (int64_t)c->arena_bytes},
+			      (MemoryRange){.kind = WORKSPACE});
+	sort_ranges(at, n);
+	return check_ranges(c, at, n);
+}
+
 int rt_check_overlap(dl_context *c)
 {
-	return c->arena_borrowed && check_workspace(c) ? c->x.status : check_numbers(c);
+	if ((c->arena_borrowed && check_workspace(c)) || check_numbers(c))
+		return c->x.status;
+	return c->pieces ? check_pieces(c) : DL_OK;
 }

@@ -3,7 +3,8 @@
  * Tensors in pieces (DL_PIECES): a run for several requests at once. Inputs are joined in memory of
  * the context before anything else sees them, and outputs are cut after the run, so that a run of
  * the program has ordinary tensors. Piece r of every input and output belongs to request r, which has
- * the same number of elements everywhere.
+ * the same number of elements everywhere: along the dims of one independent symbol, which the first
+ * input in pieces fixes.
  */
 #include "runtime/rt.h"
 
@@ -12,18 +13,50 @@
 
 enum { PIECES_RANK = 16 }; /* the largest rank of the compiler's tensors */
 
-/* The dim of IO along which pieces may lie, or -1. */
-static int32_t piece_dim(const dl_desc *d, const dl_io *io)
+static bool is_independent(const dl_desc *d, int32_t sym)
+{
+	return sym >= 0 && dl_sym_flags(dl_desc_sym(d, sym)) & DL_SYM_INDEPENDENT;
+}
+
+/* The first dim of IO, from K on, that is an independent symbol; or -1. */
+static int32_t next_dim(const dl_desc *d, const dl_io *io, int32_t k)
 {
 	if (io->form != DL_TENSOR || io->rank > PIECES_RANK)
 		return -1;
-	for (int32_t k = 0; k < io->rank; k++) {
-		const int32_t s = dl_io_dim(io, k)->sym;
-
-		if (s >= 0 && dl_sym_flags(dl_desc_sym(d, s)) & DL_SYM_INDEPENDENT)
+	for (; k < io->rank; k++)
+		if (is_independent(d, dl_io_dim(io, k)->sym))
 			return k;
-	}
 	return -1;
+}
+
+/* The dim of IO that is the independent symbol SYM, or -1. */
+static int32_t dim_of(const dl_desc *d, const dl_io *io, int32_t sym)
+{
+	int32_t k = next_dim(d, io, 0);
+
+	while (k >= 0 && dl_io_dim(io, k)->sym != sym)
+		k = next_dim(d, io, k + 1);
+	return k;
+}
+
+/* The dim of IO along which the pieces of T lie, if no other input in pieces has fixed the symbol:
+ * that of an independent symbol in which they differ or, if they do not, the first; or -1. Pieces of
+ * another rank are skipped here, and refused later. */
+static int32_t choose_dim(const dl_desc *d, const dl_io *io, const dl_tensor *t)
+{
+	const int32_t first = next_dim(d, io, 0);
+	const dl_tensor one = rt_tensor_at(t->items, 0);
+
+	if (next_dim(d, io, first + 1) < 0 || one.rank != io->rank || !one.shape)
+		return first;
+	for (int32_t k = first; k >= 0; k = next_dim(d, io, k + 1))
+		for (int64_t r = 1; r < t->n_items; r++) {
+			const dl_tensor other = rt_tensor_at(t->items, r);
+
+			if (other.rank == io->rank && other.shape && other.shape[k] != one.shape[k])
+				return k;
+		}
+	return first;
 }
 
 bool rt_has_pieces(const dl_program *p)
@@ -31,7 +64,7 @@ bool rt_has_pieces(const dl_program *p)
 	const dl_desc *d = rt_shown(p);
 
 	for (int32_t i = 0; i < d->n_in; i++)
-		if (piece_dim(d, dl_desc_in(d, i)) >= 0)
+		if (next_dim(d, dl_desc_in(d, i), 0) >= 0)
 			return true;
 	return false;
 }
@@ -51,13 +84,14 @@ static int fail(const Pieced *p, int status, const char *text)
 	return dl_fail(&p->c->x, status, "%s \"%.100s\" in pieces: %s", p->what, p->io->name, text);
 }
 
-/* Checks what all tensors in pieces have to be. */
+/* Checks what all tensors in pieces have to be. If no input has fixed the symbol along whose dims the
+ * pieces lie, this one does. */
 static int begin(dl_context *c, const char *what, const dl_desc *d, const dl_io *io,
 		 const dl_tensor *t, Pieced *p)
 {
 	char text[200];
 
-	*p = (Pieced){c, what, io, *t, piece_dim(d, io), 0};
+	*p = (Pieced){c, what, io, *t, next_dim(d, io, 0), 0};
 	if (p->dim < 0)
 		return fail(p, DL_INVALID, "it has no dim whose elements are independent");
 	if (rt_dtype_bits(io->dtype) % 8)
@@ -69,6 +103,13 @@ static int begin(dl_context *c, const char *what, const dl_desc *d, const dl_io 
 	if (rt_wrong_size(text, sizeof(text), "dl_tensor", t->items->size,
 			  RT_UPTO(dl_tensor, bytes)))
 		return fail(p, DL_ABI, text);
+	p->dim = c->pieces ? dim_of(d, io, c->pieces_sym) : choose_dim(d, io, t);
+	if (p->dim < 0) {
+		(void)snprintf(text, sizeof(text),
+			       "it has no dim \"%.100s\", along which the pieces of the inputs lie",
+			       dl_desc_sym(d, c->pieces_sym)->name);
+		return fail(p, DL_INVALID, text);
+	}
 	return DL_OK;
 }
 
@@ -225,6 +266,7 @@ static int join(dl_context *c, const dl_desc *d, int32_t i, bool data)
 		c->pieces = p.t.items;
 		c->n_pieces = p.t.n_items;
 		c->pieces_dim = p.dim;
+		c->pieces_sym = dl_io_dim(p.io, p.dim)->sym;
 	}
 	n = dl_mul(rt_volume(shape, p.io->rank), p.bytes);
 	if (n > INT64_MAX / 2)
@@ -257,6 +299,7 @@ const dl_tensor *rt_join(dl_context *c, const dl_tensor *in, bool data)
 		any = any || RT_AT(const dl_tensor, in, i)->form == DL_PIECES;
 	if (!any)
 		return in;
+	c->given_in = in;
 	for (int32_t i = 0; i < d->n_in; i++) {
 		c->joined[i] = rt_tensor_at(in, i);
 		if (c->joined[i].form == DL_PIECES && join(c, d, i, data))
@@ -275,6 +318,7 @@ dl_tensor *rt_whole_outputs(dl_context *c, dl_tensor *out)
 
 	for (int32_t o = 0; c->joined && o < d->n_out; o++)
 		any = any || RT_AT(dl_tensor, out, o)->form == DL_PIECES;
+	c->given_out = out;
 	if (!any)
 		return out;
 	for (int32_t o = 0; o < d->n_out; o++) {
@@ -284,13 +328,15 @@ dl_tensor *rt_whole_outputs(dl_context *c, dl_tensor *out)
 		c->cut[o] = t;
 		if (t.form != DL_PIECES)
 			continue;
-		if (begin(c, "output", d, io, &t, &p))
-			return NULL;
 		if (!c->pieces) {
-			fail(&p, DL_INVALID,
-			     "no input is in pieces, so the requests are not known");
+			dl_fail(&c->x, DL_INVALID,
+				"output \"%.100s\" in pieces: no input is in pieces, so the requests "
+				"are not known",
+				io->name);
 			return NULL;
 		}
+		if (begin(c, "output", d, io, &t, &p))
+			return NULL;
 		if (t.n_items != c->n_pieces) {
 			dl_fail(&c->x, DL_INVALID,
 				"output \"%.100s\" has %lld pieces, and the inputs %lld", io->name,
@@ -300,6 +346,20 @@ dl_tensor *rt_whole_outputs(dl_context *c, dl_tensor *out)
 		c->cut[o] = dl_tensor_of(0, io->rank, c->cut_shape[o], NULL, 0);
 	}
 	return c->cut;
+}
+
+/* Whether memory of the caller's, of an earlier run perhaps, overlaps an output of this run that is yet
+ * to be cut. */
+static bool is_served(const dl_context *c, const char *data, int64_t bytes)
+{
+	for (int32_t o = 0; o < rt_shown(c->model->prog)->n_out; o++) {
+		const char *whole = c->cut[o].data;
+
+		if (whole && (uintptr_t)data < (uintptr_t)whole + c->cut[o].bytes &&
+		    (uintptr_t)whole < (uintptr_t)data + (uintptr_t)bytes)
+			return true;
+	}
+	return false;
 }
 
 /* Sets piece R, at element AT along the dim, of the whole tensor W. */
@@ -336,7 +396,13 @@ static int cut_piece(const Pieced *p, const dl_tensor *w, int64_t r, int64_t at,
 	} else if (on_gpu(p->c, to->data)) {
 		return fail_piece(p, DL_UNSUPPORTED, r,
 				  "it is in the GPU's memory; pieces are in host memory", 0, 0);
-	} else {
+	} else if (to->data != place) {
+		if (is_served(p->c, to->data, bytes))
+			return fail_piece(
+				p, DL_INVALID, r,
+				"it lies in the context's memory for this run's outputs; give memory "
+				"of your own, or none",
+				0, 0);
 		move_piece(p, w->data, stride, at, to, false);
 	}
 	return DL_OK;
@@ -345,10 +411,20 @@ static int cut_piece(const Pieced *p, const dl_tensor *w, int64_t r, int64_t at,
 static int cut(dl_context *c, const dl_desc *d, int32_t o, const dl_tensor *t)
 {
 	Pieced p;
-	int64_t at = 0;
+	int64_t at = 0, n = 0;
 
 	if (begin(c, "output", d, dl_desc_out(d, o), t, &p))
 		return c->x.status;
+	for (int64_t r = 0; r < c->n_pieces; r++)
+		n = dl_add(n, rt_tensor_at(c->pieces, r).shape[c->pieces_dim]);
+	if (n != c->cut[o].shape[p.dim]) {
+		char text[100];
+
+		(void)snprintf(text, sizeof(text),
+			       "dim %d is %lld, and the pieces have %lld elements", (int)p.dim,
+			       (long long)c->cut[o].shape[p.dim], (long long)n);
+		return fail(&p, DL_SHAPE, text);
+	}
 	for (int64_t r = 0; r < p.t.n_items; r++) {
 		if (cut_piece(&p, &c->cut[o], r, at, RT_AT(dl_tensor, p.t.items, r)))
 			return c->x.status;

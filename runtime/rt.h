@@ -134,9 +134,12 @@ struct dl_context {
 	int64_t *const *joined_shape, *const *cut_shape;
 	dl_region *joined_memory;
 	const dl_tensor
-		*pieces; /* during a run: those of an input, or null; their number and dim */
+		*pieces; /* during a run: those of an input, or null; their number, and their dim
+			  * and its symbol */
 	int64_t n_pieces;
-	int32_t pieces_dim;
+	int32_t pieces_dim, pieces_sym;
+	const dl_tensor *given_in, *given_out; /* with pieces: the caller's tensors */
+	dl_region ranges;                      /* memory to compare those of pieces (overlap.c) */
 	/* during a run */
 	int32_t threads;
 	int64_t *in_bytes; /* size of each input's data; a strided one counts as contiguous */
@@ -308,7 +311,7 @@ void rt_cut_outputs(dl_context *c, dl_tensor *out);
 /* ---- overlap.c ---- */
 
 /* Refuses outputs whose memory overlaps that of an input (unless that is declared) or of another
- * output, and inputs and outputs in the caller's workspace. */
+ * output, and inputs and outputs in the caller's workspace. Of tensors in pieces, each piece. */
 int rt_check_overlap(dl_context *c);
 /* The same for the caller's strings and lists. Call it before memory of outputs is allocated: the
  * inputs may be in memory that the context provided for outputs of the last run. */

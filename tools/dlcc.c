@@ -675,6 +675,7 @@ static int compile(Cli *c)
 	MemPlan none = {0};
 	OnnxFile *file = NULL;
 	Refusals refusals = {.arena = a};
+	const char *depends = NULL;
 	int status = 1;
 	bool ok;
 
@@ -698,6 +699,12 @@ static int compile(Cli *c)
 		status = EXIT_USAGE;
 		m.graph = NULL;
 	}
+	/* before passes replace the constants that files have */
+	if (m.graph && c->output && !c->check && c->depfile) {
+		depends = outputs_depend(c, a, file, m.graph);
+		if (!depends)
+			m.graph = NULL;
+	}
 	ok = m.graph && make(c, first);
 	if (output_is_model(c))
 		m.gpu = NULL;
@@ -711,11 +718,8 @@ static int compile(Cli *c)
 	if (ok && m.gpu)
 		dump_nvptx(c, m.gpu);
 	/* Dumps that could not be written are an error, after which no output may appear. */
-	if (ok && !c->check && c->output && !output_is_model(c)) {
-		const char *depends = c->depfile ? outputs_depend(c, a, file, m.graph) : NULL;
-
-		ok = (depends || !c->depfile) && program_flush() && emit(c, &m, begin, depends);
-	}
+	if (ok && !c->check && c->output && !output_is_model(c))
+		ok = program_flush() && emit(c, &m, begin, depends);
 	if (file)
 		onnx_close(file);
 	ctx_free(m.ctx);

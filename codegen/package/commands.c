@@ -78,6 +78,11 @@ static bool is_zig(const char *cc)
 	return !strcmp(base_name(cc), "zig") || !strcmp(base_name(cc), "python-zig");
 }
 
+bool pack_by_zig(const Pack *p)
+{
+	return p->cc && is_zig(p->cc);
+}
+
 static bool is_llvm(const char *cc)
 {
 	return is_clang(cc) || is_zig(cc);

@@ -516,15 +516,13 @@ static const char *runtime_lib(Pack *p)
 	return access(s, R_OK) ? NULL : s;
 }
 
-/* ---- A runtime for another machine ---- */
+/* ---- A runtime for another machine or C library ---- */
 
-/* Whether the runtime is compiled with the model: zig makes code for another machine than that of the
- * libdlrt.a beside dlcc. */
+/* Whether the runtime is compiled with the model: zig makes code for another machine or glibc than that
+ * of the libdlrt.a beside dlcc, which may need functions of a later glibc, such as __isoc23_strtol. */
 static bool makes_runtime(const Pack *p)
 {
-	const char *here = target_by_name("native")->machine;
-
-	return p->zig && !p->o->runtime && here && strcmp(p->zig, here) != 0;
+	return !p->o->runtime && pack_by_zig(p);
 }
 
 /* Writes a file of the runtime, whose text has N bytes. All lie in one folder here. */

@@ -108,6 +108,8 @@ bool pack_assemble(Pack *p, const char *target, const char *ptx, const char *cub
 void command_option(Command *c, const char *word);
 /* Adds the name of a file or a folder. */
 void command_path(Pack *p, Command *c, const char *path);
+/* Whether zig compiles, with its -target given or not. */
+bool pack_by_zig(const Pack *p);
 /* The C compiler with the words of --cc=. */
 Command pack_cc_command(Pack *p);
 /* The words that determine the object of file I, but no path of this compile. */

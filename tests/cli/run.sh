@@ -333,6 +333,9 @@ try "a depfile" 0 "" "$odd/beside.onnx" -o "$odd/b.so" --depfile=b.d
 printf 'include b.d\n%%.so:\n\t$(file >got,$@ $^)\n' >depends.mk
 make -s -B -f depends.mk
 if [ "$(cat got)" = "$odd/b.so $tmp/$odd/beside.data $odd/beside.onnx" ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAIL: make reads the depfile as $(cat got)"; fi
+try "a depfile of a text whose weights are quantised" 0 "1 quantised" beside.dl --weights-as=i8 -o b.so --depfile=b.d
+make -s -B -f depends.mk
+if [ "$(cat got)" = "b.so beside.dl beside.data" ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAIL: make reads the depfile as $(cat got)"; fi
 for f in cnn.onnx beside.onnx beside.data beside.dl; do
 	if cmp -s $f spared/$f; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAIL: $f was overwritten"; fi
 done
@@ -344,6 +347,11 @@ try "a bounded dim" 0 "batch <= 64" cnn.onnx --dim batch=1..64 -o b.so --dump-ir
 try "commands" 0 "-shared" cnn.onnx -v -o v.so
 try "commands, none run" 0 "-shared" cnn.onnx '-###' -o dry.so
 absent "none run" dry.so
+mkdir zig && printf '#!/bin/sh\nexit 1\n' >zig/zig && chmod +x zig/zig # the commands need no real one
+for cc in "$tmp/zig/zig" "$tmp/zig/zig cc -target x86_64-linux-gnu.2.17"; do
+	try "zig compiles the runtime" 0 "/exec\.c( |$)" cnn.onnx "--cc=$cc" '-###' -o dry.so
+	if grep -q libdlrt.a out; then failed=$((failed + 1)); echo "FAIL: zig links this machine's libdlrt.a"; else passed=$((passed + 1)); fi
+done
 try "IR after a pass" 0 "^; after fuse" cnn.onnx --dump-ir=fuse
 try "IR after all" 0 "^; after memplan" cnn.onnx --dump-ir
 try "loop trees" 0 "contraction|tile" cnn.onnx --dump-ir=sched

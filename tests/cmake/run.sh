@@ -111,6 +111,15 @@ installed() {
 model model.onnx 1
 check "install, and a SONAME" installed 320
 
+# ---- Several configurations ----
+
+configurations() {
+	local at="$tmp/configurations"
+	model model.onnx 1 && model "two words.onnx" 2 external
+	configure "$at" -G "Ninja Multi-Config" -DCMAKE_DEFAULT_BUILD_TYPE=Debug && build_in "$at" && prints "$at/Debug" "64 128 "
+}
+if command -v ninja >/dev/null; then check "ninja: several configurations" configurations; else skipped=$((skipped + 1)); fi
+
 # ---- Refused ----
 
 refused() { # a line of CMake, what the message has
@@ -126,6 +135,8 @@ check "static and shared" refused "${find}dlcc_add_model(m model.onnx STATIC SHA
 check "a name that is not one of C" refused "${find}dlcc_add_model(my-model model.onnx)" '"my-model" is not a C identifier; give another one by NAME'
 check "a name with a command" refused "${find}dlcc_add_model(m model.onnx NAME \"a\$(touch hit)\")" "is not a C identifier"
 check "a file that CMake cannot name" refused "${find}dlcc_add_model(m \"a;b.onnx\")" "CMake cannot name a file with ;"
+check "options with a generator expression" refused "${find}dlcc_add_model(m model.onnx OPTIONS -O1 \$<\$<CONFIG:Debug>:-O0>)" \
+	"OPTIONS has a generator expression, \$<...>; give plain options, which all configurations share: -O1;\$<\$<CONFIG:Debug>:-O0>"
 check "a later version" refused "find_package(dlcc 7 REQUIRED)" "requested version"
 check "an earlier version" refused "find_package(dlcc 0.0 REQUIRED)" "requested version"
 rm "$prefix/lib/libdlrt.a"

@@ -77,7 +77,7 @@ check() { # way, flags, flags of the program
 		*) echo "FAIL: $1: ended early"; failed=$((failed + 1)) ;;
 		esac
 	done
-	[ "$1" = tsan ] || for model in forms pieces; do compiled_model "$1" "$2" $model; done
+	[ "$1" = tsan ] || for model in forms pieces pieces_two; do compiled_model "$1" "$2" $model; done
 	if [ "$1" = plain ]; then
 		n=$(nm -D --defined-only "$d/relu_mul.so" | grep -vc ' relu_mul_\(get_api\|describe\)$')
 		[ "$n" = 0 ] && count "1 passed, 0 failed" || {

@@ -89,6 +89,9 @@ static bool take_tensor(const Inputs *in, const Tensor *t)
 
 static bool take_graph(const Inputs *in, const Graph *g)
 {
+	for (int i = 0; i < g->inputs.n; i++)
+		if (g->inputs.at[i]->preset && !take_tensor(in, g->inputs.at[i]->preset))
+			return false;
 	for (const Node *n = g->first; n; n = n->next) {
 		for (int i = 0; i < n->attrs.n; i++)
 			if (n->attrs.at[i].kind == ATTR_TENSOR &&

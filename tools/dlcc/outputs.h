@@ -14,7 +14,7 @@
  * FILE or, where that is null, from a text. */
 bool outputs_spare(Cli *c, Arena *a, const OnnxFile *file, const Graph *g);
 /* The text of --depfile: a rule of make by which the output depends on the model, its external data,
- * and the files of options. Null after a diagnostic. */
+ * and the files of options. Null after a diagnostic. Call it before passes replace G's constants. */
 const char *outputs_depend(Cli *c, Arena *a, const OnnxFile *file, const Graph *g);
 
 #endif

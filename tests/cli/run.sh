@@ -371,10 +371,10 @@ try "times for GPUs" 0 "^for sm_90a, sm_80:$" cnn.onnx --time-passes --target=cu
 try "PTX runs passes" 0 "^for sm_80:$" cnn.onnx --time-passes --target=cpu:v3,cuda:sm_80 -o times.ptx
 if grep -q x86 out; then failed=$((failed + 1)); echo "FAIL: PTX runs a CPU's passes"; else passed=$((passed + 1)); fi
 try "times of the output's parts" 0 "ms  C compiler" cnn.onnx --time-passes -o m.so
-try "times for programs" 0 '^{"kind":"time","what":"C compiler","ms":[0-9.]*}$' cnn.onnx --time-passes --json -o m.so
-try "a check for programs" 0 '^{"supported":true,"node":"[^"]*","op":"Conv","how":"[^"]*"}$' cnn.onnx --check --json
+try "times for programs" 0 '^[{]"kind":"time","what":"C compiler","ms":[0-9.]*[}]$' cnn.onnx --time-passes --json -o m.so
+try "a check for programs" 0 '^[{]"supported":true,"node":"[^"]*","op":"Conv","how":"[^"]*"[}]$' cnn.onnx --check --json
 echo junk >junk.onnx
-try "an error for programs" 1 '^{"kind":"error","file":"junk.onnx","text":".*","message":"junk.onnx: error: .*"}$' junk.onnx --json -o m.so
+try "an error for programs" 1 '^[{]"kind":"error","file":"junk.onnx","text":".*","message":"junk.onnx: error: .*"[}]$' junk.onnx --json -o m.so
 try "generated C" 0 "" cnn.onnx -o m.so --save-temps=kept
 if ${CC:-cc} -std=gnu11 -fsyntax-only -w kept/m/k0_0.c kept/m/host.c; then passed=$((passed + 1)); else
 	failed=$((failed + 1)); echo "FAIL: what --save-temps keeps does not compile"; fi

@@ -176,21 +176,30 @@ def test_edited(kind, target, change):
     report(name, fault or compare(name, FORMS[0], kind, 64, 64, SIZES[3:5]))
 
 
+CASES = []
+
+
+def case(function, *arguments, **named):
+    CASES.append(lambda: function(*arguments, **named))
+
+
 for f in FORMS:
     for k in ("f16", "f32"):
         if k == "f32" or not f.sink:  # in f16, the exponent of such a softmax is rounded, so its factors are not exact
-            test(f, k, 32, 32)
+            case(test, f, k, 32, 32)
 for k in ("tf32", "bf16"):
     for f in (FORMS[0], FORMS[1], FORMS[3], FORMS[8]):
-        test(f, k, 32, 32, sizes=SIZES[3:5])
+        case(test, f, k, 32, 32, sizes=SIZES[3:5])
 for widths in ((16, 16), (40, 72), (33, 17), (64, 128), (128, 64), (5, 3)):
     for k in TYPES:
-        test(FORMS[0], k, *widths, sizes=SIZES[3:4])
-test(FORMS[0], "f16", 64, 64, "sm_75", SIZES[3:4])
-test(FORMS[0], "f32", 64, 64, "sm_75", SIZES[3:4])
+        case(test, FORMS[0], k, *widths, sizes=SIZES[3:4])
+case(test, FORMS[0], "f16", 64, 64, "sm_75", SIZES[3:4])
+case(test, FORMS[0], "f32", 64, 64, "sm_75", SIZES[3:4])
 for k in ("f16", "tf32", "f32"):
     for edit in ([("warp[0-9]+", "warp1"), ("kv loop reg[0-9]+", "kv loop reg2")], [("warp[0-9]+", "warp3"), ("q grid warp3 reg[0-9]+", "q grid warp3 reg1"), (r"\*2", "*3"), ("kv loop reg[0-9]+", "kv loop reg4")],
                  [(r"\*2", ""), ("async", "shared")], [("warp[0-9]+ reg[0-9]+", "warp2 reg2"), ("kv loop reg[0-9]+", "kv loop reg4")]):
-        test_edited(k, "sm_80", edit)
+        case(test_edited, k, "sm_80", edit)
+for run_case in CASES if ONLY else samples.share(CASES, 3):
+    run_case()
 print(f"{passed} passed, {failed} failed")
 sys.exit(failed > 0)

@@ -4,10 +4,10 @@
  * file. Where there is one, it must fit the model. Its parameters: "threads" (of a run; default: all processors), and "compile":
  * "true" has the program dlcc make model.so from model.onnx where there is none.
  */
+#include "base/api_symbol.h"
 #include "serving/triton/backend.h"
 
 #include <dlfcn.h>
-#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <spawn.h>
@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -190,70 +189,12 @@ static int64_t number(Span value, int64_t otherwise)
 
 /* ---- The library ---- */
 
-/* The name of the symbol NAME_get_api in FILE, of BYTES bytes, or null. */
-static const char *api_symbol(const char *file, size_t bytes)
-{
-	static const char suffix[] = "_get_api";
-	const Elf64_Ehdr *eh = (const void *)file;
-	const Elf64_Shdr *sh = (const void *)(file + eh->e_shoff);
-
-	for (unsigned i = 0; i < eh->e_shnum; i++) {
-		const Elf64_Sym *sym = (const void *)(file + sh[i].sh_offset);
-		const Elf64_Shdr *names = sh[i].sh_link < eh->e_shnum ? &sh[sh[i].sh_link] : NULL;
-
-		if (sh[i].sh_type != SHT_DYNSYM || !names || sh[i].sh_offset % 8 ||
-		    sh[i].sh_offset > bytes || sh[i].sh_size > bytes - sh[i].sh_offset ||
-		    names->sh_offset > bytes || names->sh_size > bytes - names->sh_offset ||
-		    !names->sh_size || file[names->sh_offset + names->sh_size - 1])
-			continue;
-		for (size_t k = 0; k < sh[i].sh_size / sizeof *sym; k++) {
-			const char *name = file + names->sh_offset +
-					   (sym[k].st_name < names->sh_size ? sym[k].st_name : 0);
-			const size_t n = strlen(name), m = sizeof suffix - 1;
-
-			if (sym[k].st_shndx != SHN_UNDEF && n > m && !strcmp(name + n - m, suffix))
-				return name;
-		}
-	}
-	return NULL;
-}
-
-/* The name of that symbol of FILE, which the caller frees; null: *WHY has the reason. A library that
- * is cut off would crash in dlopen. */
-static char *symbol_of(int file, const char **why)
-{
-	struct stat st;
-	const Elf64_Ehdr *eh;
-	const char *found;
-	char *map, *symbol = NULL;
-
-	*why = "is not a library that dlcc made";
-	if (fstat(file, &st) || !S_ISREG(st.st_mode) || st.st_size < (off_t)sizeof *eh)
-		return NULL;
-	map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, file, 0);
-	if (map == MAP_FAILED)
-		return NULL;
-	eh = (const void *)map;
-	if (!memcmp(eh->e_ident, ELFMAG, SELFMAG) && eh->e_ident[EI_CLASS] == ELFCLASS64 &&
-	    eh->e_shentsize == sizeof(Elf64_Shdr)) {
-		const uint64_t table = (uint64_t)eh->e_shnum * sizeof(Elf64_Shdr);
-
-		if (eh->e_shoff % 8 || eh->e_shoff > (uint64_t)st.st_size ||
-		    table > (uint64_t)st.st_size - eh->e_shoff)
-			*why = "is cut off; copy or compile it again";
-		else if ((found = api_symbol(map, (size_t)st.st_size)))
-			symbol = strdup(found);
-	}
-	munmap(map, (size_t)st.st_size);
-	return symbol;
-}
-
 /* Opens the library at PATH. The loader takes a library of the same name that is loaded already, also where its file was replaced since,
  * as when a model is reloaded: then the file gets its name in /proc. */
 static Error *open_library(Served *s, const char *path)
 {
 	char *symbol, name[64];
-	const char *why;
+	uint64_t bytes, whole;
 	void *loaded, *function;
 	dl_get_api_fn get;
 
@@ -261,9 +202,11 @@ static Error *open_library(Served *s, const char *path)
 	if (s->file < 0)
 		return error_of(ERROR_NOT_FOUND, "%s: %m; make it: dlcc MODEL.onnx -o model.so",
 				path);
-	symbol = symbol_of(s->file, &why);
+	symbol = api_symbol(s->file, &bytes, &whole);
 	if (!symbol)
-		return error_of(ERROR_INVALID_ARG, "%s: %s", path, why);
+		return error_of(ERROR_INVALID_ARG, "%s: %s", path,
+				bytes < whole ? "is cut off; copy or compile it again"
+					      : "is not a library that dlcc made");
 	loaded = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
 	if (loaded)
 		dlclose(loaded);

@@ -2,19 +2,18 @@
 /* Opening a compiled model, whatever its name, and describing it. */
 #include "tools/dlrun/session.h"
 
+#include "base/api_symbol.h"
 #include "base/sys.h"
 #include "codegen/package/elf.h"
 #include "ir/ctx.h"
 #include "ir/dim/dim.h"
 
 #include <dlfcn.h>
-#include <elf.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define SUFFIX "_get_api"
+#include <unistd.h>
 
 bool session_dim_of_inputs(const Session *s, int32_t i)
 {
@@ -61,62 +60,10 @@ bool session_fail(const Session *s, const char *what, int status)
 			  s->api->status_text(status), text);
 }
 
-static void *slice(FILE *f, Arena *a, uint64_t at, uint64_t n)
+/* The file of IS bytes has no symbol of a model. WHOLE: the least bytes of a complete one. dlopen would
+ * crash on a truncated file, so it is refused here. */
+static bool no_model(const Session *s, uint64_t is, uint64_t whole)
 {
-	char *p;
-
-	if (n > 1u << 28 || fseek(f, (long)at, SEEK_SET))
-		return NULL;
-	p = arena_alloc(a, (size_t)n + 1);
-	return fread(p, 1, (size_t)n, f) == n ? p : NULL;
-}
-
-/* The exported symbol that ends in _get_api: the model's name is its prefix. */
-static const char *api_symbol(Arena *a, FILE *f)
-{
-	const Elf64_Ehdr *eh = slice(f, a, 0, sizeof(*eh));
-	const Elf64_Shdr *sh;
-
-	if (!eh || memcmp(eh->e_ident, ELFMAG, SELFMAG) || eh->e_shentsize != sizeof(*sh))
-		return NULL;
-	sh = slice(f, a, eh->e_shoff, (uint64_t)eh->e_shnum * sizeof(*sh));
-	for (unsigned i = 0; sh && i < eh->e_shnum; i++) {
-		const Elf64_Sym *sym;
-		const char *names;
-
-		if (sh[i].sh_type != SHT_DYNSYM || sh[i].sh_link >= eh->e_shnum)
-			continue;
-		sym = slice(f, a, sh[i].sh_offset, sh[i].sh_size);
-		names = slice(f, a, sh[sh[i].sh_link].sh_offset, sh[sh[i].sh_link].sh_size);
-		for (uint64_t k = 0; sym && names && k < sh[i].sh_size / sizeof(*sym); k++) {
-			const uint32_t at = sym[k].st_name;
-			const size_t n = at < sh[sh[i].sh_link].sh_size ? strlen(names + at) : 0;
-
-			if (sym[k].st_shndx != SHN_UNDEF && n >= strlen(SUFFIX) &&
-			    !strcmp(names + at + n - strlen(SUFFIX), SUFFIX))
-				return names + at;
-		}
-	}
-	return NULL;
-}
-
-/* The least number of bytes of F, a 64-bit ELF file, if it is complete: dlcc and linkers put the
- * sections' headers last. 0: F is not such a file. */
-static uint64_t whole_size(Arena *a, FILE *f)
-{
-	const Elf64_Ehdr *eh = slice(f, a, 0, sizeof(*eh));
-
-	return eh && !memcmp(eh->e_ident, ELFMAG, SELFMAG) && eh->e_ident[EI_CLASS] == ELFCLASS64
-		       ? eh->e_shoff + (uint64_t)eh->e_shnum * eh->e_shentsize
-		       : 0;
-}
-
-/* F has no symbol of a model. dlopen would crash on a truncated file, so it is refused here. */
-static bool no_model(const Session *s, FILE *f)
-{
-	const uint64_t whole = whole_size(s->arena, f),
-		       is = fseek(f, 0, SEEK_END) ? 0 : (uint64_t)ftell(f);
-
 	return is < whole ? diag_error(s->diag, (DiagLoc){.file = s->path},
 				       "cut off: it has %" PRIu64 " of %" PRIu64
 				       " bytes; copy or compile it again",
@@ -128,19 +75,19 @@ bool session_open(Session *s, Arena *a, Diag *d, const char *path)
 {
 	struct stat st;
 	const int fd = open_regular(path, &st);
-	FILE *f = fd < 0 ? NULL : fdopen(fd, "rb");
-	const char *symbol = f ? api_symbol(a, f) : NULL;
+	uint64_t is = 0, whole = 0;
+	char *found = fd < 0 ? NULL : api_symbol(fd, &is, &whole);
+	const char *symbol = found ? arena_strdup(a, found) : NULL;
 	dl_get_api_fn get;
 	void *fn;
-	bool ok;
 
 	*s = (Session){.arena = a, .diag = d, .path = path};
-	if (!f)
+	free(found);
+	if (fd < 0)
 		return bad(s, open_error());
-	ok = symbol || no_model(s, f);
-	fclose(f);
-	if (!ok)
-		return false;
+	close(fd);
+	if (!symbol)
+		return no_model(s, is, whole);
 	s->library = dlopen(strchr(path, '/') ? path : arena_printf(a, "./%s", path),
 			    RTLD_NOW | RTLD_LOCAL);
 	if (!s->library)

@@ -156,17 +156,6 @@ static bool weights_fit(AttentionForm *a)
 	return true;
 }
 
-/* The index of the last contraction. */
-static int last_product(Kernel *k)
-{
-	Contraction c;
-
-	for (int i = k->stmts.n - 1; i > 1; i--)
-		if (stmt_contraction(k, k->stmts.at[i], &c))
-			return i;
-	return -1;
-}
-
 /* The first product, with as many of the maps after it as possible. BEFORE is the first statement
  * that does not belong to it. */
 static bool begin_scores(AttentionForm *a, int before)
@@ -186,7 +175,7 @@ bool attention_begin(AttentionForm *a, Kernel *k)
 		k->stmts.at[i]->id = i;
 	for (int i = 0; i < k->bufs.n; i++)
 		k->bufs.at[i]->id = i;
-	second = last_product(k);
+	second = kernel_second_product(k);
 	*a = (AttentionForm){.k = k};
 	if (second < 0 || !begin_scores(a, second) ||
 	    !product_begin_some(&a->values, k, second, k->stmts.n - second))

@@ -155,6 +155,16 @@ bool index_goes_along(Ctx *c, Expr *e, const Iter *it)
 	return true;
 }
 
+int kernel_second_product(Kernel *k)
+{
+	Contraction c;
+
+	for (int i = k->stmts.n - 1; i > 1; i--)
+		if (stmt_contraction(k, k->stmts.at[i], &c))
+			return i;
+	return -1;
+}
+
 /* Index E has unit stride along IT inside of a group, as that of channel IT of group G of C in
  * G*N + IT. */
 static bool goes_within_group(Ctx *ctx, const Contraction *c, Expr *e, const Iter *it)

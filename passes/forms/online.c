@@ -12,16 +12,6 @@ static bool refuse(OnlineForm *f, const char *why)
 
 /* ---- The two products ---- */
 
-static int last_product(Kernel *k)
-{
-	Contraction c;
-
-	for (int i = k->stmts.n - 1; i > 1; i--)
-		if (stmt_contraction(k, k->stmts.at[i], &c))
-			return i;
-	return -1;
-}
-
 static bool in_band(const OnlineForm *f, const Stmt *s, Iter *const *it, int n)
 {
 	for (int i = 0; i < n; i++)
@@ -72,7 +62,7 @@ static bool find_products(OnlineForm *f)
 {
 	Contraction *s = &f->scores, *v = &f->values;
 
-	f->second = last_product(f->k);
+	f->second = kernel_second_product(f->k);
 	if (f->second < 0 || !stmt_contraction(f->k, f->k->stmts.at[0], s))
 		return false;
 	stmt_contraction(f->k, f->k->stmts.at[f->second], v);

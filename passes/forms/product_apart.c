@@ -19,10 +19,10 @@ static int product_after_maps(Kernel *k)
 	return at;
 }
 
-/* Statement S is in the part from AT on if LATER, else before it. */
-static bool part_reads(const Kernel *k, int at, bool later, const Buf *b)
+/* Whether statements from AT on read B. */
+static bool later_ones_read(const Kernel *k, int at, const Buf *b)
 {
-	for (int i = later ? at : 0; i < (later ? k->stmts.n : at); i++)
+	for (int i = at; i < k->stmts.n; i++)
 		if (stmt_reads(k->stmts.at[i], b))
 			return true;
 	return false;
@@ -37,9 +37,13 @@ static Buf *passed_on(const Kernel *k, int at)
 	for (int i = 0; i < at; i++) {
 		Buf *out = k->stmts.at[i]->out[0];
 
-		if (out->kind != BUF_TEMP || (passed && passed != out && part_reads(k, at, true, out)))
+		if (out->kind != BUF_TEMP)
 			return NULL;
-		passed = part_reads(k, at, true, out) ? out : passed;
+		if (out == passed || !later_ones_read(k, at, out))
+			continue;
+		if (passed)
+			return NULL;
+		passed = out;
 	}
 	return passed;
 }
@@ -66,11 +70,11 @@ Node *product_apart(Module *m, Node *n)
 	FusedKernel *maps, *rest;
 	Node *first, *second;
 
-	for (int i = 0; i < k->bufs.n; i++)
-		k->bufs.at[i]->id = i;
 	passed = at ? passed_on(k, at) : NULL;
 	if (!passed)
 		return NULL;
+	for (int i = 0; i < k->bufs.n; i++)
+		k->bufs.at[i]->id = i;
 	maps = fused_own(m->arena, n);
 	rest = fused_own(m->arena, n);
 	maps->k = part_of(k, m->arena, at, false, passed, 0);

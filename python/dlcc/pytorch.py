@@ -179,11 +179,14 @@ class _Build:
         return pytree.tree_unflatten([tensors[i] for i in self.results], self.structure)
 
 
+def _placeholders(graph: torch.fx.GraphModule) -> list[torch.fx.Node]:
+    return [node for node in graph.graph.nodes if node.op == "placeholder"]
+
+
 def _scalars(graph: torch.fx.GraphModule) -> list[int]:
     """The placeholders that are numbers of the module, such as the eps of a normalisation: each is a tensor of which only the
     value is read. With dynamic=True torch.compile passes them so."""
-    placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
-    return [at for at, node in enumerate(placeholders)
+    return [at for at, node in enumerate(_placeholders(graph))
             if node.users and all(user.op == "call_method" and user.target == "item" for user in node.users)]
 
 
@@ -192,7 +195,7 @@ def _with_scalars(graph: torch.fx.GraphModule, values: Mapping[int, float]) -> t
     if not values:
         return graph
     copied = torch.fx.GraphModule(graph, copy.deepcopy(graph.graph))
-    placeholders = [node for node in copied.graph.nodes if node.op == "placeholder"]
+    placeholders = _placeholders(copied)
     for at, value in values.items():
         for user in list(placeholders[at].users):
             user.replace_all_uses_with(value)
@@ -248,7 +251,7 @@ class _Compiled:
 
     def __init__(self, graph: torch.fx.GraphModule, options: Mapping[str, Any]) -> None:
         self.graph, self.options, self.lock = graph, dict(options), threading.Lock()
-        self.placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
+        self.placeholders = _placeholders(graph)
         self.scalars = _scalars(graph)
         self.builds: tuple[_Build, ...] = ()
         self.eager = False

@@ -50,11 +50,8 @@ Error *TRITONSERVER_BufferAttributesSetMemoryTypeId(Memory *memory, int64_t devi
 Error *TRITONSERVER_BufferAttributesSetByteSize(Memory *memory, size_t bytes);
 
 Error *TRITONBACKEND_ApiVersion(uint32_t *major, uint32_t *minor);
-Error *TRITONBACKEND_BackendConfig(Backend *backend, Message **config);
-Error *TRITONBACKEND_ModelName(ServerModel *model, const char **name);
 Error *TRITONBACKEND_ModelVersion(ServerModel *model, uint64_t *version);
 Error *TRITONBACKEND_ModelRepository(ServerModel *model, int *kind, const char **path);
-Error *TRITONBACKEND_ModelBackend(ServerModel *model, Backend **backend);
 Error *TRITONBACKEND_ModelConfig(ServerModel *model, uint32_t version, Message **config);
 Error *TRITONBACKEND_ModelAutoCompleteConfig(ServerModel *model, bool *complete);
 Error *TRITONBACKEND_ModelSetConfig(ServerModel *model, uint32_t version, Message *config);
@@ -62,7 +59,6 @@ Error *TRITONBACKEND_ModelState(ServerModel *model, void **state);
 Error *TRITONBACKEND_ModelSetState(ServerModel *model, void *state);
 Error *TRITONBACKEND_ModelReportMemoryUsage(ServerModel *model, Memory **usage, uint32_t n);
 Error *TRITONBACKEND_ModelInstanceModel(ServerInstance *instance, ServerModel **model);
-Error *TRITONBACKEND_ModelInstanceName(ServerInstance *instance, const char **name);
 Error *TRITONBACKEND_ModelInstanceKind(ServerInstance *instance, int *kind);
 Error *TRITONBACKEND_ModelInstanceDeviceId(ServerInstance *instance, int32_t *device);
 Error *TRITONBACKEND_ModelInstanceState(ServerInstance *instance, void **state);

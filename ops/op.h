@@ -216,8 +216,6 @@ void expand_finish_all(Infer *in, Node *m, Value **out);
 /* As expand_node; the node has those of N's attributes that OP takes, and all where OP is no
  * operator of ONNX. */
 Value *expand_node_like(Infer *in, Node *n, OpKind op, Value *const *args, int nargs);
-/* The same for an operator with NOUT results, which OUT gets; those that N omits are omitted. */
-void expand_like(Infer *in, Node *n, OpKind op, Value *const *args, int nargs, Value **out, int nout);
 Value *expand_scalar(Infer *in, Node *n, DType t, double v);
 /* The constant T. */
 Value *expand_tensor(Infer *in, Node *n, const Tensor *t);

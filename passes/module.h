@@ -24,7 +24,7 @@ typedef struct Options {
 	/* tiles of products on GPUs, in the syntax of passes/schedule/gpu/gemm_tiles_text.c;
 	 * null: the cost model chooses */
 	const char *tiles;
-	/* the text of a file of decisions for CPUs (passes/schedule/common/schedule_file.c), and
+	/* the text of a file of decisions (passes/schedule/common/schedule_file.c), and
 	 * its name; null: `decide` chooses alone */
 	const char *schedule, *schedule_file;
 	bool warn_floats; /* -Wfallback: about products of dequantised numbers in floats, too */

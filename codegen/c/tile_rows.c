@@ -2,7 +2,7 @@
 /*
  * The micro-kernel over rows and a panel that are both quantised (TileScales.row_scale in ir/loop/loop.h). For
  * each group of terms it adds up products of bytes, u8 of the rows by i8 of the panel, as integers,
- * by the function dot_u8_i8 (codegen/c/tile.c). The sums of the tile, in f32, get each of these
+ * by the function dot_u8_i8 (codegen/c/tile_dot.c). The sums of the tile, in f32, get each of these
  * times both scales, in the order of the groups. So results depend neither on the shape of the tile
  * nor on the number of threads.
  *

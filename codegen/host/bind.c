@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The values of symbols, which bind computes from the shapes of inputs, and the checks of facts
- * about them. */
+ * about them:
+ * host_bind prints the code, solve_syms finds which dim of which input gives each symbol. */
 #include "codegen/host/host_impl.h"
 
 #include <assert.h>
 #include <string.h>
 
-const char *host_sym(void *arg, const Sym *s)
+/* The C text of a symbol. */
+static const char *host_sym(void *arg, const Sym *s)
 {
 	Host *h = arg;
 

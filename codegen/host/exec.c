@@ -24,7 +24,7 @@ static const char *int_type(DType t)
 }
 
 /* Describes symbol S, an element of V, for messages. */
-static const char *read_value(Host *h, const Value *v, const Sym *s)
+static const char *element_text(Host *h, const Value *v, const Sym *s)
 {
 	const char *from = v->def && v->def->locs ? host_node(h, locs_first(v->def->locs))
 						  : arena_printf(h->m->arena, "input \"%.100s\"",
@@ -52,7 +52,7 @@ static void print_bounds(Host *h, const Value *v, const Sym *s, int i)
 		strbuf_printf(h->b, "%lld to %lld\", ", lo, hi);
 	else
 		strbuf_printf(h->b, "%lld or %s\", ", low ? lo : hi, low ? "more" : "less");
-	host_quote(h, read_value(h, v, s));
+	host_quote(h, element_text(h, v, s));
 	strbuf_printf(h->b, ", (long long)sym[%d]);\n", i);
 }
 
@@ -126,7 +126,7 @@ void host_indent(StrBuf *b, StrBuf *body)
 	*body = (StrBuf){0};
 }
 
-/* Prints the copy of a value to the other side, after all work before it is done. */
+/* Prints the copy of a value between host and GPU, after all work before it is done. */
 static void print_crossing(Host *h, Node *n)
 {
 	const bool down = node_on_host(n);

@@ -64,8 +64,7 @@ void host_desc(Host *h);
 int host_alias(const Host *h, int o);
 /* Assigns each symbol of the stub its index in sym[]. */
 void host_find_syms(Host *h);
-/* The C text of a symbol and of a dim (INT64_MAX on overflow). */
-const char *host_sym(void *h, const Sym *s);
+/* The C text of a dim; its value is INT64_MAX on overflow. */
 const char *host_dim(Host *h, Dim *d);
 /* As host_dim, but it wraps on overflow: an argument of a kernel, which may be a value that the
  * model computes. */

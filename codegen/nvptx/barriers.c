@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Places the barriers of a kernel, bar.sync and bar.warp.sync.
+ * Places the barriers of a kernel, bar.sync and bar.warp.sync, except those of operations on tiles: the
+ * scheduler places these (TILE_SYNC, passes/schedule/gpu/tile_pipeline.c).
  *
  * While the loop tree is walked, each access to shared or global memory is recorded with the buffer
  * and whether threads access disjoint elements. Each point where a barrier may be put (ll_barrier)

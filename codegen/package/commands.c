@@ -108,7 +108,8 @@ static const char *plain_path(Pack *p, const char *path)
 	return *path == '-' || *path == '@' ? arena_printf(p->a, "./%s", path) : path;
 }
 
-void command_path(Pack *p, Command *c, const char *path)
+/* Adds the name of a file or a folder. */
+static void command_path(Pack *p, Command *c, const char *path)
 {
 	add_word(c, plain_path(p, path));
 }

@@ -106,8 +106,6 @@ bool pack_find_ptxas(Pack *p);
 bool pack_assemble(Pack *p, const char *target, const char *ptx, const char *cubin);
 /* Adds an option: WORD begins with -, and says what else the word contains, as in -soname=NAME. */
 void command_option(Command *c, const char *word);
-/* Adds the name of a file or a folder. */
-void command_path(Pack *p, Command *c, const char *path);
 /* Whether zig compiles, with its -target given or not. */
 bool pack_by_zig(const Pack *p);
 /* The C compiler with the words of --cc=. */

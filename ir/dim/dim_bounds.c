@@ -179,7 +179,7 @@ void dim_interval(const Dim *d, int64_t *lo, int64_t *hi)
 	*hi = r.hi;
 }
 
-void atom_interval(const Atom *a, int64_t *lo, int64_t *hi)
+static void atom_interval(const Atom *a, int64_t *lo, int64_t *hi)
 {
 	IntRange r = atom_range(a);
 

@@ -14,7 +14,7 @@ int64_t int_floordiv(int64_t a, int64_t b)
 	return q - (a % b != 0 && (a < 0) != (b < 0));
 }
 
-uint64_t int_gcd(uint64_t a, uint64_t b)
+static uint64_t int_gcd(uint64_t a, uint64_t b)
 {
 	while (b) {
 		uint64_t r = a % b;
@@ -46,7 +46,9 @@ static bool mono_div(const Term *a, const Term *b, Factor *f, Term *out)
 	return j == b->n;
 }
 
-bool poly_divmod(Ctx *c, const Dim *a, const Dim *b, Dim **q, Dim **r)
+/* Divides: A = Q*B + R, where no term of R is divisible by B's leading term. False if the result
+ * grows too large. */
+static bool poly_divmod(Ctx *c, const Dim *a, const Dim *b, Dim **q, Dim **r)
 {
 	const Term *lead = &b->t[0];
 	Factor f[DIM_MAX_FACTORS];

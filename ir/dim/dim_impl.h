@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The representation of dims; only ir/dim*.c may include this. A Dim is a sum of terms in
+ * The representation of dims; only files of ir/dim and ir/ctx.c may include this. A Dim is a sum of terms in
  * descending order. A term is a coefficient times powers of atoms, in the order of the atoms. An
  * atom is a symbol, or an opaque term over other dims. Terms are ordered by degree, then
  * lexicographically: multiplying by a term preserves the order, so multivariate division
@@ -111,19 +111,14 @@ bool poly_replace(Ctx *c, const Dim *d, const Atom *a, const Dim *with, Dim **ou
 
 /* ---- dim_fold.c ---- */
 
-/* Divides: A = Q*B + R, where no term of R is divisible by B's leading term. False if the result
- * grows too large. */
-bool poly_divmod(Ctx *c, const Dim *a, const Dim *b, Dim **q, Dim **r);
 /* Min or max of N dims, in normal form. */
 Dim *dim_extreme(Ctx *c, AtomKind kind, Dim *const *arg, int n);
 int64_t int_floordiv(int64_t a, int64_t b); /* B not 0, not INT64_MIN / -1 */
-uint64_t int_gcd(uint64_t a, uint64_t b);
 
 /* ---- dim_bounds.c ---- */
 
 /* Bounds from interval arithmetic, without proofs. */
 void dim_interval(const Dim *d, int64_t *lo, int64_t *hi);
-void atom_interval(const Atom *a, int64_t *lo, int64_t *hi);
 /* Tries to prove that D >= 0 for all values of the symbols within their bounds. */
 bool dim_nonneg(Ctx *c, Dim *d);
 

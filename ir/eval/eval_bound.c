@@ -9,7 +9,7 @@
  * jump inside the interval (a comparison, a rounding) is noticed if the ends differ from the
  * middle. A shifted load also makes later operations round differently: this is measured by moving
  * the result of every such operation one ulp up or down at random, and results of functions by a
- * few ulps. It is at least an ulp of the result if the result itself is rounded. Near an extremum,
+ * few ulps. The measured effect is at least one ulp if the result itself is rounded. Near an extremum,
  * and where terms cancel, only this second part is not 0.
  */
 #include "ir/eval/eval_impl.h"

@@ -86,14 +86,6 @@ bool linear_add(ExprPool *p, Linear *out, const Linear *l, Dim *k)
 	return dim_product(p->ctx, l->base, k, &d) && dim_sum(p->ctx, out->base, d, &out->base);
 }
 
-/* The dim that E is equal to, or null. */
-static Dim *as_dim(ExprPool *p, const Expr *e)
-{
-	if (e->kind == EX_CONST)
-		return dim_const(p->ctx, e->i);
-	return e->kind == EX_DIM ? e->dim : NULL;
-}
-
 /* OUT += K * E. A sum in normal form nests to the left, so the loop handles nearly all of its
  * terms. */
 static bool add_expr(ExprPool *p, Linear *out, Expr *e, Dim *k)
@@ -105,17 +97,17 @@ static bool add_expr(ExprPool *p, Linear *out, Expr *e, Dim *k)
 	}
 	if (e->kind == EX_INST && e->op.inst == IN_mul) {
 		for (int i = 0; i < 2; i++) {
-			Dim *d = as_dim(p, e->op.arg[i]);
+			Dim *d = ex_as_dim(p->ctx, e->op.arg[i]);
 
 			if (d)
 				return dim_product(p->ctx, k, d, &d) &&
 				       add_expr(p, out, e->op.arg[1 - i], d);
 		}
 	}
-	if (as_dim(p, e)) {
+	if (ex_as_dim(p->ctx, e)) {
 		Dim *d;
 
-		return dim_product(p->ctx, as_dim(p, e), k, &d) &&
+		return dim_product(p->ctx, ex_as_dim(p->ctx, e), k, &d) &&
 		       dim_sum(p->ctx, out->base, d, &out->base);
 	}
 	return add_term(p, out, e, k);
@@ -208,15 +200,15 @@ static DimRange find_range(ExprPool *p, Expr *e)
 		return none;
 	switch (e->op.inst) {
 	case IN_index:
-		d = as_dim(p, e->op.arg[1]);
+		d = ex_as_dim(p->ctx, e->op.arg[1]);
 		return d ? (DimRange){.lo = zero, .hi = minus_one(p, d)} : none;
 	case IN_mod:
-		d = as_dim(p, e->op.arg[1]);
+		d = ex_as_dim(p->ctx, e->op.arg[1]);
 		return d && dim_prove_lt(p->ctx, zero, d)
 			       ? (DimRange){.lo = zero, .hi = minus_one(p, d)}
 			       : none;
 	case IN_floordiv:
-		d = as_dim(p, e->op.arg[1]);
+		d = ex_as_dim(p->ctx, e->op.arg[1]);
 		if (!d || !dim_prove_lt(p->ctx, zero, d))
 			return none;
 		a = expr_range(p, e->op.arg[0]);
@@ -317,7 +309,7 @@ static bool linear_split(ExprPool *p, const Linear *l, Dim *d, bool split, Linea
 
 Expr *fold_divmod(ExprPool *p, Inst i, Expr *a, Expr *b)
 {
-	Dim *d = as_dim(p, b), *lo, *hi, *zero = dim_const(p->ctx, 0);
+	Dim *d = ex_as_dim(p->ctx, b), *lo, *hi, *zero = dim_const(p->ctx, 0);
 	Linear l, q, r;
 	Expr *rest;
 

@@ -214,6 +214,11 @@ Expr *ex_dim(ExprPool *p, Dim *d)
 	return dim_is_const(d, &v) ? ex_int(p, CT_I64, v) : intern_expr(p, &key);
 }
 
+Dim *ex_as_dim(Ctx *c, const Expr *e)
+{
+	return e->kind == EX_DIM ? e->dim : e->kind == EX_CONST ? dim_const(c, e->i) : NULL;
+}
+
 Expr *ex_param(ExprPool *p, CType t, int k)
 {
 	Expr key = {.kind = EX_PARAM, .ct = t, .param = k};

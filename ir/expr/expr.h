@@ -120,6 +120,7 @@ Expr *ex_float(ExprPool *p, CType t, double v);
 Expr *ex_num(ExprPool *p, CType t, double v);
 Expr *ex_iter(ExprPool *p, Iter *i);
 Expr *ex_dim(ExprPool *p, Dim *d); /* a constant dim becomes an EX_CONST */
+Dim *ex_as_dim(Ctx *c, const Expr *e); /* the converse; null if E is neither */
 Expr *ex_param(ExprPool *p, CType t, int k);
 Expr *ex_load(ExprPool *p, Buf *b, Expr *const *idx, int n);
 /* Whether the rule of I accepts these operands. */

@@ -10,6 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* As ex_c, but puts the value into a new variable and returns its name. */
+static const char *ex_c_named(ExprC *c, StrBuf *b, Expr *e);
+
 enum { MAX_TEXT = 88 }; /* longer expressions get a name */
 
 const char *ctype_c(CType t)
@@ -42,12 +45,13 @@ void ex_c_count(ExprC *c, Expr *e)
 		ex_c_count(c, arg[i]);
 }
 
-int ex_c_enter(ExprC *c)
+/* ex_c_leave forgets the names that were made after ex_c_enter, as a C block does. */
+static int ex_c_enter(ExprC *c)
 {
 	return ex_enter(&c->names);
 }
 
-void ex_c_leave(ExprC *c, int mark)
+static void ex_c_leave(ExprC *c, int mark)
 {
 	ex_leave(&c->names, mark);
 }
@@ -70,7 +74,7 @@ static void put_indent(const ExprC *c, StrBuf *b)
 
 /* ---- Texts ---- */
 
-void ex_c_const(StrBuf *b, const Expr *e)
+static void ex_c_const(StrBuf *b, const Expr *e)
 {
 	char text[40];
 	bool is_f32 = e->ct == CT_F32;
@@ -486,7 +490,7 @@ void ex_c(ExprC *c, StrBuf *b, Expr *e, StrBuf *value)
 	strbuf_puts(value, unwrap(c->arena, put_value(c, b, e)));
 }
 
-const char *ex_c_named(ExprC *c, StrBuf *b, Expr *e)
+static const char *ex_c_named(ExprC *c, StrBuf *b, Expr *e)
 {
 	const char *text;
 

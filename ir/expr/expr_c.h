@@ -49,16 +49,9 @@ void ex_c_count(ExprC *c, Expr *e);
  * VALUE. Names that were made earlier in the open blocks are reused.
  */
 void ex_c(ExprC *c, StrBuf *b, Expr *e, StrBuf *value);
-/* As ex_c, but puts the value into a new variable and returns its name. */
-const char *ex_c_named(ExprC *c, StrBuf *b, Expr *e);
-/* ex_c_leave forgets the names that were made after ex_c_enter, as a C block does. */
-int ex_c_enter(ExprC *c);
-void ex_c_leave(ExprC *c, int mark);
 /* Tells the printer that the variable NAME holds the value of E in this block. */
 void ex_c_name(ExprC *c, Expr *e, const char *name);
 
-/* A constant as a C literal of its type. */
-void ex_c_const(StrBuf *b, const Expr *e);
 /* Prints the functions of USES and all that they call, callees first, as `dl_exp_f32(float x)`. */
 void ex_c_funcs(StrBuf *b, ExprPool *p, const FuncUses *uses);
 

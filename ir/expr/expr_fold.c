@@ -340,16 +340,9 @@ static Expr *fold_unary(ExprPool *p, Inst i, CType ct, DType dtype, Expr *a)
 
 /* ---- i64 ---- */
 
-static Dim *dim_of(ExprPool *p, const Expr *e)
-{
-	if (e->kind == EX_CONST)
-		return dim_const(p->ctx, e->i);
-	return e->kind == EX_DIM ? e->dim : NULL;
-}
-
 static Expr *fold_dims(ExprPool *p, Inst i, Expr *a, Expr *b)
 {
-	Dim *x = dim_of(p, a), *y = dim_of(p, b);
+	Dim *x = ex_as_dim(p->ctx, a), *y = ex_as_dim(p->ctx, b);
 
 	if (!x || !y)
 		return NULL;
@@ -456,7 +449,7 @@ static Expr *fold_i64(ExprPool *p, Inst i, Expr *const *arg, int n)
 	case IN_eq:
 	case IN_ne: return fold_compare(p, i, arg[0], arg[1]);
 	case IN_index:
-		len = dim_of(p, arg[1]);
+		len = ex_as_dim(p->ctx, arg[1]);
 		if (len && linear_of(p, arg[0], &l) && linear_range(p, &l, &lo, &hi) &&
 		    dim_prove_le(p->ctx, dim_const(p->ctx, 0), lo) && dim_prove_lt(p->ctx, hi, len))
 			return arg[0];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The state of a printer of expressions: the variable with the value of each expression, if there
- * is one, and thus which selects must remain lazy. If an arm of a select loads, it may be evaluated
- * only when it is taken: the load might be out of bounds otherwise. An arm that loads nothing, or
- * only values that have a name already, may always be evaluated; so may expressions that both arms
+ * is one, and thus which selects must remain lazy. If an arm of a select loads, or may
+ * fault otherwise, it may be evaluated only when it is taken: the load might be out of bounds. An
+ * arm that does neither, or loads only values that have a name already, may always be evaluated; so may expressions that both arms
  * evaluate.
  */
 #ifndef IR_EXPR_EXPR_NAMES_H

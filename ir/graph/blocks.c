@@ -120,7 +120,7 @@ void control_set_dim(Node *n, const char *name, Dim *d)
 
 /* ---- Checks ---- */
 
-bool loop_has_while(const Node *open, const Node *close)
+static bool loop_has_while(const Node *open, const Node *close)
 {
 	int depth = 0;
 

@@ -61,8 +61,6 @@ Node *block_open(const Node *n);
 /* The number of values that the loop that CLOSE ends carries: its first operands and results; 0 if
  * CLOSE is not an EndFor. */
 int loop_carried(const Node *close);
-/* Whether a While may end the loop between the brackets OPEN and CLOSE. */
-bool loop_has_while(const Node *open, const Node *close);
 /* How many elements the loop between the brackets carries from iteration to iteration, and stacks in
  * one: if there are none, iterations do nothing. Null: a While may end the loop, so they do. */
 Dim *loop_elements(Ctx *c, const Node *open, const Node *close);

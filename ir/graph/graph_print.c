@@ -200,7 +200,7 @@ static void print_symbols(GraphPrinter *p, const Graph *g)
 
 /* ---- Attributes ---- */
 
-void text_put_name(StrBuf *b, const char *s)
+static void text_put_name(StrBuf *b, const char *s)
 {
 	if (text_is_word(s))
 		strbuf_puts(b, s);
@@ -209,7 +209,7 @@ void text_put_name(StrBuf *b, const char *s)
 }
 
 /* Prints the shortest decimal that reads back as V, with a point or an exponent. */
-void text_put_float(StrBuf *b, double v, bool f32)
+static void text_put_float(StrBuf *b, double v, bool f32)
 {
 	char text[40];
 

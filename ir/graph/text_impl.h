@@ -69,12 +69,6 @@ static inline bool text_is_word(const char *s)
 
 /* ---- graph_print.c ---- */
 
-/* Prints a word as it is, and any other name quoted. */
-void text_put_name(StrBuf *b, const char *s);
-/* Prints the shortest decimal that reads back as V (as an f32 if F32), with a point or an
- * exponent. */
-void text_put_float(StrBuf *b, double v, bool f32);
-
 /* ---- text_read.c ---- */
 
 /* Reports "expected EXPECTED, found ..." at the current position (text_fail), or WHAT at a line;

@@ -464,6 +464,24 @@ static const Locs *clone_locs(const Kernel *k, Arena *tmp, Arena *a)
 	return locs;
 }
 
+bool iter_among(const Iter *it, Iter *const *list, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (list[i] == it)
+			return true;
+	return false;
+}
+
+void kernel_renumber(Kernel *k)
+{
+	for (int i = 0; i < k->bufs.n; i++)
+		k->bufs.at[i]->id = i;
+	for (int i = 0; i < k->iters.n; i++)
+		k->iters.at[i]->id = i;
+	for (int i = 0; i < k->stmts.n; i++)
+		k->stmts.at[i]->id = i;
+}
+
 Kernel *kernel_clone(Kernel *k, Arena *a)
 {
 	Kernel *n = kernel_new(k->ctx, a, k->name);

@@ -202,7 +202,8 @@ Dim *control_size(Infer *in, Value *sizes, int at)
 	return s->dim;
 }
 
-Node *control_bracket(Infer *in, Node *n, OpKind op, Value *const *args, int nin, int nout)
+/* Makes a bracket before N. */
+static Node *control_bracket(Infer *in, Node *n, OpKind op, Value *const *args, int nin, int nout)
 {
 	Node *b = node_new(in->graph, op, args, nin, nout, n);
 

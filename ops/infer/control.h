@@ -35,8 +35,6 @@ void control_undo(Infer *in, Node *n, Node *open, int syms, int facts);
 bool control_single(Infer *in, Node *n, const Value *v, DType t, const char *what);
 /* A size that element AT of SIZES, a vector of integers, is. */
 Dim *control_size(Infer *in, Value *sizes, int at);
-/* Makes a bracket before N. */
-Node *control_bracket(Infer *in, Node *n, OpKind op, Value *const *args, int nin, int nout);
 
 /*
  * Builds a loop, for `expand`, before node N:

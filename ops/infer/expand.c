@@ -47,27 +47,15 @@ Value *expand_node_ints(Infer *in, Node *n, OpKind op, Value *const *args, int n
 	return expand_finish(in, m);
 }
 
-void expand_like(Infer *in, Node *n, OpKind op, Value *const *args, int nargs, Value **out,
-		 int nout)
+Value *expand_node_like(Infer *in, Node *n, OpKind op, Value *const *args, int nargs)
 {
-	Node *m = expand_start(in, n, op, args, nargs, nout);
+	Node *m = expand_start(in, n, op, args, nargs, 1);
 	OpAttr taken;
 
 	for (int i = 0; i < n->attrs.n; i++)
 		if (op_row[op].flags & OPF_INTERNAL || op_attr_find(op, n->attrs.at[i].name, &taken))
 			node_set_attr(m, n->attrs.at[i]);
-	for (int i = 1; i < nout; i++)
-		if (!node_out(n, i))
-			m->out[i] = NULL;
-	expand_finish_all(in, m, out);
-}
-
-Value *expand_node_like(Infer *in, Node *n, OpKind op, Value *const *args, int nargs)
-{
-	Value *out[1];
-
-	expand_like(in, n, op, args, nargs, out, 1);
-	return out[0];
+	return expand_finish(in, m);
 }
 
 static Value *typed(Infer *in, Node *n, Value *v)

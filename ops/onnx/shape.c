@@ -155,7 +155,10 @@ static void split_group(Kernel *k, const DimGroup *g, Dim *const *a, Expr *flat,
 	}
 }
 
-Expr *lower_load_reshaped(Kernel *k, Buf *b, Dim *const *dims, Expr *const *at, int n)
+/* The element at index IDX of B, read as a tensor of DIMS with the same order of elements. Groups
+ * of dims with equal products are matched, so that merged dims stay affine and only a split dim
+ * needs div and mod. */
+static Expr *lower_load_reshaped(Kernel *k, Buf *b, Dim *const *dims, Expr *const *at, int n)
 {
 	Expr *idx[MAX_RANK];
 	DimGroup g = {0, 0, 0, 0};

@@ -27,11 +27,6 @@ bool infer_axes(Infer *in, Node *n, Dim *const *axes, int count, int rank, int *
  * index into D for reading or writing them. */
 bool infer_places(Infer *in, Node *n, Dim *const *d, int nd, Dim *const *dims, int rank);
 
-/* The element at index IDX of B, read as a tensor of DIMS with the same order of elements. Groups
- * of dims with equal products are matched, so that merged dims stay affine and only a split dim
- * needs div and mod. */
-Expr *lower_load_reshaped(Kernel *k, Buf *b, Dim *const *dims, Expr *const *idx, int n);
-
 /* The lowering of a view: copies the operand's elements in order. */
 void lower_view(Infer *in, Node *n, Kernel *k);
 

@@ -302,7 +302,8 @@ Value *sort_last(Infer *in, Node *n, Value *x, bool largest, bool measured, Valu
 	return last[0];
 }
 
-Value *sort_first(Infer *in, Node *n, Value *v, Dim *count)
+/* The first COUNT elements of V's last axis, which has as many. */
+static Value *sort_first(Infer *in, Node *n, Value *v, Dim *count)
 {
 	const int axis = v->type->rank - 1;
 	Dim *dims[MAX_RANK];

@@ -9,8 +9,6 @@
  * elements, in i64. MEASURED: run time may look at X to do less, for which a GPU's results are
  * waited for. Null after a diagnostic. */
 Value *sort_last(Infer *in, Node *n, Value *x, bool largest, bool measured, Value **index);
-/* The first COUNT elements of V's last axis, which has as many. */
-Value *sort_first(Infer *in, Node *n, Value *v, Dim *count);
 
 /* ---- sort_keys.c ---- */
 

@@ -1,14 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "passes/forms/attention.h"
 
-static bool is_among(const Iter *it, Iter *const *list, int n)
-{
-	for (int i = 0; i < n; i++)
-		if (list[i] == it)
-			return true;
-	return false;
-}
-
 Iter *attention_in_values(const AttentionForm *a, const Iter *it)
 {
 	const int b = band_index(&a->band, a->scores.c.s, it);
@@ -26,10 +18,10 @@ static bool products_match(AttentionForm *a)
 	    a->band.n != s->ng + s->nm || s->n[0]->extent != v->k[0]->extent)
 		return false;
 	for (int i = 0; i < s->ng; i++)
-		if (!is_among(attention_in_values(a, s->g[i]), v->g, v->ng))
+		if (!iter_among(attention_in_values(a, s->g[i]), v->g, v->ng))
 			return false;
 	for (int i = 0; i < s->nm; i++)
-		if (!is_among(attention_in_values(a, s->m[i]), v->m, v->nm))
+		if (!iter_among(attention_in_values(a, s->m[i]), v->m, v->nm))
 			return false;
 	for (int i = 0; i < s->nm; i++)
 		v->m[i] = attention_in_values(a, s->m[i]);
@@ -171,10 +163,6 @@ bool attention_begin(AttentionForm *a, Kernel *k)
 	int second;
 	FormKind mid;
 
-	for (int i = 0; i < k->stmts.n; i++)
-		k->stmts.at[i]->id = i;
-	for (int i = 0; i < k->bufs.n; i++)
-		k->bufs.at[i]->id = i;
 	second = kernel_second_product(k);
 	*a = (AttentionForm){.k = k};
 	if (second < 0 || !begin_scores(a, second) ||

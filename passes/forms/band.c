@@ -170,11 +170,9 @@ static void find_band(Kernel *k, int first, int to, bool readers, Arena *a, Band
 	c.sets = sets_new(a, k->stmts.n * MAX_ITERS);
 	c.blocked = NEW_ARRAY(a, k->stmts.n * MAX_ITERS, bool);
 	*out = (Band){.of = arena_array(a, (size_t)k->stmts.n, sizeof *out->of)};
-	for (int s = 0; s < k->stmts.n; s++) {
-		k->stmts.at[s]->id = s;
+	for (int s = 0; s < k->stmts.n; s++)
 		for (int i = 0; i < k->stmts.at[s]->niters; i++, at++)
 			c.id[s][i] = at;
-	}
 	for (int r = first; r <= to; r++)
 		stmt_loads(k->stmts.at[r], read_pairs, &c);
 	if (readers)

@@ -179,10 +179,8 @@ static bool has_epilogue(Conv3x3 *c, Stmt *first)
 	Iter **self = NEW_ARRAY(k->arena, k->iters.n + 1, Iter *);
 
 	c->dim = arena_array(k->arena, (size_t)k->bufs.n + 1, sizeof *c->dim);
-	for (int i = 0; i < k->iters.n; i++) {
-		k->iters.at[i]->id = i;
+	for (int i = 0; i < k->iters.n; i++)
 		self[i] = k->iters.at[i];
-	}
 	if (!note_dims(c, first, self))
 		return false;
 	for (int i = 1; i < k->stmts.n; i++)
@@ -210,8 +208,6 @@ bool conv3x3_find(Module *m, Node *n, Conv3x3 *c)
 	Contraction ct;
 
 	*c = (Conv3x3){.n = n, .k = k};
-	for (int i = 0; i < k->bufs.n; i++)
-		k->bufs.at[i]->id = i;
 	if (!stmt_contraction(k, k->stmts.at[0], &ct) || ct.ct != CT_F32 || ct.ng)
 		return false;
 	if (expr_is_weights(m, n, ct.a))

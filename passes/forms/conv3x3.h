@@ -29,7 +29,7 @@ typedef struct Conv3x3 {
 } Conv3x3;
 
 /* Initialises C if N's kernel is a 3x3 convolution whose filter is known at compile time; else
- * returns false. Tensors have their layouts already. */
+ * returns false. Before pass `layout` it may miss a convolution whose image is not channels last. */
 bool conv3x3_find(Module *m, Node *n, Conv3x3 *c);
 /* The number of rows of the tiles that compute C fastest on M's first CPU; 0: the direct form is
  * fastest. */

@@ -209,18 +209,6 @@ static void add_division(DivideLate *r)
 	kernel_map(k, it, r->y->nband, out, idx, divided(r, load), NULL)->loc = r->w->loc;
 }
 
-static void remove_stmt(Kernel *k, const Stmt *s)
-{
-	int n = 0;
-
-	for (int i = 0; i < k->stmts.n; i++)
-		if (k->stmts.at[i] != s)
-			k->stmts.at[n++] = k->stmts.at[i];
-	k->stmts.n = n;
-	for (int i = 0; i < n; i++)
-		k->stmts.at[i]->id = i;
-}
-
 /* R's product Y sums over the rows of a softmax W that no other statement reads. */
 static bool fits(DivideLate *r)
 {
@@ -275,7 +263,7 @@ void kernel_divide_late(Kernel *k)
 		r.w->val[0] = ex_round(k->pool, r.w->val[0]->op.dtype, quotient_of(r.w)->op.arg[0]);
 	} else {
 		stmt_rewrite(k, r.y, read_exponential, &r);
-		remove_stmt(k, r.w);
+		kernel_remove_stmt(k, r.w->id);
 	}
 	kernel_mark_used(k);
 }

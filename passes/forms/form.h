@@ -53,9 +53,6 @@ void form_changed(Module *m, const Node *n);
 /* Call this if all kernels may have changed. */
 void forms_changed(Module *m);
 
-/* Appends F, the form of K, with the names that the text of K has. What depends on the target follows a
- * semicolon: "contraction g(b) m(i) n(j) k(c), A data slides, B weights; tiles with packed B, panels of 16". */
-void form_print(StrBuf *b, const Kernel *k, const Form *f);
 /* Gives each node of a kernel its form as text (ATTR_FORM), for a dump; forms_unstate takes it away. */
 void forms_state(Module *m);
 void forms_unstate(Module *m);

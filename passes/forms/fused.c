@@ -31,8 +31,6 @@ static void append_kernel(Kernel *k, Kernel *from, Buf **map)
 	Remap r = {k, map, NEW_ARRAY(k->arena, from->iters.n + 1, Iter *)};
 	bool *used = NEW_ARRAY(k->arena, from->iters.n + 1, bool);
 
-	for (int i = 0; i < from->iters.n; i++)
-		from->iters.at[i]->id = i;
 	for (int i = 0; i < from->stmts.n; i++)
 		for (int j = 0; j < from->stmts.at[i]->niters; j++)
 			used[from->stmts.at[i]->iter[j]->id] = true;
@@ -112,7 +110,6 @@ bool fused_build(Arena *a, Node *p, const FusedKernel *c, const Node *reader, bo
 	for (int i = 0; i < pk->bufs.n; i++) {
 		Buf *b = pk->bufs.at[i];
 
-		b->id = i;
 		if (b->kind == BUF_IN) {
 			map[i] = param_in(g, b, node_in(p, b->param));
 		} else if (b->kind == BUF_TEMP) {
@@ -134,7 +131,6 @@ bool fused_build(Arena *a, Node *p, const FusedKernel *c, const Node *reader, bo
 	for (int i = 0; i < ck->bufs.n; i++) {
 		Buf *b = ck->bufs.at[i];
 
-		b->id = i;
 		if (b->kind == BUF_IN && c->in[b->param]->def == p) {
 			map[i] = shared[c->in[b->param]->index];
 			if (map[i]->rank != b->rank)

@@ -196,8 +196,6 @@ bool kernel_inline(Kernel *k)
 	BufReads r = {k, tmp, NEW_ARRAY(tmp, k->stmts.n + 1, bool *)};
 	bool any = false;
 
-	for (int i = 0; i < k->bufs.n; i++)
-		k->bufs.at[i]->id = i;
 	for (int i = 0; i < k->stmts.n; i++)
 		find_reads(&r, i);
 	for (int i = 0; i < k->stmts.n; i++) {

@@ -215,6 +215,17 @@ void kernel_remove_stmt(Kernel *k, int at)
 	k->stmts.n--;
 	memmove(k->stmts.at + at, k->stmts.at + at + 1,
 		(size_t)(k->stmts.n - at) * sizeof *k->stmts.at);
+	kernel_renumber(k);
+}
+
+void kernel_move_last_stmt(Kernel *k, int at)
+{
+	Stmt *last = vec_last(&k->stmts);
+
+	memmove(k->stmts.at + at + 1, k->stmts.at + at,
+		(size_t)(k->stmts.n - 1 - at) * sizeof *k->stmts.at);
+	k->stmts.at[at] = last;
+	kernel_renumber(k);
 }
 
 void kernel_mark_used(Kernel *k)
@@ -223,12 +234,9 @@ void kernel_mark_used(Kernel *k)
 	bool *used = NEW_ARRAY(tmp, k->bufs.n + 1, bool);
 	int n = 0;
 
-	for (int i = 0; i < k->bufs.n; i++)
-		k->bufs.at[i]->id = i;
 	for (int i = 0; i < k->stmts.n; i++) {
 		Stmt *s = k->stmts.at[i];
 
-		s->id = i;
 		stmt_mark_loads(s, used);
 		for (int j = 0; j < s->nout; j++)
 			used[s->out[j]->id] = true;
@@ -238,10 +246,10 @@ void kernel_mark_used(Kernel *k)
 
 		if (!used[i])
 			continue;
-		b->id = n;
 		k->bufs.at[n++] = b;
 	}
 	k->bufs.n = n;
+	kernel_renumber(k);
 	arena_free(tmp);
 }
 

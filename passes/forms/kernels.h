@@ -22,6 +22,8 @@ void kernel_drop_unit_iters(Kernel *k);
 void kernel_mark_used(Kernel *k);
 /* Removes statement AT. */
 void kernel_remove_stmt(Kernel *k, int at);
+/* Moves the last statement to AT, before those that were there. */
+void kernel_move_last_stmt(Kernel *k, int at);
 /* Rewrites every expression of S by MAP (ex_rewrite). */
 void stmt_rewrite(Kernel *k, Stmt *s, ExprMap map, void *arg);
 /* Rewrites a map into a buffer with a layout as a map over its physical axes into plain memory. */

@@ -37,14 +37,6 @@ static Iter *in_scores(const OnlineForm *f, const Stmt *s, const Iter *it)
 	return b < 0 ? NULL : f->band.of[f->scores.s->id][b];
 }
 
-static bool is_among(const Iter *it, Iter *const *list, int n)
-{
-	for (int i = 0; i < n; i++)
-		if (list[i] == it)
-			return true;
-	return false;
-}
-
 /* The rows of both products are the same iterators of the band. */
 static bool same_rows(const OnlineForm *f)
 {
@@ -53,7 +45,7 @@ static bool same_rows(const OnlineForm *f)
 	if (s->nm != v->nm || s->ng != v->ng || s->nm + s->ng != f->band.n)
 		return false;
 	for (int i = 0; i < v->nm; i++)
-		if (!is_among(in_scores(f, v->s, v->m[i]), s->m, s->nm))
+		if (!iter_among(in_scores(f, v->s, v->m[i]), s->m, s->nm))
 			return false;
 	return true;
 }
@@ -386,10 +378,6 @@ static bool see_results(OnlineForm *f)
 bool online_begin(OnlineForm *f, Kernel *k)
 {
 	*f = (OnlineForm){.k = k};
-	for (int i = 0; i < k->stmts.n; i++)
-		k->stmts.at[i]->id = i;
-	for (int i = 0; i < k->bufs.n; i++)
-		k->bufs.at[i]->id = i;
 	return find_products(f) && see_middle(f) && see_weights(f) && see_results(f);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An attention that can be computed block of keys after block of keys, without its scores in memory: two
+ * Recognises attention in a kernel for GPUs (for CPUs: passes/forms/attention.h): an attention that can be computed block of keys after block of keys, without its scores in memory: two
  * products, and between them one exponential of the scores less a shift that follows from the row's maximum,
  *
  *	x[m,n] = any expression of the score (Q*K^T)[m,n], of m and n, and of memory: scale, mask, soft cap

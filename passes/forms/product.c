@@ -88,7 +88,9 @@ bool product_stores(const Product *p, const Stmt *s)
 	return s->out[0]->kind != BUF_TEMP || p->nstmts == 1;
 }
 
-bool product_merges_after(const Product *p, const Iter *out, const Iter *in)
+/* Iterators OUT and IN, the inner one, can be merged in all results and in all reads of the
+ * statements after the product. */
+static bool product_merges_after(const Product *p, const Iter *out, const Iter *in)
 {
 	for (int i = 0; i < p->nstmts; i++) {
 		Stmt *s = p->k->stmts.at[p->first + i];
@@ -438,16 +440,9 @@ bool product_tiles(Product *p)
 	return product_pays(p->k, &p->c, p->b_panels, false);
 }
 
-static void number_stmts(Kernel *k)
-{
-	for (int i = 0; i < k->stmts.n; i++)
-		k->stmts.at[i]->id = i;
-}
-
 bool product_open_all(Product *p, Kernel *k)
 {
 	*p = (Product){.k = k, .nstmts = k->stmts.n};
-	number_stmts(k);
 	return product_open(p);
 }
 
@@ -460,7 +455,6 @@ bool product_is_whole(Kernel *k)
 
 bool product_begin(Product *p, Kernel *k)
 {
-	number_stmts(k);
 	return product_begin_some(p, k, 0, k->stmts.n);
 }
 

@@ -143,9 +143,6 @@ DType product_packed_type(const Product *p, const Expr *e);
 int64_t product_part_step(const Product *p);
 /* Statement S of P stores to memory: an output, or a sum that a later stage reads. */
 bool product_stores(const Product *p, const Stmt *s);
-/* Iterators OUT and IN, the inner one, can be merged in all results and in all reads of the
- * statements after the product. */
-bool product_merges_after(const Product *p, const Iter *out, const Iter *in);
 /* The N iterators IT can be merged in all results and in all reads of the statements after the
  * product. */
 bool product_joins_after(const Product *p, Iter *const *it, int n);

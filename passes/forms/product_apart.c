@@ -73,8 +73,6 @@ Node *product_apart(Module *m, Node *n)
 	passed = at ? passed_on(k, at) : NULL;
 	if (!passed)
 		return NULL;
-	for (int i = 0; i < k->bufs.n; i++)
-		k->bufs.at[i]->id = i;
 	maps = fused_own(m->arena, n);
 	rest = fused_own(m->arena, n);
 	maps->k = part_of(k, m->arena, at, false, passed, 0);

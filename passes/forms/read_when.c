@@ -230,10 +230,8 @@ static Expr *by_readers(ReadWhen *w, int s)
 /* Statement S is bounded if BOUNDED holds. Also finds where maps of S are bounded. */
 static void find_bounded(ReadWhen *w, int s, bool bounded)
 {
-	for (int i = 0; i < w->k->stmts.n; i++) {
-		w->k->stmts.at[i]->id = i;
+	for (int i = 0; i < w->k->stmts.n; i++)
 		w->bounded[i] = w->never;
-	}
 	w->bounded[s] = bounded ? w->always : w->never;
 	for (int i = s + 1; i < w->k->stmts.n; i++) {
 		Stmt *m = w->k->stmts.at[i];

@@ -88,8 +88,6 @@ Expr *load_as_map(Node *n, const Expr *e, const Stmt *s)
 
 	if (nin + def->nin > MAX_PARAMS)
 		return NULL;
-	for (int i = 0; i < from->bufs.n; i++)
-		from->bufs.at[i]->id = i;
 	for (int d = 0; d < s->nwidx; d++)
 		if (s->widx[d]->kind == EX_ITER) {
 			it[iters] = s->widx[d]->iter;

@@ -400,9 +400,7 @@ static void put_behind(Kernel *k, Stmt *s, Buf *out, Expr *const *idx, Expr *val
 	s->widx = arena_copy(k->arena, idx, (size_t)out->rank * sizeof *idx);
 	while (k->stmts.at[at] != s)
 		at++;
-	for (int i = k->stmts.n - 1; i > at + 1; i--)
-		k->stmts.at[i] = k->stmts.at[i - 1];
-	k->stmts.at[at + 1] = map;
+	kernel_move_last_stmt(k, at + 1);
 }
 
 static bool without_zero_points(FactoredProduct *p)
@@ -572,8 +570,6 @@ static bool rewrite_product(Module *m, Node *n)
 	Dim *work;
 	Form form;
 
-	for (int i = 0; i < p.k->bufs.n; i++)
-		p.k->bufs.at[i]->id = i;
 	if (!p.k->stmts.n)
 		return false;
 	form = form_of_stmt(p.k, p.k->stmts.at[0]);

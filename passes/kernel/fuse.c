@@ -61,7 +61,7 @@ typedef struct Fuse {
 
 /* Limits on fused kernels, besides those of fused.c: the cost of a point, and the number of
  * subexpressions. */
-enum { MAX_COST = 2000, MAX_PARTS = 400 };
+enum { MAX_COST = 2000, MAX_SUBEXPRESSIONS = 400 };
 
 static void number(Fuse *f)
 {
@@ -114,20 +114,20 @@ static void absorb(Fuse *f, Node *p)
 	node_remove(p);
 }
 
-/* Puts a node with kernel G in the place of PART[0..nparts), the last of which reads the others.
+/* Puts a node with kernel G in the place of NODE[0..nnodes), the last of which reads the others.
  * KEEP: the first node remains in the graph. */
-static Node *replace(Fuse *f, Node *const *part, int nparts, bool keep, FusedKernel *g)
+static Node *replace(Fuse *f, Node *const *node, int nnodes, bool keep, FusedKernel *g)
 {
 	Graph *graph = f->m->graph;
-	Node *c = part[nparts - 1], *n;
+	Node *c = node[nnodes - 1], *n;
 
 	fused_drop_unused(g);
 	n = node_new(graph, OP_Kernel, g->in, g->nin, g->nout, c);
-	for (int i = nparts - 1; i >= 0; i--) {
-		const Locs *locs = node_kernel(part[i])->locs;
+	for (int i = nnodes - 1; i >= 0; i--) {
+		const Locs *locs = node_kernel(node[i])->locs;
 
-		g->k->locs = i + 1 < nparts ? locs_union(graph->arena, locs, g->k->locs) : locs;
-		node_locs_from(n, part[i]);
+		g->k->locs = i + 1 < nnodes ? locs_union(graph->arena, locs, g->k->locs) : locs;
+		node_locs_from(n, node[i]);
 	}
 	for (int i = 0; i < g->nout; i++) {
 		n->out[i]->type = g->out[i]->type;
@@ -148,8 +148,8 @@ static Node *replace(Fuse *f, Node *const *part, int nparts, bool keep, FusedKer
 	}
 	f->order[n->id] = f->order[c->id];
 	f->block[n->id] = f->block[c->id];
-	for (int i = nparts - 1; i >= keep; i--)
-		absorb(f, part[i]);
+	for (int i = nnodes - 1; i >= keep; i--)
+		absorb(f, node[i]);
 	return n;
 }
 
@@ -216,7 +216,7 @@ static bool costs_too_much(FusedKernel *g)
 		c += expr_cost(k->stmts.at[i]->val[0]);
 		ex_walk(k->stmts.at[i]->val[0], count_part, &parts);
 	}
-	g->over_budget = c > MAX_COST || parts > MAX_PARTS;
+	g->over_budget = c > MAX_COST || parts > MAX_SUBEXPRESSIONS;
 	return g->over_budget;
 }
 

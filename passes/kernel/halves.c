@@ -142,7 +142,6 @@ static bool mark_exact(Halves *h, Arena *tmp, const Node *n)
 		Buf *b = k->bufs.at[i];
 		const Value *v = b->kind == BUF_OUT ? node_out(n, b->param) : NULL;
 
-		b->id = i;
 		exact[i] = v && h->exact[v->id];
 	}
 	for (int i = k->stmts.n - 1; i >= 0; i--) {
@@ -165,8 +164,8 @@ static bool mark_exact(Halves *h, Arena *tmp, const Node *n)
 	return any;
 }
 
-/* Marks the operands of N, another node, on which its marked results may depend: all, but of a bracket those of the
- * result's place, one for each side of a When. What a loop carries depends on its first value and on that of the
+/* Marks the operands of N, another node, on which its marked results may depend: all operands; of a
+ * bracket only those that correspond to the result, one for each side of a When. What a loop carries depends on its first value and on that of the
  * iteration before. Returns whether one was not marked. */
 static bool mark_operands(Halves *h, const Node *n)
 {
@@ -384,9 +383,7 @@ static void apart(Kernel *k, int at, Buf *b)
 	s->out[0] = state;
 	copy = kernel_map_id(k, it, b, kernel_load_iters(k, state, it));
 	copy->loc = s->loc;
-	memmove(k->stmts.at + at + 2, k->stmts.at + at + 1,
-		(size_t)(k->stmts.n - 2 - at) * sizeof *k->stmts.at);
-	k->stmts.at[at + 1] = copy;
+	kernel_move_last_stmt(k, at + 1);
 }
 
 /* N stores its result number RESULT as halves. */

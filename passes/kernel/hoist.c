@@ -97,9 +97,7 @@ static void fetch(HoistedLoad *x, int at)
 	temp = kernel_temp(k, from->name, from->dtype, n, dims);
 	made = kernel_map_id(k, it, temp, ex_subst_iters(k->pool, x->load, of, with, n));
 	made->loc = x->s->loc;
-	memmove(k->stmts.at + at + 1, k->stmts.at + at,
-		(size_t)(k->stmts.n - 1 - at) * sizeof *k->stmts.at);
-	k->stmts.at[at] = made;
+	kernel_move_last_stmt(k, at);
 	both[0] = x->load;
 	both[1] = ex_load(k->pool, temp, read, n);
 	stmt_rewrite(k, x->s, from_temp, both);

@@ -25,8 +25,8 @@
 #include <string.h>
 
 enum {
-	ALIGNED = 8,    /* halves in 16 bytes, the widest access */
-	MOST_PARTS = 16 /* products that become one */
+	ALIGNED = 8,       /* halves in 16 bytes, the widest access */
+	MOST_PRODUCTS = 16 /* products that become one */
 };
 
 /* A kernel that may be merged: its wide iterators and dims. */
@@ -104,10 +104,8 @@ static bool open_wide(Module *m, Arena *a, Node *n, WideProduct *w)
 	bool swapped;
 
 	*w = (WideProduct){.n = n, .k = k, .dim = NEW_ARRAY(a, k->bufs.n + 1, int), .out = -1};
-	for (int i = 0; i < k->bufs.n; i++) {
-		k->bufs.at[i]->id = i;
+	for (int i = 0; i < k->bufs.n; i++)
 		w->dim[i] = -1;
-	}
 	if (n->nout != 1 || !k->stmts.n || k->stmts.n > MAX_ITERS || kernel_calls_routine(k))
 		return false;
 	f = form_of_stmt(k, k->stmts.at[0]);
@@ -263,8 +261,6 @@ static Buf **matches(Arena *tmp, WideProduct *a, const WideProduct *b)
 
 	if (a->shared != b->shared || a->out != b->out || k->stmts.n != b->k->stmts.n)
 		return NULL;
-	for (int i = 0; i < k->iters.n; i++)
-		k->iters.at[i]->id = i;
 	for (int i = 0; i < k->stmts.n; i++)
 		if (!same_stmt(&m, i))
 			return NULL;
@@ -383,7 +379,7 @@ static Value *whole_view(Module *m, Value *whole, const Value *view, int d, int6
 	return n->out[0];
 }
 
-/* Readers of W's result read WHOLE, of SIZE elements along the wide dim, from element BY on. */
+/* Redirects readers of W's result to WHOLE, of SIZE elements along the wide dim, from element BY on. */
 static void read_whole(Module *m, const WideProduct *w, Value *whole, int64_t by, int64_t size)
 {
 	Value *v = w->n->out[0];
@@ -456,7 +452,7 @@ static void merge(Module *m, WideProduct *w, Buf ***buf, int n, int64_t size)
 	for (int i = 0; i < k->bufs.n; i++) {
 		Buf *b = k->bufs.at[i];
 		const int d = w[0].dim[i];
-		int slot[MOST_PARTS];
+		int slot[MOST_PRODUCTS];
 
 		if (d < 0)
 			continue;
@@ -529,8 +525,8 @@ static int readers_after(const MergePass *g, Arena *tmp, const Node *n, const Va
 static void merge_with_others(const MergePass *g, Node *n)
 {
 	Arena *tmp = arena_new();
-	WideProduct w[MOST_PARTS];
-	Buf **buf[MOST_PARTS];
+	WideProduct w[MOST_PRODUCTS];
+	Buf **buf[MOST_PRODUCTS];
 	int64_t unit, size = 0, each;
 	Node **reader;
 	int parts = 1, readers;
@@ -541,7 +537,7 @@ static void merge_with_others(const MergePass *g, Node *n)
 	}
 	readers = readers_after(g, tmp, n, w[0].shared, &reader);
 	size = w[0].size;
-	for (int i = 0; i < readers && parts < MOST_PARTS; i++) {
+	for (int i = 0; i < readers && parts < MOST_PRODUCTS; i++) {
 		WideProduct *b = &w[parts];
 
 		if ((i && reader[i] == reader[i - 1]) || !open_wide(g->m, tmp, reader[i], b) ||

@@ -234,14 +234,11 @@ static bool loads_weights(const RowsPass *p, const Node *n, Expr *e)
 
 static void visit(RowsPass *p, Node *n)
 {
-	Kernel *k = node_kernel(n);
 	Form form;
 	ScaledForm f = {.c = &form.c, .n = n};
 	bool narrow = false;
 	Expr *e;
 
-	for (int i = 0; i < k->bufs.n; i++)
-		k->bufs.at[i]->id = i;
 	if (!p->m->opt.int8_activations && !node_int(n, ATTR_BYTE_ROWS, 0))
 		return;
 	form = form_of(p->m, n);

@@ -584,8 +584,6 @@ bool pass_quantise_weights(Module *m)
 
 		if (!k || !module_schedules(m, n) || !k->stmts.n)
 			continue;
-		for (int i = 0; i < k->bufs.n; i++)
-			k->bufs.at[i]->id = i;
 		f = form_of_stmt(k, k->stmts.at[0]);
 		if (f.kind != FORM_CONTRACTION || f.c.ct != CT_F32 ||
 		    n->nin + 8 > MAX_PARAMS)

@@ -251,7 +251,6 @@ static bool allow_any_order(Kernel *k)
 
 	for (int i = 0; i < k->stmts.n; i++) {
 		vec_push(k->arena, &was, k->stmts.at[i]);
-		k->stmts.at[i]->id = i;
 		x.any = x.any || may_change(k, k->stmts.at[i]);
 	}
 	if (!x.any)
@@ -268,10 +267,9 @@ static bool allow_any_order(Kernel *k)
 			widen(&x, s);
 	}
 	k->stmts.n = 0;
-	for (int i = 0; i < x.out.n; i++) {
-		x.out.at[i]->id = i;
+	for (int i = 0; i < x.out.n; i++)
 		vec_push(k->arena, &k->stmts, x.out.at[i]);
-	}
+	kernel_renumber(k);
 	return true;
 }
 

@@ -158,12 +158,9 @@ void views_join(Views *v, Node *n)
 	m->node = n;
 	m->iter = NEW_ARRAY(v->tmp, k->iters.n + 1, const Parts *);
 	m->buf = NEW_ARRAY(v->tmp, k->bufs.n + 1, const Parts **);
-	for (int i = 0; i < k->iters.n; i++)
-		k->iters.at[i]->id = i;
 	for (int i = 0; i < k->bufs.n; i++) {
 		Value *x = buf_value(n, k->bufs.at[i]);
 
-		k->bufs.at[i]->id = i;
 		m->buf[i] = x ? views_parts_of(v, x)
 			      : NEW_ARRAY(v->tmp, k->bufs.at[i]->rank + 1, const Parts *);
 	}

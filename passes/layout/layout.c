@@ -8,7 +8,7 @@
  *   a contraction with constant weights   of the other operand, the summed dim; of its result, the
  *                                         dim of the weights
  *   such a stencil with few channels of   the last dim, pixels: the vectors of its sums
- *   results (gemm_reads_rows), on CPUs
+ *   results (product_reads_rows), on CPUs
  *   any other contraction                 the last dim: both operands stay as the model has them
  *   a reduction over a stencil            the last dim that it neither sums over nor slides along:
  *                                         channels
@@ -110,7 +110,6 @@ static void enter_kernel(Choice *c, Node *n)
 				 : b->kind == BUF_OUT ? n->out[b->param]
 						      : NULL;
 
-		b->id = i;
 		c->of[n->id][i] = v ? v->id : c->n++;
 		if (!v)
 			c->fixed[c->n - 1] = b->data || b->rank < 3 ||

@@ -3,7 +3,7 @@
  * Gives the constant operand of a contraction the panel layout that the micro-kernel reads, by a
  * kernel that copies the operand expression (transposes, conversions and all) into a packed
  * constant. That kernel reads only constants, so it is executed at compile time. All CPU targets
- * share the layout. On GPUs either operand is stored in the order of fragments
+ * share the layout; product_panel (passes/forms/product.c) gives the columns of a panel. On GPUs either operand is stored in the order of fragments
  * (passes/layout/fragments.c) where matrix instructions read it; else B has rows that are
  * contiguous along n, each padded to a multiple of 16 bytes. Tiles can then be filled in pieces of
  * 16 bytes, and skinny products, which sum down the columns, read each element of the operand once.
@@ -495,13 +495,10 @@ static bool pack_chosen(Module *m, Node *n, const Contraction *c)
 /* pack_operand; N may keep operands that it no longer reads. */
 static bool pack_in_place(Module *m, Node *n)
 {
-	Kernel *k = node_kernel(n);
 	const bool gpu = module_on_gpu(m);
 	const Contraction *tiles = tiles_of(m, n);
 	Contraction c, swapped;
 
-	for (int i = 0; i < k->bufs.n; i++)
-		k->bufs.at[i]->id = i;
 	if (!tiles)
 		return false;
 	c = *tiles;

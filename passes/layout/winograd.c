@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Builds the kernels of a convolution by Winograd's minimal filtering. The result is divided into
+ * Builds the kernels of a convolution by Winograd's minimal filtering. passes/forms/conv3x3.c decides which
+ * convolutions get it, and with which m. The result is divided into
  * tiles of m x m. A tile reads a square of the image of (m + 2) x (m + 2) elements, d, and has as
  * many products, one for each point (i,j):
  *

@@ -36,11 +36,6 @@ static bool is_inside(Expr *e, Expr **at, Expr **n)
 	return (*n)->kind == EX_DIM || (*n)->kind == EX_CONST;
 }
 
-static Dim *as_dim(Ctx *c, const Expr *e)
-{
-	return e->kind == EX_DIM ? e->dim : dim_const(c, e->i);
-}
-
 bool alias_split_find(Kernel *k, Stmt *s, AliasSplit *out)
 {
 	Expr *v = s->val[0], *at, *n, *old;
@@ -61,7 +56,7 @@ bool alias_split_find(Kernel *k, Stmt *s, AliasSplit *out)
 	}
 	if (!out->start)
 		return false;
-	out->rows = as_dim(k->ctx, n);
+	out->rows = ex_as_dim(k->ctx, n);
 	out->update = v->op.arg[1];
 	old = without_round(v->op.arg[2], t);
 	if (ex_is_op(old, IN_select) && ex_is_op(old->op.arg[0], IN_lt)) {
@@ -71,7 +66,7 @@ bool alias_split_find(Kernel *k, Stmt *s, AliasSplit *out)
 		    (less->op.arg[1]->kind != EX_DIM && less->op.arg[1]->kind != EX_CONST))
 			return false;
 		out->rest = old->op.arg[2];
-		out->past = as_dim(k->ctx, less->op.arg[1]);
+		out->past = ex_as_dim(k->ctx, less->op.arg[1]);
 		old = old->op.arg[1];
 	}
 	if (old->kind != EX_LOAD)
@@ -97,11 +92,7 @@ static Stmt *part(Kernel *k, const Stmt *s, int d, Dim *extent, Expr *from, Expr
 	p = kernel_map(k, it, s->niters, s->out[0], widx,
 		       ex_subst_iters(k->pool, value, &old, &with, 1), NULL);
 	p->loc = s->loc;
-	for (int i = k->stmts.n - 1; i > place; i--)
-		k->stmts.at[i] = k->stmts.at[i - 1];
-	k->stmts.at[place] = p;
-	for (int i = 0; i < k->stmts.n; i++)
-		k->stmts.at[i]->id = i;
+	kernel_move_last_stmt(k, place);
 	return p;
 }
 
@@ -118,7 +109,5 @@ Stmt *alias_split(Kernel *k, const AliasSplit *x)
 		     x->rest, at + 1);
 	part(k, s, x->dim, x->rows, x->start, x->update, s->id)->update = true;
 	kernel_remove_stmt(k, s->id);
-	for (int i = s->id; i < k->stmts.n; i++)
-		k->stmts.at[i]->id = i;
 	return copy;
 }

@@ -367,8 +367,8 @@ static NamedLocal stored_cell(Wide *w, IndexForm how, const Local *l)
 	return x;
 }
 
-/* Whether, in one lifetime of L, PAIRS of times of A and B are among those in SAME; takes both.
- * UNPROVED if there is no SAME, and where a pair is not among them unless both maps are EXACT. */
+/* Whether every pair of PAIRS (times of A and B) that lies in one lifetime of L is in SAME. Frees PAIRS and SAME.
+ * UNPROVED if SAME is null. A pair that is not in SAME is WRONG only if both maps are EXACT. */
 static PolyVerdict among(const Wide *a, const Wide *b, const Local *l, isl_map *pairs,
 			 isl_map *same, bool exact)
 {
@@ -472,8 +472,8 @@ static bool is_read(Poly *p, const Dep *d, const Exec *a, const Exec *b, const R
 	return true;
 }
 
-/* B, whose value is known to be its statement's, reads TEMP. Where a condition leaves out the
- * part of the value that reads it, a node may do without. */
+/* B, whose value is known to be its statement's, reads TEMP. A node need not read it where a condition
+ * skips the subexpression that reads it. */
 static bool reads_temp(const Poly *p, const Exec *b, const Buf *temp)
 {
 	for (int i = 0; i < b->reads.n; i++)
@@ -537,17 +537,17 @@ void poly_check_holder(Poly *p, const Dep *d, const Exec *a, const Exec *b, isl_
 
 /* ---- Scratch ---- */
 
-/* A local whose elements threads keep, and its bytes of scratch; 0: it has none there. */
-typedef struct KeptLocal {
+/* A local whose elements threads hold, and its scratch: BYTES from AT on; BYTES is 0 if it has none. */
+typedef struct HeldLocal {
 	const LNode *local;
 	int64_t at, bytes;
 	bool holds; /* the scratch still holds what was stored to it */
-} KeptLocal;
+} HeldLocal;
 
 typedef struct ScratchCheck {
 	Poly *p;
 	const Stage *stage;
-	VEC(KeptLocal) places;
+	VEC(HeldLocal) locals;
 } ScratchCheck;
 
 static int64_t bytes_of(const Buf *b)
@@ -559,38 +559,38 @@ static int64_t bytes_of(const Buf *b)
 	return n;
 }
 
-static bool find_places(ScratchCheck *s, const LNode *n)
+static bool find_locals(ScratchCheck *s, const LNode *n)
 {
 	bool has_scratch = false;
 
 	for (; n; n = n->next) {
 		if (n->kind == LN_LOCAL && (n->keep || n->idx)) {
-			KeptLocal x = {.local = n};
+			HeldLocal x = {.local = n};
 
 			if (n->idx && n->idx->kind == EX_CONST)
 				x.at = n->idx->i;
 			else if (n->idx)
-				dim_is_const(poly_as_dim(s->p, n->idx), &x.at);
+				dim_is_const(ex_as_dim(s->p->ctx, n->idx), &x.at);
 			if (n->keep)
 				x.bytes = (int64_t)s->stage->threads * n->scratch *
 					  dtype_info[n->buf[0]->dtype].bits / 8;
 			else
 				x.bytes = bytes_of(n->buf[0]);
-			vec_push(s->p->arena, &s->places, x);
+			vec_push(s->p->arena, &s->locals, x);
 			has_scratch = has_scratch || n->scratch;
 		}
-		has_scratch = find_places(s, n->body) || has_scratch;
+		has_scratch = find_locals(s, n->body) || has_scratch;
 	}
 	return has_scratch;
 }
 
 /* N reads X in scratch, or recomputes from X a value that it reads. */
-static bool needs(const ScratchCheck *s, const LNode *n, const KeptLocal *x)
+static bool needs(const ScratchCheck *s, const LNode *n, const HeldLocal *x)
 {
 	if (poly_node_loads(n, x->local->buf[0]))
 		return true;
-	for (int i = 0; i < s->places.n; i++) {
-		const KeptLocal *y = &s->places.at[i];
+	for (int i = 0; i < s->locals.n; i++) {
+		const HeldLocal *y = &s->locals.at[i];
 
 		if (!y->bytes && y->local != n && poly_node_loads(n, y->local->buf[0]) &&
 		    needs(s, y->local, x))
@@ -599,10 +599,10 @@ static bool needs(const ScratchCheck *s, const LNode *n, const KeptLocal *x)
 	return false;
 }
 
-static void store_to(ScratchCheck *s, const LNode *n, KeptLocal *x)
+static void store_to(ScratchCheck *s, const LNode *n, HeldLocal *x)
 {
-	for (int i = 0; i < s->places.n; i++) {
-		KeptLocal *y = &s->places.at[i];
+	for (int i = 0; i < s->locals.n; i++) {
+		HeldLocal *y = &s->locals.at[i];
 
 		if (y == x || x->at >= y->at + y->bytes || y->at >= x->at + x->bytes)
 			continue;
@@ -619,15 +619,15 @@ static void store_to(ScratchCheck *s, const LNode *n, KeptLocal *x)
 static void run_scratch(ScratchCheck *s, const LNode *n)
 {
 	for (; n; n = n->next) {
-		for (int i = 0; i < s->places.n; i++) {
-			const KeptLocal *x = &s->places.at[i];
+		for (int i = 0; i < s->locals.n; i++) {
+			const HeldLocal *x = &s->locals.at[i];
 
 			if (n->kind != LN_LOCAL && x->bytes && !x->holds && needs(s, n, x))
 				poly_wrong(s->p, "another local is where %s was in scratch",
 					   x->local->buf[0]->name);
 		}
-		for (int i = 0; i < s->places.n; i++) {
-			KeptLocal *x = &s->places.at[i];
+		for (int i = 0; i < s->locals.n; i++) {
+			HeldLocal *x = &s->locals.at[i];
 
 			if (n == x->local)
 				x->holds = false;
@@ -645,15 +645,15 @@ static void run_scratch(ScratchCheck *s, const LNode *n)
 static void check_scratch(Poly *p, const Stage *st)
 {
 	ScratchCheck s = {.p = p, .stage = st};
-	bool has_scratch = find_places(&s, st->head);
+	bool has_scratch = find_locals(&s, st->head);
 	int64_t all = 0;
 
-	has_scratch = find_places(&s, st->body) || has_scratch;
+	has_scratch = find_locals(&s, st->body) || has_scratch;
 	dim_is_const(st->scratch, &all);
-	for (int i = 0; i < s.places.n && has_scratch; i++)
-		if (s.places.at[i].at < 0 || s.places.at[i].at + s.places.at[i].bytes > all)
+	for (int i = 0; i < s.locals.n && has_scratch; i++)
+		if (s.locals.at[i].at < 0 || s.locals.at[i].at + s.locals.at[i].bytes > all)
 			poly_wrong(p, "%s lies outside of scratch",
-				   s.places.at[i].local->buf[0]->name);
+				   s.locals.at[i].local->buf[0]->name);
 	if (!has_scratch)
 		return;
 	run_scratch(&s, st->head);

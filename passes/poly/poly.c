@@ -142,7 +142,7 @@ static void check_once(Poly *p, const WholePart *w, Exec *const *e, int n)
 			isl_set *bad = twice(e[i]);
 
 			if (!poly_empty(p, isl_set_copy(bad)))
-				point(p, w, isl_set_copy(bad), "is carried out twice");
+				point(p, w, isl_set_copy(bad), "is executed twice");
 			isl_set_free(bad);
 		}
 		isl_map_free(m);
@@ -151,7 +151,7 @@ static void check_once(Poly *p, const WholePart *w, Exec *const *e, int n)
 							  isl_map_range(isl_map_copy(e[j]->map)));
 
 			if (!poly_empty(p, isl_set_copy(both)))
-				point(p, w, isl_set_copy(both), "is carried out twice");
+				point(p, w, isl_set_copy(both), "is executed twice");
 			isl_set_free(both);
 		}
 	}
@@ -197,7 +197,8 @@ static void check_whole(Poly *p, const WholePart *w)
 		poly_unproved(p, "that %s of statement %d is done everywhere, once",
 			      part_names[w->part], w->s->id);
 	else if (!poly_empty(p, isl_set_copy(extra)))
-		point(p, w, isl_set_copy(extra), "is carried out and is none");
+		point(p, w, isl_set_copy(extra),
+		      "is executed, but is not a point of the statement");
 	else
 		check_once(p, w, e, n);
 	isl_set_free(left);
@@ -264,8 +265,6 @@ PolyVerdict poly_verdict(Kernel *original, Schedule *s, unsigned long operations
 	p.isl = isl_ctx_alloc();
 	isl_options_set_on_error(p.isl, ISL_ON_ERROR_CONTINUE);
 	isl_ctx_set_max_operations(p.isl, operations ? operations : OPERATIONS);
-	for (int i = 0; i < original->stmts.n; i++)
-		original->stmts.at[i]->id = i;
 	poly_read_tree(&p);
 	check_points(&p);
 	if (!p.wrong)

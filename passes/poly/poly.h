@@ -4,7 +4,7 @@
  * points and times at which the nodes of a loop tree carry them out are integer sets and relations
  * over the sizes; what is proved holds for every size that the symbols' bounds allow:
  *
- *   - every point of every statement is carried out once: for a reduction, these are the initial
+ *   - every point of every statement is executed once: for a reduction, these are the initial
  *     value of its state, each term, and its write;
  *   - the source of a dependence runs before its sink; neither the parallel loop of a stage nor a
  *     vector loop carries one. Terms of one monoid may be reordered, but two terms are not combined

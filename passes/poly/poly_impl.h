@@ -26,7 +26,7 @@ typedef struct Param {
 /*
  * X mod C in one execution, where X is not affine: the peel of a row whose length is unknown. It is
  * a number below C, treated as a parameter, as though it were the same number for all points. This
- * is sound where X depends on the point alone: what holds for all points and any number holds for
+ * is sound where X depends only on the point: what holds for all points and any number holds for
  * each point and its own number. And no two points of the execution, whose numbers may differ, may
  * be compared with each other (rests_hold in relate.c).
  */
@@ -226,8 +226,6 @@ const Split *poly_split_of(const Poly *p, const Iter *x);
 void poly_read_tree(Poly *p);
 /* A new iterator, of no loop yet. */
 Iter *poly_fresh(Poly *p, const char *name, Dim *extent);
-/* E as a size; null if it is none. */
-Dim *poly_as_dim(Poly *p, const Expr *e);
 
 /* ---- relate.c ---- */
 

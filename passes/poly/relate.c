@@ -22,7 +22,7 @@ static void expand(Poly *p, Exec *e, SetAxis a)
 	vec_push(p->arena, &e->axis, a);
 }
 
-/* Limits axes FROM and later of SET to their extents, if they run over all of these. */
+/* Limits axes FROM and later of SET to [0, extent), except loops with bounds of their own. */
 static bool cut_boxes(Poly *p, const SetDims *sc, Exec *e, int from, isl_set **set)
 {
 	bool ok = true;
@@ -142,8 +142,8 @@ static bool made_of(const Poly *p, Expr *x, const Iter *a)
 	return expr_has_iter(x, a);
 }
 
-/* Each point of E determines the iterators in X, whatever the rests of E are, so X depends on the
- * point alone. */
+/* Each point of E determines the iterators in X, whatever the rests of E are, so X depends
+ * only on the point. */
 static bool of_points(Poly *p, const SetDims *sc, const Exec *e, Expr *x)
 {
 	isl_map *at = isl_map_reverse(isl_map_copy(e->map));
@@ -164,8 +164,8 @@ static bool of_points(Poly *p, const SetDims *sc, const Exec *e, Expr *x)
 	return one == isl_bool_true;
 }
 
-/* No two points of E are ever compared: they are no terms of one sum, have no order, and are not
- * stored to a local. */
+/* No two points of E are ever compared: they are not terms of one sum, are unordered, and are
+ * not stored to a local. */
 static bool points_apart(const Poly *p, const Exec *e)
 {
 	const Stmt *s = p->k->stmts.at[e->stmt];
@@ -227,7 +227,7 @@ static int before(Poly *p, const Exec *e, const Stmt *s, int a, const Expr *y)
 }
 
 /* The iterators of the div/mod split whose innermost one is LAST, innermost first. *FLAT: the
- * number that is split. Returns their number, 0 if LAST is no such iterator. */
+ * number that is split. Returns their number; 0 if LAST is not such an iterator. */
 static int div_mod_of(Poly *p, const Exec *e, const Stmt *s, int last, int *part, Expr **flat)
 {
 	Expr *y = e->at[last];
@@ -235,7 +235,7 @@ static int div_mod_of(Poly *p, const Exec *e, const Stmt *s, int last, int *part
 	bool taken[MAX_ITERS] = {false};
 
 	if (y->kind != EX_INST || y->op.inst != IN_mod ||
-	    poly_as_dim(p, y->op.arg[1]) != s->iter[last]->extent)
+	    ex_as_dim(p->ctx, y->op.arg[1]) != s->iter[last]->extent)
 		return 0;
 	*flat = y = y->op.arg[0];
 	part[n++] = last;
@@ -255,7 +255,7 @@ static int div_mod_of(Poly *p, const Exec *e, const Stmt *s, int last, int *part
 	}
 }
 
-/* div_mod_of, if all executions of S have the same; else 0. */
+/* The result of div_mod_of if it is equal for all executions of S; else 0. */
 static int common_div_mod(Poly *p, const Stmt *s, int last, int *part)
 {
 	int n = -1, other[MAX_ITERS];
@@ -319,7 +319,7 @@ static void find_coords(Poly *p, const Stmt *s, Coords *c)
 }
 
 /* Converts E's point to coordinates. */
-static void place(Poly *p, Exec *e)
+static void to_coords(Poly *p, Exec *e)
 {
 	const Stmt *s = p->k->stmts.at[e->stmt];
 	const Coords *c = &p->coords[e->stmt];
@@ -327,7 +327,8 @@ static void place(Poly *p, Exec *e)
 	int n = e->nat == s->niters ? c->n : e->nat == s->nband ? c->nband : -1, part[MAX_ITERS];
 
 	if (n < 0) {
-		poly_wrong(p, "a part of statement %d is not done at a point of it", e->stmt);
+		poly_wrong(p, "statement %d: the loop tree executes a part of it at no valid point",
+			   e->stmt);
 		e->nat = 0;
 		return;
 	}
@@ -349,7 +350,7 @@ void poly_relate(Poly *p)
 	for (int i = 0; i < p->k->stmts.n; i++)
 		find_coords(p, p->k->stmts.at[i], &p->coords[i]);
 	for (int i = 0; i < p->execs.n; i++) {
-		place(p, p->execs.at[i]);
+		to_coords(p, p->execs.at[i]);
 		relate(p, p->execs.at[i]);
 	}
 }

@@ -34,11 +34,6 @@ Iter *poly_fresh(Poly *p, const char *name, Dim *extent)
 
 /* ---- Splits ---- */
 
-Dim *poly_as_dim(Poly *p, const Expr *e)
-{
-	return e->kind == EX_DIM ? e->dim : e->kind == EX_CONST ? dim_const(p->ctx, e->i) : NULL;
-}
-
 /* Splits X into Q*N + R; null if that is not possible, or X is split by another number. */
 static const Split *split(Poly *p, Iter *x, Dim *n)
 {
@@ -74,7 +69,7 @@ static Expr *bound_to(void *arg, Expr *e)
 	}
 	if (e->kind == EX_INST && (e->op.inst == IN_floordiv || e->op.inst == IN_mod) &&
 	    e->op.arg[0]->kind == EX_ITER) {
-		Dim *n = poly_as_dim(w->p, e->op.arg[1]);
+		Dim *n = ex_as_dim(w->p->ctx, e->op.arg[1]);
 		const Split *s = n ? split(w->p, e->op.arg[0]->iter, n) : NULL;
 
 		return s ? ex_iter(w->p->pool, e->op.inst == IN_mod ? s->r : s->q) : NULL;
@@ -100,7 +95,7 @@ static void push_loop(TreeWalk *w, const Iter *var, AxisKind kind, Expr *lo, Exp
 		      Dim *extent)
 {
 	Bound b = {.lo = lo, .hi = hi, .step = step};
-	Dim *end = poly_as_dim(w->p, hi), *from = poly_as_dim(w->p, lo);
+	Dim *end = ex_as_dim(w->p->ctx, hi), *from = ex_as_dim(w->p->ctx, lo);
 
 	b.full = step == 1 && end && from && dim_equals(from, 0);
 	b.it = poly_fresh(w->p, var->name, b.full ? end : extent);
@@ -357,7 +352,7 @@ static void walk(TreeWalk *w, const LNode *n)
 	for (; n; n = n->next) {
 		w->order++;
 		if (n->part != PART_NONE && (n->stmt < 0 || n->stmt >= w->p->k->stmts.n))
-			poly_wrong(w->p, "a node does part of statement %d, which is none",
+			poly_wrong(w->p, "a node names statement %d, which does not exist",
 				   n->stmt);
 		else
 			visit(w, n);

@@ -152,7 +152,7 @@ static Expr *one_form(void *arg, Expr *e)
 		at = declared(p, e);
 		return at ? ex_rewrite(p->pool, at, one_form, p) : NULL;
 	}
-	if (e->ct != CT_I64 || !ex_is_op(e, IN_mod) || !poly_as_dim(p, e->op.arg[1]))
+	if (e->ct != CT_I64 || !ex_is_op(e, IN_mod) || !ex_as_dim(p->ctx, e->op.arg[1]))
 		return NULL;
 	at = ex_op2(p->pool, IN_floordiv, e->op.arg[0], e->op.arg[1]);
 	return ex_sub(p->pool, e->op.arg[0], ex_mul(p->pool, at, e->op.arg[1]));
@@ -507,7 +507,7 @@ static void check_state(const ValueMatch *m, const Stmt *s, int c, const Expr *g
 	const bool none = s->guard && s->guard->kind == EX_CONST && !s->guard->i;
 
 	if (got->kind != EX_LOAD || (!none && !has_terms(m->p, s, c, got->load.buf)))
-		poly_wrong(m->p, "a node stores %s, which is no state of statement %d",
+		poly_wrong(m->p, "a node stores %s, which is not a state of statement %d",
 			   text_of(m, got), s->id);
 }
 

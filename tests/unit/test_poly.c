@@ -432,7 +432,7 @@ static void wrong_points(void)
 	while (l->kind != LN_LOOP || !part(l->body, PART_TERM))
 		l = l->next;
 	l->step--;
-	expect(&t, "tiles that overlap", POLY_WRONG, "is carried out twice");
+	expect(&t, "tiles that overlap", POLY_WRONG, "is executed twice");
 
 	read_case(&t, MATMUL);
 	contraction(&t);
@@ -449,7 +449,7 @@ static void wrong_points(void)
 	read_case(&t, WIDE);
 	row(&t);
 	windows_side_by_side(&t)->step--;
-	expect(&t, "windows that overlap", POLY_WRONG, "is carried out and is none");
+	expect(&t, "windows that overlap", POLY_WRONG, "is executed, but is not a point");
 
 	read_case(&t, STRIDED);
 	row(&t);
@@ -470,7 +470,7 @@ static void wrong_points(void)
 	read_case(&t, CONCAT);
 	order(&t);
 	vec_push(t.a, &t.s.stages, t.s.stages.at[0]);
-	expect(&t, "a stage twice", POLY_WRONG, "is carried out twice");
+	expect(&t, "a stage twice", POLY_WRONG, "is executed twice");
 }
 
 static void wrong_locals(void)
@@ -548,7 +548,7 @@ static void wrong_values(void)
 			break;
 	}
 	l->val[0] = ex_load(t.clone->pool, t.clone->bufs.at[0], &l->idx, 1);
-	expect(&t, "a term instead of the sum", POLY_WRONG, "no state of statement 0");
+	expect(&t, "a term instead of the sum", POLY_WRONG, "not a state of statement 0");
 
 	/* the sum of a block of terms is not added to the state */
 	read_case(&t, COLUMNS);
@@ -559,7 +559,7 @@ static void wrong_values(void)
 			break;
 	}
 	l->val[0] = ex_num(t.clone->pool, CT_F32, 1);
-	expect(&t, "a block of terms left out", POLY_WRONG, "no state of statement 0");
+	expect(&t, "a block of terms left out", POLY_WRONG, "not a state of statement 0");
 
 	/* hidden keys are taken for those before the row's own, too; or where nothing is hidden */
 	read_case(&t, ATTENTION);

@@ -32,8 +32,8 @@ const StrategyInfo strategy_table[STRATEGY_COUNT] = {
 				    gpu_attention_offer, gpu_attention_reason},
 };
 
-/* The first strategy to try for a kernel of form F; null: it is on the host, beside code for a GPU,
- * has few elements and needs no tiles. */
+/* The first strategy to try for a kernel of form F. F is null for a kernel that runs on the host beside
+ * code for a GPU: it has few elements and needs no tiles. */
 static Strategy first_strategy(const Form *f)
 {
 	if (f && f->tiled)

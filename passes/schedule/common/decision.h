@@ -84,14 +84,14 @@ typedef struct RowStage {
 
 /* How a reduction is computed. */
 typedef enum ReductionForm {
-	REDUCE_NONE,   /* the statement is none, or reduces over nothing */
+	REDUCE_NONE,   /* the statement is not a reduction, or reduces over nothing */
 	REDUCE_LANES,  /* scalar states, in lanes along a reduced iterator */
 	REDUCE_STATES, /* a block of states along the vector iterator, a row of terms at a time */
 	REDUCE_TAPS,   /* likewise, with the innermost reduced iterator unrolled */
 	REDUCE_STENCIL /* adjacent points of the tile share their loads; up to MOST_TAPS terms unrolled */
 } ReductionForm;
 
-/* How one statement is carried out in its stage. */
+/* How one statement is executed in its stage. */
 typedef struct StmtDecision {
 	ReductionForm form;
 	int lane;     /* REDUCE_LANES: the number of the iterator in the statement */

@@ -73,11 +73,6 @@ static bool is_positive(EmptyWalk *w, Dim *d)
 
 /* ---- What a body does ---- */
 
-static Dim *dim_of(EmptyWalk *w, const Expr *e)
-{
-	return e->kind == EX_DIM ? e->dim : e->kind == EX_CONST ? dim_const(w->ctx, e->i) : NULL;
-}
-
 /* Whether N does something only for the points of its range. */
 static bool is_loop(const LNode *n)
 {
@@ -87,7 +82,7 @@ static bool is_loop(const LNode *n)
 /* The length of the range of loop N; null if iterators decide it. */
 static Dim *length(EmptyWalk *w, const LNode *n)
 {
-	Dim *lo = dim_of(w, n->lo), *hi = dim_of(w, n->hi);
+	Dim *lo = ex_as_dim(w->ctx, n->lo), *hi = ex_as_dim(w->ctx, n->hi);
 
 	return lo && hi ? dim_sub(w->ctx, hi, lo) : NULL;
 }

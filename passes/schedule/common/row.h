@@ -32,7 +32,7 @@ typedef struct Row {
 	/* what replaces a band iterator in flat indices; of merged ones, all but the last are 0 */
 	Expr *as[MAX_ITERS];
 	Expr *pos[MAX_ITERS];  /* its value */
-	/* CPUs: how each statement is carried out, by Stmt.id; GPUs: null */
+	/* CPUs: how each statement is executed, by Stmt.id; GPUs: null */
 	const StmtDecision *how;
 	int64_t block;         /* upper bound of the points of v in a block */
 	int64_t tile_points;   /* upper bound of the points of a tile */
@@ -86,7 +86,7 @@ int row_merge_band(Row *r, Merged *g);
 void row_stage_iters(Row *r, const Merged *g, int n);
 
 /* The taps of a stencil: the points over which S reduces, at most MOST_TAPS along each iterator;
- * 0 if S is none. */
+ * 0 if S is not a stencil. */
 int64_t row_taps(const Stmt *s);
 
 /* ---- row_emit.c ---- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The strategy *contraction*: acc[g,m,n] = sum over k of A(g,m,k) * B(g,k,n), and the maps that
+ * The strategy *product*: acc[g,m,n] = sum over k of A(g,m,k) * B(g,k,n), and the maps that
  * follow it pointwise, as a blocked matrix product.
  *
  *   p over (g, other n, block of n, block of m)            parallel

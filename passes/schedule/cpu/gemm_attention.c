@@ -5,7 +5,7 @@
  *   p over (g, blocks of m)                        parallel
  *     pack K and V into panels
  *     rows of the block, some tiles at a time
- *       scores = Q rows * K panels                 as in the strategy *contraction*
+ *       scores = Q rows * K panels                 as in the strategy *product*
  *       the statements in between, each for all rows   as in the strategy *row*
  *       result = weights * V panels
  *

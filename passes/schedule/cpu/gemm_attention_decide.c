@@ -72,7 +72,7 @@ bool attention_legal(const Target *t, Kernel *k, const Decision *d, StrBuf *why)
 	AttentionForm a;
 
 	if (!attention_begin(&a, k))
-		return decision_refuse(why, "the kernel is no attention");
+		return decision_refuse(why, "the kernel is not an attention");
 	if (!x->pack_a && !a.scores.a_direct)
 		return decision_refuse(
 			why,

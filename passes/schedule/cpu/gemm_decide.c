@@ -160,7 +160,8 @@ bool gemm_may_have_sums(const Product *g)
 	return g->run == g->c.nk && !g->row_scale && ctype_is_float(g->c.ct);
 }
 
-int64_t gemm_few_rows(const Target *t, const Product *g, int64_t nr)
+/* The most rows of a tile of G with NR columns that has several sums for each element; 0: none. */
+static int64_t gemm_few_rows(const Target *t, const Product *g, int64_t nr)
 {
 	const int64_t vectors = (nr + gemm_lanes(t, g->c.ct) - 1) / gemm_lanes(t, g->c.ct);
 
@@ -555,7 +556,7 @@ bool product_legal(const Target *t, Kernel *k, const Decision *d, StrBuf *why)
 	Product g;
 
 	if (!product_begin(&g, k))
-		return decision_refuse(why, "the kernel is no product");
+		return decision_refuse(why, "the kernel is not a product");
 	if (p->dot && !dot_is_legal(t, &g, p, why))
 		return false;
 	if (p->dot)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The contraction strategy's prefetching: while a tile is computed, each term fetches some data
+ * The strategy *product*'s prefetching: while a tile is computed, each term fetches some data
  * that later tiles use. A decision names one of two kinds:
  *
  *   panel   parts of B's next panel, which only the first tile of rows would read from memory
@@ -151,13 +151,14 @@ static void share_ranges(const Ranges *r, Tile *tl, Expr *number, int64_t k)
 	}
 }
 
-/* The tiles of a panel, those of all its columns, that have at least a third of their rows share
- * the panel that follows; TILE counts those of the same columns. After the block's last panel,
- * that is the first one, with the next part of the sum, or that of the next block. A tile of
- * fewer rows would wait for what it fetches, since it multiplies too little meanwhile. Each term
- * fetches a line of the cache. Where a tile would have to fetch more, it fetches nothing: the
- * CPU's own prefetching alone is faster than together with a part of the lines. BERT of 17
- * tokens takes 0.86 of the time that it takes if all tiles share, and of 8 tokens 0.74. */
+/* The tiles of a panel share the fetching of the next panel; TILE counts the tiles of the same columns.
+ *   - Only tiles with at least a third of the most rows take part: one of fewer rows multiplies too
+ *     little to hide what it fetches.
+ *   - The block's last panel is followed by the first one, with the next part of the sum or of the next
+ *     block.
+ *   - Each term fetches one line of the cache. A tile that would have to fetch more fetches nothing: the
+ *     CPU's own prefetching is faster than both together.
+ * BERT of 17 tokens takes 0.86 of the time that it takes if all tiles share, and of 8 tokens 0.74. */
 static void share_panel(Gemm *g, Tile *tl, const TileAt *t, Expr *tile)
 {
 	LBuild *b = &g->b;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the strategy *contraction* on CPUs share (gemm.c says what it is). */
+/* What the files of the strategy *product* on CPUs share (gemm.c says what it is). */
 #ifndef PASSES_SCHEDULE_CPU_GEMM_IMPL_H
 #define PASSES_SCHEDULE_CPU_GEMM_IMPL_H
 
@@ -33,8 +33,6 @@ void gemm_choose_tile(const Target *t, const Product *g, int64_t *mr, int64_t *n
 bool gemm_packs_a(const Product *g);
 /* Tiles of few rows of G may have several sums for each element. */
 bool gemm_may_have_sums(const Product *g);
-/* The most rows of a tile of G with NR columns that has several sums for each element; 0: none. */
-int64_t gemm_few_rows(const Target *t, const Product *g, int64_t nr);
 /* Gemm.rest for the tiles and blocks of D on T. */
 int64_t gemm_rest(const Target *t, const Product *g, const ProductDecision *d);
 /* The sums of a tile of MR x NR are whole vectors of G's panels and fit into the registers of T;

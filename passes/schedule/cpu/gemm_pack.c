@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The contraction strategy's packing: operand expressions evaluated into panels of B and rows of
+/* The strategy *product*'s packing: operand expressions evaluated into panels of B and rows of
  * A; and the starts of the runs in which A is read in place. */
 #include "passes/schedule/cpu/gemm_impl.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which terms the sums of the contraction strategy have. The guards of both operands may leave out
+ * Which terms the sums of the strategy *product* have. The guards of both operands may leave out
  * some by iterators of g alone: of a 3x3 ConvTranspose with stride 2, the four phases have 1, 2, 2
  * and 4 of the taps. Such terms are neither packed nor multiplied.
  */

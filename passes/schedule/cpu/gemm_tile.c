@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The contraction strategy's tiles: the micro-kernel's call and the epilogue over its result.
+/* The strategy *product*'s tiles: the micro-kernel's call and the epilogue over its result.
  * Gemm is in passes/schedule/common/gemm.h, TileAt in gemm_impl.h, and what a tile is in
  * ir/loop/loop.h. */
 #include "passes/schedule/cpu/gemm_impl.h"

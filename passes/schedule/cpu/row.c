@@ -275,8 +275,6 @@ RowPlan row_plan(Kernel *k, const Decision *d, int stage, Band *band)
 	const bool order = d->strategy == STRATEGY_ORDER;
 	const int last = order ? stage : k->stmts.n - 1;
 
-	for (int i = 0; i < k->stmts.n; i++)
-		k->stmts.at[i]->id = i;
 	if (order)
 		band_of_one(k, k->stmts.at[stage], band);
 	else

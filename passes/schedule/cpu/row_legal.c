@@ -17,7 +17,7 @@ static bool takes(const Decision *d, bool maps, bool one_stage, StrBuf *why)
 	if (d->strategy == STRATEGY_ORDER)
 		return true;
 	if (d->strategy == STRATEGY_MAP && !maps)
-		return decision_refuse(why, "the kernel is no map, as it has a reduction");
+		return decision_refuse(why, "the kernel is not a map: it has a reduction");
 	if (d->strategy == STRATEGY_ROW && maps)
 		return decision_refuse(why, "the kernel is a map; write map");
 	return one_stage ||

@@ -193,8 +193,7 @@ static void inline_temps(Gemm *g, Schedule *s)
 	if (n == k->stmts.n)
 		return;
 	k->stmts.n = g->p.nstmts = n;
-	for (int i = 0; i < n; i++)
-		k->stmts.at[i]->id = i;
+	kernel_renumber(k);
 	s->split = kernel_clone(k, k->arena);
 	band_of(k, k->arena, &g->p.band);
 }

@@ -31,23 +31,15 @@ typedef struct BulkCandidates {
 	VEC(const Buf *) read;
 } BulkCandidates;
 
-static bool is_among(Iter *const *at, int n, const Iter *it)
-{
-	for (int i = 0; i < n; i++)
-		if (at[i] == it)
-			return true;
-	return false;
-}
-
 static bool is_split(const Group *t, const Iter *it)
 {
-	return is_among(t->split, t->nsplit, it);
+	return iter_among(it, t->split, t->nsplit);
 }
 
 /* Iterator I of A has several points and is not one of SPLIT. */
 static bool is_own(const Affine *a, int i, Iter *const *split, int n)
 {
-	return !dim_equals(a->iter[i]->extent, 1) && !is_among(split, n, a->iter[i]);
+	return !dim_equals(a->iter[i]->extent, 1) && !iter_among(a->iter[i], split, n);
 }
 
 Dim *gpu_own_elements(Ctx *c, Expr *at, Iter *const *split, int n)

@@ -52,11 +52,11 @@ bool gpu_recompute(Kernel *k, const Schedule *sched)
 			inline_after(k, i);
 			continue;
 		}
-		s->id = n;
 		k->stmts.at[n++] = s;
 	}
 	if (n == k->stmts.n)
 		return false;
 	k->stmts.n = n;
+	kernel_renumber(k);
 	return true;
 }

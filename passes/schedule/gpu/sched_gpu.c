@@ -122,7 +122,6 @@ static void stages(const Module *m, const Target *t, Kernel *k, int first, int l
 	for (int i = first; i <= last; i++) {
 		Stmt *st = k->stmts.at[i];
 
-		st->id = i;
 		if ((stmt_is_map(st) && gpu_map(&b, st)) || gpu_scatter(&b, st))
 			continue;
 		band_of_one(k, st, &band);

@@ -462,8 +462,6 @@ bool gpu_split(const Module *m, const Target *t, Kernel *k, Schedule *sched, int
 
 	x.cut = NEW_ARRAY(k->arena, k->stmts.n, Cut);
 	x.later = NEW_ARRAY(k->arena, k->stmts.n, Stmt *);
-	for (int i = 0; i < k->stmts.n; i++)
-		k->stmts.at[i]->id = i;
 	for (int i = 0; i < k->stmts.n; i++) {
 		if (!choose(&x, sched, k->stmts.at[i], &x.cut[i]))
 			x.cut[i].along = NULL;
@@ -483,6 +481,7 @@ bool gpu_split(const Module *m, const Target *t, Kernel *k, Schedule *sched, int
 	k->stmts.n = 0;
 	for (int i = 0; i < x.out.n; i++)
 		vec_push(k->arena, &k->stmts, x.out.at[i]);
+	kernel_renumber(k);
 	*first = x.first.at;
 	*n = x.first.n;
 	return true;

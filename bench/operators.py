@@ -121,6 +121,11 @@ TOGETHER = {
         {"v": real(64, 32, 1, 1), "w": real(64, 64, 3, 3), "u": real(32, 64, 1, 1)}) for d, s in ((6, 32), (24, 32), (12, 12))},
     "deformed 3x3": ("g (float[1, 32, 24, 32] x) => (float[1, 32, 24, 32] y) { a = Conv(x, v) o = Conv<pads = [1, 1, 1, 1]>(a, f) y = DeformConv<pads = [1, 1, 1, 1]>(a, w, o) }",
                      {"v": real(32, 32, 1, 1) / 6, "f": real(18, 32, 3, 3) / 20, "w": real(32, 32, 3, 3)}),
+    "samples of a grid": ("g (float[1, 32, 64, 64] x) => (float[1, 32, 64, 64] y) { a = Conv(x, v) b = GridSample(a, r) y = Conv(b, v) }",
+                          {"v": real(32, 32, 1, 1) / 6, "r": np.clip(real(1, 64, 64, 2), -1, 1)}),
+    "samples of boxes": ("g (float[1, 64, 50, 50] x) => (float[100, 64, 7, 7] y) { a = Conv(x, v) b = RoiAlign<output_height = 7, output_width = 7,"
+                         " sampling_ratio = 2, spatial_scale = 0.25>(a, r, n) y = Conv(b, v) }",
+                         {"v": real(64, 64, 1, 1) / 8, "r": boxes(100)[0] / 4, "n": np.zeros(100, I64)}),
     **{f"attention, heads of {d}": (
         f"g (float[1, 8, 768, {d}] x) => (float[1, 8, 768, {d}] y) {{ t = Transpose<perm = [0, 1, 3, 2]>(x) a = MatMul(x, t) b = Mul(a, c) p = Softmax(b) y = MatMul(p, x) }}",
         {"c": np.array(.25, F)}) for d in (4, 16)},

@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares dlcc with ONNX Runtime on single operators, on one thread.
 
-    bench/operators.py [--build BUILD] [--dlcc DLCC] [--seconds S] [PATTERN ...]
+    bench/operators.py [--build BUILD] [--dlcc DLCC] [--seconds S] [--rounds N] [PATTERN ...]
 
 PATTERN selects cases by name ("TopK*"). A model of one operator, or of a few that models have together, gets random inputs of the sizes
-that networks have. What is slower by a large factor here is slow in any model that has it. Both engines run on the same inputs, one
-after the other, dlcc in a process of its own; ONNX Runtime is timed by the processor's time. The numbers are medians. Prints a table,
-the worst ratio first, in Markdown. Values are not compared: tests/ does that.
+that networks have. What is slower by a large factor here is slow in any model that has it. Both engines run on the same inputs, in
+turns, dlcc in a process of its own. The numbers are the least of all runs, which other programs on the machine change less than medians.
+Prints a table, the worst ratio first, in Markdown. Values are not compared: tests/ does that.
 """
 import argparse
 import fnmatch
@@ -121,6 +121,11 @@ TOGETHER = {
         {"v": real(64, 32, 1, 1), "w": real(64, 64, 3, 3), "u": real(32, 64, 1, 1)}) for d, s in ((6, 32), (24, 32), (12, 12))},
     "deformed 3x3": ("g (float[1, 32, 24, 32] x) => (float[1, 32, 24, 32] y) { a = Conv(x, v) o = Conv<pads = [1, 1, 1, 1]>(a, f) y = DeformConv<pads = [1, 1, 1, 1]>(a, w, o) }",
                      {"v": real(32, 32, 1, 1) / 6, "f": real(18, 32, 3, 3) / 20, "w": real(32, 32, 3, 3)}),
+    "samples of a grid": ("g (float[1, 32, 64, 64] x) => (float[1, 32, 64, 64] y) { a = Conv(x, v) b = GridSample(a, r) y = Conv(b, v) }",
+                          {"v": real(32, 32, 1, 1) / 6, "r": np.clip(real(1, 64, 64, 2), -1, 1)}),
+    "samples of boxes": ("g (float[1, 64, 50, 50] x) => (float[100, 64, 7, 7] y) { a = Conv(x, v) b = RoiAlign<output_height = 7, output_width = 7,"
+                         " sampling_ratio = 2, spatial_scale = 0.25>(a, r, n) y = Conv(b, v) }",
+                         {"v": real(64, 64, 1, 1) / 8, "r": boxes(100)[0] / 4, "n": np.zeros(100, I64)}),
     **{f"attention, heads of {d}": (
         f"g (float[1, 8, 768, {d}] x) => (float[1, 8, 768, {d}] y) {{ t = Transpose<perm = [0, 1, 3, 2]>(x) a = MatMul(x, t) b = Mul(a, c) p = Softmax(b) y = MatMul(p, x) }}",
         {"c": np.array(.25, F)}) for d in (4, 16)},
@@ -163,45 +168,57 @@ def models(patterns, folder):
         yield name, path, {"x": whole(256, *shape).astype(U8) if x.elem_type == TensorProto.UINT8 else real(*shape)}
 
 
-def peer_ms(path, feeds, seconds):
+def peer_runs(path, feeds):
+    """A function that runs ONNX Runtime once."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = 1, 4
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    bound, times, end = session.io_binding(), [], time.perf_counter() + seconds
+    bound = session.io_binding()
     for name, a in feeds.items():
         bound.bind_cpu_input(name, a)
     for o in session.get_outputs():
         bound.bind_output(o.name)
+    return lambda: session.run_with_iobinding(bound)
+
+
+def peer_ms(run, seconds):
+    times, end = [], time.perf_counter() + seconds
     while len(times) < 5 or time.perf_counter() < end:
-        begin = time.process_time_ns()
-        session.run_with_iobinding(bound)
-        times.append((time.process_time_ns() - begin) / 1e6)
-    return statistics.median(times)
+        begin = time.perf_counter_ns()
+        run()
+        times.append((time.perf_counter_ns() - begin) / 1e6)
+    return min(times)
 
 
-def dlcc_ms(o, path, feeds, folder):
+def dlcc_command(o, path, feeds, folder):
+    """The command that runs dlcc's model of PATH for o.seconds."""
     so, inputs = path[:-4] + "so", []
     subprocess.run([o.dlcc or os.path.join(o.build, "bin", "dlcc"), path, "-o", so], check=True, capture_output=True, text=True)
     for name, a in feeds.items():
         np.save(os.path.join(folder, name + ".npy"), a)
         inputs += ["-i", f"{name}={os.path.join(folder, name + '.npy')}"]
-    done = subprocess.run([os.path.join(o.build, "bin", "dlrun"), so, "--bench", "--device=cpu", "--threads=1", f"--seconds={o.seconds}", *inputs],
-                          check=True, capture_output=True, text=True)
-    return json.loads(next(line for line in done.stdout.splitlines() if line.startswith("{")))["median_ms"]
+    return [os.path.join(o.build, "bin", "dlrun"), so, "--bench", "--device=cpu", "--threads=1", f"--seconds={o.seconds}", *inputs]
+
+
+def dlcc_ms(command):
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return json.loads(next(line for line in done.stdout.splitlines() if line.startswith("{")))["min_ms"]
 
 
 def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0], usage="%(prog)s [options] [PATTERN ...]")
     p.add_argument("--build", default=os.path.join(os.path.dirname(HERE), "build"))
     p.add_argument("--dlcc", help="the compiler, if not that of BUILD")
-    p.add_argument("--seconds", type=float, default=0.15, help="of each engine and operator")
+    p.add_argument("--seconds", type=float, default=0.1, help="of each engine, operator and round")
+    p.add_argument("--rounds", type=int, default=3)
     p.add_argument("patterns", nargs="*")
     o = p.parse_args()
     folder, rows = os.path.join(o.build, "bench", "operators"), []
     os.makedirs(folder, exist_ok=True)
     for name, path, feeds in models(o.patterns, folder):
         try:
-            theirs, ours = peer_ms(path, feeds, o.seconds), dlcc_ms(o, path, feeds, folder)
+            run, command = peer_runs(path, feeds), dlcc_command(o, path, feeds, folder)
+            theirs, ours = (min(t) for t in zip(*((peer_ms(run, o.seconds), dlcc_ms(command)) for _ in range(o.rounds))))
         except Exception as e:
             print(f"{name}: {getattr(e, 'stderr', None) or e}", file=sys.stderr)
             continue

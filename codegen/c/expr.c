@@ -68,7 +68,8 @@ void c_exprs(StrBuf *pre, StrBuf *out, Expr *const *e, int n, const CExprNames *
 		   .temp = "t",
 		   .indent = indent,
 		   .funcs = &funcs,
-		   .ntemps = *ntemp};
+		   .ntemps = *ntemp,
+		   .names = {.in_bounds = names->in_bounds, .arg = names->arg}};
 
 	for (int i = 0; i < names->nknown; i++)
 		ex_c_name(&c, names->known[i].e, names->known[i].name);

@@ -22,6 +22,7 @@ typedef struct CExprNames {
 	void (*load)(void *arg, StrBuf *b, const Expr *load, const char *at);
 	void (*func)(void *arg, Inst fn, CType t); /* notes that a function is used; may be null */
 	bool (*natural)(void *arg, const Expr *e); /* the i64 E is never negative; may be null */
+	bool (*in_bounds)(void *arg, const Expr *load); /* LOAD certainly is; may be null */
 	void *arg;
 	const CExprNamed *known; /* NKNOWN of them */
 	int nknown;

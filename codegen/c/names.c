@@ -319,7 +319,23 @@ void fn_note_natural(Fn *f, const LNode *n)
 		vec_push(f->g->arena, &f->naturals, n->var);
 }
 
+/* Loads from inputs, all of whose elements have values. */
+static bool in_bounds(void *fn, const Expr *load)
+{
+	Kernel *k = ((Fn *)fn)->sched->kernel;
+	const Buf *b = load->load.buf;
+
+	return b->kind == BUF_IN && load->load.nidx == 1 &&
+	       ex_in_range(k->pool, load->load.idx[0], buf_numel(k->ctx, b));
+}
+
 CExprNames fn_leaves(Fn *f)
 {
-	return (CExprNames){print_iter, print_dim, print_load, use_func, fn_natural, f, NULL, 0};
+	return (CExprNames){.iter = print_iter,
+			    .dim = print_dim,
+			    .load = print_load,
+			    .func = use_func,
+			    .natural = fn_natural,
+			    .in_bounds = in_bounds,
+			    .arg = f};
 }

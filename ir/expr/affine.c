@@ -329,6 +329,14 @@ Expr *fold_divmod(ExprPool *p, Inst i, Expr *a, Expr *b)
 	return i == IN_mod ? rest : ex_add(p, linear_expr(p, &q), rest);
 }
 
+bool ex_in_range(ExprPool *p, Expr *e, Dim *n)
+{
+	DimRange r = expr_range(p, e);
+
+	return r.lo && r.hi && dim_prove_le(p->ctx, dim_const(p->ctx, 0), r.lo) &&
+	       dim_prove_lt(p->ctx, r.hi, n);
+}
+
 /* ---- Views ---- */
 
 Expr *ex_inside(ExprPool *p, Expr *a, Expr *n)

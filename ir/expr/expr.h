@@ -200,6 +200,8 @@ bool ex_const_step(Ctx *c, Expr *e, const Iter *it, int64_t *step);
 bool ex_runs_along(Ctx *c, Expr *e, const Iter *it);
 /* 0 <= A < N, as one bool; constant true if the iterators' ranges prove it. */
 Expr *ex_inside(ExprPool *p, Expr *a, Expr *n);
+/* Whether the ranges of iterators show that 0 <= E < N. */
+bool ex_in_range(ExprPool *p, Expr *e, Dim *n);
 
 /* ---- expr_parse.c ---- */
 

@@ -197,6 +197,7 @@ static void put_arm(ExprC *c, StrBuf *b, const char *name, StrBuf *stmts, const 
 	strbuf_printf(b, "\t%s = %s;\n", name, unwrap(c->arena, value));
 }
 
+/* Null if the select need not be lazy once its condition is printed. */
 static const char *put_lazy_select(ExprC *c, StrBuf *b, Expr *e)
 {
 	StrBuf arm[2] = {{0}, {0}};
@@ -206,6 +207,8 @@ static const char *put_lazy_select(ExprC *c, StrBuf *b, Expr *e)
 	 * printed twice. */
 	ex_of_both_arms(e, name_shared, &(SharedDivs){c, b});
 	cond = put_value(c, b, e->op.arg[0]);
+	if (!ex_is_lazy(&c->names, c->arena, e))
+		return NULL;
 	c->indent++;
 	for (int i = 0; i < 2; i++) {
 		int mark = ex_c_enter(c);
@@ -365,7 +368,11 @@ static void put_inst(ExprC *c, StrBuf *b, Expr *e, StrBuf *out)
 	if ((e->op.inst == IN_add && put_sum(c, b, e, out)) || put_limited(c, b, e, out))
 		return;
 	for (int i = 0; i < e->op.n; i++)
-		arg[i] = put_value(c, b, e->op.arg[i]);
+		/* C evaluates only one arm of ?:, so that compilers vectorise no load in it. */
+		arg[i] = e->op.inst == IN_select && i &&
+					 ex_still_loads(&c->names, c->arena, e->op.arg[i])
+				 ? ex_c_named(c, b, e->op.arg[i])
+				 : put_value(c, b, e->op.arg[i]);
 	if (is_plain_quotient(c, e)) {
 		strbuf_printf(out, "(%s %c %s)", arg[0], e->op.inst == IN_mod ? '%' : '/', arg[1]);
 		return;
@@ -462,11 +469,10 @@ static const char *put_value(ExprC *c, StrBuf *b, Expr *e)
 
 	if (has_name(c, e))
 		return note(c, e)->name;
-	if (ex_is_lazy(&c->names, c->arena, e)) {
-		text = put_lazy_select(c, b, e);
-		if (has_name(c, e))
-			return text;
-	} else {
+	text = ex_is_lazy(&c->names, c->arena, e) ? put_lazy_select(c, b, e) : NULL;
+	if (has_name(c, e))
+		return text;
+	if (!text) {
 		switch (e->kind) {
 		case EX_CONST: ex_c_const(&out, e); break;
 		case EX_ITER: c->iter(c->arg, &out, e->iter); break;

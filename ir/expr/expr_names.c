@@ -45,37 +45,41 @@ void ex_leave(ExprNames *t, int mark)
 
 /* ---- Selects ---- */
 
-static bool is_read(const Expr *e)
+static ExprReads own_reads(const ExprNames *t, const Expr *e)
 {
-	return e->kind == EX_LOAD || (e->kind == EX_INST && inst_may_fault(e->op.inst));
+	if (e->kind == EX_LOAD)
+		return t->in_bounds && t->in_bounds(t->arg, e) ? READS_IN_BOUNDS : READS;
+	return e->kind == EX_INST && inst_may_fault(e->op.inst) ? READS : READS_NOT;
 }
 
-static bool reads(ExprNames *t, Arena *a, const Expr *e)
+static ExprReads reads(ExprNames *t, Arena *a, const Expr *e)
 {
-	signed char known = ex_note(t, a, e)->reads;
+	ExprReads known = ex_note(t, a, e)->reads;
 	Expr *const *arg;
 
 	if (known)
-		return known == 2;
-	known = is_read(e) ? 2 : 1;
-	for (int i = ex_operands(e, &arg); i-- > 0;)
-		if (reads(t, a, arg[i]))
-			known = 2;
+		return known;
+	known = own_reads(t, e);
+	for (int i = ex_operands(e, &arg); i-- > 0;) {
+		const ExprReads of = reads(t, a, arg[i]);
+
+		known = of > known ? of : known;
+	}
 	t->at[e->id].reads = known;
-	return known == 2;
+	return known;
 }
 
-/* Whether evaluating E reads memory, apart from values that have a name. */
-static bool still_reads(ExprNames *t, Arena *a, const Expr *e)
+/* Whether evaluating E, apart from values that have a name, reads memory, LEAST or more of it. */
+static bool still_reads(ExprNames *t, Arena *a, const Expr *e, ExprReads least)
 {
 	Expr *const *arg;
 
-	if (!reads(t, a, e) || t->at[e->id].name)
+	if (reads(t, a, e) < least || t->at[e->id].name)
 		return false;
-	if (is_read(e))
+	if (own_reads(t, e) >= least)
 		return true;
 	for (int i = ex_operands(e, &arg); i-- > 0;)
-		if (still_reads(t, a, arg[i]))
+		if (still_reads(t, a, arg[i], least))
 			return true;
 	return false;
 }
@@ -83,7 +87,12 @@ static bool still_reads(ExprNames *t, Arena *a, const Expr *e)
 bool ex_is_lazy(ExprNames *t, Arena *a, const Expr *e)
 {
 	return ex_is_op(e, IN_select) &&
-	       (still_reads(t, a, e->op.arg[1]) || still_reads(t, a, e->op.arg[2]));
+	       (still_reads(t, a, e->op.arg[1], READS) || still_reads(t, a, e->op.arg[2], READS));
+}
+
+bool ex_still_loads(ExprNames *t, Arena *a, const Expr *e)
+{
+	return still_reads(t, a, e, READS_IN_BOUNDS);
 }
 
 /* Whether an expression is always evaluated by the one arm, by the other, and whether it was

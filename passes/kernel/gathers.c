@@ -13,6 +13,13 @@
  * The Gather then only moves elements and cannot fault, so `fuse` inlines it into the products, and
  * the layout packs all matrices of the constant at compile time (passes/layout/panels.c). Gathers
  * of one constant by the same indices share the check.
+ *
+ * On CPUs likewise where samples of an image are summed whose number is checked, as in RoiAlign:
+ *
+ *     y[r,c] = sum select(outside(r,s), 0, x[index(j[r], 4),c,at(r,s)])
+ *
+ * An arm of a select that may fault must not be evaluated in vain, so that no compiler vectorises
+ * the loop over c. max(min(c[r], 3), 0) is always in bounds.
  */
 #include "passes/forms/form.h"
 #include "ir/graph/blocks.h"
@@ -62,29 +69,39 @@ static bool feeds_product(const Value *v, int depth, int *left)
 	return false;
 }
 
-static bool gathers_matrices(Module *m, Check *c)
+/* Whether C's first statement has one expression that may fault, an index. */
+static bool has_one_index(Check *c)
 {
-	int left = MOST_USES;
-	const Value *v;
-	const Expr *load;
-
 	c->k = node_kernel(c->n);
-	if (!c->k || node_on_host(c->n) || c->n->nout != 1 || c->k->stmts.n != 1)
+	if (!c->k || node_on_host(c->n) || c->n->nout != 1 || !c->k->stmts.n)
 		return false;
 	c->s = c->k->stmts.at[0];
-	load = c->s->val[0];
-	if (!stmt_is_simple_map(c->s) || load->kind != EX_LOAD)
-		return false;
-	v = node_loaded(c->n, load);
-	if (!v || !value_is_weights(m, v))
-		return false;
 	stmt_exprs(c->s, find_index, c);
 	if (c->count != 1 || !ex_is_op(c->index, IN_index))
 		return false;
 	for (int i = 0; i < c->s->niters; i++)
 		if (expr_has_iter(c->index, c->s->iter[i]))
 			c->it[c->nit++] = c->s->iter[i];
-	return c->s->niters - c->nit >= LEAST_MATRIX && feeds_product(c->n->out[0], 0, &left);
+	return true;
+}
+
+static bool gathers_matrices(Module *m, const Check *c)
+{
+	int left = MOST_USES;
+	const Value *v;
+	const Expr *load = c->s->val[0];
+
+	if (c->k->stmts.n != 1 || !stmt_is_simple_map(c->s) || load->kind != EX_LOAD)
+		return false;
+	v = node_loaded(c->n, load);
+	return v && value_is_weights(m, v) && c->s->niters - c->nit >= LEAST_MATRIX &&
+	       feeds_product(c->n->out[0], 0, &left);
+}
+
+static bool sums_samples(const Check *c)
+{
+	return c->s->red != MONOID_NONE && ex_is_op(c->s->val[0], IN_select) &&
+	       c->s->niters > c->nit;
 }
 
 typedef struct CheckNode {
@@ -165,12 +182,31 @@ static Expr *replace(void *arg, Expr *e)
 	return e == r->what ? r->by : NULL;
 }
 
+/* The samples of C with the index INDEX, checked, which is loaded in any case, by the condition of
+ * the select. */
+static void load_samples(Check *c, Expr *index)
+{
+	ExprPool *p = c->k->pool;
+	Expr *zero = ex_int(p, CT_I64, 0),
+	     *last = ex_sub(p, c->index->op.arg[1], ex_int(p, CT_I64, 1)), *e;
+	Replace r = {c->index, ex_op2(p, IN_max, ex_op2(p, IN_min, index, last), zero)};
+
+	stmt_rewrite(c->k, c->s, replace, &r);
+	e = c->s->val[0];
+	c->s->val[0] = ex_op3(p, IN_select,
+			      ex_op2(p, IN_or, e->op.arg[0], ex_op2(p, IN_lt, index, zero)),
+			      e->op.arg[1], e->op.arg[2]);
+}
+
 static void check_apart(Checks *all, Check *c)
 {
 	Buf *b = node_add_operand(c->n, "checked", checked(all, c));
 	Replace r = {c->index, kernel_load_iters(c->k, b, c->it)};
 
-	stmt_rewrite(c->k, c->s, replace, &r);
+	if (sums_samples(c))
+		load_samples(c, r.by);
+	else
+		stmt_rewrite(c->k, c->s, replace, &r);
 	node_drop_unused_inputs(c->n);
 }
 
@@ -183,7 +219,8 @@ bool pass_gathers(Module *m)
 	for (Node *n = m->graph->first; n; n = n->next) {
 		Check c = {.n = n};
 
-		if (gathers_matrices(m, &c))
+		if (has_one_index(&c) &&
+		    (gathers_matrices(m, &c) || (!module_on_gpu(m) && sums_samples(&c))))
 			check_apart(&all, &c);
 	}
 	return true;

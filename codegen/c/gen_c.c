@@ -62,8 +62,6 @@ static void print_header(Fn *f, StrBuf *b)
 			      fn_name(f, f->sizes.at[i], NULL), i);
 	if (f->faults)
 		strbuf_puts(b, "\tdl_bad_index fault = {0};\n");
-	if (f->pairs)
-		strbuf_puts(b, "\tdot_order order;\n\n\tdot_begin(&order);\n");
 }
 
 static CFunc *intern_func(GenC *g, const Fn *f, const char *text)

@@ -30,9 +30,8 @@ typedef struct Fn {
 	StrBuf body;
 	int indent, ntemp;
 	bool unrolls; /* the loop around what is printed is unrolled */
-	/* it has an index that may be out of range; it uses its scratch; a tile of it is
-	 * c_tile_pairs */
-	bool faults, scratch, pairs;
+	/* it has an index that may be out of range; it uses its scratch */
+	bool faults, scratch;
 	VEC(CExprNamed) quotients; /* that are computed before the loop that is printed */
 	CExprNames cb;
 } Fn;

@@ -230,13 +230,27 @@ static void put_pair(const GenC *g, StrBuf *b, const Tile *t, int rows, int nv, 
 	}
 }
 
+/* Whether a tile of ROWS rows of T takes narrow terms before wide ones. One row waits for the panel's
+ * memory, which is fetched sooner in its order: bert_base_int8 of one token took 1.1 times as long
+ * with narrow terms first. */
+static bool is_ordered(const GenC *g, const Tile *t, int rows)
+{
+	return c_tile_pairs(g, t) && rows > 1;
+}
+
+/* Reads the terms of row I, of term TERM (null: the current one), for all columns. */
+static void put_word(StrBuf *b, int i, const char *term, const char *tabs)
+{
+	strbuf_printf(b, "%s\tconst dot_lanes q%d = (dot_lanes){0} + *(const dot_word *)", tabs, i);
+	strbuf_printf(b, term ? "(a%d + %s * a_step);\n" : "a%d;\n", i, term);
+}
+
 /* The products of one term, into the sums of SET. */
 static void put_products(const GenC *g, StrBuf *b, const Tile *t, int rows, int nv, int set,
 			 const char *dot, const char *tabs)
 {
 	const int lanes = c_tile_lanes(g, t);
-	/* where the terms have an order, *term is the current one */
-	const bool ordered = c_tile_pairs(g, t);
+	const char *term = is_ordered(g, t, rows) ? "term" : NULL;
 
 	if (splits_pairs(t)) {
 		put_pair(g, b, t, rows, nv, set, tabs);
@@ -249,17 +263,10 @@ static void put_products(const GenC *g, StrBuf *b, const Tile *t, int rows, int 
 			      : t->kpack > 1   ? "*(const dot_lanes *)"
 					       : arena_printf(g->arena, "*(const %s *)",
 							      vector_type(g, t, j)),
-			      ordered ? "*term * b_step + " : "", j * lanes * t->kpack);
+			      term ? "term * b_step + " : "", j * lanes * t->kpack);
 	for (int i = 0; i < rows; i++) {
 		if (t->kpack > 1)
-			strbuf_printf(
-				b, "%s\tdot_lanes q%d = (dot_lanes){0} + *(const dot_word *)%s;\n",
-				tabs, i,
-				arena_printf(g->arena, ordered ? "(a%d + *term * a_step)" : "a%d",
-					     i));
-		/* else clang masks the word before it is broadcast, with two instructions for one */
-		if (!strcmp(dot, "dot_even"))
-			strbuf_printf(b, "%s\tDL_PIN(q%d);\n", tabs, i);
+			put_word(b, i, term, tabs);
 		for (int j = 0; j < nv; j++)
 			put_term(g, b, t, i, j, set, dot, tabs);
 	}
@@ -284,48 +291,56 @@ static void put_next(StrBuf *b, int rows, bool fetch, const char *tabs)
 	strbuf_printf(b, "%s\tb += b_step;\n", tabs);
 }
 
-/* A term that is widened: all even bytes, then all odd ones. Between the two the operands are
- * read again, as registers have no room for them beside the sums. */
+/* A wide term (codegen/c/tile_dot.c). */
 static void put_wide_term(const GenC *g, StrBuf *b, const Tile *t, int rows, int nv,
 			  const char *tabs)
 {
-	const char *in = arena_printf(g->arena, "%s\t", tabs);
-
-	strbuf_printf(b, "%s\t{\n", tabs);
-	put_products(g, b, t, rows, nv, 0, "dot_even", in);
-	strbuf_printf(b, "%s\t}\n%s\t__asm__ volatile(\"\" ::: \"memory\");\n%s\t{\n", tabs, tabs,
-		      tabs);
-	put_products(g, b, t, rows, nv, 0, "dot_odd", in);
-	strbuf_printf(b, "%s\t}\n", tabs);
+	for (int j = 0; j < nv; j++)
+		strbuf_printf(
+			b,
+			"%s\tconst dot_lanes s%d = *(const dot_lanes *)(b + term * b_step + %d), b%d = dot_size(s%d), f%d = dot_flip(s%d);\n",
+			tabs, j, j * c_tile_lanes(g, t) * t->kpack, j, j, j, j);
+	for (int i = 0; i < rows; i++) {
+		put_word(b, i, "term", tabs);
+		for (int j = 0; j < nv; j++)
+			strbuf_printf(b, "%s\tc%d_%d = dot_narrow(c%d_%d, b%d, q%d ^ f%d);\n", tabs,
+				      i, j, i, j, j, i, j);
+	}
 }
 
-/* The loop over terms k to END in the order of the stretch: narrow terms, then wide ones. */
+/* The loop over terms k to END, of each 64 of the panel the narrow ones and then the wide ones. */
 static void put_ordered_terms(const GenC *g, StrBuf *b, const Tile *t, int rows, int nv,
 			      const char *end, const char *tabs)
 {
+	const char *in = arena_printf(g->arena, "%s\t", tabs);
+
 	strbuf_printf(
 		b,
-		"\n%sconst int is_listed = k < panel->listed;\n"
-		"%sconst uint16_t *term = is_listed ? at : order->all, *narrow = term + 1 + *term, *stop = term + 1 + (%s - k);\n\n"
-		"%sif (is_listed)\n%s\tat = stop;\n",
-		tabs, tabs, end, tabs, tabs);
-	strbuf_printf(b, "%sfor (term++; term < narrow; term++) {\n", tabs);
-	put_products(g, b, t, rows, nv, 0, "dot_narrow", tabs);
-	put_fetch(b, tabs);
-	strbuf_printf(b, "%s}\n%sfor (; term < stop; term++) {\n", tabs, tabs);
-	put_wide_term(g, b, t, rows, nv, tabs);
-	put_fetch(b, tabs);
-	strbuf_printf(b, "%s}\n%sb += (%s - k) * b_step;\n", tabs, tabs, end);
-	for (int i = 0; i < rows && !t->by_runs.starts; i++)
-		strbuf_printf(b, "%sa%d += (%s - k) * a_step;\n", tabs, i, end);
-	strbuf_printf(b, "%sk = %s;\n", tabs, end);
+		"\n%swhile (k < %s) {\n"
+		"%sconst int64_t left = 64 - (k0 + k) %% 64, part = left < %s - k ? left : %s - k;\n"
+		"%sconst uint64_t wide = dot_wide(bits, k0 + k, part);\n\n"
+		"%sfor (uint64_t narrow = ~wide & ~(uint64_t)0 >> (64 - part); narrow; narrow &= narrow - 1) {\n"
+		"%s\tconst int64_t term = __builtin_ctzll(narrow);\n",
+		tabs, end, in, end, end, in, in, in);
+	put_products(g, b, t, rows, nv, 0, "dot_narrow", in);
+	put_fetch(b, in);
+	strbuf_printf(b,
+		      "%s}\n%sfor (uint64_t rest = wide; rest; rest &= rest - 1) {\n"
+		      "%s\tconst int64_t term = __builtin_ctzll(rest);\n",
+		      in, in, in);
+	put_wide_term(g, b, t, rows, nv, in);
+	put_fetch(b, in);
+	strbuf_printf(b, "%s}\n%sb += part * b_step;\n", in, in);
+	for (int i = 0; i < rows; i++)
+		strbuf_printf(b, "%sa%d += part * a_step;\n", in, i);
+	strbuf_printf(b, "%sk += part;\n%s}\n", in, tabs);
 }
 
 /* The loop over terms k to END of a tile whose rows of A start at a0, a1 and so on. */
 static void put_terms(const GenC *g, StrBuf *b, const Tile *t, int rows, int nv, const char *end,
 		      const char *tabs)
 {
-	if (c_tile_pairs(g, t)) {
+	if (is_ordered(g, t, rows)) {
 		put_ordered_terms(g, b, t, rows, nv, end, tabs);
 		return;
 	}
@@ -406,6 +421,8 @@ static void put_runs(const GenC *g, StrBuf *b, const Tile *t, int rows, int nv, 
 /* The parameters of a micro-kernel from "b" on, with types; or, if not DECLARE, their names. */
 static const char *last_parameters(GenC *g, const Tile *t, bool declare)
 {
+	const bool first_term = c_tile_pairs(g, t) && !t->by_runs.starts;
+
 	if (t->scaled.scale && declare)
 		return arena_printf(
 			g->arena,
@@ -419,11 +436,14 @@ static const char *last_parameters(GenC *g, const Tile *t, bool declare)
 				    t->scaled.zero ? " zero," : "");
 	return declare ? arena_printf(
 				 g->arena,
-				 "const %s *b, int64_t b_step, const char *ahead, int64_t ahead_step, %s%s *acc",
-				 type_of(t, t->b), c_tile_pairs(g, t) ? "dot_order *order, " : "",
-				 c_type(t->ct))
-	       : c_tile_pairs(g, t) ? "b, b_step, ahead, ahead_step, order, acc"
-				    : "b, b_step, ahead, ahead_step, acc";
+				 "const %s *b, int64_t b_step, const char *ahead, int64_t ahead_step, %s%s%s *acc",
+				 type_of(t, t->b),
+				 c_tile_pairs(g, t) ? "const int8_t *sums, const int8_t *bits, "
+						    : "",
+				 first_term ? "int64_t k0, " : "", c_type(t->ct))
+		       : arena_printf(g->arena, "b, b_step, ahead, ahead_step, %s%sacc",
+				      c_tile_pairs(g, t) ? "sums, bits, " : "",
+				      first_term ? "k0, " : "");
 }
 
 /* The function NAME for ROWS rows, with SETS of sums. */
@@ -458,10 +478,9 @@ static void rows_function(GenC *g, StrBuf *b, const Tile *t, const char *name, i
 			type, lanes / 2 * esize, esize);
 	if (t->whole && g->target->registers < 32)
 		strbuf_puts(b, "\n\tDL_FREE_REGISTERS;\n");
-	if (c_tile_pairs(g, t))
-		strbuf_puts(
-			b,
-			"\tconst dot_panel *panel = &order->panel[order->current];\n\tconst uint16_t *at = panel->at;\n");
+	if (c_tile_pairs(g, t) && !is_ordered(g, t, rows))
+		strbuf_printf(b, "\t(void)sums, (void)bits%s;\n",
+			      t->by_runs.starts ? "" : ", (void)k0");
 	if (t->by_runs.starts && !run)
 		strbuf_puts(b, "\tint64_t in = k0 % run;\n\n\trow += k0 / run * row_step;\n");
 	for (int i = 0; i < rows && !t->by_runs.starts; i++)
@@ -470,6 +489,11 @@ static void rows_function(GenC *g, StrBuf *b, const Tile *t, const char *name, i
 		b,
 		"\n\tfor (int64_t k = 0; first || k < n; first = 0) {\n\t\tconst int64_t end = n - k > %d ? k + %d : n;\n",
 		TILE_DEPTH, TILE_DEPTH);
+	for (int j = 0; j < nv && is_ordered(g, t, rows); j++)
+		strbuf_printf(
+			b,
+			"\t\tconst vec begin%d = first ? *(const vec *)(sums + %d) : (vec){0};\n",
+			j, j * lanes * esize);
 	for (int i = 0; i < rows; i++) {
 		for (int j = 0; j < nv * sets; j++) {
 			const char *of = vector_type(g, t, j / sets);
@@ -478,7 +502,8 @@ static void rows_function(GenC *g, StrBuf *b, const Tile *t, const char *name, i
 				strbuf_printf(b, "%s\t\t%s ", j ? ";\n" : "", of);
 			else
 				strbuf_puts(b, ", ");
-			strbuf_printf(b, "%s = {0}", sums_of(g, i, j / sets, j % sets));
+			strbuf_printf(b, is_ordered(g, t, rows) ? "%s = begin%d" : "%s = {0}",
+				      sums_of(g, i, j / sets, j % sets), j);
 		}
 		strbuf_puts(b, ";\n");
 	}
@@ -630,10 +655,6 @@ static void tile_function(GenC *g, StrBuf *b, const Tile *t, const char *key, Na
 		      c_tile_counts_rows(g, t) ? "int64_t rows, " : "");
 	put_parameters(g, b, t, a);
 	strbuf_printf(b, "\t\t%s)\n{\n", last);
-	if (c_tile_pairs(g, t))
-		strbuf_printf(b, "\tdot_use(order, valid, b, n, b_step, %d, %s);\n",
-			      t->nr * t->kpack,
-			      t->by_runs.starts ? "run, k0 % run" : "INT64_MAX, 0");
 	put_choice(g, b, t, f, n);
 	strbuf_puts(b, "}\n\n");
 }

@@ -59,21 +59,7 @@ void c_tile_look_functions(const GenC *g, StrBuf *b);
 
 /* ---- tile_dot.c ---- */
 
-/* The orders of the terms of panels (dot_order in tile_dot.c), which take 12 KiB of stack. */
-enum {
-	/* terms whose order is kept, and one number for each of their stretches: a long sum is
-	 * split before it has as many terms, and of one that is not, the terms that follow are
-	 * taken as wide */
-	MOST_ORDERED = 4096,
-	MOST_PANELS = 64,
-	/* rows on which narrow terms save what it costs to find them, if most terms are narrow */
-	FEW_ROWS = 2
-};
-
-/* T multiplies bytes in pairs whose sums fit into 16 bits but for some terms of B, which come
- * last: then its last argument but one is a dot_order, which the stage's function keeps. While
- * that function runs, B must not change, and tiles that read the same panel have as many columns
- * and the same runs. */
+/* T multiplies bytes in pairs whose sums fit into 16 bits, in the order of its panel (Tile.order). */
 bool c_tile_pairs(const GenC *g, const Tile *t);
 /* Prints the functions that multiply bytes and bf16, if a tile needs them. */
 void c_tile_dot_functions(const GenC *g, StrBuf *b);

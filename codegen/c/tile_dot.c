@@ -5,13 +5,21 @@
  * any such instruction or if DL_PORTABLE_DOT is defined: on x86-64, `--cc="gcc -DDL_PORTABLE_DOT"`
  * gives an artifact that runs without it.
  *
- * Other x86-64 CPUs have an instruction that adds products in pairs, saturating at 16 bits: it is
- * exact if the two i8 bytes add up to -128 to 127 (dot_narrow). Other terms are widened to 16 bits
- * in registers, the even bytes first and then the odd ones (dot_even, dot_odd), so that all results
- * are exact. They take 1.4 times as long. Sums of integers do not depend on the order of their
- * terms, so all narrow terms come before all wide ones in each stretch, the terms that a tile reads
- * one after another: those of a block of TILE_DEPTH that are in one run of A (dot_order). Taken as
- * they come, each change between the two kinds would be a mispredicted branch.
+ * Other x86-64 CPUs have an instruction that adds products of u8 by i8 in pairs, saturating at 16
+ * bits (dot_narrow). Panels of constants say for which terms that is exact
+ * (passes/layout/panels_order.c): the narrow ones. For wide terms an identity makes the pairs fit,
+ * for all bytes: with ~x = -x - 1,
+ *
+ *     u * s = |s| * (u - 128) + 128 * s       if s >= 0
+ *     u * s = |s| * ~(u - 128) + 127 * s      if s < 0
+ *
+ * where the first factor of the first product is at most 128, and the second from -128 to 127. The
+ * second products are constants of the column, and its sum begins with their sum. A wide term takes 1.3 times as long as a narrow one. Sums of integers do not depend on
+ * the order of their terms, so of 64 terms all narrow ones come before all wide ones. Taken as they
+ * come, each change between the two kinds would be a mispredicted branch.
+ *
+ * Panels that are packed at run time have no order: all their terms are widened to 16 bits in
+ * registers, the even bytes and then the odd ones, which takes 1.5 times as long.
  *
  * Products of bf16: the function dot_bf16 adds to each f32 lane the products of a pair of bf16 by
  * another pair, by one instruction or by portable C likewise.
@@ -24,8 +32,7 @@
 
 bool c_tile_pairs(const GenC *g, const Tile *t)
 {
-	return t->kpack > 1 && target_is_x86(g->target) && g->target->dot == DOT_PAIRS &&
-	       t->a->dtype == DT_U8 && t->b->kind == BUF_IN;
+	return t->order.sums_at && g->target->dot == DOT_PAIRS;
 }
 
 /* An instruction of two operands for vectors of the target, which replaces TO, or with VEX is of
@@ -46,12 +53,6 @@ static const char *x86(const GenC *g, const char *op, const char *to, const char
 		reg, to, reg, from, reg, by);
 }
 
-/* The sums of pairs of products of U and S, which saturate at 16 bits. */
-static const char *pairs_of(const GenC *g, const char *u)
-{
-	return x86(g, "pmaddubsw", "sums", u, "s");
-}
-
 /* The instructions for vectors: C += U * S, by fours. Sums of pairs saturate at 16 bits without a
  * dot product of bytes. Null: the target has none. */
 static const char *dot_of(const GenC *g)
@@ -69,23 +70,8 @@ static const char *dot_of(const GenC *g)
 			"\t__asm__(\"%svpdpbusd %%2, %%1, %%0\" : \"+%s\"(c) : \"%s\"(u), \"%s\"(s));\n",
 			t->vector_bytes == 64 ? "" : "%{vex%} ", reg, reg, reg);
 	return arena_printf(g->arena, "\tdot_words sums;\n\n%s%s\tc += (dot_lanes)sums;\n",
-			    pairs_of(g, "u"),
+			    x86(g, "pmaddubsw", "sums", "u", "s"),
 			    x86(g, "pmaddwd", "sums", "sums", "(dot_words){0} + 1"));
-}
-
-/* Prints dot_order and its functions. Most of the blocks of eight terms that dot_find looks at have
- * no wide one. */
-static void put_order(const GenC *g, StrBuf *b)
-{
-	const int bytes = g->target->vector_bytes;
-
-	strbuf_puts(b,
-		    c_text(g->arena, "dot: order",
-			   C_WORDS({"SUMS", pairs_of(g, "(dot_lanes){0} + 0x01010101"), 0},
-				   {"BYTES", NULL, bytes}, {"LONGS", NULL, bytes / 8},
-				   {"DEPTH", NULL, TILE_DEPTH}, {"ALL", NULL, TILE_DEPTH + 1},
-				   {"PANELS", NULL, MOST_PANELS}, {"ORDERED", NULL, MOST_ORDERED},
-				   {"FEW_ROWS", NULL, FEW_ROWS})));
 }
 
 /* Prints the function dot_u8_i8: each lane of C plus the four products of a lane of U by one of
@@ -150,5 +136,6 @@ void c_tile_dot_functions(const GenC *g, StrBuf *b)
 	if (bf16)
 		put_dot_bf16(g, b);
 	if (pairs)
-		put_order(g, b);
+		strbuf_puts(b, c_text(g->arena, "dot: wide terms",
+				      C_WORDS({"BYTES", NULL, g->target->vector_bytes})));
 }

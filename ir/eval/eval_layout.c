@@ -25,19 +25,20 @@ int64_t layout_elements(const Buf *b, const int64_t *dims)
 	return n;
 }
 
-static int64_t physical_at(const Layout *l, const int64_t *dims, const int64_t *idx)
+/* The part of an element's physical index that its index IDX in dim D contributes. */
+static int64_t physical_part(const Layout *l, const int64_t *dims, int d, int64_t idx)
 {
-	int64_t at = 0;
+	int64_t part = 0, step = 1;
 
-	for (int i = 0; i < l->n; i++) {
+	for (int i = l->n - 1; i >= 0; i--) {
 		const LayoutAxis *ax = &l->ax[i];
-		int64_t v = idx[ax->dim];
+		int64_t v = ax->div ? idx / ax->div : idx;
 
-		v = ax->div ? v / ax->div : v;
-		v = ax->mod ? v % ax->mod : v;
-		at = at * axis_extent(ax, dims) + v;
+		if (ax->dim == d)
+			part += (ax->mod ? v % ax->mod : v) * step;
+		step *= axis_extent(ax, dims);
 	}
-	return at;
+	return part;
 }
 
 /* Element FROM of SRC to element TO of DST, both packed elements of type T. */
@@ -57,18 +58,41 @@ static void copy_element(DType t, void *dst, int64_t to, const void *src, int64_
 	}
 }
 
+/* Steps IDX to the next row, of the first N dims. False after the last row. */
+static bool next_row(const int64_t *dims, int n, int64_t *idx)
+{
+	while (n > 0 && ++idx[n - 1] == dims[n - 1])
+		idx[--n] = 0;
+	return n > 0;
+}
+
+/* Copies some columns, the indices in the last dim, of all rows at a time, so that the parts of
+ * their physical indices are computed once. */
 static void convert(const Buf *b, const int64_t *dims, const void *src, void *dst, bool pack)
 {
-	int64_t idx[MAX_RANK] = {0}, total = 1;
+	enum { COLUMNS = 256 };
+	const int last = b->rank - 1;
+	int64_t part[COLUMNS], n;
 
-	for (int d = 0; d < b->rank; d++)
-		total *= dims[d];
-	for (int64_t i = 0; i < total; i++) {
-		int64_t at = physical_at(b->layout, dims, idx);
+	for (int d = 0; d < last; d++)
+		if (!dims[d])
+			return;
+	for (int64_t from = 0; from < dims[last]; from += n) {
+		int64_t idx[MAX_RANK] = {0}, plain = from;
 
-		copy_element(b->dtype, dst, pack ? at : i, src, pack ? i : at);
-		for (int d = b->rank - 1; d >= 0 && ++idx[d] == dims[d]; d--)
-			idx[d] = 0;
+		n = dims[last] - from < COLUMNS ? dims[last] - from : COLUMNS;
+		for (int64_t i = 0; i < n; i++)
+			part[i] = physical_part(b->layout, dims, last, from + i);
+		do {
+			int64_t row = 0;
+
+			for (int d = 0; d < last; d++)
+				row += physical_part(b->layout, dims, d, idx[d]);
+			for (int64_t i = 0; i < n; i++)
+				copy_element(b->dtype, dst, pack ? row + part[i] : plain + i, src,
+					     pack ? plain + i : row + part[i]);
+			plain += dims[last];
+		} while (next_row(dims, last, idx));
 	}
 }
 

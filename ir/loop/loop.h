@@ -107,6 +107,16 @@ typedef struct TileScales {
 	int64_t group, row_group;
 } TileScales;
 
+/*
+ * How a tile's bytes are multiplied in pairs, by the order of B's panel
+ * (passes/layout/panels_order.c): the elements of B where the constants of the tile's columns start,
+ * and the bits of the panel's terms, and the tile's first term in the panel. SUMS_AT null: the panel
+ * has no order.
+ */
+typedef struct TileOrder {
+	Expr *sums_at, *wide_at, *first;
+} TileOrder;
+
 /* Which sums of a tile, and which of their terms, are used.
  *
  * If WHEN is not null, a sum is used only where WHEN, an expression over ROW and COL, holds. A tile
@@ -157,6 +167,7 @@ typedef struct Tile {
 	Expr *a_step;
 	TileRuns by_runs;
 	Expr *b_at, *b_step;
+	TileOrder order;
 	TileScales scaled;
 	int terms;
 	Prefetch *

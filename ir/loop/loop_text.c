@@ -105,6 +105,13 @@ static void put_tile(StrBuf *b, const Tile *t)
 	else
 		strbuf_puts(b, "] for k < ");
 	ex_print(b, t->k);
+	if (t->order.sums_at) {
+		strbuf_printf(b, ", in the order of %s[", t->b->name);
+		ex_print(b, t->order.sums_at);
+		strbuf_puts(b, " and ");
+		ex_print(b, t->order.wide_at);
+		strbuf_puts(b, "]");
+	}
 	strbuf_printf(b, ", %s < ", t->row->name);
 	ex_print(b, t->m_valid);
 	if (t->rows) {

@@ -15,11 +15,12 @@ static void visit(const ExprVisit *v, Expr **e, bool inside)
 
 static void tile_exprs(Tile *t, const ExprVisit *v)
 {
-	Expr **e[] = {&t->acc_at,         &t->a_at,         &t->a_step,
-		      &t->b_at,           &t->b_step,       &t->k,
-		      &t->m_valid,        &t->n_valid,      &t->by_runs.first,
-		      &t->by_runs.terms,  &t->by_runs.step, &t->scaled.scale_at,
-		      &t->scaled.zero_at, &t->mask.when,    &t->rows};
+	Expr **e[] = {&t->acc_at,         &t->a_at,          &t->a_step,
+		      &t->b_at,           &t->b_step,        &t->k,
+		      &t->m_valid,        &t->n_valid,       &t->by_runs.first,
+		      &t->by_runs.terms,  &t->by_runs.step,  &t->scaled.scale_at,
+		      &t->scaled.zero_at, &t->mask.when,     &t->rows,
+		      &t->order.sums_at,  &t->order.wide_at, &t->order.first};
 
 	for (size_t i = 0; i < sizeof e / sizeof *e; i++)
 		visit(v, e[i], true);

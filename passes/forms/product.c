@@ -297,6 +297,29 @@ static bool is_half(const Product *p, const Expr *e)
 	return p->c.ct == CT_F32 && dtype_is_half(e->load.buf->dtype) && !e->load.buf->data;
 }
 
+int64_t product_order_rows(int64_t terms, int64_t width)
+{
+	const int64_t bits = width * 4 * 8; /* of a row */
+
+	return 1 + (terms + bits - 1) / bits;
+}
+
+/* B, in panels of bytes, has more rows than terms: only the pass that adds the order makes such
+ * panels. */
+static bool has_order(const Product *p)
+{
+	const Buf *b = p->c.b->load.buf;
+	const int term = b->layout->ax[b->layout->n - 1].dim;
+	int64_t k, rows;
+
+	if (p->kpack != 4 || b->dtype != DT_I8 || contraction_type(p->c.a) != DT_U8 ||
+	    !dim_is_const(iters_points(p->k->ctx, p->c.k, p->c.nk), &k) ||
+	    !dim_is_const(b->dims[term], &rows))
+		return false;
+	k = (k + 3) / 4;
+	return rows == (k + product_order_rows(k, p->pw)) * 4;
+}
+
 /* B is read in place if its buffer is packed in panels (passes/layout/panels.c), or if all buffers
  * of a quantised B are. */
 static void look_at_b(Product *p)
@@ -307,6 +330,7 @@ static void look_at_b(Product *p)
 	if (!p->c.guard_b && in_panels(p, p->c.b, &terms)) {
 		p->b_panels = (plain(p, p->c.b) || is_half(p, p->c.b)) && terms == p->kpack;
 		p->numbers = p->c.b;
+		p->ordered = p->b_panels && has_order(p);
 	} else if (!p->c.guard_b) {
 		p->b_panels = look_at_parts(p, p->c.b);
 	}

@@ -51,8 +51,9 @@ typedef struct Product {
 	 * B_PANELS: B is in panels of PW columns, where TERMS terms of a column are contiguous.
 	 * NUMBERS is the load of its elements. If B is quantised, NUMBERS loads its numbers, and
 	 * SCALE and ZERO load one element for each column and GROUP terms (null: 1, 0; GROUP 0: one
-	 * for all terms). */
-	bool b_panels;
+	 * for all terms). ORDERED: below the terms, panels have product_order_rows rows
+	 * (passes/layout/panels_order.c). */
+	bool b_panels, ordered;
 	int kpack, terms;
 	int64_t pw, group;
 	Expr *numbers, *scale, *zero;
@@ -134,6 +135,10 @@ void product_use_dot(Product *p);
 void product_flatten(Product *p);
 
 /* ---- Questions ---- */
+
+/* The rows that panels of bytes of WIDTH columns have below TERMS rows of terms, if they have an
+ * order (passes/layout/panels_order.c). */
+int64_t product_order_rows(int64_t terms, int64_t width);
 
 /* Bytes of an element of type CT. */
 int64_t product_element_bytes(CType ct);

@@ -342,6 +342,17 @@ Value *packing_close(Packing *p, Expr *e, const Type *t)
 	return kn->out[0];
 }
 
+/* Panels of type T have an order: some CPU multiplies their bytes in pairs. */
+static bool wants_order(const Module *m, const Contraction *c, const Type *t)
+{
+	bool pairs = false;
+
+	for (int i = 0; i < m->ntargets && !module_on_gpu(m); i++)
+		pairs = pairs || m->target[i]->dot == DOT_PAIRS;
+	return pairs && contraction_kpack(c) > 1 && contraction_type(c->a) == DT_U8 &&
+	       t->dtype == DT_I8 && !dim_equals(type_numel(m->ctx, t), 0);
+}
+
 /* Adds a kernel packed[g.., k.., n..] = B, over copies of the statement's iterators. */
 static Value *pack(Module *m, Node *n, const Contraction *c, bool fragments)
 {
@@ -356,7 +367,12 @@ static Value *pack(Module *m, Node *n, const Contraction *c, bool fragments)
 	(joins_terms(&p) ? packing_join : packing_add)(&p, c->k, c->nk);
 	packing_add(&p, c->n, c->nn);
 	t = packed_type(&p);
-	return t ? packing_close(&p, c->b, t) : NULL;
+	if (!t)
+		return NULL;
+	if (!wants_order(m, c, t))
+		return packing_close(&p, c->b, t);
+	return panels_with_order(m, n, packing_close(&p, c->b, type_with_layout(m->ctx, t, NULL)),
+				 c, t->layout);
 }
 
 Expr *packed_term(ExprPool *p, const Contraction *c)

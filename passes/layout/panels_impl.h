@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by panels.c, which packs the constant operand of a product, and panels_scaled.c, which
- * packs a quantised operand in parts. */
+/* Shared by panels.c, which packs the constant operand of a product, panels_order.c, which adds to
+ * panels of bytes the order of their terms, and panels_scaled.c, which packs a quantised operand in
+ * parts. */
 #ifndef PASSES_LAYOUT_PANELS_IMPL_H
 #define PASSES_LAYOUT_PANELS_IMPL_H
 
@@ -30,6 +31,12 @@ void packing_join(Packing *p, Iter *const *it, int n);
 Value *packing_close(Packing *p, Expr *e, const Type *t);
 /* The index of P's term, if all k iterators of C are one dim; over C's iterators. */
 Expr *packed_term(ExprPool *p, const Contraction *c);
+
+/* ---- panels_order.c ---- */
+
+/* Packs B, the i8 operand of product C of node N with C's terms as one dim, into panels of layout L,
+ * and adds the rows that say how its terms are multiplied in pairs. */
+Value *panels_with_order(Module *m, Node *n, Value *b, const Contraction *c, const Layout *l);
 
 /* ---- panels_scaled.c ---- */
 

@@ -98,6 +98,18 @@ static void set_scale(Gemm *g, const TileAt *t, Tile *tl)
 	tl->scaled.zero_at = ex_add(p, panel_start(g, t, g->p.zero), first);
 }
 
+/* Sets where TL finds the order of its panel, which follows the terms. */
+static void set_order(Gemm *g, const TileAt *t, Tile *tl)
+{
+	ExprPool *p = g->b.p;
+	Expr *row = l_int(&g->b, g->p.pw * g->p.kpack);
+
+	tl->order.first = t->k0;
+	tl->order.sums_at = ex_add(p, tl->b_at, ex_mul(p, ex_dim(p, g->p.steps), row));
+	tl->order.wide_at = ex_add(
+		p, ex_sub(p, tl->order.sums_at, ex_mul(p, t->js, l_int(&g->b, g->p.kpack))), row);
+}
+
 /* G's condition at the row and column of TL. */
 static Expr *tile_when(Gemm *g, const TileAt *t, const Tile *tl)
 {
@@ -175,6 +187,8 @@ static void emit_tile(Gemm *g, const TileAt *t)
 	if (g->p.b_panels) {
 		tl->b = g->p.numbers->load.buf;
 		tl->b_at = panel_start(g, t, g->p.numbers);
+		if (g->p.ordered)
+			set_order(g, t, tl);
 	} else {
 		tl->b = g->blocks.bbuf;
 		tl->b_at = ex_add(p,

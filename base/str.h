@@ -25,7 +25,7 @@ void strbuf_escape(StrBuf *b, const char *s, EscapeForm *form);
 /* Appends BEFORE"NAME":"TEXT", a member of an object of JSON; nothing if TEXT is null. */
 void strbuf_json(StrBuf *b, const char *before, const char *name, const char *text);
 const char *arena_escape(Arena *a, const char *s, EscapeForm *form);
-/* Appends the UTF-8 of the code point C; of U+FFFD if it is none. */
+/* Appends the UTF-8 of the code point C; of U+FFFD if there is no such code point. */
 void strbuf_put_code(StrBuf *b, uint32_t c);
 /* Appends "S" with quotes, as in the IR's text (escape_quoted). */
 void strbuf_quote(StrBuf *b, const char *s);

@@ -193,15 +193,15 @@ int main(int argc, char **argv)
 
 	while ((option = getopt(argc, argv, "n:t:k:p:s:j:")) > 0)
 		switch (option) {
-		case 'n': n = number(optarg, 1, "is no number of tokens, from 1 on"); break;
+		case 'n': n = number(optarg, 1, "is not a number of tokens, from 1 on"); break;
 		case 't': s.temperature = (float)atof(optarg); break;
 		case 'k':
-			s.top_k = (int)number(optarg, 0, "is no number of tokens to choose from");
+			s.top_k = (int)number(optarg, 0, "is not a number of tokens to choose from");
 			break;
 		case 'p': s.top_p = (float)atof(optarg); break;
 		case 's': s.seed = strtoull(optarg, NULL, 10) * 2 + 1; break;
 		case 'j':
-			options.threads = (int)number(optarg, 0, "is no number of threads");
+			options.threads = (int)number(optarg, 0, "is not a number of threads");
 			break;
 		default: return 2;
 		}
@@ -215,7 +215,7 @@ int main(int argc, char **argv)
 	ids = calloc((size_t)m.room, sizeof(*ids));
 	for (int64_t i = 0; i < prompt; i++)
 		ids[i] = number(argv[optind + 1 + i], 0,
-				"is no token id: a whole number, from 0 on");
+				"is not a token id: a whole number, from 0 on");
 	m.api = open_model(argv[optind]);
 	m.desc = m.api->describe();
 	if (m.api->load(&options, &model) || m.api->context(model, NULL, &m.context))

@@ -30,7 +30,7 @@ echo "random       $once"
 [ "$once" = "$(./generate stories/model.so -n 24 -t 0.9 -k 50 -p 0.95 -s 7 1 403 407 261)" ]
 [ "$once" != "$(./generate stories/model.so -n 24 -t 0.9 -k 50 -p 0.95 -s 8 1 403 407 261)" ]
 
-# What is no token id, and one that the model does not have, give one message.
+# A word that is not a token id, and an id that the model does not have, give one message.
 for wrong in abc 3x -1 99999999999 512; do
 	if ./generate stories/model.so -n 2 1 -- $wrong 2>said; then exit 1; fi
 	grep -q "^generate: .*\($wrong\|index out of range\)" said && [ "$(wc -l <said)" = 1 ]

@@ -859,7 +859,7 @@ define i32 @decode_$d(i8 %c) {
   ret i32 %r
 }
 
-; Small floats: mantissa bits, bias, largest finite code, code past it, code of NaN, first code that is no number,
+; Small floats: mantissa bits, bias, largest finite code, code past it, code of NaN, first code that is not a number,
 ; magnitude that is NaN, sign bit, whether infinities are codes, whether -0 is NaN: see dl_encode in ir/expr/scalar.h.
 ;; d: f8e4m3fn/3/7/126/127/127/-1/127/128/false/false f8e4m3fnuz/3/8/127/128/128/-1/-1/128/false/true f8e5m2/2/15/123/124/126/124/-1/128/true/false f8e5m2fnuz/2/16/127/128/128/-1/-1/128/false/true f4e2m1/1/1/7/7/0/-1/-1/8/false/false f6e2m3/3/1/31/31/0/-1/-1/32/false/false f6e3m2/2/3/31/31/0/-1/-1/32/false/false
 define i8 @encode_$d(float %a) {

@@ -62,7 +62,7 @@ check "no array" refuses 'not a .npy' broken
 check "an unknown layer" says 1 '--keep=conv7: no layer' --int8 --calibrate=samples --keep=conv7 -o refused.so
 check "no samples given" says 2 '--int8 wants samples' --int8 -o refused.so
 check "no --int8" says 2 '--calibrate is for --int8 and --activations-as' --calibrate=samples -o refused.so
-check "a budget that is no number" says 2 '--max-error=much' --int8 --calibrate=samples --max-error=much -o refused.so
+check "a budget that is not a number" says 2 '--max-error=much' --int8 --calibrate=samples --max-error=much -o refused.so
 check "sizes in a written model" judges sizes "$dlcc"
 check "the opset of a written model" judges opset "$dlcc"
 if [ -e "$build/ptxsim/libcuda.so.1" ] && "$dlcc" --list-targets | grep -q cuda:; then

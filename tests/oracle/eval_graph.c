@@ -128,7 +128,7 @@ static bool bind_inputs(GraphRun *r, const Tensor *const *inputs)
 		const Tensor *t = inputs[i];
 
 		if (!v->type || v->type->kind != TYPE_TENSOR)
-			return diag_error(r->diag, graph_loc(r), "input %s is no tensor",
+			return diag_error(r->diag, graph_loc(r), "input %s is not a tensor",
 					  v->name ? v->name : "");
 		if (!t || t->dtype != v->type->dtype || t->rank != v->type->rank)
 			return diag_error(r->diag, graph_loc(r),

@@ -49,7 +49,7 @@ HUGE = 1 << 40   # elements that no memory has; a loop over as many takes an hou
 
 
 def read_inputs(folder):
-    """{file: TensorProto}; None if an input is no tensor."""
+    """{file: TensorProto}; None if an input is not a tensor."""
     found = {}
     for name in sorted(os.listdir(folder)):
         if name.startswith("input_"):

@@ -80,7 +80,7 @@ void gemm_tiles_print(const GpuGemm *g, const double size[4], const BlockShape *
 /* ---- gemm.c ---- */
 
 /* Sets up GG for statements 0..LAST of K as a tiled product for the runs that S serves; false if
- * they are none. */
+ * they are not one. */
 bool gemm_gpu_open(GpuGemm *gg, const Options *o, const Target *t, Kernel *k, int last,
 		   const Schedule *s);
 

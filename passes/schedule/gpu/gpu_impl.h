@@ -187,7 +187,7 @@ bool gpu_map(LBuild *b, Stmt *s);
  * at compile time; else null. */
 Dim *gpu_transpose_length(const Stmt *s, Points *p);
 /* Schedules map S, whose points are P, as a transpose (passes/schedule/gpu/transpose.c); false if
- * it is none. */
+ * it is not one. */
 bool gpu_transpose(LBuild *b, Stmt *s, Points *p);
 
 /* ---- column_reduce.c ---- */
@@ -221,7 +221,7 @@ Dim *gpu_own_elements(Ctx *c, Expr *at, Iter *const *split, int n);
 /* ---- stencil.c ---- */
 
 /* Schedules the statements of R as a stencil: sliding sums, with memory contiguous along band
- * iterator ALONG (passes/schedule/gpu/stencil.c). False if they are none. */
+ * iterator ALONG (passes/schedule/gpu/stencil.c). False if they are not one. */
 bool gpu_stencil(Row *r, const Gpu *gpu, int along);
 
 /* ---- tile_pipeline.c ---- */

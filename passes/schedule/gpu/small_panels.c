@@ -97,8 +97,8 @@ static void find_all_bulk(Panels *x)
 }
 
 /* The number of threads, at most MOST, that covers whole panels, fits into shared memory, and
- * leaves the fewest lanes idle: with panels of 6 columns, 192 threads rather than 256. 0 if there
- * is none. */
+ * leaves the fewest lanes idle: with panels of 6 columns, 192 threads rather than 256. 0 if none
+ * does. */
 static int64_t threads_of(const Panels *x, int64_t most)
 {
 	int64_t best = 0, idle = WARP, of = 1; /* lanes, OF warps */

@@ -202,7 +202,7 @@ static void *allocate(void *context)
 	return NULL;
 }
 
-/* Whom a mode forbids to take memory: all threads, that which captures, none; a thread may say
+/* Whom a mode forbids to take memory: all threads, the one that captures, or none; a thread may say
  * that it knows better. */
 static void modes(void)
 {

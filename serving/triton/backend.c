@@ -18,6 +18,9 @@ enum {
 	WATCH_MS = 5, /* how often cancellation is looked at */
 };
 
+/* The shape that a client sees of a tensor without dims: the server has none. */
+static const int64_t SINGLE[] = {1};
+
 /* A tensor of a request: an input, or an output of its response. */
 typedef struct Slot {
 	dl_tensor t;
@@ -168,6 +171,8 @@ static Error *take_input(const Instance *x, Job *j, int32_t i)
 		return NULL;
 	}
 	TRY(TRITONBACKEND_InputProperties(input, NULL, &type, &shape, &rank, &bytes, &buffers));
+	if (!io->rank && rank == 1 && *shape == 1)
+		rank = 0; /* SINGLE */
 	if (type != server_type(io->dtype) || (int32_t)rank != io->rank)
 		return error_of(
 			ERROR_INVALID_ARG,
@@ -229,7 +234,7 @@ static Error *place_output(const Instance *x, Job *j, int32_t i, uint64_t bytes,
 	Output *output;
 
 	TRY(TRITONBACKEND_ResponseOutput(j->response, &output, io->name, server_type(io->dtype),
-					 s->shape, (uint32_t)s->t.rank));
+					 s->t.rank ? s->shape : SINGLE, s->t.rank ? (uint32_t)s->t.rank : 1));
 	TRY(TRITONBACKEND_OutputBuffer(output, data, bytes, &type, &device));
 	if (type == MEMORY_GPU)
 		return error_of(ERROR_UNSUPPORTED,

@@ -189,13 +189,24 @@ static int64_t number(Span value, int64_t otherwise)
 
 /* ---- The library ---- */
 
-/* Opens the library at PATH. The loader takes a library of the same name that is loaded already, also where its file was replaced since,
- * as when a model is reloaded: then the file gets its name in /proc. */
+/* A name of the file FD that the loader has not seen before: "/proc/self/fd//./7". Numbers of files are used again, and the loader takes
+ * a library that was opened by the same name and is still loaded. COUNT, in binary, makes the name new. */
+static void fresh_name(int fd, char *to)
+{
+	static _Atomic uint64_t count;
+
+	to += sprintf(to, "/proc/self/fd");
+	for (uint64_t n = count++; n; n /= 2)
+		to += sprintf(to, n % 2 ? "/." : "/");
+	sprintf(to, "/%d", fd);
+}
+
+/* Opens the library at PATH. */
 static Error *open_library(Served *s, const char *path)
 {
-	char *symbol, name[64];
+	char *symbol, name[192];
 	uint64_t bytes, whole;
-	void *loaded, *function;
+	void *function;
 	dl_get_api_fn get;
 
 	s->file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -207,11 +218,8 @@ static Error *open_library(Served *s, const char *path)
 		return error_of(ERROR_INVALID_ARG, "%s: %s", path,
 				bytes < whole ? "is cut off; copy or compile it again"
 					      : "is not a library that dlcc made");
-	loaded = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
-	if (loaded)
-		dlclose(loaded);
-	snprintf(name, sizeof name, "/proc/self/fd/%d", s->file);
-	s->library = dlopen(loaded ? name : path, RTLD_NOW | RTLD_LOCAL);
+	fresh_name(s->file, name);
+	s->library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
 	function = s->library ? dlsym(s->library, symbol) : NULL;
 	free(symbol);
 	if (!function)
@@ -319,8 +327,8 @@ static void put_ios(FILE *f, const Served *s, bool in)
 			fprintf(f, "%s%lld", d > first ? "," : "",
 				dim->sym < 0 && dim->value >= 0 ? (long long)dim->value : -1LL);
 		}
-		/* the server has no tensors without dims */
-		fputs(io->rank == first ? "1],\"reshape\":{\"shape\":[]}}" : "]}", f);
+		/* the server has no tensors without dims (SINGLE), but of a batch */
+		fputs(io->rank > first ? "]}" : first ? "1],\"reshape\":{\"shape\":[]}}" : "1]}", f);
 	}
 	fputs("]", f);
 }

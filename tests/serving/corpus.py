@@ -3,6 +3,7 @@
 requests that run together within a tolerance."""
 
 import glob
+import itertools
 import os
 import subprocess
 import tempfile
@@ -14,6 +15,7 @@ from onnx import numpy_helper
 
 import cases
 
+MODELS = 30
 LARGEST = 16 << 20  # bytes of a model: compiling larger ones takes minutes
 
 
@@ -93,11 +95,9 @@ def together(connect, model, inputs, want, clients=6, each=3):
 
 
 def check(server, build, count, connects):
-    """Compares COUNT models over each protocol of CONNECTS, functions that open a connection; returns the faults as texts."""
+    """Compares COUNT of MODELS models over each protocol of CONNECTS, functions that open a connection; returns the faults as texts."""
     faults, compared, batched = [], 0, 0
-    for name, path, inputs, outputs in models():
-        if compared == count:
-            break
+    for name, path, inputs, outputs in list(itertools.islice(models(), MODELS))[::MODELS // count]:
         folder = os.path.join(server.repo, name + ".dlcc", "1")
         library = os.path.join(folder, "model.so")
         os.makedirs(folder)
@@ -122,7 +122,7 @@ def check(server, build, count, connects):
         except AssertionError as error:
             faults.append(f"{name}: {error}")
     if compared < count:
-        faults.append(f"only {compared} of {count} models were found")
-    if not batched:
+        faults.append(f"{compared} of {count} models were compared")
+    if count == MODELS and not batched:
         faults.append("no model runs in batches")
     return faults

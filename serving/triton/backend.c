@@ -49,7 +49,7 @@ typedef struct Instance {
 	uint32_t count, running; /* requests: that the server has handed over; of the current run */
 	Job *job, **group;
 	dl_tensor *whole, *piece; /* the tensors of a run, and their pieces */
-	bool ends, cancelled;
+	bool ends, cancelled, used; /* used: there was a run since the watching thread looked last */
 	pthread_mutex_t lock;
 	pthread_cond_t wake;
 	pthread_t watcher;
@@ -332,6 +332,7 @@ static bool set_running(Instance *x, uint32_t n)
 	pthread_mutex_lock(&x->lock);
 	cancelled = x->cancelled;
 	x->running = n;
+	x->used = true;
 	x->cancelled = x->cancelled && !n;
 	pthread_cond_signal(&x->wake);
 	pthread_mutex_unlock(&x->lock);
@@ -503,17 +504,19 @@ static bool all_cancelled(const Instance *x)
 	return cancelled;
 }
 
-/* The thread that cancels a run once all of its requests are cancelled. It sleeps while there is no run. */
+/* The thread that cancels a run once all of its requests are cancelled. It waits while there are no runs; short ones, one after the other,
+ * do not wake it each. */
 static void *watch(void *arg)
 {
 	Instance *x = arg;
 
 	pthread_mutex_lock(&x->lock);
 	while (!x->ends) {
-		if (!x->running) {
+		if (!x->used) {
 			pthread_cond_wait(&x->wake, &x->lock);
 			continue;
 		}
+		x->used = x->running > 0;
 		pthread_mutex_unlock(&x->lock);
 		usleep(WATCH_US);
 		pthread_mutex_lock(&x->lock);

@@ -208,6 +208,7 @@ quick:
 check-all:
 	./deps.sh build
 	$(MAKE) $(JOBS) deps all tests
+	-$(MAKE) build/venv-triton/requirements.txt build/venv-wheel/requirements.txt # without them some tests are skipped
 	$(MAKE) SAN=1 $(JOBS) all tests
 	$(PYTHON) tests/run.py --build build/san --patience 4 --json build/results-san.json unit text examples edges \
 		$(addsuffix .c,onnx small models)
@@ -227,6 +228,11 @@ $(TRITON): $(wildcard serving/triton/*.c serving/triton/*.h) runtime/dlrt.h base
 	$(Q)$(CC) $(CFLAGS) -shared -o $@ $(filter %.c,$^) -ldl -lpthread
 
 triton: $(TRITON)
+
+# The server itself, for tests/serving and bench/serving.py. The list is whole: the server's package asks for an older NumPy, which it does not need.
+build/venv-triton/requirements.txt: export PIP_NO_DEPS=1
+build/venv-triton/requirements.txt: tests/serving/requirements.txt
+	$(VENV)
 
 # For other machines of this kind: no code of this processor alone, no library but libc's. What poses as the driver is
 # there when they are linked, the driver when they run.

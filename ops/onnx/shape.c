@@ -91,18 +91,29 @@ bool infer_axes(Infer *in, Node *n, Dim *const *axes, int count, int rank, int *
 	return true;
 }
 
+/* Whether there are no elements, of which there are ALL, where D is 0. */
+static bool empty_with(Ctx *c, Dim *all, Dim *d)
+{
+	Dim *one_of, *rest;
+	int64_t coef;
+
+	/* D without its constant factor, if it is a product */
+	return dim_term(c, d, 0, &coef, &one_of) &&
+	       dim_divides(c, all, dim_term(c, d, 1, &coef, &rest) ? d : one_of, &rest);
+}
+
 bool infer_places(Infer *in, Node *n, Dim *const *d, int nd, Dim *const *dims, int rank)
 {
 	Ctx *c = infer_ctx(in);
-	Dim *zero = dim_const(c, 0), *one = dim_const(c, 1);
+	Dim *zero = dim_const(c, 0), *one = dim_const(c, 1), *all = dims_product(c, dims, rank);
 
 	for (int i = 0; i < nd; i++) {
 		Dim *empty = dim_sub(c, one, dim_min(c, one, d[i]));
 		FactSize size = infer_dim_shown(in, n, &d[i]);
 
 		size.name = size.name ? size.name : "its size is";
-		if (!dim_prove_le(c, one, d[i]) &&
-		    !infer_equal_shown(in, n, dim_mul(c, empty, dims_product(c, dims, rank)), zero,
+		if (!dim_prove_le(c, one, d[i]) && !empty_with(c, all, d[i]) &&
+		    !infer_equal_shown(in, n, dim_mul(c, empty, all), zero,
 				       "elements are taken from an empty dim", size, (FactSize){0}))
 			return false;
 	}

@@ -10,6 +10,8 @@
  */
 #include "passes/forms/apart.h"
 
+#include <string.h>
+
 void batch_print(StrBuf *b, const Module *m)
 {
 	strbuf_puts(b, "independent:");
@@ -48,8 +50,12 @@ static bool is_batch(Apart *x)
 		if (from && apart_value(x, from) != NO_PARTS)
 			return false;
 	}
+	memset(x->position, 0, (size_t)g->nvalues * sizeof *x->position);
 	for (const Node *n = g->first; n; n = n->next)
 		if (!apart_node(x, n))
+			return false;
+	for (int i = 0; i < g->results.n; i++)
+		if (x->position[g->results.at[i]->value->id])
 			return false;
 	return true;
 }
@@ -66,6 +72,7 @@ bool pass_batch(Module *m)
 	    g->gives.n) /* items of sequences and maps are not elements of one tensor */
 		return true;
 	x.tmp = arena_new();
+	x.position = NEW_ARRAY(x.tmp, g->nvalues + 1, bool);
 	tried = NEW_ARRAY(x.tmp, m->nbatches + 1, bool);
 	for (int i = 0; i < g->inputs.n; i++) {
 		const Type *t = g->inputs.at[i]->type;

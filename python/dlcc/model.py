@@ -7,6 +7,7 @@ import _ctypes
 import atexit
 import ctypes
 import errno
+import itertools
 import os
 import shutil
 import struct
@@ -72,6 +73,8 @@ def _status_name(status: int) -> str:
 
 
 _libraries: weakref.WeakSet["_Library"] = weakref.WeakSet()
+_first_files: dict[str, tuple[int, int]] = {}  # of the paths that libraries were loaded by
+_fresh = itertools.count(1)
 
 
 class _Library:
@@ -84,13 +87,11 @@ class _Library:
     def __init__(self, path: str, options: abi.LoadOptions, folder: str | None) -> None:
         self.path, self.folder, self.model = path, folder, ctypes.c_void_p()
         self.contexts: list[int] = []
-        self.running, self.closed, self.loaded, self.to_free = 0, False, True, [True]
+        self.running, self.closed, self.to_free = 0, False, [True]
         self.lock = threading.RLock()
         self.process = os.getpid()
         self.file = files.open_regular(path)
         try:
-            stat = os.fstat(self.file.fileno())
-            self.identity = stat.st_dev, stat.st_ino
             self.handle, self.api = self._load(options)
         except BaseException:
             self.file.close()
@@ -110,10 +111,14 @@ class _Library:
             raise
 
     def _name(self) -> str:
-        """The name to load the library by. dlopen would take one of the same name that is loaded already, also where its file was
-        replaced since; then it gets the name of the open file."""
-        replaced = any(x.path == self.path and x.identity != self.identity and x.loaded for x in list(_libraries))
-        return f"/proc/self/fd/{self.file.fileno()}" if replaced else self.path
+        """The name to load the library by. dlopen takes a library that was opened by the same name and is still loaded, also where the
+        name is another file's now. So a path names only the file that it named first; other files get a name in /proc that dlopen has
+        not seen before, "/proc/self/fd//./7": numbers of open files are used again, and a counter, in binary, makes the name new."""
+        stat = os.fstat(self.file.fileno())
+        if _first_files.setdefault(self.path, (stat.st_dev, stat.st_ino)) == (stat.st_dev, stat.st_ino):
+            return self.path
+        digits = "".join("/." if d == "1" else "/" for d in f"{next(_fresh):b}")
+        return f"/proc/self/fd{digits}/{self.file.fileno()}"
 
     def _open(self, symbol: str, library: ctypes.CDLL, options: abi.LoadOptions) -> abi.Api:
         path = self.path
@@ -191,7 +196,6 @@ class _Library:
         self.contexts.clear()
         if not self.api.unload(self.model):  # busy: a context was lost by an interrupt, so the code must stay
             _ctypes.dlclose(self.handle)
-            self.loaded = False
             self.file.close()
 
 

@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 import numpy as np
-import onnx
+import onnx.parser
 from onnx import numpy_helper
 
 BUILD, FOLDER, FIRST, COUNT = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
@@ -77,6 +77,18 @@ def faults_of(model, symbol, inputs):
     return ""
 
 
+def positions():
+    """The faults of the model of tests/passes/batch/positions.onnxtxt."""
+    with open(os.path.join(ROOT, "tests", "passes", "batch", "positions.onnxtxt"), encoding="utf-8") as f:
+        text = "".join(line for line in f.read().split("; ----")[0].splitlines() if not line.startswith(";"))
+    rng = np.random.default_rng(1)
+    with dlcc.compile(onnx.parser.parse_model(text), level=1) as model:
+        description = model.describe()
+        shapes = {io.name: [d if isinstance(d, int) else 5 if d == "seq" else 3 for d in io.dims] for io in description.inputs}
+        inputs = {io.name: rng.integers(0, 99, shapes[io.name]).astype({"i64": np.int64, "f32": np.float32}[io.dtype]) for io in description.inputs}
+        return [faults_of(model, s.name, inputs) for s in description.symbols if s.independent]
+
+
 def main():
     subprocess.run([sys.executable, os.path.join(ROOT, "tests", "fuzz_graphs", "fuzz.py"), BUILD, FOLDER, str(FIRST), str(COUNT), "--only=write"],
                    check=True, stdout=subprocess.DEVNULL)
@@ -100,6 +112,10 @@ def main():
                 print(f"FAIL: {folder}: {fault}")
             elif fault == "":
                 passed += 1
+    for fault in positions():
+        passed, failed = passed + (fault == ""), failed + (fault != "")
+        if fault != "":
+            print(f"FAIL: positions: {fault}")
     print(f"{passed} passed, {failed} failed, {skipped} skipped")
     return failed != 0
 

@@ -150,6 +150,20 @@ class Ended(unittest.TestCase):
         old.close(), new.close()
         self.assertEqual([m([1, -2]).tolist() for m in (third, dlcc.load(self.path), dlcc.load(self.path + ".copy"))], [[1, 2]] * 3)
 
+    def test_names(self):
+        """A library is not taken for one that had its path, or the number of its open file, before."""
+        first = self.saved(NEG)
+        copy = self.path + ".copy"
+        os.rename(self.path, copy)
+        dlcc.load(copy).close()  # the loader knows the first library by both paths
+        for text, want in ("Abs", [1, 2]), ("Floor", [1, -2]), ("Neg", [-1, 2]):
+            with compiled(f"(float[n] x) => (float[n] y) {{ y = {text}(x) }}") as other:
+                other.save(copy)
+            loaded = dlcc.load(copy)
+            self.assertEqual(loaded([1, -2]).tolist(), want, text)
+            dlcc.load(copy).close()  # and by the number of a file that is closed now
+        self.assertEqual(first([1, -2]).tolist(), [-1, 2])
+
     def test_nothing_grows(self):
         """Loads, failed ones among them, leave no files open and no libraries mapped."""
         self.saved(NEG).close()

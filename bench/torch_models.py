@@ -18,31 +18,76 @@ import time
 
 LIMIT = 600  # seconds for a model
 SIZE = 224   # pixels, where the model does not name its own
+TOKENS = 64  # of a text
 
 
 def names(kind):
+    """The names of all models of KIND, a package, that make() makes."""
     if kind == "torchvision":
         import torchvision
 
         return torchvision.models.list_models(module=torchvision.models)
+    if kind == "transformers":
+        from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
+
+        return list(MODEL_MAPPING_NAMES)
     import timm
 
     return timm.list_models()
 
 
+def small_config(model):
+    """transformers' configuration of MODEL with few layers and narrow ones: many have billions of parameters."""
+    from transformers import AutoConfig
+
+    config = AutoConfig.for_model(model)
+    most = {"vocab_size": 8192, "hidden_size": 256, "d_model": 256, "intermediate_size": 1024, "encoder_ffn_dim": 1024, "decoder_ffn_dim": 1024, "d_ff": 1024,
+            "num_hidden_layers": 4, "encoder_layers": 4, "decoder_layers": 4, "num_layers": 4, "num_attention_heads": 8, "encoder_attention_heads": 8,
+            "decoder_attention_heads": 8, "num_heads": 8, "num_key_value_heads": 8, "head_dim": 32, "d_kv": 32, "embedding_size": 256, "n_embd": 256,
+            "n_layer": 4, "n_head": 8, "num_experts": 8, "num_local_experts": 8}
+    for key, value in most.items():
+        now = getattr(config, key, None)
+        if isinstance(now, int) and now > value:
+            setattr(config, key, value)
+    for key in ("layer_types", "sliding_window"):  # one for each layer, or longer than the text
+        if getattr(config, key, None):
+            setattr(config, key, config.layer_types[:config.num_hidden_layers] if key == "layer_types" else None)
+    config.use_cache, config.return_dict = False, False
+    return config
+
+
 def make(name):
-    """The module NAME, and the height and width of its images."""
+    """The module NAME, and a function that gives its inputs, a batch of N of them: PACKAGE/MODEL."""
+    import torch
+
     kind, _, model = name.partition("/")
+    images = lambda *size: lambda n: (torch.randn(n, 3, *size),)
+    if kind == "transformers":
+        from transformers import AutoModel
+
+        config = small_config(model)
+        module = AutoModel.from_config(config, attn_implementation="eager").eval()
+        if module.main_input_name == "pixel_values":
+            size = getattr(config, "image_size", SIZE)
+            return module, images(*size) if isinstance(size, (list, tuple)) else images(size, size)
+        return module, lambda n: (torch.randint(5, config.vocab_size, (n, TOKENS)),)
     if kind == "torchvision":
         import torchvision
 
         size = 299 if model == "inception_v3" else SIZE
         options = {"init_weights": True} if model in ("inception_v3", "googlenet") else {}
-        return torchvision.models.get_model(model, weights=None, **options).eval(), (size, size)
+        if model in torchvision.models.list_models(module=torchvision.models.video):
+            return torchvision.models.get_model(model, weights=None).eval(), images(16, size, size)
+        if model not in torchvision.models.list_models(module=torchvision.models):
+            options = {"weights_backbone": None}
+        module = torchvision.models.get_model(model, weights=None, **options).eval()
+        if model in torchvision.models.list_models(module=torchvision.models.detection):
+            return module, lambda n: ([torch.rand(3, size, size) for _ in range(n)],)
+        return module, images(size, size)
     import timm
 
     module = timm.create_model(model, pretrained=False).eval()
-    return module, module.default_cfg.get("input_size", (3, SIZE, SIZE))[1:]
+    return module, images(*module.default_cfg.get("input_size", (3, SIZE, SIZE))[1:])
 
 
 def best(functions, seconds):
@@ -70,12 +115,12 @@ def measure(name, threads, seconds):
     torch.manual_seed(0)
     torch.set_num_threads(threads)
     torch._inductor.config.freezing = True
-    module, size = make(name)
+    module, inputs = make(name)
     row = {"name": name, "parameters": sum(p.numel() for p in module.parameters())}
     compiled, compile_ = [], compiling.compile
     compiling.compile = lambda *a, **k: compiled.append(compile_(*a, **k)) or compiled[-1]
     with torch.inference_mode():
-        one = torch.randn(1, 3, *size)
+        one, = inputs(1)
         start = time.monotonic()
         ours = torch.compile(module, backend=pytorch.backend, dynamic=False)
         result = ours(one)
@@ -97,7 +142,7 @@ def measure(name, threads, seconds):
         compiled.clear()
         batched = torch.compile(module, backend=pytorch.backend)
         for n in 2, 3:
-            images = torch.randn(n, 3, *size)
+            images, = inputs(n)
             torch._dynamo.mark_dynamic(images, 0)
             row["error"] = max(row["error"], difference(batched(images), module(images)))
         row["compiled"] = len(compiled)

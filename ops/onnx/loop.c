@@ -12,8 +12,10 @@
 #include "ops/onnx/shape.h"
 
 enum {
-	GROWN_MAX = 8
-}; /* times that the body is typed again, for each value that it carries or stacks */
+	GROWN_MAX =
+		8, /* times that the body is typed again, for each value that it carries or stacks */
+	UNROLLED_MAX = 64 /* nodes that take the place of a loop over sequences */
+};
 
 /* ---- Loops with a body that is a graph ---- */
 
@@ -493,16 +495,25 @@ static void carry_values(BodyLoop *l, Value *const *init)
 		l->value[i] = (LoopValue){.init = init[i], .type = init[i]->type};
 }
 
-/* Whether result K of BODY is its input number INPUT, or the constant true. */
-static bool is_always(const Graph *body, int k, int input)
+static const Value *through_identities(const Value *v)
 {
-	const Value *v = body->results.at[k]->value;
-	const Tensor *t;
-
 	while (v->def && v->def->op == OP_Identity)
 		v = node_in(v->def, 0);
+	return v;
+}
+
+/* Whether L's body gives the condition that it is given, or the constant true, which it may
+ * capture. */
+static bool is_always(const BodyLoop *l)
+{
+	const Value *v = through_identities(l->body->results.at[0]->value);
+	const int captured = v->def ? -1 : v->index - l->lead - l->nvalue;
+	const Tensor *t;
+
+	if (captured >= 0)
+		v = through_identities(node_in(l->n, l->captured_from + captured));
 	t = value_const(v);
-	return (!v->def && v->index == input) ||
+	return (captured < 0 && !v->def && v->index == 1) ||
 	       (t && t->dtype == DT_BOOL && tensor_numel(t) == 1 && *(const bool *)t->data);
 }
 
@@ -545,6 +556,52 @@ static bool loop_trip(Infer *in, Node *n, int own, bool always, BodyLoop *l)
 	return true;
 }
 
+/* Whether a body replaces the loop for each iteration: there is only one, or a sequence is carried, a
+ * loop over which gives sizes that are known only in the run. */
+static bool unrolls(const BodyLoop *l)
+{
+	int64_t trip;
+	bool lists = false;
+
+	if (l->go || !dim_is_const(l->trip, &trip) || trip < 1 ||
+	    (trip > 1 && (l->neach || trip > UNROLLED_MAX / (l->body->nnodes + 1))))
+		return false;
+	for (int i = 0; i < l->nvalue; i++)
+		lists = lists || l->value[i].init->type->kind != TYPE_TENSOR;
+	return lists || trip == 1;
+}
+
+/* The iterations of L, one after the other. OUT: the carried values, then the stacked ones. */
+static bool unroll(BodyLoop *l, Value **out)
+{
+	Infer *in = l->in;
+	const int nin = l->body->inputs.n, nout = l->body->results.n;
+	Value **args = NEW_ARRAY(in->arena, nin + 1, Value *),
+	      **results = NEW_ARRAY(in->arena, nout + 1, Value *);
+	int64_t trip, first = 0;
+
+	dim_is_const(l->trip, &trip);
+	for (int i = 0; i < l->nvalue; i++)
+		args[l->lead + i] = l->value[i].init;
+	for (int i = l->lead + l->nvalue; i < nin; i++)
+		args[i] = node_in(l->n, l->captured_from + i - l->lead - l->nvalue);
+	for (int64_t at = 0; at < trip; at++) {
+		args[0] = expand_scalar(in, l->n, DT_I64, (double)at);
+		args[1] = expand_scalar(in, l->n, DT_BOOL, 1);
+		if (!control_put_body(in, l->n, l->body, args, results))
+			return false;
+		for (int i = 0; i < nout; i++)
+			if (!results[i] || !results[i]->type)
+				return false;
+		memcpy(args + l->lead, results + 1, (size_t)l->nvalue * sizeof *args);
+	}
+	for (int i = 0; i < l->nvalue + l->neach; i++)
+		out[i] = i < l->nvalue ? results[1 + i]
+				       : EXPAND(in, l->n, Unsqueeze, results[1 + i],
+						expand_ints(in, l->n, &first, 1));
+	return true;
+}
+
 static bool expand_loop(Infer *in, Node *n, Value **out)
 {
 	const int own = control_operands(n);
@@ -563,7 +620,7 @@ static bool expand_loop(Infer *in, Node *n, Value **out)
 			"carries %d values and has %d results; its body has %d inputs and "
 			"%d results",
 			l.nvalue, n->nout, l.body->inputs.n - (n->nin - own), l.body->results.n);
-	if (!loop_trip(in, n, own, is_always(l.body, 0, 1), &l))
+	if (!loop_trip(in, n, own, is_always(&l), &l))
 		return false;
 	init = NEW_ARRAY(in->arena, l.nvalue + 1, Value *);
 	for (int i = 0; i < l.nvalue; i++) {
@@ -572,7 +629,7 @@ static bool expand_loop(Infer *in, Node *n, Value **out)
 			return infer_error(in, n, "operand %d is missing", 3 + i);
 	}
 	carry_values(&l, init);
-	return build_loop(&l, out);
+	return unrolls(&l) ? unroll(&l, out) : build_loop(&l, out);
 }
 
 const Op op_Loop = {

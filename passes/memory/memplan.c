@@ -7,7 +7,8 @@
  *
  * A kernel that is a single map may overwrite an operand that is not read later, if it reads it
  * only at the point that it writes. Values of data-dependent size are planned at their upper bound,
- * or are stored in the second region.
+ * or are stored in blocks of the second region, which are allocated when their sizes are known. A
+ * block is reused after the last reader of its value, for a value of about the same size.
  *
  * Values that a loop carries are double-buffered: an iteration reads the slot that the previous
  * iteration wrote, and writes to the other one of two slots. Values that the loop stacks are
@@ -21,9 +22,17 @@
 #include <assert.h>
 #include <string.h>
 
+/* A block of the second region. */
+typedef struct Region {
+	int64_t bytes; /* the most of its values, in the sample */
+	bool host, used;
+} Region;
+
 typedef struct MemPlanner {
 	Module *m;
 	MemPlan *p;
+	int64_t *sample; /* memplan_sample */
+	VEC(Region) regions;
 	int *order;    /* by Node.id: position in program order */
 	int *output;   /* by Value.id: the output whose memory it uses, or -1 */
 	Value **dying; /* by position: the first value whose last use is there */
@@ -151,6 +160,38 @@ static void lifetimes(MemPlanner *p)
 			}
 }
 
+/* A block of the second region for BYTES: an unused one whose values have about that size, or else a
+ * new one. Values that share a block take the memory of the largest, so that more than this ratio
+ * of sizes would cost more than a block of its own. */
+static Place place_region(MemPlanner *p, Dim *bytes, bool host)
+{
+	enum { MOST_RATIO = 2 };
+	double least = MOST_RATIO, ratio;
+	int64_t size;
+	int at = p->regions.n;
+
+	if (!dim_eval(bytes, p->sample, &size) || size < 1)
+		size = 1;
+	for (int i = 0; i < p->regions.n; i++) {
+		const Region *r = &p->regions.at[i];
+
+		ratio = (double)size / (double)r->bytes;
+		ratio = ratio < 1 ? 1 / ratio : ratio;
+		if (r->used || r->host != host || ratio > least)
+			continue;
+		least = ratio;
+		at = i;
+	}
+	if (at == p->regions.n)
+		vec_push(p->m->arena, &p->regions, (Region){0});
+	p->regions.at[at] = (Region){
+		.bytes = size > p->regions.at[at].bytes ? size : p->regions.at[at].bytes,
+		.host = host,
+		.used = true};
+	p->p->nregions = p->regions.n;
+	return (Place){PLACE_REGION, at, 0, bytes};
+}
+
 /* Memory for BYTES that node N writes. */
 static Place place_bytes(MemPlanner *p, const Node *n, Dim *bytes)
 {
@@ -158,7 +199,7 @@ static Place place_bytes(MemPlanner *p, const Node *n, Dim *bytes)
 	const bool host = node_on_host(n);
 
 	if (!size)
-		return (Place){PLACE_REGION, p->p->nregions++, 0, bytes};
+		return place_region(p, bytes, host);
 	return (Place){host ? PLACE_HOST : PLACE_SLOT,
 		       memplan_take(p->m, host ? &p->p->host : &p->p->slots, size), 0, size};
 }
@@ -173,6 +214,8 @@ static void give_back(MemPlanner *p, const Place *pl)
 		memplan_give_back(&p->p->slots, pl->at);
 	if (pl->kind == PLACE_HOST)
 		memplan_give_back(&p->p->host, pl->at);
+	if (pl->kind == PLACE_REGION)
+		p->regions.at[pl->at].used = false;
 }
 
 /* Operand B of a kernel that is one map is only read at the point that the map writes. */
@@ -494,7 +537,7 @@ static void place_stack(MemPlanner *p, int loop, int k, Node *end)
 	else if (!s.grows)
 		*all = place_bytes(p, end, dim_mul(c, trip, bytes));
 	else
-		*all = (Place){PLACE_REGION, p->p->nregions++, 0, dim_const(c, 0)};
+		*all = place_region(p, dim_const(c, 0), false);
 	if (!s.copied)
 		p->p->value[each->id] = (Place){PLACE_STACK, p->p->stack.n, 0, bytes};
 	vec_push(p->m->arena, &p->p->stack, s);
@@ -554,6 +597,7 @@ bool pass_memplan(Module *m)
 	p.dying = NEW_ARRAY(m->arena, g->nnodes + 1, Value *);
 	p.next = NEW_ARRAY(m->arena, g->nvalues + 1, Value *);
 	p.blocks = blocks_of(g, m->arena);
+	p.sample = memplan_sample(m, m->arena);
 	for (int t = 0; t < m->ntargets; t++)
 		p.p->temp[t] = NEW_ARRAY(m->arena, g->nnodes + 1, Place *);
 	lifetimes(&p);

@@ -349,27 +349,23 @@ _CACHED_CALLS = 64  # most signatures that are kept: a model whose sizes grow at
 _PLAIN = 0x101      # the flags of NumPy's arrays that are contiguous (C order) and aligned
 
 
-def _address(array: np.ndarray) -> int:
-    """Where the elements of ARRAY begin. Its buffer tells so several times faster than NumPy's ways, if it is writable and not
-    empty, and its element type is one of Python's."""
-    try:
-        return ctypes.addressof(ctypes.c_char.from_buffer(array))
-    except (TypeError, ValueError, BufferError):
-        return array.ctypes.data
-
-
 class _Call:
-    """The tensors of a call whose inputs and outputs are plain NumPy arrays of a signature, the element types and shapes of the
-    inputs, that an earlier call had. Only addresses are to be filled in. One thread uses it at a time."""
+    """The tensors of a call whose inputs are plain NumPy arrays of a signature, their element types and shapes, that an earlier
+    call had. Only addresses are to be filled in. One thread uses it at a time."""
 
-    def __init__(self, inputs: list[np.ndarray], outputs: list[np.ndarray], codes: list[int]) -> None:
+    def __init__(self, inputs: Sequence[np.ndarray], codes: list[int], outputs: list[np.ndarray | None], ios: tuple[IO, ...]) -> None:
+        """CODES: of the inputs' element types. OUTPUTS: arrays as the call makes them for IOS; None: the context has the memory."""
         self.keep: list[Any] = []  # what the tensors point to
         self.ins, self.outs = (abi.Tensor * max(len(inputs), 1))(), (abi.Tensor * max(len(outputs), 1))()
         self.n_in, self.n_out = len(inputs), len(outputs)
-        for tensor, array, code in zip([*self.ins[:self.n_in], *self.outs[:self.n_out]], [*inputs, *outputs], codes):
-            self.keep.append(tensors.Borrowed(code, array.shape, None, 0, array.nbytes, None).fill(tensor))
         self.in_list, self.out_list = list(self.ins[:self.n_in]), list(self.outs[:self.n_out])
-        self.made = [(array.shape, array.dtype) for array in outputs]
+        for tensor, array, code in zip(self.in_list, inputs, codes):
+            self.keep.append(tensors.Borrowed(code, array.shape, None, 0, array.nbytes, None).fill(tensor))
+        for tensor, made, io in zip(self.out_list, outputs, ios):
+            shape, size = (made.shape, made.nbytes) if made is not None else ((-1,) * len(io.dims), 0)
+            self.keep.append(tensors.Borrowed(io.code, shape, None, 0, size, None).fill(tensor))
+            tensor.form = abi.FORM.index(io.form)
+        self.made = [None if made is None else (made.shape, made.dtype) for made in outputs]
 
 
 class Model:
@@ -386,11 +382,13 @@ class Model:
             abi.text(desc.name), abi.text(desc.version), abi.text(desc.hash), abi.text(desc.targets),
             abi.text(library.api.device(library.model)), inputs, _ios(desc.out, desc.n_out, inputs), _symbols(desc),
             desc.weights_size, _metadata(desc))
-        ios = (*inputs, *self._description.outputs)
         self._in_names, self._out_names = [io.name for io in inputs], [io.name for io in self._description.outputs]
-        # The sizes of outputs follow from those of inputs, and each value is an array that NumPy has as dlcc does.
-        self._plain = not any(s.data for s in self._description.symbols) and all(
-            io.form == "tensor" and io.code in dtypes.BY_CODE and not dtypes.BY_CODE[io.code].bits % 8 for io in ios)
+        computed = {s.name for s in self._description.symbols if s.data}
+        fixed = {s.name for s in self._description.symbols} - computed
+        # Each input is an array that NumPy has as dlcc does; and of the outputs those whose sizes follow from those of inputs.
+        self._plain = all(map(self._is_plain, inputs))
+        self._makes = [self._is_plain(io) and (not computed or all(isinstance(d, int) or d in fixed for d in io.dims))
+                       for io in self._description.outputs]
         self._calls: dict[Any, list[_Call]] = {}
         self._c_run = library.api.run  # each access of a member of the struct makes a new object
         self._c_wait = None if self._description.device == "cpu" else library.api.wait
@@ -479,6 +477,10 @@ class Model:
     def _names(ios: tuple[IO, ...]) -> str:
         return ", ".join(f'"{io.name}"' for io in ios) or "none"
 
+    @staticmethod
+    def _is_plain(io: IO) -> bool:
+        return io.form == "tensor" and io.code in dtypes.BY_CODE and not dtypes.BY_CODE[io.code].bits % 8
+
     def _api(self) -> abi.Api:
         if self._library.closed:
             raise self._library.refuse()
@@ -559,7 +561,7 @@ class Model:
             key += (x.dtype, x.shape)
         return tuple(key)
 
-    def _run_plain(self, inputs: Sequence[Any]) -> list[np.ndarray] | None:
+    def _run_plain(self, inputs: Sequence[Any]) -> list[Any] | None:
         """The outputs of a run on INPUTS, all plain arrays of a signature that an earlier run had; None if they are not."""
         key = self._signature(inputs)
         free = self._calls.get(key)
@@ -567,17 +569,20 @@ class Model:
             return None
         try:
             call = free.pop()  # another thread may have taken it
-            outputs = [np.empty(shape, dtype) for shape, dtype in call.made]
+            outputs: list[Any] = [np.empty(*made) if made else None for made in call.made]
         except (IndexError, MemoryError):
             return None
         for tensor, array in zip(call.in_list, inputs):
-            tensor.data = _address(array)
+            tensor.data = tensors.address(array)
         for tensor, array in zip(call.out_list, outputs):
-            tensor.data = _address(array)
+            tensor.data = None if array is None else tensors.address(array)
         library = self._library
         context = library.take()
         try:
             self._launch(context, call.ins, call.n_in, call.outs, call.n_out)
+            for i, io in enumerate(self._description.outputs):
+                if outputs[i] is None:
+                    outputs[i] = tensors.copy_value(call.out_list[i], io, f'output "{io.name}"')
         finally:
             library.leave(context)
         free.append(call)
@@ -591,8 +596,9 @@ class Model:
             return
         if len(self._calls) >= _CACHED_CALLS:
             self._calls.clear()
-        codes = [io.code for io in (*self._description.inputs, *self._description.outputs)]
-        self._calls.setdefault(key, []).append(_Call(inputs, outputs, codes))
+        ios, codes = self._description.outputs, [io.code for io in self._description.inputs]
+        made = [x if makes else None for x, makes in zip(outputs, self._makes)]
+        self._calls.setdefault(key, []).append(_Call(inputs, codes, made, ios))
 
     def _launch(self, context: Any, ins: Any, n_in: int, outs: Any, n_out: int) -> None:
         status = self._c_run(context, ins, n_in, outs, n_out, None)

@@ -131,6 +131,20 @@ class Repeated(unittest.TestCase):
         for shape in (2, 3), (3, 2), (6, 1), (2, 3):
             np.testing.assert_array_equal(model(x, np.array(shape)), x.reshape(shape))
 
+    def test_computed_sizes(self):
+        """Also where a run computes sizes, or gives values that are not tensors."""
+        model = compiled("(float[n] x) => (int64[1,m] y, float[n] z, seq(float[n]) s) { y = NonZero(x) z = Neg(x) s = SequenceConstruct(x) }")
+        for x in [0, 3, 0, 4], [1, 1, 1, 1], [0, 0, 0, 0], [0, 0, 5, 0]:
+            x = np.array(x, np.float32)
+            y, z, s = model(x)
+            np.testing.assert_array_equal(y, [np.flatnonzero(x)])
+            np.testing.assert_array_equal(z, -x)
+            np.testing.assert_array_equal(s, [x])
+            self.assertIsNotNone(model._run_plain([x]))
+        first = model(np.ones(4, np.float32))[0]
+        model(np.zeros(4, np.float32))
+        self.assertEqual(first.tolist(), [[0, 1, 2, 3]])  # a copy
+
     def test_many_signatures(self):
         model = compiled(ADD)
         for n in [*range(100), 3]:
@@ -200,6 +214,9 @@ class Types(unittest.TestCase):
             head + '(float[n,2] x) => (seq(map(string, float)) y) { y = ai.onnx.ml.ZipMap<classlabels_strings = ["a", "b"]>(x) }'))
         self.assertEqual(zipped(np.array([[1, 2], [3, 4]], np.float32)), [{"a": 1, "b": 2}, {"a": 3, "b": 4}])
         self.assertEqual(zipped(np.zeros((0, 2), np.float32)), [])
+        for n in 1, 70, 70:
+            x = np.random.default_rng(n).random((n, 2), np.float32)
+            self.assertEqual(zipped(x), [dict(zip("ab", row)) for row in x.tolist()])
         row = dlcc.compile(onnx.parser.parse_model(
             head + '(map(string, float) x) => (float[1,3] y) { y = ai.onnx.ml.DictVectorizer<string_vocabulary = ["a", "b", "c"]>(x) }'))
         for x, y in (({"b": 5, "d": 1, "a": 2}, [2, 5, 0]), ({}, [0, 0, 0])):

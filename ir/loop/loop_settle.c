@@ -53,10 +53,8 @@ static void enter(IterNames *x, Iter *it)
 /* The same, unless IT is in scope. */
 static void enter_new(IterNames *x, Iter *it)
 {
-	for (int i = 0; i < x->scope.n; i++)
-		if (x->scope.at[i] == it)
-			return;
-	enter(x, it);
+	if (!iter_among(it, x->scope.at, x->scope.n))
+		enter(x, it);
 }
 
 static void enter_mentioned(void *arg, Expr *e)

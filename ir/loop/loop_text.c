@@ -13,11 +13,6 @@ enum { STAGE_COLUMNS = 2 }; /* by which a stage is indented */
 
 /* ---- Iterators ---- */
 
-static Dim *as_dim(Ctx *c, const Expr *e)
-{
-	return e->kind == EX_DIM ? e->dim : e->kind == EX_CONST ? dim_const(c, e->i) : NULL;
-}
-
 /* Whether N's range is all of its iterator's. */
 static bool is_whole(const LNode *n)
 {
@@ -47,7 +42,7 @@ static void range(LoopText *t, LNode *n)
 	if (t->out || t->failed)
 		return;
 	if (!extent && n->lo->kind == EX_CONST && !n->lo->i)
-		extent = as_dim(t->ctx, n->hi);
+		extent = ex_as_dim(t->ctx, n->hi);
 	if (!extent)
 		lt_fault(t, "the range of %s does not say its extent: %s < N in [...)", name, name);
 	lt_bind(t, &n->var, name, extent);

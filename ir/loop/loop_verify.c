@@ -144,7 +144,7 @@ static void check_tile(LoopText *t, const LNode *n)
 	check_local(t, x->mask.squares, "a bound");
 	check_local(t, x->mask.trim, "a bound");
 	if (n->part != PART_TERM)
-		lt_fault(t, "a tile carries out terms: @term S[...]");
+		lt_fault(t, "a tile executes terms: @term S[...]");
 	if (x->mr > 64 || x->nr > 512 || most != x->mr)
 		lt_fault(
 			t,

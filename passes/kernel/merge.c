@@ -406,7 +406,7 @@ static void read_whole(Module *m, const WideProduct *w, Value *whole, int64_t by
 static Value *concatenated(Module *m, const WideProduct *w, const int *slot, int n, int d,
 			   Node *before)
 {
-	const Tensor *part[MOST_PARTS];
+	const Tensor *part[MOST_PRODUCTS];
 	Value *v;
 
 	for (int i = 0; i < n; i++)

@@ -27,6 +27,8 @@ static void put_head(StrBuf *b, const Diag *d, DiagLoc loc, const char *level, c
 	strbuf_escape(b, loc.file ? loc.file : d->file ? d->file : "dlcc", escape_terminal);
 	if (loc.line)
 		strbuf_printf(b, ":%d", loc.line);
+	if (loc.column)
+		strbuf_printf(b, ":%d", loc.column);
 	strbuf_printf(b, d->colour ? ": %s%s:\033[0m " : ": %s%s: ", d->colour ? colour : "",
 		      level);
 	if (loc.node) {
@@ -49,6 +51,8 @@ static void put_json(StrBuf *b, DiagLoc loc, const char *level, const char *text
 	strbuf_json(b, ",", "file", loc.file);
 	if (loc.line)
 		strbuf_printf(b, ",\"line\":%d", loc.line);
+	if (loc.column)
+		strbuf_printf(b, ",\"column\":%d", loc.column);
 	strbuf_json(b, ",", "node", loc.node);
 	strbuf_json(b, ",", "op", loc.op);
 	strbuf_json(b, ",", "text", text);

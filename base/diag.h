@@ -19,7 +19,7 @@
 /* The location of a fault: the file, the node's name and its operator; each may be null. */
 typedef struct DiagLoc {
 	const char *file, *node, *op;
-	int line; /* line of a text IR file; 0: none */
+	int line, column; /* of a text IR file, from 1; 0: none */
 } DiagLoc;
 
 typedef enum DiagLevel { DIAG_SILENT, DIAG_WARNING, DIAG_ERROR } DiagLevel;

@@ -109,9 +109,6 @@ typedef struct Module {
 	Verified verified;
 	VEC(ByteProduct) byte_products; /* set by `algebra` */
 	struct MemPlan *mem;            /* set by `memplan` */
-	/* set by `batch`, by Sym.id: elements along the size are computed independently */
-	bool *batch;
-	int nbatches;                   /* entries of it */
 	Slice slice;                    /* set by `slice` */
 	/* By Node.id, for --explain: how a pass chose what the node's kernel is; or null. */
 	const char **note;
@@ -292,7 +289,11 @@ typedef struct PassHook {
 	bool verify; /* the graph is verified after every pass, even without Options.verify */
 } PassHook;
 
-/* Runs the passes FROM to TO, both included. HOOK may be null. False after a diagnostic. */
+/* Whether M's graph is from a text that begins after P: it has schedules, which P would invalidate. Only
+ * `infer` runs on it, for what only inference knows; `sched` takes the schedules. */
+bool pass_is_past(const Module *m, const Pass *p);
+/* Runs the passes FROM to TO, both included, that are not past. HOOK may be null. False after a
+ * diagnostic. */
 bool passes_run(Module *m, PassId from, PassId to, const PassHook *hook);
 /* M gets a copy of FROM's graph, which no pass from `lower` on has seen, and what FROM knows of it. */
 void module_clone(Module *m, const Module *from);

@@ -62,8 +62,7 @@ bool kernel_serves(const Kernel *k, const char *node)
 void loop_trees_print(StrBuf *b, Module *m, const char *node)
 {
 	for (int t = 0; t < m->ntargets; t++) {
-		if (m->ntargets > 1)
-			strbuf_printf(b, "; for %s\n", m->target[t]->name);
+		strbuf_printf(b, "schedules for %s\n", m->target[t]->name);
 		for (const Node *n = m->graph->first; n; n = n->next) {
 			const Schedule *s = n->id < m->nsched ? m->sched[t][n->id] : NULL;
 
@@ -71,6 +70,13 @@ void loop_trees_print(StrBuf *b, Module *m, const char *node)
 				schedule_print(b, s);
 		}
 	}
+}
+
+/* The graph, and below it the schedules of its kernels. */
+static void print_loop_trees(StrBuf *b, Module *m, const char *node)
+{
+	print_graph(b, m, node);
+	loop_trees_print(b, m, node);
 }
 
 static void print_memory(StrBuf *b, Module *m, const char *node)
@@ -97,7 +103,7 @@ static const PassText graph = {.print = print_graph, .read = true},
 		      batches = {.print = print_batches, .whole = true},
 		      forms = {.print = print_forms, .read = true},
 		      decisions = {.print = decisions_print, .file = true},
-		      loop_trees = {.print = loop_trees_print},
+		      loop_trees = {.print = print_loop_trees, .read = true},
 		      memory = {.print = print_memory, .whole = true},
 		      slices = {.print = print_slices, .whole = true};
 
@@ -134,6 +140,11 @@ bool pass_run(const Pass *p, Module *m)
 	return (p->on == ON_GPUS && !module_on_gpu(m)) || p->run(m);
 }
 
+bool pass_is_past(const Module *m, const Pass *p)
+{
+	return m->graph->schedules.n && p < &pass_table[PASS_sched] && p != &pass_table[PASS_infer];
+}
+
 bool passes_run(Module *m, PassId from, PassId to, const PassHook *hook)
 {
 	Diag *diag = m->ctx->diag;
@@ -144,6 +155,8 @@ bool passes_run(Module *m, PassId from, PassId to, const PassHook *hook)
 		const int errors = diag->errors;
 		bool ok;
 
+		if (pass_is_past(m, p))
+			continue;
 		if (hook && hook->at)
 			hook->at(hook->arg, m, p, PASS_BEGINS);
 		ok = pass_run(p, m) && diag->errors == errors;

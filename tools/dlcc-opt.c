@@ -3,8 +3,9 @@
  * dlcc-opt: runs passes over a graph and prints it, for tests and to inspect the effect of a pass.
  *
  *     dlcc-opt FILE.dl -p canon             infer runs first if types are not known
- *     dlcc-opt FILE.dl -p lower,sched       decide runs first if nothing is decided dlcc-opt
- *     model.onnx -p infer,canon --verify --rewrite-limit=3
+ *     dlcc-opt FILE.dl -p lower,sched       decide runs first if nothing is decided
+ *     dlcc-opt FILE.dl -p sched             takes the schedules that the text has, if there are any
+ *     dlcc-opt model.onnx -p infer,canon --verify --rewrite-limit=3
  */
 #include "base/program.h"
 #include "base/sys.h"
@@ -73,16 +74,28 @@ static bool run_pass(Cli *c, Module *m, const Pass *p)
 
 	if (!m->infer && id != PASS_infer && !run_pass(c, m, &pass_table[PASS_infer]))
 		return false;
+	if (pass_is_past(m, p))
+		return diag_error(
+			&c->diag, (DiagLoc){.line = m->graph->schedules.at[0].line},
+			"the text has schedules, so it begins after pass sched: %s cannot run",
+			p->name);
 	if (id > PASS_lower && not_lowered(m->graph))
 		return diag_error(&c->diag, node_diag(not_lowered(m->graph)),
 				  "%s works on kernels; run lower first", p->name);
-	if (id == PASS_sched && !m->ndecisions && !run_pass(c, m, &pass_table[PASS_decide]))
+	if (id > PASS_sched && m->graph->schedules.n && !m->nsched &&
+	    !run_pass(c, m, &pass_table[PASS_sched]))
+		return false;
+	if (id == PASS_sched && !m->ndecisions && !m->graph->schedules.n &&
+	    !run_pass(c, m, &pass_table[PASS_decide]))
 		return false;
 	return passes_run(m, id, id, NULL);
 }
 
 static bool run_passes(Cli *c, Module *m)
 {
+	if (!c->npasses &&
+	    m->graph->schedules.n) /* a text after `sched`, which is printed as one */
+		c->passes[c->npasses++] = &pass_table[PASS_sched];
 	for (int i = 0; i < c->npasses; i++)
 		if (!run_pass(c, m, c->passes[i]))
 			return false;
@@ -110,6 +123,16 @@ static bool print(Cli *c, Module *m)
 	return ok;
 }
 
+/* Without --target, the text's schedules say for which target the passes are. */
+static const Target *target_of(const Cli *c, const Graph *g, const Target *target)
+{
+	const Target *stated = !c->targets && g->schedules.n
+				       ? target_by_name(g->schedules.at[0].target)
+				       : NULL;
+
+	return stated ? stated : target;
+}
+
 static bool run(Cli *c, const Target *target)
 {
 	Ctx *ctx = ctx_new(&c->diag);
@@ -124,7 +147,8 @@ static bool run(Cli *c, const Target *target)
 	OnnxFile *file = NULL;
 	bool ok = false;
 
-	if ((m.graph = read_input(c, ctx, a, &file)))
+	if ((m.graph = read_input(c, ctx, a, &file)) &&
+	    (m.target[0] = target_of(c, m.graph, target)))
 		ok = run_passes(c, &m) && print(c, &m);
 	if (file)
 		onnx_close(file);

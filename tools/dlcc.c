@@ -588,11 +588,28 @@ static bool plan_halves(Cli *c, Module *m, Module *gpu)
 	return ok;
 }
 
+/* Whether C asks for nothing that the text of M's graph, which has schedules, has passed; code for a GPU
+ * beside that for CPUs needs schedules of two graphs, which one text does not have. */
+static bool may_begin_scheduled(Cli *c, const Module *m)
+{
+	const char *early = options_early(c), *what = early ? early
+						      : m->gpu ? "code for CPUs and a GPU"
+						      : output_is_model(c) ? "writing a model"
+									   : NULL;
+
+	return !what ||
+	       diag_error(&c->diag, no_where(c),
+			  "%s: the text has schedules, which are for its kernels as they are; take "
+			  "a text without schedules",
+			  what);
+}
+
 /* Runs the passes that the output needs on M's graph. If there is also code for GPUs, clones the
  * graph for that module. */
 static bool make(Cli *c, Module *m)
 {
-	bool ok = m->graph && check_node(c, m->arena, m->graph) && bind_dims(c, m->ctx, m->graph);
+	bool ok = m->graph && check_node(c, m->arena, m->graph) &&
+		  (m->graph->schedules.n ? may_begin_scheduled(c, m) : bind_dims(c, m->ctx, m->graph));
 
 	if (ok && c->output && str_ends(c->output, ".dl"))
 		return write_text(c, m);

@@ -145,14 +145,15 @@ static void print_accuracy(Host *h, int i)
 	const Graph *g = h->m->graph;
 	const ResultAccuracy *a = accuracy_of(g, i);
 	const int rank = g->results.at[i]->value->type->rank;
-	const int64_t axis = a ? a->is.axis : 0;
+	const int64_t axis = a ? a->axis : 0;
 
 	if (a)
-		strbuf_printf(h->b,
-			      "static const dl_accuracy %s = {sizeof(dl_accuracy), %d, %d, 0, %a, %a};\n",
-			      accuracy_table(h, i) + 1,
-			      !a->is.unordered ? -1 : (int)(axis < 0 ? axis + rank : axis),
-			      g->gives.n ? -1 : result_called(g, a->by), a->is.step, a->is.unit);
+		strbuf_printf(
+			h->b,
+			"static const dl_accuracy %s = {sizeof(dl_accuracy), %d, %d, 0, %a, %a};\n",
+			accuracy_table(h, i) + 1,
+			!a->unordered ? -1 : (int)(axis < 0 ? axis + rank : axis),
+			g->gives.n ? -1 : result_called(g, a->by), a->step, a->unit);
 }
 
 /* ---- Values that are not tensors ---- */
@@ -339,9 +340,8 @@ void host_desc(Host *h)
 				strbuf_puts(h->b, "DL_UNLIMITED, ");
 			else
 				strbuf_printf(h->b, "%lld, ", (long long)s->hi);
-			strbuf_puts(h->b, s->id < h->m->nbatches && h->m->batch[s->id]
-						  ? "DL_SYM_INDEPENDENT, 0},\n"
-						  : "0, 0},\n");
+			strbuf_puts(h->b,
+				    graph_has_batch(g, s) ? "DL_SYM_INDEPENDENT, 0},\n" : "0, 0},\n");
 		}
 		strbuf_puts(h->b, "};\n\n");
 	}

@@ -9,7 +9,12 @@
 
 const char *host_iteration(Host *h, const Node *open)
 {
-	return arena_printf(h->m->arena, "iteration_%d", open->id);
+	int loop =
+		0; /* the number of the loop, as ids of nodes are not those of the graph's text */
+
+	for (; open; open = open->prev)
+		loop += open->op == OP_For;
+	return arena_printf(h->m->arena, "iteration_%d", loop);
 }
 
 const char *host_stack(Host *h, const Stack *s)

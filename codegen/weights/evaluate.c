@@ -65,7 +65,7 @@ static void drop_kernel_pages(WeightsRun *w, Node *n)
 	for (int i = 0; i < n->nin; i++) {
 		const Tensor *t = value_const(value_base(node_in(n, i)));
 
-		if (t && t->file)
+		if (t && tensor_in_file(t))
 			drop_pages(t->data, (size_t)t->bytes);
 	}
 	for (int i = 0; i < n->nout; i++)

@@ -57,7 +57,7 @@ static void copy_tensor(WeightsRun *w, const Tensor *t, int64_t at)
 
 	*m = move_plain(t->bytes, 1);
 	if (t->bytes)
-		weights_add_jobs(w, m, t->data, t->file != NULL, at);
+		weights_add_jobs(w, m, t->data, tensor_in_file(t), at);
 }
 
 /* Writes the constants that are stored, and the default values of inputs. */
@@ -129,7 +129,7 @@ static bool compute(WeightsRun *w, Node *n)
 	from = value_base(node_in(n, m->param));
 	src = weights_source(w, node_in(n, m->param));
 	if (p->kind == PLACE_WEIGHTS)
-		weights_add_jobs(w, m, src, value_const(from) && value_const(from)->file,
+		weights_add_jobs(w, m, src, value_const(from) && tensor_in_file(value_const(from)),
 				 file_at(w, n->out[0]));
 	else
 		move_box(m, src, (int64_t[MAX_ITERS]){0}, m->extent, w->data[n->out[0]->id]);

@@ -66,6 +66,8 @@ bool dim_from_data(const Dim *d);     /* the value of D does */
 Dim *dim_named(Ctx *c, Dim *d, const char *base);
 /* A symbol that abbreviates D, however short D is; D itself if it is a constant or a symbol. */
 Dim *dim_symbol(Ctx *c, Dim *d, const char *base);
+/* Makes S a symbol that abbreviates D, which mentions only symbols before S. */
+void sym_define(Sym *s, Dim *d);
 
 /* ---- dim_fold.c ---- */
 

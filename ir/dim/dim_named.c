@@ -9,14 +9,28 @@ static void nesting(void *arg, Sym *s)
 	*(int *)arg = s->nested > *(int *)arg ? s->nested : *(int *)arg;
 }
 
+static int nesting_of(const Dim *d)
+{
+	int nested = 0;
+
+	dim_syms(d, nesting, &nested);
+	return nested;
+}
+
 Dim *dim_named(Ctx *c, Dim *d, const char *base)
 {
 	return d->size <= LONG ? d : dim_symbol(c, d, base);
 }
 
+void sym_define(Sym *s, Dim *d)
+{
+	s->nested = nesting_of(d) + 1;
+	s->def = d;
+	d->named = d->named ? d->named : s;
+}
+
 Dim *dim_symbol(Ctx *c, Dim *d, const char *base)
 {
-	int nested = 0;
 	int64_t lo, hi;
 	Sym *s;
 
@@ -24,15 +38,12 @@ Dim *dim_symbol(Ctx *c, Dim *d, const char *base)
 		return d;
 	if (d->named)
 		return d->named->dim;
-	dim_syms(d, nesting, &nested);
-	if (nested >= DIM_MAX_DEPTH)
+	if (nesting_of(d) >= DIM_MAX_DEPTH)
 		return dim_too_complex(c);
 	s = sym_fresh(c, base);
-	s->nested = nested + 1;
 	dim_bounds(c, d, &lo, &hi);
 	sym_bound(c, s, lo, hi);
-	s->def = d;
-	d->named = s;
+	sym_define(s, d);
 	return s->dim;
 }
 

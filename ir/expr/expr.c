@@ -326,6 +326,16 @@ Expr *ex_inst(ExprPool *p, Inst i, Expr *const *arg, int n)
 	return make(p, i, t, DT_NONE, arg, n);
 }
 
+Expr *ex_inst_as_is(ExprPool *p, Inst i, Expr *const *arg, int n)
+{
+	CType t;
+
+	i = of_bools(i, arg[0]);
+	t = rule_type(i, arg, n);
+	assert(n == inst_info[i].nargs && t != CT_NONE);
+	return ex_raw(p, i, t, DT_NONE, arg, n);
+}
+
 Expr *ex_op1(ExprPool *p, Inst i, Expr *a)
 {
 	return ex_inst(p, i, &a, 1);

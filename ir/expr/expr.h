@@ -130,6 +130,8 @@ bool ex_inst_takes(Inst i, Expr *const *arg, int n);
  * EX_DIM. Asserts that the types follow the rule. Floats are folded exactly, by the functions of
  * ir/expr/scalar.h. */
 Expr *ex_inst(ExprPool *p, Inst i, Expr *const *arg, int n);
+/* The same, but not simplified: for loop trees, whose text is code as it is generated. */
+Expr *ex_inst_as_is(ExprPool *p, Inst i, Expr *const *arg, int n);
 Expr *ex_op1(ExprPool *p, Inst i, Expr *a);
 Expr *ex_op2(ExprPool *p, Inst i, Expr *a, Expr *b);
 Expr *ex_op3(ExprPool *p, Inst i, Expr *a, Expr *b, Expr *c);
@@ -153,6 +155,8 @@ Expr *ex_func_body(ExprPool *p, Inst fn, CType t);
  * bottom up for every node, rebuilt over its new operands, and returns a replacement or null. */
 typedef Expr *(*ExprMap)(void *arg, Expr *e);
 Expr *ex_rewrite(ExprPool *p, Expr *e, ExprMap map, void *arg);
+/* E in pool P with the operands ARG (ex_operands), which are in P, not simplified. */
+Expr *ex_with_operands(ExprPool *p, const Expr *e, Expr *const *arg);
 /* ex_rewrite that replaces iters[k] by with[k]. */
 Expr *ex_subst_iters(ExprPool *p, Expr *e, Iter *const *iters, Expr *const *with, int n);
 /* Calls FN on every distinct node of E, operands before users. */
@@ -219,7 +223,9 @@ typedef struct ExprScope {
 	Buf *const *bufs; /* x[i, j] loads from these */
 	int nbufs;
 	bool dims;        /* whether dim(B*S + 1) is read, and an unknown name is a symbol */
-	bool flat;        /* whether one index into a buffer of any rank is read, the element of flat memory */
+	/* The text is of a loop tree: nothing is simplified, an element of memory has one flat index, and
+	 * only the names of NAMES are known. */
+	bool as_is;
 } ExprScope;
 Expr *ex_parse(ExprPool *p, const char *text, CType t, const ExprName *names, int n, const char **err);
 /* Reads one expression at *TEXT and advances *TEXT past it. i64 and bool have infix + - * and &;

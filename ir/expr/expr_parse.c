@@ -159,6 +159,12 @@ static CType common_type(const ParsedValue *v, int n, CType hint)
 	return hint;
 }
 
+/* The instruction, simplified unless the text is of a loop tree. */
+static Expr *make(ExprReader *r, Inst i, Expr *const *arg, int n)
+{
+	return r->scope->as_is ? ex_inst_as_is(r->p, i, arg, n) : ex_inst(r->p, i, arg, n);
+}
+
 static bool make_inst(ExprReader *r, Inst i, ParsedValue *v, int n, CType hint, const char *at,
 		      size_t len, ParsedValue *out)
 {
@@ -170,8 +176,23 @@ static bool make_inst(ExprReader *r, Inst i, ParsedValue *v, int n, CType hint, 
 		arg[k] = typed(r, &v[k], k < first ? CT_BOOL : t);
 	if (!ex_inst_takes(i, arg, n))
 		return fail(r, "operand types of", at, len);
-	*out = (ParsedValue){ex_inst(r->p, i, arg, n), NULL, false};
+	*out = (ParsedValue){make(r, i, arg, n), NULL, false};
 	return true;
+}
+
+/* The negative of the i64 V, as the printer of sums writes it. */
+static Expr *negative(ExprReader *r, Expr *v)
+{
+	Expr *by = NULL;
+
+	if (v->kind == EX_CONST)
+		return ex_int(r->p, CT_I64, (int64_t)(0 - (uint64_t)v->i));
+	if (ex_is_op(v, IN_mul) && v->op.arg[1]->kind == EX_CONST) {
+		by = v->op.arg[1];
+		v = v->op.arg[0];
+	}
+	by = ex_int(r->p, CT_I64, by ? (int64_t)(0 - (uint64_t)by->i) : -1);
+	return ex_inst_as_is(r->p, IN_mul, (Expr *[]){v, by}, 2);
 }
 
 /* The hint for operand K of an instruction whose own hint is HINT. */
@@ -201,7 +222,7 @@ static bool read_routine(ExprReader *r, Inst i, const char *at, size_t len, Pars
 		return false;
 	if (!ex_inst_takes(i, arg, info->nargs))
 		return fail(r, "operand types of", at, len);
-	*out = (ParsedValue){ex_inst(r->p, i, arg, info->nargs), NULL, false};
+	*out = (ParsedValue){make(r, i, arg, info->nargs), NULL, false};
 	return true;
 }
 
@@ -260,7 +281,9 @@ static bool read_typed_call(ExprReader *r, const char *at, size_t len, ParsedVal
 	if (!read_and(r, i == IN_cvt || i == IN_bits ? r->t : t, &v) || !expect(r, ')'))
 		return false;
 	e = typed(r, &v, i == IN_bits ? r->t : t);
-	if (i == IN_cvt)
+	if (r->scope->as_is && i != IN_bits && (i == IN_cvt ? e->ct != t : e->ct == t))
+		e = ex_raw(r->p, i, t, i == IN_cvt ? DT_NONE : d, &e, 1);
+	else if (i == IN_cvt)
 		e = ex_cvt(r->p, t, e);
 	else if (i == IN_bits &&
 		 dtype_info[ctype_dtype(e->ct)].bits == dtype_info[ctype_dtype(t)].bits)
@@ -271,6 +294,15 @@ static bool read_typed_call(ExprReader *r, const char *at, size_t len, ParsedVal
 		return fail(r, "operand type of", at, len);
 	*out = (ParsedValue){e, NULL, false};
 	return true;
+}
+
+/* ex_inside, not simplified. */
+static Expr *inside_as_is(ExprPool *p, Expr *a, Expr *n)
+{
+	Expr *zero = ex_int(p, CT_I64, 0), *ge = ex_inst_as_is(p, IN_ge, (Expr *[]){a, zero}, 2),
+	     *lt = ex_inst_as_is(p, IN_lt, (Expr *[]){a, n}, 2);
+
+	return ex_inst_as_is(p, IN_and, (Expr *[]){ge, lt}, 2);
 }
 
 static bool read_call(ExprReader *r, const char *at, size_t len, CType hint, ParsedValue *out)
@@ -290,7 +322,9 @@ static bool read_call(ExprReader *r, const char *at, size_t len, CType hint, Par
 		n.e = typed(r, &n, CT_I64);
 		if (a.e->ct != CT_I64 || n.e->ct != CT_I64)
 			return fail(r, "operand types of", at, len);
-		*out = (ParsedValue){ex_inside(r->p, a.e, n.e), NULL, false};
+		*out = (ParsedValue){r->scope->as_is ? inside_as_is(r->p, a.e, n.e)
+						     : ex_inside(r->p, a.e, n.e),
+				     NULL, false};
 		return true;
 	}
 	if (same_name("dim", at, len) && r->scope->dims) {
@@ -322,7 +356,7 @@ static bool read_load(ExprReader *r, Buf *b, ParsedValue *out)
 		if (!expect(r, ']'))
 			return false;
 	}
-	if (n != b->rank && !(n == 1 && r->scope->flat))
+	if (n != (r->scope->as_is && !b->tile ? 1 : b->rank))
 		return fail(r, "wrong number of indices of", b->name, strlen(b->name));
 	*out = (ParsedValue){ex_load(r->p, b, idx, n), NULL, false};
 	return true;
@@ -370,14 +404,14 @@ static bool read_primary(ExprReader *r, CType hint, ParsedValue *out)
 			if (same_name(r->scope->bufs[i]->name, at, len))
 				return read_load(r, r->scope->bufs[i], out);
 		r->at = at + len;
-		if (!r->p->ctx->bound || !r->scope->dims)
+		if (!r->p->ctx->bound || !r->scope->dims || r->scope->as_is)
 			return fail(r, "no buffer", at, len);
 	}
 	if (read_name(r, at, len, out))
 		return true;
-	if (r->scope->dims && r->p->ctx->bound)
+	if (r->scope->dims && r->p->ctx->bound && !r->scope->as_is)
 		return read_bound(r, at, len, hint, out);
-	if (r->scope->dims) {
+	if (r->scope->dims && !r->scope->as_is) {
 		char *name = arena_strndup(r->p->arena, at, len);
 
 		*out = (ParsedValue){ex_dim(r->p, sym_get(r->p->ctx, name)->dim), NULL, false};
@@ -401,6 +435,10 @@ static bool read_unary(ExprReader *r, CType hint, ParsedValue *out)
 		return false;
 	if (!v.e && v.text == at + 1) {
 		*out = (ParsedValue){NULL, at, v.integer};
+		return true;
+	}
+	if (r->scope->as_is && v.e && v.e->ct == CT_I64) {
+		*out = (ParsedValue){negative(r, v.e), NULL, false};
 		return true;
 	}
 	return make_inst(r, IN_neg, &v, 1, hint, at, 1, out);
@@ -432,8 +470,14 @@ static bool read_sum(ExprReader *r, CType hint, ParsedValue *out)
 
 		if (!plus && !take(r, '-'))
 			break;
-		if (!read_product(r, common_type(v, 1, hint), &v[1]) ||
-		    !make_inst(r, plus ? IN_add : IN_sub, v, 2, hint, plus ? "+" : "-", 1, &v[0]))
+		if (!read_product(r, common_type(v, 1, hint), &v[1]))
+			return false;
+		if (!plus && r->scope->as_is &&
+		    typed(r, &v[1], common_type(v, 2, hint))->ct == CT_I64) {
+			v[1] = (ParsedValue){negative(r, typed(r, &v[1], CT_I64)), NULL, false};
+			plus = true;
+		}
+		if (!make_inst(r, plus ? IN_add : IN_sub, v, 2, hint, plus ? "+" : "-", 1, &v[0]))
 			return false;
 	}
 	*out = v[0];

@@ -77,17 +77,23 @@ static bool is_negative(const Expr *e)
 	return e->kind == EX_CONST && e->i < 0 && e->i != INT64_MIN;
 }
 
-/* Prints i64 sums and products as infix, with parentheses after a minus or a star where they are
- * needed. */
-static void print_term(ExprPrinter *pr, const Expr *e, bool in_product)
+/* Prints i64 sums and products as infix, with parentheses around a sum in a product, and around what
+ * would else be read from the left: the product in a*(b*c). */
+static void print_paren(ExprPrinter *pr, const Expr *e, bool sum, bool product)
 {
-	bool paren = in_product && ex_is_op(e, IN_add) && !pr->note[e->id].name;
+	const bool paren = ((sum && ex_is_op(e, IN_add)) || (product && ex_is_op(e, IN_mul))) &&
+			   !pr->note[e->id].name;
 
 	if (paren)
 		strbuf_puts(pr->b, "(");
 	print_node(pr, e, true);
 	if (paren)
 		strbuf_puts(pr->b, ")");
+}
+
+static void print_term(ExprPrinter *pr, const Expr *e, bool in_product)
+{
+	print_paren(pr, e, in_product, false);
 }
 
 static void print_sum(ExprPrinter *pr, const Expr *e)
@@ -112,12 +118,12 @@ static void print_product(ExprPrinter *pr, const Expr *e)
 {
 	if (e->op.arg[1]->kind == EX_CONST && e->op.arg[1]->i == -1) {
 		strbuf_puts(pr->b, "-");
-		print_term(pr, e->op.arg[0], true);
+		print_paren(pr, e->op.arg[0], true, true);
 		return;
 	}
 	print_term(pr, e->op.arg[0], true);
 	strbuf_puts(pr->b, "*");
-	print_term(pr, e->op.arg[1], true);
+	print_paren(pr, e->op.arg[1], true, true);
 }
 
 /* Whether E is and(ge(a, 0), lt(a, n)), which prints as inside(a, n). */

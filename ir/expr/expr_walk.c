@@ -154,6 +154,14 @@ static Expr *rebuild(ExprPool *p, Expr *e, Expr *const *arg)
 	}
 }
 
+Expr *ex_with_operands(ExprPool *p, const Expr *e, Expr *const *arg)
+{
+	if (e->kind == EX_INST)
+		return ex_raw(p, e->op.inst, e->ct, e->op.dtype, arg, e->op.n);
+	/* The cast drops const; a leaf has no operands to change. */
+	return rebuild(p, (Expr *)(uintptr_t)e, arg);
+}
+
 /* The index of E in the list of nodes. */
 static int place_of(const Dag *d, const Expr *e)
 {

@@ -516,8 +516,43 @@ Tensor *tensor_new_large(Arena *a, DType t, int rank, const int64_t *dims)
 		       .dims = arena_copy(a, dims, (size_t)rank * sizeof *dims),
 		       .data = data,
 		       .bytes = n,
-		       .file = "computed"};
+		       .computed = true};
 	return to;
+}
+
+Tensor *tensor_concat(Arena *a, const Tensor *const *part, int n, int d)
+{
+	const Tensor *first = part[0];
+	int64_t dims[MAX_RANK], outer = 1, inner = 1, row, at = 0;
+	Tensor *to;
+
+	for (int i = 0; i < first->rank; i++) {
+		dims[i] = first->dims[i];
+		outer *= i < d ? dims[i] : 1;
+		inner *= i > d ? dims[i] : 1;
+	}
+	for (int i = 1; i < n; i++)
+		dims[d] += part[i]->dims[d];
+	to = tensor_new_large(a, first->dtype, first->rank, dims);
+	row = dtype_size(first->dtype, dims[d] * inner);
+	for (int i = 0; i < n; i++) {
+		const char *from = part[i]->data;
+		const int64_t bytes = dtype_size(first->dtype, part[i]->dims[d] * inner);
+
+		for (int64_t o = 0; o < outer; o++)
+			memcpy((char *)(uintptr_t)to->data + o * row + at, from + o * bytes,
+			       (size_t)bytes);
+		at += bytes;
+	}
+	to->part = arena_copy(a, part, (size_t)n * sizeof *part);
+	to->nparts = n;
+	to->axis = d;
+	return to;
+}
+
+bool tensor_in_file(const Tensor *t)
+{
+	return t->file || t->computed;
 }
 
 Value *graph_const(Graph *g, const Tensor *t, Node *before)

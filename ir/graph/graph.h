@@ -61,6 +61,10 @@ typedef struct Tensor {
 	int64_t bytes;
 	const char *file;   /* the file that the data is mapped from, for dumps; null: not a file */
 	int64_t offset;
+	bool computed;      /* the data is in a temporary file (tensor_new_large) */
+	/* if not null: the tensor is these NPARTS tensors, one after the other along dim AXIS */
+	const struct Tensor *const *part;
+	int nparts, axis;
 } Tensor;
 
 typedef enum AttrKind { ATTR_INT, ATTR_FLOAT, ATTR_STR, ATTR_INTS, ATTR_FLOATS, ATTR_STRS, ATTR_TENSOR, ATTR_TYPE, ATTR_KERNEL } AttrKind;
@@ -197,11 +201,14 @@ typedef struct Accuracy {
 	int64_t axis;
 } Accuracy;
 
-/* The accuracy of the result NAME. */
+/* The accuracy of the result NAME, as in Accuracy. UNORDERED: the elements along AXIS may have another
+ * order, that of the result BY, which has their values; or null. */
 typedef struct ResultAccuracy {
 	const char *name;
-	Accuracy is;
-	const char *by; /* the result whose elements have the same order, and their values; or null */
+	double step, unit;
+	bool unordered;
+	int64_t axis;
+	const char *by;
 } ResultAccuracy;
 
 /* A key and a value of the author's. */
@@ -224,6 +231,14 @@ typedef struct MetadataText {
 
 extern const MetadataText metadata_texts[]; /* the last has a null name */
 
+/* The schedules of the graph's kernels for one target, which LINE of the text begins. */
+typedef struct GraphSchedules {
+	const char *target;
+	int line;
+	struct Schedule **of; /* by Node.id; null: not a kernel (ir/loop/loop.h) */
+	int nof;              /* entries of it */
+} GraphSchedules;
+
 struct Graph {
 	Ctx *ctx;
 	Arena *arena;
@@ -236,12 +251,15 @@ struct Graph {
 	SymSources *sources; /* by Sym.id; regions share the symbols of the graph around them */
 	VEC(Fact) facts;
 	VEC(Alias) aliases; /* set by the pass `alias` */
+	VEC(const Sym *) batches; /* elements along these sizes are computed independently; set by the pass `batch` */
 	VEC(ResultAccuracy) accuracy; /* of some results; set by the pass `infer` */
 	int nvalues, nnodes;     /* next free ids */
 	const char *file;        /* the model's file, for messages */
 	/* null: the file says nothing of itself, except for a name of its graph */
 	const Metadata *metadata;
 	int opset;               /* the newest that the model has nodes of; 0: it is not ONNX */
+	/* how kernels run, in a text that begins after the pass `sched`, which takes it */
+	VEC(GraphSchedules) schedules;
 };
 
 Graph *graph_new(Ctx *c, Arena *a, const char *name);
@@ -287,6 +305,13 @@ static inline bool node_on_host(const Node *n) { return n->nout && n->out[0] && 
 void node_remove(Node *n);
 /* Every use of A becomes a use of B. */
 void value_replace(Value *a, Value *b);
+static inline bool graph_has_batch(const Graph *g, const Sym *s)
+{
+	for (int i = 0; i < g->batches.n; i++)
+		if (g->batches.at[i] == s)
+			return true;
+	return false;
+}
 /* From which value G reads S. */
 static inline SymSource graph_source(const Graph *g, const Sym *s)
 {
@@ -321,6 +346,11 @@ Tensor *tensor_new(Arena *a, DType t, int rank, const int64_t *dims); /* zeroed 
 /* The same; the data of a large one are in a temporary file, so that they need not stay in memory. The file disappears when
  * the process ends. */
 Tensor *tensor_new_large(Arena *a, DType t, int rank, const int64_t *dims);
+/* The N tensors of PART, one after the other along dim D, in which they may differ. Each row of a part has
+ * whole bytes. */
+Tensor *tensor_concat(Arena *a, const Tensor *const *part, int n, int d);
+/* Whether the data of T is in a file, so that it need not stay in memory. */
+bool tensor_in_file(const Tensor *t);
 Value *graph_const(Graph *g, const Tensor *t, Node *before);
 /* Make a constant: a 1-D i64, or a scalar. */
 Value *graph_const_ints(Graph *g, const int64_t *v, int n, Node *before);

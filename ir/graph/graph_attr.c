@@ -163,7 +163,47 @@ static bool read_shape(GraphText *r, Tensor *t, int64_t *count)
 	return true;
 }
 
-static Tensor *read_tensor(GraphText *r, DType dt)
+/* Whether PART can be one of the parts of T along dim D: of whole bytes in each row. */
+static bool is_part(const Tensor *t, const Tensor *part, int d)
+{
+	int64_t row = 1;
+	bool ok = part->dtype == t->dtype && part->rank == t->rank;
+
+	for (int i = 0; ok && i < t->rank; i++) {
+		row *= i < d ? 1 : part->dims[i];
+		ok = i == d || part->dims[i] == t->dims[i];
+	}
+	return ok && row * dtype_info[t->dtype].bits % 8 == 0;
+}
+
+static Tensor *tensor(GraphText *r, bool part);
+
+static bool read_parts(GraphText *r, Tensor *t)
+{
+	VEC(const Tensor *) parts = {0};
+	int64_t d, size = 0;
+
+	if (!text_i64(r, &d))
+		return false;
+	if (d < 0 || d >= t->rank)
+		return text_fault(r, r->line, "the tensor has no such dim");
+	while (!text_take(r, ")")) {
+		const Tensor *part = text_want(r, ",") ? tensor(r, true) : NULL;
+
+		if (!part)
+			return false;
+		if (!is_part(t, part, (int)d))
+			return text_fault(r, r->line, "the tensor cannot have such a part");
+		size += part->dims[d];
+		vec_push(r->tmp, &parts, part);
+	}
+	if (!parts.n || size != t->dims[d])
+		return text_fault(r, r->line, "the parts have another size than the tensor");
+	*t = *tensor_concat(r->arena, parts.at, parts.n, (int)d);
+	return true;
+}
+
+static Tensor *read_tensor(GraphText *r, DType dt, bool part)
 {
 	Tensor *t = NEW(r->arena, Tensor);
 	int64_t count, bytes;
@@ -181,21 +221,33 @@ static Tensor *read_tensor(GraphText *r, DType dt)
 		ok = read_file_part(r, t, bytes);
 	else if (dt != DT_STR && text_take(r, "hex("))
 		ok = read_hex(r, t, bytes);
+	else if (dt != DT_STR && !part && text_take(r, "concat("))
+		ok = read_parts(r, t);
+	else if (text_take_word(r, "computed"))
+		ok = text_fault(r, r->line,
+				"the text lacks the elements of a constant that a pass computed; "
+				"take a text from before that pass");
 	else
 		ok = text_want(r, "(") && read_elements(r, t, count);
 	return ok ? t : NULL;
 }
 
-Tensor *text_tensor(GraphText *r)
+/* A tensor, or, as PART, one that has no parts itself. */
+static Tensor *tensor(GraphText *r, bool part)
 {
 	const char *before = r->p, *word = text_word(r);
 	DType t = word ? bound_dtype(r->ctx, word, strlen(word)) : DT_NONE;
 
 	if (t != DT_NONE)
-		return read_tensor(r, t);
+		return read_tensor(r, t, part);
 	r->p = before;
 	text_fail(r, "a tensor");
 	return NULL;
+}
+
+Tensor *text_tensor(GraphText *r)
+{
+	return tensor(r, false);
 }
 
 /* ---- Attributes ---- */
@@ -300,7 +352,7 @@ static bool read_word_value(GraphText *r, Attr *a)
 		return text_fail(r, "an attribute's value");
 	}
 	a->kind = ATTR_TENSOR;
-	a->t = read_tensor(r, t);
+	a->t = read_tensor(r, t, false);
 	return a->t != NULL;
 }
 

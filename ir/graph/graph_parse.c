@@ -10,6 +10,7 @@
 #include "ir/graph/blocks.h"
 #include "ir/graph/definition.h"
 #include "ir/graph/text_impl.h"
+#include "ir/loop/loop.h"
 
 #include <ctype.h>
 #include <limits.h>
@@ -403,7 +404,7 @@ static bool read_meaning(GraphText *r, Sym *s)
 	if (last >= s->id)
 		return text_fault(r, r->line,
 				  "a symbol stands for a size over the symbols before it");
-	s->def = d;
+	sym_define(s, d);
 	return true;
 }
 
@@ -413,7 +414,7 @@ static bool read_source(GraphText *r, Pending *s)
 	       text_want(r, "]");
 }
 
-static bool read_symbol(GraphText *r)
+static bool read_symbol(GraphText *r, Graph *g)
 {
 	Pending s = {.line = r->line, .lo = -DIM_INF, .hi = DIM_INF};
 	const char first = text_peek(r);
@@ -432,6 +433,8 @@ static bool read_symbol(GraphText *r)
 	if (s.lo > s.hi)
 		return text_fault(r, r->line, "the bounds leave no value");
 	sym_bound(r->ctx, s.sym, -DIM_INF, DIM_INF);
+	if (text_take_word(r, "independent"))
+		vec_push(r->arena, &g->batches, s.sym);
 	if (text_take(r, "=") &&
 	    !(text_peek(r) == '%' ? read_source(r, &s) : read_meaning(r, s.sym)))
 		return false;
@@ -439,12 +442,12 @@ static bool read_symbol(GraphText *r)
 	return true;
 }
 
-static bool read_symbols(GraphText *r)
+static bool read_symbols(GraphText *r, Graph *g)
 {
 	if (!text_take_word(r, "where"))
 		return true;
 	do {
-		if (!read_symbol(r))
+		if (!read_symbol(r, g))
 			return false;
 	} while (text_take(r, ","));
 	return true;
@@ -481,6 +484,22 @@ static bool read_fact(GraphText *r, Graph *g)
 	if (text_peek(r) == '"' && (!(f.what = text_string(r)) || !read_shown(r, &f)))
 		return false;
 	vec_push(r->arena, &g->facts, f);
+	return true;
+}
+
+/* Reads what follows the word accuracy. */
+static bool read_accuracy(GraphText *r, Graph *g)
+{
+	ResultAccuracy a = {.name = text_string(r)};
+
+	if (!a.name || (text_take_word(r, "step") && !text_f64(r, &a.step)) ||
+	    (text_take_word(r, "unit") && !text_f64(r, &a.unit)))
+		return false;
+	a.unordered = text_take_word(r, "unordered");
+	if ((a.unordered && !text_i64(r, &a.axis)) ||
+	    (text_take_word(r, "by") && !(a.by = text_string(r))))
+		return false;
+	vec_push(r->arena, &g->accuracy, a);
 	return true;
 }
 
@@ -748,7 +767,7 @@ static bool check_blocks(GraphText *r, const Graph *g)
 	return !fault || text_fault(r, line, fault);
 }
 
-/* Reads, in this order: symbols, inputs, facts, the body, and the results that it defines. */
+/* Reads, in this order: symbols, inputs, facts, aliases, accuracies, the body, and the results that it defines. */
 static bool read_parts(GraphText *r, Graph *g, bool region)
 {
 	TextPosition inputs = here(r), results, facts, end;
@@ -758,7 +777,7 @@ static bool read_parts(GraphText *r, Graph *g, bool region)
 	results = here(r);
 	if (!skip_list(r) || !read_forms(r, "takes", &g->takes) ||
 	    !read_forms(r, "gives", &g->gives) || (!region && !read_metadata(r, g)) ||
-	    (!region && !read_symbols(r)))
+	    (!region && !read_symbols(r, g)))
 		return false;
 	facts = here(r);
 	go(r, inputs);
@@ -769,6 +788,9 @@ static bool read_parts(GraphText *r, Graph *g, bool region)
 		return false;
 	while (text_take_word(r, "alias"))
 		if (!read_alias(r, g))
+			return false;
+	while (!region && text_take_word(r, "accuracy"))
+		if (!read_accuracy(r, g))
 			return false;
 	if (!text_body(r, g))
 		return false;
@@ -826,6 +848,50 @@ static bool resolve_symbols(GraphText *r, Graph *g)
 					     s->label));
 		graph_set_source(g, s->sym, at->v, s->at);
 	}
+	for (int i = 0; i < sym_count(r->ctx); i++) {
+		Sym *s = sym_at(r->ctx, i);
+		int64_t lo, hi;
+
+		if (!s->inlined) /* variants of schedules define these, without bounds */
+			continue;
+		dim_bounds(r->ctx, s->def, &lo, &hi);
+		sym_bound(r->ctx, s, lo, hi);
+	}
+	return true;
+}
+
+/* ---- Schedules ---- */
+
+static Kernel *kernel_of(const Node *n)
+{
+	for (int i = 0; n->op == OP_Kernel && i < n->attrs.n; i++)
+		if (n->attrs.at[i].kind == ATTR_KERNEL)
+			return n->attrs.at[i].kernel;
+	return NULL;
+}
+
+/* Reads the schedules of the graph's kernels for one target. */
+static bool read_schedules(GraphText *r, Graph *g)
+{
+	VEC(Kernel *) k = {0};
+	GraphSchedules all = {.line = r->line,
+			      .of = NEW_ARRAY(r->arena, g->nnodes + 1, Schedule *),
+			      .nof = g->nnodes};
+	Schedule **of;
+	int i = 0;
+
+	for (const Node *n = g->first; n; n = n->next)
+		if (kernel_of(n))
+			vec_push(r->tmp, &k, kernel_of(n));
+	of = NEW_ARRAY(r->tmp, k.n + 1, Schedule *);
+	if (!schedules_parse(r->ctx, r->arena, r->file, k.at, k.n, &r->p, &r->line, &all.target,
+			     of)) {
+		r->failed = true;
+		return false;
+	}
+	for (const Node *n = g->first; n; n = n->next)
+		all.of[n->id] = kernel_of(n) ? of[i++] : NULL;
+	vec_push(r->arena, &g->schedules, all);
 	return true;
 }
 
@@ -847,6 +913,8 @@ Graph *graph_parse(Ctx *c, Arena *a, const char *text, const char *file)
 		g = read_graph(&r, NULL);
 	else
 		r.failed = true;
+	while (g && !r.failed && text_peek(&r) == 's' && str_starts(r.p, "schedules "))
+		read_schedules(&r, g);
 	if (g && text_peek(&r))
 		text_fail(&r, "the end of the file");
 	if (g && !r.failed)

@@ -186,6 +186,7 @@ static void print_symbols(GraphPrinter *p, const Graph *g)
 		dim_print(p->b, s->dim);
 		if (s->hi != DIM_INF)
 			strbuf_printf(p->b, " <= %" PRId64, s->hi);
+		strbuf_puts(p->b, graph_has_batch(g, s) ? " independent" : "");
 		if (source.value) {
 			strbuf_puts(p->b, " = ");
 			put_value(p, source.value);
@@ -268,7 +269,16 @@ static void put_tensor(StrBuf *b, Ctx *c, const Tensor *t)
 	for (int i = 0; i < t->rank; i++)
 		strbuf_printf(b, "%s%" PRId64, i ? "," : "", t->dims[i]);
 	strbuf_puts(b, "]");
-	if (n > WHOLE_ELEMENTS && t->file && t->dtype != DT_STR) {
+	if (n > WHOLE_ELEMENTS && t->computed && t->part) {
+		strbuf_printf(b, " concat(%d", t->axis);
+		for (int i = 0; i < t->nparts; i++) {
+			strbuf_puts(b, ", ");
+			put_tensor(b, c, t->part[i]);
+		}
+		strbuf_puts(b, ")");
+	} else if (n > WHOLE_ELEMENTS && t->computed) {
+		strbuf_puts(b, " computed");
+	} else if (n > WHOLE_ELEMENTS && t->file && t->dtype != DT_STR) {
 		strbuf_puts(b, " file(");
 		strbuf_quote(b, t->file);
 		strbuf_printf(b, ", %" PRId64 ", %" PRId64 ")", t->offset, t->bytes);
@@ -495,6 +505,31 @@ static void print_aliases(GraphPrinter *p, const Graph *g, int indent)
 	}
 }
 
+/* How exactly results are determined, if the nodes say it no longer. */
+static void print_accuracy(GraphPrinter *p, const Graph *g, int indent)
+{
+	for (int i = 0; i < g->accuracy.n; i++) {
+		const ResultAccuracy *a = &g->accuracy.at[i];
+
+		strbuf_printf(p->b, "\n%*saccuracy ", indent + 4, "");
+		strbuf_quote(p->b, a->name);
+		if (a->step > 0) {
+			strbuf_puts(p->b, " step ");
+			text_put_float(p->b, a->step, false);
+		}
+		if (a->unit > 0) {
+			strbuf_puts(p->b, " unit ");
+			text_put_float(p->b, a->unit, false);
+		}
+		if (a->unordered)
+			strbuf_printf(p->b, " unordered %lld", (long long)a->axis);
+		if (a->by) {
+			strbuf_puts(p->b, " by ");
+			strbuf_quote(p->b, a->by);
+		}
+	}
+}
+
 /* The inputs or results as applications see them, if some are not tensors. */
 static void print_forms(GraphPrinter *p, const char *word, const GraphForms *f)
 {
@@ -577,6 +612,7 @@ static void print_graph(GraphPrinter *p, const Graph *g, int indent)
 		print_symbols(p, g);
 	print_facts(p, g, indent);
 	print_aliases(p, g, indent);
+	print_accuracy(p, g, indent);
 	strbuf_puts(p->b, " {\n");
 	for (const Node *n = g->first; n; n = n->next)
 		print_node(p, n, indent + 2);

@@ -187,8 +187,13 @@ Kernel *kernel_clone(Kernel *k, Arena *a);
 /* ---- kernel_print.c ---- */
 
 void kernel_print(StrBuf *b, const Kernel *k);
-/* The names that kernel_print prints for K's iterators, by their number in K, in A. */
+/* The names that kernel_print prints for K's iterators and buffers, by their number in K, in A. */
 const char **kernel_iter_names(const Kernel *k, Arena *a);
+const char **kernel_buf_names(const Kernel *k, Arena *a);
+/* NAME as a word of the text, which is not reserved. */
+const char *kernel_word(Ctx *c, const char *name);
+/* The declaration of the temporary BUF, without a newline. */
+void kernel_print_temp(StrBuf *b, const Kernel *k, const Buf *buf);
 /* As kernel_print, but with uniform names and without locations, so that kernels that compute
  * the same print the same. */
 void kernel_print_bare(StrBuf *b, const Kernel *k);
@@ -197,6 +202,9 @@ void kernel_print_bare(StrBuf *b, const Kernel *k);
 
 /* Reads a kernel at *P; advances *P and *LINE. Null after a diagnostic. */
 Kernel *kernel_parse(Ctx *c, Arena *a, const char **p, int *line);
+/* Reads the type of the temporary NAME of K, and its elements if it is a table; null after a
+ * diagnostic. */
+Buf *kernel_parse_temp(Kernel *k, const char *name, const char **p, int *line);
 /* Reads temporaries and statements of K, from after its "{" to after its "}". */
 bool kernel_parse_body(Kernel *k, const char **p, int *line);
 

@@ -526,6 +526,15 @@ static bool read_header(KernelReader *r)
 	return want(r, "{");
 }
 
+Buf *kernel_parse_temp(Kernel *k, const char *name, const char **p, int *line)
+{
+	KernelReader r = {.c = k->ctx, .k = k, .p = *p, .line = line};
+	const bool ok = read_temp(&r, name);
+
+	*p = r.p;
+	return ok ? vec_last(&k->bufs) : NULL;
+}
+
 bool kernel_parse_body(Kernel *k, const char **p, int *line)
 {
 	KernelReader r = {.c = k->ctx, .k = k, .p = *p, .line = line};

@@ -48,16 +48,37 @@ static const char *clean_name(Ctx *c, const char *name, const char *const *taken
 	return name;
 }
 
-static void clean_names(Kernel *k)
+const char *kernel_word(Ctx *c, const char *name)
 {
-	int n = k->bufs.n > k->iters.n ? k->bufs.n : k->iters.n;
-	const char **taken = NEW_ARRAY(k->arena, n, const char *);
+	return clean_name(c, name, NULL, 0);
+}
+
+const char **kernel_buf_names(const Kernel *k, Arena *a)
+{
+	const char **name = NEW_ARRAY(a, k->bufs.n + 1, const char *);
 
 	for (int i = 0; i < k->bufs.n; i++)
-		taken[i] = k->bufs.at[i]->name = clean_name(k->ctx, k->bufs.at[i]->name, taken, i);
+		name[i] = clean_name(k->ctx, k->bufs.at[i]->name, name, i);
+	return name;
+}
+
+const char **kernel_iter_names(const Kernel *k, Arena *a)
+{
+	const char **name = NEW_ARRAY(a, k->iters.n + 1, const char *);
+
 	for (int i = 0; i < k->iters.n; i++)
-		taken[i] = k->iters.at[i]->name = clean_name(k->ctx, k->iters.at[i]->name, taken,
-							     i);
+		name[i] = clean_name(k->ctx, k->iters.at[i]->name, name, i);
+	return name;
+}
+
+static void clean_names(Kernel *k)
+{
+	const char **bufs = kernel_buf_names(k, k->arena), **iters = kernel_iter_names(k, k->arena);
+
+	for (int i = 0; i < k->bufs.n; i++)
+		k->bufs.at[i]->name = bufs[i];
+	for (int i = 0; i < k->iters.n; i++)
+		k->iters.at[i]->name = iters[i];
 }
 
 static void put_type(StrBuf *b, const Kernel *k, const Buf *buf)
@@ -178,7 +199,6 @@ static void put_stmt(StrBuf *b, const Kernel *k, const Stmt *s)
 	strbuf_puts(b, "\n");
 }
 
-/* Prints K, whose names are words already. */
 static void put_locs(StrBuf *b, const Kernel *k)
 {
 	Arena *tmp = arena_new();
@@ -191,6 +211,15 @@ static void put_locs(StrBuf *b, const Kernel *k)
 	arena_free(tmp);
 }
 
+void kernel_print_temp(StrBuf *b, const Kernel *k, const Buf *buf)
+{
+	strbuf_printf(b, "%s: ", buf->name);
+	put_type(b, k, buf);
+	if (buf->data)
+		put_table(b, k->ctx, buf);
+}
+
+/* Prints K, whose names are words already. */
 static void put_kernel(StrBuf *b, const Kernel *k)
 {
 	strbuf_printf(b, "kernel @%s", k->name);
@@ -200,14 +229,10 @@ static void put_kernel(StrBuf *b, const Kernel *k)
 	put_locs(b, k);
 	strbuf_puts(b, " {\n");
 	for (int i = 0; i < k->bufs.n; i++) {
-		const Buf *buf = k->bufs.at[i];
-
-		if (buf->kind != BUF_TEMP)
+		if (k->bufs.at[i]->kind != BUF_TEMP)
 			continue;
-		strbuf_printf(b, "  %s: ", buf->name);
-		put_type(b, k, buf);
-		if (buf->data)
-			put_table(b, k->ctx, buf);
+		strbuf_puts(b, "  ");
+		kernel_print_temp(b, k, k->bufs.at[i]);
 		strbuf_puts(b, "\n");
 	}
 	for (int i = 0; i < k->stmts.n; i++)
@@ -229,19 +254,6 @@ void kernel_print(StrBuf *b, const Kernel *orig)
 	clean_names(k);
 	put_kernel(b, k);
 	arena_free(tmp);
-}
-
-const char **kernel_iter_names(const Kernel *orig, Arena *a)
-{
-	Arena *tmp = arena_new();
-	Kernel *k = copy(orig, tmp);
-	const char **name = NEW_ARRAY(a, k->iters.n + 1, const char *);
-
-	clean_names(k);
-	for (int i = 0; i < k->iters.n; i++)
-		name[i] = k->iters.at[i]->name;
-	arena_free(tmp);
-	return name;
 }
 
 void kernel_print_bare(StrBuf *b, const Kernel *orig)

@@ -22,7 +22,7 @@ typedef struct KernelVerifier {
 
 static bool fault(KernelVerifier *v, const char *what, const char *name)
 {
-	DiagLoc at = {NULL, NULL, NULL, 0};
+	DiagLoc at = {0};
 	char stmt[48] = "";
 
 	if (v->s)

@@ -247,10 +247,10 @@ extern const MmaInfo mma_info[MMA_COUNT];
  * points are those of the N iterators IT, whose extents are constants. An index into a tile has an
  * expression for each dim; memory is indexed by one flat expression.
  *
- *	copy k_tile[slot, r, c] = k[...] for r < 64, c < 64 vector 8 async where lt(...)
- *	map e[m, n] = exp(sub(s[m, n], most[m])) for m < 64, n < 64 in 0 warp 4*16, ...
- *	fold total[m] sum= e[m, n] for m < 64, n < 64 in 0 warp 4*16, ...
- *	dot s[m, n] += q[m, k] times k_tile[slot, n, k] for m < 64, n < 64, k < 32 by f16
+ *	copy r < 64, c < 64 vector 8 async: k_tile[slot, r, c] = k[...] where lt(...)
+ *	map m < 64, n < 64 in 0 warp 4*16, ...: e[m, n] = exp(sub(s[m, n], most[m]))
+ *	fold m < 64, n < 64 in 0 warp 4*16, ...: total[m] sum= e[m, n]
+ *	dot m < 64, n < 64, k < 32 by f16: s[m, n] += q[m, k] times k_tile[slot, n, k]
  *	sync commit; sync wait 1; sync barrier
  *
  * A COPY fills a tile in shared memory, in pieces of VECTOR elements along the last iterator; where its
@@ -470,9 +470,9 @@ typedef enum LUse { LUSE_DECLARES, LUSE_WRITES, LUSE_READS, LUSE_VALUE } LUse;
 void lnode_bufs(const LNode *n, void (*fn)(void *arg, Buf *b, LUse use), void *arg);
 /* N or a sibling, or a node in the body of one, is an operation on tiles. */
 bool lnode_has_tiles(const LNode *n);
-/* Calls FN on each iterator that N binds for its body or its expressions, apart from those of a tile
- * and of a product of tiles. */
-void lnode_iters(LNode *n, void (*fn)(void *arg, Iter *it), void *arg);
+/* Calls FN on each iterator that N binds for its body or its expressions, which may be replaced, and on
+ * the stage of the pipeline that a product of tiles is in. */
+void lnode_iters(LNode *n, void (*fn)(void *arg, Iter **it), void *arg);
 
 /* ---- tile_layouts.c ---- */
 
@@ -484,8 +484,10 @@ TileLayout tile_operand(MmaKind kind, int warps, int m, int k, bool by_sums);
 /* The layout of a tile of registers that point r of N reads by index IDX; false: there is none. */
 bool tile_reads(Ctx *c, const TileNode *n, Expr *const *idx, int rank, TileLayout *out);
 /* Whether the tiles of S, its operations and their layouts fit together (the comment of TileNode);
- * else false after a diagnostic for each fault. */
+ * else false after a diagnostic for each node that does not. */
 bool tiles_verify(Ctx *c, const Schedule *s, Diag *d);
+/* The same of N, apart from its body, in stage ST. */
+bool tiles_verify_node(Ctx *c, const Stage *st, const LNode *n, Diag *d, DiagLoc loc);
 
 /* ---- tile_check.c ---- */
 
@@ -495,15 +497,17 @@ bool tiles_check(Ctx *c, const Schedule *s, Diag *d);
 
 /* ---- tile_text.c ---- */
 
-/* Appends "copy k_tile[slot, r, c] = ..." without a line's end. */
+/* Appends "copy r < 64, c < 64 ..." without a line's end. */
 void tile_print(StrBuf *b, const TileNode *n);
-/* Reads the stages of a kernel K whose bodies are loops, LETs, locals with tiles and operations on
- * tiles, as schedule_print_bare prints them. What is read prints as the text, but for the order of the terms of
- * sums, which is that of the iterators; the text of what was read is read and printed alike. Null after a
- * diagnostic. */
-Schedule *tiles_parse(Kernel *k, const char *text);
 
-/* ---- loop_text.c ---- */
+/* ---- loop_settle.c ---- */
+
+/* Gives the iterators and buffers of S the names that its text has, and its expressions the order in
+ * which a reader of the text makes them. So code generated from S and from its text is the same. OF:
+ * the kernel of which S->kernel is a copy. */
+void schedule_settle(Schedule *s, const Kernel *of);
+
+/* ---- schedule_text.c ---- */
 
 /* Temporary I of S and the variants after it; null past the last. */
 Buf *schedule_temp(const Schedule *s, int i);
@@ -516,5 +520,13 @@ void schedule_print(StrBuf *b, const Schedule *s);
 /* Prints the stages of S alone, without names and locations. Schedules of the same kernel that
  * print alike compute the same. */
 void schedule_print_bare(StrBuf *b, const Schedule *s);
+
+/* Reads such stages of a kernel K; null after a diagnostic. */
+Schedule *schedule_parse_bare(Kernel *k, const char *text);
+
+/* Reads schedules at *P, of FILE, for one target, *TARGET, and the kernels OF[0..N), in this order, into
+ * TO. False after a diagnostic. */
+bool schedules_parse(Ctx *c, Arena *a, const char *file, Kernel *const *of, int n, const char **p,
+		     int *line, const char **target, Schedule **to);
 
 #endif

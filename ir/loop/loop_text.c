@@ -1,455 +1,959 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prints the loop tree for --dump-ir=sched: what code generation emits, in terms of the IR. */
-#include "ir/loop/loop.h"
+/*
+ * The text of loop trees, as --dump-ir=sched prints it and a text that begins after pass `sched` has
+ * it. docs/ir.md explains it. One function describes a kind of node, for printing and for reading
+ * (ir/loop/loop_impl.h): to read a node is to fill it in the order of its text. So an iterator stands
+ * before the expressions that mention it.
+ */
+#include "ir/loop/loop_impl.h"
 
-static void indent(StrBuf *b, int depth)
+#include <string.h>
+
+enum { STAGE_COLUMNS = 2 }; /* by which a stage is indented */
+
+/* ---- Iterators ---- */
+
+/* Whether N's range is all of its iterator's. */
+static bool is_whole(const LNode *n)
 {
-	for (int i = 0; i < depth; i++)
-		strbuf_puts(b, "  ");
+	int64_t v;
+
+	if (n->lo->kind != EX_CONST || n->lo->i)
+		return false;
+	return n->hi->kind == EX_DIM ? n->hi->dim == n->var->extent
+				     : n->hi->kind == EX_CONST &&
+					       dim_is_const(n->var->extent, &v) && v == n->hi->i;
 }
 
-static void put_bufs(StrBuf *b, const LNode *n)
+/* "i in [0, 8)", an iterator below 8; or "i < 8 in [lo, hi)". */
+static void range(LoopText *t, LNode *n)
 {
-	for (int i = 0; i < n->nout; i++)
-		strbuf_printf(b, "%s%s", i ? ", " : "", n->buf[i]->name);
-	strbuf_puts(b, "[");
-	if (n->idx)
-		ex_print(b, n->idx);
-	strbuf_puts(b, "]");
-}
+	const char *name = t->out ? n->var->name : NULL;
+	Dim *extent = t->out ? n->var->extent : NULL;
 
-static void put_vals(StrBuf *b, const LNode *n)
-{
-	for (int i = 0; i < n->nout; i++) {
-		strbuf_puts(b, i ? ", " : "");
-		ex_print(b, n->val[i]);
-	}
-	if (n->guard) {
-		strbuf_puts(b, " where ");
-		ex_print(b, n->guard);
-	}
-	strbuf_puts(b, "\n");
-}
-
-/* Where the runs of a tile's rows start: "or edge: runs[i + t*128] by 64 from 0". */
-static void put_runs(StrBuf *b, const Tile *t)
-{
-	if (t->by_runs.edge)
-		strbuf_printf(b, "or %s: ", t->by_runs.edge->name);
-	strbuf_printf(b, "%s[", t->by_runs.starts->name);
-	ex_print(b, t->a_at);
-	strbuf_puts(b, " + t*");
-	ex_print(b, t->by_runs.step);
-	strbuf_puts(b, "] by ");
-	ex_print(b, t->by_runs.terms);
-	strbuf_puts(b, " from ");
-	ex_print(b, t->by_runs.first);
-}
-
-/* B's elements, of terms of K, as numbers of a quantised operand. */
-static void put_scaled(StrBuf *b, const Tile *t)
-{
-	strbuf_printf(b, "%s%s[", t->scaled.zero ? "(" : "", t->b->name);
-	ex_print(b, t->b_at);
-	strbuf_puts(b, " + k*");
-	ex_print(b, t->b_step);
-	strbuf_puts(b, " + j");
-	if (t->terms > 1)
-		strbuf_printf(b, ", by %d terms", t->terms);
-	for (int i = 0; i < 2; i++) {
-		if (i == 0 && !t->scaled.zero)
-			continue;
-		strbuf_printf(b,
-			      i && t->scaled.zero ? "]) * %s["
-			      : i                 ? "] * %s["
-						  : "] - %s[",
-			      (i ? t->scaled.scale : t->scaled.zero)->name);
-		ex_print(b, i ? t->scaled.scale_at : t->scaled.zero_at);
-		strbuf_puts(b, " + j");
-		if (t->scaled.group)
-			strbuf_printf(b, ", by groups of %lld", (long long)t->scaled.group);
-	}
-}
-
-static void put_tile(StrBuf *b, const Tile *t)
-{
-	strbuf_printf(b, "tile %s[%dx%d", t->acc->name, t->mr, t->nr);
-	if (t->acc_at->kind != EX_CONST || t->acc_at->i) {
-		strbuf_puts(b, " at ");
-		ex_print(b, t->acc_at);
-	}
-	strbuf_printf(b, "] %s %s[", t->accumulate ? "+=" : "=", t->a->name);
-	if (t->by_runs.starts)
-		put_runs(b, t);
-	else
-		ex_print(b, t->a_at);
-	strbuf_puts(b, " + k*");
-	ex_print(b, t->a_step);
-	strbuf_puts(b, "] * ");
-	if (t->scaled.row_scale)
-		strbuf_printf(b, "%s[by groups of %lld] * ", t->scaled.row_scale->name,
-			      (long long)t->scaled.row_group);
-	if (t->scaled.scale) {
-		put_scaled(b, t);
-	} else {
-		strbuf_printf(b, "%s[", t->b->name);
-		ex_print(b, t->b_at);
-		strbuf_puts(b, " + k*");
-		ex_print(b, t->b_step);
-		strbuf_puts(b, " + j");
-		if (t->kpack > 1)
-			strbuf_printf(b, "*%d", t->kpack);
-	}
-	if (t->kpack > 1)
-		strbuf_printf(b, "] for %d terms of each k < ", t->kpack);
-	else
-		strbuf_puts(b, "] for k < ");
-	ex_print(b, t->k);
-	if (t->order.sums_at) {
-		strbuf_printf(b, ", in the order of %s[", t->b->name);
-		ex_print(b, t->order.sums_at);
-		strbuf_puts(b, " and ");
-		ex_print(b, t->order.wide_at);
-		strbuf_puts(b, "]");
-	}
-	strbuf_printf(b, ", %s < ", t->row->name);
-	ex_print(b, t->m_valid);
-	if (t->rows) {
-		strbuf_puts(b, " of ");
-		ex_print(b, t->rows);
-	}
-	if (t->mask.trim)
-		strbuf_printf(b, ", from the first to the last k with %s != 0 if %s == 0",
-			      t->a->name, t->mask.trim->name);
-	if (t->mask.when) {
-		strbuf_printf(b, ", where for some %s, %s < ", t->row->name, t->col->name);
-		ex_print(b, t->n_valid);
-		strbuf_puts(b, ": ");
-		ex_print(b, t->mask.when);
-	}
-	if (t->mask.squares)
-		strbuf_printf(b, ", or if %s + the squares of %s is not below %a",
-			      t->mask.squares->name, t->a->name, TILE_BOUND);
-	strbuf_puts(b, "\n");
-}
-
-/* The order of TILE: along k or not, with ROWS or COLS as the other side. */
-static const char *tile_lies(const Buf *tile, bool along, const char *rows, const char *cols)
-{
-	return tile->swizzle == SWIZZLE_FRAGMENTS ? "fragments" : along ? rows : cols;
-}
-
-static void put_mma(StrBuf *b, const Mma *m)
-{
-	strbuf_printf(b, "%s[%dx%d] += %s[%s] * %s[%s] for k < %d by %s, warps %dx%d", m->acc->name,
-		      m->bm, m->bn, m->a->name, tile_lies(m->a, m->a_along, "i,k", "k,i"),
-		      m->b->name, tile_lies(m->b, m->b_along, "j,k", "k,j"), m->bk,
-		      mma_info[m->kind].name, m->wm, m->wn);
-	if (m->kind == MMA_FMA)
-		strbuf_printf(b, " of %dx%d a lane", m->tm, m->tn);
-	strbuf_puts(b, "\n");
-}
-
-static void put_range(StrBuf *b, const LNode *n)
-{
-	strbuf_printf(b, "%s in [", n->var->name);
-	ex_print(b, n->lo);
-	strbuf_puts(b, ", ");
-	ex_print(b, n->hi);
-	strbuf_puts(b, ")");
-}
-
-/* Prints how the threads of a group share the points of a loop. */
-static void put_shares(StrBuf *b, const LNode *n)
-{
-	if (n->vector)
-		strbuf_printf(b, " vector %d", n->vector);
-	if (n->keep)
-		strbuf_printf(b, " keep %d", n->keep);
-	if (n->scratch)
-		strbuf_printf(b, " scratch %d", n->scratch);
-	if (n->peel) {
-		strbuf_puts(b, " peel ");
-		ex_print(b, n->peel);
-	}
-}
-
-static void put_nodes(StrBuf *b, const LNode *n, int depth);
-
-static void put_when(StrBuf *b, const Dim *when)
-{
-	if (!when)
+	lt_word(t, &name);
+	if (lt_opt(t, t->out && !is_whole(n), " < "))
+		lt_dim(t, &extent);
+	lt_put(t, " in [");
+	lt_expr(t, &n->lo, CT_I64);
+	lt_put(t, ", ");
+	lt_expr(t, &n->hi, CT_I64);
+	lt_put(t, ")");
+	if (t->out || t->failed)
 		return;
-	strbuf_puts(b, " if ");
-	dim_print(b, when);
+	if (!extent && n->lo->kind == EX_CONST && !n->lo->i)
+		extent = ex_as_dim(t->ctx, n->hi);
+	if (!extent)
+		lt_fault(t, "the range of %s does not say its extent: %s < N in [...)", name, name);
+	lt_bind(t, &n->var, name, extent);
 }
 
-static void put_loop(StrBuf *b, const LNode *n, int depth)
+/* "i < 8", an iterator of all of these; or "i < 8 of N". */
+static void counted(LoopText *t, Iter **it, int *count)
 {
-	static const char *const kinds[] = {[LOOP_SERIAL] = "for",
-					    [LOOP_VECTOR] = "vector for",
-					    [LOOP_SHORT] = "short vector for",
-					    [LOOP_UNROLL] = "unroll for",
-					    [LOOP_GROUP] = "group for"};
+	const char *name = t->out ? (*it)->name : NULL;
+	Dim *extent = t->out ? (*it)->extent : NULL;
 
-	strbuf_printf(b, "%s ", kinds[n->loop]);
-	put_range(b, n);
-	if (n->step != 1)
-		strbuf_printf(b, " by %lld", (long long)n->step);
-	put_shares(b, n);
-	put_when(b, n->when);
-	strbuf_puts(b, "\n");
-	put_nodes(b, n->body, depth + 1);
+	lt_word(t, &name);
+	lt_put(t, " < ");
+	lt_count(t, count, 1);
+	if (lt_opt(t, t->out && !dim_equals(extent, *count), " of "))
+		lt_dim(t, &extent);
+	if (!t->out && !t->failed)
+		lt_bind(t, it, name, extent ? extent : dim_const(t->ctx, *count));
 }
 
-static void put_let(StrBuf *b, const LNode *n)
+void lt_bounded(LoopText *t, Iter **it)
 {
-	strbuf_printf(b, "let %s = ", n->var->name);
-	ex_print(b, n->lo);
-	strbuf_puts(b, "\n");
+	const char *name = t->out ? (*it)->name : NULL;
+	Dim *extent = t->out ? (*it)->extent : NULL;
+
+	lt_word(t, &name);
+	lt_put(t, " < ");
+	lt_dim(t, &extent);
+	if (!t->out && !t->failed)
+		lt_bind(t, it, name, extent);
 }
 
-/* Prints BUFS = VALS, or the combination by a monoid. */
-static void put_store(StrBuf *b, const LNode *n)
+/* ---- Common members ---- */
+
+/* " WORD N", if *V is not 0. */
+static void opt_count(LoopText *t, const char *word, int *v)
 {
-	strbuf_puts(b, n->kind == LN_ATOMIC ? "atomic " : "");
-	put_bufs(b, n);
-	strbuf_printf(b, " %s= ", n->kind == LN_STORE ? "" : monoid_info[n->red].name);
-	put_vals(b, n);
+	if (lt_opt(t, *v != 0, word))
+		lt_count(t, v, 1);
 }
 
-static void put_reduce(StrBuf *b, const LNode *n)
+void lt_opt_expr(LoopText *t, const char *word, Expr **e, CType ct)
 {
-	put_bufs(b, n);
-	strbuf_printf(b, " %s= over ", monoid_info[n->red].name);
-	put_range(b, n);
-	put_shares(b, n);
-	strbuf_puts(b, " ");
-	put_vals(b, n);
+	if (lt_opt(t, *e != NULL, word))
+		lt_expr(t, e, ct);
 }
 
-static void put_columns(StrBuf *b, const LNode *n)
+static void opt_when(LoopText *t, Dim **when)
 {
-	const ColumnReduction *f = n->columns;
+	if (lt_opt(t, *when != NULL, " if "))
+		lt_dim(t, when);
+}
 
-	put_bufs(b, n);
-	strbuf_printf(b, " %s= over ", monoid_info[n->red].name);
-	put_range(b, n);
-	strbuf_printf(b, " for %s < %d", f->row->name, f->rows);
-	if (f->valid) {
-		strbuf_puts(b, " valid ");
-		ex_print(b, f->valid);
+/* How the threads of a group share the points of a loop. */
+static void shares(LoopText *t, LNode *n)
+{
+	opt_count(t, " vector ", &n->vector);
+	opt_count(t, " keep ", &n->keep);
+	opt_count(t, " scratch ", &n->scratch);
+	lt_opt_expr(t, " peel ", &n->peel, CT_I64);
+}
+
+/* A tile runs over the terms of statement STMT, with the statement's own iterators. */
+static void bind_terms(LoopText *t, int stmt)
+{
+	const Stmt *s = !t->failed && stmt < t->k->stmts.n ? t->k->stmts.at[stmt] : NULL;
+
+	for (int i = s ? s->nband : 0; s && i < s->niters; i++) {
+		bool bound = false;
+
+		for (int j = 0; j < t->iters.n && !bound; j++)
+			bound = !strcmp(t->iters.at[j].name, s->iter[i]->name);
+		if (!bound)
+			lt_bind(t, &(Iter *){NULL}, s->iter[i]->name, s->iter[i]->extent);
 	}
-	strbuf_printf(b, ", %s < %d ", f->col->name, f->cols);
-	if (f->lanes)
-		strbuf_printf(b, "by lanes of %s ", f->lanes->name);
+}
+
+/* Which part of a statement N carries out, and at which point: "  @term 0[i, k]". */
+static void point(LoopText *t, LNode *n)
+{
+	static const char *const parts[] = {
+		[PART_INIT] = "  @init ", [PART_TERM] = "  @term ", [PART_WRITE] = "  @write "};
+	Expr *at[MAX_ITERS];
+
+	if (t->bare)
+		return;
+	n->part = (LPart)(lt_choice(t, parts + 1, PART_WRITE, (int)n->part - 1) + 1);
+	if (n->part == PART_NONE) {
+		n->stmt = -1;
+		return;
+	}
+	lt_count(t, &n->stmt, 0);
+	if (!t->out && n->kind == LN_TILE)
+		bind_terms(t, n->stmt);
+	if (lt_opt(t, n->comp != 0, "."))
+		lt_count(t, &n->comp, 1);
+	lt_put(t, "[");
+	for (int i = 0; t->out ? i < n->nat : !t->failed && !lt_opt(t, false, "]"); i++) {
+		if (i)
+			lt_put(t, ", ");
+		if (i == MAX_ITERS)
+			lt_fault(t, "a point has %d coordinates at most", MAX_ITERS);
+		else
+			lt_expr(t, t->out ? &n->at[i] : &at[i], CT_I64);
+		n->nat = t->out ? n->nat : i + 1;
+	}
+	if (t->out)
+		lt_put(t, "]");
 	else
-		strbuf_printf(b, "vector %d ", n->vector);
-	if (n->peel) {
-		strbuf_puts(b, "peel ");
-		ex_print(b, n->peel);
-		strbuf_puts(b, " ");
+		n->at = arena_copy(t->arena, at, (size_t)n->nat * sizeof *at);
+}
+
+/* ---- Stores ---- */
+
+void lt_monoid(LoopText *t, Monoid *red)
+{
+	const char *name = t->out ? monoid_info[*red].name : NULL;
+
+	lt_word(t, &name);
+	for (Monoid m = MONOID_NONE + 1; m < MONOID_COUNT && !t->out; m++)
+		if (!strcmp(monoid_info[m].name, name))
+			*red = m;
+	if (!t->failed && !*red)
+		lt_fault(t, "ir/kernel/monoids.def has no reduction \"%s\"", name);
+}
+
+/* "y[i] = v", "acc, at[0] argmax= v, i": the buffers, how they get the values, and the guard. */
+static void assigns(LoopText *t, LNode *n)
+{
+	for (int i = 0; i == 0 || lt_opt(t, i < n->nout, ", "); i++) {
+		if (i == 2)
+			lt_fault(t, "a node stores to two buffers at most");
+		if (t->failed)
+			return;
+		lt_buf(t, &n->buf[i]);
+		n->nout = t->out ? n->nout : i + 1;
 	}
-	put_vals(b, n);
-}
-
-/* Prints how many elements of a local a thread keeps in registers, and their value. */
-static void put_kept(StrBuf *b, const LNode *n)
-{
-	strbuf_printf(b, " keep %d", n->keep);
-	if (n->scratch) {
-		strbuf_printf(b, " scratch %d at ", n->scratch);
-		ex_print(b, n->idx);
-	}
-	strbuf_printf(b, " of %s: ", n->var->name);
-	ex_print(b, n->val[0]);
-}
-
-static void put_local(StrBuf *b, const LNode *n)
-{
-	static const char *const swizzles[] = {"", " swizzled by rows", " swizzled by words",
-					       " in fragments", " in registers"};
-	const Buf *buf = n->buf[0];
-
-	strbuf_printf(b, "local %s: %s", buf->name, dtype_info[buf->dtype].name);
-	for (int i = 0; i < buf->rank; i++) {
-		strbuf_puts(b, i ? ", " : "[");
-		dim_print(b, buf->dims[i]);
-	}
-	strbuf_puts(b, buf->rank ? "]" : "");
-	strbuf_puts(b, swizzles[buf->swizzle]);
-	if (n->keep)
-		put_kept(b, n);
-	if (buf->tile) {
-		strbuf_puts(b, " in ");
-		layout_print_axes(b, buf->tile);
-	}
-	strbuf_puts(b, n->idx ? " in scratch" : "");
-	if (n->idx && buf->tile)
-		strbuf_printf(b, " at %lld", (long long)n->idx->i);
-	strbuf_puts(b, "\n");
-}
-
-static void put_fill(StrBuf *b, const LNode *n, int depth)
-{
-	const Fill *f = n->fill;
-
-	strbuf_printf(b, "fill %s < %d, %s < %d, %s < %d%s\n", f->row->name, f->rows,
-		      f->chunk->name, f->chunks, f->elem->name, f->vector,
-		      f->async ? " async" : "");
-	put_nodes(b, n->body, depth + 1);
-}
-
-static void put_pipeline(StrBuf *b, const LNode *n, int depth)
-{
-	strbuf_puts(b, "pipeline ");
-	put_range(b, n);
-	strbuf_printf(b, " stage %s < %d\n", n->stage->name, n->stages);
-	put_nodes(b, n->body, depth + 1);
-}
-
-static void put_copy_sums(StrBuf *b, const LNode *n)
-{
-	strbuf_printf(b, "copy %s = part ", n->buf[0]->name);
-	ex_print(b, n->idx);
-	strbuf_printf(b, " of %s, %s of %lld\n", n->mma->acc->name,
-		      n->mma->by_columns ? "columns" : "rows", (long long)n->step);
-}
-
-static void put_nodes(StrBuf *b, const LNode *n, int depth)
-{
-	for (; n; n = n->next) {
-		indent(b, depth);
-		switch (n->kind) {
-		case LN_LOOP: put_loop(b, n, depth); break;
-		case LN_LET: put_let(b, n); break;
-		case LN_STORE:
-		case LN_UPDATE:
-		case LN_ATOMIC: put_store(b, n); break;
-		case LN_REDUCE: put_reduce(b, n); break;
-		case LN_LOCAL: put_local(b, n); break;
-		case LN_TILE: put_tile(b, n->tile); break;
-		case LN_FILL: put_fill(b, n, depth); break;
-		case LN_PIPELINE: put_pipeline(b, n, depth); break;
-		case LN_MMA: put_mma(b, n->mma); break;
-		case LN_COLUMNS: put_columns(b, n); break;
-		case LN_COPY_SUMS: put_copy_sums(b, n); break;
-		case LN_OP:
-			tile_print(b, n->op);
-			strbuf_puts(b, "\n");
-			break;
-		}
-	}
-}
-
-Buf *schedule_temp(const Schedule *s, int i)
-{
-	for (; s; i -= s->temps.n, s = s->next)
-		if (i < s->temps.n)
-			return s->temps.at[i];
-	return NULL;
-}
-
-bool schedule_guarded(const Schedule *s)
-{
-	return s->where.size || s->where.shared || s->where.nof;
-}
-
-static void put_most(StrBuf *b, const char *before, Dim *size, int64_t most)
-{
-	strbuf_puts(b, before);
-	dim_print(b, size);
-	strbuf_printf(b, " <= %lld", (long long)most);
-}
-
-void schedule_print_guard(StrBuf *b, const Schedule *s)
-{
-	const SizeStep *x = &s->where;
-
-	if (x->size)
-		put_most(b, "where ", x->size, x->most);
-	if (x->also)
-		put_most(b, ", ", x->also, x->also_most);
-	if (x->shared)
-		strbuf_printf(b, "%s%d KiB of shared memory", x->size ? ", " : "where ",
-			      x->shared >> 10);
-	for (int i = 0; i < x->nof; i++) {
-		strbuf_puts(b, i || x->size || x->shared ? ", " : "where ");
-		dim_print(b, x->of[i]);
-		strbuf_printf(b, " %% %lld == 0", (long long)x->each);
-	}
-}
-
-static void put_stage(StrBuf *b, const Stage *st, const char *name)
-{
-	strbuf_printf(b, "  stage %s: %s, parallel %s < ", name, st->strategy, st->var->name);
-	dim_print(b, st->extent);
-	put_when(b, st->when);
-	if (st->threads) {
-		strbuf_printf(b, " group %d of %d", st->group, st->threads);
-		if (lnode_has_tiles(st->body)) {
-			strbuf_puts(b, " scratch ");
-			dim_print(b, st->scratch);
-		}
+	lt_put(t, "[");
+	lt_expr(t, &n->idx, CT_I64);
+	lt_put(t, "] ");
+	if (lt_opt(t, n->kind == LN_STORE, "= ")) {
+		if (n->kind != LN_STORE)
+			lt_fault(t, "only a reduction combines values: sum= x, for example");
 	} else {
-		strbuf_puts(b, " grain ");
-		dim_print(b, st->grain);
-		strbuf_puts(b, ", scratch ");
-		dim_print(b, st->scratch);
+		lt_monoid(t, &n->red);
+		lt_put(t, "= ");
+		n->kind = !t->out && n->kind == LN_STORE ? LN_UPDATE : n->kind;
 	}
-	strbuf_puts(b, "\n");
-	for (int i = 0; i < st->bulk.n; i++) {
-		const BulkCopy *s = &st->bulk.at[i];
-
-		strbuf_printf(b, "    bulk %s: ", s->buf->name);
-		dim_print(b, s->each);
-		strbuf_printf(b, " of each %s", st->var->name);
-		if (!dim_is_const(s->each, NULL))
-			strbuf_printf(b, ", %lld at most", (long long)s->most);
-		strbuf_puts(b, s->written ? ", written\n" : "\n");
+	for (int i = 0; i < n->nout && !t->failed; i++) {
+		if (i)
+			lt_put(t, ", ");
+		lt_expr(t, &n->val[i], dtype_ctype(n->buf[i]->dtype));
 	}
-	if (st->head) {
-		strbuf_puts(b, "    block\n");
-		put_nodes(b, st->head, 3);
-	}
-	put_nodes(b, st->body, 2);
+	lt_opt_expr(t, " where ", &n->guard, CT_BOOL);
 }
 
-void schedule_print_bare(StrBuf *b, const Schedule *s)
+static void atomic(LoopText *t, LNode *n)
 {
-	for (int i = 0; i < s->stages.n; i++)
-		put_stage(b, s->stages.at[i], "k");
+	lt_put(t, "atomic ");
+	assigns(t, n);
 }
 
-static void put_loc(StrBuf *b, Loc l)
+static void reduce(LoopText *t, LNode *n)
 {
-	strbuf_puts(b, "  ; ");
-	strbuf_escape(b, l.node ? l.node : "?", escape_plain);
-	strbuf_puts(b, " (");
-	strbuf_escape(b, l.op ? l.op : "?", escape_plain);
-	strbuf_puts(b, ")\n");
+	lt_put(t, "over ");
+	range(t, n);
+	shares(t, n);
+	lt_put(t, ": ");
+	assigns(t, n);
 }
 
-static void put_locs(StrBuf *b, const Kernel *k)
+static void columns(LoopText *t, LNode *n)
 {
-	Arena *tmp = arena_new();
-	const LocList all = locs_all(tmp, k->locs);
+	ColumnReduction *f;
+	Buf *lanes;
 
-	for (int i = 0; i < all.n; i++)
-		put_loc(b, all.at[i]);
-	arena_free(tmp);
+	if (!t->out)
+		n->columns = NEW(t->arena, ColumnReduction);
+	f = n->columns;
+	/* The cast drops const: the buffer is only read. */
+	lanes = t->out ? (Buf *)(uintptr_t)f->lanes : NULL;
+	lt_put(t, "columns ");
+	range(t, n);
+	lt_put(t, " for ");
+	counted(t, &f->row, &f->rows);
+	lt_opt_expr(t, " valid ", &f->valid, CT_I64);
+	lt_put(t, ", ");
+	counted(t, &f->col, &f->cols);
+	if (lt_opt(t, lanes != NULL, " by lanes of "))
+		lt_buf(t, &lanes);
+	f->lanes = lanes;
+	opt_count(t, " vector ", &n->vector);
+	lt_opt_expr(t, " peel ", &n->peel, CT_I64);
+	lt_put(t, ": ");
+	assigns(t, n);
 }
 
-void schedule_print(StrBuf *b, const Schedule *s)
-{
-	for (; s; s = s->next) {
-		const Kernel *k = s->kernel;
+/* ---- Loops and names ---- */
 
-		strbuf_printf(b, "schedule @%s%s", k->name, schedule_guarded(s) ? " " : "");
-		schedule_print_guard(b, s);
-		strbuf_puts(b, "\n");
-		put_locs(b, k);
-		for (int i = 0; i < s->stages.n; i++)
-			put_stage(b, s->stages.at[i], s->stages.at[i]->name);
+static void loop(LoopText *t, LNode *n)
+{
+	static const char *const kinds[] = {[LOOP_SERIAL] = "for ",
+					    [LOOP_VECTOR] = "vector for ",
+					    [LOOP_SHORT] = "short vector for ",
+					    [LOOP_UNROLL] = "unroll for ",
+					    [LOOP_GROUP] = "group for "};
+	const int kind = lt_choice(t, kinds, LOOP_GROUP + 1, (int)n->loop);
+
+	if (kind < 0)
+		lt_expected(t, "a loop: 'for', 'vector for' ...");
+	n->loop = kind < 0 ? LOOP_SERIAL : (LoopKind)kind;
+	range(t, n);
+	if (lt_opt(t, n->step != 1, " by "))
+		lt_number(t, &n->step, 1, INT64_MAX);
+	shares(t, n);
+	opt_when(t, &n->when);
+	if (n->loop == LOOP_GROUP)
+		t->group = n;
+}
+
+static void let(LoopText *t, LNode *n)
+{
+	const char *name = t->out ? n->var->name : NULL;
+	Dim *extent = t->out ? n->var->extent : NULL;
+
+	lt_put(t, "let ");
+	lt_word(t, &name);
+	lt_put(t, " < ");
+	lt_dim(t, &extent);
+	lt_put(t, " = ");
+	lt_expr(t, &n->lo, CT_I64);
+	if (!t->out && !t->failed)
+		lt_bind(t, &n->var, name, extent);
+}
+
+/* ---- Locals ---- */
+
+/* The product whose sums are in BUF; a new one if the text has none yet. */
+static Mma *product_of(LoopText *t, Buf *buf)
+{
+	Mma *m;
+
+	for (int i = 0; i < t->products.n; i++)
+		if (t->products.at[i]->acc == buf)
+			return t->products.at[i];
+	m = NEW(t->arena, Mma);
+	m->acc = buf;
+	m->ct = buf ? dtype_ctype(buf->dtype) : CT_NONE;
+	vec_push(t->arena, &t->products, m);
+	return m;
+}
+
+/* The element type and the dims of a local. */
+static void local_type(LoopText *t, Buf *b)
+{
+	const char *type = dtype_info[b->dtype].name;
+	Dim *dims[MAX_RANK];
+
+	lt_word(t, &type);
+	if (!t->out && !t->failed)
+		b->dtype = dtype_by_name(type);
+	if (!t->failed && dtype_ctype(b->dtype) == CT_NONE)
+		lt_fault(t, "there is no element type \"%s\"", type);
+	if (!lt_opt(t, b->rank > 0, "["))
+		return;
+	for (int i = 0; i == 0 || lt_opt(t, i < b->rank, ", "); i++) {
+		if (i == MAX_RANK)
+			lt_fault(t, "a local has %d dims at most", MAX_RANK);
+		if (t->failed)
+			return;
+		lt_dim(t, t->out ? &b->dims[i] : &dims[i]);
+		b->rank = t->out ? b->rank : i + 1;
 	}
+	lt_put(t, "]");
+	if (!t->out)
+		b->dims = arena_copy(t->arena, dims, (size_t)b->rank * sizeof *dims);
+}
+
+/* How many elements a thread keeps in registers, and their values. */
+static void kept(LoopText *t, LNode *n)
+{
+	n->nout = 1;
+	lt_count(t, &n->keep, 0);
+	opt_count(t, " scratch ", &n->scratch);
+	lt_put(t, " of ");
+	lt_bounded(t, &n->var);
+	lt_put(t, ": ");
+	if (t->failed)
+		return;
+	lt_expr(t, &n->val[0], dtype_ctype(n->buf[0]->dtype));
+	if (!t->out)
+		vec_push(t->arena, &t->kept, n);
+}
+
+/* The sums of a product, distributed over the threads' registers. */
+static void sums(LoopText *t, LNode *n)
+{
+	if (!t->out) {
+		n->mma = product_of(t, n->buf[0]);
+		if (n->mma->row)
+			lt_fault(t, "%s is declared twice", n->buf[0]->name);
+	}
+	counted(t, &n->mma->row, &n->mma->bm);
+	lt_put(t, ", ");
+	counted(t, &n->mma->col, &n->mma->bn);
+	lt_opt_expr(t, " where ", &n->guard, CT_BOOL);
+}
+
+static void local(LoopText *t, LNode *n)
+{
+	static const char *const swizzles[] = {[SWIZZLE_ROWS] = " swizzled by rows",
+					       [SWIZZLE_WORDS] = " swizzled by words",
+					       [SWIZZLE_FRAGMENTS] = " in fragments",
+					       [SWIZZLE_REGISTERS] = " in registers "};
+	const char *name = t->out ? n->buf[0]->name : NULL;
+	Buf *b = t->out ? n->buf[0] : NULL;
+
+	lt_put(t, "local ");
+	lt_word(t, &name);
+	if (!t->out) {
+		b = n->buf[0] = kernel_temp(t->k, name ? name : "", DT_F32, 0, NULL);
+		lt_declare(t, b);
+	}
+	lt_put(t, ": ");
+	local_type(t, b);
+	b->swizzle = (Swizzle)(lt_choice(t, swizzles + 1, SWIZZLE_REGISTERS, (int)b->swizzle - 1) +
+			       1);
+	if (t->failed)
+		return;
+	if (b->swizzle == SWIZZLE_REGISTERS)
+		sums(t, n);
+	lt_opt_expr(t, " in scratch at ", &n->idx, CT_I64);
+	if (lt_opt(t, b->tile != NULL, " in ")) {
+		TileLayout l = b->tile ? *b->tile : (TileLayout){0};
+
+		lt_layout(t, &l, b->rank);
+		b->tile = t->out ? b->tile : arena_copy(t->arena, &l, sizeof l);
+	}
+	if (lt_opt(t, n->val[0] != NULL, " keep "))
+		kept(t, n);
+}
+
+/* ---- Tiles on CPUs ---- */
+
+/* "[AT by STEP": the first element, and how far one term is from the next. */
+static void steps(LoopText *t, Expr **at, Expr **step)
+{
+	lt_expr(t, at, CT_I64);
+	lt_put(t, " by ");
+	lt_expr(t, step, CT_I64);
+}
+
+static void factor_a(LoopText *t, Tile *x)
+{
+	TileRuns *r = &x->by_runs;
+
+	lt_buf(t, &x->a);
+	lt_put(t, "[");
+	if (!lt_opt(t, r->starts != NULL, "runs ")) {
+		steps(t, &x->a_at, &x->a_step);
+		lt_put(t, "]");
+		return;
+	}
+	lt_buf(t, &r->starts);
+	lt_put(t, "[");
+	steps(t, &x->a_at, &r->step);
+	lt_put(t, "] of ");
+	lt_expr(t, &r->terms, CT_I64);
+	lt_put(t, " from ");
+	lt_expr(t, &r->first, CT_I64);
+	lt_put(t, " by ");
+	lt_expr(t, &x->a_step, CT_I64);
+	if (lt_opt(t, r->edge != NULL, " or "))
+		lt_buf(t, &r->edge);
+	lt_put(t, "]");
+}
+
+/* "WORDB[AT]", if *B is not null. */
+static void opt_elements(LoopText *t, const char *word, Buf **b, Expr **at)
+{
+	if (!lt_opt(t, *b != NULL, word))
+		return;
+	lt_buf(t, b);
+	lt_put(t, "[");
+	lt_expr(t, at, CT_I64);
+	lt_put(t, "]");
+}
+
+static void factor_b(LoopText *t, Tile *x)
+{
+	TileScales *s = &x->scaled;
+
+	lt_buf(t, &x->b);
+	lt_put(t, "[");
+	steps(t, &x->b_at, &x->b_step);
+	if (lt_opt(t, x->terms != 0, " in "))
+		lt_count(t, &x->terms, 1);
+	lt_put(t, "]");
+	opt_elements(t, " minus ", &s->zero, &s->zero_at);
+	opt_elements(t, " times ", &s->scale, &s->scale_at);
+	if (lt_opt(t, s->group != 0, " per "))
+		lt_number(t, &s->group, 1, INT64_MAX);
+	if (lt_opt(t, s->row_scale != NULL, " rows times ")) {
+		lt_buf(t, &s->row_scale);
+		lt_put(t, " per ");
+		lt_number(t, &s->row_group, 1, INT64_MAX);
+	}
+	if (lt_opt(t, x->order.sums_at != NULL, " with sums at ")) {
+		lt_expr(t, &x->order.sums_at, CT_I64);
+		lt_put(t, " and wide terms at ");
+		lt_expr(t, &x->order.wide_at, CT_I64);
+		lt_opt_expr(t, " from ", &x->order.first, CT_I64);
+	}
+}
+
+static void tile_size(LoopText *t, Tile *x)
+{
+	lt_count(t, &x->mr, 1);
+	lt_put(t, "x");
+	lt_count(t, &x->nr, 1);
+	if (!t->out)
+		x->usual = x->mr;
+	if (lt_opt(t, x->usual != x->mr, " usual "))
+		lt_count(t, &x->usual, 1);
+	x->whole = lt_opt(t, x->whole, " whole");
+	x->partial = lt_opt(t, x->partial, " partial");
+}
+
+/* "r < 4 of 7": an iterator below COUNT, of which the elements below VALID exist. */
+static void valid(LoopText *t, Iter **it, int count, Expr **valid)
+{
+	const char *name = t->out ? (*it)->name : NULL;
+
+	lt_word(t, &name);
+	lt_put(t, " < ");
+	lt_expr(t, valid, CT_I64);
+	if (!t->out && !t->failed)
+		lt_bind(t, it, name, dim_const(t->ctx, count));
+}
+
+static void tile_ranges(LoopText *t, Tile *x)
+{
+	lt_put(t, " for ");
+	valid(t, &x->row, x->mr, &x->m_valid);
+	lt_opt_expr(t, " of ", &x->rows, CT_I64);
+	lt_put(t, ", ");
+	valid(t, &x->col, x->nr, &x->n_valid);
+	lt_put(t, ", k < ");
+	lt_expr(t, &x->k, CT_I64);
+	if (!t->out)
+		x->kpack = 1;
+	if (lt_opt(t, x->kpack > 1, " by "))
+		lt_count(t, &x->kpack, 2);
+	if (lt_opt(t, x->depth != NULL, ", term "))
+		lt_bounded(t, &x->depth);
+}
+
+static void tile(LoopText *t, LNode *n)
+{
+	Tile *x;
+	Expr *zero = t->out ? NULL : ex_int(t->k->pool, CT_I64, 0);
+
+	if (!t->out)
+		n->tile = NEW(t->arena, Tile);
+	x = n->tile;
+	lt_put(t, "tile ");
+	tile_size(t, x);
+	tile_ranges(t, x);
+	lt_put(t, ": ");
+	lt_buf(t, &x->acc);
+	if (!t->out && !t->failed)
+		x->ct = dtype_ctype(x->acc->dtype);
+	if (lt_opt(t, t->out && (x->acc_at->kind != EX_CONST || x->acc_at->i), "[")) {
+		lt_expr(t, &x->acc_at, CT_I64);
+		lt_put(t, "]");
+	} else if (!t->out) {
+		x->acc_at = zero;
+	}
+	x->accumulate = lt_opt(t, x->accumulate, " += ");
+	if (!x->accumulate)
+		lt_put(t, " = ");
+	factor_a(t, x);
+	lt_put(t, " * ");
+	factor_b(t, x);
+	lt_opt_expr(t, ", used where ", &x->mask.when, CT_BOOL);
+	if (lt_opt(t, x->mask.squares != NULL, ", or large by "))
+		lt_buf(t, &x->mask.squares);
+	if (lt_opt(t, x->mask.trim != NULL, ", trimmed by "))
+		lt_buf(t, &x->mask.trim);
+}
+
+/* What a tile prefetches: a line each. */
+static void fetches(LoopText *t, LNode *n, int around)
+{
+	Tile *x = n->tile;
+	VEC(Prefetch) all = {0};
+	int columns = 0;
+
+	for (int i = 0; lt_line(t, t->out && i < x->nahead, around, &columns); i++) {
+		Prefetch f = t->out ? x->ahead[i] : (Prefetch){0};
+
+		lt_put(t, "fetch ");
+		lt_buf(t, &f.buf);
+		lt_put(t, "[");
+		steps(t, &f.at, &f.step);
+		lt_put(t, "]");
+		lt_opt_expr(t, " if ", &f.when, CT_BOOL);
+		lt_end(t);
+		if (!t->out)
+			vec_push(t->arena, &all, f);
+	}
+	if (t->out)
+		return;
+	x->ahead = all.at;
+	x->nahead = all.n;
+}
+
+/* ---- Products on GPUs ---- */
+
+static void fill(LoopText *t, LNode *n)
+{
+	Fill *f;
+
+	if (!t->out)
+		n->fill = NEW(t->arena, Fill);
+	f = n->fill;
+	lt_put(t, "fill ");
+	counted(t, &f->row, &f->rows);
+	lt_put(t, ", ");
+	counted(t, &f->chunk, &f->chunks);
+	lt_put(t, ", ");
+	counted(t, &f->elem, &f->vector);
+	f->async = lt_opt(t, f->async, " async");
+}
+
+static void pipeline(LoopText *t, LNode *n)
+{
+	lt_put(t, "pipeline ");
+	range(t, n);
+	lt_put(t, " stage ");
+	counted(t, &n->stage, &n->stages);
+	t->pipeline = n;
+}
+
+/* The order of an operand's tile: along k, [i,k], or not, [k,i]; or in fragments. */
+static void operand(LoopText *t, Buf **b, bool *along, const char *rows, const char *cols)
+{
+	const char *const orders[] = {rows, cols, "[fragments]"};
+	int at = 0;
+
+	lt_buf(t, b);
+	if (t->out)
+		at = (*b)->swizzle == SWIZZLE_FRAGMENTS ? 2 : !*along;
+	at = lt_choice(t, orders, 3, at);
+	if (at < 0)
+		lt_expected(t, rows);
+	if (!t->failed && (at == 2) != ((*b)->swizzle == SWIZZLE_FRAGMENTS))
+		lt_fault(t, "%s is %sin fragments", (*b)->name, at == 2 ? "not " : "");
+	*along = at != 1;
+}
+
+void lt_mma(LoopText *t, MmaKind *kind)
+{
+	const char *name = mma_info[*kind].name;
+
+	lt_word(t, &name);
+	for (int i = 0; i < MMA_COUNT && !t->out; i++)
+		if (!strcmp(mma_info[i].name, name))
+			*kind = (MmaKind)i;
+	if (!t->failed && strcmp(mma_info[*kind].name, name))
+		lt_fault(t, "ir/loop/mma.def has no instruction \"%s\"", name);
+}
+
+static void mma(LoopText *t, LNode *n)
+{
+	Buf *acc = t->out ? n->mma->acc : NULL;
+	Mma *m;
+
+	lt_put(t, "mma ");
+	lt_buf(t, &acc);
+	if (!t->out)
+		n->mma = product_of(t, acc);
+	m = n->mma;
+	if (!t->failed && !m->row)
+		lt_fault(t, "%s is not in registers", acc->name);
+	if (!t->out && !t->failed) {
+		if (!t->pipeline)
+			lt_fault(t, "a product of tiles is in a pipeline");
+		m->stage = t->pipeline ? t->pipeline->stage : NULL;
+		lt_bind(t, &m->row, m->row->name, m->row->extent);
+		lt_bind(t, &m->col, m->col->name, m->col->extent);
+	}
+	lt_put(t, " += ");
+	operand(t, &m->a, &m->a_along, "[i,k]", "[k,i]");
+	lt_put(t, " * ");
+	operand(t, &m->b, &m->b_along, "[j,k]", "[k,j]");
+	lt_put(t, " for ");
+	counted(t, &m->depth, &m->bk);
+	lt_put(t, " by ");
+	lt_mma(t, &m->kind);
+	lt_put(t, ", warps ");
+	lt_count(t, &m->wm, 1);
+	lt_put(t, "x");
+	lt_count(t, &m->wn, 1);
+	if (lt_opt(t, m->tm != 0, " of ")) {
+		lt_count(t, &m->tm, 1);
+		lt_put(t, "x");
+		lt_count(t, &m->tn, 1);
+		lt_put(t, " a lane");
+	}
+	lt_opt_expr(t, " where ", &n->guard, CT_BOOL);
+}
+
+static void copy_sums(LoopText *t, LNode *n)
+{
+	static const char *const sides[] = {", rows of ", ", columns of "};
+	Buf *acc = t->out ? n->mma->acc : NULL;
+
+	n->nout = 1;
+	lt_put(t, "epilogue ");
+	lt_buf(t, &n->buf[0]);
+	lt_put(t, " = part ");
+	lt_expr(t, &n->idx, CT_I64);
+	lt_put(t, " of ");
+	lt_buf(t, &acc);
+	if (!t->out)
+		n->mma = product_of(t, acc);
+	if (!t->failed && !n->mma->row)
+		lt_fault(t, "%s is not in registers", acc->name);
+	n->mma->by_columns = lt_choice(t, sides, 2, n->mma->by_columns) == 1;
+	lt_number(t, &n->step, 1, INT32_MAX);
+	lt_put(t, " for ");
+	lt_bounded(t, &n->var);
+	if (!t->out && !t->failed)
+		lt_bind(t, &n->mma->col, n->mma->col->name, n->mma->col->extent);
+	lt_opt_expr(t, " where ", &n->guard, CT_BOOL);
+}
+
+/* ---- Nodes ---- */
+
+typedef struct NodeText {
+	const char *words; /* a node whose text begins with one of these is of the kind */
+	void (*text)(LoopText *t, LNode *n);
+	bool body;
+} NodeText;
+
+/* By LNodeKind. The text of LN_STORE and LN_UPDATE begins with a buffer. */
+static const NodeText node_text[] = {
+	[LN_LOOP] = {" for vector short unroll group ", loop, true},
+	[LN_LET] = {" let ", let, false},
+	[LN_STORE] = {"", assigns, false},
+	[LN_UPDATE] = {"", assigns, false},
+	[LN_ATOMIC] = {" atomic ", atomic, false},
+	[LN_REDUCE] = {" over ", reduce, false},
+	[LN_LOCAL] = {" local ", local, false},
+	[LN_TILE] = {" tile ", tile, false},
+	[LN_FILL] = {" fill ", fill, true},
+	[LN_PIPELINE] = {" pipeline ", pipeline, true},
+	[LN_MMA] = {" mma ", mma, false},
+	[LN_COLUMNS] = {" columns ", columns, false},
+	[LN_COPY_SUMS] = {" epilogue ", copy_sums, false},
+	[LN_OP] = {" copy map fold dot sync ", lt_tile_op, false},
+};
+
+static void nodes(LoopText *t, LNode **at, int around);
+
+/* The kind of the node whose text comes next. */
+static LNodeKind kind_ahead(LoopText *t)
+{
+	const int kinds = sizeof node_text / sizeof *node_text;
+	const char *word;
+	bool element;
+	const size_t n = lt_ahead(t, &word, &element);
+
+	for (int k = 0; k < kinds && n && !element; k++) {
+		const char *at = strstr(node_text[k].words,
+					arena_printf(t->arena, " %.*s ", (int)n, word));
+
+		if (at)
+			return (LNodeKind)k;
+	}
+	if (!element)
+		lt_expected(t, "a node of a loop tree");
+	return LN_STORE;
+}
+
+/* Nodes whose lines are indented by more than AROUND columns. */
+static void list(LoopText *t, LNode **at, int around)
+{
+	int columns = 0;
+
+	for (; lt_line(t, t->out && *at, around, &columns); at = &(*at)->next) {
+		LoopScope before = lt_enter(t);
+		LNode *n = *at;
+
+		if (!t->out) {
+			n = *at = NEW(t->arena, LNode);
+			n->step = 1;
+			n->kind = kind_ahead(t);
+			if (t->failed)
+				break;
+		}
+		node_text[n->kind].text(t, n);
+		point(t, n);
+		lt_end(t);
+		if (!t->out)
+			lt_check_node(t, n);
+		if (node_text[n->kind].body)
+			nodes(t, &n->body, columns);
+		if (!t->out)
+			lt_check_body(t, n);
+		if (n->kind == LN_TILE)
+			fetches(t, n, columns);
+		if (n->kind == LN_LOCAL)
+			before.bufs++;
+		if (n->kind != LN_LET)
+			lt_leave(t, before);
+	}
+}
+
+/* The same, which declare nothing for what follows. */
+static void nodes(LoopText *t, LNode **at, int around)
+{
+	const LoopScope outside = lt_enter(t);
+
+	list(t, at, around);
+	lt_leave(t, outside);
+}
+
+/* ---- Stages ---- */
+
+static void bulk(LoopText *t, Stage *st, BulkCopy *s)
+{
+	const char *var = st->var->name;
+	int64_t each = -1;
+
+	lt_put(t, "bulk ");
+	lt_buf(t, &s->buf);
+	lt_put(t, ": ");
+	lt_dim(t, &s->each);
+	lt_put(t, " of each ");
+	lt_word(t, &var);
+	if (!t->failed && strcmp(var, st->var->name))
+		lt_fault(t, "the iterator of the stage is %s", st->var->name);
+	if (!t->failed && dim_is_const(s->each, &each) && !t->out)
+		s->most = each;
+	if (lt_opt(t, t->out && s->most != each, ", at most "))
+		lt_number(t, &s->most, 0, INT64_MAX);
+	s->written = lt_opt(t, s->written, ", written");
+}
+
+/* "group 32 of 256", and what is not a default */
+static void sizes(LoopText *t, Stage *st)
+{
+	Dim *zero = t->out ? NULL : dim_const(t->ctx, 0);
+	const bool cpu = !st->threads;
+
+	if (!t->out) {
+		st->grain = dim_const(t->ctx, 1);
+		st->scratch = zero;
+	}
+	if (lt_opt(t, !cpu, " group ")) {
+		lt_count(t, &st->group, 1);
+		lt_put(t, " of ");
+		lt_count(t, &st->threads, 1);
+	}
+	if (lt_opt(t, cpu || !dim_equals(st->grain, 1), " grain "))
+		lt_dim(t, &st->grain);
+	if (lt_opt(t, cpu || !dim_equals(st->scratch, 0), ", scratch "))
+		lt_dim(t, &st->scratch);
+	if (lt_opt(t, st->stack != 0, ", stack "))
+		lt_number(t, &st->stack, 1, INT64_MAX);
+	if (lt_opt(t, st->first != NULL, ", first ")) {
+		const char *name = t->out ? st->first->name : NULL;
+
+		lt_word(t, &name);
+		if (!t->out && !t->failed)
+			lt_bind(t, &st->first, name, st->extent);
+	}
+}
+
+/* Whether the next line of the stage begins with WORD; ITEM: there is such a line to print. */
+static bool stage_line(LoopText *t, bool item, const char *word, int *columns)
+{
+	const char *at;
+	bool element;
+
+	if (!lt_line(t, item, STAGE_COLUMNS, columns))
+		return false;
+	return t->out ||
+	       (lt_ahead(t, &at, &element) == strlen(word) && !element && str_starts(at, word));
+}
+
+static void bulks(LoopText *t, Stage *st, int *columns)
+{
+	for (int i = 0; stage_line(t, t->out && i < st->bulk.n, "bulk", columns); i++) {
+		BulkCopy s = t->out ? st->bulk.at[i] : (BulkCopy){0};
+
+		bulk(t, st, &s);
+		lt_end(t);
+		if (!t->out)
+			vec_push(t->arena, &st->bulk, s);
+	}
+}
+
+void lt_stage(LoopText *t, Stage *st)
+{
+	LoopScope outside = lt_enter(t), head;
+	const char *bare = "k";
+	int columns = 0;
+
+	t->products.n = 0;
+	lt_put(t, "stage ");
+	lt_word(t, t->bare && t->out ? &bare : &st->name);
+	lt_put(t, ": ");
+	lt_word(t, &st->strategy);
+	lt_put(t, ", parallel ");
+	lt_bounded(t, &st->var);
+	if (t->failed)
+		return;
+	st->extent = t->out ? st->extent : st->var->extent;
+	opt_when(t, &st->when);
+	sizes(t, st);
+	lt_end(t);
+	t->stage = st;
+	if (!t->out)
+		lt_check_stage(t, st);
+	bulks(t, st, &columns);
+	head = lt_enter(t);
+	if (stage_line(t, t->out && st->head, "block", &columns)) {
+		lt_put(t, "block");
+		lt_end(t);
+		list(t, &st->head, columns);
+		head.bufs = t->bufs.n;
+	}
+	lt_leave(t, head);
+	nodes(t, &st->body, STAGE_COLUMNS);
+	lt_leave(t, outside);
+	if (!t->out)
+		lt_check_products(t);
+}
+
+/* ---- Variants ---- */
+
+/* "BEFORE SIZE OP", a part of a guard; or nothing if SIZE is null. */
+static bool condition(LoopText *t, const char **before, Dim **size, const char *op)
+{
+	if (t->out ? !*size : !lt_size_ahead(t, *before, op))
+		return false;
+	lt_put(t, *before);
+	lt_dim(t, size);
+	lt_put(t, op);
+	*before = ", ";
+	return true;
+}
+
+/* Gives the symbol N, which was read, the meaning floor(OF / EACH). */
+static void define(LoopText *t, Dim *n, Dim *meaning)
+{
+	Sym *s = dim_as_sym(n);
+
+	if (s && !s->def && s->id == t->nsyms - 1) {
+		sym_bound(t->ctx, s, -DIM_INF, DIM_INF); /* until the whole text has been read */
+		sym_define(s, meaning);
+		s->inlined = true;
+	} else if (!s || s->def != meaning) {
+		lt_fault(t, "the size has another meaning elsewhere");
+	}
+}
+
+/* "OF = 8*n", in which n is a symbol of the variant. */
+static void multiple(LoopText *t, SizeStep *x, Dim *of)
+{
+	const int64_t others = x->each;
+	Dim *n = t->out ? dim_symbol(t->ctx, dim_floordiv(t->ctx, of, dim_const(t->ctx, x->each)), "")
+			: NULL;
+
+	lt_number(t, &x->each, 2, INT32_MAX);
+	if (others && x->each != others)
+		lt_fault(t, "sizes are multiples of the same number, %lld", (long long)others);
+	if (!t->failed && !dim_as_sym(of))
+		lt_fault(t, "only a size with a name is a multiple");
+	lt_put(t, "*");
+	t->nsyms += !t->out; /* N may be a symbol that the graph lacks */
+	lt_dim(t, &n);
+	if (t->out || t->failed)
+		return;
+	define(t, n, dim_floordiv(t->ctx, of, dim_const(t->ctx, x->each)));
+	t->nsyms = sym_count(t->ctx);
+	x->of[x->nof++] = of;
+}
+
+void lt_guard(LoopText *t, SizeStep *x)
+{
+	const char *before = "where ";
+	int kib = x->shared >> 10;
+
+	for (int i = 0; t->out ? i < x->nof : i < MOST_MULTIPLES; i++) {
+		Dim *of = x->of[i];
+
+		if (!condition(t, &before, &of, " = "))
+			break;
+		multiple(t, x, of);
+	}
+	if (condition(t, &before, &x->size, " <= "))
+		lt_number(t, &x->most, INT64_MIN, INT64_MAX);
+	if (x->size && condition(t, &before, &x->also, " <= "))
+		lt_number(t, &x->also_most, INT64_MIN, INT64_MAX);
+	if (!lt_opt(t, x->shared != 0, before))
+		return;
+	lt_count(t, &kib, 1);
+	lt_put(t, " KiB of shared memory");
+	x->shared = t->out ? x->shared : kib << 10;
 }

@@ -94,20 +94,30 @@ bool lnode_has_tiles(const LNode *n)
 	return false;
 }
 
-void lnode_iters(LNode *n, void (*fn)(void *arg, Iter *it), void *arg)
+void lnode_iters(LNode *n, void (*fn)(void *arg, Iter **it), void *arg)
 {
-	Iter *all[] = {n->var,
-		       n->stage,
-		       n->fill ? n->fill->row : NULL,
-		       n->fill ? n->fill->chunk : NULL,
-		       n->fill ? n->fill->elem : NULL,
-		       n->columns ? n->columns->col : NULL,
-		       n->columns ? n->columns->row : NULL,
-		       n->op && n->op->n > 0 ? n->op->it[0] : NULL,
-		       n->op && n->op->n > 1 ? n->op->it[1] : NULL,
-		       n->op && n->op->n > 2 ? n->op->it[2] : NULL};
+	Fill *f = n->fill;
+	ColumnReduction *c = n->columns;
+	Tile *t = n->tile;
+	Mma *m = n->mma;
+	Iter **const all[] = {&n->var,
+			      &n->stage,
+			      f ? &f->row : NULL,
+			      f ? &f->chunk : NULL,
+			      f ? &f->elem : NULL,
+			      c ? &c->col : NULL,
+			      c ? &c->row : NULL,
+			      t ? &t->row : NULL,
+			      t ? &t->col : NULL,
+			      t ? &t->depth : NULL,
+			      m ? &m->row : NULL,
+			      m ? &m->col : NULL,
+			      m ? &m->depth : NULL,
+			      m ? &m->stage : NULL};
 
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-		if (all[i])
+		if (all[i] && *all[i])
 			fn(arg, all[i]);
+	for (int i = 0; n->op && i < n->op->n; i++)
+		fn(arg, &n->op->it[i]);
 }

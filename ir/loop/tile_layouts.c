@@ -59,6 +59,7 @@ typedef struct TileCheck {
 	Diag *d;
 	const Stage *st;
 	const TileNode *n;
+	DiagLoc loc;
 	bool ok;
 } TileCheck;
 
@@ -68,8 +69,10 @@ static void fault(TileCheck *t, const char *what, const char *name)
 
 	if (t->n)
 		tile_print(&b, t->n);
-	t->ok = diag_error(t->d, (DiagLoc){0}, "tiles of stage %s: %s%s%s: %s", t->st->name, what,
+	if (t->ok)
+		diag_error(t->d, t->loc, "tiles of stage %s: %s%s%s: %s", t->st->name, what,
 			   *name ? " " : "", name, t->n ? strbuf_str(&b) : "");
+	t->ok = false;
 	strbuf_free(&b);
 }
 
@@ -252,6 +255,8 @@ static void check_op(TileCheck *t)
 	case TILE_MAP:
 	case TILE_FOLD:
 		check_points(t);
+		if (n->op == TILE_FOLD)
+			check_fold(t);
 		if (!t->ok)
 			break;
 		ex_walk(n->val, check_load, t);
@@ -261,8 +266,6 @@ static void check_op(TileCheck *t)
 			check_register(t, n->to, n->idx, n->nidx);
 		else if (n->nidx != 1 || n->op == TILE_FOLD)
 			fault(t, "a result is neither a tile nor one element of", n->to->name);
-		if (n->op == TILE_FOLD)
-			check_fold(t);
 		break;
 	case TILE_DOT: check_dot(t); break;
 	case TILE_SYNC:
@@ -278,7 +281,6 @@ static void check_local(TileCheck *t, const LNode *n)
 	const Buf *b = n->buf[0];
 	int64_t last = dtype_info[b->dtype].bits / 8, scratch = 0;
 
-	t->n = NULL;
 	for (int d = 0; d < b->rank; d++)
 		if (layout_extent_of(b->tile, d) != extent_of_dim(b, d))
 			fault(t, "the layout has another extent than the tile", b->name);
@@ -291,25 +293,31 @@ static void check_local(TileCheck *t, const LNode *n)
 		fault(t, "the block's scratch is too small for", b->name);
 }
 
-static void check_nodes(TileCheck *t, const LNode *n)
+bool tiles_verify_node(Ctx *c, const Stage *st, const LNode *n, Diag *d, DiagLoc loc)
 {
-	for (; n; n = n->next) {
-		if (n->kind == LN_LOCAL && n->buf[0]->tile)
-			check_local(t, n);
-		t->n = n->op;
-		if (n->kind == LN_OP)
-			check_op(t);
-		check_nodes(t, n->body);
-	}
+	TileCheck t = {c, d, st, n->op, loc, true};
+
+	if (n->kind == LN_LOCAL && n->buf[0]->tile)
+		check_local(&t, n);
+	if (n->kind == LN_OP)
+		check_op(&t);
+	return t.ok;
+}
+
+static bool verify(Ctx *c, const Stage *st, const LNode *n, Diag *d)
+{
+	bool ok = true;
+
+	for (; n; n = n->next)
+		ok = tiles_verify_node(c, st, n, d, (DiagLoc){0}) && verify(c, st, n->body, d) && ok;
+	return ok;
 }
 
 bool tiles_verify(Ctx *c, const Schedule *s, Diag *d)
 {
-	TileCheck t = {.c = c, .d = d, .ok = true};
+	bool ok = true;
 
-	for (int i = 0; i < s->stages.n; i++) {
-		t.st = s->stages.at[i];
-		check_nodes(&t, t.st->body);
-	}
-	return t.ok;
+	for (int i = 0; i < s->stages.n; i++)
+		ok = verify(c, s->stages.at[i], s->stages.at[i]->body, d) && ok;
+	return ok;
 }

@@ -52,13 +52,15 @@ static void note_accuracy(Graph *g)
 			   *by = a.unordered && a.part ? values_of(g, a.unordered) : NULL;
 
 		if (name && *name && (a.step > 0 || a.unit > 0 || a.unordered))
-			vec_push(g->arena, &g->accuracy, ((ResultAccuracy){name, a, by}));
+			vec_push(g->arena, &g->accuracy,
+				 ((ResultAccuracy){name, a.step, a.unit, a.unordered != NULL,
+						   a.unordered ? a.axis : 0, by}));
 	}
 }
 
 bool pass_infer(Module *m)
 {
-	if (!m->infer)
+	if (!m->infer && !m->graph->accuracy.n) /* else the text says it */
 		note_accuracy(m->graph);
 	m->infer = infer_new(m->graph);
 	if (!infer_graph_run(m->infer))

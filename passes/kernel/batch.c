@@ -6,7 +6,8 @@
  * several requests in one run. Nothing in the compiler depends on it.
  *
  * It looks at the statements of single operators, where indices are as the operators define them.
- * What later passes do to them does not change what the model computes.
+ * What later passes do to them does not change what the model computes, so a text that begins after
+ * them says which sizes are batches.
  */
 #include "passes/forms/apart.h"
 
@@ -15,11 +16,10 @@
 void batch_print(StrBuf *b, const Module *m)
 {
 	strbuf_puts(b, "independent:");
-	for (int i = 0; i < m->nbatches; i++)
-		if (m->batch[i]) {
-			strbuf_puts(b, " ");
-			dim_print(b, sym_at(m->ctx, i)->dim);
-		}
+	for (int i = 0; i < m->graph->batches.n; i++) {
+		strbuf_puts(b, " ");
+		dim_print(b, m->graph->batches.at[i]->dim);
+	}
 }
 
 /* Whether V, an input or a result, can be cut into elements along S, or does not depend on it. */
@@ -62,18 +62,16 @@ static bool is_batch(Apart *x)
 
 bool pass_batch(Module *m)
 {
-	const Graph *g = m->graph;
+	Graph *g = m->graph;
 	Apart x = {.m = m, .multiples = true};
 	bool *tried; /* by Sym.id */
 
-	m->nbatches = sym_count(m->ctx);
-	m->batch = NEW_ARRAY(m->arena, m->nbatches + 1, bool);
 	if (g->takes.n ||
 	    g->gives.n) /* items of sequences and maps are not elements of one tensor */
 		return true;
 	x.tmp = arena_new();
 	x.position = NEW_ARRAY(x.tmp, g->nvalues + 1, bool);
-	tried = NEW_ARRAY(x.tmp, m->nbatches + 1, bool);
+	tried = NEW_ARRAY(x.tmp, sym_count(m->ctx) + 1, bool);
 	for (int i = 0; i < g->inputs.n; i++) {
 		const Type *t = g->inputs.at[i]->type;
 
@@ -82,8 +80,9 @@ bool pass_batch(Module *m)
 			if (!x.s || tried[x.s->id])
 				continue;
 			tried[x.s->id] = true;
-			m->batch[x.s->id] = !x.s->from_data && !x.s->def && x.s->lo <= 1 &&
-					    is_batch(&x);
+			if (!graph_has_batch(g, x.s) && !x.s->from_data && !x.s->def &&
+			    x.s->lo <= 1 && is_batch(&x))
+				vec_push(g->arena, &g->batches, x.s);
 		}
 	}
 	arena_free(x.tmp);

@@ -406,32 +406,12 @@ static void read_whole(Module *m, const WideProduct *w, Value *whole, int64_t by
 static Value *concatenated(Module *m, const WideProduct *w, const int *slot, int n, int d,
 			   Node *before)
 {
-	int64_t dims[MAX_RANK], outer = 1, inner = 1, row, at = 0;
-	const Tensor *first = value_const(node_in(w[0].n, slot[0]));
-	Tensor *to;
+	const Tensor *part[MOST_PRODUCTS];
 	Value *v;
 
-	for (int i = 0; i < first->rank; i++) {
-		dims[i] = first->dims[i];
-		outer *= i < d ? dims[i] : 1;
-	}
-	dims[d] = 0;
 	for (int i = 0; i < n; i++)
-		dims[d] += w[i].size;
-	to = tensor_new_large(m->graph->arena, first->dtype, first->rank, dims);
-	for (int i = d + 1; i < first->rank; i++)
-		inner *= dims[i];
-	row = dtype_size(first->dtype, dims[d] * inner);
-	for (int i = 0; i < n; i++) {
-		const char *from = value_const(node_in(w[i].n, slot[i]))->data;
-		const int64_t part = dtype_size(first->dtype, w[i].size * inner);
-
-		for (int64_t o = 0; o < outer; o++)
-			memcpy((char *)(uintptr_t)to->data + o * row + at, from + o * part,
-			       (size_t)part);
-		at += part;
-	}
-	v = graph_const(m->graph, to, before);
+		part[i] = value_const(node_in(w[i].n, slot[i]));
+	v = graph_const(m->graph, tensor_concat(m->graph->arena, part, n, d), before);
 	for (int i = 0; i < n; i++)
 		node_locs_from(v->def, node_in(w[i].n, slot[i])->def);
 	return v;

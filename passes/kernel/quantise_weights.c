@@ -221,9 +221,9 @@ static bool round_tensor(WeightsPass *p, const Tensor *from, WeightsJob *j)
 
 static void drop_all_pages(const WeightsJob *j)
 {
-	if (j->from->file)
+	if (tensor_in_file(j->from))
 		drop_pages(j->from->data, (size_t)j->from->bytes);
-	if (j->numbers->file)
+	if (tensor_in_file(j->numbers))
 		drop_pages(j->numbers->data, (size_t)j->numbers->bytes);
 }
 

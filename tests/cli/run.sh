@@ -355,7 +355,7 @@ done
 try "IR after a pass" 0 "^; after fuse" cnn.onnx --dump-ir=fuse
 try "IR after all" 0 "^; after memplan" cnn.onnx --dump-ir
 try "loop trees" 0 "contraction|tile" cnn.onnx --dump-ir=sched
-try "loop trees of targets" 0 "^; for sm_90a$" cnn.onnx --dump-ir=sched --target=cuda:sm_80,sm_90a
+try "loop trees of targets" 0 "^schedules for sm_90a$" cnn.onnx --dump-ir=sched --target=cuda:sm_80,sm_90a
 try "PTX of the first GPU" 0 "" cnn.onnx -o first.ptx --target=cuda:sm_80,sm_90a
 if grep -q '^.target sm_80$' first.ptx; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAIL: PTX of another GPU"; fi
 try "IR of GPUs" 0 "^; after fuse for sm_90a, sm_80$" cnn.onnx --dump-ir=fuse --target=cpu:v3,cuda:sm_80,sm_90a

@@ -141,15 +141,16 @@ static void test_decision(Ctx *c, const Target *t, Kernel *k, const char *form, 
 		s->kernel = copy;
 		gpu_attention_emit(t, copy, read, s);
 		l_tidy(s);
+		schedule_settle(s, k);
 		if (!tiles_verify(c, s, c->diag) || !tiles_check(c, s, c->diag))
 			wrong(form, strbuf_str(&text), "the verifier refuses the tree");
 		schedule_print_bare(&tree, s);
-		r = tiles_parse(again, strbuf_str(&tree));
+		r = schedule_parse_bare(again, strbuf_str(&tree));
 		if (r && tiles_verify(c, r, c->diag)) {
 			s = r; /* what was read is run, too */
 			tree.n = 0;
 			schedule_print_bare(&tree, r);
-			r = tiles_parse(kernel_clone(k, a), strbuf_str(&tree));
+			r = schedule_parse_bare(kernel_clone(k, a), strbuf_str(&tree));
 		}
 		if (r)
 			schedule_print_bare(&tree_back, r);
@@ -242,7 +243,7 @@ static bool is_reported(Ctx *c, Kernel *k, const char *tree)
 
 	for (int i = 0; i < copy->bufs.n; i++)
 		copy->bufs.at[i]->id = i;
-	s = tiles_parse(copy, tree);
+	s = schedule_parse_bare(copy, tree);
 	reported = s && !tiles_check(c, s, &quiet);
 	if (!s)
 		wrong("mutation", tree, "is not read");
@@ -273,6 +274,7 @@ static void test_mutations(void)
 		s->kernel = copy;
 		gpu_attention_emit(t, copy, &d, s);
 		l_tidy(s);
+		schedule_settle(s, k);
 		schedule_print_bare(&tree, s);
 		for (size_t m = 0; m < sizeof mutations / sizeof *mutations; m++)
 			for (int which = 0;; which++) {

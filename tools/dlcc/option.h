@@ -49,6 +49,7 @@ struct Option {
 	unsigned outputs;  /* bits of the outputs of dlcc that allow it; 0: all */
 	bool reports;      /* it prints a report, so dlcc needs no output */
 	bool gpu;          /* it needs a target that is a GPU */
+	bool early;        /* only passes before `sched`, and that pass, see it */
 	bool onnx;         /* the model must be an ONNX file */
 	bool joined;       /* NAME is the beginning of the argument, and V all of it */
 	/* NAME is an old name: of NOW=AS or NOW=AS:VALUE, or, without AS, of NOW=VALUE */

@@ -279,6 +279,14 @@ const char *options_for_gpus(const Cli *c)
 	return c->half_activations == DT_F16 ? "--activations-as=f16" : NULL;
 }
 
+const char *options_early(const Cli *c)
+{
+	for (const Option *o = option_table; o->name; o++)
+		if (o->early && c->given[o - option_table])
+			return o->name;
+	return NULL;
+}
+
 Options options_of_passes(const Cli *c)
 {
 	return (Options){.level = c->level,

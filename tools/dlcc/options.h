@@ -66,6 +66,8 @@ Options options_of_passes(const Cli *c);
 bool options_folders(Cli *c);
 /* A given option that needs a GPU target; null: none. */
 const char *options_for_gpus(const Cli *c);
+/* A given option that only passes before `sched`, and that pass, see; null: none. */
+const char *options_early(const Cli *c);
 /* Whether the output is a model, as text or ONNX, and no code. */
 bool output_is_model(const Cli *c);
 /* A diagnostic of wrong usage; false. */

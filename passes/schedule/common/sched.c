@@ -10,7 +10,7 @@
 #include "passes/schedule/common/loops.h"
 #include "passes/schedule/gpu/gpu.h"
 
-#include <assert.h>
+#include <string.h>
 
 /* Which buffers a loop tree accesses, and which it declares, by Buf.id. */
 typedef struct Accessed {
@@ -45,20 +45,6 @@ static void mentions(LNode *n, Accessed *m)
 	}
 }
 
-/* Gives the buffers of a schedule unique names, for readers of dumps. */
-static void name_apart(Kernel *k, const bool *used)
-{
-	for (int i = 0; i < k->bufs.n; i++) {
-		const char *name = k->bufs.at[i]->name;
-
-		for (int j = 0, n = 2; used[i] && j < i; j++)
-			if (used[j] && !strcmp(k->bufs.at[j]->name, k->bufs.at[i]->name)) {
-				k->bufs.at[i]->name = arena_printf(k->arena, "%s_%d", name, n++);
-				j = -1;
-			}
-	}
-}
-
 /* Finds the temporaries that are accessed in memory. */
 static void find_temps(Schedule *s)
 {
@@ -75,9 +61,7 @@ static void find_temps(Schedule *s)
 
 		if (b->kind == BUF_TEMP && !b->data && m.used[b->id] && !m.local[b->id])
 			vec_push(k->arena, &s->temps, b);
-		m.used[b->id] = m.used[b->id] || m.local[b->id];
 	}
-	name_apart(k, m.used);
 	arena_free(tmp);
 }
 
@@ -128,6 +112,7 @@ static Schedule *schedule(Module *m, const Target *t, Node *n, const Decision *d
 	for (int i = 0; i < s->stages.n && !t->gpu; i++)
 		if (keep_order(s->stages.at[i]->body))
 			s->stages.at[i]->grain = s->stages.at[i]->extent;
+	schedule_settle(s, s->split ? s->split : node_kernel(n));
 	return s;
 }
 
@@ -221,15 +206,69 @@ static bool prove_edited(Module *m, const Decision *d, Node *n, Schedule *s)
 	       poly_check(node_kernel(n), s, m->ctx->diag) != POLY_WRONG;
 }
 
+/* ---- Schedules of a text ---- */
+
+static bool has_groups(const Schedule *s)
+{
+	for (; s; s = s->next)
+		for (int i = 0; i < s->stages.n; i++)
+			if (s->stages.at[i]->group)
+				return true;
+	return false;
+}
+
+/* Whether S, which a text has, can be N's schedule on target T. */
+static bool can_have(Module *m, const Target *t, const Node *n, const Schedule *s)
+{
+	const bool gpu = t->gpu && !node_on_host(n);
+
+	if (!s)
+		return diag_error(m->ctx->diag, node_diag(n),
+				  "the text has no schedule for this node");
+	return gpu == has_groups(s) ||
+	       diag_error(m->ctx->diag, node_diag(n),
+			  "%s, but the schedule in the text is for a %s",
+			  gpu ? "the node runs on a GPU" : "the node runs on a CPU",
+			  gpu ? "CPU" : "GPU");
+}
+
+/* Takes the schedules for target number T from the text that the graph is from. Reading has checked
+ * that code can be made of them; that they compute what the kernels say is proved with --verify. */
+static bool take_stated(Module *m, int t)
+{
+	const GraphSchedules *all = NULL;
+	const Target *target = m->target[t];
+	bool ok = true;
+
+	for (int i = 0; i < m->graph->schedules.n; i++)
+		if (!strcmp(m->graph->schedules.at[i].target, target->name))
+			all = &m->graph->schedules.at[i];
+	if (!all)
+		return diag_error(
+			m->ctx->diag, (DiagLoc){.line = m->graph->schedules.at[0].line},
+			"the text has schedules for %s, not for %s; --target names what it is for",
+			m->graph->schedules.at[0].target, target->name);
+	for (Node *n = m->graph->first; n; n = n->next) {
+		if (!node_kernel(n))
+			continue;
+		m->sched[t][n->id] = n->id < all->nof ? all->of[n->id] : NULL;
+		ok = can_have(m, target, n, m->sched[t][n->id]) && ok;
+	}
+	return ok;
+}
+
 bool pass_sched(Module *m)
 {
+	const bool stated = m->graph->schedules.n > 0;
 	bool ok = true;
 
 	m->nsched = m->graph->nnodes;
 	for (int t = 0; t < m->ntargets; t++) {
 		m->sched[t] = NEW_ARRAY(m->arena, m->nsched + 1, Schedule *);
+		if (stated && !take_stated(m, t))
+			return false;
 		for (Node *n = module_first(m); n; n = module_next(m, n))
-			if (node_kernel(n)) {
+			if (node_kernel(n) && !stated) {
 				diag_at(m->ctx, node_diag(n));
 				m->sched[t][n->id] = all_variants(m, m->target[t], n,
 								  m->decision[t][n->id]);

@@ -8,13 +8,8 @@
  * mentions only iterators of enclosing bodies, which have the same meaning wherever the name is
  * used. If an iterator is bound again in a later body (a kernel's own iterator, looped over once
  * for each statement), its definition is dropped there.
- *
- * On GPUs, where strategies split the iterators of statements, iterators that are in scope together
- * get different names.
  */
 #include "passes/schedule/common/loops.h"
-
-#include <string.h>
 
 typedef struct Tidy {
 	Arena *arena;
@@ -29,13 +24,13 @@ static void substitute(Tidy *t, Expr **e)
 		*e = ex_subst_iters(t->p, *e, t->of.at, t->value.at, t->of.n);
 }
 
-/* IT is bound again: drops its definition by an outer body. */
-static void forget(void *arg, Iter *it)
+/* *IT is bound again: drops its definition by an outer body. */
+static void forget(void *arg, Iter **it)
 {
 	Tidy *t = arg;
 
 	for (int i = 0; i < t->of.n; i++)
-		if (t->of.at[i] == it) {
+		if (t->of.at[i] == *it) {
 			t->of.at[i] = t->of.at[--t->of.n];
 			t->value.at[i] = t->value.at[--t->value.n];
 			return;
@@ -111,63 +106,13 @@ static void tidy(Tidy *t, LNode **at)
 	}
 }
 
-/* ---- Names ---- */
-
-typedef struct LiveIters {
-	Arena *arena;
-	VEC(Iter *) in;
-} LiveIters;
-
-static bool is_taken(const LiveIters *s, const Iter *by, const char *name)
-{
-	for (int i = 0; i < s->in.n; i++)
-		if (s->in.at[i] != by && !strcmp(s->in.at[i]->name, name))
-			return true;
-	return false;
-}
-
-static void enter(void *arg, Iter *it)
-{
-	LiveIters *s = arg;
-	const char *name = it->name;
-
-	for (int i = 2; is_taken(s, it, name); i++)
-		name = arena_printf(s->arena, "%s_%d", it->name, i);
-	it->name = name;
-	vec_push(s->arena, &s->in, it);
-}
-
-static void name_apart(LiveIters *s, LNode *n)
-{
-	const int outside = s->in.n;
-
-	for (; n; n = n->next) {
-		const int before = s->in.n;
-
-		lnode_iters(n, enter, s);
-		name_apart(s, n->body);
-		if (n->kind != LN_LET)
-			s->in.n = before;
-	}
-	s->in.n = outside;
-}
-
 /* ---- All of it ---- */
 
 void l_tidy(Schedule *s)
 {
 	for (int i = 0; i < s->stages.n; i++) {
-		Stage *st = s->stages.at[i];
 		Tidy t = {.arena = s->kernel->arena, .p = s->kernel->pool};
-		LiveIters scope = {.arena = s->kernel->arena};
 
-		tidy(&t, &st->body);
-		if (!st->group)
-			continue;
-		enter(&scope, st->var);
-		if (st->first)
-			enter(&scope, st->first);
-		name_apart(&scope, st->head);
-		name_apart(&scope, st->body);
+		tidy(&t, &s->stages.at[i]->body);
 	}
 }

@@ -183,6 +183,8 @@ static bool compile(Try *y, Module *m)
 		refuse(y);
 		return false;
 	}
+	if (m->graph->schedules.n) /* loop trees that were changed compute anything, and may run */
+		m->opt.verify = true;
 	return passes(y, m) && generate(y, m);
 }
 

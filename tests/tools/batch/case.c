@@ -460,6 +460,27 @@ static const char *reread(Case *c, const StrBuf *text, Made *again)
 	return make(c, ctx, g, again, false) ? NULL : said(c);
 }
 
+/* The same of the graph with its schedules; the text of kernels is another one in some cases. */
+static const char *reread_trees(Case *c, Module *m, Made *again)
+{
+	Ctx *ctx = new_ctx(c);
+	StrBuf text = {0}, first = {0}, second = {0};
+	Graph *g;
+
+	pass_table[PASS_sched].prints->print(&text, m, NULL);
+	g = graph_parse(ctx, c->arena, strbuf_str(&text), "printed.dl");
+	strbuf_free(&text);
+	if (!g || !make(c, ctx, g, again, false))
+		return said(c);
+	loop_trees_print(&first, m, NULL);
+	loop_trees_print(&second, &again->module, NULL);
+	if (strcmp(strbuf_str(&first), strbuf_str(&second)))
+		return "printed again, the loop trees are another text";
+	strbuf_free(&first);
+	strbuf_free(&second);
+	return NULL;
+}
+
 static const char *same_made(const Made *a, const Made *b)
 {
 	if (strcmp(strbuf_str(&a->host), strbuf_str(&b->host)))
@@ -746,7 +767,7 @@ static void run_case(Case *c, bool eval, FILE *from)
 {
 	const char *first = c->o->gpu || c->o->ptx ? "ptx" : edge_is(c->dir) ? "edge" : "c", *bad;
 	StrBuf text = {0};
-	Made again = {0};
+	Made again = {0}, trees = {0};
 	char library[4096];
 	bool tell = eval && !c->o->gpu && !c->o->ptx && !edge_is(c->dir); /* of eval, too */
 
@@ -782,7 +803,9 @@ static void run_case(Case *c, bool eval, FILE *from)
 	if (c->o->roundtrip) {
 		begin(c, "ir");
 		bad = reread(c, &text, &again);
-		judge(c, "ir", bad ? bad : same_made(&c->made, &again));
+		bad = bad ? bad : same_made(&c->made, &again);
+		bad = bad ? bad : reread_trees(c, &c->made.module, &trees);
+		judge(c, "ir", bad ? bad : same_made(&c->made, &trees));
 		begin(c, first);
 	}
 	no_limit();

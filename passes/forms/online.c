@@ -360,16 +360,46 @@ static bool nan_fits(const OnlineForm *f)
 	return false;
 }
 
+/* X of E = select(lt(abs(X), inf), min(C, max(-C, X)), X), finite numbers of which are kept in the range of a type
+ * that has 1; else E. */
+static Expr *unlimited(Expr *e)
+{
+	const Expr *low, *high;
+	Expr *x;
+
+	if (!ex_is_op(e, IN_select) || !ex_is_op(e->op.arg[1], IN_min))
+		return e;
+	x = e->op.arg[2];
+	high = e->op.arg[1]->op.arg[0];
+	low = e->op.arg[1]->op.arg[1];
+	if (high->kind != EX_CONST || high->f < 1 || !ex_is_op(low, IN_max) || low->op.arg[1] != x)
+		return e;
+	low = low->op.arg[0];
+	return low->kind == EX_CONST && low->f <= 0 ? x : e;
+}
+
+/* No exponential is above 1. */
+static bool at_most_one(const OnlineForm *f)
+{
+	const Expr *s = f->shift;
+
+	if (ex_is_op(s, IN_max))
+		s = s->op.arg[0]->kind == EX_LOAD ? s->op.arg[0] : s->op.arg[1];
+	return s->kind == EX_LOAD && s->load.buf == f->most;
+}
+
 static bool see_weights(OnlineForm *f)
 {
-	const Expr *a = f->values.a;
+	const bool rounded = rounds(f->values.a);
+	Expr *a = rounded ? f->values.a->op.arg[0] : f->values.a, *any = a, *w;
 	bool ok = true;
-	Expr *w;
 
+	a = unlimited(a);
 	if (a->kind != EX_LOAD || a->load.buf->kind != BUF_TEMP || a->load.buf->data)
 		return refuse(f, "the second product does not read the weights as they are");
 	f->weight = a->load.buf;
-	w = resolve(f, f->values.s, f->values.a, &ok);
+	w = resolve(f, f->values.s, a, &ok);
+	w = rounded ? ex_round(f->k->pool, f->values.a->op.dtype, w) : w;
 	if (!ok)
 		return refuse(f, "the second product reads other weights than those of its row");
 	f->v = resolve(f, f->values.s, f->values.b, &ok);
@@ -378,6 +408,8 @@ static bool see_weights(OnlineForm *f)
 	if (!with_exponential(f, without_division(f, without_nan(f, w)), &f->w) ||
 	    !exponential_fits(f))
 		return false;
+	if (a != any && !at_most_one(f))
+		return refuse(f, "the weights are limited, and not known to be at most 1");
 	return !f->nan_is_zero || nan_fits(f) ||
 	       refuse(f,
 		      "weights that are NaN become 0, and are not exponentials divided by their sum");

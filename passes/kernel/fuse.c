@@ -450,6 +450,25 @@ static bool try_copy(Fuse *f, Node *p, Node *c, FusedKernel *g)
 	return g->k->stmts.n == n && class_to_fuse(g->k) == kc && !costs_too_much(g);
 }
 
+static void find_load(void *arg, Expr *e)
+{
+	bool *found = arg;
+
+	*found = *found || e->kind == EX_LOAD;
+}
+
+/* P, which others read, too, computes numbers from its indices and reads no memory, as a Range does: each reader may as well
+ * compute them. */
+static bool copy_is_free(Node *p, const Node *c)
+{
+	bool loads = false;
+
+	if (!is_free_map(p) || only_used_by(p, c))
+		return false;
+	ex_walk(node_kernel(p)->stmts.at[0]->val[0], find_load, &loads);
+	return !loads;
+}
+
 /* A BitCast accesses elements as another type of their width, so its loads are not the operand's
  * values. */
 static bool moves_bits(const Node *n)
@@ -485,7 +504,8 @@ static Node *merge(Fuse *f, Node *p, Node *c)
 
 	f->tmp = arena_new();
 	g = NEW(f->tmp, FusedKernel);
-	keep = !try_merge(f, p, c, g);
+	keep = copy_is_free(p, c) && try_copy(f, p, c, g);
+	keep = keep || !try_merge(f, p, c, g);
 	if (!keep || try_copy(f, p, c, g)) {
 		n = replace(f, (Node *[]){p, c}, 2, keep, g);
 		if (keep && is_dead(p))

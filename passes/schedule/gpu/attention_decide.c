@@ -157,7 +157,7 @@ static void for_shapes(const GpuAttention *a, bool few, bool stages,
 				for (int i = 0; i < MOST_FRAGMENTS * (stages ? MOST_STAGES : 1);
 				     i++) {
 					const int fragments = 1 + i % MOST_FRAGMENTS;
-					const bool split = parts && parts_tried[p] > 1;
+					const bool split = few || (parts && parts_tried[p] > 1);
 					const AttentionShape s = {split ? 1 : warps_tried[w],
 								  split ? warps_tried[w] : 1,
 								  fragments,

@@ -9,14 +9,15 @@
  *     sums, results += factor * those of the parts
  *   the statements after the products
  *
- * Lanes are adjacent columns, so that they read adjacent elements; the loads of a chunk are all in flight at once.
+ * Lanes, and then warps, are adjacent columns, so that they read adjacent elements; the loads of a chunk are all in
+ * flight at once.
  */
 #include "passes/schedule/gpu/attention_impl.h"
 
 #include <math.h>
 
 enum {
-	WARPS = 4,
+	WARPS = 4, /* of a block, at least, or 3 */
 	CHUNK = 32 /* parts whose factors a thread has in registers */
 };
 
@@ -95,36 +96,38 @@ void attention_store_parts(AttentionEmit *e)
 typedef struct Combine {
 	AttentionEmit *e;
 	Iter *chunk;
-	int parts;                  /* of a chunk */
+	int parts, warps;           /* of a chunk, of a block */
 	TileLayout rows_parts, all; /* of points (row, part) and (row, column, part) */
 	Buf *part, *factor;         /* maxima of the parts, and factors; -1: nothing was summed */
 } Combine;
 
+/* A thread has one column of a row: the loads of all parts of a chunk are in its registers. */
 static void set_layouts(Combine *x)
 {
 	AttentionEmit *e = x->e;
-	int lanes = WARP, vector, rows;
+	int lanes = WARP, rows, columns;
 
 	while (e->a.ep % lanes)
 		lanes /= 2;
-	vector = e->a.ep / lanes % 2 ? 1 : 2;
 	rows = WARP / lanes;
-	e->rm = e->bm = WARPS * rows;
+	columns = e->a.ep / lanes;
+	x->warps = columns < WARPS ? WARPS / columns : 1;
+	e->rm = e->bm = x->warps * rows;
 	e->results = (TileLayout){.rank = 2};
-	layout_add(&e->results, 0, AT_WARP, WARPS, rows, 0);
-	layout_add(&e->results, 1, AT_REGISTER, e->a.ep / lanes / vector, (int64_t)lanes * vector,
-		   0);
+	layout_add(&e->results, 0, AT_WARP, x->warps, rows, 0);
+	layout_add(&e->results, 1, AT_WARP, columns, lanes, 0);
 	layout_add(&e->results, 0, AT_LANE, rows, 1, 0);
-	layout_add(&e->results, 1, AT_LANE, lanes, vector, 0);
-	layout_add(&e->results, 1, AT_REGISTER, vector, 1, 0);
+	layout_add(&e->results, 1, AT_LANE, lanes, 1, 0);
 	x->all = e->results;
 	x->all.rank = 3;
 	layout_add(&x->all, 2, AT_REGISTER, x->parts, 1, 0);
 	x->rows_parts = (TileLayout){.rank = 2};
-	layout_add(&x->rows_parts, 0, AT_WARP, WARPS, rows, 0);
+	layout_add(&x->rows_parts, 0, AT_WARP, x->warps, rows, 0);
+	layout_add(&x->rows_parts, -1, AT_WARP, columns, 1, 0);
 	layout_add(&x->rows_parts, 0, AT_LANE, rows, 1, 0);
 	layout_add(&x->rows_parts, -1, AT_LANE, lanes, 1, 0);
 	layout_add(&x->rows_parts, 1, AT_REGISTER, x->parts, 1, 0);
+	x->warps *= columns;
 }
 
 static TileNode *over_parts(Combine *x, TileOp op, Buf *to)
@@ -221,7 +224,7 @@ static void add_parts(Combine *x, Buf *to, Buf *from)
 			ex_op2(e->p, IN_mul, factor, load_part(x, n, from, col, n->n - 1)));
 }
 
-static void open_stage(AttentionEmit *e)
+static void open_stage(AttentionEmit *e, int warps)
 {
 	const Contraction *s = &e->a.f.scores;
 
@@ -232,7 +235,7 @@ static void open_stage(AttentionEmit *e)
 	for (int i = 0; i < s->nm; i++)
 		e->row_iter[e->nrows++] = s->m[i];
 	l_stage(&e->b, "attention", dim_ceildiv(e->c, e->rows, dim_const(e->c, e->rm)));
-	e->b.stage->threads = e->b.stage->group = WARPS * WARP;
+	e->b.stage->threads = e->b.stage->group = warps * WARP;
 	e->first_row = ex_mul(e->p, ex_iter(e->p, e->b.stage->var), l_int(&e->b, e->rm));
 }
 
@@ -246,7 +249,7 @@ void attention_combine(AttentionEmit *e)
 	while (x.parts < e->a.parts * e->a.splits && x.parts < CHUNK)
 		x.parts *= 2;
 	set_layouts(&x);
-	open_stage(e);
+	open_stage(e, x.warps);
 	attention_declare_state(e);
 	size[0] = e->bm;
 	size[1] = x.parts;

@@ -282,19 +282,40 @@ static void open_blocks(AttentionEmit *e, Dim *steps, bool few)
 	e->first_row = ex_mul(e->p, ex_iter(e->p, mb), l_int(&e->b, e->rm));
 }
 
+/* Sets FIRST, the first step of the block over the keys; returns the number of its steps, which may be less than 0. */
+static Expr *count_steps(AttentionEmit *e, Dim *steps)
+{
+	const int64_t keys = (int64_t)e->a.bn * e->a.splits;
+	Expr *zero = l_int(&e->b, 0), *each = ex_dim(e->p, e->each), *low, *high,
+	     *first = ex_mul(e->p, ex_iter(e->p, e->part), each), *end = ex_dim(e->p, steps);
+
+	if (e->a.parts > 1)
+		end = l_min(&e->b, end, ex_add(e->p, first, each));
+	attention_visible(e, &low, &high);
+	if (high)
+		end = l_min(&e->b, end,
+			    ex_op2(e->p, IN_floordiv,
+				   ex_add(e->p, l_max(&e->b, high, l_int(&e->b, -1)),
+					  l_int(&e->b, keys)),
+				   l_int(&e->b, keys)));
+	if (low)
+		first = l_max(
+			&e->b, first,
+			ex_op2(e->p, IN_floordiv, l_max(&e->b, low, zero), l_int(&e->b, keys)));
+	l_let(&e->b, e->first, first);
+	return ex_sub(e->p, end, ex_iter(e->p, e->first));
+}
+
 static void emit_keys(AttentionEmit *e, const GpuDecision *d, Dim *steps)
 {
 	const int stages = d->hold[OPERAND_K].stages;
-	Expr *all = ex_dim(e->p, steps), *first, *count;
+	Expr *count = count_steps(e, steps);
 	LNode *loop, **start;
 
-	first = ex_mul(e->p, ex_iter(e->p, e->part), ex_dim(e->p, e->each));
-	count = l_min(&e->b, ex_dim(e->p, e->each), ex_sub(e->p, all, ex_iter(e->p, e->first)));
-	l_let(&e->b, e->first, first);
 	start = e->b.tail;
 	emit_copy(e, OPERAND_Q, &d->hold[OPERAND_Q], 0);
 	attention_start(e);
-	loop = l_loop(&e->b, LOOP_SERIAL, e->jb, l_int(&e->b, 0), e->a.parts > 1 ? count : all, 1);
+	loop = l_loop(&e->b, LOOP_SERIAL, e->jb, l_int(&e->b, 0), count, 1);
 	for (int part = 0; part < e->a.splits; part++) {
 		emit_copy(e, OPERAND_K, &d->hold[OPERAND_K], part);
 		emit_copy(e, OPERAND_V, &d->hold[OPERAND_V], part);

@@ -131,6 +131,11 @@ Expr *attention_shift(AttentionEmit *e, const TileNode *n, Buf *most);
 /* Stores the results of the form. */
 void attention_results(AttentionEmit *e);
 
+/* ---- attention_hidden.c ---- */
+
+/* The first and the last key that some row of the block may see; null: no bound is known. They may be no keys. */
+void attention_visible(AttentionEmit *e, Expr **low, Expr **high);
+
 /* ---- attention_combine.c ---- */
 
 /* Declares the memory for partial results, and stores those of a block. */

@@ -217,7 +217,9 @@ Expr *attention_shift(AttentionEmit *e, const TileNode *n, Buf *most)
 
 Expr *attention_exp(AttentionEmit *e, Expr *at)
 {
-	return ex_op1(e->p, e->a.f.exponential->op.inst, at);
+	if (ex_is_op(e->a.f.exponential, FN_exp))
+		at = ex_op2(e->p, IN_mul, at, attention_number(e, M_LOG2E));
+	return ex_op1(e->p, IN_ex2, at);
 }
 
 /* While the maximum is -inf, what was summed is 0 or, without a guard in the model, NaN, and is dropped. */

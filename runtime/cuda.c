@@ -14,9 +14,14 @@ static char reason[160];
 
 static void find_driver(void)
 {
-	static const char *const names[] = {
-#define CUDA(name, params) #name,
+	static const struct {
+		const char *name;
+		bool later;
+	} names[] = {
+#define CUDA(name, params) {#name, false},
+#define CUDA_LATER(name, params) {#name, true},
 #include "runtime/cuda.def"
+#undef CUDA_LATER
 #undef CUDA
 	};
 	void *lib = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -27,11 +32,16 @@ static void find_driver(void)
 		return;
 	}
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
-		void *fn = dlsym(lib, names[i]);
+		void *fn = dlsym(lib, names[i].name);
 
+		if (!fn && names[i].later) {
+			if (!strncmp(names[i].name, "cuGraph", 7))
+				driver.no_graphs = names[i].name;
+			continue;
+		}
 		if (!fn) {
 			snprintf(reason, sizeof(reason), "the CUDA driver is too old: it lacks %s",
-				 names[i]);
+				 names[i].name);
 			return;
 		}
 		/* All members are pointers to functions, in the order of cuda.def. */

@@ -65,8 +65,11 @@ typedef struct GpuCopyNode {
 /* The functions of the driver. */
 typedef struct Cuda {
 #define CUDA(name, params) int (*name) params;
+#define CUDA_LATER CUDA
 #include "runtime/cuda.def"
+#undef CUDA_LATER
 #undef CUDA
+	const char *no_graphs; /* a function for graphs that the driver lacks; null: none */
 } Cuda;
 
 /* A block of device memory that can grow. */

@@ -250,11 +250,18 @@ static int fill(dl_context *c, GpuGraph *g)
 
 int gpu_graph_make(dl_context *c)
 {
+	const Cuda *cuda = c->model->gpu->cuda;
 	GpuGraph *g, **at;
 	int rc;
 
 	if (gpu_graph_find(c))
 		return DL_OK;
+	if (cuda->no_graphs) {
+		rt_log(c->model, DL_LOG_WARNING,
+		       "%s: the CUDA driver lacks %s, so kernels are launched one by one, without a graph",
+		       c->model->gpu->name, cuda->no_graphs);
+		return DL_OK;
+	}
 	g = new_graph(c);
 	if (!g)
 		return dl_fail(&c->x, DL_NOMEM, "no memory for a graph");

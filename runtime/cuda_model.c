@@ -65,9 +65,12 @@ static int open_device(dl_model *m, int ordinal)
 	rc = rc ? rc : g->cuda->cuDeviceGetAttribute(&minor, CUDA_CAPABILITY_MINOR, g->device);
 	rc = rc ? rc
 		: g->cuda->cuDeviceGetAttribute(&g->block_shared, CUDA_BLOCK_SHARED, g->device);
-	rc = rc ? rc : g->cuda->cuDeviceGetAttribute(&g->pools, CUDA_MEMORY_POOLS, g->device);
 	if (rc)
 		return failed(m, rc, "the device");
+	/* Drivers without pools do not know this attribute. */
+	if (!g->cuda->cuMemAllocAsync || !g->cuda->cuMemFreeAsync ||
+	    g->cuda->cuDeviceGetAttribute(&g->pools, CUDA_MEMORY_POOLS, g->device))
+		g->pools = 0;
 	ask_speed(g);
 	snprintf(g->name, sizeof(g->name), "cuda:%d %s", ordinal, name);
 	g->sm = major * 10 + minor;
@@ -82,15 +85,15 @@ static int open_device(dl_model *m, int ordinal)
 	return DL_OK;
 }
 
-/* Loads the code compiled for exactly this GPU, if the artifact has it and the driver accepts
- * it. */
+/* Loads the code compiled for this GPU, or for an earlier one of its major capability, if the artifact has it and the
+ * driver accepts it. */
 static bool load_cubin(dl_model *m)
 {
 	GpuModel *g = m->gpu;
 	char text[160];
 	int rc;
 
-	if (!g->image->cubin || g->image->sm != g->sm)
+	if (!g->image->cubin || g->image->sm / 10 != g->sm / 10)
 		return false;
 	rc = g->cuda->cuModuleLoadDataEx(&g->module, g->image->cubin, 0, NULL, NULL);
 	if (rc)

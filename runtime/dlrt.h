@@ -769,7 +769,7 @@ typedef struct dl_gpu_image {
 	const char *ptx;
 	const dl_gpu_fn *fn;
 	int32_t n_fn, reserved;
-	const void *cubin; /* the PTX, compiled for exactly this capability; or null */
+	const void *cubin; /* the PTX, compiled for this capability; or null */
 } dl_gpu_image;
 
 /* A range of the weights that the GPU has, too: at offset `to` of its copy, and `from` of all

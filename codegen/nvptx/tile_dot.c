@@ -456,7 +456,7 @@ void ll_tile_dot(LlKernel *k, const TileNode *n)
 {
 	const int warps = k->stage->threads / WARP_LANES, m = extent_of(n->it[0]);
 	TileDot d = {.k = k, .f = &k->f, .n = n, .in = &mma_info[n->mma]};
-	const char *first;
+	const char *first, *wide;
 
 	d.bytes = dtype_info[n->by->load.buf->dtype].bits / 8;
 	d.elems = 4 / d.bytes;
@@ -472,6 +472,9 @@ void ll_tile_dot(LlKernel *k, const TileNode *n)
 	if (layout_count(n->val->load.buf->tile, AT_ADDRESS) > 1)
 		d.a = open_shared(&d, n->val, n->it[0], first);
 	d.permuted = !d.a.buf && d.elems == 1;
+	wide = ll_new(&k->f);
+	ll_put(&k->f, "%s = zext i32 %s to i64", wide, first);
+	ll_bind(k, n->it[0], wide); /* all rows of a warp read the same buffer of B */
 	d.b = open_shared(&d, n->by, n->it[1], NULL);
 	k->ahead = k->ahead > AHEAD ? k->ahead : AHEAD;
 	load_sums(&d, !n->adds);

@@ -71,6 +71,7 @@ INTS(INT)
 
 #define FLOAT(t)                                      \
 	OP1(sqrt, t, dl_sqrt_##t(a[i]))               \
+	OP1(ex2, t, dl_ex2_##t(a[i]))                 \
 	OP1(floor, t, dl_floor_##t(a[i]))             \
 	OP1(ceil, t, dl_ceil_##t(a[i]))               \
 	OP1(trunc, t, dl_trunc_##t(a[i]))             \

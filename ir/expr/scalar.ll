@@ -410,6 +410,18 @@ define $T @mod_$t($T %a, $T %b) {
   ret $T %r
 }
 
+;;
+define float @ex2_f32(float %a) {
+  %r = call float @llvm.nvvm.ex2.approx.ftz.f(float %a)
+  ret float %r
+}
+define double @ex2_f64(double %a) {
+  %f = fptrunc double %a to float
+  %e = call float @llvm.nvvm.ex2.approx.ftz.f(float %f)
+  %r = fpext float %e to double
+  ret double %r
+}
+
 ; ir/expr/scalar.h has the reasons.
 ;; t: f32
 define float @scale_f32(float %m, float %n) {

@@ -485,9 +485,9 @@ TileLayout tile_operand(MmaKind kind, int warps, int m, int k, bool by_sums);
 bool tile_reads(Ctx *c, const TileNode *n, Expr *const *idx, int rank, TileLayout *out);
 /* Whether the tiles of S, its operations and their layouts fit together (the comment of TileNode);
  * else false after a diagnostic for each node that does not. */
-bool tiles_verify(Ctx *c, const Schedule *s, Diag *d);
+bool tiles_verify(const Schedule *s, Diag *d);
 /* The same of N, apart from its body, in stage ST. */
-bool tiles_verify_node(Ctx *c, const Stage *st, const LNode *n, Diag *d, DiagLoc loc);
+bool tiles_verify_node(const Kernel *k, const Stage *st, const LNode *n, Diag *d, DiagLoc loc);
 
 /* ---- tile_check.c ---- */
 

@@ -110,7 +110,7 @@ static void check_tiles(LoopText *t, LNode *n)
 		lt_fault(t, "an operation on tiles is of all threads of a block together");
 	}
 	if (!t->failed)
-		t->failed = !tiles_verify_node(t->ctx, t->stage, n, t->ctx->diag, at);
+		t->failed = !tiles_verify_node(t->k, t->stage, n, t->ctx->diag, at);
 }
 
 /* ---- Nodes ---- */

@@ -57,12 +57,15 @@ static void fault(RaceCheck *r, const char *what, const Buf *tile)
 	strbuf_free(&b);
 }
 
-/* The number of the buffer that index IDX of a tile with N indices selects; -1: it is not known. */
-static int64_t number_of(RaceCheck *r, Expr *const *idx, int n)
+/* The number of the buffer that index IDX of a tile with N indices selects, in the warp whose first row is ROW; -1: it
+ * is not known. */
+static int64_t number_of(RaceCheck *r, Expr *const *idx, int n, int64_t row)
 {
-	const Expr *e = n < TILE_RANK ? NULL
-				      : ex_subst_iters(r->p, idx[0], r->loop, r->trip, r->nloops);
+	Expr *e = n < TILE_RANK ? NULL : ex_subst_iters(r->p, idx[0], r->loop, r->trip, r->nloops),
+	     *at = ex_int(r->p, CT_I64, row);
 
+	if (e && r->n->op == TILE_DOT)
+		e = ex_subst_iters(r->p, e, &r->n->it[0], &at, 1);
 	return !e ? 0 : e->kind == EX_CONST ? e->i : -1;
 }
 
@@ -84,14 +87,8 @@ static bool is_shared(const Buf *b)
 	return b->tile && layout_count(b->tile, AT_ADDRESS) > 1;
 }
 
-static void see_read(void *arg, Expr *e)
+static void read_buffer(RaceCheck *r, BufferState *b)
 {
-	RaceCheck *r = arg;
-	BufferState *b;
-
-	if (e->kind != EX_LOAD || !is_shared(e->load.buf))
-		return;
-	b = buffer_of(r, e->load.buf, number_of(r, e->load.idx, e->load.nidx));
 	if (b->content == CONTENT_IN_FLIGHT)
 		fault(r, "no wait is between the asynchronous copies and this read of", b->tile);
 	else if (b->content == CONTENT_UNPUBLISHED)
@@ -102,9 +99,27 @@ static void see_read(void *arg, Expr *e)
 	b->read = true;
 }
 
+/* The number of the buffer may depend on the rows of a product, by warp. */
+static void see_read(void *arg, Expr *e)
+{
+	RaceCheck *r = arg;
+	int64_t rows = 1, step = 1;
+
+	if (e->kind != EX_LOAD || !is_shared(e->load.buf))
+		return;
+	if (r->n->op == TILE_DOT && e->load.nidx == TILE_RANK &&
+	    expr_has_iter(e->load.idx[0], r->n->it[0])) {
+		dim_is_const(r->n->it[0]->extent, &rows);
+		step = rows / (r->st->threads / WARP_LANES);
+	}
+	for (int64_t row = 0; row < rows && r->ok; row += step)
+		read_buffer(
+			r, buffer_of(r, e->load.buf, number_of(r, e->load.idx, e->load.nidx, row)));
+}
+
 static void see_copy(RaceCheck *r)
 {
-	BufferState *b = buffer_of(r, r->n->to, number_of(r, r->n->idx, r->n->nidx));
+	BufferState *b = buffer_of(r, r->n->to, number_of(r, r->n->idx, r->n->nidx, 0));
 
 	if (b->read)
 		fault(r, "no barrier is between reads of other threads and this copy to", b->tile);

@@ -57,6 +57,7 @@ bool tile_reads(Ctx *c, const TileNode *n, Expr *const *idx, int rank, TileLayou
 typedef struct TileCheck {
 	Ctx *c;
 	Diag *d;
+	ExprPool *pool;
 	const Stage *st;
 	const TileNode *n;
 	DiagLoc loc;
@@ -203,6 +204,23 @@ static const Buf *operand(TileCheck *t, const Expr *e, const Iter *i, const Iter
 	return b;
 }
 
+/* The rows IT of a warp, ROWS each, read one buffer of the tile that E loads. */
+static bool one_buffer(TileCheck *t, const Expr *e, Iter *it, int64_t rows)
+{
+	ExprPool *p = t->pool;
+
+	if (e->load.nidx < TILE_RANK || !expr_has_iter(e->load.idx[0], it))
+		return true;
+	for (int64_t r = 0; r < extent_of(it); r++) {
+		Expr *at = ex_int(p, CT_I64, r), *first = ex_int(p, CT_I64, r / rows * rows);
+
+		if (ex_subst_iters(p, e->load.idx[0], &it, &at, 1) !=
+		    ex_subst_iters(p, e->load.idx[0], &it, &first, 1))
+			return false;
+	}
+	return true;
+}
+
 static bool same_layout(const TileLayout *a, const TileLayout *b, TileChange most)
 {
 	return a->rank == b->rank && layout_change(a, b) <= most;
@@ -232,6 +250,8 @@ static void check_dot(TileCheck *t)
 		fault(t, "the sizes are not multiples of the instruction's", in->name);
 		return;
 	}
+	if (!one_buffer(t, n->by, n->it[0], size[0] / warps))
+		fault(t, "rows of one warp read several buffers of", b->name);
 	want = tile_sums(n->mma, warps, (int)size[0], (int)size[1]);
 	if (!same_layout(n->to->tile, &want, CHANGE_NOTHING))
 		fault(t, "the sums do not lie as the instruction has them:", n->to->name);
@@ -293,9 +313,10 @@ static void check_local(TileCheck *t, const LNode *n)
 		fault(t, "the block's scratch is too small for", b->name);
 }
 
-bool tiles_verify_node(Ctx *c, const Stage *st, const LNode *n, Diag *d, DiagLoc loc)
+bool tiles_verify_node(const Kernel *k, const Stage *st, const LNode *n, Diag *d, DiagLoc loc)
 {
-	TileCheck t = {c, d, st, n->op, loc, true};
+	TileCheck t = {
+		.c = k->ctx, .d = d, .pool = k->pool, .st = st, .n = n->op, .loc = loc, .ok = true};
 
 	if (n->kind == LN_LOCAL && n->buf[0]->tile)
 		check_local(&t, n);
@@ -304,20 +325,21 @@ bool tiles_verify_node(Ctx *c, const Stage *st, const LNode *n, Diag *d, DiagLoc
 	return t.ok;
 }
 
-static bool verify(Ctx *c, const Stage *st, const LNode *n, Diag *d)
+static bool verify(const Kernel *k, const Stage *st, const LNode *n, Diag *d)
 {
 	bool ok = true;
 
 	for (; n; n = n->next)
-		ok = tiles_verify_node(c, st, n, d, (DiagLoc){0}) && verify(c, st, n->body, d) && ok;
+		ok = tiles_verify_node(k, st, n, d, (DiagLoc){0}) && verify(k, st, n->body, d) &&
+		     ok;
 	return ok;
 }
 
-bool tiles_verify(Ctx *c, const Schedule *s, Diag *d)
+bool tiles_verify(const Schedule *s, Diag *d)
 {
 	bool ok = true;
 
 	for (int i = 0; i < s->stages.n; i++)
-		ok = verify(c, s->stages.at[i], s->stages.at[i]->body, d) && ok;
+		ok = verify(s->kernel, s->stages.at[i], s->stages.at[i]->body, d) && ok;
 	return ok;
 }

@@ -307,40 +307,112 @@ static bool see_middle(OnlineForm *f)
 	return f->most || refuse(f, "no maximum over the keys is between the products");
 }
 
+static bool rounds(const Expr *e)
+{
+	return ex_is_op(e, IN_round) || ex_is_op(e, IN_roundsat);
+}
+
+/* Q of W = select(isnan(Q), 0, Q); else W. Such a softmax has weights 0 where all keys of a row are masked. */
+static Expr *without_nan(OnlineForm *f, Expr *w)
+{
+	const Expr *s = rounds(w) ? w->op.arg[0] : w, *test, *zero;
+
+	if (!ex_is_op(s, IN_select))
+		return w;
+	test = s->op.arg[0];
+	zero = s->op.arg[1];
+	if (!ex_is_op(test, IN_isnan) || test->op.arg[0] != s->op.arg[2] ||
+	    zero->kind != EX_CONST || zero->f != 0)
+		return w;
+	f->nan_is_zero = true;
+	return rounds(w) ? ex_round(f->k->pool, w->op.dtype, s->op.arg[2]) : s->op.arg[2];
+}
+
 /* W without the division by what does not depend on the key, which goes to F->divisor. Where there are no keys,
  * the results are 0, whatever the divisor is. */
 static Expr *without_division(OnlineForm *f, Expr *w)
 {
 	ExprPool *p = f->k->pool;
-	const bool rounds = ex_is_op(w, IN_round) || ex_is_op(w, IN_roundsat);
-	Expr *q = rounds ? w->op.arg[0] : w, *by, *any;
+	Expr *q = rounds(w) ? w->op.arg[0] : w, *by, *any;
 
+	if (rounds(q))
+		q = q->op.arg[0];
 	if (!ex_is_op(q, IN_div))
 		return w;
 	by = q->op.arg[1];
 	if (expr_has_iter(by, f->key) || loads(by, f->score))
 		return w;
 	any = ex_op2(p, IN_gt, ex_dim(p, f->key->extent), ex_int(p, CT_I64, 0));
-	f->divisor = ex_op3(p, IN_select, any, by, ex_num(p, by->ct, 1));
-	return rounds ? ex_round(p, w->op.dtype, q->op.arg[0]) : q->op.arg[0];
+	f->divisor = f->nan_is_zero ? by : ex_op3(p, IN_select, any, by, ex_num(p, by->ct, 1));
+	return rounds(w) ? ex_round(p, w->op.dtype, q->op.arg[0]) : q->op.arg[0];
+}
+
+/* The weights are the exponentials divided by their sum. So where one of a row is NaN, all are, or there is an
+ * infinite or no sum: a row with a NaN has a NaN as its sum. */
+static bool nan_fits(const OnlineForm *f)
+{
+	const Expr *w = rounds(f->w) ? f->w->op.arg[0] : f->w;
+
+	for (int i = 0; i < f->nsums; i++)
+		if (f->divisor && f->divisor->kind == EX_LOAD &&
+		    f->divisor->load.buf == f->sum[i]->out[0])
+			return f->sum_term[i] == w && w->kind == EX_LOAD;
+	return false;
+}
+
+/* X of E = select(lt(abs(X), inf), min(C, max(-C, X)), X), finite numbers of which are kept in the range of a type
+ * that has 1; else E. */
+static Expr *unlimited(Expr *e)
+{
+	const Expr *low, *high;
+	Expr *x;
+
+	if (!ex_is_op(e, IN_select) || !ex_is_op(e->op.arg[1], IN_min))
+		return e;
+	x = e->op.arg[2];
+	high = e->op.arg[1]->op.arg[0];
+	low = e->op.arg[1]->op.arg[1];
+	if (high->kind != EX_CONST || high->f < 1 || !ex_is_op(low, IN_max) || low->op.arg[1] != x)
+		return e;
+	low = low->op.arg[0];
+	return low->kind == EX_CONST && low->f <= 0 ? x : e;
+}
+
+/* No exponential is above 1. */
+static bool at_most_one(const OnlineForm *f)
+{
+	const Expr *s = f->shift;
+
+	if (ex_is_op(s, IN_max))
+		s = s->op.arg[0]->kind == EX_LOAD ? s->op.arg[0] : s->op.arg[1];
+	return s->kind == EX_LOAD && s->load.buf == f->most;
 }
 
 static bool see_weights(OnlineForm *f)
 {
-	const Expr *a = f->values.a;
+	const bool rounded = rounds(f->values.a);
+	Expr *a = rounded ? f->values.a->op.arg[0] : f->values.a, *any = a, *w;
 	bool ok = true;
-	Expr *w;
 
+	a = unlimited(a);
 	if (a->kind != EX_LOAD || a->load.buf->kind != BUF_TEMP || a->load.buf->data)
 		return refuse(f, "the second product does not read the weights as they are");
 	f->weight = a->load.buf;
-	w = resolve(f, f->values.s, f->values.a, &ok);
+	w = resolve(f, f->values.s, a, &ok);
+	w = rounded ? ex_round(f->k->pool, f->values.a->op.dtype, w) : w;
 	if (!ok)
 		return refuse(f, "the second product reads other weights than those of its row");
 	f->v = resolve(f, f->values.s, f->values.b, &ok);
 	if (!ok)
 		return refuse(f, "the values are not read at their own point");
-	return with_exponential(f, without_division(f, w), &f->w) && exponential_fits(f);
+	if (!with_exponential(f, without_division(f, without_nan(f, w)), &f->w) ||
+	    !exponential_fits(f))
+		return false;
+	if (a != any && !at_most_one(f))
+		return refuse(f, "the weights are limited, and not known to be at most 1");
+	return !f->nan_is_zero || nan_fits(f) ||
+	       refuse(f,
+		      "weights that are NaN become 0, and are not exponentials divided by their sum");
 }
 
 static bool see_results(OnlineForm *f)
@@ -381,20 +453,6 @@ bool online_begin(OnlineForm *f, Kernel *k)
 	return find_products(f) && see_middle(f) && see_weights(f) && see_results(f);
 }
 
-/* Where a model decodes with a cache, few rows share many keys: as the number of rows says, or may say. Of
- * self-attention the rows are the keys. */
-static bool may_decode(const OnlineForm *f)
-{
-	Ctx *c = f->k->ctx;
-	int64_t least, most;
-
-	dim_bounds(c, iters_points(c, f->scores.m, f->scores.nm), &least, &most);
-	for (int i = 0; i < f->scores.nm; i++)
-		if (f->scores.m[i]->extent == f->key->extent && least != most)
-			return false;
-	return least < ONLINE_ROWS;
-}
-
 bool online_takes(Kernel *k, const char **why)
 {
 	OnlineForm f;
@@ -409,7 +467,5 @@ bool online_takes(Kernel *k, const char **why)
 		*why = "the width of a head is not known at compile time";
 	else if (d > ONLINE_WIDTH || e > ONLINE_WIDTH || d < 1 || e < 1)
 		*why = "a head is wider than 256, so that a row of results does not fit in registers";
-	else if (may_decode(&f))
-		*why = "8 rows or fewer share the keys, or may, and a block computes 16 rows at a time (--dim ROWS=9..N excludes such sizes)";
 	return !*why;
 }

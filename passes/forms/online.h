@@ -6,7 +6,7 @@
  *	x[m,n] = any expression of the score (Q*K^T)[m,n], of m and n, and of memory: scale, mask, soft cap
  *	e[m,n] = exp(x[m,n] - shift(max over n of x[m,n]))
  *	w[m,n], and terms of sums over n: e[m,n], rounded, selected, or times what does not depend on it;
- *	w may be divided by what does not depend on n
+ *	w may be divided by what does not depend on n, and be 0 where the quotient is NaN
  *	y[m,d] = any expression of (w*V)[m,d], of these sums, of the maximum and of memory
  *
  * When a later block raises the maximum from M to M2, what was summed is multiplied by exp(shift(M) -
@@ -27,10 +27,7 @@ enum {
 	ONLINE_SUMS = 4,
 	ONLINE_RESULTS = 8,
 	/* The most terms of a score, and columns of the result: a warp holds a row of results in registers. */
-	ONLINE_WIDTH = 256,
-	/* The fewest rows that share keys and values: a block computes 16 at a time. Where a model decodes, a few rows
-	 * have all keys of a cache, which the product's skinny form reads with more blocks. */
-	ONLINE_ROWS = 9
+	ONLINE_WIDTH = 256
 };
 
 typedef struct OnlineForm {
@@ -47,6 +44,7 @@ typedef struct OnlineForm {
 	Expr *w;                       /* of the exponential, which is a load of SCORE here */
 	/* of sums and the maximum of a row: all weights are divided by it, so the results are instead; or null */
 	Expr *divisor;
+	bool nan_is_zero; /* where that quotient is NaN, the weights are 0 */
 	Stmt *sum[ONLINE_SUMS];
 	Expr *sum_term[ONLINE_SUMS]; /* of the exponential, likewise */
 	int nsums;

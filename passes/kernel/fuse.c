@@ -450,6 +450,25 @@ static bool try_copy(Fuse *f, Node *p, Node *c, FusedKernel *g)
 	return g->k->stmts.n == n && class_to_fuse(g->k) == kc && !costs_too_much(g);
 }
 
+static void find_load(void *arg, Expr *e)
+{
+	bool *found = arg;
+
+	*found = *found || e->kind == EX_LOAD;
+}
+
+/* P, which others read, too, computes numbers from its indices and reads no memory, as a Range does: each reader may as well
+ * compute them. */
+static bool copy_is_free(Node *p, const Node *c)
+{
+	bool loads = false;
+
+	if (!is_free_map(p) || only_used_by(p, c))
+		return false;
+	ex_walk(node_kernel(p)->stmts.at[0]->val[0], find_load, &loads);
+	return !loads;
+}
+
 /* A BitCast accesses elements as another type of their width, so its loads are not the operand's
  * values. */
 static bool moves_bits(const Node *n)
@@ -485,7 +504,8 @@ static Node *merge(Fuse *f, Node *p, Node *c)
 
 	f->tmp = arena_new();
 	g = NEW(f->tmp, FusedKernel);
-	keep = !try_merge(f, p, c, g);
+	keep = copy_is_free(p, c) && try_copy(f, p, c, g);
+	keep = keep || !try_merge(f, p, c, g);
 	if (!keep || try_copy(f, p, c, g)) {
 		n = replace(f, (Node *[]){p, c}, 2, keep, g);
 		if (keep && is_dead(p))
@@ -580,6 +600,27 @@ static bool takes_attention(Fuse *f, const Node *c, Kernel *k)
 	return takes;
 }
 
+/* A load of an operand that is a constant of one element becomes this element. */
+static Expr *take_constant(void *arg, Expr *e)
+{
+	const FusedKernel *g = arg;
+	const Tensor *t = e->kind == EX_LOAD && e->load.buf->kind == BUF_IN
+				  ? value_const(g->in[e->load.buf->param])
+				  : NULL;
+
+	if (!t || tensor_numel(t) != 1 || e->ct != dtype_ctype(t->dtype) ||
+	    !dtype_is_float(t->dtype))
+		return NULL;
+	return ex_num(g->k->pool, e->ct, dtype_load_f64(t->dtype, t->data, 0));
+}
+
+static void take_constants(FusedKernel *g)
+{
+	for (int i = 0; i < g->k->stmts.n; i++)
+		stmt_rewrite(g->k, g->k->stmts.at[i], take_constant, g);
+	fused_drop_unused(g);
+}
+
 /* If product C, the rows that read it and the product that reads these rows are an attention,
  * fuses them. Returns the new node, or C. */
 static Node *merge_attention(Fuse *f, Node *c)
@@ -602,6 +643,8 @@ static Node *merge_attention(Fuse *f, Node *c)
 		fused_build(f->tmp, first, upper, rows, false, g);
 	if (built)
 		kernel_divide_late(g->k);
+	if (built && module_on_gpu(f->m))
+		take_constants(g);
 	if (built && !costs_too_much(g) && takes_attention(f, c, g->k)) {
 		c = replace(f, (Node *[]){first, rows, c}, 3, false, g);
 		kernel_node_set(c, kernel_clone(node_kernel(c), f->m->arena));

@@ -47,6 +47,24 @@ def without_a_driver():
 
 
 @test
+def older_drivers():
+    """A driver without graphs and pools of memory runs models kernel by kernel, and says so; one without a function that all runs need is too old."""
+    so = compiled("add")
+    library = open(f"{BUILD}/ptxsim/libcuda.so.1", "rb").read()
+    for names, fault in ((("cuGraphUpload", "cuMemAllocAsync"), "driver lacks cuGraphUpload, so kernels are launched one by one"), (("cuLaunchKernel",), "too old: it lacks cuLaunchKernel")):
+        for name in names:
+            library = library.replace(name.encode() + b"\0", name.encode()[:-1] + b"_\0")
+        os.makedirs(f"{DIR}/older", exist_ok=True)
+        with open(f"{DIR}/older/libcuda.so.1", "wb") as f:
+            f.write(library)
+        runs = len(names) > 1
+        text = dlrun(so, "--device=cuda", "--data", f"{DIR}/add", status=0 if runs else 1, LD_LIBRARY_PATH=f"{DIR}/older")
+        assert runs or fault in text, text
+        text = dlrun(so, "--device=cuda", "--bench", "--seconds=0.1", status=0 if runs else 1, LD_LIBRARY_PATH=f"{DIR}/older")
+        assert fault in text, text
+
+
+@test
 def instructions_of_new_gpus():
     """They widen halves while they add to floats, where LLVM knows of it."""
     model("widened", "g (float16[N,40] x, float[N,40] a, float16[N,40] y, float[N,40] b, float16[N,40] z) => (float[N,40] sum, float[N,40] less, float[N] squares)"
@@ -73,11 +91,11 @@ def modules_loaded(so, sm):
 
 @test
 def cubins_travel_with_the_ptx():
-    """Only a GPU of just that capability gets the cubin; the simulator takes none, and then gets the PTX."""
+    """GPUs of that major capability get the cubin; the simulator takes none, and then gets the PTX."""
     write = program("ptxas", "while [ $# -gt 1 ]; do [ $1 = -o ] && out=$2; shift; done; grep -q '^.visible .entry' $1 && printf '\\177ELF is no code' >$out")
     so = compiled("rows", "--cubin=yes", f"--ptxas={write}", targets="cuda:sm_80,sm_86")
     assert open(so, "rb").read().count(b"\177ELF is no code") == 2
-    assert [modules_loaded(so, sm) for sm in (80, 86, 89)] == [2, 2, 1]
+    assert [modules_loaded(so, sm) for sm in (80, 86, 89, 90)] == [2, 2, 2, 1]
     assert modules_loaded(compiled("rows"), 80) == 1
 
 

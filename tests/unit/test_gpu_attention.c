@@ -56,7 +56,6 @@ static Kernel *read_kernel(Ctx *c, Arena *a, const struct AttentionText *f, cons
 		"  y[g7,m7,d7] = div(o[g7,m7,d7], max(total[g7,m7], 1)) for g7 < G, m7 < M, d7 < 8\n}",
 		type, f->scores, width, f->changed, f->values);
 	text = strbuf_str(&b);
-	sym_bound(c, sym_get(c, "M"), 9, DIM_INF);
 	k = kernel_parse(c, a, &text, &line);
 	strbuf_free(&b);
 	return k;
@@ -92,6 +91,14 @@ static const char *compare(Ctx *c, Arena *a, Kernel *original, const Schedule *s
 
 	for (int i = 0; i < 3; i++)
 		sym[sym_get(c, names[i])->id] = want[i];
+	for (int i = original->bufs.n; i < s->kernel->bufs.n; i++) {
+		const Buf *b = s->kernel->bufs.at[i]; /* partial results */
+
+		if (b->kind != BUF_TEMP || b->tile || b->data)
+			continue;
+		dim_eval(buf_numel(c, b), sym, &n);
+		memory[b->id] = memset(arena_alloc(a, (size_t)n * 4 + 16), 255, (size_t)n * 4);
+	}
 	for (int i = 0; i < original->bufs.n; i++) {
 		const Buf *b = original->bufs.at[i];
 
@@ -120,12 +127,27 @@ static void wrong(const char *form, const char *decision, const char *what)
 	printf("test_gpu_attention.c: %s:%s: %s\n", form, decision, what);
 }
 
-/* D as text is read back as the same text, and its tree, as text, too. Runs it at the NSIZES sizes. */
-static void test_decision(Ctx *c, const Target *t, Kernel *k, const char *form, const Decision *d,
-			  const int64_t (*sizes)[3], int nsizes)
+/* A copy of K with the partial results of FROM. */
+static Kernel *with_parts(Kernel *k, const Kernel *from, Arena *a)
+{
+	Kernel *copy = kernel_clone(k, a);
+
+	for (int i = k->bufs.n; i < from->bufs.n; i++) {
+		const Buf *b = from->bufs.at[i];
+
+		if (b->kind == BUF_TEMP && !b->tile && !b->data)
+			kernel_temp(copy, b->name, b->dtype, b->rank, b->dims);
+	}
+	return copy;
+}
+
+/* D as text is read back as the same text, and its tree, for few rows or all, as text, too. Runs it at the NSIZES
+ * sizes. */
+static void test_variant(Ctx *c, const Target *t, Kernel *k, const char *form, const Decision *d,
+			 bool few, const int64_t (*sizes)[3], int nsizes)
 {
 	Arena *a = arena_new();
-	Kernel *copy = kernel_clone(k, a), *again = kernel_clone(k, a);
+	Kernel *copy = kernel_clone(k, a), *again;
 	StrBuf text = {0}, back = {0}, why = {0}, tree = {0}, tree_back = {0};
 	Schedule *s = NEW(a, Schedule), *r;
 	Decision *read;
@@ -139,18 +161,21 @@ static void test_decision(Ctx *c, const Target *t, Kernel *k, const char *form, 
 		if (strcmp(strbuf_str(&text), strbuf_str(&back)))
 			wrong(form, strbuf_str(&text), strbuf_str(&back));
 		s->kernel = copy;
+		if (few)
+			gpu_attention_steps(t, copy, read, &s->where);
 		gpu_attention_emit(t, copy, read, s);
 		l_tidy(s);
 		schedule_settle(s, k);
-		if (!tiles_verify(c, s, c->diag) || !tiles_check(c, s, c->diag))
+		again = with_parts(k, copy, a);
+		if (!tiles_verify(s, c->diag) || !tiles_check(c, s, c->diag))
 			wrong(form, strbuf_str(&text), "the verifier refuses the tree");
 		schedule_print_bare(&tree, s);
 		r = schedule_parse_bare(again, strbuf_str(&tree));
-		if (r && tiles_verify(c, r, c->diag)) {
+		if (r && tiles_verify(r, c->diag)) {
 			s = r; /* what was read is run, too */
 			tree.n = 0;
 			schedule_print_bare(&tree, r);
-			r = schedule_parse_bare(kernel_clone(k, a), strbuf_str(&tree));
+			r = schedule_parse_bare(with_parts(k, again, a), strbuf_str(&tree));
 		}
 		if (r)
 			schedule_print_bare(&tree_back, r);
@@ -171,10 +196,20 @@ static void test_decision(Ctx *c, const Target *t, Kernel *k, const char *form, 
 	arena_free(a);
 }
 
+/* SIZES: two of many rows, and two of few. */
+static void test_decision(Ctx *c, const Target *t, Kernel *k, const char *form, const Decision *d,
+			  const int64_t (*sizes)[3], int nsizes)
+{
+	test_variant(c, t, k, form, d, false, sizes, nsizes);
+	if (d->gpu.few.ndigits)
+		test_variant(c, t, k, form, d, true, sizes + 2, nsizes);
+}
+
 static void test_form(const struct AttentionText *f, const char *type, const char *gpu)
 {
-	enum { MOST = 200, EVERY = 17, RUN = 17 * 4, LEAST = 12 };
-	static const int64_t sizes[][3] = {{1, 9, 1}, {1, 20, 70}};
+	enum { MOST = 200, EVERY = 29, RUN = 29 * 3, LEAST = 12 };
+	static const int64_t sizes[][3] = {
+		{1, 9, 1}, {1, 20, 70}, {2, 1, 130}, {1, 7, 300}, {1, 16, 1}};
 	Diag diag = {.limit = 20, .out = stdout};
 	Ctx *c = ctx_new(&diag);
 	Arena *a = arena_new();
@@ -270,7 +305,7 @@ static void test_mutations(void)
 		StrBuf tree = {0};
 
 		for (int i = OPERAND_K; i <= OPERAND_V; i++)
-			d.gpu.hold[i].stages = stages;
+			d.gpu.all.hold[i].stages = stages;
 		s->kernel = copy;
 		gpu_attention_emit(t, copy, &d, s);
 		l_tidy(s);

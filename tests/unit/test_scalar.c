@@ -277,6 +277,7 @@ static void test_rounding(double v)
 	check("trunc_f32", f, 0, dl_trunc_f32(f), truncf(f));
 	check("rint_f32", f, 0, dl_rint_f32(f), rintf(f));
 	check("sqrt_f32", f, 0, dl_sqrt_f32(f), sqrtf(f));
+	check("ex2_f32", f, 0, dl_ex2_f32(f), exp2f(f));
 }
 
 #define SATURATED(v, lo, hi, T)                             \

@@ -226,7 +226,7 @@ static void test_whole(void)
 		schedule_print_bare(&b, s);
 	if (!s || strcmp(strbuf_str(&b), tree))
 		wrong("another text after reading", s ? strbuf_str(&b) : strbuf_str(&f.said));
-	else if (!tiles_verify(f.c, s, &f.diag))
+	else if (!tiles_verify(s, &f.diag))
 		wrong("the verifier refuses the tree", strbuf_str(&f.said));
 	for (size_t i = 0; s && i < sizeof sizes / sizeof *sizes; i++) {
 		const char *fault = run(&f, s, sizes[i]);
@@ -254,7 +254,7 @@ static void test_fault(const char *from, const char *to, const char *fault)
 	strbuf_printf(&b, "%.*s%s%s", (int)(at - tree), tree, to, at + strlen(from));
 	open_kernel(&f);
 	s = schedule_parse_bare(f.k, strbuf_str(&b));
-	if (!s || !tiles_verify(f.c, s, &f.diag))
+	if (!s || !tiles_verify(s, &f.diag))
 		said = strbuf_str(&f.said);
 	else
 		said = run(&f, s, (int64_t[]){1, 40, 70});
@@ -276,7 +276,7 @@ static void test_cut(void)
 		open_kernel(&f);
 		s = schedule_parse_bare(f.k, arena_strndup(f.a, tree, n));
 		if (s)
-			tiles_verify(f.c, s, &f.diag);
+			tiles_verify(s, &f.diag);
 		close_kernel(&f);
 	}
 }

@@ -17,19 +17,20 @@
 #include "passes/schedule/gpu/gpu.h"
 
 const StrategyInfo strategy_table[STRATEGY_COUNT] = {
-	[STRATEGY_PRODUCT] = {"product", false, product_choose, product_legal, product_emit, product_print,
-			      product_parse, product_offer, product_reason},
-	[STRATEGY_ATTENTION] = {"attention", false, attention_choose, attention_legal, attention_emit,
-				attention_print, attention_parse, attention_offer, NULL},
-	[STRATEGY_MAP] = {"map", false, map_choose, rows_legal, rows_emit, rows_print, rows_parse,
-			  rows_offer, NULL},
-	[STRATEGY_ROW] = {"row", false, row_choose_all, rows_legal, rows_emit, rows_print, rows_parse,
-			  rows_offer, rows_reason},
-	[STRATEGY_ORDER] = {"order", false, order_choose, rows_legal, rows_emit, rows_print, rows_parse,
-			    rows_offer, rows_reason},
+	[STRATEGY_PRODUCT] = {"product", false, product_choose, product_legal, NULL, product_emit,
+			      product_print, product_parse, product_offer, product_reason},
+	[STRATEGY_ATTENTION] = {"attention", false, attention_choose, attention_legal, NULL,
+				attention_emit, attention_print, attention_parse, attention_offer,
+				NULL},
+	[STRATEGY_MAP] = {"map", false, map_choose, rows_legal, NULL, rows_emit, rows_print,
+			  rows_parse, rows_offer, NULL},
+	[STRATEGY_ROW] = {"row", false, row_choose_all, rows_legal, NULL, rows_emit, rows_print,
+			  rows_parse, rows_offer, rows_reason},
+	[STRATEGY_ORDER] = {"order", false, order_choose, rows_legal, NULL, rows_emit, rows_print,
+			    rows_parse, rows_offer, rows_reason},
 	[STRATEGY_GPU_ATTENTION] = {"attention", true, gpu_attention_choose, gpu_attention_legal,
-				    gpu_attention_emit, gpu_attention_print, gpu_attention_parse,
-				    gpu_attention_offer, gpu_attention_reason},
+				    gpu_attention_steps, gpu_attention_emit, gpu_attention_print,
+				    gpu_attention_parse, gpu_attention_offer, gpu_attention_reason},
 };
 
 /* The first strategy to try for a kernel of form F. F is null for a kernel that runs on the host beside

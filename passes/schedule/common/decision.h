@@ -143,6 +143,11 @@ typedef struct GpuDecision {
 	Hold hold[OPERAND_COUNT];
 } GpuDecision;
 
+/* One of an attention: FEW, if it has digits, is for runs whose rows are at most those of one block. */
+typedef struct GpuAttentionDecision {
+	GpuDecision all, few;
+} GpuAttentionDecision;
+
 typedef struct Decision {
 	Strategy strategy;
 	bool edited; /* differs from what `decide` would have chosen: it has to be proved */
@@ -151,7 +156,7 @@ typedef struct Decision {
 	union {
 		ProductDecision product;
 		AttentionDecision attention;
-		GpuDecision gpu;  /* STRATEGY_GPU_ATTENTION */
+		GpuAttentionDecision gpu; /* STRATEGY_GPU_ATTENTION */
 		RowDecision rows; /* STRATEGY_MAP, STRATEGY_ROW, STRATEGY_ORDER */
 	};
 } Decision;
@@ -180,7 +185,10 @@ typedef struct StrategyInfo {
 	/* Whether D, which a user wrote, is legal for K on T; else WHY says which bound or
 	 * dependence it violates. */
 	bool (*legal)(const Target *t, Kernel *k, const Decision *d, StrBuf *why);
-	/* Appends the stages of D, which is legal for K on T, to S. */
+	/* The sizes for which D has variants besides that for all runs, in the order in which a run tests them; returns
+	 * their number, at most MOST_STEPS. Null: it has none. */
+	int (*steps)(const Target *t, Kernel *k, const Decision *d, SizeStep *step);
+	/* Appends the stages of D, which is legal for K on T, to S: the variant of S->where. */
 	void (*emit)(const Target *t, Kernel *k, const Decision *d, Schedule *s);
 	/* Prints D without the name of the strategy. */
 	void (*print)(StrBuf *b, Kernel *k, const Decision *d);

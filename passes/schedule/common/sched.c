@@ -169,6 +169,24 @@ static Schedule *with_multiples(Module *m, const Target *t, Node *n, SizeStep st
 	return v;
 }
 
+/* Puts the variants of decision D for some runs before S, that for all. */
+static Schedule *decided_variants(Module *m, const Target *t, Node *n, const Decision *d,
+				  Schedule *s)
+{
+	const StrategyInfo *strategy = &strategy_table[d->strategy];
+	SizeStep step[MOST_STEPS];
+	int count = strategy->steps ? strategy->steps(decide_target(m, t), node_kernel(n), d, step)
+				    : 0;
+
+	while (count-- > 0) {
+		Schedule *v = variant(m, t, n, d, step[count]);
+
+		v->next = s;
+		s = v;
+	}
+	return s;
+}
+
 /* N's schedule, with its variants for sizes that are unknown at compile time. In a program for
  * GPUs, kernels on the host are scheduled for any CPU. */
 static Schedule *all_variants(Module *m, const Target *t, Node *n, const Decision *d)
@@ -178,7 +196,7 @@ static Schedule *all_variants(Module *m, const Target *t, Node *n, const Decisio
 	Schedule *s = variant(m, of, n, d, (SizeStep){0}), *v, *last;
 
 	if (d)
-		return s;
+		return decided_variants(m, of, n, d, s);
 	last = s;
 	s = with_multiples(m, of, n, (SizeStep){0}, s);
 	for (int i = sched_gpu_steps(m, of, node_kernel(n), step) - 1; i >= 0; i--) {
@@ -199,9 +217,14 @@ static Schedule *all_variants(Module *m, const Target *t, Node *n, const Decisio
  * all of them. Operations on tiles are checked (tiles_verify, tiles_check), with --verify, too. */
 static bool prove_edited(Module *m, const Decision *d, Node *n, Schedule *s)
 {
-	if (d && strategy_table[d->strategy].gpu)
-		return (!d->edited && !m->opt.verify) ||
-		       (tiles_verify(m->ctx, s, m->ctx->diag) && tiles_check(m->ctx, s, m->ctx->diag));
+	bool ok = true;
+
+	if (d && strategy_table[d->strategy].gpu) {
+		for (; s && (d->edited || m->opt.verify); s = s->next)
+			ok = tiles_verify(s, m->ctx->diag) &&
+			     tiles_check(m->ctx, s, m->ctx->diag) && ok;
+		return ok;
+	}
 	return !d || !d->edited || m->opt.verify ||
 	       poly_check(node_kernel(n), s, m->ctx->diag) != POLY_WRONG;
 }

@@ -14,6 +14,10 @@
  * A warp has whole rows, so that maxima and sums cross lanes only. The layouts are those of
  * ir/loop/tile_layouts.c.
  *
+ * Where few rows share many keys, as where a model decodes with a cache, blocks share the keys of a row, and so may
+ * the warps of a block, which then have the same rows. Each has a maximum, sums and results of its own, which a second
+ * stage combines (attention_combine.c). Heads that share keys are rows as well.
+ *
  * Here: the operands. attention_decide.c chooses, attention_emit.c builds the tree.
  */
 #include "passes/schedule/gpu/attention_impl.h"
@@ -68,6 +72,31 @@ static DType type_of(MmaKind kind, int operand)
 	return kind == MMA_FMA ? DT_F32 : mma_info[kind].type[operand];
 }
 
+/* E without factors that are the same at every point, which go to A->factor. */
+static Expr *without_factor(GpuAttention *a, Expr *e)
+{
+	ExprPool *p = a->f.k->pool;
+
+	while (ex_is_op(e, IN_mul) && e->ct == CT_F32) {
+		const int at = e->op.arg[0]->kind == EX_CONST ? 0 : 1;
+
+		if (e->op.arg[at]->kind != EX_CONST)
+			break;
+		a->factor = a->factor ? ex_op2(p, IN_mul, a->factor, e->op.arg[at]) : e->op.arg[at];
+		e = e->op.arg[!at];
+	}
+	return e;
+}
+
+static Expr *with_factor(void *arg, Expr *e)
+{
+	const GpuAttention *a = arg;
+
+	return e->kind == EX_LOAD && e->load.buf == a->f.score
+		       ? ex_op2(a->f.k->pool, IN_mul, e, a->factor)
+		       : NULL;
+}
+
 bool gpu_attention_open(GpuAttention *a, const Target *t, Kernel *k)
 {
 	const Gpu *gpu = t->gpu;
@@ -86,7 +115,10 @@ bool gpu_attention_open(GpuAttention *a, const Target *t, Kernel *k)
 	dim_is_const(f->column->extent, &a->e);
 	open_operand(a, &a->op[OPERAND_Q], f->scores.a, type_of(a->mma[0], 0),
 		     f->scores.nm == 1 ? f->scores.m[0] : NULL, f->term);
-	open_operand(a, &a->op[OPERAND_K], f->scores.b, type_of(a->mma[0], 1), f->key, f->term);
+	open_operand(a, &a->op[OPERAND_K], without_factor(a, f->scores.b), type_of(a->mma[0], 1),
+		     f->key, f->term);
+	if (a->factor)
+		f->x = ex_rewrite(k->pool, f->x, with_factor, a);
 	open_operand(a, &a->op[OPERAND_V], f->v, type_of(a->mma[1], 1), f->column, f->key);
 	a->dp = (int)up(a->d, FRAGMENT_BYTES / bytes_of(a->op[OPERAND_K].type));
 	a->ep = (int)up(a->e, KEYS);
@@ -139,25 +171,34 @@ static int digits_at(const GpuDecision *d, GpuGroup group, GpuPlace at)
 	return (int)n;
 }
 
+bool gpu_attention_splits(const GpuAttention *a)
+{
+	return a->parts > 1 || a->splits > 1;
+}
+
 void gpu_attention_shape(GpuAttention *a, const GpuDecision *d)
 {
 	a->warps = digits_at(d, GROUP_Q, GPU_WARP);
+	a->splits = digits_at(d, GROUP_KV, GPU_WARP);
 	a->fragments = digits_at(d, GROUP_Q, GPU_REG);
-	a->bm = a->warps * a->fragments * digits_at(d, GROUP_Q, GPU_MMA);
+	a->rm = a->warps * a->fragments * digits_at(d, GROUP_Q, GPU_MMA);
+	a->bm = a->rm * a->splits;
 	a->bn = digits_at(d, GROUP_KV, GPU_REG) * digits_at(d, GROUP_KV, GPU_MMA);
+	a->parts = digits_at(d, GROUP_KV, GPU_GRID);
 	a->shared = 0;
 	for (int i = 0; i < OPERAND_COUNT; i++) {
 		StagedOperand *o = &a->op[i];
 		const int side = i == OPERAND_Q   ? a->bm
 				 : i == OPERAND_K ? a->bn
 						  : a->ep,
-			  term = i == OPERAND_V ? a->bn : a->dp;
+			  term = i == OPERAND_V ? a->bn : a->dp,
+			  buffers = d->hold[i].stages * (i == OPERAND_Q ? 1 : a->splits);
 
 		o->rows = o->along ? side : term;
 		o->cols = o->along ? term : side;
 		o->pitch = pitch_of(o, a->mma[i == OPERAND_V]);
 		o->at = a->shared;
-		a->shared += up(d->hold[i].stages * o->rows * o->pitch, LINE);
+		a->shared += up(buffers * o->rows * o->pitch, LINE);
 	}
 }
 
@@ -166,25 +207,28 @@ static void add_digit(GpuDecision *d, GpuGroup group, GpuPlace at, int64_t n)
 	d->digit[d->ndigits++] = (Digit){group, at, n};
 }
 
-GpuDecision gpu_attention_digits(const GpuAttention *a, int warps, int fragments, int keys,
-				 int stages)
+GpuDecision gpu_attention_digits(const GpuAttention *a, const AttentionShape *s)
 {
 	const int k = a->mma[0] == MMA_FMA ? 8 : mma_info[a->mma[0]].k;
 	GpuDecision d = {.mma = {a->mma[0], a->mma[1]}};
 
 	add_digit(&d, GROUP_Q, GPU_GRID, 0);
-	add_digit(&d, GROUP_Q, GPU_WARP, warps);
-	add_digit(&d, GROUP_Q, GPU_REG, fragments);
+	add_digit(&d, GROUP_Q, GPU_WARP, s->warps);
+	add_digit(&d, GROUP_Q, GPU_REG, s->fragments);
 	add_digit(&d, GROUP_Q, GPU_MMA, MMA_ROWS);
+	if (s->parts > 1)
+		add_digit(&d, GROUP_KV, GPU_GRID, s->parts);
 	add_digit(&d, GROUP_KV, GPU_LOOP, 0);
-	add_digit(&d, GROUP_KV, GPU_REG, keys / 8);
+	if (s->splits > 1)
+		add_digit(&d, GROUP_KV, GPU_WARP, s->splits);
+	add_digit(&d, GROUP_KV, GPU_REG, s->keys / 8);
 	add_digit(&d, GROUP_KV, GPU_MMA, 8);
 	add_digit(&d, GROUP_D, GPU_REG, a->dp / k);
 	add_digit(&d, GROUP_D, GPU_MMA, k);
 	add_digit(&d, GROUP_E, GPU_REG, a->ep / 8);
 	add_digit(&d, GROUP_E, GPU_MMA, 8);
 	for (int i = 0; i < OPERAND_COUNT; i++)
-		d.hold[i] = (Hold){a->op[i].async, i == OPERAND_Q ? 1 : stages};
+		d.hold[i] = (Hold){a->op[i].async, i == OPERAND_Q ? 1 : s->stages};
 	return d;
 }
 

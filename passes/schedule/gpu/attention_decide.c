@@ -10,11 +10,14 @@ enum {
 	MOST_FRAGMENTS = 2,
 	MOST_KEYS = 128,
 	MOST_STAGES = 3,
+	MOST_PARTS = 128,
 	MOST_REGISTERS = 232, /* of a thread, by the estimate; ptxas has 255 */
-	ASSUMED = 512         /* rows and keys, where their number is not known */
+	ASSUMED = 512,        /* rows and keys, where their number is not known, */
+	ASSUMED_CACHE = 4096  /* and keys where the rows are few */
 };
 
-static const int warps_tried[] = {4, 8, 2, 1}, keys_tried[] = {64, 32, 128, 16};
+static const int warps_tried[] = {4, 8, 2, 1}, keys_tried[] = {64, 32, 128, 16},
+		 parts_tried[] = {1, 8, 16, 32, 64};
 
 /* ---- The model ---- */
 
@@ -31,6 +34,12 @@ static double size_of(const Dim *d)
 	return dim_is_const(d, &v) ? (double)v : (double)ASSUMED;
 }
 
+/* The rows are, or are assumed to be, those of one block at most. */
+static bool is_few(const GpuAttention *a, bool few)
+{
+	return few || size_of(a->rows) <= a->rm;
+}
+
 /* Products a second, in units of 2 operations. */
 static double rate(const Gpu *gpu, MmaKind kind)
 {
@@ -45,7 +54,8 @@ static double rate(const Gpu *gpu, MmaKind kind)
 static double resident(const GpuAttention *a)
 {
 	const Gpu *gpu = a->t->gpu;
-	const int threads = a->warps * WARP, registers = (gpu_attention_registers(a) + 7) / 8 * 8;
+	const int threads = a->warps * a->splits * WARP,
+		  registers = (gpu_attention_registers(a) + 7) / 8 * 8;
 	const double by_shared = floor((double)gpu->shared / (double)(a->shared + GPU_DRIVER)),
 		     by_registers = floor((double)gpu->registers / (registers * threads)),
 		     by_threads = floor((double)gpu->threads / threads);
@@ -53,16 +63,23 @@ static double resident(const GpuAttention *a)
 	return fmax(1, fmin(by_shared, fmin(by_registers, by_threads)));
 }
 
-/* The seconds for the decision that A has the shape of. */
-static AttentionCost cost_of(const GpuAttention *a)
+/* The seconds for the decision that A has the shape of, in runs with few rows or in all. */
+static AttentionCost cost_of(const GpuAttention *a, bool few)
 {
 	/* instructions: of a score from the sum to the weight, with an exponential, of a result that is scaled; of a
-	 * product by multiply-adds besides the multiply-add, in registers loaded; warps of an SM that hide latencies */
-	const double score = 34, result = 3, issues = 4, hide = 8, clock = 1.4e9, epilogue = 400;
+	 * product by multiply-adds besides the multiply-add, in registers loaded; warps of an SM that hide latencies;
+	 * seconds of a launch, and for the combination of a part */
+	const double score = 34, result = 3, issues = 4, hide = 8, clock = 1.4e9, epilogue = 400,
+		     launch = 2.5e-6, combine = 4e-8;
 	const Gpu *gpu = a->t->gpu;
-	const double m = size_of(a->rows), n = size_of(a->keys), batch = size_of(a->batch),
-		     blocks = batch * ceil(m / a->bm), steps = ceil(n / a->bn),
-		     warps = blocks * a->warps;
+	const bool cache = is_few(a, few);
+	int64_t known;
+	const double m = few ? fmin(size_of(a->rows), a->rm) : size_of(a->rows),
+		     n = cache && !dim_is_const(a->keys, &known) ? ASSUMED_CACHE : size_of(a->keys),
+		     batch = cache ? (double)gpu_least(a->f.k->ctx, a->batch) : size_of(a->batch),
+		     all = ceil(n / (a->bn * a->splits)), parts = fmin(a->parts, all),
+		     steps = ceil(all / parts), blocks = batch * ceil(m / a->rm) * parts,
+		     warps = blocks * a->warps * a->splits;
 	const double scores = (double)a->fragments * a->bn / 2,
 		     results = (double)a->fragments * a->ep / 2;
 	const double mmas[2] = {scores / 4 * a->dp / 16, results / 4 * a->bn / 16};
@@ -78,15 +95,18 @@ static AttentionCost cost_of(const GpuAttention *a)
 		   (a->dp / rate(gpu, a->mma[0]) + a->ep / rate(gpu, a->mma[1]));
 	c.issue = warps * (steps * (scores * score + results * result + loads) + epilogue) /
 		  (gpu->sms * issues * clock);
-	c.memory = (blocks * steps * a->bn * (double)(a->d + a->e) * 4 / 4 +
+	c.memory = (blocks * steps * a->bn * a->splits * (double)(a->d + a->e) +
 		    batch * m * (double)(a->d + a->e)) *
 		   (dtype_info[a->op[OPERAND_K].type].bits / 8) / (gpu->memory * 1e9);
-	c.share = blocks / (ceil(blocks / slots) * slots) * fmin(1, resident(a) * a->warps / hide);
+	c.share = blocks / (ceil(blocks / slots) * slots) *
+		  fmin(1, resident(a) * a->warps * a->splits / hide);
 	c.total = fmax(c.tensor, fmax(c.issue, c.memory)) / fmax(c.share, 1e-6);
+	if (gpu_attention_splits(a))
+		c.total += launch + a->parts * a->splits * combine;
 	return c;
 }
 
-/* ---- Choice ---- */
+/* ---- AttentionChoice ---- */
 
 /* Null if the block of A's shape can run on every GPU that runs T's code; else which bound it breaks. */
 static bool fits(const GpuAttention *a, StrBuf *why)
@@ -114,29 +134,88 @@ static bool try_shape(GpuAttention *a, const GpuDecision *d)
 	return ok;
 }
 
+/* Whether a variant for few rows may be of use, if its blocks have RM: the number of rows is not known, may be so
+ * small, and is not that of the keys. */
+static bool may_be_few(const GpuAttention *a, int rm)
+{
+	for (int i = 0; i < a->f.scores.nm; i++)
+		if (a->f.scores.m[i]->extent == a->keys)
+			return false;
+	return !dim_is_const(a->rows, NULL) && gpu_least(a->f.k->ctx, a->rows) <= rm;
+}
+
+/* Calls FN for each shape that is tried. */
+static void for_shapes(const GpuAttention *a, bool few, bool stages,
+		       void (*fn)(void *arg, const AttentionShape *s), void *arg)
+{
+	const bool parts = few || dim_is_const(a->rows, NULL);
+
+	for (size_t w = 0; w < sizeof warps_tried / sizeof *warps_tried; w++)
+		for (size_t n = 0; n < sizeof keys_tried / sizeof *keys_tried; n++)
+			for (size_t p = 0;
+			     p < (parts ? sizeof parts_tried / sizeof *parts_tried : 1); p++)
+				for (int i = 0; i < MOST_FRAGMENTS * (stages ? MOST_STAGES : 1);
+				     i++) {
+					const int fragments = 1 + i % MOST_FRAGMENTS;
+					const bool split = few || (parts && parts_tried[p] > 1);
+					const AttentionShape s = {split ? 1 : warps_tried[w],
+								  split ? warps_tried[w] : 1,
+								  fragments,
+								  keys_tried[n],
+								  stages ? 1 + i / MOST_FRAGMENTS
+									 : 2,
+								  parts_tried[p]};
+
+					if (!split || fragments == 1)
+						fn(arg, &s);
+				}
+}
+
+typedef struct AttentionChoice {
+	GpuAttention *a;
+	bool few;
+	double best; /* 0: none yet */
+	GpuDecision decision;
+} AttentionChoice;
+
+static void see_shape(void *arg, const AttentionShape *s)
+{
+	AttentionChoice *c = arg;
+	const GpuDecision d = gpu_attention_digits(c->a, s);
+	double cost;
+
+	if (!try_shape(c->a, &d))
+		return;
+	cost = cost_of(c->a, c->few).total;
+	if (c->best > 0 && cost >= c->best)
+		return;
+	c->best = cost;
+	c->decision = d;
+}
+
 bool gpu_attention_choose(const Target *t, Kernel *k, Decision *d)
 {
-	double best = 0;
 	GpuAttention a;
+	AttentionChoice all = {.a = &a}, few = {.a = &a, .few = true};
 
 	if (!gpu_attention_open(&a, t, k))
 		return false;
-	for (size_t w = 0; w < 4; w++)
-		for (size_t n = 0; n < 4; n++)
-			for (int fragments = 1; fragments <= MOST_FRAGMENTS; fragments++) {
-				const GpuDecision x = gpu_attention_digits(
-					&a, warps_tried[w], fragments, keys_tried[n], 2);
-				AttentionCost c;
+	for_shapes(&a, false, false, see_shape, &all);
+	if (all.best > 0 && may_be_few(&a, MMA_ROWS))
+		for_shapes(&a, true, false, see_shape, &few);
+	d->gpu = (GpuAttentionDecision){all.decision, few.decision};
+	return all.best > 0;
+}
 
-				if (!try_shape(&a, &x))
-					continue;
-				c = cost_of(&a);
-				if (best > 0 && c.total >= best)
-					continue;
-				best = c.total;
-				d->gpu = x;
-			}
-	return best > 0;
+int gpu_attention_steps(const Target *t, Kernel *k, const Decision *d, SizeStep *step)
+{
+	GpuAttention a;
+
+	if (!d->gpu.few.ndigits || !gpu_attention_open(&a, t, kernel_clone(k, k->arena)))
+		return 0;
+	gpu_attention_shape(&a, &d->gpu.few);
+	*step = (SizeStep){.size = a.rows, .most = a.rm};
+	return 1;
 }
 
 static bool same_digits(const GpuDecision *a, const GpuDecision *b)
@@ -170,73 +249,111 @@ static bool holds_are_legal(const GpuAttention *a, const GpuDecision *g, StrBuf 
 			       g->hold[OPERAND_K].stages, g->hold[OPERAND_V].stages);
 }
 
+/* Whether variant G, for few rows or all, is legal. */
+static bool variant_is_legal(GpuAttention *a, const GpuDecision *g, bool few, StrBuf *why)
+{
+	GpuDecision as;
+
+	if (!holds_are_legal(a, g, why))
+		return false;
+	gpu_attention_shape(a, g);
+	as = gpu_attention_digits(
+		a, &(AttentionShape){a->warps, a->splits, a->fragments, a->bn, 1, a->parts});
+	if (a->bn % 16 || a->bn > MOST_KEYS || a->bn < 16)
+		return decision_refuse(why, "%d keys of a block are not a multiple of 16 up to %d",
+				       a->bn, MOST_KEYS);
+	if (a->warps * a->splits > MOST_WARPS || a->fragments > MOST_FRAGMENTS)
+		return decision_refuse(why, "%d warps of %d fragments are more than %d of %d",
+				       a->warps * a->splits, a->fragments, MOST_WARPS,
+				       MOST_FRAGMENTS);
+	if (a->parts > MOST_PARTS)
+		return decision_refuse(why, "%d parts of the keys are more than %d", a->parts,
+				       MOST_PARTS);
+	if (few && !may_be_few(a, a->rm))
+		return decision_refuse(why, "there are never %d rows or fewer, or always", a->rm);
+	if (!same_digits(g, &as)) {
+		decision_refuse(why, "with these warps and keys the digits are:");
+		gpu_attention_print(why, a->f.k, &(Decision){.gpu = {.all = as}});
+		return false;
+	}
+	return fits(a, why);
+}
+
 bool gpu_attention_legal(const Target *t, Kernel *k, const Decision *d, StrBuf *why)
 {
-	const GpuDecision *g = &d->gpu;
+	const GpuAttentionDecision *g = &d->gpu;
 	GpuAttention a;
-	GpuDecision as;
 
 	if (!gpu_attention_open(&a, t, k))
 		return decision_refuse(why, "the kernel is not an attention that GPUs take");
-	if (g->mma[0] != a.mma[0] || g->mma[1] != a.mma[1])
+	if (g->all.mma[0] != a.mma[0] || g->all.mma[1] != a.mma[1])
 		return decision_refuse(why, "the instructions for these types are %s,%s",
 				       mma_info[a.mma[0]].name, mma_info[a.mma[1]].name);
-	if (!holds_are_legal(&a, g, why))
-		return false;
-	gpu_attention_shape(&a, g);
-	as = gpu_attention_digits(&a, a.warps, a.fragments, a.bn, 1);
-	if (a.bn % 16 || a.bn > MOST_KEYS || a.bn < 16)
-		return decision_refuse(why, "%d keys of a block are not a multiple of 16 up to %d",
-				       a.bn, MOST_KEYS);
-	if (a.warps > MOST_WARPS || a.fragments > MOST_FRAGMENTS)
-		return decision_refuse(why, "%d warps of %d fragments are more than %d of %d",
-				       a.warps, a.fragments, MOST_WARPS, MOST_FRAGMENTS);
-	if (!same_digits(g, &as)) {
-		decision_refuse(why, "with these warps and keys the digits are:");
-		gpu_attention_print(why, k, &(Decision){.gpu = as});
-		return false;
-	}
-	return fits(&a, why);
+	return variant_is_legal(&a, &g->all, false, why) &&
+	       (!g->few.ndigits || variant_is_legal(&a, &g->few, true, why));
+}
+
+typedef struct AttentionOffers {
+	Offers *o;
+	GpuAttention *a;
+	const Decision *base;
+	bool few;
+	double first; /* seconds of BASE */
+} AttentionOffers;
+
+static void offer_shape(void *arg, const AttentionShape *s)
+{
+	AttentionOffers *f = arg;
+	Decision d = *f->base;
+	GpuDecision *g = f->few ? &d.gpu.few : &d.gpu.all;
+	const GpuDecision *was = f->few ? &f->base->gpu.few : &f->base->gpu.all;
+
+	*g = gpu_attention_digits(f->a, s);
+	if (same_digits(g, was) && g->hold[OPERAND_K].stages == was->hold[OPERAND_K].stages)
+		return;
+	gpu_attention_shape(f->a, g);
+	d.edited = false;
+	offer_add(f->o, &d, cost_of(f->a, f->few).total / f->first);
 }
 
 void gpu_attention_offer(Offers *o, Kernel *k, const Decision *base)
 {
 	GpuAttention a;
-	double first;
 
 	if (!gpu_attention_open(&a, o->target, k))
 		return;
-	gpu_attention_shape(&a, &base->gpu);
-	first = cost_of(&a).total;
-	for (size_t w = 0; w < 4; w++)
-		for (size_t n = 0; n < 4; n++)
-			for (int i = 0; i < MOST_FRAGMENTS * MOST_STAGES; i++) {
-				Decision d = {.strategy = base->strategy};
+	for (int few = 0; few <= (base->gpu.few.ndigits > 0); few++) {
+		AttentionOffers f = {.o = o, .a = &a, .base = base, .few = few};
 
-				d.gpu = gpu_attention_digits(&a, warps_tried[w],
-							     1 + i % MOST_FRAGMENTS, keys_tried[n],
-							     1 + i / MOST_FRAGMENTS);
-				if (same_digits(&d.gpu, &base->gpu) &&
-				    d.gpu.hold[OPERAND_K].stages ==
-					    base->gpu.hold[OPERAND_K].stages)
-					continue;
-				gpu_attention_shape(&a, &d.gpu);
-				offer_add(o, &d, cost_of(&a).total / first);
-			}
+		gpu_attention_shape(&a, few ? &base->gpu.few : &base->gpu.all);
+		f.first = cost_of(&a, few).total;
+		for_shapes(&a, few, true, offer_shape, &f);
+	}
+}
+
+static void print_reason(GpuAttention *a, const GpuDecision *g, bool few, StrBuf *b)
+{
+	AttentionCost c;
+
+	gpu_attention_shape(a, g);
+	c = cost_of(a, few);
+	strbuf_printf(
+		b,
+		"%d rows by %d keys in a block of %d warps, %lld bytes of shared memory, about %d registers; predicted: %.3g us, of products %.3g, issue %.3g, memory %.3g, at %.0f %% of the SMs' time",
+		a->rm, a->bn * a->splits, a->warps * a->splits, (long long)a->shared,
+		gpu_attention_registers(a), c.total * 1e6, c.tensor * 1e6, c.issue * 1e6,
+		c.memory * 1e6, c.share * 100);
 }
 
 void gpu_attention_reason(const Target *t, Kernel *k, const Decision *d, StrBuf *b)
 {
 	GpuAttention a;
-	AttentionCost c;
 
 	if (!gpu_attention_open(&a, t, k))
 		return;
-	gpu_attention_shape(&a, &d->gpu);
-	c = cost_of(&a);
-	strbuf_printf(
-		b,
-		"%d rows by %d keys in a block of %d warps, %lld bytes of shared memory, about %d registers; predicted: %.3g us, of products %.3g, issue %.3g, memory %.3g, at %.0f %% of the SMs' time",
-		a.bm, a.bn, a.warps, (long long)a.shared, gpu_attention_registers(&a),
-		c.total * 1e6, c.tensor * 1e6, c.issue * 1e6, c.memory * 1e6, c.share * 100);
+	print_reason(&a, &d->gpu.all, false, b);
+	if (!d->gpu.few.ndigits)
+		return;
+	strbuf_puts(b, "; for few rows: ");
+	print_reason(&a, &d->gpu.few, true, b);
 }

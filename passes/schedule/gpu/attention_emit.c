@@ -5,302 +5,135 @@
 #include <assert.h>
 #include <math.h>
 
-typedef struct AttentionEmit {
-	GpuAttention a;
-	LBuild b;
-	Ctx *c;
-	ExprPool *p;
-	Iter *mb, *jb, *slot;
-	Buf *tile[OPERAND_COUNT];
-	Buf *score, *weight, *result;
-	/* of each row: the maximum so far, and with the current keys; what the sums so far are multiplied by, or -1
-	 * if nothing was summed; the sums */
-	Buf *most, *next, *scale, *sum[ONLINE_SUMS];
-	TileLayout scores, results, row;
-} AttentionEmit;
-
-/* ---- Operations ---- */
-
-static Iter *new_iter(AttentionEmit *e, const char *name, int64_t extent)
-{
-	return l_iter(&e->b, name, dim_const(e->c, extent));
-}
-
-/* An operation whose points are ROWS by COLS (0: rows only) of LAYOUT. */
-static TileNode *add_op(AttentionEmit *e, TileOp op, Buf *to, const TileLayout *layout, int rows,
-			int cols)
-{
-	TileNode *n = NEW(e->b.arena, TileNode);
-
-	*n = (TileNode){.op = op, .to = to, .n = cols ? 2 : 1};
-	if (layout)
-		n->points = *layout;
-	n->it[0] = new_iter(e, cols && op == TILE_COPY ? "r" : "m", rows);
-	n->it[1] = cols ? new_iter(e, op == TILE_COPY ? "c" : "n", cols) : NULL;
-	l_node(&e->b, LN_OP)->op = n;
-	return n;
-}
-
-static Expr *iter_of(AttentionEmit *e, const TileNode *n, int i)
-{
-	return ex_iter(e->p, n->it[i]);
-}
-
-/* Element [it...] of tile B at the points of N. */
-static Expr *at_point(AttentionEmit *e, const TileNode *n, Buf *b)
-{
-	Expr *idx[] = {iter_of(e, n, 0), b->rank > 1 ? iter_of(e, n, 1) : NULL};
-
-	return ex_load(e->p, b, idx, b->rank);
-}
-
-static void write_point(AttentionEmit *e, TileNode *n)
-{
-	n->nidx = n->to->rank;
-	for (int i = 0; i < n->nidx; i++)
-		n->idx[i] = iter_of(e, n, i);
-}
-
-static TileNode *map_rows(AttentionEmit *e, Buf *to)
-{
-	TileNode *n = add_op(e, TILE_MAP, to, &e->row, e->a.bm, 0);
-
-	write_point(e, n);
-	return n;
-}
+/* ---- Rows and keys ---- */
 
 static TileNode *map_scores(AttentionEmit *e, Buf *to)
 {
-	TileNode *n = add_op(e, TILE_MAP, to, &e->scores, e->a.bm, e->a.bn);
+	TileNode *n = attention_op(e, TILE_MAP, to, &e->scores, e->bm, e->a.bn);
 
-	write_point(e, n);
+	attention_write(e, n);
 	return n;
 }
 
-static Expr *number(AttentionEmit *e, double v)
+/* Key N of the current step, of the part of the warps that row M of the tiles belongs to, or number PART. */
+static Expr *key_at(AttentionEmit *e, Expr *part, Expr *n)
 {
-	return ex_num(e->p, CT_F32, v);
+	Expr *step = ex_add(e->p, ex_iter(e->p, e->first), ex_iter(e->p, e->jb));
+
+	if (e->a.splits > 1)
+		step = ex_add(e->p, ex_mul(e->p, step, l_int(&e->b, e->a.splits)), part);
+	return ex_add(e->p, ex_mul(e->p, step, l_int(&e->b, e->a.bn)), n);
 }
 
-/* ---- Expressions of the form at the points of an operation ---- */
-
-typedef struct PlacedAt {
-	AttentionEmit *e;
-	const TileNode *n;
-	Buf *most; /* the tile that stands for the maximum */
-	Iter *from[MAX_ITERS];
-	Expr *to[MAX_ITERS],
-		*inside[MAX_ITERS]; /* INSIDE: for the indices of loads, kept in the buffer */
-	int nfrom;
-} PlacedAt;
-
-static void put(PlacedAt *x, Iter *it, Expr *to, Expr *inside)
+static Expr *part_of(AttentionEmit *e, Expr *m)
 {
-	x->from[x->nfrom] = it;
-	x->to[x->nfrom] = to;
-	x->inside[x->nfrom++] = inside;
+	return ex_op2(e->p, IN_floordiv, m, l_int(&e->b, e->rm));
 }
 
-/* D is a constant multiple of N. */
-static bool const_multiple(Dim *d, int64_t n)
+/* KEY exists; null: always. */
+static Expr *key_exists(AttentionEmit *e, Expr *key)
 {
-	int64_t v;
-
-	return dim_is_const(d, &v) && v % n == 0;
+	return attention_before(e, key, e->a.keys, e->a.bn * e->a.splits);
 }
 
-/* AT, which is less than SIZE rounded up to STEP; or the last one before SIZE. */
-static Expr *kept_inside(AttentionEmit *e, Expr *at, Dim *size, int64_t step)
+static Expr *key_of(AttentionEmit *e, const TileNode *n)
 {
-	if (const_multiple(size, step))
-		return at;
-	return l_min(&e->b, at, ex_sub(e->p, ex_dim(e->p, size), l_int(&e->b, 1)));
+	return key_at(e, part_of(e, attention_it(e, n, 0)), attention_it(e, n, 1));
 }
 
-/* Row AT of all rows, as the iterators of m. */
-static void put_row(PlacedAt *x, Expr *at)
-{
-	AttentionEmit *e = x->e;
-	const Contraction *s = &e->a.f.scores;
-	Expr *in = kept_inside(e, at, e->a.rows, e->a.bm);
-
-	for (int i = s->nm - 1; i >= 0; i--) {
-		Expr *extent = ex_dim(e->p, s->m[i]->extent);
-
-		put(x, s->m[i], i ? ex_op2(e->p, IN_mod, at, extent) : at,
-		    i ? ex_op2(e->p, IN_mod, in, extent) : in);
-		at = i ? ex_op2(e->p, IN_floordiv, at, extent) : at;
-		in = i ? ex_op2(e->p, IN_floordiv, in, extent) : in;
-	}
-}
-
-static Expr *row_at(AttentionEmit *e, Expr *m)
-{
-	return ex_add(e->p, ex_mul(e->p, ex_iter(e->p, e->mb), l_int(&e->b, e->a.bm)), m);
-}
-
-static Expr *key_at(AttentionEmit *e, Expr *n)
-{
-	return ex_add(e->p, ex_mul(e->p, ex_iter(e->p, e->jb), l_int(&e->b, e->a.bn)), n);
-}
-
-/* The key at N exists; null: always. */
-static Expr *key_exists(AttentionEmit *e, Expr *n)
-{
-	return const_multiple(e->a.keys, e->a.bn)
-		       ? NULL
-		       : ex_op2(e->p, IN_lt, key_at(e, n), ex_dim(e->p, e->a.keys));
-}
-
-static Buf *tile_for(const PlacedAt *x, const Buf *b)
-{
-	const AttentionEmit *e = x->e;
-	const OnlineForm *f = &e->a.f;
-
-	for (int i = 0; i < f->nsums; i++)
-		if (b == f->sum[i]->out[0])
-			return e->sum[i];
-	return b == f->score ? e->score : b == f->most ? x->most : b == f->acc ? e->result : NULL;
-}
-
-static Expr *place_load(void *arg, Expr *ex)
-{
-	PlacedAt *x = arg;
-	Buf *tile = ex->kind == EX_LOAD ? tile_for(x, ex->load.buf) : NULL;
-	Kernel *k = x->e->a.f.k;
-	Expr *at;
-
-	if (tile) {
-		at = at_point(x->e, x->n, tile);
-		return tile == x->e->result && x->e->a.f.divisor
-			       ? ex_op2(x->e->p, IN_div, at,
-					ex_rewrite(x->e->p, x->e->a.f.divisor, place_load, x))
-			       : at;
-	}
-	if (ex->kind != EX_LOAD)
-		return NULL;
-	at = ex->load.nidx == 1 && ex->load.buf->rank == 1 && !ex->load.buf->layout
-		     ? ex->load.idx[0]
-		     : flat_index(k, ex->load.buf, ex->load.idx);
-	at = ex_subst_iters(x->e->p, at, x->from, x->inside, x->nfrom);
-	return ex_load(x->e->p, ex->load.buf, &at, 1);
-}
-
-static Expr *placed(PlacedAt *x, Expr *e)
-{
-	e = ex_rewrite(x->e->p, e, place_load, x);
-	return ex_subst_iters(x->e->p, e, x->from, x->to, x->nfrom);
-}
-
-/* For the points of N: rows, and keys if N has two iterators. */
+/* For the points of N: rows and keys. */
 static PlacedAt at_scores(AttentionEmit *e, const TileNode *n)
 {
 	PlacedAt x = {.e = e, .n = n, .most = e->most};
-	Expr *key;
+	Expr *key = key_of(e, n);
 
-	put_row(&x, row_at(e, iter_of(e, n, 0)));
-	if (n->n == 1)
-		return x;
-	key = key_at(e, iter_of(e, n, 1));
-	put(&x, e->a.f.key, key, kept_inside(e, key, e->a.keys, e->a.bn));
+	attention_put_row(&x, attention_row(e, attention_it(e, n, 0)));
+	attention_put(&x, e->a.f.key, key,
+		      attention_inside(e, key, e->a.keys, e->a.bn * e->a.splits));
 	return x;
 }
 
 /* ---- Tiles ---- */
 
-static Buf *declare(AttentionEmit *e, const char *name, DType t, int rank, const int64_t *extent,
-		    const TileLayout *layout)
+/* The number of the buffer of part PART that is filled or read in the current step. */
+static Expr *buffer_at(AttentionEmit *e, Expr *part)
 {
-	Dim *dims[TILE_RANK];
-	LNode *n = l_node(&e->b, LN_LOCAL);
+	Expr *slot = ex_iter(e->p, e->slot);
 
-	for (int i = 0; i < rank; i++)
-		dims[i] = dim_const(e->c, extent[i]);
-	n->buf[0] = kernel_temp(e->b.k, name, t, rank, dims);
-	n->buf[0]->tile = arena_copy(e->b.arena, layout, sizeof *layout);
-	return n->buf[0];
+	return e->a.splits > 1 ? ex_add(e->p, ex_mul(e->p, slot, l_int(&e->b, e->a.splits)), part)
+			       : slot;
 }
 
-static void declare_shared(AttentionEmit *e, GpuOperand i, int stages)
+static void declare_shared(AttentionEmit *e, GpuOperand i, int buffers)
 {
 	static const char *const names[] = {"q_tile", "k_tile", "v_tile"};
 	const StagedOperand *o = &e->a.op[i];
 	const int bytes = dtype_info[o->type].bits / 8, staged = i != OPERAND_Q;
-	const int64_t extent[] = {stages, o->rows, o->cols};
+	const int64_t extent[] = {buffers, o->rows, o->cols};
 	TileLayout l = {.rank = 2 + staged};
 	LNode **at = e->b.tail;
 
 	if (staged)
-		layout_add(&l, 0, AT_ADDRESS, stages, 1, o->rows * o->pitch);
+		layout_add(&l, 0, AT_ADDRESS, buffers, 1, o->rows * o->pitch);
 	layout_add(&l, staged, AT_ADDRESS, o->rows, 1, o->pitch);
 	layout_add(&l, staged + 1, AT_ADDRESS, o->cols, 1, bytes);
-	e->tile[i] = declare(e, names[i], o->type, l.rank, extent + !staged, &l);
+	e->tile[i] = attention_tile(e, names[i], o->type, l.rank, extent + !staged, &l);
 	(*at)->idx = l_int(&e->b, o->at);
 }
 
 static void declare_tiles(AttentionEmit *e, const GpuDecision *d)
 {
 	GpuAttention *a = &e->a;
-	const int64_t scores[] = {a->bm, a->bn}, results[] = {a->bm, a->ep};
+	const int64_t scores[] = {e->bm, a->bn};
+	const int warps = a->warps * a->splits;
 	const MmaKind kind = a->mma[1];
 	const DType type = kind == MMA_FMA ? DT_F32 : mma_info[kind].type[0];
-	Iter *m = new_iter(e, "m", a->bm), *n = new_iter(e, "n", a->bn), *it[] = {m, n};
-	Expr *index = ex_iter(e->p, m);
-	TileLayout weights = tile_operand(kind, a->warps, a->bm, a->bn, true);
+	TileLayout weights = tile_operand(kind, warps, e->bm, a->bn, true);
 
-	e->scores = tile_sums(a->mma[0], a->warps, a->bm, a->bn);
-	e->results = tile_sums(kind, a->warps, a->bm, a->ep);
-	layout_of_operand(e->c, &index, 1, it, 2, &e->scores, &e->row);
-	layout_drop_copies(&e->row);
+	e->scores = tile_sums(a->mma[0], warps, e->bm, a->bn);
+	e->results = tile_sums(kind, warps, e->bm, a->ep);
 	for (int i = 0; i < OPERAND_COUNT; i++)
-		declare_shared(e, (GpuOperand)i, d->hold[i].stages);
-	e->score = declare(e, "s", DT_F32, 2, scores, &e->scores);
+		declare_shared(e, (GpuOperand)i,
+			       d->hold[i].stages * (i == OPERAND_Q ? 1 : a->splits));
+	e->score = attention_tile(e, "s", DT_F32, 2, scores, &e->scores);
 	assert(layout_change(&e->scores, &weights) <= CHANGE_RENAME);
-	e->weight = declare(e, "w", type, 2, scores, &e->scores);
-	e->result = declare(e, "o", DT_F32, 2, results, &e->results);
-	e->most = declare(e, "most", DT_F32, 1, scores, &e->row);
-	e->next = declare(e, "next", DT_F32, 1, scores, &e->row);
-	e->scale = declare(e, "scale", DT_F32, 1, scores, &e->row);
-	for (int i = 0; i < a->f.nsums; i++)
-		e->sum[i] = declare(e, "total", DT_F32, 1, scores, &e->row);
+	e->weight = attention_tile(e, "w", type, 2, scores, &e->scores);
+	attention_declare_state(e);
 }
 
 /* ---- Copies ---- */
 
-/* AT is less than SIZE; null: it always is, as SIZE is a multiple of STEP. */
-static Expr *before(AttentionEmit *e, Expr *at, Dim *size, int64_t step)
-{
-	return const_multiple(size, step) ? NULL : ex_op2(e->p, IN_lt, at, ex_dim(e->p, size));
-}
-
-static void emit_copy(AttentionEmit *e, GpuOperand i, const Hold *h)
+/* Fills the tile of operand I; of keys and values, that of part PART. */
+static void emit_copy(AttentionEmit *e, GpuOperand i, const Hold *h, int part)
 {
 	GpuAttention *a = &e->a;
 	const StagedOperand *o = &a->op[i];
-	TileNode *n = add_op(e, TILE_COPY, e->tile[i], NULL, o->rows, o->cols);
-	Expr *side = iter_of(e, n, !o->along), *term = iter_of(e, n, o->along), *guard;
+	TileNode *n = attention_op(e, TILE_COPY, e->tile[i], NULL, o->rows, o->cols);
+	Expr *side = attention_it(e, n, !o->along), *term = attention_it(e, n, o->along), *guard,
+	     *number = l_int(&e->b, part), *row = attention_row(e, side);
 	PlacedAt x = {.e = e, .n = n};
 
 	if (i == OPERAND_Q) {
-		put_row(&x, row_at(e, side));
-		guard = before(e, row_at(e, side), a->rows, a->bm);
+		attention_put_row(&x, row);
+		guard = attention_before(e, row, e->rows, e->rm);
 	} else if (i == OPERAND_K) {
-		put(&x, a->f.key, key_at(e, side), NULL);
-		guard = key_exists(e, side);
+		attention_put(&x, a->f.key, key_at(e, number, side), NULL);
+		guard = key_exists(e, key_at(e, number, side));
 	} else {
-		put(&x, a->f.key, key_at(e, term), NULL);
-		put(&x, a->f.column, side, NULL);
-		guard = ex_and(e->p, key_exists(e, term),
-			       before(e, side, dim_const(e->c, a->e), a->ep));
+		attention_put(&x, a->f.key, key_at(e, number, term), NULL);
+		attention_put(&x, a->f.column, side, NULL);
+		guard = ex_and(e->p, key_exists(e, key_at(e, number, term)),
+			       attention_before(e, side, dim_const(e->c, a->e), a->ep));
 	}
 	if (i != OPERAND_V) {
-		put(&x, a->f.term, term, NULL);
-		guard = ex_and(e->p, guard, before(e, term, dim_const(e->c, a->d), a->dp));
+		attention_put(&x, a->f.term, term, NULL);
+		guard = ex_and(e->p, guard,
+			       attention_before(e, term, dim_const(e->c, a->d), a->dp));
 	}
 	if (e->tile[i]->rank > 2)
-		n->idx[n->nidx++] = ex_iter(e->p, e->slot);
-	n->idx[n->nidx++] = iter_of(e, n, 0);
-	n->idx[n->nidx++] = iter_of(e, n, 1);
+		n->idx[n->nidx++] = buffer_at(e, number);
+	n->idx[n->nidx++] = attention_it(e, n, 0);
+	n->idx[n->nidx++] = attention_it(e, n, 1);
 	n->val = ex_subst_iters(e->p, o->val, x.from, x.to, x.nfrom);
 	n->guard = guard;
 	n->vector = o->vector;
@@ -309,24 +142,25 @@ static void emit_copy(AttentionEmit *e, GpuOperand i, const Hold *h)
 
 /* ---- The loop over keys ---- */
 
-static Expr *tile_operand_at(AttentionEmit *e, GpuOperand i, Iter *side, Iter *term)
+/* Operand I of N, a dot whose other side is the rows. */
+static Expr *tile_operand_at(AttentionEmit *e, const TileNode *n, GpuOperand i, Iter *side)
 {
-	Expr *idx[TILE_RANK], *s = ex_iter(e->p, side), *t = ex_iter(e->p, term);
-	int n = 0;
+	Expr *idx[TILE_RANK], *s = ex_iter(e->p, side), *t = attention_it(e, n, 2);
+	int nidx = 0;
 
 	if (e->tile[i]->rank > 2)
-		idx[n++] = ex_iter(e->p, e->slot);
-	idx[n++] = e->a.op[i].along ? s : t;
-	idx[n++] = e->a.op[i].along ? t : s;
-	return ex_load(e->p, e->tile[i], idx, n);
+		idx[nidx++] = buffer_at(e, part_of(e, attention_it(e, n, 0)));
+	idx[nidx++] = e->a.op[i].along ? s : t;
+	idx[nidx++] = e->a.op[i].along ? t : s;
+	return ex_load(e->p, e->tile[i], idx, nidx);
 }
 
 static TileNode *add_dot(AttentionEmit *e, Buf *to, int cols, int terms, MmaKind kind)
 {
-	TileNode *n = add_op(e, TILE_DOT, to, NULL, e->a.bm, cols);
+	TileNode *n = attention_op(e, TILE_DOT, to, NULL, e->bm, cols);
 
-	write_point(e, n);
-	n->it[n->n++] = new_iter(e, "c", terms);
+	attention_write(e, n);
+	n->it[n->n++] = attention_iter(e, "c", terms);
 	n->mma = kind;
 	return n;
 }
@@ -337,71 +171,27 @@ static void emit_scores(AttentionEmit *e)
 	PlacedAt x;
 	Expr *valid;
 
-	n->val = tile_operand_at(e, OPERAND_Q, n->it[0], n->it[2]);
-	n->by = tile_operand_at(e, OPERAND_K, n->it[1], n->it[2]);
+	n->val = tile_operand_at(e, n, OPERAND_Q, n->it[0]);
+	n->by = tile_operand_at(e, n, OPERAND_K, n->it[1]);
 	n = map_scores(e, e->score);
 	x = at_scores(e, n);
-	n->val = placed(&x, e->a.f.x);
-	valid = key_exists(e, iter_of(e, n, 1));
+	n->val = attention_placed(&x, e->a.f.x);
+	valid = key_exists(e, key_of(e, n));
 	if (valid)
-		n->val = ex_op3(e->p, IN_select, valid, n->val, number(e, -INFINITY));
+		n->val = ex_op3(e->p, IN_select, valid, n->val, attention_number(e, -INFINITY));
 }
 
-/* The shift of rows whose maximum is in tile MOST, at the points of N. */
-static Expr *shift_at(AttentionEmit *e, const TileNode *n, Buf *most)
-{
-	PlacedAt x = at_scores(e, n);
-
-	x.most = most;
-	return placed(&x, e->a.f.shift);
-}
-
-static Expr *exponential(AttentionEmit *e, Expr *at)
-{
-	return ex_op1(e->p, e->a.f.exponential->op.inst, at);
-}
-
-/* The new maxima, and the factor of what was summed with the old ones. While the maximum is -inf, what was
- * summed is 0 or, without a guard in the model, NaN, and is dropped. */
 static void emit_maxima(AttentionEmit *e)
 {
-	TileNode *n = map_rows(e, e->next);
-	Expr *was, *is, *factor;
+	TileNode *n = attention_map_rows(e, e->next);
 
-	n->val = at_point(e, n, e->most);
-	n = add_op(e, TILE_FOLD, e->next, &e->scores, e->a.bm, e->a.bn);
-	write_point(e, n);
+	n->val = attention_at(e, n, e->most);
+	n = attention_op(e, TILE_FOLD, e->next, &e->scores, e->bm, e->a.bn);
+	attention_write(e, n);
 	n->red = MONOID_max;
 	n->adds = true;
-	n->val = at_point(e, n, e->score);
-	n = map_rows(e, e->scale);
-	was = at_point(e, n, e->most);
-	is = at_point(e, n, e->next);
-	factor = exponential(
-		e, ex_op2(e->p, IN_sub, shift_at(e, n, e->most), shift_at(e, n, e->next)));
-	factor = ex_op3(e->p, IN_select, ex_op2(e->p, IN_eq, was, number(e, -INFINITY)),
-			number(e, -1), factor);
-	n->val = ex_op3(e->p, IN_select, ex_op2(e->p, IN_eq, was, is), number(e, 1), factor);
-	n = map_rows(e, e->most);
-	n->val = at_point(e, n, e->next);
-}
-
-/* The points of N, which has what was summed, times the factor. */
-static void scale_point(AttentionEmit *e, TileNode *n)
-{
-	Expr *idx = iter_of(e, n, 0), *factor = ex_load(e->p, e->scale, &idx, 1);
-
-	n->val = ex_op3(e->p, IN_select, ex_op2(e->p, IN_lt, factor, number(e, 0)), number(e, 0),
-			ex_op2(e->p, IN_mul, at_point(e, n, n->to), factor));
-}
-
-static TileNode *map_results(AttentionEmit *e, Buf *to)
-{
-	TileNode *n = add_op(e, TILE_MAP, to, &e->results, e->a.bm, e->a.ep);
-
-	if (to->tile)
-		write_point(e, n);
-	return n;
+	n->val = attention_at(e, n, e->score);
+	attention_rescale(e);
 }
 
 /* The exponentials replace the scores; then the sums of rows, and the weights. */
@@ -409,115 +199,165 @@ static void emit_weights(AttentionEmit *e)
 {
 	const OnlineForm *f = &e->a.f;
 	TileNode *n = map_scores(e, e->score);
-	Expr *valid = key_exists(e, iter_of(e, n, 1));
+	Expr *valid = key_exists(e, key_of(e, n));
 	PlacedAt x;
 
-	n->val = exponential(
-		e, ex_op2(e->p, IN_sub, at_point(e, n, e->score), shift_at(e, n, e->most)));
+	n->val = attention_exp(e, ex_op2(e->p, IN_sub, attention_at(e, n, e->score),
+					 attention_shift(e, n, e->most)));
 	if (valid)
-		n->val = ex_op3(e->p, IN_select, valid, n->val, number(e, 0));
+		n->val = ex_op3(e->p, IN_select, valid, n->val, attention_number(e, 0));
 	for (int i = 0; i < f->nsums; i++) {
-		scale_point(e, map_rows(e, e->sum[i]));
-		n = add_op(e, TILE_FOLD, e->sum[i], &e->scores, e->a.bm, e->a.bn);
+		attention_scale(e, attention_map_rows(e, e->sum[i]));
+		n = attention_op(e, TILE_FOLD, e->sum[i], &e->scores, e->bm, e->a.bn);
 		n->nidx = 1;
-		n->idx[0] = iter_of(e, n, 0);
+		n->idx[0] = attention_it(e, n, 0);
 		n->red = MONOID_sum;
 		n->adds = true;
 		x = at_scores(e, n);
-		n->val = placed(&x, f->sum_term[i]);
+		n->val = attention_placed(&x, f->sum_term[i]);
 	}
 	n = map_scores(e, e->weight);
 	x = at_scores(e, n);
-	n->val = placed(&x, f->w);
+	n->val = attention_placed(&x, f->w);
 }
 
 static void emit_values(AttentionEmit *e)
 {
 	TileNode *n;
 
-	scale_point(e, map_results(e, e->result));
+	attention_scale(e, attention_map_results(e, e->result));
 	n = add_dot(e, e->result, e->a.ep, e->a.bn, e->a.mma[1]);
 	n->adds = true;
-	n->val = ex_load(e->p, e->weight, (Expr *[]){iter_of(e, n, 0), iter_of(e, n, 2)}, 2);
-	n->by = tile_operand_at(e, OPERAND_V, n->it[1], n->it[2]);
+	n->val = ex_load(e->p, e->weight, (Expr *[]){attention_it(e, n, 0), attention_it(e, n, 2)},
+			 2);
+	n->by = tile_operand_at(e, n, OPERAND_V, n->it[1]);
 }
 
 /* ---- The stage ---- */
 
-static void open_blocks(AttentionEmit *e)
+/* Blocks that a GPU runs at once, as all of them do something else: more parts than these blocks gain nothing. */
+enum {
+	BLOCKS = 4,
+	LEAST = 2 /* steps of a part: with fewer, its start and end take most of its time */
+};
+
+/* The steps over the keys are divided into parts of EACH, so that there are blocks for all SMs, but not many more. */
+static void divide_steps(AttentionEmit *e, Dim *steps, Dim *blocks)
+{
+	const GpuAttention *a = &e->a;
+	Dim *most, *enough;
+
+	e->parts = dim_const(e->c, 1);
+	e->each = steps;
+	if (a->parts < 2)
+		return;
+	most = dim_ceildiv(e->c, steps, dim_const(e->c, a->parts));
+	enough = dim_ceildiv(e->c, dim_mul(e->c, steps, blocks),
+			     dim_const(e->c, (int64_t)BLOCKS * a->t->gpu->sms));
+	e->each = dim_max(e->c, dim_max(e->c, most, enough), dim_const(e->c, LEAST));
+	e->parts = dim_ceildiv(e->c, steps, e->each);
+}
+
+/* FEW: all rows are in one block. */
+static void open_blocks(AttentionEmit *e, Dim *steps, bool few)
 {
 	const Contraction *s = &e->a.f.scores;
-	Iter *split[MAX_ITERS + 1];
+	Dim *blocks = few ? dim_const(e->c, 1)
+			  : dim_ceildiv(e->c, e->a.rows, dim_const(e->c, e->a.rm));
+	Iter *split[MAX_ITERS + 2], *mb;
 	int n = 0;
 
-	e->mb = l_iter(&e->b, "mb", dim_ceildiv(e->c, e->a.rows, dim_const(e->c, e->a.bm)));
+	divide_steps(e, steps, dim_mul(e->c, e->a.batch, blocks));
+	mb = l_iter(&e->b, "mb", blocks);
+	e->part = l_iter(&e->b, "part", e->parts);
 	l_of(&e->b, s->s);
-	l_stage(&e->b, "attention", dim_mul(e->c, e->a.batch, e->mb->extent));
-	e->b.stage->threads = e->b.stage->group = e->a.warps * WARP;
+	l_stage(&e->b, "attention", dim_mul(e->c, dim_mul(e->c, e->a.batch, blocks), e->parts));
+	e->b.stage->threads = e->b.stage->group = e->a.warps * e->a.splits * WARP;
 	e->b.stage->scratch = dim_const(e->c, e->a.shared);
 	for (; n < s->ng; n++)
 		split[n] = s->g[n];
-	split[n++] = e->mb;
+	split[n++] = mb;
+	split[n++] = e->part;
 	l_split(&e->b, split, n, ex_iter(e->p, e->b.stage->var));
+	e->first_row = ex_mul(e->p, ex_iter(e->p, mb), l_int(&e->b, e->rm));
 }
 
-static void emit_start(AttentionEmit *e)
+/* Sets FIRST, the first step of the block over the keys; returns the number of its steps, which may be less than 0. */
+static Expr *count_steps(AttentionEmit *e, Dim *steps)
 {
-	TileNode *n = map_rows(e, e->most);
+	const int64_t keys = (int64_t)e->a.bn * e->a.splits;
+	Expr *zero = l_int(&e->b, 0), *each = ex_dim(e->p, e->each), *low, *high,
+	     *first = ex_mul(e->p, ex_iter(e->p, e->part), each), *end = ex_dim(e->p, steps);
 
-	n->val = number(e, -INFINITY);
-	for (int i = 0; i < e->a.f.nsums; i++)
-		map_rows(e, e->sum[i])->val = number(e, 0);
-	map_results(e, e->result)->val = number(e, 0);
+	if (e->a.parts > 1)
+		end = l_min(&e->b, end, ex_add(e->p, first, each));
+	attention_visible(e, &low, &high);
+	if (high)
+		end = l_min(&e->b, end,
+			    ex_op2(e->p, IN_floordiv,
+				   ex_add(e->p, l_max(&e->b, high, l_int(&e->b, -1)),
+					  l_int(&e->b, keys)),
+				   l_int(&e->b, keys)));
+	if (low)
+		first = l_max(
+			&e->b, first,
+			ex_op2(e->p, IN_floordiv, l_max(&e->b, low, zero), l_int(&e->b, keys)));
+	l_let(&e->b, e->first, first);
+	return ex_sub(e->p, end, ex_iter(e->p, e->first));
 }
 
-static void emit_results(AttentionEmit *e)
+static void emit_keys(AttentionEmit *e, const GpuDecision *d, Dim *steps)
 {
-	const OnlineForm *f = &e->a.f;
+	const int stages = d->hold[OPERAND_K].stages;
+	Expr *count = count_steps(e, steps);
+	LNode *loop, **start;
 
-	for (int i = 0; i < f->nresults; i++) {
-		TileNode *n = map_results(e, f->result[i]->out[0]);
-		PlacedAt x = {.e = e, .n = n, .most = e->most};
-		Expr *row = row_at(e, iter_of(e, n, 0)), *col = iter_of(e, n, 1);
-
-		put_row(&x, row);
-		put(&x, f->column, col, kept_inside(e, col, dim_const(e->c, e->a.e), e->a.ep));
-		n->nidx = 1;
-		n->idx[0] = ex_subst_iters(e->p, f->result_at[i], x.from, x.to, x.nfrom);
-		n->val = placed(&x, f->result_val[i]);
-		n->guard = ex_and(e->p, before(e, row, e->a.rows, e->a.bm),
-				  before(e, col, dim_const(e->c, e->a.e), e->a.ep));
+	start = e->b.tail;
+	emit_copy(e, OPERAND_Q, &d->hold[OPERAND_Q], 0);
+	attention_start(e);
+	loop = l_loop(&e->b, LOOP_SERIAL, e->jb, l_int(&e->b, 0), count, 1);
+	for (int part = 0; part < e->a.splits; part++) {
+		emit_copy(e, OPERAND_K, &d->hold[OPERAND_K], part);
+		emit_copy(e, OPERAND_V, &d->hold[OPERAND_V], part);
 	}
+	emit_scores(e);
+	emit_maxima(e);
+	emit_weights(e);
+	emit_values(e);
+	l_close(&e->b, loop);
+	gpu_tile_pipeline(&e->b, loop, start, e->slot, stages);
+	e->b.tail = &loop->next;
 }
 
 void gpu_attention_emit(const Target *t, Kernel *k, const Decision *d, Schedule *s)
 {
+	const bool few = s->where.size != NULL;
+	const GpuDecision *g = few ? &d->gpu.few : &d->gpu.all;
 	AttentionEmit e = {.c = k->ctx, .p = k->pool};
 	const bool fits = gpu_attention_open(&e.a, t, k);
-	LNode *loop, **first;
 	Dim *steps;
 
 	assert(fits);
 	(void)fits;
-	gpu_attention_shape(&e.a, &d->gpu);
+	gpu_attention_shape(&e.a, g);
 	e.b = l_build(k, s);
-	open_blocks(&e);
-	declare_tiles(&e, &d->gpu);
-	steps = dim_ceildiv(e.c, e.a.keys, dim_const(e.c, e.a.bn));
-	e.jb = l_iter(&e.b, "jb", steps);
-	e.slot = l_iter(&e.b, "slot", dim_const(e.c, d->gpu.hold[OPERAND_K].stages));
-	first = e.b.tail;
-	emit_copy(&e, OPERAND_Q, &d->gpu.hold[OPERAND_Q]);
-	emit_start(&e);
-	loop = l_loop(&e.b, LOOP_SERIAL, e.jb, l_int(&e.b, 0), ex_dim(e.p, steps), 1);
-	emit_copy(&e, OPERAND_K, &d->gpu.hold[OPERAND_K]);
-	emit_copy(&e, OPERAND_V, &d->gpu.hold[OPERAND_V]);
-	emit_scores(&e);
-	emit_maxima(&e);
-	emit_weights(&e);
-	emit_values(&e);
-	l_close(&e.b, loop);
-	gpu_tile_pipeline(&e.b, loop, first, e.slot, d->gpu.hold[OPERAND_K].stages);
-	e.b.tail = &loop->next;
-	emit_results(&e);
+	e.rm = e.a.rm;
+	e.bm = e.a.bm;
+	e.rows = e.a.rows;
+	for (; e.nrows < e.a.f.scores.nm; e.nrows++)
+		e.row_iter[e.nrows] = e.a.f.scores.m[e.nrows];
+	steps = dim_ceildiv(e.c, e.a.keys, dim_const(e.c, (int64_t)e.a.bn * e.a.splits));
+	open_blocks(&e, steps, few);
+	e.jb = l_iter(&e.b, "jb", e.each);
+	e.slot = l_iter(&e.b, "slot", dim_const(e.c, g->hold[OPERAND_K].stages));
+	e.first = l_iter(&e.b, "first", dim_max(e.c, steps, dim_const(e.c, 1)));
+	declare_tiles(&e, g);
+	emit_keys(&e, g, steps);
+	if (!gpu_attention_splits(&e.a)) {
+		attention_results(&e);
+		return;
+	}
+	attention_declare_parts(&e);
+	attention_store_parts(&e);
+	attention_combine(&e);
 }

@@ -28,10 +28,53 @@ typedef struct GpuAttention {
 	Dim *rows, *keys, *batch;
 	int64_t d, e;
 	int dp, ep; /* the same, up to the next multiple of the instruction */
-	/* from the decision: warps of a block; fragments of 16 rows of a warp; rows and keys of a block */
-	int warps, fragments, bm, bn;
+	Expr *factor; /* of the scores, which are summed without it; or null */
+	/* from the decision: warps of a block for rows, and for keys; fragments of 16 rows of a warp; rows of a block,
+	 * and keys of a step of a warp; parts of the keys, at most */
+	int warps, splits, fragments, rm, bn, parts;
+	int bm; /* rows of the tiles: each row of the block is there for every part of its warps */
 	int64_t shared;
 } GpuAttention;
+
+/* What a decision leaves open, apart from how operands are copied. */
+typedef struct AttentionShape {
+	int warps, splits, fragments, keys, stages, parts;
+} AttentionShape;
+
+/* A tree that is being built. */
+typedef struct AttentionEmit {
+	GpuAttention a;
+	LBuild b;
+	Ctx *c;
+	ExprPool *p;
+	/* The tiles have BM rows: RM rows, from FIRST_ROW on, of ROWS; in the blocks that go through the keys once for each
+	 * part of the warps. All rows are the points of the NROWS iterators ROW_ITER. */
+	Iter *row_iter[MAX_ITERS];
+	int nrows, rm, bm;
+	Dim *rows;
+	Expr *first_row;
+	Iter *part, *jb, *slot, *first; /* FIRST: of the block's steps over the keys */
+	Dim *parts, *each;              /* parts of the keys for blocks; steps of a part */
+	Buf *tile[OPERAND_COUNT];
+	Buf *score, *weight, *result;
+	/* of each row: the maximum so far, and with the current keys; what the sums so far are multiplied by, or -1
+	 * if nothing was summed; the sums */
+	Buf *most, *next, *scale, *sum[ONLINE_SUMS];
+	/* in memory, by part of blocks, part of warps, batch, row: what is combined */
+	Buf *part_most, *part_sum[ONLINE_SUMS], *part_result;
+	TileLayout scores, results, row;
+} AttentionEmit;
+
+/* Where expressions of the form are evaluated: the iterators FROM are TO at the points of N. */
+typedef struct PlacedAt {
+	AttentionEmit *e;
+	const TileNode *n;
+	Buf *most; /* the tile that stands for the maximum */
+	Iter *from[MAX_ITERS];
+	Expr *to[MAX_ITERS],
+		*inside[MAX_ITERS]; /* INSIDE: for the indices of loads, kept in the buffer */
+	int nfrom;
+} PlacedAt;
 
 /* ---- attention.c ---- */
 
@@ -40,11 +83,65 @@ typedef struct GpuAttention {
 bool gpu_attention_open(GpuAttention *a, const Target *t, Kernel *k);
 /* Sets what follows from D, whose digits are as gpu_attention_digits makes them. */
 void gpu_attention_shape(GpuAttention *a, const GpuDecision *d);
-/* The decision for WARPS warps, each with FRAGMENTS fragments of rows, and blocks of KEYS keys, in STAGES
- * buffers. */
-GpuDecision gpu_attention_digits(const GpuAttention *a, int warps, int fragments, int keys,
-				 int stages);
+GpuDecision gpu_attention_digits(const GpuAttention *a, const AttentionShape *s);
 /* An estimate of the registers of a thread. */
 int gpu_attention_registers(const GpuAttention *a);
+/* Whether blocks compute partial results, which a second stage combines. */
+bool gpu_attention_splits(const GpuAttention *a);
+
+/* ---- attention_points.c ---- */
+
+Iter *attention_iter(AttentionEmit *e, const char *name, int64_t extent);
+/* Appends an operation whose points are ROWS by COLS (0: rows only) of LAYOUT. */
+TileNode *attention_op(AttentionEmit *e, TileOp op, Buf *to, const TileLayout *layout, int rows,
+		       int cols);
+Expr *attention_it(AttentionEmit *e, const TileNode *n, int i); /* iterator I of N */
+/* Element [it...] of tile B at the points of N. */
+Expr *attention_at(AttentionEmit *e, const TileNode *n, Buf *b);
+void attention_write(AttentionEmit *e, TileNode *n); /* N writes a tile at its points */
+/* Maps to TO over the rows, and over the results. */
+TileNode *attention_map_rows(AttentionEmit *e, Buf *to);
+TileNode *attention_map_results(AttentionEmit *e, Buf *to);
+Expr *attention_number(AttentionEmit *e, double v);
+/* Declares a tile with LAYOUT; of rows, if RANK is 1. */
+Buf *attention_tile(AttentionEmit *e, const char *name, DType t, int rank, const int64_t *extent,
+		    const TileLayout *layout);
+/* Row M of the tiles as one of all rows. */
+Expr *attention_row(AttentionEmit *e, Expr *m);
+/* D is a constant multiple of N. */
+bool attention_multiple(Dim *d, int64_t n);
+/* AT is less than SIZE; null: it always is, as SIZE is a multiple of STEP. */
+Expr *attention_before(AttentionEmit *e, Expr *at, Dim *size, int64_t step);
+/* AT, which is less than SIZE rounded up to STEP; or the last one before SIZE. */
+Expr *attention_inside(AttentionEmit *e, Expr *at, Dim *size, int64_t step);
+void attention_put(PlacedAt *x, Iter *it, Expr *to, Expr *inside);
+void attention_put_row(PlacedAt *x, Expr *at); /* row AT of all rows */
+/* E, an expression of the form, at X. */
+Expr *attention_placed(PlacedAt *x, Expr *e);
+Expr *attention_exp(AttentionEmit *e, Expr *at); /* the form's exponential */
+/* Tiles for the results, the maxima and the sums, whose layouts are E's, and their initial values. */
+void attention_declare_state(AttentionEmit *e);
+void attention_start(AttentionEmit *e);
+/* NEXT has the new maxima: sets the factor of what was summed with the old ones, then the maxima. */
+void attention_rescale(AttentionEmit *e);
+/* The points of N, which has what was summed, times the factor. */
+void attention_scale(AttentionEmit *e, TileNode *n);
+/* The shift of rows whose maximum is MOST at the points of N. */
+Expr *attention_shift(AttentionEmit *e, const TileNode *n, Buf *most);
+/* Stores the results of the form. */
+void attention_results(AttentionEmit *e);
+
+/* ---- attention_hidden.c ---- */
+
+/* The first and the last key that some row of the block may see; null: no bound is known. They may be no keys. */
+void attention_visible(AttentionEmit *e, Expr **low, Expr **high);
+
+/* ---- attention_combine.c ---- */
+
+/* Declares the memory for partial results, and stores those of a block. */
+void attention_declare_parts(AttentionEmit *e);
+void attention_store_parts(AttentionEmit *e);
+/* The stage that combines them. */
+void attention_combine(AttentionEmit *e);
 
 #endif

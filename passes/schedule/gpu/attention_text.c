@@ -6,7 +6,10 @@
  *
  * The instructions of both products; for each group of iterators its digits, outermost first; and for each
  * operand how it gets to shared memory (async: by cp.async; shared: through registers), and the number of its
- * buffers.
+ * buffers. After `few`, the same for runs whose rows are at most those of one block, here with the keys in up to 32
+ * parts for blocks, each of which has four for its warps:
+ *
+ *	... few q grid warp1 reg1 mma16 kv grid32 loop warp4 reg8 mma8 d reg4 mma16 e reg8 mma8 stage q:async k:async*2 v:async*2
  */
 #include "passes/schedule/gpu/attention_impl.h"
 
@@ -23,12 +26,8 @@ static const char *const operand_names[OPERAND_COUNT] = {"q", "k", "v"};
 
 enum { PLACE_COUNT = sizeof place_names / sizeof *place_names };
 
-void gpu_attention_print(StrBuf *b, Kernel *k, const Decision *d)
+static void print_variant(StrBuf *b, const GpuDecision *g)
 {
-	const GpuDecision *g = &d->gpu;
-
-	(void)k;
-	strbuf_printf(b, " mma %s,%s", mma_info[g->mma[0]].name, mma_info[g->mma[1]].name);
 	for (int i = 0; i < g->ndigits; i++) {
 		const Digit *x = &g->digit[i];
 
@@ -44,6 +43,19 @@ void gpu_attention_print(StrBuf *b, Kernel *k, const Decision *d)
 		if (g->hold[i].stages > 1)
 			strbuf_printf(b, "*%d", g->hold[i].stages);
 	}
+}
+
+void gpu_attention_print(StrBuf *b, Kernel *k, const Decision *d)
+{
+	const GpuDecision *g = &d->gpu.all;
+
+	(void)k;
+	strbuf_printf(b, " mma %s,%s", mma_info[g->mma[0]].name, mma_info[g->mma[1]].name);
+	print_variant(b, g);
+	if (!d->gpu.few.ndigits)
+		return;
+	strbuf_puts(b, " few");
+	print_variant(b, &d->gpu.few);
 }
 
 static bool read_mma(const char **p, MmaKind *kind, StrBuf *why)
@@ -123,17 +135,26 @@ static bool read_hold(const char **p, int i, Hold *h, StrBuf *why)
 	return true;
 }
 
-bool gpu_attention_parse(Kernel *k, const char *text, Decision *d, StrBuf *why)
+static bool read_variant(const char **p, GpuDecision *g, StrBuf *why)
 {
-	GpuDecision *g = &d->gpu;
-
-	(void)k;
-	if (!line_expect(&text, "mma", why) || !read_mma(&text, &g->mma[0], why) ||
-	    !line_expect(&text, ",", why) || !read_mma(&text, &g->mma[1], why) ||
-	    !read_digits(&text, g, why))
+	if (!read_digits(p, g, why))
 		return false;
 	for (int i = 0; i < OPERAND_COUNT; i++)
-		if (!read_hold(&text, i, &g->hold[i], why))
+		if (!read_hold(p, i, &g->hold[i], why))
 			return false;
-	return line_end(text, why);
+	return true;
+}
+
+bool gpu_attention_parse(Kernel *k, const char *text, Decision *d, StrBuf *why)
+{
+	GpuAttentionDecision *g = &d->gpu;
+
+	(void)k;
+	if (!line_expect(&text, "mma", why) || !read_mma(&text, &g->all.mma[0], why) ||
+	    !line_expect(&text, ",", why) || !read_mma(&text, &g->all.mma[1], why) ||
+	    !read_variant(&text, &g->all, why))
+		return false;
+	memcpy(g->few.mma, g->all.mma, sizeof g->few.mma);
+	return (!line_accept(&text, "few") || read_variant(&text, &g->few, why)) &&
+	       line_end(text, why);
 }

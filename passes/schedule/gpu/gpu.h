@@ -22,6 +22,7 @@ struct Decision;
 struct Offers;
 bool gpu_attention_choose(const Target *t, Kernel *k, struct Decision *d);
 bool gpu_attention_legal(const Target *t, Kernel *k, const struct Decision *d, StrBuf *why);
+int gpu_attention_steps(const Target *t, Kernel *k, const struct Decision *d, SizeStep *step);
 void gpu_attention_offer(struct Offers *o, Kernel *k, const struct Decision *base);
 void gpu_attention_reason(const Target *t, Kernel *k, const struct Decision *d, StrBuf *b);
 

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What both stages of an attention on a GPU are made of: operations on tiles of rows, maxima, sums and results, and
+ * expressions of the form at their points. */
+#include "passes/schedule/gpu/attention_impl.h"
+
+#include <math.h>
+
+/* ---- Operations ---- */
+
+Iter *attention_iter(AttentionEmit *e, const char *name, int64_t extent)
+{
+	return l_iter(&e->b, name, dim_const(e->c, extent));
+}
+
+/* An operation whose points are ROWS by COLS (0: rows only) of LAYOUT. */
+TileNode *attention_op(AttentionEmit *e, TileOp op, Buf *to, const TileLayout *layout, int rows,
+		       int cols)
+{
+	TileNode *n = NEW(e->b.arena, TileNode);
+
+	*n = (TileNode){.op = op, .to = to, .n = cols ? 2 : 1};
+	if (layout)
+		n->points = *layout;
+	n->it[0] = attention_iter(e, cols && op == TILE_COPY ? "r" : "m", rows);
+	n->it[1] = cols ? attention_iter(e, op == TILE_COPY ? "c" : "n", cols) : NULL;
+	l_node(&e->b, LN_OP)->op = n;
+	return n;
+}
+
+Expr *attention_it(AttentionEmit *e, const TileNode *n, int i)
+{
+	return ex_iter(e->p, n->it[i]);
+}
+
+/* Element [it...] of tile B at the points of N. */
+Expr *attention_at(AttentionEmit *e, const TileNode *n, Buf *b)
+{
+	Expr *idx[] = {attention_it(e, n, 0), b->rank > 1 ? attention_it(e, n, 1) : NULL};
+
+	return ex_load(e->p, b, idx, b->rank);
+}
+
+void attention_write(AttentionEmit *e, TileNode *n)
+{
+	n->nidx = n->to->rank;
+	for (int i = 0; i < n->nidx; i++)
+		n->idx[i] = attention_it(e, n, i);
+}
+
+TileNode *attention_map_rows(AttentionEmit *e, Buf *to)
+{
+	TileNode *n = attention_op(e, TILE_MAP, to, &e->row, e->bm, 0);
+
+	if (to->tile)
+		attention_write(e, n);
+	return n;
+}
+
+Expr *attention_number(AttentionEmit *e, double v)
+{
+	return ex_num(e->p, CT_F32, v);
+}
+
+/* ---- Expressions of the form at the points of an operation ---- */
+
+void attention_put(PlacedAt *x, Iter *it, Expr *to, Expr *inside)
+{
+	x->from[x->nfrom] = it;
+	x->to[x->nfrom] = to;
+	x->inside[x->nfrom++] = inside;
+}
+
+/* D is a constant multiple of N. */
+bool attention_multiple(Dim *d, int64_t n)
+{
+	int64_t v;
+
+	return dim_is_const(d, &v) && v % n == 0;
+}
+
+/* AT, which is less than SIZE rounded up to STEP; or the last one before SIZE. */
+Expr *attention_inside(AttentionEmit *e, Expr *at, Dim *size, int64_t step)
+{
+	if (attention_multiple(size, step))
+		return at;
+	return l_min(&e->b, at, ex_sub(e->p, ex_dim(e->p, size), l_int(&e->b, 1)));
+}
+
+void attention_put_row(PlacedAt *x, Expr *at)
+{
+	AttentionEmit *e = x->e;
+	Expr *in = attention_inside(e, at, e->rows, e->rm);
+
+	for (int i = e->nrows - 1; i >= 0; i--) {
+		Expr *extent = ex_dim(e->p, e->row_iter[i]->extent);
+
+		attention_put(x, e->row_iter[i], i ? ex_op2(e->p, IN_mod, at, extent) : at,
+			      i ? ex_op2(e->p, IN_mod, in, extent) : in);
+		at = i ? ex_op2(e->p, IN_floordiv, at, extent) : at;
+		in = i ? ex_op2(e->p, IN_floordiv, in, extent) : in;
+	}
+}
+
+Expr *attention_row(AttentionEmit *e, Expr *m)
+{
+	Expr *row = e->rm < e->bm ? ex_op2(e->p, IN_mod, m, l_int(&e->b, e->rm)) : m;
+
+	return ex_add(e->p, e->first_row, row);
+}
+
+static Buf *tile_for(const PlacedAt *x, const Buf *b)
+{
+	const AttentionEmit *e = x->e;
+	const OnlineForm *f = &e->a.f;
+
+	for (int i = 0; i < f->nsums; i++)
+		if (b == f->sum[i]->out[0])
+			return e->sum[i];
+	return b == f->score ? e->score : b == f->most ? x->most : b == f->acc ? e->result : NULL;
+}
+
+static Expr *place_load(void *arg, Expr *ex);
+
+/* The result AT, of exponentials that are not divided by what the weights are. */
+static Expr *divided(PlacedAt *x, Expr *at)
+{
+	ExprPool *p = x->e->p;
+	Expr *by = ex_rewrite(p, x->e->a.f.divisor, place_load, x), *zero = ex_num(p, by->ct, 0),
+	     *q = ex_op2(p, IN_div, at, by);
+
+	if (!x->e->a.f.nan_is_zero)
+		return q;
+	return ex_op3(p, IN_select,
+		      ex_and(p, ex_op2(p, IN_gt, by, zero),
+			     ex_op2(p, IN_lt, by, ex_num(p, by->ct, INFINITY))),
+		      q, zero);
+}
+
+static Expr *place_load(void *arg, Expr *ex)
+{
+	PlacedAt *x = arg;
+	Buf *tile = ex->kind == EX_LOAD ? tile_for(x, ex->load.buf) : NULL;
+	Kernel *k = x->e->a.f.k;
+	Expr *at;
+
+	if (tile) {
+		at = attention_at(x->e, x->n, tile);
+		return tile == x->e->result && x->e->a.f.divisor ? divided(x, at) : at;
+	}
+	if (ex->kind != EX_LOAD)
+		return NULL;
+	at = ex->load.nidx == 1 && ex->load.buf->rank == 1 && !ex->load.buf->layout
+		     ? ex->load.idx[0]
+		     : flat_index(k, ex->load.buf, ex->load.idx);
+	at = ex_subst_iters(x->e->p, at, x->from, x->inside, x->nfrom);
+	return ex_load(x->e->p, ex->load.buf, &at, 1);
+}
+
+Expr *attention_placed(PlacedAt *x, Expr *e)
+{
+	e = ex_rewrite(x->e->p, e, place_load, x);
+	return ex_subst_iters(x->e->p, e, x->from, x->to, x->nfrom);
+}
+
+/* ---- Maxima, sums and results ---- */
+
+Buf *attention_tile(AttentionEmit *e, const char *name, DType t, int rank, const int64_t *extent,
+		    const TileLayout *layout)
+{
+	Dim *dims[TILE_RANK];
+	LNode *n = l_node(&e->b, LN_LOCAL);
+
+	for (int i = 0; i < rank; i++)
+		dims[i] = dim_const(e->c, extent[i]);
+	n->buf[0] = kernel_temp(e->b.k, name, t, rank, dims);
+	n->buf[0]->tile = arena_copy(e->b.arena, layout, sizeof *layout);
+	return n->buf[0];
+}
+
+Expr *attention_before(AttentionEmit *e, Expr *at, Dim *size, int64_t step)
+{
+	return attention_multiple(size, step) ? NULL : ex_op2(e->p, IN_lt, at, ex_dim(e->p, size));
+}
+
+void attention_declare_state(AttentionEmit *e)
+{
+	const int64_t results[] = {e->bm, e->a.ep};
+	Iter *m = attention_iter(e, "m", e->bm), *n = attention_iter(e, "n", e->a.ep),
+	     *it[] = {m, n};
+	Expr *index = ex_iter(e->p, m);
+
+	layout_of_operand(e->c, &index, 1, it, 2, &e->results, &e->row);
+	layout_drop_copies(&e->row);
+	e->result = attention_tile(e, "o", DT_F32, 2, results, &e->results);
+	e->most = attention_tile(e, "most", DT_F32, 1, results, &e->row);
+	e->next = attention_tile(e, "next", DT_F32, 1, results, &e->row);
+	e->scale = attention_tile(e, "scale", DT_F32, 1, results, &e->row);
+	for (int i = 0; i < e->a.f.nsums; i++)
+		e->sum[i] = attention_tile(e, "total", DT_F32, 1, results, &e->row);
+}
+
+void attention_start(AttentionEmit *e)
+{
+	attention_map_rows(e, e->most)->val = attention_number(e, -INFINITY);
+	for (int i = 0; i < e->a.f.nsums; i++)
+		attention_map_rows(e, e->sum[i])->val = attention_number(e, 0);
+	attention_map_results(e, e->result)->val = attention_number(e, 0);
+}
+
+Expr *attention_shift(AttentionEmit *e, const TileNode *n, Buf *most)
+{
+	PlacedAt x = {.e = e, .n = n, .most = most};
+
+	attention_put_row(&x, attention_row(e, attention_it(e, n, 0)));
+	return attention_placed(&x, e->a.f.shift);
+}
+
+Expr *attention_exp(AttentionEmit *e, Expr *at)
+{
+	if (ex_is_op(e->a.f.exponential, FN_exp))
+		at = ex_op2(e->p, IN_mul, at, attention_number(e, M_LOG2E));
+	return ex_op1(e->p, IN_ex2, at);
+}
+
+/* While the maximum is -inf, what was summed is 0 or, without a guard in the model, NaN, and is dropped. */
+void attention_rescale(AttentionEmit *e)
+{
+	TileNode *n = attention_map_rows(e, e->scale);
+	Expr *was = attention_at(e, n, e->most), *is = attention_at(e, n, e->next),
+	     *factor = attention_exp(e, ex_op2(e->p, IN_sub, attention_shift(e, n, e->most),
+					       attention_shift(e, n, e->next)));
+
+	factor = ex_op3(e->p, IN_select, ex_op2(e->p, IN_eq, was, attention_number(e, -INFINITY)),
+			attention_number(e, -1), factor);
+	n->val = ex_op3(e->p, IN_select, ex_op2(e->p, IN_eq, was, is), attention_number(e, 1),
+			factor);
+	n = attention_map_rows(e, e->most);
+	n->val = attention_at(e, n, e->next);
+}
+
+void attention_scale(AttentionEmit *e, TileNode *n)
+{
+	Expr *idx = attention_it(e, n, 0), *factor = ex_load(e->p, e->scale, &idx, 1);
+
+	n->val = ex_op3(e->p, IN_select, ex_op2(e->p, IN_lt, factor, attention_number(e, 0)),
+			attention_number(e, 0),
+			ex_op2(e->p, IN_mul, attention_at(e, n, n->to), factor));
+}
+
+TileNode *attention_map_results(AttentionEmit *e, Buf *to)
+{
+	TileNode *n = attention_op(e, TILE_MAP, to, &e->results, e->bm, e->a.ep);
+
+	if (to->tile)
+		attention_write(e, n);
+	return n;
+}
+
+void attention_results(AttentionEmit *e)
+{
+	const OnlineForm *f = &e->a.f;
+
+	for (int i = 0; i < f->nresults; i++) {
+		TileNode *n = attention_map_results(e, f->result[i]->out[0]);
+		PlacedAt x = {.e = e, .n = n, .most = e->most};
+		Expr *row = attention_row(e, attention_it(e, n, 0)), *col = attention_it(e, n, 1);
+
+		attention_put_row(&x, row);
+		attention_put(&x, f->column, col,
+			      attention_inside(e, col, dim_const(e->c, e->a.e), e->a.ep));
+		n->nidx = 1;
+		n->idx[0] = ex_subst_iters(e->p, f->result_at[i], x.from, x.to, x.nfrom);
+		n->val = attention_placed(&x, f->result_val[i]);
+		n->guard = ex_and(e->p, attention_before(e, row, e->rows, e->rm),
+				  attention_before(e, col, dim_const(e->c, e->a.e), e->a.ep));
+	}
+}

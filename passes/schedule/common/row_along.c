@@ -52,10 +52,14 @@ static bool is_reread(Ctx *c, const Stmt *s, const Buf *buf)
 	       elements <= points / OFTEN_READ;
 }
 
-/* Likewise of an access of S to BUF at AT. */
+/* Likewise of an access of S to BUF at AT. Elements whose indices are data are near each other for
+ * adjacent points, as the samples of an image: 32 channels of 64x64 points, stored as planes, took
+ * 0.53 ms with vectors of points and 0.75 with vectors of channels. */
 static StrideCounts access_along(Ctx *c, const Stmt *s, const Buf *buf, Expr *at, const Iter *it)
 {
-	return !ex_step(c, at, it) && is_reread(c, s, buf) ? (StrideCounts){0} : along(c, at, it);
+	return !ex_step(c, at, it) && (expr_has_load(at) || is_reread(c, s, buf))
+		       ? (StrideCounts){0}
+		       : along(c, at, it);
 }
 
 static bool fewer_points(Dim *d, int64_t than)

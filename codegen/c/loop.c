@@ -475,10 +475,53 @@ static bool print_vectors(Fn *f, const LNode *n)
 typedef struct Quotients {
 	Fn *f;
 	const LNode *loop;
-	bool *seen; /* by Expr.id */
+	bool *seen;   /* by Expr.id */
+	bool samples; /* the expression has loads whose indices are data */
 } Quotients;
 
-/* Names the quotients and remainders in E that are the same in all iterations. */
+static bool is_quotient(const Quotients *q, Expr *e)
+{
+	return (ex_is_op(e, IN_floordiv) || ex_is_op(e, IN_mod)) && e->ct == CT_I64 &&
+	       e->op.arg[1]->kind != EX_CONST && !expr_has_iter(e, q->loop->var) &&
+	       !expr_has_load(e);
+}
+
+typedef struct SafeLoads {
+	Fn *f;
+	bool all;
+} SafeLoads;
+
+static void see_load(void *arg, Expr *e)
+{
+	SafeLoads *s = arg;
+
+	if (e->kind == EX_LOAD && !s->f->cb.in_bounds(s->f, e))
+		s->all = false;
+	if (e->kind == EX_INST && inst_may_fault(e->op.inst))
+		s->all = false;
+}
+
+/* Whether E is part of where a sample lies, or of its weight, and may be computed in any case. */
+static bool is_of_sample(const Quotients *q, Expr *e)
+{
+	SafeLoads s = {q->f, true};
+
+	if ((e->kind != EX_INST && e->kind != EX_LOAD) || expr_has_iter(e, q->loop->var) ||
+	    !expr_has_load(e))
+		return false;
+	ex_walk(e, see_load, &s);
+	return s.all;
+}
+
+static void see_sample(void *arg, Expr *e)
+{
+	bool *any = arg;
+
+	*any = *any || (e->kind == EX_LOAD && e->load.nidx && expr_has_load(e->load.idx[0]));
+}
+
+/* Names the quotients and remainders in E that are the same in all iterations, and what is the same
+ * of samples. */
 static void name_quotients(Quotients *q, Expr *e)
 {
 	Fn *f = q->f;
@@ -492,17 +535,17 @@ static void name_quotients(Quotients *q, Expr *e)
 	for (int i = 0; i < f->quotients.n; i++)
 		if (f->quotients.at[i].e == e)
 			return;
-	if ((!ex_is_op(e, IN_floordiv) && !ex_is_op(e, IN_mod)) || e->ct != CT_I64 ||
-	    of[1]->kind == EX_CONST || expr_has_iter(e, q->loop->var) || expr_has_load(e)) {
+	if (!is_quotient(q, e) && !(q->samples && is_of_sample(q, e))) {
 		for (int i = 0; i < n; i++)
 			name_quotients(q, of[i]);
 		return;
 	}
 	fn_texts(f, &e, 1, &t);
 	vec_push(f->g->arena, &f->quotients,
-		 ((CExprNamed){e, fn_name(f, NEW(f->g->arena, char), "quotient")}));
+		 ((CExprNamed){e, fn_name(f, NEW(f->g->arena, char),
+					  is_quotient(q, e) ? "quotient" : "of_sample")}));
 	fn_tabs(f);
-	strbuf_printf(&f->body, "const int64_t %s = %s;\n",
+	strbuf_printf(&f->body, "const %s %s = %s;\n", c_type(e->ct),
 		      f->quotients.at[f->quotients.n - 1].name, strbuf_str(&t));
 	strbuf_free(&t);
 	f->cb.known = f->quotients.at;
@@ -520,17 +563,21 @@ static bool has_only_stores(const LNode *n)
 /* Compilers do not hoist a division out of a loop, since it might trap and the loop might have no
  * iteration. So the invariant divisions of N, a loop over stores that is not serial, are computed
  * before it; those of ir/expr/scalar.h never trap. Divisions by a constant are left: compilers
- * multiply instead. */
+ * multiply instead. Nor do they hoist loads, since a store of the loop might write to the same
+ * memory; samples whose places are the same for all channels are contiguous only if these are
+ * hoisted. */
 static void print_quotients(Fn *f, const LNode *n)
 {
 	Arena *tmp;
-	Quotients q = {f, n, NULL};
+	Quotients q = {.f = f, .loop = n};
 
 	if (n->loop == LOOP_SERIAL || !has_only_stores(n))
 		return;
 	tmp = arena_new();
 	q.seen = NEW_ARRAY(tmp, expr_count(f->sched->kernel->pool), bool);
 	for (const LNode *s = n->body; s; s = s->next) {
+		q.samples = false;
+		ex_walk(s->val[0], see_sample, &q.samples);
 		name_quotients(&q, s->val[0]);
 		name_quotients(&q, s->idx);
 		if (s->guard)

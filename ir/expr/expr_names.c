@@ -47,8 +47,11 @@ void ex_leave(ExprNames *t, int mark)
 
 static ExprReads own_reads(const ExprNames *t, const Expr *e)
 {
-	if (e->kind == EX_LOAD)
-		return t->in_bounds && t->in_bounds(t->arg, e) ? READS_IN_BOUNDS : READS;
+	if (e->kind == EX_LOAD && (!t->in_bounds || !t->in_bounds(t->arg, e)))
+		return READS;
+	if (e->kind == EX_LOAD) /* one element: it is loaded once, and has a name then */
+		return e->load.nidx && e->load.idx[0]->kind != EX_CONST ? READS_IN_BOUNDS
+									: READS_NOT;
 	return e->kind == EX_INST && inst_may_fault(e->op.inst) ? READS : READS_NOT;
 }
 

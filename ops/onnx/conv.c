@@ -463,23 +463,25 @@ static bool infer_deform(Infer *in, Node *n)
 	return true;
 }
 
-/* The input at the coordinates AT from dim D on, where XI is set for the dims before. */
+/* The input at the coordinates AT from dim D on, where XI is set for the dims before. An index that
+ * is not INSIDE is limited, so that compilers may vectorise the load. */
 static Expr *deform_sample(Kernel *k, CType t, Buf *x, int d, Expr *const *at, Expr **xi,
 			   Expr *inside)
 {
 	ExprPool *p = k->pool;
-	Expr *end[2], *low, *v;
+	Expr *end[2], *low, *v, *i, *last;
 
 	if (d == x->rank) {
 		v = ex_cvt(p, t, kernel_load(k, x, xi));
 		return ex_op3(p, IN_select, inside, v, ex_num(p, t, 0));
 	}
 	low = ex_op1(p, IN_floor, at[d]);
-	for (int i = 0; i < 2; i++) {
-		xi[d] = ex_add(p, ex_cvt(p, CT_I64, low), ex_int(p, CT_I64, i));
-		end[i] = deform_sample(
-			k, t, x, d + 1, at, xi,
-			ex_and(p, inside, ex_inside(p, xi[d], ex_dim(p, x->dims[d]))));
+	last = ex_dim(p, dim_sub(k->ctx, x->dims[d], dim_const(k->ctx, 1)));
+	for (int e = 0; e < 2; e++) {
+		i = ex_add(p, ex_cvt(p, CT_I64, low), ex_int(p, CT_I64, e));
+		xi[d] = ex_op2(p, IN_max, ex_op2(p, IN_min, i, last), ex_int(p, CT_I64, 0));
+		end[e] = deform_sample(k, t, x, d + 1, at, xi,
+				       ex_and(p, inside, ex_inside(p, i, ex_dim(p, x->dims[d]))));
 	}
 	return BUILD_EXPR(k, t, "add(mul(a, sub(1, f)), mul(b, f))", {"a", end[0]}, {"b", end[1]},
 			  {"f", ex_op2(p, IN_sub, at[d], low)});

@@ -38,6 +38,30 @@ static StrideCounts along(Ctx *c, Expr *at, const Iter *it)
 	return (StrideCounts){runs, !runs && !(step && dim_equals(step, 0))};
 }
 
+/* The points of S read elements of BUF again and again, so that BUF stays in cache where its index
+ * does not increase evenly from point to point: an image that is enlarged. 21 channels of 14x14
+ * pixels, innermost, to planes of 224x224 took 0.26 ms with vectors of pixels, and 3.4 with vectors
+ * of channels. */
+static bool is_reread(Ctx *c, const Stmt *s, const Buf *buf)
+{
+	enum { OFTEN_READ = 4 };
+	int64_t points, elements;
+
+	return stmt_is_map(s) && buf != s->out[0] && dim_is_const(buf_numel(c, buf), &elements) &&
+	       dim_is_const(iters_points(c, s->iter, s->niters), &points) &&
+	       elements <= points / OFTEN_READ;
+}
+
+/* Likewise of an access of S to BUF at AT. Elements whose indices are data are near each other for
+ * adjacent points, as the samples of an image: 32 channels of 64x64 points, stored as planes, took
+ * 0.53 ms with vectors of points and 0.75 with vectors of channels. */
+static StrideCounts access_along(Ctx *c, const Stmt *s, const Buf *buf, Expr *at, const Iter *it)
+{
+	return !ex_step(c, at, it) && (expr_has_load(at) || is_reread(c, s, buf))
+		       ? (StrideCounts){0}
+		       : along(c, at, it);
+}
+
 static bool fewer_points(Dim *d, int64_t than)
 {
 	int64_t n;
@@ -103,7 +127,7 @@ static void step_index(Steps *st, const Stmt *s, const Buf *buf, Expr *const *id
 
 	for (int i = 0; at && i < s->niters; i++) {
 		const int b = band_index(st->r->band, s, s->iter[i]);
-		const StrideCounts a = along(k->ctx, at, s->iter[i]);
+		const StrideCounts a = access_along(k->ctx, s, buf, at, s->iter[i]);
 
 		if (b >= 0) {
 			st->band[b].runs += weight * a.runs;
@@ -190,7 +214,7 @@ static void transposed_index(Transposed *t, const Stmt *s, const Buf *buf, Expr 
 	Ctx *c = r->k->ctx;
 	Expr *at = flat_index(r->k, buf, idx);
 
-	if (!along(c, at, r->band->of[s->id][r->vec]).strides)
+	if (!access_along(c, s, buf, at, r->band->of[s->id][r->vec]).strides)
 		return;
 	for (int b = 0; b < r->band->n; b++)
 		if (along(c, at, r->band->of[s->id][b]).runs && !is_short(r->band->iter[b]))

@@ -13,13 +13,13 @@
 
 #include <math.h>
 
-typedef struct Visible {
+typedef struct VisibleKeys {
 	AttentionEmit *e;
 	Expr *low, *high; /* keys that may be seen; null: no bound */
-} Visible;
+} VisibleKeys;
 
 /* The largest value of AT, which is affine, over the rows of the block; null: it is not known. */
-static Expr *largest(Visible *v, Expr *at)
+static Expr *largest(VisibleKeys *v, Expr *at)
 {
 	AttentionEmit *e = v->e;
 	const Contraction *s = &e->a.f.scores;
@@ -50,7 +50,7 @@ static Expr *largest(Visible *v, Expr *at)
 }
 
 /* Keys are seen only where A <= B. */
-static void see_bound(Visible *v, Expr *a, Expr *b)
+static void see_bound(VisibleKeys *v, Expr *a, Expr *b)
 {
 	AttentionEmit *e = v->e;
 	Iter *key = e->a.f.key;
@@ -80,7 +80,7 @@ static void see_bound(Visible *v, Expr *a, Expr *b)
 }
 
 /* Keys are seen only where C is HOLDS. */
-static void see_condition(Visible *v, Expr *c, bool holds)
+static void see_condition(VisibleKeys *v, Expr *c, bool holds)
 {
 	AttentionEmit *e = v->e;
 	Expr *a, *b;
@@ -119,7 +119,7 @@ static bool hides(const Expr *e)
 	return e->kind == EX_CONST && ctype_is_float(e->ct) && e->f == -INFINITY;
 }
 
-static void see_score(Visible *v, Expr *x)
+static void see_score(VisibleKeys *v, Expr *x)
 {
 	if (x->kind != EX_INST)
 		return;
@@ -143,7 +143,7 @@ static void see_score(Visible *v, Expr *x)
 
 void attention_visible(AttentionEmit *e, Expr **low, Expr **high)
 {
-	Visible v = {.e = e};
+	VisibleKeys v = {.e = e};
 
 	see_score(&v, e->a.f.x);
 	*low = v.low;

@@ -11,3 +11,15 @@ check() { # what, command that says why when it fails
 		echo "FAIL: $what: $(printf %s "$why" | tail -n 3 | tr '\n' ' ')"
 	fi
 }
+# Whether a command, with a terminal as its output, shows TEXT in a line that it removes again.
+shows() { # python, text, command
+	"$1" -c 'import os, pty, sys
+out = bytearray()
+def read(fd):
+    data = os.read(fd, 4096)
+    out.extend(data)
+    return data
+status = pty.spawn(sys.argv[2:], read)
+text = out.decode(errors="replace")
+sys.exit(status != 0 or sys.argv[1] not in text or "\r\033[K" not in text.rpartition(sys.argv[1])[2])' "${@:2}" </dev/null
+}

@@ -83,7 +83,7 @@ def script_tests(path):
     name = os.path.basename(os.path.dirname(path))
 
     def run(runner):
-        status, output = runner.run(["bash", path], seconds=600)
+        status, output = runner.run(["bash", path], seconds=7200 if runner.options.all else 600)
         lines = output.strip().splitlines() or [""]
         counts = re.fullmatch(r"(\d+) passed, (\d+) failed(?:, (\d+) skipped)?", lines[-1])
         if not counts or (status != 0 and counts.group(2) == "0"):

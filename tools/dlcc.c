@@ -187,18 +187,12 @@ static void show_pass(void *arg, Module *m, const Pass *p, PassEvent e)
 {
 	Progress *g = arg;
 	const Cli *c = g->c;
-	const bool line = isatty(2) && !c->verbose && !c->diag.json;
 
 	if (e == PASS_BEGINS) {
-		if (line) {
-			fputs("\r\033[K", stderr);
-			escape_to_file(stderr, c->input, escape_terminal);
-			fprintf(stderr, ": %s", p->name);
-		}
+		show_progress(c, "%s", p->name);
 		g->since = now();
 	} else if (e == PASS_RAN) {
-		if (line)
-			fprintf(stderr, "\r\033[K");
+		show_progress(c, NULL);
 		if (c->time_passes)
 			print_time(c, now() - g->since, p->name);
 		if (m->opt.verify && m->nsched && !g->verified) {

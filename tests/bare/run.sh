@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The first command of README.md in bare Debian userlands, which have make and nothing else: `make demo` does all the set-up. It takes ten minutes
-# and a gigabyte for each, so it runs with TESTS=all only, as root, with debootstrap and the network. run.sh [SUITE ...]; prints "N passed, N failed".
+# The first two commands of README.md in bare Debian userlands, which have make and nothing else: `make demo` and `make check` each do all
+# the set-up. It takes ten minutes and a gigabyte for `make demo`, and half an hour for `make check`, so it runs with TESTS=all only, as root,
+# with debootstrap and the network. run.sh [SUITE [COMMAND [SUITES]]]: run.sh trixie check "unit text"; prints "N passed, N failed".
 cd "$(dirname "$0")/../.." || exit 2
-[ "${TESTS-}" = all ] || { echo "a bare Debian takes ten minutes: TESTS=all"; exit 77; }
+[ "${TESTS-}" = all ] || { echo "a bare Debian takes an hour: TESTS=all"; exit 77; }
 [ "$(id -u)" = 0 ] || { echo "debootstrap needs root"; exit 77; }
 debootstrap=${DEBOOTSTRAP:-$(command -v debootstrap)}
 [ -n "$debootstrap" ] || { echo "debootstrap is not installed"; exit 77; }
@@ -14,15 +15,28 @@ trap 'rm -rf "$tmp"' EXIT
 inside() { # root, command: in it, with /proc, which goes with the command
 	unshare --mount bash -c 'mount -t proc proc "$1/proc" && exec chroot "$1" /usr/bin/env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C bash -c "$2"' - "$1" "$2"
 }
+bare() { # suite, root: with the source, and the certificates of this machine, whose network may have one of its own
+	# what it mounts goes with it
+	unshare --mount "$debootstrap" --variant=minbase --include=ca-certificates,make "$1" "$2" >"$tmp/log" 2>&1 || { tail -n 3 "$tmp/log"; return 1; }
+	cp /etc/resolv.conf "$2/etc/" && cp /etc/ssl/certs/ca-certificates.crt "$2/etc/ssl/certs/" || return
+	mkdir "$2/root/dlcc" && git ls-files -z | tar -c --null -T - | tar -x -C "$2/root/dlcc" || return
+	! inside "$2" 'command -v gcc || command -v clang || command -v python3' || { echo "not bare"; return 1; }
+}
 demo() { # suite
 	local root=$tmp/$1
-	# what it mounts goes with it
-	unshare --mount "$debootstrap" --variant=minbase --include=ca-certificates,make "$1" "$root" >"$tmp/log" 2>&1 || { tail -n 3 "$tmp/log"; return 1; }
-	cp /etc/resolv.conf "$root/etc/" && mkdir "$root/root/dlcc" && git ls-files -z | tar -c --null -T - | tar -x -C "$root/root/dlcc" || return
-	! inside "$root" 'command -v gcc || command -v clang || command -v python3' || { echo "not bare"; return 1; }
+	bare "$1" "$root" || return
 	inside "$root" 'cd /root/dlcc && make demo' >"$tmp/log" 2>&1 && grep -q "accuracy  *0.99" "$tmp/log" || { tail -n 5 "$tmp/log"; return 1; }
 	rm -rf "$root"
 }
-for suite in ${*:-bookworm trixie}; do check "make demo in a bare $suite" demo "$suite"; done
+checks() { # suite, suites of make check; none: all
+	local root=$tmp/$1
+	bare "$1" "$root" || return
+	inside "$root" "cd /root/dlcc && make check T='$2'" >"$tmp/log" 2>&1 || { grep FAIL "$tmp/log" | head -n 3; tail -n 2 "$tmp/log"; return 1; }
+	rm -rf "$root"
+}
+for suite in ${1:-bookworm trixie}; do
+	[ "${2:-demo}" != demo ] || check "make demo in a bare $suite" demo "$suite"
+	[ "${2:-check}" != check ] || check "make check in a bare $suite" checks "$suite" "${3-}"
+done
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

@@ -37,6 +37,7 @@ read_again() { "$dlcc" digits8.onnx -o again.so && runs ./again.so again && cmp 
 within() { runs ./budget.so budget && judges within "$1" budget/logits.npy "$model"; }
 
 check "the table" says 0 '^int8: 3 of 3 layers, with 100.00% of their multiply-adds; the results. error on 8 samples: 0.00' --int8 --calibrate=samples -o digits8.so
+check "progress on a terminal" shows "$python" ": calibrating: sample 8 of 8" "$dlcc" "$model" --int8 --calibrate=samples -o shown.so
 check "each layer" grep -Eq '^ *[0-9.e-]+ +83.72%  int8 +(all|squares|smooth|smooth squares) +conv2 \(Conv\), input 0 to' out
 check "it runs" runs ./digits8.so int8
 check "errors" judges errors int8/logits.npy

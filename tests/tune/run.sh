@@ -77,4 +77,5 @@ kill -TERM $!
 wait $! 2>/dev/null
 check "killed" bash -c '[ ! -e killed.schedule ]'
 check "nothing else is left" alone
+check "progress on a terminal" shows "$python" ": tuning" "$dlcc" "$model" --tune=3 --dim N=16 -o shown.schedule
 echo "$passed passed, $failed failed"

@@ -82,6 +82,8 @@ static bool run(Calibration *x, int sample)
 {
 	const int rc = session_run(&x->s, x->samples.at[sample]);
 
+	if (rc)
+		show_progress(x->c, NULL);
 	return !rc || session_fail(&x->s, "run", rc);
 }
 
@@ -201,6 +203,8 @@ static void count(ActivationRange *r, const Array *v)
 static bool run_samples(Calibration *x, bool counts)
 {
 	for (int i = 0; i < x->samples.n; i++) {
+		show_progress(x->c, "calibrating: sample %d of %d%s", i + 1, x->samples.n,
+			      counts ? ", for the distribution" : "");
 		if (!run(x, i))
 			return false;
 		for (int k = 0; k < x->probe.activations; k++) {
@@ -217,6 +221,7 @@ static bool run_samples(Calibration *x, bool counts)
 		if (!counts)
 			x->reference[i] = copy_results(x);
 	}
+	show_progress(x->c, NULL);
 	for (int k = 0; k < x->probe.activations; k++)
 		if (!x->range[k].elements &&
 		    !layer_fault(x, layer_of(x, k), "its input has no elements on any sample"))
@@ -448,6 +453,7 @@ double calibration_error(Calibration *x)
 			add_squares(&v, &x->reference[at][o], sums[o]);
 		}
 	}
+	show_progress(x->c, NULL);
 	for (int o = 0; o < x->probe.results; o++)
 		if (sums[o][0] > 0)
 			most = fmax(most, sums[o][1] > 0 ? sqrt(sums[o][0] / sums[o][1])

@@ -53,6 +53,7 @@ static bool measure_units(HalvesPlan *p)
 	for (int u = 0; u < p->probe.n; u++) {
 		memset(p->x.on, 0, (size_t)p->probe.n * sizeof *p->x.on);
 		p->x.on[u] = 1;
+		show_progress(p->x.c, "calibrating: the error of unit %d of %d", u + 1, p->probe.n);
 		p->error[u] = calibration_error(&p->x);
 		if (p->error[u] < 0)
 			return false;

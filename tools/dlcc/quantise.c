@@ -195,6 +195,7 @@ static bool measure_layers(Planner *p)
 			continue;
 		memset(p->x.on, 0, (size_t)p->x.layers.n * sizeof *p->x.on);
 		p->x.on[l] = 1;
+		show_progress(p->x.c, "calibrating: the error of layer %d of %d", l + 1, p->x.layers.n);
 		p->layer[l].error = calibration_error(&p->x);
 		if (p->layer[l].error < 0)
 			return false;

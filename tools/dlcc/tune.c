@@ -347,6 +347,7 @@ static bool round_of(Tuner *t, const char *chosen, bool *done)
 		return true;
 	take_better(t);
 	t->rounds++;
+	show_progress(t->cli, "tuning: %d rounds, %.0f s of %.0f s", t->rounds, tune_now() - t->begin, t->end - t->begin);
 	if (t->cli->verbose)
 		fprintf(stderr, "tune: round %d: %.1f s of %.1f s are over\n", t->rounds,
 			tune_now() - t->begin, t->end - t->begin);
@@ -587,6 +588,7 @@ static bool tune_in_folder(Tuner *t)
 		return diag_error(&t->cli->diag, (DiagLoc){.file = t->cli->input},
 				  "no memory for the times of %d kernels", t->kernels.n);
 	begin = tune_now();
+	show_progress(t->cli, "tuning for %.0f s", t->end - t->begin);
 	chosen = make_artifact(t, "chosen");
 	t->round_cost = tune_now() - begin;
 	if (!chosen || !measure(t, chosen, chosen, false, NULL))
@@ -596,6 +598,7 @@ static bool tune_in_folder(Tuner *t)
 			return false;
 	if (!confirm(t, chosen, &faster) || !write_lines(t, faster))
 		return false;
+	show_progress(t->cli, NULL);
 	print_result(t, faster);
 	return true;
 }
@@ -613,6 +616,7 @@ bool tune(Cli *c, Module *m, const PackageOpts *o, double begin)
 	t.opts.name = "model";
 	t.opts.weights_file = arena_printf(t.a, "%s/weights", t.dir ? t.dir : "");
 	ok = t.dir && tune_in_folder(&t);
+	show_progress(c, NULL);
 	package_remove_folder();
 	tune_times_free(t.time[0]);
 	tune_times_free(t.time[1]);

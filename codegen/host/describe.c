@@ -322,7 +322,8 @@ static int64_t least_of(const Host *h, const Sym *s)
 	const Graph *g = h->m->graph;
 	int64_t least = s->lo, v;
 
-	for (int i = 0; i < g->facts.n; i++)
+	/* the parts of a sequence have checks that say more than their sizes */
+	for (int i = 0; i < g->facts.n && !g->takes.n; i++)
 		if (g->facts.at[i].le && g->facts.at[i].b == s->dim &&
 		    dim_is_const(g->facts.at[i].a, &v) && v > least && v <= s->hi)
 			least = v;

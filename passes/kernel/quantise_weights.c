@@ -265,9 +265,11 @@ static void report_done(WeightsPass *p, const Node *n, const Value *v, const Wei
 		fprintf(p->m->report,
 			"; weights of \"%s\" (\"%s\"): %s, %lld bytes become %lld, error %.6g of their magnitude%s\n",
 			scaled_name(p->m, n), scaled_name(p->m, v->def),
-			j->scales ? arena_printf(p->m->arena, "%s in groups of %lld", type,
-						 (long long)j->group)
-				  : type,
+			!j->scales ? type
+			: j->group == j->terms
+				? arena_printf(p->m->arena, "%s, a scale for each column", type)
+				: arena_printf(p->m->arena, "%s in groups of %lld", type,
+					       (long long)j->group),
 			(long long)j->from->bytes, (long long)after, relative(j->error, j->squares),
 			has_other_readers(p->m, v, n, &uses) ? "; other nodes read them, too" : "");
 }

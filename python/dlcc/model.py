@@ -63,7 +63,7 @@ def _copy(path: str, to: str) -> None:
         raise OSError(errno.EINVAL, "is a folder, a device or a pipe; give the name of a file")
     with tempfile.TemporaryDirectory(prefix=".dlcc.", dir=os.path.dirname(to)) as folder:
         copy = os.path.join(folder, "copy")
-        shutil.copyfile(path, copy)
+        shutil.copy(path, copy)  # a library may be executed, as dlcc makes it
         os.replace(copy, to)
 
 

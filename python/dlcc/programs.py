@@ -71,6 +71,11 @@ def compiler_version() -> str:
     return ", ".join([_asked("--version"), _hash_of(path), _hash_of(runtime) if os.path.exists(runtime) else "no runtime"])
 
 
+def version() -> str:
+    """The number of the compiler's version: "0.1.0"."""
+    return _asked("--version").split()[1].rstrip(",")
+
+
 def targets() -> str:
     """The output of --list-targets."""
     return _asked("--list-targets")

@@ -247,6 +247,24 @@ class Check(InFolder):
             dlcc.check(b"junk")
 
 
+class Package(InFolder):
+    def test_version(self):
+        printed = subprocess.run(["dlcc", "--version"], capture_output=True, text=True, check=True).stdout
+        self.assertIn(dlcc.__version__ + ",", printed.replace("\n", ","))
+        self.assertRegex(dlcc.__version__, r"^[0-9.]+$")
+
+    def test_saved_mode(self):
+        """save writes a file of the mode that dlcc gives a library."""
+        path = os.path.join(self.folder, "saved.so")
+        compiled(NEG).save(path)
+        self.assertTrue(os.access(path, os.X_OK))
+
+    def test_no_program(self):
+        done = subprocess.run([sys.executable, "-m", "dlcc.ort", "none.py"], capture_output=True, text=True, check=False,
+                              env={**os.environ, "PYTHONPATH": os.path.join(ROOT, "python")})
+        self.assertEqual((done.returncode, done.stderr), (1, "dlcc.ort: none.py: there is no such program\n"))
+
+
 class Terminal(InFolder):
     def test_command(self):
         path, out = self.path("neg.onnx"), os.path.join(self.folder, "neg.so")

@@ -31,7 +31,7 @@ BUILD := build$(if $(filter 1,$(SAN)),/san)$(if $(filter thread,$(SAN)),/tsan)
 OPT ?= -O2
 PREFIX ?= /usr/local
 PYTHON := build/venv/bin/python3
-JOBS := $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
+JOBS = $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
 
 Q := $(if $(V),,@)
 say = $(if $(V),,@printf '  %-5s %s\n' $1)

@@ -155,6 +155,10 @@ static int take_dims(dl_model *m, const int64_t *dims, int32_t n_dims, int64_t *
 			return rt_error(m, DL_UNBOUNDED,
 					"%s: dim %.100s has no upper bound; give one", d->name,
 					s->name);
+		if (sym[i] < s->lower && s->upper == DL_UNLIMITED)
+			return rt_error(m, DL_SHAPE,
+					"%s: dim %.100s is %lld, and must be at least %lld",
+					d->name, s->name, (long long)sym[i], (long long)s->lower);
 		if (sym[i] < s->lower || sym[i] > s->upper)
 			return rt_error(m, DL_SHAPE,
 					"%s: dim %.100s is %lld, and must be in %lld..%lld",

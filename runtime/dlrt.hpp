@@ -17,9 +17,9 @@
  * caller, as a dl_tensor does, but has its shape inside, so it can be copied.
  *
  * Errors. A function that can fail has two forms. One throws dlrt::error. The other takes a
- * dlrt::status as its last argument and sets it; it is the only form where exceptions are off
- * (-fno-exceptions) or DLRT_NO_EXCEPTIONS is defined. An object whose constructor set a failure is
- * empty: false as a condition. (What the standard library throws when there is no memory for an
+ * dlrt::status and sets it; it is the only form where exceptions are off (-fno-exceptions) or
+ * DLRT_NO_EXCEPTIONS is defined: request.in("scan", status). An object whose constructor set a
+ * failure is empty: false as a condition. (What the standard library throws when there is no memory for an
  * object of this header is not caught.)
  */
 #ifndef DLRT_HPP
@@ -41,7 +41,6 @@
 #if defined(__cpp_exceptions) && !defined(DLRT_NO_EXCEPTIONS)
 #define DLRT_EXCEPTIONS 1
 #include <stdexcept>
-#include <string>
 #endif
 
 namespace dlrt
@@ -256,6 +255,15 @@ public:
 				text_[n] = text[n];
 		text_[n] = 0;
 	}
+	/* Adds TEXT, as far as there is room. */
+	void append(std::string_view text) noexcept
+	{
+		const std::size_t n = std::strlen(text_), room = sizeof(text_) - 1 - n,
+				  add = text.size() < room ? text.size() : room;
+
+		std::memcpy(text_ + n, text.data(), add);
+		text_[n + add] = 0;
+	}
 
 private:
 	int code_ = DL_OK;
@@ -346,6 +354,13 @@ public:
 	tensor(C &&data, span<const std::int64_t> shape) noexcept
 	    : tensor(span<T>(std::data(data), std::size(data)), shape)
 	{
+	}
+	/* A pointer, which does not say how many elements there are. */
+	template <class P, std::enable_if_t<std::is_pointer_v<std::remove_reference_t<P>>, int> = 0>
+	tensor(P &&, span<const std::int64_t>) noexcept : tensor()
+	{
+		static_assert(!std::is_pointer_v<std::remove_reference_t<P>>,
+			      "give the number of elements, too: dlrt::span<float>(pointer, n)");
 	}
 	/* BYTES of elements of type DTYPE, also of types that C++ lacks. */
 	tensor(dl_dtype dtype, const void *data, std::size_t bytes,
@@ -663,15 +678,35 @@ public:
 	{
 		return out_[i];
 	}
+	/* An unknown name is DL_INVALID; the result is then a tensor that no run reads. */
+	tensor &in(std::string_view name, status &s) noexcept
+	{
+		return found(find_in(name), "input", name, inputs_, s);
+	}
+	tensor &out(std::string_view name, status &s) noexcept
+	{
+		return found(find_out(name), "output", name, outputs_, s);
+	}
 #ifdef DLRT_EXCEPTIONS
 	tensor &in(std::string_view name)
 	{
-		return found(find_in(name), "input", name);
+		status s;
+		tensor &t = in(name, s);
+
+		detail::check(s);
+		return t;
 	}
 	tensor &out(std::string_view name)
 	{
-		return found(find_out(name), "output", name);
+		status s;
+		tensor &t = out(name, s);
+
+		detail::check(s);
+		return t;
 	}
+#else
+	tensor &in(std::string_view) = delete;  /* without exceptions: in(name, status) */
+	tensor &out(std::string_view) = delete; /* without exceptions: out(name, status) */
 #endif
 	span<tensor> ins() noexcept
 	{
@@ -683,17 +718,27 @@ public:
 	}
 
 private:
-#ifdef DLRT_EXCEPTIONS
-	static tensor &found(tensor *t, const char *what, std::string_view name)
-	{
-		if (!t)
-			throw std::out_of_range("the model has no " + std::string(what) +
-						" called \"" + std::string(name) + "\"");
-		return *t;
-	}
-#endif
+  tensor &found(tensor *t, const char *what, std::string_view name, const list<dl_io> &ios,
+		status &s) noexcept
+  {
+	  s.set(DL_OK, nullptr);
+	  if (t)
+		  return *t;
+	  s.set(DL_INVALID, "the model has no ");
+	  s.append(what);
+	  s.append(" \"");
+	  s.append(name.substr(0, 100));
+	  s.append(ios.empty() ? "\"; it has none" : "\"; it has ");
+	  for (std::size_t i = 0; i < ios.size(); i++) {
+		  s.append(i ? ", \"" : "\"");
+		  s.append(ios[i].name);
+		  s.append("\"");
+	  }
+	  return spare_ = tensor();
+  }
 	list<dl_io> inputs_, outputs_;
 	std::vector<tensor> in_, out_;
+	tensor spare_; /* for a name that the model does not have */
 };
 
 /* Runs a model: used by one thread at a time, except for cancel. */
@@ -834,7 +879,8 @@ private:
 		int code;
 
 		if (!m) {
-			s.set(DL_INVALID, "the model is not loaded");
+			if (s.ok()) /* else it has the reason */
+				s.set(DL_INVALID, "the model is not loaded");
 			return;
 		}
 		model_ = m;

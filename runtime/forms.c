@@ -225,8 +225,8 @@ static int64_t check_item(dl_context *c, const char *name, const dl_io *item, co
 	int64_t n;
 
 	if (t->form != DL_TENSOR)
-		dl_fail(&c->x, DL_INVALID, "input \"%.100s\": an item is not a tensor (form %d)", name,
-			(int)t->form);
+		dl_fail(&c->x, DL_INVALID, "input \"%.100s\": an item is %s, expected a tensor",
+			name, rt_form_name(t->form));
 	else if (t->dtype != item->dtype)
 		dl_fail(&c->x, DL_INVALID, "input \"%.100s\": an item is of %s, expected %s", name,
 			rt_dtype_name(t->dtype), rt_dtype_name(item->dtype));
@@ -356,9 +356,11 @@ static int take_value(dl_context *c, const dl_io *io, const dl_tensor *t, int32_
 	const dl_io *item = io->item;
 	dl_tensor list = *t;
 
+	if (rt_is_unset(t))
+		return dl_fail(&c->x, DL_INVALID, "input \"%.100s\" is not set", io->name);
 	if (t->form != io->form)
-		return dl_fail(&c->x, DL_INVALID, "input \"%.100s\": form is %d, expected %d",
-			       io->name, (int)t->form, (int)io->form);
+		return dl_fail(&c->x, DL_INVALID, "input \"%.100s\" is %s, expected %s", io->name,
+			       rt_form_name(t->form), rt_form_name(io->form));
 	if (io->form == DL_MAP)
 		return take_map(c, io, t, k, data);
 	if (io->form == DL_OPTIONAL && t->n_items > 1)
@@ -375,8 +377,8 @@ static int take_value(dl_context *c, const dl_io *io, const dl_tensor *t, int32_
 			list = rt_tensor_at(t->items, 0);
 		if (t->n_items && list.form != DL_SEQUENCE)
 			return dl_fail(&c->x, DL_INVALID,
-				       "input \"%.100s\": form is %d, expected %d", io->name,
-				       (int)list.form, (int)DL_SEQUENCE);
+				       "input \"%.100s\": its value is %s, expected a sequence",
+				       io->name, rt_form_name(list.form));
 		if (n && t->n_items)
 			*n = list.n_items;
 		item = item->item;

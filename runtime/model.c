@@ -121,6 +121,22 @@ const char *rt_dtype_name(int32_t dtype)
 	return type_of(dtype).name;
 }
 
+const char *rt_form_name(int32_t form)
+{
+	static const char *const names[] = {[DL_TENSOR] = "a tensor",
+					    [DL_SEQUENCE] = "a sequence",
+					    [DL_OPTIONAL] = "an optional",
+					    [DL_MAP] = "a map",
+					    [DL_PIECES] = "a tensor in pieces"};
+
+	return form >= 0 && form <= DL_PIECES ? names[form] : "of no known form";
+}
+
+bool rt_is_unset(const dl_tensor *t)
+{
+	return t->form == DL_TENSOR && !t->dtype && !t->data && !t->rank;
+}
+
 int64_t rt_bytes(int32_t dtype, int64_t n)
 {
 	const int64_t bits = rt_dtype_bits(dtype);

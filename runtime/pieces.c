@@ -138,8 +138,9 @@ static int check_piece(const Pieced *p, int64_t r, const dl_tensor *t, const dl_
 	int64_t n = 1;
 
 	if (t->form != DL_TENSOR)
-		return fail_piece(p, DL_INVALID, r, "form is %lld, expected %lld", t->form,
-				  DL_TENSOR);
+		return dl_fail(&p->c->x, DL_INVALID,
+			       "%s \"%.100s\": piece %lld is %s, expected a tensor", p->what,
+			       p->io->name, (long long)r, rt_form_name(t->form));
 	if (t->dtype != p->io->dtype)
 		return dl_fail(&p->c->x, DL_INVALID,
 			       "%s \"%.100s\": piece %lld: elements are %s, expected %s", p->what,

@@ -198,6 +198,10 @@ int64_t rt_bytes(int32_t dtype, int64_t n);
 unsigned rt_dtype_bits(int32_t dtype);
 unsigned rt_dtype_align(int32_t dtype);
 const char *rt_dtype_name(int32_t dtype);
+/* A value of that form, with its article: "a sequence". */
+const char *rt_form_name(int32_t form);
+/* T is as dl_tensor_of or a cleared struct leaves it: the caller did not set it. */
+bool rt_is_unset(const dl_tensor *t);
 /* Item i of an array whose items are as far apart as the first item's size says. */
 #define RT_AT(T, base, i) ((T *)(void *)((uintptr_t)(base) + (uintptr_t)(i) * (base)->size))
 

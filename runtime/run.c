@@ -53,6 +53,11 @@ static int bind_sym(dl_context *c, const dl_io *io, int32_t d, int32_t s, int64_
 			       "another place",
 			       io->name, (int)d, sym->name, (long long)v, sym->name,
 			       (long long)c->x.sym[s]);
+	if (v < sym->lower && sym->upper == DL_UNLIMITED)
+		return dl_fail(&c->x, DL_SHAPE,
+			       "input \"%.100s\": dim %d (%.100s) is %lld, and must be at least "
+			       "%lld",
+			       io->name, (int)d, sym->name, (long long)v, (long long)sym->lower);
 	if (v < sym->lower || v > sym->upper)
 		return dl_fail(&c->x, DL_SHAPE,
 			       "input \"%.100s\": dim %d (%.100s) is %lld, and must be in "
@@ -69,7 +74,11 @@ static int bind_dims(dl_context *c, const dl_io *io, const dl_tensor *t, int64_t
 		const dl_dim *dim = dl_io_dim(io, d);
 		const int64_t v = t->shape[d];
 
-		if (v < 0 || (dim->value >= 0 && v != dim->value))
+		if (v < 0 && dim->value < 0)
+			return dl_fail(&c->x, DL_SHAPE,
+				       "input \"%.100s\": dim %d is %lld, and must be at least 0",
+				       io->name, (int)d, (long long)v);
+		if (dim->value >= 0 && v != dim->value)
 			return dl_fail(&c->x, DL_SHAPE,
 				       "input \"%.100s\": dim %d is %lld, expected %s", io->name,
 				       (int)d, (long long)v, dim->text);
@@ -94,8 +103,8 @@ static int check_align(dl_context *c, const char *what, const dl_io *io, const v
 static int check_form(dl_context *c, const char *what, const dl_io *io, const dl_tensor *t)
 {
 	if (t->form != DL_TENSOR)
-		return dl_fail(&c->x, DL_INVALID, "%s \"%.100s\": form is %d, expected %d", what,
-			       io->name, (int)t->form, (int)DL_TENSOR);
+		return dl_fail(&c->x, DL_INVALID, "%s \"%.100s\" is %s, expected a tensor", what,
+			       io->name, rt_form_name(t->form));
 	if (io->rank && !t->shape)
 		return dl_fail(&c->x, DL_INVALID, "%s \"%.100s\": shape is null", what, io->name);
 	return DL_OK;
@@ -145,6 +154,8 @@ static int bind_input(dl_context *c, int32_t i, const dl_tensor *t, bool need_da
 	const dl_io *io = in_io(c, i);
 	int64_t n;
 
+	if (rt_is_unset(t))
+		return dl_fail(&c->x, DL_INVALID, "input \"%.100s\" is not set", io->name);
 	if (check_form(c, "input", io, t))
 		return c->x.status;
 	if (t->dtype != io->dtype)
@@ -240,6 +251,10 @@ static int check_syms(dl_context *c)
 		if (c->x.sym[i] < 0)
 			return dl_fail(&c->x, DL_SHAPE, "dim %.100s cannot be told from the inputs",
 				       s->name);
+		if (c->x.sym[i] < s->lower && s->upper == DL_UNLIMITED)
+			return dl_fail(&c->x, DL_SHAPE,
+				       "dim %.100s is %lld, and must be at least %lld", s->name,
+				       (long long)c->x.sym[i], (long long)s->lower);
 		if (c->x.sym[i] < s->lower || c->x.sym[i] > s->upper)
 			return dl_fail(&c->x, DL_SHAPE,
 				       "dim %.100s is %lld, and must be in %lld..%lld", s->name,

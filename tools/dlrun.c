@@ -25,7 +25,7 @@ static const char help[] =
 	"                     one -i for each tensor, and -i NAME= for none\n"
 	"  -o DIR             write them as DIR/NAME.npy instead; of a sequence as NAME.0.npy, NAME.1.npy, ...\n"
 	"  --bench            time runs, on random inputs, or those of --data or -i; prints one line of JSON\n"
-	"  --dim NAME=VALUE   a symbolic dim of the random inputs (default: its lower bound, from 1)\n"
+	"  --dim NAME=VALUE   a symbolic dim of the random inputs (default: its least value, from 1)\n"
 	"  --seconds S        how long (default 2)\n"
 	"  --threads T        threads (default, and 0: all CPUs)\n"
 	"  --device D         cpu, cuda, cuda:N, or auto: a GPU where the model has code for one (default)\n"

@@ -317,6 +317,20 @@ static void print_desc(Host *h, const char *name, const char *in, int n_in, cons
 	strbuf_printf(h->b, "\t.weights_size = %lld,\n};\n\n", (long long)h->o->weights_size);
 }
 
+/* The least value of S that its bounds and the facts, as 2 <= H, allow. */
+static int64_t least_of(const Host *h, const Sym *s)
+{
+	const Graph *g = h->m->graph;
+	int64_t least = s->lo, v;
+
+	/* the parts of a sequence have checks that say more than their sizes */
+	for (int i = 0; i < g->facts.n && !g->takes.n; i++)
+		if (g->facts.at[i].le && g->facts.at[i].b == s->dim &&
+		    dim_is_const(g->facts.at[i].a, &v) && v > least && v <= s->hi)
+			least = v;
+	return least;
+}
+
 void host_desc(Host *h)
 {
 	Graph *g = h->m->graph;
@@ -328,14 +342,16 @@ void host_desc(Host *h)
 		strbuf_printf(h->b, "static const dl_sym %s[] = {\n", host_own(h, "syms"));
 		for (int i = 0; i < h->npublic; i++) {
 			Sym *s = h->syms.at[i];
+			int64_t least;
 
 			strbuf_printf(h->b, "\t{sizeof(dl_sym), %s, ",
 				      i < h->nshape_syms ? "DL_SYM_INPUT" : "DL_SYM_DATA");
 			host_quote(h, s->name);
-			if (s->lo == -DIM_INF)
+			least = least_of(h, s);
+			if (least == -DIM_INF)
 				strbuf_puts(h->b, ", INT64_MIN, ");
 			else
-				strbuf_printf(h->b, ", %lld, ", (long long)s->lo);
+				strbuf_printf(h->b, ", %lld, ", (long long)least);
 			if (s->hi == DIM_INF)
 				strbuf_puts(h->b, "DL_UNLIMITED, ");
 			else

@@ -336,7 +336,8 @@ void pack_trim_cache(Pack *p)
 			continue;
 		remove_left(p, dirfd(d), e->d_name, &st);
 		if (!S_ISREG(st.st_mode) || (!is_hash(e->d_name, DIGITS, suffix) &&
-					     !is_hash(e->d_name, LIBRARY_DIGITS, ".so")))
+					     !is_hash(e->d_name, LIBRARY_DIGITS, ".so") &&
+					     !is_hash(e->d_name, LIBRARY_DIGITS, ".txt")))
 			continue;
 		total += st.st_size;
 		if (!made || st.st_ino != output.st_ino || st.st_dev != output.st_dev)

@@ -202,3 +202,15 @@ void scaled_report(Module *m, const Node *n, const char *what, int64_t *kept, co
 	if (m->report)
 		fprintf(m->report, "; %s of \"%s\" are left unchanged: %s\n", what, scaled_name(m, n), why);
 }
+
+void scaled_report_rows(Module *m, const char *type, int64_t count, int64_t kept,
+			const char *wanted)
+{
+	if (m->report)
+		fprintf(m->report, "; activations: %lld products of %s, %lld left unchanged%s%s\n",
+			(long long)count, type, (long long)kept,
+			count + kept == 0 ? ": no product of f32 has constant weights"
+			: wanted          ? ": give "
+					  : "",
+			count + kept && wanted ? wanted : "");
+}

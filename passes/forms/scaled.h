@@ -51,6 +51,10 @@ bool quantise_weights_operators(Module *m);
 const char *scaled_name(Module *m, const Node *n);
 /* Reports that the operands WHAT of N are left unchanged, and counts them in *KEPT. */
 void scaled_report(Module *m, const Node *n, const char *what, int64_t *kept, const char *why);
+/* Reports that COUNT products have activations of TYPE and KEPT ones stay. WANTED: the option that
+ * the weights lack for more, or null. */
+void scaled_report_rows(Module *m, const char *type, int64_t count, int64_t kept,
+			const char *wanted);
 /* Whether operand A of C has that form. */
 bool scaled_rows(const Contraction *c, ScaledRows *out);
 

@@ -30,6 +30,7 @@
  * each kernel is.
  */
 #include "passes/forms/form.h"
+#include "passes/forms/scaled.h"
 #include "passes/module.h"
 
 #include "ir/graph/blocks.h"
@@ -493,19 +494,21 @@ static Expr *half_factor(Halves *h, Node *n, const Contraction *c, Expr *e, int 
 	return as_half(k->pool, h->type, e);
 }
 
-/* Rounds the factors of C in N that are not halves. False if the product stays in f32. */
-static bool round_factors(Halves *h, Node *n, const Contraction *c, int block)
+/* Rounds the factors of C in N that are not halves. The reason if the product stays in f32, else
+ * null. */
+static const char *round_factors(Halves *h, Node *n, const Contraction *c, int block)
 {
 	Kernel *k = node_kernel(n);
 	Expr *const factor[] = {c->a, c->b};
 
 	for (int i = 0; i < 2; i++)
 		if (contraction_type(factor[i]) != DT_F32 && !is_half_of(h, factor[i]))
-			return false;
+			return "a factor is of another type";
 	for (int i = 0; i < 2; i++)
 		if (!is_half_of(h, factor[i]) && expr_is_weights(h->m, n, factor[i]) &&
 		    !(h->probe && h->probe->weights))
-			return false;
+			return arena_printf(h->m->arena, "the weights are not %s",
+					    dtype_info[h->type].name);
 	for (int i = 0; i < 2; i++) {
 		Rounding r = {factor[i], NULL};
 
@@ -514,7 +517,7 @@ static bool round_factors(Halves *h, Node *n, const Contraction *c, int block)
 		r.to = half_factor(h, n, c, factor[i], block);
 		c->s->val[0] = ex_rewrite(k->pool, c->s->val[0], rounded, &r);
 	}
-	return true;
+	return NULL;
 }
 
 static bool writes_exact(const Halves *h, const Node *n)
@@ -532,6 +535,7 @@ static void round_products(Halves *h)
 
 	for (Node *n = h->m->graph->first; n; n = n->next) {
 		Kernel *k = n->id < nodes ? node_kernel(n) : NULL;
+		const char *why;
 		Contraction c;
 
 		if (!k || !module_schedules(h->m, n) || n->nin + ADDED > MAX_PARAMS)
@@ -539,9 +543,12 @@ static void round_products(Halves *h)
 		for (int i = 0; i < k->stmts.n; i++) {
 			if (!is_product(k, k->stmts.at[i], &c) || !product_pays(k, &c, true, true))
 				continue;
-			if (is_kept(h, n) || writes_exact(h, n) ||
-			    !round_factors(h, n, &c, block[n->id]))
-				h->wide++;
+			why = is_kept(h, n) ? "by --keep"
+			      : writes_exact(h, n)
+				      ? "a rounding, an index or an angle depends on the result"
+				      : round_factors(h, n, &c, block[n->id]);
+			if (why)
+				scaled_report(h->m, n, "activations", &h->wide, why);
 			else
 				h->products++;
 		}
@@ -577,6 +584,7 @@ static bool find_kept(Halves *h)
 bool pass_halves(Module *m)
 {
 	Halves h = {.m = m, .type = m->opt.half_activations, .probe = m->opt.halves_probe};
+	bool wanting;
 
 	if (!h.type)
 		return true;
@@ -590,10 +598,12 @@ bool pass_halves(Module *m)
 	round_products(&h);
 	m->f16 = m->f16 || (h.type == DT_F16 && h.values + h.products);
 	m->bf16 = m->bf16 || (h.type == DT_BF16 && h.values + h.products);
+	wanting = h.wide && m->opt.weight_type != h.type;
 	if (m->report)
 		fprintf(m->report,
-			"; activations: on GPUs %lld values and the factors of %lld products are %s, %lld products stay f32\n",
+			"; activations: on GPUs %lld values and the factors of %lld products are %s, %lld products stay f32%s%s%s\n",
 			(long long)h.values, (long long)h.products, dtype_info[h.type].name,
-			(long long)h.wide);
+			(long long)h.wide, wanting ? ": give --weights-as=" : "",
+			wanting ? dtype_info[h.type].name : "", wanting ? ", too" : "");
 	return true;
 }

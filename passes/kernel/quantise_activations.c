@@ -232,6 +232,12 @@ static bool loads_weights(const RowsPass *p, const Node *n, Expr *e)
 	return expr_is_weights(p->m, n, e) || (v && value_is_weights(p->m, v));
 }
 
+static bool has_weights(const RowsPass *p, const Node *n, const Contraction *c)
+{
+	return (expr_has_load(c->a) && loads_weights(p, n, c->a)) ||
+	       (expr_has_load(c->b) && loads_weights(p, n, c->b));
+}
+
 static void visit(RowsPass *p, Node *n)
 {
 	Form form;
@@ -242,16 +248,21 @@ static void visit(RowsPass *p, Node *n)
 	if (!p->m->opt.int8_activations && !node_int(n, ATTR_BYTE_ROWS, 0))
 		return;
 	form = form_of(p->m, n);
-	if (!form.tiled_packed || form.c.ct != CT_F32 || n->nin + ADDED > MAX_PARAMS ||
-	    !loads_weights(p, n, form.c.b))
+	if (!form.c.s || form.c.ct != CT_F32 || !has_weights(p, n, &form.c))
 		return;
+	if (!form.tiled_packed || n->nin + ADDED > MAX_PARAMS || !loads_weights(p, n, form.c.b)) {
+		scaled_report(p->m, n, "activations", &p->kept,
+			      "it is not a product of rows and a matrix of weights");
+		return;
+	}
 	e = weights_through(p->m, n, form.c.b, false);
 	ex_walk(e, note_narrow, &narrow);
 	if (scaled_find(&f, e))
 		quantise_rows(p, n, &form.c, f.group);
-	else if (narrow)
+	else
 		scaled_report(p->m, n, "activations", &p->kept,
-			      "the weights are not numbers in groups with a scale");
+			      narrow ? "the weights are not numbers in groups with a scale"
+				     : "the weights are not i8 or i4");
 	node_drop_unused_inputs(n);
 }
 
@@ -260,16 +271,22 @@ bool pass_quantise_activations(Module *m)
 	RowsPass p = {.m = m};
 	const int nodes = m->graph->nnodes;
 
-	if (module_on_gpu(m))
+	if (module_on_gpu(m)) {
+		if (m->report && m->opt.int8_activations)
+			fputs("; activations: GPUs ignore --activations-as=i8\n", m->report);
 		return true;
+	}
 	p.block = blocks_of(m->graph, m->arena).of;
 	for (Node *n = m->graph->first; n; n = n->next)
 		if (n->id < nodes && node_kernel(n) && module_schedules(m, n) &&
 		    node_kernel(n)->stmts.n)
 			visit(&p, n);
-	if (m->report && (m->opt.int8_activations || p.count || p.kept))
-		fprintf(m->report, "; activations: %lld products of bytes, %lld left unchanged\n",
-			(long long)p.count, (long long)p.kept);
+	if (m->opt.int8_activations || p.count || p.kept)
+		scaled_report_rows(m, "bytes", p.count, p.kept,
+				   p.count || m->opt.weight_type == DT_I8 ||
+						   m->opt.weight_type == DT_I4
+					   ? NULL
+					   : "--weights-as=i8 or i4, too");
 	dce_graph(m);
 	return true;
 }

@@ -17,9 +17,8 @@
  * elements and rounds the others less. Numbers of 4 bits have many scales, which are therefore
  * bf16: 32 numbers take 18 bytes, not 20. Groups whose elements are all tiny become 0.
  *
- * Other weights, those with infinities or NaN, and those that --keep or --max-error excludes are
- * left unchanged, and the report lists them; small ones are left unchanged without a report. A
- * convolution whose filter becomes halves is computed directly: Winograd's transformed filter has
+ * Other weights, small ones, those with infinities or NaN, and those that --keep or --max-error
+ * excludes are left unchanged. The report names each of them, with the reason. A convolution whose filter becomes halves is computed directly: Winograd's transformed filter has
  * 16/9 or 4 times as many elements, and needs more precision. For a model that is written as ONNX,
  * quantise_weights_operators does the same to the graph of operators, by Cast and DequantizeLinear.
  * Other readers of W still read W itself, for example if a table of embeddings is also a product's
@@ -42,6 +41,7 @@ enum {
 	CANDIDATE_STEPS = 32, /* number of candidates in which the divisor grows by half */
 	LEAST_WEIGHTS =
 		1 << 10, /* smaller constants cost less than the code for scales: left unchanged */
+	ADDED = 8,       /* limit on the operands that a product gets */
 	MOST_USES = 64   /* limit on the examined uses of a constant, and of its maps */
 };
 
@@ -265,9 +265,11 @@ static void report_done(WeightsPass *p, const Node *n, const Value *v, const Wei
 		fprintf(p->m->report,
 			"; weights of \"%s\" (\"%s\"): %s, %lld bytes become %lld, error %.6g of their magnitude%s\n",
 			scaled_name(p->m, n), scaled_name(p->m, v->def),
-			j->scales ? arena_printf(p->m->arena, "%s in groups of %lld", type,
-						 (long long)j->group)
-				  : type,
+			!j->scales ? type
+			: j->group == j->terms
+				? arena_printf(p->m->arena, "%s, a scale for each column", type)
+				: arena_printf(p->m->arena, "%s in groups of %lld", type,
+					       (long long)j->group),
 			(long long)j->from->bytes, (long long)after, relative(j->error, j->squares),
 			has_other_readers(p->m, v, n, &uses) ? "; other nodes read them, too" : "");
 }
@@ -276,11 +278,12 @@ static void report_all(const WeightsPass *p)
 {
 	if (p->m->report)
 		fprintf(p->m->report,
-			"; weights: %lld %s, %lld bytes become %lld, error %.6g of their magnitude; %lld left unchanged\n",
+			"; weights: %lld %s, %lld bytes become %lld, error %.6g of their magnitude; %lld left unchanged%s\n",
 			(long long)p->count,
 			dtype_is_float(p->m->opt.weight_type) ? "rounded" : "quantised",
 			(long long)p->before, (long long)p->after, relative(p->error, p->squares),
-			(long long)p->kept);
+			(long long)p->kept,
+			p->count + p->kept ? "" : ": no product of floats has constant factors");
 }
 
 /* ---- The graph ---- */
@@ -334,14 +337,30 @@ static Value *add_dequantised(WeightsPass *p, Node *n, const WeightsJob *j, int 
 	return kn->out[0];
 }
 
-/* The constant V, of at least LEAST elements, may be replaced by numbers of type TO. */
-static bool is_wide(const Value *v, DType to, int64_t least)
+static bool is_floats(const Value *v)
 {
 	const Tensor *t = v ? value_const(v) : NULL;
 
-	return t && !v->type->layout && dtype_is_float(t->dtype) &&
-	       dtype_info[t->dtype].bits >= 16 && dtype_info[t->dtype].bits <= 32 &&
-	       dtype_info[t->dtype].bits > dtype_info[to].bits && tensor_numel(t) >= least;
+	return t && !v->type->layout && dtype_is_float(t->dtype);
+}
+
+/* The reason why V, a constant of floats, is not replaced by numbers of type TO because of its own
+ * type and size, where constants of fewer than LEAST elements stay; null: it may be. */
+static const char *why_not_wide(const Module *m, const Value *v, DType to, int64_t least)
+{
+	const Tensor *t = value_const(v);
+	const DTypeInfo *own = &dtype_info[t->dtype];
+
+	if (own->bits > 32)
+		return arena_printf(m->arena,
+				    "they are %s, and only f32, f16 and bf16 become narrow",
+				    own->name);
+	if (own->bits < 16 || own->bits <= dtype_info[to].bits)
+		return arena_printf(m->arena, "they are %s already", own->name);
+	return tensor_numel(t) < least
+		       ? arena_printf(m->arena, "they have %lld elements, fewer than %lld",
+				      (long long)tensor_numel(t), (long long)least)
+		       : NULL;
 }
 
 /* Whether M's GPUs multiply halves, so that a product whose constant factor stays f32 would be one of
@@ -349,15 +368,6 @@ static bool is_wide(const Value *v, DType to, int64_t least)
 static bool multiplies_halves(const Module *m)
 {
 	return module_on_gpu(m) && m->opt.half_activations == m->opt.weight_type;
-}
-
-/* The constant that E, a factor of a product of N, loads and that may become narrow; null: another
- * form. */
-static Value *weights_of(const Module *m, const Node *n, const Expr *e)
-{
-	Value *v = e->kind == EX_LOAD ? node_loaded(n, e) : NULL;
-
-	return is_wide(v, m->opt.weight_type, multiplies_halves(m) ? 1 : LEAST_WEIGHTS) ? v : NULL;
 }
 
 /* The only axis along which the scales of J differ, if there is one scale for each index of it; -1:
@@ -496,55 +506,88 @@ static bool terms_plain(const Contraction *c, const Expr *e)
 	return true;
 }
 
-/* E loads weights of at least LEAST_WEIGHTS elements that are not a constant of the model. */
-static bool is_computed(Module *m, const Node *n, const Expr *e)
+/* E is computed from constants, and is not only a number. */
+static bool is_computed(Module *m, const Node *n, Expr *e)
 {
-	const Value *v = node_loaded(n, e);
-	int64_t count = 0;
-
-	return v && !value_const(v) && value_is_weights(m, v) && v->type->dtype == DT_F32 &&
-	       dim_is_const(type_numel(m->ctx, v->type), &count) && count >= LEAST_WEIGHTS;
+	return expr_has_load(e) && expr_is_weights(m, n, e);
 }
 
-/* Replaces factor SIDE of N's product *C, if it is a constant. */
-static bool quantise_factor(WeightsPass *p, Node *n, const Contraction *c, int side)
+/* The reason why the sums of C are not those of numbers with scales; null: they are. E loads the
+ * weights, and AXIS is the dim of the terms, or -1. */
+static const char *why_not_scaled(const Module *m, const Contraction *c, const Expr *e, int axis)
+{
+	const Expr *image = c->a == e ? c->b : c->a;
+	const char *what = contraction_slides(c, (Expr *)(uintptr_t)image)
+				   ? "a convolution of several taps sums over several axes"
+			   : c->guard_a || c->guard_b
+				   ? "some terms are left out, as at the borders of an image"
+				   : "the sum is over several axes";
+
+	if (axis >= 0 && !c->guard_a && !c->guard_b)
+		return NULL;
+	return arena_printf(m->arena, "%s; %s", what,
+			    !dtype_is_half(m->opt.weight_type)
+				    ? "use f16, bf16 or --int8 for it"
+				    : arena_printf(m->arena,
+						   "with --activations-as=%s GPUs round them, too",
+						   dtype_info[m->opt.weight_type].name));
+}
+
+/* The reason why V, which load E of a factor of C in N reads, stays; null: it may be replaced along AXIS. */
+static const char *why_kept(WeightsPass *p, Node *n, const Contraction *c, const Expr *e,
+			    const Value *v, int axis)
+{
+	const Module *m = p->m;
+	const bool gpu = module_on_gpu(m),
+		   halves = dtype_is_half(m->opt.weight_type) && (!gpu || multiplies_halves(m));
+	const char *why = why_not_wide(m, v, m->opt.weight_type,
+				       multiplies_halves(m) ? 1 : LEAST_WEIGHTS);
+
+	if (why)
+		return why;
+	if (!takes_matrices(c, e))
+		return "indices that are known at run time choose single rows, columns or terms";
+	if ((!halves || !gpu) && !terms_plain(c, e))
+		return "the sum reads them in another order, as a transposed convolution does";
+	if (!halves && (why = why_not_scaled(m, c, e, axis)))
+		return why;
+	if (is_named(p, n))
+		return "by --keep";
+	if (c->ct != CT_F32)
+		return "the sum is not of f32";
+	return n->nin + ADDED > MAX_PARAMS ? "its kernel has too many operands" : NULL;
+}
+
+/* Replaces factor SIDE of N's product *C, if it is a constant. FIRST: the product is the only one of
+ * N that can be changed. False if it is not a constant. */
+static bool quantise_factor(WeightsPass *p, Node *n, const Contraction *c, int side, bool first)
 {
 	Kernel *k = node_kernel(n);
 	Expr *e = weights_through(p->m, n, c->s->val[0]->op.arg[side], true);
 	Expr *other = c->s->val[0]->op.arg[1 - side], *load;
-	Value *v = weights_of(p->m, n, e), *to;
-	bool halves;
-	int axis;
+	Value *v = e->kind == EX_LOAD ? node_loaded(n, e) : NULL, *to;
+	const int axis = v && c->nk == 1 ? dim_of(e, c->k[0]) : -1;
+	const char *why;
 
-	if (e->kind != EX_LOAD || !takes_matrices(c, e))
+	if (!expr_has_any(e, c->k, c->nk))
 		return false;
-	if (!v) {
-		if (is_computed(p->m, n, e))
-			scaled_report(p->m, n, "weights", &p->kept,
-				      "they are computed from constants");
-		return false;
-	}
-	axis = c->nk == 1 ? dim_of(e, c->k[0]) : -1;
-	halves = dtype_is_half(p->m->opt.weight_type) &&
-		 (!module_on_gpu(p->m) || multiplies_halves(p->m));
-	if (halves && !module_on_gpu(p->m) && !terms_plain(c, e)) {
-		scaled_report(
-			p->m, n, "weights", &p->kept,
-			"the sum reads them in another order, as a transposed convolution does");
-		return false;
-	}
-	if (!halves && (axis < 0 || !terms_plain(c, e) || c->guard_a || c->guard_b)) {
+	if (!is_floats(v)) {
+		if (!is_computed(p->m, n, e))
+			return false;
 		scaled_report(p->m, n, "weights", &p->kept,
-			      "the sum is over several axes, or not over all of them");
-		return false;
+			      "they are computed from constants, such as numbers with scales");
+		return true;
 	}
-	if (is_named(p, n)) {
-		scaled_report(p->m, n, "weights", &p->kept, "by --keep");
-		return false;
+	why = why_kept(p, n, c, e, v, axis);
+	if (!why && !first)
+		why = "its kernel computes several sums";
+	if (why) {
+		scaled_report(p->m, n, "weights", &p->kept, why);
+		return true;
 	}
 	to = replacement(p, n, v, axis);
 	if (!to)
-		return false;
+		return true;
 	load = load_added(n, e->load.buf->name, to, e->load.idx, e->load.nidx);
 	c->s->val[0] = ex_op2(k->pool, IN_mul, side ? other : load, side ? load : other);
 	return true;
@@ -580,16 +623,16 @@ bool pass_quantise_weights(Module *m)
 		return true;
 	for (Node *n = m->graph->first; n; n = n->next) {
 		Kernel *k = node_kernel(n);
-		Form f;
 
-		if (!k || !module_schedules(m, n) || !k->stmts.n)
+		if (!k || !module_schedules(m, n))
 			continue;
-		f = form_of_stmt(k, k->stmts.at[0]);
-		if (f.kind != FORM_CONTRACTION || f.c.ct != CT_F32 ||
-		    n->nin + 8 > MAX_PARAMS)
-			continue;
-		if (!quantise_factor(&p, n, &f.c, 1))
-			quantise_factor(&p, n, &f.c, 0);
+		for (int i = 0; i < k->stmts.n; i++) {
+			Form f = form_of_stmt(k, k->stmts.at[i]);
+
+			if (f.kind == FORM_CONTRACTION && ctype_is_float(f.c.ct) &&
+			    !quantise_factor(&p, n, &f.c, 1, !i))
+				quantise_factor(&p, n, &f.c, 0, !i);
+		}
 		node_drop_unused_inputs(n);
 	}
 	return finish(&p);
@@ -607,6 +650,21 @@ static int only_axis(const Node *n, const Value *v)
 	return axes.terms == axes.channels ? -1 : axes.terms;
 }
 
+/* Reports the operators with constant weights that are not in L. */
+static void report_others(WeightsPass *p, const QuantLayers *l)
+{
+	const Graph *g = p->m->graph;
+	bool *listed = NEW_ARRAY(p->m->arena, g->nnodes + 1, bool);
+
+	for (int i = 0; i < l->n; i++)
+		listed[l->at[i].node->id] = true;
+	for (const Node *n = g->first; n; n = n->next)
+		if (op_table[n->op] && op_table[n->op]->weights_axes && !listed[n->id] &&
+		    is_floats(node_in(n, 1)))
+			scaled_report(p->m, n, "weights", &p->kept,
+				      "its factors are not f32, or it lies in a loop or branch");
+}
+
 bool quantise_weights_operators(Module *m)
 {
 	WeightsPass p = {.m = m,
@@ -618,16 +676,19 @@ bool quantise_weights_operators(Module *m)
 	if (!m->opt.weight_type)
 		return true;
 	l = quantise_layers(m, m->arena);
+	report_others(&p, &l);
 	for (int i = 0; i < l.n; i++) {
 		Node *n = l.at[i].node;
 		Value *v = node_in(n, 1), *to;
-		const char *why = !value_const(v)                  ? "they are computed"
-				  : !halves && only_axis(n, v) < 0 ? "the sum is over several axes"
-				  : is_named(&p, n)                ? "by --keep"
-								   : NULL;
+		const char *why = !is_floats(v)
+					  ? "they are computed from constants"
+					  : why_not_wide(m, v, m->opt.weight_type, LEAST_WEIGHTS);
 
-		if (value_const(v) && !is_wide(v, m->opt.weight_type, LEAST_WEIGHTS))
-			continue;
+		if (!why)
+			why = !halves && only_axis(n, v) < 0
+				      ? "a convolution of several taps sums over several axes; use f16, bf16 or --int8 for it"
+			      : is_named(&p, n) ? "by --keep"
+						: NULL;
 		to = why ? NULL : replacement(&p, n, v, only_axis(n, v));
 		if (why)
 			scaled_report(m, n, "weights", &p.kept, why);

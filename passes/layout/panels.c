@@ -17,6 +17,7 @@
 #include "passes/layout/fragments.h"
 #include "passes/forms/points.h"
 #include "passes/forms/form.h"
+#include "passes/forms/scaled.h"
 
 #include <assert.h>
 
@@ -544,20 +545,47 @@ bool pack_operand(Module *m, Node *n)
 	return packed;
 }
 
+/* The reason why the rows of C, a product of N with constant weights, are not rounded to bf16; null:
+ * they are, or N has no weights. */
+static const char *why_not_rounded(Module *m, const Node *n, const Contraction *c, int64_t *rounded)
+{
+	const bool second = expr_is_weights(m, n, c->b);
+	const Expr *weights = second ? c->b : c->a, *rows = second ? c->a : c->b;
+
+	if (contraction_kpack(c) == 2 && ex_is_op(c->a, IN_round) &&
+	    contraction_type(c->a) == DT_BF16) {
+		++*rounded;
+		return NULL;
+	}
+	if (c->ct != CT_F32 || !(second || expr_is_weights(m, n, c->a)))
+		return NULL;
+	if (contraction_type(weights) != DT_BF16)
+		return "the weights are not bf16";
+	if (contraction_type(rows) == DT_BF16)
+		return "they are bf16 already";
+	return !m->opt.level
+		       ? "-O0 does not pack weights"
+		       : "the weights are not packed in pairs of terms, as in depthwise convolutions";
+}
+
 void panels_report(Module *m)
 {
-	int rounded = 0;
+	int64_t rounded = 0, kept = 0;
 
 	if (!m->report || !m->opt.bf16_activations || module_on_gpu(m))
 		return;
 	for (Node *n = m->graph->first; n; n = n->next) {
 		Kernel *k = node_kernel(n);
-		Form f = {0};
 
-		if (k && k->stmts.n)
-			f = form_of_stmt(k, k->stmts.at[0]);
-		rounded += f.c.s && contraction_kpack(&f.c) == 2 && ex_is_op(f.c.a, IN_round) &&
-			   contraction_type(f.c.a) == DT_BF16;
+		for (int i = 0; k && !node_is_weights(m, n) && i < k->stmts.n; i++) {
+			const Form f = form_of_stmt(k, k->stmts.at[i]);
+			const char *why = f.c.s ? why_not_rounded(m, n, &f.c, &rounded) : NULL;
+
+			if (why)
+				scaled_report(m, n, "activations", &kept, why);
+		}
 	}
-	fprintf(m->report, "; activations: %d products of bf16\n", rounded);
+	scaled_report_rows(m, "bf16", rounded, kept,
+			   rounded || m->opt.weight_type == DT_BF16 ? NULL
+								    : "--weights-as=bf16, too");
 }

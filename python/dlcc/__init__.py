@@ -6,6 +6,9 @@
 
 docs/python.md describes the package; dlcc.backend is ONNX's interface for backends."""
 
+from typing import Any
+
+from . import programs
 from .compiling import NodeSupport, Support, check, compile  # noqa: A004 - it is dlcc.compile
 from .errors import CompileError, CompileWarning, Diagnostic, Error, RunError
 from .model import IO, Description, Kernel, Metadata, Model, Symbol, load
@@ -13,3 +16,9 @@ from .verifying import Comparison, Verification, verify
 
 __all__ = ["IO", "Comparison", "CompileError", "CompileWarning", "Description", "Diagnostic", "Error", "Kernel", "Metadata", "Model",
            "NodeSupport", "RunError", "Support", "Symbol", "Verification", "check", "compile", "load", "verify"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":  # that of the compiler, which is asked for it
+        return programs.version()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -14,6 +14,7 @@ import os
 import platform
 import shutil
 import stat
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, BinaryIO
 
@@ -196,10 +197,31 @@ def _is_there(path: str) -> bool:
     return True
 
 
-def model_in(cache: Any, path: str, options: Sequence[str], make: Callable[[Sequence[str]], None],
-             load: Callable[[str], Model]) -> Model | None:
-    """The model at PATH compiled with OPTIONS, from the folder CACHE, where MAKE(further options) makes it if it is not there. LOAD
-    loads the library. None: what it follows from cannot be hashed."""
+def _read_report(path: str) -> str:
+    """The report that was printed when the library beside PATH was made; "" if there was none, or it has been removed."""
+    if not _is_there(path):
+        return ""
+    try:
+        with files.open_regular(path) as f:
+            return f.read().decode("utf-8", "replace")
+    except (Error, OSError):
+        return ""
+
+
+def _write_report(path: str, report: str) -> None:
+    """Writes PATH whole, or leaves it if that fails: a report is not worth a compile."""
+    with contextlib.suppress(OSError), tempfile.TemporaryDirectory(prefix=".dlcc.", dir=os.path.dirname(path)) as folder:
+        copy = os.path.join(folder, "report")
+        with open(copy, "w", encoding="utf-8") as f:
+            f.write(report)
+        os.chmod(copy, 0o600)
+        os.replace(copy, path)
+
+
+def model_in(cache: Any, path: str, options: Sequence[str], make: Callable[[Sequence[str]], str],
+             load: Callable[[str, str], Model]) -> Model | None:
+    """The model at PATH compiled with OPTIONS, from the folder CACHE, where MAKE(further options) makes it if it is not there, and
+    returns a report, which is kept beside it. LOAD(library, report) loads it. None: what it follows from cannot be hashed."""
     folder = _open_folder(cache)
     for attempt in range(_TRIES):
         try:
@@ -212,7 +234,9 @@ def model_in(cache: Any, path: str, options: Sequence[str], make: Callable[[Sequ
             if os.path.lexists(library) and not _is_there(library):  # a link, through which the compiler would write
                 with contextlib.suppress(OSError):  # a folder: the compiler refuses to replace it
                     os.unlink(library)
-            make([f"--cache={folder}", "-o", library])
+            report = make([f"--cache={folder}", "-o", library])
+            if report:
+                _write_report(library[:-len("so")] + "txt", report)
             if not os.path.lexists(library):  # another process has removed it, or these options make no library
                 return None
             with contextlib.suppress(FileNotFoundError):  # the header; another process may have removed it
@@ -222,7 +246,7 @@ def model_in(cache: Any, path: str, options: Sequence[str], make: Callable[[Sequ
                     os.unlink(library)
                 continue
         try:
-            return load(library)
+            return load(library, _read_report(library[:-len("so")] + "txt"))
         except Error:
             # another process may have removed it, for the folder to stay as small as it is asked to be, and made it again
             if attempt and os.path.exists(library):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import numbers
 import os
 import re
 import shutil
@@ -63,12 +64,21 @@ def _dim_options(dims: Dims | None) -> list[str]:
     return options
 
 
+def _check_types(arguments: Mapping[str, Any], expected: type, called: str = "str") -> None:
+    """Refuses ARGUMENTS, by name, of another type than EXPECTED, which is CALLED so. None stands for an argument that is not given."""
+    for name, x in arguments.items():
+        if x is not None and not isinstance(x, expected):
+            raise TypeError(f"{name} is of type {called}, and not {type(x).__name__}: {x!r}")
+
+
 def _options(dims: Dims | None, target: str | None, ops: Paths, options: Sequence[str]) -> list[str]:
     if isinstance(ops, (str, os.PathLike)):
         raise TypeError("ops are a list of files, such as [\"gelu.dl\"], and not one name")
     named = [f"--op={os.fspath(path)}" for path in ops]
     if isinstance(options, str):
         raise TypeError("options are a list, such as [\"--weights-as=i4\"], and not one string")
+    for option in options:
+        _check_types({"an option": option}, str)
     return _dim_options(dims) + ([f"--target={target}"] if target else []) + named + list(options)
 
 
@@ -107,12 +117,18 @@ def compile(model: Any, *, dims: Dims | None = None, target: str | None = None, 
     threads   the threads of a run; 0: as many as there are processors
     profile   time each kernel, for Model.profile()
 
-    Raises CompileError, and gives the compiler's warnings as CompileWarning."""
-    def make(arguments: Sequence[str]) -> None:
-        _warn(programs.compile_model([source.path, *given, *arguments], source.name, progress))
+    Raises CompileError, and gives the compiler's warnings as CompileWarning. What the options make the compiler print, such as what
+    became of each weight, is Model.report."""
+    def make(arguments: Sequence[str]) -> str:
+        lines, report = programs.compile_model([source.path, *given, *arguments], source.name, progress)
+        _warn(lines)
+        return report
 
-    def load(path: str, folder: str | None = None) -> Model:
-        return open_model(path, device=device, threads=threads, profile=profile, folder=folder)
+    def load(path: str, report: str, folder: str | None = None) -> Model:
+        return open_model(path, device=device, threads=threads, profile=profile, folder=folder, report=report)
+
+    _check_types({"level": level, "threads": threads}, numbers.Integral, "int")
+    _check_types({"target": target, "device": device}, str)
 
     with _source(model) as source:
         symbol = _symbol(source.name)
@@ -124,11 +140,11 @@ def compile(model: Any, *, dims: Dims | None = None, target: str | None = None, 
         folder = tempfile.mkdtemp(prefix="dlcc-")
         try:
             output = os.path.join(folder, symbol + ".so")
-            make(["-o", output])
+            report = make(["-o", output])
             if not os.path.exists(output):  # in a cache it may be missing for another reason: another process has removed it
                 raise Error(f"with options={list(options)} the compiler makes no library")
             os.unlink(output[:-len("so")] + "h")
-            return load(output, folder)
+            return load(output, report, folder)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
@@ -146,7 +162,8 @@ class NodeSupport:
     how: str
 
     def __str__(self) -> str:
-        return f'node "{self.node}" ({self.op}): {"supported" if self.supported else "not supported"}: {self.how}'
+        verdict = "supported: " if self.supported else "" if self.how.startswith("not supported") else "not supported: "
+        return f'node "{self.node}" ({self.op}): {verdict}{self.how}'
 
 
 class Support(list[NodeSupport]):

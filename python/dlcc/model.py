@@ -64,7 +64,7 @@ def _copy(path: str, to: str) -> None:
         raise OSError(errno.EINVAL, "is a folder, a device or a pipe; give the name of a file")
     with tempfile.TemporaryDirectory(prefix=".dlcc.", dir=os.path.dirname(to)) as folder:
         copy = os.path.join(folder, "copy")
-        shutil.copyfile(path, copy)
+        shutil.copy(path, copy)  # a library may be executed, as dlcc makes it
         os.replace(copy, to)
 
 
@@ -372,10 +372,12 @@ class Model:
     """A compiled model. compile and load make it; several threads may call it at once.
 
     Memory: inputs are read where they lie, and an output is written into a new NumPy array, so it stays valid after later runs.
-    If the size of an output is computed during the run, the runtime has the memory, and the array is a copy of it."""
+    If the size of an output is computed during the run, the runtime has the memory, and the array is a copy of it.
 
-    def __init__(self, library: _Library, profiled: bool) -> None:
-        self._library, self._profiled = library, profiled
+    `report` is what the options made the compiler print, such as what became of each weight; of a model that `load` loaded it is empty."""
+
+    def __init__(self, library: _Library, profiled: bool, report: str = "") -> None:
+        self._library, self._profiled, self.report = library, profiled, report
         desc = library.api.describe().contents
         inputs = _ios(desc.in_, desc.n_in)
         self._description = Description(
@@ -466,6 +468,8 @@ class Model:
         memory of that input; if it is longer, both are parts of one array with room: cache[:, :, :n] and cache[:, :, :n + 1]."""
         if not isinstance(inputs, Mapping):
             raise TypeError("run takes a dict of the inputs by name; model(x) takes them in their order")
+        if outputs is not None and not isinstance(outputs, Mapping):
+            raise TypeError("outputs is a dict of memory by name, {name: array}; run returns all outputs, by name")
         if not outputs and self._plain and len(inputs) == len(self._in_names):
             found = self._run_plain([inputs.get(name) for name in self._in_names])
             if found is not None:
@@ -632,13 +636,13 @@ class Model:
 
 
 def open_model(path: str, *, device: str | None, threads: int, profile: bool,
-               folder: str | None = None) -> Model:
+               folder: str | None = None, report: str = "") -> Model:
     """The model in the library at PATH, which may lie in FOLDER, a temporary one that goes with the model."""
     options = abi.LoadOptions(size=ctypes.sizeof(abi.LoadOptions), threads=threads, profile=int(profile),
                               device=device.encode("utf-8", "backslashreplace") if device else None)
     library = _Library(path, options, folder)
     try:
-        return Model(library, profile)
+        return Model(library, profile, report)
     except BaseException:
         library.close()
         raise
@@ -646,5 +650,7 @@ def open_model(path: str, *, device: str | None, threads: int, profile: bool,
 
 def load(path: str | os.PathLike[str], *, device: str | None = None, threads: int = 0, profile: bool = False) -> Model:
     """Loads a library that dlcc or Model.save wrote. The arguments are those of compile."""
+    if not isinstance(threads, int) or not isinstance(device, (str, type(None))):
+        raise TypeError("threads is an int, and device a str")
     path = os.path.abspath(os.fsdecode(path))
     return open_model(path, device=device, threads=threads, profile=profile)

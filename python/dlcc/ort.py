@@ -435,6 +435,11 @@ class InferenceSession:
         _ignore("InferenceSession.end_profiling; dlrun --profile times kernels")
         return ""
 
+    @property
+    def get_profiling_start_time_ns(self) -> int:
+        _ignore("InferenceSession.get_profiling_start_time_ns; dlrun --profile times kernels")
+        return 0
+
     def _wanted(self, output_names: Sequence[str] | None) -> Sequence[str]:
         if isinstance(output_names, (str, bytes)):
             raise TypeError("run(): output_names is a list of names, or None")
@@ -604,6 +609,8 @@ def _main() -> None:
         sys.path[0] = os.getcwd()
         runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
     else:
+        if not os.path.exists(arguments[0]):
+            sys.exit(f"dlcc.ort: {arguments[0]}: there is no such program")
         sys.argv = arguments
         sys.path[0] = os.path.dirname(os.path.abspath(arguments[0]))
         runpy.run_path(arguments[0], run_name="__main__")

@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 
 from .errors import CompileError, Error, diagnostics_of, message_of, object_of
@@ -70,6 +71,11 @@ def compiler_version() -> str:
     return ", ".join([_asked("--version"), _hash_of(path), _hash_of(runtime) if os.path.exists(runtime) else "no runtime"])
 
 
+def version() -> str:
+    """The number of the compiler's version: "0.1.0"."""
+    return _asked("--version").split()[1].rstrip(",")
+
+
 def targets() -> str:
     """The output of --list-targets."""
     return _asked("--list-targets")
@@ -110,14 +116,16 @@ class _Progress:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
-def compile_model(arguments: Sequence[str], name: str, progress: bool | None) -> list[str]:
-    """Runs dlcc --json; returns the lines of its diagnostics, which are warnings. Raises CompileError. NAME is shown as it works."""
+def compile_model(arguments: Sequence[str], name: str, progress: bool | None) -> tuple[list[str], str]:
+    """Runs dlcc --json; returns the lines of its diagnostics, which are warnings, and the reports that it printed. Raises CompileError.
+    NAME is shown as it works."""
     shown = progress if progress is not None else sys.stderr is not None and sys.stderr.isatty()
     line_of = _Progress(shown, name.encode("ascii", "backslashreplace").decode())
     command = _command("--json", *arguments, *(["--time-passes"] if shown else []))
     lines: list[str] = []
-    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-                          errors="backslashreplace", env=environment()) as process:
+    with tempfile.TemporaryFile() as reports, \
+            subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=reports, stderr=subprocess.PIPE, text=True,
+                             errors="backslashreplace", env=environment()) as process:
         assert process.stderr is not None
         try:
             line_of.show("reading")
@@ -132,9 +140,10 @@ def compile_model(arguments: Sequence[str], name: str, progress: bool | None) ->
             raise
         finally:
             line_of.clear()
-    if process.returncode:
-        raise compile_error(lines, process.returncode)
-    return lines
+        if process.wait():
+            raise compile_error(lines, process.returncode)
+        reports.seek(0)
+        return lines, reports.read().decode("utf-8", "backslashreplace")
 
 
 def compile_error(lines: Sequence[str], status: int) -> CompileError:

@@ -20,7 +20,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
+try:
+    import torch
+except ImportError as missing:
+    raise ImportError("dlcc.pytorch needs PyTorch: pip install torch onnx onnxscript") from missing
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils import _pytree as pytree
 

@@ -67,7 +67,7 @@ try "help" 0 "usage: dlcc" --help
 try "version" 0 "^dlcc [0-9.]*, with" --version
 try "ops" 0 "^Conv$" --list-ops
 try "passes" 0 "^memplan " --list-passes
-try "targets" 0 "^cpu:x86-64-v3$" --list-targets
+try "targets" 0 "^cpu:x86-64-v3  *or cpu:v3$" --list-targets
 case $("$dlcc" --version) in
 *"with LLVM 19."*) try "targets of a newer LLVM" 0 "^cuda:sm_100 *code of sm_90: LLVM 19.* LLVM 20 does$" --list-targets ;;
 *"with LLVM "*) try "targets that LLVM knows" 0 "^cuda:sm_100$" --list-targets ;;

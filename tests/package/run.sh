@@ -99,11 +99,19 @@ tensor 1 has 2 elements" ]
 }
 check "the functions of docs/c-api.md about strings, sequences, optionals and maps" forms
 # dlrt.hpp, with and without exceptions, and what it adds to a run.
-cpp_snippet() { # compiler and standard
-	sed -n '/^```cpp$/,/^```$/{//!p}' "$root/docs/c-api.md" >cpp.cpp && $1 -Wall -Wextra -Wpedantic -Werror -I. -I"$root/runtime" cpp.cpp model.a -o cpp $libs && [ "$(./cpp 2>&1)" = 0 ]
+cpp_snippet() { # compiler and standard, what stands beside cpp
+	sed -n "/^\`\`\`cpp$2\$/,/^\`\`\`\$/{//!p}" "$root/docs/c-api.md" >cpp.cpp && $1 -Wall -Wextra -Wpedantic -Werror -I. -I"$root/runtime" cpp.cpp model.a -o cpp $libs && [ "$(./cpp 2>&1)" = 0 ]
 }
 wrapper() { # compiler, standard, options
 	$1 -std=$2 $3 -O2 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror -I. -I"$root/runtime" "$here/wrapper.cpp" model.a words.a list.a -o wrapper $libs && ./wrapper
+}
+cpp_refuses() { # compiler, the text that the compiler must print, statement
+	printf '#include "model.h"\n#include "dlrt.hpp"\nvoid f(dlrt::request &r, std::vector<float> &v) { %s; }\n' "$3" >refused.cpp
+	! $1 -std=c++17 -fno-exceptions -I. -I"$root/runtime" -c refused.cpp -o refused.o 2>refused.txt && grep -Fq "$2" refused.txt
+}
+cpp_refusals() { # compiler
+	cpp_refuses $1 "give the number of elements, too: dlrt::span<float>(pointer, n)" 'r.in(0) = dlrt::tensor(v.data(), {1, 64})' &&
+		cpp_refuses $1 "without exceptions: in(name, status)" 'r.in("x") = dlrt::tensor(v, {1, 64})'
 }
 for compiler in g++ $(for n in $(seq 40 -1 15); do command -v clang++-$n && break; done); do
 	command -v $compiler >/dev/null || continue
@@ -118,7 +126,9 @@ for compiler in g++ $(for n in $(seq 40 -1 15); do command -v clang++-$n && brea
 	else
 		skipped=$((skipped + 1)) # its runtime is a package of its own
 	fi
+	check "dlrt.hpp by $compiler: what does not compile says why" cpp_refusals $compiler
 	check "the C++ of docs/c-api.md by $compiler" cpp_snippet "$compiler -std=c++17"
+	check "the C++ of docs/c-api.md without exceptions by $compiler" cpp_snippet "$compiler -std=c++17 -fno-exceptions" " no exceptions"
 	check "dlrt.hpp by $compiler: the time of a run" wrapper $compiler c++17 "" && check "dlrt.hpp by $compiler: less than 200 ns a run" ./wrapper time
 done
 string_code() { # artifact; prints which of the runtime's code for strings it has: the table, routines on text, patterns

@@ -127,7 +127,10 @@ static void faults()
 		dlrt::model lost([](std::uint32_t) -> const dl_api * { return nullptr; }, s);
 		need(!lost && s.code() == DL_ABI, "another version");
 		dlrt::context nothing(lost, s);
-		need(!nothing && s.code() == DL_INVALID, "a context of no model");
+		need(!nothing && s.code() == DL_ABI, "a context of no model keeps its failure");
+		dlrt::status fresh;
+		dlrt::context neither(lost, fresh);
+		need(!neither && fresh.code() == DL_INVALID, "a context of no model");
 		dl_load_options o = dlrt::load_options();
 		o.threads = -1;
 		dlrt::model refused(model_get_api, o, s);
@@ -135,6 +138,14 @@ static void faults()
 	}
 	none = std::move(c);
 	need(none && !c, "move");
+	need(&r.out("y", s) == &r.out(0) && s.ok(), "a name and a status");
+	need(&r.out(std::string(2000, 'z'), s) != &r.out(0) && s.code() == DL_INVALID &&
+		     std::string_view(s.text()).find("z\"; it has \"y\"") != std::string_view::npos,
+	     "an unknown name");
+	dlrt::request unset(none.of());
+	none.run(unset, s);
+	need(s.code() == DL_INVALID && !std::strcmp(s.text(), "input \"x\" is not set"),
+	     "an input that is not set");
 #ifdef DLRT_EXCEPTIONS
 	try {
 		none.run(r);
@@ -146,8 +157,10 @@ static void faults()
 	try {
 		r.in("z");
 		need(false, "no exception for a name");
-	} catch (const std::out_of_range &e) {
-		need(std::string(e.what()).find("\"z\"") != std::string::npos, "the name");
+	} catch (const dlrt::error &e) {
+		need(e.code() == DL_INVALID &&
+			     e.what() == std::string("the model has no input \"z\"; it has \"x\""),
+		     "the name");
 	}
 	dlrt::model m(model_get_api);
 	dlrt::context again(m);

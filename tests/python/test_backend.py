@@ -142,6 +142,17 @@ class Verify(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "inputs are a list"):
             dlcc.verify(model(text), inputs={"x": X}, level=0)
 
+    def test_sizes(self):
+        """Random sizes are within what the model takes, and within dims; a failure of ONNX Runtime says that it is one."""
+        pool = model("(float[1,1,h,h] x) => (float[1,1,p,q] y) { y = MaxPool<kernel_shape = [4, 4]>(x) }")
+        self.assertEqual(dlcc.compile(pool, level=0).describe().symbols[0].lower, 4)
+        for options in {}, {"dims": {"h": (8, 64)}}:
+            found = dlcc.verify(pool, level=0, **options)
+            self.assertTrue(found, str(found))
+        text = "(float[n,3] x, float[k,3] z) => (float[m,3] y) { y = Add(x, z) }"
+        with self.assertRaisesRegex(dlcc.Error, 'ONNX Runtime fails on run 0: (.|\n)*dims={"H": '):
+            dlcc.verify(model(text), inputs=[{"x": np.zeros((2, 3), np.float32), "z": np.zeros((3, 3), np.float32)}], level=0)
+
     def test_a_difference_in_a_sequence(self):
         """A wrong model stands for a wrong compile."""
         right, wrong = (model("(float[4] x) => (seq(float[1]) s) { y = %s(x) s = SplitToSequence<axis = 0>(y) }" % op)

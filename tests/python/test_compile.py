@@ -138,7 +138,9 @@ class Errors(InFolder):
         self.assertEqual(caught.exception.status, 2)
 
     def test_arguments(self):
-        for options, why in (({"dims": [3]}, "dims are a dict"), ({"ops": "gelu.dl"}, "ops are a list"), ({"options": "-O1"}, "options are a list")):
+        for options, why in (({"dims": [3]}, "dims are a dict"), ({"ops": "gelu.dl"}, "ops are a list"), ({"options": "-O1"}, "options are a list"), ({"options": [1]}, "an option is of type str, and not int: 1"),
+                             ({"level": "3"}, "level is of type int"), ({"threads": 1.5}, "threads is of type int"), ({"device": 0}, "device is of type str"),
+                             ({"target": ["cpu"]}, "target is of type str")):
             with self.assertRaisesRegex(TypeError, why):
                 compiled(NEG, **options)
         with self.assertRaisesRegex(dlcc.Error, "makes no library"):
@@ -180,6 +182,9 @@ class Errors(InFolder):
                           (lambda: found(x, np.zeros((2, 1), np.float32)), 'input "z": rank is 2')):
             with self.subTest(why), self.assertRaisesRegex(dlcc.RunError, why):
                 call()
+        for call in lambda: found.run({"x": x, "z": x}, ["y"]), lambda: found.run([x, x]):
+            with self.assertRaisesRegex(TypeError, "a dict"):
+                call()
 
     def test_run_names_the_node(self):
         found = compiled("(float[3] x, int64[1] i) => (float[1] y) { [pick] y = Gather<axis = 0>(x, i) }")
@@ -200,6 +205,26 @@ class Errors(InFolder):
             dlcc.compile(proto, level=0, options=["-Wno-overridable"])
 
 
+class Report(InFolder):
+    TEXT = "(float[n,4] x) => (float[n,2] y) <float[4,2] w = {1, 2, 3, 4, 5, 6, 7, 8}> { [small] y = MatMul(x, w) }"
+
+    def test_weights(self):
+        """What an option prints is the model's report, also where the model comes from a cache."""
+        cache = os.path.join(self.folder, "cache")
+        for options in {}, {"cache": cache}, {"cache": cache}:
+            found = compiled(self.TEXT, options=["--weights-as=f16"], **options)
+            self.assertIn('; weights of "small" are left unchanged: they have 8 elements, fewer than 1024\n', found.report)
+            self.assertIn("0 rounded", found.report)
+        found.save(os.path.join(self.folder, "saved.so"))
+        self.assertEqual(dlcc.load(os.path.join(self.folder, "saved.so")).report, "")
+        self.assertEqual(compiled(self.TEXT).report, "")
+
+    def test_explain(self):
+        """Longer than a pipe has room for."""
+        self.assertIn('kernel 0: MatMul "small"', compiled(self.TEXT, options=["--explain"]).report)
+        self.assertGreater(len(dlcc.compile(DIGITS, options=["--dump-ir"]).report), 1 << 16)
+
+
 class Check(InFolder):
     def test_supported(self):
         found = dlcc.check(DIGITS)
@@ -212,9 +237,32 @@ class Check(InFolder):
         self.assertEqual([(n.node, n.supported) for n in found], [("one", True), ("two", False)])
         self.assertIn('node "two" (Frobnicate): not supported', str(found))
 
+    def test_text(self):
+        """The words of the verdict are not said twice."""
+        found = str(dlcc.check(model("(float[2] x) => (float[2] y) { [two] y = Frobnicate(x) }")))
+        self.assertEqual(found.count("not supported"), 1, found)
+
     def test_unreadable(self):
         with self.assertRaises(dlcc.CompileError):
             dlcc.check(b"junk")
+
+
+class Package(InFolder):
+    def test_version(self):
+        printed = subprocess.run(["dlcc", "--version"], capture_output=True, text=True, check=True).stdout
+        self.assertIn(dlcc.__version__ + ",", printed.replace("\n", ","))
+        self.assertRegex(dlcc.__version__, r"^[0-9.]+$")
+
+    def test_saved_mode(self):
+        """save writes a file of the mode that dlcc gives a library."""
+        path = os.path.join(self.folder, "saved.so")
+        compiled(NEG).save(path)
+        self.assertTrue(os.access(path, os.X_OK))
+
+    def test_no_program(self):
+        done = subprocess.run([sys.executable, "-m", "dlcc.ort", "none.py"], capture_output=True, text=True, check=False,
+                              env={**os.environ, "PYTHONPATH": os.path.join(ROOT, "python")})
+        self.assertEqual((done.returncode, done.stderr), (1, "dlcc.ort: none.py: there is no such program\n"))
 
 
 class Terminal(InFolder):

@@ -228,6 +228,16 @@ void test_tensors(void)
 	shape[1] = 5;
 	EXPECT(DL_SHAPE, api->run(c, &in, 1, out, 2, NULL), c);
 	CHECK(!strcmp(api->error(c), "input \"x\": dim 1 is 5, expected 4"));
+	shape[0] = -1, shape[1] = 4;
+	EXPECT(DL_SHAPE, api->run(c, &in, 1, out, 2, NULL), c);
+	CHECK(!strcmp(api->error(c), "input \"x\": dim 0 is -1, and must be at least 0"));
+	in.form = DL_SEQUENCE;
+	EXPECT(DL_INVALID, api->run(c, &in, 1, out, 2, NULL), c);
+	CHECK(!strcmp(api->error(c), "input \"x\" is a sequence, expected a tensor"));
+	in = tensor(0, 0, NULL, NULL, 0);
+	EXPECT(DL_INVALID, api->run(c, &in, 1, out, 2, NULL), c);
+	CHECK(!strcmp(api->error(c), "input \"x\" is not set"));
+	in = tensor(DL_F32, 2, shape, NULL, 0);
 	shape[0] = INT64_MAX, shape[1] = 4;
 	EXPECT(DL_SHAPE, api->infer_shapes(c, &in, 1, out, 2), c);
 	shape[0] = 6;

@@ -224,8 +224,10 @@ static void refused(dl_context *c)
 	REFUSED(DL_INVALID, "piece 0: elements are i64, expected f32",
 		j.piece[0][0].dtype = DL_I64);
 	REFUSED(DL_INVALID, "piece 1: data is null", j.piece[1][1].data = NULL);
-	REFUSED(DL_INVALID, "piece 1: form is 1, expected 0", j.piece[0][1].form = DL_SEQUENCE);
-	REFUSED(DL_INVALID, "piece 1: form is 4", j.piece[0][1].form = DL_PIECES);
+	REFUSED(DL_INVALID, "piece 1 is a sequence, expected a tensor",
+		j.piece[0][1].form = DL_SEQUENCE);
+	REFUSED(DL_INVALID, "piece 1 is a tensor in pieces, expected a tensor",
+		j.piece[0][1].form = DL_PIECES);
 	REFUSED(DL_INVALID, "piece 0: its memory has 40 bytes, and its shape needs 48",
 		j.piece[0][0].bytes = 40);
 	REFUSED(DL_SHAPE, "its shape is too large",

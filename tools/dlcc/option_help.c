@@ -26,7 +26,7 @@ void help_targets(StrBuf *b)
 {
 	strbuf_puts(b, "\ncpu: with native, ");
 	target_names(b, false);
-	strbuf_puts(b, "\ncuda: with ");
+	strbuf_puts(b, " (or v4, v3 and so on)\ncuda: with ");
 	target_names(b, true);
 }
 
@@ -108,7 +108,9 @@ void answer_targets(void)
 	for (const Target *t = target_table; t->name; t++) {
 		const char *older = t->gpu ? gen_nvptx_processor(t->gpu) : NULL;
 
-		if (!t->gpu)
+		if (!t->gpu && str_starts(t->name, "x86-64-"))
+			printf("cpu:%-14s or cpu:%s\n", t->name, t->name + strlen("x86-64-"));
+		else if (!t->gpu)
 			printf("cpu:%s\n", t->name);
 		else if (gpus && older)
 			printf("cuda:%-10s code of %s: LLVM %s does not know it, LLVM %d does\n",

@@ -51,6 +51,7 @@ const Option option_table[] = {
 	 "tiles of CPUs' convolutions by Winograd have at most N rows: 0 (none), 2 or 4 (default)",
 	 BOTH, VALUE_NUMBER, set_winograd, AT(winograd), .early = true},
 	{"--weights-as", "=FORMAT",
+<<<<<<< HEAD
 	 "weights of products become i8, with a scale for each column; i4:GROUP, with one for each GROUP terms of it\n"
 	 "(i4: 32); or bf16 or f16, with sums in f32",
 	 ALL, VALUE_WORD, set_weights, .outputs = HAS_PASSES, .early = true},
@@ -58,6 +59,15 @@ const Option option_table[] = {
 	 "f16, bf16: on GPUs, what kernels store for one another; bf16: on CPUs, the operand of bf16 weights; i8: on\n"
 	 "CPUs, the operand of narrow weights. Sums and all other arithmetic are of f32; may be repeated",
 	 BOTH, VALUE_WORD, set_activations, .outputs = HAS_CODE, .early = true},
+=======
+	 "weights of matrix products become i8, with a scale for each column; i4:GROUP, with one for each GROUP terms\n"
+	 "of it (i4: 32); or those of products and convolutions bf16 or f16, with sums in f32",
+	 ALL, VALUE_WORD, set_weights, .outputs = HAS_PASSES},
+	{"--activations-as", "=FORMAT",
+	 "f16, bf16: on GPUs, what kernels store for one another; bf16: on CPUs, the operand of bf16 weights; i8: on\n"
+	 "CPUs, the operand of i8 and i4 weights: give --weights-as, too. Sums and all other arithmetic are of f32; may be repeated",
+	 BOTH, VALUE_WORD, set_activations, .outputs = HAS_CODE},
+>>>>>>> wusers
 	{"--caches-as", "=FORMAT",
 	 "caches of f32 are inputs and outputs of f16, bf16, or i8 with scales instead", BOTH,
 	 VALUE_WORD, set_caches, .outputs = HAS_PASSES, .early = true},
@@ -66,8 +76,12 @@ const Option option_table[] = {
 	{"--list-tiles", "=N", "print N candidates for each product's tile", DLCC, VALUE_NUMBER,
 	 set_number, AT(list_tiles), .outputs = HAS_CODE, .reports = true, .gpu = true, .early = true},
 	{"--schedule", "=FILE", "edited decisions for kernels; --dump-ir=decide prints such a file",
+<<<<<<< HEAD
 	 DLCC, VALUE_FILE, set_text, AT(schedule),
 	 .outputs = HAS_CODE & ~(unsigned)OUT_SCHEDULE, .early = true},
+=======
+	 DLCC, VALUE_FILE, set_text, AT(schedule), .outputs = HAS_CODE & ~(unsigned)OUT_SCHEDULE},
+>>>>>>> wusers
 	{"--tune", "[=SECONDS]",
 	 "search the fastest decisions on this machine, with -o FILE.schedule for --schedule (default 60)",
 	 DLCC, VALUE_NUMBER, set_number, AT(tune_seconds), FLAG(tune), .outputs = OUT_SCHEDULE, .early = true},
@@ -80,8 +94,9 @@ const Option option_table[] = {
 	 "with --calibrate: keep the results' error, relative to those in f32, at most E, by leaving some nodes in f32;\n"
 	 "else with --weights-as: only the weights whose error is at most E",
 	 DLCC, VALUE_NUMBER, set_error, AT(max_error)},
-	{"--keep", "=NODE", "... but not this one; may be repeated", DLCC, VALUE_WORD, set_item,
-	 LIST(keep, nkeep, MAX_KEEP)},
+	{"--keep", "=NODE",
+	 "with --int8, --weights-as, --activations-as: leave this node as it is; may be repeated",
+	 DLCC, VALUE_WORD, set_item, LIST(keep, nkeep, MAX_KEEP)},
 	{"--dim", " NAME=N, A..B", "bind or bound a symbolic dim; may be repeated", DLCC,
 	 VALUE_WORD, .set = set_dim, .early = true},
 	{"--overridable", "=NAME",
@@ -120,21 +135,23 @@ const Option option_table[] = {
 	{"--check", NULL, "say for each node whether and how it is supported", DLCC, FLAG(check),
 	 .reports = true, .onnx = true},
 	{"--explain", "[=TRACE]",
-	 "say for each kernel which nodes it has, how it is computed and why, and a lower bound on its time;\n"
+	 "say for each kernel which nodes it has, how it is computed and why, and its least time if values\n"
+	 "come from memory;"
+	 " "
 	 "with a trace of dlrun --profile=TRACE, how long it took",
 	 DLCC, VALUE_FILE, set_text, AT(trace), FLAG(explain), .outputs = HAS_CODE,
 	 .reports = true},
 	{"--dump-ir", "[=PASS]", "print the IR after every pass, or after PASS", DLCC, VALUE_WORD,
 	 set_dump, AT(dump), FLAG(dump_all), .outputs = HAS_CODE, .reports = true},
-	{"--dump-node", "=NAME", "... but only of this node", DLCC, VALUE_WORD, set_text,
+	{"--dump-node", "=NAME", "with --dump-ir: only of this node", DLCC, VALUE_WORD, set_text,
 	 AT(dump_node), .outputs = HAS_CODE, .reports = true},
 	{"--verify", NULL, "check the graph after every pass, and prove the schedules", BOTH,
 	 FLAG(verify)},
-	{"--rewrite-limit", "=N", "limit on the rewrites, to bisect a wrong one", BOTH,
-	 VALUE_NUMBER, set_number, AT(rewrite_limit)},
+	{"--rewrite-limit", "=N", "for work on dlcc: limit on the rewrites, to bisect a wrong one",
+	 BOTH, VALUE_NUMBER, set_number, AT(rewrite_limit)},
 	{"--shuffle", NULL,
-	 "lower, decide and schedule kernels from the last to the first; the output is identical",
-	 DLCC, FLAG(shuffle)},
+	 "for work on dlcc: take kernels from the last to the first; the output is identical", DLCC,
+	 FLAG(shuffle)},
 	{"--sanitize", NULL, "compile the generated C with ASan and UBSan", WITH_RUNNER,
 	 FLAG(sanitize)},
 	{"--schedules", NULL, "print loop trees instead of the graph", DLCC_OPT, FLAG(schedules)},

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Exported models of many families beside ONNX Runtime, with random weights: torchvision's, timm's and transformers'.
 
-    families.py [--models N] [--seed S] [--threads T ...] [--seconds S] [--rounds N] [--build BUILD] [--target TARGET] [NAME ...]
+    families.py [--models N] [--seed S] [--threads T,...] [--seconds S] [--rounds N] [--build BUILD] [--target TARGET] [NAME ...]
 
 The models of FAMILIES, and others up to N in number, which the seed draws from the sorted names of the packages; NAMEs, as torchvision/resnet18,
 are taken as they are. A model that PyTorch does not export, or ONNX Runtime does not run, is replaced by the next. Both engines run in processes
@@ -111,7 +111,7 @@ def main():
     p.add_argument("names", nargs="*")
     p.add_argument("--models", type=int, default=40)
     p.add_argument("--seed", type=int, default=1)
-    p.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    p.add_argument("--threads", type=lambda text: [int(n) for n in text.split(",")], default=[1, 2], help="1,2")
     p.add_argument("--seconds", type=float, default=1, help="of each engine and round")
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--build", default=os.path.join(os.path.dirname(HERE), "build"))

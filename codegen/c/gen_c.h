@@ -60,6 +60,8 @@ typedef struct GenC {
 	bool squares;         /* a tile calls c_tile_squares */
 	/* sizes of the elements that c_transpose transposes */
 	bool transposes[MOST_TRANSPOSED + 1];
+	/* the bytes that c_quantise_functions prints: signed or not, rounded or whole numbers */
+	bool quantises[2][2];
 	VEC(Lanes) lanes;
 	ExprPool *pool;     /* for the bodies of functions */
 	VEC(CDone) done;    /* stages that have been printed */

@@ -11,12 +11,16 @@
 
 enum { BYTES = 16, VECTOR_BYTES = 32 };
 
-/* Quantising, q = min(max(i32(rint(x)), lowest), highest), to the bounds of the stored type. */
+/* Quantising, q = min(max(i32(rint(x)), lowest), highest), to the bounds of the stored type; or, to
+ * those of i8, plus 128, which is stored as u8. */
 typedef struct Quantising {
 	Expr *x;
 	Expr *at; /* the index of q, over the loop's variable and what is around the loop */
 	const char *fn;
 } Quantising;
+
+static const char *const kind_name[] = {
+	[QUANTISED_U8] = "u8", [QUANTISED_I8] = "i8", [QUANTISED_I8_AS_U8] = "i8_as_u8"};
 
 /* The last node of N's body, if it stores; null: it does not. */
 static const LNode *last_store(const LNode *n)
@@ -48,25 +52,36 @@ static Expr *index_of(const Fn *f, const LNode *n, const LNode *s)
 	return ex_subst_iters(p, s->idx, var, val, count);
 }
 
+/* How E is stored as an element of T; *X becomes the number that is quantised. False: it is not
+ * quantised to all numbers of the type. */
+static bool kind_of(DType t, const Expr *e, QuantisedKind *kind, Expr **x)
+{
+	const bool plus = ex_is_op(e, IN_add) && e->op.n == 2 && e->op.arg[1]->kind == EX_CONST;
+	int64_t lo, hi, least;
+
+	if ((t != DT_U8 && t != DT_I8) || !ex_limited(plus ? e->op.arg[0] : e, x, &lo, &hi))
+		return false;
+	*kind = t == DT_I8 ? QUANTISED_I8 : plus ? QUANTISED_I8_AS_U8 : QUANTISED_U8;
+	least = *kind == QUANTISED_U8 ? 0 : INT8_MIN;
+	return lo == least && hi == least + UINT8_MAX && plus == (*kind == QUANTISED_I8_AS_U8) &&
+	       (!plus || e->op.arg[1]->i == -INT8_MIN);
+}
+
 static bool find(Fn *f, const LNode *n, Quantising *q)
 {
 	const LNode *s = last_store(n);
-	const DType t = s ? s->buf[0]->dtype : DT_NONE;
-	const bool is_signed = t == DT_I8;
-	int64_t lo, hi;
+	QuantisedKind kind;
 	bool rounds;
 
-	if ((t != DT_U8 && t != DT_I8) || s->guard || !ex_limited(s->val[0], &q->x, &lo, &hi) ||
-	    lo != (is_signed ? INT8_MIN : 0) || hi != (is_signed ? INT8_MAX : UINT8_MAX))
+	if (!s || s->guard || !kind_of(s->buf[0]->dtype, s->val[0], &kind, &q->x))
 		return false;
 	q->at = index_of(f, n, s);
 	if (!q->at || !ex_runs_along(f->sched->kernel->ctx, q->at, n->var))
 		return false;
 	rounds = ex_is_op(q->x, IN_rint);
 	q->x = rounds ? q->x->op.arg[0] : q->x;
-	q->fn = arena_printf(f->g->arena, "quantise_%s%s", dtype_info[t].name,
-			     rounds ? "" : "_whole");
-	f->g->quantises[is_signed][rounds] = true;
+	q->fn = arena_printf(f->g->arena, "quantise_%s%s", kind_name[kind], rounds ? "" : "_whole");
+	f->g->quantises[kind][rounds] = true;
 	return true;
 }
 
@@ -145,25 +160,32 @@ bool c_quantise(Fn *f, const LNode *n)
 	return true;
 }
 
+static void put_function(const GenC *g, StrBuf *b, QuantisedKind kind, bool rounds)
+{
+	const bool is_signed = kind != QUANTISED_U8;
+
+	strbuf_puts(b, c_text(g->arena, "quantise",
+			      C_WORDS({"NAME", kind_name[kind], 0},
+				      {"WHOLE", rounds ? "" : "_whole", 0},
+				      {"TYPE", kind == QUANTISED_I8 ? "int8_t" : "uint8_t", 0},
+				      {"MOST", NULL, is_signed ? INT8_MAX : UINT8_MAX},
+				      {"CONVERT", rounds ? "cvtps2dq" : "cvttps2dq", 0},
+				      {"NUMBERS", is_signed ? "quantised_numbers" : "", 0},
+				      {"PACK", is_signed ? "packsswb" : "packuswb", 0},
+				      {"FLIP", kind == QUANTISED_I8_AS_U8 ? " ^ -128" : "", 0})));
+}
+
 void c_quantise_functions(const GenC *g, StrBuf *b)
 {
 	bool any = false;
 
-	for (int is_signed = 0; is_signed < 2; is_signed++)
+	for (int kind = 0; kind < QUANTISED_COUNT; kind++)
 		for (int rounds = 0; rounds < 2; rounds++) {
-			if (!g->quantises[is_signed][rounds])
+			if (!g->quantises[kind][rounds])
 				continue;
 			if (!any)
 				strbuf_puts(b, c_text(g->arena, "quantise: types", NULL));
 			any = true;
-			strbuf_puts(b,
-				    c_text(g->arena, "quantise",
-					   C_WORDS({"NAME", is_signed ? "i8" : "u8", 0},
-						   {"WHOLE", rounds ? "" : "_whole", 0},
-						   {"TYPE", is_signed ? "int8_t" : "uint8_t", 0},
-						   {"MOST", NULL, is_signed ? 127 : 255},
-						   {"CONVERT", rounds ? "cvtps2dq" : "cvttps2dq", 0},
-						   {"NUMBERS", is_signed ? "quantised_numbers" : "", 0},
-						   {"PACK", is_signed ? "packsswb" : "packuswb", 0})));
+			put_function(g, b, kind, rounds);
 		}
 }

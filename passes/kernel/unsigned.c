@@ -115,30 +115,37 @@ static Expr *shifted(void *arg, Expr *e)
 	return load && load->load.buf == s->buf ? load : NULL;
 }
 
+/* Makes buffer B of K unsigned where K reads it. */
+static void shift_loads(Kernel *k, Buf *b)
+{
+	Shift s = {k, b};
+
+	b->dtype = DT_U8;
+	for (int i = 0; i < k->stmts.n; i++)
+		stmt_rewrite(k, k->stmts.at[i], shifted, &s);
+}
+
 static void rewrite_readers(Module *m, Value *v)
 {
 	v->type = type_tensor(m->ctx, DT_U8, v->type->rank, v->type->dims);
 	for (const Use *u = v->uses; u; u = u->next) {
 		Kernel *k = node_kernel(u->user);
 		Buf *b = k ? kernel_param(k, BUF_IN, u->slot) : NULL;
-		Shift s = {k, b};
 
-		if (!k) {
+		if (!k)
 			rewrite_readers(m, u->user->out[0]);
-		} else if (b) {
-			b->dtype = DT_U8;
-			for (int i = 0; i < k->stmts.n; i++)
-				stmt_rewrite(k, k->stmts.at[i], shifted, &s);
-		}
+		else if (b)
+			shift_loads(k, b);
 	}
 }
 
+/* The kernel of V may read what it has stored. */
 static void rewrite_writer(const Value *v)
 {
 	Kernel *k = node_kernel(v->def);
 	Buf *b = kernel_param(k, BUF_OUT, v->index);
 
-	b->dtype = DT_U8;
+	shift_loads(k, b);
 	for (int i = 0; i < k->stmts.n; i++) {
 		Stmt *s = k->stmts.at[i];
 

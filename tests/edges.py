@@ -622,6 +622,16 @@ def casts(t):
         yield g
 
 
+def quantised(t):
+    """Special values become bytes: all are limited, and NaN is the zero point."""
+    for dtype, most in (("u8", 255), ("i8", 127)):
+        g = Graph(f"QuantizeLinear.{dtype}")
+        x, scale = g.input("x", "f32", ["N"], "special"), g.const("scale", "f32", [], [0.5])
+        g.sizes = [{"N": n} for n in (0, 1, 15, 16, 17, 333)]
+        g.results = [g.node(f"q_{z}", "QuantizeLinear", x, scale, g.const(f"z_{z}", dtype, [], [z])) for z in (0, 3, most)]
+        yield g
+
+
 def spots(t):
     """Infinities and NaN must affect the results that read them and no others: neither through padding, nor through adjacent
     images, rows and points."""
@@ -632,7 +642,7 @@ def spots(t):
             yield g
 
 
-FAMILIES = (reductions, places, norms, long_rows, transposes, products, attentions, convolutions, tiles, middles, pools, spots, elementwise, casts)
+FAMILIES = (reductions, places, norms, long_rows, transposes, products, attentions, convolutions, tiles, middles, pools, spots, elementwise, casts, quantised)
 
 
 def write(program, target, folder, chosen=lambda name: True):

@@ -146,6 +146,7 @@ void gen_c_prelude(GenC *g, StrBuf *b)
 {
 	ex_c_funcs(b, g->pool, &g->used_funcs);
 	c_transpose_functions(g, b);
+	c_quantise_functions(g, b);
 	c_lanes_functions(g, b);
 	c_tiles(g, b);
 }

@@ -41,6 +41,14 @@ typedef struct CDone {
 
 enum { MOST_TRANSPOSED = 8 }; /* bytes of an element that c_transpose transposes */
 
+/* The bytes that c_quantise stores; i8 as u8: plus 128. */
+typedef enum QuantisedKind {
+	QUANTISED_U8,
+	QUANTISED_I8,
+	QUANTISED_I8_AS_U8,
+	QUANTISED_COUNT
+} QuantisedKind;
+
 /* A reduction's lanes: a function combines their partial states. */
 typedef struct Lanes {
 	Monoid red;
@@ -60,6 +68,7 @@ typedef struct GenC {
 	bool squares;         /* a tile calls c_tile_squares */
 	/* sizes of the elements that c_transpose transposes */
 	bool transposes[MOST_TRANSPOSED + 1];
+	bool quantises[QUANTISED_COUNT][2]; /* by c_quantise: kinds of whole and of other numbers */
 	VEC(Lanes) lanes;
 	ExprPool *pool;     /* for the bodies of functions */
 	VEC(CDone) done;    /* stages that have been printed */

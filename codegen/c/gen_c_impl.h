@@ -67,6 +67,14 @@ void fn_store(Fn *f, StrBuf *b, Buf *buf, const char *at, const char *val);
 void fn_loop(Fn *f, const LNode *n);
 void fn_reduce(Fn *f, const LNode *n);
 
+/* ---- quantise.c ---- */
+
+/* Prints the loop N, if it stores quantised floats and is one that compilers vectorise; false if it
+ * is another loop. */
+bool c_quantise(Fn *f, const LNode *n);
+/* Prints the functions that these loops call. */
+void c_quantise_functions(const GenC *g, StrBuf *b);
+
 /* ---- lanes.c ---- */
 
 /* Notes that LANES states are combined by RED; returns the name of the function that does it, or

@@ -455,7 +455,7 @@ static bool print_vectors(Fn *f, const LNode *n)
 
 	while (store && store->kind != LN_STORE)
 		store = store->next;
-	if (!f->unrolls || !store || n->step != 1 || n->lo->kind != EX_CONST ||
+	if (!f->unrolls || n->vector || !store || n->step != 1 || n->lo->kind != EX_CONST ||
 	    !const_range(f, n, &trips))
 		return false;
 	lanes = f->g->target->vector_bytes / (dtype_info[ctype_dtype(store->val[0]->ct)].bits / 8);
@@ -601,7 +601,8 @@ static void print_for(Fn *f, const LNode *n, const LNode *of)
 	fn_texts(f, ends, 2, t);
 	end = strpbrk(strbuf_str(&t[1]), " *([") ? end_name(f, of) : NULL;
 	fn_tabs(f);
-	strbuf_puts(&f->body, is_rolled(f, n)                              ? "DL_ROLLED\n"
+	strbuf_puts(&f->body, n->vector > 1                                ? "DL_SIXTEEN\n"
+			      : is_rolled(f, n)                            ? "DL_ROLLED\n"
 			      : is_paired(f, n)                            ? "DL_PAIRED\n"
 			      : n->loop == LOOP_SHORT && loads_apart(f, n) ? pragmas[LOOP_VECTOR]
 									   : pragmas[n->loop]);
@@ -632,6 +633,8 @@ static void print_plain_loop(Fn *f, const LNode *n, const LNode *of)
 	const int known = f->quotients.n;
 
 	if (print_copy(f, n) || print_transpose(f, n))
+		return;
+	if (is_rolled(f, n) && c_quantise(f, n))
 		return;
 	print_quotients(f, n);
 	if (!print_vectors(f, n))

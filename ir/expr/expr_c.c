@@ -317,24 +317,31 @@ static bool put_sum(ExprC *c, StrBuf *b, Expr *e, StrBuf *out)
 	return true;
 }
 
+bool ex_limited(const Expr *e, Expr **x, int64_t *lo, int64_t *hi)
+{
+	enum { MOST = 1 << 16 }; /* exact in f32 */
+	const Expr *in = e->kind == EX_INST ? e->op.arg[0] : NULL;
+	const bool upper = ex_is_op(e, IN_min);
+
+	if (!in || e->ct != CT_I32 || e->op.n != 2 || e->op.arg[1]->kind != EX_CONST ||
+	    !(upper ? ex_is_op(in, IN_max) : ex_is_op(e, IN_max) && ex_is_op(in, IN_min)) ||
+	    in->op.n != 2 || in->op.arg[1]->kind != EX_CONST || !ex_is_op(in->op.arg[0], IN_cvt))
+		return false;
+	*x = in->op.arg[0]->op.arg[0];
+	*hi = (upper ? e : in)->op.arg[1]->i;
+	*lo = (upper ? in : e)->op.arg[1]->i;
+	return (*x)->ct == CT_F32 && *lo <= 0 && *hi >= 0 && *lo >= -MOST && *hi <= MOST;
+}
+
 /* Prints a float that is clamped and converted to an integer, as in quantising: min(max( i32(x),
  * 0), 255). Because of the clamping, the conversion need not saturate. */
 static bool put_limited(ExprC *c, StrBuf *b, Expr *e, StrBuf *out)
 {
-	enum { MOST = 1 << 16 }; /* exact in f32 */
-	Expr *in = e->op.arg[0], *x;
-	const bool upper = ex_is_op(e, IN_min);
 	int64_t lo, hi;
+	Expr *x;
 	bool near;
 
-	if (e->ct != CT_I32 || e->op.n != 2 || e->op.arg[1]->kind != EX_CONST || has_name(c, in) ||
-	    !(upper ? ex_is_op(in, IN_max) : ex_is_op(e, IN_max) && ex_is_op(in, IN_min)) ||
-	    in->op.n != 2 || in->op.arg[1]->kind != EX_CONST || !ex_is_op(in->op.arg[0], IN_cvt))
-		return false;
-	x = in->op.arg[0]->op.arg[0];
-	hi = (upper ? e : in)->op.arg[1]->i;
-	lo = (upper ? in : e)->op.arg[1]->i;
-	if (x->ct != CT_F32 || lo > 0 || hi < 0 || lo < -MOST || hi > MOST)
+	if (!ex_limited(e, &x, &lo, &hi) || has_name(c, e->op.arg[0]))
 		return false;
 	near = ex_is_op(x, IN_rint) && !has_name(c, x);
 	strbuf_printf(out, "dl_%s_f32(%s, %d, %d)", near ? "nearest" : "limit",

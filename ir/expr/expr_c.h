@@ -52,6 +52,9 @@ void ex_c(ExprC *c, StrBuf *b, Expr *e, StrBuf *value);
 /* Tells the printer that the variable NAME holds the value of E in this block. */
 void ex_c_name(ExprC *c, Expr *e, const char *name);
 
+/* E is min(max(i32(*X), *LO), *HI), or the same with max outside, of an f32 and bounds on both sides
+ * of 0 that f32 represents. */
+bool ex_limited(const Expr *e, Expr **x, int64_t *lo, int64_t *hi);
 /* Prints the functions of USES and all that they call, callees first, as `dl_exp_f32(float x)`. */
 void ex_c_funcs(StrBuf *b, ExprPool *p, const FuncUses *uses);
 

@@ -20,7 +20,7 @@ BUILD, FOLDER = os.path.abspath(sys.argv[1]), sys.argv[2]
 SEED, PRODUCTS, CONVOLUTIONS = (int(a) for a in sys.argv[3:6])
 MOST = 67  # rows, columns and terms of a product
 EACH = 10  # operators of a model, so that models are few
-LONG = (1030, 9001, 20001)  # terms of the first products: more than one stretch, and more than a tile keeps the order of
+LONG = (1030, 9001, 20001)  # terms of the first products: in the order of a panel they have one row of bits, or several
 
 
 FEW = 260  # products of any bytes, about, that f32 sums exactly

@@ -4,7 +4,6 @@
  * host_bind prints the code, solve_syms finds which dim of which input gives each symbol. */
 #include "codegen/host/host_impl.h"
 
-#include <assert.h>
 #include <string.h>
 
 /* The C text of a symbol. */
@@ -14,7 +13,8 @@ static const char *host_sym(void *arg, const Sym *s)
 
 	if (s->inlined)
 		return arena_printf(h->m->arena, "(%s)", host_dim(h, s->def));
-	assert(h->sym_index[s->id] >= 0);
+	if (h->sym_index[s->id] < 0)
+		h->lacks = s;
 	return arena_printf(h->m->arena, "sym[%d]", h->sym_index[s->id]);
 }
 

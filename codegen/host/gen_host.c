@@ -343,7 +343,9 @@ static bool print_all(Host *h, StrBuf *body)
 	for (int t = 0; t < m->ntargets; t++)
 		host_exec(h, t);
 	print_program(h);
-	return true;
+	return !h->lacks || diag_error(m->ctx->diag, (DiagLoc){.file = m->graph->file},
+				       "the size \"%s\" does not follow from the inputs",
+				       h->lacks->name);
 }
 
 bool gen_host(Module *m, GenC *const *g, const HostOpts *o, StrBuf *b)

@@ -17,6 +17,7 @@ typedef struct Host {
 	GenC *const *gc;
 	const HostOpts *o;
 	StrBuf *b;
+	const Sym *lacks; /* a symbol that the program uses, and no input determines; or null */
 	int *sym_index;  /* by Sym.id: index in dl_desc.sym, or -1 */
 	VEC(Sym *) syms; /* symbols, first those known from shapes */
 	int nshape_syms;

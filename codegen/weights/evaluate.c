@@ -119,6 +119,10 @@ bool weights_interpret(WeightsRun *w, Node *n, Kernel *k)
 			w->m->ctx->diag, node_diag(n),
 			"index out of range: %lld, in a dim of %lld; it is computed from constants, at compile time",
 			(long long)fault.index, (long long)fault.size);
+	if (st == EVAL_BAD && fault.stray)
+		return diag_error(w->m->ctx->diag, node_diag(n),
+				  "statement %d of its kernel accesses an element outside of %s",
+				  fault.stmt->id, fault.stray->name);
 	if (st != EVAL_OK)
 		return diag_error(w->m->ctx->diag, node_diag(n), "cannot compute a constant");
 	return true;

@@ -45,11 +45,12 @@ typedef enum EvalStatus { EVAL_OK, EVAL_INDEX, EVAL_BAD } EvalStatus;
 typedef struct EvalFault {
 	Stmt *stmt;
 	int64_t index, size;
+	const Buf *stray; /* of EVAL_BAD: the buffer outside of which the kernel accesses memory, or null */
 } EvalFault;
 
 /* Runs the kernel's statements. BUFS is indexed by Buf.id. The caller provides entries for
- * inputs and outputs; temporaries are allocated inside. On EVAL_INDEX *FAULT, which may be null,
- * is set. */
+ * inputs and outputs; temporaries are allocated inside. If a statement fails, *FAULT, which may be
+ * null, is set. */
 EvalStatus eval_kernel(Kernel *k, const EvalOpts *o, EvalBuf *bufs, EvalFault *fault);
 
 /* ---- eval_symbolic.c ---- */

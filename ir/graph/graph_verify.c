@@ -238,6 +238,18 @@ static const Value *param_value(const Node *n, const Buf *b)
 	return b->kind == BUF_IN ? node_in(n, b->param) : node_out(n, b->param);
 }
 
+/* Whether B and a tensor of type T have a dim of two sizes; sizes of several forms may be equal. */
+static bool other_size(const Buf *b, const Type *t)
+{
+	int64_t size;
+	bool other = b->rank != t->rank;
+
+	for (int i = 0; !other && i < b->rank; i++)
+		other = dim_is_const(b->dims[i], &size) && dim_is_const(t->dims[i], NULL) &&
+			!dim_equals(t->dims[i], size);
+	return other;
+}
+
 static void check_kernel(GraphVerifier *v, const Node *n)
 {
 	const Attr *a = node_attr(n, "kernel");
@@ -256,7 +268,7 @@ static void check_kernel(GraphVerifier *v, const Node *n)
 			report(v, n, "buffer %s stands for no operand or result", b->name);
 		else if (x->type && (x->type->kind != TYPE_TENSOR ||
 				     dtype_info[x->type->dtype].bits != dtype_info[b->dtype].bits ||
-				     x->type->layout != b->layout))
+				     x->type->layout != b->layout || other_size(b, x->type)))
 			report(v, n, "buffer %s and its value differ in type", b->name);
 	}
 	v->ok = kernel_verify(a->kernel, v->d, v->pass) && v->ok;

@@ -143,6 +143,8 @@ static void check_tile(LoopText *t, const LNode *n)
 	check_local(t, x->by_runs.edge, "the runs at an edge");
 	check_local(t, x->mask.squares, "a bound");
 	check_local(t, x->mask.trim, "a bound");
+	if (x->order.sums_at && x->kpack != 4)
+		lt_fault(t, "only a tile with four terms for each k has wide terms");
 	if (n->part != PART_TERM)
 		lt_fault(t, "a tile executes terms: @term S[...]");
 	if (x->mr > 64 || x->nr > 512 || most != x->mr)

@@ -156,6 +156,20 @@ static void check_load(void *arg, Expr *e)
 		check_register(t, e->load.buf, e->load.idx, e->load.nidx);
 }
 
+/* Whether each piece of VECTOR elements of B's rows, BYTES, is contiguous and aligned. */
+static bool has_pieces(const Buf *b, int vector, int bytes)
+{
+	for (int i = 0; i < b->tile->n; i++) {
+		const TileAxis *x = &b->tile->axis[i];
+
+		if (x->dim == b->rank - 1 && x->stride < vector
+			    ? x->pitch * vector != x->stride * bytes
+			    : x->pitch % bytes)
+			return false;
+	}
+	return true;
+}
+
 static void check_copy(TileCheck *t)
 {
 	const TileNode *n = t->n;
@@ -169,6 +183,8 @@ static void check_copy(TileCheck *t)
 		fault(t, "a row is not a multiple of the vector", "");
 	if (n->async && (n->val->kind != EX_LOAD || (bytes != 4 && bytes != 8 && bytes != 16)))
 		fault(t, "an asynchronous copy is not one load of 4, 8 or 16 bytes", "");
+	else if (n->async && !has_pieces(n->to, n->vector, bytes))
+		fault(t, "the pieces of an asynchronous copy are not aligned in", n->to->name);
 }
 
 static void check_fold(TileCheck *t)

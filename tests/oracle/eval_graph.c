@@ -310,7 +310,9 @@ static bool run_kernel(GraphRun *r, Node *n, Kernel *k, Arena *tmp)
 	case EVAL_INDEX: return kernel_fails(r, n, &fault);
 	case EVAL_BAD: break;
 	}
-	return diag_error(r->diag, node_diag(n), "the kernel cannot be evaluated");
+	return diag_error(r->diag, node_diag(n), "the kernel cannot be evaluated%s%s",
+			  fault.stray ? ": it accesses an element outside of " : "",
+			  fault.stray ? fault.stray->name : "");
 }
 
 /* Copies the operand's elements unchanged. */

@@ -81,6 +81,7 @@ static const struct {
 	{"scratch 5888", "scratch 4096", "scratch is too small for v_tile"},
 	{"r < 32, c < 16 vector 8", "r < 32, c < 12 vector 8", "not a multiple of the vector"},
 	{"vector 8 async", "vector 1 async", "not one load of 4, 8 or 16 bytes"},
+	{"0 at 32*1+48", "0 at 32*1+44", "not aligned in q_tile"},
 	{"dot m < 32, n < 32, c < 16", "dot m < 32, n < 30, c < 16", "not multiples of"},
 	{"by f16", "by bf16", "another type than the instruction bf16"},
 	{"by f16", "by tf32", "another type than the instruction tf32"},

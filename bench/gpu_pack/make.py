@@ -53,12 +53,45 @@ KERNELS = [
     ("transpose", f"({F}[M,N] x) => ({F}[N,M] y) {{ y = Transpose<perm=[1,0]>(x) }}", 0, 8 * 8192 * 8192, "M=8192 N=8192", "M=70 N=33"),
     ("add", f"({F}[N] x, {F}[N] z) => ({F}[N] y) {{ y = Add(x, z) }}", 0, 12 << 28, "N=268435456", "N=1000"),
 ]
+WIDTH, HEADS, SHARED = 128, 32, 8  # of attention: a head's width, heads, and heads that have keys and values
+
+
+def attention(kind, heads):
+    """HEADS query heads, SHARED of which or all have keys: of M rows and N keys."""
+    split = ""
+    if heads != SHARED:
+        split = f"five = Constant<value_ints=[0,{SHARED},{heads // SHARED},-1,{WIDTH}]>() q5 = Reshape(q, five)"
+        split += " one = Constant<value_ints=[2]>() k5 = Unsqueeze(k, one) v5 = Unsqueeze(v, one)"
+    q, k, v, perm = ("q5", "k5", "v5", "0,1,2,4,3") if split else ("q", "k", "v", "0,1,3,2")
+    end = f"four = Constant<value_ints=[0,{heads},-1,{WIDTH}]>() y = Reshape(o, four)" if split else "y = Identity(o)"
+    return (f"({kind}[1,{heads},M,{WIDTH}] q, {kind}[1,{SHARED},N,{WIDTH}] k, {kind}[1,{SHARED},N,{WIDTH}] v) => ({kind}[1,{heads},M,{WIDTH}] y) {{"
+            f" {split} t = Transpose<perm=[{perm}]>({k}) s = MatMul({q}, t) c0 = Constant<value_float=0.0883883>() c = CastLike(c0, q) x = Mul(s, c)"
+            f" p = Softmax<axis=-1>(x) o = MatMul(p, {v}) {end} }}")
+
+
+def attention_rows():
+    """Prefill of as many rows as keys, and a step of decoding with a cache, as KERNELS has its own."""
+    for kind, bits in ((F, 32), (H, 16), (B, 16)):
+        for n in 512, 2048, 8192:
+            yield f"prefill_{kind}_{n}", attention(kind, SHARED), 4 * SHARED * n * n * WIDTH, 0, f"M={n} N={n}", "M=20 N=33" if n == 512 else None
+        for n in 1024, 16384:
+            yield f"decode_{kind}_{n}", attention(kind, HEADS), 4 * HEADS * n * WIDTH, 2 * SHARED * n * WIDTH * bits // 8, f"M=1 N={n}", "M=1 N=150" if n == 1024 else None
+
+
+def skinny_rows():
+    """Few rows by a large matrix."""
+    for kind, bits in ((F, 32), (H, 16), (B, 16)):
+        for m in 1, 8, 32:
+            yield f"skinny_{kind}_{m}", GEMM.format(kind, f"{m},4096", "4096,11008", f"{m},11008"), 2 * m * 4096 * 11008, 4096 * 11008 * bits // 8, "", None
+
+
 CONVS = [  # of ResNet-50: channels, side of the image, filters, side of a filter, stride, pad
     (64, 56, 64, 3, 1, 1), (256, 56, 64, 1, 1, 0), (128, 56, 128, 3, 2, 1), (256, 14, 256, 3, 1, 1), (512, 7, 2048, 1, 1, 0)]
 BATCH = 32
 PRODUCTS = [  # rows, columns, terms: BERT-base at 16 by 128, Llama at 512 tokens, ResNet-50 at 32 images
     (2048, 768, 768), (2048, 3072, 768), (512, 4096, 4096), (512, 11008, 4096), (6272, 256, 1024), (1568, 2048, 512)]
 CHOICES = 4  # tiles of each
+STARTS = ("resnet50",)  # models of FULL whose start is timed
 LLAMA = "batch_size=1 sequence_length={} past_sequence_length={}"
 FULL = [  # models of BENCH/graphs: name, dims of measurements with their GFLOP
     ("resnet50", {"batch=1": 8.2, "batch=32": 8.2 * 32}),
@@ -90,8 +123,8 @@ def libraries(out):
                 lines.write(f"conv|{kind}|{BATCH} {c} {image} {image} {f} {side} {stride} {pad}|{'no' if i else '2 8 9 7 5 3 2 1'}\n")
 
 
-def compiled(build, source, out, *options):
-    subprocess.run([build + "/bin/dlcc", source, "-o", out, "--name=model", "--target=" + TARGETS, *options], check=True,
+def compiled(build, source, out, *options, targets=TARGETS):
+    subprocess.run([build + "/bin/dlcc", source, "-o", out, "--name=model", "--target=" + targets, *options], check=True,
                    stdout=subprocess.DEVNULL)
     subprocess.run(["strip", "-g", out], check=True)
     header = out[:-3] + ".h"
@@ -101,16 +134,17 @@ def compiled(build, source, out, *options):
 
 # ---- Cases ----
 
-def own_cases(build, out, names):
+def own_cases(build, out, names, suffix="", targets=TARGETS):
+    """Cases of models.py; with SUFFIX in their names, for other TARGETS."""
     from onnx.reference import ReferenceEvaluator
 
     for name in names:
         text, sets, *more = models.MODELS[name]
         model, rng = samples.model("m " + text), np.random.default_rng(2026)
-        folder = f"{out}/own-{name}"
+        folder = f"{out}/own-{name}{suffix}"
         os.makedirs(folder)
         onnx.save(model, folder + "/model.onnx")
-        compiled(build, folder + "/model.onnx", folder + "/model.so", *more)
+        compiled(build, folder + "/model.onnx", folder + "/model.so", *more, targets=targets)
         os.remove(folder + "/model.onnx")
         types = {i.name: onnx.helper.tensor_dtype_to_np_dtype(i.type.tensor_type.elem_type) for i in model.graph.input}
         for label, inputs in sets.items():
@@ -173,6 +207,52 @@ def constants(graph, folder):
     onnx.save(model, folder + "/model.onnx", save_as_external_data=True, location="weights.bin", size_threshold=1024)
 
 
+def vision_transformer(folder):
+    """ViT-B/16 with weights of one number each."""
+    width, heads, tokens, layers = 768, 12, 197, 12
+    weights, lines = [], []
+
+    def weight(name, shape, value):
+        array = np.full(shape, value, np.float32)
+        array.flat[:3] += np.array([len(weights), 1, 2], np.float32) * np.float32(value or 1) / 64
+        weights.append(numpy_helper.from_array(array, name))
+        return name
+
+    def linear(x, name, n, k):
+        lines.append(f"{name}m = MatMul({x}, {weight(name + 'w', [k, n], 0.02)}) {name} = Add({name}m, {weight(name + 'b', [n], 0.01)})")
+        return name
+
+    def norm(x, name):
+        lines.append(f"{name} = LayerNormalization<axis=-1>({x}, {weight(name + 'g', [width], 1)}, {weight(name + 'c', [width], 0.01)})")
+        return name
+
+    weight("patch", [width, 3, 16, 16], 0.02)
+    weight("place", [1, tokens, width], 0.02)
+    weight("token", [1, 1, width], 0.02)
+    lines.append(f"""a0 = Conv<strides=[16,16]>(x, patch) s0 = Constant<value_ints=[0,{width},-1]>() a1 = Reshape(a0, s0) a2 = Transpose<perm=[0,2,1]>(a1)
+        s1 = Shape<start=0,end=1>(x) s2 = Constant<value_ints=[1,{width}]>() s3 = Concat<axis=0>(s1, s2) tk = Expand(token, s3) a3 = Concat<axis=1>(tk, a2) h = Add(a3, place)
+        split = Constant<value_ints=[0,0,{heads},-1]>() joined = Constant<value_ints=[0,0,-1]>() scale = Constant<value_float=0.125>() root = Constant<value_float=1.41421356>()
+        half = Constant<value_float=0.5>() one = Constant<value_float=1.0>()""")
+    at = "h"
+    for i in range(layers):
+        n = norm(at, f"n{i}")
+        for part, perm in ("q", "0,2,1,3"), ("k", "0,2,3,1"), ("v", "0,2,1,3"):
+            linear(n, f"{part}{i}", width, width)
+            lines.append(f"{part}{i}r = Reshape({part}{i}, split) {part}{i}t = Transpose<perm=[{perm}]>({part}{i}r)")
+        lines.append(f"""e{i} = MatMul(q{i}t, k{i}t) f{i} = Mul(e{i}, scale) p{i} = Softmax<axis=-1>(f{i}) o{i} = MatMul(p{i}, v{i}t) u{i} = Transpose<perm=[0,2,1,3]>(o{i}) w{i} = Reshape(u{i}, joined)""")
+        lines.append(f"x{i} = Add({at}, {linear(f'w{i}', f'd{i}', width, width)})")
+        g = linear(norm(f"x{i}", f"m{i}"), f"g{i}", 4 * width, width)
+        lines.append(f"ga{i} = Div({g}, root) gb{i} = Erf(ga{i}) gc{i} = Add(gb{i}, one) gd{i} = Mul({g}, gc{i}) ge{i} = Mul(gd{i}, half)")
+        lines.append(f"y{i} = Add(x{i}, {linear(f'ge{i}', f'z{i}', width, 4 * width)})")
+        at = f"y{i}"
+    lines.append(f"y = Identity({norm(at, 'last')})")
+    inputs = "".join(f", float{list(w.dims)} {w.name}" for w in weights)
+    model = samples.model(f"m (float[N,3,224,224] x{inputs}) => (float[N,{tokens},{width}] y) {{ {' '.join(lines)} }}")
+    del model.graph.input[1:]
+    model.graph.initializer.extend(weights)
+    onnx.save(model, folder + "/model.onnx", save_as_external_data=True, location="weights.bin", size_threshold=1024)
+
+
 def recipe(path, out):
     """The file PATH as what `tool fill` reads: bytes as they are, and runs of one word."""
     data = np.memmap(path, np.uint8)
@@ -199,21 +279,27 @@ def recipe(path, out):
 def bench(build, out, folder, tiny):
     rows = []
     os.makedirs(out + "/bench")
-    for name, text, flop, moved, dims, simulated in [*KERNELS, *conv_rows()]:
+    for name, text, flop, moved, dims, simulated in [*KERNELS, *conv_rows(), *attention_rows(), *skinny_rows()]:
         if tiny and simulated is None:
             continue
         onnx.save(samples.model("m " + text), f"{folder}/m.onnx")
         compiled(build, f"{folder}/m.onnx", f"{out}/bench/{name}.so")
         rows.append(f"{name}|{flop}|{moved}|{dims}|{'no' if simulated is None else simulated}")
     graphs = os.path.join(os.environ.get("BENCH", os.path.join(ROOT, "..", "shared", "bench")), "graphs")
-    for name, measured in [] if tiny else FULL:
-        if not os.path.exists(f"{graphs}/{name}.onnx"):
+    for name, measured in [] if tiny else [("vit", {"N=1": 35.1, "N=32": 35.1 * 32}), *FULL]:
+        if name == "vit":
+            vision_transformer(folder)
+        elif not os.path.exists(f"{graphs}/{name}.onnx"):
             print(f"{name}: not in {graphs}")
             continue
-        constants(f"{graphs}/{name}.onnx", folder)
+        else:
+            constants(f"{graphs}/{name}.onnx", folder)
         for suffix, options in FORMATS.items():
             compiled(build, folder + "/model.onnx", folder + "/full.so", *options)
             recipe(folder + "/full.so", f"{out}/bench/{name}{suffix}.fill")
+            if name in STARTS and not suffix and shutil.which("ptxas"):
+                compiled(build, folder + "/model.onnx", folder + "/full.so", "--cubin=yes")
+                recipe(folder + "/full.so", f"{out}/bench/{name}_cubin.fill")
             rows += [f"{name}{suffix}|{gflop * 1e9:.0f}|0|{dims}|no" for dims, gflop in measured.items()]
     if tiny:
         rng = np.random.default_rng(0)
@@ -277,11 +363,13 @@ def main():
         shutil.rmtree(folder, ignore_errors=True)
         os.makedirs(folder)
     shutil.copytree(build + "/gpu-pack-bin", out + "/bin")
-    shutil.copy(os.path.join(ROOT, "bench", "gpu_pack", "run.sh"), out)
+    for script in "run.sh", "torch_peer.py":
+        shutil.copy(os.path.join(ROOT, "bench", "gpu_pack", script), out)
     for path in [p for folder in ("cuda",) for p in sorted(os.listdir(f"{ROOT}/tests/ptxsim/{folder}")) if p.endswith(".ptx")]:
         os.makedirs(out + "/tests/ptxsim/cuda", exist_ok=True)
         shutil.copy(f"{ROOT}/tests/ptxsim/cuda/{path}", f"{out}/tests/ptxsim/cuda/{path}")
     own_cases(build, out + "/cases", ["map", "softmax-warp", "matmul"] if options.tiny else models.MODELS)
+    own_cases(build, out + "/cases", ["softmax-warp", "matmul"] if options.tiny else models.MODELS, "-sm_80", "cuda:sm_80,cpu:x86-64-v3")
     if not options.tiny:
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
             noise = suites.noises()

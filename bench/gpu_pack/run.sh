@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Checks and times this pack on the GPU of this machine; results go to results.json beside it, the best tiles to tiles.txt.
 #	run.sh [--seconds S] [--sim FOLDER]     S for each measurement (2); FOLDER: a simulated driver, at small sizes
-# It needs a driver, libc, a shell and gzip. cuBLAS and cuDNN are measured too where their libraries are found.
+# It needs a driver, libc, a shell and gzip. cuBLAS and cuDNN are measured too where their libraries are found, and PyTorch where python3 has it.
 cd "$(dirname "$0")" || exit 2
 seconds=2
 sim=
@@ -112,6 +112,30 @@ while IFS='|' read -r kind type shape small; do
 		;;
 	esac
 done <libraries.txt
+
+# Starts without the driver's cache of compiled code: from the first call to the end of the first run
+printf '],\n"starts":[' >>"$out"
+comma=
+for so in bench/resnet50.so bench/resnet50_cubin.so; do
+	[ -e "$so" ] || bin/tool fill "${so%.so}.fill" "$so" 2>>"$log" || continue
+	begin=$(date +%s%N)
+	if CUDA_CACHE_DISABLE=1 bin/dlrun "$so" --bench --seconds 0.001 --device cuda --dim batch=1 >/dev/null 2>>"$log"; then
+		item "{\"name\":\"$(basename "$so" .so)\",\"ms\":$((($(date +%s%N) - begin) / 1000000))}"
+	else
+		failed=$((failed + 1))
+		echo "FAIL: the start of $so"
+	fi
+done
+# PyTorch's own, where it is
+printf '],\n"torch":[' >>"$out"
+comma=
+if [ -z "$sim" ] && python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
+	python3 torch_peer.py "$seconds" 2>>"$log" >torch.lines || failed=$((failed + 1))
+	while read -r line; do
+		item "$line"
+		echo "$line"
+	done <torch.lines
+fi
 
 # Products with each of their best tiles: the fastest go to tiles.txt, for dlcc --tiles
 printf '],\n"sweep":[' >>"$out"

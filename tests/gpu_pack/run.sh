@@ -40,9 +40,10 @@ check "results.json" "$PYTHON" - "$TMP/pack/results.json" <<'TXT'
 import json, sys
 r = json.load(open(sys.argv[1]))
 assert r["device"]["gpu"] == "ptxsim sm_90" and r["device"]["clock_khz"] > 0 and r["date"]
-assert r["cases"] == {"passed": 3, "failed": 0} and r["failed"] == 0, r["cases"]
+assert r["cases"] == {"passed": 5, "failed": 0} and r["failed"] == 0, r["cases"]
 times = {t["name"]: t for t in r["times"] if "name" in t}
-assert {"filled", "softmax", "gemm_float16_any"} <= set(times), times.keys()
+assert {"filled", "softmax", "gemm_float16_any", "prefill_float16_512", "decode_float16_1024"} <= set(times), times.keys()
+assert r["starts"] == [] and r["torch"] == []
 assert all(t["run"]["median_ms"] > 0 and "cuda:0" in t["run"]["device"] for t in times.values())
 for library, size in ("cublas", ("m", 33)), ("cudnn", ("x", [2, 8, 9, 7])):
     by = {t["type"]: t for t in r["times"] if t.get("library") == library}

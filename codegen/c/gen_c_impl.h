@@ -42,6 +42,9 @@ typedef struct Fn {
 const char *fn_name(Fn *f, const void *key, const char *base);
 /* The name of B. Unless B is a local, it becomes a parameter or a table of constants. */
 const char *fn_buf(Fn *f, Buf *b);
+/* The i64 E is never negative in FN, a Fn, as far as a quick analysis shows. Overflow is ignored: E
+ * is an index into memory. */
+bool fn_natural(void *fn, const Expr *e);
 /* The expression that loads element AT of B. */
 void fn_load(Fn *f, StrBuf *b, const Buf *buf, const char *at);
 /* The name of the variable that has the element of B, one of f->values. */

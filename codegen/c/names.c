@@ -270,10 +270,6 @@ static void use_func(void *arg, Inst fn, CType t)
 	((Fn *)arg)->g->used_funcs.used[fn][t == CT_F64] = true;
 }
 
-/* The i64 E is never negative in FN, a Fn, as far as a quick analysis shows. Overflow is ignored: E
- * is an index into memory. */
-static bool fn_natural(void *fn, const Expr *e);
-
 static bool natural_inst(void *fn, const Expr *e)
 {
 	const Expr *a = e->op.arg[0], *b = e->op.arg[1];
@@ -289,7 +285,7 @@ static bool natural_inst(void *fn, const Expr *e)
 	}
 }
 
-static bool fn_natural(void *fn, const Expr *e)
+bool fn_natural(void *fn, const Expr *e)
 {
 	const Fn *f = fn;
 	int64_t lo, hi;

@@ -51,23 +51,13 @@ const Option option_table[] = {
 	 "tiles of CPUs' convolutions by Winograd have at most N rows: 0 (none), 2 or 4 (default)",
 	 BOTH, VALUE_NUMBER, set_winograd, AT(winograd), .early = true},
 	{"--weights-as", "=FORMAT",
-<<<<<<< HEAD
-	 "weights of products become i8, with a scale for each column; i4:GROUP, with one for each GROUP terms of it\n"
-	 "(i4: 32); or bf16 or f16, with sums in f32",
+	 "weights of matrix products become i8, with a scale for each column; i4:GROUP, with one for each GROUP terms\n"
+	 "of it (i4: 32); or those of products and convolutions bf16 or f16, with sums in f32",
 	 ALL, VALUE_WORD, set_weights, .outputs = HAS_PASSES, .early = true},
 	{"--activations-as", "=FORMAT",
 	 "f16, bf16: on GPUs, what kernels store for one another; bf16: on CPUs, the operand of bf16 weights; i8: on\n"
-	 "CPUs, the operand of narrow weights. Sums and all other arithmetic are of f32; may be repeated",
-	 BOTH, VALUE_WORD, set_activations, .outputs = HAS_CODE, .early = true},
-=======
-	 "weights of matrix products become i8, with a scale for each column; i4:GROUP, with one for each GROUP terms\n"
-	 "of it (i4: 32); or those of products and convolutions bf16 or f16, with sums in f32",
-	 ALL, VALUE_WORD, set_weights, .outputs = HAS_PASSES},
-	{"--activations-as", "=FORMAT",
-	 "f16, bf16: on GPUs, what kernels store for one another; bf16: on CPUs, the operand of bf16 weights; i8: on\n"
 	 "CPUs, the operand of i8 and i4 weights: give --weights-as, too. Sums and all other arithmetic are of f32; may be repeated",
-	 BOTH, VALUE_WORD, set_activations, .outputs = HAS_CODE},
->>>>>>> wusers
+	 BOTH, VALUE_WORD, set_activations, .outputs = HAS_CODE, .early = true},
 	{"--caches-as", "=FORMAT",
 	 "caches of f32 are inputs and outputs of f16, bf16, or i8 with scales instead", BOTH,
 	 VALUE_WORD, set_caches, .outputs = HAS_PASSES, .early = true},
@@ -76,12 +66,8 @@ const Option option_table[] = {
 	{"--list-tiles", "=N", "print N candidates for each product's tile", DLCC, VALUE_NUMBER,
 	 set_number, AT(list_tiles), .outputs = HAS_CODE, .reports = true, .gpu = true, .early = true},
 	{"--schedule", "=FILE", "edited decisions for kernels; --dump-ir=decide prints such a file",
-<<<<<<< HEAD
 	 DLCC, VALUE_FILE, set_text, AT(schedule),
 	 .outputs = HAS_CODE & ~(unsigned)OUT_SCHEDULE, .early = true},
-=======
-	 DLCC, VALUE_FILE, set_text, AT(schedule), .outputs = HAS_CODE & ~(unsigned)OUT_SCHEDULE},
->>>>>>> wusers
 	{"--tune", "[=SECONDS]",
 	 "search the fastest decisions on this machine, with -o FILE.schedule for --schedule (default 60)",
 	 DLCC, VALUE_NUMBER, set_number, AT(tune_seconds), FLAG(tune), .outputs = OUT_SCHEDULE, .early = true},

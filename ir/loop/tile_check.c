@@ -12,7 +12,8 @@
  */
 #include "ir/loop/loop.h"
 
-enum { MOST_TRIPS = 7, MOST_BUFFERS = 64 };
+/* The trees of products and attention have at most 3 loops in each other. */
+enum { MOST_TRIPS = 7, MOST_LOOPS = 6, MOST_BUFFERS = 64 };
 
 typedef enum Content {
 	CONTENT_NONE,
@@ -37,8 +38,8 @@ typedef struct RaceCheck {
 	const TileNode *n;
 	BufferState buffer[MOST_BUFFERS];
 	int nbuffers, commits;
-	Iter *loop[MAX_ITERS];
-	Expr *trip[MAX_ITERS];
+	Iter *loop[MOST_LOOPS];
+	Expr *trip[MOST_LOOPS];
 	int nloops, most; /* MOST: how often loops are taken */
 	bool ok;
 } RaceCheck;
@@ -178,7 +179,11 @@ static int64_t trips(const RaceCheck *r, const LNode *n)
 static void walk(RaceCheck *r, const LNode *n)
 {
 	for (; n && r->ok; n = n->next) {
-		if (n->kind == LN_LOOP) {
+		if (n->kind == LN_LOOP && r->nloops == MOST_LOOPS) {
+			diag_error(r->d, (DiagLoc){0}, "stage %s: more than %d loops are in each other",
+				   r->st->name, MOST_LOOPS);
+			r->ok = false;
+		} else if (n->kind == LN_LOOP) {
 			r->loop[r->nloops++] = n->var;
 			for (int64_t i = 0, count = trips(r, n); i < count && r->ok; i++) {
 				r->trip[r->nloops - 1] = ex_int(r->p, CT_I64, first_of(n) + i * n->step);

@@ -185,6 +185,6 @@ void c_quantise_functions(const GenC *g, StrBuf *b)
 			if (!any)
 				strbuf_puts(b, c_text(g->arena, "quantise: types", NULL));
 			any = true;
-			put_function(g, b, kind, rounds);
+			put_function(g, b, (QuantisedKind)kind, rounds);
 		}
 }

@@ -137,8 +137,7 @@ bool c_quantise(Fn *f, const LNode *n)
 	start = NEW(f->g->arena, Iter);
 	*start = (Iter){.name = "start", .extent = n->var->extent};
 	name = fn_name(f, start, start->name);
-	if (fn_natural(f, n->lo))
-		vec_push(f->g->arena, &f->naturals, start);
+	fn_note_natural(f, &(LNode){.var = start, .lo = n->lo});
 	fn_texts(f, ends, 2, t);
 	fn_tabs(f);
 	strbuf_printf(&f->body, "int64_t %s = %s;\n\n", name, strbuf_str(&t[0]));
@@ -186,6 +185,6 @@ void c_quantise_functions(const GenC *g, StrBuf *b)
 			if (!any)
 				strbuf_puts(b, c_text(g->arena, "quantise: types", NULL));
 			any = true;
-			put_function(g, b, kind, rounds);
+			put_function(g, b, (QuantisedKind)kind, rounds);
 		}
 }

@@ -75,7 +75,7 @@ static AttentionCost cost_of(const GpuAttention *a, bool few)
 	const bool cache = is_few(a, few);
 	int64_t known;
 	const double m = few ? fmin(size_of(a->rows), a->rm) : size_of(a->rows),
-		     n = cache && !dim_is_const(a->keys, &known) ? ASSUMED_CACHE : size_of(a->keys),
+		     n = cache && !dim_is_const(a->keys, &known) ? (double)ASSUMED_CACHE : size_of(a->keys),
 		     batch = cache ? (double)gpu_least(a->f.k->ctx, a->batch) : size_of(a->batch),
 		     all = ceil(n / (a->bn * a->splits)), parts = fmin(a->parts, all),
 		     steps = ceil(all / parts), blocks = batch * ceil(m / a->rm) * parts,

@@ -225,8 +225,8 @@ static int64_t check_item(dl_context *c, const char *name, const dl_io *item, co
 	int64_t n;
 
 	if (t->form != DL_TENSOR)
-		dl_fail(&c->x, DL_INVALID, "input \"%.100s\": an item is not a tensor (form %d)", name,
-			(int)t->form);
+		dl_fail(&c->x, DL_INVALID, "input \"%.100s\": an item is not a tensor (form %d)",
+			name, (int)t->form);
 	else if (t->dtype != item->dtype)
 		dl_fail(&c->x, DL_INVALID, "input \"%.100s\": an item is of %s, expected %s", name,
 			rt_dtype_name(t->dtype), rt_dtype_name(item->dtype));

@@ -585,8 +585,7 @@ bool pass_quantise_weights(Module *m)
 		if (!k || !module_schedules(m, n) || !k->stmts.n)
 			continue;
 		f = form_of_stmt(k, k->stmts.at[0]);
-		if (f.kind != FORM_CONTRACTION || f.c.ct != CT_F32 ||
-		    n->nin + 8 > MAX_PARAMS)
+		if (f.kind != FORM_CONTRACTION || f.c.ct != CT_F32 || n->nin + 8 > MAX_PARAMS)
 			continue;
 		if (!quantise_factor(&p, n, &f.c, 1))
 			quantise_factor(&p, n, &f.c, 0);

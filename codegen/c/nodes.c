@@ -508,11 +508,7 @@ void fn_nodes(Fn *f, const LNode *n)
 		case LN_LOCAL: fn_declare(f, n->buf[0], n->idx); break;
 		case LN_TILE: print_tile(f, n); break;
 		case LN_ATOMIC:
-		case LN_FILL:
-		case LN_PIPELINE:
-		case LN_MMA:
 		case LN_COLUMNS:
-		case LN_COPY_SUMS:
 		case LN_OP:
 			assert(n->kind == LN_LOOP); /* for GPUs only */
 			break;

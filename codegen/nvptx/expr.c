@@ -159,8 +159,10 @@ static const char *short_division(LlFn *f, const Expr *e, const char *const *arg
 
 static const char *inst(LlFn *f, Expr *e)
 {
-	const char *arg[3] = {NULL, NULL, "%fault"}, *r;
+	const char *arg[3] = {NULL, NULL, "%fault"}, *r = f->known ? f->known(f->arg, e) : NULL;
 
+	if (r)
+		return r;
 	if (ex_is_lazy(&f->names, f->arena, e))
 		return lazy_select(f, e);
 	for (int i = 0; i < e->op.n; i++)

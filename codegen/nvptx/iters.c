@@ -39,6 +39,16 @@ const char *ll_iter(void *arg, const Iter *it)
 	return i ? i->value : "0";
 }
 
+const char *ll_known(void *arg, const Expr *e)
+{
+	const LlKernel *k = arg;
+
+	for (int i = 0; i < k->rests.n; i++)
+		if (k->rests.at[i].e == e)
+			return k->rests.at[i].value;
+	return NULL;
+}
+
 bool ll_is_own(const LlKernel *k, const char *value)
 {
 	for (int i = 0; i < k->own.n; i++)

@@ -31,6 +31,12 @@ typedef struct LlIter {
 	const Expr *is; /* of a LET: its expression; else null */
 } LlIter;
 
+/* What the number of an iteration leaves when it is divided, counted by the loop: mod(kb + 2, 3). */
+typedef struct LlRest {
+	const Expr *e;
+	const char *slot, *value; /* the counter, an i32, and its value, an i64 */
+} LlRest;
+
 /* How threads access memory, for the placement of barriers (barriers.c). */
 typedef struct MemAccess {
 	const void *memory; /* identifies a buffer; the kernel: the block's scratch */
@@ -68,13 +74,11 @@ typedef struct LlKernel {
 	VEC(Dim *) dims;
 	VEC(LlBuf) places;
 	VEC(LlIter) iters;
+	VEC(LlRest) rests;
 	StrBuf globals;
 	int64_t shared; /* bytes of static shared memory */
 	int nshared, nslots;
 	bool scratch; /* the block's scratch has been declared */
-	/* i64: the pipeline stage whose tiles are accessed. The stage's iterator is bound to 0, so
-	 * that the rest of an address is the same in all iterations */
-	const char *slot;
 	/* threads of the group that runs the current nodes, and this thread's number in it */
 	int group;
 	const char *lane;
@@ -86,8 +90,6 @@ typedef struct LlKernel {
 	const char *in_scratch;
 	bool partial[2][2][CT_COUNT]; /* variables that have been declared: see ll_partial */
 	int partials;                 /* reductions that have used them */
-	/* threads have, or have had, the sums of a product in registers */
-	bool sums;
 	int ahead, hoisted; /* as in PtxFunc */
 	bool faults;
 	/* values that differ between all threads of a group: indices of points that are distributed
@@ -109,8 +111,9 @@ void ll_let(LlKernel *k, const Iter *it, Expr *is);
 void ll_note_own(LlKernel *k, Expr *idx, const char *value);
 /* VALUE is one of LlKernel.own. */
 bool ll_is_own(const LlKernel *k, const char *value);
-/* Callbacks of LlFn: the value of IT in kernel K; whether division E fits 32 bits. */
+/* Callbacks of LlFn: the value of IT in kernel K; that of E, if a loop counts it; whether division E fits 32 bits. */
 const char *ll_iter(void *k, const Iter *it);
+const char *ll_known(void *k, const Expr *e);
 bool ll_is_short(void *k, const Expr *e);
 /* The value of D in kernel K: a constant, or a parameter, which is added if needed. */
 const char *ll_dim(void *k, Dim *d);
@@ -167,18 +170,8 @@ const char *ll_partial(LlKernel *k, int c, CType t, const char *at, const char *
 LlKernel *ll_kernel_new(GenPtx *g, const Schedule *s, const Stage *st);
 /* The code so far calls library function NAME. */
 bool ll_calls(const LlFn *f, const char *name);
-/* B is a shared tile whose 16-byte pieces are swizzled. */
-bool ll_is_tile(const Buf *b);
-/* The swizzle: 2^ROW elements are a row, 2^PIECE a piece, and piece c of row r is at c ^ ((r >>
- * SHIFT & MASK) << UP). */
-typedef struct LlMove {
-	int row, piece, shift, mask, up;
-} LlMove;
-LlMove ll_move(const Buf *b);
 /* log2 of N, a power of two. */
 int ll_log2(int64_t n);
-/* AT, a pointer into the first stage of tile B, moved to the current stage. */
-const char *ll_in_slot(LlKernel *k, const Buf *b, const char *at);
 
 /* ---- vector.c ---- */
 
@@ -195,6 +188,8 @@ typedef struct LlVector {
 	VEC(LlWide) wide;
 } LlVector;
 
+/* The elements of B at IDX, for VAR from a multiple of VECTOR on, are one aligned access. */
+bool ll_one_access(const LlVector *p, const Buf *b, Expr *idx);
 /* Collects the loads of E that every point executes, without those in an arm of a select, so that
  * they can be fetched as vectors. */
 void ll_vector_find(LlVector *p, Expr *e);
@@ -207,15 +202,19 @@ void ll_vector_store(LlVector *p, const LNode *st, const char *lo);
 /* Emits a loop over the elements of one access (LNode.vector). False if N is to be emitted as any
  * other loop. */
 bool ll_vector(LlKernel *k, const LNode *n);
-/* The store that ends FILL's body. */
-const LNode *ll_fill_store(const LNode *fill);
-/* A chunk of a fill, at the values its iterators are bound to. ll_chunk_load loads it as one value
- * of ll_chunk_type, ll_chunk_store stores that. ll_chunk_copy copies it asynchronously, or zeros
- * where COND, unless null, is false. */
-const char *ll_chunk_type(LlKernel *k, const LNode *fill);
-const char *ll_chunk_load(LlKernel *k, const LNode *fill);
-void ll_chunk_store(LlKernel *k, const LNode *fill, const char *all);
-void ll_chunk_copy(LlKernel *k, const LNode *fill, const char *cond);
+/* Elements that a thread copies at once: STORE, whose index is flat, for ELEM from 0 to VECTOR - 1. */
+typedef struct LlPiece {
+	LNode store;
+	const Iter *elem;
+	int vector;
+} LlPiece;
+
+/* ll_piece_load loads a piece as one value of ll_piece_type, ll_piece_store stores that. ll_piece_copy copies it
+ * asynchronously, or zeros where COND, unless null, is false. */
+const char *ll_piece_type(LlKernel *k, const LlPiece *c);
+const char *ll_piece_load(LlKernel *k, const LlPiece *c);
+void ll_piece_store(LlKernel *k, const LlPiece *c, const char *all);
+void ll_piece_copy(LlKernel *k, const LlPiece *c, const char *cond);
 
 /* ---- group.c ---- */
 
@@ -309,13 +308,6 @@ void ll_ends(LlKernel *k, const LNode *n, const char **lo, const char **hi);
 /* LN_COLUMNS (column_reduce.c). */
 void ll_columns(LlKernel *k, const LNode *n);
 
-/* ---- tile.c ---- */
-
-/* Fills by all threads of the block: at once, or in a software pipeline ahead of their use
- * (tile.c). */
-void ll_fill(LlKernel *k, const LNode *n);
-void ll_pipeline(LlKernel *k, const LNode *n);
-
 /* ---- tile_ops.c ---- */
 
 /* Operation N on tiles (tile_ops.c). ll_tile_digits: the part of an index of dim DIM that follows from this
@@ -327,11 +319,5 @@ const char *ll_tile_digits(LlKernel *k, const TileLayout *l, int dim);
 
 /* A product of tiles (tile_dot.c). */
 void ll_tile_dot(LlKernel *k, const TileNode *n);
-
-/* ---- mma.c ---- */
-
-/* Products of tiles, and the copy of their sums to shared memory (mma.c). */
-void ll_mma(LlKernel *k, const LNode *n);
-void ll_copy_sums(LlKernel *k, const LNode *n);
 
 #endif

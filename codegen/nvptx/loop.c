@@ -131,9 +131,7 @@ static void strided_node(void *arg, const char *at)
 	ll_forget(&s->k->f);
 }
 
-/* Loop N has at most one point for each thread of the group, so it needs no loop. Kernels that have
- * had sums in registers keep the loop: without it ptxas hoists code above the end of the sums, and
- * spills. */
+/* Loop N has at most one point for each thread of the group, so it needs no loop. */
 static bool one_each(const LlKernel *k, const LNode *n)
 {
 	int64_t lo = 0, hi = n->hi->kind == EX_CONST ? n->hi->i : INT64_MAX;
@@ -142,7 +140,7 @@ static bool one_each(const LlKernel *k, const LNode *n)
 		dim_bounds(k->f.g->ctx, n->hi->iter->extent, &lo, &hi);
 		hi--;
 	}
-	return !k->sums && n->lo->kind == EX_CONST && n->lo->i >= 0 && hi - n->lo->i <= k->group;
+	return n->lo->kind == EX_CONST && n->lo->i >= 0 && hi - n->lo->i <= k->group;
 }
 
 static bool has_kind(const LNode *n, LNodeKind kind)
@@ -202,8 +200,83 @@ static const char *end_when(LlKernel *k, Dim *when, const char *lo, const char *
 	return end;
 }
 
+/* ---- Counters ---- */
+
+typedef struct RestSearch {
+	LlKernel *k;
+	const LNode *loop;
+} RestSearch;
+
+/* The iteration is divided by a number that is not a power of two. */
+static void find_rest(void *arg, Expr *e)
+{
+	RestSearch *s = arg;
+	LlKernel *k = s->k;
+	Affine at;
+	int64_t by, first;
+	const char *slot;
+
+	if (!ex_is_op(e, IN_mod) || e->op.arg[1]->kind != EX_CONST || ll_known(k, e) ||
+	    !ex_affine(k->f.g->ctx, e->op.arg[0], &at) || at.n != 1 || at.iter[0] != s->loop->var ||
+	    !dim_equals(at.coef[0], 1) || !dim_is_const(at.base, &first))
+		return;
+	by = e->op.arg[1]->i;
+	first += s->loop->lo->i;
+	if (by < 3 || (by & (by - 1)) == 0 || first < 0)
+		return;
+	slot = ll_slot(k, "i32", 0);
+	ll_put(&k->f, "store i32 %lld, ptr %s", (long long)(first % by), slot);
+	vec_push(k->f.arena, &k->rests, ((LlRest){e, slot, "0"}));
+}
+
+static void find_rests(void *arg, Expr **e, bool inside)
+{
+	(void)inside;
+	ex_walk(*e, find_rest, arg);
+}
+
+/* Opens counters for such divisions in the body of N; returns how many there were before. */
+static int open_rests(LlKernel *k, const LNode *n)
+{
+	RestSearch s = {k, n};
+	const int before = k->rests.n;
+
+	if (n->step == 1 && n->lo->kind == EX_CONST)
+		for (LNode *x = n->body; x; x = x->next)
+			if (x->kind == LN_OP)
+				lnode_exprs(x, find_rests, &s);
+	return before;
+}
+
+static void load_rests(LlKernel *k, int from)
+{
+	for (int i = from; i < k->rests.n; i++) {
+		const char *r = ll_new(&k->f), *wide = ll_new(&k->f);
+
+		ll_put(&k->f, "%s = load i32, ptr %s", r, k->rests.at[i].slot);
+		ll_put(&k->f, "%s = zext i32 %s to i64", wide, r);
+		k->rests.at[i].value = wide;
+	}
+}
+
+static void count_rests(LlKernel *k, int from)
+{
+	for (int i = from; i < k->rests.n; i++) {
+		const LlRest *x = &k->rests.at[i];
+		const char *now = ll_new(&k->f), *next, *end, *r = ll_new(&k->f);
+
+		ll_put(&k->f, "%s = load i32, ptr %s", now, x->slot);
+		next = ll_op(&k->f, "add nuw nsw i32", now, 1);
+		end = ll_op(&k->f, "icmp eq i32", next, x->e->op.arg[1]->i);
+		ll_put(&k->f, "%s = select i1 %s, i32 0, i32 %s", r, end, next);
+		ll_put(&k->f, "store i32 %s, ptr %s", r, x->slot);
+	}
+	k->rests.n = from;
+}
+
 void ll_loop(LlKernel *k, const LNode *n)
 {
+	int rests;
 	const bool share = n->loop == LOOP_GROUP && !ll_alone(k);
 	const char *lo, *hi;
 	LlLoop l;
@@ -229,8 +302,11 @@ void ll_loop(LlKernel *k, const LNode *n)
 		group_node(k, n, lo, hi);
 		return;
 	}
+	rests = open_rests(k, n);
 	l = ll_open_loop(k, n->var, lo, hi, arena_printf(k->f.arena, "%lld", (long long)n->step));
 	l.once = has_terms(n->body);
+	load_rests(k, rests);
 	ll_nodes(k, n->body);
+	count_rests(k, rests);
 	ll_close_loop(k, &l);
 }

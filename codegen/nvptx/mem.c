@@ -46,28 +46,6 @@ int ll_log2(int64_t n)
 	return i;
 }
 
-bool ll_is_tile(const Buf *b)
-{
-	return b->swizzle >= SWIZZLE_ROWS && b->swizzle <= SWIZZLE_FRAGMENTS;
-}
-
-LlMove ll_move(const Buf *b)
-{
-	const int piece = 16 / (dtype_info[b->dtype].bits / 8);
-	int64_t cols = 0, pieces;
-	LlMove m = {0};
-
-	dim_is_const(b->dims[2], &cols);
-	pieces = cols / piece;
-	m.row = ll_log2(cols);
-	m.piece = ll_log2(piece);
-	m.shift = pieces >= 8 ? 0 : pieces == 4 ? 1 : 2;
-	m.mask = pieces >= 8 ? 7 : (int)pieces - 1;
-	m.up = b->swizzle == SWIZZLE_WORDS;
-	m.mask = b->swizzle == SWIZZLE_FRAGMENTS ? 0 : m.mask >> m.up;
-	return m;
-}
-
 static int64_t elements(const Buf *b)
 {
 	int64_t n = 1, v = 1;
@@ -174,8 +152,8 @@ static bool declares(const LNode *n)
 {
 	for (; n; n = n->next)
 		if (n->kind == LN_REDUCE || declares(n->body) ||
-		    (n->kind == LN_LOCAL && !n->buf[0]->tile && n->buf[0]->rank && !n->idx && !n->keep &&
-		     n->buf[0]->swizzle != SWIZZLE_REGISTERS))
+		    (n->kind == LN_LOCAL && !n->buf[0]->tile && n->buf[0]->rank && !n->idx &&
+		     !n->keep))
 			return true;
 	return false;
 }
@@ -259,15 +237,6 @@ void ll_declare(LlKernel *k, Buf *b, const LNode *local)
 		p.at = local->idx->i;
 		assert(p.group);
 		p.end = p.at + p.group * groups * ((dtype_info[b->dtype].bits + 7) / 8);
-	} else if (b->swizzle == SWIZZLE_REGISTERS) {
-		const int64_t n = elements(b) / k->stage->threads;
-
-		k->sums = true;
-		p.name = ll_slot(k, ll_stored(b->dtype), n);
-		for (int64_t i = 0; i < n; i++)
-			ll_put(&k->f, "store %s %s, ptr %s", ll_stored(b->dtype),
-			       dtype_is_float(b->dtype) ? "0.0" : "0",
-			       ll_element(k, p.name, b->dtype, i));
 	} else if (b->rank && !ll_alone(k)) {
 		const bool block = k->group == k->stage->threads;
 
@@ -334,18 +303,6 @@ const char *ll_element(LlKernel *k, const char *array, DType t, int64_t i)
 	return r;
 }
 
-/* The swizzled index of element IDX of tile B (kernel.h, LlMove). */
-static const char *swizzled(LlKernel *k, const Buf *b, const char *idx)
-{
-	LlFn *f = &k->f;
-	const LlMove m = ll_move(b);
-	const char *with = ll_op(f, "and i64", ll_op(f, "lshr i64", idx, m.row + m.shift), m.mask),
-		   *by = ll_op(f, "shl i64", with, m.piece + m.up), *r = ll_new(f);
-
-	ll_put(f, "%s = xor i64 %s, %s", r, idx, by);
-	return r;
-}
-
 /* AT, a pointer into B as if B began where scratch does, moved to B. The constant is added last, so
  * that buffers share the rest of the address. */
 static const char *at_offset(LlKernel *k, const LlBuf *p, const char *at)
@@ -358,19 +315,6 @@ static const char *at_offset(LlKernel *k, const LlBuf *p, const char *at)
 	ll_put(&k->f, "%s = getelementptr i8, ptr addrspace(3) %s, i64 %lld", r, at,
 	       (long long)p->at);
 	return r;
-}
-
-const char *ll_in_slot(LlKernel *k, const Buf *b, const char *at)
-{
-	const char *bytes = ll_new(&k->f), *r = ll_new(&k->f);
-	int64_t rows = 0, cols = 0;
-
-	dim_is_const(b->dims[1], &rows);
-	dim_is_const(b->dims[2], &cols);
-	ll_put(&k->f, "%s = mul nuw nsw i64 %s, %lld", bytes, k->slot,
-	       (long long)(rows * cols * dtype_info[b->dtype].bits / 8));
-	ll_put(&k->f, "%s = getelementptr i8, ptr addrspace(3) %s, i64 %s", r, at, bytes);
-	return at_offset(k, place_of(k, b), r);
 }
 
 /* A pointer to held element KEPT of the current access in scratch, where those of adjacent lanes
@@ -450,8 +394,6 @@ const char *ll_pointer(LlKernel *k, const Buf *b, const char *idx, int n, bool w
 		assert(k->kept >= 0 && k->kept < p->local->keep);
 		idx = arena_printf(f->arena, "%d", k->kept);
 	}
-	if (ll_is_tile(b) && b->swizzle != SWIZZLE_FRAGMENTS)
-		idx = swizzled(k, b, idx);
 	*type = p->space ? arena_printf(f->arena, "ptr addrspace(%d)", p->space) : "ptr";
 	if (p->space == 3 && k->stage->group < k->stage->threads) {
 		const char *first = ll_new(f), *at = ll_new(f);
@@ -462,9 +404,7 @@ const char *ll_pointer(LlKernel *k, const Buf *b, const char *idx, int n, bool w
 	}
 	ll_put(f, "%s = getelementptr %s, %s %s, i64 %s", r, ll_stored(p->buf->dtype), *type,
 	       p->name, idx);
-	if (p->local)
-		return r;
-	return ll_is_tile(b) ? ll_in_slot(k, b, r) : at_offset(k, p, r);
+	return p->local ? r : at_offset(k, p, r);
 }
 
 /* The name of a type for conversions from and to its stored form; the id of a string is an i64. */
@@ -587,7 +527,8 @@ LlKernel *ll_kernel_new(GenPtx *g, const Schedule *s, const Stage *st)
 		      .iter = ll_iter,
 		      .dim = ll_dim,
 		      .load = load_expr,
-		      .is_short = ll_is_short};
+		      .is_short = ll_is_short,
+		      .known = ll_known};
 	k->sched = s;
 	k->stage = st;
 	k->kept = -1;

@@ -31,6 +31,8 @@ typedef struct LlFn {
 	const char *(*load)(void *arg, const Expr *e, const char *const *idx);
 	/* division E fits in 32 bits: dividend >= 0, divisor >= 1; null: none does */
 	bool (*is_short)(void *arg, const Expr *e);
+	/* the value of instruction E, if the code already has it; null: it never has */
+	const char *(*known)(void *arg, const Expr *e);
 	const char *param[4]; /* values of EX_PARAM */
 
 	ExprNames names;

@@ -160,11 +160,7 @@ void ll_nodes(LlKernel *k, const LNode *n)
 		case LN_REDUCE: ll_reduce(k, n); break;
 		case LN_LOCAL: ll_declare(k, n->buf[0], n); break;
 		case LN_TILE: assert(n->kind != LN_TILE); break;
-		case LN_FILL: ll_fill(k, n); break;
-		case LN_PIPELINE: ll_pipeline(k, n); break;
-		case LN_MMA: ll_mma(k, n); break;
 		case LN_COLUMNS: ll_columns(k, n); break;
-		case LN_COPY_SUMS: ll_copy_sums(k, n); break;
 		case LN_OP: ll_tile_op(k, n->op); break;
 		}
 	}

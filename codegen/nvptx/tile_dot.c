@@ -5,8 +5,10 @@
  *
  * By matrix instructions, a step is 32 bytes of terms, four registers for 16 rows of A or columns of B, as
  * ldmatrix loads them from rows that are contiguous along the terms, or, transposing, from elements of 16 bits
- * along the other side. 32-bit elements along the other side are loaded one by one. So are all where A's order of
- * terms is not the instruction's: then terms 2*t and 2*t + 1 of a lane's quad are those of its two registers.
+ * along the other side. Bytes along the other side arrive in pairs, which `prmt` separates. 32-bit elements along the
+ * other side are loaded one by one. So are all where A's order of terms is not the instruction's: then terms 2*t and
+ * 2*t + 1 of a lane's quad are those of its two registers. In tiles in the order of fragments the four registers of a
+ * lane are adjacent.
  *
  * By multiply-adds, a lane has the same sums as of a matrix instruction. Where A is in registers, the lanes of a
  * quad pass its elements to one another by shuffles.
@@ -25,10 +27,11 @@ enum {
 	AHEAD = 32
 };
 
-/* An operand in shared memory: TILE[row][col], whose rows are the free side if ALONG, else the terms. */
+/* An operand in shared memory: TILE[row][col], whose rows are the free side if ALONG, else the terms; or, with
+ * FRAGMENTS, MMA_ROWS of the free side. */
 typedef struct SharedOperand {
 	const Buf *buf;
-	bool along;
+	bool along, fragments;
 	int64_t pitch;    /* bytes from row to row */
 	const char *base; /* i32: the byte in the tile's memory of the warp's first row or column */
 } SharedOperand;
@@ -39,6 +42,8 @@ typedef struct TileDot {
 	const TileNode *n;
 	const MmaInfo *in;
 	int bytes, elems;                /* of an element, and elements of a register */
+	const char *type, *sum;          /* LLVM's types of an element and of a sum */
+	CType ct;                        /* of the sums */
 	int fragments, columns, terms;   /* fragments of 16 rows of this warp; columns; terms */
 	bool permuted;                   /* A's order of terms is not the instruction's */
 	const char *lane, *group, *quad; /* i32: lane, lane / 4, lane % 4 */
@@ -75,8 +80,11 @@ static SharedOperand open_shared(TileDot *d, const Expr *e, const Iter *side, co
 {
 	const TileLayout *l = e->load.buf->tile;
 	const int n = e->load.nidx;
-	SharedOperand o = {
-		.buf = e->load.buf, .along = e->load.idx[n - 2]->iter == side, .base = "0"};
+	const bool fragments = tile_in_fragments(d->k->sched->kernel->pool, e, side, d->n->it[2]);
+	SharedOperand o = {.buf = e->load.buf,
+			   .fragments = fragments,
+			   .along = fragments || e->load.idx[n - 2]->iter == side,
+			   .base = "0"};
 	int64_t slots = 0;
 
 	for (int i = 0; i < l->n; i++) {
@@ -91,6 +99,8 @@ static SharedOperand open_shared(TileDot *d, const Expr *e, const Iter *side, co
 		ll_put(d->f, "%s = trunc i64 %s to i32", narrow, slot);
 		o.base = opn(d, "mul", narrow, slots);
 	}
+	if (first && fragments)
+		first = opn(d, "lshr", first, 4);
 	if (first)
 		o.base = op2(d, "add", o.base, opn(d, "mul", first, o.along ? o.pitch : d->bytes));
 	return o;
@@ -150,6 +160,66 @@ static void read_matrices(TileDot *d, const SharedOperand *o, bool is_a, int at,
 		d, true,
 		address(d, o, where, (int64_t)step * STEP_BYTES / d->bytes, (int64_t)at * d->bytes),
 		out);
+}
+
+static const char *permute(TileDot *d, const char *a, const char *b, const char *which)
+{
+	const char *r = ll_new(d->f);
+
+	ll_put(d->f, "%s = call i32 @llvm.nvvm.prmt(i32 %s, i32 %s, i32 %s)", r, a, b, which);
+	return r;
+}
+
+/* The register of rows (columns) 8 * FURTHER and on, and half HALF of the terms, of the four of an operand. */
+static int register_of(bool is_a, int further, int half)
+{
+	return is_a ? PAIR * half + further : PAIR * further + half;
+}
+
+/*
+ * The same of bytes whose rows are terms. The transposing load moves pairs of bytes, so a register has two terms of
+ * rows (columns) 2g and 2g + 1. Two registers make four terms of each, which are fragments of every other row (column).
+ * Lane t needs terms 4t to 4t + 3. So the matrices are of terms 0 1 4 5 10 11 14 15 and 2 3 6 7 8 9 12 13, which are in
+ * different banks.
+ */
+static void read_bytes(TileDot *d, const SharedOperand *o, bool is_a, int at, int step,
+		       const char **out)
+{
+	const char *lane = d->lane, *result[FOUR], *is = ll_new(d->f), *even = ll_new(d->f), *odd,
+		   *low = op2(d, "add", opn(d, "and", lane, 1),
+			      opn(d, "shl", opn(d, "and", lane, 6), 1)),
+		   *swap = op2(d, "xor", opn(d, "lshr", lane, 3), opn(d, "lshr", lane, 2)),
+		   *row = op2(d, "add",
+			      op2(d, "add", low, opn(d, "shl", opn(d, "and", swap, 1), 1)),
+			      opn(d, "shl", opn(d, "lshr", lane, 4), 4));
+
+	ldmatrix(d, true,
+		 address(d, o, opn(d, "mul", row, o->pitch), (int64_t)step * STEP_BYTES, at),
+		 result);
+	ll_put(d->f, "%s = icmp eq i32 %s, 0", is, opn(d, "and", lane, 2));
+	ll_put(d->f, "%s = select i1 %s, i32 %d, i32 %d", even, is, 0x6420, 0x2064);
+	odd = opn(d, "add", even, 0x1111);
+	for (int half = 0; half < PAIR; half++)
+		for (int i = 0; i < PAIR; i++)
+			out[register_of(is_a, i, half)] = permute(
+				d, result[PAIR * half], result[PAIR * half + 1], i ? odd : even);
+}
+
+/* The same from a tile in the order of fragments. */
+static void read_fragments(TileDot *d, const SharedOperand *o, bool is_a, int at, int step,
+			   const char **out)
+{
+	const char *v = ll_new(d->f);
+
+	ll_put(d->f, "%s = load <4 x i32>, ptr addrspace(3) %s, align 16", v,
+	       address(d, o, opn(d, "shl", d->lane, 4), at / MMA_ROWS,
+		       (int64_t)step * WARP_LANES * FOUR * 4));
+	for (int i = 0; i < FOUR; i++) {
+		const char **r = &out[register_of(is_a, i / PAIR, i % PAIR)];
+
+		*r = ll_new(d->f);
+		ll_put(d->f, "%s = extractelement <4 x i32> %s, i32 %d", *r, v, i);
+	}
 }
 
 /* The same by single words. */
@@ -230,33 +300,58 @@ static const char *operand(TileDot *d, const char *reg)
 static void read_shared(TileDot *d, const SharedOperand *o, bool is_a, int at, int step,
 			const char **out)
 {
-	if (d->bytes == 4 && (!o->along || d->permuted))
+	if (o->fragments)
+		read_fragments(d, o, is_a, at, step, out);
+	else if (d->bytes == 1 && !o->along)
+		read_bytes(d, o, is_a, at, step, out);
+	else if (d->bytes == 4 && (!o->along || d->permuted))
 		read_words(d, o, is_a, at, step, out);
 	else
 		read_matrices(d, o, is_a, at, step, out);
 }
 
-/* SUM[0..4) += A * B, one instruction. */
+/* SUM += A * B, one instruction. */
 static void multiply(TileDot *d, const char *const *a, const char *const *b, const char **sum)
 {
 	const MmaInfo *in = d->in;
-	const char *result = ll_new(d->f);
-	StrBuf arg = {0};
+	const int n = in->m / FOUR;
+	const char *result = ll_new(d->f), *type;
+	StrBuf arg = {0}, list = {0};
 
 	for (int i = 0; i < in->a; i++)
 		strbuf_printf(&arg, "%s %s, ", in->reg, a[i]);
 	for (int i = 0; i < in->b; i++)
 		strbuf_printf(&arg, "%s %s, ", in->reg, b[i]);
-	for (int i = 0; i < FOUR; i++)
-		strbuf_printf(&arg, "%sfloat %s", i ? ", " : "", sum[i]);
-	ll_put(d->f, "%s = call { float, float, float, float } @%s(%s) convergent", result,
-	       in->call, strbuf_str(&arg));
-	strbuf_free(&arg);
-	for (int i = 0; i < FOUR; i++) {
-		sum[i] = ll_new(d->f);
-		ll_put(d->f, "%s = extractvalue { float, float, float, float } %s, %d", sum[i],
-		       result, i);
+	for (int i = 0; i < n; i++) {
+		strbuf_printf(&arg, "%s%s %s", i ? ", " : "", d->sum, sum[i]);
+		strbuf_printf(&list, "%s%s", i ? ", " : "", d->sum);
 	}
+	type = arena_printf(d->f->arena, "{ %s }", strbuf_str(&list));
+	ll_put(d->f, "%s = call %s @%s(%s) convergent", result, type, in->call, strbuf_str(&arg));
+	strbuf_free(&arg);
+	strbuf_free(&list);
+	for (int i = 0; i < n; i++) {
+		sum[i] = ll_new(d->f);
+		ll_put(d->f, "%s = extractvalue %s %s, %d", sum[i], type, result, i);
+	}
+}
+
+/* SUM[0..4) += A * B for part PART of a step's terms, those of one instruction; two have 8 rows each. */
+static void multiply_part(TileDot *d, int part, const char *const *a, const char *const *b,
+			  const char **sum)
+{
+	const MmaInfo *in = d->in;
+	const int times = MMA_ROWS / in->m;
+
+	for (int i = 0; i < times; i++)
+		multiply(d, a + (part * times + i) * in->a, b + part * in->b,
+			 sum + i * (in->m / FOUR));
+}
+
+/* The four sums of fragment ROW by COLUMN, of 16 rows by 8 columns: the first row's two, and those 8 rows further. */
+static const char **sums_of(TileDot *d, int row, int column)
+{
+	return d->acc + (size_t)(row * (d->columns / 8) + column) * FOUR;
 }
 
 enum { MOST_PANELS = 16 }; /* of 16 columns, or fragments of rows */
@@ -284,74 +379,88 @@ static void by_matrices(TileDot *d, int warps)
 			for (int part = 0; part * d->in->b < PAIR; part++)
 				for (int i = 0; i < d->fragments; i++)
 					for (int h = 0; h < PAIR; h++)
-						multiply(d, x[i] + part * d->in->a,
-							 y + h * PAIR + part * d->in->b,
-							 d->acc + ((size_t)(i * panels + j) * PAIR +
-								   (size_t)h) *
-									  FOUR);
+						multiply_part(d, part, x[i], y + h * PAIR,
+							      sums_of(d, i, j * PAIR + h));
 		}
 	}
 }
 
 /* ---- Multiply-adds ---- */
 
-static const char *load_f32(TileDot *d, const char *at)
-{
-	const char *r = ll_new(d->f);
-
-	ll_put(d->f, "%s = load float, ptr addrspace(3) %s, align 4", r, at);
-	return r;
-}
-
-/* N adjacent floats at AT. */
-static void load_floats(TileDot *d, const char *at, int n, const char **out)
+/* N adjacent elements at AT. */
+static void load_elements(TileDot *d, const char *at, int n, const char **out)
 {
 	const char *all = ll_new(d->f);
+	const int bytes = n * d->bytes;
 
-	ll_put(d->f, "%s = load <%d x float>, ptr addrspace(3) %s, align %d", all, n, at, 4 * n);
+	ll_put(d->f, "%s = load <%d x %s>, ptr addrspace(3) %s, align %d", all, n, d->type, at,
+	       bytes < TILE_VECTOR ? bytes : TILE_VECTOR);
 	for (int i = 0; i < n; i++) {
 		out[i] = ll_new(d->f);
-		ll_put(d->f, "%s = extractelement <%d x float> %s, i32 %d", out[i], n, all, i);
+		ll_put(d->f, "%s = extractelement <%d x %s> %s, i32 %d", out[i], n, d->type, all,
+		       i);
 	}
 }
 
-/* Byte K * 4 along the terms of O (i32), K a multiple of 4: its address in a row, or of its row. */
-static const char *terms_at(TileDot *d, const SharedOperand *o, const char *k)
+/* SUM + X * Y. */
+static const char *multiply_add(TileDot *d, const char *x, const char *y, const char *sum)
 {
-	return opn(d, "mul", k, o->along ? d->bytes : o->pitch);
+	Arena *a = d->f->arena;
+	const char *type = ctype_name[d->ct], *arg[] = {x, y, sum};
+
+	if (ctype_is_float(d->ct))
+		return ll_call(d->f, arena_printf(a, "mad_%s", type), arg, 3);
+	arg[0] = ll_call(d->f, arena_printf(a, "mul_%s", type), arg, 2);
+	arg[1] = sum;
+	return ll_call(d->f, arena_printf(a, "add_%s", type), arg, 2);
+}
+
+/* The first of four terms: a constant, and a variable (i32), or null. */
+typedef struct FourTerms {
+	int at;
+	const char *loop;
+} FourTerms;
+
+/* A pointer to term K of row (column) SIDE of O, where LANE (i32) is the byte of the lane's first one. */
+static const char *term_at(TileDot *d, const SharedOperand *o, FourTerms k, const char *lane,
+			   int side)
+{
+	const int64_t bytes = o->along ? d->bytes : o->pitch;
+
+	if (k.loop)
+		lane = op2(d, "add", lane, opn(d, "mul", k.loop, bytes));
+	return o->along ? address(d, o, lane, side, k.at * bytes)
+			: address(d, o, lane, k.at, (int64_t)side * d->bytes);
 }
 
 /* Terms K to K + 3 of the lane's row of A, 8 * ROW below its first: OUT[0..4). */
-static void read_a(TileDot *d, const char *k, int row, const char **out)
+static void read_a(TileDot *d, FourTerms k, int row, const char **out)
 {
 	const SharedOperand *o = &d->a;
-	const char *at = op2(d, "add", terms_at(d, o, k),
-			     opn(d, "mul", d->group, o->along ? o->pitch : d->bytes));
+	const char *lane = opn(d, "mul", d->group, o->along ? o->pitch : d->bytes);
 
 	if (o->along) {
-		load_floats(d, address(d, o, at, 8 * row, 0), FOUR, out);
+		load_elements(d, term_at(d, o, k, lane, 8 * row), FOUR, out);
 		return;
 	}
-	for (int i = 0; i < FOUR; i++)
-		out[i] = load_f32(d, address(d, o, at, i, (int64_t)8 * row * d->bytes));
+	for (int i = 0; i < FOUR; i++, k.at++)
+		load_elements(d, term_at(d, o, k, lane, 8 * row), 1, out + i);
 }
 
 /* Terms K to K + 3 of the lane's two columns of block COL of 8: OUT[term * 2 + column]. */
-static void read_b(TileDot *d, const char *k, int col, const char **out)
+static void read_b(TileDot *d, FourTerms k, int col, const char **out)
 {
 	const SharedOperand *o = &d->b;
-	const char *at = op2(d, "add", terms_at(d, o, k),
-			     opn(d, "mul", d->quad, PAIR * (o->along ? o->pitch : d->bytes))),
+	const char *lane = opn(d, "mul", d->quad, PAIR * (o->along ? o->pitch : d->bytes)),
 		   *row[FOUR];
 
-	for (int i = 0; i < FOUR && !o->along; i++)
-		load_floats(d, address(d, o, at, i, (int64_t)8 * col * d->bytes), PAIR,
-			    out + i * PAIR);
 	for (int c = 0; c < PAIR && o->along; c++) {
-		load_floats(d, address(d, o, at, 8 * col + c, 0), FOUR, row);
+		load_elements(d, term_at(d, o, k, lane, 8 * col + c), FOUR, row);
 		for (int i = 0; i < FOUR; i++)
 			out[i * PAIR + c] = row[i];
 	}
+	for (int i = 0; i < FOUR && !o->along; i++, k.at++)
+		load_elements(d, term_at(d, o, k, lane, 8 * col), PAIR, out + i * PAIR);
 }
 
 /* Term K of the row of A, from the lane of the quad that has it in a register. */
@@ -371,8 +480,8 @@ static const char *shuffled(TileDot *d, int fragment, int row, int k)
 	return r;
 }
 
-/* All sums += four terms from K (i32) on; A's are X[row * 4 + term]. */
-static void add_terms(TileDot *d, const char *k, const char *const *x)
+/* All sums += four terms from K on; A's are X[row * 4 + term]. */
+static void add_terms(TileDot *d, FourTerms k, const char *const *x)
 {
 	const int rows = d->fragments * PAIR, cols = d->columns / 8;
 	const char *y[FOUR * PAIR];
@@ -386,31 +495,39 @@ static void add_terms(TileDot *d, const char *k, const char *const *x)
 						&d->acc[((r / PAIR * cols + j) * PAIR + r % PAIR) *
 								PAIR +
 							c];
-					const char *arg[] = {x[r * FOUR + i], y[i * PAIR + c],
-							     *sum};
 
-					*sum = ll_call(d->f, "mad_f32", arg, 3);
+					*sum = multiply_add(d, x[r * FOUR + i], y[i * PAIR + c],
+							    *sum);
 				}
 	}
 }
 
-enum { MOST_ROWS = 8 };
+enum { MOST_ROWS = 8, UNROLLED_TERMS = 16 };
 
 static void store_sums(TileDot *d)
 {
 	for (int i = 0; i < d->nacc; i++)
-		ll_put(d->f, "store float %s, ptr %s", d->acc[i],
-		       ll_element(d->k, ll_buf_name(d->k, d->n->to), DT_F32, i));
+		ll_put(d->f, "store %s %s, ptr %s", d->sum, d->acc[i],
+		       ll_element(d->k, ll_buf_name(d->k, d->n->to), d->n->to->dtype, i));
 }
 
 static void load_sums(TileDot *d, bool zero)
 {
 	for (int i = 0; i < d->nacc; i++) {
-		d->acc[i] = zero ? "0.0" : ll_new(d->f);
+		d->acc[i] = !zero ? ll_new(d->f) : ctype_is_float(d->ct) ? "0.0" : "0";
 		if (!zero)
-			ll_put(d->f, "%s = load float, ptr %s", d->acc[i],
-			       ll_element(d->k, ll_buf_name(d->k, d->n->to), DT_F32, i));
+			ll_put(d->f, "%s = load %s, ptr %s", d->acc[i], d->sum,
+			       ll_element(d->k, ll_buf_name(d->k, d->n->to), d->n->to->dtype, i));
 	}
+}
+
+static void read_and_add(TileDot *d, FourTerms k)
+{
+	const char *x[MOST_ROWS * FOUR];
+
+	for (int r = 0; r < d->fragments * PAIR; r++)
+		read_a(d, k, r, x + r * FOUR);
+	add_terms(d, k, x);
 }
 
 /* A is shared: a loop over its terms, four at a time. */
@@ -418,7 +535,7 @@ static void loop_over_terms(TileDot *d)
 {
 	LlKernel *k = d->k;
 	const Iter *it = d->n->it[2];
-	const char *x[MOST_ROWS * FOUR], *at;
+	const char *at;
 	LlLoop l;
 
 	store_sums(d);
@@ -427,9 +544,7 @@ static void loop_over_terms(TileDot *d)
 	at = ll_new(d->f);
 	ll_put(d->f, "%s = trunc i64 %s to i32", at, l.var);
 	load_sums(d, false);
-	for (int r = 0; r < d->fragments * PAIR; r++)
-		read_a(d, at, r, x + r * FOUR);
-	add_terms(d, at, x);
+	read_and_add(d, (FourTerms){0, at});
 	store_sums(d);
 	ll_close_loop(k, &l);
 	load_sums(d, false);
@@ -440,47 +555,55 @@ static void by_multiply_adds(TileDot *d)
 	const char *x[MOST_ROWS * FOUR];
 
 	assert(d->fragments * PAIR <= MOST_ROWS);
-	if (d->a.buf) {
+	for (int k = 0; k < d->terms && d->a.buf && d->terms <= UNROLLED_TERMS; k += FOUR)
+		read_and_add(d, (FourTerms){k, NULL});
+	if (d->a.buf && d->terms > UNROLLED_TERMS)
 		loop_over_terms(d);
+	if (d->a.buf)
 		return;
-	}
 	for (int k = 0; k < d->terms; k += FOUR) {
 		for (int r = 0; r < d->fragments * PAIR; r++)
 			for (int i = 0; i < FOUR; i++)
 				x[r * FOUR + i] = shuffled(d, r / PAIR, r % PAIR, k + i);
-		add_terms(d, arena_printf(d->f->arena, "%d", k), x);
+		add_terms(d, (FourTerms){k, NULL}, x);
 	}
 }
 
 void ll_tile_dot(LlKernel *k, const TileNode *n)
 {
-	const int warps = k->stage->threads / WARP_LANES, m = extent_of(n->it[0]);
+	const TileGrid g = tile_grid(n->to->tile);
+	const int m = extent_of(n->it[0]);
 	TileDot d = {.k = k, .f = &k->f, .n = n, .in = &mma_info[n->mma]};
-	const char *first, *wide;
+	const char *warp, *rows, *columns, *wide;
 
 	d.bytes = dtype_info[n->by->load.buf->dtype].bits / 8;
-	d.elems = 4 / d.bytes;
-	d.fragments = m / warps / MMA_ROWS;
-	d.columns = extent_of(n->it[1]);
+	d.elems = d.bytes < 4 ? 4 / d.bytes : 1;
+	d.type = ll_stored(n->by->load.buf->dtype);
+	d.sum = ll_stored(n->to->dtype);
+	d.ct = dtype_ctype(n->to->dtype);
+	d.fragments = m / g.wm / MMA_ROWS;
+	d.columns = extent_of(n->it[1]) / g.wn;
 	d.terms = extent_of(n->it[2]);
 	d.lane = opn(&d, "and", "%tid32", WARP_LANES - 1);
 	d.group = opn(&d, "lshr", d.lane, 2);
 	d.quad = opn(&d, "and", d.lane, 3);
 	d.nacc = (int)layout_count(n->to->tile, AT_REGISTER);
 	d.acc = NEW_ARRAY(k->f.arena, d.nacc, const char *);
-	first = opn(&d, "mul", opn(&d, "lshr", "%tid32", 5), m / warps);
+	warp = opn(&d, "lshr", "%tid32", 5);
+	rows = opn(&d, "mul", g.wn > 1 ? opn(&d, "udiv", warp, g.wn) : warp, m / g.wm);
+	columns = g.wn > 1 ? opn(&d, "mul", opn(&d, "urem", warp, g.wn), d.columns) : NULL;
 	if (layout_count(n->val->load.buf->tile, AT_ADDRESS) > 1)
-		d.a = open_shared(&d, n->val, n->it[0], first);
+		d.a = open_shared(&d, n->val, n->it[0], rows);
 	d.permuted = !d.a.buf && d.elems == 1;
 	wide = ll_new(&k->f);
-	ll_put(&k->f, "%s = zext i32 %s to i64", wide, first);
+	ll_put(&k->f, "%s = zext i32 %s to i64", wide, rows);
 	ll_bind(k, n->it[0], wide); /* all rows of a warp read the same buffer of B */
-	d.b = open_shared(&d, n->by, n->it[1], NULL);
+	d.b = open_shared(&d, n->by, n->it[1], columns);
 	k->ahead = k->ahead > AHEAD ? k->ahead : AHEAD;
 	load_sums(&d, !n->adds);
 	if (n->mma == MMA_FMA)
 		by_multiply_adds(&d);
 	else
-		by_matrices(&d, warps);
+		by_matrices(&d, g.wm);
 	store_sums(&d);
 }

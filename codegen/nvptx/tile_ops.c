@@ -10,6 +10,8 @@
 #include <assert.h>
 #include <string.h>
 
+enum { MOST_AT_ONCE = 16 }; /* elements of one access */
+
 /* ---- Points ---- */
 
 const char *ll_tile_digits(LlKernel *k, const TileLayout *l, int dim)
@@ -62,6 +64,25 @@ static TilePoints open_points(LlKernel *k, const TileNode *n)
 	return p;
 }
 
+/* The flat index, in elements, of element IDX of tile B in shared memory. */
+static Expr *flat_at(ExprPool *p, const Buf *b, Expr *const *idx)
+{
+	const int bytes = dtype_info[b->dtype].bits / 8;
+	Expr *at = ex_int(p, CT_I64, 0);
+
+	for (int i = 0; i < b->tile->n; i++) {
+		const TileAxis *x = &b->tile->axis[i];
+
+		at = ex_add(p, at, ex_mul(p, idx[x->dim], ex_int(p, CT_I64, x->pitch / bytes)));
+	}
+	return at;
+}
+
+static bool in_registers(const Buf *b)
+{
+	return b->tile && layout_count(b->tile, AT_ADDRESS) == 1;
+}
+
 /* Binds the iterators to the point in register REG. */
 static void enter_point(TilePoints *p, int reg)
 {
@@ -85,8 +106,8 @@ static int register_at(const TilePoints *p, const Buf *b, Expr *const *idx, int 
 	return r;
 }
 
-/* A load of a tile as one of the thread's array. */
-static Expr *from_register(void *arg, Expr *e)
+/* A load of a tile as one of the thread's array, or of shared memory. */
+static Expr *from_tile(void *arg, Expr *e)
 {
 	TilePoints *p = arg;
 	ExprPool *pool = p->k->sched->kernel->pool;
@@ -94,13 +115,20 @@ static Expr *from_register(void *arg, Expr *e)
 
 	if (e->kind != EX_LOAD || !e->load.buf->tile)
 		return NULL;
-	at = ex_int(pool, CT_I64, register_at(p, e->load.buf, e->load.idx, e->load.nidx));
+	at = in_registers(e->load.buf)
+		     ? ex_int(pool, CT_I64, register_at(p, e->load.buf, e->load.idx, e->load.nidx))
+		     : flat_at(pool, e->load.buf, e->load.idx);
 	return ex_load(pool, e->load.buf, &at, 1);
+}
+
+static Expr *placed(TilePoints *p, Expr *e)
+{
+	return ex_rewrite(p->k->sched->kernel->pool, e, from_tile, p);
 }
 
 static const char *value_at(TilePoints *p, Expr *e)
 {
-	return ll_expr(&p->k->f, ex_rewrite(p->k->sched->kernel->pool, e, from_register, p));
+	return ll_expr(&p->k->f, placed(p, e));
 }
 
 static void store_register(LlKernel *k, Buf *b, int r, const char *val)
@@ -110,54 +138,121 @@ static void store_register(LlKernel *k, Buf *b, int r, const char *val)
 
 /* ---- Maps ---- */
 
-/* Elements of memory that adjacent registers store at once: 2, or 1. */
-static int stored_at_once(const TilePoints *p)
+/* Adjacent registers with adjacent points of the last iterator, which a guard may not tell apart. */
+static int points_at_once(const TileNode *n)
 {
-	const TileNode *n = p->n;
-	const int bytes = dtype_info[n->to->dtype].bits / 8;
-	const Iter *last = n->it[n->n - 1];
-	TileLayout address = {.rank = n->n};
-	Affine at;
+	const TileAxis *last = n->points.n ? &n->points.axis[n->points.n - 1] : NULL;
+	const int64_t most = TILE_VECTOR * 8 / dtype_info[n->to->dtype].bits;
 
-	if (n->n != 2 || bytes < 2 || !ex_affine(ctx_of(p), n->idx[0], &at) ||
-	    !dim_equals(affine_coef(ctx_of(p), &at, last), 1) ||
-	    !affine_aligned(ctx_of(p), &at, last, 2))
+	if (!last || last->at != AT_REGISTER || last->dim != n->n - 1 || last->stride != 1 ||
+	    last->extent > most || dtype_info[n->to->dtype].bits < 8 ||
+	    (n->guard && expr_has_iter(n->guard, n->it[n->n - 1])))
 		return 1;
-	/* the guard may end within a pair */
-	if (n->guard && expr_has_iter(n->guard, last))
-		return 1;
-	layout_add(&address, 0, AT_ADDRESS, layout_extent_of(&n->points, 0), 1,
-		   INT32_MAX / 2 * (int64_t)2 + 2);
-	layout_add(&address, 1, AT_ADDRESS, layout_extent_of(&n->points, 1), 1, bytes);
-	return layout_vector_width(&n->points, &address, bytes, 2);
+	return (int)last->extent;
 }
 
-static void map_to_memory(TilePoints *p)
+/* Stores the points of register REG and the ones after it to memory, as one access if they are aligned. The iterators are
+ * bound to the first one. */
+static void map_vector(TilePoints *p, int reg, int vector)
 {
 	LlKernel *k = p->k;
+	LlFn *f = &k->f;
 	const TileNode *n = p->n;
-	const int regs = (int)layout_count(&n->points, AT_REGISTER), vector = stored_at_once(p);
+	const Iter *last = n->it[n->n - 1];
+	LlVector v = {.k = k, .var = last, .vector = vector, .kept = -1};
+	const char *lo = ll_iter(k, last), *val[MOST_AT_ONCE], *after;
+	const bool one = vector == 1 || ll_one_access(&v, n->to, n->idx[0]);
 
-	for (int r = 0; r < regs; r += vector) {
-		const char *after = NULL, *val[2], *idx;
-
-		enter_point(p, r);
-		if (n->guard)
-			after = ll_open_if(k, value_at(p, n->guard));
-		ll_forget(&k->f);
-		for (int v = 0; v < vector; v++) {
-			enter_point(p, r + v);
-			val[v] = ll_encoded(k, n->to->dtype, value_at(p, n->val));
-		}
-		enter_point(p, r);
-		idx = ll_expr(&k->f, n->idx[0]);
-		ll_store_run(k, n->to, idx, val, vector);
-		ll_forget(&k->f);
-		ll_close_if(k, after);
+	after = n->guard ? ll_open_if(k, value_at(p, n->guard)) : NULL;
+	ll_forget(f);
+	p->reg = reg;
+	if (vector > 1)
+		ll_vector_find(&v, placed(p, n->val));
+	ll_vector_fetch(&v, lo);
+	for (int i = 0; i < vector; i++) {
+		p->reg = reg + i;
+		ll_vector_element(&v, lo, i);
+		val[i] = value_at(p, n->val);
+		if (one && vector > 1)
+			val[i] = ll_encoded(k, n->to->dtype, val[i]);
+		else
+			ll_store(k, n->to, ll_expr(f, n->idx[0]), val[i]);
 	}
+	ll_forget(f);
+	ll_bind(k, last, lo);
+	if (one && vector > 1)
+		ll_store_run(k, n->to, ll_expr(f, n->idx[0]), val, vector);
+	ll_forget(f);
+	ll_close_if(k, after);
 }
 
-static void map_to_tile(TilePoints *p)
+static void has_register(void *arg, Expr *e)
+{
+	bool *any = arg;
+
+	*any = *any || (e->kind == EX_LOAD && in_registers(e->load.buf));
+}
+
+/* Binds the iterators to the points of register number REG, an i64, a multiple of VECTOR. */
+static void enter_number(TilePoints *p, const char *reg)
+{
+	LlFn *f = &p->k->f;
+	int64_t inner = 1;
+	const char *idx[TILE_RANK];
+
+	ll_forget(f);
+	for (int d = 0; d < p->n->n; d++)
+		idx[d] = p->base[d];
+	for (int i = p->n->points.n - 1; i >= 0; i--) {
+		const TileAxis *x = &p->n->points.axis[i];
+		const char *digit = reg, *r;
+
+		if (x->at != AT_REGISTER)
+			continue;
+		if (inner > 1)
+			digit = ll_op(f, "udiv i64", digit, inner);
+		inner *= x->extent;
+		if (x->dim < 0)
+			continue;
+		digit = ll_op(f, "mul nuw nsw i64", ll_op(f, "urem i64", digit, x->extent),
+			      x->stride);
+		r = ll_new(f);
+		ll_put(f, "%s = add nuw nsw i64 %s, %s", r, idx[x->dim], digit);
+		idx[x->dim] = r;
+	}
+	for (int d = 0; d < p->n->n; d++)
+		ll_bind(p->k, p->n->it[d], idx[d]);
+}
+
+/* A loop over many points that do not depend on registers; else straight code. */
+static void map_to_memory(TilePoints *p)
+{
+	enum { UNROLLED_STORES = 4 };
+	const TileNode *n = p->n;
+	const int regs = (int)layout_count(&n->points, AT_REGISTER), vector = points_at_once(n);
+	Kernel *kernel = p->k->sched->kernel;
+	bool any = false;
+	LlLoop l;
+
+	ex_walk(n->val, has_register, &any);
+	if (n->guard)
+		ex_walk(n->guard, has_register, &any);
+	if (any || regs / vector <= UNROLLED_STORES) {
+		for (int r = 0; r < regs; r += vector) {
+			enter_point(p, r);
+			map_vector(p, r, vector);
+		}
+		return;
+	}
+	l = ll_open_loop(p->k, kernel_iter(kernel, "round", dim_const(kernel->ctx, regs)), "0",
+			 arena_printf(p->k->f.arena, "%d", regs),
+			 arena_printf(p->k->f.arena, "%d", vector));
+	enter_number(p, l.var);
+	map_vector(p, 0, vector);
+	ll_close_loop(p->k, &l);
+}
+
+static void map_to_registers(TilePoints *p)
 {
 	const TileNode *n = p->n;
 	const int regs = (int)layout_count(&n->points, AT_REGISTER);
@@ -166,6 +261,30 @@ static void map_to_tile(TilePoints *p)
 		enter_point(p, r);
 		store_register(p->k, n->to, register_at(p, n->to, n->idx, n->nidx),
 			       value_at(p, n->val));
+	}
+}
+
+static void map_to_shared(TilePoints *p)
+{
+	const TileNode *n = p->n;
+	ExprPool *pool = p->k->sched->kernel->pool;
+	const int regs = (int)layout_count(&n->points, AT_REGISTER),
+		  bytes = dtype_info[n->to->dtype].bits / 8;
+	TileLayout to;
+	int vector = 1;
+
+	if (tile_reads(ctx_of(p), n, n->idx, n->nidx, &to))
+		vector = layout_vector_width(&to, n->to->tile, bytes, TILE_VECTOR / bytes);
+	for (int r = 0; r < regs; r += vector) {
+		const char *val[MOST_AT_ONCE];
+
+		for (int v = 0; v < vector; v++) {
+			enter_point(p, r + v);
+			val[v] = ll_encoded(p->k, n->to->dtype, value_at(p, n->val));
+		}
+		enter_point(p, r);
+		ll_store_run(p->k, n->to, ll_expr(&p->k->f, flat_at(pool, n->to, n->idx)), val,
+			     vector);
 	}
 }
 
@@ -244,20 +363,15 @@ static void fold(TilePoints *p)
 
 /* ---- Copies ---- */
 
-/* The flat index of N's element, in elements of the tile. */
-static Expr *tile_index(LlKernel *k, const TileNode *n)
-{
-	ExprPool *p = k->sched->kernel->pool;
-	const int bytes = dtype_info[n->to->dtype].bits / 8;
-	Expr *at = ex_int(p, CT_I64, 0);
-
-	for (int i = 0; i < n->to->tile->n; i++) {
-		const TileAxis *x = &n->to->tile->axis[i];
-
-		at = ex_add(p, at, ex_mul(p, n->idx[x->dim], ex_int(p, CT_I64, x->pitch / bytes)));
-	}
-	return at;
-}
+typedef struct TileCopy {
+	LlKernel *k;
+	const TileNode *n;
+	LlPiece piece;
+	Iter *chunk; /* the number of the piece in its row */
+	int chunks, pieces;
+	Expr *guard;
+	const Buf *from; /* the tile in registers that is copied; null: none is */
+} TileCopy;
 
 static int extent_of(const Iter *it)
 {
@@ -267,103 +381,148 @@ static int extent_of(const Iter *it)
 	return (int)v;
 }
 
-/* Binds the row and chunk of piece T, an i64. */
-static void bind_piece(LlKernel *k, const Fill *fill, const char *t)
+static TileCopy open_copy(LlKernel *k, const TileNode *n)
 {
-	LlFn *f = &k->f;
+	Kernel *kernel = k->sched->kernel;
+	ExprPool *p = kernel->pool;
+	const bool split = n->n == 2; /* the pieces of a row have no iterators of their own */
+	const int chunks = extent_of(n->it[1]) / (split ? n->vector : 1);
+	TileCopy c = {.k = k,
+		      .n = n,
+		      .chunk = split ? kernel_iter(kernel, "chunk", dim_const(kernel->ctx, chunks))
+				     : n->it[1],
+		      .chunks = chunks,
+		      .pieces = extent_of(n->it[0]) * chunks};
+	Iter *elem = split ? kernel_iter(kernel, "elem", dim_const(kernel->ctx, n->vector))
+			   : n->it[2];
+	Expr *at = ex_add(p, ex_mul(p, ex_iter(p, c.chunk), ex_int(p, CT_I64, n->vector)),
+			  ex_iter(p, elem)),
+	     *idx = in_registers(n->to) ? NULL : flat_at(p, n->to, n->idx);
 
-	ll_forget(f);
-	ll_bind(k, fill->row, ll_op(f, "udiv i64", t, fill->chunks));
-	ll_bind(k, fill->chunk, ll_op(f, "urem i64", t, fill->chunks));
-	ll_bind(k, fill->elem, "0");
+	c.piece = (LlPiece){.store = {.kind = LN_STORE,
+				      .nout = 1,
+				      .stmt = -1,
+				      .buf[0] = n->to,
+				      .idx = idx,
+				      .val[0] = n->val},
+			    .elem = elem,
+			    .vector = n->vector};
+	c.guard = n->guard;
+	if (n->val->kind == EX_LOAD && in_registers(n->val->load.buf))
+		c.from = n->val->load.buf;
+	if (split) {
+		c.guard = c.guard ? ex_subst_iters(p, c.guard, &n->it[1], &at, 1) : NULL;
+		c.piece.store.idx = idx ? ex_subst_iters(p, idx, &n->it[1], &at, 1) : NULL;
+		c.piece.store.val[0] = ex_subst_iters(p, n->val, &n->it[1], &at, 1);
+	}
+	return c;
 }
 
-/* Stores what is loaded where COND holds (null: always), else zeros. */
-static void copy_through_registers(LlKernel *k, const LNode *fill, const char *cond)
+/* Binds the row and chunk of piece T, an i64, and ROWS rows further. */
+static void bind_piece(const TileCopy *c, const char *t, long long rows)
 {
-	LlFn *f = &k->f;
-	const char *from = f->block, *after = cond ? ll_open_if(k, cond) : NULL, *loaded, *end,
-		   *all;
+	LlFn *f = &c->k->f;
 
-	loaded = all = ll_chunk_load(k, fill);
+	ll_forget(f);
+	ll_bind(c->k, c->n->it[0], ll_plus(f, ll_op(f, "udiv i64", t, c->chunks), rows));
+	ll_bind(c->k, c->chunk, ll_op(f, "urem i64", t, c->chunks));
+	ll_bind(c->k, c->piece.elem, "0");
+}
+
+/* The thread's piece number AT of tile B in registers. */
+static const char *held_at(const TileCopy *c, const Buf *b, int at)
+{
+	return ll_element(c->k, ll_buf_name(c->k, b), b->dtype, (int64_t)at * c->n->vector);
+}
+
+/* What is loaded where COND holds (null: always), else zeros. */
+static const char *loaded(const TileCopy *c, const char *cond)
+{
+	LlKernel *k = c->k;
+	LlFn *f = &k->f;
+	const char *from = f->block, *after = cond ? ll_open_if(k, cond) : NULL, *value, *end, *all;
+
+	value = all = ll_piece_load(k, &c->piece);
 	end = f->block;
 	ll_forget(f);
 	ll_close_if(k, after);
 	if (cond) {
 		all = ll_new(f);
 		ll_put(f, "%s = phi %s [ zeroinitializer, %%%s ], [ %s, %%%s ]", all,
-		       ll_chunk_type(k, fill), from, loaded, end);
+		       ll_piece_type(k, &c->piece), from, value, end);
 	}
-	ll_chunk_store(k, fill, all);
+	return all;
 }
 
-/* Copies piece T, an i64. The first LEFT threads of the block have such a piece. */
-static void copy_piece(LlKernel *k, const LNode *fill, Expr *guard, const char *t, int left)
+/* Copies the piece that is bound, the thread's piece number AT. */
+static void copy_bound(const TileCopy *c, int at)
 {
-	const char *after = NULL, *cond;
+	LlKernel *k = c->k;
+	const char *type = ll_piece_type(k, &c->piece), *all, *cond;
 
-	if (left < k->stage->threads)
-		after = ll_open_if(k, ll_op(&k->f, "icmp ult i64", "%tid", left));
-	bind_piece(k, fill->fill, t);
-	cond = guard ? ll_expr(&k->f, guard) : NULL;
-	if (fill->fill->async)
-		ll_chunk_copy(k, fill, cond);
+	if (c->from) {
+		all = ll_new(&k->f);
+		ll_put(&k->f, "%s = load %s, ptr %s, align 4", all, type, held_at(c, c->from, at));
+		ll_piece_store(k, &c->piece, all);
+		return;
+	}
+	cond = c->guard ? ll_expr(&k->f, c->guard) : NULL;
+	if (c->n->async) {
+		ll_piece_copy(k, &c->piece, cond);
+		return;
+	}
+	all = loaded(c, cond);
+	if (in_registers(c->n->to))
+		ll_put(&k->f, "store %s %s, ptr %s, align 4", type, all, held_at(c, c->n->to, at));
 	else
-		copy_through_registers(k, fill, cond);
-	ll_forget(&k->f);
-	ll_close_if(k, after);
+		ll_piece_store(k, &c->piece, all);
 }
 
 enum { UNROLLED = 8 /* pieces of a thread whose loads may be in flight, in registers, at once */ };
 
 /* Copies the whole rounds of pieces of all threads, in a loop. Returns their number. */
-static int copy_rounds(LlKernel *k, const LNode *fill, Expr *guard, const Iter *round, int pieces)
+static int copy_rounds(const TileCopy *c)
 {
-	const int rounds = pieces / k->stage->threads;
+	LlKernel *k = c->k;
+	Kernel *kernel = k->sched->kernel;
+	const int threads = k->stage->threads, rounds = c->pieces / threads;
 	const char *t = ll_new(&k->f), *first = ll_new(&k->f);
 	LlLoop l;
 
-	if (rounds <= UNROLLED)
+	if (rounds <= UNROLLED || c->from || in_registers(c->n->to))
 		return 0;
-	l = ll_open_loop(k, round, "0", arena_printf(k->f.arena, "%d", rounds), "1");
+	l = ll_open_loop(k, kernel_iter(kernel, "round", dim_const(kernel->ctx, rounds)), "0",
+			 arena_printf(k->f.arena, "%d", rounds), "1");
 	l.once = true;
-	ll_put(&k->f, "%s = mul nuw nsw i64 %s, %d", first, l.var, k->stage->threads);
+	ll_put(&k->f, "%s = mul nuw nsw i64 %s, %d", first, l.var, threads);
 	ll_put(&k->f, "%s = add nuw nsw i64 %s, %%tid", t, first);
-	copy_piece(k, fill, guard, t, INT32_MAX);
+	bind_piece(c, t, 0);
+	copy_bound(c, 0);
 	ll_close_loop(k, &l);
 	return rounds;
 }
 
 static void copy(LlKernel *k, const TileNode *n)
 {
-	Kernel *kernel = k->sched->kernel;
-	ExprPool *p = kernel->pool;
-	const int rows = extent_of(n->it[0]), chunks = extent_of(n->it[1]) / n->vector,
-		  pieces = rows * chunks, threads = k->stage->threads;
-	Fill fill = {.row = n->it[0],
-		     .chunk = kernel_iter(kernel, "chunk", dim_const(kernel->ctx, chunks)),
-		     .elem = kernel_iter(kernel, "elem", dim_const(kernel->ctx, n->vector)),
-		     .rows = rows,
-		     .chunks = chunks,
-		     .vector = n->vector,
-		     .async = n->async};
-	Expr *c = ex_add(p, ex_mul(p, ex_iter(p, fill.chunk), ex_int(p, CT_I64, n->vector)),
-			 ex_iter(p, fill.elem));
-	LNode store = {.kind = LN_STORE, .nout = 1, .stmt = -1},
-	      node = {.kind = LN_FILL, .body = &store, .fill = &fill};
-	Expr *guard = n->guard ? ex_subst_iters(p, n->guard, &n->it[1], &c, 1) : NULL;
+	const TileCopy c = open_copy(k, n);
+	const int threads = k->stage->threads;
 
-	store.buf[0] = n->to;
-	store.idx = ex_subst_iters(p, tile_index(k, n), &n->it[1], &c, 1);
-	store.val[0] = ex_subst_iters(p, n->val, &n->it[1], &c, 1);
-	for (int at = copy_rounds(k, &node, guard,
-				  kernel_iter(kernel, "round", dim_const(kernel->ctx, pieces)),
-				  pieces);
-	     at * threads < pieces; at++)
-		copy_piece(k, &node, guard,
-			   at ? ll_op(&k->f, "add nuw nsw i64", "%tid", (long long)at * threads)
-			      : "%tid",
-			   pieces - at * threads);
+	for (int at = copy_rounds(&c); at * threads < c.pieces; at++) {
+		const long long first = (long long)at * threads;
+		const bool rows = threads % c.chunks ==
+				  0; /* the thread has the same chunk of each row */
+		const char *after = NULL;
+
+		if (c.pieces - first < threads)
+			after = ll_open_if(k,
+					   ll_op(&k->f, "icmp ult i64", "%tid", c.pieces - first));
+		bind_piece(&c,
+			   rows || !at ? "%tid" : ll_op(&k->f, "add nuw nsw i64", "%tid", first),
+			   rows ? first / c.chunks : 0);
+		copy_bound(&c, at);
+		ll_forget(&k->f);
+		ll_close_if(k, after);
+	}
 }
 
 /* ---- All of them ---- */
@@ -392,8 +551,10 @@ void ll_tile_op(LlKernel *k, const TileNode *n)
 		p = open_points(k, n);
 		if (n->op == TILE_FOLD)
 			fold(&p);
+		else if (in_registers(n->to))
+			map_to_registers(&p);
 		else if (n->to->tile)
-			map_to_tile(&p);
+			map_to_shared(&p);
 		else
 			map_to_memory(&p);
 		break;

@@ -42,8 +42,7 @@ static bool aligned_along(Ctx *c, Expr *idx, const Iter *var, int vector)
 	return false;
 }
 
-/* The elements of B at IDX, for VAR from a multiple of VECTOR on, are one aligned access. */
-static bool one_access(const LlVector *p, const Buf *b, Expr *idx)
+bool ll_one_access(const LlVector *p, const Buf *b, Expr *idx)
 {
 	Ctx *c = p->k->f.g->ctx;
 
@@ -62,7 +61,7 @@ void ll_vector_find(LlVector *p, Expr *e)
 	for (int i = 0; i < p->wide.n; i++)
 		if (p->wide.at[i].load == e)
 			return;
-	if (e->kind == EX_LOAD && one_access(p, e->load.buf, e->load.idx[0]))
+	if (e->kind == EX_LOAD && ll_one_access(p, e->load.buf, e->load.idx[0]))
 		vec_push(p->k->f.arena, &p->wide, ((LlWide){e, NULL}));
 	else if (ex_is_op(e, IN_select))
 		ll_vector_find(p, e->op.arg[0]);
@@ -173,7 +172,7 @@ void ll_vector_store(LlVector *p, const LNode *st, const char *lo)
 	LlKernel *k = p->k;
 
 	ll_vector_fetch(p, lo);
-	if (one_access(p, st->buf[0], st->idx)) {
+	if (ll_one_access(p, st->buf[0], st->idx)) {
 		store_vector(k, st, p->vector, vector_type(k->f.arena, st->buf[0], p->vector),
 			     vector_values(p, st, lo));
 		return;
@@ -311,24 +310,11 @@ bool ll_vector(LlKernel *k, const LNode *n)
 	return true;
 }
 
-/* ---- Chunks of a fill ---- */
+/* ---- Pieces of a copy ---- */
 
-const LNode *ll_fill_store(const LNode *fill)
+static LlVector elements(LlKernel *k, const LlPiece *c)
 {
-	const LNode *n = fill->body;
-
-	while (n->next)
-		n = n->next;
-	return n;
-}
-
-/* The elements of a chunk; *STORE: the store of one element, without its guard. */
-static LlVector chunk(LlKernel *k, LNode *store, const LNode *fill)
-{
-	*store = *ll_fill_store(fill);
-	store->guard = NULL;
-	return (LlVector){
-		.k = k, .var = fill->fill->elem, .vector = fill->fill->vector, .kept = -1};
+	return (LlVector){.k = k, .var = c->elem, .vector = c->vector, .kept = -1};
 }
 
 /* Vectors of bytes pass between basic blocks as words: LLVM splits vectors of more than four
@@ -338,60 +324,56 @@ static bool in_words(const Buf *b, int vector)
 	return dtype_info[b->dtype].bits == 8 && vector % 4 == 0;
 }
 
-const char *ll_chunk_load(LlKernel *k, const LNode *fill)
+const char *ll_piece_load(LlKernel *k, const LlPiece *c)
 {
-	LNode store;
-	LlVector p = chunk(k, &store, fill);
+	LlVector p = elements(k, c);
+	const Buf *to = c->store.buf[0];
 	const char *all, *r;
 
 	if (p.vector > 1)
-		ll_vector_find(&p, store.val[0]);
+		ll_vector_find(&p, c->store.val[0]);
 	ll_vector_fetch(&p, "0");
-	all = vector_values(&p, &store, "0");
-	if (!in_words(store.buf[0], p.vector))
+	all = vector_values(&p, &c->store, "0");
+	if (!in_words(to, p.vector))
 		return all;
 	r = ll_new(&k->f);
-	ll_put(&k->f, "%s = bitcast %s %s to %s", r,
-	       vector_type(k->f.arena, store.buf[0], p.vector), all, ll_chunk_type(k, fill));
+	ll_put(&k->f, "%s = bitcast %s %s to %s", r, vector_type(k->f.arena, to, p.vector), all,
+	       ll_piece_type(k, c));
 	return r;
 }
 
-void ll_chunk_store(LlKernel *k, const LNode *fill, const char *all)
+void ll_piece_store(LlKernel *k, const LlPiece *c, const char *all)
 {
-	LNode store;
-	LlVector p = chunk(k, &store, fill);
-
 	ll_forget(&k->f);
-	ll_bind(k, p.var, "0");
-	store_vector(k, &store, p.vector, ll_chunk_type(k, fill), all);
+	ll_bind(k, c->elem, "0");
+	store_vector(k, &c->store, c->vector, ll_piece_type(k, c), all);
 }
 
-const char *ll_chunk_type(LlKernel *k, const LNode *fill)
+const char *ll_piece_type(LlKernel *k, const LlPiece *c)
 {
-	const Buf *b = ll_fill_store(fill)->buf[0];
-	const int vector = fill->fill->vector;
+	const Buf *b = c->store.buf[0];
 
-	return in_words(b, vector) ? arena_printf(k->f.arena, "<%d x i32>", vector / 4)
-				   : vector_type(k->f.arena, b, vector);
+	return in_words(b, c->vector) ? arena_printf(k->f.arena, "<%d x i32>", c->vector / 4)
+				      : vector_type(k->f.arena, b, c->vector);
 }
 
-void ll_chunk_copy(LlKernel *k, const LNode *fill, const char *cond)
+void ll_piece_copy(LlKernel *k, const LlPiece *c, const char *cond)
 {
-	LNode store;
-	const LlVector p = chunk(k, &store, fill);
-	const int bytes = bytes_of(store.buf[0], p.vector);
+	const LlVector p = elements(k, c);
+	const Buf *b = c->store.buf[0];
+	const int bytes = bytes_of(b, p.vector);
 	LlFn *f = &k->f;
-	const Expr *load = store.val[0];
+	const Expr *load = c->store.val[0];
 	const char *to, *from, *size = ll_new(f), *type;
 
 	/* the schedule ensures (passes/schedule/gpu/gemm.c) that a copy is contiguous and aligned
 	 * to its size at both ends */
 	assert(load->kind == EX_LOAD && (bytes == 4 || bytes == 8 || bytes == 16));
-	assert(p.vector == 1 || (one_access(&p, load->load.buf, load->load.idx[0]) &&
-				 one_access(&p, store.buf[0], store.idx)));
+	assert(p.vector == 1 || (ll_one_access(&p, load->load.buf, load->load.idx[0]) &&
+				 ll_one_access(&p, b, c->store.idx)));
 	ll_forget(f);
 	ll_bind(k, p.var, "0");
-	to = ll_pointer(k, store.buf[0], ll_expr(f, store.idx), p.vector, true, &type);
+	to = ll_pointer(k, b, ll_expr(f, c->store.idx), p.vector, true, &type);
 	from = ll_pointer(k, load->load.buf, ll_expr(f, load->load.idx[0]), p.vector, false, &type);
 	if (!cond) {
 		ll_put(f,

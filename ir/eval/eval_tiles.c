@@ -339,11 +339,13 @@ static void run_op(TileEval *e, const TileNode *n)
 		}
 		v = initial(e, n, t);
 		do {
-			TileValue x = value(e, n->val);
+			TileValue x = value(e, n->val), y;
 
-			if (n->op == TILE_DOT)
-				v.f += x.f * value(e, n->by).f;
-			else if (holds(e, n))
+			if (n->op == TILE_DOT) {
+				y = value(e, n->by);
+				v.f += x.f * y.f;
+				v.i += x.i * y.i;
+			} else if (holds(e, n))
 				v = combine(e, n->red, t, v, x);
 		} while (!e->fault && step(e, n, folded));
 		put(e, n, v);

@@ -52,20 +52,6 @@ Expr *monoid_identity(ExprPool *p, Monoid m, int k, CType t);
 /* Component K of the state A combined with the term B. */
 Expr *monoid_combine(ExprPool *p, Monoid m, int k, Expr *const *a, Expr *const *b);
 
-/* How a shared or register buffer is laid out on a GPU. The swizzles permute the pieces of 16
- * bytes within a row, so that lanes that read down a column access different banks. */
-typedef enum Swizzle {
-	SWIZZLE_NONE,
-	/* piece c of row r is at c ^ r; in narrow rows, at c ^ r / 2 or c ^ r / 4. Dims: stages,
-	 * rows, columns */
-	SWIZZLE_ROWS,
-	/* piece c is at c ^ 2 r (c ^ r / 2 * 2), for lanes that read down four rows of two
-	 * pieces, word by word */
-	SWIZZLE_WORDS,
-	SWIZZLE_FRAGMENTS, /* not permuted: the order of fragments, 16 bytes for each lane */
-	SWIZZLE_REGISTERS  /* in registers, which have no order in memory (ir/loop/loop.h, Mma) */
-} Swizzle;
-
 typedef enum BufKind { BUF_IN, BUF_OUT, BUF_TEMP } BufKind;
 
 struct Buf {
@@ -78,7 +64,6 @@ struct Buf {
 	const Layout *layout; /* the order in memory; indices in statements are logical */
 	/* the elements, row-major, of a small constant that is part of the kernel; or null */
 	const void *data;
-	Swizzle swizzle;
 	/* a tile of a block on a GPU: where its elements lie, in registers or in shared memory (ir/loop/place.h);
 	 * null: a buffer in memory or of a thread */
 	const struct TileLayout *tile;

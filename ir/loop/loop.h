@@ -13,10 +13,7 @@
  * this requires them. LN_REDUCE distributes its terms over the group's threads and leaves the
  * result in each.
  *
- * For a contraction the group is the whole block. The tiles of the operands are in shared memory
- * (Buf.swizzle is SWIZZLE_ROWS, _WORDS or _FRAGMENTS), with one buffer for each stage of the
- * software pipeline. The sums are distributed over the threads' registers (SWIZZLE_REGISTERS), and
- * the epilogue stages them in shared memory, one strip of rows at a time (LN_COPY_SUMS). A local
+ * For a contraction the group is the whole block, and the body consists of operations on tiles (TileNode). A local
  * with LNode.idx begins at that byte of the block's shared scratch, which has Stage.scratch bytes;
  * locals that are not live at the same time may overlap there.
  */
@@ -50,17 +47,9 @@ typedef enum LNodeKind {
 	LN_REDUCE,
 	LN_LOCAL, /* declares buf for the rest of this body; in the body of a LOOP_GROUP each thread has one */
 	LN_TILE, /* tile += A panel * B panel: the contraction micro-kernel */
-	LN_FILL, /* a group fills a shared tile, chunk by chunk; the body is LETs and one store */
-	/* for var in [lo, hi): fills, then their consumers. Fills run STAGES - 1 iterations
-	 * ahead. */
-	LN_PIPELINE,
-	LN_MMA, /* sums in registers += A tile * B tile */
 	/* state bufs[idx] = reduction of vals over var in [lo, hi), for all columns and rows;
 	 * the guard is of the column */
 	LN_COLUMNS,
-	/* copies strip IDX of an LN_MMA's sums to buf[0], flat: STEP elements for each row VAR
-	 * (column if by_columns) */
-	LN_COPY_SUMS,
 	LN_OP /* an operation on tiles by all threads of a block: OP */
 } LNodeKind;
 
@@ -186,15 +175,6 @@ typedef struct Tile {
 	Iter *depth;
 } Tile;
 
-/* A fill of a shared tile of ROWS rows, each of CHUNKS * VECTOR elements. The store's value at
- * element ELEM of a chunk is at the address of element 0 plus ELEM. The guard does not depend on
- * ELEM; where it fails the chunk is zero. */
-typedef struct Fill {
-	Iter *row, *chunk, *elem;
-	int rows, chunks, vector;
-	bool async; /* the value is one aligned load of 4, 8 or 16 bytes, so cp.async can do it */
-} Fill;
-
 /* A column reduction: the states of COLS adjacent columns, contiguous in memory, for each of
  * ROWS rows. Only the other operands depend on the row (in a skinny product, they are the few
  * rows of A); idx, vals and LNode.at mention COL and ROW. A thread has LNode.vector adjacent
@@ -237,6 +217,8 @@ typedef struct MmaInfo {
 	const char *round;
 } MmaInfo;
 
+enum { TILE_VECTOR = 16 }; /* bytes of the widest access of a thread */
+
 /* Rows of a fragment of sums, of one instruction or of two with 8 rows each. */
 enum { MMA_ROWS = 16 };
 
@@ -253,10 +235,10 @@ extern const MmaInfo mma_info[MMA_COUNT];
  *	dot m < 64, n < 64, k < 32 by f16: s[m, n] += q[m, k] times k_tile[slot, n, k]
  *	sync commit; sync wait 1; sync barrier
  *
- * A COPY fills a tile in shared memory, in pieces of VECTOR elements along the last iterator; where its
- * guard fails, elements are 0. If ASYNC, the value is one aligned load, and the elements may be read
- * after a commit, a wait for it, and a barrier. A MAP computes elements in registers, or stores to
- * memory where the guard holds. A FOLD reduces over the iterators that its index does not mention;
+ * A COPY fills a tile, in pieces of VECTOR elements along the last iterator; where its guard fails, elements
+ * are 0. If ASYNC, the value is one aligned load, and the elements may be read after a commit, a wait for it, and a
+ * barrier. A COPY to a tile in registers holds the pieces that the threads will copy to shared memory. A MAP computes
+ * elements in registers or in shared memory, or stores to memory where the guard holds. A FOLD reduces over the iterators that its index does not mention;
  * they lie in registers and lanes. Tiles in registers that a MAP or FOLD reads have, in each register,
  * what the point in that register reads, up to the order of registers. A DOT sums products over its last
  * iterator by instructions of kind MMA: A is in registers or shared, B is shared, the sums are in
@@ -288,26 +270,6 @@ typedef struct TileNode {
 	int pending;
 } TileNode;
 
-/*
- * acc[bm][bn] += A[bm][bk] * B[bk][bn] by WM * WN warps, each of which computes bm/WM rows by bn/WN
- * columns. With MMA_FMA the lanes of a warp form a grid of 4 by 8, and each has TM * TN elements.
- *
- * The rows of a tile are contiguous along k if A_ALONG (B_ALONG) is set (A[i][k], B[j][k]); else
- * they are contiguous along m or n (A[k][i], B[k][j]). A tile in the order of fragments
- * (SWIZZLE_FRAGMENTS) counts as contiguous along k.
- */
-typedef struct Mma {
-	MmaKind kind;
-	CType ct;
-	int bm, bn, bk, wm, wn, tm, tn;
-	Buf *acc, *a, *b;
-	bool a_along, b_along;
-	bool by_columns; /* the staging buffer is column-major: the epilogue is contiguous along rows */
-	Iter *stage;     /* of the pipeline: which buffer of each tile holds the current data */
-	/* LNode.at and guard mention them: row and column of an element, and a term of the part */
-	Iter *row, *col, *depth;
-} Mma;
-
 /* Which part of its statement a node carries out: the initial value of the state, one term, or
  * the write of the result. A map has only the write; a scatter has only terms. */
 typedef enum LPart { PART_NONE, PART_INIT, PART_TERM, PART_WRITE } LPart;
@@ -316,7 +278,7 @@ typedef struct LNode LNode;
 struct LNode {
 	LNodeKind kind;
 	LNode *next; /* the sibling after this */
-	LNode *body; /* LN_LOOP, LN_FILL, LN_PIPELINE */
+	LNode *body; /* LN_LOOP */
 	LoopKind loop;
 	Iter *var;
 	Expr *lo, *hi;
@@ -344,12 +306,8 @@ struct LNode {
 	Buf *buf[2];
 	Expr *idx, *val[2], *guard; /* guard null: true */
 	Tile *tile;
-	Fill *fill;
 	ColumnReduction *columns;
-	Mma *mma;    /* LN_MMA, LN_COPY_SUMS */
 	TileNode *op; /* LN_OP */
-	int stages;  /* LN_PIPELINE */
-	Iter *stage; /* LN_PIPELINE: the buffer that a fill writes, or that its consumers read */
 	Loc loc;     /* the ONNX node, for comments */
 	int stmt;    /* Stmt.id of the statement that this node is part of, or -1 */
 	LPart part;
@@ -418,6 +376,8 @@ typedef struct SizeStep {
 	Dim *of[MOST_MULTIPLES];
 	int nof;
 	int64_t each;
+	const struct ProductVariant
+		*decided; /* passes/schedule/common/decision.h; null: the schedule decides */
 } SizeStep;
 
 /*
@@ -445,18 +405,6 @@ typedef struct Schedule {
 /* Whether GPUs of compute capability SM (times ten) have an instruction whose operands are
  * rounded first (f32 to tf32). */
 bool mma_rounds(int sm);
-/* Rows of each warp row that are staged at once, a strip. The epilogue moves the sums to shared
- * memory one strip at a time: row r of strip s is row r / STRIP * (bm / wm) + s * STRIP + r %
- * STRIP of the tile. */
-int mma_part_rows(const Mma *m);
-/* Whether an operand of bytes is transposed on its way to the registers, because its rows are
- * not contiguous along k (not ALONG). Then a fragment of 8 rows (columns) holds every other one
- * of 16. */
-bool mma_transposes(const Mma *m, bool along);
-/* Padding, in elements, after each staged row (column if by_columns), so that the lanes of one
- * store instruction use different banks. */
-int mma_pad(const Mma *m);
-
 /* ---- loop_walk.c ---- */
 
 /* Calls FN on each expression of N, apart from those of its body and LNode.at, which may be replaced.
@@ -470,17 +418,34 @@ typedef enum LUse { LUSE_DECLARES, LUSE_WRITES, LUSE_READS, LUSE_VALUE } LUse;
 void lnode_bufs(const LNode *n, void (*fn)(void *arg, Buf *b, LUse use), void *arg);
 /* N or a sibling, or a node in the body of one, is an operation on tiles. */
 bool lnode_has_tiles(const LNode *n);
-/* Calls FN on each iterator that N binds for its body or its expressions, which may be replaced, and on
- * the stage of the pipeline that a product of tiles is in. */
+/* Calls FN on each iterator that N binds for its body or its expressions, which may be replaced. */
 void lnode_iters(LNode *n, void (*fn)(void *arg, Iter **it), void *arg);
 
 /* ---- tile_layouts.c ---- */
 
-/* Where instruction KIND has its sums of M rows by N columns, and its operand A of M rows by K terms;
- * the rows are those of WARPS warps, one after the other. A's terms are in the order in which the sums
- * of a product have their columns, if BY_SUMS, so that these can be A. With MMA_FMA, both are as the sums. */
-TileLayout tile_sums(MmaKind kind, int warps, int m, int n);
+/* The warps of a block are WM by WN, each with a part of a product's sums. A fragment has 16 adjacent rows, and 8 adjacent
+ * columns; or two have every other one of 32 or 16, where the transposing load has bytes in pairs. */
+typedef struct TileGrid {
+	int wm, wn;
+	bool every_row, every_column;
+} TileGrid;
+/* Where a product has its sums of M rows by N columns: alike for all instructions, and for multiply-adds. tile_grid: the
+ * grid of such a layout. */
+TileLayout tile_sums(const TileGrid *g, int m, int n);
+TileGrid tile_grid(const TileLayout *sums);
+/* Where instruction KIND has its operand A of M rows by K terms in registers; the rows are those of WARPS warps, one
+ * after the other. A's terms are in the order in which the sums of a product have their columns, if BY_SUMS, so that
+ * these can be A. With MMA_FMA, it is as the sums. */
 TileLayout tile_operand(MmaKind kind, int warps, int m, int k, bool by_sums);
+/* Bytes from row to row of an operand's tile in shared memory, of COLS elements of BYTES each, that give the fewest bank
+ * conflicts. ALONG: its rows are contiguous along the terms. */
+int64_t tile_pitch(MmaKind kind, int cols, int bytes, bool along);
+/* A tile in the order of fragments (passes/layout/fragments.c) has rows of MMA_ROWS of the free side by all terms: the
+ * element of such a row for SIDE (below MMA_ROWS, or modulo that) and TERM. tile_in_fragments: load E has such indices. */
+Expr *tile_fragment_at(ExprPool *p, Expr *side, Expr *term, int bytes);
+bool tile_in_fragments(ExprPool *p, const Expr *e, const Iter *side, const Iter *term);
+/* The points of copy N, of which a thread has pieces of the last iterator: in layout_spread's order. */
+TileLayout tile_pieces(const TileNode *n, int warps);
 /* The layout of a tile of registers that point r of N reads by index IDX; false: there is none. */
 bool tile_reads(Ctx *c, const TileNode *n, Expr *const *idx, int rank, TileLayout *out);
 /* Whether the tiles of S, its operations and their layouts fit together (the comment of TileNode);

@@ -10,11 +10,11 @@
 
 #include "ir/loop/loop.h"
 
-/* How many iterators and buffers may be mentioned, and which pipeline and group's loop are around: what
+/* How many iterators and buffers may be mentioned, and which group's loop is around: what
  * a body adds is forgotten at its end. */
 typedef struct LoopScope {
 	int iters, bufs;
-	LNode *pipeline, *group;
+	LNode *group;
 } LoopScope;
 
 typedef struct LoopText {
@@ -33,9 +33,8 @@ typedef struct LoopText {
 	VEC(Buf *) bufs;     /* likewise */
 	VEC(Iter *) known;   /* of the schedule: a name has one extent */
 	int nglobal;         /* buffers of smaller ids are not locals */
-	VEC(Mma *) products; /* of the stage */
 	Stage *stage;
-	LNode *pipeline, *group; /* around the node: each may be null */
+	LNode *group;            /* around the node; null: none is */
 	VEC(LNode *) kept;       /* locals of which threads keep elements */
 } LoopText;
 
@@ -109,8 +108,7 @@ void lt_tile_op(LoopText *t, LNode *n);
 /* Report a fault of the line that was just read: a node, whose body is not read yet; or a stage. */
 void lt_check_node(LoopText *t, LNode *n);
 void lt_check_stage(LoopText *t, const Stage *st);
-/* The same, of the lines before: the body of N; the products of a stage. */
+/* The same, of the lines before: the body of N. */
 void lt_check_body(LoopText *t, const LNode *n);
-void lt_check_products(LoopText *t);
 
 #endif

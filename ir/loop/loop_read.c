@@ -318,14 +318,13 @@ void lt_bind(LoopText *t, Iter **it, const char *name, Dim *extent)
 
 LoopScope lt_enter(const LoopText *t)
 {
-	return (LoopScope){t->iters.n, t->bufs.n, t->pipeline, t->group};
+	return (LoopScope){t->iters.n, t->bufs.n, t->group};
 }
 
 void lt_leave(LoopText *t, LoopScope s)
 {
 	t->iters.n = s.iters;
 	t->bufs.n = s.bufs;
-	t->pipeline = s.pipeline;
 	t->group = s.group;
 }
 

@@ -280,21 +280,6 @@ static void let(LoopText *t, LNode *n)
 
 /* ---- Locals ---- */
 
-/* The product whose sums are in BUF; a new one if the text has none yet. */
-static Mma *product_of(LoopText *t, Buf *buf)
-{
-	Mma *m;
-
-	for (int i = 0; i < t->products.n; i++)
-		if (t->products.at[i]->acc == buf)
-			return t->products.at[i];
-	m = NEW(t->arena, Mma);
-	m->acc = buf;
-	m->ct = buf ? dtype_ctype(buf->dtype) : CT_NONE;
-	vec_push(t->arena, &t->products, m);
-	return m;
-}
-
 /* The element type and the dims of a local. */
 static void local_type(LoopText *t, Buf *b)
 {
@@ -337,26 +322,8 @@ static void kept(LoopText *t, LNode *n)
 		vec_push(t->arena, &t->kept, n);
 }
 
-/* The sums of a product, distributed over the threads' registers. */
-static void sums(LoopText *t, LNode *n)
-{
-	if (!t->out) {
-		n->mma = product_of(t, n->buf[0]);
-		if (n->mma->row)
-			lt_fault(t, "%s is declared twice", n->buf[0]->name);
-	}
-	counted(t, &n->mma->row, &n->mma->bm);
-	lt_put(t, ", ");
-	counted(t, &n->mma->col, &n->mma->bn);
-	lt_opt_expr(t, " where ", &n->guard, CT_BOOL);
-}
-
 static void local(LoopText *t, LNode *n)
 {
-	static const char *const swizzles[] = {[SWIZZLE_ROWS] = " swizzled by rows",
-					       [SWIZZLE_WORDS] = " swizzled by words",
-					       [SWIZZLE_FRAGMENTS] = " in fragments",
-					       [SWIZZLE_REGISTERS] = " in registers "};
 	const char *name = t->out ? n->buf[0]->name : NULL;
 	Buf *b = t->out ? n->buf[0] : NULL;
 
@@ -368,12 +335,8 @@ static void local(LoopText *t, LNode *n)
 	}
 	lt_put(t, ": ");
 	local_type(t, b);
-	b->swizzle = (Swizzle)(lt_choice(t, swizzles + 1, SWIZZLE_REGISTERS, (int)b->swizzle - 1) +
-			       1);
 	if (t->failed)
 		return;
-	if (b->swizzle == SWIZZLE_REGISTERS)
-		sums(t, n);
 	lt_opt_expr(t, " in scratch at ", &n->idx, CT_I64);
 	if (lt_opt(t, b->tile != NULL, " in ")) {
 		TileLayout l = b->tile ? *b->tile : (TileLayout){0};
@@ -560,49 +523,7 @@ static void fetches(LoopText *t, LNode *n, int around)
 	x->nahead = all.n;
 }
 
-/* ---- Products on GPUs ---- */
-
-static void fill(LoopText *t, LNode *n)
-{
-	Fill *f;
-
-	if (!t->out)
-		n->fill = NEW(t->arena, Fill);
-	f = n->fill;
-	lt_put(t, "fill ");
-	counted(t, &f->row, &f->rows);
-	lt_put(t, ", ");
-	counted(t, &f->chunk, &f->chunks);
-	lt_put(t, ", ");
-	counted(t, &f->elem, &f->vector);
-	f->async = lt_opt(t, f->async, " async");
-}
-
-static void pipeline(LoopText *t, LNode *n)
-{
-	lt_put(t, "pipeline ");
-	range(t, n);
-	lt_put(t, " stage ");
-	counted(t, &n->stage, &n->stages);
-	t->pipeline = n;
-}
-
-/* The order of an operand's tile: along k, [i,k], or not, [k,i]; or in fragments. */
-static void operand(LoopText *t, Buf **b, bool *along, const char *rows, const char *cols)
-{
-	const char *const orders[] = {rows, cols, "[fragments]"};
-	int at = 0;
-
-	lt_buf(t, b);
-	if (t->out)
-		at = (*b)->swizzle == SWIZZLE_FRAGMENTS ? 2 : !*along;
-	at = lt_choice(t, orders, 3, at);
-	if (at < 0)
-		lt_expected(t, rows);
-	if (!t->failed && (at == 2) != ((*b)->swizzle == SWIZZLE_FRAGMENTS))
-		lt_fault(t, "%s is %sin fragments", (*b)->name, at == 2 ? "not " : "");
-	*along = at != 1;
-}
+/* ---- Nodes ---- */
 
 void lt_mma(LoopText *t, MmaKind *kind)
 {
@@ -615,73 +536,6 @@ void lt_mma(LoopText *t, MmaKind *kind)
 	if (!t->failed && strcmp(mma_info[*kind].name, name))
 		lt_fault(t, "ir/loop/mma.def has no instruction \"%s\"", name);
 }
-
-static void mma(LoopText *t, LNode *n)
-{
-	Buf *acc = t->out ? n->mma->acc : NULL;
-	Mma *m;
-
-	lt_put(t, "mma ");
-	lt_buf(t, &acc);
-	if (!t->out)
-		n->mma = product_of(t, acc);
-	m = n->mma;
-	if (!t->failed && !m->row)
-		lt_fault(t, "%s is not in registers", acc->name);
-	if (!t->out && !t->failed) {
-		if (!t->pipeline)
-			lt_fault(t, "a product of tiles is in a pipeline");
-		m->stage = t->pipeline ? t->pipeline->stage : NULL;
-		lt_bind(t, &m->row, m->row->name, m->row->extent);
-		lt_bind(t, &m->col, m->col->name, m->col->extent);
-	}
-	lt_put(t, " += ");
-	operand(t, &m->a, &m->a_along, "[i,k]", "[k,i]");
-	lt_put(t, " * ");
-	operand(t, &m->b, &m->b_along, "[j,k]", "[k,j]");
-	lt_put(t, " for ");
-	counted(t, &m->depth, &m->bk);
-	lt_put(t, " by ");
-	lt_mma(t, &m->kind);
-	lt_put(t, ", warps ");
-	lt_count(t, &m->wm, 1);
-	lt_put(t, "x");
-	lt_count(t, &m->wn, 1);
-	if (lt_opt(t, m->tm != 0, " of ")) {
-		lt_count(t, &m->tm, 1);
-		lt_put(t, "x");
-		lt_count(t, &m->tn, 1);
-		lt_put(t, " a lane");
-	}
-	lt_opt_expr(t, " where ", &n->guard, CT_BOOL);
-}
-
-static void copy_sums(LoopText *t, LNode *n)
-{
-	static const char *const sides[] = {", rows of ", ", columns of "};
-	Buf *acc = t->out ? n->mma->acc : NULL;
-
-	n->nout = 1;
-	lt_put(t, "epilogue ");
-	lt_buf(t, &n->buf[0]);
-	lt_put(t, " = part ");
-	lt_expr(t, &n->idx, CT_I64);
-	lt_put(t, " of ");
-	lt_buf(t, &acc);
-	if (!t->out)
-		n->mma = product_of(t, acc);
-	if (!t->failed && !n->mma->row)
-		lt_fault(t, "%s is not in registers", acc->name);
-	n->mma->by_columns = lt_choice(t, sides, 2, n->mma->by_columns) == 1;
-	lt_number(t, &n->step, 1, INT32_MAX);
-	lt_put(t, " for ");
-	lt_bounded(t, &n->var);
-	if (!t->out && !t->failed)
-		lt_bind(t, &n->mma->col, n->mma->col->name, n->mma->col->extent);
-	lt_opt_expr(t, " where ", &n->guard, CT_BOOL);
-}
-
-/* ---- Nodes ---- */
 
 typedef struct NodeText {
 	const char *words; /* a node whose text begins with one of these is of the kind */
@@ -699,11 +553,7 @@ static const NodeText node_text[] = {
 	[LN_REDUCE] = {" over ", reduce, false},
 	[LN_LOCAL] = {" local ", local, false},
 	[LN_TILE] = {" tile ", tile, false},
-	[LN_FILL] = {" fill ", fill, true},
-	[LN_PIPELINE] = {" pipeline ", pipeline, true},
-	[LN_MMA] = {" mma ", mma, false},
 	[LN_COLUMNS] = {" columns ", columns, false},
-	[LN_COPY_SUMS] = {" epilogue ", copy_sums, false},
 	[LN_OP] = {" copy map fold dot sync ", lt_tile_op, false},
 };
 
@@ -854,7 +704,6 @@ void lt_stage(LoopText *t, Stage *st)
 	const char *bare = "k";
 	int columns = 0;
 
-	t->products.n = 0;
 	lt_put(t, "stage ");
 	lt_word(t, t->bare && t->out ? &bare : &st->name);
 	lt_put(t, ": ");
@@ -881,8 +730,6 @@ void lt_stage(LoopText *t, Stage *st)
 	lt_leave(t, head);
 	nodes(t, &st->body, STAGE_COLUMNS);
 	lt_leave(t, outside);
-	if (!t->out)
-		lt_check_products(t);
 }
 
 /* ---- Variants ---- */

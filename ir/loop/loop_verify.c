@@ -106,7 +106,7 @@ static void check_tiles(LoopText *t, LNode *n)
 	if (n->kind != LN_OP) {
 		lnode_bufs(n, see_tile, t);
 		lnode_exprs(n, see_tile_loads, t);
-	} else if (t->stage->group != t->stage->threads || t->group || t->pipeline) {
+	} else if (t->stage->group != t->stage->threads || t->group) {
 		lt_fault(t, "an operation on tiles is of all threads of a block together");
 	}
 	if (!t->failed)
@@ -155,43 +155,6 @@ static void check_tile(LoopText *t, const LNode *n)
 		lt_fault(t, "%s is not a local, as the weights of terms must be", x->a->name);
 }
 
-/* The tile of an operand in shared memory. */
-static void check_operand(LoopText *t, const Mma *m, const Buf *b, bool along, int side)
-{
-	int64_t stages, rows, cols;
-	const bool known = b->rank == 3 && dim_is_const(b->dims[0], &stages) &&
-			   dim_is_const(b->dims[1], &rows) && dim_is_const(b->dims[2], &cols);
-
-	check_local(t, b, "the operand of a product of tiles");
-	if (b->swizzle == SWIZZLE_NONE || b->swizzle == SWIZZLE_REGISTERS)
-		lt_fault(t, "%s is neither swizzled nor in fragments", b->name);
-	else if (!known || rows * cols != (int64_t)side * m->bk ||
-		 (b->swizzle != SWIZZLE_FRAGMENTS && rows != (along ? side : m->bk)) ||
-		 stages != t->pipeline->stages)
-		lt_fault(t, "%s has not the dims of %d stages of tiles of %d by %d", b->name,
-			 t->pipeline->stages, along ? side : m->bk, along ? m->bk : side);
-}
-
-static void check_mma(LoopText *t, const LNode *n)
-{
-	const Mma *m = n->mma;
-	const MmaInfo *info = &mma_info[m->kind];
-
-	check_operand(t, m, m->a, m->a_along, m->bm);
-	check_operand(t, m, m->b, m->b_along, m->bn);
-	if (!t->failed && m->wm * m->wn * 32 != t->stage->threads)
-		lt_fault(t, "%dx%d warps have %d threads, the block has %d", m->wm, m->wn,
-			 m->wm * m->wn * 32, t->stage->threads);
-	if (m->kind == MMA_FMA
-		    ? m->wm * 4 * m->tm != m->bm || m->wn * 8 * m->tn != m->bn
-		    : m->bm % (m->wm * MMA_ROWS) || m->bn % (m->wn * info->n) || m->bk % info->k)
-		lt_fault(t, "the warps do not divide a tile of %d by %d by %d", m->bm, m->bn,
-			 m->bk);
-	if (m->kind != MMA_FMA && (dtype_info[m->a->dtype].bits != dtype_info[info->type[0]].bits ||
-				   dtype_info[m->b->dtype].bits != dtype_info[info->type[1]].bits))
-		lt_fault(t, "%s is not an instruction for these elements", info->name);
-}
-
 static void check_local_node(LoopText *t, const LNode *n)
 {
 	const Buf *b = n->buf[0];
@@ -200,20 +163,13 @@ static void check_local_node(LoopText *t, const LNode *n)
 	for (int i = 0; i < b->rank; i++)
 		if (dim_is_const(b->dims[i], &v) && v < 0)
 			lt_fault(t, "dim %d of %s is negative", i, b->name);
-	if (b->swizzle == SWIZZLE_REGISTERS &&
-	    (b->rank != 2 || !dim_equals(b->dims[0], n->mma->bm) ||
-	     !dim_equals(b->dims[1], n->mma->bn)))
-		lt_fault(t, "%s has not the dims of its sums, %d by %d", b->name, n->mma->bm,
-			 n->mma->bn);
 	if (t->stage->group && n->idx && n->idx->kind != EX_CONST)
 		lt_fault(t, "a block's scratch is at a constant offset");
-	if (t->stage->group && !n->idx && b->swizzle == SWIZZLE_NONE && !n->keep)
+	if (t->stage->group && !n->idx && !b->tile && !n->keep)
 		for (int i = 0; i < b->rank; i++)
 			if (!dim_is_const(b->dims[i], &v))
 				lt_fault(t, "%s is in shared memory, so its dims are constants",
 					 b->name);
-	if (b->swizzle != SWIZZLE_NONE && b->swizzle != SWIZZLE_REGISTERS && !n->idx)
-		lt_fault(t, "%s is not in scratch", b->name);
 	if (n->scratch && !n->idx)
 		lt_fault(t, "%s has elements in scratch, and does not say where", b->name);
 }
@@ -224,11 +180,8 @@ static void check_device(LoopText *t, const LNode *n)
 	const bool gpu = t->stage->group > 0,
 		   shares = n->vector || n->keep || n->scratch || n->peel,
 		   group = (n->kind == LN_LOOP && (n->loop == LOOP_GROUP || shares)) ||
-			   n->kind == LN_FILL || n->kind == LN_PIPELINE || n->kind == LN_MMA ||
-			   n->kind == LN_COLUMNS || n->kind == LN_COPY_SUMS ||
-			   n->kind == LN_ATOMIC || n->kind == LN_OP ||
-			   (n->kind == LN_LOCAL &&
-			    (n->keep || n->buf[0]->swizzle || n->buf[0]->tile));
+			   n->kind == LN_COLUMNS || n->kind == LN_ATOMIC || n->kind == LN_OP ||
+			   (n->kind == LN_LOCAL && (n->keep || n->buf[0]->tile));
 
 	if (group && !gpu)
 		lt_fault(t, "only a stage on a GPU, with a group of threads, has such a node");
@@ -251,8 +204,6 @@ void lt_check_node(LoopText *t, LNode *n)
 	switch (n->kind) {
 	case LN_TILE: check_tile(t, n); break;
 	case LN_LOCAL: check_local_node(t, n); break;
-	case LN_MMA: check_mma(t, n); break;
-	case LN_COPY_SUMS: check_local(t, n->buf[0], "the copy of sums"); break;
 	default: break;
 	}
 	if (!t->failed)
@@ -263,44 +214,10 @@ void lt_check_node(LoopText *t, LNode *n)
 		lt_fault(t, "only a group or a vector loop has this");
 }
 
-/* Whether IDX goes along the elements of a chunk of F, which are aligned. */
-static bool is_chunk(LoopText *t, const Fill *f, Expr *idx)
-{
-	Affine a;
-
-	return f->vector == 1 ||
-	       (ex_affine(t->ctx, idx, &a) && dim_equals(affine_coef(t->ctx, &a, f->elem), 1) &&
-		affine_aligned(t->ctx, &a, f->elem, f->vector));
-}
-
-/* Whether STORE, of the fill F, can be an asynchronous copy. */
-static bool may_copy(LoopText *t, const Fill *f, const LNode *store)
-{
-	const Expr *load = store->val[0];
-	const int bytes = f->vector * dtype_info[store->buf[0]->dtype].bits / 8;
-
-	return load->kind == EX_LOAD && load->load.buf->dtype == store->buf[0]->dtype &&
-	       (bytes == 4 || bytes == 8 || bytes == 16) && is_chunk(t, f, load->load.idx[0]) &&
-	       is_chunk(t, f, store->idx);
-}
-
 void lt_check_body(LoopText *t, const LNode *n)
 {
-	const LNode *at = n->body;
-
-	if (!t->failed && !at &&
-	    (n->kind == LN_LOOP || n->kind == LN_FILL || n->kind == LN_PIPELINE))
+	if (!t->failed && !n->body && n->kind == LN_LOOP)
 		lt_fault(t, "the loop before this has no body");
-	if (t->failed || n->kind != LN_FILL)
-		return;
-	while (at && at->kind == LN_LET)
-		at = at->next;
-	if (!at || at->kind != LN_STORE || at->next || !is_local(t, at->buf[0]))
-		lt_fault(t, "the body of the fill before this is lets and one store to a tile");
-	else if (n->fill->async && !may_copy(t, n->fill, at))
-		lt_fault(
-			t,
-			"the fill before this copies no aligned piece of 4, 8 or 16 bytes: not async");
 }
 
 void lt_check_stage(LoopText *t, const Stage *st)
@@ -315,12 +232,4 @@ void lt_check_stage(LoopText *t, const Stage *st)
 		lt_fault(t, "a group is 1, 2, 4, 8, 16, 32 or all threads of the block");
 	else if (!dim_is_const(st->scratch, NULL))
 		lt_fault(t, "a block's scratch is a constant number of bytes");
-}
-
-void lt_check_products(LoopText *t)
-{
-	for (int i = 0; i < t->products.n && !t->failed; i++)
-		if (!t->products.at[i]->a)
-			lt_fault(t, "the stage before this computes no product for %s",
-				 t->products.at[i]->acc->name);
 }

@@ -58,7 +58,6 @@ void lnode_exprs(LNode *n, void (*fn)(void *arg, Expr **e, bool inside), void *a
 void lnode_bufs(const LNode *n, void (*fn)(void *arg, Buf *b, LUse use), void *arg)
 {
 	const Tile *t = n->tile;
-	const Mma *m = n->mma;
 	struct {
 		Buf *b;
 		LUse use;
@@ -75,9 +74,6 @@ void lnode_bufs(const LNode *n, void (*fn)(void *arg, Buf *b, LUse use), void *a
 		{t ? t->scaled.row_scale : NULL, LUSE_READS},
 		{t ? t->mask.squares : NULL, LUSE_VALUE},
 		{t ? t->mask.trim : NULL, LUSE_VALUE},
-		{m ? m->acc : NULL, n->kind == LN_MMA ? LUSE_WRITES : LUSE_READS},
-		{m && n->kind == LN_MMA ? m->a : NULL, LUSE_READS},
-		{m && n->kind == LN_MMA ? m->b : NULL, LUSE_READS},
 		{n->op ? n->op->to : NULL, LUSE_WRITES},
 	};
 
@@ -96,24 +92,14 @@ bool lnode_has_tiles(const LNode *n)
 
 void lnode_iters(LNode *n, void (*fn)(void *arg, Iter **it), void *arg)
 {
-	Fill *f = n->fill;
 	ColumnReduction *c = n->columns;
 	Tile *t = n->tile;
-	Mma *m = n->mma;
 	Iter **const all[] = {&n->var,
-			      &n->stage,
-			      f ? &f->row : NULL,
-			      f ? &f->chunk : NULL,
-			      f ? &f->elem : NULL,
 			      c ? &c->col : NULL,
 			      c ? &c->row : NULL,
 			      t ? &t->row : NULL,
 			      t ? &t->col : NULL,
-			      t ? &t->depth : NULL,
-			      m ? &m->row : NULL,
-			      m ? &m->col : NULL,
-			      m ? &m->depth : NULL,
-			      m ? &m->stage : NULL};
+			      t ? &t->depth : NULL};
 
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		if (all[i] && *all[i])

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of matrix instructions, and the layout of their sums in registers. */
+/* The table of matrix instructions. */
 #include "ir/loop/loop.h"
 
 /* The code for tiles, fragments and ldmatrix handles these element types only. */
@@ -25,26 +25,4 @@ bool mma_rounds(int sm)
 		if (mma_info[i].round && mma_info[i].sm <= sm)
 			return true;
 	return false;
-}
-
-int mma_part_rows(const Mma *m)
-{
-	const int lanes = 4, piece = 16 / (dtype_info[ctype_dtype(m->ct)].bits / 8);
-
-	if (m->kind != MMA_FMA)
-		return MMA_ROWS;
-	return m->a_along && !m->by_columns ? lanes : lanes * piece;
-}
-
-bool mma_transposes(const Mma *m, bool along)
-{
-	return !along && m->kind != MMA_FMA && dtype_info[mma_info[m->kind].type[0]].bits == 8;
-}
-
-int mma_pad(const Mma *m)
-{
-	const int adjacent = mma_transposes(m, m->b_along) ? 4 : 2,
-		  rows = mma_transposes(m, m->a_along) ? 2 : 1;
-
-	return m->by_columns ? 4 : 4 * adjacent / rows;
 }

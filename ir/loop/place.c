@@ -15,6 +15,30 @@ void layout_add(TileLayout *l, int dim, TilePlace at, int64_t extent, int64_t st
 		l->axis[l->n++] = (TileAxis){dim, stride, extent, pitch, at};
 }
 
+void layout_spread(TileLayout *l, const int64_t *extent, int rank, int64_t warps)
+{
+	const TilePlace places[] = {AT_LANE, AT_WARP, AT_REGISTER};
+	int64_t room[] = {WARP_LANES, warps, INT64_MAX};
+	TileAxis axis[2 * TILE_RANK + 2];
+	int n = 0, at = 0;
+
+	for (int d = rank - 1; d >= 0; d--)
+		for (int64_t stride = 1, left = extent[d]; left > 1;) {
+			const int64_t take = left < room[at] ? left : room[at];
+
+			if (take > 1)
+				axis[n++] = (TileAxis){d, stride, take, 0, places[at]};
+			stride *= take;
+			left /= take;
+			room[at] /= take;
+			at += room[at] == 1;
+		}
+	for (; at < 2; at++)
+		axis[n++] = (TileAxis){-1, 1, room[at], 0, places[at]};
+	while (n--)
+		layout_add(l, axis[n].dim, axis[n].at, axis[n].extent, axis[n].stride, 0);
+}
+
 void layout_drop_copies(TileLayout *l)
 {
 	int n = 0;
@@ -36,7 +60,7 @@ int64_t layout_count(const TileLayout *l, TilePlace at)
 
 int64_t layout_extent_of(const TileLayout *l, int d)
 {
-	int64_t last = 0;
+	int64_t last = l->first[d];
 
 	for (int i = 0; i < l->n; i++)
 		last += l->axis[i].dim == d ? (l->axis[i].extent - 1) * l->axis[i].stride : 0;
@@ -48,7 +72,7 @@ void layout_element(const TileLayout *l, int64_t reg, int64_t lane, int64_t warp
 	int64_t number[PLACES] = {[AT_REGISTER] = reg, [AT_LANE] = lane, [AT_WARP] = warp};
 
 	for (int d = 0; d < l->rank; d++)
-		idx[d] = 0;
+		idx[d] = l->first[d];
 	for (int i = l->n - 1; i >= 0; i--) {
 		const TileAxis *x = &l->axis[i];
 
@@ -97,7 +121,7 @@ bool layout_of_operand(Ctx *c, Expr *const *index, int rank, Iter *const *it, in
 
 	*out = (TileLayout){.rank = rank, .n = points->n};
 	for (int d = 0; d < rank; d++)
-		if (!ex_affine(c, index[d], &at[d]))
+		if (!ex_affine(c, index[d], &at[d]) || !dim_is_const(at[d].base, &out->first[d]))
 			return false;
 	for (int i = 0; i < points->n; i++) {
 		TileAxis *x = &out->axis[i];
@@ -125,8 +149,8 @@ static int64_t warps_of(const TileLayout *a, const TileLayout *b)
 	return x > y ? x : y;
 }
 
-/* An index is the sum of a part of the register, one of the lane and one of the warp, each 0 for number 0. The parts
- * of lanes and warps are the same in both layouts. */
+/* An index is the sum of the first one, a part of the register, one of the lane and one of the warp, each 0 for
+ * number 0. The parts of lanes and warps are the same in both layouts. */
 static bool same_threads(const TileLayout *from, const TileLayout *to)
 {
 	const int64_t warps = warps_of(from, to);
@@ -138,8 +162,9 @@ static bool same_threads(const TileLayout *from, const TileLayout *to)
 
 		layout_element(from, 0, lane, warp, x);
 		layout_element(to, 0, lane, warp, y);
-		if (!same_element(from->rank, x, y))
-			return false;
+		for (int d = 0; d < from->rank; d++)
+			if (x[d] - from->first[d] != y[d] - to->first[d])
+				return false;
 	}
 	return true;
 }

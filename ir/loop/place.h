@@ -34,6 +34,7 @@ typedef struct TileAxis {
 typedef struct TileLayout {
 	int rank, n;
 	TileAxis axis[MAX_AXES];
+	int64_t first[TILE_RANK]; /* added to the indices: which part of a tile is read */
 } TileLayout;
 
 /* How the elements get from one layout in registers to another. */
@@ -47,6 +48,9 @@ typedef enum TileChange {
 /* Appends an axis to L. */
 void layout_add(TileLayout *l, int dim, TilePlace at, int64_t extent, int64_t stride,
 		int64_t pitch);
+/* Appends axes for RANK dims of EXTENT, all powers of two, so that adjacent threads of WARPS warps have adjacent
+ * points: digits of the innermost dims are lanes, then warps, then registers. Threads that are left have copies. */
+void layout_spread(TileLayout *l, const int64_t *extent, int rank, int64_t warps);
 /* Removes the axes of registers that hold copies of others. */
 void layout_drop_copies(TileLayout *l);
 /* The number of registers, of lanes or of warps of L. */
@@ -59,7 +63,7 @@ void layout_element(const TileLayout *l, int64_t reg, int64_t lane, int64_t warp
 int64_t layout_address(const TileLayout *l, const int64_t *idx);
 
 /* The layout of an operand that a thread reads at its points: index D of the operand is INDEX[d], an
- * affine expression of the N iterators IT with constant coefficients, where IT[i] is dim i of POINTS.
+ * affine expression of the N iterators IT with constant coefficients and base, where IT[i] is dim i of POINTS.
  * Register r of the result is what the point in register r reads. False: an index has another form,
  * or two indices depend on one iterator. */
 bool layout_of_operand(Ctx *c, Expr *const *index, int rank, Iter *const *it, int n,

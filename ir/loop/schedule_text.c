@@ -188,7 +188,7 @@ static void read_temp(LoopText *t, Schedule *s)
 static void open_scope(LoopText *t)
 {
 	t->bufs.n = t->iters.n = t->known.n = 0;
-	t->pipeline = t->group = NULL;
+	t->group = NULL;
 	t->kept.n = 0;
 	t->nglobal = t->k->bufs.n;
 	for (int i = 0; i < t->k->bufs.n; i++)

@@ -7,8 +7,8 @@
  *
  *   - What a thread copied itself may be read by others after a barrier; what is copied asynchronously, after a
  *     wait for its group, and then a barrier.
- *   - A buffer may be written after a barrier that follows the last read, and the last write.
- *   - The memory of two tiles does not overlap.
+ *   - A buffer may be written after a barrier that follows the last read, and the last write, of it and of every buffer
+ *     that overlaps it in memory, whose contents are then lost.
  */
 #include "ir/loop/loop.h"
 
@@ -24,7 +24,7 @@ typedef enum Content {
 
 typedef struct BufferState {
 	const Buf *tile;
-	int64_t number;
+	int64_t number, from, to; /* bytes of the block's scratch */
 	Content content;
 	int group;
 	bool read; /* since the last barrier */
@@ -70,8 +70,42 @@ static int64_t number_of(RaceCheck *r, Expr *const *idx, int n, int64_t row)
 	return !e ? 0 : e->kind == EX_CONST ? e->i : -1;
 }
 
+/* Bytes from the first to the last element of a tile, or of one of its buffers. */
+static int64_t bytes_of(const Buf *b)
+{
+	int64_t last = dtype_info[b->dtype].bits / 8;
+
+	for (int i = 0; i < b->tile->n; i++)
+		if (b->rank < TILE_RANK || b->tile->axis[i].dim > 0)
+			last += (b->tile->axis[i].extent - 1) * b->tile->axis[i].pitch;
+	return last;
+}
+
+/* Bytes from one buffer of a tile to the next. */
+static int64_t apart(const Buf *b)
+{
+	for (int i = 0; i < b->tile->n && b->rank == TILE_RANK; i++)
+		if (b->tile->axis[i].dim == 0)
+			return b->tile->axis[i].pitch;
+	return 0;
+}
+
+static int64_t declared_at(const LNode *n, const Buf *tile)
+{
+	for (int64_t at; n; n = n->next) {
+		if (n->kind == LN_LOCAL && n->buf[0] == tile && n->idx)
+			return n->idx->i;
+		at = n->kind == LN_LOOP ? declared_at(n->body, tile) : -1;
+		if (at >= 0)
+			return at;
+	}
+	return -1;
+}
+
 static BufferState *buffer_of(RaceCheck *r, const Buf *tile, int64_t number)
 {
+	int64_t at;
+
 	for (int i = 0; i < r->nbuffers; i++)
 		if (r->buffer[i].tile == tile && r->buffer[i].number == number)
 			return &r->buffer[i];
@@ -79,7 +113,9 @@ static BufferState *buffer_of(RaceCheck *r, const Buf *tile, int64_t number)
 		fault(r, "it is not known which buffer is accessed of", tile);
 		return &r->buffer[0];
 	}
-	r->buffer[r->nbuffers] = (BufferState){.tile = tile, .number = number};
+	at = declared_at(r->st->body, tile) + number * apart(tile);
+	r->buffer[r->nbuffers] = (BufferState){
+		.tile = tile, .number = number, .from = at, .to = at + bytes_of(tile)};
 	return &r->buffer[r->nbuffers++];
 }
 
@@ -111,21 +147,29 @@ static void see_read(void *arg, Expr *e)
 	if (r->n->op == TILE_DOT && e->load.nidx == TILE_RANK &&
 	    expr_has_iter(e->load.idx[0], r->n->it[0])) {
 		dim_is_const(r->n->it[0]->extent, &rows);
-		step = rows / (r->st->threads / WARP_LANES);
+		step = rows / tile_grid(r->n->to->tile).wm;
 	}
 	for (int64_t row = 0; row < rows && r->ok; row += step)
 		read_buffer(
 			r, buffer_of(r, e->load.buf, number_of(r, e->load.idx, e->load.nidx, row)));
 }
 
-static void see_copy(RaceCheck *r)
+static void see_write(RaceCheck *r)
 {
 	BufferState *b = buffer_of(r, r->n->to, number_of(r, r->n->idx, r->n->nidx, 0));
 
-	if (b->read)
-		fault(r, "no barrier is between reads of other threads and this copy to", b->tile);
-	else if (b->content == CONTENT_IN_FLIGHT || b->content == CONTENT_UNPUBLISHED)
-		fault(r, "no barrier is between other copies and this copy to", b->tile);
+	for (int i = 0; i < r->nbuffers; i++) {
+		BufferState *o = &r->buffer[i];
+
+		if (o->to <= b->from || b->to <= o->from)
+			continue;
+		if (o->read)
+			fault(r, "no barrier is between reads of other threads and this write to",
+			      o->tile);
+		else if (o->content == CONTENT_IN_FLIGHT || o->content == CONTENT_UNPUBLISHED)
+			fault(r, "no barrier is between other copies and this write to", o->tile);
+		o->content = CONTENT_NONE;
+	}
 	b->content = r->n->async ? CONTENT_IN_FLIGHT : CONTENT_UNPUBLISHED;
 	b->group = r->commits;
 }
@@ -159,8 +203,8 @@ static void see_op(RaceCheck *r)
 		ex_walk(n->val, see_read, r);
 	if (n->by)
 		ex_walk(n->by, see_read, r);
-	if (n->op == TILE_COPY)
-		see_copy(r);
+	if (is_shared(n->to))
+		see_write(r);
 }
 
 static int64_t first_of(const LNode *n)
@@ -197,36 +241,12 @@ static void walk(RaceCheck *r, const LNode *n)
 	}
 }
 
-static int64_t last_byte(const Buf *b)
-{
-	int64_t last = dtype_info[b->dtype].bits / 8;
-
-	for (int i = 0; i < b->tile->n; i++)
-		last += (b->tile->axis[i].extent - 1) * b->tile->axis[i].pitch;
-	return last;
-}
-
-/* Tile N and the ones declared after it have different bytes of the scratch. */
-static void check_memory(RaceCheck *r, const LNode *n)
-{
-	for (const LNode *o = n->next; o; o = o->next)
-		if (o->kind == LN_LOCAL && is_shared(o->buf[0]) && n->idx && o->idx &&
-		    n->idx->i < o->idx->i + last_byte(o->buf[0]) &&
-		    o->idx->i < n->idx->i + last_byte(n->buf[0])) {
-			r->n = NULL;
-			fault(r, "another tile has memory of", o->buf[0]);
-		}
-}
-
 bool tiles_check(Ctx *c, const Schedule *s, Diag *d)
 {
 	RaceCheck r = {.c = c, .p = s->kernel->pool, .d = d, .ok = true};
 
 	for (int i = 0; i < s->stages.n; i++) {
 		r.st = s->stages.at[i];
-		for (const LNode *n = r.st->body; n; n = n->next)
-			if (n->kind == LN_LOCAL && is_shared(n->buf[0]))
-				check_memory(&r, n);
 		for (r.most = 0; r.most <= MOST_TRIPS && r.ok; r.most++) {
 			r.nbuffers = r.commits = 0;
 			walk(&r, r.st->body);

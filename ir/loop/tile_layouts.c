@@ -7,22 +7,45 @@
 enum {
 	ROWS = 8,
 	QUADS = 4,
-	REGISTER_BYTES = 4
-}; /* lane 4*g + t has row g, and columns or terms of t */
+	REGISTER_BYTES = 4,
+	UNIT = TILE_VECTOR, /* bytes of a row that ldmatrix loads, too */
+	BANKS_BYTES = 128,  /* bytes of one word of each bank of shared memory */
+	WORDS_APART = 32    /* bytes between rows of words modulo BANKS_BYTES */
+};                          /* lane 4*g + t has row g, and columns or terms of t */
 
-TileLayout tile_sums(MmaKind kind, int warps, int m, int n)
+TileLayout tile_sums(const TileGrid *g, int m, int n)
 {
+	const int rows = m / g->wm, columns = n / g->wn;
 	TileLayout l = {.rank = 2};
 
-	(void)kind; /* all instructions of 16 rows, and those by scalar multiply-adds, are alike */
-	layout_add(&l, 0, AT_WARP, warps, m / warps, 0);
-	layout_add(&l, 0, AT_REGISTER, m / warps / MMA_ROWS, MMA_ROWS, 0);
-	layout_add(&l, 1, AT_REGISTER, n / 8, 8, 0);
-	layout_add(&l, 0, AT_REGISTER, MMA_ROWS / ROWS, ROWS, 0);
-	layout_add(&l, 0, AT_LANE, ROWS, 1, 0);
-	layout_add(&l, 1, AT_LANE, QUADS, 2, 0);
-	layout_add(&l, 1, AT_REGISTER, 2, 1, 0);
+	layout_add(&l, 0, AT_WARP, g->wm, rows, 0);
+	layout_add(&l, 1, AT_WARP, g->wn, columns, 0);
+	layout_add(&l, 0, AT_REGISTER, rows / MMA_ROWS, MMA_ROWS, 0);
+	layout_add(&l, 1, AT_REGISTER, g->every_column ? columns / 16 : columns / 8,
+		   g->every_column ? 16 : 8, 0);
+	layout_add(&l, 1, AT_REGISTER, g->every_column ? 2 : 1, 1, 0);
+	layout_add(&l, 0, AT_REGISTER, MMA_ROWS / ROWS, g->every_row ? 1 : ROWS, 0);
+	layout_add(&l, 0, AT_LANE, ROWS, g->every_row ? 2 : 1, 0);
+	layout_add(&l, 1, AT_LANE, QUADS, g->every_column ? 4 : 2, 0);
+	layout_add(&l, 1, AT_REGISTER, 2, g->every_column ? 2 : 1, 0);
 	return l;
+}
+
+TileGrid tile_grid(const TileLayout *sums)
+{
+	TileGrid g = {1, 1, false, false};
+
+	for (int i = 0; i < sums->n; i++) {
+		const TileAxis *x = &sums->axis[i];
+
+		if (x->at == AT_WARP)
+			*(x->dim ? &g.wn : &g.wm) = (int)x->extent;
+		if (x->at == AT_LANE && x->dim == 0)
+			g.every_row = x->stride > 1;
+		if (x->at == AT_LANE && x->dim == 1)
+			g.every_column = x->stride > 2;
+	}
+	return g;
 }
 
 TileLayout tile_operand(MmaKind kind, int warps, int m, int k, bool by_sums)
@@ -32,7 +55,7 @@ TileLayout tile_operand(MmaKind kind, int warps, int m, int k, bool by_sums)
 	int elems, halves;
 
 	if (kind == MMA_FMA)
-		return tile_sums(kind, warps, m, k);
+		return tile_sums(&(TileGrid){.wm = warps, .wn = 1}, m, k);
 	elems = REGISTER_BYTES * 8 / dtype_info[in->type[0]].bits;
 	halves = in->k / (QUADS * elems);
 	layout_add(&l, 0, AT_WARP, warps, m / warps, 0);
@@ -44,6 +67,65 @@ TileLayout tile_operand(MmaKind kind, int warps, int m, int k, bool by_sums)
 	layout_add(&l, 0, AT_LANE, ROWS, 1, 0);
 	layout_add(&l, 1, AT_LANE, QUADS, by_sums ? halves : elems, 0);
 	layout_add(&l, 1, AT_REGISTER, elems, 1, 0);
+	return l;
+}
+
+int64_t tile_pitch(MmaKind kind, int cols, int bytes, bool along)
+{
+	const int64_t row = ((int64_t)cols * bytes + UNIT - 1) / UNIT * UNIT;
+	const bool words = kind != MMA_FMA && bytes == REGISTER_BYTES && !along;
+
+	if (words) /* the lanes of a load have rows of 8 words */
+		return row + (WORDS_APART + BANKS_BYTES - row % BANKS_BYTES) % BANKS_BYTES;
+	return row + (row / UNIT % 2 ? 0 : UNIT); /* they have 16 bytes of 8 rows */
+}
+
+Expr *tile_fragment_at(ExprPool *p, Expr *side, Expr *term, int bytes)
+{
+	const int e = REGISTER_BYTES / bytes;
+	const struct {
+		Expr *of;
+		int div, mod;
+	} digit[] = {{term, 8 * e, 0}, {side, 1, 8},     {term, e, 4},
+		     {side, 8, 2},     {term, 4 * e, 2}, {term, 1, e}};
+	Expr *at = ex_int(p, CT_I64, 0);
+
+	for (size_t i = 0; i < sizeof digit / sizeof *digit; i++) {
+		Expr *x = digit[i].of;
+
+		if (digit[i].div > 1)
+			x = ex_op2(p, IN_floordiv, x, ex_int(p, CT_I64, digit[i].div));
+		if (digit[i].mod)
+			x = ex_op2(p, IN_mod, x, ex_int(p, CT_I64, digit[i].mod));
+		at = ex_add(p, ex_mul(p, at, ex_int(p, CT_I64, digit[i].mod ? digit[i].mod : 1)),
+			    x);
+	}
+	return at;
+}
+
+bool tile_in_fragments(ExprPool *p, const Expr *e, const Iter *side, const Iter *term)
+{
+	Expr *s = ex_iter(p, (Iter *)(uintptr_t)side), *t = ex_iter(p, (Iter *)(uintptr_t)term);
+	const int n = e->load.nidx;
+
+	return n == TILE_RANK &&
+	       e->load.idx[n - 2] == ex_op2(p, IN_floordiv, s, ex_int(p, CT_I64, MMA_ROWS)) &&
+	       e->load.idx[n - 1] ==
+		       tile_fragment_at(p, s, t, dtype_info[e->load.buf->dtype].bits / 8);
+}
+
+TileLayout tile_pieces(const TileNode *n, int warps)
+{
+	int64_t extent[TILE_RANK + 1] = {0};
+	TileLayout l = {.rank = n->n}, elems = {.rank = n->n};
+
+	for (int i = 0; i < n->n; i++)
+		if (!dim_is_const(n->it[i]->extent, &extent[i]))
+			return l;
+	layout_spread(&l, extent, n->n - 1, warps);
+	layout_add(&elems, n->n - 1, AT_REGISTER, extent[n->n - 1], 1, 0);
+	for (int i = 0; i < elems.n; i++)
+		l.axis[l.n++] = elems.axis[i];
 	return l;
 }
 
@@ -152,8 +234,25 @@ static void check_load(void *arg, Expr *e)
 {
 	TileCheck *t = arg;
 
-	if (e->kind == EX_LOAD && e->load.buf->tile)
+	if (e->kind == EX_LOAD && in_registers(e->load.buf))
 		check_register(t, e->load.buf, e->load.idx, e->load.nidx);
+	else if (e->kind == EX_LOAD && e->load.buf->tile && e->load.nidx != e->load.buf->rank)
+		fault(t, "an access has another rank than", e->load.buf->name);
+}
+
+static bool same_layout(const TileLayout *a, const TileLayout *b, TileChange most)
+{
+	return a->rank == b->rank && layout_change(a, b) <= most;
+}
+
+/* A copy of a tile in registers, or to one, has the pieces that the threads of a block copy. */
+static void check_pieces(TileCheck *t, const Buf *b)
+{
+	const TileNode *n = t->n;
+	const TileLayout want = tile_pieces(n, t->st->threads / WARP_LANES);
+
+	if (n->n != b->rank || !same_layout(b->tile, &want, CHANGE_NOTHING))
+		fault(t, "the pieces of a copy do not lie as its threads have them:", b->name);
 }
 
 /* Whether each piece of VECTOR elements of B's rows, BYTES, is contiguous and aligned. */
@@ -175,12 +274,19 @@ static void check_copy(TileCheck *t)
 	const TileNode *n = t->n;
 	const int bytes = n->to && n->vector ? n->vector * dtype_info[n->to->dtype].bits / 8 : 0;
 
-	if (!is_shared(n->to) || n->nidx != n->to->rank || n->n != 2) {
-		fault(t, "a copy fills rows of a tile in shared memory, not", n->to->name);
+	if (!n->to->tile || n->nidx != n->to->rank || n->n < 2) {
+		fault(t, "a copy fills rows of a tile, not", n->to->name);
 		return;
 	}
-	if (n->vector < 1 || bytes > 16 || extent_of(n->it[1]) % n->vector)
+	if (n->vector < 1 || bytes > 16 || extent_of(n->it[n->n - 1]) % n->vector ||
+	    (n->n == 3 && extent_of(n->it[2]) != n->vector))
 		fault(t, "a row is not a multiple of the vector", "");
+	if (in_registers(n->to))
+		check_pieces(t, n->to);
+	if (n->val->kind == EX_LOAD && n->val->load.buf->tile && in_registers(n->val->load.buf))
+		check_pieces(t, n->val->load.buf);
+	if (n->async && !is_shared(n->to))
+		fault(t, "an asynchronous copy does not fill shared memory:", n->to->name);
 	if (n->async && (n->val->kind != EX_LOAD || (bytes != 4 && bytes != 8 && bytes != 16)))
 		fault(t, "an asynchronous copy is not one load of 4, 8 or 16 bytes", "");
 	else if (n->async && !has_pieces(n->to, n->vector, bytes))
@@ -205,13 +311,19 @@ static void check_fold(TileCheck *t)
 		fault(t, "a fold has one state", "");
 }
 
-/* An operand of a DOT: a tile whose last two indices are the iterators I and J, in either order. */
-static const Buf *operand(TileCheck *t, const Expr *e, const Iter *i, const Iter *j)
+/* An operand of a DOT: a tile whose last two indices are the iterators I and J, in either order, or which is in the order
+ * of fragments. *EVERY: its terms are bytes and not contiguous, so that fragments have every other row of 16. */
+static const Buf *operand(TileCheck *t, const Expr *e, const Iter *i, const Iter *j, bool *every)
 {
 	const Buf *b = e && e->kind == EX_LOAD ? e->load.buf : NULL;
 	const int n = b ? e->load.nidx : 0;
 	const Expr *x = n > 1 ? e->load.idx[n - 2] : NULL, *y = n > 1 ? e->load.idx[n - 1] : NULL;
 
+	*every = false;
+	if (b && b->tile && n == b->rank && is_shared(b) && tile_in_fragments(t->pool, e, i, j))
+		return b;
+	*every = t->n->mma != MMA_FMA && y && y->kind == EX_ITER && y->iter == i && b &&
+		 dtype_info[b->dtype].bits == 8;
 	if (!b || !b->tile || n != b->rank || !x || x->kind != EX_ITER || y->kind != EX_ITER ||
 	    !((x->iter == i && y->iter == j) || (x->iter == j && y->iter == i))) {
 		fault(t, "an operand is not a tile at two of the iterators", "");
@@ -237,16 +349,11 @@ static bool one_buffer(TileCheck *t, const Expr *e, Iter *it, int64_t rows)
 	return true;
 }
 
-static bool same_layout(const TileLayout *a, const TileLayout *b, TileChange most)
-{
-	return a->rank == b->rank && layout_change(a, b) <= most;
-}
-
 static void check_dot(TileCheck *t)
 {
 	const TileNode *n = t->n;
 	const MmaInfo *in = &mma_info[n->mma];
-	const int warps = t->st->threads / WARP_LANES;
+	TileGrid g;
 	const Buf *a, *b;
 	TileLayout want;
 	int64_t size[3] = {0};
@@ -255,20 +362,21 @@ static void check_dot(TileCheck *t)
 		fault(t, "a dot sums to a tile in registers, not", n->to->name);
 		return;
 	}
-	a = operand(t, n->val, n->it[0], n->it[2]);
-	b = operand(t, n->by, n->it[1], n->it[2]);
+	g = tile_grid(n->to->tile);
+	a = operand(t, n->val, n->it[0], n->it[2], &g.every_row);
+	b = operand(t, n->by, n->it[1], n->it[2], &g.every_column);
 	for (int i = 0; i < 3; i++)
 		size[i] = extent_of(n->it[i]);
 	if (!a || !b)
 		return;
-	if (size[0] % ((int64_t)MMA_ROWS * warps) || size[1] % 8 ||
-	    size[2] % (in->k > 1 ? in->k : 8)) {
+	if (size[0] % ((int64_t)MMA_ROWS * g.wm) || size[1] % (8L * g.wn) ||
+	    g.wm * g.wn * WARP_LANES != t->st->threads || size[2] % (in->k > 1 ? in->k : 8)) {
 		fault(t, "the sizes are not multiples of the instruction's", in->name);
 		return;
 	}
-	if (!one_buffer(t, n->by, n->it[0], size[0] / warps))
+	if (!one_buffer(t, n->by, n->it[0], size[0] / g.wm))
 		fault(t, "rows of one warp read several buffers of", b->name);
-	want = tile_sums(n->mma, warps, (int)size[0], (int)size[1]);
+	want = tile_sums(&g, (int)size[0], (int)size[1]);
 	if (!same_layout(n->to->tile, &want, CHANGE_NOTHING))
 		fault(t, "the sums do not lie as the instruction has them:", n->to->name);
 	if (!is_shared(b))
@@ -277,7 +385,7 @@ static void check_dot(TileCheck *t)
 		fault(t, "an operand has another type than the instruction", in->name);
 	if (is_shared(a))
 		return;
-	want = tile_operand(n->mma, warps, (int)size[0], (int)size[2], true);
+	want = tile_operand(n->mma, g.wm, (int)size[0], (int)size[2], true);
 	if (!same_layout(a->tile, &want, CHANGE_RENAME))
 		fault(t, "the first operand does not lie as the instruction wants it:", a->name);
 }
@@ -298,7 +406,10 @@ static void check_op(TileCheck *t)
 		ex_walk(n->val, check_load, t);
 		if (n->guard)
 			ex_walk(n->guard, check_load, t);
-		if (n->to->tile)
+		if (is_shared(n->to) && n->op == TILE_MAP) {
+			if (n->nidx != n->to->rank || n->guard)
+				fault(t, "a map does not fill a tile of", n->to->name);
+		} else if (n->to->tile)
 			check_register(t, n->to, n->idx, n->nidx);
 		else if (n->nidx != 1 || n->op == TILE_FOLD)
 			fault(t, "a result is neither a tile nor one element of", n->to->name);

@@ -496,7 +496,7 @@ void poly_check_holder(Poly *p, const Dep *d, const Exec *a, const Exec *b, isl_
 	const Buf *holder = NULL;
 	const Local *l;
 
-	if (b->node->kind == LN_TILE || b->node->kind == LN_MMA)
+	if (b->node->kind == LN_TILE || b->node->kind == LN_OP)
 		return; /* its operands may be packed copies */
 	for (int i = 0; i < p->execs.n && !holder; i++) {
 		const Exec *e = p->execs.at[i];

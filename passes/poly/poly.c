@@ -67,7 +67,7 @@ typedef struct WholePart {
  * change the state. */
 static bool is_padded(const Poly *p, const Exec *e)
 {
-	if (e->node->kind == LN_TILE || e->node->kind == LN_MMA)
+	if (e->node->kind == LN_TILE || e->node->kind == LN_OP)
 		return true;
 	for (int i = 0; i < p->locals.n && e->part == PART_TERM; i++) {
 		const Buf *b = p->locals.at[i].buf;
@@ -247,6 +247,15 @@ static void free_all(Poly *p)
 	isl_ctx_free(p->isl);
 }
 
+/* N, or a node after it, folds a tile. */
+static bool has_folds(const LNode *n)
+{
+	for (; n; n = n->next)
+		if ((n->kind == LN_OP && n->op->op == TILE_FOLD) || has_folds(n->body))
+			return true;
+	return false;
+}
+
 PolyVerdict poly_verdict(Kernel *original, Schedule *s, unsigned long operations, StrBuf *why)
 {
 	enum { OPERATIONS = 1600000 };
@@ -254,8 +263,8 @@ PolyVerdict poly_verdict(Kernel *original, Schedule *s, unsigned long operations
 	Poly p;
 
 	for (int i = 0; i < s->stages.n; i++)
-		if (lnode_has_tiles(s->stages.at[i]->body)) {
-			strbuf_puts(why, "it has operations on tiles, of which isl knows nothing");
+		if (has_folds(s->stages.at[i]->body)) {
+			strbuf_puts(why, "it folds tiles, of which isl knows nothing");
 			return POLY_UNPROVED;
 		}
 	a = arena_new();

@@ -235,28 +235,6 @@ static void tile(TreeWalk *w, const LNode *n)
 	w->order += 2;
 }
 
-/* Carries out PART for each element of a block's tile, and for each term that an iteration of the
- * pipeline adds; or for a staged part of the tile. */
-static void product(TreeWalk *w, const LNode *n, const Mma *m, LPart part)
-{
-	Poly *p = w->p;
-	int loops = w->loops.n, env = w->env.n;
-	Iter *const it[] = {n->kind == LN_COPY_SUMS ? n->var : m->row, m->col, m->depth};
-	const int line = n->kind == LN_COPY_SUMS && m->by_columns ? 1 : 0;
-	Exec *e;
-
-	for (int i = 0; i < (part == PART_TERM ? 3 : 2); i++)
-		push_loop(w, it[i], AXIS_ANY, ex_int(p->pool, CT_I64, 0),
-			  ex_dim(p->pool, it[i]->extent), 1, it[i]->extent);
-	e = exec(w, n, part, w->order);
-	e->buf[0] = n->kind == LN_COPY_SUMS ? n->buf[0] : m->acc;
-	e->idx = ex_add(p->pool,
-			ex_mul(p->pool, ex_iter(p->pool, w->loops.at[loops + line].it),
-			       ex_int(p->pool, CT_I64, n->kind == LN_COPY_SUMS ? n->step : m->bn)),
-			ex_iter(p->pool, w->loops.at[loops + 1 - line].it));
-	pop_to(w, loops, env);
-}
-
 static bool is_local(const Poly *p, const Buf *b)
 {
 	for (int i = 0; i < p->locals.n; i++)
@@ -293,15 +271,67 @@ static void stores(TreeWalk *w, const LNode *n)
 
 static void walk(TreeWalk *w, const LNode *n);
 
-/* LN_LOOP, LN_PIPELINE */
+/* Element IDX of tile B as one flat index. */
+static Expr *flat_at(Poly *p, const Buf *b, Expr *const *idx, int n)
+{
+	Expr *at = ex_int(p->pool, CT_I64, 0);
+
+	for (int d = 0; d < n; d++)
+		at = ex_add(p->pool, ex_mul(p->pool, at, ex_dim(p->pool, b->dims[d])), idx[d]);
+	return at;
+}
+
+static Expr *flat_load(void *arg, Expr *e)
+{
+	TreeWalk *w = arg;
+	Expr *at;
+
+	if (e->kind != EX_LOAD || !e->load.buf->tile)
+		return NULL;
+	at = flat_at(w->p, e->load.buf, e->load.idx, e->load.nidx);
+	return ex_load(w->p->pool, e->load.buf, &at, 1);
+}
+
+/* An operation on tiles: a store at each of its points, or, of a product, terms at each. What fills the tiles is a copy
+ * of operands, as packing is. */
+static void tile_op(TreeWalk *w, const LNode *n)
+{
+	Poly *p = w->p;
+	const TileNode *o = n->op;
+	const int loops = w->loops.n, env = w->env.n;
+	LNode *plain = arena_copy(p->arena, n, sizeof *n);
+	Expr *idx[TILE_RANK];
+	Exec *e;
+
+	if (o->op == TILE_SYNC || o->op == TILE_COPY)
+		return;
+	plain->kind = o->op == TILE_DOT ? LN_OP : LN_STORE;
+	plain->buf[0] = o->to;
+	plain->val[0] = o->val;
+	if (n->part == PART_NONE) {
+		vec_push(p->arena, &p->copies, plain);
+		return;
+	}
+	for (int i = 0; i < o->n; i++)
+		push_loop(w, o->it[i], AXIS_ANY, ex_int(p->pool, CT_I64, 0),
+			  ex_dim(p->pool, o->it[i]->extent), 1, o->it[i]->extent);
+	e = exec(w, plain, n->part, w->order);
+	for (int i = 0; i < o->nidx; i++)
+		idx[i] = resolve(w, o->idx[i]);
+	e->idx = o->to->tile ? flat_at(p, o->to, idx, o->nidx) : idx[0];
+	e->val[0] = ex_rewrite(p->pool, resolve(w, o->val), flat_load, w);
+	if (o->guard)
+		vec_push(p->arena, &e->guard, resolve(w, o->guard));
+	pop_to(w, loops, env);
+}
+
 static void loop(TreeWalk *w, const LNode *n)
 {
-	const bool serial = n->kind == LN_PIPELINE || n->loop == LOOP_SERIAL ||
-			    n->loop == LOOP_UNROLL;
+	const bool serial = n->loop == LOOP_SERIAL || n->loop == LOOP_UNROLL;
 	const int loops = w->loops.n, env = w->env.n;
 
 	push_loop(w, n->var, serial ? AXIS_SERIAL : AXIS_PARALLEL, resolve(w, n->lo),
-		  resolve(w, n->hi), n->kind == LN_PIPELINE ? 1 : n->step, n->var->extent);
+		  resolve(w, n->hi), n->step, n->var->extent);
 	walk(w, n->body);
 	pop_to(w, loops, env);
 }
@@ -309,24 +339,11 @@ static void loop(TreeWalk *w, const LNode *n)
 static void visit(TreeWalk *w, const LNode *n)
 {
 	switch (n->kind) {
-	case LN_LOOP:
-	case LN_PIPELINE: loop(w, n); break;
+	case LN_LOOP: loop(w, n); break;
 	case LN_LET: bind(w, n->var, resolve(w, n->lo)); break;
-	case LN_LOCAL:
-		local(w, n);
-		if (n->part == PART_INIT)
-			product(w, n, n->mma, PART_INIT);
-		break;
-	case LN_MMA: product(w, n, n->mma, PART_TERM); break;
+	case LN_LOCAL: local(w, n); break;
 	case LN_COLUMNS: columns(w, n); break;
-	case LN_COPY_SUMS:
-		if (n->part == PART_WRITE)
-			product(w, n, n->mma, PART_WRITE);
-		else
-			vec_push(w->p->arena, &w->p->copies, n);
-		break;
-	case LN_FILL: break; /* a copy of operands, as packing is */
-	case LN_OP: break;   /* poly.c refuses schedules of these */
+	case LN_OP: tile_op(w, n); break;
 	case LN_TILE:
 	case LN_REDUCE:
 		if (n->kind == LN_REDUCE && n->part == PART_NONE)

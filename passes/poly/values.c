@@ -491,7 +491,7 @@ static bool has_terms(const Poly *p, const Stmt *s, int c, const Buf *b)
 
 			if (n->buf[c] != b)
 				continue;
-			if (n->kind == LN_COPY_SUMS && n->mma->acc == e->buf[c])
+			if (n->op && n->val[c]->kind == EX_LOAD && n->val[c]->load.buf == e->buf[c])
 				return true;
 			if (n->kind == LN_UPDATE && n->red == s->red &&
 			    n->val[c]->kind == EX_LOAD && n->val[c]->load.buf == e->buf[c])
@@ -624,7 +624,7 @@ void poly_check_values(Poly *p)
 			check_when(&m, s);
 		if (kind == LN_TILE && e->part == PART_TERM && e->node->tile->mask.trim)
 			poly_check_trim(p, e);
-		if (kind == LN_TILE || kind == LN_MMA || kind == LN_COPY_SUMS || kind == LN_LOCAL)
+		if (kind == LN_TILE || kind == LN_OP)
 			continue;
 		if (e->part == PART_TERM)
 			for (int c = 0; c < monoid_info[s->red].n; c++)

@@ -355,7 +355,7 @@ static const struct {
 	 "with these warps and keys the digits are"},
 	{"attention mma f16,f16 q grid warp4 reg1 mma16 kv loop reg8 mma8 d reg1 mma16 e reg2 mma8 stage q:async k:async*2 v:async*2 x",
 	 "expected the end of the line"},
-	{"product tile 6x16", "expected a strategy: attention"},
+	{"tile 6x16", "expected a strategy: attention, product"},
 };
 
 static void test_refused(void)

@@ -86,8 +86,7 @@ static const struct {
 	{"by f16", "by bf16", "another type than the instruction bf16"},
 	{"by f16", "by tf32", "another type than the instruction tf32"},
 	{"times k_tile[n,c]", "times k_tile[n,m]", "not a tile at two of the iterators"},
-	{"score[m,n] = q_tile", "next[m] = q_tile",
-	 "sums to a tile in registers, not next"},
+	{"score[m,n] = q_tile", "next[m] = q_tile", "sums to a tile in registers, not next"},
 	{"local weight: f16[32, 32] in " WARPS
 	 "1 reg 4*8, 0 reg 2*8, 0 lane 8*1, 1 lane 4*2, 1 reg 2*1",
 	 "local weight: f16[32, 32] in " WARPS
@@ -96,7 +95,8 @@ static const struct {
 	{"map m < 32 in " ROWS ": high[m] = next[m]",
 	 "map m < 32 in " WARPS "0 reg 2*1, 0 lane 8*2, -1 lane 4*1: high[m] = next[m]",
 	 "does not hold what it accesses of next"},
-	{"map m < 32 in " WARPS "0 reg 2*8,", "map m < 32 in 0 warp 2*12, 0 reg 3*6,", "each point once"},
+	{"map m < 32 in " WARPS "0 reg 2*8,", "map m < 32 in 0 warp 2*12, 0 reg 3*6,",
+	 "each point once"},
 	{"map m < 32 in " WARPS, "map m < 16 in ", "other threads than the block"},
 	{"fold m < 32, n < 32 in " WARPS "1 reg 4*8",
 	 "fold m < 32, n < 32 in 1 warp 2*8, 0 reg 2*16, 1 reg 2*16",

@@ -31,10 +31,11 @@ static const struct TileForm {
 };
 
 /* The first product of tiles among N and the nodes after it. */
-static const Mma *find_tile(const LNode *n)
+static const TileNode *find_tile(const LNode *n)
 {
 	for (; n; n = n->next) {
-		const Mma *in = n->kind == LN_MMA ? n->mma : find_tile(n->body);
+		const TileNode *in = n->kind == LN_OP && n->op->op == TILE_DOT ? n->op
+									       : find_tile(n->body);
 
 		if (in)
 			return in;
@@ -43,18 +44,27 @@ static const Mma *find_tile(const LNode *n)
 }
 
 /* K's tile for the runs of STEP (null: all); null: it has none. */
-static const Mma *tile_of(const Module *m, const Target *t, Kernel *k, const SizeStep *step)
+static const TileNode *tile_of(const Module *m, const Target *t, Kernel *k, const SizeStep *step)
 {
 	Schedule *s = NEW(m->arena, Schedule);
-	const Mma *tile = NULL;
+	const TileNode *tile = NULL;
 
 	s->kernel = kernel_clone(k, m->arena);
 	if (step)
 		s->where = *step;
-	sched_gpu(m, t, s->kernel, s);
+	sched_gpu(&m->opt, t, s->kernel, s);
 	for (int i = 0; i < s->stages.n && !tile; i++)
 		tile = find_tile(s->stages.at[i]->body);
 	return tile;
+}
+
+static int side_of(const TileNode *tile, int i)
+{
+	int64_t v = 0;
+
+	if (tile)
+		dim_is_const(tile->it[i]->extent, &v);
+	return (int)v;
 }
 
 static bool half_would_do(int side, int n, int fewest)
@@ -75,15 +85,15 @@ static void test_form(const struct TileForm *f, const char *gpu, const char *typ
 	strbuf_printf(&b, f->text, type, n, terms);
 	text = strbuf_str(&b);
 	k = kernel_parse(m.ctx, m.arena, &text, &line);
-	steps = sched_gpu_steps(&m, t, k, step);
+	steps = sched_gpu_steps(&m.opt, t, k, step);
 	for (int i = 0; i <= steps; i++) {
-		const Mma *tile = tile_of(&m, t, k, i < steps ? &step[i] : NULL);
+		const TileNode *tile = tile_of(&m, t, k, i < steps ? &step[i] : NULL);
+		const int bm = side_of(tile, 0), bn = side_of(tile, 1);
 		const char *fault = !tile && i == steps ? "has no tile"
 				    : !tile             ? NULL
-				    : tile->bm * tile->bn < results
-					    ? "is smaller than for fewer results"
-				    : (f->columns ? half_would_do(tile->bn, n, COLUMNS)
-						  : half_would_do(tile->bm, n, ROWS))
+				    : bm * bn < results ? "is smaller than for fewer results"
+				    : (f->columns ? half_would_do(bn, n, COLUMNS)
+						  : half_would_do(bm, n, ROWS))
 					    ? "is half empty"
 					    : NULL;
 
@@ -91,7 +101,7 @@ static void test_form(const struct TileForm *f, const char *gpu, const char *typ
 			printf("test_tiles.c: %s, %s, %d %s, %d terms: variant %d %s\n", gpu, type,
 			       n, f->what, terms, i, fault);
 		failed += fault != NULL;
-		results = tile ? tile->bm * tile->bn : results;
+		results = tile ? bm * bn : results;
 	}
 	strbuf_free(&b);
 	ctx_free(m.ctx);

@@ -135,6 +135,18 @@ static void put_loop(StrBuf *b, const LNode *n)
 		strbuf_printf(b, "; loop %s in blocks of %lld", n->var->name, (long long)n->step);
 }
 
+static void put_dot(StrBuf *b, const TileNode *n)
+{
+	const TileGrid g = tile_grid(n->to->tile);
+
+	strbuf_puts(b, "; blocks of ");
+	for (int i = 0; i < n->n; i++) {
+		strbuf_puts(b, i == 2 ? " sums, " : i ? " x " : "");
+		dim_print(b, n->it[i]->extent);
+	}
+	strbuf_printf(b, " terms at a time, by %d warp%s", g.wm * g.wn, g.wm * g.wn > 1 ? "s" : "");
+}
+
 /* The sizes of N and the nodes after it, each text once. */
 static void put_nodes(Explain *x, StrBuf *b, const LNode *n)
 {
@@ -145,13 +157,8 @@ static void put_nodes(Explain *x, StrBuf *b, const LNode *n)
 			put_loop(&one, n);
 		else if (n->kind == LN_TILE)
 			strbuf_printf(&one, "; tiles of %d x %d sums", n->tile->mr, n->tile->nr);
-		else if (n->kind == LN_MMA)
-			strbuf_printf(&one,
-				      "; blocks of %d x %d sums, %d terms at a time, by %d warp%s",
-				      n->mma->bm, n->mma->bn, n->mma->bk, n->mma->wm * n->mma->wn,
-				      n->mma->wm * n->mma->wn > 1 ? "s" : "");
-		else if (n->kind == LN_PIPELINE)
-			strbuf_printf(&one, "; a pipeline of %d stages", n->stages);
+		else if (n->kind == LN_OP && n->op->op == TILE_DOT)
+			put_dot(&one, n->op);
 		else if (n->kind == LN_REDUCE)
 			strbuf_printf(&one, "; sums over %s in lanes", n->var->name);
 		if (one.n && !strstr(strbuf_str(b), strbuf_str(&one)))

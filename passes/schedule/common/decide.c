@@ -6,8 +6,8 @@
  * else whose statements have a common parallel band, a softmax for example (cpu/row_decide.c). A
  * kernel that none of these takes is run statement by statement, one stage for each (*order*).
  *
- * On GPUs attention has decisions (gpu/attention_decide.c). The strategies of all other kernels decide while
- * they emit (gpu/sched_gpu.c).
+ * On GPUs attention and products have decisions (gpu/attention_decide.c, gpu/gemm_decide.c). The strategies of all other
+ * kernels decide while they emit (gpu/sched_gpu.c), as do products for which --tiles names the tiles.
  *
  * A file of the user replaces decisions (schedule_file.c).
  */
@@ -31,6 +31,9 @@ const StrategyInfo strategy_table[STRATEGY_COUNT] = {
 	[STRATEGY_GPU_ATTENTION] = {"attention", true, gpu_attention_choose, gpu_attention_legal,
 				    gpu_attention_steps, gpu_attention_emit, gpu_attention_print,
 				    gpu_attention_parse, gpu_attention_offer, gpu_attention_reason},
+	[STRATEGY_GPU_PRODUCT] = {"product", true, gpu_product_choose, gpu_product_legal,
+				  gpu_product_steps, gpu_product_emit, gpu_product_print,
+				  gpu_product_parse, gpu_product_offer, gpu_product_reason},
 };
 
 /* The first strategy to try for a kernel of form F. F is null for a kernel that runs on the host beside
@@ -56,13 +59,16 @@ static Decision *decide(const Target *t, Kernel *k, const Form *f)
 	return d;
 }
 
-/* The same on GPU T; null: K is not an attention, or T does not take it. */
-static Decision *decide_gpu(const Target *t, Kernel *k, const Form *f)
+/* The same on GPU T; null: K is neither an attention nor a product, or T does not take it. */
+static Decision *decide_gpu(const Options *o, const Target *t, Kernel *k, const Form *f)
 {
 	Decision *d = NEW(k->arena, Decision);
 
 	*d = (Decision){.strategy = STRATEGY_GPU_ATTENTION};
-	return f && f->kind == FORM_ATTENTION && gpu_attention_choose(t, k, d) ? d : NULL;
+	if (f && f->kind == FORM_ATTENTION && gpu_attention_choose(t, k, d))
+		return d;
+	*d = (Decision){.strategy = STRATEGY_GPU_PRODUCT};
+	return f && !o->tiles && !o->list_tiles && gpu_product_choose(t, k, d) ? d : NULL;
 }
 
 Decision *decision_copy(Arena *a, const Decision *d, int nstmts)
@@ -70,7 +76,7 @@ Decision *decision_copy(Arena *a, const Decision *d, int nstmts)
 	Decision *c = arena_copy(a, d, sizeof *d);
 
 	if (d->strategy == STRATEGY_PRODUCT || d->strategy == STRATEGY_ATTENTION ||
-	    d->strategy == STRATEGY_GPU_ATTENTION)
+	    d->strategy == STRATEGY_GPU_ATTENTION || d->strategy == STRATEGY_GPU_PRODUCT)
 		return c;
 	c->rows.stage = arena_copy(a, d->rows.stage,
 				   (size_t)d->rows.nstages * sizeof *d->rows.stage);
@@ -116,7 +122,8 @@ bool pass_decide(Module *m)
 				continue;
 			diag_at(m->ctx, node_diag(n));
 			tmp = arena_new();
-			d = (of->gpu ? decide_gpu : decide)(of, kernel_clone(k, tmp), f);
+			d = of->gpu ? decide_gpu(&m->opt, of, kernel_clone(k, tmp), f)
+				    : decide(of, kernel_clone(k, tmp), f);
 			m->decision[t][n->id] = d ? decision_copy(m->arena, d, k->stmts.n) : NULL;
 			arena_free(tmp);
 		}

@@ -6,7 +6,7 @@
  * kernel's iterators and statements by number only, so that it holds for every copy of the kernel.
  *
  * A strategy is a row of strategy_table: the names of its decisions, how they are chosen, which of
- * them are legal, and their loop trees. On GPUs only attention has decisions; the other strategies choose as
+ * them are legal, and their loop trees. On GPUs attention and products have decisions; the other strategies choose as
  * they emit (passes/schedule/gpu/sched_gpu.c).
  */
 #ifndef PASSES_SCHEDULE_COMMON_DECISION_H
@@ -19,10 +19,11 @@
 typedef enum Strategy {
 	STRATEGY_PRODUCT, /* a blocked matrix product and the maps that follow it */
 	STRATEGY_ATTENTION, /* two products, and between them statements that share the rows of both */
-	STRATEGY_MAP,     /* one stage over the points of maps */
-	STRATEGY_ROW,     /* one stage under the common parallel band of all statements */
-	STRATEGY_ORDER,   /* a stage for each statement, in order: possible for every kernel */
+	STRATEGY_MAP,       /* one stage over the points of maps */
+	STRATEGY_ROW,       /* one stage under the common parallel band of all statements */
+	STRATEGY_ORDER,     /* a stage for each statement, in order: possible for every kernel */
 	STRATEGY_GPU_ATTENTION, /* on GPUs: attention in one kernel (passes/forms/online.h) */
+	STRATEGY_GPU_PRODUCT, /* on GPUs: a matrix product or convolution, and the maps that follow it */
 	STRATEGY_COUNT
 } Strategy;
 
@@ -148,6 +149,28 @@ typedef struct GpuAttentionDecision {
 	GpuDecision all, few;
 } GpuAttentionDecision;
 
+/* How a product is computed in some runs: by thread groups that read the matrix once (SKINNY), or in tiles. A block has
+ * WM by WN warps, each with FM fragments of 16 rows by FN of 8 columns; an iteration of the pipeline has STEPS
+ * instructions' terms. */
+typedef struct ProductVariant {
+	int64_t rows, results; /* the runs with at most so many, 0: any; */
+	bool multiples;        /* in which rows in memory are whole vectors */
+	bool skinny;
+	MmaKind mma;
+	int wm, wn, fm, fn, steps;
+	int stages;    /* buffers of the tiles of both operands */
+	bool async[2]; /* the operands are copied by cp.async; else through registers */
+	int raster; /* blocks of rows that follow one another, before the next block of columns; 1: all */
+	int64_t parts; /* of the sum */
+} ProductVariant;
+
+/* A run takes the first variant that is for it. The last one is for all. */
+enum { PRODUCT_VARIANTS = 3 };
+typedef struct GpuProductDecision {
+	ProductVariant variant[PRODUCT_VARIANTS];
+	int n;
+} GpuProductDecision;
+
 typedef struct Decision {
 	Strategy strategy;
 	bool edited; /* differs from what `decide` would have chosen: it has to be proved */
@@ -157,6 +180,7 @@ typedef struct Decision {
 		ProductDecision product;
 		AttentionDecision attention;
 		GpuAttentionDecision gpu; /* STRATEGY_GPU_ATTENTION */
+		GpuProductDecision gpu_product; /* STRATEGY_GPU_PRODUCT */
 		RowDecision rows; /* STRATEGY_MAP, STRATEGY_ROW, STRATEGY_ORDER */
 	};
 } Decision;

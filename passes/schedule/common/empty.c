@@ -76,7 +76,7 @@ static bool is_positive(EmptyWalk *w, Dim *d)
 /* Whether N does something only for the points of its range. */
 static bool is_loop(const LNode *n)
 {
-	return n->kind == LN_LOOP || n->kind == LN_PIPELINE || n->kind == LN_REDUCE;
+	return n->kind == LN_LOOP || n->kind == LN_REDUCE;
 }
 
 /* The length of the range of loop N; null if iterators decide it. */

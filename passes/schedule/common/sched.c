@@ -102,7 +102,7 @@ static Schedule *schedule(Module *m, const Target *t, Node *n, const Decision *d
 		k->name = arena_printf(m->arena, "%s_shared_%dk", k->name, step->shared >> 10);
 	copy = step->nof ? kernel_clone(k, m->arena) : NULL;
 	if (t->gpu && !d)
-		sched_gpu(m, t, k, s);
+		sched_gpu(&m->opt, t, k, s);
 	else
 		strategy_table[d->strategy].emit(t->gpu ? decide_target(m, t) : t, k, d, s);
 	s->split = s->split ? s->split : copy;
@@ -193,13 +193,13 @@ static Schedule *all_variants(Module *m, const Target *t, Node *n, const Decisio
 {
 	const Target *of = node_on_host(n) ? m->host : t;
 	SizeStep step[MOST_STEPS];
-	Schedule *s = variant(m, of, n, d, (SizeStep){0}), *v, *last;
+	Schedule *s, *v, *last;
 
+	last = s = variant(m, of, n, d, (SizeStep){0});
 	if (d)
 		return decided_variants(m, of, n, d, s);
-	last = s;
 	s = with_multiples(m, of, n, (SizeStep){0}, s);
-	for (int i = sched_gpu_steps(m, of, node_kernel(n), step) - 1; i >= 0; i--) {
+	for (int i = sched_gpu_steps(&m->opt, of, node_kernel(n), step) - 1; i >= 0; i--) {
 		v = variant(m, of, n, d, step[i]);
 		if (both_do_the_same(v, last))
 			continue;

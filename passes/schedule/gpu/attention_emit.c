@@ -90,8 +90,8 @@ static void declare_tiles(AttentionEmit *e, const GpuDecision *d)
 	const DType type = kind == MMA_FMA ? DT_F32 : mma_info[kind].type[0];
 	TileLayout weights = tile_operand(kind, warps, e->bm, a->bn, true);
 
-	e->scores = tile_sums(a->mma[0], warps, e->bm, a->bn);
-	e->results = tile_sums(kind, warps, e->bm, a->ep);
+	e->scores = tile_sums(&(TileGrid){.wm = warps, .wn = 1}, e->bm, a->bn);
+	e->results = tile_sums(&(TileGrid){.wm = warps, .wn = 1}, e->bm, a->ep);
 	for (int i = 0; i < OPERAND_COUNT; i++)
 		declare_shared(e, (GpuOperand)i,
 			       d->hold[i].stages * (i == OPERAND_Q ? 1 : a->splits));
@@ -325,7 +325,7 @@ static void emit_keys(AttentionEmit *e, const GpuDecision *d, Dim *steps)
 	emit_weights(e);
 	emit_values(e);
 	l_close(&e->b, loop);
-	gpu_tile_pipeline(&e->b, loop, start, e->slot, stages);
+	gpu_tile_pipeline(&e->b, loop, start, e->slot, stages, 0);
 	e->b.tail = &loop->next;
 }
 

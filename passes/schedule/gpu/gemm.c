@@ -4,12 +4,14 @@
  * result, BM rows of m by BN columns of n:
  *
  *   p over (g, block of n, block of m)        a block of threads each
- *     pipeline over blocks of k, BK terms     a software pipeline of several stages
- *       fill A's tile, fill B's tile          operand expressions, in 16-byte pieces if contiguous
+ *     for kb over blocks of k, BK terms       a software pipeline of several buffers
+ *       copy A's tile, copy B's tile          operand expressions, in 16-byte pieces if contiguous
  *       sums += A tile * B tile               registers
  *     for groups of rows of the sums
  *       copy the group to shared memory       epilogue staging
  *       the statements that follow, point by point, in contiguous pieces
+ *
+ * These are operations on tiles (ir/loop/loop.h, TileNode).
  *
  * An operand is whatever its expression says: im2col, padding and prologues are computed where a
  * tile is filled. A tile is contiguous along the iterator along which its operand is. Elements past
@@ -217,31 +219,42 @@ bool gemm_gpu_open(GpuGemm *gg, const Options *o, const Target *t, Kernel *k, in
 	gg->by_columns = results_along_m(g);
 	look_at_operand(gg, &gg->a, c->a, c->guard_a, c->m, c->nm);
 	look_at_operand(gg, &gg->b, c->b, c->guard_b, c->n, c->nn);
+	if (s->where.decided) {
+		gg->a.async = gg->a.async && s->where.decided->async[0];
+		gg->b.async = gg->b.async && s->where.decided->async[1];
+	}
 	return gemm_gpu_shape(gg, o);
 }
 
-bool sched_gpu_contraction(const Module *m, const Target *t, Kernel *k, int last, Schedule *s)
+bool sched_gpu_contraction(const Options *o, const Target *t, Kernel *k, int last, Schedule *s)
 {
 	GpuGemm gg;
 
-	if (!gemm_gpu_open(&gg, &m->opt, t, k, last, s))
+	if (!gemm_gpu_open(&gg, o, t, k, last, s))
 		return false;
-	if (m->opt.list_tiles)
-		gemm_gpu_list(&gg, m->opt.list_tiles);
+	if (o->list_tiles)
+		gemm_gpu_list(&gg, o->list_tiles);
 	gg.g.b.sched = s;
 	inline_temps(&gg.g, s);
 	gemm_gpu_emit(&gg);
 	return true;
 }
 
-int64_t sched_gpu_parts(const Module *m, const Target *t, Kernel *k, const Schedule *s,
+int64_t sched_gpu_parts(const Options *o, const Target *t, Kernel *k, const Schedule *s,
 			Iter **along, int64_t *each)
 {
+	const ProductVariant *v = s->where.decided;
 	GpuGemm gg;
 	GemmPlan p;
 
-	if (!gemm_gpu_open(&gg, &m->opt, t, k, k->stmts.n - 1, s) ||
-	    gemm_gpu_plan(&gg, &m->opt, &p) <= 0)
+	if (v && v->parts > 1 && gemm_gpu_open(&gg, o, t, k, k->stmts.n - 1, s)) {
+		double size[4];
+
+		gemm_gpu_sizes(&gg, size);
+		*each = gemm_gpu_longest(&gg, size[2], along) / v->parts;
+		return v->parts;
+	}
+	if (v || !gemm_gpu_open(&gg, o, t, k, k->stmts.n - 1, s) || gemm_gpu_plan(&gg, o, &p) <= 0)
 		return 1;
 	*along = p.along;
 	*each = p.each;

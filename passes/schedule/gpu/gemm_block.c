@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loop tree of a contraction's block on a GPU: the pipeline with its fills, and the
+/* The loop tree of a contraction's block on a GPU: the pipeline with its copies, and the
  * epilogue. */
 #include "passes/schedule/gpu/gemm_impl.h"
 #include "passes/schedule/gpu/gpu_impl.h"
 
-/* A substitution for the iterators of a fill or a result: FROM[i] becomes TO[i]. */
+/* A substitution for the iterators of a copy or a result: FROM[i] becomes TO[i]. */
 typedef struct Naming {
 	GpuGemm *gg;
 	Iter *from[2 * MAX_ITERS];
@@ -16,15 +16,6 @@ static void name(Naming *x, Iter *it, Expr *e)
 {
 	x->from[x->n] = it;
 	x->to[x->n++] = e;
-}
-
-static Iter *let(Naming *x, const char *what, Dim *extent, Expr *e)
-{
-	LBuild *b = &x->gg->g.b;
-	Iter *it = l_iter(b, what, extent);
-
-	l_let(b, it, e);
-	return it;
 }
 
 static bool const_multiple(Dim *d, int n)
@@ -41,20 +32,16 @@ static Dim *split_of(Naming *x, Dim *d, int n)
 	return dim_floordiv(c, d, dim_const(c, n));
 }
 
-/* Binds the iterators IT[0..n), the last one apart, by a div/mod split of REST. */
+/* Substitutes for IT[0..n), the last one apart, a div/mod split of REST. */
 static void name_outer(Naming *x, Iter *const *it, int n, Expr *rest)
 {
 	ExprPool *p = x->gg->g.b.p;
 
 	for (int i = n - 2; i >= 0; i--) {
 		Expr *extent = ex_dim(p, it[i]->extent);
-		Iter *v = let(x, it[i]->name, it[i]->extent,
-			      i ? ex_op2(p, IN_mod, rest, extent) : rest);
 
-		name(x, it[i], ex_iter(p, v));
-		if (i)
-			rest = ex_iter(p, let(x, "q", iters_points(x->gg->g.p.k->ctx, it, i),
-					      ex_op2(p, IN_floordiv, rest, extent)));
+		name(x, it[i], i ? ex_op2(p, IN_mod, rest, extent) : rest);
+		rest = i ? ex_op2(p, IN_floordiv, rest, extent) : rest;
 	}
 }
 
@@ -66,8 +53,7 @@ static void name_outer(Naming *x, Iter *const *it, int n, Expr *rest)
 static void name_at(Naming *x, Iter *const *it, int n, bool joined, Expr *block, int size,
 		    Expr *chunk, int vector, Expr *elem)
 {
-	Gemm *g = &x->gg->g;
-	LBuild *b = &g->b;
+	LBuild *b = &x->gg->g.b;
 	ExprPool *p = b->p;
 	Iter *last = it[n - 1];
 	Expr *in = ex_mul(p, chunk, l_int(b, vector)), *at;
@@ -81,25 +67,21 @@ static void name_at(Naming *x, Iter *const *it, int n, bool joined, Expr *block,
 		return;
 	}
 	if (const_multiple(last->extent, size)) {
-		Expr *many = ex_dim(p, split_of(x, last->extent, size));
-		Iter *q = let(x, last->name, split_of(x, last->extent, size),
-			      ex_op2(p, IN_mod, block, many));
+		Expr *many = ex_dim(p, split_of(x, last->extent, size)),
+		     *q = ex_op2(p, IN_mod, block, many);
 
-		name(x, last, ex_add(p, ex_mul(p, ex_iter(p, q), l_int(b, size)), in));
+		name(x, last, ex_add(p, ex_mul(p, q, l_int(b, size)), in));
 		at = ex_op2(p, IN_floordiv, block, many);
 	} else {
-		Expr *many = ex_dim(p, split_of(x, last->extent, vector));
-		Dim *all = split_of(x, iters_points(g->p.k->ctx, it, n), vector);
-		Iter *c = let(x, "c", all,
-			      ex_add(p, ex_mul(p, block, l_int(b, size / vector)), chunk)),
-		     *q = let(x, last->name, split_of(x, last->extent, vector),
-			      ex_op2(p, IN_mod, ex_iter(p, c), many));
+		Expr *many = ex_dim(p, split_of(x, last->extent, vector)),
+		     *c = ex_add(p, ex_mul(p, block, l_int(b, size / vector)), chunk),
+		     *q = ex_op2(p, IN_mod, c, many);
 
-		in = ex_mul(p, ex_iter(p, q), l_int(b, vector));
+		in = ex_mul(p, q, l_int(b, vector));
 		name(x, last, elem ? ex_add(p, in, elem) : in);
-		at = ex_op2(p, IN_floordiv, ex_iter(p, c), many);
+		at = ex_op2(p, IN_floordiv, c, many);
 	}
-	name_outer(x, it, n, ex_iter(p, let(x, "q", iters_points(g->p.k->ctx, it, n - 1), at)));
+	name_outer(x, it, n, at);
 }
 
 /* The condition BLOCK * SIZE + CHUNK * VECTOR < ALL; null if it always holds. */
@@ -118,94 +100,98 @@ static Expr *before_end(Gemm *g, Expr *block, int size, Expr *chunk, int vector,
 	return before->kind == EX_CONST && before->i ? NULL : before;
 }
 
-/* ---- Fills ---- */
+/* ---- Copies ---- */
+
+static TileNode *add_op(GpuGemm *gg, TileOp op, Buf *to, const char *const *names,
+			const int *extent, int n)
+{
+	LBuild *b = &gg->g.b;
+	TileNode *node = NEW(b->arena, TileNode);
+
+	*node = (TileNode){.op = op, .to = to, .n = n};
+	for (int i = 0; i < n; i++)
+		node->it[i] = l_iter(b, names[i], dim_const(gg->g.p.k->ctx, extent[i]));
+	return node;
+}
+
+static LNode *place_op(GpuGemm *gg, TileNode *op)
+{
+	LNode *n = l_node(&gg->g.b, LN_OP);
+
+	n->op = op;
+	return n;
+}
+
+/* The pieces of a tile of ROWS by COLS elements, in buffer SLOT. */
+static TileNode *add_copy(GpuGemm *gg, const TileOperand *o, Buf *to, int rows, int cols)
+{
+	static const char *const names[] = {"r", "c", "e"};
+	ExprPool *p = gg->g.b.p;
+	TileNode *n = add_op(gg, TILE_COPY, to, names, (int[]){rows, cols / o->vector, o->vector},
+			     3);
+
+	n->vector = o->vector;
+	n->async = o->async;
+	n->idx[n->nidx++] = ex_iter(p, gg->slot);
+	n->idx[n->nidx++] = ex_iter(p, n->it[0]);
+	n->idx[n->nidx++] = ex_add(p, ex_mul(p, ex_iter(p, n->it[1]), l_int(&gg->g.b, o->vector)),
+				   o->vector > 1 ? ex_iter(p, n->it[2]) : l_int(&gg->g.b, 0));
+	return n;
+}
 
 /* Fills a tile in the order of fragments. One row of it is MMA_ROWS of the free side by the terms
  * of one stage, contiguous in memory. */
-static void emit_lanes(GpuGemm *gg, const TileOperand *o, Buf *buf, Expr *side_block, int side,
-		       Expr *kb, Expr *slot)
+static void emit_fragments(GpuGemm *gg, const TileOperand *o, Buf *buf, Expr *side_block, int side,
+			   Expr *kb)
 {
 	Gemm *g = &gg->g;
 	LBuild *b = &g->b;
 	ExprPool *p = b->p;
 	const Fragments *x = &o->fragments;
-	const int cols = MMA_ROWS * gg->s.bk, rows = side / MMA_ROWS;
-	Fill *f = NEW(b->arena, Fill);
-	LNode *n = l_node(b, LN_FILL);
+	const int rows = side / MMA_ROWS;
+	TileNode *n = add_copy(gg, o, buf, rows, MMA_ROWS * gg->s.bk);
 	Naming names = {.gg = gg};
-	Expr *row, *in, *term;
+	Expr *row = ex_iter(p, n->it[0]), *term;
 
-	*f = (Fill){.row = l_iter(b, "r", dim_const(g->p.k->ctx, rows)),
-		    .chunk = l_iter(b, "c", dim_const(g->p.k->ctx, cols / o->vector)),
-		    .elem = l_iter(b, "e", dim_const(g->p.k->ctx, o->vector)),
-		    .rows = rows,
-		    .chunks = cols / o->vector,
-		    .vector = o->vector,
-		    .async = o->async};
-	n->fill = f;
-	b->tail = &n->body;
 	name_at(&names, g->p.c.k, g->p.c.nk, x->joins, kb, gg->s.bk, l_int(b, 0), 1, NULL);
 	term = ex_subst_iters(p, x->term, names.from, names.to, names.n);
-	row = ex_iter(p, f->row);
-	in = ex_add(p, ex_mul(p, ex_iter(p, f->chunk), l_int(b, o->vector)), ex_iter(p, f->elem));
-	l_store(b, buf,
-		ex_add(p,
-		       ex_mul(p, ex_add(p, ex_mul(p, slot, l_int(b, rows)), row), l_int(b, cols)),
-		       in),
-		fragments_load(p, o->val, x, ex_add(p, ex_mul(p, side_block, l_int(b, rows)), row),
-			       term, in),
-		before_end(g, side_block, rows, row, 1, x->blocks));
-	l_close(b, n);
+	n->val = fragments_load(p, o->val, x, ex_add(p, ex_mul(p, side_block, l_int(b, rows)), row),
+				term, n->idx[2]);
+	n->guard = before_end(g, side_block, rows, row, 1, x->blocks);
+	place_op(gg, n);
 }
 
-static void emit_fill(GpuGemm *gg, const TileOperand *o, Buf *buf, Expr *side_block, int side,
-		      Dim *side_all, Expr *kb, Expr *slot)
+static void emit_copy(GpuGemm *gg, const TileOperand *o, Buf *buf, Expr *side_block, int side,
+		      Dim *side_all, Expr *kb)
 {
 	Gemm *g = &gg->g;
-	LBuild *b = &g->b;
-	ExprPool *p = b->p;
-	Ctx *ctx = g->p.k->ctx;
-	const int cols = o->along ? gg->s.bk : side, rows = o->along ? side : gg->s.bk;
-	Fill *f;
-	LNode *n;
+	ExprPool *p = g->b.p;
 	Naming x = {.gg = gg};
-	Expr *row, *chunk, *elem, *at, *guard = NULL;
+	Expr *row, *chunk, *elem, *guard;
+	TileNode *n;
 
 	if (o->lanes) {
-		emit_lanes(gg, o, buf, side_block, side, kb, slot);
+		emit_fragments(gg, o, buf, side_block, side, kb);
 		return;
 	}
-	f = NEW(b->arena, Fill);
-	n = l_node(b, LN_FILL);
-	f->rows = rows;
-	f->vector = o->vector;
-	f->chunks = cols / o->vector;
-	f->async = o->async;
-	f->row = l_iter(b, "r", dim_const(ctx, rows));
-	f->chunk = l_iter(b, "c", dim_const(ctx, f->chunks));
-	f->elem = l_iter(b, "e", dim_const(ctx, f->vector));
-	n->fill = f;
-	b->tail = &n->body;
-	row = ex_iter(p, f->row);
-	chunk = ex_iter(p, f->chunk);
-	elem = f->vector > 1 ? ex_iter(p, f->elem) : NULL;
+	n = add_copy(gg, o, buf, o->along ? side : gg->s.bk, o->along ? gg->s.bk : side);
+	row = ex_iter(p, n->it[0]);
+	chunk = ex_iter(p, n->it[1]);
+	elem = o->vector > 1 ? ex_iter(p, n->it[2]) : NULL;
 	name_at(&x, g->p.c.k, g->p.c.nk, o->k_joins, kb, gg->s.bk, o->along ? chunk : row,
 		o->along ? o->vector : 1, o->along ? elem : NULL);
 	name_at(&x, o->side, o->nside, o->side_joins, side_block, side, o->along ? row : chunk,
 		o->along ? 1 : o->vector, o->along ? NULL : elem);
-	guard = ex_and(p, guard,
-		       before_end(g, kb, gg->s.bk, o->along ? chunk : row, o->along ? o->vector : 1,
-				  g->p.kk));
+	guard = before_end(g, kb, gg->s.bk, o->along ? chunk : row, o->along ? o->vector : 1,
+			   g->p.kk);
 	guard = ex_and(p, guard,
 		       before_end(g, side_block, side, o->along ? row : chunk,
 				  o->along ? 1 : o->vector, side_all));
 	if (o->guard)
 		guard = ex_and(p, guard, ex_subst_iters(p, o->guard, x.from, x.to, x.n));
-	at = ex_add(p, ex_mul(p, ex_add(p, ex_mul(p, slot, l_int(b, rows)), row), l_int(b, cols)),
-		    ex_mul(p, chunk, l_int(b, o->vector)));
-	l_store(b, buf, elem ? ex_add(p, at, elem) : at,
-		ex_subst_iters(p, o->val, x.from, x.to, x.n), guard);
-	l_close(b, n);
+	n->guard = guard;
+	n->val = ex_subst_iters(p, o->val, x.from, x.to, x.n);
+	place_op(gg, n);
 }
 
 /* ---- What follows ---- */
@@ -261,73 +247,6 @@ static Expr *in_block(Gemm *g, const Iter *block, int size, const Iter *in)
 		      ex_iter(p, (Iter *)(uintptr_t)in));
 }
 
-/* Stores the results at the points of a staged part: every statement's value is an expression of
- * the sum and of what it reads. */
-static void emit_results(Gemm *g, const Naming *x, Buf *staged, Expr *sum_at, Expr *guard,
-			 Iter *elem, int vector, Expr *m, Expr *col)
-{
-	LBuild *b = &g->b;
-	ExprPool *p = b->p;
-	Placing pl = {.g = g, .nvalues = g->p.k->bufs.n};
-
-	pl.value = NEW_ARRAY(b->arena, pl.nvalues + 1, Expr *);
-	for (int i = 0; i < g->p.nstmts; i++) {
-		Stmt *s = g->p.k->stmts.at[i];
-		Buf *o = s->out[0];
-		Expr *val, *at, *cond = guard;
-		LNode *loop = NULL;
-
-		l_of(b, s);
-		pl.s = s;
-		val = i ? gemm_placed(&pl, s->val[0]) : ex_load(p, staged, &sum_at, 1);
-		pl.value[o->id] = ex_round(p, o->dtype, val);
-		if (!product_stores(&g->p, s))
-			continue;
-		at = gemm_placed(&pl, flat_index(g->p.k, o, s->widx));
-		if (i && s->guard)
-			cond = ex_and(p, cond,
-				      ex_subst_iters(p, gemm_placed(&pl, s->guard), x->from, x->to,
-						     x->n));
-		if (vector > 1) {
-			loop = l_loop(b, LOOP_VECTOR, elem, l_int(b, 0), l_int(b, vector), 1);
-			loop->vector = vector;
-		}
-		gemm_does(g,
-			  l_store(b, o, ex_subst_iters(p, at, x->from, x->to, x->n),
-				  ex_subst_iters(p, val, x->from, x->to, x->n), cond),
-			  s, PART_WRITE, m, col, NULL);
-		if (loop)
-			l_close(b, loop);
-	}
-}
-
-static LNode *declare(GpuGemm *gg, const char *what, DType t, int d0, int d1, int d2,
-		      Swizzle swizzle, int64_t at)
-{
-	LBuild *b = &gg->g.b;
-	Ctx *c = gg->g.p.k->ctx;
-	Dim *dims[3] = {dim_const(c, d0), dim_const(c, d1), dim_const(c, d2)};
-	Buf *buf = kernel_temp(b->k, what, t, d2 ? 3 : d1 ? 2 : 1, dims);
-	LNode *n = l_node(b, LN_LOCAL);
-
-	buf->swizzle = swizzle;
-	n->buf[0] = buf;
-	n->idx = at >= 0 ? l_int(b, at) : NULL;
-	return n;
-}
-
-/* The row of the tile that is row R of part S of the sums, both counted in units of VECTOR rows. */
-static Expr *staged_row(Gemm *g, const Mma *m, Iter *r, Iter *s, int vector)
-{
-	LBuild *b = &g->b;
-	ExprPool *p = b->p;
-	Expr *unit = l_int(b, mma_part_rows(m) / vector), *row = ex_iter(p, r);
-
-	return ex_add(
-		p, ex_add(p, ex_op2(p, IN_mod, row, unit), ex_mul(p, ex_iter(p, s), unit)),
-		ex_mul(p, ex_op2(p, IN_floordiv, row, unit), l_int(b, m->bm / m->wm / vector)));
-}
-
 /* Row ROW and column COL of the whole matrix exist. */
 static Expr *in_matrix(Gemm *g, Expr *row, Expr *col)
 {
@@ -337,27 +256,83 @@ static Expr *in_matrix(Gemm *g, Expr *row, Expr *col)
 		      ex_op2(p, IN_lt, col, ex_dim(p, g->p.n)));
 }
 
-static void emit_copy_sums(GpuGemm *gg, Mma *m, Buf *staged, int ld, Iter *s)
+static Buf *declare(GpuGemm *gg, const char *what, DType t, const int *extent, const TileLayout *l,
+		    int64_t at)
 {
+	LBuild *b = &gg->g.b;
+	Dim *dims[TILE_RANK];
+	LNode *n = l_node(b, LN_LOCAL);
+
+	for (int i = 0; i < l->rank; i++)
+		dims[i] = dim_const(gg->g.p.k->ctx, extent[i]);
+	n->buf[0] = kernel_temp(b->k, what, t, l->rank, dims);
+	n->buf[0]->tile = arena_copy(b->arena, l, sizeof *l);
+	n->idx = at >= 0 ? l_int(b, at) : NULL;
+	return n->buf[0];
+}
+
+/* ---- The epilogue ---- */
+
+/* A part of the sums, MMA_ROWS of each warp, in shared memory: rows of LD elements, or columns. */
+typedef struct StagedSums {
+	Buf *buf;
+	int number, rows; /* of the part */
+	bool down;        /* contiguous along rows */
+	int mv, nv;       /* rows and columns of a vector of results: one of them is 1 */
+} StagedSums;
+
+/* The row of the tile that is row R of the staged ones, both counted in units of VECTOR rows. */
+static Expr *staged_row(GpuGemm *gg, const StagedSums *st, Expr *r, int vector)
+{
+	LBuild *b = &gg->g.b;
+	ExprPool *p = b->p;
+	const int unit = MMA_ROWS / vector;
+
+	return ex_add(p,
+		      ex_add(p, ex_op2(p, IN_mod, r, l_int(b, unit)), l_int(b, st->number * unit)),
+		      ex_mul(p, ex_op2(p, IN_floordiv, r, l_int(b, unit)),
+			     l_int(b, gg->s.bm / gg->s.wm / vector)));
+}
+
+/* Copies the part of the sums to shared memory. */
+static void stage_sums(GpuGemm *gg, const StagedSums *st)
+{
+	static const char *const names[] = {"w", "r", "j"};
 	Gemm *g = &gg->g;
 	LBuild *b = &g->b;
 	ExprPool *p = b->p;
-	LNode *n = l_node(b, LN_COPY_SUMS);
-	Expr *row, *col;
+	const BlockShape *s = &gg->s;
+	const TileGrid grid = gemm_gpu_grid(gg);
+	const int each = grid.every_column ? 4 : 2, columns = s->bn / s->wn;
+	TileNode *n = add_op(gg, TILE_MAP, st->buf, names, (int[]){s->wm, MMA_ROWS, s->bn}, 3);
+	TileLayout *l = &n->points;
+	Expr *w = ex_iter(p, n->it[0]), *r = ex_iter(p, n->it[1]), *j = ex_iter(p, n->it[2]),
+	     *row = ex_add(p, ex_mul(p, w, l_int(b, MMA_ROWS)), r), *at[2];
+	LNode *node;
 
-	n->buf[0] = staged;
-	n->nout = 1;
-	n->idx = ex_iter(p, s);
-	n->step = ld;
-	n->mma = m;
-	n->var = l_iter(b, "r", dim_const(g->p.k->ctx, mma_part_rows(m) * m->wm));
+	/* a lane's adjacent columns are adjacent registers */
+	l->rank = 3;
+	layout_add(l, 0, AT_WARP, s->wm, 1, 0);
+	layout_add(l, 2, AT_WARP, s->wn, columns, 0);
+	layout_add(l, 2, AT_REGISTER, columns / (4 * each), 4 * each, 0);
+	layout_add(l, 1, AT_REGISTER, 2, grid.every_row ? 1 : 8, 0);
+	layout_add(l, 1, AT_LANE, 8, grid.every_row ? 2 : 1, 0);
+	layout_add(l, 2, AT_LANE, 4, each, 0);
+	layout_add(l, 2, AT_REGISTER, each, 1, 0);
+	n->nidx = 2;
+	n->idx[st->down] = row;
+	n->idx[!st->down] = j;
+	at[0] = ex_add(p, ex_mul(p, w, l_int(b, s->bm / s->wm)),
+		       ex_add(p, r, l_int(b, MMA_ROWS * st->number)));
+	at[1] = j;
+	n->val = ex_load(p, gg->sums, at, 2);
+	node = place_op(gg, n);
 	if (product_stores(&g->p, g->p.c.s))
 		return;
-	row = ex_add(p, ex_mul(p, ex_iter(p, gg->mb), l_int(b, m->bm)),
-		     staged_row(g, m, n->var, s, 1));
-	col = in_block(g, gg->nb, m->bn, m->col);
-	n->guard = in_matrix(g, row, col);
-	gemm_does(g, n, g->p.c.s, PART_WRITE, row, col, NULL);
+	at[0] = ex_add(p, ex_mul(p, ex_iter(p, gg->mb), l_int(b, s->bm)), at[0]);
+	at[1] = in_block(g, gg->nb, s->bn, n->it[2]);
+	node->guard = in_matrix(g, at[0], at[1]);
+	gemm_does(g, node, g->p.c.s, PART_WRITE, at[0], at[1], NULL);
 }
 
 /* Element ELEM (null: 0) of chunk CHUNK, of VECTOR elements each, from AT on. */
@@ -369,99 +344,147 @@ static Expr *in_chunk(Gemm *g, Expr *at, Expr *chunk, int vector, Expr *elem)
 	return elem ? ex_add(p, at, elem) : at;
 }
 
-/* The epilogue: stages the sums in shared memory part by part, and stores the results from there.
- * Chunks are contiguous along the rows of the staging buffer; along its columns if it is
- * column-major. */
-static void emit_parts(GpuGemm *gg, Mma *m)
+/* What a result at the points of an operation is made of: the substitution for iterators, the staged sum, the row and
+ * column of the matrix, and where they exist. */
+typedef struct ResultPoint {
+	Naming x;
+	Expr *sum, *m, *n, *guard;
+} ResultPoint;
+
+/* The points of N, an operation over staged rows (columns if they are contiguous along rows), vectors of these, and
+ * their elements. */
+static ResultPoint point_of(GpuGemm *gg, const StagedSums *st, const TileNode *n)
 {
 	Gemm *g = &gg->g;
 	LBuild *b = &g->b;
 	ExprPool *p = b->p;
-	Ctx *ctx = g->p.k->ctx;
-	const bool down = m->by_columns;
-	const int unit = mma_part_rows(m), rows = unit * m->wm, nparts = m->bm / m->wm / unit,
-		  ld = (down ? rows : m->bn) + mma_pad(m),
+	const int vector = st->mv * st->nv;
+	Expr *outer = ex_iter(p, n->it[0]), *inner = ex_iter(p, n->it[1]),
+	     *elem = vector > 1 ? ex_iter(p, n->it[2]) : NULL, *melem = st->down ? elem : NULL,
+	     *nelem = st->down ? NULL : elem, *col = st->down ? outer : inner,
+	     *i = staged_row(gg, st, st->down ? inner : outer, st->mv), *mb = ex_iter(p, gg->mb),
+	     *nb = ex_iter(p, gg->nb),
+	     *at[] = {outer, in_chunk(g, l_int(b, 0), inner, vector, elem)};
+	ResultPoint r = {.x = {.gg = gg}};
+
+	r.guard = ex_and(p, before_end(g, mb, gg->s.bm, i, st->mv, g->p.m),
+			 before_end(g, nb, gg->s.bn, col, st->nv, g->p.n));
+	name_at(&r.x, g->p.c.m, g->p.c.nm, product_joins_after(&g->p, g->p.c.m, g->p.c.nm), mb,
+		gg->s.bm, i, st->mv, melem);
+	name_at(&r.x, g->p.c.n, g->p.c.nn, product_joins_after(&g->p, g->p.c.n, g->p.c.nn), nb,
+		gg->s.bn, col, st->nv, nelem);
+	r.sum = ex_load(p, st->buf, at, 2);
+	r.m = in_chunk(g, ex_mul(p, mb, l_int(b, gg->s.bm)), i, st->mv, melem);
+	r.n = in_chunk(g, ex_mul(p, nb, l_int(b, gg->s.bn)), col, st->nv, nelem);
+	return r;
+}
+
+/* Stores the results of the staged part: every statement's value is an expression of
+ * the sum and of what it reads. */
+static void emit_results(GpuGemm *gg, const StagedSums *st)
+{
+	static const char *const names[] = {"r", "c", "e"};
+	Gemm *g = &gg->g;
+	LBuild *b = &g->b;
+	ExprPool *p = b->p;
+	Placing pl = {.g = g, .nvalues = g->p.k->bufs.n};
+	const int vector = st->mv * st->nv, rows = st->rows / st->mv, columns = gg->s.bn / st->nv,
+		  extent[] = {st->down ? columns : rows, st->down ? rows : columns, vector};
+	TileNode *points = add_op(gg, TILE_MAP, NULL, names, extent, 3);
+	const ResultPoint r = point_of(gg, st, points);
+	Expr *sum = r.sum;
+
+	points->points = tile_pieces(points, gemm_gpu_threads(&gg->s) / WARP);
+	pl.value = NEW_ARRAY(b->arena, pl.nvalues + 1, Expr *);
+	for (int i = 0; i < g->p.nstmts; i++) {
+		Stmt *s = g->p.k->stmts.at[i];
+		Buf *o = s->out[0];
+		TileNode *n;
+		Expr *val;
+
+		l_of(b, s);
+		pl.s = s;
+		val = i ? gemm_placed(&pl, s->val[0]) : sum;
+		pl.value[o->id] = ex_round(p, o->dtype, val);
+		if (!product_stores(&g->p, s))
+			continue;
+		n = arena_copy(b->arena, points, sizeof *n);
+		n->to = o;
+		n->nidx = 1;
+		n->idx[0] = ex_subst_iters(p, gemm_placed(&pl, flat_index(g->p.k, o, s->widx)),
+					   r.x.from, r.x.to, r.x.n);
+		n->val = ex_subst_iters(p, val, r.x.from, r.x.to, r.x.n);
+		n->guard = r.guard;
+		if (i && s->guard)
+			n->guard = ex_and(p, n->guard,
+					  ex_subst_iters(p, gemm_placed(&pl, s->guard), r.x.from,
+							 r.x.to, r.x.n));
+		gemm_does(g, place_op(gg, n), s, PART_WRITE, r.m, r.n, NULL);
+	}
+}
+
+static void sync(GpuGemm *gg, TileSync kind)
+{
+	TileNode *n = NEW(gg->g.b.arena, TileNode);
+
+	*n = (TileNode){.op = TILE_SYNC, .sync = kind};
+	l_of(&gg->g.b, gg->g.p.c.s);
+	place_op(gg, n);
+}
+
+/* The epilogue: stages the sums in shared memory part by part, and stores the results from there. The memory is that of
+ * the operands' tiles. Vectors are contiguous along the rows of the staging buffer; along its columns if it is
+ * column-major. */
+static void emit_parts(GpuGemm *gg)
+{
+	Gemm *g = &gg->g;
+	const BlockShape *s = &gg->s;
+	const bool down = gg->by_columns;
+	const int rows = MMA_ROWS * s->wm, parts = s->bm / rows,
 		  vector = result_chunk(g,
 					down ? g->p.c.m[g->p.c.nm - 1] : g->p.c.n[g->p.c.nn - 1]),
-		  mvector = down ? vector : 1, nvector = down ? 1 : vector, nr = rows / mvector,
-		  nc = m->bn / nvector;
-	Iter *s = l_iter(b, "s", dim_const(ctx, nparts)),
-	     *t = l_iter(b, "t", dim_const(ctx, nr * nc)), *r = l_iter(b, "r", dim_const(ctx, nr)),
-	     *c = l_iter(b, "c", dim_const(ctx, nc)),
-	     *i = l_iter(b, "i", dim_const(ctx, m->bm / mvector)),
-	     *e = l_iter(b, "e", dim_const(ctx, vector)), *outer = down ? c : r,
-	     *inner = down ? r : c;
-	LNode *sl = l_loop(b, LOOP_SERIAL, s, l_int(b, 0), l_int(b, nparts), 1), *tl;
-	Naming x = {.gg = gg};
-	Expr *chunks = l_int(b, down ? nr : nc), *elem, *melem, *nelem, *guard, *at;
-	Buf *staged = declare(gg, "staged", ctype_dtype(g->p.c.ct), (down ? m->bn : rows) * ld, 0,
-			      0, SWIZZLE_NONE, 0)
-			      ->buf[0];
+		  extent[] = {down ? s->bn : rows, down ? rows : s->bn};
+	const DType t = ctype_dtype(g->p.c.ct);
+	const int bytes = dtype_info[t].bits / 8;
+	StagedSums st = {
+		.rows = rows, .down = down, .mv = down ? vector : 1, .nv = down ? 1 : vector};
+	TileLayout l = {.rank = 2};
 
-	emit_copy_sums(gg, m, staged, ld, s);
-	tl = l_loop(b, LOOP_GROUP, t, l_int(b, 0), l_int(b, nr * nc), 1);
-	l_let(b, outer, ex_op2(p, IN_floordiv, ex_iter(p, t), chunks));
-	l_let(b, inner, ex_op2(p, IN_mod, ex_iter(p, t), chunks));
-	l_let(b, i, staged_row(g, m, r, s, mvector));
-	guard = ex_and(p, before_end(g, ex_iter(p, gg->mb), m->bm, ex_iter(p, i), mvector, g->p.m),
-		       before_end(g, ex_iter(p, gg->nb), m->bn, ex_iter(p, c), nvector, g->p.n));
-	elem = vector > 1 ? ex_iter(p, e) : NULL;
-	melem = down ? elem : NULL;
-	nelem = down ? NULL : elem;
-	name_at(&x, g->p.c.m, g->p.c.nm, product_joins_after(&g->p, g->p.c.m, g->p.c.nm),
-		ex_iter(p, gg->mb), m->bm, ex_iter(p, i), mvector, melem);
-	name_at(&x, g->p.c.n, g->p.c.nn, product_joins_after(&g->p, g->p.c.n, g->p.c.nn),
-		ex_iter(p, gg->nb), m->bn, ex_iter(p, c), nvector, nelem);
-	at = in_chunk(g, ex_mul(p, ex_iter(p, outer), l_int(b, ld)), ex_iter(p, inner), vector,
-		      elem);
-	emit_results(g, &x, staged, at, guard, e, vector,
-		     in_chunk(g, ex_mul(p, ex_iter(p, gg->mb), l_int(b, m->bm)), ex_iter(p, i),
-			      mvector, melem),
-		     in_chunk(g, ex_mul(p, ex_iter(p, gg->nb), l_int(b, m->bn)), ex_iter(p, c),
-			      nvector, nelem));
-	l_close(b, tl);
-	l_close(b, sl);
+	layout_add(&l, 0, AT_ADDRESS, extent[0], 1, (int64_t)gemm_gpu_staged_row(gg, s) * bytes);
+	layout_add(&l, 1, AT_ADDRESS, extent[1], 1, bytes);
+	if (gg->a.async || gg->b.async) {
+		sync(gg, TILE_COMMIT);
+		sync(gg, TILE_WAIT);
+	}
+	for (st.number = 0; st.number < parts; st.number++) {
+		st.buf = declare(gg, "staged", t, extent, &l, 0);
+		sync(gg, TILE_BARRIER);
+		stage_sums(gg, &st);
+		sync(gg, TILE_BARRIER);
+		emit_results(gg, &st);
+	}
 }
 
 /* ---- The block ---- */
 
-static Mma *new_mma(GpuGemm *gg)
-{
-	const BlockShape *s = &gg->s;
-	LBuild *b = &gg->g.b;
-	Ctx *c = gg->g.p.k->ctx;
-	Mma *m = NEW(b->arena, Mma);
-
-	*m = (Mma){.kind = s->kind,
-		   .ct = gg->g.p.c.ct,
-		   .bm = s->bm,
-		   .bn = s->bn,
-		   .bk = s->bk,
-		   .wm = s->wm,
-		   .wn = s->wn,
-		   .tm = s->tm,
-		   .tn = s->tn,
-		   .a_along = gg->a.along,
-		   .b_along = gg->b.along,
-		   .by_columns = gg->by_columns};
-	m->stage = l_iter(b, "stage", dim_const(c, s->stages));
-	m->row = l_iter(b, "i", dim_const(c, s->bm));
-	m->col = l_iter(b, "j", dim_const(c, s->bn));
-	m->depth = l_iter(b, "k", dim_const(c, s->bk));
-	return m;
-}
-
+/* The tile of operand O, which begins at byte AT. */
 static Buf *declare_tile(GpuGemm *gg, const char *what, const TileOperand *o, int side, int64_t at)
 {
-	const bool words = gg->s.kind && !o->along && dtype_info[o->type].bits == 32;
+	const int bytes = dtype_info[o->type].bits / 8;
+	const int64_t pitch = gemm_gpu_pitch(&gg->s, o, side);
+	const int rows = o->lanes   ? side / MMA_ROWS
+			 : o->along ? side
+				    : gg->s.bk,
+		  cols = o->lanes   ? MMA_ROWS * gg->s.bk
+			 : o->along ? gg->s.bk
+				    : side,
+		  extent[] = {gg->s.stages, rows, cols};
+	TileLayout l = {.rank = 3};
 
-	if (o->lanes)
-		return declare(gg, what, o->type, gg->s.stages, side / MMA_ROWS,
-			       MMA_ROWS * gg->s.bk, SWIZZLE_FRAGMENTS, at)
-			->buf[0];
-	return declare(gg, what, o->type, gg->s.stages, o->along ? side : gg->s.bk,
-		       o->along ? gg->s.bk : side, words ? SWIZZLE_WORDS : SWIZZLE_ROWS, at)
-		->buf[0];
+	layout_add(&l, 0, AT_ADDRESS, gg->s.stages, 1, rows * pitch);
+	layout_add(&l, 1, AT_ADDRESS, rows, 1, pitch);
+	layout_add(&l, 2, AT_ADDRESS, cols, 1, bytes);
+	return declare(gg, what, o->type, extent, &l, at);
 }
 
 /* Opens the stage: a block for each tile of each matrix. */
@@ -473,7 +496,8 @@ static void open_blocks(GpuGemm *gg)
 	const BlockShape *s = &gg->s;
 	Dim *nb = dim_ceildiv(ctx, g->p.n, dim_const(ctx, s->bn)),
 	    *mb = dim_ceildiv(ctx, g->p.m, dim_const(ctx, s->bm));
-	Iter *split[MAX_ITERS];
+	const int raster = s->raster > 1 ? s->raster : 0;
+	Iter *split[MAX_ITERS + 2], *group = NULL, *in = NULL;
 	int n = 0;
 
 	l_of(b, g->p.c.s);
@@ -483,68 +507,102 @@ static void open_blocks(GpuGemm *gg)
 	b->stage->scratch = dim_const(ctx, gemm_gpu_shared(gg, s));
 	for (; n < g->p.c.ng; n++)
 		split[n] = g->p.c.g[n];
+	gg->mb = l_iter(b, "mb", mb);
+	if (raster)
+		split[n++] = group = l_iter(b, "group",
+					    dim_floordiv(ctx, mb, dim_const(ctx, raster)));
 	split[n++] = gg->nb = l_iter(b, "nb", nb);
-	split[n++] = gg->mb = l_iter(b, "mb", mb);
+	split[n++] = in = raster ? l_iter(b, "row", dim_const(ctx, raster)) : gg->mb;
 	l_split(b, split, n, ex_iter(b->p, b->stage->var));
+	if (raster)
+		l_let(b, gg->mb, in_block(g, group, raster, in));
 }
 
-/* Declares the sums of M; ROW and COL are an element's position in the matrix. */
-static void declare_sums(GpuGemm *gg, Mma *m, Expr *row, Expr *col)
+/* Clears the sums; ROW and COL are an element's position in the matrix. */
+static void emit_start(GpuGemm *gg)
 {
+	static const char *const names[] = {"i", "j"};
 	Gemm *g = &gg->g;
-	LNode *node = declare(gg, "sums", ctype_dtype(g->p.c.ct), m->bm, m->bn, 0,
-			      SWIZZLE_REGISTERS, -1);
+	const TileGrid grid = gemm_gpu_grid(gg);
+	const int extent[] = {gg->s.bm, gg->s.bn};
+	TileNode *n = add_op(gg, TILE_MAP, gg->sums, names, extent, 2);
+	Expr *row = in_block(g, gg->mb, gg->s.bm, n->it[0]),
+	     *col = in_block(g, gg->nb, gg->s.bn, n->it[1]);
+	LNode *node;
 
-	m->acc = node->buf[0];
-	node->mma = m;
+	n->points = tile_sums(&grid, gg->s.bm, gg->s.bn);
+	for (; n->nidx < 2; n->nidx++)
+		n->idx[n->nidx] = ex_iter(g->b.p, n->it[n->nidx]);
+	n->val = ex_num(g->b.p, g->p.c.ct, 0);
+	node = place_op(gg, n);
 	node->guard = in_matrix(g, row, col);
 	gemm_does(g, node, g->p.c.s, PART_INIT, row, col, NULL);
 }
 
-/* The pipeline over blocks of k: it fills the tiles of M, and M adds their products to the sums at
- * ROW and COL. */
-static void emit_pipeline(GpuGemm *gg, Mma *m, Expr *row, Expr *col)
+/* Operand O of the product, whose tile is B, at SIDE and TERM. */
+static Expr *operand_at(GpuGemm *gg, const TileOperand *o, Buf *b, Iter *side, Iter *term)
 {
-	Gemm *g = &gg->g;
-	LBuild *b = &g->b;
-	ExprPool *p = b->p;
-	Ctx *ctx = g->p.k->ctx;
-	Dim *kb = dim_ceildiv(ctx, g->p.kk, dim_const(ctx, m->bk));
-	Iter *it = l_iter(b, "kb", kb);
-	Expr *term = in_block(g, it, m->bk, m->depth);
-	LNode *pipeline = l_node(b, LN_PIPELINE), *node;
+	ExprPool *p = gg->g.b.p;
+	Expr *s = ex_iter(p, side), *t = ex_iter(p, term),
+	     *idx[] = {ex_iter(p, gg->slot), o->along ? s : t, o->along ? t : s};
 
-	pipeline->var = it;
-	pipeline->lo = l_int(b, 0);
-	pipeline->hi = ex_dim(p, kb);
-	pipeline->stages = gg->s.stages;
-	pipeline->stage = m->stage;
-	b->tail = &pipeline->body;
-	emit_fill(gg, &gg->a, m->a, ex_iter(p, gg->mb), m->bm, g->p.m, ex_iter(p, it),
-		  ex_iter(p, m->stage));
-	emit_fill(gg, &gg->b, m->b, ex_iter(p, gg->nb), m->bn, g->p.n, ex_iter(p, it),
-		  ex_iter(p, m->stage));
-	node = l_node(b, LN_MMA);
-	node->mma = m;
-	node->guard = ex_and(p, in_matrix(g, row, col), ex_op2(p, IN_lt, term, ex_dim(p, g->p.kk)));
-	gemm_does(g, node, g->p.c.s, PART_TERM, row, col, term);
-	l_close(b, pipeline);
+	if (o->lanes) {
+		idx[1] = ex_op2(p, IN_floordiv, s, l_int(&gg->g.b, MMA_ROWS));
+		idx[2] = tile_fragment_at(p, s, t, dtype_info[o->type].bits / 8);
+	}
+	return ex_load(p, b, idx, 3);
+}
+
+/* The pipeline over blocks of k: it fills the tiles A and B, and adds their products to the sums. */
+static void emit_pipeline(GpuGemm *gg, Buf *a, Buf *b)
+{
+	static const char *const names[] = {"i", "j", "k"};
+	enum { HELD = 64 }; /* registers of a thread for loads that are in flight */
+	Gemm *g = &gg->g;
+	ExprPool *p = g->b.p;
+	const BlockShape *s = &gg->s;
+	Dim *blocks = dim_ceildiv(g->p.k->ctx, g->p.kk, dim_const(g->p.k->ctx, s->bk));
+	Iter *kb = l_iter(&g->b, "kb", blocks);
+	LNode **first = g->b.tail, *loop, *node;
+	TileNode *n;
+	Expr *at[3];
+
+	emit_start(gg);
+	gg->slot = l_iter(&g->b, "slot", dim_const(g->p.k->ctx, s->stages));
+	loop = l_loop(&g->b, LOOP_SERIAL, kb, l_int(&g->b, 0), ex_dim(p, blocks), 1);
+	emit_copy(gg, &gg->a, a, ex_iter(p, gg->mb), s->bm, g->p.m, ex_iter(p, kb));
+	emit_copy(gg, &gg->b, b, ex_iter(p, gg->nb), s->bn, g->p.n, ex_iter(p, kb));
+	n = add_op(gg, TILE_DOT, gg->sums, names, (int[]){s->bm, s->bn, s->bk}, 3);
+	n->mma = s->kind;
+	n->adds = true;
+	for (; n->nidx < 2; n->nidx++)
+		n->idx[n->nidx] = ex_iter(p, n->it[n->nidx]);
+	n->val = operand_at(gg, &gg->a, a, n->it[0], n->it[2]);
+	n->by = operand_at(gg, &gg->b, b, n->it[1], n->it[2]);
+	at[0] = in_block(g, gg->mb, s->bm, n->it[0]);
+	at[1] = in_block(g, gg->nb, s->bn, n->it[1]);
+	at[2] = in_block(g, kb, s->bk, n->it[2]);
+	node = place_op(gg, n);
+	node->guard = ex_and(p, in_matrix(g, at[0], at[1]),
+			     ex_op2(p, IN_lt, at[2], ex_dim(p, g->p.kk)));
+	gemm_does(g, node, g->p.c.s, PART_TERM, at[0], at[1], at[2]);
+	l_close(&g->b, loop);
+	gpu_tile_pipeline(&g->b, loop, first, gg->slot, s->stages, HELD);
+	g->b.tail = &loop->next;
 }
 
 void gemm_gpu_emit(GpuGemm *gg)
 {
 	const BlockShape *s = &gg->s;
-	Expr *row, *col;
-	Mma *m;
+	const TileGrid grid = gemm_gpu_grid(gg);
+	const int extent[] = {s->bm, s->bn};
+	const TileLayout sums = tile_sums(&grid, s->bm, s->bn);
+	Buf *a, *b;
 
 	open_blocks(gg);
-	m = new_mma(gg);
-	row = in_block(&gg->g, gg->mb, s->bm, m->row);
-	col = in_block(&gg->g, gg->nb, s->bn, m->col);
-	declare_sums(gg, m, row, col);
-	m->a = declare_tile(gg, "a_tile", &gg->a, s->bm, 0);
-	m->b = declare_tile(gg, "b_tile", &gg->b, s->bn,
-			    (int64_t)s->stages * s->bm * s->bk * (dtype_info[gg->a.type].bits / 8));
-	emit_pipeline(gg, m, row, col);
-	emit_parts(gg, m);
+	gg->sums = declare(gg, "sums", ctype_dtype(gg->g.p.c.ct), extent, &sums, -1);
+	a = declare_tile(gg, "a_tile", &gg->a, s->bm, 0);
+	b = declare_tile(gg, "b_tile", &gg->b, s->bn, gemm_gpu_tiles(s, &gg->a, s->bm));
+	emit_pipeline(gg, a, b);
+	emit_parts(gg);
 }

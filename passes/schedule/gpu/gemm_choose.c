@@ -70,20 +70,50 @@ static int bytes_of(DType t)
 	return dtype_info[t].bits / 8;
 }
 
+int64_t gemm_gpu_pitch(const BlockShape *s, const TileOperand *o, int side)
+{
+	const int bytes = bytes_of(o->type);
+
+	return o->lanes ? (int64_t)MMA_ROWS * s->bk * bytes
+			: tile_pitch(s->kind, o->along ? s->bk : side, bytes, o->along);
+}
+
+int64_t gemm_gpu_tiles(const BlockShape *s, const TileOperand *o, int side)
+{
+	const int rows = o->lanes ? side / MMA_ROWS : o->along ? side : s->bk;
+
+	return s->stages * rows * gemm_gpu_pitch(s, o, side);
+}
+
+TileGrid gemm_gpu_grid(const GpuGemm *g)
+{
+	const bool bytes = g->s.kind && bytes_of(g->a.type) == 1;
+
+	return (TileGrid){g->s.wm, g->s.wn, bytes && !g->a.along, bytes && !g->b.along};
+}
+
+int gemm_gpu_staged_row(const GpuGemm *g, const BlockShape *s)
+{
+	const TileGrid grid = gemm_gpu_grid(g);
+	const int adjacent = grid.every_column ? 4 : 2, rows = grid.every_row ? 2 : 1;
+
+	/* lanes of one store use different banks */
+	return g->by_columns ? MMA_ROWS * s->wm + 4 : s->bn + 4 * adjacent / rows;
+}
+
 int64_t gemm_gpu_shared(const GpuGemm *g, const BlockShape *s)
 {
-	const Mma m = {.kind = s->kind,
-		       .ct = g->g.p.c.ct,
-		       .a_along = g->a.along,
-		       .b_along = g->b.along,
-		       .by_columns = g->by_columns};
-	const int rows = mma_part_rows(&m) * s->wm, pad = mma_pad(&m);
-	const int64_t pipeline = (int64_t)s->stages * s->bk * (s->bm + s->bn) * bytes_of(g->a.type),
-		      staged = (int64_t)(g->by_columns ? s->bn * (rows + pad)
-						       : rows * (s->bn + pad)) *
-			       bytes_of(ctype_dtype(g->g.p.c.ct));
+	const int64_t tiles = gemm_gpu_tiles(s, &g->a, s->bm) + gemm_gpu_tiles(s, &g->b, s->bn),
+		      staged = (int64_t)(g->by_columns ? s->bn : MMA_ROWS * s->wm) *
+			       gemm_gpu_staged_row(g, s) * bytes_of(ctype_dtype(g->g.p.c.ct));
 
-	return pipeline > staged ? pipeline : staged;
+	return tiles > staged ? tiles : staged;
+}
+
+/* Rows and columns of a lane that multiplies. */
+static int lane_sides(const BlockShape *s)
+{
+	return s->bm / s->wm / 8 + s->bn / s->wn / 4;
 }
 
 /* Registers of a chunk of O whose row of the tile is split into several indices. */
@@ -118,8 +148,8 @@ static int pipeline_registers(const GpuGemm *g, const BlockShape *s)
 	const bool paired = s->kind && mma_info[s->kind].m < MMA_ROWS;
 	const int sums = s->bm * s->bn / gemm_gpu_threads(s) * word,
 		  read = s->kind ? (s->bm / s->wm + s->bn / s->wn) / 16 * 4 *
-					    (piece == 16 && !paired ? 2 : 1)
-				 : (s->tm + s->tn) * piece * word;
+					   (piece == 16 && !paired ? 2 : 1)
+				 : lane_sides(s) * piece * word;
 
 	return sums + read + fill_registers(g, s, &g->a, s->bm) +
 	       fill_registers(g, s, &g->b, s->bn) + COMMON +
@@ -205,7 +235,7 @@ static Work work_of(const GpuGemm *g, const BlockShape *s, double terms)
 		     /* ldmatrix reads each byte once; scalar lanes read again what adjacent lanes
 		 * read */
 		read = s->kind ? warps * (s->bm / s->wm + s->bn / s->wn)
-			       : warps * 32 * (s->tm + s->tn),
+			       : warps * 32 * lane_sides(s),
 		     issues = fill_issues(&g->a, s->bm, k) + fill_issues(&g->b, s->bn, k) +
 			      (s->kind ? 0
 				       : wide * s->bm * s->bn * k +
@@ -263,6 +293,23 @@ static double cost(const GpuGemm *g, const BlockShape *s, const double size[4])
 	return x;
 }
 
+BlockShape gemm_gpu_decided(const ProductVariant *v)
+{
+	return (BlockShape){.kind = v->mma,
+			    .bm = v->wm * v->fm * MMA_ROWS,
+			    .bn = v->wn * v->fn * 8,
+			    .bk = v->steps * gemm_gpu_terms(v->mma),
+			    .wm = v->wm,
+			    .wn = v->wn,
+			    .stages = v->stages,
+			    .raster = v->raster};
+}
+
+int gemm_gpu_terms(MmaKind kind)
+{
+	return kind == MMA_FMA ? 8 : mma_info[kind].k;
+}
+
 /* Enumerates the candidates, larger tiles first. */
 static bool next_shape(const GpuGemm *g, BlockShape *s, int *at)
 {
@@ -271,7 +318,7 @@ static bool next_shape(const GpuGemm *g, BlockShape *s, int *at)
 	} warps[] = {{4, 2}, {2, 4}, {2, 2}, {4, 1}, {1, 4}, {2, 1}, {1, 2}, {1, 1}};
 	static const struct {
 		unsigned char m, n;
-	} lane[] = {{8, 8}, {4, 8}, {4, 4}},
+	} lane[] = {{64, 32}, {32, 32}, {16, 32}},
 	  warp[] = {{64, 64}, {64, 32}, {32, 64}, {32, 32}, {16, 32}, {32, 16}, {16, 16}};
 	enum {
 		WARPS = sizeof warps / sizeof *warps,
@@ -285,10 +332,8 @@ static bool next_shape(const GpuGemm *g, BlockShape *s, int *at)
 	++*at;
 	s->wm = warps[w].wm;
 	s->wn = warps[w].wn;
-	s->tm = s->kind ? 0 : lane[each].m;
-	s->tn = s->kind ? 0 : lane[each].n;
-	s->bm = s->wm * (s->kind ? warp[each].m : 4 * s->tm);
-	s->bn = s->wn * (s->kind ? warp[each].n : 8 * s->tn);
+	s->bm = s->wm * (s->kind ? warp[each].m : lane[each].m);
+	s->bn = s->wn * (s->kind ? warp[each].n : lane[each].n);
 	s->bk = ROW_BYTES / bytes_of(g->a.type);
 	return true;
 }
@@ -308,15 +353,41 @@ static bool whole_sectors(const TileOperand *o, int side)
 	return o->along || side * bytes_of(o->type) >= SECTOR;
 }
 
-/* S fits the GPU's registers and shared memory, and its accesses fill sectors. */
-static bool possible(const GpuGemm *g, const BlockShape *s)
+bool gemm_gpu_possible(const GpuGemm *g, const BlockShape *s, StrBuf *why)
 {
 	const bool wide = bytes_of(ctype_dtype(g->g.p.c.ct)) == 8;
+	const int registers = pipeline_registers(g, s),
+		  most = g->g.t->gpu->block_shared - GPU_DRIVER;
+	const long long shared = gemm_gpu_shared(g, s);
+	const char *breaks = s->bn < PART_COLUMNS ? "a block has less than 32 columns"
+			     : !whole_sectors(&g->a, s->bm) || !whole_sectors(&g->b, s->bn)
+				     ? "a row of a tile is less than a sector of 32 bytes"
+			     : wide && s->bm * s->bn / gemm_gpu_threads(s) > 32
+				     ? "a thread has more than 32 sums of 64 bits"
+				     : NULL;
 
-	return s->bn >= PART_COLUMNS && whole_sectors(&g->a, s->bm) &&
-	       whole_sectors(&g->b, s->bn) &&
-	       gemm_gpu_shared(g, s) + GPU_DRIVER <= g->g.t->gpu->block_shared &&
-	       !(wide && s->tm * s->tn > 32) && pipeline_registers(g, s) <= REGISTERS;
+	if (!breaks && shared <= most && registers <= REGISTERS)
+		return true;
+	if (why && breaks)
+		strbuf_puts(why, breaks);
+	else if (why && shared > most)
+		strbuf_printf(why, "%lld bytes of shared memory are more than a block's %d", shared,
+			      most);
+	else if (why)
+		strbuf_printf(why, "about %d registers of a thread are more than %d", registers,
+			      REGISTERS);
+	return false;
+}
+
+int gemm_gpu_raster(const GpuGemm *g, int bm)
+{
+	enum { RASTER = 8 };
+	int64_t n;
+
+	return dim_is_const(g->g.p.m, &n) && (n + bm - 1) / bm > RASTER &&
+			       (n + bm - 1) / bm % RASTER == 0
+		       ? RASTER
+		       : 1;
 }
 
 static bool same_tile(const BlockShape *a, const BlockShape *b)
@@ -336,10 +407,19 @@ static double next_cost(const GpuGemm *g, const double size[4], const BlockShape
 		if (want ? !same_tile(s, want) : most && s->bm * s->bn > most)
 			continue;
 		s->stages = want ? want->stages : stages(g, s, size[2]);
-		if (possible(g, s))
+		while (!want && s->stages > 2 &&
+		       gemm_gpu_shared(g, s) + GPU_DRIVER > g->g.t->gpu->block_shared)
+			s->stages--;
+		s->raster = gemm_gpu_raster(g, s->bm);
+		if (gemm_gpu_possible(g, s, NULL))
 			return cost(g, s, size);
 	}
 	return 0;
+}
+
+double gemm_gpu_next(const GpuGemm *g, const double size[4], BlockShape *s, int *at)
+{
+	return next_cost(g, size, NULL, s, at);
 }
 
 /* S, of cost X, is better than T, of cost Y: cheaper, or as cheap and smaller, as more blocks keep
@@ -382,6 +462,10 @@ bool gemm_gpu_shape(GpuGemm *g, const Options *o)
 	const double rows = least_rows(g), columns = GEMM_ROWS, terms = GEMM_TERMS;
 	double size[4];
 
+	if (g->serves->where.decided) {
+		g->s = gemm_gpu_decided(g->serves->where.decided);
+		return !g->serves->where.decided->skinny;
+	}
 	gemm_gpu_sizes(g, size);
 	if (size[0] < rows || size[1] < columns || size[2] < terms)
 		return false;
@@ -432,9 +516,7 @@ void gemm_gpu_list(const GpuGemm *g, int n)
 	}
 }
 
-/* The iterator along which the sum may be split, *ALONG, and its points: the longest one; or the
- * only one, if its extent is unknown, which counts as N. 0: none. */
-static int64_t longest(const GpuGemm *g, double n, Iter **along)
+int64_t gemm_gpu_longest(const GpuGemm *g, double n, Iter **along)
 {
 	const Contraction *c = &g->g.p.c;
 	int64_t most = 0, v;
@@ -484,7 +566,7 @@ double gemm_gpu_plan(const GpuGemm *g, const Options *o, GemmPlan *plan)
 	/* with many tiles, splitting would cost more than it gains for few tiles */
 	if (whole <= 0 || !gemm_gpu_bounded(g))
 		return whole;
-	n = longest(g, size[2], &plan->along);
+	n = gemm_gpu_longest(g, size[2], &plan->along);
 	named = gemm_tiles_find(o->tiles, g, size, &t);
 	for (int64_t p = 2; p <= MOST_PARTS && n / p >= plan->s.bk; p++) {
 		const double part[4] = {size[0], size[1], size[2] / (double)p, size[3] * (double)p};

@@ -4,6 +4,7 @@
 #define PASSES_SCHEDULE_GPU_GEMM_IMPL_H
 
 #include "passes/layout/fragments.h"
+#include "passes/schedule/common/decision.h"
 #include "passes/schedule/common/gemm.h"
 #include "passes/schedule/gpu/gpu.h"
 
@@ -23,11 +24,11 @@ typedef struct TileOperand {
 	DType type; /* element type in the tile */
 } TileOperand;
 
-/* The tile of a block, the grid of its warps, the elements of a lane, and the stages of the
- * software pipeline. */
+/* The tile of a block, the grid of its warps, and the stages of the software pipeline. */
 typedef struct BlockShape {
 	MmaKind kind;
-	int bm, bn, bk, wm, wn, tm, tn, stages;
+	int bm, bn, bk, wm, wn, stages;
+	int raster; /* blocks of rows that follow one another, before the next block of columns; 1: all */
 } BlockShape;
 
 /* A block's shape, and the split of the sum: PARTS parts of EACH points of iterator ALONG. */
@@ -44,6 +45,8 @@ typedef struct GpuGemm {
 	bool by_columns;        /* results are contiguous along m */
 	const Schedule *serves; /* the schedule, whose guard bounds a size */
 	Iter *mb, *nb;          /* the block's tile coordinates */
+	Iter *slot;             /* which buffer of each tile is accessed */
+	Buf *sums;
 } GpuGemm;
 
 /* ---- gemm_variants.c ---- */
@@ -54,7 +57,24 @@ typedef struct GpuGemm {
 void gemm_gpu_sizes(const GpuGemm *g, double size[4]);
 bool gemm_gpu_bounded(const GpuGemm *g);
 
+/* Sets up G for the runs of STEP of K, a copy of the kernel, with its tile, and plans it; false if tiles do not pay. */
+bool gemm_gpu_variant(const Options *o, const Target *t, Kernel *k, const SizeStep *step,
+		      GpuGemm *g, GemmPlan *plan);
+
 /* ---- gemm_choose.c ---- */
+
+/* S fits the GPU's registers and shared memory, and its accesses fill sectors; else false, after WHY (null: none) says which
+ * bound it breaks. */
+bool gemm_gpu_possible(const GpuGemm *g, const BlockShape *s, StrBuf *why);
+/* The next possible shape for SIZE after *AT, in S, and its cost; 0: there are no more. */
+double gemm_gpu_next(const GpuGemm *g, const double size[4], BlockShape *s, int *at);
+/* The shape of a block of variant V, which is not skinny; the terms of an instruction of KIND. */
+BlockShape gemm_gpu_decided(const ProductVariant *v);
+int gemm_gpu_terms(MmaKind kind);
+/* The raster for tiles of BM rows. */
+int gemm_gpu_raster(const GpuGemm *g, int bm);
+/* The iterator along which the sum may be split, *ALONG, and its points; an unknown number counts as N. 0: none. */
+int64_t gemm_gpu_longest(const GpuGemm *g, double n, Iter **along);
 
 /* Chooses the shape for G's sizes (passes/schedule/gpu/gemm_choose.c); false if one thread per
  * result is faster. */
@@ -69,6 +89,13 @@ double gemm_gpu_cost(const GpuGemm *g, const GemmPlan *p);
 /* Threads of a block, and its bytes of shared memory. */
 int gemm_gpu_threads(const BlockShape *s);
 int64_t gemm_gpu_shared(const GpuGemm *g, const BlockShape *s);
+/* Bytes from row to row of O's tile, SIDE of the block, and of all its buffers. */
+int64_t gemm_gpu_pitch(const BlockShape *s, const TileOperand *o, int side);
+int64_t gemm_gpu_tiles(const BlockShape *s, const TileOperand *o, int side);
+/* Elements from row to row (column if they are contiguous along rows) of staged sums. */
+int gemm_gpu_staged_row(const GpuGemm *g, const BlockShape *s);
+/* The grid of warps, and how the operands' order distributes rows and columns over lanes. */
+TileGrid gemm_gpu_grid(const GpuGemm *g);
 
 /* ---- gemm_tiles_text.c ---- */
 

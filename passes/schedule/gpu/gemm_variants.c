@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Variants of products on GPUs whose sizes are known only at run time: for one row and for few
- * rows, which read the matrix once (passes/schedule/gpu/skinny.c), then by the number of results,
- * batch x rows x columns. That number decides how much work an SM gets, and so the tile and the
- * number of split-K parts. A variant is planned for a size in the middle of its range, a power of
- * two: whether that size is a multiple of a tile says nothing about other sizes. A variant that
- * saves little by the model of passes/schedule/gpu/gemm_choose.c is left out.
+ * Variants of products on GPUs whose sizes are known only at run time, three at most. One is for few rows, and reads the
+ * matrix once (passes/schedule/gpu/skinny.c). If rows in memory have an unknown length, one is for runs in which they are
+ * whole vectors (multiples.c). Else one is for few results, batch x rows x columns: their number decides how much work
+ * an SM gets, and so the tile and the number of split-K parts. The last one is for all other runs. A variant is planned
+ * for a size in the middle of its range, a power of two: whether that size is a multiple of a tile says nothing about
+ * other sizes. A variant for few results that saves little by the model of passes/schedule/gpu/gemm_choose.c is left out.
  */
 #include "passes/forms/form.h"
 #include "passes/schedule/gpu/gemm_impl.h"
@@ -16,110 +16,74 @@
 enum {
 	FEWEST = 16,   /* least rows and columns that a tile is planned for */
 	REST = 131072, /* results per SM that the last variant is planned for */
-	SHORT = 1024,  /* terms: sums of unknown length that are no longer are not split */
-	SUM = 4096     /* terms assumed of a sum without bound */
+	SUM = 4096,    /* terms assumed of a sum without bound */
+	FEW_ROWS = 8,
+	FEW_RESULTS = 8192 /* results per SM */
 };
 
 /* a variant must take at most this part of the time, as the model is rough */
 static const double WORTH = 0.8;
-static const int64_t few_rows[] = {1, 8}, results_each[] = {128, 1024, 8192}; /* results per SM */
-
-/* Precedes each of the N steps by one for short sums, if TERMS is unknown: these must not pay for
- * split-K. */
-static int add_short(Ctx *c, SizeStep *step, int n, Dim *terms)
-{
-	int64_t lo, hi;
-
-	dim_bounds(c, terms, &lo, &hi);
-	if (lo == hi || gpu_least(c, terms) > SHORT || hi <= SHORT || 2 * n > MOST_STEPS)
-		return n;
-	for (int i = n - 1; i >= 0; i--) {
-		step[2 * i + 1] = step[i];
-		step[2 * i] = (SizeStep){.size = step[i].size,
-					 .most = step[i].most,
-					 .also = terms,
-					 .also_most = SHORT};
-	}
-	return 2 * n;
-}
 
 /* For the few rows of STEP, K is scheduled for thread groups, which read the matrix once. A thread
  * for each result would be no better than tiles. */
-static bool by_groups(const Module *m, const Target *t, Kernel *k, const SizeStep *step)
+static bool by_groups(const Options *o, const Target *t, Kernel *k, const SizeStep *step)
 {
 	Schedule s = {.kernel = k, .where = *step};
 
-	sched_gpu(m, t, k, &s);
+	sched_gpu(o, t, k, &s);
 	return s.stages.n && s.stages.at[0]->group > 1;
 }
 
-/* Keeps those of the N steps that save time. The first FEW steps, for few rows, stay if thread
- * groups take them; the others if the model predicts a gain over the next variant that serves their
- * runs. No tile may be larger than the next variant's. */
-static int worth_having(const Module *m, const Target *t, Kernel *k, SizeStep *step, int few, int n)
+bool gemm_gpu_variant(const Options *o, const Target *t, Kernel *k, const SizeStep *step,
+		      GpuGemm *g, GemmPlan *plan)
 {
-	Module model = *m;
-	GemmPlan plan[MOST_STEPS + 1];
-	bool keep[MOST_STEPS + 1];
-	Arena *tmp = arena_new();
-	int kept = 0;
+	Schedule *s = NEW(k->arena, Schedule);
 
-	model.opt.tiles = NULL;
-	model.opt.list_tiles = 0;
-	for (int i = 0; i < few; i++)
-		keep[i] = by_groups(&model, t, kernel_clone(k, tmp), &step[i]);
-	for (int i = n, next; i >= few; i--) {
-		Kernel *copy = kernel_clone(k, tmp);
-		GpuGemm g;
-		Schedule s;
-		double cost, other;
-
-		for (next = i + 1; next < n && (!keep[next] || (step[next].also && !step[i].also));)
-			next++;
-		if (i < n)
-			step[i].tile = plan[next].s.bm * plan[next].s.bn;
-		s = (Schedule){.kernel = copy, .where = i < n ? step[i] : (SizeStep){0}};
-		keep[i] = true;
-		plan[i] = (GemmPlan){0};
-		if (!gemm_gpu_open(&g, &model.opt, t, copy, copy->stmts.n - 1, &s))
-			continue;
-		cost = gemm_gpu_plan(&g, &model.opt, &plan[i]);
-		other = i < n && plan[next].parts ? gemm_gpu_cost(&g, &plan[next]) : 0;
-		keep[i] = other <= 0 || cost < WORTH * other ||
-			  (step[i].also && plan[next].parts > 1);
-	}
-	for (int i = 0; i < n; i++)
-		if (keep[i])
-			step[kept++] = step[i];
-	arena_free(tmp);
-	return kept;
+	*s = (Schedule){.kernel = k, .where = *step};
+	if (step->nof)
+		gpu_take_multiples(k, &s->where);
+	return gemm_gpu_open(g, o, t, k, k->stmts.n - 1, s) && gemm_gpu_plan(g, o, plan) > 0;
 }
 
-int gemm_gpu_steps(const Module *m, const Target *t, Kernel *k, SizeStep *step)
+/* The tile for the runs of STEP saves time in relation to that for all runs, which is no smaller; or, for runs of whole
+ * vectors, its accesses are wider. */
+static bool saves(const Options *o, const Target *t, Kernel *k, SizeStep *step)
 {
-	Form f;
-	Dim *rows, *others;
-	int64_t least;
-	int n = 0, few, all;
+	GpuGemm all, g;
+	GemmPlan plan_all, plan;
 
-	if (kernel_kind(k) != FORM_CONTRACTION)
-		return 0;
-	f = form_of_stmt(k, k->stmts.at[0]);
-	rows = iters_points(k->ctx, f.c.m, f.c.nm);
-	others = dim_mul(k->ctx, iters_points(k->ctx, f.c.n, f.c.nn),
-			 iters_points(k->ctx, f.c.g, f.c.ng));
-	for (size_t i = 0; i < sizeof few_rows / sizeof *few_rows; i++)
-		n = gpu_add_step(k->ctx, step, n, rows, few_rows[i]);
-	few = n;
-	least = gpu_least(k->ctx, rows);
-	if (n && least < GEMM_ROWS)
-		least = GEMM_ROWS;
-	for (size_t i = 0; i < sizeof results_each / sizeof *results_each; i++)
-		if (gpu_least(k->ctx, others) <= results_each[i] * t->gpu->sms / least)
-			n = gpu_add_step(k->ctx, step, n, dim_mul(k->ctx, rows, others),
-					 results_each[i] * t->gpu->sms);
-	all = add_short(k->ctx, step, n, iters_points(k->ctx, f.c.k, f.c.nk));
-	return worth_having(m, t, k, step, n ? few * all / n : 0, all);
+	if (!gemm_gpu_variant(o, t, kernel_clone(k, k->arena), &(SizeStep){0}, &all, &plan_all))
+		return false;
+	if (!step->nof)
+		step->tile = plan_all.s.bm * plan_all.s.bn;
+	if (!gemm_gpu_variant(o, t, kernel_clone(k, k->arena), step, &g, &plan))
+		return false;
+	return step->nof ? g.a.vector > all.a.vector || g.b.vector > all.b.vector
+			 : gemm_gpu_plan(&g, o, &plan) < WORTH * gemm_gpu_cost(&g, &plan_all);
+}
+
+int gemm_gpu_steps(const Options *opt, const Target *t, Kernel *k, SizeStep *step)
+{
+	const Options o = {.tf32 = opt->tf32};
+	const Form f = form_of_stmt(k, k->stmts.at[0]);
+	Dim *rows = iters_points(k->ctx, f.c.m, f.c.nm),
+	    *others = dim_mul(k->ctx, iters_points(k->ctx, f.c.n, f.c.nn),
+			      iters_points(k->ctx, f.c.g, f.c.ng));
+	Arena *tmp = arena_new();
+	int n = gpu_add_step(k->ctx, step, 0, rows, FEW_ROWS), more;
+
+	if (n && !by_groups(&o, t, kernel_clone(k, tmp), step))
+		n = 0;
+	step[n] = (SizeStep){0};
+	if (gpu_multiples(k, &step[n])) {
+		n += saves(&o, t, kernel_clone(k, tmp), &step[n]);
+	} else {
+		more = gpu_add_step(k->ctx, step, n, dim_mul(k->ctx, rows, others),
+				    (int64_t)FEW_RESULTS * t->gpu->sms);
+		n += more > n && saves(&o, t, kernel_clone(k, tmp), &step[n]);
+	}
+	arena_free(tmp);
+	return n;
 }
 
 /* Upper bound of the results of G in the runs that its schedule serves; DIM_INF: unknown. */

@@ -9,11 +9,11 @@
 /* ---- sched_gpu.c ---- */
 
 /* Appends the stages of all statements of K to S. */
-void sched_gpu(const Module *m, const Target *t, Kernel *k, Schedule *s);
+void sched_gpu(const Options *o, const Target *t, Kernel *k, Schedule *s);
 enum { MOST_STEPS = 16 };
 /* The sizes for which K has variants on T, in the order in which a run tests them; returns their
  * number. Each strategy chooses its own sizes. */
-int sched_gpu_steps(const Module *m, const Target *t, Kernel *k, SizeStep *step);
+int sched_gpu_steps(const Options *o, const Target *t, Kernel *k, SizeStep *step);
 
 /* ---- attention_decide.c ---- */
 
@@ -37,10 +37,27 @@ void gpu_attention_emit(const Target *t, Kernel *k, const struct Decision *d, Sc
 void gpu_attention_print(StrBuf *b, Kernel *k, const struct Decision *d);
 bool gpu_attention_parse(Kernel *k, const char *text, struct Decision *d, StrBuf *why);
 
+/* ---- gemm_decide.c ---- */
+
+/* The functions of the strategy *product*. */
+struct ProductVariant;
+bool gpu_product_choose(const Target *t, Kernel *k, struct Decision *d);
+bool gpu_product_legal(const Target *t, Kernel *k, const struct Decision *d, StrBuf *why);
+void gpu_product_emit(const Target *t, Kernel *k, const struct Decision *d, Schedule *s);
+void gpu_product_offer(struct Offers *o, Kernel *k, const struct Decision *base);
+void gpu_product_reason(const Target *t, Kernel *k, const struct Decision *d, StrBuf *b);
+int gpu_product_steps(const Target *t, Kernel *k, const struct Decision *d, SizeStep *step);
+
+/* ---- gemm_decide_text.c ---- */
+
+/* Decisions as text; gemm_decide_text.c has the grammar. */
+void gpu_product_print(StrBuf *b, Kernel *k, const struct Decision *d);
+bool gpu_product_parse(Kernel *k, const char *text, struct Decision *d, StrBuf *why);
+
 /* ---- gemm_variants.c ---- */
 
 /* sched_gpu_steps for matrix products. */
-int gemm_gpu_steps(const Module *m, const Target *t, Kernel *k, SizeStep *step);
+int gemm_gpu_steps(const Options *o, const Target *t, Kernel *k, SizeStep *step);
 
 /* ---- gemm_tiles_text.c ---- */
 
@@ -55,8 +72,9 @@ bool gemm_tiles_check(const char *text, const char *file, bool (*is_gpu)(const c
  * (passes/schedule/gpu/gemm.c). sched_gpu_parts: the number of parts into which split-K should cut
  * the sum for the runs that S serves, or 1. The cut is along iterator *ALONG. A part has *EACH
  * terms; where the number of terms is unknown, at least that many. */
-bool sched_gpu_contraction(const Module *m, const Target *t, Kernel *k, int last, Schedule *s);
-int64_t sched_gpu_parts(const Module *m, const Target *t, Kernel *k, const Schedule *s, Iter **along, int64_t *each);
+bool sched_gpu_contraction(const Options *o, const Target *t, Kernel *k, int last, Schedule *s);
+int64_t sched_gpu_parts(const Options *o, const Target *t, Kernel *k, const Schedule *s,
+			Iter **along, int64_t *each);
 
 /* ---- multiples.c ---- */
 

@@ -154,7 +154,7 @@ bool gpu_may_split(Kernel *k);
 /* Splits those reductions of K over several blocks whose stages, in SCHED, leave SMs idle. SCHED is
  * the schedule of a copy of K. False if there are none. Otherwise the statements of K form *N
  * stages; stage i begins at statement (*FIRST)[i]. */
-bool gpu_split(const Module *m, const Target *t, Kernel *k, Schedule *sched, int **first, int *n);
+bool gpu_split(const Options *o, const Target *t, Kernel *k, Schedule *sched, int **first, int *n);
 
 /* ---- recompute.c ---- */
 
@@ -228,8 +228,9 @@ bool gpu_stencil(Row *r, const Gpu *gpu, int along);
 
 /* The COPY nodes at the beginning of LOOP's body fill buffer SLOT, of STAGES, for its iteration: starts them
  * STAGES - 1 iterations ahead, and puts waits and barriers where threads read what others copied. The copies
- * before LOOP are part of its first group. */
-void gpu_tile_pipeline(LBuild *b, LNode *loop, LNode **at, Iter *slot, int stages);
+ * before LOOP are part of its first group. HELD: registers of a thread in which copies that are not asynchronous may be
+ * in flight during an iteration. */
+void gpu_tile_pipeline(LBuild *b, LNode *loop, LNode **at, Iter *slot, int stages, int held);
 
 /* ---- group.c ---- */
 

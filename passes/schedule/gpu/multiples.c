@@ -114,7 +114,7 @@ void gpu_take_multiples(Kernel *k, SizeStep *step)
 static void add_widths(const LNode *n, int *vectors, int *peels)
 {
 	for (; n; n = n->next) {
-		*vectors += n->kind == LN_FILL ? n->fill->vector : n->vector;
+		*vectors += n->kind == LN_OP ? n->op->vector : n->vector;
 		*peels += n->peel != NULL;
 		add_widths(n->body, vectors, peels);
 	}

@@ -8,8 +8,13 @@
  *
  * The barrier publishes what other threads copied, and orders their reads in iteration i - 1 before these
  * copies: one barrier an iteration. With one buffer the copies for i stand between two barriers.
+ *
+ * Copies that are not asynchronous may be divided: their loads are in flight, in registers, during the operations, and
+ * the stores to shared memory follow these.
  */
 #include "passes/schedule/gpu/gpu_impl.h"
+
+#include <limits.h>
 
 typedef struct Pipeline {
 	LBuild *b;
@@ -18,6 +23,10 @@ typedef struct Pipeline {
 	Expr *end;
 	int stages;
 	bool async; /* some copy is, here or before the loop */
+	int held;   /* registers of a thread for loads in flight */
+	LNode **locals; /* where these registers are declared */
+	LNode *stores,
+		**last; /* from these registers to shared memory, at the end of an iteration */
 } Pipeline;
 
 static LNode *append(Pipeline *p)
@@ -57,24 +66,74 @@ static void place(Pipeline *p, TileNode *n, Expr *iteration, Expr *slot)
 			*all[i] = ex_subst_iters(p->b->p, *all[i], from, to, 2);
 }
 
+/* Divides COPY: it goes to a new tile in registers, and from there to shared memory, at the end of the iteration. */
+static void divide(Pipeline *p, TileNode *copy)
+{
+	LBuild *b = p->b;
+	LNode *local = NEW(b->arena, LNode), *store = NEW(b->arena, LNode);
+	const int warps = b->stage->threads / WARP;
+	TileNode *to = arena_copy(b->arena, copy, sizeof *copy);
+	TileLayout *l = NEW(b->arena, TileLayout);
+	Dim *dims[TILE_RANK];
+
+	for (int i = 0; i < copy->n; i++) {
+		dims[i] = copy->it[i]->extent;
+		copy->idx[i] = ex_iter(b->p, copy->it[i]);
+	}
+	*l = tile_pieces(copy, warps);
+	copy->to = kernel_temp(b->k, arena_printf(b->arena, "%s_held", copy->to->name),
+			       copy->to->dtype, copy->n, dims);
+	copy->to->tile = l;
+	copy->nidx = copy->n;
+	to->val = ex_load(b->p, copy->to, copy->idx, copy->n);
+	to->guard = NULL;
+	*store = (LNode){.kind = LN_OP, .stmt = -1, .step = 1, .op = to};
+	*p->last = store;
+	p->last = &store->next;
+	*local = (LNode){
+		.kind = LN_LOCAL, .stmt = -1, .step = 1, .buf[0] = copy->to, .next = *p->locals};
+	*p->locals = local;
+	p->locals = &local->next;
+}
+
+/* Registers of a thread for all pieces of COPY; INT_MAX: its threads have not as many. */
+static int registers_of(const Pipeline *p, const TileNode *copy)
+{
+	const int word = 4;
+	int64_t n = 1, v = 0;
+
+	for (int i = 0; i < copy->n; i++)
+		n *= dim_is_const(copy->it[i]->extent, &v) ? v : 0;
+	if (copy->async || copy->n < TILE_RANK)
+		return INT_MAX;
+	n = (n + p->b->stage->threads - 1) / p->b->stage->threads;
+	return (int)(n * dtype_info[copy->to->dtype].bits / 8 + word - 1) / word;
+}
+
 /* The copies for iteration AT, where it is before the end. */
-static void start(Pipeline *p, Expr *at, bool whole)
+static void start(Pipeline *p, Expr *at, bool whole, bool ahead)
 {
 	ExprPool *pool = p->b->p;
 	Expr *slot = ex_op2(pool, IN_mod, at, l_int(p->b, p->stages));
 
 	for (const LNode *n = p->copies; n; n = n->next) {
-		LNode *c = append(p);
-		LNode *next = c->next;
-		TileNode *op = c->op;
+		TileNode *op = arena_copy(p->b->arena, n->op, sizeof *op);
+		Expr *before = whole ? NULL : ex_op2(pool, IN_lt, at, p->end);
+		LNode *c;
 
-		*c = *n;
-		c->next = next;
-		c->op = op;
-		*op = *n->op;
+		if (before && p->end->kind == EX_CONST && before->kind == EX_CONST && !before->i)
+			continue; /* the loop has fewer iterations than there are buffers */
 		place(p, op, at, slot);
-		if (!whole)
-			op->guard = ex_and(pool, op->guard, ex_op2(pool, IN_lt, at, p->end));
+		if (before && !(before->kind == EX_CONST && before->i))
+			op->guard = ex_and(pool, op->guard, before);
+		c = append(p);
+		*c = *n;
+		c->next = NULL;
+		c->op = op;
+		if (ahead && registers_of(p, op) <= p->held) {
+			p->held -= registers_of(p, op);
+			divide(p, op);
+		}
 	}
 	sync(p, TILE_COMMIT, 0);
 }
@@ -92,14 +151,15 @@ static bool any_async(const LNode *n, const LNode *end)
 	return false;
 }
 
-void gpu_tile_pipeline(LBuild *b, LNode *loop, LNode **at, Iter *slot, int stages)
+void gpu_tile_pipeline(LBuild *b, LNode *loop, LNode **at, Iter *slot, int stages, int held)
 {
 	Pipeline p = {.b = b,
 		      .copies = loop->body,
 		      .var = loop->var,
 		      .slot = slot,
 		      .end = loop->hi,
-		      .stages = stages};
+		      .stages = stages,
+		      .held = held};
 	Expr *i = ex_iter(b->p, loop->var);
 	LNode **rest = &loop->body, *body;
 
@@ -111,14 +171,17 @@ void gpu_tile_pipeline(LBuild *b, LNode *loop, LNode **at, Iter *slot, int stage
 	while (*at != loop)
 		at = &(*at)->next;
 	p.tail = at;
+	p.last = &p.stores;
+	p.locals = NULL;
 	for (int s = 0; s + 1 < stages; s++)
-		start(&p, l_int(b, s), false);
+		start(&p, l_int(b, s), false, false);
+	p.locals = p.tail;
 	*p.tail = loop;
 	p.tail = &loop->body;
 	if (stages > 1)
 		sync(&p, TILE_WAIT, stages - 2);
 	sync(&p, TILE_BARRIER, 0);
-	start(&p, ex_add(b->p, i, l_int(b, stages - 1)), stages == 1);
+	start(&p, ex_add(b->p, i, l_int(b, stages - 1)), stages == 1, stages > 1);
 	if (stages == 1) {
 		sync(&p, TILE_WAIT, 0);
 		sync(&p, TILE_BARRIER, 0);
@@ -127,4 +190,7 @@ void gpu_tile_pipeline(LBuild *b, LNode *loop, LNode **at, Iter *slot, int stage
 	for (LNode *n = body; n; n = n->next)
 		if (n->kind == LN_OP)
 			place(&p, n->op, i, ex_op2(b->p, IN_mod, i, l_int(b, stages)));
+	for (at = p.tail; *at;)
+		at = &(*at)->next;
+	*at = p.stores;
 }

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Decisions on products on GPUs as text: the variants, of which a run takes the first one that is for it.
+ *
+ *	product rows 8: skinny | results 884736: mma f16 m grid warp2 reg2 mma16 ... | mma f16 m grid warp4 reg4 mma16
+ *		n grid warp2 reg8 mma8 k loop reg2 mma16 stage a:async*3 b:async*3 raster 8 parts 2
+ *
+ * The runs of a variant: at most so many rows or results, or "multiples", in which rows in memory are whole vectors. The
+ * instruction; for rows, columns and terms the digits, outermost first; for each operand how it gets to shared memory
+ * (async: by cp.async; shared: through registers), and the number of its buffers. RASTER blocks of rows follow one
+ * another before the next block of columns; the sum is in PARTS.
+ */
+#include "passes/schedule/gpu/gemm_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void print_variant(StrBuf *b, const ProductVariant *v)
+{
+	static const char *const names[] = {"a", "b"};
+
+	if (v->rows)
+		strbuf_printf(b, " rows %lld", (long long)v->rows);
+	if (v->results)
+		strbuf_printf(b, " results %lld", (long long)v->results);
+	strbuf_puts(b, v->multiples ? " multiples" : "");
+	strbuf_puts(b, v->rows || v->results || v->multiples ? ":" : "");
+	if (v->skinny) {
+		strbuf_puts(b, " skinny");
+		return;
+	}
+	strbuf_printf(
+		b,
+		" mma %s m grid warp%d reg%d mma%d n grid warp%d reg%d mma8 k loop reg%d mma%d stage",
+		mma_info[v->mma].name, v->wm, v->fm, MMA_ROWS, v->wn, v->fn, v->steps,
+		gemm_gpu_terms(v->mma));
+	for (int i = 0; i < 2; i++)
+		strbuf_printf(b, " %s:%s*%d", names[i], v->async[i] ? "async" : "shared",
+			      v->stages);
+	if (v->raster > 1)
+		strbuf_printf(b, " raster %d", v->raster);
+	if (v->parts > 1)
+		strbuf_printf(b, " parts %lld", (long long)v->parts);
+}
+
+void gpu_product_print(StrBuf *b, Kernel *k, const Decision *d)
+{
+	(void)k;
+	for (int i = 0; i < d->gpu_product.n; i++) {
+		strbuf_puts(b, i ? " |" : "");
+		print_variant(b, &d->gpu_product.variant[i]);
+	}
+}
+
+/* Reads a digit: PLACE with a number from 1 to 1024. */
+static bool read_digit(const char **p, const char *place, int *n, StrBuf *why)
+{
+	char word[MOST_NAME], *end;
+	const size_t len = strlen(place);
+	long v;
+
+	if (!line_name(p, word, why))
+		return false;
+	v = strncmp(word, place, len) ? 0 : strtol(word + len, &end, 10);
+	if (v < 1 || v > 1024 || *end)
+		return decision_refuse(why, "\"%s\" is not a digit %s with a number from 1 to 1024",
+				       word, place);
+	*n = (int)v;
+	return true;
+}
+
+static bool read_fixed(const char **p, int n, StrBuf *why)
+{
+	int v;
+
+	return read_digit(p, "mma", &v, why) &&
+	       (v == n || decision_refuse(why, "the instruction has mma%d here, not mma%d", n, v));
+}
+
+static bool read_stage(const char **p, const char *name, bool *async, int *stages, StrBuf *why)
+{
+	int64_t n;
+
+	if (!line_expect(p, name, why) || !line_expect(p, ":", why))
+		return false;
+	*async = line_accept(p, "async");
+	if ((!*async && !line_expect(p, "shared", why)) || !line_expect(p, "*", why) ||
+	    !line_number(p, &n, why))
+		return false;
+	n = n > 99 ? 99 : n;
+	if (*stages && *stages != n)
+		return decision_refuse(why,
+				       "a and b have %d and %d buffers: they are filled together",
+				       *stages, (int)n);
+	*stages = (int)n;
+	return true;
+}
+
+static bool read_tile(const char **p, ProductVariant *v, StrBuf *why)
+{
+	char name[MOST_NAME];
+	int64_t n = 1;
+	int kind = 0;
+
+	if (!line_expect(p, "mma", why) || !line_name(p, name, why))
+		return false;
+	while (kind < MMA_COUNT && strcmp(mma_info[kind].name, name))
+		kind++;
+	if (kind == MMA_COUNT)
+		return decision_refuse(why, "there is no instruction \"%s\" in ir/loop/mma.def",
+				       name);
+	v->mma = (MmaKind)kind;
+	v->raster = 1;
+	if (!line_expect(p, "m", why) || !line_expect(p, "grid", why) ||
+	    !read_digit(p, "warp", &v->wm, why) || !read_digit(p, "reg", &v->fm, why) ||
+	    !read_fixed(p, MMA_ROWS, why) || !line_expect(p, "n", why) ||
+	    !line_expect(p, "grid", why) || !read_digit(p, "warp", &v->wn, why) ||
+	    !read_digit(p, "reg", &v->fn, why) || !read_fixed(p, 8, why) ||
+	    !line_expect(p, "k", why) || !line_expect(p, "loop", why) ||
+	    !read_digit(p, "reg", &v->steps, why) || !read_fixed(p, gemm_gpu_terms(v->mma), why) ||
+	    !line_expect(p, "stage", why) || !read_stage(p, "a", &v->async[0], &v->stages, why) ||
+	    !read_stage(p, "b", &v->async[1], &v->stages, why))
+		return false;
+	if (line_accept(p, "raster") && !read_digit(p, "", &v->raster, why))
+		return false;
+	if (line_accept(p, "parts") && !line_number(p, &n, why))
+		return false;
+	v->parts = n;
+	return true;
+}
+
+static bool read_variant(const char **p, ProductVariant *v, StrBuf *why)
+{
+	bool some;
+
+	if (line_accept(p, "rows") && !line_number(p, &v->rows, why))
+		return false;
+	if (line_accept(p, "results") && !line_number(p, &v->results, why))
+		return false;
+	v->multiples = line_accept(p, "multiples");
+	some = v->rows || v->results || v->multiples;
+	if (some && !line_expect(p, ":", why))
+		return false;
+	v->skinny = line_accept(p, "skinny");
+	return v->skinny || read_tile(p, v, why);
+}
+
+bool gpu_product_parse(Kernel *k, const char *text, Decision *d, StrBuf *why)
+{
+	GpuProductDecision *p = &d->gpu_product;
+
+	(void)k;
+	do {
+		if (p->n == PRODUCT_VARIANTS)
+			return decision_refuse(why, "there are more than %d variants",
+					       PRODUCT_VARIANTS);
+		if (!read_variant(&text, &p->variant[p->n++], why))
+			return false;
+	} while (line_accept(&text, "|"));
+	return line_end(text, why);
+}

@@ -466,6 +466,7 @@ try "run.py: a file that is no test" 1 '^no suite or case "declared.dl"$' "$root
 for counts in "0 passed, 0 failed" "0 passed, 0 failed, 0 skipped"; do
 	try "run.py: a script without a test: $counts" 0 "'fail'.*it ran no test: $counts'" -c "import sys; sys.path.insert(0, '$root/tests'); import suites
 class Runner:
+    class options: all = False
     def run(self, *arguments, **options): return 0, '$counts\n'
 print(suites.script_tests('tests/empty/run.sh').run(Runner()))"
 done

@@ -26,15 +26,15 @@ STEP = 884736  # of results, on the 108 SMs of sm_80; a product has a variant up
 # with the steps up to which there are variants, and its results, with those for float and float16; how much one row may read over all bytes.
 CASES = {
     "columns": ("(T[B,S,256] x, T[256,192] W, T[192] C) => (T[B,S,192] y) { p = MatMul(x, W) a = Add(p, C) y = Relu(a) }",
-                lambda b, s: [(b, s, 256)], lambda b, s: b * s, (8,), lambda b, s: 192 * b * s, ((), (STEP,)), 1.15),
+                lambda b, s: [(b, s, 256)], lambda b, s: b * s, (1, 8), lambda b, s: 192 * b * s, ((), (STEP,)), 1.15),
     "many columns": ("(T[B,S,64] x, T[64,3072] W) => (T[B,S,3072] y) { y = MatMul(x, W) }",
-                     lambda b, s: [(b, s, 64)], lambda b, s: b * s, (8,), lambda b, s: 3072 * b * s, ((STEP,), (STEP,)), 1.1),
+                     lambda b, s: [(b, s, 64)], lambda b, s: b * s, (1, 8), lambda b, s: 3072 * b * s, ((STEP,), (STEP,)), 1.1),
     "few columns": ("(T[B,S,64] x, T[64,8] W) => (T[B,S,8] y) { y = MatMul(x, W) }",
-                    lambda b, s: [(b, s, 64)], lambda b, s: b * s, (8,), lambda b, s: 8 * b * s, ((), ()), 1.15),
+                    lambda b, s: [(b, s, 64)], lambda b, s: b * s, (1, 8), lambda b, s: 8 * b * s, ((), ()), 1.15),
     "rows": ("(T[B,S,256] x, T[192,256] w) => (T[B,S,192] y) { t = Transpose<perm = [1,0]>(w) p = MatMul(x, t) y = Relu(p) }",
              lambda b, s: [(b, s, 256), (192, 256)], lambda b, s: b * s, (8,), lambda b, s: 192 * b * s, ((), (STEP,)), 2),
     "heads": ("(T[B,S,128] x, T[128,96] W) => (T[B,3,S,32] y) <int64[4] shape = {0, 0, 3, 32}> { p = MatMul(x, W)"
-              " r = Reshape(p, shape) y = Transpose<perm = [0,2,1,3]>(r) }", lambda b, s: [(b, s, 128)], lambda b, s: b * s, (8,),
+              " r = Reshape(p, shape) y = Transpose<perm = [0,2,1,3]>(r) }", lambda b, s: [(b, s, 128)], lambda b, s: b * s, (1, 8),
               lambda b, s: 96 * b * s, ((STEP,), ()), 1.15),
     "attention": ("(T[B,2,S,32] q, T[B,2,U,32] k, T[B,2,U,32] v) => (T[B,2,S,32] y) { t = Transpose<perm = [0,1,3,2]>(k)"
                   " p = MatMul(q, t) w = Softmax<axis = -1>(p) y = MatMul(w, v) }",
@@ -44,7 +44,7 @@ CASES = {
                            (128, 1024, 2048, 4096), lambda b, s: 0, ((), ()), 1.35),
     # Of sums that may be long; their lengths are LENGTHS by rows.
     "long sums": ("(T[B,2,S,U] p, T[B,2,U,32] v) => (T[B,2,S,32] y) { y = MatMul(p, v) }",
-                  lambda b, s: [(b, 2, s, LENGTHS[s]), (b, 2, LENGTHS[s], 32)], lambda b, s: s, (8,), lambda b, s: 64 * b * s, ((), ()), 1.3),
+                  lambda b, s: [(b, 2, s, LENGTHS[s]), (b, 2, LENGTHS[s], 32)], lambda b, s: s, (1, 8), lambda b, s: 64 * b * s, ((), ()), 1.3),
 }
 LENGTHS = {0: 40, 1: 1100, 3: 2000, 4: 5000, 5: 1024, 8: 4700, 100: 1500}
 

@@ -165,7 +165,7 @@ typedef struct ProductVariant {
 } ProductVariant;
 
 /* A run takes the first variant that is for it. The last one is for all. */
-enum { PRODUCT_VARIANTS = 3 };
+enum { PRODUCT_VARIANTS = 4 };
 typedef struct GpuProductDecision {
 	ProductVariant variant[PRODUCT_VARIANTS];
 	int n;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Variants of products on GPUs whose sizes are known only at run time, three at most. One is for few rows, and reads the
- * matrix once (passes/schedule/gpu/skinny.c). If rows in memory have an unknown length, one is for runs in which they are
+ * Variants of products on GPUs whose sizes are known only at run time, four at most. One is for one row, where a model
+ * decodes, and one for few rows: they read the matrix once (passes/schedule/gpu/skinny.c). The one for few rows would
+ * multiply the matrix by 8 rows where there is one, unless its rows lie along the sum. If rows in memory have an unknown length, one is for runs in which they are
  * whole vectors (multiples.c). Else one is for few results, batch x rows x columns: their number decides how much work
  * an SM gets, and so the tile and the number of split-K parts. The last one is for all other runs. A variant is planned
  * for a size in the middle of its range, a power of two: whether that size is a multiple of a tile says nothing about
@@ -17,7 +18,6 @@ enum {
 	FEWEST = 16,   /* least rows and columns that a tile is planned for */
 	REST = 131072, /* results per SM that the last variant is planned for */
 	SUM = 4096,    /* terms assumed of a sum without bound */
-	FEW_ROWS = 8,
 	FEW_RESULTS = 8192 /* results per SM */
 };
 
@@ -69,11 +69,14 @@ int gemm_gpu_steps(const Options *opt, const Target *t, Kernel *k, SizeStep *ste
 	Dim *rows = iters_points(k->ctx, f.c.m, f.c.nm),
 	    *others = dim_mul(k->ctx, iters_points(k->ctx, f.c.n, f.c.nn),
 			      iters_points(k->ctx, f.c.g, f.c.ng));
+	static const int64_t few[] = {1, 8};
 	Arena *tmp = arena_new();
-	int n = gpu_add_step(k->ctx, step, 0, rows, FEW_ROWS), more;
+	int n = 0, more;
 
-	if (n && !by_groups(&o, t, kernel_clone(k, tmp), step))
-		n = 0;
+	for (int i = gpu_skinny_along(k, &f.c); i < 2; i++) {
+		more = gpu_add_step(k->ctx, step, n, rows, few[i]);
+		n += more > n && by_groups(&o, t, kernel_clone(k, tmp), &step[n]);
+	}
 	step[n] = (SizeStep){0};
 	if (gpu_multiples(k, &step[n])) {
 		n += saves(&o, t, kernel_clone(k, tmp), &step[n]);

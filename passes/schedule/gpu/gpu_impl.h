@@ -139,6 +139,8 @@ int gpu_wide_loads(Kernel *k, Expr *e, Iter *const *it, int n, bool joined, int 
 
 /* Band iterator B is one of the rows of F. */
 bool gpu_is_skinny(const SkinnyRows *f, int b);
+/* Whether the terms of a column of the matrix are contiguous, so that a thread group sums along them. */
+bool gpu_skinny_along(Kernel *k, const Contraction *c);
 /* Finds the skinny rows of the product in statement FIRST of K, for the runs that S serves
  * (passes/schedule/gpu/skinny.c). */
 void gpu_skinny_rows(const Schedule *s, Kernel *k, int first, const Band *band, SkinnyRows *skinny);

@@ -30,6 +30,14 @@ static void along_sum(void *arg, Expr *e)
 		x->yes = x->yes || dim_equals(affine_coef(x->k->ctx, &a, x->c->k[i]), 1);
 }
 
+bool gpu_skinny_along(Kernel *k, const Contraction *c)
+{
+	AlongSum x = {k, c, false};
+
+	ex_walk(c->b, along_sum, &x);
+	return x.yes;
+}
+
 /* Sets SkinnyRows.lanes if the matrix is packed in the order of fragments, and the number of terms
  * is a multiple of half a block of fragments. */
 static void find_lanes(Kernel *k, const Contraction *c, int first, const Band *band,
@@ -58,7 +66,6 @@ bool gpu_is_skinny(const SkinnyRows *f, int b)
 void gpu_skinny_rows(const Schedule *s, Kernel *k, int first, const Band *band, SkinnyRows *skinny)
 {
 	const Form f = form_of_stmt(k, k->stmts.at[first]);
-	AlongSum x = {k, &f.c, false};
 
 	*skinny = (SkinnyRows){.rows = dim_const(k->ctx, 1)};
 	if (f.kind != FORM_CONTRACTION)
@@ -74,8 +81,7 @@ void gpu_skinny_rows(const Schedule *s, Kernel *k, int first, const Band *band, 
 		skinny->n = 0;
 	if (skinny->n)
 		find_lanes(k, &f.c, first, band, skinny);
-	ex_walk(f.c.b, along_sum, &x);
-	skinny->along = x.yes;
+	skinny->along = gpu_skinny_along(k, &f.c);
 }
 
 void gpu_skinny_place(Row *r, const SkinnyRows *f, Expr *as, Expr *flat)

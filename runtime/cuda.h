@@ -32,7 +32,7 @@ typedef struct CUgraphNode_st *CUgraphNode;
 typedef struct CUgraphExec_st *CUgraphExec;
 typedef unsigned long long CUdeviceptr;
 
-enum { CUDA_NO_MEMORY = 2, CUDA_NOT_INITIALIZED = 3, CUDA_CAPTURE_IMPLICIT = 906 };
+enum { CUDA_INVALID_VALUE = 1, CUDA_NO_MEMORY = 2, CUDA_NOT_INITIALIZED = 3, CUDA_CAPTURE_IMPLICIT = 906 };
 enum { CUDA_MEMORY_CLOCK = 36, CUDA_MEMORY_BUS = 37, CUDA_CAPABILITY_MAJOR = 75, CUDA_CAPABILITY_MINOR = 76, CUDA_BLOCK_SHARED = 97, CUDA_MEMORY_POOLS = 115 };
 enum { CUDA_CAPTURE_NONE = 0, CUDA_CAPTURE_ACTIVE = 1 };  /* of a stream */
 enum { CUDA_DYNAMIC_SHARED = 8 };                         /* of a function */

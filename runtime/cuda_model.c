@@ -67,10 +67,12 @@ static int open_device(dl_model *m, int ordinal)
 		: g->cuda->cuDeviceGetAttribute(&g->block_shared, CUDA_BLOCK_SHARED, g->device);
 	if (rc)
 		return failed(m, rc, "the device");
-	/* Drivers without pools do not know this attribute. */
-	if (!g->cuda->cuMemAllocAsync || !g->cuda->cuMemFreeAsync ||
-	    g->cuda->cuDeviceGetAttribute(&g->pools, CUDA_MEMORY_POOLS, g->device))
-		g->pools = 0;
+	if (g->cuda->cuMemAllocAsync && g->cuda->cuMemFreeAsync)
+		rc = g->cuda->cuDeviceGetAttribute(&g->pools, CUDA_MEMORY_POOLS, g->device);
+	if (rc == CUDA_INVALID_VALUE) /* drivers without pools do not know the attribute */
+		rc = g->pools = 0;
+	if (rc)
+		return failed(m, rc, "the device");
 	ask_speed(g);
 	snprintf(g->name, sizeof(g->name), "cuda:%d %s", ordinal, name);
 	g->sm = major * 10 + minor;

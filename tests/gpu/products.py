@@ -244,7 +244,8 @@ def rows_of_whole_vectors():
         case("vectors", 0, {"a": a, "b": b, "c": c}, {"y": (a.astype("f4") @ b.astype("f4")).astype("f2"), "t": c.T, "s": (e / e.sum(1, keepdims=True)).astype("f2")})
         ran = {re.search("MatMul|Transpose|Softmax", name)[0]: (name, count) for name, count in
                ((x["kernel"], x) for x in calls(so, "--device", "cuda", "--data", f"{DIR}/vectors", PTXSIM_SEED=k)["kernels"])}
-        whole = {"MatMul": n % 8 == terms % 8 == 0, "Transpose": n % 8 == m % 8 == 0, "Softmax": n % 8 == 0}
+        whole = {"MatMul": m > 8 and n % 8 == terms % 8 == 0,  # fewer rows have one variant, which reads element by element
+                 "Transpose": n % 8 == m % 8 == 0, "Softmax": n % 8 == 0}
         for op, (name, count) in ran.items():
             assert ("_by_8" in name) == whole[op], (name, m, n, terms)
             if k == 0:  # whole sectors, too

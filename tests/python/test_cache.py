@@ -313,7 +313,10 @@ class Size(Cached):
 
     def test_bounded(self):
         """The library that was not taken for the longest time goes."""
-        inode = lambda k: os.fstat(self.sized(k, cache_size=6)._library.file.fileno()).st_ino  # noqa: E731
+        def inode(k):
+            model = self.sized(k, cache_size=6)
+            return os.fstat(model._library.file.fileno()).st_ino
+
         first = [inode(k) for k in (1, 2, 3)]
         self.assertEqual([inode(1), inode(3)], [first[0], first[2]])  # taken again
         inode(4)

@@ -240,7 +240,7 @@ def runs_here(flag):
 
 
 def whole_numbers_on_each_cpu():
-    for target in samples.share([t for t, flag in CPUS.items() if runs_here(flag)], 2):
+    for target in samples.share([t for t, flag in CPUS.items() if runs_here(flag)], 3):
         products_on(target, True)
 
 
@@ -299,7 +299,7 @@ def halves():
     ways = [(f"--target=cpu:{t}", True) for t, flag in CPUS.items() if runs_here(flag)]
     ways += [("--cc=gcc", True), ("--cc=gcc", False), ("--cc=clang -DDL_PORTABLE_HALF", True)]
     weights = ((T.FLOAT16, "--weights-as=f16"), (T.BFLOAT16, "--weights-as=bf16"), (T.FLOAT16, ""), (T.BFLOAT16, ""))
-    for (option, whole), (dtype, form) in samples.share(list(itertools.product(ways, weights)), 5):
+    for (option, whole), (dtype, form) in samples.share(list(itertools.product(ways, weights)), 9):
         p = half_products(dtype, form, whole, option)
         for rows in ROWS:
             p.run(f"{FOLDER}/halves.so", rows)
@@ -317,7 +317,7 @@ def both_factors_are_bf16():
     cpus = {**CPUS, "v4-bf16": "avx512_bf16", "native": ""}
     ways = [[f"--target=cpu:{t}"] for t, flag in cpus.items() if runs_here(flag)] + [["--cc=gcc"]]
     ways += [["--cc=clang -DDL_PORTABLE_DOT", "--target=cpu:v4-bf16"]] if runs_here("avx512bw") else []
-    for options, whole in samples.share(list(itertools.product(ways, (True, False))), 3):
+    for options, whole in samples.share(list(itertools.product(ways, (True, False))), 5):
         p = half_products(T.BFLOAT16, "--weights-as=bf16", whole, "--activations-as=bf16", *options)
         p.factors = lambda x: x if in_place(x.shape) else x.astype(helper.tensor_dtype_to_np_dtype(T.BFLOAT16))
         for rows in ROWS:
@@ -598,7 +598,7 @@ def activations_match_numpy():
     p.bits(8, 96, 40, 32, None)
     groups = [64 if case[3] == case[1] else case[3] or 32 for case in cases] + [32, 32, 32]
     onnx.save(p.proto(), f"{FOLDER}/rows.onnx")
-    for target in samples.share([t for t, flag in {**CPUS, "v4-vnni": "avx512_vnni", "native": ""}.items() if runs_here(flag)], 2):
+    for target in samples.share([t for t, flag in {**CPUS, "v4-vnni": "avx512_vnni", "native": ""}.items() if runs_here(flag)], 3):
         for options in ((), ("--cc=gcc",)) if target == "native" else ((),):
             report = dlcc(f"{FOLDER}/rows.onnx", f"--target=cpu:{target}", "--activations-as=i8", *options, "-o", f"{FOLDER}/rows.so")
             assert f"activations: {len(groups)} products of bytes, 0 left unchanged" in report, report

@@ -315,7 +315,7 @@ fuzz: deps
 	$(PYTHON) tests/fuzz/forms.py build/fuzz/forms
 	$(PYTHON) tests/ml/random_ml.py build/fuzz/ml 1 4
 	build/san/tests/fuzz/fuzz --keep=build/fuzz --samples=$(CURDIR)/build/fuzz/run --models=5000 $(T) $(wildcard build/cases/onnx build/cases/small) \
-		build/fuzz/graphs build/fuzz/forms build/fuzz/ml $(filter-out %/fault-%,$(wildcard tests/operators/*.dl examples/operators/*.dl))
+		build/fuzz/graphs build/fuzz/forms build/fuzz/ml $(filter-out %/fault-%,$(wildcard tests/operators/*.dl examples/operators/*.dl tests/errors/trees*.dl))
 	find build/fuzz/run -name case -exec cat {} + | ASAN_OPTIONS=detect_leaks=0 \
 		build/san/tests/tools/batch --cc=$(CC) --sanitize build/fuzz/run/out >build/fuzz/run.txt
 	! grep '^FAIL' build/fuzz/run.txt

@@ -125,7 +125,7 @@ def age(paths):
 def is_stale(runner):
     """Whether the programs that the suites run are older than their sources, or not there."""
     built = lambda *parts: glob.glob(os.path.join(runner.build, *parts))
-    libraries, programs = built("lib", "lib*.a"), built("tests", "tools", "*") + built("tests", "unit", "*")
+    libraries, programs = built("lib", "lib*.a"), built("tests", "tools", "*") + built("tests", "unit", "*") + built("tests", "fuzz", "*")
     sources = [path for folder in SOURCES for kind in ("c", "h", "def") for path in glob.glob(f"{ROOT}/{folder}/**/*.{kind}", recursive=True)]
     linked = age(path for path in libraries if os.path.basename(path) in ("libdlcc.a", "libdlrt.a"))
     programs = [path for path in programs if os.path.isfile(path) and os.access(path, os.X_OK)]

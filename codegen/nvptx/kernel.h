@@ -146,6 +146,8 @@ const char *ll_encoded(LlKernel *k, DType t, const char *val);
 void ll_shared(LlKernel *k, const char *name, int64_t n, DType t);
 /* Bytes of dynamic shared memory of the launch. */
 int ll_dynamic_shared(const LlKernel *k);
+/* Bytes of its static declarations. */
+int64_t ll_static_shared(const LlKernel *k);
 /* Declares shared memory for N elements of B from FIRST onwards, which all later accesses use.
  * Returns its name, as ll_bulk_name does; ll_buf_name still returns the name of B. */
 const char *ll_declare_bulk(LlKernel *k, const Buf *b, int64_t n, const char *first);

@@ -264,8 +264,8 @@ static bool collect(GenPtx *g, LlvmWorker *w, int k, int jobs, Diag *d)
 	return refused(g, w, next < g->funcs.n ? next : g->funcs.n - 1, d);
 }
 
-/* Every kernel's parameters fit into a launch. */
-static bool parameters_fit(const GenPtx *g, Diag *d)
+/* Every kernel's parameters fit into a launch, and its shared memory into a block. */
+static bool kernels_fit(const GenPtx *g, Diag *d)
 {
 	enum { MOST = 512 }; /* words: 4 KiB, the limit of PTX before version 8.1 */
 
@@ -278,6 +278,13 @@ static bool parameters_fit(const GenPtx *g, Diag *d)
 				d, (DiagLoc){.node = l.node, .op = l.op},
 				"kernel %s has %d tensors and sizes; a launch on a GPU takes %d",
 				fn->name, fn->words, MOST);
+		if (fn->declared > STATIC_SHARED || fn->declared + fn->shared > fn->most)
+			return diag_error(
+				d, (DiagLoc){.node = l.node, .op = l.op},
+				"kernel %s declares %lld bytes of shared memory and takes %d in scratch; a block "
+				"declares %d at most, and has %d in all",
+				fn->name, (long long)fn->declared, fn->shared, STATIC_SHARED,
+				fn->most);
 	}
 	return true;
 }
@@ -287,7 +294,7 @@ bool gen_nvptx_compile(GenPtx *g, int jobs, Diag *d)
 	LlvmWorker *w;
 	bool ok = true;
 
-	if (!parameters_fit(g, d))
+	if (!kernels_fit(g, d))
 		return false;
 
 	jobs = jobs < 1 ? 1 : jobs > g->funcs.n ? g->funcs.n : jobs;

@@ -137,8 +137,6 @@ const char *ll_slot(LlKernel *k, const char *type, int64_t n)
 	return name;
 }
 
-enum { STATIC_SHARED = 48 << 10 };
-
 /* Bytes of the block's scratch, a single shared array in which LN_LOCAL places locals. */
 static int64_t scratch(const LlKernel *k)
 {
@@ -167,19 +165,9 @@ static bool launch_gives(const LlKernel *k)
 		(k->stage->bulk.n || declares(k->stage->head) || declares(k->stage->body)));
 }
 
-/* Asserts that shared memory suffices, which schedules ensure: of static declarations,
- * STATIC_SHARED bytes. */
-static void must_fit(const LlKernel *k)
+int64_t ll_static_shared(const LlKernel *k)
 {
-	const SizeStep *where = &k->sched->where;
-	const int64_t given = ll_dynamic_shared(k),
-		      most = where->shared ? where->shared : k->f.g->target->gpu->block_shared,
-		      declared = k->shared + (k->scratch && !given ? scratch(k) : 0);
-
-	assert(declared <= STATIC_SHARED);
-	assert(declared + given <= (given ? most : STATIC_SHARED));
-	(void)declared;
-	(void)most;
+	return k->shared + (k->scratch && !ll_dynamic_shared(k) ? scratch(k) : 0);
 }
 
 static const char *scratch_name(LlKernel *k)
@@ -194,7 +182,6 @@ static const char *scratch_name(LlKernel *k)
 		strbuf_printf(&k->globals,
 			      "%s = external addrspace(3) global [0 x i8], align 128\n", name);
 	k->scratch = true;
-	must_fit(k);
 	return name;
 }
 
@@ -204,7 +191,6 @@ void ll_shared(LlKernel *k, const char *name, int64_t n, DType t)
 		      "%s = internal addrspace(3) global [%lld x %s] undef, align 16\n", name,
 		      (long long)n, ll_stored(t));
 	k->shared += (n * ((dtype_info[t].bits + 7) / 8) + 15) / 16 * 16;
-	must_fit(k);
 }
 
 int ll_dynamic_shared(const LlKernel *k)

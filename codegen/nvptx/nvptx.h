@@ -37,6 +37,8 @@ typedef struct PtxFunc {
 	int hoisted;
 	int words;     /* parameters, in words of 8 bytes */
 	int shared;    /* bytes of dynamic shared memory of a block */
+	int64_t declared; /* of static shared memory */
+	int most;         /* of both, that a GPU gives its blocks */
 	const Locs *locs; /* every ONNX node it serves */
 } PtxFunc;
 

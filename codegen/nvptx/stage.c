@@ -365,7 +365,10 @@ static PtxFunc *intern_func(GenPtx *g, const LlKernel *k, const char *text)
 			.hoisted = k->hoisted,
 			.group = k->stage->group,
 			.words = k->bufs.n + k->dims.n + (k->faults ? 2 : 0),
-			.shared = ll_dynamic_shared(k)};
+			.shared = ll_dynamic_shared(k),
+			.declared = ll_static_shared(k),
+			.most = k->sched->where.shared ? k->sched->where.shared
+						       : g->target->gpu->block_shared};
 	fn->ir = named(g->arena, text, fn->name);
 	vec_push(g->arena, &g->funcs, fn);
 	return fn;

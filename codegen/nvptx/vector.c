@@ -14,34 +14,6 @@ enum {
 	SHARED_ALIGN = 16
 }; /* bytes: alignment of shared arrays and accesses; a larger access becomes two (align_of) */
 
-static bool is_multiple(Ctx *c, const Expr *e, int n)
-{
-	Expr *const *arg = e->kind == EX_INST ? e->op.arg : NULL;
-
-	if (e->kind == EX_CONST)
-		return e->i % n == 0;
-	if (e->kind == EX_DIM)
-		return dim_multiple(c, e->dim, n);
-	if (ex_is_op(e, IN_mul))
-		return is_multiple(c, arg[0], n) || is_multiple(c, arg[1], n);
-	return ex_is_op(e, IN_add) && is_multiple(c, arg[0], n) && is_multiple(c, arg[1], n);
-}
-
-/* IDX is VAR plus a multiple of VECTOR, whether it is affine or not. */
-static bool aligned_along(Ctx *c, Expr *idx, const Iter *var, int vector)
-{
-	Affine a;
-
-	if (ex_affine(c, idx, &a))
-		return dim_equals(affine_coef(c, &a, var), 1) && affine_aligned(c, &a, var, vector);
-	for (int i = 0; i < 2 && ex_is_op(idx, IN_add); i++)
-		if (is_multiple(c, idx->op.arg[!i], vector) &&
-		    !expr_has_iter(idx->op.arg[!i], var) &&
-		    aligned_along(c, idx->op.arg[i], var, vector))
-			return true;
-	return false;
-}
-
 bool ll_one_access(const LlVector *p, const Buf *b, Expr *idx)
 {
 	Ctx *c = p->k->f.g->ctx;
@@ -50,7 +22,7 @@ bool ll_one_access(const LlVector *p, const Buf *b, Expr *idx)
 	    (ll_space(p->k, b) == 3 &&
 	     p->vector * dtype_info[b->dtype].bits / 8 > 2 * SHARED_ALIGN))
 		return false;
-	return aligned_along(c, idx, p->var, p->vector);
+	return ex_aligned_along(c, idx, p->var, p->vector);
 }
 
 void ll_vector_find(LlVector *p, Expr *e)

@@ -429,6 +429,32 @@ bool affine_aligned(Ctx *c, const Affine *a, const Iter *but, int64_t n)
 	return dim_multiple(c, a->base, n);
 }
 
+static bool is_multiple(Ctx *c, const Expr *e, int n)
+{
+	Expr *const *arg = e->kind == EX_INST ? e->op.arg : NULL;
+
+	if (e->kind == EX_CONST)
+		return e->i % n == 0;
+	if (e->kind == EX_DIM)
+		return dim_multiple(c, e->dim, n);
+	if (ex_is_op(e, IN_mul))
+		return is_multiple(c, arg[0], n) || is_multiple(c, arg[1], n);
+	return ex_is_op(e, IN_add) && is_multiple(c, arg[0], n) && is_multiple(c, arg[1], n);
+}
+
+bool ex_aligned_along(Ctx *c, Expr *e, const Iter *it, int n)
+{
+	Affine a;
+
+	if (ex_affine(c, e, &a))
+		return dim_equals(affine_coef(c, &a, it), 1) && affine_aligned(c, &a, it, n);
+	for (int i = 0; i < 2 && ex_is_op(e, IN_add); i++)
+		if (is_multiple(c, e->op.arg[!i], n) && !expr_has_iter(e->op.arg[!i], it) &&
+		    ex_aligned_along(c, e->op.arg[i], it, n))
+			return true;
+	return false;
+}
+
 Dim *ex_step(Ctx *c, Expr *e, const Iter *it)
 {
 	if (!expr_has_iter(e, it))

@@ -195,6 +195,8 @@ Dim *affine_coef(Ctx *c, const Affine *a, const Iter *it); /* 0 if IT does not o
 /* Whether A, without its term of BUT, is a multiple of N at every point: so are the base and
  * each other coefficient. */
 bool affine_aligned(Ctx *c, const Affine *a, const Iter *but, int64_t n);
+/* Whether E is IT plus a multiple of N, whether it is affine or not. */
+bool ex_aligned_along(Ctx *c, Expr *e, const Iter *it, int n);
 /* The difference between E's values at adjacent points along IT, even if the rest of E is not
  * affine. Null if the difference is not the same everywhere. */
 Dim *ex_step(Ctx *c, Expr *e, const Iter *it);

@@ -69,7 +69,11 @@ enum {
 	 * two rows with four 1.4 times; over one of floats 1.2 and 1.5 times. Where B is quantised,
 	 * its numbers take the time to make floats of them. */
 	TILE_SUMS = 8,
-	TILE_SUMS_SCALED = 4
+	TILE_SUMS_SCALED = 4,
+	/* Terms, at most, of a tile that is inlined. A call, its arguments and sums in memory cost
+	 * some 50 cycles: on AVX2, 16 terms took 1.39 times as long, 64 terms 1.08. Longer sums
+	 * gain less than it takes to compile them. */
+	INLINED_TERMS = 256
 };
 
 /* A's rows are read in runs of TERMS terms, as a convolution reads a few channels for each tap: term k
@@ -360,7 +364,14 @@ typedef struct Stage {
 	int threads, group;
 } Stage;
 
-enum { MOST_MULTIPLES = 4 };
+enum {
+	MOST_MULTIPLES = 4,
+	/* Of a tile's sides, and its parts', at most; no block has memory for as many. Two multiply to an int. */
+	TILE_SIDE = 1 << 15,
+	STATIC_SHARED = 48 << 10, /* bytes of static shared memory that a block may have */
+	MOST_SHARED =
+		256 << 10 /* no GPU gives a block as much, static or dynamic (cuda.h: 227 KiB) */
+};
 
 /* The runs that a variant of a schedule is for. They have SIZE <= MOST, a size that only run
  * time knows, and ALSO <= ALSO_MOST. SIZE null: all runs; ALSO null: no second condition. If

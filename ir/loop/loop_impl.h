@@ -33,6 +33,7 @@ typedef struct LoopText {
 	VEC(Buf *) bufs;     /* likewise */
 	VEC(Iter *) known;   /* of the schedule: a name has one extent */
 	int nglobal;         /* buffers of smaller ids are not locals */
+	int niters;          /* likewise of iterators: of the kernel */
 	Stage *stage;
 	LNode *group;            /* around the node; null: none is */
 	VEC(LNode *) kept;       /* locals of which threads keep elements */
@@ -57,7 +58,7 @@ bool lt_size_ahead(LoopText *t, const char *before, const char *after);
 void lt_word(LoopText *t, const char **s);
 /* An integer from LO to HI. */
 void lt_number(LoopText *t, int64_t *v, int64_t lo, int64_t hi);
-void lt_count(LoopText *t, int *v, int lo);
+void lt_count(LoopText *t, int *v, int lo, int hi);
 void lt_dim(LoopText *t, Dim **d);
 /* An expression of type CT. */
 void lt_expr(LoopText *t, Expr **e, CType ct);
@@ -108,6 +109,7 @@ void lt_tile_op(LoopText *t, LNode *n);
 /* Report a fault of the line that was just read: a node, whose body is not read yet; or a stage. */
 void lt_check_node(LoopText *t, LNode *n);
 void lt_check_stage(LoopText *t, const Stage *st);
+void lt_check_bulk(LoopText *t, const Stage *st, const BulkCopy *s);
 /* The same, of the lines before: the body of N. */
 void lt_check_body(LoopText *t, const LNode *n);
 

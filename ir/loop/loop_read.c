@@ -186,12 +186,11 @@ void lt_number(LoopText *t, int64_t *v, int64_t lo, int64_t hi)
 	t->p = end;
 }
 
-void lt_count(LoopText *t, int *v, int lo)
+void lt_count(LoopText *t, int *v, int lo, int hi)
 {
-	enum { MOST = 1 << 30 };
 	int64_t wide = *v;
 
-	lt_number(t, &wide, lo, MOST);
+	lt_number(t, &wide, lo, hi);
 	*v = (int)wide;
 }
 
@@ -264,6 +263,9 @@ void lt_layout(LoopText *t, TileLayout *l, int rank)
 	skip_blanks(t);
 	if (!t->failed && !layout_parse_axes(&t->p, rank, l))
 		lt_expected(t, "a layout");
+	if (!t->failed && !layout_fits(l))
+		lt_fault(t,
+			 "no block has as many registers, lanes, warps or elements as this layout");
 }
 
 /* ---- Buffers and iterators ---- */
@@ -298,6 +300,9 @@ void lt_declare(LoopText *t, Buf *b)
 
 void lt_bind(LoopText *t, Iter **it, const char *name, Dim *extent)
 {
+	/* ir/loop/loop_settle.c takes time and memory for each pair of them. Trees of networks have
+	 * fewer than 200; 4096 of them take a second. */
+	enum { MOST_ITERS_OF_TREE = 4096 };
 	Iter *found = NULL;
 
 	for (int i = 0; i < t->iters.n && !t->failed; i++)
@@ -306,6 +311,8 @@ void lt_bind(LoopText *t, Iter **it, const char *name, Dim *extent)
 	for (int i = 0; i < t->known.n && !found; i++)
 		if (!strcmp(t->known.at[i]->name, name))
 			found = t->known.at[i];
+	if (!found && t->k->iters.n - t->niters >= MOST_ITERS_OF_TREE)
+		lt_fault(t, "a schedule has more than %d names of iterators", MOST_ITERS_OF_TREE);
 	if (!found) {
 		found = kernel_iter(t->k, name, extent ? extent : dim_const(t->ctx, 0));
 		vec_push(t->arena, &t->known, found);

@@ -39,11 +39,11 @@ typedef struct IterNames {
 
 static void enter(IterNames *x, Iter *it)
 {
-	const int n = x->k->iters.n;
+	const size_t n = (size_t)x->k->iters.n;
 
 	for (int i = 0; i < x->scope.n; i++)
-		x->meet[it->id * n + x->scope.at[i]->id] =
-			x->meet[x->scope.at[i]->id * n + it->id] = true;
+		x->meet[(size_t)it->id * n + (size_t)x->scope.at[i]->id] =
+			x->meet[(size_t)x->scope.at[i]->id * n + (size_t)it->id] = true;
 	vec_push(x->tmp, &x->scope, it);
 	if (!x->bound[it->id])
 		vec_push(x->tmp, &x->order, it);
@@ -97,7 +97,8 @@ static bool may_join(const IterNames *x, const SameIter *s, const Iter *it)
 	if (s->is->extent != it->extent)
 		return false;
 	for (int i = 0; i < s->all.n; i++)
-		if (s->all.at[i] == it || x->meet[s->all.at[i]->id * x->k->iters.n + it->id])
+		if (s->all.at[i] == it ||
+		    x->meet[(size_t)s->all.at[i]->id * (size_t)x->k->iters.n + (size_t)it->id])
 			return s->all.at[i] == it;
 	return true;
 }
@@ -129,7 +130,7 @@ static void name_iter(IterNames *x, Iter *it)
 static void name_iters(IterNames *x, Schedule *s, const Kernel *of)
 {
 	const char **fixed = kernel_iter_names(of, x->tmp);
-	const int n = x->k->iters.n;
+	const size_t n = (size_t)x->k->iters.n;
 
 	x->nfixed = of->iters.n;
 	x->meet = NEW_ARRAY(x->tmp, n * n + 1, bool);

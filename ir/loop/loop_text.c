@@ -9,7 +9,14 @@
 
 #include <string.h>
 
-enum { STAGE_COLUMNS = 2 }; /* by which a stage is indented */
+enum {
+	STAGE_COLUMNS = 2,   /* by which a stage is indented */
+	MOST_THREADS = 1024, /* of a block */
+	MOST_KEPT = 255,     /* by a thread, which has as many registers */
+	MOST_VECTOR = 16,  /* elements of an access: of 16 bytes at most, and of a byte at least */
+	MOST_ID = 1 << 30, /* which must exist */
+	MOST_KIB = 1 << 12
+};
 
 /* ---- Iterators ---- */
 
@@ -56,7 +63,7 @@ static void counted(LoopText *t, Iter **it, int *count)
 
 	lt_word(t, &name);
 	lt_put(t, " < ");
-	lt_count(t, count, 1);
+	lt_count(t, count, 1, TILE_SIDE);
 	if (lt_opt(t, t->out && !dim_equals(extent, *count), " of "))
 		lt_dim(t, &extent);
 	if (!t->out && !t->failed)
@@ -78,10 +85,10 @@ void lt_bounded(LoopText *t, Iter **it)
 /* ---- Common members ---- */
 
 /* " WORD N", if *V is not 0. */
-static void opt_count(LoopText *t, const char *word, int *v)
+static void opt_count(LoopText *t, const char *word, int *v, int most)
 {
 	if (lt_opt(t, *v != 0, word))
-		lt_count(t, v, 1);
+		lt_count(t, v, 1, most);
 }
 
 void lt_opt_expr(LoopText *t, const char *word, Expr **e, CType ct)
@@ -99,9 +106,9 @@ static void opt_when(LoopText *t, Dim **when)
 /* How the threads of a group share the points of a loop. */
 static void shares(LoopText *t, LNode *n)
 {
-	opt_count(t, " vector ", &n->vector);
-	opt_count(t, " keep ", &n->keep);
-	opt_count(t, " scratch ", &n->scratch);
+	opt_count(t, " vector ", &n->vector, MOST_VECTOR);
+	opt_count(t, " keep ", &n->keep, MOST_KEPT);
+	opt_count(t, " scratch ", &n->scratch, MOST_SHARED);
 	lt_opt_expr(t, " peel ", &n->peel, CT_I64);
 }
 
@@ -134,11 +141,11 @@ static void point(LoopText *t, LNode *n)
 		n->stmt = -1;
 		return;
 	}
-	lt_count(t, &n->stmt, 0);
+	lt_count(t, &n->stmt, 0, MOST_ID);
 	if (!t->out && n->kind == LN_TILE)
 		bind_terms(t, n->stmt);
 	if (lt_opt(t, n->comp != 0, "."))
-		lt_count(t, &n->comp, 1);
+		lt_count(t, &n->comp, 1, MOST_ID);
 	lt_put(t, "[");
 	for (int i = 0; t->out ? i < n->nat : !t->failed && !lt_opt(t, false, "]"); i++) {
 		if (i)
@@ -234,7 +241,7 @@ static void columns(LoopText *t, LNode *n)
 	if (lt_opt(t, lanes != NULL, " by lanes of "))
 		lt_buf(t, &lanes);
 	f->lanes = lanes;
-	opt_count(t, " vector ", &n->vector);
+	opt_count(t, " vector ", &n->vector, MOST_VECTOR);
 	lt_opt_expr(t, " peel ", &n->peel, CT_I64);
 	lt_put(t, ": ");
 	assigns(t, n);
@@ -256,9 +263,11 @@ static void loop(LoopText *t, LNode *n)
 	n->loop = kind < 0 ? LOOP_SERIAL : (LoopKind)kind;
 	range(t, n);
 	if (lt_opt(t, n->step != 1, " by "))
-		lt_number(t, &n->step, 1, INT64_MAX);
+		lt_number(t, &n->step, 1, INT32_MAX);
 	shares(t, n);
 	opt_when(t, &n->when);
+	if (n->loop == LOOP_GROUP && t->group && !t->out)
+		lt_fault(t, "a loop of a group is around this one already");
 	if (n->loop == LOOP_GROUP)
 		t->group = n;
 }
@@ -310,8 +319,8 @@ static void local_type(LoopText *t, Buf *b)
 static void kept(LoopText *t, LNode *n)
 {
 	n->nout = 1;
-	lt_count(t, &n->keep, 0);
-	opt_count(t, " scratch ", &n->scratch);
+	lt_count(t, &n->keep, 0, MOST_KEPT);
+	opt_count(t, " scratch ", &n->scratch, MOST_SHARED);
 	lt_put(t, " of ");
 	lt_bounded(t, &n->var);
 	lt_put(t, ": ");
@@ -402,7 +411,7 @@ static void factor_b(LoopText *t, Tile *x)
 	lt_put(t, "[");
 	steps(t, &x->b_at, &x->b_step);
 	if (lt_opt(t, x->terms != 0, " in "))
-		lt_count(t, &x->terms, 1);
+		lt_count(t, &x->terms, 1, 32);
 	lt_put(t, "]");
 	opt_elements(t, " minus ", &s->zero, &s->zero_at);
 	opt_elements(t, " times ", &s->scale, &s->scale_at);
@@ -423,13 +432,13 @@ static void factor_b(LoopText *t, Tile *x)
 
 static void tile_size(LoopText *t, Tile *x)
 {
-	lt_count(t, &x->mr, 1);
+	lt_count(t, &x->mr, 1, TILE_SIDE);
 	lt_put(t, "x");
-	lt_count(t, &x->nr, 1);
+	lt_count(t, &x->nr, 1, TILE_SIDE);
 	if (!t->out)
 		x->usual = x->mr;
 	if (lt_opt(t, x->usual != x->mr, " usual "))
-		lt_count(t, &x->usual, 1);
+		lt_count(t, &x->usual, 1, TILE_SIDE);
 	x->whole = lt_opt(t, x->whole, " whole");
 	x->partial = lt_opt(t, x->partial, " partial");
 }
@@ -458,7 +467,7 @@ static void tile_ranges(LoopText *t, Tile *x)
 	if (!t->out)
 		x->kpack = 1;
 	if (lt_opt(t, x->kpack > 1, " by "))
-		lt_count(t, &x->kpack, 2);
+		lt_count(t, &x->kpack, 2, 4);
 	if (lt_opt(t, x->depth != NULL, ", term "))
 		lt_bounded(t, &x->depth);
 }
@@ -642,6 +651,8 @@ static void bulk(LoopText *t, Stage *st, BulkCopy *s)
 	if (lt_opt(t, t->out && s->most != each, ", at most "))
 		lt_number(t, &s->most, 0, INT64_MAX);
 	s->written = lt_opt(t, s->written, ", written");
+	if (!t->out)
+		lt_check_bulk(t, st, s);
 }
 
 /* "group 32 of 256", and what is not a default */
@@ -655,9 +666,9 @@ static void sizes(LoopText *t, Stage *st)
 		st->scratch = zero;
 	}
 	if (lt_opt(t, !cpu, " group ")) {
-		lt_count(t, &st->group, 1);
+		lt_count(t, &st->group, 1, MOST_THREADS);
 		lt_put(t, " of ");
-		lt_count(t, &st->threads, 1);
+		lt_count(t, &st->threads, 1, MOST_THREADS);
 	}
 	if (lt_opt(t, cpu || !dim_equals(st->grain, 1), " grain "))
 		lt_dim(t, &st->grain);
@@ -723,6 +734,8 @@ void lt_stage(LoopText *t, Stage *st)
 	head = lt_enter(t);
 	if (stage_line(t, t->out && st->head, "block", &columns)) {
 		lt_put(t, "block");
+		if (!t->out && !st->threads)
+			lt_fault(t, "only a stage on a GPU has blocks");
 		lt_end(t);
 		list(t, &st->head, columns);
 		head.bufs = t->bufs.n;
@@ -800,7 +813,7 @@ void lt_guard(LoopText *t, SizeStep *x)
 		lt_number(t, &x->also_most, INT64_MIN, INT64_MAX);
 	if (!lt_opt(t, x->shared != 0, before))
 		return;
-	lt_count(t, &kib, 1);
+	lt_count(t, &kib, 1, MOST_KIB);
 	lt_put(t, " KiB of shared memory");
 	x->shared = t->out ? x->shared : kib << 10;
 }

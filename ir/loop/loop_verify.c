@@ -6,6 +6,18 @@
  */
 #include "ir/loop/loop_impl.h"
 
+enum {
+	/* Bytes of a local on the stack. docs/c-api.md says how much stack a run takes; schedules put
+	 * locals of more than 8 KiB into scratch. */
+	MOST_ON_STACK = 32 << 10,
+	MOST_LANES = 16 /* of f32, in the widest vector of any CPU */
+};
+
+static bool is_power(int64_t v)
+{
+	return v > 0 && !(v & (v - 1));
+}
+
 static bool is_local(const LoopText *t, const Buf *b)
 {
 	return b->id >= t->nglobal;
@@ -79,6 +91,31 @@ static void check_kept_access(LoopText *t, LNode *n)
 	lnode_exprs(n, see_loads, &x);
 }
 
+/* ---- Asynchronous copies ---- */
+
+static bool is_copied(const Stage *st, const Buf *b)
+{
+	for (int i = 0; i < st->bulk.n; i++)
+		if (st->bulk.at[i].buf == b)
+			return true;
+	return false;
+}
+
+/* Whether VECTOR elements along ELEM that VAL loads from memory can be copied asynchronously to index TO
+ * of B. */
+static bool may_copy(LoopText *t, const Expr *val, const Buf *b, Expr *to, const Iter *elem,
+		     int vector)
+{
+	const Buf *from = val->kind == EX_LOAD ? val->load.buf : NULL;
+	const int bytes = vector * dtype_info[b->dtype].bits / 8;
+
+	return from && from->dtype == b->dtype && !from->data && !is_local(t, from) &&
+	       !is_copied(t->stage, from) && (bytes == 4 || bytes == 8 || bytes == 16) &&
+	       val->load.nidx &&
+	       (vector == 1 || (ex_aligned_along(t->ctx, val->load.idx[0], elem, vector) &&
+				ex_aligned_along(t->ctx, to, elem, vector)));
+}
+
 /* ---- Tiles of blocks ---- */
 
 static void see_tile(void *arg, Buf *b, LUse use)
@@ -101,16 +138,22 @@ static void see_tile_loads(void *arg, Expr **e, bool inside)
 
 static void check_tiles(LoopText *t, LNode *n)
 {
-	const DiagLoc at = {.file = t->file, .line = *t->line};
+	const DiagLoc at = {
+		.file = t->file, .line = *t->line, .column = (int)(t->p - t->line_start) + 1};
 
 	if (n->kind != LN_OP) {
 		lnode_bufs(n, see_tile, t);
 		lnode_exprs(n, see_tile_loads, t);
-	} else if (t->stage->group != t->stage->threads || t->group) {
-		lt_fault(t, "an operation on tiles is of all threads of a block together");
+	} else if (n->op->op == TILE_COPY && !is_power(n->op->vector)) {
+		lt_fault(t, "a vector has a power of two elements, not %d", n->op->vector);
 	}
 	if (!t->failed)
 		t->failed = !tiles_verify_node(t->k, t->stage, n, t->ctx->diag, at);
+	if (!t->failed && n->kind == LN_OP && n->op->async &&
+	    !may_copy(t, n->op->val, n->op->to, n->op->idx[n->op->nidx - 1],
+		      n->op->it[n->op->n - 1], n->op->vector))
+		lt_fault(t,
+			 "this copies no aligned pieces of 4, 8 or 16 bytes of memory: not async");
 }
 
 /* ---- Nodes ---- */
@@ -133,26 +176,182 @@ static void check_point(LoopText *t, const LNode *n)
 			 s->niters, s->nband);
 }
 
-static void check_tile(LoopText *t, const LNode *n)
+/* B holds elements as the scalar type CT has them. */
+static bool is_plain(const Buf *b, CType ct)
 {
-	const Tile *x = n->tile;
+	return dtype_ctype(b->dtype) == ct &&
+	       dtype_info[b->dtype].bits == dtype_info[ctype_dtype(ct)].bits;
+}
+
+/* The element types that X multiplies and adds up (codegen/c/tile.c). */
+static bool are_factors(const Tile *x)
+{
+	const DType a = x->a->dtype, b = x->b->dtype;
+
+	if (!is_plain(x->acc, x->ct))
+		return false;
+	if (x->scaled.scale)
+		return x->ct == CT_F32 && x->kpack == 1 && dtype_is_int(b) &&
+		       dtype_info[b].bits <= 8 && a == (x->scaled.row_scale ? DT_U8 : DT_F32);
+	if (x->kpack == 4)
+		return x->ct == CT_I32 &&
+		       ((a == DT_U8 && b == DT_I8) || (a == DT_I8 && b == DT_U8));
+	if (x->kpack == 2)
+		return x->ct == CT_F32 && b == DT_BF16 && (a == DT_BF16 || a == DT_F32);
+	return x->kpack == 1 && is_plain(x->a, x->ct) &&
+	       (is_plain(x->b, x->ct) || (b == DT_F16 && x->ct == CT_F32));
+}
+
+static void check_scales(LoopText *t, const Tile *x)
+{
+	const TileScales *s = &x->scaled;
+	const int terms = x->terms ? x->terms : 1;
+
+	if (!s->scale && (s->zero || s->group || s->row_scale || x->terms))
+		lt_fault(
+			t,
+			"only numbers that are scaled, times ..., have zero points, groups or words");
+	if (t->failed || !s->scale)
+		return;
+	if (s->scale->dtype != DT_F32 && !dtype_is_half(s->scale->dtype))
+		lt_fault(t, "%s has scales of neither f32, f16 nor bf16", s->scale->name);
+	if ((s->zero && s->zero->dtype != DT_F32) ||
+	    (s->row_scale && s->row_scale->dtype != DT_F32))
+		lt_fault(t, "zero points, and scales of rows, are of f32");
+	if (terms * dtype_info[x->b->dtype].bits != (terms > 1 ? 32 : 8))
+		lt_fault(t, "%d terms of %s are neither a byte nor a word", terms,
+			 dtype_info[x->b->dtype].name);
+	if (s->group % terms || s->row_group % terms || s->group > INT32_MAX ||
+	    s->row_group > INT32_MAX || (s->row_scale && s->group && s->group != s->row_group))
+		lt_fault(t, "a group has whole words of %d terms, as many as a group of rows",
+			 terms);
+	if (x->by_runs.starts || x->order.sums_at || x->mask.trim)
+		lt_fault(t, "a scaled tile has neither runs, nor an order, nor is it trimmed");
+	if (x->nr % MOST_LANES)
+		lt_fault(t, "a scaled tile has a multiple of %d columns", MOST_LANES);
+}
+
+static bool is_below(const Expr *e, int64_t least, int64_t most)
+{
+	return e->kind != EX_CONST || (e->i >= least && e->i <= most);
+}
+
+static void check_sizes(LoopText *t, const Tile *x)
+{
 	const int most = x->mr < x->usual ? x->usual : x->mr;
 
-	check_local(t, x->acc, "the sums of a tile");
-	check_local(t, x->by_runs.starts, "where runs start");
-	check_local(t, x->by_runs.edge, "the runs at an edge");
-	check_local(t, x->mask.squares, "a bound");
-	check_local(t, x->mask.trim, "a bound");
-	if (x->order.sums_at && x->kpack != 4)
-		lt_fault(t, "only a tile with four terms for each k has wide terms");
-	if (n->part != PART_TERM)
-		lt_fault(t, "a tile executes terms: @term S[...]");
 	if (x->mr > 64 || x->nr > 512 || most != x->mr)
 		lt_fault(
 			t,
 			"a tile has at most 64 rows and 512 columns, and no more usual rows than rows");
+	if (x->nr & (x->nr - 1) && x->nr % MOST_LANES)
+		lt_fault(t, "a tile's columns are a power of two, or a multiple of %d", MOST_LANES);
+	if (!is_below(x->m_valid, 0, x->mr) || !is_below(x->n_valid, 0, x->nr) ||
+	    !is_below(x->k, 0, INT64_MAX))
+		lt_fault(t, "a tile of %dx%d has no more rows and columns, and 0 or more terms",
+			 x->mr, x->nr);
+	if (x->whole && (x->k->kind != EX_CONST || x->k->i > INLINED_TERMS || x->kpack != 1))
+		lt_fault(t, "a whole tile has a constant number of terms, at most %d",
+			 INLINED_TERMS);
+}
+
+static void check_tile(LoopText *t, const LNode *n)
+{
+	const Tile *x = n->tile;
+	const TileRuns *r = &x->by_runs;
+
+	check_local(t, x->acc, "the sums of a tile");
+	check_local(t, r->starts, "where runs start");
+	check_local(t, r->edge, "the runs at an edge");
+	check_local(t, x->mask.squares, "a bound");
+	check_local(t, x->mask.trim, "a bound");
+	if (n->part != PART_TERM)
+		lt_fault(t, "a tile executes terms: @term S[...]");
+	if (x->order.sums_at && x->kpack != 4)
+		lt_fault(t, "only a tile with four terms for each k has wide terms");
+	if (x->kpack != 1 && x->kpack != 2 && x->kpack != 4)
+		lt_fault(t, "a tile has 1, 2 or 4 terms for each k, not %d", x->kpack);
+	check_sizes(t, x);
+	check_scales(t, x);
+	if (!are_factors(x))
+		lt_fault(t, "no tile with %d terms for each k sums %s times %s in %s", x->kpack,
+			 dtype_info[x->a->dtype].name, dtype_info[x->b->dtype].name,
+			 dtype_info[x->acc->dtype].name);
+	if (r->starts && r->starts->dtype != DT_I64)
+		lt_fault(t, "%s has where runs start, so its elements are of i64", r->starts->name);
+	if (r->edge && r->edge->dtype != x->a->dtype)
+		lt_fault(t, "%s has other elements than %s", r->edge->name, x->a->name);
+	if (r->starts && !is_below(r->terms, 1, INT32_MAX))
+		lt_fault(t, "a run has at least one term");
 	if (x->mask.trim && !is_local(t, x->a))
 		lt_fault(t, "%s is not a local, as the weights of terms must be", x->a->name);
+	if (x->mask.trim && (r->starts || x->accumulate || x->partial || x->kpack != 1))
+		lt_fault(t, "only a tile of all terms of a sum, one after the other, is trimmed");
+}
+
+/* Bytes of B, at most MOST; -1: more, or the dims are not constants. Elements of less than a byte count
+ * as bytes. */
+static int64_t bytes_of(const Buf *b, int64_t most)
+{
+	int64_t n = (dtype_info[b->dtype].bits + 7) / 8, v;
+
+	for (int i = 0; i < b->rank; i++) {
+		if (!dim_is_const(b->dims[i], &v) || v < 0 || (v && n > most / v))
+			return -1;
+		n *= v;
+	}
+	return n;
+}
+
+/* The bytes of local N, on a GPU, for each group; -1: as bytes_of. */
+static int64_t shared_bytes(const LoopText *t, const LNode *n, int64_t most)
+{
+	const int64_t each = (dtype_info[n->buf[0]->dtype].bits + 7) / 8;
+
+	return n->keep ? each * n->scratch * t->stage->group : bytes_of(n->buf[0], most);
+}
+
+/* Local N of a block lies inside of the block's scratch, or else in static shared memory. */
+static void check_shared(LoopText *t, const LNode *n)
+{
+	const Buf *b = n->buf[0];
+	const int groups = t->stage->threads / t->stage->group;
+	const int64_t bytes = shared_bytes(t, n, MOST_SHARED);
+	int64_t scratch = 0;
+
+	dim_is_const(t->stage->scratch, &scratch);
+	if (n->idx && n->idx->kind != EX_CONST)
+		lt_fault(t, "a block's scratch is at a constant offset");
+	else if (n->idx && (n->idx->i < 0 || n->idx->i > scratch || bytes < 0 ||
+			    bytes * groups > scratch - n->idx->i))
+		lt_fault(t, "%s is not inside of the block's scratch of %lld bytes", b->name,
+			 (long long)scratch);
+	else if (n->idx && !bytes)
+		lt_fault(t, "%s has no elements", b->name);
+	else if (!n->idx && bytes < 0)
+		lt_fault(t,
+			 "%s is in shared memory, so its dims are constants, of at most %d bytes",
+			 b->name, MOST_SHARED);
+	else if (!n->idx && bytes * groups > STATIC_SHARED && !t->group)
+		lt_fault(t, "%s takes %lld bytes of shared memory, and a block has at most %d",
+			 b->name, (long long)bytes * groups, STATIC_SHARED);
+}
+
+/* Local N of a CPU is on the stack, or lies inside of the scratch, as far as both are constants. */
+static void check_scratch(LoopText *t, const LNode *n)
+{
+	const Buf *b = n->buf[0];
+	int64_t scratch, bytes;
+
+	if (!n->idx && bytes_of(b, MOST_ON_STACK) < 0)
+		lt_fault(t, "%s is on the stack, so its dims are constants, of at most %d bytes",
+			 b->name, MOST_ON_STACK);
+	if (!n->idx || n->idx->kind != EX_CONST || !dim_is_const(t->stage->scratch, &scratch))
+		return;
+	bytes = bytes_of(b, scratch);
+	if (n->idx->i < 0 || n->idx->i > scratch || bytes > scratch - n->idx->i || bytes < 0)
+		lt_fault(t, "%s is not inside of the scratch of %lld bytes", b->name,
+			 (long long)scratch);
 }
 
 static void check_local_node(LoopText *t, const LNode *n)
@@ -163,15 +362,67 @@ static void check_local_node(LoopText *t, const LNode *n)
 	for (int i = 0; i < b->rank; i++)
 		if (dim_is_const(b->dims[i], &v) && v < 0)
 			lt_fault(t, "dim %d of %s is negative", i, b->name);
-	if (t->stage->group && n->idx && n->idx->kind != EX_CONST)
-		lt_fault(t, "a block's scratch is at a constant offset");
-	if (t->stage->group && !n->idx && !b->tile && !n->keep)
-		for (int i = 0; i < b->rank; i++)
-			if (!dim_is_const(b->dims[i], &v))
-				lt_fault(t, "%s is in shared memory, so its dims are constants",
-					 b->name);
 	if (n->scratch && !n->idx)
 		lt_fault(t, "%s has elements in scratch, and does not say where", b->name);
+	if (t->failed)
+		return;
+	if (!t->stage->group)
+		check_scratch(t, n);
+	else if (!b->tile && (!n->keep || n->scratch))
+		check_shared(t, n);
+}
+
+/* ---- Nodes of groups ---- */
+
+static void check_columns(LoopText *t, const LNode *n)
+{
+	const ColumnReduction *f = n->columns;
+	const int vector = n->vector ? n->vector : 1;
+
+	if (n->peel && (vector > COLUMN_BLOCKS || f->rows != 1 || f->lanes))
+		lt_fault(t, "columns that are peeled are of one row, in at most %d blocks",
+			 COLUMN_BLOCKS);
+	else if (f->lanes && (f->cols % MMA_ROWS || f->cols / MMA_ROWS > COLUMN_BLOCKS))
+		lt_fault(t, "lanes have whole fragments of %d columns, at most %d", MMA_ROWS,
+			 COLUMN_BLOCKS);
+	else if (!f->lanes && !n->peel && (f->cols % vector || f->cols / vector > 32))
+		lt_fault(t, "%d columns in vectors of %d are not those of 32 lanes at most",
+			 f->cols, vector);
+	else if ((int64_t)f->cols * f->rows > MOST_SHARED)
+		lt_fault(t, "%d rows of %d columns have more states than a block", f->rows,
+			 f->cols);
+}
+
+static void check_atomic(LoopText *t, const LNode *n)
+{
+	const Buf *b = n->buf[0];
+
+	if (n->nout != 1 || dtype_info[b->dtype].bits < 16)
+		lt_fault(t, "an atomic update is of one element of 16 bits or more");
+	else if (is_local(t, b) || is_copied(t->stage, b))
+		lt_fault(t, "%s is not in global memory, as atomic updates are", b->name);
+	else if (t->stage->group != 1 && !t->group)
+		lt_fault(t, "an atomic update is of one thread: in a loop of the group");
+}
+
+/* N is of all threads of a block, or of a group, which carry it out together. */
+static void check_together(LoopText *t, const LNode *n)
+{
+	const bool block = n->kind == LN_COLUMNS || n->kind == LN_OP;
+
+	if (t->group && t->group != n && (block || n->kind == LN_REDUCE))
+		lt_fault(
+			t,
+			"the threads of a group carry this out together, not in a loop of the group");
+	else if (block && t->stage->group != t->stage->threads)
+		lt_fault(t,
+			 n->kind == LN_OP
+				 ? "an operation on tiles is of all threads of a block together"
+				 : "the threads of a block carry this out, and a group has fewer");
+	if (n->vector && !is_power(n->vector))
+		lt_fault(t, "a vector has a power of two elements, not %d", n->vector);
+	if (n->kind != LN_LOCAL && n->keep % (n->vector ? n->vector : 1))
+		lt_fault(t, "a thread keeps whole vectors of %d elements", n->vector);
 }
 
 /* A node that only blocks of GPUs, or only CPUs, have. */
@@ -197,6 +448,8 @@ void lt_check_node(LoopText *t, LNode *n)
 	lnode_bufs(n, check_use, t);
 	check_point(t, n);
 	check_kept_access(t, n);
+	if (!t->failed && t->stage->group)
+		check_together(t, n);
 	if (t->failed)
 		return;
 	if (n->red && n->nout != monoid_info[n->red].n)
@@ -204,6 +457,8 @@ void lt_check_node(LoopText *t, LNode *n)
 	switch (n->kind) {
 	case LN_TILE: check_tile(t, n); break;
 	case LN_LOCAL: check_local_node(t, n); break;
+	case LN_COLUMNS: check_columns(t, n); break;
+	case LN_ATOMIC: check_atomic(t, n); break;
 	default: break;
 	}
 	if (!t->failed)
@@ -220,16 +475,57 @@ void lt_check_body(LoopText *t, const LNode *n)
 		lt_fault(t, "the loop before this has no body");
 }
 
+static bool is_negative(const Dim *d)
+{
+	int64_t v;
+
+	return dim_is_const(d, &v) && v < 0;
+}
+
 void lt_check_stage(LoopText *t, const Stage *st)
 {
 	const int g = st->group;
+	int64_t scratch;
 
+	if (t->failed)
+		return;
+	if (is_negative(st->grain) || is_negative(st->scratch) || is_negative(st->extent))
+		lt_fault(t, "the iterations, the grain or the scratch of a stage are below 0");
+	else if (!st->threads && st->first)
+		lt_fault(t, "only a stage on a GPU has blocks with a first iteration");
 	if (t->failed || !st->threads)
 		return;
-	if (st->threads > 1024)
-		lt_fault(t, "a block has 1024 threads at most");
-	else if (g != st->threads && (g > 32 || g & (g - 1) || st->threads % g))
+	if (st->threads % WARP_LANES)
+		lt_fault(t, "a block has whole warps of %d threads, not %d", WARP_LANES,
+			 st->threads);
+	else if (g != st->threads && (g > WARP_LANES || !is_power(g)))
 		lt_fault(t, "a group is 1, 2, 4, 8, 16, 32 or all threads of the block");
-	else if (!dim_is_const(st->scratch, NULL))
+	else if (!dim_is_const(st->scratch, &scratch))
 		lt_fault(t, "a block's scratch is a constant number of bytes");
+	else if (scratch > MOST_SHARED)
+		lt_fault(t, "a block's scratch has at most %d bytes, not %lld", MOST_SHARED,
+			 (long long)scratch);
+}
+
+void lt_check_bulk(LoopText *t, const Stage *st, const BulkCopy *s)
+{
+	enum { ACCESS = 16 }; /* bytes of an access of codegen/nvptx/bulk.c */
+	const int64_t bytes = dtype_info[s->buf->dtype].bits / 8,
+		      groups = st->threads ? st->threads / st->group : 0;
+
+	if (t->failed)
+		return;
+	if (!st->threads)
+		lt_fault(t, "only a stage on a GPU copies for the groups of a block");
+	else if (is_local(t, s->buf) || s->buf->data || !bytes)
+		lt_fault(t, "%s is not in memory, or has elements of less than a byte",
+			 s->buf->name);
+	else if (s->written && s->buf->kind == BUF_IN)
+		lt_fault(t, "the kernel only reads %s", s->buf->name);
+	else if (is_negative(s->each) || s->most > STATIC_SHARED / (bytes * groups))
+		lt_fault(t, "%lld elements of %s for each of %lld groups do not fit %d bytes",
+			 (long long)s->most, s->buf->name, (long long)groups, STATIC_SHARED);
+	else if (!dim_equals(s->each, 0) && groups * bytes % ACCESS)
+		lt_fault(t, "elements of %lld groups are not a multiple of %d bytes",
+			 (long long)groups, ACCESS);
 }

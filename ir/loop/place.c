@@ -95,6 +95,11 @@ int64_t layout_address(const TileLayout *l, const int64_t *idx)
 	return at;
 }
 
+/* By TilePlace, the elements, registers, lanes and warps of a layout at most: those of the shared memory of
+ * a block, of a thread (255 registers of four bytes), and of a block of 1024 threads. */
+static const int place_most[PLACES] = {
+	[AT_ADDRESS] = 1 << 18, [AT_REGISTER] = 1 << 10, [AT_LANE] = WARP_LANES, [AT_WARP] = 32};
+
 /* ---- Composition ---- */
 
 /* The dim of INDEX whose coefficient of IT is not 0, and the coefficient; -1: none. False: there are
@@ -311,19 +316,21 @@ void layout_print_axes(StrBuf *b, const TileLayout *l)
 	}
 }
 
-/* Reads a number from LEAST to 2^31 at *P. */
+/* Reads a number from LEAST to MOST at *P. A block has fewer elements and bytes, and no sum of products of
+ * two such numbers overflows. */
 static bool read_number(const char **p, int64_t least, int64_t *v)
 {
+	enum { MOST = 1 << 18 };
 	const bool minus = least < 0 && **p == '-';
 	const char *at = *p + minus;
 	int64_t n = 0;
 
 	if (*at < '0' || *at > '9')
 		return false;
-	for (; *at >= '0' && *at <= '9' && n <= INT32_MAX; at++)
+	for (; *at >= '0' && *at <= '9' && n <= MOST; at++)
 		n = n * 10 + (*at - '0');
 	n = minus ? -n : n;
-	if (n < least || n > INT32_MAX)
+	if (n < least || n > MOST)
 		return false;
 	*v = n;
 	*p = at;
@@ -363,6 +370,19 @@ static bool read_axis(const char **p, int rank, TileAxis *x)
 	x->dim = (int)dim;
 	return x->at != AT_ADDRESS ||
 	       (dim >= 0 && read_char(p, '+') && read_number(p, 1, &x->pitch));
+}
+
+bool layout_fits(const TileLayout *l)
+{
+	int64_t n[PLACES] = {1, 1, 1, 1};
+
+	for (int i = 0; i < l->n; i++) {
+		const TilePlace at = l->axis[i].at;
+
+		if ((n[at] *= l->axis[i].extent) > place_most[at])
+			return false;
+	}
+	return true;
 }
 
 bool layout_parse_axes(const char **p, int rank, TileLayout *l)

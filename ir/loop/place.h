@@ -86,6 +86,8 @@ int layout_bank_passes(const TileLayout *lanes, const TileLayout *address, int b
 
 /* "0 lane 8*1, 1 lane 4*2, 0 at 16*1+144": dim, place, extent, stride and pitch of each axis. */
 void layout_print_axes(StrBuf *b, const TileLayout *l);
+/* Whether a block has as many elements, registers, lanes and warps as L. */
+bool layout_fits(const TileLayout *l);
 /* Reads such a text of a layout of rank RANK at *P and advances *P; false, with *P at the fault. */
 bool layout_parse_axes(const char **p, int rank, TileLayout *l);
 

@@ -191,6 +191,7 @@ static void open_scope(LoopText *t)
 	t->group = NULL;
 	t->kept.n = 0;
 	t->nglobal = t->k->bufs.n;
+	t->niters = t->k->iters.n;
 	for (int i = 0; i < t->k->bufs.n; i++)
 		vec_push(t->arena, &t->bufs, t->k->bufs.at[i]);
 	for (int i = 0; i < t->k->iters.n; i++)

@@ -305,6 +305,13 @@ static int64_t extent_of_dim(const Buf *b, int d)
 	return dim_is_const(b->dims[d], &v) ? v : 0;
 }
 
+static void check_extents(TileCheck *t)
+{
+	for (int i = 0; i < t->n->n; i++)
+		if (extent_of(t->n->it[i]) < 1 || extent_of(t->n->it[i]) > TILE_SIDE)
+			fault(t, "a tile has no such extent as that of", t->n->it[i]->name);
+}
+
 /* Every point has exactly one register of a thread, apart from copies. */
 static void check_points(TileCheck *t)
 {
@@ -478,6 +485,9 @@ static void check_dot(TileCheck *t)
 		fault(t, "a dot sums to a tile in registers, not", n->to->name);
 		return;
 	}
+	for (int i = 0; i < 2; i++)
+		if (n->idx[i]->kind != EX_ITER || n->idx[i]->iter != n->it[i])
+			fault(t, "the sums are not at the first two iterators of", n->to->name);
 	g = tile_grid(n->to->tile);
 	a = operand(t, n->val, n->it[0], n->it[2], &g.every_row);
 	b = operand(t, n->by, n->it[1], n->it[2], &g.every_column);
@@ -510,6 +520,9 @@ static void check_op(TileCheck *t)
 {
 	const TileNode *n = t->n;
 
+	check_extents(t);
+	if (!t->ok)
+		return;
 	switch (n->op) {
 	case TILE_COPY: check_copy(t); break;
 	case TILE_MAP:
@@ -551,8 +564,8 @@ static void check_local(TileCheck *t, const LNode *n)
 		return;
 	for (int i = 0; i < b->tile->n; i++)
 		last += (b->tile->axis[i].extent - 1) * b->tile->axis[i].pitch;
-	if (!n->idx || !t->st->scratch || !dim_is_const(t->st->scratch, &scratch) ||
-	    n->idx->i + last > scratch)
+	if (!n->idx || n->idx->kind != EX_CONST || !t->st->scratch ||
+	    !dim_is_const(t->st->scratch, &scratch) || n->idx->i < 0 || n->idx->i > scratch - last)
 		fault(t, "the block's scratch is too small for", b->name);
 }
 

@@ -43,7 +43,7 @@ static void sync(LoopText *t, TileNode *n)
 		lt_expected(t, "'commit', 'wait' or 'barrier'");
 	n->sync = kind < 0 ? TILE_BARRIER : (TileSync)kind;
 	if (n->sync == TILE_WAIT)
-		lt_count(t, &n->pending, 0);
+		lt_count(t, &n->pending, 0, INT32_MAX);
 }
 
 /* What stands between the points of an operation and its element. */
@@ -54,7 +54,7 @@ static void how(LoopText *t, TileNode *n)
 		lt_mma(t, &n->mma);
 	} else if (n->op == TILE_COPY) {
 		lt_put(t, " vector ");
-		lt_count(t, &n->vector, 1);
+		lt_count(t, &n->vector, 1, 16);
 		n->async = lt_opt(t, n->async, " async");
 	} else {
 		lt_put(t, " in ");

@@ -231,13 +231,14 @@ static bool prove_edited(Module *m, const Decision *d, Node *n, Schedule *s)
 
 /* ---- Schedules of a text ---- */
 
-static bool has_groups(const Schedule *s)
+/* Whether all stages of S and its variants are for a GPU, or for CPUs. */
+static bool is_for(const Schedule *s, bool gpu)
 {
 	for (; s; s = s->next)
 		for (int i = 0; i < s->stages.n; i++)
-			if (s->stages.at[i]->group)
-				return true;
-	return false;
+			if ((s->stages.at[i]->group > 0) != gpu)
+				return false;
+	return true;
 }
 
 /* Whether S, which a text has, can be N's schedule on target T. */
@@ -248,7 +249,7 @@ static bool can_have(Module *m, const Target *t, const Node *n, const Schedule *
 	if (!s)
 		return diag_error(m->ctx->diag, node_diag(n),
 				  "the text has no schedule for this node");
-	return gpu == has_groups(s) ||
+	return is_for(s, gpu) ||
 	       diag_error(m->ctx->diag, node_diag(n),
 			  "%s, but the schedule in the text is for a %s",
 			  gpu ? "the node runs on a GPU" : "the node runs on a CPU",

@@ -5,10 +5,6 @@
 #include "passes/schedule/cpu/gemm_impl.h"
 
 enum {
-	/* Terms, at most, of a tile that is inlined. A call, its arguments and sums in memory cost
-	 * some 50 cycles: on AVX2, 16 terms took 1.39 times as long, 64 terms 1.08. Longer sums
-	 * gain less than it takes to compile them. */
-	INLINED_TERMS = 256,
 	/* Rows of a square that is transposed in registers. A tile with whole squares is moved while
 	 * it is in registers or L1; of another one, the whole block. */
 	TRANSPOSED_ROWS = 8

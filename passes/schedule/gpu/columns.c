@@ -19,7 +19,6 @@ enum {
 	FEW_ELEMENTS = 1 << 8, /* elements of a block that are too few to be worth a launch */
 	ENOUGH_ELEMENTS = 1 << 10,
 	MANY_ELEMENTS = 8 << 10, /* elements of a block that gets twice the threads */
-	STATIC = 48 << 10,       /* bytes of static shared memory that a block may have */
 	KNOWN_TERMS = 1 << 20    /* more terms than any block holds */
 };
 
@@ -200,9 +199,9 @@ static bool fits(Columns *c, const Gpu *gpu, int64_t room)
 			static_bytes += (c->x.cols * 8 + LINE) * (c->x.threads / WARP + 1);
 	for (int i = 0; i < c->slots; i++)
 		tiles += columns_bytes(c, i);
-	c->x.left = STATIC - static_bytes;
+	c->x.left = STATIC_SHARED - static_bytes;
 	static_bytes += (r->last - r->first + 1) * (c->x.cols * 8 + LINE);
-	if (static_bytes > STATIC || tiles > room)
+	if (static_bytes > STATIC_SHARED || tiles > room)
 		return false;
 	static_bytes += tiles + GPU_DRIVER;
 	return static_bytes <= gpu_block_room(r->b->sched, gpu, static_bytes);

@@ -162,6 +162,42 @@ static bool generate(Try *y, Module *m)
 	return ok;
 }
 
+/* The PTX of M, which is for a GPU, and its host code. LLVM takes whatever codegen makes of a tree that was
+ * accepted. */
+static bool generate_ptx(Try *y, Module *m)
+{
+	MemPlan none = {0};
+	Module host = {.arena = y->arena,
+		       .ctx = m->ctx,
+		       .graph = m->graph,
+		       .mem = &none,
+		       .gpu = m,
+		       .opt = m->opt};
+	GenPtx *ptx = gen_nvptx_new(m->ctx, y->arena, m->target[0], "fuzz");
+	GenC *none_c[MAX_TARGETS] = {NULL};
+	HostOpts h = {.name = "fuzz",
+		      .version = "test",
+		      .ptx = &ptx,
+		      .beside = gen_c_new(m->ctx, y->arena, m->host, "fuzz_host")};
+	StrBuf b = {0};
+	bool ok;
+
+	phase(y, "gen_nvptx");
+	weights_file(&host);
+	ok = gen_host(&host, none_c, &h, &b);
+	phase(y, "llvm");
+	ok = ok && gen_nvptx_compile(ptx, 1, &y->diag);
+	fflush(y->diag.out);
+	strbuf_free(&b);
+	if (ok)
+		say(y, ACCEPTED, "");
+	else if (strstr(y->text ? y->text : "", "LLVM cannot make"))
+		say(y, BROKEN, said(y));
+	else
+		refuse(y);
+	return ok;
+}
+
 /* The graph of the file in a context of its own. */
 static Graph *read_graph(Try *y, Ctx **ctx)
 {
@@ -175,6 +211,18 @@ static Graph *read_graph(Try *y, Ctx **ctx)
 	return g && graph_verify(g, &y->diag, "parse") ? g : NULL;
 }
 
+/* A text with loop trees says which target they are for. Trees that were changed compute anything: half of
+ * them meet the proof, the others reach code generation. */
+static void take_target(Try *y, Module *m)
+{
+	const Target *t = target_by_name(m->graph->schedules.at[0].target);
+
+	if (t && (!t->gpu || !gen_nvptx_lacks()))
+		m->target[0] = t;
+	m->host = target_by_name("generic");
+	m->opt.verify = rng_below(y->r, 2);
+}
+
 static bool compile(Try *y, Module *m)
 {
 	phase(y, "import");
@@ -183,9 +231,9 @@ static bool compile(Try *y, Module *m)
 		refuse(y);
 		return false;
 	}
-	if (m->graph->schedules.n) /* loop trees that were changed compute anything, and may run */
-		m->opt.verify = true;
-	return passes(y, m) && generate(y, m);
+	if (m->graph->schedules.n)
+		take_target(y, m);
+	return passes(y, m) && (m->target[0]->gpu ? generate_ptx(y, m) : generate(y, m));
 }
 
 /* ---- Inputs ---- */
@@ -504,7 +552,7 @@ void try_file(Tried *t, Bytes file, bool text, bool one_fault, Rng *r, const cha
 		y.file = onnx_open_bytes(&y.diag, "model.onnx", file.p, file.n, &onnx__model_proto__descriptor);
 	if (!y.file && !y.model)
 		refuse(&y);
-	else if (compile(&y, &m))
+	else if (compile(&y, &m) && !m.target[0]->gpu)
 		run(&y, &m, file, sample);
 	if (m.ctx)
 		ctx_free(m.ctx);

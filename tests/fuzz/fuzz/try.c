@@ -183,9 +183,16 @@ static bool compile(Try *y, Module *m)
 		refuse(y);
 		return false;
 	}
-	if (m->graph->schedules.n) /* loop trees that were changed compute anything, and may run */
+	if (m->graph->schedules
+		    .n) /* loop trees that were changed compute anything: only proved ones run */
 		m->opt.verify = true;
-	return passes(y, m) && generate(y, m);
+	if (!passes(y, m))
+		return false;
+	if (m->graph->schedules.n && m->verified.unproved) {
+		refuse(y);
+		return false;
+	}
+	return generate(y, m);
 }
 
 /* ---- Inputs ---- */

@@ -408,6 +408,7 @@ typedef struct Schedule {
 	int64_t parts;
 	/* with more shared memory per block another schedule might have been chosen */
 	bool short_of_shared;
+	bool stated; /* it is from a text */
 	struct Schedule *next;
 } Schedule;
 
@@ -427,8 +428,8 @@ void lnode_exprs(LNode *n, void (*fn)(void *arg, Expr **e, bool inside), void *a
 typedef enum LUse { LUSE_DECLARES, LUSE_WRITES, LUSE_READS, LUSE_VALUE } LUse;
 /* Calls FN on each buffer that N so uses, apart from those of its body. */
 void lnode_bufs(const LNode *n, void (*fn)(void *arg, Buf *b, LUse use), void *arg);
-/* N or a sibling, or a node in the body of one, is an operation on tiles. */
-bool lnode_has_tiles(const LNode *n);
+/* A node of S is an operation on tiles. */
+bool schedule_has_tiles(const Schedule *s);
 /* Calls FN on each iterator that N binds for its body or its expressions, which may be replaced. */
 void lnode_iters(LNode *n, void (*fn)(void *arg, Iter **it), void *arg);
 

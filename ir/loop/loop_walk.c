@@ -82,10 +82,19 @@ void lnode_bufs(const LNode *n, void (*fn)(void *arg, Buf *b, LUse use), void *a
 			fn(arg, all[i].b, all[i].use);
 }
 
-bool lnode_has_tiles(const LNode *n)
+/* N or a sibling, or a node in the body of one, is an operation on tiles. */
+static bool has_tiles(const LNode *n)
 {
 	for (; n; n = n->next)
-		if (n->kind == LN_OP || lnode_has_tiles(n->body))
+		if (n->kind == LN_OP || has_tiles(n->body))
+			return true;
+	return false;
+}
+
+bool schedule_has_tiles(const Schedule *s)
+{
+	for (int i = 0; i < s->stages.n; i++)
+		if (has_tiles(s->stages.at[i]->head) || has_tiles(s->stages.at[i]->body))
 			return true;
 	return false;
 }

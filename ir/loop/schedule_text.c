@@ -215,6 +215,7 @@ static Schedule *read_schedule(LoopText *t, Kernel *of)
 	Schedule *s = NEW(t->arena, Schedule);
 	const char *name = NULL;
 
+	s->stated = true;
 	t->k = s->kernel = kernel_clone(of, t->arena);
 	lt_next_line(t);
 	lt_put(t, "schedule @");

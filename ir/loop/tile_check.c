@@ -249,6 +249,7 @@ bool tiles_check(Ctx *c, const Schedule *s, Diag *d)
 		r.st = s->stages.at[i];
 		for (r.most = 0; r.most <= MOST_TRIPS && r.ok; r.most++) {
 			r.nbuffers = r.commits = 0;
+			walk(&r, r.st->head);
 			walk(&r, r.st->body);
 		}
 	}

@@ -5,7 +5,7 @@
  */
 #include "passes/poly/poly_impl.h"
 
-static const Local *local_of(const Poly *p, const Buf *b)
+const Local *poly_local(const Poly *p, const Buf *b)
 {
 	for (int i = 0; i < p->locals.n; i++)
 		if (p->locals.at[i].buf == b)
@@ -71,7 +71,7 @@ static const Buf *copied_local(const Poly *p, const LNode *w, const LNode *n)
 {
 	const Expr *e = w->kind == LN_STORE ? w->val[0] : NULL;
 
-	return e && e->kind == EX_LOAD && local_of(p, e->load.buf) && reads(p, n, e->load.buf)
+	return e && e->kind == EX_LOAD && poly_local(p, e->load.buf) && reads(p, n, e->load.buf)
 		       ? e->load.buf
 		       : NULL;
 }
@@ -389,7 +389,7 @@ static PolyVerdict among(const Wide *a, const Wide *b, const Local *l, isl_map *
 static PolyVerdict reads_own(Poly *p, const Exec *a, const Exec *b, const Read *r, isl_map *v,
 			     Terms t)
 {
-	const Local *l = local_of(p, r->local);
+	const Local *l = poly_local(p, r->local);
 	Wide wa = wide(p, a), wb = wide(p, b);
 	NamedLocal made = {.n = 0}, read = {.n = 0}, put, loaded;
 	isl_map *pairs, *same;
@@ -515,7 +515,7 @@ void poly_check_holder(Poly *p, const Dep *d, const Exec *a, const Exec *b, isl_
 			   d->to, d->buf->name, d->from);
 		return;
 	}
-	l = local_of(p, holder);
+	l = poly_local(p, holder);
 	if (!l)
 		return;
 	for (int i = 0; i < b->reads.n; i++)
@@ -668,7 +668,7 @@ void poly_check_locals(Poly *p)
 		for (int j = i; j < p->execs.n; j++) {
 			const Exec *a = p->execs.at[i], *b = p->execs.at[j];
 			const Local *l = a->buf[0] && a->buf[0] == b->buf[0]
-						 ? local_of(p, a->buf[0])
+						 ? poly_local(p, a->buf[0])
 						 : NULL;
 
 			if (!l)

@@ -52,6 +52,19 @@ void poly_unproved(Poly *p, const char *fmt, ...)
 	va_end(ap);
 }
 
+void poly_unchecked(Poly *p, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (!p->s->stated)
+		return;
+	va_start(ap, fmt);
+	if (!p->wrong)
+		put(p, fmt, ap);
+	p->unproved = true;
+	va_end(ap);
+}
+
 /* ---- Every point, once ---- */
 
 static const char *const part_names[] = {"nothing", "the first value of the state", "a term",
@@ -237,6 +250,8 @@ static void free_all(Poly *p)
 {
 	for (int i = 0; i < p->execs.n; i++)
 		isl_map_free(p->execs.at[i]->map);
+	for (int i = 0; i < p->moves.n; i++)
+		isl_map_free(p->moves.at[i]->map);
 	for (int i = 0; i < p->outers.n; i++)
 		isl_set_free(p->outers.at[i].set);
 	for (int i = 0; i < p->params.n; i++)
@@ -263,7 +278,7 @@ PolyVerdict poly_verdict(Kernel *original, Schedule *s, unsigned long operations
 	Poly p;
 
 	for (int i = 0; i < s->stages.n; i++)
-		if (has_folds(s->stages.at[i]->body)) {
+		if (has_folds(s->stages.at[i]->head) || has_folds(s->stages.at[i]->body)) {
 			strbuf_puts(why, "it folds tiles, of which isl knows nothing");
 			return POLY_UNPROVED;
 		}
@@ -280,6 +295,8 @@ PolyVerdict poly_verdict(Kernel *original, Schedule *s, unsigned long operations
 		poly_check_values(&p);
 	if (!p.wrong)
 		poly_check_deps(&p);
+	if (!p.wrong)
+		poly_check_memory(&p);
 	if (isl_ctx_last_error(p.isl) == isl_error_quota)
 		poly_unproved(&p, "the budget is spent");
 	else if (isl_ctx_last_error(p.isl) != isl_error_none)

@@ -14,9 +14,13 @@
  *   - at each point a node computes what its statement computes there, from the elements that the
  *     statement reads, and stores it where the statement writes (passes/poly/values.c);
  *   - terms that a tile leaves out are of sums that no statement reads, or their weights are found to
- *     be 0 and the other factors finite (passes/poly/trim.c).
+ *     be 0 and the other factors finite (passes/poly/trim.c);
+ *   - a tile on a CPU multiplies the elements that its statement does (passes/poly/operands.c);
+ *   - accesses to locals are inside of them, their types hold the values, and those in scratch do not
+ *     overlap (passes/poly/memory.c).
  *
- * Not checked: the contents of copies of operands (packing, tiles in shared memory).
+ * Not checked: the contents of copies of operands (packing, tiles in shared memory), and how threads
+ * divide the points of a loop. A schedule of a text (Schedule.stated) that has these is not proved.
  */
 #ifndef PASSES_POLY_POLY_H
 #define PASSES_POLY_POLY_H

@@ -98,6 +98,19 @@ typedef struct LocalValue {
 	Expr *is;
 } LocalValue;
 
+/*
+ * The elements of the operands that a tile multiplies for term D, over an iterator of that name; null:
+ * it is not known which. And how many rows, columns and steps the tile has. D is a number whose digits
+ * are the NOF iterators OF, from 0 to their extents, in an order that the tree does not have.
+ */
+typedef struct TileTerm {
+	Iter *d;
+	Expr *a, *b;
+	Expr *rows, *columns, *steps;
+	Iter *of[MAX_ITERS];
+	int nof;
+} TileTerm;
+
 /* A node that carries out part of a statement: at which times, and for which points. */
 struct Exec {
 	int stmt, comp, order; /* order: position among the nodes of a body */
@@ -106,9 +119,11 @@ struct Exec {
 	Buf *buf[2]; /* buffers it stores to */
 	Expr *idx;
 	Expr *when;        /* the terms of a tile: TileMask.when */
+	TileTerm tile;     /* of the terms of a tile */
 	VEC(SetAxis) axis; /* outermost first */
 	VEC(Bound) bound;
 	VEC(Expr *) guard;
+	VEC(Dim *) nonzero; /* where one of these sizes is 0, a loop around the node is skipped */
 	Expr *val[2];
 	VEC(Read) reads;
 	/* the statement's point: an expression for each of its first NPOINT iterators */
@@ -133,6 +148,7 @@ typedef struct Outer {
  * one. */
 typedef struct Local {
 	const Buf *buf;
+	const LNode *node;
 	const Iter **loop;
 	int nloops;
 } Local;
@@ -159,6 +175,7 @@ typedef struct Poly {
 	VEC(Local) locals;
 	VEC(LocalValue) kept;
 	VEC(const LNode *) copies; /* stores that carry out no statement: they copy to a local */
+	VEC(Exec *) moves; /* those of COPIES that store, and the stores of fills: of no points */
 	StrBuf *why;
 	bool wrong, unproved;
 	bool opaque; /* two parameters may be one number in two forms: no counterexample is certain */
@@ -194,6 +211,8 @@ typedef struct Dep {
 
 void poly_wrong(Poly *p, const char *fmt, ...) BASE_PRINTF(2, 3);
 void poly_unproved(Poly *p, const char *fmt, ...) BASE_PRINTF(2, 3);
+/* As poly_unproved, for the schedule of a text. The compiler's own need not be proved in this respect. */
+void poly_unchecked(Poly *p, const char *fmt, ...) BASE_PRINTF(2, 3);
 
 /* ---- expr.c ---- */
 
@@ -255,6 +274,29 @@ Expr *poly_flat(Poly *p, const Buf *b, Expr *const *idx, int n);
 /* E in the canonical form in which values and indices are compared. */
 Expr *poly_form(Poly *p, Expr *e);
 
+typedef enum Answer { SAME, DIFFERENT, UNKNOWN } Answer;
+
+typedef struct ValueMatch {
+	Poly *p;
+	Exec *e;
+	SetDims sc; /* axes of E */
+} ValueMatch;
+
+/* Whether indices A and B are the same at all times of M's execution. */
+Answer poly_same_index(const ValueMatch *m, Expr *a, Expr *b);
+/* The bool C is VALUE at all times of M's execution. */
+bool poly_always(const ValueMatch *m, Expr *c, bool value);
+/* E, of statement S, at the point of M's execution. */
+Expr *poly_at_point(const ValueMatch *m, const Stmt *s, Expr *e);
+const char *poly_text(const ValueMatch *m, const Expr *e);
+/* The original kernel's buffer that corresponds to B of the schedule's kernel; null if B is a local. */
+const Buf *poly_original(const Poly *p, const Buf *b);
+
+/* ---- operands.c ---- */
+
+/* Checks that the terms of the tile M->e are those of statement S. */
+void poly_check_operands(const ValueMatch *m, const Stmt *s);
+
 /* ---- trim.c ---- */
 
 /* Checks the terms that tile E leaves out because of their weights. */
@@ -271,5 +313,12 @@ Expr *poly_by_parts(Poly *p, Expr *e);
 void poly_check_holder(Poly *p, const Dep *d, const Exec *a, const Exec *b, isl_map *v);
 void poly_check_locals(Poly *p);
 bool poly_node_loads(const LNode *n, const Buf *b);
+/* The declaration of B, if it is a local; else null. */
+const Local *poly_local(const Poly *p, const Buf *b);
+
+/* ---- memory.c ---- */
+
+/* Checks the memory of locals. */
+void poly_check_memory(Poly *p);
 
 #endif

@@ -168,9 +168,9 @@ static bool of_points(Poly *p, const SetDims *sc, const Exec *e, Expr *x)
  * not stored to a local. */
 static bool points_apart(const Poly *p, const Exec *e)
 {
-	const Stmt *s = p->k->stmts.at[e->stmt];
+	const Stmt *s = e->part == PART_NONE ? NULL : p->k->stmts.at[e->stmt];
 
-	return !s->red && !s->ordered && e->buf[0]->id < p->k->bufs.n;
+	return s && !s->red && !s->ordered && e->buf[0]->id < p->k->bufs.n;
 }
 
 /* Treating the rests of E as parameters is sound (passes/poly/poly_impl.h). */
@@ -353,4 +353,6 @@ void poly_relate(Poly *p)
 		to_coords(p, p->execs.at[i]);
 		relate(p, p->execs.at[i]);
 	}
+	for (int i = 0; i < p->moves.n; i++)
+		relate(p, p->moves.at[i]);
 }

@@ -20,6 +20,7 @@ typedef struct TreeWalk {
 	VEC(Bind) env; /* later ones hide earlier ones */
 	VEC(Bound) loops;
 	VEC(AxisKind) kinds;
+	VEC(Dim *) when; /* sizes that are not 0 here, or loops would be skipped */
 	int order;
 	bool unbound;
 } TreeWalk;
@@ -112,7 +113,7 @@ static void pop_to(TreeWalk *w, int loops, int env)
 	w->env.n = env;
 }
 
-static Exec *exec(TreeWalk *w, const LNode *n, LPart part, int order)
+static Exec *read_exec(TreeWalk *w, const LNode *n, LPart part, int order)
 {
 	Poly *p = w->p;
 	Exec *e = NEW(p->arena, Exec);
@@ -129,6 +130,8 @@ static Exec *exec(TreeWalk *w, const LNode *n, LPart part, int order)
 		vec_push(p->arena, &e->bound, w->loops.at[i]);
 		vec_push(p->arena, &e->axis, a);
 	}
+	for (int i = 0; i < w->when.n; i++)
+		vec_push(p->arena, &e->nonzero, w->when.at[i]);
 	e->at = NEW_ARRAY(p->arena, n->nat + 1, Expr *);
 	w->unbound = false;
 	for (int i = 0; i < n->nat; i++)
@@ -145,7 +148,14 @@ static Exec *exec(TreeWalk *w, const LNode *n, LPart part, int order)
 	e->idx = resolve(w, n->idx);
 	for (int i = 0; i < 2; i++)
 		e->val[i] = resolve(w, n->val[i]);
-	vec_push(p->arena, &p->execs, e);
+	return e;
+}
+
+static Exec *exec(TreeWalk *w, const LNode *n, LPart part, int order)
+{
+	Exec *e = read_exec(w, n, part, order);
+
+	vec_push(w->p->arena, &w->p->execs, e);
 	return e;
 }
 
@@ -181,6 +191,32 @@ static bool written_elsewhere(const LNode *l, int stmt)
 	return false;
 }
 
+/* The terms of tile T; loop AT is the one over its columns, and those after it are over its terms. */
+static TileTerm tile_term(TreeWalk *w, const Tile *t, int at)
+{
+	ExprPool *p = w->p->pool;
+	Dim *all = dim_const(w->p->ctx, 1);
+	Expr *pack = ex_int(p, CT_I64, t->kpack), *col = ex_iter(p, w->loops.at[at].it), *k, *rest;
+	TileTerm x = {.rows = resolve(w, t->m_valid),
+		      .columns = resolve(w, t->n_valid),
+		      .steps = resolve(w, t->k)};
+
+	for (int i = at + 1; i < w->loops.n; i++) {
+		x.of[x.nof++] = w->loops.at[i].it;
+		all = dim_mul(w->p->ctx, all, w->loops.at[i].it->extent);
+	}
+	x.d = poly_fresh(w->p, "term", all);
+	k = ex_op2(p, IN_floordiv, ex_iter(p, x.d), pack);
+	rest = ex_op2(p, IN_mod, ex_iter(p, x.d), pack);
+	if (!t->by_runs.starts)
+		x.a = ex_add(p, ex_add(p, resolve(w, t->a_at), ex_mul(p, k, resolve(w, t->a_step))),
+			     rest);
+	if (!t->scaled.scale && !t->order.sums_at && t->terms <= 1)
+		x.b = ex_add(p, ex_add(p, resolve(w, t->b_at), ex_mul(p, k, resolve(w, t->b_step))),
+			     ex_add(p, ex_mul(p, col, pack), rest));
+	return x;
+}
+
 static void tile_part(TreeWalk *w, const LNode *n, LPart part, int order)
 {
 	Poly *p = w->p;
@@ -203,6 +239,7 @@ static void tile_part(TreeWalk *w, const LNode *n, LPart part, int order)
 				  n->at[i]->iter->extent);
 	if (part == PART_TERM) {
 		e = exec(w, n, part, order);
+		e->tile = tile_term(w, t, loops + 1);
 	} else {
 		LNode band = *n;
 
@@ -245,7 +282,7 @@ static bool is_local(const Poly *p, const Buf *b)
 
 static void local(TreeWalk *w, const LNode *n)
 {
-	Local l = {.buf = n->buf[0], .nloops = w->loops.n};
+	Local l = {.buf = n->buf[0], .node = n, .nloops = w->loops.n};
 
 	l.loop = NEW_ARRAY(w->p->arena, l.nloops + 1, const Iter *);
 	for (int i = 0; i < l.nloops; i++)
@@ -265,8 +302,16 @@ static void stores(TreeWalk *w, const LNode *n)
 		exec(w, n, n->part, w->order);
 	else if (!is_local(p, n->buf[0]))
 		poly_wrong(p, "a node stores to %s and carries out no statement", n->buf[0]->name);
-	else
+	else {
+		const int loops = w->loops.n, env = w->env.n;
+
 		vec_push(p->arena, &p->copies, n);
+		if (n->kind == LN_REDUCE)
+			push_loop(w, n->var, AXIS_ANY, resolve(w, n->lo), resolve(w, n->hi), 1,
+				  n->var->extent);
+		vec_push(p->arena, &p->moves, read_exec(w, n, PART_NONE, w->order));
+		pop_to(w, loops, env);
+	}
 }
 
 static void walk(TreeWalk *w, const LNode *n);
@@ -303,6 +348,7 @@ static void tile_op(TreeWalk *w, const LNode *n)
 	Expr *idx[TILE_RANK];
 	Exec *e;
 
+	poly_unchecked(p, "what operations on tiles compute");
 	if (o->op == TILE_SYNC || o->op == TILE_COPY)
 		return;
 	plain->kind = o->op == TILE_DOT ? LN_OP : LN_STORE;
@@ -328,12 +374,15 @@ static void tile_op(TreeWalk *w, const LNode *n)
 static void loop(TreeWalk *w, const LNode *n)
 {
 	const bool serial = n->loop == LOOP_SERIAL || n->loop == LOOP_UNROLL;
-	const int loops = w->loops.n, env = w->env.n;
+	const int loops = w->loops.n, env = w->env.n, when = w->when.n;
 
+	if (n->when)
+		vec_push(w->p->arena, &w->when, n->when);
 	push_loop(w, n->var, serial ? AXIS_SERIAL : AXIS_PARALLEL, resolve(w, n->lo),
 		  resolve(w, n->hi), n->step, n->var->extent);
 	walk(w, n->body);
 	pop_to(w, loops, env);
+	w->when.n = when;
 }
 
 static void visit(TreeWalk *w, const LNode *n)
@@ -342,7 +391,12 @@ static void visit(TreeWalk *w, const LNode *n)
 	case LN_LOOP: loop(w, n); break;
 	case LN_LET: bind(w, n->var, resolve(w, n->lo)); break;
 	case LN_LOCAL: local(w, n); break;
-	case LN_COLUMNS: columns(w, n); break;
+	case LN_COLUMNS:
+		if (n->part == PART_TERM)
+			columns(w, n);
+		else
+			poly_wrong(w->p, "a node combines terms and carries out no statement");
+		break;
 	case LN_OP: tile_op(w, n); break;
 	case LN_TILE:
 	case LN_REDUCE:
@@ -384,6 +438,9 @@ void poly_read_tree(Poly *p)
 	for (int i = 0; i < p->s->stages.n; i++) {
 		Stage *st = p->s->stages.at[i];
 
+		w.when.n = 0;
+		if (st->when)
+			vec_push(p->arena, &w.when, st->when);
 		push_loop(&w, st->var, AXIS_PARALLEL, ex_int(p->pool, CT_I64, 0),
 			  ex_dim(p->pool, st->extent), 1, st->extent);
 		walk(&w, st->head);

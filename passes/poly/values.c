@@ -11,18 +11,11 @@
  * such pairs are recorded (Read) and compared with each flow between statements
  * (poly_check_holder).
  *
- * Not checked: the contents of copies of operands (packing, tiles in shared memory).
+ * Not checked: the contents of copies of operands (packing, tiles in shared memory). The schedule of a
+ * text that has them is not proved.
  */
 #include "passes/forms/read_when.h"
 #include "passes/poly/poly_impl.h"
-
-typedef enum Answer { SAME, DIFFERENT, UNKNOWN } Answer;
-
-typedef struct ValueMatch {
-	Poly *p;
-	Exec *e;
-	SetDims sc; /* axes of E */
-} ValueMatch;
 
 static Answer worse(Answer a, Answer b)
 {
@@ -54,8 +47,7 @@ static Answer same_index(const ValueMatch *m, Expr *a, Expr *b)
 	return off->kind == EX_CONST || !m->e->weak ? DIFFERENT : UNKNOWN;
 }
 
-/* The bool C is VALUE at all times of E. */
-static bool always(const ValueMatch *m, Expr *c, bool value)
+bool poly_always(const ValueMatch *m, Expr *c, bool value)
 {
 	isl_set *set = poly_cond(m->p, &m->sc, c);
 
@@ -73,19 +65,19 @@ static Expr *settle(void *arg, Expr *e)
 	if (e->ct != CT_I64)
 		return NULL;
 	if (ex_is_op(e, IN_select))
-		return always(m, e->op.arg[0], true)    ? e->op.arg[1]
-		       : always(m, e->op.arg[0], false) ? e->op.arg[2]
-							: NULL;
+		return poly_always(m, e->op.arg[0], true)    ? e->op.arg[1]
+		       : poly_always(m, e->op.arg[0], false) ? e->op.arg[2]
+							     : NULL;
 	if (ex_is_op(e, IN_min) || ex_is_op(e, IN_max))
 		first = ex_op2(m->p->pool, ex_is_op(e, IN_min) ? IN_le : IN_ge, e->op.arg[0],
 			       e->op.arg[1]);
-	return !first                    ? NULL
-	       : always(m, first, true)  ? e->op.arg[0]
-	       : always(m, first, false) ? e->op.arg[1]
-					 : NULL;
+	return !first                         ? NULL
+	       : poly_always(m, first, true)  ? e->op.arg[0]
+	       : poly_always(m, first, false) ? e->op.arg[1]
+					      : NULL;
 }
 
-static Answer same_settled(const ValueMatch *m, Expr *a, Expr *b)
+Answer poly_same_index(const ValueMatch *m, Expr *a, Expr *b)
 {
 	Answer is = same_index(m, a, b);
 
@@ -97,9 +89,7 @@ static Answer same_settled(const ValueMatch *m, Expr *a, Expr *b)
 
 /* ---- Loads ---- */
 
-/* The original kernel's buffer that corresponds to B of the schedule's kernel; null if B is a
- * local. */
-static const Buf *original(const Poly *p, const Buf *b)
+const Buf *poly_original(const Poly *p, const Buf *b)
 {
 	return b->id < p->k->bufs.n ? p->k->bufs.at[b->id] : NULL;
 }
@@ -141,7 +131,7 @@ static Expr *declared(const Poly *p, const Expr *e)
 static Expr *one_form(void *arg, Expr *e)
 {
 	Poly *p = arg;
-	const Buf *b = e->kind == EX_LOAD ? original(p, e->load.buf) : NULL;
+	const Buf *b = e->kind == EX_LOAD ? poly_original(p, e->load.buf) : NULL;
 	Expr *at;
 
 	if (b && b->kind == BUF_IN) {
@@ -179,11 +169,13 @@ static Answer same_load(const ValueMatch *m, Expr *want, Expr *got)
 	const Buf *w = want->load.buf, *b = got->load.buf;
 	Read r = {w, want->load.idx, want->load.nidx, b, got->load.idx[0]};
 
-	if (original(m->p, b))
+	if (poly_original(m->p, b))
 		return same(m, poly_form(m->p, poly_flat(m->p, w, r.idx, r.nidx)),
 			    poly_form(m->p, poly_flat(m->p, b, got->load.idx, got->load.nidx)));
 	if (is_stored(m->p, b))
 		vec_push(m->p->arena, &m->e->reads, r);
+	else
+		poly_unchecked(m->p, "that %s holds copies of the elements that are read", b->name);
 	return SAME;
 }
 
@@ -213,10 +205,10 @@ static bool reaches(const ValueMatch *m, const Stmt *s, int d, Expr *at, MapPoin
 		point->from[point->n] = it;
 		point->is[point->n++] = is;
 		return it->extent == s->out[0]->dims[d] ||
-		       (always(m, ex_op2(p, IN_ge, is, ex_int(p, CT_I64, 0)), true) &&
-			always(m, ex_op2(p, IN_lt, is, ex_dim(p, it->extent)), true));
+		       (poly_always(m, ex_op2(p, IN_ge, is, ex_int(p, CT_I64, 0)), true) &&
+			poly_always(m, ex_op2(p, IN_lt, is, ex_dim(p, it->extent)), true));
 	}
-	return w->kind == EX_CONST && always(m, ex_op2(p, IN_eq, at, w), true);
+	return w->kind == EX_CONST && poly_always(m, ex_op2(p, IN_eq, at, w), true);
 }
 
 /* Whether S, a map, writes the element that E loads at all times, and if so at which point. */
@@ -334,9 +326,9 @@ static Answer same_operands(const ValueMatch *m, Expr *want, Expr *got)
 static Expr *taken_arm(const ValueMatch *m, Expr *e)
 {
 	while (ex_is_op(e, IN_select)) {
-		if (always(m, e->op.arg[0], true))
+		if (poly_always(m, e->op.arg[0], true))
 			e = e->op.arg[1];
-		else if (always(m, e->op.arg[0], false))
+		else if (poly_always(m, e->op.arg[0], false))
 			e = e->op.arg[2];
 		else
 			break;
@@ -348,8 +340,8 @@ static Expr *taken_arm(const ValueMatch *m, Expr *e)
  * part of a divided loop that is empty whatever the sizes are. */
 static bool never_runs(const ValueMatch *m, Expr *e)
 {
-	return ex_is_op(e, IN_select) && always(m, e->op.arg[0], true) &&
-	       always(m, e->op.arg[0], false);
+	return ex_is_op(e, IN_select) && poly_always(m, e->op.arg[0], true) &&
+	       poly_always(m, e->op.arg[0], false);
 }
 
 /* When the condition of CHOICE, a select, holds is known exactly. */
@@ -396,17 +388,24 @@ static bool is_copy(const ValueMatch *m, const Expr *want, const Expr *e)
 	if (want->kind == EX_LOAD && ex_is_op(e, IN_round) &&
 	    e->op.dtype == want->load.buf->dtype)
 		e = e->op.arg[0];
-	return e->kind == EX_LOAD && !original(m->p, e->load.buf) && !is_stored(m->p, e->load.buf);
+	return e->kind == EX_LOAD && !poly_original(m->p, e->load.buf) &&
+	       !is_stored(m->p, e->load.buf);
 }
 
 static Answer same(const ValueMatch *m, Expr *want, Expr *got)
 {
 	Answer a;
 
-	if (want == got || is_copy(m, want, got))
+	if (want == got)
 		return SAME;
+	if (is_copy(m, want, got)) {
+		poly_unchecked(m->p, "that %s holds copies of the elements that are read",
+			       got->kind == EX_LOAD ? got->load.buf->name : "a local");
+		return SAME;
+	}
 	if (want->kind == EX_LOAD && got->kind == EX_LOAD &&
-	    (!original(m->p, got->load.buf) || original(m->p, got->load.buf) == want->load.buf))
+	    (!poly_original(m->p, got->load.buf) ||
+	     poly_original(m->p, got->load.buf) == want->load.buf))
 		return same_load(m, want, got);
 	if (want->kind == EX_LOAD) {
 		want = map_value(m, want);
@@ -414,7 +413,7 @@ static Answer same(const ValueMatch *m, Expr *want, Expr *got)
 	}
 	if (want->ct != got->ct)
 		return DIFFERENT;
-	if (want->ct == CT_I64 && (same_settled(m, want, got) == SAME || same_sum(m, want, got)))
+	if (want->ct == CT_I64 && (poly_same_index(m, want, got) == SAME || same_sum(m, want, got)))
 		return SAME;
 	if (ex_is_op(want, IN_select) != ex_is_op(got, IN_select)) {
 		if (never_runs(m, want))
@@ -437,17 +436,17 @@ static Answer same(const ValueMatch *m, Expr *want, Expr *got)
 		ex_walk(want, undecided, &u);
 		a = u.any ? UNKNOWN : a;
 	}
-	return a == DIFFERENT && want->ct == CT_I64 ? same_settled(m, want, got) : a;
+	return a == DIFFERENT && want->ct == CT_I64 ? poly_same_index(m, want, got) : a;
 }
 
 /* ---- Nodes ---- */
 
-static Expr *at_point(const ValueMatch *m, const Stmt *s, Expr *e)
+Expr *poly_at_point(const ValueMatch *m, const Stmt *s, Expr *e)
 {
 	return poly_form(m->p, ex_subst_iters(m->p->pool, e, s->iter, m->e->point, m->e->npoint));
 }
 
-static const char *text_of(const ValueMatch *m, const Expr *e)
+const char *poly_text(const ValueMatch *m, const Expr *e)
 {
 	StrBuf b = {0};
 	const char *s;
@@ -467,12 +466,12 @@ static void compare(const ValueMatch *m, const char *what, Expr *want, Expr *got
 		poly_wrong(
 			m->p,
 			"the %s of statement %d at the point of a node is %s, and that of the node %s",
-			what, m->e->stmt, text_of(m, want), text_of(m, got));
+			what, m->e->stmt, poly_text(m, want), poly_text(m, got));
 	else if (a == UNKNOWN)
 		poly_unproved(
 			m->p,
 			"that the %s of statement %d at the point of a node, %s, is that of the node, %s",
-			what, m->e->stmt, text_of(m, want), text_of(m, got));
+			what, m->e->stmt, poly_text(m, want), poly_text(m, got));
 }
 
 /* Terms of statement S are added to component C of state B, or to a partial state that another node
@@ -508,7 +507,7 @@ static void check_state(const ValueMatch *m, const Stmt *s, int c, const Expr *g
 
 	if (got->kind != EX_LOAD || (!none && !has_terms(m->p, s, c, got->load.buf)))
 		poly_wrong(m->p, "a node stores %s, which is not a state of statement %d",
-			   text_of(m, got), s->id);
+			   poly_text(m, got), s->id);
 }
 
 /* Checks GOT, component C of the value of execution m->e. */
@@ -517,7 +516,7 @@ static void check_value(const ValueMatch *m, const Stmt *s, int c, Expr *got)
 	Expr *want = NULL;
 
 	if (m->e->part == PART_TERM || !s->red)
-		want = at_point(m, s, s->val[c]);
+		want = poly_at_point(m, s, s->val[c]);
 	else if (m->e->part == PART_INIT && !(s->update && c < s->nout))
 		want = monoid_identity(m->p->pool, s->red, c, got->ct);
 	else if (m->e->part == PART_WRITE)
@@ -533,13 +532,13 @@ static void check_value(const ValueMatch *m, const Stmt *s, int c, Expr *got)
 
 static void check_place(const ValueMatch *m, const Stmt *s, const Buf *b)
 {
-	const Buf *is = original(m->p, b);
+	const Buf *is = poly_original(m->p, b);
 	Expr *idx[MAX_RANK];
 
 	if (!is || !m->e->idx)
 		return;
 	for (int d = 0; d < s->nwidx; d++)
-		idx[d] = at_point(m, s, s->widx[d]);
+		idx[d] = poly_at_point(m, s, s->widx[d]);
 	compare(m, "place", poly_form(m->p, poly_flat(m->p, is, idx, s->nwidx)),
 		poly_form(m->p, m->e->idx));
 }
@@ -584,7 +583,7 @@ static void check_guard(const ValueMatch *m, Expr *want)
 		found = found || ends_where(m, poly_form(m->p, m->e->bound.at[i].hi), want);
 	if (!found)
 		poly_unproved(m->p, "that a node of statement %d is guarded by %s", m->e->stmt,
-			      text_of(m, want));
+			      poly_text(m, want));
 }
 
 /* A tile of S leaves out terms only of sums that no statement reads. */
@@ -597,9 +596,32 @@ static void check_when(const ValueMatch *m, const Stmt *s)
 		poly_check_squares(m->p, m->e);
 
 	if (want)
-		compare(m, "condition", at_point(m, s, want), poly_form(m->p, m->e->when));
+		compare(m, "condition", poly_at_point(m, s, want), poly_form(m->p, m->e->when));
 	else
 		poly_wrong(m->p, "a node leaves out terms of statement %d, whose sums are all read",
+			   s->id);
+}
+
+/* The node can carry out this part of S: it combines terms as S does, or stores a value. */
+static void check_part(const ValueMatch *m, const Stmt *s)
+{
+	const LNode *n = m->e->node;
+	bool fits;
+
+	switch (n->kind) {
+	case LN_UPDATE:
+	case LN_ATOMIC:
+	case LN_REDUCE:
+	case LN_COLUMNS: fits = m->e->part == PART_TERM && s->red && n->red == s->red; break;
+	case LN_TILE:
+	case LN_OP: fits = s->red == MONOID_sum; break;
+	default: fits = m->e->part != PART_TERM; break;
+	}
+	if (!fits && s->red && m->e->part == PART_TERM && n->red)
+		poly_wrong(m->p, "a node combines terms of statement %d by %s, not by %s", s->id,
+			   monoid_info[n->red].name, monoid_info[s->red].name);
+	else if (!fits)
+		poly_wrong(m->p, "a node of this kind cannot carry out this part of statement %d",
 			   s->id);
 }
 
@@ -620,8 +642,13 @@ void poly_check_values(Poly *p)
 		for (int j = 0; j < e->axis.n; j++)
 			it[j] = e->axis.at[j].it;
 		m.sc.it = it;
+		check_part(&m, s);
+		if (p->wrong)
+			return;
 		if (e->when)
 			check_when(&m, s);
+		if (kind == LN_TILE && e->part == PART_TERM)
+			poly_check_operands(&m, s);
 		if (kind == LN_TILE && e->part == PART_TERM && e->node->tile->mask.trim)
 			poly_check_trim(p, e);
 		if (kind == LN_TILE || kind == LN_OP)
@@ -633,6 +660,6 @@ void poly_check_values(Poly *p)
 			check_value(&m, s, e->comp, e->val[0]);
 		check_place(&m, s, e->buf[0]);
 		if (s->guard && (e->part == PART_TERM || (e->part == PART_WRITE && !s->red)))
-			check_guard(&m, at_point(&m, s, s->guard));
+			check_guard(&m, poly_at_point(&m, s, s->guard));
 	}
 }

@@ -336,7 +336,7 @@ static void atomics(void)
 		l->kind = LN_ATOMIC;
 		loop_around(t.s.stages.at[1]->body, l->part)->loop = LOOP_VECTOR;
 		expect(&t, "updates in one step", wrong ? POLY_WRONG : POLY_PROVED,
-		       wrong ? "the order of writes through y" : NULL);
+		       wrong ? "a node of this kind cannot carry out this part" : NULL);
 	}
 	read_case(&t, SCATTER);
 	order(&t);

@@ -256,8 +256,20 @@ static bool can_have(Module *m, const Target *t, const Node *n, const Schedule *
 			  gpu ? "CPU" : "GPU");
 }
 
+/* The threads of a block do not race in the variants S of a text, so far as they have operations on
+ * tiles. */
+static bool has_no_races(Module *m, const Schedule *s)
+{
+	bool ok = true;
+
+	for (; s; s = s->next)
+		ok = (!schedule_has_tiles(s) || tiles_check(m->ctx, s, m->ctx->diag)) && ok;
+	return ok;
+}
+
 /* Takes the schedules for target number T from the text that the graph is from. Reading has checked
- * that code can be made of them; that they compute what the kernels say is proved with --verify. */
+ * that code can be made of them, and races are found here; that they compute what the kernels say is
+ * proved with --verify. */
 static bool take_stated(Module *m, int t)
 {
 	const GraphSchedules *all = NULL;
@@ -276,7 +288,8 @@ static bool take_stated(Module *m, int t)
 		if (!node_kernel(n))
 			continue;
 		m->sched[t][n->id] = n->id < all->nof ? all->of[n->id] : NULL;
-		ok = can_have(m, target, n, m->sched[t][n->id]) && ok;
+		ok = can_have(m, target, n, m->sched[t][n->id]) &&
+		     has_no_races(m, m->sched[t][n->id]) && ok;
 	}
 	return ok;
 }

@@ -223,6 +223,13 @@ static void take_target(Try *y, Module *m)
 	m->opt.verify = rng_below(y->r, 2);
 }
 
+/* Trees that were changed may access any memory: only proved ones run. */
+static bool may_run(const Module *m)
+{
+	return !m->target[0]->gpu &&
+	       (!m->graph->schedules.n || (m->opt.verify && !m->verified.unproved));
+}
+
 static bool compile(Try *y, Module *m)
 {
 	phase(y, "import");
@@ -552,7 +559,7 @@ void try_file(Tried *t, Bytes file, bool text, bool one_fault, Rng *r, const cha
 		y.file = onnx_open_bytes(&y.diag, "model.onnx", file.p, file.n, &onnx__model_proto__descriptor);
 	if (!y.file && !y.model)
 		refuse(&y);
-	else if (compile(&y, &m) && !m.target[0]->gpu)
+	else if (compile(&y, &m) && may_run(&m))
 		run(&y, &m, file, sample);
 	if (m.ctx)
 		ctx_free(m.ctx);

@@ -369,6 +369,7 @@ typedef struct TileCopy {
 	LlPiece piece;
 	Iter *chunk; /* the number of the piece in its row */
 	int chunks, pieces;
+	PieceOrder order;
 	Expr *guard;
 	const Buf *from; /* the tile in registers that is copied; null: none is */
 } TileCopy;
@@ -407,6 +408,8 @@ static TileCopy open_copy(LlKernel *k, const TileNode *n)
 				      .val[0] = n->val},
 			    .elem = elem,
 			    .vector = n->vector};
+	if (!tile_piece_order(p, n, k->stage->threads, &c.order))
+		assert(0); /* tiles_verify */
 	c.guard = n->guard;
 	if (n->val->kind == EX_LOAD && in_registers(n->val->load.buf))
 		c.from = n->val->load.buf;
@@ -418,14 +421,44 @@ static TileCopy open_copy(LlKernel *k, const TileNode *n)
 	return c;
 }
 
-/* Binds the row and chunk of piece T, an i64, and ROWS rows further. */
+/* T / DIV % MOD, both constants above 0. */
+static const char *digit_of(LlFn *f, const char *t, int div, int mod)
+{
+	if (mod == 1)
+		return "0";
+	return ll_op(f, "urem i64", div > 1 ? ll_op(f, "udiv i64", t, div) : t, mod);
+}
+
+/* The number with digit HIGH before LOW, which is below BASE. */
+static const char *joined(LlFn *f, const char *high, int base, const char *low)
+{
+	const char *r;
+
+	if (!strcmp(high, "0"))
+		return low;
+	if (base > 1)
+		high = ll_op(f, "mul nuw nsw i64", high, base);
+	if (!strcmp(low, "0"))
+		return high;
+	r = ll_new(f);
+	ll_put(f, "%s = add nuw nsw i64 %s, %s", r, high, low);
+	return r;
+}
+
+/* Binds the row and chunk of piece T, an i64, in the order of tile_piece, and ROWS rows further. */
 static void bind_piece(const TileCopy *c, const char *t, long long rows)
 {
+	const PieceOrder o = c->order;
 	LlFn *f = &c->k->f;
+	const char *row, *chunk;
 
 	ll_forget(f);
-	ll_bind(c->k, c->n->it[0], ll_plus(f, ll_op(f, "udiv i64", t, c->chunks), rows));
-	ll_bind(c->k, c->chunk, ll_op(f, "urem i64", t, c->chunks));
+	row = joined(f, ll_op(f, "udiv i64", t, o.rows * c->chunks), o.rows,
+		     digit_of(f, t, o.run, o.rows));
+	chunk = joined(f, digit_of(f, t, o.run * o.rows, c->chunks / o.run), o.run,
+		       digit_of(f, t, 1, o.run));
+	ll_bind(c->k, c->n->it[0], ll_plus(f, row, rows));
+	ll_bind(c->k, c->chunk, chunk);
 	ll_bind(c->k, c->piece.elem, "0");
 }
 
@@ -509,7 +542,7 @@ static void copy(LlKernel *k, const TileNode *n)
 
 	for (int at = copy_rounds(&c); at * threads < c.pieces; at++) {
 		const long long first = (long long)at * threads;
-		const bool rows = threads % c.chunks ==
+		const bool rows = threads % (c.order.rows * c.chunks) ==
 				  0; /* the thread has the same chunk of each row */
 		const char *after = NULL;
 

@@ -444,8 +444,18 @@ int64_t tile_pitch(MmaKind kind, int cols, int bytes, bool along);
  * element of such a row for SIDE (below MMA_ROWS, or modulo that) and TERM. tile_in_fragments: load E has such indices. */
 Expr *tile_fragment_at(ExprPool *p, Expr *side, Expr *term, int bytes);
 bool tile_in_fragments(ExprPool *p, const Expr *e, const Iter *side, const Iter *term);
-/* The points of copy N, of which a thread has pieces of the last iterator: in layout_spread's order. */
-TileLayout tile_pieces(const TileNode *n, int warps);
+/* Which piece of a copy a thread has: adjacent threads have RUN adjacent pieces of one row, then those of the next row,
+ * for ROWS rows; then the next runs of these, and then the next rows. */
+typedef struct PieceOrder {
+	int run, rows;
+} PieceOrder;
+/* The row, and the place in it, of piece T in order O, where rows have PIECES pieces. */
+void tile_piece(PieceOrder o, int64_t pieces, int64_t t, int64_t *row, int64_t *piece);
+/* The order of copy N by THREADS threads: the one of the tile in registers that it fills or reads; else that with the fewest
+ * conflicts of banks, first the one by rows. False: the tile in registers has no such order. */
+bool tile_piece_order(ExprPool *p, const TileNode *n, int threads, PieceOrder *best);
+/* The points of N, of which a thread has the last iterator's, in order O of the others: of lanes, warps and registers. */
+TileLayout tile_pieces(const TileNode *n, PieceOrder o, int warps);
 /* The layout of a tile of registers that point r of N reads by index IDX; false: there is none. */
 bool tile_reads(Ctx *c, const TileNode *n, Expr *const *idx, int rank, TileLayout *out);
 /* Whether the tiles of S, its operations and their layouts fit together (the comment of TileNode);

@@ -253,30 +253,46 @@ int layout_vector_width(const TileLayout *registers, const TileLayout *address, 
 	return v;
 }
 
+enum { BANKS = 32, WORD = 4 };
+
+int bank_lanes(int bytes)
+{
+	return bytes > WORD ? BANKS * WORD / bytes : BANKS;
+}
+
+int bank_passes(const int64_t *at, int n, int bytes)
+{
+	const int words = BANKS / bank_lanes(bytes);
+	int64_t word[BANKS][BANKS];
+	int used[BANKS] = {0}, most = 0;
+
+	for (int i = 0; i < n * words; i++) {
+		const int64_t w = at[i / words] / WORD + i % words;
+		const int bank = (int)(w % BANKS);
+		int j = 0;
+
+		while (j < used[bank] && word[bank][j] != w)
+			j++;
+		word[bank][j] = w;
+		used[bank] += j == used[bank];
+		most = used[bank] > most ? used[bank] : most;
+	}
+	return most;
+}
+
 int layout_bank_passes(const TileLayout *lanes, const TileLayout *address, int bytes)
 {
-	enum { BANKS = 32, WORD = 4 };
-	const int words = bytes > WORD ? bytes / WORD : 1, at_once = BANKS / words;
+	const int n = bank_lanes(bytes);
 	int passes = 0;
 
-	for (int first = 0; first < WARP_LANES; first += at_once) {
-		int64_t word[BANKS][BANKS], idx[TILE_RANK];
-		int n[BANKS] = {0}, most = 0;
+	for (int first = 0; first < WARP_LANES; first += n) {
+		int64_t at[WARP_LANES], idx[TILE_RANK];
 
-		for (int i = 0; i < BANKS; i++) {
-			int64_t at;
-			int bank, j = 0;
-
-			layout_element(lanes, 0, first + i / words, 0, idx);
-			at = layout_address(address, idx) / WORD + i % words;
-			bank = (int)(at % BANKS);
-			while (j < n[bank] && word[bank][j] != at)
-				j++;
-			word[bank][j] = at;
-			n[bank] += j == n[bank];
-			most = n[bank] > most ? n[bank] : most;
+		for (int i = 0; i < n; i++) {
+			layout_element(lanes, 0, first + i, 0, idx);
+			at[i] = layout_address(address, idx);
 		}
-		passes += most;
+		passes += bank_passes(at, n, bytes);
 	}
 	return passes;
 }

@@ -76,6 +76,10 @@ TileChange layout_change(const TileLayout *from, const TileLayout *to);
  * it on, are at consecutive addresses of elements of BYTES each, in every thread. */
 int layout_vector_width(const TileLayout *registers, const TileLayout *address, int bytes,
 			int most);
+/* The lanes whose accesses of BYTES each shared memory serves at once if they need no different words of one bank. */
+int bank_lanes(int bytes);
+/* How often it passes for those of N of these lanes, at the byte addresses AT. */
+int bank_passes(const int64_t *at, int n, int bytes);
 /* How often shared memory passes for one access of BYTES by each lane of warp 0, to the element in
  * its register 0: 1 if no two lanes need different words of one bank; 16 bytes a lane take at least 4. */
 int layout_bank_passes(const TileLayout *lanes, const TileLayout *address, int bytes);

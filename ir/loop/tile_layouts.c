@@ -114,19 +114,158 @@ bool tile_in_fragments(ExprPool *p, const Expr *e, const Iter *side, const Iter 
 		       tile_fragment_at(p, s, t, dtype_info[e->load.buf->dtype].bits / 8);
 }
 
-TileLayout tile_pieces(const TileNode *n, int warps)
-{
-	int64_t extent[TILE_RANK + 1] = {0};
-	TileLayout l = {.rank = n->n}, elems = {.rank = n->n};
+/* ---- Copies ---- */
 
-	for (int i = 0; i < n->n; i++)
-		if (!dim_is_const(n->it[i]->extent, &extent[i]))
-			return l;
-	layout_spread(&l, extent, n->n - 1, warps);
-	layout_add(&elems, n->n - 1, AT_REGISTER, extent[n->n - 1], 1, 0);
-	for (int i = 0; i < elems.n; i++)
-		l.axis[l.n++] = elems.axis[i];
+static bool in_registers(const Buf *b)
+{
+	return b->tile && layout_count(b->tile, AT_ADDRESS) == 1;
+}
+
+static bool is_shared(const Buf *b)
+{
+	return b->tile && layout_count(b->tile, AT_ADDRESS) > 1;
+}
+
+static int64_t extent_of(const Iter *it)
+{
+	int64_t v = 0;
+
+	return it->extent && dim_is_const(it->extent, &v) ? v : 0;
+}
+
+/* The pieces of a row of copy N, whose pieces have an iterator of their own or not. */
+static int64_t pieces_of(const TileNode *n)
+{
+	return extent_of(n->it[1]) / (n->n < TILE_RANK ? n->vector : 1);
+}
+
+void tile_piece(PieceOrder o, int64_t pieces, int64_t t, int64_t *row, int64_t *piece)
+{
+	*row = t / (o.rows * pieces) * o.rows + t / o.run % o.rows;
+	*piece = t / (o.run * o.rows) % (pieces / o.run) * o.run + t % o.run;
+}
+
+TileLayout tile_pieces(const TileNode *n, PieceOrder o, int warps)
+{
+	enum { HIGH_ROW, HIGH, ROW, LOW, DIGITS };
+	const int64_t extent[] = {extent_of(n->it[0]) / o.rows, extent_of(n->it[1]) / o.run, o.rows,
+				  o.run};
+	TileLayout l = {.rank = n->n};
+
+	layout_spread(&l, extent, DIGITS, warps);
+	for (int i = 0; i < l.n; i++) {
+		TileAxis *x = &l.axis[i];
+
+		x->stride *= x->dim == HIGH_ROW ? o.rows : x->dim == HIGH ? o.run : 1;
+		x->dim = x->dim < 0 ? x->dim : x->dim % 2;
+	}
+	layout_add(&l, n->n - 1, AT_REGISTER, extent_of(n->it[n->n - 1]), 1, 0);
 	return l;
+}
+
+/* The byte of N's tile where piece PIECE of row ROW begins, less what is the same for all; -1: it is not known. */
+static int64_t piece_at(ExprPool *p, const TileNode *n, int64_t row, int64_t piece)
+{
+	Expr *with[] = {ex_int(p, CT_I64, row),
+			ex_int(p, CT_I64, piece * (n->n < TILE_RANK ? n->vector : 1)),
+			ex_int(p, CT_I64, 0)};
+	int64_t at = 0;
+
+	for (int i = 0; i < n->to->tile->n; i++) {
+		const TileAxis *x = &n->to->tile->axis[i];
+		Expr *e = n->idx[x->dim];
+
+		if (!expr_has_iter(e, n->it[0]) && !expr_has_iter(e, n->it[1]))
+			continue;
+		e = ex_subst_iters(p, e, n->it, with, n->n);
+		if (e->kind != EX_CONST)
+			return -1;
+		at += e->i / x->stride % x->extent * x->pitch;
+	}
+	return at;
+}
+
+/* How often shared memory passes beyond the fewest for what the first warps of copy N store in order O. */
+static int64_t conflicts_of(ExprPool *p, const TileNode *n, PieceOrder o)
+{
+	enum { WARPS = 4 };
+	const int bytes = n->vector * dtype_info[n->to->dtype].bits / 8, lanes = bank_lanes(bytes);
+	const int64_t pieces = pieces_of(n), all = extent_of(n->it[0]) * pieces;
+	int64_t at[WARP_LANES], row, piece, conflicts = 0;
+
+	for (int64_t t = 0; t < all && t < WARPS * WARP_LANES; t += lanes) {
+		int i = 0;
+
+		for (; i < lanes && t + i < all; i++) {
+			tile_piece(o, pieces, t + i, &row, &piece);
+			at[i] = piece_at(p, n, row, piece);
+			if (at[i] < 0)
+				return INT64_MAX;
+		}
+		conflicts += bank_passes(at, i, bytes) - 1;
+	}
+	return conflicts;
+}
+
+/* Whether order O divides the pieces of N, and a warp's accesses to memory have as many sectors as in the order of rows: it
+ * has the same pieces, or long runs of them. And where all pieces of a thread have one place in their rows, they keep it. */
+static bool may_have(const TileNode *n, int threads, PieceOrder o)
+{
+	enum { LONG = 64 };
+	const int64_t rows = extent_of(n->it[0]), pieces = pieces_of(n), period = o.rows * pieces;
+	const int bytes = n->vector * dtype_info[n->to->dtype].bits / 8;
+
+	return rows % o.rows == 0 && pieces % o.run == 0 &&
+	       (WARP_LANES % period == 0 || WARP_LANES / o.rows * bytes >= LONG) &&
+	       (threads % pieces || threads % period == 0);
+}
+
+/* The tile in registers that copy N fills or reads; null: there is none. */
+static const Buf *held_by(const TileNode *n)
+{
+	const Buf *from = n->val->kind == EX_LOAD ? n->val->load.buf : n->to;
+
+	return in_registers(n->to) ? n->to : in_registers(from) ? from : NULL;
+}
+
+static bool same_layout(const TileLayout *a, const TileLayout *b, TileChange most)
+{
+	return a->rank == b->rank && layout_change(a, b) <= most;
+}
+
+bool tile_piece_order(ExprPool *p, const TileNode *n, int threads, PieceOrder *best)
+{
+	const PieceOrder by_rows = {.rows = 1, .run = (int)pieces_of(n)};
+	const Buf *held = held_by(n);
+	int64_t fewest = INT64_MAX;
+	bool found = !held;
+
+	*best = by_rows;
+	for (PieceOrder o = by_rows; o.rows <= WARP_LANES;) {
+		int64_t conflicts;
+
+		if (held) {
+			const TileLayout l = tile_pieces(n, o, threads / WARP_LANES);
+
+			found = same_layout(held->tile, &l, CHANGE_NOTHING);
+			conflicts = !found;
+		} else
+			conflicts = conflicts_of(p, n, o);
+		if (conflicts < fewest) {
+			fewest = conflicts;
+			*best = o;
+		}
+		if (!conflicts || (fewest == INT64_MAX && !held))
+			break;
+		do
+			if (o.run > 1 && o.rows > 1)
+				o.run /= 2;
+			else
+				o = (PieceOrder){.rows = o.rows * 2,
+						 .run = WARP_LANES / o.rows / 2};
+		while (o.rows <= WARP_LANES && !may_have(n, threads, o));
+	}
+	return found;
 }
 
 bool tile_reads(Ctx *c, const TileNode *n, Expr *const *idx, int rank, TileLayout *out)
@@ -157,23 +296,6 @@ static void fault(TileCheck *t, const char *what, const char *name)
 			   *name ? " " : "", name, t->n ? strbuf_str(&b) : "");
 	t->ok = false;
 	strbuf_free(&b);
-}
-
-static bool in_registers(const Buf *b)
-{
-	return b->tile && layout_count(b->tile, AT_ADDRESS) == 1;
-}
-
-static bool is_shared(const Buf *b)
-{
-	return b->tile && layout_count(b->tile, AT_ADDRESS) > 1;
-}
-
-static int64_t extent_of(const Iter *it)
-{
-	int64_t v = 0;
-
-	return it->extent && dim_is_const(it->extent, &v) ? v : 0;
 }
 
 static int64_t extent_of_dim(const Buf *b, int d)
@@ -240,18 +362,14 @@ static void check_load(void *arg, Expr *e)
 		fault(t, "an access has another rank than", e->load.buf->name);
 }
 
-static bool same_layout(const TileLayout *a, const TileLayout *b, TileChange most)
-{
-	return a->rank == b->rank && layout_change(a, b) <= most;
-}
-
 /* A copy of a tile in registers, or to one, has the pieces that the threads of a block copy. */
 static void check_pieces(TileCheck *t, const Buf *b)
 {
 	const TileNode *n = t->n;
-	const TileLayout want = tile_pieces(n, t->st->threads / WARP_LANES);
+	PieceOrder o;
 
-	if (n->n != b->rank || !same_layout(b->tile, &want, CHANGE_NOTHING))
+	if (n->n != TILE_RANK || b->rank != TILE_RANK ||
+	    !tile_piece_order(t->pool, n, t->st->threads, &o))
 		fault(t, "the pieces of a copy do not lie as its threads have them:", b->name);
 }
 
@@ -281,10 +399,8 @@ static void check_copy(TileCheck *t)
 	if (n->vector < 1 || bytes > 16 || extent_of(n->it[n->n - 1]) % n->vector ||
 	    (n->n == 3 && extent_of(n->it[2]) != n->vector))
 		fault(t, "a row is not a multiple of the vector", "");
-	if (in_registers(n->to))
-		check_pieces(t, n->to);
-	if (n->val->kind == EX_LOAD && n->val->load.buf->tile && in_registers(n->val->load.buf))
-		check_pieces(t, n->val->load.buf);
+	if (held_by(n))
+		check_pieces(t, held_by(n));
 	if (n->async && !is_shared(n->to))
 		fault(t, "an asynchronous copy does not fill shared memory:", n->to->name);
 	if (n->async && (n->val->kind != EX_LOAD || (bytes != 4 && bytes != 8 && bytes != 16)))

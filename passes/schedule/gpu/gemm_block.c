@@ -394,7 +394,8 @@ static void emit_results(GpuGemm *gg, const StagedSums *st)
 	const ResultPoint r = point_of(gg, st, points);
 	Expr *sum = r.sum;
 
-	points->points = tile_pieces(points, gemm_gpu_threads(&gg->s) / WARP);
+	points->points = tile_pieces(points, (PieceOrder){.rows = 1, .run = extent[1]},
+				     gemm_gpu_threads(&gg->s) / WARP);
 	pl.value = NEW_ARRAY(b->arena, pl.nvalues + 1, Expr *);
 	for (int i = 0; i < g->p.nstmts; i++) {
 		Stmt *s = g->p.k->stmts.at[i];

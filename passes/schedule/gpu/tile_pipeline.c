@@ -75,12 +75,14 @@ static void divide(Pipeline *p, TileNode *copy)
 	TileNode *to = arena_copy(b->arena, copy, sizeof *copy);
 	TileLayout *l = NEW(b->arena, TileLayout);
 	Dim *dims[TILE_RANK];
+	PieceOrder order;
 
+	tile_piece_order(b->p, copy, b->stage->threads, &order);
 	for (int i = 0; i < copy->n; i++) {
 		dims[i] = copy->it[i]->extent;
 		copy->idx[i] = ex_iter(b->p, copy->it[i]);
 	}
-	*l = tile_pieces(copy, warps);
+	*l = tile_pieces(copy, order, warps);
 	copy->to = kernel_temp(b->k, arena_printf(b->arena, "%s_held", copy->to->name),
 			       copy->to->dtype, copy->n, dims);
 	copy->to->tile = l;

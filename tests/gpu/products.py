@@ -161,9 +161,9 @@ def products_of_odd_sizes_and_any_order_of_warps():
 
 
 def fragments(name, *options, targets="cuda:sm_80"):
-    """Product NAME has a fill of an operand in the order of fragments."""
+    """Product NAME has an operand's tile in the order of fragments, in which 8 rows of the matrix are adjacent."""
     dump = run(BUILD + "/bin/dlcc", f"{DIR}/{name}.onnx", "-o", f"{DIR}/dumped.so", f"--target={targets}", "--dump-ir=sched", *FLAGS, *options)
-    return "[fragments]" in dump
+    return bool(re.search(r"\bdot .*_tile\[.*mod\([ij], 8\)", dump))
 
 
 @test

@@ -445,8 +445,24 @@ static const char *joined(LlFn *f, const char *high, int base, const char *low)
 	return r;
 }
 
-/* Binds the row and chunk of piece T, an i64, in the order of tile_piece, and ROWS rows further. */
-static void bind_piece(const TileCopy *c, const char *t, long long rows)
+/* C where it[0] is ROWS less than the row. Of sums the pool takes constants out of products, which LLVM 14 does not if
+ * a sum of digits is a bitwise or: addresses then differ by constants. */
+static TileCopy rows_further(const TileCopy *c, long long rows)
+{
+	ExprPool *p = c->k->sched->kernel->pool;
+	Iter *it = c->n->it[0];
+	Expr *at = ex_add(p, ex_iter(p, it), ex_int(p, CT_I64, rows));
+	TileCopy r = *c;
+
+	r.guard = c->guard ? ex_subst_iters(p, c->guard, &it, &at, 1) : NULL;
+	r.piece.store.idx = c->piece.store.idx ? ex_subst_iters(p, c->piece.store.idx, &it, &at, 1)
+					       : NULL;
+	r.piece.store.val[0] = ex_subst_iters(p, c->piece.store.val[0], &it, &at, 1);
+	return r;
+}
+
+/* Binds the row and chunk of piece T, an i64, in the order of tile_piece. */
+static void bind_piece(const TileCopy *c, const char *t)
 {
 	const PieceOrder o = c->order;
 	LlFn *f = &c->k->f;
@@ -457,7 +473,7 @@ static void bind_piece(const TileCopy *c, const char *t, long long rows)
 		     digit_of(f, t, o.run, o.rows));
 	chunk = joined(f, digit_of(f, t, o.run * o.rows, c->chunks / o.run), o.run,
 		       digit_of(f, t, 1, o.run));
-	ll_bind(c->k, c->n->it[0], ll_plus(f, row, rows));
+	ll_bind(c->k, c->n->it[0], row);
 	ll_bind(c->k, c->chunk, chunk);
 	ll_bind(c->k, c->piece.elem, "0");
 }
@@ -529,7 +545,7 @@ static int copy_rounds(const TileCopy *c)
 	l.once = true;
 	ll_put(&k->f, "%s = mul nuw nsw i64 %s, %d", first, l.var, threads);
 	ll_put(&k->f, "%s = add nuw nsw i64 %s, %%tid", t, first);
-	bind_piece(c, t, 0);
+	bind_piece(c, t);
 	copy_bound(c, 0);
 	ll_close_loop(k, &l);
 	return rounds;
@@ -545,14 +561,15 @@ static void copy(LlKernel *k, const TileNode *n)
 		const bool rows = threads % (c.order.rows * c.chunks) ==
 				  0; /* the thread has the same chunk of each row */
 		const char *after = NULL;
+		TileCopy further;
 
 		if (c.pieces - first < threads)
 			after = ll_open_if(k,
 					   ll_op(&k->f, "icmp ult i64", "%tid", c.pieces - first));
 		bind_piece(&c,
-			   rows || !at ? "%tid" : ll_op(&k->f, "add nuw nsw i64", "%tid", first),
-			   rows ? first / c.chunks : 0);
-		copy_bound(&c, at);
+			   rows || !at ? "%tid" : ll_op(&k->f, "add nuw nsw i64", "%tid", first));
+		further = rows_further(&c, rows ? first / c.chunks : 0);
+		copy_bound(&further, at);
 		ll_forget(&k->f);
 		ll_close_if(k, after);
 	}

@@ -241,6 +241,8 @@ bool tile_piece_order(ExprPool *p, const TileNode *n, int threads, PieceOrder *b
 	bool found = !held;
 
 	*best = by_rows;
+	if (extent_of(n->it[0]) < 1 || by_rows.run < 1)
+		return false;
 	for (PieceOrder o = by_rows; o.rows <= WARP_LANES;) {
 		int64_t conflicts;
 
@@ -399,6 +401,8 @@ static void check_copy(TileCheck *t)
 	if (n->vector < 1 || bytes > 16 || extent_of(n->it[n->n - 1]) % n->vector ||
 	    (n->n == 3 && extent_of(n->it[2]) != n->vector))
 		fault(t, "a row is not a multiple of the vector", "");
+	if (extent_of(n->it[0]) < 1 || extent_of(n->it[1]) < 1)
+		fault(t, "the numbers of rows and pieces of a copy are not known", "");
 	if (held_by(n))
 		check_pieces(t, held_by(n));
 	if (n->async && !is_shared(n->to))

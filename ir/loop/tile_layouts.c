@@ -241,6 +241,8 @@ bool tile_piece_order(ExprPool *p, const TileNode *n, int threads, PieceOrder *b
 	bool found = !held;
 
 	*best = by_rows;
+	if (extent_of(n->it[0]) < 1 || by_rows.run < 1)
+		return false;
 	for (PieceOrder o = by_rows; o.rows <= WARP_LANES;) {
 		int64_t conflicts;
 

@@ -80,6 +80,7 @@ static const struct {
 	{"      sync commit", "     sync commit", "indented by 5 columns"},
 	{"scratch 5888", "scratch 4096", "scratch is too small for v_tile"},
 	{"r < 32, c < 16 vector 8", "r < 32, c < 12 vector 8", "not a multiple of the vector"},
+	{"copy r < 32, c < 16", "copy r < M, c < 16", "a tile has no such extent as that of r"},
 	{"vector 8 async", "vector 1 async", "not one load of 4, 8 or 16 bytes"},
 	{"0 at 32*1+48", "0 at 32*1+44", "not aligned in q_tile"},
 	{"dot m < 32, n < 32, c < 16", "dot m < 32, n < 30, c < 16", "not multiples of"},
@@ -282,8 +283,88 @@ static void test_cut(void)
 	}
 }
 
+/* The most different words that one bank has of those that LANES threads from T on store at once. */
+static int most_in_bank(PieceOrder o, int64_t pieces, int64_t t, int bytes, int64_t pitch)
+{
+	const int words = bytes < 4 ? 1 : bytes / 4, lanes = 32 / words;
+	bool used[1024] = {false};
+	int most = 0, in_bank[32] = {0};
+
+	for (int i = 0; i < lanes * words; i++) {
+		int64_t row, piece, word;
+
+		tile_piece(o, pieces, t + i / words, &row, &piece);
+		word = (row * pitch + piece * bytes) / 4 + i % words;
+		in_bank[word % 32] += !used[word % 1024];
+		used[word % 1024] = true;
+		most = in_bank[word % 32] > most ? in_bank[word % 32] : most;
+	}
+	return most;
+}
+
+/* Copies of ROWS rows of PIECES pieces of BYTES: each piece is copied once, where they are powers of two by the thread that has
+ * it in the layout of registers; no bank has two words of one access if FREE_OF_CONFLICTS. */
+static void test_order(int rows, int pieces, int bytes, int64_t pitch, bool free_of_conflicts)
+{
+	enum { THREADS = 128 };
+	Fixture f;
+	TileNode n = {.op = TILE_COPY, .n = 3, .nidx = 2, .vector = bytes};
+	TileLayout to = {.rank = 2}, l;
+	const bool powers_of_two = !(rows & (rows - 1)) && !(pieces & (pieces - 1));
+	char *seen = calloc((size_t)rows * (size_t)pieces, 1);
+	PieceOrder o;
+	ExprPool *p;
+	Buf b = {.name = "b", .dtype = DT_U8, .rank = 2, .tile = &to};
+
+	open_kernel(&f);
+	p = f.k->pool;
+	for (int i = 0; i < 3; i++)
+		n.it[i] = kernel_iter(f.k, "i", dim_const(f.c, (int[]){rows, pieces, bytes}[i]));
+	layout_add(&to, 0, AT_ADDRESS, rows, 1, pitch);
+	layout_add(&to, 1, AT_ADDRESS, pieces * bytes, 1, 1);
+	n.to = &b;
+	n.val = ex_int(p, CT_I64, 0);
+	n.idx[0] = ex_iter(p, n.it[0]);
+	n.idx[1] = ex_add(p, ex_mul(p, ex_iter(p, n.it[1]), ex_int(p, CT_I64, bytes)),
+			  ex_iter(p, n.it[2]));
+	if (!tile_piece_order(p, &n, THREADS, &o))
+		wrong("a copy has no order", "");
+	l = tile_pieces(&n, o, THREADS / WARP_LANES);
+	for (int64_t t = 0; t < (int64_t)rows * pieces; t++) {
+		const int lanes = bytes < 4 ? 32 : 128 / bytes;
+		int64_t row, piece, at[TILE_RANK];
+
+		tile_piece(o, pieces, t, &row, &piece);
+		layout_element(&l, t / THREADS * bytes, t % WARP_LANES,
+			       t / WARP_LANES % (THREADS / WARP_LANES), at);
+		if (row >= rows || piece >= pieces || seen[row * pieces + piece]++)
+			wrong("a piece is not copied once", "");
+		if (powers_of_two && (at[0] != row || at[1] != piece || at[2]))
+			wrong("a register has another piece", "");
+		if (free_of_conflicts && t % lanes == 0 &&
+		    most_in_bank(o, pieces, t, bytes, pitch) > 1)
+			wrong("banks have conflicts", "");
+	}
+	free(seen);
+	close_kernel(&f);
+}
+
+static void test_orders(void)
+{
+	for (int pieces = 1; pieces <= 16; pieces *= 2) /* odd pitches, in 16 bytes */
+		test_order(64, pieces, 16, pieces > 1 ? pieces * 16 + 16 : 16, true);
+	test_order(64, 2, 8, 16, true);
+	test_order(64, 4, 8, 48, true);
+	test_order(64, 8, 8, 80, false); /* a warp would have parts of too many rows */
+	for (int pieces = 3; pieces <= 12; pieces += 3)
+		test_order(64, pieces, 16, (pieces | 1) * 16, true);
+	test_order(64, 16, 4, 160, false);
+	test_order(36, 8, 2, 16, false);
+}
+
 int main(void)
 {
+	test_orders();
 	test_whole();
 	test_cut();
 	for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)

@@ -348,6 +348,9 @@ static void check_scratch(LoopText *t, const LNode *n)
 			 b->name, MOST_ON_STACK);
 	if (!n->idx || n->idx->kind != EX_CONST || !dim_is_const(t->stage->scratch, &scratch))
 		return;
+	for (int i = 0; i < b->rank; i++)
+		if (!dim_is_const(b->dims[i], NULL))
+			return;
 	bytes = bytes_of(b, scratch);
 	if (n->idx->i < 0 || n->idx->i > scratch || bytes > scratch - n->idx->i || bytes < 0)
 		lt_fault(t, "%s is not inside of the scratch of %lld bytes", b->name,

@@ -6,16 +6,11 @@
  * are refused with the bound that they break.
  */
 #include "codegen/targets.h"
-#include "ir/eval/eval.h"
-#include "ir/eval/eval_tiles.h"
-#include "passes/schedule/common/decision.h"
-#include "passes/schedule/common/loops.h"
 #include "passes/schedule/gpu/gpu.h"
+#include "tests/oracle/tree_decisions.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-
-static int failed;
 
 /* %1$s: the type of operands. What follows the scores, and the indices of K and V, differ. */
 static const struct AttentionText {
@@ -77,132 +72,24 @@ static void fill(const Buf *b, void *data, int64_t n, uint64_t *seed)
 	}
 }
 
-/* Null if S computes what its kernel ORIGINAL says with G, M and N; else what is wrong. */
-static const char *compare(Ctx *c, Arena *a, Kernel *original, const Schedule *s,
-			   const int64_t *want)
+static void emit_few(const Target *t, Kernel *k, const Decision *d, Schedule *s)
 {
-	static const char *const names[] = {"G", "M", "N"};
-	int64_t *sym = NEW_ARRAY(a, sym_count(c) + 1, int64_t), n = 0;
-	EvalBuf *bufs = NEW_ARRAY(a, original->bufs.n + 1, EvalBuf);
-	void **memory = NEW_ARRAY(a, s->kernel->bufs.n + 1, void *), *got = NULL;
-	uint64_t seed = 7;
-	const char *fault;
-	int y = 0;
-
-	for (int i = 0; i < 3; i++)
-		sym[sym_get(c, names[i])->id] = want[i];
-	for (int i = original->bufs.n; i < s->kernel->bufs.n; i++) {
-		const Buf *b = s->kernel->bufs.at[i]; /* partial results */
-
-		if (b->kind != BUF_TEMP || b->tile || b->data)
-			continue;
-		dim_eval(buf_numel(c, b), sym, &n);
-		memory[b->id] = memset(arena_alloc(a, (size_t)n * 4 + 16), 255, (size_t)n * 4);
-	}
-	for (int i = 0; i < original->bufs.n; i++) {
-		const Buf *b = original->bufs.at[i];
-
-		if (b->kind == BUF_TEMP)
-			continue;
-		dim_eval(buf_numel(c, b), sym, &n);
-		bufs[i].data = arena_alloc(a, (size_t)n * 4 + 16);
-		memory[i] = bufs[i].data;
-		if (b->kind == BUF_IN)
-			fill(b, bufs[i].data, n, &seed);
-		else
-			memory[y = i] = got = arena_alloc(a, (size_t)n * 4 + 16);
-	}
-	fault = tiles_run(s, &(TileRun){sym, memory});
-	if (fault)
-		return fault;
-	if (eval_kernel(original, &(EvalOpts){.sym = sym}, bufs, NULL) != EVAL_OK)
-		return "eval";
-	dim_eval(buf_numel(c, original->bufs.at[y]), sym, &n);
-	return memcmp(got, bufs[y].data, (size_t)n * 4) ? "another result than eval's" : NULL;
+	gpu_attention_steps(t, k, d, &s->where);
+	gpu_attention_emit(t, k, d, s);
 }
 
-static void wrong(const char *form, const char *decision, const char *what)
-{
-	failed++;
-	printf("test_gpu_attention.c: %s:%s: %s\n", form, decision, what);
-}
-
-/* A copy of K with the partial results of FROM. */
-static Kernel *with_parts(Kernel *k, const Kernel *from, Arena *a)
-{
-	Kernel *copy = kernel_clone(k, a);
-
-	for (int i = k->bufs.n; i < from->bufs.n; i++) {
-		const Buf *b = from->bufs.at[i];
-
-		if (b->kind == BUF_TEMP && !b->tile && !b->data)
-			kernel_temp(copy, b->name, b->dtype, b->rank, b->dims);
-	}
-	return copy;
-}
-
-/* D as text is read back as the same text, and its tree, for few rows or all, as text, too. Runs it at the NSIZES
- * sizes. */
-static void test_variant(Ctx *c, const Target *t, Kernel *k, const char *form, const Decision *d,
-			 bool few, const int64_t (*sizes)[3], int nsizes)
-{
-	Arena *a = arena_new();
-	Kernel *copy = kernel_clone(k, a), *again;
-	StrBuf text = {0}, back = {0}, why = {0}, tree = {0}, tree_back = {0};
-	Schedule *s = NEW(a, Schedule), *r;
-	Decision *read;
-
-	decision_print(&text, kernel_clone(k, a), d);
-	read = decision_parse(t, kernel_clone(k, a), strbuf_str(&text), &why);
-	if (!read) {
-		wrong(form, strbuf_str(&text), strbuf_str(&why));
-	} else {
-		decision_print(&back, kernel_clone(k, a), read);
-		if (strcmp(strbuf_str(&text), strbuf_str(&back)))
-			wrong(form, strbuf_str(&text), strbuf_str(&back));
-		s->kernel = copy;
-		if (few)
-			gpu_attention_steps(t, copy, read, &s->where);
-		gpu_attention_emit(t, copy, read, s);
-		l_tidy(s);
-		schedule_settle(s, k);
-		again = with_parts(k, copy, a);
-		if (!tiles_verify(s, c->diag) || !tiles_check(c, s, c->diag))
-			wrong(form, strbuf_str(&text), "the verifier refuses the tree");
-		schedule_print_bare(&tree, s);
-		r = schedule_parse_bare(again, strbuf_str(&tree));
-		if (r && tiles_verify(r, c->diag)) {
-			s = r; /* what was read is run, too */
-			tree.n = 0;
-			schedule_print_bare(&tree, r);
-			r = schedule_parse_bare(with_parts(k, again, a), strbuf_str(&tree));
-		}
-		if (r)
-			schedule_print_bare(&tree_back, r);
-		if (strcmp(strbuf_str(&tree), strbuf_str(&tree_back)))
-			wrong(form, strbuf_str(&tree), strbuf_str(&tree_back));
-	}
-	for (int i = 0; read && i < nsizes; i++) {
-		const char *fault = compare(c, a, k, s, sizes[i]);
-
-		if (fault)
-			wrong(form, strbuf_str(&text), fault);
-	}
-	strbuf_free(&text);
-	strbuf_free(&back);
-	strbuf_free(&why);
-	strbuf_free(&tree);
-	strbuf_free(&tree_back);
-	arena_free(a);
-}
+static DecisionTest test = {.file = "test_gpu_attention.c", .fill = fill};
 
 /* SIZES: two of many rows, and two of few. */
 static void test_decision(Ctx *c, const Target *t, Kernel *k, const char *form, const Decision *d,
 			  const int64_t (*sizes)[3], int nsizes)
 {
-	test_variant(c, t, k, form, d, false, sizes, nsizes);
+	test.emit = gpu_attention_emit;
+	decision_test(&test, c, t, k, form, d, sizes, nsizes);
+	test.emit = emit_few;
 	if (d->gpu.few.ndigits)
-		test_variant(c, t, k, form, d, true, sizes + 2, nsizes);
+		decision_test(&test, c, t, k, form, d, sizes + 2, nsizes);
+	test.emit = gpu_attention_emit;
 }
 
 static void test_form(const struct AttentionText *f, const char *type, const char *gpu)
@@ -219,12 +106,12 @@ static void test_form(const struct AttentionText *f, const char *type, const cha
 	int n;
 
 	if (!k || !gpu_attention_choose(t, kernel_clone(k, a), &d)) {
-		wrong(f->name, gpu, "is not taken");
+		decision_wrong(&test, f->name, gpu, "is not taken");
 	} else {
 		test_decision(c, t, k, f->name, &d, sizes, 2);
 		n = decisions_offer(t, k, &d, a, offered, MOST);
 		if (n < LEAST)
-			wrong(f->name, gpu, "few decisions are offered");
+			decision_wrong(&test, f->name, gpu, "few decisions are offered");
 		for (int i = 0; i < n; i += EVERY)
 			test_decision(c, t, k, f->name, offered[i], sizes + 1, i % RUN == 0);
 	}
@@ -234,57 +121,10 @@ static void test_form(const struct AttentionText *f, const char *type, const cha
 
 /* ---- Mutations ---- */
 
-typedef struct Mutation {
-	const char *line; /* the line that begins so, after its indentation, */
-	const char *as;   /* becomes this; null: moves behind the next line; "": goes */
-} Mutation;
-
-static const Mutation mutations[] = {
+static const TreeMutation mutations[] = {
 	{"sync wait", ""},   {"sync commit", ""},    {"sync barrier", ""},
 	{"sync wait", NULL}, {"sync barrier", NULL}, {"sync wait", "sync wait 3"},
 };
-
-/* TREE with mutation M of its WHICH-th line of this kind, in *B; false: there is none. */
-static bool mutate(const char *tree, const Mutation *m, int which, StrBuf *b)
-{
-	for (const char *at = tree; *at; at += strcspn(at, "\n") + 1) {
-		const char *line = at + strspn(at, " "), *end = at + strcspn(at, "\n") + 1,
-			   *next = end + strcspn(end, "\n") + 1;
-		const int indent = (int)(line - at);
-
-		if (!str_starts(line, m->line) || which--)
-			continue;
-		strbuf_put(b, tree, (size_t)(at - tree));
-		if (!m->as) /* the two lines change places */
-			strbuf_printf(b, "%.*s%.*s%s", (int)(next - end), end, (int)(end - at), at,
-				      next);
-		else if (!*m->as)
-			strbuf_puts(b, end);
-		else
-			strbuf_printf(b, "%*s%s\n%s", indent, "", m->as, end);
-		return true;
-	}
-	return false;
-}
-
-/* Whether the check reports TREE. */
-static bool is_reported(Ctx *c, Kernel *k, const char *tree)
-{
-	Arena *a = arena_new();
-	Kernel *copy = kernel_clone(k, a);
-	Schedule *s;
-	Diag quiet = {.out = NULL};
-	bool reported;
-
-	for (int i = 0; i < copy->bufs.n; i++)
-		copy->bufs.at[i]->id = i;
-	s = schedule_parse_bare(copy, tree);
-	reported = s && !tiles_check(c, s, &quiet);
-	if (!s)
-		wrong("mutation", tree, "is not read");
-	arena_free(a);
-	return reported;
-}
 
 /* Without any one of its waits, commits and barriers, with another count, or in another order, a tree is
  * reported. */
@@ -300,39 +140,22 @@ static void test_mutations(void)
 
 	gpu_attention_choose(t, kernel_clone(k, a), &d);
 	for (int stages = 1; stages <= 3; stages++) {
-		Kernel *copy = kernel_clone(k, a);
-		Schedule *s = NEW(a, Schedule);
 		StrBuf tree = {0};
 
 		for (int i = OPERAND_K; i <= OPERAND_V; i++)
 			d.gpu.all.hold[i].stages = stages;
-		s->kernel = copy;
-		gpu_attention_emit(t, copy, &d, s);
-		l_tidy(s);
-		schedule_settle(s, k);
-		schedule_print_bare(&tree, s);
-		for (size_t m = 0; m < sizeof mutations / sizeof *mutations; m++)
-			for (int which = 0;; which++) {
-				StrBuf b = {0};
-
-				if (!mutate(strbuf_str(&tree), &mutations[m], which, &b))
-					break;
-				tried++;
-				if (!is_reported(c, k, strbuf_str(&b)))
-					wrong("mutation", mutations[m].line, strbuf_str(&b));
-				strbuf_free(&b);
-			}
+		schedule_print_bare(&tree, decision_tree(&test, t, k, &d, a));
+		tried += decision_mutations(&test, c, k, strbuf_str(&tree), mutations,
+					    sizeof mutations / sizeof *mutations);
 		strbuf_free(&tree);
 	}
 	if (tried < 20)
-		printf("test_gpu_attention.c: only %d mutations\n", tried), failed++;
+		printf("test_gpu_attention.c: only %d mutations\n", tried), test.failed++;
 	arena_free(a);
 	ctx_free(c);
 }
 
-static const struct {
-	const char *decision, *why;
-} refused[] = {
+static const RefusedDecision refused[] = {
 	{"attention tile 6x16", "expected \"mma\""},
 	{"attention mma f16,bf17 q grid", "there is no instruction \"bf17\""},
 	{"attention mma f16,f16 grid", "expected a group"},
@@ -365,15 +188,8 @@ static void test_refused(void)
 	Arena *a = arena_new();
 	Kernel *k = read_kernel(c, a, &forms[0], "f16");
 
-	for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
-		StrBuf why = {0};
-		const Decision *d = decision_parse(target_by_name("sm_80"), kernel_clone(k, a),
-						   refused[i].decision, &why);
-
-		if (d || !strstr(strbuf_str(&why), refused[i].why))
-			wrong("refused", refused[i].decision, d ? "is accepted" : strbuf_str(&why));
-		strbuf_free(&why);
-	}
+	decision_refused(&test, target_by_name("sm_80"), k, refused,
+			 sizeof refused / sizeof *refused);
 	arena_free(a);
 	ctx_free(c);
 }
@@ -386,5 +202,5 @@ int main(void)
 		test_form(&forms[i / 2], types[i % 2], gpus[i % 3 == 0]);
 	test_refused();
 	test_mutations();
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return test.failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

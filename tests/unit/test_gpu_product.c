@@ -1,22 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decisions on products on GPUs (passes/schedule/gpu/gemm_decide.c), without code generation: each that is chosen or offered
- * is printed, read back as the same text, legal, and gives a tree that the verifier and the check of races accept, is read
- * back, and computes in the interpreter, on small integers, what eval computes from the kernel, at sizes around its
- * tiles. Without any one of its waits and barriers a tree is reported. Illegal edits are refused with the bound that
- * they break.
+ * Decisions on products on GPUs (passes/schedule/gpu/gemm_decide.c), without code generation: each
+ * that is chosen or offered is printed, read back as the same text, legal, and gives a tree that
+ * the verifier and the check of races accept, is read back, and computes in the interpreter, on
+ * small integers, what eval computes from the kernel, at sizes around its tiles. Without any one of
+ * its waits and barriers a tree is reported. Illegal edits are refused with the bound that they
+ * break.
  */
 #include "codegen/targets.h"
-#include "ir/eval/eval.h"
-#include "ir/eval/eval_tiles.h"
-#include "passes/schedule/common/decision.h"
-#include "passes/schedule/common/loops.h"
 #include "passes/schedule/gpu/gpu.h"
+#include "tests/oracle/tree_decisions.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-
-static int failed;
 
 /* %1$s: the type of operands, %2$s that of results. */
 static const struct ProductText {
@@ -47,12 +43,6 @@ static const struct {
 	     {"f16", "f32", "sm_75", false}};
 
 enum { TYPES = sizeof types / sizeof *types };
-
-static void wrong(const char *form, const char *decision, const char *what)
-{
-	failed++;
-	printf("test_gpu_product.c: %s:%s: %s\n", form, decision, what);
-}
 
 static Kernel *read_kernel(Ctx *c, Arena *a, int form, int type)
 {
@@ -87,104 +77,11 @@ static void fill(const Buf *b, void *data, int64_t n, uint64_t *seed)
 	}
 }
 
-/* Null if S computes what its kernel ORIGINAL says with G, M and N; else what is wrong. */
-static const char *compare(Ctx *c, Arena *a, Kernel *original, const Schedule *s,
-			   const int64_t *want)
-{
-	static const char *const names[] = {"G", "M", "N"};
-	int64_t *sym = NEW_ARRAY(a, sym_count(c) + 1, int64_t), n = 0;
-	EvalBuf *bufs = NEW_ARRAY(a, original->bufs.n + 1, EvalBuf);
-	void **memory = NEW_ARRAY(a, s->kernel->bufs.n + 1, void *), *got = NULL;
-	uint64_t seed = 7;
-	const char *fault;
-	int y = 0;
-
-	for (int i = 0; i < 3; i++)
-		sym[sym_get(c, names[i])->id] = want[i];
-	for (int i = 0; i < original->bufs.n; i++) {
-		const Buf *b = original->bufs.at[i];
-
-		if (b->kind == BUF_TEMP)
-			continue;
-		dim_eval(buf_numel(c, b), sym, &n);
-		bufs[i].data = arena_alloc(a, (size_t)n * 4 + 16);
-		memory[i] = bufs[i].data;
-		if (b->kind == BUF_IN)
-			fill(b, bufs[i].data, n, &seed);
-		else
-			memory[y = i] = got = arena_alloc(a, (size_t)n * 4 + 16);
-	}
-	fault = tiles_run(s, &(TileRun){sym, memory});
-	if (fault)
-		return fault;
-	if (eval_kernel(original, &(EvalOpts){.sym = sym}, bufs, NULL) != EVAL_OK)
-		return "eval";
-	dim_eval(buf_numel(c, original->bufs.at[y]), sym, &n);
-	return memcmp(got, bufs[y].data, (size_t)n * 4) ? "another result than eval's" : NULL;
-}
-
-/* The tree of D's last variant for K, a copy of the kernel. */
-static Schedule *tree_of(const Target *t, Kernel *k, const Decision *d)
-{
-	Schedule *s = NEW(k->arena, Schedule);
-
-	s->kernel = k;
-	gpu_product_emit(t, k, d, s);
-	l_tidy(s);
-	schedule_settle(s, k);
-	return s;
-}
+static DecisionTest test = {.file = "test_gpu_product.c", .fill = fill, .emit = gpu_product_emit};
 
 static const int64_t sizes[][3] = {{1, 1, 1}, {2, 31, 9}, {1, 65, 33}, {1, 9, 17}};
 
 enum { SIZES = sizeof sizes / sizeof *sizes };
-
-/* D as text is read back as the same text, and its tree, as text, too. Runs it at the sizes from FIRST on. */
-static void test_decision(Ctx *c, const Target *t, Kernel *k, const char *form, const Decision *d,
-			  int first)
-{
-	Arena *a = arena_new();
-	StrBuf text = {0}, back = {0}, why = {0}, tree = {0}, tree_back = {0};
-	Schedule *s, *r;
-	const Decision *read;
-
-	decision_print(&text, kernel_clone(k, a), d);
-	read = decision_parse(t, kernel_clone(k, a), strbuf_str(&text), &why);
-	if (!read) {
-		wrong(form, strbuf_str(&text), strbuf_str(&why));
-	} else {
-		decision_print(&back, kernel_clone(k, a), read);
-		if (strcmp(strbuf_str(&text), strbuf_str(&back)))
-			wrong(form, strbuf_str(&text), strbuf_str(&back));
-		s = tree_of(t, kernel_clone(k, a), read);
-		if (!tiles_verify(s, c->diag) || !tiles_check(c, s, c->diag))
-			wrong(form, strbuf_str(&text), "the verifier refuses the tree");
-		schedule_print_bare(&tree, s);
-		r = schedule_parse_bare(kernel_clone(k, a), strbuf_str(&tree));
-		if (r && tiles_verify(r, c->diag)) {
-			s = r; /* what was read is run, too */
-			tree.n = 0;
-			schedule_print_bare(&tree, r);
-			r = schedule_parse_bare(kernel_clone(k, a), strbuf_str(&tree));
-		}
-		if (r)
-			schedule_print_bare(&tree_back, r);
-		if (strcmp(strbuf_str(&tree), strbuf_str(&tree_back)))
-			wrong(form, strbuf_str(&tree), strbuf_str(&tree_back));
-		for (int i = first; i < SIZES; i++) {
-			const char *fault = compare(c, a, k, s, sizes[i]);
-
-			if (fault)
-				wrong(form, strbuf_str(&text), fault);
-		}
-	}
-	strbuf_free(&text);
-	strbuf_free(&back);
-	strbuf_free(&why);
-	strbuf_free(&tree);
-	strbuf_free(&tree_back);
-	arena_free(a);
-}
 
 static void test_form(int form, int type)
 {
@@ -198,15 +95,17 @@ static void test_form(int form, int type)
 	int n;
 
 	if (!k || !gpu_product_choose(t, kernel_clone(k, a), &d)) {
-		wrong(forms[form].name, types[type].in, "is not taken");
+		decision_wrong(&test, forms[form].name, types[type].in, "is not taken");
 	} else {
-		test_decision(c, t, k, forms[form].name, &d, (form + type) % 3);
+		n = (form + type) % 3;
+		decision_test(&test, c, t, k, forms[form].name, &d, sizes + n, SIZES - n);
 		n = decisions_offer(t, k, &d, a, offered, MOST);
 		if (n < LEAST)
-			wrong(forms[form].name, types[type].in, "few decisions are offered");
+			decision_wrong(&test, forms[form].name, types[type].in,
+				       "few decisions are offered");
 		for (int i = 0; i < n; i += EVERY)
-			test_decision(c, t, k, forms[form].name, offered[i],
-				      i % RUN ? SIZES : SIZES - 1);
+			decision_test(&test, c, t, k, forms[form].name, offered[i],
+				      sizes + SIZES - 1, i % RUN == 0);
 	}
 	arena_free(a);
 	ctx_free(c);
@@ -214,48 +113,12 @@ static void test_form(int form, int type)
 
 /* ---- Mutations ---- */
 
-/* TREE without its WHICH-th line that begins with LINE after its indentation, in *B; false: there is none. AS: the line
- * becomes this. */
-static bool mutate(const char *tree, const char *line, const char *as, int which, StrBuf *b)
-{
-	for (const char *at = tree; *at; at += strcspn(at, "\n") + 1) {
-		const char *word = at + strspn(at, " "), *end = at + strcspn(at, "\n") + 1;
-
-		if (!str_starts(word, line) || which--)
-			continue;
-		strbuf_put(b, tree, (size_t)(at - tree));
-		if (as)
-			strbuf_printf(b, "%*s%s\n", (int)(word - at), "", as);
-		strbuf_puts(b, end);
-		return true;
-	}
-	return false;
-}
-
-static bool is_reported(Ctx *c, Kernel *k, const char *tree)
-{
-	Arena *a = arena_new();
-	Kernel *copy = kernel_clone(k, a);
-	Diag quiet = {.out = NULL};
-	Schedule *s;
-	bool reported;
-
-	for (int i = 0; i < copy->bufs.n; i++)
-		copy->bufs.at[i]->id = i;
-	s = schedule_parse_bare(copy, tree);
-	reported = s && !tiles_check(c, s, &quiet);
-	if (!s)
-		wrong("mutation", tree, "is not read");
-	arena_free(a);
-	return reported;
-}
-
 /* Without any one of its waits and barriers, or with another count, a tree is reported. */
 static void test_mutations(void)
 {
-	static const struct {
-		const char *line, *as;
-	} mutations[] = {{"sync wait", NULL}, {"sync barrier", NULL}, {"sync wait", "sync wait 3"}};
+	static const TreeMutation mutations[] = {
+		{"sync wait", ""}, {"sync barrier", ""}, {"sync wait", "sync wait 3"}};
+	enum { MUTATIONS = sizeof mutations / sizeof *mutations };
 	Diag diag = {.limit = 20, .out = stdout};
 	Ctx *c = ctx_new(&diag);
 	Arena *a = arena_new();
@@ -269,22 +132,12 @@ static void test_mutations(void)
 		StrBuf tree = {0};
 
 		d.gpu_product.variant[d.gpu_product.n - 1].stages = stages;
-		schedule_print_bare(&tree, tree_of(t, kernel_clone(k, a), &d));
-		for (size_t m = 0; m < sizeof mutations / sizeof *mutations; m++)
-			for (int which = 0;; which++, tried++) {
-				StrBuf b = {0};
-
-				if (!mutate(strbuf_str(&tree), mutations[m].line, mutations[m].as,
-					    which, &b))
-					break;
-				if (!is_reported(c, k, strbuf_str(&b)))
-					wrong("mutation", mutations[m].line, strbuf_str(&b));
-				strbuf_free(&b);
-			}
+		schedule_print_bare(&tree, decision_tree(&test, t, k, &d, a));
+		tried += decision_mutations(&test, c, k, strbuf_str(&tree), mutations, MUTATIONS);
 		strbuf_free(&tree);
 	}
 	if (tried < 15)
-		printf("test_gpu_product.c: only %d mutations\n", tried), failed++;
+		printf("test_gpu_product.c: only %d mutations\n", tried), test.failed++;
 	arena_free(a);
 	ctx_free(c);
 }
@@ -292,9 +145,7 @@ static void test_mutations(void)
 #define TILE(m, n, k, stage) \
 	"product mma f16 m grid " m " mma16 n grid " n " mma8 k loop " k " mma16 stage " stage
 
-static const struct {
-	const char *decision, *why;
-} refused[] = {
+static const RefusedDecision refused[] = {
 	{"product tile 6x16", "expected \"mma\""},
 	{TILE("warp2 reg2", "warp2 reg4", "reg2", "a:async*3 b:async*3 raster 8 x"),
 	 "expected the end of the line"},
@@ -332,15 +183,7 @@ static void test_refused(void)
 	Arena *a = arena_new();
 	Kernel *k = read_kernel(c, a, 0, 0);
 
-	for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
-		StrBuf why = {0};
-		const Decision *d = decision_parse(target_of(a, 0), kernel_clone(k, a),
-						   refused[i].decision, &why);
-
-		if (d || !strstr(strbuf_str(&why), refused[i].why))
-			wrong("refused", refused[i].decision, d ? "is accepted" : strbuf_str(&why));
-		strbuf_free(&why);
-	}
+	decision_refused(&test, target_of(a, 0), k, refused, sizeof refused / sizeof *refused);
 	arena_free(a);
 	ctx_free(c);
 }
@@ -351,5 +194,5 @@ int main(void)
 		test_form(i / TYPES, i % TYPES);
 	test_mutations();
 	test_refused();
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return test.failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -302,8 +302,9 @@ static int most_in_bank(PieceOrder o, int64_t pieces, int64_t t, int bytes, int6
 	return most;
 }
 
-/* Copies of ROWS rows of PIECES pieces of BYTES: each piece is copied once, where they are powers of two by the thread that has
- * it in the layout of registers; no bank has two words of one access if FREE_OF_CONFLICTS. */
+/* Copies of ROWS rows of PIECES pieces of BYTES: each piece is copied once, where they are powers
+ * of two by the thread that has it in the layout of registers; no bank has two words of one access
+ * if FREE_OF_CONFLICTS. */
 static void test_order(int rows, int pieces, int bytes, int64_t pitch, bool free_of_conflicts)
 {
 	enum { THREADS = 128 };

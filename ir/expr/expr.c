@@ -316,23 +316,28 @@ bool ex_inst_takes(Inst i, Expr *const *arg, int n)
 	return n == inst_info[i].nargs && rule_type(i, arg, n) != CT_NONE;
 }
 
-Expr *ex_inst(ExprPool *p, Inst i, Expr *const *arg, int n)
+/* The type of *I of N operands ARG; *I becomes the instruction for bools, if they are. */
+static CType resolve(Inst *i, Expr *const *arg, int n)
 {
 	CType t;
 
-	i = of_bools(i, arg[0]);
-	t = rule_type(i, arg, n);
-	assert(n == inst_info[i].nargs && t != CT_NONE);
+	*i = of_bools(*i, arg[0]);
+	t = rule_type(*i, arg, n);
+	assert(n == inst_info[*i].nargs && t != CT_NONE);
+	return t;
+}
+
+Expr *ex_inst(ExprPool *p, Inst i, Expr *const *arg, int n)
+{
+	const CType t = resolve(&i, arg, n);
+
 	return make(p, i, t, DT_NONE, arg, n);
 }
 
 Expr *ex_inst_as_is(ExprPool *p, Inst i, Expr *const *arg, int n)
 {
-	CType t;
+	const CType t = resolve(&i, arg, n);
 
-	i = of_bools(i, arg[0]);
-	t = rule_type(i, arg, n);
-	assert(n == inst_info[i].nargs && t != CT_NONE);
 	return ex_raw(p, i, t, DT_NONE, arg, n);
 }
 

@@ -321,42 +321,19 @@ DL_FN double dl_mad_f64(double a, double b, double c) { return DL_MAD_f64(a, b, 
 DL_REM(f32, float, uint32_t, f, 23, u32, 40)
 DL_REM(f64, double, uint64_t, , 52, u64, 11)
 
-#define DL_FLOATING(t, T, f)                                                                  \
-	DL_NUMBER(t, T, T)                                                                    \
-	DL_FN T dl_abs_##t(T a)                                                               \
-	{                                                                                     \
-		return __builtin_fabs##f(a);                                                  \
-	}                                                                                     \
-	DL_FN T dl_div_##t(T a, T b)                                                          \
-	{                                                                                     \
-		return a / b;                                                                 \
-	}                                                                                     \
-	DL_FN T dl_sqrt_##t(T a)                                                              \
-	{                                                                                     \
-		return __builtin_sqrt##f(a);                                                  \
-	}                                                                                     \
-	DL_FN T dl_ex2_##t(T a)                                                               \
-	{                                                                                     \
-		return __builtin_exp2##f(a);                                                  \
-	}                                                                                     \
-	DL_FN T dl_copysign_##t(T a, T b)                                                     \
-	{                                                                                     \
-		return __builtin_copysign##f(a, b);                                           \
-	}                                                                                     \
-	DL_FN T dl_min_##t(T a, T b)                                                          \
-	{                                                                                     \
-		T r = a < b ? a : b;                                                          \
-		return a != a ? a : r;                                                        \
-	}                                                                                     \
-	DL_FN T dl_max_##t(T a, T b)                                                          \
-	{                                                                                     \
-		T r = a > b ? a : b;                                                          \
-		return a != a ? a : r;                                                        \
-	}                                                                                     \
-	DL_SLOW T dl_mod_##t(T a, T b)                                                        \
-	{                                                                                     \
-		T r = dl_rem_##t(a, b);                                                       \
-		return r == 0 ? __builtin_copysign##f(r, b) : (r < 0) != (b < 0) ? r + b : r; \
+#define DL_FLOATING(t, T, f)                                                                       \
+	DL_NUMBER(t, T, T)                                                                         \
+	DL_FN T dl_abs_##t(T a) { return __builtin_fabs##f(a); }                                   \
+	DL_FN T dl_div_##t(T a, T b) { return a / b; }                                             \
+	DL_FN T dl_sqrt_##t(T a) { return __builtin_sqrt##f(a); }                                  \
+	DL_FN T dl_ex2_##t(T a) { return __builtin_exp2##f(a); }                                   \
+	DL_FN T dl_copysign_##t(T a, T b) { return __builtin_copysign##f(a, b); }                  \
+	DL_FN T dl_min_##t(T a, T b) { T r = a < b ? a : b; return a != a ? a : r; }               \
+	DL_FN T dl_max_##t(T a, T b) { T r = a > b ? a : b; return a != a ? a : r; }               \
+	DL_SLOW T dl_mod_##t(T a, T b)                                                             \
+	{                                                                                          \
+		T r = dl_rem_##t(a, b);                                                            \
+		return r == 0 ? __builtin_copysign##f(r, b) : (r < 0) != (b < 0) ? r + b : r;      \
 	}
 DL_FLOATING(f32, float, f)
 DL_FLOATING(f64, double, )

@@ -87,8 +87,8 @@ static int open_device(dl_model *m, int ordinal)
 	return DL_OK;
 }
 
-/* Loads the code compiled for this GPU, or for an earlier one of its major capability, if the artifact has it and the
- * driver accepts it. */
+/* Loads the code compiled for this GPU, or for an earlier one of its major capability, if the
+ * artifact has it and the driver accepts it. */
 static bool load_cubin(dl_model *m)
 {
 	GpuModel *g = m->gpu;

@@ -14,9 +14,10 @@
  *     u * s = |s| * ~(u - 128) + 127 * s      if s < 0
  *
  * where the first factor of the first product is at most 128, and the second from -128 to 127. The
- * second products are constants of the column, and its sum begins with their sum. A wide term takes 1.3 times as long as a narrow one. Sums of integers do not depend on
- * the order of their terms, so of 64 terms all narrow ones come before all wide ones. Taken as they
- * come, each change between the two kinds would be a mispredicted branch.
+ * second products are constants of the column, and its sum begins with their sum. A wide term takes
+ * 1.3 times as long as a narrow one. Sums of integers do not depend on the order of their terms, so
+ * of 64 terms all narrow ones come before all wide ones. Taken as they come, each change between
+ * the two kinds would be a mispredicted branch.
  *
  * Panels that are packed at run time have no order: all their terms are widened to 16 bits in
  * registers, the even bytes and then the odd ones, which takes 1.5 times as long.

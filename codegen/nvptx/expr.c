@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Expressions as LLVM IR. An instruction is a function of the library. A select with a load in an
- * arm, or with an instruction that may fault, becomes a branch, so that only the taken arm is evaluated; subexpressions of both arms are
- * evaluated before.
+ * arm, or with an instruction that may fault, becomes a branch, so that only the taken arm is
+ * evaluated; subexpressions of both arms are evaluated before.
  */
 #include "codegen/nvptx/nvptx_impl.h"
 

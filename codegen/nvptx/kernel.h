@@ -111,7 +111,8 @@ void ll_let(LlKernel *k, const Iter *it, Expr *is);
 void ll_note_own(LlKernel *k, Expr *idx, const char *value);
 /* VALUE is one of LlKernel.own. */
 bool ll_is_own(const LlKernel *k, const char *value);
-/* Callbacks of LlFn: the value of IT in kernel K; that of E, if a loop counts it; whether division E fits 32 bits. */
+/* Callbacks of LlFn: the value of IT in kernel K; that of E, if a loop counts it; whether division
+ * E fits 32 bits. */
 const char *ll_iter(void *k, const Iter *it);
 const char *ll_known(void *k, const Expr *e);
 bool ll_is_short(void *k, const Expr *e);

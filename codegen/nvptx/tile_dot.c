@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Products of tiles (ir/loop/loop.h, TILE_DOT). The sums are in registers, as the instruction has them; B is in
- * shared memory, A there or in registers.
+ * Products of tiles (ir/loop/loop.h, TILE_DOT). The sums are in registers, as the instruction has
+ * them; B is in shared memory, A there or in registers.
  *
- * By matrix instructions, a step is 32 bytes of terms, four registers for 16 rows of A or columns of B, as
- * ldmatrix loads them from rows that are contiguous along the terms, or, transposing, from elements of 16 bits
- * along the other side. Bytes along the other side arrive in pairs, which `prmt` separates. 32-bit elements along the
- * other side are loaded one by one. So are all where A's order of terms is not the instruction's: then terms 2*t and
- * 2*t + 1 of a lane's quad are those of its two registers. In tiles in the order of fragments the four registers of a
- * lane are adjacent.
+ * By matrix instructions, a step is 32 bytes of terms, four registers for 16 rows of A or columns
+ * of B, as ldmatrix loads them from rows that are contiguous along the terms, or, transposing, from
+ * elements of 16 bits along the other side. Bytes along the other side arrive in pairs, which
+ * `prmt` separates. 32-bit elements along the other side are loaded one by one. So are all where
+ * A's order of terms is not the instruction's: then terms 2*t and 2*t + 1 of a lane's quad are
+ * those of its two registers. In tiles in the order of fragments the four registers of a lane are
+ * adjacent.
  *
- * By multiply-adds, a lane has the same sums as of a matrix instruction. Where A is in registers, the lanes of a
- * quad pass its elements to one another by shuffles.
+ * By multiply-adds, a lane has the same sums as of a matrix instruction. Where A is in registers,
+ * the lanes of a quad pass its elements to one another by shuffles.
  */
 #include "codegen/nvptx/kernel.h"
 
@@ -65,14 +66,6 @@ static const char *opn(TileDot *d, const char *op, const char *x, int64_t v)
 	if (!v && (!strcmp(op, "add") || !strcmp(op, "shl")))
 		return x;
 	return op2(d, op, x, arena_printf(d->f->arena, "%lld", (long long)v));
-}
-
-static int extent_of(const Iter *it)
-{
-	int64_t v = 0;
-
-	dim_is_const(it->extent, &v);
-	return (int)v;
 }
 
 /* The operand that E loads, with SIDE its free iterator. FIRST: i32, the warp's first element of that side. */
@@ -177,10 +170,10 @@ static int register_of(bool is_a, int further, int half)
 }
 
 /*
- * The same of bytes whose rows are terms. The transposing load moves pairs of bytes, so a register has two terms of
- * rows (columns) 2g and 2g + 1. Two registers make four terms of each, which are fragments of every other row (column).
- * Lane t needs terms 4t to 4t + 3. So the matrices are of terms 0 1 4 5 10 11 14 15 and 2 3 6 7 8 9 12 13, which are in
- * different banks.
+ * The same of bytes whose rows are terms. The transposing load moves pairs of bytes, so a register
+ * has two terms of rows (columns) 2g and 2g + 1. Two registers make four terms of each, which are
+ * fragments of every other row (column). Lane t needs terms 4t to 4t + 3. So the matrices are of
+ * terms 0 1 4 5 10 11 14 15 and 2 3 6 7 8 9 12 13, which are in different banks.
  */
 static void read_bytes(TileDot *d, const SharedOperand *o, bool is_a, int at, int step,
 		       const char **out)
@@ -348,7 +341,8 @@ static void multiply_part(TileDot *d, int part, const char *const *a, const char
 			 sum + i * (in->m / FOUR));
 }
 
-/* The four sums of fragment ROW by COLUMN, of 16 rows by 8 columns: the first row's two, and those 8 rows further. */
+/* The four sums of fragment ROW by COLUMN, of 16 rows by 8 columns: the first row's two, and those
+ * 8 rows further. */
 static const char **sums_of(TileDot *d, int row, int column)
 {
 	return d->acc + (size_t)(row * (d->columns / 8) + column) * FOUR;
@@ -572,7 +566,7 @@ static void by_multiply_adds(TileDot *d)
 void ll_tile_dot(LlKernel *k, const TileNode *n)
 {
 	const TileGrid g = tile_grid(n->to->tile);
-	const int m = extent_of(n->it[0]);
+	const int m = (int)iter_count(n->it[0]);
 	TileDot d = {.k = k, .f = &k->f, .n = n, .in = &mma_info[n->mma]};
 	const char *warp, *rows, *columns, *wide;
 
@@ -582,8 +576,8 @@ void ll_tile_dot(LlKernel *k, const TileNode *n)
 	d.sum = ll_stored(n->to->dtype);
 	d.ct = dtype_ctype(n->to->dtype);
 	d.fragments = m / g.wm / MMA_ROWS;
-	d.columns = extent_of(n->it[1]) / g.wn;
-	d.terms = extent_of(n->it[2]);
+	d.columns = (int)iter_count(n->it[1]) / g.wn;
+	d.terms = (int)iter_count(n->it[2]);
 	d.lane = opn(&d, "and", "%tid32", WARP_LANES - 1);
 	d.group = opn(&d, "lshr", d.lane, 2);
 	d.quad = opn(&d, "and", d.lane, 3);

@@ -78,11 +78,6 @@ static Expr *flat_at(ExprPool *p, const Buf *b, Expr *const *idx)
 	return at;
 }
 
-static bool in_registers(const Buf *b)
-{
-	return b->tile && layout_count(b->tile, AT_ADDRESS) == 1;
-}
-
 /* Binds the iterators to the point in register REG. */
 static void enter_point(TilePoints *p, int reg)
 {
@@ -115,7 +110,7 @@ static Expr *from_tile(void *arg, Expr *e)
 
 	if (e->kind != EX_LOAD || !e->load.buf->tile)
 		return NULL;
-	at = in_registers(e->load.buf)
+	at = tile_in_registers(e->load.buf)
 		     ? ex_int(pool, CT_I64, register_at(p, e->load.buf, e->load.idx, e->load.nidx))
 		     : flat_at(pool, e->load.buf, e->load.idx);
 	return ex_load(pool, e->load.buf, &at, 1);
@@ -151,8 +146,8 @@ static int points_at_once(const TileNode *n)
 	return (int)last->extent;
 }
 
-/* Stores the points of register REG and the ones after it to memory, as one access if they are aligned. The iterators are
- * bound to the first one. */
+/* Stores the points of register REG and the ones after it to memory, as one access if they are
+ * aligned. The iterators are bound to the first one. */
 static void map_vector(TilePoints *p, int reg, int vector)
 {
 	LlKernel *k = p->k;
@@ -190,7 +185,7 @@ static void has_register(void *arg, Expr *e)
 {
 	bool *any = arg;
 
-	*any = *any || (e->kind == EX_LOAD && in_registers(e->load.buf));
+	*any = *any || (e->kind == EX_LOAD && tile_in_registers(e->load.buf));
 }
 
 /* Binds the iterators to the points of register number REG, an i64, a multiple of VECTOR. */
@@ -374,31 +369,23 @@ typedef struct TileCopy {
 	const Buf *from; /* the tile in registers that is copied; null: none is */
 } TileCopy;
 
-static int extent_of(const Iter *it)
-{
-	int64_t v = 0;
-
-	dim_is_const(it->extent, &v);
-	return (int)v;
-}
-
 static TileCopy open_copy(LlKernel *k, const TileNode *n)
 {
 	Kernel *kernel = k->sched->kernel;
 	ExprPool *p = kernel->pool;
 	const bool split = n->n == 2; /* the pieces of a row have no iterators of their own */
-	const int chunks = extent_of(n->it[1]) / (split ? n->vector : 1);
+	const int chunks = (int)iter_count(n->it[1]) / (split ? n->vector : 1);
 	TileCopy c = {.k = k,
 		      .n = n,
 		      .chunk = split ? kernel_iter(kernel, "chunk", dim_const(kernel->ctx, chunks))
 				     : n->it[1],
 		      .chunks = chunks,
-		      .pieces = extent_of(n->it[0]) * chunks};
+		      .pieces = (int)iter_count(n->it[0]) * chunks};
 	Iter *elem = split ? kernel_iter(kernel, "elem", dim_const(kernel->ctx, n->vector))
 			   : n->it[2];
 	Expr *at = ex_add(p, ex_mul(p, ex_iter(p, c.chunk), ex_int(p, CT_I64, n->vector)),
 			  ex_iter(p, elem)),
-	     *idx = in_registers(n->to) ? NULL : flat_at(p, n->to, n->idx);
+	     *idx = tile_in_registers(n->to) ? NULL : flat_at(p, n->to, n->idx);
 
 	c.piece = (LlPiece){.store = {.kind = LN_STORE,
 				      .nout = 1,
@@ -411,7 +398,7 @@ static TileCopy open_copy(LlKernel *k, const TileNode *n)
 	if (!tile_piece_order(p, n, k->stage->threads, &c.order))
 		assert(0); /* tiles_verify */
 	c.guard = n->guard;
-	if (n->val->kind == EX_LOAD && in_registers(n->val->load.buf))
+	if (n->val->kind == EX_LOAD && tile_in_registers(n->val->load.buf))
 		c.from = n->val->load.buf;
 	if (split) {
 		c.guard = c.guard ? ex_subst_iters(p, c.guard, &n->it[1], &at, 1) : NULL;
@@ -445,8 +432,8 @@ static const char *joined(LlFn *f, const char *high, int base, const char *low)
 	return r;
 }
 
-/* C where it[0] is ROWS less than the row. Of sums the pool takes constants out of products, which LLVM 14 does not if
- * a sum of digits is a bitwise or: addresses then differ by constants. */
+/* C where it[0] is ROWS less than the row. Of sums the pool takes constants out of products, which
+ * LLVM 14 does not if a sum of digits is a bitwise or: addresses then differ by constants. */
 static TileCopy rows_further(const TileCopy *c, long long rows)
 {
 	ExprPool *p = c->k->sched->kernel->pool;
@@ -521,7 +508,7 @@ static void copy_bound(const TileCopy *c, int at)
 		return;
 	}
 	all = loaded(c, cond);
-	if (in_registers(c->n->to))
+	if (tile_in_registers(c->n->to))
 		ll_put(&k->f, "store %s %s, ptr %s, align 4", type, all, held_at(c, c->n->to, at));
 	else
 		ll_piece_store(k, &c->piece, all);
@@ -538,7 +525,7 @@ static int copy_rounds(const TileCopy *c)
 	const char *t = ll_new(&k->f), *first = ll_new(&k->f);
 	LlLoop l;
 
-	if (rounds <= UNROLLED || c->from || in_registers(c->n->to))
+	if (rounds <= UNROLLED || c->from || tile_in_registers(c->n->to))
 		return 0;
 	l = ll_open_loop(k, kernel_iter(kernel, "round", dim_const(kernel->ctx, rounds)), "0",
 			 arena_printf(k->f.arena, "%d", rounds), "1");
@@ -601,7 +588,7 @@ void ll_tile_op(LlKernel *k, const TileNode *n)
 		p = open_points(k, n);
 		if (n->op == TILE_FOLD)
 			fold(&p);
-		else if (in_registers(n->to))
+		else if (tile_in_registers(n->to))
 			map_to_registers(&p);
 		else if (n->to->tile)
 			map_to_shared(&p);

@@ -343,8 +343,8 @@ void node_remove_attr(Node *n, const char *name);
 /* The constant that defines V, or null. */
 const Tensor *value_const(const Value *v);
 Tensor *tensor_new(Arena *a, DType t, int rank, const int64_t *dims); /* zeroed data */
-/* The same; the data of a large one are in a temporary file, so that they need not stay in memory. The file disappears when
- * the process ends. */
+/* The same; the data of a large one are in a temporary file, so that they need not stay in memory.
+ * The file disappears when the process ends. */
 Tensor *tensor_new_large(Arena *a, DType t, int rank, const int64_t *dims);
 /* The N tensors of PART, one after the other along dim D, in which they may differ. Each row of a part has
  * whole bytes. */

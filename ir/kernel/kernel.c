@@ -464,6 +464,13 @@ static const Locs *clone_locs(const Kernel *k, Arena *tmp, Arena *a)
 	return locs;
 }
 
+int64_t iter_count(const Iter *it)
+{
+	int64_t v = 0;
+
+	return it->extent && dim_is_const(it->extent, &v) ? v : 0;
+}
+
 bool iter_among(const Iter *it, Iter *const *list, int n)
 {
 	for (int i = 0; i < n; i++)

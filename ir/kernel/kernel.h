@@ -128,10 +128,12 @@ Buf *kernel_table(Kernel *k, const char *name, DType t, int64_t n, const void *d
 Iter *kernel_iter(Kernel *k, const char *name, Dim *extent);
 /* Makes an iterator for every dim of B, named i0, i1 ... */
 void kernel_iters_of(Kernel *k, const Buf *b, Iter **out);
+/* The extent of IT, if it is a constant; else 0. */
+int64_t iter_count(const Iter *it);
 /* Whether IT is one of the N iterators in LIST. */
 bool iter_among(const Iter *it, Iter *const *list, int n);
-/* Makes the ids of buffers, iterators and statements equal to their positions. Each function that inserts or removes one
- * calls it before it returns. */
+/* Makes the ids of buffers, iterators and statements equal to their positions. Each function that
+ * inserts or removes one calls it before it returns. */
 void kernel_renumber(Kernel *k);
 /* Adds a map over ITERS: out[widx] = val. GUARD may be null. */
 Stmt *kernel_map(Kernel *k, Iter *const *iters, int n, Buf *out, Expr *const *widx, Expr *val,

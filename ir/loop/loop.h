@@ -229,9 +229,9 @@ enum { MMA_ROWS = 16 };
 extern const MmaInfo mma_info[MMA_COUNT];
 
 /*
- * An operation on tiles (buffers with Buf.tile), which all threads of a block carry out together. Its
- * points are those of the N iterators IT, whose extents are constants. An index into a tile has an
- * expression for each dim; memory is indexed by one flat expression.
+ * An operation on tiles (buffers with Buf.tile), which all threads of a block carry out together.
+ * Its points are those of the N iterators IT, whose extents are constants. An index into a tile has
+ * an expression for each dim; memory is indexed by one flat expression.
  *
  *	copy r < 64, c < 64 vector 8 async: k_tile[slot, r, c] = k[...] where lt(...)
  *	map m < 64, n < 64 in 0 warp 4*16, ...: e[m, n] = exp(sub(s[m, n], most[m]))
@@ -239,14 +239,16 @@ extern const MmaInfo mma_info[MMA_COUNT];
  *	dot m < 64, n < 64, k < 32 by f16: s[m, n] += q[m, k] times k_tile[slot, n, k]
  *	sync commit; sync wait 1; sync barrier
  *
- * A COPY fills a tile, in pieces of VECTOR elements along the last iterator; where its guard fails, elements
- * are 0. If ASYNC, the value is one aligned load, and the elements may be read after a commit, a wait for it, and a
- * barrier. A COPY to a tile in registers holds the pieces that the threads will copy to shared memory. A MAP computes
- * elements in registers or in shared memory, or stores to memory where the guard holds. A FOLD reduces over the iterators that its index does not mention;
- * they lie in registers and lanes. Tiles in registers that a MAP or FOLD reads have, in each register,
- * what the point in that register reads, up to the order of registers. A DOT sums products over its last
- * iterator by instructions of kind MMA: A is in registers or shared, B is shared, the sums are in
- * registers as the instruction has them. A's layout in registers gives the order of the terms.
+ * A COPY fills a tile, in pieces of VECTOR elements along the last iterator; where its guard fails,
+ * elements are 0. If ASYNC, the value is one aligned load, and the elements may be read after a
+ * commit, a wait for it, and a barrier. A COPY to a tile in registers holds the pieces that the
+ * threads will copy to shared memory. A MAP computes elements in registers or in shared memory, or
+ * stores to memory where the guard holds. A FOLD reduces over the iterators that its index does not
+ * mention; they lie in registers and lanes. Tiles in registers that a MAP or FOLD reads have, in
+ * each register, what the point in that register reads, up to the order of registers. A DOT sums
+ * products over its last iterator by instructions of kind MMA: A is in registers or shared, B is
+ * shared, the sums are in registers as the instruction has them. A's layout in registers gives the
+ * order of the terms.
  */
 typedef enum TileOp { TILE_COPY, TILE_MAP, TILE_FOLD, TILE_DOT, TILE_SYNC } TileOp;
 typedef enum TileSync {
@@ -383,7 +385,8 @@ typedef struct SizeStep {
 	int64_t also_most;
 	int tile; /* most elements of a product's tile (bm * bn) that a block may compute; 0: any */
 	int shared;
-	/* each of the first NOF sizes of OF is a multiple of EACH: the variant's kernel has a product in its place */
+	/* each of the first NOF sizes of OF is a multiple of EACH: the variant's kernel has a
+	 * product in its place */
 	Dim *of[MOST_MULTIPLES];
 	int nof;
 	int64_t each;
@@ -435,39 +438,46 @@ void lnode_iters(LNode *n, void (*fn)(void *arg, Iter **it), void *arg);
 
 /* ---- tile_layouts.c ---- */
 
-/* The warps of a block are WM by WN, each with a part of a product's sums. A fragment has 16 adjacent rows, and 8 adjacent
- * columns; or two have every other one of 32 or 16, where the transposing load has bytes in pairs. */
+/* The warps of a block are WM by WN, each with a part of a product's sums. A fragment has 16
+ * adjacent rows, and 8 adjacent columns; or two have every other one of 32 or 16, where the
+ * transposing load has bytes in pairs. */
 typedef struct TileGrid {
 	int wm, wn;
 	bool every_row, every_column;
 } TileGrid;
-/* Where a product has its sums of M rows by N columns: alike for all instructions, and for multiply-adds. tile_grid: the
- * grid of such a layout. */
+/* Where a product has its sums of M rows by N columns: alike for all instructions, and for
+ * multiply-adds. tile_grid: the grid of such a layout. */
 TileLayout tile_sums(const TileGrid *g, int m, int n);
 TileGrid tile_grid(const TileLayout *sums);
-/* Where instruction KIND has its operand A of M rows by K terms in registers; the rows are those of WARPS warps, one
- * after the other. A's terms are in the order in which the sums of a product have their columns, if BY_SUMS, so that
- * these can be A. With MMA_FMA, it is as the sums. */
+/* Where instruction KIND has its operand A of M rows by K terms in registers; the rows are those of
+ * WARPS warps, one after the other. A's terms are in the order in which the sums of a product have
+ * their columns, if BY_SUMS, so that these can be A. With MMA_FMA, it is as the sums. */
 TileLayout tile_operand(MmaKind kind, int warps, int m, int k, bool by_sums);
-/* Bytes from row to row of an operand's tile in shared memory, of COLS elements of BYTES each, that give the fewest bank
- * conflicts. ALONG: its rows are contiguous along the terms. */
+/* Bytes from row to row of an operand's tile in shared memory, of COLS elements of BYTES each, that
+ * give the fewest bank conflicts. ALONG: its rows are contiguous along the terms. */
 int64_t tile_pitch(MmaKind kind, int cols, int bytes, bool along);
-/* A tile in the order of fragments (passes/layout/fragments.c) has rows of MMA_ROWS of the free side by all terms: the
- * element of such a row for SIDE (below MMA_ROWS, or modulo that) and TERM. tile_in_fragments: load E has such indices. */
+/* A tile in the order of fragments (passes/layout/fragments.c) has rows of MMA_ROWS of the free
+ * side by all terms: the element of such a row for SIDE (below MMA_ROWS, or modulo that) and TERM.
+ * tile_in_fragments: load E has such indices. */
 Expr *tile_fragment_at(ExprPool *p, Expr *side, Expr *term, int bytes);
 bool tile_in_fragments(ExprPool *p, const Expr *e, const Iter *side, const Iter *term);
-/* Which piece of a copy a thread has: adjacent threads have RUN adjacent pieces of one row, then those of the next row,
- * for ROWS rows; then the next runs of these, and then the next rows. */
+/* Which piece of a copy a thread has: adjacent threads have RUN adjacent pieces of one row, then
+ * those of the next row, for ROWS rows; then the next runs of these, and then the next rows. */
 typedef struct PieceOrder {
 	int run, rows;
 } PieceOrder;
 /* The row, and the place in it, of piece T in order O, where rows have PIECES pieces. */
 void tile_piece(PieceOrder o, int64_t pieces, int64_t t, int64_t *row, int64_t *piece);
-/* The order of copy N by THREADS threads: the one of the tile in registers that it fills or reads; else that with the fewest
- * conflicts of banks, first the one by rows. False: the tile in registers has no such order. */
+/* The order of copy N by THREADS threads: the one of the tile in registers that it fills or reads;
+ * else that with the fewest conflicts of banks, first the one by rows. False: the tile in registers
+ * has no such order. */
 bool tile_piece_order(ExprPool *p, const TileNode *n, int threads, PieceOrder *best);
-/* The points of N, of which a thread has the last iterator's, in order O of the others: of lanes, warps and registers. */
+/* The points of N, of which a thread has the last iterator's, in order O of the others: of lanes,
+ * warps and registers. */
 TileLayout tile_pieces(const TileNode *n, PieceOrder o, int warps);
+/* Whether B is a tile in the registers of threads, or in shared memory. */
+bool tile_in_registers(const Buf *b);
+bool tile_in_shared(const Buf *b);
 /* The layout of a tile of registers that point r of N reads by index IDX; false: there is none. */
 bool tile_reads(Ctx *c, const TileNode *n, Expr *const *idx, int rank, TileLayout *out);
 /* Whether the tiles of S, its operations and their layouts fit together (the comment of TileNode);

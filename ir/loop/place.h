@@ -48,8 +48,9 @@ typedef enum TileChange {
 /* Appends an axis to L. */
 void layout_add(TileLayout *l, int dim, TilePlace at, int64_t extent, int64_t stride,
 		int64_t pitch);
-/* Appends axes for RANK dims of EXTENT, all powers of two, so that adjacent threads of WARPS warps have adjacent
- * points: digits of the innermost dims are lanes, then warps, then registers. Threads that are left have copies. */
+/* Appends axes for RANK dims of EXTENT, all powers of two, so that adjacent threads of WARPS warps
+ * have adjacent points: digits of the innermost dims are lanes, then warps, then registers. Threads
+ * that are left have copies. */
 void layout_spread(TileLayout *l, const int64_t *extent, int rank, int64_t warps);
 /* Removes the axes of registers that hold copies of others. */
 void layout_drop_copies(TileLayout *l);
@@ -76,7 +77,8 @@ TileChange layout_change(const TileLayout *from, const TileLayout *to);
  * it on, are at consecutive addresses of elements of BYTES each, in every thread. */
 int layout_vector_width(const TileLayout *registers, const TileLayout *address, int bytes,
 			int most);
-/* The lanes whose accesses of BYTES each shared memory serves at once if they need no different words of one bank. */
+/* The lanes whose accesses of BYTES each shared memory serves at once if they need no different
+ * words of one bank. */
 int bank_lanes(int bytes);
 /* How often it passes for those of N of these lanes, at the byte addresses AT. */
 int bank_passes(const int64_t *at, int n, int bytes);

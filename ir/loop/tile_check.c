@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds races and missing waits in a finished tree of operations on tiles. It knows nothing of how the tree was
- * made: it walks through the tree as the threads of a block do, with each loop taken 0 to MOST_TRIPS times, and
- * follows what happened to each buffer of a tile in shared memory, one buffer for each value of the first of three
- * indices.
+ * Finds races and missing waits in a finished tree of operations on tiles. It knows nothing of how
+ * the tree was made: it walks through the tree as the threads of a block do, with each loop taken 0
+ * to MOST_TRIPS times, and follows what happened to each buffer of a tile in shared memory, one
+ * buffer for each value of the first of three indices.
  *
  *   - What a thread copied itself may be read by others after a barrier; what is copied asynchronously, after a
  *     wait for its group, and then a barrier.
@@ -58,8 +58,8 @@ static void fault(RaceCheck *r, const char *what, const Buf *tile)
 	strbuf_free(&b);
 }
 
-/* The number of the buffer that index IDX of a tile with N indices selects, in the warp whose first row is ROW; -1: it
- * is not known. */
+/* The number of the buffer that index IDX of a tile with N indices selects, in the warp whose first
+ * row is ROW; -1: it is not known. */
 static int64_t number_of(RaceCheck *r, Expr *const *idx, int n, int64_t row)
 {
 	Expr *e = n < TILE_RANK ? NULL : ex_subst_iters(r->p, idx[0], r->loop, r->trip, r->nloops),
@@ -119,11 +119,6 @@ static BufferState *buffer_of(RaceCheck *r, const Buf *tile, int64_t number)
 	return &r->buffer[r->nbuffers++];
 }
 
-static bool is_shared(const Buf *b)
-{
-	return b->tile && layout_count(b->tile, AT_ADDRESS) > 1;
-}
-
 static void read_buffer(RaceCheck *r, BufferState *b)
 {
 	if (b->content == CONTENT_IN_FLIGHT)
@@ -142,7 +137,7 @@ static void see_read(void *arg, Expr *e)
 	RaceCheck *r = arg;
 	int64_t rows = 1, step = 1;
 
-	if (e->kind != EX_LOAD || !is_shared(e->load.buf))
+	if (e->kind != EX_LOAD || !tile_in_shared(e->load.buf))
 		return;
 	if (r->n->op == TILE_DOT && e->load.nidx == TILE_RANK &&
 	    expr_has_iter(e->load.idx[0], r->n->it[0])) {
@@ -203,7 +198,7 @@ static void see_op(RaceCheck *r)
 		ex_walk(n->val, see_read, r);
 	if (n->by)
 		ex_walk(n->by, see_read, r);
-	if (is_shared(n->to))
+	if (tile_in_shared(n->to))
 		see_write(r);
 }
 

@@ -116,27 +116,20 @@ bool tile_in_fragments(ExprPool *p, const Expr *e, const Iter *side, const Iter 
 
 /* ---- Copies ---- */
 
-static bool in_registers(const Buf *b)
+bool tile_in_registers(const Buf *b)
 {
 	return b->tile && layout_count(b->tile, AT_ADDRESS) == 1;
 }
 
-static bool is_shared(const Buf *b)
+bool tile_in_shared(const Buf *b)
 {
 	return b->tile && layout_count(b->tile, AT_ADDRESS) > 1;
-}
-
-static int64_t extent_of(const Iter *it)
-{
-	int64_t v = 0;
-
-	return it->extent && dim_is_const(it->extent, &v) ? v : 0;
 }
 
 /* The pieces of a row of copy N, whose pieces have an iterator of their own or not. */
 static int64_t pieces_of(const TileNode *n)
 {
-	return extent_of(n->it[1]) / (n->n < TILE_RANK ? n->vector : 1);
+	return iter_count(n->it[1]) / (n->n < TILE_RANK ? n->vector : 1);
 }
 
 void tile_piece(PieceOrder o, int64_t pieces, int64_t t, int64_t *row, int64_t *piece)
@@ -148,8 +141,8 @@ void tile_piece(PieceOrder o, int64_t pieces, int64_t t, int64_t *row, int64_t *
 TileLayout tile_pieces(const TileNode *n, PieceOrder o, int warps)
 {
 	enum { HIGH_ROW, HIGH, ROW, LOW, DIGITS };
-	const int64_t extent[] = {extent_of(n->it[0]) / o.rows, extent_of(n->it[1]) / o.run, o.rows,
-				  o.run};
+	const int64_t extent[] = {iter_count(n->it[0]) / o.rows, iter_count(n->it[1]) / o.run,
+				  o.rows, o.run};
 	TileLayout l = {.rank = n->n};
 
 	layout_spread(&l, extent, DIGITS, warps);
@@ -159,7 +152,7 @@ TileLayout tile_pieces(const TileNode *n, PieceOrder o, int warps)
 		x->stride *= x->dim == HIGH_ROW ? o.rows : x->dim == HIGH ? o.run : 1;
 		x->dim = x->dim < 0 ? x->dim : x->dim % 2;
 	}
-	layout_add(&l, n->n - 1, AT_REGISTER, extent_of(n->it[n->n - 1]), 1, 0);
+	layout_add(&l, n->n - 1, AT_REGISTER, iter_count(n->it[n->n - 1]), 1, 0);
 	return l;
 }
 
@@ -190,7 +183,7 @@ static int64_t conflicts_of(ExprPool *p, const TileNode *n, PieceOrder o)
 {
 	enum { WARPS = 4 };
 	const int bytes = n->vector * dtype_info[n->to->dtype].bits / 8, lanes = bank_lanes(bytes);
-	const int64_t pieces = pieces_of(n), all = extent_of(n->it[0]) * pieces;
+	const int64_t pieces = pieces_of(n), all = iter_count(n->it[0]) * pieces;
 	int64_t at[WARP_LANES], row, piece, conflicts = 0;
 
 	for (int64_t t = 0; t < all && t < WARPS * WARP_LANES; t += lanes) {
@@ -207,12 +200,13 @@ static int64_t conflicts_of(ExprPool *p, const TileNode *n, PieceOrder o)
 	return conflicts;
 }
 
-/* Whether order O divides the pieces of N, and a warp's accesses to memory have as many sectors as in the order of rows: it
- * has the same pieces, or long runs of them. And where all pieces of a thread have one place in their rows, they keep it. */
+/* Whether order O divides the pieces of N, and a warp's accesses to memory have as many sectors as
+ * in the order of rows: it has the same pieces, or long runs of them. And where all pieces of a
+ * thread have one place in their rows, they keep it. */
 static bool may_have(const TileNode *n, int threads, PieceOrder o)
 {
 	enum { LONG = 64 };
-	const int64_t rows = extent_of(n->it[0]), pieces = pieces_of(n), period = o.rows * pieces;
+	const int64_t rows = iter_count(n->it[0]), pieces = pieces_of(n), period = o.rows * pieces;
 	const int bytes = n->vector * dtype_info[n->to->dtype].bits / 8;
 
 	return rows % o.rows == 0 && pieces % o.run == 0 &&
@@ -225,7 +219,7 @@ static const Buf *held_by(const TileNode *n)
 {
 	const Buf *from = n->val->kind == EX_LOAD ? n->val->load.buf : n->to;
 
-	return in_registers(n->to) ? n->to : in_registers(from) ? from : NULL;
+	return tile_in_registers(n->to) ? n->to : tile_in_registers(from) ? from : NULL;
 }
 
 static bool same_layout(const TileLayout *a, const TileLayout *b, TileChange most)
@@ -241,7 +235,7 @@ bool tile_piece_order(ExprPool *p, const TileNode *n, int threads, PieceOrder *b
 	bool found = !held;
 
 	*best = by_rows;
-	if (extent_of(n->it[0]) < 1 || by_rows.run < 1)
+	if (iter_count(n->it[0]) < 1 || by_rows.run < 1)
 		return false;
 	for (PieceOrder o = by_rows; o.rows <= WARP_LANES;) {
 		int64_t conflicts;
@@ -310,7 +304,7 @@ static int64_t extent_of_dim(const Buf *b, int d)
 static void check_extents(TileCheck *t)
 {
 	for (int i = 0; i < t->n->n; i++)
-		if (extent_of(t->n->it[i]) < 1 || extent_of(t->n->it[i]) > TILE_SIDE)
+		if (iter_count(t->n->it[i]) < 1 || iter_count(t->n->it[i]) > TILE_SIDE)
 			fault(t, "a tile has no such extent as that of", t->n->it[i]->name);
 }
 
@@ -323,8 +317,8 @@ static void check_points(TileCheck *t)
 	if (n->points.rank != n->n)
 		fault(t, "the layout has another rank than the points", "");
 	for (int i = 0; i < n->n; i++) {
-		all *= extent_of(n->it[i]);
-		if (layout_extent_of(&n->points, i) != extent_of(n->it[i]))
+		all *= iter_count(n->it[i]);
+		if (layout_extent_of(&n->points, i) != iter_count(n->it[i]))
 			fault(t, "the layout has another extent than", n->it[i]->name);
 	}
 	for (int i = 0; i < n->points.n; i++) {
@@ -343,7 +337,7 @@ static void check_register(TileCheck *t, const Buf *b, Expr *const *idx, int nid
 {
 	TileLayout want;
 
-	if (!in_registers(b)) {
+	if (!tile_in_registers(b)) {
 		fault(t, "a tile is not in registers:", b->name);
 		return;
 	}
@@ -365,7 +359,7 @@ static void check_load(void *arg, Expr *e)
 {
 	TileCheck *t = arg;
 
-	if (e->kind == EX_LOAD && in_registers(e->load.buf))
+	if (e->kind == EX_LOAD && tile_in_registers(e->load.buf))
 		check_register(t, e->load.buf, e->load.idx, e->load.nidx);
 	else if (e->kind == EX_LOAD && e->load.buf->tile && e->load.nidx != e->load.buf->rank)
 		fault(t, "an access has another rank than", e->load.buf->name);
@@ -405,12 +399,12 @@ static void check_copy(TileCheck *t)
 		fault(t, "a copy fills rows of a tile, not", n->to->name);
 		return;
 	}
-	if (n->vector < 1 || bytes > 16 || extent_of(n->it[n->n - 1]) % n->vector ||
-	    (n->n == 3 && extent_of(n->it[2]) != n->vector))
+	if (n->vector < 1 || bytes > 16 || iter_count(n->it[n->n - 1]) % n->vector ||
+	    (n->n == 3 && iter_count(n->it[2]) != n->vector))
 		fault(t, "a row is not a multiple of the vector", "");
 	if (held_by(n))
 		check_pieces(t, held_by(n));
-	if (n->async && !is_shared(n->to))
+	if (n->async && !tile_in_shared(n->to))
 		fault(t, "an asynchronous copy does not fill shared memory:", n->to->name);
 	if (n->async && (n->val->kind != EX_LOAD || (bytes != 4 && bytes != 8 && bytes != 16)))
 		fault(t, "an asynchronous copy is not one load of 4, 8 or 16 bytes", "");
@@ -436,8 +430,9 @@ static void check_fold(TileCheck *t)
 		fault(t, "a fold has one state", "");
 }
 
-/* An operand of a DOT: a tile whose last two indices are the iterators I and J, in either order, or which is in the order
- * of fragments. *EVERY: its terms are bytes and not contiguous, so that fragments have every other row of 16. */
+/* An operand of a DOT: a tile whose last two indices are the iterators I and J, in either order, or
+ * which is in the order of fragments. *EVERY: its terms are bytes and not contiguous, so that
+ * fragments have every other row of 16. */
 static const Buf *operand(TileCheck *t, const Expr *e, const Iter *i, const Iter *j, bool *every)
 {
 	const Buf *b = e && e->kind == EX_LOAD ? e->load.buf : NULL;
@@ -445,7 +440,8 @@ static const Buf *operand(TileCheck *t, const Expr *e, const Iter *i, const Iter
 	const Expr *x = n > 1 ? e->load.idx[n - 2] : NULL, *y = n > 1 ? e->load.idx[n - 1] : NULL;
 
 	*every = false;
-	if (b && b->tile && n == b->rank && is_shared(b) && tile_in_fragments(t->pool, e, i, j))
+	if (b && b->tile && n == b->rank && tile_in_shared(b) &&
+	    tile_in_fragments(t->pool, e, i, j))
 		return b;
 	*every = t->n->mma != MMA_FMA && y && y->kind == EX_ITER && y->iter == i && b &&
 		 dtype_info[b->dtype].bits == 8;
@@ -464,7 +460,7 @@ static bool one_buffer(TileCheck *t, const Expr *e, Iter *it, int64_t rows)
 
 	if (e->load.nidx < TILE_RANK || !expr_has_iter(e->load.idx[0], it))
 		return true;
-	for (int64_t r = 0; r < extent_of(it); r++) {
+	for (int64_t r = 0; r < iter_count(it); r++) {
 		Expr *at = ex_int(p, CT_I64, r), *first = ex_int(p, CT_I64, r / rows * rows);
 
 		if (ex_subst_iters(p, e->load.idx[0], &it, &at, 1) !=
@@ -483,7 +479,7 @@ static void check_dot(TileCheck *t)
 	TileLayout want;
 	int64_t size[3] = {0};
 
-	if (n->n != 3 || n->nidx != 2 || !in_registers(n->to)) {
+	if (n->n != 3 || n->nidx != 2 || !tile_in_registers(n->to)) {
 		fault(t, "a dot sums to a tile in registers, not", n->to->name);
 		return;
 	}
@@ -494,7 +490,7 @@ static void check_dot(TileCheck *t)
 	a = operand(t, n->val, n->it[0], n->it[2], &g.every_row);
 	b = operand(t, n->by, n->it[1], n->it[2], &g.every_column);
 	for (int i = 0; i < 3; i++)
-		size[i] = extent_of(n->it[i]);
+		size[i] = iter_count(n->it[i]);
 	if (!a || !b)
 		return;
 	if (size[0] % ((int64_t)MMA_ROWS * g.wm) || size[1] % (8L * g.wn) ||
@@ -507,11 +503,11 @@ static void check_dot(TileCheck *t)
 	want = tile_sums(&g, (int)size[0], (int)size[1]);
 	if (!same_layout(n->to->tile, &want, CHANGE_NOTHING))
 		fault(t, "the sums do not lie as the instruction has them:", n->to->name);
-	if (!is_shared(b))
+	if (!tile_in_shared(b))
 		fault(t, "the second operand is not in shared memory:", b->name);
 	if (n->mma != MMA_FMA && (a->dtype != in->type[0] || b->dtype != in->type[1]))
 		fault(t, "an operand has another type than the instruction", in->name);
-	if (is_shared(a))
+	if (tile_in_shared(a))
 		return;
 	want = tile_operand(n->mma, g.wm, (int)size[0], (int)size[2], true);
 	if (!same_layout(a->tile, &want, CHANGE_RENAME))
@@ -537,7 +533,7 @@ static void check_op(TileCheck *t)
 		ex_walk(n->val, check_load, t);
 		if (n->guard)
 			ex_walk(n->guard, check_load, t);
-		if (is_shared(n->to) && n->op == TILE_MAP) {
+		if (tile_in_shared(n->to) && n->op == TILE_MAP) {
 			if (n->nidx != n->to->rank || n->guard)
 				fault(t, "a map does not fill a tile of", n->to->name);
 		} else if (n->to->tile)
@@ -562,7 +558,7 @@ static void check_local(TileCheck *t, const LNode *n)
 	for (int d = 0; d < b->rank; d++)
 		if (layout_extent_of(b->tile, d) != extent_of_dim(b, d))
 			fault(t, "the layout has another extent than the tile", b->name);
-	if (!is_shared(b))
+	if (!tile_in_shared(b))
 		return;
 	for (int i = 0; i < b->tile->n; i++)
 		last += (b->tile->axis[i].extent - 1) * b->tile->axis[i].pitch;

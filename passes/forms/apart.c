@@ -100,7 +100,8 @@ static bool add_scaled(Apart *x, Affine *out, const Affine *a, Dim *k)
 	return true;
 }
 
-/* Element IDX, indices of node N's statement, of the constant T: one number, or a row of equal steps, as Range makes it. */
+/* Element IDX, indices of node N's statement, of the constant T: one number, or a row of equal
+ * steps, as Range makes it. */
 static bool index_constant(Apart *x, const Node *n, const Tensor *t, Expr *const *idx,
 			   const IndexOf *in, int nested, Affine *out)
 {
@@ -173,8 +174,8 @@ static bool index_element(Apart *x, const Node *n, const Value *v, Expr *const *
 	return index_value(x, def, s->val[0], &(IndexOf){s, at}, nested + 1, out);
 }
 
-/* E, of type i64, of a statement of node N as a sum of multiples of iterators: of this statement's own, where IN is null, else of those
- * that IN says. False where it is not such a sum. */
+/* E, of type i64, of a statement of node N as a sum of multiples of iterators: of this statement's
+ * own, where IN is null, else of those that IN says. False where it is not such a sum. */
 static bool index_value(Apart *x, const Node *n, Expr *e, const IndexOf *in, int nested,
 			Affine *out)
 {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Recognises attention in a kernel for CPUs (for GPUs: passes/forms/online.h): a product, statements that share its rows, and a second product
- * that sums over these rows. In a model these are the scores Q*K with scale, bias and mask, a
- * softmax, and the product of the softmax's weights with V. Kernels are recognised by their access
- * relations, so the statements between the products may compute anything row by row: a softmax with
- * or without a guard against fully masked rows, a soft cap, or another normalisation.
+ * Recognises attention in a kernel for CPUs (for GPUs: passes/forms/online.h): a product,
+ * statements that share its rows, and a second product that sums over these rows. In a model these
+ * are the scores Q*K with scale, bias and mask, a softmax, and the product of the softmax's weights
+ * with V. Kernels are recognised by their access relations, so the statements between the products
+ * may compute anything row by row: a softmax with or without a guard against fully masked rows, a
+ * soft cap, or another normalisation.
  */
 #ifndef PASSES_FORMS_ATTENTION_H
 #define PASSES_FORMS_ATTENTION_H

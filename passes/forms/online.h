@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Recognises attention in a kernel for GPUs (for CPUs: passes/forms/attention.h): an attention that can be computed block of keys after block of keys, without its scores in memory: two
- * products, and between them one exponential of the scores less a shift that follows from the row's maximum,
+ * Recognises attention in a kernel for GPUs (for CPUs: passes/forms/attention.h): an attention that
+ * can be computed block of keys after block of keys, without its scores in memory: two products,
+ * and between them one exponential of the scores less a shift that follows from the row's maximum,
  *
  *	x[m,n] = any expression of the score (Q*K^T)[m,n], of m and n, and of memory: scale, mask, soft cap
  *	e[m,n] = exp(x[m,n] - shift(max over n of x[m,n]))
@@ -9,13 +10,13 @@
  *	w may be divided by what does not depend on n, and be 0 where the quotient is NaN
  *	y[m,d] = any expression of (w*V)[m,d], of these sums, of the maximum and of memory
  *
- * When a later block raises the maximum from M to M2, what was summed is multiplied by exp(shift(M) -
- * shift(M2)). Operators have no names here: a softmax with or without a guard against masked rows, with a
- * sink or without, is of this form.
+ * When a later block raises the maximum from M to M2, what was summed is multiplied by exp(shift(M)
+ * - shift(M2)). Operators have no names here: a softmax with or without a guard against masked
+ * rows, with a sink or without, is of this form.
  *
- * All expressions are over the iterators of the two products: g and m, the keys n, the results' columns d.
- * Temporaries are substituted; what remains is loads of memory, of the score (OnlineForm.score), the
- * maximum, the sums, and the second product, each by its temporary.
+ * All expressions are over the iterators of the two products: g and m, the keys n, the results'
+ * columns d. Temporaries are substituted; what remains is loads of memory, of the score
+ * (OnlineForm.score), the maximum, the sums, and the second product, each by its temporary.
  */
 #ifndef PASSES_FORMS_ONLINE_H
 #define PASSES_FORMS_ONLINE_H

@@ -457,8 +457,8 @@ static void find_load(void *arg, Expr *e)
 	*found = *found || e->kind == EX_LOAD;
 }
 
-/* P, which others read, too, computes numbers from its indices and reads no memory, as a Range does: each reader may as well
- * compute them. */
+/* P, which others read, too, computes numbers from its indices and reads no memory, as a Range
+ * does: each reader may as well compute them. */
 static bool copy_is_free(Node *p, const Node *c)
 {
 	bool loads = false;

@@ -70,8 +70,9 @@ typedef struct Halves {
 
 /* ---- Which values must stay exact ---- */
 
-/* Whether E compares with zero or with infinity: rounding a number to a half changes neither its sign, unless it
- * becomes zero, nor whether it is finite. Most such comparisons choose between the pieces of a continuous function. */
+/* Whether E compares with zero or with infinity: rounding a number to a half changes neither its
+ * sign, unless it becomes zero, nor whether it is finite. Most such comparisons choose between the
+ * pieces of a continuous function. */
 static bool compares_with_limit(const Expr *e)
 {
 	for (int i = 0; i < e->op.n; i++) {
@@ -166,8 +167,9 @@ static bool mark_exact(Halves *h, Arena *tmp, const Node *n)
 }
 
 /* Marks the operands of N, another node, on which its marked results may depend: all operands; of a
- * bracket only those that correspond to the result, one for each side of a When. What a loop carries depends on its first value and on that of the
- * iteration before. Returns whether one was not marked. */
+ * bracket only those that correspond to the result, one for each side of a When. What a loop
+ * carries depends on its first value and on that of the iteration before. Returns whether one was
+ * not marked. */
 static bool mark_operands(Halves *h, const Node *n)
 {
 	const Node *other = n->op == OP_For      ? block_close(n)

@@ -18,8 +18,9 @@
  * bf16: 32 numbers take 18 bytes, not 20. Groups whose elements are all tiny become 0.
  *
  * Other weights, small ones, those with infinities or NaN, and those that --keep or --max-error
- * excludes are left unchanged. The report names each of them, with the reason. A convolution whose filter becomes halves is computed directly: Winograd's transformed filter has
- * 16/9 or 4 times as many elements, and needs more precision. For a model that is written as ONNX,
+ * excludes are left unchanged. The report names each of them, with the reason. A convolution whose
+ * filter becomes halves is computed directly: Winograd's transformed filter has 16/9 or 4 times as
+ * many elements, and needs more precision. For a model that is written as ONNX,
  * quantise_weights_operators does the same to the graph of operators, by Cast and DequantizeLinear.
  * Other readers of W still read W itself, for example if a table of embeddings is also a product's
  * factor.

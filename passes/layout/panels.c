@@ -3,10 +3,11 @@
  * Gives the constant operand of a contraction the panel layout that the micro-kernel reads, by a
  * kernel that copies the operand expression (transposes, conversions and all) into a packed
  * constant. That kernel reads only constants, so it is executed at compile time. All CPU targets
- * share the layout; product_panel (passes/forms/product.c) gives the columns of a panel. On GPUs either operand is stored in the order of fragments
- * (passes/layout/fragments.c) where matrix instructions read it; else B has rows that are
- * contiguous along n, each padded to a multiple of 16 bytes. Tiles can then be filled in pieces of
- * 16 bytes, and skinny products, which sum down the columns, read each element of the operand once.
+ * share the layout; product_panel (passes/forms/product.c) gives the columns of a panel. On GPUs
+ * either operand is stored in the order of fragments (passes/layout/fragments.c) where matrix
+ * instructions read it; else B has rows that are contiguous along n, each padded to a multiple of
+ * 16 bytes. Tiles can then be filled in pieces of 16 bytes, and skinny products, which sum down the
+ * columns, read each element of the operand once.
  *
  * With --activations-as=bf16, the operand that is multiplied by panels of bf16 is rounded to bf16,
  * so that CPUs multiply two terms at a time (codegen/c/tile_dot.c). The rounding pays since each

@@ -337,8 +337,8 @@ static Expr *flat_load(void *arg, Expr *e)
 	return ex_load(w->p->pool, e->load.buf, &at, 1);
 }
 
-/* An operation on tiles: a store at each of its points, or, of a product, terms at each. What fills the tiles is a copy
- * of operands, as packing is. */
+/* An operation on tiles: a store at each of its points, or, of a product, terms at each. What fills
+ * the tiles is a copy of operands, as packing is. */
 static void tile_op(TreeWalk *w, const LNode *n)
 {
 	Poly *p = w->p;

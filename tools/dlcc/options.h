@@ -80,8 +80,8 @@ bool options_answer(ProgramBit of, int argc, char **argv);
 
 /* ---- progress.c ---- */
 
-/* Shows what C's program does now, as printf has it, in a line of stderr that the next call replaces; null: removes the line. Only on a
- * terminal, and not with -v or --json. */
+/* Shows what C's program does now, as printf has it, in a line of stderr that the next call
+ * replaces; null: removes the line. Only on a terminal, and not with -v or --json. */
 void show_progress(const Cli *c, const char *format, ...) BASE_PRINTF(2, 3);
 
 #endif

@@ -2,12 +2,14 @@
 /*
  * decide: chooses how every CPU runs every kernel. The kernel's form says which strategy is tried
  * first (passes/forms/form.h), and the others follow in the order of their table: *product* takes
- * contractions that are tiled (cpu/gemm_decide.c), *attention* attentions, *map* and *row* everything
- * else whose statements have a common parallel band, a softmax for example (cpu/row_decide.c). A
- * kernel that none of these takes is run statement by statement, one stage for each (*order*).
+ * contractions that are tiled (cpu/gemm_decide.c), *attention* attentions, *map* and *row*
+ * everything else whose statements have a common parallel band, a softmax for example
+ * (cpu/row_decide.c). A kernel that none of these takes is run statement by statement, one stage
+ * for each (*order*).
  *
- * On GPUs attention and products have decisions (gpu/attention_decide.c, gpu/gemm_decide.c). The strategies of all other
- * kernels decide while they emit (gpu/sched_gpu.c), as do products for which --tiles names the tiles.
+ * On GPUs attention and products have decisions (gpu/attention_decide.c, gpu/gemm_decide.c). The
+ * strategies of all other kernels decide while they emit (gpu/sched_gpu.c), as do products for
+ * which --tiles names the tiles.
  *
  * A file of the user replaces decisions (schedule_file.c).
  */

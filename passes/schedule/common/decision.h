@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A Decision says how a CPU or a GPU runs one kernel: which strategy, and all that the strategy leaves open.
- * `decide` chooses it, or takes it from a file of the user (schedule_file.c); `sched` emits the
- * loop tree that it describes and chooses nothing. A decision is plain data, which mentions the
- * kernel's iterators and statements by number only, so that it holds for every copy of the kernel.
+ * A Decision says how a CPU or a GPU runs one kernel: which strategy, and all that the strategy
+ * leaves open. `decide` chooses it, or takes it from a file of the user (schedule_file.c); `sched`
+ * emits the loop tree that it describes and chooses nothing. A decision is plain data, which
+ * mentions the kernel's iterators and statements by number only, so that it holds for every copy of
+ * the kernel.
  *
  * A strategy is a row of strategy_table: the names of its decisions, how they are chosen, which of
- * them are legal, and their loop trees. On GPUs attention and products have decisions; the other strategies choose as
- * they emit (passes/schedule/gpu/sched_gpu.c).
+ * them are legal, and their loop trees. On GPUs attention and products have decisions; the other
+ * strategies choose as they emit (passes/schedule/gpu/sched_gpu.c).
  */
 #ifndef PASSES_SCHEDULE_COMMON_DECISION_H
 #define PASSES_SCHEDULE_COMMON_DECISION_H
@@ -149,9 +150,9 @@ typedef struct GpuAttentionDecision {
 	GpuDecision all, few;
 } GpuAttentionDecision;
 
-/* How a product is computed in some runs: by thread groups that read the matrix once (SKINNY), or in tiles. A block has
- * WM by WN warps, each with FM fragments of 16 rows by FN of 8 columns; an iteration of the pipeline has STEPS
- * instructions' terms. */
+/* How a product is computed in some runs: by thread groups that read the matrix once (SKINNY), or
+ * in tiles. A block has WM by WN warps, each with FM fragments of 16 rows by FN of 8 columns; an
+ * iteration of the pipeline has STEPS instructions' terms. */
 typedef struct ProductVariant {
 	int64_t rows, results; /* the runs with at most so many, 0: any; */
 	bool multiples;        /* in which rows in memory are whole vectors */
@@ -209,8 +210,8 @@ typedef struct StrategyInfo {
 	/* Whether D, which a user wrote, is legal for K on T; else WHY says which bound or
 	 * dependence it violates. */
 	bool (*legal)(const Target *t, Kernel *k, const Decision *d, StrBuf *why);
-	/* The sizes for which D has variants besides that for all runs, in the order in which a run tests them; returns
-	 * their number, at most MOST_STEPS. Null: it has none. */
+	/* The sizes for which D has variants besides that for all runs, in the order in which a run
+	 * tests them; returns their number, at most MOST_STEPS. Null: it has none. */
 	int (*steps)(const Target *t, Kernel *k, const Decision *d, SizeStep *step);
 	/* Appends the stages of D, which is legal for K on T, to S: the variant of S->where. */
 	void (*emit)(const Target *t, Kernel *k, const Decision *d, Schedule *s);
@@ -251,6 +252,10 @@ bool line_number(const char **p, int64_t *v, StrBuf *why);
 /* Reads a name of letters, digits, _ and . to NAME, which has room for MOST_NAME bytes. */
 enum { MOST_NAME = 64 };
 bool line_name(const char **p, char *name, StrBuf *why);
+/* A row of ir/loop/mma.def, and how operand NAME gets to shared memory: "k:async*2". */
+bool line_mma(const char **p, MmaKind *kind, StrBuf *why);
+bool line_hold(const char **p, const char *name, Hold *h, StrBuf *why);
+void hold_print(StrBuf *b, const char *name, const Hold *h);
 /* Nothing is left. */
 bool line_end(const char *p, StrBuf *why);
 /* The name of iterator I of IT, as decisions have it: `h`, or `h.2` for the second one of this

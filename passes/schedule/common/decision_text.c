@@ -92,6 +92,42 @@ bool line_name(const char **p, char *name, StrBuf *why)
 	return true;
 }
 
+bool line_mma(const char **p, MmaKind *kind, StrBuf *why)
+{
+	char name[MOST_NAME];
+
+	if (!line_name(p, name, why))
+		return false;
+	for (int i = 0; i < MMA_COUNT; i++)
+		if (!strcmp(mma_info[i].name, name)) {
+			*kind = (MmaKind)i;
+			return true;
+		}
+	return decision_refuse(why, "there is no instruction \"%s\" in ir/loop/mma.def", name);
+}
+
+bool line_hold(const char **p, const char *name, Hold *h, StrBuf *why)
+{
+	int64_t n = 1;
+
+	if (!line_expect(p, name, why) || !line_expect(p, ":", why))
+		return false;
+	h->async = line_accept(p, "async");
+	if (!h->async && !line_expect(p, "shared", why))
+		return false;
+	if (line_accept(p, "*") && !line_number(p, &n, why))
+		return false;
+	h->stages = n > 99 ? 99 : (int)n;
+	return true;
+}
+
+void hold_print(StrBuf *b, const char *name, const Hold *h)
+{
+	strbuf_printf(b, " %s:%s", name, h->async ? "async" : "shared");
+	if (h->stages > 1)
+		strbuf_printf(b, "*%d", h->stages);
+}
+
 bool line_end(const char *p, StrBuf *why)
 {
 	char text[32];

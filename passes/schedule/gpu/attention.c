@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The strategy *attention* on GPUs (passes/forms/online.h says what it takes): one launch, and no scores in
- * memory. A block has some rows of queries, which it stages in shared memory, and goes through all keys:
+ * The strategy *attention* on GPUs (passes/forms/online.h says what it takes): one launch, and no
+ * scores in memory. A block has some rows of queries, which it stages in shared memory, and goes
+ * through all keys:
  *
  *   p over (g, block of rows)                        a block of warps, each with 16 rows or a multiple
  *     for jb over blocks of keys                     a software pipeline
@@ -14,9 +15,10 @@
  * A warp has whole rows, so that maxima and sums cross lanes only. The layouts are those of
  * ir/loop/tile_layouts.c.
  *
- * Where few rows share many keys, as where a model decodes with a cache, blocks share the keys of a row, and so may
- * the warps of a block, which then have the same rows. Each has a maximum, sums and results of its own, which a second
- * stage combines (attention_combine.c). Heads that share keys are rows as well.
+ * Where few rows share many keys, as where a model decodes with a cache, blocks share the keys of a
+ * row, and so may the warps of a block, which then have the same rows. Each has a maximum, sums and
+ * results of its own, which a second stage combines (attention_combine.c). Heads that share keys
+ * are rows as well.
  *
  * Here: the operands. attention_decide.c chooses, attention_emit.c builds the tree.
  */

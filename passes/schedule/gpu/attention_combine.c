@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where blocks, and warps of a block, share the keys of a row, each has a maximum, sums and results of its own. They
- * are partial results in memory, as if each part were one key, and a second stage combines them like blocks of keys:
+ * Where blocks, and warps of a block, share the keys of a row, each has a maximum, sums and results
+ * of its own. They are partial results in memory, as if each part were one key, and a second stage
+ * combines them like blocks of keys:
  *
  *   for c over chunks of parts
  *     next = max of most, and of the maxima of the parts
@@ -9,8 +10,8 @@
  *     sums, results += factor * those of the parts
  *   the statements after the products
  *
- * Lanes, and then warps, are adjacent columns, so that they read adjacent elements; the loads of a chunk are all in
- * flight at once.
+ * Lanes, and then warps, are adjacent columns, so that they read adjacent elements; the loads of a
+ * chunk are all in flight at once.
  */
 #include "passes/schedule/gpu/attention_impl.h"
 
@@ -155,8 +156,8 @@ static Expr *part_exists(Combine *x, const TileNode *n, int it)
 	return ex_op2(x->e->p, IN_lt, part_number(x, n, it), ex_dim(x->e->p, all_parts(x->e)));
 }
 
-/* What FROM has at the points of N, whose iterator IT is the part; COL: as in part_at. Other elements of FROM may be
- * read instead of those that do not exist. */
+/* What FROM has at the points of N, whose iterator IT is the part; COL: as in part_at. Other
+ * elements of FROM may be read instead of those that do not exist. */
 static Expr *load_part(Combine *x, const TileNode *n, Buf *from, Expr *col, int it)
 {
 	AttentionEmit *e = x->e;
@@ -253,8 +254,8 @@ void attention_combine(AttentionEmit *e)
 	attention_declare_state(e);
 	size[0] = e->bm;
 	size[1] = x.parts;
-	x.part = attention_tile(e, "part", DT_F32, 2, size, &x.rows_parts);
-	x.factor = attention_tile(e, "factor", DT_F32, 2, size, &x.rows_parts);
+	x.part = gpu_tile(&e->b, "part", DT_F32, size, &x.rows_parts)->buf[0];
+	x.factor = gpu_tile(&e->b, "factor", DT_F32, size, &x.rows_parts)->buf[0];
 	attention_start(e);
 	chunks = dim_ceildiv(e->c, all_parts(e), dim_const(e->c, x.parts));
 	x.chunk = l_iter(&e->b, "chunk", chunks);

@@ -66,9 +66,10 @@ static double resident(const GpuAttention *a)
 /* The seconds for the decision that A has the shape of, in runs with few rows or in all. */
 static AttentionCost cost_of(const GpuAttention *a, bool few)
 {
-	/* instructions: of a score from the sum to the weight, with an exponential, of a result that is scaled; of a
-	 * product by multiply-adds besides the multiply-add, in registers loaded; warps of an SM that hide latencies;
-	 * seconds of a launch, and for the combination of a part */
+	/* instructions: of a score from the sum to the weight, with an exponential, of a result
+	 * that is scaled; of a product by multiply-adds besides the multiply-add, in registers
+	 * loaded; warps of an SM that hide latencies; seconds of a launch, and for the combination
+	 * of a part */
 	const double score = 34, result = 3, issues = 4, hide = 8, clock = 1.4e9, epilogue = 400,
 		     launch = 2.5e-6, combine = 4e-8;
 	const Gpu *gpu = a->t->gpu;
@@ -83,7 +84,8 @@ static AttentionCost cost_of(const GpuAttention *a, bool few)
 	const double scores = (double)a->fragments * a->bn / 2,
 		     results = (double)a->fragments * a->ep / 2;
 	const double mmas[2] = {scores / 4 * a->dp / 16, results / 4 * a->bn / 16};
-	/* loads of operands from shared memory: four registers of 16 rows, or for multiply-adds a vector of terms */
+	/* loads of operands from shared memory: four registers of 16 rows, or for multiply-adds a
+	 * vector of terms */
 	const double loads = a->mma[0] == MMA_FMA
 				     ? (scores * 2 * a->dp + results * 2 * a->bn) * 1.3
 				     : a->bn / 16.0 * a->dp / 16 + a->ep / 16.0 * a->bn / 16 +
@@ -106,7 +108,7 @@ static AttentionCost cost_of(const GpuAttention *a, bool few)
 	return c;
 }
 
-/* ---- AttentionChoice ---- */
+/* ---- Choice ---- */
 
 /* Null if the block of A's shape can run on every GPU that runs T's code; else which bound it breaks. */
 static bool fits(const GpuAttention *a, StrBuf *why)
@@ -234,11 +236,8 @@ static bool holds_are_legal(const GpuAttention *a, const GpuDecision *g, StrBuf 
 	static const char *const names[] = {"q", "k", "v"};
 
 	for (int i = 0; i < OPERAND_COUNT; i++) {
-		if (g->hold[i].async && !a->op[i].async)
-			return decision_refuse(
-				why,
-				"%s cannot be copied asynchronously: it is not a load of 4 bytes or more at a time as the product multiplies them, or the GPU is older than sm_80",
-				names[i]);
+		if (!gpu_hold_is_legal(names[i], g->hold[i].async, a->op[i].async, why))
+			return false;
 		if (i == OPERAND_Q ? g->hold[i].stages != 1 : g->hold[i].stages > MOST_STAGES)
 			return decision_refuse(why,
 					       "%s has %d buffers; q has 1, k and v have up to %d",

@@ -71,14 +71,15 @@ static void declare_shared(AttentionEmit *e, GpuOperand i, int buffers)
 	const int bytes = dtype_info[o->type].bits / 8, staged = i != OPERAND_Q;
 	const int64_t extent[] = {buffers, o->rows, o->cols};
 	TileLayout l = {.rank = 2 + staged};
-	LNode **at = e->b.tail;
+	LNode *n;
 
 	if (staged)
 		layout_add(&l, 0, AT_ADDRESS, buffers, 1, o->rows * o->pitch);
 	layout_add(&l, staged, AT_ADDRESS, o->rows, 1, o->pitch);
 	layout_add(&l, staged + 1, AT_ADDRESS, o->cols, 1, bytes);
-	e->tile[i] = attention_tile(e, names[i], o->type, l.rank, extent + !staged, &l);
-	(*at)->idx = l_int(&e->b, o->at);
+	n = gpu_tile(&e->b, names[i], o->type, extent + !staged, &l);
+	n->idx = l_int(&e->b, o->at);
+	e->tile[i] = n->buf[0];
 }
 
 static void declare_tiles(AttentionEmit *e, const GpuDecision *d)
@@ -95,9 +96,9 @@ static void declare_tiles(AttentionEmit *e, const GpuDecision *d)
 	for (int i = 0; i < OPERAND_COUNT; i++)
 		declare_shared(e, (GpuOperand)i,
 			       d->hold[i].stages * (i == OPERAND_Q ? 1 : a->splits));
-	e->score = attention_tile(e, "s", DT_F32, 2, scores, &e->scores);
+	e->score = gpu_tile(&e->b, "s", DT_F32, scores, &e->scores)->buf[0];
 	assert(layout_change(&e->scores, &weights) <= CHANGE_RENAME);
-	e->weight = attention_tile(e, "w", type, 2, scores, &e->scores);
+	e->weight = gpu_tile(&e->b, "w", type, scores, &e->scores)->buf[0];
 	attention_declare_state(e);
 }
 
@@ -241,7 +242,8 @@ enum {
 	LEAST = 2 /* steps of a part: with fewer, its start and end take most of its time */
 };
 
-/* The steps over the keys are divided into parts of EACH, so that there are blocks for all SMs, but not many more. */
+/* The steps over the keys are divided into parts of EACH, so that there are blocks for all SMs, but
+ * not many more. */
 static void divide_steps(AttentionEmit *e, Dim *steps, Dim *blocks)
 {
 	const GpuAttention *a = &e->a;
@@ -282,7 +284,8 @@ static void open_blocks(AttentionEmit *e, Dim *steps, bool few)
 	e->first_row = ex_mul(e->p, ex_iter(e->p, mb), l_int(&e->b, e->rm));
 }
 
-/* Sets FIRST, the first step of the block over the keys; returns the number of its steps, which may be less than 0. */
+/* Sets FIRST, the first step of the block over the keys; returns the number of its steps, which may
+ * be less than 0. */
 static Expr *count_steps(AttentionEmit *e, Dim *steps)
 {
 	const int64_t keys = (int64_t)e->a.bn * e->a.splits;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The keys that the rows of a block may see, where a mask hides the others: half of them with a causal mask, most with
- * a window. The scores' expression says so by comparisons of rows and keys:
+ * The keys that the rows of a block may see, where a mask hides the others: half of them with a
+ * causal mask, most with a window. The scores' expression says so by comparisons of rows and keys:
  *
  *	select(le(n, m + past), score, -inf)	  or	  score + select(le(n, m + past), 0, -inf)
  *
- * Blocks of keys that no row sees are left out. They would add 0 to all sums, unless a value there is infinite or NaN, or
- * a score to which -inf is added (docs/numerics.md). A mask of finite numbers does not count: a row without keys to see
- * is the mean of all values then.
+ * Blocks of keys that no row sees are left out. They would add 0 to all sums, unless a value there
+ * is infinite or NaN, or a score to which -inf is added (docs/numerics.md). A mask of finite
+ * numbers does not count: a row without keys to see is the mean of all values then.
  */
 #include "passes/schedule/gpu/attention_impl.h"
 

@@ -29,8 +29,8 @@ typedef struct GpuAttention {
 	int64_t d, e;
 	int dp, ep; /* the same, up to the next multiple of the instruction */
 	Expr *factor; /* of the scores, which are summed without it; or null */
-	/* from the decision: warps of a block for rows, and for keys; fragments of 16 rows of a warp; rows of a block,
-	 * and keys of a step of a warp; parts of the keys, at most */
+	/* from the decision: warps of a block for rows, and for keys; fragments of 16 rows of a
+	 * warp; rows of a block, and keys of a step of a warp; parts of the keys, at most */
 	int warps, splits, fragments, rm, bn, parts;
 	int bm; /* rows of the tiles: each row of the block is there for every part of its warps */
 	int64_t shared;
@@ -47,8 +47,9 @@ typedef struct AttentionEmit {
 	LBuild b;
 	Ctx *c;
 	ExprPool *p;
-	/* The tiles have BM rows: RM rows, from FIRST_ROW on, of ROWS; in the blocks that go through the keys once for each
-	 * part of the warps. All rows are the points of the NROWS iterators ROW_ITER. */
+	/* The tiles have BM rows: RM rows, from FIRST_ROW on, of ROWS; in the blocks that go
+	 * through the keys once for each part of the warps. All rows are the points of the NROWS
+	 * iterators ROW_ITER. */
 	Iter *row_iter[MAX_ITERS];
 	int nrows, rm, bm;
 	Dim *rows;
@@ -57,8 +58,8 @@ typedef struct AttentionEmit {
 	Dim *parts, *each;              /* parts of the keys for blocks; steps of a part */
 	Buf *tile[OPERAND_COUNT];
 	Buf *score, *weight, *result;
-	/* of each row: the maximum so far, and with the current keys; what the sums so far are multiplied by, or -1
-	 * if nothing was summed; the sums */
+	/* of each row: the maximum so far, and with the current keys; what the sums so far are
+	 * multiplied by, or -1 if nothing was summed; the sums */
 	Buf *most, *next, *scale, *sum[ONLINE_SUMS];
 	/* in memory, by part of blocks, part of warps, batch, row: what is combined */
 	Buf *part_most, *part_sum[ONLINE_SUMS], *part_result;
@@ -103,13 +104,8 @@ void attention_write(AttentionEmit *e, TileNode *n); /* N writes a tile at its p
 TileNode *attention_map_rows(AttentionEmit *e, Buf *to);
 TileNode *attention_map_results(AttentionEmit *e, Buf *to);
 Expr *attention_number(AttentionEmit *e, double v);
-/* Declares a tile with LAYOUT; of rows, if RANK is 1. */
-Buf *attention_tile(AttentionEmit *e, const char *name, DType t, int rank, const int64_t *extent,
-		    const TileLayout *layout);
 /* Row M of the tiles as one of all rows. */
 Expr *attention_row(AttentionEmit *e, Expr *m);
-/* D is a constant multiple of N. */
-bool attention_multiple(Dim *d, int64_t n);
 /* AT is less than SIZE; null: it always is, as SIZE is a multiple of STEP. */
 Expr *attention_before(AttentionEmit *e, Expr *at, Dim *size, int64_t step);
 /* AT, which is less than SIZE rounded up to STEP; or the last one before SIZE. */

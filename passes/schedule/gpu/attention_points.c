@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What both stages of an attention on a GPU are made of: operations on tiles of rows, maxima, sums and results, and
- * expressions of the form at their points. */
+/* What both stages of an attention on a GPU are made of: operations on tiles of rows, maxima, sums
+ * and results, and expressions of the form at their points. */
 #include "passes/schedule/gpu/attention_impl.h"
 
 #include <math.h>
@@ -70,18 +70,10 @@ void attention_put(PlacedAt *x, Iter *it, Expr *to, Expr *inside)
 	x->inside[x->nfrom++] = inside;
 }
 
-/* D is a constant multiple of N. */
-bool attention_multiple(Dim *d, int64_t n)
-{
-	int64_t v;
-
-	return dim_is_const(d, &v) && v % n == 0;
-}
-
 /* AT, which is less than SIZE rounded up to STEP; or the last one before SIZE. */
 Expr *attention_inside(AttentionEmit *e, Expr *at, Dim *size, int64_t step)
 {
-	if (attention_multiple(size, step))
+	if (gpu_is_multiple(size, step))
 		return at;
 	return l_min(&e->b, at, ex_sub(e->p, ex_dim(e->p, size), l_int(&e->b, 1)));
 }
@@ -164,22 +156,9 @@ Expr *attention_placed(PlacedAt *x, Expr *e)
 
 /* ---- Maxima, sums and results ---- */
 
-Buf *attention_tile(AttentionEmit *e, const char *name, DType t, int rank, const int64_t *extent,
-		    const TileLayout *layout)
-{
-	Dim *dims[TILE_RANK];
-	LNode *n = l_node(&e->b, LN_LOCAL);
-
-	for (int i = 0; i < rank; i++)
-		dims[i] = dim_const(e->c, extent[i]);
-	n->buf[0] = kernel_temp(e->b.k, name, t, rank, dims);
-	n->buf[0]->tile = arena_copy(e->b.arena, layout, sizeof *layout);
-	return n->buf[0];
-}
-
 Expr *attention_before(AttentionEmit *e, Expr *at, Dim *size, int64_t step)
 {
-	return attention_multiple(size, step) ? NULL : ex_op2(e->p, IN_lt, at, ex_dim(e->p, size));
+	return gpu_is_multiple(size, step) ? NULL : ex_op2(e->p, IN_lt, at, ex_dim(e->p, size));
 }
 
 void attention_declare_state(AttentionEmit *e)
@@ -191,12 +170,12 @@ void attention_declare_state(AttentionEmit *e)
 
 	layout_of_operand(e->c, &index, 1, it, 2, &e->results, &e->row);
 	layout_drop_copies(&e->row);
-	e->result = attention_tile(e, "o", DT_F32, 2, results, &e->results);
-	e->most = attention_tile(e, "most", DT_F32, 1, results, &e->row);
-	e->next = attention_tile(e, "next", DT_F32, 1, results, &e->row);
-	e->scale = attention_tile(e, "scale", DT_F32, 1, results, &e->row);
+	e->result = gpu_tile(&e->b, "o", DT_F32, results, &e->results)->buf[0];
+	e->most = gpu_tile(&e->b, "most", DT_F32, results, &e->row)->buf[0];
+	e->next = gpu_tile(&e->b, "next", DT_F32, results, &e->row)->buf[0];
+	e->scale = gpu_tile(&e->b, "scale", DT_F32, results, &e->row)->buf[0];
 	for (int i = 0; i < e->a.f.nsums; i++)
-		e->sum[i] = attention_tile(e, "total", DT_F32, 1, results, &e->row);
+		e->sum[i] = gpu_tile(&e->b, "total", DT_F32, results, &e->row)->buf[0];
 }
 
 void attention_start(AttentionEmit *e)

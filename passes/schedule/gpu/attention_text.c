@@ -4,10 +4,10 @@
  *
  *	attention mma f16,f16 q grid warp4 reg1 mma16 kv loop reg8 mma8 d reg4 mma16 e reg8 mma8 stage q:async k:async*2 v:async*2
  *
- * The instructions of both products; for each group of iterators its digits, outermost first; and for each
- * operand how it gets to shared memory (async: by cp.async; shared: through registers), and the number of its
- * buffers. After `few`, the same for runs whose rows are at most those of one block, here with the keys in up to 32
- * parts for blocks, each of which has four for its warps:
+ * The instructions of both products; for each group of iterators its digits, outermost first; and
+ * for each operand how it gets to shared memory (async: by cp.async; shared: through registers),
+ * and the number of its buffers. After `few`, the same for runs whose rows are at most those of one
+ * block, here with the keys in up to 32 parts for blocks, each of which has four for its warps:
  *
  *	... few q grid warp1 reg1 mma16 kv grid32 loop warp4 reg8 mma8 d reg4 mma16 e reg8 mma8 stage q:async k:async*2 v:async*2
  */
@@ -38,11 +38,8 @@ static void print_variant(StrBuf *b, const GpuDecision *g)
 			strbuf_printf(b, "%lld", (long long)x->n);
 	}
 	strbuf_puts(b, " stage");
-	for (int i = 0; i < OPERAND_COUNT; i++) {
-		strbuf_printf(b, " %s:%s", operand_names[i], g->hold[i].async ? "async" : "shared");
-		if (g->hold[i].stages > 1)
-			strbuf_printf(b, "*%d", g->hold[i].stages);
-	}
+	for (int i = 0; i < OPERAND_COUNT; i++)
+		hold_print(b, operand_names[i], &g->hold[i]);
 }
 
 void gpu_attention_print(StrBuf *b, Kernel *k, const Decision *d)
@@ -56,20 +53,6 @@ void gpu_attention_print(StrBuf *b, Kernel *k, const Decision *d)
 		return;
 	strbuf_puts(b, " few");
 	print_variant(b, &d->gpu.few);
-}
-
-static bool read_mma(const char **p, MmaKind *kind, StrBuf *why)
-{
-	char name[MOST_NAME];
-
-	if (!line_name(p, name, why))
-		return false;
-	for (int i = 0; i < MMA_COUNT; i++)
-		if (!strcmp(mma_info[i].name, name)) {
-			*kind = (MmaKind)i;
-			return true;
-		}
-	return decision_refuse(why, "there is no instruction \"%s\" in ir/loop/mma.def", name);
 }
 
 /* Splits "warp4" into a place and a number, or "grid" into a place and 0. */
@@ -120,27 +103,12 @@ static bool read_digits(const char **p, GpuDecision *g, StrBuf *why)
 	return true;
 }
 
-static bool read_hold(const char **p, int i, Hold *h, StrBuf *why)
-{
-	int64_t n = 1;
-
-	if (!line_expect(p, operand_names[i], why) || !line_expect(p, ":", why))
-		return false;
-	h->async = line_accept(p, "async");
-	if (!h->async && !line_expect(p, "shared", why))
-		return false;
-	if (line_accept(p, "*") && !line_number(p, &n, why))
-		return false;
-	h->stages = n > 99 ? 99 : (int)n;
-	return true;
-}
-
 static bool read_variant(const char **p, GpuDecision *g, StrBuf *why)
 {
 	if (!read_digits(p, g, why))
 		return false;
 	for (int i = 0; i < OPERAND_COUNT; i++)
-		if (!read_hold(p, i, &g->hold[i], why))
+		if (!line_hold(p, operand_names[i], &g->hold[i], why))
 			return false;
 	return true;
 }
@@ -150,8 +118,8 @@ bool gpu_attention_parse(Kernel *k, const char *text, Decision *d, StrBuf *why)
 	GpuAttentionDecision *g = &d->gpu;
 
 	(void)k;
-	if (!line_expect(&text, "mma", why) || !read_mma(&text, &g->all.mma[0], why) ||
-	    !line_expect(&text, ",", why) || !read_mma(&text, &g->all.mma[1], why) ||
+	if (!line_expect(&text, "mma", why) || !line_mma(&text, &g->all.mma[0], why) ||
+	    !line_expect(&text, ",", why) || !line_mma(&text, &g->all.mma[1], why) ||
 	    !read_variant(&text, &g->all, why))
 		return false;
 	memcpy(g->few.mma, g->all.mma, sizeof g->few.mma);

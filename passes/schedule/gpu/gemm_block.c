@@ -18,13 +18,6 @@ static void name(Naming *x, Iter *it, Expr *e)
 	x->to[x->n++] = e;
 }
 
-static bool const_multiple(Dim *d, int n)
-{
-	int64_t v;
-
-	return dim_is_const(d, &v) && v % n == 0;
-}
-
 static Dim *split_of(Naming *x, Dim *d, int n)
 {
 	Ctx *c = x->gg->g.p.k->ctx;
@@ -66,7 +59,7 @@ static void name_at(Naming *x, Iter *const *it, int n, bool joined, Expr *block,
 			name(x, it[i], l_int(b, 0));
 		return;
 	}
-	if (const_multiple(last->extent, size)) {
+	if (gpu_is_multiple(last->extent, size)) {
 		Expr *many = ex_dim(p, split_of(x, last->extent, size)),
 		     *q = ex_op2(p, IN_mod, block, many);
 
@@ -91,7 +84,7 @@ static Expr *before_end(Gemm *g, Expr *block, int size, Expr *chunk, int vector,
 
 	Expr *before;
 
-	if (const_multiple(all, size))
+	if (gpu_is_multiple(all, size))
 		return NULL;
 	before = ex_op2(p, IN_lt,
 			ex_add(p, ex_mul(p, block, l_int(&g->b, size)),
@@ -256,21 +249,6 @@ static Expr *in_matrix(Gemm *g, Expr *row, Expr *col)
 		      ex_op2(p, IN_lt, col, ex_dim(p, g->p.n)));
 }
 
-static Buf *declare(GpuGemm *gg, const char *what, DType t, const int *extent, const TileLayout *l,
-		    int64_t at)
-{
-	LBuild *b = &gg->g.b;
-	Dim *dims[TILE_RANK];
-	LNode *n = l_node(b, LN_LOCAL);
-
-	for (int i = 0; i < l->rank; i++)
-		dims[i] = dim_const(gg->g.p.k->ctx, extent[i]);
-	n->buf[0] = kernel_temp(b->k, what, t, l->rank, dims);
-	n->buf[0]->tile = arena_copy(b->arena, l, sizeof *l);
-	n->idx = at >= 0 ? l_int(b, at) : NULL;
-	return n->buf[0];
-}
-
 /* ---- The epilogue ---- */
 
 /* A part of the sums, MMA_ROWS of each warp, in shared memory: rows of LD elements, or columns. */
@@ -344,15 +322,15 @@ static Expr *in_chunk(Gemm *g, Expr *at, Expr *chunk, int vector, Expr *elem)
 	return elem ? ex_add(p, at, elem) : at;
 }
 
-/* What a result at the points of an operation is made of: the substitution for iterators, the staged sum, the row and
- * column of the matrix, and where they exist. */
+/* What a result at the points of an operation is made of: the substitution for iterators, the
+ * staged sum, the row and column of the matrix, and where they exist. */
 typedef struct ResultPoint {
 	Naming x;
 	Expr *sum, *m, *n, *guard;
 } ResultPoint;
 
-/* The points of N, an operation over staged rows (columns if they are contiguous along rows), vectors of these, and
- * their elements. */
+/* The points of N, an operation over staged rows (columns if they are contiguous along rows),
+ * vectors of these, and their elements. */
 static ResultPoint point_of(GpuGemm *gg, const StagedSums *st, const TileNode *n)
 {
 	Gemm *g = &gg->g;
@@ -433,9 +411,9 @@ static void sync(GpuGemm *gg, TileSync kind)
 	place_op(gg, n);
 }
 
-/* The epilogue: stages the sums in shared memory part by part, and stores the results from there. The memory is that of
- * the operands' tiles. Vectors are contiguous along the rows of the staging buffer; along its columns if it is
- * column-major. */
+/* The epilogue: stages the sums in shared memory part by part, and stores the results from there.
+ * The memory is that of the operands' tiles. Vectors are contiguous along the rows of the staging
+ * buffer; along its columns if it is column-major. */
 static void emit_parts(GpuGemm *gg)
 {
 	Gemm *g = &gg->g;
@@ -444,7 +422,8 @@ static void emit_parts(GpuGemm *gg)
 	const int rows = MMA_ROWS * s->wm, parts = s->bm / rows,
 		  vector = result_chunk(g,
 					down ? g->p.c.m[g->p.c.nm - 1] : g->p.c.n[g->p.c.nn - 1]),
-		  extent[] = {down ? s->bn : rows, down ? rows : s->bn};
+		  side[] = {down ? s->bn : rows, down ? rows : s->bn};
+	const int64_t extent[] = {side[0], side[1]};
 	const DType t = ctype_dtype(g->p.c.ct);
 	const int bytes = dtype_info[t].bits / 8;
 	StagedSums st = {
@@ -458,7 +437,10 @@ static void emit_parts(GpuGemm *gg)
 		sync(gg, TILE_WAIT);
 	}
 	for (st.number = 0; st.number < parts; st.number++) {
-		st.buf = declare(gg, "staged", t, extent, &l, 0);
+		LNode *n = gpu_tile(&g->b, "staged", t, extent, &l);
+
+		n->idx = l_int(&g->b, 0);
+		st.buf = n->buf[0];
 		sync(gg, TILE_BARRIER);
 		stage_sums(gg, &st);
 		sync(gg, TILE_BARRIER);
@@ -478,14 +460,17 @@ static Buf *declare_tile(GpuGemm *gg, const char *what, const TileOperand *o, in
 				    : gg->s.bk,
 		  cols = o->lanes   ? MMA_ROWS * gg->s.bk
 			 : o->along ? gg->s.bk
-				    : side,
-		  extent[] = {gg->s.stages, rows, cols};
+				    : side;
+	const int64_t extent[] = {gg->s.stages, rows, cols};
 	TileLayout l = {.rank = 3};
+	LNode *n;
 
 	layout_add(&l, 0, AT_ADDRESS, gg->s.stages, 1, rows * pitch);
 	layout_add(&l, 1, AT_ADDRESS, rows, 1, pitch);
 	layout_add(&l, 2, AT_ADDRESS, cols, 1, bytes);
-	return declare(gg, what, o->type, extent, &l, at);
+	n = gpu_tile(&gg->g.b, what, o->type, extent, &l);
+	n->idx = l_int(&gg->g.b, at);
+	return n->buf[0];
 }
 
 /* Opens the stage: a block for each tile of each matrix. */
@@ -596,12 +581,12 @@ void gemm_gpu_emit(GpuGemm *gg)
 {
 	const BlockShape *s = &gg->s;
 	const TileGrid grid = gemm_gpu_grid(gg);
-	const int extent[] = {s->bm, s->bn};
+	const int64_t extent[] = {s->bm, s->bn};
 	const TileLayout sums = tile_sums(&grid, s->bm, s->bn);
 	Buf *a, *b;
 
 	open_blocks(gg);
-	gg->sums = declare(gg, "sums", ctype_dtype(gg->g.p.c.ct), extent, &sums, -1);
+	gg->sums = gpu_tile(&gg->g.b, "sums", ctype_dtype(gg->g.p.c.ct), extent, &sums)->buf[0];
 	a = declare_tile(gg, "a_tile", &gg->a, s->bm, 0);
 	b = declare_tile(gg, "b_tile", &gg->b, s->bn, gemm_gpu_tiles(s, &gg->a, s->bm));
 	emit_pipeline(gg, a, b);

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The strategy *product* on GPUs as decisions: chooses the variants of a product (gemm_variants.c) and their tiles, by the
- * model of gemm_choose.c, says which decisions of a user are legal, and offers others. gemm_block.c builds the trees.
+ * The strategy *product* on GPUs as decisions: chooses the variants of a product (gemm_variants.c)
+ * and their tiles, by the model of gemm_choose.c, says which decisions of a user are legal, and
+ * offers others. gemm_block.c builds the trees.
  */
 #include "passes/schedule/gpu/gemm_impl.h"
 #include "passes/schedule/gpu/gpu_impl.h"
-
-#include "passes/forms/form.h"
 
 #include <string.h>
 
@@ -40,32 +39,20 @@ static ProductVariant variant_of(const GpuGemm *g, const SizeStep *step, const G
 				.parts = plan->parts};
 }
 
-static Dim *rows_of(Kernel *k, const Form *f)
-{
-	return iters_points(k->ctx, f->c.m, f->c.nm);
-}
-
-static Dim *results_of(Kernel *k, const Form *f)
-{
-	return dim_mul(k->ctx, rows_of(k, f),
-		       dim_mul(k->ctx, iters_points(k->ctx, f->c.n, f->c.nn),
-			       iters_points(k->ctx, f->c.g, f->c.ng)));
-}
-
 /* The runs of variant V, in sizes of K. */
 static SizeStep step_of(Kernel *k, const ProductVariant *v)
 {
 	const Form f = form_of_stmt(k, k->stmts.at[0]);
-	SizeStep step = {.decided = v};
+	SizeStep step = {0};
 
 	if (v->multiples)
 		gpu_multiples(k, &step);
 	if (v->rows || v->results) {
-		step.size = v->rows ? rows_of(k, &f) : results_of(k, &f);
+		step.size = v->rows ? gemm_gpu_rows(k, &f) : gemm_gpu_results(k, &f);
 		step.most = v->rows ? v->rows : v->results;
 	}
 	if (v->rows && v->results) {
-		step.also = results_of(k, &f);
+		step.also = gemm_gpu_results(k, &f);
 		step.also_most = v->results;
 	}
 	return step;
@@ -85,7 +72,7 @@ bool gpu_product_choose(const Target *t, Kernel *k, Decision *d)
 		Kernel *copy = kernel_clone(k, k->arena);
 		ProductVariant *v = &d->gpu_product.variant[d->gpu_product.n++];
 		const Form f = form_of_stmt(k, k->stmts.at[0]);
-		const bool rows = step[i].size && step[i].size == rows_of(k, &f);
+		const bool rows = step[i].size && step[i].size == gemm_gpu_rows(k, &f);
 		GpuGemm g;
 		GemmPlan plan;
 
@@ -157,11 +144,10 @@ static bool variant_is_legal(const Target *t, Kernel *k, const ProductVariant *v
 {
 	static const char *const names[] = {"a", "b"};
 	const Options o = options_for(t);
-	SizeStep step = step_of(k, v);
+	const SizeStep step = step_of(k, v);
 	GpuGemm g;
 	GemmPlan plan;
 
-	step.decided = NULL;
 	if (v->multiples && !step.nof)
 		return decision_refuse(why, "no row in memory has an unknown length");
 	if (v->skinny && !(v->rows && v->rows < GEMM_ROWS))
@@ -174,11 +160,8 @@ static bool variant_is_legal(const Target *t, Kernel *k, const ProductVariant *v
 		return decision_refuse(why, "the instruction for these types is %s",
 				       mma_info[g.s.kind].name);
 	for (int i = 0; i < 2; i++)
-		if (v->async[i] && !(i ? g.b : g.a).async)
-			return decision_refuse(
-				why,
-				"%s cannot be copied asynchronously: it is not a load of 4 bytes or more at a time as the product multiplies them, or the GPU is older than sm_80",
-				names[i]);
+		if (!gpu_hold_is_legal(names[i], v->async[i], (i ? g.b : g.a).async, why))
+			return false;
 	return shape_is_legal(&g, v, why) && order_is_legal(&g, v, why);
 }
 
@@ -208,8 +191,10 @@ int gpu_product_steps(const Target *t, Kernel *k, const Decision *d, SizeStep *s
 	const int n = d->gpu_product.n - 1;
 
 	(void)t;
-	for (int i = 0; i < n; i++)
+	for (int i = 0; i < n; i++) {
 		step[i] = step_of(k, &d->gpu_product.variant[i]);
+		step[i].decided = &d->gpu_product.variant[i];
+	}
 	return n;
 }
 
@@ -255,11 +240,10 @@ void gpu_product_reason(const Target *t, Kernel *k, const Decision *d, StrBuf *b
 	for (int i = 0; i < d->gpu_product.n; i++) {
 		const ProductVariant *v = &d->gpu_product.variant[i];
 		const BlockShape s = gemm_gpu_decided(v);
-		SizeStep step = step_of(k, v);
+		const SizeStep step = step_of(k, v);
 		GpuGemm g;
 		GemmPlan plan;
 
-		step.decided = NULL;
 		if (v->skinny ||
 		    !gemm_gpu_variant(&o, t, kernel_clone(k, k->arena), &step, &g, &plan))
 			continue;

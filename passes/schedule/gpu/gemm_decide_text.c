@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decisions on products on GPUs as text: the variants, of which a run takes the first one that is for it.
+ * Decisions on products on GPUs as text: the variants, of which a run takes the first one that is
+ * for it.
  *
  *	product rows 8: skinny | results 884736: mma f16 m grid warp2 reg2 mma16 ... | mma f16 m grid warp4 reg4 mma16
  *		n grid warp2 reg8 mma8 k loop reg2 mma16 stage a:async*3 b:async*3 raster 8 parts 2
  *
- * The runs of a variant: at most so many rows or results, or "multiples", in which rows in memory are whole vectors. The
- * instruction; for rows, columns and terms the digits, outermost first; for each operand how it gets to shared memory
- * (async: by cp.async; shared: through registers), and the number of its buffers. RASTER blocks of rows follow one
- * another before the next block of columns; the sum is in PARTS.
+ * The runs of a variant: at most so many rows or results, or "multiples", in which rows in memory
+ * are whole vectors. The instruction; for rows, columns and terms the digits, outermost first; for
+ * each operand how it gets to shared memory (async: by cp.async; shared: through registers), and
+ * the number of its buffers. RASTER blocks of rows follow one another before the next block of
+ * columns; the sum is in PARTS.
  */
 #include "passes/schedule/gpu/gemm_impl.h"
 
@@ -35,8 +37,7 @@ static void print_variant(StrBuf *b, const ProductVariant *v)
 		mma_info[v->mma].name, v->wm, v->fm, MMA_ROWS, v->wn, v->fn, v->steps,
 		gemm_gpu_terms(v->mma));
 	for (int i = 0; i < 2; i++)
-		strbuf_printf(b, " %s:%s*%d", names[i], v->async[i] ? "async" : "shared",
-			      v->stages);
+		hold_print(b, names[i], &(Hold){v->async[i], v->stages});
 	if (v->raster > 1)
 		strbuf_printf(b, " raster %d", v->raster);
 	if (v->parts > 1)
@@ -77,39 +78,13 @@ static bool read_fixed(const char **p, int n, StrBuf *why)
 	       (v == n || decision_refuse(why, "the instruction has mma%d here, not mma%d", n, v));
 }
 
-static bool read_stage(const char **p, const char *name, bool *async, int *stages, StrBuf *why)
-{
-	int64_t n;
-
-	if (!line_expect(p, name, why) || !line_expect(p, ":", why))
-		return false;
-	*async = line_accept(p, "async");
-	if ((!*async && !line_expect(p, "shared", why)) || !line_expect(p, "*", why) ||
-	    !line_number(p, &n, why))
-		return false;
-	n = n > 99 ? 99 : n;
-	if (*stages && *stages != n)
-		return decision_refuse(why,
-				       "a and b have %d and %d buffers: they are filled together",
-				       *stages, (int)n);
-	*stages = (int)n;
-	return true;
-}
-
 static bool read_tile(const char **p, ProductVariant *v, StrBuf *why)
 {
-	char name[MOST_NAME];
+	Hold hold[2] = {{0}};
 	int64_t n = 1;
-	int kind = 0;
 
-	if (!line_expect(p, "mma", why) || !line_name(p, name, why))
+	if (!line_expect(p, "mma", why) || !line_mma(p, &v->mma, why))
 		return false;
-	while (kind < MMA_COUNT && strcmp(mma_info[kind].name, name))
-		kind++;
-	if (kind == MMA_COUNT)
-		return decision_refuse(why, "there is no instruction \"%s\" in ir/loop/mma.def",
-				       name);
-	v->mma = (MmaKind)kind;
 	v->raster = 1;
 	if (!line_expect(p, "m", why) || !line_expect(p, "grid", why) ||
 	    !read_digit(p, "warp", &v->wm, why) || !read_digit(p, "reg", &v->fm, why) ||
@@ -118,9 +93,16 @@ static bool read_tile(const char **p, ProductVariant *v, StrBuf *why)
 	    !read_digit(p, "reg", &v->fn, why) || !read_fixed(p, 8, why) ||
 	    !line_expect(p, "k", why) || !line_expect(p, "loop", why) ||
 	    !read_digit(p, "reg", &v->steps, why) || !read_fixed(p, gemm_gpu_terms(v->mma), why) ||
-	    !line_expect(p, "stage", why) || !read_stage(p, "a", &v->async[0], &v->stages, why) ||
-	    !read_stage(p, "b", &v->async[1], &v->stages, why))
+	    !line_expect(p, "stage", why) || !line_hold(p, "a", &hold[0], why) ||
+	    !line_hold(p, "b", &hold[1], why))
 		return false;
+	if (hold[0].stages != hold[1].stages)
+		return decision_refuse(why,
+				       "a and b have %d and %d buffers: they are filled together",
+				       hold[0].stages, hold[1].stages);
+	v->stages = hold[0].stages;
+	for (int i = 0; i < 2; i++)
+		v->async[i] = hold[i].async;
 	if (line_accept(p, "raster") && !read_digit(p, "", &v->raster, why))
 		return false;
 	if (line_accept(p, "parts") && !line_number(p, &n, why))

@@ -3,6 +3,7 @@
 #ifndef PASSES_SCHEDULE_GPU_GEMM_IMPL_H
 #define PASSES_SCHEDULE_GPU_GEMM_IMPL_H
 
+#include "passes/forms/form.h"
 #include "passes/layout/fragments.h"
 #include "passes/schedule/common/decision.h"
 #include "passes/schedule/common/gemm.h"
@@ -57,14 +58,19 @@ typedef struct GpuGemm {
 void gemm_gpu_sizes(const GpuGemm *g, double size[4]);
 bool gemm_gpu_bounded(const GpuGemm *g);
 
-/* Sets up G for the runs of STEP of K, a copy of the kernel, with its tile, and plans it; false if tiles do not pay. */
+/* The rows, and all results, of a product of form F in K. */
+Dim *gemm_gpu_rows(Kernel *k, const Form *f);
+Dim *gemm_gpu_results(Kernel *k, const Form *f);
+
+/* Sets up G for the runs of STEP of K, a copy of the kernel, with its tile, and plans it; false if
+ * tiles do not pay. */
 bool gemm_gpu_variant(const Options *o, const Target *t, Kernel *k, const SizeStep *step,
 		      GpuGemm *g, GemmPlan *plan);
 
 /* ---- gemm_choose.c ---- */
 
-/* S fits the GPU's registers and shared memory, and its accesses fill sectors; else false, after WHY (null: none) says which
- * bound it breaks. */
+/* S fits the GPU's registers and shared memory, and its accesses fill sectors; else false, after
+ * WHY (null: none) says which bound it breaks. */
 bool gemm_gpu_possible(const GpuGemm *g, const BlockShape *s, StrBuf *why);
 /* The next possible shape for SIZE after *AT, in S, and its cost; 0: there are no more. */
 double gemm_gpu_next(const GpuGemm *g, const double size[4], BlockShape *s, int *at);
@@ -73,7 +79,8 @@ BlockShape gemm_gpu_decided(const ProductVariant *v);
 int gemm_gpu_terms(MmaKind kind);
 /* The raster for tiles of BM rows. */
 int gemm_gpu_raster(const GpuGemm *g, int bm);
-/* The iterator along which the sum may be split, *ALONG, and its points; an unknown number counts as N. 0: none. */
+/* The iterator along which the sum may be split, *ALONG, and its points; an unknown number counts
+ * as N. 0: none. */
 int64_t gemm_gpu_longest(const GpuGemm *g, double n, Iter **along);
 
 /* Chooses the shape for G's sizes (passes/schedule/gpu/gemm_choose.c); false if one thread per

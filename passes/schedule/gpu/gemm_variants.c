@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Variants of products on GPUs whose sizes are known only at run time, four at most. One is for one row, where a model
- * decodes, and one for few rows: they read the matrix once (passes/schedule/gpu/skinny.c). The one for few rows would
- * multiply the matrix by 8 rows where there is one, unless its rows lie along the sum. If rows in memory have an unknown length, one is for runs in which they are
- * whole vectors (multiples.c). Else one is for few results, batch x rows x columns: their number decides how much work
- * an SM gets, and so the tile and the number of split-K parts. The last one is for all other runs. A variant is planned
- * for a size in the middle of its range, a power of two: whether that size is a multiple of a tile says nothing about
- * other sizes. A variant for few results that saves little by the model of passes/schedule/gpu/gemm_choose.c is left out.
+ * Variants of products on GPUs whose sizes are known only at run time, four at most. One is for one
+ * row, where a model decodes, and one for few rows: they read the matrix once
+ * (passes/schedule/gpu/skinny.c). The one for few rows would multiply the matrix by 8 rows where
+ * there is one, unless its rows lie along the sum. If rows in memory have an unknown length, one is
+ * for runs in which they are whole vectors (multiples.c). Else one is for few results, batch x rows
+ * x columns: their number decides how much work an SM gets, and so the tile and the number of
+ * split-K parts. The last one is for all other runs. A variant is planned for a size in the middle
+ * of its range, a power of two: whether that size is a multiple of a tile says nothing about other
+ * sizes. A variant for few results that saves little by the model of
+ * passes/schedule/gpu/gemm_choose.c is left out.
  */
-#include "passes/forms/form.h"
 #include "passes/schedule/gpu/gemm_impl.h"
 #include "passes/schedule/gpu/gpu_impl.h"
 
@@ -45,8 +47,8 @@ bool gemm_gpu_variant(const Options *o, const Target *t, Kernel *k, const SizeSt
 	return gemm_gpu_open(g, o, t, k, k->stmts.n - 1, s) && gemm_gpu_plan(g, o, plan) > 0;
 }
 
-/* The tile for the runs of STEP saves time in relation to that for all runs, which is no smaller; or, for runs of whole
- * vectors, its accesses are wider. */
+/* The tile for the runs of STEP saves time in relation to that for all runs, which is no smaller;
+ * or, for runs of whole vectors, its accesses are wider. */
 static bool saves(const Options *o, const Target *t, Kernel *k, SizeStep *step)
 {
 	GpuGemm all, g;
@@ -62,13 +64,23 @@ static bool saves(const Options *o, const Target *t, Kernel *k, SizeStep *step)
 			 : gemm_gpu_plan(&g, o, &plan) < WORTH * gemm_gpu_cost(&g, &plan_all);
 }
 
+Dim *gemm_gpu_rows(Kernel *k, const Form *f)
+{
+	return iters_points(k->ctx, f->c.m, f->c.nm);
+}
+
+Dim *gemm_gpu_results(Kernel *k, const Form *f)
+{
+	return dim_mul(k->ctx, gemm_gpu_rows(k, f),
+		       dim_mul(k->ctx, iters_points(k->ctx, f->c.n, f->c.nn),
+			       iters_points(k->ctx, f->c.g, f->c.ng)));
+}
+
 int gemm_gpu_steps(const Options *opt, const Target *t, Kernel *k, SizeStep *step)
 {
 	const Options o = {.tf32 = opt->tf32};
 	const Form f = form_of_stmt(k, k->stmts.at[0]);
-	Dim *rows = iters_points(k->ctx, f.c.m, f.c.nm),
-	    *others = dim_mul(k->ctx, iters_points(k->ctx, f.c.n, f.c.nn),
-			      iters_points(k->ctx, f.c.g, f.c.ng));
+	Dim *rows = gemm_gpu_rows(k, &f);
 	static const int64_t few[] = {1, 8};
 	Arena *tmp = arena_new();
 	int n = 0, more;
@@ -81,7 +93,7 @@ int gemm_gpu_steps(const Options *opt, const Target *t, Kernel *k, SizeStep *ste
 	if (gpu_multiples(k, &step[n])) {
 		n += saves(&o, t, kernel_clone(k, tmp), &step[n]);
 	} else {
-		more = gpu_add_step(k->ctx, step, n, dim_mul(k->ctx, rows, others),
+		more = gpu_add_step(k->ctx, step, n, gemm_gpu_results(k, &f),
 				    (int64_t)FEW_RESULTS * t->gpu->sms);
 		n += more > n && saves(&o, t, kernel_clone(k, tmp), &step[n]);
 	}

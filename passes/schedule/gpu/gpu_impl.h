@@ -135,6 +135,15 @@ int gpu_add_step(Ctx *c, SizeStep *step, int n, Dim *size, int64_t most);
  * N iterators IT. JOINED: they are merged into one. */
 int gpu_wide_loads(Kernel *k, Expr *e, Iter *const *it, int n, bool joined, int vector);
 
+/* ---- tiles.c ---- */
+
+/* Declares a tile with layout L and these extents. */
+LNode *gpu_tile(LBuild *b, const char *name, DType t, const int64_t *extent, const TileLayout *l);
+/* D is a constant multiple of N. */
+bool gpu_is_multiple(const Dim *d, int64_t n);
+/* Operand NAME CAN be copied by cp.async, or need not be (ASYNC); else false, after WHY. */
+bool gpu_hold_is_legal(const char *name, bool async, bool can, StrBuf *why);
+
 /* ---- skinny.c ---- */
 
 /* Band iterator B is one of the rows of F. */
@@ -228,10 +237,10 @@ bool gpu_stencil(Row *r, const Gpu *gpu, int along);
 
 /* ---- tile_pipeline.c ---- */
 
-/* The COPY nodes at the beginning of LOOP's body fill buffer SLOT, of STAGES, for its iteration: starts them
- * STAGES - 1 iterations ahead, and puts waits and barriers where threads read what others copied. The copies
- * before LOOP are part of its first group. HELD: registers of a thread in which copies that are not asynchronous may be
- * in flight during an iteration. */
+/* The COPY nodes at the beginning of LOOP's body fill buffer SLOT, of STAGES, for its iteration:
+ * starts them STAGES - 1 iterations ahead, and puts waits and barriers where threads read what
+ * others copied. The copies before LOOP are part of its first group. HELD: registers of a thread in
+ * which copies that are not asynchronous may be in flight during an iteration. */
 void gpu_tile_pipeline(LBuild *b, LNode *loop, LNode **at, Iter *slot, int stages, int held);
 
 /* ---- group.c ---- */

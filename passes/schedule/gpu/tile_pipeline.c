@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Software pipelines of operations on tiles. With S buffers of each tile, iteration i of the loop is
+ * Software pipelines of operations on tiles. With S buffers of each tile, iteration i of the loop
+ * is
  *
  *	wait until the copies for i have arrived; barrier
  *	copies for iteration i + S - 1, into the buffer that iteration i - 1 read; commit
  *	the operations that read the buffers of i
  *
- * The barrier publishes what other threads copied, and orders their reads in iteration i - 1 before these
- * copies: one barrier an iteration. With one buffer the copies for i stand between two barriers.
+ * The barrier publishes what other threads copied, and orders their reads in iteration i - 1 before
+ * these copies: one barrier an iteration. With one buffer the copies for i stand between two
+ * barriers.
  *
- * Copies that are not asynchronous may be divided: their loads are in flight, in registers, during the operations, and
- * the stores to shared memory follow these.
+ * Copies that are not asynchronous may be divided: their loads are in flight, in registers, during
+ * the operations, and the stores to shared memory follow these.
  */
 #include "passes/schedule/gpu/gpu_impl.h"
 
@@ -66,7 +68,8 @@ static void place(Pipeline *p, TileNode *n, Expr *iteration, Expr *slot)
 			*all[i] = ex_subst_iters(p->b->p, *all[i], from, to, 2);
 }
 
-/* Divides COPY: it goes to a new tile in registers, and from there to shared memory, at the end of the iteration. */
+/* Divides COPY: it goes to a new tile in registers, and from there to shared memory, at the end of
+ * the iteration. */
 static void divide(Pipeline *p, TileNode *copy)
 {
 	LBuild *b = p->b;

@@ -64,7 +64,8 @@ static bool give_old(Cli *c, const Option *o, const char *v)
 	StrBuf value = {0};
 	bool ok;
 
-	strbuf_printf(&value, "%s%s%s", o->as ? o->as : "", o->as && v ? ":" : "", v ? v : "");
+	strbuf_printf(&value, "%s%s%s", o->as ? o->as : "", o->as && v && !o->drops ? ":" : "",
+		      v && !o->drops ? v : "");
 	diag_note(&c->diag, "%s%s%s is now %s=%s", o->name, v ? "=" : "", v ? v : "", o->now,
 		  strbuf_str(&value));
 	ok = give(c, find(c, o->now), strbuf_str(&value));
@@ -305,7 +306,6 @@ Options options_of_passes(const Cli *c)
 			 .int8_activations = c->int8_activations,
 			 .half_activations = c->half_activations,
 			 .bf16_activations = c->half_activations == DT_BF16,
-			 .list_tiles = c->list_tiles,
 			 .verify = c->verify,
 			 .warn_floats = warnings_named(&c->warnings, "fallback")};
 }

@@ -457,7 +457,9 @@ static int least_rows(const GpuGemm *g)
 /* A product of SIZE is large enough for tiles. */
 static bool tiles_pay(const GpuGemm *g, const double size[4])
 {
-	return size[0] >= least_rows(g) && size[1] >= GEMM_ROWS && size[2] >= GEMM_TERMS;
+	const double columns = GEMM_ROWS, terms = GEMM_TERMS;
+
+	return size[0] >= least_rows(g) && size[1] >= columns && size[2] >= terms;
 }
 
 int64_t gemm_gpu_longest(const GpuGemm *g, double n, Iter **along)

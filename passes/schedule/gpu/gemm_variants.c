@@ -33,7 +33,7 @@ static bool by_groups(const Options *o, const Target *t, Kernel *k, const SizeSt
 	Schedule s = {.kernel = k, .where = *step};
 
 	sched_gpu(o, t, k, &s);
-	return s.stages.n && s.stages.at[0]->group > 1;
+	return s.stages.n && s.stages.at[0]->block.group > 1;
 }
 
 bool gemm_gpu_variant(const Options *o, const Target *t, Kernel *k, const SizeStep *step,

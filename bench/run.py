@@ -245,12 +245,19 @@ class Bench:
         return row
 
 
+def commit():
+    """The commit of the source, where it is in a repository and git is there."""
+    try:
+        return subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip() or "unknown"
+    except FileNotFoundError:
+        return "unknown"
+
+
 def conditions(bench, args, load):
     """What a reader must know to judge the numbers."""
     with open("/proc/cpuinfo") as f:
         names = {line.split(":")[1].strip() for line in f if line.startswith(("model name", "CPU part"))}
-    git = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
-    return {"date": time.strftime("%Y-%m-%d %H:%M"), "commit": git, "processor": ", ".join(sorted(names)), "cpus": len(bench.cpus), "rounds": args.rounds,
+    return {"date": time.strftime("%Y-%m-%d %H:%M"), "commit": commit(), "processor": ", ".join(sorted(names)), "cpus": len(bench.cpus), "rounds": args.rounds,
             "seconds": args.seconds, "load_before": load, "load_after": os.getloadavg()[0], "flushes": bench.dlcc.can_flush, "clock": args.clock, "note": args.note,
             "compiler": subprocess.run([bench.dlcc.dlcc, "--version"], capture_output=True, text=True).stdout.strip()}
 

@@ -463,8 +463,7 @@ static bool print_vectors(Fn *f, const LNode *n)
 		return false;
 	for (int64_t at = 0; at < trips; at += lanes) {
 		part.lo = ex_int(p, CT_I64, n->lo->i + at);
-		part.hi = ex_int(p, CT_I64,
-				 n->lo->i + (at + lanes < trips ? at + lanes : trips));
+		part.hi = ex_int(p, CT_I64, n->lo->i + (at + lanes < trips ? at + lanes : trips));
 		print_plain_loop(f, &part, &part);
 	}
 	return true;

@@ -314,8 +314,8 @@ struct LNode {
 	Tile *tile;
 	ColumnReduction *columns;
 	TileNode *op; /* LN_OP */
-	Loc loc;     /* the ONNX node, for comments */
-	int stmt;    /* Stmt.id of the statement that this node is part of, or -1 */
+	Loc loc;      /* the ONNX node, for comments */
+	int stmt;     /* Stmt.id of the statement that this node is part of, or -1 */
 	LPart part;
 	int comp; /* INIT, WRITE: the state's component */
 	/* unless PART_NONE: the point of the statement, an expression for each of its first NAT

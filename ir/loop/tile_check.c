@@ -210,7 +210,9 @@ static int64_t first_of(const LNode *n)
 /* How often loop N is taken: as it says, if that is less than MOST. */
 static int64_t trips(const RaceCheck *r, const LNode *n)
 {
-	const int64_t known = n->hi->kind == EX_CONST ? (n->hi->i - first_of(n) + n->step - 1) / n->step : r->most;
+	const int64_t known = n->hi->kind == EX_CONST
+				      ? (n->hi->i - first_of(n) + n->step - 1) / n->step
+				      : r->most;
 
 	return known < r->most ? known : r->most;
 }
@@ -225,7 +227,8 @@ static void walk(RaceCheck *r, const LNode *n)
 		} else if (n->kind == LN_LOOP) {
 			r->loop[r->nloops++] = n->var;
 			for (int64_t i = 0, count = trips(r, n); i < count && r->ok; i++) {
-				r->trip[r->nloops - 1] = ex_int(r->p, CT_I64, first_of(n) + i * n->step);
+				r->trip[r->nloops - 1] = ex_int(r->p, CT_I64,
+								first_of(n) + i * n->step);
 				walk(r, n->body);
 			}
 			r->nloops--;

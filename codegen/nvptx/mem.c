@@ -174,7 +174,7 @@ int64_t ll_static_shared(const LlKernel *k)
 static bool xors(const LNode *n)
 {
 	for (; n; n = n->next) {
-		const TileLayout *l = n->kind == LN_LOCAL ? n->buf[0]->tile : NULL;
+		const TileLayout *l = n->kind == LN_LOCAL ? n->local.buf->tile : NULL;
 
 		for (int i = 0; l && i < l->n; i++)
 			if (l->axis[i].xored)

@@ -619,7 +619,7 @@ static void check_local(TileCheck *t, const LNode *n)
 	    n->local.at->i > scratch - last)
 		fault(t, "the block's scratch is too small for", b->name);
 	for (int i = 0; i < b->tile->n && t->ok; i++)
-		if (b->tile->axis[i].xored && n->idx->i % TILE_ATOM)
+		if (b->tile->axis[i].xored && n->local.at->i % TILE_ATOM)
 			fault(t, "a tile in atoms does not begin at a multiple of one:", b->name);
 }
 

@@ -220,9 +220,6 @@ typedef struct MmaInfo {
 	const char *round;
 } MmaInfo;
 
-/* KIND is for four warps, and its operands are in shared memory, which it reads asynchronously. */
-bool mma_is_wgmma(MmaKind kind);
-
 enum { TILE_VECTOR = 16 }; /* bytes of the widest access of a thread */
 
 /* Rows of a fragment of sums, of one instruction or of two with 8 rows each. */
@@ -467,6 +464,8 @@ typedef struct Schedule {
 /* Whether GPUs of compute capability SM (times ten) have an instruction whose operands are
  * rounded first (f32 to tf32). */
 bool mma_rounds(int sm);
+/* KIND is for four warps, and its operands are in shared memory, which it reads asynchronously. */
+bool mma_is_wgmma(MmaKind kind);
 /* ---- loop_walk.c ---- */
 
 /* Calls FN on each expression of N, apart from those of its body and LPoint.at, which may be replaced.

@@ -5,11 +5,15 @@ import functools
 import glob
 import os
 import re
+import shutil
 import subprocess
 
 import numpy as np
 import onnx.parser
 from onnx import numpy_helper
+
+# The newest clang, or None. Debian's packages of a version have no program "clang".
+CLANG = next((c for c in [*(f"clang-{n}" for n in range(40, 14, -1)), "clang"] if shutil.which(c)), None)
 
 
 def model(text, opset=21):

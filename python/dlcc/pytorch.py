@@ -84,6 +84,11 @@ def _check_program(program: torch.export.ExportedProgram) -> None:
             raise Refused(f"{node.target} draws random numbers; call model.eval(), or pass them as inputs")
 
 
+def _names(dynamic_shapes: Any) -> Any:
+    """DYNAMIC_SHAPES with names in place of each torch.export.Dim: those that the ONNX model then has for these sizes."""
+    return pytree.tree_map(lambda dim: name if isinstance(name := getattr(dim, "__name__", None), str) and name.isidentifier() else dim, dynamic_shapes)
+
+
 def _export(module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any] | None, dynamic_shapes: Any, folder: str,
             input_names: Sequence[str] | None = None, output_names: Sequence[str] | None = None) -> str:
     """The path of an ONNX file in FOLDER that computes MODULE."""
@@ -94,7 +99,7 @@ def _export(module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, A
             program = torch.export.export(module, tuple(args), dict(kwargs or {}), dynamic_shapes=dynamic_shapes, strict=False)
             program = program.run_decompositions({})  # only now does it say what is written to
             _check_program(program)
-            onnx_program = torch.onnx.export(program, dynamo=True, verbose=False, optimize=True,
+            onnx_program = torch.onnx.export(program, dynamo=True, verbose=False, optimize=True, dynamic_shapes=_names(dynamic_shapes),
                                              input_names=input_names, output_names=output_names)
             onnx_program.save(path, external_data=True)
     except ImportError as error:

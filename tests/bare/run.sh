@@ -12,8 +12,8 @@ tmp=$(mktemp -d) || exit 2
 trap 'rm -rf "$tmp"' EXIT
 . tests/check.sh
 
-inside() { # root, command: in it, with /proc, which goes with the command
-	unshare --mount bash -c 'mount -t proc proc "$1/proc" && exec chroot "$1" /usr/bin/env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C bash -c "$2"' - "$1" "$2"
+inside() { # root, command: in it, with /proc and terminals, which go with the command
+	unshare --mount bash -c 'mount -t proc proc "$1/proc" && mount --bind /dev/pts "$1/dev/pts" && exec chroot "$1" /usr/bin/env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C bash -c "$2"' - "$1" "$2"
 }
 bare() { # suite, root: with the source, and the certificates of this machine, whose network may have one of its own
 	# what it mounts goes with it

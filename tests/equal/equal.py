@@ -27,7 +27,8 @@ SEED, NAMED = int((sys.argv[3:] or [1])[0]), sys.argv[4:]
 ALL = os.environ.get("TESTS") == "all"
 ROWS, COLUMNS = "rows", "columns"  # which of the operands' are equal
 # compiler, level of -O, threads
-WAYS = (("clang", "-O2", 1), ("gcc", "-O0", 3), ("gcc", "-O3", 1), ("clang", "-O0", 3), ("clang", "-O3", 3), ("gcc", "-O2", 2))
+CLANG = samples.CLANG or "gcc"
+WAYS = ((CLANG, "-O2", 1), ("gcc", "-O0", 3), ("gcc", "-O3", 1), (CLANG, "-O0", 3), (CLANG, "-O3", 3), ("gcc", "-O2", 2))
 ANY = (1, 2, 3, 5, 6, 7, 8, 9, 10, 13, 15, 17, 19, 31, 33, 49, 65, 66, 130)  # rows, columns
 
 

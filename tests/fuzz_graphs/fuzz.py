@@ -41,14 +41,15 @@ PATTERNS = patterns.PATTERNS + narrow.PATTERNS + caches.PATTERNS
 # What --often names: operators, and patterns by the names of their functions.
 DRAWN = {**operators.ROWS, **{p.__name__: lambda g, op, p=p: p(g) for p in PATTERNS}}
 
+CLANG = f"--cc={samples.CLANG or 'gcc'}"
 # How a graph is run, by its seed: how many of 20 seeds go this way, and the options of tests/tools/batch.
 KINDS = {
     "gcc": (4, ["--cc=gcc", "-O0", "--kernels", "--in-place"]),
-    "clang": (3, ["--cc=clang", "-O0", "--roundtrip", "--in-place", "--slice=1"]),
+    "clang": (3, [CLANG, "-O0", "--roundtrip", "--in-place", "--slice=1"]),
     "least": (2, ["--cc=gcc", "-O0", "--effort=0"]),
-    "little": (2, ["--cc=clang", "-O0", "--effort=1", "--kernels", "--slice=1"]),
+    "little": (2, [CLANG, "-O0", "--effort=1", "--kernels", "--slice=1"]),
     "most": (2, ["--cc=gcc", "-O2", "--effort=3", "--target=x86-64-v2", "--slice=1"]),
-    "int4": (1, ["--cc=clang", "-O0", "--weights-as=i4:32", "--kernels"]),
+    "int4": (1, [CLANG, "-O0", "--weights-as=i4:32", "--kernels"]),
     "bytes": (1, ["--cc=gcc", "-O0", "--weights-as=i8"]),
     "sanitize": (3, ["--cc=gcc", "-O0", "--sanitize", "--in-place", "--slice=1"]),     # by the test program that has sanitizers itself
     "sm_80": (1, ["--cc=gcc", "-O0", "--gpu=sm_80", "--kernels"]),

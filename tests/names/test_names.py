@@ -29,7 +29,6 @@ PTXAS = shutil.which("ptxas") or next(iter(glob.glob("/usr/local/cuda/bin/ptxas"
 GPU = b"cuda:" in subprocess.run([DLCC, "--list-targets"], capture_output=True, check=True).stdout
 SIMULATED = {**os.environ, "LD_LIBRARY_PATH": BUILD + "/ptxsim"}
 STRICT = ["-Wall", "-Wextra", "-Werror"]
-CLANG = next((c for c in [f"clang-{n}" for n in range(40, 14, -1)] + ["clang"] if shutil.which(c)), None)
 # What a file's name may be made of: all but the folder's slash.
 FILES = [b"m", b"a b", b"quo\"te", b"it's", b"per%cent%s", b"dol$lar$(id)", b"back\\slash", b"\xe5\x8d\xb7", b"\xff\xfe", b"new\nline",
          b"-dash", b"@at", b"star*", b"1one", b"default", b"semi;colon", b"tab\t", b"#hash", b"\x1b[31mred", b"a=b,c", b"\xc3\xa9"]
@@ -120,8 +119,8 @@ class Case:
         libs = [BUILD + "/lib/libdlrt.a", "-lm", "-lpthread", "-ldl"]
         obj, app = self.out(b".o", b"code"), self.out(b"", b"app")
         run("gcc", "-std=gnu11", "-O0", *STRICT, *flags, "-c", source, "-o", obj)
-        if CLANG:
-            run(CLANG, "-std=gnu11", *STRICT, *flags, "-fsyntax-only", source)
+        if samples.CLANG:
+            run(samples.CLANG, "-std=gnu11", *STRICT, *flags, "-fsyntax-only", source)
         told = [b"in " + m.names[i.name].hex().encode() for i in m.inputs]
         told += [b"out " + m.names[o.name].hex().encode() for o in m.outputs]
         # a name of signs alone, as "*", says that there is none

@@ -27,6 +27,9 @@ import numpy as np
 import onnx
 import onnx.parser
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import samples  # noqa: E402
+
 BUILD, FOLDER = (os.path.abspath(p) for p in sys.argv[1:3])
 ONLY = sys.argv[3:]
 ALL = os.environ.get("TESTS") == "all"
@@ -486,7 +489,7 @@ def pointers(c, _):
 
 # ---- Compilers ----
 
-COMPILERS = [c for c in ["gcc", next((f"clang-{n}" for n in range(40, 14, -1) if shutil.which(f"clang-{n}")), "clang")] if shutil.which(c)]
+COMPILERS = [c for c in ("gcc", samples.CLANG) if c]
 
 
 def compilers(c, compiler):

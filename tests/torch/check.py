@@ -211,6 +211,7 @@ def exported_with_a_dynamic_batch():
     batch = torch.export.Dim("batch", min=1, max=64)
     model = dlcc.export(module, (torch.randn(2, 3, 16, 16),), dynamic_shapes=({0: batch},), input_names=["image"], output_names=["scores"])
     assert [io.name for io in (*model.describe().inputs, *model.describe().outputs)] == ["image", "scores"], model
+    assert model.describe().inputs[0].dims == ("batch", 3, 16, 16), model
     for n in 1, 7:
         x = torch.randn(n, 3, 16, 16)
         same(torch.from_numpy(model(x.numpy())), module(x).detach())

@@ -24,6 +24,7 @@ import samples
 
 BUILD, FOLDER = os.path.abspath(sys.argv[1]), sys.argv[2]
 DLCC, DLRUN = BUILD + "/bin/dlcc", BUILD + "/bin/dlrun"
+CLANG = samples.CLANG or "gcc"
 RANGE = {T.INT4: (-8, 8), T.UINT4: (0, 16), T.INT8: (-128, 128), T.UINT8: (0, 256), T.INT2: (-2, 2), T.UINT2: (0, 4)}
 ROWS = (1, 2, 3, 5, 8, 9, 19)
 CPUS = {"generic": "", "x86-64-v2": "sse4_2", "x86-64-v3": "avx2", "x86-64-v4": "avx512bw"}
@@ -297,7 +298,7 @@ def half_products(dtype, option, whole, *options, filters=True):
 def halves():
     """f16 and bf16, widened in registers: on each CPU, with both compilers, and in C without an instruction for it."""
     ways = [(f"--target=cpu:{t}", True) for t, flag in CPUS.items() if runs_here(flag)]
-    ways += [("--cc=gcc", True), ("--cc=gcc", False), ("--cc=clang -DDL_PORTABLE_HALF", True)]
+    ways += [("--cc=gcc", True), ("--cc=gcc", False), (f"--cc={CLANG} -DDL_PORTABLE_HALF", True)]
     weights = ((T.FLOAT16, "--weights-as=f16"), (T.BFLOAT16, "--weights-as=bf16"), (T.FLOAT16, ""), (T.BFLOAT16, ""))
     for (option, whole), (dtype, form) in samples.share(list(itertools.product(ways, weights)), 9):
         p = half_products(dtype, form, whole, option)
@@ -316,7 +317,7 @@ def both_factors_are_bf16():
     """--activations-as=bf16: what weights of bf16 are multiplied by is rounded, too; on each CPU, in C alone, and with both compilers."""
     cpus = {**CPUS, "v4-bf16": "avx512_bf16", "native": ""}
     ways = [[f"--target=cpu:{t}"] for t, flag in cpus.items() if runs_here(flag)] + [["--cc=gcc"]]
-    ways += [["--cc=clang -DDL_PORTABLE_DOT", "--target=cpu:v4-bf16"]] if runs_here("avx512bw") else []
+    ways += [[f"--cc={CLANG} -DDL_PORTABLE_DOT", "--target=cpu:v4-bf16"]] if runs_here("avx512bw") else []
     for options, whole in samples.share(list(itertools.product(ways, (True, False))), 5):
         p = half_products(T.BFLOAT16, "--weights-as=bf16", whole, "--activations-as=bf16", *options)
         p.factors = lambda x: x if in_place(x.shape) else x.astype(helper.tensor_dtype_to_np_dtype(T.BFLOAT16))
@@ -369,7 +370,7 @@ def special_halves():
         x[range(4), [0, 5, 11, 30]] = 1
         with np.errstate(invalid="ignore"):
             expected = x @ w.astype(np.float32)
-        for options in ([], ["--cc=gcc"], ["--cc=clang -DDL_PORTABLE_HALF"], ["--flush-subnormals", "--cc=clang -DDL_PORTABLE_HALF"]):
+        for options in ([], ["--cc=gcc"], [f"--cc={CLANG} -DDL_PORTABLE_HALF"], ["--flush-subnormals", f"--cc={CLANG} -DDL_PORTABLE_HALF"]):
             if dtype == T.BFLOAT16 and "--flush-subnormals" in options:
                 continue  # those of bf16 are subnormal in f32, too
             dlcc(f"{FOLDER}/special.onnx", *options, "-o", f"{FOLDER}/special.so")

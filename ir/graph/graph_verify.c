@@ -258,23 +258,6 @@ static Dim *without_room(const Graph *g, const Value *x, Dim *d)
 	return d;
 }
 
-/* The graph checks that A is B, at least where a node runs that needs it: that w*A is w*B, and w is 1
- * there. */
-static bool is_checked(const Graph *g, Dim *a, Dim *b)
-{
-	Dim *x, *y;
-
-	for (int i = 0; i < g->facts.n; i++) {
-		const Fact *f = &g->facts.at[i];
-
-		for (int swap = 0; swap < 2 && !f->le; swap++)
-			if (dim_divides(g->ctx, swap ? f->b : f->a, a, &x) &&
-			    dim_divides(g->ctx, swap ? f->a : f->b, b, &y) && x == y)
-				return true;
-	}
-	return false;
-}
-
 /* Whether B and a tensor X of type T surely have the same dims. */
 static bool same_size(const Graph *g, const Buf *b, const Value *x, const Type *t)
 {
@@ -283,10 +266,8 @@ static bool same_size(const Graph *g, const Buf *b, const Value *x, const Type *
 	for (int i = 0; same && i < b->rank; i++) {
 		Dim *d = without_room(g, x, b->dims[i]);
 
-		same = d == t->dims[i] ||
-		       (dim_prove_le(g->ctx, d, t->dims[i]) &&
-			dim_prove_le(g->ctx, t->dims[i], d)) ||
-		       is_checked(g, d, t->dims[i]);
+		same = d == t->dims[i] || (dim_prove_le(g->ctx, d, t->dims[i]) &&
+					   dim_prove_le(g->ctx, t->dims[i], d));
 	}
 	return same;
 }

@@ -491,6 +491,7 @@ Graph *definition_graph(Ctx *c, Arena *a, const Definition *d, const Bindings *b
 	GraphText r = {.ctx = c,
 		       .arena = a,
 		       .tmp = arena_new(),
+		       .text = d->body,
 		       .p = d->body,
 		       .line = d->body_line,
 		       .file = d->file};
@@ -638,7 +639,7 @@ static bool try_types(GraphText *r, Definition *d, const DType *types, bool all,
 	memset(&own.pending, 0, sizeof own.pending);
 	memset(&own.files, 0, sizeof own.files);
 	memset(&own.nodes, 0, sizeof own.nodes);
-	own.p = d->body;
+	own.text = own.p = d->body;
 	own.line = d->body_line;
 	c->bound = b;
 	for (int i = 0; i < d->in.n && ok; i++)
@@ -802,7 +803,7 @@ bool text_definitions(GraphText *r)
 
 	/* Definitions live as long as the context, and so must their text. */
 	own.arena = r->ctx->arena;
-	own.p = arena_strdup(own.arena, from);
+	own.text = own.p = arena_strdup(own.arena, from);
 	begin = own.p;
 	while (text_take_word(&own, "operator")) {
 		if (!read_one(&own, own.p - strlen("operator"))) {
@@ -825,7 +826,7 @@ static bool read_definitions(Ctx *c, const char *file)
 		       .file = ctx_name(c, file)};
 	size_t n;
 
-	r.p = read_file(r.tmp, file, &n);
+	r.text = r.p = read_file(r.tmp, file, &n);
 	if (!r.p) {
 		r.failed = true;
 		diag_error(c->diag, (DiagLoc){.file = file}, "cannot be read: %s", open_error());

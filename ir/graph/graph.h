@@ -391,5 +391,8 @@ Graph *graph_parse(Ctx *c, Arena *a, const char *text, const char *file);
  * A value without a type is an error unless PASS is "import" or "parse", which leave types to
  * inference. */
 bool graph_verify(Graph *g, Diag *d, const char *pass);
+/* A buffer of N's kernel that stands for no operand or result of N, or whose type is not known to be the
+ * value's; null: there is none. */
+const Buf *kernel_misfit(const Graph *g, const Node *n);
 
 #endif

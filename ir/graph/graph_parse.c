@@ -308,10 +308,20 @@ static bool read_regions(GraphText *r, Node *n)
 	return check_captures(r, n);
 }
 
+/* The current column, from 1. */
+static int column_of(const GraphText *r)
+{
+	const char *p = r->p;
+
+	while (p > r->text && p[-1] != '\n')
+		p--;
+	return (int)(r->p - p) + 1;
+}
+
 static bool read_node(GraphText *r, Graph *g)
 {
 	const char *start, *after, *word, *call;
-	int nout, nin, start_line, after_line;
+	int nout, nin, start_line, after_line, place;
 	Value **in = NULL;
 	OpKind op;
 	Node *n;
@@ -344,7 +354,8 @@ static bool read_node(GraphText *r, Graph *g)
 	if (!read_operands(r, g, &in, &nin))
 		return false;
 	n = node_new(g, op, in, nin, nout, NULL);
-	vec_push(r->tmp, &r->nodes, ((NodeLine){n, start_line}));
+	place = r->nodes.n;
+	vec_push(r->tmp, &r->nodes, ((NodeLine){.n = n, .line = start_line}));
 	if (call)
 		node_set_str(n, CALL_NAME, call);
 	if (!text_attrs(r, n))
@@ -357,6 +368,9 @@ static bool read_node(GraphText *r, Graph *g)
 		return false;
 	r->p = after;
 	r->line = after_line;
+	text_peek(r);
+	r->nodes.at[place].types = (DiagLoc){
+		.file = r->file, .line = r->line, .column = column_of(r)};
 	return read_types(r, n) && read_locs(r, n) && read_regions(r, n) &&
 	       check_arity(r, n, start_line);
 }
@@ -767,6 +781,37 @@ static bool check_blocks(GraphText *r, const Graph *g)
 	return !fault || text_fault(r, line, fault);
 }
 
+static Kernel *kernel_of(const Node *n)
+{
+	for (int i = 0; n->op == OP_Kernel && i < n->attrs.n; i++)
+		if (n->attrs.at[i].kind == ATTR_KERNEL)
+			return n->attrs.at[i].kernel;
+	return NULL;
+}
+
+/* Kernels access the values that the graph has. */
+static bool check_kernels(GraphText *r, const Graph *g)
+{
+	for (int i = 0; i < r->nodes.n; i++) {
+		const Node *n = r->nodes.at[i].n;
+		const Kernel *k = n->graph == g ? kernel_of(n) : NULL;
+		const Buf *b = k ? kernel_misfit(g, n) : NULL;
+		StrBuf type = {0};
+
+		if (!b)
+			continue;
+		type_print(&type, type_tensor(r->ctx, b->dtype, b->rank, b->dims));
+		r->failed = true;
+		diag_error(r->ctx->diag, r->nodes.at[i].types,
+			   "%s %d of the node does not have the type of %s in kernel @%s, %s",
+			   b->kind == BUF_IN ? "operand" : "result", b->param + 1, b->name, k->name,
+			   strbuf_str(&type));
+		strbuf_free(&type);
+		return false;
+	}
+	return true;
+}
+
 /* Reads, in this order: symbols, inputs, facts, aliases, accuracies, the body, and the results that it defines. */
 static bool read_parts(GraphText *r, Graph *g, bool region)
 {
@@ -802,7 +847,7 @@ static bool read_parts(GraphText *r, Graph *g, bool region)
 	for (int i = 0; i < g->aliases.n; i++)
 		if (g->aliases.at[i].result >= g->results.n)
 			return text_fault(r, r->line, "an alias of no input or result");
-	return check_parts(r, g) && check_blocks(r, g);
+	return check_parts(r, g) && check_blocks(r, g) && check_kernels(r, g);
 }
 
 /* AROUND: the graph that contains this region; null: the graph is not a region. */
@@ -862,14 +907,6 @@ static bool resolve_symbols(GraphText *r, Graph *g)
 
 /* ---- Schedules ---- */
 
-static Kernel *kernel_of(const Node *n)
-{
-	for (int i = 0; n->op == OP_Kernel && i < n->attrs.n; i++)
-		if (n->attrs.at[i].kind == ATTR_KERNEL)
-			return n->attrs.at[i].kernel;
-	return NULL;
-}
-
 /* Reads the schedules of the graph's kernels for one target. */
 static bool read_schedules(GraphText *r, Graph *g)
 {
@@ -900,6 +937,7 @@ Graph *graph_parse(Ctx *c, Arena *a, const char *text, const char *file)
 	GraphText r = {.ctx = c,
 		       .arena = a,
 		       .tmp = arena_new(),
+		       .text = text,
 		       .p = text,
 		       .line = 1,
 		       .file = file ? ctx_name(c, file) : NULL};

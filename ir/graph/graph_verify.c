@@ -238,39 +238,71 @@ static const Value *param_value(const Node *n, const Buf *b)
 	return b->kind == BUF_IN ? node_in(n, b->param) : node_out(n, b->param);
 }
 
-/* Whether B and a tensor of type T have a dim of two sizes; sizes of several forms may be equal. */
-static bool other_size(const Buf *b, const Type *t)
+/* The size D of a buffer of X in a run whose tensors are contiguous: the caller's strides may give room to
+ * the values of an alias, and to views of them. */
+static Dim *without_room(const Graph *g, const Value *x, Dim *d)
 {
-	int64_t size;
-	bool other = b->rank != t->rank;
+	Sym *s = dim_as_sym(d);
 
-	for (int i = 0; !other && i < b->rank; i++)
-		other = dim_is_const(b->dims[i], &size) && dim_is_const(t->dims[i], NULL) &&
-			!dim_equals(t->dims[i], size);
-	return other;
+	if (!s || !s->settable)
+		return d;
+	while (x->def && x->def->op == OP_View)
+		x = node_in(x->def, 0);
+	for (int i = 0; i < g->aliases.n; i++) {
+		const Alias *a = &g->aliases.at[i];
+
+		if ((a->room_in == s && g->inputs.at[a->input] == x) ||
+		    (a->room_out == s && g->results.at[a->result]->value == x))
+			return s->def;
+	}
+	return d;
+}
+
+/* Whether B and a tensor X of type T surely have the same dims. */
+static bool same_size(const Graph *g, const Buf *b, const Value *x, const Type *t)
+{
+	bool same = b->rank == t->rank;
+
+	for (int i = 0; same && i < b->rank; i++) {
+		Dim *d = without_room(g, x, b->dims[i]);
+
+		same = d == t->dims[i] || (dim_prove_le(g->ctx, d, t->dims[i]) &&
+					   dim_prove_le(g->ctx, t->dims[i], d));
+	}
+	return same;
+}
+
+const Buf *kernel_misfit(const Graph *g, const Node *n)
+{
+	const Kernel *k = node_attr(n, "kernel")->kernel;
+
+	for (int i = 0; i < k->bufs.n; i++) {
+		const Buf *b = k->bufs.at[i];
+		const Value *x = b->kind == BUF_TEMP ? NULL : param_value(n, b);
+
+		if (b->kind != BUF_TEMP &&
+		    (!x ||
+		     (x->type && (x->type->kind != TYPE_TENSOR || x->type->dtype != b->dtype ||
+				  x->type->layout != b->layout || !same_size(g, b, x, x->type)))))
+			return b;
+	}
+	return NULL;
 }
 
 static void check_kernel(GraphVerifier *v, const Node *n)
 {
 	const Attr *a = node_attr(n, "kernel");
+	const Buf *b;
 
 	if (!a || a->kind != ATTR_KERNEL) {
 		report(v, n, "a kernel node without its kernel");
 		return;
 	}
-	for (int i = 0; i < a->kernel->bufs.n; i++) {
-		const Buf *b = a->kernel->bufs.at[i];
-		const Value *x = b->kind == BUF_TEMP ? NULL : param_value(n, b);
-
-		if (b->kind == BUF_TEMP)
-			continue;
-		if (!x)
-			report(v, n, "buffer %s stands for no operand or result", b->name);
-		else if (x->type && (x->type->kind != TYPE_TENSOR ||
-				     dtype_info[x->type->dtype].bits != dtype_info[b->dtype].bits ||
-				     x->type->layout != b->layout || other_size(b, x->type)))
-			report(v, n, "buffer %s and its value differ in type", b->name);
-	}
+	if ((b = kernel_misfit(v->g, n)))
+		report(v, n,
+		       param_value(n, b) ? "buffer %s and its value differ in type"
+					 : "buffer %s stands for no operand or result",
+		       b->name);
 	v->ok = kernel_verify(a->kernel, v->d, v->pass) && v->ok;
 }
 

@@ -32,16 +32,17 @@ typedef struct Pending {
 	int line;
 } Pending;
 
-/* The line where a node of the text begins. */
+/* The line where a node of the text begins, and where the types of its results stand. */
 typedef struct NodeLine {
 	const Node *n;
 	int line;
+	DiagLoc types;
 } NodeLine;
 
 typedef struct GraphText {
 	Ctx *ctx;
 	Arena *arena, *tmp;
-	const char *file, *p;
+	const char *file, *text, *p; /* P: in TEXT */
 	int line, depth; /* DEPTH: of nested regions */
 	bool failed;
 	NamedValue *map; /* values by label; open addressing */

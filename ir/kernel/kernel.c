@@ -489,6 +489,14 @@ void kernel_renumber(Kernel *k)
 		k->stmts.at[i]->id = i;
 }
 
+Buf *kernel_param(const Kernel *k, BufKind kind, int param)
+{
+	for (int i = 0; i < k->bufs.n; i++)
+		if (k->bufs.at[i]->kind == kind && k->bufs.at[i]->param == param)
+			return k->bufs.at[i];
+	return NULL;
+}
+
 Kernel *kernel_clone(Kernel *k, Arena *a)
 {
 	Kernel *n = kernel_new(k->ctx, a, k->name);

@@ -165,6 +165,9 @@ void kernel_syms(const Kernel *k, void (*fn)(void *arg, Sym *s), void *arg);
 /* Whether K mentions any symbol. */
 bool kernel_has_syms(const Kernel *k);
 
+/* The buffer of K for operand (BUF_IN) or result (BUF_OUT) PARAM of its node; null: there is
+ * none. */
+Buf *kernel_param(const Kernel *k, BufKind kind, int param);
 /* The number of B's elements. */
 Dim *buf_numel(Ctx *c, const Buf *b);
 /* Deep copies, in arena A. */

@@ -28,6 +28,23 @@ bool schedule_guarded(const Schedule *s)
 	return s->where.size || s->where.shared || s->where.nof;
 }
 
+Dim **schedule_multiples(Ctx *c, Arena *a, const SizeStep *x, int *n)
+{
+	Dim **to = NEW_ARRAY(a, sym_count(c) + 1, Dim *), *each = dim_const(c, x->each);
+
+	*n = sym_count(c);
+	for (int i = 0; i < x->nof; i++) {
+		Sym *of = dim_as_sym(x->of[i]);
+		const int old = sym_count(c);
+		Dim *vectors = dim_symbol(c, dim_floordiv(c, of->dim, each), of->name);
+
+		if (sym_count(c) > old)
+			dim_as_sym(vectors)->inlined = true;
+		to[of->id] = dim_mul(c, each, vectors);
+	}
+	return to;
+}
+
 /* ---- Printing ---- */
 
 void schedule_print_guard(StrBuf *b, const Schedule *s)
@@ -131,15 +148,47 @@ static void find_line_start(LoopText *t, const char *from)
 		t->line_start--;
 }
 
-/* Reads the kernel that replaces the node's, whose statements the schedule has. */
-static void read_split(LoopText *t, Schedule *s)
+/* A buffer of S->split that does not have the type of the node's operand or result; null: there is none. */
+static const Buf *other_param(Ctx *c, const Schedule *s, const Kernel *of)
 {
-	const char *from = t->line_start;
+	int n;
+	Dim *const *to = schedule_multiples(c, s->split->arena, &s->where, &n);
+
+	for (int i = 0; i < s->split->bufs.n; i++) {
+		const Buf *b = s->split->bufs.at[i],
+			  *x = b->kind == BUF_TEMP ? b : kernel_param(of, b->kind, b->param);
+		bool same = x && b->dtype == x->dtype && b->rank == x->rank &&
+			    b->layout == x->layout;
+
+		for (int d = 0; same && d < b->rank; d++)
+			same = b->dims[d] == x->dims[d] ||
+			       b->dims[d] == dim_subst(c, x->dims[d], to, n);
+		if (!same)
+			return b;
+	}
+	return NULL;
+}
+
+/* Reads the kernel that replaces the node's, OF, whose statements the schedule has. */
+static void read_split(LoopText *t, Schedule *s, const Kernel *of)
+{
+	const char *from = t->line_start, *begin = t->p;
+	const int line = *t->line;
+	const Buf *b;
 
 	s->split = kernel_parse(t->ctx, t->arena, &t->p, t->line);
 	t->failed = t->failed || !s->split || !kernel_verify(s->split, t->ctx->diag, NULL);
 	if (t->failed)
 		return;
+	if ((b = other_param(t->ctx, s, of))) {
+		t->p = begin;
+		*t->line = line;
+		lt_fault(
+			t,
+			"%s does not have the type of the operand or result that it has in kernel @%s",
+			b->name, of->name);
+		return;
+	}
 	find_line_start(t, from);
 	lt_end(t);
 	t->k = s->kernel = kernel_clone(s->split, t->arena);
@@ -226,7 +275,7 @@ static Schedule *read_schedule(LoopText *t, Kernel *of)
 	lt_guard(t, &s->where);
 	lt_end(t);
 	if (part_ahead(t, "kernel"))
-		read_split(t, s);
+		read_split(t, s, of);
 	s->kernel->name = name;
 	while (part_ahead(t, "temp"))
 		read_temp(t, s);

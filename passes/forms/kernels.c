@@ -605,14 +605,6 @@ Expr *kernel_import_expr(Kernel *k, Kernel *from, Expr *e, Iter *const *it, Expr
 	return ex_subst_iters(k->pool, ex_rewrite(k->pool, e, import_load, &im), it, with, n);
 }
 
-Buf *kernel_param(const Kernel *k, BufKind kind, int param)
-{
-	for (int i = 0; i < k->bufs.n; i++)
-		if (k->bufs.at[i]->kind == kind && k->bufs.at[i]->param == param)
-			return k->bufs.at[i];
-	return NULL;
-}
-
 Value *node_loaded(const Node *n, const Expr *e)
 {
 	return e->kind == EX_LOAD && e->load.buf->kind == BUF_IN ? node_in(n, e->load.buf->param)

@@ -73,9 +73,6 @@ bool node_is_map(const Node *n);
  * operands, whose values are appended to IN. Iterators IT[0..n) are replaced by WITH. */
 Expr *kernel_import_expr(Kernel *k, Kernel *from, Expr *e, Iter *const *it, Expr *const *with,
 			 int n, const Node *node, Value **in, int *nin);
-/* The buffer of K for operand (BUF_IN) or result (BUF_OUT) PARAM of its node; null: there is
- * none. */
-Buf *kernel_param(const Kernel *k, BufKind kind, int param);
 /* The operand of N that E, an expression of N's kernel, loads; null: E is not a load of an
  * operand. */
 Value *node_loaded(const Node *n, const Expr *e);

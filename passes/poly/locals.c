@@ -535,7 +535,7 @@ void poly_check_holder(Poly *p, const Dep *d, const Exec *a, const Exec *b, isl_
 	isl_map_free(v);
 }
 
-/* ---- Scratch ---- */
+/* ---- What scratch holds ---- */
 
 /* A local whose elements threads hold, and its scratch: BYTES from AT on; BYTES is 0 if it has none. */
 typedef struct HeldLocal {
@@ -647,14 +647,8 @@ static void check_scratch(Poly *p, const Stage *st)
 {
 	ScratchCheck s = {.p = p, .stage = st};
 	bool has_scratch = find_locals(&s, st->block.head);
-	int64_t all = 0;
 
 	has_scratch = find_locals(&s, st->body) || has_scratch;
-	dim_is_const(st->scratch, &all);
-	for (int i = 0; i < s.locals.n && has_scratch; i++)
-		if (s.locals.at[i].at < 0 || s.locals.at[i].at + s.locals.at[i].bytes > all)
-			poly_wrong(p, "%s lies outside of scratch",
-				   s.locals.at[i].node->local.buf->name);
 	if (!has_scratch)
 		return;
 	run_scratch(&s, st->block.head);

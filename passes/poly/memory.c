@@ -245,6 +245,7 @@ typedef struct Placed {
 
 typedef struct ScratchWalk {
 	Poly *p;
+	const Stage *stage;
 	VEC(Placed) placed;
 	VEC(const LNode *) nodes; /* in the order of the text */
 	int now;
@@ -255,7 +256,9 @@ static void place(ScratchWalk *w, const LNode *n)
 	const Buf *b = n->local.buf;
 	Ctx *c = w->p->ctx;
 	const int64_t bits = dtype_info[b->dtype].bits;
-	Dim *all = dim_mul(c, buf_numel(c, b), dim_const(c, bits));
+	const int64_t held = (int64_t)w->stage->block.threads * n->local.scratch;
+	Dim *all = dim_mul(c, n->local.keep ? dim_const(c, held) : buf_numel(c, b),
+			   dim_const(c, bits));
 	Placed x = {.node = n, .declared = w->now, .first = -1, .last = -1};
 
 	x.end = ex_add(w->p->pool, n->local.at,
@@ -297,7 +300,7 @@ static void walk(ScratchWalk *w, const LNode *n)
 		const int from = ++w->now;
 
 		vec_push(w->p->arena, &w->nodes, n);
-		if (n->kind == LN_LOCAL && n->local.at && !n->local.keep)
+		if (n->kind == LN_LOCAL && n->local.at)
 			place(w, n);
 		for (int i = 0; i < w->placed.n; i++) {
 			if (accesses(n, w->placed.at[i].node->local.buf))
@@ -371,7 +374,9 @@ static void check_apart(const ScratchWalk *w, const Placed *x, const Placed *y)
 		check_apart(w, y, x);
 		return;
 	}
-	if (x->last < y->first || x->first < 0 || in_place(w, x, y))
+	/* elements that threads hold: poly_check_locals */
+	if (x->node->local.keep || y->node->local.keep || x->last < y->first || x->first < 0 ||
+	    in_place(w, x, y))
 		return;
 	both = both_below(p, x->node->local.at, y->end, y->node->local.at, x->end);
 	if (!both)
@@ -400,7 +405,7 @@ static void check_inside(Poly *p, const Stage *st, const Placed *x)
 
 static void check_scratch(Poly *p, const Stage *st)
 {
-	ScratchWalk w = {.p = p};
+	ScratchWalk w = {.p = p, .stage = st};
 	int body;
 
 	walk(&w, st->block.head);

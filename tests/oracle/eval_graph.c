@@ -288,6 +288,18 @@ static bool kernel_fails(GraphRun *r, const Node *n, const EvalFault *fault)
 			  what);
 }
 
+/* In this run B and V, which it stands for, have the same dims. */
+static bool fits(const GraphRun *r, const Buf *b, const Value *v)
+{
+	int64_t x, y;
+
+	for (int i = 0; i < b->rank; i++)
+		if (!dim_eval(b->dims[i], r->sym, &x) || !dim_eval(v->type->dims[i], r->sym, &y) ||
+		    x != y)
+			return false;
+	return true;
+}
+
 static bool run_kernel(GraphRun *r, Node *n, Kernel *k, Arena *tmp)
 {
 	EvalBuf *bufs = NEW_ARRAY(tmp, k->bufs.n + 1, EvalBuf);
@@ -296,6 +308,11 @@ static bool run_kernel(GraphRun *r, Node *n, Kernel *k, Arena *tmp)
 	for (int i = 0; i < k->bufs.n; i++) {
 		const Buf *b = k->bufs.at[i];
 
+		if (b->kind != BUF_TEMP &&
+		    !fits(r, b, b->kind == BUF_IN ? node_in(n, b->param) : node_out(n, b->param)))
+			return diag_error(r->diag, node_diag(n),
+					  "buffer %s of the kernel has other dims than its tensor",
+					  b->name);
 		if (b->kind == BUF_IN)
 			bufs[i].data = r->data[node_in(n, b->param)->id];
 		else if (b->kind == BUF_OUT)

@@ -79,19 +79,10 @@ static Expr *substituted(void *arg, Expr *e)
 void gpu_take_multiples(Kernel *k, SizeStep *step)
 {
 	Ctx *c = k->ctx;
-	const int n = sym_count(c);
-	Dim **to = NEW_ARRAY(k->arena, n + 1, Dim *), *each = dim_const(c, step->each);
+	int n;
+	Dim **to = schedule_multiples(c, k->arena, step, &n);
 	Substitution s = {k, to, n};
 
-	for (int i = 0; i < step->nof; i++) {
-		Sym *of = dim_as_sym(step->of[i]);
-		const int old = sym_count(c);
-		Dim *vectors = dim_symbol(c, dim_floordiv(c, of->dim, each), of->name);
-
-		if (sym_count(c) > old)
-			dim_as_sym(vectors)->inlined = true;
-		to[of->id] = dim_mul(c, each, vectors);
-	}
 	for (int i = 0; i < k->bufs.n; i++) {
 		Buf *b = k->bufs.at[i];
 

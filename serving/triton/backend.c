@@ -82,25 +82,14 @@ static bool is_cancelled(const Job *j)
 	return cancelled;
 }
 
-/* Sets the bytes of T; false: a dim is not known, or they overflow. */
-static bool set_bytes(dl_tensor *t)
-{
-	bool known = true;
-
-	t->bytes = server_type(t->dtype).bytes;
-	for (int32_t d = 0; d < t->rank; d++)
-		known = known && t->shape[d] >= 0 &&
-			!__builtin_mul_overflow(t->bytes, (uint64_t)t->shape[d], &t->bytes);
-	return known;
-}
-
 /* ---- Requests ---- */
 
 /* The BYTES of input S, of N buffers: the server's own memory, or a copy if that is in pieces or not
  * aligned. Strings are copied, behind room for an array of them. */
 static Error *gather(const Instance *x, Job *j, Slot *s, Input *input, uint32_t n, uint64_t bytes)
 {
-	const uint64_t room = s->t.dtype == DL_STR ? s->t.bytes : 0;
+	const uint32_t align = TRITONSERVER_DataTypeByteSize(server_type(s->t.dtype));
+	const uint64_t room = align ? 0 : s->t.bytes;
 	uint64_t at = 0, size;
 	const void *from;
 
@@ -111,13 +100,13 @@ static Error *gather(const Instance *x, Job *j, Slot *s, Input *input, uint32_t 
 		bool whole;
 
 		TRY(TRITONBACKEND_InputBuffer(input, i, &from, &size, &type, &device));
-		whole = size == bytes && s->t.dtype != DL_STR &&
-			(uintptr_t)from % server_type(s->t.dtype).bytes == 0;
+		whole = size == bytes && align && (uintptr_t)from % align == 0;
 		j->alone = j->alone || type == MEMORY_GPU;
 		if (type == MEMORY_GPU && (!whole || device != x->device))
-			return FAIL(UNSUPPORTED,
-				    "an input is in the memory of GPU %d, and not of one piece, aligned, of numbers, and where the model runs; send it in host memory",
-				    (int)device);
+			return FAIL(
+				UNSUPPORTED,
+				"an input is in the memory of GPU %d, and not of one piece, aligned, of numbers, and where the model runs; send it in host memory",
+				(int)device);
 		if (size > bytes - at)
 			return FAIL(INVALID, "an input has more bytes than it says");
 		if (!whole && !s->own && !(s->own = calloc(1, room + bytes)))
@@ -149,13 +138,15 @@ static bool take_strings(Slot *s, uint64_t bytes)
 static Error *take_input(const Instance *x, Job *j, int32_t i)
 {
 	const dl_io *io = io_of(x->served, i);
-	const bool text = io->dtype == DL_STR;
+	const DataType wanted = server_type(io->dtype);
+	const uint32_t each = TRITONSERVER_DataTypeByteSize(wanted);
 	Slot *s = &j->slot[i];
 	Input *input;
 	Error *absent = TRITONBACKEND_RequestInput(j->request, io->name, &input);
 	const int64_t *shape;
 	uint32_t rank, buffers;
-	uint64_t bytes;
+	uint64_t bytes, n = 1;
+	bool fits = true;
 	DataType type;
 
 	j->alone = j->alone || absent;
@@ -167,18 +158,22 @@ static Error *take_input(const Instance *x, Job *j, int32_t i)
 	TRY(TRITONBACKEND_InputProperties(input, NULL, &type, &shape, &rank, &bytes, &buffers));
 	if (!io->rank && rank == 1 && *shape == 1)
 		rank = 0; /* SINGLE */
-	if (type != server_type(io->dtype).type || rank != (uint32_t)io->rank)
+	if (type != wanted || rank != (uint32_t)io->rank)
 		return FAIL(INVALID, "input \"%s\" is not of %s with %d dims", io->name,
-			    server_type(io->dtype).name, io->rank);
-	memcpy(s->shape, shape, rank * sizeof *shape);
-	if (x->served->batch >= 0)
-		j->batch = *s->shape;
-	if (!set_bytes(&s->t) ||
-	    (text ? s->t.bytes / sizeof(dl_str) > bytes / 4 : s->t.bytes != bytes))
+			    TRITONSERVER_DataTypeString(wanted), io->rank);
+	for (uint32_t d = 0; d < rank; d++) {
+		s->shape[d] = shape[d];
+		fits = fits && shape[d] >= 0 && !__builtin_mul_overflow(n, (uint64_t)shape[d], &n);
+	}
+	/* a string has at least the 4 bytes of its length */
+	if (!fits || (each ? n != bytes / each || bytes % each : n > bytes / 4))
 		return FAIL(INVALID, "input \"%s\": its %llu bytes do not fit its shape", io->name,
 			    (unsigned long long)bytes);
+	if (x->served->batch >= 0)
+		j->batch = *s->shape;
+	s->t.bytes = n * (each ? each : sizeof(dl_str));
 	TRY(gather(x, j, s, input, buffers, bytes));
-	return !text || !bytes || take_strings(s, bytes)
+	return each || !bytes || take_strings(s, bytes)
 		       ? NULL
 		       : FAIL(INVALID, "input \"%s\": its strings do not fit its bytes", io->name);
 }
@@ -193,14 +188,15 @@ static Error *place(const Instance *x, Job *j, int32_t i, uint64_t bytes, void *
 	Output *output;
 
 	s->wanted = false;
-	TRY(TRITONBACKEND_ResponseOutput(j->response, &output, io->name,
-					 server_type(io->dtype).type, io->rank ? s->shape : SINGLE,
+	TRY(TRITONBACKEND_ResponseOutput(j->response, &output, io->name, server_type(io->dtype),
+					 io->rank ? s->shape : SINGLE,
 					 io->rank ? (uint32_t)io->rank : 1));
 	TRY(TRITONBACKEND_OutputBuffer(output, data, bytes, &type, &device));
-	return type != MEMORY_GPU ? NULL
-				  : FAIL(UNSUPPORTED,
-					 "output \"%s\" is wanted in a GPU's memory; take it in host memory",
-					 io->name);
+	return type != MEMORY_GPU
+		       ? NULL
+		       : FAIL(UNSUPPORTED,
+			      "output \"%s\" is wanted in a GPU's memory; take it in host memory",
+			      io->name);
 }
 
 static Error *error_of_run(const Instance *x, int rc)
@@ -211,7 +207,8 @@ static Error *error_of_run(const Instance *x, int rc)
 			: rc == DL_NOMEM   ? ERROR_UNAVAILABLE
 			: fault            ? ERROR_INVALID
 					   : ERROR_INTERNAL,
-			"%s: %s", x->served->api->status_text(rc), x->served->api->error(x->context));
+			"%s: %s", x->served->api->status_text(rc),
+			x->served->api->error(x->context));
 }
 
 /* J's inputs, and its response with the outputs that it wants and whose sizes are known. The context has
@@ -243,8 +240,10 @@ static Error *take(Instance *x, Job *j)
 			return FAIL(INVALID, "the model has no output \"%s\"", name);
 		o = &j->slot[i];
 		o->wanted = true;
-		if (o->t.dtype != DL_STR && set_bytes(&o->t))
-			TRY(place(x, j, i, o->t.bytes, &o->t.data));
+		if (o->t.dtype == DL_STR || !x->whole[i].bytes)
+			continue;
+		o->t.bytes = x->whole[i].bytes;
+		TRY(place(x, j, i, o->t.bytes, &o->t.data));
 	}
 	return NULL;
 }
@@ -279,19 +278,16 @@ static Error *take_all(Instance *x, Request **requests, uint32_t count)
 	return NULL;
 }
 
-/* Places output I of J, which the run has left at T: it is of strings, or the run has found its shape. */
+/* Places output I of J, which the run has left at T: of strings, or of a size that the run has found. */
 static Error *copy_output(const Instance *x, Job *j, int32_t i, const dl_tensor *t)
 {
-	Slot *s = &j->slot[i];
-	const bool text = s->t.dtype == DL_STR, known = set_bytes(&s->t);
-	const dl_str *from = t->data, *const end = from + (text ? s->t.bytes / sizeof *end : 0);
-	uint64_t bytes = text ? 0 : s->t.bytes;
+	const bool text = io_of(x->served, i)->dtype == DL_STR;
+	const dl_str *from = t->data, *const end = from + (text ? t->bytes / sizeof *end : 0);
+	uint64_t bytes = text ? 0 : t->bytes;
 	void *data;
 
 	for (const dl_str *p = from; p < end; p++)
 		bytes += 4 + p->n;
-	if (!known)
-		return FAIL(INTERNAL, "the run has left output %d without a shape", (int)i);
 	TRY(place(x, j, i, bytes, &data));
 	if (!text && bytes)
 		memcpy(data, t->data, bytes);
@@ -388,8 +384,8 @@ static void run_from(Instance *x, uint32_t k)
 			j->error = error_of_run(x, rc);
 		for (int32_t i = s->n_in; i < s->n_io && j->done && !j->error; i++)
 			if (j->slot[i].wanted)
-				j->error = copy_output(x, j, i,
-						       n == 1 ? &x->whole[i] : &x->whole[i].items[g]);
+				j->error = copy_output(
+					x, j, i, n == 1 ? &x->whole[i] : &x->whole[i].items[g]);
 	}
 }
 

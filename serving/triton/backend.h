@@ -16,10 +16,10 @@ typedef struct Served {
 	const dl_desc *desc;
 	int32_t n_in, n_io; /* its inputs; inputs and outputs */
 	int32_t threads;    /* dl_load_options.threads */
-	int32_t batch;      /* the symbol of each tensor's first dim, if the server batches; or -1 */
-	int32_t most;       /* the server's max_batch_size */
-	bool joins;         /* the requests of a batch can be computed in one run */
-	bool for_gpus;      /* there is code for GPUs */
+	int32_t batch; /* the symbol of each tensor's first dim, if the server batches; or -1 */
+	int32_t most;  /* the server's max_batch_size */
+	bool joins;    /* the requests of a batch can be computed in one run */
+	bool for_gpus; /* there is code for GPUs */
 	void *library;
 	int file; /* of the library, as whose name it is loaded */
 	dl_model *model[1 + MOST_DEVICES];
@@ -38,13 +38,8 @@ Error *error_of(ErrorCode code, const char *format, ...) __attribute__((format(p
 			return error_;        \
 	} while (0)
 
-/* The server's type for elements of type T; its bytes are 0 if it has none. */
-typedef struct ServerType {
-	DataType type;
-	uint32_t bytes;
-	const char *name;
-} ServerType;
-ServerType server_type(int32_t t);
+/* The server's type for elements of type T; TYPE_INVALID: it has none. */
+DataType server_type(int32_t t);
 
 /* Input or output I of S; the outputs are behind the inputs. */
 static inline const dl_io *io_of(const Served *s, int32_t i)

@@ -37,27 +37,20 @@ Error *error_of(ErrorCode code, const char *format, ...)
 void log_text(void *user, int32_t level, const char *text)
 {
 	(void)user;
-	TRITONSERVER_LogMessage(level == DL_LOG_ERROR     ? LOG_ERROR
-				: level == DL_LOG_WARNING ? LOG_WARNING
-							  : LOG_INFO,
-				"dlcc", 0, text);
+	TRITONSERVER_LogMessage(level > DL_LOG_INFO ? LOG_INFO : LOG_ERROR - level, "dlcc", 0,
+				text);
 }
 
-ServerType server_type(int32_t t)
+DataType server_type(int32_t t)
 {
-	/* clang-format off: a table */
-	static const ServerType types[] = {
-		[DL_BOOL] = {TYPE_BOOL, 1, "BOOL"},    [DL_STR] = {TYPE_BYTES, sizeof(dl_str), "STRING"},
-		[DL_U8] = {TYPE_UINT8, 1, "UINT8"},    [DL_I8] = {TYPE_INT8, 1, "INT8"},
-		[DL_U16] = {TYPE_UINT16, 2, "UINT16"}, [DL_I16] = {TYPE_INT16, 2, "INT16"},
-		[DL_U32] = {TYPE_UINT32, 4, "UINT32"}, [DL_I32] = {TYPE_INT32, 4, "INT32"},
-		[DL_U64] = {TYPE_UINT64, 8, "UINT64"}, [DL_I64] = {TYPE_INT64, 8, "INT64"},
-		[DL_F16] = {TYPE_FP16, 2, "FP16"},     [DL_F32] = {TYPE_FP32, 4, "FP32"},
-		[DL_F64] = {TYPE_FP64, 8, "FP64"},     [DL_BF16] = {TYPE_BF16, 2, "BF16"},
-	};
-	/* clang-format on */
+	static const uint8_t types[] = {
+		[DL_BOOL] = TYPE_BOOL,  [DL_STR] = TYPE_BYTES,  [DL_U8] = TYPE_UINT8,
+		[DL_I8] = TYPE_INT8,    [DL_U16] = TYPE_UINT16, [DL_I16] = TYPE_INT16,
+		[DL_U32] = TYPE_UINT32, [DL_I32] = TYPE_INT32,  [DL_U64] = TYPE_UINT64,
+		[DL_I64] = TYPE_INT64,  [DL_F16] = TYPE_FP16,   [DL_F32] = TYPE_FP32,
+		[DL_F64] = TYPE_FP64,   [DL_BF16] = TYPE_BF16};
 
-	return types[t >= 0 && t < (int)(sizeof types / sizeof *types) ? t : 0];
+	return t >= 0 && t < (int)sizeof types ? types[t] : TYPE_INVALID;
 }
 
 /* ---- The library ---- */
@@ -108,12 +101,14 @@ static Error *compile(char *onnx, char *path)
 	int status;
 
 	if (posix_spawnp(&pid, dlcc, NULL, NULL, words, environ))
-		return FAIL(UNAVAILABLE, "no program dlcc on PATH to compile %s, as the configuration asks",
+		return FAIL(UNAVAILABLE,
+			    "no program dlcc on PATH to compile %s, as the configuration asks",
 			    onnx);
 	while (waitpid(pid, &status, 0) < 0)
 		if (errno != EINTR)
 			return FAIL(INTERNAL, "dlcc cannot be waited for: %m");
-	return status ? FAIL(INVALID, "dlcc failed on %s; its diagnostic is in the server's log", onnx)
+	return status ? FAIL(INVALID, "dlcc failed on %s; its diagnostic is in the server's log",
+			     onnx)
 		      : NULL;
 }
 
@@ -169,7 +164,7 @@ static void put_ios(FILE *f, const Served *s, const char *name, int32_t from, in
 
 		fputs(i > from ? ",{\"name\":" : "{\"name\":", f);
 		put_quoted(f, io->name);
-		fprintf(f, ",\"data_type\":\"TYPE_%s\",%s\"dims\":[", server_type(io->dtype).name,
+		fprintf(f, ",\"data_type\":%d,%s\"dims\":[", server_type(io->dtype),
 			i < s->n_in && (io->flags & DL_IO_DEFAULT) ? "\"optional\":true," : "");
 		for (int32_t d = first; d < io->rank; d++) {
 			const dl_dim *dim = dl_io_dim(io, d);
@@ -198,7 +193,7 @@ static Error *complete(ServerModel *model, const Served *s, const char *config)
 	put_ios(f, s, "input", 0, s->n_in);
 	put_ios(f, s, "output", s->n_in, s->n_io);
 	fputs(member(config, "sequence_batching") ? ",\"sequence_batching\":{}}"
-	      : s->batch >= 0			  ? ",\"dynamic_batching\":{}}"
+	      : s->batch >= 0                     ? ",\"dynamic_batching\":{}}"
 						  : "}",
 	      f);
 	fclose(f);
@@ -221,7 +216,7 @@ static Error *check_ios(Served *s, bool *matrices)
 		const dl_io *io = io_of(s, i);
 		const int32_t sym = io->rank ? dl_io_dim(io, 0)->sym : -1;
 
-		if (io->form != DL_TENSOR || !server_type(io->dtype).bytes || io->rank > MOST_RANK)
+		if (io->form != DL_TENSOR || !server_type(io->dtype) || io->rank > MOST_RANK)
 			return FAIL(UNSUPPORTED, "%s \"%s\" is %s, which the server cannot carry",
 				    i < s->n_in ? "input" : "output", io->name,
 				    io->form == DL_TENSOR
@@ -243,7 +238,8 @@ static Error *configure(ServerModel *model, Served *s, const char *config)
 {
 	const char *in = member(config, "input"), *out = member(config, "output");
 	const bool listed = (in && in[1] != ']') || (out && out[1] != ']');
-	const char *size = member(config, "max_batch_size"), *threads = parameter(config, "threads");
+	const char *size = member(config, "max_batch_size"),
+		   *threads = parameter(config, "threads");
 	const long long most = size ? strtoll(size, NULL, 10) : 0;
 	char *end = NULL;
 	const long n = threads ? strtol(threads, &end, 10) : 0;
@@ -265,8 +261,8 @@ static Error *configure(ServerModel *model, Served *s, const char *config)
 			"the configuration has max_batch_size %lld or dynamic_batching, and the model's inputs and outputs have no first dim along which their elements are proved independent; leave both out, or export the model with a symbolic first dim",
 			most);
 	if (most > bound)
-		return FAIL(INVALID, "max_batch_size is %lld, and the model takes at most %lld", most,
-			    (long long)bound);
+		return FAIL(INVALID, "max_batch_size is %lld, and the model takes at most %lld",
+			    most, (long long)bound);
 	s->most = (int32_t)(most > 0 ? most : bound < USUAL_BATCH ? bound : USUAL_BATCH);
 	if (listed) {
 		s->batch = most > 0 ? s->batch : -1;
@@ -293,7 +289,8 @@ static Error *open_configured(ServerModel *model, Served *s, const char *config)
 	snprintf(onnx, sizeof onnx, "%s/%llu/model.onnx", folder, (unsigned long long)version);
 	if (snprintf(path, sizeof path, "%s/%llu/model.so", folder, (unsigned long long)version) >=
 	    (int)sizeof path)
-		return FAIL(INVALID, "the name of %s is longer than %zu bytes", folder, sizeof path);
+		return FAIL(INVALID, "the name of %s is longer than %zu bytes", folder,
+			    sizeof path);
 	if (asks && !strncmp(asks, "true\"", 5) && access(path, F_OK) && !access(onnx, R_OK))
 		TRY(compile(onnx, path));
 	TRY(open_library(s, path));

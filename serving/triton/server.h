@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* clang-format off: tables */
+/* clang-format off */
 enum { API_MAJOR = 1, API_MINOR = 19 };
 
 typedef struct TRITONSERVER_Error Error;
@@ -26,13 +26,9 @@ typedef struct TRITONBACKEND_Output Output;
 typedef struct TRITONBACKEND_Response Response;
 
 /* The numbers of TRITONSERVER_Error_Code, _DataType, _MemoryType, _LogLevel, and of the flags. */
-typedef enum {
-	ERROR_INTERNAL = 1, ERROR_INVALID = 3, ERROR_UNAVAILABLE, ERROR_UNSUPPORTED, ERROR_CANCELLED = 7
-} ErrorCode;
-typedef enum {
-	TYPE_INVALID, TYPE_BOOL, TYPE_UINT8, TYPE_UINT16, TYPE_UINT32, TYPE_UINT64, TYPE_INT8, TYPE_INT16,
-	TYPE_INT32, TYPE_INT64, TYPE_FP16, TYPE_FP32, TYPE_FP64, TYPE_BYTES, TYPE_BF16
-} DataType;
+typedef enum { ERROR_INTERNAL = 1, ERROR_INVALID = 3, ERROR_UNAVAILABLE, ERROR_UNSUPPORTED, ERROR_CANCELLED = 7 } ErrorCode;
+typedef enum { TYPE_INVALID, TYPE_BOOL, TYPE_UINT8, TYPE_UINT16, TYPE_UINT32, TYPE_UINT64, TYPE_INT8, TYPE_INT16,
+	       TYPE_INT32, TYPE_INT64, TYPE_FP16, TYPE_FP32, TYPE_FP64, TYPE_BYTES, TYPE_BF16 } DataType;
 typedef enum { MEMORY_CPU, MEMORY_CPU_PINNED, MEMORY_GPU } MemoryType;
 typedef enum { LOG_INFO, LOG_WARNING, LOG_ERROR } LogLevel;
 enum { GROUP_GPU = 2, RELEASE_ALL = 1, RESPONSE_FINAL = 1 };
@@ -40,11 +36,12 @@ enum { GROUP_GPU = 2, RELEASE_ALL = 1, RESPONSE_FINAL = 1 };
 #define SERVER(name, ...) Error *TRITONSERVER_##name(__VA_ARGS__)
 #define BACKEND(name, ...) Error *TRITONBACKEND_##name(__VA_ARGS__)
 
-/* ---- What the server defines ---- */
-
-SERVER(ErrorNew, ErrorCode code, const char *text);
-void TRITONSERVER_ErrorDelete(Error *error);
+/* What the server defines. */
+const char *TRITONSERVER_DataTypeString(DataType type);
+uint32_t TRITONSERVER_DataTypeByteSize(DataType type); /* 0: of strings */
 const char *TRITONSERVER_ErrorMessage(Error *error);
+void TRITONSERVER_ErrorDelete(Error *error);
+SERVER(ErrorNew, ErrorCode code, const char *text);
 SERVER(LogMessage, LogLevel level, const char *file, int line, const char *text);
 SERVER(MessageNewFromSerializedJson, Message **message, const char *json, size_t bytes);
 SERVER(MessageSerializeToJson, Message *message, const char **json, size_t *bytes);
@@ -54,7 +51,6 @@ SERVER(BufferAttributesDelete, Memory *memory);
 SERVER(BufferAttributesSetMemoryType, Memory *memory, MemoryType type);
 SERVER(BufferAttributesSetMemoryTypeId, Memory *memory, int64_t device);
 SERVER(BufferAttributesSetByteSize, Memory *memory, size_t bytes);
-
 BACKEND(ApiVersion, uint32_t *major, uint32_t *minor);
 BACKEND(ModelVersion, ServerModel *model, uint64_t *version);
 BACKEND(ModelRepository, ServerModel *model, int *kind, const char **path);
@@ -89,8 +85,7 @@ BACKEND(ResponseOutput, Response *response, Output **output, const char *name, D
 BACKEND(OutputBuffer, Output *output, void **data, uint64_t bytes, MemoryType *type, int64_t *device);
 BACKEND(ResponseSend, Response *response, uint32_t flags, Error *error);
 
-/* ---- What the backend defines ---- */
-
+/* What the backend defines. */
 #pragma GCC visibility push(default)
 BACKEND(Initialize, Backend *backend);
 BACKEND(ModelInitialize, ServerModel *model);

@@ -37,7 +37,7 @@ Error *error_of(ErrorCode code, const char *format, ...)
 void log_text(void *user, int32_t level, const char *text)
 {
 	(void)user;
-	TRITONSERVER_LogMessage(level > DL_LOG_INFO ? LOG_INFO : LOG_ERROR - level, "dlcc", 0,
+	TRITONSERVER_LogMessage((LogLevel)(level > DL_LOG_INFO ? 0 : LOG_ERROR - level), "dlcc", 0,
 				text);
 }
 
@@ -291,7 +291,9 @@ static Error *open_configured(ServerModel *model, Served *s, const char *config)
 	    (int)sizeof path)
 		return FAIL(INVALID, "the name of %s is longer than %zu bytes", folder,
 			    sizeof path);
-	if (asks && !strncmp(asks, "true\"", 5) && access(path, F_OK) && !access(onnx, R_OK))
+	if (asks && strncmp(asks, "true\"", 5) && strncmp(asks, "false\"", 6))
+		return FAIL(INVALID, "the parameter compile is neither true nor false");
+	if (asks && *asks == 't' && access(path, F_OK) && !access(onnx, R_OK))
 		TRY(compile(onnx, path));
 	TRY(open_library(s, path));
 	return configure(model, s, config);

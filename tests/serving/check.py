@@ -6,6 +6,7 @@ batched; faults are answered with a text and harm nobody else. With TESTS=all 30
 import json
 import os
 import random
+import subprocess
 import sys
 import threading
 import time
@@ -16,6 +17,7 @@ import onnx.parser
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PROGRAM, BUILD = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 sys.path += [os.path.join(ROOT, "python"), os.path.join(ROOT, "tests")]
+os.environ["MALLOC_MMAP_THRESHOLD_"] = "1048576"  # large blocks that are freed go back to the system at once, so memory can be compared
 os.environ["PATH"] = os.path.join(BUILD, "bin") + os.pathsep + os.environ["PATH"]
 
 import corpus  # noqa: E402
@@ -190,6 +192,32 @@ def broken_requests():
         status, _, _ = SERVER.ask("POST", "/v2/models/text.dlcc/infer", bytes(cut[:mine.randrange(len(cut) + 1)]), headers)
         assert status in (200, 400, 404, 500), status
     same("text", {"x": np.array(["ab"], object)})
+
+
+def a_further_instance_costs_its_workspace():
+    """The server's memory with three instances, less that with one, is twice what the model says a context needs."""
+    weights = ["0.01"] * 144
+    text = ("g (float[N,1,64,1] x) => (float[N,16,1,1] y) <float[16,1,3,3] v = {" + ", ".join(weights) + "}, float[16,16,3,3] w = {" + ", ".join(weights * 16) + "}> "
+            "{ t = Transpose <perm = [0, 1, 3, 2]> (x) s = Mul (x, t) a = Conv <pads = [1, 1, 1, 1]> (s, v) b = Relu (a) c = Conv <pads = [1, 1, 1, 1]> (b, w) d = Sigmoid (c) y = GlobalAveragePool (d) }")
+    config = 'backend: "dlcc" instance_group [ {{ count: {} kind: KIND_CPU }} ] parameters {{ key: "threads" value: {{ string_value: "1" }} }}'
+    MADE["instances"] = put("instances", text)
+    bench = [os.path.join(BUILD, "bin", "dlrun"), os.path.join(SERVER.repo, "instances.dlcc", "1", "model.so"), "--bench", "--seconds=0.01", "--threads=1", "--dim=N=64"]
+    want = json.loads(subprocess.run(bench, check=True, capture_output=True, text=True).stdout)["workspace_bytes"] / 1024
+    x = np.ones((64, 1, 64, 1), np.float32)
+    used = {1: [], 3: []}
+    for count in (3, 1) * 3:
+        with open(os.path.join(SERVER.repo, "instances.dlcc", "config.pbtxt"), "w") as f:
+            f.write(config.format(count))
+        assert not load("instances")
+        before = stats("instances")["inference_count"]
+        together("instances", [lambda: {"x": x}], threads=6, each=3)
+        assert stats("instances")["inference_count"] - before >= 18 * 64
+        used[count].append(SERVER.kib())
+        assert not load("instances", "unload")
+        time.sleep(0.2)
+    more = (np.mean(used[3][1:]) - np.mean(used[1][1:])) / 2
+    print(f"a further instance: {more:.0f} KiB; its workspace: {want:.0f} KiB")
+    assert abs(more - want) < 0.05 * want + 256, (more, want, used)
 
 
 def models_without_inputs_and_with_optional_ones():
@@ -499,7 +527,7 @@ def main():
     tests = [answers_are_the_models, single_numbers, some_outputs, strings, batches_are_found_where_they_are_independent, requests_are_batched,
              requests_of_other_shapes_run_apart, faults_have_a_text, broken_requests, a_batch_of_single_numbers, two_versions_and_reloading,
              models_that_do_not_fit_are_refused, escapes_in_a_configuration, a_configuration_of_ones_own, a_configuration_of_another_model, hostile_configurations_and_names,
-             models_without_inputs_and_with_optional_ones, nothing_in_a_tensor, zero_bytes_in_strings,
+             a_further_instance_costs_its_workspace, models_without_inputs_and_with_optional_ones, nothing_in_a_tensor, zero_bytes_in_strings,
              faults_of_one_are_not_those_of_others, cancelled_requests_stop,
              onnx_is_compiled_where_the_configuration_says_so, corpus_models_answer_as_dlrun, malformed_requests_are_refused,
              reloads_lose_no_request]

@@ -231,19 +231,21 @@ static Error *take(Instance *x, Job *j)
 	TRY(TRITONBACKEND_RequestOutputCount(j->request, &n));
 	for (uint32_t k = 0; k < n; k++) {
 		const char *name;
-		int32_t i;
-		Slot *o;
+		int32_t o;
 
 		TRY(TRITONBACKEND_RequestOutputName(j->request, k, &name));
-		i = s->n_in + dl_desc_find_out(s->desc, name);
-		if (i < s->n_in)
+		o = dl_desc_find_out(s->desc, name);
+		if (o < 0)
 			return FAIL(INVALID, "the model has no output \"%s\"", name);
-		o = &j->slot[i];
-		o->wanted = true;
-		if (o->t.dtype == DL_STR || !x->whole[i].bytes)
+		j->slot[s->n_in + o].wanted = true;
+	}
+	for (int32_t i = s->n_in; i < s->n_io; i++) {
+		dl_tensor *t = &j->slot[i].t;
+
+		if (!j->slot[i].wanted || t->dtype == DL_STR || !x->whole[i].bytes)
 			continue;
-		o->t.bytes = x->whole[i].bytes;
-		TRY(place(x, j, i, o->t.bytes, &o->t.data));
+		t->bytes = x->whole[i].bytes;
+		TRY(place(x, j, i, t->bytes, &t->data));
 	}
 	return NULL;
 }

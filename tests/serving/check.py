@@ -504,6 +504,17 @@ def malformed_requests_are_refused():
     assert not faults, f"{len(faults)} faults: " + "; ".join(faults[:8])
 
 
+def requests_that_no_server_makes():
+    """fake.c, a server with wrong buffers and failing functions, under sanitizers."""
+    fake = os.path.join(SERVER.repo + ".backends", "fake")
+    sources = [os.path.join(ROOT, "serving", "triton", name) for name in ("backend.c", "model.c")]
+    flags = ["-std=gnu11", "-O1", "-g", "-D_GNU_SOURCE", "-I" + ROOT, "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
+    subprocess.run([os.environ.get("CC", "gcc"), *flags, os.path.join(ROOT, "tests", "serving", "fake.c"), *sources, "-o", fake, "-ldl", "-lpthread"], check=True)
+    for name in "rows", "widths", "text", "scalar", "optional", "constant":
+        done = subprocess.run([fake, os.path.join(SERVER.repo, name + ".dlcc"), "20000" if ALL else "2000"], capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, (name, done.stderr[-1500:])
+
+
 def corpus_models_answer_as_dlrun():
     if os.path.isdir(corpus.cases.CORPUS):
         faults = corpus.check(SERVER, BUILD, 30 if ALL else 6, CONNECTS)
@@ -529,7 +540,7 @@ def main():
              models_that_do_not_fit_are_refused, escapes_in_a_configuration, a_configuration_of_ones_own, a_configuration_of_another_model, hostile_configurations_and_names,
              a_further_instance_costs_its_workspace, models_without_inputs_and_with_optional_ones, nothing_in_a_tensor, zero_bytes_in_strings,
              faults_of_one_are_not_those_of_others, cancelled_requests_stop,
-             onnx_is_compiled_where_the_configuration_says_so, corpus_models_answer_as_dlrun, malformed_requests_are_refused,
+             onnx_is_compiled_where_the_configuration_says_so, corpus_models_answer_as_dlrun, malformed_requests_are_refused, requests_that_no_server_makes,
              reloads_lose_no_request]
     chosen = [t for t in tests if not sys.argv[3:] or t.__name__ in sys.argv[3:]]
     failed = 0

@@ -6,7 +6,7 @@
 # make tests      all that tests/run.py needs: the programs, those of the tests, ptxsim, the runtime under sanitizers
 # make demo       compile, link and run a classifier of handwritten digits
 # make deps       install what is missing
-# make install    PREFIX=/usr/local, DESTDIR=; uninstall removes the same files
+# make install    PREFIX=/usr/local, DESTDIR=; uninstall removes the same files and folders
 # make format     clang-format over all C; layers: who includes whom; warnings: the other compiler
 # make docs       docs/ops.md, from the table of ops
 # make ulp        errors of the functions over all inputs, for hours: the table in docs/numerics.md; NAMES="erf tanh": of these alone
@@ -367,11 +367,15 @@ install: all
 	for f in dtypes.def expr/insts.def expr/funcs.def expr/expr.h kernel/monoids.def; do install -m 644 ir/$$f $(DOC)/ir/$$f || exit; done
 	for f in $(filter-out %/run.sh,$(wildcard examples/*/*)); do install -m $$(stat -c %a $$f) $$f $(DOC)/$$f || exit; done
 
-# The folders that only dlcc has, and its files in those that it shares with other programs.
+# The folders that only dlcc has, its files in those that it shares with other programs, and folders that are empty then. A
+# system's own prefix keeps its folders.
+OWN_FOLDERS = $(if $(filter /usr /usr/local,$(PREFIX)),,$(addprefix $(DEST)/,share/man share lib include bin) $(DEST))
 uninstall:
 	rm -rf $(DOC) $(CMAKE_DIR)
 	rm -f $(TOOLS:%=$(DEST)/bin/%) $(DEST)/include/dlrt.h $(DEST)/include/dlrt.hpp $(DEST)/lib/libdlrt.a $(DEST)/lib/pkgconfig/dlrt.pc \
 		$(MAN:%=$(DEST)/share/man/man1/%)
+	for d in $(addprefix $(DEST)/,lib/cmake lib/pkgconfig share/man/man1 share/doc) $(OWN_FOLDERS); do \
+		[ ! -d $$d ] || rmdir --ignore-fail-on-non-empty $$d || exit; done
 
 clean:
 	rm -rf build/obj build/gen build/bin build/lib build/include build/tests build/san build/tsan build/wheel build/flags

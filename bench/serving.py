@@ -2,29 +2,30 @@
 # SPDX-License-Identifier: Apache-2.0
 """Triton Inference Server with the dlcc backend beside dlrun, and beside ONNX Runtime in the same server's Python backend.
 
-    bench/serving.py [--rounds N] [--requests N] [--clients N] [--build FOLDER] [--out FILE.md]
+    bench/serving.py [--seconds N] [--requests N] [--clients N] [--build FOLDER] [--out FILE.md]
 
-The server and perf_analyzer are those of build/venv-triton (make build/venv-triton/requirements.txt). Models: the classifier of
-examples/digits, whose runs are short, and bert_base at 17 tokens. In each round everything runs once, one after the other; the numbers are
-medians of the rounds. Rows:
+The server and perf_analyzer are those of build/venv-triton (make build/venv-triton/requirements.txt; perf_analyzer also needs Debian's package
+libb64-0d). Models: the classifier of examples/digits, whose runs are short, and bert_base at 17 tokens. What is compared takes turns in short
+windows, in an order that is reversed from round to round, for so many seconds; each number is the median of the rounds, with the quartiles.
+Rows:
 
-  overhead    the server's compute time (input and infer) at one client, less dlrun's median: microseconds; it means little for bert_base
-              while others use the machine
-  sending     the server's own time to send an answer (its "compute output", in which the backend only calls ResponseSend): microseconds
+  overhead    compute time of the server's statistics at one client, less dlrun's median: microseconds. This is all of the backend's own work;
+              the server's parts are beside it
+  sending     from the end of a run until the client has the answer, and from the client to the queue: the server's and the client's work
+  queue       from the queue to the backend: the server's scheduler
   efficiency  of N clients: the time that dlrun needs for the batches that formed, by the time that passed; 1 is a server that costs nothing
   ratio       requests a second of dlcc by those of ONNX Runtime, whose model concatenates what the server has batched
-  instance    memory that a second instance of bert_base adds, beside the workspace that the server is told, and the weights
 """
 import argparse
 import csv
 import glob
 import json
 import os
-import re
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
@@ -35,7 +36,6 @@ import server  # noqa: E402
 
 VENV = os.path.join(ROOT, "build", "venv-triton")
 TOKENS = 17
-WINDOWS = 5
 DIGITS, BERT = "digits.dlcc", "bert.dlcc"
 SHAPES = {DIGITS: [], BERT: [f"input_ids:{TOKENS}", f"attention_mask:{TOKENS}", f"token_type_ids:{TOKENS}"]}
 
@@ -108,74 +108,82 @@ class Bench:
                      for what in ("input", "output") for t in config[what])
         self.write_config("ort", f'backend: "python" max_batch_size: {config["max_batch_size"]} dynamic_batching {{ }}\n{io}')
 
-    def dlrun(self, name, batch):
-        """The median of a run, in microseconds."""
+    def dlrun(self, name, batch, seconds=0.5):
+        """The line of dlrun --bench."""
         sizes = [f"--dim=N={batch}"] if name == DIGITS else [f"--dim=batch={batch}", f"--dim=seq={TOKENS}"]
-        text = subprocess.run([os.path.join(self.bin, "dlrun"), self.library(name), "--bench", "--seconds=1", *sizes], check=True, capture_output=True, text=True).stdout
-        return json.loads(text)["median_ms"] * 1000
+        command = [os.path.join(self.bin, "dlrun"), self.library(name), "--bench", f"--seconds={seconds}", *sizes]
+        return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
     def batches(self, name):
         """{batch: runs} so far."""
         return {b["batch_size"]: b["compute_infer"]["count"] for b in self.server.stats(name)["batch_stats"]}
 
-    def analyze(self, name, clients):
+    def analyze(self, name, clients, requests):
         """A row of perf_analyzer: requests a second, and microseconds of the server's parts."""
         out = os.path.join(self.folder, "row.csv")
         shapes = [word for shape in SHAPES.get(name, SHAPES[BERT]) for word in ("--shape", shape)]
         # a string or id that is out of the vocabulary would be refused: zeros are in it
-        done = subprocess.run([os.path.join(VENV, "bin", "perf_analyzer"), "-m", name, "-u", f"127.0.0.1:{self.server.grpc_port}", "-i", "grpc", "--input-data", "zero",
-                        "--concurrency-range", str(clients), "--request-count", str(self.o.requests * (1 if clients > 1 or name == BERT else 20)), "-f", out, *shapes],
-                              capture_output=True, text=True)
+        command = [os.path.join(VENV, "bin", "perf_analyzer"), "-m", name, "-u", f"127.0.0.1:{self.server.grpc_port}", "-i", "grpc", "--input-data", "zero",
+                   "--concurrency-range", str(clients), "--request-count", str(requests), "-f", out, *shapes]
+        done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             sys.exit(f"perf_analyzer {name}: {(done.stderr + done.stdout)[-2000:]}")
         with open(out) as f:
             return next(csv.DictReader(f))
 
-    def round(self, rows):
-        for name in DIGITS, BERT:
-            alone = self.dlrun(name, 1)
-            # perf_analyzer tells means, so the least of some windows is nearest to a median
-            windows = [self.analyze(name, 1) for _ in range(WINDOWS if name == DIGITS else 1)]
-            compute = min(sum(float(row[f"Server Compute {part}"]) for part in ("Input", "Infer")) for row in windows)
-            rows.setdefault(f"sending {name}", []).append(min(float(row["Server Compute Output"]) for row in windows))
-            rows.setdefault(f"overhead {name}", []).append(compute - alone)
-            rows.setdefault(f"dlrun {name}", []).append(alone)
+    def overhead(self, rows):
+        for name, requests in (DIGITS, 2000), (BERT, 30):
+            alone = self.dlrun(name, 1)["median_ms"] * 1000
+            row = self.analyze(name, 1, requests)
+            compute, sends = (sum(float(row[part]) for part in parts) for parts in
+                              ([f"Server Compute {part}" for part in ("Input", "Infer", "Output")], ["Network+Server Send/Recv"]))
+            for what, value in ("overhead", compute - alone), ("sending", sends), ("queue", float(row["Server Queue"])), ("dlrun", alone):
+                rows.setdefault(f"{what} {name}, us", []).append(value)
+
+    def ours(self, rows):
+        """Clients of dlcc, and then dlrun with the batches that formed. Batches with less than a twentieth of the requests are left out."""
         before = self.batches(BERT)
-        row = self.analyze(BERT, self.o.clients)
+        rate = float(self.analyze(BERT, self.o.clients, self.o.requests)["Inferences/Second"])
         formed = {b: n - before.get(b, 0) for b, n in self.batches(BERT).items() if n > before.get(b, 0)}
         requests = sum(b * n for b, n in formed.items())
-        ours = float(row["Inferences/Second"])
-        needed = sum(self.dlrun(BERT, b) * n for b, n in formed.items()) / 1e6
-        rows.setdefault("efficiency", []).append(needed / (requests / ours))
-        rows.setdefault("requests a second", []).append(ours)
-        peer = float(self.analyze("ort", self.o.clients)["Inferences/Second"])
-        rows.setdefault("requests a second of ONNX Runtime", []).append(peer)
-        rows.setdefault("ratio", []).append(ours / peer)
+        usual = {b: n for b, n in formed.items() if b * n * 20 >= requests}
+        needed = sum(self.dlrun(BERT, b, 0.3)["median_ms"] * n for b, n in usual.items()) / 1000 / sum(b * n for b, n in usual.items())
+        rows.setdefault("efficiency", []).append(needed * rate)
+        rows.setdefault("requests a second", []).append(rate)
+        return usual
+
+    def peer(self, rows):
+        rows.setdefault("requests a second of ONNX Runtime", []).append(float(self.analyze("ort", self.o.clients, self.o.requests)["Inferences/Second"]))
+
+    def round(self, rows, k):
+        if k % 2:
+            self.peer(rows)
+        formed = self.ours(rows)
+        if not k % 2:
+            self.peer(rows)
+        rows.setdefault("ratio", []).append(rows["requests a second"][-1] / rows["requests a second of ONNX Runtime"][-1])
+        if k % 3 == 0:
+            self.overhead(rows)
         return formed
 
-    def resident(self, instances):
-        """(KiB of the server with so many instances, bytes that it is told of one) of bert_base."""
-        self.write_config(BERT, f'backend: "dlcc" instance_group {{ count: {instances} kind: KIND_CPU }} parameters {{ key: "threads" value: {{ string_value: "1" }} }}')
-        self.server.load(BERT, "unload")
-        refused = self.server.load(BERT)
-        assert not refused, refused
-        self.analyze(BERT, self.o.clients)
-        with open(f"/proc/{self.server.process.pid}/status") as f:
-            return int(re.search(r"VmRSS:\s*(\d+)", f.read())[1])
+
+def quartiles(found):
+    cut = statistics.quantiles(found, n=4) if len(found) > 1 else found * 3
+    return f"{cut[1]:.2f} | {cut[0]:.2f} to {cut[2]:.2f} | {len(found)}"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default=os.path.join(ROOT, "build"))
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--requests", type=int, default=200)
+    parser.add_argument("--seconds", type=float, default=200, help="of the rounds; compiling takes longer")
+    parser.add_argument("--requests", type=int, default=96, help="of a window")
     parser.add_argument("--clients", type=int, default=16)
     parser.add_argument("--out")
     o = parser.parse_args()
     if not os.path.exists(os.path.join(VENV, "bin", "perf_analyzer")):
         sys.exit("no perf_analyzer: make build/venv-triton/requirements.txt")
     o.build = os.path.abspath(o.build)
-    rows, lines = {}, ["| what | median | rounds |", "|---|---|---|"]
+    rows, lines = {}, ["| what | median | quartiles | rounds |", "|---|---|---|---|"]
     with tempfile.TemporaryDirectory(prefix="dlcc-serving-") as folder:
         bench = Bench(o, folder)
         bench.server.start()
@@ -183,17 +191,15 @@ def main():
             bench.put_peer(bench.server.config(BERT))
             refused = bench.server.load("ort")
             assert not refused, refused
-            for k in range(o.rounds):
-                formed = bench.round(rows)
-                print(f"round {k + 1}: " + ", ".join(f"{what} {found[-1]:.2f}" for what, found in rows.items()), f"batches {formed}", flush=True)
-            bench.server.load("ort", "unload")
-            one, two = bench.resident(1), bench.resident(2)
-            rows["instance: MiB more"] = [(two - one) / 1024]
-            rows["weights: MiB"] = [os.path.getsize(bench.library(BERT)) / 2**20]
+            ends, k = time.monotonic() + o.seconds, 0
+            while time.monotonic() < ends:
+                formed = bench.round(rows, k)
+                k += 1
+                print(f"round {k}: " + ", ".join(f"{what} {found[-1]:.2f}" for what, found in rows.items()), f"batches {formed}", flush=True)
         finally:
             bench.server.stop()
             bench.server.remove()
-    lines += [f"| {what} | {statistics.median(found):.2f} | {' '.join(f'{x:.2f}' for x in found)} |" for what, found in rows.items()]
+    lines += [f"| {what} | {quartiles(found)} |" for what, found in rows.items()]
     print("\n".join(lines))
     if o.out:
         with open(o.out, "w") as f:

@@ -495,6 +495,21 @@ static void add_objects(Pack *p, Command *c, const char *lib)
 		command_path(p, c, lib);
 }
 
+/* Leaves out what debuggers read of the runtime, which is several times the code of a small model. The
+ * names of functions, which profilers read, stay. The whole of it stays for --sanitize and with --cc='CC -g'. */
+static void strip_debug(Pack *p, Command *c)
+{
+	bool wanted = p->o->sanitize;
+
+#ifdef DLCC_CC /* dlcc itself is under sanitizers */
+	wanted = true;
+#endif
+	for (int i = 0; i < p->given.n; i++)
+		wanted = wanted || str_starts(p->given.word[i], "-g");
+	if (!wanted)
+		command_option(c, is_zig(p->cc) ? "-s" : "-Wl,--strip-debug");
+}
+
 bool pack_link_shared(Pack *p, const char *lib, const char *out)
 {
 	Command c = common_command(p);
@@ -507,9 +522,10 @@ bool pack_link_shared(Pack *p, const char *lib, const char *out)
 	for (size_t j = 0; j < sizeof flags / sizeof *flags; j++)
 		if (!p->o->sanitize || strcmp(flags[j], "-Wl,-z,defs"))
 			command_option(&c, flags[j]);
-	/* zig's linker lacks the option, which the runtime's hidden symbols do not need; but the file
-	 * has names and tables for debuggers unless it is told */
-	command_option(&c, is_zig(p->cc) ? "-s" : "-Wl,--exclude-libs,ALL");
+	strip_debug(p, &c);
+	/* zig's linker lacks the option, which the runtime's hidden symbols do not need */
+	if (!is_zig(p->cc))
+		command_option(&c, "-Wl,--exclude-libs,ALL");
 	/* The soname is the file's name, not the path that the linker got. It may have commas, so
 	 * it cannot be part of a -Wl. */
 	command_option(&c, "-Xlinker");
@@ -539,6 +555,8 @@ bool pack_link_object(Pack *p, const char *lib, const char *out)
 
 	command_option(&c, "-r");
 	command_option(&c, "-nostdlib");
+	if (!is_zig(p->cc)) /* its linker would take the names, too, which are needed here */
+		strip_debug(p, &c);
 	command_option(&c, "-o");
 	command_path(p, &c, out);
 	add_objects(p, &c, lib);

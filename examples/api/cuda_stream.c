@@ -5,6 +5,11 @@
  * one stream of the application's, which waits once, at the end. After prepare a run is one launch
  * of a CUDA graph, whatever its pointers. The driver is opened at run time, as the models do it, so
  * the program starts on machines without one.
+ *
+ *     dlcc ../digits/digits.onnx --target=cpu:v3,cuda:sm_80 -o digits.a
+ *     dlcc smooth.onnx --target=cpu:v3,cuda:sm_80 -o smooth.a
+ *     cc -O2 -I. cuda_stream.c digits.a smooth.a -o cuda_stream -lm -lpthread -ldl
+ *     ./cuda_stream ../digits/heldout.bin
  */
 #include "digits.h"
 #include "smooth.h"

@@ -2,6 +2,9 @@
 /*
  * Loads a compiled model at run time, asks what it takes, and runs it on zeros: dlopen MODEL.so
  * NAME. Nothing of the model is known when this program is compiled.
+ *
+ *     cc -O2 dlopen.c -o dlopen -ldl
+ *     dlcc ../digits/digits.onnx -o digits.so && ./dlopen ./digits.so digits
  */
 #include "dlrt.h"
 

@@ -2,6 +2,9 @@
 /*
  * Several threads share one model; each has a context of its own: threads. Every thread must see
  * the same logits as the others for the same image.
+ *
+ *     dlcc ../digits/digits.onnx -o digits.a
+ *     cc -O2 -I. threads.c digits.a -o threads -lm -lpthread -ldl && ./threads
  */
 #include "digits.h"
 

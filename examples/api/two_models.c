@@ -2,6 +2,10 @@
 /*
  * Two models in one program, the output of one the input of the other: two_models HELDOUT.bin reads
  * scans after `smooth` has blurred them. Each archive has the runtime inside; nothing collides.
+ *
+ *     dlcc ../digits/digits.onnx -o digits.a && dlcc smooth.onnx -o smooth.a
+ *     cc -O2 -I. two_models.c digits.a smooth.a -o two_models -lm -lpthread -ldl
+ *     ./two_models ../digits/heldout.bin
  */
 #include "digits.h"
 #include "smooth.h"

@@ -57,6 +57,6 @@ cat <<TXT
 Where to look next, in $out:
   model.c      the C that dlcc wrote: $(grep -c . model.c) lines, kernels named after the model's nodes$gpu
   before.dl    the model as dlcc reads it, types inferred
-  after.dl     the same after fusion: a kernel per anchor, with what follows it
+  after.dl     the same after fusion: each kernel is a convolution or product and what follows it
 The program is examples/digits/digits.c, for two devices devices.c; README.md names ten files of the compiler to begin with.
 TXT

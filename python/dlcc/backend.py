@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -150,3 +151,6 @@ prepare = Backend.prepare
 run_model = Backend.run_model
 run_node = Backend.run_node
 supports_device = Backend.supports_device
+
+if __name__ == "__main__":
+    sys.exit("dlcc.backend is for programs, as docs/python.md describes: outputs = dlcc.backend.prepare(model).run(inputs)")

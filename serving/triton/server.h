@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The functions of Triton Inference Server's backend API, version 1.19, that the backend calls or defines. They are
- * declared here because the server's own header is not valid C. The server is found by the dynamic linker when it
- * loads the backend. Each function that returns a TRITONSERVER_Error returns null on success.
+ * The functions of Triton Inference Server's backend API, version 1.19, that the backend calls or
+ * defines. They are declared here because the server's own header is not valid C. The server is found
+ * by the dynamic linker when it loads the backend. Each function returns null on success.
  */
 #ifndef SERVING_TRITON_SERVER_H
 #define SERVING_TRITON_SERVER_H
@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* clang-format off: one declaration has the functions of the same parameters */
+/* clang-format off */
 enum { API_MAJOR = 1, API_MINOR = 19 };
 
 typedef struct TRITONSERVER_Error Error;
@@ -25,66 +25,74 @@ typedef struct TRITONBACKEND_Input Input;
 typedef struct TRITONBACKEND_Output Output;
 typedef struct TRITONBACKEND_Response Response;
 
-/* The numbers of TRITONSERVER_Error_Code, _DataType, _MemoryType, _LogLevel, _InstanceGroupKind and the flags. */
+/* The numbers of TRITONSERVER_Error_Code, _DataType, _MemoryType, _LogLevel, and of the flags. */
 typedef enum { ERROR_INTERNAL = 1, ERROR_INVALID = 3, ERROR_UNAVAILABLE, ERROR_UNSUPPORTED, ERROR_CANCELLED = 7 } ErrorCode;
-typedef enum { TYPE_INVALID, TYPE_BOOL, TYPE_UINT8, TYPE_UINT16, TYPE_UINT32, TYPE_UINT64, TYPE_INT8, TYPE_INT16, TYPE_INT32,
-	       TYPE_INT64, TYPE_FP16, TYPE_FP32, TYPE_FP64, TYPE_BYTES, TYPE_BF16 } DataType;
+typedef enum { TYPE_INVALID, TYPE_BOOL, TYPE_UINT8, TYPE_UINT16, TYPE_UINT32, TYPE_UINT64, TYPE_INT8, TYPE_INT16,
+	       TYPE_INT32, TYPE_INT64, TYPE_FP16, TYPE_FP32, TYPE_FP64, TYPE_BYTES, TYPE_BF16 } DataType;
 typedef enum { MEMORY_CPU, MEMORY_CPU_PINNED, MEMORY_GPU } MemoryType;
 typedef enum { LOG_INFO, LOG_WARNING, LOG_ERROR } LogLevel;
 enum { GROUP_GPU = 2, RELEASE_ALL = 1, RESPONSE_FINAL = 1 };
 
-/* ---- What the server defines ---- */
+#define SERVER(name, ...) Error *TRITONSERVER_##name(__VA_ARGS__)
+#define BACKEND(name, ...) Error *TRITONBACKEND_##name(__VA_ARGS__)
 
-Error *TRITONSERVER_ErrorNew(ErrorCode code, const char *text);
-void TRITONSERVER_ErrorDelete(Error *error);
+/* What the server defines. */
+const char *TRITONSERVER_DataTypeString(DataType type);
+uint32_t TRITONSERVER_DataTypeByteSize(DataType type); /* 0: of strings */
 const char *TRITONSERVER_ErrorMessage(Error *error);
-Error *TRITONSERVER_LogMessage(LogLevel level, const char *file, int line, const char *text);
-Error *TRITONSERVER_MessageNewFromSerializedJson(Message **message, const char *json, size_t bytes);
-Error *TRITONSERVER_MessageSerializeToJson(Message *message, const char **json, size_t *bytes);
-Error *TRITONSERVER_MessageDelete(Message *message);
-Error *TRITONSERVER_BufferAttributesNew(Memory **memory), *TRITONSERVER_BufferAttributesDelete(Memory *memory);
-Error *TRITONSERVER_BufferAttributesSetMemoryType(Memory *memory, MemoryType type);
-Error *TRITONSERVER_BufferAttributesSetMemoryTypeId(Memory *memory, int64_t device);
-Error *TRITONSERVER_BufferAttributesSetByteSize(Memory *memory, size_t bytes);
+void TRITONSERVER_ErrorDelete(Error *error);
+SERVER(ErrorNew, ErrorCode code, const char *text);
+SERVER(LogMessage, LogLevel level, const char *file, int line, const char *text);
+SERVER(MessageNewFromSerializedJson, Message **message, const char *json, size_t bytes);
+SERVER(MessageSerializeToJson, Message *message, const char **json, size_t *bytes);
+SERVER(MessageDelete, Message *message);
+SERVER(BufferAttributesNew, Memory **memory);
+SERVER(BufferAttributesDelete, Memory *memory);
+SERVER(BufferAttributesSetMemoryType, Memory *memory, MemoryType type);
+SERVER(BufferAttributesSetMemoryTypeId, Memory *memory, int64_t device);
+SERVER(BufferAttributesSetByteSize, Memory *memory, size_t bytes);
+BACKEND(ApiVersion, uint32_t *major, uint32_t *minor);
+BACKEND(ModelVersion, ServerModel *model, uint64_t *version);
+BACKEND(ModelRepository, ServerModel *model, int *kind, const char **path);
+BACKEND(ModelConfig, ServerModel *model, uint32_t version, Message **config);
+BACKEND(ModelAutoCompleteConfig, ServerModel *model, bool *complete);
+BACKEND(ModelSetConfig, ServerModel *model, uint32_t version, Message *config);
+BACKEND(ModelState, ServerModel *model, void **state);
+BACKEND(ModelSetState, ServerModel *model, void *state);
+BACKEND(ModelReportMemoryUsage, ServerModel *model, Memory **usage, uint32_t n);
+BACKEND(ModelInstanceModel, ServerInstance *instance, ServerModel **model);
+BACKEND(ModelInstanceKind, ServerInstance *instance, int *kind);
+BACKEND(ModelInstanceDeviceId, ServerInstance *instance, int32_t *device);
+BACKEND(ModelInstanceState, ServerInstance *instance, void **state);
+BACKEND(ModelInstanceSetState, ServerInstance *instance, void *state);
+BACKEND(ModelInstanceReportMemoryUsage, ServerInstance *instance, Memory **usage, uint32_t n);
+BACKEND(ModelInstanceReportStatistics, ServerInstance *instance, Request *request, bool success,
+	uint64_t begin, uint64_t compute_begin, uint64_t compute_end, uint64_t end);
+BACKEND(ModelInstanceReportBatchStatistics, ServerInstance *instance, uint64_t size,
+	uint64_t begin, uint64_t compute_begin, uint64_t compute_end, uint64_t end);
+BACKEND(RequestInput, Request *request, const char *name, Input **input);
+BACKEND(RequestOutputCount, Request *request, uint32_t *count);
+BACKEND(RequestOutputName, Request *request, uint32_t i, const char **name);
+BACKEND(RequestIsCancelled, Request *request, bool *cancelled);
+BACKEND(RequestRelease, Request *request, uint32_t flags);
+BACKEND(InputProperties, Input *input, const char **name, DataType *type, const int64_t **shape,
+	uint32_t *rank, uint64_t *bytes, uint32_t *buffers);
+BACKEND(InputBuffer, Input *input, uint32_t i, const void **data, uint64_t *bytes,
+	MemoryType *type, int64_t *device);
+BACKEND(ResponseNew, Response **response, Request *request);
+BACKEND(ResponseOutput, Response *response, Output **output, const char *name, DataType type,
+	const int64_t *shape, uint32_t rank);
+BACKEND(OutputBuffer, Output *output, void **data, uint64_t bytes, MemoryType *type, int64_t *device);
+BACKEND(ResponseSend, Response *response, uint32_t flags, Error *error);
 
-Error *TRITONBACKEND_ApiVersion(uint32_t *major, uint32_t *minor);
-Error *TRITONBACKEND_ModelVersion(ServerModel *model, uint64_t *version);
-Error *TRITONBACKEND_ModelRepository(ServerModel *model, int *kind, const char **path);
-Error *TRITONBACKEND_ModelConfig(ServerModel *model, uint32_t version, Message **config);
-Error *TRITONBACKEND_ModelAutoCompleteConfig(ServerModel *model, bool *complete);
-Error *TRITONBACKEND_ModelSetConfig(ServerModel *model, uint32_t version, Message *config);
-Error *TRITONBACKEND_ModelState(ServerModel *model, void **state), *TRITONBACKEND_ModelSetState(ServerModel *model, void *state);
-Error *TRITONBACKEND_ModelReportMemoryUsage(ServerModel *model, Memory **usage, uint32_t n);
-Error *TRITONBACKEND_ModelInstanceModel(ServerInstance *instance, ServerModel **model);
-Error *TRITONBACKEND_ModelInstanceKind(ServerInstance *instance, int *kind);
-Error *TRITONBACKEND_ModelInstanceDeviceId(ServerInstance *instance, int32_t *device);
-Error *TRITONBACKEND_ModelInstanceState(ServerInstance *instance, void **state);
-Error *TRITONBACKEND_ModelInstanceSetState(ServerInstance *instance, void *state);
-Error *TRITONBACKEND_ModelInstanceReportMemoryUsage(ServerInstance *instance, Memory **usage, uint32_t n);
-Error *TRITONBACKEND_ModelInstanceReportStatistics(ServerInstance *instance, Request *request, bool success, uint64_t begin,
-						   uint64_t compute_begin, uint64_t compute_end, uint64_t end);
-Error *TRITONBACKEND_ModelInstanceReportBatchStatistics(ServerInstance *instance, uint64_t size, uint64_t begin,
-							uint64_t compute_begin, uint64_t compute_end, uint64_t end);
-Error *TRITONBACKEND_RequestInput(Request *request, const char *name, Input **input);
-Error *TRITONBACKEND_RequestOutputCount(Request *request, uint32_t *count);
-Error *TRITONBACKEND_RequestOutputName(Request *request, uint32_t i, const char **name);
-Error *TRITONBACKEND_RequestIsCancelled(Request *request, bool *cancelled);
-Error *TRITONBACKEND_RequestRelease(Request *request, uint32_t flags);
-Error *TRITONBACKEND_InputProperties(Input *input, const char **name, DataType *type, const int64_t **shape, uint32_t *rank,
-				     uint64_t *bytes, uint32_t *buffers);
-Error *TRITONBACKEND_InputBuffer(Input *input, uint32_t i, const void **data, uint64_t *bytes, MemoryType *type, int64_t *device);
-Error *TRITONBACKEND_ResponseNew(Response **response, Request *request), *TRITONBACKEND_ResponseDelete(Response *response);
-Error *TRITONBACKEND_ResponseOutput(Response *response, Output **output, const char *name, DataType type, const int64_t *shape, uint32_t rank);
-Error *TRITONBACKEND_OutputBuffer(Output *output, void **data, uint64_t bytes, MemoryType *type, int64_t *device);
-Error *TRITONBACKEND_ResponseSend(Response *response, uint32_t flags, Error *error);
-
-/* ---- What the backend defines ---- */
-
+/* What the backend defines. */
 #pragma GCC visibility push(default)
-Error *TRITONBACKEND_Initialize(Backend *backend);
-Error *TRITONBACKEND_ModelInitialize(ServerModel *model), *TRITONBACKEND_ModelFinalize(ServerModel *model);
-Error *TRITONBACKEND_ModelInstanceInitialize(ServerInstance *instance), *TRITONBACKEND_ModelInstanceFinalize(ServerInstance *instance);
-Error *TRITONBACKEND_ModelInstanceExecute(ServerInstance *instance, Request **requests, uint32_t count);
+BACKEND(Initialize, Backend *backend);
+BACKEND(ModelInitialize, ServerModel *model);
+BACKEND(ModelFinalize, ServerModel *model);
+BACKEND(ModelInstanceInitialize, ServerInstance *instance);
+BACKEND(ModelInstanceFinalize, ServerInstance *instance);
+BACKEND(ModelInstanceExecute, ServerInstance *instance, Request **requests, uint32_t count);
 #pragma GCC visibility pop
 
 #endif

@@ -23,7 +23,8 @@ removed() {
 	for d in bin include lib lib/pkgconfig lib/cmake share/man/man1 share/doc; do mkdir -p "$prefix/$d" && echo other >"$prefix/$d/other"; done
 	(cd "$prefix" && find . -name other | sort) >"$tmp/others"
 	put && make -s BUILD="$build" DESTDIR="$tmp/root" PREFIX=/opt/dlcc uninstall && (cd "$prefix" && find . -type f | sort) | diff "$tmp/others" - &&
-		make -s BUILD="$build" DESTDIR="$tmp/root" PREFIX=/opt/dlcc uninstall && rm -rf "$tmp/root"
+		make -s BUILD="$build" DESTDIR="$tmp/root" PREFIX=/opt/dlcc uninstall && rm -rf "$tmp/root" &&
+		put && make -s BUILD="$build" DESTDIR="$tmp/root" PREFIX=/opt/dlcc uninstall && [ ! -e "$prefix" ]
 }
 check "make uninstall" removed
 check "make install" put

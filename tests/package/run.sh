@@ -261,6 +261,14 @@ early() { # 1: there is room, option
 		at=$(readelf -SW libbig.so | sed -n 's/.* \.dlcc\.weights *PROGBITS *0* \([0-9a-f]*\).*/\1/p') &&
 		[ $((0x$at < 4 << 20)) = "$1" ]
 }
+# The names of functions, for profilers, and nothing for debuggers unless --cc asks for it.
+small() {
+	local f
+	for f in small.so small.o; do
+		$dlcc cnn.onnx -o $f "--cc=${CC:-cc}" && ! readelf -SW $f | grep -q debug_info && nm $f | grep -q " t .*_k0_" || return 1
+	done
+	$dlcc cnn.onnx -o small.so "--cc=${CC:-cc} -g" && readelf -SW small.so | grep -q debug_info
+}
 stripped() { cp libcnn.so strip.so && strip "$@" strip.so && same_answer ./strip.so; }
 copied() { objcopy --add-section .note.more=cnn.onnx libcnn.so copy.so && same_answer ./copy.so; }
 patched() { cp libcnn.so patch.so && patchelf --set-rpath /somewhere/rather/long/that/moves/the/tables patch.so && same_answer ./patch.so; }
@@ -302,6 +310,7 @@ check "large weights in an object" embedded o
 check "more options of the compiler than dlcc passes on" many_options
 check "large weights in a section" early 1 -O1
 check "large weights in a section behind more code" early 0 -Wl,-z,max-page-size=0x400000,-z,separate-code
+check "nothing for debuggers" small
 check "strip" stripped
 check "strip --strip-unneeded" stripped --strip-unneeded
 check "objcopy" copied

@@ -6,6 +6,7 @@ batched; faults are answered with a text and harm nobody else. With TESTS=all 30
 import json
 import os
 import random
+import subprocess
 import sys
 import threading
 import time
@@ -16,6 +17,7 @@ import onnx.parser
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PROGRAM, BUILD = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 sys.path += [os.path.join(ROOT, "python"), os.path.join(ROOT, "tests")]
+os.environ["MALLOC_MMAP_THRESHOLD_"] = "1048576"  # large blocks that are freed go back to the system at once, so memory can be compared
 os.environ["PATH"] = os.path.join(BUILD, "bin") + os.pathsep + os.environ["PATH"]
 
 import corpus  # noqa: E402
@@ -38,7 +40,12 @@ MODELS = {
     "scalar": "g (float x, bool b) => (float y) { z = Neg (x) y = Where (b, x, z) }",
     "kinds": "g (float16[N] a, uint8[N] b, double[N] c, int8[N] d, uint16[N] e) => (float16[N] p, uint8[N] q, double[N] r, int8[N] s, uint16[N] t) "
              "{ p = Neg (a) q = Identity (b) r = Neg (c) s = Neg (d) t = Identity (e) }",
+    "constant": "g () => (float[2] y) <float[2] c = {1, 2}> { y = Neg (c) }",
+    "optional": "g (float[N,2] x, float[2] b) => (float[N,2] y) <float[2] b = {10, 20}> { y = Add (x, b) }",
 }
+OPTIONS = {"optional": ["--overridable=b"]}  # of dlcc
+SLOW = "g (float[N,256] x0) => (float[N,256] x400) <float[256,256] w = {" + ", ".join(["0.00390625"] * 256 * 256) + "}> { " + "".join(
+    f"x{k + 1} = MatMul (x{k}, w) " for k in range(400)) + "}"
 SEQUENCE = "g (float[N] x) => (seq(float[N]) y) { y = SequenceConstruct (x) }"
 SERVER = server.Server(PROGRAM, [os.path.join(BUILD, "triton", "backends", "dlcc")], ["--load-model=*"])
 
@@ -48,7 +55,7 @@ def put(name, text, version=1, config=None):
     folder = os.path.join(SERVER.repo, name + ".dlcc", str(version))
     os.makedirs(folder, exist_ok=True)
     model = onnx.parser.parse_model(HEAD + text)
-    made = dlcc.compile(model)
+    made = dlcc.compile(model, options=OPTIONS.get(name, ()))
     made.save(os.path.join(folder, "model.so"))
     if config is not None:
         with open(os.path.join(SERVER.repo, name + ".dlcc", "config.pbtxt"), "w") as f:
@@ -187,6 +194,114 @@ def broken_requests():
     same("text", {"x": np.array(["ab"], object)})
 
 
+def a_further_instance_costs_its_workspace():
+    """The server's memory with three instances, less that with one, is twice what the model says a context needs."""
+    weights = ["0.01"] * 144
+    text = ("g (float[N,1,64,1] x) => (float[N,16,1,1] y) <float[16,1,3,3] v = {" + ", ".join(weights) + "}, float[16,16,3,3] w = {" + ", ".join(weights * 16) + "}> "
+            "{ t = Transpose <perm = [0, 1, 3, 2]> (x) s = Mul (x, t) a = Conv <pads = [1, 1, 1, 1]> (s, v) b = Relu (a) c = Conv <pads = [1, 1, 1, 1]> (b, w) d = Sigmoid (c) y = GlobalAveragePool (d) }")
+    config = 'backend: "dlcc" instance_group [ {{ count: {} kind: KIND_CPU }} ] parameters {{ key: "threads" value: {{ string_value: "1" }} }}'
+    MADE["instances"] = put("instances", text)
+    bench = [os.path.join(BUILD, "bin", "dlrun"), os.path.join(SERVER.repo, "instances.dlcc", "1", "model.so"), "--bench", "--seconds=0.01", "--threads=1", "--dim=N=64"]
+    want = json.loads(subprocess.run(bench, check=True, capture_output=True, text=True).stdout)["workspace_bytes"] / 1024
+    x = np.ones((64, 1, 64, 1), np.float32)
+    used = {1: [], 3: []}
+    for count in (3, 1) * 3:
+        with open(os.path.join(SERVER.repo, "instances.dlcc", "config.pbtxt"), "w") as f:
+            f.write(config.format(count))
+        assert not load("instances")
+        before = stats("instances")["inference_count"]
+        together("instances", [lambda: {"x": x}], threads=6, each=3)
+        assert stats("instances")["inference_count"] - before >= 18 * 64
+        used[count].append(SERVER.kib())
+        assert not load("instances", "unload")
+        time.sleep(0.2)
+    more = (np.mean(used[3][1:]) - np.mean(used[1][1:])) / 2
+    print(f"a further instance: {more:.0f} KiB; its workspace: {want:.0f} KiB")
+    assert abs(more - want) < 0.05 * want + 256, (more, want, used)
+
+
+def models_without_inputs_and_with_optional_ones():
+    same("constant", {})
+    x, b = real(3, 2), np.array([1, 2], np.float32)
+    same("optional", {"x": x})
+    same("optional", {"x": x, "b": b})
+    assert [i["optional"] for i in config_of("optional")["input"]] == [False, True]
+    together("optional", [lambda: {"x": x}, lambda: {"x": x, "b": b}])
+
+
+def nothing_in_a_tensor():
+    """An output without elements is in the answer once. A batch of 0 is one too, or the server's error."""
+    for name, inputs in ("found", {"x": np.zeros(4, np.float32)}), ("found", {"x": np.zeros(0, np.float32)}), ("text", {"x": np.zeros(0, object)}):
+        body, headers = server.request(inputs)
+        status, headers, data = SERVER.ask("POST", f"/v2/models/{name}.dlcc/infer", body, headers)
+        names = [o["name"] for o in json.loads(data[:int(headers.get("Inference-Header-Content-Length", len(data)))])["outputs"]] if status == 200 else []
+        assert len(names) == len(set(names)) == len(MADE[name].run(inputs)), (name, status, names, data)
+        same(name, inputs)
+    found = infer("rows", {"x": np.zeros((0, 4), np.float32)})
+    assert isinstance(found, str) or found["y"].shape == (0, 3), found
+    same("widths", {"x": np.zeros((2, 0), np.float32), "k": np.array([[1, 2], [3, 4]])})
+
+
+def zero_bytes_in_strings():
+    same("text", {"x": np.array(["a\0b", "\0", "", "bc\0" * 9], object)})
+
+
+def faults_of_one_are_not_those_of_others():
+    """Requests with an index that is out of range in batches with right ones: each has its own answer."""
+    put("gather", "g (int64[N,1] i) => (float[N,1,2] y) <float[3,2] t = {1, 2, 3, 4, 5, 6}> { y = Gather (t, i) }",
+        config='backend: "dlcc" dynamic_batching { max_queue_delay_microseconds: 20000 }')
+    assert not load("gather") and config_of("gather")["max_batch_size"] == 64
+    table, answers = np.array([[1, 2], [3, 4], [5, 6]], np.float32), {}
+
+    def ask(index):
+        answers[index] = infer("gather", {"i": np.array([[index]])})
+    clients = [threading.Thread(target=ask, args=(index,)) for index in (0, 99, 1, 98, 2, -99)]
+    for c in clients:
+        c.start()
+    for c in clients:
+        c.join()
+    for index, found in answers.items():
+        if abs(index) > 9:
+            assert isinstance(found, str) and "out of range" in found, found
+        else:
+            np.testing.assert_array_equal(found["y"], table[[[index]]])
+
+
+def timed(function):
+    begin = time.monotonic()
+    function()
+    return time.monotonic() - begin
+
+
+def cancelled_requests_stop():
+    """A request whose client goes away ends early, and neither it nor another that is cancelled ends a later run."""
+    if not HAS_GRPC:
+        return
+    made = MADE["slow"] = put("slow", SLOW, config='backend: "dlcc" parameters { key: "threads" value: { string_value: "1" } }')
+    assert not load("slow")
+    connection = grpc_connection()
+    x = np.ones((64, 256), np.float32)
+    whole = min(timed(lambda: same("slow", {"x0": x}, bound=1e-5)) for _ in range(3))
+    spent = []
+    for _ in range(5):
+        before = stats("slow")["inference_stats"]["fail"]
+        request = connection.stub.ModelInfer.future(connection.request("slow.dlcc", {"x0": x}))
+        time.sleep(whole / 4)
+        request.cancel()
+        time.sleep(2 * whole)
+        after = stats("slow")["inference_stats"]["fail"]
+        spent.append((after["ns"] - before["ns"]) / 1e9 if after["count"] > before["count"] else whole)
+    assert min(spent) < 0.7 * whole, (spent, whole)
+    for _ in range(10):
+        asked = [connection.stub.ModelInfer.future(connection.request("slow.dlcc", {"x0": x}), timeout=60) for _ in range(4)]
+        time.sleep(rng.uniform(0, 2 * whole))
+        for request in asked[:3]:
+            request.cancel()
+        found = np.frombuffer(asked[3].result().raw_output_contents[0], np.float32)
+        np.testing.assert_allclose(found.reshape(64, 256), made.run({"x0": x})["x400"], rtol=1e-5)
+    connection.close()
+
+
 def a_batch_of_single_numbers():
     put("reshaped", MODELS["vector"], config='max_batch_size: 32 input { name: "x" data_type: TYPE_FP32 dims: [ 1 ] reshape { } } '
         'output { name: "y" data_type: TYPE_FP32 dims: [ 1 ] reshape { } }')
@@ -219,6 +334,10 @@ def models_that_do_not_fit_are_refused():
             "independent")
     refused("asked", MODELS["mean"], "max_batch_size: 8", "independent")
     refused("dynamic", MODELS["mean"], "dynamic_batching { }", "independent")
+    for config, word in (('parameters { key: "threads" value: { string_value: "four" } }', "threads"),
+                         ('parameters { key: "threads" value: { string_value: "-1" } }', "threads"),
+                         ('parameters { key: "compile" value: { string_value: "yes" } }', "compile")):
+        refused("wrong", MODELS["rows"], config, word)
     put("cut", MODELS["rows"])
     path = os.path.join(SERVER.repo, "cut.dlcc", "1", "model.so")
     os.truncate(path, os.path.getsize(path) // 2)
@@ -230,6 +349,33 @@ def escapes_in_a_configuration():
     put("escaped", MODELS["rows"], config='max_batch_size: 5 parameters { key: "path" value: { string_value: "C:\\\\" } } parameters { key: "threads" value: { string_value: "1" } }')
     assert not load("escaped")
     assert config_of("escaped")["max_batch_size"] == 5
+
+
+def a_configuration_of_another_model():
+    """Its requests have errors that name the input or output."""
+    listed = 'max_batch_size: 2 input { name: "x" data_type: TYPE_FP32 dims: [ 4 ] } output { name: "y" data_type: TYPE_FP32 dims: [ 3 ] }'
+    x = real(2, 4)
+    for change, inputs, word in ((('"x"', '"z"'), {"z": x}, "x"), (('"y"', '"z"'), {"x": x}, "z"), (("FP32", "FP64"), {"x": x.astype(np.float64)}, "x"),
+                                 (("[ 4 ]", "[ -1 ]"), {"x": real(2, 5)}, "x"), (("[ 4 ]", "[ 4, 1 ]"), {"x": real(2, 4, 1)}, "x")):
+        put("another", MODELS["rows"], config=listed.replace(*change))
+        assert not load("another")
+        found = infer("another", inputs)
+        assert isinstance(found, str) and word in found.replace(chr(34), " ").split(), found
+
+
+def hostile_configurations_and_names():
+    """Keys that pose as members of the configuration, and folders with names that JSON and a shell would read in another way."""
+    keys = "".join(f'parameters {{ key: "{key}" value: {{ string_value: "{value}" }} }} ' for key, value in
+                   [("dynamic_batching", "x"), ("max_batch_size", "7"), ("input", "]"), ("output", "}"), ('\\"threads\\"', "7"), ("sequence_batching", "x")])
+    put("posing", MODELS["mean"], config=keys)
+    assert not load("posing") and config_of("posing")["max_batch_size"] == 0
+    MADE["posing"] = MADE["mean"]
+    same("posing", {"x": real(2, 4)})
+    for name in 'a"b', "a'b;touch x", "$(touch x)", "-o x", "a b\\", "%s%n", "\u202eab":
+        put(name, MODELS["rows"])
+        error = SERVER.load("".join(c if c.isalnum() else "".join(f"%{b:02x}" for b in c.encode()) for c in name) + ".dlcc")
+        assert error is None or "error" in json.loads(error), (name, error)
+    assert not os.path.exists("x")
 
 
 def a_configuration_of_ones_own():
@@ -358,6 +504,17 @@ def malformed_requests_are_refused():
     assert not faults, f"{len(faults)} faults: " + "; ".join(faults[:8])
 
 
+def requests_that_no_server_makes():
+    """fake.c, a server with wrong buffers and failing functions, under sanitizers."""
+    fake = os.path.join(SERVER.repo + ".backends", "fake")
+    sources = [os.path.join(ROOT, "serving", "triton", name) for name in ("backend.c", "model.c")]
+    flags = ["-std=gnu11", "-O1", "-g", "-D_GNU_SOURCE", "-I" + ROOT, "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
+    subprocess.run([os.environ.get("CC", "gcc"), *flags, os.path.join(ROOT, "tests", "serving", "fake.c"), *sources, "-o", fake, "-ldl", "-lpthread"], check=True)
+    for name in "rows", "widths", "text", "scalar", "optional", "constant":
+        done = subprocess.run([fake, os.path.join(SERVER.repo, name + ".dlcc"), "20000" if ALL else "2000"], capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, (name, done.stderr[-1500:])
+
+
 def corpus_models_answer_as_dlrun():
     if os.path.isdir(corpus.cases.CORPUS):
         faults = corpus.check(SERVER, BUILD, 30 if ALL else 6, CONNECTS)
@@ -380,8 +537,10 @@ def main():
         MADE[name] = put(name, text)
     tests = [answers_are_the_models, single_numbers, some_outputs, strings, batches_are_found_where_they_are_independent, requests_are_batched,
              requests_of_other_shapes_run_apart, faults_have_a_text, broken_requests, a_batch_of_single_numbers, two_versions_and_reloading,
-             models_that_do_not_fit_are_refused, escapes_in_a_configuration, a_configuration_of_ones_own,
-             onnx_is_compiled_where_the_configuration_says_so, corpus_models_answer_as_dlrun, malformed_requests_are_refused,
+             models_that_do_not_fit_are_refused, escapes_in_a_configuration, a_configuration_of_ones_own, a_configuration_of_another_model, hostile_configurations_and_names,
+             a_further_instance_costs_its_workspace, models_without_inputs_and_with_optional_ones, nothing_in_a_tensor, zero_bytes_in_strings,
+             faults_of_one_are_not_those_of_others, cancelled_requests_stop,
+             onnx_is_compiled_where_the_configuration_says_so, corpus_models_answer_as_dlrun, malformed_requests_are_refused, requests_that_no_server_makes,
              reloads_lose_no_request]
     chosen = [t for t in tests if not sys.argv[3:] or t.__name__ in sys.argv[3:]]
     failed = 0

@@ -18,6 +18,8 @@
 #else
 #define BASE_PRINTF(fmt, args)
 #endif
+/* FN is called with the address of a variable of this kind when the variable's scope ends. */
+#define BASE_AT_END(fn) __attribute__((cleanup(fn)))
 
 typedef struct Arena Arena;
 

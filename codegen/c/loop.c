@@ -196,22 +196,15 @@ static bool is_straight(const LNode *n)
 	return true;
 }
 
-static void find_call(void *arg, Expr *e)
-{
-	bool *calls = arg;
-
-	*calls = *calls || (e->kind == EX_INST && inst_is_func(e->op.inst));
-}
-
 /* The values that N stores call a function of ir/expr/funcs.def. */
 static bool calls_function(const LNode *n)
 {
-	bool calls = false;
-
 	for (const LNode *s = n->body; s; s = s->next)
 		if (s->kind == LN_STORE)
-			ex_walk(s->val[0], find_call, &calls);
-	return calls;
+			EX_EACH (e, s->val[0])
+				if (e->kind == EX_INST && inst_is_func(e->op.inst))
+					return true;
+	return false;
 }
 
 /* A vector loop, of whole pairs of vectors, that calls a function: a chain of instructions
@@ -244,30 +237,17 @@ static bool is_rolled(const Fn *f, const LNode *n)
 	return is_straight(n) && !calls_function(n);
 }
 
-typedef struct Strides {
-	Ctx *ctx;
-	const Iter *it;
-	bool apart;
-} Strides;
-
-static void find_stride(void *arg, Expr *e)
-{
-	Strides *s = arg;
-
-	if (e->kind == EX_LOAD && expr_has_iter(e->load.idx[0], s->it))
-		s->apart = s->apart || !ex_runs_along(s->ctx, e->load.idx[0], s->it);
-}
-
 /* N stores elements that it loads with a stride: with a mask, each element would be loaded
  * separately. */
 static bool loads_apart(const Fn *f, const LNode *n)
 {
-	Strides s = {f->sched->kernel->ctx, n->var, false};
-
-	for (const LNode *b = n->body; b; b = b->next)
-		if (b->kind == LN_STORE)
-			ex_walk(b->val[0], find_stride, &s);
-	return s.apart;
+	for (const LNode *s = n->body; s; s = s->next)
+		if (s->kind == LN_STORE)
+			EX_EACH (e, s->val[0])
+				if (e->kind == EX_LOAD && expr_has_iter(e->load.idx[0], n->var) &&
+				    !ex_runs_along(f->sched->kernel->ctx, e->load.idx[0], n->var))
+					return true;
+	return false;
 }
 
 /* The load whose element S stores unchanged, bit by bit; null: S is not such a store. A bool
@@ -486,38 +466,25 @@ static bool is_quotient(const Quotients *q, Expr *e)
 	       !expr_has_load(e);
 }
 
-typedef struct SafeLoads {
-	Fn *f;
-	bool all;
-} SafeLoads;
-
-static void see_load(void *arg, Expr *e)
-{
-	SafeLoads *s = arg;
-
-	if (e->kind == EX_LOAD && !s->f->cb.in_bounds(s->f, e))
-		s->all = false;
-	if (e->kind == EX_INST && inst_may_fault(e->op.inst))
-		s->all = false;
-}
-
 /* Whether E is part of where a sample lies, or of its weight, and may be computed in any case. */
 static bool is_of_sample(const Quotients *q, Expr *e)
 {
-	SafeLoads s = {q->f, true};
-
 	if ((e->kind != EX_INST && e->kind != EX_LOAD) || expr_has_iter(e, q->loop->var) ||
 	    !expr_has_load(e))
 		return false;
-	ex_walk(e, see_load, &s);
-	return s.all;
+	EX_EACH (x, e)
+		if ((x->kind == EX_LOAD && !q->f->cb.in_bounds(q->f, x)) ||
+		    (x->kind == EX_INST && inst_may_fault(x->op.inst)))
+			return false;
+	return true;
 }
 
-static void see_sample(void *arg, Expr *e)
+static bool has_sample(Expr *e)
 {
-	bool *any = arg;
-
-	*any = *any || (e->kind == EX_LOAD && e->load.nidx && expr_has_load(e->load.idx[0]));
+	EX_EACH (x, e)
+		if (x->kind == EX_LOAD && x->load.nidx && expr_has_load(x->load.idx[0]))
+			return true;
+	return false;
 }
 
 /* Names the quotients and remainders in E that are the same in all iterations, and what is the same
@@ -576,8 +543,7 @@ static void print_quotients(Fn *f, const LNode *n)
 	tmp = arena_new();
 	q.seen = NEW_ARRAY(tmp, expr_count(f->sched->kernel->pool), bool);
 	for (const LNode *s = n->body; s; s = s->next) {
-		q.samples = false;
-		ex_walk(s->val[0], see_sample, &q.samples);
+		q.samples = has_sample(s->val[0]);
 		name_quotients(&q, s->val[0]);
 		name_quotients(&q, s->idx);
 		if (s->guard)

@@ -9,12 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void find_fault(void *arg, Expr *e)
-{
-	if (e->kind == EX_INST && e->op.inst == IN_index)
-		((Fn *)arg)->faults = true;
-}
-
 void fn_tabs(Fn *f)
 {
 	for (int i = 0; i < f->indent; i++)
@@ -31,7 +25,9 @@ void fn_texts(Fn *f, Expr *const *e, int n, StrBuf *out)
 	assert(n <= (int)(sizeof text / sizeof *text));
 	for (int i = 0; i < n; i++)
 		if (e[i]) {
-			ex_walk(e[i], find_fault, f);
+			EX_EACH (x, e[i])
+				if (ex_is_op(x, IN_index))
+					f->faults = true;
 			nonnull[m++] = e[i];
 		}
 	c_exprs(&f->body, text, nonnull, m, &f->cb, f->indent, &f->ntemp);

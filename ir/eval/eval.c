@@ -52,21 +52,13 @@ EvalAccess run_write(KernelRun *r, const EvalAccess *write, int k)
 
 /* ---- Maps ---- */
 
-static void find_buf(void *arg, Expr *e)
-{
-	const Buf **b = arg;
-
-	if (e->kind == EX_LOAD && e->load.buf == b[0])
-		b[1] = e->load.buf;
-}
-
 static bool reads_own_output(const Stmt *s)
 {
-	const Buf *found[2] = {s->out[0], NULL};
-
 	for (int i = 0; i < s->nout; i++)
-		ex_walk(s->val[i], find_buf, found);
-	return found[1] != NULL;
+		EX_EACH_LOAD(x, s->val[i])
+	if (x->load.buf == s->out[0])
+		return true;
+	return false;
 }
 
 static void store_map_bounds(KernelRun *r, Prog *p, const ResolvedAccess *at, int n)

@@ -521,14 +521,6 @@ typedef struct FuncPrinter {
 	FuncUses done;
 } FuncPrinter;
 
-static void put_func(FuncPrinter *f, Inst i, CType t);
-
-static void put_called(void *arg, Expr *e)
-{
-	if (e->kind == EX_INST && inst_is_func(e->op.inst))
-		put_func(arg, e->op.inst, e->ct);
-}
-
 static void put_func(FuncPrinter *f, Inst i, CType t)
 {
 	Arena *tmp = arena_new();
@@ -541,7 +533,9 @@ static void put_func(FuncPrinter *f, Inst i, CType t)
 		return;
 	}
 	f->done.used[i][t == CT_F64] = true;
-	ex_walk(body, put_called, f);
+	EX_EACH (e, body)
+		if (e->kind == EX_INST && inst_is_func(e->op.inst))
+			put_func(f, e->op.inst, e->ct);
 	strbuf_printf(f->b, "DL_FN %s dl_%s_%s(%s x", ctype_c(t), inst_info[i].name, ctype_name[t],
 		      ctype_c(t));
 	strbuf_printf(f->b, inst_info[i].nargs > 1 ? ", %s y)\n{\n" : ")\n{\n", ctype_c(t));

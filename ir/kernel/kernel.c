@@ -270,47 +270,30 @@ Expr *kernel_load_iters(Kernel *k, Buf *b, Iter *const *it)
 
 /* ---- Walks ---- */
 
-void stmt_exprs(const Stmt *s, void (*fn)(void *arg, Expr *e), void *arg)
+ExprNodes *stmt_nodes(ExprNodes *w, const Stmt *s)
 {
-	for (int i = 0; i < 2; i++)
-		if (s->val[i])
-			ex_walk(s->val[i], fn, arg);
-	if (s->guard)
-		ex_walk(s->guard, fn, arg);
+	ex_nodes(w, s->val[0], ex_operands);
+	w->root[1] = s->val[1];
+	w->root[2] = s->guard;
+	w->nroots = 3 + s->nwidx;
+	assert(w->nroots <= EXPR_ROOTS);
 	for (int i = 0; i < s->nwidx; i++)
-		ex_walk(s->widx[i], fn, arg);
-}
-
-void kernel_exprs(const Kernel *k, void (*fn)(void *arg, Expr *e), void *arg)
-{
-	for (int i = 0; i < k->stmts.n; i++)
-		stmt_exprs(k->stmts.at[i], fn, arg);
-}
-
-typedef struct SymWalk {
-	void (*fn)(void *, Sym *);
-	void *arg;
-} SymWalk;
-
-static void expr_syms(void *arg, Expr *e)
-{
-	const SymWalk *w = arg;
-
-	if (e->kind == EX_DIM)
-		dim_syms(e->dim, w->fn, w->arg);
+		w->root[3 + i] = s->widx[i];
+	return w;
 }
 
 void kernel_syms(const Kernel *k, void (*fn)(void *arg, Sym *s), void *arg)
 {
-	SymWalk w = {fn, arg};
-
 	for (int i = 0; i < k->bufs.n; i++)
 		for (int d = 0; d < k->bufs.at[i]->rank; d++)
 			dim_syms(k->bufs.at[i]->dims[d], fn, arg);
 	for (int i = 0; i < k->stmts.n; i++)
 		for (int j = 0; j < k->stmts.at[i]->niters; j++)
 			dim_syms(k->stmts.at[i]->iter[j]->extent, fn, arg);
-	kernel_exprs(k, expr_syms, &w);
+	for (int i = 0; i < k->stmts.n; i++)
+		STMT_EACH (e, k->stmts.at[i])
+			if (e->kind == EX_DIM)
+				dim_syms(e->dim, fn, arg);
 }
 
 static void see_any(void *arg, Sym *s)
@@ -334,9 +317,8 @@ typedef struct Cloner {
 	Expr **done; /* by Expr.id of the source pool: the copies */
 } Cloner;
 
-static void clone_expr_node(void *arg, Expr *e)
+static void clone_node(Cloner *cl, const Expr *e)
 {
-	Cloner *cl = arg;
 	ExprPool *p = cl->to->pool;
 	Expr *idx[MAX_ITERS], *args[3], *r = NULL;
 
@@ -376,7 +358,8 @@ static Expr *clone_expr(Cloner *cl, Expr *e)
 {
 	if (!e)
 		return NULL;
-	ex_walk(e, clone_expr_node, cl);
+	EX_EACH (x, e)
+		clone_node(cl, x);
 	return cl->done[e->id];
 }
 
@@ -404,18 +387,13 @@ static void clone_stmt(Cloner *cl, const Stmt *s)
 	vec_push(k->arena, &k->stmts, t);
 }
 
-static void see_routine(void *arg, Expr *e)
-{
-	if (e->kind == EX_INST && inst_is_routine(e->op.inst))
-		*(bool *)arg = true;
-}
-
 bool kernel_calls_routine(const Kernel *k)
 {
-	bool yes = false;
-
-	kernel_exprs(k, see_routine, &yes);
-	return yes;
+	for (int i = 0; i < k->stmts.n; i++)
+		STMT_EACH (e, k->stmts.at[i])
+			if (e->kind == EX_INST && inst_is_routine(e->op.inst))
+				return true;
+	return false;
 }
 
 bool kernel_has_strings(const Kernel *k)

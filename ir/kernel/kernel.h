@@ -156,10 +156,11 @@ Expr *kernel_load_iters(Kernel *k, Buf *b, Iter *const *it);
 /* Whether K calls a routine; whether it does, or has buffers of strings. */
 bool kernel_calls_routine(const Kernel *k);
 bool kernel_has_strings(const Kernel *k);
-/* ex_walk over the expressions of S, in this order: values, guard, indices of the write. */
-void stmt_exprs(const Stmt *s, void (*fn)(void *arg, Expr *e), void *arg);
-/* The same for every statement of K. */
-void kernel_exprs(const Kernel *k, void (*fn)(void *arg, Expr *e), void *arg);
+/* Loops over the nodes X, or the loads X, of the expressions of S, in this order: values, guard,
+ * indices of the write. */
+#define STMT_EACH(x, s) EX_EACH_BY(x, ex_next, stmt_nodes(&x##_nodes, (s)))
+#define STMT_EACH_LOAD(x, s) EX_EACH_BY(x, ex_next_load, stmt_nodes(&x##_nodes, (s)))
+ExprNodes *stmt_nodes(ExprNodes *w, const Stmt *s);
 /* Calls FN for the symbols that K mentions, for each mention. */
 void kernel_syms(const Kernel *k, void (*fn)(void *arg, Sym *s), void *arg);
 /* Whether K mentions any symbol. */

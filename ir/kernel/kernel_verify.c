@@ -166,9 +166,8 @@ static void check_inst(KernelVerifier *v, const Expr *e)
 		fault(v, "result type of", inst_info[e->op.inst].name);
 }
 
-static void check_node(void *arg, Expr *e)
+static void check_node(KernelVerifier *v, Expr *e)
 {
-	KernelVerifier *v = arg;
 	bool found = false;
 
 	switch (e->kind) {
@@ -186,19 +185,12 @@ static void check_node(void *arg, Expr *e)
 	}
 }
 
-static void find_select(void *arg, Expr *e)
-{
-	bool *found = arg;
-
-	*found |= e->kind == EX_INST && e->op.inst == IN_select;
-}
-
 static bool has_select(Expr *e)
 {
-	bool found = false;
-
-	ex_walk(e, find_select, &found);
-	return found;
+	EX_EACH (x, e)
+		if (ex_is_op(x, IN_select))
+			return true;
+	return false;
 }
 
 static void check_expr(KernelVerifier *v, const char *part, Expr *e, CType t, int niters)
@@ -212,7 +204,8 @@ static void check_expr(KernelVerifier *v, const char *part, Expr *e, CType t, in
 		return;
 	}
 	v->sure = sure && !has_select(e);
-	ex_walk(e, check_node, v);
+	EX_EACH (x, e)
+		check_node(v, x);
 	v->sure = sure;
 	if (e->ct != t)
 		fault(v, "has another type than", ctype_name[t]);

@@ -57,12 +57,6 @@ static void enter_new(IterNames *x, Iter *it)
 		enter(x, it);
 }
 
-static void enter_mentioned(void *arg, Expr *e)
-{
-	if (e->kind == EX_ITER)
-		enter_new(arg, e->iter);
-}
-
 static void enter_one(void *arg, Iter **it)
 {
 	enter_new(arg, *it);
@@ -73,7 +67,9 @@ static void enter_all(IterNames *x, LNode *n)
 {
 	lnode_iters(n, enter_one, x);
 	for (int i = 0; i < n->nat; i++)
-		ex_walk(n->at[i], enter_mentioned, x);
+		EX_EACH (e, n->at[i])
+			if (e->kind == EX_ITER)
+				enter_new(x, e->iter);
 }
 
 static void find_scopes(IterNames *x, LNode *n)
@@ -294,11 +290,6 @@ typedef struct ExprOrder {
 	VEC(int) ready; /* a heap: the smallest id first */
 } ExprOrder;
 
-static void note_node(void *arg, Expr *e)
-{
-	((ExprOrder *)arg)->all[e->id] = e;
-}
-
 static bool is_size(const Expr *e)
 {
 	return e->kind == EX_CONST || e->kind == EX_DIM;
@@ -390,8 +381,11 @@ static void emit(ExprOrder *x, int id)
 
 static void note_in_place(void *arg, Expr **e, bool inside)
 {
+	ExprOrder *x = arg;
+
 	(void)inside;
-	ex_walk(*e, note_node, arg);
+	EX_EACH (node, *e)
+		x->all[node->id] = node;
 }
 
 static void note_all(ExprOrder *x, LNode *n)
@@ -399,7 +393,7 @@ static void note_all(ExprOrder *x, LNode *n)
 	for (; n; n = n->next) {
 		lnode_exprs(n, note_in_place, x);
 		for (int i = 0; i < n->nat; i++)
-			ex_walk(n->at[i], note_node, x);
+			note_in_place(x, &n->at[i], false);
 		note_all(x, n->body);
 	}
 }

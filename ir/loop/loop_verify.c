@@ -68,16 +68,11 @@ static void see_kept(void *arg, Buf *b, LUse use)
 	check_kept(arg, b);
 }
 
-static void see_load(void *arg, Expr *e)
-{
-	if (e->kind == EX_LOAD)
-		check_kept(arg, e->load.buf);
-}
-
 static void see_loads(void *arg, Expr **e, bool inside)
 {
 	(void)inside;
-	ex_walk(*e, see_load, arg);
+	EX_EACH_LOAD(load, *e)
+	check_kept(arg, load->load.buf);
 }
 
 static void check_kept_access(LoopText *t, LNode *n)
@@ -124,16 +119,11 @@ static void see_tile(void *arg, Buf *b, LUse use)
 		lt_fault(arg, "%s is a tile: only operations on tiles access it", b->name);
 }
 
-static void see_tile_load(void *arg, Expr *e)
-{
-	if (e->kind == EX_LOAD)
-		see_tile(arg, e->load.buf, LUSE_READS);
-}
-
 static void see_tile_loads(void *arg, Expr **e, bool inside)
 {
 	(void)inside;
-	ex_walk(*e, see_tile_load, arg);
+	EX_EACH_LOAD(load, *e)
+	see_tile(arg, load->load.buf, LUSE_READS);
 }
 
 static void check_tiles(LoopText *t, LNode *n)

@@ -132,21 +132,20 @@ static void read_buffer(RaceCheck *r, BufferState *b)
 }
 
 /* The number of the buffer may depend on the rows of a product, by warp. */
-static void see_read(void *arg, Expr *e)
+static void see_read(RaceCheck *r, const Expr *load)
 {
-	RaceCheck *r = arg;
 	int64_t rows = 1, step = 1;
 
-	if (e->kind != EX_LOAD || !tile_in_shared(e->load.buf))
+	if (!tile_in_shared(load->load.buf))
 		return;
-	if (r->n->op == TILE_DOT && e->load.nidx == TILE_RANK &&
-	    expr_has_iter(e->load.idx[0], r->n->it[0])) {
+	if (r->n->op == TILE_DOT && load->load.nidx == TILE_RANK &&
+	    expr_has_iter(load->load.idx[0], r->n->it[0])) {
 		dim_is_const(r->n->it[0]->extent, &rows);
 		step = rows / tile_grid(r->n->to->tile).wm;
 	}
 	for (int64_t row = 0; row < rows && r->ok; row += step)
-		read_buffer(
-			r, buffer_of(r, e->load.buf, number_of(r, e->load.idx, e->load.nidx, row)));
+		read_buffer(r, buffer_of(r, load->load.buf,
+					 number_of(r, load->load.idx, load->load.nidx, row)));
 }
 
 static void see_write(RaceCheck *r)
@@ -194,10 +193,10 @@ static void see_op(RaceCheck *r)
 		see_sync(r);
 		return;
 	}
-	if (n->val)
-		ex_walk(n->val, see_read, r);
-	if (n->by)
-		ex_walk(n->by, see_read, r);
+	EX_EACH_LOAD(load, n->val)
+	see_read(r, load);
+	EX_EACH_LOAD(load, n->by)
+	see_read(r, load);
 	if (tile_in_shared(n->to))
 		see_write(r);
 }

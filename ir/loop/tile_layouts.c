@@ -355,14 +355,13 @@ static void check_register(TileCheck *t, const Buf *b, Expr *const *idx, int nid
 		}
 }
 
-static void check_load(void *arg, Expr *e)
+static void check_loads(TileCheck *t, Expr *e)
 {
-	TileCheck *t = arg;
-
-	if (e->kind == EX_LOAD && tile_in_registers(e->load.buf))
-		check_register(t, e->load.buf, e->load.idx, e->load.nidx);
-	else if (e->kind == EX_LOAD && e->load.buf->tile && e->load.nidx != e->load.buf->rank)
-		fault(t, "an access has another rank than", e->load.buf->name);
+	EX_EACH_LOAD(x, e)
+	if (tile_in_registers(x->load.buf))
+		check_register(t, x->load.buf, x->load.idx, x->load.nidx);
+	else if (x->load.buf->tile && x->load.nidx != x->load.buf->rank)
+		fault(t, "an access has another rank than", x->load.buf->name);
 }
 
 /* A copy of a tile in registers, or to one, has the pieces that the threads of a block copy. */
@@ -530,9 +529,8 @@ static void check_op(TileCheck *t)
 			check_fold(t);
 		if (!t->ok)
 			break;
-		ex_walk(n->val, check_load, t);
-		if (n->guard)
-			ex_walk(n->guard, check_load, t);
+		check_loads(t, n->val);
+		check_loads(t, n->guard);
 		if (tile_in_shared(n->to) && n->op == TILE_MAP) {
 			if (n->nidx != n->to->rank || n->guard)
 				fault(t, "a map does not fill a tile of", n->to->name);

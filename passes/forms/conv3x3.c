@@ -120,12 +120,10 @@ static bool is_zero(const Expr *e)
 	return e->kind == EX_CONST && e->i == 0;
 }
 
-static void follow_load(void *arg, Stmt *s, Expr *load)
+static void follow_load(Follower *f, const Expr *load)
 {
-	Follower *f = arg;
 	Iter **dim = f->c->dim[load->load.buf->id];
 
-	(void)s;
 	if (load->load.buf->kind == BUF_IN || load->load.buf->data)
 		return;
 	for (int d = 0; d < load->load.nidx; d++) {
@@ -168,7 +166,8 @@ static bool follows(Conv3x3 *c, Stmt *s)
 
 	if (!stmt_is_simple_map(s) || stmt_can_fault(s))
 		return false;
-	stmt_loads(s, follow_load, &f);
+	STMT_EACH_LOAD (x, s)
+		follow_load(&f, x);
 	return f.ok && note_dims(c, s, f.iter);
 }
 

@@ -143,19 +143,8 @@ typedef struct DivideLate {
 	Kernel *k;
 	Stmt *w, *y;      /* as above */
 	const Expr *read; /* the weight that Y reads from W */
-	bool only;        /* Y is the only reader of W */
 	bool clamped;     /* row maxima are clamped, and the clamped sums are above 0 */
 } DivideLate;
-
-static void only_reader(void *arg, Stmt *s, Expr *load)
-{
-	DivideLate *r = arg;
-
-	if (load->load.buf != r->w->out[0])
-		return;
-	r->only = r->only && s == r->y && (!r->read || r->read == load);
-	r->read = load;
-}
 
 static Expr *read_exponential(void *arg, Expr *e)
 {
@@ -223,10 +212,12 @@ static bool fits(DivideLate *r)
 	r->w = source_of(k, c.a);
 	if (!is_softmax(k, r->w, &r->clamped))
 		return false;
-	r->only = true;
+	r->read = c.a;
 	for (int i = 0; i < k->stmts.n; i++)
-		stmt_loads(k->stmts.at[i], only_reader, r);
-	if (!r->only || r->read != c.a || !at_load(r->w, r->read, from, to, &n))
+		STMT_EACH_LOAD (x, k->stmts.at[i])
+			if (x->load.buf == r->w->out[0] && (k->stmts.at[i] != r->y || x != c.a))
+				return false;
+	if (!at_load(r->w, r->read, from, to, &n))
 		return false;
 	row = row_of(r->w, quotient_of(r->w)->op.arg[1]);
 	for (int i = 0; i < n; i++)

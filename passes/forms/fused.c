@@ -154,9 +154,8 @@ typedef struct WrittenElement {
 	Expr *load;
 } WrittenElement;
 
-static void find_writer(void *arg, Stmt *s, Expr *e)
+static void find_writer(WrittenElement *f, Expr *e)
 {
-	WrittenElement *f = arg;
 	Stmt *w = e->load.buf->kind == BUF_TEMP ? kernel_writer(f->k, e->load.buf) : NULL;
 
 	for (int d = 0; w && !f->writer && d < w->nwidx; d++)
@@ -164,7 +163,6 @@ static void find_writer(void *arg, Stmt *s, Expr *e)
 			f->writer = w;
 			f->load = e;
 		}
-	(void)s;
 }
 
 static Expr *replace_load(void *arg, Expr *e)
@@ -228,7 +226,8 @@ void fused_take_points(FusedKernel *g)
 		WrittenElement f = {.k = g->k};
 
 		if (!s->red)
-			stmt_loads(s, find_writer, &f);
+			STMT_EACH_LOAD (x, s)
+				find_writer(&f, x);
 		if (f.writer && load_whole(f.load) && load_once(s, f.load))
 			take_points(&f, s);
 	}

@@ -61,15 +61,15 @@ typedef struct Sites {
 	bool windowed; /* read at an index that is not a plain iterator */
 } Sites;
 
-static void count_site(void *arg, Stmt *s, Expr *load)
+static void count_sites(Sites *c, const Stmt *s)
 {
-	Sites *c = arg;
-
-	if (load->load.buf != c->buf)
-		return;
-	c->n++;
-	c->repeated = c->repeated || !load_once(s, load);
-	c->windowed = c->windowed || !load_plain(load);
+	STMT_EACH_LOAD (x, s) {
+		if (x->load.buf != c->buf)
+			continue;
+		c->n++;
+		c->repeated = c->repeated || !load_once(s, x);
+		c->windowed = c->windowed || !load_plain(x);
+	}
 }
 
 bool inline_is_free(const Stmt *s)
@@ -118,7 +118,7 @@ static bool worth(const BufReads *r, Stmt *def, Buf *t)
 
 		if (!r->of[i][t->id])
 			continue;
-		stmt_loads(k->stmts.at[i], count_site, &all);
+		count_sites(&all, k->stmts.at[i]);
 		contraction = contraction || stmt_contraction(k, k->stmts.at[i], &c);
 	}
 	if (contraction)
@@ -165,7 +165,7 @@ static bool gathers_for_product(const BufReads *r, int at)
 	if (!reader || !inline_is_free(def) || !stmt_gathered_product(k, reader, &c) ||
 	    c.b->load.buf != def->out[0] || !load_whole(c.b))
 		return false;
-	stmt_loads(reader, count_site, &all);
+	count_sites(&all, reader);
 	return all.n == 1 && contraction_gathers(&c, inline_value(k, def, c.b->load.idx));
 }
 

@@ -81,20 +81,6 @@ void kernel_drop_unit_iters(Kernel *k)
 
 /* ---- Walks ---- */
 
-typedef struct LoadWalk {
-	void (*fn)(void *, Stmt *, Expr *);
-	void *arg;
-	Stmt *s;
-} LoadWalk;
-
-static void each_load(void *arg, Expr *e)
-{
-	LoadWalk *w = arg;
-
-	if (e->kind == EX_LOAD)
-		w->fn(w->arg, w->s, e);
-}
-
 bool load_once(const Stmt *s, const Expr *load)
 {
 	for (int i = 0; i < s->niters; i++) {
@@ -132,50 +118,24 @@ bool load_whole(const Expr *load)
 
 void stmt_loads(Stmt *s, void (*fn)(void *, Stmt *, Expr *), void *arg)
 {
-	LoadWalk w = {fn, arg, s};
-
-	stmt_exprs(s, each_load, &w);
-}
-
-typedef struct ReadsBuf {
-	const Buf *b;
-	bool yes;
-} ReadsBuf;
-
-static void reads_buf(void *arg, Stmt *s, Expr *load)
-{
-	ReadsBuf *r = arg;
-
-	(void)s;
-	r->yes = r->yes || load->load.buf == r->b;
+	STMT_EACH_LOAD (x, s)
+		fn(arg, s, x);
 }
 
 bool stmt_reads(Stmt *s, const Buf *b)
 {
-	ReadsBuf r = {b, false};
-
-	stmt_loads(s, reads_buf, &r);
-	return r.yes || (s->update && stmt_writes(s, b));
-}
-
-typedef struct LoadsOf {
-	const Buf *b;
-	bool any;
-} LoadsOf;
-
-static void sees_load(void *arg, Expr *e)
-{
-	LoadsOf *l = arg;
-
-	l->any = l->any || (e->kind == EX_LOAD && e->load.buf == l->b);
+	STMT_EACH_LOAD (x, s)
+		if (x->load.buf == b)
+			return true;
+	return s->update && stmt_writes(s, b);
 }
 
 bool expr_loads(Expr *e, const Buf *b)
 {
-	LoadsOf l = {b, false};
-
-	ex_walk(e, sees_load, &l);
-	return l.any;
+	EX_EACH_LOAD(x, e)
+	if (x->load.buf == b)
+		return true;
+	return false;
 }
 
 bool stmt_writes(const Stmt *s, const Buf *b)
@@ -199,15 +159,10 @@ Stmt *kernel_writer(const Kernel *k, const Buf *b)
 	return w;
 }
 
-static void mark_load(void *arg, Stmt *s, Expr *load)
-{
-	(void)s;
-	((bool *)arg)[load->load.buf->id] = true;
-}
-
 void stmt_mark_loads(Stmt *s, bool *read)
 {
-	stmt_loads(s, mark_load, read);
+	STMT_EACH_LOAD (x, s)
+		read[x->load.buf->id] = true;
 }
 
 void kernel_remove_stmt(Kernel *k, int at)
@@ -269,34 +224,28 @@ bool iters_fewer(Ctx *c, Iter *const *it, int n, int64_t least)
 	return dim_is_const(iters_points(c, it, n), &v) && v < least;
 }
 
-static void see_fault(void *arg, Expr *e)
-{
-	if (e->kind == EX_INST && inst_may_fault(e->op.inst))
-		*(bool *)arg = true;
-}
-
 bool expr_can_fault(Expr *e)
 {
-	bool yes = false;
-
-	ex_walk(e, see_fault, &yes);
-	return yes;
+	EX_EACH (x, e)
+		if (x->kind == EX_INST && inst_may_fault(x->op.inst))
+			return true;
+	return false;
 }
 
 bool stmt_can_fault(const Stmt *s)
 {
-	bool yes = false;
-
-	stmt_exprs(s, see_fault, &yes);
-	return yes;
+	STMT_EACH (x, s)
+		if (x->kind == EX_INST && inst_may_fault(x->op.inst))
+			return true;
+	return false;
 }
 
 bool kernel_can_fault(const Kernel *k)
 {
-	bool yes = false;
-
-	kernel_exprs(k, see_fault, &yes);
-	return yes;
+	for (int i = 0; i < k->stmts.n; i++)
+		if (stmt_can_fault(k->stmts.at[i]))
+			return true;
+	return false;
 }
 
 /* Indices of loads cost nothing, so this recurses instead of using ex_walk. A shared subexpression
@@ -335,18 +284,6 @@ static bool waits_for(Expr *e, int loads, int depth)
 	return false;
 }
 
-/* ARG: by Expr.id, the length of the longest chain of dependent loads in an expression. */
-static void count_waits(void *arg, Expr *e)
-{
-	int *most = arg;
-	Expr *const *of;
-
-	for (int i = ex_operands(e, &of); i-- > 0;)
-		if (most[of[i]->id] > most[e->id])
-			most[e->id] = most[of[i]->id];
-	most[e->id] += e->kind == EX_LOAD;
-}
-
 /* A gather is free, but following a chain of pointers waits for each of its loads. */
 static int cost_of_waits(Expr *e)
 {
@@ -357,8 +294,16 @@ static int cost_of_waits(Expr *e)
 	if (!waits_for(e, FREE + 1, 0))
 		return 0;
 	tmp = arena_new();
+	/* by Expr.id: the length of the longest chain of dependent loads */
 	most = NEW_ARRAY(tmp, e->id + 1, int);
-	ex_walk(e, count_waits, most);
+	EX_EACH (x, e) {
+		Expr *const *of;
+
+		for (int i = ex_operands(x, &of); i-- > 0;)
+			if (most[of[i]->id] > most[x->id])
+				most[x->id] = most[of[i]->id];
+		most[x->id] += x->kind == EX_LOAD;
+	}
 	c = (most[e->id] - FREE) * WAIT;
 	arena_free(tmp);
 	return c;
@@ -571,27 +516,18 @@ static Expr *import_load(void *arg, Expr *e)
 		       : NULL;
 }
 
-typedef struct Mark {
-	bool *used;
-} Mark;
-
-static void mark_buf(void *arg, Expr *e)
-{
-	if (e->kind == EX_LOAD)
-		((Mark *)arg)->used[e->load.buf->id] = true;
-}
-
 Expr *kernel_import_expr(Kernel *k, Kernel *from, Expr *e, Iter *const *it, Expr *const *with,
 			 int n, const Node *node, Value **in, int *nin)
 {
-	Mark m = {NEW_ARRAY(k->arena, from->bufs.n + 1, bool)};
+	bool *used = NEW_ARRAY(k->arena, from->bufs.n + 1, bool);
 	BufMap im = {k, NEW_ARRAY(k->arena, from->bufs.n + 1, Buf *)};
 
-	ex_walk(e, mark_buf, &m);
+	EX_EACH_LOAD(x, e)
+	used[x->load.buf->id] = true;
 	for (int i = 0; i < from->bufs.n; i++) {
 		Buf *b = NEW(k->arena, Buf);
 
-		if (!m.used[i])
+		if (!used[i])
 			continue;
 		*b = *from->bufs.at[i];
 		b->id = k->bufs.n;

@@ -164,23 +164,6 @@ static bool loads(Expr *e, const Buf *b)
 	return expr_loads(e, b);
 }
 
-typedef struct FindExp {
-	const OnlineForm *f;
-	Expr *found;
-	int n;
-} FindExp;
-
-static void find_exponential(void *arg, Expr *e)
-{
-	FindExp *x = arg;
-
-	if ((ex_is_op(e, FN_exp) || ex_is_op(e, FN_exp2)) && loads(e, x->f->most) &&
-	    loads(e, x->f->score)) {
-		x->found = e;
-		x->n++;
-	}
-}
-
 /* E is the exponential (a load of SCORE by now) times something that does not depend on the scores. */
 static bool is_linear(const OnlineForm *f, const Expr *e)
 {
@@ -226,12 +209,18 @@ static bool with_exponential(OnlineForm *f, Expr *e, Expr **out)
 	Expr *idx[MAX_RANK];
 	Resolve r = {f, f->scores.s, true};
 	ReplaceExpr by = {.from = f->exponential};
-	FindExp x = {.f = f};
+	Expr *found = NULL;
+	int n = 0;
 
-	ex_walk(e, find_exponential, &x);
-	if (!f->exponential && x.n == 1)
-		by.from = f->exponential = x.found;
-	if (x.n != 1 || x.found != f->exponential)
+	EX_EACH (x, e)
+		if ((ex_is_op(x, FN_exp) || ex_is_op(x, FN_exp2)) && loads(x, f->most) &&
+		    loads(x, f->score)) {
+			found = x;
+			n++;
+		}
+	if (!f->exponential && n == 1)
+		by.from = f->exponential = found;
+	if (n != 1 || found != f->exponential)
 		return refuse(
 			f,
 			"what is summed over the keys has not one exponential of a score less its row's maximum");

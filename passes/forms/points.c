@@ -16,31 +16,17 @@ bool pair_steps(const Pair *p, Expr *at)
 		affine_coef(c, &a, p->out) == dim_mul(c, affine_coef(c, &a, p->in), p->extent));
 }
 
-typedef struct Loads {
-	const Pair *pair;
-	bool ok;
-} Loads;
-
-static void load_steps(void *arg, Expr *e)
-{
-	Loads *l = arg;
-	const Pair *p = l->pair;
-
-	if (e->kind != EX_LOAD || e->load.buf == p->skip || !l->ok || pair_absent(p, e))
-		return;
-	l->ok = pair_steps(p, e->load.nidx == e->load.buf->rank
-				      ? flat_index(p->k, e->load.buf, e->load.idx)
-				      : e->load.idx[0]);
-}
-
 bool pair_joins(const Pair *p, Expr *e)
 {
-	Loads l = {p, true};
-
 	if (expr_has_iter_outside_loads(e, p->out) || expr_has_iter_outside_loads(e, p->in))
 		return false;
-	ex_walk(e, load_steps, &l);
-	return l.ok;
+	EX_EACH_LOAD(x, e)
+	if (x->load.buf != p->skip && !pair_absent(p, x) &&
+	    !pair_steps(p, x->load.nidx == x->load.buf->rank
+				   ? flat_index(p->k, x->load.buf, x->load.idx)
+				   : x->load.idx[0]))
+		return false;
+	return true;
 }
 
 /* Whether the last two of the first N iterators can be merged. */

@@ -36,18 +36,8 @@ typedef struct ViewReader {
 	Kernel *k;
 	Buf *buf;   /* the parameter that is the View */
 	Buf *plain; /* its replacement: the View's operand */
-	const int
-		*to; /* the dim of PLAIN for each dim of BUF; -1: a dim of 1 that PLAIN lacks */
-	bool ok;
+	const int *to; /* the dim of PLAIN for each dim of BUF; -1: a dim of 1 that PLAIN lacks */
 } ViewReader;
-
-static void has_all_indices(void *arg, Stmt *s, Expr *load)
-{
-	ViewReader *r = arg;
-
-	(void)s;
-	r->ok = r->ok && (load->load.buf != r->buf || load->load.nidx == r->buf->rank);
-}
 
 static Expr *load_without_view(void *arg, Expr *e)
 {
@@ -69,12 +59,14 @@ static bool read_directly(Node *u, int k, Value *x, const int *to)
 {
 	Kernel *kernel = node_kernel(u);
 	Buf *b = kernel_param(kernel, BUF_IN, k);
-	ViewReader r = {kernel, b, NULL, to, b && !b->layout && b->rank == node_in(u, k)->type->rank};
+	ViewReader r = {kernel, b, NULL, to};
 
-	for (int i = 0; r.ok && i < kernel->stmts.n; i++)
-		stmt_loads(kernel->stmts.at[i], has_all_indices, &r);
-	if (!r.ok)
+	if (!b || b->layout || b->rank != node_in(u, k)->type->rank)
 		return false;
+	for (int i = 0; i < kernel->stmts.n; i++)
+		STMT_EACH_LOAD (load, kernel->stmts.at[i])
+			if (load->load.buf == b && load->load.nidx != b->rank)
+				return false;
 	r.plain = buf_copy(kernel->arena, b);
 	r.plain->rank = x->type->rank;
 	r.plain->dims = x->type->dims;

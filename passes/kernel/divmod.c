@@ -20,34 +20,21 @@ typedef struct DivModSplit {
 	int dim;
 	Iter *hi, *lo; /* of the current statement: the dim's index is hi*EXTENT + lo */
 	Dim *extent;
-	bool ok;
 } DivModSplit;
 
 /* ---- Readers ---- */
 
-static bool is_iter(const Stmt *s, const Iter *it)
+/* Whether LOAD of S indexes the dim by one iterator, or by the same div/mod split. */
+static bool may_read(const DivModSplit *d, const Stmt *s, const Expr *load)
 {
-	for (int i = 0; i < s->niters; i++)
-		if (s->iter[i] == it)
-			return true;
-	return false;
-}
-
-/* Whether the reader indexes the dim by one iterator, or by the same div/mod split. */
-static void may_read(void *arg, Stmt *s, Expr *load)
-{
-	DivModSplit *d = arg;
-	Expr *e = load->load.buf == d->b && load->load.nidx == d->b->rank ? load->load.idx[d->dim]
-									  : NULL;
+	Expr *e = load->load.nidx == d->b->rank ? load->load.idx[d->dim] : NULL;
 	Iter *hi, *lo;
 
-	if (load->load.buf != d->b)
-		return;
 	if (e && e->kind == EX_ITER)
-		d->ok = d->ok && is_iter(s, e->iter) && e->iter->extent == d->b->dims[d->dim];
-	else
-		d->ok = d->ok && e && expr_divmod(d->k->ctx, e, d->b->dims[d->dim], &hi, &lo) &&
-			lo->extent == d->extent;
+		return iter_among(e->iter, s->iter, s->niters) &&
+		       e->iter->extent == d->b->dims[d->dim];
+	return e && expr_divmod(d->k->ctx, e, d->b->dims[d->dim], &hi, &lo) &&
+	       lo->extent == d->extent;
 }
 
 /* Whether B's layout splits dims into blocks; other layouts only permute dims. */
@@ -59,20 +46,23 @@ static bool has_blocks(const Buf *b)
 	return false;
 }
 
-static bool may_split(DivModSplit *d, const Stmt *writer)
+static bool may_split(const DivModSplit *d, const Stmt *writer)
 {
-	d->ok = d->b->kind == BUF_TEMP && !d->b->data && !has_blocks(d->b) && d->b->rank < MAX_RANK;
-	for (int i = 0; i < d->k->stmts.n && d->ok; i++) {
+	if (d->b->kind != BUF_TEMP || d->b->data || has_blocks(d->b) || d->b->rank >= MAX_RANK)
+		return false;
+	for (int i = 0; i < d->k->stmts.n; i++) {
 		Stmt *s = d->k->stmts.at[i];
 
 		if (s == writer)
 			continue;
-		d->ok = !stmt_writes(s, d->b) &&
-			(!stmt_reads(s, d->b) ||
-			 (!s->red && !s->ordered && 2 * s->niters < MAX_ITERS));
-		stmt_loads(s, may_read, d);
+		if (stmt_writes(s, d->b) ||
+		    (stmt_reads(s, d->b) && (s->red || s->ordered || 2 * s->niters >= MAX_ITERS)))
+			return false;
+		STMT_EACH_LOAD (x, s)
+			if (x->load.buf == d->b && !may_read(d, s, x))
+				return false;
 	}
-	return d->ok;
+	return true;
 }
 
 /* ---- Splitting ---- */
@@ -87,21 +77,15 @@ static Expr **with_divmod(Kernel *k, Expr *const *idx, int n, int at, Expr *hi, 
 	return r;
 }
 
-static void find_along(void *arg, Stmt *s, Expr *load)
-{
-	DivModSplit *d = arg;
-
-	(void)s;
-	if (load->load.buf == d->b && load->load.idx[d->dim]->kind == EX_ITER)
-		d->lo = load->load.idx[d->dim]->iter;
-}
-
 /* The iterator by which S indexes the dim, or null. */
-static Iter *along(DivModSplit *d, Stmt *s)
+static Iter *along(const DivModSplit *d, const Stmt *s)
 {
-	d->lo = NULL;
-	stmt_loads(s, find_along, d);
-	return d->lo;
+	Iter *it = NULL;
+
+	STMT_EACH_LOAD (x, s)
+		if (x->load.buf == d->b && x->load.idx[d->dim]->kind == EX_ITER)
+			it = x->load.idx[d->dim]->iter;
+	return it;
 }
 
 static Expr *recombined(DivModSplit *d)

@@ -42,16 +42,6 @@ typedef struct Check {
 	int nit;
 } Check;
 
-static void find_index(void *arg, Expr *e)
-{
-	Check *c = arg;
-
-	if (e->kind != EX_INST || !inst_may_fault(e->op.inst))
-		return;
-	c->index = e;
-	c->count++;
-}
-
 /* Whether a product reads V, perhaps through maps and views; DEPTH of them have been passed. *LEFT
  * is the number of uses that may still be examined. */
 static bool feeds_product(const Value *v, int depth, int *left)
@@ -76,7 +66,11 @@ static bool has_one_index(Check *c)
 	if (!c->k || node_on_host(c->n) || c->n->nout != 1 || !c->k->stmts.n)
 		return false;
 	c->s = c->k->stmts.at[0];
-	stmt_exprs(c->s, find_index, c);
+	STMT_EACH (e, c->s)
+		if (e->kind == EX_INST && inst_may_fault(e->op.inst)) {
+			c->index = e;
+			c->count++;
+		}
 	if (c->count != 1 || !ex_is_op(c->index, IN_index))
 		return false;
 	for (int i = 0; i < c->s->niters; i++)

@@ -101,22 +101,6 @@ static bool is_exacting(const Expr *e)
 	return ex_is_op(e, IN_cvt) && e->ct != CT_F32 && e->ct != CT_F64;
 }
 
-static void mark_load(void *arg, Expr *e)
-{
-	bool *exact = arg;
-
-	if (e->kind == EX_LOAD)
-		exact[e->load.buf->id] = true;
-}
-
-/* Marks the buffers that are loaded for the arguments of E, if it is exacting. */
-static void mark_arguments(void *arg, Expr *e)
-{
-	if (e->kind == EX_INST && e->op.n && e->op.arg[0]->ct == CT_F32 && is_exacting(e))
-		for (int i = 0; i < e->op.n; i++)
-			ex_walk(e->op.arg[i], mark_load, arg);
-}
-
 static bool is_product(Kernel *k, Stmt *s, Contraction *c)
 {
 	const Form f = form_of_stmt(k, s);
@@ -153,9 +137,15 @@ static bool mark_exact(Halves *h, Arena *tmp, const Node *n)
 		for (int o = 0; o < s->nout; o++)
 			needed = needed || exact[s->out[o]->id];
 		needed = needed && !is_product(k, s, &c);
-		stmt_exprs(s, mark_arguments, exact);
+		/* the buffers that are loaded for the arguments of exacting functions */
+		STMT_EACH (e, s)
+			if (e->kind == EX_INST && e->op.n && e->op.arg[0]->ct == CT_F32 &&
+			    is_exacting(e))
+				for (int o = 0; o < e->op.n; o++)
+					EX_EACH_LOAD(x, e->op.arg[o])
+		exact[x->load.buf->id] = true;
 		if (needed)
-			stmt_exprs(s, mark_load, exact);
+			stmt_mark_loads(s, exact);
 	}
 	for (int i = 0; i < k->bufs.n; i++) {
 		const Buf *b = k->bufs.at[i];
@@ -229,24 +219,22 @@ static int64_t points_without(Iter *const *it, int n, Expr *e)
 	return points < MANY ? points : MANY;
 }
 
-typedef struct Reads {
-	Kernel *k;
-	const Buf *buf;
-	bool broadcasts; /* a statement reads an element at many points, and is not a product */
-	bool factors;    /* all loads are factors of products */
-} Reads;
-
-static void see_read(void *arg, Stmt *s, Expr *e)
+/* *BROADCASTS: a statement of K reads an element of B at many points, and is not a product. *FACTORS
+ * is cleared if a load is not a factor of a product. */
+static void see_reads(Kernel *k, const Buf *b, bool *broadcasts, bool *factors)
 {
-	Reads *r = arg;
-	Contraction c;
+	for (int i = 0; i < k->stmts.n; i++) {
+		Stmt *s = k->stmts.at[i];
 
-	if (e->load.buf != r->buf)
-		return;
-	if (is_product(r->k, s, &c) && (c.a == e || c.b == e))
-		return;
-	r->factors = false;
-	r->broadcasts = r->broadcasts || points_without(s->iter, s->niters, e) >= MANY;
+		STMT_EACH_LOAD (x, s) {
+			Contraction c;
+
+			if (x->load.buf != b || (is_product(k, s, &c) && (c.a == x || c.b == x)))
+				continue;
+			*factors = false;
+			*broadcasts |= points_without(s->iter, s->niters, x) >= MANY;
+		}
+	}
 }
 
 /* Whether the readers of V take halves. FACTORS is cleared if one is not a product of V. */
@@ -255,7 +243,7 @@ static bool readers_take(const Halves *h, const Value *v, bool *factors)
 	for (const Use *u = v->uses; u; u = u->next) {
 		Node *n = u->user;
 		Kernel *k = n ? node_kernel(n) : NULL;
-		Reads r = {.k = k, .factors = true};
+		bool broadcasts = false;
 
 		if (n && !k && (op_row[n->op].flags & OPF_VIEW) && u->slot == 0) {
 			if (value_feeds_sym(n->out[0]) || !readers_take(h, n->out[0], factors))
@@ -264,12 +252,9 @@ static bool readers_take(const Halves *h, const Value *v, bool *factors)
 		}
 		if (!n || !takes_halves(h, n))
 			return false;
-		r.buf = kernel_param(k, BUF_IN, u->slot);
-		for (int i = 0; r.buf && i < k->stmts.n; i++)
-			stmt_loads(k->stmts.at[i], see_read, &r);
-		if (r.broadcasts)
+		see_reads(k, kernel_param(k, BUF_IN, u->slot), &broadcasts, factors);
+		if (broadcasts)
 			return false;
-		*factors = *factors && r.factors;
 	}
 	return true;
 }

@@ -19,7 +19,7 @@
 #include "runtime/vector.h"
 
 enum {
-	MOST_PARTS = 256,
+	MOST_ELEMENTS = 256,    /* of a row */
 	WIDEST = GPU_VECTOR / 2 /* 16-bit elements of one vectorised access */
 };
 
@@ -38,31 +38,29 @@ static bool has_index(const Expr *load, const Iter *it)
 	return false;
 }
 
-/* Finds a LOAD that has the same value at all points of a row that differ only in the last
+/* Whether LOAD has the same value at all points of a row that differ only in the last
  * iterators. */
-static void find_part(void *arg, Expr *load)
+static bool is_hoisted(const HoistedLoad *x, const Expr *load)
 {
-	HoistedLoad *x = arg;
 	const Stmt *s = x->s;
-	int64_t parts = 1, n, inner = 1;
+	int64_t elements = 1, n, inner = 1;
 
-	if (x->load || load->kind != EX_LOAD || load->load.buf->kind != BUF_IN ||
-	    load->load.buf->data || !load_plain(load) || dtype_info[load->load.buf->dtype].bits < 8)
-		return;
+	if (load->kind != EX_LOAD || load->load.buf->kind != BUF_IN || load->load.buf->data ||
+	    !load_plain(load) || dtype_info[load->load.buf->dtype].bits < 8)
+		return false;
 	for (int i = s->niters - 1; i >= 0; i--) {
 		if (x->banded[i])
 			continue;
 		if (!dim_is_const(s->iter[i]->extent, &n))
-			return;
+			return false;
 		if (has_index(load, s->iter[i]))
-			parts *= n;
-		else if (parts == 1)
+			elements *= n;
+		else if (elements == 1)
 			inner *= n;
 		else
-			return;
+			return false;
 	}
-	if (parts <= MOST_PARTS && (parts == 1 || inner % WIDEST) && inner > WIDEST)
-		x->load = load;
+	return elements <= MOST_ELEMENTS && (elements == 1 || inner % WIDEST) && inner > WIDEST;
 }
 
 static Expr *from_temp(void *arg, Expr *e)
@@ -115,11 +113,13 @@ static bool fetch_one(Kernel *k, const Band *band, int at)
 		return false;
 	for (int i = 0; i < s->niters; i++)
 		x.banded[i] = band_index(band, s, s->iter[i]) >= 0;
-	ex_walk_always(s->val[0], find_part, &x);
-	if (!x.load)
-		return false;
-	fetch(&x, at);
-	return true;
+	EX_EACH_ALWAYS (e, s->val[0])
+		if (is_hoisted(&x, e)) {
+			x.load = e;
+			fetch(&x, at);
+			return true;
+		}
+	return false;
 }
 
 /* False if K has no such loads. */

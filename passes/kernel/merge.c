@@ -42,21 +42,6 @@ typedef struct WideProduct {
 
 /* ---- The wide dim ---- */
 
-typedef struct WideLoad {
-	const WideProduct *w;
-	const Iter *it;
-} WideLoad;
-
-static void find_iter(void *arg, Stmt *s, Expr *e)
-{
-	WideLoad *f = arg;
-	const int d = f->w->dim[e->load.buf->id];
-
-	(void)s;
-	if (d >= 0 && e->load.buf->kind != BUF_IN && e->load.idx[d]->kind == EX_ITER)
-		f->it = e->load.idx[d]->iter;
-}
-
 /* Sets the wide dim of the buffer that statement S writes, along IT. False if there is another form. */
 static bool widen_result(WideProduct *w, const Stmt *s, const Iter *it)
 {
@@ -85,14 +70,20 @@ static bool widen_result(WideProduct *w, const Stmt *s, const Iter *it)
 static bool widen_stmt(WideProduct *w, int at)
 {
 	Stmt *s = w->k->stmts.at[at];
-	WideLoad f = {w, w->it[at]};
+	const Iter *it = w->it[at];
 
-	if (!f.it)
-		stmt_loads(s, find_iter, &f);
-	w->it[at] = f.it;
-	return f.it && s->nout == 1 && !s->update && !s->scan && !s->ordered &&
-	       (!s->guard || !expr_has_iter(s->guard, f.it)) &&
-	       !expr_has_iter_outside_loads(s->val[0], f.it) && widen_result(w, s, f.it);
+	if (!it)
+		STMT_EACH_LOAD (x, s) {
+			const int d = w->dim[x->load.buf->id];
+
+			if (d >= 0 && x->load.buf->kind != BUF_IN &&
+			    x->load.idx[d]->kind == EX_ITER)
+				it = x->load.idx[d]->iter;
+		}
+	w->it[at] = it;
+	return it && s->nout == 1 && !s->update && !s->scan && !s->ordered &&
+	       !expr_has_iter(s->guard, it) && !expr_has_iter_outside_loads(s->val[0], it) &&
+	       widen_result(w, s, it);
 }
 
 /* Whether N is such a product. Sets W, in A. */

@@ -41,17 +41,17 @@ static Expr *unsigned_load(const Expr *e, int64_t by)
 
 /* ---- Which tensors ---- */
 
-typedef struct SignedReads {
-	const Buf *buf;
-	bool wants; /* it is made unsigned */
-} SignedReads;
-
-static void see(void *arg, Expr *e)
+/* Whether K makes the elements of B unsigned. */
+static bool makes_unsigned(const Kernel *k, const Buf *b)
 {
-	SignedReads *r = arg;
-	const Expr *load = unsigned_load(e, OFFSET);
+	for (int i = 0; i < k->stmts.n; i++)
+		STMT_EACH (e, k->stmts.at[i]) {
+			const Expr *load = unsigned_load(e, OFFSET);
 
-	r->wants = r->wants || (load && load->load.buf == r->buf);
+			if (load && load->load.buf == b)
+				return true;
+		}
+	return false;
 }
 
 /* All readers of V are kernels, maybe behind views; *WANTS is set if one makes it unsigned. */
@@ -60,7 +60,6 @@ static bool readers_take(const Module *m, const Value *v, bool *wants)
 	for (const Use *u = v->uses; u; u = u->next) {
 		Node *n = u->user;
 		Kernel *k = n ? node_kernel(n) : NULL;
-		SignedReads r = {.buf = k ? kernel_param(k, BUF_IN, u->slot) : NULL};
 
 		if (n && !k && (op_row[n->op].flags & OPF_VIEW) && u->slot == 0) {
 			if (value_feeds_sym(n->out[0]) || !readers_take(m, n->out[0], wants))
@@ -69,9 +68,7 @@ static bool readers_take(const Module *m, const Value *v, bool *wants)
 		}
 		if (!k || kernel_calls_routine(k))
 			return false;
-		if (r.buf)
-			kernel_exprs(k, see, &r);
-		*wants = *wants || r.wants;
+		*wants = *wants || makes_unsigned(k, kernel_param(k, BUF_IN, u->slot));
 	}
 	return true;
 }

@@ -94,17 +94,8 @@ typedef struct Access {
 	Module *m;
 	bool change; /* else only check */
 	Dim *room;
-	const Buf *buf;
 	bool ok;
 } Access;
-
-static void is_indexed(void *arg, Expr *e)
-{
-	Access *a = arg;
-
-	if (e->kind == EX_LOAD && e->load.buf == a->buf && e->load.nidx != a->buf->rank)
-		a->ok = false;
-}
 
 static void in_kernel(Access *a, Node *n, Buf *b, int dim)
 {
@@ -120,11 +111,13 @@ static void in_kernel(Access *a, Node *n, Buf *b, int dim)
 	}
 	if (b->layout || node_on_host(n) || kernel_calls_routine(k))
 		a->ok = false;
-	a->buf = b;
-	kernel_exprs(k, is_indexed, a);
-	for (int i = 0; i < k->stmts.n; i++)
+	for (int i = 0; i < k->stmts.n; i++) {
 		if (stmt_writes(k->stmts.at[i], b) && k->stmts.at[i]->nwidx != b->rank)
 			a->ok = false;
+		STMT_EACH_LOAD (x, k->stmts.at[i])
+			if (x->load.buf == b && x->load.nidx != b->rank)
+				a->ok = false;
+	}
 }
 
 static Dim *product(Ctx *c, Dim *const *dims, int n)
@@ -188,7 +181,7 @@ static bool accesses(Module *m, const Candidate *c, bool change, Dim *in, Dim *o
 {
 	Graph *g = m->graph;
 	Value *v = g->results.at[c->result]->value;
-	Access a = {m, change, in, NULL, true};
+	Access a = {m, change, in, true};
 
 	readers(&a, g->inputs.at[c->input], c->dim);
 	a.room = out;

@@ -218,43 +218,27 @@ static void give_back(MemPlanner *p, const Place *pl)
 		p->regions.at[pl->at].used = false;
 }
 
-/* Operand B of a kernel that is one map is only read at the point that the map writes. */
-typedef struct SamePoint {
-	const Buf *b;
-	const Stmt *s;
-	bool ok;
-} SamePoint;
-
-static void same_point(void *arg, Stmt *s, Expr *load)
-{
-	SamePoint *p = arg;
-
-	if (load->load.buf != p->b)
-		return;
-	for (int i = 0; i < load->load.nidx; i++)
-		p->ok = p->ok && load->load.nidx == s->nwidx && load->load.idx[i] == s->widx[i];
-}
-
+/* Whether N is one map that reads operand K only at the point that it writes. */
 static bool in_place_ok(Node *n, int k)
 {
 	Kernel *kn = node_kernel(n);
 	Stmt *s = kn->stmts.at[0];
-	SamePoint p = {NULL, s, true};
+	const Buf *b = kernel_param(kn, BUF_IN, k), *out = s->out[0];
 
 	if (kn->stmts.n != 1 || s->red || s->ordered || s->update || s->guard || n->nout != 1)
 		return false;
-	for (int i = 0; i < kn->bufs.n; i++)
-		if (kn->bufs.at[i]->kind == BUF_IN && kn->bufs.at[i]->param == k)
-			p.b = kn->bufs.at[i];
-	if (!p.b || p.b->layout != s->out[0]->layout ||
-	    dtype_info[p.b->dtype].bits != dtype_info[s->out[0]->dtype].bits ||
-	    dtype_info[p.b->dtype].bits < 8 || p.b->rank != s->out[0]->rank)
+	if (!b || b->layout != out->layout ||
+	    dtype_info[b->dtype].bits != dtype_info[out->dtype].bits ||
+	    dtype_info[b->dtype].bits < 8 || b->rank != out->rank)
 		return false;
-	for (int i = 0; i < p.b->rank; i++)
-		if (p.b->dims[i] != s->out[0]->dims[i])
+	for (int i = 0; i < b->rank; i++)
+		if (b->dims[i] != out->dims[i])
 			return false;
-	stmt_loads(s, same_point, &p);
-	return p.ok;
+	STMT_EACH_LOAD (x, s)
+		for (int i = 0; x->load.buf == b && i < x->load.nidx; i++)
+			if (x->load.nidx != s->nwidx || x->load.idx[i] != s->widx[i])
+				return false;
+	return true;
 }
 
 static bool try_in_place(MemPlanner *p, Node *n, Value *out)

@@ -96,12 +96,6 @@ static isl_set *outer_axes(Poly *p, const SetDims *all, Exec *e, int *naxes)
 	return shared ? isl_set_copy(o.set) : o.set;
 }
 
-typedef struct Known {
-	const Poly *p;
-	const SetDims *sc;
-	bool ok;
-} Known;
-
 /* IT, or both of its parts, are in SC. */
 static bool in_scope(const Poly *p, const SetDims *sc, const Iter *it)
 {
@@ -113,21 +107,13 @@ static bool in_scope(const Poly *p, const SetDims *sc, const Iter *it)
 	return s && in_scope(p, sc, s->q) && in_scope(p, sc, s->r);
 }
 
-static void known(void *arg, Expr *e)
-{
-	Known *k = arg;
-
-	k->ok = k->ok && e->kind != EX_LOAD &&
-		(e->kind != EX_ITER || in_scope(k->p, k->sc, e->iter));
-}
-
 /* X depends only on iterators in SC, and on those that have parts there; not on memory. */
 static bool of_scope(const Poly *p, const SetDims *sc, Expr *x)
 {
-	Known k = {p, sc, true};
-
-	ex_walk(x, known, &k);
-	return k.ok;
+	EX_EACH (e, x)
+		if (e->kind == EX_LOAD || (e->kind == EX_ITER && !in_scope(p, sc, e->iter)))
+			return false;
+	return true;
 }
 
 /* A, or an iterator that it is a part of, occurs in X. */

@@ -370,16 +370,12 @@ static Expr *chosen(void *arg, Expr *e)
 	return arm == e ? NULL : arm;
 }
 
-typedef struct Undecided {
-	const ValueMatch *m;
-	bool any;
-} Undecided;
-
-static void undecided(void *arg, Expr *e)
+static bool has_undecided(const ValueMatch *m, Expr *e)
 {
-	Undecided *u = arg;
-
-	u->any = u->any || (ex_is_op(e, IN_select) && !decided(u->m, e));
+	EX_EACH (x, e)
+		if (ex_is_op(x, IN_select) && !decided(m, x))
+			return true;
+	return false;
 }
 
 /* E loads from a copy of WANT's elements, which may be held in a wider type. */
@@ -429,12 +425,10 @@ static Answer same(const ValueMatch *m, Expr *want, Expr *got)
 		/* as a rounded choice: in a loop over one arm's points, the node has that arm
 		 * rounded */
 		Expr *w = ex_rewrite(m->p->pool, want, chosen, (void *)(uintptr_t)m);
-		Undecided u = {m, false};
 
 		if (w != want)
 			return same(m, w, got);
-		ex_walk(want, undecided, &u);
-		a = u.any ? UNKNOWN : a;
+		a = has_undecided(m, want) ? UNKNOWN : a;
 	}
 	return a == DIFFERENT && want->ct == CT_I64 ? poly_same_index(m, want, got) : a;
 }

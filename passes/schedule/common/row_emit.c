@@ -217,12 +217,14 @@ static Expr *inside_of(const MapRange *m, Expr *e, Expr **guard)
 	}
 }
 
-static void count_wrapped(void *arg, Expr *e)
+static int count_wrapped(Expr *e)
 {
-	int *n = arg;
+	int n = 0;
 
-	*n += ex_is_op(e, IN_mod) || ex_is_op(e, IN_floordiv) || ex_is_op(e, IN_min) ||
-	      ex_is_op(e, IN_max);
+	EX_EACH (x, e)
+		n += ex_is_op(x, IN_mod) || ex_is_op(x, IN_floordiv) || ex_is_op(x, IN_min) ||
+		     ex_is_op(x, IN_max);
+	return n;
 }
 
 /* The elements at the flat index IDX are contiguous along the loop of M. */
@@ -238,11 +240,11 @@ static bool is_contiguous(const MapRange *m, Expr *idx)
 static bool ends_at_padded(MapParts *p, Expr *e)
 {
 	Expr *inside, *guard = p->guard;
-	int wrapped = 0;
+	int wrapped;
 
 	if (e->kind != EX_LOAD)
 		return false;
-	ex_walk(e, count_wrapped, &wrapped);
+	wrapped = count_wrapped(e);
 	if (!wrapped || wrapped > MOST_WRAPPED || !expr_has_iter(e->load.idx[0], p->m->it) ||
 	    is_contiguous(p->m, e->load.idx[0]))
 		return true;

@@ -17,16 +17,11 @@ typedef struct Accessed {
 	bool *used, *local;
 } Accessed;
 
-static void mention(void *arg, Expr *e)
-{
-	if (e->kind == EX_LOAD)
-		((Accessed *)arg)->used[e->load.buf->id] = true;
-}
-
 static void mention_all(void *arg, Expr **e, bool inside)
 {
 	(void)inside;
-	ex_walk(*e, mention, arg);
+	EX_EACH_LOAD(x, *e)
+	((Accessed *)arg)->used[x->load.buf->id] = true;
 }
 
 static void access(void *arg, Buf *b, LUse use)

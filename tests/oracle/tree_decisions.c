@@ -2,7 +2,7 @@
 #include "tests/oracle/tree_decisions.h"
 
 #include "ir/eval/eval.h"
-#include "ir/eval/eval_tiles.h"
+#include "tests/oracle/eval_tiles.h"
 #include "passes/schedule/common/loops.h"
 
 #include <stdio.h>

@@ -5,7 +5,7 @@
  * reported by the reader, the verifier or the interpreter.
  */
 #include "ir/eval/eval.h"
-#include "ir/eval/eval_tiles.h"
+#include "tests/oracle/eval_tiles.h"
 
 #include <stdio.h>
 #include <stdlib.h>

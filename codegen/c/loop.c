@@ -7,7 +7,6 @@
 #include "codegen/c/gen_c_impl.h"
 
 #include "codegen/c/transpose.h"
-#include "codegen/targets.h"
 
 #include <string.h>
 
@@ -124,7 +123,7 @@ void fn_reduce(Fn *f, const LNode *n)
 	*lane = (Iter){.name = "lane", .extent = dim_const(f->sched->kernel->ctx, lanes)};
 	for (int i = 0; i < n->nout; i++) {
 		Dim *d = lane->extent;
-		StrBuf id = {0};
+		STRBUF_LOCAL(id);
 		Expr *identity = monoid_identity(p, n->red, i, n->val[i]->ct);
 
 		part[i] = NEW(f->g->arena, Buf);
@@ -140,7 +139,6 @@ void fn_reduce(Fn *f, const LNode *n)
 		fn_tabs(f);
 		strbuf_printf(&f->body, "\t%s[l] = %s;\n", fn_name(f, part[i], "part"),
 			      strbuf_str(&id));
-		strbuf_free(&id);
 	}
 	fn_tabs(f);
 	strbuf_printf(&f->body, "const int64_t %s = %s;\n", end, strbuf_str(&hi));
@@ -494,7 +492,7 @@ static void name_quotients(Quotients *q, Expr *e)
 	Fn *f = q->f;
 	Expr *const *of;
 	const int n = ex_operands(e, &of);
-	StrBuf t = {0};
+	STRBUF_LOCAL(t);
 
 	if (q->seen[e->id])
 		return;
@@ -514,7 +512,6 @@ static void name_quotients(Quotients *q, Expr *e)
 	fn_tabs(f);
 	strbuf_printf(&f->body, "const %s %s = %s;\n", c_type(e->ct),
 		      f->quotients.at[f->quotients.n - 1].name, strbuf_str(&t));
-	strbuf_free(&t);
 	f->cb.known = f->quotients.at;
 	f->cb.nknown = f->quotients.n;
 }

@@ -55,9 +55,9 @@ EvalAccess run_write(KernelRun *r, const EvalAccess *write, int k)
 static bool reads_own_output(const Stmt *s)
 {
 	for (int i = 0; i < s->nout; i++)
-		EX_EACH_LOAD(x, s->val[i])
-	if (x->load.buf == s->out[0])
-		return true;
+		EX_EACH_LOAD (x, s->val[i])
+			if (x->load.buf == s->out[0])
+				return true;
 	return false;
 }
 
@@ -201,15 +201,13 @@ static bool is_idle(const Kernel *k, const EvalOpts *o)
 
 EvalStatus eval_kernel(Kernel *k, const EvalOpts *o, EvalBuf *bufs, EvalFault *fault)
 {
-	Arena *a = arena_new();
+	ARENA_LOCAL(a);
 	Mem *mem = NEW_ARRAY(a, k->bufs.n, Mem);
 	EvalBuf *own = NEW_ARRAY(a, k->bufs.n, EvalBuf);
 	EvalStatus status = EVAL_OK;
 
-	if (is_idle(k, o)) {
-		arena_free(a);
+	if (is_idle(k, o))
 		return EVAL_OK;
-	}
 	for (int i = 0; i < k->bufs.n; i++) {
 		if (status == EVAL_OK && !open_buf(k->bufs.at[i], o, &bufs[i], &mem[i]))
 			status = EVAL_BAD;
@@ -219,6 +217,5 @@ EvalStatus eval_kernel(Kernel *k, const EvalOpts *o, EvalBuf *bufs, EvalFault *f
 		status = eval_stmt(k, k->stmts.at[i], o, own, fault);
 	for (int i = 0; i < k->bufs.n; i++)
 		close_buf(k->bufs.at[i], &bufs[i], &mem[i], status == EVAL_OK);
-	arena_free(a);
 	return status;
 }

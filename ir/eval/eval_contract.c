@@ -208,9 +208,7 @@ static bool operand_init(EvalContraction *c, EvalOperand *o, Expr *e, Expr *guar
 	prog_root(o->p, e);
 	if (!prog_end(o->p))
 		return run_failed(c->r, o->p);
-	for (int i = 0; i < o->p->nodes.n; i++) {
-		const PNode *n = &o->p->nodes.at[i];
-
+	VEC_EACH_AT (n, &o->p->nodes) {
 		if (n->kind != EX_LOAD)
 			continue;
 		rows += steps_by_one(row, c->r, n->access);

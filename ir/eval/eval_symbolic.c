@@ -302,12 +302,9 @@ static bool read_out(SymEval *s, const Buf *b, Dim **out, int n)
  * pool. */
 static void make_identities(Kernel *k)
 {
-	for (int i = 0; i < k->stmts.n; i++) {
-		const Stmt *st = k->stmts.at[i];
-
+	VEC_EACH (st, &k->stmts)
 		if (st->red != MONOID_NONE && !st->update)
 			monoid_identity(k->pool, st->red, 0, st->val[0]->ct);
-	}
 }
 
 bool eval_symbolic(Kernel *k, const Buf *result, Dim *const *const *in, Dim **out, int n)

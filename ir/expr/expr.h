@@ -152,11 +152,14 @@ Expr *ex_func_body(ExprPool *p, Inst fn, CType t);
 /* ---- expr_walk.c ---- */
 
 /* A copy of E in pool P, which may be another pool, with some nodes replaced. MAP is called
- * bottom up for every node, rebuilt over its new operands, and returns a replacement or null. */
+ * bottom up for every node, rebuilt over its new operands, and returns a replacement or null.
+ * Null if E is. */
 typedef Expr *(*ExprMap)(void *arg, Expr *e);
 Expr *ex_rewrite(ExprPool *p, Expr *e, ExprMap map, void *arg);
 /* E in pool P with the operands ARG (ex_operands), which are in P, not simplified. */
 Expr *ex_with_operands(ExprPool *p, const Expr *e, Expr *const *arg);
+/* ex_rewrite that replaces FROM by TO. */
+Expr *ex_replace(ExprPool *p, Expr *e, const Expr *from, Expr *to);
 /* ex_rewrite that replaces iters[k] by with[k]. */
 Expr *ex_subst_iters(ExprPool *p, Expr *e, Iter *const *iters, Expr *const *with, int n);
 /* A loop over the distinct nodes X of E, operands before users. If E is null there are none. */
@@ -199,7 +202,28 @@ Expr *ex_next_load(ExprNodes *w);
 #define EX_EACH_BY(x, next, begin)                                                     \
 	for (ExprNodes x##_nodes BASE_AT_END(ex_nodes_end), *x##_of = (begin); x##_of; \
 	     x##_of = NULL)                                                            \
-		for (Expr * x; (x = next(x##_of)) != NULL;)
+		for (Expr *x; (x = next(x##_of)) != NULL;)
+
+/* A loop that replaces *E, an expression or null, by a copy in pool P, which may be another pool. X is
+ * each node, rebuilt over its new operands; the body may assign a replacement to X. It must not
+ * break. */
+#define EX_MAP(x, p, e)                                                                         \
+	for (ExprMapping x##_map BASE_AT_END(ex_map_end), *x##_of = ex_map(&x##_map, (p), (e)); \
+	     x##_of; x##_of = NULL)                                                             \
+		for (Expr *x = NULL; ex_map_next(x##_of, &x);)
+
+typedef struct ExprMapping {
+	ExprNodes nodes;
+	ExprPool *p;
+	Expr **root, **copy, *small[EXPR_LIST_SMALL];
+	int at; /* the node that the body has; none yet: nodes.node.n */
+} ExprMapping;
+
+ExprMapping *ex_map(ExprMapping *m, ExprPool *p, Expr **e);
+void ex_map_end(ExprMapping *m);
+bool ex_map_next(ExprMapping *m, Expr **x);
+/* E in pool P with the operands ARG (ex_operands), which are in P. */
+Expr *ex_rebuild(ExprPool *p, Expr *e, Expr *const *arg);
 
 /* The same by a function, which is called for each node. */
 void ex_walk(Expr *e, void (*fn)(void *arg, Expr *e), void *arg);

@@ -236,7 +236,7 @@ static void print_let(ExprPrinter *pr, const Expr *e)
 
 void ex_print(StrBuf *b, const Expr *e)
 {
-	Arena *tmp = arena_new();
+	ARENA_LOCAL(tmp);
 	ExprPrinter pr = {b, NEW_ARRAY(tmp, e->id + 1, Note), 0};
 
 	/* The cast drops const, but the walk changes nothing. */
@@ -245,5 +245,4 @@ void ex_print(StrBuf *b, const Expr *e)
 	EX_EACH (x, (Expr *)(uintptr_t)e)
 		print_let(&pr, x);
 	print_node(&pr, e, true);
-	arena_free(tmp);
 }

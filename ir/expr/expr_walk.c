@@ -134,8 +134,7 @@ void ex_walk_always(Expr *e, void (*fn)(void *arg, Expr *e), void *arg)
 		fn(arg, x);
 }
 
-/* E rebuilt in P with the operands ARG. */
-static Expr *rebuild(ExprPool *p, Expr *e, Expr *const *arg)
+Expr *ex_rebuild(ExprPool *p, Expr *e, Expr *const *arg)
 {
 	switch (e->kind) {
 	case EX_CONST:
@@ -160,7 +159,7 @@ Expr *ex_with_operands(ExprPool *p, const Expr *e, Expr *const *arg)
 	if (e->kind == EX_INST)
 		return ex_raw(p, e->op.inst, e->ct, e->op.dtype, arg, e->op.n);
 	/* The cast drops const; a leaf has no operands to change. */
-	return rebuild(p, (Expr *)(uintptr_t)e, arg);
+	return ex_rebuild(p, (Expr *)(uintptr_t)e, arg);
 }
 
 /* The index of E in the list of nodes. */
@@ -179,49 +178,72 @@ static int index_of(const ExprNodes *w, const Expr *e)
 	return lo;
 }
 
-Expr *ex_rewrite(ExprPool *p, Expr *e, ExprMap map, void *arg)
+ExprMapping *ex_map(ExprMapping *m, ExprPool *p, Expr **e)
 {
-	ExprNodes w BASE_AT_END(ex_nodes_end);
-	Expr *small[EXPR_LIST_SMALL], **copy = small, *r = NULL, *m, *with[MAX_RANK * 2];
-	Expr *const *ops;
-
-	list_nodes(ex_nodes(&w, e, ex_operands), e);
-	if (w.node.n > EXPR_LIST_SMALL)
-		copy = NEW_ARRAY(w.tmp, w.node.n, Expr *);
-	/* If rebuilding folded the node into another one, MAP was already called on that one. */
-	for (int i = w.node.n; i-- > 0; copy[i] = m ? m : r) {
-		Expr *old = w.node.at[i];
-
-		for (int k = ex_operands(old, &ops); k-- > 0;)
-			with[k] = copy[index_of(&w, ops[k])];
-		r = rebuild(p, old, with);
-		m = r->kind == old->kind && (r->kind != EX_INST || r->op.inst == old->op.inst)
-			    ? map(arg, r)
-			    : NULL;
-	}
-	return copy[0];
+	ex_nodes(&m->nodes, *e, ex_operands);
+	m->p = p;
+	m->root = e;
+	m->copy = m->small;
+	if (*e)
+		list_nodes(&m->nodes, *e);
+	m->at = m->nodes.node.n;
+	if (m->at > EXPR_LIST_SMALL)
+		m->copy = NEW_ARRAY(m->nodes.tmp, m->at, Expr *);
+	return m;
 }
 
-typedef struct IterSubst {
-	Iter *const *from;
-	Expr *const *to;
-	int n;
-} IterSubst;
-
-static Expr *subst_iter(void *arg, Expr *e)
+void ex_map_end(ExprMapping *m)
 {
-	const IterSubst *s = arg;
+	ex_nodes_end(&m->nodes);
+}
 
-	if (e->kind == EX_ITER)
-		for (int i = 0; i < s->n; i++)
-			if (s->from[i] == e->iter)
-				return s->to[i];
-	return NULL;
+bool ex_map_next(ExprMapping *m, Expr **x)
+{
+	Expr *with[MAX_RANK * 2], *const *ops;
+
+	if (m->at < m->nodes.node.n)
+		m->copy[m->at] = *x;
+	while (m->at-- > 0) {
+		Expr *old = m->nodes.node.at[m->at];
+
+		for (int k = ex_operands(old, &ops); k-- > 0;)
+			with[k] = m->copy[index_of(&m->nodes, ops[k])];
+		*x = ex_rebuild(m->p, old, with);
+		if ((*x)->kind == old->kind &&
+		    ((*x)->kind != EX_INST || (*x)->op.inst == old->op.inst))
+			return true;
+		/* rebuilding folded the node into another one, which the body had already */
+		m->copy[m->at] = *x;
+	}
+	if (m->nodes.node.n)
+		*m->root = m->copy[0];
+	return false;
+}
+
+Expr *ex_rewrite(ExprPool *p, Expr *e, ExprMap map, void *arg)
+{
+	EX_MAP (x, p, &e)
+		x = map(arg, x) ?: x;
+	return e;
+}
+
+Expr *ex_replace(ExprPool *p, Expr *e, const Expr *from, Expr *to)
+{
+	EX_MAP (x, p, &e)
+		if (x == from)
+			x = to;
+	return e;
 }
 
 Expr *ex_subst_iters(ExprPool *p, Expr *e, Iter *const *iters, Expr *const *with, int n)
 {
-	return ex_rewrite(p, e, subst_iter, &(IterSubst){iters, with, n});
+	EX_MAP (x, p, &e)
+		for (int i = 0; x->kind == EX_ITER && i < n; i++)
+			if (iters[i] == x->iter) {
+				x = with[i];
+				break;
+			}
+	return e;
 }
 
 bool expr_has_iter(Expr *e, const Iter *it)

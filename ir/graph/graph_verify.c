@@ -258,8 +258,7 @@ static void check_kernel(GraphVerifier *v, const Node *n)
 		report(v, n, "a kernel node without its kernel");
 		return;
 	}
-	for (int i = 0; i < a->kernel->bufs.n; i++) {
-		const Buf *b = a->kernel->bufs.at[i];
+	VEC_EACH (b, &a->kernel->bufs) {
 		const Value *x = b->kind == BUF_TEMP ? NULL : param_value(n, b);
 
 		if (b->kind == BUF_TEMP)

@@ -50,12 +50,11 @@ static Expr *type_end(ExprPool *p, CType t, bool high)
 
 static Expr *parse_row(ExprPool *p, const char *text, int k, CType t, const ExprName *names, int n)
 {
-	Arena *tmp = arena_new();
+	ARENA_LOCAL(tmp);
 	const char *err = NULL;
 	Expr *e = ex_parse(p, text_part(tmp, text, k), t, names, n, &err);
 
 	assert(e && !err);
-	arena_free(tmp);
 	return e;
 }
 
@@ -270,6 +269,13 @@ Expr *kernel_load_iters(Kernel *k, Buf *b, Iter *const *it)
 
 /* ---- Walks ---- */
 
+Expr **stmt_expr(Stmt *s, int i)
+{
+	const int at = i - s->nwidx;
+
+	return at < 0 ? &s->widx[i] : at < 2 ? &s->val[at] : &s->guard;
+}
+
 ExprNodes *stmt_nodes(ExprNodes *w, const Stmt *s)
 {
 	ex_nodes(w, s->val[0], ex_operands);
@@ -317,41 +323,19 @@ typedef struct Cloner {
 	Expr **done; /* by Expr.id of the source pool: the copies */
 } Cloner;
 
-static void clone_node(Cloner *cl, const Expr *e)
+static void clone_node(Cloner *cl, Expr *e)
 {
 	ExprPool *p = cl->to->pool;
-	Expr *idx[MAX_ITERS], *args[3], *r = NULL;
+	Expr *const *arg, *with[MAX_ITERS];
 
 	if (cl->done[e->id])
 		return;
-	switch (e->kind) {
-	case EX_CONST:
-		r = ctype_is_float(e->ct) ? ex_float(p, e->ct, e->f) : ex_int(p, e->ct, e->i);
-		break;
-	case EX_ITER: r = ex_iter(p, cl->to->iters.at[e->iter->id]); break;
-	case EX_DIM: r = ex_dim(p, e->dim); break;
-	case EX_PARAM: r = ex_param(p, e->ct, e->param); break;
-	case EX_LOAD:
-		for (int i = 0; i < e->load.nidx; i++)
-			idx[i] = cl->done[e->load.idx[i]->id];
-		r = ex_load(p, cl->to->bufs.at[e->load.buf->id], idx, e->load.nidx);
-		break;
-	case EX_INST:
-		for (int i = 0; i < e->op.n; i++)
-			args[i] = cl->done[e->op.arg[i]->id];
-		if (e->op.inst == IN_cvt)
-			r = ex_cvt(p, e->ct, args[0]);
-		else if (e->op.inst == IN_bits)
-			r = ex_bits(p, e->ct, args[0]);
-		else if (e->op.inst == IN_round)
-			r = ex_round(p, e->op.dtype, args[0]);
-		else if (e->op.inst == IN_roundsat)
-			r = ex_roundsat(p, e->op.dtype, args[0]);
-		else
-			r = ex_inst(p, e->op.inst, args, e->op.n);
-		break;
-	}
-	cl->done[e->id] = r;
+	for (int i = ex_operands(e, &arg); i-- > 0;)
+		with[i] = cl->done[arg[i]->id];
+	cl->done[e->id] = e->kind == EX_ITER ? ex_iter(p, cl->to->iters.at[e->iter->id])
+			  : e->kind == EX_LOAD
+				  ? ex_load(p, cl->to->bufs.at[e->load.buf->id], with, e->load.nidx)
+				  : ex_rebuild(p, e, with);
 }
 
 static Expr *clone_expr(Cloner *cl, Expr *e)
@@ -406,11 +390,7 @@ bool kernel_has_strings(const Kernel *k)
 
 Dim *buf_numel(Ctx *c, const Buf *b)
 {
-	Dim *n = dim_const(c, 1);
-
-	for (int i = 0; i < b->rank; i++)
-		n = dim_mul(c, n, b->dims[i]);
-	return n;
+	return dims_product(c, b->dims, b->rank);
 }
 
 Buf *buf_copy(Arena *a, const Buf *b)
@@ -470,7 +450,7 @@ void kernel_renumber(Kernel *k)
 Kernel *kernel_clone(Kernel *k, Arena *a)
 {
 	Kernel *n = kernel_new(k->ctx, a, k->name);
-	Arena *tmp = arena_new();
+	ARENA_LOCAL(tmp);
 	Cloner cl = {n, NEW_ARRAY(tmp, expr_count(k->pool), Expr *)};
 
 	for (int i = 0; i < k->bufs.n; i++) {
@@ -482,6 +462,5 @@ Kernel *kernel_clone(Kernel *k, Arena *a)
 	for (int i = 0; i < k->stmts.n; i++)
 		clone_stmt(&cl, k->stmts.at[i]);
 	n->locs = clone_locs(k, tmp, a);
-	arena_free(tmp);
 	return n;
 }

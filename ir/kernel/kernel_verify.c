@@ -403,7 +403,7 @@ static bool is_empty(const Buf *b)
 
 bool kernel_verify(Kernel *k, Diag *d, const char *pass)
 {
-	Arena *tmp = arena_new();
+	ARENA_LOCAL(tmp);
 	KernelVerifier v = {.k = k, .d = d, .pass = pass, .ok = true};
 
 	v.written = NEW_ARRAY(tmp, k->bufs.n, bool);
@@ -415,6 +415,5 @@ bool kernel_verify(Kernel *k, Diag *d, const char *pass)
 		if (k->bufs.at[i]->kind == BUF_OUT && !v.written[i] && !is_empty(k->bufs.at[i]))
 			fault(&v, "an output that nothing writes", k->bufs.at[i]->name);
 	}
-	arena_free(tmp);
 	return v.ok;
 }

@@ -132,9 +132,7 @@ static void name_iters(IterNames *x, Schedule *s, const Kernel *of)
 	x->meet = NEW_ARRAY(x->tmp, n * n + 1, bool);
 	x->bound = NEW_ARRAY(x->tmp, n + 1, bool);
 	x->to = NEW_ARRAY(x->tmp, n + 1, Iter *);
-	for (int i = 0; i < s->stages.n; i++) {
-		Stage *st = s->stages.at[i];
-
+	VEC_EACH (st, &s->stages) {
 		x->scope.n = 0;
 		enter(x, st->var);
 		if (st->first)
@@ -180,16 +178,14 @@ static void name_buf(NamedBufs *x, Buf *b)
 	x->named[b->id] = true;
 }
 
-static void name_declared(void *arg, Buf *b, LUse use)
-{
-	if (use == LUSE_DECLARES)
-		name_buf(arg, b);
-}
-
 static void name_locals(NamedBufs *x, const LNode *n)
 {
 	for (; n; n = n->next) {
-		lnode_bufs(n, name_declared, x);
+		const LBufs bufs = lnode_bufs(n);
+
+		VEC_EACH_AT (u, &bufs)
+			if (u->use == LUSE_DECLARES)
+				name_buf(x, u->b);
 		name_locals(x, n->body);
 	}
 }
@@ -456,32 +452,18 @@ static void map_iters(LNode *n, Iter **to)
 	}
 }
 
-static Expr *stays(void *arg, Expr *e)
-{
-	(void)arg, (void)e;
-	return NULL;
-}
-
 /* The statements' expressions in the new pool. */
 static void move_stmts(Kernel *k, ExprPool *to)
 {
-	for (int i = 0; i < k->stmts.n; i++) {
-		Stmt *s = k->stmts.at[i];
-
-		for (int j = 0; j < s->nwidx; j++)
-			s->widx[j] = ex_rewrite(to, s->widx[j], stays, NULL);
-		for (int j = 0; j < 2; j++)
-			if (s->val[j])
-				s->val[j] = ex_rewrite(to, s->val[j], stays, NULL);
-		if (s->guard)
-			s->guard = ex_rewrite(to, s->guard, stays, NULL);
-	}
+	VEC_EACH (s, &k->stmts)
+		for (int j = 0; j < s->nwidx + 3; j++)
+			*stmt_expr(s, j) = ex_replace(to, *stmt_expr(s, j), NULL, NULL);
 	k->pool = to;
 }
 
 void schedule_settle(Schedule *s, const Kernel *of)
 {
-	Arena *tmp = arena_new();
+	ARENA_LOCAL(tmp);
 	Kernel *k = s->kernel;
 	IterNames x = {.tmp = tmp, .k = k};
 	ExprCopies by_text = {.tmp = tmp}, last = {.tmp = tmp};
@@ -494,9 +476,7 @@ void schedule_settle(Schedule *s, const Kernel *of)
 	by_text.iters = x.to;
 	by_text.copy = NEW_ARRAY(tmp, expr_count(k->pool) + 1, Expr *);
 	copy_tree(&by_text, s);
-	for (int i = 0; i < s->stages.n; i++) {
-		Stage *st = s->stages.at[i];
-
+	VEC_EACH (st, &s->stages) {
 		map_iters(st->head, x.to);
 		map_iters(st->body, x.to);
 		map_iter(x.to, &st->var);
@@ -507,5 +487,4 @@ void schedule_settle(Schedule *s, const Kernel *of)
 	last.copy = in_order(tmp, s, by_text.to, last.to);
 	copy_tree(&last, s);
 	move_stmts(k, last.to);
-	arena_free(tmp);
 }

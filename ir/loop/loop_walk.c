@@ -55,13 +55,10 @@ void lnode_exprs(LNode *n, void (*fn)(void *arg, Expr **e, bool inside), void *a
 	}
 }
 
-void lnode_bufs(const LNode *n, void (*fn)(void *arg, Buf *b, LUse use), void *arg)
+LBufs lnode_bufs(const LNode *n)
 {
 	const Tile *t = n->tile;
-	struct {
-		Buf *b;
-		LUse use;
-	} all[] = {
+	const LBufUse all[LNODE_BUFS] = {
 		{n->buf[0], n->kind == LN_LOCAL ? LUSE_DECLARES : LUSE_WRITES},
 		{n->buf[1], LUSE_WRITES},
 		{t ? t->acc : NULL, LUSE_WRITES},
@@ -76,10 +73,12 @@ void lnode_bufs(const LNode *n, void (*fn)(void *arg, Buf *b, LUse use), void *a
 		{t ? t->mask.trim : NULL, LUSE_VALUE},
 		{n->op ? n->op->to : NULL, LUSE_WRITES},
 	};
+	LBufs used = {.n = 0};
 
-	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+	for (int i = 0; i < LNODE_BUFS; i++)
 		if (all[i].b)
-			fn(arg, all[i].b, all[i].use);
+			used.at[used.n++] = all[i];
+	return used;
 }
 
 /* N or a sibling, or a node in the body of one, is an operation on tiles. */

@@ -46,7 +46,7 @@ typedef struct RaceCheck {
 
 static void fault(RaceCheck *r, const char *what, const Buf *tile)
 {
-	StrBuf b = {0};
+	STRBUF_LOCAL(b);
 
 	if (r->n)
 		tile_print(&b, r->n);
@@ -55,7 +55,6 @@ static void fault(RaceCheck *r, const char *what, const Buf *tile)
 			   r->st->name, what, tile->name, r->most, r->n ? ": " : "",
 			   strbuf_str(&b));
 	r->ok = false;
-	strbuf_free(&b);
 }
 
 /* The number of the buffer that index IDX of a tile with N indices selects, in the warp whose first
@@ -193,10 +192,10 @@ static void see_op(RaceCheck *r)
 		see_sync(r);
 		return;
 	}
-	EX_EACH_LOAD(load, n->val)
-	see_read(r, load);
-	EX_EACH_LOAD(load, n->by)
-	see_read(r, load);
+	EX_EACH_LOAD (load, n->val)
+		see_read(r, load);
+	EX_EACH_LOAD (load, n->by)
+		see_read(r, load);
 	if (tile_in_shared(n->to))
 		see_write(r);
 }

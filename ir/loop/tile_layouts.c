@@ -283,7 +283,7 @@ typedef struct TileCheck {
 
 static void fault(TileCheck *t, const char *what, const char *name)
 {
-	StrBuf b = {0};
+	STRBUF_LOCAL(b);
 
 	if (t->n)
 		tile_print(&b, t->n);
@@ -291,7 +291,6 @@ static void fault(TileCheck *t, const char *what, const char *name)
 		diag_error(t->d, t->loc, "tiles of stage %s: %s%s%s: %s", t->st->name, what,
 			   *name ? " " : "", name, t->n ? strbuf_str(&b) : "");
 	t->ok = false;
-	strbuf_free(&b);
 }
 
 static int64_t extent_of_dim(const Buf *b, int d)
@@ -357,11 +356,11 @@ static void check_register(TileCheck *t, const Buf *b, Expr *const *idx, int nid
 
 static void check_loads(TileCheck *t, Expr *e)
 {
-	EX_EACH_LOAD(x, e)
-	if (tile_in_registers(x->load.buf))
-		check_register(t, x->load.buf, x->load.idx, x->load.nidx);
-	else if (x->load.buf->tile && x->load.nidx != x->load.buf->rank)
-		fault(t, "an access has another rank than", x->load.buf->name);
+	EX_EACH_LOAD (x, e)
+		if (tile_in_registers(x->load.buf))
+			check_register(t, x->load.buf, x->load.idx, x->load.nidx);
+		else if (x->load.buf->tile && x->load.nidx != x->load.buf->rank)
+			fault(t, "an access has another rank than", x->load.buf->name);
 }
 
 /* A copy of a tile in registers, or to one, has the pieces that the threads of a block copy. */

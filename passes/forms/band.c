@@ -30,10 +30,7 @@ static int node_of(Classes *c, const Stmt *s, const Iter *it)
 
 static bool in_band(const Stmt *s, const Iter *it)
 {
-	for (int i = 0; i < s->nband; i++)
-		if (s->iter[i] == it)
-			return true;
-	return false;
+	return iter_among(it, s->iter, s->nband);
 }
 
 static void block(Classes *c, const Stmt *s, const Expr *e)
@@ -236,7 +233,7 @@ bool band_is_rows(Kernel *k, int first, int last, const Band *b)
 bool band_good(Kernel *k, bool gpu)
 {
 	enum { FEW = 8, TINY = 4096 };
-	Arena *a = arena_new();
+	ARENA_LOCAL(a);
 	Dim *points, *work;
 	bool tiny = true, rows;
 	int64_t v;
@@ -245,7 +242,6 @@ bool band_good(Kernel *k, bool gpu)
 	band_of(k, a, &b);
 	points = iters_points(k->ctx, b.iter, b.n);
 	rows = (gpu || b.n > 0) && band_is_rows(k, 0, k->stmts.n - 1, &b);
-	arena_free(a);
 	if (rows && (gpu || !dim_is_const(points, &v) || v >= FEW))
 		return true;
 	for (int s = 0; s < k->stmts.n; s++) {

@@ -17,14 +17,14 @@ enum { IN_A = 1, IN_B = 2 };
  * indices stay inside its buffers. */
 static bool needs_guard(Expr *e)
 {
-	EX_EACH_LOAD(x, e)
-	for (int d = 0; d < x->load.nidx; d++) {
-		const Expr *i = x->load.idx[d];
+	EX_EACH_LOAD (x, e)
+		for (int d = 0; d < x->load.nidx; d++) {
+			const Expr *i = x->load.idx[d];
 
-		if (i->kind == EX_ITER ? i->iter->extent != x->load.buf->dims[d]
-				       : i->kind != EX_CONST || i->i)
-			return true;
-	}
+			if (i->kind == EX_ITER ? i->iter->extent != x->load.buf->dims[d]
+					       : i->kind != EX_CONST || i->i)
+				return true;
+		}
 	return false;
 }
 
@@ -93,10 +93,10 @@ bool stmt_index_slides(const Stmt *s, Expr *e)
 
 bool contraction_slides(const Contraction *c, Expr *e)
 {
-	EX_EACH_LOAD(x, e)
-	for (int d = 0; d < x->load.nidx; d++)
-		if (stmt_index_slides(c->s, x->load.idx[d]))
-			return true;
+	EX_EACH_LOAD (x, e)
+		for (int d = 0; d < x->load.nidx; d++)
+			if (stmt_index_slides(c->s, x->load.idx[d]))
+				return true;
 	return false;
 }
 
@@ -182,8 +182,7 @@ static int innermost(Ctx *ctx, const Contraction *c, Iter *const *it, int n)
 /* The innermost axis along IT of the first load of E that has one; -1: none has. */
 static int axis_of(Expr *e, const Iter *it)
 {
-	EX_EACH_LOAD(x, e)
-	{
+	EX_EACH_LOAD (x, e) {
 		int axis = -1;
 
 		for (int d = 0; d < x->load.nidx; d++)

@@ -287,7 +287,7 @@ void conv3x3_explain(Module *m, const Conv3x3 *c, int chosen)
 {
 	const Target *t = m->target[0];
 	const ConvSizes s = sizes_of(m, c);
-	StrBuf b = {0};
+	STRBUF_LOCAL(b);
 
 	strbuf_printf(&b, "layout: 3x3 convolution %s", chosen ? "by Winograd's " : "computed directly");
 	if (chosen)
@@ -296,7 +296,6 @@ void conv3x3_explain(Module *m, const Conv3x3 *c, int chosen)
 	for (int f = 2; f <= m->opt.winograd; f += 2)
 		strbuf_printf(&b, ", %.3g ms by F(%d,3)", winograd_seconds(t, &s, f) * 1e3, f);
 	module_note(m, c->n, strbuf_str(&b));
-	strbuf_free(&b);
 }
 
 int conv3x3_tile(Module *m, const Conv3x3 *c)

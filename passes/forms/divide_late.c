@@ -146,15 +146,6 @@ typedef struct DivideLate {
 	bool clamped;     /* row maxima are clamped, and the clamped sums are above 0 */
 } DivideLate;
 
-static Expr *read_exponential(void *arg, Expr *e)
-{
-	const DivideLate *r = arg;
-
-	if (e->kind != EX_LOAD || e->load.buf != r->w->out[0])
-		return NULL;
-	return ex_load(r->k->pool, r->w->val[0]->op.arg[0]->load.buf, e->load.idx, e->load.nidx);
-}
-
 /* A load of Y's result divided by its row's sum, or by 1 where the row is empty. */
 static Expr *divided(const DivideLate *r, Expr *load)
 {
@@ -169,13 +160,6 @@ static Expr *divided(const DivideLate *r, Expr *load)
 	n = 0;
 	at_load(r->y, load, from, to, &n);
 	return ex_op2(r->k->pool, IN_div, load, ex_subst_iters(r->k->pool, sum, from, to, n));
-}
-
-static Expr *divide_load(void *arg, Expr *e)
-{
-	const DivideLate *r = arg;
-
-	return e->kind == EX_LOAD && e->load.buf == r->y->out[0] ? divided(r, e) : NULL;
 }
 
 /* Y's result is an output. Y writes a temporary instead, and a new map divides it into the
@@ -249,11 +233,16 @@ void kernel_divide_late(Kernel *k)
 	else
 		for (int i = 0; i < k->stmts.n; i++)
 			if (k->stmts.at[i] != r.y)
-				stmt_rewrite(k, k->stmts.at[i], divide_load, &r);
+				STMT_MAP (x, k, k->stmts.at[i])
+					if (x->kind == EX_LOAD && x->load.buf == r.y->out[0])
+						x = divided(&r, x);
 	if (quotient_of(r.w) != r.w->val[0]) {
 		r.w->val[0] = ex_round(k->pool, r.w->val[0]->op.dtype, quotient_of(r.w)->op.arg[0]);
 	} else {
-		stmt_rewrite(k, r.y, read_exponential, &r);
+		STMT_MAP (x, k, r.y)
+			if (x->kind == EX_LOAD && x->load.buf == r.w->out[0])
+				x = ex_load(k->pool, r.w->val[0]->op.arg[0]->load.buf, x->load.idx,
+					    x->load.nidx);
 		kernel_remove_stmt(k, r.w->id);
 	}
 	kernel_mark_used(k);

@@ -13,12 +13,6 @@
 
 enum { CHEAP = 2 };
 
-typedef struct Inline {
-	Kernel *k;
-	Stmt *def;
-	Buf *buf;
-} Inline;
-
 /* DEF's value at the index IDX of a load. */
 static Expr *inline_value(Kernel *k, const Stmt *def, Expr *const *idx)
 {
@@ -35,22 +29,18 @@ static Expr *inline_value(Kernel *k, const Stmt *def, Expr *const *idx)
 			ex_subst_iters(k->pool, def->val[0], it, with, n));
 }
 
-static Expr *inline_load(void *arg, Expr *e)
+/* Replaces what S loads from the temporary of DEF by the values that DEF computes. */
+static void inline_into(Kernel *k, Stmt *s, Stmt *def)
 {
-	Inline *in = arg;
-
-	if (e->kind != EX_LOAD || e->load.buf != in->buf)
-		return NULL;
-	return inline_value(in->k, in->def, e->load.idx);
+	STMT_MAP (x, k, s)
+		if (x->kind == EX_LOAD && x->load.buf == def->out[0])
+			x = inline_value(k, def, x->load.idx);
 }
 
 void inline_after(Kernel *k, int at)
 {
-	Stmt *def = k->stmts.at[at];
-	Inline in = {.k = k, .buf = def->out[0], .def = def};
-
 	for (int i = at + 1; i < k->stmts.n; i++)
-		stmt_rewrite(k, k->stmts.at[i], inline_load, &in);
+		inline_into(k, k->stmts.at[i], k->stmts.at[at]);
 }
 
 typedef struct Sites {
@@ -180,19 +170,16 @@ static bool may_inline(const BufReads *r, int at)
 
 bool inline_may(Kernel *k, int at)
 {
-	Arena *tmp = arena_new();
+	ARENA_LOCAL(tmp);
 	BufReads r = {k, tmp, NEW_ARRAY(tmp, k->stmts.n + 1, bool *)};
-	bool ok;
 
 	find_reads(&r, at);
-	ok = may_inline(&r, at) && !expr_can_fault(k->stmts.at[at]->val[0]);
-	arena_free(tmp);
-	return ok;
+	return may_inline(&r, at) && !expr_can_fault(k->stmts.at[at]->val[0]);
 }
 
 bool kernel_inline(Kernel *k)
 {
-	Arena *tmp = arena_new();
+	ARENA_LOCAL(tmp);
 	BufReads r = {k, tmp, NEW_ARRAY(tmp, k->stmts.n + 1, bool *)};
 	bool any = false;
 
@@ -201,7 +188,6 @@ bool kernel_inline(Kernel *k)
 	for (int i = 0; i < k->stmts.n; i++) {
 		Stmt *s = k->stmts.at[i];
 		Buf *t = s->out[0];
-		Inline in = {k, s, t};
 
 		if (!may_inline(&r, i) || !worth(&r, s, t) ||
 		    (expr_can_fault(s->val[0]) && !gathers_for_product(&r, i)))
@@ -209,14 +195,13 @@ bool kernel_inline(Kernel *k)
 		for (int j = 0; j < k->stmts.n; j++) {
 			if (j == i || !r.of[j][t->id])
 				continue;
-			stmt_rewrite(k, k->stmts.at[j], inline_load, &in);
+			inline_into(k, k->stmts.at[j], s);
 			find_reads(&r, j);
 		}
 		remove_stmt(&r, i);
 		i = -1;
 		any = true;
 	}
-	arena_free(tmp);
 	if (any)
 		kernel_mark_used(k);
 	return any;

@@ -33,21 +33,28 @@ bool value_feeds_sym(const Value *v)
 
 void stmt_rewrite(Kernel *k, Stmt *s, ExprMap map, void *arg)
 {
-	for (int i = 0; i < s->nwidx; i++)
-		s->widx[i] = ex_rewrite(k->pool, s->widx[i], map, arg);
-	for (int i = 0; i < 2; i++)
-		if (s->val[i])
-			s->val[i] = ex_rewrite(k->pool, s->val[i], map, arg);
-	if (s->guard)
-		s->guard = ex_rewrite(k->pool, s->guard, map, arg);
+	STMT_MAP (x, k, s)
+		x = map(arg, x) ?: x;
+}
+
+void stmt_replace(Kernel *k, Stmt *s, const Expr *from, Expr *to)
+{
+	STMT_MAP (x, k, s)
+		if (x == from)
+			x = to;
+}
+
+void stmt_subst_iters(Kernel *k, Stmt *s, Iter *const *it, Expr *const *with, int n)
+{
+	for (int i = 0; i < s->nwidx + 3; i++)
+		*stmt_expr(s, i) = ex_subst_iters(k->pool, *stmt_expr(s, i), it, with, n);
 }
 
 void kernel_drop_unit_iters(Kernel *k)
 {
 	Expr *zero = ex_int(k->pool, CT_I64, 0);
 
-	for (int i = 0; i < k->stmts.n; i++) {
-		Stmt *s = k->stmts.at[i];
+	VEC_EACH (s, &k->stmts) {
 		Iter *gone[MAX_ITERS];
 		Expr *with[MAX_ITERS];
 		int ngone = 0, n = 0, nband = s->nband;
@@ -69,13 +76,7 @@ void kernel_drop_unit_iters(Kernel *k)
 		}
 		s->niters = n;
 		s->nband = nband;
-		for (int j = 0; j < s->nwidx; j++)
-			s->widx[j] = ex_subst_iters(k->pool, s->widx[j], gone, with, ngone);
-		for (int j = 0; j < 2; j++)
-			if (s->val[j])
-				s->val[j] = ex_subst_iters(k->pool, s->val[j], gone, with, ngone);
-		if (s->guard)
-			s->guard = ex_subst_iters(k->pool, s->guard, gone, with, ngone);
+		stmt_subst_iters(k, s, gone, with, ngone);
 	}
 }
 
@@ -132,9 +133,9 @@ bool stmt_reads(Stmt *s, const Buf *b)
 
 bool expr_loads(Expr *e, const Buf *b)
 {
-	EX_EACH_LOAD(x, e)
-	if (x->load.buf == b)
-		return true;
+	EX_EACH_LOAD (x, e)
+		if (x->load.buf == b)
+			return true;
 	return false;
 }
 
@@ -185,13 +186,11 @@ void kernel_move_last_stmt(Kernel *k, int at)
 
 void kernel_mark_used(Kernel *k)
 {
-	Arena *tmp = arena_new();
+	ARENA_LOCAL(tmp);
 	bool *used = NEW_ARRAY(tmp, k->bufs.n + 1, bool);
 	int n = 0;
 
-	for (int i = 0; i < k->stmts.n; i++) {
-		Stmt *s = k->stmts.at[i];
-
+	VEC_EACH (s, &k->stmts) {
 		stmt_mark_loads(s, used);
 		for (int j = 0; j < s->nout; j++)
 			used[s->out[j]->id] = true;
@@ -205,7 +204,6 @@ void kernel_mark_used(Kernel *k)
 	}
 	k->bufs.n = n;
 	kernel_renumber(k);
-	arena_free(tmp);
 }
 
 Dim *iters_points(Ctx *c, Iter *const *it, int n)
@@ -409,23 +407,19 @@ Expr *flat_index(Kernel *k, const Buf *b, Expr *const *idx)
 	return at;
 }
 
-static Expr *flatten_load(void *arg, Expr *e)
-{
-	Kernel *k = arg;
-	Expr *at;
-
-	if (e->kind != EX_LOAD)
-		return NULL;
-	if (e->load.nidx == 1 && e->load.buf->rank == 1 && !e->load.buf->layout)
-		return NULL;
-	assert(e->load.nidx == e->load.buf->rank);
-	at = flat_index(k, e->load.buf, e->load.idx);
-	return ex_load(k->pool, e->load.buf, &at, 1);
-}
-
 Expr *expr_flatten(Kernel *k, Expr *e)
 {
-	return ex_rewrite(k->pool, e, flatten_load, k);
+	EX_MAP (x, k->pool, &e) {
+		Expr *at;
+
+		if (x->kind != EX_LOAD ||
+		    (x->load.nidx == 1 && x->load.buf->rank == 1 && !x->load.buf->layout))
+			continue;
+		assert(x->load.nidx == x->load.buf->rank);
+		at = flat_index(k, x->load.buf, x->load.idx);
+		x = ex_load(k->pool, x->load.buf, &at, 1);
+	}
+	return e;
 }
 
 /* Rewrites a map into a buffer with a layout as a map over the physical axes into plain memory,
@@ -502,28 +496,14 @@ bool expr_divmod(Ctx *c, Expr *e, const Dim *whole, Iter **hi, Iter **lo)
 
 /* ---- From kernel to kernel ---- */
 
-typedef struct BufMap {
-	Kernel *k;
-	Buf **map;
-} BufMap;
-
-static Expr *import_load(void *arg, Expr *e)
-{
-	BufMap *im = arg;
-
-	return e->kind == EX_LOAD
-		       ? ex_load(im->k->pool, im->map[e->load.buf->id], e->load.idx, e->load.nidx)
-		       : NULL;
-}
-
 Expr *kernel_import_expr(Kernel *k, Kernel *from, Expr *e, Iter *const *it, Expr *const *with,
 			 int n, const Node *node, Value **in, int *nin)
 {
 	bool *used = NEW_ARRAY(k->arena, from->bufs.n + 1, bool);
-	BufMap im = {k, NEW_ARRAY(k->arena, from->bufs.n + 1, Buf *)};
+	Buf **map = NEW_ARRAY(k->arena, from->bufs.n + 1, Buf *);
 
-	EX_EACH_LOAD(x, e)
-	used[x->load.buf->id] = true;
+	EX_EACH_LOAD (x, e)
+		used[x->load.buf->id] = true;
 	for (int i = 0; i < from->bufs.n; i++) {
 		Buf *b = NEW(k->arena, Buf);
 
@@ -536,9 +516,12 @@ Expr *kernel_import_expr(Kernel *k, Kernel *from, Expr *e, Iter *const *it, Expr
 			b->param = (*nin)++;
 		}
 		vec_push(k->arena, &k->bufs, b);
-		im.map[i] = b;
+		map[i] = b;
 	}
-	return ex_subst_iters(k->pool, ex_rewrite(k->pool, e, import_load, &im), it, with, n);
+	EX_MAP (x, k->pool, &e)
+		if (x->kind == EX_LOAD)
+			x = ex_load(k->pool, map[x->load.buf->id], x->load.idx, x->load.nidx);
+	return ex_subst_iters(k->pool, e, it, with, n);
 }
 
 Buf *kernel_param(const Kernel *k, BufKind kind, int param)

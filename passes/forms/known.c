@@ -25,8 +25,7 @@ static int64_t static_points(const Kernel *k)
 {
 	int64_t sum = 0;
 
-	for (int i = 0; i < k->stmts.n; i++) {
-		const Stmt *s = k->stmts.at[i];
+	VEC_EACH (s, &k->stmts) {
 		int64_t n = 1, extent;
 
 		for (int j = 0; j < s->niters; j++)

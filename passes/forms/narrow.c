@@ -92,13 +92,13 @@ static bool is_zero_point(ExprPool *p, const Contraction *c, Expr *e)
 {
 	if (expr_has_any(e, c->k, c->nk))
 		return false;
-	EX_EACH_LOAD(x, e)
-	for (int d = 0; d < x->load.nidx; d++) {
-		Expr *in = ex_inside(p, x->load.idx[d], ex_dim(p, x->load.buf->dims[d]));
+	EX_EACH_LOAD (x, e)
+		for (int d = 0; d < x->load.nidx; d++) {
+			Expr *in = ex_inside(p, x->load.idx[d], ex_dim(p, x->load.buf->dims[d]));
 
-		if (in->kind != EX_CONST || !in->i)
-			return false;
-	}
+			if (in->kind != EX_CONST || !in->i)
+				return false;
+		}
 	return !expr_can_fault(e);
 }
 

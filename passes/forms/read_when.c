@@ -41,9 +41,9 @@ typedef struct ReadWhen {
  * it. */
 static bool is_simple(Expr *c)
 {
-	EX_EACH_LOAD(x, c)
-	if (x->load.buf->kind != BUF_IN)
-		return false;
+	EX_EACH_LOAD (x, c)
+		if (x->load.buf->kind != BUF_IN)
+			return false;
 	return !expr_can_fault(c);
 }
 
@@ -239,7 +239,7 @@ static void find_bounded(ReadWhen *w, int s, bool bounded)
 
 Expr *kernel_read_when(Kernel *k, int s, bool bounded)
 {
-	Arena *tmp = arena_new();
+	ARENA_LOCAL(tmp);
 	ReadWhen w = {.k = k,
 		      .never = ex_int(k->pool, CT_BOOL, 0),
 		      .always = ex_int(k->pool, CT_BOOL, 1)};
@@ -252,6 +252,5 @@ Expr *kernel_read_when(Kernel *k, int s, bool bounded)
 	for (int i = k->stmts.n - 1; i >= s; i--)
 		w.read[i] = by_readers(&w, i);
 	when = w.read[s];
-	arena_free(tmp);
 	return when == w.always || expr_cost(when) > MOST_COST ? NULL : when;
 }

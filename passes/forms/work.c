@@ -2,8 +2,6 @@
 /* Counts the arithmetic and the bytes of a kernel, as dims over its symbols. */
 #include "passes/forms/work.h"
 
-#include "passes/forms/kernels.h"
-
 /* The points of iterators IT. An extent that may be negative has no points where it is. */
 static Dim *points(Ctx *c, Iter *const *it, int n)
 {
@@ -117,7 +115,7 @@ static Dim *buf_bytes(Ctx *c, const Buf *b, Dim *elements)
 
 KernelWork kernel_work(const Kernel *k)
 {
-	Arena *tmp = arena_new();
+	ARENA_LOCAL(tmp);
 	ExprPool *scratch = expr_pool_new(k->ctx, tmp);
 	KernelWork w = {dim_const(k->ctx, 0), dim_const(k->ctx, 0)};
 	Traffic t = {k, NULL, NEW_ARRAY(tmp, k->bufs.n + 1, Dim *)};
@@ -139,6 +137,5 @@ KernelWork kernel_work(const Kernel *k)
 		if (t.elements[i])
 			w.bytes = dim_add(k->ctx, w.bytes,
 					  buf_bytes(k->ctx, k->bufs.at[i], t.elements[i]));
-	arena_free(tmp);
 	return w;
 }

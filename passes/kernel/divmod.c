@@ -50,9 +50,7 @@ static bool may_split(const DivModSplit *d, const Stmt *writer)
 {
 	if (d->b->kind != BUF_TEMP || d->b->data || has_blocks(d->b) || d->b->rank >= MAX_RANK)
 		return false;
-	for (int i = 0; i < d->k->stmts.n; i++) {
-		Stmt *s = d->k->stmts.at[i];
-
+	VEC_EACH (s, &d->k->stmts) {
 		if (s == writer)
 			continue;
 		if (stmt_writes(s, d->b) ||
@@ -95,29 +93,17 @@ static Expr *recombined(DivModSplit *d)
 	return ex_add(p, ex_mul(p, ex_iter(p, d->hi), ex_dim(p, d->extent)), ex_iter(p, d->lo));
 }
 
-typedef struct IterValue {
-	const Iter *it;
-	Expr *is;
-} IterValue;
-
-static Expr *divmod_for(void *arg, Expr *e)
-{
-	const IterValue *a = arg;
-
-	return e->kind == EX_ITER && e->iter == a->it ? a->is : NULL;
-}
-
 /* Replaces S's iterator IT by two iterators. */
 static void split_iter(DivModSplit *d, Stmt *s, Iter *it)
 {
 	Dim *many = dim_floordiv(d->k->ctx, it->extent, d->extent);
 	int at = 0;
-	IterValue a;
+	Expr *is;
 
 	d->hi = kernel_iter(d->k, arena_printf(d->k->arena, "%s_hi", it->name), many);
 	d->lo = kernel_iter(d->k, arena_printf(d->k->arena, "%s_lo", it->name), d->extent);
-	a = (IterValue){it, recombined(d)};
-	stmt_rewrite(d->k, s, divmod_for, &a);
+	is = recombined(d);
+	stmt_subst_iters(d->k, s, &it, &is, 1);
 	while (s->iter[at] != it)
 		at++;
 	memmove(&s->iter[at + 1], &s->iter[at], (size_t)(s->niters - at) * sizeof *s->iter);
@@ -125,20 +111,6 @@ static void split_iter(DivModSplit *d, Stmt *s, Iter *it)
 	s->iter[at + 1] = d->lo;
 	s->niters++;
 	s->nband++;
-}
-
-static Expr *split_load(void *arg, Expr *e)
-{
-	DivModSplit *d = arg;
-	Iter *hi, *lo;
-	Expr **idx;
-
-	if (e->kind != EX_LOAD || e->load.buf != d->b)
-		return NULL;
-	expr_divmod(d->k->ctx, e->load.idx[d->dim], d->b->dims[d->dim], &hi, &lo);
-	idx = with_divmod(d->k, e->load.idx, e->load.nidx, d->dim, ex_iter(d->k->pool, hi),
-			  ex_iter(d->k->pool, lo));
-	return ex_load(d->k->pool, d->to, idx, d->to->rank);
 }
 
 /* B's layout with two axes in place of the dim's axis. Null (row-major) if the inner dim would be
@@ -189,7 +161,17 @@ static void split_dim(DivModSplit *d, Stmt *writer)
 	d->to->layout = layout_split(d);
 	writer->out[0] = d->to;
 	for (int i = 0; i < k->stmts.n; i++)
-		stmt_rewrite(k, k->stmts.at[i], split_load, d);
+		STMT_MAP (e, k, k->stmts.at[i]) {
+			Iter *hi, *lo;
+			Expr **idx;
+
+			if (e->kind != EX_LOAD || e->load.buf != b)
+				continue;
+			expr_divmod(k->ctx, e->load.idx[d->dim], b->dims[d->dim], &hi, &lo);
+			idx = with_divmod(k, e->load.idx, e->load.nidx, d->dim,
+					  ex_iter(k->pool, hi), ex_iter(k->pool, lo));
+			e = ex_load(k->pool, d->to, idx, d->to->rank);
+		}
 }
 
 /* False if K has no such dims. */
@@ -197,9 +179,7 @@ static bool split_dims(Kernel *k)
 {
 	bool any = false;
 
-	for (int i = 0; i < k->stmts.n; i++) {
-		Stmt *s = k->stmts.at[i];
-
+	VEC_EACH (s, &k->stmts) {
 		for (int dim = 0; dim < s->nwidx && s->nout == 1 && !s->update; dim++) {
 			DivModSplit d = {.k = k, .b = s->out[0], .dim = dim};
 

@@ -158,8 +158,7 @@ static Node *replace(Fuse *f, Node *const *node, int nnodes, bool keep, FusedKer
  * could not compute it. */
 static bool all_pointwise(Kernel *ck, const Buf *b)
 {
-	for (int i = 0; i < ck->stmts.n; i++) {
-		Stmt *s = ck->stmts.at[i];
+	VEC_EACH (s, &ck->stmts) {
 		const Expr *first = NULL; /* equal loads are one expression */
 
 		STMT_EACH_LOAD (x, s) {
@@ -445,8 +444,7 @@ static bool moves_bits(const Node *n)
 {
 	Kernel *k = node_kernel(n);
 
-	for (int i = 0; i < k->bufs.n; i++) {
-		const Buf *b = k->bufs.at[i];
+	VEC_EACH (b, &k->bufs) {
 		const Value *v = b->kind == BUF_IN    ? node_in(n, b->param)
 				 : b->kind == BUF_OUT ? node_out(n, b->param)
 						      : NULL;
@@ -535,8 +533,7 @@ static bool has_weights(const Fuse *f, const Node *n)
 
 	if (form.kind != FORM_CONTRACTION)
 		return false;
-	EX_EACH_LOAD(x, form.c.b)
-	{
+	EX_EACH_LOAD (x, form.c.b) {
 		const Value *v = node_loaded(n, x);
 
 		if (v && v->def && node_is_weights(f->m, v->def) &&
@@ -561,24 +558,18 @@ static bool takes_attention(Fuse *f, const Node *c, Kernel *k)
 	return takes;
 }
 
-/* A load of an operand that is a constant of one element becomes this element. */
-static Expr *take_constant(void *arg, Expr *e)
-{
-	const FusedKernel *g = arg;
-	const Tensor *t = e->kind == EX_LOAD && e->load.buf->kind == BUF_IN
-				  ? value_const(g->in[e->load.buf->param])
-				  : NULL;
-
-	if (!t || tensor_numel(t) != 1 || e->ct != dtype_ctype(t->dtype) ||
-	    !dtype_is_float(t->dtype))
-		return NULL;
-	return ex_num(g->k->pool, e->ct, dtype_load_f64(t->dtype, t->data, 0));
-}
-
 static void take_constants(FusedKernel *g)
 {
 	for (int i = 0; i < g->k->stmts.n; i++)
-		stmt_rewrite(g->k, g->k->stmts.at[i], take_constant, g);
+		STMT_MAP (x, g->k, g->k->stmts.at[i]) {
+			const Tensor *t = x->kind == EX_LOAD && x->load.buf->kind == BUF_IN
+						  ? value_const(g->in[x->load.buf->param])
+						  : NULL;
+
+			if (t && tensor_numel(t) == 1 && x->ct == dtype_ctype(t->dtype) &&
+			    dtype_is_float(t->dtype))
+				x = ex_num(g->k->pool, x->ct, dtype_load_f64(t->dtype, t->data, 0));
+		}
 	fused_drop_unused(g);
 }
 

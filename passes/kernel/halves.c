@@ -142,8 +142,8 @@ static bool mark_exact(Halves *h, Arena *tmp, const Node *n)
 			if (e->kind == EX_INST && e->op.n && e->op.arg[0]->ct == CT_F32 &&
 			    is_exacting(e))
 				for (int o = 0; o < e->op.n; o++)
-					EX_EACH_LOAD(x, e->op.arg[o])
-		exact[x->load.buf->id] = true;
+					EX_EACH_LOAD (x, e->op.arg[o])
+						exact[x->load.buf->id] = true;
 		if (needed)
 			stmt_mark_loads(s, exact);
 	}
@@ -183,7 +183,7 @@ static bool mark_operands(Halves *h, const Node *n)
 /* Backwards, and again while loops carry a mark back. */
 static void find_exact(Halves *h)
 {
-	Arena *tmp = arena_new();
+	ARENA_LOCAL(tmp);
 	bool again = true;
 
 	while (again) {
@@ -191,7 +191,6 @@ static void find_exact(Halves *h)
 		for (Node *n = h->m->graph->last; n; n = n->prev)
 			again |= node_kernel(n) ? mark_exact(h, tmp, n) : mark_operands(h, n);
 	}
-	arena_free(tmp);
 }
 
 /* ---- Which values become halves ---- */
@@ -223,9 +222,7 @@ static int64_t points_without(Iter *const *it, int n, Expr *e)
  * is cleared if a load is not a factor of a product. */
 static void see_reads(Kernel *k, const Buf *b, bool *broadcasts, bool *factors)
 {
-	for (int i = 0; i < k->stmts.n; i++) {
-		Stmt *s = k->stmts.at[i];
-
+	VEC_EACH (s, &k->stmts) {
 		STMT_EACH_LOAD (x, s) {
 			Contraction c;
 
@@ -428,18 +425,6 @@ static bool is_half_of(const Halves *h, const Expr *e)
 	return contraction_type(e) == h->type;
 }
 
-typedef struct Rounding {
-	const Expr *from;
-	Expr *to;
-} Rounding;
-
-static Expr *rounded(void *arg, Expr *e)
-{
-	const Rounding *r = arg;
-
-	return e == r->from ? r->to : NULL;
-}
-
 /* V, an input of the model, as halves, which a kernel before N copies. */
 static Value *half_input(Halves *h, Node *n, Value *v, int block)
 {
@@ -497,12 +482,10 @@ static const char *round_factors(Halves *h, Node *n, const Contraction *c, int b
 			return arena_printf(h->m->arena, "the weights are not %s",
 					    dtype_info[h->type].name);
 	for (int i = 0; i < 2; i++) {
-		Rounding r = {factor[i], NULL};
-
 		if (is_half_of(h, factor[i]))
 			continue;
-		r.to = half_factor(h, n, c, factor[i], block);
-		c->s->val[0] = ex_rewrite(k->pool, c->s->val[0], rounded, &r);
+		c->s->val[0] = ex_replace(k->pool, c->s->val[0], factor[i],
+					  half_factor(h, n, c, factor[i], block));
 	}
 	return NULL;
 }

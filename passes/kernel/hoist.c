@@ -63,20 +63,13 @@ static bool is_hoisted(const HoistedLoad *x, const Expr *load)
 	return elements <= MOST_ELEMENTS && (elements == 1 || inner % WIDEST) && inner > WIDEST;
 }
 
-static Expr *from_temp(void *arg, Expr *e)
-{
-	Expr *const *both = arg;
-
-	return e == both[0] ? both[1] : NULL;
-}
-
 /* Adds, before statement AT, a statement that loads the element; AT then reads the temporary. */
 static void fetch(HoistedLoad *x, int at)
 {
 	Kernel *k = x->k;
 	const Buf *from = x->load->load.buf;
 	Iter *of[MAX_ITERS], *it[MAX_ITERS];
-	Expr *with[MAX_ITERS], *read[MAX_ITERS], *both[2];
+	Expr *with[MAX_ITERS], *read[MAX_ITERS];
 	Dim *dims[MAX_ITERS];
 	Buf *temp;
 	Stmt *made;
@@ -96,9 +89,7 @@ static void fetch(HoistedLoad *x, int at)
 	made = kernel_map_id(k, it, temp, ex_subst_iters(k->pool, x->load, of, with, n));
 	made->loc = x->s->loc;
 	kernel_move_last_stmt(k, at);
-	both[0] = x->load;
-	both[1] = ex_load(k->pool, temp, read, n);
-	stmt_rewrite(k, x->s, from_temp, both);
+	stmt_replace(k, x->s, x->load, ex_load(k->pool, temp, read, n));
 }
 
 /* Hoists one load of statement AT; false if it has no such load. */

@@ -317,27 +317,6 @@ static bool readers_take_part(Module *m, const WideProduct *w, int64_t *unit)
 	return true;
 }
 
-typedef struct ShiftedLoad {
-	const Buf *buf;
-	ExprPool *pool;
-	int dim;
-	int64_t by;
-} ShiftedLoad;
-
-static Expr *shifted(void *arg, Expr *e)
-{
-	const ShiftedLoad *s = arg;
-	Expr *idx[MAX_RANK];
-
-	if (e->kind != EX_LOAD || e->load.buf != s->buf)
-		return NULL;
-	for (int d = 0; d < e->load.nidx; d++)
-		idx[d] = d == s->dim
-				 ? ex_add(s->pool, e->load.idx[d], ex_int(s->pool, CT_I64, s->by))
-				 : e->load.idx[d];
-	return ex_load(s->pool, e->load.buf, idx, e->load.nidx);
-}
-
 /* Readers of V, kernels, read WHOLE instead, from index BY of dim D on. */
 static void read_part(Value *v, Value *whole, int d, int64_t by)
 {
@@ -345,13 +324,20 @@ static void read_part(Value *v, Value *whole, int d, int64_t by)
 		Node *n = v->uses->user;
 		const int slot = v->uses->slot;
 		Kernel *k = node_kernel(n);
-		ShiftedLoad s = {kernel_param(k, BUF_IN, slot), k->pool, d, by};
 		Buf *b = kernel_param(k, BUF_IN, slot);
+		Expr *idx[MAX_RANK];
 
 		b->dims = arena_copy(k->arena, b->dims, (size_t)b->rank * sizeof *b->dims);
 		b->dims[d] = whole->type->dims[d];
 		for (int i = 0; by && i < k->stmts.n; i++)
-			stmt_rewrite(k, k->stmts.at[i], shifted, &s);
+			STMT_MAP (x, k, k->stmts.at[i]) {
+				if (x->kind != EX_LOAD || x->load.buf != b)
+					continue;
+				for (int j = 0; j < x->load.nidx; j++)
+					idx[j] = x->load.idx[j];
+				idx[d] = ex_add(k->pool, idx[d], ex_int(k->pool, CT_I64, by));
+				x = ex_load(k->pool, b, idx, x->load.nidx);
+			}
 		node_set_input(n, slot, whole);
 	}
 }
@@ -495,17 +481,15 @@ static int readers_after(const MergePass *g, Arena *tmp, const Node *n, const Va
 /* Merges N with all products that it can be one with. */
 static void merge_with_others(const MergePass *g, Node *n)
 {
-	Arena *tmp = arena_new();
+	ARENA_LOCAL(tmp);
 	WideProduct w[MOST_PRODUCTS];
 	Buf **buf[MOST_PRODUCTS];
 	int64_t unit, size = 0, each;
 	Node **reader;
 	int parts = 1, readers;
 
-	if (!open_wide(g->m, tmp, n, &w[0]) || !readers_take_part(g->m, &w[0], &unit)) {
-		arena_free(tmp);
+	if (!open_wide(g->m, tmp, n, &w[0]) || !readers_take_part(g->m, &w[0], &unit))
 		return;
-	}
 	readers = readers_after(g, tmp, n, w[0].shared, &reader);
 	size = w[0].size;
 	for (int i = 0; i < readers && parts < MOST_PRODUCTS; i++) {
@@ -524,7 +508,6 @@ static void merge_with_others(const MergePass *g, Node *n)
 		merge(g->m, w, buf, parts, size);
 	for (int i = 0; parts > 1 && i < parts; i++)
 		g->gone[w[i].n->id] = true;
-	arena_free(tmp);
 }
 
 bool pass_merge(Module *m)

@@ -94,32 +94,21 @@ static bool is_quantised(const Value *v)
 
 /* ---- The rewrite ---- */
 
-typedef struct Shift {
-	Kernel *k;
-	const Buf *buf;
-} Shift;
-
-/* Loads of the buffer, which is unsigned now, become signed, except where they are made unsigned. */
-static Expr *shifted(void *arg, Expr *e)
-{
-	const Shift *s = arg;
-	ExprPool *p = s->k->pool;
-	Expr *load;
-
-	if (e->kind == EX_LOAD && e->load.buf == s->buf)
-		return ex_op2(p, IN_sub, e, ex_int(p, CT_I32, OFFSET));
-	load = unsigned_load(e, 0);
-	return load && load->load.buf == s->buf ? load : NULL;
-}
-
 /* Makes buffer B of K unsigned where K reads it. */
 static void shift_loads(Kernel *k, Buf *b)
 {
-	Shift s = {k, b};
+	ExprPool *p = k->pool;
 
 	b->dtype = DT_U8;
 	for (int i = 0; i < k->stmts.n; i++)
-		stmt_rewrite(k, k->stmts.at[i], shifted, &s);
+		STMT_MAP (e, k, k->stmts.at[i]) {
+			Expr *load = unsigned_load(e, 0);
+
+			if (e->kind == EX_LOAD && e->load.buf == b)
+				e = ex_op2(p, IN_sub, e, ex_int(p, CT_I32, OFFSET));
+			else if (load && load->load.buf == b)
+				e = load;
+		}
 }
 
 static void rewrite_readers(Module *m, Value *v)
@@ -143,13 +132,10 @@ static void rewrite_writer(const Value *v)
 	Buf *b = kernel_param(k, BUF_OUT, v->index);
 
 	shift_loads(k, b);
-	for (int i = 0; i < k->stmts.n; i++) {
-		Stmt *s = k->stmts.at[i];
-
+	VEC_EACH (s, &k->stmts)
 		if (stmt_writes(s, b))
 			s->val[0] = ex_op2(k->pool, IN_add, s->val[0],
 					   ex_int(k->pool, CT_I32, OFFSET));
-	}
 }
 
 bool pass_unsigned(Module *m)

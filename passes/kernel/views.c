@@ -279,9 +279,7 @@ static void meet_all(Views *v, Member *m)
 {
 	Kernel *k = node_kernel(m->node);
 
-	for (int i = 0; i < k->stmts.n; i++) {
-		Stmt *s = k->stmts.at[i];
-
+	VEC_EACH (s, &k->stmts) {
 		STMT_EACH_LOAD (x, s)
 			meet_index(v, m, x->load.buf, x->load.idx, x->load.nidx);
 		for (int j = 0; j < s->nout; j++)
@@ -299,8 +297,7 @@ static bool may_part(Views *v, const Member *m)
 	const Kernel *k = node_kernel(m->node);
 	bool ok = true;
 
-	for (int i = 0; i < k->stmts.n; i++) {
-		const Stmt *s = k->stmts.at[i];
+	VEC_EACH (s, &k->stmts) {
 		int n = s->niters;
 
 		for (int j = 0; j < s->niters; j++)

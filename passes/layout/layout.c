@@ -178,12 +178,12 @@ static void factor_votes(Ballot *b, Expr *factor)
 {
 	const Contraction *ct = b->ct;
 
-	EX_EACH_LOAD(e, factor)
-	vote(b, e->load.buf,
-	     b->pixels ? layout_dim_along(b->k->ctx, e->load.idx, e->load.nidx, ct->m, ct->nm, NULL,
-					  0)
-	     : b->weights ? dim_of_terms(b, e)
-			  : e->load.buf->rank - 1);
+	EX_EACH_LOAD (e, factor)
+		vote(b, e->load.buf,
+		     b->pixels    ? layout_dim_along(b->k->ctx, e->load.idx, e->load.nidx, ct->m,
+						     ct->nm, NULL, 0)
+		     : b->weights ? dim_of_terms(b, e)
+				  : e->load.buf->rank - 1);
 }
 
 static void reduction_load(Ballot *b, Stmt *s, Expr *load)
@@ -231,9 +231,9 @@ static bool keeps_rows(const Ballot *b, const Contraction *ct)
 	const Buf *out;
 	const int d = layout_stored_dim(b->k, ct->s->out[0], &out);
 
-	EX_EACH_LOAD(x, ct->a)
-	if (has_rows_of_pixels(b, x->load.buf, x->load.idx))
-		return true;
+	EX_EACH_LOAD (x, ct->a)
+		if (has_rows_of_pixels(b, x->load.buf, x->load.idx))
+			return true;
 	return d >= 0 && b->c->fixed[b->of[out->id]] && expr_has_any(ct->s->widx[d], ct->m, ct->nm);
 }
 
@@ -263,8 +263,8 @@ static void depthwise_votes(Ballot *b, Contraction *ct)
 	Stmt *s = ct->s;
 
 	b->pixels = keeps_rows(b, ct);
-	EX_EACH_LOAD(x, ct->a)
-	depthwise_load(b, x);
+	EX_EACH_LOAD (x, ct->a)
+		depthwise_load(b, x);
 	if (!b->pixels)
 		b->weight = layout_size(s->iter, s->nband);
 	vote(b, s->out[0],
@@ -369,8 +369,7 @@ static void cast_votes(Choice *c, Node *n)
 {
 	Kernel *k = node_kernel(n);
 
-	for (int i = 0; i < k->stmts.n; i++) {
-		Stmt *s = k->stmts.at[i];
+	VEC_EACH (s, &k->stmts) {
 		Ballot b = {c,     c->of[n->id], k, NULL, layout_size(s->iter, s->niters),
 			    false, false};
 		Form f = form_of_stmt(k, s);
@@ -387,8 +386,7 @@ static void join_tensors(Choice *c, Node *n)
 {
 	Kernel *k = node_kernel(n);
 
-	for (int i = 0; i < k->stmts.n; i++) {
-		Stmt *s = k->stmts.at[i];
+	VEC_EACH (s, &k->stmts) {
 		Ballot b = {c, c->of[n->id], k, NULL, 0, false, false};
 
 		if (!s->ordered && !s->update && !s->scan &&
@@ -522,8 +520,7 @@ static void permute_constants(Module *m, Node *n)
 {
 	Kernel *k = node_kernel(n);
 
-	for (int i = 0; i < k->stmts.n; i++) {
-		Stmt *s = k->stmts.at[i];
+	VEC_EACH (s, &k->stmts) {
 		Permutation t = {m, n, k, NULL};
 
 		t.it = module_on_gpu(m) ? read_along(&t, s) : written_along(s);

@@ -7,7 +7,6 @@
  * term, and scattering the results costs less.
  */
 #include "passes/layout/layout_impl.h"
-#include "passes/layout/panels.h"
 #include "passes/forms/form.h"
 
 enum {
@@ -106,8 +105,7 @@ static bool steps_near(Ctx *c, Expr *e, const Contraction *ct)
 /* The factor E of CT reads pixels that are near one another at adjacent points. */
 static bool reads_near(Ctx *c, const Contraction *ct, Expr *e)
 {
-	EX_EACH_LOAD(x, e)
-	{
+	EX_EACH_LOAD (x, e) {
 		const int last = layout_innermost(x->load.buf);
 
 		if (last >= 0 && !steps_near(c, x->load.idx[last], ct))

@@ -101,9 +101,8 @@ static bool in_scope(const Poly *p, const SetDims *sc, const Iter *it)
 {
 	const Split *s = poly_split_of(p, it);
 
-	for (int i = 0; i < sc->n; i++)
-		if (sc->it[i] == it)
-			return true;
+	if (iter_among(it, sc->it, sc->n))
+		return true;
 	return s && in_scope(p, sc, s->q) && in_scope(p, sc, s->r);
 }
 
@@ -119,12 +118,9 @@ static bool of_scope(const Poly *p, const SetDims *sc, Expr *x)
 /* A, or an iterator that it is a part of, occurs in X. */
 static bool made_of(const Poly *p, Expr *x, const Iter *a)
 {
-	for (int i = 0; i < p->splits.n; i++) {
-		const Split *s = &p->splits.at[i];
-
+	VEC_EACH_AT (s, &p->splits)
 		if ((s->q == a || s->r == a) && made_of(p, x, s->x))
 			return true;
-	}
 	return expr_has_iter(x, a);
 }
 
@@ -247,8 +243,7 @@ static int common_div_mod(Poly *p, const Stmt *s, int last, int *part)
 	int n = -1, other[MAX_ITERS];
 	Expr *flat;
 
-	for (int i = 0; i < p->execs.n; i++) {
-		const Exec *e = p->execs.at[i];
+	VEC_EACH (e, &p->execs) {
 		int m;
 
 		if (e->stmt != s->id || last >= e->nat)

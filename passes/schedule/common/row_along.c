@@ -243,8 +243,7 @@ int row_lane_of(const Points *t)
 		StrideCounts all = {0};
 
 		for (int v = 0; v < t->ne; v++)
-			EX_EACH_LOAD(x, t->e[v])
-			{
+			EX_EACH_LOAD (x, t->e[v]) {
 				StrideCounts a = {0};
 
 				if (x->load.nidx == 1)

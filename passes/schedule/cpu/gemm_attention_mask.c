@@ -92,9 +92,9 @@ void attention_sum_squares(AttentionPlan *a)
 /* E depends on KEY itself, or on an operand's element for it. */
 static bool depends_on_key(Expr *e, const Iter *key)
 {
-	EX_EACH_LOAD(x, e)
-	if ((x->load.buf->kind == BUF_IN || x->load.buf->data) && expr_has_iter(x, key))
-		return true;
+	EX_EACH_LOAD (x, e)
+		if ((x->load.buf->kind == BUF_IN || x->load.buf->data) && expr_has_iter(x, key))
+			return true;
 	return expr_has_iter_outside_loads(e, key);
 }
 

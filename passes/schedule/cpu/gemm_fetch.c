@@ -96,9 +96,9 @@ static void find_ranges(Ranges *r)
 		Placing pl = {.g = g, .s = s, .flat = true};
 
 		r->s = s;
-		EX_EACH_LOAD(x, i ? s->val[0] : NULL)
-		if (x->load.buf->kind != BUF_TEMP)
-			add_rows(r, x->load.buf, gemm_placed(&pl, x)->load.idx[0]);
+		EX_EACH_LOAD (x, i ? s->val[0] : NULL)
+			if (x->load.buf->kind != BUF_TEMP)
+				add_rows(r, x->load.buf, gemm_placed(&pl, x)->load.idx[0]);
 		if (s->out[0]->kind != BUF_TEMP)
 			add_rows(r, s->out[0],
 				 gemm_placed(&pl, flat_index(g->p.k, s->out[0], s->widx)));

@@ -243,8 +243,10 @@ static bool loads_apart(const Fn *f, const LNode *n)
 	for (const LNode *s = n->body; s; s = s->next)
 		if (s->kind == LN_STORE)
 			EX_EACH (e, s->store.val[0])
-				if (e->kind == EX_LOAD && expr_has_iter(e->load.idx[0], n->range.var) &&
-				    !ex_runs_along(f->sched->kernel->ctx, e->load.idx[0], n->range.var))
+				if (e->kind == EX_LOAD &&
+				    expr_has_iter(e->load.idx[0], n->range.var) &&
+				    !ex_runs_along(f->sched->kernel->ctx, e->load.idx[0],
+						   n->range.var))
 					return true;
 	return false;
 }

@@ -18,11 +18,19 @@
 #else
 #define BASE_PRINTF(fmt, args)
 #endif
+/* FN is called with the address of a variable of this kind when the variable's scope ends. */
+#define BASE_AT_END(fn) __attribute__((cleanup(fn)))
 
 typedef struct Arena Arena;
 
 Arena *arena_new(void);
 void arena_free(Arena *a);
+/* Declares the arena A, which is freed where its scope ends. */
+#define ARENA_LOCAL(a) Arena *a BASE_AT_END(arena_end) = arena_new()
+static inline void arena_end(Arena **a)
+{
+	arena_free(*a);
+}
 
 /* Allocates SIZE zeroed bytes, aligned to 16. A size of 0 gives a unique non-null pointer. */
 void *arena_alloc(Arena *a, size_t size);

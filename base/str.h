@@ -16,6 +16,8 @@ typedef struct StrBuf {
 } StrBuf;
 
 void strbuf_free(StrBuf *b);
+/* Declares an empty B, which is freed where its scope ends. */
+#define STRBUF_LOCAL(b) StrBuf b BASE_AT_END(strbuf_free) = {0}
 void strbuf_put(StrBuf *b, const char *s, size_t n);
 void strbuf_puts(StrBuf *b, const char *s);
 void strbuf_printf(StrBuf *b, const char *fmt, ...) BASE_PRINTF(2, 3);

@@ -17,6 +17,13 @@
 			    : (void)0,                                                             \
 	 (v)->at[(v)->n++] = (x))
 
+/* Loops over the elements of V, to which the body appends nothing. X is the element, or a pointer
+ * to it. */
+#define VEC_EACH(x, v)                                  \
+	for (__typeof__(*(v)->at) x, *x##_at = (v)->at; \
+	     x##_at - (v)->at < (v)->n && ((void)(x = *x##_at), 1); x##_at++)
+#define VEC_EACH_AT(x, v) for (__typeof__(&*(v)->at) x = (v)->at; x - (v)->at < (v)->n; x++)
+
 #define vec_last(v) ((v)->at[(v)->n - 1])
 
 static inline void vec_grow_(Arena *a, void **at, int *cap, size_t size)

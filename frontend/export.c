@@ -117,15 +117,12 @@ static const char *constant(Exporter *x, const Tensor *t, const char *what)
 
 static const char *dim_text(Exporter *x, const Dim *d)
 {
-	StrBuf b = {0};
-	const char *s;
+	STRBUF_LOCAL(b);
 
 	if (dim_as_sym(d))
 		return dim_as_sym(d)->name;
 	dim_print(&b, d);
-	s = arena_strdup(x->a, strbuf_str(&b));
-	strbuf_free(&b);
-	return s;
+	return arena_strdup(x->a, strbuf_str(&b));
 }
 
 static Onnx__TypeProto *type(Exporter *x, const Type *t)
@@ -525,9 +522,7 @@ static bool export_graph(Exporter *x, Onnx__GraphProto *p)
 	VEC(Onnx__ValueInfoProto *) in = {0}, out = {0};
 
 	name_ends(x);
-	for (int i = 0; i < x->g->inputs.n; i++) {
-		const Value *v = x->g->inputs.at[i];
-
+	VEC_EACH (v, &x->g->inputs) {
 		vec_push(x->a, &in, value_info(x, name_of(x, v), v->type));
 		if (v->preset)
 			vec_push(x->a, &x->constant, tensor(x, v->preset, name_of(x, v)));

@@ -5,7 +5,6 @@
 #include "frontend/listing.h"
 #include "frontend/order.h"
 #include "frontend/tensor.h"
-#include "frontend/upgrade.h"
 
 enum { INPUTS_NAMED = 8 }; /* limit on the inputs that a message names, about a line */
 
@@ -285,7 +284,7 @@ static void put_constants(const Import *im, StrBuf *b)
 /* Refuses --overridable=NAME, naming the inputs that it could be. */
 static void not_overridable(const Import *im, const char *name)
 {
-	StrBuf b = {0};
+	STRBUF_LOCAL(b);
 
 	if (im->model->ir_version < 4) {
 		diag_error(
@@ -300,7 +299,6 @@ static void not_overridable(const Import *im, const char *name)
 		im->diag, import_loc(im),
 		"--overridable=%s: the model has no input of this name with an initialiser; %s%s",
 		name, b.n ? "it has " : "no other input has one", strbuf_str(&b));
-	strbuf_free(&b);
 }
 
 /* Warns once about inputs that are constants; reports names in OVERRIDABLE that are not such
@@ -309,7 +307,7 @@ static void see_constants(const Import *im)
 {
 	const Overridable *o = im->overridable;
 	const bool one = im->constants.n == 1;
-	StrBuf b = {0};
+	STRBUF_LOCAL(b);
 
 	for (int i = 0; o && i < o->n; i++)
 		if (!im->found[i])
@@ -322,7 +320,6 @@ static void see_constants(const Import *im)
 		"%d input%s compiled as %s: %s; --overridable=NAME makes %s an input with that default",
 		im->constants.n, one ? " has an initialiser and is" : "s have initialisers and are",
 		one ? "a constant" : "constants", strbuf_str(&b), one ? "it" : "one");
-	strbuf_free(&b);
 }
 
 /* Imports an input. That of a subgraph may lack a type: it has the type of the operand. */
@@ -461,23 +458,18 @@ Graph *onnx_import(Ctx *c, Arena *a, OnnxFile *f, const Overridable *overridable
 	return import_ranked(c, a, f, overridable, import_ranks(a, f, overridable));
 }
 
-static const char *text_of(const char *s)
-{
-	return s ? s : "";
-}
-
 /* The metadata of the model; null: it has only a name of its graph. */
 static const Metadata *metadata(Arena *a, const Onnx__ModelProto *m)
 {
 	const Onnx__GraphProto *g = m->graph;
 	Metadata *d = NEW(a, Metadata);
 
-	*d = (Metadata){.producer = text_of(m->producer_name),
-			.producer_version = text_of(m->producer_version),
-			.domain = text_of(m->domain),
-			.doc = text_of(m->doc_string),
-			.graph = text_of(g->name),
-			.graph_doc = text_of(g->doc_string),
+	*d = (Metadata){.producer = text(m->producer_name),
+			.producer_version = text(m->producer_version),
+			.domain = text(m->domain),
+			.doc = text(m->doc_string),
+			.graph = text(g->name),
+			.graph_doc = text(g->doc_string),
 			.version = m->model_version};
 	if (!m->n_metadata_props && !m->model_version && !*d->producer && !*d->producer_version &&
 	    !*d->domain && !*d->doc && !*d->graph_doc)
@@ -491,8 +483,8 @@ static const Metadata *metadata(Arena *a, const Onnx__ModelProto *m)
 		const Onnx__StringStringEntryProto *p = m->metadata_props[i];
 
 		vec_push(a, &d->properties,
-			 ((Property){arena_strdup(a, text_of(p->key)),
-				     arena_strdup(a, text_of(p->value))}));
+			 ((Property){arena_strdup(a, text(p->key)),
+				     arena_strdup(a, text(p->value))}));
 	}
 	return d;
 }

@@ -19,14 +19,11 @@ static const char *function_key(Import *im, const char *domain, const char *name
 				const char *overload)
 {
 	const char *part[] = {domain_of(domain), text(name), text(overload)};
-	StrBuf b = {0};
-	const char *key;
+	STRBUF_LOCAL(b);
 
 	for (int i = 0; i < 3; i++)
 		strbuf_quote(&b, part[i]);
-	key = ctx_name(im->ctx, strbuf_str(&b));
-	strbuf_free(&b);
-	return key;
+	return ctx_name(im->ctx, strbuf_str(&b));
 }
 
 const Onnx__FunctionProto *import_function(Import *im, const Onnx__NodeProto *p)

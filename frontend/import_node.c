@@ -3,7 +3,6 @@
 #include "frontend/import_impl.h"
 
 #include "frontend/listing.h"
-#include "frontend/tensor.h"
 #include "frontend/upgrade.h"
 #include "ir/graph/definition.h"
 #include "ops/op.h"
@@ -79,7 +78,7 @@ static AttrUse use_unknown(bool warned)
 static AttrUse op_takes(Import *im, OpKind op, const char *op_type, const char *name,
 			const char *kind, DiagLoc loc, OpAttr *a)
 {
-	StrBuf b = {0};
+	STRBUF_LOCAL(b);
 	int since;
 	bool ok;
 
@@ -103,7 +102,6 @@ static AttrUse op_takes(Import *im, OpKind op, const char *op_type, const char *
 	ok = diag_named_error(im->diag, loc, "attribute",
 			      "has no attribute \"%s\"; the newest form of the operator takes %s",
 			      name, strbuf_str(&b));
-	strbuf_free(&b);
 	return use_unknown(ok);
 }
 
@@ -218,7 +216,7 @@ static bool same_operator(const ListedNode *a, const ListedNode *b)
 
 static void note_others(Import *im, const Listing *l, int first, int others)
 {
-	StrBuf b = {0};
+	STRBUF_LOCAL(b);
 	int named = 0;
 
 	for (int i = first + 1; named < OTHERS_NAMED && named < others; i++) {
@@ -230,7 +228,6 @@ static void note_others(Import *im, const Listing *l, int first, int others)
 	if (others > named)
 		strbuf_printf(&b, " and %d more", others - named);
 	diag_note(im->diag, "the same for %s", strbuf_str(&b));
-	strbuf_free(&b);
 }
 
 /* The first node of its operator, and the number of others. */

@@ -64,7 +64,7 @@ static bool decode(OnnxFile *f, const uint8_t *bytes, size_t n,
 {
 	ProtobufCAllocator al = {arena_alloc_cb, arena_free_cb, f->arena};
 	DiagLoc loc = {.file = f->path};
-	StrBuf compact = {0};
+	STRBUF_LOCAL(compact);
 	bool ok;
 
 	if (!n)
@@ -79,7 +79,6 @@ static bool decode(OnnxFile *f, const uint8_t *bytes, size_t n,
 					      "decode",
 					      root->short_name);
 	}
-	strbuf_free(&compact);
 	if (ok && root == &onnx__model_proto__descriptor) {
 		f->model = (Onnx__ModelProto *)f->message;
 		if (!f->model->graph)

@@ -28,7 +28,7 @@ static Verdict try_ranks(OnnxFile *f, const Overridable *o, const int *ranks)
 	const int missing = f->missing.n;
 	const uint64_t densified = f->densified;
 	Ctx *c = ctx_new(&quiet);
-	Arena *a = arena_new();
+	ARENA_LOCAL(a);
 	Graph *g;
 
 	f->diag = &quiet;
@@ -38,7 +38,6 @@ static Verdict try_ranks(OnnxFile *f, const Overridable *o, const int *ranks)
 	f->diag = loud;
 	f->missing.n = missing;
 	f->densified = densified;
-	arena_free(a);
 	ctx_free(c);
 	return quiet.errors ? V_ERROR : quiet.warnings ? V_WARNING : V_FITS;
 }

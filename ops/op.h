@@ -113,8 +113,8 @@ bool infer_error(Infer *in, Node *n, const char *fmt, ...) BASE_PRINTF(3, 4);
 /* Operand K's type; null if the operand is omitted. */
 const Type *infer_type(const Node *n, int k);
 /* Makes result K a tensor of these dims. If it has a type already, checks it, with facts for its
- * dims. */
-void infer_result(Infer *in, Node *n, int k, DType t, int rank, Dim *const *dims);
+ * dims. False after a diagnostic. */
+bool infer_result(Infer *in, Node *n, int k, DType t, int rank, Dim *const *dims);
 /* Checks that operand K, if there is one, has elements of a float type. */
 bool infer_floats(Infer *in, Node *n, int k);
 /* An axis in [-rank, rank), wrapped to [0, rank); else an error. */

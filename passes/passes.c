@@ -10,7 +10,7 @@
 /* The nodes of TEXT (a graph's) that come from the ONNX node NAME. A node begins two columns in. */
 static void keep_nodes(StrBuf *b, const char *text, const char *name)
 {
-	StrBuf quoted = {0};
+	STRBUF_LOCAL(quoted);
 
 	strbuf_puts(&quoted, "@");
 	strbuf_quote(&quoted, name);
@@ -26,17 +26,15 @@ static void keep_nodes(StrBuf *b, const char *text, const char *name)
 			strbuf_put(b, text, n);
 		text += n;
 	}
-	strbuf_free(&quoted);
 }
 
 static void print_graph(StrBuf *b, Module *m, const char *node)
 {
-	StrBuf all = {0};
+	STRBUF_LOCAL(all);
 
 	graph_print(node ? &all : b, m->graph);
 	if (node)
 		keep_nodes(b, strbuf_str(&all), node);
-	strbuf_free(&all);
 }
 
 /* The graph, in which nodes say what their kernels are. */
@@ -49,13 +47,12 @@ static void print_forms(StrBuf *b, Module *m, const char *node)
 
 bool kernel_serves(const Kernel *k, const char *node)
 {
-	Arena *tmp = arena_new();
+	ARENA_LOCAL(tmp);
 	const LocList all = locs_all(tmp, k->locs);
 	bool yes = !node;
 
 	for (int i = 0; i < all.n && !yes; i++)
 		yes = all.at[i].node && !strcmp(all.at[i].node, node);
-	arena_free(tmp);
 	return yes;
 }
 

@@ -55,7 +55,7 @@ bool c_is_operation(const char *s)
 void c_exprs(StrBuf *pre, StrBuf *out, Expr *const *e, int n, const CExprNames *names, int indent,
 	     int *ntemp)
 {
-	Arena *tmp = arena_new();
+	ARENA_LOCAL(tmp);
 	FuncUses funcs = {0};
 	CExprNames of = *names;
 	ExprC c = {.arena = tmp,
@@ -82,5 +82,4 @@ void c_exprs(StrBuf *pre, StrBuf *out, Expr *const *e, int n, const CExprNames *
 		for (int d = 0; d < 2; d++)
 			if (funcs.used[i][d])
 				names->func(names->arg, (Inst)i, d ? CT_F64 : CT_F32);
-	arena_free(tmp);
 }

@@ -49,9 +49,7 @@ static void print_header(Fn *f, StrBuf *b)
 			      fn_writes(f->stage->body, buf) ? "" : "const ",
 			      type ? type : "uint8_t", fn_name(f, buf, NULL), i);
 	}
-	for (int i = 0; i < f->values.n; i++) {
-		Buf *buf = f->values.at[i];
-
+	VEC_EACH (buf, &f->values) {
 		strbuf_printf(b, "\tconst %s %s = ", c_type(dtype_ctype(buf->dtype)),
 			      fn_value(f, buf));
 		fn_load(f, b, buf, "0");
@@ -84,7 +82,7 @@ static CFunc *intern_func(GenC *g, const Fn *f, const char *text)
 CStage gen_c_stage(GenC *g, const Schedule *s, const Stage *st)
 {
 	Fn f = {.g = g, .sched = s, .stage = st, .indent = 2};
-	StrBuf all = {0};
+	STRBUF_LOCAL(all);
 	CStage c;
 
 	for (int i = 0; i < g->done.n; i++)
@@ -114,7 +112,6 @@ CStage gen_c_stage(GenC *g, const Schedule *s, const Stage *st)
 	c.dim = f.sizes.at;
 	c.ndim = f.sizes.n;
 	vec_push(g->arena, &g->done, ((CDone){st, c}));
-	strbuf_free(&all);
 	strbuf_free(&f.body);
 	return c;
 }
@@ -155,13 +152,13 @@ void gen_c_prelude(GenC *g, StrBuf *b)
 static void print_locs(StrBuf *b, const CFunc *fn)
 {
 	enum { MOST = 8, WIDTH = 100 };
-	Arena *tmp = arena_new();
+	ARENA_LOCAL(tmp);
 	const LocList all = locs_all(tmp, fn->locs);
 	size_t line = b->n;
 
 	strbuf_puts(b, "/*");
 	for (int i = 0; i < all.n && i < MOST; i++) {
-		StrBuf one = {0};
+		STRBUF_LOCAL(one);
 
 		codegen_put_loc(&one, all.at[i], escape_c_comment);
 		strbuf_puts(b, i ? "," : "");
@@ -170,20 +167,16 @@ static void print_locs(StrBuf *b, const CFunc *fn)
 			strbuf_puts(b, "\n *");
 		}
 		strbuf_printf(b, " %s", strbuf_str(&one));
-		strbuf_free(&one);
 	}
 	if (all.n > MOST)
 		strbuf_printf(b, ", and %d more", all.n - MOST);
 	strbuf_puts(b, " */\n");
-	arena_free(tmp);
 }
 
 void gen_c_file(GenC *g, StrBuf *b, int file, bool statics)
 {
 	gen_c_prelude(g, b);
-	for (int i = 0; i < g->funcs.n; i++) {
-		CFunc *fn = g->funcs.at[i];
-
+	VEC_EACH (fn, &g->funcs) {
 		if (fn->file != file)
 			continue;
 		print_locs(b, fn);

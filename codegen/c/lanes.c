@@ -56,7 +56,7 @@ static void put_function(GenC *g, StrBuf *b, const Lanes *l)
 {
 	const char *type = c_type(l->ct), *from = "part";
 	const int bytes = dtype_info[ctype_dtype(l->ct)].bits / 8;
-	StrBuf steps = {0};
+	STRBUF_LOCAL(steps);
 
 	for (int n = l->lanes / 2; n > 1; n /= 2) {
 		strbuf_printf(&steps,
@@ -79,7 +79,6 @@ static void put_function(GenC *g, StrBuf *b, const Lanes *l)
 				      {"HALF", NULL, l->lanes / 2},
 				      {"COMBINED",
 				       combined(g, l, "part[lane]", "part[lane + half]"), 0})));
-	strbuf_free(&steps);
 }
 
 void c_lanes_functions(GenC *g, StrBuf *b)

@@ -7,7 +7,6 @@
 #include "codegen/c/gen_c_impl.h"
 
 #include "codegen/c/transpose.h"
-#include "codegen/targets.h"
 
 #include <string.h>
 
@@ -124,7 +123,7 @@ void fn_reduce(Fn *f, const LNode *n)
 	*lane = (Iter){.name = "lane", .extent = dim_const(f->sched->kernel->ctx, lanes)};
 	for (int i = 0; i < n->store.nout; i++) {
 		Dim *d = lane->extent;
-		StrBuf id = {0};
+		STRBUF_LOCAL(id);
 		Expr *identity = monoid_identity(p, n->store.red, i, n->store.val[i]->ct);
 
 		part[i] = NEW(f->g->arena, Buf);
@@ -140,7 +139,6 @@ void fn_reduce(Fn *f, const LNode *n)
 		fn_tabs(f);
 		strbuf_printf(&f->body, "\t%s[l] = %s;\n", fn_name(f, part[i], "part"),
 			      strbuf_str(&id));
-		strbuf_free(&id);
 	}
 	fn_tabs(f);
 	strbuf_printf(&f->body, "const int64_t %s = %s;\n", end, strbuf_str(&hi));
@@ -196,22 +194,15 @@ static bool is_straight(const LNode *n)
 	return true;
 }
 
-static void find_call(void *arg, Expr *e)
-{
-	bool *calls = arg;
-
-	*calls = *calls || (e->kind == EX_INST && inst_is_func(e->op.inst));
-}
-
 /* The values that N stores call a function of ir/expr/funcs.def. */
 static bool calls_function(const LNode *n)
 {
-	bool calls = false;
-
 	for (const LNode *s = n->body; s; s = s->next)
 		if (s->kind == LN_STORE)
-			ex_walk(s->store.val[0], find_call, &calls);
-	return calls;
+			EX_EACH (e, s->store.val[0])
+				if (e->kind == EX_INST && inst_is_func(e->op.inst))
+					return true;
+	return false;
 }
 
 /* A vector loop, of whole pairs of vectors, that calls a function: a chain of instructions
@@ -245,30 +236,19 @@ static bool is_rolled(const Fn *f, const LNode *n)
 	return is_straight(n) && !calls_function(n);
 }
 
-typedef struct Strides {
-	Ctx *ctx;
-	const Iter *it;
-	bool apart;
-} Strides;
-
-static void find_stride(void *arg, Expr *e)
-{
-	Strides *s = arg;
-
-	if (e->kind == EX_LOAD && expr_has_iter(e->load.idx[0], s->it))
-		s->apart = s->apart || !ex_runs_along(s->ctx, e->load.idx[0], s->it);
-}
-
 /* N stores elements that it loads with a stride: with a mask, each element would be loaded
  * separately. */
 static bool loads_apart(const Fn *f, const LNode *n)
 {
-	Strides s = {f->sched->kernel->ctx, n->range.var, false};
-
-	for (const LNode *b = n->body; b; b = b->next)
-		if (b->kind == LN_STORE)
-			ex_walk(b->store.val[0], find_stride, &s);
-	return s.apart;
+	for (const LNode *s = n->body; s; s = s->next)
+		if (s->kind == LN_STORE)
+			EX_EACH (e, s->store.val[0])
+				if (e->kind == EX_LOAD &&
+				    expr_has_iter(e->load.idx[0], n->range.var) &&
+				    !ex_runs_along(f->sched->kernel->ctx, e->load.idx[0],
+						   n->range.var))
+					return true;
+	return false;
 }
 
 /* The load whose element S stores unchanged, bit by bit; null: S is not such a store. A bool
@@ -493,38 +473,25 @@ static bool is_quotient(const Quotients *q, Expr *e)
 	       !expr_has_load(e);
 }
 
-typedef struct SafeLoads {
-	Fn *f;
-	bool all;
-} SafeLoads;
-
-static void see_load(void *arg, Expr *e)
-{
-	SafeLoads *s = arg;
-
-	if (e->kind == EX_LOAD && !s->f->cb.in_bounds(s->f, e))
-		s->all = false;
-	if (e->kind == EX_INST && inst_may_fault(e->op.inst))
-		s->all = false;
-}
-
 /* Whether E is part of where a sample lies, or of its weight, and may be computed in any case. */
 static bool is_of_sample(const Quotients *q, Expr *e)
 {
-	SafeLoads s = {q->f, true};
-
 	if ((e->kind != EX_INST && e->kind != EX_LOAD) || expr_has_iter(e, q->loop->range.var) ||
 	    !expr_has_load(e))
 		return false;
-	ex_walk(e, see_load, &s);
-	return s.all;
+	EX_EACH (x, e)
+		if ((x->kind == EX_LOAD && !q->f->cb.in_bounds(q->f, x)) ||
+		    (x->kind == EX_INST && inst_may_fault(x->op.inst)))
+			return false;
+	return true;
 }
 
-static void see_sample(void *arg, Expr *e)
+static bool has_sample(Expr *e)
 {
-	bool *any = arg;
-
-	*any = *any || (e->kind == EX_LOAD && e->load.nidx && expr_has_load(e->load.idx[0]));
+	EX_EACH (x, e)
+		if (x->kind == EX_LOAD && x->load.nidx && expr_has_load(x->load.idx[0]))
+			return true;
+	return false;
 }
 
 /* Names the quotients and remainders in E that are the same in all iterations, and what is the same
@@ -534,7 +501,7 @@ static void name_quotients(Quotients *q, Expr *e)
 	Fn *f = q->f;
 	Expr *const *of;
 	const int n = ex_operands(e, &of);
-	StrBuf t = {0};
+	STRBUF_LOCAL(t);
 
 	if (q->seen[e->id])
 		return;
@@ -554,7 +521,6 @@ static void name_quotients(Quotients *q, Expr *e)
 	fn_tabs(f);
 	strbuf_printf(&f->body, "const %s %s = %s;\n", c_type(e->ct),
 		      f->quotients.at[f->quotients.n - 1].name, strbuf_str(&t));
-	strbuf_free(&t);
 	f->cb.known = f->quotients.at;
 	f->cb.nknown = f->quotients.n;
 }
@@ -583,8 +549,7 @@ static void print_quotients(Fn *f, const LNode *n)
 	tmp = arena_new();
 	q.seen = NEW_ARRAY(tmp, expr_count(f->sched->kernel->pool), bool);
 	for (const LNode *s = n->body; s; s = s->next) {
-		q.samples = false;
-		ex_walk(s->store.val[0], see_sample, &q.samples);
+		q.samples = has_sample(s->store.val[0]);
 		name_quotients(&q, s->store.val[0]);
 		name_quotients(&q, s->store.idx);
 		if (s->store.guard)

@@ -9,12 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void find_fault(void *arg, Expr *e)
-{
-	if (e->kind == EX_INST && e->op.inst == IN_index)
-		((Fn *)arg)->faults = true;
-}
-
 void fn_tabs(Fn *f)
 {
 	for (int i = 0; i < f->indent; i++)
@@ -31,7 +25,9 @@ void fn_texts(Fn *f, Expr *const *e, int n, StrBuf *out)
 	assert(n <= (int)(sizeof text / sizeof *text));
 	for (int i = 0; i < n; i++)
 		if (e[i]) {
-			ex_walk(e[i], find_fault, f);
+			EX_EACH (x, e[i])
+				if (ex_is_op(x, IN_index))
+					f->faults = true;
 			nonnull[m++] = e[i];
 		}
 	c_exprs(&f->body, text, nonnull, m, &f->cb, f->indent, &f->ntemp);
@@ -43,14 +39,13 @@ void fn_texts(Fn *f, Expr *const *e, int n, StrBuf *out)
 
 bool fn_guard(Fn *f, Expr *guard)
 {
-	StrBuf t = {0};
+	STRBUF_LOCAL(t);
 
 	if (!guard)
 		return false;
 	fn_texts(f, &guard, 1, &t);
 	fn_tabs(f);
 	strbuf_printf(&f->body, "if (%s) {\n", strbuf_str(&t));
-	strbuf_free(&t);
 	f->indent++;
 	return true;
 }
@@ -120,29 +115,19 @@ void fn_update(Fn *f, const LNode *n, Buf *const *state, Expr *at)
 		fn_close(f);
 }
 
-typedef struct TileAccess {
-	const Buf *b;
-	bool any;
-} TileAccess;
-
-static void see_access(void *arg, Buf *b, LUse use)
-{
-	TileAccess *a = arg;
-
-	a->any = a->any || (b == a->b && use != LUSE_VALUE);
-}
-
 /* A tile node in N accesses B, by its address. */
 static bool in_tile(const LNode *n, const Buf *b)
 {
-	TileAccess a = {b, false};
+	for (; n; n = n->next) {
+		const LBufs bufs = lnode_bufs(n);
 
-	for (; n && !a.any; n = n->next) {
-		if (n->kind == LN_TILE)
-			lnode_bufs(n, see_access, &a);
-		a.any = a.any || in_tile(n->body, b);
+		VEC_EACH_AT (u, &bufs)
+			if (n->kind == LN_TILE && u->b == b && u->use != LUSE_VALUE)
+				return true;
+		if (in_tile(n->body, b))
+			return true;
 	}
-	return a.any;
+	return false;
 }
 
 void fn_declare(Fn *f, Buf *b, Expr *offset)
@@ -167,7 +152,7 @@ void fn_declare(Fn *f, Buf *b, Expr *offset)
 							     : c_type(dtype_ctype(b->dtype)),
 			      name);
 	} else if (offset) {
-		StrBuf at = {0};
+		STRBUF_LOCAL(at);
 
 		fn_texts(f, &offset, 1, &at);
 		strbuf_printf(&f->body, "%s *const %s = ", type ? type : "uint8_t", name);
@@ -176,7 +161,6 @@ void fn_declare(Fn *f, Buf *b, Expr *offset)
 							   : "scratch;\n",
 			      strbuf_str(&at));
 		f->scratch = true;
-		strbuf_free(&at);
 	} else {
 		if (!dim_is_const(n, &count))
 			abort(); /* l_local puts buffers of unknown size into scratch */
@@ -189,14 +173,13 @@ void fn_declare(Fn *f, Buf *b, Expr *offset)
 
 static void print_let(Fn *f, const LNode *n)
 {
-	StrBuf t = {0};
+	STRBUF_LOCAL(t);
 
 	fn_texts(f, &n->range.lo, 1, &t);
 	fn_note_natural(f, n);
 	fn_tabs(f);
 	strbuf_printf(&f->body, "const int64_t %s = %s;\n",
 		      fn_name(f, n->range.var, n->range.var->name), strbuf_str(&t));
-	strbuf_free(&t);
 }
 
 static void print_address(Fn *f, Buf *b, const char *at)
@@ -212,7 +195,7 @@ static void print_address(Fn *f, Buf *b, const char *at)
 static void print_rows(Fn *f, const Tile *tl)
 {
 	const char *row = fn_name(f, tl->row, tl->row->name);
-	StrBuf at = {0};
+	STRBUF_LOCAL(at);
 
 	fn_tabs(f);
 	strbuf_printf(&f->body, "int64_t row[%d];\n\n", tl->mr);
@@ -226,7 +209,6 @@ static void print_rows(Fn *f, const Tile *tl)
 	fn_tabs(f);
 	strbuf_printf(&f->body, "row[i] = %s;\n", strbuf_str(&at));
 	fn_close(f);
-	strbuf_free(&at);
 }
 
 /* The addresses of the segments of a tile's rows: row 0 is at ROW = 0. */
@@ -345,7 +327,8 @@ static void open_used(Fn *f, const Tile *tl, const char *k)
 {
 	const char *row = fn_name(f, tl->row, tl->row->name),
 		   *col = fn_name(f, tl->col, tl->col->name);
-	StrBuf columns = {0}, when = {0};
+	STRBUF_LOCAL(columns);
+	STRBUF_LOCAL(when);
 
 	vec_push(f->g->arena, &f->naturals, tl->row);
 	vec_push(f->g->arena, &f->naturals, tl->col);
@@ -381,8 +364,6 @@ static void open_used(Fn *f, const Tile *tl, const char *k)
 	fn_tabs(f);
 	strbuf_puts(&f->body, "if (used) {\n");
 	f->indent++;
-	strbuf_free(&columns);
-	strbuf_free(&when);
 }
 
 /* Closes that block. In the other case, the sums at TO are 0. */

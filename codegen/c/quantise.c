@@ -94,7 +94,7 @@ static void print_bytes(Fn *f, const LNode *n, const Quantising *q, Iter *start)
 	Buf *floats = NEW(f->g->arena, Buf);
 	LNode loop = *n, store = *s, **end = &loop.body;
 	Expr *from = ex_iter(p, start), *at;
-	StrBuf t = {0};
+	STRBUF_LOCAL(t);
 
 	*floats = (Buf){.name = "floats", .kind = BUF_TEMP, .dtype = DT_F32, .rank = 1};
 	floats->dims = NEW_ARRAY(f->g->arena, 1, Dim *);
@@ -118,7 +118,6 @@ static void print_bytes(Fn *f, const LNode *n, const Quantising *q, Iter *start)
 	fn_tabs(f);
 	strbuf_printf(&f->body, "%s(%s + (%s), %s);\n", q->fn, fn_buf(f, s->store.buf[0]),
 		      strbuf_str(&t), fn_name(f, floats, NULL));
-	strbuf_free(&t);
 }
 
 bool c_quantise(Fn *f, const LNode *n)

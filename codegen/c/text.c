@@ -39,9 +39,9 @@ static const CWord *find_word(const CWord *words, const char *s)
 
 const char *c_text(Arena *a, const char *part, const CWord *words)
 {
-	StrBuf b = {0};
+	STRBUF_LOCAL(b);
 	size_t n;
-	const char *begin = find_part(part, &n), *s = begin, *text;
+	const char *begin = find_part(part, &n), *s = begin;
 
 	while (s < begin + n) {
 		const CWord *w = *s == '@' ? find_word(words, s) : NULL;
@@ -59,7 +59,5 @@ const char *c_text(Arena *a, const char *part, const CWord *words)
 		/* the lines that it stands for end with a line's end, if there are any */
 		s = s[-1] == '\n' && *after == '\n' ? after + 1 : after;
 	}
-	text = arena_strdup(a, strbuf_str(&b));
-	strbuf_free(&b);
-	return text;
+	return arena_strdup(a, strbuf_str(&b));
 }

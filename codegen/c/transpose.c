@@ -84,7 +84,7 @@ static void put_function(const GenC *g, StrBuf *b, int size)
 	const int most = g->target->vector_bytes < MOST_BYTES ? g->target->vector_bytes
 							      : MOST_BYTES,
 		  rows = most / size > MOST_ROWS ? MOST_ROWS : most / size;
-	StrBuf shuffles = {0};
+	STRBUF_LOCAL(shuffles);
 	const Square q = {&shuffles, rows, size, LANE_BYTES / size};
 
 	put_stages(&q);
@@ -93,7 +93,6 @@ static void put_function(const GenC *g, StrBuf *b, int size)
 				      {"ROWS", NULL, rows}, {"BYTES", NULL, rows * size},
 				      {"LINE", NULL, CACHE_LINE / size},
 				      {"SHUFFLES", strbuf_str(&shuffles), 0})));
-	strbuf_free(&shuffles);
 }
 
 const char *c_transpose(GenC *g, int size)

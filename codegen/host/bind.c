@@ -57,19 +57,13 @@ static const char *wide_text(Host *h, const Dim *d)
 /* Whether D is computed from elements of tensors that may be any numbers of 64 bits. */
 static bool is_wide(const Dim *d);
 
-static void see_element(void *arg, Sym *s)
-{
-	const bool any = s->from_data && (s->lo < -DIM_FAR || s->hi > DIM_FAR);
-
-	*(bool *)arg = *(bool *)arg || any || (s->def && is_wide(s->def));
-}
-
 static bool is_wide(const Dim *d)
 {
-	bool yes = false;
-
-	dim_syms(d, see_element, &yes);
-	return yes;
+	DIM_EACH_SYM (s, d)
+		if ((s->from_data && (s->lo < -DIM_FAR || s->hi > DIM_FAR)) ||
+		    (s->def && is_wide(s->def)))
+			return true;
+	return false;
 }
 
 const char *host_dim(Host *h, Dim *d)
@@ -122,9 +116,7 @@ static void find_alias_syms(Host *h)
 {
 	const Graph *g = h->m->graph;
 
-	for (int i = 0; i < g->aliases.n; i++) {
-		const Alias *a = &g->aliases.at[i];
-
+	VEC_EACH_AT (a, &g->aliases) {
 		h->of_alias[a->copied->id] = true;
 		if (a->room_in)
 			h->of_alias[a->room_in->id] = h->of_alias[a->room_out->id] = true;
@@ -145,25 +137,12 @@ static bool is_read(const Host *h, const Sym *s)
 	return v && alive(h, v);
 }
 
-typedef struct Indexed {
-	const Host *h;
-	bool ok;
-} Indexed;
-
-static void indexed(void *arg, Sym *s)
-{
-	Indexed *x = arg;
-
-	x->ok = x->ok &&
-		(s->inlined ? host_dim_indexed(x->h, s->def) : x->h->sym_index[s->id] >= 0);
-}
-
 bool host_dim_indexed(const Host *h, Dim *d)
 {
-	Indexed x = {h, true};
-
-	dim_syms(d, indexed, &x);
-	return x.ok;
+	DIM_EACH_SYM (s, d)
+		if (s->inlined ? !host_dim_indexed(h, s->def) : h->sym_index[s->id] < 0)
+			return false;
+	return true;
 }
 
 /* Whether programs compute S from other symbols, once. */
@@ -207,28 +186,17 @@ void host_find_syms(Host *h)
 	h->fact_waits = NEW_ARRAY(h->m->arena, g->facts.n + 1, Sym *);
 }
 
-typedef struct KnownCheck {
-	const Host *h;
-	Sym *unknown;
-} KnownCheck;
-
-static void check_known(void *arg, Sym *s)
-{
-	KnownCheck *k = arg;
-
-	if (s->inlined)
-		dim_syms(s->def, check_known, arg);
-	else if (!k->h->known[s->id])
-		k->unknown = s;
-}
-
 /* A symbol of D that is unknown so far, or null. */
 static Sym *unknown_in(const Host *h, const Dim *d)
 {
-	KnownCheck k = {h, NULL};
+	Sym *unknown = NULL;
 
-	dim_syms(d, check_known, &k);
-	return k.unknown;
+	DIM_EACH_SYM (s, d) {
+		Sym *x = s->inlined ? unknown_in(h, s->def) : h->known[s->id] ? NULL : s;
+
+		unknown = x ? x : unknown;
+	}
+	return unknown;
 }
 
 bool host_dim_known(const Host *h, const Dim *d)
@@ -344,7 +312,8 @@ static void solve_syms(Host *h)
 static void print_dims(Host *h)
 {
 	Graph *g = h->m->graph;
-	StrBuf body = {0}, *b = h->b;
+	STRBUF_LOCAL(body);
+	StrBuf *b = h->b;
 	bool *known = NEW_ARRAY(h->m->arena, sym_count(h->m->ctx) + 1, bool);
 
 	memcpy(known, h->known, (size_t)sym_count(h->m->ctx));
@@ -368,7 +337,6 @@ static void print_dims(Host *h)
 			b,
 			"static void %s(dl_exec *x)\n{\n\tint64_t *const sym = x->sym;\n\n%s}\n\n",
 			host_own(h, "dims"), strbuf_str(&body));
-	strbuf_free(&body);
 	memcpy(h->known, known, (size_t)sym_count(h->m->ctx));
 }
 

@@ -19,7 +19,8 @@ static const Stack *stack_of(const Host *h, const Value *all)
 static void print_block(Host *h, int t, Node *open, const Node *close,
 			void (*at_end)(Host *h, const Node *close))
 {
-	StrBuf body = {0}, *b = h->b;
+	STRBUF_LOCAL(body);
+	StrBuf *b = h->b;
 
 	h->b = &body;
 	host_results_read(h, open);

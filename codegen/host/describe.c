@@ -19,7 +19,7 @@ void host_quote(Host *h, const char *s)
 
 void host_quote_n(Host *h, const char *s, size_t n)
 {
-	StrBuf text = {0};
+	STRBUF_LOCAL(text);
 	const char *at, *end;
 
 	strbuf_put(&text, s, n); /* it ends with its own NUL */
@@ -34,7 +34,6 @@ void host_quote_n(Host *h, const char *s, size_t n)
 		strbuf_puts(h->b, "\\000");
 	}
 	strbuf_puts(h->b, "\"");
-	strbuf_free(&text);
 }
 
 const char *host_node(Host *h, Loc l)
@@ -64,7 +63,7 @@ static void print_io(Host *h, const char *table, const Type *t, int i)
 	strbuf_printf(h->b, "static const dl_dim %s[] = {\n",
 		      host_own(h, arena_printf(h->m->arena, "%s_%d_dims", table, i)));
 	for (int d = 0; d < t->rank; d++) {
-		StrBuf text = {0};
+		STRBUF_LOCAL(text);
 		Sym *s = dim_as_sym(t->dims[d]);
 
 		dim_print(&text, t->dims[d]);
@@ -72,7 +71,6 @@ static void print_io(Host *h, const char *table, const Type *t, int i)
 			      dim_is_const(t->dims[d], &c) ? (long long)c : -1LL);
 		host_quote(h, strbuf_str(&text));
 		strbuf_puts(h->b, "},\n");
-		strbuf_free(&text);
 	}
 	strbuf_puts(h->b, "};\n");
 }
@@ -410,7 +408,7 @@ void host_desc(Host *h)
 static void put_io_comment(StrBuf *b, const char *what, int i, const char *name, const Type *t,
 			   const char *suffix)
 {
-	StrBuf type = {0};
+	STRBUF_LOCAL(type);
 
 	type_print(&type, t);
 	strbuf_printf(b, "/* %s %d: \"", what, i);
@@ -418,7 +416,6 @@ static void put_io_comment(StrBuf *b, const char *what, int i, const char *name,
 	strbuf_puts(b, "\" ");
 	strbuf_escape(b, strbuf_str(&type), escape_c_comment);
 	strbuf_printf(b, "%s */\n", suffix);
-	strbuf_free(&type);
 }
 
 /* The same for the values that an application passes (IN) or gets, if some are not tensors. */

@@ -234,7 +234,8 @@ void host_exec(Host *h, int t)
 	int n = sym_count(h->m->ctx), nconsts = h->consts.n;
 	bool *known = NEW_ARRAY(h->m->arena, n + 1, bool),
 	     *done = NEW_ARRAY(h->m->arena, g->facts.n + 1, bool);
-	StrBuf body = {0}, *b = h->b;
+	STRBUF_LOCAL(body);
+	StrBuf *b = h->b;
 
 	memcpy(known, h->known, (size_t)n);
 	memcpy(done, h->fact_done, (size_t)g->facts.n);
@@ -266,7 +267,6 @@ void host_exec(Host *h, int t)
 	if (h->gpu && h->reads)
 		strbuf_puts(b, "\tif (dl_gpu_reads(x))\n\t\treturn x->status;\n");
 	strbuf_printf(b, "%s\treturn x->status;\n}\n\n", strbuf_str(&body));
-	strbuf_free(&body);
 	memcpy(h->known, known, (size_t)n);
 	memcpy(h->fact_done, done, (size_t)g->facts.n);
 }

@@ -175,9 +175,7 @@ static void print_aliases(Host *h)
 	if (!g->aliases.n)
 		return;
 	strbuf_printf(h->b, "static const dl_alias %s[] = {\n", host_own(h, "aliases"));
-	for (int i = 0; i < g->aliases.n; i++) {
-		const Alias *a = &g->aliases.at[i];
-
+	VEC_EACH_AT (a, &g->aliases) {
 		strbuf_printf(h->b, "\t{%d, %d, %d, %d, %d, %d},\n", a->result, a->input, a->dim,
 			      a->room_in ? h->sym_index[a->room_in->id] : -1,
 			      a->room_in ? h->sym_index[a->room_out->id] : -1,
@@ -350,7 +348,7 @@ static bool print_all(Host *h, StrBuf *body)
 
 bool gen_host(Module *m, GenC *const *g, const HostOpts *o, StrBuf *b)
 {
-	StrBuf body = {0};
+	STRBUF_LOCAL(body);
 	const int64_t *presets = m->mem ? m->mem->presets : NULL;
 	Host h = {.m = m, .gc = g, .o = o, .presets = presets},
 	     gpu = {.m = m->gpu, .o = o, .gpu = true, .presets = presets};
@@ -363,6 +361,5 @@ bool gen_host(Module *m, GenC *const *g, const HostOpts *o, StrBuf *b)
 		print_prototypes(&h, o->beside);
 	strbuf_puts(b, "\n");
 	strbuf_puts(b, strbuf_str(&body));
-	strbuf_free(&body);
 	return ok;
 }

@@ -41,13 +41,12 @@ static const char *of_target(Host *h, const char *what, int t)
 static void print_image(Host *h, int t)
 {
 	const GenPtx *g = h->o->ptx[t];
-	StrBuf ptx = {0};
+	STRBUF_LOCAL(ptx);
 
 	/* there is no PTX yet while kernels are only collected */
 	if (g->funcs.n && g->funcs.at[0]->ptx)
 		gen_nvptx_ptx(h->o->ptx[t], &ptx);
 	print_text(h, of_target(h, "ptx", t), ptx.n ? strbuf_str(&ptx) : "\n");
-	strbuf_free(&ptx);
 	if (g->cubin)
 		print_bytes(h, of_target(h, "cubin", t), g->cubin, g->cubin_bytes);
 	if (!g->funcs.n)

@@ -32,12 +32,9 @@ static int fault_site(Host *h, const Schedule *s)
 {
 	Loc l = s->kernel->locs ? locs_first(s->kernel->locs) : (Loc){"?", NULL};
 
-	for (int i = 0; i < s->kernel->stmts.n; i++) {
-		const Stmt *st = s->kernel->stmts.at[i];
-
+	VEC_EACH (st, &s->kernel->stmts)
 		if (stmt_can_fault(st) && st->loc.node)
 			l = st->loc;
-	}
 	vec_push(h->m->arena, &h->faults,
 		 arena_printf(h->m->arena, "%s: index out of range", host_node(h, l)));
 	return h->faults.n - 1;
@@ -134,7 +131,7 @@ static bool same_guard(const SizeStep *a, const SizeStep *b)
 /* The kernel number of schedule S of N; the name of a variant includes its guard. */
 static int kernel_number(Host *h, const Node *n, const Schedule *s)
 {
-	StrBuf b = {0};
+	STRBUF_LOCAL(b);
 
 	if (!schedule_guarded(s) && h->kernel_id[n->id] >= 0)
 		return h->kernel_id[n->id];
@@ -147,7 +144,6 @@ static int kernel_number(Host *h, const Node *n, const Schedule *s)
 	else
 		h->kernel_id[n->id] = h->kernels.n;
 	vec_push(h->m->arena, &h->kernels, arena_strdup(h->m->arena, strbuf_str(&b)));
-	strbuf_free(&b);
 	return h->kernels.n - 1;
 }
 

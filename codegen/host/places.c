@@ -3,7 +3,6 @@
  * because their size is known only there. */
 #include "codegen/host/host_impl.h"
 #include "ir/graph/blocks.h"
-#include "passes/forms/kernels.h"
 
 #include <assert.h>
 

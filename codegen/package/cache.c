@@ -119,7 +119,7 @@ bool pack_open_cache(Pack *p)
 {
 	const char *dir = p->o->cache;
 	struct stat st;
-	StrBuf b = {0};
+	STRBUF_LOCAL(b);
 
 	if (!dir || p->o->dry)
 		return true;
@@ -136,7 +136,6 @@ bool pack_open_cache(Pack *p)
 	put_compiler(p, &b);
 	put_environment(&b);
 	p->identity = arena_strdup(p->a, strbuf_str(&b));
-	strbuf_free(&b);
 	return true;
 }
 
@@ -243,7 +242,7 @@ static bool write_entry(int fd, const StrBuf *source, const char *object, size_t
 
 static bool keep(Pack *p, int i)
 {
-	Arena *tmp = arena_new();
+	ARENA_LOCAL(tmp);
 	StrBuf source = source_of(p, i);
 	size_t n = 0;
 	const char *object = read_file(tmp, p->obj[i], &n), *at;
@@ -253,7 +252,6 @@ static bool keep(Pack *p, int i)
 	ok = fd >= 0 && !close(fd) && ok && !rename(at, p->entry[i]);
 	pack_temp_file_end();
 	strbuf_free(&source);
-	arena_free(tmp);
 	return ok;
 }
 
@@ -323,7 +321,7 @@ bool pack_enter_cache(Pack *p)
  * entries are touched: the folder may hold others. */
 void pack_trim_cache(Pack *p)
 {
-	Arena *tmp = arena_new();
+	ARENA_LOCAL(tmp);
 	DIR *d = p->identity ? opendir(p->o->cache) : NULL;
 	const struct dirent *e;
 	VEC(KeptEntry) kept = {0};
@@ -354,7 +352,6 @@ void pack_trim_cache(Pack *p)
 	}
 	if (d)
 		closedir(d);
-	arena_free(tmp);
 }
 
 bool pack_keep(Pack *p)

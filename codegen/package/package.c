@@ -6,7 +6,6 @@
 #include "codegen/package/elf.h"
 #include "codegen/package/embed.h"
 #include "codegen/package/package_impl.h"
-#include "codegen/targets.h"
 #include "codegen/weights/weights.h"
 
 #include <errno.h>
@@ -116,13 +115,12 @@ static bool write_kernels(Pack *p, GenC *g, const Target *t, const char *base, i
 	n = n < most ? n : most;
 	gen_c_split(g, n);
 	for (int i = 0; i < n && ok; i++) {
-		StrBuf b = {0};
+		STRBUF_LOCAL(b);
 
 		file_head(&b, arena_printf(p->a, "Kernels of %s for %s.", p->o->name, t->name));
 		kernel_head(p->a, &b, p->m->opt.flush);
 		gen_c_file(g, &b, i, false);
 		ok = add_file(p, arena_printf(p->a, "%s_%d", base, i), &b, t);
-		strbuf_free(&b);
 	}
 	return ok;
 }
@@ -146,7 +144,7 @@ static bool write_all_kernels(Pack *p)
  * targets and weights. */
 static bool collect_kernels(Pack *p)
 {
-	StrBuf b = {0};
+	STRBUF_LOCAL(b);
 	HostOpts h = host_opts(p);
 	bool ok;
 
@@ -165,7 +163,6 @@ static bool collect_kernels(Pack *p)
 		for (int i = 0; i < p->ptx[t]->funcs.n; i++)
 			dl_hash_update(&p->hash, p->ptx[t]->funcs.at[i]->ir,
 				       strlen(p->ptx[t]->funcs.at[i]->ir));
-	strbuf_free(&b);
 	return ok;
 }
 
@@ -343,7 +340,7 @@ static bool add_weights(Pack *p, const char **so)
 
 static bool write_host(Pack *p)
 {
-	StrBuf b = {0};
+	STRBUF_LOCAL(b);
 	HostOpts h = host_opts(p);
 	bool ok;
 
@@ -354,44 +351,38 @@ static bool write_host(Pack *p)
 	strbuf_puts(&b, "#define DLRT_GENERATED 1\n#include \"dlrt.h\"\n#include <string.h>\n\n");
 	ok = gen_host(p->m, p->gc, &h, &b) && add_file(p, "host", &b, NULL);
 	p->unique[p->nfiles - 1] = h.weights_path != NULL;
-	strbuf_free(&b);
 	return ok;
 }
 
 static bool write_texts(Pack *p)
 {
-	StrBuf b = {0};
+	STRBUF_LOCAL(b);
 	bool ok;
 
 	strbuf_puts(&b, embed_dlrt_h);
 	ok = write_source(p, "dlrt.h", &b);
-	strbuf_free(&b);
 	strbuf_puts(&b, embed_scalar_h);
 	ok = ok && write_source(p, "scalar.h", &b);
-	strbuf_free(&b);
 	return ok;
 }
 
 static bool write_header(Pack *p)
 {
-	StrBuf b = {0};
+	STRBUF_LOCAL(b);
 	HostOpts h = host_opts(p);
 	const char *out = p->o->output, *dot = strrchr(out, '.');
 	const char *path = arena_printf(p->a, "%.*s.h", (int)(dot - out), out);
-	bool ok;
 
 	gen_header(p->m, &h, &b);
-	ok = write_source(p, "out.h", &b) && pack_will_be(p, pack_temp(p, "out.h"), path);
-	strbuf_free(&b);
-	return ok;
+	return write_source(p, "out.h", &b) && pack_will_be(p, pack_temp(p, "out.h"), path);
 }
 
 /* Makes one C file: prelude, kernels of the one target, host stub. */
 static bool make_c(Pack *p)
 {
-	StrBuf b = {0};
+	STRBUF_LOCAL(b);
 	HostOpts h = host_opts(p);
-	StrBuf host = {0};
+	STRBUF_LOCAL(host);
 	bool ok;
 
 	h.one_file = true;
@@ -411,8 +402,6 @@ static bool make_c(Pack *p)
 	strbuf_puts(&b, strbuf_str(&host));
 	ok = ok && write_source(p, "out.c", &b) &&
 	     pack_will_be(p, pack_temp(p, "out.c"), p->o->output);
-	strbuf_free(&host);
-	strbuf_free(&b);
 	return ok;
 }
 
@@ -420,17 +409,14 @@ static bool make_c(Pack *p)
 
 static bool write_ptx(Pack *p, GenPtx *g)
 {
-	StrBuf ptx = {0}, ir = {0};
-	bool ok;
+	STRBUF_LOCAL(ptx);
+	STRBUF_LOCAL(ir);
 
 	gen_nvptx_ptx(g, &ptx);
 	gen_nvptx_ir(g, &ir);
-	ok = write_source(p, arena_printf(p->a, "%s.ptx", g->target->name), &ptx) &&
-	     (!p->o->save_temps ||
-	      write_source(p, arena_printf(p->a, "%s.ll", g->target->name), &ir));
-	strbuf_free(&ptx);
-	strbuf_free(&ir);
-	return ok;
+	return write_source(p, arena_printf(p->a, "%s.ptx", g->target->name), &ptx) &&
+	       (!p->o->save_temps ||
+		write_source(p, arena_printf(p->a, "%s.ll", g->target->name), &ir));
 }
 
 /* Compiles the PTX of G, which is in a file, with ptxas. */
@@ -466,29 +452,23 @@ static bool make_ptx(Pack *p)
 /* Makes the file of --depfile, if one is wanted. */
 static bool write_depfile(Pack *p)
 {
-	StrBuf b = {0};
-	bool ok;
+	STRBUF_LOCAL(b);
 
 	if (!p->o->depfile)
 		return true;
 	strbuf_puts(&b, p->o->depends);
-	ok = write_source(p, "depends", &b) &&
-	     pack_will_be(p, pack_temp(p, "depends"), p->o->depfile);
-	strbuf_free(&b);
-	return ok;
+	return write_source(p, "depends", &b) &&
+	       pack_will_be(p, pack_temp(p, "depends"), p->o->depfile);
 }
 
 /* Makes a .ptx file: the PTX of the first GPU target. */
 static bool make_ptx_file(Pack *p)
 {
-	StrBuf b = {0};
-	bool ok;
+	STRBUF_LOCAL(b);
 
 	gen_nvptx_ptx(p->ptx[0], &b);
-	ok = write_depfile(p) && write_source(p, "out.ptx", &b) &&
-	     pack_will_be(p, pack_temp(p, "out.ptx"), p->o->output);
-	strbuf_free(&b);
-	return ok;
+	return write_depfile(p) && write_source(p, "out.ptx", &b) &&
+	       pack_will_be(p, pack_temp(p, "out.ptx"), p->o->output);
 }
 
 /* Makes the files beside the output. */
@@ -530,7 +510,7 @@ static bool write_runtime_file(Pack *p, const char *name, const char *text, size
 {
 	static const char prefix[] = "#include \"runtime/";
 	const bool c = str_ends(name, ".c");
-	StrBuf b = {0};
+	STRBUF_LOCAL(b);
 	bool ok;
 
 	for (const char *at = text; at < text + n;) {
@@ -546,7 +526,6 @@ static bool write_runtime_file(Pack *p, const char *name, const char *text, size
 	       : write_source(p, name, &b);
 	if (c)
 		p->runtime[p->nfiles - 1] = true;
-	strbuf_free(&b);
 	return ok;
 }
 

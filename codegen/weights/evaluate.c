@@ -99,9 +99,7 @@ bool weights_interpret(WeightsRun *w, Node *n, Kernel *k)
 	EvalStatus st = EVAL_OK;
 	Blocked b;
 
-	for (int i = 0; i < k->bufs.n; i++) {
-		Buf *buf = k->bufs.at[i];
-
+	VEC_EACH (buf, &k->bufs) {
 		if (buf->kind == BUF_IN)
 			bufs[buf->id].data = weights_source(w, node_in(n, buf->param));
 		else if (buf->kind == BUF_OUT)

@@ -22,8 +22,7 @@ typedef struct Names {
 
 static const char *name_const(Names *n, const Tensor *t)
 {
-	StrBuf b = {0};
-	const char *name;
+	STRBUF_LOCAL(b);
 
 	strbuf_printf(&b, "%lld ", (long long)t->bytes);
 	if (t->bytes > SMALL && t->file)
@@ -32,9 +31,7 @@ static const char *name_const(Names *n, const Tensor *t)
 		strbuf_printf(&b, "%p", t->data);
 	for (int64_t i = 0; t->bytes <= SMALL && i < t->bytes; i++)
 		strbuf_printf(&b, "%02x", ((const unsigned char *)t->data)[i]);
-	name = ctx_name(n->ctx, strbuf_str(&b));
-	strbuf_free(&b);
-	return name;
+	return ctx_name(n->ctx, strbuf_str(&b));
 }
 
 static const char *name_of(Names *n, Value *v);
@@ -43,8 +40,7 @@ static const char *name_of(Names *n, Value *v);
 static const char *name_result(Names *n, Value *v)
 {
 	Node *def = v->def;
-	StrBuf b = {0};
-	const char *name;
+	STRBUF_LOCAL(b);
 	int out = 0;
 
 	while (def->out[out] != v)
@@ -57,9 +53,7 @@ static const char *name_result(Names *n, Value *v)
 				      : NULL);
 	strbuf_puts(&b, "\n");
 	kernel_print_bare(&b, node_kernel(def));
-	name = ctx_name(n->ctx, strbuf_str(&b));
-	strbuf_free(&b);
-	return name;
+	return ctx_name(n->ctx, strbuf_str(&b));
 }
 
 static const char *name_of(Names *n, Value *v)
@@ -142,8 +136,7 @@ const WeightsFile *weights_file(Module *m)
 	f->bytes = f->own;
 	names = names_of(gpu, m->ctx);
 	s = stored_of(m);
-	for (int i = 0; i < gpu->mem->stored.n; i++) {
-		Value *v = gpu->mem->stored.at[i];
+	VEC_EACH (v, &gpu->mem->stored) {
 		const Place *p = &gpu->mem->value[v->id];
 		const Stored key = {name_of(&names, v), 0};
 		const Stored *one = bsearch(&key, s, (size_t)m->mem->stored.n, sizeof *s, by_name);

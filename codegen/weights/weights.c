@@ -65,12 +65,9 @@ static void copy_constants(WeightsRun *w)
 {
 	const MemPlan *mem = w->m->mem;
 
-	for (int i = 0; i < mem->stored.n; i++) {
-		Value *v = mem->stored.at[i];
-
+	VEC_EACH (v, &mem->stored)
 		if (value_const(v) && !already_written(w, v))
 			copy_tensor(w, value_const(v), file_at(w, v));
-	}
 	for (int i = 0; mem->presets && i < w->m->graph->inputs.n; i++)
 		if (mem->presets[i] >= 0)
 			copy_tensor(w, w->m->graph->inputs.at[i]->preset, mem->presets[i]);

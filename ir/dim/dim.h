@@ -93,6 +93,9 @@ Dim *dim_add(Ctx *c, Dim *a, Dim *b);
 Dim *dim_sub(Ctx *c, Dim *a, Dim *b);
 Dim *dim_mul(Ctx *c, Dim *a, Dim *b);
 bool dim_is_const(const Dim *d, int64_t *v); /* V may be null */
+/* The product of the N dims D, and whether all of them are constants. */
+Dim *dims_product(Ctx *c, Dim *const *d, int n);
+bool dims_are_const(Dim *const *d, int n);
 int64_t dim_const_part(const Dim *d);        /* the constant term, or 0 */
 /* Whether D has a sum or product that would be too long: the same number may then have other forms. */
 bool dim_has_opaque(const Dim *d);
@@ -116,7 +119,11 @@ bool dim_eval(const Dim *d, const int64_t *sym, int64_t *out);
 Dim *dim_subst(Ctx *c, Dim *d, Dim *const *to, int n);
 /* D rebuilt: bounds that have become tighter since D was made may decide a min, max or floor. */
 Dim *dim_refresh(Ctx *c, Dim *d);
-/* Calls FN once for each distinct symbol of D, in id order. */
+/* A loop over the distinct symbols S of D, in the order of their ids. */
+#define DIM_EACH_SYM(s, d) for (Sym *s = NULL; (s = dim_next_sym((d), s)) != NULL;)
+/* The symbol of D with the least id after that of S; with a null S, the first. Null at the end. */
+Sym *dim_next_sym(const Dim *d, const Sym *s);
+/* The same loop by a function, which is called for each symbol. */
 void dim_syms(const Dim *d, void (*fn)(void *arg, Sym *s), void *arg);
 /* If D is exactly one symbol, that symbol, else null. */
 Sym *dim_as_sym(const Dim *d);

@@ -4,16 +4,12 @@
 
 enum { LONG = 60 };
 
-static void nesting(void *arg, Sym *s)
-{
-	*(int *)arg = s->nested > *(int *)arg ? s->nested : *(int *)arg;
-}
-
 static int nesting_of(const Dim *d)
 {
 	int nested = 0;
 
-	dim_syms(d, nesting, &nested);
+	DIM_EACH_SYM (s, d)
+		nested = s->nested > nested ? s->nested : nested;
 	return nested;
 }
 
@@ -47,17 +43,12 @@ Dim *dim_symbol(Ctx *c, Dim *d, const char *base)
 	return s->dim;
 }
 
-static void from_data(void *arg, Sym *s)
-{
-	*(bool *)arg = *(bool *)arg || sym_from_data(s);
-}
-
 bool dim_from_data(const Dim *d)
 {
-	bool yes = false;
-
-	dim_syms(d, from_data, &yes);
-	return yes;
+	DIM_EACH_SYM (s, d)
+		if (sym_from_data(s))
+			return true;
+	return false;
 }
 
 bool sym_from_data(const Sym *s)
@@ -68,15 +59,12 @@ bool sym_from_data(const Sym *s)
 bool dim_least(Ctx *c, const Dim *d, int64_t *v)
 {
 	const int n = sym_count(c);
-	Arena *tmp = arena_new();
+	ARENA_LOCAL(tmp);
 	int64_t *sym = NEW_ARRAY(tmp, n + 1, int64_t);
-	bool ok;
 
 	for (int i = 0; i < n; i++)
 		sym[i] = sym_at(c, i)->lo > 1 ? sym_at(c, i)->lo : 1;
-	ok = dim_eval(d, sym, v);
-	arena_free(tmp);
-	return ok;
+	return dim_eval(d, sym, v);
 }
 
 int64_t *syms_sample(Ctx *c, Arena *a, int64_t want)

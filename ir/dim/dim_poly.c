@@ -13,6 +13,23 @@ bool dim_is_const(const Dim *d, int64_t *v)
 	return true;
 }
 
+Dim *dims_product(Ctx *c, Dim *const *d, int n)
+{
+	Dim *p = dim_const(c, 1);
+
+	for (int i = 0; i < n; i++)
+		p = dim_mul(c, p, d[i]);
+	return p;
+}
+
+bool dims_are_const(Dim *const *d, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (!dim_is_const(d[i], NULL))
+			return false;
+	return true;
+}
+
 bool dim_equals(const Dim *d, int64_t v)
 {
 	int64_t k;

@@ -133,42 +133,29 @@ Dim *dim_refresh(Ctx *c, Dim *d)
 
 /* ---- Parts ---- */
 
-typedef struct SymList {
-	Sym *at[DIM_MAX_SIZE];
-	int n;
-} SymList;
-
-/* Adds the symbols of D; the list remains in the order of ids. */
-static void collect(const Dim *d, SymList *l)
+Sym *dim_next_sym(const Dim *d, const Sym *s)
 {
-	for (int i = 0; i < d->n; i++) {
+	Sym *next = NULL;
+
+	for (int i = 0; i < d->n; i++)
 		for (int k = 0; k < d->t[i].n; k++) {
 			const Atom *a = d->t[i].f[k].atom;
-			int at = l->n;
+			const int n = a->kind == ATOM_SYM ? 1 : a->n;
 
-			for (int j = 0; j < a->n; j++)
-				collect(a->arg[j], l);
-			if (a->kind != ATOM_SYM)
-				continue;
-			for (at = l->n; at && l->at[at - 1]->id > a->sym->id;)
-				at--;
-			if (at && l->at[at - 1] == a->sym)
-				continue;
-			memmove(l->at + at + 1, l->at + at, (size_t)(l->n - at) * sizeof l->at[0]);
-			l->at[at] = a->sym;
-			l->n++;
+			for (int j = 0; j < n; j++) {
+				Sym *x = a->kind == ATOM_SYM ? a->sym : dim_next_sym(a->arg[j], s);
+
+				if (x && (!s || x->id > s->id) && (!next || x->id < next->id))
+					next = x;
+			}
 		}
-	}
+	return next;
 }
 
 void dim_syms(const Dim *d, void (*fn)(void *arg, Sym *s), void *arg)
 {
-	SymList l;
-
-	l.n = 0;
-	collect(d, &l);
-	for (int i = 0; i < l.n; i++)
-		fn(arg, l.at[i]);
+	DIM_EACH_SYM (s, d)
+		fn(arg, s);
 }
 
 Sym *dim_as_sym(const Dim *d)

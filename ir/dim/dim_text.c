@@ -234,12 +234,10 @@ static bool read_int(DimReader *r, bool neg, int64_t *out)
 /* After $: a quoted name. */
 static Dim *read_quoted(DimReader *r)
 {
-	StrBuf b = {0};
-	Dim *d = strbuf_unquote(&b, &r->p) && !r->c->bound ? sym_get(r->c, strbuf_str(&b))->dim
-							   : NULL;
+	STRBUF_LOCAL(b);
 
-	strbuf_free(&b);
-	return d;
+	return strbuf_unquote(&b, &r->p) && !r->c->bound ? sym_get(r->c, strbuf_str(&b))->dim
+							 : NULL;
 }
 
 static Dim *apply(Ctx *c, AtomKind kind, Dim **arg, int n)

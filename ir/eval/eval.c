@@ -52,21 +52,13 @@ EvalAccess run_write(KernelRun *r, const EvalAccess *write, int k)
 
 /* ---- Maps ---- */
 
-static void find_buf(void *arg, Expr *e)
-{
-	const Buf **b = arg;
-
-	if (e->kind == EX_LOAD && e->load.buf == b[0])
-		b[1] = e->load.buf;
-}
-
 static bool reads_own_output(const Stmt *s)
 {
-	const Buf *found[2] = {s->out[0], NULL};
-
 	for (int i = 0; i < s->nout; i++)
-		ex_walk(s->val[i], find_buf, found);
-	return found[1] != NULL;
+		EX_EACH_LOAD (x, s->val[i])
+			if (x->load.buf == s->out[0])
+				return true;
+	return false;
 }
 
 static void store_map_bounds(KernelRun *r, Prog *p, const ResolvedAccess *at, int n)
@@ -209,15 +201,13 @@ static bool is_idle(const Kernel *k, const EvalOpts *o)
 
 EvalStatus eval_kernel(Kernel *k, const EvalOpts *o, EvalBuf *bufs, EvalFault *fault)
 {
-	Arena *a = arena_new();
+	ARENA_LOCAL(a);
 	Mem *mem = NEW_ARRAY(a, k->bufs.n, Mem);
 	EvalBuf *own = NEW_ARRAY(a, k->bufs.n, EvalBuf);
 	EvalStatus status = EVAL_OK;
 
-	if (is_idle(k, o)) {
-		arena_free(a);
+	if (is_idle(k, o))
 		return EVAL_OK;
-	}
 	for (int i = 0; i < k->bufs.n; i++) {
 		if (status == EVAL_OK && !open_buf(k->bufs.at[i], o, &bufs[i], &mem[i]))
 			status = EVAL_BAD;
@@ -227,6 +217,5 @@ EvalStatus eval_kernel(Kernel *k, const EvalOpts *o, EvalBuf *bufs, EvalFault *f
 		status = eval_stmt(k, k->stmts.at[i], o, own, fault);
 	for (int i = 0; i < k->bufs.n; i++)
 		close_buf(k->bufs.at[i], &bufs[i], &mem[i], status == EVAL_OK);
-	arena_free(a);
 	return status;
 }

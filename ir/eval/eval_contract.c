@@ -57,26 +57,15 @@ typedef struct EvalContraction {
 
 /* ---- Recognition ---- */
 
-typedef struct SlotSet {
-	const Stmt *s;
-	uint32_t set;
-} SlotSet;
-
-static void add_slot(void *arg, Expr *e)
-{
-	SlotSet *u = arg;
-
-	for (int i = 0; e->kind == EX_ITER && i < u->s->niters; i++)
-		if (u->s->iter[i] == e->iter)
-			u->set |= (uint32_t)1 << i;
-}
-
 static uint32_t slots_of(const Stmt *s, Expr *e)
 {
-	SlotSet u = {s, 0};
+	uint32_t set = 0;
 
-	ex_walk(e, add_slot, &u);
-	return u.set;
+	EX_EACH (x, e)
+		for (int i = 0; x->kind == EX_ITER && i < s->niters; i++)
+			if (s->iter[i] == x->iter)
+				set |= (uint32_t)1 << i;
+	return set;
 }
 
 static int conjuncts(Expr *e, Expr **out, int n)
@@ -219,9 +208,7 @@ static bool operand_init(EvalContraction *c, EvalOperand *o, Expr *e, Expr *guar
 	prog_root(o->p, e);
 	if (!prog_end(o->p))
 		return run_failed(c->r, o->p);
-	for (int i = 0; i < o->p->nodes.n; i++) {
-		const PNode *n = &o->p->nodes.at[i];
-
+	VEC_EACH_AT (n, &o->p->nodes) {
 		if (n->kind != EX_LOAD)
 			continue;
 		rows += steps_by_one(row, c->r, n->access);

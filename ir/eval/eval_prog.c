@@ -360,8 +360,7 @@ static void mark_range_tests(Prog *p)
 
 	for (int i = 0; i < p->nodes.n; i++)
 		p->nodes.at[i].unread = p->nodes.at[i].kind == EX_ITER;
-	for (int i = 0; i < p->nodes.n; i++) {
-		PNode *n = &p->nodes.at[i];
+	VEC_EACH_AT (n, &p->nodes) {
 		int count = prog_operands(n, arg);
 
 		n->by_range = is_range_test(p, n);

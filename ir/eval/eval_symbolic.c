@@ -257,12 +257,6 @@ static bool make_bufs(SymEval *s)
 	return true;
 }
 
-static void want(void *wanted, Expr *e)
-{
-	if (e->kind == EX_LOAD)
-		((bool *)wanted)[e->load.buf->id] = true;
-}
-
 static bool is_wanted(const SymEval *s, const Stmt *st)
 {
 	return s->wanted[st->out[0]->id] || (st->nout > 1 && s->wanted[st->out[1]->id]);
@@ -277,7 +271,8 @@ static void find_wanted(SymEval *s, const Buf *result)
 		const Stmt *st = s->k->stmts.at[i];
 
 		if (is_wanted(s, st))
-			stmt_exprs(st, want, s->wanted);
+			STMT_EACH_LOAD (x, st)
+				s->wanted[x->load.buf->id] = true;
 	}
 }
 
@@ -307,12 +302,9 @@ static bool read_out(SymEval *s, const Buf *b, Dim **out, int n)
  * pool. */
 static void make_identities(Kernel *k)
 {
-	for (int i = 0; i < k->stmts.n; i++) {
-		const Stmt *st = k->stmts.at[i];
-
+	VEC_EACH (st, &k->stmts)
 		if (st->red != MONOID_NONE && !st->update)
 			monoid_identity(k->pool, st->red, 0, st->val[0]->ct);
-	}
 }
 
 bool eval_symbolic(Kernel *k, const Buf *result, Dim *const *const *in, Dim **out, int n)

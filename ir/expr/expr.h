@@ -152,20 +152,82 @@ Expr *ex_func_body(ExprPool *p, Inst fn, CType t);
 /* ---- expr_walk.c ---- */
 
 /* A copy of E in pool P, which may be another pool, with some nodes replaced. MAP is called
- * bottom up for every node, rebuilt over its new operands, and returns a replacement or null. */
+ * bottom up for every node, rebuilt over its new operands, and returns a replacement or null.
+ * Null if E is. */
 typedef Expr *(*ExprMap)(void *arg, Expr *e);
 Expr *ex_rewrite(ExprPool *p, Expr *e, ExprMap map, void *arg);
 /* E in pool P with the operands ARG (ex_operands), which are in P, not simplified. */
 Expr *ex_with_operands(ExprPool *p, const Expr *e, Expr *const *arg);
+/* ex_rewrite that replaces FROM by TO. */
+Expr *ex_replace(ExprPool *p, Expr *e, const Expr *from, Expr *to);
 /* ex_rewrite that replaces iters[k] by with[k]. */
 Expr *ex_subst_iters(ExprPool *p, Expr *e, Iter *const *iters, Expr *const *with, int n);
-/* Calls FN on every distinct node of E, operands before users. */
+/* A loop over the distinct nodes X of E, operands before users. If E is null there are none. */
+#define EX_EACH(x, e) EX_EACH_OF(x, e, ex_operands)
+/* The same with only the loads. */
+#define EX_EACH_LOAD(x, e) EX_EACH_BY(x, ex_next_load, ex_nodes(&x##_nodes, (e), ex_operands))
+/* The same without nodes that occur only in the index of a load. */
+#define EX_EACH_OUTSIDE_LOADS(x, e) EX_EACH_OF(x, e, ex_operands_outside_loads)
+/* The same with only the nodes that are evaluated whenever E is: neither the arms of a select nor
+ * the indices of loads. */
+#define EX_EACH_ALWAYS(x, e) EX_EACH_OF(x, e, ex_operands_always)
+
+typedef int ExprOperands(const Expr *e, Expr *const **out);
+ExprOperands ex_operands_always, ex_operands_outside_loads;
+
+enum { EXPR_LIST_SMALL = 192, EXPR_ROOTS = 19 };
+typedef struct ExprList {
+	Expr **at;
+	int n, cap;
+	Expr *small[EXPR_LIST_SMALL];
+} ExprList;
+
+/* The state of a loop over the nodes of one expression after the other. */
+typedef struct ExprNodes {
+	ExprOperands *operands;
+	Expr *root[EXPR_ROOTS]; /* the expressions; each may be null */
+	int nroots, begun;      /* BEGUN: of the roots */
+	ExprList node, heap;    /* of the present root: the nodes that remain, largest id first */
+	Arena *tmp;             /* null while these fit their fixed arrays */
+} ExprNodes;
+
+/* Begins a loop over E, and ends any. */
+ExprNodes *ex_nodes(ExprNodes *w, Expr *e, ExprOperands *operands);
+void ex_nodes_end(ExprNodes *w);
+/* The next node, or the next load; null at the end. */
+Expr *ex_next(ExprNodes *w);
+Expr *ex_next_load(ExprNodes *w);
+#define EX_EACH_OF(x, e, operands) EX_EACH_BY(x, ex_next, ex_nodes(&x##_nodes, (e), (operands)))
+/* The outer loop has one iteration, whose end frees the state. */
+#define EX_EACH_BY(x, next, begin)                                                     \
+	for (ExprNodes x##_nodes BASE_AT_END(ex_nodes_end), *x##_of = (begin); x##_of; \
+	     x##_of = NULL)                                                            \
+		for (Expr *x; (x = next(x##_of)) != NULL;)
+
+/* A loop that replaces *E, an expression or null, by a copy in pool P, which may be another pool. X is
+ * each node, rebuilt over its new operands; the body may assign a replacement to X. It must not
+ * break. */
+#define EX_MAP(x, p, e)                                                                         \
+	for (ExprMapping x##_map BASE_AT_END(ex_map_end), *x##_of = ex_map(&x##_map, (p), (e)); \
+	     x##_of; x##_of = NULL)                                                             \
+		for (Expr *x = NULL; ex_map_next(x##_of, &x);)
+
+typedef struct ExprMapping {
+	ExprNodes nodes;
+	ExprPool *p;
+	Expr **root, **copy, *small[EXPR_LIST_SMALL];
+	int at; /* the node that the body has; none yet: nodes.node.n */
+} ExprMapping;
+
+ExprMapping *ex_map(ExprMapping *m, ExprPool *p, Expr **e);
+void ex_map_end(ExprMapping *m);
+bool ex_map_next(ExprMapping *m, Expr **x);
+/* E in pool P with the operands ARG (ex_operands), which are in P. */
+Expr *ex_rebuild(ExprPool *p, Expr *e, Expr *const *arg);
+
+/* The same by a function, which is called for each node. */
 void ex_walk(Expr *e, void (*fn)(void *arg, Expr *e), void *arg);
-/* As ex_walk, but only on nodes that are evaluated whenever E is: neither on the arms of a
- * select nor on the indices of loads. */
 void ex_walk_always(Expr *e, void (*fn)(void *arg, Expr *e), void *arg);
-/* As ex_walk, but not on nodes that occur only in the index of a load. */
-void ex_walk_outside_loads(Expr *e, void (*fn)(void *arg, Expr *e), void *arg);
 /* Whether IT occurs in E. */
 bool expr_has_iter(Expr *e, const Iter *it);
 /* Whether IT occurs in E outside of the indices of loads. Then the value depends on IT itself,

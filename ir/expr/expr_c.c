@@ -2,7 +2,6 @@
 /* Expressions as C: see the header. */
 #include "ir/expr/expr_c.h"
 
-#include "base/vec.h"
 #include "ir/kernel/kernel.h"
 
 #include <assert.h>
@@ -443,13 +442,12 @@ static const char *put_variable(ExprC *c, StrBuf *b, Expr *e, const char *text)
 
 static void put_dim(ExprC *c, StrBuf *out, Dim *d)
 {
-	StrBuf text = {0};
+	STRBUF_LOCAL(text);
 	bool plain;
 
 	c->dim(c->arg, &text, d);
 	plain = !strpbrk(strbuf_str(&text), " +-*") || is_wrapped(strbuf_str(&text));
 	strbuf_printf(out, plain ? "%s" : "(%s)", strbuf_str(&text));
-	strbuf_free(&text);
 }
 
 /* A constant, an index, or a constant times an index. */
@@ -471,7 +469,7 @@ static bool is_short_index(const Expr *e, const char *text)
 /* E's text, safe as an operand; the statements that it needs go to B. */
 static const char *put_value(ExprC *c, StrBuf *b, Expr *e)
 {
-	StrBuf out = {0};
+	STRBUF_LOCAL(out);
 	const char *text;
 
 	if (has_name(c, e))
@@ -489,7 +487,6 @@ static const char *put_value(ExprC *c, StrBuf *b, Expr *e)
 		case EX_INST: put_inst(c, b, e, &out); break;
 		}
 		text = arena_strndup(c->arena, strbuf_str(&out), out.n);
-		strbuf_free(&out);
 	}
 	if ((e->kind != EX_INST && e->kind != EX_LOAD) || is_short_index(e, text))
 		return text;
@@ -521,34 +518,24 @@ typedef struct FuncPrinter {
 	FuncUses done;
 } FuncPrinter;
 
-static void put_func(FuncPrinter *f, Inst i, CType t);
-
-static void put_called(void *arg, Expr *e)
-{
-	if (e->kind == EX_INST && inst_is_func(e->op.inst))
-		put_func(arg, e->op.inst, e->ct);
-}
-
 static void put_func(FuncPrinter *f, Inst i, CType t)
 {
-	Arena *tmp = arena_new();
+	ARENA_LOCAL(tmp);
 	ExprC c = {.arena = tmp, .indent = 1};
-	StrBuf value = {0};
+	STRBUF_LOCAL(value);
 	Expr *body = ex_func_body(f->p, i, t);
 
-	if (f->done.used[i][t == CT_F64]) {
-		arena_free(tmp);
+	if (f->done.used[i][t == CT_F64])
 		return;
-	}
 	f->done.used[i][t == CT_F64] = true;
-	ex_walk(body, put_called, f);
+	EX_EACH (e, body)
+		if (e->kind == EX_INST && inst_is_func(e->op.inst))
+			put_func(f, e->op.inst, e->ct);
 	strbuf_printf(f->b, "DL_FN %s dl_%s_%s(%s x", ctype_c(t), inst_info[i].name, ctype_name[t],
 		      ctype_c(t));
 	strbuf_printf(f->b, inst_info[i].nargs > 1 ? ", %s y)\n{\n" : ")\n{\n", ctype_c(t));
 	ex_c(&c, f->b, body, &value);
 	strbuf_printf(f->b, "\treturn %s;\n}\n\n", strbuf_str(&value));
-	strbuf_free(&value);
-	arena_free(tmp);
 }
 
 void ex_c_funcs(StrBuf *b, ExprPool *p, const FuncUses *uses)

@@ -162,19 +162,15 @@ static bool eval_inst(Inst i, CType src, CType ct, DType dtype, const Scalar *a,
 	}
 }
 
-static Expr *param_to_const(void *arg, Expr *e)
-{
-	Expr *const *with = arg;
-
-	return e->kind == EX_PARAM ? with[e->param] : NULL;
-}
-
 /* Evaluates the function's expansion over constants, if the result is a constant. */
 static Expr *fold_func(ExprPool *p, Inst i, CType ct, Expr *const *arg)
 {
 	Expr *with[2] = {arg[0], inst_info[i].nargs > 1 ? arg[1] : NULL};
-	Expr *e = ex_rewrite(p, ex_func_body(p, i, ct), param_to_const, with);
+	Expr *e = ex_func_body(p, i, ct);
 
+	EX_MAP (x, p, &e)
+		if (x->kind == EX_PARAM)
+			x = with[x->param];
 	return e->kind == EX_CONST ? e : NULL;
 }
 

@@ -116,7 +116,7 @@ static void mark_must(const Expr *e, unsigned char *must, unsigned char arm)
 
 void ex_of_both_arms(Expr *e, void (*fn)(void *arg, Expr *e), void *fn_arg)
 {
-	Arena *tmp = arena_new();
+	ARENA_LOCAL(tmp);
 	unsigned char *must = NEW_ARRAY(tmp, e->id + 1, unsigned char);
 	Expr **todo = NEW_ARRAY(tmp, e->id + 1, Expr *), *const * arg;
 	int n = 0;
@@ -139,5 +139,4 @@ void ex_of_both_arms(Expr *e, void (*fn)(void *arg, Expr *e), void *fn_arg)
 			todo[n++] = arg[i];
 		}
 	}
-	arena_free(tmp);
 }

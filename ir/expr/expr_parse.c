@@ -528,7 +528,7 @@ Expr *ex_parse_at(ExprPool *p, const char **text, CType t, const ExprScope *s, c
 	ExprReader *r;
 	ParsedValue v;
 	Expr *e = NULL;
-	Arena *tmp = arena_new();
+	ARENA_LOCAL(tmp);
 
 	r = NEW(tmp, ExprReader);
 	r->p = p;
@@ -539,7 +539,6 @@ Expr *ex_parse_at(ExprPool *p, const char **text, CType t, const ExprScope *s, c
 		e = typed(r, &v, t);
 	*text = r->at;
 	*err = r->err;
-	arena_free(tmp);
 	return e;
 }
 

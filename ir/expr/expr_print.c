@@ -27,9 +27,8 @@ enum { LET_WEIGHT = 6 }; /* smaller expressions are repeated rather than named *
 
 static void print_node(ExprPrinter *pr, const Expr *e, bool named);
 
-static void count_uses(void *arg, Expr *e)
+static void count_uses(ExprPrinter *pr, const Expr *e)
 {
-	ExprPrinter *pr = arg;
 	Note *n = &pr->note[e->id];
 
 	n->weight = 1;
@@ -223,9 +222,8 @@ static void print_node(ExprPrinter *pr, const Expr *e, bool named)
 	}
 }
 
-static void print_let(void *arg, Expr *e)
+static void print_let(ExprPrinter *pr, const Expr *e)
 {
-	ExprPrinter *pr = arg;
 	Note *n = &pr->note[e->id];
 
 	if (n->uses < 2 || n->weight < LET_WEIGHT)
@@ -238,12 +236,13 @@ static void print_let(void *arg, Expr *e)
 
 void ex_print(StrBuf *b, const Expr *e)
 {
-	Arena *tmp = arena_new();
+	ARENA_LOCAL(tmp);
 	ExprPrinter pr = {b, NEW_ARRAY(tmp, e->id + 1, Note), 0};
 
 	/* The cast drops const, but the walk changes nothing. */
-	ex_walk((Expr *)(uintptr_t)e, count_uses, &pr);
-	ex_walk((Expr *)(uintptr_t)e, print_let, &pr);
+	EX_EACH (x, (Expr *)(uintptr_t)e)
+		count_uses(&pr, x);
+	EX_EACH (x, (Expr *)(uintptr_t)e)
+		print_let(&pr, x);
 	print_node(&pr, e, true);
-	arena_free(tmp);
 }

@@ -11,51 +11,35 @@
 
 #include <string.h>
 
-enum { SMALL_LIST = 192 };
-
-typedef struct ExprList {
-	Expr **at;
-	int n, cap;
-	Expr *small[SMALL_LIST];
-} ExprList;
-
-typedef int Operands(const Expr *e, Expr *const **out);
-
-/* The nodes of an expression, in descending order of ids. */
-typedef struct Dag {
-	ExprList node, heap;
-	Arena *tmp; /* null while the nodes fit the fixed array */
-} Dag;
-
-static void append(Dag *d, ExprList *l, Expr *e)
+static void append(ExprNodes *w, ExprList *l, Expr *e)
 {
 	if (l->n == l->cap) {
 		Expr **old = l->at;
 
-		if (!d->tmp)
-			d->tmp = arena_new();
+		if (!w->tmp)
+			w->tmp = arena_new();
 		l->cap *= 2;
-		l->at = NEW_ARRAY(d->tmp, l->cap, Expr *);
+		l->at = NEW_ARRAY(w->tmp, l->cap, Expr *);
 		memcpy(l->at, old, (size_t)l->n * sizeof *old);
 	}
 	l->at[l->n++] = e;
 }
 
-static void heap_push(Dag *d, Expr *e)
+static void heap_push(ExprNodes *w, Expr *e)
 {
-	int k = d->heap.n;
+	int k = w->heap.n;
 
-	append(d, &d->heap, e);
-	for (Expr **h = d->heap.at; k > 0 && h[(k - 1) / 2]->id < e->id; k = (k - 1) / 2) {
+	append(w, &w->heap, e);
+	for (Expr **h = w->heap.at; k > 0 && h[(k - 1) / 2]->id < e->id; k = (k - 1) / 2) {
 		h[k] = h[(k - 1) / 2];
 		h[(k - 1) / 2] = e;
 	}
 }
 
-static Expr *heap_pop(Dag *d)
+static Expr *heap_pop(ExprNodes *w)
 {
-	Expr **h = d->heap.at, *top = h[0], *e = h[--d->heap.n];
-	int n = d->heap.n, k = 0;
+	Expr **h = w->heap.at, *top = h[0], *e = h[--w->heap.n];
+	int n = w->heap.n, k = 0;
 
 	for (int child; (child = 2 * k + 1) < n; k = child) {
 		if (child + 1 < n && h[child + 1]->id > h[child]->id)
@@ -68,73 +52,89 @@ static Expr *heap_pop(Dag *d)
 	return top;
 }
 
-static void dag_of(Dag *d, Expr *e, Operands *operands)
+/* Lists the nodes of E. */
+static void list_nodes(ExprNodes *w, Expr *e)
 {
 	Expr *const *arg, *last = NULL;
 
-	d->node.at = d->node.small;
-	d->heap.at = d->heap.small;
-	d->node.cap = d->heap.cap = SMALL_LIST;
-	d->node.n = d->heap.n = 0;
-	d->tmp = NULL;
-	for (heap_push(d, e); d->heap.n;) {
-		e = heap_pop(d);
+	for (heap_push(w, e); w->heap.n;) {
+		e = heap_pop(w);
 		if (e == last)
 			continue;
-		append(d, &d->node, e);
+		append(w, &w->node, e);
 		last = e;
-		for (int i = operands(e, &arg); i-- > 0;)
-			heap_push(d, arg[i]);
+		for (int i = w->operands(e, &arg); i-- > 0;)
+			heap_push(w, arg[i]);
 	}
 }
 
-static void dag_free(Dag *d)
+ExprNodes *ex_nodes(ExprNodes *w, Expr *e, ExprOperands *operands)
 {
-	if (d->tmp)
-		arena_free(d->tmp);
+	w->operands = operands;
+	w->root[0] = e;
+	w->nroots = 1;
+	w->begun = 0;
+	w->node.at = w->node.small;
+	w->heap.at = w->heap.small;
+	w->node.cap = w->heap.cap = EXPR_LIST_SMALL;
+	w->node.n = w->heap.n = 0;
+	w->tmp = NULL;
+	return w;
 }
 
-static void walk(Expr *e, Operands *operands, void (*fn)(void *arg, Expr *e), void *arg)
+void ex_nodes_end(ExprNodes *w)
 {
-	Dag d;
-
-	dag_of(&d, e, operands);
-	for (int i = d.node.n; i-- > 0;)
-		fn(arg, d.node.at[i]);
-	dag_free(&d);
+	if (w->tmp)
+		arena_free(w->tmp);
 }
 
-void ex_walk(Expr *e, void (*fn)(void *arg, Expr *e), void *arg)
+Expr *ex_next(ExprNodes *w)
 {
-	walk(e, ex_operands, fn, arg);
+	while (!w->node.n && w->begun < w->nroots) {
+		Expr *root = w->root[w->begun++];
+
+		if (root)
+			list_nodes(w, root);
+	}
+	return w->node.n ? w->node.at[--w->node.n] : NULL;
 }
 
-static int operands_always(const Expr *e, Expr *const **out)
+Expr *ex_next_load(ExprNodes *w)
+{
+	Expr *e = ex_next(w);
+
+	while (e && e->kind != EX_LOAD)
+		e = ex_next(w);
+	return e;
+}
+
+int ex_operands_always(const Expr *e, Expr *const **out)
 {
 	const int n = ex_operands(e, out);
 
 	return e->kind == EX_LOAD ? 0 : e->kind == EX_INST && e->op.inst == IN_select ? 1 : n;
 }
 
-void ex_walk_always(Expr *e, void (*fn)(void *arg, Expr *e), void *arg)
-{
-	walk(e, operands_always, fn, arg);
-}
-
-static int operands_outside_loads(const Expr *e, Expr *const **out)
+int ex_operands_outside_loads(const Expr *e, Expr *const **out)
 {
 	const int n = ex_operands(e, out);
 
 	return e->kind == EX_LOAD ? 0 : n;
 }
 
-void ex_walk_outside_loads(Expr *e, void (*fn)(void *arg, Expr *e), void *arg)
+void ex_walk(Expr *e, void (*fn)(void *arg, Expr *e), void *arg)
 {
-	walk(e, operands_outside_loads, fn, arg);
+	EX_EACH (x, e)
+		fn(arg, x);
 }
 
-/* E rebuilt in P with the operands ARG. */
-static Expr *rebuild(ExprPool *p, Expr *e, Expr *const *arg)
+void ex_walk_always(Expr *e, void (*fn)(void *arg, Expr *e), void *arg)
+{
+	EX_EACH_ALWAYS (x, e)
+		fn(arg, x);
+}
+
+Expr *ex_rebuild(ExprPool *p, Expr *e, Expr *const *arg)
 {
 	switch (e->kind) {
 	case EX_CONST:
@@ -159,18 +159,18 @@ Expr *ex_with_operands(ExprPool *p, const Expr *e, Expr *const *arg)
 	if (e->kind == EX_INST)
 		return ex_raw(p, e->op.inst, e->ct, e->op.dtype, arg, e->op.n);
 	/* The cast drops const; a leaf has no operands to change. */
-	return rebuild(p, (Expr *)(uintptr_t)e, arg);
+	return ex_rebuild(p, (Expr *)(uintptr_t)e, arg);
 }
 
 /* The index of E in the list of nodes. */
-static int place_of(const Dag *d, const Expr *e)
+static int index_of(const ExprNodes *w, const Expr *e)
 {
-	int lo = 0, hi = d->node.n - 1;
+	int lo = 0, hi = w->node.n - 1;
 
 	while (lo < hi) {
 		int mid = (lo + hi) / 2;
 
-		if (d->node.at[mid]->id > e->id)
+		if (w->node.at[mid]->id > e->id)
 			lo = mid + 1;
 		else
 			hi = mid;
@@ -178,94 +178,96 @@ static int place_of(const Dag *d, const Expr *e)
 	return lo;
 }
 
-Expr *ex_rewrite(ExprPool *p, Expr *e, ExprMap map, void *arg)
+ExprMapping *ex_map(ExprMapping *m, ExprPool *p, Expr **e)
 {
-	Dag d;
-	Expr *small[SMALL_LIST], **copy = small, *r = NULL, *m, *with[MAX_RANK * 2];
-	Expr *const *ops;
-
-	dag_of(&d, e, ex_operands);
-	if (d.node.n > SMALL_LIST)
-		copy = NEW_ARRAY(d.tmp, d.node.n, Expr *);
-	/* If rebuilding folded the node into another one, MAP was already called on that one. */
-	for (int i = d.node.n; i-- > 0; copy[i] = m ? m : r) {
-		Expr *old = d.node.at[i];
-
-		for (int k = ex_operands(old, &ops); k-- > 0;)
-			with[k] = copy[place_of(&d, ops[k])];
-		r = rebuild(p, old, with);
-		m = r->kind == old->kind && (r->kind != EX_INST || r->op.inst == old->op.inst)
-			    ? map(arg, r)
-			    : NULL;
-	}
-	r = copy[0];
-	dag_free(&d);
-	return r;
+	ex_nodes(&m->nodes, *e, ex_operands);
+	m->p = p;
+	m->root = e;
+	m->copy = m->small;
+	if (*e)
+		list_nodes(&m->nodes, *e);
+	m->at = m->nodes.node.n;
+	if (m->at > EXPR_LIST_SMALL)
+		m->copy = NEW_ARRAY(m->nodes.tmp, m->at, Expr *);
+	return m;
 }
 
-typedef struct IterSubst {
-	Iter *const *from;
-	Expr *const *to;
-	int n;
-} IterSubst;
-
-static Expr *subst_iter(void *arg, Expr *e)
+void ex_map_end(ExprMapping *m)
 {
-	const IterSubst *s = arg;
+	ex_nodes_end(&m->nodes);
+}
 
-	if (e->kind == EX_ITER)
-		for (int i = 0; i < s->n; i++)
-			if (s->from[i] == e->iter)
-				return s->to[i];
-	return NULL;
+bool ex_map_next(ExprMapping *m, Expr **x)
+{
+	Expr *with[MAX_RANK * 2], *const *ops;
+
+	if (m->at < m->nodes.node.n)
+		m->copy[m->at] = *x;
+	while (m->at-- > 0) {
+		Expr *old = m->nodes.node.at[m->at];
+
+		for (int k = ex_operands(old, &ops); k-- > 0;)
+			with[k] = m->copy[index_of(&m->nodes, ops[k])];
+		*x = ex_rebuild(m->p, old, with);
+		if ((*x)->kind == old->kind &&
+		    ((*x)->kind != EX_INST || (*x)->op.inst == old->op.inst))
+			return true;
+		/* rebuilding folded the node into another one, which the body had already */
+		m->copy[m->at] = *x;
+	}
+	if (m->nodes.node.n)
+		*m->root = m->copy[0];
+	return false;
+}
+
+Expr *ex_rewrite(ExprPool *p, Expr *e, ExprMap map, void *arg)
+{
+	EX_MAP (x, p, &e)
+		x = map(arg, x) ?: x;
+	return e;
+}
+
+Expr *ex_replace(ExprPool *p, Expr *e, const Expr *from, Expr *to)
+{
+	EX_MAP (x, p, &e)
+		if (x == from)
+			x = to;
+	return e;
 }
 
 Expr *ex_subst_iters(ExprPool *p, Expr *e, Iter *const *iters, Expr *const *with, int n)
 {
-	return ex_rewrite(p, e, subst_iter, &(IterSubst){iters, with, n});
-}
-
-typedef struct HasIter {
-	const Iter *it;
-	bool yes;
-} HasIter;
-
-static void has_iter(void *arg, Expr *e)
-{
-	HasIter *h = arg;
-
-	h->yes = h->yes || (e->kind == EX_ITER && e->iter == h->it);
+	EX_MAP (x, p, &e)
+		for (int i = 0; x->kind == EX_ITER && i < n; i++)
+			if (iters[i] == x->iter) {
+				x = with[i];
+				break;
+			}
+	return e;
 }
 
 bool expr_has_iter(Expr *e, const Iter *it)
 {
-	HasIter h = {it, false};
-
-	ex_walk(e, has_iter, &h);
-	return h.yes;
+	EX_EACH (x, e)
+		if (x->kind == EX_ITER && x->iter == it)
+			return true;
+	return false;
 }
 
 bool expr_has_iter_outside_loads(Expr *e, const Iter *it)
 {
-	HasIter h = {it, false};
-
-	ex_walk_outside_loads(e, has_iter, &h);
-	return h.yes;
-}
-
-static void find_load(void *arg, Expr *e)
-{
-	bool *any = arg;
-
-	*any = *any || e->kind == EX_LOAD;
+	EX_EACH_OUTSIDE_LOADS (x, e)
+		if (x->kind == EX_ITER && x->iter == it)
+			return true;
+	return false;
 }
 
 bool expr_has_load(Expr *e)
 {
-	bool any = false;
-
-	ex_walk(e, find_load, &any);
-	return any;
+	EX_EACH (x, e)
+		if (x->kind == EX_LOAD)
+			return true;
+	return false;
 }
 
 bool expr_has_any(Expr *e, Iter *const *it, int n)

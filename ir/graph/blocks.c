@@ -60,32 +60,29 @@ int block_of_operand(const Blocks *b, const Node *n, int k)
 	return n->op == OP_EndWhen && k < n->nout ? b->closes[b->at.at[block].open->id] : block;
 }
 
-Node *block_close(const Node *n)
+/* The bracket that belongs to N, after it if AFTER, else before it. Null: there is none. */
+static Node *other_bracket(const Node *n, bool after)
 {
 	int depth = 1;
-	Node *m = n->next;
+	Node *m = after ? n->next : n->prev;
 
-	for (; m; m = m->next) {
-		depth -= closes(m->op);
+	for (; m; m = after ? m->next : m->prev) {
+		depth -= after ? closes(m->op) : opens(m->op);
 		if (!depth)
 			break;
-		depth += opens(m->op);
+		depth += after ? opens(m->op) : closes(m->op);
 	}
 	return m;
 }
 
+Node *block_close(const Node *n)
+{
+	return other_bracket(n, true);
+}
+
 Node *block_open(const Node *n)
 {
-	int depth = 1;
-	Node *m = n->prev;
-
-	for (; m; m = m->prev) {
-		depth -= opens(m->op);
-		if (!depth)
-			break;
-		depth += closes(m->op);
-	}
-	return m;
+	return other_bracket(n, false);
 }
 
 int loop_carried(const Node *close)

@@ -32,13 +32,10 @@ enum {
 
 const char *definition_name(Ctx *c, const char *domain, const char *name)
 {
-	StrBuf b = {0};
-	const char *s;
+	STRBUF_LOCAL(b);
 
 	strbuf_printf(&b, "%s::%s", *domain ? domain : "ai.onnx", name);
-	s = ctx_name(c, strbuf_str(&b));
-	strbuf_free(&b);
-	return s;
+	return ctx_name(c, strbuf_str(&b));
 }
 
 /* The length of the domain in NAME; *OP is the operator's name without the domain. */
@@ -54,15 +51,12 @@ const char *definition_shown(Ctx *c, const char *name)
 {
 	const char *op;
 	const size_t n = split_name(name, &op);
-	StrBuf b = {0};
-	const char *s;
+	STRBUF_LOCAL(b);
 
 	if (strncmp(name, "ai.onnx::", 9))
 		strbuf_printf(&b, "%.*s.", (int)n, name);
 	strbuf_puts(&b, op);
-	s = ctx_name(c, strbuf_str(&b));
-	strbuf_free(&b);
-	return s;
+	return ctx_name(c, strbuf_str(&b));
 }
 
 const Definition *definition_find(const Ctx *c, const char *name)
@@ -161,15 +155,6 @@ static bool read_signature_type(GraphText *r, Definition *d, SignatureType *t)
 	return true;
 }
 
-static const char *read_value_label(GraphText *r)
-{
-	const char *s = text_take(r, "%") && text_is_word_char(*r->p) ? text_word(r) : NULL;
-
-	if (!s)
-		text_fail(r, "a value: % and a label");
-	return s;
-}
-
 static bool read_operands(GraphText *r, Definition *d)
 {
 	if (!text_want(r, "("))
@@ -180,7 +165,7 @@ static bool read_operands(GraphText *r, Definition *d)
 		if (d->in.n && !text_want_next(r))
 			return false;
 		x.optional = text_take_word(r, "optional");
-		if (!(x.name = read_value_label(r)) || !text_want(r, ":") ||
+		if (!(x.name = text_value_label(r)) || !text_want(r, ":") ||
 		    !read_signature_type(r, d, &x.type))
 			return false;
 		for (int i = 0; i < d->in.n; i++)
@@ -206,8 +191,7 @@ static bool read_value(GraphText *r, const DefinedAttr *a, Attr *out)
 		out->f = (float)out->i;
 	}
 	return out->kind == a->kind ||
-	       text_fault(r, line,
-			  arena_printf(r->tmp, "the value is not of kind %s", kind_name[a->kind]));
+	       text_fault(r, line, "the value is not of kind %s", kind_name[a->kind]);
 }
 
 static const DefinedAttr *find_attr(const Definition *d, const char *name)
@@ -264,7 +248,7 @@ static bool read_results(GraphText *r, Definition *d)
 	do {
 		DefinedResult x = {0};
 
-		if (!(x.name = read_value_label(r)))
+		if (!(x.name = text_value_label(r)))
 			return false;
 		x.typed = text_take(r, ":");
 		if (x.typed && !read_signature_type(r, d, &x.type))
@@ -290,10 +274,8 @@ static bool read_choice(GraphText *r, Definition *d)
 	for (int i = 0; i < d->vars.n; i++)
 		found |= d->vars.at[i] == x.name;
 	if (!found)
-		return text_fault(r, r->line,
-				  arena_printf(r->tmp,
-					       "\"%s\" is neither an element type nor an attribute",
-					       x.name));
+		return text_fault(r, r->line, "\"%s\" is neither an element type nor an attribute",
+				  x.name);
 	do {
 		Attr value = {0};
 		const char *word = x.attr ? NULL : text_word(r);
@@ -333,17 +315,12 @@ static bool check_names(GraphText *r, const Definition *d)
 		for (int k = 0; k < d->in.n; k++)
 			found |= d->in.at[k].type.var == d->vars.at[i] && !d->in.at[k].optional;
 		if (!found)
-			return text_fault(
-				r, d->line,
-				arena_printf(
-					r->tmp,
-					"no operand that is always there has the element type %s",
-					d->vars.at[i]));
-		if (find_attr(d, d->vars.at[i]))
 			return text_fault(r, d->line,
-					  arena_printf(r->tmp,
-						       "\"%s\" is an element type and an attribute",
-						       d->vars.at[i]));
+					  "no operand that is always there has the element type %s",
+					  d->vars.at[i]);
+		if (find_attr(d, d->vars.at[i]))
+			return text_fault(r, d->line, "\"%s\" is an element type and an attribute",
+					  d->vars.at[i]);
 	}
 	for (int k = 0; k < d->in.n; k++)
 		for (int i = 0; i < d->in.at[k].type.ndims; i++) {
@@ -351,10 +328,8 @@ static bool check_names(GraphText *r, const Definition *d)
 			const DefinedAttr *a = name ? find_attr(d, name) : NULL;
 
 			if (a && (a->kind != ATTR_INT || a->optional))
-				return text_fault(r, d->line,
-						  arena_printf(r->tmp,
-							       "\"%s\" is a size and an attribute",
-							       name));
+				return text_fault(r, d->line, "\"%s\" is a size and an attribute",
+						  name);
 		}
 	for (int i = 0; i < d->out.n && d->kernel; i++)
 		if (!d->out.at[i].typed)
@@ -387,10 +362,8 @@ static const Type *flat_type(GraphText *r, const SignatureType *t, bool flat)
 		if (!dims[rank] || rank == MAX_RANK - 1) {
 			text_fault(
 				r, r->line,
-				arena_printf(
-					r->tmp,
-					"a size in %s is that of no operand that is given, or divides by 0",
-					t->text));
+				"a size in %s is that of no operand that is given, or divides by 0",
+				t->text);
 			return NULL;
 		}
 		rank++;
@@ -477,9 +450,8 @@ static Graph *read_instance(GraphText *r, const Definition *d, const Type *const
 			return NULL;
 	for (const Node *n = g->first; n; n = n->next)
 		if ((op_row[n->op].flags & OPF_CONTROL) || n->op == OP_Copy) {
-			text_fault(r, d->line,
-				   arena_printf(r->tmp, "%s cannot be used in a definition",
-						op_row[n->op].name));
+			text_fault(r, d->line, "%s cannot be used in a definition",
+				   op_row[n->op].name);
 			return NULL;
 		}
 	return g;
@@ -607,8 +579,7 @@ static Bindings *some_bindings(Ctx *c, Arena *a, const Definition *d, const DTyp
 			if (x->run)
 				vec_push(a, &b->runs, ((BoundRun){x->name, dim, 1}));
 		}
-	for (int i = 0; i < d->attrs.n; i++) {
-		const DefinedAttr *x = &d->attrs.at[i];
+	VEC_EACH_AT (x, &d->attrs) {
 		const bool given = all || !x->optional;
 
 		vec_push(a, &b->attrs,
@@ -708,7 +679,7 @@ static bool try_body(GraphText *r, Definition *d, bool all)
 		for (k = 0; k < d->vars.n && ++at[k] == n[k]; k++)
 			at[k] = 0;
 	} while (k < d->vars.n);
-	return text_fault(r, worst.line ? worst.line : d->line,
+	return text_fault(r, worst.line ? worst.line : d->line, "%s",
 			  worst.text ? worst.text : "the definition cannot be read");
 }
 
@@ -735,11 +706,8 @@ static bool add_definition(GraphText *r, Definition *d)
 	const OpKind own = op_in_domain(strcmp(domain, "ai.onnx") ? domain : "", op);
 
 	if (own != OP_NONE && !(op_row[own].flags & OPF_INTERNAL))
-		return text_fault(
-			r, d->line,
-			arena_printf(r->tmp,
-				     "%s is an operator of dlcc and cannot be redefined",
-				     definition_shown(c, d->name)));
+		return text_fault(r, d->line, "%s is an operator of dlcc and cannot be redefined",
+				  definition_shown(c, d->name));
 	if (!c->definitions)
 		c->definitions = NEW(c->arena, Definitions);
 	if (!first) {
@@ -747,9 +715,8 @@ static bool add_definition(GraphText *r, Definition *d)
 		return true;
 	}
 	if (first->file != d->file)
-		return text_fault(r, d->line,
-				  arena_printf(r->tmp, "%s is also defined in %s",
-					       definition_shown(c, d->name), first->file));
+		return text_fault(r, d->line, "%s is also defined in %s",
+				  definition_shown(c, d->name), first->file);
 	while (first->next)
 		first = first->next;
 	first->next = d;
@@ -858,8 +825,7 @@ static bool check_depth(Ctx *c, Definition *d)
 	if (d->depth > 0)
 		return true;
 	d->depth = -1;
-	for (int i = 0; i < d->calls.n; i++) {
-		const DefinedCall *call = &d->calls.at[i];
+	VEC_EACH_AT (call, &d->calls) {
 		DiagLoc loc = {.file = d->file, .line = call->line};
 		Definition *x = (Definition *)(uintptr_t)definition_find(c, call->name);
 
@@ -937,7 +903,7 @@ static void mark_used(const Definitions *all, const Graph *g, bool *used)
 void text_put_definitions(StrBuf *b, const Graph *g)
 {
 	const Definitions *all = g->ctx->definitions;
-	Arena *tmp = arena_new();
+	ARENA_LOCAL(tmp);
 	bool *used = NEW_ARRAY(tmp, (all ? all->all.n : 0) + 1, bool);
 
 	if (all)
@@ -945,5 +911,4 @@ void text_put_definitions(StrBuf *b, const Graph *g)
 	for (int i = 0; all && i < all->all.n; i++)
 		for (const Definition *d = used[i] ? all->all.at[i] : NULL; d; d = d->next)
 			strbuf_printf(b, "%s\n", d->text);
-	arena_free(tmp);
 }

@@ -42,8 +42,7 @@ static const Mapped *map_file(GraphText *r, const char *path)
 	if (fd >= 0)
 		close(fd);
 	if (!m.data || m.data == MAP_FAILED) {
-		text_fault(r, r->line,
-			   arena_printf(r->tmp, "cannot map the file \"%s\": %s", path, why));
+		text_fault(r, r->line, "cannot map the file \"%s\": %s", path, why);
 		return NULL;
 	}
 	vec_push(r->tmp, &r->files, m);
@@ -400,8 +399,7 @@ static bool read_reference(GraphText *r, const Node *n, Attr *a, bool *given)
 	const BoundAttr *b = name ? bound_attr(r->ctx, name) : NULL;
 
 	if (name && !b)
-		return text_fault(r, r->line,
-				  arena_printf(r->tmp, "there is no attribute \"%s\" here", name));
+		return text_fault(r, r->line, "there is no attribute \"%s\" here", name);
 	*given = b && b->value;
 	if (!*given)
 		return b != NULL;
@@ -429,9 +427,7 @@ bool text_attrs(GraphText *r, Node *n)
 		if (!given)
 			continue;
 		if (node_attr(n, a.name))
-			return text_fault(
-				r, r->line,
-				arena_printf(r->tmp, "the attribute '%s' is given twice", a.name));
+			return text_fault(r, r->line, "the attribute '%s' is given twice", a.name);
 		node_set_attr(n, a);
 	} while (text_take(r, ","));
 	return text_want(r, "}");

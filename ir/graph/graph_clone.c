@@ -45,9 +45,7 @@ static Node *clone_node(GraphCloner *c, const Node *n)
 	for (int k = 0; k < n->nout; k++)
 		m->out[k] = n->out[k] ? clone_value(c, n->out[k], m) : NULL;
 	m->attrs.n = m->attrs.cap = m->regions.n = m->regions.cap = 0;
-	for (int i = 0; i < n->attrs.n; i++) {
-		Attr at = n->attrs.at[i];
-
+	VEC_EACH (at, &n->attrs) {
 		if (at.kind == ATTR_KERNEL)
 			at.kernel = kernel_clone(at.kernel, a);
 		vec_push(a, &m->attrs, at);
@@ -99,7 +97,7 @@ static void clone_lists(const GraphCloner *c)
 /* TO, which is empty, becomes a copy of FROM. */
 static void clone_body(const Graph *from, Graph *to)
 {
-	Arena *tmp = arena_new();
+	ARENA_LOCAL(tmp);
 	GraphCloner c = {.from = from,
 			 .to = to,
 			 .value = NEW_ARRAY(tmp, from->nvalues + 1, Value *),
@@ -126,7 +124,6 @@ static void clone_body(const Graph *from, Graph *to)
 			if (n->out[k])
 				clone_uses(&c, n->out[k]);
 	clone_lists(&c);
-	arena_free(tmp);
 }
 
 Graph *graph_clone(const Graph *g, Arena *a)

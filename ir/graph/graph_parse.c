@@ -49,28 +49,16 @@ bool text_label(GraphText *r, const char *label, Value *v)
 	if ((r->n + 1) * 2 > r->cap)
 		grow_map(r);
 	if (named_slot(r, label)->label)
-		return text_fault(r, r->line,
-				  arena_printf(r->tmp, "the value %%%s is defined twice", label));
+		return text_fault(r, r->line, "the value %%%s is defined twice", label);
 	*named_slot(r, label) = (NamedValue){label, v};
 	r->n++;
 	return true;
 }
 
-static const char *read_label(GraphText *r)
-{
-	const char *s = NULL;
-
-	if (text_take(r, "%"))
-		s = text_is_word_char(*r->p) ? text_word(r) : NULL;
-	if (!s)
-		text_fail(r, "a value: % and a label");
-	return s;
-}
-
 /* Reads a label and makes the value V for it. V's name is the name in the text, else the label. */
 static bool read_definition(GraphText *r, Value *(*make)(void *arg), void *arg, Value **out)
 {
-	const char *label = read_label(r), *name = NULL;
+	const char *label = text_value_label(r), *name = NULL;
 	Value *v;
 
 	if (!label)
@@ -78,8 +66,7 @@ static bool read_definition(GraphText *r, Value *(*make)(void *arg), void *arg, 
 	if (text_peek(r) == '"' && !(name = text_string(r)))
 		return false;
 	if (r->cap && named_slot(r, label)->label)
-		return text_fault(r, r->line,
-				  arena_printf(r->tmp, "the value %%%s is defined twice", label));
+		return text_fault(r, r->line, "the value %%%s is defined twice", label);
 	v = make(arg);
 	v->name = name ? name : isdigit((unsigned char)*label) ? NULL : label;
 	*out = v;
@@ -104,10 +91,9 @@ static Value *find_value(GraphText *r, const Graph *g, const char *label, int li
 	if (here)
 		return v;
 	text_fault(r, line,
-		   arena_printf(r->tmp,
-				v ? "the value %%%s is of another graph"
-				  : "the value %%%s is not defined before this",
-				label));
+		   v ? "the value %%%s is of another graph"
+		     : "the value %%%s is not defined before this",
+		   label);
 	return NULL;
 }
 
@@ -158,7 +144,7 @@ static int skip_results(GraphText *r)
 		return 0;
 	do {
 		if (!text_take_word(r, "_")) {
-			if (!read_label(r) || (text_peek(r) == '"' && !text_string(r)))
+			if (!text_value_label(r) || (text_peek(r) == '"' && !text_string(r)))
 				return -1;
 		}
 		n++;
@@ -204,11 +190,9 @@ static bool read_type(GraphText *r, Value *v)
 		return false;
 	for (int i = 0; v->type && v->type->kind == TYPE_TENSOR && i < v->type->rank; i++)
 		if (dim_is_const(v->type->dims[i], &size) && size < 0)
-			return text_fault(
-				r, r->line,
-				arena_printf(r->tmp,
-					     "dim %d of the type is %lld; sizes are 0 or more", i,
-					     (long long)size));
+			return text_fault(r, r->line,
+					  "dim %d of the type is %lld; sizes are 0 or more", i,
+					  (long long)size);
 	v->place = text_take_word(r, "host")   ? ON_HOST
 		   : text_take_word(r, "both") ? ON_BOTH
 					       : ON_DEVICE;
@@ -251,7 +235,7 @@ static bool read_operands(GraphText *r, Graph *g, Value ***in, int *nin)
 		if (v.n == MAX_OPERANDS)
 			return text_fault(r, r->line, "the node has too many operands");
 		if (!text_take_word(r, "_") &&
-		    (!(label = read_label(r)) ||
+		    (!(label = text_value_label(r)) ||
 		     (!is_omitted(r, label) && !(x = find_value(r, g, label, r->line)))))
 			return false;
 		vec_push(r->tmp, &v, x);
@@ -273,7 +257,7 @@ static bool check_arity(GraphText *r, const Node *n, int line)
 						     row->nin_max);
 
 	why = why ? why : count_fault(r->tmp, "results", n->nout, row->nout_min, row->nout_max);
-	return !why || text_fault(r, line, arena_printf(r->tmp, "%s %s", row->name, why));
+	return !why || text_fault(r, line, "%s %s", row->name, why);
 }
 
 /* Checks that N has the operands, and its bodies the inputs, that ATTR_CAPTURES says. */
@@ -343,10 +327,9 @@ static bool read_node(GraphText *r, Graph *g)
 		op = word ? op_by_name(word) : OP_NONE;
 	}
 	if (word && !nout && (text_peek(r) == '=' || text_peek(r) == ','))
-		return text_fault(r, start_line, "a value begins with %");
+		return text_fault(r, start_line, "a value begins with %%");
 	if ((op == OP_NONE && word) || (op == OP_Call && !call))
-		return text_fault(r, r->line,
-				  arena_printf(r->tmp, "there is no operator \"%s\"", word));
+		return text_fault(r, r->line, "there is no operator \"%s\"", word);
 	if (op == OP_NONE) {
 		r->p = after;
 		return text_fail(r, "a node or '}'");
@@ -400,11 +383,6 @@ static bool skip_list(GraphText *r)
 	return true;
 }
 
-static void see_last(void *arg, Sym *s)
-{
-	*(int *)arg = s->id;
-}
-
 /* Reads the dim that S abbreviates. It may mention only symbols that were defined before S, so
  * that no symbol stands for itself. */
 static bool read_meaning(GraphText *r, Sym *s)
@@ -414,7 +392,8 @@ static bool read_meaning(GraphText *r, Sym *s)
 
 	if (!d)
 		return false;
-	dim_syms(d, see_last, &last);
+	DIM_EACH_SYM (used, d)
+		last = used->id;
 	if (last >= s->id)
 		return text_fault(r, r->line,
 				  "a symbol stands for a size over the symbols before it");
@@ -424,7 +403,7 @@ static bool read_meaning(GraphText *r, Sym *s)
 
 static bool read_source(GraphText *r, Pending *s)
 {
-	return (s->label = read_label(r)) && text_want(r, "[") && text_i64(r, &s->at) &&
+	return (s->label = text_value_label(r)) && text_want(r, "[") && text_i64(r, &s->at) &&
 	       text_want(r, "]");
 }
 
@@ -607,7 +586,7 @@ static bool read_graph_results(GraphText *r, Graph *g)
 
 		if (k && !text_want_next(r))
 			return false;
-		if (!(label = read_label(r)) || !(v = find_value(r, g, label, r->line)))
+		if (!(label = text_value_label(r)) || !(v = find_value(r, g, label, r->line)))
 			return false;
 		if (text_peek(r) == '"' && !(name = text_string(r)))
 			return false;
@@ -685,7 +664,7 @@ static bool check_forms(GraphText *r, const GraphForms *f, int count, const char
 
 	for (int i = 0; i < f->n; i++)
 		parts += f->at[i].parts;
-	return !f->n || parts == count || text_fault(r, r->line, fault);
+	return !f->n || parts == count || text_fault(r, r->line, "%s", fault);
 }
 
 /* Checks that tensor number K of GraphForms F, of TYPE (null: not known yet), has the type that its
@@ -698,9 +677,8 @@ static bool check_part(GraphText *r, const GraphForms *f, int k, const Type *typ
 		k -= f->at[i].parts;
 	if (i == f->n || !f->at[i].type || !type || type_is_part(f->at[i].type, k, type))
 		return true;
-	return text_fault(r, r->line,
-			  arena_printf(r->tmp, "tensor %d of \"%s\" has another type than its form requires",
-				       k + 1, f->at[i].name));
+	return text_fault(r, r->line, "tensor %d of \"%s\" has another type than its form requires",
+			  k + 1, f->at[i].name);
 }
 
 static bool check_parts(GraphText *r, const Graph *g)
@@ -778,7 +756,7 @@ static bool check_blocks(GraphText *r, const Graph *g)
 			line = r->nodes.at[i].line;
 	if (fault && at)
 		fault = arena_printf(r->tmp, "%s: %s", op_row[at->op].name, fault);
-	return !fault || text_fault(r, line, fault);
+	return !fault || text_fault(r, line, "%s", fault);
 }
 
 static Kernel *kernel_of(const Node *n)
@@ -864,9 +842,7 @@ static Graph *read_graph(GraphText *r, const Graph *around)
 	if (!text_want(r, "@") || !(name = text_name(r)))
 		return NULL;
 	if (++r->depth > MAX_REGION_DEPTH + 1) {
-		text_fault(r, r->line,
-			   arena_printf(r->tmp, "regions are nested more than %d deep",
-					MAX_REGION_DEPTH));
+		text_fault(r, r->line, "regions are nested more than %d deep", MAX_REGION_DEPTH);
 		return NULL;
 	}
 	g = around ? graph_new_region(around, name) : graph_new(r->ctx, r->arena, name);
@@ -878,19 +854,16 @@ static Graph *read_graph(GraphText *r, const Graph *around)
 
 static bool resolve_symbols(GraphText *r, Graph *g)
 {
-	for (int i = 0; i < r->pending.n; i++) {
-		const Pending *s = &r->pending.at[i];
+	VEC_EACH_AT (s, &r->pending) {
 		const NamedValue *at = s->label && r->cap ? named_slot(r, s->label) : NULL;
 
 		sym_bound(r->ctx, s->sym, s->lo, s->hi);
 		if (!s->label)
 			continue;
 		if (!at || !at->label)
-			return text_fault(
-				r, s->line,
-				arena_printf(r->tmp,
-					     "a symbol comes from %%%s, which is not defined",
-					     s->label));
+			return text_fault(r, s->line,
+					  "a symbol comes from %%%s, which is not defined",
+					  s->label);
 		graph_set_source(g, s->sym, at->v, s->at);
 	}
 	for (int i = 0; i < sym_count(r->ctx); i++) {

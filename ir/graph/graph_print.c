@@ -146,9 +146,7 @@ static void see_graph(GraphPrinter *p, const Graph *g)
 		for (int k = 0; k < 2 && g->facts.at[i].show[k].dim; k++)
 			dim_syms(g->facts.at[i].show[k].dim, see_sym, p);
 	}
-	for (int i = 0; i < g->aliases.n; i++) {
-		const Alias *a = &g->aliases.at[i];
-
+	VEC_EACH_AT (a, &g->aliases) {
 		see_sym(p, a->copied);
 		if (a->room_in) {
 			see_sym(p, a->room_in);
@@ -297,7 +295,7 @@ static void put_tensor(StrBuf *b, Ctx *c, const Tensor *t)
 /* Prints the kernel, each line indented. */
 static void put_kernel(StrBuf *b, const Kernel *k, int indent)
 {
-	StrBuf text = {0};
+	STRBUF_LOCAL(text);
 	const char *s, *end;
 
 	kernel_print(&text, k);
@@ -309,7 +307,6 @@ static void put_kernel(StrBuf *b, const Kernel *k, int indent)
 		if (*s == '\n')
 			strbuf_printf(b, "%*s", indent, "");
 	}
-	strbuf_free(&text);
 }
 
 static void put_list(StrBuf *b, const Attr *a)
@@ -425,7 +422,7 @@ static void put_call(GraphPrinter *p, const Node *n, int indent)
 
 static void put_locs(GraphPrinter *p, const Node *n)
 {
-	Arena *tmp = arena_new();
+	ARENA_LOCAL(tmp);
 	const LocList all = locs_all(tmp, n->locs);
 	const char *call = node_str(n, CALL_NAME, NULL);
 
@@ -434,7 +431,6 @@ static void put_locs(GraphPrinter *p, const Node *n)
 		put_loc(p->b, all.at[i],
 			call ? definition_shown(p->ctx, call) : op_row[n->op].name);
 	}
-	arena_free(tmp);
 }
 
 static void print_node(GraphPrinter *p, const Node *n, int indent)
@@ -464,9 +460,7 @@ static void print_node(GraphPrinter *p, const Node *n, int indent)
 
 static void print_facts(GraphPrinter *p, const Graph *g, int indent)
 {
-	for (int i = 0; i < g->facts.n; i++) {
-		const Fact *f = &g->facts.at[i];
-
+	VEC_EACH_AT (f, &g->facts) {
 		strbuf_printf(p->b, "\n%*scheck ", indent + 4, "");
 		dim_print(p->b, f->a);
 		strbuf_puts(p->b, f->le ? " <= " : " == ");
@@ -490,9 +484,7 @@ static void print_facts(GraphPrinter *p, const Graph *g, int indent)
 
 static void print_aliases(GraphPrinter *p, const Graph *g, int indent)
 {
-	for (int i = 0; i < g->aliases.n; i++) {
-		const Alias *a = &g->aliases.at[i];
-
+	VEC_EACH_AT (a, &g->aliases) {
 		strbuf_printf(p->b, "\n%*salias %d = %d dim %d copied ", indent + 4, "", a->result,
 			      a->input, a->dim);
 		dim_print(p->b, a->copied->dim);
@@ -508,9 +500,7 @@ static void print_aliases(GraphPrinter *p, const Graph *g, int indent)
 /* How exactly results are determined, if the nodes say it no longer. */
 static void print_accuracy(GraphPrinter *p, const Graph *g, int indent)
 {
-	for (int i = 0; i < g->accuracy.n; i++) {
-		const ResultAccuracy *a = &g->accuracy.at[i];
-
+	VEC_EACH_AT (a, &g->accuracy) {
 		strbuf_printf(p->b, "\n%*saccuracy ", indent + 4, "");
 		strbuf_quote(p->b, a->name);
 		if (a->step > 0) {

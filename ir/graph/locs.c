@@ -130,9 +130,8 @@ LocList locs_all(Arena *a, const Locs *l)
 
 int locs_count(const Locs *l)
 {
-	Arena *tmp = arena_new();
+	ARENA_LOCAL(tmp);
 	const int n = locs_all(tmp, l).n;
 
-	arena_free(tmp);
 	return n;
 }

@@ -75,7 +75,7 @@ static inline bool text_is_word(const char *s)
 /* Reports "expected EXPECTED, found ..." at the current position (text_fail), or WHAT at a line;
  * returns false. */
 bool text_fail(GraphText *r, const char *expected);
-bool text_fault(GraphText *r, int line, const char *what);
+bool text_fault(GraphText *r, int line, const char *fmt, ...) BASE_PRINTF(3, 4);
 /* Skips blanks and comments; returns the next character. */
 char text_peek(GraphText *r);
 /* Read S, or the whole word S, if it comes next. text_take returns whether it did; text_want
@@ -88,6 +88,8 @@ bool text_want_next(GraphText *r);
 /* Interned. A word (letters, digits and _); null, without a diagnostic, if there is none. A name
  * is a word or a string. */
 const char *text_word(GraphText *r);
+/* Reads a value's label, after its %; null after a diagnostic. */
+const char *text_value_label(GraphText *r);
 const char *text_string(GraphText *r);
 /* Reads "...", an element of a tensor of strings: its id in the table of the context. */
 bool text_string_id(GraphText *r, int64_t *id);

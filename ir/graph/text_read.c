@@ -31,11 +31,17 @@ bool text_fail(GraphText *r, const char *expected)
 			  n ? "'" : "");
 }
 
-bool text_fault(GraphText *r, int line, const char *what)
+bool text_fault(GraphText *r, int line, const char *fmt, ...)
 {
+	va_list ap;
+	const char *what;
+
 	if (r->failed)
 		return false;
 	r->failed = true;
+	va_start(ap, fmt);
+	what = arena_vprintf(r->tmp, fmt, ap);
+	va_end(ap);
 	return diag_error(r->ctx->diag, (DiagLoc){.file = r->file, .line = line}, "%s", what);
 }
 
@@ -104,6 +110,15 @@ const char *text_word(GraphText *r)
 	return r->p == from ? NULL : intern_n(r->ctx->names, from, (size_t)(r->p - from));
 }
 
+const char *text_value_label(GraphText *r)
+{
+	const char *s = text_take(r, "%") && text_is_word_char(*r->p) ? text_word(r) : NULL;
+
+	if (!s)
+		text_fail(r, "a value: % and a label");
+	return s;
+}
+
 int text_hex_digit(char c)
 {
 	if (c >= '0' && c <= '9')
@@ -125,32 +140,27 @@ static bool read_string(GraphText *r, StrBuf *b, bool (*unquote)(StrBuf *, const
 /* Reads "...", interned; null after a diagnostic. */
 const char *text_string(GraphText *r)
 {
-	StrBuf b = {0};
-	const char *s = NULL;
+	STRBUF_LOCAL(b);
 
 	if (read_string(r, &b, strbuf_unquote))
-		s = ctx_name(r->ctx, strbuf_str(&b));
-	strbuf_free(&b);
-	return s;
+		return ctx_name(r->ctx, strbuf_str(&b));
+	return NULL;
 }
 
 bool text_skip_string(GraphText *r)
 {
-	StrBuf b = {0};
-	const bool ok = read_string(r, &b, strbuf_unquote_n);
+	STRBUF_LOCAL(b);
 
-	strbuf_free(&b);
-	return ok;
+	return read_string(r, &b, strbuf_unquote_n);
 }
 
 bool text_string_id(GraphText *r, int64_t *id)
 {
-	StrBuf b = {0};
+	STRBUF_LOCAL(b);
 	const bool ok = read_string(r, &b, strbuf_unquote_n);
 
 	if (ok)
 		*id = strings_intern(r->ctx->strings, strbuf_str(&b), b.n);
-	strbuf_free(&b);
 	return ok;
 }
 

@@ -228,11 +228,7 @@ bool type_is_part(const Type *t, int k, const Type *part)
 
 Dim *type_numel(Ctx *c, const Type *t)
 {
-	Dim *n = dim_const(c, 1);
-
-	for (int i = 0; i < t->rank; i++)
-		n = dim_mul(c, n, t->dims[i]);
-	return n;
+	return dims_product(c, t->dims, t->rank);
 }
 
 bool type_from_data(const Type *t)

@@ -50,12 +50,11 @@ static Expr *type_end(ExprPool *p, CType t, bool high)
 
 static Expr *parse_row(ExprPool *p, const char *text, int k, CType t, const ExprName *names, int n)
 {
-	Arena *tmp = arena_new();
+	ARENA_LOCAL(tmp);
 	const char *err = NULL;
 	Expr *e = ex_parse(p, text_part(tmp, text, k), t, names, n, &err);
 
 	assert(e && !err);
-	arena_free(tmp);
 	return e;
 }
 
@@ -270,47 +269,37 @@ Expr *kernel_load_iters(Kernel *k, Buf *b, Iter *const *it)
 
 /* ---- Walks ---- */
 
-void stmt_exprs(const Stmt *s, void (*fn)(void *arg, Expr *e), void *arg)
+Expr **stmt_expr(Stmt *s, int i)
 {
-	for (int i = 0; i < 2; i++)
-		if (s->val[i])
-			ex_walk(s->val[i], fn, arg);
-	if (s->guard)
-		ex_walk(s->guard, fn, arg);
+	const int at = i - s->nwidx;
+
+	return at < 0 ? &s->widx[i] : at < 2 ? &s->val[at] : &s->guard;
+}
+
+ExprNodes *stmt_nodes(ExprNodes *w, const Stmt *s)
+{
+	ex_nodes(w, s->val[0], ex_operands);
+	w->root[1] = s->val[1];
+	w->root[2] = s->guard;
+	w->nroots = 3 + s->nwidx;
+	assert(w->nroots <= EXPR_ROOTS);
 	for (int i = 0; i < s->nwidx; i++)
-		ex_walk(s->widx[i], fn, arg);
-}
-
-void kernel_exprs(const Kernel *k, void (*fn)(void *arg, Expr *e), void *arg)
-{
-	for (int i = 0; i < k->stmts.n; i++)
-		stmt_exprs(k->stmts.at[i], fn, arg);
-}
-
-typedef struct SymWalk {
-	void (*fn)(void *, Sym *);
-	void *arg;
-} SymWalk;
-
-static void expr_syms(void *arg, Expr *e)
-{
-	const SymWalk *w = arg;
-
-	if (e->kind == EX_DIM)
-		dim_syms(e->dim, w->fn, w->arg);
+		w->root[3 + i] = s->widx[i];
+	return w;
 }
 
 void kernel_syms(const Kernel *k, void (*fn)(void *arg, Sym *s), void *arg)
 {
-	SymWalk w = {fn, arg};
-
 	for (int i = 0; i < k->bufs.n; i++)
 		for (int d = 0; d < k->bufs.at[i]->rank; d++)
 			dim_syms(k->bufs.at[i]->dims[d], fn, arg);
 	for (int i = 0; i < k->stmts.n; i++)
 		for (int j = 0; j < k->stmts.at[i]->niters; j++)
 			dim_syms(k->stmts.at[i]->iter[j]->extent, fn, arg);
-	kernel_exprs(k, expr_syms, &w);
+	for (int i = 0; i < k->stmts.n; i++)
+		STMT_EACH (e, k->stmts.at[i])
+			if (e->kind == EX_DIM)
+				dim_syms(e->dim, fn, arg);
 }
 
 static void see_any(void *arg, Sym *s)
@@ -334,49 +323,27 @@ typedef struct Cloner {
 	Expr **done; /* by Expr.id of the source pool: the copies */
 } Cloner;
 
-static void clone_expr_node(void *arg, Expr *e)
+static void clone_node(Cloner *cl, Expr *e)
 {
-	Cloner *cl = arg;
 	ExprPool *p = cl->to->pool;
-	Expr *idx[MAX_ITERS], *args[3], *r = NULL;
+	Expr *const *arg, *with[MAX_ITERS];
 
 	if (cl->done[e->id])
 		return;
-	switch (e->kind) {
-	case EX_CONST:
-		r = ctype_is_float(e->ct) ? ex_float(p, e->ct, e->f) : ex_int(p, e->ct, e->i);
-		break;
-	case EX_ITER: r = ex_iter(p, cl->to->iters.at[e->iter->id]); break;
-	case EX_DIM: r = ex_dim(p, e->dim); break;
-	case EX_PARAM: r = ex_param(p, e->ct, e->param); break;
-	case EX_LOAD:
-		for (int i = 0; i < e->load.nidx; i++)
-			idx[i] = cl->done[e->load.idx[i]->id];
-		r = ex_load(p, cl->to->bufs.at[e->load.buf->id], idx, e->load.nidx);
-		break;
-	case EX_INST:
-		for (int i = 0; i < e->op.n; i++)
-			args[i] = cl->done[e->op.arg[i]->id];
-		if (e->op.inst == IN_cvt)
-			r = ex_cvt(p, e->ct, args[0]);
-		else if (e->op.inst == IN_bits)
-			r = ex_bits(p, e->ct, args[0]);
-		else if (e->op.inst == IN_round)
-			r = ex_round(p, e->op.dtype, args[0]);
-		else if (e->op.inst == IN_roundsat)
-			r = ex_roundsat(p, e->op.dtype, args[0]);
-		else
-			r = ex_inst(p, e->op.inst, args, e->op.n);
-		break;
-	}
-	cl->done[e->id] = r;
+	for (int i = ex_operands(e, &arg); i-- > 0;)
+		with[i] = cl->done[arg[i]->id];
+	cl->done[e->id] = e->kind == EX_ITER ? ex_iter(p, cl->to->iters.at[e->iter->id])
+			  : e->kind == EX_LOAD
+				  ? ex_load(p, cl->to->bufs.at[e->load.buf->id], with, e->load.nidx)
+				  : ex_rebuild(p, e, with);
 }
 
 static Expr *clone_expr(Cloner *cl, Expr *e)
 {
 	if (!e)
 		return NULL;
-	ex_walk(e, clone_expr_node, cl);
+	EX_EACH (x, e)
+		clone_node(cl, x);
 	return cl->done[e->id];
 }
 
@@ -404,18 +371,13 @@ static void clone_stmt(Cloner *cl, const Stmt *s)
 	vec_push(k->arena, &k->stmts, t);
 }
 
-static void see_routine(void *arg, Expr *e)
-{
-	if (e->kind == EX_INST && inst_is_routine(e->op.inst))
-		*(bool *)arg = true;
-}
-
 bool kernel_calls_routine(const Kernel *k)
 {
-	bool yes = false;
-
-	kernel_exprs(k, see_routine, &yes);
-	return yes;
+	for (int i = 0; i < k->stmts.n; i++)
+		STMT_EACH (e, k->stmts.at[i])
+			if (e->kind == EX_INST && inst_is_routine(e->op.inst))
+				return true;
+	return false;
 }
 
 bool kernel_has_strings(const Kernel *k)
@@ -428,11 +390,7 @@ bool kernel_has_strings(const Kernel *k)
 
 Dim *buf_numel(Ctx *c, const Buf *b)
 {
-	Dim *n = dim_const(c, 1);
-
-	for (int i = 0; i < b->rank; i++)
-		n = dim_mul(c, n, b->dims[i]);
-	return n;
+	return dims_product(c, b->dims, b->rank);
 }
 
 Buf *buf_copy(Arena *a, const Buf *b)
@@ -500,7 +458,7 @@ Buf *kernel_param(const Kernel *k, BufKind kind, int param)
 Kernel *kernel_clone(Kernel *k, Arena *a)
 {
 	Kernel *n = kernel_new(k->ctx, a, k->name);
-	Arena *tmp = arena_new();
+	ARENA_LOCAL(tmp);
 	Cloner cl = {n, NEW_ARRAY(tmp, expr_count(k->pool), Expr *)};
 
 	for (int i = 0; i < k->bufs.n; i++) {
@@ -512,6 +470,5 @@ Kernel *kernel_clone(Kernel *k, Arena *a)
 	for (int i = 0; i < k->stmts.n; i++)
 		clone_stmt(&cl, k->stmts.at[i]);
 	n->locs = clone_locs(k, tmp, a);
-	arena_free(tmp);
 	return n;
 }

@@ -156,10 +156,18 @@ Expr *kernel_load_iters(Kernel *k, Buf *b, Iter *const *it);
 /* Whether K calls a routine; whether it does, or has buffers of strings. */
 bool kernel_calls_routine(const Kernel *k);
 bool kernel_has_strings(const Kernel *k);
-/* ex_walk over the expressions of S, in this order: values, guard, indices of the write. */
-void stmt_exprs(const Stmt *s, void (*fn)(void *arg, Expr *e), void *arg);
-/* The same for every statement of K. */
-void kernel_exprs(const Kernel *k, void (*fn)(void *arg, Expr *e), void *arg);
+/* Expression number I of S, from 0 to S->nwidx + 2: indices of the write, two values, guard. The last
+ * three may be null. */
+Expr **stmt_expr(Stmt *s, int i);
+/* Loops over the nodes X, or the loads X, of the expressions of S, in this order: values, guard,
+ * indices of the write. */
+#define STMT_EACH(x, s) EX_EACH_BY(x, ex_next, stmt_nodes(&x##_nodes, (s)))
+#define STMT_EACH_LOAD(x, s) EX_EACH_BY(x, ex_next_load, stmt_nodes(&x##_nodes, (s)))
+/* EX_MAP over all of them. */
+#define STMT_MAP(x, k, s)                                    \
+	for (int x##_i = 0; x##_i < (s)->nwidx + 3; x##_i++) \
+		EX_MAP (x, (k)->pool, stmt_expr((s), x##_i))
+ExprNodes *stmt_nodes(ExprNodes *w, const Stmt *s);
 /* Calls FN for the symbols that K mentions, for each mention. */
 void kernel_syms(const Kernel *k, void (*fn)(void *arg, Sym *s), void *arg);
 /* Whether K mentions any symbol. */
@@ -187,6 +195,8 @@ void kernel_print_temp(StrBuf *b, const Kernel *k, const Buf *buf);
 /* As kernel_print, but with uniform names and without locations, so that kernels that compute
  * the same print the same. */
 void kernel_print_bare(StrBuf *b, const Kernel *k);
+/* Whether A and B print the same so. */
+bool kernel_same(const Kernel *a, const Kernel *b);
 
 /* ---- kernel_parse.c ---- */
 

@@ -128,7 +128,7 @@ static void advance(KernelReader *r, const char *end)
 
 static const char *read_quoted(KernelReader *r)
 {
-	StrBuf b = {0};
+	STRBUF_LOCAL(b);
 	const char *s = NULL;
 
 	skip(r);
@@ -136,21 +136,19 @@ static const char *read_quoted(KernelReader *r)
 		s = ctx_name(r->c, strbuf_str(&b));
 	else
 		expected(r, "a quoted name");
-	strbuf_free(&b);
 	return s;
 }
 
 /* Reads an element of a table of strings. */
 static bool read_string(KernelReader *r, int64_t *id)
 {
-	StrBuf b = {0};
+	STRBUF_LOCAL(b);
 	bool ok;
 
 	skip(r);
 	ok = strbuf_unquote_n(&b, &r->p);
 	if (ok)
 		*id = strings_intern(r->c->strings, strbuf_str(&b), b.n);
-	strbuf_free(&b);
 	return ok || expected(r, "a string in quotes");
 }
 
@@ -296,9 +294,7 @@ static Iter *read_iter(KernelReader *r)
 
 	if (!extent)
 		return NULL;
-	for (int i = 0; i < r->k->iters.n; i++) {
-		Iter *it = r->k->iters.at[i];
-
+	VEC_EACH (it, &r->k->iters) {
 		if (it->name != name)
 			continue;
 		if (it->extent == extent)

@@ -25,7 +25,7 @@ static bool is_reserved(const char *s)
 /* NAME as a word that is neither reserved nor one of TAKEN. */
 static const char *clean_name(Ctx *c, const char *name, const char *const *taken, int n)
 {
-	StrBuf b = {0};
+	STRBUF_LOCAL(b);
 	size_t stem;
 
 	if (!*name || isdigit((unsigned char)*name) ||
@@ -43,9 +43,7 @@ static const char *clean_name(Ctx *c, const char *name, const char *const *taken
 		strbuf_printf(&b, "_%d", k++);
 		i = -1;
 	}
-	name = ctx_name(c, strbuf_str(&b));
-	strbuf_free(&b);
-	return name;
+	return ctx_name(c, strbuf_str(&b));
 }
 
 const char *kernel_word(Ctx *c, const char *name)
@@ -93,9 +91,7 @@ static void put_params(StrBuf *b, const Kernel *k, BufKind kind)
 	int n = 0;
 
 	strbuf_puts(b, "(");
-	for (int i = 0; i < k->bufs.n; i++) {
-		const Buf *buf = k->bufs.at[i];
-
+	VEC_EACH (buf, &k->bufs) {
 		if (buf->kind != kind)
 			continue;
 		strbuf_printf(b, "%s%%%s", n ? ", " : "", buf->name);
@@ -201,14 +197,13 @@ static void put_stmt(StrBuf *b, const Kernel *k, const Stmt *s)
 
 static void put_locs(StrBuf *b, const Kernel *k)
 {
-	Arena *tmp = arena_new();
+	ARENA_LOCAL(tmp);
 	const LocList all = locs_all(tmp, k->locs);
 
 	for (int i = 0; i < all.n; i++) {
 		strbuf_puts(b, i ? ", " : " from ");
 		put_loc(b, all.at[i]);
 	}
-	arena_free(tmp);
 }
 
 void kernel_print_temp(StrBuf *b, const Kernel *k, const Buf *buf)
@@ -248,17 +243,16 @@ static Kernel *copy(const Kernel *k, Arena *tmp)
 
 void kernel_print(StrBuf *b, const Kernel *orig)
 {
-	Arena *tmp = arena_new();
+	ARENA_LOCAL(tmp);
 	Kernel *k = copy(orig, tmp);
 
 	clean_names(k);
 	put_kernel(b, k);
-	arena_free(tmp);
 }
 
 void kernel_print_bare(StrBuf *b, const Kernel *orig)
 {
-	Arena *tmp = arena_new();
+	ARENA_LOCAL(tmp);
 	Kernel *k = copy(orig, tmp);
 
 	k->name = "k";
@@ -270,5 +264,14 @@ void kernel_print_bare(StrBuf *b, const Kernel *orig)
 	for (int i = 0; i < k->stmts.n; i++)
 		k->stmts.at[i]->loc = (Loc){NULL, NULL};
 	put_kernel(b, k);
-	arena_free(tmp);
+}
+
+bool kernel_same(const Kernel *a, const Kernel *b)
+{
+	STRBUF_LOCAL(x);
+	STRBUF_LOCAL(y);
+
+	kernel_print_bare(&x, a);
+	kernel_print_bare(&y, b);
+	return !strcmp(strbuf_str(&x), strbuf_str(&y));
 }

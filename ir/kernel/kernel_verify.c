@@ -166,9 +166,8 @@ static void check_inst(KernelVerifier *v, const Expr *e)
 		fault(v, "result type of", inst_info[e->op.inst].name);
 }
 
-static void check_node(void *arg, Expr *e)
+static void check_node(KernelVerifier *v, Expr *e)
 {
-	KernelVerifier *v = arg;
 	bool found = false;
 
 	switch (e->kind) {
@@ -186,19 +185,12 @@ static void check_node(void *arg, Expr *e)
 	}
 }
 
-static void find_select(void *arg, Expr *e)
-{
-	bool *found = arg;
-
-	*found |= e->kind == EX_INST && e->op.inst == IN_select;
-}
-
 static bool has_select(Expr *e)
 {
-	bool found = false;
-
-	ex_walk(e, find_select, &found);
-	return found;
+	EX_EACH (x, e)
+		if (ex_is_op(x, IN_select))
+			return true;
+	return false;
 }
 
 static void check_expr(KernelVerifier *v, const char *part, Expr *e, CType t, int niters)
@@ -212,7 +204,8 @@ static void check_expr(KernelVerifier *v, const char *part, Expr *e, CType t, in
 		return;
 	}
 	v->sure = sure && !has_select(e);
-	ex_walk(e, check_node, v);
+	EX_EACH (x, e)
+		check_node(v, x);
 	v->sure = sure;
 	if (e->ct != t)
 		fault(v, "has another type than", ctype_name[t]);
@@ -410,7 +403,7 @@ static bool is_empty(const Buf *b)
 
 bool kernel_verify(Kernel *k, Diag *d, const char *pass)
 {
-	Arena *tmp = arena_new();
+	ARENA_LOCAL(tmp);
 	KernelVerifier v = {.k = k, .d = d, .pass = pass, .ok = true};
 
 	v.written = NEW_ARRAY(tmp, k->bufs.n, bool);
@@ -422,6 +415,5 @@ bool kernel_verify(Kernel *k, Diag *d, const char *pass)
 		if (k->bufs.at[i]->kind == BUF_OUT && !v.written[i] && !is_empty(k->bufs.at[i]))
 			fault(&v, "an output that nothing writes", k->bufs.at[i]->name);
 	}
-	arena_free(tmp);
 	return v.ok;
 }

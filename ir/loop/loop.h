@@ -475,8 +475,17 @@ void lnode_exprs(LNode *n, void (*fn)(void *arg, Expr **e, bool inside), void *a
 /* How a node uses a buffer that it names outside of its expressions: declares it, stores to it,
  * reads elements by its address, or reads the value of a scalar. */
 typedef enum LUse { LUSE_DECLARES, LUSE_WRITES, LUSE_READS, LUSE_VALUE } LUse;
-/* Calls FN on each buffer that N so uses, apart from those of its body. */
-void lnode_bufs(const LNode *n, void (*fn)(void *arg, Buf *b, LUse use), void *arg);
+typedef struct LBufUse {
+	Buf *b;
+	LUse use;
+} LBufUse;
+enum { LNODE_BUFS = 14 };
+/* Each buffer that N so uses, apart from those of its body. */
+typedef struct LBufs {
+	LBufUse at[LNODE_BUFS];
+	int n;
+} LBufs;
+LBufs lnode_bufs(const LNode *n);
 /* A node of S is an operation on tiles. */
 bool schedule_has_tiles(const Schedule *s);
 /* Calls FN on each iterator that N binds for its body or its expressions, which may be replaced. */

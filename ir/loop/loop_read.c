@@ -16,7 +16,7 @@ void lt_fault(LoopText *t, const char *fmt, ...)
 {
 	const DiagLoc at = {
 		.file = t->file, .line = *t->line, .column = (int)(t->p - t->line_start) + 1};
-	StrBuf b = {0};
+	STRBUF_LOCAL(b);
 	va_list ap;
 
 	if (t->failed)
@@ -26,7 +26,6 @@ void lt_fault(LoopText *t, const char *fmt, ...)
 	strbuf_vprintf(&b, fmt, ap);
 	va_end(ap);
 	diag_error(t->ctx->diag, at, "%s", strbuf_str(&b));
-	strbuf_free(&b);
 }
 
 void lt_expected(LoopText *t, const char *expected)

@@ -57,12 +57,6 @@ static void enter_new(IterNames *x, Iter *it)
 		enter(x, it);
 }
 
-static void enter_mentioned(void *arg, Expr *e)
-{
-	if (e->kind == EX_ITER)
-		enter_new(arg, e->iter);
-}
-
 static void enter_one(void *arg, Iter **it)
 {
 	enter_new(arg, *it);
@@ -73,7 +67,9 @@ static void enter_all(IterNames *x, LNode *n)
 {
 	lnode_iters(n, enter_one, x);
 	for (int i = 0; i < n->point.nat; i++)
-		ex_walk(n->point.at[i], enter_mentioned, x);
+		EX_EACH (e, n->point.at[i])
+			if (e->kind == EX_ITER)
+				enter_new(x, e->iter);
 }
 
 static void find_scopes(IterNames *x, LNode *n)
@@ -136,9 +132,7 @@ static void name_iters(IterNames *x, Schedule *s, const Kernel *of)
 	x->meet = NEW_ARRAY(x->tmp, n * n + 1, bool);
 	x->bound = NEW_ARRAY(x->tmp, n + 1, bool);
 	x->to = NEW_ARRAY(x->tmp, n + 1, Iter *);
-	for (int i = 0; i < s->stages.n; i++) {
-		Stage *st = s->stages.at[i];
-
+	VEC_EACH (st, &s->stages) {
 		x->scope.n = 0;
 		enter(x, st->var);
 		if (st->block.first)
@@ -184,16 +178,14 @@ static void name_buf(NamedBufs *x, Buf *b)
 	x->named[b->id] = true;
 }
 
-static void name_declared(void *arg, Buf *b, LUse use)
-{
-	if (use == LUSE_DECLARES)
-		name_buf(arg, b);
-}
-
 static void name_locals(NamedBufs *x, const LNode *n)
 {
 	for (; n; n = n->next) {
-		lnode_bufs(n, name_declared, x);
+		const LBufs bufs = lnode_bufs(n);
+
+		VEC_EACH_AT (u, &bufs)
+			if (u->use == LUSE_DECLARES)
+				name_buf(x, u->b);
 		name_locals(x, n->body);
 	}
 }
@@ -294,11 +286,6 @@ typedef struct ExprOrder {
 	VEC(int) ready; /* a heap: the smallest id first */
 } ExprOrder;
 
-static void note_node(void *arg, Expr *e)
-{
-	((ExprOrder *)arg)->all[e->id] = e;
-}
-
 static bool is_size(const Expr *e)
 {
 	return e->kind == EX_CONST || e->kind == EX_DIM;
@@ -390,8 +377,11 @@ static void emit(ExprOrder *x, int id)
 
 static void note_in_place(void *arg, Expr **e, bool inside)
 {
+	ExprOrder *x = arg;
+
 	(void)inside;
-	ex_walk(*e, note_node, arg);
+	EX_EACH (node, *e)
+		x->all[node->id] = node;
 }
 
 static void note_all(ExprOrder *x, LNode *n)
@@ -399,7 +389,7 @@ static void note_all(ExprOrder *x, LNode *n)
 	for (; n; n = n->next) {
 		lnode_exprs(n, note_in_place, x);
 		for (int i = 0; i < n->point.nat; i++)
-			ex_walk(n->point.at[i], note_node, x);
+			note_in_place(x, &n->point.at[i], false);
 		note_all(x, n->body);
 	}
 }
@@ -462,32 +452,18 @@ static void map_iters(LNode *n, Iter **to)
 	}
 }
 
-static Expr *stays(void *arg, Expr *e)
-{
-	(void)arg, (void)e;
-	return NULL;
-}
-
 /* The statements' expressions in the new pool. */
 static void move_stmts(Kernel *k, ExprPool *to)
 {
-	for (int i = 0; i < k->stmts.n; i++) {
-		Stmt *s = k->stmts.at[i];
-
-		for (int j = 0; j < s->nwidx; j++)
-			s->widx[j] = ex_rewrite(to, s->widx[j], stays, NULL);
-		for (int j = 0; j < 2; j++)
-			if (s->val[j])
-				s->val[j] = ex_rewrite(to, s->val[j], stays, NULL);
-		if (s->guard)
-			s->guard = ex_rewrite(to, s->guard, stays, NULL);
-	}
+	VEC_EACH (s, &k->stmts)
+		for (int j = 0; j < s->nwidx + 3; j++)
+			*stmt_expr(s, j) = ex_replace(to, *stmt_expr(s, j), NULL, NULL);
 	k->pool = to;
 }
 
 void schedule_settle(Schedule *s, const Kernel *of)
 {
-	Arena *tmp = arena_new();
+	ARENA_LOCAL(tmp);
 	Kernel *k = s->kernel;
 	IterNames x = {.tmp = tmp, .k = k};
 	ExprCopies by_text = {.tmp = tmp}, last = {.tmp = tmp};
@@ -500,9 +476,7 @@ void schedule_settle(Schedule *s, const Kernel *of)
 	by_text.iters = x.to;
 	by_text.copy = NEW_ARRAY(tmp, expr_count(k->pool) + 1, Expr *);
 	copy_tree(&by_text, s);
-	for (int i = 0; i < s->stages.n; i++) {
-		Stage *st = s->stages.at[i];
-
+	VEC_EACH (st, &s->stages) {
 		map_iters(st->block.head, x.to);
 		map_iters(st->body, x.to);
 		map_iter(x.to, &st->var);
@@ -513,5 +487,4 @@ void schedule_settle(Schedule *s, const Kernel *of)
 	last.copy = in_order(tmp, s, by_text.to, last.to);
 	copy_tree(&last, s);
 	move_stmts(k, last.to);
-	arena_free(tmp);
 }

@@ -29,16 +29,6 @@ static void check_local(LoopText *t, const Buf *b, const char *what)
 		lt_fault(t, "%s is not a local, as %s must be", b->name, what);
 }
 
-static void check_use(void *arg, Buf *b, LUse use)
-{
-	LoopText *t = arg;
-
-	if (use == LUSE_WRITES && (b->kind == BUF_IN || b->data))
-		lt_fault(t, "the kernel only reads %s", b->name);
-	if (use == LUSE_VALUE && b->rank)
-		lt_fault(t, "%s is not a scalar", b->name);
-}
-
 /* ---- Elements that threads keep ---- */
 
 /* A node's access to locals of which threads keep elements: only the points of a loop with as many have
@@ -50,9 +40,7 @@ typedef struct KeptAccess {
 
 static void check_kept(KeptAccess *x, const Buf *b)
 {
-	for (int i = 0; i < x->t->kept.n; i++) {
-		const LNode *l = x->t->kept.at[i];
-
+	VEC_EACH (l, &x->t->kept)
 		if (l->local.buf == b &&
 		    (!x->keep || x->keep > l->local.keep || x->scratch > l->local.scratch))
 			lt_fault(
@@ -60,35 +48,25 @@ static void check_kept(KeptAccess *x, const Buf *b)
 				"threads keep %d elements of %s, and %d in scratch, so only a loop of a group "
 				"with no more of them accesses it",
 				l->local.keep, b->name, l->local.scratch);
-	}
-}
-
-static void see_kept(void *arg, Buf *b, LUse use)
-{
-	(void)use;
-	check_kept(arg, b);
-}
-
-static void see_load(void *arg, Expr *e)
-{
-	if (e->kind == EX_LOAD)
-		check_kept(arg, e->load.buf);
 }
 
 static void see_loads(void *arg, Expr **e, bool inside)
 {
 	(void)inside;
-	ex_walk(*e, see_load, arg);
+	EX_EACH_LOAD (load, *e)
+		check_kept(arg, load->load.buf);
 }
 
 static void check_kept_access(LoopText *t, LNode *n)
 {
 	const LNode *in = n->kind == LN_REDUCE ? n : t->group;
 	KeptAccess x = {t, in ? in->share.keep : 0, in ? in->share.scratch : 0};
+	const LBufs bufs = lnode_bufs(n);
 
 	if (n->kind == LN_LOCAL)
 		return;
-	lnode_bufs(n, see_kept, &x);
+	VEC_EACH_AT (u, &bufs)
+		check_kept(&x, u->b);
 	lnode_exprs(n, see_loads, &x);
 }
 
@@ -119,22 +97,17 @@ static bool may_copy(LoopText *t, const Expr *val, const Buf *b, Expr *to, const
 
 /* ---- Tiles of blocks ---- */
 
-static void see_tile(void *arg, Buf *b, LUse use)
+static void see_tile(LoopText *t, const Buf *b, LUse use)
 {
 	if (b->tile && use != LUSE_DECLARES)
-		lt_fault(arg, "%s is a tile: only operations on tiles access it", b->name);
-}
-
-static void see_tile_load(void *arg, Expr *e)
-{
-	if (e->kind == EX_LOAD)
-		see_tile(arg, e->load.buf, LUSE_READS);
+		lt_fault(t, "%s is a tile: only operations on tiles access it", b->name);
 }
 
 static void see_tile_loads(void *arg, Expr **e, bool inside)
 {
 	(void)inside;
-	ex_walk(*e, see_tile_load, arg);
+	EX_EACH_LOAD (load, *e)
+		see_tile(arg, load->load.buf, LUSE_READS);
 }
 
 static void check_tiles(LoopText *t, LNode *n)
@@ -143,7 +116,10 @@ static void check_tiles(LoopText *t, LNode *n)
 		.file = t->file, .line = *t->line, .column = (int)(t->p - t->line_start) + 1};
 
 	if (n->kind != LN_OP) {
-		lnode_bufs(n, see_tile, t);
+		const LBufs bufs = lnode_bufs(n);
+
+		VEC_EACH_AT (u, &bufs)
+			see_tile(t, u->b, u->use);
 		lnode_exprs(n, see_tile_loads, t);
 	} else if (n->op->op == TILE_COPY && !is_power(n->op->vector)) {
 		lt_fault(t, "a vector has a power of two elements, not %d", n->op->vector);
@@ -449,10 +425,17 @@ static void check_device(LoopText *t, const LNode *n)
 
 void lt_check_node(LoopText *t, LNode *n)
 {
+	const LBufs bufs = lnode_bufs(n);
+
 	if (t->failed)
 		return;
 	check_device(t, n);
-	lnode_bufs(n, check_use, t);
+	VEC_EACH_AT (u, &bufs) {
+		if (u->use == LUSE_WRITES && (u->b->kind == BUF_IN || u->b->data))
+			lt_fault(t, "the kernel only reads %s", u->b->name);
+		if (u->use == LUSE_VALUE && u->b->rank)
+			lt_fault(t, "%s is not a scalar", u->b->name);
+	}
 	check_point(t, n);
 	check_kept_access(t, n);
 	if (!t->failed && t->stage->block.group)

@@ -57,13 +57,10 @@ void lnode_exprs(LNode *n, void (*fn)(void *arg, Expr **e, bool inside), void *a
 	}
 }
 
-void lnode_bufs(const LNode *n, void (*fn)(void *arg, Buf *b, LUse use), void *arg)
+LBufs lnode_bufs(const LNode *n)
 {
 	const Tile *t = n->tile;
-	struct {
-		Buf *b;
-		LUse use;
-	} all[] = {
+	const LBufUse all[LNODE_BUFS] = {
 		{n->local.buf, LUSE_DECLARES},
 		{n->store.buf[0], LUSE_WRITES},
 		{n->store.buf[1], LUSE_WRITES},
@@ -79,10 +76,12 @@ void lnode_bufs(const LNode *n, void (*fn)(void *arg, Buf *b, LUse use), void *a
 		{t ? t->mask.trim : NULL, LUSE_VALUE},
 		{n->op ? n->op->to : NULL, LUSE_WRITES},
 	};
+	LBufs used = {.n = 0};
 
-	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+	for (int i = 0; i < LNODE_BUFS; i++)
 		if (all[i].b)
-			fn(arg, all[i].b, all[i].use);
+			used.at[used.n++] = all[i];
+	return used;
 }
 
 /* N or a sibling, or a node in the body of one, is an operation on tiles. */

@@ -81,18 +81,17 @@ static void put_loc(StrBuf *b, Loc l)
 
 static void put_locs(StrBuf *b, const Kernel *k)
 {
-	Arena *tmp = arena_new();
+	ARENA_LOCAL(tmp);
 	const LocList all = locs_all(tmp, k->locs);
 
 	for (int i = 0; i < all.n; i++)
 		put_loc(b, all.at[i]);
-	arena_free(tmp);
 }
 
 /* The kernel K, indented. */
 static void put_split(StrBuf *b, const Kernel *k)
 {
-	StrBuf text = {0};
+	STRBUF_LOCAL(text);
 
 	kernel_print(&text, k);
 	for (const char *p = strbuf_str(&text); *p; p++) {
@@ -100,7 +99,6 @@ static void put_split(StrBuf *b, const Kernel *k)
 			strbuf_puts(b, "  ");
 		strbuf_put(b, p, 1);
 	}
-	strbuf_free(&text);
 }
 
 void schedule_print(StrBuf *b, const Schedule *s)

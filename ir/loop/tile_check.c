@@ -47,7 +47,7 @@ typedef struct RaceCheck {
 
 static void fault(RaceCheck *r, const char *what, const Buf *tile)
 {
-	StrBuf b = {0};
+	STRBUF_LOCAL(b);
 
 	if (r->n)
 		tile_print(&b, r->n);
@@ -56,7 +56,6 @@ static void fault(RaceCheck *r, const char *what, const Buf *tile)
 			   r->st->name, what, tile->name, r->most, r->n ? ": " : "",
 			   strbuf_str(&b));
 	r->ok = false;
-	strbuf_free(&b);
 }
 
 /* The number of the buffer that index IDX of a tile with N indices selects, in the warp whose first
@@ -136,21 +135,20 @@ static void read_buffer(RaceCheck *r, BufferState *b)
 }
 
 /* The number of the buffer may depend on the rows of a product, by warp. */
-static void see_read(void *arg, Expr *e)
+static void see_read(RaceCheck *r, const Expr *load)
 {
-	RaceCheck *r = arg;
 	int64_t rows = 1, step = 1;
 
-	if (e->kind != EX_LOAD || !tile_in_shared(e->load.buf))
+	if (!tile_in_shared(load->load.buf))
 		return;
-	if (r->n->op == TILE_DOT && e->load.nidx == TILE_RANK &&
-	    expr_has_iter(e->load.idx[0], r->n->it[0])) {
+	if (r->n->op == TILE_DOT && load->load.nidx == TILE_RANK &&
+	    expr_has_iter(load->load.idx[0], r->n->it[0])) {
 		dim_is_const(r->n->it[0]->extent, &rows);
 		step = rows / tile_grid(r->n->to->tile).wm;
 	}
 	for (int64_t row = 0; row < rows && r->ok; row += step)
-		read_buffer(
-			r, buffer_of(r, e->load.buf, number_of(r, e->load.idx, e->load.nidx, row)));
+		read_buffer(r, buffer_of(r, load->load.buf,
+					 number_of(r, load->load.idx, load->load.nidx, row)));
 }
 
 static void see_write(RaceCheck *r)
@@ -201,10 +199,10 @@ static void see_op(RaceCheck *r)
 		see_sync(r);
 		return;
 	}
-	if (n->val)
-		ex_walk(n->val, see_read, r);
-	if (n->by)
-		ex_walk(n->by, see_read, r);
+	EX_EACH_LOAD (load, n->val)
+		see_read(r, load);
+	EX_EACH_LOAD (load, n->by)
+		see_read(r, load);
 	if (tile_in_shared(n->to))
 		see_write(r);
 }

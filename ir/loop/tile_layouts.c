@@ -296,7 +296,7 @@ typedef struct TileCheck {
 
 static void fault(TileCheck *t, const char *what, const char *name)
 {
-	StrBuf b = {0};
+	STRBUF_LOCAL(b);
 
 	if (t->n)
 		tile_print(&b, t->n);
@@ -304,7 +304,6 @@ static void fault(TileCheck *t, const char *what, const char *name)
 		diag_error(t->d, t->loc, "tiles of stage %s: %s%s%s: %s", t->st->name, what,
 			   *name ? " " : "", name, t->n ? strbuf_str(&b) : "");
 	t->ok = false;
-	strbuf_free(&b);
 }
 
 static int64_t extent_of_dim(const Buf *b, int d)
@@ -368,14 +367,13 @@ static void check_register(TileCheck *t, const Buf *b, Expr *const *idx, int nid
 		}
 }
 
-static void check_load(void *arg, Expr *e)
+static void check_loads(TileCheck *t, Expr *e)
 {
-	TileCheck *t = arg;
-
-	if (e->kind == EX_LOAD && tile_in_registers(e->load.buf))
-		check_register(t, e->load.buf, e->load.idx, e->load.nidx);
-	else if (e->kind == EX_LOAD && e->load.buf->tile && e->load.nidx != e->load.buf->rank)
-		fault(t, "an access has another rank than", e->load.buf->name);
+	EX_EACH_LOAD (x, e)
+		if (tile_in_registers(x->load.buf))
+			check_register(t, x->load.buf, x->load.idx, x->load.nidx);
+		else if (x->load.buf->tile && x->load.nidx != x->load.buf->rank)
+			fault(t, "an access has another rank than", x->load.buf->name);
 }
 
 /* A copy of a tile in registers, or to one, has the pieces that the threads of a block copy. */
@@ -582,9 +580,8 @@ static void check_op(TileCheck *t)
 			check_fold(t);
 		if (!t->ok)
 			break;
-		ex_walk(n->val, check_load, t);
-		if (n->guard)
-			ex_walk(n->guard, check_load, t);
+		check_loads(t, n->val);
+		check_loads(t, n->guard);
 		if (tile_in_shared(n->to) && n->op == TILE_MAP) {
 			if (n->nidx != n->to->rank || n->guard)
 				fault(t, "a map does not fill a tile of", n->to->name);

@@ -84,6 +84,8 @@ bool window_ints(Infer *in, Node *n, const char *name, int count, int64_t least,
 /* Expands N, a node of the standard's Attention. SINK, if it is not null, has a logit for each head
  * of queries: it takes part in the softmax's maximum and sum, and its probability is dropped. */
 bool attention_with_sink(Infer *in, Node *n, Value *sink, Value **out);
+/* V, [batch, heads, sequence, size], as [batch, sequence, heads * size]. */
+Value *attention_join_heads(Infer *in, Node *n, Value *v);
 
 /* ---- ops/microsoft/microsoft_blocks.c ---- */
 

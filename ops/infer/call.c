@@ -103,8 +103,7 @@ static bool match_attrs(CallMatch *m)
 		if (!found)
 			return misfit(m, "the definition has no attribute \"%s\"", name);
 	}
-	for (int k = 0; k < m->d->attrs.n; k++) {
-		const DefinedAttr *x = &m->d->attrs.at[k];
+	VEC_EACH_AT (x, &m->d->attrs) {
 		const Attr *a = node_attr(m->n, x->name);
 
 		if (a && a->kind != x->kind)
@@ -331,12 +330,11 @@ static bool check_results(CallMatch *m, Value **out)
 				want = m->b->types.at[k].dtype;
 		if (t->kind != TYPE_TENSOR || t->dtype != want ||
 		    (s->run >= 0 ? t->rank < s->ndims - 1 : t->rank != s->ndims)) {
-			StrBuf b = {0};
+			STRBUF_LOCAL(b);
 
 			type_print(&b, t);
 			infer_error(m->in, m->n, "%s is %s, and the definition says %s", what,
 				    strbuf_str(&b), s->text);
-			strbuf_free(&b);
 			return false;
 		}
 		if (!require_type(m, m->n, s, t, what) || !require_sizes(m, s, t, what))
@@ -347,8 +345,7 @@ static bool check_results(CallMatch *m, Value **out)
 
 static bool require_checks(CallMatch *m, const Graph *g)
 {
-	for (int i = 0; i < g->facts.n; i++) {
-		const Fact *f = &g->facts.at[i];
+	VEC_EACH_AT (f, &g->facts) {
 		const char *what = f->what ? f->what : "a check of the definition fails";
 		const bool shown = f->show[0].dim || f->show[1].dim;
 		const FactSize left = {"the left side is", f->a},
@@ -415,13 +412,12 @@ static void add_reason(Arena *a, Reasons *r, const char *why)
 /* Reports, with these reasons, that no definition from FIRST onwards matches N. */
 static bool none_fits(Infer *in, Node *n, const Definition *first, const Reasons *r)
 {
-	StrBuf b = {0};
+	STRBUF_LOCAL(b);
 
 	for (int i = 0; i < r->n; i++)
 		strbuf_printf(&b, "%s%s", i ? "; or " : "", r->at[i]);
 	infer_error(in, n, "%s%s", first->next ? "none of its definitions fits: " : "",
 		    strbuf_str(&b));
-	strbuf_free(&b);
 	diag_note(in->ctx->diag, "it is defined in %s:%d", first->file, first->line);
 	return false;
 }

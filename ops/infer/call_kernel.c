@@ -129,34 +129,29 @@ static Expr *checked(const SafeWalk *w, const Buf *b, int i, Expr *e)
 	return ex_op2(w->k->pool, IN_index, e, ex_dim(w->k->pool, b->dims[i]));
 }
 
-static Expr *check_load(void *arg, Expr *e)
-{
-	const SafeWalk *w = arg;
-	Expr *idx[MAX_RANK];
-
-	if (e->kind != EX_LOAD || (!w->all && e->id < w->nids && !w->unsafe[e->id]))
-		return NULL;
-	for (int i = 0; i < e->load.nidx; i++)
-		idx[i] = checked(w, e->load.buf, i, e->load.idx[i]);
-	return ex_load(w->k->pool, e->load.buf, idx, e->load.nidx);
-}
-
 /* Makes loads of *E, which is evaluated where GUARD holds, safe. */
 static void make_loads_safe(Kernel *k, Expr **e, Expr *guard, Arena *tmp)
 {
 	SafeWalk w = {.k = k, .nids = expr_count(k->pool)};
+	Expr *idx[MAX_RANK];
 
 	w.unsafe = NEW_ARRAY(tmp, w.nids, bool);
 	w.seen = NEW_ARRAY(tmp, w.nids, bool);
 	if (guard)
 		add_facts(&w, guard);
 	walk(&w, *e, true);
-	*e = ex_rewrite(k->pool, *e, check_load, &w);
+	EX_MAP (x, k->pool, e) {
+		if (x->kind != EX_LOAD || (!w.all && x->id < w.nids && !w.unsafe[x->id]))
+			continue;
+		for (int i = 0; i < x->load.nidx; i++)
+			idx[i] = checked(&w, x->load.buf, i, x->load.idx[i]);
+		x = ex_load(k->pool, x->load.buf, idx, x->load.nidx);
+	}
 }
 
 static void make_safe(Kernel *k, Stmt *s)
 {
-	Arena *tmp = arena_new();
+	ARENA_LOCAL(tmp);
 	SafeWalk w = {.k = k};
 
 	if (s->guard)
@@ -171,7 +166,6 @@ static void make_safe(Kernel *k, Stmt *s)
 	}
 	if (s->guard)
 		make_loads_safe(k, &s->guard, NULL, tmp);
-	arena_free(tmp);
 }
 
 /* ---- Buffers ---- */
@@ -192,14 +186,13 @@ static bool check_buffer(Infer *in, Node *n, const Kernel *k, const Buf *b)
 		v->type = type_tensor(in->ctx, b->dtype, b->rank, b->dims);
 	t = v->type;
 	if (!t || t->kind != TYPE_TENSOR || t->dtype != b->dtype || t->rank != b->rank) {
-		StrBuf s = {0};
+		STRBUF_LOCAL(s);
 
 		if (t)
 			type_print(&s, t);
 		infer_error(in, n, "buffer %s of kernel %s is %s of rank %d, and %s %d is %s",
 			    b->name, k->name, dtype_info[b->dtype].name, b->rank, side,
 			    b->param + 1, strbuf_str(&s));
-		strbuf_free(&s);
 		return false;
 	}
 	for (int i = 0; i < b->rank; i++)

@@ -54,29 +54,17 @@ static Dim **tensor_dims(Infer *in, const Tensor *t, int n)
 
 static Dim **trace(Infer *in, Value *v, int n, bool syms);
 
-typedef struct Since {
-	int first;
-	bool found;
-} Since;
-
-static void see_since(void *arg, Sym *s)
-{
-	Since *since = arg;
-
-	since->found = since->found || s->id >= since->first;
-}
-
 void infer_forget_syms(Infer *in, int first)
 {
 	if (first == sym_count(in->ctx))
 		return;
-	for (int i = 0; i < in->contents.n; i++) {
-		Contents *c = in->contents.at[i];
-		Since since = {first, false};
+	VEC_EACH (c, &in->contents) {
+		bool mentions = false;
 
 		for (int k = 0; c && c->at && k < c->n; k++)
-			dim_syms(c->at[k], see_since, &since);
-		if (since.found)
+			DIM_EACH_SYM (s, c->at[k])
+				mentions = mentions || s->id >= first;
+		if (mentions)
 			*c = (Contents){.opaque = c->opaque};
 	}
 	for (int i = first; i < sym_count(in->ctx); i++)
@@ -235,7 +223,7 @@ static Dim *const *operand(Infer *in, Value *v, bool syms)
 
 static Dim **trace(Infer *in, Value *v, int n, bool syms)
 {
-	Arena *tmp = arena_new();
+	ARENA_LOCAL(tmp);
 	Dim **out = NEW_ARRAY(in->arena, n ? n : 1, Dim *);
 	Dim *const **arg;
 	Value *const *args;
@@ -253,7 +241,6 @@ static Dim **trace(Infer *in, Value *v, int n, bool syms)
 		ok = eval_symbolic(k, result, arg, out, n);
 	}
 	in->depth--;
-	arena_free(tmp);
 	return ok ? out : NULL;
 }
 
@@ -311,14 +298,13 @@ void infer_read_at_run_time(Infer *in, Value *v)
 static Dim *simple_or_sym(Infer *in, Value *v, Dim *d, int at, int n)
 {
 	enum { LONG = 40 };
-	StrBuf b = {0};
+	STRBUF_LOCAL(b);
 	bool is_long;
 
 	if (!dim_from_data(d))
 		return d;
 	dim_print(&b, d);
 	is_long = b.n > LONG;
-	strbuf_free(&b);
 	return is_long ? element_sym(in, v, at, n) : d;
 }
 
@@ -343,11 +329,10 @@ static void find_contents(Infer *in, Value *v, int n)
 
 static void contents_error(Infer *in, Node *n, const Value *v, const char *why)
 {
-	StrBuf b = {0};
+	STRBUF_LOCAL(b);
 
 	type_print(&b, v->type);
 	infer_error(in, n, "operand \"%s\" is %s, %s", v->name ? v->name : "", strbuf_str(&b), why);
-	strbuf_free(&b);
 }
 
 Dim **infer_contents(Infer *in, Node *n, Value *v, int *count)
@@ -397,7 +382,7 @@ Dim **infer_known(Infer *in, Value *v, int *count)
 
 static const Tensor *run_const(Infer *in, Node *n)
 {
-	Arena *tmp = arena_new();
+	ARENA_LOCAL(tmp);
 	Tensor *r = NULL;
 	const Tensor **arg = NEW_ARRAY(tmp, n->nin ? n->nin : 1, const Tensor *);
 	int64_t dims[MAX_RANK];
@@ -427,7 +412,6 @@ static const Tensor *run_const(Infer *in, Node *n)
 			r = NULL;
 	}
 	in->depth--;
-	arena_free(tmp);
 	return r;
 }
 

@@ -118,7 +118,7 @@ FactSize infer_dim_shown(Infer *in, Node *n, Dim *const *at)
 
 static void put_size(Infer *in, StrBuf *b, Dim *d)
 {
-	StrBuf s = {0};
+	STRBUF_LOCAL(s);
 	int64_t lo, hi;
 
 	dim_print(&s, d);
@@ -129,7 +129,6 @@ static void put_size(Infer *in, StrBuf *b, Dim *d)
 		strbuf_printf(b, "%lld or more", (long long)lo);
 	else
 		strbuf_printf(b, "in %lld..%lld", (long long)lo, (long long)hi);
-	strbuf_free(&s);
 }
 
 /* Names the sizes of SHOW that have no name. BOTH: there are two sizes, which are related by <= (if
@@ -160,7 +159,7 @@ static void name_sizes(Infer *in, const Node *n, FactSize *show, bool le, bool b
 
 static bool fact_fails(Infer *in, Node *n, const Fact *f)
 {
-	StrBuf b = {0};
+	STRBUF_LOCAL(b);
 	FactSize size;
 
 	strbuf_puts(&b, f->what);
@@ -169,18 +168,14 @@ static bool fact_fails(Infer *in, Node *n, const Fact *f)
 		put_size(in, &b, size.dim);
 	}
 	infer_error(in, n, "%s", strbuf_str(&b));
-	strbuf_free(&b);
 	return false;
 }
 
 static bool known(const Graph *g, Dim *a, Dim *b, bool le)
 {
-	for (int i = 0; i < g->facts.n; i++) {
-		const Fact *f = &g->facts.at[i];
-
+	VEC_EACH_AT (f, &g->facts)
 		if (f->le == le && ((f->a == a && f->b == b) || (!le && f->a == b && f->b == a)))
 			return true;
-	}
 	return false;
 }
 

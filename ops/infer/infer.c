@@ -43,8 +43,7 @@ Infer *infer_clone(const Infer *in, Graph *g)
 	to->graph = g;
 	to->arena = g->arena;
 	to->contents.n = to->contents.cap = 0;
-	for (int i = 0; i < in->contents.n; i++) {
-		const Contents *c = in->contents.at[i];
+	VEC_EACH (c, &in->contents) {
 		Contents *copy = c ? arena_copy(g->arena, c, sizeof *c) : NULL;
 
 		if (c && c->at)
@@ -56,7 +55,7 @@ Infer *infer_clone(const Infer *in, Graph *g)
 
 bool infer_error(Infer *in, Node *n, const char *fmt, ...)
 {
-	Arena *tmp = arena_new();
+	ARENA_LOCAL(tmp);
 	va_list ap;
 	char *msg;
 
@@ -64,7 +63,6 @@ bool infer_error(Infer *in, Node *n, const char *fmt, ...)
 	msg = arena_vprintf(tmp, fmt, ap);
 	va_end(ap);
 	infer_fault(in, node_diag(n), msg);
-	arena_free(tmp);
 	return false;
 }
 
@@ -103,7 +101,7 @@ static bool types_differ(const Type *a, const Type *b)
  * it. */
 static bool check_given(Infer *in, Node *n, const Value *v, const Type *given, const Type *made)
 {
-	StrBuf b = {0};
+	STRBUF_LOCAL(b);
 
 	if (given->kind == made->kind && (made->kind != TYPE_TENSOR || !types_differ(given, made)))
 		return true;
@@ -112,7 +110,6 @@ static bool check_given(Infer *in, Node *n, const Value *v, const Type *given, c
 	type_print(&b, made);
 	infer_error(in, n, "%s%s is declared as %s", v->name ? "result " : "the result",
 		    v->name ? v->name : "", strbuf_str(&b));
-	strbuf_free(&b);
 	return false;
 }
 
@@ -131,7 +128,7 @@ static bool sizes_differ(const Value *v, const Type *made)
 
 static void warn_sizes(Infer *in, Node *n, const Value *v, const Type *made)
 {
-	StrBuf b = {0};
+	STRBUF_LOCAL(b);
 
 	strbuf_printf(&b, "%s[", dtype_info[made->dtype].name);
 	for (int i = 0; i < made->rank; i++)
@@ -143,7 +140,6 @@ static void warn_sizes(Infer *in, Node *n, const Value *v, const Type *made)
 	type_print(&b, made);
 	diag_warning(in->ctx->diag, node_diag(n), "shape", "%s%s is declared as %s",
 		     v->name ? "result " : "the result", v->name ? v->name : "", strbuf_str(&b));
-	strbuf_free(&b);
 }
 
 /* Checks the declaration of V in an ONNX file against its inferred type MADE: the element type must
@@ -168,30 +164,29 @@ static void check_declared(Infer *in, Node *n, Value *v, const Type *made)
 	v->declared_dims = NULL;
 }
 
-void infer_result(Infer *in, Node *n, int k, DType t, int rank, Dim *const *dims)
+bool infer_result(Infer *in, Node *n, int k, DType t, int rank, Dim *const *dims)
 {
 	Value *v = node_out(n, k);
 	Dim *fresh[MAX_RANK];
 	const Type *made;
 
 	if (!v)
-		return;
-	if (rank > MAX_RANK) {
-		infer_error(in, n, "the result has rank %d; at most %d is supported", rank,
-			    MAX_RANK);
-		return;
-	}
+		return true;
+	if (rank > MAX_RANK)
+		return infer_error(in, n, "the result has rank %d; at most %d is supported", rank,
+				   MAX_RANK);
 	for (int i = 0; i < rank; i++)
 		fresh[i] = dim_named(in->ctx, dim_refresh(in->ctx, dims[i]), "d");
 	made = type_tensor(in->ctx, t, rank, fresh);
 	if (v->type && v->type != made) {
 		if (!check_given(in, n, v, v->type, made))
-			return;
+			return false;
 		if (v->type->layout)
 			made = type_with_layout(in->ctx, made, v->type->layout);
 	}
 	check_declared(in, n, v, made);
 	v->type = made;
+	return true;
 }
 
 /* ---- Attributes ---- */
@@ -200,7 +195,7 @@ bool infer_choice(Infer *in, Node *n, const char *attr, const char *const *names
 		  int *out)
 {
 	const char *s = node_str(n, attr, names[0]);
-	StrBuf b = {0};
+	STRBUF_LOCAL(b);
 
 	for (*out = 0; *out < count; ++*out)
 		if (!strcmp(s, names[*out]))
@@ -211,7 +206,6 @@ bool infer_choice(Infer *in, Node *n, const char *attr, const char *const *names
 	for (int i = 0; i < count; i++)
 		strbuf_printf(&b, "%s%s", !i ? "" : i + 1 < count ? ", " : " or ", names[i]);
 	infer_error(in, n, "attribute \"%s\" is \"%s\", expected %s", attr, s, strbuf_str(&b));
-	strbuf_free(&b);
 	return false;
 }
 
@@ -237,27 +231,19 @@ bool infer_axis(Infer *in, Node *n, int64_t axis, int rank, int *out)
 
 /* ---- Broadcasting ---- */
 
-static void find_sym_of(void *arg, Sym *s)
-{
-	Sym **at = arg;
-
-	at[at[0] != NULL] = s;
-}
-
 /* If a fact A <= HI holds, where A is k*s + r with constants k > 0 and r: derives a bound of s. */
 static void bound_above(Infer *in, const Node *n, Dim *a, int64_t hi)
 {
-	Sym *s[2] = {NULL, NULL};
+	Sym *s = dim_next_sym(a, NULL);
 	Dim *rest;
 	int64_t k, r;
 
-	dim_syms(a, find_sym_of, s);
-	if (infer_when(in, n) || !s[0] || s[1] || !dim_linear_in(in->ctx, a, s[0], &k, &rest) ||
-	    k <= 0 || !dim_is_const(rest, &r) || __builtin_sub_overflow(hi, r, &hi) ||
-	    hi / k < s[0]->lo || hi < 0)
+	if (infer_when(in, n) || !s || dim_next_sym(a, s) ||
+	    !dim_linear_in(in->ctx, a, s, &k, &rest) || k <= 0 || !dim_is_const(rest, &r) ||
+	    __builtin_sub_overflow(hi, r, &hi) || hi / k < s->lo || hi < 0)
 		return;
-	if (hi / k < s[0]->hi) {
-		sym_bound(in->ctx, s[0], s[0]->lo, hi / k);
+	if (hi / k < s->hi) {
+		sym_bound(in->ctx, s, s->lo, hi / k);
 		in->bounded = true;
 	}
 }
@@ -441,8 +427,7 @@ static bool infer_tensor_const(Infer *in, Node *n)
 				   t->rank, MAX_RANK);
 	for (int i = 0; i < t->rank; i++)
 		dims[i] = dim_const(in->ctx, t->dims[i]);
-	infer_result(in, n, 0, t->dtype, t->rank, dims);
-	return true;
+	return infer_result(in, n, 0, t->dtype, t->rank, dims);
 }
 
 static char type_letter(DType t)
@@ -504,7 +489,7 @@ static bool check_strings(Infer *in, Node *n)
  * force. Which captures a node has, the reader of the text has checked. */
 static bool check_attrs(Infer *in, Node *n)
 {
-	StrBuf b = {0};
+	STRBUF_LOCAL(b);
 	OpAttr declared;
 	bool ok;
 
@@ -521,7 +506,6 @@ static bool check_attrs(Infer *in, Node *n)
 			ok = diag_named_error(in->ctx->diag, node_diag(n), "attribute",
 					      "has no attribute \"%s\"; the operator takes %s",
 					      a->name, strbuf_str(&b));
-			strbuf_free(&b);
 			in->errors += !ok;
 			if (!ok)
 				return false;
@@ -590,7 +574,7 @@ bool infer_or_expand(Infer *in, Node *n, Value **out)
 
 bool infer_node(Infer *in, Node *n)
 {
-	Arena *tmp = arena_new();
+	ARENA_LOCAL(tmp);
 	DiagLoc before = diag_at(in->ctx, node_diag(n));
 	const Type **given = NEW_ARRAY(tmp, n->nout + 1, const Type *); /* by a text */
 	bool ok;
@@ -603,7 +587,6 @@ bool infer_node(Infer *in, Node *n)
 		if (n->out[i] && n->out[i]->type == given[i])
 			n->out[i]->type = NULL;
 	diag_at(in->ctx, before);
-	arena_free(tmp);
 	return ok;
 }
 

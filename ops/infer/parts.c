@@ -3,7 +3,6 @@
 #include "ops/infer/parts.h"
 
 #include "ops/infer/infer.h"
-#include "ops/onnx/shape.h"
 
 /* ---- Types ---- */
 
@@ -19,11 +18,10 @@ static bool is_optional_sequence(const Type *t)
 
 static bool unsupported(Infer *in, Node *n, const Type *t, const char *why)
 {
-	StrBuf b = {0};
+	STRBUF_LOCAL(b);
 
 	type_print(&b, t);
 	infer_error(in, n, "a value of type %s: %s", strbuf_str(&b), why);
-	strbuf_free(&b);
 	return false;
 }
 
@@ -239,13 +237,12 @@ const Type *parts_merge(Infer *in, Node *n, const Type *a, const Type *b, const 
 	y = type_listed(b);
 	if (!x || !y || (x->dtype != y->dtype && x->dtype && y->dtype) || a->kind != b->kind ||
 	    is_optional_sequence(a) != is_optional_sequence(b)) {
-		StrBuf s = {0};
+		STRBUF_LOCAL(s);
 
 		type_print(&s, a);
 		strbuf_puts(&s, " and ");
 		type_print(&s, b);
 		infer_error(in, n, "%s has the types %s", what, strbuf_str(&s));
-		strbuf_free(&s);
 		return NULL;
 	}
 	/* where the ranks are known and differ, the one of the smaller rank must be empty */
@@ -333,7 +330,7 @@ static bool split_input(Infer *in, Value *v, Value **part)
 	const bool passed = type_parts(t) && (!map || t->kind == TYPE_MAP);
 
 	if (!passed || (!map && type_listed(t)->rank < 0)) {
-		StrBuf b = {0};
+		STRBUF_LOCAL(b);
 
 		type_print(&b, t);
 		in->errors++;
@@ -343,7 +340,6 @@ static bool split_input(Infer *in, Value *v, Value **part)
 				 "with a shape for them"
 			       : "its type is %s, which is not supported as an input",
 			strbuf_str(&b));
-		strbuf_free(&b);
 		return false;
 	}
 	size[0] = size_of_input(c, map ? "keys" : "elements", DIM_FAR);

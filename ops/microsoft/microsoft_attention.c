@@ -72,15 +72,6 @@ static Value *split_heads(Infer *in, Node *n, Value *v, int64_t heads)
 	return expand_transpose(in, n, expand_reshape(in, n, v, d, 4), swap_heads, 4);
 }
 
-/* The other way round. */
-static Value *join_heads(Infer *in, Node *n, Value *v)
-{
-	Dim *const *from = v->type->dims;
-	Dim *d[3] = {from[0], from[2], dim_mul(infer_ctx(in), from[1], from[3])};
-
-	return expand_reshape(in, n, expand_transpose(in, n, v, swap_heads, 4), d, 3);
-}
-
 /* ---- The standard's Attention ---- */
 
 typedef struct Heads {
@@ -444,8 +435,8 @@ static bool expand_multi_head(Infer *in, Node *n, Value **out)
 		      .queries = h.q->type->dims[1],
 		      .keys = h.k->type->dims[by_head ? 2 : 1]};
 	if (by_head) { /* the standard's wants all of one rank */
-		h.k = join_heads(in, n, h.k);
-		h.v = join_heads(in, n, h.v);
+		h.k = attention_join_heads(in, n, h.k);
+		h.v = attention_join_heads(in, n, h.v);
 	}
 	if (!multi_head_bias(in, n, &h, by_head) || (h.past_k && !rank_is(in, n, M_PAST_K, 4)))
 		return false;
@@ -819,7 +810,7 @@ static bool expand_group_query(Infer *in, Node *n, Value **out)
 		return false;
 	if (!attend(in, n, &h, got))
 		return false;
-	out[0] = join_heads(in, n, got[0]);
+	out[0] = attention_join_heads(in, n, got[0]);
 	if (h.scores)
 		out[3] = EXPAND(in, n, Where, visible, got[3],
 				expand_scalar(in, n, infer_type(n, G_Q)->dtype, 0));

@@ -146,14 +146,13 @@ static int zero_dims(Moe *m, Dim *rows, Dim *size, int64_t bits, Dim **d)
  * byte has. */
 static bool not_whole(Moe *m, int at, Dim *size, int64_t unit)
 {
-	StrBuf b = {0};
+	STRBUF_LOCAL(b);
 
 	dim_print(&b, size);
 	infer_error(
 		m->in, m->n,
 		"a row of operand %d has %s elements, expected a multiple of %lld, the size of a %s",
 		at + 1, strbuf_str(&b), (long long)unit, m->block ? "block" : "byte");
-	strbuf_free(&b);
 	return false;
 }
 

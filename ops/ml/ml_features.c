@@ -5,7 +5,6 @@
  */
 #include "ops/infer/infer.h"
 #include "ops/ml/ml.h"
-#include "ops/onnx/shape.h"
 
 #include <math.h>
 

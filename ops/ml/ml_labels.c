@@ -6,7 +6,6 @@
  */
 #include "ops/infer/infer.h"
 #include "ops/ml/ml.h"
-#include "ops/onnx/shape.h"
 
 #include <string.h>
 

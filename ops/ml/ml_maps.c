@@ -6,7 +6,6 @@
  */
 #include "ops/ml/ml.h"
 #include "ops/infer/parts.h"
-#include "ops/onnx/shape.h"
 #include "ops/onnx/sort.h"
 
 #include <stdlib.h>

@@ -19,7 +19,6 @@
 #include "ops/infer/infer.h"
 #include "ops/ml/ml.h"
 #include "ops/ml/ml_forest.h"
-#include "ops/onnx/shape.h"
 
 #include <math.h>
 
@@ -42,8 +41,7 @@ static bool infer_descend(Infer *in, Node *n)
 		return infer_error(in, n, "the operands are not trees");
 	dims[0] = x->dims[0];
 	dims[1] = dim_const(infer_ctx(in), trees);
-	infer_result(in, n, 0, y ? y->dtype : DT_I64, 2, dims);
-	return true;
+	return infer_result(in, n, 0, y ? y->dtype : DT_I64, 2, dims);
 }
 
 /* The bits of E, of u64, from number AT on, up to 32 of them. */
@@ -332,7 +330,7 @@ static double weight_of(const Forest *f, int k, int64_t target, Aggregate how, b
 static void voted(const Trees *t, int64_t *of, bool *always)
 {
 	const Forest *f = t->f;
-	Arena *tmp = arena_new();
+	ARENA_LOCAL(tmp);
 	int *seen = NEW_ARRAY(tmp, t->d->at.n + 1, int),
 	    *path = NEW_ARRAY(tmp, 2 * t->d->at.n + 2, int);
 	int *leaves = NEW_ARRAY(tmp, f->ntargets + 1, int),
@@ -367,14 +365,13 @@ static void voted(const Trees *t, int64_t *of, bool *always)
 		for (int64_t c = 0; c < f->ntargets; c++)
 			always[c] = always[c] || leaves[c] == nleaves;
 	}
-	arena_free(tmp);
 }
 
 /* Orders the trees by their only target, and pads each target's list to the same length *EACH.
  * False where that is not possible, or makes many more trees. */
 static bool group_by_target(Trees *t, const int64_t *of, int *each)
 {
-	Arena *tmp = arena_new();
+	ARENA_LOCAL(tmp);
 	const int64_t ntargets = t->f->ntargets;
 	int *have = NEW_ARRAY(tmp, ntargets + 1, int);
 	bool ok = true;
@@ -398,7 +395,6 @@ static bool group_by_target(Trees *t, const int64_t *of, int *each)
 			t->order[c * *each + have[c]++] = i;
 		}
 	}
-	arena_free(tmp);
 	return ok;
 }
 

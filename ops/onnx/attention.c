@@ -68,17 +68,13 @@ static Value *split_heads(Infer *in, Node *n, Value *v, const char *attr)
 	return v ? expand_transpose(in, n, v, perm, 4) : NULL;
 }
 
-/* The other way round. */
-static Value *join_heads(Infer *in, Node *n, Value *v)
+Value *attention_join_heads(Infer *in, Node *n, Value *v)
 {
-	static const int64_t perm[] = {0, 2, 1, 3};
-	Dim *d[3];
+	static const int64_t swap[] = {0, 2, 1, 3};
+	Dim *const *from = v->type->dims;
+	Dim *d[3] = {from[0], from[2], dim_mul(infer_ctx(in), from[1], from[3])};
 
-	v = expand_transpose(in, n, v, perm, 4);
-	d[0] = v->type->dims[0];
-	d[1] = v->type->dims[1];
-	d[2] = dim_mul(infer_ctx(in), v->type->dims[2], v->type->dims[3]);
-	return expand_reshape(in, n, v, d, 3);
+	return expand_reshape(in, n, expand_transpose(in, n, v, swap, 4), d, 3);
 }
 
 /* ---- Attention ---- */
@@ -398,7 +394,7 @@ bool attention_with_sink(Infer *in, Node *n, Value *sink, Value **out)
 	stage[3] = s = expand_cast(in, n, probabilities(in, n, &a, s), t);
 	s = EXPAND(in, n, MatMul, s, expand_cast(in, n, a.v, t));
 	s = join_groups(in, n, &a, s);
-	out[0] = infer_type(n, Q)->rank == 3 ? join_heads(in, n, s) : s;
+	out[0] = infer_type(n, Q)->rank == 3 ? attention_join_heads(in, n, s) : s;
 	if (node_out(n, 3))
 		out[3] = expand_cast(in, n, join_groups(in, n, &a, stage[mode]), t);
 	return true;

@@ -19,8 +19,7 @@ static bool check_cast(Infer *in, Node *n, DType to)
 			in, n,
 			"attribute \"to\" is %lld, which is not a supported element type",
 			(long long)node_int(n, "to", 0));
-	infer_result(in, n, 0, to, infer_type(n, 0)->rank, infer_type(n, 0)->dims);
-	return true;
+	return infer_result(in, n, 0, to, infer_type(n, 0)->rank, infer_type(n, 0)->dims);
 }
 
 static bool infer_cast(Infer *in, Node *n)
@@ -192,8 +191,7 @@ static bool infer_bitcast(Infer *in, Node *n)
 		return infer_error(
 			in, n, "cannot take the bits of %s as %s: both must have the same width",
 			dtype_info[from].name, to ? dtype_info[to].name : "an unknown type");
-	infer_result(in, n, 0, to, infer_type(n, 0)->rank, infer_type(n, 0)->dims);
-	return true;
+	return infer_result(in, n, 0, to, infer_type(n, 0)->rank, infer_type(n, 0)->dims);
 }
 
 static DType bits_type(int bits)

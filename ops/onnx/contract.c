@@ -207,8 +207,7 @@ static bool infer_matmul(Infer *in, Node *n)
 		dims[rank++] = a->dims[a->rank - 2];
 	if (b->rank > 1)
 		dims[rank++] = b->dims[b->rank - 1];
-	infer_result(in, n, 0, a->dtype, rank, dims);
-	return true;
+	return infer_result(in, n, 0, a->dtype, rank, dims);
 }
 
 /* A dim in its constant form, if either side has one. */
@@ -278,8 +277,7 @@ static bool infer_gemm(Infer *in, Node *n)
 				       whole[d]},
 			    (FactSize){"with C it is", dims[d]}))
 			return false;
-	infer_result(in, n, 0, a->dtype, 2, whole);
-	return true;
+	return infer_result(in, n, 0, a->dtype, 2, whole);
 }
 
 /* V * FACTOR in the type of V; computed in f64 if V is an integer and FACTOR is not. */
@@ -501,8 +499,7 @@ static bool infer_einsum(Infer *in, Node *n)
 			in, n,
 			"the product of the operands has more than %d dims before it is summed, which is not supported",
 			MAX_RANK);
-	infer_result(in, n, 0, infer_type(n, 0)->dtype, p.out.n, dims);
-	return true;
+	return infer_result(in, n, 0, infer_type(n, 0)->dtype, p.out.n, dims);
 }
 
 static void lower_einsum(Infer *in, Node *n, Kernel *k)

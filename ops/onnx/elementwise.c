@@ -57,8 +57,7 @@ bool infer_elementwise(Infer *in, Node *n)
 	rank = broadcast_all(in, n, 0, dims);
 	if (rank < 0)
 		return false;
-	infer_result(in, n, 0, op->result ? op->result : t, rank, dims);
-	return true;
+	return infer_result(in, n, 0, op->result ? op->result : t, rank, dims);
 }
 
 static double attr_value(Node *n, const char *name, double otherwise)
@@ -373,8 +372,7 @@ static bool infer_pow(Infer *in, Node *n)
 	rank = broadcast_all(in, n, 0, dims);
 	if (rank < 0)
 		return false;
-	infer_result(in, n, 0, x->dtype, rank, dims);
-	return true;
+	return infer_result(in, n, 0, x->dtype, rank, dims);
 }
 
 /* The exponent, if it is one that is common in models, which becomes a product; else 0. */
@@ -475,8 +473,7 @@ static bool infer_where(Infer *in, Node *n)
 	rank = broadcast_all(in, n, 0, dims);
 	if (rank < 0)
 		return false;
-	infer_result(in, n, 0, infer_type(n, 1)->dtype, rank, dims);
-	return true;
+	return infer_result(in, n, 0, infer_type(n, 1)->dtype, rank, dims);
 }
 
 static void lower_where(Infer *in, Node *n, Kernel *k)
@@ -512,8 +509,7 @@ static bool infer_like_first(Infer *in, Node *n)
 				       infer_dim_shown(in, n, &x->dims[i]),
 				       (FactSize){"with all operands it is", dims[i]}))
 			return false;
-	infer_result(in, n, 0, x->dtype, x->rank, x->dims);
-	return true;
+	return infer_result(in, n, 0, x->dtype, x->rank, x->dims);
 }
 
 /* The bound of a Clip of elements of T that is operand I of N: the number in it, where it is
@@ -565,8 +561,7 @@ static bool infer_identity(Infer *in, Node *n)
 	}
 	if (!infer_takes(in, n, "fiubs", x->dtype))
 		return false;
-	infer_result(in, n, 0, x->dtype, x->rank, x->dims);
-	return true;
+	return infer_result(in, n, 0, x->dtype, x->rank, x->dims);
 }
 
 static void lower_identity(Infer *in, Node *n, Kernel *k)

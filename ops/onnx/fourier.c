@@ -23,7 +23,6 @@
 #include "ops/onnx/fourier.h"
 
 #include "ops/infer/control.h"
-#include "ops/onnx/shape.h"
 
 #include <math.h>
 

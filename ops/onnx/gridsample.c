@@ -327,8 +327,7 @@ static bool infer_affine_grid(Infer *in, Node *n)
 			return false;
 	}
 	out[count - 1] = dim_const(c, count - 2);
-	infer_result(in, n, 0, t->dtype, count, out);
-	return true;
+	return infer_result(in, n, 0, t->dtype, count, out);
 }
 
 static void lower_affine_grid(Infer *in, Node *n, Kernel *k)

@@ -131,7 +131,7 @@ const Op op_GatherElements = {
 static bool tuple_length(Infer *in, Node *n, int batch, int *m)
 {
 	const Type *x = infer_type(n, 0), *i = infer_type(n, 1), *u = infer_type(n, 2);
-	StrBuf last = {0};
+	STRBUF_LOCAL(last);
 	int64_t v;
 
 	if (!check_indices(in, n, 1))
@@ -146,7 +146,6 @@ static bool tuple_length(Infer *in, Node *n, int batch, int *m)
 				"the last dim of the indices is %s, and must be a number, since "
 				"the result's rank depends on it; bind it by --dim",
 				strbuf_str(&last));
-			strbuf_free(&last);
 			return false;
 		}
 		v = i->rank - 1 + x->rank - u->rank;
@@ -263,8 +262,7 @@ static bool check_updates(Infer *in, Node *n, Dim *const *dims, int rank)
 			return false;
 	if (!check_reduction(in, n, &m))
 		return false;
-	infer_result(in, n, 0, x->dtype, x->rank, x->dims);
-	return true;
+	return infer_result(in, n, 0, x->dtype, x->rank, x->dims);
 }
 
 static void copy_operand(Kernel *k)
@@ -418,8 +416,7 @@ static bool infer_onehot(Infer *in, Node *n)
 	for (int a = 0; a < i->rank; a++)
 		out[a < axis ? a : a + 1] = i->dims[a];
 	out[axis] = depth;
-	infer_result(in, n, 0, v->dtype, i->rank + 1, out);
-	return true;
+	return infer_result(in, n, 0, v->dtype, i->rank + 1, out);
 }
 
 static void lower_onehot(Infer *in, Node *n, Kernel *k)
@@ -493,8 +490,7 @@ static bool infer_tensor_scatter(Infer *in, Node *n)
 	if (w && !infer_equal_dims(in, n, &w->dims[0], &x->dims[0],
 				   "the write indices and the cache have different batches"))
 		return false;
-	infer_result(in, n, 0, x->dtype, x->rank, x->dims);
-	return true;
+	return infer_result(in, n, 0, x->dtype, x->rank, x->dims);
 }
 
 static void lower_tensor_scatter(Infer *in, Node *n, Kernel *k)
@@ -560,8 +556,7 @@ static bool infer_reverse_sequence(Infer *in, Node *n)
 	if (!infer_equal_dims(in, n, &len->dims[0], &x->dims[batch],
 			      "there must be a length for each entry of the batch"))
 		return false;
-	infer_result(in, n, 0, x->dtype, x->rank, x->dims);
-	return true;
+	return infer_result(in, n, 0, x->dtype, x->rank, x->dims);
 }
 
 static void lower_reverse_sequence(Infer *in, Node *n, Kernel *k)

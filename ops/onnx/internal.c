@@ -37,8 +37,7 @@ static bool infer_copy(Infer *in, Node *n)
 {
 	const Type *x = infer_type(n, 0);
 
-	infer_result(in, n, 0, x->dtype, x->rank, x->dims);
-	return true;
+	return infer_result(in, n, 0, x->dtype, x->rank, x->dims);
 }
 
 const Op op_Copy = {.infer = infer_copy};
@@ -62,8 +61,7 @@ static bool infer_dims(Infer *in, Node *n)
 	if (scalar && t->rank != 1)
 		return infer_error(in, n, "a scalar of %d elements", t->rank);
 	d = dim_const(infer_ctx(in), t->rank);
-	infer_result(in, n, 0, t->dtype, scalar ? 0 : 1, &d);
-	return true;
+	return infer_result(in, n, 0, t->dtype, scalar ? 0 : 1, &d);
 }
 
 static void lower_dims(Infer *in, Node *n, Kernel *k)
@@ -91,8 +89,7 @@ static bool infer_row(Infer *in, Node *n)
 
 	if (!control_dim(n, "at") || x->rank < 1)
 		return infer_error(in, n, "has no index, or the operand no axis");
-	infer_result(in, n, 0, x->dtype, x->rank - 1, x->dims + 1);
-	return true;
+	return infer_result(in, n, 0, x->dtype, x->rank - 1, x->dims + 1);
 }
 
 static void lower_row(Infer *in, Node *n, Kernel *k)

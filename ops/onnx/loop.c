@@ -107,30 +107,17 @@ static bool is_since(const Node *open, const Node *n)
 	return n == open;
 }
 
-typedef struct InLoop {
-	const Node *open;
-	bool yes;
-} InLoop;
-
-static void see_in_loop(void *arg, Sym *s)
+/* Whether an iteration decides the size D. */
+static bool varies(const Node *open, const Dim *d)
 {
-	InLoop *l = arg;
-	const Value *from = graph_source(l->open->graph, s).value;
+	DIM_EACH_SYM (s, d) {
+		const Value *from = graph_source(open->graph, s).value;
 
-	if (from && from->def && is_since(l->open, from->def))
-		l->yes = true;
-	if (s->def)
-		dim_syms(s->def, see_in_loop, l);
-}
-
-/* Whether an iteration decides the sizes of T. */
-static bool varies(const Node *open, const Type *t)
-{
-	InLoop l = {open, false};
-
-	for (int d = 0; d < t->rank; d++)
-		dim_syms(t->dims[d], see_in_loop, &l);
-	return l.yes;
+		if ((from && from->def && is_since(open, from->def)) ||
+		    (s->def && varies(open, s->def)))
+			return true;
+	}
+	return false;
 }
 
 /* Whether all iterations give values of the same sizes, of type T. If not, sets EACH for the sizes
@@ -141,9 +128,7 @@ static bool same_in_iterations(Carried *each, const Node *open, const Type *t)
 
 	each->rank = t->rank;
 	for (int d = 0; d < t->rank; d++) {
-		const Type one = {.kind = TYPE_TENSOR, .rank = 1, .dims = &t->dims[d]};
-
-		if (each->grows[d] || !varies(open, &one))
+		if (each->grows[d] || !varies(open, t->dims[d]))
 			continue;
 		each->grows[d] = each->any = true;
 		same = false;

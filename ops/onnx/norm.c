@@ -330,8 +330,7 @@ static bool infer_same(Infer *in, Node *n)
 	if (n->op == OP_LRN && (node_int(n, "size", 0) < 1 || node_int(n, "size", 0) > INT32_MAX))
 		return infer_error(in, n, "attribute \"size\" is %lld, expected 1 to %d",
 				   (long long)node_int(n, "size", 0), INT32_MAX);
-	infer_result(in, n, 0, x->dtype, x->rank, x->dims);
-	return true;
+	return infer_result(in, n, 0, x->dtype, x->rank, x->dims);
 }
 
 static void lower_hardmax(Infer *in, Node *n, Kernel *k)

@@ -97,8 +97,7 @@ static bool infer_col2im(Infer *in, Node *n)
 		return false;
 	for (int d = 0; d < b.n; d++)
 		out[d + 2] = b.image[d];
-	infer_result(in, n, 0, x->dtype, b.n + 2, out);
-	return true;
+	return infer_result(in, n, 0, x->dtype, b.n + 2, out);
 }
 
 /* y[n,c,i...] = the sum, over the elements r of a block, of x[n, c * size + r, q], where the block
@@ -271,8 +270,7 @@ static bool infer_center(Infer *in, Node *n)
 
 	if (!cropped_dims(in, n, true, out))
 		return false;
-	infer_result(in, n, 0, x->dtype, x->rank, out);
-	return true;
+	return infer_result(in, n, 0, x->dtype, x->rank, out);
 }
 
 /* The element at I of a dim of size OUT is that at I + (IN - OUT) / 2, rounded towards zero. */

@@ -385,18 +385,14 @@ static Value *spatial_axes(Infer *in, Node *n)
 	return expand_ints(in, n, axes, x->rank - 2);
 }
 
-static bool expand_global_average(Infer *in, Node *n, Value **out)
+static bool expand_global(Infer *in, Node *n, Value **out)
 {
 	Value *axes = spatial_axes(in, n);
 
-	return axes && (out[0] = EXPAND(in, n, ReduceMean, node_in(n, 0), axes));
-}
-
-static bool expand_global_max(Infer *in, Node *n, Value **out)
-{
-	Value *axes = spatial_axes(in, n);
-
-	return axes && (out[0] = EXPAND(in, n, ReduceMax, node_in(n, 0), axes));
+	if (axes)
+		out[0] = n->op == OP_GlobalMaxPool ? EXPAND(in, n, ReduceMax, node_in(n, 0), axes)
+						   : EXPAND(in, n, ReduceMean, node_in(n, 0), axes);
+	return axes != NULL;
 }
 
 static bool expand_global_lp(Infer *in, Node *n, Value **out)
@@ -443,7 +439,6 @@ const Op op_LpPool = {
 	.attrs = "auto_pad: string, ceil_mode: int since 18, dilations: ints since 18, "
 		 "kernel_shape: ints, p: int, pads: ints, strides: ints",
 };
-const Op op_GlobalAveragePool = {
-	.within = true, .expand = expand_global_average, .types = "f"};
-const Op op_GlobalMaxPool = {.within = true, .expand = expand_global_max, .types = "f"};
+const Op op_GlobalAveragePool = {.within = true, .expand = expand_global, .types = "f"};
+const Op op_GlobalMaxPool = {.within = true, .expand = expand_global, .types = "f"};
 const Op op_GlobalLpPool = {.types = "f", .expand = expand_global_lp, .attrs = "p: int"};

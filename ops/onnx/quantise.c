@@ -105,8 +105,7 @@ static bool infer_repeat(Infer *in, Node *n)
 						 (FactSize){"expected", want}))
 			return false;
 	}
-	infer_result(in, n, 0, x->dtype, count, dims);
-	return true;
+	return infer_result(in, n, 0, x->dtype, count, dims);
 }
 
 static void lower_repeat(Infer *in, Node *n, Kernel *k)

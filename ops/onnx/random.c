@@ -80,8 +80,7 @@ static bool infer_numbers(Infer *in, Node *n)
 
 	if (!t || t->kind != TYPE_TENSOR || t->rank < 0 || !dtype_is_float(t->dtype))
 		return infer_error(in, n, "has no value");
-	infer_result(in, n, 0, t->dtype, t->rank, t->dims);
-	return true;
+	return infer_result(in, n, 0, t->dtype, t->rank, t->dims);
 }
 
 static Expr *low_word(Kernel *k, Expr *e)
@@ -201,7 +200,7 @@ static bool scaled(Infer *in, Node *n, DType otherwise, int rank, Dim *const *di
 	return true;
 }
 
-static bool of_shape(Infer *in, Node *n, bool normal, Value **out)
+static bool expand_of_shape(Infer *in, Node *n, Value **out)
 {
 	Dim *dims[MAX_RANK];
 	int rank;
@@ -217,50 +216,32 @@ static bool of_shape(Infer *in, Node *n, bool normal, Value **out)
 					   (long long)shape[d]);
 		dims[d] = dim_const(in->ctx, shape[d]);
 	}
-	return scaled(in, n, DT_F32, rank, dims, normal, out);
+	return scaled(in, n, DT_F32, rank, dims, n->op == OP_RandomNormal, out);
 }
 
-static bool like_operand(Infer *in, Node *n, bool normal, Value **out)
+static bool expand_like(Infer *in, Node *n, Value **out)
 {
 	const Type *x = infer_type(n, 0);
 
-	return scaled(in, n, x->dtype, x->rank, x->dims, normal, out);
-}
-
-static bool expand_uniform(Infer *in, Node *n, Value **out)
-{
-	return of_shape(in, n, false, out);
-}
-
-static bool expand_uniform_like(Infer *in, Node *n, Value **out)
-{
-	return like_operand(in, n, false, out);
-}
-
-static bool expand_normal(Infer *in, Node *n, Value **out)
-{
-	return of_shape(in, n, true, out);
-}
-
-static bool expand_normal_like(Infer *in, Node *n, Value **out)
-{
-	return like_operand(in, n, true, out);
+	return scaled(in, n, x->dtype, x->rank, x->dims, n->op == OP_RandomNormalLike, out);
 }
 
 const Op op_RandomUniform = {
-	.expand = expand_uniform,
+	.expand = expand_of_shape,
 	.attrs = "dtype: int, high: float, low: float, seed: float, shape: ints",
 };
 const Op op_RandomUniformLike = {
-	.expand = expand_uniform_like, .types = "fiubs",
+	.expand = expand_like,
+	.types = "fiubs",
 	.attrs = "dtype: int, high: float, low: float, seed: float",
 };
 const Op op_RandomNormal = {
-	.expand = expand_normal,
+	.expand = expand_of_shape,
 	.attrs = "dtype: int, mean: float, scale: float, seed: float, shape: ints",
 };
 const Op op_RandomNormalLike = {
-	.expand = expand_normal_like, .types = "fiubs",
+	.expand = expand_like,
+	.types = "fiubs",
 	.attrs = "dtype: int, mean: float, scale: float, seed: float",
 };
 

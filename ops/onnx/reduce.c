@@ -107,8 +107,7 @@ static bool infer_reduce(Infer *in, Node *n)
 	if (!reduce_axes(in, n, true, &a))
 		return false;
 	rank = reduced_dims(infer_ctx(in), &a, x->dims, dims);
-	infer_result(in, n, 0, x->dtype, rank, dims);
-	return true;
+	return infer_result(in, n, 0, x->dtype, rank, dims);
 }
 
 /* ---- Statements ---- */
@@ -163,18 +162,21 @@ static Expr *reduction_load(Reduction *r, CType t)
 
 /* A reduction: TERM over x, and FINISH over s (the sum) and n (the number of terms). */
 typedef struct ReduceForm {
+	OpKind op;
 	Monoid monoid;
 	const char *term, *finish;
 	bool real; /* FINISH has fractions, so integers are computed in floats */
 } ReduceForm;
 
 static const ReduceForm reduce_form[] = {
-	{MONOID_sum, "x", "s", false},         {MONOID_sum, "x", "div(s, n)", false},
-	{MONOID_prod, "x", "s", false},        {MONOID_sum, "abs(x)", "s", false},
-	{MONOID_sum, "mul(x, x)", "s", false}, {MONOID_sum, "mul(x, x)", "sqrt(s)", true},
-	{MONOID_sum, "x", "log(s)", true},
+	{OP_ReduceSum, MONOID_sum, "x", "s", false},
+	{OP_ReduceMean, MONOID_sum, "x", "div(s, n)", false},
+	{OP_ReduceProd, MONOID_prod, "x", "s", false},
+	{OP_ReduceL1, MONOID_sum, "abs(x)", "s", false},
+	{OP_ReduceSumSquare, MONOID_sum, "mul(x, x)", "s", false},
+	{OP_ReduceL2, MONOID_sum, "mul(x, x)", "sqrt(s)", true},
+	{OP_ReduceLogSum, MONOID_sum, "x", "log(s)", true},
 };
-enum { FORM_SUM, FORM_MEAN, FORM_PROD, FORM_L1, FORM_SUMSQUARE, FORM_L2, FORM_LOGSUM };
 
 /* The type that a form computes in for elements of T. */
 static CType form_ctype(const ReduceForm *f, DType t)
@@ -182,14 +184,18 @@ static CType form_ctype(const ReduceForm *f, DType t)
 	return f->real && !dtype_is_float(t) ? CT_F64 : dtype_ctype(t);
 }
 
-static void lower_form(Infer *in, Node *n, Kernel *k, const ReduceForm *f)
+static void lower_form(Infer *in, Node *n, Kernel *k)
 {
+	const ReduceForm *f = reduce_form;
 	Reduction r;
 	DType t = lower_out(k, 0)->dtype;
-	CType ct = form_ctype(f, t);
+	CType ct;
 	Expr *x, *s;
 	Buf *acc;
 
+	while (f->op != n->op)
+		f++;
+	ct = form_ctype(f, t);
 	reduction_init(in, n, k, &r);
 	x = reduction_load(&r, ct);
 	x = BUILD_EXPR(k, ct, f->term, {"x", x});
@@ -203,20 +209,6 @@ static void lower_form(Infer *in, Node *n, Kernel *k, const ReduceForm *f)
 		       {"n", ex_cvt(k->pool, ct, ex_dim(k->pool, r.count))});
 	point_map(k, &r.band, r.out, r.oi, s, NULL);
 }
-
-#define LOWER_FORM(name, form)                                  \
-	static void lower_##name(Infer *in, Node *n, Kernel *k) \
-	{                                                       \
-		lower_form(in, n, k, &reduce_form[form]);       \
-	}
-
-LOWER_FORM(sum, FORM_SUM)
-LOWER_FORM(mean, FORM_MEAN)
-LOWER_FORM(prod, FORM_PROD)
-LOWER_FORM(l1, FORM_L1)
-LOWER_FORM(sum_square, FORM_SUMSQUARE)
-LOWER_FORM(l2, FORM_L2)
-LOWER_FORM(log_sum, FORM_LOGSUM)
 
 /* log(sum(exp(x))), with x shifted by its maximum, or by 0 if that is infinite. */
 static void lower_log_sum_exp(Infer *in, Node *n, Kernel *k)
@@ -252,8 +244,9 @@ static bool narrow_ends(DType t, int64_t *lo, int64_t *hi)
 	return true;
 }
 
-static void lower_extremum(Infer *in, Node *n, Kernel *k, bool max)
+static void lower_extremum(Infer *in, Node *n, Kernel *k)
 {
+	const bool max = n->op == OP_ReduceMax;
 	Reduction r;
 	DType t = lower_out(k, 0)->dtype;
 	CType ct = dtype_ctype(t);
@@ -274,16 +267,6 @@ static void lower_extremum(Infer *in, Node *n, Kernel *k, bool max)
 	e = ex_op2(k->pool, max ? IN_max : IN_min, kernel_load(k, acc, r.oi),
 		   ex_int(k->pool, ct, max ? lo : hi));
 	point_map(k, &r.band, r.out, r.oi, e, NULL);
-}
-
-static void lower_max(Infer *in, Node *n, Kernel *k)
-{
-	lower_extremum(in, n, k, true);
-}
-
-static void lower_min(Infer *in, Node *n, Kernel *k)
-{
-	lower_extremum(in, n, k, false);
 }
 
 /* ---- ArgMax, ArgMin ---- */
@@ -311,12 +294,14 @@ static bool infer_arg(Infer *in, Node *n)
 	if (!arg_axes(in, n, &a))
 		return false;
 	rank = reduced_dims(infer_ctx(in), &a, x->dims, dims);
-	infer_result(in, n, 0, DT_I64, rank, dims);
-	return true;
+	return infer_result(in, n, 0, DT_I64, rank, dims);
 }
 
-static void lower_arg(Infer *in, Node *n, Kernel *k, Monoid m)
+static void lower_arg(Infer *in, Node *n, Kernel *k)
 {
+	static const Monoid monoid[2][2] = {{MONOID_argmin_first, MONOID_argmin_last},
+					    {MONOID_argmax_first, MONOID_argmax_last}};
+	const bool last = node_int(n, "select_last_index", 0) != 0;
 	Buf *x = lower_in(k, 0), *out = lower_out(k, 0), *best;
 	Point band = {0}, red = {0};
 	Expr *xi[MAX_RANK], *oi[MAX_RANK], *val[2];
@@ -334,19 +319,8 @@ static void lower_arg(Infer *in, Node *n, Kernel *k, Monoid m)
 	val[0] = kernel_load(k, x, xi);
 	val[1] = xi[axis];
 	best = kernel_temp(k, "best", x->dtype, out->rank, out->dims);
-	point_reduce2(k, m, &band, &red, (Buf *[]){best, out}, oi, val, NULL);
-}
-
-static void lower_argmax(Infer *in, Node *n, Kernel *k)
-{
-	lower_arg(in, n, k,
-		  node_int(n, "select_last_index", 0) ? MONOID_argmax_last : MONOID_argmax_first);
-}
-
-static void lower_argmin(Infer *in, Node *n, Kernel *k)
-{
-	lower_arg(in, n, k,
-		  node_int(n, "select_last_index", 0) ? MONOID_argmin_last : MONOID_argmin_first);
+	point_reduce2(k, monoid[n->op == OP_ArgMax][last], &band, &red, (Buf *[]){best, out}, oi,
+		      val, NULL);
 }
 
 /* ---- CumSum, CumProd ---- */
@@ -370,14 +344,14 @@ static bool infer_scan(Infer *in, Node *n)
 
 	if (!scan_axis(in, n, true, &a))
 		return false;
-	infer_result(in, n, 0, x->dtype, x->rank, x->dims);
-	return true;
+	return infer_result(in, n, 0, x->dtype, x->rank, x->dims);
 }
 
 /* Step J writes at j, or, from the end, at last - j. It reads its term there, or one step
  * before. */
-static void lower_scan(Infer *in, Node *n, Kernel *k, Monoid m, double unit)
+static void lower_scan(Infer *in, Node *n, Kernel *k)
 {
+	const bool sum = n->op == OP_CumSum;
 	Ctx *c = k->ctx;
 	ExprPool *p = k->pool;
 	Buf *x = lower_in(k, 0), *out = lower_out(k, 0);
@@ -411,81 +385,51 @@ static void lower_scan(Infer *in, Node *n, Kernel *k, Monoid m, double unit)
 	val = kernel_load(k, x, xi);
 	if (exclusive)
 		val = ex_op3(p, IN_select, ex_op2(p, IN_eq, j, ex_int(p, CT_I64, 0)),
-			     ex_num(p, ct, unit), val);
+			     ex_num(p, ct, sum ? 0 : 1), val);
 	s = point_map(k, &all, out, oi, val, NULL);
 	s->nband = nband;
-	s->red = m;
+	s->red = sum ? MONOID_sum : MONOID_prod;
 	s->scan = true;
 }
 
-static void lower_cumsum(Infer *in, Node *n, Kernel *k)
-{
-	lower_scan(in, n, k, MONOID_sum, 0);
-}
+/* SINCE: the version from which on the operator has the attribute. */
+#define REDUCTION(name, since, ...)                                                              \
+	const Op op_##name = {.infer = infer_reduce,                                             \
+			      .doc = "Axes given at run time must have a known number.",         \
+			      .attrs = "keepdims: int, noop_with_empty_axes: int since " #since, \
+			      __VA_ARGS__}
 
-static void lower_cumprod(Infer *in, Node *n, Kernel *k)
-{
-	lower_scan(in, n, k, MONOID_prod, 1);
-}
-
-static const char axes_doc[] = "Axes given at run time must have a known number.";
-
-const Op op_ReduceSum = {
-	.types = "fiu", .infer = infer_reduce, .lower = lower_sum, .doc = axes_doc,
-	.attrs = "keepdims: int, noop_with_empty_axes: int since 13",
-};
-const Op op_ReduceMean = {
-	.within = true,
-	.types = "fiu", .infer = infer_reduce, .lower = lower_mean, .doc = axes_doc,
-	.attrs = "keepdims: int, noop_with_empty_axes: int since 18",
-};
-const Op op_ReduceMax = {
-	.within = true,
-	.types = "fiub", .infer = infer_reduce, .lower = lower_max, .doc = axes_doc,
-	.attrs = "keepdims: int, noop_with_empty_axes: int since 18",
-};
-const Op op_ReduceMin = {
-	.within = true,
-	.types = "fiub", .infer = infer_reduce, .lower = lower_min, .doc = axes_doc,
-	.attrs = "keepdims: int, noop_with_empty_axes: int since 18",
-};
-const Op op_ReduceProd = {
-	.types = "fiu", .infer = infer_reduce, .lower = lower_prod, .doc = axes_doc,
-	.attrs = "keepdims: int, noop_with_empty_axes: int since 18",
-};
-const Op op_ReduceL1 = {
-	.types = "fiu", .infer = infer_reduce, .lower = lower_l1, .doc = axes_doc,
-	.attrs = "keepdims: int, noop_with_empty_axes: int since 18",
-};
-const Op op_ReduceL2 = {
-	.types = "fiu", .infer = infer_reduce, .lower = lower_l2, .doc = axes_doc,
-	.attrs = "keepdims: int, noop_with_empty_axes: int since 18",
-};
-const Op op_ReduceLogSum = {
-	.types = "fiu", .infer = infer_reduce, .lower = lower_log_sum, .doc = axes_doc,
-	.attrs = "keepdims: int, noop_with_empty_axes: int since 18",
-};
-const Op op_ReduceLogSumExp = {
-	.types = "fiu", .infer = infer_reduce, .lower = lower_log_sum_exp, .doc = axes_doc,
-	.attrs = "keepdims: int, noop_with_empty_axes: int since 18",
-};
-const Op op_ReduceSumSquare = {
-	.types = "fiu", .infer = infer_reduce, .lower = lower_sum_square, .doc = axes_doc,
-	.attrs = "keepdims: int, noop_with_empty_axes: int since 18",
-};
+REDUCTION(ReduceSum, 13, .types = "fiu", .lower = lower_form);
+REDUCTION(ReduceMean, 18, .types = "fiu", .lower = lower_form, .within = true);
+REDUCTION(ReduceMax, 18, .types = "fiub", .lower = lower_extremum, .within = true);
+REDUCTION(ReduceMin, 18, .types = "fiub", .lower = lower_extremum, .within = true);
+REDUCTION(ReduceProd, 18, .types = "fiu", .lower = lower_form);
+REDUCTION(ReduceL1, 18, .types = "fiu", .lower = lower_form);
+REDUCTION(ReduceL2, 18, .types = "fiu", .lower = lower_form);
+REDUCTION(ReduceLogSum, 18, .types = "fiu", .lower = lower_form);
+REDUCTION(ReduceLogSumExp, 18, .types = "fiu", .lower = lower_log_sum_exp);
+REDUCTION(ReduceSumSquare, 18, .types = "fiu", .lower = lower_form);
 const Op op_ArgMax = {
-	.types = "fiu", .infer = infer_arg, .lower = lower_argmax,
+	.types = "fiu",
+	.infer = infer_arg,
+	.lower = lower_arg,
 	.attrs = "axis: int, keepdims: int, select_last_index: int since 12",
 };
 const Op op_ArgMin = {
-	.types = "fiu", .infer = infer_arg, .lower = lower_argmin,
+	.types = "fiu",
+	.infer = infer_arg,
+	.lower = lower_arg,
 	.attrs = "axis: int, keepdims: int, select_last_index: int since 12",
 };
 const Op op_CumSum = {
-	.types = "fiu", .infer = infer_scan, .lower = lower_cumsum,
+	.types = "fiu",
+	.infer = infer_scan,
+	.lower = lower_scan,
 	.attrs = "exclusive: int, reverse: int",
 };
 const Op op_CumProd = {
-	.types = "fiu", .infer = infer_scan, .lower = lower_cumprod,
+	.types = "fiu",
+	.infer = infer_scan,
+	.lower = lower_scan,
 	.attrs = "exclusive: int, reverse: int",
 };

@@ -25,8 +25,7 @@ static bool infer_count_true(Infer *in, Node *n)
 	if (x->rank != 1 || x->dtype != DT_BOOL)
 		return infer_error(in, n, "has no vector of bool");
 	blocks = dim_ceildiv(in->ctx, x->dims[0], dim_const(in->ctx, BLOCK));
-	infer_result(in, n, 0, DT_I64, 1, &blocks);
-	return true;
+	return infer_result(in, n, 0, DT_I64, 1, &blocks);
 }
 
 /* Sets *AT to the index of element J of block I. Returns the condition that it exists; null if it
@@ -67,8 +66,7 @@ static bool infer_find_true(Infer *in, Node *n)
 
 	if (!size || infer_type(n, 0)->rank != 1 || infer_type(n, 1)->rank != 1)
 		return infer_error(in, n, "has no size, or an operand that is not a vector");
-	infer_result(in, n, 0, DT_I64, 1, &size);
-	return true;
+	return infer_result(in, n, 0, DT_I64, 1, &size);
 }
 
 static void lower_find_true(Infer *in, Node *n, Kernel *k)

@@ -9,15 +9,6 @@
 
 /* ---- Shared ---- */
 
-Dim *dims_product(Ctx *c, Dim *const *d, int n)
-{
-	Dim *p = dim_const(c, 1);
-
-	for (int i = 0; i < n; i++)
-		p = dim_mul(c, p, d[i]);
-	return p;
-}
-
 bool infer_sized(Infer *in, Node *n, int k, int64_t count)
 {
 	const Type *t = infer_type(n, k);
@@ -225,8 +216,7 @@ static bool infer_shape(Infer *in, Node *n)
 
 	shape_range(n, &from, &to);
 	d = dim_const(infer_ctx(in), to - from);
-	infer_result(in, n, 0, DT_I64, 1, &d);
-	return true;
+	return infer_result(in, n, 0, DT_I64, 1, &d);
 }
 
 static void lower_shape(Infer *in, Node *n, Kernel *k)
@@ -255,8 +245,7 @@ const Op op_Shape = {
 
 static bool infer_size(Infer *in, Node *n)
 {
-	infer_result(in, n, 0, DT_I64, 0, NULL);
-	return true;
+	return infer_result(in, n, 0, DT_I64, 0, NULL);
 }
 
 static void lower_size(Infer *in, Node *n, Kernel *k)
@@ -303,8 +292,7 @@ static bool infer_transpose(Infer *in, Node *n)
 		return false;
 	for (int i = 0; i < x->rank; i++)
 		out[i] = x->dims[perm[i]];
-	infer_result(in, n, 0, x->dtype, x->rank, out);
-	return true;
+	return infer_result(in, n, 0, x->dtype, x->rank, out);
 }
 
 static void lower_transpose(Infer *in, Node *n, Kernel *k)

@@ -6,7 +6,6 @@
 
 #include "ops/op.h"
 
-Dim *dims_product(Ctx *c, Dim *const *d, int n);
 /* If the number of elements of operand K is known only at run time, gives K the COUNT elements that
  * the operator prescribes, which is checked at run time. Otherwise, and if COUNT is negative, K is
  * unchanged. False after a diagnostic. */

@@ -186,8 +186,7 @@ static bool infer_slice(Infer *in, Node *n)
 		return false;
 	for (int a = 0; a < x->rank; a++)
 		out[a] = r[a].len;
-	infer_result(in, n, 0, x->dtype, x->rank, out);
-	return true;
+	return infer_result(in, n, 0, x->dtype, x->rank, out);
 }
 
 static void lower_slice(Infer *in, Node *n, Kernel *k)
@@ -329,8 +328,7 @@ static bool infer_concat(Infer *in, Node *n)
 				return false;
 		}
 	}
-	infer_result(in, n, 0, x->dtype, x->rank, out);
-	return true;
+	return infer_result(in, n, 0, x->dtype, x->rank, out);
 }
 
 /* One map for each operand, which writes its part of the result. */
@@ -503,8 +501,7 @@ static bool infer_pad(Infer *in, Node *n)
 		if (mode != PAD_CONSTANT && !pad_copies(in, n, a, before[a], after[a], out[a]))
 			return false;
 	}
-	infer_result(in, n, 0, x->dtype, x->rank, out);
-	return true;
+	return infer_result(in, n, 0, x->dtype, x->rank, out);
 }
 
 /* The index in [0, LEN) of the element that the padded axis has at E. */

@@ -59,8 +59,7 @@ static bool infer_sort_keys(Infer *in, Node *n)
 		dims[last] = dim_ceildiv(in->ctx, x->dims[last], size);
 		dims[last + 1] = size;
 	}
-	infer_result(in, n, 0, DT_I64, x->rank + (block > 0), dims);
-	return true;
+	return infer_result(in, n, 0, DT_I64, x->rank + (block > 0), dims);
 }
 
 /* An i64 that orders X among the elements of its type D; for up to 32 bits, an i32. */
@@ -140,8 +139,7 @@ static bool infer_next_key(Infer *in, Node *n)
 
 	if (infer_type(n, 0)->rank != t->rank + 1)
 		return infer_error(in, n, "has keys of other blocks");
-	infer_result(in, n, 0, DT_I64, t->rank, t->dims);
-	return true;
+	return infer_result(in, n, 0, DT_I64, t->rank, t->dims);
 }
 
 static void lower_next_key(Infer *in, Node *n, Kernel *k)

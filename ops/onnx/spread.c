@@ -38,8 +38,7 @@ static bool infer_expand(Infer *in, Node *n)
 	rank = infer_broadcast(in, n, x->dims, x->rank, s, count, out);
 	if (rank < 0)
 		return false;
-	infer_result(in, n, 0, x->dtype, rank, out);
-	return true;
+	return infer_result(in, n, 0, x->dtype, rank, out);
 }
 
 static void lower_expand(Infer *in, Node *n, Kernel *k)
@@ -70,8 +69,7 @@ static bool infer_tile(Infer *in, Node *n)
 		return infer_error(in, n, "%d repeat counts are given for rank %d", count, x->rank);
 	for (int i = 0; i < count; i++)
 		out[i] = dim_mul(c, x->dims[i], r[i]);
-	infer_result(in, n, 0, x->dtype, count, out);
-	return true;
+	return infer_result(in, n, 0, x->dtype, count, out);
 }
 
 static void lower_tile(Infer *in, Node *n, Kernel *k)
@@ -110,8 +108,7 @@ static bool infer_constofshape(Infer *in, Node *n)
 	if (!(s = infer_vector(in, n, 0, infer_declared_rank(n), &count)) || !check_rank(in, n, count) ||
 	    !check_sizes(in, n, s, count, "a dim of the shape is negative"))
 		return false;
-	infer_result(in, n, 0, t, count, s);
-	return true;
+	return infer_result(in, n, 0, t, count, s);
 }
 
 static void lower_constofshape(Infer *in, Node *n, Kernel *k)
@@ -236,8 +233,7 @@ static bool infer_range(Infer *in, Node *n)
 		d = range_float(in, n);
 	if (!d)
 		return false;
-	infer_result(in, n, 0, t, 1, &d);
-	return true;
+	return infer_result(in, n, 0, t, 1, &d);
 }
 
 /* Operand I of N, a single number. A constant integer is also a constant in the kernel, so that the
@@ -288,8 +284,7 @@ static bool infer_eyelike(Infer *in, Node *n)
 			in, n,
 			"attribute \"dtype\" is %lld, which is not a supported element type",
 			(long long)code);
-	infer_result(in, n, 0, t, 2, x->dims);
-	return true;
+	return infer_result(in, n, 0, t, 2, x->dims);
 }
 
 static void lower_eyelike(Infer *in, Node *n, Kernel *k)
@@ -321,8 +316,7 @@ static bool infer_trilu(Infer *in, Node *n)
 		return infer_error(in, n, "the operand has rank %d; at least 2 is needed", x->rank);
 	if (node_in(n, 1) && !infer_single(in, n, 1))
 		return false;
-	infer_result(in, n, 0, x->dtype, x->rank, x->dims);
-	return true;
+	return infer_result(in, n, 0, x->dtype, x->rank, x->dims);
 }
 
 static void lower_trilu(Infer *in, Node *n, Kernel *k)
@@ -386,8 +380,7 @@ static bool infer_depthtospace(Infer *in, Node *n)
 	out[0] = x->dims[0];
 	for (int i = 2; i < 4; i++)
 		out[i] = dim_mul(c, x->dims[i], dim_const(c, b));
-	infer_result(in, n, 0, x->dtype, 4, out);
-	return true;
+	return infer_result(in, n, 0, x->dtype, 4, out);
 }
 
 static void lower_depthtospace(Infer *in, Node *n, Kernel *k)
@@ -428,8 +421,7 @@ static bool infer_spacetodepth(Infer *in, Node *n)
 		return false;
 	out[0] = x->dims[0];
 	out[1] = dim_mul(c, x->dims[1], dim_const(c, b * b));
-	infer_result(in, n, 0, x->dtype, 4, out);
-	return true;
+	return infer_result(in, n, 0, x->dtype, 4, out);
 }
 
 static void lower_spacetodepth(Infer *in, Node *n, Kernel *k)

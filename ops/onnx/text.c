@@ -37,8 +37,7 @@ static bool infer_regex(Infer *in, Node *n)
 		return infer_error(in, n, "the pattern \"%.100s\" %s", pattern,
 				   why ? why : "needs too much memory");
 	regex_free(in->ctx->strings, r);
-	infer_result(in, n, 0, DT_BOOL, x->rank, x->dims);
-	return true;
+	return infer_result(in, n, 0, DT_BOOL, x->rank, x->dims);
 }
 
 static void lower_regex(Infer *in, Node *n, Kernel *k)
@@ -72,8 +71,7 @@ static bool infer_pieces(Infer *in, Node *n)
 {
 	const Type *x = infer_type(n, 0);
 
-	infer_result(in, n, 0, DT_I64, x->rank, x->dims);
-	return true;
+	return infer_result(in, n, 0, DT_I64, x->rank, x->dims);
 }
 
 static void lower_pieces(Infer *in, Node *n, Kernel *k)
@@ -106,8 +104,7 @@ static bool infer_piece(Infer *in, Node *n)
 	if (x->rank)
 		memcpy(dims, x->dims, (size_t)x->rank * sizeof *dims);
 	dims[x->rank] = control_dim(n, "at");
-	infer_result(in, n, 0, DT_STR, x->rank + 1, dims);
-	return true;
+	return infer_result(in, n, 0, DT_STR, x->rank + 1, dims);
 }
 
 static void lower_piece(Infer *in, Node *n, Kernel *k)
@@ -247,8 +244,7 @@ static bool infer_ngrams(Infer *in, Node *n)
 {
 	const Type *x = infer_type(n, 0), *grams = infer_type(n, 1);
 
-	infer_result(in, n, 0, DT_F32, 2, (Dim *[]){x->dims[0], grams->dims[0]});
-	return true;
+	return infer_result(in, n, 0, DT_F32, 2, (Dim *[]){x->dims[0], grams->dims[0]});
 }
 
 static void lower_ngrams(Infer *in, Node *n, Kernel *k)

@@ -196,8 +196,7 @@ static bool infer_reshape(Infer *in, Node *n)
 		    in, n, numel, total, "the operand's elements do not fill the target shape",
 		    (FactSize){"the operand has", numel}, (FactSize){"the target", given}))
 		return false;
-	infer_result(in, n, 0, x->dtype, t.rank, t.dim);
-	return true;
+	return infer_result(in, n, 0, x->dtype, t.rank, t.dim);
 }
 
 const Op op_Reshape = {
@@ -222,8 +221,7 @@ static bool infer_flatten(Infer *in, Node *n)
 	a = (int)(axis < 0 ? axis + x->rank : axis);
 	out[0] = dims_product(c, x->dims, a);
 	out[1] = dims_product(c, x->dims + a, x->rank - a);
-	infer_result(in, n, 0, x->dtype, 2, out);
-	return true;
+	return infer_result(in, n, 0, x->dtype, 2, out);
 }
 
 const Op op_Flatten = {
@@ -332,14 +330,6 @@ static bool unsqueeze_at_run_time(Infer *in, Node *n, int count)
 	return become_reshape(in, n, shape);
 }
 
-static bool all_const(Dim *const *d, int n)
-{
-	for (int i = 0; i < n; i++)
-		if (!dim_is_const(d[i], NULL))
-			return false;
-	return true;
-}
-
 static bool infer_squeeze(Infer *in, Node *n)
 {
 	const Type *x = infer_type(n, 0);
@@ -353,7 +343,7 @@ static bool infer_squeeze(Infer *in, Node *n)
 	} else {
 		if (!(axes = infer_vector(in, n, 1, x->rank - infer_declared_rank(n), &count)))
 			return false;
-		if (!all_const(axes, count))
+		if (!dims_are_const(axes, count))
 			return count <= x->rank
 				       ? squeeze_at_run_time(in, n, count)
 				       : infer_error(in, n, "%d axes are given for rank %d", count,
@@ -370,8 +360,7 @@ static bool infer_squeeze(Infer *in, Node *n)
 		else if (!infer_dim_equals(in, n, &x->dims[a], one, "a squeezed dim is not 1"))
 			return false;
 	}
-	infer_result(in, n, 0, x->dtype, left, out);
-	return true;
+	return infer_result(in, n, 0, x->dtype, left, out);
 }
 
 const Op op_Squeeze = {.infer = infer_squeeze, .lower = lower_view, .types = "fiubs"};
@@ -389,7 +378,7 @@ static bool infer_unsqueeze(Infer *in, Node *n)
 	if (rank > MAX_RANK)
 		return infer_error(in, n, "the result has rank %d; at most %d is supported", rank,
 				   MAX_RANK);
-	if (!all_const(axes, count))
+	if (!dims_are_const(axes, count))
 		return unsqueeze_at_run_time(in, n, count);
 	for (int i = 0; i < count; i++) {
 		if (!infer_axes(in, n, axes + i, 1, rank, &at))
@@ -400,8 +389,7 @@ static bool infer_unsqueeze(Infer *in, Node *n)
 	}
 	for (int j = 0; j < rank; j++)
 		out[j] = added[j] ? dim_const(infer_ctx(in), 1) : x->dims[from++];
-	infer_result(in, n, 0, x->dtype, rank, out);
-	return true;
+	return infer_result(in, n, 0, x->dtype, rank, out);
 }
 
 const Op op_Unsqueeze = {.infer = infer_unsqueeze, .lower = lower_view, .types = "fiubs"};

@@ -6,20 +6,12 @@
 
 /* ---- Sizes ---- */
 
-static void see_sym(void *arg, Sym *s)
+bool apart_mentions(const Apart *x, const Dim *d)
 {
-	Apart *x = arg;
-
-	x->mentioned = x->mentioned || s == x->s;
-	if (s->def)
-		dim_syms(s->def, see_sym, x);
-}
-
-bool apart_mentions(Apart *x, const Dim *d)
-{
-	x->mentioned = false;
-	dim_syms(d, see_sym, x);
-	return x->mentioned;
+	DIM_EACH_SYM (s, d)
+		if (s == x->s || (s->def && apart_mentions(x, s->def)))
+			return true;
+	return false;
 }
 
 /* Whether D is S or, with MULTIPLES, S*k. */

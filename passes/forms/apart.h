@@ -24,7 +24,6 @@ typedef struct Apart {
 	Arena *tmp;
 	Sym *s;
 	bool multiples; /* dims of S*k have parts, too; else only S itself */
-	bool mentioned; /* by the dims that were examined */
 	/* by Value.id: its elements are sums of multiples of their own indices, and may only be used as
 	 * indices; null: such values are not looked for */
 	bool *position;
@@ -33,7 +32,7 @@ typedef struct Apart {
 enum { NO_PARTS = -1, NOT_APART = -2 };
 
 /* Whether D depends on S, also through symbols that abbreviate a dim. */
-bool apart_mentions(Apart *x, const Dim *d);
+bool apart_mentions(const Apart *x, const Dim *d);
 /* The dim of V that has the parts; NO_PARTS if V does not depend on S; else NOT_APART. */
 int apart_value(Apart *x, const Value *v);
 /* The product of V's dims FROM to TO - 1. */

@@ -30,10 +30,7 @@ static int node_of(Classes *c, const Stmt *s, const Iter *it)
 
 static bool in_band(const Stmt *s, const Iter *it)
 {
-	for (int i = 0; i < s->nband; i++)
-		if (s->iter[i] == it)
-			return true;
-	return false;
+	return iter_among(it, s->iter, s->nband);
 }
 
 static void block(Classes *c, const Stmt *s, const Expr *e)
@@ -87,15 +84,6 @@ static void read_pair(Classes *c, const Stmt *writer, Stmt *r, Expr *load)
 	}
 }
 
-static void read_pairs(void *arg, Stmt *r, Expr *load)
-{
-	Classes *c = arg;
-
-	for (int w = c->first; w <= c->last; w++)
-		if (c->k->stmts.at[w] != r && stmt_writes(c->k->stmts.at[w], load->load.buf))
-			read_pair(c, c->k->stmts.at[w], r, load);
-}
-
 /* ---- Statements that share no temporary ---- */
 
 static bool same_class(Classes *c, const Stmt *s, const Stmt *q)
@@ -116,15 +104,6 @@ static bool same_extents(const Stmt *s, const Stmt *q)
 	return s->nband && s->nband == q->nband;
 }
 
-static void operand_load(void *arg, Stmt *s, Expr *load)
-{
-	const Buf **b = arg;
-
-	(void)s;
-	if (load->load.buf->kind == BUF_IN && load->load.nidx >= s->nband)
-		*b = load->load.buf;
-}
-
 /* If all statements are maps, two with the same domain may share their iterators although they
  * share no temporary. This pays if they read the same operand, as the maps of a transform do, each
  * of which computes one element. */
@@ -137,7 +116,9 @@ static void join_readers(Classes *c, Arena *a)
 	for (int i = 0; i < n; i++) {
 		if (!stmt_is_map(stmt[i]))
 			return;
-		stmt_loads(stmt[i], operand_load, &reads[i]);
+		STMT_EACH_LOAD (x, stmt[i])
+			if (x->load.buf->kind == BUF_IN && x->load.nidx >= stmt[i]->nband)
+				reads[i] = x->load.buf;
 	}
 	for (int i = 0; i < n; i++)
 		for (int j = i + 1; j < n; j++)
@@ -174,7 +155,10 @@ static void find_band(Kernel *k, int first, int to, bool readers, Arena *a, Band
 		for (int i = 0; i < k->stmts.at[s]->niters; i++, at++)
 			c.id[s][i] = at;
 	for (int r = first; r <= to; r++)
-		stmt_loads(k->stmts.at[r], read_pairs, &c);
+		STMT_EACH_LOAD (x, k->stmts.at[r])
+			for (int w = first; w <= to; w++)
+				if (w != r && stmt_writes(k->stmts.at[w], x->load.buf))
+					read_pair(&c, k->stmts.at[w], k->stmts.at[r], x);
 	if (readers)
 		join_readers(&c, a);
 	for (int i = 0; i < last->nband; i++) {
@@ -249,7 +233,7 @@ bool band_is_rows(Kernel *k, int first, int last, const Band *b)
 bool band_good(Kernel *k, bool gpu)
 {
 	enum { FEW = 8, TINY = 4096 };
-	Arena *a = arena_new();
+	ARENA_LOCAL(a);
 	Dim *points, *work;
 	bool tiny = true, rows;
 	int64_t v;
@@ -258,7 +242,6 @@ bool band_good(Kernel *k, bool gpu)
 	band_of(k, a, &b);
 	points = iters_points(k->ctx, b.iter, b.n);
 	rows = (gpu || b.n > 0) && band_is_rows(k, 0, k->stmts.n - 1, &b);
-	arena_free(a);
 	if (rows && (gpu || !dim_is_const(points, &v) || v >= FEW))
 		return true;
 	for (int s = 0; s < k->stmts.n; s++) {

@@ -13,27 +13,19 @@
 
 enum { IN_A = 1, IN_B = 2 };
 
-static void leaves(void *arg, Expr *e)
-{
-	if (e->kind != EX_LOAD)
-		return;
-	for (int d = 0; d < e->load.nidx; d++) {
-		const Expr *i = e->load.idx[d];
-		bool inside = i->kind == EX_ITER ? i->iter->extent == e->load.buf->dims[d]
-						 : i->kind == EX_CONST && i->i == 0;
-
-		*(bool *)arg = *(bool *)arg || !inside;
-	}
-}
-
 /* If a guard that depends only on k fails, an operand may be read without the guard only if its
  * indices stay inside its buffers. */
 static bool needs_guard(Expr *e)
 {
-	bool yes = false;
+	EX_EACH_LOAD (x, e)
+		for (int d = 0; d < x->load.nidx; d++) {
+			const Expr *i = x->load.idx[d];
 
-	ex_walk(e, leaves, &yes);
-	return yes;
+			if (i->kind == EX_ITER ? i->iter->extent != x->load.buf->dims[d]
+					       : i->kind != EX_CONST || i->i)
+				return true;
+		}
+	return false;
 }
 
 static bool split_guard(Kernel *k, Contraction *c, Expr *g)
@@ -99,25 +91,13 @@ bool stmt_index_slides(const Stmt *s, Expr *e)
 	       expr_has_any(e, s->iter + s->nband, s->niters - s->nband);
 }
 
-typedef struct Sliding {
-	const Stmt *s;
-	bool slides;
-} Sliding;
-
-static void sees_sliding(void *arg, Expr *e)
-{
-	Sliding *f = arg;
-
-	for (int d = 0; e->kind == EX_LOAD && d < e->load.nidx; d++)
-		f->slides = f->slides || stmt_index_slides(f->s, e->load.idx[d]);
-}
-
 bool contraction_slides(const Contraction *c, Expr *e)
 {
-	Sliding f = {c->s, false};
-
-	ex_walk(e, sees_sliding, &f);
-	return f.slides;
+	EX_EACH_LOAD (x, e)
+		for (int d = 0; d < x->load.nidx; d++)
+			if (stmt_index_slides(c->s, x->load.idx[d]))
+				return true;
+	return false;
 }
 
 /* The element of B at the next point of IT follows the element at IDX in memory. */
@@ -199,20 +179,19 @@ static int innermost(Ctx *ctx, const Contraction *c, Iter *const *it, int n)
 	return best;
 }
 
-typedef struct AxisOf {
-	const Iter *it;
-	int axis;
-} AxisOf;
-
-static void axis_of(void *arg, Expr *e)
+/* The innermost axis along IT of the first load of E that has one; -1: none has. */
+static int axis_of(Expr *e, const Iter *it)
 {
-	AxisOf *a = arg;
+	EX_EACH_LOAD (x, e) {
+		int axis = -1;
 
-	if (e->kind != EX_LOAD || a->axis >= 0)
-		return;
-	for (int d = 0; d < e->load.nidx; d++)
-		if (expr_has_iter(e->load.idx[d], a->it) && buf_axis(e->load.buf, d) > a->axis)
-			a->axis = buf_axis(e->load.buf, d);
+		for (int d = 0; d < x->load.nidx; d++)
+			if (expr_has_iter(x->load.idx[d], it) && buf_axis(x->load.buf, d) > axis)
+				axis = buf_axis(x->load.buf, d);
+		if (axis >= 0)
+			return axis;
+	}
+	return -1;
 }
 
 /* Orders k as the sum reads A in memory. */
@@ -221,16 +200,15 @@ static void sort_k(Contraction *c)
 	int axis[MAX_ITERS];
 
 	for (int i = 0; i < c->nk; i++) {
-		AxisOf a = {c->k[i], -1};
 		Iter *it = c->k[i];
+		const int at = axis_of(c->a, it);
 		int j = i;
 
-		ex_walk(c->a, axis_of, &a);
-		for (; j > 0 && axis[j - 1] > a.axis; j--) {
+		for (; j > 0 && axis[j - 1] > at; j--) {
 			axis[j] = axis[j - 1];
 			c->k[j] = c->k[j - 1];
 		}
-		axis[j] = a.axis;
+		axis[j] = at;
 		c->k[j] = it;
 	}
 }
@@ -284,31 +262,22 @@ bool stmt_contraction(Kernel *k, Stmt *s, Contraction *c)
 	return find_factors(k, s, c) && !expr_can_fault(c->a) && !expr_can_fault(c->b);
 }
 
-typedef struct Matrices {
-	const Contraction *c;
-	int columns; /* iterators of n on which no fault depends */
-	bool ok;
-} Matrices;
-
-static void see_index(void *arg, Expr *e)
-{
-	Matrices *m = arg;
-	int columns = 0;
-
-	if (e->kind != EX_INST || !inst_may_fault(e->op.inst))
-		return;
-	for (int i = 0; i < m->c->nn; i++)
-		columns += !expr_has_iter(e, m->c->n[i]);
-	m->columns = columns < m->columns ? columns : m->columns;
-	m->ok = m->ok && !expr_has_any(e, m->c->k, m->c->nk);
-}
-
 bool contraction_gathers(const Contraction *c, Expr *b)
 {
-	Matrices m = {c, c->nn, b->kind == EX_LOAD};
+	int columns = c->nn; /* iterators of n on which no fault depends */
 
-	ex_walk(b, see_index, &m);
-	return m.ok && m.columns;
+	EX_EACH (e, b) {
+		int without = 0;
+
+		if (e->kind != EX_INST || !inst_may_fault(e->op.inst))
+			continue;
+		for (int i = 0; i < c->nn; i++)
+			without += !expr_has_iter(e, c->n[i]);
+		columns = without < columns ? without : columns;
+		if (expr_has_any(e, c->k, c->nk))
+			return false;
+	}
+	return columns && b->kind == EX_LOAD;
 }
 
 bool stmt_gathered_product(Kernel *k, Stmt *s, Contraction *c)

@@ -120,12 +120,10 @@ static bool is_zero(const Expr *e)
 	return e->kind == EX_CONST && e->i == 0;
 }
 
-static void follow_load(void *arg, Stmt *s, Expr *load)
+static void follow_load(Follower *f, const Expr *load)
 {
-	Follower *f = arg;
 	Iter **dim = f->c->dim[load->load.buf->id];
 
-	(void)s;
 	if (load->load.buf->kind == BUF_IN || load->load.buf->data)
 		return;
 	for (int d = 0; d < load->load.nidx; d++) {
@@ -168,7 +166,8 @@ static bool follows(Conv3x3 *c, Stmt *s)
 
 	if (!stmt_is_simple_map(s) || stmt_can_fault(s))
 		return false;
-	stmt_loads(s, follow_load, &f);
+	STMT_EACH_LOAD (x, s)
+		follow_load(&f, x);
 	return f.ok && note_dims(c, s, f.iter);
 }
 
@@ -288,7 +287,7 @@ void conv3x3_explain(Module *m, const Conv3x3 *c, int chosen)
 {
 	const Target *t = m->target[0];
 	const ConvSizes s = sizes_of(m, c);
-	StrBuf b = {0};
+	STRBUF_LOCAL(b);
 
 	strbuf_printf(&b, "layout: 3x3 convolution %s", chosen ? "by Winograd's " : "computed directly");
 	if (chosen)
@@ -297,7 +296,6 @@ void conv3x3_explain(Module *m, const Conv3x3 *c, int chosen)
 	for (int f = 2; f <= m->opt.winograd; f += 2)
 		strbuf_printf(&b, ", %.3g ms by F(%d,3)", winograd_seconds(t, &s, f) * 1e3, f);
 	module_note(m, c->n, strbuf_str(&b));
-	strbuf_free(&b);
 }
 
 int conv3x3_tile(Module *m, const Conv3x3 *c)

@@ -143,28 +143,8 @@ typedef struct DivideLate {
 	Kernel *k;
 	Stmt *w, *y;      /* as above */
 	const Expr *read; /* the weight that Y reads from W */
-	bool only;        /* Y is the only reader of W */
 	bool clamped;     /* row maxima are clamped, and the clamped sums are above 0 */
 } DivideLate;
-
-static void only_reader(void *arg, Stmt *s, Expr *load)
-{
-	DivideLate *r = arg;
-
-	if (load->load.buf != r->w->out[0])
-		return;
-	r->only = r->only && s == r->y && (!r->read || r->read == load);
-	r->read = load;
-}
-
-static Expr *read_exponential(void *arg, Expr *e)
-{
-	const DivideLate *r = arg;
-
-	if (e->kind != EX_LOAD || e->load.buf != r->w->out[0])
-		return NULL;
-	return ex_load(r->k->pool, r->w->val[0]->op.arg[0]->load.buf, e->load.idx, e->load.nidx);
-}
 
 /* A load of Y's result divided by its row's sum, or by 1 where the row is empty. */
 static Expr *divided(const DivideLate *r, Expr *load)
@@ -180,13 +160,6 @@ static Expr *divided(const DivideLate *r, Expr *load)
 	n = 0;
 	at_load(r->y, load, from, to, &n);
 	return ex_op2(r->k->pool, IN_div, load, ex_subst_iters(r->k->pool, sum, from, to, n));
-}
-
-static Expr *divide_load(void *arg, Expr *e)
-{
-	const DivideLate *r = arg;
-
-	return e->kind == EX_LOAD && e->load.buf == r->y->out[0] ? divided(r, e) : NULL;
 }
 
 /* Y's result is an output. Y writes a temporary instead, and a new map divides it into the
@@ -223,10 +196,12 @@ static bool fits(DivideLate *r)
 	r->w = source_of(k, c.a);
 	if (!is_softmax(k, r->w, &r->clamped))
 		return false;
-	r->only = true;
+	r->read = c.a;
 	for (int i = 0; i < k->stmts.n; i++)
-		stmt_loads(k->stmts.at[i], only_reader, r);
-	if (!r->only || r->read != c.a || !at_load(r->w, r->read, from, to, &n))
+		STMT_EACH_LOAD (x, k->stmts.at[i])
+			if (x->load.buf == r->w->out[0] && (k->stmts.at[i] != r->y || x != c.a))
+				return false;
+	if (!at_load(r->w, r->read, from, to, &n))
 		return false;
 	row = row_of(r->w, quotient_of(r->w)->op.arg[1]);
 	for (int i = 0; i < n; i++)
@@ -258,11 +233,16 @@ void kernel_divide_late(Kernel *k)
 	else
 		for (int i = 0; i < k->stmts.n; i++)
 			if (k->stmts.at[i] != r.y)
-				stmt_rewrite(k, k->stmts.at[i], divide_load, &r);
+				STMT_MAP (x, k, k->stmts.at[i])
+					if (x->kind == EX_LOAD && x->load.buf == r.y->out[0])
+						x = divided(&r, x);
 	if (quotient_of(r.w) != r.w->val[0]) {
 		r.w->val[0] = ex_round(k->pool, r.w->val[0]->op.dtype, quotient_of(r.w)->op.arg[0]);
 	} else {
-		stmt_rewrite(k, r.y, read_exponential, &r);
+		STMT_MAP (x, k, r.y)
+			if (x->kind == EX_LOAD && x->load.buf == r.w->out[0])
+				x = ex_load(k->pool, r.w->val[0]->op.arg[0]->load.buf, x->load.idx,
+					    x->load.nidx);
 		kernel_remove_stmt(k, r.w->id);
 	}
 	kernel_mark_used(k);

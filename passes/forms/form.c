@@ -176,13 +176,12 @@ static void form_print(StrBuf *b, const Kernel *k, const Form *f)
 void forms_state(Module *m)
 {
 	for (Node *n = m->graph->first; n; n = n->next) {
-		StrBuf b = {0};
+		STRBUF_LOCAL(b);
 
 		if (!node_kernel(n))
 			continue;
 		form_print(&b, node_kernel(n), module_form(m, n));
 		node_set_str(n, ATTR_FORM, strbuf_str(&b));
-		strbuf_free(&b);
 	}
 }
 
@@ -197,7 +196,7 @@ void forms_unstate(Module *m)
 static bool is_as_stated(Module *m, Node *n, const char *stated)
 {
 	const Form f = form_of(m, n);
-	StrBuf is = {0};
+	STRBUF_LOCAL(is);
 	bool ok;
 
 	form_print(&is, node_kernel(n), &f);
@@ -210,7 +209,6 @@ static bool is_as_stated(Module *m, Node *n, const char *stated)
 		diag_error(m->ctx->diag, node_diag(n),
 			   "the text says that its kernel is \"%s\", but it is \"%s\"", stated,
 			   strbuf_str(&is));
-	strbuf_free(&is);
 	return ok;
 }
 
@@ -260,7 +258,8 @@ bool forms_verify(Module *m, const char *p)
 	bool ok = true;
 
 	for (Node *n = m->graph->first; n && ok; n = n->next) {
-		StrBuf was = {0}, is = {0};
+		STRBUF_LOCAL(was);
+		STRBUF_LOCAL(is);
 		Form f;
 
 		if (!node_kernel(n) || n->id >= m->nforms || !m->form[n->id])
@@ -274,8 +273,6 @@ bool forms_verify(Module *m, const char *p)
 			m->ctx->diag, node_diag(n),
 			"after %s: the recorded form of its kernel is \"%s\", but the kernel is now \"%s\"; a pass that changes a kernel calls form_changed",
 			p, strbuf_str(&was), strbuf_str(&is));
-		strbuf_free(&was);
-		strbuf_free(&is);
 	}
 	return ok;
 }

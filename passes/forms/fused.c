@@ -14,15 +14,14 @@ typedef struct Remap {
 	Iter **iter;
 } Remap;
 
-static Expr *remap_expr(void *arg, Expr *e)
+static Expr *remap_expr(const Remap *r, Expr *e)
 {
-	Remap *r = arg;
-
-	if (e->kind == EX_ITER)
-		return ex_iter(r->k->pool, r->iter[e->iter->id]);
-	if (e->kind == EX_LOAD)
-		return ex_load(r->k->pool, r->buf[e->load.buf->id], e->load.idx, e->load.nidx);
-	return NULL;
+	EX_MAP (x, r->k->pool, &e)
+		if (x->kind == EX_ITER)
+			x = ex_iter(r->k->pool, r->iter[x->iter->id]);
+		else if (x->kind == EX_LOAD)
+			x = ex_load(r->k->pool, r->buf[x->load.buf->id], x->load.idx, x->load.nidx);
+	return e;
 }
 
 /* Appends FROM's statements to K; MAP[id] is K's buffer for FROM's buffer id. */
@@ -38,8 +37,7 @@ static void append_kernel(Kernel *k, Kernel *from, Buf **map)
 		if (used[i])
 			r.iter[i] = kernel_iter(k, from->iters.at[i]->name,
 						from->iters.at[i]->extent);
-	for (int i = 0; i < from->stmts.n; i++) {
-		const Stmt *s = from->stmts.at[i];
+	VEC_EACH (s, &from->stmts) {
 		Stmt *t = NEW(k->arena, Stmt);
 
 		*t = *s;
@@ -50,11 +48,10 @@ static void append_kernel(Kernel *k, Kernel *from, Buf **map)
 			t->out[j] = map[s->out[j]->id];
 		t->widx = NEW_ARRAY(k->arena, s->nwidx + 1, Expr *);
 		for (int j = 0; j < s->nwidx; j++)
-			t->widx[j] = ex_rewrite(k->pool, s->widx[j], remap_expr, &r);
+			t->widx[j] = remap_expr(&r, s->widx[j]);
 		for (int j = 0; j < 2; j++)
-			t->val[j] = s->val[j] ? ex_rewrite(k->pool, s->val[j], remap_expr, &r)
-					      : NULL;
-		t->guard = s->guard ? ex_rewrite(k->pool, s->guard, remap_expr, &r) : NULL;
+			t->val[j] = remap_expr(&r, s->val[j]);
+		t->guard = remap_expr(&r, s->guard);
 		vec_push(k->arena, &k->stmts, t);
 	}
 }
@@ -72,12 +69,9 @@ static Buf *copy_buf(Kernel *k, const Buf *b, BufKind kind, int param)
 
 static Buf *param_in(FusedKernel *g, const Buf *b, Value *v)
 {
-	for (int i = 0; i < g->k->bufs.n; i++) {
-		Buf *o = g->k->bufs.at[i];
-
+	VEC_EACH (o, &g->k->bufs)
 		if (o->kind == BUF_IN && g->in[o->param] == v && o->rank == b->rank)
 			return o;
-	}
 	g->in[g->nin] = v;
 	return copy_buf(g->k, b, BUF_IN, g->nin++);
 }
@@ -154,9 +148,8 @@ typedef struct WrittenElement {
 	Expr *load;
 } WrittenElement;
 
-static void find_writer(void *arg, Stmt *s, Expr *e)
+static void find_writer(WrittenElement *f, Expr *e)
 {
-	WrittenElement *f = arg;
 	Stmt *w = e->load.buf->kind == BUF_TEMP ? kernel_writer(f->k, e->load.buf) : NULL;
 
 	for (int d = 0; w && !f->writer && d < w->nwidx; d++)
@@ -164,14 +157,6 @@ static void find_writer(void *arg, Stmt *s, Expr *e)
 			f->writer = w;
 			f->load = e;
 		}
-	(void)s;
-}
-
-static Expr *replace_load(void *arg, Expr *e)
-{
-	Expr *const *by = arg;
-
-	return e == by[0] ? by[1] : NULL;
 }
 
 /* Gives map S, which reads F's load, the domain of the statement that writes the temporary. At each
@@ -182,7 +167,7 @@ static void take_points(const WrittenElement *f, Stmt *s)
 	ExprPool *p = f->k->pool;
 	const Stmt *w = f->writer;
 	Iter *from[MAX_ITERS];
-	Expr *at[MAX_ITERS], *to[MAX_ITERS], *by[2];
+	Expr *at[MAX_ITERS], *to[MAX_ITERS];
 	int n = 0;
 
 	for (int i = 0; i < w->nband; i++)
@@ -192,16 +177,13 @@ static void take_points(const WrittenElement *f, Stmt *s)
 			from[n] = f->load->load.idx[d]->iter;
 			to[n++] = ex_subst_iters(p, w->widx[d], w->iter, at, w->nband);
 		}
-	for (int d = 0; d < s->nwidx; d++)
-		s->widx[d] = ex_subst_iters(p, s->widx[d], from, to, n);
-	s->val[0] = ex_subst_iters(p, s->val[0], from, to, n);
-	if (s->guard)
-		s->guard = ex_subst_iters(p, s->guard, from, to, n);
+	stmt_subst_iters(f->k, s, from, to, n);
 	if (!w->red) {
-		by[0] = ex_subst_iters(p, f->load, from, to, n);
-		by[1] = ex_round(p, f->load->load.buf->dtype,
-				 ex_subst_iters(p, w->val[0], w->iter, at, w->nband));
-		s->val[0] = ex_rewrite(p, s->val[0], replace_load, by);
+		Expr *load = ex_subst_iters(p, f->load, from, to, n);
+		Expr *val = ex_round(p, f->load->load.buf->dtype,
+				     ex_subst_iters(p, w->val[0], w->iter, at, w->nband));
+
+		s->val[0] = ex_replace(p, s->val[0], load, val);
 		if (w->guard)
 			s->guard = ex_and(p, s->guard,
 					  ex_subst_iters(p, w->guard, w->iter, at, w->nband));
@@ -228,7 +210,8 @@ void fused_take_points(FusedKernel *g)
 		WrittenElement f = {.k = g->k};
 
 		if (!s->red)
-			stmt_loads(s, find_writer, &f);
+			STMT_EACH_LOAD (x, s)
+				find_writer(&f, x);
 		if (f.writer && load_whole(f.load) && load_once(s, f.load))
 			take_points(&f, s);
 	}
@@ -244,9 +227,7 @@ void fused_drop_unused(FusedKernel *g)
 	int n = 0;
 
 	kernel_mark_used(g->k);
-	for (int i = 0; i < g->k->bufs.n; i++) {
-		Buf *b = g->k->bufs.at[i];
-
+	VEC_EACH (b, &g->k->bufs) {
 		if (b->kind == BUF_IN) {
 			in[n] = g->in[b->param];
 			b->param = n++;

@@ -13,12 +13,6 @@
 
 enum { CHEAP = 2 };
 
-typedef struct Inline {
-	Kernel *k;
-	Stmt *def;
-	Buf *buf;
-} Inline;
-
 /* DEF's value at the index IDX of a load. */
 static Expr *inline_value(Kernel *k, const Stmt *def, Expr *const *idx)
 {
@@ -35,22 +29,18 @@ static Expr *inline_value(Kernel *k, const Stmt *def, Expr *const *idx)
 			ex_subst_iters(k->pool, def->val[0], it, with, n));
 }
 
-static Expr *inline_load(void *arg, Expr *e)
+/* Replaces what S loads from the temporary of DEF by the values that DEF computes. */
+static void inline_into(Kernel *k, Stmt *s, Stmt *def)
 {
-	Inline *in = arg;
-
-	if (e->kind != EX_LOAD || e->load.buf != in->buf)
-		return NULL;
-	return inline_value(in->k, in->def, e->load.idx);
+	STMT_MAP (x, k, s)
+		if (x->kind == EX_LOAD && x->load.buf == def->out[0])
+			x = inline_value(k, def, x->load.idx);
 }
 
 void inline_after(Kernel *k, int at)
 {
-	Stmt *def = k->stmts.at[at];
-	Inline in = {.k = k, .buf = def->out[0], .def = def};
-
 	for (int i = at + 1; i < k->stmts.n; i++)
-		stmt_rewrite(k, k->stmts.at[i], inline_load, &in);
+		inline_into(k, k->stmts.at[i], k->stmts.at[at]);
 }
 
 typedef struct Sites {
@@ -61,15 +51,15 @@ typedef struct Sites {
 	bool windowed; /* read at an index that is not a plain iterator */
 } Sites;
 
-static void count_site(void *arg, Stmt *s, Expr *load)
+static void count_sites(Sites *c, const Stmt *s)
 {
-	Sites *c = arg;
-
-	if (load->load.buf != c->buf)
-		return;
-	c->n++;
-	c->repeated = c->repeated || !load_once(s, load);
-	c->windowed = c->windowed || !load_plain(load);
+	STMT_EACH_LOAD (x, s) {
+		if (x->load.buf != c->buf)
+			continue;
+		c->n++;
+		c->repeated = c->repeated || !load_once(s, x);
+		c->windowed = c->windowed || !load_plain(x);
+	}
 }
 
 bool inline_is_free(const Stmt *s)
@@ -118,7 +108,7 @@ static bool worth(const BufReads *r, Stmt *def, Buf *t)
 
 		if (!r->of[i][t->id])
 			continue;
-		stmt_loads(k->stmts.at[i], count_site, &all);
+		count_sites(&all, k->stmts.at[i]);
 		contraction = contraction || stmt_contraction(k, k->stmts.at[i], &c);
 	}
 	if (contraction)
@@ -165,7 +155,7 @@ static bool gathers_for_product(const BufReads *r, int at)
 	if (!reader || !inline_is_free(def) || !stmt_gathered_product(k, reader, &c) ||
 	    c.b->load.buf != def->out[0] || !load_whole(c.b))
 		return false;
-	stmt_loads(reader, count_site, &all);
+	count_sites(&all, reader);
 	return all.n == 1 && contraction_gathers(&c, inline_value(k, def, c.b->load.idx));
 }
 
@@ -180,19 +170,16 @@ static bool may_inline(const BufReads *r, int at)
 
 bool inline_may(Kernel *k, int at)
 {
-	Arena *tmp = arena_new();
+	ARENA_LOCAL(tmp);
 	BufReads r = {k, tmp, NEW_ARRAY(tmp, k->stmts.n + 1, bool *)};
-	bool ok;
 
 	find_reads(&r, at);
-	ok = may_inline(&r, at) && !expr_can_fault(k->stmts.at[at]->val[0]);
-	arena_free(tmp);
-	return ok;
+	return may_inline(&r, at) && !expr_can_fault(k->stmts.at[at]->val[0]);
 }
 
 bool kernel_inline(Kernel *k)
 {
-	Arena *tmp = arena_new();
+	ARENA_LOCAL(tmp);
 	BufReads r = {k, tmp, NEW_ARRAY(tmp, k->stmts.n + 1, bool *)};
 	bool any = false;
 
@@ -201,7 +188,6 @@ bool kernel_inline(Kernel *k)
 	for (int i = 0; i < k->stmts.n; i++) {
 		Stmt *s = k->stmts.at[i];
 		Buf *t = s->out[0];
-		Inline in = {k, s, t};
 
 		if (!may_inline(&r, i) || !worth(&r, s, t) ||
 		    (expr_can_fault(s->val[0]) && !gathers_for_product(&r, i)))
@@ -209,14 +195,13 @@ bool kernel_inline(Kernel *k)
 		for (int j = 0; j < k->stmts.n; j++) {
 			if (j == i || !r.of[j][t->id])
 				continue;
-			stmt_rewrite(k, k->stmts.at[j], inline_load, &in);
+			inline_into(k, k->stmts.at[j], s);
 			find_reads(&r, j);
 		}
 		remove_stmt(&r, i);
 		i = -1;
 		any = true;
 	}
-	arena_free(tmp);
 	if (any)
 		kernel_mark_used(k);
 	return any;

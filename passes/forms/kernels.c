@@ -33,21 +33,28 @@ bool value_feeds_sym(const Value *v)
 
 void stmt_rewrite(Kernel *k, Stmt *s, ExprMap map, void *arg)
 {
-	for (int i = 0; i < s->nwidx; i++)
-		s->widx[i] = ex_rewrite(k->pool, s->widx[i], map, arg);
-	for (int i = 0; i < 2; i++)
-		if (s->val[i])
-			s->val[i] = ex_rewrite(k->pool, s->val[i], map, arg);
-	if (s->guard)
-		s->guard = ex_rewrite(k->pool, s->guard, map, arg);
+	STMT_MAP (x, k, s)
+		x = map(arg, x) ?: x;
+}
+
+void stmt_replace(Kernel *k, Stmt *s, const Expr *from, Expr *to)
+{
+	STMT_MAP (x, k, s)
+		if (x == from)
+			x = to;
+}
+
+void stmt_subst_iters(Kernel *k, Stmt *s, Iter *const *it, Expr *const *with, int n)
+{
+	for (int i = 0; i < s->nwidx + 3; i++)
+		*stmt_expr(s, i) = ex_subst_iters(k->pool, *stmt_expr(s, i), it, with, n);
 }
 
 void kernel_drop_unit_iters(Kernel *k)
 {
 	Expr *zero = ex_int(k->pool, CT_I64, 0);
 
-	for (int i = 0; i < k->stmts.n; i++) {
-		Stmt *s = k->stmts.at[i];
+	VEC_EACH (s, &k->stmts) {
 		Iter *gone[MAX_ITERS];
 		Expr *with[MAX_ITERS];
 		int ngone = 0, n = 0, nband = s->nband;
@@ -69,31 +76,11 @@ void kernel_drop_unit_iters(Kernel *k)
 		}
 		s->niters = n;
 		s->nband = nband;
-		for (int j = 0; j < s->nwidx; j++)
-			s->widx[j] = ex_subst_iters(k->pool, s->widx[j], gone, with, ngone);
-		for (int j = 0; j < 2; j++)
-			if (s->val[j])
-				s->val[j] = ex_subst_iters(k->pool, s->val[j], gone, with, ngone);
-		if (s->guard)
-			s->guard = ex_subst_iters(k->pool, s->guard, gone, with, ngone);
+		stmt_subst_iters(k, s, gone, with, ngone);
 	}
 }
 
 /* ---- Walks ---- */
-
-typedef struct LoadWalk {
-	void (*fn)(void *, Stmt *, Expr *);
-	void *arg;
-	Stmt *s;
-} LoadWalk;
-
-static void each_load(void *arg, Expr *e)
-{
-	LoadWalk *w = arg;
-
-	if (e->kind == EX_LOAD)
-		w->fn(w->arg, w->s, e);
-}
 
 bool load_once(const Stmt *s, const Expr *load)
 {
@@ -132,50 +119,24 @@ bool load_whole(const Expr *load)
 
 void stmt_loads(Stmt *s, void (*fn)(void *, Stmt *, Expr *), void *arg)
 {
-	LoadWalk w = {fn, arg, s};
-
-	stmt_exprs(s, each_load, &w);
-}
-
-typedef struct ReadsBuf {
-	const Buf *b;
-	bool yes;
-} ReadsBuf;
-
-static void reads_buf(void *arg, Stmt *s, Expr *load)
-{
-	ReadsBuf *r = arg;
-
-	(void)s;
-	r->yes = r->yes || load->load.buf == r->b;
+	STMT_EACH_LOAD (x, s)
+		fn(arg, s, x);
 }
 
 bool stmt_reads(Stmt *s, const Buf *b)
 {
-	ReadsBuf r = {b, false};
-
-	stmt_loads(s, reads_buf, &r);
-	return r.yes || (s->update && stmt_writes(s, b));
-}
-
-typedef struct LoadsOf {
-	const Buf *b;
-	bool any;
-} LoadsOf;
-
-static void sees_load(void *arg, Expr *e)
-{
-	LoadsOf *l = arg;
-
-	l->any = l->any || (e->kind == EX_LOAD && e->load.buf == l->b);
+	STMT_EACH_LOAD (x, s)
+		if (x->load.buf == b)
+			return true;
+	return s->update && stmt_writes(s, b);
 }
 
 bool expr_loads(Expr *e, const Buf *b)
 {
-	LoadsOf l = {b, false};
-
-	ex_walk(e, sees_load, &l);
-	return l.any;
+	EX_EACH_LOAD (x, e)
+		if (x->load.buf == b)
+			return true;
+	return false;
 }
 
 bool stmt_writes(const Stmt *s, const Buf *b)
@@ -199,15 +160,10 @@ Stmt *kernel_writer(const Kernel *k, const Buf *b)
 	return w;
 }
 
-static void mark_load(void *arg, Stmt *s, Expr *load)
-{
-	(void)s;
-	((bool *)arg)[load->load.buf->id] = true;
-}
-
 void stmt_mark_loads(Stmt *s, bool *read)
 {
-	stmt_loads(s, mark_load, read);
+	STMT_EACH_LOAD (x, s)
+		read[x->load.buf->id] = true;
 }
 
 void kernel_remove_stmt(Kernel *k, int at)
@@ -230,13 +186,11 @@ void kernel_move_last_stmt(Kernel *k, int at)
 
 void kernel_mark_used(Kernel *k)
 {
-	Arena *tmp = arena_new();
+	ARENA_LOCAL(tmp);
 	bool *used = NEW_ARRAY(tmp, k->bufs.n + 1, bool);
 	int n = 0;
 
-	for (int i = 0; i < k->stmts.n; i++) {
-		Stmt *s = k->stmts.at[i];
-
+	VEC_EACH (s, &k->stmts) {
 		stmt_mark_loads(s, used);
 		for (int j = 0; j < s->nout; j++)
 			used[s->out[j]->id] = true;
@@ -250,7 +204,6 @@ void kernel_mark_used(Kernel *k)
 	}
 	k->bufs.n = n;
 	kernel_renumber(k);
-	arena_free(tmp);
 }
 
 Dim *iters_points(Ctx *c, Iter *const *it, int n)
@@ -269,34 +222,28 @@ bool iters_fewer(Ctx *c, Iter *const *it, int n, int64_t least)
 	return dim_is_const(iters_points(c, it, n), &v) && v < least;
 }
 
-static void see_fault(void *arg, Expr *e)
-{
-	if (e->kind == EX_INST && inst_may_fault(e->op.inst))
-		*(bool *)arg = true;
-}
-
 bool expr_can_fault(Expr *e)
 {
-	bool yes = false;
-
-	ex_walk(e, see_fault, &yes);
-	return yes;
+	EX_EACH (x, e)
+		if (x->kind == EX_INST && inst_may_fault(x->op.inst))
+			return true;
+	return false;
 }
 
 bool stmt_can_fault(const Stmt *s)
 {
-	bool yes = false;
-
-	stmt_exprs(s, see_fault, &yes);
-	return yes;
+	STMT_EACH (x, s)
+		if (x->kind == EX_INST && inst_may_fault(x->op.inst))
+			return true;
+	return false;
 }
 
 bool kernel_can_fault(const Kernel *k)
 {
-	bool yes = false;
-
-	kernel_exprs(k, see_fault, &yes);
-	return yes;
+	for (int i = 0; i < k->stmts.n; i++)
+		if (stmt_can_fault(k->stmts.at[i]))
+			return true;
+	return false;
 }
 
 /* Indices of loads cost nothing, so this recurses instead of using ex_walk. A shared subexpression
@@ -335,18 +282,6 @@ static bool waits_for(Expr *e, int loads, int depth)
 	return false;
 }
 
-/* ARG: by Expr.id, the length of the longest chain of dependent loads in an expression. */
-static void count_waits(void *arg, Expr *e)
-{
-	int *most = arg;
-	Expr *const *of;
-
-	for (int i = ex_operands(e, &of); i-- > 0;)
-		if (most[of[i]->id] > most[e->id])
-			most[e->id] = most[of[i]->id];
-	most[e->id] += e->kind == EX_LOAD;
-}
-
 /* A gather is free, but following a chain of pointers waits for each of its loads. */
 static int cost_of_waits(Expr *e)
 {
@@ -357,8 +292,16 @@ static int cost_of_waits(Expr *e)
 	if (!waits_for(e, FREE + 1, 0))
 		return 0;
 	tmp = arena_new();
+	/* by Expr.id: the length of the longest chain of dependent loads */
 	most = NEW_ARRAY(tmp, e->id + 1, int);
-	ex_walk(e, count_waits, most);
+	EX_EACH (x, e) {
+		Expr *const *of;
+
+		for (int i = ex_operands(x, &of); i-- > 0;)
+			if (most[of[i]->id] > most[x->id])
+				most[x->id] = most[of[i]->id];
+		most[x->id] += x->kind == EX_LOAD;
+	}
 	c = (most[e->id] - FREE) * WAIT;
 	arena_free(tmp);
 	return c;
@@ -464,23 +407,19 @@ Expr *flat_index(Kernel *k, const Buf *b, Expr *const *idx)
 	return at;
 }
 
-static Expr *flatten_load(void *arg, Expr *e)
-{
-	Kernel *k = arg;
-	Expr *at;
-
-	if (e->kind != EX_LOAD)
-		return NULL;
-	if (e->load.nidx == 1 && e->load.buf->rank == 1 && !e->load.buf->layout)
-		return NULL;
-	assert(e->load.nidx == e->load.buf->rank);
-	at = flat_index(k, e->load.buf, e->load.idx);
-	return ex_load(k->pool, e->load.buf, &at, 1);
-}
-
 Expr *expr_flatten(Kernel *k, Expr *e)
 {
-	return ex_rewrite(k->pool, e, flatten_load, k);
+	EX_MAP (x, k->pool, &e) {
+		Expr *at;
+
+		if (x->kind != EX_LOAD ||
+		    (x->load.nidx == 1 && x->load.buf->rank == 1 && !x->load.buf->layout))
+			continue;
+		assert(x->load.nidx == x->load.buf->rank);
+		at = flat_index(k, x->load.buf, x->load.idx);
+		x = ex_load(k->pool, x->load.buf, &at, 1);
+	}
+	return e;
 }
 
 /* Rewrites a map into a buffer with a layout as a map over the physical axes into plain memory,
@@ -557,41 +496,18 @@ bool expr_divmod(Ctx *c, Expr *e, const Dim *whole, Iter **hi, Iter **lo)
 
 /* ---- From kernel to kernel ---- */
 
-typedef struct BufMap {
-	Kernel *k;
-	Buf **map;
-} BufMap;
-
-static Expr *import_load(void *arg, Expr *e)
-{
-	BufMap *im = arg;
-
-	return e->kind == EX_LOAD
-		       ? ex_load(im->k->pool, im->map[e->load.buf->id], e->load.idx, e->load.nidx)
-		       : NULL;
-}
-
-typedef struct Mark {
-	bool *used;
-} Mark;
-
-static void mark_buf(void *arg, Expr *e)
-{
-	if (e->kind == EX_LOAD)
-		((Mark *)arg)->used[e->load.buf->id] = true;
-}
-
 Expr *kernel_import_expr(Kernel *k, Kernel *from, Expr *e, Iter *const *it, Expr *const *with,
 			 int n, const Node *node, Value **in, int *nin)
 {
-	Mark m = {NEW_ARRAY(k->arena, from->bufs.n + 1, bool)};
-	BufMap im = {k, NEW_ARRAY(k->arena, from->bufs.n + 1, Buf *)};
+	bool *used = NEW_ARRAY(k->arena, from->bufs.n + 1, bool);
+	Buf **map = NEW_ARRAY(k->arena, from->bufs.n + 1, Buf *);
 
-	ex_walk(e, mark_buf, &m);
+	EX_EACH_LOAD (x, e)
+		used[x->load.buf->id] = true;
 	for (int i = 0; i < from->bufs.n; i++) {
 		Buf *b = NEW(k->arena, Buf);
 
-		if (!m.used[i])
+		if (!used[i])
 			continue;
 		*b = *from->bufs.at[i];
 		b->id = k->bufs.n;
@@ -600,9 +516,12 @@ Expr *kernel_import_expr(Kernel *k, Kernel *from, Expr *e, Iter *const *it, Expr
 			b->param = (*nin)++;
 		}
 		vec_push(k->arena, &k->bufs, b);
-		im.map[i] = b;
+		map[i] = b;
 	}
-	return ex_subst_iters(k->pool, ex_rewrite(k->pool, e, import_load, &im), it, with, n);
+	EX_MAP (x, k->pool, &e)
+		if (x->kind == EX_LOAD)
+			x = ex_load(k->pool, map[x->load.buf->id], x->load.idx, x->load.nidx);
+	return ex_subst_iters(k->pool, e, it, with, n);
 }
 
 Value *node_loaded(const Node *n, const Expr *e)

@@ -26,6 +26,9 @@ void kernel_remove_stmt(Kernel *k, int at);
 void kernel_move_last_stmt(Kernel *k, int at);
 /* Rewrites every expression of S by MAP (ex_rewrite). */
 void stmt_rewrite(Kernel *k, Stmt *s, ExprMap map, void *arg);
+/* The same by ex_replace, and by ex_subst_iters. */
+void stmt_replace(Kernel *k, Stmt *s, const Expr *from, Expr *to);
+void stmt_subst_iters(Kernel *k, Stmt *s, Iter *const *it, Expr *const *with, int n);
 /* Rewrites a map into a buffer with a layout as a map over its physical axes into plain memory. */
 void kernel_physical(Kernel *k);
 /* Whether E is hi*N + lo, where hi and lo are iterators and lo < N; unless WHOLE is null, E must

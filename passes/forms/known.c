@@ -25,8 +25,7 @@ static int64_t static_points(const Kernel *k)
 {
 	int64_t sum = 0;
 
-	for (int i = 0; i < k->stmts.n; i++) {
-		const Stmt *s = k->stmts.at[i];
+	VEC_EACH (s, &k->stmts) {
 		int64_t n = 1, extent;
 
 		for (int j = 0; j < s->niters; j++)
@@ -150,28 +149,12 @@ bool module_schedules(Module *m, const Node *n)
 	return node_kernel(n) && !node_on_host(n) && n->nout && !value_is_weights(m, n->out[0]);
 }
 
-typedef struct Deps {
-	Module *m;
-	const Node *n;
-	bool ok;
-} Deps;
-
-static void constant_load(void *arg, Expr *e)
-{
-	Deps *d = arg;
-
-	if (e->kind == EX_LOAD)
-		d->ok = d->ok && (e->load.buf->data ||
-				  (e->load.buf->kind == BUF_IN &&
-				   value_is_weights(d->m, node_in(d->n, e->load.buf->param))));
-	if (e->kind == EX_DIM)
-		d->ok = false;
-}
-
 bool expr_is_weights(Module *m, const Node *n, Expr *e)
 {
-	Deps d = {m, n, true};
-
-	ex_walk(e, constant_load, &d);
-	return d.ok;
+	EX_EACH (x, e)
+		if (x->kind == EX_DIM || (x->kind == EX_LOAD && !x->load.buf->data &&
+					  (x->load.buf->kind != BUF_IN ||
+					   !value_is_weights(m, node_in(n, x->load.buf->param)))))
+			return false;
+	return true;
 }

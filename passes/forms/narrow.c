@@ -87,25 +87,19 @@ static Expr *see_through(void *arg, Expr *e)
 
 /* ---- Factors ---- */
 
-static void leaves(void *arg, Expr *e)
-{
-	ExprPool *p = *(ExprPool **)arg;
-
-	for (int d = 0; p && e->kind == EX_LOAD && d < e->load.nidx; d++) {
-		Expr *in = ex_inside(p, e->load.idx[d], ex_dim(p, e->load.buf->dims[d]));
-
-		if (in->kind != EX_CONST || !in->i)
-			*(ExprPool **)arg = NULL;
-	}
-}
-
 /* Whether E is the same for all terms and can be evaluated outside of the sum. */
 static bool is_zero_point(ExprPool *p, const Contraction *c, Expr *e)
 {
 	if (expr_has_any(e, c->k, c->nk))
 		return false;
-	ex_walk(e, leaves, &p);
-	return p && !expr_can_fault(e);
+	EX_EACH_LOAD (x, e)
+		for (int d = 0; d < x->load.nidx; d++) {
+			Expr *in = ex_inside(p, x->load.idx[d], ex_dim(p, x->load.buf->dims[d]));
+
+			if (in->kind != EX_CONST || !in->i)
+				return false;
+		}
+	return !expr_can_fault(e);
 }
 
 static Expr *plus(ExprPool *p, Expr *a, Expr *b)

@@ -159,28 +159,6 @@ static Expr *resolve(OnlineForm *f, const Stmt *s, Expr *e, bool *ok)
 
 /* ---- The exponential ---- */
 
-static bool loads(Expr *e, const Buf *b)
-{
-	return expr_loads(e, b);
-}
-
-typedef struct FindExp {
-	const OnlineForm *f;
-	Expr *found;
-	int n;
-} FindExp;
-
-static void find_exponential(void *arg, Expr *e)
-{
-	FindExp *x = arg;
-
-	if ((ex_is_op(e, FN_exp) || ex_is_op(e, FN_exp2)) && loads(e, x->f->most) &&
-	    loads(e, x->f->score)) {
-		x->found = e;
-		x->n++;
-	}
-}
-
 /* E is the exponential (a load of SCORE by now) times something that does not depend on the scores. */
 static bool is_linear(const OnlineForm *f, const Expr *e)
 {
@@ -197,27 +175,16 @@ static bool is_linear(const OnlineForm *f, const Expr *e)
 	case IN_roundsat:
 	case IN_cvt: return is_linear(f, a);
 	case IN_mul:
-		return (is_linear(f, a) && !loads(b, f->score) && !loads(b, f->most)) ||
-		       (is_linear(f, b) && !loads(a, f->score) && !loads(a, f->most));
+		return (is_linear(f, a) && !expr_loads(b, f->score) && !expr_loads(b, f->most)) ||
+		       (is_linear(f, b) && !expr_loads(a, f->score) && !expr_loads(a, f->most));
 	case IN_select:
 		for (int i = 1; i < 3; i++)
 			if (!is_linear(f, e->op.arg[i]) &&
 			    (e->op.arg[i]->kind != EX_CONST || e->op.arg[i]->f != 0))
 				return false;
-		return !loads(a, f->score) && !loads(a, f->most);
+		return !expr_loads(a, f->score) && !expr_loads(a, f->most);
 	default: return false;
 	}
-}
-
-typedef struct ReplaceExpr {
-	Expr *from, *to;
-} ReplaceExpr;
-
-static Expr *replace(void *arg, Expr *e)
-{
-	const ReplaceExpr *r = arg;
-
-	return e == r->from ? r->to : NULL;
 }
 
 /* E with the exponential as a load of the score's element. False: it has another one, or is not linear. */
@@ -225,20 +192,25 @@ static bool with_exponential(OnlineForm *f, Expr *e, Expr **out)
 {
 	Expr *idx[MAX_RANK];
 	Resolve r = {f, f->scores.s, true};
-	ReplaceExpr by = {.from = f->exponential};
-	FindExp x = {.f = f};
+	Expr *found = NULL;
+	int n = 0;
 
-	ex_walk(e, find_exponential, &x);
-	if (!f->exponential && x.n == 1)
-		by.from = f->exponential = x.found;
-	if (x.n != 1 || x.found != f->exponential)
+	EX_EACH (x, e)
+		if ((ex_is_op(x, FN_exp) || ex_is_op(x, FN_exp2)) && expr_loads(x, f->most) &&
+		    expr_loads(x, f->score)) {
+			found = x;
+			n++;
+		}
+	if (!f->exponential && n == 1)
+		f->exponential = found;
+	if (n != 1 || found != f->exponential)
 		return refuse(
 			f,
 			"what is summed over the keys has not one exponential of a score less its row's maximum");
 	for (int d = 0; d < f->scores.s->nwidx; d++)
 		idx[d] = ex_rewrite(f->k->pool, f->scores.s->widx[d], canonical_iter, &r);
-	by.to = ex_load(f->k->pool, f->score, idx, f->scores.s->nwidx);
-	*out = ex_rewrite(f->k->pool, e, replace, &by);
+	*out = ex_replace(f->k->pool, e, found,
+			  ex_load(f->k->pool, f->score, idx, f->scores.s->nwidx));
 	return is_linear(f, *out) ||
 	       refuse(f, "what is summed over the keys is not proportional to the exponential");
 }
@@ -251,7 +223,7 @@ static bool exponential_fits(OnlineForm *f)
 	if (!ex_is_op(e, IN_sub) || e->op.arg[0] != f->x)
 		return refuse(f, "the exponential is not of the score less its row's maximum");
 	f->shift = e->op.arg[1];
-	return (!expr_has_iter(f->shift, f->key) && !loads(f->shift, f->score)) ||
+	return (!expr_has_iter(f->shift, f->key) && !expr_loads(f->shift, f->score)) ||
 	       refuse(f, "the exponential is not of the score less its row's maximum");
 }
 
@@ -340,7 +312,7 @@ static Expr *without_division(OnlineForm *f, Expr *w)
 	if (!ex_is_op(q, IN_div))
 		return w;
 	by = q->op.arg[1];
-	if (expr_has_iter(by, f->key) || loads(by, f->score))
+	if (expr_has_iter(by, f->key) || expr_loads(by, f->score))
 		return w;
 	any = ex_op2(p, IN_gt, ex_dim(p, f->key->extent), ex_int(p, CT_I64, 0));
 	f->divisor = f->nan_is_zero ? by : ex_op3(p, IN_select, any, by, ex_num(p, by->ct, 1));

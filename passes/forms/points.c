@@ -16,31 +16,17 @@ bool pair_steps(const Pair *p, Expr *at)
 		affine_coef(c, &a, p->out) == dim_mul(c, affine_coef(c, &a, p->in), p->extent));
 }
 
-typedef struct Loads {
-	const Pair *pair;
-	bool ok;
-} Loads;
-
-static void load_steps(void *arg, Expr *e)
-{
-	Loads *l = arg;
-	const Pair *p = l->pair;
-
-	if (e->kind != EX_LOAD || e->load.buf == p->skip || !l->ok || pair_absent(p, e))
-		return;
-	l->ok = pair_steps(p, e->load.nidx == e->load.buf->rank
-				      ? flat_index(p->k, e->load.buf, e->load.idx)
-				      : e->load.idx[0]);
-}
-
 bool pair_joins(const Pair *p, Expr *e)
 {
-	Loads l = {p, true};
-
 	if (expr_has_iter_outside_loads(e, p->out) || expr_has_iter_outside_loads(e, p->in))
 		return false;
-	ex_walk(e, load_steps, &l);
-	return l.ok;
+	EX_EACH_LOAD (x, e)
+		if (x->load.buf != p->skip && !pair_absent(p, x) &&
+		    !pair_steps(p, x->load.nidx == x->load.buf->rank
+					   ? flat_index(p->k, x->load.buf, x->load.idx)
+					   : x->load.idx[0]))
+			return false;
+	return true;
 }
 
 /* Whether the last two of the first N iterators can be merged. */
@@ -60,10 +46,8 @@ static void substitute(Points *p, Iter *const *from, Expr *const *with, int n)
 {
 	for (int i = 0; i < p->ne; i++)
 		p->e[i] = ex_subst_iters(p->k->pool, p->e[i], from, with, n);
-	if (p->guard)
-		p->guard = ex_subst_iters(p->k->pool, p->guard, from, with, n);
-	if (p->write)
-		p->write = ex_subst_iters(p->k->pool, p->write, from, with, n);
+	p->guard = ex_subst_iters(p->k->pool, p->guard, from, with, n);
+	p->write = ex_subst_iters(p->k->pool, p->write, from, with, n);
 }
 
 static void substitute_at(Points *p, Iter *const *from, Expr *const *with, int n)
@@ -121,16 +105,6 @@ static Expr *flatten_index(const Flatten *f, Expr *at)
 	return pair_steps(f->pair, at) ? ex_subst_iters(f->pair->k->pool, at, from, f->one, 2) : at;
 }
 
-static Expr *flatten_load(void *arg, Expr *e)
-{
-	Expr *at;
-
-	if (e->kind != EX_LOAD || e->load.nidx != 1)
-		return NULL;
-	at = flatten_index(arg, e->load.idx[0]);
-	return ex_load(((Flatten *)arg)->pair->k->pool, e->load.buf, &at, 1);
-}
-
 /* Replaces the last two iterators by one: by their merged index if possible, else by its
  * quotient and remainder. */
 static void flatten_last(Points *p)
@@ -145,7 +119,12 @@ static void flatten_last(Points *p)
 	Flatten f = {&pair, one};
 
 	for (int i = 0; i < p->ne; i++)
-		p->e[i] = ex_rewrite(pool, p->e[i], flatten_load, &f);
+		EX_MAP (x, pool, &p->e[i])
+			if (x->kind == EX_LOAD && x->load.nidx == 1) {
+				Expr *at = flatten_index(&f, x->load.idx[0]);
+
+				x = ex_load(pool, x->load.buf, &at, 1);
+			}
 	if (p->write)
 		p->write = flatten_index(&f, p->write);
 	substitute(p, from, both, 2);

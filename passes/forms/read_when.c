@@ -37,21 +37,14 @@ typedef struct ReadWhen {
 	Expr **when;
 } ReadWhen;
 
-static void find_temp(void *arg, Expr *e)
-{
-	bool *any = arg;
-
-	*any = *any || (e->kind == EX_LOAD && e->load.buf->kind != BUF_IN);
-}
-
 /* C can be evaluated before any statement of the kernel, at any point of the statement that has
  * it. */
 static bool is_simple(Expr *c)
 {
-	bool temp = false;
-
-	ex_walk(c, find_temp, &temp);
-	return !temp && !expr_can_fault(c);
+	EX_EACH_LOAD (x, c)
+		if (x->load.buf->kind != BUF_IN)
+			return false;
+	return !expr_can_fault(c);
 }
 
 static Expr *either(const ReadWhen *w, Expr *a, Expr *b)
@@ -123,9 +116,8 @@ static Expr *in_sum(const ReadWhen *w, const Expr *e)
 }
 
 /* Sets w->when of E from that of E's operands. */
-static void visit(void *arg, Expr *e)
+static void visit(ReadWhen *w, Expr *e)
 {
-	ReadWhen *w = arg;
 	Expr *const *of, *when = w->never;
 	const int n = ex_operands(e, &of);
 
@@ -149,7 +141,8 @@ static Expr *in_expr(ReadWhen *w, Expr *e)
 {
 	if (!e)
 		return w->never;
-	ex_walk(e, visit, w);
+	EX_EACH (x, e)
+		visit(w, x);
 	return w->when[e->id];
 }
 
@@ -246,7 +239,7 @@ static void find_bounded(ReadWhen *w, int s, bool bounded)
 
 Expr *kernel_read_when(Kernel *k, int s, bool bounded)
 {
-	Arena *tmp = arena_new();
+	ARENA_LOCAL(tmp);
 	ReadWhen w = {.k = k,
 		      .never = ex_int(k->pool, CT_BOOL, 0),
 		      .always = ex_int(k->pool, CT_BOOL, 1)};
@@ -259,6 +252,5 @@ Expr *kernel_read_when(Kernel *k, int s, bool bounded)
 	for (int i = k->stmts.n - 1; i >= s; i--)
 		w.read[i] = by_readers(&w, i);
 	when = w.read[s];
-	arena_free(tmp);
 	return when == w.always || expr_cost(when) > MOST_COST ? NULL : when;
 }

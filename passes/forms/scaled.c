@@ -12,43 +12,34 @@
 
 #include "passes/forms/through.h"
 
-typedef struct ByGroup {
-	const Contraction *c;
-	Kernel *k;
-	Iter *groups; /* null until a factor is found */
-	int64_t group;
-} ByGroup;
-
-static Expr *group_of_term(void *arg, Expr *e)
-{
-	ByGroup *g = arg;
-	const Contraction *c = g->c;
-	int64_t size;
-
-	if (!ex_is_op(e, IN_floordiv) || c->nk != 1 || e->op.arg[0]->kind != EX_ITER ||
-	    e->op.arg[0]->iter != c->k[0] || e->op.arg[1]->kind != EX_CONST)
-		return NULL;
-	size = e->op.arg[1]->i;
-	if (size < 1 || (g->group && g->group != size))
-		return NULL;
-	g->group = size;
-	if (!g->groups)
-		g->groups = kernel_iter(
-			g->k, "group",
-			dim_ceildiv(g->k->ctx, c->k[0]->extent, dim_const(g->k->ctx, size)));
-	return ex_iter(g->k->pool, g->groups);
-}
-
 /* E over the group's number instead of the term's; null if the terms of a group do not share it. */
 static Expr *by_group(ScaledForm *f, Expr *e)
 {
-	ByGroup g = {f->c, node_kernel(f->n), f->groups, f->group};
+	const Contraction *c = f->c;
+	Kernel *k = node_kernel(f->n);
+	Iter *groups = f->groups; /* null until a factor is found */
+	int64_t group = f->group;
 
-	e = ex_rewrite(g.k->pool, e, group_of_term, &g);
-	if (expr_has_any(e, f->c->k, f->c->nk))
+	EX_MAP (x, k->pool, &e) {
+		int64_t size;
+
+		if (!ex_is_op(x, IN_floordiv) || c->nk != 1 || x->op.arg[0]->kind != EX_ITER ||
+		    x->op.arg[0]->iter != c->k[0] || x->op.arg[1]->kind != EX_CONST)
+			continue;
+		size = x->op.arg[1]->i;
+		if (size < 1 || (group && group != size))
+			continue;
+		group = size;
+		if (!groups)
+			groups = kernel_iter(
+				k, "group",
+				dim_ceildiv(k->ctx, c->k[0]->extent, dim_const(k->ctx, size)));
+		x = ex_iter(k->pool, groups);
+	}
+	if (expr_has_any(e, c->k, c->nk))
 		return NULL;
-	f->group = g.group;
-	f->groups = g.groups;
+	f->group = group;
+	f->groups = groups;
 	return e;
 }
 

@@ -32,57 +32,38 @@ static bool dims_but_ones(const Type *a, const Type *b, int *to)
 	return i == a->rank;
 }
 
-typedef struct ViewReader {
-	Kernel *k;
-	Buf *buf;   /* the parameter that is the View */
-	Buf *plain; /* its replacement: the View's operand */
-	const int
-		*to; /* the dim of PLAIN for each dim of BUF; -1: a dim of 1 that PLAIN lacks */
-	bool ok;
-} ViewReader;
-
-static void has_all_indices(void *arg, Stmt *s, Expr *load)
-{
-	ViewReader *r = arg;
-
-	(void)s;
-	r->ok = r->ok && (load->load.buf != r->buf || load->load.nidx == r->buf->rank);
-}
-
-static Expr *load_without_view(void *arg, Expr *e)
-{
-	const ViewReader *r = arg;
-	Expr *idx[MAX_RANK];
-
-	if (e->kind != EX_LOAD || e->load.buf != r->buf)
-		return NULL;
-	for (int d = 0; d < r->plain->rank; d++)
-		idx[d] = ex_int(r->k->pool, CT_I64, 0);
-	for (int d = 0; d < e->load.nidx; d++)
-		if (r->to[d] >= 0)
-			idx[r->to[d]] = e->load.idx[d];
-	return ex_load(r->k->pool, r->plain, idx, r->plain->rank);
-}
-
-/* Makes operand K of kernel node U, which is the View of X that TO describes, X itself. */
+/* Makes operand K of kernel node U, which is a View of X, X itself. TO: the dim of X for each dim of
+ * the View; -1: a dim of 1 that X lacks. */
 static bool read_directly(Node *u, int k, Value *x, const int *to)
 {
 	Kernel *kernel = node_kernel(u);
 	Buf *b = kernel_param(kernel, BUF_IN, k);
-	ViewReader r = {kernel, b, NULL, to, b && !b->layout && b->rank == node_in(u, k)->type->rank};
+	Expr *idx[MAX_RANK];
+	Buf *plain;
 
-	for (int i = 0; r.ok && i < kernel->stmts.n; i++)
-		stmt_loads(kernel->stmts.at[i], has_all_indices, &r);
-	if (!r.ok)
+	if (!b || b->layout || b->rank != node_in(u, k)->type->rank)
 		return false;
-	r.plain = buf_copy(kernel->arena, b);
-	r.plain->rank = x->type->rank;
-	r.plain->dims = x->type->dims;
 	for (int i = 0; i < kernel->stmts.n; i++)
-		stmt_rewrite(kernel, kernel->stmts.at[i], load_without_view, &r);
+		STMT_EACH_LOAD (load, kernel->stmts.at[i])
+			if (load->load.buf == b && load->load.nidx != b->rank)
+				return false;
+	plain = buf_copy(kernel->arena, b);
+	plain->rank = x->type->rank;
+	plain->dims = x->type->dims;
+	for (int i = 0; i < kernel->stmts.n; i++)
+		STMT_MAP (e, kernel, kernel->stmts.at[i]) {
+			if (e->kind != EX_LOAD || e->load.buf != b)
+				continue;
+			for (int d = 0; d < plain->rank; d++)
+				idx[d] = ex_int(kernel->pool, CT_I64, 0);
+			for (int d = 0; d < e->load.nidx; d++)
+				if (to[d] >= 0)
+					idx[to[d]] = e->load.idx[d];
+			e = ex_load(kernel->pool, plain, idx, plain->rank);
+		}
 	for (int i = 0; i < kernel->bufs.n; i++)
 		if (kernel->bufs.at[i] == b)
-			kernel->bufs.at[i] = r.plain;
+			kernel->bufs.at[i] = plain;
 	node_set_input(u, k, x);
 	return true;
 }

@@ -42,28 +42,18 @@ static int index_in_parts(const Rewrite *r, const Buf *b, Expr *const *idx, int 
 	return count;
 }
 
-static Expr *load_in_parts(void *arg, Expr *e)
-{
-	const Rewrite *r = arg;
-	Expr *idx[MAX_RANK];
-	int n;
-
-	if (e->kind != EX_LOAD)
-		return NULL;
-	n = index_in_parts(r, e->load.buf, e->load.idx, e->load.nidx, idx);
-	return ex_load(r->k->pool, r->buf[e->load.buf->id], idx, n);
-}
-
 static void stmt_in_parts(const Rewrite *r, Stmt *s)
 {
 	Iter *it[MAX_ITERS];
 	int n = 0, nband = 0;
-	Expr **widx = NEW_ARRAY(r->k->arena, MAX_RANK, Expr *);
+	Expr **widx = NEW_ARRAY(r->k->arena, MAX_RANK, Expr *), *idx[MAX_RANK];
 
 	for (int j = 0; j < 2; j++)
-		if (s->val[j])
-			s->val[j] = ex_rewrite(r->k->pool, s->val[j], load_in_parts,
-					       (void *)(uintptr_t)r);
+		EX_MAP (e, r->k->pool, &s->val[j])
+			if (e->kind == EX_LOAD)
+				e = ex_load(r->k->pool, r->buf[e->load.buf->id], idx,
+					    index_in_parts(r, e->load.buf, e->load.idx,
+							   e->load.nidx, idx));
 	s->nwidx = index_in_parts(r, s->out[0], s->widx, s->nwidx, widx);
 	s->widx = widx;
 	for (int j = 0; j < s->nout; j++)

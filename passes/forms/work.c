@@ -2,8 +2,6 @@
 /* Counts the arithmetic and the bytes of a kernel, as dims over its symbols. */
 #include "passes/forms/work.h"
 
-#include "passes/forms/kernels.h"
-
 /* The points of iterators IT. An extent that may be negative has no points where it is. */
 static Dim *points(Ctx *c, Iter *const *it, int n)
 {
@@ -16,31 +14,19 @@ static Dim *points(Ctx *c, Iter *const *it, int n)
 
 /* ---- Arithmetic ---- */
 
-/* The operations of an instruction of the expression E, for one point. */
-static int64_t count_inst(ExprPool *scratch, const Expr *e);
-
-typedef struct Body {
-	ExprPool *scratch; /* receives expansions, so that the kernel's pool does not grow */
-	int64_t n;
-} Body;
-
-static void count_in_body(void *arg, Expr *e)
-{
-	Body *b = arg;
-
-	b->n += count_inst(b->scratch, e);
-}
-
+/* The operations of an instruction of an expression, for one point. SCRATCH receives expansions, so
+ * that the kernel's pool does not grow. */
 static int64_t count_inst(ExprPool *scratch, const Expr *e)
 {
-	Body body = {scratch, 0};
+	int64_t n = 0;
 
 	if (e->kind != EX_INST || e->ct == CT_I64)
 		return 0;
 	switch (inst_info[e->op.inst].rule) {
 	case RULE_FUNC:
-		ex_walk(ex_func_body(scratch, e->op.inst, e->ct), count_in_body, &body);
-		return body.n;
+		EX_EACH (x, ex_func_body(scratch, e->op.inst, e->ct))
+			n += count_inst(scratch, x);
+		return n;
 	case RULE_ARITH:
 	case RULE_FLOAT: return e->op.inst == IN_fma || e->op.inst == IN_mad ? 2 : 1;
 	default: return 0;
@@ -51,61 +37,43 @@ static int64_t count_inst(ExprPool *scratch, const Expr *e)
 static int64_t count_combination(const Stmt *s, ExprPool *scratch)
 {
 	const int n = monoid_info[s->red].n;
-	Body b = {scratch, 0};
 	Expr *state[2], *term[2];
+	int64_t all = 0;
 
 	for (int i = 0; i < n; i++) {
 		state[i] = ex_param(scratch, s->val[i]->ct, 2 * i);
 		term[i] = ex_param(scratch, s->val[i]->ct, 2 * i + 1);
 	}
 	for (int i = 0; i < n; i++)
-		ex_walk(monoid_combine(scratch, s->red, i, state, term), count_in_body, &b);
-	return b.n;
+		EX_EACH (x, monoid_combine(scratch, s->red, i, state, term))
+			all += count_inst(scratch, x);
+	return all;
 }
-
-typedef struct Arithmetic {
-	const Kernel *k;
-	const Stmt *s;
-	ExprPool *scratch;
-	bool *seen; /* by Expr.id */
-	Dim *all;
-} Arithmetic;
 
 /* An instruction is executed once for each point of the iterators that it depends on: a factor of a
  * product that is computed first, for example, once for each element, not for each term. */
-static void count_node(void *arg, Expr *e)
-{
-	Arithmetic *a = arg;
-	Ctx *c = a->k->ctx;
-	int64_t each;
-	Dim *n;
-
-	if (a->seen[e->id])
-		return;
-	a->seen[e->id] = true;
-	each = count_inst(a->scratch, e);
-	if (!each)
-		return;
-	n = dim_const(c, each);
-	for (int i = 0; i < a->s->niters; i++)
-		if (expr_has_iter(e, a->s->iter[i]))
-			n = dim_mul(c, n, points(c, &a->s->iter[i], 1));
-	a->all = dim_add(c, a->all, n);
-}
-
 static Dim *stmt_flops(const Kernel *k, const Stmt *s, ExprPool *scratch, Arena *tmp)
 {
-	Arithmetic a = {k, s, scratch, NEW_ARRAY(tmp, expr_count(k->pool) + 1, bool),
-			dim_const(k->ctx, 0)};
+	bool *seen = NEW_ARRAY(tmp, expr_count(k->pool) + 1, bool); /* by Expr.id */
+	Ctx *c = k->ctx;
+	Dim *all = dim_const(c, 0);
 
 	for (int i = 0; i < 2; i++)
-		if (s->val[i])
-			ex_walk_outside_loads(s->val[i], count_node, &a);
+		EX_EACH_OUTSIDE_LOADS (e, s->val[i]) {
+			const int64_t each = seen[e->id] ? 0 : count_inst(scratch, e);
+			Dim *n = dim_const(c, each);
+
+			seen[e->id] = true;
+			for (int j = 0; each && j < s->niters; j++)
+				if (expr_has_iter(e, s->iter[j]))
+					n = dim_mul(c, n, points(c, &s->iter[j], 1));
+			all = dim_add(c, all, n);
+		}
 	if (s->red == MONOID_NONE)
-		return a.all;
-	return dim_add(k->ctx, a.all,
-		       dim_mul(k->ctx, dim_const(k->ctx, count_combination(s, scratch)),
-			       points(k->ctx, s->iter, s->niters)));
+		return all;
+	return dim_add(c, all,
+		       dim_mul(c, dim_const(c, count_combination(s, scratch)),
+			       points(c, s->iter, s->niters)));
 }
 
 /* ---- Bytes ---- */
@@ -113,7 +81,6 @@ static Dim *stmt_flops(const Kernel *k, const Stmt *s, ExprPool *scratch, Arena 
 typedef struct Traffic {
 	const Kernel *k;
 	const Stmt *s;
-	bool *seen;     /* by Expr.id */
 	Dim **elements; /* by Buf.id: the elements accessed so far; null: none */
 } Traffic;
 
@@ -134,16 +101,6 @@ static void count_access(Traffic *t, const Buf *b, Expr *const *idx, int n)
 	t->elements[b->id] = t->elements[b->id] ? dim_add(c, t->elements[b->id], all) : all;
 }
 
-static void count_load(void *arg, Expr *e)
-{
-	Traffic *t = arg;
-
-	if (e->kind != EX_LOAD || t->seen[e->id])
-		return;
-	t->seen[e->id] = true;
-	count_access(t, e->load.buf, e->load.idx, e->load.nidx);
-}
-
 /* The bytes of ELEMENTS of B, or of all of B if B has fewer. */
 static Dim *buf_bytes(Ctx *c, const Buf *b, Dim *elements)
 {
@@ -158,16 +115,21 @@ static Dim *buf_bytes(Ctx *c, const Buf *b, Dim *elements)
 
 KernelWork kernel_work(const Kernel *k)
 {
-	Arena *tmp = arena_new();
+	ARENA_LOCAL(tmp);
 	ExprPool *scratch = expr_pool_new(k->ctx, tmp);
 	KernelWork w = {dim_const(k->ctx, 0), dim_const(k->ctx, 0)};
-	Traffic t = {k, NULL, NULL, NEW_ARRAY(tmp, k->bufs.n + 1, Dim *)};
+	Traffic t = {k, NULL, NEW_ARRAY(tmp, k->bufs.n + 1, Dim *)};
 
 	for (int i = 0; i < k->stmts.n; i++) {
+		bool *seen = NEW_ARRAY(tmp, expr_count(k->pool) + 1, bool); /* by Expr.id */
+
 		t.s = k->stmts.at[i];
-		t.seen = NEW_ARRAY(tmp, expr_count(k->pool) + 1, bool);
 		w.flops = dim_add(k->ctx, w.flops, stmt_flops(k, t.s, scratch, tmp));
-		stmt_exprs(t.s, count_load, &t);
+		STMT_EACH_LOAD (x, t.s) {
+			if (!seen[x->id])
+				count_access(&t, x->load.buf, x->load.idx, x->load.nidx);
+			seen[x->id] = true;
+		}
 		for (int o = 0; o < t.s->nout; o++)
 			count_access(&t, t.s->out[o], t.s->widx, t.s->nwidx);
 	}
@@ -175,6 +137,5 @@ KernelWork kernel_work(const Kernel *k)
 		if (t.elements[i])
 			w.bytes = dim_add(k->ctx, w.bytes,
 					  buf_bytes(k->ctx, k->bufs.at[i], t.elements[i]));
-	arena_free(tmp);
 	return w;
 }

@@ -18,26 +18,10 @@ typedef struct NodeTable {
 
 static uint64_t hash_kernel(const Kernel *k)
 {
-	StrBuf b = {0};
-	uint64_t h;
+	STRBUF_LOCAL(b);
 
 	kernel_print_bare(&b, k);
-	h = hash_bytes(HASH_SEED, strbuf_str(&b), b.n);
-	strbuf_free(&b);
-	return h;
-}
-
-static bool same_kernel(const Kernel *a, const Kernel *b)
-{
-	StrBuf x = {0}, y = {0};
-	bool same;
-
-	kernel_print_bare(&x, a);
-	kernel_print_bare(&y, b);
-	same = !strcmp(strbuf_str(&x), strbuf_str(&y));
-	strbuf_free(&x);
-	strbuf_free(&y);
-	return same;
+	return hash_bytes(HASH_SEED, strbuf_str(&b), b.n);
 }
 
 static uint64_t hash_attr(const Attr *a)
@@ -83,7 +67,7 @@ static bool same_attr(const Attr *a, const Attr *b)
 	case ATTR_FLOATS: return !a->n || !memcmp(a->fs, b->fs, (size_t)a->n * sizeof *a->fs);
 	case ATTR_TYPE: return a->type == b->type;
 	case ATTR_TENSOR: return same_tensor(a->t, b->t);
-	case ATTR_KERNEL: return same_kernel(a->kernel, b->kernel);
+	case ATTR_KERNEL: return kernel_same(a->kernel, b->kernel);
 	case ATTR_STRS: break;
 	}
 	return false;
@@ -183,7 +167,7 @@ void cse_graph(Canon *c)
 
 void cse_weights(Module *m)
 {
-	Arena *tmp = arena_new();
+	ARENA_LOCAL(tmp);
 	NodeTable t = table_of(m->graph, tmp);
 
 	for (Node *n = m->graph->first, *next, *same; n; n = next) {
@@ -194,5 +178,4 @@ void cse_weights(Module *m)
 		if (same != n)
 			merge(same, n);
 	}
-	arena_free(tmp);
 }

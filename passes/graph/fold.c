@@ -62,8 +62,7 @@ static bool little_work(const Kernel *k)
 {
 	int64_t all = 0;
 
-	for (int i = 0; i < k->stmts.n; i++) {
-		const Stmt *s = k->stmts.at[i];
+	VEC_EACH (s, &k->stmts) {
 		int64_t points = 1, d;
 
 		for (int j = 0; j < s->niters; j++)
@@ -94,7 +93,7 @@ static bool run(Canon *c, Node *n, Kernel *k, Tensor **out, Arena *tmp)
 
 static bool fold_constants(Canon *c, Node *n)
 {
-	Arena *tmp = arena_new();
+	ARENA_LOCAL(tmp);
 	Tensor **out = NEW_ARRAY(tmp, n->nout, Tensor *);
 	int64_t dims[MAX_RANK];
 	Kernel *k = NULL;
@@ -113,7 +112,6 @@ static bool fold_constants(Canon *c, Node *n)
 	for (int i = 0; i < n->nout && ok; i++)
 		if (n->out[i])
 			replace_by_const(c, n, i, out[i]);
-	arena_free(tmp);
 	if (!ok)
 		return false;
 	node_remove(n);
@@ -144,27 +142,6 @@ static bool fold_view(Canon *c, Node *n)
 
 /* ---- Contents ---- */
 
-typedef struct FoldSource {
-	const Graph *g;
-	const Value *v;
-	bool yes;
-} FoldSource;
-
-static void see_source(void *arg, Sym *s)
-{
-	FoldSource *f = arg;
-
-	f->yes = f->yes || graph_source(f->g, s).value == f->v || (s->def && sym_from_data(s));
-}
-
-static bool all_const(Dim *const *d, int n)
-{
-	for (int i = 0; i < n; i++)
-		if (!dim_is_const(d[i], NULL))
-			return false;
-	return true;
-}
-
 static bool known_const(Canon *c, Node *n, Dim *const *d, int count)
 {
 	Tensor *t;
@@ -187,15 +164,13 @@ static bool known_const(Canon *c, Node *n, Dim *const *d, int count)
 static bool is_plain_dim(const Graph *g, Dim *d, const Value *v)
 {
 	enum { LONG = 60 };
-	FoldSource f = {g, v, false};
-	StrBuf b = {0};
-	bool ok;
+	STRBUF_LOCAL(b);
 
-	dim_syms(d, see_source, &f);
+	DIM_EACH_SYM (s, d)
+		if (graph_source(g, s).value == v || (s->def && sym_from_data(s)))
+			return false;
 	dim_print(&b, d);
-	ok = !f.yes && b.n <= LONG;
-	strbuf_free(&b);
-	return ok;
+	return b.n <= LONG;
 }
 
 static bool known_dims(Canon *c, Node *n, Dim *const *d, int count)
@@ -244,7 +219,7 @@ static bool fold_contents(Canon *c, Node *n)
 
 	if (!d)
 		return false;
-	return all_const(d, count) ? known_const(c, n, d, count) : known_dims(c, n, d, count);
+	return dims_are_const(d, count) ? known_const(c, n, d, count) : known_dims(c, n, d, count);
 }
 
 /* N dequantises a constant matrix of bytes. N is not folded, so that a product can read the bytes

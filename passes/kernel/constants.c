@@ -36,9 +36,7 @@ static bool beside(DType half, const Use *u)
 
 	if (!k || node_on_host(u->user))
 		return false;
-	for (int i = 0; i < k->bufs.n; i++) {
-		const Buf *b = k->bufs.at[i];
-
+	VEC_EACH (b, &k->bufs) {
 		halves = halves || (b->kind != BUF_TEMP && b->dtype == half);
 		for (int j = 0; j < k->stmts.n; j++)
 			if (b->kind == BUF_IN && b->param == u->slot &&

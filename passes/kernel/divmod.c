@@ -20,34 +20,21 @@ typedef struct DivModSplit {
 	int dim;
 	Iter *hi, *lo; /* of the current statement: the dim's index is hi*EXTENT + lo */
 	Dim *extent;
-	bool ok;
 } DivModSplit;
 
 /* ---- Readers ---- */
 
-static bool is_iter(const Stmt *s, const Iter *it)
+/* Whether LOAD of S indexes the dim by one iterator, or by the same div/mod split. */
+static bool may_read(const DivModSplit *d, const Stmt *s, const Expr *load)
 {
-	for (int i = 0; i < s->niters; i++)
-		if (s->iter[i] == it)
-			return true;
-	return false;
-}
-
-/* Whether the reader indexes the dim by one iterator, or by the same div/mod split. */
-static void may_read(void *arg, Stmt *s, Expr *load)
-{
-	DivModSplit *d = arg;
-	Expr *e = load->load.buf == d->b && load->load.nidx == d->b->rank ? load->load.idx[d->dim]
-									  : NULL;
+	Expr *e = load->load.nidx == d->b->rank ? load->load.idx[d->dim] : NULL;
 	Iter *hi, *lo;
 
-	if (load->load.buf != d->b)
-		return;
 	if (e && e->kind == EX_ITER)
-		d->ok = d->ok && is_iter(s, e->iter) && e->iter->extent == d->b->dims[d->dim];
-	else
-		d->ok = d->ok && e && expr_divmod(d->k->ctx, e, d->b->dims[d->dim], &hi, &lo) &&
-			lo->extent == d->extent;
+		return iter_among(e->iter, s->iter, s->niters) &&
+		       e->iter->extent == d->b->dims[d->dim];
+	return e && expr_divmod(d->k->ctx, e, d->b->dims[d->dim], &hi, &lo) &&
+	       lo->extent == d->extent;
 }
 
 /* Whether B's layout splits dims into blocks; other layouts only permute dims. */
@@ -59,20 +46,21 @@ static bool has_blocks(const Buf *b)
 	return false;
 }
 
-static bool may_split(DivModSplit *d, const Stmt *writer)
+static bool may_split(const DivModSplit *d, const Stmt *writer)
 {
-	d->ok = d->b->kind == BUF_TEMP && !d->b->data && !has_blocks(d->b) && d->b->rank < MAX_RANK;
-	for (int i = 0; i < d->k->stmts.n && d->ok; i++) {
-		Stmt *s = d->k->stmts.at[i];
-
+	if (d->b->kind != BUF_TEMP || d->b->data || has_blocks(d->b) || d->b->rank >= MAX_RANK)
+		return false;
+	VEC_EACH (s, &d->k->stmts) {
 		if (s == writer)
 			continue;
-		d->ok = !stmt_writes(s, d->b) &&
-			(!stmt_reads(s, d->b) ||
-			 (!s->red && !s->ordered && 2 * s->niters < MAX_ITERS));
-		stmt_loads(s, may_read, d);
+		if (stmt_writes(s, d->b) ||
+		    (stmt_reads(s, d->b) && (s->red || s->ordered || 2 * s->niters >= MAX_ITERS)))
+			return false;
+		STMT_EACH_LOAD (x, s)
+			if (x->load.buf == d->b && !may_read(d, s, x))
+				return false;
 	}
-	return d->ok;
+	return true;
 }
 
 /* ---- Splitting ---- */
@@ -87,21 +75,15 @@ static Expr **with_divmod(Kernel *k, Expr *const *idx, int n, int at, Expr *hi, 
 	return r;
 }
 
-static void find_along(void *arg, Stmt *s, Expr *load)
-{
-	DivModSplit *d = arg;
-
-	(void)s;
-	if (load->load.buf == d->b && load->load.idx[d->dim]->kind == EX_ITER)
-		d->lo = load->load.idx[d->dim]->iter;
-}
-
 /* The iterator by which S indexes the dim, or null. */
-static Iter *along(DivModSplit *d, Stmt *s)
+static Iter *along(const DivModSplit *d, const Stmt *s)
 {
-	d->lo = NULL;
-	stmt_loads(s, find_along, d);
-	return d->lo;
+	Iter *it = NULL;
+
+	STMT_EACH_LOAD (x, s)
+		if (x->load.buf == d->b && x->load.idx[d->dim]->kind == EX_ITER)
+			it = x->load.idx[d->dim]->iter;
+	return it;
 }
 
 static Expr *recombined(DivModSplit *d)
@@ -111,29 +93,17 @@ static Expr *recombined(DivModSplit *d)
 	return ex_add(p, ex_mul(p, ex_iter(p, d->hi), ex_dim(p, d->extent)), ex_iter(p, d->lo));
 }
 
-typedef struct IterValue {
-	const Iter *it;
-	Expr *is;
-} IterValue;
-
-static Expr *divmod_for(void *arg, Expr *e)
-{
-	const IterValue *a = arg;
-
-	return e->kind == EX_ITER && e->iter == a->it ? a->is : NULL;
-}
-
 /* Replaces S's iterator IT by two iterators. */
 static void split_iter(DivModSplit *d, Stmt *s, Iter *it)
 {
 	Dim *many = dim_floordiv(d->k->ctx, it->extent, d->extent);
 	int at = 0;
-	IterValue a;
+	Expr *is;
 
 	d->hi = kernel_iter(d->k, arena_printf(d->k->arena, "%s_hi", it->name), many);
 	d->lo = kernel_iter(d->k, arena_printf(d->k->arena, "%s_lo", it->name), d->extent);
-	a = (IterValue){it, recombined(d)};
-	stmt_rewrite(d->k, s, divmod_for, &a);
+	is = recombined(d);
+	stmt_subst_iters(d->k, s, &it, &is, 1);
 	while (s->iter[at] != it)
 		at++;
 	memmove(&s->iter[at + 1], &s->iter[at], (size_t)(s->niters - at) * sizeof *s->iter);
@@ -141,20 +111,6 @@ static void split_iter(DivModSplit *d, Stmt *s, Iter *it)
 	s->iter[at + 1] = d->lo;
 	s->niters++;
 	s->nband++;
-}
-
-static Expr *split_load(void *arg, Expr *e)
-{
-	DivModSplit *d = arg;
-	Iter *hi, *lo;
-	Expr **idx;
-
-	if (e->kind != EX_LOAD || e->load.buf != d->b)
-		return NULL;
-	expr_divmod(d->k->ctx, e->load.idx[d->dim], d->b->dims[d->dim], &hi, &lo);
-	idx = with_divmod(d->k, e->load.idx, e->load.nidx, d->dim, ex_iter(d->k->pool, hi),
-			  ex_iter(d->k->pool, lo));
-	return ex_load(d->k->pool, d->to, idx, d->to->rank);
 }
 
 /* B's layout with two axes in place of the dim's axis. Null (row-major) if the inner dim would be
@@ -205,7 +161,17 @@ static void split_dim(DivModSplit *d, Stmt *writer)
 	d->to->layout = layout_split(d);
 	writer->out[0] = d->to;
 	for (int i = 0; i < k->stmts.n; i++)
-		stmt_rewrite(k, k->stmts.at[i], split_load, d);
+		STMT_MAP (e, k, k->stmts.at[i]) {
+			Iter *hi, *lo;
+			Expr **idx;
+
+			if (e->kind != EX_LOAD || e->load.buf != b)
+				continue;
+			expr_divmod(k->ctx, e->load.idx[d->dim], b->dims[d->dim], &hi, &lo);
+			idx = with_divmod(k, e->load.idx, e->load.nidx, d->dim,
+					  ex_iter(k->pool, hi), ex_iter(k->pool, lo));
+			e = ex_load(k->pool, d->to, idx, d->to->rank);
+		}
 }
 
 /* False if K has no such dims. */
@@ -213,9 +179,7 @@ static bool split_dims(Kernel *k)
 {
 	bool any = false;
 
-	for (int i = 0; i < k->stmts.n; i++) {
-		Stmt *s = k->stmts.at[i];
-
+	VEC_EACH (s, &k->stmts) {
 		for (int dim = 0; dim < s->nwidx && s->nout == 1 && !s->update; dim++) {
 			DivModSplit d = {.k = k, .b = s->out[0], .dim = dim};
 

@@ -156,32 +156,22 @@ static Node *replace(Fuse *f, Node *const *node, int nnodes, bool keep, FusedKer
 /* Whether all loads of BUF in a map use the same permutation of all of the map's iterators, and the
  * map has exactly the points of BUF. A Pad or a Slice has more or fewer, so tiles of the product
  * could not compute it. */
-typedef struct Pointwise {
-	const Buf *buf;
-	Expr *first; /* in the current statement; equal loads are one expression */
-	bool ok;
-} Pointwise;
-
-static void pointwise_load(void *arg, Stmt *s, Expr *e)
-{
-	Pointwise *p = arg;
-
-	if (e->load.buf != p->buf)
-		return;
-	p->ok = p->ok && (!p->first || p->first == e) && load_once(s, e) && load_whole(e);
-	p->first = e;
-}
-
 static bool all_pointwise(Kernel *ck, const Buf *b)
 {
-	Pointwise p = {b, NULL, true};
+	VEC_EACH (s, &ck->stmts) {
+		const Expr *first = NULL; /* equal loads are one expression */
 
-	for (int i = 0; i < ck->stmts.n; i++) {
-		p.first = NULL;
-		stmt_loads(ck->stmts.at[i], pointwise_load, &p);
-		p.ok = p.ok && p.first && !ck->stmts.at[i]->red;
+		STMT_EACH_LOAD (x, s) {
+			if (x->load.buf != b)
+				continue;
+			if ((first && first != x) || !load_once(s, x) || !load_whole(x))
+				return false;
+			first = x;
+		}
+		if (!first || s->red)
+			return false;
 	}
-	return p.ok;
+	return true;
 }
 
 static bool epilogue(Node *p, Node *c)
@@ -199,24 +189,19 @@ static bool epilogue(Node *p, Node *c)
 	return true;
 }
 
-static void count_part(void *arg, Expr *e)
-{
-	(void)e;
-	++*(int *)arg;
-}
-
 /* The cost limit bounds the work of a point; the limit on subexpressions bounds compile time, since
  * a chain of cheap maps may be very long. */
 static bool costs_too_much(FusedKernel *g)
 {
 	const Kernel *k = g->k;
-	int c = 0, parts = 0;
+	int c = 0, nodes = 0;
 
 	for (int i = 0; i < k->stmts.n; i++) {
 		c += expr_cost(k->stmts.at[i]->val[0]);
-		ex_walk(k->stmts.at[i]->val[0], count_part, &parts);
+		EX_EACH (e, k->stmts.at[i]->val[0])
+			nodes += e != NULL;
 	}
-	g->over_budget = c > MAX_COST || parts > MAX_SUBEXPRESSIONS;
+	g->over_budget = c > MAX_COST || nodes > MAX_SUBEXPRESSIONS;
 	return g->over_budget;
 }
 
@@ -250,26 +235,23 @@ static bool is_stored_constant(const Fuse *f, Node *p, const Node *c)
 	return smaller;
 }
 
-typedef struct StencilReads {
-	const Buf *buf;
-	bool yes;
-} StencilReads;
-
-static void stencil_read(void *arg, Stmt *s, Expr *load)
+static bool has_quotient(Expr *e)
 {
-	StencilReads *r = arg;
-
-	for (int d = 0; load->load.buf == r->buf && d < load->load.nidx; d++)
-		r->yes = r->yes || (expr_has_any(load->load.idx[d], s->iter, s->nband) &&
-				    expr_has_any(load->load.idx[d], s->iter + s->nband,
-						 s->niters - s->nband));
+	EX_EACH (x, e)
+		if ((ex_is_op(x, IN_floordiv) || ex_is_op(x, IN_mod)) && x->ct == CT_I64)
+			return true;
+	return false;
 }
 
-static void find_quotient(void *arg, Expr *e)
+/* Whether S, a reduction, reads B at an index along both its band and its sum. */
+static bool reads_stencil(const Stmt *s, const Buf *b)
 {
-	bool *found = arg;
-
-	*found = *found || ((ex_is_op(e, IN_floordiv) || ex_is_op(e, IN_mod)) && e->ct == CT_I64);
+	STMT_EACH_LOAD (x, s)
+		for (int d = 0; x->load.buf == b && d < x->load.nidx; d++)
+			if (expr_has_any(x->load.idx[d], s->iter, s->nband) &&
+			    expr_has_any(x->load.idx[d], s->iter + s->nband, s->niters - s->nband))
+				return true;
+	return false;
 }
 
 /* P is a map, and product C reads each of its results several times by a stencil, so storing them
@@ -279,7 +261,6 @@ static void find_quotient(void *arg, Expr *e)
 static bool better_stored(const Fuse *f, const Node *p, const Node *c)
 {
 	Kernel *pk = node_kernel(p), *ck = node_kernel(c);
-	StencilReads r = {NULL, false};
 	bool quotient = false, costly_bytes;
 	int cost = 0;
 
@@ -287,17 +268,16 @@ static bool better_stored(const Fuse *f, const Node *p, const Node *c)
 		return false;
 	for (int i = 0; i < pk->stmts.n; i++) {
 		cost += expr_cost(pk->stmts.at[i]->val[0]);
-		ex_walk(pk->stmts.at[i]->val[0], find_quotient, &quotient);
+		quotient = quotient || has_quotient(pk->stmts.at[i]->val[0]);
 	}
 	costly_bytes = cost > MOST_RECOMPUTED && dtype_info[p->out[0]->type->dtype].bits <= 8;
 	if (!costly_bytes && (!quotient || module_on_gpu(f->m)))
 		return false;
-	for (int i = 0; i < c->nin; i++) {
-		r.buf = node_in(c, i) == p->out[0] ? kernel_param(ck, BUF_IN, i) : NULL;
-		if (r.buf)
-			stmt_loads(ck->stmts.at[0], stencil_read, &r);
-	}
-	return r.yes;
+	for (int i = 0; i < c->nin; i++)
+		if (node_in(c, i) == p->out[0] &&
+		    reads_stencil(ck->stmts.at[0], kernel_param(ck, BUF_IN, i)))
+			return true;
+	return false;
 }
 
 /* C is a matrix product, which packs its operands or reads them in place. */
@@ -450,23 +430,12 @@ static bool try_copy(Fuse *f, Node *p, Node *c, FusedKernel *g)
 	return g->k->stmts.n == n && class_to_fuse(g->k) == kc && !costs_too_much(g);
 }
 
-static void find_load(void *arg, Expr *e)
-{
-	bool *found = arg;
-
-	*found = *found || e->kind == EX_LOAD;
-}
-
 /* P, which others read, too, computes numbers from its indices and reads no memory, as a Range
  * does: each reader may as well compute them. */
 static bool copy_is_free(Node *p, const Node *c)
 {
-	bool loads = false;
-
-	if (!is_free_map(p) || only_used_by(p, c))
-		return false;
-	ex_walk(node_kernel(p)->stmts.at[0]->val[0], find_load, &loads);
-	return !loads;
+	return is_free_map(p) && !only_used_by(p, c) &&
+	       !expr_has_load(node_kernel(p)->stmts.at[0]->val[0]);
 }
 
 /* A BitCast accesses elements as another type of their width, so its loads are not the operand's
@@ -475,8 +444,7 @@ static bool moves_bits(const Node *n)
 {
 	Kernel *k = node_kernel(n);
 
-	for (int i = 0; i < k->bufs.n; i++) {
-		const Buf *b = k->bufs.at[i];
+	VEC_EACH (b, &k->bufs) {
 		const Value *v = b->kind == BUF_IN    ? node_in(n, b->param)
 				 : b->kind == BUF_OUT ? node_out(n, b->param)
 						      : NULL;
@@ -556,33 +524,23 @@ static Node *only_source(Fuse *f, Node *c, FormKind class)
 	return NULL;
 }
 
-typedef struct ConstantLoads {
-	const Fuse *f;
-	const Node *n;
-	Contraction c;
-	bool any;
-} ConstantLoads;
-
-static void constant_load(void *arg, Expr *e)
-{
-	ConstantLoads *c = arg;
-	const Value *v = node_loaded(c->n, e);
-
-	c->any = c->any || (v && v->def && node_is_weights(c->f->m, v->def) &&
-			    expr_has_any(e, c->c.n, c->c.nn));
-}
-
 /* N multiplies by a constant matrix that is packed in panels at compile time, so the product must
  * be a separate kernel. */
 static bool has_weights(const Fuse *f, const Node *n)
 {
 	Kernel *k = node_kernel(n);
 	const Form form = form_of_stmt(k, k->stmts.at[0]);
-	ConstantLoads l = {.f = f, .n = n, .c = form.c};
 
-	if (form.kind == FORM_CONTRACTION)
-		ex_walk(l.c.b, constant_load, &l);
-	return l.any;
+	if (form.kind != FORM_CONTRACTION)
+		return false;
+	EX_EACH_LOAD (x, form.c.b) {
+		const Value *v = node_loaded(n, x);
+
+		if (v && v->def && node_is_weights(f->m, v->def) &&
+		    expr_has_any(x, form.c.n, form.c.nn))
+			return true;
+	}
+	return false;
 }
 
 /* The strategy for K, an attention that ends with node C, takes it as one kernel. If that for GPUs does
@@ -600,24 +558,18 @@ static bool takes_attention(Fuse *f, const Node *c, Kernel *k)
 	return takes;
 }
 
-/* A load of an operand that is a constant of one element becomes this element. */
-static Expr *take_constant(void *arg, Expr *e)
-{
-	const FusedKernel *g = arg;
-	const Tensor *t = e->kind == EX_LOAD && e->load.buf->kind == BUF_IN
-				  ? value_const(g->in[e->load.buf->param])
-				  : NULL;
-
-	if (!t || tensor_numel(t) != 1 || e->ct != dtype_ctype(t->dtype) ||
-	    !dtype_is_float(t->dtype))
-		return NULL;
-	return ex_num(g->k->pool, e->ct, dtype_load_f64(t->dtype, t->data, 0));
-}
-
 static void take_constants(FusedKernel *g)
 {
 	for (int i = 0; i < g->k->stmts.n; i++)
-		stmt_rewrite(g->k, g->k->stmts.at[i], take_constant, g);
+		STMT_MAP (x, g->k, g->k->stmts.at[i]) {
+			const Tensor *t = x->kind == EX_LOAD && x->load.buf->kind == BUF_IN
+						  ? value_const(g->in[x->load.buf->param])
+						  : NULL;
+
+			if (t && tensor_numel(t) == 1 && x->ct == dtype_ctype(t->dtype) &&
+			    dtype_is_float(t->dtype))
+				x = ex_num(g->k->pool, x->ct, dtype_load_f64(t->dtype, t->data, 0));
+		}
 	fused_drop_unused(g);
 }
 

@@ -42,16 +42,6 @@ typedef struct Check {
 	int nit;
 } Check;
 
-static void find_index(void *arg, Expr *e)
-{
-	Check *c = arg;
-
-	if (e->kind != EX_INST || !inst_may_fault(e->op.inst))
-		return;
-	c->index = e;
-	c->count++;
-}
-
 /* Whether a product reads V, perhaps through maps and views; DEPTH of them have been passed. *LEFT
  * is the number of uses that may still be examined. */
 static bool feeds_product(const Value *v, int depth, int *left)
@@ -76,7 +66,11 @@ static bool has_one_index(Check *c)
 	if (!c->k || node_on_host(c->n) || c->n->nout != 1 || !c->k->stmts.n)
 		return false;
 	c->s = c->k->stmts.at[0];
-	stmt_exprs(c->s, find_index, c);
+	STMT_EACH (e, c->s)
+		if (e->kind == EX_INST && inst_may_fault(e->op.inst)) {
+			c->index = e;
+			c->count++;
+		}
 	if (c->count != 1 || !ex_is_op(c->index, IN_index))
 		return false;
 	for (int i = 0; i < c->s->niters; i++)
@@ -118,19 +112,11 @@ typedef struct Checks {
 
 static bool same_check(const Node *a, Kernel *k, Value *const *in, int nin)
 {
-	StrBuf x = {0}, y = {0};
 	bool same = a->nin == nin;
 
 	for (int i = 0; same && i < nin; i++)
 		same = node_in(a, i) == in[i];
-	if (same) {
-		kernel_print_bare(&x, node_kernel(a));
-		kernel_print_bare(&y, k);
-		same = !strcmp(strbuf_str(&x), strbuf_str(&y));
-	}
-	strbuf_free(&x);
-	strbuf_free(&y);
-	return same;
+	return same && kernel_same(node_kernel(a), k);
 }
 
 /* The indices of C, checked by a kernel that is placed before C's node. */
@@ -170,18 +156,6 @@ static Value *checked(Checks *all, const Check *c)
 	return n->out[0];
 }
 
-typedef struct Replace {
-	const Expr *what;
-	Expr *by;
-} Replace;
-
-static Expr *replace(void *arg, Expr *e)
-{
-	const Replace *r = arg;
-
-	return e == r->what ? r->by : NULL;
-}
-
 /* The samples of C with the index INDEX, checked, which is loaded in any case, by the condition of
  * the select. */
 static void load_samples(Check *c, Expr *index)
@@ -189,9 +163,8 @@ static void load_samples(Check *c, Expr *index)
 	ExprPool *p = c->k->pool;
 	Expr *zero = ex_int(p, CT_I64, 0),
 	     *last = ex_sub(p, c->index->op.arg[1], ex_int(p, CT_I64, 1)), *e;
-	Replace r = {c->index, ex_op2(p, IN_max, ex_op2(p, IN_min, index, last), zero)};
 
-	stmt_rewrite(c->k, c->s, replace, &r);
+	stmt_replace(c->k, c->s, c->index, ex_op2(p, IN_max, ex_op2(p, IN_min, index, last), zero));
 	e = c->s->val[0];
 	c->s->val[0] = ex_op3(p, IN_select,
 			      ex_op2(p, IN_or, e->op.arg[0], ex_op2(p, IN_lt, index, zero)),
@@ -201,12 +174,12 @@ static void load_samples(Check *c, Expr *index)
 static void check_apart(Checks *all, Check *c)
 {
 	Buf *b = node_add_operand(c->n, "checked", checked(all, c));
-	Replace r = {c->index, kernel_load_iters(c->k, b, c->it)};
+	Expr *index = kernel_load_iters(c->k, b, c->it);
 
 	if (sums_samples(c))
-		load_samples(c, r.by);
+		load_samples(c, index);
 	else
-		stmt_rewrite(c->k, c->s, replace, &r);
+		stmt_replace(c->k, c->s, c->index, index);
 	node_drop_unused_inputs(c->n);
 }
 

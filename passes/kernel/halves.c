@@ -101,22 +101,6 @@ static bool is_exacting(const Expr *e)
 	return ex_is_op(e, IN_cvt) && e->ct != CT_F32 && e->ct != CT_F64;
 }
 
-static void mark_load(void *arg, Expr *e)
-{
-	bool *exact = arg;
-
-	if (e->kind == EX_LOAD)
-		exact[e->load.buf->id] = true;
-}
-
-/* Marks the buffers that are loaded for the arguments of E, if it is exacting. */
-static void mark_arguments(void *arg, Expr *e)
-{
-	if (e->kind == EX_INST && e->op.n && e->op.arg[0]->ct == CT_F32 && is_exacting(e))
-		for (int i = 0; i < e->op.n; i++)
-			ex_walk(e->op.arg[i], mark_load, arg);
-}
-
 static bool is_product(Kernel *k, Stmt *s, Contraction *c)
 {
 	const Form f = form_of_stmt(k, s);
@@ -153,9 +137,15 @@ static bool mark_exact(Halves *h, Arena *tmp, const Node *n)
 		for (int o = 0; o < s->nout; o++)
 			needed = needed || exact[s->out[o]->id];
 		needed = needed && !is_product(k, s, &c);
-		stmt_exprs(s, mark_arguments, exact);
+		/* the buffers that are loaded for the arguments of exacting functions */
+		STMT_EACH (e, s)
+			if (e->kind == EX_INST && e->op.n && e->op.arg[0]->ct == CT_F32 &&
+			    is_exacting(e))
+				for (int o = 0; o < e->op.n; o++)
+					EX_EACH_LOAD (x, e->op.arg[o])
+						exact[x->load.buf->id] = true;
 		if (needed)
-			stmt_exprs(s, mark_load, exact);
+			stmt_mark_loads(s, exact);
 	}
 	for (int i = 0; i < k->bufs.n; i++) {
 		const Buf *b = k->bufs.at[i];
@@ -193,7 +183,7 @@ static bool mark_operands(Halves *h, const Node *n)
 /* Backwards, and again while loops carry a mark back. */
 static void find_exact(Halves *h)
 {
-	Arena *tmp = arena_new();
+	ARENA_LOCAL(tmp);
 	bool again = true;
 
 	while (again) {
@@ -201,7 +191,6 @@ static void find_exact(Halves *h)
 		for (Node *n = h->m->graph->last; n; n = n->prev)
 			again |= node_kernel(n) ? mark_exact(h, tmp, n) : mark_operands(h, n);
 	}
-	arena_free(tmp);
 }
 
 /* ---- Which values become halves ---- */
@@ -229,24 +218,20 @@ static int64_t points_without(Iter *const *it, int n, Expr *e)
 	return points < MANY ? points : MANY;
 }
 
-typedef struct Reads {
-	Kernel *k;
-	const Buf *buf;
-	bool broadcasts; /* a statement reads an element at many points, and is not a product */
-	bool factors;    /* all loads are factors of products */
-} Reads;
-
-static void see_read(void *arg, Stmt *s, Expr *e)
+/* *BROADCASTS: a statement of K reads an element of B at many points, and is not a product. *FACTORS
+ * is cleared if a load is not a factor of a product. */
+static void see_reads(Kernel *k, const Buf *b, bool *broadcasts, bool *factors)
 {
-	Reads *r = arg;
-	Contraction c;
+	VEC_EACH (s, &k->stmts) {
+		STMT_EACH_LOAD (x, s) {
+			Contraction c;
 
-	if (e->load.buf != r->buf)
-		return;
-	if (is_product(r->k, s, &c) && (c.a == e || c.b == e))
-		return;
-	r->factors = false;
-	r->broadcasts = r->broadcasts || points_without(s->iter, s->niters, e) >= MANY;
+			if (x->load.buf != b || (is_product(k, s, &c) && (c.a == x || c.b == x)))
+				continue;
+			*factors = false;
+			*broadcasts |= points_without(s->iter, s->niters, x) >= MANY;
+		}
+	}
 }
 
 /* Whether the readers of V take halves. FACTORS is cleared if one is not a product of V. */
@@ -255,7 +240,7 @@ static bool readers_take(const Halves *h, const Value *v, bool *factors)
 	for (const Use *u = v->uses; u; u = u->next) {
 		Node *n = u->user;
 		Kernel *k = n ? node_kernel(n) : NULL;
-		Reads r = {.k = k, .factors = true};
+		bool broadcasts = false;
 
 		if (n && !k && (op_row[n->op].flags & OPF_VIEW) && u->slot == 0) {
 			if (value_feeds_sym(n->out[0]) || !readers_take(h, n->out[0], factors))
@@ -264,12 +249,9 @@ static bool readers_take(const Halves *h, const Value *v, bool *factors)
 		}
 		if (!n || !takes_halves(h, n))
 			return false;
-		r.buf = kernel_param(k, BUF_IN, u->slot);
-		for (int i = 0; r.buf && i < k->stmts.n; i++)
-			stmt_loads(k->stmts.at[i], see_read, &r);
-		if (r.broadcasts)
+		see_reads(k, kernel_param(k, BUF_IN, u->slot), &broadcasts, factors);
+		if (broadcasts)
 			return false;
-		*factors = *factors && r.factors;
 	}
 	return true;
 }
@@ -443,18 +425,6 @@ static bool is_half_of(const Halves *h, const Expr *e)
 	return contraction_type(e) == h->type;
 }
 
-typedef struct Rounding {
-	const Expr *from;
-	Expr *to;
-} Rounding;
-
-static Expr *rounded(void *arg, Expr *e)
-{
-	const Rounding *r = arg;
-
-	return e == r->from ? r->to : NULL;
-}
-
 /* V, an input of the model, as halves, which a kernel before N copies. */
 static Value *half_input(Halves *h, Node *n, Value *v, int block)
 {
@@ -512,12 +482,10 @@ static const char *round_factors(Halves *h, Node *n, const Contraction *c, int b
 			return arena_printf(h->m->arena, "the weights are not %s",
 					    dtype_info[h->type].name);
 	for (int i = 0; i < 2; i++) {
-		Rounding r = {factor[i], NULL};
-
 		if (is_half_of(h, factor[i]))
 			continue;
-		r.to = half_factor(h, n, c, factor[i], block);
-		c->s->val[0] = ex_rewrite(k->pool, c->s->val[0], rounded, &r);
+		c->s->val[0] = ex_replace(k->pool, c->s->val[0], factor[i],
+					  half_factor(h, n, c, factor[i], block));
 	}
 	return NULL;
 }

@@ -19,7 +19,7 @@
 #include "runtime/vector.h"
 
 enum {
-	MOST_PARTS = 256,
+	MOST_ELEMENTS = 256,    /* of a row */
 	WIDEST = GPU_VECTOR / 2 /* 16-bit elements of one vectorised access */
 };
 
@@ -38,38 +38,29 @@ static bool has_index(const Expr *load, const Iter *it)
 	return false;
 }
 
-/* Finds a LOAD that has the same value at all points of a row that differ only in the last
+/* Whether LOAD has the same value at all points of a row that differ only in the last
  * iterators. */
-static void find_part(void *arg, Expr *load)
+static bool is_hoisted(const HoistedLoad *x, const Expr *load)
 {
-	HoistedLoad *x = arg;
 	const Stmt *s = x->s;
-	int64_t parts = 1, n, inner = 1;
+	int64_t elements = 1, n, inner = 1;
 
-	if (x->load || load->kind != EX_LOAD || load->load.buf->kind != BUF_IN ||
-	    load->load.buf->data || !load_plain(load) || dtype_info[load->load.buf->dtype].bits < 8)
-		return;
+	if (load->kind != EX_LOAD || load->load.buf->kind != BUF_IN || load->load.buf->data ||
+	    !load_plain(load) || dtype_info[load->load.buf->dtype].bits < 8)
+		return false;
 	for (int i = s->niters - 1; i >= 0; i--) {
 		if (x->banded[i])
 			continue;
 		if (!dim_is_const(s->iter[i]->extent, &n))
-			return;
+			return false;
 		if (has_index(load, s->iter[i]))
-			parts *= n;
-		else if (parts == 1)
+			elements *= n;
+		else if (elements == 1)
 			inner *= n;
 		else
-			return;
+			return false;
 	}
-	if (parts <= MOST_PARTS && (parts == 1 || inner % WIDEST) && inner > WIDEST)
-		x->load = load;
-}
-
-static Expr *from_temp(void *arg, Expr *e)
-{
-	Expr *const *both = arg;
-
-	return e == both[0] ? both[1] : NULL;
+	return elements <= MOST_ELEMENTS && (elements == 1 || inner % WIDEST) && inner > WIDEST;
 }
 
 /* Adds, before statement AT, a statement that loads the element; AT then reads the temporary. */
@@ -78,7 +69,7 @@ static void fetch(HoistedLoad *x, int at)
 	Kernel *k = x->k;
 	const Buf *from = x->load->load.buf;
 	Iter *of[MAX_ITERS], *it[MAX_ITERS];
-	Expr *with[MAX_ITERS], *read[MAX_ITERS], *both[2];
+	Expr *with[MAX_ITERS], *read[MAX_ITERS];
 	Dim *dims[MAX_ITERS];
 	Buf *temp;
 	Stmt *made;
@@ -98,9 +89,7 @@ static void fetch(HoistedLoad *x, int at)
 	made = kernel_map_id(k, it, temp, ex_subst_iters(k->pool, x->load, of, with, n));
 	made->loc = x->s->loc;
 	kernel_move_last_stmt(k, at);
-	both[0] = x->load;
-	both[1] = ex_load(k->pool, temp, read, n);
-	stmt_rewrite(k, x->s, from_temp, both);
+	stmt_replace(k, x->s, x->load, ex_load(k->pool, temp, read, n));
 }
 
 /* Hoists one load of statement AT; false if it has no such load. */
@@ -115,11 +104,13 @@ static bool fetch_one(Kernel *k, const Band *band, int at)
 		return false;
 	for (int i = 0; i < s->niters; i++)
 		x.banded[i] = band_index(band, s, s->iter[i]) >= 0;
-	ex_walk_always(s->val[0], find_part, &x);
-	if (!x.load)
-		return false;
-	fetch(&x, at);
-	return true;
+	EX_EACH_ALWAYS (e, s->val[0])
+		if (is_hoisted(&x, e)) {
+			x.load = e;
+			fetch(&x, at);
+			return true;
+		}
+	return false;
 }
 
 /* False if K has no such loads. */

@@ -94,7 +94,7 @@ static void move_out(Invariant *x)
 bool pass_invariant(Module *m)
 {
 	Invariant x = {.m = m};
-	Arena *tmp = arena_new();
+	ARENA_LOCAL(tmp);
 
 	x.blocks = blocks_of(m->graph, tmp);
 	x.same = NEW_ARRAY(tmp, m->graph->nnodes + 1, bool);
@@ -103,6 +103,5 @@ bool pass_invariant(Module *m)
 	for (x.loop = x.blocks.at.n - 1; x.loop > 0 && m->opt.level > 0; x.loop--)
 		if (block_is_loop(&x.blocks.at.at[x.loop]))
 			move_out(&x);
-	arena_free(tmp);
 	return true;
 }

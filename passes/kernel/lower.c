@@ -66,9 +66,7 @@ static bool lower_one(Module *m, Node *n)
 		return false;
 	kernel_drop_unit_iters(k);
 	kernel_mark_used(k);
-	for (int i = 0; i < k->bufs.n; i++) {
-		Buf *b = k->bufs.at[i];
-
+	VEC_EACH (b, &k->bufs) {
 		if (nin == MAX_PARAMS || nout == MAX_PARAMS)
 			return infer_error(m->infer, n,
 					   "has more than %d operands that are not constants",

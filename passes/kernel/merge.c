@@ -42,21 +42,6 @@ typedef struct WideProduct {
 
 /* ---- The wide dim ---- */
 
-typedef struct WideLoad {
-	const WideProduct *w;
-	const Iter *it;
-} WideLoad;
-
-static void find_iter(void *arg, Stmt *s, Expr *e)
-{
-	WideLoad *f = arg;
-	const int d = f->w->dim[e->load.buf->id];
-
-	(void)s;
-	if (d >= 0 && e->load.buf->kind != BUF_IN && e->load.idx[d]->kind == EX_ITER)
-		f->it = e->load.idx[d]->iter;
-}
-
 /* Sets the wide dim of the buffer that statement S writes, along IT. False if there is another form. */
 static bool widen_result(WideProduct *w, const Stmt *s, const Iter *it)
 {
@@ -85,14 +70,20 @@ static bool widen_result(WideProduct *w, const Stmt *s, const Iter *it)
 static bool widen_stmt(WideProduct *w, int at)
 {
 	Stmt *s = w->k->stmts.at[at];
-	WideLoad f = {w, w->it[at]};
+	const Iter *it = w->it[at];
 
-	if (!f.it)
-		stmt_loads(s, find_iter, &f);
-	w->it[at] = f.it;
-	return f.it && s->nout == 1 && !s->update && !s->scan && !s->ordered &&
-	       (!s->guard || !expr_has_iter(s->guard, f.it)) &&
-	       !expr_has_iter_outside_loads(s->val[0], f.it) && widen_result(w, s, f.it);
+	if (!it)
+		STMT_EACH_LOAD (x, s) {
+			const int d = w->dim[x->load.buf->id];
+
+			if (d >= 0 && x->load.buf->kind != BUF_IN &&
+			    x->load.idx[d]->kind == EX_ITER)
+				it = x->load.idx[d]->iter;
+		}
+	w->it[at] = it;
+	return it && s->nout == 1 && !s->update && !s->scan && !s->ordered &&
+	       !expr_has_iter(s->guard, it) && !expr_has_iter_outside_loads(s->val[0], it) &&
+	       widen_result(w, s, it);
 }
 
 /* Whether N is such a product. Sets W, in A. */
@@ -326,27 +317,6 @@ static bool readers_take_part(Module *m, const WideProduct *w, int64_t *unit)
 	return true;
 }
 
-typedef struct ShiftedLoad {
-	const Buf *buf;
-	ExprPool *pool;
-	int dim;
-	int64_t by;
-} ShiftedLoad;
-
-static Expr *shifted(void *arg, Expr *e)
-{
-	const ShiftedLoad *s = arg;
-	Expr *idx[MAX_RANK];
-
-	if (e->kind != EX_LOAD || e->load.buf != s->buf)
-		return NULL;
-	for (int d = 0; d < e->load.nidx; d++)
-		idx[d] = d == s->dim
-				 ? ex_add(s->pool, e->load.idx[d], ex_int(s->pool, CT_I64, s->by))
-				 : e->load.idx[d];
-	return ex_load(s->pool, e->load.buf, idx, e->load.nidx);
-}
-
 /* Readers of V, kernels, read WHOLE instead, from index BY of dim D on. */
 static void read_part(Value *v, Value *whole, int d, int64_t by)
 {
@@ -354,13 +324,20 @@ static void read_part(Value *v, Value *whole, int d, int64_t by)
 		Node *n = v->uses->user;
 		const int slot = v->uses->slot;
 		Kernel *k = node_kernel(n);
-		ShiftedLoad s = {kernel_param(k, BUF_IN, slot), k->pool, d, by};
 		Buf *b = kernel_param(k, BUF_IN, slot);
+		Expr *idx[MAX_RANK];
 
 		b->dims = arena_copy(k->arena, b->dims, (size_t)b->rank * sizeof *b->dims);
 		b->dims[d] = whole->type->dims[d];
 		for (int i = 0; by && i < k->stmts.n; i++)
-			stmt_rewrite(k, k->stmts.at[i], shifted, &s);
+			STMT_MAP (x, k, k->stmts.at[i]) {
+				if (x->kind != EX_LOAD || x->load.buf != b)
+					continue;
+				for (int j = 0; j < x->load.nidx; j++)
+					idx[j] = x->load.idx[j];
+				idx[d] = ex_add(k->pool, idx[d], ex_int(k->pool, CT_I64, by));
+				x = ex_load(k->pool, b, idx, x->load.nidx);
+			}
 		node_set_input(n, slot, whole);
 	}
 }
@@ -504,17 +481,15 @@ static int readers_after(const MergePass *g, Arena *tmp, const Node *n, const Va
 /* Merges N with all products that it can be one with. */
 static void merge_with_others(const MergePass *g, Node *n)
 {
-	Arena *tmp = arena_new();
+	ARENA_LOCAL(tmp);
 	WideProduct w[MOST_PRODUCTS];
 	Buf **buf[MOST_PRODUCTS];
 	int64_t unit, size = 0, each;
 	Node **reader;
 	int parts = 1, readers;
 
-	if (!open_wide(g->m, tmp, n, &w[0]) || !readers_take_part(g->m, &w[0], &unit)) {
-		arena_free(tmp);
+	if (!open_wide(g->m, tmp, n, &w[0]) || !readers_take_part(g->m, &w[0], &unit))
 		return;
-	}
 	readers = readers_after(g, tmp, n, w[0].shared, &reader);
 	size = w[0].size;
 	for (int i = 0; i < readers && parts < MOST_PRODUCTS; i++) {
@@ -533,7 +508,6 @@ static void merge_with_others(const MergePass *g, Node *n)
 		merge(g->m, w, buf, parts, size);
 	for (int i = 0; parts > 1 && i < parts; i++)
 		g->gone[w[i].n->id] = true;
-	arena_free(tmp);
 }
 
 bool pass_merge(Module *m)

@@ -55,14 +55,6 @@ static bool small(const Value *v)
 
 /* ---- Routines ---- */
 
-static void see_routine(void *arg, Expr *e)
-{
-	Inst *found = arg;
-
-	if (e->kind == EX_INST && inst_is_routine(e->op.inst))
-		*found = e->op.inst;
-}
-
 /* A routine that N calls. NO_ROUTINE if N depends only on constants: then N is computed at compile
  * time. */
 static Inst routine_of(Module *m, const Node *n)
@@ -70,8 +62,10 @@ static Inst routine_of(Module *m, const Node *n)
 	const Kernel *k = node_kernel(n);
 	Inst found = NO_ROUTINE;
 
-	if (k)
-		kernel_exprs(k, see_routine, &found);
+	for (int i = 0; k && i < k->stmts.n; i++)
+		STMT_EACH (e, k->stmts.at[i])
+			if (e->kind == EX_INST && inst_is_routine(e->op.inst))
+				found = e->op.inst;
 	return found != NO_ROUTINE && value_is_weights(m, n->out[0]) ? NO_ROUTINE : found;
 }
 

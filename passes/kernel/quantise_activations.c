@@ -218,11 +218,6 @@ static void quantise_rows(RowsPass *p, Node *n, Contraction *c, int64_t weights_
 		ex_op2(pool, IN_mul, byte, load_added(n, "scale", q.scale, idx, last + 1)), c->b);
 }
 
-static void note_narrow(void *arg, Expr *e)
-{
-	*(bool *)arg = *(bool *)arg || expr_is_narrow(e);
-}
-
 /* E is constant, or loads elements of a constant that data may choose, as the matrices of
  * experts. */
 static bool loads_weights(const RowsPass *p, const Node *n, Expr *e)
@@ -256,7 +251,8 @@ static void visit(RowsPass *p, Node *n)
 		return;
 	}
 	e = weights_through(p->m, n, form.c.b, false);
-	ex_walk(e, note_narrow, &narrow);
+	EX_EACH (x, e)
+		narrow = narrow || expr_is_narrow(x);
 	if (scaled_find(&f, e))
 		quantise_rows(p, n, &form.c, f.group);
 	else

@@ -265,9 +265,7 @@ static bool rescale(Module *m, Node *n, bool quotients)
 	int visits = MOST_VISITS;
 
 	quotients = quotients && stems_from_bytes(n, &visits);
-	for (int i = 0; i < k->stmts.n; i++) {
-		Stmt *s = k->stmts.at[i];
-
+	VEC_EACH (s, &k->stmts) {
 		if (s->red)
 			continue;
 		if (quotients)

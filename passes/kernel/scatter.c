@@ -174,21 +174,6 @@ static bool wants_wide(const Stmt *s)
 	       !dtype_is_float(b->dtype);
 }
 
-typedef struct Rename {
-	Kernel *k;
-	const Buf *from;
-	Buf *to;
-} Rename;
-
-static Expr *renamed(void *arg, Expr *e)
-{
-	const Rename *r = arg;
-
-	return e->kind == EX_LOAD && e->load.buf == r->from
-		       ? ex_load(r->k->pool, r->to, e->load.idx, e->load.nidx)
-		       : NULL;
-}
-
 /* E rounded as a store to type T would. */
 static Expr *as_stored(Kernel *k, DType t, Expr *e)
 {
@@ -201,21 +186,21 @@ static void widen(Scatters *x, const Stmt *s)
 {
 	Kernel *k = x->k;
 	Buf *b = s->out[0];
-	Rename r = {k, b, kernel_temp(k, "wide", wide_type(b), b->rank, b->dims)};
+	Buf *wide = kernel_temp(k, "wide", wide_type(b), b->rank, b->dims);
 	Iter *it[MAX_RANK];
 
-	for (int i = 0; i < x->out.n; i++) {
-		Stmt *o = x->out.at[i];
-
-		stmt_rewrite(k, o, renamed, &r);
+	VEC_EACH (o, &x->out) {
+		STMT_MAP (e, k, o)
+			if (e->kind == EX_LOAD && e->load.buf == b)
+				e = ex_load(k->pool, wide, e->load.idx, e->load.nidx);
 		for (int c = 0; c < o->nout; c++)
 			if (o->out[c] == b) {
-				o->out[c] = r.to;
+				o->out[c] = wide;
 				o->val[c] = as_stored(k, b->dtype, o->val[c]);
 			}
 	}
 	kernel_iters_of(k, b, it);
-	emit(x, kernel_map_id(k, it, b, kernel_load_iters(k, r.to, it)), s);
+	emit(x, kernel_map_id(k, it, b, kernel_load_iters(k, wide, it)), s);
 }
 
 /* ---- The pass ---- */
@@ -255,8 +240,7 @@ static bool allow_any_order(Kernel *k)
 	}
 	if (!x.any)
 		return false;
-	for (int i = 0; i < was.n; i++) {
-		Stmt *s = was.at[i];
+	VEC_EACH (s, &was) {
 		const bool may = may_change(k, s), wide = may && wants_wide(s);
 
 		if (may && s->ordered)

@@ -41,17 +41,17 @@ static Expr *unsigned_load(const Expr *e, int64_t by)
 
 /* ---- Which tensors ---- */
 
-typedef struct SignedReads {
-	const Buf *buf;
-	bool wants; /* it is made unsigned */
-} SignedReads;
-
-static void see(void *arg, Expr *e)
+/* Whether K makes the elements of B unsigned. */
+static bool makes_unsigned(const Kernel *k, const Buf *b)
 {
-	SignedReads *r = arg;
-	const Expr *load = unsigned_load(e, OFFSET);
+	for (int i = 0; i < k->stmts.n; i++)
+		STMT_EACH (e, k->stmts.at[i]) {
+			const Expr *load = unsigned_load(e, OFFSET);
 
-	r->wants = r->wants || (load && load->load.buf == r->buf);
+			if (load && load->load.buf == b)
+				return true;
+		}
+	return false;
 }
 
 /* All readers of V are kernels, maybe behind views; *WANTS is set if one makes it unsigned. */
@@ -60,7 +60,6 @@ static bool readers_take(const Module *m, const Value *v, bool *wants)
 	for (const Use *u = v->uses; u; u = u->next) {
 		Node *n = u->user;
 		Kernel *k = n ? node_kernel(n) : NULL;
-		SignedReads r = {.buf = k ? kernel_param(k, BUF_IN, u->slot) : NULL};
 
 		if (n && !k && (op_row[n->op].flags & OPF_VIEW) && u->slot == 0) {
 			if (value_feeds_sym(n->out[0]) || !readers_take(m, n->out[0], wants))
@@ -69,9 +68,7 @@ static bool readers_take(const Module *m, const Value *v, bool *wants)
 		}
 		if (!k || kernel_calls_routine(k))
 			return false;
-		if (r.buf)
-			kernel_exprs(k, see, &r);
-		*wants = *wants || r.wants;
+		*wants = *wants || makes_unsigned(k, kernel_param(k, BUF_IN, u->slot));
 	}
 	return true;
 }
@@ -97,32 +94,21 @@ static bool is_quantised(const Value *v)
 
 /* ---- The rewrite ---- */
 
-typedef struct Shift {
-	Kernel *k;
-	const Buf *buf;
-} Shift;
-
-/* Loads of the buffer, which is unsigned now, become signed, except where they are made unsigned. */
-static Expr *shifted(void *arg, Expr *e)
-{
-	const Shift *s = arg;
-	ExprPool *p = s->k->pool;
-	Expr *load;
-
-	if (e->kind == EX_LOAD && e->load.buf == s->buf)
-		return ex_op2(p, IN_sub, e, ex_int(p, CT_I32, OFFSET));
-	load = unsigned_load(e, 0);
-	return load && load->load.buf == s->buf ? load : NULL;
-}
-
 /* Makes buffer B of K unsigned where K reads it. */
 static void shift_loads(Kernel *k, Buf *b)
 {
-	Shift s = {k, b};
+	ExprPool *p = k->pool;
 
 	b->dtype = DT_U8;
 	for (int i = 0; i < k->stmts.n; i++)
-		stmt_rewrite(k, k->stmts.at[i], shifted, &s);
+		STMT_MAP (e, k, k->stmts.at[i]) {
+			Expr *load = unsigned_load(e, 0);
+
+			if (e->kind == EX_LOAD && e->load.buf == b)
+				e = ex_op2(p, IN_sub, e, ex_int(p, CT_I32, OFFSET));
+			else if (load && load->load.buf == b)
+				e = load;
+		}
 }
 
 static void rewrite_readers(Module *m, Value *v)
@@ -146,13 +132,10 @@ static void rewrite_writer(const Value *v)
 	Buf *b = kernel_param(k, BUF_OUT, v->index);
 
 	shift_loads(k, b);
-	for (int i = 0; i < k->stmts.n; i++) {
-		Stmt *s = k->stmts.at[i];
-
+	VEC_EACH (s, &k->stmts)
 		if (stmt_writes(s, b))
 			s->val[0] = ex_op2(k->pool, IN_add, s->val[0],
 					   ex_int(k->pool, CT_I32, OFFSET));
-	}
 }
 
 bool pass_unsigned(Module *m)

@@ -97,12 +97,6 @@ static int rank_in_parts(int rank, const Parts *const *parts)
 
 /* ---- Kernels ---- */
 
-static void is_plain(void *arg, Stmt *s, Expr *load)
-{
-	(void)s;
-	*(bool *)arg = *(bool *)arg && load_plain(load);
-}
-
 static Value *buf_value(const Node *n, const Buf *b)
 {
 	return b->kind == BUF_IN    ? node_in(n, b->param)
@@ -137,7 +131,8 @@ bool views_may_join(const Node *n)
 		ok = !s->guard && !s->update && !s->scan && !s->ordered;
 		for (int d = 0; d < s->nwidx; d++)
 			ok = ok && (s->widx[d]->kind == EX_ITER || s->widx[d]->kind == EX_CONST);
-		stmt_loads(s, is_plain, &ok);
+		STMT_EACH_LOAD (x, s)
+			ok = ok && load_plain(x);
 	}
 	return ok;
 }
@@ -183,18 +178,6 @@ static void join_rows(Views *v, Node *n)
 			join_rows(v, node_in(n, i)->def);
 }
 
-/* Checks a map N: it must read Y, and results of other such maps, at the point that it writes. If N
- * also reads the result of another kernel, no split iterator may index that result: N could
- * otherwise have been fused with that kernel. */
-typedef struct Follows {
-	Views *v;
-	const Node *n;
-	const Value *y;
-	const Parts *const *parts; /* of Y */
-	int maps;                  /* members from this index on are such maps */
-	bool ok;
-} Follows;
-
 static bool reads_parts(const Stmt *s, const Expr *load, const Parts *const *parts)
 {
 	for (int d = 0; d < s->nwidx; d++)
@@ -204,17 +187,26 @@ static bool reads_parts(const Stmt *s, const Expr *load, const Parts *const *par
 	return false;
 }
 
-static void follows_at(void *arg, Stmt *s, Expr *load)
+/* Whether the map N, a statement S, reads Y, and results of members from number MAPS on, which are
+ * such maps, at the point that it writes. If N also reads the result of another kernel, no split
+ * iterator may index that result: N could otherwise have been fused with that kernel. */
+static bool follows(Views *v, const Node *n, const Stmt *s, Value *y, int maps)
 {
-	Follows *f = arg;
-	const Value *x = buf_value(f->n, load->load.buf);
-	const Member *m = x && x->def ? views_member(f->v, x->def) : NULL;
+	const Parts *const *parts = views_parts_of(v, y);
 
-	if (x == f->y || (m && m - f->v->member >= f->maps))
-		f->ok = f->ok && load->load.nidx == s->nwidx &&
-			!memcmp(load->load.idx, s->widx, (size_t)s->nwidx * sizeof(Expr *));
-	else if (x && x->def && node_kernel(x->def))
-		f->ok = f->ok && !reads_parts(s, load, f->parts);
+	STMT_EACH_LOAD (load, s) {
+		const Value *x = buf_value(n, load->load.buf);
+		const Member *m = x && x->def ? views_member(v, x->def) : NULL;
+
+		if (x == y || (m && m - v->member >= maps)) {
+			if (load->load.nidx != s->nwidx ||
+			    memcmp(load->load.idx, s->widx, (size_t)s->nwidx * sizeof(Expr *)))
+				return false;
+		} else if (x && x->def && node_kernel(x->def) && reads_parts(s, load, parts)) {
+			return false;
+		}
+	}
+	return true;
 }
 
 static void join_maps(Views *v, Value *y, const Value *of, int maps)
@@ -222,15 +214,12 @@ static void join_maps(Views *v, Value *y, const Value *of, int maps)
 	for (Use *u = of->uses; u; u = u->next) {
 		Node *n = u->user;
 		Kernel *k = n ? node_kernel(n) : NULL;
-		Follows f = {v, n, y, views_parts_of(v, y), maps, true};
 
 		if (!k || views_member(v, n) || k->stmts.n != 1 || n->nout != 1 ||
 		    v->n == MOST_NODES || !stmt_is_simple_map(k->stmts.at[0]) ||
 		    expr_can_fault(k->stmts.at[0]->val[0]) ||
-		    k->stmts.at[0]->nwidx != y->type->rank || !views_may_join(n))
-			continue;
-		stmt_loads(k->stmts.at[0], follows_at, &f);
-		if (!f.ok)
+		    k->stmts.at[0]->nwidx != y->type->rank || !views_may_join(n) ||
+		    !follows(v, n, k->stmts.at[0], y, maps))
 			continue;
 		views_join(v, n);
 		join_maps(v, y, n->out[0], maps);
@@ -278,19 +267,6 @@ static void meet_index(Views *v, Member *m, const Buf *b, Expr *const *idx, int 
 	v->ok = v->ok && n == b->rank;
 }
 
-typedef struct Meeting {
-	Views *v;
-	Member *m;
-} Meeting;
-
-static void meet_load(void *arg, Stmt *s, Expr *load)
-{
-	const Meeting *x = arg;
-
-	(void)s;
-	meet_index(x->v, x->m, load->load.buf, load->load.idx, load->load.nidx);
-}
-
 static bool in_loads_alone(const Stmt *s, const Iter *it)
 {
 	for (int i = 0; i < 2; i++)
@@ -302,12 +278,10 @@ static bool in_loads_alone(const Stmt *s, const Iter *it)
 static void meet_all(Views *v, Member *m)
 {
 	Kernel *k = node_kernel(m->node);
-	Meeting x = {v, m};
 
-	for (int i = 0; i < k->stmts.n; i++) {
-		Stmt *s = k->stmts.at[i];
-
-		stmt_loads(s, meet_load, &x);
+	VEC_EACH (s, &k->stmts) {
+		STMT_EACH_LOAD (x, s)
+			meet_index(v, m, x->load.buf, x->load.idx, x->load.nidx);
 		for (int j = 0; j < s->nout; j++)
 			meet_index(v, m, s->out[j], s->widx, s->nwidx);
 		for (int j = 0; j < s->niters; j++)
@@ -323,8 +297,7 @@ static bool may_part(Views *v, const Member *m)
 	const Kernel *k = node_kernel(m->node);
 	bool ok = true;
 
-	for (int i = 0; i < k->stmts.n; i++) {
-		const Stmt *s = k->stmts.at[i];
+	VEC_EACH (s, &k->stmts) {
 		int n = s->niters;
 
 		for (int j = 0; j < s->niters; j++)

@@ -183,9 +183,8 @@ static int image_dim(const Image *i, Expr *e)
 		       : -1;
 }
 
-static void permute_image(void *arg, Expr *e)
+static void permute_image(Image *i, Expr *e)
 {
-	Image *i = arg;
 	const int d = image_dim(i, e);
 	bool moves = false;
 	int64_t few;
@@ -200,9 +199,8 @@ static void permute_image(void *arg, Expr *e)
 }
 
 /* Transposes the filter as well, for GPUs: the order of the sum follows the first operand. */
-static void permute_filter(void *arg, Expr *e)
+static void permute_filter(Image *i, Expr *e)
 {
-	Image *i = arg;
 	Buf *b = plain_operand(i, e);
 
 	for (int k = 0; b && k < i->ct->nk; k++)
@@ -307,9 +305,11 @@ void layout_images(Module *m, Node *n, bool inside, Value **copies)
 		contraction_swap(&ct);
 	if (!ct.nm || !expr_is_weights(m, n, ct.b))
 		return;
-	ex_walk(ct.a, permute_image, &i);
+	EX_EACH (e, ct.a)
+		permute_image(&i, e);
 	if (i.along && first && module_on_gpu(m))
-		ex_walk(ct.b, permute_filter, &i);
+		EX_EACH (e, ct.b)
+			permute_filter(&i, e);
 	if (!i.along && module_on_gpu(m))
 		pad_channels(&i, ct.a, ct.b);
 	form_changed(m, n);

@@ -174,23 +174,20 @@ static int dim_of_terms(Ballot *b, const Expr *e)
 	return last;
 }
 
-static void contraction_load(void *arg, Expr *e)
+static void factor_votes(Ballot *b, Expr *factor)
 {
-	Ballot *b = arg;
 	const Contraction *ct = b->ct;
 
-	if (e->kind != EX_LOAD)
-		return;
-	vote(b, e->load.buf,
-	     b->pixels ? layout_dim_along(b->k->ctx, e->load.idx, e->load.nidx, ct->m, ct->nm, NULL,
-					  0)
-	     : b->weights ? dim_of_terms(b, e)
-			  : e->load.buf->rank - 1);
+	EX_EACH_LOAD (e, factor)
+		vote(b, e->load.buf,
+		     b->pixels    ? layout_dim_along(b->k->ctx, e->load.idx, e->load.nidx, ct->m,
+						     ct->nm, NULL, 0)
+		     : b->weights ? dim_of_terms(b, e)
+				  : e->load.buf->rank - 1);
 }
 
-static void reduction_load(void *arg, Stmt *s, Expr *load)
+static void reduction_load(Ballot *b, Stmt *s, Expr *load)
 {
-	Ballot *b = arg;
 	int nred = s->niters - s->nband, along;
 	bool window = false;
 
@@ -219,11 +216,6 @@ static int dim_of_pixels(const Contraction *ct, Expr *const *idx, int rank)
 	return best;
 }
 
-typedef struct FixedRows {
-	const Ballot *b;
-	bool yes;
-} FixedRows;
-
 /* The order of BUF is fixed, with pixels innermost. */
 static bool has_rows_of_pixels(const Ballot *b, const Buf *buf, Expr *const *idx)
 {
@@ -232,36 +224,25 @@ static bool has_rows_of_pixels(const Ballot *b, const Buf *buf, Expr *const *idx
 	return d >= 0 && expr_has_any(idx[d], b->ct->m, b->ct->nm);
 }
 
-static void see_rows(void *arg, Expr *e)
-{
-	FixedRows *f = arg;
-
-	if (e->kind == EX_LOAD)
-		f->yes = f->yes || has_rows_of_pixels(f->b, e->load.buf, e->load.idx);
-}
-
 /* The image of stencil CT, or its result, has a fixed order with pixels innermost. Vectors of
  * channels would be gathered or scattered there. */
 static bool keeps_rows(const Ballot *b, const Contraction *ct)
 {
-	FixedRows f = {b, false};
 	const Buf *out;
 	const int d = layout_stored_dim(b->k, ct->s->out[0], &out);
 
-	ex_walk(ct->a, see_rows, &f);
-	return f.yes || (d >= 0 && b->c->fixed[b->of[out->id]] &&
-			 expr_has_any(ct->s->widx[d], ct->m, ct->nm));
+	EX_EACH_LOAD (x, ct->a)
+		if (has_rows_of_pixels(b, x->load.buf, x->load.idx))
+			return true;
+	return d >= 0 && b->c->fixed[b->of[out->id]] && expr_has_any(ct->s->widx[d], ct->m, ct->nm);
 }
 
-static void depthwise_load(void *arg, Expr *e)
+static void depthwise_load(Ballot *b, Expr *e)
 {
-	Ballot *b = arg;
 	const Contraction *ct = b->ct;
 	Ctx *c = b->k->ctx;
 	int d;
 
-	if (e->kind != EX_LOAD)
-		return;
 	if (b->pixels) {
 		vote(b, e->load.buf, dim_of_pixels(ct, e->load.idx, e->load.nidx));
 		return;
@@ -282,7 +263,8 @@ static void depthwise_votes(Ballot *b, Contraction *ct)
 	Stmt *s = ct->s;
 
 	b->pixels = keeps_rows(b, ct);
-	ex_walk(ct->a, depthwise_load, b);
+	EX_EACH_LOAD (x, ct->a)
+		depthwise_load(b, x);
 	if (!b->pixels)
 		b->weight = layout_size(s->iter, s->nband);
 	vote(b, s->out[0],
@@ -329,10 +311,10 @@ static void contraction_votes(Ballot *b, const Node *n, Contraction *ct)
 	b->weight = gpu ? points : points / channels;
 	if (b->pixels)
 		b->weight *= 1 - channels / (double)PACKED_CHANNELS;
-	ex_walk(ct->a, contraction_load, b);
+	factor_votes(b, ct->a);
 	b->weight = gpu ? points : points / layout_size(ct->m, ct->nm);
 	if (!b->weights)
-		ex_walk(ct->b, contraction_load, b);
+		factor_votes(b, ct->b);
 	b->weight = gpu ? points : points / layout_size(ct->k, ct->nk);
 	vote(b, ct->s->out[0],
 	     b->weights && !b->pixels ? layout_dim_along(b->k->ctx, ct->s->widx, ct->s->nwidx,
@@ -361,9 +343,8 @@ static bool alike(const Stmt *s, const Buf *b, Expr *const *idx)
 	return true;
 }
 
-static void join_load(void *arg, Stmt *s, Expr *load)
+static void join_load(Ballot *b, Stmt *s, Expr *load)
 {
-	Ballot *b = arg;
 	int x = b->of[load->load.buf->id], y = b->of[s->out[0]->id];
 
 	if (b->c->fixed[x] || b->c->fixed[y] || !alike(s, load->load.buf, load->load.idx))
@@ -388,8 +369,7 @@ static void cast_votes(Choice *c, Node *n)
 {
 	Kernel *k = node_kernel(n);
 
-	for (int i = 0; i < k->stmts.n; i++) {
-		Stmt *s = k->stmts.at[i];
+	VEC_EACH (s, &k->stmts) {
 		Ballot b = {c,     c->of[n->id], k, NULL, layout_size(s->iter, s->niters),
 			    false, false};
 		Form f = form_of_stmt(k, s);
@@ -397,7 +377,8 @@ static void cast_votes(Choice *c, Node *n)
 		if (f.kind == FORM_CONTRACTION && factors_have_terms(&f.c))
 			contraction_votes(&b, n, &f.c);
 		else if (s->red && !s->update)
-			stmt_loads(s, reduction_load, &b);
+			STMT_EACH_LOAD (x, s)
+				reduction_load(&b, s, x);
 	}
 }
 
@@ -405,13 +386,13 @@ static void join_tensors(Choice *c, Node *n)
 {
 	Kernel *k = node_kernel(n);
 
-	for (int i = 0; i < k->stmts.n; i++) {
-		Stmt *s = k->stmts.at[i];
+	VEC_EACH (s, &k->stmts) {
 		Ballot b = {c, c->of[n->id], k, NULL, 0, false, false};
 
 		if (!s->ordered && !s->update && !s->scan &&
 		    form_of_stmt(k, s).kind != FORM_CONTRACTION)
-			stmt_loads(s, join_load, &b);
+			STMT_EACH_LOAD (x, s)
+				join_load(&b, s, x);
 		for (int o = 1; o < s->nout; o++)
 			c->fixed[b.of[s->out[o]->id]] = c->fixed[b.of[s->out[0]->id]] = true;
 	}
@@ -481,15 +462,13 @@ typedef struct Permutation {
 	const Iter *it; /* the iterator along which the statement should read with unit stride */
 } Permutation;
 
-static void permute_load(void *arg, Stmt *s, Expr *load)
+static void permute_load(const Permutation *t, const Expr *load)
 {
-	Permutation *t = arg;
 	Buf *b = load->load.buf;
 	Value *v = b->kind == BUF_IN ? node_in(t->n, b->param) : NULL;
 	int along = -1;
 	bool moves = false;
 
-	(void)s;
 	if (!v || b->rank < 2 || b->layout || dtype_info[b->dtype].bits < 8 ||
 	    !value_is_weights(t->m, v))
 		return;
@@ -516,49 +495,38 @@ static const Iter *written_along(const Stmt *s)
 	return s->widx[last]->iter;
 }
 
-typedef struct UnitStrides {
-	Permutation *t;
-	int hits[MAX_ITERS];
-} UnitStrides;
-
-static void count_run(void *arg, Stmt *s, Expr *load)
-{
-	UnitStrides *r = arg;
-	const Buf *b = load->load.buf;
-	const Value *v = b->kind == BUF_IN ? node_in(r->t->n, b->param) : NULL;
-	Affine a;
-
-	if (!v || value_is_weights(r->t->m, v) ||
-	    !ex_affine(r->t->k->ctx, flat_index(r->t->k, b, load->load.idx), &a))
-		return;
-	for (int i = 0; i < s->nband; i++)
-		r->hits[i] += dim_equals(affine_coef(r->t->k->ctx, &a, s->iter[i]), 1);
-}
-
 /* For GPUs: the iterator along which S's operands are contiguous; null: none. Adjacent threads
  * compute its adjacent points. */
-static const Iter *read_along(Permutation *t, Stmt *s)
+static const Iter *read_along(const Permutation *t, Stmt *s)
 {
-	UnitStrides r = {.t = t};
-	int best = 0;
+	int hits[MAX_ITERS] = {0}, best = 0;
 
-	stmt_loads(s, count_run, &r);
+	STMT_EACH_LOAD (x, s) {
+		const Buf *b = x->load.buf;
+		const Value *v = b->kind == BUF_IN ? node_in(t->n, b->param) : NULL;
+		Affine a;
+
+		if (v && !value_is_weights(t->m, v) &&
+		    ex_affine(t->k->ctx, flat_index(t->k, b, x->load.idx), &a))
+			for (int i = 0; i < s->nband; i++)
+				hits[i] += dim_equals(affine_coef(t->k->ctx, &a, s->iter[i]), 1);
+	}
 	for (int i = 1; i < s->nband; i++)
-		best = r.hits[i] > r.hits[best] ? i : best;
-	return s->nband && r.hits[best] ? s->iter[best] : NULL;
+		best = hits[i] > hits[best] ? i : best;
+	return s->nband && hits[best] ? s->iter[best] : NULL;
 }
 
 static void permute_constants(Module *m, Node *n)
 {
 	Kernel *k = node_kernel(n);
 
-	for (int i = 0; i < k->stmts.n; i++) {
-		Stmt *s = k->stmts.at[i];
+	VEC_EACH (s, &k->stmts) {
 		Permutation t = {m, n, k, NULL};
 
 		t.it = module_on_gpu(m) ? read_along(&t, s) : written_along(s);
 		if (t.it)
-			stmt_loads(s, permute_load, &t);
+			STMT_EACH_LOAD (x, s)
+				permute_load(&t, x);
 	}
 }
 

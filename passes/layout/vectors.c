@@ -7,7 +7,6 @@
  * term, and scattering the results costs less.
  */
 #include "passes/layout/layout_impl.h"
-#include "passes/layout/panels.h"
 #include "passes/forms/form.h"
 
 enum {
@@ -27,24 +26,9 @@ int layout_innermost(const Buf *b)
 	return -1;
 }
 
-typedef struct StoredDim {
-	const Buf *acc;
-	const Iter *it;
-	int dim; /* of ACC, which is indexed by IT; -1: none */
-} StoredDim;
-
-static void find_stored_dim(void *arg, Stmt *s, Expr *load)
-{
-	StoredDim *f = arg;
-
-	(void)s;
-	for (int d = 0; load->load.buf == f->acc && d < load->load.nidx; d++)
-		f->dim = expr_has_iter(load->load.idx[d], f->it) ? d : f->dim;
-}
-
 int layout_stored_dim(Kernel *k, const Buf *sums, const Buf **out)
 {
-	StoredDim f = {sums, NULL, -1};
+	int dim = -1;
 
 	*out = sums;
 	if (sums->kind != BUF_TEMP)
@@ -56,11 +40,13 @@ int layout_stored_dim(Kernel *k, const Buf *sums, const Buf **out)
 		if (s->out[0]->kind != BUF_OUT || s->red || last < 0 ||
 		    s->widx[last]->kind != EX_ITER)
 			continue;
-		f.it = s->widx[last]->iter;
 		*out = s->out[0];
-		stmt_loads(s, find_stored_dim, &f);
+		STMT_EACH_LOAD (x, s)
+			for (int d = 0; x->load.buf == sums && d < x->load.nidx; d++)
+				if (expr_has_iter(x->load.idx[d], s->widx[last]->iter))
+					dim = d;
 	}
-	return f.dim;
+	return dim;
 }
 
 /* Index E goes once over all elements of a dim of EXTENT: it is an iterator of S, or a group and a
@@ -102,12 +88,6 @@ static bool sums_apart(Kernel *k, Buf **acc)
 	return true;
 }
 
-typedef struct PixelReads {
-	const Contraction *ct;
-	Ctx *ctx;
-	bool contiguous;
-} PixelReads;
-
 /* Some m iterator of CT changes E by at most NEAR. */
 static bool steps_near(Ctx *c, Expr *e, const Contraction *ct)
 {
@@ -122,19 +102,21 @@ static bool steps_near(Ctx *c, Expr *e, const Contraction *ct)
 	return false;
 }
 
-static void reads_pixels(void *arg, Expr *e)
+/* The factor E of CT reads pixels that are near one another at adjacent points. */
+static bool reads_near(Ctx *c, const Contraction *ct, Expr *e)
 {
-	PixelReads *r = arg;
-	const int last = e->kind == EX_LOAD ? layout_innermost(e->load.buf) : -1;
+	EX_EACH_LOAD (x, e) {
+		const int last = layout_innermost(x->load.buf);
 
-	if (last >= 0)
-		r->contiguous = r->contiguous && steps_near(r->ctx, e->load.idx[last], r->ct);
+		if (last >= 0 && !steps_near(c, x->load.idx[last], ct))
+			return false;
+	}
+	return true;
 }
 
 void layout_vectors(Module *m, Node *n)
 {
 	Kernel *k = node_kernel(n);
-	PixelReads r = {NULL, m->ctx, true};
 	Form f = form_of_stmt(k, k->stmts.at[0]);
 	Contraction ct = f.c;
 	Buf *acc = k->stmts.at[0]->out[0];
@@ -149,11 +131,9 @@ void layout_vectors(Module *m, Node *n)
 	if (!expr_is_weights(m, n, ct.b) || !ct.nm || !ct.nn || stored < 0 ||
 	    !product_has_columns(k, &ct, false))
 		return;
-	r.ct = &ct;
-	ex_walk(ct.a, reads_pixels, &r);
 	dim = layout_dim_along(m->ctx, ct.s->widx, ct.s->nwidx, ct.n, ct.nn, ct.m, ct.nm);
 	if (expr_has_any(ct.s->widx[stored], ct.m, ct.nm) &&
-	    (r.contiguous || layout_size(ct.n, ct.nn) > layout_size(ct.k, ct.nk)))
+	    (layout_size(ct.n, ct.nn) > layout_size(ct.k, ct.nk) || reads_near(m->ctx, &ct, ct.a)))
 		dim = stored;
 	if (dim < 0 || (acc->kind != BUF_TEMP && (dim == stored || !sums_apart(k, &acc))))
 		return;

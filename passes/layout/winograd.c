@@ -99,22 +99,16 @@ static Buf *take_buf(Part *p, const Buf *b)
 	return n;
 }
 
-static Expr *take(void *arg, Expr *e)
-{
-	Part *p = arg;
-
-	if (e->kind == EX_ITER)
-		return p->iter[e->iter->id];
-	if (e->kind != EX_LOAD)
-		return NULL;
-	if (p->held[e->load.buf->id])
-		return p->held[e->load.buf->id];
-	return ex_load(p->k->pool, take_buf(p, e->load.buf), e->load.idx, e->load.nidx);
-}
-
 static Expr *taken(Part *p, Expr *e)
 {
-	return ex_rewrite(p->k->pool, e, take, p);
+	EX_MAP (x, p->k->pool, &e)
+		if (x->kind == EX_ITER)
+			x = p->iter[x->iter->id] ?: x;
+		else if (x->kind == EX_LOAD)
+			x = p->held[x->load.buf->id]
+				    ?: ex_load(p->k->pool, take_buf(p, x->load.buf), x->load.idx,
+					       x->load.nidx);
+	return e;
 }
 
 /* Fills IT with the part's iterators. The N iterators WITHIN a tile come before the channel.

@@ -94,17 +94,8 @@ typedef struct Access {
 	Module *m;
 	bool change; /* else only check */
 	Dim *room;
-	const Buf *buf;
 	bool ok;
 } Access;
-
-static void is_indexed(void *arg, Expr *e)
-{
-	Access *a = arg;
-
-	if (e->kind == EX_LOAD && e->load.buf == a->buf && e->load.nidx != a->buf->rank)
-		a->ok = false;
-}
 
 static void in_kernel(Access *a, Node *n, Buf *b, int dim)
 {
@@ -120,32 +111,25 @@ static void in_kernel(Access *a, Node *n, Buf *b, int dim)
 	}
 	if (b->layout || node_on_host(n) || kernel_calls_routine(k))
 		a->ok = false;
-	a->buf = b;
-	kernel_exprs(k, is_indexed, a);
-	for (int i = 0; i < k->stmts.n; i++)
+	for (int i = 0; i < k->stmts.n; i++) {
 		if (stmt_writes(k->stmts.at[i], b) && k->stmts.at[i]->nwidx != b->rank)
 			a->ok = false;
-}
-
-static Dim *product(Ctx *c, Dim *const *dims, int n)
-{
-	Dim *p = dim_const(c, 1);
-
-	for (int d = 0; d < n; d++)
-		p = dim_mul(c, p, dims[d]);
-	return p;
+		STMT_EACH_LOAD (x, k->stmts.at[i])
+			if (x->load.buf == b && x->load.nidx != b->rank)
+				a->ok = false;
+	}
 }
 
 /* The dim of VIEW that corresponds to dim D of X, with as many elements before and after it; -1:
  * none. */
 static int dim_in_view(Ctx *c, const Type *x, int d, const Type *view)
 {
-	Dim *outer = product(c, x->dims, d);
-	Dim *inner = product(c, x->dims + d + 1, x->rank - d - 1);
+	Dim *outer = dims_product(c, x->dims, d);
+	Dim *inner = dims_product(c, x->dims + d + 1, x->rank - d - 1);
 
 	for (int i = 0; i < view->rank; i++)
-		if (view->dims[i] == x->dims[d] && product(c, view->dims, i) == outer &&
-		    product(c, view->dims + i + 1, view->rank - i - 1) == inner)
+		if (view->dims[i] == x->dims[d] && dims_product(c, view->dims, i) == outer &&
+		    dims_product(c, view->dims + i + 1, view->rank - i - 1) == inner)
 			return i;
 	return -1;
 }
@@ -188,7 +172,7 @@ static bool accesses(Module *m, const Candidate *c, bool change, Dim *in, Dim *o
 {
 	Graph *g = m->graph;
 	Value *v = g->results.at[c->result]->value;
-	Access a = {m, change, in, NULL, true};
+	Access a = {m, change, in, true};
 
 	readers(&a, g->inputs.at[c->input], c->dim);
 	a.room = out;
@@ -220,9 +204,7 @@ static bool others_fit(Module *m, Candidate *c, const Buf *b, const Buf *out)
 	const bool alone = value_used_once(x) && loads_of(k, b) == 1;
 	bool fit = alone || !c->splits;
 
-	for (int i = 0; i < k->stmts.n; i++) {
-		const Stmt *s = k->stmts.at[i];
-
+	VEC_EACH (s, &k->stmts) {
 		if (s == c->copy || !stmt_writes(s, out))
 			continue;
 		fit = fit && ((alone && s->update) ||
@@ -296,9 +278,7 @@ static Sym *symbol(Ctx *c, const char *name, Dim *d)
 /* The symbols of an earlier pair that has the same sizes: A of the input, and D of the result. */
 static const Alias *same_sizes(const Graph *g, const Candidate *c, const Dim *in, const Dim *out)
 {
-	for (int i = 0; i < g->aliases.n; i++) {
-		const Alias *a = &g->aliases.at[i];
-
+	VEC_EACH_AT (a, &g->aliases) {
 		if ((a->room_in != NULL) == c->grows && a->copied->def == in &&
 		    (!c->grows || a->room_out->def == out))
 			return a;

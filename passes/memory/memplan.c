@@ -52,40 +52,26 @@ Value *value_base(Value *v)
  * workspace that is mostly unused, and that not every machine can provide. */
 static const int64_t MOST_BOUND = 64 << 20;
 
-typedef struct Bounded {
-	Module *m;
-	Arena *tmp;
-	Dim **to; /* bounds by symbol; null while there are none */
-	bool ok;
-} Bounded;
-
-static void bound_sym(void *arg, Sym *s)
-{
-	Bounded *b = arg;
-
-	if (!sym_from_data(s))
-		return;
-	if (!b->to)
-		b->to = NEW_ARRAY(b->tmp, sym_count(b->m->ctx), Dim *);
-	if (s->hi > MOST_BOUND)
-		b->ok = false;
-	else
-		b->to[s->id] = dim_const(b->m->ctx, s->hi);
-}
-
 Dim *memplan_size(Module *m, Dim *size)
 {
-	Bounded b = {m, arena_new(), NULL, true};
-	Dim *most = size;
+	Dim **to = NULL, *most = size; /* TO: bounds by symbol; null while there are none */
 	int64_t least;
 
-	dim_syms(size, bound_sym, &b);
-	if (b.ok && b.to) {
-		most = dim_subst(m->ctx, size, b.to, sym_count(m->ctx));
-		b.ok = dim_least(m->ctx, most, &least) && least <= MOST_BOUND;
+	DIM_EACH_SYM (s, size) {
+		if (!sym_from_data(s))
+			continue;
+		if (s->hi > MOST_BOUND)
+			return NULL;
+		if (!to)
+			to = NEW_ARRAY(m->arena, sym_count(m->ctx), Dim *);
+		to[s->id] = dim_const(m->ctx, s->hi);
 	}
-	arena_free(b.tmp);
-	return b.ok && dim_prove_le(m->ctx, size, most) ? most : NULL;
+	if (to) {
+		most = dim_subst(m->ctx, size, to, sym_count(m->ctx));
+		if (!dim_least(m->ctx, most, &least) || least > MOST_BOUND)
+			return NULL;
+	}
+	return dim_prove_le(m->ctx, size, most) ? most : NULL;
 }
 
 static void live_until(MemPlanner *p, Value *v, int at)
@@ -218,43 +204,27 @@ static void give_back(MemPlanner *p, const Place *pl)
 		p->regions.at[pl->at].used = false;
 }
 
-/* Operand B of a kernel that is one map is only read at the point that the map writes. */
-typedef struct SamePoint {
-	const Buf *b;
-	const Stmt *s;
-	bool ok;
-} SamePoint;
-
-static void same_point(void *arg, Stmt *s, Expr *load)
-{
-	SamePoint *p = arg;
-
-	if (load->load.buf != p->b)
-		return;
-	for (int i = 0; i < load->load.nidx; i++)
-		p->ok = p->ok && load->load.nidx == s->nwidx && load->load.idx[i] == s->widx[i];
-}
-
+/* Whether N is one map that reads operand K only at the point that it writes. */
 static bool in_place_ok(Node *n, int k)
 {
 	Kernel *kn = node_kernel(n);
 	Stmt *s = kn->stmts.at[0];
-	SamePoint p = {NULL, s, true};
+	const Buf *b = kernel_param(kn, BUF_IN, k), *out = s->out[0];
 
 	if (kn->stmts.n != 1 || s->red || s->ordered || s->update || s->guard || n->nout != 1)
 		return false;
-	for (int i = 0; i < kn->bufs.n; i++)
-		if (kn->bufs.at[i]->kind == BUF_IN && kn->bufs.at[i]->param == k)
-			p.b = kn->bufs.at[i];
-	if (!p.b || p.b->layout != s->out[0]->layout ||
-	    dtype_info[p.b->dtype].bits != dtype_info[s->out[0]->dtype].bits ||
-	    dtype_info[p.b->dtype].bits < 8 || p.b->rank != s->out[0]->rank)
+	if (!b || b->layout != out->layout ||
+	    dtype_info[b->dtype].bits != dtype_info[out->dtype].bits ||
+	    dtype_info[b->dtype].bits < 8 || b->rank != out->rank)
 		return false;
-	for (int i = 0; i < p.b->rank; i++)
-		if (p.b->dims[i] != s->out[0]->dims[i])
+	for (int i = 0; i < b->rank; i++)
+		if (b->dims[i] != out->dims[i])
 			return false;
-	stmt_loads(s, same_point, &p);
-	return p.ok;
+	STMT_EACH_LOAD (x, s)
+		for (int i = 0; x->load.buf == b && i < x->load.nidx; i++)
+			if (x->load.nidx != s->nwidx || x->load.idx[i] != s->widx[i])
+				return false;
+	return true;
 }
 
 static bool try_in_place(MemPlanner *p, Node *n, Value *out)
@@ -278,43 +248,22 @@ static bool try_in_place(MemPlanner *p, Node *n, Value *out)
 	return false;
 }
 
-/* Whether all data-dependent symbols in the sizes of a view are also symbols of the viewed
- * value. */
-typedef struct Sooner {
-	const Type *of;
-	const Sym *s;
-	bool here, all;
-} Sooner;
-
-static void find_sym(void *arg, Sym *s)
-{
-	Sooner *x = arg;
-
-	x->here = x->here || s == x->s;
-}
-
-static void see_data_sym(void *arg, Sym *s)
-{
-	Sooner *x = arg;
-
-	if (!sym_from_data(s))
-		return;
-	x->s = s;
-	x->here = false;
-	for (int i = 0; i < x->of->rank; i++)
-		dim_syms(x->of->dims[i], find_sym, x);
-	x->all = x->all && x->here;
-}
-
-/* Whether the size of VIEW is known when OF, the viewed value, is written. Data that determine it
- * might be read only later. */
+/* Whether all data-dependent symbols in the sizes of VIEW are also symbols of OF, the viewed value,
+ * so that the size of VIEW is known when OF is written. Data that determine it might be read only
+ * later. */
 static bool size_known_at(const Value *view, const Value *of)
 {
-	Sooner x = {.of = of->type, .all = true};
-
 	for (int i = 0; i < view->type->rank; i++)
-		dim_syms(view->type->dims[i], see_data_sym, &x);
-	return x.all;
+		DIM_EACH_SYM (s, view->type->dims[i]) {
+			bool known = !sym_from_data(s);
+
+			for (int j = 0; j < of->type->rank; j++)
+				DIM_EACH_SYM (x, of->type->dims[j])
+					known = known || x == s;
+			if (!known)
+				return false;
+		}
+	return true;
 }
 
 /* Finds the values that are written to an output's memory: the output itself, or a value that the

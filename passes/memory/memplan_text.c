@@ -95,7 +95,7 @@ static void put_slots(StrBuf *b, const char *what, const Slots *slots)
 
 void memplan_print(StrBuf *b, const Module *m)
 {
-	Arena *tmp = arena_new();
+	ARENA_LOCAL(tmp);
 	const Graph *g = m->graph;
 	MemPlanPrinter p = {b, m, graph_labels(g, tmp),
 			    NEW_ARRAY(tmp, g->nnodes + 1, const char *)};
@@ -119,5 +119,4 @@ void memplan_print(StrBuf *b, const Module *m)
 				put_value(&p, n->out[i]);
 		put_temps(&p, n);
 	}
-	arena_free(tmp);
 }

@@ -118,31 +118,22 @@ static LPart part_of(const Stmt *s, DepSide side)
 	return side == READS && s->red ? PART_TERM : PART_WRITE;
 }
 
-typedef struct Accesses {
-	const Poly *p;
-	const Buf *buf;
-	VEC(StmtAccess) list;
-} Accesses;
-
-static void add_read(void *arg, Stmt *s, Expr *load)
-{
-	Accesses *l = arg;
-	StmtAccess a = {s, l->p->coords[s->id].n, load->load.idx, load->load.nidx, true};
-
-	if (load->load.buf == l->buf)
-		vec_push(l->p->arena, &l->list, a);
-}
+typedef VEC(StmtAccess) Accesses;
 
 static Accesses accesses(const Poly *p, Stmt *s, DepSide side, const Buf *b)
 {
-	Accesses l = {.p = p, .buf = b};
+	Accesses l = {0};
 	StmtAccess w = {s, poly_writes_of(p, s), s->widx, s->nwidx, !s->red || is_scatter(s)};
 
 	if (side == READS)
-		stmt_loads(s, add_read, &l);
-	for (int k = 0; k < s->nout && side == WRITES && !l.list.n; k++)
+		STMT_EACH_LOAD (x, s)
+			if (x->load.buf == b)
+				vec_push(p->arena, &l,
+					 ((StmtAccess){s, p->coords[s->id].n, x->load.idx,
+						       x->load.nidx, true}));
+	for (int k = 0; k < s->nout && side == WRITES && !l.n; k++)
 		if (s->out[k] == b)
-			vec_push(p->arena, &l.list, w);
+			vec_push(p->arena, &l, w);
 	return l;
 }
 
@@ -253,13 +244,13 @@ static void check_dep(Poly *p, Dep d, bool flow)
 
 static void check_accesses(Poly *p, Dep d, Accesses a, Accesses b, bool flow)
 {
-	for (int i = 0; i < a.list.n; i++)
-		for (int j = 0; j < b.list.n; j++) {
+	for (int i = 0; i < a.n; i++)
+		for (int j = 0; j < b.n; j++) {
 			Dep one = d;
 
-			one.rel = same_element(p, &a.list.at[i], &b.list.at[j], &one.weak);
-			one.idx = b.list.at[j].idx;
-			one.nidx = b.list.at[j].nidx;
+			one.rel = same_element(p, &a.at[i], &b.at[j], &one.weak);
+			one.idx = b.at[j].idx;
+			one.nidx = b.at[j].nidx;
 			check_dep(p, one, flow);
 		}
 }
@@ -375,7 +366,7 @@ static void within_writes(Poly *p, Stmt *s)
 			       false);
 		return;
 	}
-	w = accesses(p, s, WRITES, d.buf).list.at[0];
+	w = accesses(p, s, WRITES, d.buf).at[0];
 	d.rel = same_element(p, &w, &w, &d.weak);
 	d.rel = isl_map_intersect(d.rel,
 				  isl_map_lex_lt(isl_space_set_alloc(p->isl, 0, (unsigned)w.n)));

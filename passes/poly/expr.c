@@ -19,7 +19,7 @@ isl_set *poly_universe(Poly *p, int n)
 
 static isl_id *param(Poly *p, Dim *mono)
 {
-	StrBuf b = {0};
+	STRBUF_LOCAL(b);
 	Param new = {mono, NULL};
 
 	for (int i = 0; i < p->params.n; i++)
@@ -27,7 +27,6 @@ static isl_id *param(Poly *p, Dim *mono)
 			return isl_id_copy(p->params.at[i].id);
 	dim_print(&b, mono);
 	new.id = isl_id_alloc(p->isl, strbuf_str(&b), mono);
-	strbuf_free(&b);
 	vec_push(p->arena, &p->params, new);
 	p->opaque |= dim_has_opaque(mono);
 	return isl_id_copy(new.id);
@@ -195,13 +194,6 @@ typedef struct Trial {
 	int last;    /* the largest Sym.id */
 } Trial;
 
-static void last_sym(void *arg, Sym *s)
-{
-	Trial *t = arg;
-
-	t->last = s->id > t->last ? s->id : t->last;
-}
-
 static void give_size(void *arg, Sym *s)
 {
 	static const int64_t sizes[] = {0,  1,  2,  3,  4,  5,   7,   8,   13,  16,   31,
@@ -244,7 +236,8 @@ static bool has_sizes(Poly *p, isl_set *set)
 
 	for (int i = 0; i < p->params.n; i++) {
 		relaxed = relaxed || !dim_as_sym(p->params.at[i].mono);
-		dim_syms(p->params.at[i].mono, last_sym, &t);
+		DIM_EACH_SYM (s, p->params.at[i].mono)
+			t.last = s->id > t.last ? s->id : t.last;
 	}
 	t.value = NEW_ARRAY(p->arena, t.last + 1, int64_t);
 	for (int k = 0; k < TRIALS && relaxed && !found; k++) {
@@ -297,9 +290,7 @@ static isl_pw_aff *part_of_flat(Poly *p, const SetDims *s, const Iter *it)
 	isl_pw_aff *a;
 	int64_t by, mod;
 
-	for (int i = 0; i < p->divmods.n; i++) {
-		const DivMod *d = &p->divmods.at[i];
-
+	VEC_EACH_AT (d, &p->divmods) {
 		if (d->it != it || !dim_is_const(d->by, &by) || by <= 0 ||
 		    (d->mod && (!dim_is_const(d->mod, &mod) || mod <= 0)))
 			continue;

@@ -40,18 +40,14 @@ static void see_load(void *arg, Expr **e, bool inside)
 	l->any = l->any || (inside && expr_loads(*e, l->b));
 }
 
-static void see_buf(void *arg, Buf *b, LUse use)
-{
-	NodeLoads *l = arg;
-
-	l->any = l->any || (b == l->b && (use == LUSE_READS || use == LUSE_VALUE));
-}
-
 bool poly_node_loads(const LNode *n, const Buf *b)
 {
+	const LBufs bufs = lnode_bufs(n);
 	NodeLoads l = {b, false};
 
-	lnode_bufs(n, see_buf, &l);
+	VEC_EACH_AT (u, &bufs)
+		if (u->b == b && (u->use == LUSE_READS || u->use == LUSE_VALUE))
+			return true;
 	lnode_exprs((LNode *)(uintptr_t)n, see_load, &l);
 	return l.any;
 }
@@ -76,20 +72,20 @@ static const Buf *copied_local(const Poly *p, const LNode *w, const LNode *n)
 		       : NULL;
 }
 
-/* Replaces a split iterator by its parts. */
-static Expr *by_parts(void *arg, Expr *e)
-{
-	Poly *p = arg;
-	const Split *s = e->kind == EX_ITER ? poly_split_of(p, e->iter) : NULL;
-	Expr *q = s ? ex_rewrite(p->pool, ex_iter(p->pool, s->q), by_parts, p) : NULL;
-	Expr *r = s ? ex_rewrite(p->pool, ex_iter(p->pool, s->r), by_parts, p) : NULL;
-
-	return s ? ex_add(p->pool, ex_mul(p->pool, q, ex_dim(p->pool, s->n)), r) : NULL;
-}
-
+/* Replaces split iterators by their parts. */
 Expr *poly_by_parts(Poly *p, Expr *e)
 {
-	return p->splits.n ? ex_rewrite(p->pool, e, by_parts, p) : e;
+	if (!p->splits.n)
+		return e;
+	EX_MAP (x, p->pool, &e) {
+		const Split *s = x->kind == EX_ITER ? poly_split_of(p, x->iter) : NULL;
+		Expr *q = s ? poly_by_parts(p, ex_iter(p->pool, s->q)) : NULL;
+		Expr *r = s ? poly_by_parts(p, ex_iter(p->pool, s->r)) : NULL;
+
+		if (s)
+			x = ex_add(p->pool, ex_mul(p->pool, q, ex_dim(p->pool, s->n)), r);
+	}
+	return e;
 }
 
 /* Converts flat index FLAT into B to indices by dims, using B's strides; false if it has no such
@@ -589,9 +585,7 @@ static bool needs(const ScratchCheck *s, const LNode *n, const HeldLocal *x)
 {
 	if (poly_node_loads(n, x->node->local.buf))
 		return true;
-	for (int i = 0; i < s->locals.n; i++) {
-		const HeldLocal *y = &s->locals.at[i];
-
+	VEC_EACH_AT (y, &s->locals) {
 		if (!y->bytes && y->node != n && poly_node_loads(n, y->node->local.buf) &&
 		    needs(s, y->node, x))
 			return true;
@@ -601,9 +595,7 @@ static bool needs(const ScratchCheck *s, const LNode *n, const HeldLocal *x)
 
 static void store_to(ScratchCheck *s, const LNode *n, HeldLocal *x)
 {
-	for (int i = 0; i < s->locals.n; i++) {
-		HeldLocal *y = &s->locals.at[i];
-
+	VEC_EACH_AT (y, &s->locals) {
 		if (y == x || x->at >= y->at + y->bytes || y->at >= x->at + x->bytes)
 			continue;
 		if (needs(s, n, y) && (x->at != y->at || x->bytes != y->bytes))
@@ -619,16 +611,11 @@ static void store_to(ScratchCheck *s, const LNode *n, HeldLocal *x)
 static void run_scratch(ScratchCheck *s, const LNode *n)
 {
 	for (; n; n = n->next) {
-		for (int i = 0; i < s->locals.n; i++) {
-			const HeldLocal *x = &s->locals.at[i];
-
+		VEC_EACH_AT (x, &s->locals)
 			if (n->kind != LN_LOCAL && x->bytes && !x->holds && needs(s, n, x))
 				poly_wrong(s->p, "another local is where %s was in scratch",
 					   x->node->local.buf->name);
-		}
-		for (int i = 0; i < s->locals.n; i++) {
-			HeldLocal *x = &s->locals.at[i];
-
+		VEC_EACH_AT (x, &s->locals) {
 			if (n == x->node)
 				x->holds = false;
 			if (n->kind == LN_STORE && n->store.buf[0] == x->node->local.buf &&

@@ -266,24 +266,14 @@ static void place(ScratchWalk *w, const LNode *n)
 	vec_push(w->p->arena, &w->placed, x);
 }
 
-typedef struct Touch {
-	const Buf *b;
-	bool any;
-} Touch;
-
-static void see_buf(void *arg, Buf *b, LUse use)
-{
-	Touch *t = arg;
-
-	t->any = t->any || (b == t->b && use != LUSE_DECLARES);
-}
-
 static bool accesses(const LNode *n, const Buf *b)
 {
-	Touch t = {.b = b};
+	const LBufs bufs = lnode_bufs(n);
 
-	lnode_bufs(n, see_buf, &t);
-	return t.any || poly_node_loads(n, b);
+	VEC_EACH_AT (u, &bufs)
+		if (u->b == b && u->use != LUSE_DECLARES)
+			return true;
+	return poly_node_loads(n, b);
 }
 
 /* Notes that nodes FROM to TO access X. */
@@ -444,9 +434,7 @@ static bool is_partial(Poly *p, const Exec *m, const Exec *e, int c)
 static void check_move(Poly *p, const Exec *m)
 {
 	for (int c = 0; c < 2 && m->buf[c]; c++)
-		for (int i = 0; i < p->execs.n; i++) {
-			const Exec *e = p->execs.at[i];
-
+		VEC_EACH (e, &p->execs) {
 			if (e->buf[0] != m->buf[c] && e->buf[1] != m->buf[c])
 				continue;
 			if (is_partial(p, m, e, c))

@@ -180,9 +180,7 @@ static void check_whole(Poly *p, const WholePart *w)
 		*done = isl_set_empty(isl_set_get_space(need));
 	isl_set *left, *extra;
 
-	for (int i = 0; i < p->execs.n; i++) {
-		Exec *x = p->execs.at[i];
-
+	VEC_EACH (x, &p->execs) {
 		if (x->stmt != w->s->id || x->part != w->part ||
 		    (x->part != PART_TERM && x->comp != w->comp && x->node->kind != LN_TILE))
 			continue;
@@ -313,7 +311,7 @@ PolyVerdict poly_verdict(Kernel *original, Schedule *s, unsigned long operations
 
 PolyVerdict poly_check(Kernel *original, Schedule *s, Diag *d)
 {
-	StrBuf why = {0};
+	STRBUF_LOCAL(why);
 	const Loc first = locs_first(original->locs);
 	const DiagLoc loc = {.node = first.node, .op = first.op};
 	PolyVerdict v = poly_verdict(original, s, 0, &why);
@@ -324,7 +322,6 @@ PolyVerdict poly_check(Kernel *original, Schedule *s, Diag *d)
 	else if (v == POLY_UNPROVED)
 		diag_warning(d, loc, "unproved", "the schedule of kernel @%s is not proved: %s",
 			     s->kernel->name, strbuf_str(&why));
-	strbuf_free(&why);
 	return v;
 }
 
@@ -336,8 +333,7 @@ static uint64_t shape_hash(Kernel *k, Schedule *s)
 {
 	Kernel plain = *k;
 	Loc *locs = NEW_ARRAY(k->arena, k->stmts.n + 1, Loc);
-	StrBuf b = {0};
-	uint64_t h;
+	STRBUF_LOCAL(b);
 
 	plain.name = "k";
 	plain.locs = NULL;
@@ -349,9 +345,7 @@ static uint64_t shape_hash(Kernel *k, Schedule *s)
 	for (int i = 0; i < k->stmts.n; i++)
 		k->stmts.at[i]->loc = locs[i];
 	schedule_print_bare(&b, s);
-	h = hash_bytes(HASH_SEED, strbuf_str(&b), b.n);
-	strbuf_free(&b);
-	return h;
+	return hash_bytes(HASH_SEED, strbuf_str(&b), b.n);
 }
 
 static bool seen_before(Arena *a, Seen *seen, Kernel *k, Schedule *s)
@@ -368,7 +362,7 @@ static bool seen_before(Arena *a, Seen *seen, Kernel *k, Schedule *s)
 bool poly_check_module(Module *m, Diag *d)
 {
 	const int errors = d->errors;
-	Arena *a = arena_new();
+	ARENA_LOCAL(a);
 
 	m->verified = (Verified){0};
 	for (int t = 0; t < m->ntargets; t++) {
@@ -388,6 +382,5 @@ bool poly_check_module(Module *m, Diag *d)
 							    d)];
 			}
 	}
-	arena_free(a);
 	return d->errors == errors;
 }

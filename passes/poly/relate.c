@@ -96,49 +96,31 @@ static isl_set *outer_axes(Poly *p, const SetDims *all, Exec *e, int *naxes)
 	return shared ? isl_set_copy(o.set) : o.set;
 }
 
-typedef struct Known {
-	const Poly *p;
-	const SetDims *sc;
-	bool ok;
-} Known;
-
 /* IT, or both of its parts, are in SC. */
 static bool in_scope(const Poly *p, const SetDims *sc, const Iter *it)
 {
 	const Split *s = poly_split_of(p, it);
 
-	for (int i = 0; i < sc->n; i++)
-		if (sc->it[i] == it)
-			return true;
+	if (iter_among(it, sc->it, sc->n))
+		return true;
 	return s && in_scope(p, sc, s->q) && in_scope(p, sc, s->r);
-}
-
-static void known(void *arg, Expr *e)
-{
-	Known *k = arg;
-
-	k->ok = k->ok && e->kind != EX_LOAD &&
-		(e->kind != EX_ITER || in_scope(k->p, k->sc, e->iter));
 }
 
 /* X depends only on iterators in SC, and on those that have parts there; not on memory. */
 static bool of_scope(const Poly *p, const SetDims *sc, Expr *x)
 {
-	Known k = {p, sc, true};
-
-	ex_walk(x, known, &k);
-	return k.ok;
+	EX_EACH (e, x)
+		if (e->kind == EX_LOAD || (e->kind == EX_ITER && !in_scope(p, sc, e->iter)))
+			return false;
+	return true;
 }
 
 /* A, or an iterator that it is a part of, occurs in X. */
 static bool made_of(const Poly *p, Expr *x, const Iter *a)
 {
-	for (int i = 0; i < p->splits.n; i++) {
-		const Split *s = &p->splits.at[i];
-
+	VEC_EACH_AT (s, &p->splits)
 		if ((s->q == a || s->r == a) && made_of(p, x, s->x))
 			return true;
-	}
 	return expr_has_iter(x, a);
 }
 
@@ -261,8 +243,7 @@ static int common_div_mod(Poly *p, const Stmt *s, int last, int *part)
 	int n = -1, other[MAX_ITERS];
 	Expr *flat;
 
-	for (int i = 0; i < p->execs.n; i++) {
-		const Exec *e = p->execs.at[i];
+	VEC_EACH (e, &p->execs) {
 		int m;
 
 		if (e->stmt != s->id || last >= e->nat)

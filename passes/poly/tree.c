@@ -80,7 +80,7 @@ static Expr *bound_to(void *arg, Expr *e)
 
 static Expr *resolve(TreeWalk *w, Expr *e)
 {
-	return e ? ex_rewrite(w->p->pool, e, bound_to, w) : NULL;
+	return ex_rewrite(w->p->pool, e, bound_to, w);
 }
 
 /* ---- Nodes ---- */
@@ -439,9 +439,7 @@ void poly_read_tree(Poly *p)
 {
 	TreeWalk w = {.p = p};
 
-	for (int i = 0; i < p->s->stages.n; i++) {
-		Stage *st = p->s->stages.at[i];
-
+	VEC_EACH (st, &p->s->stages) {
 		w.when.n = 0;
 		if (st->when)
 			vec_push(p->arena, &w.when, st->when);

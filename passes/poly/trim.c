@@ -56,9 +56,7 @@ static bool has_sum(Poly *p, const Tile *t, const Buf *in, bool squares)
 	const LNode *set = NULL, *sum = NULL;
 	Expr *when;
 
-	for (int i = 0; i < p->copies.n; i++) {
-		const LNode *n = p->copies.at[i];
-
+	VEC_EACH (n, &p->copies) {
 		if (n->store.buf[0] != in)
 			continue;
 		if (sum)

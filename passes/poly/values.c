@@ -114,12 +114,9 @@ Expr *poly_flat(Poly *p, const Buf *b, Expr *const *idx, int n)
  * (LN_LOCAL); or null. */
 static Expr *declared(const Poly *p, const Expr *e)
 {
-	for (int i = 0; i < p->kept.n; i++) {
-		const LocalValue *k = &p->kept.at[i];
-
+	VEC_EACH_AT (k, &p->kept)
 		if (k->buf == e->load.buf && !is_stored(p, k->buf))
 			return ex_subst_iters(p->pool, k->is, &k->var, e->load.idx, 1);
-	}
 	return NULL;
 }
 
@@ -370,16 +367,12 @@ static Expr *chosen(void *arg, Expr *e)
 	return arm == e ? NULL : arm;
 }
 
-typedef struct Undecided {
-	const ValueMatch *m;
-	bool any;
-} Undecided;
-
-static void undecided(void *arg, Expr *e)
+static bool has_undecided(const ValueMatch *m, Expr *e)
 {
-	Undecided *u = arg;
-
-	u->any = u->any || (ex_is_op(e, IN_select) && !decided(u->m, e));
+	EX_EACH (x, e)
+		if (ex_is_op(x, IN_select) && !decided(m, x))
+			return true;
+	return false;
 }
 
 /* E loads from a copy of WANT's elements, which may be held in a wider type. */
@@ -429,12 +422,10 @@ static Answer same(const ValueMatch *m, Expr *want, Expr *got)
 		/* as a rounded choice: in a loop over one arm's points, the node has that arm
 		 * rounded */
 		Expr *w = ex_rewrite(m->p->pool, want, chosen, (void *)(uintptr_t)m);
-		Undecided u = {m, false};
 
 		if (w != want)
 			return same(m, w, got);
-		ex_walk(want, undecided, &u);
-		a = u.any ? UNKNOWN : a;
+		a = has_undecided(m, want) ? UNKNOWN : a;
 	}
 	return a == DIFFERENT && want->ct == CT_I64 ? poly_same_index(m, want, got) : a;
 }
@@ -448,13 +439,10 @@ Expr *poly_at_point(const ValueMatch *m, const Stmt *s, Expr *e)
 
 const char *poly_text(const ValueMatch *m, const Expr *e)
 {
-	StrBuf b = {0};
-	const char *s;
+	STRBUF_LOCAL(b);
 
 	ex_print(&b, e);
-	s = arena_strdup(m->p->arena, strbuf_str(&b));
-	strbuf_free(&b);
-	return s;
+	return arena_strdup(m->p->arena, strbuf_str(&b));
 }
 
 /* Reports if WANT, the statement's WHAT, differs from GOT, the node's. */
@@ -478,16 +466,12 @@ static void compare(const ValueMatch *m, const char *what, Expr *want, Expr *got
  * adds to B, or to registers that one copies to B. */
 static bool has_terms(const Poly *p, const Stmt *s, int c, const Buf *b)
 {
-	for (int i = 0; i < p->execs.n; i++) {
-		const Exec *e = p->execs.at[i];
-
+	VEC_EACH (e, &p->execs) {
 		if (e->stmt != s->id || e->part != PART_TERM)
 			continue;
 		if (e->buf[c] == b)
 			return true;
-		for (int j = 0; j < p->copies.n; j++) {
-			const LNode *n = p->copies.at[j];
-
+		VEC_EACH (n, &p->copies) {
 			if (n->store.buf[c] != b)
 				continue;
 			if (n->op && n->store.val[c]->kind == EX_LOAD &&
@@ -629,8 +613,7 @@ static void check_part(const ValueMatch *m, const Stmt *s)
 
 void poly_check_values(Poly *p)
 {
-	for (int i = 0; i < p->execs.n; i++) {
-		Exec *e = p->execs.at[i];
+	VEC_EACH (e, &p->execs) {
 		const Stmt *s = p->k->stmts.at[e->stmt];
 		ValueMatch m = {p, e, {NULL, e->axis.n}};
 		Iter **it = NEW_ARRAY(p->arena, e->axis.n + 1, Iter *);

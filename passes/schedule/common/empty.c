@@ -31,26 +31,10 @@ typedef struct EmptyWalk {
 
 /* ---- Sizes that cannot be 0 ---- */
 
-typedef struct ZeroAt {
-	EmptyWalk *w;
-	Dim *d;
-	bool all;
-} ZeroAt;
-
-static void find_zero(void *arg, Sym *s)
-{
-	ZeroAt *z = arg;
-	const int n = sym_count(z->w->ctx);
-	Dim **to = NEW_ARRAY(z->w->arena, n + 1, Dim *);
-
-	to[s->id] = dim_const(z->w->ctx, 0);
-	z->all = z->all && dim_equals(dim_subst(z->w->ctx, z->d, to, n), 0);
-}
-
 /* Whether D is not 0 wherever E is above 0, as E is 0 if any symbol of D is, a product of symbols. */
 static bool follows(EmptyWalk *w, Dim *d, Dim *e)
 {
-	ZeroAt z = {w, e, true};
+	const int n = sym_count(w->ctx);
 	int64_t coef;
 	Dim *mono;
 
@@ -59,8 +43,14 @@ static bool follows(EmptyWalk *w, Dim *d, Dim *e)
 	if (dim_has_opaque(d) || !dim_term(w->ctx, d, 0, &coef, &mono) ||
 	    dim_term(w->ctx, d, 1, &coef, &mono))
 		return false;
-	dim_syms(d, find_zero, &z);
-	return z.all;
+	DIM_EACH_SYM (s, d) {
+		Dim **to = NEW_ARRAY(w->arena, n + 1, Dim *);
+
+		to[s->id] = dim_const(w->ctx, 0);
+		if (!dim_equals(dim_subst(w->ctx, e, to, n), 0))
+			return false;
+	}
+	return true;
 }
 
 static bool is_positive(EmptyWalk *w, Dim *d)
@@ -96,25 +86,15 @@ static void find_locals(EmptyWalk *w, const LNode *n)
 	}
 }
 
-typedef struct Stores {
-	const EmptyWalk *w;
-	bool any;
-} Stores;
-
-static void see_store(void *arg, Buf *b, LUse use)
-{
-	Stores *s = arg;
-
-	s->any = s->any || (use == LUSE_WRITES && !s->w->local[b->id]);
-}
-
 /* Whether N stores to a buffer that the body does not declare. */
 static bool stores(const EmptyWalk *w, const LNode *n)
 {
-	Stores s = {w, false};
+	const LBufs bufs = lnode_bufs(n);
 
-	lnode_bufs(n, see_store, &s);
-	return s.any;
+	VEC_EACH_AT (u, &bufs)
+		if (u->use == LUSE_WRITES && !w->local[u->b->id])
+			return true;
+	return false;
 }
 
 static void add_work(EmptyWalk *w, Dim *product)
@@ -224,8 +204,7 @@ void l_skip_empty(Schedule *s)
 	EmptyWalk w = {.ctx = k->ctx, .arena = arena_new(), .k = k};
 
 	w.local = NEW_ARRAY(w.arena, k->bufs.n + 1, bool);
-	for (int i = 0; i < s->stages.n; i++) {
-		Stage *st = s->stages.at[i];
+	VEC_EACH (st, &s->stages) {
 		int64_t lo, hi;
 
 		dim_bounds(k->ctx, st->extent, &lo, &hi);

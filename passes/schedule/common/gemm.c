@@ -17,38 +17,31 @@ static Expr *flat_iter(Gemm *g, const Iter *it)
 	return NULL;
 }
 
-static Expr *place_load(void *arg, Expr *e)
-{
-	const Placing *p = arg;
-	Buf *b = e->load.buf;
-	Expr *at;
-
-	if (e->kind != EX_LOAD)
-		return NULL;
-	if (b->id < p->nvalues && p->value[b->id])
-		return p->value[b->id];
-	at = flat_index(p->g->p.k, b, e->load.idx);
-	return ex_load(p->g->b.p, b, &at, 1);
-}
-
-static Expr *place_iter(void *arg, Expr *e)
-{
-	const Placing *p = arg;
-	Iter *it;
-	Expr *f;
-
-	if (e->kind != EX_ITER)
-		return NULL;
-	it = product_iter(&p->g->p, p->s, e->iter);
-	f = p->flat ? flat_iter(p->g, it) : NULL;
-	return f ? f : it != e->iter ? ex_iter(p->g->b.p, it) : NULL;
-}
-
 Expr *gemm_placed(Placing *p, Expr *e)
 {
 	ExprPool *pool = p->g->b.p;
 
-	return e ? ex_rewrite(pool, ex_rewrite(pool, e, place_load, p), place_iter, p) : NULL;
+	EX_MAP (x, pool, &e) {
+		Buf *b = x->load.buf;
+		Expr *at;
+
+		if (x->kind != EX_LOAD)
+			continue;
+		if (b->id < p->nvalues && p->value[b->id]) {
+			x = p->value[b->id];
+			continue;
+		}
+		at = flat_index(p->g->p.k, b, x->load.idx);
+		x = ex_load(pool, b, &at, 1);
+	}
+	EX_MAP (x, pool, &e)
+		if (x->kind == EX_ITER) {
+			Iter *it = product_iter(&p->g->p, p->s, x->iter);
+			Expr *f = p->flat ? flat_iter(p->g, it) : NULL;
+
+			x = f ? f : it != x->iter ? ex_iter(pool, it) : x;
+		}
+	return e;
 }
 
 Expr *gemm_at(Gemm *g, const Stmt *s, const Iter *it, Expr *m, Expr *n, Expr *k)

@@ -86,22 +86,15 @@ LNode *l_loop(LBuild *b, LoopKind kind, Iter *var, Expr *lo, Expr *hi, int64_t s
 	return n;
 }
 
-static void count_instructions(void *arg, Expr *e)
-{
-	int *n = arg;
-
-	if (e->kind == EX_INST)
-		*n += inst_is_func(e->op.inst) ? MOST_SHORT_MAPS + 1 : 1;
-}
-
 bool stmts_are_short(const Kernel *k, int first, int last)
 {
 	int n = 0;
 
 	for (int i = first; i <= last; i++)
 		for (int o = 0; o < 2; o++)
-			if (k->stmts.at[i]->val[o])
-				ex_walk(k->stmts.at[i]->val[o], count_instructions, &n);
+			EX_EACH (e, k->stmts.at[i]->val[o])
+				if (e->kind == EX_INST)
+					n += inst_is_func(e->op.inst) ? MOST_SHORT_MAPS + 1 : 1;
 	return n <= MOST_SHORT_MAPS;
 }
 

@@ -51,11 +51,10 @@ static int by_cost(const void *a, const void *b)
 
 static bool is_legal(const Offers *o, const Decision *d)
 {
-	StrBuf why = {0};
+	STRBUF_LOCAL(why);
 	const bool legal = strategy_table[d->strategy].legal(
 		o->target, kernel_clone(o->kernel, o->arena), d, &why);
 
-	strbuf_free(&why);
 	return legal;
 }
 
@@ -65,7 +64,7 @@ int decisions_offer(const Target *t, Kernel *k, const Decision *base, Arena *a, 
 	/* costs, in relation to BASE: a grain matters on several threads alone, and a strategy was
 	 * passed over for an earlier one that is usually faster */
 	const double grain = 1.2, strategy = 2;
-	Arena *tmp = arena_new();
+	ARENA_LOCAL(tmp);
 	Offers o = {.target = t, .kernel = kernel_clone(k, tmp), .arena = tmp};
 	int n = 0;
 
@@ -79,6 +78,5 @@ int decisions_offer(const Target *t, Kernel *k, const Decision *base, Arena *a, 
 	for (int i = 0; i < o.all.n && n < most; i++)
 		if (is_legal(&o, o.all.at[i].decision))
 			out[n++] = decision_copy(a, o.all.at[i].decision, k->stmts.n);
-	arena_free(tmp);
 	return n;
 }

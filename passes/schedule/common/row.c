@@ -95,38 +95,32 @@ int64_t row_taps(const Stmt *s)
 
 /* ---- Expressions of a statement in terms of the stage's iterators, in flat memory ---- */
 
-static Expr *place_load(void *arg, Expr *e)
-{
-	Row *r = arg;
-	Expr *idx[MAX_RANK], *at;
-	Buf *b = e->load.buf;
-
-	if (e->kind != EX_LOAD)
-		return NULL;
-	memcpy(idx, e->load.idx, (size_t)e->load.nidx * sizeof *idx);
-	if (b->id < r->nlocal && r->local[b->id]) {
-		local_index(r, b, e->load.idx, idx);
-		b = r->local[b->id];
-	}
-	at = flat_index(r->k, b, idx);
-	return ex_load(r->k->pool, b, &at, 1);
-}
-
-static Expr *place_iter(void *arg, Expr *e)
-{
-	const Row *r = arg;
-	const int b = e->kind == EX_ITER ? band_index(r->band, r->s, e->iter) : -1;
-
-	return b >= 0 ? r->as[b] : NULL;
-}
-
 /* Loads are made flat before iterators are replaced: only in a flat index can a merged iterator
  * stand for all that it was merged from. */
 Expr *row_placed(Row *r, Expr *e)
 {
 	ExprPool *p = r->k->pool;
 
-	return e ? ex_rewrite(p, ex_rewrite(p, e, place_load, r), place_iter, r) : NULL;
+	EX_MAP (x, p, &e) {
+		Expr *idx[MAX_RANK], *at;
+		Buf *b = x->load.buf;
+
+		if (x->kind != EX_LOAD)
+			continue;
+		memcpy(idx, x->load.idx, (size_t)x->load.nidx * sizeof *idx);
+		if (b->id < r->nlocal && r->local[b->id]) {
+			local_index(r, b, x->load.idx, idx);
+			b = r->local[b->id];
+		}
+		at = flat_index(r->k, b, idx);
+		x = ex_load(p, b, &at, 1);
+	}
+	EX_MAP (x, p, &e) {
+		const int b = x->kind == EX_ITER ? band_index(r->band, r->s, x->iter) : -1;
+
+		x = b >= 0 ? r->as[b] : x;
+	}
+	return e;
 }
 
 Expr *row_write_index(Row *r, Stmt *s, int k, Buf **out)

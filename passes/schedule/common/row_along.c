@@ -147,11 +147,6 @@ static void step_index(Steps *st, const Stmt *s, const Buf *buf, Expr *const *id
 	st->inner.strides += weight * (inner.strides && !inner.runs);
 }
 
-static void step_load(void *arg, Stmt *s, Expr *load)
-{
-	step_index(arg, s, load->load.buf, load->load.idx);
-}
-
 /* An inner loop is better than band iterator B. If both are equally good, the inner one is,
  * provided that its rows are long. */
 static bool goes_inside(const Steps *st, int b)
@@ -187,9 +182,11 @@ void row_choose_vector(Row *r)
 	int best = -1;
 
 	for (int i = r->first; i <= r->last; i++) {
-		stmt_loads(r->k->stmts.at[i], step_load, &st);
-		step_index(&st, r->k->stmts.at[i], r->k->stmts.at[i]->out[0],
-			   r->k->stmts.at[i]->widx);
+		Stmt *s = r->k->stmts.at[i];
+
+		STMT_EACH_LOAD (x, s)
+			step_index(&st, s, x->load.buf, x->load.idx);
+		step_index(&st, s, s->out[0], s->widx);
 	}
 	for (int b = 0; b < r->band->n; b++)
 		if (!is_phase(r, b) && (best < 0 || rather(&st, b, best)))
@@ -221,11 +218,6 @@ static void transposed_index(Transposed *t, const Stmt *s, const Buf *buf, Expr 
 			t->found = b;
 }
 
-static void transposed_load(void *arg, Stmt *s, Expr *load)
-{
-	transposed_index(arg, s, load->load.buf, load->load.idx);
-}
-
 int row_transposed_iter(const Row *r)
 {
 	Transposed t = {r, -1};
@@ -234,30 +226,13 @@ int row_transposed_iter(const Row *r)
 	if (r->vec < 0 || r->first != r->last || !stmt_is_map(s) || s->ordered || row_packed(s) ||
 	    is_short(r->band->iter[r->vec]))
 		return -1;
-	stmt_loads(s, transposed_load, &t);
+	STMT_EACH_LOAD (x, s)
+		transposed_index(&t, s, x->load.buf, x->load.idx);
 	transposed_index(&t, s, s->out[0], s->widx);
 	return t.found;
 }
 
 /* ---- Lanes ---- */
-
-typedef struct Lane {
-	Ctx *ctx;
-	const Iter *it;
-	StrideCounts all;
-} Lane;
-
-static void lane_load(void *arg, Expr *e)
-{
-	Lane *l = arg;
-	StrideCounts a;
-
-	if (e->kind != EX_LOAD || e->load.nidx != 1)
-		return;
-	a = along(l->ctx, e->load.idx[0], l->it);
-	l->all.runs += a.runs;
-	l->all.strides += a.strides;
-}
 
 int row_lane_of(const Points *t)
 {
@@ -265,15 +240,22 @@ int row_lane_of(const Points *t)
 	int at = -1;
 
 	for (int i = 0; i < t->n; i++) {
-		Lane l = {.ctx = t->k->ctx, .it = t->it[i]};
+		StrideCounts all = {0};
 
 		for (int v = 0; v < t->ne; v++)
-			ex_walk(t->e[v], lane_load, &l);
-		if (is_short(l.it))
-			l.all.runs = 0;
-		if (at >= 0 && better(best, l.all))
+			EX_EACH_LOAD (x, t->e[v]) {
+				StrideCounts a = {0};
+
+				if (x->load.nidx == 1)
+					a = along(t->k->ctx, x->load.idx[0], t->it[i]);
+				all.runs += a.runs;
+				all.strides += a.strides;
+			}
+		if (is_short(t->it[i]))
+			all.runs = 0;
+		if (at >= 0 && better(best, all))
 			continue;
-		best = l.all;
+		best = all;
 		at = i;
 	}
 	return at;

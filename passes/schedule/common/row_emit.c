@@ -135,27 +135,24 @@ static void find_parts(MapParts *p, Expr *e)
 /* The parts of VAL that END finds. */
 static MapParts map_parts(const MapRange *m, Expr *val, bool (*end)(MapParts *p, Expr *e))
 {
-	Arena *tmp = arena_new();
+	ARENA_LOCAL(tmp);
 	MapParts p = {.m = m, .end = end, .seen = NEW_ARRAY(tmp, expr_count(m->r->k->pool), bool)};
 
 	find_parts(&p, val);
-	arena_free(tmp);
 	return p;
-}
-
-static Expr *other_part(void *arg, Expr *e)
-{
-	const MapParts *p = arg;
-
-	for (int i = 0; i < p->all.n; i++)
-		if (p->all.at[i] == e)
-			return p->by.at[i];
-	return NULL;
 }
 
 static Expr *with_parts(MapParts *p, Expr *val)
 {
-	return p->all.n ? ex_rewrite(p->m->r->k->pool, val, other_part, p) : val;
+	if (!p->all.n)
+		return val;
+	EX_MAP (x, p->m->r->k->pool, &val)
+		for (int i = 0; i < p->all.n; i++)
+			if (p->all.at[i] == x) {
+				x = p->by.at[i];
+				break;
+			}
+	return val;
 }
 
 /* ---- Ranges ---- */
@@ -217,12 +214,14 @@ static Expr *inside_of(const MapRange *m, Expr *e, Expr **guard)
 	}
 }
 
-static void count_wrapped(void *arg, Expr *e)
+static int count_wrapped(Expr *e)
 {
-	int *n = arg;
+	int n = 0;
 
-	*n += ex_is_op(e, IN_mod) || ex_is_op(e, IN_floordiv) || ex_is_op(e, IN_min) ||
-	      ex_is_op(e, IN_max);
+	EX_EACH (x, e)
+		n += ex_is_op(x, IN_mod) || ex_is_op(x, IN_floordiv) || ex_is_op(x, IN_min) ||
+		     ex_is_op(x, IN_max);
+	return n;
 }
 
 /* The elements at the flat index IDX are contiguous along the loop of M. */
@@ -238,11 +237,11 @@ static bool is_contiguous(const MapRange *m, Expr *idx)
 static bool ends_at_padded(MapParts *p, Expr *e)
 {
 	Expr *inside, *guard = p->guard;
-	int wrapped = 0;
+	int wrapped;
 
 	if (e->kind != EX_LOAD)
 		return false;
-	ex_walk(e, count_wrapped, &wrapped);
+	wrapped = count_wrapped(e);
 	if (!wrapped || wrapped > MOST_WRAPPED || !expr_has_iter(e->load.idx[0], p->m->it) ||
 	    is_contiguous(p->m, e->load.idx[0]))
 		return true;
@@ -381,8 +380,7 @@ static Expr *transposed_first(const MapRange *m, Expr *val)
 	Expr *at = ex_add(p, ex_mul(p, ex_sub(p, ex_iter(p, j), r->tlo), l_int(b, r->block)),
 			  ex_sub(p, ex_iter(p, v), r->v0));
 
-	for (int i = 0; i < turned.all.n; i++) {
-		Expr *load = turned.all.at[i];
+	VEC_EACH (load, &turned.all) {
 		Buf *to = l_temp(b, "turned", load->load.buf->dtype,
 				 dim_const(r->k->ctx, r->tile_points * r->block));
 		LNode *outer = l_loop(b, LOOP_SERIAL, j, r->tlo, r->thi, 1),

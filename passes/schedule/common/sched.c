@@ -17,29 +17,20 @@ typedef struct Accessed {
 	bool *used, *local;
 } Accessed;
 
-static void mention(void *arg, Expr *e)
-{
-	if (e->kind == EX_LOAD)
-		((Accessed *)arg)->used[e->load.buf->id] = true;
-}
-
 static void mention_all(void *arg, Expr **e, bool inside)
 {
 	(void)inside;
-	ex_walk(*e, mention, arg);
-}
-
-static void access(void *arg, Buf *b, LUse use)
-{
-	Accessed *m = arg;
-
-	(use == LUSE_DECLARES ? m->local : m->used)[b->id] = true;
+	EX_EACH_LOAD (x, *e)
+		((Accessed *)arg)->used[x->load.buf->id] = true;
 }
 
 static void mentions(LNode *n, Accessed *m)
 {
 	for (; n; n = n->next) {
-		lnode_bufs(n, access, m);
+		const LBufs bufs = lnode_bufs(n);
+
+		VEC_EACH_AT (u, &bufs)
+			(u->use == LUSE_DECLARES ? m->local : m->used)[u->b->id] = true;
 		lnode_exprs(n, mention_all, m);
 		mentions(n->body, m);
 	}
@@ -49,20 +40,16 @@ static void mentions(LNode *n, Accessed *m)
 static void find_temps(Schedule *s)
 {
 	Kernel *k = s->kernel;
-	Arena *tmp = arena_new();
+	ARENA_LOCAL(tmp);
 	Accessed m = {NEW_ARRAY(tmp, k->bufs.n + 1, bool), NEW_ARRAY(tmp, k->bufs.n + 1, bool)};
 
 	for (int i = 0; i < s->stages.n; i++) {
 		mentions(s->stages.at[i]->block.head, &m);
 		mentions(s->stages.at[i]->body, &m);
 	}
-	for (int i = 0; i < k->bufs.n; i++) {
-		Buf *b = k->bufs.at[i];
-
+	VEC_EACH (b, &k->bufs)
 		if (b->kind == BUF_TEMP && !b->data && m.used[b->id] && !m.local[b->id])
 			vec_push(k->arena, &s->temps, b);
-	}
-	arena_free(tmp);
 }
 
 /* Makes loops serial that store elements of less than a byte; returns whether there are any. */
@@ -118,15 +105,12 @@ static Schedule *schedule(Module *m, const Target *t, Node *n, const Decision *d
 
 static bool does_the_same(const Schedule *a, const Schedule *b)
 {
-	StrBuf x = {0}, y = {0};
-	bool same;
+	STRBUF_LOCAL(x);
+	STRBUF_LOCAL(y);
 
 	schedule_print_bare(&x, a);
 	schedule_print_bare(&y, b);
-	same = !strcmp(strbuf_str(&x), strbuf_str(&y));
-	strbuf_free(&x);
-	strbuf_free(&y);
-	return same;
+	return !strcmp(strbuf_str(&x), strbuf_str(&y));
 }
 
 /* N's schedule for the runs of STEP on every GPU that runs T's code. If it could use more shared

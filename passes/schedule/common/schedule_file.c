@@ -24,15 +24,12 @@ enum { DIGITS = 8, MOST_OPS = 2, MOST_OP = 24, MOST_NAMES = 4 };
 /* A hash of what K computes. Decisions name its iterators, so their names count. */
 static uint64_t kernel_hash(const Kernel *k)
 {
-	StrBuf b = {0};
-	uint64_t h;
+	STRBUF_LOCAL(b);
 
 	kernel_print_bare(&b, k);
 	for (int i = 0; i < k->iters.n; i++)
 		strbuf_printf(&b, "%s ", k->iters.at[i]->name);
-	h = hash_bytes(HASH_SEED, strbuf_str(&b), b.n);
-	strbuf_free(&b);
-	return h;
+	return hash_bytes(HASH_SEED, strbuf_str(&b), b.n);
 }
 
 static uint32_t digits_of(uint64_t hash)
@@ -43,7 +40,7 @@ static uint32_t digits_of(uint64_t hash)
 /* The operators of K, in small letters, with underscores between them. */
 static void print_ops(StrBuf *b, const Kernel *k)
 {
-	Arena *tmp = arena_new();
+	ARENA_LOCAL(tmp);
 	const LocList all = locs_all(tmp, k->locs);
 	int n = 0;
 
@@ -56,7 +53,6 @@ static void print_ops(StrBuf *b, const Kernel *k)
 		strbuf_puts(b, all.at[i].op ? "_" : "");
 	}
 	strbuf_puts(b, n ? "" : "kernel_");
-	arena_free(tmp);
 }
 
 /* ---- Printing ---- */
@@ -96,8 +92,8 @@ static void print_names(StrBuf *b, const Module *m, Node *n, const uint64_t *has
 void schedule_print_line(StrBuf *b, const Module *m, int t, Node *n, const uint64_t *hash,
 			 const char *note)
 {
-	Arena *tmp = arena_new();
-	StrBuf names = {0};
+	ARENA_LOCAL(tmp);
+	STRBUF_LOCAL(names);
 
 	print_ops(b, node_kernel(n));
 	strbuf_printf(b, "%0*x %s: ", DIGITS, digits_of(hash[n->id]), m->target[t]->name);
@@ -107,13 +103,11 @@ void schedule_print_line(StrBuf *b, const Module *m, int t, Node *n, const uint6
 		strbuf_printf(b, "  ;%s%s%s", note ? " " : "", note ? note : "",
 			      note && names.n ? ":" : "");
 	strbuf_printf(b, "%s\n", strbuf_str(&names));
-	strbuf_free(&names);
-	arena_free(tmp);
 }
 
 void decisions_print(StrBuf *b, Module *m, const char *node)
 {
-	Arena *a = arena_new();
+	ARENA_LOCAL(a);
 	const uint64_t *hash = schedule_hashes(m, a);
 
 	for (int t = 0; t < m->ntargets; t++) {
@@ -131,7 +125,6 @@ void decisions_print(StrBuf *b, Module *m, const char *node)
 			schedule_print_line(b, m, t, n, hash, NULL);
 		}
 	}
-	arena_free(a);
 }
 
 /* ---- Reading ---- */
@@ -202,7 +195,7 @@ static FileLines read_lines(Arena *a, Diag *d, const char *text, const char *fil
 bool schedule_file_check(const char *text, const char *file, bool (*is_target)(const char *), Diag *d)
 {
 	const int errors = d->errors;
-	Arena *a = arena_new();
+	ARENA_LOCAL(a);
 	const FileLines lines = read_lines(a, d, text, file);
 
 	for (int i = 0; i < lines.n; i++)
@@ -210,46 +203,36 @@ bool schedule_file_check(const char *text, const char *file, bool (*is_target)(c
 			diag_error(d, lines.at[i].loc,
 				   "there is no CPU or GPU \"%s\"; dlcc --list-targets names all",
 				   lines.at[i].target);
-	arena_free(a);
 	return d->errors == errors;
 }
 
 static bool same_text(Kernel *k, const Decision *x, const Decision *y)
 {
-	StrBuf a = {0}, b = {0};
-	bool same;
+	STRBUF_LOCAL(a);
+	STRBUF_LOCAL(b);
 
 	decision_print(&a, k, x);
 	decision_print(&b, k, y);
-	same = !strcmp(strbuf_str(&a), strbuf_str(&b));
-	strbuf_free(&a);
-	strbuf_free(&b);
-	return same;
+	return !strcmp(strbuf_str(&a), strbuf_str(&b));
 }
 
 /* Decides N on target number T as L says. If it is the first kernel of L, its schedule has to be
  * proved. */
 static bool decide_as(Module *m, int t, Node *n, const FileLine *l, bool first)
 {
-	Arena *tmp = arena_new();
+	ARENA_LOCAL(tmp);
 	Kernel *k = kernel_clone(node_kernel(n), tmp);
-	StrBuf why = {0};
+	STRBUF_LOCAL(why);
 	Decision *d = decision_parse(decide_target(m, m->target[t]), k, l->decision, &why);
-	const bool ok = d || diag_error(m->ctx->diag, l->loc, "%s", strbuf_str(&why));
 
-	if (d && !m->decision[t][n->id]) {
-		arena_free(tmp);
-		strbuf_free(&why);
+	if (!d)
+		return diag_error(m->ctx->diag, l->loc, "%s", strbuf_str(&why));
+	if (!m->decision[t][n->id])
 		return diag_error(m->ctx->diag, l->loc, "%s does not take this attention as one kernel",
 				  m->target[t]->name);
-	}
-	if (d) {
-		d->edited = first && !same_text(k, d, m->decision[t][n->id]);
-		m->decision[t][n->id] = decision_copy(m->arena, d, k->stmts.n);
-	}
-	strbuf_free(&why);
-	arena_free(tmp);
-	return ok;
+	d->edited = first && !same_text(k, d, m->decision[t][n->id]);
+	m->decision[t][n->id] = decision_copy(m->arena, d, k->stmts.n);
+	return true;
 }
 
 /* Decides the kernels of target number T that L names. Whether there are any. */
@@ -293,7 +276,7 @@ static bool names_target(const Module *m, const FileLines *lines)
 bool schedule_file_apply(Module *m)
 {
 	Diag *d = m->ctx->diag;
-	Arena *a = arena_new();
+	ARENA_LOCAL(a);
 	const uint64_t *hash = schedule_hashes(m, a);
 	const int errors = d->errors;
 	const FileLines lines = read_lines(a, d, m->opt.schedule, m->opt.schedule_file);
@@ -317,9 +300,9 @@ bool schedule_file_apply(Module *m)
 			}
 		}
 	if (lines.n && !any && m->ntargets && !module_on_gpu(m) && !names_target(m->gpu, &lines))
-		diag_warning(d, lines.at[0].loc, "schedule",
-			     "all lines are for other targets, this one for \"%s\", so the file has no effect; the model is compiled for \"%s\"",
-			     lines.at[0].target, m->target[0]->name);
-	arena_free(a);
+		diag_warning(
+			d, lines.at[0].loc, "schedule",
+			"all lines are for other targets, this one for \"%s\", so the file has no effect; the model is compiled for \"%s\"",
+			lines.at[0].target, m->target[0]->name);
 	return d->errors == errors;
 }

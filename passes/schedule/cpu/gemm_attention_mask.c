@@ -89,26 +89,13 @@ void attention_sum_squares(AttentionPlan *a)
 		a->scores.attention.squares = sum_panels(a, &a->scores, "squares", NULL);
 }
 
-typedef struct KeyRead {
-	const Iter *key;
-	bool any;
-} KeyRead;
-
-static void find_operand(void *arg, Expr *e)
-{
-	KeyRead *r = arg;
-
-	if (e->kind == EX_LOAD && (e->load.buf->kind == BUF_IN || e->load.buf->data))
-		r->any = r->any || expr_has_iter(e, r->key);
-}
-
 /* E depends on KEY itself, or on an operand's element for it. */
 static bool depends_on_key(Expr *e, const Iter *key)
 {
-	KeyRead r = {key, expr_has_iter_outside_loads(e, key)};
-
-	ex_walk(e, find_operand, &r);
-	return r.any;
+	EX_EACH_LOAD (x, e)
+		if ((x->load.buf->kind == BUF_IN || x->load.buf->data) && expr_has_iter(x, key))
+			return true;
+	return expr_has_iter_outside_loads(e, key);
 }
 
 /* A statement between the products may mask keys, by a condition on the key or by an operand. */

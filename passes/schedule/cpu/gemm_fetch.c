@@ -59,15 +59,6 @@ static void add_rows(Ranges *r, Buf *buf, Expr *at)
 	r->count += g->blocks.mc * row;
 }
 
-static void add_load(void *arg, Expr *e)
-{
-	Ranges *r = arg;
-	Placing pl = {.g = r->g, .s = r->s, .flat = true};
-
-	if (e->kind == EX_LOAD && e->load.buf->kind != BUF_TEMP)
-		add_rows(r, e->load.buf, gemm_placed(&pl, e)->load.idx[0]);
-}
-
 /* The rows of A that the next block reads first. A convolution has read all but the last tap of
  * them before. */
 static void add_a(Ranges *r)
@@ -105,8 +96,9 @@ static void find_ranges(Ranges *r)
 		Placing pl = {.g = g, .s = s, .flat = true};
 
 		r->s = s;
-		if (i)
-			ex_walk(s->val[0], add_load, r);
+		EX_EACH_LOAD (x, i ? s->val[0] : NULL)
+			if (x->load.buf->kind != BUF_TEMP)
+				add_rows(r, x->load.buf, gemm_placed(&pl, x)->load.idx[0]);
 		if (s->out[0]->kind != BUF_TEMP)
 			add_rows(r, s->out[0],
 				 gemm_placed(&pl, flat_index(g->p.k, s->out[0], s->widx)));

@@ -271,7 +271,7 @@ static void pack_row(Gemm *g, Expr *i, bool inside)
 		l_store(b, g->blocks.abuf, at, zero_of(g), NULL);
 		l_close(b, wl);
 		guard = guard_to_range(g->p.k, gemm_placed(&pl, g->p.c.guard_a), bounded, &lo, &hi);
-		guard = guard ? ex_subst_iters(p, guard, k, to, rest) : NULL;
+		guard = ex_subst_iters(p, guard, k, to, rest);
 	} else if (dim_is_const(all, &n) && n <= MOST_UNROLLED_COPIES && !g->blocks.k_hi[first]) {
 		kind = LOOP_UNROLL;
 	}

@@ -218,9 +218,7 @@ static bool has_scans(const Kernel *k)
 {
 	bool any = false;
 
-	for (int i = 0; i < k->stmts.n; i++) {
-		const Stmt *s = k->stmts.at[i];
-
+	VEC_EACH (s, &k->stmts) {
 		if (s->ordered || s->update || (!s->red && s->nout != 1))
 			return false;
 		any = any || s->scan;

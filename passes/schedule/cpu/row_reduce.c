@@ -88,8 +88,7 @@ static void emit_taps_at(Row *r, Stmt *s, Buf *const *acc, Expr *at, Expr *val, 
 	row_open(r, &in, kind, r->rep[r->vec], lo, hi);
 	for (int64_t j = 0; j < taps; j++) {
 		Expr *tap = l_int(r->b, j), *term[2] = {ex_subst_iters(p, val, &u, &tap, 1), NULL},
-		     *guard = when ? ex_subst_iters(p, when, &u, &tap, 1) : NULL,
-		     *place_of[MAX_ITERS];
+		     *guard = ex_subst_iters(p, when, &u, &tap, 1), *place_of[MAX_ITERS];
 
 		for (int i = s->nband; i < s->niters; i++)
 			place_of[i - s->nband] = i + 1 < s->niters ? ex_iter(p, s->iter[i]) : tap;

@@ -35,37 +35,9 @@
 
 #include <assert.h>
 
-typedef struct Slide {
-	const Row *r;
-	int band, axis; /* the slid iterator in the innermost dim so far, and that dim */
-	bool vec;       /* a stencil slides along the vector iterator */
-} Slide;
-
-static void slide_load(void *arg, Stmt *s, Expr *load)
-{
-	Slide *f = arg;
-	const Buf *b = load->load.buf;
-
-	for (int d = 0; d < load->load.nidx; d++) {
-		bool red = false;
-
-		for (int i = s->nband; i < s->niters; i++)
-			red = red || expr_has_iter(load->load.idx[d], s->iter[i]);
-		for (int i = 0; red && i < f->r->band->n; i++) {
-			if (!expr_has_iter(load->load.idx[d], f->r->band->of[s->id][i]))
-				continue;
-			f->vec = f->vec || i == f->r->vec;
-			if (buf_axis(b, d) > f->axis) {
-				f->axis = buf_axis(b, d);
-				f->band = i;
-			}
-		}
-	}
-}
-
 int row_stencil_iter(const Row *r)
 {
-	Slide f = {r, -1, -1, false};
+	int band = -1, axis = -1; /* the slid iterator in the innermost dim so far, and that dim */
 
 	if (r->vec < 0)
 		return -1;
@@ -74,10 +46,25 @@ int row_stencil_iter(const Row *r)
 
 		if (row_packed(s))
 			return -1;
-		if (row_taps(s))
-			stmt_loads(s, slide_load, &f);
+		STMT_EACH_LOAD (x, s)
+			for (int d = 0; row_taps(s) && d < x->load.nidx; d++) {
+				Expr *e = x->load.idx[d];
+
+				if (!expr_has_any(e, s->iter + s->nband, s->niters - s->nband))
+					continue;
+				for (int b = 0; b < r->band->n; b++) {
+					if (!expr_has_iter(e, r->band->of[s->id][b]))
+						continue;
+					if (b == r->vec) /* it slides along the vectors */
+						return -1;
+					if (buf_axis(x->load.buf, d) > axis) {
+						axis = buf_axis(x->load.buf, d);
+						band = b;
+					}
+				}
+			}
 	}
-	return f.vec ? -1 : f.band;
+	return band;
 }
 
 /* The condition that G holds for all taps of S (guard_for_all). */

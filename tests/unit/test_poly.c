@@ -639,7 +639,7 @@ static void wrong_scratch(void)
 		LNode *l;
 
 		read_case(&t, TWICE);
-		sched_gpu(&(Options){0}, &t80, t.clone, &t.s);
+		sched_gpu(&t80, t.clone, &t.s);
 		for (int n = 0, kept = 0;; n++) {
 			l = node(&t, LN_LOCAL, n);
 			if (l->local.scratch && kept++ == fault[i].local)

@@ -101,10 +101,10 @@ static Schedule *schedule(Module *m, const Target *t, Node *n, const Decision *d
 	if (step->shared)
 		k->name = arena_printf(m->arena, "%s_shared_%dk", k->name, step->shared >> 10);
 	copy = step->nof ? kernel_clone(k, m->arena) : NULL;
-	if (t->gpu && !d)
-		sched_gpu(&m->opt, t, k, s);
+	if (d)
+		strategy_table[d->strategy].emit(t, k, d, s);
 	else
-		strategy_table[d->strategy].emit(t->gpu ? decide_target(m, t) : t, k, d, s);
+		sched_gpu(t, k, s);
 	s->split = s->split ? s->split : copy;
 	l_tidy(s);
 	l_skip_empty(s);
@@ -175,8 +175,7 @@ static Schedule *decided_variants(Module *m, const Target *t, Node *n, const Dec
 {
 	const StrategyInfo *strategy = &strategy_table[d->strategy];
 	SizeStep step[MOST_STEPS];
-	int count = strategy->steps ? strategy->steps(decide_target(m, t), node_kernel(n), d, step)
-				    : 0;
+	int count = strategy->steps ? strategy->steps(t, node_kernel(n), d, step) : 0;
 
 	while (count-- > 0) {
 		Schedule *v = variant(m, t, n, d, step[count]);
@@ -191,7 +190,7 @@ static Schedule *decided_variants(Module *m, const Target *t, Node *n, const Dec
  * GPUs, kernels on the host are scheduled for any CPU. */
 static Schedule *all_variants(Module *m, const Target *t, Node *n, const Decision *d)
 {
-	const Target *of = node_on_host(n) ? m->host : t;
+	const Target *of = node_on_host(n) ? m->host : t->gpu ? decide_target(m, t) : t;
 	SizeStep step[MOST_STEPS];
 	Schedule *s, *v, *last;
 
@@ -199,7 +198,7 @@ static Schedule *all_variants(Module *m, const Target *t, Node *n, const Decisio
 	if (d)
 		return decided_variants(m, of, n, d, s);
 	s = with_multiples(m, of, n, (SizeStep){0}, s);
-	for (int i = sched_gpu_steps(&m->opt, of, node_kernel(n), step) - 1; i >= 0; i--) {
+	for (int i = sched_gpu_steps(of, node_kernel(n), step) - 1; i >= 0; i--) {
 		v = variant(m, of, n, d, step[i]);
 		if (both_do_the_same(v, last))
 			continue;

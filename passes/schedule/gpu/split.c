@@ -50,7 +50,6 @@ enum {
 };
 
 typedef struct Splitter {
-	const Options *o;
 	const Target *t;
 	Kernel *k;
 	VEC(Stmt *) out;
@@ -376,7 +375,7 @@ static bool choose(Splitter *x, const Schedule *sched, Stmt *s, Cut *c)
 	if (!r.stage || !may_split(x->k->ctx, s))
 		return false;
 	if (!strcmp(r.stage->strategy, "product")) {
-		parts = sched_gpu_parts(x->o, x->t, x->k, sched, &c->along, &n);
+		parts = sched_gpu_parts(x->t, x->k, sched, &c->along, &n);
 		return parts > 1 && cut_product(x, parts, n, c);
 	}
 	r.blocks = blocks_of(x->k->ctx, r.stage, &r.known);
@@ -456,9 +455,9 @@ static void split(Splitter *x, int i)
 	x->points = iters_points(k->ctx, h.whole->iter, h.n);
 }
 
-bool gpu_split(const Options *o, const Target *t, Kernel *k, Schedule *sched, int **first, int *n)
+bool gpu_split(const Target *t, Kernel *k, Schedule *sched, int **first, int *n)
 {
-	Splitter x = {.o = o, .t = t, .k = k};
+	Splitter x = {.t = t, .k = k};
 	bool any = false, *recomputed;
 
 	x.cut = NEW_ARRAY(k->arena, k->stmts.n, Cut);

@@ -88,8 +88,9 @@ static void check_kept_access(LoopText *t, LNode *n)
 
 	if (n->kind == LN_LOCAL)
 		return;
-	lnode_bufs(n, see_kept, &x);
 	lnode_exprs(n, see_loads, &x);
+	x = n->kind == LN_REDUCE ? (KeptAccess){.t = t} : x; /* the threads of a group store one result */
+	lnode_bufs(n, see_kept, &x);
 }
 
 /* ---- Asynchronous copies ---- */

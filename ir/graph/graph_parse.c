@@ -761,10 +761,9 @@ static bool check_blocks(GraphText *r, const Graph *g)
 
 static Kernel *kernel_of(const Node *n)
 {
-	for (int i = 0; n->op == OP_Kernel && i < n->attrs.n; i++)
-		if (n->attrs.at[i].kind == ATTR_KERNEL)
-			return n->attrs.at[i].kernel;
-	return NULL;
+	const Attr *a = n->op == OP_Kernel ? node_attr(n, "kernel") : NULL;
+
+	return a && a->kind == ATTR_KERNEL ? a->kernel : NULL;
 }
 
 /* Kernels access the values that the graph has. */

@@ -246,7 +246,7 @@ static Dim *without_room(const Graph *g, const Value *x, Dim *d)
 
 	if (!s || !s->settable)
 		return d;
-	while (x->def && x->def->op == OP_View)
+	while (x && x->def && x->def->op == OP_View)
 		x = node_in(x->def, 0);
 	for (int i = 0; i < g->aliases.n; i++) {
 		const Alias *a = &g->aliases.at[i];
@@ -266,8 +266,8 @@ static bool same_size(const Graph *g, const Buf *b, const Value *x, const Type *
 	for (int i = 0; same && i < b->rank; i++) {
 		Dim *d = without_room(g, x, b->dims[i]);
 
-		same = d == t->dims[i] || (dim_prove_le(g->ctx, d, t->dims[i]) &&
-					   dim_prove_le(g->ctx, t->dims[i], d));
+		same = d == t->dims[i] ||
+		       (dim_prove_le(g->ctx, d, t->dims[i]) && dim_prove_le(g->ctx, t->dims[i], d));
 	}
 	return same;
 }

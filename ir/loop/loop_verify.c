@@ -65,9 +65,10 @@ static void check_kept_access(LoopText *t, LNode *n)
 
 	if (n->kind == LN_LOCAL)
 		return;
+	lnode_exprs(n, see_loads, &x);
+	x = n->kind == LN_REDUCE ? (KeptAccess){.t = t} : x; /* the threads of a group store one result */
 	VEC_EACH_AT (u, &bufs)
 		check_kept(&x, u->b);
-	lnode_exprs(n, see_loads, &x);
 }
 
 /* ---- Asynchronous copies ---- */

@@ -91,14 +91,14 @@ def a_half_product_is_what_the_hardware_does():
 
 def by_wgmma(name, tile, **attrs):
     """Compiles NAME with the last variant of its product by wgmma, with this TILE, and runs it; the sums must be exact. Returns the instructions."""
-    groups, columns, hold = tile
+    groups, columns, hold, *producers = tile
     decided = f"{DIR}/{name}.decided"
     chosen = run(BUILD + "/bin/dlcc", f"{DIR}/{name}.onnx", "--target=cuda:sm_90a", "--dump-ir=decide")
     with open(decided, "w") as f:
         for line in chosen.splitlines():
             if " sm_90a: product " in line:
                 f.write(re.sub(r"mma f16 (?!.* mma f16 ).*  ;", f"mma wgmma_f16 m grid warpgroup{groups} mma64 n grid mma{columns} k loop reg4 mma16 "
-                               f"stage a:{hold} b:{hold}  ;", line) + "\n")
+                               f"stage a:{hold} b:{hold}{''.join(producers)}  ;", line) + "\n")
     so = compiled(name, f"--schedule={decided}", targets="cuda:sm_90a")
     out = []
     for seed in range(2):
@@ -117,7 +117,10 @@ def products_by_wgmma():
             (136, 136, 328, 2, 64, "async*5"), (66, 130, 130, 2, 64, "shared*2"), (72, 40, 1000, 4, 64, "async*3"))):
         for attrs in ({}, {"transB": 1}, {"transA": 1}, {"transA": 1, "transB": 1})[i % 2:4 if i < 2 else 2 + i % 2 * 2]:
             product("wgmma", "f2", m, n, k, draw=small, **attrs)
-            assert by_wgmma("wgmma", (groups, columns, hold)) == blocks(m, n, k, 64 * groups, columns), (m, n, k, attrs)
+            tile = (groups, columns, hold, " producers 1") if int(hold[-1]) > 2 else (groups, columns, hold)
+            assert by_wgmma("wgmma", tile) == blocks(m, n, k, 64 * groups, columns), (m, n, k, attrs)
+    product("wgmma", "f2", 136, 136, 328, draw=small)
+    assert by_wgmma("wgmma", (2, 64, "async*3")) == blocks(136, 136, 328, 128, 64)
 
 
 @test

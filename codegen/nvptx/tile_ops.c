@@ -594,17 +594,18 @@ static void copy(LlKernel *k, const TileNode *n)
 
 /* ---- Order ---- */
 
+/* The address of an mbarrier, an i32. */
 static const char *mbarrier(LlKernel *k, const TileNode *n)
 {
+	enum { BYTES = 8 };
 	LlFn *f = &k->f;
-	const char *at = ll_op(f, "mul i64", ll_expr(f, n->idx[0]),
-			       n->to->tile->n ? n->to->tile->axis[0].pitch : 0),
-		   *r = ll_new(f), *narrow = ll_new(f);
+	const char *at = ll_expr(f, n->idx[0]), *narrow = ll_new(f), *base = ll_new(f),
+		   *r = ll_new(f);
 
-	ll_put(f, "%s = getelementptr i8, ptr addrspace(3) %s, i64 %s", r, ll_tile_memory(k, n->to),
-	       at);
-	ll_put(f, "%s = ptrtoint ptr addrspace(3) %s to i32", narrow, r);
-	return narrow;
+	ll_put(f, "%s = trunc i64 %s to i32", narrow, at);
+	ll_put(f, "%s = ptrtoint ptr addrspace(3) %s to i32", base, ll_tile_memory(k, n->to));
+	ll_put(f, "%s = add i32 %s, %s", r, base, ll_op(f, "mul i32", narrow, BYTES));
+	return r;
 }
 
 /* All producers arrive, as each makes a fence of its own; of a warp that read what all its lanes waited
@@ -620,6 +621,7 @@ static void arrive(LlKernel *k, const TileNode *n)
 	       at, lane);
 }
 
+/* The vote makes the branch one of whole warps, so that ptxas does not have to join their lanes again. */
 static void await(LlKernel *k, const TileNode *n)
 {
 	const char *at = mbarrier(k, n), *parity = ll_expr(&k->f, n->val), *wide = ll_new(&k->f);
@@ -627,7 +629,7 @@ static void await(LlKernel *k, const TileNode *n)
 	ll_put(&k->f, "%s = zext i1 %s to i32", wide, parity);
 	ll_put(&k->f,
 	       "call void asm sideeffect \"{ .reg .pred p; $$dl_wait${:uid}: "
-	       "mbarrier.try_wait.parity.shared::cta.b64 p, [$0], $1; @!p bra $$dl_wait${:uid}; }\", "
+	       "mbarrier.try_wait.parity.shared::cta.b64 p, [$0], $1; vote.sync.all.pred p, p, -1; @!p bra.uni $$dl_wait${:uid}; }\", "
 	       "\"r,r,~{memory}\"(i32 %s, i32 %s) convergent",
 	       at, wide);
 }
@@ -697,6 +699,8 @@ void ll_tile_roles(LlKernel *k, const LNode *body)
 	const Buf *made[MOST_MADE];
 	int nmade = 0;
 	const char *is = ll_new(f), *after;
+	/* %zero: ptxas moves a constant half of wgmma's descriptors to registers for each instruction. A loop
+	 * had 46 instructions; with a half that ptxas does not know it has 41. */
 	/* A block of three warpgroups has 168 registers a thread; those that multiply may have more. */
 	const bool moves = b->producers == 128 && b->threads == 256;
 
@@ -716,6 +720,11 @@ void ll_tile_roles(LlKernel *k, const LNode *body)
 			       "call void asm sideeffect \"setmaxnreg.%s.sync.aligned.u32 %d;\", \"\"() convergent",
 			       producers ? "dec" : "inc",
 			       producers ? FEW_REGISTERS : MANY_REGISTERS);
+		if (!producers) {
+			ll_put(f,
+			       "%%lane0 = call i32 @llvm.nvvm.shfl.sync.idx.i32(i32 -1, i32 %%tid32, i32 0, i32 31)");
+			ll_put(f, "%%zero = and i32 %%lane0, 31");
+		}
 		if (producers)
 			ll_put(f, "%%producer = sub nuw nsw i64 %%tid, %d", b->threads);
 		k->role = producers ? ROLE_PRODUCERS : ROLE_OTHERS;

@@ -693,7 +693,7 @@ static void make_mbarriers(LlKernel *k, const LNode *n, const Buf **made, int *n
 
 void ll_tile_roles(LlKernel *k, const LNode *body)
 {
-	enum { MOST_MADE = 8, FEW_REGISTERS = 40, MANY_REGISTERS = 232 };
+	enum { MOST_MADE = 8, FEW_REGISTERS = 56, MANY_REGISTERS = 224 };
 	const StageBlock *b = &k->stage->block;
 	LlFn *f = &k->f;
 	const Buf *made[MOST_MADE];

@@ -257,10 +257,13 @@ static void see_sync(RaceCheck *r)
 	for (int i = 0; i < r->nbuffers; i++) {
 		BufferState *b = &r->buffer[i];
 
-		if (r->n->sync == TILE_WAIT && b->content == CONTENT_IN_FLIGHT &&
+		/* of the threads that copied, before they arrive at an mbarrier */
+		const bool own = b->produced == r->n->producers && !b->filled.phase;
+
+		if (r->n->sync == TILE_WAIT && b->content == CONTENT_IN_FLIGHT && own &&
 		    b->group < r->commits - r->n->pending)
 			b->content = CONTENT_UNPUBLISHED;
-		if (r->n->sync == TILE_FENCE && b->content == CONTENT_UNPUBLISHED)
+		if (r->n->sync == TILE_FENCE && b->content == CONTENT_UNPUBLISHED && own)
 			b->fenced = true;
 		if (r->n->sync != TILE_BARRIER)
 			continue;

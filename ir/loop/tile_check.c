@@ -32,10 +32,10 @@ typedef struct MbarState {
 } MbarState;
 
 /* What is before the end of PHASE phases of BY; 0: nothing is. */
-typedef struct Order {
+typedef struct PhaseEnd {
 	const MbarState *by;
 	int phase;
-} Order;
+} PhaseEnd;
 
 typedef struct BufferState {
 	const Buf *tile;
@@ -45,7 +45,7 @@ typedef struct BufferState {
 	bool read;     /* since the last barrier */
 	bool busy;     /* read, and the producers do not know that it is done */
 	bool produced; /* by the producers */
-	Order filled, freed;
+	PhaseEnd filled, freed;
 	bool fenced; /* since it was filled, and before the barrier */
 } BufferState;
 
@@ -218,11 +218,11 @@ static void see_arrive(RaceCheck *r, MbarState *m)
 	m->arrived++;
 	for (int i = 0; i < r->nbuffers; i++) {
 		BufferState *b = &r->buffer[i];
-		Order *o = r->n->producers ? &b->filled : &b->freed;
+		PhaseEnd *o = r->n->producers ? &b->filled : &b->freed;
 
 		if (!o->phase &&
 		    (r->n->producers ? b->produced && b->content == CONTENT_UNPUBLISHED : b->busy))
-			*o = (Order){m, m->arrived};
+			*o = (PhaseEnd){m, m->arrived};
 	}
 }
 
@@ -236,7 +236,7 @@ static void see_await(RaceCheck *r, MbarState *m)
 		fault(r, "a wait ends never, or not before what it is to follow, of", m->tile);
 	for (int i = 0; i < r->nbuffers; i++) {
 		BufferState *b = &r->buffer[i];
-		const Order *o = r->n->producers ? &b->freed : &b->filled;
+		const PhaseEnd *o = r->n->producers ? &b->freed : &b->filled;
 
 		if (o->by != m || !o->phase || o->phase > *known)
 			continue;

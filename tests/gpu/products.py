@@ -12,7 +12,7 @@ from harness import BUILD, DIR, FLAGS, calls, case, compiled, dlrun, model, rng,
 def product(name, kind, m, n, k, shape_a=None, factor=lambda x: x, constant="", draw=lambda r, s: r.standard_normal(s), **attrs):
     """Gemm and what follows it, with reference values; SHAPE_A: the first dims as the model knows them; FACTOR: what is multiplied of a value;
     CONSTANT: the operand that is one; DRAW: the values of a shape."""
-    onnx_type = {"f4": "float", "f2": "float16", "f8": "double"}[kind]
+    onnx_type = {"f4": "float", "f2": "float16", "f8": "double", "bfloat16": "bfloat16"}[kind]
     a, b = (k, m) if attrs.get("transA") else (m, k), (n, k) if attrs.get("transB") else (k, n)
     known = shape_a or ",".join(map(str, a))
     out = f"{known.split(',')[attrs.get('transA', 0)]},{n}"
@@ -98,7 +98,7 @@ def by_wgmma(name, tile, **attrs):
     with open(decided, "w") as f:
         for line in chosen.splitlines():
             if " sm_90a: product " in line:
-                f.write(re.sub(r"mma f16 (?!.* mma f16 ).*  ;", f"mma wgmma_f16 m grid warpgroup{groups} mma64 n grid mma{columns} k loop reg4 mma16 "
+                f.write(re.sub(r"mma (b?f16) (?!.* mma b?f16 ).*  ;", rf"mma wgmma_\1 m grid warpgroup{groups} mma64 n grid mma{columns} k loop reg4 mma16 "
                                f"stage a:{hold} b:{hold}{''.join(producers)}  ;", line) + "\n")
     so = compiled(name, f"--schedule={decided}", targets="cuda:sm_90a")
     counts = run(BUILD + "/bin/dlcc", f"{DIR}/{name}.onnx", "--target=cuda:sm_90a", f"--schedule={decided}", "--dump-ir=count")
@@ -123,6 +123,8 @@ def products_by_wgmma():
             product("wgmma", "f2", m, n, k, draw=small, **attrs)
             tile = (groups, columns, hold, " producers 1") if int(hold[-1]) > 2 else (groups, columns, hold)
             assert by_wgmma("wgmma", tile) == blocks(m, n, k, 64 * groups, columns), (m, n, k, attrs)
+    product("wgmma", "bfloat16", 136, 72, 72, draw=small)
+    assert by_wgmma("wgmma", (2, 64, "async*3", " producers 1")) == blocks(136, 72, 72, 128, 64)
     product("wgmma", "f2", 136, 136, 328, draw=small)
     assert by_wgmma("wgmma", (2, 64, "async*3")) == blocks(136, 136, 328, 128, 64)
 

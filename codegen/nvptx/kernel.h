@@ -66,8 +66,12 @@ typedef struct SyncEvent {
 	const char *mask; /* BARRIER: the lanes of the warp; null: all threads of the block */
 } SyncEvent;
 
+/* Whose operations on tiles are being emitted. */
+typedef enum LlRole { ROLE_ALL, ROLE_PRODUCERS, ROLE_OTHERS } LlRole;
+
 typedef struct LlKernel {
 	LlFn f;
+	LlRole role;
 	const Schedule *sched;
 	const Stage *stage;
 	VEC(Buf *) bufs; /* buffer parameters, in order of first use */
@@ -316,6 +320,8 @@ void ll_columns(LlKernel *k, const LNode *n);
 /* Operation N on tiles (tile_ops.c). ll_tile_digits: the part of an index of dim DIM that follows from this
  * thread's lane and warp, an i64. */
 void ll_tile_op(LlKernel *k, const TileNode *n);
+/* BODY, of a stage with producers: those carry out their operations, and the other threads theirs. */
+void ll_tile_roles(LlKernel *k, const LNode *body);
 const char *ll_tile_digits(LlKernel *k, const TileLayout *l, int dim);
 
 /* ---- tile_dot.c ---- */

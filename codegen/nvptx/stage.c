@@ -175,7 +175,7 @@ static void begin(LlKernel *k)
 	const Stage *st = k->stage;
 
 	ll_put(f, "%%tid32 = call i32 @llvm.nvvm.read.ptx.sreg.tid.x(), !range !{i32 0, i32 %d}",
-	       st->block.threads);
+	       st->block.threads + st->block.producers);
 	ll_put(f,
 	       "%%block32 = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x(), !range !{i32 0, i32 %d}",
 	       INT32_MAX);
@@ -244,7 +244,10 @@ static const char *body(LlKernel *k)
 	k->group = k->stage->block.group;
 	k->lane = "%lane";
 	after = open_points(k);
-	ll_nodes(k, k->stage->body);
+	if (k->stage->block.producers)
+		ll_tile_roles(k, k->stage->body);
+	else
+		ll_nodes(k, k->stage->body);
 	if (ll_calls(f, "index")) {
 		const char *bad = ll_new(f), *is = ll_new(f), *end;
 
@@ -291,7 +294,7 @@ static void put_metadata(const LlKernel *k, StrBuf *b, bool once)
 	strbuf_printf(b,
 		      "\n!nvvm.annotations = !{!0}\n!0 = !{ptr @" KERNEL_NAME
 		      ", !\"maxntidx\", i32 %d}\n",
-		      k->stage->block.threads);
+		      k->stage->block.threads + k->stage->block.producers);
 	if (once)
 		strbuf_puts(b, "!1 = distinct !{!1, !2}\n"
 			       "!2 = !{!\"llvm.loop.unroll.disable\"}\n");
@@ -362,10 +365,10 @@ static PtxFunc *intern_func(GenPtx *g, const LlKernel *k, const char *text)
 			.text = text,
 			.hash = h,
 			.faults = k->faults,
-			.threads = k->stage->block.threads,
+			.threads = k->stage->block.threads + k->stage->block.producers,
 			.ahead = k->ahead,
 			.hoisted = k->hoisted,
-			.group = k->stage->block.group,
+			.group = k->stage->block.group + k->stage->block.producers,
 			.words = k->bufs.n + k->dims.n + (k->faults ? 2 : 0),
 			.shared = ll_dynamic_shared(k),
 			.declared = ll_static_shared(k),

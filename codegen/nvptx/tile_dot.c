@@ -381,23 +381,25 @@ static void by_matrices(TileDot *d, int warps)
 
 /* ---- wgmma ---- */
 
-/* The descriptor of operand O in atoms, from FIRST (i32, or null) of its free side on: bits 0-13 have the address,
- * 16-29 the distance of atoms along the side, if rows are terms, and 32-45 that of the next 8
- * rows, all in units of 16 bytes; 1 << 62 is the swizzle. */
+/* The low word of the descriptor of operand O in atoms, from FIRST (i32, or null) of its free side on: bits 0-13 have
+ * the address, and 16-29 the distance of atoms along the side, if rows are terms, in units of 16
+ * bytes. All is of 32 bits and the same in all threads, so ptxas computes it once for a warp. */
 static const char *descriptor(TileDot *d, const SharedOperand *o, const char *first)
 {
-	enum { UNIT_BITS = 4, ADDRESS_BITS = 14, LEAD = 16, STRIDE = 32, SWIZZLE = 62 };
-	const int64_t lead = o->along ? 0 : (int64_t)d->terms * TILE_ATOM / ATOM_ROWS,
-		      fixed = 1LL << SWIZZLE | (int64_t)TILE_ATOM >> UNIT_BITS << STRIDE |
-			      lead >> UNIT_BITS << LEAD;
-	const char *at = ll_new(d->f), *wide = ll_new(d->f), *r = ll_new(d->f);
+	enum { UNIT_BITS = 4, LEAD = 16 };
+	const int64_t lead = o->along ? 0 : (int64_t)d->terms * TILE_ATOM / ATOM_ROWS;
+	const char *at = ll_new(d->f), *r;
 
-	/* the bytes of all terms of a row or column: those of whole atoms are together */
-	first = first ? opn(d, "mul", first, (int64_t)d->terms * d->bytes) : NULL;
-	ll_put(d->f, "%s = ptrtoint ptr addrspace(3) %s to i32", at, address(d, o, first, 0, 0));
-	at = opn(d, "and", opn(d, "lshr", at, UNIT_BITS), (1 << ADDRESS_BITS) - 1);
-	ll_put(d->f, "%s = zext i32 %s to i64", wide, at);
-	ll_put(d->f, "%s = or i64 %s, %lld", r, wide, (long long)fixed);
+	ll_put(d->f, "%s = ptrtoint ptr addrspace(3) %s to i32", at, ll_tile_memory(d->k, o->buf));
+	at = opn(d, "add", opn(d, "lshr", at, UNIT_BITS), lead >> UNIT_BITS << LEAD);
+	if (first) /* the bytes of all terms of a row or column: those of whole atoms are together */
+		at = op2(d, "add", at,
+			 opn(d, "mul", first, (int64_t)d->terms * d->bytes >> UNIT_BITS));
+	if (strcmp(o->base, "0"))
+		at = op2(d, "add", at, opn(d, "lshr", o->base, UNIT_BITS));
+	r = ll_new(d->f);
+	ll_put(d->f, "%s = call i32 @llvm.nvvm.shfl.sync.idx.i32(i32 -1, i32 %s, i32 0, i32 31)", r,
+	       at);
 	return r;
 }
 
@@ -411,7 +413,10 @@ static int next_terms(const TileDot *d, const SharedOperand *o)
  * between them. */
 static void by_warpgroups(TileDot *d, const char *first)
 {
+	/* the swizzle, and the distance of the next 8 rows in units of 16 bytes */
+	const int swizzle = 1 << 30, next = TILE_ATOM / TILE_VECTOR;
 	const char *a = descriptor(d, &d->a, first), *b = descriptor(d, &d->b, NULL),
+		   *high = opn(d, "add", d->k->role == ROLE_ALL ? "0" : "%zero", swizzle | next),
 		   *all = ll_new(d->f), *type;
 	StrBuf code = {0}, out = {0}, in = {0}, arg = {0}, list = {0};
 
@@ -423,21 +428,24 @@ static void by_warpgroups(TileDot *d, const char *first)
 	}
 	for (int i = 0; i < d->nacc; i++)
 		strbuf_printf(&in, "%d,", i);
-	strbuf_puts(&code, "{ .reg .pred adds; .reg .b64 a, b; setp.eq.u32 adds, 0, 0; "
-			   "wgmma.fence.sync.aligned; ");
+	strbuf_printf(
+		&code,
+		"{ .reg .pred adds; .reg .b32 la, lb; .reg .b64 a, b; setp.eq.u32 adds, 0, 0; "
+		"mov.b32 la, $%d; mov.b32 lb, $%d; wgmma.fence.sync.aligned; ",
+		2 * d->nacc, 2 * d->nacc + 1);
 	for (int k = 0; k < d->terms / d->in->k; k++)
 		strbuf_printf(
 			&code,
-			"add.s64 a, $%d, %d; add.s64 b, $%d, %d; "
+			"mov.b64 a, {la, $%d}; mov.b64 b, {lb, $%d}; add.u32 la, la, %d; add.u32 lb, lb, %d; "
 			"wgmma.mma_async.sync.aligned.m%dn%dk%d.%s {%s}, a, b, adds, 1, 1, %d, %d; ",
-			2 * d->nacc, k * next_terms(d, &d->a), 2 * d->nacc + 1,
-			k * next_terms(d, &d->b), d->in->m, d->columns, d->in->k, d->in->call,
+			2 * d->nacc + 2, 2 * d->nacc + 2, next_terms(d, &d->a),
+			next_terms(d, &d->b), d->in->m, d->columns, d->in->k, d->in->call,
 			strbuf_str(&list), !d->a.along, !d->b.along);
 	strbuf_puts(&code, "wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0; }");
 	type = arena_printf(d->f->arena, "{ %s }", strbuf_str(&out));
 	ll_put(d->f,
-	       "%s = call %s asm sideeffect \"%s\", \"%sl,l,~{memory}\"(%si64 %s, i64 %s) convergent",
-	       all, type, strbuf_str(&code), strbuf_str(&in), strbuf_str(&arg), a, b);
+	       "%s = call %s asm sideeffect \"%s\", \"%sr,r,r,~{memory}\"(%si32 %s, i32 %s, i32 %s) convergent",
+	       all, type, strbuf_str(&code), strbuf_str(&in), strbuf_str(&arg), a, b, high);
 	for (int i = 0; i < d->nacc; i++) {
 		d->acc[i] = ll_new(d->f);
 		ll_put(d->f, "%s = extractvalue %s %s, %d", d->acc[i], type, all, i);
@@ -667,7 +675,7 @@ void ll_tile_dot(LlKernel *k, const TileNode *n)
 	k->ahead = k->ahead > AHEAD ? k->ahead : AHEAD;
 	load_sums(&d, !n->adds);
 	if (wgmma)
-		by_warpgroups(&d, opn(&d, "and", rows, -d.in->m));
+		by_warpgroups(&d, m > d.in->m ? opn(&d, "and", rows, -d.in->m) : NULL);
 	else if (n->mma == MMA_FMA)
 		by_multiply_adds(&d);
 	else

@@ -420,7 +420,7 @@ static TileCopy open_copy(LlKernel *k, const TileNode *n)
 				      .store.val[0] = n->val},
 			    .elem = elem,
 			    .vector = n->vector};
-	if (!tile_piece_order(p, n, k->stage->block.threads, &c.order))
+	if (!tile_piece_order(p, n, tile_threads(k->stage, n), &c.order))
 		assert(0); /* tiles_verify */
 	c.guard = n->guard;
 	if (n->val->kind == EX_LOAD && tile_in_registers(n->val->load.buf))
@@ -540,6 +540,11 @@ static void copy_bound(const TileCopy *c, int at)
 		ll_piece_store(k, &c->piece, all);
 }
 
+static const char *thread_of(const TileNode *n)
+{
+	return n->producers ? "%producer" : "%tid";
+}
+
 enum { UNROLLED = 8 /* pieces of a thread whose loads may be in flight, in registers, at once */ };
 
 /* Copies the whole rounds of pieces of all threads, in a loop. Returns their number. */
@@ -547,7 +552,7 @@ static int copy_rounds(const TileCopy *c)
 {
 	LlKernel *k = c->k;
 	Kernel *kernel = k->sched->kernel;
-	const int threads = k->stage->block.threads, rounds = c->pieces / threads;
+	const int threads = tile_threads(k->stage, c->n), rounds = c->pieces / threads;
 	const char *t = ll_new(&k->f), *first = ll_new(&k->f);
 	LlLoop l;
 
@@ -557,7 +562,7 @@ static int copy_rounds(const TileCopy *c)
 			 arena_printf(k->f.arena, "%d", rounds), "1");
 	l.once = true;
 	ll_put(&k->f, "%s = mul nuw nsw i64 %s, %d", first, l.var, threads);
-	ll_put(&k->f, "%s = add nuw nsw i64 %s, %%tid", t, first);
+	ll_put(&k->f, "%s = add nuw nsw i64 %s, %s", t, first, thread_of(c->n));
 	bind_piece(c, t);
 	copy_bound(c, 0);
 	ll_close_loop(k, &l);
@@ -567,7 +572,8 @@ static int copy_rounds(const TileCopy *c)
 static void copy(LlKernel *k, const TileNode *n)
 {
 	const TileCopy c = open_copy(k, n);
-	const int threads = k->stage->block.threads;
+	const int threads = tile_threads(k->stage, n);
+	const char *tid = thread_of(n);
 
 	for (int at = copy_rounds(&c); at * threads < c.pieces; at++) {
 		const long long first = (long long)at * threads;
@@ -577,10 +583,8 @@ static void copy(LlKernel *k, const TileNode *n)
 		TileCopy further;
 
 		if (c.pieces - first < threads)
-			after = ll_open_if(k,
-					   ll_op(&k->f, "icmp ult i64", "%tid", c.pieces - first));
-		bind_piece(&c,
-			   rows || !at ? "%tid" : ll_op(&k->f, "add nuw nsw i64", "%tid", first));
+			after = ll_open_if(k, ll_op(&k->f, "icmp ult i64", tid, c.pieces - first));
+		bind_piece(&c, rows || !at ? tid : ll_op(&k->f, "add nuw nsw i64", tid, first));
 		further = rows_further(&c, rows ? first / c.chunks : 0);
 		copy_bound(&further, at);
 		ll_forget(&k->f);
@@ -588,25 +592,156 @@ static void copy(LlKernel *k, const TileNode *n)
 	}
 }
 
-/* ---- All of them ---- */
+/* ---- Order ---- */
+
+/* The address of an mbarrier, an i32. */
+static const char *mbarrier(LlKernel *k, const TileNode *n)
+{
+	enum { BYTES = 8 };
+	LlFn *f = &k->f;
+	const char *at = ll_expr(f, n->idx[0]), *narrow = ll_new(f), *base = ll_new(f),
+		   *r = ll_new(f);
+
+	ll_put(f, "%s = trunc i64 %s to i32", narrow, at);
+	ll_put(f, "%s = ptrtoint ptr addrspace(3) %s to i32", base, ll_tile_memory(k, n->to));
+	ll_put(f, "%s = add i32 %s, %s", r, base, ll_op(f, "mul i32", narrow, BYTES));
+	return r;
+}
+
+/* All producers arrive, as each makes a fence of its own; of a warp that read what all its lanes waited
+ * for, one lane. */
+static void arrive(LlKernel *k, const TileNode *n)
+{
+	const char *at = mbarrier(k, n),
+		   *lane = n->producers ? "0" : ll_op(&k->f, "and i64", "%tid", WARP_LANES - 1);
+
+	ll_put(&k->f,
+	       "call void asm sideeffect \"{ .reg .pred p; setp.eq.u64 p, $1, 0; "
+	       "@p mbarrier.arrive.shared::cta.b64 _, [$0]; }\", \"r,l,~{memory}\"(i32 %s, i64 %s) convergent",
+	       at, lane);
+}
+
+/* The vote makes the branch one of whole warps, so that ptxas does not have to join their lanes again. */
+static void await(LlKernel *k, const TileNode *n)
+{
+	const char *at = mbarrier(k, n), *parity = ll_expr(&k->f, n->val), *wide = ll_new(&k->f);
+
+	ll_put(&k->f, "%s = zext i1 %s to i32", wide, parity);
+	ll_put(&k->f,
+	       "call void asm sideeffect \"{ .reg .pred p; $$dl_wait${:uid}: "
+	       "mbarrier.try_wait.parity.shared::cta.b64 p, [$0], $1; vote.sync.all.pred p, p, -1; @!p bra.uni $$dl_wait${:uid}; }\", "
+	       "\"r,r,~{memory}\"(i32 %s, i32 %s) convergent",
+	       at, wide);
+}
 
 static void sync(LlKernel *k, const TileNode *n)
 {
-	if (n->sync == TILE_COMMIT)
-		ll_put(&k->f, "call void @llvm.nvvm.cp.async.commit.group()");
-	else if (n->sync == TILE_WAIT)
+	switch (n->sync) {
+	case TILE_COMMIT: ll_put(&k->f, "call void @llvm.nvvm.cp.async.commit.group()"); break;
+	case TILE_WAIT:
 		ll_put(&k->f, "call void @llvm.nvvm.cp.async.wait.group(i32 %d)", n->pending);
-	else if (n->sync == TILE_FENCE)
-		ll_put(&k->f,
-		       "call void asm sideeffect \"fence.proxy.async.shared::cta;\", \"~{memory}\"() convergent");
-	else
-		ll_put(&k->f, "call void @llvm.nvvm.barrier0()");
+		break;
+	case TILE_ARRIVE: arrive(k, n); break;
+	case TILE_AWAIT: await(k, n); break;
+	case TILE_FENCE:
+		ll_put(&k->f, "call void asm sideeffect \"fence.proxy.async.shared::cta;\", "
+			      "\"~{memory}\"() convergent");
+		break;
+	case TILE_BARRIER:
+		if (k->stage->block.producers)
+			ll_put(&k->f,
+			       "call void asm sideeffect \"bar.sync 1, %d;\", \"~{memory}\"() convergent",
+			       k->stage->block.threads);
+		else
+			ll_put(&k->f, "call void @llvm.nvvm.barrier0()");
+		break;
+	}
+}
+
+static bool is_sync(const LNode *n, TileSync kind)
+{
+	return n->kind == LN_OP && n->op->op == TILE_SYNC && n->op->sync == kind;
+}
+
+/* Makes the mbarriers at which operations of N or its siblings arrive. */
+static void make_mbarriers(LlKernel *k, const LNode *n, const Buf **made, int *nmade)
+{
+	for (; n; n = n->next) {
+		bool is_made = !is_sync(n, TILE_ARRIVE);
+
+		if (n->kind == LN_LOCAL && tile_in_shared(n->local.buf))
+			ll_declare(k, n->local.buf, &n->local);
+		make_mbarriers(k, n->body, made, nmade);
+		for (int i = 0; i < *nmade && !is_made; i++)
+			is_made = made[i] == n->op->to;
+		if (is_made)
+			continue;
+		made[(*nmade)++] = n->op->to;
+		for (int i = 0; i < layout_count(n->op->to->tile, AT_ADDRESS); i++) {
+			TileNode at = *n->op;
+
+			at.idx[0] = ex_int(k->sched->kernel->pool, CT_I64, i);
+			ll_put(&k->f,
+			       "call void asm sideeffect \"mbarrier.init.shared::cta.b64 [$0], $1;\", "
+			       "\"r,r,~{memory}\"(i32 %s, i32 %d)",
+			       mbarrier(k, &at),
+			       at.producers ? k->stage->block.producers
+					    : k->stage->block.threads / WARP_LANES);
+		}
+	}
+}
+
+void ll_tile_roles(LlKernel *k, const LNode *body)
+{
+	enum { MOST_MADE = 8, FEW_REGISTERS = 56, MANY_REGISTERS = 224 };
+	const StageBlock *b = &k->stage->block;
+	LlFn *f = &k->f;
+	const Buf *made[MOST_MADE];
+	int nmade = 0;
+	const char *is = ll_new(f), *after;
+	/* %zero: ptxas moves a constant half of wgmma's descriptors to registers for each instruction. A loop
+	 * had 46 instructions; with a half that ptxas does not know it has 41. */
+	/* A block of three warpgroups has 168 registers a thread; those that multiply may have more. */
+	const bool moves = b->producers == 128 && b->threads == 256;
+
+	ll_put(f, "%s = icmp eq i32 %%tid32, 0", is);
+	after = ll_open_if(k, is);
+	make_mbarriers(k, body, made, &nmade);
+	ll_forget(f);
+	ll_close_if(k, after);
+	ll_put(f, "call void @llvm.nvvm.barrier0()");
+	for (int producers = 1; producers >= 0; producers--) {
+		is = ll_new(f);
+		ll_put(f, "%s = icmp %s i32 %%tid32, %d", is, producers ? "uge" : "ult",
+		       b->threads);
+		after = ll_open_if(k, is);
+		if (moves)
+			ll_put(f,
+			       "call void asm sideeffect \"setmaxnreg.%s.sync.aligned.u32 %d;\", \"\"() convergent",
+			       producers ? "dec" : "inc",
+			       producers ? FEW_REGISTERS : MANY_REGISTERS);
+		if (!producers) {
+			ll_put(f,
+			       "%%lane0 = call i32 @llvm.nvvm.shfl.sync.idx.i32(i32 -1, i32 %%tid32, i32 0, i32 31)");
+			ll_put(f, "%%zero = and i32 %%lane0, 31");
+		}
+		if (producers)
+			ll_put(f, "%%producer = sub nuw nsw i64 %%tid, %d", b->threads);
+		k->role = producers ? ROLE_PRODUCERS : ROLE_OTHERS;
+		ll_forget(f);
+		ll_nodes(k, body);
+		ll_forget(f);
+		ll_close_if(k, after);
+	}
+	k->role = ROLE_ALL;
 }
 
 void ll_tile_op(LlKernel *k, const TileNode *n)
 {
 	TilePoints p;
 
+	if (k->role != ROLE_ALL && n->producers != (k->role == ROLE_PRODUCERS))
+		return;
 	ll_forget(&k->f);
 	switch (n->op) {
 	case TILE_COPY: copy(k, n); break;

@@ -392,6 +392,10 @@ static void run_stage(TileEval *e, const Stage *st)
 		run_nodes(e, st->body);
 		if (e->o->counts && st->scratch)
 			e->o->counts->shared_bytes += size(e, st->scratch);
+		if (e->o->counts &&
+		    st->block.producers) /* all threads meet once, when mbarriers are made */
+			e->o->counts->barriers += (st->block.threads + st->block.producers) /
+						  WARP_LANES;
 	}
 }
 

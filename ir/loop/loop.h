@@ -251,11 +251,17 @@ extern const MmaInfo mma_info[MMA_COUNT];
  * shared, the sums are in registers as the instruction has them. A's layout in registers gives the
  * order of the terms. If MMA is wgmma, both are in shared memory, as tile_atoms says, and a fence is
  * between the copies and the barrier.
+ *
+ * If the stage has producers, these threads carry out the nodes "by producers", the other threads all
+ * others, each in order. An mbarrier, an element of a tile of i64, orders what some do before they arrive
+ * before what others do after they await it: all producers arrive, or one thread of each other warp.
  */
 typedef enum TileOp { TILE_COPY, TILE_MAP, TILE_FOLD, TILE_DOT, TILE_SYNC } TileOp;
 typedef enum TileSync {
 	TILE_COMMIT, /* the asynchronous copies since the last commit are a group */
 	TILE_WAIT,   /* until at most PENDING groups of this thread are in flight */
+	TILE_ARRIVE, /* at mbarrier TO[IDX]: what this thread copied or read before is done */
+	TILE_AWAIT,  /* until all have arrived there, in a phase of parity VAL */
 	TILE_FENCE,  /* wgmma may read what this thread copied, after a barrier */
 	TILE_BARRIER
 } TileSync;
@@ -277,6 +283,7 @@ typedef struct TileNode {
 	int vector;
 	TileSync sync;
 	int pending;
+	bool producers; /* by the producers of the stage; other nodes are by the others */
 } TileNode;
 
 /* Which part of its statement a node carries out: the initial value of the state, one term, or
@@ -383,6 +390,7 @@ typedef struct StageBlock {
 	/* threads of a block, and of a group, which has one iteration at a time: 1, 2, 4, 8, 16, 32 or all
 	 * threads of the block */
 	int threads, group;
+	int producers; /* threads beside them, which only copy (TileNode.producers) */
 	Iter *first; /* the first iteration of a block, which head and body may mention; or null */
 	VEC(BulkCopy) bulk;
 	LNode *head; /* what a block does before its groups begin: shared locals that they all use */
@@ -535,6 +543,8 @@ bool tile_piece_order(ExprPool *p, const TileNode *n, int threads, PieceOrder *b
 /* The points of N, of which a thread has the last iterator's, in order O of the others: of lanes,
  * warps and registers. */
 TileLayout tile_pieces(const TileNode *n, PieceOrder o, int warps);
+/* The threads that carry out N. */
+int tile_threads(const Stage *st, const TileNode *n);
 /* Whether B is a tile in the registers of threads, or in shared memory. */
 bool tile_in_registers(const Buf *b);
 bool tile_in_shared(const Buf *b);

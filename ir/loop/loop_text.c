@@ -669,6 +669,8 @@ static void sizes(LoopText *t, Stage *st)
 		lt_count(t, &st->block.group, 1, MOST_THREADS);
 		lt_put(t, " of ");
 		lt_count(t, &st->block.threads, 1, MOST_THREADS);
+		if (lt_opt(t, st->block.producers > 0, " producers "))
+			lt_count(t, &st->block.producers, 1, MOST_THREADS);
 	}
 	if (lt_opt(t, cpu || !dim_equals(st->cpu.grain, 1), " grain "))
 		lt_dim(t, &st->cpu.grain);

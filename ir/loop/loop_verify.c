@@ -490,6 +490,9 @@ void lt_check_stage(LoopText *t, const Stage *st)
 	if (st->block.threads % WARP_LANES)
 		lt_fault(t, "a block has whole warps of %d threads, not %d", WARP_LANES,
 			 st->block.threads);
+	else if (st->block.producers % WARP_LANES ||
+		 (st->block.producers && g != st->block.threads))
+		lt_fault(t, "producers are whole warps, beside a group of all other threads");
 	else if (g != st->block.threads && (g > WARP_LANES || !is_power(g)))
 		lt_fault(t, "a group is 1, 2, 4, 8, 16, 32 or all threads of the block");
 	else if (!dim_is_const(st->scratch, &scratch))

@@ -9,6 +9,8 @@
  *     wait for its group, and then a barrier. wgmma also needs a fence before that barrier.
  *   - A buffer may be written after a barrier that follows the last read, and the last write, of it and of every buffer
  *     that overlaps it in memory, whose contents are then lost.
+ *   - Producers and other threads are ordered by mbarriers only. The order of the tree is one order in which they
+ *     may run; a wait guarantees as many phases as its parities tell, and no more.
  */
 #include "ir/loop/loop.h"
 
@@ -22,12 +24,28 @@ typedef enum Content {
 	CONTENT_PUBLISHED
 } Content;
 
+/* An mbarrier in a tile, and how many of its phases each side knows to have ended. */
+typedef struct MbarState {
+	const Buf *tile;
+	int64_t number;
+	int arrived, known[2];
+} MbarState;
+
+/* What is before the end of PHASE phases of BY; 0: nothing is. */
+typedef struct PhaseEnd {
+	const MbarState *by;
+	int phase;
+} PhaseEnd;
+
 typedef struct BufferState {
 	const Buf *tile;
 	int64_t number, from, to; /* bytes of the block's scratch */
 	Content content;
 	int group;
-	bool read;   /* since the last barrier */
+	bool read;     /* since the last barrier */
+	bool busy;     /* read, and the producers do not know that it is done */
+	bool produced; /* by the producers */
+	PhaseEnd filled, freed;
 	bool fenced; /* since it was filled, and before the barrier */
 } BufferState;
 
@@ -38,7 +56,8 @@ typedef struct RaceCheck {
 	const Stage *st;
 	const TileNode *n;
 	BufferState buffer[MOST_BUFFERS];
-	int nbuffers, commits;
+	int nbuffers, commits, nmbars;
+	MbarState mbar[MOST_BUFFERS];
 	Iter *loop[MOST_LOOPS];
 	Expr *trip[MOST_LOOPS];
 	int nloops, most; /* MOST: how often loops are taken */
@@ -132,6 +151,8 @@ static void read_buffer(RaceCheck *r, BufferState *b)
 		fault(r, "no fence is between the copies and the barrier before this read of",
 		      b->tile);
 	b->read = true;
+	b->busy = r->st->block.producers > 0;
+	b->freed.phase = 0;
 }
 
 /* The number of the buffer may depend on the rows of a product, by warp. */
@@ -160,33 +181,92 @@ static void see_write(RaceCheck *r)
 
 		if (o->to <= b->from || b->to <= o->from)
 			continue;
-		if (o->read)
+		if (r->n->producers ? o->busy : o->read)
 			fault(r, "no barrier is between reads of other threads and this write to",
 			      o->tile);
 		else if (o->content == CONTENT_IN_FLIGHT || o->content == CONTENT_UNPUBLISHED)
 			fault(r, "no barrier is between other copies and this write to", o->tile);
 		o->content = CONTENT_NONE;
 	}
-	b->fenced = false;
+	b->fenced = b->busy = false;
+	b->produced = r->n->producers;
+	b->filled.phase = 0;
 	b->content = r->n->async ? CONTENT_IN_FLIGHT : CONTENT_UNPUBLISHED;
 	b->group = r->commits;
 }
 
+static MbarState *mbar_of(RaceCheck *r)
+{
+	const int64_t at = ex_subst_iters(r->p, r->n->idx[0], r->loop, r->trip, r->nloops)->i;
+
+	for (int i = 0; i < r->nmbars; i++)
+		if (r->mbar[i].tile == r->n->to && r->mbar[i].number == at)
+			return &r->mbar[i];
+	if (r->nmbars == MOST_BUFFERS) {
+		fault(r, "there are too many mbarriers in", r->n->to);
+		return &r->mbar[0];
+	}
+	r->mbar[r->nmbars] = (MbarState){.tile = r->n->to, .number = at};
+	return &r->mbar[r->nmbars++];
+}
+
+/* What is done so far by the side that arrives is before a phase of the mbarrier. */
+static void see_arrive(RaceCheck *r, MbarState *m)
+{
+	m->arrived++;
+	for (int i = 0; i < r->nbuffers; i++) {
+		BufferState *b = &r->buffer[i];
+		PhaseEnd *o = r->n->producers ? &b->filled : &b->freed;
+
+		if (!o->phase &&
+		    (r->n->producers ? b->produced && b->content == CONTENT_UNPUBLISHED : b->busy))
+			*o = (PhaseEnd){m, m->arrived};
+	}
+}
+
+static void see_await(RaceCheck *r, MbarState *m)
+{
+	const Expr *parity = ex_subst_iters(r->p, r->n->val, r->loop, r->trip, r->nloops);
+	int *known = &m->known[r->n->producers];
+
+	*known += (*known & 1) == parity->i;
+	if (parity->kind != EX_CONST || *known > m->arrived)
+		fault(r, "a wait ends never, or not before what it is to follow, of", m->tile);
+	for (int i = 0; i < r->nbuffers; i++) {
+		BufferState *b = &r->buffer[i];
+		const PhaseEnd *o = r->n->producers ? &b->freed : &b->filled;
+
+		if (o->by != m || !o->phase || o->phase > *known)
+			continue;
+		if (r->n->producers)
+			b->busy = false;
+		else if (b->content == CONTENT_UNPUBLISHED)
+			b->content = CONTENT_PUBLISHED;
+	}
+}
+
 static void see_sync(RaceCheck *r)
 {
+	if (r->n->sync == TILE_ARRIVE)
+		see_arrive(r, mbar_of(r));
+	if (r->n->sync == TILE_AWAIT)
+		see_await(r, mbar_of(r));
 	r->commits += r->n->sync == TILE_COMMIT;
 	for (int i = 0; i < r->nbuffers; i++) {
 		BufferState *b = &r->buffer[i];
 
-		if (r->n->sync == TILE_WAIT && b->content == CONTENT_IN_FLIGHT &&
+		/* of the threads that copied, before they arrive at an mbarrier */
+		const bool own = b->produced == r->n->producers && !b->filled.phase;
+
+		if (r->n->sync == TILE_WAIT && b->content == CONTENT_IN_FLIGHT && own &&
 		    b->group < r->commits - r->n->pending)
 			b->content = CONTENT_UNPUBLISHED;
-		if (r->n->sync == TILE_FENCE && b->content == CONTENT_UNPUBLISHED)
+		if (r->n->sync == TILE_FENCE && b->content == CONTENT_UNPUBLISHED && own)
 			b->fenced = true;
 		if (r->n->sync != TILE_BARRIER)
 			continue;
 		b->read = false;
-		if (b->content == CONTENT_UNPUBLISHED)
+		if (b->content == CONTENT_UNPUBLISHED && !b->produced)
 			b->content = CONTENT_PUBLISHED;
 	}
 }
@@ -252,7 +332,7 @@ bool tiles_check(Ctx *c, const Schedule *s, Diag *d)
 	for (int i = 0; i < s->stages.n; i++) {
 		r.st = s->stages.at[i];
 		for (r.most = 0; r.most <= MOST_TRIPS && r.ok; r.most++) {
-			r.nbuffers = r.commits = 0;
+			r.nbuffers = r.commits = r.nmbars = 0;
 			walk(&r, r.st->block.head);
 			walk(&r, r.st->body);
 		}

@@ -128,6 +128,11 @@ bool tile_in_fragments(ExprPool *p, const Expr *e, const Iter *side, const Iter 
 
 /* ---- Copies ---- */
 
+int tile_threads(const Stage *st, const TileNode *n)
+{
+	return n->producers ? st->block.producers : st->block.threads;
+}
+
 bool tile_in_registers(const Buf *b)
 {
 	return b->tile && layout_count(b->tile, AT_ADDRESS) == 1;
@@ -383,7 +388,7 @@ static void check_pieces(TileCheck *t, const Buf *b)
 	PieceOrder o;
 
 	if (n->n != TILE_RANK || b->rank != TILE_RANK ||
-	    !tile_piece_order(t->pool, n, t->st->block.threads, &o))
+	    !tile_piece_order(t->pool, n, tile_threads(t->st, n), &o))
 		fault(t, "the pieces of a copy do not lie as its threads have them:", b->name);
 }
 
@@ -569,6 +574,8 @@ static void check_op(TileCheck *t)
 	const TileNode *n = t->n;
 
 	check_extents(t);
+	if (n->producers && (!t->st->block.producers || (n->op != TILE_COPY && n->op != TILE_SYNC)))
+		fault(t, "producers only copy, in a stage that has some", "");
 	if (!t->ok)
 		return;
 	switch (n->op) {
@@ -594,6 +601,11 @@ static void check_op(TileCheck *t)
 	case TILE_SYNC:
 		if (n->pending < 0)
 			fault(t, "a wait for less than no copies", "");
+		else if ((n->sync == TILE_ARRIVE || n->sync == TILE_AWAIT) &&
+			 (!tile_in_shared(n->to) || n->to->dtype != DT_I64 || n->nidx != 1 ||
+			  !t->st->block.producers))
+			fault(t, "producers and others have no mbarriers in shared memory:",
+			      n->to->name);
 		break;
 	}
 }

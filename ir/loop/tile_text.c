@@ -35,17 +35,23 @@ static void element(LoopText *t, TileNode *n)
 
 static void sync(LoopText *t, TileNode *n)
 {
-	static const char *const kinds[] = {[TILE_COMMIT] = "commit",
-					    [TILE_WAIT] = "wait ",
-					    [TILE_FENCE] = "fence",
-					    [TILE_BARRIER] = "barrier"};
+	static const char *const kinds[] = {
+		[TILE_COMMIT] = "commit", [TILE_WAIT] = "wait ",  [TILE_ARRIVE] = "arrive ",
+		[TILE_AWAIT] = "await ",  [TILE_FENCE] = "fence", [TILE_BARRIER] = "barrier"};
 	const int kind = lt_choice(t, kinds, TILE_BARRIER + 1, (int)n->sync);
 
 	if (kind < 0)
-		lt_expected(t, "'commit', 'wait', 'fence' or 'barrier'");
+		lt_expected(t, "'commit', 'wait', 'arrive', 'await', 'fence' or 'barrier'");
 	n->sync = kind < 0 ? TILE_BARRIER : (TileSync)kind;
 	if (n->sync == TILE_WAIT)
 		lt_count(t, &n->pending, 0, INT32_MAX);
+	if (n->sync == TILE_ARRIVE || n->sync == TILE_AWAIT)
+		element(t, n);
+	if (n->sync == TILE_AWAIT && !t->failed) {
+		lt_put(t, " parity ");
+		lt_expr(t, &n->val, CT_BOOL);
+	}
+	n->producers = lt_opt(t, n->producers, " by producers");
 }
 
 /* What stands between the points of an operation and its element. */
@@ -58,6 +64,7 @@ static void how(LoopText *t, TileNode *n)
 		lt_put(t, " vector ");
 		lt_count(t, &n->vector, 1, 16);
 		n->async = lt_opt(t, n->async, " async");
+		n->producers = lt_opt(t, n->producers, " by producers");
 	} else {
 		lt_put(t, " in ");
 		lt_layout(t, &n->points, n->n);

@@ -127,22 +127,22 @@ static Kernel *read_aligned(Ctx *c, Arena *a, const char *type, bool along)
 }
 
 static const char *wgmma_text(Arena *a, const char *type, int groups, int columns, int stages,
-			      const char *hold)
+			      const char *hold, bool producers)
 {
 	return arena_printf(
 		a,
-		"product mma wgmma_%s m grid warpgroup%d mma64 n grid mma%d k loop reg4 mma16 stage a:%s*%d b:%s*%d",
-		type, groups, columns, hold, stages, hold, stages);
+		"product mma wgmma_%s m grid warpgroup%d mma64 n grid mma%d k loop reg4 mma16 stage a:%s*%d b:%s*%d%s",
+		type, groups, columns, hold, stages, hold, stages, producers ? " producers 1" : "");
 }
 
-static Decision *wgmma_decision(const Target *t, Kernel *k, Arena *a, int stages, const char *hold)
+static Decision *wgmma_decision(const Target *t, Kernel *k, Arena *a, bool producers)
 {
 	StrBuf why = {0};
 	Decision *d = decision_parse(t, kernel_clone(k, a),
-				     wgmma_text(a, "f16", 1, 128, stages, hold), &why);
+				     wgmma_text(a, "f16", 1, 128, 3, "async", producers), &why);
 
 	if (!d)
-		decision_wrong(&test, "wgmma", hold, strbuf_str(&why));
+		decision_wrong(&test, "wgmma", "f16", strbuf_str(&why));
 	strbuf_free(&why);
 	return d;
 }
@@ -159,11 +159,11 @@ static void test_wgmma(void)
 		const char *type = i % 2 ? "bf16" : "f16";
 		Kernel *k = read_aligned(c, a, type, i / 2 % 2);
 		StrBuf why = {0};
-		const Decision *d = decision_parse(t, kernel_clone(k, a),
-						   wgmma_text(a, type, i < 4 ? 1 : 2,
-							      i < 4 ? 128 : 64, 2 + i % 3,
-							      i == 2 ? "shared" : "async"),
-						   &why);
+		const Decision *d = decision_parse(
+			t, kernel_clone(k, a),
+			wgmma_text(a, type, i < 4 ? 1 : 2, i < 4 ? 128 : 64, 2 + i % 3,
+				   i == 2 ? "shared" : "async", i % 3 > 0),
+			&why);
 
 		if (d)
 			decision_test(&test, c, t, k, "wgmma", d, aligned, 3);
@@ -180,11 +180,10 @@ static void test_wgmma(void)
 /* Without any one of its waits and barriers, or with another count, a tree is reported. */
 static void test_mutations(void)
 {
-	static const TreeMutation mutations[] = {{"sync wait", ""},
-						 {"sync barrier", ""},
-						 {"sync wait", "sync wait 3"},
-						 {"sync fence", ""}};
-	static const TreeMutation late = {"sync fence", NULL};
+	static const TreeMutation mutations[] = {
+		{"sync wait", ""}, {"sync barrier", ""}, {"sync wait", "sync wait 3"}};
+	static const TreeMutation by_wgmma[] = {
+		{"sync fence", ""}, {"sync fence", NULL}, {"sync arrive", ""}, {"sync await", ""}};
 	enum { MUTATIONS = sizeof mutations / sizeof *mutations };
 	Diag diag = {.limit = 20, .out = stdout};
 	Ctx *c = ctx_new(&diag);
@@ -205,13 +204,18 @@ static void test_mutations(void)
 		tried += decision_mutations(&test, c, k, strbuf_str(&tree), mutations, MUTATIONS);
 		strbuf_free(&tree);
 	}
-	tree = (StrBuf){0};
-	schedule_print_bare(&tree, decision_tree(&test, sm_90a, rows,
-						 wgmma_decision(sm_90a, rows, a, 3, "async"), a));
-	tried += decision_mutations(&test, c, rows, strbuf_str(&tree), mutations, MUTATIONS);
-	tried += decision_mutations(&test, c, rows, strbuf_str(&tree), &late, 1);
-	strbuf_free(&tree);
-	if (tried < 22)
+	for (int producers = 0; producers < 2; producers++) {
+		tree = (StrBuf){0};
+		schedule_print_bare(&tree,
+				    decision_tree(&test, sm_90a, rows,
+						  wgmma_decision(sm_90a, rows, a, producers), a));
+		tried += decision_mutations(&test, c, rows, strbuf_str(&tree), mutations,
+					    MUTATIONS);
+		tried += decision_mutations(&test, c, rows, strbuf_str(&tree), by_wgmma,
+					    sizeof by_wgmma / sizeof *by_wgmma);
+		strbuf_free(&tree);
+	}
+	if (tried < 40)
 		printf("test_gpu_product.c: only %d mutations\n", tried), test.failed++;
 	arena_free(a);
 	ctx_free(c);
@@ -270,6 +274,10 @@ static const RefusedDecision refused_wgmma[] = {
 	 "more than 512 by 512 by 512"},
 	{WGMMA("2 mma64", "256", "reg4 mma16", "a:async*5 b:async*5"),
 	 "shared memory are more than"},
+	{WGMMA("1 mma64", "64", "reg4 mma16", "a:async*2 b:async*2 producers 1"),
+	 "at least 3 buffers"},
+	{WGMMA("1 mma64", "64", "reg4 mma16", "a:async*3 b:async*3 producers 2"),
+	 "at most 1 warpgroup"},
 	{"product mma wgmma_bf16 m grid warpgroup1 mma64 n grid mma64 k loop reg4 mma16 stage a:async*3 b:async*3",
 	 "the instruction for these types is f16"},
 };
@@ -286,7 +294,7 @@ static void test_refused(void)
 	decision_refused(&test, target_by_name("sm_90a"), k, refused_wgmma,
 			 sizeof refused_wgmma / sizeof *refused_wgmma);
 	decision_refused(&test, target_of(a, 0), k,
-			 &(RefusedDecision){wgmma_text(a, "f16", 1, 64, 2, "async"),
+			 &(RefusedDecision){wgmma_text(a, "f16", 1, 64, 2, "async", false),
 					    "wgmma_f16 needs sm_90a"},
 			 1);
 	arena_free(a);

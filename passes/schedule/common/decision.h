@@ -163,6 +163,7 @@ typedef struct ProductVariant {
 	bool async[2]; /* the operands are copied by cp.async; else through registers */
 	int raster; /* blocks of rows that follow one another, before the next block of columns; 1: all */
 	int64_t parts; /* of the sum */
+	int producers; /* warpgroups that only copy, beside those of wgmma */
 } ProductVariant;
 
 /* A run takes the first variant that is for it. The last one is for all. */

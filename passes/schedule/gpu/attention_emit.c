@@ -328,7 +328,7 @@ static void emit_keys(AttentionEmit *e, const GpuDecision *d, Dim *steps)
 	emit_weights(e);
 	emit_values(e);
 	l_close(&e->b, loop);
-	gpu_tile_pipeline(&e->b, loop, start, e->slot, stages, 0);
+	gpu_tile_pipeline(&e->b, loop, start, e->slot, stages, 0, NULL, NULL);
 	e->b.tail = &loop->next;
 }
 

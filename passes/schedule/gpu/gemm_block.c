@@ -432,7 +432,7 @@ static void emit_parts(GpuGemm *gg)
 
 	layout_add(&l, 0, AT_ADDRESS, extent[0], 1, (int64_t)gemm_gpu_staged_row(gg, s) * bytes);
 	layout_add(&l, 1, AT_ADDRESS, extent[1], 1, bytes);
-	if (gg->a.async || gg->b.async) {
+	if ((gg->a.async || gg->b.async) && !s->producers) {
 		sync(gg, TILE_COMMIT);
 		sync(gg, TILE_WAIT);
 	}
@@ -477,6 +477,21 @@ static Buf *declare_tile(GpuGemm *gg, const char *what, const TileOperand *o, in
 	return n->local.buf;
 }
 
+enum { MBARRIER = 8 /* bytes */ };
+
+/* MANY mbarriers, from byte AT on. */
+static Buf *declare_mbarriers(GpuGemm *gg, const char *what, int many, int64_t at)
+{
+	const int64_t extent[] = {many};
+	TileLayout l = {.rank = 1};
+	LNode *n;
+
+	layout_add(&l, 0, AT_ADDRESS, extent[0], 1, MBARRIER);
+	n = gpu_tile(&gg->g.b, what, DT_I64, extent, &l);
+	n->local.at = l_int(&gg->g.b, at);
+	return n->local.buf;
+}
+
 /* Opens the stage: a block for each tile of each matrix. */
 static void open_blocks(GpuGemm *gg)
 {
@@ -494,6 +509,7 @@ static void open_blocks(GpuGemm *gg)
 	l_stage(b, "product",
 		dim_mul(ctx, iters_points(g->p.k->ctx, g->p.c.g, g->p.c.ng), dim_mul(ctx, nb, mb)));
 	b->stage->block.threads = b->stage->block.group = gemm_gpu_threads(s);
+	b->stage->block.producers = s->producers;
 	b->stage->scratch = dim_const(ctx, gemm_gpu_shared(gg, s));
 	for (; n < g->p.c.ng; n++)
 		split[n] = g->p.c.g[n];
@@ -544,7 +560,7 @@ static Expr *operand_at(GpuGemm *gg, const TileOperand *o, Buf *b, Iter *side, I
 }
 
 /* The pipeline over blocks of k: it fills the tiles A and B, and adds their products to the sums. */
-static void emit_pipeline(GpuGemm *gg, Buf *a, Buf *b)
+static void emit_pipeline(GpuGemm *gg, Buf *a, Buf *b, Buf *full, Buf *empty)
 {
 	static const char *const names[] = {"i", "j", "k"};
 	enum { HELD = 64 }; /* registers of a thread for loads that are in flight */
@@ -577,8 +593,9 @@ static void emit_pipeline(GpuGemm *gg, Buf *a, Buf *b)
 				   ex_op2(p, IN_lt, at[2], ex_dim(p, g->p.kk)));
 	gemm_does(g, node, g->p.c.s, PART_TERM, at[0], at[1], at[2]);
 	l_close(&g->b, loop);
-	gpu_tile_pipeline(&g->b, loop, first, gg->slot, s->stages, HELD);
-	g->b.tail = &loop->next;
+	gpu_tile_pipeline(&g->b, loop, first, gg->slot, s->stages, HELD, full, empty);
+	while (*g->b.tail)
+		g->b.tail = &(*g->b.tail)->next;
 }
 
 void gemm_gpu_emit(GpuGemm *gg)
@@ -587,12 +604,18 @@ void gemm_gpu_emit(GpuGemm *gg)
 	const TileGrid grid = gemm_gpu_grid(gg);
 	const int64_t extent[] = {s->bm, s->bn};
 	const TileLayout sums = tile_sums(&grid, s->bm, s->bn);
-	Buf *a, *b;
+	Buf *a, *b, *full = NULL, *empty = NULL;
 
 	open_blocks(gg);
 	gg->sums = gpu_tile(&gg->g.b, "sums", ctype_dtype(gg->g.p.c.ct), extent, &sums)->local.buf;
 	a = declare_tile(gg, "a_tile", &gg->a, s->bm, 0);
 	b = declare_tile(gg, "b_tile", &gg->b, s->bn, gemm_gpu_tiles(s, &gg->a, s->bm));
-	emit_pipeline(gg, a, b);
+	if (s->producers) {
+		const int64_t end = gemm_gpu_shared(gg, s), each = (int64_t)s->stages * MBARRIER;
+
+		empty = declare_mbarriers(gg, "empty", s->stages, end - 2 * each - MBARRIER);
+		full = declare_mbarriers(gg, "full", s->stages + 1, end - each - MBARRIER);
+	}
+	emit_pipeline(gg, a, b, full, empty);
 	emit_parts(gg);
 }

@@ -108,7 +108,8 @@ int64_t gemm_gpu_shared(const GpuGemm *g, const BlockShape *s)
 		      staged = (int64_t)(g->by_columns ? s->bn : MMA_ROWS * s->wm) *
 			       gemm_gpu_staged_row(g, s) * bytes_of(ctype_dtype(g->g.p.c.ct));
 
-	return tiles > staged ? tiles : staged;
+	/* two mbarriers of 8 bytes for each buffer, and one more */
+	return (tiles > staged ? tiles : staged) + (s->producers ? (s->stages * 2 + 1) * 8 : 0);
 }
 
 /* Rows and columns of a lane that multiplies. */
@@ -153,9 +154,11 @@ static int pipeline_registers(const GpuGemm *g, const BlockShape *s)
 					     (piece == 16 && !paired ? 2 : 1)
 				   : lane_sides(s) * piece * word;
 
-	return sums + read + fill_registers(g, s, &g->a, s->bm) +
-	       fill_registers(g, s, &g->b, s->bn) + COMMON +
-	       (paired ? PAIRED : 0);
+	return sums + read +
+	       (s->producers
+			? 0
+			: fill_registers(g, s, &g->a, s->bm) + fill_registers(g, s, &g->b, s->bn)) +
+	       COMMON + (paired ? PAIRED : 0);
 }
 
 static double larger(double a, double b)
@@ -304,6 +307,7 @@ BlockShape gemm_gpu_decided(const ProductVariant *v)
 			    .wm = v->wm,
 			    .wn = v->wn,
 			    .stages = v->stages,
+			    .producers = v->producers * GROUP_WARPS * WARP,
 			    .raster = v->raster};
 }
 

@@ -96,6 +96,11 @@ static bool wgmma_is_legal(const GpuGemm *g, const ProductVariant *v, StrBuf *wh
 	if (g->a.lanes || g->b.lanes)
 		return decision_refuse(why, "%s does not read constants in the order of fragments",
 				       mma_info[v->mma].name);
+	if (v->producers > 1 || (v->producers && s.stages < 3))
+		return decision_refuse(why, "%s",
+				       v->producers > 1
+					       ? "a block has at most 1 warpgroup of producers"
+					       : "with producers there are at least 3 buffers");
 	if (s.bn > MOST_WGMMA)
 		return decision_refuse(why, "%d columns of an instruction are more than %d", s.bn,
 				       MOST_WGMMA);

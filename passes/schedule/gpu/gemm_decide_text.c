@@ -12,7 +12,9 @@
  * the number of its buffers. RASTER blocks of rows follow one another before the next block of
  * columns; the sum is in PARTS. wgmma has warpgroups, and all columns of the block in one instruction:
  *
- *	mma wgmma_f16 m grid warpgroup2 mma64 n grid mma256 k loop reg4 mma16 stage a:async*3 b:async*3
+ *	mma wgmma_f16 m grid warpgroup2 mma64 n grid mma256 k loop reg4 mma16 stage a:async*3 b:async*3 producers 1
+ *
+ * With producers, another warpgroup copies, and the others only multiply.
  */
 #include "passes/schedule/gpu/gemm_impl.h"
 
@@ -46,6 +48,8 @@ static void print_variant(StrBuf *b, const ProductVariant *v)
 			gemm_gpu_terms(v->mma));
 	for (int i = 0; i < 2; i++)
 		hold_print(b, names[i], &(Hold){v->async[i], v->stages});
+	if (v->producers)
+		strbuf_printf(b, " producers %d", v->producers);
 	if (v->raster > 1)
 		strbuf_printf(b, " raster %d", v->raster);
 	if (v->parts > 1)
@@ -133,6 +137,9 @@ static bool read_tile(const char **p, ProductVariant *v, StrBuf *why)
 	v->stages = hold[0].stages;
 	for (int i = 0; i < 2; i++)
 		v->async[i] = hold[i].async;
+	if (mma_is_wgmma(v->mma) && line_accept(p, "producers") &&
+	    !read_digit(p, "", &v->producers, why))
+		return false;
 	if (line_accept(p, "raster") && !read_digit(p, "", &v->raster, why))
 		return false;
 	if (line_accept(p, "parts") && !line_number(p, &n, why))

@@ -29,6 +29,7 @@ typedef struct TileOperand {
 typedef struct BlockShape {
 	MmaKind kind;
 	int bm, bn, bk, wm, wn, stages;
+	int producers; /* threads that only copy */
 	int raster; /* blocks of rows that follow one another, before the next block of columns; 1: all */
 } BlockShape;
 

@@ -26,6 +26,7 @@ typedef struct Pipeline {
 	int stages;
 	bool async; /* some copy is, here or before the loop */
 	bool fence; /* wgmma reads what is copied */
+	Buf *full, *empty; /* mbarriers of the buffers, where producers copy; or null */
 	int held;   /* registers of a thread for loads in flight */
 	LNode **locals; /* where these registers are declared */
 	LNode *stores,
@@ -53,6 +54,7 @@ static void sync(Pipeline *p, TileSync kind, int pending)
 	if ((kind == TILE_COMMIT || kind == TILE_WAIT) && !p->async)
 		return;
 	n = append(p)->op;
+	n->producers = p->full != NULL;
 	n->op = TILE_SYNC;
 	n->sync = kind;
 	n->pending = pending;
@@ -68,6 +70,20 @@ static void place(Pipeline *p, TileNode *n, Expr *iteration, Expr *slot)
 	for (int i = 0; i < 3; i++)
 		if (*all[i])
 			*all[i] = ex_subst_iters(p->b->p, *all[i], from, to, 2);
+}
+
+/* Appends KIND at element SLOT of the mbarriers M, in phase PHASE, whose parity is that of PHASE / STAGES. */
+static void at_mbarrier(Pipeline *p, TileSync kind, Buf *m, Expr *slot, Expr *phase, bool producers)
+{
+	ExprPool *pool = p->b->p;
+	TileNode *n = append(p)->op;
+
+	*n = (TileNode){.op = TILE_SYNC, .sync = kind, .to = m, .nidx = 1, .producers = producers};
+	n->idx[0] = slot;
+	if (kind == TILE_AWAIT)
+		n->val = ex_op2(pool, IN_ge,
+				ex_op2(pool, IN_mod, phase, l_int(p->b, 2 * p->stages)),
+				l_int(p->b, p->stages));
 }
 
 /* Divides COPY: it goes to a new tile in registers, and from there to shared memory, at the end of
@@ -137,7 +153,8 @@ static void start(Pipeline *p, Expr *at, bool whole, bool ahead)
 		*c = *n;
 		c->next = NULL;
 		c->op = op;
-		if (ahead && registers_of(p, op) <= p->held) {
+		op->producers = p->full != NULL;
+		if (ahead && !p->full && registers_of(p, op) <= p->held) {
 			p->held -= registers_of(p, op);
 			divide(p, op);
 		}
@@ -166,7 +183,40 @@ static bool any_async(const LNode *n, const LNode *end)
 	return false;
 }
 
-void gpu_tile_pipeline(LBuild *b, LNode *loop, LNode **at, Iter *slot, int stages, int held)
+/* The loop's body, whose operations are BODY, with producers:
+ *
+ *	producers: wait for iteration i - 1, whose buffer the copies for i + S - 1 fill; copies; commit;
+ *		wait until those for i have arrived; fence; arrive
+ *	others: wait for the producers' arrival of i; operations; arrive
+ *
+ * After the loop the others wait at one more mbarrier for the producers' last copies, of nothing, to arrive. */
+static void emit_roles(Pipeline *p, LNode *loop, LNode *body)
+{
+	ExprPool *pool = p->b->p;
+	Expr *i = ex_iter(pool, p->var), *stages = l_int(p->b, p->stages),
+	     *slot = ex_op2(pool, IN_mod, i, stages),
+	     *ahead = ex_add(pool, i, l_int(p->b, p->stages - 1)), *none = l_int(p->b, 0);
+
+	/* in iteration 0 the wait is for the phase before the first, and ends at once */
+	at_mbarrier(p, TILE_AWAIT, p->empty, ex_op2(pool, IN_mod, ahead, stages),
+		    ex_add(pool, ahead, stages), true);
+	start(p, ahead, false, false);
+	sync(p, TILE_WAIT, p->stages - 1);
+	sync(p, TILE_FENCE, 0);
+	at_mbarrier(p, TILE_ARRIVE, p->full, slot, i, true);
+	at_mbarrier(p, TILE_AWAIT, p->full, slot, i, false);
+	*p->tail = body;
+	while (*p->tail)
+		p->tail = &(*p->tail)->next;
+	at_mbarrier(p, TILE_ARRIVE, p->empty, slot, i, false);
+	p->tail = &loop->next;
+	sync(p, TILE_WAIT, 0);
+	at_mbarrier(p, TILE_ARRIVE, p->full, stages, none, true);
+	at_mbarrier(p, TILE_AWAIT, p->full, stages, none, false);
+}
+
+void gpu_tile_pipeline(LBuild *b, LNode *loop, LNode **at, Iter *slot, int stages, int held,
+		       Buf *full, Buf *empty)
 {
 	Pipeline p = {.b = b,
 		      .copies = loop->body,
@@ -174,7 +224,9 @@ void gpu_tile_pipeline(LBuild *b, LNode *loop, LNode **at, Iter *slot, int stage
 		      .slot = slot,
 		      .end = loop->range.hi,
 		      .stages = stages,
-		      .held = held};
+		      .held = held,
+		      .full = full,
+		      .empty = empty};
 	Expr *i = ex_iter(b->p, loop->range.var);
 	LNode **rest = &loop->body, *body;
 
@@ -194,15 +246,19 @@ void gpu_tile_pipeline(LBuild *b, LNode *loop, LNode **at, Iter *slot, int stage
 	p.locals = p.tail;
 	*p.tail = loop;
 	p.tail = &loop->body;
-	if (stages > 1)
-		sync(&p, TILE_WAIT, stages - 2);
-	sync(&p, TILE_BARRIER, 0);
-	start(&p, ex_add(b->p, i, l_int(b, stages - 1)), stages == 1, stages > 1);
-	if (stages == 1) {
-		sync(&p, TILE_WAIT, 0);
+	if (full) {
+		emit_roles(&p, loop, body);
+	} else {
+		if (stages > 1)
+			sync(&p, TILE_WAIT, stages - 2);
 		sync(&p, TILE_BARRIER, 0);
+		start(&p, ex_add(b->p, i, l_int(b, stages - 1)), stages == 1, stages > 1);
+		if (stages == 1) {
+			sync(&p, TILE_WAIT, 0);
+			sync(&p, TILE_BARRIER, 0);
+		}
+		*p.tail = body;
 	}
-	*p.tail = body;
 	for (LNode *n = body; n; n = n->next)
 		if (n->kind == LN_OP)
 			place(&p, n->op, i, ex_op2(b->p, IN_mod, i, l_int(b, stages)));

@@ -207,13 +207,16 @@ static int64_t first_of(const LNode *n)
 	return n->lo->kind == EX_CONST ? n->lo->i : 0;
 }
 
-/* How often loop N is taken: as it says, if that is less than MOST. */
+/* How often loop N is taken: as it says, or as its iterator has values, if that is less than MOST. */
 static int64_t trips(const RaceCheck *r, const LNode *n)
 {
-	const int64_t known = n->hi->kind == EX_CONST
-				      ? (n->hi->i - first_of(n) + n->step - 1) / n->step
-				      : r->most;
+	int64_t end = INT64_MAX, known;
 
+	if (n->hi->kind == EX_CONST)
+		end = n->hi->i;
+	else if (!dim_is_const(n->var->extent, &end))
+		return r->most;
+	known = (end - first_of(n) + n->step - 1) / n->step;
 	return known < r->most ? known : r->most;
 }
 

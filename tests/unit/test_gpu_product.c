@@ -113,17 +113,21 @@ static void test_form(int form, int type)
 
 /* ---- Mutations ---- */
 
-/* Without any one of its waits and barriers, or with another count, a tree is reported. */
-static void test_mutations(void)
+/* Without any one of its waits, commits and barriers, or with a wait for one group less, a tree of this
+ * type is reported. Returns how many were tried. */
+static int test_mutations(int type)
 {
-	static const TreeMutation mutations[] = {
-		{"sync wait", ""}, {"sync barrier", ""}, {"sync wait", "sync wait 3"}};
+	static const TreeMutation mutations[] = {{"sync wait", ""},
+						 {"sync commit", ""},
+						 {"sync barrier", ""},
+						 {"sync wait", "+1"},
+						 {"sync wait", "sync wait 3"}};
 	enum { MUTATIONS = sizeof mutations / sizeof *mutations };
 	Diag diag = {.limit = 20, .out = stdout};
 	Ctx *c = ctx_new(&diag);
 	Arena *a = arena_new();
-	const Target *t = target_of(a, 0);
-	Kernel *k = read_kernel(c, a, 2, 0); /* the number of iterations is unknown */
+	const Target *t = target_of(a, type);
+	Kernel *k = read_kernel(c, a, 2, type); /* the number of iterations is unknown */
 	Decision d = {.strategy = STRATEGY_GPU_PRODUCT};
 	int tried = 0;
 
@@ -136,10 +140,9 @@ static void test_mutations(void)
 		tried += decision_mutations(&test, c, k, strbuf_str(&tree), mutations, MUTATIONS);
 		strbuf_free(&tree);
 	}
-	if (tried < 15)
-		printf("test_gpu_product.c: only %d mutations\n", tried), test.failed++;
 	arena_free(a);
 	ctx_free(c);
+	return tried;
 }
 
 #define TILE(m, n, k, stage) \
@@ -190,9 +193,14 @@ static void test_refused(void)
 
 int main(void)
 {
+	int tried = 0;
+
 	for (int i = 0; i < FORMS * TYPES; i++)
 		test_form(i / TYPES, i % TYPES);
-	test_mutations();
+	for (int i = 0; i < TYPES; i++)
+		tried += test_mutations(i);
+	if (tried < 200)
+		printf("test_gpu_product.c: only %d mutations\n", tried), test.failed++;
 	test_refused();
 	return test.failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -353,18 +353,19 @@ static void run_nodes(TileEval *e, const LNode *n)
 	for (; n && !e->fault; n = n->next)
 		switch (n->kind) {
 		case LN_LOOP: {
-			const int64_t hi = tile_eval(e, n->hi).i;
+			const int64_t hi = tile_eval(e, n->range.hi).i;
 
-			for (int64_t i = tile_eval(e, n->lo).i; i < hi && !e->fault; i += n->step) {
-				tile_bind(e, n->var, i);
+			for (int64_t i = tile_eval(e, n->range.lo).i; i < hi && !e->fault;
+			     i += n->loop.step) {
+				tile_bind(e, n->range.var, i);
 				run_nodes(e, n->body);
 			}
 			break;
 		}
-		case LN_LET: tile_bind(e, n->var, tile_eval(e, n->lo).i); break;
+		case LN_LET: tile_bind(e, n->range.var, tile_eval(e, n->range.lo).i); break;
 		case LN_LOCAL:
 			if (!e->o->counts)
-				declare(e, n->buf[0]);
+				declare(e, n->local.buf);
 			break;
 		case LN_OP:
 			if (e->o->counts)

@@ -93,8 +93,8 @@ static int64_t apart(const Buf *b)
 static int64_t declared_at(const LNode *n, const Buf *tile)
 {
 	for (int64_t at; n; n = n->next) {
-		if (n->kind == LN_LOCAL && n->buf[0] == tile && n->idx)
-			return n->idx->i;
+		if (n->kind == LN_LOCAL && n->local.buf == tile && n->local.at)
+			return n->local.at->i;
 		at = n->kind == LN_LOOP ? declared_at(n->body, tile) : -1;
 		if (at >= 0)
 			return at;
@@ -204,7 +204,7 @@ static void see_op(RaceCheck *r)
 
 static int64_t first_of(const LNode *n)
 {
-	return n->lo->kind == EX_CONST ? n->lo->i : 0;
+	return n->range.lo->kind == EX_CONST ? n->range.lo->i : 0;
 }
 
 /* How often loop N is taken: as it says, or as its iterator has values, if that is less than MOST. */
@@ -212,11 +212,11 @@ static int64_t trips(const RaceCheck *r, const LNode *n)
 {
 	int64_t end = INT64_MAX, known;
 
-	if (n->hi->kind == EX_CONST)
-		end = n->hi->i;
-	else if (!dim_is_const(n->var->extent, &end))
+	if (n->range.hi->kind == EX_CONST)
+		end = n->range.hi->i;
+	else if (!dim_is_const(n->range.var->extent, &end))
 		return r->most;
-	known = (end - first_of(n) + n->step - 1) / n->step;
+	known = (end - first_of(n) + n->loop.step - 1) / n->loop.step;
 	return known < r->most ? known : r->most;
 }
 
@@ -228,10 +228,10 @@ static void walk(RaceCheck *r, const LNode *n)
 				   r->st->name, MOST_LOOPS);
 			r->ok = false;
 		} else if (n->kind == LN_LOOP) {
-			r->loop[r->nloops++] = n->var;
+			r->loop[r->nloops++] = n->range.var;
 			for (int64_t i = 0, count = trips(r, n); i < count && r->ok; i++) {
 				r->trip[r->nloops - 1] = ex_int(r->p, CT_I64,
-								first_of(n) + i * n->step);
+								first_of(n) + i * n->loop.step);
 				walk(r, n->body);
 			}
 			r->nloops--;
@@ -250,7 +250,7 @@ bool tiles_check(Ctx *c, const Schedule *s, Diag *d)
 		r.st = s->stages.at[i];
 		for (r.most = 0; r.most <= MOST_TRIPS && r.ok; r.most++) {
 			r.nbuffers = r.commits = 0;
-			walk(&r, r.st->head);
+			walk(&r, r.st->block.head);
 			walk(&r, r.st->body);
 		}
 	}

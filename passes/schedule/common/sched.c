@@ -53,7 +53,7 @@ static void find_temps(Schedule *s)
 	Accessed m = {NEW_ARRAY(tmp, k->bufs.n + 1, bool), NEW_ARRAY(tmp, k->bufs.n + 1, bool)};
 
 	for (int i = 0; i < s->stages.n; i++) {
-		mentions(s->stages.at[i]->head, &m);
+		mentions(s->stages.at[i]->block.head, &m);
 		mentions(s->stages.at[i]->body, &m);
 	}
 	for (int i = 0; i < k->bufs.n; i++) {
@@ -71,11 +71,11 @@ static bool keep_order(LNode *n)
 	bool any = false;
 
 	for (; n; n = n->next) {
-		bool packed = keep_order(n->body) || (n->buf[0] && n->kind != LN_LOCAL &&
-						      dtype_info[n->buf[0]->dtype].bits < 8);
+		bool packed = keep_order(n->body) ||
+			      (n->store.buf[0] && dtype_info[n->store.buf[0]->dtype].bits < 8);
 
 		if (packed && n->kind == LN_LOOP)
-			n->loop = LOOP_SERIAL;
+			n->loop.kind = LOOP_SERIAL;
 		any = any || packed;
 	}
 	return any;
@@ -111,7 +111,7 @@ static Schedule *schedule(Module *m, const Target *t, Node *n, const Decision *d
 	find_temps(s);
 	for (int i = 0; i < s->stages.n && !t->gpu; i++)
 		if (keep_order(s->stages.at[i]->body))
-			s->stages.at[i]->grain = s->stages.at[i]->extent;
+			s->stages.at[i]->cpu.grain = s->stages.at[i]->extent;
 	schedule_settle(s, s->split ? s->split : node_kernel(n));
 	return s;
 }
@@ -235,7 +235,7 @@ static bool is_for(const Schedule *s, bool gpu)
 {
 	for (; s; s = s->next)
 		for (int i = 0; i < s->stages.n; i++)
-			if ((s->stages.at[i]->group > 0) != gpu)
+			if ((s->stages.at[i]->block.group > 0) != gpu)
 				return false;
 	return true;
 }

@@ -33,7 +33,7 @@ static bool by_groups(const Target *t, Kernel *k, const SizeStep *step)
 	Schedule s = {.kernel = k, .where = *step};
 
 	sched_gpu(t, k, &s);
-	return s.stages.n && s.stages.at[0]->group > 1;
+	return s.stages.n && s.stages.at[0]->block.group > 1;
 }
 
 bool gemm_gpu_variant(const Target *t, Kernel *k, const SizeStep *step, GpuGemm *g, GemmPlan *plan)

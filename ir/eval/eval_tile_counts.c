@@ -257,7 +257,7 @@ static void count_stores(const PointLanes *l, int vector)
 
 static int64_t warps_of(const Count *c)
 {
-	return c->e->st->threads / WARP_LANES;
+	return c->e->st->block.threads / WARP_LANES;
 }
 
 /* Points of a map that a thread stores to memory at once. */
@@ -308,7 +308,7 @@ static void count_points(Count *c)
 static void count_copy(Count *c)
 {
 	const TileNode *n = c->n;
-	const int64_t threads = c->e->st->threads;
+	const int64_t threads = c->e->st->block.threads;
 	PointLanes l = {.c = c, .bind = bind_piece, .var = n->it[n->n - 1], .vector = n->vector};
 	const bool held = n->val->kind == EX_LOAD && tile_in_registers(n->val->load.buf);
 	int64_t rounds;

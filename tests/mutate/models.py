@@ -65,6 +65,9 @@ MODELS = {
                   "--dim=S=1..200", "--dim=T=1..200"),
 }
 
+# Of these models only some operators: an attention hides keys twice, and what scores are taken from cancels out of its results.
+OPERATORS = {"attention": ("drop-barrier", "weaken-barrier", "drop-wait", "weaken-wait", "drop-commit")}
+
 
 def value(rng, spec, dtype):
     if spec[0] == "list":

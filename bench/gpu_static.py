@@ -5,12 +5,12 @@
     bench/gpu_static.py [--sm NAME] [--ptxas FILE] [--opcodes] [MODEL.onnx ...]
 
 Prints a table of the kernels of each model, as ptxas compiles them. Without models these are the models of bench/run.py whose
-files exist, and a GEMM of fp32. Then it compares GEMMs of fp16 with Triton's for the same tile, compiled by the same ptxas. The
+files exist, and a GEMM of fp32. Then it prints how long the loops of products and attentions keep each pipe of an SM busy, and compares GEMMs of fp16 with Triton's for the same tile, compiled by the same ptxas. The
 inner loop of a kernel is the innermost loop with most multiplications, or, if nothing is multiplied, with most loads. Ends with
 status 1 if a kernel spills, or if a GEMM's loop has more instructions per multiplication than Triton's. Triton and nvdisasm are
 installed from bench/gpu_requirements.txt to build/gpu-venv (make gpu-static).
 """
-import argparse, glob, os, re, shutil, subprocess, sys, tempfile
+import argparse, glob, math, os, re, shutil, subprocess, sys, tempfile
 from collections import Counter, namedtuple
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -71,6 +71,32 @@ def inner_loop(lines):
         ops = Counter(opcode(op) for _, op, _ in lines[slice(*span)] if op)
         return tuple(ops[m] for m in MULTIPLIES) + (sum(ops[m] for m in LOADS),)
     return [op for _, op, _ in lines[slice(*max(inner, key=weight))] if op] if inner else []
+
+
+# Clocks of an SM for one instruction of a warp, by the words after its name, of pipes that have one rate on all GPUs.
+BYTES_A_CLOCK = 128  # of shared memory
+MUFU_LANES, SCHEDULERS = 16, 4
+WIDTHS = {"128": 512, "64": 256, "4": 512, "2": 256}  # bytes of a warp's access: LDS.128, LDSM.16.M88.4, LDGSTS.E.BYPASS.128
+TERMS = {"16816": 2048, "1688": 1024, "16832": 4096, "8816": 1024, "16864": 8192}  # multiply-adds: HMMA.16816.F32
+
+
+def pipes(gpu, loop):
+    """{pipe: clocks that it needs for one iteration of the loop by one warp}"""
+    clocks = Counter()
+    products = 2 ** round(math.log2(gpu["f16"] / gpu["f32"] * gpu["lanes"]))  # multiply-adds of f16 in a clock
+    for op in loop:
+        words = op.split(".")
+        clocks["issue"] += 1 / SCHEDULERS
+        if words[0] in ("HMMA", "IMMA"):
+            rate = products * (2 if words[0] == "IMMA" else 0.5 if "TF32" in words else 1)
+            clocks["tensor"] += next((TERMS[w] for w in words if w in TERMS), 0) / rate
+        elif words[0] in ("LDS", "STS", "LDSM", "LDGSTS"):
+            clocks["shared"] += next((WIDTHS[w] for w in words[1:] if w in WIDTHS), BYTES_A_CLOCK) / BYTES_A_CLOCK
+        elif words[0] == "MUFU":
+            clocks["special"] += 32 / MUFU_LANES
+        elif words[0] in ("FFMA", "FMUL", "FADD"):
+            clocks["fma"] += 32 / gpu["lanes"]
+    return clocks
 
 
 def multiplies(loop):
@@ -165,6 +191,16 @@ def gemm_model(path, m, n, k, dtype="FLOAT16"):
     return path
 
 
+def attention_model(path, d, rows=2048):
+    """Attention of ROWS queries and keys, 16 heads of D columns."""
+    from onnx import TensorProto, helper, save
+
+    infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT16, (1, 16, rows, d)) for name in "qkvy"]
+    graph = helper.make_graph([helper.make_node("Attention", ["q", "k", "v"], ["y"])], "attention", infos[:3], infos[3:])
+    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=10), path)
+    return path
+
+
 def opcodes(name, kernel):
     parts = Counter(map(opcode, kernel.loop))
     print(f"\n{name}: " + ", ".join(f"{n} {op}" for op, n in parts.most_common()))
@@ -196,6 +232,25 @@ def longer(name, ours, peer, theirs):
     if each(ours) > each(theirs):
         return [f"{name} has {each(ours):.2f} instructions a multiplication, {peer} {each(theirs):.2f}"]
     return [f"{name} spills"] if ours.spills else []
+
+
+PIPES = "issue", "tensor", "fma", "special", "shared"
+
+
+def pipe_table(tools):
+    """The loops of products and attentions: how long each pipe is busy, as a fraction of the one that multiplies."""
+    print("\n## Clocks of an SM's pipes, of an iteration of the loop by a warp\n\n| kernel | instructions a multiplication | "
+          + " | ".join(PIPES) + " | fullest |\n|---|---:|" + "---:|" * (len(PIPES) + 1))
+    product = lambda dtype: gemm_model(tools.path("gemm.onnx"), 4096, 4096, 4096, dtype)  # noqa: E731
+    for label, model, *options in (("product f16", lambda: product("FLOAT16")), ("product bf16", lambda: product("BFLOAT16")),
+                                   ("product tf32", lambda: product("FLOAT"), "--tf32"), ("product f32", lambda: product("FLOAT")),
+                                   ("attention f16, 64 columns", lambda: attention_model(tools.path("a.onnx"), 64)),
+                                   ("attention f16, 128 columns", lambda: attention_model(tools.path("a.onnx"), 128))):
+        kernel = max(tools.compiled(model(), *options), key=lambda k: multiplies(k.loop)[1])
+        clocks = pipes(tools.gpu, kernel.loop)
+        by = clocks["tensor"] or clocks["fma"]
+        print(f"| {label} | {each(kernel):.2f} | " + " | ".join(f"{clocks[p]:.1f} ({clocks[p] / by:.2f})" for p in PIPES)
+              + f" | {max(PIPES, key=lambda p: clocks[p])} |", flush=True)
 
 
 def peers(tools, with_opcodes):
@@ -243,6 +298,7 @@ def main():
     for label, model in [(m, m) for m in a.models] or default_models(tools):
         wrong += model_table(tools, label, model)
     if not a.models:
+        pipe_table(tools)
         wrong += peers(tools, a.opcodes)
     for line in wrong:
         print(f"FAIL: {line}", file=sys.stderr)

@@ -292,14 +292,16 @@ static int64_t first_of(const LNode *n)
 	return n->range.lo->kind == EX_CONST ? n->range.lo->i : 0;
 }
 
-/* How often loop N is taken: as it says, if that is less than MOST. */
+/* How often loop N is taken: as it says, or as its iterator has values, if that is less than MOST. */
 static int64_t trips(const RaceCheck *r, const LNode *n)
 {
-	const int64_t known = n->range.hi->kind == EX_CONST
-				      ? (n->range.hi->i - first_of(n) + n->loop.step - 1) /
-						n->loop.step
-				      : r->most;
+	int64_t end = INT64_MAX, known;
 
+	if (n->range.hi->kind == EX_CONST)
+		end = n->range.hi->i;
+	else if (!dim_is_const(n->range.var->extent, &end))
+		return r->most;
+	known = (end - first_of(n) + n->loop.step - 1) / n->loop.step;
 	return known < r->most ? known : r->most;
 }
 

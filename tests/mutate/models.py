@@ -58,7 +58,15 @@ MODELS = {
     "conv": ("(float[N,13,13,13] x, float[50,13,3,3] w, float[50] b) => (float[N,50,7,7] y) {"
              " y = Conv<pads=[1,1,1,1], strides=[2,2]>(x, w, b) }",
              {str(n): {"x": (n, 13, 13, 13), "w": (50, 13, 3, 3), "b": (50,)} for n in (1, 2, 4, 5, 8, 9, 12, 13)}, "--dim=N=1..13"),
+    # Several blocks of keys, of which the last one is in part past the end; few and many rows.
+    "attention": ("(float[1,S,32] q, float[1,32,T] k, float[1,T,32] v) => (float[1,S,32] y) {"
+                  " s = MatMul(q, k) p = Softmax<axis=2>(s) y = MatMul(p, v) }",
+                  {f"{s} by {t}": {"q": (1, s, 32), "k": (1, 32, t), "v": (1, t, 32)} for s, t in ((3, 190), (40, 150), (64, 64))},
+                  "--dim=S=1..200", "--dim=T=1..200"),
 }
+
+# Of these models only some operators: an attention hides keys twice, and what scores are taken from cancels out of its results.
+OPERATORS = {"attention": ("drop-barrier", "weaken-barrier", "drop-wait", "weaken-wait", "drop-commit")}
 
 
 def value(rng, spec, dtype):

@@ -96,6 +96,8 @@ def sample(subjects, count, seed):
     for s in subjects:
         lines = s.ptx.split("\n")
         for operator, at, new in operators.sites(s.ptx):
+            if operator not in models.OPERATORS.get(s.name, (operator,)):
+                continue
             context = operators.context(lines, at)
             key = f"{seed} {s.name} {operator} {context}"
             seen[key] = seen.get(key, 0) + 1

@@ -6,6 +6,7 @@
 #include "passes/schedule/common/loops.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 void decision_wrong(DecisionTest *x, const char *form, const char *decision, const char *what)
@@ -163,6 +164,9 @@ static bool mutate(const char *tree, const TreeMutation *m, int which, StrBuf *b
 				      next);
 		else if (!*m->as)
 			strbuf_puts(b, end);
+		else if (!strcmp(m->as, "+1"))
+			strbuf_printf(b, "%*s%s %d\n%s", indent, "", m->line,
+				      atoi(line + strlen(m->line)) + 1, end);
 		else
 			strbuf_printf(b, "%*s%s\n%s", indent, "", m->as, end);
 		return true;

@@ -28,7 +28,7 @@ void decision_test(DecisionTest *x, Ctx *c, const Target *t, Kernel *k, const ch
 
 typedef struct TreeMutation {
 	const char *line; /* the line that begins so, after its indentation, */
-	const char *as;   /* becomes this; null: moves behind the next line; "": goes */
+	const char *as;   /* becomes this; null: moves behind the next line; "": goes; "+1": gets one more than its number */
 } TreeMutation;
 
 /* Each of the N mutations of each line of TREE, of K, is reported. Returns how many were tried. */

@@ -44,9 +44,9 @@ int main(int argc, char **argv)
 	if (!t)
 		return fputs("usage: tables [TARGET]\n", stderr), 1;
 	if (t->gpu)
-		return printf("gpu capability %d sms %d shared %d registers %d threads %d\n",
+		return printf("gpu capability %d sms %d shared %d registers %d threads %d lanes %d f32 %d f16 %d\n",
 			      t->gpu->sm, t->gpu->sms, t->gpu->shared, t->gpu->registers,
-			      t->gpu->threads) < 0;
+			      t->gpu->threads, t->gpu->lanes, t->gpu->f32, t->gpu->f16) < 0;
 	for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
 		const int64_t bytes = dtype_info[ctype_dtype(types[i].ct)].bits / 8,
 			      panel = product_panel(&t, 1, types[i].ct);

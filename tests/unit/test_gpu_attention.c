@@ -124,6 +124,7 @@ static void test_form(const struct AttentionText *f, const char *type, const cha
 static const TreeMutation mutations[] = {
 	{"sync wait", ""},   {"sync commit", ""},    {"sync barrier", ""},
 	{"sync wait", NULL}, {"sync barrier", NULL}, {"sync wait", "sync wait 3"},
+	{"sync wait", "+1"},
 };
 
 /* Without any one of its waits, commits and barriers, with another count, or in another order, a tree is

@@ -177,48 +177,66 @@ static void test_wgmma(void)
 
 /* ---- Mutations ---- */
 
-/* Without any one of its waits and barriers, or with another count, a tree is reported. */
-static void test_mutations(void)
+/* Without any one of its waits, commits and barriers, or with a wait for one group less, a tree of this
+ * type is reported. Returns how many were tried. */
+static int test_mutations(int type)
 {
-	static const TreeMutation mutations[] = {
-		{"sync wait", ""}, {"sync barrier", ""}, {"sync wait", "sync wait 3"}};
-	static const TreeMutation by_wgmma[] = {
-		{"sync fence", ""}, {"sync fence", NULL}, {"sync arrive", ""}, {"sync await", ""}};
+	static const TreeMutation mutations[] = {{"sync wait", ""},
+						 {"sync commit", ""},
+						 {"sync barrier", ""},
+						 {"sync wait", "+1"},
+						 {"sync wait", "sync wait 3"}};
 	enum { MUTATIONS = sizeof mutations / sizeof *mutations };
 	Diag diag = {.limit = 20, .out = stdout};
 	Ctx *c = ctx_new(&diag);
 	Arena *a = arena_new();
-	const Target *t = target_of(a, 0);
-	const Target *sm_90a = target_by_name("sm_90a");
-	Kernel *k = read_kernel(c, a, 2, 0), /* the number of iterations is unknown */
-		*rows = read_aligned(c, a, "f16", false);
+	const Target *t = target_of(a, type);
+	Kernel *k = read_kernel(c, a, 2, type); /* the number of iterations is unknown */
 	Decision d = {.strategy = STRATEGY_GPU_PRODUCT};
-	StrBuf tree = {0};
 	int tried = 0;
 
 	gpu_product_choose(t, kernel_clone(k, a), &d);
 	for (int stages = 2; stages <= 4; stages++) {
-		tree = (StrBuf){0};
+		StrBuf tree = {0};
+
 		d.gpu_product.variant[d.gpu_product.n - 1].stages = stages;
 		schedule_print_bare(&tree, decision_tree(&test, t, k, &d, a));
 		tried += decision_mutations(&test, c, k, strbuf_str(&tree), mutations, MUTATIONS);
 		strbuf_free(&tree);
 	}
-	for (int producers = 0; producers < 2; producers++) {
-		tree = (StrBuf){0};
-		schedule_print_bare(&tree,
-				    decision_tree(&test, sm_90a, rows,
-						  wgmma_decision(sm_90a, rows, a, producers), a));
-		tried += decision_mutations(&test, c, rows, strbuf_str(&tree), mutations,
-					    MUTATIONS);
-		tried += decision_mutations(&test, c, rows, strbuf_str(&tree), by_wgmma,
-					    sizeof by_wgmma / sizeof *by_wgmma);
-		strbuf_free(&tree);
-	}
-	if (tried < 40)
-		printf("test_gpu_product.c: only %d mutations\n", tried), test.failed++;
 	arena_free(a);
 	ctx_free(c);
+	return tried;
+}
+
+/* The same of trees for wgmma, with fences and, if some warps produce, mbarriers. */
+static int test_wgmma_mutations(void)
+{
+	static const TreeMutation mutations[] = {{"sync wait", ""},
+						 {"sync barrier", ""},
+						 {"sync wait", "sync wait 3"},
+						 {"sync fence", ""},
+						 {"sync fence", NULL},
+						 {"sync arrive", ""},
+						 {"sync await", ""}};
+	Diag diag = {.limit = 20, .out = stdout};
+	Ctx *c = ctx_new(&diag);
+	Arena *a = arena_new();
+	const Target *t = target_by_name("sm_90a");
+	Kernel *k = read_aligned(c, a, "f16", false);
+	int tried = 0;
+
+	for (int producers = 0; producers < 2; producers++) {
+		StrBuf tree = {0};
+
+		schedule_print_bare(&tree, decision_tree(&test, t, k, wgmma_decision(t, k, a, producers), a));
+		tried += decision_mutations(&test, c, k, strbuf_str(&tree), mutations,
+					    sizeof mutations / sizeof *mutations);
+		strbuf_free(&tree);
+	}
+	arena_free(a);
+	ctx_free(c);
+	return tried;
 }
 
 #define TILE(m, n, k, stage) \
@@ -303,10 +321,16 @@ static void test_refused(void)
 
 int main(void)
 {
+	int tried = 0;
+
 	for (int i = 0; i < FORMS * TYPES; i++)
 		test_form(i / TYPES, i % TYPES);
 	test_wgmma();
-	test_mutations();
+	for (int i = 0; i < TYPES; i++)
+		tried += test_mutations(i);
+	tried += test_wgmma_mutations();
+	if (tried < 150)
+		printf("test_gpu_product.c: only %d mutations\n", tried), test.failed++;
 	test_refused();
 	return test.failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

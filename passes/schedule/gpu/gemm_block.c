@@ -432,10 +432,8 @@ static void emit_parts(GpuGemm *gg)
 
 	layout_add(&l, 0, AT_ADDRESS, extent[0], 1, (int64_t)gemm_gpu_staged_row(gg, s) * bytes);
 	layout_add(&l, 1, AT_ADDRESS, extent[1], 1, bytes);
-	if ((gg->a.async || gg->b.async) && !s->producers) {
-		sync(gg, TILE_COMMIT);
+	if ((gg->a.async || gg->b.async) && !s->producers)
 		sync(gg, TILE_WAIT);
-	}
 	for (st.number = 0; st.number < parts; st.number++) {
 		LNode *n = gpu_tile(&g->b, "staged", t, extent, &l);
 

@@ -112,7 +112,7 @@ def draw_constants(module):
     import torch
 
     for name, tensor in [*module.named_parameters(), *((n, b) for n, b in module.named_buffers() if n.endswith(("running_mean", "running_var")))]:
-        first = float(tensor.flatten()[0]) if tensor.is_floating_point() and tensor.numel() else math.nan
+        first = tensor.flatten()[0].item() if tensor.is_floating_point() and tensor.numel() else math.nan
         if not bool((tensor == first).all()):
             continue
         with torch.no_grad():

@@ -140,6 +140,7 @@ def measure(name, options):
     compiled, compile_ = [], compiling.compile
     compiling.compile = lambda *a, **k: compiled.append(compile_(*a, **k)) or compiled[-1]
     with torch.inference_mode():
+        module(*inputs(1))  # fills caches of the module, after whose change torch.compile would trace it again
         start = time.monotonic()
         batched = torch.compile(module, backend=pytorch.backend)
         row["error"] = 0

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Installs what is missing: ./deps.sh build (compilers and libraries, by apt-get), ./deps.sh [all]
-# (and Python for tests and benchmarks, in build/venv). Where it may not install, it prints the
+# (and what tests need: g++, and Python in build/venv). Where it may not install, it prints the
 # command to run and stops with status 1. Does nothing, quickly, when all is there.
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -48,6 +48,7 @@ look() {
 	[ "$what" = build ] && return
 	python3 -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3-venv)
 	have zstd || packages+=(zstd)
+	have g++ || packages+=(g++)
 	header mpfr.h || ! may_install || packages+=(libmpfr-dev) # tests/numerics does without
 }
 

@@ -112,7 +112,7 @@ def draw_constants(module):
     import torch
 
     for name, tensor in [*module.named_parameters(), *((n, b) for n, b in module.named_buffers() if n.endswith(("running_mean", "running_var")))]:
-        first = float(tensor.flatten()[0]) if tensor.is_floating_point() and tensor.numel() else math.nan
+        first = tensor.flatten()[0].item() if tensor.is_floating_point() and tensor.numel() else math.nan
         if not bool((tensor == first).all()):
             continue
         with torch.no_grad():
@@ -140,6 +140,7 @@ def measure(name, options):
     compiled, compile_ = [], compiling.compile
     compiling.compile = lambda *a, **k: compiled.append(compile_(*a, **k)) or compiled[-1]
     with torch.inference_mode():
+        module(*inputs(1))  # fills caches of the module, after whose change torch.compile would trace it again
         start = time.monotonic()
         batched = torch.compile(module, backend=pytorch.backend)
         row["error"] = 0

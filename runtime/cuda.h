@@ -176,6 +176,7 @@ struct GpuContext {
 	bool waits;           /* this run has outputs to copy to the host */
 	CUevent order;        /* orders the work of one stream before that of another */
 	GpuMem arena, *region; /* region: as many as the program has */
+	GpuMem arrivals; /* counters of blocks, which are 0 between kernels */
 	GpuIo *in, *out;
 	Pinned word;          /* the status word, which kernels write */
 	/* for messages, while busy: the kernel that was launched last, or -1; FLOWN: the graph,
@@ -272,11 +273,11 @@ int gpu_marks_flush(dl_context *c);
 /* Drops the events, since the run failed. */
 void gpu_marks_drop(dl_context *c);
 /* Fills P with pointers to the parameters of a kernel, at most 4 KiB: the arguments ARG that
- * generated code gives, then the status word's. */
-enum { GPU_MOST_ARGS = 510 };
+ * generated code gives, then those that dl_gpu_launch adds. */
+enum { GPU_MOST_ARGS = 509 };
 typedef struct GpuArgs {
-	void *p[GPU_MOST_ARGS + 2];
-	uint64_t status, site;
+	void *p[GPU_MOST_ARGS + 3];
+	uint64_t status, site, arrivals;
 } GpuArgs;
 void gpu_args(const dl_exec *x, GpuArgs *a, const dl_gpu_fn *f, const uint64_t *arg, int32_t n, int32_t site);
 

@@ -199,6 +199,8 @@ static uint64_t block_bytes(const dl_program *p)
 	       sizeof(GpuIo) * (uint64_t)(p->desc->n_in + p->desc->n_out);
 }
 
+enum { ARRIVALS = 1 << 12 }; /* counters that a context has from the start: enough, unless sizes are huge */
+
 int rt_gpu_context(dl_context *c)
 {
 	const dl_program *p = c->model->prog;
@@ -231,6 +233,9 @@ int rt_gpu_context(dl_context *c)
 	if (gpu_pin(c, &x->word, 64))
 		return c->x.status;
 	memset(x->word.at, 0, 64);
+	for (int32_t i = 0; i < g->image->n_fn; i++)
+		if (g->image->fn[i].arrives && dl_gpu_arrivals(&c->x, ARRIVALS))
+			return c->x.status;
 	return c->model->profile ? gpu_marks_new(c) : DL_OK;
 }
 
@@ -250,6 +255,8 @@ void rt_gpu_context_free(dl_context *c)
 		gpu_marks_free(c, true);
 		if (x->arena.at)
 			cuda->cuMemFree_v2(x->arena.at);
+		if (x->arrivals.at)
+			cuda->cuMemFree_v2(x->arrivals.at);
 		if (x->word.at)
 			cuda->cuMemFreeHost(x->word.at);
 		for (int32_t i = 0; i < p->n_region; i++)

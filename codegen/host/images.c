@@ -54,9 +54,9 @@ static void print_image(Host *h, int t)
 		return;
 	strbuf_printf(h->b, "static const dl_gpu_fn %s[] = {\n", of_target(h, "fn", t));
 	for (int i = 0; i < g->funcs.n; i++)
-		strbuf_printf(h->b, "\t{\"%s\", %d, %d, %d, 0},\n", g->funcs.at[i]->name,
+		strbuf_printf(h->b, "\t{\"%s\", %d, %d, %d, %d},\n", g->funcs.at[i]->name,
 			      g->funcs.at[i]->threads, g->funcs.at[i]->faults,
-			      g->funcs.at[i]->shared);
+			      g->funcs.at[i]->shared, g->funcs.at[i]->arrives);
 	strbuf_puts(h->b, "};\n\n");
 }
 

@@ -57,11 +57,18 @@ static void print_gpu_launch(Host *h, int t, Node *n, const Stage *st, const Sch
 	GenPtx *g = h->o->ptx[t];
 	PtxStage c = gen_nvptx_stage(g, s, st);
 	const int groups = c.fn->threads / c.fn->group, nargs = c.nbuf + c.ndim;
+	const LNode *last = stage_last(st);
 	Ctx *ctx = h->m->ctx;
 	int fn = 0;
 
 	while (g->funcs.at[fn] != c.fn)
 		fn++;
+	if (last) {
+		Dim *count = ex_as_dim(ctx, last->hi);
+
+		strbuf_printf(h->b, "\tdl_gpu_arrivals(x, %s > 1 ? %s : 0);\n", host_dim(h, count),
+			      host_dim(h, dim_floordiv(ctx, st->extent, count)));
+	}
 	strbuf_printf(h->b, "\tdl_gpu_launch(x, %d, %d, ", h->kernel, fn);
 	strbuf_puts(h->b, nargs ? "(uint64_t[]){" : "NULL");
 	for (int i = 0; i < c.nbuf; i++)

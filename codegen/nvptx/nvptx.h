@@ -27,7 +27,8 @@ typedef struct PtxFunc {
 	const char *ir;   /* its module in LLVM IR */
 	const char *ptx;  /* its part of the PTX module, after gen_nvptx_compile */
 	uint64_t hash;
-	bool faults;
+	bool faults;  /* parameters: the status word, and the site */
+	bool arrives; /* likewise: the counters of LOOP_LAST */
 	int threads, group;
 	/* registers for the operands of its longest unrolled row of terms: ptxas may load all of
 	 * them at once */

@@ -271,7 +271,9 @@ static void put_params(LlKernel *k, StrBuf *b)
 	for (int i = 0; i < k->dims.n; i++, comma = ", ")
 		strbuf_printf(b, "%si64 %%dim%d", comma, i);
 	if (k->faults)
-		strbuf_printf(b, "%sptr addrspace(1) %%status, i64 %%site", comma);
+		strbuf_printf(b, "%sptr addrspace(1) %%status, i64 %%site", comma), comma = ", ";
+	if (k->arrives)
+		strbuf_printf(b, "%sptr addrspace(1) %%arrivals", comma);
 }
 
 static const char *make_func(void *arg, const char *name)
@@ -360,11 +362,12 @@ static PtxFunc *intern_func(GenPtx *g, const LlKernel *k, const char *text)
 			.text = text,
 			.hash = h,
 			.faults = k->faults,
+			.arrives = k->arrives,
 			.threads = k->stage->threads,
 			.ahead = k->ahead,
 			.hoisted = k->hoisted,
 			.group = k->stage->group,
-			.words = k->bufs.n + k->dims.n + (k->faults ? 2 : 0),
+			.words = k->bufs.n + k->dims.n + (k->faults ? 2 : 0) + k->arrives,
 			.shared = ll_dynamic_shared(k),
 			.declared = ll_static_shared(k),
 			.most = k->sched->where.shared ? k->sched->where.shared

@@ -30,6 +30,7 @@ typedef struct TileEval {
 	VEC(TileIter) iters;
 	int commits;
 	const char *fault;
+	int64_t block;
 } TileEval;
 
 /* A value of an expression: I of integers and bool, F of floats. */
@@ -387,6 +388,13 @@ static void run_nodes(TileEval *e, const LNode *n)
 		case LN_LOOP: {
 			const int64_t hi = value(e, n->hi).i;
 
+			if (n->loop == LOOP_LAST) { /* blocks run in their order */
+				bind(e, n->var, e->block / hi);
+				if (e->block % hi == hi - 1)
+					run_nodes(e, n->body);
+				break;
+			}
+
 			for (int64_t i = value(e, n->lo).i; i < hi && !e->fault; i += n->step) {
 				bind(e, n->var, i);
 				run_nodes(e, n->body);
@@ -418,6 +426,7 @@ const char *tiles_run(const Schedule *s, const TileRun *o)
 
 		for (int64_t b = 0; b < blocks && !e.fault; b++) {
 			bind(&e, st->var, b);
+			e.block = b;
 			run_nodes(&e, st->body);
 		}
 	}

@@ -32,7 +32,11 @@ typedef enum LoopKind {
 	LOOP_SHORT,
 	LOOP_UNROLL,
 	/* independent points, distributed over the threads of a group */
-	LOOP_GROUP
+	LOOP_GROUP,
+	/* On a GPU, in the body of a stage whose groups are blocks: of HI consecutive blocks, the last one to
+	 * arrive here executes the body, with VAR their number, block / HI. It reads what all of
+	 * them stored before. LO is 0, and the stage has a multiple of HI blocks. */
+	LOOP_LAST
 } LoopKind;
 
 typedef enum LNodeKind {
@@ -431,6 +435,8 @@ void lnode_exprs(LNode *n, void (*fn)(void *arg, Expr **e, bool inside), void *a
 typedef enum LUse { LUSE_DECLARES, LUSE_WRITES, LUSE_READS, LUSE_VALUE } LUse;
 /* Calls FN on each buffer that N so uses, apart from those of its body. */
 void lnode_bufs(const LNode *n, void (*fn)(void *arg, Buf *b, LUse use), void *arg);
+/* The node of ST that only last blocks execute (LOOP_LAST); null: there is none. */
+LNode *stage_last(const Stage *st);
 /* A node of S is an operation on tiles. */
 bool schedule_has_tiles(const Schedule *s);
 /* Calls FN on each iterator that N binds for its body or its expressions, which may be replaced. */

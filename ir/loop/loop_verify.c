@@ -437,6 +437,13 @@ static void check_device(LoopText *t, const LNode *n)
 			   n->kind == LN_COLUMNS || n->kind == LN_ATOMIC || n->kind == LN_OP ||
 			   (n->kind == LN_LOCAL && (n->keep || n->buf[0]->tile));
 
+	if (n->kind == LN_LOOP && n->loop == LOOP_LAST) {
+		if (!gpu || t->stage->group != t->stage->threads)
+			lt_fault(t, "only a stage whose groups are blocks has last blocks");
+		else if (!ex_as_dim(t->ctx, n->hi) || n->lo->kind != EX_CONST || n->lo->i ||
+			 n->step != 1)
+			lt_fault(t, "blocks that the last one waits for are counted from 0, by a size");
+	}
 	if (group && !gpu)
 		lt_fault(t, "only a stage on a GPU, with a group of threads, has such a node");
 	if (n->kind == LN_TILE && gpu)

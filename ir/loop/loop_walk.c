@@ -82,6 +82,15 @@ void lnode_bufs(const LNode *n, void (*fn)(void *arg, Buf *b, LUse use), void *a
 			fn(arg, all[i].b, all[i].use);
 }
 
+LNode *stage_last(const Stage *st)
+{
+	LNode *n = st->body;
+
+	while (n && (n->kind != LN_LOOP || n->loop != LOOP_LAST))
+		n = n->next;
+	return n;
+}
+
 /* N or a sibling, or a node in the body of one, is an operation on tiles. */
 static bool has_tiles(const LNode *n)
 {

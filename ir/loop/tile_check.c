@@ -212,7 +212,7 @@ static int64_t trips(const RaceCheck *r, const LNode *n)
 {
 	const int64_t known = n->hi->kind == EX_CONST ? (n->hi->i - first_of(n) + n->step - 1) / n->step : r->most;
 
-	return known < r->most ? known : r->most;
+	return n->loop == LOOP_LAST ? 1 : known < r->most ? known : r->most;
 }
 
 static void walk(RaceCheck *r, const LNode *n)

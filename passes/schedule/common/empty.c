@@ -211,7 +211,7 @@ static void set_condition(EmptyWalk *w, Dim **when, const LNode *head, LNode *bo
 static void set_conditions(EmptyWalk *w, LNode *n, int64_t around)
 {
 	for (; n; n = n->next)
-		if (n->kind == LN_LOOP)
+		if (n->kind == LN_LOOP && n->loop != LOOP_LAST)
 			set_condition(w, &n->when, NULL, n->body, length(w, n),
 				      times(around, most(w, n)));
 		else

@@ -96,7 +96,7 @@ static void tidy(Tidy *t, LNode **at)
 			*at = n->next;
 		} else if (n->kind == LN_LOOP && trips(n) == 0) {
 			*at = n->next;
-		} else if (n->kind == LN_LOOP && trips(n) == 1) {
+		} else if (n->kind == LN_LOOP && n->loop != LOOP_LAST && trips(n) == 1) {
 			name_is(t, n->var, n->lo);
 			splice(at, n);
 		} else {

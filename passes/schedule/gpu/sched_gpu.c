@@ -145,6 +145,8 @@ void sched_gpu(const Options *o, const Target *t, Kernel *k, Schedule *s)
 			.where = s->where,
 			.parts = s->parts,
 			.short_of_shared = s->short_of_shared};
+	if (n == 2 && sched_gpu_in_parts(o, t, other, s))
+		return;
 	for (int i = 0; i < n; i++)
 		stages(o, t, other, first[i], i + 1 < n ? first[i + 1] - 1 : other->stmts.n - 1, s);
 }

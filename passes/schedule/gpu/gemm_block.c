@@ -666,6 +666,7 @@ static void add_slices(GpuGemm *gg, const StagedSums *st)
 	ResultPoint r = point_of(gg, st, n);
 	LNode *node, *loop;
 
+	l_of(b, g->p.c.s);
 	n->val = ex_num(p, g->p.c.ct, 0);
 	node = place_op(gg, n);
 	node->guard = r.guard;
@@ -711,10 +712,7 @@ static void emit_whole(GpuGemm *gg, const GpuGemm *part)
 		  vector = result_chunk(g, down ? g->p.c.m[g->p.c.nm - 1] : g->p.c.n[g->p.c.nn - 1]);
 	StagedSums st = {.rows = rows, .down = down, .mv = down ? vector : 1, .nv = down ? 1 : vector};
 	Iter *tile = l_iter(b, "tile", dim_floordiv(g->p.k->ctx, b->stage->extent, part->slice->extent));
-	LNode *last;
-
-	l_of(b, g->p.c.s);
-	last = l_loop(b, LOOP_LAST, tile, l_int(b, 0), ex_dim(b->p, part->slice->extent), 1);
+	LNode *last = l_loop(b, LOOP_LAST, tile, l_int(b, 0), ex_dim(b->p, part->slice->extent), 1);
 	split_blocks(gg, ex_iter(b->p, tile));
 	for (; st.number < s->bm / rows; st.number++) {
 		declare_whole(gg, &st);

@@ -368,6 +368,8 @@ typedef struct Stage {
 	/* GPUs: threads of a block, and of a group, which has one iteration at a time: 1, 2, 4, 8,
 	 * 16, 32 or all threads of the block; CPUs: 0 */
 	int threads, group;
+	/* GPUs: it is in the launch of the stage before it, and its blocks follow that one's */
+	bool beside;
 } Stage;
 
 enum {
@@ -416,6 +418,8 @@ typedef struct Schedule {
 	/* with more shared memory per block another schedule might have been chosen */
 	bool short_of_shared;
 	bool stated; /* it is from a text */
+	/* by input: no memory that the kernel writes is that input's, as memplan finds; null: it is not known */
+	const bool *apart;
 	struct Schedule *next;
 } Schedule;
 
@@ -424,6 +428,16 @@ typedef struct Schedule {
 /* Whether GPUs of compute capability SM (times ten) have an instruction whose operands are
  * rounded first (f32 to tf32). */
 bool mma_rounds(int sm);
+/* ---- beside.c ---- */
+
+/* Whether stage AT of S may run in one launch with those from FIRST on: each thread has its own iterations,
+ * no statement reads what one of another stage writes, and what they write is disjoint. */
+bool stages_beside(const Schedule *s, int first, int at);
+/* The blocks of ST on a GPU. */
+Dim *stage_blocks(Ctx *c, const Stage *st);
+/* The number of stages in the launch of stage AT. */
+int stage_launch(const Schedule *s, int at);
+
 /* ---- loop_walk.c ---- */
 
 /* Calls FN on each expression of N, apart from those of its body and LNode.at, which may be replaced.

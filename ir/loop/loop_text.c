@@ -671,6 +671,7 @@ static void sizes(LoopText *t, Stage *st)
 		lt_put(t, " of ");
 		lt_count(t, &st->threads, 1, MOST_THREADS);
 	}
+	st->beside = lt_opt(t, st->beside, ", beside");
 	if (lt_opt(t, cpu || !dim_equals(st->grain, 1), " grain "))
 		lt_dim(t, &st->grain);
 	if (lt_opt(t, cpu || !dim_equals(st->scratch, 0), ", scratch "))

@@ -460,11 +460,15 @@ static void walk(TreeWalk *w, const LNode *n)
 void poly_read_tree(Poly *p)
 {
 	TreeWalk w = {.p = p};
+	int first = 0;
 
 	for (int i = 0; i < p->s->stages.n; i++) {
 		Stage *st = p->s->stages.at[i];
 
 		w.when.n = 0;
+		first = st->beside ? first : i;
+		if (st->beside && (!i || !stages_beside(p->s, first, i)))
+			poly_wrong(p, "stage %s cannot be in the launch before it", st->name);
 		if (st->when)
 			vec_push(p->arena, &w.when, st->when);
 		push_loop(&w, st->var, AXIS_PARALLEL, ex_int(p->pool, CT_I64, 0),

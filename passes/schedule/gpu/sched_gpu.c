@@ -132,7 +132,16 @@ static void stages(const Options *o, const Target *t, Kernel *k, int first, int 
 	}
 }
 
-void sched_gpu(const Options *o, const Target *t, Kernel *k, Schedule *s)
+/* Stages that may run at the same time are one launch. */
+static void merge_launches(Schedule *s)
+{
+	for (int i = 1, first = 0; i < s->stages.n; i++) {
+		s->stages.at[i]->beside = stages_beside(s, first, i);
+		first = s->stages.at[i]->beside ? first : i;
+	}
+}
+
+static void all_stages(const Options *o, const Target *t, Kernel *k, Schedule *s)
 {
 	Kernel *other = gpu_may_split(k) || gpu_may_recompute(k) ? kernel_clone(k, k->arena) : NULL;
 	int all = 0, *first = &all, n = 1;
@@ -149,4 +158,10 @@ void sched_gpu(const Options *o, const Target *t, Kernel *k, Schedule *s)
 		return;
 	for (int i = 0; i < n; i++)
 		stages(o, t, other, first[i], i + 1 < n ? first[i + 1] - 1 : other->stmts.n - 1, s);
+}
+
+void sched_gpu(const Options *o, const Target *t, Kernel *k, Schedule *s)
+{
+	all_stages(o, t, k, s);
+	merge_launches(s);
 }

@@ -51,6 +51,22 @@ void gpu_began(dl_context *c)
 	c->gpu->busy = c->gpu->busy || !c->gpu->capturing;
 }
 
+int gpu_need(dl_context *c, const int32_t *fn, int32_t n)
+{
+	const GpuModel *g = c->model->gpu;
+	char why[GPU_WHY];
+	bool all = true;
+	int rc;
+
+	for (int32_t i = 0; i < (fn ? n : g->image->n_fn); i++)
+		all = all && atomic_load_explicit(&g->fn[fn ? fn[i] : i], memory_order_acquire);
+	if (all || gpu_not_captured(c, "needs a kernel that is not loaded yet: prepare its dims before the "
+				       "capture"))
+		return c->x.status;
+	rc = gpu_load(c->model, fn, n, why);
+	return rc ? dl_fail(&c->x, rc, "%s", why) : DL_OK;
+}
+
 void gpu_launched(dl_context *c, int32_t kernel, const GpuPart *part)
 {
 	GpuContext *g = c->gpu;

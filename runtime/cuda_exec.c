@@ -122,13 +122,15 @@ static int launch(dl_exec *x, int32_t kernel, int32_t fn, const uint64_t *arg, i
 	GpuArgs a;
 	int rc;
 
+	if (gpu_need(x->ctx, &fn, 1))
+		return x->status;
 	if (m && ((m->n == MARKS && gpu_marks_flush(x->ctx)) || (!m->n && mark(x->ctx, -1))))
 		return x->status;
 	gpu_args(x, &a, f, arg, n_args, site);
 	if (gpu->listened)
 		rt_nvtx_push(x->prog->kernels[kernel]);
-	rc = gpu->cuda->cuLaunchKernel(gpu->fn[fn], (unsigned)blocks, 1, 1, (unsigned)f->threads, 1,
-				       1, (unsigned)f->shared, x->ctx->gpu->stream, a.p, NULL);
+	rc = gpu->cuda->cuLaunchKernel(atomic_load_explicit(&gpu->fn[fn], memory_order_acquire),
+				       (unsigned)blocks, 1, 1, (unsigned)f->threads, 1, 1, (unsigned)f->shared, x->ctx->gpu->stream, a.p, NULL);
 	if (gpu->listened)
 		rt_nvtx_pop();
 	if (rc)

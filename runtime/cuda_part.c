@@ -181,7 +181,7 @@ static GpuKernelNode kernel_node(dl_context *c, const GpuCall *call, const uint6
 	const dl_gpu_fn *f = &gpu->image->fn[call->fn];
 
 	gpu_args(&c->x, a, f, word, call->n, call->site);
-	return (GpuKernelNode){.function = gpu->fn[call->fn],
+	return (GpuKernelNode){.function = atomic_load_explicit(&gpu->fn[call->fn], memory_order_acquire),
 			       .grid = {(unsigned)call->blocks, 1, 1},
 			       .block = {(unsigned)f->threads, 1, 1},
 			       .shared = (unsigned)f->shared,
@@ -369,10 +369,30 @@ static int update(dl_context *c, GpuPart *p)
 	return DL_OK;
 }
 
-int gpu_part_set(dl_context *c, GpuPart *p)
+/* Loads the kernels of the collected calls. */
+static int load_kernels(dl_context *c)
 {
+	const GpuCalls *s = &c->gpu->collected;
+	const uint64_t bytes = sizeof(int32_t) * (uint64_t)(s->n + 1);
+	int32_t *fn = rt_alloc(c->model, bytes), n = 0;
 	int rc;
 
+	if (!fn)
+		return dl_fail(&c->x, DL_NOMEM, "no memory for a graph");
+	for (int32_t i = 0; i < s->n; i++)
+		if (s->call[i].kind == GPU_KERNEL)
+			fn[n++] = s->call[i].fn;
+	rc = gpu_need(c, fn, n);
+	rt_free(c->model, fn, bytes);
+	return rc;
+}
+
+int gpu_part_set(dl_context *c, GpuPart *p)
+{
+	int rc = load_kernels(c);
+
+	if (rc)
+		return rc;
 	if (p->exec && alike(&p->has, &c->gpu->collected) && same_uses(c, p))
 		return update(c, p);
 	rc = p->exec ? gpu_idle(c) : 0; /* the graph may be in flight */

@@ -145,7 +145,7 @@ static void dump_nvptx(const Cli *c, const Module *m)
 			for (const Schedule *s = m->sched[t][i];
 			     s && kernel_serves(s->kernel, c->dump_node); s = s->next)
 				for (int j = 0; j < s->stages.n; j += stage_launch(s, j))
-					if (s->stages.at[j]->group) /* else the host runs it */
+					if (s->stages.at[j]->block.group) /* else the host runs it */
 						gen_nvptx_stage(g, s, j);
 		gen_nvptx_ir(g, &b);
 		printf("; for %s\n%s", m->target[t]->name, strbuf_str(&b));
@@ -638,13 +638,6 @@ static bool make_for_gpus(Cli *c, Module *gpu)
 	return ok;
 }
 
-static bool is_gpu(const char *name)
-{
-	const Target *t = target_by_name(name);
-
-	return t && t->gpu;
-}
-
 /* The text of the file PATH, which OPTION names; null after a diagnostic. */
 static char *read_named(Cli *c, Arena *a, const char *option, const char *path)
 {
@@ -653,13 +646,6 @@ static char *read_named(Cli *c, Arena *a, const char *option, const char *path)
 	if (!text)
 		diag_error(&c->diag, no_where(c), "%s=%s: %s", option, path, open_error());
 	return text;
-}
-
-/* Reads the file of --tiles; false after a diagnostic. */
-static bool read_tiles(Cli *c, Arena *a, Options *o)
-{
-	o->tiles = read_named(c, a, "--tiles", c->tiles);
-	return o->tiles && gemm_tiles_check(o->tiles, c->tiles, is_gpu, &c->diag);
 }
 
 static bool is_target(const char *name)
@@ -694,8 +680,7 @@ static int compile(Cli *c)
 		arena_free(a);
 		return EXIT_USAGE;
 	}
-	if ((c->tiles && !read_tiles(c, a, &gpu.opt)) ||
-	    (c->schedule && !read_schedule(c, a, &m.opt))) {
+	if (c->schedule && !read_schedule(c, a, &m.opt)) {
 		arena_free(a);
 		return 1;
 	}

@@ -6,9 +6,8 @@
 #include <string.h>
 
 /* Prints TEXT as C strings, one for each line. */
-static void print_text(Host *h, const char *name, const char *text)
+static void print_lines(Host *h, const char *text)
 {
-	strbuf_printf(h->b, "static const char %s[] =\n", name);
 	while (*text) {
 		const size_t n = strcspn(text, "\n") + 1;
 
@@ -17,7 +16,6 @@ static void print_text(Host *h, const char *name, const char *text)
 		strbuf_puts(h->b, "\n");
 		text += n;
 	}
-	strbuf_puts(h->b, "\t;\n\n");
 }
 
 /* Prints BYTES as 8-byte words. It is an ELF file, so zeros at the end do no harm. */
@@ -41,13 +39,18 @@ static const char *of_target(Host *h, const char *what, int t)
 static void print_image(Host *h, int t)
 {
 	const GenPtx *g = h->o->ptx[t];
-	StrBuf ptx = {0};
 
+	strbuf_printf(h->b, "static const char %s[] =\n", of_target(h, "ptx", t));
 	/* there is no PTX yet while kernels are only collected */
-	if (g->funcs.n && g->funcs.at[0]->ptx)
-		gen_nvptx_ptx(h->o->ptx[t], &ptx);
-	print_text(h, of_target(h, "ptx", t), ptx.n ? strbuf_str(&ptx) : "\n");
-	strbuf_free(&ptx);
+	for (int i = 0; i < g->funcs.n && g->funcs.at[i]->ptx; i++) {
+		StrBuf ptx = {0};
+
+		gen_nvptx_ptx(h->o->ptx[t], i, i + 1, &ptx);
+		print_lines(h, strbuf_str(&ptx));
+		strbuf_puts(h->b, "\t\"\\0\"\n");
+		strbuf_free(&ptx);
+	}
+	strbuf_puts(h->b, "\t\"\";\n\n");
 	if (g->cubin)
 		print_bytes(h, of_target(h, "cubin", t), g->cubin, g->cubin_bytes);
 	if (!g->funcs.n)
@@ -85,7 +88,7 @@ void host_gpu_tables(Host *h)
 		const Gpu *gpu = m->target[t]->gpu;
 		const int n = h->o->ptx[t]->funcs.n;
 
-		strbuf_printf(h->b, "\t{%d, %d, %s, %s, %d, 0, %s},\n", gpu->sm, gpu->only,
+		strbuf_printf(h->b, "\t{%d, %d, %s, %s, %d, 1, %s},\n", gpu->sm, gpu->only,
 			      of_target(h, "ptx", t), n ? of_target(h, "fn", t) : "NULL", n,
 			      h->o->ptx[t]->cubin ? of_target(h, "cubin", t) : "NULL");
 	}

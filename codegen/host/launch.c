@@ -68,7 +68,7 @@ static void print_gpu_launch(Host *h, int t, Node *n, const Schedule *s, int at)
 	while (g->funcs.at[fn] != c.fn)
 		fn++;
 	if (last) {
-		Dim *count = ex_as_dim(ctx, last->hi);
+		Dim *count = ex_as_dim(ctx, last->range.hi);
 
 		strbuf_printf(h->b, "\tdl_gpu_arrivals(x, %s > 1 ? %s : 0);\n", host_dim(h, count),
 			      host_dim(h, dim_floordiv(ctx, st->extent, count)));
@@ -131,7 +131,7 @@ static void print_launch(Host *h, int t, Node *n, const Schedule *s, int at)
 	print_assign(h, 'd', dim, nd);
 	strbuf_printf(h->b, "\tdl_launch(x, %d, %s, %s, %s, %s, %s);\n", h->kernel, c.fn->name,
 		      c.nbuf ? "b" : "NULL", nd ? "d" : "NULL", launched(h, st, st->extent),
-		      host_dim(h, st->grain));
+		      host_dim(h, st->cpu.grain));
 	h->nb = c.nbuf > h->nb ? c.nbuf : h->nb;
 	h->nd = nd > h->nd ? nd : h->nd;
 }

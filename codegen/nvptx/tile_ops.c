@@ -388,22 +388,22 @@ static TileCopy open_copy(LlKernel *k, const TileNode *n)
 	     *idx = tile_in_registers(n->to) ? NULL : flat_at(p, n->to, n->idx);
 
 	c.piece = (LlPiece){.store = {.kind = LN_STORE,
-				      .nout = 1,
-				      .stmt = -1,
-				      .buf[0] = n->to,
-				      .idx = idx,
-				      .val[0] = n->val},
+				      .store.nout = 1,
+				      .point.stmt = -1,
+				      .store.buf[0] = n->to,
+				      .store.idx = idx,
+				      .store.val[0] = n->val},
 			    .elem = elem,
 			    .vector = n->vector};
-	if (!tile_piece_order(p, n, k->stage->threads, &c.order))
+	if (!tile_piece_order(p, n, k->stage->block.threads, &c.order))
 		assert(0); /* tiles_verify */
 	c.guard = n->guard;
 	if (n->val->kind == EX_LOAD && tile_in_registers(n->val->load.buf))
 		c.from = n->val->load.buf;
 	if (split) {
 		c.guard = c.guard ? ex_subst_iters(p, c.guard, &n->it[1], &at, 1) : NULL;
-		c.piece.store.idx = idx ? ex_subst_iters(p, idx, &n->it[1], &at, 1) : NULL;
-		c.piece.store.val[0] = ex_subst_iters(p, n->val, &n->it[1], &at, 1);
+		c.piece.store.store.idx = idx ? ex_subst_iters(p, idx, &n->it[1], &at, 1) : NULL;
+		c.piece.store.store.val[0] = ex_subst_iters(p, n->val, &n->it[1], &at, 1);
 	}
 	return c;
 }
@@ -442,9 +442,10 @@ static TileCopy rows_further(const TileCopy *c, long long rows)
 	TileCopy r = *c;
 
 	r.guard = c->guard ? ex_subst_iters(p, c->guard, &it, &at, 1) : NULL;
-	r.piece.store.idx = c->piece.store.idx ? ex_subst_iters(p, c->piece.store.idx, &it, &at, 1)
-					       : NULL;
-	r.piece.store.val[0] = ex_subst_iters(p, c->piece.store.val[0], &it, &at, 1);
+	r.piece.store.store.idx = c->piece.store.store.idx
+					  ? ex_subst_iters(p, c->piece.store.store.idx, &it, &at, 1)
+					  : NULL;
+	r.piece.store.store.val[0] = ex_subst_iters(p, c->piece.store.store.val[0], &it, &at, 1);
 	return r;
 }
 
@@ -521,7 +522,7 @@ static int copy_rounds(const TileCopy *c)
 {
 	LlKernel *k = c->k;
 	Kernel *kernel = k->sched->kernel;
-	const int threads = k->stage->threads, rounds = c->pieces / threads;
+	const int threads = k->stage->block.threads, rounds = c->pieces / threads;
 	const char *t = ll_new(&k->f), *first = ll_new(&k->f);
 	LlLoop l;
 
@@ -541,7 +542,7 @@ static int copy_rounds(const TileCopy *c)
 static void copy(LlKernel *k, const TileNode *n)
 {
 	const TileCopy c = open_copy(k, n);
-	const int threads = k->stage->threads;
+	const int threads = k->stage->block.threads;
 
 	for (int at = copy_rounds(&c); at * threads < c.pieces; at++) {
 		const long long first = (long long)at * threads;

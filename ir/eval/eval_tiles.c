@@ -386,23 +386,23 @@ static void run_nodes(TileEval *e, const LNode *n)
 	for (; n && !e->fault; n = n->next)
 		switch (n->kind) {
 		case LN_LOOP: {
-			const int64_t hi = value(e, n->hi).i;
+			const int64_t hi = value(e, n->range.hi).i;
 
-			if (n->loop == LOOP_LAST) { /* blocks run in their order */
-				bind(e, n->var, e->block / hi);
+			if (n->loop.kind == LOOP_LAST) { /* blocks run in their order */
+				bind(e, n->range.var, e->block / hi);
 				if (e->block % hi == hi - 1)
 					run_nodes(e, n->body);
 				break;
 			}
 
-			for (int64_t i = value(e, n->lo).i; i < hi && !e->fault; i += n->step) {
-				bind(e, n->var, i);
+			for (int64_t i = value(e, n->range.lo).i; i < hi && !e->fault; i += n->loop.step) {
+				bind(e, n->range.var, i);
 				run_nodes(e, n->body);
 			}
 			break;
 		}
-		case LN_LET: bind(e, n->var, value(e, n->lo).i); break;
-		case LN_LOCAL: declare(e, n->buf[0]); break;
+		case LN_LET: bind(e, n->range.var, value(e, n->range.lo).i); break;
+		case LN_LOCAL: declare(e, n->local.buf); break;
 		case LN_OP:
 			if (n->op->op != TILE_SYNC)
 				run_op(e, n->op);

@@ -70,8 +70,8 @@ static bool independent(Ctx *c, const Stmt *x, const Stmt *y)
 static void stmts_of(const LNode *n, bool *of, int most)
 {
 	for (; n; n = n->next) {
-		if (n->part != PART_NONE && n->stmt >= 0 && n->stmt < most)
-			of[n->stmt] = true;
+		if (n->point.part != PART_NONE && n->point.stmt >= 0 && n->point.stmt < most)
+			of[n->point.stmt] = true;
 		stmts_of(n->body, of, most);
 	}
 }
@@ -79,7 +79,7 @@ static void stmts_of(const LNode *n, bool *of, int most)
 /* Each thread of ST has an iteration of its own, and nothing is shared. */
 static bool is_of_threads(const Stage *st)
 {
-	return st->threads && st->group == 1 && !st->first && !st->head && !st->bulk.n &&
+	return st->block.threads && st->block.group == 1 && !st->block.first && !st->block.head && !st->block.bulk.n &&
 	       dim_equals(st->scratch, 0);
 }
 
@@ -92,7 +92,7 @@ bool stages_beside(const Schedule *s, int first, int at)
 	for (int i = first; i < at; i++) {
 		const Stage *a = s->stages.at[i];
 
-		if (!is_of_threads(a) || !is_of_threads(b) || a->threads != b->threads)
+		if (!is_of_threads(a) || !is_of_threads(b) || a->block.threads != b->block.threads)
 			return false;
 		stmts_of(a->body, of, k->stmts.n);
 	}
@@ -107,14 +107,14 @@ bool stages_beside(const Schedule *s, int first, int at)
 
 Dim *stage_blocks(Ctx *c, const Stage *st)
 {
-	return dim_ceildiv(c, st->extent, dim_const(c, st->threads / st->group));
+	return dim_ceildiv(c, st->extent, dim_const(c, st->block.threads / st->block.group));
 }
 
 int stage_launch(const Schedule *s, int at)
 {
 	int n = 1;
 
-	while (at + n < s->stages.n && s->stages.at[at + n]->beside)
+	while (at + n < s->stages.n && s->stages.at[at + n]->block.beside)
 		n++;
 	return n;
 }

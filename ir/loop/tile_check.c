@@ -93,8 +93,8 @@ static int64_t apart(const Buf *b)
 static int64_t declared_at(const LNode *n, const Buf *tile)
 {
 	for (int64_t at; n; n = n->next) {
-		if (n->kind == LN_LOCAL && n->buf[0] == tile && n->idx)
-			return n->idx->i;
+		if (n->kind == LN_LOCAL && n->local.buf == tile && n->local.at)
+			return n->local.at->i;
 		at = n->kind == LN_LOOP ? declared_at(n->body, tile) : -1;
 		if (at >= 0)
 			return at;
@@ -204,15 +204,18 @@ static void see_op(RaceCheck *r)
 
 static int64_t first_of(const LNode *n)
 {
-	return n->lo->kind == EX_CONST ? n->lo->i : 0;
+	return n->range.lo->kind == EX_CONST ? n->range.lo->i : 0;
 }
 
 /* How often loop N is taken: as it says, if that is less than MOST. */
 static int64_t trips(const RaceCheck *r, const LNode *n)
 {
-	const int64_t known = n->hi->kind == EX_CONST ? (n->hi->i - first_of(n) + n->step - 1) / n->step : r->most;
+	const int64_t known = n->range.hi->kind == EX_CONST
+				      ? (n->range.hi->i - first_of(n) + n->loop.step - 1) /
+						n->loop.step
+				      : r->most;
 
-	return n->loop == LOOP_LAST ? 1 : known < r->most ? known : r->most;
+	return n->loop.kind == LOOP_LAST ? 1 : known < r->most ? known : r->most;
 }
 
 static void walk(RaceCheck *r, const LNode *n)
@@ -223,9 +226,10 @@ static void walk(RaceCheck *r, const LNode *n)
 				   r->st->name, MOST_LOOPS);
 			r->ok = false;
 		} else if (n->kind == LN_LOOP) {
-			r->loop[r->nloops++] = n->var;
+			r->loop[r->nloops++] = n->range.var;
 			for (int64_t i = 0, count = trips(r, n); i < count && r->ok; i++) {
-				r->trip[r->nloops - 1] = ex_int(r->p, CT_I64, first_of(n) + i * n->step);
+				r->trip[r->nloops - 1] = ex_int(r->p, CT_I64,
+								first_of(n) + i * n->loop.step);
 				walk(r, n->body);
 			}
 			r->nloops--;
@@ -244,7 +248,7 @@ bool tiles_check(Ctx *c, const Schedule *s, Diag *d)
 		r.st = s->stages.at[i];
 		for (r.most = 0; r.most <= MOST_TRIPS && r.ok; r.most++) {
 			r.nbuffers = r.commits = 0;
-			walk(&r, r.st->head);
+			walk(&r, r.st->block.head);
 			walk(&r, r.st->body);
 		}
 	}

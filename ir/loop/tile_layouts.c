@@ -328,7 +328,7 @@ static void check_points(TileCheck *t)
 	}
 	if (places != all)
 		fault(t, "the layout does not have each point once", "");
-	if (layout_count(&n->points, AT_LANE) != WARP_LANES || threads != t->st->threads)
+	if (layout_count(&n->points, AT_LANE) != WARP_LANES || threads != t->st->block.threads)
 		fault(t, "the layout has other threads than the block", "");
 }
 
@@ -372,7 +372,7 @@ static void check_pieces(TileCheck *t, const Buf *b)
 	PieceOrder o;
 
 	if (n->n != TILE_RANK || b->rank != TILE_RANK ||
-	    !tile_piece_order(t->pool, n, t->st->threads, &o))
+	    !tile_piece_order(t->pool, n, t->st->block.threads, &o))
 		fault(t, "the pieces of a copy do not lie as its threads have them:", b->name);
 }
 
@@ -494,7 +494,7 @@ static void check_dot(TileCheck *t)
 	if (!a || !b)
 		return;
 	if (size[0] % ((int64_t)MMA_ROWS * g.wm) || size[1] % (8L * g.wn) ||
-	    g.wm * g.wn * WARP_LANES != t->st->threads || size[2] % (in->k > 1 ? in->k : 8)) {
+	    g.wm * g.wn * WARP_LANES != t->st->block.threads || size[2] % (in->k > 1 ? in->k : 8)) {
 		fault(t, "the sizes are not multiples of the instruction's", in->name);
 		return;
 	}
@@ -552,7 +552,7 @@ static void check_op(TileCheck *t)
 /* A tile of shared memory lies inside of the block's scratch; addresses do not wrap around. */
 static void check_local(TileCheck *t, const LNode *n)
 {
-	const Buf *b = n->buf[0];
+	const Buf *b = n->local.buf;
 	int64_t last = dtype_info[b->dtype].bits / 8, scratch = 0;
 
 	for (int d = 0; d < b->rank; d++)
@@ -562,8 +562,9 @@ static void check_local(TileCheck *t, const LNode *n)
 		return;
 	for (int i = 0; i < b->tile->n; i++)
 		last += (b->tile->axis[i].extent - 1) * b->tile->axis[i].pitch;
-	if (!n->idx || n->idx->kind != EX_CONST || !t->st->scratch ||
-	    !dim_is_const(t->st->scratch, &scratch) || n->idx->i < 0 || n->idx->i > scratch - last)
+	if (!n->local.at || n->local.at->kind != EX_CONST || !t->st->scratch ||
+	    !dim_is_const(t->st->scratch, &scratch) || n->local.at->i < 0 ||
+	    n->local.at->i > scratch - last)
 		fault(t, "the block's scratch is too small for", b->name);
 }
 
@@ -572,7 +573,7 @@ bool tiles_verify_node(const Kernel *k, const Stage *st, const LNode *n, Diag *d
 	TileCheck t = {
 		.c = k->ctx, .d = d, .pool = k->pool, .st = st, .n = n->op, .loc = loc, .ok = true};
 
-	if (n->kind == LN_LOCAL && n->buf[0]->tile)
+	if (n->kind == LN_LOCAL && n->local.buf->tile)
 		check_local(&t, n);
 	if (n->kind == LN_OP)
 		check_op(&t);

@@ -106,7 +106,7 @@ void lt_tile_op(LoopText *t, LNode *node)
 		lt_expr(t, &n->by, ct);
 	}
 	lt_opt_expr(t, " where ", &n->guard, CT_BOOL);
-	lt_opt_expr(t, " executes where ", &node->guard, CT_BOOL);
+	lt_opt_expr(t, " executes where ", &node->store.guard, CT_BOOL);
 }
 
 void tile_print(StrBuf *b, const TileNode *n)

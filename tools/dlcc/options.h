@@ -31,7 +31,7 @@ typedef struct Cli {
 	bool given[OPTIONS_ROOM]; /* by row of the table */
 	const char *input, *output, *name, *cc, *sysroot, *runtime, *weights, *save_temps;
 	const char *depfile, *soname, *glibc;
-	const char *ptxas, *tiles, *schedule, *cache;
+	const char *ptxas, *schedule, *cache;
 	const char *dump, *dump_node, *trace;
 	const char *calibrate, *keep[MAX_KEEP];
 	int nkeep;
@@ -44,8 +44,7 @@ typedef struct Cli {
 	const Pass *passes[MAX_PASSES];
 	int npasses;
 	DType weight_type, half_activations, caches; /* 0: none is given */
-	int level, threads, rewrite_limit, list_tiles, winograd, slice, tune_seconds, weight_group,
-		cache_size;
+	int level, threads, rewrite_limit, winograd, slice, tune_seconds, weight_group, cache_size;
 	bool int8, tune, verbose, dry, check, time_passes, dump_all, sanitize, shuffle, verify,
 		tf32, flush, embed, explain, int8_activations, cubin, schedules, quiet;
 	Warnings warnings;

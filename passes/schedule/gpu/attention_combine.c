@@ -267,8 +267,8 @@ void attention_combine(AttentionEmit *e)
 	attention_declare_state(e);
 	size[0] = e->bm;
 	size[1] = x.parts;
-	x.part = gpu_tile(&e->b, "part", DT_F32, size, &x.rows_parts)->buf[0];
-	x.factor = gpu_tile(&e->b, "factor", DT_F32, size, &x.rows_parts)->buf[0];
+	x.part = gpu_tile(&e->b, "part", DT_F32, size, &x.rows_parts)->local.buf;
+	x.factor = gpu_tile(&e->b, "factor", DT_F32, size, &x.rows_parts)->local.buf;
 	attention_start(e);
 	chunks = dim_ceildiv(e->c, all_parts(e), dim_const(e->c, x.parts));
 	x.chunk = l_iter(&e->b, "chunk", chunks);

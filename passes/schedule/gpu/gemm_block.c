@@ -317,7 +317,7 @@ static void stage_sums(GpuGemm *gg, const StagedSums *st)
 		return;
 	at[0] = ex_add(p, ex_mul(p, ex_iter(p, gg->mb), l_int(b, s->bm)), at[0]);
 	at[1] = in_block(g, gg->nb, s->bn, n->it[2]);
-	node->guard = in_matrix(g, at[0], at[1]);
+	node->store.guard = in_matrix(g, at[0], at[1]);
 	gemm_does(g, node, g->p.c.s, PART_WRITE, at[0], at[1], NULL);
 }
 
@@ -458,8 +458,8 @@ static void emit_parts(GpuGemm *gg)
 	for (st.number = 0; st.number < parts; st.number++) {
 		LNode *n = gpu_tile(&g->b, "staged", t, extent, &l);
 
-		n->idx = l_int(&g->b, 0);
-		st.buf = n->buf[0];
+		n->local.at = l_int(&g->b, 0);
+		st.buf = n->local.buf;
 		sync(gg, TILE_BARRIER);
 		stage_sums(gg, &st);
 		sync(gg, TILE_BARRIER);
@@ -488,8 +488,8 @@ static Buf *declare_tile(GpuGemm *gg, const char *what, const TileOperand *o, in
 	layout_add(&l, 1, AT_ADDRESS, rows, 1, pitch);
 	layout_add(&l, 2, AT_ADDRESS, cols, 1, bytes);
 	n = gpu_tile(&gg->g.b, what, o->type, extent, &l);
-	n->idx = l_int(&gg->g.b, at);
-	return n->buf[0];
+	n->local.at = l_int(&gg->g.b, at);
+	return n->local.buf;
 }
 
 /* Sets the matrix and the tile's coordinates of block BLOCK, of all or of those of one part. */
@@ -534,7 +534,7 @@ static void open_blocks(GpuGemm *gg)
 		dim_mul(ctx, iters_points(g->p.k->ctx, g->p.c.g, g->p.c.ng),
 			dim_mul(ctx, dim_ceildiv(ctx, g->p.n, dim_const(ctx, s->bn)),
 				dim_ceildiv(ctx, g->p.m, dim_const(ctx, s->bm)))));
-	b->stage->threads = b->stage->group = gemm_gpu_threads(s);
+	b->stage->block.threads = b->stage->block.group = gemm_gpu_threads(s);
 	b->stage->scratch = dim_const(ctx, gemm_gpu_shared(gg, s));
 	split_blocks(gg, ex_iter(b->p, b->stage->var));
 }
@@ -556,7 +556,7 @@ static void emit_start(GpuGemm *gg)
 		n->idx[n->nidx] = ex_iter(g->b.p, n->it[n->nidx]);
 	n->val = ex_num(g->b.p, g->p.c.ct, 0);
 	node = place_op(gg, n);
-	node->guard = in_matrix(g, row, col);
+	node->store.guard = in_matrix(g, row, col);
 	gemm_does(g, node, g->p.c.s, PART_INIT, row, col, NULL);
 }
 
@@ -604,8 +604,8 @@ static void emit_pipeline(GpuGemm *gg, Buf *a, Buf *b)
 	at[1] = in_block(g, gg->nb, s->bn, n->it[1]);
 	at[2] = in_block(g, kb, s->bk, n->it[2]);
 	node = place_op(gg, n);
-	node->guard = ex_and(p, in_matrix(g, at[0], at[1]),
-			     ex_op2(p, IN_lt, at[2], ex_dim(p, g->p.kk)));
+	node->store.guard = ex_and(p, in_matrix(g, at[0], at[1]),
+				   ex_op2(p, IN_lt, at[2], ex_dim(p, g->p.kk)));
 	gemm_does(g, node, g->p.c.s, PART_TERM, at[0], at[1], at[2]);
 	l_close(&g->b, loop);
 	gpu_tile_pipeline(&g->b, loop, first, gg->slot, s->stages, HELD);
@@ -624,13 +624,13 @@ static void declare_whole(GpuGemm *gg, StagedSums *st)
 
 	for (int i = 0; i < 3; i++)
 		dim_is_const(n->it[i]->extent, &extent[i]);
-	st->buf = gpu_tile(b, "whole", t, extent, &n->points)->buf[0];
+	st->buf = gpu_tile(b, "whole", t, extent, &n->points)->local.buf;
 	st->nheld = MOST_HELD;
 	while (st->nheld > 1 &&
 	       st->nheld * layout_count(&n->points, AT_REGISTER) > HELD_LOADS)
 		st->nheld /= 2;
 	for (int i = 0; i < st->nheld; i++)
-		st->held[i] = gpu_tile(b, "held", t, extent, &n->points)->buf[0];
+		st->held[i] = gpu_tile(b, "held", t, extent, &n->points)->local.buf;
 }
 
 /* Loads the partial sums of part AT to HELD; none where there is no such part. */
@@ -669,7 +669,7 @@ static void add_slices(GpuGemm *gg, const StagedSums *st)
 	l_of(b, g->p.c.s);
 	n->val = ex_num(p, g->p.c.ct, 0);
 	node = place_op(gg, n);
-	node->guard = r.guard;
+	node->store.guard = r.guard;
 	gemm_does(g, node, g->p.c.s, PART_INIT, r.m, r.n, NULL);
 	loop = l_loop(b, LOOP_SERIAL, slice, l_int(b, 0), ex_dim(p, slice->extent), st->nheld);
 	for (int i = 0; i < st->nheld; i++)
@@ -683,9 +683,9 @@ static void add_slices(GpuGemm *gg, const StagedSums *st)
 		n->val = ex_load(p, st->held[i], n->idx, 3);
 		r = point_of(gg, st, n);
 		node = place_op(gg, n);
-		node->guard = r.guard;
+		node->store.guard = r.guard;
 		if (!dim_multiple(g->p.k->ctx, slice->extent, st->nheld))
-			node->guard = ex_and(p, node->guard,
+			node->store.guard = ex_and(p, node->store.guard,
 					     ex_op2(p, IN_lt, at, ex_dim(p, slice->extent)));
 		gemm_does(g, node, g->p.c.s, PART_TERM, r.m, r.n, at);
 	}
@@ -697,7 +697,7 @@ static void add_slices(GpuGemm *gg, const StagedSums *st)
 	n->val = ex_load(p, st->buf, n->idx, 3);
 	r = point_of(gg, st, n);
 	node = place_op(gg, n);
-	node->guard = r.guard;
+	node->store.guard = r.guard;
 	gemm_does(g, node, g->p.c.s, PART_WRITE, r.m, r.n, NULL);
 }
 
@@ -731,7 +731,7 @@ void gemm_gpu_emit(GpuGemm *gg, GpuGemm *whole)
 	Buf *a, *b;
 
 	open_blocks(gg);
-	gg->sums = gpu_tile(&gg->g.b, "sums", ctype_dtype(gg->g.p.c.ct), extent, &sums)->buf[0];
+	gg->sums = gpu_tile(&gg->g.b, "sums", ctype_dtype(gg->g.p.c.ct), extent, &sums)->local.buf;
 	a = declare_tile(gg, "a_tile", &gg->a, s->bm, 0);
 	b = declare_tile(gg, "b_tile", &gg->b, s->bn, gemm_gpu_tiles(s, &gg->a, s->bm));
 	emit_pipeline(gg, a, b);

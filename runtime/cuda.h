@@ -90,8 +90,8 @@ struct GpuModel {
 	bool retained;
 	CUcontext context;
 	pthread_mutex_t fetching; /* protects the modules and fn */
-	CUmodule module; /* with all kernels: a cubin; or null */
-	CUmodule *one;   /* by kernel: its own module, or null */
+	CUmodule module;          /* with all kernels: a cubin; or null */
+	CUmodule *one;            /* by kernel: its own module, or null */
 	/* by kernel: null: not loaded yet. FN is null before the first context. */
 	_Atomic(CUfunction) *fn;
 	int sm; /* compute capability times ten */
@@ -178,7 +178,7 @@ struct GpuContext {
 	bool waits;           /* this run has outputs to copy to the host */
 	CUevent order;        /* orders the work of one stream before that of another */
 	GpuMem arena, *region; /* region: as many as the program has */
-	GpuMem arrivals; /* counters of blocks, which are 0 between kernels */
+	GpuMem arrivals;       /* counters of blocks, which are 0 between kernels */
 	GpuIo *in, *out;
 	Pinned word;          /* the status word, which kernels write */
 	/* for messages, while busy: the kernel that was launched last, or -1; FLOWN: the graph,
@@ -220,7 +220,7 @@ void gpu_pop(GpuModel *g);
 /* Loads the kernels if they are compiled for this GPU; else only makes their tables, as the driver may need
  * seconds to compile all of them; under the GPU's context. Returns the status; the model has the text. */
 int gpu_fetch(dl_model *m);
-/* Loads kernels FN[0..N) (null: all) that are not loaded yet, several at a time; under the GPU's context.
+/* Loads kernels FN[0..N), all different (null: all), that are not loaded yet, several at a time; under the GPU's context.
  * Returns the status, with the text in WHY. */
 enum { GPU_WHY = 400 };
 int gpu_load(dl_model *m, const int32_t *fn, int32_t n, char *why);

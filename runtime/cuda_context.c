@@ -60,8 +60,9 @@ int gpu_need(dl_context *c, const int32_t *fn, int32_t n)
 
 	for (int32_t i = 0; i < (fn ? n : g->image->n_fn); i++)
 		all = all && atomic_load_explicit(&g->fn[fn ? fn[i] : i], memory_order_acquire);
-	if (all || gpu_not_captured(c, "needs a kernel that is not loaded yet: prepare its dims before the "
-				       "capture"))
+	if (all || gpu_not_captured(
+			   c, "needs a kernel that is not loaded yet: prepare its dims before the "
+			      "capture"))
 		return c->x.status;
 	rc = gpu_load(c->model, fn, n, why);
 	return rc ? dl_fail(&c->x, rc, "%s", why) : DL_OK;
@@ -215,7 +216,9 @@ static uint64_t block_bytes(const dl_program *p)
 	       sizeof(GpuIo) * (uint64_t)(p->desc->n_in + p->desc->n_out);
 }
 
-enum { ARRIVALS = 1 << 12 }; /* counters that a context has from the start: enough, unless sizes are huge */
+enum {
+	ARRIVALS = 1 << 12
+}; /* counters that a context has from the start: enough, unless sizes are huge */
 
 int rt_gpu_context(dl_context *c)
 {

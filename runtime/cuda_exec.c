@@ -130,7 +130,8 @@ static int launch(dl_exec *x, int32_t kernel, int32_t fn, const uint64_t *arg, i
 	if (gpu->listened)
 		rt_nvtx_push(x->prog->kernels[kernel]);
 	rc = gpu->cuda->cuLaunchKernel(atomic_load_explicit(&gpu->fn[fn], memory_order_acquire),
-				       (unsigned)blocks, 1, 1, (unsigned)f->threads, 1, 1, (unsigned)f->shared, x->ctx->gpu->stream, a.p, NULL);
+				       (unsigned)blocks, 1, 1, (unsigned)f->threads, 1, 1,
+				       (unsigned)f->shared, x->ctx->gpu->stream, a.p, NULL);
 	if (gpu->listened)
 		rt_nvtx_pop();
 	if (rc)

@@ -105,15 +105,18 @@ static int take_function(GpuModel *g, CUmodule module, int32_t i)
 	return rc;
 }
 
-/* Loads IMAGE, which has all kernels. */
-static int load_all(GpuModel *g, const void *image)
+/* Loads IMAGE, which has all kernels. *WHAT: what fails. */
+static int load_all(GpuModel *g, const void *image, const char **what)
 {
 	int rc = g->cuda->cuModuleLoadDataEx(&g->module, image, 0, NULL, NULL);
 
+	*what = "its driver does not take the kernels";
 	if (rc)
 		g->module = NULL;
-	for (int32_t i = 0; i < g->image->n_fn && !rc; i++)
+	for (int32_t i = 0; i < g->image->n_fn && !rc; i++) {
+		*what = g->image->fn[i].name;
 		rc = take_function(g, g->module, i);
+	}
 	return rc;
 }
 
@@ -136,13 +139,17 @@ static int load_one(GpuModel *g, int32_t i, char *why)
 	void *value[] = {log, (void *)(uintptr_t)(sizeof(log) - 1)};
 	int rc = g->cuda->cuModuleLoadDataEx(&g->one[i], text_of(g->image, i), 2, option, value);
 
-	if (rc)
-		g->one[i] = NULL;
+	const bool loaded = !rc;
+
 	rc = rc ? rc : take_function(g, g->one[i], i);
 	if (!rc)
 		return 0;
+	if (loaded)
+		g->cuda->cuModuleUnload(g->one[i]);
+	g->one[i] = NULL;
 	log[strcspn(log, "\n")] = '\0';
-	snprintf(why, GPU_WHY, "%s: its driver does not take the kernels: %s%s%s", g->name,
+	snprintf(why, GPU_WHY, "%s: %s: %s%s%s", g->name,
+		 loaded ? g->image->fn[i].name : "its driver does not take the kernels",
 		 cuda_error(g->cuda, rc, text, sizeof(text)), *log ? ": " : "", log);
 	return rc;
 }
@@ -226,6 +233,7 @@ static int fetch(dl_model *m)
 	GpuModel *g = m->gpu;
 	const dl_gpu_image *p = g->image;
 	const uint64_t n = (uint64_t)p->n_fn;
+	const char *what;
 	char text[160];
 	int rc;
 
@@ -238,14 +246,14 @@ static int fetch(dl_model *m)
 		g->one[i] = NULL;
 	}
 	if (n && p->cubin && p->sm / 10 == g->sm / 10) {
-		rc = load_all(g, p->cubin);
+		rc = load_all(g, p->cubin, &what);
 		if (!rc)
 			return DL_OK;
 		rt_log(m, DL_LOG_INFO, "%s: its driver does not take the cubin, so the PTX: %s",
 		       g->name, cuda_error(g->cuda, rc, text, sizeof(text)));
 	}
-	rc = n && !p->apart ? load_all(g, p->ptx) : 0;
-	return rc ? failed(m, rc, "its driver does not take the kernels") : DL_OK;
+	rc = n && !p->apart ? load_all(g, p->ptx, &what) : 0;
+	return rc ? failed(m, rc, what) : DL_OK;
 }
 
 int gpu_fetch(dl_model *m)

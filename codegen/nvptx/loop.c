@@ -285,9 +285,9 @@ static void count_rests(LlKernel *k, int from)
 static void last_block(LlKernel *k, const LNode *n)
 {
 	LlFn *f = &k->f;
-	const char *count = ll_expr(f, n->range.hi), *group = ll_new(f), *at = ll_new(f), *bound, *first,
-		   *one, *waits = ll_new(f), *alone = ll_new(f), *slot = ll_slot(k, "i32", 0),
-		   *arrived = ll_new(f), *is, *word, *end;
+	const char *count = ll_expr(f, n->range.hi), *group = ll_new(f), *at = ll_new(f), *bound,
+		   *first, *one, *waits = ll_new(f), *alone = ll_new(f),
+		   *slot = ll_slot(k, "i32", 0), *arrived = ll_new(f), *is, *word, *end;
 
 	k->arrives = true;
 	ll_put(f, "%s = udiv i64 %%block, %s", group, count);

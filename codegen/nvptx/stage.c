@@ -201,7 +201,8 @@ static void begin(LlKernel *k, const char *block)
 	if (st->block.group == st->block.threads) {
 		ll_put(f, "%s = add i64 %s, 0", p, block);
 	} else {
-		ll_put(f, "%s = mul nuw nsw i64 %s, %d", first, block, st->block.threads / st->block.group);
+		ll_put(f, "%s = mul nuw nsw i64 %s, %d", first, block,
+		       st->block.threads / st->block.group);
 		ll_put(f, "%s = add nuw nsw i64 %s, %%group", p, first);
 	}
 	ll_bind(k, st->var, p);
@@ -224,7 +225,8 @@ static const char *open_points(LlKernel *k)
 		return NULL;
 	inside = ll_new(f);
 	ll_put(f, "%s = icmp slt i64 %s, %s", inside, ll_iter(k, st->var), ll_dim(k, st->extent));
-	if (st->block.group > 1 && st->block.group < 32) { /* some groups of a warp may have no point */
+	if (st->block.group > 1 &&
+	    st->block.group < 32) { /* some groups of a warp may have no point */
 		ll_put(f, "%%mask = call i32 @llvm.nvvm.vote.ballot.sync(i32 -1, i1 %s)", inside);
 		k->mask = "%mask";
 	}

@@ -395,7 +395,8 @@ static void run_nodes(TileEval *e, const LNode *n)
 				break;
 			}
 
-			for (int64_t i = value(e, n->range.lo).i; i < hi && !e->fault; i += n->loop.step) {
+			for (int64_t i = value(e, n->range.lo).i; i < hi && !e->fault;
+			     i += n->loop.step) {
 				bind(e, n->range.var, i);
 				run_nodes(e, n->body);
 			}

@@ -12,7 +12,7 @@
 #include "ir/loop/loop.h"
 
 typedef struct TileRun {
-	const int64_t *sym; /* values of symbols, by Sym.id */
+	const int64_t *sym;  /* values of symbols, by Sym.id */
 	void *const *memory; /* by Buf.id: the elements of operands and results, in their types */
 } TileRun;
 

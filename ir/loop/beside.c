@@ -79,8 +79,8 @@ static void stmts_of(const LNode *n, bool *of, int most)
 /* Each thread of ST has an iteration of its own, and nothing is shared. */
 static bool is_of_threads(const Stage *st)
 {
-	return st->block.threads && st->block.group == 1 && !st->block.first && !st->block.head && !st->block.bulk.n &&
-	       dim_equals(st->scratch, 0);
+	return st->block.threads && st->block.group == 1 && !st->block.first && !st->block.head &&
+	       !st->block.bulk.n && dim_equals(st->scratch, 0);
 }
 
 bool stages_beside(const Schedule *s, int first, int at)

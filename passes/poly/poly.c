@@ -266,7 +266,8 @@ static void free_all(Poly *p)
 static bool has_folds(const LNode *n)
 {
 	for (; n; n = n->next)
-		if ((n->kind == LN_OP && n->point.part == PART_NONE && n->op->op == TILE_FOLD) || has_folds(n->body))
+		if ((n->kind == LN_OP && n->point.part == PART_NONE && n->op->op == TILE_FOLD) ||
+		    has_folds(n->body))
 			return true;
 	return false;
 }

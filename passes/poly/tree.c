@@ -386,7 +386,8 @@ static void last_blocks(TreeWalk *w, const LNode *n)
 	const Split *s = count ? split(p, blocks.it, count) : NULL;
 
 	if (!s) {
-		poly_wrong(p, "the blocks are not whole groups of those that the last one waits for");
+		poly_wrong(p,
+			   "the blocks are not whole groups of those that the last one waits for");
 		return;
 	}
 	w->loops.at[0] = (Bound){.it = s->q,

@@ -34,10 +34,12 @@ typedef struct Shape {
 static uint32_t address_of(uint64_t desc, bool mn, int side, int term)
 {
 	static const uint32_t widths[] = {PIECE, 128, 64, 32};
-	const uint32_t start = (uint32_t)(desc & 0x3fff) << 4, lead = (uint32_t)(desc >> 16 & 0x3fff) << 4,
+	const uint32_t start = (uint32_t)(desc & 0x3fff) << 4,
+		       lead = (uint32_t)(desc >> 16 & 0x3fff) << 4,
 		       stride = (uint32_t)(desc >> 32 & 0x3fff) << 4, width = widths[desc >> 62],
-		       along = (uint32_t)(mn ? side : term) * ELEMENT, across = (uint32_t)(mn ? term : side),
-		       whole = along / width, mask = width / PIECE - 1;
+		       along = (uint32_t)(mn ? side : term) * ELEMENT,
+		       across = (uint32_t)(mn ? term : side), whole = along / width,
+		       mask = width / PIECE - 1;
 	uint32_t at = start + along % width + across % 8 * width;
 
 	/* without a swizzle, the distances of operands along the side have the other order */
@@ -57,8 +59,8 @@ static void read_operand(Warp *w, const Wgmma *op, int which, int first, int n, 
 		for (int i = 0; i < along; i += step) {
 			const int side = first + (mn ? i : j), term = mn ? j : i;
 			const uint8_t *p = access_at(w, WHOLE_WARP, SP_SHARED,
-						     address_of(op->desc[which], mn, side, term), PIECE,
-						     READ | ASYNC);
+						     address_of(op->desc[which], mn, side, term),
+						     PIECE, READ | ASYNC);
 			for (int e = 0; e < step && out; e++) {
 				uint16_t v;
 				memcpy(&v, p + e * ELEMENT, ELEMENT);
@@ -120,7 +122,8 @@ static void put_sums(const Warp *w, const Wgmma *op)
 {
 	for (int i = 0; i < op->in->op[0].n_items; i++)
 		for (int lane = 0; lane < 32; lane++)
-			set_lane(w, op->in->op[0].item[i].slot, lane, f32_bits(*sum_of(op, i, lane)));
+			set_lane(w, op->in->op[0].item[i].slot, lane,
+				 f32_bits(*sum_of(op, i, lane)));
 }
 
 static bool warp_here(Warp *w, uint32_t mask)
@@ -134,7 +137,8 @@ static bool warp_here(Warp *w, uint32_t mask)
 
 static void check_start(Warp *w, uint64_t desc)
 {
-	const uint32_t width = (uint32_t[]){PIECE, 128, 64, 32}[desc >> 62], mask = width / PIECE - 1;
+	const uint32_t width = (uint32_t[]){PIECE, 128, 64, 32}[desc >> 62],
+		       mask = width / PIECE - 1;
 
 	if (desc >> 49 & 7 || (uint32_t)(desc & 0x3fff) >> 3 & mask)
 		fault(w, -1, CUDA_ERROR_LAUNCH_FAILED,
@@ -262,10 +266,11 @@ static void decode_begin(Parser *p)
 	int m = 0, k = 0, used = 0, shape = 0, at = 3;
 
 	for (int i = 1; i < p->n_mods; i++)
-		if (sscanf(p->mods[i], "m%dn%dk%d%n", &m, &s->n, &k, &used) == 3 && !p->mods[i][used])
+		if (sscanf(p->mods[i], "m%dn%dk%d%n", &m, &s->n, &k, &used) == 3 &&
+		    !p->mods[i][used])
 			shape = i;
-	if (!shape || !take_mod(p, p->mods[shape]) || !take_mod(p, "f32") || m != ROWS || k != TERMS ||
-	    s->n < 8 || s->n > 256 || s->n % 8)
+	if (!shape || !take_mod(p, p->mods[shape]) || !take_mod(p, "f32") || m != ROWS ||
+	    k != TERMS || s->n < 8 || s->n > 256 || s->n % 8)
 		parse_fail(p, "%s is not supported", in->text);
 	s->bf16 = take_choice(p, types) == 1;
 	if (!take_mod(p, s->bf16 ? "bf16" : "f16"))
@@ -274,7 +279,8 @@ static void decode_begin(Parser *p)
 	need_operands(p, s->a_registers ? 7 : 8, s->a_registers ? 7 : 8);
 	if (in->op[0].kind != O_VEC || in->op[0].n_items != s->n / 2 ||
 	    (s->a_registers && in->op[1].n_items != 4))
-		parse_fail(p, "a vector of %d expected", in->op[0].n_items != s->n / 2 ? s->n / 2 : 4);
+		parse_fail(p, "a vector of %d expected",
+			   in->op[0].n_items != s->n / 2 ? s->n / 2 : 4);
 	for (int i = 0; i < s->n / 2; i++)
 		in->op[0].item[i].slot = dest_of(p, &in->op[0].item[i], T_b32, false);
 	for (int i = 0; i < 4 && s->a_registers; i++)
@@ -294,7 +300,8 @@ static void decode_begin(Parser *p)
 
 void decode_wgmma(Parser *p)
 {
-	static const char *const kinds[] = {"mma_async", "fence", "commit_group", "wait_group", NULL};
+	static const char *const kinds[] = {"mma_async", "fence", "commit_group", "wait_group",
+					    NULL};
 	static ExecFn *const run[] = {NULL, exec_fence, exec_commit, exec_wait};
 	const int kind = take_choice(p, kinds);
 

@@ -260,8 +260,7 @@ void attention_combine(AttentionEmit *e)
 	set_layouts(&x);
 	assert(rows % e->rm == 0);
 	last = l_loop(&e->b, LOOP_LAST,
-		      l_iter(&e->b, "combined",
-			     dim_floordiv(e->c, e->b.stage->extent, e->parts)),
+		      l_iter(&e->b, "combined", dim_floordiv(e->c, e->b.stage->extent, e->parts)),
 		      l_int(&e->b, 0), ex_dim(e->p, e->parts), 1);
 	some = open_rows(e, rows);
 	attention_declare_state(e);

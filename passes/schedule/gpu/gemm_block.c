@@ -252,7 +252,7 @@ static Expr *in_matrix(Gemm *g, Expr *row, Expr *col)
 /* ---- The epilogue ---- */
 
 enum {
-	MOST_HELD = 4,    /* partial sums of an element that are loaded at once */
+	MOST_HELD = 4,  /* partial sums of an element that are loaded at once */
 	HELD_LOADS = 64 /* registers of a thread for these */
 };
 
@@ -626,8 +626,7 @@ static void declare_whole(GpuGemm *gg, StagedSums *st)
 		dim_is_const(n->it[i]->extent, &extent[i]);
 	st->buf = gpu_tile(b, "whole", t, extent, &n->points)->local.buf;
 	st->nheld = MOST_HELD;
-	while (st->nheld > 1 &&
-	       st->nheld * layout_count(&n->points, AT_REGISTER) > HELD_LOADS)
+	while (st->nheld > 1 && st->nheld * layout_count(&n->points, AT_REGISTER) > HELD_LOADS)
 		st->nheld /= 2;
 	for (int i = 0; i < st->nheld; i++)
 		st->held[i] = gpu_tile(b, "held", t, extent, &n->points)->local.buf;
@@ -686,7 +685,7 @@ static void add_slices(GpuGemm *gg, const StagedSums *st)
 		node->store.guard = r.guard;
 		if (!dim_multiple(g->p.k->ctx, slice->extent, st->nheld))
 			node->store.guard = ex_and(p, node->store.guard,
-					     ex_op2(p, IN_lt, at, ex_dim(p, slice->extent)));
+						   ex_op2(p, IN_lt, at, ex_dim(p, slice->extent)));
 		gemm_does(g, node, g->p.c.s, PART_TERM, r.m, r.n, at);
 	}
 	l_close(b, loop);
@@ -708,10 +707,12 @@ static void emit_whole(GpuGemm *gg, const GpuGemm *part)
 	LBuild *b = &g->b;
 	const BlockShape *s = &gg->s;
 	const bool down = gg->by_columns;
-	const int rows = MMA_ROWS * s->wm,
-		  vector = result_chunk(g, down ? g->p.c.m[g->p.c.nm - 1] : g->p.c.n[g->p.c.nn - 1]);
-	StagedSums st = {.rows = rows, .down = down, .mv = down ? vector : 1, .nv = down ? 1 : vector};
-	Iter *tile = l_iter(b, "tile", dim_floordiv(g->p.k->ctx, b->stage->extent, part->slice->extent));
+	const int rows = MMA_ROWS * s->wm, vector = result_chunk(g, down ? g->p.c.m[g->p.c.nm - 1]
+									 : g->p.c.n[g->p.c.nn - 1]);
+	StagedSums st = {
+		.rows = rows, .down = down, .mv = down ? vector : 1, .nv = down ? 1 : vector};
+	Iter *tile = l_iter(b, "tile",
+			    dim_floordiv(g->p.k->ctx, b->stage->extent, part->slice->extent));
 	LNode *last = l_loop(b, LOOP_LAST, tile, l_int(b, 0), ex_dim(b->p, part->slice->extent), 1);
 	split_blocks(gg, ex_iter(b->p, tile));
 	for (; st.number < s->bm / rows; st.number++) {

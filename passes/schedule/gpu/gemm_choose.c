@@ -489,7 +489,7 @@ static double cost_of_parts(const GpuGemm *g, const double size[4], int64_t p,
 		     bytes = bytes_of(ctype_dtype(g->g.p.c.ct)), x = best_shape(g, part, want, s),
 		     all = size[0] * size[1] * part[3] * bytes / (L2_RATE * gpu->memory * 1e9),
 		     /* one block adds the parts of a tile */
-		     tile = (double)p * s->bm * s->bn * bytes / (L2_BYTES * clock_of(gpu));
+		tile = (double)p * s->bm * s->bn * bytes / (L2_BYTES * clock_of(gpu));
 
 	return p > 1 && x > 0 ? x + ARRIVAL + (all > tile ? all : tile) : x;
 }

@@ -69,8 +69,7 @@ bool sched_gpu_contraction(const Target *t, Kernel *k, int last, Schedule *s);
 /* The same of K whose first statement is a product's partial sums, and whose others combine them, in one
  * stage; false if K is not of this form. */
 bool sched_gpu_in_parts(const Target *t, Kernel *k, Schedule *s);
-int64_t sched_gpu_parts(const Target *t, Kernel *k, const Schedule *s,
-			Iter **along, int64_t *each);
+int64_t sched_gpu_parts(const Target *t, Kernel *k, const Schedule *s, Iter **along, int64_t *each);
 
 /* ---- multiples.c ---- */
 

@@ -66,7 +66,8 @@ void test_gpu_launch(TestGpu *t, TestEntry e, const uint64_t *arg, int n, int64_
 		       word = e.faults ? test_gpu_put(t, &none, sizeof none) : 0;
 	const int64_t counts = e.arrives && blocks > 0 ? blocks : 0;
 	uint32_t *zeros = NEW_ARRAY(t->arena, counts + 1, uint32_t);
-	const uint64_t arrivals = counts ? test_gpu_put(t, zeros, counts * (int64_t)sizeof *zeros) : 0;
+	const uint64_t arrivals = counts ? test_gpu_put(t, zeros, counts * (int64_t)sizeof *zeros)
+					 : 0;
 	void **parameter = NEW_ARRAY(t->arena, n + 3, void *);
 	CUfunction f;
 

@@ -200,11 +200,12 @@ static int launch_on_gpu(Judge *j, Arena *a, const Memory *m, int at, const int6
 	for (int i = 0; i < c.ndim; i++)
 		arg[c.nbuf + i] = dim_eval(c.dim[i], sym, &v) ? (uint64_t)v : 0;
 	for (int i = 0; i < stages; i++)
-		blocks += dim_eval(stage_blocks(m->k->ctx, m->s->stages.at[at + i]), sym, &v) ? v : 0;
-	test_gpu_launch(j->gpu,
-			(TestEntry){c.fn->name, c.fn->threads, c.fn->shared, c.fn->faults,
-				    c.fn->arrives},
-			arg, c.nbuf + c.ndim, blocks);
+		blocks += dim_eval(stage_blocks(m->k->ctx, m->s->stages.at[at + i]), sym, &v) ? v
+											      : 0;
+	test_gpu_launch(
+		j->gpu,
+		(TestEntry){c.fn->name, c.fn->threads, c.fn->shared, c.fn->faults, c.fn->arrives},
+		arg, c.nbuf + c.ndim, blocks);
 	return stages;
 }
 
@@ -349,7 +350,7 @@ const char *kernels_differ(Arena *a, Module *m, GenC *g, GenPtx *ptx, const void
 	StrBuf text = {0};
 
 	if (ptx && ptx->funcs.n) {
-		gen_nvptx_ptx(ptx, &text);
+		gen_nvptx_ptx(ptx, 0, ptx->funcs.n, &text);
 		j.gpu = test_gpu_open(a, strbuf_str(&text), &j.bad);
 		strbuf_free(&text);
 	}

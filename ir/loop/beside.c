@@ -36,14 +36,14 @@ static bool disjoint(Ctx *c, const Stmt *x, const Stmt *y)
 	return false;
 }
 
-typedef struct Reads {
+typedef struct WriterLoads {
 	const Stmt *writer;
 	bool any;
-} Reads;
+} WriterLoads;
 
 static void see_load(void *arg, Expr *e)
 {
-	Reads *r = arg;
+	WriterLoads *r = arg;
 
 	for (int i = 0; i < 2 && e->kind == EX_LOAD; i++)
 		r->any = r->any || e->load.buf == r->writer->out[i];
@@ -51,7 +51,7 @@ static void see_load(void *arg, Expr *e)
 
 static bool reads(const Stmt *s, const Stmt *writer)
 {
-	Reads r = {writer, false};
+	WriterLoads r = {writer, false};
 
 	stmt_exprs(s, see_load, &r);
 	return r.any;

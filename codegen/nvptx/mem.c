@@ -170,17 +170,33 @@ int64_t ll_static_shared(const LlKernel *k)
 	return k->shared + (k->scratch && !ll_dynamic_shared(k) ? scratch(k) : 0);
 }
 
+/* Some tile of N or a sibling is xored. */
+static bool xors(const LNode *n)
+{
+	for (; n; n = n->next) {
+		const TileLayout *l = n->kind == LN_LOCAL ? n->local.buf->tile : NULL;
+
+		for (int i = 0; l && i < l->n; i++)
+			if (l->axis[i].xored)
+				return true;
+		if (xors(n->body))
+			return true;
+	}
+	return false;
+}
+
 static const char *scratch_name(LlKernel *k)
 {
+	const int align = xors(k->stage->body) ? TILE_ATOM : 128;
 	const char *name = "@" KERNEL_NAME "_scratch";
 
 	if (!k->scratch && !launch_gives(k))
 		strbuf_printf(&k->globals,
-			      "%s = internal addrspace(3) global [%lld x i8] undef, align 128\n",
-			      name, (long long)scratch(k));
+			      "%s = internal addrspace(3) global [%lld x i8] undef, align %d\n",
+			      name, (long long)scratch(k), align);
 	else if (!k->scratch)
-		strbuf_printf(&k->globals,
-			      "%s = external addrspace(3) global [0 x i8], align 128\n", name);
+		strbuf_printf(&k->globals, "%s = external addrspace(3) global [0 x i8], align %d\n",
+			      name, align);
 	k->scratch = true;
 	return name;
 }

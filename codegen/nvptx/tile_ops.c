@@ -64,16 +64,41 @@ static TilePoints open_points(LlKernel *k, const TileNode *n)
 	return p;
 }
 
+/* The digit of index AT of tile B that lies along axis X. Pieces have an axis of their own; the number of the
+ * piece comes first, which the pool knows of an index such as 8 * c + e. */
+static Expr *digit_along(ExprPool *p, const Buf *b, const TileAxis *x, Expr *at)
+{
+	int64_t stride = x->stride;
+
+	for (int i = 0; i < b->tile->n; i++) {
+		const TileAxis *y = &b->tile->axis[i];
+
+		if (y->dim != x->dim || y->stride > 1 || stride % y->extent)
+			continue;
+		at = ex_op2(p, IN_floordiv, at, ex_int(p, CT_I64, y->extent));
+		stride /= y->extent;
+	}
+	if (stride > 1)
+		at = ex_op2(p, IN_floordiv, at, ex_int(p, CT_I64, stride));
+	return dim_equals(b->dims[x->dim], x->stride * x->extent)
+		       ? at
+		       : ex_op2(p, IN_mod, at, ex_int(p, CT_I64, x->extent));
+}
+
 /* The flat index, in elements, of element IDX of tile B in shared memory. */
 static Expr *flat_at(ExprPool *p, const Buf *b, Expr *const *idx)
 {
 	const int bytes = dtype_info[b->dtype].bits / 8;
-	Expr *at = ex_int(p, CT_I64, 0);
+	Expr *at = ex_int(p, CT_I64, 0), *digit = NULL;
 
 	for (int i = 0; i < b->tile->n; i++) {
 		const TileAxis *x = &b->tile->axis[i];
+		Expr *before = digit;
 
-		at = ex_add(p, at, ex_mul(p, idx[x->dim], ex_int(p, CT_I64, x->pitch / bytes)));
+		digit = digit_along(p, b, x, idx[x->dim]);
+		if (x->xored)
+			digit = ex_op2(p, IN_xor, digit, before);
+		at = ex_add(p, at, ex_mul(p, digit, ex_int(p, CT_I64, x->pitch / bytes)));
 	}
 	return at;
 }
@@ -571,6 +596,9 @@ static void sync(LlKernel *k, const TileNode *n)
 		ll_put(&k->f, "call void @llvm.nvvm.cp.async.commit.group()");
 	else if (n->sync == TILE_WAIT)
 		ll_put(&k->f, "call void @llvm.nvvm.cp.async.wait.group(i32 %d)", n->pending);
+	else if (n->sync == TILE_FENCE)
+		ll_put(&k->f,
+		       "call void asm sideeffect \"fence.proxy.async.shared::cta;\", \"~{memory}\"() convergent");
 	else
 		ll_put(&k->f, "call void @llvm.nvvm.barrier0()");
 }

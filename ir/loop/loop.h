@@ -219,7 +219,7 @@ typedef struct MmaInfo {
 	int sm;            /* the first compute capability that has the instruction, times ten */
 	int a, b;          /* registers per lane for a fragment of A and of B */
 	const char *reg;   /* LLVM's type of one register */
-	const char *call;  /* LLVM's intrinsic */
+	const char *call;  /* LLVM's intrinsic; the types of wgmma */
 	/* LLVM's intrinsic that rounds an element before the product (f32 to tf32), or null */
 	const char *round;
 } MmaInfo;
@@ -228,6 +228,8 @@ enum { TILE_VECTOR = 16 }; /* bytes of the widest access of a thread */
 
 /* Rows of a fragment of sums, of one instruction or of two with 8 rows each. */
 enum { MMA_ROWS = 16 };
+
+enum { MOST_WGMMA = 256, GROUP_WARPS = 4 /* columns of wgmma, and its warps */ };
 
 extern const MmaInfo mma_info[MMA_COUNT];
 
@@ -240,7 +242,7 @@ extern const MmaInfo mma_info[MMA_COUNT];
  *	map m < 64, n < 64 in 0 warp 4*16, ...: e[m, n] = exp(sub(s[m, n], most[m]))
  *	fold m < 64, n < 64 in 0 warp 4*16, ...: total[m] sum= e[m, n]
  *	dot m < 64, n < 64, k < 32 by f16: s[m, n] += q[m, k] times k_tile[slot, n, k]
- *	sync commit; sync wait 1; sync barrier
+ *	sync commit; sync wait 1; sync fence; sync barrier
  *
  * A COPY fills a tile, in pieces of VECTOR elements along the last iterator; where its guard fails,
  * elements are 0. If ASYNC, the value is one aligned load, and the elements may be read after a
@@ -251,12 +253,14 @@ extern const MmaInfo mma_info[MMA_COUNT];
  * each register, what the point in that register reads, up to the order of registers. A DOT sums
  * products over its last iterator by instructions of kind MMA: A is in registers or shared, B is
  * shared, the sums are in registers as the instruction has them. A's layout in registers gives the
- * order of the terms.
+ * order of the terms. If MMA is wgmma, both are in shared memory, as tile_atoms says, and a fence is
+ * between the copies and the barrier.
  */
 typedef enum TileOp { TILE_COPY, TILE_MAP, TILE_FOLD, TILE_DOT, TILE_SYNC } TileOp;
 typedef enum TileSync {
 	TILE_COMMIT, /* the asynchronous copies since the last commit are a group */
 	TILE_WAIT,   /* until at most PENDING groups of this thread are in flight */
+	TILE_FENCE,  /* wgmma may read what this thread copied, after a barrier */
 	TILE_BARRIER
 } TileSync;
 
@@ -467,6 +471,8 @@ typedef struct Schedule {
 /* Whether GPUs of compute capability SM (times ten) have an instruction whose operands are
  * rounded first (f32 to tf32). */
 bool mma_rounds(int sm);
+/* KIND is for four warps, and its operands are in shared memory, which it reads asynchronously. */
+bool mma_is_wgmma(MmaKind kind);
 /* ---- beside.c ---- */
 
 /* Whether stage AT of S may run in one launch with those from FIRST on: each thread has its own iterations,
@@ -512,6 +518,11 @@ TileGrid tile_grid(const TileLayout *sums);
  * WARPS warps, one after the other. A's terms are in the order in which the sums of a product have
  * their columns, if BY_SUMS, so that these can be A. With MMA_FMA, it is as the sums. */
 TileLayout tile_operand(MmaKind kind, int warps, int m, int k, bool by_sums);
+/* Appends to L, a layout of shared memory, dims DIM and DIM + 1: ROWS by COLS elements of BYTES, as wgmma reads
+ * them. 8 rows of 128 bytes, with their pieces of 16 bytes xored, are an atom of 1 KiB; atoms of the
+ * same columns follow one another. A tile begins at a multiple of an atom. */
+enum { TILE_ATOM = 1024, ATOM_ROWS = 8 };
+void tile_atoms(TileLayout *l, int dim, int rows, int cols, int bytes);
 /* Bytes from row to row of an operand's tile in shared memory, of COLS elements of BYTES each, that
  * give the fewest bank conflicts. ALONG: its rows are contiguous along the terms. */
 int64_t tile_pitch(MmaKind kind, int cols, int bytes, bool along);

@@ -6,7 +6,7 @@
  * buffer for each value of the first of three indices.
  *
  *   - What a thread copied itself may be read by others after a barrier; what is copied asynchronously, after a
- *     wait for its group, and then a barrier.
+ *     wait for its group, and then a barrier. wgmma also needs a fence before that barrier.
  *   - A buffer may be written after a barrier that follows the last read, and the last write, of it and of every buffer
  *     that overlaps it in memory, whose contents are then lost.
  */
@@ -27,7 +27,8 @@ typedef struct BufferState {
 	int64_t number, from, to; /* bytes of the block's scratch */
 	Content content;
 	int group;
-	bool read; /* since the last barrier */
+	bool read;   /* since the last barrier */
+	bool fenced; /* since it was filled, and before the barrier */
 } BufferState;
 
 typedef struct RaceCheck {
@@ -128,6 +129,9 @@ static void read_buffer(RaceCheck *r, BufferState *b)
 		      b->tile);
 	else if (b->content == CONTENT_NONE)
 		fault(r, "nothing is copied before this read of", b->tile);
+	else if (r->n->op == TILE_DOT && mma_is_wgmma(r->n->mma) && !b->fenced)
+		fault(r, "no fence is between the copies and the barrier before this read of",
+		      b->tile);
 	b->read = true;
 }
 
@@ -165,6 +169,7 @@ static void see_write(RaceCheck *r)
 			fault(r, "no barrier is between other copies and this write to", o->tile);
 		o->content = CONTENT_NONE;
 	}
+	b->fenced = false;
 	b->content = r->n->async ? CONTENT_IN_FLIGHT : CONTENT_UNPUBLISHED;
 	b->group = r->commits;
 }
@@ -178,6 +183,8 @@ static void see_sync(RaceCheck *r)
 		if (r->n->sync == TILE_WAIT && b->content == CONTENT_IN_FLIGHT &&
 		    b->group < r->commits - r->n->pending)
 			b->content = CONTENT_UNPUBLISHED;
+		if (r->n->sync == TILE_FENCE && b->content == CONTENT_UNPUBLISHED)
+			b->fenced = true;
 		if (r->n->sync != TILE_BARRIER)
 			continue;
 		b->read = false;

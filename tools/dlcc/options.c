@@ -284,6 +284,11 @@ const char *options_for_gpus(const Cli *c)
 	return c->half_activations == DT_F16 ? "--activations-as=f16" : NULL;
 }
 
+bool dump_of_gpu(const char *v)
+{
+	return v && (!strcmp(v, "nvptx") || !strcmp(v, "count"));
+}
+
 const char *options_early(const Cli *c)
 {
 	for (const Option *o = option_table; o->name; o++)

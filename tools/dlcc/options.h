@@ -65,6 +65,8 @@ Options options_of_passes(const Cli *c);
 bool options_folders(Cli *c);
 /* A given option that needs a GPU target; null: none. */
 const char *options_for_gpus(const Cli *c);
+/* Whether --dump-ir=V is about the code for GPUs, and not a pass. V may be null. */
+bool dump_of_gpu(const char *v);
 /* A given option that only passes before `sched`, and that pass, see; null: none. */
 const char *options_early(const Cli *c);
 /* Whether the output is a model, as text or ONNX, and no code. */

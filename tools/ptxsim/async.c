@@ -90,6 +90,7 @@ static void exec_copy(Warp *w, const Inst *in, uint32_t mask)
 		shadow_pend(w, i, c.to, size, 0);
 		begin_copy(w, c);
 	}
+	count->async_copies += (unsigned)__builtin_popcount(mask);
 	count_shared(count, to, mask, size, true);
 	if (read)
 		count_global(count, from, read, size, false);

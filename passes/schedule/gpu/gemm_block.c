@@ -485,8 +485,12 @@ static Buf *declare_tile(GpuGemm *gg, const char *what, const TileOperand *o, in
 	LNode *n;
 
 	layout_add(&l, 0, AT_ADDRESS, gg->s.stages, 1, rows * pitch);
-	layout_add(&l, 1, AT_ADDRESS, rows, 1, pitch);
-	layout_add(&l, 2, AT_ADDRESS, cols, 1, bytes);
+	if (mma_is_wgmma(gg->s.kind)) {
+		tile_atoms(&l, 1, rows, cols, bytes);
+	} else {
+		layout_add(&l, 1, AT_ADDRESS, rows, 1, pitch);
+		layout_add(&l, 2, AT_ADDRESS, cols, 1, bytes);
+	}
 	n = gpu_tile(&gg->g.b, what, o->type, extent, &l);
 	n->local.at = l_int(&gg->g.b, at);
 	return n->local.buf;

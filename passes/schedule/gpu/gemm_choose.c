@@ -75,7 +75,9 @@ int64_t gemm_gpu_pitch(const BlockShape *s, const TileOperand *o, int side)
 	const int bytes = bytes_of(o->type);
 
 	return o->lanes ? (int64_t)MMA_ROWS * s->bk * bytes
-			: tile_pitch(s->kind, o->along ? s->bk : side, bytes, o->along);
+	       : mma_is_wgmma(s->kind)
+		       ? (int64_t)(o->along ? s->bk : side) * bytes
+		       : tile_pitch(s->kind, o->along ? s->bk : side, bytes, o->along);
 }
 
 int64_t gemm_gpu_tiles(const BlockShape *s, const TileOperand *o, int side)
@@ -147,9 +149,10 @@ static int pipeline_registers(const GpuGemm *g, const BlockShape *s)
 	const int word = bytes_of(ctype_dtype(g->g.p.c.ct)) / 4, piece = 16 / bytes_of(g->a.type);
 	const bool paired = s->kind && mma_info[s->kind].m < MMA_ROWS;
 	const int sums = s->bm * s->bn / gemm_gpu_threads(s) * word,
-		  read = s->kind ? (s->bm / s->wm + s->bn / s->wn) / 16 * 4 *
-					   (piece == 16 && !paired ? 2 : 1)
-				 : lane_sides(s) * piece * word;
+		  read = mma_is_wgmma(s->kind) ? 0
+			 : s->kind             ? (s->bm / s->wm + s->bn / s->wn) / 16 * 4 *
+					     (piece == 16 && !paired ? 2 : 1)
+				   : lane_sides(s) * piece * word;
 
 	return sums + read + fill_registers(g, s, &g->a, s->bm) +
 	       fill_registers(g, s, &g->b, s->bn) + COMMON +

@@ -88,6 +88,23 @@ static bool power_of_two(int n)
 	return n > 0 && (n & (n - 1)) == 0;
 }
 
+static bool wgmma_is_legal(const GpuGemm *g, const ProductVariant *v, StrBuf *why)
+{
+	const BlockShape s = gemm_gpu_decided(v);
+	const int row = TILE_ATOM / ATOM_ROWS, bytes = dtype_info[g->a.type].bits / 8;
+
+	if (g->a.lanes || g->b.lanes)
+		return decision_refuse(why, "%s does not read constants in the order of fragments",
+				       mma_info[v->mma].name);
+	if (s.bn > MOST_WGMMA)
+		return decision_refuse(why, "%d columns of an instruction are more than %d", s.bn,
+				       MOST_WGMMA);
+	if (s.bk * bytes != row || (!g->b.along && s.bn * bytes % row))
+		return decision_refuse(why, "rows of %d bytes are not multiples of %d",
+				       s.bk * bytes != row ? s.bk * bytes : s.bn * bytes, row);
+	return true;
+}
+
 static bool shape_is_legal(const GpuGemm *g, const ProductVariant *v, StrBuf *why)
 {
 	const BlockShape s = gemm_gpu_decided(v);
@@ -110,7 +127,8 @@ static bool shape_is_legal(const GpuGemm *g, const ProductVariant *v, StrBuf *wh
 			FRAGMENT_BYTES, bytes);
 	if (v->stages < 2 || v->stages > MOST_BUFFERS)
 		return decision_refuse(why, "%d buffers are not 2 to %d", v->stages, MOST_BUFFERS);
-	return gemm_gpu_possible(g, &s, why);
+	return (!mma_is_wgmma(v->mma) || wgmma_is_legal(g, v, why)) &&
+	       gemm_gpu_possible(g, &s, why);
 }
 
 /* The order of blocks, and the parts of the sum. */
@@ -149,7 +167,10 @@ static bool variant_is_legal(const Target *t, Kernel *k, const ProductVariant *v
 		return true;
 	if (!gemm_gpu_variant(t, k, &step, &g, &plan))
 		return decision_refuse(why, "the kernel is not a product that tiles pay for");
-	if (v->mma != g.s.kind)
+	if (mma_is_wgmma(v->mma) && !t->gpu->only)
+		return decision_refuse(why, "%s needs sm_90a", mma_info[v->mma].name);
+	if (mma_is_wgmma(v->mma) ? g.s.kind == MMA_FMA || mma_info[v->mma].type[0] != g.a.type
+				 : v->mma != g.s.kind)
 		return decision_refuse(why, "the instruction for these types is %s",
 				       mma_info[g.s.kind].name);
 	for (int i = 0; i < 2; i++)

@@ -3,7 +3,7 @@
  * Software pipelines of operations on tiles. With S buffers of each tile, iteration i of the loop
  * is
  *
- *	wait until the copies for i have arrived; barrier
+ *	wait until the copies for i have arrived; a fence, where wgmma reads them; barrier
  *	copies for iteration i + S - 1, into the buffer that iteration i - 1 read; commit
  *	the operations that read the buffers of i
  *
@@ -25,6 +25,7 @@ typedef struct Pipeline {
 	Expr *end;
 	int stages;
 	bool async; /* some copy is, here or before the loop */
+	bool fence; /* wgmma reads what is copied */
 	int held;   /* registers of a thread for loads in flight */
 	LNode **locals; /* where these registers are declared */
 	LNode *stores,
@@ -47,7 +48,9 @@ static void sync(Pipeline *p, TileSync kind, int pending)
 {
 	TileNode *n;
 
-	if (kind != TILE_BARRIER && !p->async)
+	if (kind == TILE_BARRIER && p->fence)
+		sync(p, TILE_FENCE, 0);
+	if ((kind == TILE_COMMIT || kind == TILE_WAIT) && !p->async)
 		return;
 	n = append(p)->op;
 	n->op = TILE_SYNC;
@@ -147,6 +150,14 @@ static bool is_copy(const LNode *n)
 	return n && n->kind == LN_OP && n->op->op == TILE_COPY;
 }
 
+static bool any_wgmma(const LNode *n)
+{
+	for (; n; n = n->next)
+		if (n->kind == LN_OP && n->op->op == TILE_DOT && mma_is_wgmma(n->op->mma))
+			return true;
+	return false;
+}
+
 static bool any_async(const LNode *n, const LNode *end)
 {
 	for (; n && n != end; n = n->next)
@@ -171,6 +182,7 @@ void gpu_tile_pipeline(LBuild *b, LNode *loop, LNode **at, Iter *slot, int stage
 		rest = &(*rest)->next;
 	body = *rest;
 	*rest = NULL;
+	p.fence = any_wgmma(body);
 	p.async = any_async(p.copies, NULL) || any_async(*at, loop);
 	while (*at != loop)
 		at = &(*at)->next;

@@ -89,9 +89,11 @@ struct GpuModel {
 	CUdevice device;
 	bool retained;
 	CUcontext context;
-	pthread_mutex_t fetching; /* protects module and fn, which the first context sets */
-	CUmodule module;
-	CUfunction *fn; /* null: not loaded yet */
+	pthread_mutex_t fetching; /* protects the modules and fn */
+	CUmodule module;          /* with all kernels: a cubin; or null */
+	CUmodule *one;            /* by kernel: its own module, or null */
+	/* by kernel: null: not loaded yet. FN is null before the first context. */
+	_Atomic(CUfunction) *fn;
 	int sm; /* compute capability times ten */
 	int block_shared; /* bytes of shared memory that a block may have */
 	int pools; /* nonzero: memory can be allocated and freed in the order of a stream */
@@ -176,6 +178,7 @@ struct GpuContext {
 	bool waits;           /* this run has outputs to copy to the host */
 	CUevent order;        /* orders the work of one stream before that of another */
 	GpuMem arena, *region; /* region: as many as the program has */
+	GpuMem arrivals;       /* counters of blocks, which are 0 between kernels */
 	GpuIo *in, *out;
 	Pinned word;          /* the status word, which kernels write */
 	/* for messages, while busy: the kernel that was launched last, or -1; FLOWN: the graph,
@@ -214,9 +217,13 @@ int gpu_push(GpuModel *g);
 bool gpu_push_to_free(GpuModel *g);
 /* Restores the context that was current before gpu_push. */
 void gpu_pop(GpuModel *g);
-/* Loads the module and functions, if that was not done yet; under the GPU's context. Returns the
- * status; the model has the text. */
+/* Loads the kernels if they are compiled for this GPU; else only makes their tables, as the driver may need
+ * seconds to compile all of them; under the GPU's context. Returns the status; the model has the text. */
 int gpu_fetch(dl_model *m);
+/* Loads kernels FN[0..N), all different (null: all), that are not loaded yet, several at a time; under the GPU's context.
+ * Returns the status, with the text in WHY. */
+enum { GPU_WHY = 400 };
+int gpu_load(dl_model *m, const int32_t *fn, int32_t n, char *why);
 
 /* ---- cuda_context.c ---- */
 
@@ -225,6 +232,8 @@ int gpu_fetch(dl_model *m);
 int gpu_fail(dl_context *c, int status, const char *what);
 /* As gpu_fail, for waiting: the cause is always a kernel. */
 int gpu_fail_by_now(dl_context *c, int status);
+/* As gpu_load, for a run or for prepare; the context has the text. */
+int gpu_need(dl_context *c, const int32_t *fn, int32_t n);
 /* Notes that the kernel, or, if PART is not null, that graph, was put into the stream. */
 void gpu_launched(dl_context *c, int32_t kernel, const GpuPart *part);
 /* Fails if this run's stream is being captured; DOES names the action of the run that a caller's
@@ -272,11 +281,11 @@ int gpu_marks_flush(dl_context *c);
 /* Drops the events, since the run failed. */
 void gpu_marks_drop(dl_context *c);
 /* Fills P with pointers to the parameters of a kernel, at most 4 KiB: the arguments ARG that
- * generated code gives, then the status word's. */
-enum { GPU_MOST_ARGS = 510 };
+ * generated code gives, then those that dl_gpu_launch adds. */
+enum { GPU_MOST_ARGS = 509 };
 typedef struct GpuArgs {
-	void *p[GPU_MOST_ARGS + 2];
-	uint64_t status, site;
+	void *p[GPU_MOST_ARGS + 3];
+	uint64_t status, site, arrivals;
 } GpuArgs;
 void gpu_args(const dl_exec *x, GpuArgs *a, const dl_gpu_fn *f, const uint64_t *arg, int32_t n, int32_t site);
 

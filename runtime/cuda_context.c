@@ -51,6 +51,23 @@ void gpu_began(dl_context *c)
 	c->gpu->busy = c->gpu->busy || !c->gpu->capturing;
 }
 
+int gpu_need(dl_context *c, const int32_t *fn, int32_t n)
+{
+	const GpuModel *g = c->model->gpu;
+	char why[GPU_WHY];
+	bool all = true;
+	int rc;
+
+	for (int32_t i = 0; i < (fn ? n : g->image->n_fn); i++)
+		all = all && atomic_load_explicit(&g->fn[fn ? fn[i] : i], memory_order_acquire);
+	if (all || gpu_not_captured(
+			   c, "needs a kernel that is not loaded yet: prepare its dims before the "
+			      "capture"))
+		return c->x.status;
+	rc = gpu_load(c->model, fn, n, why);
+	return rc ? dl_fail(&c->x, rc, "%s", why) : DL_OK;
+}
+
 void gpu_launched(dl_context *c, int32_t kernel, const GpuPart *part)
 {
 	GpuContext *g = c->gpu;
@@ -199,6 +216,10 @@ static uint64_t block_bytes(const dl_program *p)
 	       sizeof(GpuIo) * (uint64_t)(p->desc->n_in + p->desc->n_out);
 }
 
+enum {
+	ARRIVALS = 1 << 12
+}; /* counters that a context has from the start: enough, unless sizes are huge */
+
 int rt_gpu_context(dl_context *c)
 {
 	const dl_program *p = c->model->prog;
@@ -231,6 +252,9 @@ int rt_gpu_context(dl_context *c)
 	if (gpu_pin(c, &x->word, 64))
 		return c->x.status;
 	memset(x->word.at, 0, 64);
+	for (int32_t i = 0; i < g->image->n_fn; i++)
+		if (g->image->fn[i].arrives && dl_gpu_arrivals(&c->x, ARRIVALS))
+			return c->x.status;
 	return c->model->profile ? gpu_marks_new(c) : DL_OK;
 }
 
@@ -250,6 +274,8 @@ void rt_gpu_context_free(dl_context *c)
 		gpu_marks_free(c, true);
 		if (x->arena.at)
 			cuda->cuMemFree_v2(x->arena.at);
+		if (x->arrivals.at)
+			cuda->cuMemFree_v2(x->arrivals.at);
 		if (x->word.at)
 			cuda->cuMemFreeHost(x->word.at);
 		for (int32_t i = 0; i < p->n_region; i++)

@@ -105,9 +105,12 @@ void gpu_args(const dl_exec *x, GpuArgs *a, const dl_gpu_fn *f, const uint64_t *
 	for (int32_t i = 0; i < n; i++)
 		a->p[i] = (void *)(uintptr_t)&arg[i];
 	if (f->faults) {
-		a->p[n] = &a->status;
-		a->p[n + 1] = &a->site;
+		a->p[n++] = &a->status;
+		a->p[n++] = &a->site;
 	}
+	a->arrivals = x->ctx->gpu->arrivals.at;
+	if (f->arrives)
+		a->p[n] = &a->arrivals;
 }
 
 static int launch(dl_exec *x, int32_t kernel, int32_t fn, const uint64_t *arg, int32_t n_args,
@@ -119,19 +122,39 @@ static int launch(dl_exec *x, int32_t kernel, int32_t fn, const uint64_t *arg, i
 	GpuArgs a;
 	int rc;
 
+	if (gpu_need(x->ctx, &fn, 1))
+		return x->status;
 	if (m && ((m->n == MARKS && gpu_marks_flush(x->ctx)) || (!m->n && mark(x->ctx, -1))))
 		return x->status;
 	gpu_args(x, &a, f, arg, n_args, site);
 	if (gpu->listened)
 		rt_nvtx_push(x->prog->kernels[kernel]);
-	rc = gpu->cuda->cuLaunchKernel(gpu->fn[fn], (unsigned)blocks, 1, 1, (unsigned)f->threads, 1,
-				       1, (unsigned)f->shared, x->ctx->gpu->stream, a.p, NULL);
+	rc = gpu->cuda->cuLaunchKernel(atomic_load_explicit(&gpu->fn[fn], memory_order_acquire),
+				       (unsigned)blocks, 1, 1, (unsigned)f->threads, 1, 1,
+				       (unsigned)f->shared, x->ctx->gpu->stream, a.p, NULL);
 	if (gpu->listened)
 		rt_nvtx_pop();
 	if (rc)
 		return gpu_fail(x->ctx, rc, x->prog->kernels[kernel]);
 	gpu_launched(x->ctx, kernel, NULL);
 	return mark(x->ctx, kernel);
+}
+
+int dl_gpu_arrivals(dl_exec *x, int64_t n)
+{
+	dl_context *c = x->ctx;
+	GpuMem *m = &c->gpu->arrivals;
+	const uint64_t before = m->bytes;
+	int rc;
+
+	if (x->status || n <= 0)
+		return x->status;
+	if (gpu_grow(c, m, dl_mul(n, sizeof(uint32_t)), 0) || m->bytes == before)
+		return x->status;
+	rc = c->model->gpu->cuda->cuMemsetD32Async(m->at, 0, m->bytes / sizeof(uint32_t),
+						   c->gpu->stream);
+	gpu_began(c);
+	return rc ? gpu_fail(c, rc, "the counters of blocks") : DL_OK;
 }
 
 int32_t dl_gpu_shared(const dl_exec *x)

@@ -229,7 +229,7 @@ static int fill(dl_context *c, GpuGraph *g)
 		c->x.status = DL_OK;
 		rt_log(c->model, DL_LOG_INFO, "%s: its first run makes the graphs",
 		       c->model->desc->name);
-		return DL_OK;
+		return gpu_need(c, NULL, 0);
 	}
 	if (rc)
 		return rc;
@@ -260,7 +260,7 @@ int gpu_graph_make(dl_context *c)
 		rt_log(c->model, DL_LOG_WARNING,
 		       "%s: the CUDA driver lacks %s, so kernels are launched one by one, without a graph",
 		       c->model->gpu->name, cuda->no_graphs);
-		return DL_OK;
+		return gpu_need(c, NULL, 0);
 	}
 	g = new_graph(c);
 	if (!g)

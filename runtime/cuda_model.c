@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loads a model on a GPU: the device, its context, the weights. The module, which the driver may
- * have to compile, and its functions are loaded by the first context; or by load, if load may still
- * choose the CPU instead.
+ * Loads a model on a GPU: the device, its context, the weights. Kernels that are compiled for this GPU
+ * are loaded by the first context. Others, which the driver compiles, are loaded by prepare, as many as
+ * its sizes need, or else by the first run that launches them.
  */
 #include "runtime/cuda.h"
 
@@ -87,76 +87,173 @@ static int open_device(dl_model *m, int ordinal)
 	return DL_OK;
 }
 
-/* Loads the code compiled for this GPU, or for an earlier one of its major capability, if the
- * artifact has it and the driver accepts it. */
-static bool load_cubin(dl_model *m)
-{
-	GpuModel *g = m->gpu;
-	char text[160];
-	int rc;
+/* ---- Kernels ---- */
 
-	if (!g->image->cubin || g->image->sm / 10 != g->sm / 10)
-		return false;
-	rc = g->cuda->cuModuleLoadDataEx(&g->module, g->image->cubin, 0, NULL, NULL);
-	if (rc)
-		rt_log(m, DL_LOG_INFO, "%s: its driver does not take the cubin, so the PTX: %s",
-		       g->name, cuda_error(g->cuda, rc, text, sizeof(text)));
-	return !rc;
+/* Sets kernel I to its function in MODULE; returns the driver's status. */
+static int take_function(GpuModel *g, CUmodule module, int32_t i)
+{
+	const dl_gpu_fn *f = &g->image->fn[i];
+	CUfunction fn;
+	int rc = g->cuda->cuModuleGetFunction(&fn, module, f->name);
+
+	/* More than 48 KiB for a block must be requested. A function that needs more than this GPU
+	 * has is for other GPUs. */
+	if (!rc && f->shared && f->shared <= g->block_shared)
+		rc = g->cuda->cuFuncSetAttribute(fn, CUDA_DYNAMIC_SHARED, f->shared);
+	if (!rc)
+		atomic_store(&g->fn[i], fn);
+	return rc;
 }
 
-/* Loads the PTX, which the driver compiles; its log has the errors. */
-static int load_module(dl_model *m)
+/* Loads IMAGE, which has all kernels. *WHAT: what fails. */
+static int load_all(GpuModel *g, const void *image, const char **what)
+{
+	int rc = g->cuda->cuModuleLoadDataEx(&g->module, image, 0, NULL, NULL);
+
+	*what = "its driver does not take the kernels";
+	if (rc)
+		g->module = NULL;
+	for (int32_t i = 0; i < g->image->n_fn && !rc; i++) {
+		*what = g->image->fn[i].name;
+		rc = take_function(g, g->module, i);
+	}
+	return rc;
+}
+
+/* The PTX of kernel I. */
+static const char *text_of(const dl_gpu_image *image, int32_t i)
+{
+	const char *text = image->ptx;
+
+	while (image->apart && i--)
+		text += strlen(text) + 1;
+	return text;
+}
+
+/* Loads kernel I, which the driver compiles; its log has the errors. */
+static int load_one(GpuModel *g, int32_t i, char *why)
 {
 	enum { JIT_LOG = 5, JIT_LOG_BYTES = 6 };
-	GpuModel *g = m->gpu;
 	char log[256] = "", text[160];
 	int option[] = {JIT_LOG, JIT_LOG_BYTES};
 	void *value[] = {log, (void *)(uintptr_t)(sizeof(log) - 1)};
+	int rc = g->cuda->cuModuleLoadDataEx(&g->one[i], text_of(g->image, i), 2, option, value);
+
+	const bool loaded = !rc;
+
+	rc = rc ? rc : take_function(g, g->one[i], i);
+	if (!rc)
+		return 0;
+	if (loaded)
+		g->cuda->cuModuleUnload(g->one[i]);
+	g->one[i] = NULL;
+	log[strcspn(log, "\n")] = '\0';
+	snprintf(why, GPU_WHY, "%s: %s: %s%s%s", g->name,
+		 loaded ? g->image->fn[i].name : "its driver does not take the kernels",
+		 cuda_error(g->cuda, rc, text, sizeof(text)), *log ? ": " : "", log);
+	return rc;
+}
+
+/* Kernels that several threads load. */
+typedef struct Loading {
+	GpuModel *g;
+	const int32_t *fn;
+	int32_t n;
+	atomic_int next, status; /* STATUS: of the first failure, whose text is in WHY */
+	char *why;
+} Loading;
+
+static void load_some(Loading *l)
+{
+	for (int32_t i; (i = atomic_fetch_add(&l->next, 1)) < l->n && !atomic_load(&l->status);) {
+		const int32_t fn = l->fn ? l->fn[i] : i;
+		char why[GPU_WHY];
+		int rc = atomic_load(&l->g->fn[fn]) ? 0 : load_one(l->g, fn, why), none = 0;
+
+		if (rc && atomic_compare_exchange_strong(&l->status, &none, rc))
+			memcpy(l->why, why, sizeof(why));
+	}
+}
+
+static void *load_beside(void *loading)
+{
+	Loading *l = loading;
+
+	if (!gpu_push(l->g)) {
+		load_some(l);
+		gpu_pop(l->g);
+	}
+	return NULL;
+}
+
+int gpu_load(dl_model *m, const int32_t *fn, int32_t n, char *why)
+{
+	enum { MOST = 8 }; /* threads besides this one: the driver compiles a kernel with one */
+	GpuModel *g = m->gpu;
+	Loading l = {.g = g, .fn = fn, .n = fn ? n : g->image->n_fn, .why = why};
+	const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	pthread_t thread[MOST];
+	int32_t missing = 0, threads = 0;
+
+	pthread_mutex_lock(&g->fetching);
+	for (int32_t i = 0; i < l.n; i++)
+		missing += !atomic_load(&g->fn[fn ? fn[i] : i]);
+	while (threads + 1 < missing && threads + 1 < cpus && threads < MOST &&
+	       !pthread_create(&thread[threads], NULL, load_beside, &l))
+		threads++;
+	if (missing)
+		load_some(&l);
+	for (int32_t i = 0; i < threads; i++)
+		pthread_join(thread[i], NULL);
+	pthread_mutex_unlock(&g->fetching);
+	return gpu_status(g, atomic_load(&l.status));
+}
+
+static void drop_kernels(dl_model *m, bool held)
+{
+	GpuModel *g = m->gpu;
+	const uint64_t n = (uint64_t)(g->image ? g->image->n_fn : 0);
+
+	for (uint64_t i = 0; i < n && held && g->one; i++)
+		if (g->one[i])
+			g->cuda->cuModuleUnload(g->one[i]);
+	if (held && g->module)
+		g->cuda->cuModuleUnload(g->module);
+	rt_free(m, g->one, sizeof(*g->one) * n);
+	rt_free(m, g->fn, sizeof(*g->fn) * n);
+	g->module = NULL;
+	g->one = NULL;
+	g->fn = NULL;
+}
+
+/* Loads the code compiled for this GPU, or for an earlier one of its major capability, if the
+ * artifact has it and the driver accepts it; or all of the PTX, if it is one text. */
+static int fetch(dl_model *m)
+{
+	GpuModel *g = m->gpu;
+	const dl_gpu_image *p = g->image;
+	const uint64_t n = (uint64_t)p->n_fn;
+	const char *what;
+	char text[160];
 	int rc;
 
-	if (!g->image->n_fn || load_cubin(m))
-		return DL_OK;
-	rc = g->cuda->cuModuleLoadDataEx(&g->module, g->image->ptx, 2, option, value);
-	if (!rc)
-		return DL_OK;
-	g->module = NULL;
-	log[strcspn(log, "\n")] = '\0';
-	return rt_error(m, gpu_status(g, rc), "%s: its driver does not take the kernels: %s%s%s",
-			g->name, cuda_error(g->cuda, rc, text, sizeof(text)), *log ? ": " : "",
-			log);
-}
-
-static int fetch_functions(dl_model *m)
-{
-	GpuModel *g = m->gpu;
-	int rc = 0;
-
-	g->fn = rt_alloc(m, sizeof(*g->fn) * (uint64_t)g->image->n_fn);
-	if (!g->fn)
-		return rt_error(m, DL_NOMEM, "no memory for %d kernels", (int)g->image->n_fn);
-	for (int32_t i = 0; i < g->image->n_fn; i++) {
-		const dl_gpu_fn *f = &g->image->fn[i];
-
-		rc = g->cuda->cuModuleGetFunction(&g->fn[i], g->module, f->name);
-		/* More than 48 KiB for a block must be requested. A function that needs more
-		 * than this GPU has is for other GPUs. */
-		if (!rc && f->shared && f->shared <= g->block_shared)
-			rc = g->cuda->cuFuncSetAttribute(g->fn[i], CUDA_DYNAMIC_SHARED, f->shared);
-		if (rc)
-			return failed(m, rc, f->name);
+	g->fn = rt_alloc(m, sizeof(*g->fn) * (n + !n));
+	g->one = rt_alloc(m, sizeof(*g->one) * (n + !n));
+	if (!g->fn || !g->one)
+		return rt_error(m, DL_NOMEM, "no memory for %d kernels", (int)n);
+	for (uint64_t i = 0; i < n; i++) {
+		atomic_init(&g->fn[i], NULL);
+		g->one[i] = NULL;
 	}
-	return DL_OK;
-}
-
-static void drop_module(dl_model *m)
-{
-	GpuModel *g = m->gpu;
-
-	rt_free(m, g->fn, sizeof(*g->fn) * (uint64_t)(g->image ? g->image->n_fn : 0));
-	g->fn = NULL;
-	if (g->module)
-		g->cuda->cuModuleUnload(g->module);
-	g->module = NULL;
+	if (n && p->cubin && p->sm / 10 == g->sm / 10) {
+		rc = load_all(g, p->cubin, &what);
+		if (!rc)
+			return DL_OK;
+		rt_log(m, DL_LOG_INFO, "%s: its driver does not take the cubin, so the PTX: %s",
+		       g->name, cuda_error(g->cuda, rc, text, sizeof(text)));
+	}
+	rc = n && !p->apart ? load_all(g, p->ptx, &what) : 0;
+	return rc ? failed(m, rc, what) : DL_OK;
 }
 
 int gpu_fetch(dl_model *m)
@@ -165,10 +262,9 @@ int gpu_fetch(dl_model *m)
 
 	pthread_mutex_lock(&m->gpu->fetching);
 	if (!m->gpu->fn) {
-		rc = load_module(m);
-		rc = rc ? rc : fetch_functions(m);
+		rc = fetch(m);
 		if (rc)
-			drop_module(m);
+			drop_kernels(m, true);
 	}
 	pthread_mutex_unlock(&m->gpu->fetching);
 	return rc;
@@ -254,9 +350,12 @@ static int ordinal_of(const char *device, bool *asked)
 	return *end || end == device + 5 || n < 0 || n > 1023 ? -2 : (int)n;
 }
 
-/* If nobody ASKED for a GPU, the GPU is only used if its driver also accepts the kernels. */
+/* If nobody ASKED for a GPU, the GPU is only used if its driver also accepts the kernels, of which one is
+ * tried. */
 static int open_gpu(dl_model *m, int ordinal, bool asked)
 {
+	const int32_t first = 0;
+	char text[GPU_WHY];
 	const char *why;
 	int rc;
 
@@ -271,6 +370,8 @@ static int open_gpu(dl_model *m, int ordinal, bool asked)
 	if (rc)
 		return rc;
 	rc = gpu_fetch(m);
+	if (!rc && m->gpu->image->n_fn && gpu_load(m, &first, 1, text))
+		rc = rt_error(m, DL_TARGET, "%s", text);
 	rt_gpu_pop(m);
 	return rc;
 }
@@ -335,13 +436,12 @@ void rt_gpu_close(dl_model *m)
 	if (g->retained && gpu_push_to_free(g)) {
 		if (g->weights.at)
 			g->cuda->cuMemFree_v2(g->weights.at);
-		drop_module(m);
+		drop_kernels(m, true);
 		gpu_pop(g);
 	} else {
-		/* The driver's module is lost with the device, but the host's memory can be
+		/* The driver's modules are lost with the device, but the host's memory can be
 		 * freed. */
-		g->module = NULL;
-		drop_module(m);
+		drop_kernels(m, false);
 	}
 	if (g->retained && g->process == getpid())
 		g->cuda->cuDevicePrimaryCtxRelease_v2(g->device);

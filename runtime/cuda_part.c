@@ -181,11 +181,12 @@ static GpuKernelNode kernel_node(dl_context *c, const GpuCall *call, const uint6
 	const dl_gpu_fn *f = &gpu->image->fn[call->fn];
 
 	gpu_args(&c->x, a, f, word, call->n, call->site);
-	return (GpuKernelNode){.function = gpu->fn[call->fn],
-			       .grid = {(unsigned)call->blocks, 1, 1},
-			       .block = {(unsigned)f->threads, 1, 1},
-			       .shared = (unsigned)f->shared,
-			       .parameter = a->p};
+	return (GpuKernelNode){
+		.function = atomic_load_explicit(&gpu->fn[call->fn], memory_order_acquire),
+		.grid = {(unsigned)call->blocks, 1, 1},
+		.block = {(unsigned)f->threads, 1, 1},
+		.shared = (unsigned)f->shared,
+		.parameter = a->p};
 }
 
 static int failed_call(dl_context *c, const GpuCall *call, int status)
@@ -369,10 +370,45 @@ static int update(dl_context *c, GpuPart *p)
 	return DL_OK;
 }
 
-int gpu_part_set(dl_context *c, GpuPart *p)
+static bool is_among(const int32_t *fn, int32_t n, int32_t x)
 {
+	for (int32_t i = 0; i < n; i++)
+		if (fn[i] == x)
+			return true;
+	return false;
+}
+
+/* Loads the kernels of the collected calls. */
+static int load_kernels(dl_context *c)
+{
+	const GpuCalls *s = &c->gpu->collected;
+	const uint64_t bytes = sizeof(int32_t) * (uint64_t)c->model->gpu->image->n_fn;
+	int32_t *fn = NULL, n = 0;
 	int rc;
 
+	for (int32_t i = 0; i < s->n; i++) {
+		const int32_t x = s->call[i].fn;
+
+		if (s->call[i].kind != GPU_KERNEL || is_among(fn, n, x) ||
+		    atomic_load_explicit(&c->model->gpu->fn[x], memory_order_acquire))
+			continue;
+		if (!fn && !(fn = rt_alloc(c->model, bytes)))
+			return dl_fail(&c->x, DL_NOMEM, "no memory for a graph");
+		fn[n++] = x;
+	}
+	if (!fn)
+		return DL_OK;
+	rc = gpu_need(c, fn, n);
+	rt_free(c->model, fn, bytes);
+	return rc;
+}
+
+int gpu_part_set(dl_context *c, GpuPart *p)
+{
+	int rc = load_kernels(c);
+
+	if (rc)
+		return rc;
 	if (p->exec && alike(&p->has, &c->gpu->collected) && same_uses(c, p))
 		return update(c, p);
 	rc = p->exec ? gpu_idle(c) : 0; /* the graph may be in flight */

@@ -389,5 +389,5 @@ int rt_gpu_prepare(dl_context *c)
 		if (stage(c, &c->gpu->out[o], &c->x.out[o],
 			  io_bytes(out_io(c, o), c->x.out_shape[o])))
 			return c->x.status;
-	return is_watched(c) ? DL_OK : gpu_graph_make(c);
+	return is_watched(c) ? gpu_need(c, NULL, 0) : gpu_graph_make(c);
 }

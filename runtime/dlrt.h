@@ -752,23 +752,26 @@ typedef struct dl_program dl_program;
 typedef struct dl_region dl_region;
 
 /* A kernel for GPUs: an entry of a PTX module. Its parameters have 8 bytes each. A kernel that
- * may report an index out of range has two more, the status word and the site, which
- * dl_gpu_launch adds. */
+ * may report an index out of range has two more, the status word and the site. One whose last blocks
+ * combine what others stored has one more, the counters of the blocks that arrived. dl_gpu_launch adds
+ * these. */
 typedef struct dl_gpu_fn {
 	const char *name;
 	int32_t threads; /* threads per block */
 	int32_t faults;
 	int32_t shared;  /* bytes of dynamic shared memory per block */
-	int32_t reserved;
+	int32_t arrives; /* it counts the blocks that arrive */
 } dl_gpu_fn;
 
 /* All kernels for one target. dl_exec.variant is the index of the image. */
 typedef struct dl_gpu_image {
 	int32_t sm;   /* compute capability times ten */
 	int32_t only; /* nonzero: it does not run on GPUs of later capabilities */
+	/* their PTX; if APART, as many texts, one after the other, each of which ends with a zero byte and is
+	 * the module of one kernel */
 	const char *ptx;
 	const dl_gpu_fn *fn;
-	int32_t n_fn, reserved;
+	int32_t n_fn, apart;
 	const void *cubin; /* the PTX, compiled for this capability; or null */
 } dl_gpu_image;
 
@@ -943,6 +946,9 @@ int dl_output(dl_exec *x, int32_t o, const int64_t *shape);
  */
 int dl_gpu_launch(dl_exec *x, int32_t kernel, int32_t fn, const uint64_t *arg, int32_t n_args,
 		  int64_t blocks, int32_t site);
+/* To be called before the launch of a kernel that counts the blocks that arrive: N counters are 0, and
+ * the kernel leaves them so. */
+int dl_gpu_arrivals(dl_exec *x, int64_t n);
 /* Bytes of shared memory that a block may have on this GPU. */
 int32_t dl_gpu_shared(const dl_exec *x);
 /* Copies in the stream, from GPU memory to GPU memory. */

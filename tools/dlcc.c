@@ -145,10 +145,10 @@ static void dump_nvptx(const Cli *c, const Module *m)
 		for (int i = 0; i < m->nsched; i++)
 			for (const Schedule *s = m->sched[t][i];
 			     s && kernel_serves(s->kernel, c->dump_node); s = s->next)
-				for (int j = 0; j < s->stages.n; j++)
+				for (int j = 0; j < s->stages.n; j += stage_launch(s, j))
 					if (s->stages.at[j]
 						    ->block.group) /* else the host runs it */
-						gen_nvptx_stage(g, s, s->stages.at[j]);
+						gen_nvptx_stage(g, s, j);
 		gen_nvptx_ir(g, &b);
 		printf("; for %s\n%s", m->target[t]->name, strbuf_str(&b));
 		strbuf_free(&b);

@@ -6,9 +6,8 @@
 #include <string.h>
 
 /* Prints TEXT as C strings, one for each line. */
-static void print_text(Host *h, const char *name, const char *text)
+static void print_lines(Host *h, const char *text)
 {
-	strbuf_printf(h->b, "static const char %s[] =\n", name);
 	while (*text) {
 		const size_t n = strcspn(text, "\n") + 1;
 
@@ -17,7 +16,6 @@ static void print_text(Host *h, const char *name, const char *text)
 		strbuf_puts(h->b, "\n");
 		text += n;
 	}
-	strbuf_puts(h->b, "\t;\n\n");
 }
 
 /* Prints BYTES as 8-byte words. It is an ELF file, so zeros at the end do no harm. */
@@ -41,21 +39,26 @@ static const char *of_target(Host *h, const char *what, int t)
 static void print_image(Host *h, int t)
 {
 	const GenPtx *g = h->o->ptx[t];
-	STRBUF_LOCAL(ptx);
 
+	strbuf_printf(h->b, "static const char %s[] =\n", of_target(h, "ptx", t));
 	/* there is no PTX yet while kernels are only collected */
-	if (g->funcs.n && g->funcs.at[0]->ptx)
-		gen_nvptx_ptx(h->o->ptx[t], &ptx);
-	print_text(h, of_target(h, "ptx", t), ptx.n ? strbuf_str(&ptx) : "\n");
+	for (int i = 0; i < g->funcs.n && g->funcs.at[i]->ptx; i++) {
+		STRBUF_LOCAL(ptx);
+
+		gen_nvptx_ptx(h->o->ptx[t], i, i + 1, &ptx);
+		print_lines(h, strbuf_str(&ptx));
+		strbuf_puts(h->b, "\t\"\\0\"\n");
+	}
+	strbuf_puts(h->b, "\t\"\";\n\n");
 	if (g->cubin)
 		print_bytes(h, of_target(h, "cubin", t), g->cubin, g->cubin_bytes);
 	if (!g->funcs.n)
 		return;
 	strbuf_printf(h->b, "static const dl_gpu_fn %s[] = {\n", of_target(h, "fn", t));
 	for (int i = 0; i < g->funcs.n; i++)
-		strbuf_printf(h->b, "\t{\"%s\", %d, %d, %d, 0},\n", g->funcs.at[i]->name,
+		strbuf_printf(h->b, "\t{\"%s\", %d, %d, %d, %d},\n", g->funcs.at[i]->name,
 			      g->funcs.at[i]->threads, g->funcs.at[i]->faults,
-			      g->funcs.at[i]->shared);
+			      g->funcs.at[i]->shared, g->funcs.at[i]->arrives);
 	strbuf_puts(h->b, "};\n\n");
 }
 
@@ -84,7 +87,7 @@ void host_gpu_tables(Host *h)
 		const Gpu *gpu = m->target[t]->gpu;
 		const int n = h->o->ptx[t]->funcs.n;
 
-		strbuf_printf(h->b, "\t{%d, %d, %s, %s, %d, 0, %s},\n", gpu->sm, gpu->only,
+		strbuf_printf(h->b, "\t{%d, %d, %s, %s, %d, 1, %s},\n", gpu->sm, gpu->only,
 			      of_target(h, "ptx", t), n ? of_target(h, "fn", t) : "NULL", n,
 			      h->o->ptx[t]->cubin ? of_target(h, "cubin", t) : "NULL");
 	}

@@ -49,16 +49,27 @@ static const char *launched(Host *h, const Stage *st, Dim *n)
 			: all;
 }
 
-static void print_gpu_launch(Host *h, int t, Node *n, const Stage *st, const Schedule *s)
+static void print_gpu_launch(Host *h, int t, Node *n, const Schedule *s, int at)
 {
 	GenPtx *g = h->o->ptx[t];
-	PtxStage c = gen_nvptx_stage(g, s, st);
-	const int groups = c.fn->threads / c.fn->group, nargs = c.nbuf + c.ndim;
+	const Stage *st = s->stages.at[at];
+	PtxStage c = gen_nvptx_stage(g, s, at);
+	const int nargs = c.nbuf + c.ndim, stages = stage_launch(s, at);
+	const LNode *last = stage_last(st);
 	Ctx *ctx = h->m->ctx;
+	Dim *blocks = stage_blocks(ctx, st);
 	int fn = 0;
 
+	for (int i = 1; i < stages; i++)
+		blocks = dim_add(ctx, blocks, stage_blocks(ctx, s->stages.at[at + i]));
 	while (g->funcs.at[fn] != c.fn)
 		fn++;
+	if (last) {
+		Dim *count = ex_as_dim(ctx, last->range.hi);
+
+		strbuf_printf(h->b, "\tdl_gpu_arrivals(x, %s > 1 ? %s : 0);\n", host_dim(h, count),
+			      host_dim(h, dim_floordiv(ctx, st->extent, count)));
+	}
 	strbuf_printf(h->b, "\tdl_gpu_launch(x, %d, %d, ", h->kernel, fn);
 	strbuf_puts(h->b, nargs ? "(uint64_t[]){" : "NULL");
 	for (int i = 0; i < c.nbuf; i++)
@@ -68,7 +79,7 @@ static void print_gpu_launch(Host *h, int t, Node *n, const Stage *st, const Sch
 		strbuf_printf(h->b, "%s(uint64_t)(%s)", i || c.nbuf ? ", " : "",
 			      host_argument(h, c.dim[i]));
 	strbuf_printf(h->b, "%s, %d, %s, %d);\n", nargs ? "}" : "", nargs,
-		      launched(h, st, dim_ceildiv(ctx, st->extent, dim_const(ctx, groups))),
+		      stages > 1 ? host_dim(h, blocks) : launched(h, st, blocks),
 		      c.fn->faults ? fault_site(h, s) : -1);
 }
 
@@ -88,14 +99,15 @@ static void print_assign(Host *h, char array, const char *const *text, int n)
 	strbuf_puts(h->b, n ? ";\n" : "");
 }
 
-static void print_launch(Host *h, int t, Node *n, const Stage *st, const Schedule *s)
+static void print_launch(Host *h, int t, Node *n, const Schedule *s, int at)
 {
+	const Stage *st = s->stages.at[at];
 	CStage c;
 	const char **buf, **dim;
 	int nd;
 
 	if (h->gpu && !node_on_host(n)) {
-		print_gpu_launch(h, t, n, st, s);
+		print_gpu_launch(h, t, n, s, at);
 		return;
 	}
 	h->reads = h->reads || h->gpu;
@@ -164,8 +176,8 @@ static void print_stages(Host *h, int t, Node *n, const Schedule *s, const Place
 	print_work(h, s);
 	for (int i = 0; i < s->temps.n; i++)
 		host_region(h, &temp[i], node_on_host(n));
-	for (int i = 0; i < s->stages.n; i++)
-		print_launch(h, t, n, s->stages.at[i], s);
+	for (int i = 0; i < s->stages.n; i += stage_launch(s, i))
+		print_launch(h, t, n, s, i);
 }
 
 /* Prints the condition of S's guard. */

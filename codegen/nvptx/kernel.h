@@ -95,7 +95,7 @@ typedef struct LlKernel {
 	bool partial[2][2][CT_COUNT]; /* variables that have been declared: see ll_partial */
 	int partials;                 /* reductions that have used them */
 	int ahead, hoisted; /* as in PtxFunc */
-	bool faults;
+	bool faults, arrives; /* as in PtxFunc */
 	/* values that differ between all threads of a group: indices of points that are distributed
 	 * one by one from 0 onwards */
 	VEC(const char *) own;

@@ -277,6 +277,56 @@ static void count_rests(LlKernel *k, int from)
 	k->rests.n = from;
 }
 
+/*
+ * LOOP_LAST. What the threads stored is visible to the first one after a barrier, and to other blocks by its
+ * atomic operation, which returns to 0 after COUNT blocks: so it is for the next launch. In the block that sees
+ * the others' operations, a barrier makes what they stored visible to all threads.
+ */
+static void last_block(LlKernel *k, const LNode *n)
+{
+	LlFn *f = &k->f;
+	const char *count = ll_expr(f, n->range.hi), *group = ll_new(f), *at = ll_new(f), *bound,
+		   *first, *one, *waits = ll_new(f), *alone = ll_new(f),
+		   *slot = ll_slot(k, "i32", 0), *arrived = ll_new(f), *is, *word, *end;
+
+	k->arrives = true;
+	ll_put(f, "%s = udiv i64 %%block, %s", group, count);
+	bound = ll_op(f, "sub i64", count, 1);
+	first = ll_op(f, "icmp eq i32", "%tid32", 0);
+	one = ll_op(f, "icmp eq i64", bound, 0);
+	ll_put(f, "%s = and i1 %s, %s", alone, first, one);
+	ll_put(f, "%s = xor i1 %s, %s", waits, first, alone);
+	word = ll_new(f);
+	ll_put(f, "%s = zext i1 %s to i32", word, alone);
+	ll_put(f, "store i32 %s, ptr %s", word, slot);
+	ll_put(f, "call void @llvm.nvvm.barrier0()");
+	end = ll_open_if(k, waits);
+	ll_put(f, "%s = getelementptr i32, ptr addrspace(1) %%arrivals, i64 %s", at, group);
+	word = ll_new(f);
+	ll_put(f, "%s = trunc i64 %s to i32", word, bound);
+	ll_put(f,
+	       "%s = call i32 asm sideeffect \"atom.acq_rel.gpu.global.inc.u32 $0, [$1], $2;\", "
+	       "\"=r,l,r,~{memory}\"(ptr addrspace(1) %s, i32 %s)",
+	       arrived, at, word);
+	is = ll_new(f);
+	ll_put(f, "%s = icmp eq i32 %s, %s", is, arrived, word);
+	word = ll_new(f);
+	ll_put(f, "%s = zext i1 %s to i32", word, is);
+	ll_put(f, "store i32 %s, ptr %s", word, slot);
+	ll_close_if(k, end);
+	word = ll_new(f);
+	ll_put(f, "%s = load i32, ptr %s", word, slot);
+	is = ll_new(f);
+	ll_put(f, "%s = call i32 @llvm.nvvm.barrier0.or(i32 %s)", is, word);
+	end = ll_open_if(k, ll_op(f, "icmp ne i32", is, 0));
+	k->conditions--; /* the same in all threads of the block */
+	ll_bind(k, n->range.var, group);
+	ll_nodes(k, n->body);
+	k->conditions++;
+	ll_close_if(k, end);
+	ll_forget(f);
+}
+
 void ll_loop(LlKernel *k, const LNode *n)
 {
 	int rests;
@@ -284,6 +334,10 @@ void ll_loop(LlKernel *k, const LNode *n)
 	const char *lo, *hi;
 	LlLoop l;
 
+	if (n->loop.kind == LOOP_LAST) {
+		last_block(k, n);
+		return;
+	}
 	if (n->share.vector > 1 && ll_alone(k) && ll_vector(k, n))
 		return;
 	if (share && (n->share.vector || n->share.keep)) {

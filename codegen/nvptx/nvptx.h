@@ -27,7 +27,8 @@ typedef struct PtxFunc {
 	const char *ir;   /* its module in LLVM IR */
 	const char *ptx;  /* its part of the PTX module, after gen_nvptx_compile */
 	uint64_t hash;
-	bool faults;
+	bool faults;  /* parameters: the status word, and the site */
+	bool arrives; /* likewise: the counters of LOOP_LAST */
 	int threads, group;
 	/* registers for the operands of its longest unrolled row of terms: ptxas may load all of
 	 * them at once */
@@ -72,10 +73,11 @@ typedef struct GenPtx {
 /* ---- stage.c ---- */
 
 GenPtx *gen_nvptx_new(Ctx *c, Arena *a, const Target *t, const char *prefix);
-/* Emits the entry of stage ST, or finds an equal one, and returns how to call it. */
-PtxStage gen_nvptx_stage(GenPtx *g, const Schedule *s, const Stage *st);
-/* Prints all entries as one PTX module (after gen_nvptx_compile), and as LLVM IR. */
-void gen_nvptx_ptx(GenPtx *g, StrBuf *b);
+/* Emits the entry of the launch that begins with stage AT of S, or finds an equal one, and returns how to
+ * call it. */
+PtxStage gen_nvptx_stage(GenPtx *g, const Schedule *s, int at);
+/* Prints entries FROM to END - 1 as one PTX module (after gen_nvptx_compile); all as LLVM IR. */
+void gen_nvptx_ptx(GenPtx *g, int from, int end, StrBuf *b);
 void gen_nvptx_ir(GenPtx *g, StrBuf *b);
 
 /* ---- llvm.c ---- */

@@ -168,8 +168,8 @@ void ll_nodes(LlKernel *k, const LNode *n)
 
 /* ---- The entry ---- */
 
-/* Computes this thread's point and its lane in the group. */
-static void begin(LlKernel *k)
+/* Computes this thread's number. */
+static void begin_block(LlKernel *k)
 {
 	LlFn *f = &k->f;
 	const Stage *st = k->stage;
@@ -184,17 +184,30 @@ static void begin(LlKernel *k)
 	if (st->block.group == st->block.threads) {
 		ll_put(f, "%%lane = add i64 %%tid, 0");
 		ll_put(f, "%%group = add i64 0, 0");
-		ll_put(f, "%%p = add i64 %%block, 0");
 	} else {
 		ll_put(f, "%%group = lshr i64 %%tid, %d", ll_log2(st->block.group));
 		ll_put(f, "%%lane = and i64 %%tid, %d", st->block.group - 1);
-		ll_put(f, "%%first = mul nuw nsw i64 %%block, %d",
-		       st->block.threads / st->block.group);
-		ll_put(f, "%%p = add nuw nsw i64 %%first, %%group");
 	}
-	ll_bind(k, st->var, "%p");
+}
+
+/* Computes this thread's point; BLOCK is the number of its block in the stage. */
+static void begin(LlKernel *k, const char *block)
+{
+	LlFn *f = &k->f;
+	const Stage *st = k->stage;
+	const bool only = !strcmp(block, "%block");
+	const char *first = only ? "%first" : ll_new(f), *p = only ? "%p" : ll_new(f);
+
+	if (st->block.group == st->block.threads) {
+		ll_put(f, "%s = add i64 %s, 0", p, block);
+	} else {
+		ll_put(f, "%s = mul nuw nsw i64 %s, %d", first, block,
+		       st->block.threads / st->block.group);
+		ll_put(f, "%s = add nuw nsw i64 %s, %%group", p, first);
+	}
+	ll_bind(k, st->var, p);
 	if (st->block.first)
-		ll_bind(k, st->block.first, "%first");
+		ll_bind(k, st->block.first, first);
 }
 
 /* Opens a block for the groups that have a point; null: all have one. Pass the result to
@@ -211,7 +224,7 @@ static const char *open_points(LlKernel *k)
 	if (dim_mul(c, dim_ceildiv(c, st->extent, groups), groups) == st->extent)
 		return NULL;
 	inside = ll_new(f);
-	ll_put(f, "%s = icmp slt i64 %%p, %s", inside, ll_dim(k, st->extent));
+	ll_put(f, "%s = icmp slt i64 %s, %s", inside, ll_iter(k, st->var), ll_dim(k, st->extent));
 	if (st->block.group > 1 &&
 	    st->block.group < 32) { /* some groups of a warp may have no point */
 		ll_put(f, "%%mask = call i32 @llvm.nvvm.vote.ballot.sync(i32 -1, i1 %s)", inside);
@@ -228,13 +241,13 @@ static void close_points(LlKernel *k, const char *after)
 	ll_close_if(k, after);
 }
 
-static const char *body(LlKernel *k)
+/* Emits the current stage of K. BLOCK is the number of the block in it. */
+static void stage_body(LlKernel *k, const char *block)
 {
 	LlFn *f = &k->f;
 	const char *after;
 
-	f->block = "entry";
-	begin(k);
+	begin(k, block);
 	k->group = k->stage->block.threads;
 	k->lane = "%tid";
 	ll_bulk_in(k);
@@ -263,8 +276,48 @@ static const char *body(LlKernel *k)
 	k->group = k->stage->block.threads;
 	k->lane = "%tid";
 	ll_bulk_out(k);
+}
+
+/* The N stages of the launch ST, one after the other in the numbers of blocks. */
+static const char *body(LlKernel *k, Stage *const *st, int n)
+{
+	LlFn *f = &k->f;
+	Ctx *c = f->g->ctx;
+	const char *block = "%block";
+
+	f->block = "entry";
+	begin_block(k);
+	for (int i = 0; i < n; i++) {
+		const char *is, *here, *rest, *blocks, *next;
+
+		k->stage = st[i];
+		if (i + 1 == n) {
+			stage_body(k, block);
+			break;
+		}
+		blocks = ll_dim(k, stage_blocks(c, st[i]));
+		is = ll_new(f);
+		here = ll_label(f, "stage");
+		rest = ll_label(f, "rest");
+		next = ll_new(f);
+		ll_put(f, "%s = icmp slt i64 %s, %s", is, block, blocks);
+		ll_put(f, "br i1 %s, label %%%s, label %%%s", is, here, rest);
+		ll_begin(f, here);
+		stage_body(k, block);
+		ll_forget(f);
+		ll_put(f, "ret void");
+		ll_begin(f, rest);
+		ll_put(f, "%s = sub i64 %s, %s", next, block, blocks);
+		block = next;
+	}
 	ll_put(f, "ret void");
 	return ll_with_barriers(k);
+}
+
+/* Nothing writes the memory of B during the launch, so loads may go through the read-only cache. */
+static bool is_read_only(const LlKernel *k, const Buf *b)
+{
+	return b->kind == BUF_IN && k->sched->apart && k->sched->apart[b->param];
 }
 
 static void put_params(LlKernel *k, StrBuf *b)
@@ -272,11 +325,15 @@ static void put_params(LlKernel *k, StrBuf *b)
 	const char *comma = "";
 
 	for (int i = 0; i < k->bufs.n; i++, comma = ", ")
-		strbuf_printf(b, "%sptr addrspace(1) %s", comma, ll_buf_name(k, k->bufs.at[i]));
+		strbuf_printf(b, "%sptr addrspace(1) %s%s", comma,
+			      is_read_only(k, k->bufs.at[i]) ? "noalias readonly " : "",
+			      ll_buf_name(k, k->bufs.at[i]));
 	for (int i = 0; i < k->dims.n; i++, comma = ", ")
 		strbuf_printf(b, "%si64 %%dim%d", comma, i);
 	if (k->faults)
-		strbuf_printf(b, "%sptr addrspace(1) %%status, i64 %%site", comma);
+		strbuf_printf(b, "%sptr addrspace(1) %%status, i64 %%site", comma), comma = ", ";
+	if (k->arrives)
+		strbuf_printf(b, "%sptr addrspace(1) %%arrivals", comma);
 }
 
 static const char *make_func(void *arg, const char *name)
@@ -311,10 +368,10 @@ static void put_head(LlKernel *k, StrBuf *b)
 }
 
 /* The module, with KERNEL_NAME in place of the name. */
-static const char *module_text(LlKernel *k)
+static const char *module_text(LlKernel *k, Stage *const *st, int n)
 {
 	StrBuf b = {0};
-	const char *code = body(k), *text;
+	const char *code = body(k, st, n), *text;
 
 	put_head(k, &b);
 	strbuf_put(&b, strbuf_str(&k->globals), k->globals.n);
@@ -365,11 +422,12 @@ static PtxFunc *intern_func(GenPtx *g, const LlKernel *k, const char *text)
 			.text = text,
 			.hash = h,
 			.faults = k->faults,
+			.arrives = k->arrives,
 			.threads = k->stage->block.threads + k->stage->block.producers,
 			.ahead = k->ahead,
 			.hoisted = k->hoisted,
 			.group = k->stage->block.group + k->stage->block.producers,
-			.words = k->bufs.n + k->dims.n + (k->faults ? 2 : 0),
+			.words = k->bufs.n + k->dims.n + (k->faults ? 2 : 0) + k->arrives,
 			.shared = ll_dynamic_shared(k),
 			.declared = ll_static_shared(k),
 			.most = k->sched->where.shared ? k->sched->where.shared
@@ -379,8 +437,9 @@ static PtxFunc *intern_func(GenPtx *g, const LlKernel *k, const char *text)
 	return fn;
 }
 
-PtxStage gen_nvptx_stage(GenPtx *g, const Schedule *s, const Stage *st)
+PtxStage gen_nvptx_stage(GenPtx *g, const Schedule *s, int at)
 {
+	const Stage *st = s->stages.at[at];
 	LlKernel *k = ll_kernel_new(g, s, st);
 	PtxStage r;
 	const char *text;
@@ -388,7 +447,8 @@ PtxStage gen_nvptx_stage(GenPtx *g, const Schedule *s, const Stage *st)
 	for (int i = 0; i < g->done.n; i++)
 		if (g->done.at[i].stage == st)
 			return g->done.at[i].s;
-	text = module_text(k);
+	text = module_text(k, s->stages.at + at, stage_launch(s, at));
+	k->stage = st;
 	r = (PtxStage){intern_func(g, k, text), k->bufs.at, k->bufs.n, k->dims.at, k->dims.n};
 	r.fn->locs = locs_union(g->arena, r.fn->locs, s->kernel->locs);
 	vec_push(g->arena, &g->done, ((PtxDone){st, r}));
@@ -435,14 +495,14 @@ void gen_nvptx_ir(GenPtx *g, StrBuf *b)
 	}
 }
 
-void gen_nvptx_ptx(GenPtx *g, StrBuf *b)
+void gen_nvptx_ptx(GenPtx *g, int from, int end, StrBuf *b)
 {
 	const Gpu *gpu = g->target->gpu;
 
 	strbuf_printf(b,
 		      "// Kernels for %s, by dlcc.\n.version %d.%d\n.target %s\n.address_size 64\n",
 		      g->target->name, gpu->ptx / 10, gpu->ptx % 10, g->target->name);
-	for (int i = 0; i < g->funcs.n; i++) {
+	for (int i = from; i < end; i++) {
 		strbuf_puts(b, "\n");
 		put_locs(b, g->funcs.at[i], "//");
 		if (g->funcs.at[i]->shared)

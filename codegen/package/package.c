@@ -412,7 +412,7 @@ static bool write_ptx(Pack *p, GenPtx *g)
 	STRBUF_LOCAL(ptx);
 	STRBUF_LOCAL(ir);
 
-	gen_nvptx_ptx(g, &ptx);
+	gen_nvptx_ptx(g, 0, g->funcs.n, &ptx);
 	gen_nvptx_ir(g, &ir);
 	return write_source(p, arena_printf(p->a, "%s.ptx", g->target->name), &ptx) &&
 	       (!p->o->save_temps ||
@@ -466,7 +466,7 @@ static bool make_ptx_file(Pack *p)
 {
 	STRBUF_LOCAL(b);
 
-	gen_nvptx_ptx(p->ptx[0], &b);
+	gen_nvptx_ptx(p->ptx[0], 0, p->ptx[0]->funcs.n, &b);
 	return write_depfile(p) && write_source(p, "out.ptx", &b) &&
 	       pack_will_be(p, pack_temp(p, "out.ptx"), p->o->output);
 }

@@ -355,6 +355,12 @@ static void run_nodes(TileEval *e, const LNode *n)
 		case LN_LOOP: {
 			const int64_t hi = tile_eval(e, n->range.hi).i;
 
+			if (n->loop.kind == LOOP_LAST) { /* blocks run in their order */
+				tile_bind(e, n->range.var, e->block / hi);
+				if (e->block % hi == hi - 1)
+					run_nodes(e, n->body);
+				break;
+			}
 			for (int64_t i = tile_eval(e, n->range.lo).i; i < hi && !e->fault;
 			     i += n->loop.step) {
 				tile_bind(e, n->range.var, i);
@@ -389,6 +395,7 @@ static void run_stage(TileEval *e, const Stage *st)
 	e->st = st;
 	for (int64_t b = 0; b < blocks && !e->fault; b++) {
 		tile_bind(e, st->var, b);
+		e->block = b;
 		run_nodes(e, st->body);
 		if (e->o->counts && st->scratch)
 			e->o->counts->shared_bytes += size(e, st->scratch);

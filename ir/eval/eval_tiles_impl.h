@@ -31,6 +31,7 @@ typedef struct TileEval {
 	VEC(TileIter) iters;
 	int commits;
 	const char *fault;
+	int64_t block;
 } TileEval;
 
 /* A value of an expression: I of integers and bool, F of floats. */

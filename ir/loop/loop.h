@@ -32,7 +32,11 @@ typedef enum LoopKind {
 	LOOP_SHORT,
 	LOOP_UNROLL,
 	/* independent points, distributed over the threads of a group */
-	LOOP_GROUP
+	LOOP_GROUP,
+	/* On a GPU, in the body of a stage whose groups are blocks: of HI consecutive blocks, the last one to
+	 * arrive here executes the body, with VAR their number, block / HI. It reads what all of
+	 * them stored before. LO is 0, and the stage has a multiple of HI blocks. */
+	LOOP_LAST
 } LoopKind;
 
 typedef enum LNodeKind {
@@ -394,6 +398,7 @@ typedef struct StageBlock {
 	Iter *first; /* the first iteration of a block, which head and body may mention; or null */
 	VEC(BulkCopy) bulk;
 	LNode *head; /* what a block does before its groups begin: shared locals that they all use */
+	bool beside; /* it is in the launch of the stage before it, and its blocks follow that one's */
 } StageBlock;
 
 /* The same of a CPU. */
@@ -464,6 +469,8 @@ typedef struct Schedule {
 	/* with more shared memory per block another schedule might have been chosen */
 	bool short_of_shared;
 	bool stated; /* it is from a text */
+	/* by input: no memory that the kernel writes is that input's, as memplan finds; null: it is not known */
+	const bool *apart;
 	struct Schedule *next;
 } Schedule;
 
@@ -474,6 +481,16 @@ typedef struct Schedule {
 bool mma_rounds(int sm);
 /* KIND is for four warps, and its operands are in shared memory, which it reads asynchronously. */
 bool mma_is_wgmma(MmaKind kind);
+/* ---- beside.c ---- */
+
+/* Whether stage AT of S may run in one launch with those from FIRST on: each thread has its own iterations,
+ * no statement reads what one of another stage writes, and what they write is disjoint. */
+bool stages_beside(const Schedule *s, int first, int at);
+/* The blocks of ST on a GPU. */
+Dim *stage_blocks(Ctx *c, const Stage *st);
+/* The number of stages in the launch of stage AT. */
+int stage_launch(const Schedule *s, int at);
+
 /* ---- loop_walk.c ---- */
 
 /* Calls FN on each expression of N, apart from those of its body and LPoint.at, which may be replaced.
@@ -494,6 +511,8 @@ typedef struct LBufs {
 	int n;
 } LBufs;
 LBufs lnode_bufs(const LNode *n);
+/* The node of ST that only last blocks execute (LOOP_LAST); null: there is none. */
+LNode *stage_last(const Stage *st);
 /* A node of S is an operation on tiles. */
 bool schedule_has_tiles(const Schedule *s);
 /* Calls FN on each iterator that N binds for its body or its expressions, which may be replaced. */

@@ -256,8 +256,9 @@ static void loop(LoopText *t, LNode *n)
 					    [LOOP_VECTOR] = "vector for ",
 					    [LOOP_SHORT] = "short vector for ",
 					    [LOOP_UNROLL] = "unroll for ",
-					    [LOOP_GROUP] = "group for "};
-	const int kind = lt_choice(t, kinds, LOOP_GROUP + 1, (int)n->loop.kind);
+					    [LOOP_GROUP] = "group for ",
+					    [LOOP_LAST] = "last for "};
+	const int kind = lt_choice(t, kinds, LOOP_LAST + 1, (int)n->loop.kind);
 
 	if (kind < 0)
 		lt_expected(t, "a loop: 'for', 'vector for' ...");
@@ -554,7 +555,7 @@ typedef struct NodeText {
 
 /* By LNodeKind. The text of LN_STORE and LN_UPDATE begins with a buffer. */
 static const NodeText node_text[] = {
-	[LN_LOOP] = {" for vector short unroll group ", loop, true},
+	[LN_LOOP] = {" for vector short unroll group last ", loop, true},
 	[LN_LET] = {" let ", let, false},
 	[LN_STORE] = {"", assigns, false},
 	[LN_UPDATE] = {"", assigns, false},
@@ -672,6 +673,7 @@ static void sizes(LoopText *t, Stage *st)
 		if (lt_opt(t, st->block.producers > 0, " producers "))
 			lt_count(t, &st->block.producers, 1, MOST_THREADS);
 	}
+	st->block.beside = lt_opt(t, st->block.beside, ", beside");
 	if (lt_opt(t, cpu || !dim_equals(st->cpu.grain, 1), " grain "))
 		lt_dim(t, &st->cpu.grain);
 	if (lt_opt(t, cpu || !dim_equals(st->scratch, 0), ", scratch "))

@@ -418,6 +418,15 @@ static void check_device(LoopText *t, const LNode *n)
 			   n->kind == LN_COLUMNS || n->kind == LN_ATOMIC || n->kind == LN_OP ||
 			   (n->kind == LN_LOCAL && (n->local.keep || n->local.buf->tile));
 
+	if (n->kind == LN_LOOP && n->loop.kind == LOOP_LAST) {
+		if (!gpu || t->stage->block.group != t->stage->block.threads)
+			lt_fault(t, "only a stage whose groups are blocks has last blocks");
+		else if (!ex_as_dim(t->ctx, n->range.hi) || n->range.lo->kind != EX_CONST ||
+			 n->range.lo->i || n->loop.step != 1)
+			lt_fault(
+				t,
+				"blocks that the last one waits for are counted from 0, by a size");
+	}
 	if (group && !gpu)
 		lt_fault(t, "only a stage on a GPU, with a group of threads, has such a node");
 	if (n->kind == LN_TILE && gpu)

@@ -84,6 +84,15 @@ LBufs lnode_bufs(const LNode *n)
 	return used;
 }
 
+LNode *stage_last(const Stage *st)
+{
+	LNode *n = st->body;
+
+	while (n && (n->kind != LN_LOOP || n->loop.kind != LOOP_LAST))
+		n = n->next;
+	return n;
+}
+
 /* N or a sibling, or a node in the body of one, is an operation on tiles. */
 static bool has_tiles(const LNode *n)
 {

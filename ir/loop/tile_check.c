@@ -297,6 +297,8 @@ static int64_t trips(const RaceCheck *r, const LNode *n)
 {
 	int64_t end = INT64_MAX, known;
 
+	if (n->loop.kind == LOOP_LAST)
+		return 1;
 	if (n->range.hi->kind == EX_CONST)
 		end = n->range.hi->i;
 	else if (!dim_is_const(n->range.var->extent, &end))

@@ -45,10 +45,11 @@ void product_sort(Ctx *ctx, Contraction *c)
 	sort_by_axis(ctx, c->s, c->n, c->nn);
 }
 
-static bool all_in_band(Product *p)
+bool product_in_band(Product *p)
 {
 	int n = p->c.ng + p->c.nm + p->c.nn;
 
+	band_of_some(p->k, p->first, p->first + p->nstmts - 1, p->k->arena, &p->band);
 	if (p->band.n != n || p->c.s->id != p->first)
 		return false;
 	for (int i = 0; i < p->nstmts; i++) {
@@ -68,8 +69,7 @@ bool product_open(Product *p)
 	    !stmt_contraction(p->k, p->k->stmts.at[p->first], &p->c))
 		return false;
 	product_sort(p->k->ctx, &p->c);
-	band_of_some(p->k, p->first, last, p->k->arena, &p->band);
-	return all_in_band(p);
+	return product_in_band(p);
 }
 
 /* ---- Which iterators merge ---- */

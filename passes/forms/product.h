@@ -113,6 +113,8 @@ MmaKind product_instruction(const Contraction *c, const Gpu *gpu, bool may_round
 /* Statements FIRST to FIRST + NSTMTS - 1 of P are a product and the maps after it, all in the
  * band. */
 bool product_open(Product *p);
+/* Sets the band of P, whose C is set, and returns whether all of its statements are in it. */
+bool product_in_band(Product *p);
 /* Makes P all statements of K, and calls product_open. */
 bool product_open_all(Product *p, Kernel *k);
 /* Tiles of a CPU can compute P, which is open, with B as it is; sets what P says of B. */

@@ -248,6 +248,43 @@ static bool try_in_place(MemPlanner *p, Node *n, Value *out)
 	return false;
 }
 
+/* ---- What kernels write ---- */
+
+/* The value at A, which an operation reads, has no memory in common with that at B, which it writes. Slots
+ * that are used at the same time are disjoint, as are the caller's tensors unless they may be shared. */
+static bool places_apart(const Graph *g, const Place *a, const Place *b)
+{
+	const bool known = (a->kind == PLACE_SLOT || a->kind == PLACE_INPUT) &&
+			   (b->kind == PLACE_SLOT || b->kind == PLACE_OUTPUT);
+
+	if (!known || (a->kind == PLACE_SLOT && b->kind == PLACE_SLOT && a->at == b->at))
+		return a->kind == PLACE_WEIGHTS;
+	for (int i = 0; i < g->aliases.n && a->kind == PLACE_INPUT && b->kind == PLACE_OUTPUT; i++)
+		if (g->aliases.at[i].input == a->at && g->aliases.at[i].result == b->at)
+			return false;
+	return true;
+}
+
+/* Sets Schedule.apart of N. */
+static void find_apart(MemPlanner *p, const Node *n)
+{
+	Module *m = p->m;
+	bool *apart = NEW_ARRAY(m->arena, n->nin + 1, bool);
+
+	for (int i = 0; i < n->nin; i++) {
+		Value *v = node_in(n, i);
+
+		apart[i] = v;
+		for (int o = 0; o < n->nout && v; o++)
+			apart[i] = apart[i] &&
+				   places_apart(m->graph, &p->p->value[value_base(v)->id],
+						&p->p->value[value_base(n->out[o])->id]);
+	}
+	for (int t = 0; t < m->ntargets && n->id < m->nsched; t++)
+		for (Schedule *s = m->sched[t][n->id]; s; s = s->next)
+			s->apart = apart;
+}
+
 /* Whether all data-dependent symbols in the sizes of VIEW are also symbols of OF, the viewed value,
  * so that the size of VIEW is known when OF is written. Data that determine it might be read only
  * later. */
@@ -578,5 +615,8 @@ bool pass_memplan(Module *m)
 	for (Node *n = g->first; n; n = n->next)
 		if (op_row[n->op].flags & OPF_VIEW)
 			p.p->value[n->out[0]->id] = p.p->value[value_base(n->out[0])->id];
+	for (Node *n = g->first; n; n = n->next)
+		if (node_kernel(n))
+			find_apart(&p, n);
 	return true;
 }

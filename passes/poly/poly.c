@@ -260,11 +260,12 @@ static void free_all(Poly *p)
 	isl_ctx_free(p->isl);
 }
 
-/* N, or a node after it, folds a tile. */
+/* N, or a node after it, folds a tile, other than by terms of a statement. */
 static bool has_folds(const LNode *n)
 {
 	for (; n; n = n->next)
-		if ((n->kind == LN_OP && n->op->op == TILE_FOLD) || has_folds(n->body))
+		if ((n->kind == LN_OP && n->point.part == PART_NONE && n->op->op == TILE_FOLD) ||
+		    has_folds(n->body))
 			return true;
 	return false;
 }

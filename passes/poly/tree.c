@@ -354,7 +354,8 @@ static void tile_op(TreeWalk *w, const LNode *n)
 	poly_unchecked(p, "what operations on tiles compute");
 	if (o->op == TILE_SYNC || o->op == TILE_COPY)
 		return;
-	plain->kind = o->op == TILE_DOT ? LN_OP : LN_STORE;
+	plain->kind = o->op == TILE_DOT ? LN_OP : o->op == TILE_FOLD ? LN_UPDATE : LN_STORE;
+	plain->store.red = o->red;
 	plain->store.buf[0] = o->to;
 	plain->store.val[0] = o->val;
 	if (n->point.part == PART_NONE) {
@@ -374,6 +375,32 @@ static void tile_op(TreeWalk *w, const LNode *n)
 	pop_to(w, loops, env);
 }
 
+/* The body of N is done once for each group of blocks, after all of them: their loop is two, over the groups
+ * and in them, and the body is in the first of these. */
+static void last_blocks(TreeWalk *w, const LNode *n)
+{
+	Poly *p = w->p;
+	const Bound blocks = w->loops.at[0];
+	const int env = w->env.n;
+	Dim *count = ex_as_dim(p->ctx, n->range.hi);
+	const Split *s = count ? split(p, blocks.it, count) : NULL;
+
+	if (!s) {
+		poly_wrong(p,
+			   "the blocks are not whole groups of those that the last one waits for");
+		return;
+	}
+	w->loops.at[0] = (Bound){.it = s->q,
+				 .lo = ex_int(p->pool, CT_I64, 0),
+				 .hi = ex_dim(p->pool, s->q->extent),
+				 .step = 1,
+				 .full = true};
+	bind(w, n->range.var, ex_iter(p->pool, s->q));
+	walk(w, n->body);
+	w->env.n = env;
+	w->loops.at[0] = blocks;
+}
+
 static void loop(TreeWalk *w, const LNode *n)
 {
 	const bool serial = n->loop.kind == LOOP_SERIAL || n->loop.kind == LOOP_UNROLL;
@@ -391,7 +418,7 @@ static void loop(TreeWalk *w, const LNode *n)
 static void visit(TreeWalk *w, const LNode *n)
 {
 	switch (n->kind) {
-	case LN_LOOP: loop(w, n); break;
+	case LN_LOOP: (n->loop.kind == LOOP_LAST ? last_blocks : loop)(w, n); break;
 	case LN_LET: bind(w, n->range.var, resolve(w, n->range.lo)); break;
 	case LN_LOCAL: local(w, n); break;
 	case LN_COLUMNS:
@@ -438,9 +465,13 @@ static void walk(TreeWalk *w, const LNode *n)
 void poly_read_tree(Poly *p)
 {
 	TreeWalk w = {.p = p};
+	int first = 0;
 
 	VEC_EACH (st, &p->s->stages) {
 		w.when.n = 0;
+		first = st->block.beside ? first : i;
+		if (st->block.beside && (!i || !stages_beside(p->s, first, i)))
+			poly_wrong(p, "stage %s cannot be in the launch before it", st->name);
 		if (st->when)
 			vec_push(p->arena, &w.when, st->when);
 		push_loop(&w, st->var, AXIS_PARALLEL, ex_int(p->pool, CT_I64, 0),

@@ -82,9 +82,9 @@ static bool all(const char *dir)
 		MUST(!pthread_create(&id[i], NULL, thread, m[i == THREADS - 1]));
 	for (int i = 0; i < THREADS; i++)
 		MUST(!pthread_join(id[i], &result) && result);
-	/* The first context of each model fetched its module, and of that the product's four
-	 * variants. */
-	MUST(cu.ptxsim_calls("cuModuleLoad") == 2 && cu.ptxsim_calls("cuModuleGetFunction") == 8);
+	/* Each of the product's variants that some thread used was loaded once on each device. */
+	const unsigned loads = (unsigned)cu.ptxsim_calls("cuModuleLoad");
+	MUST(loads >= 2 && loads <= 8 && cu.ptxsim_calls("cuModuleGetFunction") == loads);
 	/* The weights stand on each device once. */
 	MUST(api->context(m[1], NULL, &c) == DL_OK);
 	cu.ptxsim_mark();

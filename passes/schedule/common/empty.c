@@ -191,7 +191,7 @@ static void set_condition(EmptyWalk *w, Dim **when, const LNode *head, LNode *bo
 static void set_conditions(EmptyWalk *w, LNode *n, int64_t around)
 {
 	for (; n; n = n->next)
-		if (n->kind == LN_LOOP)
+		if (n->kind == LN_LOOP && n->loop.kind != LOOP_LAST)
 			set_condition(w, &n->loop.when, NULL, n->body, length(w, n),
 				      times(around, most(w, n)));
 		else

@@ -97,7 +97,7 @@ static void tidy(Tidy *t, LNode **at)
 			*at = n->next;
 		} else if (n->kind == LN_LOOP && trips(n) == 0) {
 			*at = n->next;
-		} else if (n->kind == LN_LOOP && trips(n) == 1) {
+		} else if (n->kind == LN_LOOP && n->loop.kind != LOOP_LAST && trips(n) == 1) {
 			name_is(t, n->range.var, n->range.lo);
 			splice(at, n);
 		} else {

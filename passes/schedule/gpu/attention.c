@@ -17,7 +17,7 @@
  *
  * Where few rows share many keys, as where a model decodes with a cache, blocks share the keys of a
  * row, and so may the warps of a block, which then have the same rows. Each has a maximum, sums and
- * results of its own, which a second stage combines (attention_combine.c). Heads that share keys
+ * results of its own, which are combined (attention_combine.c). Heads that share keys
  * are rows as well.
  *
  * Here: the operands. attention_decide.c chooses, attention_emit.c builds the tree.

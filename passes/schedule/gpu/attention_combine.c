@@ -1,26 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Where blocks, and warps of a block, share the keys of a row, each has a maximum, sums and results
- * of its own. They are partial results in memory, as if each part were one key, and a second stage
- * combines them like blocks of keys:
+ * of its own. They are partial results in memory, as if each part were one key, and the last block of
+ * those that share a row's keys combines them like blocks of keys:
  *
- *   for c over chunks of parts
- *     next = max of most, and of the maxima of the parts
- *     factors exp(shift(maximum of part) - shift(next)); the sums and results so far are rescaled
- *     sums, results += factor * those of the parts
- *   the statements after the products
+ *   for some of the rows at a time
+ *     for c over chunks of parts
+ *       next = max of most, and of the maxima of the parts
+ *       factors exp(shift(maximum of part) - shift(next)); the sums and results so far are rescaled
+ *       sums, results += factor * those of the parts
+ *     the statements after the products
  *
- * Lanes, and then warps, are adjacent columns, so that they read adjacent elements; the loads of a
- * chunk are all in flight at once.
+ * Lanes are adjacent columns, so that they read adjacent elements; the loads of a chunk are all in
+ * flight at once.
  */
 #include "passes/schedule/gpu/attention_impl.h"
 
+#include <assert.h>
 #include <math.h>
 
-enum {
-	WARPS = 4, /* of a block, at least, or 3 */
-	CHUNK = 32 /* parts whose factors a thread has in registers */
-};
+enum { CHUNK = 32 }; /* results of parts that a thread loads at once */
 
 /* ---- Partial results ---- */
 
@@ -52,10 +51,17 @@ void attention_declare_parts(AttentionEmit *e)
 	e->part_result = declare(e, "part_o", e->a.e);
 }
 
-/* The element of row ROW of part PART; COL: of a result, or null. */
+/* The element of row ROW of the block's matrix of part PART; COL: of a result, or null. */
 static Expr *part_at(AttentionEmit *e, Expr *part, Expr *row, Expr *col)
 {
-	Expr *at = ex_add(e->p, ex_mul(e->p, part, ex_dim(e->p, all_rows(e))), row);
+	const Contraction *s = &e->a.f.scores;
+	Expr *batch = l_int(&e->b, 0), *at;
+
+	for (int i = 0; i < s->ng; i++)
+		batch = ex_add(e->p, ex_mul(e->p, batch, ex_dim(e->p, s->g[i]->extent)),
+			       ex_iter(e->p, s->g[i]));
+	row = ex_add(e->p, ex_mul(e->p, batch, ex_dim(e->p, e->a.rows)), row);
+	at = ex_add(e->p, ex_mul(e->p, part, ex_dim(e->p, all_rows(e))), row);
 
 	return col ? ex_add(e->p, ex_mul(e->p, at, l_int(&e->b, e->a.e)), col) : at;
 }
@@ -65,18 +71,13 @@ static void store(AttentionEmit *e, Buf *to, Buf *from)
 {
 	const bool rows = from->rank == 1;
 	TileNode *n = rows ? attention_map_rows(e, to) : attention_map_results(e, to);
-	const Contraction *s = &e->a.f.scores;
 	Expr *m = attention_it(e, n, 0), *row = attention_row(e, m),
-	     *col = rows ? NULL : attention_it(e, n, 1), *batch = l_int(&e->b, 0),
+	     *col = rows ? NULL : attention_it(e, n, 1),
 	     *part = ex_add(e->p, ex_mul(e->p, ex_iter(e->p, e->part), l_int(&e->b, e->a.splits)),
 			    ex_op2(e->p, IN_floordiv, m, l_int(&e->b, e->rm)));
 
-	for (int i = 0; i < s->ng; i++)
-		batch = ex_add(e->p, ex_mul(e->p, batch, ex_dim(e->p, s->g[i]->extent)),
-			       ex_iter(e->p, s->g[i]));
 	n->nidx = 1;
-	n->idx[0] = part_at(e, part,
-			    ex_add(e->p, ex_mul(e->p, batch, ex_dim(e->p, e->a.rows)), row), col);
+	n->idx[0] = part_at(e, part, row, col);
 	n->val = attention_at(e, n, from);
 	n->guard = attention_before(e, row, e->rows, e->rm);
 	if (!rows)
@@ -92,43 +93,49 @@ void attention_store_parts(AttentionEmit *e)
 	store(e, e->part_result, e->result);
 }
 
-/* ---- The combining stage ---- */
+/* ---- Combining them ---- */
 
 typedef struct Combine {
 	AttentionEmit *e;
 	Iter *chunk;
-	int parts, warps;           /* of a chunk, of a block */
+	int parts;                  /* of a chunk */
 	TileLayout rows_parts, all; /* of points (row, part) and (row, column, part) */
 	Buf *part, *factor;         /* maxima of the parts, and factors; -1: nothing was summed */
 } Combine;
 
-/* A thread has one column of a row: the loads of all parts of a chunk are in its registers. */
+/* A thread has columns of one row, as many as the block's warps leave it. */
 static void set_layouts(Combine *x)
 {
 	AttentionEmit *e = x->e;
-	int lanes = WARP, rows, columns;
+	const int warps = e->a.warps * e->a.splits;
+	int lanes = WARP, rows, columns, along = 1;
 
 	while (e->a.ep % lanes)
 		lanes /= 2;
 	rows = WARP / lanes;
 	columns = e->a.ep / lanes;
-	x->warps = columns < WARPS ? WARPS / columns : 1;
-	e->rm = e->bm = x->warps * rows;
+	while (columns % (2 * along) == 0 && warps % (2 * along) == 0)
+		along *= 2;
+	columns /= along;
+	x->parts = 1;
+	while (x->parts < e->a.parts * e->a.splits && 2 * x->parts * columns <= CHUNK)
+		x->parts *= 2;
+	e->rm = e->bm = warps / along * rows;
 	e->results = (TileLayout){.rank = 2};
-	layout_add(&e->results, 0, AT_WARP, x->warps, rows, 0);
-	layout_add(&e->results, 1, AT_WARP, columns, lanes, 0);
+	layout_add(&e->results, 0, AT_WARP, warps / along, rows, 0);
+	layout_add(&e->results, 1, AT_WARP, along, columns * lanes, 0);
+	layout_add(&e->results, 1, AT_REGISTER, columns, lanes, 0);
 	layout_add(&e->results, 0, AT_LANE, rows, 1, 0);
 	layout_add(&e->results, 1, AT_LANE, lanes, 1, 0);
 	x->all = e->results;
 	x->all.rank = 3;
 	layout_add(&x->all, 2, AT_REGISTER, x->parts, 1, 0);
 	x->rows_parts = (TileLayout){.rank = 2};
-	layout_add(&x->rows_parts, 0, AT_WARP, x->warps, rows, 0);
-	layout_add(&x->rows_parts, -1, AT_WARP, columns, 1, 0);
+	layout_add(&x->rows_parts, 0, AT_WARP, warps / along, rows, 0);
+	layout_add(&x->rows_parts, -1, AT_WARP, along, 1, 0);
 	layout_add(&x->rows_parts, 0, AT_LANE, rows, 1, 0);
 	layout_add(&x->rows_parts, -1, AT_LANE, lanes, 1, 0);
 	layout_add(&x->rows_parts, 1, AT_REGISTER, x->parts, 1, 0);
-	x->warps *= columns;
 }
 
 static TileNode *over_parts(Combine *x, TileOp op, Buf *to)
@@ -225,32 +232,37 @@ static void add_parts(Combine *x, Buf *to, Buf *from)
 			ex_op2(e->p, IN_mul, factor, load_part(x, n, from, col, n->n - 1)));
 }
 
-static void open_stage(AttentionEmit *e, int warps)
+/* Opens the loop over the rows of the block, some at a time. */
+static LNode *open_rows(AttentionEmit *e, int rows)
 {
-	const Contraction *s = &e->a.f.scores;
+	Dim *step = dim_const(e->c, e->rm);
+	Iter *some = l_iter(&e->b, "some", dim_const(e->c, rows / e->rm));
+	Expr *left = ex_op2(e->p, IN_floordiv,
+			    ex_add(e->p, ex_sub(e->p, ex_dim(e->p, e->rows), e->first_row),
+				   l_int(&e->b, e->rm - 1)),
+			    ex_dim(e->p, step));
+	LNode *loop = l_loop(&e->b, LOOP_SERIAL, some, l_int(&e->b, 0),
+			     l_min(&e->b, left, l_int(&e->b, rows / e->rm)), 1);
 
-	e->rows = all_rows(e);
-	e->nrows = 0;
-	for (int i = 0; i < s->ng; i++)
-		e->row_iter[e->nrows++] = s->g[i];
-	for (int i = 0; i < s->nm; i++)
-		e->row_iter[e->nrows++] = s->m[i];
-	l_stage(&e->b, "attention", dim_ceildiv(e->c, e->rows, dim_const(e->c, e->rm)));
-	e->b.stage->block.threads = e->b.stage->block.group = warps * WARP;
-	e->first_row = ex_mul(e->p, ex_iter(e->p, e->b.stage->var), l_int(&e->b, e->rm));
+	e->first_row = ex_add(e->p, e->first_row,
+			      ex_mul(e->p, ex_iter(e->p, some), ex_dim(e->p, step)));
+	return loop;
 }
 
 void attention_combine(AttentionEmit *e)
 {
-	Combine x = {.e = e, .parts = 1};
+	const int rows = e->rm;
+	Combine x = {.e = e};
 	int64_t size[2];
 	Dim *chunks;
-	LNode *loop;
+	LNode *last, *some, *loop;
 
-	while (x.parts < e->a.parts * e->a.splits && x.parts < CHUNK)
-		x.parts *= 2;
 	set_layouts(&x);
-	open_stage(e, x.warps);
+	assert(rows % e->rm == 0);
+	last = l_loop(&e->b, LOOP_LAST,
+		      l_iter(&e->b, "combined", dim_floordiv(e->c, e->b.stage->extent, e->parts)),
+		      l_int(&e->b, 0), ex_dim(e->p, e->parts), 1);
+	some = open_rows(e, rows);
 	attention_declare_state(e);
 	size[0] = e->bm;
 	size[1] = x.parts;
@@ -266,4 +278,6 @@ void attention_combine(AttentionEmit *e)
 	add_parts(&x, e->result, e->part_result);
 	l_close(&e->b, loop);
 	attention_results(e);
+	l_close(&e->b, some);
+	l_close(&e->b, last);
 }

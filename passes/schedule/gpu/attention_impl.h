@@ -87,7 +87,7 @@ void gpu_attention_shape(GpuAttention *a, const GpuDecision *d);
 GpuDecision gpu_attention_digits(const GpuAttention *a, const AttentionShape *s);
 /* An estimate of the registers of a thread. */
 int gpu_attention_registers(const GpuAttention *a);
-/* Whether blocks compute partial results, which a second stage combines. */
+/* Whether blocks or warps compute partial results, which are combined. */
 bool gpu_attention_splits(const GpuAttention *a);
 
 /* ---- attention_points.c ---- */
@@ -137,7 +137,7 @@ void attention_visible(AttentionEmit *e, Expr **low, Expr **high);
 /* Declares the memory for partial results, and stores those of a block. */
 void attention_declare_parts(AttentionEmit *e);
 void attention_store_parts(AttentionEmit *e);
-/* The stage that combines them. */
+/* Combines them, in the last block of those that share rows. */
 void attention_combine(AttentionEmit *e);
 
 #endif

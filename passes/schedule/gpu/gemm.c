@@ -154,7 +154,7 @@ static bool results_along_m(Gemm *g)
 	const Iter *m = g->p.c.m[g->p.c.nm - 1], *n = g->p.c.n[g->p.c.nn - 1];
 
 	for (int i = 0; i < g->p.nstmts; i++) {
-		const Stmt *s = g->p.k->stmts.at[i];
+		const Stmt *s = g->p.k->stmts.at[g->p.first + i];
 		bool along_m = false;
 		Affine a;
 
@@ -180,11 +180,11 @@ static bool results_along_m(Gemm *g)
 static void inline_temps(Gemm *g, Schedule *s)
 {
 	Kernel *k = g->p.k;
-	int n = 1;
+	int n = g->p.first + 1;
 
 	if (g->p.nstmts == 1)
 		return;
-	for (int i = 1; i < k->stmts.n; i++) {
+	for (int i = n; i < k->stmts.n; i++) {
 		Stmt *st = k->stmts.at[i];
 
 		if (st->out[0]->kind == BUF_TEMP && stmt_is_simple_map(st))
@@ -194,10 +194,11 @@ static void inline_temps(Gemm *g, Schedule *s)
 	}
 	if (n == k->stmts.n)
 		return;
-	k->stmts.n = g->p.nstmts = n;
+	k->stmts.n = n;
+	g->p.nstmts = n - g->p.first;
 	kernel_renumber(k);
 	s->split = kernel_clone(k, k->arena);
-	band_of(k, k->arena, &g->p.band);
+	product_in_band(&g->p);
 }
 
 bool gemm_gpu_open(GpuGemm *gg, const Target *t, Kernel *k, int last, const Schedule *s)
@@ -234,7 +235,75 @@ bool sched_gpu_contraction(const Target *t, Kernel *k, int last, Schedule *s)
 		return false;
 	gg.g.b.sched = s;
 	inline_temps(&gg.g, s);
-	gemm_gpu_emit(&gg);
+	gemm_gpu_emit(&gg, NULL);
+	return true;
+}
+
+/* The statements after that of GG, which add its partial sums, as a product whose only term iterator is the
+ * part. *SLICE: the iterator of GG over the parts. False if they are not all of that form. */
+static bool open_whole(const GpuGemm *gg, GpuGemm *whole, Iter **slice)
+{
+	const Contraction *part = &gg->g.p.c;
+	Kernel *k = gg->g.p.k;
+	Contraction *c;
+	Iter *to[MAX_ITERS];
+	Stmt *s = k->stmts.at[1];
+	const Expr *load = s->val[0];
+
+	if (s->red != MONOID_sum || s->niters != s->nband + 1 || load->kind != EX_LOAD ||
+	    load->load.buf != part->s->out[0])
+		return false;
+	*whole = (GpuGemm){.g = {.p = {.k = k, .first = 1, .nstmts = k->stmts.n - 1, .c = *part},
+				 .t = gg->g.t,
+				 .b = gg->g.b},
+			   .s = gg->s,
+			   .serves = gg->serves};
+	c = &whole->g.p.c;
+	c->s = s;
+	c->k[0] = s->iter[s->nband];
+	c->nk = 1;
+	c->ng = 0;
+	for (int d = 0; d < load->load.nidx; d++) {
+		if (load->load.idx[d]->kind != EX_ITER || part->s->widx[d]->kind != EX_ITER)
+			return false;
+		to[d] = load->load.idx[d]->iter;
+	}
+	for (int d = 0; d < load->load.nidx; d++) {
+		Iter *from = part->s->widx[d]->iter;
+
+		for (int i = 0; i < part->nm; i++)
+			c->m[i] = part->m[i] == from ? to[d] : c->m[i];
+		for (int i = 0; i < part->nn; i++)
+			c->n[i] = part->n[i] == from ? to[d] : c->n[i];
+		if (to[d] == c->k[0])
+			*slice = from;
+	}
+	for (int i = 0; i < part->ng; i++)
+		for (int d = 0; d < load->load.nidx; d++)
+			if (part->g[i] == part->s->widx[d]->iter && part->g[i] != *slice)
+				c->g[c->ng++] = to[d];
+	return product_in_band(&whole->g.p);
+}
+
+bool sched_gpu_in_parts(const Target *t, Kernel *k, Schedule *s)
+{
+	GpuGemm gg, whole;
+
+	if (!gemm_gpu_open(&gg, t, k, 0, s))
+		return false;
+	gg.g.b.sched = s;
+	if (!open_whole(&gg, &whole, &gg.slice))
+		return false;
+	for (int i = 2; i < k->stmts.n; i++)
+		if (!stmt_is_map(k->stmts.at[i]))
+			return false;
+	inline_temps(&whole.g, s);
+	whole.g.p.m = gg.g.p.m;
+	whole.g.p.n = gg.g.p.n;
+	for (int i = 0; i < whole.g.p.c.nn; i++)
+		whole.g.p.nin[whole.g.p.nnin++] = whole.g.p.c.n[i];
+	whole.by_columns = results_along_m(&whole.g);
+	gemm_gpu_emit(&gg, &whole);
 	return true;
 }
 

@@ -207,7 +207,7 @@ static int result_chunk(Gemm *g, const Iter *last)
 	int vector = VECTOR_BYTES / (dtype_info[ctype_dtype(g->p.c.ct)].bits / 8);
 
 	for (int i = 0; i < g->p.nstmts; i++) {
-		const Stmt *s = g->p.k->stmts.at[i];
+		const Stmt *s = g->p.k->stmts.at[g->p.first + i];
 		const Buf *o = s->out[0];
 		Affine a;
 		bool ok = false;
@@ -251,12 +251,20 @@ static Expr *in_matrix(Gemm *g, Expr *row, Expr *col)
 
 /* ---- The epilogue ---- */
 
+enum {
+	MOST_HELD = 4,  /* partial sums of an element that are loaded at once */
+	HELD_LOADS = 64 /* registers of a thread for these */
+};
+
 /* A part of the sums, MMA_ROWS of each warp, in shared memory: rows of LD elements, or columns. */
 typedef struct StagedSums {
 	Buf *buf;
 	int number, rows; /* of the part */
 	bool down;        /* contiguous along rows */
 	int mv, nv;       /* rows and columns of a vector of results: one of them is 1 */
+	/* the whole sums of partial ones: BUF is in registers, in vectors, as are NHELD parts in HELD */
+	Buf *held[MOST_HELD];
+	int nheld;
 } StagedSums;
 
 /* The row of the tile that is row R of the staged ones, both counted in units of VECTOR rows. */
@@ -342,7 +350,8 @@ static ResultPoint point_of(GpuGemm *gg, const StagedSums *st, const TileNode *n
 	     *nelem = st->down ? NULL : elem, *col = st->down ? outer : inner,
 	     *i = staged_row(gg, st, st->down ? inner : outer, st->mv), *mb = ex_iter(p, gg->mb),
 	     *nb = ex_iter(p, gg->nb),
-	     *at[] = {outer, in_chunk(g, l_int(b, 0), inner, vector, elem)};
+	     *at[] = {outer, st->nheld ? inner : in_chunk(g, l_int(b, 0), inner, vector, elem),
+		      ex_iter(p, n->it[2])};
 	ResultPoint r = {.x = {.gg = gg}};
 
 	r.guard = ex_and(p, before_end(g, mb, gg->s.bm, i, st->mv, g->p.m),
@@ -351,32 +360,42 @@ static ResultPoint point_of(GpuGemm *gg, const StagedSums *st, const TileNode *n
 		gg->s.bm, i, st->mv, melem);
 	name_at(&r.x, g->p.c.n, g->p.c.nn, product_joins_after(&g->p, g->p.c.n, g->p.c.nn), nb,
 		gg->s.bn, col, st->nv, nelem);
-	r.sum = ex_load(p, st->buf, at, 2);
+	r.sum = ex_load(p, st->buf, at, st->nheld ? 3 : 2);
 	r.m = in_chunk(g, ex_mul(p, mb, l_int(b, gg->s.bm)), i, st->mv, melem);
 	r.n = in_chunk(g, ex_mul(p, nb, l_int(b, gg->s.bn)), col, st->nv, nelem);
 	return r;
+}
+
+/* The points of a staged part: rows, vectors of columns, and their elements; or columns, and vectors of rows. */
+static TileNode *over_results(GpuGemm *gg, const StagedSums *st, TileOp op, Buf *to)
+{
+	static const char *const names[] = {"r", "c", "e"};
+	const int vector = st->mv * st->nv, rows = st->rows / st->mv, columns = gg->s.bn / st->nv,
+		  extent[] = {st->down ? columns : rows, st->down ? rows : columns, vector};
+	TileNode *n = add_op(gg, op, to, names, extent, 3);
+
+	n->points = tile_pieces(n, (PieceOrder){.rows = 1, .run = extent[1]},
+				gemm_gpu_threads(&gg->s) / WARP);
+	for (; to && n->nidx < 3; n->nidx++)
+		n->idx[n->nidx] = ex_iter(gg->g.b.p, n->it[n->nidx]);
+	return n;
 }
 
 /* Stores the results of the staged part: every statement's value is an expression of
  * the sum and of what it reads. */
 static void emit_results(GpuGemm *gg, const StagedSums *st)
 {
-	static const char *const names[] = {"r", "c", "e"};
 	Gemm *g = &gg->g;
 	LBuild *b = &g->b;
 	ExprPool *p = b->p;
 	Placing pl = {.g = g, .nvalues = g->p.k->bufs.n};
-	const int vector = st->mv * st->nv, rows = st->rows / st->mv, columns = gg->s.bn / st->nv,
-		  extent[] = {st->down ? columns : rows, st->down ? rows : columns, vector};
-	TileNode *points = add_op(gg, TILE_MAP, NULL, names, extent, 3);
+	TileNode *points = over_results(gg, st, TILE_MAP, NULL);
 	const ResultPoint r = point_of(gg, st, points);
 	Expr *sum = r.sum;
 
-	points->points = tile_pieces(points, (PieceOrder){.rows = 1, .run = extent[1]},
-				     gemm_gpu_threads(&gg->s) / WARP);
 	pl.value = NEW_ARRAY(b->arena, pl.nvalues + 1, Expr *);
 	for (int i = 0; i < g->p.nstmts; i++) {
-		Stmt *s = g->p.k->stmts.at[i];
+		Stmt *s = g->p.k->stmts.at[g->p.first + i];
 		Buf *o = s->out[0];
 		TileNode *n;
 		Expr *val;
@@ -490,8 +509,8 @@ static Buf *declare_mbarriers(GpuGemm *gg, const char *what, int many, int64_t a
 	return n->local.buf;
 }
 
-/* Opens the stage: a block for each tile of each matrix. */
-static void open_blocks(GpuGemm *gg)
+/* Sets the matrix and the tile's coordinates of block BLOCK, of all or of those of one part. */
+static void split_blocks(GpuGemm *gg, Expr *block)
 {
 	Gemm *g = &gg->g;
 	LBuild *b = &g->b;
@@ -500,26 +519,42 @@ static void open_blocks(GpuGemm *gg)
 	Dim *nb = dim_ceildiv(ctx, g->p.n, dim_const(ctx, s->bn)),
 	    *mb = dim_ceildiv(ctx, g->p.m, dim_const(ctx, s->bm));
 	const int raster = s->raster > 1 ? s->raster : 0;
-	Iter *split[MAX_ITERS + 2], *group = NULL, *in = NULL;
+	Iter *split[MAX_ITERS + 3], *group = NULL, *in = NULL;
 	int n = 0;
 
-	l_of(b, g->p.c.s);
-	l_stage(b, "product",
-		dim_mul(ctx, iters_points(g->p.k->ctx, g->p.c.g, g->p.c.ng), dim_mul(ctx, nb, mb)));
-	b->stage->block.threads = b->stage->block.group = gemm_gpu_threads(s);
-	b->stage->block.producers = s->producers;
-	b->stage->scratch = dim_const(ctx, gemm_gpu_shared(gg, s));
-	for (; n < g->p.c.ng; n++)
-		split[n] = g->p.c.g[n];
+	for (int i = 0; i < g->p.c.ng; i++)
+		if (g->p.c.g[i] != gg->slice)
+			split[n++] = g->p.c.g[i];
 	gg->mb = l_iter(b, "mb", mb);
 	if (raster)
 		split[n++] = group = l_iter(b, "group",
 					    dim_floordiv(ctx, mb, dim_const(ctx, raster)));
 	split[n++] = gg->nb = l_iter(b, "nb", nb);
 	split[n++] = in = raster ? l_iter(b, "row", dim_const(ctx, raster)) : gg->mb;
-	l_split(b, split, n, ex_iter(b->p, b->stage->var));
+	if (gg->slice)
+		split[n++] = gg->slice;
+	l_split(b, split, n, block);
 	if (raster)
 		l_let(b, gg->mb, in_block(g, group, raster, in));
+}
+
+/* Opens the stage: a block for each tile of each matrix; the parts of a tile are adjacent. */
+static void open_blocks(GpuGemm *gg)
+{
+	Gemm *g = &gg->g;
+	LBuild *b = &g->b;
+	Ctx *ctx = g->p.k->ctx;
+	const BlockShape *s = &gg->s;
+
+	l_of(b, g->p.c.s);
+	l_stage(b, "product",
+		dim_mul(ctx, iters_points(g->p.k->ctx, g->p.c.g, g->p.c.ng),
+			dim_mul(ctx, dim_ceildiv(ctx, g->p.n, dim_const(ctx, s->bn)),
+				dim_ceildiv(ctx, g->p.m, dim_const(ctx, s->bm)))));
+	b->stage->block.threads = b->stage->block.group = gemm_gpu_threads(s);
+	b->stage->block.producers = s->producers;
+	b->stage->scratch = dim_const(ctx, gemm_gpu_shared(gg, s));
+	split_blocks(gg, ex_iter(b->p, b->stage->var));
 }
 
 /* Clears the sums; ROW and COL are an element's position in the matrix. */
@@ -596,7 +631,118 @@ static void emit_pipeline(GpuGemm *gg, Buf *a, Buf *b, Buf *full, Buf *empty)
 		g->b.tail = &(*g->b.tail)->next;
 }
 
-void gemm_gpu_emit(GpuGemm *gg)
+/* ---- Partial sums ---- */
+
+/* Declares the registers for the whole sums of a part of the tile, and for some partial ones. */
+static void declare_whole(GpuGemm *gg, StagedSums *st)
+{
+	LBuild *b = &gg->g.b;
+	const TileNode *n = over_results(gg, st, TILE_MAP, NULL);
+	const DType t = gg->g.p.c.s->val[0]->load.buf->dtype;
+	int64_t extent[3];
+
+	for (int i = 0; i < 3; i++)
+		dim_is_const(n->it[i]->extent, &extent[i]);
+	st->buf = gpu_tile(b, "whole", t, extent, &n->points)->local.buf;
+	st->nheld = MOST_HELD;
+	while (st->nheld > 1 && st->nheld * layout_count(&n->points, AT_REGISTER) > HELD_LOADS)
+		st->nheld /= 2;
+	for (int i = 0; i < st->nheld; i++)
+		st->held[i] = gpu_tile(b, "held", t, extent, &n->points)->local.buf;
+}
+
+/* Loads the partial sums of part AT to HELD; none where there is no such part. */
+static void load_slice(GpuGemm *gg, const StagedSums *st, Expr *at, Buf *held)
+{
+	Gemm *g = &gg->g;
+	ExprPool *p = g->b.p;
+	Iter *slice = g->p.c.k[0];
+	Placing pl = {.g = g, .s = g->p.c.s};
+	const Expr *of = g->p.c.s->val[0];
+	TileNode *n = over_results(gg, st, TILE_COPY, held);
+	ResultPoint r = point_of(gg, st, n);
+	Expr *flat = gemm_placed(&pl, flat_index(g->p.k, of->load.buf, of->load.idx));
+
+	name(&r.x, slice, at);
+	n->vector = st->mv * st->nv;
+	flat = ex_subst_iters(p, flat, r.x.from, r.x.to, r.x.n);
+	n->val = ex_load(p, of->load.buf, &flat, 1);
+	n->guard = r.guard;
+	if (!dim_multiple(g->p.k->ctx, slice->extent, st->nheld))
+		n->guard = ex_and(p, n->guard, ex_op2(p, IN_lt, at, ex_dim(p, slice->extent)));
+	place_op(gg, n);
+}
+
+/* Sets the whole sums: the sums of all parts, in their order. */
+static void add_slices(GpuGemm *gg, const StagedSums *st)
+{
+	Gemm *g = &gg->g;
+	LBuild *b = &g->b;
+	ExprPool *p = b->p;
+	Iter *slice = g->p.c.k[0];
+	TileNode *n = over_results(gg, st, TILE_MAP, st->buf);
+	ResultPoint r = point_of(gg, st, n);
+	LNode *node, *loop;
+
+	l_of(b, g->p.c.s);
+	n->val = ex_num(p, g->p.c.ct, 0);
+	node = place_op(gg, n);
+	node->store.guard = r.guard;
+	gemm_does(g, node, g->p.c.s, PART_INIT, r.m, r.n, NULL);
+	loop = l_loop(b, LOOP_SERIAL, slice, l_int(b, 0), ex_dim(p, slice->extent), st->nheld);
+	for (int i = 0; i < st->nheld; i++)
+		load_slice(gg, st, ex_add(p, ex_iter(p, slice), l_int(b, i)), st->held[i]);
+	for (int i = 0; i < st->nheld; i++) {
+		Expr *at = ex_add(p, ex_iter(p, slice), l_int(b, i));
+
+		n = over_results(gg, st, TILE_FOLD, st->buf);
+		n->red = MONOID_sum;
+		n->adds = true;
+		n->val = ex_load(p, st->held[i], n->idx, 3);
+		r = point_of(gg, st, n);
+		node = place_op(gg, n);
+		node->store.guard = r.guard;
+		if (!dim_multiple(g->p.k->ctx, slice->extent, st->nheld))
+			node->store.guard = ex_and(p, node->store.guard,
+						   ex_op2(p, IN_lt, at, ex_dim(p, slice->extent)));
+		gemm_does(g, node, g->p.c.s, PART_TERM, r.m, r.n, at);
+	}
+	l_close(b, loop);
+	if (product_stores(&g->p, g->p.c.s))
+		return;
+	/* where they are from now on, as what follows reads them */
+	n = over_results(gg, st, TILE_MAP, st->buf);
+	n->val = ex_load(p, st->buf, n->idx, 3);
+	r = point_of(gg, st, n);
+	node = place_op(gg, n);
+	node->store.guard = r.guard;
+	gemm_does(g, node, g->p.c.s, PART_WRITE, r.m, r.n, NULL);
+}
+
+/* The last block of those of one tile combines its parts. */
+static void emit_whole(GpuGemm *gg, const GpuGemm *part)
+{
+	Gemm *g = &gg->g;
+	LBuild *b = &g->b;
+	const BlockShape *s = &gg->s;
+	const bool down = gg->by_columns;
+	const int rows = MMA_ROWS * s->wm, vector = result_chunk(g, down ? g->p.c.m[g->p.c.nm - 1]
+									 : g->p.c.n[g->p.c.nn - 1]);
+	StagedSums st = {
+		.rows = rows, .down = down, .mv = down ? vector : 1, .nv = down ? 1 : vector};
+	Iter *tile = l_iter(b, "tile",
+			    dim_floordiv(g->p.k->ctx, b->stage->extent, part->slice->extent));
+	LNode *last = l_loop(b, LOOP_LAST, tile, l_int(b, 0), ex_dim(b->p, part->slice->extent), 1);
+	split_blocks(gg, ex_iter(b->p, tile));
+	for (; st.number < s->bm / rows; st.number++) {
+		declare_whole(gg, &st);
+		add_slices(gg, &st);
+		emit_results(gg, &st);
+	}
+	l_close(b, last);
+}
+
+void gemm_gpu_emit(GpuGemm *gg, GpuGemm *whole)
 {
 	const BlockShape *s = &gg->s;
 	const TileGrid grid = gemm_gpu_grid(gg);
@@ -616,4 +762,8 @@ void gemm_gpu_emit(GpuGemm *gg)
 	}
 	emit_pipeline(gg, a, b, full, empty);
 	emit_parts(gg);
+	if (!whole)
+		return;
+	whole->g.b = gg->g.b;
+	emit_whole(whole, gg);
 }

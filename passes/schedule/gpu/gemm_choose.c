@@ -55,7 +55,8 @@ static const double ISSUES = 128;  /* thread instructions per SM and clock: 4 wa
  * PTX. */
 static const double ISSUE_COPIED = 4, ISSUE_MOVED = 8, ISSUE_PLACE = 14;
 static const double EDGES = 2e-6; /* seconds for the first loads and last stores: an estimate */
-static const double STAGE = 2e-6; /* seconds for one more launch: an estimate */
+/* seconds until the last block of a tile has counted itself and the first partial sums arrive: an estimate */
+static const double ARRIVAL = 1.5e-6;
 /* a split must take at most this part of the time, as the model is rough */
 static const double GAIN = 0.9;
 
@@ -490,11 +491,14 @@ int64_t gemm_gpu_longest(const GpuGemm *g, double n, Iter **along)
 static double cost_of_parts(const GpuGemm *g, const double size[4], int64_t p,
 			    const BlockShape *want, BlockShape *s)
 {
+	const Gpu *gpu = g->g.t->gpu;
 	const double part[4] = {size[0], size[1], size[2] / (double)p, size[3] * (double)p},
-		     sums = size[0] * size[1] * part[3] * bytes_of(ctype_dtype(g->g.p.c.ct)),
-		     rate = L2_RATE * g->g.t->gpu->memory * 1e9, x = best_shape(g, part, want, s);
+		     bytes = bytes_of(ctype_dtype(g->g.p.c.ct)), x = best_shape(g, part, want, s),
+		     all = size[0] * size[1] * part[3] * bytes / (L2_RATE * gpu->memory * 1e9),
+		     /* one block adds the parts of a tile */
+		tile = (double)p * s->bm * s->bn * bytes / (L2_BYTES * clock_of(gpu));
 
-	return p > 1 && x > 0 ? x + STAGE + sums / rate : x;
+	return p > 1 && x > 0 ? x + ARRIVAL + (all > tile ? all : tile) : x;
 }
 
 double gemm_gpu_cost(const GpuGemm *g, const GemmPlan *p)

@@ -46,6 +46,7 @@ typedef struct GpuGemm {
 	bool by_columns;        /* results are contiguous along m */
 	const Schedule *serves; /* the schedule, whose guard bounds a size */
 	Iter *mb, *nb;          /* the block's tile coordinates */
+	Iter *slice;            /* of partial sums: the iterator of c.g over the parts; else null */
 	Iter *slot;             /* which buffer of each tile is accessed */
 	Buf *sums;
 } GpuGemm;
@@ -106,7 +107,8 @@ bool gemm_gpu_open(GpuGemm *gg, const Target *t, Kernel *k, int last, const Sche
 
 /* ---- gemm_block.c ---- */
 
-/* Emits the body of the stage (passes/schedule/gpu/gemm_block.c). */
-void gemm_gpu_emit(GpuGemm *g);
+/* Emits the body of the stage (passes/schedule/gpu/gemm_block.c). If G has partial sums, WHOLE, the product
+ * whose terms they are, is in the body of last blocks; else WHOLE is null. */
+void gemm_gpu_emit(GpuGemm *g, GpuGemm *whole);
 
 #endif

@@ -132,7 +132,16 @@ static void stages(const Target *t, Kernel *k, int first, int last, Schedule *s)
 	}
 }
 
-void sched_gpu(const Target *t, Kernel *k, Schedule *s)
+/* Stages that may run at the same time are one launch. */
+static void merge_launches(Schedule *s)
+{
+	for (int i = 1, first = 0; i < s->stages.n; i++) {
+		s->stages.at[i]->block.beside = stages_beside(s, first, i);
+		first = s->stages.at[i]->block.beside ? first : i;
+	}
+}
+
+static void all_stages(const Target *t, Kernel *k, Schedule *s)
 {
 	Kernel *other = gpu_may_split(k) || gpu_may_recompute(k) ? kernel_clone(k, k->arena) : NULL;
 	int all = 0, *first = &all, n = 1;
@@ -145,6 +154,14 @@ void sched_gpu(const Target *t, Kernel *k, Schedule *s)
 			.where = s->where,
 			.parts = s->parts,
 			.short_of_shared = s->short_of_shared};
+	if (n == 2 && sched_gpu_in_parts(t, other, s))
+		return;
 	for (int i = 0; i < n; i++)
 		stages(t, other, first[i], i + 1 < n ? first[i + 1] - 1 : other->stmts.n - 1, s);
+}
+
+void sched_gpu(const Target *t, Kernel *k, Schedule *s)
+{
+	all_stages(t, k, s);
+	merge_launches(s);
 }

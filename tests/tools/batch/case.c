@@ -346,7 +346,7 @@ static bool keep_kernels(Case *c, const GenPtx *g)
 	for (int i = 0; i < fresh.funcs.n && ok; i++) {
 		one.funcs.at = &fresh.funcs.at[i];
 		one.funcs.n = 1;
-		gen_nvptx_ptx(&one, &b);
+		gen_nvptx_ptx(&one, 0, one.funcs.n, &b);
 		ok = write_file(kernel_path(c, g, fresh.funcs.at[i]), strbuf_str(&b), b.n);
 		strbuf_free(&b);
 	}

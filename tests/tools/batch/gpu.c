@@ -64,13 +64,20 @@ void test_gpu_launch(TestGpu *t, TestEntry e, const uint64_t *arg, int n, int64_
 {
 	const uint64_t none = 0, site = 1,
 		       word = e.faults ? test_gpu_put(t, &none, sizeof none) : 0;
-	void **parameter = NEW_ARRAY(t->arena, n + 2, void *);
+	const int64_t counts = e.arrives && blocks > 0 ? blocks : 0;
+	uint32_t *zeros = NEW_ARRAY(t->arena, counts + 1, uint32_t);
+	const uint64_t arrivals = counts ? test_gpu_put(t, zeros, counts * (int64_t)sizeof *zeros)
+					 : 0;
+	void **parameter = NEW_ARRAY(t->arena, n + 3, void *);
 	CUfunction f;
 
 	for (int i = 0; i < n; i++)
 		parameter[i] = (void *)(uintptr_t)&arg[i];
-	parameter[n] = (void *)(uintptr_t)&word;
-	parameter[n + 1] = (void *)(uintptr_t)&site;
+	if (e.faults) {
+		parameter[n++] = (void *)(uintptr_t)&word;
+		parameter[n++] = (void *)(uintptr_t)&site;
+	}
+	parameter[n] = (void *)(uintptr_t)&arrivals;
 	if (blocks <= 0 || t->failure ||
 	    !worked(t, t->cuda->cuModuleGetFunction(&f, t->module, e.name), e.name) ||
 	    (e.shared &&
@@ -80,6 +87,11 @@ void test_gpu_launch(TestGpu *t, TestEntry e, const uint64_t *arg, int n, int64_
 	       t->cuda->cuLaunchKernel(f, (unsigned)blocks, 1, 1, (unsigned)e.threads, 1, 1,
 				       (unsigned)e.shared, NULL, parameter, NULL),
 	       e.name);
+	if (counts)
+		test_gpu_get(t, zeros, arrivals, counts * (int64_t)sizeof *zeros);
+	for (int64_t i = 0; i < counts && !t->failure; i++)
+		if (zeros[i])
+			t->failure = "a kernel leaves counters of blocks that are not 0";
 }
 
 void test_gpu_get(TestGpu *t, void *data, uint64_t from, int64_t bytes)

@@ -15,7 +15,7 @@ typedef struct TestGpu TestGpu;
 typedef struct TestEntry {
 	const char *name;
 	int threads, shared;
-	bool faults;
+	bool faults, arrives;
 } TestEntry;
 
 /* Opens the first GPU and loads the kernels of PTX; null with the reason in *WHY. */

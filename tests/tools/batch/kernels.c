@@ -187,20 +187,26 @@ static bool guard_holds(const Judge *j, const SizeStep *x, const int64_t *sym)
 	       (!j->gpu || x->shared <= test_gpu_shared(j->gpu));
 }
 
-static void launch_on_gpu(Judge *j, Arena *a, const Memory *m, const Stage *st, const int64_t *sym)
+/* Launches the stages from AT on that are one launch; returns their number. */
+static int launch_on_gpu(Judge *j, Arena *a, const Memory *m, int at, const int64_t *sym)
 {
-	const PtxStage c = gen_nvptx_stage(j->ptx, m->s, st);
-	const int64_t each = c.fn->threads / c.fn->group;
+	const PtxStage c = gen_nvptx_stage(j->ptx, m->s, at);
+	const int stages = stage_launch(m->s, at);
 	uint64_t *arg = NEW_ARRAY(a, c.nbuf + c.ndim + 1, uint64_t);
-	int64_t extent = 0, v;
+	int64_t blocks = 0, v;
 
 	for (int i = 0; i < c.nbuf; i++)
 		arg[i] = address_of(m, c.buf[i]);
 	for (int i = 0; i < c.ndim; i++)
 		arg[c.nbuf + i] = dim_eval(c.dim[i], sym, &v) ? (uint64_t)v : 0;
-	dim_eval(st->extent, sym, &extent);
-	test_gpu_launch(j->gpu, (TestEntry){c.fn->name, c.fn->threads, c.fn->shared, c.fn->faults},
-			arg, c.nbuf + c.ndim, (extent + each - 1) / each);
+	for (int i = 0; i < stages; i++)
+		blocks += dim_eval(stage_blocks(m->k->ctx, m->s->stages.at[at + i]), sym, &v) ? v
+											      : 0;
+	test_gpu_launch(
+		j->gpu,
+		(TestEntry){c.fn->name, c.fn->threads, c.fn->shared, c.fn->faults, c.fn->arrives},
+		arg, c.nbuf + c.ndim, blocks);
+	return stages;
 }
 
 /* Runs the stages of M.s on the GPU, with copies of its memory, and copies the results back. */
@@ -214,8 +220,8 @@ static void run_on_gpu(Judge *j, Arena *a, Memory *m, const int64_t *sym)
 						     bytes_of(m->k->bufs.at[i], sym));
 	for (int i = 0; i < m->s->temps.n; i++)
 		m->temp_at[i] = test_gpu_put(j->gpu, m->temp[i], bytes_of(m->s->temps.at[i], sym));
-	for (int i = 0; i < m->s->stages.n; i++)
-		launch_on_gpu(j, a, m, m->s->stages.at[i], sym);
+	for (int i = 0; i < m->s->stages.n;)
+		i += launch_on_gpu(j, a, m, i, sym);
 	for (int i = 0; i < m->k->bufs.n; i++)
 		if (m->k->bufs.at[i]->kind == BUF_OUT)
 			test_gpu_get(j->gpu, m->data[i], m->data_at[i],
@@ -344,7 +350,7 @@ const char *kernels_differ(Arena *a, Module *m, GenC *g, GenPtx *ptx, const void
 	StrBuf text = {0};
 
 	if (ptx && ptx->funcs.n) {
-		gen_nvptx_ptx(ptx, &text);
+		gen_nvptx_ptx(ptx, 0, ptx->funcs.n, &text);
 		j.gpu = test_gpu_open(a, strbuf_str(&text), &j.bad);
 		strbuf_free(&text);
 	}

@@ -36,25 +36,12 @@ static bool disjoint(Ctx *c, const Stmt *x, const Stmt *y)
 	return false;
 }
 
-typedef struct WriterLoads {
-	const Stmt *writer;
-	bool any;
-} WriterLoads;
-
-static void see_load(void *arg, Expr *e)
-{
-	WriterLoads *r = arg;
-
-	for (int i = 0; i < 2 && e->kind == EX_LOAD; i++)
-		r->any = r->any || e->load.buf == r->writer->out[i];
-}
-
 static bool reads(const Stmt *s, const Stmt *writer)
 {
-	WriterLoads r = {writer, false};
-
-	stmt_exprs(s, see_load, &r);
-	return r.any;
+	STMT_EACH_LOAD (load, s)
+		if (load->load.buf == writer->out[0] || load->load.buf == writer->out[1])
+			return true;
+	return false;
 }
 
 static bool independent(Ctx *c, const Stmt *x, const Stmt *y)

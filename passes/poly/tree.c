@@ -467,7 +467,9 @@ void poly_read_tree(Poly *p)
 	TreeWalk w = {.p = p};
 	int first = 0;
 
-	VEC_EACH (st, &p->s->stages) {
+	for (int i = 0; i < p->s->stages.n; i++) {
+		const Stage *st = p->s->stages.at[i];
+
 		w.when.n = 0;
 		first = st->block.beside ? first : i;
 		if (st->block.beside && (!i || !stages_beside(p->s, first, i)))

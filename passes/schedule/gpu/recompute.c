@@ -16,31 +16,20 @@ static bool may_be_recomputed(Kernel *k, int i)
 	return inline_may(k, i) && !row_packed(k->stmts.at[i]);
 }
 
-typedef struct Readers {
-	const Buf *b;
-	bool any;
-} Readers;
-
-static void see_reader(void *arg, Expr *e)
-{
-	Readers *r = arg;
-
-	r->any = r->any || (e->kind == EX_LOAD && e->load.buf == r->b);
-}
-
 static bool reads(const Stmt *s, const Buf *b)
 {
-	Readers r = {b, false};
-
-	stmt_exprs(s, see_reader, &r);
-	return r.any;
+	STMT_EACH_LOAD (load, s)
+		if (load->load.buf == b)
+			return true;
+	return false;
 }
 
-static void see_input(void *arg, Expr *e)
+static bool reads_only_inputs(const Stmt *s)
 {
-	bool *only = arg;
-
-	*only = *only && (e->kind != EX_LOAD || e->load.buf->kind == BUF_IN);
+	STMT_EACH_LOAD (load, s)
+		if (load->load.buf->kind != BUF_IN)
+			return false;
+	return true;
 }
 
 /* Statement I of K is the only one that writes its result, a copy of inputs; only maps read it, at least
@@ -48,11 +37,10 @@ static void see_input(void *arg, Expr *e)
 static bool is_copy_for_maps(const Kernel *k, int i)
 {
 	const Stmt *s = k->stmts.at[i];
-	bool any = false, inputs = true;
+	bool any = false;
 
-	stmt_exprs(s, see_input, &inputs);
-	if (!inputs || s->out[0]->kind != BUF_OUT || !stmt_is_simple_map(s) || !inline_is_free(s) ||
-	    expr_can_fault(s->val[0]) || row_packed(s))
+	if (!reads_only_inputs(s) || s->out[0]->kind != BUF_OUT || !stmt_is_simple_map(s) ||
+	    !inline_is_free(s) || expr_can_fault(s->val[0]) || row_packed(s))
 		return false;
 	for (int j = 0; j < k->stmts.n; j++) {
 		const Stmt *o = k->stmts.at[j];

@@ -12,13 +12,17 @@ engines. The machine's roofs are measured in every round, too (bench/roof.c). Th
 --clock=cpu those with one thread are of the processor's time and not of the wall clock, for a machine that others use, too. The ratio is
 the better peer's time by dlcc's: above 1 dlcc is faster.
 
+The engine zig is dlcc with zig as its C compiler, on PATH or in build/venv-wheel; "--engines dlcc,zig" compares the two compilers' artifacts.
+
 Each engine runs with subnormal numbers kept and with subnormals flushed to zero, if it can be told to. Operations come from dlcc: dlrun
 --profile counts those of each kernel. An engine that does not exist is left out, with a message. One that fails has the reason in its row.
 FOLDER (default bench/results) gets DATE-cpu.json, .md and two plots.
 """
 import argparse
+import glob
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -69,11 +73,11 @@ def sizes(config):
 
 
 class Dlcc:
-    """dlcc and dlrun, with one artifact for all sizes of a model."""
+    """dlcc with the C compiler CC, its own choice if empty, and dlrun, with one artifact for all sizes of a model."""
 
-    def __init__(self, build):
+    def __init__(self, build, cc=""):
         self.dlcc, self.dlrun, self.folder = os.path.join(build, "bin", "dlcc"), os.path.join(build, "bin", "dlrun"), os.path.join(build, "bench")
-        self.made = {}
+        self.cc, self.made = cc, {}
         self.can_flush = "--flush-subnormals" in subprocess.run([self.dlcc, "--help"], capture_output=True, text=True).stdout
 
     def artifact(self, config, flush):
@@ -81,9 +85,9 @@ class Dlcc:
         key = config.model, flush
         if key not in self.made:
             name = os.path.relpath(config.model, "/").replace("/", "_")[:-5][-100:]
-            so = os.path.join(self.folder, f"{name}{'-flushed' if flush else ''}.so")
+            so = os.path.join(self.folder, f"{name}{'-zig' if self.cc else ''}{'-flushed' if flush else ''}.so")
             os.makedirs(self.folder, exist_ok=True)
-            options = ["--flush-subnormals"] if flush else []
+            options = [*(["--flush-subnormals"] if flush else []), *([f"--cc={self.cc}"] if self.cc else [])]
             code = ("import resource, subprocess, sys; r = subprocess.call(sys.argv[1:]); "
                     "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss); sys.exit(r)")
             begin = time.perf_counter()
@@ -108,7 +112,8 @@ class Dlcc:
     def time(self, config, threads, seconds, flush, cpus):
         so, compile_s, compile_kib = self.artifact(config, flush)
         result = json_line([self.dlrun, so, "--bench", "--device=cpu", f"--threads={threads}", f"--seconds={seconds}", *self.inputs(config)], cpus)
-        return {**result, "load_s": compile_s, "compile_rss_kib": compile_kib}
+        version = {"version": command([self.cc, "version"], cpus).strip()} if self.cc else {}
+        return {**result, **version, "load_s": compile_s, "compile_rss_kib": compile_kib}
 
     def kernels(self, config, threads, cpus):
         """The kernels of one configuration with operations, bytes and time of one run of the model, and the name of each."""
@@ -124,9 +129,14 @@ def peer_time(engine, config, threads, seconds, flush, cpus):
                       json.dumps(config.dims), config.data], cpus)
 
 
+def find_zig():
+    """The path of zig, or None."""
+    return shutil.which("zig") or next(iter(glob.glob(os.path.join(ROOT, "build", "venv-wheel", "lib", "python3*", "site-packages", "ziglang", "zig"))), None)
+
+
 def has(engine):
-    if engine == "dlcc":
-        return True
+    if engine in ("dlcc", "zig"):
+        return engine == "dlcc" or bool(find_zig())
     return not subprocess.run([sys.executable, "-c", "import " + engine], capture_output=True).returncode
 
 
@@ -155,6 +165,7 @@ def told_apart(rounds):
 class Bench:
     def __init__(self, args):
         self.args, self.dlcc = args, Dlcc(args.build)
+        self.ours = {"dlcc": self.dlcc, "zig": Dlcc(args.build, find_zig() or "zig")}
         self.cpus = sorted(os.sched_getaffinity(0))
         self.roofs = {}
         self.roof_program = os.path.join(args.build, "roof")
@@ -165,7 +176,7 @@ class Bench:
             if has(engine):
                 self.engines.append(engine)
             else:
-                print(f"{engine} is left out: its Python package is not installed", file=sys.stderr)
+                print(f"{engine} is left out: it is not installed", file=sys.stderr)
 
     def threads(self):
         """(number, CPUs to run on): one thread has one CPU, all have all."""
@@ -183,8 +194,8 @@ class Bench:
 
     def once(self, engine, config, n, flush, cpus):
         try:
-            if engine == "dlcc":
-                return self.dlcc.time(config, n, self.args.seconds, flush, cpus)
+            if engine in self.ours:
+                return self.ours[engine].time(config, n, self.args.seconds, flush, cpus)
             return peer_time(engine, config, n, self.args.seconds, flush, cpus)
         except Failure as e:
             return {"failure": str(e)}
@@ -193,7 +204,7 @@ class Bench:
         for subnormals in self.args.subnormals.split(","):
             for engine in self.engines:
                 flush = subnormals == "flushed"
-                if engine != "dlcc" or not flush or self.dlcc.can_flush:
+                if engine not in self.ours or not flush or self.dlcc.can_flush:
                     yield engine, flush
 
     def rows(self, config):
@@ -234,12 +245,19 @@ class Bench:
         return row
 
 
+def commit():
+    """The commit of the source, where it is in a repository and git is there."""
+    try:
+        return subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip() or "unknown"
+    except FileNotFoundError:
+        return "unknown"
+
+
 def conditions(bench, args, load):
     """What a reader must know to judge the numbers."""
     with open("/proc/cpuinfo") as f:
         names = {line.split(":")[1].strip() for line in f if line.startswith(("model name", "CPU part"))}
-    git = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
-    return {"date": time.strftime("%Y-%m-%d %H:%M"), "commit": git, "processor": ", ".join(sorted(names)), "cpus": len(bench.cpus), "rounds": args.rounds,
+    return {"date": time.strftime("%Y-%m-%d %H:%M"), "commit": commit(), "processor": ", ".join(sorted(names)), "cpus": len(bench.cpus), "rounds": args.rounds,
             "seconds": args.seconds, "load_before": load, "load_after": os.getloadavg()[0], "flushes": bench.dlcc.can_flush, "clock": args.clock, "note": args.note,
             "compiler": subprocess.run([bench.dlcc.dlcc, "--version"], capture_output=True, text=True).stdout.strip()}
 

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """torch.compile(backend="dlcc") beside inductor with freezing, and beside eager: torchvision's and timm's models with random weights.
 
-    torch_models.py [--models N] [--seed S] [--threads T] [--seconds S] [NAME ...]
+    torch_models.py [--models N] [--seed S] [--most MILLIONS] [--threads T] [--seconds S] [--answers] [NAME ...]
 
-N models, half of them from each, are drawn by the seed from the sorted names; NAMEs, as torchvision/resnet18, are taken as they are. Each runs in
-a process of its own: at batch 1 for times, and with a dynamic batch of 2 and 3 images, compiled once, beside eager. It needs torch, torchvision,
-timm, onnx and onnxscript in its own environment, and dlcc on PATH and in PYTHONPATH. Prints a table in Markdown."""
+N models, half of them from each, of at most MILLIONS of parameters, are drawn by the seed from the sorted names; NAMEs, as torchvision/resnet18, are
+taken as they are. Each runs in a process of its own: with a dynamic batch of 2 and 3 images, compiled once, beside eager, and then, without
+--answers, at batch 1 for times, all in turns. It needs torch, torchvision, timm, onnx and onnxscript in its own environment, and dlcc on PATH and in
+PYTHONPATH. Prints a table in Markdown. The status is 1 if results differ or a batch was compiled more than once."""
 
 import argparse
+import functools
+import itertools
 import json
 import math
 import os
@@ -16,7 +19,7 @@ import subprocess
 import sys
 import time
 
-LIMIT = 600  # seconds for a model
+TOLERANCE = 1e-3  # of results, relative to the largest element: the sums of deep networks are in another order
 SIZE = 224   # pixels, where the model does not name its own
 TOKENS = 64  # of a text
 
@@ -102,82 +105,135 @@ def best(functions, seconds):
     return least
 
 
+def draw_constants(module):
+    """Gives parameters and running statistics whose elements are all equal random ones. Many models begin with branches that do not matter,
+    as those scaled by 0 or 1e-6, whose faults no result would show."""
+    import torch
+
+    for name, tensor in [*module.named_parameters(), *((n, b) for n, b in module.named_buffers() if n.endswith(("running_mean", "running_var")))]:
+        first = float(tensor.flatten()[0]) if tensor.is_floating_point() and tensor.numel() else math.nan
+        if not bool((tensor == first).all()):
+            continue
+        with torch.no_grad():
+            tensor.copy_(torch.randn_like(tensor) * 0.1 if abs(first) < 0.01 else first * (0.75 + 0.5 * torch.rand_like(tensor)))
+
+
 def difference(a, b):
-    """The largest difference of two results, relative to the largest element of B."""
+    """The largest difference of two results, relative to the largest element of B. Results that are not finite compare nothing."""
+    if not bool(b.isfinite().all()):
+        raise ValueError("eager's result is not finite")
     return float((a - b).abs().max() / b.abs().max().clamp(min=1e-6))
 
 
-def measure(name, threads, seconds):
+def measure(name, options):
     """One model's row, as a dict."""
     import torch
     from dlcc import compiling, pytorch
 
     torch.manual_seed(0)
-    torch.set_num_threads(threads)
+    torch.set_num_threads(options.threads)
     torch._inductor.config.freezing = True
     module, inputs = make(name)
+    draw_constants(module)
     row = {"name": name, "parameters": sum(p.numel() for p in module.parameters())}
     compiled, compile_ = [], compiling.compile
     compiling.compile = lambda *a, **k: compiled.append(compile_(*a, **k)) or compiled[-1]
     with torch.inference_mode():
-        one, = inputs(1)
         start = time.monotonic()
-        ours = torch.compile(module, backend=pytorch.backend, dynamic=False)
-        result = ours(one)
-        row["compile_s"] = time.monotonic() - start
+        batched = torch.compile(module, backend=pytorch.backend)
+        row["error"] = 0
+        for n in 2, 3:
+            images, = inputs(n)
+            torch._dynamo.mark_dynamic(images, 0)
+            result = batched(images)
+            row.setdefault("compile_s", time.monotonic() - start)
+            row["error"] = max(row["error"], difference(result, module(images)))
+        row["compiled"] = len(compiled)
         row["refused"] = next(iter(pytorch.refused), "")
-        row["error"] = difference(result, module(one))
-        if row["refused"]:
+        if row["refused"] or options.answers:
             return row
+        torch._dynamo.reset()
+        one, = inputs(1)
+        ours = torch.compile(module, backend=pytorch.backend, dynamic=False)
+        ours(one)
         try:
             start = time.monotonic()
             inductor = torch.compile(module, backend="inductor", dynamic=False)
             inductor(one)
             row["inductor_compile_s"] = time.monotonic() - start
-            row["dlcc_ms"], row["inductor_ms"], row["eager_ms"] = best([lambda: f(one) for f in (ours, inductor, module)], seconds)
+            row["dlcc_ms"], row["inductor_ms"], row["eager_ms"] = best([functools.partial(f, one) for f in (ours, inductor, module)], options.seconds)
         except Exception as error:  # inductor's faults are not ours
             row["inductor_fault"] = f"{type(error).__name__}: {error}".splitlines()[0]
-            row["dlcc_ms"], row["eager_ms"] = best([lambda: ours(one), lambda: module(one)], seconds)
-        torch._dynamo.reset()
-        compiled.clear()
-        batched = torch.compile(module, backend=pytorch.backend)
-        for n in 2, 3:
-            images, = inputs(n)
-            torch._dynamo.mark_dynamic(images, 0)
-            row["error"] = max(row["error"], difference(batched(images), module(images)))
-        row["compiled"] = len(compiled)
-        row["refused"] = next(iter(pytorch.refused), "")
+            row["dlcc_ms"], row["eager_ms"] = best([lambda: ours(one), lambda: module(one)], options.seconds)
     return row
 
 
 def child(name, options):
-    command = [sys.executable, os.path.abspath(__file__), "--child", name, f"--threads={options.threads}", f"--seconds={options.seconds}"]
+    command = [sys.executable, os.path.abspath(__file__), "--child", name, f"--threads={options.threads}", f"--seconds={options.seconds}",
+               *(["--answers"] if options.answers else [])]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=options.limit)
     except subprocess.TimeoutExpired:
-        return {"name": name, "fault": f"more than {LIMIT} s"}
+        return {"name": name, "fault": f"more than {options.limit} s"}
     lines = done.stdout.strip().splitlines()
     if done.returncode or not lines:
         return {"name": name, "fault": (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1]}
     return json.loads(lines[-1])
 
 
+def wrong(row):
+    """What is wrong with a model's row; "": nothing. A model that is refused is not wrong."""
+    if "fault" in row:
+        return row["fault"]
+    if row["refused"]:
+        return ""
+    if not row["error"] <= TOLERANCE:
+        return f"differs by {row['error']:.1e}"
+    return "" if row["compiled"] == 1 else f"a dynamic batch was compiled {row['compiled']} times"
+
+
 def report(rows):
-    print("| model | parameters | dlcc ms | inductor ms | eager ms | inductor / dlcc | error | dlcc compiles in s | inductor s |\n|---|" + "---:|" * 8)
+    """Prints the table; whether nothing is wrong."""
+    print("| model | parameters | error | dlcc compiles in s | inductor s | dlcc ms | inductor ms | eager ms | inductor / dlcc |\n|---|" + "---:|" * 8)
     ratios = []
+    number = lambda r, key, form: format(r[key], form) if key in r else "-"
     for r in rows:
-        why = r.get("fault") or r.get("refused") or r.get("inductor_fault")
-        if "dlcc_ms" not in r:
+        why = r.get("fault") or r.get("refused")
+        if why:
             print(f"| {r['name']} | {why} |" + " |" * 7)
             continue
-        ratio = r["inductor_ms"] / r["dlcc_ms"] if "inductor_ms" in r else math.nan
-        ratios += [ratio] if ratio == ratio else []
-        print(f"| {r['name']} | {r['parameters'] / 1e6:.1f} M | {r['dlcc_ms']:.2f} | {r.get('inductor_ms', math.nan):.2f} | {r['eager_ms']:.2f} | {ratio:.2f} | "
-              f"{r['error']:.1e} | {r['compile_s']:.1f} | {r.get('inductor_compile_s', math.nan):.1f} |")
+        ratios += [r["inductor_ms"] / r["dlcc_ms"]] if "inductor_ms" in r else []
+        print(f"| {r['name']} | {r['parameters'] / 1e6:.1f} M | {r['error']:.1e} | {r['compile_s']:.1f} | {number(r, 'inductor_compile_s', '.1f')} | "
+              f"{number(r, 'dlcc_ms', '.2f')} | {r.get('inductor_fault') or number(r, 'inductor_ms', '.2f')} | {number(r, 'eager_ms', '.2f')} | "
+              f"{format(ratios[-1], '.2f') if 'inductor_ms' in r else '-'} |")
+    refused, faults = [r for r in rows if r.get("refused")], [(r["name"], wrong(r)) for r in rows if wrong(r)]
+    print(f"\n{len(rows) - len(refused) - len(faults)} of {len(rows)} models equal eager within {TOLERANCE:g}, with a dynamic batch compiled once; "
+          f"{len(refused)} are refused.")
     if ratios:
-        print(f"\nGeometric mean of {len(ratios)} ratios: {math.exp(sum(map(math.log, ratios)) / len(ratios)):.2f}, least {min(ratios):.2f}.")
-    again = [r["name"] for r in rows if r.get("compiled", 1) != 1]
-    print("A dynamic batch was compiled once for each model." if not again else f"Compiled more than once, or not, with a dynamic batch: {', '.join(again)}")
+        print(f"Geometric mean of {len(ratios)} ratios: {math.exp(sum(map(math.log, ratios)) / len(ratios)):.2f}, least {min(ratios):.2f}.")
+    for name, why in faults:
+        print(f"{name}: {why}")
+    return not faults
+
+
+def parameters(name):
+    """The millions of parameters of the model NAME."""
+    import torch
+
+    try:
+        with torch.device("meta"):  # takes no memory
+            module, _ = make(name)
+    except Exception:  # a model that computes with its parameters as it is made
+        module, _ = make(name)
+    return sum(p.numel() for p in module.parameters()) / 1e6
+
+
+def chosen(options):
+    for kind in "torchvision", "timm":
+        drawn = sorted(names(kind))
+        random.Random(options.seed).shuffle(drawn)
+        small = (name for name in (f"{kind}/{m}" for m in drawn) if parameters(name) <= options.most)
+        yield from itertools.islice(small, options.models // 2)
 
 
 def main():
@@ -185,21 +241,22 @@ def main():
     parser.add_argument("names", nargs="*")
     parser.add_argument("--models", type=int, default=40)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--most", type=float, default=100)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=1)
+    parser.add_argument("--limit", type=float, default=600, help="seconds for a model")
+    parser.add_argument("--answers", action="store_true", help="compare results, and measure nothing")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
-        print(json.dumps(measure(options.names[0], options.threads, options.seconds)))
-        return
-    chosen = options.names or [f"{kind}/{m}" for kind in ("torchvision", "timm")
-                               for m in sorted(random.Random(options.seed).sample(sorted(names(kind)), options.models // 2))]
+        print(json.dumps(measure(options.names[0], options)))
+        return 0
     rows = []
-    for name in chosen:
+    for name in options.names or list(chosen(options)):
         rows.append(child(name, options))
         print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
-    report(rows)
+    return 0 if report(rows) else 1
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

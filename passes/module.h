@@ -21,9 +21,6 @@ typedef struct Options {
 	int slice; /* CPUs: elements of the batch for each thread that run at a time; 0: all; negative: by cost */
 	bool flush; /* CPUs take subnormal numbers for zero */
 	bool tf32;  /* allow GPUs to round the operands of f32 products to tf32 */
-	/* tiles of products on GPUs, in the syntax of passes/schedule/gpu/gemm_tiles_text.c;
-	 * null: the cost model chooses */
-	const char *tiles;
 	/* the text of a file of decisions (passes/schedule/common/schedule_file.c), and
 	 * its name; null: `decide` chooses alone */
 	const char *schedule, *schedule_file;
@@ -45,7 +42,6 @@ typedef struct Options {
 	/* not null: the pass halves makes a probe, which rounds at run time as its inputs say */
 	struct HalvesProbe *halves_probe;
 	bool bf16_activations; /* CPUs round what panels of bf16 weights are multiplied by to bf16 */
-	int list_tiles;        /* print this many of the best tiles for each product */
 	/* visit kernels that are lowered, decided and scheduled alone from the last to the first
 	 * (module_first), which must not change the output */
 	bool shuffle;

@@ -8,6 +8,7 @@
 #include "codegen/weights/weights.h"
 #include "frontend/export.h"
 #include "frontend/import.h"
+#include "ir/eval/eval_tiles.h"
 #include "passes/forms/scaled.h"
 #include "passes/schedule/common/decision.h"
 #include "passes/schedule/gpu/gpu.h"
@@ -145,12 +146,41 @@ static void dump_nvptx(const Cli *c, const Module *m)
 			for (const Schedule *s = m->sched[t][i];
 			     s && kernel_serves(s->kernel, c->dump_node); s = s->next)
 				for (int j = 0; j < s->stages.n; j++)
-					if (s->stages.at[j]->group) /* else the host runs it */
+					if (s->stages.at[j]
+						    ->block.group) /* else the host runs it */
 						gen_nvptx_stage(g, s, s->stages.at[j]);
 		gen_nvptx_ir(g, &b);
 		printf("; for %s\n%s", m->target[t]->name, strbuf_str(&b));
 		strbuf_free(&b);
 	}
+}
+
+/* Prints what the blocks of stage ST of S do for target T, if they work on tiles of known sizes. */
+static void dump_count(const Target *t, const Schedule *s, const Stage *st)
+{
+	TileCounts counts;
+	const char *lacks = tiles_count(s, st, &counts);
+
+	printf("%s %s:", st->name, t->name);
+	if (lacks) {
+		printf(" %s\n", lacks);
+		return;
+	}
+#define X(counter) printf(" " #counter " %lld", (long long)counts.counter);
+	TILE_COUNTERS(X)
+#undef X
+	puts("");
+}
+
+/* --dump-ir=count: the work of products and attentions on GPUs, a line for each stage. */
+static void dump_counts(const Cli *c, const Module *m)
+{
+	for (int t = 0; t < m->ntargets; t++)
+		for (int i = 0; i < m->nsched; i++)
+			for (const Schedule *s = m->sched[t][i];
+			     s && kernel_serves(s->kernel, c->dump_node); s = s->next)
+				for (int j = 0; j < s->stages.n && schedule_has_tiles(s); j++)
+					dump_count(m->target[t], s, s->stages.at[j]);
 }
 
 /* C's passes, or a part of the output, took MS. */
@@ -264,8 +294,10 @@ static bool choose_targets(Cli *c, Arena *a, Module *m, Module *gpu)
 		return options_fault(c, "--target= names none");
 	if (m->ntargets > 1 && c->output && str_ends(c->output, ".c"))
 		return options_fault(c, "a file of C is for one CPU: name one, as --target=cpu:v3");
-	if (c->dump && !strcmp(c->dump, "nvptx") && !gpu->ntargets)
-		return options_fault(c, "--dump-ir=nvptx needs a target: --target=cuda:sm_80");
+	if (dump_of_gpu(c->dump) && !gpu->ntargets)
+		return options_fault(
+			c, arena_printf(a, "--dump-ir=%s needs a target: --target=cuda:sm_80",
+					c->dump));
 	if (c->output && str_ends(c->output, ".ptx") && !gpu->ntargets)
 		return options_fault(c, "PTX needs a target: --target=cuda:sm_80");
 	if (options_for_gpus(c) && !gpu->ntargets)
@@ -638,13 +670,6 @@ static bool make_for_gpus(Cli *c, Module *gpu)
 	return ok;
 }
 
-static bool is_gpu(const char *name)
-{
-	const Target *t = target_by_name(name);
-
-	return t && t->gpu;
-}
-
 /* The text of the file PATH, which OPTION names; null after a diagnostic. */
 static char *read_named(Cli *c, Arena *a, const char *option, const char *path)
 {
@@ -653,13 +678,6 @@ static char *read_named(Cli *c, Arena *a, const char *option, const char *path)
 	if (!text)
 		diag_error(&c->diag, no_where(c), "%s=%s: %s", option, path, open_error());
 	return text;
-}
-
-/* Reads the file of --tiles; false after a diagnostic. */
-static bool read_tiles(Cli *c, Arena *a, Options *o)
-{
-	o->tiles = read_named(c, a, "--tiles", c->tiles);
-	return o->tiles && gemm_tiles_check(o->tiles, c->tiles, is_gpu, &c->diag);
 }
 
 static bool is_target(const char *name)
@@ -694,8 +712,7 @@ static int compile(Cli *c)
 		arena_free(a);
 		return EXIT_USAGE;
 	}
-	if ((c->tiles && !read_tiles(c, a, &gpu.opt)) ||
-	    (c->schedule && !read_schedule(c, a, &m.opt))) {
+	if (c->schedule && !read_schedule(c, a, &m.opt)) {
 		arena_free(a);
 		return 1;
 	}
@@ -728,6 +745,8 @@ static int compile(Cli *c)
 		ok = check_report(file, ok && m.gpu ? m.gpu : &m, ok, &refusals, c->diag.json);
 	if (ok && m.gpu)
 		dump_nvptx(c, m.gpu);
+	if (ok && m.gpu && c->dump && !strcmp(c->dump, "count"))
+		dump_counts(c, m.gpu);
 	/* Dumps that could not be written are an error, after which no output may appear. */
 	if (ok && !c->check && c->output && !output_is_model(c))
 		ok = program_flush() && emit(c, &m, begin, depends);

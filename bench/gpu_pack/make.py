@@ -7,8 +7,8 @@
     OUT/bench/NAME.so    what is timed; NAME.fill, from which `tool fill` makes it where weights are large
     OUT/bench.txt        NAME|FLOP|bytes|dims, a line a measurement; the dims of a simulated run after another bar
     OUT/libraries.txt    gemm or conv|type|sizes as `tool` takes them, what cuBLAS and cuDNN are timed at; those of a simulated run
-    OUT/sweep/           products with each of the best tiles by the model of gemm_shape.c
-    OUT/sweep.txt        NAME|whether a simulator runs it|its line of a tile file for sm_80|and for sm_90a
+    OUT/sweep/           products, each as dlcc decides and with other tiles
+    OUT/sweep.txt        NAME|whether a simulator runs it|its decision for sm_80|and for sm_90a
     OUT/tests/ptxsim/    the PTX of `vectors`
 
 What is in cases, bench and sweep is compressed; run.sh takes it apart. Artifacts have code for sm_80, sm_90a and CPUs. Large weights are drawn where they are used, in the image of a constant: here they are one
@@ -19,6 +19,7 @@ import argparse
 import concurrent.futures
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -90,7 +91,9 @@ CONVS = [  # of ResNet-50: channels, side of the image, filters, side of a filte
 BATCH = 32
 PRODUCTS = [  # rows, columns, terms: BERT-base at 16 by 128, Llama at 512 tokens, ResNet-50 at 32 images
     (2048, 768, 768), (2048, 3072, 768), (512, 4096, 4096), (512, 11008, 4096), (6272, 256, 1024), (1568, 2048, 512)]
-CHOICES = 4  # tiles of each
+CHOICES = 4  # decisions tried of each, at most
+SHAPES = [  # of a block: warps and fragments along m, warps and fragments along n
+    (2, 4, 2, 8), (2, 4, 4, 8), (4, 4, 2, 8), (2, 2, 2, 4), (2, 4, 2, 4), (1, 2, 2, 2), (1, 2, 4, 2)]
 STARTS = ("resnet50",)  # models of FULL whose start is timed
 LLAMA = "batch_size=1 sequence_length={} past_sequence_length={}"
 FULL = [  # models of BENCH/graphs: name, dims of measurements with their GFLOP
@@ -316,28 +319,44 @@ def bench(build, out, folder, tiny):
         f.writelines(row + "\n" for row in rows)
 
 
-def candidates(build, source):
-    """By target, the lines that dlcc prints of the best tiles."""
-    said = subprocess.run([build + "/bin/dlcc", source, "--target=" + TARGETS, f"--list-tiles={CHOICES}"], check=True,
-                          stdout=subprocess.PIPE, text=True).stdout.splitlines()
-    return [list(dict.fromkeys(line for line in said if line.startswith(target + " "))) for target in ("sm_80", "sm_90a")]
+def decided(build, source, *options):
+    """The lines of dlcc's decisions for sm_80 and sm_90a on a model of one product; none if it refuses the options."""
+    r = subprocess.run([build + "/bin/dlcc", source, "--target=" + TARGETS, "--dump-ir=decide", *options], stdout=subprocess.PIPE,
+                       stderr=subprocess.DEVNULL, text=True)
+    lines = [line.split("  ;")[0] for line in r.stdout.splitlines() if r.returncode == 0]
+    return [line for target in ("sm_80", "sm_90a") for line in lines if f" {target}: " in line]
+
+
+def with_shape(line, rows, shape):
+    """LINE, a decision on a product of ROWS rows, with the warps and fragments of SHAPE."""
+    warps_m, fragments_m, warps_n, fragments_n = shape
+    line = re.sub(r"warp\d+ reg\d+ mma16 n", f"warp{warps_m} reg{fragments_m} mma16 n", line)
+    line = re.sub(r"warp\d+ reg\d+ mma8 k", f"warp{warps_n} reg{fragments_n} mma8 k", line)
+    blocks = -(-rows // (16 * warps_m * fragments_m))
+    return line if blocks % 8 == 0 else line.replace(" raster 8", "")
 
 
 def sweep(build, out, folder, tiny):
-    """Products with each of their best tiles, an artifact each."""
+    """Products, each as dlcc decides and with other tiles, an artifact each."""
     jobs, rows = [], []
     os.makedirs(out + "/sweep")
     for kind in (H,) if tiny else (F, H, B):
         for m, n, k in [(64, 96, 64)] if tiny else PRODUCTS:
             source = f"{folder}/{kind}_{m}_{n}_{k}.onnx"
             onnx.save(samples.model("m " + GEMM.format(kind, f"{m},{k}", f"{k},{n}", f"{m},{n}")), source)
-            lines = candidates(build, source)
-            for i in range(min(map(len, lines))):
+            tried = [decided(build, source)]
+            for shape in SHAPES:
+                lines = [with_shape(line, m, shape) for line in tried[0]]
+                with open(f"{folder}/tried.schedule", "w") as f:
+                    f.writelines(line + "\n" for line in lines)
+                if len(tried) < CHOICES and lines not in tried and decided(build, source, f"--schedule={folder}/tried.schedule"):
+                    tried.append(lines)
+            for i, lines in enumerate(tried):
                 name = f"{kind}_{m}_{n}_{k}_{i}"
-                with open(f"{folder}/{name}.txt", "w") as f:
-                    f.write("".join(of[i] + "\n" for of in lines))
-                jobs.append((source, f"{out}/sweep/{name}.so", f"--tiles={folder}/{name}.txt"))
-                rows.append(f"{name}|{'yes' if tiny else 'no'}|{lines[0][i]}|{lines[1][i]}\n")
+                with open(f"{folder}/{name}.schedule", "w") as f:
+                    f.writelines(line + "\n" for line in lines)
+                jobs.append((source, f"{out}/sweep/{name}.so", f"--schedule={folder}/{name}.schedule"))
+                rows.append(f"{name}|{'yes' if tiny else 'no'}|{'|'.join(lines)}\n")
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         list(pool.map(lambda job: compiled(build, *job), jobs))
     with open(out + "/sweep.txt", "w") as f:

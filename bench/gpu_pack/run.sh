@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Checks and times this pack on the GPU of this machine; results go to results.json beside it, the best tiles to tiles.txt.
+# Checks and times this pack on the GPU of this machine; results go to results.json beside it, the fastest decisions on products to products.schedule.
 #	run.sh [--seconds S] [--sim FOLDER]     S for each measurement (2); FOLDER: a simulated driver, at small sizes
 # It needs a driver, libc, a shell and gzip. cuBLAS and cuDNN are measured too where their libraries are found, and PyTorch where python3 has it.
 cd "$(dirname "$0")" || exit 2
@@ -137,7 +137,7 @@ if [ -z "$sim" ] && python3 -c 'import torch; assert torch.cuda.is_available()' 
 	done <torch.lines
 fi
 
-# Products with each of their best tiles: the fastest go to tiles.txt, for dlcc --tiles
+# Products, each by several decisions: the fastest go to products.schedule, for dlcc --schedule
 printf '],\n"sweep":[' >>"$out"
 comma=
 : >sweep.times
@@ -146,16 +146,16 @@ while IFS='|' read -r name small row row_90; do
 	grep -q '"capability_major":9,' info.json && row=$row_90
 	said=$(bin/dlrun "sweep/$name.so" --device cuda --profile --json --seconds "$seconds" 2>>"$log" | sed -n '/^{/p')
 	if [ -n "$said" ]; then
-		item "{\"tile\":\"$row\",\"run\":$said}"
+		item "{\"decision\":\"$row\",\"run\":$said}"
 		printf '%s|%s\n' "$row" "$said" >>sweep.times
 	else
 		failed=$((failed + 1))
-		item "{\"tile\":\"$row\",\"failed\":$(quoted "$(tail -n 1 "$log")")}"
+		item "{\"decision\":\"$row\",\"failed\":$(quoted "$(tail -n 1 "$log")")}"
 		echo "FAIL: $row"
 	fi
 done <sweep.txt
-bin/tool best <sweep.times >tiles.txt || failed=$((failed + 1))
-cat tiles.txt
+bin/tool best <sweep.times >products.schedule || failed=$((failed + 1))
+cat products.schedule
 printf '],\n"failed":%d}\n' $failed >>"$out"
 echo "$out is written"
 [ $failed = 0 ]

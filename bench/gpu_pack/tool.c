@@ -4,7 +4,7 @@
  *
  *	tool info                    the GPU, its clocks and the driver as JSON
  *	tool fill RECIPE OUT         a file whose weights the recipe only describes (make.py writes recipes)
- *	tool best <TIMES             the fastest tile of each product, as dlcc reads it; TIMES: lines TILE|profile, both as run.sh has them
+ *	tool best <TIMES             the fastest decision on each product, as dlcc reads it; TIMES: lines DECISION|profile, both as run.sh has them
  *	tool gemm TYPE M N K S       cuBLAS on row-major matrices for S seconds, as a line of JSON; TYPE: f32, tf32, f16, bf16
  *	tool conv TYPE N C H W K SIDE STRIDE PAD S    cuDNN, all in NHWC, K filters of SIDE by SIDE
  *
@@ -117,7 +117,7 @@ static int fill(const char *recipe, const char *path)
 	return fclose(out) != 0;
 }
 
-/* ---- Tiles ---- */
+/* ---- Decisions ---- */
 
 /* What all kernels of a profile take together, a call each. */
 static double time_of(const char *json)
@@ -135,35 +135,36 @@ static int best(void)
 {
 	enum { PRODUCTS = 256 };
 	static struct {
-		char tile[128];
-		size_t product; /* bytes of it: all but the last word */
+		char decision[512];
+		size_t product; /* bytes of it, up to the colon */
 		double ms;
 	} of[PRODUCTS];
 	static char line[1 << 16];
 	int n = 0, i;
 
 	while (fgets(line, sizeof line, stdin)) {
-		char *bar = strchr(line, '|'), *last;
+		char *bar = strchr(line, '|'), *colon;
 		const double ms = bar ? time_of(bar) : 0;
 
 		if (bar)
 			*bar = '\0';
-		last = strrchr(line, ' ');
-		if (!bar || !last || ms <= 0 || strlen(line) >= sizeof of->tile || n == PRODUCTS)
-			return fprintf(stderr, "gpu_pack: no time of a tile: %s\n", line), 1;
-		const size_t product = (size_t)(last - line);
+		colon = strchr(line, ':');
+		if (!bar || !colon || ms <= 0 || strlen(line) >= sizeof of->decision ||
+		    n == PRODUCTS)
+			return fprintf(stderr, "gpu_pack: no time of a decision: %s\n", line), 1;
+		const size_t product = (size_t)(colon - line);
 		for (i = 0; i < n; i++)
-			if (of[i].product == product && !strncmp(of[i].tile, line, product))
+			if (of[i].product == product && !strncmp(of[i].decision, line, product))
 				break;
 		if (i < n && of[i].ms <= ms)
 			continue;
 		n += i == n;
-		strcpy(of[i].tile, line);
+		strcpy(of[i].decision, line);
 		of[i].product = product;
 		of[i].ms = ms;
 	}
 	for (i = 0; i < n; i++)
-		printf("%s # %.6g ms\n", of[i].tile, of[i].ms);
+		printf("%s  ; %.6g ms\n", of[i].decision, of[i].ms);
 	return 0;
 }
 

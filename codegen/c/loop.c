@@ -14,7 +14,7 @@
 /* Whether N has the same number of iterations in every run: *TRIPS. */
 static bool const_range(const Fn *f, const LNode *n, int64_t *trips)
 {
-	const Expr *span = ex_sub(f->sched->kernel->pool, n->hi, n->lo);
+	const Expr *span = ex_sub(f->sched->kernel->pool, n->range.hi, n->range.lo);
 
 	*trips = span->i;
 	return span->kind == EX_CONST;
@@ -23,7 +23,7 @@ static bool const_range(const Fn *f, const LNode *n, int64_t *trips)
 /* The name of the variable that holds the upper bound of N's iterator. */
 static const char *end_name(Fn *f, const LNode *n)
 {
-	return fn_name(f, &n->hi, arena_printf(f->g->arena, "%s_end", n->var->name));
+	return fn_name(f, &n->range.hi, arena_printf(f->g->arena, "%s_end", n->range.var->name));
 }
 
 /* Combines the partial states PART of N's lanes in the first of them: each half with the other, in
@@ -32,7 +32,7 @@ static void print_halving(Fn *f, const LNode *n, Buf *const *part, Iter *lane, i
 {
 	ExprPool *p = f->sched->kernel->pool;
 	Iter *half = NEW(f->g->arena, Iter);
-	const char *at, *by, *fn = c_combine_lanes(f->g, n->red, n->val[0]->ct, lanes);
+	const char *at, *by, *fn = c_combine_lanes(f->g, n->store.red, n->store.val[0]->ct, lanes);
 	LNode fold = *n;
 
 	if (fn) {
@@ -56,12 +56,12 @@ static void print_halving(Fn *f, const LNode *n, Buf *const *part, Iter *lane, i
 	fn_tabs(f);
 	strbuf_printf(&f->body, "for (int64_t %s = 0; %s < %s; %s++) {\n", at, at, by, at);
 	f->indent++;
-	for (int i = 0; i < n->nout; i++) {
+	for (int i = 0; i < n->store.nout; i++) {
 		Expr *from = ex_add(p, ex_iter(p, lane), ex_iter(p, half));
 
-		fold.val[i] = ex_load(p, part[i], &from, 1);
+		fold.store.val[i] = ex_load(p, part[i], &from, 1);
 	}
-	fold.guard = NULL;
+	fold.store.guard = NULL;
 	fn_update(f, &fold, part, ex_iter(p, lane));
 	fn_close(f);
 	fn_close(f);
@@ -77,7 +77,7 @@ enum { LANE_VECTORS = 2, LONG_LANE_VECTORS = 4, LONG_LANE_TRIPS = 256 };
 
 static int64_t lanes_of_vector(const Fn *f, const LNode *n)
 {
-	return f->g->target->vector_bytes / (dtype_info[ctype_dtype(n->val[0]->ct)].bits / 8);
+	return f->g->target->vector_bytes / (dtype_info[ctype_dtype(n->store.val[0]->ct)].bits / 8);
 }
 
 /* The lanes of N, a reduction of TRIPS terms or, where that is 0, of an unknown number: a single
@@ -86,7 +86,7 @@ static int64_t lanes_of(const Fn *f, const LNode *n, int64_t trips)
 {
 	const int64_t vector = lanes_of_vector(f, n);
 
-	if ((!trips || trips >= LONG_LANE_TRIPS) && n->nout == 1)
+	if ((!trips || trips >= LONG_LANE_TRIPS) && n->store.nout == 1)
 		return LONG_LANE_VECTORS * vector;
 	return trips && trips < 2 * LANE_VECTORS * vector ? vector : LANE_VECTORS * vector;
 }
@@ -107,7 +107,7 @@ static void print_lanes(Fn *f, const LNode *n, Buf *const *part, Iter *lane, int
 		      fn_name(f, lane, "lane"), lanes, fn_name(f, lane, "lane"));
 	f->indent++;
 	fn_tabs(f);
-	strbuf_printf(&f->body, "const int64_t %s = %s + %s;\n", fn_name(f, n->var, n->var->name),
+	strbuf_printf(&f->body, "const int64_t %s = %s + %s;\n", fn_name(f, n->range.var, n->range.var->name),
 		      at, fn_name(f, lane, "lane"));
 	fn_update(f, n, part, ex_iter(p, lane));
 	fn_close(f);
@@ -122,11 +122,11 @@ void fn_reduce(Fn *f, const LNode *n)
 	int64_t trips;
 	const bool fixed = const_range(f, n, &trips);
 	const int64_t lanes = lanes_of(f, n, fixed ? trips : 0), vector = lanes_of_vector(f, n);
-	const char *var = fn_name(f, n->var, n->var->name), *at, *end;
+	const char *var = fn_name(f, n->range.var, n->range.var->name), *at, *end;
 	Iter *lane = NEW(f->g->arena, Iter);
 	Buf *part[2] = {NULL, NULL};
 	StrBuf lo = {0}, hi = {0};
-	Expr *ends[] = {n->lo, n->hi};
+	Expr *ends[] = {n->range.lo, n->range.hi};
 	StrBuf t[2] = {{0}};
 	const bool small = fixed && trips < lanes;
 
@@ -139,26 +139,26 @@ void fn_reduce(Fn *f, const LNode *n)
 		strbuf_printf(&f->body, "for (int64_t %s = %s; %s < %s; %s++) {\n", var,
 			      strbuf_str(&lo), var, strbuf_str(&hi), var);
 		f->indent++;
-		fn_update(f, n, n->buf, ex_int(p, CT_I64, 0));
+		fn_update(f, n, n->store.buf, ex_int(p, CT_I64, 0));
 		fn_close(f);
 		strbuf_free(&lo);
 		strbuf_free(&hi);
 		return;
 	}
-	at = fn_name(f, &n->lo, arena_printf(f->g->arena, "%s_at", n->var->name));
+	at = fn_name(f, &n->range.lo, arena_printf(f->g->arena, "%s_at", n->range.var->name));
 	end = end_name(f, n);
 	fn_tabs(f);
 	strbuf_puts(&f->body, "{\n");
 	f->indent++;
 	*lane = (Iter){.name = "lane", .extent = dim_const(f->sched->kernel->ctx, lanes)};
-	for (int i = 0; i < n->nout; i++) {
+	for (int i = 0; i < n->store.nout; i++) {
 		Dim *d = lane->extent;
 		StrBuf id = {0};
-		Expr *identity = monoid_identity(p, n->red, i, n->val[i]->ct);
+		Expr *identity = monoid_identity(p, n->store.red, i, n->store.val[i]->ct);
 
 		part[i] = NEW(f->g->arena, Buf);
 		*part[i] = (Buf){.name = "part",
-				 .dtype = ctype_dtype(n->val[i]->ct),
+				 .dtype = ctype_dtype(n->store.val[i]->ct),
 				 .rank = 1,
 				 .dims = NEW(f->g->arena, Dim *)};
 		part[i]->dims[0] = d;
@@ -194,10 +194,10 @@ void fn_reduce(Fn *f, const LNode *n)
 		LNode fold = *n;
 		Expr *first = ex_int(p, CT_I64, 0);
 
-		for (int i = 0; i < n->nout; i++)
-			fold.val[i] = ex_load(p, part[i], &first, 1);
-		fold.guard = NULL;
-		fn_update(f, &fold, n->buf, first);
+		for (int i = 0; i < n->store.nout; i++)
+			fold.store.val[i] = ex_load(p, part[i], &first, 1);
+		fold.store.guard = NULL;
+		fn_update(f, &fold, n->store.buf, first);
 	}
 	fn_close(f);
 	strbuf_free(&lo);
@@ -227,7 +227,7 @@ static bool calls_function(const LNode *n)
 
 	for (const LNode *s = n->body; s; s = s->next)
 		if (s->kind == LN_STORE)
-			ex_walk(s->val[0], find_call, &calls);
+			ex_walk(s->store.val[0], find_call, &calls);
 	return calls;
 }
 
@@ -239,8 +239,8 @@ static bool is_paired(const Fn *f, const LNode *n)
 	const int lanes = f->g->target->vector_bytes / 4;
 	int64_t trips;
 
-	return n->loop == LOOP_VECTOR && const_range(f, n, &trips) && trips % (2 * lanes) == 0 &&
-	       is_straight(n) && calls_function(n);
+	return n->loop.kind == LOOP_VECTOR && const_range(f, n, &trips) &&
+	       trips % (2 * lanes) == 0 && is_straight(n) && calls_function(n);
 }
 
 /* A vector loop that clang must not unroll. If it has few whole vectors, clang would unroll it
@@ -254,9 +254,10 @@ static bool is_rolled(const Fn *f, const LNode *n)
 	int64_t trips;
 	const bool fixed = const_range(f, n, &trips);
 
-	if (n->loop == LOOP_SHORT && (!fixed || trips > MOST_SHORT || trips % lanes))
+	if (n->loop.kind == LOOP_SHORT && (!fixed || trips > MOST_SHORT || trips % lanes))
 		return false;
-	if ((n->loop != LOOP_VECTOR && n->loop != LOOP_SHORT) || (fixed && trips < lanes / 2))
+	if ((n->loop.kind != LOOP_VECTOR && n->loop.kind != LOOP_SHORT) ||
+	    (fixed && trips < lanes / 2))
 		return false;
 	return is_straight(n) && !calls_function(n);
 }
@@ -279,11 +280,11 @@ static void find_stride(void *arg, Expr *e)
  * separately. */
 static bool loads_apart(const Fn *f, const LNode *n)
 {
-	Strides s = {f->sched->kernel->ctx, n->var, false};
+	Strides s = {f->sched->kernel->ctx, n->range.var, false};
 
 	for (const LNode *b = n->body; b; b = b->next)
 		if (b->kind == LN_STORE)
-			ex_walk(b->val[0], find_stride, &s);
+			ex_walk(b->store.val[0], find_stride, &s);
 	return s.apart;
 }
 
@@ -291,10 +292,11 @@ static bool loads_apart(const Fn *f, const LNode *n)
  * becomes 0 or 1. */
 static const Expr *moved_by(const LNode *s)
 {
-	const Expr *load = s && s->kind == LN_STORE && !s->next && !s->guard ? s->val[0] : NULL;
-	const DType t = load ? s->buf[0]->dtype : DT_NONE;
+	const Expr *load = s && s->kind == LN_STORE && !s->next && !s->store.guard ? s->store.val[0]
+										   : NULL;
+	const DType t = load ? s->store.buf[0]->dtype : DT_NONE;
 
-	return load && load->kind == EX_LOAD && load->load.buf != s->buf[0] &&
+	return load && load->kind == EX_LOAD && load->load.buf != s->store.buf[0] &&
 			       load->load.buf->dtype == t && t != DT_BOOL && c_memory_type(t)
 		       ? load
 		       : NULL;
@@ -315,19 +317,21 @@ static bool print_copy(Fn *f, const LNode *n)
 	const char *to;
 	int64_t trips, bytes;
 
-	if (n->loop == LOOP_SERIAL || n->step != 1 || !from || c_converts(s->buf[0]->dtype) ||
-	    !const_range(f, n, &trips) || trips < 2 || !ex_runs_along(c, s->idx, n->var) ||
-	    !ex_runs_along(c, from->load.idx[0], n->var))
+	if (n->loop.kind == LOOP_SERIAL || n->loop.step != 1 || !from ||
+	    c_converts(s->store.buf[0]->dtype) || !const_range(f, n, &trips) || trips < 2 ||
+	    !ex_runs_along(c, s->store.idx, n->range.var) ||
+	    !ex_runs_along(c, from->load.idx[0], n->range.var))
 		return false;
-	bytes = trips * dtype_info[s->buf[0]->dtype].bits / 8;
+	bytes = trips * dtype_info[s->store.buf[0]->dtype].bits / 8;
 	if (bytes > MOST_VECTORS * f->g->target->vector_bytes || bytes > MOST_BYTES)
 		return false;
-	fn_texts(
-		f,
-		(Expr *[]){ex_subst_iters(p, s->idx, (Iter *const *)&n->var, &n->lo, 1),
-			   ex_subst_iters(p, from->load.idx[0], (Iter *const *)&n->var, &n->lo, 1)},
-		2, t);
-	to = fn_buf(f, s->buf[0]);
+	fn_texts(f,
+		 (Expr *[]){ex_subst_iters(p, s->store.idx, (Iter *const *)&n->range.var,
+					   &n->range.lo, 1),
+			    ex_subst_iters(p, from->load.idx[0], (Iter *const *)&n->range.var,
+					   &n->range.lo, 1)},
+		 2, t);
+	to = fn_buf(f, s->store.buf[0]);
 	fn_tabs(f);
 	strbuf_printf(&f->body, "__builtin_memcpy(%s + (%s), %s + (%s), %lld);\n", to,
 		      strbuf_str(&t[0]), fn_buf(f, from->load.buf), strbuf_str(&t[1]),
@@ -348,10 +352,10 @@ static bool steps_transposed(Ctx *c, const LNode *s, const Expr *load, const LNo
 			     const LNode *b, MoveSteps *out)
 {
 	*out = (MoveSteps){.of = {a, b},
-			   .to = ex_step(c, s->idx, b->var),
-			   .from = ex_step(c, load->load.idx[0], a->var)};
-	return ex_runs_along(c, s->idx, a->var) && ex_runs_along(c, load->load.idx[0], b->var) &&
-	       out->to && out->from;
+			   .to = ex_step(c, s->store.idx, b->range.var),
+			   .from = ex_step(c, load->load.idx[0], a->range.var)};
+	return ex_runs_along(c, s->store.idx, a->range.var) &&
+	       ex_runs_along(c, load->load.idx[0], b->range.var) && out->to && out->from;
 }
 
 /* Prints N, a loop around a loop, as a call of a function that transposes: elements are contiguous
@@ -369,25 +373,27 @@ static bool print_transpose(Fn *f, const LNode *n)
 	int64_t trips;
 	MoveSteps by;
 
-	if (n->step != 1 || n->loop == LOOP_UNROLL || !load || in->next || in->step != 1 ||
-	    in->loop == LOOP_UNROLL || load->load.buf->data || expr_has_iter(in->lo, n->var) ||
-	    expr_has_iter(in->hi, n->var) ||
+	if (n->loop.step != 1 || n->loop.kind == LOOP_UNROLL || !load || in->next ||
+	    in->loop.step != 1 || in->loop.kind == LOOP_UNROLL || load->load.buf->data ||
+	    expr_has_iter(in->range.lo, n->range.var) ||
+	    expr_has_iter(in->range.hi, n->range.var) ||
 	    (!steps_transposed(c, s, load, in, n, &by) &&
 	     !steps_transposed(c, s, load, n, in, &by)) ||
 	    (const_range(f, n, &trips) && trips < LEAST_TRIPS) ||
 	    (const_range(f, in, &trips) && trips < LEAST_TRIPS))
 		return false;
 	fn_texts(f,
-		 (Expr *[]){ex_subst_iters(p, s->idx, (Iter *[]){n->var, in->var},
-					   (Expr *[]){n->lo, in->lo}, 2),
+		 (Expr *[]){ex_subst_iters(p, s->store.idx, (Iter *[]){n->range.var, in->range.var},
+					   (Expr *[]){n->range.lo, in->range.lo}, 2),
 			    ex_dim(p, by.to),
-			    ex_subst_iters(p, load->load.idx[0], (Iter *[]){n->var, in->var},
-					   (Expr *[]){n->lo, in->lo}, 2),
-			    ex_dim(p, by.from), ex_sub(p, by.of[0]->hi, by.of[0]->lo),
-			    ex_sub(p, by.of[1]->hi, by.of[1]->lo)},
+			    ex_subst_iters(p, load->load.idx[0],
+					   (Iter *[]){n->range.var, in->range.var},
+					   (Expr *[]){n->range.lo, in->range.lo}, 2),
+			    ex_dim(p, by.from), ex_sub(p, by.of[0]->range.hi, by.of[0]->range.lo),
+			    ex_sub(p, by.of[1]->range.hi, by.of[1]->range.lo)},
 		 6, t);
-	fn = c_transpose(f->g, dtype_info[s->buf[0]->dtype].bits / 8);
-	to = fn_buf(f, s->buf[0]);
+	fn = c_transpose(f->g, dtype_info[s->store.buf[0]->dtype].bits / 8);
+	to = fn_buf(f, s->store.buf[0]);
 	fn_tabs(f);
 	strbuf_printf(&f->body, "%s(%s + (%s), %s, %s + (%s), %s, %s, %s);\n", fn, to,
 		      strbuf_str(&t[0]), strbuf_str(&t[1]), fn_buf(f, load->load.buf),
@@ -443,12 +449,12 @@ static Expr *split_condition(Fn *f, LNode *n)
 	ExprPool *p = f->sched->kernel->pool;
 	Expr *yes = NULL, *when;
 
-	if (ex_is_op(n->hi, IN_select)) {
-		when = when_not(p, n->hi, n->lo, &yes);
-		n->hi = when && yes ? yes : n->hi;
-	} else if (ex_is_op(n->lo, IN_select)) {
-		when = when_not(p, n->lo, n->hi, &yes);
-		n->lo = when && yes ? yes : n->lo;
+	if (ex_is_op(n->range.hi, IN_select)) {
+		when = when_not(p, n->range.hi, n->range.lo, &yes);
+		n->range.hi = when && yes ? yes : n->range.hi;
+	} else if (ex_is_op(n->range.lo, IN_select)) {
+		when = when_not(p, n->range.lo, n->range.hi, &yes);
+		n->range.lo = when && yes ? yes : n->range.lo;
 	} else {
 		return NULL;
 	}
@@ -472,16 +478,17 @@ static bool print_vectors(Fn *f, const LNode *n)
 
 	while (store && store->kind != LN_STORE)
 		store = store->next;
-	if (!f->unrolls || n->vector || !store || n->step != 1 || n->lo->kind != EX_CONST ||
-	    !const_range(f, n, &trips))
+	if (!f->unrolls || n->share.vector || !store || n->loop.step != 1 ||
+	    n->range.lo->kind != EX_CONST || !const_range(f, n, &trips))
 		return false;
-	lanes = f->g->target->vector_bytes / (dtype_info[ctype_dtype(store->val[0]->ct)].bits / 8);
+	lanes = f->g->target->vector_bytes /
+		(dtype_info[ctype_dtype(store->store.val[0]->ct)].bits / 8);
 	if (trips <= lanes || trips > (int64_t)MOST_VECTORS * lanes || !is_rolled(f, n))
 		return false;
 	for (int64_t at = 0; at < trips; at += lanes) {
-		part.lo = ex_int(p, CT_I64, n->lo->i + at);
-		part.hi = ex_int(p, CT_I64,
-				 n->lo->i + (at + lanes < trips ? at + lanes : trips));
+		part.range.lo = ex_int(p, CT_I64, n->range.lo->i + at);
+		part.range.hi = ex_int(p, CT_I64,
+				       n->range.lo->i + (at + lanes < trips ? at + lanes : trips));
 		print_plain_loop(f, &part, &part);
 	}
 	return true;
@@ -499,7 +506,7 @@ typedef struct Quotients {
 static bool is_quotient(const Quotients *q, Expr *e)
 {
 	return (ex_is_op(e, IN_floordiv) || ex_is_op(e, IN_mod)) && e->ct == CT_I64 &&
-	       e->op.arg[1]->kind != EX_CONST && !expr_has_iter(e, q->loop->var) &&
+	       e->op.arg[1]->kind != EX_CONST && !expr_has_iter(e, q->loop->range.var) &&
 	       !expr_has_load(e);
 }
 
@@ -523,7 +530,7 @@ static bool is_of_sample(const Quotients *q, Expr *e)
 {
 	SafeLoads s = {q->f, true};
 
-	if ((e->kind != EX_INST && e->kind != EX_LOAD) || expr_has_iter(e, q->loop->var) ||
+	if ((e->kind != EX_INST && e->kind != EX_LOAD) || expr_has_iter(e, q->loop->range.var) ||
 	    !expr_has_load(e))
 		return false;
 	ex_walk(e, see_load, &s);
@@ -588,17 +595,17 @@ static void print_quotients(Fn *f, const LNode *n)
 	Arena *tmp;
 	Quotients q = {.f = f, .loop = n};
 
-	if (n->loop == LOOP_SERIAL || !has_only_stores(n))
+	if (n->loop.kind == LOOP_SERIAL || !has_only_stores(n))
 		return;
 	tmp = arena_new();
 	q.seen = NEW_ARRAY(tmp, expr_count(f->sched->kernel->pool), bool);
 	for (const LNode *s = n->body; s; s = s->next) {
 		q.samples = false;
-		ex_walk(s->val[0], see_sample, &q.samples);
-		name_quotients(&q, s->val[0]);
-		name_quotients(&q, s->idx);
-		if (s->guard)
-			name_quotients(&q, s->guard);
+		ex_walk(s->store.val[0], see_sample, &q.samples);
+		name_quotients(&q, s->store.val[0]);
+		name_quotients(&q, s->store.idx);
+		if (s->store.guard)
+			name_quotients(&q, s->store.guard);
 	}
 	arena_free(tmp);
 }
@@ -610,19 +617,20 @@ static void print_for(Fn *f, const LNode *n, const LNode *of)
 					      [LOOP_VECTOR] = "DL_IVDEP\n",
 					      [LOOP_SHORT] = "DL_SHORT\n",
 					      [LOOP_UNROLL] = "DL_UNROLL\n"};
-	const char *var = fn_name(f, n->var, n->var->name), *end;
+	const char *var = fn_name(f, n->range.var, n->range.var->name), *end;
 	const bool unrolls = f->unrolls;
-	Expr *ends[] = {n->lo, n->hi};
+	Expr *ends[] = {n->range.lo, n->range.hi};
 	StrBuf t[2] = {{0}};
 
 	fn_texts(f, ends, 2, t);
 	end = strpbrk(strbuf_str(&t[1]), " *([") ? end_name(f, of) : NULL;
 	fn_tabs(f);
-	strbuf_puts(&f->body, n->vector > 1                                ? "DL_SIXTEEN\n"
-			      : is_rolled(f, n)                            ? "DL_ROLLED\n"
-			      : is_paired(f, n)                            ? "DL_PAIRED\n"
-			      : n->loop == LOOP_SHORT && loads_apart(f, n) ? pragmas[LOOP_VECTOR]
-									   : pragmas[n->loop]);
+	strbuf_puts(&f->body, n->share.vector > 1 ? "DL_SIXTEEN\n"
+			      : is_rolled(f, n)   ? "DL_ROLLED\n"
+			      : is_paired(f, n)   ? "DL_PAIRED\n"
+			      : n->loop.kind == LOOP_SHORT && loads_apart(f, n)
+				      ? pragmas[LOOP_VECTOR]
+				      : pragmas[n->loop.kind]);
 	fn_tabs(f);
 	if (end)
 		strbuf_printf(&f->body, "for (int64_t %s = %s, %s = %s; %s < %s; ", var,
@@ -630,15 +638,15 @@ static void print_for(Fn *f, const LNode *n, const LNode *of)
 	else
 		strbuf_printf(&f->body, "for (int64_t %s = %s; %s < %s; ", var, strbuf_str(&t[0]),
 			      var, strbuf_str(&t[1]));
-	if (n->step == 1)
+	if (n->loop.step == 1)
 		strbuf_printf(&f->body, "%s++) {\n", var);
 	else
-		strbuf_printf(&f->body, "%s += %lld) {\n", var, (long long)n->step);
+		strbuf_printf(&f->body, "%s += %lld) {\n", var, (long long)n->loop.step);
 	strbuf_free(&t[0]);
 	strbuf_free(&t[1]);
 	f->indent++;
 	fn_note_natural(f, n);
-	f->unrolls = n->loop == LOOP_UNROLL;
+	f->unrolls = n->loop.kind == LOOP_UNROLL;
 	fn_nodes(f, n->body);
 	f->unrolls = unrolls;
 	fn_close(f);
@@ -666,13 +674,14 @@ static bool print_once(Fn *f, const LNode *n)
 	const int at = f->names.n;
 	int64_t trips;
 
-	if (n->lo->kind != EX_CONST || !const_range(f, n, &trips) || trips != 1)
+	if (n->range.lo->kind != EX_CONST || !const_range(f, n, &trips) || trips != 1)
 		return false;
 	for (int i = 0; i < f->names.n; i++)
-		if (f->names.at[i].key == n->var)
+		if (f->names.at[i].key == n->range.var)
 			return false;
 	vec_push(f->g->arena, &f->names,
-		 ((FnName){n->var, arena_printf(f->g->arena, "%lld", (long long)n->lo->i)}));
+		 ((FnName){n->range.var,
+			   arena_printf(f->g->arena, "%lld", (long long)n->range.lo->i)}));
 	fn_nodes(f, n->body);
 	f->names.at[at].key = NULL;
 	return true;
@@ -682,7 +691,8 @@ void fn_loop(Fn *f, const LNode *n)
 {
 	ExprPool *p = f->sched->kernel->pool;
 	LNode plain = *n;
-	Expr *when = n->when ? ex_op2(p, IN_lt, ex_int(p, CT_I64, 0), ex_dim(p, n->when)) : NULL;
+	Expr *when = n->loop.when ? ex_op2(p, IN_lt, ex_int(p, CT_I64, 0), ex_dim(p, n->loop.when))
+				  : NULL;
 	const bool guarded = fn_guard(f, ex_and(p, when, split_condition(f, &plain)));
 
 	if (!guarded || !print_once(f, &plain))

@@ -175,7 +175,7 @@ bool fn_writes(const LNode *n, const Buf *b)
 {
 	for (; n; n = n->next)
 		if (((n->kind == LN_STORE || n->kind == LN_UPDATE || n->kind == LN_REDUCE) &&
-		     (n->buf[0] == b || n->buf[1] == b)) ||
+		     (n->store.buf[0] == b || n->store.buf[1] == b)) ||
 		    fn_writes(n->body, b))
 			return true;
 	return false;
@@ -306,13 +306,13 @@ bool fn_natural(void *fn, const Expr *e)
 
 void fn_note_natural(Fn *f, const LNode *n)
 {
-	bool natural = fn_natural(f, n->lo);
+	bool natural = fn_natural(f, n->range.lo);
 
 	for (int i = 0; i < f->naturals.n; i++)
-		if (f->naturals.at[i] == n->var)
+		if (f->naturals.at[i] == n->range.var)
 			f->naturals.at[i] = NULL;
 	if (natural)
-		vec_push(f->g->arena, &f->naturals, n->var);
+		vec_push(f->g->arena, &f->naturals, n->range.var);
 }
 
 /* Loads from inputs, all of whose elements have values. */

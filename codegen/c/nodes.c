@@ -64,10 +64,10 @@ void fn_close(Fn *f)
 
 static void print_one_store(Fn *f, const LNode *n)
 {
-	Expr *e[] = {n->idx, n->val[0]};
+	Expr *e[] = {n->store.idx, n->store.val[0]};
 	StrBuf t[2] = {{0}};
-	bool guarded = fn_guard(f, n->guard);
-	const Tile *tl = f->runs && f->runs->by_runs.starts == n->buf[0] ? f->runs : NULL;
+	bool guarded = fn_guard(f, n->store.guard);
+	const Tile *tl = f->runs && f->runs->by_runs.starts == n->store.buf[0] ? f->runs : NULL;
 	const char *val;
 
 	fn_texts(f, e, 2, t);
@@ -75,12 +75,13 @@ static void print_one_store(Fn *f, const LNode *n)
 	val = strbuf_str(&t[1]);
 	/* In C, the table of runs has addresses, so that a micro-kernel need not choose. A value that
 	 * is a name is an element of A: names are never negative. */
-	if (tl && n->val[0]->kind == EX_ITER)
+	if (tl && n->store.val[0]->kind == EX_ITER)
 		val = arena_printf(f->g->arena, "%s + %s", fn_buf(f, tl->a), val);
-	else if (tl && !(n->val[0]->kind == EX_LOAD && n->val[0]->load.buf == tl->by_runs.starts))
+	else if (tl && !(n->store.val[0]->kind == EX_LOAD &&
+			 n->store.val[0]->load.buf == tl->by_runs.starts))
 		val = arena_printf(f->g->arena, "DL_RUN(%s, %s, %s)", val, fn_buf(f, tl->a),
 				   fn_buf(f, tl->by_runs.edge ? tl->by_runs.edge : tl->a));
-	fn_store(f, &f->body, n->buf[0], strbuf_str(&t[0]), val);
+	fn_store(f, &f->body, n->store.buf[0], strbuf_str(&t[0]), val);
 	strbuf_free(&t[0]);
 	strbuf_free(&t[1]);
 	if (guarded)
@@ -93,23 +94,23 @@ void fn_update(Fn *f, const LNode *n, Buf *const *state, Expr *at)
 	ExprPool *p = f->sched->kernel->pool;
 	Expr *a[2], *b[2], *e[3] = {at};
 	StrBuf t[3] = {{0}};
-	bool guarded = fn_guard(f, n->guard);
+	bool guarded = fn_guard(f, n->store.guard);
 
-	for (int i = 0; i < n->nout; i++) {
+	for (int i = 0; i < n->store.nout; i++) {
 		a[i] = ex_load(p, state[i], &at, 1);
-		b[i] = n->val[i];
+		b[i] = n->store.val[i];
 	}
-	for (int i = 0; i < n->nout; i++)
-		e[i + 1] = monoid_step(p, n->red, i, a, b);
-	fn_texts(f, e, n->nout + 1, t);
-	if (n->nout == 2) {
+	for (int i = 0; i < n->store.nout; i++)
+		e[i + 1] = monoid_step(p, n->store.red, i, a, b);
+	fn_texts(f, e, n->store.nout + 1, t);
+	if (n->store.nout == 2) {
 		fn_tabs(f);
 		strbuf_printf(&f->body, "const %s u%d = %s;\n", c_type(e[2]->ct), f->ntemp,
 			      strbuf_str(&t[2]));
 		strbuf_free(&t[2]);
 		strbuf_printf(&t[2], "u%d", f->ntemp++);
 	}
-	for (int i = 0; i < n->nout; i++) {
+	for (int i = 0; i < n->store.nout; i++) {
 		fn_tabs(f);
 		fn_store(f, &f->body, state[i], strbuf_str(&t[0]), strbuf_str(&t[i + 1]));
 	}
@@ -190,11 +191,11 @@ static void print_let(Fn *f, const LNode *n)
 {
 	StrBuf t = {0};
 
-	fn_texts(f, &n->lo, 1, &t);
+	fn_texts(f, &n->range.lo, 1, &t);
 	fn_note_natural(f, n);
 	fn_tabs(f);
-	strbuf_printf(&f->body, "const int64_t %s = %s;\n", fn_name(f, n->var, n->var->name),
-		      strbuf_str(&t));
+	strbuf_printf(&f->body, "const int64_t %s = %s;\n",
+		      fn_name(f, n->range.var, n->range.var->name), strbuf_str(&t));
 	strbuf_free(&t);
 }
 
@@ -503,9 +504,9 @@ void fn_nodes(Fn *f, const LNode *n)
 		case LN_LOOP: fn_loop(f, n); break;
 		case LN_LET: print_let(f, n); break;
 		case LN_STORE: print_one_store(f, n); break;
-		case LN_UPDATE: fn_update(f, n, n->buf, n->idx); break;
+		case LN_UPDATE: fn_update(f, n, n->store.buf, n->store.idx); break;
 		case LN_REDUCE: fn_reduce(f, n); break;
-		case LN_LOCAL: fn_declare(f, n->buf[0], n->idx); break;
+		case LN_LOCAL: fn_declare(f, n->local.buf, n->local.at); break;
 		case LN_TILE: print_tile(f, n); break;
 		case LN_ATOMIC:
 		case LN_COLUMNS:

@@ -46,10 +46,10 @@ static Expr *index_of(const Fn *f, const LNode *n, const LNode *s)
 			continue;
 		if (count == MAX_ITERS)
 			return NULL;
-		val[count] = ex_subst_iters(p, l->lo, var, val, count);
-		var[count++] = l->var;
+		val[count] = ex_subst_iters(p, l->range.lo, var, val, count);
+		var[count++] = l->range.var;
 	}
-	return ex_subst_iters(p, s->idx, var, val, count);
+	return ex_subst_iters(p, s->store.idx, var, val, count);
 }
 
 /* How E is stored as an element of T; *X becomes the number that is quantised. False: it is not
@@ -73,10 +73,10 @@ static bool find(Fn *f, const LNode *n, Quantising *q)
 	QuantisedKind kind;
 	bool rounds;
 
-	if (!s || s->guard || !kind_of(s->buf[0]->dtype, s->val[0], &kind, &q->x))
+	if (!s || s->store.guard || !kind_of(s->store.buf[0]->dtype, s->store.val[0], &kind, &q->x))
 		return false;
 	q->at = index_of(f, n, s);
-	if (!q->at || !ex_runs_along(f->sched->kernel->ctx, q->at, n->var))
+	if (!q->at || !ex_runs_along(f->sched->kernel->ctx, q->at, n->range.var))
 		return false;
 	rounds = ex_is_op(q->x, IN_rint);
 	q->x = rounds ? q->x->op.arg[0] : q->x;
@@ -106,18 +106,18 @@ static void print_bytes(Fn *f, const LNode *n, const Quantising *q, Iter *start)
 		end = &(*end)->next;
 	}
 	*end = &store;
-	store.buf[0] = floats;
-	store.val[0] = q->x;
-	store.idx = ex_sub(p, ex_iter(p, n->var), from);
-	loop.lo = from;
-	loop.hi = ex_add(p, from, ex_int(p, CT_I64, BYTES));
-	loop.vector = BYTES;
+	store.store.buf[0] = floats;
+	store.store.val[0] = q->x;
+	store.store.idx = ex_sub(p, ex_iter(p, n->range.var), from);
+	loop.range.lo = from;
+	loop.range.hi = ex_add(p, from, ex_int(p, CT_I64, BYTES));
+	loop.share.vector = BYTES;
 	fn_loop(f, &loop);
-	at = ex_subst_iters(p, q->at, (Iter *const *)&n->var, &from, 1);
+	at = ex_subst_iters(p, q->at, (Iter *const *)&n->range.var, &from, 1);
 	fn_texts(f, &at, 1, &t);
 	fn_tabs(f);
-	strbuf_printf(&f->body, "%s(%s + (%s), %s);\n", q->fn, fn_buf(f, s->buf[0]), strbuf_str(&t),
-		      fn_name(f, floats, NULL));
+	strbuf_printf(&f->body, "%s(%s + (%s), %s);\n", q->fn, fn_buf(f, s->store.buf[0]),
+		      strbuf_str(&t), fn_name(f, floats, NULL));
 	strbuf_free(&t);
 }
 
@@ -125,19 +125,19 @@ bool c_quantise(Fn *f, const LNode *n)
 {
 	ExprPool *p = f->sched->kernel->pool;
 	Iter *start;
-	Expr *ends[] = {n->lo, n->hi}, *trips = ex_sub(p, n->hi, n->lo);
+	Expr *ends[] = {n->range.lo, n->range.hi}, *trips = ex_sub(p, n->range.hi, n->range.lo);
 	const bool fixed = trips->kind == EX_CONST;
 	const char *name;
 	StrBuf t[2] = {{0}};
 	Quantising q;
 
 	if (!target_is_x86(f->g->target) || f->g->target->vector_bytes != VECTOR_BYTES ||
-	    n->vector || n->step != 1 || (fixed && trips->i < BYTES) || !find(f, n, &q))
+	    n->share.vector || n->loop.step != 1 || (fixed && trips->i < BYTES) || !find(f, n, &q))
 		return false;
 	start = NEW(f->g->arena, Iter);
-	*start = (Iter){.name = "start", .extent = n->var->extent};
+	*start = (Iter){.name = "start", .extent = n->range.var->extent};
 	name = fn_name(f, start, start->name);
-	fn_note_natural(f, &(LNode){.var = start, .lo = n->lo});
+	fn_note_natural(f, &(LNode){.range.var = start, .range.lo = n->range.lo});
 	fn_texts(f, ends, 2, t);
 	fn_tabs(f);
 	strbuf_printf(&f->body, "int64_t %s = %s;\n\n", name, strbuf_str(&t[0]));
@@ -150,8 +150,8 @@ bool c_quantise(Fn *f, const LNode *n)
 	if (!fixed || trips->i % BYTES) {
 		LNode rest = *n;
 
-		rest.lo = ex_iter(p, start);
-		rest.vector = 1;
+		rest.range.lo = ex_iter(p, start);
+		rest.share.vector = 1;
 		fn_loop(f, &rest);
 	}
 	strbuf_free(&t[0]);

@@ -102,8 +102,8 @@ static const char *key_of(const GenC *g, const Tile *t)
 				    : "",
 		run ? arena_printf(g->arena, "%d", run) : "",
 		t->scaled.scale || c_tile_widens(t)
-			? arena_printf(g->arena, t->terms > 1 ? "_%sx%d" : "_%s",
-				       dtype_info[t->b->dtype].name, t->terms)
+			? arena_printf(g->arena, t->scaled.terms > 1 ? "_%sx%d" : "_%s",
+				       dtype_info[t->b->dtype].name, t->scaled.terms)
 			: "",
 		t->scaled.scale && c_tile_widens(t)
 			? arena_printf(g->arena, "_%s", dtype_info[t->scaled.scale->dtype].name)

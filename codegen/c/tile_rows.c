@@ -104,7 +104,7 @@ static void put_group(const RowsTile *s)
 	if (s->sums)
 		put_zeros(s, "\t\t", "dot_lanes", "r", s->rows, 0);
 	strbuf_printf(b, "\n\t\tfor (int t = 0; t < %lld; t += %d) {\n",
-		      (long long)s->t->scaled.row_group, s->t->terms);
+		      (long long)s->t->scaled.row_group, s->t->scaled.terms);
 	for (int j = 0; j < s->nv; j++) {
 		strbuf_printf(b, "\t\t\tconst dot_lanes w%d = *(const dot_lanes *)(b + %d)", j,
 			      j * s->lanes * WORD_BYTES);
@@ -116,7 +116,7 @@ static void put_group(const RowsTile *s)
 		strbuf_printf(b, "\t\t\t__builtin_prefetch(b + %d, 0, 2);\n", FETCH_AHEAD + i);
 	strbuf_printf(b, "\t\t\tb += b_step * %d;\n", WORD_BYTES);
 	for (int i = 0; i < s->rows; i++)
-		strbuf_printf(b, "\t\t\ta%d += %d;\n", i, s->t->terms);
+		strbuf_printf(b, "\t\t\ta%d += %d;\n", i, s->t->scaled.terms);
 	strbuf_puts(b, "\t\t}\n");
 }
 

@@ -28,7 +28,7 @@ static bool looks_up(const GenC *g, const Tile *t)
 {
 	const int bytes = g->target->vector_bytes;
 
-	return t->terms > 1 && target_is_x86(g->target) &&
+	return t->scaled.terms > 1 && target_is_x86(g->target) &&
 	       (bytes == 64 || (bytes == 32 && bits_of(t) == 2));
 }
 
@@ -53,7 +53,7 @@ static void put_types(const ScaledTile *s)
 		"\ttypedef float vec __attribute__((vector_size(%d), aligned(4), may_alias));\n"
 		"\ttypedef int32_t ints __attribute__((vector_size(%d), aligned(4), may_alias));\n",
 		bytes, bytes);
-	if (t->terms == 1) {
+	if (t->scaled.terms == 1) {
 		strbuf_printf(
 			s->b,
 			"\ttypedef %sint8_t bytes __attribute__((vector_size(%d), aligned(1), may_alias));\n",
@@ -84,7 +84,7 @@ static void put_floats(const ScaledTile *s, const char *shift, const char *tabs)
 	const int bits = bits_of(t);
 
 	for (int j = 0; j < s->nv; j++) {
-		if (t->terms == 1)
+		if (t->scaled.terms == 1)
 			strbuf_printf(
 				s->b,
 				"%svec b%d = __builtin_convertvector(__builtin_convertvector(*(const bytes *)(b + %d), ints), vec);\n",
@@ -131,11 +131,11 @@ static void put_group(const ScaledTile *s)
 {
 	StrBuf *b = s->b;
 	const Tile *t = s->t;
-	const int unit = t->terms > 1 ? t->terms : BYTE_TERMS;
+	const int unit = t->scaled.terms > 1 ? t->scaled.terms : BYTE_TERMS;
 	char shift[48];
 
 	strbuf_printf(b, "\n\t\tfor (; k + %d <= end; k += %d) {\n", unit, unit);
-	if (t->terms > 1)
+	if (t->scaled.terms > 1)
 		put_words(s, "\t\t\t");
 	for (int i = 0; i < unit; i++) {
 		/* the numbers of a byte are WORD_BYTES terms apart */
@@ -144,23 +144,23 @@ static void put_group(const ScaledTile *s)
 		strbuf_puts(b, "\t\t\t{\n");
 		put_floats(s, shift, "\t\t\t\t");
 		put_products(s, i % s->sets, "\t\t\t\t");
-		if (t->terms == 1)
+		if (t->scaled.terms == 1)
 			strbuf_puts(b, "\t\t\t\tb += b_step;\n");
 		strbuf_puts(b, "\t\t\t}\n");
 	}
 	for (int i = 0; i < s->nv * s->lanes * 4; i += CACHE_LINE)
 		strbuf_printf(b, "\t\t\t__builtin_prefetch(b + %d, 0, 2);\n", FETCH_AHEAD + i);
-	if (t->terms > 1)
+	if (t->scaled.terms > 1)
 		strbuf_puts(b, "\t\t\tb += b_step * 4;\n");
 	strbuf_puts(b, "\t\t}\n");
 	strbuf_puts(b, "\t\tfor (int t = 0; k < end; k++, t++) {\n");
 	snprintf(shift, sizeof shift, "(t %% %d * 8 + t / %d * %d)", WORD_BYTES, WORD_BYTES,
 		 bits_of(t));
-	if (t->terms > 1)
+	if (t->scaled.terms > 1)
 		put_words(s, "\t\t\t");
 	put_floats(s, shift, "\t\t\t");
 	put_products(s, 0, "\t\t\t");
-	if (t->terms == 1)
+	if (t->scaled.terms == 1)
 		strbuf_puts(b, "\t\t\tb += b_step;\n");
 	strbuf_puts(b, "\t\t}\n");
 }

@@ -119,7 +119,7 @@ static void print_launch(Host *h, int t, Node *n, const Stage *st, const Schedul
 	print_assign(h, 'd', dim, nd);
 	strbuf_printf(h->b, "\tdl_launch(x, %d, %s, %s, %s, %s, %s);\n", h->kernel, c.fn->name,
 		      c.nbuf ? "b" : "NULL", nd ? "d" : "NULL", launched(h, st, st->extent),
-		      host_dim(h, st->grain));
+		      host_dim(h, st->cpu.grain));
 	h->nb = c.nbuf > h->nb ? c.nbuf : h->nb;
 	h->nd = nd > h->nd ? nd : h->nd;
 }

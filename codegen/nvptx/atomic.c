@@ -91,16 +91,17 @@ static const char *combined(const Cell *c, const char *old, const char *val)
 {
 	LlKernel *k = c->k;
 	ExprPool *p = k->sched->kernel->pool;
-	const DType t = c->n->buf[0]->dtype;
-	const CType ct = c->n->val[0]->ct;
+	const DType t = c->n->store.buf[0]->dtype;
+	const CType ct = c->n->store.val[0]->ct;
 	Expr *a = ex_param(p, ct, 0), *b = ex_param(p, ct, 1);
 
 	k->f.param[0] = ll_decoded(k, t, as_bits(&k->f, old, c->bits, ll_stored(t)));
 	k->f.param[1] = val;
 	ll_forget(&k->f);
-	return as_bits(&k->f,
-		       ll_encoded(k, t, ll_expr(&k->f, monoid_combine(p, c->n->red, 0, &a, &b))),
-		       ll_stored(t), c->bits);
+	return as_bits(
+		&k->f,
+		ll_encoded(k, t, ll_expr(&k->f, monoid_combine(p, c->n->store.red, 0, &a, &b))),
+		ll_stored(t), c->bits);
 }
 
 /* Compare-and-swap loop: combines the cell with VAL until no other thread intervenes. A value that
@@ -138,7 +139,7 @@ static void swap(const Cell *c, const char *val)
 /* Emits a native atomic operation with CODE, a stored form. */
 static void native(const Cell *c, const Native *n, const char *code)
 {
-	const DType t = c->n->buf[0]->dtype;
+	const DType t = c->n->store.buf[0]->dtype;
 
 	ll_put(&c->k->f,
 	       "call void asm sideeffect \"red.relaxed.gpu.global.%s [$0], $1;\", "
@@ -150,7 +151,7 @@ static void native(const Cell *c, const Native *n, const char *code)
 static void native_or_swap(const Cell *c, const Native *n, const char *val)
 {
 	LlFn *f = &c->k->f;
-	const DType t = c->n->buf[0]->dtype;
+	const DType t = c->n->store.buf[0]->dtype;
 	const char *code = ll_encoded(c->k, t, val),
 		   *bits = as_bits(f, code, ll_stored(t), c->bits), *magnitude = ll_new(f),
 		   *exact = ll_new(f), *one = ll_label(f, "native"), *other = ll_label(f, "swap"),
@@ -171,8 +172,8 @@ static void native_or_swap(const Cell *c, const Native *n, const char *val)
 void ll_atomic(LlKernel *k, const LNode *n)
 {
 	LlFn *f = &k->f;
-	const Native *native_op = native_of(k, n->red, n->buf[0]->dtype);
-	const int bits = dtype_info[n->buf[0]->dtype].bits;
+	const Native *native_op = native_of(k, n->store.red, n->store.buf[0]->dtype);
+	const int bits = dtype_info[n->store.buf[0]->dtype].bits;
 	Cell c = {.k = k,
 		  .n = n,
 		  .nbits = bits,
@@ -182,17 +183,18 @@ void ll_atomic(LlKernel *k, const LNode *n)
 				      : "h"};
 	const char *guard, *val, *type, *at;
 
-	assert(n->nout == 1 && ll_space(k, n->buf[0]) == 1 && ll_alone(k) && bits >= 16);
+	assert(n->store.nout == 1 && ll_space(k, n->store.buf[0]) == 1 && ll_alone(k) &&
+	       bits >= 16);
 	ll_forget(f);
-	guard = n->guard ? ll_open_if(k, ll_expr(f, n->guard)) : NULL;
-	val = ll_expr(f, n->val[0]);
-	at = ll_pointer(k, n->buf[0], ll_expr(f, n->idx), 1, true, &type);
+	guard = n->store.guard ? ll_open_if(k, ll_expr(f, n->store.guard)) : NULL;
+	val = ll_expr(f, n->store.val[0]);
+	at = ll_pointer(k, n->store.buf[0], ll_expr(f, n->store.idx), 1, true, &type);
 	c.at = ll_new(f);
 	ll_put(f, "%s = ptrtoint %s %s to i64", c.at, type, at);
 	if (native_op && native_op->least)
 		native_or_swap(&c, native_op, val);
 	else if (native_op)
-		native(&c, native_op, ll_encoded(k, n->buf[0]->dtype, val));
+		native(&c, native_op, ll_encoded(k, n->store.buf[0]->dtype, val));
 	else
 		swap(&c, val);
 	ll_forget(f);

@@ -54,7 +54,7 @@ static const char *times(LlKernel *k, const char *x, Dim *each)
 
 static BlockBulk part_of(LlKernel *k, const BulkCopy *s)
 {
-	const int groups = k->stage->threads / k->stage->group;
+	const int groups = k->stage->block.threads / k->stage->block.group;
 	BlockBulk p = {.k = k, .s = s, .most = s->most * groups};
 
 	if (dim_equals(s->each, 0)) {
@@ -95,7 +95,7 @@ static void move_whole(const BlockBulk *p, int values, const char *whole)
 {
 	LlKernel *k = p->k;
 	LlFn *f = &k->f;
-	const int threads = k->stage->threads;
+	const int threads = k->stage->block.threads;
 	const char *type = arena_printf(f->arena, "<%d x %s>", values, ll_stored(p->s->buf->dtype));
 
 	for (int64_t at = 0; at < p->most / values; at += threads) {
@@ -136,8 +136,8 @@ static void move_bulk(const BlockBulk *p)
 
 void ll_bulk_in(LlKernel *k)
 {
-	for (int i = 0; i < k->stage->bulk.n; i++) {
-		const BulkCopy *s = &k->stage->bulk.at[i];
+	for (int i = 0; i < k->stage->block.bulk.n; i++) {
+		const BulkCopy *s = &k->stage->block.bulk.at[i];
 		BlockBulk p = part_of(k, s);
 
 		p.shared = ll_declare_bulk(k, s->buf, p.most, p.first);
@@ -150,8 +150,8 @@ void ll_bulk_out(LlKernel *k)
 {
 	bool any = false;
 
-	for (int i = 0; i < k->stage->bulk.n; i++) {
-		const BulkCopy *s = &k->stage->bulk.at[i];
+	for (int i = 0; i < k->stage->block.bulk.n; i++) {
+		const BulkCopy *s = &k->stage->block.bulk.at[i];
 		BlockBulk p;
 
 		if (!s->written)

@@ -51,10 +51,10 @@ static void terms(void *arg, const char *at)
 	Expr *zero = ex_int(k->sched->kernel->pool, CT_I64, 0);
 
 	ll_forget(&k->f);
-	ll_bind(k, g->n->var, at);
+	ll_bind(k, g->n->range.var, at);
 	ll_bind(k, g->f->row, "0");
 	if (g->vector > 1)
-		ll_vector_find(&p, g->n->val[0]);
+		ll_vector_find(&p, g->n->store.val[0]);
 	ll_vector_fetch(&p, g->j0);
 	for (int m = 0; m < g->f->rows; m++)
 		for (int v = 0; v < g->vector; v++) {
@@ -76,7 +76,7 @@ static void peeled_terms(void *arg, const char *at)
 		const char *after = v + 1 == g->vector && g->any ? ll_open_if(k, g->any) : NULL;
 
 		ll_forget(&k->f);
-		ll_bind(k, g->n->var, at);
+		ll_bind(k, g->n->range.var, at);
 		ll_bind(k, g->f->row, "0");
 		ll_bind(k, g->f->col, g->col[v]);
 		ll_step(k, g->n, &g->state[v], zero);
@@ -103,7 +103,7 @@ static const char *lane_bytes(ColumnsEmitter *g, const char *k0, const char *col
 	const char *v = ll_new(&k->f), *type, *at;
 
 	ll_forget(&k->f);
-	ll_bind(k, g->n->var, k0);
+	ll_bind(k, g->n->range.var, k0);
 	ll_bind(k, g->f->col, col);
 	at = ll_pointer(k, g->f->lanes, ll_expr(&k->f, g->load->load.idx[0]), 4 * g->reg, false,
 			&type);
@@ -144,12 +144,12 @@ static void lane_terms(void *arg, const char *at)
 	for (int m = 0; m < g->f->rows; m++)
 		for (int half = 0; half < 2; half++) {
 			const char *lo = ll_plus(&k->f, k0, half * 4 * g->reg);
-			LlVector p = {.k = k, .var = g->n->var, .vector = g->reg, .kept = -1};
+			LlVector p = {.k = k, .var = g->n->range.var, .vector = g->reg, .kept = -1};
 
 			ll_forget(&k->f);
 			ll_bind(k, g->f->row, arena_printf(k->f.arena, "%d", m));
 			if (g->reg > 1)
-				ll_vector_find(&p, g->n->val[0]);
+				ll_vector_find(&p, g->n->store.val[0]);
 			ll_vector_fetch(&p, lo);
 			for (int v = 0; v < g->reg; v++)
 				for (int c = 0; c < g->vector; c++)
@@ -169,11 +169,11 @@ static void find_columns(ColumnsEmitter *g)
 		const char *col = ll_plus(&k->f, g->j0, b * MMA_ROWS), *is;
 
 		g->col[b] = col;
-		if (!b || !g->n->guard)
+		if (!b || !g->n->store.guard)
 			continue;
 		ll_forget(&k->f);
 		ll_bind(k, g->f->col, col);
-		is = ll_expr(&k->f, g->n->guard);
+		is = ll_expr(&k->f, g->n->store.guard);
 		g->col[b] = ll_new(&k->f);
 		ll_put(&k->f, "%s = select i1 %s, i64 %s, i64 %s", g->col[b], is, col, g->j0);
 	}
@@ -187,7 +187,7 @@ static void share_lanes(ColumnsEmitter *g)
 
 	g->vector = g->f->cols / 8;
 	assert(g->f->cols % MMA_ROWS == 0 && g->vector / 2 <= MOST_BLOCKS);
-	ex_walk(g->n->val[0], find_lanes, g);
+	ex_walk(g->n->store.val[0], find_lanes, g);
 	assert(g->load);
 	g->reg = 32 / dtype_info[g->f->lanes->dtype].bits;
 	g->step = 8;
@@ -220,12 +220,12 @@ static const char *is_column(ColumnsEmitter *g, const char *col)
 	const char *in = ll_new(&k->f), *both;
 
 	ll_put(&k->f, "%s = icmp ult i64 %s, %d", in, col, g->f->cols);
-	if (!g->n->guard)
+	if (!g->n->store.guard)
 		return in;
 	ll_forget(&k->f);
 	ll_bind(k, g->f->col, col);
 	both = ll_new(&k->f);
-	ll_put(&k->f, "%s = and i1 %s, %s", both, in, ll_expr(&k->f, g->n->guard));
+	ll_put(&k->f, "%s = and i1 %s, %s", both, in, ll_expr(&k->f, g->n->store.guard));
 	ll_forget(&k->f);
 	return both;
 }
@@ -253,8 +253,8 @@ static void share_peeled(ColumnsEmitter *g)
 	g->from = 32;
 	g->to = 32;
 	ll_forget(f);
-	ll_bind(k, g->n->var, ll_op(f, "udiv i64", "%lane", 32));
-	peel = ll_expr(f, g->n->peel);
+	ll_bind(k, g->n->range.var, ll_op(f, "udiv i64", "%lane", 32));
+	peel = ll_expr(f, g->n->share.peel);
 	ll_forget(f);
 	ll_put(f, "%s = sub nsw i64 0, %s", start, peel);
 	g->j0 = ll_new(f);
@@ -277,7 +277,7 @@ static void add_words(void *arg, Expr *e)
 	const ColumnReduction *f = g->f;
 	int times;
 
-	if (e->kind != EX_LOAD || !e->load.nidx || !expr_has_iter(e->load.idx[0], g->n->var))
+	if (e->kind != EX_LOAD || !e->load.nidx || !expr_has_iter(e->load.idx[0], g->n->range.var))
 		return;
 	if (f->lanes)
 		times = 2 * (e->load.buf == f->lanes ? g->vector : f->rows);
@@ -293,20 +293,21 @@ static void all_terms(ColumnsEmitter *g)
 	LlKernel *k = g->k;
 	const char *lo, *hi;
 
-	ex_walk(g->n->val[0], add_words, g);
+	ex_walk(g->n->store.val[0], add_words, g);
 	if (k->hoisted < (LL_UNROLL - 1) * g->words)
 		k->hoisted = (LL_UNROLL - 1) * g->words;
 	ll_ends(k, g->n, &lo, &hi);
 	if (g->f->lanes) {
-		const int half = 8 * g->reg, warps = k->stage->threads / 32;
+		const int half = 8 * g->reg, warps = k->stage->block.threads / 32;
 		const char *warp = ll_op(&k->f, "lshr i64", "%lane", 5);
 
-		ll_strided(k, g->n->var, ll_op(&k->f, "mul i64", warp, half), hi,
+		ll_strided(k, g->n->range.var, ll_op(&k->f, "mul i64", warp, half), hi,
 			   (long long)warps * half, true, lane_terms, g);
 		return;
 	}
-	ll_strided(k, g->n->var, ll_op(&k->f, "udiv i64", "%lane", g->lanes), hi,
-		   k->stage->threads / g->lanes, true, g->n->peel ? peeled_terms : terms, g);
+	ll_strided(k, g->n->range.var, ll_op(&k->f, "udiv i64", "%lane", g->lanes), hi,
+		   k->stage->block.threads / g->lanes, true,
+		   g->n->share.peel ? peeled_terms : terms, g);
 }
 
 /* Combines the states of lanes with the same columns; each warp then stores its states to shared
@@ -322,13 +323,13 @@ static const char *combine_lanes(ColumnsEmitter *g)
 		   *warp = ll_op(f, "lshr i64", "%lane", 5), *at = ll_op(f, "mul i64", warp, all),
 		   *first = ll_new(f), *after, *p;
 
-	ll_shared(k, warps, (int64_t)all * k->stage->threads / 32, t);
+	ll_shared(k, warps, (int64_t)all * k->stage->block.threads / 32, t);
 	for (int i = 0; i < g->f->rows * g->vector; i++)
 		for (int off = g->from; off < g->to; off *= 2) {
 			const char *other = ll_shuffled(k, ll_load(k, g->state[i], "0"), g->ct,
 							off);
 
-			ll_combine(k, g->n->red, &g->state[i], "0", &other, &g->ct, 1, false);
+			ll_combine(k, g->n->store.red, &g->state[i], "0", &other, &g->ct, 1, false);
 		}
 	ll_put(f, "%s = icmp eq i64 %s, 0", first, lane);
 	after = ll_open_if(k, first);
@@ -357,7 +358,7 @@ static void over_warps(ColumnsEmitter *g, const char *warps)
 {
 	LlKernel *k = g->k;
 	LlFn *f = &k->f;
-	const int all = g->f->rows * g->f->cols, nwarps = k->stage->threads / 32;
+	const int all = g->f->rows * g->f->cols, nwarps = k->stage->block.threads / 32;
 	const DType t = ctype_dtype(g->ct);
 	Iter *point = NEW(f->arena, Iter); /* a binding refers to it */
 	const char *after = NULL, *exists = NULL;
@@ -365,12 +366,12 @@ static void over_warps(ColumnsEmitter *g, const char *warps)
 
 	*point = (Iter){.name = "t"};
 	l = ll_open_loop(k, point, "%lane", arena_printf(f->arena, "%d", all),
-			 arena_printf(f->arena, "%d", k->stage->threads));
+			 arena_printf(f->arena, "%d", k->stage->block.threads));
 	vec_push(f->arena, &k->own, l.var);
 	ll_forget(f);
 	ll_bind(k, g->f->col, ll_op(f, "urem i64", l.var, g->f->cols));
-	if (g->n->guard)
-		after = ll_open_if(k, ll_expr(f, g->n->guard));
+	if (g->n->store.guard)
+		after = ll_open_if(k, ll_expr(f, g->n->store.guard));
 	if (g->f->valid) {
 		const char *in = ll_new(f);
 
@@ -388,7 +389,7 @@ static void over_warps(ColumnsEmitter *g, const char *warps)
 		ll_access(k, (MemAccess){.memory = warps, .to = 1});
 		ll_put(f, "%s = load %s, ptr addrspace(3) %s", code, ll_stored(t), from);
 		value = ll_decoded(k, t, code);
-		ll_combine(k, g->n->red, g->n->buf, l.var, &value, &g->ct, 1, false);
+		ll_combine(k, g->n->store.red, g->n->store.buf, l.var, &value, &g->ct, 1, false);
 	}
 	k->in_group--;
 	ll_close_if(k, exists);
@@ -400,14 +401,17 @@ static void over_warps(ColumnsEmitter *g, const char *warps)
 void ll_columns(LlKernel *k, const LNode *n)
 {
 	ExprPool *p = k->sched->kernel->pool;
-	ColumnsEmitter g = {
-		.k = k, .n = n, .f = n->columns, .vector = n->vector, .ct = n->val[0]->ct};
+	ColumnsEmitter g = {.k = k,
+			    .n = n,
+			    .f = n->columns,
+			    .vector = n->share.vector,
+			    .ct = n->store.val[0]->ct};
 	const char *after = NULL;
 	int nstate;
 
 	if (g.f->lanes)
 		share_lanes(&g);
-	else if (n->peel)
+	else if (n->share.peel)
 		share_peeled(&g);
 	else
 		share_columns(&g);
@@ -419,12 +423,12 @@ void ll_columns(LlKernel *k, const LNode *n)
 			.name = "part", .id = -1, .kind = BUF_TEMP, .dtype = ctype_dtype(g.ct)};
 		ll_declare(k, g.state[i], NULL);
 		ll_store(k, g.state[i], "0",
-			 ll_const(k->f.arena, monoid_identity(p, n->red, 0, g.ct)));
+			 ll_const(k->f.arena, monoid_identity(p, n->store.red, 0, g.ct)));
 	}
 	ll_forget(&k->f);
 	ll_bind(k, n->columns->col, g.j0);
-	if (n->guard && !n->peel)
-		after = ll_open_if(k, ll_expr(&k->f, n->guard));
+	if (n->store.guard && !n->share.peel)
+		after = ll_open_if(k, ll_expr(&k->f, n->store.guard));
 	k->in_group++;
 	all_terms(&g);
 	k->in_group--;

@@ -64,9 +64,9 @@ static void over_lanes(LlKernel *k, const LNode *n, Buf *const *part, const CTyp
 	for (int off = lanes / 2; off; off /= 2) {
 		const char *other[2];
 
-		for (int i = 0; i < n->nout; i++)
+		for (int i = 0; i < n->store.nout; i++)
 			other[i] = ll_shuffled(k, ll_load(k, part[i], "0"), ct[i], off);
-		ll_combine(k, n->red, part, "0", other, ct, n->nout, false);
+		ll_combine(k, n->store.red, part, "0", other, ct, n->store.nout, false);
 	}
 }
 
@@ -75,7 +75,7 @@ static void over_lanes(LlKernel *k, const LNode *n, Buf *const *part, const CTyp
 static void over_warps(LlKernel *k, const LNode *n, Buf *const *part, const CType *ct)
 {
 	LlFn *f = &k->f;
-	const int warps = k->stage->threads / 32;
+	const int warps = k->stage->block.threads / 32;
 	const char *warp = ll_new(f), *lane = ll_new(f), *is = ll_new(f), *after, *in = ll_new(f),
 		   *value[2];
 
@@ -83,14 +83,14 @@ static void over_warps(LlKernel *k, const LNode *n, Buf *const *part, const CTyp
 	ll_put(f, "%s = and i64 %%lane, 31", lane);
 	ll_put(f, "%s = icmp eq i64 %s, 0", is, lane);
 	after = ll_open_if(k, is);
-	for (int i = 0; i < n->nout; i++)
+	for (int i = 0; i < n->store.nout; i++)
 		ll_partial(k, i, ct[i], warp, ll_load(k, part[i], "0"));
 	ll_close_if(k, after);
 	ll_barrier(k);
 	ll_put(f, "%s = and i64 %s, %d", in, lane, warps - 1);
-	for (int i = 0; i < n->nout; i++)
+	for (int i = 0; i < n->store.nout; i++)
 		value[i] = ll_partial(k, i, ct[i], in, NULL);
-	for (int i = 0; i < n->nout; i++)
+	for (int i = 0; i < n->store.nout; i++)
 		ll_store(k, part[i], "0", value[i]);
 	over_lanes(k, n, part, ct, warps);
 	ll_barrier(k);
@@ -111,23 +111,23 @@ static void run_points(const Share *s, const char *lo, int kept)
 {
 	LlKernel *k = s->k;
 	const LNode *n = s->n;
-	LlVector p = {.k = k, .var = n->var, .vector = s->vector, .kept = kept};
+	LlVector p = {.k = k, .var = n->range.var, .vector = s->vector, .kept = kept};
 	Expr *zero = ex_int(k->sched->kernel->pool, CT_I64, 0);
 
 	ll_forget(&k->f);
 	k->kept = kept;
 	if (s->vector == 1) {
-		ll_bind(k, n->var, lo);
+		ll_bind(k, n->range.var, lo);
 		if (s->state)
 			ll_update(k, n, s->state, zero);
 		else
 			ll_nodes(k, n->body);
 	} else if (!s->state) {
-		ll_vector_find(&p, n->body->val[0]);
+		ll_vector_find(&p, n->body->store.val[0]);
 		ll_vector_store(&p, n->body, lo);
 	} else {
-		for (int i = 0; i < n->nout; i++)
-			ll_vector_find(&p, n->val[i]);
+		for (int i = 0; i < n->store.nout; i++)
+			ll_vector_find(&p, n->store.val[i]);
 		ll_vector_fetch(&p, lo);
 		for (int v = 0; v < s->vector; v++) {
 			ll_vector_element(&p, lo, v);
@@ -142,10 +142,11 @@ static void run_points(const Share *s, const char *lo, int kept)
 static Expr *recomputed(void *arg, Expr *e)
 {
 	LlKernel *k = arg;
-	const LNode *l = e->kind == EX_LOAD && !e->load.buf->data ? ll_local(k, e->load.buf) : NULL;
+	const LLocal *l = e->kind == EX_LOAD && !e->load.buf->data ? ll_local(k, e->load.buf)
+								   : NULL;
 
 	return l && !(k->in_scratch && l->scratch)
-		       ? ex_rewrite(k->sched->kernel->pool, l->val[0], recomputed, k)
+		       ? ex_rewrite(k->sched->kernel->pool, l->val, recomputed, k)
 		       : NULL;
 }
 
@@ -154,19 +155,20 @@ static LNode *without_kept(LlKernel *k, const LNode *n)
 	LNode *r = arena_copy(k->f.arena, n, sizeof *n);
 	ExprPool *p = k->sched->kernel->pool;
 
-	for (int i = 0; i < n->nout; i++)
-		r->val[i] = ex_rewrite(p, n->val[i], recomputed, k);
-	if (n->guard)
-		r->guard = ex_rewrite(p, n->guard, recomputed, k);
+	for (int i = 0; i < n->store.nout; i++)
+		r->store.val[i] = ex_rewrite(p, n->store.val[i], recomputed, k);
+	if (n->store.guard)
+		r->store.guard = ex_rewrite(p, n->store.guard, recomputed, k);
 	if (n->body)
 		r->body = without_kept(k, n->body);
 	return r;
 }
 
 /* The local of held elements that N fills, or null. */
-static const LNode *fills(LlKernel *k, const LNode *n)
+static const LLocal *fills(LlKernel *k, const LNode *n)
 {
-	return n->kind == LN_LOOP ? ll_local(k, n->body->buf[0]) : NULL;
+	return n->kind == LN_LOOP && n->body->store.nout ? ll_local(k, n->body->store.buf[0])
+							 : NULL;
 }
 
 static bool keeps(LlKernel *k, const LNode *n)
@@ -179,10 +181,10 @@ static const char *peeled(LlKernel *k, const LNode *n, const char *first)
 {
 	const char *t;
 
-	if (!n->peel)
+	if (!n->share.peel)
 		return first;
 	t = ll_new(&k->f);
-	ll_put(&k->f, "%s = sub nsw i64 %s, %s", t, first, ll_expr(&k->f, n->peel));
+	ll_put(&k->f, "%s = sub nsw i64 %s, %s", t, first, ll_expr(&k->f, n->share.peel));
 	ll_forget(&k->f);
 	return t;
 }
@@ -196,7 +198,7 @@ static void other_run(void *arg, const char *at)
  * step, which is more than a sector. */
 static int64_t most_peel(const LNode *n, int64_t stride)
 {
-	const Expr *e = n->peel;
+	const Expr *e = n->share.peel;
 
 	if (!e || e->kind == EX_CONST)
 		return e ? e->i : 0;
@@ -230,11 +232,13 @@ static ThreadRuns runs_of(const Share *s)
 {
 	LlKernel *k = s->k;
 	const LNode *n = s->n;
-	const bool known = n->lo->kind == EX_CONST && n->hi->kind == EX_CONST;
+	const bool known = n->range.lo->kind == EX_CONST && n->range.hi->kind == EX_CONST;
 	ThreadRuns r = {.stride = (int64_t)k->group * s->vector,
 			.before = most_peel(n, (int64_t)k->group * s->vector),
-			.many = known ? n->hi->i - n->lo->i : 0,
-			.most = n->lo->kind == EX_CONST && n->lo->i == 0 ? most_of(k, n->hi) : 0};
+			.many = known ? n->range.hi->i - n->range.lo->i : 0,
+			.most = n->range.lo->kind == EX_CONST && n->range.lo->i == 0
+					? most_of(k, n->range.hi)
+					: 0};
 
 	ll_ends(k, n, &r.lo, &r.hi);
 	r.first = ll_new(&k->f);
@@ -276,8 +280,9 @@ static void other_runs(const Share *s, const ThreadRuns *r, int j)
 	Share other = *s;
 
 	other.n = without_kept(s->k, s->n);
-	ll_strided(s->k, s->n->var, ll_plus(&s->k->f, r->first, j * r->stride), r->hi, r->stride,
-		   !s->n->keep && may_have(r, j + LL_UNROLL - 1), other_run, &other);
+	ll_strided(s->k, s->n->range.var, ll_plus(&s->k->f, r->first, j * r->stride), r->hi,
+		   r->stride, !s->n->share.keep && may_have(r, j + LL_UNROLL - 1), other_run,
+		   &other);
 }
 
 static void run_in_scratch(void *arg, const char *at)
@@ -298,14 +303,14 @@ static void runs_in_scratch(const Share *s, const char *first, const ThreadRuns 
 {
 	LlKernel *k = s->k;
 	Share in_range = *s;
-	const char *end = ll_plus(&k->f, first, s->n->scratch / s->vector * r->stride),
+	const char *end = ll_plus(&k->f, first, s->n->share.scratch / s->vector * r->stride),
 		   *less = ll_new(&k->f), *hi = ll_new(&k->f);
 
 	ll_put(&k->f, "%s = icmp slt i64 %s, %s", less, end, r->hi);
 	ll_put(&k->f, "%s = select i1 %s, i64 %s, i64 %s", hi, less, end, r->hi);
 	k->in_scratch = first;
 	in_range.n = without_kept(k, s->n);
-	ll_strided(k, s->n->var, first, hi, r->stride, false, run_in_scratch, &in_range);
+	ll_strided(k, s->n->range.var, first, hi, r->stride, false, run_in_scratch, &in_range);
 	k->in_scratch = NULL;
 }
 
@@ -317,10 +322,10 @@ static void emit_shared(const Share *s)
 	LlKernel *k = s->k;
 	const LNode *n = s->n;
 	const ThreadRuns r = runs_of(s);
-	const int runs = n->keep ? n->keep / s->vector : r.before > 0;
+	const int runs = n->share.keep ? n->share.keep / s->vector : r.before > 0;
 	const bool groups = !r.many && runs > 2 * GROUP;
-	const LNode *filled = fills(k, n);
-	const int kept = runs + n->scratch / s->vector;
+	const LLocal *filled = fills(k, n);
+	const int kept = runs + n->share.scratch / s->vector;
 	const char *after, *group = NULL;
 
 	k->in_group++;
@@ -337,7 +342,7 @@ static void emit_shared(const Share *s)
 	}
 	ll_close_if(k, group);
 	ll_forget(&k->f);
-	if (n->scratch && (!filled || filled->scratch))
+	if (n->share.scratch && (!filled || filled->scratch))
 		runs_in_scratch(s, ll_plus(&k->f, r.first, runs * r.stride), &r);
 	ll_forget(&k->f);
 	if (!filled && may_have(&r, kept))
@@ -347,7 +352,7 @@ static void emit_shared(const Share *s)
 
 void ll_share(LlKernel *k, const LNode *n)
 {
-	const Share s = {k, n, NULL, n->vector ? n->vector : 1};
+	const Share s = {k, n, NULL, n->share.vector ? n->share.vector : 1};
 
 	emit_shared(&s);
 	if (!keeps(k, n))
@@ -364,28 +369,28 @@ void ll_reduce(LlKernel *k, const LNode *n)
 
 	if (ll_alone(k)) {
 		ll_ends(k, n, &lo, &hi);
-		l = ll_open_loop(k, n->var, lo, hi, "1");
-		ll_update(k, n, n->buf, n->idx);
+		l = ll_open_loop(k, n->range.var, lo, hi, "1");
+		ll_update(k, n, n->store.buf, n->store.idx);
 		ll_close_loop(k, &l);
 		return;
 	}
-	for (int i = 0; i < n->nout; i++) {
-		ct[i] = n->val[i]->ct;
+	for (int i = 0; i < n->store.nout; i++) {
+		ct[i] = n->store.val[i]->ct;
 		part[i] = NEW(k->f.arena, Buf);
 		*part[i] = (Buf){
 			.name = "part", .id = -1, .kind = BUF_TEMP, .dtype = ctype_dtype(ct[i])};
 		ll_declare(k, part[i], NULL);
 		ll_store(k, part[i], "0",
-			 ll_const(k->f.arena, monoid_identity(p, n->red, i, ct[i])));
+			 ll_const(k->f.arena, monoid_identity(p, n->store.red, i, ct[i])));
 	}
-	emit_shared(&(Share){k, n, part, n->vector ? n->vector : 1});
-	over_lanes(k, n, part, ct, k->stage->group < 32 ? k->stage->group : 32);
-	if (k->stage->group > 32)
+	emit_shared(&(Share){k, n, part, n->share.vector ? n->share.vector : 1});
+	over_lanes(k, n, part, ct, k->stage->block.group < 32 ? k->stage->block.group : 32);
+	if (k->stage->block.group > 32)
 		over_warps(k, n, part, ct);
 	else
 		ll_barrier(k);
-	for (int i = 0; i < n->nout; i++)
+	for (int i = 0; i < n->store.nout; i++)
 		value[i] = ll_load(k, part[i], "0");
-	at = ll_expr(&k->f, n->idx);
-	ll_combine(k, n->red, n->buf, at, value, ct, n->nout, false);
+	at = ll_expr(&k->f, n->store.idx);
+	ll_combine(k, n->store.red, n->store.buf, at, value, ct, n->store.nout, false);
 }

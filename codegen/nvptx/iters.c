@@ -62,7 +62,7 @@ static bool counts_blocks(LlKernel *k, const Expr *e)
 {
 	const LlIter *i;
 
-	if (e->kind != EX_ITER || k->stage->group < k->stage->threads)
+	if (e->kind != EX_ITER || k->stage->block.group < k->stage->block.threads)
 		return false;
 	i = find_iter(k, e->iter);
 	return e->iter == k->stage->var ||

@@ -18,7 +18,7 @@ typedef struct LlBuf {
 	int64_t group;      /* shared: elements of each group */
 	int64_t at, end;    /* in the block's scratch: byte offsets from NAME; END 0: elsewhere */
 	bool packed;        /* elements of less than a byte are packed, as in global memory */
-	const LNode *local; /* the LN_LOCAL node, if threads keep elements; else null */
+	const LLocal *local; /* the declaration, if threads keep elements; else null */
 	/* name of the block's scratch, if further elements are held there; else null */
 	const char *rest;
 	/* name of the bulk copy in shared memory, and the index of its first element; else null */
@@ -129,11 +129,11 @@ const char *ll_buf_name(LlKernel *k, const Buf *b);
 const char *ll_slot(LlKernel *k, const char *type, int64_t n);
 /* Declares a local buffer: in registers, local or shared memory, as LOCAL says, unless null. Sums
  * of products are set to 0. */
-void ll_declare(LlKernel *k, Buf *b, const LNode *local);
+void ll_declare(LlKernel *k, Buf *b, const LLocal *local);
 /* LLVM's address space of B (LlBuf). */
 int ll_space(LlKernel *k, const Buf *b);
-/* The LN_LOCAL node of B if threads keep its elements; else null. */
-const LNode *ll_local(LlKernel *k, const Buf *b);
+/* The declaration of B if threads keep its elements; else null. */
+const LLocal *ll_local(LlKernel *k, const Buf *b);
 /* A pointer to the N elements of B from IDX onwards, which threads store to (WRITE) or load; *TYPE:
  * its type. */
 const char *ll_pointer(LlKernel *k, const Buf *b, const char *idx, int n, bool write,
@@ -202,7 +202,7 @@ void ll_vector_fetch(LlVector *p, const char *lo);
 void ll_vector_element(LlVector *p, const char *lo, int v);
 /* Emits store ST, whose loads were collected, for all points. */
 void ll_vector_store(LlVector *p, const LNode *st, const char *lo);
-/* Emits a loop over the elements of one access (LNode.vector). False if N is to be emitted as any
+/* Emits a loop over the elements of one access (LShare.vector). False if N is to be emitted as any
  * other loop. */
 bool ll_vector(LlKernel *k, const LNode *n);
 /* Elements that a thread copies at once: STORE, whose index is flat, for ELEM from 0 to VECTOR - 1. */

@@ -65,8 +65,8 @@ void ll_strided(LlKernel *k, const Iter *var, const char *from, const char *to, 
 void ll_ends(LlKernel *k, const LNode *n, const char **lo, const char **hi)
 {
 	ll_forget(&k->f);
-	*lo = ll_expr(&k->f, n->lo);
-	*hi = ll_expr(&k->f, n->hi);
+	*lo = ll_expr(&k->f, n->range.lo);
+	*hi = ll_expr(&k->f, n->range.hi);
 	ll_forget(&k->f);
 }
 
@@ -93,10 +93,10 @@ static int row_registers(const LNode *n)
 	int words = 0;
 
 	for (const LNode *in = n->body; in; in = in->next) {
-		if (in->kind != LN_LOOP || in->vector <= 1 || in->body->kind != LN_UPDATE)
+		if (in->kind != LN_LOOP || in->share.vector <= 1 || in->body->kind != LN_UPDATE)
 			continue;
-		ex_walk(in->body->val[0], count_words, &words);
-		return (int)(n->hi->i - n->lo->i) * in->vector * words;
+		ex_walk(in->body->store.val[0], count_words, &words);
+		return (int)(n->range.hi->i - n->range.lo->i) * in->share.vector * words;
 	}
 	return 0;
 }
@@ -106,9 +106,9 @@ static void unrolled_node(LlKernel *k, const LNode *n)
 	const int row = row_registers(n);
 
 	k->ahead = row > k->ahead ? row : k->ahead;
-	for (int64_t i = n->lo->i; i < n->hi->i; i += n->step) {
+	for (int64_t i = n->range.lo->i; i < n->range.hi->i; i += n->loop.step) {
 		ll_forget(&k->f);
-		ll_bind(k, n->var, arena_printf(k->f.arena, "%lld", (long long)i));
+		ll_bind(k, n->range.var, arena_printf(k->f.arena, "%lld", (long long)i));
 		ll_nodes(k, n->body);
 	}
 	ll_forget(&k->f);
@@ -126,7 +126,7 @@ static void strided_node(void *arg, const char *at)
 	const Strided *s = arg;
 
 	ll_forget(&s->k->f);
-	ll_bind(s->k, s->n->var, at);
+	ll_bind(s->k, s->n->range.var, at);
 	ll_nodes(s->k, s->n->body);
 	ll_forget(&s->k->f);
 }
@@ -134,13 +134,14 @@ static void strided_node(void *arg, const char *at)
 /* Loop N has at most one point for each thread of the group, so it needs no loop. */
 static bool one_each(const LlKernel *k, const LNode *n)
 {
-	int64_t lo = 0, hi = n->hi->kind == EX_CONST ? n->hi->i : INT64_MAX;
+	int64_t lo = 0, hi = n->range.hi->kind == EX_CONST ? n->range.hi->i : INT64_MAX;
 
-	if (n->hi->kind == EX_ITER) {
-		dim_bounds(k->f.g->ctx, n->hi->iter->extent, &lo, &hi);
+	if (n->range.hi->kind == EX_ITER) {
+		dim_bounds(k->f.g->ctx, n->range.hi->iter->extent, &lo, &hi);
 		hi--;
 	}
-	return n->lo->kind == EX_CONST && n->lo->i >= 0 && hi - n->lo->i <= k->group;
+	return n->range.lo->kind == EX_CONST && n->range.lo->i >= 0 &&
+	       hi - n->range.lo->i <= k->group;
 }
 
 static bool has_kind(const LNode *n, LNodeKind kind)
@@ -157,7 +158,8 @@ static bool has_terms(const LNode *n)
 {
 	for (; n; n = n->next)
 		if (n->kind == LN_LOOP &&
-		    (n->loop == LOOP_UNROLL ? has_kind(n->body, LN_UPDATE) : has_terms(n->body)))
+		    (n->loop.kind == LOOP_UNROLL ? has_kind(n->body, LN_UPDATE)
+						 : has_terms(n->body)))
 			return true;
 	return false;
 }
@@ -169,13 +171,13 @@ static void group_node(LlKernel *k, const LNode *n, const char *lo, const char *
 	LlLoop l;
 
 	if (!once) {
-		l = ll_open_loop(k, n->var, at, hi, arena_printf(k->f.arena, "%d", k->group));
+		l = ll_open_loop(k, n->range.var, at, hi, arena_printf(k->f.arena, "%d", k->group));
 		l.once = has_terms(n->body);
 		at = l.var;
 	} else {
-		if (n->hi->kind != EX_CONST || n->hi->i - n->lo->i < k->group)
+		if (n->range.hi->kind != EX_CONST || n->range.hi->i - n->range.lo->i < k->group)
 			after = ll_open_if_in(k, at, NULL, hi);
-		ll_bind(k, n->var, at);
+		ll_bind(k, n->range.var, at);
 	}
 	if (!strcmp(lo, "0"))
 		vec_push(k->f.arena, &k->own, at);
@@ -217,11 +219,12 @@ static void find_rest(void *arg, Expr *e)
 	const char *slot;
 
 	if (!ex_is_op(e, IN_mod) || e->op.arg[1]->kind != EX_CONST || ll_known(k, e) ||
-	    !ex_affine(k->f.g->ctx, e->op.arg[0], &at) || at.n != 1 || at.iter[0] != s->loop->var ||
-	    !dim_equals(at.coef[0], 1) || !dim_is_const(at.base, &first))
+	    !ex_affine(k->f.g->ctx, e->op.arg[0], &at) || at.n != 1 ||
+	    at.iter[0] != s->loop->range.var || !dim_equals(at.coef[0], 1) ||
+	    !dim_is_const(at.base, &first))
 		return;
 	by = e->op.arg[1]->i;
-	first += s->loop->lo->i;
+	first += s->loop->range.lo->i;
 	if (by < 3 || (by & (by - 1)) == 0 || first < 0)
 		return;
 	slot = ll_slot(k, "i32", 0);
@@ -241,7 +244,7 @@ static int open_rests(LlKernel *k, const LNode *n)
 	RestSearch s = {k, n};
 	const int before = k->rests.n;
 
-	if (n->step == 1 && n->lo->kind == EX_CONST)
+	if (n->loop.step == 1 && n->range.lo->kind == EX_CONST)
 		for (LNode *x = n->body; x; x = x->next)
 			if (x->kind == LN_OP)
 				lnode_exprs(x, find_rests, &s);
@@ -277,25 +280,27 @@ static void count_rests(LlKernel *k, int from)
 void ll_loop(LlKernel *k, const LNode *n)
 {
 	int rests;
-	const bool share = n->loop == LOOP_GROUP && !ll_alone(k);
+	const bool share = n->loop.kind == LOOP_GROUP && !ll_alone(k);
 	const char *lo, *hi;
 	LlLoop l;
 
-	if (n->vector > 1 && ll_alone(k) && ll_vector(k, n))
+	if (n->share.vector > 1 && ll_alone(k) && ll_vector(k, n))
 		return;
-	if (share && (n->vector || n->keep)) {
+	if (share && (n->share.vector || n->share.keep)) {
 		ll_share(k, n);
 		return;
 	}
-	if (n->loop == LOOP_UNROLL && n->lo->kind == EX_CONST && n->hi->kind == EX_CONST) {
+	if (n->loop.kind == LOOP_UNROLL && n->range.lo->kind == EX_CONST &&
+	    n->range.hi->kind == EX_CONST) {
 		unrolled_node(k, n);
 		return;
 	}
 	ll_ends(k, n, &lo, &hi);
-	if (n->when)
-		hi = end_when(k, n->when, lo, hi);
-	if (n->loop == LOOP_VECTOR && n->step > 1) {
-		ll_strided(k, n->var, lo, hi, n->step, true, strided_node, &(Strided){k, n});
+	if (n->loop.when)
+		hi = end_when(k, n->loop.when, lo, hi);
+	if (n->loop.kind == LOOP_VECTOR && n->loop.step > 1) {
+		ll_strided(k, n->range.var, lo, hi, n->loop.step, true, strided_node,
+			   &(Strided){k, n});
 		return;
 	}
 	if (share) {
@@ -303,7 +308,8 @@ void ll_loop(LlKernel *k, const LNode *n)
 		return;
 	}
 	rests = open_rests(k, n);
-	l = ll_open_loop(k, n->var, lo, hi, arena_printf(k->f.arena, "%lld", (long long)n->step));
+	l = ll_open_loop(k, n->range.var, lo, hi,
+			 arena_printf(k->f.arena, "%lld", (long long)n->loop.step));
 	l.once = has_terms(n->body);
 	load_rests(k, rests);
 	ll_nodes(k, n->body);

@@ -150,8 +150,8 @@ static bool declares(const LNode *n)
 {
 	for (; n; n = n->next)
 		if (n->kind == LN_REDUCE || declares(n->body) ||
-		    (n->kind == LN_LOCAL && !n->buf[0]->tile && n->buf[0]->rank && !n->idx &&
-		     !n->keep))
+		    (n->kind == LN_LOCAL && !n->local.buf->tile && n->local.buf->rank &&
+		     !n->local.at && !n->local.keep))
 			return true;
 	return false;
 }
@@ -161,8 +161,8 @@ static bool declares(const LNode *n)
 static bool launch_gives(const LlKernel *k)
 {
 	return scratch(k) > STATIC_SHARED ||
-	       (scratch(k) &&
-		(k->stage->bulk.n || declares(k->stage->head) || declares(k->stage->body)));
+	       (scratch(k) && (k->stage->block.bulk.n || declares(k->stage->block.head) ||
+			       declares(k->stage->body)));
 }
 
 int64_t ll_static_shared(const LlKernel *k)
@@ -170,17 +170,33 @@ int64_t ll_static_shared(const LlKernel *k)
 	return k->shared + (k->scratch && !ll_dynamic_shared(k) ? scratch(k) : 0);
 }
 
+/* Some tile of N or a sibling is xored. */
+static bool xors(const LNode *n)
+{
+	for (; n; n = n->next) {
+		const TileLayout *l = n->kind == LN_LOCAL ? n->local.buf->tile : NULL;
+
+		for (int i = 0; l && i < l->n; i++)
+			if (l->axis[i].xored)
+				return true;
+		if (xors(n->body))
+			return true;
+	}
+	return false;
+}
+
 static const char *scratch_name(LlKernel *k)
 {
+	const int align = xors(k->stage->body) ? TILE_ATOM : 128;
 	const char *name = "@" KERNEL_NAME "_scratch";
 
 	if (!k->scratch && !launch_gives(k))
 		strbuf_printf(&k->globals,
-			      "%s = internal addrspace(3) global [%lld x i8] undef, align 128\n",
-			      name, (long long)scratch(k));
+			      "%s = internal addrspace(3) global [%lld x i8] undef, align %d\n",
+			      name, (long long)scratch(k), align);
 	else if (!k->scratch)
-		strbuf_printf(&k->globals,
-			      "%s = external addrspace(3) global [0 x i8], align 128\n", name);
+		strbuf_printf(&k->globals, "%s = external addrspace(3) global [0 x i8], align %d\n",
+			      name, align);
 	k->scratch = true;
 	return name;
 }
@@ -198,33 +214,33 @@ int ll_dynamic_shared(const LlKernel *k)
 	return k->scratch && launch_gives(k) ? (int)scratch(k) : 0;
 }
 
-void ll_declare(LlKernel *k, Buf *b, const LNode *local)
+void ll_declare(LlKernel *k, Buf *b, const LLocal *local)
 {
-	const int groups = k->stage->threads / k->stage->group;
+	const int groups = k->stage->block.threads / k->stage->block.group;
 	LlBuf p = {.buf = b};
 
 	if (local && local->keep) {
 		p.local = local;
 		p.rest = local->scratch ? scratch_name(k) : NULL;
-		p.at = local->scratch ? local->idx->i : 0;
+		p.at = local->scratch ? local->at->i : 0;
 		p.end = local->scratch ? INT64_MAX : 0;
 		p.name = ll_slot(k, ll_stored(b->dtype), local->keep);
-	} else if (b->tile && !local->idx) {
+	} else if (b->tile && !local->at) {
 		p.name = ll_slot(k, ll_stored(b->dtype), layout_count(b->tile, AT_REGISTER));
 	} else if (b->tile) {
 		p.space = 3;
 		p.name = scratch_name(k);
-		p.at = local->idx->i;
+		p.at = local->at->i;
 		p.end = p.at + 1; /* the tree has the barriers for accesses to tiles */
-	} else if (local && local->idx) {
+	} else if (local && local->at) {
 		p.space = 3;
 		p.group = elements(b);
 		p.name = scratch_name(k);
-		p.at = local->idx->i;
+		p.at = local->at->i;
 		assert(p.group);
 		p.end = p.at + p.group * groups * ((dtype_info[b->dtype].bits + 7) / 8);
 	} else if (b->rank && !ll_alone(k)) {
-		const bool block = k->group == k->stage->threads;
+		const bool block = k->group == k->stage->block.threads;
 
 		p.space = 3;
 		p.group = block ? 0 : elements(b);
@@ -264,7 +280,7 @@ const char *ll_bulk_name(LlKernel *k, const Buf *b)
 	return place_of(k, b)->copied;
 }
 
-const LNode *ll_local(LlKernel *k, const Buf *b)
+const LLocal *ll_local(LlKernel *k, const Buf *b)
 {
 	return place_of(k, b)->local;
 }
@@ -308,7 +324,7 @@ static const char *at_offset(LlKernel *k, const LlBuf *p, const char *at)
 static const char *in_rest(LlKernel *k, const LlBuf *p)
 {
 	LlFn *f = &k->f;
-	const char *at = ll_plus(f, k->in_scratch, (long long)k->kept * k->stage->group),
+	const char *at = ll_plus(f, k->in_scratch, (long long)k->kept * k->stage->block.group),
 		   *first = ll_new(f), *r = ll_new(f);
 
 	ll_put(f, "%s = getelementptr i8, ptr addrspace(3) %s, i64 %lld", first, p->rest,
@@ -381,7 +397,7 @@ const char *ll_pointer(LlKernel *k, const Buf *b, const char *idx, int n, bool w
 		idx = arena_printf(f->arena, "%d", k->kept);
 	}
 	*type = p->space ? arena_printf(f->arena, "ptr addrspace(%d)", p->space) : "ptr";
-	if (p->space == 3 && k->stage->group < k->stage->threads) {
+	if (p->space == 3 && k->stage->block.group < k->stage->block.threads) {
 		const char *first = ll_new(f), *at = ll_new(f);
 
 		ll_put(f, "%s = mul i64 %%group, %lld", first, (long long)p->group);
@@ -518,7 +534,7 @@ LlKernel *ll_kernel_new(GenPtx *g, const Schedule *s, const Stage *st)
 	k->sched = s;
 	k->stage = st;
 	k->kept = -1;
-	k->group = st->group;
+	k->group = st->block.group;
 	k->lane = "%lane";
 	k->mask = "-1";
 	return k;

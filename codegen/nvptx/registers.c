@@ -129,12 +129,12 @@ static void read_registers(LiveRegs *l, const char *s, const char *end)
 	}
 }
 
-/* Instructions whose first operand is read. */
+/* Instructions whose first operand is read; the sums of wgmma are read, too. */
 static bool makes_nothing(const char *op)
 {
-	static const char *const ops[] = {"st",    "red",    "cp",      "bar",  "barrier",
-					  "bra",   "brx",    "ret",     "exit", "trap",
-					  "fence", "membar", "prefetch"};
+	static const char *const ops[] = {"st",    "red",    "cp",       "bar",  "barrier",
+					  "bra",   "brx",    "ret",      "exit", "trap",
+					  "fence", "membar", "prefetch", "wgmma"};
 
 	for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
 		if (is_op(op, ops[i]))

@@ -19,7 +19,7 @@
 
 bool ll_alone(const LlKernel *k)
 {
-	return k->stage->group == 1 || k->in_group;
+	return k->stage->block.group == 1 || k->in_group;
 }
 
 const char *ll_open_if(LlKernel *k, const char *cond)
@@ -80,12 +80,12 @@ static void store_node(LlKernel *k, const LNode *n)
 	const char *guard, *once, *idx, *val;
 
 	ll_forget(&k->f);
-	guard = open_guard(k, n->guard);
-	once = open_once(k, n->buf[0]);
-	val = ll_expr(&k->f, n->val[0]);
-	idx = ll_expr(&k->f, n->idx);
-	ll_note_own(k, n->idx, idx);
-	ll_store(k, n->buf[0], idx, val);
+	guard = open_guard(k, n->store.guard);
+	once = open_once(k, n->store.buf[0]);
+	val = ll_expr(&k->f, n->store.val[0]);
+	idx = ll_expr(&k->f, n->store.idx);
+	ll_note_own(k, n->store.idx, idx);
+	ll_store(k, n->store.buf[0], idx, val);
 	ll_forget(&k->f);
 	ll_close_if(k, once);
 	ll_close_if(k, guard);
@@ -121,12 +121,12 @@ void ll_step(LlKernel *k, const LNode *n, Buf *const *state, Expr *at)
 	Expr *a[2] = {NULL, NULL};
 	const char *idx, *made[2];
 
-	for (int i = 0; i < n->nout; i++)
+	for (int i = 0; i < n->store.nout; i++)
 		a[i] = ex_load(p, state[i], &at, 1);
 	idx = ll_expr(&k->f, at);
-	for (int i = 0; i < n->nout; i++)
-		made[i] = ll_expr(&k->f, monoid_step(p, n->red, i, a, n->val));
-	for (int i = 0; i < n->nout; i++)
+	for (int i = 0; i < n->store.nout; i++)
+		made[i] = ll_expr(&k->f, monoid_step(p, n->store.red, i, a, n->store.val));
+	for (int i = 0; i < n->store.nout; i++)
 		ll_store(k, state[i], idx, made[i]);
 }
 
@@ -135,7 +135,7 @@ void ll_update(LlKernel *k, const LNode *n, Buf *const *state, Expr *at)
 	const char *guard, *once;
 
 	ll_forget(&k->f);
-	guard = open_guard(k, n->guard);
+	guard = open_guard(k, n->store.guard);
 	once = open_once(k, state[0]);
 	ll_step(k, n, state, at);
 	ll_forget(&k->f);
@@ -152,13 +152,13 @@ void ll_nodes(LlKernel *k, const LNode *n)
 		case LN_LOOP: ll_loop(k, n); break;
 		case LN_LET:
 			ll_forget(&k->f);
-			ll_let(k, n->var, n->lo);
+			ll_let(k, n->range.var, n->range.lo);
 			break;
 		case LN_STORE: store_node(k, n); break;
-		case LN_UPDATE: ll_update(k, n, n->buf, n->idx); break;
+		case LN_UPDATE: ll_update(k, n, n->store.buf, n->store.idx); break;
 		case LN_ATOMIC: ll_atomic(k, n); break;
 		case LN_REDUCE: ll_reduce(k, n); break;
-		case LN_LOCAL: ll_declare(k, n->buf[0], n); break;
+		case LN_LOCAL: ll_declare(k, n->local.buf, &n->local); break;
 		case LN_TILE: assert(n->kind != LN_TILE); break;
 		case LN_COLUMNS: ll_columns(k, n); break;
 		case LN_OP: ll_tile_op(k, n->op); break;
@@ -175,25 +175,26 @@ static void begin(LlKernel *k)
 	const Stage *st = k->stage;
 
 	ll_put(f, "%%tid32 = call i32 @llvm.nvvm.read.ptx.sreg.tid.x(), !range !{i32 0, i32 %d}",
-	       st->threads);
+	       st->block.threads);
 	ll_put(f,
 	       "%%block32 = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x(), !range !{i32 0, i32 %d}",
 	       INT32_MAX);
 	ll_put(f, "%%tid = zext i32 %%tid32 to i64");
 	ll_put(f, "%%block = zext i32 %%block32 to i64");
-	if (st->group == st->threads) {
+	if (st->block.group == st->block.threads) {
 		ll_put(f, "%%lane = add i64 %%tid, 0");
 		ll_put(f, "%%group = add i64 0, 0");
 		ll_put(f, "%%p = add i64 %%block, 0");
 	} else {
-		ll_put(f, "%%group = lshr i64 %%tid, %d", ll_log2(st->group));
-		ll_put(f, "%%lane = and i64 %%tid, %d", st->group - 1);
-		ll_put(f, "%%first = mul nuw nsw i64 %%block, %d", st->threads / st->group);
+		ll_put(f, "%%group = lshr i64 %%tid, %d", ll_log2(st->block.group));
+		ll_put(f, "%%lane = and i64 %%tid, %d", st->block.group - 1);
+		ll_put(f, "%%first = mul nuw nsw i64 %%block, %d",
+		       st->block.threads / st->block.group);
 		ll_put(f, "%%p = add nuw nsw i64 %%first, %%group");
 	}
 	ll_bind(k, st->var, "%p");
-	if (st->first)
-		ll_bind(k, st->first, "%first");
+	if (st->block.first)
+		ll_bind(k, st->block.first, "%first");
 }
 
 /* Opens a block for the groups that have a point; null: all have one. Pass the result to
@@ -204,14 +205,15 @@ static const char *open_points(LlKernel *k)
 	const char *after;
 	const Stage *st = k->stage;
 	Ctx *c = f->g->ctx;
-	Dim *groups = dim_const(c, st->threads / st->group);
+	Dim *groups = dim_const(c, st->block.threads / st->block.group);
 	const char *inside;
 
 	if (dim_mul(c, dim_ceildiv(c, st->extent, groups), groups) == st->extent)
 		return NULL;
 	inside = ll_new(f);
 	ll_put(f, "%s = icmp slt i64 %%p, %s", inside, ll_dim(k, st->extent));
-	if (st->group > 1 && st->group < 32) { /* some groups of a warp may have no point */
+	if (st->block.group > 1 &&
+	    st->block.group < 32) { /* some groups of a warp may have no point */
 		ll_put(f, "%%mask = call i32 @llvm.nvvm.vote.ballot.sync(i32 -1, i1 %s)", inside);
 		k->mask = "%mask";
 	}
@@ -233,13 +235,13 @@ static const char *body(LlKernel *k)
 
 	f->block = "entry";
 	begin(k);
-	k->group = k->stage->threads;
+	k->group = k->stage->block.threads;
 	k->lane = "%tid";
 	ll_bulk_in(k);
-	if (k->stage->bulk.n)
+	if (k->stage->block.bulk.n)
 		ll_barrier(k);
-	ll_nodes(k, k->stage->head);
-	k->group = k->stage->group;
+	ll_nodes(k, k->stage->block.head);
+	k->group = k->stage->block.group;
 	k->lane = "%lane";
 	after = open_points(k);
 	ll_nodes(k, k->stage->body);
@@ -255,7 +257,7 @@ static const char *body(LlKernel *k)
 		ll_close_if(k, end);
 	}
 	close_points(k, after);
-	k->group = k->stage->threads;
+	k->group = k->stage->block.threads;
 	k->lane = "%tid";
 	ll_bulk_out(k);
 	ll_put(f, "ret void");
@@ -289,7 +291,7 @@ static void put_metadata(const LlKernel *k, StrBuf *b, bool once)
 	strbuf_printf(b,
 		      "\n!nvvm.annotations = !{!0}\n!0 = !{ptr @" KERNEL_NAME
 		      ", !\"maxntidx\", i32 %d}\n",
-		      k->stage->threads);
+		      k->stage->block.threads);
 	if (once)
 		strbuf_puts(b, "!1 = distinct !{!1, !2}\n"
 			       "!2 = !{!\"llvm.loop.unroll.disable\"}\n");
@@ -360,10 +362,10 @@ static PtxFunc *intern_func(GenPtx *g, const LlKernel *k, const char *text)
 			.text = text,
 			.hash = h,
 			.faults = k->faults,
-			.threads = k->stage->threads,
+			.threads = k->stage->block.threads,
 			.ahead = k->ahead,
 			.hoisted = k->hoisted,
-			.group = k->stage->group,
+			.group = k->stage->block.group,
 			.words = k->bufs.n + k->dims.n + (k->faults ? 2 : 0),
 			.shared = ll_dynamic_shared(k),
 			.declared = ll_static_shared(k),

@@ -379,6 +379,76 @@ static void by_matrices(TileDot *d, int warps)
 	}
 }
 
+/* ---- wgmma ---- */
+
+/* The descriptor of operand O in atoms, from FIRST (i32, or null) of its free side on: bits 0-13 have the address,
+ * 16-29 the distance of atoms along the side, if rows are terms, and 32-45 that of the next 8
+ * rows, all in units of 16 bytes; 1 << 62 is the swizzle. */
+static const char *descriptor(TileDot *d, const SharedOperand *o, const char *first)
+{
+	enum { UNIT_BITS = 4, ADDRESS_BITS = 14, LEAD = 16, STRIDE = 32, SWIZZLE = 62 };
+	const int64_t lead = o->along ? 0 : (int64_t)d->terms * TILE_ATOM / ATOM_ROWS,
+		      fixed = 1LL << SWIZZLE | (int64_t)TILE_ATOM >> UNIT_BITS << STRIDE |
+			      lead >> UNIT_BITS << LEAD;
+	const char *at = ll_new(d->f), *wide = ll_new(d->f), *r = ll_new(d->f);
+
+	/* the bytes of all terms of a row or column: those of whole atoms are together */
+	first = first ? opn(d, "mul", first, (int64_t)d->terms * d->bytes) : NULL;
+	ll_put(d->f, "%s = ptrtoint ptr addrspace(3) %s to i32", at, address(d, o, first, 0, 0));
+	at = opn(d, "and", opn(d, "lshr", at, UNIT_BITS), (1 << ADDRESS_BITS) - 1);
+	ll_put(d->f, "%s = zext i32 %s to i64", wide, at);
+	ll_put(d->f, "%s = or i64 %s, %lld", r, wide, (long long)fixed);
+	return r;
+}
+
+/* From one instruction's terms to the next one's, in units of 16 bytes. */
+static int next_terms(const TileDot *d, const SharedOperand *o)
+{
+	return d->in->k * (o->along ? d->bytes : TILE_ATOM / ATOM_ROWS) / TILE_VECTOR;
+}
+
+/* All instructions of a warpgroup, whose first row is FIRST, in one piece of assembly: nothing may use the sums
+ * between them. */
+static void by_warpgroups(TileDot *d, const char *first)
+{
+	const char *a = descriptor(d, &d->a, first), *b = descriptor(d, &d->b, NULL),
+		   *all = ll_new(d->f), *type;
+	StrBuf code = {0}, out = {0}, in = {0}, arg = {0}, list = {0};
+
+	for (int i = 0; i < d->nacc; i++) {
+		strbuf_printf(&list, "%s$%d", i ? "," : "", i);
+		strbuf_printf(&out, "%s%s", i ? ", " : "", d->sum);
+		strbuf_puts(&in, "=f,");
+		strbuf_printf(&arg, "%s %s, ", d->sum, d->acc[i]);
+	}
+	for (int i = 0; i < d->nacc; i++)
+		strbuf_printf(&in, "%d,", i);
+	strbuf_puts(&code, "{ .reg .pred adds; .reg .b64 a, b; setp.eq.u32 adds, 0, 0; "
+			   "wgmma.fence.sync.aligned; ");
+	for (int k = 0; k < d->terms / d->in->k; k++)
+		strbuf_printf(
+			&code,
+			"add.s64 a, $%d, %d; add.s64 b, $%d, %d; "
+			"wgmma.mma_async.sync.aligned.m%dn%dk%d.%s {%s}, a, b, adds, 1, 1, %d, %d; ",
+			2 * d->nacc, k * next_terms(d, &d->a), 2 * d->nacc + 1,
+			k * next_terms(d, &d->b), d->in->m, d->columns, d->in->k, d->in->call,
+			strbuf_str(&list), !d->a.along, !d->b.along);
+	strbuf_puts(&code, "wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0; }");
+	type = arena_printf(d->f->arena, "{ %s }", strbuf_str(&out));
+	ll_put(d->f,
+	       "%s = call %s asm sideeffect \"%s\", \"%sl,l,~{memory}\"(%si64 %s, i64 %s) convergent",
+	       all, type, strbuf_str(&code), strbuf_str(&in), strbuf_str(&arg), a, b);
+	for (int i = 0; i < d->nacc; i++) {
+		d->acc[i] = ll_new(d->f);
+		ll_put(d->f, "%s = extractvalue %s %s, %d", d->acc[i], type, all, i);
+	}
+	strbuf_free(&code);
+	strbuf_free(&out);
+	strbuf_free(&in);
+	strbuf_free(&arg);
+	strbuf_free(&list);
+}
+
 /* ---- Multiply-adds ---- */
 
 /* N adjacent elements at AT. */
@@ -568,6 +638,7 @@ void ll_tile_dot(LlKernel *k, const TileNode *n)
 	const TileGrid g = tile_grid(n->to->tile);
 	const int m = (int)iter_count(n->it[0]);
 	TileDot d = {.k = k, .f = &k->f, .n = n, .in = &mma_info[n->mma]};
+	const bool wgmma = mma_is_wgmma(n->mma);
 	const char *warp, *rows, *columns, *wide;
 
 	d.bytes = dtype_info[n->by->load.buf->dtype].bits / 8;
@@ -587,7 +658,7 @@ void ll_tile_dot(LlKernel *k, const TileNode *n)
 	rows = opn(&d, "mul", g.wn > 1 ? opn(&d, "udiv", warp, g.wn) : warp, m / g.wm);
 	columns = g.wn > 1 ? opn(&d, "mul", opn(&d, "urem", warp, g.wn), d.columns) : NULL;
 	if (layout_count(n->val->load.buf->tile, AT_ADDRESS) > 1)
-		d.a = open_shared(&d, n->val, n->it[0], rows);
+		d.a = open_shared(&d, n->val, n->it[0], wgmma ? NULL : rows);
 	d.permuted = !d.a.buf && d.elems == 1;
 	wide = ll_new(&k->f);
 	ll_put(&k->f, "%s = zext i32 %s to i64", wide, rows);
@@ -595,7 +666,9 @@ void ll_tile_dot(LlKernel *k, const TileNode *n)
 	d.b = open_shared(&d, n->by, n->it[1], columns);
 	k->ahead = k->ahead > AHEAD ? k->ahead : AHEAD;
 	load_sums(&d, !n->adds);
-	if (n->mma == MMA_FMA)
+	if (wgmma)
+		by_warpgroups(&d, opn(&d, "and", rows, -d.in->m));
+	else if (n->mma == MMA_FMA)
 		by_multiply_adds(&d);
 	else
 		by_matrices(&d, g.wm);

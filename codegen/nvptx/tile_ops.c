@@ -64,16 +64,41 @@ static TilePoints open_points(LlKernel *k, const TileNode *n)
 	return p;
 }
 
+/* The digit of index AT of tile B that lies along axis X. Pieces have an axis of their own; the number of the
+ * piece comes first, which the pool knows of an index such as 8 * c + e. */
+static Expr *digit_along(ExprPool *p, const Buf *b, const TileAxis *x, Expr *at)
+{
+	int64_t stride = x->stride;
+
+	for (int i = 0; i < b->tile->n; i++) {
+		const TileAxis *y = &b->tile->axis[i];
+
+		if (y->dim != x->dim || y->stride > 1 || stride % y->extent)
+			continue;
+		at = ex_op2(p, IN_floordiv, at, ex_int(p, CT_I64, y->extent));
+		stride /= y->extent;
+	}
+	if (stride > 1)
+		at = ex_op2(p, IN_floordiv, at, ex_int(p, CT_I64, stride));
+	return dim_equals(b->dims[x->dim], x->stride * x->extent)
+		       ? at
+		       : ex_op2(p, IN_mod, at, ex_int(p, CT_I64, x->extent));
+}
+
 /* The flat index, in elements, of element IDX of tile B in shared memory. */
 static Expr *flat_at(ExprPool *p, const Buf *b, Expr *const *idx)
 {
 	const int bytes = dtype_info[b->dtype].bits / 8;
-	Expr *at = ex_int(p, CT_I64, 0);
+	Expr *at = ex_int(p, CT_I64, 0), *digit = NULL;
 
 	for (int i = 0; i < b->tile->n; i++) {
 		const TileAxis *x = &b->tile->axis[i];
+		Expr *before = digit;
 
-		at = ex_add(p, at, ex_mul(p, idx[x->dim], ex_int(p, CT_I64, x->pitch / bytes)));
+		digit = digit_along(p, b, x, idx[x->dim]);
+		if (x->xored)
+			digit = ex_op2(p, IN_xor, digit, before);
+		at = ex_add(p, at, ex_mul(p, digit, ex_int(p, CT_I64, x->pitch / bytes)));
 	}
 	return at;
 }
@@ -388,22 +413,22 @@ static TileCopy open_copy(LlKernel *k, const TileNode *n)
 	     *idx = tile_in_registers(n->to) ? NULL : flat_at(p, n->to, n->idx);
 
 	c.piece = (LlPiece){.store = {.kind = LN_STORE,
-				      .nout = 1,
-				      .stmt = -1,
-				      .buf[0] = n->to,
-				      .idx = idx,
-				      .val[0] = n->val},
+				      .store.nout = 1,
+				      .point.stmt = -1,
+				      .store.buf[0] = n->to,
+				      .store.idx = idx,
+				      .store.val[0] = n->val},
 			    .elem = elem,
 			    .vector = n->vector};
-	if (!tile_piece_order(p, n, k->stage->threads, &c.order))
+	if (!tile_piece_order(p, n, k->stage->block.threads, &c.order))
 		assert(0); /* tiles_verify */
 	c.guard = n->guard;
 	if (n->val->kind == EX_LOAD && tile_in_registers(n->val->load.buf))
 		c.from = n->val->load.buf;
 	if (split) {
 		c.guard = c.guard ? ex_subst_iters(p, c.guard, &n->it[1], &at, 1) : NULL;
-		c.piece.store.idx = idx ? ex_subst_iters(p, idx, &n->it[1], &at, 1) : NULL;
-		c.piece.store.val[0] = ex_subst_iters(p, n->val, &n->it[1], &at, 1);
+		c.piece.store.store.idx = idx ? ex_subst_iters(p, idx, &n->it[1], &at, 1) : NULL;
+		c.piece.store.store.val[0] = ex_subst_iters(p, n->val, &n->it[1], &at, 1);
 	}
 	return c;
 }
@@ -442,9 +467,10 @@ static TileCopy rows_further(const TileCopy *c, long long rows)
 	TileCopy r = *c;
 
 	r.guard = c->guard ? ex_subst_iters(p, c->guard, &it, &at, 1) : NULL;
-	r.piece.store.idx = c->piece.store.idx ? ex_subst_iters(p, c->piece.store.idx, &it, &at, 1)
-					       : NULL;
-	r.piece.store.val[0] = ex_subst_iters(p, c->piece.store.val[0], &it, &at, 1);
+	r.piece.store.store.idx = c->piece.store.store.idx
+					  ? ex_subst_iters(p, c->piece.store.store.idx, &it, &at, 1)
+					  : NULL;
+	r.piece.store.store.val[0] = ex_subst_iters(p, c->piece.store.store.val[0], &it, &at, 1);
 	return r;
 }
 
@@ -521,7 +547,7 @@ static int copy_rounds(const TileCopy *c)
 {
 	LlKernel *k = c->k;
 	Kernel *kernel = k->sched->kernel;
-	const int threads = k->stage->threads, rounds = c->pieces / threads;
+	const int threads = k->stage->block.threads, rounds = c->pieces / threads;
 	const char *t = ll_new(&k->f), *first = ll_new(&k->f);
 	LlLoop l;
 
@@ -541,7 +567,7 @@ static int copy_rounds(const TileCopy *c)
 static void copy(LlKernel *k, const TileNode *n)
 {
 	const TileCopy c = open_copy(k, n);
-	const int threads = k->stage->threads;
+	const int threads = k->stage->block.threads;
 
 	for (int at = copy_rounds(&c); at * threads < c.pieces; at++) {
 		const long long first = (long long)at * threads;
@@ -570,6 +596,9 @@ static void sync(LlKernel *k, const TileNode *n)
 		ll_put(&k->f, "call void @llvm.nvvm.cp.async.commit.group()");
 	else if (n->sync == TILE_WAIT)
 		ll_put(&k->f, "call void @llvm.nvvm.cp.async.wait.group(i32 %d)", n->pending);
+	else if (n->sync == TILE_FENCE)
+		ll_put(&k->f,
+		       "call void asm sideeffect \"fence.proxy.async.shared::cta;\", \"~{memory}\"() convergent");
 	else
 		ll_put(&k->f, "call void @llvm.nvvm.barrier0()");
 }

@@ -110,14 +110,14 @@ static const char *vector_values(LlVector *p, const LNode *st, const char *lo)
 {
 	LlKernel *k = p->k;
 	LlFn *f = &k->f;
-	const Buf *to = st->buf[0];
+	const Buf *to = st->store.buf[0];
 	const char *all = "undef", *type = vector_type(f->arena, to, p->vector);
 
 	for (int v = 0; v < p->vector; v++) {
 		const char *code, *next;
 
 		ll_vector_element(p, lo, v);
-		code = ll_encoded(k, to->dtype, ll_expr(f, st->val[0]));
+		code = ll_encoded(k, to->dtype, ll_expr(f, st->store.val[0]));
 		next = ll_new(f);
 		ll_put(f, "%s = insertelement %s %s, %s %s, i32 %d", next, type, all,
 		       ll_stored(to->dtype), code, v);
@@ -132,10 +132,11 @@ static void store_vector(LlKernel *k, const LNode *st, int vector, const char *w
 			 const char *all)
 {
 	LlFn *f = &k->f;
-	const char *type, *at = ll_pointer(k, st->buf[0], ll_expr(f, st->idx), vector, true, &type);
+	const char *type, *at = ll_pointer(k, st->store.buf[0], ll_expr(f, st->store.idx), vector,
+					   true, &type);
 
 	ll_put(f, "store %s %s, %s %s, align %d", whole, all, type, at,
-	       align_of(k, st->buf[0], vector));
+	       align_of(k, st->store.buf[0], vector));
 	ll_forget(f);
 }
 
@@ -144,8 +145,8 @@ void ll_vector_store(LlVector *p, const LNode *st, const char *lo)
 	LlKernel *k = p->k;
 
 	ll_vector_fetch(p, lo);
-	if (ll_one_access(p, st->buf[0], st->idx)) {
-		store_vector(k, st, p->vector, vector_type(k->f.arena, st->buf[0], p->vector),
+	if (ll_one_access(p, st->store.buf[0], st->store.idx)) {
+		store_vector(k, st, p->vector, vector_type(k->f.arena, st->store.buf[0], p->vector),
 			     vector_values(p, st, lo));
 		return;
 	}
@@ -153,8 +154,8 @@ void ll_vector_store(LlVector *p, const LNode *st, const char *lo)
 		const char *val;
 
 		ll_vector_element(p, lo, v);
-		val = ll_expr(&k->f, st->val[0]);
-		ll_store(k, st->buf[0], ll_expr(&k->f, st->idx), val);
+		val = ll_expr(&k->f, st->store.val[0]);
+		ll_store(k, st->store.buf[0], ll_expr(&k->f, st->store.idx), val);
 	}
 	end_elements(p, lo);
 }
@@ -165,18 +166,18 @@ static void packed_bytes(LlVector *p, const LNode *st, const char *lo, const cha
 {
 	LlKernel *k = p->k;
 	LlFn *f = &k->f;
-	const int bits = dtype_info[st->buf[0]->dtype].bits;
+	const int bits = dtype_info[st->store.buf[0]->dtype].bits;
 	const char *word = ll_slot(k, "i64", 0), *first, *i, *after, *code, *old, *all;
 
 	ll_put(f, "store i64 0, ptr %s", word);
 	ll_bind(k, p->var, lo);
-	first = ll_op(f, "mul i64", ll_expr(f, st->idx), bits);
+	first = ll_op(f, "mul i64", ll_expr(f, st->store.idx), bits);
 	for (int v = 0; v < p->vector; v++) {
 		ll_forget(f);
 		i = ll_plus(f, lo, v);
 		after = ll_open_if_in(k, i, NULL, hi);
 		ll_bind(k, p->var, i);
-		code = ll_encoded(k, st->buf[0]->dtype, ll_expr(f, st->val[0]));
+		code = ll_encoded(k, st->store.buf[0]->dtype, ll_expr(f, st->store.val[0]));
 		old = ll_new(f);
 		ll_put(f, "%s = zext i8 %s to i64", old, code);
 		all = ll_op(f, "shl i64", ll_op(f, "and i64", old, (1 << bits) - 1), v * bits);
@@ -199,9 +200,9 @@ static void packed_bytes(LlVector *p, const LNode *st, const char *lo, const cha
 		ll_put(f, "%s = trunc i64 %s to i8", code, all);
 		i = ll_plus(f, ll_op(f, "lshr i64", first, 3), byte);
 		to = ll_new(f);
-		ll_access_buf(k, st->buf[0], true);
+		ll_access_buf(k, st->store.buf[0], true);
 		ll_put(f, "%s = getelementptr i8, ptr addrspace(1) %s, i64 %s", to,
-		       ll_buf_name(k, st->buf[0]), i);
+		       ll_buf_name(k, st->store.buf[0]), i);
 		ll_put(f, "store i8 %s, ptr addrspace(1) %s", code, to);
 		ll_close_if(k, after);
 	}
@@ -217,14 +218,14 @@ static void vector_node(LlVector *p, const LNode *n, const char *lo)
 	ll_vector_fetch(p, lo);
 	for (int v = 0; v < p->vector; v++) {
 		ll_vector_element(p, lo, v);
-		ll_step(p->k, n, n->buf, n->idx);
+		ll_step(p->k, n, n->store.buf, n->store.idx);
 	}
 	end_elements(p, lo);
 }
 
 bool ll_vector(LlKernel *k, const LNode *n)
 {
-	LlVector p = {.k = k, .var = n->var, .vector = n->vector, .kept = -1};
+	LlVector p = {.k = k, .var = n->range.var, .vector = n->share.vector, .kept = -1};
 	LlFn *f = &k->f;
 	LNode rest = *n;
 	Expr *span;
@@ -232,15 +233,15 @@ bool ll_vector(LlKernel *k, const LNode *n)
 
 	if (!n->body || n->body->next ||
 	    (n->body->kind != LN_STORE && n->body->kind != LN_UPDATE) ||
-	    (n->body->guard && expr_has_iter(n->body->guard, n->var)))
+	    (n->body->store.guard && expr_has_iter(n->body->store.guard, n->range.var)))
 		return false;
-	if (n->body->guard) {
+	if (n->body->store.guard) {
 		LNode all = *n, store = *n->body;
 		const char *after;
 
 		ll_forget(f);
-		after = ll_open_if(k, ll_expr(f, store.guard));
-		store.guard = NULL;
+		after = ll_open_if(k, ll_expr(f, store.store.guard));
+		store.store.guard = NULL;
 		all.body = &store;
 		all.next = NULL;
 		ll_nodes(k, &all);
@@ -248,18 +249,18 @@ bool ll_vector(LlKernel *k, const LNode *n)
 		ll_close_if(k, after);
 		return true;
 	}
-	for (int i = 0; i < n->body->nout; i++)
-		ll_vector_find(&p, n->body->val[i]);
+	for (int i = 0; i < n->body->store.nout; i++)
+		ll_vector_find(&p, n->body->store.val[i]);
 	ll_forget(f);
-	lo = ll_expr(f, n->lo);
-	hi = ll_expr(f, n->hi);
+	lo = ll_expr(f, n->range.lo);
+	hi = ll_expr(f, n->range.hi);
 	ll_forget(f);
-	if (n->body->kind == LN_STORE && dtype_info[n->body->buf[0]->dtype].bits < 8) {
+	if (n->body->kind == LN_STORE && dtype_info[n->body->store.buf[0]->dtype].bits < 8) {
 		packed_bytes(&p, n->body, lo, hi);
 		return true;
 	}
-	span = ex_sub(k->sched->kernel->pool, n->hi, n->lo);
-	if (span->kind == EX_CONST && span->i == n->vector) {
+	span = ex_sub(k->sched->kernel->pool, n->range.hi, n->range.lo);
+	if (span->kind == EX_CONST && span->i == n->share.vector) {
 		vector_node(&p, n->body, lo);
 		return true;
 	}
@@ -267,14 +268,14 @@ bool ll_vector(LlKernel *k, const LNode *n)
 	label[0] = ll_label(f, "whole");
 	label[1] = ll_label(f, "rest");
 	label[2] = ll_label(f, "stored");
-	end = ll_plus(f, lo, n->vector);
+	end = ll_plus(f, lo, n->share.vector);
 	ll_put(f, "%s = icmp sle i64 %s, %s", full, end, hi);
 	ll_put(f, "br i1 %s, label %%%s, label %%%s", full, label[0], label[1]);
 	ll_begin(f, label[0]);
 	vector_node(&p, n->body, lo);
 	ll_put(f, "br label %%%s", label[2]);
 	ll_begin(f, label[1]);
-	rest.vector = 0;
+	rest.share.vector = 0;
 	rest.next = NULL;
 	ll_nodes(k, &rest);
 	ll_put(f, "br label %%%s", label[2]);
@@ -299,11 +300,11 @@ static bool in_words(const Buf *b, int vector)
 const char *ll_piece_load(LlKernel *k, const LlPiece *c)
 {
 	LlVector p = elements(k, c);
-	const Buf *to = c->store.buf[0];
+	const Buf *to = c->store.store.buf[0];
 	const char *all, *r;
 
 	if (p.vector > 1)
-		ll_vector_find(&p, c->store.val[0]);
+		ll_vector_find(&p, c->store.store.val[0]);
 	ll_vector_fetch(&p, "0");
 	all = vector_values(&p, &c->store, "0");
 	if (!in_words(to, p.vector))
@@ -323,7 +324,7 @@ void ll_piece_store(LlKernel *k, const LlPiece *c, const char *all)
 
 const char *ll_piece_type(LlKernel *k, const LlPiece *c)
 {
-	const Buf *b = c->store.buf[0];
+	const Buf *b = c->store.store.buf[0];
 
 	return in_words(b, c->vector) ? arena_printf(k->f.arena, "<%d x i32>", c->vector / 4)
 				      : vector_type(k->f.arena, b, c->vector);
@@ -332,20 +333,20 @@ const char *ll_piece_type(LlKernel *k, const LlPiece *c)
 void ll_piece_copy(LlKernel *k, const LlPiece *c, const char *cond)
 {
 	const LlVector p = elements(k, c);
-	const Buf *b = c->store.buf[0];
+	const Buf *b = c->store.store.buf[0];
 	const int bytes = bytes_of(b, p.vector);
 	LlFn *f = &k->f;
-	const Expr *load = c->store.val[0];
+	const Expr *load = c->store.store.val[0];
 	const char *to, *from, *size = ll_new(f), *type;
 
 	/* the schedule ensures (passes/schedule/gpu/gemm.c) that a copy is contiguous and aligned
 	 * to its size at both ends */
 	assert(load->kind == EX_LOAD && (bytes == 4 || bytes == 8 || bytes == 16));
 	assert(p.vector == 1 || (ll_one_access(&p, load->load.buf, load->load.idx[0]) &&
-				 ll_one_access(&p, b, c->store.idx)));
+				 ll_one_access(&p, b, c->store.store.idx)));
 	ll_forget(f);
 	ll_bind(k, p.var, "0");
-	to = ll_pointer(k, b, ll_expr(f, c->store.idx), p.vector, true, &type);
+	to = ll_pointer(k, b, ll_expr(f, c->store.store.idx), p.vector, true, &type);
 	from = ll_pointer(k, load->load.buf, ll_expr(f, load->load.idx[0]), p.vector, false, &type);
 	if (!cond) {
 		ll_put(f,

@@ -1,42 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ir/eval/eval_tiles.h"
+#include "ir/eval/eval_tiles_impl.h"
 
 #include <string.h>
 
 /* ---- State ---- */
-
-typedef enum TileState { TILE_EMPTY, TILE_VALID, TILE_IN_FLIGHT } TileState;
-
-typedef struct TileStore {
-	const Buf *buf;
-	int64_t n, dim[TILE_RANK];
-	double *value;
-	char *state;
-	int *group; /* TILE_IN_FLIGHT: the number of the commit that follows the copy */
-} TileStore;
-
-typedef struct TileIter {
-	const Iter *it;
-	int64_t value;
-} TileIter;
-
-typedef struct TileEval {
-	const Schedule *s;
-	const TileRun *o;
-	Ctx *c;
-	Arena *a;
-	ExprPool *p; /* for constants that fold */
-	VEC(TileStore) tiles;
-	VEC(TileIter) iters;
-	int commits;
-	const char *fault;
-} TileEval;
-
-/* A value of an expression: I of integers and bool, F of floats. */
-typedef struct TileValue {
-	int64_t i;
-	double f;
-} TileValue;
 
 static void fail(TileEval *e, const char *what, const char *name)
 {
@@ -49,12 +17,12 @@ static int64_t size(TileEval *e, const Dim *d)
 {
 	int64_t v = 0;
 
-	if (!dim_eval(d, e->o->sym, &v))
+	if (e->o->sym ? !dim_eval(d, e->o->sym, &v) : !dim_is_const(d, &v))
 		fail(e, "a size has no value", "");
 	return v;
 }
 
-static void bind(TileEval *e, const Iter *it, int64_t v)
+void tile_bind(TileEval *e, const Iter *it, int64_t v)
 {
 	for (int i = 0; i < e->iters.n; i++)
 		if (e->iters.at[i].it == it) {
@@ -83,15 +51,13 @@ static TileStore *store_of(TileEval *e, const Buf *b)
 
 /* ---- Expressions ---- */
 
-static TileValue value(TileEval *e, const Expr *x);
-
 /* The number of the element of tile T at IDX; -1 after a fault. */
 static int64_t tile_at(TileEval *e, const TileStore *t, Expr *const *idx, int n)
 {
 	int64_t at = 0;
 
 	for (int d = 0; d < n; d++) {
-		const int64_t v = value(e, idx[d]).i;
+		const int64_t v = tile_eval(e, idx[d]).i;
 
 		if (v < 0 || v >= t->dim[d]) {
 			fail(e, "an index leaves tile", t->buf->name);
@@ -119,7 +85,7 @@ static TileValue load_tile(TileEval *e, const Expr *x, const TileStore *t)
 /* The index into memory of buffer B; -1 after a fault. */
 static int64_t memory_at(TileEval *e, const Buf *b, Expr *idx)
 {
-	const int64_t at = value(e, idx).i;
+	const int64_t at = tile_eval(e, idx).i;
 
 	if (at >= 0 && at < size(e, buf_numel(e->c, b)))
 		return at;
@@ -131,11 +97,13 @@ static TileValue load(TileEval *e, const Expr *x)
 {
 	const Buf *b = x->load.buf;
 	const TileStore *t = b->tile ? store_of(e, b) : NULL;
-	const void *data = b->data ? b->data : b->tile ? NULL : e->o->memory[b->id];
+	const void *data = b->data || b->tile || !e->o->memory ? b->data : e->o->memory[b->id];
 	int64_t at = 0;
 
 	if (t)
 		return load_tile(e, x, t);
+	if (e->o->counts && !data)
+		return (TileValue){0};
 	if (!data)
 		fail(e, "a buffer is not declared:", b->name);
 	else if (x->load.nidx)
@@ -201,15 +169,15 @@ static TileValue inst(TileEval *e, const Expr *x)
 	TileValue v[3] = {{0}}, r = {0};
 
 	if (x->op.inst == IN_select)
-		return value(e, x->op.arg[value(e, x->op.arg[0]).i ? 1 : 2]);
+		return tile_eval(e, x->op.arg[tile_eval(e, x->op.arg[0]).i ? 1 : 2]);
 	for (int i = 0; i < x->op.n; i++)
-		v[i] = value(e, x->op.arg[i]);
+		v[i] = tile_eval(e, x->op.arg[i]);
 	if (e->fault || index_inst(x, v, &r))
 		return r;
 	return fold(e, x, v);
 }
 
-static TileValue value(TileEval *e, const Expr *x)
+TileValue tile_eval(TileEval *e, const Expr *x)
 {
 	switch (x->kind) {
 	case EX_CONST: return (TileValue){x->i, ctype_is_float(x->ct) ? x->f : 0};
@@ -257,7 +225,7 @@ static void put(TileEval *e, const TileNode *n, TileValue v)
 
 static bool holds(TileEval *e, const TileNode *n)
 {
-	return !n->guard || value(e, n->guard).i;
+	return !n->guard || tile_eval(e, n->guard).i;
 }
 
 static TileValue combine(TileEval *e, Monoid m, CType t, TileValue a, TileValue b)
@@ -296,11 +264,11 @@ static bool step(TileEval *e, const TileNode *n, const bool *in)
 		const int64_t v = in[i] ? iter_value(e, n->it[i]) + 1 : 0;
 
 		if (in[i] && v < extent(e, n->it[i])) {
-			bind(e, n->it[i], v);
+			tile_bind(e, n->it[i], v);
 			return true;
 		}
 		if (in[i])
-			bind(e, n->it[i], 0);
+			tile_bind(e, n->it[i], 0);
 	}
 	return false;
 }
@@ -323,7 +291,7 @@ static void run_op(TileEval *e, const TileNode *n)
 	find_kept(n, kept);
 	for (int i = 0; i < n->n; i++) {
 		folded[i] = !kept[i];
-		bind(e, n->it[i], 0);
+		tile_bind(e, n->it[i], 0);
 		if (extent(e, n->it[i]) < 1)
 			return;
 	}
@@ -332,17 +300,17 @@ static void run_op(TileEval *e, const TileNode *n)
 
 		if (n->op == TILE_COPY || n->op == TILE_MAP) {
 			if (holds(e, n))
-				put(e, n, value(e, n->val));
+				put(e, n, tile_eval(e, n->val));
 			else if (n->op == TILE_COPY)
 				put(e, n, (TileValue){0});
 			continue;
 		}
 		v = initial(e, n, t);
 		do {
-			TileValue x = value(e, n->val), y;
+			TileValue x = tile_eval(e, n->val), y;
 
 			if (n->op == TILE_DOT) {
-				y = value(e, n->by);
+				y = tile_eval(e, n->by);
 				v.f += x.f * y.f;
 				v.i += x.i * y.i;
 			} else if (holds(e, n))
@@ -385,18 +353,24 @@ static void run_nodes(TileEval *e, const LNode *n)
 	for (; n && !e->fault; n = n->next)
 		switch (n->kind) {
 		case LN_LOOP: {
-			const int64_t hi = value(e, n->hi).i;
+			const int64_t hi = tile_eval(e, n->range.hi).i;
 
-			for (int64_t i = value(e, n->lo).i; i < hi && !e->fault; i += n->step) {
-				bind(e, n->var, i);
+			for (int64_t i = tile_eval(e, n->range.lo).i; i < hi && !e->fault;
+			     i += n->loop.step) {
+				tile_bind(e, n->range.var, i);
 				run_nodes(e, n->body);
 			}
 			break;
 		}
-		case LN_LET: bind(e, n->var, value(e, n->lo).i); break;
-		case LN_LOCAL: declare(e, n->buf[0]); break;
+		case LN_LET: tile_bind(e, n->range.var, tile_eval(e, n->range.lo).i); break;
+		case LN_LOCAL:
+			if (!e->o->counts)
+				declare(e, n->local.buf);
+			break;
 		case LN_OP:
-			if (n->op->op != TILE_SYNC)
+			if (e->o->counts)
+				tile_count(e, n->op);
+			else if (n->op->op != TILE_SYNC)
 				run_op(e, n->op);
 			else if (n->op->sync == TILE_COMMIT)
 				e->commits++;
@@ -407,20 +381,44 @@ static void run_nodes(TileEval *e, const LNode *n)
 		}
 }
 
-const char *tiles_run(const Schedule *s, const TileRun *o)
+/* The blocks of stage ST. */
+static void run_stage(TileEval *e, const Stage *st)
+{
+	const int64_t blocks = size(e, st->extent);
+
+	e->st = st;
+	for (int64_t b = 0; b < blocks && !e->fault; b++) {
+		tile_bind(e, st->var, b);
+		run_nodes(e, st->body);
+		if (e->o->counts && st->scratch)
+			e->o->counts->shared_bytes += size(e, st->scratch);
+	}
+}
+
+static TileEval open_run(const Schedule *s, const TileRun *o)
 {
 	TileEval e = {.s = s, .o = o, .c = s->kernel->ctx, .a = arena_new()};
 
 	e.p = expr_pool_new(e.c, e.a);
-	for (int i = 0; i < s->stages.n && !e.fault; i++) {
-		const Stage *st = s->stages.at[i];
-		const int64_t blocks = size(&e, st->extent);
+	return e;
+}
 
-		for (int64_t b = 0; b < blocks && !e.fault; b++) {
-			bind(&e, st->var, b);
-			run_nodes(&e, st->body);
-		}
-	}
+const char *tiles_run(const Schedule *s, const TileRun *o)
+{
+	TileEval e = open_run(s, o);
+
+	for (int i = 0; i < s->stages.n && !e.fault; i++)
+		run_stage(&e, s->stages.at[i]);
+	arena_free(e.a);
+	return e.fault;
+}
+
+const char *tiles_count(const Schedule *s, const Stage *st, TileCounts *counts)
+{
+	TileEval e = open_run(s, &(TileRun){.counts = counts});
+
+	*counts = (TileCounts){0};
+	run_stage(&e, st);
 	arena_free(e.a);
 	return e.fault;
 }

@@ -11,12 +11,45 @@
 
 #include "ir/loop/loop.h"
 
+/*
+ * What the threads of all blocks do in operations on tiles, as tools/ptxsim/count.h counts it: matrix instructions and arrivals at
+ * barriers by warp, asynchronous copies by thread, the accesses of warps, their bytes, and sectors of 32 bytes of memory or
+ * passes of shared memory beyond the fewest. What an operation loads several times without a store to memory in between counts once.
+ */
+#define TILE_COUNTERS(X)          \
+	X(mma)                    \
+	X(barriers)               \
+	X(async_copies)           \
+	X(global_load_requests)   \
+	X(global_load_sectors)    \
+	X(global_load_bytes)      \
+	X(global_store_requests)  \
+	X(global_store_sectors)   \
+	X(global_store_bytes)     \
+	X(shared_load_requests)   \
+	X(shared_load_conflicts)  \
+	X(shared_load_bytes)      \
+	X(shared_store_requests)  \
+	X(shared_store_conflicts) \
+	X(shared_store_bytes)     \
+	X(shared_bytes)
+
+typedef struct TileCounts {
+#define X(name) int64_t name;
+	TILE_COUNTERS(X)
+#undef X
+} TileCounts;
+
 typedef struct TileRun {
-	const int64_t *sym; /* values of symbols, by Sym.id */
+	const int64_t *sym;  /* values of symbols, by Sym.id; null: there are none */
 	void *const *memory; /* by Buf.id: the elements of operands and results, in their types */
+	TileCounts *
+		counts; /* operations are counted instead, and what they read is 0; null: they run */
 } TileRun;
 
 /* Runs S. Returns null, or what went wrong, in the arena of S's kernel. */
 const char *tiles_run(const Schedule *s, const TileRun *o);
+/* Counts the work of stage ST of S, whose sizes are constant; else, or if it has other nodes, returns why not. */
+const char *tiles_count(const Schedule *s, const Stage *st, TileCounts *counts);
 
 #endif

@@ -14,7 +14,7 @@
  * result in each.
  *
  * For a contraction the group is the whole block, and the body consists of operations on tiles (TileNode). A local
- * with LNode.idx begins at that byte of the block's shared scratch, which has Stage.scratch bytes;
+ * with LLocal.at begins at that byte of the block's shared scratch, which has Stage.scratch bytes;
  * locals that are not live at the same time may overlap there.
  */
 #ifndef IR_LOOP_LOOP_H
@@ -87,8 +87,11 @@ typedef struct TileRuns {
 } TileRuns;
 
 /* B has integers of at most 8 bits, and term k of column j is (B - ZERO[zero_at + g*b_step + j]) *
- * SCALE[scale_at + g*b_step + j], where g is k / GROUP, or 0 if GROUP is 0. A part of the sum begins
- * with a group, and after such terms as fill Tile.terms.
+ * SCALE[scale_at + g*b_step + j], where g is k / GROUP, or 0 if GROUP is 0.
+ *
+ * TERMS terms of a column of B are contiguous: element (k, j) of B is at b_at + k / TERMS * TERMS *
+ * b_step + j * TERMS + k % TERMS. More than one are words of 32 bits: term t is in byte t % 4, of
+ * whose numbers it is number t / 4. A part of the sum begins with a group, and with a word.
  *
  * If ROW_SCALE is not null, A is of u8, and its term at element e stands for (A[e] - 128) *
  * ROW_SCALE[e / ROW_GROUP]. Parts of the sum are whole groups, as are rows; GROUP is 0 or
@@ -96,6 +99,7 @@ typedef struct TileRuns {
 typedef struct TileScales {
 	Buf *scale, *zero; /* f32; SCALE null: B is not scaled; ZERO null: 0; scales may be halves */
 	Expr *scale_at, *zero_at;
+	int terms;
 	Buf *row_scale; /* f32 */
 	int64_t group, row_group;
 } TileScales;
@@ -135,10 +139,6 @@ typedef struct TileMask {
  * by a_step for each k; rows past m_valid repeat the last valid one. B is a panel: element (k,
  * j) is at b_at + k*b_step + j.
  *
- * TERMS terms of a column of B are contiguous: element (k, j) of B is at b_at + k / TERMS * TERMS *
- * b_step + j * TERMS + k % TERMS. More than one are words of 32 bits: term t is in byte t % 4, of
- * whose numbers it is number t / 4.
- *
  * A tile of few rows would wait for the latency of its sums, so it may have several sums for each
  * element, which are added up at the end. But all elements of a product are to be summed in the same
  * order: if the product has more rows than a tile, or may have, ROWS counts them, and only a product
@@ -153,7 +153,7 @@ typedef struct Tile {
 	int usual; /* rows of all tiles but the last one, which may have up to MR, an even number */
 	Buf *acc; /* local; element (i, j) at acc_at + i*nr + j, for j < n_valid; other columns are undefined */
 	Expr *acc_at;
-	Iter *col; /* the column within the tile; LNode.at mentions it, and ROW */
+	Iter *col; /* the column within the tile; LPoint.at mentions it, and ROW */
 	Buf *a, *b;
 	Iter *row;  /* the row within the tile; a_at is an expression over it */
 	Expr *a_at; /* flat index of the first element of row ROW of A */
@@ -162,7 +162,6 @@ typedef struct Tile {
 	Expr *b_at, *b_step;
 	TileOrder order;
 	TileScales scaled;
-	int terms;
 	Prefetch *
 		ahead; /* NAHEAD of them, of which the first one whose WHEN is true is prefetched */
 	int nahead;
@@ -174,15 +173,15 @@ typedef struct Tile {
 	bool accumulate; /* ACC already holds the sum of earlier terms */
 	bool partial;    /* later tiles add more terms */
 	bool whole; /* it has all rows, and a constant number of terms, at most INLINED_TERMS */
-	/* if the tile computes only a part of the sum: the term within that part, which LNode.at
+	/* if the tile computes only a part of the sum: the term within that part, which LPoint.at
 	 * mentions */
 	Iter *depth;
 } Tile;
 
 /* A column reduction: the states of COLS adjacent columns, contiguous in memory, for each of
  * ROWS rows. Only the other operands depend on the row (in a skinny product, they are the few
- * rows of A); idx, vals and LNode.at mention COL and ROW. A thread has LNode.vector adjacent
- * columns of every row. With LNode.peel it has up to COLUMN_BLOCKS columns instead, one warp's
+ * rows of A); idx, vals and LPoint.at mention COL and ROW. A thread has LShare.vector adjacent
+ * columns of every row. With LShare.peel it has up to COLUMN_BLOCKS columns instead, one warp's
  * width apart.
  *
  * If LANES is not null, it is an operand in the order of fragments (ir/loop/mma.def), and vals read
@@ -216,7 +215,7 @@ typedef struct MmaInfo {
 	int sm;            /* the first compute capability that has the instruction, times ten */
 	int a, b;          /* registers per lane for a fragment of A and of B */
 	const char *reg;   /* LLVM's type of one register */
-	const char *call;  /* LLVM's intrinsic */
+	const char *call;  /* LLVM's intrinsic; the types of wgmma */
 	/* LLVM's intrinsic that rounds an element before the product (f32 to tf32), or null */
 	const char *round;
 } MmaInfo;
@@ -225,6 +224,8 @@ enum { TILE_VECTOR = 16 }; /* bytes of the widest access of a thread */
 
 /* Rows of a fragment of sums, of one instruction or of two with 8 rows each. */
 enum { MMA_ROWS = 16 };
+
+enum { MOST_WGMMA = 256, GROUP_WARPS = 4 /* columns of wgmma, and its warps */ };
 
 extern const MmaInfo mma_info[MMA_COUNT];
 
@@ -237,7 +238,7 @@ extern const MmaInfo mma_info[MMA_COUNT];
  *	map m < 64, n < 64 in 0 warp 4*16, ...: e[m, n] = exp(sub(s[m, n], most[m]))
  *	fold m < 64, n < 64 in 0 warp 4*16, ...: total[m] sum= e[m, n]
  *	dot m < 64, n < 64, k < 32 by f16: s[m, n] += q[m, k] times k_tile[slot, n, k]
- *	sync commit; sync wait 1; sync barrier
+ *	sync commit; sync wait 1; sync fence; sync barrier
  *
  * A COPY fills a tile, in pieces of VECTOR elements along the last iterator; where its guard fails,
  * elements are 0. If ASYNC, the value is one aligned load, and the elements may be read after a
@@ -248,12 +249,14 @@ extern const MmaInfo mma_info[MMA_COUNT];
  * each register, what the point in that register reads, up to the order of registers. A DOT sums
  * products over its last iterator by instructions of kind MMA: A is in registers or shared, B is
  * shared, the sums are in registers as the instruction has them. A's layout in registers gives the
- * order of the terms.
+ * order of the terms. If MMA is wgmma, both are in shared memory, as tile_atoms says, and a fence is
+ * between the copies and the barrier.
  */
 typedef enum TileOp { TILE_COPY, TILE_MAP, TILE_FOLD, TILE_DOT, TILE_SYNC } TileOp;
 typedef enum TileSync {
 	TILE_COMMIT, /* the asynchronous copies since the last commit are a group */
 	TILE_WAIT,   /* until at most PENDING groups of this thread are in flight */
+	TILE_FENCE,  /* wgmma may read what this thread copied, after a barrier */
 	TILE_BARRIER
 } TileSync;
 
@@ -280,48 +283,82 @@ typedef struct TileNode {
  * the write of the result. A map has only the write; a scatter has only terms. */
 typedef enum LPart { PART_NONE, PART_INIT, PART_TERM, PART_WRITE } LPart;
 
-typedef struct LNode LNode;
-struct LNode {
-	LNodeKind kind;
-	LNode *next; /* the sibling after this */
-	LNode *body; /* LN_LOOP */
-	LoopKind loop;
+/* LN_LOOP, LN_REDUCE, LN_COLUMNS: VAR has the values from LO to HI - 1. LN_LET: VAR is LO; HI is null. */
+typedef struct LRange {
 	Iter *var;
 	Expr *lo, *hi;
+} LRange;
+
+/* LN_LOOP */
+typedef struct LLoop {
+	LoopKind kind;
 	int64_t step;
-	/* LN_LOOP: where this is 0, the loop does nothing and is skipped; null: it is not known */
-	Dim *when;
-	/* LOOP_VECTOR on a GPU: elements of one access; lo is a multiple of it, and hi is at
-	 * most lo + vector. LOOP_GROUP, LN_REDUCE, LN_COLUMNS: adjacent points that a thread
-	 * takes at once; hi - lo is a multiple of it. */
+	Dim *when; /* where this is 0, the loop does nothing and is skipped; null: it is not known */
+} LLoop;
+
+/* How the threads of a group share the points of a range, on a GPU. */
+typedef struct LShare {
+	/* LOOP_VECTOR: elements of one access; lo is a multiple of it, and hi is at most lo + vector.
+	 * LOOP_GROUP, LN_REDUCE, LN_COLUMNS: adjacent points that a thread takes at once; hi - lo is a
+	 * multiple of it. */
 	int vector;
-	/* LOOP_GROUP, LN_REDUCE: how many points of a thread are unrolled. LN_LOCAL: elements
-	 * that each thread keeps in registers, for its first points; val[0] recomputes any
-	 * element, at point var. */
+	/* LOOP_GROUP, LN_REDUCE: how many points of a thread are unrolled. */
 	int keep;
 	/* LOOP_GROUP, LN_REDUCE: how many further points of a thread have their elements in the
-	 * block's shared scratch; these points are looped over. LN_LOCAL: such elements, which
-	 * begin at byte IDX. */
+	 * block's shared scratch; these points are looped over. */
 	int scratch;
 	/* LOOP_GROUP, LN_REDUCE: the first vector begins this many points before lo, to be
 	 * aligned. LN_COLUMNS: the same of the columns at a warp's first point. Null: nothing is
 	 * peeled. */
 	Expr *peel;
-	Monoid red;
+} LShare;
+
+/* LN_STORE, LN_UPDATE, LN_ATOMIC, LN_REDUCE, LN_COLUMNS: NOUT elements, at IDX of each BUF. */
+typedef struct LStore {
+	Monoid red; /* not LN_STORE */
 	int nout;
 	Buf *buf[2];
 	Expr *idx, *val[2], *guard; /* guard null: true */
-	Tile *tile;
-	ColumnReduction *columns;
-	TileNode *op; /* LN_OP */
-	Loc loc;     /* the ONNX node, for comments */
-	int stmt;    /* Stmt.id of the statement that this node is part of, or -1 */
+} LStore;
+
+/* LN_LOCAL */
+typedef struct LLocal {
+	Buf *buf;
+	Expr *at; /* where it begins in scratch, in bytes; null: it is not in scratch */
+	/* On a GPU, if VAL is not null: elements that each thread keeps in registers, for its first points,
+	 * and in the block's scratch at AT, for further points. VAL recomputes any element, that at VAR. */
+	int keep, scratch;
+	Iter *var;
+	Expr *val;
+} LLocal;
+
+/* What a node executes of a statement. */
+typedef struct LPoint {
+	int stmt; /* Stmt.id of the statement that this node is part of, or -1 */
 	LPart part;
 	int comp; /* INIT, WRITE: the state's component */
 	/* unless PART_NONE: the point of the statement, an expression for each of its first NAT
 	 * iterators */
 	Expr **at;
 	int nat; /* INIT and a reduction's WRITE: the iterators of the band; else all */
+} LPoint;
+
+/* Members that KIND does not have are 0. */
+typedef struct LNode LNode;
+struct LNode {
+	LNodeKind kind;
+	LNode *next; /* the sibling after this */
+	LNode *body; /* LN_LOOP */
+	LRange range;
+	LLoop loop;
+	LShare share;
+	LStore store;
+	LLocal local;
+	Tile *tile;               /* LN_TILE */
+	ColumnReduction *columns; /* LN_COLUMNS */
+	TileNode *op;             /* LN_OP */
+	LPoint point;
+	Loc loc; /* the ONNX node, for comments */
 };
 
 /*
@@ -341,6 +378,23 @@ typedef struct BulkCopy {
 	bool written;
 } BulkCopy;
 
+/* How threads share the iterations of a stage: blocks of a GPU. CPUs: all is 0. */
+typedef struct StageBlock {
+	/* threads of a block, and of a group, which has one iteration at a time: 1, 2, 4, 8, 16, 32 or all
+	 * threads of the block */
+	int threads, group;
+	Iter *first; /* the first iteration of a block, which head and body may mention; or null */
+	VEC(BulkCopy) bulk;
+	LNode *head; /* what a block does before its groups begin: shared locals that they all use */
+} StageBlock;
+
+/* The same of a CPU. */
+typedef struct StageCpu {
+	/* iterations that are worth waking a thread for; EXTENT or more: one thread runs the stage */
+	Dim *grain;
+	int64_t stack; /* bytes of its locals that are on the stack, apart from small ones */
+} StageCpu;
+
 typedef struct Stage {
 	const char *name; /* C identifier, unique in the kernel */
 	/* for dumps: "map", "row", "product", "order"; on GPUs also "transpose", "columns",
@@ -349,21 +403,11 @@ typedef struct Stage {
 	Iter *var;        /* the parallel loop */
 	Dim *extent;
 	Dim *when; /* where this is 0, the stage does nothing; null: it is not known */
-	/* CPUs: iterations that are worth waking a thread for; EXTENT or more: one thread runs
-	 * the stage */
-	Dim *grain;
-	VEC(BulkCopy) bulk;
-	/* GPUs: the first iteration of a block, which head and body may mention; or null */
-	Iter *first;
-	/* GPUs: what a block does before its groups begin: shared locals that they all use */
-	LNode *head;
+	StageCpu cpu;
+	StageBlock block;
 	LNode *body;
 	/* bytes of scratch per thread that its locals take; constant 0 where there are none */
 	Dim *scratch;
-	int64_t stack; /* CPUs: bytes of its locals that are on the stack, apart from small ones */
-	/* GPUs: threads of a block, and of a group, which has one iteration at a time: 1, 2, 4, 8,
-	 * 16, 32 or all threads of the block; CPUs: 0 */
-	int threads, group;
 } Stage;
 
 enum {
@@ -420,9 +464,11 @@ typedef struct Schedule {
 /* Whether GPUs of compute capability SM (times ten) have an instruction whose operands are
  * rounded first (f32 to tf32). */
 bool mma_rounds(int sm);
+/* KIND is for four warps, and its operands are in shared memory, which it reads asynchronously. */
+bool mma_is_wgmma(MmaKind kind);
 /* ---- loop_walk.c ---- */
 
-/* Calls FN on each expression of N, apart from those of its body and LNode.at, which may be replaced.
+/* Calls FN on each expression of N, apart from those of its body and LPoint.at, which may be replaced.
  * INSIDE: the iterators that N binds may occur in it. */
 void lnode_exprs(LNode *n, void (*fn)(void *arg, Expr **e, bool inside), void *arg);
 
@@ -453,6 +499,11 @@ TileGrid tile_grid(const TileLayout *sums);
  * WARPS warps, one after the other. A's terms are in the order in which the sums of a product have
  * their columns, if BY_SUMS, so that these can be A. With MMA_FMA, it is as the sums. */
 TileLayout tile_operand(MmaKind kind, int warps, int m, int k, bool by_sums);
+/* Appends to L, a layout of shared memory, dims DIM and DIM + 1: ROWS by COLS elements of BYTES, as wgmma reads
+ * them. 8 rows of 128 bytes, with their pieces of 16 bytes xored, are an atom of 1 KiB; atoms of the
+ * same columns follow one another. A tile begins at a multiple of an atom. */
+enum { TILE_ATOM = 1024, ATOM_ROWS = 8 };
+void tile_atoms(TileLayout *l, int dim, int rows, int cols, int bytes);
 /* Bytes from row to row of an operand's tile in shared memory, of COLS elements of BYTES each, that
  * give the fewest bank conflicts. ALONG: its rows are contiguous along the terms. */
 int64_t tile_pitch(MmaKind kind, int cols, int bytes, bool along);

@@ -72,8 +72,8 @@ static void enter_one(void *arg, Iter **it)
 static void enter_all(IterNames *x, LNode *n)
 {
 	lnode_iters(n, enter_one, x);
-	for (int i = 0; i < n->nat; i++)
-		ex_walk(n->at[i], enter_mentioned, x);
+	for (int i = 0; i < n->point.nat; i++)
+		ex_walk(n->point.at[i], enter_mentioned, x);
 }
 
 static void find_scopes(IterNames *x, LNode *n)
@@ -141,9 +141,9 @@ static void name_iters(IterNames *x, Schedule *s, const Kernel *of)
 
 		x->scope.n = 0;
 		enter(x, st->var);
-		if (st->first)
-			enter(x, st->first);
-		find_scopes(x, st->head);
+		if (st->block.first)
+			enter(x, st->block.first);
+		find_scopes(x, st->block.head);
 		find_scopes(x, st->body);
 	}
 	for (int i = 0; i < x->nfixed; i++) {
@@ -211,7 +211,7 @@ static void name_bufs(Arena *tmp, Schedule *s, const Kernel *of)
 	for (int i = 0; i < s->temps.n; i++)
 		name_buf(&x, s->temps.at[i]);
 	for (int i = 0; i < s->stages.n; i++) {
-		name_locals(&x, s->stages.at[i]->head);
+		name_locals(&x, s->stages.at[i]->block.head);
 		name_locals(&x, s->stages.at[i]->body);
 	}
 }
@@ -261,8 +261,8 @@ static void copy_all(ExprCopies *x, LNode *n)
 {
 	for (; n; n = n->next) {
 		lnode_exprs(n, copy_in_place, x);
-		for (int i = 0; i < n->nat; i++)
-			n->at[i] = copy_expr(x, n->at[i]);
+		for (int i = 0; i < n->point.nat; i++)
+			n->point.at[i] = copy_expr(x, n->point.at[i]);
 		copy_all(x, n->body);
 	}
 }
@@ -270,7 +270,7 @@ static void copy_all(ExprCopies *x, LNode *n)
 static void copy_tree(ExprCopies *x, Schedule *s)
 {
 	for (int i = 0; i < s->stages.n; i++) {
-		copy_all(x, s->stages.at[i]->head);
+		copy_all(x, s->stages.at[i]->block.head);
 		copy_all(x, s->stages.at[i]->body);
 	}
 }
@@ -398,8 +398,8 @@ static void note_all(ExprOrder *x, LNode *n)
 {
 	for (; n; n = n->next) {
 		lnode_exprs(n, note_in_place, x);
-		for (int i = 0; i < n->nat; i++)
-			ex_walk(n->at[i], note_node, x);
+		for (int i = 0; i < n->point.nat; i++)
+			ex_walk(n->point.at[i], note_node, x);
 		note_all(x, n->body);
 	}
 }
@@ -419,7 +419,7 @@ static Expr **in_order(Arena *tmp, Schedule *s, ExprPool *from, ExprPool *to)
 		       .terms = NEW_ARRAY(tmp, n + 1, int)};
 
 	for (int i = 0; i < s->stages.n; i++) {
-		note_all(&x, s->stages.at[i]->head);
+		note_all(&x, s->stages.at[i]->block.head);
 		note_all(&x, s->stages.at[i]->body);
 	}
 	for (int i = 0; i < n; i++)
@@ -503,11 +503,11 @@ void schedule_settle(Schedule *s, const Kernel *of)
 	for (int i = 0; i < s->stages.n; i++) {
 		Stage *st = s->stages.at[i];
 
-		map_iters(st->head, x.to);
+		map_iters(st->block.head, x.to);
 		map_iters(st->body, x.to);
 		map_iter(x.to, &st->var);
-		if (st->first)
-			map_iter(x.to, &st->first);
+		if (st->block.first)
+			map_iter(x.to, &st->block.first);
 	}
 	last.to = expr_pool_new(k->ctx, k->arena);
 	last.copy = in_order(tmp, s, by_text.to, last.to);

@@ -25,34 +25,35 @@ static bool is_whole(const LNode *n)
 {
 	int64_t v;
 
-	if (n->lo->kind != EX_CONST || n->lo->i)
+	if (n->range.lo->kind != EX_CONST || n->range.lo->i)
 		return false;
-	return n->hi->kind == EX_DIM ? n->hi->dim == n->var->extent
-				     : n->hi->kind == EX_CONST &&
-					       dim_is_const(n->var->extent, &v) && v == n->hi->i;
+	return n->range.hi->kind == EX_DIM
+		       ? n->range.hi->dim == n->range.var->extent
+		       : n->range.hi->kind == EX_CONST && dim_is_const(n->range.var->extent, &v) &&
+				 v == n->range.hi->i;
 }
 
 /* "i in [0, 8)", an iterator below 8; or "i < 8 in [lo, hi)". */
 static void range(LoopText *t, LNode *n)
 {
-	const char *name = t->out ? n->var->name : NULL;
-	Dim *extent = t->out ? n->var->extent : NULL;
+	const char *name = t->out ? n->range.var->name : NULL;
+	Dim *extent = t->out ? n->range.var->extent : NULL;
 
 	lt_word(t, &name);
 	if (lt_opt(t, t->out && !is_whole(n), " < "))
 		lt_dim(t, &extent);
 	lt_put(t, " in [");
-	lt_expr(t, &n->lo, CT_I64);
+	lt_expr(t, &n->range.lo, CT_I64);
 	lt_put(t, ", ");
-	lt_expr(t, &n->hi, CT_I64);
+	lt_expr(t, &n->range.hi, CT_I64);
 	lt_put(t, ")");
 	if (t->out || t->failed)
 		return;
-	if (!extent && n->lo->kind == EX_CONST && !n->lo->i)
-		extent = ex_as_dim(t->ctx, n->hi);
+	if (!extent && n->range.lo->kind == EX_CONST && !n->range.lo->i)
+		extent = ex_as_dim(t->ctx, n->range.hi);
 	if (!extent)
 		lt_fault(t, "the range of %s does not say its extent: %s < N in [...)", name, name);
-	lt_bind(t, &n->var, name, extent);
+	lt_bind(t, &n->range.var, name, extent);
 }
 
 /* "i < 8", an iterator of all of these; or "i < 8 of N". */
@@ -106,10 +107,10 @@ static void opt_when(LoopText *t, Dim **when)
 /* How the threads of a group share the points of a loop. */
 static void shares(LoopText *t, LNode *n)
 {
-	opt_count(t, " vector ", &n->vector, MOST_VECTOR);
-	opt_count(t, " keep ", &n->keep, MOST_KEPT);
-	opt_count(t, " scratch ", &n->scratch, MOST_SHARED);
-	lt_opt_expr(t, " peel ", &n->peel, CT_I64);
+	opt_count(t, " vector ", &n->share.vector, MOST_VECTOR);
+	opt_count(t, " keep ", &n->share.keep, MOST_KEPT);
+	opt_count(t, " scratch ", &n->share.scratch, MOST_SHARED);
+	lt_opt_expr(t, " peel ", &n->share.peel, CT_I64);
 }
 
 /* A tile runs over the terms of statement STMT, with the statement's own iterators. */
@@ -136,30 +137,30 @@ static void point(LoopText *t, LNode *n)
 
 	if (t->bare)
 		return;
-	n->part = (LPart)(lt_choice(t, parts + 1, PART_WRITE, (int)n->part - 1) + 1);
-	if (n->part == PART_NONE) {
-		n->stmt = -1;
+	n->point.part = (LPart)(lt_choice(t, parts + 1, PART_WRITE, (int)n->point.part - 1) + 1);
+	if (n->point.part == PART_NONE) {
+		n->point.stmt = -1;
 		return;
 	}
-	lt_count(t, &n->stmt, 0, MOST_ID);
+	lt_count(t, &n->point.stmt, 0, MOST_ID);
 	if (!t->out && n->kind == LN_TILE)
-		bind_terms(t, n->stmt);
-	if (lt_opt(t, n->comp != 0, "."))
-		lt_count(t, &n->comp, 1, MOST_ID);
+		bind_terms(t, n->point.stmt);
+	if (lt_opt(t, n->point.comp != 0, "."))
+		lt_count(t, &n->point.comp, 1, MOST_ID);
 	lt_put(t, "[");
-	for (int i = 0; t->out ? i < n->nat : !t->failed && !lt_opt(t, false, "]"); i++) {
+	for (int i = 0; t->out ? i < n->point.nat : !t->failed && !lt_opt(t, false, "]"); i++) {
 		if (i)
 			lt_put(t, ", ");
 		if (i == MAX_ITERS)
 			lt_fault(t, "a point has %d coordinates at most", MAX_ITERS);
 		else
-			lt_expr(t, t->out ? &n->at[i] : &at[i], CT_I64);
-		n->nat = t->out ? n->nat : i + 1;
+			lt_expr(t, t->out ? &n->point.at[i] : &at[i], CT_I64);
+		n->point.nat = t->out ? n->point.nat : i + 1;
 	}
 	if (t->out)
 		lt_put(t, "]");
 	else
-		n->at = arena_copy(t->arena, at, (size_t)n->nat * sizeof *at);
+		n->point.at = arena_copy(t->arena, at, (size_t)n->point.nat * sizeof *at);
 }
 
 /* ---- Stores ---- */
@@ -179,31 +180,31 @@ void lt_monoid(LoopText *t, Monoid *red)
 /* "y[i] = v", "acc, at[0] argmax= v, i": the buffers, how they get the values, and the guard. */
 static void assigns(LoopText *t, LNode *n)
 {
-	for (int i = 0; i == 0 || lt_opt(t, i < n->nout, ", "); i++) {
+	for (int i = 0; i == 0 || lt_opt(t, i < n->store.nout, ", "); i++) {
 		if (i == 2)
 			lt_fault(t, "a node stores to two buffers at most");
 		if (t->failed)
 			return;
-		lt_buf(t, &n->buf[i]);
-		n->nout = t->out ? n->nout : i + 1;
+		lt_buf(t, &n->store.buf[i]);
+		n->store.nout = t->out ? n->store.nout : i + 1;
 	}
 	lt_put(t, "[");
-	lt_expr(t, &n->idx, CT_I64);
+	lt_expr(t, &n->store.idx, CT_I64);
 	lt_put(t, "] ");
 	if (lt_opt(t, n->kind == LN_STORE, "= ")) {
 		if (n->kind != LN_STORE)
 			lt_fault(t, "only a reduction combines values: sum= x, for example");
 	} else {
-		lt_monoid(t, &n->red);
+		lt_monoid(t, &n->store.red);
 		lt_put(t, "= ");
 		n->kind = !t->out && n->kind == LN_STORE ? LN_UPDATE : n->kind;
 	}
-	for (int i = 0; i < n->nout && !t->failed; i++) {
+	for (int i = 0; i < n->store.nout && !t->failed; i++) {
 		if (i)
 			lt_put(t, ", ");
-		lt_expr(t, &n->val[i], dtype_ctype(n->buf[i]->dtype));
+		lt_expr(t, &n->store.val[i], dtype_ctype(n->store.buf[i]->dtype));
 	}
-	lt_opt_expr(t, " where ", &n->guard, CT_BOOL);
+	lt_opt_expr(t, " where ", &n->store.guard, CT_BOOL);
 }
 
 static void atomic(LoopText *t, LNode *n)
@@ -241,8 +242,8 @@ static void columns(LoopText *t, LNode *n)
 	if (lt_opt(t, lanes != NULL, " by lanes of "))
 		lt_buf(t, &lanes);
 	f->lanes = lanes;
-	opt_count(t, " vector ", &n->vector, MOST_VECTOR);
-	lt_opt_expr(t, " peel ", &n->peel, CT_I64);
+	opt_count(t, " vector ", &n->share.vector, MOST_VECTOR);
+	lt_opt_expr(t, " peel ", &n->share.peel, CT_I64);
 	lt_put(t, ": ");
 	assigns(t, n);
 }
@@ -256,35 +257,35 @@ static void loop(LoopText *t, LNode *n)
 					    [LOOP_SHORT] = "short vector for ",
 					    [LOOP_UNROLL] = "unroll for ",
 					    [LOOP_GROUP] = "group for "};
-	const int kind = lt_choice(t, kinds, LOOP_GROUP + 1, (int)n->loop);
+	const int kind = lt_choice(t, kinds, LOOP_GROUP + 1, (int)n->loop.kind);
 
 	if (kind < 0)
 		lt_expected(t, "a loop: 'for', 'vector for' ...");
-	n->loop = kind < 0 ? LOOP_SERIAL : (LoopKind)kind;
+	n->loop.kind = kind < 0 ? LOOP_SERIAL : (LoopKind)kind;
 	range(t, n);
-	if (lt_opt(t, n->step != 1, " by "))
-		lt_number(t, &n->step, 1, INT32_MAX);
+	if (lt_opt(t, n->loop.step != 1, " by "))
+		lt_number(t, &n->loop.step, 1, INT32_MAX);
 	shares(t, n);
-	opt_when(t, &n->when);
-	if (n->loop == LOOP_GROUP && t->group && !t->out)
+	opt_when(t, &n->loop.when);
+	if (n->loop.kind == LOOP_GROUP && t->group && !t->out)
 		lt_fault(t, "a loop of a group is around this one already");
-	if (n->loop == LOOP_GROUP)
+	if (n->loop.kind == LOOP_GROUP)
 		t->group = n;
 }
 
 static void let(LoopText *t, LNode *n)
 {
-	const char *name = t->out ? n->var->name : NULL;
-	Dim *extent = t->out ? n->var->extent : NULL;
+	const char *name = t->out ? n->range.var->name : NULL;
+	Dim *extent = t->out ? n->range.var->extent : NULL;
 
 	lt_put(t, "let ");
 	lt_word(t, &name);
 	lt_put(t, " < ");
 	lt_dim(t, &extent);
 	lt_put(t, " = ");
-	lt_expr(t, &n->lo, CT_I64);
+	lt_expr(t, &n->range.lo, CT_I64);
 	if (!t->out && !t->failed)
-		lt_bind(t, &n->var, name, extent);
+		lt_bind(t, &n->range.var, name, extent);
 }
 
 /* ---- Locals ---- */
@@ -318,42 +319,41 @@ static void local_type(LoopText *t, Buf *b)
 /* How many elements a thread keeps in registers, and their values. */
 static void kept(LoopText *t, LNode *n)
 {
-	n->nout = 1;
-	lt_count(t, &n->keep, 0, MOST_KEPT);
-	opt_count(t, " scratch ", &n->scratch, MOST_SHARED);
+	lt_count(t, &n->local.keep, 0, MOST_KEPT);
+	opt_count(t, " scratch ", &n->local.scratch, MOST_SHARED);
 	lt_put(t, " of ");
-	lt_bounded(t, &n->var);
+	lt_bounded(t, &n->local.var);
 	lt_put(t, ": ");
 	if (t->failed)
 		return;
-	lt_expr(t, &n->val[0], dtype_ctype(n->buf[0]->dtype));
+	lt_expr(t, &n->local.val, dtype_ctype(n->local.buf->dtype));
 	if (!t->out)
 		vec_push(t->arena, &t->kept, n);
 }
 
 static void local(LoopText *t, LNode *n)
 {
-	const char *name = t->out ? n->buf[0]->name : NULL;
-	Buf *b = t->out ? n->buf[0] : NULL;
+	const char *name = t->out ? n->local.buf->name : NULL;
+	Buf *b = t->out ? n->local.buf : NULL;
 
 	lt_put(t, "local ");
 	lt_word(t, &name);
 	if (!t->out) {
-		b = n->buf[0] = kernel_temp(t->k, name ? name : "", DT_F32, 0, NULL);
+		b = n->local.buf = kernel_temp(t->k, name ? name : "", DT_F32, 0, NULL);
 		lt_declare(t, b);
 	}
 	lt_put(t, ": ");
 	local_type(t, b);
 	if (t->failed)
 		return;
-	lt_opt_expr(t, " in scratch at ", &n->idx, CT_I64);
+	lt_opt_expr(t, " in scratch at ", &n->local.at, CT_I64);
 	if (lt_opt(t, b->tile != NULL, " in ")) {
 		TileLayout l = b->tile ? *b->tile : (TileLayout){0};
 
 		lt_layout(t, &l, b->rank);
 		b->tile = t->out ? b->tile : arena_copy(t->arena, &l, sizeof l);
 	}
-	if (lt_opt(t, n->val[0] != NULL, " keep "))
+	if (lt_opt(t, n->local.val != NULL, " keep "))
 		kept(t, n);
 }
 
@@ -410,8 +410,8 @@ static void factor_b(LoopText *t, Tile *x)
 	lt_buf(t, &x->b);
 	lt_put(t, "[");
 	steps(t, &x->b_at, &x->b_step);
-	if (lt_opt(t, x->terms != 0, " in "))
-		lt_count(t, &x->terms, 1, 32);
+	if (lt_opt(t, x->scaled.terms != 0, " in "))
+		lt_count(t, &x->scaled.terms, 1, 32);
 	lt_put(t, "]");
 	opt_elements(t, " minus ", &s->zero, &s->zero_at);
 	opt_elements(t, " times ", &s->scale, &s->scale_at);
@@ -599,7 +599,7 @@ static void list(LoopText *t, LNode **at, int around)
 
 		if (!t->out) {
 			n = *at = NEW(t->arena, LNode);
-			n->step = 1;
+			n->loop.step = 1;
 			n->kind = kind_ahead(t);
 			if (t->failed)
 				break;
@@ -659,29 +659,29 @@ static void bulk(LoopText *t, Stage *st, BulkCopy *s)
 static void sizes(LoopText *t, Stage *st)
 {
 	Dim *zero = t->out ? NULL : dim_const(t->ctx, 0);
-	const bool cpu = !st->threads;
+	const bool cpu = !st->block.threads;
 
 	if (!t->out) {
-		st->grain = dim_const(t->ctx, 1);
+		st->cpu.grain = dim_const(t->ctx, 1);
 		st->scratch = zero;
 	}
 	if (lt_opt(t, !cpu, " group ")) {
-		lt_count(t, &st->group, 1, MOST_THREADS);
+		lt_count(t, &st->block.group, 1, MOST_THREADS);
 		lt_put(t, " of ");
-		lt_count(t, &st->threads, 1, MOST_THREADS);
+		lt_count(t, &st->block.threads, 1, MOST_THREADS);
 	}
-	if (lt_opt(t, cpu || !dim_equals(st->grain, 1), " grain "))
-		lt_dim(t, &st->grain);
+	if (lt_opt(t, cpu || !dim_equals(st->cpu.grain, 1), " grain "))
+		lt_dim(t, &st->cpu.grain);
 	if (lt_opt(t, cpu || !dim_equals(st->scratch, 0), ", scratch "))
 		lt_dim(t, &st->scratch);
-	if (lt_opt(t, st->stack != 0, ", stack "))
-		lt_number(t, &st->stack, 1, INT64_MAX);
-	if (lt_opt(t, st->first != NULL, ", first ")) {
-		const char *name = t->out ? st->first->name : NULL;
+	if (lt_opt(t, st->cpu.stack != 0, ", stack "))
+		lt_number(t, &st->cpu.stack, 1, INT64_MAX);
+	if (lt_opt(t, st->block.first != NULL, ", first ")) {
+		const char *name = t->out ? st->block.first->name : NULL;
 
 		lt_word(t, &name);
 		if (!t->out && !t->failed)
-			lt_bind(t, &st->first, name, st->extent);
+			lt_bind(t, &st->block.first, name, st->extent);
 	}
 }
 
@@ -699,13 +699,13 @@ static bool stage_line(LoopText *t, bool item, const char *word, int *columns)
 
 static void bulks(LoopText *t, Stage *st, int *columns)
 {
-	for (int i = 0; stage_line(t, t->out && i < st->bulk.n, "bulk", columns); i++) {
-		BulkCopy s = t->out ? st->bulk.at[i] : (BulkCopy){0};
+	for (int i = 0; stage_line(t, t->out && i < st->block.bulk.n, "bulk", columns); i++) {
+		BulkCopy s = t->out ? st->block.bulk.at[i] : (BulkCopy){0};
 
 		bulk(t, st, &s);
 		lt_end(t);
 		if (!t->out)
-			vec_push(t->arena, &st->bulk, s);
+			vec_push(t->arena, &st->block.bulk, s);
 	}
 }
 
@@ -732,12 +732,12 @@ void lt_stage(LoopText *t, Stage *st)
 		lt_check_stage(t, st);
 	bulks(t, st, &columns);
 	head = lt_enter(t);
-	if (stage_line(t, t->out && st->head, "block", &columns)) {
+	if (stage_line(t, t->out && st->block.head, "block", &columns)) {
 		lt_put(t, "block");
-		if (!t->out && !st->threads)
+		if (!t->out && !st->block.threads)
 			lt_fault(t, "only a stage on a GPU has blocks");
 		lt_end(t);
-		list(t, &st->head, columns);
+		list(t, &st->block.head, columns);
 		head.bufs = t->bufs.n;
 	}
 	lt_leave(t, head);

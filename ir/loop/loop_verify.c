@@ -53,12 +53,13 @@ static void check_kept(KeptAccess *x, const Buf *b)
 	for (int i = 0; i < x->t->kept.n; i++) {
 		const LNode *l = x->t->kept.at[i];
 
-		if (l->buf[0] == b && (!x->keep || x->keep > l->keep || x->scratch > l->scratch))
+		if (l->local.buf == b &&
+		    (!x->keep || x->keep > l->local.keep || x->scratch > l->local.scratch))
 			lt_fault(
 				x->t,
 				"threads keep %d elements of %s, and %d in scratch, so only a loop of a group "
 				"with no more of them accesses it",
-				l->keep, b->name, l->scratch);
+				l->local.keep, b->name, l->local.scratch);
 	}
 }
 
@@ -83,7 +84,7 @@ static void see_loads(void *arg, Expr **e, bool inside)
 static void check_kept_access(LoopText *t, LNode *n)
 {
 	const LNode *in = n->kind == LN_REDUCE ? n : t->group;
-	KeptAccess x = {t, in ? in->keep : 0, in ? in->scratch : 0};
+	KeptAccess x = {t, in ? in->share.keep : 0, in ? in->share.scratch : 0};
 
 	if (n->kind == LN_LOCAL)
 		return;
@@ -95,8 +96,8 @@ static void check_kept_access(LoopText *t, LNode *n)
 
 static bool is_copied(const Stage *st, const Buf *b)
 {
-	for (int i = 0; i < st->bulk.n; i++)
-		if (st->bulk.at[i].buf == b)
+	for (int i = 0; i < st->block.bulk.n; i++)
+		if (st->block.bulk.at[i].buf == b)
 			return true;
 	return false;
 }
@@ -162,18 +163,18 @@ static void check_point(LoopText *t, const LNode *n)
 {
 	const Stmt *s;
 
-	if (n->part == PART_NONE)
+	if (n->point.part == PART_NONE)
 		return;
-	if (n->stmt >= t->k->stmts.n) {
-		lt_fault(t, "the kernel has no statement %d", n->stmt);
+	if (n->point.stmt >= t->k->stmts.n) {
+		lt_fault(t, "the kernel has no statement %d", n->point.stmt);
 		return;
 	}
-	s = t->k->stmts.at[n->stmt];
-	if (n->comp >= (s->red ? monoid_info[s->red].n : s->nout))
-		lt_fault(t, "statement %d has no component %d", n->stmt, n->comp);
-	if (n->nat != s->niters && n->nat != s->nband)
-		lt_fault(t, "a point of statement %d has %d coordinates, of its band %d", n->stmt,
-			 s->niters, s->nband);
+	s = t->k->stmts.at[n->point.stmt];
+	if (n->point.comp >= (s->red ? monoid_info[s->red].n : s->nout))
+		lt_fault(t, "statement %d has no component %d", n->point.stmt, n->point.comp);
+	if (n->point.nat != s->niters && n->point.nat != s->nband)
+		lt_fault(t, "a point of statement %d has %d coordinates, of its band %d",
+			 n->point.stmt, s->niters, s->nband);
 }
 
 /* B holds elements as the scalar type CT has them. */
@@ -205,9 +206,9 @@ static bool are_factors(const Tile *x)
 static void check_scales(LoopText *t, const Tile *x)
 {
 	const TileScales *s = &x->scaled;
-	const int terms = x->terms ? x->terms : 1;
+	const int terms = x->scaled.terms ? x->scaled.terms : 1;
 
-	if (!s->scale && (s->zero || s->group || s->row_scale || x->terms))
+	if (!s->scale && (s->zero || s->group || s->row_scale || x->scaled.terms))
 		lt_fault(
 			t,
 			"only numbers that are scaled, times ..., have zero points, groups or words");
@@ -265,7 +266,7 @@ static void check_tile(LoopText *t, const LNode *n)
 	check_local(t, r->edge, "the runs at an edge");
 	check_local(t, x->mask.squares, "a bound");
 	check_local(t, x->mask.trim, "a bound");
-	if (n->part != PART_TERM)
+	if (n->point.part != PART_TERM)
 		lt_fault(t, "a tile executes terms: @term S[...]");
 	if (x->order.sums_at && x->kpack != 4)
 		lt_fault(t, "only a tile with four terms for each k has wide terms");
@@ -306,33 +307,34 @@ static int64_t bytes_of(const Buf *b, int64_t most)
 /* The bytes of local N, on a GPU, for each group; -1: as bytes_of. */
 static int64_t shared_bytes(const LoopText *t, const LNode *n, int64_t most)
 {
-	const int64_t each = (dtype_info[n->buf[0]->dtype].bits + 7) / 8;
+	const int64_t each = (dtype_info[n->local.buf->dtype].bits + 7) / 8;
 
-	return n->keep ? each * n->scratch * t->stage->group : bytes_of(n->buf[0], most);
+	return n->local.keep ? each * n->local.scratch * t->stage->block.group
+			     : bytes_of(n->local.buf, most);
 }
 
 /* Local N of a block lies inside of the block's scratch, or else in static shared memory. */
 static void check_shared(LoopText *t, const LNode *n)
 {
-	const Buf *b = n->buf[0];
-	const int groups = t->stage->threads / t->stage->group;
+	const Buf *b = n->local.buf;
+	const int groups = t->stage->block.threads / t->stage->block.group;
 	const int64_t bytes = shared_bytes(t, n, MOST_SHARED);
 	int64_t scratch = 0;
 
 	dim_is_const(t->stage->scratch, &scratch);
-	if (n->idx && n->idx->kind != EX_CONST)
+	if (n->local.at && n->local.at->kind != EX_CONST)
 		lt_fault(t, "a block's scratch is at a constant offset");
-	else if (n->idx && (n->idx->i < 0 || n->idx->i > scratch || bytes < 0 ||
-			    bytes * groups > scratch - n->idx->i))
+	else if (n->local.at && (n->local.at->i < 0 || n->local.at->i > scratch || bytes < 0 ||
+				 bytes * groups > scratch - n->local.at->i))
 		lt_fault(t, "%s is not inside of the block's scratch of %lld bytes", b->name,
 			 (long long)scratch);
-	else if (n->idx && !bytes)
+	else if (n->local.at && !bytes)
 		lt_fault(t, "%s has no elements", b->name);
-	else if (!n->idx && bytes < 0)
+	else if (!n->local.at && bytes < 0)
 		lt_fault(t,
 			 "%s is in shared memory, so its dims are constants, of at most %d bytes",
 			 b->name, MOST_SHARED);
-	else if (!n->idx && bytes * groups > STATIC_SHARED && !t->group)
+	else if (!n->local.at && bytes * groups > STATIC_SHARED && !t->group)
 		lt_fault(t, "%s takes %lld bytes of shared memory, and a block has at most %d",
 			 b->name, (long long)bytes * groups, STATIC_SHARED);
 }
@@ -340,38 +342,40 @@ static void check_shared(LoopText *t, const LNode *n)
 /* Local N of a CPU is on the stack, or lies inside of the scratch, as far as both are constants. */
 static void check_scratch(LoopText *t, const LNode *n)
 {
-	const Buf *b = n->buf[0];
+	const Buf *b = n->local.buf;
 	int64_t scratch, bytes;
 
-	if (!n->idx && bytes_of(b, MOST_ON_STACK) < 0)
+	if (!n->local.at && bytes_of(b, MOST_ON_STACK) < 0)
 		lt_fault(t, "%s is on the stack, so its dims are constants, of at most %d bytes",
 			 b->name, MOST_ON_STACK);
-	if (!n->idx || n->idx->kind != EX_CONST || !dim_is_const(t->stage->scratch, &scratch))
+	if (!n->local.at || n->local.at->kind != EX_CONST ||
+	    !dim_is_const(t->stage->scratch, &scratch))
 		return;
 	for (int i = 0; i < b->rank; i++)
 		if (!dim_is_const(b->dims[i], NULL))
 			return;
 	bytes = bytes_of(b, scratch);
-	if (n->idx->i < 0 || n->idx->i > scratch || bytes > scratch - n->idx->i || bytes < 0)
+	if (n->local.at->i < 0 || n->local.at->i > scratch || bytes > scratch - n->local.at->i ||
+	    bytes < 0)
 		lt_fault(t, "%s is not inside of the scratch of %lld bytes", b->name,
 			 (long long)scratch);
 }
 
 static void check_local_node(LoopText *t, const LNode *n)
 {
-	const Buf *b = n->buf[0];
+	const Buf *b = n->local.buf;
 	int64_t v;
 
 	for (int i = 0; i < b->rank; i++)
 		if (dim_is_const(b->dims[i], &v) && v < 0)
 			lt_fault(t, "dim %d of %s is negative", i, b->name);
-	if (n->scratch && !n->idx)
+	if (n->local.scratch && !n->local.at)
 		lt_fault(t, "%s has elements in scratch, and does not say where", b->name);
 	if (t->failed)
 		return;
-	if (!t->stage->group)
+	if (!t->stage->block.group)
 		check_scratch(t, n);
-	else if (!b->tile && (!n->keep || n->scratch))
+	else if (!b->tile && (!n->local.keep || n->local.scratch))
 		check_shared(t, n);
 }
 
@@ -380,15 +384,15 @@ static void check_local_node(LoopText *t, const LNode *n)
 static void check_columns(LoopText *t, const LNode *n)
 {
 	const ColumnReduction *f = n->columns;
-	const int vector = n->vector ? n->vector : 1;
+	const int vector = n->share.vector ? n->share.vector : 1;
 
-	if (n->peel && (vector > COLUMN_BLOCKS || f->rows != 1 || f->lanes))
+	if (n->share.peel && (vector > COLUMN_BLOCKS || f->rows != 1 || f->lanes))
 		lt_fault(t, "columns that are peeled are of one row, in at most %d blocks",
 			 COLUMN_BLOCKS);
 	else if (f->lanes && (f->cols % MMA_ROWS || f->cols / MMA_ROWS > COLUMN_BLOCKS))
 		lt_fault(t, "lanes have whole fragments of %d columns, at most %d", MMA_ROWS,
 			 COLUMN_BLOCKS);
-	else if (!f->lanes && !n->peel && (f->cols % vector || f->cols / vector > 32))
+	else if (!f->lanes && !n->share.peel && (f->cols % vector || f->cols / vector > 32))
 		lt_fault(t, "%d columns in vectors of %d are not those of 32 lanes at most",
 			 f->cols, vector);
 	else if ((int64_t)f->cols * f->rows > MOST_SHARED)
@@ -398,13 +402,13 @@ static void check_columns(LoopText *t, const LNode *n)
 
 static void check_atomic(LoopText *t, const LNode *n)
 {
-	const Buf *b = n->buf[0];
+	const Buf *b = n->store.buf[0];
 
-	if (n->nout != 1 || dtype_info[b->dtype].bits < 16)
+	if (n->store.nout != 1 || dtype_info[b->dtype].bits < 16)
 		lt_fault(t, "an atomic update is of one element of 16 bits or more");
 	else if (is_local(t, b) || is_copied(t->stage, b))
 		lt_fault(t, "%s is not in global memory, as atomic updates are", b->name);
-	else if (t->stage->group != 1 && !t->group)
+	else if (t->stage->block.group != 1 && !t->group)
 		lt_fault(t, "an atomic update is of one thread: in a loop of the group");
 }
 
@@ -417,25 +421,25 @@ static void check_together(LoopText *t, const LNode *n)
 		lt_fault(
 			t,
 			"the threads of a group carry this out together, not in a loop of the group");
-	else if (block && t->stage->group != t->stage->threads)
+	else if (block && t->stage->block.group != t->stage->block.threads)
 		lt_fault(t,
 			 n->kind == LN_OP
 				 ? "an operation on tiles is of all threads of a block together"
 				 : "the threads of a block carry this out, and a group has fewer");
-	if (n->vector && !is_power(n->vector))
-		lt_fault(t, "a vector has a power of two elements, not %d", n->vector);
-	if (n->kind != LN_LOCAL && n->keep % (n->vector ? n->vector : 1))
-		lt_fault(t, "a thread keeps whole vectors of %d elements", n->vector);
+	if (n->share.vector && !is_power(n->share.vector))
+		lt_fault(t, "a vector has a power of two elements, not %d", n->share.vector);
+	if (n->share.keep % (n->share.vector ? n->share.vector : 1))
+		lt_fault(t, "a thread keeps whole vectors of %d elements", n->share.vector);
 }
 
 /* A node that only blocks of GPUs, or only CPUs, have. */
 static void check_device(LoopText *t, const LNode *n)
 {
-	const bool gpu = t->stage->group > 0,
-		   shares = n->vector || n->keep || n->scratch || n->peel,
-		   group = (n->kind == LN_LOOP && (n->loop == LOOP_GROUP || shares)) ||
+	const bool gpu = t->stage->block.group > 0,
+		   shares = n->share.vector || n->share.keep || n->share.scratch || n->share.peel,
+		   group = (n->kind == LN_LOOP && (n->loop.kind == LOOP_GROUP || shares)) ||
 			   n->kind == LN_COLUMNS || n->kind == LN_ATOMIC || n->kind == LN_OP ||
-			   (n->kind == LN_LOCAL && (n->keep || n->buf[0]->tile));
+			   (n->kind == LN_LOCAL && (n->local.keep || n->local.buf->tile));
 
 	if (group && !gpu)
 		lt_fault(t, "only a stage on a GPU, with a group of threads, has such a node");
@@ -451,12 +455,13 @@ void lt_check_node(LoopText *t, LNode *n)
 	lnode_bufs(n, check_use, t);
 	check_point(t, n);
 	check_kept_access(t, n);
-	if (!t->failed && t->stage->group)
+	if (!t->failed && t->stage->block.group)
 		check_together(t, n);
 	if (t->failed)
 		return;
-	if (n->red && n->nout != monoid_info[n->red].n)
-		lt_fault(t, "%s has %d values", monoid_info[n->red].name, monoid_info[n->red].n);
+	if (n->store.red && n->store.nout != monoid_info[n->store.red].n)
+		lt_fault(t, "%s has %d values", monoid_info[n->store.red].name,
+			 monoid_info[n->store.red].n);
 	switch (n->kind) {
 	case LN_TILE: check_tile(t, n); break;
 	case LN_LOCAL: check_local_node(t, n); break;
@@ -466,9 +471,9 @@ void lt_check_node(LoopText *t, LNode *n)
 	}
 	if (!t->failed)
 		check_tiles(t, n);
-	if (t->failed || n->kind != LN_LOOP || !n->vector || n->loop == LOOP_GROUP)
+	if (t->failed || n->kind != LN_LOOP || !n->share.vector || n->loop.kind == LOOP_GROUP)
 		return;
-	if (n->loop != LOOP_VECTOR || n->keep || n->scratch || n->peel)
+	if (n->loop.kind != LOOP_VECTOR || n->share.keep || n->share.scratch || n->share.peel)
 		lt_fault(t, "only a group or a vector loop has this");
 }
 
@@ -487,21 +492,21 @@ static bool is_negative(const Dim *d)
 
 void lt_check_stage(LoopText *t, const Stage *st)
 {
-	const int g = st->group;
+	const int g = st->block.group;
 	int64_t scratch;
 
 	if (t->failed)
 		return;
-	if (is_negative(st->grain) || is_negative(st->scratch) || is_negative(st->extent))
+	if (is_negative(st->cpu.grain) || is_negative(st->scratch) || is_negative(st->extent))
 		lt_fault(t, "the iterations, the grain or the scratch of a stage are below 0");
-	else if (!st->threads && st->first)
+	else if (!st->block.threads && st->block.first)
 		lt_fault(t, "only a stage on a GPU has blocks with a first iteration");
-	if (t->failed || !st->threads)
+	if (t->failed || !st->block.threads)
 		return;
-	if (st->threads % WARP_LANES)
+	if (st->block.threads % WARP_LANES)
 		lt_fault(t, "a block has whole warps of %d threads, not %d", WARP_LANES,
-			 st->threads);
-	else if (g != st->threads && (g > WARP_LANES || !is_power(g)))
+			 st->block.threads);
+	else if (g != st->block.threads && (g > WARP_LANES || !is_power(g)))
 		lt_fault(t, "a group is 1, 2, 4, 8, 16, 32 or all threads of the block");
 	else if (!dim_is_const(st->scratch, &scratch))
 		lt_fault(t, "a block's scratch is a constant number of bytes");
@@ -514,11 +519,11 @@ void lt_check_bulk(LoopText *t, const Stage *st, const BulkCopy *s)
 {
 	enum { ACCESS = 16 }; /* bytes of an access of codegen/nvptx/bulk.c */
 	const int64_t bytes = dtype_info[s->buf->dtype].bits / 8,
-		      groups = st->threads ? st->threads / st->group : 0;
+		      groups = st->block.threads ? st->block.threads / st->block.group : 0;
 
 	if (t->failed)
 		return;
-	if (!st->threads)
+	if (!st->block.threads)
 		lt_fault(t, "only a stage on a GPU copies for the groups of a block");
 	else if (is_local(t, s->buf) || s->buf->data || !bytes)
 		lt_fault(t, "%s is not in memory, or has elements of less than a byte",

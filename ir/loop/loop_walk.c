@@ -35,15 +35,17 @@ void lnode_exprs(LNode *n, void (*fn)(void *arg, Expr **e, bool inside), void *a
 {
 	const ExprVisit v = {fn, arg};
 
-	visit(&v, &n->lo, false);
-	visit(&v, &n->hi, false);
+	visit(&v, &n->range.lo, false);
+	visit(&v, &n->range.hi, false);
 	if (n->columns)
 		visit(&v, &n->columns->valid, false);
-	visit(&v, &n->idx, true);
-	visit(&v, &n->peel, true);
-	visit(&v, &n->guard, true);
-	for (int i = 0; i < n->nout; i++)
-		visit(&v, &n->val[i], true);
+	visit(&v, &n->store.idx, true);
+	visit(&v, &n->local.at, true);
+	visit(&v, &n->share.peel, true);
+	visit(&v, &n->store.guard, true);
+	for (int i = 0; i < n->store.nout; i++)
+		visit(&v, &n->store.val[i], true);
+	visit(&v, &n->local.val, true);
 	if (n->tile)
 		tile_exprs(n->tile, &v);
 	for (int i = 0; n->op && i < n->op->nidx; i++)
@@ -62,8 +64,9 @@ void lnode_bufs(const LNode *n, void (*fn)(void *arg, Buf *b, LUse use), void *a
 		Buf *b;
 		LUse use;
 	} all[] = {
-		{n->buf[0], n->kind == LN_LOCAL ? LUSE_DECLARES : LUSE_WRITES},
-		{n->buf[1], LUSE_WRITES},
+		{n->local.buf, LUSE_DECLARES},
+		{n->store.buf[0], LUSE_WRITES},
+		{n->store.buf[1], LUSE_WRITES},
 		{t ? t->acc : NULL, LUSE_WRITES},
 		{t ? t->a : NULL, LUSE_READS},
 		{t ? t->b : NULL, LUSE_READS},
@@ -94,7 +97,7 @@ static bool has_tiles(const LNode *n)
 bool schedule_has_tiles(const Schedule *s)
 {
 	for (int i = 0; i < s->stages.n; i++)
-		if (has_tiles(s->stages.at[i]->head) || has_tiles(s->stages.at[i]->body))
+		if (has_tiles(s->stages.at[i]->block.head) || has_tiles(s->stages.at[i]->body))
 			return true;
 	return false;
 }
@@ -103,11 +106,8 @@ void lnode_iters(LNode *n, void (*fn)(void *arg, Iter **it), void *arg)
 {
 	ColumnReduction *c = n->columns;
 	Tile *t = n->tile;
-	Iter **const all[] = {&n->var,
-			      c ? &c->col : NULL,
-			      c ? &c->row : NULL,
-			      t ? &t->row : NULL,
-			      t ? &t->col : NULL,
+	Iter **const all[] = {&n->range.var,       &n->local.var,      c ? &c->col : NULL,
+			      c ? &c->row : NULL,  t ? &t->row : NULL, t ? &t->col : NULL,
 			      t ? &t->depth : NULL};
 
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)

@@ -19,6 +19,11 @@ const MmaInfo mma_info[MMA_COUNT] = {
 #undef MMA
 };
 
+bool mma_is_wgmma(MmaKind kind)
+{
+	return kind != MMA_FMA && !mma_info[kind].a;
+}
+
 bool mma_rounds(int sm)
 {
 	for (int i = MMA_FMA + 1; i < MMA_COUNT; i++)

@@ -12,7 +12,8 @@ void layout_add(TileLayout *l, int dim, TilePlace at, int64_t extent, int64_t st
 {
 	assert(l->n < MAX_AXES);
 	if (extent > 1)
-		l->axis[l->n++] = (TileAxis){dim, stride, extent, pitch, at};
+		l->axis[l->n++] = (TileAxis){
+			.dim = dim, .stride = stride, .extent = extent, .pitch = pitch, .at = at};
 }
 
 void layout_spread(TileLayout *l, const int64_t *extent, int rank, int64_t warps)
@@ -27,14 +28,18 @@ void layout_spread(TileLayout *l, const int64_t *extent, int rank, int64_t warps
 			const int64_t take = left < room[at] ? left : room[at];
 
 			if (take > 1)
-				axis[n++] = (TileAxis){d, stride, take, 0, places[at]};
+				axis[n++] = (TileAxis){.dim = d,
+						       .stride = stride,
+						       .extent = take,
+						       .at = places[at]};
 			stride *= take;
 			left /= take;
 			room[at] /= take;
 			at += room[at] == 1;
 		}
 	for (; at < 2; at++)
-		axis[n++] = (TileAxis){-1, 1, room[at], 0, places[at]};
+		axis[n++] = (TileAxis){
+			.dim = -1, .stride = 1, .extent = room[at], .at = places[at]};
 	while (n--)
 		layout_add(l, axis[n].dim, axis[n].at, axis[n].extent, axis[n].stride, 0);
 }
@@ -84,13 +89,14 @@ void layout_element(const TileLayout *l, int64_t reg, int64_t lane, int64_t warp
 
 int64_t layout_address(const TileLayout *l, const int64_t *idx)
 {
-	int64_t at = 0;
+	int64_t at = 0, digit = 0;
 
 	for (int i = 0; i < l->n; i++) {
 		const TileAxis *x = &l->axis[i];
 
 		assert(x->at == AT_ADDRESS);
-		at += idx[x->dim] / x->stride % x->extent * x->pitch;
+		digit = idx[x->dim] / x->stride % x->extent ^ (x->xored ? digit : 0);
+		at += digit * x->pitch;
 	}
 	return at;
 }
@@ -312,7 +318,7 @@ void layout_print_axes(StrBuf *b, const TileLayout *l)
 		strbuf_printf(b, "%s%d %s %lld*%lld", i ? ", " : "", x->dim, place_name[x->at],
 			      (long long)x->extent, (long long)x->stride);
 		if (x->at == AT_ADDRESS)
-			strbuf_printf(b, "+%lld", (long long)x->pitch);
+			strbuf_printf(b, "%s+%lld", x->xored ? "^" : "", (long long)x->pitch);
 	}
 }
 
@@ -368,6 +374,7 @@ static bool read_axis(const char **p, int rank, TileAxis *x)
 	    !read_number(p, 1, &x->stride))
 		return false;
 	x->dim = (int)dim;
+	x->xored = x->at == AT_ADDRESS && read_char(p, '^');
 	return x->at != AT_ADDRESS ||
 	       (dim >= 0 && read_char(p, '+') && read_number(p, 1, &x->pitch));
 }
@@ -378,7 +385,12 @@ bool layout_fits(const TileLayout *l)
 
 	for (int i = 0; i < l->n; i++) {
 		const TilePlace at = l->axis[i].at;
+		const int64_t extent = l->axis[i].extent;
 
+		if (l->axis[i].xored &&
+		    (!i || extent & (extent - 1) || l->axis[i - 1].extent != extent ||
+		     l->axis[i - 1].at != AT_ADDRESS || l->axis[i - 1].xored))
+			return false;
 		if ((n[at] *= l->axis[i].extent) > place_most[at])
 			return false;
 	}

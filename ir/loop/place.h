@@ -12,6 +12,12 @@
  * so register 2*i + j of lane 4*g + t has row g + 8*i and column 2*t + j. An axis of dim -1 changes
  * no index: lanes or warps with other digits have copies.
  *
+ * In shared memory an axis may be xored: its digit in the address is the element's xor that of the axis
+ * before it, of the same extent, a power of two. So 8 rows of 128 bytes, whose pieces of 16 bytes are
+ * xored with the row, have all pieces of one column in different banks:
+ *
+ *	0 at 8*1+128, 1 at 8*8^+16, 1 at 8*1+2
+ *
  * Only place.c knows how layouts compose. It enumerates the threads of a block, so it is exact.
  */
 #ifndef IR_LOOP_PLACE_H
@@ -28,6 +34,7 @@ typedef struct TileAxis {
 	int dim;
 	int64_t stride, extent;
 	int64_t pitch; /* AT_ADDRESS: bytes from one digit to the next, with padding; else 0 */
+	bool xored;    /* AT_ADDRESS */
 	TilePlace at;
 } TileAxis;
 
@@ -88,7 +95,7 @@ int layout_bank_passes(const TileLayout *lanes, const TileLayout *address, int b
 
 /* "0 lane 8*1, 1 lane 4*2, 0 at 16*1+144": dim, place, extent, stride and pitch of each axis. */
 void layout_print_axes(StrBuf *b, const TileLayout *l);
-/* Whether a block has as many elements, registers, lanes and warps as L. */
+/* Whether a block has as many elements, registers, lanes and warps as L, and what is xored may be. */
 bool layout_fits(const TileLayout *l);
 /* Reads such a text of a layout of rank RANK at *P and advances *P; false, with *P at the fault. */
 bool layout_parse_axes(const char **p, int rank, TileLayout *l);

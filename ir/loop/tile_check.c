@@ -6,7 +6,7 @@
  * buffer for each value of the first of three indices.
  *
  *   - What a thread copied itself may be read by others after a barrier; what is copied asynchronously, after a
- *     wait for its group, and then a barrier.
+ *     wait for its group, and then a barrier. wgmma also needs a fence before that barrier.
  *   - A buffer may be written after a barrier that follows the last read, and the last write, of it and of every buffer
  *     that overlaps it in memory, whose contents are then lost.
  */
@@ -27,7 +27,8 @@ typedef struct BufferState {
 	int64_t number, from, to; /* bytes of the block's scratch */
 	Content content;
 	int group;
-	bool read; /* since the last barrier */
+	bool read;   /* since the last barrier */
+	bool fenced; /* since it was filled, and before the barrier */
 } BufferState;
 
 typedef struct RaceCheck {
@@ -93,8 +94,8 @@ static int64_t apart(const Buf *b)
 static int64_t declared_at(const LNode *n, const Buf *tile)
 {
 	for (int64_t at; n; n = n->next) {
-		if (n->kind == LN_LOCAL && n->buf[0] == tile && n->idx)
-			return n->idx->i;
+		if (n->kind == LN_LOCAL && n->local.buf == tile && n->local.at)
+			return n->local.at->i;
 		at = n->kind == LN_LOOP ? declared_at(n->body, tile) : -1;
 		if (at >= 0)
 			return at;
@@ -128,6 +129,9 @@ static void read_buffer(RaceCheck *r, BufferState *b)
 		      b->tile);
 	else if (b->content == CONTENT_NONE)
 		fault(r, "nothing is copied before this read of", b->tile);
+	else if (r->n->op == TILE_DOT && mma_is_wgmma(r->n->mma) && !b->fenced)
+		fault(r, "no fence is between the copies and the barrier before this read of",
+		      b->tile);
 	b->read = true;
 }
 
@@ -165,6 +169,7 @@ static void see_write(RaceCheck *r)
 			fault(r, "no barrier is between other copies and this write to", o->tile);
 		o->content = CONTENT_NONE;
 	}
+	b->fenced = false;
 	b->content = r->n->async ? CONTENT_IN_FLIGHT : CONTENT_UNPUBLISHED;
 	b->group = r->commits;
 }
@@ -178,6 +183,8 @@ static void see_sync(RaceCheck *r)
 		if (r->n->sync == TILE_WAIT && b->content == CONTENT_IN_FLIGHT &&
 		    b->group < r->commits - r->n->pending)
 			b->content = CONTENT_UNPUBLISHED;
+		if (r->n->sync == TILE_FENCE && b->content == CONTENT_UNPUBLISHED)
+			b->fenced = true;
 		if (r->n->sync != TILE_BARRIER)
 			continue;
 		b->read = false;
@@ -204,13 +211,16 @@ static void see_op(RaceCheck *r)
 
 static int64_t first_of(const LNode *n)
 {
-	return n->lo->kind == EX_CONST ? n->lo->i : 0;
+	return n->range.lo->kind == EX_CONST ? n->range.lo->i : 0;
 }
 
 /* How often loop N is taken: as it says, if that is less than MOST. */
 static int64_t trips(const RaceCheck *r, const LNode *n)
 {
-	const int64_t known = n->hi->kind == EX_CONST ? (n->hi->i - first_of(n) + n->step - 1) / n->step : r->most;
+	const int64_t known = n->range.hi->kind == EX_CONST
+				      ? (n->range.hi->i - first_of(n) + n->loop.step - 1) /
+						n->loop.step
+				      : r->most;
 
 	return known < r->most ? known : r->most;
 }
@@ -223,9 +233,10 @@ static void walk(RaceCheck *r, const LNode *n)
 				   r->st->name, MOST_LOOPS);
 			r->ok = false;
 		} else if (n->kind == LN_LOOP) {
-			r->loop[r->nloops++] = n->var;
+			r->loop[r->nloops++] = n->range.var;
 			for (int64_t i = 0, count = trips(r, n); i < count && r->ok; i++) {
-				r->trip[r->nloops - 1] = ex_int(r->p, CT_I64, first_of(n) + i * n->step);
+				r->trip[r->nloops - 1] = ex_int(r->p, CT_I64,
+								first_of(n) + i * n->loop.step);
 				walk(r, n->body);
 			}
 			r->nloops--;
@@ -244,7 +255,7 @@ bool tiles_check(Ctx *c, const Schedule *s, Diag *d)
 		r.st = s->stages.at[i];
 		for (r.most = 0; r.most <= MOST_TRIPS && r.ok; r.most++) {
 			r.nbuffers = r.commits = 0;
-			walk(&r, r.st->head);
+			walk(&r, r.st->block.head);
 			walk(&r, r.st->body);
 		}
 	}

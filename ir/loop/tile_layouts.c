@@ -70,6 +70,18 @@ TileLayout tile_operand(MmaKind kind, int warps, int m, int k, bool by_sums)
 	return l;
 }
 
+void tile_atoms(TileLayout *l, int dim, int rows, int cols, int bytes)
+{
+	const int row = TILE_ATOM / ATOM_ROWS, piece = UNIT / bytes;
+
+	layout_add(l, dim + 1, AT_ADDRESS, cols * bytes / row, row / bytes, (int64_t)rows * row);
+	layout_add(l, dim, AT_ADDRESS, rows / ATOM_ROWS, ATOM_ROWS, TILE_ATOM);
+	layout_add(l, dim, AT_ADDRESS, ATOM_ROWS, 1, row);
+	layout_add(l, dim + 1, AT_ADDRESS, row / UNIT, piece, UNIT);
+	l->axis[l->n - 1].xored = true;
+	layout_add(l, dim + 1, AT_ADDRESS, piece, 1, bytes);
+}
+
 int64_t tile_pitch(MmaKind kind, int cols, int bytes, bool along)
 {
 	const int64_t row = ((int64_t)cols * bytes + UNIT - 1) / UNIT * UNIT;
@@ -162,7 +174,7 @@ static int64_t piece_at(ExprPool *p, const TileNode *n, int64_t row, int64_t pie
 	Expr *with[] = {ex_int(p, CT_I64, row),
 			ex_int(p, CT_I64, piece * (n->n < TILE_RANK ? n->vector : 1)),
 			ex_int(p, CT_I64, 0)};
-	int64_t at = 0;
+	int64_t at = 0, digit = 0;
 
 	for (int i = 0; i < n->to->tile->n; i++) {
 		const TileAxis *x = &n->to->tile->axis[i];
@@ -173,7 +185,8 @@ static int64_t piece_at(ExprPool *p, const TileNode *n, int64_t row, int64_t pie
 		e = ex_subst_iters(p, e, n->it, with, n->n);
 		if (e->kind != EX_CONST)
 			return -1;
-		at += e->i / x->stride % x->extent * x->pitch;
+		digit = e->i / x->stride % x->extent ^ (x->xored ? digit : 0);
+		at += digit * x->pitch;
 	}
 	return at;
 }
@@ -328,7 +341,7 @@ static void check_points(TileCheck *t)
 	}
 	if (places != all)
 		fault(t, "the layout does not have each point once", "");
-	if (layout_count(&n->points, AT_LANE) != WARP_LANES || threads != t->st->threads)
+	if (layout_count(&n->points, AT_LANE) != WARP_LANES || threads != t->st->block.threads)
 		fault(t, "the layout has other threads than the block", "");
 }
 
@@ -372,7 +385,7 @@ static void check_pieces(TileCheck *t, const Buf *b)
 	PieceOrder o;
 
 	if (n->n != TILE_RANK || b->rank != TILE_RANK ||
-	    !tile_piece_order(t->pool, n, t->st->threads, &o))
+	    !tile_piece_order(t->pool, n, t->st->block.threads, &o))
 		fault(t, "the pieces of a copy do not lie as its threads have them:", b->name);
 }
 
@@ -470,6 +483,43 @@ static bool one_buffer(TileCheck *t, const Expr *e, Iter *it, int64_t rows)
 	return true;
 }
 
+/* Whether the last two dims of tile B lie in atoms, and its buffers at multiples of them. */
+static bool in_atoms(const Buf *b)
+{
+	const int dim = b->rank - 2, bytes = dtype_info[b->dtype].bits / 8;
+	const int64_t rows = extent_of_dim(b, dim), cols = extent_of_dim(b, dim + 1);
+	TileLayout want = {.rank = b->rank};
+	bool same;
+
+	if (dim && b->tile->axis[0].dim == 0)
+		want.axis[want.n++] = b->tile->axis[0];
+	same = rows % ATOM_ROWS == 0 && cols * bytes * ATOM_ROWS % TILE_ATOM == 0 &&
+	       (!want.n || want.axis[0].pitch % TILE_ATOM == 0);
+	tile_atoms(&want, dim, (int)rows, (int)cols, bytes);
+	same = same && want.n == b->tile->n;
+	for (int i = 0; same && i < want.n; i++) {
+		const TileAxis *x = &b->tile->axis[i], *y = &want.axis[i];
+
+		same = x->dim == y->dim && x->stride == y->stride && x->extent == y->extent &&
+		       x->pitch == y->pitch && x->xored == y->xored;
+	}
+	return same;
+}
+
+/* The operands A and B of wgmma; the sums, of SIZE, are those of grid G. */
+static void check_wgmma(TileCheck *t, const Buf *a, const Buf *b, const TileGrid *g,
+			const int64_t *size)
+{
+	const MmaInfo *in = &mma_info[t->n->mma];
+
+	if (size[0] != (int64_t)MMA_ROWS * g->wm || size[0] % in->m || g->wn != 1 ||
+	    size[1] > MOST_WGMMA)
+		fault(t, "four warps have other sums than those of one", in->name);
+	else if (!tile_in_shared(a) || !in_atoms(a) || !in_atoms(b))
+		fault(t, "an operand does not lie in atoms in shared memory:",
+		      in_atoms(b) ? a->name : b->name);
+}
+
 static void check_dot(TileCheck *t)
 {
 	const TileNode *n = t->n;
@@ -494,7 +544,7 @@ static void check_dot(TileCheck *t)
 	if (!a || !b)
 		return;
 	if (size[0] % ((int64_t)MMA_ROWS * g.wm) || size[1] % (8L * g.wn) ||
-	    g.wm * g.wn * WARP_LANES != t->st->threads || size[2] % (in->k > 1 ? in->k : 8)) {
+	    g.wm * g.wn * WARP_LANES != t->st->block.threads || size[2] % (in->k > 1 ? in->k : 8)) {
 		fault(t, "the sizes are not multiples of the instruction's", in->name);
 		return;
 	}
@@ -507,7 +557,9 @@ static void check_dot(TileCheck *t)
 		fault(t, "the second operand is not in shared memory:", b->name);
 	if (n->mma != MMA_FMA && (a->dtype != in->type[0] || b->dtype != in->type[1]))
 		fault(t, "an operand has another type than the instruction", in->name);
-	if (tile_in_shared(a))
+	if (mma_is_wgmma(n->mma) && t->ok)
+		check_wgmma(t, a, b, &g, size);
+	if (tile_in_shared(a) || !t->ok)
 		return;
 	want = tile_operand(n->mma, g.wm, (int)size[0], (int)size[2], true);
 	if (!same_layout(a->tile, &want, CHANGE_RENAME))
@@ -552,7 +604,7 @@ static void check_op(TileCheck *t)
 /* A tile of shared memory lies inside of the block's scratch; addresses do not wrap around. */
 static void check_local(TileCheck *t, const LNode *n)
 {
-	const Buf *b = n->buf[0];
+	const Buf *b = n->local.buf;
 	int64_t last = dtype_info[b->dtype].bits / 8, scratch = 0;
 
 	for (int d = 0; d < b->rank; d++)
@@ -562,9 +614,13 @@ static void check_local(TileCheck *t, const LNode *n)
 		return;
 	for (int i = 0; i < b->tile->n; i++)
 		last += (b->tile->axis[i].extent - 1) * b->tile->axis[i].pitch;
-	if (!n->idx || n->idx->kind != EX_CONST || !t->st->scratch ||
-	    !dim_is_const(t->st->scratch, &scratch) || n->idx->i < 0 || n->idx->i > scratch - last)
+	if (!n->local.at || n->local.at->kind != EX_CONST || !t->st->scratch ||
+	    !dim_is_const(t->st->scratch, &scratch) || n->local.at->i < 0 ||
+	    n->local.at->i > scratch - last)
 		fault(t, "the block's scratch is too small for", b->name);
+	for (int i = 0; i < b->tile->n && t->ok; i++)
+		if (b->tile->axis[i].xored && n->local.at->i % TILE_ATOM)
+			fault(t, "a tile in atoms does not begin at a multiple of one:", b->name);
 }
 
 bool tiles_verify_node(const Kernel *k, const Stage *st, const LNode *n, Diag *d, DiagLoc loc)
@@ -572,7 +628,7 @@ bool tiles_verify_node(const Kernel *k, const Stage *st, const LNode *n, Diag *d
 	TileCheck t = {
 		.c = k->ctx, .d = d, .pool = k->pool, .st = st, .n = n->op, .loc = loc, .ok = true};
 
-	if (n->kind == LN_LOCAL && n->buf[0]->tile)
+	if (n->kind == LN_LOCAL && n->local.buf->tile)
 		check_local(&t, n);
 	if (n->kind == LN_OP)
 		check_op(&t);

@@ -35,12 +35,14 @@ static void element(LoopText *t, TileNode *n)
 
 static void sync(LoopText *t, TileNode *n)
 {
-	static const char *const kinds[] = {
-		[TILE_COMMIT] = "commit", [TILE_WAIT] = "wait ", [TILE_BARRIER] = "barrier"};
+	static const char *const kinds[] = {[TILE_COMMIT] = "commit",
+					    [TILE_WAIT] = "wait ",
+					    [TILE_FENCE] = "fence",
+					    [TILE_BARRIER] = "barrier"};
 	const int kind = lt_choice(t, kinds, TILE_BARRIER + 1, (int)n->sync);
 
 	if (kind < 0)
-		lt_expected(t, "'commit', 'wait' or 'barrier'");
+		lt_expected(t, "'commit', 'wait', 'fence' or 'barrier'");
 	n->sync = kind < 0 ? TILE_BARRIER : (TileSync)kind;
 	if (n->sync == TILE_WAIT)
 		lt_count(t, &n->pending, 0, INT32_MAX);
@@ -106,7 +108,7 @@ void lt_tile_op(LoopText *t, LNode *node)
 		lt_expr(t, &n->by, ct);
 	}
 	lt_opt_expr(t, " where ", &n->guard, CT_BOOL);
-	lt_opt_expr(t, " executes where ", &node->guard, CT_BOOL);
+	lt_opt_expr(t, " executes where ", &node->store.guard, CT_BOOL);
 }
 
 void tile_print(StrBuf *b, const TileNode *n)

@@ -450,7 +450,8 @@ MmaKind product_instruction(const Contraction *c, const Gpu *gpu, bool may_round
 		const MmaInfo *in = &mma_info[i];
 
 		if (in->type[0] == a && in->type[1] == b && in->sum == c->ct && in->sm <= gpu->sm &&
-		    in->k > mma_info[best].k && (may_round || !in->round))
+		    in->k > mma_info[best].k && !mma_is_wgmma((MmaKind)i) &&
+		    (may_round || !in->round))
 			best = i;
 	}
 	return (MmaKind)best;

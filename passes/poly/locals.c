@@ -61,7 +61,7 @@ static bool reads(const Poly *p, const LNode *n, const Buf *b)
 {
 	for (int i = 0; i < p->copies.n; i++)
 		if (poly_node_loads(p->copies.at[i], b) &&
-		    poly_node_loads(n, p->copies.at[i]->buf[0]))
+		    poly_node_loads(n, p->copies.at[i]->store.buf[0]))
 			return true;
 	return poly_node_loads(n, b);
 }
@@ -69,7 +69,7 @@ static bool reads(const Poly *p, const LNode *n, const Buf *b)
 /* The local whose value store W copies, if N reads that local, too; else null. */
 static const Buf *copied_local(const Poly *p, const LNode *w, const LNode *n)
 {
-	const Expr *e = w->kind == LN_STORE ? w->val[0] : NULL;
+	const Expr *e = w->kind == LN_STORE ? w->store.val[0] : NULL;
 
 	return e && e->kind == EX_LOAD && poly_local(p, e->load.buf) && reads(p, n, e->load.buf)
 		       ? e->load.buf
@@ -539,7 +539,7 @@ void poly_check_holder(Poly *p, const Dep *d, const Exec *a, const Exec *b, isl_
 
 /* A local whose elements threads hold, and its scratch: BYTES from AT on; BYTES is 0 if it has none. */
 typedef struct HeldLocal {
-	const LNode *local;
+	const LNode *node;
 	int64_t at, bytes;
 	bool holds; /* the scratch still holds what was stored to it */
 } HeldLocal;
@@ -564,20 +564,20 @@ static bool find_locals(ScratchCheck *s, const LNode *n)
 	bool has_scratch = false;
 
 	for (; n; n = n->next) {
-		if (n->kind == LN_LOCAL && (n->keep || n->idx)) {
-			HeldLocal x = {.local = n};
+		if (n->kind == LN_LOCAL && (n->local.keep || n->local.at)) {
+			HeldLocal x = {.node = n};
 
-			if (n->idx && n->idx->kind == EX_CONST)
-				x.at = n->idx->i;
-			else if (n->idx)
-				dim_is_const(ex_as_dim(s->p->ctx, n->idx), &x.at);
-			if (n->keep)
-				x.bytes = (int64_t)s->stage->threads * n->scratch *
-					  dtype_info[n->buf[0]->dtype].bits / 8;
+			if (n->local.at && n->local.at->kind == EX_CONST)
+				x.at = n->local.at->i;
+			else if (n->local.at)
+				dim_is_const(ex_as_dim(s->p->ctx, n->local.at), &x.at);
+			if (n->local.keep)
+				x.bytes = (int64_t)s->stage->block.threads * n->local.scratch *
+					  dtype_info[n->local.buf->dtype].bits / 8;
 			else
-				x.bytes = bytes_of(n->buf[0]);
+				x.bytes = bytes_of(n->local.buf);
 			vec_push(s->p->arena, &s->locals, x);
-			has_scratch = has_scratch || n->scratch;
+			has_scratch = has_scratch || n->local.scratch;
 		}
 		has_scratch = find_locals(s, n->body) || has_scratch;
 	}
@@ -587,13 +587,13 @@ static bool find_locals(ScratchCheck *s, const LNode *n)
 /* N reads X in scratch, or recomputes from X a value that it reads. */
 static bool needs(const ScratchCheck *s, const LNode *n, const HeldLocal *x)
 {
-	if (poly_node_loads(n, x->local->buf[0]))
+	if (poly_node_loads(n, x->node->local.buf))
 		return true;
 	for (int i = 0; i < s->locals.n; i++) {
 		const HeldLocal *y = &s->locals.at[i];
 
-		if (!y->bytes && y->local != n && poly_node_loads(n, y->local->buf[0]) &&
-		    needs(s, y->local, x))
+		if (!y->bytes && y->node != n && poly_node_loads(n, y->node->local.buf) &&
+		    needs(s, y->node, x))
 			return true;
 	}
 	return false;
@@ -608,7 +608,7 @@ static void store_to(ScratchCheck *s, const LNode *n, HeldLocal *x)
 			continue;
 		if (needs(s, n, y) && (x->at != y->at || x->bytes != y->bytes))
 			poly_wrong(s->p, "%s is stored over a part of %s that it is made of",
-				   x->local->buf[0]->name, y->local->buf[0]->name);
+				   x->node->local.buf->name, y->node->local.buf->name);
 		y->holds = false;
 	}
 	x->holds = true;
@@ -624,18 +624,19 @@ static void run_scratch(ScratchCheck *s, const LNode *n)
 
 			if (n->kind != LN_LOCAL && x->bytes && !x->holds && needs(s, n, x))
 				poly_wrong(s->p, "another local is where %s was in scratch",
-					   x->local->buf[0]->name);
+					   x->node->local.buf->name);
 		}
 		for (int i = 0; i < s->locals.n; i++) {
 			HeldLocal *x = &s->locals.at[i];
 
-			if (n == x->local)
+			if (n == x->node)
 				x->holds = false;
-			if (n->kind == LN_STORE && n->buf[0] == x->local->buf[0] && x->bytes)
+			if (n->kind == LN_STORE && n->store.buf[0] == x->node->local.buf &&
+			    x->bytes)
 				store_to(s, n, x);
 		}
 		run_scratch(s, n->body);
-		if (n->kind == LN_LOOP && n->loop != LOOP_GROUP)
+		if (n->kind == LN_LOOP && n->loop.kind != LOOP_GROUP)
 			run_scratch(s, n->body);
 	}
 }
@@ -645,7 +646,7 @@ static void run_scratch(ScratchCheck *s, const LNode *n)
 static void check_scratch(Poly *p, const Stage *st)
 {
 	ScratchCheck s = {.p = p, .stage = st};
-	bool has_scratch = find_locals(&s, st->head);
+	bool has_scratch = find_locals(&s, st->block.head);
 	int64_t all = 0;
 
 	has_scratch = find_locals(&s, st->body) || has_scratch;
@@ -653,10 +654,10 @@ static void check_scratch(Poly *p, const Stage *st)
 	for (int i = 0; i < s.locals.n && has_scratch; i++)
 		if (s.locals.at[i].at < 0 || s.locals.at[i].at + s.locals.at[i].bytes > all)
 			poly_wrong(p, "%s lies outside of scratch",
-				   s.locals.at[i].local->buf[0]->name);
+				   s.locals.at[i].node->local.buf->name);
 	if (!has_scratch)
 		return;
-	run_scratch(&s, st->head);
+	run_scratch(&s, st->block.head);
 	run_scratch(&s, st->body);
 }
 

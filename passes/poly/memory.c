@@ -77,7 +77,7 @@ static const Buf *addressed(const Poly *p, const Buf *b)
 {
 	const Local *l = b ? poly_local(p, b) : NULL;
 
-	return l && !l->node->keep && !b->tile ? b : NULL;
+	return l && !l->node->local.keep && !b->tile ? b : NULL;
 }
 
 /* A copy reads element E of a tensor; what a statement reads is compared with the statement. */
@@ -238,7 +238,7 @@ static void check_states(Poly *p, const Exec *e)
 /* A local in the scratch of a stage, up to byte END of it; it is accessed from node FIRST to node
  * LAST, in the order of the text. */
 typedef struct Placed {
-	const LNode *local;
+	const LNode *node;
 	Expr *end;
 	int declared, first, last;
 } Placed;
@@ -252,13 +252,13 @@ typedef struct ScratchWalk {
 
 static void place(ScratchWalk *w, const LNode *n)
 {
-	const Buf *b = n->buf[0];
+	const Buf *b = n->local.buf;
 	Ctx *c = w->p->ctx;
 	const int64_t bits = dtype_info[b->dtype].bits;
 	Dim *all = dim_mul(c, buf_numel(c, b), dim_const(c, bits));
-	Placed x = {.local = n, .declared = w->now, .first = -1, .last = -1};
+	Placed x = {.node = n, .declared = w->now, .first = -1, .last = -1};
 
-	x.end = ex_add(w->p->pool, n->idx,
+	x.end = ex_add(w->p->pool, n->local.at,
 		       ex_dim(w->p->pool, dim_ceildiv(c, all, dim_const(c, 8))));
 	vec_push(w->p->arena, &w->placed, x);
 }
@@ -297,10 +297,10 @@ static void walk(ScratchWalk *w, const LNode *n)
 		const int from = ++w->now;
 
 		vec_push(w->p->arena, &w->nodes, n);
-		if (n->kind == LN_LOCAL && n->idx && !n->keep)
+		if (n->kind == LN_LOCAL && n->local.at && !n->local.keep)
 			place(w, n);
 		for (int i = 0; i < w->placed.n; i++) {
-			if (accesses(n, w->placed.at[i].local->buf[0]))
+			if (accesses(n, w->placed.at[i].node->local.buf))
 				extend(&w->placed.at[i], from, from);
 		}
 		walk(w, n->body);
@@ -342,19 +342,20 @@ static bool loads_only(const Expr *e, const Buf *b, const Expr *idx)
  * at the same place, once. */
 static bool in_place(const ScratchWalk *w, const Placed *x, const Placed *y)
 {
-	const Buf *a = x->local->buf[0], *b = y->local->buf[0];
+	const Buf *a = x->node->local.buf, *b = y->node->local.buf;
 	const int last = x->last < y->last ? x->last : y->last;
 
-	if (x->local->idx != y->local->idx ||
+	if (x->node->local.at != y->node->local.at ||
 	    dtype_info[a->dtype].bits != dtype_info[b->dtype].bits)
 		return false;
 	for (int i = y->first; i <= last; i++) {
 		const LNode *n = w->nodes.at[i - 1];
 
 		if (accesses(n, a) || accesses(n, b))
-			if (n->kind != LN_STORE || n->part == PART_NONE || n->buf[0] != b ||
-			    expr_loads(n->val[0], b) || !loads_only(n->val[0], a, n->idx) ||
-			    (n->guard && expr_loads(n->guard, a)))
+			if (n->kind != LN_STORE || n->point.part == PART_NONE ||
+			    n->store.buf[0] != b || expr_loads(n->store.val[0], b) ||
+			    !loads_only(n->store.val[0], a, n->store.idx) ||
+			    (n->store.guard && expr_loads(n->store.guard, a)))
 				return false;
 	}
 	return true;
@@ -363,7 +364,7 @@ static bool in_place(const ScratchWalk *w, const Placed *x, const Placed *y)
 static void check_apart(const ScratchWalk *w, const Placed *x, const Placed *y)
 {
 	Poly *p = w->p;
-	const char *a = x->local->buf[0]->name, *b = y->local->buf[0]->name;
+	const char *a = x->node->local.buf->name, *b = y->node->local.buf->name;
 	isl_set *both;
 
 	if (y->first < x->first) {
@@ -372,7 +373,7 @@ static void check_apart(const ScratchWalk *w, const Placed *x, const Placed *y)
 	}
 	if (x->last < y->first || x->first < 0 || in_place(w, x, y))
 		return;
-	both = both_below(p, x->local->idx, y->end, y->local->idx, x->end);
+	both = both_below(p, x->node->local.at, y->end, y->node->local.at, x->end);
 	if (!both)
 		poly_unchecked(p, "that %s and %s are at different places in scratch", a, b);
 	else if (!never_runs(p, both))
@@ -383,9 +384,9 @@ static void check_inside(Poly *p, const Stage *st, const Placed *x)
 {
 	Expr *zero = ex_int(p->pool, CT_I64, 0), *one = ex_int(p->pool, CT_I64, 1),
 	     *all = st->scratch ? ex_dim(p->pool, st->scratch) : zero;
-	const char *name = x->local->buf[0]->name;
-	isl_set *low = both_below(p, x->local->idx, zero, zero, one),
-		*high = both_below(p, all, x->end, x->local->idx, x->end);
+	const char *name = x->node->local.buf->name;
+	isl_set *low = both_below(p, x->node->local.at, zero, zero, one),
+		*high = both_below(p, all, x->end, x->node->local.at, x->end);
 
 	if (!low || !high) {
 		poly_unchecked(p, "that %s is inside of scratch", name);
@@ -402,7 +403,7 @@ static void check_scratch(Poly *p, const Stage *st)
 	ScratchWalk w = {.p = p};
 	int body;
 
-	walk(&w, st->head);
+	walk(&w, st->block.head);
 	body = w.now;
 	walk(&w, st->body);
 	for (int i = 0; i < w.placed.n; i++) {
@@ -427,8 +428,8 @@ static bool is_partial(Poly *p, const Exec *m, const Exec *e, int c)
 	if (!s->red)
 		return false;
 	if (n->kind == LN_UPDATE)
-		return n->red == s->red;
-	return n->kind == LN_STORE && e->part == PART_TERM && !n->guard &&
+		return n->store.red == s->red;
+	return n->kind == LN_STORE && e->part == PART_TERM && !n->store.guard &&
 	       m->val[0] == monoid_identity(p->pool, s->red, e->buf[0] == m->buf[c] ? 0 : 1,
 					    m->val[0]->ct);
 }
@@ -483,22 +484,25 @@ static void check_skipped(Poly *p, const Exec *e)
 
 static bool has_whole_vectors(const Poly *p, const LNode *n)
 {
-	Dim *end = n->hi && n->lo->kind == EX_CONST && !n->lo->i ? ex_as_dim(p->ctx, n->hi) : NULL;
+	Dim *end = n->range.hi && n->range.lo->kind == EX_CONST && !n->range.lo->i
+			   ? ex_as_dim(p->ctx, n->range.hi)
+			   : NULL;
 
-	return end && (n->loop == LOOP_GROUP || n->kind != LN_LOOP) &&
-	       dim_multiple(p->ctx, end, n->vector);
+	return end && (n->loop.kind == LOOP_GROUP || n->kind != LN_LOOP) &&
+	       dim_multiple(p->ctx, end, n->share.vector);
 }
 
 /* Parts of N that tell how the threads of a block divide its points, and are not compared. */
 static void see_threads(Poly *p, const LNode *n)
 {
 	for (; n; n = n->next) {
-		if (n->peel || (n->columns && n->columns->lanes))
+		if (n->share.peel || (n->columns && n->columns->lanes))
 			poly_unchecked(p, "the first points of the threads of a loop");
-		if (n->kind == LN_LOCAL && n->keep)
-			poly_unchecked(p, "which elements of %s threads keep", n->buf[0]->name);
-		if (n->vector > 1 && !has_whole_vectors(p, n))
-			poly_unchecked(p, "that a loop has whole vectors of %d points", n->vector);
+		if (n->kind == LN_LOCAL && n->local.keep)
+			poly_unchecked(p, "which elements of %s threads keep", n->local.buf->name);
+		if (n->share.vector > 1 && !has_whole_vectors(p, n))
+			poly_unchecked(p, "that a loop has whole vectors of %d points",
+				       n->share.vector);
 		see_threads(p, n->body);
 	}
 }
@@ -506,9 +510,9 @@ static void see_threads(Poly *p, const LNode *n)
 static void check_stage(Poly *p, const Stage *st)
 {
 	check_scratch(p, st);
-	see_threads(p, st->head);
+	see_threads(p, st->block.head);
 	see_threads(p, st->body);
-	if (st->bulk.n)
+	if (st->block.bulk.n)
 		poly_unchecked(p, "the elements that blocks of stage %s copy", st->name);
 }
 

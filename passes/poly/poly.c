@@ -278,7 +278,7 @@ PolyVerdict poly_verdict(Kernel *original, Schedule *s, unsigned long operations
 	Poly p;
 
 	for (int i = 0; i < s->stages.n; i++)
-		if (has_folds(s->stages.at[i]->head) || has_folds(s->stages.at[i]->body)) {
+		if (has_folds(s->stages.at[i]->block.head) || has_folds(s->stages.at[i]->body)) {
 			strbuf_puts(why, "it folds tiles, of which isl knows nothing");
 			return POLY_UNPROVED;
 		}

@@ -118,12 +118,12 @@ static Exec *read_exec(TreeWalk *w, const LNode *n, LPart part, int order)
 	Poly *p = w->p;
 	Exec *e = NEW(p->arena, Exec);
 
-	*e = (Exec){.stmt = n->stmt,
-		    .comp = n->comp,
+	*e = (Exec){.stmt = n->point.stmt,
+		    .comp = n->point.comp,
 		    .order = order,
 		    .part = part,
 		    .node = n,
-		    .nat = n->nat};
+		    .nat = n->point.nat};
 	for (int i = 0; i < w->loops.n; i++) {
 		SetAxis a = {w->loops.at[i].it, w->loops.at[i].it, w->kinds.at[i]};
 
@@ -132,22 +132,22 @@ static Exec *read_exec(TreeWalk *w, const LNode *n, LPart part, int order)
 	}
 	for (int i = 0; i < w->when.n; i++)
 		vec_push(p->arena, &e->nonzero, w->when.at[i]);
-	e->at = NEW_ARRAY(p->arena, n->nat + 1, Expr *);
+	e->at = NEW_ARRAY(p->arena, n->point.nat + 1, Expr *);
 	w->unbound = false;
-	for (int i = 0; i < n->nat; i++)
-		e->at[i] = resolve(w, n->at[i]);
+	for (int i = 0; i < n->point.nat; i++)
+		e->at[i] = resolve(w, n->point.at[i]);
 	if (w->unbound)
 		poly_wrong(p, "statement %d is done at a point over an iterator that no loop runs",
-			   n->stmt);
-	if (n->guard)
-		vec_push(p->arena, &e->guard, resolve(w, n->guard));
+			   n->point.stmt);
+	if (n->store.guard)
+		vec_push(p->arena, &e->guard, resolve(w, n->store.guard));
 	e->point = e->at;
 	e->npoint = e->nat;
-	e->buf[0] = n->buf[0];
-	e->buf[1] = n->buf[1];
-	e->idx = resolve(w, n->idx);
+	e->buf[0] = n->store.buf[0];
+	e->buf[1] = n->store.buf[1];
+	e->idx = resolve(w, n->store.idx);
 	for (int i = 0; i < 2; i++)
-		e->val[i] = resolve(w, n->val[i]);
+		e->val[i] = resolve(w, n->store.val[i]);
 	return e;
 }
 
@@ -163,7 +163,8 @@ static void reduce(TreeWalk *w, const LNode *n)
 {
 	int loops = w->loops.n, env = w->env.n;
 
-	push_loop(w, n->var, AXIS_ANY, resolve(w, n->lo), resolve(w, n->hi), 1, n->var->extent);
+	push_loop(w, n->range.var, AXIS_ANY, resolve(w, n->range.lo), resolve(w, n->range.hi), 1,
+		  n->range.var->extent);
 	exec(w, n, PART_TERM, w->order);
 	pop_to(w, loops, env);
 }
@@ -186,7 +187,8 @@ static void columns(TreeWalk *w, const LNode *n)
 static bool written_elsewhere(const LNode *l, int stmt)
 {
 	for (; l; l = l->next)
-		if ((l->stmt == stmt && l->part == PART_WRITE) || written_elsewhere(l->body, stmt))
+		if ((l->point.stmt == stmt && l->point.part == PART_WRITE) ||
+		    written_elsewhere(l->body, stmt))
 			return true;
 	return false;
 }
@@ -211,7 +213,7 @@ static TileTerm tile_term(TreeWalk *w, const Tile *t, int at)
 	if (!t->by_runs.starts)
 		x.a = ex_add(p, ex_add(p, resolve(w, t->a_at), ex_mul(p, k, resolve(w, t->a_step))),
 			     rest);
-	if (!t->scaled.scale && !t->order.sums_at && t->terms <= 1)
+	if (!t->scaled.scale && !t->order.sums_at && t->scaled.terms <= 1)
 		x.b = ex_add(p, ex_add(p, resolve(w, t->b_at), ex_mul(p, k, resolve(w, t->b_step))),
 			     ex_add(p, ex_mul(p, col, pack), rest));
 	return x;
@@ -221,7 +223,7 @@ static void tile_part(TreeWalk *w, const LNode *n, LPart part, int order)
 {
 	Poly *p = w->p;
 	const Tile *t = n->tile;
-	const Stmt *s = p->k->stmts.at[n->stmt];
+	const Stmt *s = p->k->stmts.at[n->point.stmt];
 	int loops = w->loops.n, env = w->env.n;
 	Expr *zero = ex_int(p->pool, CT_I64, 0);
 	Exec *e;
@@ -233,17 +235,17 @@ static void tile_part(TreeWalk *w, const LNode *n, LPart part, int order)
 			  ex_mul(p->pool, resolve(w, t->k), ex_int(p->pool, CT_I64, t->kpack)), 1,
 			  t->depth->extent);
 	for (int i = s->nband; i < s->niters && part == PART_TERM && !t->depth; i++)
-		if (n->at[i]->kind == EX_ITER)
-			push_loop(w, n->at[i]->iter, AXIS_ANY, zero,
-				  ex_dim(p->pool, n->at[i]->iter->extent), 1,
-				  n->at[i]->iter->extent);
+		if (n->point.at[i]->kind == EX_ITER)
+			push_loop(w, n->point.at[i]->iter, AXIS_ANY, zero,
+				  ex_dim(p->pool, n->point.at[i]->iter->extent), 1,
+				  n->point.at[i]->iter->extent);
 	if (part == PART_TERM) {
 		e = exec(w, n, part, order);
 		e->tile = tile_term(w, t, loops + 1);
 	} else {
 		LNode band = *n;
 
-		band.nat = s->nband;
+		band.point.nat = s->nband;
 		e = exec(w, arena_copy(p->arena, &band, sizeof band), part, order);
 	}
 	e->buf[0] = t->acc;
@@ -263,7 +265,7 @@ static void tile(TreeWalk *w, const LNode *n)
 	bool stored = false;
 
 	for (int i = 0; i < w->p->s->stages.n; i++)
-		stored = stored || written_elsewhere(w->p->s->stages.at[i]->body, n->stmt);
+		stored = stored || written_elsewhere(w->p->s->stages.at[i]->body, n->point.stmt);
 	if (!n->tile->accumulate)
 		tile_part(w, n, PART_INIT, w->order);
 	tile_part(w, n, PART_TERM, w->order + 1);
@@ -282,15 +284,15 @@ static bool is_local(const Poly *p, const Buf *b)
 
 static void local(TreeWalk *w, const LNode *n)
 {
-	Local l = {.buf = n->buf[0], .node = n, .nloops = w->loops.n};
+	Local l = {.buf = n->local.buf, .node = n, .nloops = w->loops.n};
 
 	l.loop = NEW_ARRAY(w->p->arena, l.nloops + 1, const Iter *);
 	for (int i = 0; i < l.nloops; i++)
 		l.loop[i] = w->loops.at[i].it;
 	vec_push(w->p->arena, &w->p->locals, l);
-	if (n->val[0])
+	if (n->local.val)
 		vec_push(w->p->arena, &w->p->kept,
-			 ((LocalValue){n->buf[0], n->var, resolve(w, n->val[0])}));
+			 ((LocalValue){n->local.buf, n->local.var, resolve(w, n->local.val)}));
 }
 
 /* A store or an update of a state. A node that carries out no statement is a copy. */
@@ -298,17 +300,18 @@ static void stores(TreeWalk *w, const LNode *n)
 {
 	Poly *p = w->p;
 
-	if (n->part != PART_NONE)
-		exec(w, n, n->part, w->order);
-	else if (!is_local(p, n->buf[0]))
-		poly_wrong(p, "a node stores to %s and carries out no statement", n->buf[0]->name);
+	if (n->point.part != PART_NONE)
+		exec(w, n, n->point.part, w->order);
+	else if (!is_local(p, n->store.buf[0]))
+		poly_wrong(p, "a node stores to %s and carries out no statement",
+			   n->store.buf[0]->name);
 	else {
 		const int loops = w->loops.n, env = w->env.n;
 
 		vec_push(p->arena, &p->copies, n);
 		if (n->kind == LN_REDUCE)
-			push_loop(w, n->var, AXIS_ANY, resolve(w, n->lo), resolve(w, n->hi), 1,
-				  n->var->extent);
+			push_loop(w, n->range.var, AXIS_ANY, resolve(w, n->range.lo),
+				  resolve(w, n->range.hi), 1, n->range.var->extent);
 		vec_push(p->arena, &p->moves, read_exec(w, n, PART_NONE, w->order));
 		pop_to(w, loops, env);
 	}
@@ -352,16 +355,16 @@ static void tile_op(TreeWalk *w, const LNode *n)
 	if (o->op == TILE_SYNC || o->op == TILE_COPY)
 		return;
 	plain->kind = o->op == TILE_DOT ? LN_OP : LN_STORE;
-	plain->buf[0] = o->to;
-	plain->val[0] = o->val;
-	if (n->part == PART_NONE) {
+	plain->store.buf[0] = o->to;
+	plain->store.val[0] = o->val;
+	if (n->point.part == PART_NONE) {
 		vec_push(p->arena, &p->copies, plain);
 		return;
 	}
 	for (int i = 0; i < o->n; i++)
 		push_loop(w, o->it[i], AXIS_ANY, ex_int(p->pool, CT_I64, 0),
 			  ex_dim(p->pool, o->it[i]->extent), 1, o->it[i]->extent);
-	e = exec(w, plain, n->part, w->order);
+	e = exec(w, plain, n->point.part, w->order);
 	for (int i = 0; i < o->nidx; i++)
 		idx[i] = resolve(w, o->idx[i]);
 	e->idx = o->to->tile ? flat_at(p, o->to, idx, o->nidx) : idx[0];
@@ -373,13 +376,13 @@ static void tile_op(TreeWalk *w, const LNode *n)
 
 static void loop(TreeWalk *w, const LNode *n)
 {
-	const bool serial = n->loop == LOOP_SERIAL || n->loop == LOOP_UNROLL;
+	const bool serial = n->loop.kind == LOOP_SERIAL || n->loop.kind == LOOP_UNROLL;
 	const int loops = w->loops.n, env = w->env.n, when = w->when.n;
 
-	if (n->when)
-		vec_push(w->p->arena, &w->when, n->when);
-	push_loop(w, n->var, serial ? AXIS_SERIAL : AXIS_PARALLEL, resolve(w, n->lo),
-		  resolve(w, n->hi), n->step, n->var->extent);
+	if (n->loop.when)
+		vec_push(w->p->arena, &w->when, n->loop.when);
+	push_loop(w, n->range.var, serial ? AXIS_SERIAL : AXIS_PARALLEL, resolve(w, n->range.lo),
+		  resolve(w, n->range.hi), n->loop.step, n->range.var->extent);
 	walk(w, n->body);
 	pop_to(w, loops, env);
 	w->when.n = when;
@@ -389,10 +392,10 @@ static void visit(TreeWalk *w, const LNode *n)
 {
 	switch (n->kind) {
 	case LN_LOOP: loop(w, n); break;
-	case LN_LET: bind(w, n->var, resolve(w, n->lo)); break;
+	case LN_LET: bind(w, n->range.var, resolve(w, n->range.lo)); break;
 	case LN_LOCAL: local(w, n); break;
 	case LN_COLUMNS:
-		if (n->part == PART_TERM)
+		if (n->point.part == PART_TERM)
 			columns(w, n);
 		else
 			poly_wrong(w->p, "a node combines terms and carries out no statement");
@@ -400,9 +403,9 @@ static void visit(TreeWalk *w, const LNode *n)
 	case LN_OP: tile_op(w, n); break;
 	case LN_TILE:
 	case LN_REDUCE:
-		if (n->kind == LN_REDUCE && n->part == PART_NONE)
+		if (n->kind == LN_REDUCE && n->point.part == PART_NONE)
 			stores(w, n);
-		else if (n->part != PART_TERM)
+		else if (n->point.part != PART_TERM)
 			poly_wrong(w->p, "a node combines terms and carries out no statement");
 		else if (n->kind == LN_TILE)
 			tile(w, n);
@@ -422,9 +425,10 @@ static void walk(TreeWalk *w, const LNode *n)
 
 	for (; n; n = n->next) {
 		w->order++;
-		if (n->part != PART_NONE && (n->stmt < 0 || n->stmt >= w->p->k->stmts.n))
+		if (n->point.part != PART_NONE &&
+		    (n->point.stmt < 0 || n->point.stmt >= w->p->k->stmts.n))
 			poly_wrong(w->p, "a node names statement %d, which does not exist",
-				   n->stmt);
+				   n->point.stmt);
 		else
 			visit(w, n);
 	}
@@ -443,7 +447,7 @@ void poly_read_tree(Poly *p)
 			vec_push(p->arena, &w.when, st->when);
 		push_loop(&w, st->var, AXIS_PARALLEL, ex_int(p->pool, CT_I64, 0),
 			  ex_dim(p->pool, st->extent), 1, st->extent);
-		walk(&w, st->head);
+		walk(&w, st->block.head);
 		walk(&w, st->body);
 		pop_to(&w, 0, 0);
 	}

@@ -20,12 +20,14 @@ static bool is_number(const Expr *e, double v)
  * null: always. */
 static bool sums_all(ExprPool *p, const LNode *n, Buf *b, bool squares, Expr **when)
 {
-	Expr *at = n->kind == LN_REDUCE ? ex_iter(p, n->var) : NULL, *hi = n->hi, *e = n->val[0];
+	Expr *at = n->kind == LN_REDUCE ? ex_iter(p, n->range.var) : NULL, *hi = n->range.hi,
+	     *e = n->store.val[0];
 
-	if (!at || n->red != MONOID_sum || n->guard || n->lo != ex_int(p, CT_I64, 0))
+	if (!at || n->store.red != MONOID_sum || n->store.guard ||
+	    n->range.lo != ex_int(p, CT_I64, 0))
 		return false;
 	*when = NULL;
-	if (ex_is_op(hi, IN_select) && hi->op.arg[2] == n->lo) {
+	if (ex_is_op(hi, IN_select) && hi->op.arg[2] == n->range.lo) {
 		*when = hi->op.arg[0];
 		hi = hi->op.arg[1];
 	}
@@ -37,9 +39,9 @@ static bool sums_all(ExprPool *p, const LNode *n, Buf *b, bool squares, Expr **w
 /* N sets a number to 0 if WHEN holds (null: always), else to NaN. */
 static bool sets_zero(const LNode *n, const Expr *when)
 {
-	const Expr *e = n->val[0];
+	const Expr *e = n->store.val[0];
 
-	if (n->kind != LN_STORE || n->guard)
+	if (n->kind != LN_STORE || n->store.guard)
 		return false;
 	if (!when)
 		return is_number(e, 0);
@@ -57,7 +59,7 @@ static bool has_sum(Poly *p, const Tile *t, const Buf *in, bool squares)
 	for (int i = 0; i < p->copies.n; i++) {
 		const LNode *n = p->copies.at[i];
 
-		if (n->buf[0] != in)
+		if (n->store.buf[0] != in)
 			continue;
 		if (sum)
 			return false;

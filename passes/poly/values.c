@@ -488,12 +488,14 @@ static bool has_terms(const Poly *p, const Stmt *s, int c, const Buf *b)
 		for (int j = 0; j < p->copies.n; j++) {
 			const LNode *n = p->copies.at[j];
 
-			if (n->buf[c] != b)
+			if (n->store.buf[c] != b)
 				continue;
-			if (n->op && n->val[c]->kind == EX_LOAD && n->val[c]->load.buf == e->buf[c])
+			if (n->op && n->store.val[c]->kind == EX_LOAD &&
+			    n->store.val[c]->load.buf == e->buf[c])
 				return true;
-			if (n->kind == LN_UPDATE && n->red == s->red &&
-			    n->val[c]->kind == EX_LOAD && n->val[c]->load.buf == e->buf[c])
+			if (n->kind == LN_UPDATE && n->store.red == s->red &&
+			    n->store.val[c]->kind == EX_LOAD &&
+			    n->store.val[c]->load.buf == e->buf[c])
 				return true;
 		}
 	}
@@ -612,14 +614,14 @@ static void check_part(const ValueMatch *m, const Stmt *s)
 	case LN_UPDATE:
 	case LN_ATOMIC:
 	case LN_REDUCE:
-	case LN_COLUMNS: fits = m->e->part == PART_TERM && s->red && n->red == s->red; break;
+	case LN_COLUMNS: fits = m->e->part == PART_TERM && s->red && n->store.red == s->red; break;
 	case LN_TILE:
 	case LN_OP: fits = s->red == MONOID_sum; break;
 	default: fits = m->e->part != PART_TERM; break;
 	}
-	if (!fits && s->red && m->e->part == PART_TERM && n->red)
+	if (!fits && s->red && m->e->part == PART_TERM && n->store.red)
 		poly_wrong(m->p, "a node combines terms of statement %d by %s, not by %s", s->id,
-			   monoid_info[n->red].name, monoid_info[s->red].name);
+			   monoid_info[n->store.red].name, monoid_info[s->red].name);
 	else if (!fits)
 		poly_wrong(m->p, "a node of this kind cannot carry out this part of statement %d",
 			   s->id);

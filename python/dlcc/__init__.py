@@ -14,8 +14,16 @@ from .errors import CompileError, CompileWarning, Diagnostic, Error, RunError
 from .model import IO, Description, Kernel, Metadata, Model, Symbol, load
 from .verifying import Comparison, Verification, verify
 
+
+def export(*args: Any, **kwargs: Any) -> Model:
+    """Compiles a PyTorch module ahead of time: dlcc.pytorch.export, which says what it takes. Only this function needs PyTorch."""
+    from . import pytorch
+
+    return pytorch.export(*args, **kwargs)
+
+
 __all__ = ["IO", "Comparison", "CompileError", "CompileWarning", "Description", "Diagnostic", "Error", "Kernel", "Metadata", "Model",
-           "NodeSupport", "RunError", "Support", "Symbol", "Verification", "check", "compile", "load", "verify"]
+           "NodeSupport", "RunError", "Support", "Symbol", "Verification", "check", "compile", "export", "load", "verify"]
 
 
 def __getattr__(name: str) -> Any:

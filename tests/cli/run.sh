@@ -236,7 +236,8 @@ try "target of a GPU without cuda:" 2 "write cuda:sm_80; dlcc --list-targets nam
 try "no name of a GPU" 2 "write cuda: with a GPU, as cuda:sm_80" cnn.onnx --target=cuda -o m.so
 try "code for GPUs without one" 2 "needs a target: --target=cuda:sm_80" cnn.onnx --dump-ir=nvptx
 try "tf32 on a CPU" 2 "--tf32 needs a target: --target=cuda:sm_80" cnn.onnx --tf32 -o m.so
-try "tiles that are not there" 1 "cnn.onnx: error: --tiles=none: No such file" cnn.onnx --target=cuda:sm_80 --tiles=none -o m.so
+try "tiles that are not there" 1 "cnn.onnx: error: --schedule=none: No such file" cnn.onnx --target=cuda:sm_80 --tiles=none -o m.so
+try "tiles are decisions" 0 "  note: --list-tiles=4 is now --dump-ir=decide" cnn.onnx --target=cuda:sm_80 --list-tiles=4
 try "tf32 on an early GPU" 2 "--tf32: sm_75 multiplies no tf32; sm_80 and later do" cnn.onnx --tf32 --target=cuda:sm_80,sm_75 -o m.so
 try "no target" 2 "names none" cnn.onnx --target=cpu: -o m.so
 try "tiles of another size" 2 "--winograd wants 0, 2 or 4" cnn.onnx --winograd=3 -o m.so
@@ -313,7 +314,6 @@ try "a text over its own" 2 "of_cnn.dl would be overwritten: it is the model" of
 try "weights over external data" 2 "beside.data would be overwritten: it is a file with the model's data" beside.onnx -o s.so --weights=beside.data
 try "weights over a text's external data" 2 "beside.data would be overwritten" "$tmp/beside.dl" -o s.so --weights=beside.data
 touch t.h
-try "a header over a tile file" 2 "t.h would be overwritten: it is the file of --tiles" cnn.onnx --target=cuda:sm_80 --tiles=t.h -o t.so
 try "a header over a schedule" 2 "t.h would be overwritten: it is the file of --schedule" cnn.onnx --schedule=t.h -o t.so
 try "weights over the artifact" 2 "s.so would be two outputs at once" large.onnx -o s.so --weights=s.so
 try "weights over the archive" 2 "s.a would be two outputs" large.onnx -o s.a --weights="$tmp/s.a"

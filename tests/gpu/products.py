@@ -9,15 +9,15 @@ import numpy as np
 from harness import BUILD, DIR, FLAGS, calls, case, compiled, dlrun, model, rng, run, test
 
 
-def product(name, kind, m, n, k, shape_a=None, factor=lambda x: x, constant="", **attrs):
+def product(name, kind, m, n, k, shape_a=None, factor=lambda x: x, constant="", draw=lambda r, s: r.standard_normal(s), **attrs):
     """Gemm and what follows it, with reference values; SHAPE_A: the first dims as the model knows them; FACTOR: what is multiplied of a value;
-    CONSTANT: the operand that is one."""
+    CONSTANT: the operand that is one; DRAW: the values of a shape."""
     onnx_type = {"f4": "float", "f2": "float16", "f8": "double"}[kind]
     a, b = (k, m) if attrs.get("transA") else (m, k), (n, k) if attrs.get("transB") else (k, n)
     known = shape_a or ",".join(map(str, a))
     out = f"{known.split(',')[attrs.get('transA', 0)]},{n}"
     text = ", ".join(f"{x}={v}" for x, v in {"beta": 1.0, **attrs}.items())
-    x, w, c = (rng(i).standard_normal(s).astype(kind) for i, s in enumerate((a, b, (n,))))
+    x, w, c = (draw(rng(i), s).astype(kind) for i, s in enumerate((a, b, (n,))))
     inputs = {"a": x, "b": w, "c": c}
     model(name, f"g ({onnx_type}[{known}] a, {onnx_type}[{b[0]},{b[1]}] b, {onnx_type}[{n}] c) => ({onnx_type}[{out}] y) {{"
                 f" p = Gemm<{text}>(a, b, c)  y = Relu(p) }}", {v: inputs[v] for v in constant})
@@ -87,6 +87,37 @@ def exact_product(name, mma, *options, targets="cuda:sm_80", **env):
 def a_half_product_is_what_the_hardware_does():
     product("half", "f2", 512, 512, 512)
     exact_product("half", 512 // 16 * (512 // 8) * (512 // 16))
+
+
+def by_wgmma(name, tile, **attrs):
+    """Compiles NAME with the last variant of its product by wgmma, with this TILE, and runs it; the sums must be exact. Returns the instructions."""
+    groups, columns, hold = tile
+    decided = f"{DIR}/{name}.decided"
+    chosen = run(BUILD + "/bin/dlcc", f"{DIR}/{name}.onnx", "--target=cuda:sm_90a", "--dump-ir=decide")
+    with open(decided, "w") as f:
+        for line in chosen.splitlines():
+            if " sm_90a: product " in line:
+                f.write(re.sub(r"mma f16 (?!.* mma f16 ).*  ;", f"mma wgmma_f16 m grid warpgroup{groups} mma64 n grid mma{columns} k loop reg4 mma16 "
+                               f"stage a:{hold} b:{hold}  ;", line) + "\n")
+    so = compiled(name, f"--schedule={decided}", targets="cuda:sm_90a")
+    out = []
+    for seed in range(2):
+        stats = calls(so, "--device", "cuda", "--atol=0", "--rtol=0", "--data", f"{DIR}/{name}", PTXSIM_SM=90, PTXSIM_SEED=seed, **attrs)
+        out.append(sum(k["mma"] for k in stats["kernels"]))
+    assert out[0] == out[1]
+    return out[0]
+
+
+@test
+def products_by_wgmma():
+    small = lambda r, s: r.integers(-2, 3, s)  # noqa: E731
+    blocks = lambda m, n, k, bm, bn: 4 * (bm // 64) * -(-m // bm) * -(-n // bn) * 4 * -(-k // 64)  # noqa: E731
+    for i, (m, n, k, groups, columns, hold) in enumerate((
+            (128, 256, 128, 2, 256, "async*3"), (200, 264, 72, 2, 256, "async*4"), (64, 64, 64, 1, 64, "async*2"), (24, 72, 200, 1, 128, "async*3"),
+            (136, 136, 328, 2, 64, "async*5"), (66, 130, 130, 2, 64, "shared*2"), (72, 40, 1000, 4, 64, "async*3"))):
+        for attrs in ({}, {"transB": 1}, {"transA": 1}, {"transA": 1, "transB": 1})[i % 2:4 if i < 2 else 2 + i % 2 * 2]:
+            product("wgmma", "f2", m, n, k, draw=small, **attrs)
+            assert by_wgmma("wgmma", (groups, columns, hold)) == blocks(m, n, k, 64 * groups, columns), (m, n, k, attrs)
 
 
 @test

@@ -48,20 +48,20 @@ assert all(t["run"]["median_ms"] > 0 and "cuda:0" in t["run"]["device"] for t in
 for library, size in ("cublas", ("m", 33)), ("cudnn", ("x", [2, 8, 9, 7])):
     by = {t["type"]: t for t in r["times"] if t.get("library") == library}
     assert list(by) == ["f32", "tf32", "f16", "bf16"] and all(t["median_ms"] > 0 and t[size[0]] == size[1] for t in by.values()), by
-tiles = [s["tile"] for s in r["sweep"]]
-assert len(set(tiles)) == len(tiles) == 4 and all(t.startswith("sm_90a f16 64 96 64 ") for t in tiles), tiles
+tried = [s["decision"] for s in r["sweep"]]
+assert len(set(tried)) == len(tried) == 4 and all(" sm_90a: product mma f16 " in t for t in tried), tried
 assert all(s["run"]["kernels"][0]["total_ms"] > 0 for s in r["sweep"])
 assert r["vectors"].endswith(" 0 failed, 0 skipped"), r["vectors"]
 TXT
 check "a library that gives wrong results" sh -c "
 	cd '$TMP/pack' && FAKE_WRONG=1 LD_LIBRARY_PATH='$TMP/sim' bin/tool conv f16 2 8 9 7 5 3 2 1 0.01 2>&1 | grep 'a result is'"
-check "tiles.txt" sh -c "
-	grep -c '^sm_90a f16 64 96 64 ' '$TMP/pack/tiles.txt' | grep -x 1 && '$BUILD/bin/dlcc' '$TMP/product.onnx' --target=cuda:sm_90a \\
-	--tiles='$TMP/pack/tiles.txt' -o '$TMP/product.ptx'"
-check "the fastest tile" sh -c "
-	printf '%s|{\"kernels\":[{\"total_ms\":%s,\"calls\":%s},{\"total_ms\":1,\"calls\":10}]}\n' 'sm_80 f16 1 2 3 a' 20 10 'sm_80 f16 1 2 3 b' 3 3 \
-		'sm_80 f16 1 2 3 c' 9 3 'sm_80 f16 1 2 30 c' 9 3 | LD_LIBRARY_PATH='$TMP/sim' '$TMP/pack/bin/tool' best | tr '\n' ';' |
-		grep -x 'sm_80 f16 1 2 3 b # 1.1 ms;sm_80 f16 1 2 30 c # 3.1 ms;'"
+check "products.schedule" sh -c "
+	grep -c ' sm_90a: product mma f16 ' '$TMP/pack/products.schedule' | grep -x 1 && '$BUILD/bin/dlcc' '$TMP/product.onnx' --target=cuda:sm_90a \\
+	-Werror --schedule='$TMP/pack/products.schedule' -o '$TMP/product.ptx'"
+check "the fastest decision" sh -c "
+	printf '%s|{\"kernels\":[{\"total_ms\":%s,\"calls\":%s},{\"total_ms\":1,\"calls\":10}]}\n' 'x_1 sm_80: a' 20 10 'x_1 sm_80: b' 3 3 \
+		'x_1 sm_80: c' 9 3 'x_10 sm_80: c' 9 3 | LD_LIBRARY_PATH='$TMP/sim' '$TMP/pack/bin/tool' best | tr '\n' ';' |
+		grep -x 'x_1 sm_80: b  ; 1.1 ms;x_10 sm_80: c  ; 3.1 ms;'"
 check "vectors, replayed in another order of warps" env PTXSIM_SEED=3 "$BUILD/ptxsim/check" --replay "$TMP/pack/vectors.bin"
 check "vectors on an older GPU" env PTXSIM_SM=80 LD_LIBRARY_PATH="$BUILD/ptxsim" sh -c "
 	cd '$TMP/pack' && bin/vectors --record old.bin | grep ' 0 failed, 4 skipped' && cd '$PWD' && '$BUILD/ptxsim/check' --replay '$TMP/pack/old.bin'"

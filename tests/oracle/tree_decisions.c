@@ -51,7 +51,7 @@ static const char *compare(const DecisionTest *x, Ctx *c, Arena *a, Kernel *orig
 		else
 			memory[y = i] = got = arena_alloc(a, (size_t)n * 4 + 16);
 	}
-	fault = tiles_run(s, &(TileRun){sym, memory});
+	fault = tiles_run(s, &(TileRun){.sym = sym, .memory = memory});
 	if (fault)
 		return fault;
 	if (eval_kernel(original, &(EvalOpts){.sym = sym}, bufs, NULL) != EVAL_OK)

@@ -315,12 +315,6 @@ class Options:
         c.put(path, c.m.schedule)
         c.run([DLCC, "m.onnx", "--target=cpu:v3", *value("--schedule", path, k), "--dump-ir=decide"])
 
-    def dlcc_tiles(c, form, k):
-        """dlcc --tiles"""
-        path = path_of(form, c.dir, b"")
-        c.put(path, b"sm_80 f32 9 9 9 64x64x8x2\n")
-        c.run([DLCC, "m.onnx", "--target=cuda:sm_80", *value("--tiles", path, k), "--dump-ir=infer"], may_fail=not GPU)
-
     def dlcc_explain(c, form, k):
         """dlcc --explain"""
         path = path_of(form, c.dir, b"")
@@ -430,13 +424,12 @@ def put_things(c):
         os.symlink(to, c.at(link))
 
 
-# By option, the command for a thing, and the things that it takes after all: folders that are there, a file of tiles without any.
+# By option, the command for a thing, and the things that it takes after all: folders that are there, a file of decisions without any.
 FOLDERS = (b"folder", b"folder/", b"to-folder", b"/", b".", b"..")
 READERS = {
     "dlcc MODEL": (lambda p: [DLCC, p, "-o", "out.dl"], ()),
     "dlcc --check": (lambda p: [DLCC, p, "--check"], ()),
     "dlcc --op": (lambda p: [DLCC, "m.onnx", b"--op=" + p, "-o", "out.dl"], ()),
-    "dlcc --tiles": (lambda p: [DLCC, "m.onnx", "--target=cuda:sm_80", b"--tiles=" + p, "--dump-ir=infer"], (b"empty",)),
     "dlcc --schedule": (lambda p: [DLCC, "m.onnx", b"--schedule=" + p, "--dump-ir=infer"], (b"empty",)),
     "dlcc --explain": (lambda p: [DLCC, "m.onnx", b"--explain=" + p], ()),
     "dlcc --calibrate": (lambda p: [DLCC, "w.onnx", "--int8", b"--calibrate=" + p, "-o", "out.onnx"], ()),
@@ -480,13 +473,11 @@ def pointers(c, _):
     out = ["-o", "out.so"]
     for command in ([DLCC, "p.onnx", *out], [DLCC, "--check", "p.onnx"], [DLCC, "p.dl", *out], [DLCC, "external.onnx", *out], [DLCC, "external.onnx", "--check"],
                     [DLCC, "file.dl", *out], [DLCC, "m.onnx", "--op=p.dl", *out], [DLCC, "m.onnx", "--schedule=p.txt", *out],
-                    [DLCC, "m.onnx", "--target=cuda:sm_80", "--tiles=p.txt", *out], [DLCC, "m.onnx", "--explain=p.json"],
+                    [DLCC, "m.onnx", "--explain=p.json"],
                     [DLCC, "m.onnx", "-O0", "--runtime=p.a", *out], [DLCC, "w.onnx", "--int8", "--calibrate=samples", *out],
                     [DLCC, "w.onnx", "--int8", "--calibrate=more", *out], [OPT, "p.dl"], [OPT, "p.onnx"], [OPT, "m.onnx", "--op=p.dl"], [DLRUN, "p.so"],
                     [DLRUN, "m.so", "-i", "x=p.npy"], [DLRUN, "m.so", "-i", "x=p.pb"], [DLRUN, "m.so", "-i", "x=p.txt"], [DLRUN, "m.so", "--data", "set"],
                     [DLRUN, "m.so", "--data", "half"], [DLRUN, "m.so", "--bench", "--weights=p.a"]):
-        if "--tiles=p.txt" in command and not GPU:
-            continue
         r = subprocess.run(command, cwd=c.dir, capture_output=True, timeout=SECONDS, check=False)
         need(r.returncode == 1 and b"is a Git LFS pointer, not the file; run `git lfs pull`" in r.stderr + r.stdout, "it does not say what the file is", command,
              r.stderr)

@@ -5,7 +5,7 @@ Every sweep has the cases of own_cases() too, reduced models that spilled once.
 
 batch leaves a file for each kernel and GPU in FOLDER/ptx, equal kernels once, and leaves alone what is there. They are put
 together again, so that ptxas starts once for many, and its report is read kernel by kernel. A kernel fails where it is
-refused, where ptxas warns, or where registers are spilled. FOLDER/seen.json keeps what ptxas said, by what it read: a sweep
+refused, where ptxas warns, or says of code that it is slow, or where registers are spilled. FOLDER/seen.json keeps what ptxas said, by what it read: a sweep
 costs what changed since the last. One of all cases ('*') writes bench/results/DATE-gpu-ptxas.md.
 """
 
@@ -162,7 +162,7 @@ def assemble(ptxas, target, number, kernels, folder):
              for name, frame, stores, loads in PROPERTIES.findall(log)}
     said = {}
     for line in log.splitlines():
-        if re.match(r"ptxas\b[^:]*\b(warning|error|fatal)\s*:", line):
+        if re.match(r"ptxas\b[^:]*\b(warning|error|fatal)\s*:|ptxas\b.*(\(C75\d\d\)|Potential Performance Loss)", line):
             name = re.search(r"\bk\d+_", line)
             said.setdefault(name[0] if name else "k0_", line.strip())
     if done.returncode and not said:

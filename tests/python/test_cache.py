@@ -227,7 +227,7 @@ for path, options in json.loads(sys.argv[2]):
         os.symlink("/dev/zero", zero)
         self.path("a.onnx")
         self.refused([(path, "is not a regular file", []) for path in (pipe, zero, self.folder)] +
-                     [(model_path, "error: ", [option, file] + ["--target=cuda:sm_80"] * (option == "--tiles")) for option in ("--tiles", "--schedule", "--op", "--explain")
+                     [(model_path, "error: ", [option, file]) for option in ("--schedule", "--op", "--explain")
                       for file in (pipe, "/dev/zero", self.folder, os.path.join(self.folder, "none")) if option != "--explain"] +
                      [(model_path, "error: ", [f"--explain={pipe}"])])
 

@@ -50,6 +50,11 @@ class Models(InFolder):
         finally:
             os.chdir(here)
 
+    def test_export_without_torch(self):
+        """The package needs no PyTorch, and says where it does."""
+        done = python("import sys\nsys.modules['torch'] = None\nimport dlcc\ntry: dlcc.export(None)\nexcept ImportError as e: print(e)")
+        self.assertEqual((done.stdout, done.stderr), ("dlcc.pytorch needs PyTorch: pip install torch onnx onnxscript\n", ""))
+
     def test_fork(self):
         """A child that ends leaves the parent's model as it is."""
         done = python("import dlcc, os, sys\nm = dlcc.compile(sys.argv[1], level=0)\nm([1, 2])\npid = os.fork()\n"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Graphs through torch.compile(backend="dlcc") and modules through dlcc.pytorch.export give what eager PyTorch gives, are compiled as often
+"""Graphs through torch.compile(backend="dlcc") and modules through dlcc.export give what eager PyTorch gives, are compiled as often
 as they should be, and what is refused runs eagerly and is counted. Prints FAIL lines and "N passed, N failed"."""
 
 import sys
@@ -209,7 +209,7 @@ def refusals_are_one_warning():
 def exported_with_a_dynamic_batch():
     module = convolutional().eval()
     batch = torch.export.Dim("batch", min=1, max=64)
-    model = dlcc.pytorch.export(module, (torch.randn(2, 3, 16, 16),), dynamic_shapes=({0: batch},), input_names=["image"], output_names=["scores"])
+    model = dlcc.export(module, (torch.randn(2, 3, 16, 16),), dynamic_shapes=({0: batch},), input_names=["image"], output_names=["scores"])
     assert [io.name for io in (*model.describe().inputs, *model.describe().outputs)] == ["image", "scores"], model
     for n in 1, 7:
         x = torch.randn(n, 3, 16, 16)
@@ -218,7 +218,7 @@ def exported_with_a_dynamic_batch():
 
 def an_export_that_torch_refuses():
     try:
-        pytorch.export(Writes(), (torch.randn(2, 2),))
+        dlcc.export(Writes(), (torch.randn(2, 2),))
     except pytorch.Refused as error:
         assert "writes to" in str(error), error
     else:

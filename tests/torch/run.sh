@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# torch.compile(backend="dlcc") and dlcc.pytorch.export beside eager PyTorch (check.py), with the Python of build/venv-torch, or $PYTHON, if
+# torch.compile(backend="dlcc") and dlcc.export beside eager PyTorch (check.py), with the Python of build/venv-torch, or $PYTHON, if
 # that has torch; skipped if none has. `python3 -m venv build/venv-torch && build/venv-torch/bin/pip install torch onnx onnxscript` makes one.
 cd "$(dirname "$0")/../.." || exit 1
 PATH=$(cd "${BUILD:-build}" && pwd)/bin:$PATH

@@ -111,32 +111,107 @@ static void test_form(int form, int type)
 	ctx_free(c);
 }
 
+/* ---- wgmma ---- */
+
+/* The product of operands of 16 bits whose rows are whole vectors: BY is along the terms or not. */
+static Kernel *read_aligned(Ctx *c, Arena *a, const char *type, bool along)
+{
+	const char *text = arena_printf(
+		a,
+		"kernel @k(%%x: %s[M,8*N], %%y: %s[%s]) -> (%%z: f32[M,136]) {\n"
+		"  z[m,n] = sum mul(x[m,k], y[%s]) for m < M, n < 136 over k < 8*N\n}",
+		type, type, along ? "136,8*N" : "8*N,136", along ? "n,k" : "k,n");
+	int line = 1;
+
+	return kernel_parse(c, a, &text, &line);
+}
+
+static const char *wgmma_text(Arena *a, const char *type, int groups, int columns, int stages,
+			      const char *hold)
+{
+	return arena_printf(
+		a,
+		"product mma wgmma_%s m grid warpgroup%d mma64 n grid mma%d k loop reg4 mma16 stage a:%s*%d b:%s*%d",
+		type, groups, columns, hold, stages, hold, stages);
+}
+
+static Decision *wgmma_decision(const Target *t, Kernel *k, Arena *a, int stages, const char *hold)
+{
+	StrBuf why = {0};
+	Decision *d = decision_parse(t, kernel_clone(k, a),
+				     wgmma_text(a, "f16", 1, 128, stages, hold), &why);
+
+	if (!d)
+		decision_wrong(&test, "wgmma", hold, strbuf_str(&why));
+	strbuf_free(&why);
+	return d;
+}
+
+static void test_wgmma(void)
+{
+	static const int64_t aligned[][3] = {{1, 1, 1}, {1, 65, 9}, {1, 130, 24}};
+	Diag diag = {.limit = 20, .out = stdout};
+	Ctx *c = ctx_new(&diag);
+	Arena *a = arena_new();
+	const Target *t = target_by_name("sm_90a");
+
+	for (int i = 0; i < 8; i++) {
+		const char *type = i % 2 ? "bf16" : "f16";
+		Kernel *k = read_aligned(c, a, type, i / 2 % 2);
+		StrBuf why = {0};
+		const Decision *d = decision_parse(t, kernel_clone(k, a),
+						   wgmma_text(a, type, i < 4 ? 1 : 2,
+							      i < 4 ? 128 : 64, 2 + i % 3,
+							      i == 2 ? "shared" : "async"),
+						   &why);
+
+		if (d)
+			decision_test(&test, c, t, k, "wgmma", d, aligned, 3);
+		else
+			decision_wrong(&test, "wgmma", type, strbuf_str(&why));
+		strbuf_free(&why);
+	}
+	arena_free(a);
+	ctx_free(c);
+}
+
 /* ---- Mutations ---- */
 
 /* Without any one of its waits and barriers, or with another count, a tree is reported. */
 static void test_mutations(void)
 {
-	static const TreeMutation mutations[] = {
-		{"sync wait", ""}, {"sync barrier", ""}, {"sync wait", "sync wait 3"}};
+	static const TreeMutation mutations[] = {{"sync wait", ""},
+						 {"sync barrier", ""},
+						 {"sync wait", "sync wait 3"},
+						 {"sync fence", ""}};
+	static const TreeMutation late = {"sync fence", NULL};
 	enum { MUTATIONS = sizeof mutations / sizeof *mutations };
 	Diag diag = {.limit = 20, .out = stdout};
 	Ctx *c = ctx_new(&diag);
 	Arena *a = arena_new();
 	const Target *t = target_of(a, 0);
-	Kernel *k = read_kernel(c, a, 2, 0); /* the number of iterations is unknown */
+	const Target *sm_90a = target_by_name("sm_90a");
+	Kernel *k = read_kernel(c, a, 2, 0), /* the number of iterations is unknown */
+		*rows = read_aligned(c, a, "f16", false);
 	Decision d = {.strategy = STRATEGY_GPU_PRODUCT};
+	StrBuf tree = {0};
 	int tried = 0;
 
 	gpu_product_choose(t, kernel_clone(k, a), &d);
 	for (int stages = 2; stages <= 4; stages++) {
-		StrBuf tree = {0};
-
+		tree = (StrBuf){0};
 		d.gpu_product.variant[d.gpu_product.n - 1].stages = stages;
 		schedule_print_bare(&tree, decision_tree(&test, t, k, &d, a));
 		tried += decision_mutations(&test, c, k, strbuf_str(&tree), mutations, MUTATIONS);
 		strbuf_free(&tree);
 	}
-	if (tried < 15)
+	tree = (StrBuf){0};
+	schedule_print_bare(&tree, decision_tree(&test, sm_90a, rows,
+						 wgmma_decision(sm_90a, rows, a, 3, "async"), a));
+	tried += decision_mutations(&test, c, rows, strbuf_str(&tree), mutations, MUTATIONS);
+	tried += decision_mutations(&test, c, rows, strbuf_str(&tree), &late, 1);
+	strbuf_free(&tree);
+	if (tried < 22)
 		printf("test_gpu_product.c: only %d mutations\n", tried), test.failed++;
 	arena_free(a);
 	ctx_free(c);
@@ -176,6 +251,29 @@ static const RefusedDecision refused[] = {
 	{"product rows 8: skinny", "the last variant is not for all runs"},
 };
 
+#define WGMMA(m, n, k, hold) \
+	"product mma wgmma_f16 m grid warpgroup" m " n grid mma" n " k loop " k " stage " hold
+
+static const RefusedDecision refused_wgmma[] = {
+	{"product mma wgmma_f16 m grid warp2 reg2 mma16", "\"warp2\" is not a digit warpgroup"},
+	{WGMMA("2 mma16", "64", "reg4 mma16", "a:async*3 b:async*3"),
+	 "the instruction has mma64 here, not mma16"},
+	{WGMMA("2 mma64", "60", "reg4 mma16", "a:async*3 b:async*3"),
+	 "60 columns are not a multiple of 8"},
+	{WGMMA("1 mma64", "512", "reg4 mma16", "a:async*3 b:async*3"),
+	 "512 columns of an instruction are more than 256"},
+	{WGMMA("1 mma64", "64", "reg2 mma16", "a:async*3 b:async*3"),
+	 "rows of 64 bytes are not multiples of 128"},
+	{WGMMA("1 mma64", "32", "reg4 mma16", "a:async*3 b:async*3"),
+	 "rows of 64 bytes are not multiples of 128"},
+	{WGMMA("8 mma64", "64", "reg4 mma16", "a:async*3 b:async*3"),
+	 "more than 512 by 512 by 512"},
+	{WGMMA("2 mma64", "256", "reg4 mma16", "a:async*5 b:async*5"),
+	 "shared memory are more than"},
+	{"product mma wgmma_bf16 m grid warpgroup1 mma64 n grid mma64 k loop reg4 mma16 stage a:async*3 b:async*3",
+	 "the instruction for these types is f16"},
+};
+
 static void test_refused(void)
 {
 	Diag diag = {.limit = 20, .out = stdout};
@@ -184,6 +282,13 @@ static void test_refused(void)
 	Kernel *k = read_kernel(c, a, 0, 0);
 
 	decision_refused(&test, target_of(a, 0), k, refused, sizeof refused / sizeof *refused);
+	k = read_aligned(c, a, "f16", false);
+	decision_refused(&test, target_by_name("sm_90a"), k, refused_wgmma,
+			 sizeof refused_wgmma / sizeof *refused_wgmma);
+	decision_refused(&test, target_of(a, 0), k,
+			 &(RefusedDecision){wgmma_text(a, "f16", 1, 64, 2, "async"),
+					    "wgmma_f16 needs sm_90a"},
+			 1);
 	arena_free(a);
 	ctx_free(c);
 }
@@ -192,6 +297,7 @@ int main(void)
 {
 	for (int i = 0; i < FORMS * TYPES; i++)
 		test_form(i / TYPES, i % TYPES);
+	test_wgmma();
 	test_mutations();
 	test_refused();
 	return test.failed ? EXIT_FAILURE : EXIT_SUCCESS;

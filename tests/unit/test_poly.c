@@ -163,7 +163,7 @@ static LNode *part(LNode *l, LPart p)
 	for (; l; l = l->next) {
 		LNode *in;
 
-		if (l->part == p)
+		if (l->point.part == p)
 			return l;
 		in = part(l->body, p);
 		if (in)
@@ -334,7 +334,7 @@ static void atomics(void)
 		order(&t);
 		l = part(t.s.stages.at[1]->body, wrong ? PART_WRITE : PART_TERM);
 		l->kind = LN_ATOMIC;
-		loop_around(t.s.stages.at[1]->body, l->part)->loop = LOOP_VECTOR;
+		loop_around(t.s.stages.at[1]->body, l->point.part)->loop.kind = LOOP_VECTOR;
 		expect(&t, "updates in one step", wrong ? POLY_WRONG : POLY_PROVED,
 		       wrong ? "a node of this kind cannot carry out this part" : NULL);
 	}
@@ -389,18 +389,18 @@ static void wrong_loops(void)
 	read_case(&t, COLUMNS);
 	row(&t);
 	for (LNode *l = t.s.stages.at[0]->body; l; l = l->next)
-		if (l->kind == LN_LOOP && l->loop == LOOP_SERIAL)
-			l->loop = LOOP_VECTOR;
+		if (l->kind == LN_LOOP && l->loop.kind == LOOP_SERIAL)
+			l->loop.kind = LOOP_VECTOR;
 	expect(&t, "terms at once", POLY_WRONG, "the combining of terms");
 
 	read_case(&t, SCAN);
 	order(&t);
-	loop_around(t.s.stages.at[0]->body, PART_TERM)->loop = LOOP_VECTOR;
+	loop_around(t.s.stages.at[0]->body, PART_TERM)->loop.kind = LOOP_VECTOR;
 	expect(&t, "a prefix at once", POLY_WRONG, "carried by a parallel loop");
 
 	read_case(&t, SCATTER);
 	order(&t);
-	loop_around(t.s.stages.at[1]->body, PART_TERM)->loop = LOOP_VECTOR;
+	loop_around(t.s.stages.at[1]->body, PART_TERM)->loop.kind = LOOP_VECTOR;
 	expect(&t, "a scatter at once", POLY_WRONG, "the combining of terms through y");
 }
 
@@ -408,7 +408,7 @@ static void wrong_loops(void)
 static LNode *windows_side_by_side(PolyCase *t)
 {
 	for (LNode *l = t->s.stages.at[0]->body; l; l = l->next)
-		if (l->kind == LN_LOOP && l->step > 1)
+		if (l->kind == LN_LOOP && l->loop.step > 1)
 			return l;
 	printf("test_poly.c: no windows side by side\n");
 	exit(1);
@@ -431,7 +431,7 @@ static void wrong_points(void)
 	l = node(&t, LN_LOOP, 0);
 	while (l->kind != LN_LOOP || !part(l->body, PART_TERM))
 		l = l->next;
-	l->step--;
+	l->loop.step--;
 	expect(&t, "tiles that overlap", POLY_WRONG, "is executed twice");
 
 	read_case(&t, MATMUL);
@@ -441,25 +441,25 @@ static void wrong_points(void)
 
 	read_case(&t, WINDOW);
 	row(&t);
-	part(t.s.stages.at[0]->body, PART_TERM)->guard = NULL;
+	part(t.s.stages.at[0]->body, PART_TERM)->store.guard = NULL;
 	l = loop_around(t.s.stages.at[0]->body, PART_TERM);
-	l->hi = ex_sub(t.clone->pool, l->hi, ex_int(t.clone->pool, CT_I64, 1));
+	l->range.hi = ex_sub(t.clone->pool, l->range.hi, ex_int(t.clone->pool, CT_I64, 1));
 	expect(&t, "a window short of a column", POLY_WRONG, "is not carried out");
 
 	read_case(&t, WIDE);
 	row(&t);
-	windows_side_by_side(&t)->step--;
+	windows_side_by_side(&t)->loop.step--;
 	expect(&t, "windows that overlap", POLY_WRONG, "is executed, but is not a point");
 
 	read_case(&t, STRIDED);
 	row(&t);
-	windows_side_by_side(&t)->step++;
+	windows_side_by_side(&t)->loop.step++;
 	expect(&t, "a window between others", POLY_WRONG, "is not carried out");
 
 	read_case(&t, STRIDED);
 	row(&t);
 	l = windows_side_by_side(&t)->next;
-	l->lo = ex_add(t.clone->pool, l->lo, ex_int(t.clone->pool, CT_I64, 1));
+	l->range.lo = ex_add(t.clone->pool, l->range.lo, ex_int(t.clone->pool, CT_I64, 1));
 	expect(&t, "a window left out", POLY_WRONG, "is not carried out");
 
 	read_case(&t, CONCAT);
@@ -484,10 +484,10 @@ static void wrong_locals(void)
 	row(&t);
 	for (int i = 0;; i++) {
 		l = node(&t, LN_STORE, i);
-		if (l->stmt == 1 && l->part == PART_WRITE)
+		if (l->point.stmt == 1 && l->point.part == PART_WRITE)
 			break;
 	}
-	l->idx = ex_int(t.clone->pool, CT_I64, 0);
+	l->store.idx = ex_int(t.clone->pool, CT_I64, 0);
 	expect(&t, "a row in one cell", POLY_WRONG, "the local of a value");
 
 	/* each point reads the exponential of the next point */
@@ -495,13 +495,14 @@ static void wrong_locals(void)
 	row(&t);
 	for (int i = 0;; i++) {
 		l = node(&t, LN_STORE, i);
-		if (l->stmt == 3)
+		if (l->point.stmt == 3)
 			break;
 	}
 	zero = ex_int(t.clone->pool, CT_I64, 0);
-	l->val[0] = ex_op2(t.clone->pool, IN_div,
-			   ex_load(t.clone->pool, l->val[0]->op.arg[0]->load.buf, &zero, 1),
-			   l->val[0]->op.arg[1]);
+	l->store.val[0] = ex_op2(
+		t.clone->pool, IN_div,
+		ex_load(t.clone->pool, l->store.val[0]->op.arg[0]->load.buf, &zero, 1),
+		l->store.val[0]->op.arg[1]);
 	expect(&t, "an element of another point", POLY_WRONG, "reads another element of");
 }
 
@@ -517,37 +518,37 @@ static void wrong_values(void)
 	l = part(t.s.stages.at[0]->body, PART_WRITE);
 	one = ex_op2(t.clone->pool, IN_lt, ex_int(t.clone->pool, CT_I64, 0),
 		     ex_int(t.clone->pool, CT_I64, 2));
-	l->val[0] = ex_op3(t.clone->pool, IN_select, one, l->val[0]->op.arg[1],
-			   l->val[0]->op.arg[2]);
+	l->store.val[0] = ex_op3(t.clone->pool, IN_select, one, l->store.val[0]->op.arg[1],
+				 l->store.val[0]->op.arg[2]);
 	expect(&t, "a condition without its iterator", POLY_WRONG, "the value of statement 0");
 
 	read_case(&t, MASKED);
 	row(&t);
 	l = part(t.s.stages.at[0]->body, PART_WRITE);
 	one = ex_int(t.clone->pool, CT_I64, 1);
-	l->idx = ex_add(t.clone->pool, l->idx, one);
+	l->store.idx = ex_add(t.clone->pool, l->store.idx, one);
 	expect(&t, "another place", POLY_WRONG, "the place of statement 0");
 
 	read_case(&t, SHIFTED);
 	order(&t);
 	l = part(t.s.stages.at[1]->body, PART_WRITE);
-	l->val[0] = ex_num(t.clone->pool, CT_F32, 1);
+	l->store.val[0] = ex_num(t.clone->pool, CT_F32, 1);
 	expect(&t, "a number instead of a value", POLY_WRONG, "the value of statement 1");
 
 	read_case(&t, SHIFTED);
 	order(&t);
 	l = part(t.s.stages.at[1]->body, PART_WRITE);
-	l->val[0] = ex_load(t.clone->pool, l->val[0]->load.buf, &l->idx, 1);
+	l->store.val[0] = ex_load(t.clone->pool, l->store.val[0]->load.buf, &l->store.idx, 1);
 	expect(&t, "an element of another row", POLY_WRONG, "the value of statement 1");
 
 	read_case(&t, COLUMNS);
 	row(&t);
 	for (int i = 0;; i++) {
 		l = node(&t, LN_STORE, i);
-		if (l->part == PART_WRITE)
+		if (l->point.part == PART_WRITE)
 			break;
 	}
-	l->val[0] = ex_load(t.clone->pool, t.clone->bufs.at[0], &l->idx, 1);
+	l->store.val[0] = ex_load(t.clone->pool, t.clone->bufs.at[0], &l->store.idx, 1);
 	expect(&t, "a term instead of the sum", POLY_WRONG, "not a state of statement 0");
 
 	/* the sum of a block of terms is not added to the state */
@@ -555,10 +556,10 @@ static void wrong_values(void)
 	row(&t);
 	for (int i = 0;; i++) {
 		l = node(&t, LN_UPDATE, i);
-		if (l->part == PART_NONE)
+		if (l->point.part == PART_NONE)
 			break;
 	}
-	l->val[0] = ex_num(t.clone->pool, CT_F32, 1);
+	l->store.val[0] = ex_num(t.clone->pool, CT_F32, 1);
 	expect(&t, "a block of terms left out", POLY_WRONG, "not a state of statement 0");
 
 	/* hidden keys are taken for those before the row's own, too; or where nothing is hidden */
@@ -579,7 +580,7 @@ static void wrong_values(void)
 	read_case(&t, ATTENTION);
 	attention(&t);
 	l = node(&t, LN_REDUCE, 0);
-	l->hi = ex_int(t.clone->pool, CT_I64, 16);
+	l->range.hi = ex_int(t.clone->pool, CT_I64, 16);
 	expect(&t, "some values may be NaN", POLY_WRONG, "of statement 4 that may be NaN");
 
 	read_case(&t, ATTENTION);
@@ -592,7 +593,7 @@ static void wrong_values(void)
 	read_case(&t, ADDED);
 	attention(&t);
 	l = node(&t, LN_REDUCE, 0);
-	l->hi = ex_int(t.clone->pool, CT_I64, 16);
+	l->range.hi = ex_int(t.clone->pool, CT_I64, 16);
 	expect(&t, "some scores may be large", POLY_WRONG, "of statement 0 that may be large");
 
 	read_case(&t, ADDED);
@@ -638,13 +639,13 @@ static void wrong_scratch(void)
 		LNode *l;
 
 		read_case(&t, TWICE);
-		sched_gpu(&(Options){0}, &t80, t.clone, &t.s);
+		sched_gpu(&t80, t.clone, &t.s);
 		for (int n = 0, kept = 0;; n++) {
 			l = node(&t, LN_LOCAL, n);
-			if (l->scratch && kept++ == fault[i].local)
+			if (l->local.scratch && kept++ == fault[i].local)
 				break;
 		}
-		l->idx = ex_int(t.clone->pool, CT_I64, fault[i].at);
+		l->local.at = ex_int(t.clone->pool, CT_I64, fault[i].at);
 		expect(&t, fault[i].what, fault[i].says ? POLY_WRONG : POLY_PROVED, fault[i].says);
 	}
 }

@@ -198,7 +198,7 @@ static const char *run(const Fixture *f, const Schedule *s, const int64_t *want)
 		else
 			y = b;
 	}
-	fault = tiles_run(s, &(TileRun){sym, memory});
+	fault = tiles_run(s, &(TileRun){.sym = sym, .memory = memory});
 	if (fault)
 		return fault;
 	bufs[y->id].data = arena_alloc(f->a, (size_t)n * 4 + 16);

@@ -2,10 +2,12 @@
 /*
  * Tiles of products on GPUs for which the number of rows or columns is unknown, over a grid of the
  * sizes that are known. Of a schedule's variants, which are for different numbers of results, none
- * has a larger tile than a variant for more results. If a tile with half as many rows or columns
+ * has a larger tile than a variant for more results; that for rows of whole vectors has other accesses, and its
+ * own tile. If a tile with half as many rows or columns
  * would cover all that is known of that side, the smaller tile is used.
  */
 #include "codegen/targets.h"
+#include "passes/schedule/common/decision.h"
 #include "passes/schedule/gpu/gpu.h"
 
 #include <stdlib.h>
@@ -30,43 +32,6 @@ static const struct TileForm {
 	 false},
 };
 
-/* The first product of tiles among N and the nodes after it. */
-static const TileNode *find_tile(const LNode *n)
-{
-	for (; n; n = n->next) {
-		const TileNode *in = n->kind == LN_OP && n->op->op == TILE_DOT ? n->op
-									       : find_tile(n->body);
-
-		if (in)
-			return in;
-	}
-	return NULL;
-}
-
-/* K's tile for the runs of STEP (null: all); null: it has none. */
-static const TileNode *tile_of(const Module *m, const Target *t, Kernel *k, const SizeStep *step)
-{
-	Schedule *s = NEW(m->arena, Schedule);
-	const TileNode *tile = NULL;
-
-	s->kernel = kernel_clone(k, m->arena);
-	if (step)
-		s->where = *step;
-	sched_gpu(&m->opt, t, s->kernel, s);
-	for (int i = 0; i < s->stages.n && !tile; i++)
-		tile = find_tile(s->stages.at[i]->body);
-	return tile;
-}
-
-static int side_of(const TileNode *tile, int i)
-{
-	int64_t v = 0;
-
-	if (tile)
-		dim_is_const(tile->it[i]->extent, &v);
-	return (int)v;
-}
-
 static bool half_would_do(int side, int n, int fewest)
 {
 	return side > fewest && side / 2 >= n;
@@ -77,21 +42,24 @@ static void test_form(const struct TileForm *f, const char *gpu, const char *typ
 	StrBuf b = {0};
 	const Target *t = target_by_name(gpu);
 	Module m = {.arena = arena_new(), .ctx = ctx_new(&diag)};
-	SizeStep step[MOST_STEPS];
+	Decision d = {.strategy = STRATEGY_GPU_PRODUCT};
+	const GpuProductDecision *p = &d.gpu_product;
 	const char *text;
-	int line = 1, steps, results = 0;
-	Kernel *k;
+	int line = 1, results = 0;
 
 	strbuf_printf(&b, f->text, type, n, terms);
 	text = strbuf_str(&b);
-	k = kernel_parse(m.ctx, m.arena, &text, &line);
-	steps = sched_gpu_steps(&m.opt, t, k, step);
-	for (int i = 0; i <= steps; i++) {
-		const TileNode *tile = tile_of(&m, t, k, i < steps ? &step[i] : NULL);
-		const int bm = side_of(tile, 0), bn = side_of(tile, 1);
-		const char *fault = !tile && i == steps ? "has no tile"
-				    : !tile             ? NULL
-				    : bm * bn < results ? "is smaller than for fewer results"
+	if (!gpu_product_choose(t, kernel_parse(m.ctx, m.arena, &text, &line), &d)) {
+		printf("test_tiles.c: %s, %s, %d %s, %d terms: no tile\n", gpu, type, n, f->what,
+		       terms);
+		failed++;
+	}
+	for (int i = 0; i < p->n; i++) {
+		const ProductVariant *v = &p->variant[i];
+		const int bm = v->wm * v->fm * MMA_ROWS, bn = v->wn * v->fn * 8;
+		const char *fault = v->skinny ? NULL
+				    : !v->multiples && bm * bn < results
+					    ? "is smaller than for fewer results"
 				    : (f->columns ? half_would_do(bn, n, COLUMNS)
 						  : half_would_do(bm, n, ROWS))
 					    ? "is half empty"
@@ -101,7 +69,7 @@ static void test_form(const struct TileForm *f, const char *gpu, const char *typ
 			printf("test_tiles.c: %s, %s, %d %s, %d terms: variant %d %s\n", gpu, type,
 			       n, f->what, terms, i, fault);
 		failed += fault != NULL;
-		results = tile ? bm * bn : results;
+		results = v->skinny || v->multiples ? results : bm * bn;
 	}
 	strbuf_free(&b);
 	ctx_free(m.ctx);

@@ -103,13 +103,38 @@ installed() { # in an environment without a C compiler
 		assert dlcc.compile(sys.argv[1], level=0)(numpy.zeros((2, 1, 8, 8), numpy.float32)).shape == (2, 10)
 	PY
 }
+bert() { # bert_base in an environment that pip made from the wheel and its extra, where there is no other compiler, beside ONNX Runtime
+	python3 -m venv piped && piped/bin/pip install -q --disable-pip-version-check "$wheel[cc]" && mkdir -p none &&
+		"$python" "$bench/materialise.py" "$bench/graphs/bert_base.onnx" bert >/dev/null || return
+	PATH=$PWD/none piped/bin/python3 - <<-'PY' || return
+		import dlcc, numpy, shutil
+		assert not any(map(shutil.which, ("cc", "gcc", "clang", "zig")))
+		model = dlcc.compile("bert/model.onnx")
+		model.save("bert.so")
+		ids = numpy.arange(34, dtype=numpy.int64).reshape(2, 17)
+		numpy.save("y.npy", model(ids, numpy.ones_like(ids), numpy.zeros_like(ids)))
+	PY
+	at_most bert.so 2.28 && "$python" - <<-'PY'
+		import numpy, onnxruntime
+		ids = numpy.arange(34, dtype=numpy.int64).reshape(2, 17)
+		feeds = {"input_ids": ids, "attention_mask": numpy.ones_like(ids), "token_type_ids": numpy.zeros_like(ids)}
+		expected, = onnxruntime.InferenceSession("bert/model.onnx", providers=["CPUExecutionProvider"]).run(None, feeds)
+		numpy.testing.assert_allclose(numpy.load("y.npy"), expected, rtol=0, atol=1e-4 * abs(expected).max())
+	PY
+}
+bench=$(cd "$root" && realpath -m "${BENCH:-../shared/bench}")
 if [ -n "$wheel" ] && [ -x "$root/build/venv-wheel/bin/python3" ]; then
 	check "auditwheel show" audited
 	check "no file of the wheel needs a later glibc" unpacked
 	check "licences in the wheel" licences
 	check "the wheel in an environment without a C compiler" installed
+	if [ "${TESTS-}" = all ] && [ -e "$bench/graphs/bert_base.onnx" ]; then
+		check "the wheel installed by pip with its extra cc, and bert_base" bert # takes the network
+	else
+		skipped=$((skipped + 1))
+	fi
 else
-	skipped=$((skipped + 4)) # make wheel
+	skipped=$((skipped + 5)) # make wheel
 fi
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" = 0 ]

@@ -125,14 +125,15 @@ static void note_broken_fact(Explain *x)
 
 static void put_loop(StrBuf *b, const LNode *n)
 {
-	if (n->loop == LOOP_VECTOR || n->loop == LOOP_SHORT)
-		strbuf_printf(b, "; loop %s in vectors", n->var->name);
-	else if (n->loop == LOOP_UNROLL)
-		strbuf_printf(b, "; loop %s unrolled", n->var->name);
-	else if (n->loop == LOOP_GROUP)
-		strbuf_printf(b, "; loop %s over the threads of a group", n->var->name);
-	else if (n->step > 1)
-		strbuf_printf(b, "; loop %s in blocks of %lld", n->var->name, (long long)n->step);
+	if (n->loop.kind == LOOP_VECTOR || n->loop.kind == LOOP_SHORT)
+		strbuf_printf(b, "; loop %s in vectors", n->range.var->name);
+	else if (n->loop.kind == LOOP_UNROLL)
+		strbuf_printf(b, "; loop %s unrolled", n->range.var->name);
+	else if (n->loop.kind == LOOP_GROUP)
+		strbuf_printf(b, "; loop %s over the threads of a group", n->range.var->name);
+	else if (n->loop.step > 1)
+		strbuf_printf(b, "; loop %s in blocks of %lld", n->range.var->name,
+			      (long long)n->loop.step);
 }
 
 static void put_dot(StrBuf *b, const TileNode *n)
@@ -160,7 +161,7 @@ static void put_nodes(Explain *x, StrBuf *b, const LNode *n)
 		else if (n->kind == LN_OP && n->op->op == TILE_DOT)
 			put_dot(&one, n->op);
 		else if (n->kind == LN_REDUCE)
-			strbuf_printf(&one, "; sums over %s in lanes", n->var->name);
+			strbuf_printf(&one, "; sums over %s in lanes", n->range.var->name);
 		if (one.n && !strstr(strbuf_str(b), strbuf_str(&one)))
 			strbuf_put(b, strbuf_str(&one), one.n);
 		strbuf_free(&one);
@@ -175,20 +176,20 @@ static void put_stage(Explain *x, const Schedule *s, const Stage *st)
 
 	strbuf_printf(&x->b, "    %s: ", st->strategy);
 	put_dim(x, st->extent);
-	if (st->group) {
+	if (st->block.group) {
 		strbuf_printf(&x->b,
 			      " parallel iterations, by groups of %d of a block's %d threads",
-			      st->group, st->threads);
+			      st->block.group, st->block.threads);
 	} else {
 		strbuf_puts(&x->b, " parallel iterations");
-		if (dim_prove_lt(c, st->extent, dim_mul(c, dim_const(c, 2), st->grain))) {
+		if (dim_prove_lt(c, st->extent, dim_mul(c, dim_const(c, 2), st->cpu.grain))) {
 			strbuf_puts(&x->b, ", in one thread: too little work to wake another");
 		} else {
 			strbuf_puts(&x->b, ", another thread for each ");
-			dim_print(&x->b, st->grain);
+			dim_print(&x->b, st->cpu.grain);
 		}
 	}
-	put_nodes(x, &sizes, st->head);
+	put_nodes(x, &sizes, st->block.head);
 	put_nodes(x, &sizes, st->body);
 	strbuf_puts(&x->b, strbuf_str(&sizes));
 	end_line(x);

@@ -52,8 +52,10 @@ struct Option {
 	bool early;        /* only passes before `sched`, and that pass, see it */
 	bool onnx;         /* the model must be an ONNX file */
 	bool joined;       /* NAME is the beginning of the argument, and V all of it */
-	/* NAME is an old name: of NOW=AS or NOW=AS:VALUE, or, without AS, of NOW=VALUE */
+	/* NAME is an old name: of NOW=AS or NOW=AS:VALUE, or, without AS, of NOW=VALUE. DROPS: the
+	 * value has no meaning now */
 	const char *now, *as;
+	bool drops;
 	void (*answer)(void);    /* prints something about the program, which then does no work */
 	void (*more)(StrBuf *b); /* appends to HELP */
 };

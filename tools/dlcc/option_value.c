@@ -200,7 +200,7 @@ bool set_passes(Cli *c, const Option *o, const char *v)
 
 bool set_dump(Cli *c, const Option *o, const char *v)
 {
-	if (!pass_by_name(v) && strcmp(v, "nvptx"))
+	if (!pass_by_name(v) && !dump_of_gpu(v))
 		return value_error(c, o, v, "there is no such pass; dlcc --list-passes lists them");
 	return set_text(c, o, v);
 }

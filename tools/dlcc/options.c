@@ -58,17 +58,22 @@ static const Option *find(const Cli *c, const char *name)
 
 static bool give(Cli *c, const Option *o, const char *v);
 
-/* O is an old name. */
+/* O is an old name. What takes texts keeps V or AS itself, which live long enough; formats, which AS
+ * and V are together, are read here. */
 static bool give_old(Cli *c, const Option *o, const char *v)
 {
-	StrBuf value = {0};
+	StrBuf both = {0};
+	const char *value = o->as ? o->as : v;
 	bool ok;
 
-	strbuf_printf(&value, "%s%s%s", o->as ? o->as : "", o->as && v ? ":" : "", v ? v : "");
+	if (o->as && v && !o->drops) {
+		strbuf_printf(&both, "%s:%s", o->as, v);
+		value = strbuf_str(&both);
+	}
 	diag_note(&c->diag, "%s%s%s is now %s=%s", o->name, v ? "=" : "", v ? v : "", o->now,
-		  strbuf_str(&value));
-	ok = give(c, find(c, o->now), strbuf_str(&value));
-	strbuf_free(&value);
+		  value ? value : "");
+	ok = give(c, find(c, o->now), value);
+	strbuf_free(&both);
 	return ok;
 }
 
@@ -279,6 +284,11 @@ const char *options_for_gpus(const Cli *c)
 	return c->half_activations == DT_F16 ? "--activations-as=f16" : NULL;
 }
 
+bool dump_of_gpu(const char *v)
+{
+	return v && (!strcmp(v, "nvptx") || !strcmp(v, "count"));
+}
+
 const char *options_early(const Cli *c)
 {
 	for (const Option *o = option_table; o->name; o++)
@@ -305,7 +315,6 @@ Options options_of_passes(const Cli *c)
 			 .int8_activations = c->int8_activations,
 			 .half_activations = c->half_activations,
 			 .bf16_activations = c->half_activations == DT_BF16,
-			 .list_tiles = c->list_tiles,
 			 .verify = c->verify,
 			 .warn_floats = warnings_named(&c->warnings, "fallback")};
 }

@@ -31,7 +31,7 @@ typedef struct Cli {
 	bool given[OPTIONS_ROOM]; /* by row of the table */
 	const char *input, *output, *name, *cc, *sysroot, *runtime, *weights, *save_temps;
 	const char *depfile, *soname, *glibc;
-	const char *ptxas, *tiles, *schedule, *cache;
+	const char *ptxas, *schedule, *cache;
 	const char *dump, *dump_node, *trace;
 	const char *calibrate, *keep[MAX_KEEP];
 	int nkeep;
@@ -44,8 +44,7 @@ typedef struct Cli {
 	const Pass *passes[MAX_PASSES];
 	int npasses;
 	DType weight_type, half_activations, caches; /* 0: none is given */
-	int level, threads, rewrite_limit, list_tiles, winograd, slice, tune_seconds, weight_group,
-		cache_size;
+	int level, threads, rewrite_limit, winograd, slice, tune_seconds, weight_group, cache_size;
 	bool int8, tune, verbose, dry, check, time_passes, dump_all, sanitize, shuffle, verify,
 		tf32, flush, embed, explain, int8_activations, cubin, schedules, quiet;
 	Warnings warnings;
@@ -66,6 +65,8 @@ Options options_of_passes(const Cli *c);
 bool options_folders(Cli *c);
 /* A given option that needs a GPU target; null: none. */
 const char *options_for_gpus(const Cli *c);
+/* Whether --dump-ir=V is about the code for GPUs, and not a pass. V may be null. */
+bool dump_of_gpu(const char *v);
 /* A given option that only passes before `sched`, and that pass, see; null: none. */
 const char *options_early(const Cli *c);
 /* Whether the output is a model, as text or ONNX, and no code. */

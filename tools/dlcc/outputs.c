@@ -115,8 +115,7 @@ static bool take_inputs(const Inputs *in, const OnnxFile *file, const Graph *g)
 	for (int i = 0; i < c->ops.n; i++)
 		if (!take(in, "the file of --op", c->ops.name[i]))
 			return false;
-	return take(in, "the model", c->input) && take(in, "the file of --tiles", c->tiles) &&
-	       take(in, "the file of --explain", c->trace) &&
+	return take(in, "the model", c->input) && take(in, "the file of --explain", c->trace) &&
 	       take(in, "the file of --schedule", c->schedule) &&
 	       take(in, "the file of --runtime", c->runtime) && (file || take_graph(in, g));
 }

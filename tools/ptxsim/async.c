@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * cp.async: a copy waits in its warp and lands when its thread waits for its group, not before.
- * Until then the bytes are marked as pending, so that whoever reads them is told.
+ * Until then the bytes are marked as pending, so that whoever reads them is told. A bulk copy waits in
+ * its block, lands at some time while a thread asks an mbarrier, and then its bytes arrive.
  */
 #include "tools/ptxsim/async.h"
 #include "tools/ptxsim/decode.h"
@@ -9,6 +10,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+
+enum { BULK_UNIT = 16, SECTOR = 32 }; /* bytes: a bulk copy is of multiples of BULK_UNIT */
 
 static void begin_copy(Warp *w, Copy c)
 {
@@ -84,12 +87,72 @@ static void exec_copy(Warp *w, const Inst *in, uint32_t mask)
 			access_at(w, i, SP_GLOBAL, from[i], 1, READ | SILENT);
 			access_at(w, i, SP_GLOBAL, from[i] + c.filled - 1, 1, READ | SILENT);
 		}
-		shadow_pend(w, i, c.to, size);
+		shadow_pend(w, i, c.to, size, 0);
 		begin_copy(w, c);
 	}
+	count->async_copies += (unsigned)__builtin_popcount(mask);
 	count_shared(count, to, mask, size, true);
 	if (read)
 		count_global(count, from, read, size, false);
+}
+
+/* [to], [from], S[0]: bytes, [mbarrier] */
+static void exec_bulk(Warp *w, const Inst *in, uint32_t mask)
+{
+	uint64_t to[32], from[32], mbar[32], within;
+	Block *b = w->block;
+
+	addresses(w, &in->op[0], to);
+	addresses(w, &in->op[1], from);
+	addresses(w, &in->op[3], mbar);
+	EACH_LANE (i, mask) {
+		const uint32_t size = (uint32_t)lane_at(w, in->s[0], i);
+		const Mbar *m = mbar_at(w, i, mbar[i]);
+		if (space_of(to[i], &within) == SP_SHARED)
+			to[i] = within;
+		if (!size || (to[i] | from[i] | size) % BULK_UNIT)
+			fault(w, i, CUDA_ERROR_MISALIGNED_ADDRESS,
+			      "misaligned: copies %u bytes from 0x%llx to %llu of shared memory",
+			      size, (unsigned long long)from[i], (unsigned long long)to[i]);
+		if (b->n_bulk == N_BULK)
+			fault(w, i, CUDA_ERROR_LAUNCH_FAILED, "more than %d bulk copies", N_BULK);
+		shadow_use(w, i, m->at, 8, READ | STRONG | ASYNC);
+		for (uint32_t at = 0; at < size; at += BULK_UNIT)
+			access_at(w, i, SP_SHARED, to[i] + at, BULK_UNIT, WRITE | SILENT);
+		shadow_pend(w, i, (uint32_t)to[i], size, ASYNC);
+		b->bulk[b->n_bulk++] = (Bulk){.from = from[i],
+					      .to = (uint32_t)to[i],
+					      .size = size,
+					      .mbar = m->at,
+					      .warp = w->id,
+					      .lane = i,
+					      .in = in};
+		b->worker->count.global_load_requests++;
+		b->worker->count.global_load_bytes += size;
+		b->worker->count.global_load_sectors += size / SECTOR;
+		b->worker->count.global_load_sectors_fewest += size / SECTOR;
+	}
+}
+
+void bulk_land(Block *b, bool last)
+{
+	const int which = b->n_bulk ? (int)draw(b, (uint32_t)b->n_bulk) : 0;
+	const Bulk c = b->bulk[which];
+	Warp *w = b->worker->warp[c.warp];
+	const Inst *now = w->in;
+
+	if (!b->n_bulk)
+		return;
+	w->in = c.in;
+	if (last)
+		fault(w, c.lane, CUDA_ERROR_LAUNCH_FAILED,
+		      "the block ends before this bulk copy has landed");
+	b->bulk[which] = b->bulk[--b->n_bulk];
+	for (uint32_t at = 0; at < c.size; at += BULK_UNIT)
+		memcpy(b->shared + c.to + at,
+		       access_at(w, c.lane, SP_GLOBAL, c.from + at, BULK_UNIT, READ), BULK_UNIT);
+	mbar_complete(mbar_at(w, c.lane, c.mbar), c.size, shadow_land(b, c.to, c.size));
+	w->in = now;
 }
 
 static void exec_commit(Warp *w, const Inst *in, uint32_t mask)
@@ -102,6 +165,23 @@ static void exec_commit(Warp *w, const Inst *in, uint32_t mask)
 static void exec_wait(Warp *w, const Inst *in, uint32_t mask)
 {
 	async_land(w, mask, (uint32_t)in->imm);
+}
+
+static void decode_bulk(Parser *p)
+{
+	Inst *in = p->in;
+	bool known = take_mod(p, "shared::cluster") || take_mod(p, "shared::cta");
+
+	known = take_mod(p, "global") && take_mod(p, "mbarrier::complete_tx::bytes") && known;
+	take_hints(p);
+	no_mods(p);
+	need_operands(p, 4, 5);
+	if (!known || in->op[0].kind != O_ADDR || in->op[1].kind != O_ADDR ||
+	    in->op[3].kind != O_ADDR)
+		parse_fail(p, "%s is not supported", in->text);
+	in->s[0] = slot_of(p, &in->op[2], T_u32, false);
+	note_granule(p, SP_SHARED, 8);
+	in->exec = exec_bulk;
 }
 
 static void decode_copy(Parser *p)
@@ -137,6 +217,10 @@ void decode_cp(Parser *p)
 	in->cls = C_async;
 	if (!take_mod(p, "async"))
 		parse_fail(p, "%s is not supported", in->text);
+	if (take_mod(p, "bulk")) {
+		decode_bulk(p);
+		return;
+	}
 	if (take_mod(p, "commit_group")) {
 		need_operands(p, 0, 0);
 		in->exec = exec_commit;

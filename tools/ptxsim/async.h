@@ -13,6 +13,10 @@ static const uint32_t ASYNC_ALL = UINT32_MAX;
 void async_land(Warp *w, uint32_t lanes, uint32_t open);
 
 /* ---- mbarrier.c ---- */
+/* The mbarrier at ADDR of shared memory, which an instruction of the lane names, or faults. */
+Mbar *mbar_at(Warp *w, int lane, uint64_t addr);
+/* BYTES have arrived at M, at moment MOMENT of bulk copies. */
+void mbar_complete(Mbar *m, uint32_t bytes, uint32_t moment);
 /* cp.async.mbarrier.arrive */
 void decode_async_arrive(Parser *p);
 

@@ -31,7 +31,9 @@
 	X(shared_store_requests)       \
 	X(shared_store_conflicts)      \
 	X(shared_store_bytes)          \
-	X(local_bytes)
+	X(local_bytes)                 \
+	X(async_copies)                \
+	X(shared_bytes)
 
 typedef struct Counters {
 	uint64_t inst[N_CLASSES]; /* instructions of threads */

@@ -43,6 +43,8 @@ DecodeFn decode_shfl, decode_vote, decode_activemask, decode_elect, decode_match
 DecodeFn decode_atom;
 /* ---- matrix.c ---- */
 DecodeFn decode_ldmatrix, decode_movmatrix, decode_mma;
+/* ---- wgmma.c ---- */
+DecodeFn decode_wgmma;
 /* async.c, mbarrier.c */
 DecodeFn decode_cp, decode_mbarrier;
 /* ---- access.c ---- */

@@ -81,6 +81,7 @@ typedef enum Access {
 	STRONG = 8,  /* volatile or with an order: no race with others of the kind */
 	SILENT = 16, /* bounds and alignment only */
 	LANDS = 64,  /* it is data that cp.async copied */
+	ASYNC = 128, /* by the async proxy */
 	SAME = 32    /* continues with the access that the instruction recorded */
 } Access;
 uint8_t *access_at(Warp *w, int lane, Space space, uint64_t addr, unsigned len, int how);
@@ -91,6 +92,14 @@ Space space_of(uint64_t addr, uint64_t *within);
 void addresses(const Warp *w, const Operand *op, uint64_t out[32]);
 void count_access(Warp *w, Space space, const uint64_t addr[32], uint32_t mask, unsigned len,
 		  bool store);
+
+/* ---- wgmma.c ---- */
+/* Faults if the warps of a warpgroup have not begun equally many products. */
+void wgmma_end(Worker *k);
+
+/* ---- async.c ---- */
+/* One of the bulk copies lands; LAST: the block has ended, and none may be on its way. */
+void bulk_land(Block *b, bool last);
 
 /* ---- sync.c ---- */
 /* No warp can run: faults. */

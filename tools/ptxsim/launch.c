@@ -52,6 +52,7 @@ static void begin_block(Worker *k, Launch *l, uint64_t index)
 	}
 	b->shared = k->shared;
 	memset(b->shared, POISON, b->shared_bytes);
+	k->count.shared_bytes += l->f->declared_shared + l->dynamic_shared;
 	for (int i = 0; i < b->n_warps; i++) {
 		uint32_t left = threads - 32 * (uint32_t)i;
 		warp_begin(k, i, left >= 32 ? ~0u : (1u << left) - 1);

@@ -22,6 +22,8 @@ enum {
 	MB_ASYNC
 };
 
+enum { BULK_WAITS = 4 }; /* questions, on average, until a bulk copy lands: as late as may be */
+
 static Mbar *find(Warp *w, int lane, uint64_t addr, bool make)
 {
 	Block *b = w->block;
@@ -48,7 +50,7 @@ static void settle(Mbar *m)
 		return;
 	m->phase++;
 	m->pending = m->expected;
-	memcpy(m->done, m->clock, sizeof m->done);
+	m->done = m->seen;
 }
 
 static void arrive(Warp *w, int lane, Mbar *m, uint32_t n)
@@ -56,7 +58,7 @@ static void arrive(Warp *w, int lane, Mbar *m, uint32_t n)
 	if (n > m->pending)
 		fault(w, lane, CUDA_ERROR_LAUNCH_FAILED,
 		      "%u arrive at an mbarrier, which waits for %u", n, m->pending);
-	shadow_join(m->clock, w->clock);
+	shadow_join(&m->seen, &w->seen);
 	m->pending -= n;
 	settle(m);
 }
@@ -66,8 +68,20 @@ static bool is_done(Warp *w, const Inst *in, const Mbar *m, uint64_t v)
 	bool done = in->flag ? (m->phase & 1) != (v & 1) : m->phase != (uint32_t)v;
 
 	if (done)
-		shadow_join(w->clock, m->done);
+		shadow_join(&w->seen, &m->done);
 	return done;
+}
+
+Mbar *mbar_at(Warp *w, int lane, uint64_t addr)
+{
+	return find(w, lane, addr, false);
+}
+
+void mbar_complete(Mbar *m, uint32_t bytes, uint32_t moment)
+{
+	m->bytes -= bytes;
+	m->seen.clock[MAX_WARPS] = moment;
+	settle(m);
 }
 
 /* S[0]: a count, a state or a parity */
@@ -83,6 +97,8 @@ static void exec_mbarrier(Warp *w, const Inst *in, uint32_t mask)
 		async_land(w, mask, ASYNC_ALL);
 	if (addr)
 		addresses(w, addr, at);
+	if ((in->sub == MB_TEST || in->sub == MB_TRY) && !draw(w->block, BULK_WAITS))
+		bulk_land(w->block, false);
 	EACH_LANE (i, mask) {
 		uint64_t v = in->s[0].none ? 1 : lane_at(w, in->s[0], i);
 		Mbar *m = addr ? find(w, i, at[i], in->sub == MB_INIT) : NULL;

@@ -148,8 +148,11 @@ void warp_begin(Worker *k, int id, uint32_t live)
 	w->state = WARP_READY;
 	w->depth = w->n_stack = w->n_copies = w->pc = 0;
 	w->mask = 0;
-	memset(w->clock, 0, sizeof w->clock);
-	w->clock[id] = 1;
+	w->n_mma = w->all_mma = 0;
+	w->mma_group = 0;
+	w->mma_fenced = false;
+	memset(&w->seen, 0, sizeof w->seen);
+	w->seen.clock[id] = 1;
 	memset(w->group, 0, sizeof w->group);
 	fill_specials(w);
 	frame_push(w, f, NULL, live);
@@ -229,4 +232,6 @@ void run_block(Worker *k)
 			      "no end after %llu instructions of warps (PTXSIM_LIMIT)",
 			      (unsigned long long)b->steps);
 	}
+	wgmma_end(k);
+	bulk_land(b, true);
 }

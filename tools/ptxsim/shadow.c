@@ -16,7 +16,8 @@ struct Shadow {
 	uint8_t *state;
 	Cell *cell;
 	size_t state_cap, cell_cap;
-	uint32_t granule_bits, now; /* NOW: a moment that no tag has reached */
+	uint32_t granule_bits, now,
+		begun; /* NOW: a moment that no tag has reached; BEGUN: the block's first */
 };
 
 Shadow *shadow_new(void)
@@ -49,11 +50,12 @@ void shadow_begin(Shadow *s, uint32_t size, uint32_t granule, Warp *const *warps
 	if (!s->state || !s->cell)
 		abort();
 	memset(s->state, BYTE_POISON, size);
-	s->now++;
+	s->begun = ++s->now;
 	for (int i = 0; i < n_warps; i++) {
 		for (int k = 0; k < MAX_WARPS; k++)
-			warps[i]->clock[k] = s->now - 1;
-		warps[i]->clock[i] = s->now;
+			warps[i]->seen.clock[k] = s->now - 1;
+		warps[i]->seen.clock[MAX_WARPS] = s->now - 1;
+		warps[i]->seen.clock[i] = s->now;
 	}
 }
 
@@ -62,20 +64,33 @@ void shadow_close(Shadow *s, uint32_t at, uint32_t len)
 	memset(s->state + at, BYTE_NOBODYS, len);
 }
 
-void shadow_join(uint32_t to[MAX_WARPS], const uint32_t from[MAX_WARPS])
+static uint32_t later(uint32_t a, uint32_t b)
 {
+	return a > b ? a : b;
+}
+
+void shadow_join(Seen *to, const Seen *from)
+{
+	for (int i = 0; i < CLOCKS; i++)
+		to->clock[i] = later(to->clock[i], from->clock[i]);
 	for (int i = 0; i < MAX_WARPS; i++)
-		to[i] = to[i] > from[i] ? to[i] : from[i];
+		to->fenced[i] = later(to->fenced[i], from->fenced[i]);
 }
 
 void shadow_tick(Warp *w)
 {
 	Shadow *s = w->block->shadow;
 
-	if (w->clock[w->id] < LAST_MOMENT)
-		w->clock[w->id]++;
-	if (s && s->now < w->clock[w->id])
-		s->now = w->clock[w->id];
+	if (w->seen.clock[w->id] < LAST_MOMENT)
+		w->seen.clock[w->id]++;
+	if (s && s->now < w->seen.clock[w->id])
+		s->now = w->seen.clock[w->id];
+}
+
+void shadow_fence(Warp *w)
+{
+	memcpy(w->seen.fenced, w->seen.clock, sizeof w->seen.fenced);
+	shadow_tick(w);
 }
 
 static int warp_of(uint32_t tag)
@@ -92,9 +107,11 @@ static bool ordered(uint32_t tag, const Warp *w, int lane)
 {
 	uint32_t moment = tag >> MOMENT_SHIFT;
 
+	if (lane_of(tag) == BULK_COPY)
+		return moment <= w->seen.clock[MAX_WARPS];
 	if (warp_of(tag) != w->id)
-		return moment <= w->clock[warp_of(tag)];
-	return moment < w->clock[w->id] || (lane_of(tag) == lane && lane != WHOLE_WARP);
+		return moment <= w->seen.clock[warp_of(tag)];
+	return moment < w->seen.clock[w->id] || (lane_of(tag) == lane && lane != WHOLE_WARP);
 }
 
 _Noreturn static void race(Warp *w, int lane, uint32_t at, const char *what, const char *did,
@@ -102,7 +119,9 @@ _Noreturn static void race(Warp *w, int lane, uint32_t at, const char *what, con
 {
 	char who[40];
 
-	if (lane_of(tag) == WHOLE_WARP)
+	if (lane_of(tag) == BULK_COPY)
+		snprintf(who, sizeof who, "a bulk copy of warp %d", warp_of(tag));
+	else if (lane_of(tag) == WHOLE_WARP)
 		snprintf(who, sizeof who, "warp %d", warp_of(tag));
 	else
 		snprintf(who, sizeof who, "warp %d lane %d", warp_of(tag), lane_of(tag));
@@ -114,6 +133,16 @@ _Noreturn static void race(Warp *w, int lane, uint32_t at, const char *what, con
 static bool conflict(uint32_t tag, const Warp *w, int lane, bool strong)
 {
 	return tag && !ordered(tag, w, lane) && !(strong && (tag & STRONG_BIT));
+}
+
+/* W uses, by the async proxy, what a store wrote. */
+static void check_proxy(Warp *w, int lane, uint32_t at, uint32_t tag)
+{
+	if (tag && lane_of(tag) != BULK_COPY && tag >> MOMENT_SHIFT > w->seen.fenced[warp_of(tag)])
+		fault(w, lane == WHOLE_WARP ? -1 : lane, CUDA_ERROR_LAUNCH_FAILED,
+		      "an asynchronous operation uses shared memory at %u, which warp %d wrote, and no "
+		      "fence.proxy.async is between the two",
+		      at, warp_of(tag));
 }
 
 static void note_read(Cell *c, const Warp *w, int lane, uint32_t tag)
@@ -137,7 +166,7 @@ void shadow_use(Warp *w, int lane, uint32_t at, uint32_t len, int how)
 {
 	Shadow *s = w->block->shadow;
 	bool strong = how & (STRONG | ATOMIC), writes = how & (WRITE | ATOMIC);
-	uint32_t tag = w->clock[w->id] << MOMENT_SHIFT | (uint32_t)w->id << WARP_SHIFT |
+	uint32_t tag = w->seen.clock[w->id] << MOMENT_SHIFT | (uint32_t)w->id << WARP_SHIFT |
 		       (uint32_t)lane << LANE_SHIFT | strong;
 
 	for (uint32_t g = at >> s->granule_bits; g <= (at + len - 1) >> s->granule_bits; g++) {
@@ -149,6 +178,8 @@ void shadow_use(Warp *w, int lane, uint32_t at, uint32_t len, int how)
 		}
 		if (conflict(c->write, w, lane, strong))
 			race(w, lane, where, writes ? "writes" : "reads", "wrote", c->write);
+		if (how & ASYNC && c->write >> MOMENT_SHIFT >= s->begun)
+			check_proxy(w, lane, where, c->write);
 		if (writes) {
 			for (int k = 0; k < 2; k++)
 				if (conflict(c->read[k], w, lane, strong))
@@ -166,10 +197,11 @@ void shadow_use(Warp *w, int lane, uint32_t at, uint32_t len, int how)
 			fault(w, lane == WHOLE_WARP ? -1 : lane, CUDA_ERROR_ILLEGAL_ADDRESS,
 			      "out of bounds: %s shared memory at %u, behind a variable",
 			      writes ? "writes" : "reads", i);
-		if (s->state[i] == BYTE_PENDING && !(how & LANDS))
+		if ((s->state[i] == BYTE_PENDING || s->state[i] == BYTE_BULK) && !(how & LANDS))
 			fault(w, lane == WHOLE_WARP ? -1 : lane, CUDA_ERROR_LAUNCH_FAILED,
-			      "%s shared memory at %u, where a cp.async may not have landed",
-			      writes ? "writes" : "reads", i);
+			      "%s shared memory at %u, where a %s may not have landed",
+			      writes ? "writes" : "reads", i,
+			      s->state[i] == BYTE_BULK ? "bulk copy" : "cp.async");
 		if (how & (READ | ATOMIC))
 			fault(w, lane == WHOLE_WARP ? -1 : lane, CUDA_ERROR_LAUNCH_FAILED,
 			      "reads shared memory at %u, which was never written", i);
@@ -177,8 +209,25 @@ void shadow_use(Warp *w, int lane, uint32_t at, uint32_t len, int how)
 	}
 }
 
-void shadow_pend(Warp *w, int lane, uint32_t at, uint32_t len)
+void shadow_pend(Warp *w, int lane, uint32_t at, uint32_t len, int how)
 {
-	shadow_use(w, lane, at, len, WRITE);
-	memset(w->block->shadow->state + at, BYTE_PENDING, len);
+	shadow_use(w, lane, at, len, WRITE | how);
+	memset(w->block->shadow->state + at, how & ASYNC ? BYTE_BULK : BYTE_PENDING, len);
+}
+
+uint32_t shadow_land(Block *b, uint32_t at, uint32_t len)
+{
+	Shadow *s = b->shadow;
+	const uint32_t moment = b->landed < s->begun ? s->begun
+						     : b->landed + (b->landed < LAST_MOMENT);
+
+	for (uint32_t g = at >> s->granule_bits; g <= (at + len - 1) >> s->granule_bits; g++) {
+		Cell *c = &s->cell[g];
+
+		c->write = moment << MOMENT_SHIFT | (c->write & 31u << WARP_SHIFT) |
+			   BULK_COPY << LANE_SHIFT;
+	}
+	memset(s->state + at, BYTE_WRITTEN, len);
+	s->now = s->now < moment ? moment : s->now;
+	return b->landed = moment;
 }

@@ -13,7 +13,7 @@ static void release(Block *b, Barrier *bar)
 		Warp *w = b->worker->warp[i];
 		if (!(bar->waiting >> i & 1))
 			continue;
-		shadow_join(w->clock, bar->clock);
+		shadow_join(&w->seen, &bar->seen);
 		shadow_tick(w);
 		w->state = WARP_READY;
 		if (w->in->sub == BAR_RED_POPC) {
@@ -60,7 +60,7 @@ static void exec_bar(Warp *w, const Inst *in, uint32_t mask)
 		bar->ones += (uint32_t)__builtin_popcount(pred_at(w, in->s[2]) & mask);
 		bar->threads += (uint32_t)__builtin_popcount(mask);
 	}
-	shadow_join(bar->clock, w->clock);
+	shadow_join(&bar->seen, &w->seen);
 	b->worker->count.barriers++;
 	if (in->sub == BAR_ARRIVE) {
 		shadow_tick(w);
@@ -202,9 +202,18 @@ bool members_here(Warp *w, Slot s, uint32_t mask)
 	return all_here(w, wanted, mask, "divergent");
 }
 
-/* Fences: memory is in order here. */
+static void exec_proxy_fence(Warp *w, const Inst *in, uint32_t mask)
+{
+	(void)in, (void)mask;
+	shadow_fence(w);
+}
+
+/* Fences: memory is in order here, apart from asynchronous operations. */
 void decode_fence(Parser *p)
 {
-	p->in->exec = exec_nop;
+	p->in->exec = str_starts(p->in->text, "fence.proxy.async") ||
+				      str_starts(p->in->text, "fence.mbarrier_init")
+			      ? exec_proxy_fence
+			      : exec_nop;
 	p->in->cls = C_sync;
 }

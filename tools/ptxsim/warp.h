@@ -22,7 +22,16 @@ enum Special {
 #undef SPECIAL
 	N_SPECIALS
 };
-enum { SPECIAL_BYTES = 256, MAX_WARPS = 32, MAX_DEPTH = 64, N_BARRIERS = 16, N_MBARS = 64 };
+enum {
+	SPECIAL_BYTES = 256,
+	MAX_WARPS = 32,
+	MAX_DEPTH = 64,
+	N_BARRIERS = 16,
+	N_BULK = 64,
+	WARP_SIZE = 32,
+	N_MBARS = 64,
+	CLOCKS = MAX_WARPS + 1
+};
 
 /* Windows of the generic address space. */
 static const uint64_t SHARED_WINDOW = 0x0100000000000000, LOCAL_WINDOW = 0x0200000000000000,
@@ -66,6 +75,31 @@ typedef struct Copy {
 	const Inst *in;
 } Copy;
 
+/* A bulk copy that is on its way, and the mbarrier that its bytes arrive at. */
+typedef struct Bulk {
+	uint64_t from;
+	uint32_t to, size, mbar;
+	int warp, lane;
+	const Inst *in;
+} Bulk;
+
+/* A wgmma that a warp has begun: the rows of the warp. SUMS is shared by those that add to the same
+ * registers, and is the last one's. */
+typedef struct Wgmma {
+	const Inst *in;
+	uint32_t group;
+	uint64_t desc[2];
+	bool adds;
+	uint32_t a[4][WARP_SIZE]; /* A in registers */
+	float *sums;
+} Wgmma;
+
+/* What a warp has seen (shadow.h): the last moment of each warp, and of bulk copies; and the last moment
+ * of each warp whose stores a fence made visible to asynchronous operations. */
+typedef struct Seen {
+	uint32_t clock[CLOCKS], fenced[MAX_WARPS];
+} Seen;
+
 typedef enum WarpState { WARP_READY, WARP_WAITING, WARP_DONE } WarpState;
 
 struct Warp {
@@ -84,17 +118,21 @@ struct Warp {
 	int depth;
 	Frame frame[MAX_DEPTH];
 	Private local, params;
-	uint32_t clock[MAX_WARPS]; /* shadow.h */
+	Seen seen;
 	Copy *copy;
 	int n_copies, cap_copies;
 	uint32_t group[32]; /* groups of cp.async that a lane has committed */
+	Wgmma *mma;
+	int n_mma, cap_mma, all_mma; /* ALL_MMA: how many the warp has begun */
+	uint32_t mma_group;
+	bool mma_fenced; /* wgmma.fence since the registers were last readable */
 	_Alignas(64) uint8_t special[N_SPECIALS * SPECIAL_BYTES];
 };
 
 typedef struct Barrier {
 	int expected, arrived; /* threads */
 	uint32_t waiting;      /* warps */
-	uint32_t clock[MAX_WARPS];
+	Seen seen;
 	const Inst *in;
 	uint32_t ones, threads; /* of bar.red */
 } Barrier;
@@ -105,7 +143,7 @@ typedef struct Mbar {
 	bool valid;
 	uint32_t expected, pending, phase;
 	int64_t bytes;				    /* that are still to come */
-	uint32_t clock[MAX_WARPS], done[MAX_WARPS]; /* of the threads that arrived, last phase */
+	Seen seen, done; /* by the threads that arrived, in this phase, in the last one */
 } Mbar;
 
 struct Block {
@@ -120,6 +158,9 @@ struct Block {
 	Barrier barrier[N_BARRIERS];
 	uint64_t random, time;
 	uint64_t steps; /* warp instructions so far */
+	int n_bulk;
+	Bulk bulk[N_BULK]; /* on their way */
+	uint32_t landed;   /* the last moment of bulk copies */
 	int n_mbars;
 	Mbar mbar[N_MBARS]; /* the last member */
 };

@@ -8,8 +8,7 @@
  * for each (*order*).
  *
  * On GPUs attention and products have decisions (gpu/attention_decide.c, gpu/gemm_decide.c). The
- * strategies of all other kernels decide while they emit (gpu/sched_gpu.c), as do products for
- * which --tiles names the tiles.
+ * strategies of all other kernels decide while they emit (gpu/sched_gpu.c).
  *
  * A file of the user replaces decisions (schedule_file.c).
  */
@@ -62,7 +61,7 @@ static Decision *decide(const Target *t, Kernel *k, const Form *f)
 }
 
 /* The same on GPU T; null: K is neither an attention nor a product, or T does not take it. */
-static Decision *decide_gpu(const Options *o, const Target *t, Kernel *k, const Form *f)
+static Decision *decide_gpu(const Target *t, Kernel *k, const Form *f)
 {
 	Decision *d = NEW(k->arena, Decision);
 
@@ -70,7 +69,7 @@ static Decision *decide_gpu(const Options *o, const Target *t, Kernel *k, const 
 	if (f && f->kind == FORM_ATTENTION && gpu_attention_choose(t, k, d))
 		return d;
 	*d = (Decision){.strategy = STRATEGY_GPU_PRODUCT};
-	return f && !o->tiles && !o->list_tiles && gpu_product_choose(t, k, d) ? d : NULL;
+	return f && gpu_product_choose(t, k, d) ? d : NULL;
 }
 
 Decision *decision_copy(Arena *a, const Decision *d, int nstmts)
@@ -124,7 +123,7 @@ bool pass_decide(Module *m)
 				continue;
 			diag_at(m->ctx, node_diag(n));
 			tmp = arena_new();
-			d = of->gpu ? decide_gpu(&m->opt, of, kernel_clone(k, tmp), f)
+			d = of->gpu ? decide_gpu(of, kernel_clone(k, tmp), f)
 				    : decide(of, kernel_clone(k, tmp), f);
 			m->decision[t][n->id] = d ? decision_copy(m->arena, d, k->stmts.n) : NULL;
 			arena_free(tmp);

@@ -2,7 +2,7 @@
 /*
  * Loops that would do nothing. A tensor of [2^40, 0] takes no memory, but a loop over its rows takes
  * hours although the loop over the elements of each row is empty. So a stage or loop that may have
- * many iterations gets a condition, Stage.when or LNode.when, if its body stores elements only in
+ * many iterations gets a condition, Stage.when or LLoop.when, if its body stores elements only in
  * loops over sizes that may be 0: the product of these sizes, or a sum of such products.
  *
  *     for i in [0, N) if M        a store to a local that is declared outside of the loop counts: a
@@ -82,7 +82,7 @@ static bool is_loop(const LNode *n)
 /* The length of the range of loop N; null if iterators decide it. */
 static Dim *length(EmptyWalk *w, const LNode *n)
 {
-	Dim *lo = ex_as_dim(w->ctx, n->lo), *hi = ex_as_dim(w->ctx, n->hi);
+	Dim *lo = ex_as_dim(w->ctx, n->range.lo), *hi = ex_as_dim(w->ctx, n->range.hi);
 
 	return lo && hi ? dim_sub(w->ctx, hi, lo) : NULL;
 }
@@ -91,7 +91,7 @@ static void find_locals(EmptyWalk *w, const LNode *n)
 {
 	for (; n; n = n->next) {
 		if (n->kind == LN_LOCAL)
-			w->local[n->buf[0]->id] = true;
+			w->local[n->local.buf->id] = true;
 		find_locals(w, n->body);
 	}
 }
@@ -169,8 +169,8 @@ static int64_t most(EmptyWalk *w, const LNode *n)
 
 	if (size)
 		dim_bounds(w->ctx, size, &lo, &hi);
-	for (int i = 0; ex_is_op(n->hi, IN_min) && i < 2; i++) {
-		const Expr *part = ex_sub(w->k->pool, n->hi->op.arg[i], n->lo);
+	for (int i = 0; ex_is_op(n->range.hi, IN_min) && i < 2; i++) {
+		const Expr *part = ex_sub(w->k->pool, n->range.hi->op.arg[i], n->range.lo);
 
 		if (part->kind == EX_CONST && part->i < hi)
 			hi = part->i;
@@ -212,7 +212,7 @@ static void set_conditions(EmptyWalk *w, LNode *n, int64_t around)
 {
 	for (; n; n = n->next)
 		if (n->kind == LN_LOOP)
-			set_condition(w, &n->when, NULL, n->body, length(w, n),
+			set_condition(w, &n->loop.when, NULL, n->body, length(w, n),
 				      times(around, most(w, n)));
 		else
 			set_conditions(w, n->body, around);
@@ -229,7 +229,7 @@ void l_skip_empty(Schedule *s)
 		int64_t lo, hi;
 
 		dim_bounds(k->ctx, st->extent, &lo, &hi);
-		set_condition(&w, &st->when, st->head, st->body, st->extent, hi);
+		set_condition(&w, &st->when, st->block.head, st->body, st->extent, hi);
 	}
 	arena_free(w.arena);
 }

@@ -40,7 +40,7 @@ LNode *l_node(LBuild *b, LNodeKind kind)
 
 	n->kind = kind;
 	n->loc = b->loc;
-	n->stmt = b->stmt;
+	n->point.stmt = b->stmt;
 	*b->tail = n;
 	b->tail = &n->next;
 	return n;
@@ -77,11 +77,11 @@ LNode *l_loop(LBuild *b, LoopKind kind, Iter *var, Expr *lo, Expr *hi, int64_t s
 {
 	LNode *n = l_node(b, LN_LOOP);
 
-	n->loop = kind;
-	n->var = var;
-	n->lo = lo;
-	n->hi = hi;
-	n->step = step;
+	n->loop.kind = kind;
+	n->range.var = var;
+	n->range.lo = lo;
+	n->range.hi = hi;
+	n->loop.step = step;
 	b->tail = &n->body;
 	return n;
 }
@@ -122,29 +122,29 @@ void l_let(LBuild *b, Iter *var, Expr *value)
 {
 	LNode *n = l_node(b, LN_LET);
 
-	n->var = var;
-	n->lo = value;
+	n->range.var = var;
+	n->range.lo = value;
 }
 
 LNode *l_store(LBuild *b, Buf *buf, Expr *idx, Expr *val, Expr *guard)
 {
 	LNode *n = l_node(b, LN_STORE);
 
-	n->nout = 1;
-	n->buf[0] = buf;
-	n->idx = idx;
-	n->val[0] = val;
-	n->guard = guard;
+	n->store.nout = 1;
+	n->store.buf[0] = buf;
+	n->store.idx = idx;
+	n->store.val[0] = val;
+	n->store.guard = guard;
 	return n;
 }
 
 void l_does(LBuild *b, LNode *n, LPart part, Expr *const *at, int nat)
 {
-	n->part = part;
-	n->nat = nat;
-	n->at = NEW_ARRAY(b->arena, nat + 1, Expr *);
+	n->point.part = part;
+	n->point.nat = nat;
+	n->point.at = NEW_ARRAY(b->arena, nat + 1, Expr *);
 	for (int i = 0; i < nat; i++)
-		n->at[i] = at[i];
+		n->point.at[i] = at[i];
 }
 
 void l_local(LBuild *b, Buf *buf)
@@ -153,17 +153,17 @@ void l_local(LBuild *b, Buf *buf)
 	Dim *bytes = dim_const(b->k->ctx, (dtype_info[buf->dtype].bits + 7) / 8);
 	int64_t v;
 
-	n->buf[0] = buf;
+	n->local.buf = buf;
 	for (int i = 0; i < buf->rank; i++)
 		bytes = dim_mul(b->k->ctx, bytes, buf->dims[i]);
 	if (dim_is_const(bytes, &v) &&
 	    (v <= SMALL_LOCAL_BYTES ||
-	     (v <= STACK_BYTES && b->stage->stack + v <= STAGE_STACK_BYTES))) {
-		b->stage->stack += v > SMALL_LOCAL_BYTES ? v : 0;
+	     (v <= STACK_BYTES && b->stage->cpu.stack + v <= STAGE_STACK_BYTES))) {
+		b->stage->cpu.stack += v > SMALL_LOCAL_BYTES ? v : 0;
 		return;
 	}
-	/* in scratch: n->idx is its offset in bytes */
-	n->idx = ex_dim(b->p, b->stage->scratch);
+	/* in scratch: n->local.at is its offset in bytes */
+	n->local.at = ex_dim(b->p, b->stage->scratch);
 	bytes = dim_mul(b->k->ctx, dim_ceildiv(b->k->ctx, bytes, dim_const(b->k->ctx, 64)),
 			dim_const(b->k->ctx, 64));
 	b->stage->scratch = dim_add(b->k->ctx, b->stage->scratch, bytes);
@@ -186,7 +186,7 @@ Stage *l_stage(LBuild *b, const char *strategy, Dim *extent)
 			  ? arena_printf(b->arena, "%s_%d", b->k->name, b->sched->stages.n)
 			  : b->k->name;
 	s->extent = extent;
-	s->grain = dim_const(b->k->ctx, 1);
+	s->cpu.grain = dim_const(b->k->ctx, 1);
 	s->var = l_iter(b, "p", extent);
 	s->scratch = dim_const(b->k->ctx, 0);
 	vec_push(b->arena, &b->sched->stages, s);
@@ -200,8 +200,8 @@ void l_grain(LBuild *b, int64_t enough, Dim *work)
 	Ctx *c = b->k->ctx;
 	Dim *one = dim_const(c, 1);
 
-	b->stage->grain = dim_max(c, one,
-				  dim_floordiv(c, dim_const(c, enough), dim_max(c, one, work)));
+	b->stage->cpu.grain = dim_max(c, one,
+				      dim_floordiv(c, dim_const(c, enough), dim_max(c, one, work)));
 }
 
 void l_split(LBuild *b, Iter *const *var, int n, Expr *p)

@@ -444,14 +444,14 @@ LNode *row_state_node(Row *r, LNodeKind kind, Stmt *s, Buf *const *acc, Expr *id
 {
 	LNode *n = l_node(r->b, kind);
 
-	n->red = s->red;
-	n->nout = monoid_info[s->red].n;
-	for (int i = 0; i < n->nout; i++) {
-		n->buf[i] = acc[i];
-		n->val[i] = val[i];
+	n->store.red = s->red;
+	n->store.nout = monoid_info[s->red].n;
+	for (int i = 0; i < n->store.nout; i++) {
+		n->store.buf[i] = acc[i];
+		n->store.val[i] = val[i];
 	}
-	n->idx = idx;
-	n->guard = guard;
+	n->store.idx = idx;
+	n->store.guard = guard;
 	return n;
 }
 
@@ -478,7 +478,7 @@ void row_init_state(Row *r, Stmt *s, Buf *const *acc, Expr *idx)
 		LNode *n = l_store(r->b, acc[i], idx, initial(r, s, i), NULL);
 
 		row_does(r, n, s, PART_INIT, s->nband, NULL);
-		n->comp = i;
+		n->point.comp = i;
 	}
 }
 
@@ -490,7 +490,7 @@ void row_store_state(Row *r, Stmt *s, Buf *const *acc, Expr *idx)
 		LNode *n = l_store(r->b, out, at, ex_load(r->k->pool, acc[i], &idx, 1), NULL);
 
 		row_does(r, n, s, PART_WRITE, s->scan ? s->niters : s->nband, NULL);
-		n->comp = i;
+		n->point.comp = i;
 	}
 }
 
@@ -600,9 +600,9 @@ static void emit_reduction(Row *r, Stmt *s)
 		hi = row_extent(r, t.it[lane]);
 		guard = guard_to_range(r->k, t.guard, t.it[lane], &lo, &hi);
 		node = row_state_node(r, LN_REDUCE, s, acc, zero, t.e, guard);
-		node->var = t.it[lane];
-		node->lo = lo;
-		node->hi = hi;
+		node->range.var = t.it[lane];
+		node->range.lo = lo;
+		node->range.hi = hi;
 	}
 	row_does(r, node, s, PART_TERM, s->niters, t.at);
 	row_close(r, &in);

@@ -53,7 +53,7 @@ static void find_temps(Schedule *s)
 	Accessed m = {NEW_ARRAY(tmp, k->bufs.n + 1, bool), NEW_ARRAY(tmp, k->bufs.n + 1, bool)};
 
 	for (int i = 0; i < s->stages.n; i++) {
-		mentions(s->stages.at[i]->head, &m);
+		mentions(s->stages.at[i]->block.head, &m);
 		mentions(s->stages.at[i]->body, &m);
 	}
 	for (int i = 0; i < k->bufs.n; i++) {
@@ -71,11 +71,11 @@ static bool keep_order(LNode *n)
 	bool any = false;
 
 	for (; n; n = n->next) {
-		bool packed = keep_order(n->body) || (n->buf[0] && n->kind != LN_LOCAL &&
-						      dtype_info[n->buf[0]->dtype].bits < 8);
+		bool packed = keep_order(n->body) ||
+			      (n->store.buf[0] && dtype_info[n->store.buf[0]->dtype].bits < 8);
 
 		if (packed && n->kind == LN_LOOP)
-			n->loop = LOOP_SERIAL;
+			n->loop.kind = LOOP_SERIAL;
 		any = any || packed;
 	}
 	return any;
@@ -101,17 +101,17 @@ static Schedule *schedule(Module *m, const Target *t, Node *n, const Decision *d
 	if (step->shared)
 		k->name = arena_printf(m->arena, "%s_shared_%dk", k->name, step->shared >> 10);
 	copy = step->nof ? kernel_clone(k, m->arena) : NULL;
-	if (t->gpu && !d)
-		sched_gpu(&m->opt, t, k, s);
+	if (d)
+		strategy_table[d->strategy].emit(t, k, d, s);
 	else
-		strategy_table[d->strategy].emit(t->gpu ? decide_target(m, t) : t, k, d, s);
+		sched_gpu(t, k, s);
 	s->split = s->split ? s->split : copy;
 	l_tidy(s);
 	l_skip_empty(s);
 	find_temps(s);
 	for (int i = 0; i < s->stages.n && !t->gpu; i++)
 		if (keep_order(s->stages.at[i]->body))
-			s->stages.at[i]->grain = s->stages.at[i]->extent;
+			s->stages.at[i]->cpu.grain = s->stages.at[i]->extent;
 	schedule_settle(s, s->split ? s->split : node_kernel(n));
 	return s;
 }
@@ -175,8 +175,7 @@ static Schedule *decided_variants(Module *m, const Target *t, Node *n, const Dec
 {
 	const StrategyInfo *strategy = &strategy_table[d->strategy];
 	SizeStep step[MOST_STEPS];
-	int count = strategy->steps ? strategy->steps(decide_target(m, t), node_kernel(n), d, step)
-				    : 0;
+	int count = strategy->steps ? strategy->steps(t, node_kernel(n), d, step) : 0;
 
 	while (count-- > 0) {
 		Schedule *v = variant(m, t, n, d, step[count]);
@@ -191,7 +190,7 @@ static Schedule *decided_variants(Module *m, const Target *t, Node *n, const Dec
  * GPUs, kernels on the host are scheduled for any CPU. */
 static Schedule *all_variants(Module *m, const Target *t, Node *n, const Decision *d)
 {
-	const Target *of = node_on_host(n) ? m->host : t;
+	const Target *of = node_on_host(n) ? m->host : t->gpu ? decide_target(m, t) : t;
 	SizeStep step[MOST_STEPS];
 	Schedule *s, *v, *last;
 
@@ -199,7 +198,7 @@ static Schedule *all_variants(Module *m, const Target *t, Node *n, const Decisio
 	if (d)
 		return decided_variants(m, of, n, d, s);
 	s = with_multiples(m, of, n, (SizeStep){0}, s);
-	for (int i = sched_gpu_steps(&m->opt, of, node_kernel(n), step) - 1; i >= 0; i--) {
+	for (int i = sched_gpu_steps(of, node_kernel(n), step) - 1; i >= 0; i--) {
 		v = variant(m, of, n, d, step[i]);
 		if (both_do_the_same(v, last))
 			continue;
@@ -236,7 +235,7 @@ static bool is_for(const Schedule *s, bool gpu)
 {
 	for (; s; s = s->next)
 		for (int i = 0; i < s->stages.n; i++)
-			if ((s->stages.at[i]->group > 0) != gpu)
+			if ((s->stages.at[i]->block.group > 0) != gpu)
 				return false;
 	return true;
 }

@@ -61,8 +61,8 @@ static void substitute_all(Tidy *t, LNode *n)
 	lnode_exprs(n, substitute_outside, t);
 	lnode_iters(n, forget, t);
 	lnode_exprs(n, substitute_inside, t);
-	for (int i = 0; i < n->nat; i++)
-		substitute(t, &n->at[i]);
+	for (int i = 0; i < n->point.nat; i++)
+		substitute(t, &n->point.at[i]);
 }
 
 /* The trip count of a loop; -1 if unknown. */
@@ -70,10 +70,10 @@ static int64_t trips(const LNode *n)
 {
 	int64_t span;
 
-	if (n->lo->kind != EX_CONST || n->hi->kind != EX_CONST ||
-	    __builtin_sub_overflow(n->hi->i, n->lo->i, &span))
+	if (n->range.lo->kind != EX_CONST || n->range.hi->kind != EX_CONST ||
+	    __builtin_sub_overflow(n->range.hi->i, n->range.lo->i, &span))
 		return -1;
-	return span <= 0 ? 0 : (span - 1) / n->step + 1;
+	return span <= 0 ? 0 : (span - 1) / n->loop.step + 1;
 }
 
 /* Replaces loop N by its body. */
@@ -91,13 +91,14 @@ static void tidy(Tidy *t, LNode **at)
 
 	while ((n = *at)) {
 		substitute_all(t, n);
-		if (n->kind == LN_LET && (n->lo->kind == EX_CONST || n->lo->kind == EX_ITER)) {
-			name_is(t, n->var, n->lo);
+		if (n->kind == LN_LET &&
+		    (n->range.lo->kind == EX_CONST || n->range.lo->kind == EX_ITER)) {
+			name_is(t, n->range.var, n->range.lo);
 			*at = n->next;
 		} else if (n->kind == LN_LOOP && trips(n) == 0) {
 			*at = n->next;
 		} else if (n->kind == LN_LOOP && trips(n) == 1) {
-			name_is(t, n->var, n->lo);
+			name_is(t, n->range.var, n->range.lo);
 			splice(at, n);
 		} else {
 			tidy(t, &n->body);

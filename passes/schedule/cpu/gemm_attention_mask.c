@@ -70,16 +70,16 @@ static Buf *sum_panels(AttentionPlan *a, const Gemm *g, const char *name, Expr *
 	l_store(b, sum, first, ex_op3(p, IN_select, pays, ex_num(p, ct, 0), ex_num(p, ct, NAN)),
 		NULL);
 	n = l_node(b, LN_REDUCE);
-	n->var = l_iter(b, "e", g->blocks.bbuf->dims[0]);
-	n->lo = first;
-	n->hi = ex_op3(p, IN_select, pays, ex_dim(p, g->blocks.bbuf->dims[0]), first);
-	n->red = MONOID_sum;
-	n->nout = 1;
-	n->buf[0] = sum;
-	n->idx = first;
-	at = ex_iter(p, n->var);
+	n->range.var = l_iter(b, "e", g->blocks.bbuf->dims[0]);
+	n->range.lo = first;
+	n->range.hi = ex_op3(p, IN_select, pays, ex_dim(p, g->blocks.bbuf->dims[0]), first);
+	n->store.red = MONOID_sum;
+	n->store.nout = 1;
+	n->store.buf[0] = sum;
+	n->store.idx = first;
+	at = ex_iter(p, n->range.var);
 	e = ex_load(p, g->blocks.bbuf, &at, 1);
-	n->val[0] = ex_op2(p, IN_mul, e, factor ? factor : e);
+	n->store.val[0] = ex_op2(p, IN_mul, e, factor ? factor : e);
 	return sum;
 }
 

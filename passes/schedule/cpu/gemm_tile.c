@@ -80,7 +80,7 @@ static void set_scale(Gemm *g, const TileAt *t, Tile *tl)
 	if (g->p.group)
 		first = ex_mul(p, ex_op2(p, IN_floordiv, t->k0, l_int(&g->b, g->p.group)),
 			       l_int(&g->b, g->p.pw));
-	tl->terms = g->p.terms;
+	tl->scaled.terms = g->p.terms;
 	tl->scaled.group = g->p.group;
 	tl->scaled.scale = g->p.scale->load.buf;
 	tl->scaled.scale_at = ex_add(p, panel_start(g, t, g->p.scale), first);

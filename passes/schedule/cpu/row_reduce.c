@@ -212,7 +212,7 @@ static void emit_sum_blocks(Row *r, Stmt *s, Buf *const *acc, Expr *at, Iter *bl
 	for (int i = s->nband; s->iter[i] != blocks; i++)
 		row_open(r, &n, LOOP_SERIAL, s->iter[i], l_int(r->b, 0), row_extent(r, s->iter[i]));
 	row_open(r, &n, LOOP_SERIAL, first, l_int(r->b, 0), all);
-	n.loop[n.n - 1]->step = step;
+	n.loop[n.n - 1]->loop.step = step;
 	sum = l_temp(r->b, "sum", ctype_dtype(ct), dim_const(r->k->ctx, ROW_BLOCK));
 	open_states(r, &in);
 	l_store(r->b, sum, at, monoid_identity(p, s->red, 0, ct), NULL);

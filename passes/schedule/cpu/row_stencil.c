@@ -328,7 +328,7 @@ static void emit_points(const ChannelStencil *t, Expr *lo, Expr *hi, int side, E
 		all = all && g.unrolled[i];
 	}
 	row_open(r, &n, LOOP_SERIAL, t->w, lo, hi);
-	n.loop[0]->step = side;
+	n.loop[0]->loop.step = side;
 	if (guard || !all)
 		emit_in_rows(t, &g);
 	else

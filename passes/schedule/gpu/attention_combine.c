@@ -236,7 +236,7 @@ static void open_stage(AttentionEmit *e, int warps)
 	for (int i = 0; i < s->nm; i++)
 		e->row_iter[e->nrows++] = s->m[i];
 	l_stage(&e->b, "attention", dim_ceildiv(e->c, e->rows, dim_const(e->c, e->rm)));
-	e->b.stage->threads = e->b.stage->group = warps * WARP;
+	e->b.stage->block.threads = e->b.stage->block.group = warps * WARP;
 	e->first_row = ex_mul(e->p, ex_iter(e->p, e->b.stage->var), l_int(&e->b, e->rm));
 }
 
@@ -254,8 +254,8 @@ void attention_combine(AttentionEmit *e)
 	attention_declare_state(e);
 	size[0] = e->bm;
 	size[1] = x.parts;
-	x.part = gpu_tile(&e->b, "part", DT_F32, size, &x.rows_parts)->buf[0];
-	x.factor = gpu_tile(&e->b, "factor", DT_F32, size, &x.rows_parts)->buf[0];
+	x.part = gpu_tile(&e->b, "part", DT_F32, size, &x.rows_parts)->local.buf;
+	x.factor = gpu_tile(&e->b, "factor", DT_F32, size, &x.rows_parts)->local.buf;
 	attention_start(e);
 	chunks = dim_ceildiv(e->c, all_parts(e), dim_const(e->c, x.parts));
 	x.chunk = l_iter(&e->b, "chunk", chunks);

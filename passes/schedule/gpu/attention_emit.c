@@ -78,8 +78,8 @@ static void declare_shared(AttentionEmit *e, GpuOperand i, int buffers)
 	layout_add(&l, staged, AT_ADDRESS, o->rows, 1, o->pitch);
 	layout_add(&l, staged + 1, AT_ADDRESS, o->cols, 1, bytes);
 	n = gpu_tile(&e->b, names[i], o->type, extent + !staged, &l);
-	n->idx = l_int(&e->b, o->at);
-	e->tile[i] = n->buf[0];
+	n->local.at = l_int(&e->b, o->at);
+	e->tile[i] = n->local.buf;
 }
 
 static void declare_tiles(AttentionEmit *e, const GpuDecision *d)
@@ -96,9 +96,9 @@ static void declare_tiles(AttentionEmit *e, const GpuDecision *d)
 	for (int i = 0; i < OPERAND_COUNT; i++)
 		declare_shared(e, (GpuOperand)i,
 			       d->hold[i].stages * (i == OPERAND_Q ? 1 : a->splits));
-	e->score = gpu_tile(&e->b, "s", DT_F32, scores, &e->scores)->buf[0];
+	e->score = gpu_tile(&e->b, "s", DT_F32, scores, &e->scores)->local.buf;
 	assert(layout_change(&e->scores, &weights) <= CHANGE_RENAME);
-	e->weight = gpu_tile(&e->b, "w", type, scores, &e->scores)->buf[0];
+	e->weight = gpu_tile(&e->b, "w", type, scores, &e->scores)->local.buf;
 	attention_declare_state(e);
 }
 
@@ -274,7 +274,7 @@ static void open_blocks(AttentionEmit *e, Dim *steps, bool few)
 	e->part = l_iter(&e->b, "part", e->parts);
 	l_of(&e->b, s->s);
 	l_stage(&e->b, "attention", dim_mul(e->c, dim_mul(e->c, e->a.batch, blocks), e->parts));
-	e->b.stage->threads = e->b.stage->group = e->a.warps * e->a.splits * WARP;
+	e->b.stage->block.threads = e->b.stage->block.group = e->a.warps * e->a.splits * WARP;
 	e->b.stage->scratch = dim_const(e->c, e->a.shared);
 	for (; n < s->ng; n++)
 		split[n] = s->g[n];

@@ -170,12 +170,12 @@ void attention_declare_state(AttentionEmit *e)
 
 	layout_of_operand(e->c, &index, 1, it, 2, &e->results, &e->row);
 	layout_drop_copies(&e->row);
-	e->result = gpu_tile(&e->b, "o", DT_F32, results, &e->results)->buf[0];
-	e->most = gpu_tile(&e->b, "most", DT_F32, results, &e->row)->buf[0];
-	e->next = gpu_tile(&e->b, "next", DT_F32, results, &e->row)->buf[0];
-	e->scale = gpu_tile(&e->b, "scale", DT_F32, results, &e->row)->buf[0];
+	e->result = gpu_tile(&e->b, "o", DT_F32, results, &e->results)->local.buf;
+	e->most = gpu_tile(&e->b, "most", DT_F32, results, &e->row)->local.buf;
+	e->next = gpu_tile(&e->b, "next", DT_F32, results, &e->row)->local.buf;
+	e->scale = gpu_tile(&e->b, "scale", DT_F32, results, &e->row)->local.buf;
 	for (int i = 0; i < e->a.f.nsums; i++)
-		e->sum[i] = gpu_tile(&e->b, "total", DT_F32, results, &e->row)->buf[0];
+		e->sum[i] = gpu_tile(&e->b, "total", DT_F32, results, &e->row)->local.buf;
 }
 
 void attention_start(AttentionEmit *e)

@@ -109,12 +109,12 @@ void column_sum(ColumnBlock *x, Stmt *s, const Points *p)
 	n->columns = NEW(b->arena, ColumnReduction);
 	*n->columns = (ColumnReduction){x->col,       x->row,       x->skinny.lanes,
 					(int)x->cols, (int)x->rows, x->valid};
-	n->vector = x->skinny.lanes ? 0 : x->peeled ? x->peeled : x->vector;
+	n->share.vector = x->skinny.lanes ? 0 : x->peeled ? x->peeled : x->vector;
 	if (x->peeled)
-		n->peel = peel_of(x, p->e[0]);
-	n->var = p->it[0];
-	n->lo = l_int(b, 0);
-	n->hi = row_extent(r, p->it[0]);
+		n->share.peel = peel_of(x, p->e[0]);
+	n->range.var = p->it[0];
+	n->range.lo = l_int(b, 0);
+	n->range.hi = row_extent(r, p->it[0]);
 	row_does(r, n, s, PART_TERM, s->niters, p->at);
 	out_at = row_write_index(r, s, 0, &out);
 	column_store(x, s, out, out_at, ex_load(b->p, x->acc, &at, 1), PART_WRITE);

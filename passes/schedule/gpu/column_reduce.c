@@ -206,7 +206,7 @@ static void place_band(ColumnBlock *x)
 			split[n++] = r->rep[i];
 	split[n++] = x->block;
 	l_stage(b, "columns", iters_points(c, split, n));
-	b->stage->group = b->stage->threads = x->threads;
+	b->stage->block.group = b->stage->block.threads = x->threads;
 	l_split(b, split, n, ex_iter(b->p, b->stage->var));
 	r->v0 = ex_mul(b->p, ex_iter(b->p, x->block), l_int(b, x->cols));
 	r->as[x->n] = r->pos[x->n] = ex_add(b->p, r->v0, ex_iter(b->p, x->col));

@@ -258,7 +258,7 @@ static void open_stage(Columns *c)
 			split[n++] = r->rep[c->all[i].of[c->all[i].n - 1]];
 	split[n++] = block;
 	l_stage(b, "columns", iters_points(ctx, split, n));
-	b->stage->group = b->stage->threads = x->threads;
+	b->stage->block.group = b->stage->block.threads = x->threads;
 	l_split(b, split, n, ex_iter(b->p, b->stage->var));
 	l_let(b, x->block, ex_mul(b->p, ex_iter(b->p, block), l_int(b, c->wide)));
 	c->many = l_int(b, c->wide);
@@ -284,9 +284,9 @@ static void serial_sum(Columns *c, Stmt *s, const Points *p)
 		terms = l_loop(b, LOOP_UNROLL, c->term, zero, row_extent(r, c->term), 1);
 	n = row_state_node(r, few ? LN_UPDATE : LN_REDUCE, s, acc, zero, p->e, NULL);
 	if (!few) {
-		n->var = c->term;
-		n->lo = zero;
-		n->hi = row_extent(r, c->term);
+		n->range.var = c->term;
+		n->range.lo = zero;
+		n->range.hi = row_extent(r, c->term);
 	}
 	row_does(r, n, s, PART_TERM, s->niters, p->at);
 	if (few)

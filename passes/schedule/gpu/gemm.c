@@ -200,8 +200,7 @@ static void inline_temps(Gemm *g, Schedule *s)
 	band_of(k, k->arena, &g->p.band);
 }
 
-bool gemm_gpu_open(GpuGemm *gg, const Options *o, const Target *t, Kernel *k, int last,
-		   const Schedule *s)
+bool gemm_gpu_open(GpuGemm *gg, const Target *t, Kernel *k, int last, const Schedule *s)
 {
 	Gemm *g = &gg->g;
 	Contraction *c = &g->p.c;
@@ -215,48 +214,39 @@ bool gemm_gpu_open(GpuGemm *gg, const Options *o, const Target *t, Kernel *k, in
 	g->p.m = iters_points(g->p.k->ctx, c->m, c->nm);
 	g->p.n = iters_points(g->p.k->ctx, c->n, c->nn);
 	g->p.kk = iters_points(g->p.k->ctx, c->k, c->nk);
-	gg->s.kind = product_instruction(c, t->gpu, o->tf32);
+	gg->s.kind = product_instruction(c, t->gpu, t->gpu->rounds);
 	gg->by_columns = results_along_m(g);
 	look_at_operand(gg, &gg->a, c->a, c->guard_a, c->m, c->nm);
 	look_at_operand(gg, &gg->b, c->b, c->guard_b, c->n, c->nn);
-	if (s->where.decided) {
-		gg->a.async = gg->a.async && s->where.decided->async[0];
-		gg->b.async = gg->b.async && s->where.decided->async[1];
-	}
-	return gemm_gpu_shape(gg, o);
+	if (!s->where.decided)
+		return true;
+	gg->a.async = gg->a.async && s->where.decided->async[0];
+	gg->b.async = gg->b.async && s->where.decided->async[1];
+	gg->s = gemm_gpu_decided(s->where.decided);
+	return !s->where.decided->skinny;
 }
 
-bool sched_gpu_contraction(const Options *o, const Target *t, Kernel *k, int last, Schedule *s)
+bool sched_gpu_contraction(const Target *t, Kernel *k, int last, Schedule *s)
 {
 	GpuGemm gg;
 
-	if (!gemm_gpu_open(&gg, o, t, k, last, s))
+	if (!s->where.decided || !gemm_gpu_open(&gg, t, k, last, s))
 		return false;
-	if (o->list_tiles)
-		gemm_gpu_list(&gg, o->list_tiles);
 	gg.g.b.sched = s;
 	inline_temps(&gg.g, s);
 	gemm_gpu_emit(&gg);
 	return true;
 }
 
-int64_t sched_gpu_parts(const Options *o, const Target *t, Kernel *k, const Schedule *s,
-			Iter **along, int64_t *each)
+int64_t sched_gpu_parts(const Target *t, Kernel *k, const Schedule *s, Iter **along, int64_t *each)
 {
 	const ProductVariant *v = s->where.decided;
+	double size[4];
 	GpuGemm gg;
-	GemmPlan p;
 
-	if (v && v->parts > 1 && gemm_gpu_open(&gg, o, t, k, k->stmts.n - 1, s)) {
-		double size[4];
-
-		gemm_gpu_sizes(&gg, size);
-		*each = gemm_gpu_longest(&gg, size[2], along) / v->parts;
-		return v->parts;
-	}
-	if (v || !gemm_gpu_open(&gg, o, t, k, k->stmts.n - 1, s) || gemm_gpu_plan(&gg, o, &p) <= 0)
+	if (v->parts <= 1 || !gemm_gpu_open(&gg, t, k, k->stmts.n - 1, s))
 		return 1;
-	*along = p.along;
-	*each = p.each;
-	return p.parts;
+	gemm_gpu_sizes(&gg, size);
+	*each = gemm_gpu_longest(&gg, size[2], along) / v->parts;
+	return v->parts;
 }

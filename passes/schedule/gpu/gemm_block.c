@@ -309,7 +309,7 @@ static void stage_sums(GpuGemm *gg, const StagedSums *st)
 		return;
 	at[0] = ex_add(p, ex_mul(p, ex_iter(p, gg->mb), l_int(b, s->bm)), at[0]);
 	at[1] = in_block(g, gg->nb, s->bn, n->it[2]);
-	node->guard = in_matrix(g, at[0], at[1]);
+	node->store.guard = in_matrix(g, at[0], at[1]);
 	gemm_does(g, node, g->p.c.s, PART_WRITE, at[0], at[1], NULL);
 }
 
@@ -439,8 +439,8 @@ static void emit_parts(GpuGemm *gg)
 	for (st.number = 0; st.number < parts; st.number++) {
 		LNode *n = gpu_tile(&g->b, "staged", t, extent, &l);
 
-		n->idx = l_int(&g->b, 0);
-		st.buf = n->buf[0];
+		n->local.at = l_int(&g->b, 0);
+		st.buf = n->local.buf;
 		sync(gg, TILE_BARRIER);
 		stage_sums(gg, &st);
 		sync(gg, TILE_BARRIER);
@@ -466,11 +466,15 @@ static Buf *declare_tile(GpuGemm *gg, const char *what, const TileOperand *o, in
 	LNode *n;
 
 	layout_add(&l, 0, AT_ADDRESS, gg->s.stages, 1, rows * pitch);
-	layout_add(&l, 1, AT_ADDRESS, rows, 1, pitch);
-	layout_add(&l, 2, AT_ADDRESS, cols, 1, bytes);
+	if (mma_is_wgmma(gg->s.kind)) {
+		tile_atoms(&l, 1, rows, cols, bytes);
+	} else {
+		layout_add(&l, 1, AT_ADDRESS, rows, 1, pitch);
+		layout_add(&l, 2, AT_ADDRESS, cols, 1, bytes);
+	}
 	n = gpu_tile(&gg->g.b, what, o->type, extent, &l);
-	n->idx = l_int(&gg->g.b, at);
-	return n->buf[0];
+	n->local.at = l_int(&gg->g.b, at);
+	return n->local.buf;
 }
 
 /* Opens the stage: a block for each tile of each matrix. */
@@ -489,7 +493,7 @@ static void open_blocks(GpuGemm *gg)
 	l_of(b, g->p.c.s);
 	l_stage(b, "product",
 		dim_mul(ctx, iters_points(g->p.k->ctx, g->p.c.g, g->p.c.ng), dim_mul(ctx, nb, mb)));
-	b->stage->threads = b->stage->group = gemm_gpu_threads(s);
+	b->stage->block.threads = b->stage->block.group = gemm_gpu_threads(s);
 	b->stage->scratch = dim_const(ctx, gemm_gpu_shared(gg, s));
 	for (; n < g->p.c.ng; n++)
 		split[n] = g->p.c.g[n];
@@ -521,7 +525,7 @@ static void emit_start(GpuGemm *gg)
 		n->idx[n->nidx] = ex_iter(g->b.p, n->it[n->nidx]);
 	n->val = ex_num(g->b.p, g->p.c.ct, 0);
 	node = place_op(gg, n);
-	node->guard = in_matrix(g, row, col);
+	node->store.guard = in_matrix(g, row, col);
 	gemm_does(g, node, g->p.c.s, PART_INIT, row, col, NULL);
 }
 
@@ -569,8 +573,8 @@ static void emit_pipeline(GpuGemm *gg, Buf *a, Buf *b)
 	at[1] = in_block(g, gg->nb, s->bn, n->it[1]);
 	at[2] = in_block(g, kb, s->bk, n->it[2]);
 	node = place_op(gg, n);
-	node->guard = ex_and(p, in_matrix(g, at[0], at[1]),
-			     ex_op2(p, IN_lt, at[2], ex_dim(p, g->p.kk)));
+	node->store.guard = ex_and(p, in_matrix(g, at[0], at[1]),
+				   ex_op2(p, IN_lt, at[2], ex_dim(p, g->p.kk)));
 	gemm_does(g, node, g->p.c.s, PART_TERM, at[0], at[1], at[2]);
 	l_close(&g->b, loop);
 	gpu_tile_pipeline(&g->b, loop, first, gg->slot, s->stages, HELD);
@@ -586,7 +590,7 @@ void gemm_gpu_emit(GpuGemm *gg)
 	Buf *a, *b;
 
 	open_blocks(gg);
-	gg->sums = gpu_tile(&gg->g.b, "sums", ctype_dtype(gg->g.p.c.ct), extent, &sums)->buf[0];
+	gg->sums = gpu_tile(&gg->g.b, "sums", ctype_dtype(gg->g.p.c.ct), extent, &sums)->local.buf;
 	a = declare_tile(gg, "a_tile", &gg->a, s->bm, 0);
 	b = declare_tile(gg, "b_tile", &gg->b, s->bn, gemm_gpu_tiles(s, &gg->a, s->bm));
 	emit_pipeline(gg, a, b);

@@ -13,8 +13,7 @@
  * types, how the operands lie in memory, the matrix instruction (gemm.c) and the target's row, and
  * not on the machine that compiles. A long sum is split if the model says that this saves time.
  *
- * --tiles overrides the choice (gemm_tiles_text.c), and a variant for few rows limits it
- * (gemm_variants.c). Products of few rows or columns have no tile (skinny.c).
+ * A variant for few results limits the choice (gemm_variants.c). Products of few rows or columns have no tile (skinny.c).
  */
 #include "passes/schedule/gpu/gemm_impl.h"
 #include "passes/schedule/gpu/gpu_impl.h"
@@ -75,7 +74,9 @@ int64_t gemm_gpu_pitch(const BlockShape *s, const TileOperand *o, int side)
 	const int bytes = bytes_of(o->type);
 
 	return o->lanes ? (int64_t)MMA_ROWS * s->bk * bytes
-			: tile_pitch(s->kind, o->along ? s->bk : side, bytes, o->along);
+	       : mma_is_wgmma(s->kind)
+		       ? (int64_t)(o->along ? s->bk : side) * bytes
+		       : tile_pitch(s->kind, o->along ? s->bk : side, bytes, o->along);
 }
 
 int64_t gemm_gpu_tiles(const BlockShape *s, const TileOperand *o, int side)
@@ -147,9 +148,10 @@ static int pipeline_registers(const GpuGemm *g, const BlockShape *s)
 	const int word = bytes_of(ctype_dtype(g->g.p.c.ct)) / 4, piece = 16 / bytes_of(g->a.type);
 	const bool paired = s->kind && mma_info[s->kind].m < MMA_ROWS;
 	const int sums = s->bm * s->bn / gemm_gpu_threads(s) * word,
-		  read = s->kind ? (s->bm / s->wm + s->bn / s->wn) / 16 * 4 *
-					   (piece == 16 && !paired ? 2 : 1)
-				 : lane_sides(s) * piece * word;
+		  read = mma_is_wgmma(s->kind) ? 0
+			 : s->kind             ? (s->bm / s->wm + s->bn / s->wn) / 16 * 4 *
+					     (piece == 16 && !paired ? 2 : 1)
+				   : lane_sides(s) * piece * word;
 
 	return sums + read + fill_registers(g, s, &g->a, s->bm) +
 	       fill_registers(g, s, &g->b, s->bn) + COMMON +
@@ -455,65 +457,12 @@ static int least_rows(const GpuGemm *g)
 	return g->g.p.c.ng && !g->b.k_joins ? GROUP_ROWS : GEMM_ROWS;
 }
 
-bool gemm_gpu_shape(GpuGemm *g, const Options *o)
+/* A product of SIZE is large enough for tiles. */
+static bool tiles_pay(const GpuGemm *g, const double size[4])
 {
-	Diag *d = g->g.p.k->ctx->diag;
-	BlockShape want;
-	const double rows = least_rows(g), columns = GEMM_ROWS, terms = GEMM_TERMS;
-	double size[4];
+	const double columns = GEMM_ROWS, terms = GEMM_TERMS;
 
-	if (g->serves->where.decided) {
-		g->s = gemm_gpu_decided(g->serves->where.decided);
-		return !g->serves->where.decided->skinny;
-	}
-	gemm_gpu_sizes(g, size);
-	if (size[0] < rows || size[1] < columns || size[2] < terms)
-		return false;
-	if (!gemm_tiles_find(o->tiles, g, size, &want))
-		return best_shape(g, size, NULL, &g->s) > 0;
-	if (best_shape(g, size, &want, &g->s) > 0)
-		return true;
-	return diag_error(d, d->where,
-			  "--tiles: this product on %s cannot have a tile of %dx%dx%dx%d",
-			  g->g.t->name, want.bm, want.bn, want.bk, want.stages);
-}
-
-void gemm_gpu_list(const GpuGemm *g, int n)
-{
-	enum { MOST = 64 };
-	struct {
-		BlockShape s;
-		double cost;
-		int at; /* its position in the enumeration: of equal cost, the first is best */
-	} of[MOST];
-	BlockShape s = {0};
-	double size[4], x;
-	int found = 0, at = 0, k;
-
-	gemm_gpu_sizes(g, size);
-	while (found < MOST && (x = next_cost(g, size, NULL, &s, &at)) > 0) {
-		for (k = 0; k < found && !same_tile(&of[k].s, &s);)
-			k++;
-		if (k == found || x < of[k].cost) {
-			of[k].s = s;
-			of[k].cost = x;
-			of[k].at = at;
-			found += k == found;
-		}
-	}
-	/* both numbers are small */
-	for (int i = 0; i < n && i < found; i++) {
-		int best = -1;
-
-		for (k = 0; k < found; k++)
-			if (of[k].cost > 0 &&
-			    (best < 0 || better(&of[k].s, of[k].cost, &of[best].s, of[best].cost) ||
-			     (!better(&of[best].s, of[best].cost, &of[k].s, of[k].cost) &&
-			      of[k].at < of[best].at)))
-				best = k;
-		gemm_tiles_print(g, size, &of[best].s);
-		of[best].cost = 0;
-	}
+	return size[0] >= least_rows(g) && size[1] >= columns && size[2] >= terms;
 }
 
 int64_t gemm_gpu_longest(const GpuGemm *g, double n, Iter **along)
@@ -553,32 +502,28 @@ double gemm_gpu_cost(const GpuGemm *g, const GemmPlan *p)
 	return cost_of_parts(g, size, p->parts, &p->s, &s);
 }
 
-double gemm_gpu_plan(const GpuGemm *g, const Options *o, GemmPlan *plan)
+double gemm_gpu_plan(const GpuGemm *g, GemmPlan *plan)
 {
 	double size[4], best, whole;
-	BlockShape s = {0}, t;
+	BlockShape s = {0};
+	Iter *along;
 	int64_t n;
-	bool named;
 
 	gemm_gpu_sizes(g, size);
 	*plan = (GemmPlan){.parts = 1};
-	best = whole = cost_of_parts(g, size, 1, NULL, &plan->s);
+	best = whole = tiles_pay(g, size) ? cost_of_parts(g, size, 1, NULL, &plan->s) : 0;
 	/* with many tiles, splitting would cost more than it gains for few tiles */
 	if (whole <= 0 || !gemm_gpu_bounded(g))
 		return whole;
-	n = gemm_gpu_longest(g, size[2], &plan->along);
-	named = gemm_tiles_find(o->tiles, g, size, &t);
+	n = gemm_gpu_longest(g, size[2], &along);
 	for (int64_t p = 2; p <= MOST_PARTS && n / p >= plan->s.bk; p++) {
-		const double part[4] = {size[0], size[1], size[2] / (double)p, size[3] * (double)p};
-		double x = n % (p * plan->s.bk) ? 0 : cost_of_parts(g, size, p, NULL, &s);
+		const double x = n % (p * plan->s.bk) ? 0 : cost_of_parts(g, size, p, NULL, &s);
 
-		if (x <= 0 || x >= best || x >= GAIN * whole ||
-		    (named && !gemm_tiles_find(o->tiles, g, part, &t)))
+		if (x <= 0 || x >= best || x >= GAIN * whole)
 			continue;
 		best = x;
 		plan->s = s;
 		plan->parts = p;
-		plan->each = n / p;
 	}
 	return best;
 }

@@ -17,11 +17,6 @@ enum {
 	MOST_TERM_BYTES = 128
 };
 
-static Options options_for(const Target *t)
-{
-	return (Options){.tf32 = t->gpu->rounds};
-}
-
 static ProductVariant variant_of(const GpuGemm *g, const SizeStep *step, const GemmPlan *plan)
 {
 	const BlockShape *s = &plan->s;
@@ -60,13 +55,12 @@ static SizeStep step_of(Kernel *k, const ProductVariant *v)
 
 bool gpu_product_choose(const Target *t, Kernel *k, Decision *d)
 {
-	const Options o = options_for(t);
 	SizeStep step[MOST_STEPS];
 	int n;
 
 	if (kernel_kind(k) != FORM_CONTRACTION)
 		return false;
-	n = gemm_gpu_steps(&o, t, k, step);
+	n = gemm_gpu_steps(t, k, step);
 	step[n++] = (SizeStep){0};
 	for (int i = 0; i < n; i++) {
 		Kernel *copy = kernel_clone(k, k->arena);
@@ -76,7 +70,7 @@ bool gpu_product_choose(const Target *t, Kernel *k, Decision *d)
 		GpuGemm g;
 		GemmPlan plan;
 
-		if (gemm_gpu_variant(&o, t, copy, &step[i], &g, &plan))
+		if (gemm_gpu_variant(t, copy, &step[i], &g, &plan))
 			*v = variant_of(&g, &step[i], &plan);
 		else if (rows)
 			*v = (ProductVariant){.skinny = true};
@@ -92,6 +86,23 @@ bool gpu_product_choose(const Target *t, Kernel *k, Decision *d)
 static bool power_of_two(int n)
 {
 	return n > 0 && (n & (n - 1)) == 0;
+}
+
+static bool wgmma_is_legal(const GpuGemm *g, const ProductVariant *v, StrBuf *why)
+{
+	const BlockShape s = gemm_gpu_decided(v);
+	const int row = TILE_ATOM / ATOM_ROWS, bytes = dtype_info[g->a.type].bits / 8;
+
+	if (g->a.lanes || g->b.lanes)
+		return decision_refuse(why, "%s does not read constants in the order of fragments",
+				       mma_info[v->mma].name);
+	if (s.bn > MOST_WGMMA)
+		return decision_refuse(why, "%d columns of an instruction are more than %d", s.bn,
+				       MOST_WGMMA);
+	if (s.bk * bytes != row || (!g->b.along && s.bn * bytes % row))
+		return decision_refuse(why, "rows of %d bytes are not multiples of %d",
+				       s.bk * bytes != row ? s.bk * bytes : s.bn * bytes, row);
+	return true;
 }
 
 static bool shape_is_legal(const GpuGemm *g, const ProductVariant *v, StrBuf *why)
@@ -116,7 +127,8 @@ static bool shape_is_legal(const GpuGemm *g, const ProductVariant *v, StrBuf *wh
 			FRAGMENT_BYTES, bytes);
 	if (v->stages < 2 || v->stages > MOST_BUFFERS)
 		return decision_refuse(why, "%d buffers are not 2 to %d", v->stages, MOST_BUFFERS);
-	return gemm_gpu_possible(g, &s, why);
+	return (!mma_is_wgmma(v->mma) || wgmma_is_legal(g, v, why)) &&
+	       gemm_gpu_possible(g, &s, why);
 }
 
 /* The order of blocks, and the parts of the sum. */
@@ -143,7 +155,6 @@ static bool order_is_legal(const GpuGemm *g, const ProductVariant *v, StrBuf *wh
 static bool variant_is_legal(const Target *t, Kernel *k, const ProductVariant *v, StrBuf *why)
 {
 	static const char *const names[] = {"a", "b"};
-	const Options o = options_for(t);
 	const SizeStep step = step_of(k, v);
 	GpuGemm g;
 	GemmPlan plan;
@@ -154,9 +165,12 @@ static bool variant_is_legal(const Target *t, Kernel *k, const ProductVariant *v
 		return decision_refuse(why, "a skinny product has less than %d rows", GEMM_ROWS);
 	if (v->skinny)
 		return true;
-	if (!gemm_gpu_variant(&o, t, k, &step, &g, &plan))
+	if (!gemm_gpu_variant(t, k, &step, &g, &plan))
 		return decision_refuse(why, "the kernel is not a product that tiles pay for");
-	if (v->mma != g.s.kind)
+	if (mma_is_wgmma(v->mma) && !t->gpu->only)
+		return decision_refuse(why, "%s needs sm_90a", mma_info[v->mma].name);
+	if (mma_is_wgmma(v->mma) ? g.s.kind == MMA_FMA || mma_info[v->mma].type[0] != g.a.type
+				 : v->mma != g.s.kind)
 		return decision_refuse(why, "the instruction for these types is %s",
 				       mma_info[g.s.kind].name);
 	for (int i = 0; i < 2; i++)
@@ -200,24 +214,22 @@ int gpu_product_steps(const Target *t, Kernel *k, const Decision *d, SizeStep *s
 
 void gpu_product_emit(const Target *t, Kernel *k, const Decision *d, Schedule *s)
 {
-	const Options o = options_for(t);
 
 	if (!s->where.decided)
 		s->where.decided = &d->gpu_product.variant[d->gpu_product.n - 1];
-	sched_gpu(&o, t, k, s);
+	sched_gpu(t, k, s);
 }
 
 void gpu_product_offer(Offers *offers, Kernel *k, const Decision *base)
 {
 	const int last = base->gpu_product.n - 1;
-	const Options o = options_for(offers->target);
 	double size[4], x;
 	BlockShape s = {0};
 	GemmPlan plan;
 	int at = 0;
 	GpuGemm g;
 
-	if (!gemm_gpu_variant(&o, offers->target, k, &(SizeStep){0}, &g, &plan))
+	if (!gemm_gpu_variant(offers->target, k, &(SizeStep){0}, &g, &plan))
 		return;
 	gemm_gpu_sizes(&g, size);
 	while ((x = gemm_gpu_next(&g, size, &s, &at)) > 0)
@@ -235,7 +247,6 @@ void gpu_product_offer(Offers *offers, Kernel *k, const Decision *base)
 
 void gpu_product_reason(const Target *t, Kernel *k, const Decision *d, StrBuf *b)
 {
-	const Options o = options_for(t);
 
 	for (int i = 0; i < d->gpu_product.n; i++) {
 		const ProductVariant *v = &d->gpu_product.variant[i];
@@ -244,8 +255,7 @@ void gpu_product_reason(const Target *t, Kernel *k, const Decision *d, StrBuf *b
 		GpuGemm g;
 		GemmPlan plan;
 
-		if (v->skinny ||
-		    !gemm_gpu_variant(&o, t, kernel_clone(k, k->arena), &step, &g, &plan))
+		if (v->skinny || !gemm_gpu_variant(t, kernel_clone(k, k->arena), &step, &g, &plan))
 			continue;
 		strbuf_printf(
 			b,

@@ -10,7 +10,9 @@
  * are whole vectors. The instruction; for rows, columns and terms the digits, outermost first; for
  * each operand how it gets to shared memory (async: by cp.async; shared: through registers), and
  * the number of its buffers. RASTER blocks of rows follow one another before the next block of
- * columns; the sum is in PARTS.
+ * columns; the sum is in PARTS. wgmma has warpgroups, and all columns of the block in one instruction:
+ *
+ *	mma wgmma_f16 m grid warpgroup2 mma64 n grid mma256 k loop reg4 mma16 stage a:async*3 b:async*3
  */
 #include "passes/schedule/gpu/gemm_impl.h"
 
@@ -31,11 +33,17 @@ static void print_variant(StrBuf *b, const ProductVariant *v)
 		strbuf_puts(b, " skinny");
 		return;
 	}
-	strbuf_printf(
-		b,
-		" mma %s m grid warp%d reg%d mma%d n grid warp%d reg%d mma8 k loop reg%d mma%d stage",
-		mma_info[v->mma].name, v->wm, v->fm, MMA_ROWS, v->wn, v->fn, v->steps,
-		gemm_gpu_terms(v->mma));
+	if (mma_is_wgmma(v->mma))
+		strbuf_printf(
+			b, " mma %s m grid warpgroup%d mma%d n grid mma%d k loop reg%d mma%d stage",
+			mma_info[v->mma].name, v->wm / GROUP_WARPS, mma_info[v->mma].m, v->fn * 8,
+			v->steps, gemm_gpu_terms(v->mma));
+	else
+		strbuf_printf(
+			b,
+			" mma %s m grid warp%d reg%d mma%d n grid warp%d reg%d mma8 k loop reg%d mma%d stage",
+			mma_info[v->mma].name, v->wm, v->fm, MMA_ROWS, v->wn, v->fn, v->steps,
+			gemm_gpu_terms(v->mma));
 	for (int i = 0; i < 2; i++)
 		hold_print(b, names[i], &(Hold){v->async[i], v->stages});
 	if (v->raster > 1)
@@ -78,6 +86,31 @@ static bool read_fixed(const char **p, int n, StrBuf *why)
 	       (v == n || decision_refuse(why, "the instruction has mma%d here, not mma%d", n, v));
 }
 
+/* The digits of wgmma for rows and columns. */
+static bool read_groups(const char **p, ProductVariant *v, StrBuf *why)
+{
+	int columns;
+
+	if (!read_digit(p, "warpgroup", &v->wm, why) || !read_fixed(p, mma_info[v->mma].m, why) ||
+	    !line_expect(p, "n", why) || !line_expect(p, "grid", why) ||
+	    !read_digit(p, "mma", &columns, why))
+		return false;
+	if (columns % 8)
+		return decision_refuse(why, "%d columns are not a multiple of 8", columns);
+	v->wm *= GROUP_WARPS;
+	v->fm = v->wn = 1;
+	v->fn = columns / 8;
+	return true;
+}
+
+static bool read_warps(const char **p, ProductVariant *v, StrBuf *why)
+{
+	return read_digit(p, "warp", &v->wm, why) && read_digit(p, "reg", &v->fm, why) &&
+	       read_fixed(p, MMA_ROWS, why) && line_expect(p, "n", why) &&
+	       line_expect(p, "grid", why) && read_digit(p, "warp", &v->wn, why) &&
+	       read_digit(p, "reg", &v->fn, why) && read_fixed(p, 8, why);
+}
+
 static bool read_tile(const char **p, ProductVariant *v, StrBuf *why)
 {
 	Hold hold[2] = {{0}};
@@ -87,10 +120,7 @@ static bool read_tile(const char **p, ProductVariant *v, StrBuf *why)
 		return false;
 	v->raster = 1;
 	if (!line_expect(p, "m", why) || !line_expect(p, "grid", why) ||
-	    !read_digit(p, "warp", &v->wm, why) || !read_digit(p, "reg", &v->fm, why) ||
-	    !read_fixed(p, MMA_ROWS, why) || !line_expect(p, "n", why) ||
-	    !line_expect(p, "grid", why) || !read_digit(p, "warp", &v->wn, why) ||
-	    !read_digit(p, "reg", &v->fn, why) || !read_fixed(p, 8, why) ||
+	    !(mma_is_wgmma(v->mma) ? read_groups : read_warps)(p, v, why) ||
 	    !line_expect(p, "k", why) || !line_expect(p, "loop", why) ||
 	    !read_digit(p, "reg", &v->steps, why) || !read_fixed(p, gemm_gpu_terms(v->mma), why) ||
 	    !line_expect(p, "stage", why) || !line_hold(p, "a", &hold[0], why) ||

@@ -32,11 +32,10 @@ typedef struct BlockShape {
 	int raster; /* blocks of rows that follow one another, before the next block of columns; 1: all */
 } BlockShape;
 
-/* A block's shape, and the split of the sum: PARTS parts of EACH points of iterator ALONG. */
+/* A block's shape, and the parts of the sum; 1: it is not split. */
 typedef struct GemmPlan {
 	BlockShape s;
-	int64_t parts, each; /* parts is 1: the sum is not split, and each is unused */
-	Iter *along;
+	int64_t parts;
 } GemmPlan;
 
 typedef struct GpuGemm {
@@ -64,8 +63,7 @@ Dim *gemm_gpu_results(Kernel *k, const Form *f);
 
 /* Sets up G for the runs of STEP of K, a copy of the kernel, with its tile, and plans it; false if
  * tiles do not pay. */
-bool gemm_gpu_variant(const Options *o, const Target *t, Kernel *k, const SizeStep *step,
-		      GpuGemm *g, GemmPlan *plan);
+bool gemm_gpu_variant(const Target *t, Kernel *k, const SizeStep *step, GpuGemm *g, GemmPlan *plan);
 
 /* ---- gemm_choose.c ---- */
 
@@ -83,14 +81,9 @@ int gemm_gpu_raster(const GpuGemm *g, int bm);
  * as N. 0: none. */
 int64_t gemm_gpu_longest(const GpuGemm *g, double n, Iter **along);
 
-/* Chooses the shape for G's sizes (passes/schedule/gpu/gemm_choose.c); false if one thread per
- * result is faster. */
-bool gemm_gpu_shape(GpuGemm *g, const Options *o);
-/* Prints the N best tiles for G. */
-void gemm_gpu_list(const GpuGemm *g, int n);
 /* Finds the cheapest tile and split of the sum (passes/schedule/gpu/gemm_choose.c). Returns the
- * cost in seconds, or 0 if no tile fits. Where O names the tile, it also names the split. */
-double gemm_gpu_plan(const GpuGemm *g, const Options *o, GemmPlan *p);
+ * cost in seconds, or 0 if no tile fits or one thread per result is faster. */
+double gemm_gpu_plan(const GpuGemm *g, GemmPlan *p);
 /* The cost of G with plan P, which may be the plan for other sizes; 0 if P is not possible. */
 double gemm_gpu_cost(const GpuGemm *g, const GemmPlan *p);
 /* Threads of a block, and its bytes of shared memory. */
@@ -104,19 +97,11 @@ int gemm_gpu_staged_row(const GpuGemm *g, const BlockShape *s);
 /* The grid of warps, and how the operands' order distributes rows and columns over lanes. */
 TileGrid gemm_gpu_grid(const GpuGemm *g);
 
-/* ---- gemm_tiles_text.c ---- */
-
-/* Looks up in TEXT, which may be null, the line for G's target and SIZE: the tile and the stages go
- * to *S. The other one prints such a line (passes/schedule/gpu/gemm_tiles_text.c). */
-bool gemm_tiles_find(const char *text, const GpuGemm *g, const double size[4], BlockShape *s);
-void gemm_tiles_print(const GpuGemm *g, const double size[4], const BlockShape *s);
-
 /* ---- gemm.c ---- */
 
 /* Sets up GG for statements 0..LAST of K as a tiled product for the runs that S serves; false if
  * they are not one. */
-bool gemm_gpu_open(GpuGemm *gg, const Options *o, const Target *t, Kernel *k, int last,
-		   const Schedule *s);
+bool gemm_gpu_open(GpuGemm *gg, const Target *t, Kernel *k, int last, const Schedule *s);
 
 /* ---- gemm_block.c ---- */
 

@@ -28,40 +28,39 @@ static const double WORTH = 0.8;
 
 /* For the few rows of STEP, K is scheduled for thread groups, which read the matrix once. A thread
  * for each result would be no better than tiles. */
-static bool by_groups(const Options *o, const Target *t, Kernel *k, const SizeStep *step)
+static bool by_groups(const Target *t, Kernel *k, const SizeStep *step)
 {
 	Schedule s = {.kernel = k, .where = *step};
 
-	sched_gpu(o, t, k, &s);
-	return s.stages.n && s.stages.at[0]->group > 1;
+	sched_gpu(t, k, &s);
+	return s.stages.n && s.stages.at[0]->block.group > 1;
 }
 
-bool gemm_gpu_variant(const Options *o, const Target *t, Kernel *k, const SizeStep *step,
-		      GpuGemm *g, GemmPlan *plan)
+bool gemm_gpu_variant(const Target *t, Kernel *k, const SizeStep *step, GpuGemm *g, GemmPlan *plan)
 {
 	Schedule *s = NEW(k->arena, Schedule);
 
 	*s = (Schedule){.kernel = k, .where = *step};
 	if (step->nof)
 		gpu_take_multiples(k, &s->where);
-	return gemm_gpu_open(g, o, t, k, k->stmts.n - 1, s) && gemm_gpu_plan(g, o, plan) > 0;
+	return gemm_gpu_open(g, t, k, k->stmts.n - 1, s) && gemm_gpu_plan(g, plan) > 0;
 }
 
 /* The tile for the runs of STEP saves time in relation to that for all runs, which is no smaller;
  * or, for runs of whole vectors, its accesses are wider. */
-static bool saves(const Options *o, const Target *t, Kernel *k, SizeStep *step)
+static bool saves(const Target *t, Kernel *k, SizeStep *step)
 {
 	GpuGemm all, g;
 	GemmPlan plan_all, plan;
 
-	if (!gemm_gpu_variant(o, t, kernel_clone(k, k->arena), &(SizeStep){0}, &all, &plan_all))
+	if (!gemm_gpu_variant(t, kernel_clone(k, k->arena), &(SizeStep){0}, &all, &plan_all))
 		return false;
 	if (!step->nof)
 		step->tile = plan_all.s.bm * plan_all.s.bn;
-	if (!gemm_gpu_variant(o, t, kernel_clone(k, k->arena), step, &g, &plan))
+	if (!gemm_gpu_variant(t, kernel_clone(k, k->arena), step, &g, &plan))
 		return false;
 	return step->nof ? g.a.vector > all.a.vector || g.b.vector > all.b.vector
-			 : gemm_gpu_plan(&g, o, &plan) < WORTH * gemm_gpu_cost(&g, &plan_all);
+			 : gemm_gpu_plan(&g, &plan) < WORTH * gemm_gpu_cost(&g, &plan_all);
 }
 
 Dim *gemm_gpu_rows(Kernel *k, const Form *f)
@@ -76,9 +75,8 @@ Dim *gemm_gpu_results(Kernel *k, const Form *f)
 			       iters_points(k->ctx, f->c.g, f->c.ng)));
 }
 
-int gemm_gpu_steps(const Options *opt, const Target *t, Kernel *k, SizeStep *step)
+int gemm_gpu_steps(const Target *t, Kernel *k, SizeStep *step)
 {
-	const Options o = {.tf32 = opt->tf32};
 	const Form f = form_of_stmt(k, k->stmts.at[0]);
 	Dim *rows = gemm_gpu_rows(k, &f);
 	static const int64_t few[] = {1, 8};
@@ -87,15 +85,15 @@ int gemm_gpu_steps(const Options *opt, const Target *t, Kernel *k, SizeStep *ste
 
 	for (int i = gpu_skinny_along(k, &f.c); i < 2; i++) {
 		more = gpu_add_step(k->ctx, step, n, rows, few[i]);
-		n += more > n && by_groups(&o, t, kernel_clone(k, tmp), &step[n]);
+		n += more > n && by_groups(t, kernel_clone(k, tmp), &step[n]);
 	}
 	step[n] = (SizeStep){0};
 	if (gpu_multiples(k, &step[n])) {
-		n += saves(&o, t, kernel_clone(k, tmp), &step[n]);
+		n += saves(t, kernel_clone(k, tmp), &step[n]);
 	} else {
 		more = gpu_add_step(k->ctx, step, n, gemm_gpu_results(k, &f),
 				    (int64_t)FEW_RESULTS * t->gpu->sms);
-		n += more > n && saves(&o, t, kernel_clone(k, tmp), &step[n]);
+		n += more > n && saves(t, kernel_clone(k, tmp), &step[n]);
 	}
 	arena_free(tmp);
 	return n;

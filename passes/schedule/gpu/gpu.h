@@ -9,11 +9,11 @@
 /* ---- sched_gpu.c ---- */
 
 /* Appends the stages of all statements of K to S. */
-void sched_gpu(const Options *o, const Target *t, Kernel *k, Schedule *s);
+void sched_gpu(const Target *t, Kernel *k, Schedule *s);
 enum { MOST_STEPS = 16 };
 /* The sizes for which K has variants on T, in the order in which a run tests them; returns their
  * number. Each strategy chooses its own sizes. */
-int sched_gpu_steps(const Options *o, const Target *t, Kernel *k, SizeStep *step);
+int sched_gpu_steps(const Target *t, Kernel *k, SizeStep *step);
 
 /* ---- attention_decide.c ---- */
 
@@ -57,14 +57,7 @@ bool gpu_product_parse(Kernel *k, const char *text, struct Decision *d, StrBuf *
 /* ---- gemm_variants.c ---- */
 
 /* sched_gpu_steps for matrix products. */
-int gemm_gpu_steps(const Options *o, const Target *t, Kernel *k, SizeStep *step);
-
-/* ---- gemm_tiles_text.c ---- */
-
-/* Checks that TEXT, read from FILE, is a valid Options.tiles
- * (passes/schedule/gpu/gemm_tiles_text.c); else reports a diagnostic. IS_GPU says whether a name is
- * that of a GPU target. */
-bool gemm_tiles_check(const char *text, const char *file, bool (*is_gpu)(const char *), Diag *d);
+int gemm_gpu_steps(const Target *t, Kernel *k, SizeStep *step);
 
 /* ---- gemm.c ---- */
 
@@ -72,9 +65,8 @@ bool gemm_tiles_check(const char *text, const char *file, bool (*is_gpu)(const c
  * (passes/schedule/gpu/gemm.c). sched_gpu_parts: the number of parts into which split-K should cut
  * the sum for the runs that S serves, or 1. The cut is along iterator *ALONG. A part has *EACH
  * terms; where the number of terms is unknown, at least that many. */
-bool sched_gpu_contraction(const Options *o, const Target *t, Kernel *k, int last, Schedule *s);
-int64_t sched_gpu_parts(const Options *o, const Target *t, Kernel *k, const Schedule *s,
-			Iter **along, int64_t *each);
+bool sched_gpu_contraction(const Target *t, Kernel *k, int last, Schedule *s);
+int64_t sched_gpu_parts(const Target *t, Kernel *k, const Schedule *s, Iter **along, int64_t *each);
 
 /* ---- multiples.c ---- */
 

@@ -165,7 +165,7 @@ bool gpu_may_split(Kernel *k);
 /* Splits those reductions of K over several blocks whose stages, in SCHED, leave SMs idle. SCHED is
  * the schedule of a copy of K. False if there are none. Otherwise the statements of K form *N
  * stages; stage i begins at statement (*FIRST)[i]. */
-bool gpu_split(const Options *o, const Target *t, Kernel *k, Schedule *sched, int **first, int *n);
+bool gpu_split(const Target *t, Kernel *k, Schedule *sched, int **first, int *n);
 
 /* ---- recompute.c ---- */
 

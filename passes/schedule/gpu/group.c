@@ -78,23 +78,22 @@ static void find_row(Group *t)
 
 static void shared_by(const Group *t, LNode *n)
 {
-	n->vector = t->vector > 1 ? t->vector : 0;
-	n->keep = t->keep;
-	n->scratch = t->scratch_points;
-	n->peel = t->peel;
-	if (!n->vector && !n->keep)
-		n->vector = 1;
+	n->share.vector = t->vector > 1 ? t->vector : 0;
+	n->share.keep = t->keep;
+	n->share.scratch = t->scratch_points;
+	n->share.peel = t->peel;
+	if (!n->share.vector && !n->share.keep)
+		n->share.vector = 1;
 }
 
 static void declare_kept(Group *t, const Kept *x)
 {
 	LNode *n = gpu_declare(t->r->b, x->buf, x->in_scratch ? l_int(t->r->b, x->at) : NULL);
 
-	n->keep = t->keep;
-	n->scratch = x->in_scratch ? t->scratch_points : 0;
-	n->var = t->it;
-	n->val[0] = x->is;
-	n->nout = 1;
+	n->local.keep = t->keep;
+	n->local.scratch = x->in_scratch ? t->scratch_points : 0;
+	n->local.var = t->it;
+	n->local.val = x->is;
 }
 
 /* Declares BUF, which all rows of the block share. A persistent block has it in its scratch. */
@@ -130,7 +129,8 @@ static void fetch(Group *t, bool block, bool each)
 		if (!block)
 			shared_by(t, loop);
 		else
-			loop->vector = gpu_vector(dtype_info[x->buf->dtype].bits / 8, t->vector);
+			loop->share.vector = gpu_vector(dtype_info[x->buf->dtype].bits / 8,
+							t->vector);
 	}
 }
 
@@ -140,7 +140,7 @@ static void fetch_for_block(Group *t)
 	LBuild *b = t->r->b;
 	LNode **body = b->tail;
 
-	b->tail = &b->stage->head;
+	b->tail = &b->stage->block.head;
 	fetch(t, true, false);
 	group_fetch_ones(t);
 	b->tail = body;
@@ -198,9 +198,9 @@ static void reduce_part(Group *t, const RowStmt *x)
 	row_init_state(r, s, acc, zero);
 	node = row_state_node(r, x->p.n ? LN_REDUCE : LN_UPDATE, s, acc, zero, x->p.e, x->p.guard);
 	if (x->p.n) {
-		node->var = x->p.it[0];
-		node->lo = zero;
-		node->hi = row_extent(r, x->p.it[0]);
+		node->range.var = x->p.it[0];
+		node->range.lo = zero;
+		node->range.hi = row_extent(r, x->p.it[0]);
 	}
 	if (x->along)
 		shared_by(t, node);
@@ -222,7 +222,7 @@ static void make_locals(Group *t)
 static bool drop_large(Group *t)
 {
 	const Stage *st = t->r->b->stage;
-	const int64_t most = SHARED / (st->threads / st->group);
+	const int64_t most = SHARED / (st->block.threads / st->block.group);
 	bool any = false;
 
 	t->shared = 0;
@@ -251,7 +251,7 @@ static void loop_rows(Group *t, const Gpu *gpu)
 	LBuild *b = t->r->b;
 	Stage *st = b->stage;
 	Ctx *c = b->k->ctx;
-	int64_t bytes = 0, room = gpu->threads / st->threads, many;
+	int64_t bytes = 0, room = gpu->threads / st->block.threads, many;
 	Dim *rows = st->extent;
 	LNode *loop = NEW(b->arena, LNode);
 
@@ -259,8 +259,8 @@ static void loop_rows(Group *t, const Gpu *gpu)
 	bytes += t->shared + GPU_DRIVER;
 	if (room > gpu->shared / bytes)
 		room = gpu->shared / bytes;
-	if (room > gpu->registers / (st->threads * (t->keep + OTHER)))
-		room = gpu->registers / (st->threads * (t->keep + OTHER));
+	if (room > gpu->registers / (st->block.threads * (t->keep + OTHER)))
+		room = gpu->registers / (st->block.threads * (t->keep + OTHER));
 	room = (room ? room : 1) * gpu->sms;
 	if (dim_is_const(rows, &many)) { /* with this many rounds, use no more blocks than needed */
 		const int64_t rounds = (many + room - 1) / room;
@@ -268,15 +268,15 @@ static void loop_rows(Group *t, const Gpu *gpu)
 		room = (many + rounds - 1) / rounds;
 	}
 	*loop = (LNode){.kind = LN_LOOP,
-			.loop = LOOP_SERIAL,
-			.var = st->var,
-			.hi = ex_dim(b->p, rows),
-			.step = room,
+			.loop.kind = LOOP_SERIAL,
+			.range.var = st->var,
+			.range.hi = ex_dim(b->p, rows),
+			.loop.step = room,
 			.body = st->body,
-			.stmt = -1};
+			.point.stmt = -1};
 	st->extent = dim_min(c, rows, dim_const(c, room));
 	st->var = l_iter(b, "first", st->extent);
-	loop->lo = ex_iter(b->p, st->var);
+	loop->range.lo = ex_iter(b->p, st->var);
 	st->body = loop;
 	b->tail = &loop->next;
 }

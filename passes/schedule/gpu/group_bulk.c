@@ -154,7 +154,7 @@ static void find_part(BulkCandidates *f, RowStmt *x)
 /* Threads of a block with bulk copies. */
 static int bulk_threads(const Group *t)
 {
-	const int many = BULK_ROWS * t->r->b->stage->group;
+	const int many = BULK_ROWS * t->r->b->stage->block.group;
 
 	return many < BLOCK_THREADS || group_length(t, t->it->extent) > BULK_POINTS ? BLOCK_THREADS
 										    : many;
@@ -164,7 +164,7 @@ static int bulk_threads(const Group *t)
 static int64_t bulk_bytes(const Group *t, BulkCopy *s)
 {
 	const Stage *st = t->r->b->stage;
-	const int bits = dtype_info[s->buf->dtype].bits, groups = bulk_threads(t) / st->group;
+	const int bits = dtype_info[s->buf->dtype].bits, groups = bulk_threads(t) / st->block.group;
 	Ctx *c = t->r->k->ctx;
 
 	if (!s->each || bits < 8 || dim_equals(s->each, 0) ||
@@ -182,8 +182,8 @@ bool group_is_bulk(const Group *t, const Buf *b)
 {
 	const Stage *st = t->r->b->stage;
 
-	for (int i = 0; i < st->bulk.n; i++)
-		if (st->bulk.at[i].buf == b)
+	for (int i = 0; i < st->block.bulk.n; i++)
+		if (st->block.bulk.at[i].buf == b)
 			return true;
 	return false;
 }
@@ -205,7 +205,7 @@ static void share_bulk(BulkCandidates *f)
 		const int64_t bytes = bulk_bytes(t, &f->bulk.at[i]);
 
 		if (bytes && take(f, bytes))
-			vec_push(t->r->b->arena, &t->r->b->stage->bulk, f->bulk.at[i]);
+			vec_push(t->r->b->arena, &t->r->b->stage->block.bulk, f->bulk.at[i]);
 	}
 }
 
@@ -221,7 +221,7 @@ static void share_elements(BulkCandidates *f)
 		s.most = 1;
 		if (s.each && dim_equals(s.each, 0) && !s.written &&
 		    dtype_info[s.buf->dtype].bits >= 8 && take(f, LINE))
-			vec_push(t->r->b->arena, &t->r->b->stage->bulk, s);
+			vec_push(t->r->b->arena, &t->r->b->stage->block.bulk, s);
 	}
 }
 
@@ -243,7 +243,8 @@ static void find_one(void *arg, Expr *e)
 	for (int i = 0; i < t->nones; i++)
 		if (t->one[i].load == e)
 			return;
-	if (take(f, gpu_shared_bytes(bulk_threads(t) / st->group * dtype_info[b->dtype].bits / 8)))
+	if (take(f, gpu_shared_bytes(bulk_threads(t) / st->block.group * dtype_info[b->dtype].bits /
+				     8)))
 		t->one[t->nones++] = (Staged){.load = e};
 }
 
@@ -253,7 +254,7 @@ static bool has_many_rows(const Group *t)
 	const Stage *st = t->r->b->stage;
 	int64_t rows;
 
-	return st->group <= WARP && !t->skinny_row &&
+	return st->block.group <= WARP && !t->skinny_row &&
 	       !(dim_is_const(st->extent, &rows) && rows < BULK_ROWS);
 }
 
@@ -265,7 +266,7 @@ void group_choose_bulk(Group *t)
 
 	if (!has_many_rows(t))
 		return;
-	f.left = SHARED - bulk_threads(t) / st->group * t->shared - STATES;
+	f.left = SHARED - bulk_threads(t) / st->block.group * t->shared - STATES;
 	for (int i = 0; i < t->nkept; i++) {
 		ex_walk(t->kept[i].is, find_load, &f);
 		ex_walk_always(t->kept[i].is, find_read, &f);
@@ -280,9 +281,9 @@ void group_choose_bulk(Group *t)
 	for (int i = 0; i < t->n; i++)
 		for (int j = 0; j < t->part[i].p.ne && !t->part[i].p.guard; j++)
 			ex_walk_always(t->part[i].p.e[j], find_one, &f);
-	if (st->bulk.n || t->nones)
-		st->threads = bulk_threads(t);
-	if (st->bulk.n || t->nones || has_barrier)
+	if (st->block.bulk.n || t->nones)
+		st->block.threads = bulk_threads(t);
+	if (st->block.bulk.n || t->nones || has_barrier)
 		share_elements(&f);
 }
 
@@ -292,16 +293,16 @@ void group_share_ones(Group *t)
 {
 	LBuild *b = t->r->b;
 	Stage *st = b->stage;
-	Dim *groups = dim_const(t->r->k->ctx, st->threads / st->group);
+	Dim *groups = dim_const(t->r->k->ctx, st->block.threads / st->block.group);
 
 	if (!t->nones)
 		return;
-	st->first = l_iter(b, "first", st->extent);
+	st->block.first = l_iter(b, "first", st->extent);
 	for (int i = 0; i < t->nones; i++) {
 		const Buf *from = t->one[i].load->load.buf;
 
 		t->one[i].copy = kernel_temp(t->r->k, from->name, from->dtype, 1, &groups);
-		t->one[i].at = ex_sub(b->p, ex_iter(b->p, st->var), ex_iter(b->p, st->first));
+		t->one[i].at = ex_sub(b->p, ex_iter(b->p, st->var), ex_iter(b->p, st->block.first));
 	}
 	for (int i = 0; i < t->n; i++)
 		for (int j = 0; j < t->part[i].p.ne; j++)
@@ -322,7 +323,7 @@ void group_fetch_ones(Group *t)
 	if (!t->nones)
 		return;
 	row = l_iter(b, "row", t->one[0].copy->dims[0]);
-	p = ex_add(b->p, ex_iter(b->p, st->first), ex_iter(b->p, row));
+	p = ex_add(b->p, ex_iter(b->p, st->block.first), ex_iter(b->p, row));
 	for (int i = 0; i < t->nones; i++)
 		gpu_declare(b, t->one[i].copy, NULL);
 	loop = l_loop(b, LOOP_GROUP, row, l_int(b, 0), row_extent(t->r, row), 1);

@@ -361,7 +361,7 @@ static int64_t left_beside_row(const Group *t, const KeepCandidates *f, const Gp
 static int64_t share_reads(Group *t, const KeepCandidates *f, const Gpu *gpu)
 {
 	Stage *st = t->r->b->stage;
-	const int rows_each = BLOCK_THREADS / (st->group < WARP ? st->group : WARP);
+	const int rows_each = BLOCK_THREADS / (st->block.group < WARP ? st->block.group : WARP);
 	const int64_t all = left_beside_row(t, f, gpu);
 	int64_t rows, each = SHARED - rows_each * t->shared; /* each row has locals of its own */
 	int registers, shared;
@@ -370,11 +370,11 @@ static int64_t share_reads(Group *t, const KeepCandidates *f, const Gpu *gpu)
 		rows = INT64_MAX;
 	each = rows > 1 ? each : 0;
 	count_reads(t, f, each, &registers, &shared);
-	if (st->group <= WARP ||
+	if (st->block.group <= WARP ||
 	    (shared && rows >= BLOCK_ROWS &&
 	     (!registers || group_length(t, t->it->extent) <= most_of_warp(t, registers)))) {
-		st->group = st->group < WARP ? st->group : WARP;
-		st->threads = shared ? BLOCK_THREADS : st->threads;
+		st->block.group = st->block.group < WARP ? st->block.group : WARP;
+		st->block.threads = shared ? BLOCK_THREADS : st->block.threads;
 		return each;
 	}
 	count_reads(t, f, all, &registers, &shared);

@@ -253,17 +253,17 @@ static void share_scratch(Group *t, const Gpu *gpu, int64_t points)
 		other += t->kept[i].block ? gpu_shared_bytes(gpu_bytes_of(t->kept[i].buf)) : 0;
 	bytes = choose_more(t);
 	room = gpu_block_room(t->r->b->sched, gpu,
-			      other + st->threads * (points - t->keep) * bytes) -
+			      other + st->block.threads * (points - t->keep) * bytes) -
 	       other;
-	most = bytes && room > 0 ? room / (st->threads * bytes) : 0;
+	most = bytes && room > 0 ? room / (st->block.threads * bytes) : 0;
 	t->scratch_points = (int)(most < points - t->keep ? most : points - t->keep) / t->vector *
 			    t->vector;
 	for (int i = 0; i < t->nkept; i++) {
 		t->kept[i].in_scratch = t->kept[i].in_scratch && t->scratch_points;
-		t->kept[i].at *= (int64_t)st->threads * t->scratch_points;
+		t->kept[i].at *= (int64_t)st->block.threads * t->scratch_points;
 	}
 	t->r->b->stage->scratch = dim_const(t->r->k->ctx,
-					    (int64_t)st->threads * t->scratch_points * bytes);
+					    (int64_t)st->block.threads * t->scratch_points * bytes);
 }
 
 /* Further products in the address AT of a row: 2 for x[n][h][i][:]. */
@@ -312,7 +312,7 @@ int64_t group_scratch(int64_t points, int bytes)
 /* Accesses of a thread to a row of POINTS. */
 static int64_t runs_of(const Group *t, int64_t points)
 {
-	const int64_t each = (int64_t)t->r->b->stage->group * t->vector;
+	const int64_t each = (int64_t)t->r->b->stage->block.group * t->vector;
 
 	return (points + each - 1) / each;
 }
@@ -333,8 +333,8 @@ void group_share_out(Group *t, const Gpu *gpu)
 	RowAccesses x = {.t = t, .vector = MOST_VECTOR};
 	const int registers = in_registers(t);
 	const int64_t n = longest(t, registers > 0);
-	int each = group_most_kept(st->group, registers), need = each < UNKNOWN ? each : UNKNOWN,
-	    widest = MOST_THREADS;
+	int each = group_most_kept(st->block.group, registers),
+	    need = each < UNKNOWN ? each : UNKNOWN, widest = MOST_THREADS;
 	int64_t runs, sector;
 	bool scratch;
 
@@ -354,19 +354,19 @@ void group_share_out(Group *t, const Gpu *gpu)
 		x.vector /= 2;
 	t->vector = x.vector;
 	sector = x.bytes ? gpu_sector(x.bytes) : 1;
-	if (st->group >= WARP && x.at && sector > x.vector &&
+	if (st->block.group >= WARP && x.at && sector > x.vector &&
 	    !dim_multiple(c, t->it->extent, sector) && !sums_products(t))
 		t->peel = gpu_peel(t->r->b, x.at, &t->it, &(Expr *){l_int(t->r->b, 0)}, 1, x.bytes);
 	if (x.bytes > WORD && group_length(t, t->it->extent) == INT64_MAX) {
 		widest /= 2;
 		each /= 2;
 	}
-	while (st->group > WARP && n < INT64_MAX && st->threads < widest &&
-	       st->threads * (int64_t)(each / 2) < n)
-		st->group = st->threads *= 2;
+	while (st->block.group > WARP && n < INT64_MAX && st->block.threads < widest &&
+	       st->block.threads * (int64_t)(each / 2) < n)
+		st->block.group = st->block.threads *= 2;
 	runs = n < INT64_MAX ? runs_of(t, n + (t->peel ? sector : 0)) : 0;
-	scratch = st->threads == MOST_THREADS && dim_is_const(t->it->extent, NULL);
-	if (st->threads == MOST_THREADS)
+	scratch = st->block.threads == MOST_THREADS && dim_is_const(t->it->extent, NULL);
+	if (st->block.threads == MOST_THREADS)
 		each = registers_of(t, &x, false);
 	if (scratch && runs * t->vector > each)
 		each = registers_of(t, &x, true);

@@ -142,8 +142,8 @@ bool gpu_map(LBuild *b, Stmt *s)
 	}
 	l_of(b, s);
 	l_stage(b, "map", dim_mul(k->ctx, iters_points(k->ctx, p.it, p.n), inner));
-	b->stage->group = 1;
-	b->stage->threads = MAP_THREADS;
+	b->stage->block.group = 1;
+	b->stage->block.threads = MAP_THREADS;
 	q = ex_iter(b->p, b->stage->var);
 	if (p.n) {
 		Expr *many = ex_dim(b->p, inner);

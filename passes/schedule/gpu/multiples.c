@@ -114,8 +114,8 @@ void gpu_take_multiples(Kernel *k, SizeStep *step)
 static void add_widths(const LNode *n, int *vectors, int *peels)
 {
 	for (; n; n = n->next) {
-		*vectors += n->kind == LN_OP ? n->op->vector : n->vector;
-		*peels += n->peel != NULL;
+		*vectors += n->kind == LN_OP ? n->op->vector : n->share.vector;
+		*peels += n->share.peel != NULL;
 		add_widths(n->body, vectors, peels);
 	}
 }
@@ -125,11 +125,11 @@ bool gpu_wider(const Schedule *a, const Schedule *b)
 	int vectors[2] = {0, 0}, peels[2] = {0, 0};
 
 	for (int i = 0; i < a->stages.n; i++) {
-		add_widths(a->stages.at[i]->head, &vectors[0], &peels[0]);
+		add_widths(a->stages.at[i]->block.head, &vectors[0], &peels[0]);
 		add_widths(a->stages.at[i]->body, &vectors[0], &peels[0]);
 	}
 	for (int i = 0; i < b->stages.n; i++) {
-		add_widths(b->stages.at[i]->head, &vectors[1], &peels[1]);
+		add_widths(b->stages.at[i]->block.head, &vectors[1], &peels[1]);
 		add_widths(b->stages.at[i]->body, &vectors[1], &peels[1]);
 	}
 	return vectors[0] > vectors[1] || (vectors[0] == vectors[1] && peels[0] < peels[1]);

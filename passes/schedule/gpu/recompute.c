@@ -25,7 +25,7 @@ bool gpu_may_recompute(Kernel *k)
 static bool stores_to(const LNode *n, int id)
 {
 	for (; n; n = n->next)
-		if ((n->kind == LN_STORE && n->buf[0]->id == id) || stores_to(n->body, id))
+		if ((n->kind == LN_STORE && n->store.buf[0]->id == id) || stores_to(n->body, id))
 			return true;
 	return false;
 }
@@ -35,7 +35,8 @@ static bool is_in_memory(const Schedule *s, const Buf *b)
 	for (int i = 0; i < s->stages.n; i++) {
 		const Stage *st = s->stages.at[i];
 
-		if (!strcmp(st->strategy, "row") && st->group == 1 && stores_to(st->body, b->id))
+		if (!strcmp(st->strategy, "row") && st->block.group == 1 &&
+		    stores_to(st->body, b->id))
 			return true;
 	}
 	return false;

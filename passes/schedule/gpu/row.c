@@ -278,11 +278,11 @@ void gpu_row(LBuild *b, const Gpu *gpu, const char *strategy, int first, int las
 	if (along >= 0 && !(each && gpu_is_skinny(skinny, along)))
 		split[n++] = r.rep[along];
 	l_stage(b, strategy, iters_points(b->k->ctx, split, n));
-	b->stage->group = group;
-	b->stage->threads = ROW_THREADS;
+	b->stage->block.group = group;
+	b->stage->block.threads = ROW_THREADS;
 	l_split(b, split, n, ex_iter(b->p, b->stage->var));
-	if (b->stage->group > 1)
+	if (b->stage->block.group > 1)
 		gpu_group(&r, gpu, split, n, each);
-	for (int i = first; i <= last && b->stage->group == 1; i++)
+	for (int i = first; i <= last && b->stage->block.group == 1; i++)
 		gpu_row_stmt(&r, b->k->stmts.at[i], b->k->stmts.at[i]);
 }

@@ -30,13 +30,13 @@ bool gpu_scatter(LBuild *b, Stmt *s)
 	p = gpu_points(k, s);
 	l_of(b, s);
 	l_stage(b, "scatter", iters_points(k->ctx, p.it, p.n));
-	b->stage->group = 1;
-	b->stage->threads = SCATTER_THREADS;
+	b->stage->block.group = 1;
+	b->stage->block.threads = SCATTER_THREADS;
 	l_split(b, p.it, p.n, ex_iter(b->p, b->stage->var));
 	n = l_store(b, s->out[0], p.write, p.e[0], p.guard);
 	l_does(b, n, s->red ? PART_TERM : PART_WRITE, p.at, p.nat);
 	n->kind = s->red ? LN_ATOMIC : LN_STORE;
-	n->red = s->red;
-	n->nout = 1;
+	n->store.red = s->red;
+	n->store.nout = 1;
 	return true;
 }

@@ -93,23 +93,23 @@ static int row_steps(Kernel *k, SizeStep *step)
 	return n;
 }
 
-int sched_gpu_steps(const Options *o, const Target *t, Kernel *k, SizeStep *step)
+int sched_gpu_steps(const Target *t, Kernel *k, SizeStep *step)
 {
 	return !t->gpu                              ? 0
-	       : kernel_kind(k) == FORM_CONTRACTION ? gemm_gpu_steps(o, t, k, step)
+	       : kernel_kind(k) == FORM_CONTRACTION ? gemm_gpu_steps(t, k, step)
 						    : row_steps(k, step);
 }
 
 /* Schedules statements FIRST..LAST as one stage, or, if no strategy takes them together, one by
  * one. */
-static void stages(const Options *o, const Target *t, Kernel *k, int first, int last, Schedule *s)
+static void stages(const Target *t, Kernel *k, int first, int last, Schedule *s)
 {
 	LBuild b = l_build(k, s);
 	FormKind c = stmts_kind(k, first, last);
 	SkinnyRows skinny;
 	Band band;
 
-	if (first == 0 && sched_gpu_contraction(o, t, k, last, s))
+	if (first == 0 && sched_gpu_contraction(t, k, last, s))
 		return;
 	if (c != FORM_ORDER && !all_maps(k, first, last) && !any_packed(k, first, last)) {
 		band_of_some(k, first, last, k->arena, &band);
@@ -132,13 +132,13 @@ static void stages(const Options *o, const Target *t, Kernel *k, int first, int 
 	}
 }
 
-void sched_gpu(const Options *o, const Target *t, Kernel *k, Schedule *s)
+void sched_gpu(const Target *t, Kernel *k, Schedule *s)
 {
 	Kernel *other = gpu_may_split(k) || gpu_may_recompute(k) ? kernel_clone(k, k->arena) : NULL;
 	int all = 0, *first = &all, n = 1;
 
-	stages(o, t, k, 0, k->stmts.n - 1, s);
-	if (!other || (!gpu_split(o, t, other, s, &first, &n) && !gpu_recompute(other, s)))
+	stages(t, k, 0, k->stmts.n - 1, s);
+	if (!other || (!gpu_split(t, other, s, &first, &n) && !gpu_recompute(other, s)))
 		return;
 	*s = (Schedule){.kernel = other,
 			.split = kernel_clone(other, k->arena),
@@ -146,5 +146,5 @@ void sched_gpu(const Options *o, const Target *t, Kernel *k, Schedule *s)
 			.parts = s->parts,
 			.short_of_shared = s->short_of_shared};
 	for (int i = 0; i < n; i++)
-		stages(o, t, other, first[i], i + 1 < n ? first[i + 1] - 1 : other->stmts.n - 1, s);
+		stages(t, other, first[i], i + 1 < n ? first[i + 1] - 1 : other->stmts.n - 1, s);
 }

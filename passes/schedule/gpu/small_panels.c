@@ -198,10 +198,10 @@ bool gpu_small_panels(Row *r, int along)
 		return false;
 	}
 	l_stage(b, "row", iters_points(r->k->ctx, x.split, x.n + 1));
-	b->stage->group = 1;
-	b->stage->threads = (int)threads;
+	b->stage->block.group = 1;
+	b->stage->block.threads = (int)threads;
 	for (int i = 0; i < x.nbulk; i++)
-		vec_push(b->arena, &b->stage->bulk, x.bulk[i]);
+		vec_push(b->arena, &b->stage->block.bulk, x.bulk[i]);
 	l_split(b, x.split, x.n + 1, ex_iter(b->p, b->stage->var));
 	for (int i = r->first; i <= r->last; i++)
 		gpu_row_stmt(r, r->k->stmts.at[i], r->k->stmts.at[i]);

@@ -50,7 +50,6 @@ enum {
 };
 
 typedef struct Splitter {
-	const Options *o;
 	const Target *t;
 	Kernel *k;
 	VEC(Stmt *) out;
@@ -108,7 +107,8 @@ bool gpu_may_split(Kernel *k)
 static bool carries_out(const LNode *n, int stmt)
 {
 	for (; n; n = n->next)
-		if ((n->stmt == stmt && n->part == PART_TERM) || carries_out(n->body, stmt))
+		if ((n->point.stmt == stmt && n->point.part == PART_TERM) ||
+		    carries_out(n->body, stmt))
 			return true;
 	return false;
 }
@@ -125,7 +125,7 @@ static const Stage *stage_of(const Schedule *s, int stmt)
  * number is constant. */
 static int64_t blocks_of(Ctx *c, const Stage *st, bool *known)
 {
-	Dim *each = dim_const(c, st->group == 1 ? st->threads : 1);
+	Dim *each = dim_const(c, st->block.group == 1 ? st->block.threads : 1);
 	int64_t lo, hi;
 
 	dim_bounds(c, dim_ceildiv(c, st->extent, each), &lo, &hi);
@@ -142,9 +142,9 @@ static int64_t kept_points(const Stage *st, const LNode *n, bool with_scratch)
 	for (; n; n = n->next) {
 		const int64_t below = kept_points(st, n->body, with_scratch),
 			      here = n->kind == LN_LOCAL
-					     ? (int64_t)(n->keep +
-							 (with_scratch ? n->scratch : 0)) *
-						       st->group
+					     ? (int64_t)(n->local.keep +
+							 (with_scratch ? n->local.scratch : 0)) *
+						       st->block.group
 					     : 0;
 
 		most = most > below ? most : below;
@@ -337,8 +337,8 @@ static int64_t least_terms(const LNode *n)
 
 	for (; n; n = n->next) {
 		const int64_t below = least_terms(n->body),
-			      own = n->columns && n->peel ? LEAST * NARROW / n->columns->cols
-							  : LEAST;
+			      own = n->columns && n->share.peel ? LEAST * NARROW / n->columns->cols
+								: LEAST;
 
 		least = below < least ? below : least;
 		least = own < least ? own : least;
@@ -375,7 +375,7 @@ static bool choose(Splitter *x, const Schedule *sched, Stmt *s, Cut *c)
 	if (!r.stage || !may_split(x->k->ctx, s))
 		return false;
 	if (!strcmp(r.stage->strategy, "product")) {
-		parts = sched_gpu_parts(x->o, x->t, x->k, sched, &c->along, &n);
+		parts = sched_gpu_parts(x->t, x->k, sched, &c->along, &n);
 		return parts > 1 && cut_product(x, parts, n, c);
 	}
 	r.blocks = blocks_of(x->k->ctx, r.stage, &r.known);
@@ -455,9 +455,9 @@ static void split(Splitter *x, int i)
 	x->points = iters_points(k->ctx, h.whole->iter, h.n);
 }
 
-bool gpu_split(const Options *o, const Target *t, Kernel *k, Schedule *sched, int **first, int *n)
+bool gpu_split(const Target *t, Kernel *k, Schedule *sched, int **first, int *n)
 {
-	Splitter x = {.o = o, .t = t, .k = k};
+	Splitter x = {.t = t, .k = k};
 	bool any = false, *recomputed;
 
 	x.cut = NEW_ARRAY(k->arena, k->stmts.n, Cut);

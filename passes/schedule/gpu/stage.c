@@ -22,8 +22,8 @@ LNode *gpu_declare(LBuild *b, Buf *buf, Expr *at)
 {
 	LNode *n = l_node(b, LN_LOCAL);
 
-	n->buf[0] = buf;
-	n->idx = at;
+	n->local.buf = buf;
+	n->local.at = at;
 	return n;
 }
 
@@ -46,7 +46,7 @@ LNode *gpu_open_access(LBuild *b, Iter *it, Expr *lo, Expr *end, int vector, Exp
 	if (guard)
 		hi = ex_op3(b->p, IN_select, guard, hi, lo);
 	loop = l_loop(b, LOOP_VECTOR, it, lo, hi, 1);
-	loop->vector = vector;
+	loop->share.vector = vector;
 	return loop;
 }
 

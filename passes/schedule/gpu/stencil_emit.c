@@ -21,7 +21,7 @@ static void place_band(Stencil *w)
 				  dim_const(c, w->size[i] / (i == w->along ? w->vector : 1)));
 	}
 	l_stage(b, "stencil", iters_points(c, split, r->band->n));
-	b->stage->group = b->stage->threads = STENCIL_THREADS;
+	b->stage->block.group = b->stage->block.threads = STENCIL_THREADS;
 	l_split(b, split, r->band->n, ex_iter(b->p, b->stage->var));
 	for (int i = 0; i < r->band->n; i++)
 		w->from[i] = dim_equals(split[i]->extent, 1)

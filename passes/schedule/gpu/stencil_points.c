@@ -187,7 +187,7 @@ static void keep_elements(Stencil *w, const Stmt *s)
 static void open_elements(Stencil *w, Nest *nest)
 {
 	row_open(w->r, nest, LOOP_VECTOR, w->elem, l_int(w->r->b, 0), l_int(w->r->b, w->vector));
-	nest->loop[nest->n - 1]->vector = w->vector;
+	nest->loop[nest->n - 1]->share.vector = w->vector;
 }
 
 /* One row of taps is unrolled, not all of them: ptxas would hoist all of their loads and run out of

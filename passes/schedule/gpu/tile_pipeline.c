@@ -3,7 +3,7 @@
  * Software pipelines of operations on tiles. With S buffers of each tile, iteration i of the loop
  * is
  *
- *	wait until the copies for i have arrived; barrier
+ *	wait until the copies for i have arrived; a fence, where wgmma reads them; barrier
  *	copies for iteration i + S - 1, into the buffer that iteration i - 1 read; commit
  *	the operations that read the buffers of i
  *
@@ -25,6 +25,7 @@ typedef struct Pipeline {
 	Expr *end;
 	int stages;
 	bool async; /* some copy is, here or before the loop */
+	bool fence; /* wgmma reads what is copied */
 	int held;   /* registers of a thread for loads in flight */
 	LNode **locals; /* where these registers are declared */
 	LNode *stores,
@@ -36,8 +37,7 @@ static LNode *append(Pipeline *p)
 	LNode *n = NEW(p->b->arena, LNode);
 
 	n->kind = LN_OP;
-	n->stmt = -1;
-	n->step = 1;
+	n->point.stmt = -1;
 	n->op = NEW(p->b->arena, TileNode);
 	*p->tail = n;
 	p->tail = &n->next;
@@ -48,7 +48,9 @@ static void sync(Pipeline *p, TileSync kind, int pending)
 {
 	TileNode *n;
 
-	if (kind != TILE_BARRIER && !p->async)
+	if (kind == TILE_BARRIER && p->fence)
+		sync(p, TILE_FENCE, 0);
+	if ((kind == TILE_COMMIT || kind == TILE_WAIT) && !p->async)
 		return;
 	n = append(p)->op;
 	n->op = TILE_SYNC;
@@ -74,13 +76,13 @@ static void divide(Pipeline *p, TileNode *copy)
 {
 	LBuild *b = p->b;
 	LNode *local = NEW(b->arena, LNode), *store = NEW(b->arena, LNode);
-	const int warps = b->stage->threads / WARP;
+	const int warps = b->stage->block.threads / WARP;
 	TileNode *to = arena_copy(b->arena, copy, sizeof *copy);
 	TileLayout *l = NEW(b->arena, TileLayout);
 	Dim *dims[TILE_RANK];
 	PieceOrder order;
 
-	tile_piece_order(b->p, copy, b->stage->threads, &order);
+	tile_piece_order(b->p, copy, b->stage->block.threads, &order);
 	for (int i = 0; i < copy->n; i++) {
 		dims[i] = copy->it[i]->extent;
 		copy->idx[i] = ex_iter(b->p, copy->it[i]);
@@ -92,11 +94,11 @@ static void divide(Pipeline *p, TileNode *copy)
 	copy->nidx = copy->n;
 	to->val = ex_load(b->p, copy->to, copy->idx, copy->n);
 	to->guard = NULL;
-	*store = (LNode){.kind = LN_OP, .stmt = -1, .step = 1, .op = to};
+	*store = (LNode){.kind = LN_OP, .point.stmt = -1, .op = to};
 	*p->last = store;
 	p->last = &store->next;
 	*local = (LNode){
-		.kind = LN_LOCAL, .stmt = -1, .step = 1, .buf[0] = copy->to, .next = *p->locals};
+		.kind = LN_LOCAL, .point.stmt = -1, .local.buf = copy->to, .next = *p->locals};
 	*p->locals = local;
 	p->locals = &local->next;
 }
@@ -111,7 +113,7 @@ static int registers_of(const Pipeline *p, const TileNode *copy)
 		n *= dim_is_const(copy->it[i]->extent, &v) ? v : 0;
 	if (copy->async || copy->n < TILE_RANK)
 		return INT_MAX;
-	n = (n + p->b->stage->threads - 1) / p->b->stage->threads;
+	n = (n + p->b->stage->block.threads - 1) / p->b->stage->block.threads;
 	return (int)(n * dtype_info[copy->to->dtype].bits / 8 + word - 1) / word;
 }
 
@@ -148,6 +150,14 @@ static bool is_copy(const LNode *n)
 	return n && n->kind == LN_OP && n->op->op == TILE_COPY;
 }
 
+static bool any_wgmma(const LNode *n)
+{
+	for (; n; n = n->next)
+		if (n->kind == LN_OP && n->op->op == TILE_DOT && mma_is_wgmma(n->op->mma))
+			return true;
+	return false;
+}
+
 static bool any_async(const LNode *n, const LNode *end)
 {
 	for (; n && n != end; n = n->next)
@@ -160,18 +170,19 @@ void gpu_tile_pipeline(LBuild *b, LNode *loop, LNode **at, Iter *slot, int stage
 {
 	Pipeline p = {.b = b,
 		      .copies = loop->body,
-		      .var = loop->var,
+		      .var = loop->range.var,
 		      .slot = slot,
-		      .end = loop->hi,
+		      .end = loop->range.hi,
 		      .stages = stages,
 		      .held = held};
-	Expr *i = ex_iter(b->p, loop->var);
+	Expr *i = ex_iter(b->p, loop->range.var);
 	LNode **rest = &loop->body, *body;
 
 	while (is_copy(*rest))
 		rest = &(*rest)->next;
 	body = *rest;
 	*rest = NULL;
+	p.fence = any_wgmma(body);
 	p.async = any_async(p.copies, NULL) || any_async(*at, loop);
 	while (*at != loop)
 		at = &(*at)->next;

@@ -9,8 +9,8 @@ LNode *gpu_tile(LBuild *b, const char *name, DType t, const int64_t *extent, con
 
 	for (int i = 0; i < l->rank; i++)
 		dims[i] = dim_const(b->k->ctx, extent[i]);
-	n->buf[0] = kernel_temp(b->k, name, t, l->rank, dims);
-	n->buf[0]->tile = arena_copy(b->arena, l, sizeof *l);
+	n->local.buf = kernel_temp(b->k, name, t, l->rank, dims);
+	n->local.buf->tile = arena_copy(b->arena, l, sizeof *l);
 	return n;
 }
 

@@ -278,7 +278,7 @@ void transpose_open_stage(TransposePlan *t, const Stmt *s)
 		}
 	l_of(b, s);
 	l_stage(b, "transpose", iters_points(c, outer, n));
-	b->stage->group = b->stage->threads = TRANSPOSE_THREADS;
+	b->stage->block.group = b->stage->block.threads = TRANSPOSE_THREADS;
 	l_split(b, outer, n, ex_iter(b->p, b->stage->var));
 }
 

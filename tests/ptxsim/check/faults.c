@@ -34,7 +34,43 @@ static void run_one(const char *kernel, int bad, CUresult result, const char *te
 
 int check_failures(void);
 
-static void plant(const char *kernel, CUresult result, const char *text)
+/* A product of 64 by 16 by 64 ones by wgmma; where BAD and RESULT is 0 the sums are wrong. */
+static void run_wgmma(const char *kernel, int bad, CUresult result, const char *text)
+{
+	static uint16_t ones[64 * 64];
+	float got[64 * 16];
+
+	CHECK(!ptxsim_device(90));
+	for (int i = 0; i < 64 * 64; i++)
+		ones[i] = 0x3c00;
+	CUdeviceptr p = put(ones, sizeof ones), q = put(NULL, sizeof got);
+	CUresult r = launch(function("cuda/wgmma", kernel), 1, 128, 0, &p, &p, &q, &bad, NULL);
+	if (r != (bad ? result : CUDA_SUCCESS) || (bad && !strstr(ptxsim_message(), text)))
+		wrong("fault %d gives %d: '%s', without '%s'", bad, (int)r, ptxsim_message(), text);
+	if (r)
+		return;
+	get(got, q, sizeof got);
+	for (int i = 0; i < 64 * 16; i++)
+		if ((got[i] == 64) == (bad != 0)) {
+			wrong("fault %d: element %d is %g", bad, i, (double)got[i]);
+			return;
+		}
+}
+
+static void run_bulk(const char *kernel, int bad, CUresult result, const char *text)
+{
+	int in[3 * 256] = {0}, rounds = bad == 1 ? 1 : 3;
+	CUdeviceptr p = put(in, sizeof in), q = put(NULL, 96 * sizeof *in);
+
+	CHECK(!ptxsim_device(90));
+	CUresult r = launch(function("cuda/wgmma", kernel), 1, 128, 0, &p, &q, &rounds, &bad, NULL);
+	if (r != (bad ? result : CUDA_SUCCESS) || (bad && !strstr(ptxsim_message(), text)))
+		wrong("fault %d gives %d: '%s', without '%s'", bad, (int)r, ptxsim_message(), text);
+}
+
+typedef void Planted(const char *kernel, int bad, CUresult result, const char *text);
+
+static void plant(Planted *run, const char *kernel, int bad, CUresult result, const char *text)
 {
 	for (int k = 0; k < 2 * SEEDS; k++) {
 		int status;
@@ -43,7 +79,7 @@ static void plant(const char *kernel, CUresult result, const char *text)
 		if (pid == 0) {
 			ptxsim_seed((uint64_t)k / 2);
 			ptxsim_limit(20000);
-			run_one(kernel, k & 1, result, text);
+			run(kernel, k & 1 ? bad : 0, result, text);
 			fflush(stdout);
 			_exit(check_failures() != 0);
 		}
@@ -81,13 +117,54 @@ static void plant(const char *kernel, CUresult result, const char *text)
 	X(endless, CUDA_ERROR_LAUNCH_TIMEOUT, "no end after")                                 \
 	X(trapped, CUDA_ERROR_ILLEGAL_INSTRUCTION, "thread (77,0,0)")
 
-#define X(kernel, result, text)               \
-	static void kernel(void)              \
-	{                                     \
-		plant(#kernel, result, text); \
+#define X(kernel, result, text)                           \
+	static void kernel(void)                          \
+	{                                                 \
+		plant(run_one, #kernel, 1, result, text); \
 	}
 FAULTS(X)
 #undef X
+
+typedef struct Expected {
+	CUresult result;
+	const char *text;
+} Expected;
+
+/* Faults by number (tests/ptxsim/cuda/wgmma.cu). */
+static void plant_all(Planted *run, const char *kernel, const Expected *want, int n)
+{
+	for (int i = 0; i < n; i++)
+		plant(run, kernel, i + 1, want[i].result, want[i].text);
+}
+
+static void wgmma_faults(void)
+{
+	static const Expected want[] = {
+		{CUDA_ERROR_LAUNCH_FAILED, "no fence.proxy.async is between"},
+		{CUDA_SUCCESS, ""}, /* no wait */
+		{CUDA_SUCCESS, ""}, /* a wait that leaves a group in flight */
+		{CUDA_ERROR_LAUNCH_FAILED, "no wgmma.fence is before"},
+		{CUDA_SUCCESS, ""}, /* no commit */
+		{CUDA_ERROR_LAUNCH_FAILED, "race"},
+		{CUDA_ERROR_LAUNCH_FAILED, "the first warp of its warpgroup"},
+		{CUDA_ERROR_LAUNCH_FAILED, "does not begin at a multiple of 1024 bytes"}};
+
+	plant_all(run_wgmma, "faulty", want, sizeof want / sizeof *want);
+}
+
+static void bulk_faults(void)
+{
+	static const Expected want[] = {
+		{CUDA_ERROR_LAUNCH_FAILED, "the block ends before this bulk copy has landed"},
+		{CUDA_ERROR_LAUNCH_TIMEOUT, "no end after"}, /* fewer bytes are expected */
+		{CUDA_ERROR_LAUNCH_FAILED, "reads shared memory at"},
+		{CUDA_ERROR_LAUNCH_FAILED, ""}, /* overwritten while it is read */
+		{CUDA_ERROR_LAUNCH_FAILED, "no fence.proxy.async is between"}, /* the mbarrier */
+		{CUDA_ERROR_LAUNCH_FAILED,
+		 "no fence.proxy.async is between"}}; /* a store before it */
+
+	plant_all(run_bulk, "ring_of_bulk", want, sizeof want / sizeof *want);
+}
 
 /* ---- Texts that are no modules ---- */
 
@@ -130,6 +207,8 @@ const Case fault_cases[] = {
 #define X(kernel, result, text) {"fault: " #kernel, kernel},
 	FAULTS(X)
 #undef X
-		{"fault: texts that are no modules", bad_texts},
+		{"fault: wgmma", wgmma_faults},
+	{"fault: bulk copies", bulk_faults},
+	{"fault: texts that are no modules", bad_texts},
 	{NULL, NULL},
 };

@@ -6,6 +6,7 @@
  */
 #include "tests/ptxsim/check/gpu.h"
 #include "tools/ptxsim/half.h"
+#include "tools/ptxsim/half.h"
 
 #include <string.h>
 
@@ -230,10 +231,75 @@ static void copies(void)
 	}
 }
 
+/* ---- wgmma ---- */
+
+static void half_numbers(uint16_t *h, float *f, int n)
+{
+	for (int i = 0; i < n; i++)
+		h[i] = f16_of_f64((double)(f[i] = (float)below(9) - 4));
+}
+
+/* KERNEL's product of 64 by 16, with K terms; ALONG: both operands have rows of 64 along their sides. */
+static void wgmma(const char *kernel, int k, bool along)
+{
+	static uint16_t a[64 * 64], b[64 * 64];
+	static float x[64 * 64], y[64 * 64], got[64 * 16], want[64 * 16];
+
+	half_numbers(a, x, 64 * 64);
+	half_numbers(b, y, 64 * 64);
+	for (int i = 0; i < 64; i++)
+		for (int j = 0; j < 16; j++) {
+			want[i * 16 + j] = 0;
+			for (int q = 0; q < k; q++)
+				want[i * 16 + j] += along ? x[q * 64 + i] * y[q * 64 + j]
+							  : x[i * k + q] * y[j * k + q];
+		}
+	for (uint64_t seed = 0; seed < 3; seed++) {
+		ptxsim_seed(seed);
+		CUdeviceptr p = put(a, sizeof a), q = put(b, sizeof b), r = put(NULL, sizeof got);
+		OK(launch(function("cuda/wgmma", kernel), 1, 128, 0, &p, &q, &r, NULL));
+		get(got, r, sizeof got);
+		close_f32(got, want, 64 * 16, 0, kernel);
+	}
+}
+
+static void descriptors(void)
+{
+	CHECK(!ptxsim_device(90));
+	wgmma("plain", 16, false);
+	wgmma("swizzle32", 16, false);
+	wgmma("swizzle64", 32, false);
+	wgmma("swizzle128", 64, false);
+	wgmma("along_sides", 32, true);
+}
+
+static void bulk_copies(void)
+{
+	enum { ROUNDS = 5 };
+	int in[ROUNDS * 256], got[96], want[96] = {0}, rounds = ROUNDS, none = 0;
+
+	CHECK(!ptxsim_device(90));
+	for (int i = 0; i < ROUNDS * 256; i++)
+		in[i] = (int)below(1000);
+	for (int r = 0; r < ROUNDS; r++)
+		for (int i = 0; i < 256; i++)
+			want[i % 96] += in[r * 256 + i] * (r + 1);
+	for (uint64_t seed = 0; seed < 6; seed++) {
+		ptxsim_seed(seed);
+		CUdeviceptr p = put(in, sizeof in), q = put(NULL, sizeof got);
+		OK(launch(function("cuda/wgmma", "ring_of_bulk"), 1, 128, 0, &p, &q, &rounds, &none,
+			  NULL));
+		get(got, q, sizeof got);
+		same_u32((uint32_t *)got, (uint32_t *)want, 96, "sums");
+	}
+}
+
 const Case matrix_cases[] = {
 	{"matrix: shapes of mma", shapes},
 	{"matrix: ldmatrix, stmatrix, movmatrix", moves},
 	{"matrix: ring of mbarriers", ring},
 	{"matrix: copies that arrive", copies},
+	{"matrix: descriptors of wgmma", descriptors},
+	{"matrix: bulk copies", bulk_copies},
 	{NULL, NULL},
 };

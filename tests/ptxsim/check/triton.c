@@ -125,6 +125,19 @@ static void gemm_fp8(void)
 	gemm(&g);
 }
 
+static void wgmma(void)
+{
+	static const Gemm g[] = {{"wgmma", F16, F16, 64, 64, 128, 32768},
+				 {"wgmma_bf16", BF16, F32, 128, 32, 256, 36864},
+				 {"wgmma_odd", F16, F16, 64, 64, 128, 8192}};
+
+	CHECK(!ptxsim_device(90));
+	for (int i = 0; i < 3; i++)
+		gemm(&g[i]);
+	CHECK(product(&g[0], function("triton/wgmma", "gemm"), 128, 80, 112, true));
+	CHECK(product(&g[2], function("triton/wgmma_odd", "gemm"), 51, 77, 93, false));
+}
+
 static const Gemm f16 = {"gemm", F16, F16, 64, 64, 128, 12288},
 		  odd = {"gemm_odd", F16, F16, 32, 64, 64, 6144};
 
@@ -267,10 +280,17 @@ static void mutants(void)
 }
 
 const Case triton_cases[] = {
-	{"triton: f16", gemm_f16},        {"triton: odd sizes", gemm_odd_sizes},
-	{"triton: f16 sums", gemm_acc16}, {"triton: bf16", gemm_bf16},
-	{"triton: tf32", gemm_tf32},      {"triton: s8", gemm_s8},
-	{"triton: fp8", gemm_fp8},        {"triton: f64", gemm_f64},
-	{"triton: softmax", softmax},     {"triton: attention", attention},
-	{"triton: mutants", mutants},     {NULL, NULL},
+	{"triton: wgmma", wgmma},
+	{"triton: f16", gemm_f16},
+	{"triton: odd sizes", gemm_odd_sizes},
+	{"triton: f16 sums", gemm_acc16},
+	{"triton: bf16", gemm_bf16},
+	{"triton: tf32", gemm_tf32},
+	{"triton: s8", gemm_s8},
+	{"triton: fp8", gemm_fp8},
+	{"triton: f64", gemm_f64},
+	{"triton: softmax", softmax},
+	{"triton: attention", attention},
+	{"triton: mutants", mutants},
+	{NULL, NULL},
 };

@@ -63,7 +63,7 @@ def make(folder, name, fn, signature, constants, warps, stages, aligned, sm=80):
     attrs = {(i,): [["tt.divisibility", 16]] for i in aligned}
     signature = dict(signature, **{key: "constexpr" for key in constants})
     source = ASTSource(fn, signature, constants, attrs)
-    made = triton.compile(source, target=GPUTarget("cuda", sm, 32), options={"num_warps": warps, "num_stages": stages})
+    made = triton.compile(source, target=GPUTarget("cuda", sm, 32), options={"num_warps": warps, "num_stages": stages, "ptx_version": 88})
     lines = [line for line in made.asm["ptx"].splitlines() if not line.lstrip().startswith((".loc", ".file", "//"))]
     text = "\n".join(lines).split("\t.section")[0].rstrip("\n\x00") + "\n"
     with open(f"{folder}/{name}.ptx", "w") as f:
@@ -81,7 +81,10 @@ def main(folder):
             ("gemm_tf32", "fp32", "fp32", tl.float32, (32, 32, 32), 2, 2, True, 80),
             ("gemm_s8", "i8", "i32", tl.int32, (32, 32, 64), 2, 2, True, 80),
             ("gemm_fp8", "fp8e4nv", "fp32", tl.float32, (32, 32, 64), 2, 2, True, 89),
-            ("gemm_f64", "fp64", "fp64", tl.float64, (16, 16, 16), 1, 2, True, 80)):
+            ("gemm_f64", "fp64", "fp64", tl.float64, (16, 16, 16), 1, 2, True, 80),
+            ("wgmma", "fp16", "fp16", tl.float32, (64, 64, 64), 4, 3, True, 90),
+            ("wgmma_bf16", "bf16", "fp32", tl.float32, (128, 32, 64), 8, 2, True, 90),
+            ("wgmma_odd", "fp16", "fp16", tl.float32, (64, 64, 32), 4, 2, False, 90)):
         args = {"a": "*" + a, "b": "*" + a, "c": "*" + c, "M": "i32", "N": "i32", "K": "i32", "sa": "i32", "sb": "i32", "sc": "i32"}
         constants = dict(zip(("BM", "BN", "BK"), tile), ACC=acc)
         make(folder, name, gemm, args, constants, warps, stages, [0, 1, 2] + ([5, 6, 7, 8] if aligned else []), sm)

@@ -159,7 +159,7 @@ static void launch(Judge *j, Arena *a, const Memory *m, const Stage *st, const i
 		buf[i] = memory_of(m, c.buf[i]);
 	for (int i = 0; i < c.ndim; i++)
 		fits = fits && dim_eval(c.dim[i], sym, &dim[i]);
-	if (fits && dim_eval(st->extent, sym, &extent) && dim_eval(st->grain, sym, &grain) &&
+	if (fits && dim_eval(st->extent, sym, &extent) && dim_eval(st->cpu.grain, sym, &grain) &&
 	    dim_eval(st->scratch, sym, &scratch))
 		run_stage(j->stages[j->next],
 			  &(dl_kctx){buf, dim, &fault, m->k->ctx->strings, bad_index, 0}, extent,

@@ -11,7 +11,7 @@
  * be rounded wrongly.
  *
  * Nearest and N-linear sampling are one map. Cubic and antialiased sampling work dim by dim: a
- * small table of weights for (point, tap), then a contraction with it.
+ * small table of weights for (tap, point), then a contraction with it.
  */
 #include "ops/onnx/sample.h"
 
@@ -469,21 +469,21 @@ static const char *const filter_text[] = {
 		" select(lt(v, 2), sub(mul(add(mul(sub(mul(a, v), mul(5, a)), v), mul(8, a)), v), mul(4, a)), 0))",
 };
 
-/* Makes the table of weights over (point, tap) for dim D. */
+/* Makes the table of weights over (tap, point) for dim D: those of adjacent points are adjacent. */
 static Buf *weight_table(Kernel *k, const Sampling *s, const Axis *a, DType type)
 {
 	Ctx *c = k->ctx;
 	ExprPool *p = k->pool;
 	CType t = dtype_ctype(type);
-	Dim *half = half_taps(c, s, a), *dims[2] = {a->out, dim_mul(c, half, dim_const(c, 2))};
+	Dim *half = half_taps(c, s, a), *dims[2] = {dim_mul(c, half, dim_const(c, 2)), a->out};
 	Buf *raw = kernel_temp(k, "weight", type, 2, dims), *sum, *norm;
 	Expr *idx[2], *tap, *w;
 	Point all = {0}, band = {0}, red = {0};
 	Coord at;
 
 	point_add_dims(k, &all, raw, idx);
-	at = coord(k, s, a, idx[0]);
-	tap = ex_sub(p, ex_add(p, idx[1], ex_int(p, CT_I64, 1)), ex_dim(p, half));
+	at = coord(k, s, a, idx[1]);
+	tap = ex_sub(p, ex_add(p, idx[0], ex_int(p, CT_I64, 1)), ex_dim(p, half));
 	w = ex_op2(p, IN_sub, ex_cvt(p, t, tap), coord_fraction(k, t, &at));
 	if (s->antialias && !(a->num && dim_prove_le(c, a->den, a->num)))
 		w = ex_op2(p, IN_mul, w,
@@ -497,15 +497,15 @@ static Buf *weight_table(Kernel *k, const Sampling *s, const Axis *a, DType type
 	point_map(k, &all, raw, idx, w, NULL);
 	if (!s->antialias && !s->exclude)
 		return raw;
-	sum = kernel_temp(k, "total", type, 1, dims);
+	sum = kernel_temp(k, "total", type, 1, dims + 1);
 	norm = kernel_temp(k, "share", type, 2, dims);
-	idx[0] = point_add(k, &band, "y", dims[0]);
-	idx[1] = point_add(k, &red, "t", dims[1]);
-	point_reduce(k, MONOID_sum, &band, &red, sum, idx, kernel_load(k, raw, idx), NULL);
+	idx[1] = point_add(k, &band, "y", dims[1]);
+	idx[0] = point_add(k, &red, "t", dims[0]);
+	point_reduce(k, MONOID_sum, &band, &red, sum, idx + 1, kernel_load(k, raw, idx), NULL);
 	all = (Point){0};
 	point_add_dims(k, &all, norm, idx);
 	w = BUILD_EXPR(k, t, "div(w, select(eq(s, 0), 1, s))", {"w", kernel_load(k, raw, idx)},
-		       {"s", kernel_load(k, sum, idx)});
+		       {"s", kernel_load(k, sum, idx + 1)});
 	point_map(k, &all, norm, idx, w, NULL);
 	return norm;
 }
@@ -524,10 +524,10 @@ static void taps_pass(Kernel *k, const Sampling *s, int d, Buf *src, Buf *dst, D
 	point_add_dims(k, &band, dst, oi);
 	for (int i = 0; i < s->rank; i++)
 		xi[i] = oi[i];
-	wi[0] = oi[d];
-	wi[1] = point_add(k, &red, "t", table->dims[1]);
+	wi[0] = point_add(k, &red, "t", table->dims[0]);
+	wi[1] = oi[d];
 	at = coord(k, s, a, oi[d]);
-	tap = ex_sub(p, ex_add(p, wi[1], ex_int(p, CT_I64, 1)), ex_dim(p, half_taps(k->ctx, s, a)));
+	tap = ex_sub(p, ex_add(p, wi[0], ex_int(p, CT_I64, 1)), ex_dim(p, half_taps(k->ctx, s, a)));
 	xi[d] = clamped(k, ex_add(p, coord_floor(k, &at), tap), a->in);
 	point_reduce(
 		k, MONOID_sum, &band, &red, dst, oi,

@@ -21,9 +21,9 @@
  * An arm of a select that may fault must not be evaluated in vain, so that no compiler vectorises
  * the loop over c. max(min(c[r], 3), 0) is always in bounds.
  */
-#include "passes/forms/form.h"
-#include "ir/graph/blocks.h"
+#include "passes/forms/ahead.h"
 #include "passes/forms/contraction.h"
+#include "passes/forms/form.h"
 #include "passes/module.h"
 
 enum {
@@ -98,64 +98,6 @@ static bool sums_samples(const Check *c)
 	       c->s->niters > c->nit;
 }
 
-typedef struct CheckNode {
-	Node *n;
-	int block;
-} CheckNode;
-
-/* The kernels that check indices, by block. Gathers with the same indices share a kernel. */
-typedef struct Checks {
-	Module *m;
-	int *block; /* by Node.id, for the nodes that the graph had at the start */
-	VEC(CheckNode) at;
-} Checks;
-
-static bool same_check(const Node *a, Kernel *k, Value *const *in, int nin)
-{
-	bool same = a->nin == nin;
-
-	for (int i = 0; same && i < nin; i++)
-		same = node_in(a, i) == in[i];
-	return same && kernel_same(node_kernel(a), k);
-}
-
-/* The indices of C, checked by a kernel that is placed before C's node. */
-static Value *checked(Checks *all, const Check *c)
-{
-	Module *m = all->m;
-	Kernel *k = kernel_new(m->ctx, m->arena, arena_printf(m->arena, "%s_index", c->k->name));
-	Dim *dims[MAX_ITERS];
-	Iter *it[MAX_ITERS];
-	Expr *with[MAX_ITERS];
-	Value *in[MAX_PARAMS];
-	int nin = 0;
-	const Type *t;
-	Buf *out;
-	Node *n;
-
-	for (int i = 0; i < c->nit; i++) {
-		dims[i] = c->it[i]->extent;
-		it[i] = kernel_iter(k, c->it[i]->name, dims[i]);
-		with[i] = ex_iter(k->pool, it[i]);
-	}
-	t = type_tensor(m->ctx, DT_I64, c->nit, dims);
-	out = kernel_buf(k, BUF_OUT, "checked", t);
-	kernel_map_id(k, it, out,
-		      kernel_import_expr(k, c->k, c->index, c->it, with, c->nit, c->n, in, &nin));
-	for (int i = 0; i < all->at.n; i++)
-		if (all->at.at[i].block == all->block[c->n->id] &&
-		    same_check(all->at.at[i].n, k, in, nin))
-			return all->at.at[i].n->out[0];
-	k->locs = c->k->locs;
-	k->stmts.at[0]->loc = c->s->loc;
-	n = node_new(m->graph, OP_Kernel, in, nin, 1, c->n);
-	node_locs_from(n, c->n);
-	n->out[0]->type = t;
-	kernel_node_set(n, k);
-	vec_push(m->arena, &all->at, ((CheckNode){n, all->block[c->n->id]}));
-	return n->out[0];
-}
-
 /* The samples of C with the index INDEX, checked, which is loaded in any case, by the condition of
  * the select. */
 static void load_samples(Check *c, Expr *index)
@@ -171,9 +113,10 @@ static void load_samples(Check *c, Expr *index)
 			      e->op.arg[1], e->op.arg[2]);
 }
 
-static void check_apart(Checks *all, Check *c)
+static void check_apart(Precomputed *all, Check *c)
 {
-	Buf *b = node_add_operand(c->n, "checked", checked(all, c));
+	Value *checked = ahead_value(all, c->n, c->s, c->index, c->it, c->nit, "index", "checked");
+	Buf *b = node_add_operand(c->n, "checked", checked);
 	Expr *index = kernel_load_iters(c->k, b, c->it);
 
 	if (sums_samples(c))
@@ -185,7 +128,7 @@ static void check_apart(Checks *all, Check *c)
 
 bool pass_gathers(Module *m)
 {
-	Checks all = {.m = m, .block = blocks_of(m->graph, m->arena).of};
+	Precomputed all = ahead_new(m);
 
 	if (m->opt.level == 0)
 		return true;

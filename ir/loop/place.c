@@ -180,14 +180,12 @@ static bool same_threads(const TileLayout *from, const TileLayout *to)
 	return true;
 }
 
-int layout_register(const TileLayout *from, const TileLayout *to, int r)
+/* layout_register, where the same threads have the same parts of indices. */
+static int find_register(const TileLayout *from, const TileLayout *to, int r)
 {
 	const int n = (int)layout_count(from, AT_REGISTER);
 	int64_t x[TILE_RANK], y[TILE_RANK];
 
-	assert(from->rank == to->rank);
-	if (!same_threads(from, to))
-		return -1;
 	layout_element(to, r, 0, 0, y);
 	for (int i = 0; i <= n; i++) {
 		const int at = i ? i - 1 : r < n ? r : 0; /* R first */
@@ -197,6 +195,27 @@ int layout_register(const TileLayout *from, const TileLayout *to, int r)
 			return at;
 	}
 	return -1;
+}
+
+int layout_register(const TileLayout *from, const TileLayout *to, int r)
+{
+	assert(from->rank == to->rank);
+	return same_threads(from, to) ? find_register(from, to, r) : -1;
+}
+
+TileChange layout_change_in_threads(const TileLayout *from, const TileLayout *to)
+{
+	const int64_t n = layout_count(to, AT_REGISTER);
+	TileChange c = n == layout_count(from, AT_REGISTER) ? CHANGE_NOTHING : CHANGE_RENAME;
+
+	if (!same_threads(from, to))
+		return CHANGE_SHUFFLE;
+	for (int r = 0; r < n && c <= CHANGE_RENAME; r++) {
+		const int from_r = find_register(from, to, r);
+
+		c = from_r < 0 ? CHANGE_SHUFFLE : from_r != r ? CHANGE_RENAME : c;
+	}
+	return c;
 }
 
 /* Some lane of warp W has element IDX in FROM. */
@@ -216,14 +235,9 @@ static bool in_warp(const TileLayout *from, int64_t w, const int64_t *idx)
 TileChange layout_change(const TileLayout *from, const TileLayout *to)
 {
 	const int64_t n = layout_count(to, AT_REGISTER), warps = warps_of(from, to);
-	TileChange c = n == layout_count(from, AT_REGISTER) ? CHANGE_NOTHING : CHANGE_RENAME;
+	const TileChange c = layout_change_in_threads(from, to);
 	int64_t idx[TILE_RANK];
 
-	for (int r = 0; r < n && c <= CHANGE_RENAME; r++) {
-		const int from_r = layout_register(from, to, r);
-
-		c = from_r < 0 ? CHANGE_SHUFFLE : from_r != r ? CHANGE_RENAME : c;
-	}
 	for (int64_t w = 0; w < warps && c == CHANGE_SHUFFLE; w++)
 		for (int64_t l = 0; l < WARP_LANES; l++)
 			for (int64_t r = 0; r < n; r++) {

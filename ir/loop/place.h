@@ -80,6 +80,9 @@ bool layout_of_operand(Ctx *c, Expr *const *index, int rank, Iter *const *it, in
  * there is none. Both have as many warps, or one of them has 1. */
 int layout_register(const TileLayout *from, const TileLayout *to, int r);
 TileChange layout_change(const TileLayout *from, const TileLayout *to);
+/* The same where other changes than CHANGE_NOTHING and CHANGE_RENAME need not be told apart, which takes
+ * as many steps as there are pairs of registers, not of elements: CHANGE_SHUFFLE is any of them. */
+TileChange layout_change_in_threads(const TileLayout *from, const TileLayout *to);
 /* The largest power of two, at most MOST, such that as many consecutive registers, from a multiple of
  * it on, are at consecutive addresses of elements of BYTES each, in every thread. */
 int layout_vector_width(const TileLayout *registers, const TileLayout *address, int bytes,

@@ -242,7 +242,7 @@ static const Buf *held_by(const TileNode *n)
 
 static bool same_layout(const TileLayout *a, const TileLayout *b, TileChange most)
 {
-	return a->rank == b->rank && layout_change(a, b) <= most;
+	return a->rank == b->rank && layout_change_in_threads(a, b) <= most;
 }
 
 bool tile_piece_order(ExprPool *p, const TileNode *n, int threads, PieceOrder *best)
@@ -365,11 +365,8 @@ static void check_register(TileCheck *t, const Buf *b, Expr *const *idx, int nid
 	for (int d = 0; d < b->rank; d++)
 		if (layout_extent_of(&want, d) > extent_of_dim(b, d))
 			fault(t, "an index leaves", b->name);
-	for (int r = 0; r < layout_count(&want, AT_REGISTER); r++)
-		if (layout_register(b->tile, &want, r) < 0) {
-			fault(t, "a thread does not hold what it accesses of", b->name);
-			return;
-		}
+	if (layout_change_in_threads(b->tile, &want) > CHANGE_RENAME)
+		fault(t, "a thread does not hold what it accesses of", b->name);
 }
 
 static void check_loads(TileCheck *t, Expr *e)

@@ -127,6 +127,9 @@ def products_by_wgmma():
     assert by_wgmma("wgmma", (2, 64, "async*3", " producers 1")) == blocks(136, 72, 72, 128, 64)
     product("wgmma", "f2", 136, 136, 328, draw=small)
     assert by_wgmma("wgmma", (2, 64, "async*3")) == blocks(136, 136, 328, 128, 64)
+    product("wgmma", "f2", 72, 40, 1024, draw=small)
+    for producers in "", " producers 1":
+        assert by_wgmma("wgmma", (1, 64, "async*3", producers + " parts 4")) == blocks(72, 40, 1024, 64, 64), producers
 
 
 @test

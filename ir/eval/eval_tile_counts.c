@@ -205,27 +205,16 @@ static void access_by_lanes(const PointLanes *l, const Buf *b, Expr *const *idx,
 	add(l->c, a, tile_in_shared(b), load == NULL);
 }
 
-/* The flat index, in elements, of element IDX of tile B in shared memory. */
-static Expr *flat(ExprPool *p, const Buf *b, Expr *const *idx)
-{
-	Expr *at = ex_int(p, CT_I64, 0);
-
-	if (!b->tile)
-		return idx[0];
-	for (int i = 0; i < b->tile->n; i++)
-		at = ex_add(p, at,
-			    ex_mul(p, idx[b->tile->axis[i].dim],
-				   ex_int(p, CT_I64, b->tile->axis[i].pitch / bytes_of(b))));
-	return at;
-}
-
 /* B's VECTOR elements from IDX on along VAR are one access. */
 static bool is_one(const PointLanes *l, const Buf *b, Expr *const *idx)
 {
 	return !b->data && dtype_info[b->dtype].bits >= 8 &&
 	       l->vector * bytes_of(b) <= 2 * WIDEST &&
-	       ex_aligned_along(l->c->e->c, flat(l->c->e->s->kernel->pool, b, idx), l->var,
-				l->vector);
+	       ex_aligned_along(
+		       l->c->e->c,
+		       b->tile ? tile_flat_index(l->c->e->s->kernel->pool, b, idx, l->vector)
+			       : idx[0],
+		       l->var, l->vector);
 }
 
 static void see_load(void *arg, Expr *e)

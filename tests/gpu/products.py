@@ -108,7 +108,7 @@ def by_wgmma(name, tile, **attrs):
         kernel = next(k for k in stats["kernels"] if k["mma"])
         # stores of pieces that go through registers depend on branches
         other = {what: (n, kernel[what]) for what, n in counted.items() if n != kernel[what] and ("async" in hold or not what.startswith("shared_store"))}
-        assert not other, other
+        assert not other, (other, tile)
     return counted["mma"]
 
 

@@ -164,6 +164,9 @@ typedef struct GpuGraph GpuGraph;
 typedef struct GpuMarks GpuMarks;
 
 enum { GPU_GRAPHS = 8 }; /* a context keeps the graphs that were used last */
+/* The first counters have 16 KiB and all others at least twice as many bytes as those before: memory
+ * for so many does not exist. */
+enum { GPU_ARRIVALS = 40 };
 
 struct GpuContext {
 	/* STREAM: the current run's, which may be the caller's; null is the default stream */
@@ -178,7 +181,10 @@ struct GpuContext {
 	bool waits;           /* this run has outputs to copy to the host */
 	CUevent order;        /* orders the work of one stream before that of another */
 	GpuMem arena, *region; /* region: as many as the program has */
-	GpuMem arrivals;       /* counters of blocks, which are 0 between kernels */
+	/* Counters of blocks, which are 0 between kernels; new nodes use the last ones. Those before
+	 * are kept, as nodes of graphs have their addresses. */
+	GpuMem arrivals[GPU_ARRIVALS];
+	int32_t n_arrivals;
 	GpuIo *in, *out;
 	Pinned word;          /* the status word, which kernels write */
 	/* for messages, while busy: the kernel that was launched last, or -1; FLOWN: the graph,
@@ -245,6 +251,8 @@ void gpu_began(dl_context *c);
  * the device has memory pools. If some are preserved, M grows by at least half, since it grows in
  * each iteration of a loop. */
 int gpu_grow(dl_context *c, GpuMem *m, int64_t bytes, int64_t keep);
+/* Makes at least N counters of blocks (GpuContext.arrivals). */
+int gpu_arrivals(dl_context *c, int64_t n);
 /* As gpu_grow, for pinned memory. No copy uses it: a run with tensors on the host waits at its
  * end. */
 int gpu_pin(dl_context *c, Pinned *p, uint64_t bytes);

@@ -190,6 +190,34 @@ int gpu_grow(dl_context *c, GpuMem *m, int64_t bytes, int64_t keep)
 	return give_back(c, &old) || !rc ? c->x.status : gpu_fail(c, rc, "memory");
 }
 
+int gpu_arrivals(dl_context *c, int64_t n)
+{
+	GpuContext *g = c->gpu;
+	const uint64_t last = g->n_arrivals ? g->arrivals[g->n_arrivals - 1].bytes : 0,
+		       bytes = (uint64_t)dl_align(dl_mul(n, sizeof(uint32_t)));
+	GpuMem more = {0, bytes < 2 * last ? 2 * last : bytes};
+	int rc;
+
+	if (bytes <= last)
+		return DL_OK;
+	if (gpu_not_captured(c, "needs memory that the context does not have yet: prepare its dims "
+				"before the capture"))
+		return c->x.status;
+	rc = take(c, &more);
+	if (rc)
+		return gpu_fail(c, rc, "memory");
+	rc = c->model->gpu->cuda->cuMemsetD32Async(more.at, 0, more.bytes / sizeof(uint32_t),
+						   g->stream);
+	gpu_began(c);
+	if (rc) {
+		gpu_fail(c, rc, "the counters of blocks");
+		give_back(c, &more);
+		return c->x.status;
+	}
+	g->arrivals[g->n_arrivals++] = more;
+	return DL_OK;
+}
+
 int gpu_pin(dl_context *c, Pinned *p, uint64_t bytes)
 {
 	const Cuda *cuda = c->model->gpu->cuda;
@@ -253,7 +281,7 @@ int rt_gpu_context(dl_context *c)
 		return c->x.status;
 	memset(x->word.at, 0, 64);
 	for (int32_t i = 0; i < g->image->n_fn; i++)
-		if (g->image->fn[i].arrives && dl_gpu_arrivals(&c->x, ARRIVALS))
+		if (g->image->fn[i].arrives && gpu_arrivals(c, ARRIVALS))
 			return c->x.status;
 	return c->model->profile ? gpu_marks_new(c) : DL_OK;
 }
@@ -274,8 +302,8 @@ void rt_gpu_context_free(dl_context *c)
 		gpu_marks_free(c, true);
 		if (x->arena.at)
 			cuda->cuMemFree_v2(x->arena.at);
-		if (x->arrivals.at)
-			cuda->cuMemFree_v2(x->arrivals.at);
+		for (int32_t i = 0; i < x->n_arrivals; i++)
+			cuda->cuMemFree_v2(x->arrivals[i].at);
 		if (x->word.at)
 			cuda->cuMemFreeHost(x->word.at);
 		for (int32_t i = 0; i < p->n_region; i++)

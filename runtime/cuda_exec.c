@@ -100,7 +100,9 @@ void gpu_marks_drop(dl_context *c)
 void gpu_args(const dl_exec *x, GpuArgs *a, const dl_gpu_fn *f, const uint64_t *arg, int32_t n,
 	      int32_t site)
 {
-	a->status = (uint64_t)(uintptr_t)x->ctx->gpu->word.at;
+	const GpuContext *gpu = x->ctx->gpu;
+
+	a->status = (uint64_t)(uintptr_t)gpu->word.at;
 	a->site = (uint64_t)site + 1;
 	for (int32_t i = 0; i < n; i++)
 		a->p[i] = (void *)(uintptr_t)&arg[i];
@@ -108,9 +110,10 @@ void gpu_args(const dl_exec *x, GpuArgs *a, const dl_gpu_fn *f, const uint64_t *
 		a->p[n++] = &a->status;
 		a->p[n++] = &a->site;
 	}
-	a->arrivals = x->ctx->gpu->arrivals.at;
-	if (f->arrives)
+	if (f->arrives) {
+		a->arrivals = gpu->arrivals[gpu->n_arrivals - 1].at;
 		a->p[n] = &a->arrivals;
+	}
 }
 
 static int launch(dl_exec *x, int32_t kernel, int32_t fn, const uint64_t *arg, int32_t n_args,
@@ -142,19 +145,7 @@ static int launch(dl_exec *x, int32_t kernel, int32_t fn, const uint64_t *arg, i
 
 int dl_gpu_arrivals(dl_exec *x, int64_t n)
 {
-	dl_context *c = x->ctx;
-	GpuMem *m = &c->gpu->arrivals;
-	const uint64_t before = m->bytes;
-	int rc;
-
-	if (x->status || n <= 0)
-		return x->status;
-	if (gpu_grow(c, m, dl_mul(n, sizeof(uint32_t)), 0) || m->bytes == before)
-		return x->status;
-	rc = c->model->gpu->cuda->cuMemsetD32Async(m->at, 0, m->bytes / sizeof(uint32_t),
-						   c->gpu->stream);
-	gpu_began(c);
-	return rc ? gpu_fail(c, rc, "the counters of blocks") : DL_OK;
+	return x->status || n <= 0 ? x->status : gpu_arrivals(x->ctx, n);
 }
 
 int32_t dl_gpu_shared(const dl_exec *x)

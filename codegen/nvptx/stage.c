@@ -314,19 +314,15 @@ static const char *body(LlKernel *k, Stage *const *st, int n)
 	return ll_with_barriers(k);
 }
 
-/* Nothing writes the memory of B during the launch, so loads may go through the read-only cache. */
-static bool is_read_only(const LlKernel *k, const Buf *b)
-{
-	return b->kind == BUF_IN && k->sched->apart && k->sched->apart[b->param];
-}
-
+/* Loads of buffers that nothing writes during the launch may go through the read-only cache. */
 static void put_params(LlKernel *k, StrBuf *b)
 {
 	const char *comma = "";
 
 	for (int i = 0; i < k->bufs.n; i++, comma = ", ")
 		strbuf_printf(b, "%sptr addrspace(1) %s%s", comma,
-			      is_read_only(k, k->bufs.at[i]) ? "noalias readonly " : "",
+			      schedule_only_reads(k->sched, k->bufs.at[i]) ? "noalias readonly "
+									   : "",
 			      ll_buf_name(k, k->bufs.at[i]));
 	for (int i = 0; i < k->dims.n; i++, comma = ", ")
 		strbuf_printf(b, "%si64 %%dim%d", comma, i);

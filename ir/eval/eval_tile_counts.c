@@ -88,6 +88,17 @@ static bool was_seen(Count *c, const WarpAccess *a)
 	return false;
 }
 
+/* Forgets the loads that a store to memory may change. */
+static void forget_written(Count *c)
+{
+	int n = 0;
+
+	for (int i = 0; i < c->seen.n; i++)
+		if (schedule_only_reads(c->e->s, c->seen.at[i].load->load.buf))
+			c->seen.at[n++] = c->seen.at[i];
+	c->seen.n = n;
+}
+
 static void add(Count *c, WarpAccess a, bool shared, bool store)
 {
 	const int64_t lanes = __builtin_popcount(a.mask);
@@ -286,8 +297,10 @@ static void count_points(Count *c)
 			l.reg = r;
 			if (!tile_in_registers(n->to))
 				count_stores(&l, store);
-			if (!n->to->tile || n->guard)
-				c->seen.n = 0; /* the store may be to what was loaded */
+			if (n->guard) /* the next point's branch is another one */
+				c->seen.n = 0;
+			else if (!n->to->tile)
+				forget_written(c);
 		}
 	}
 }
@@ -443,6 +456,20 @@ static void count_dot(Count *c)
 		read_four(c, &a, true, false, warps * fragments * steps);
 	read_four(c, &b, false, permuted, warps * columns / MMA_ROWS * steps);
 	c->to->mma += warps * fragments * (columns / 8) * (terms / in->k) * (MMA_ROWS / in->m);
+}
+
+/* All threads of the block, its producers too, meet before and after the atomic operation of one of them,
+ * which counts as a store. A block that is the only one of its tile needs none. */
+void tile_count_last(TileEval *e, int64_t blocks)
+{
+	TileCounts *t = e->o->counts;
+
+	t->barriers += 2 * ((e->st->block.threads + e->st->block.producers) / WARP_LANES);
+	if (blocks > 1) {
+		t->global_store_requests++;
+		t->global_store_sectors++;
+		t->global_store_bytes += (int64_t)sizeof(uint32_t);
+	}
 }
 
 void tile_count(TileEval *e, const TileNode *n)

@@ -359,6 +359,8 @@ static void run_nodes(TileEval *e, const LNode *n)
 			const int64_t hi = tile_eval(e, n->range.hi).i;
 
 			if (n->loop.kind == LOOP_LAST) { /* blocks run in their order */
+				if (e->o->counts)
+					tile_count_last(e, hi);
 				tile_bind(e, n->range.var, e->block / hi);
 				if (e->block % hi == hi - 1)
 					run_nodes(e, n->body);

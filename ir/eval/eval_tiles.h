@@ -14,7 +14,7 @@
 /*
  * What the threads of all blocks do in operations on tiles, as tools/ptxsim/count.h counts it: matrix instructions and arrivals at
  * barriers by warp, asynchronous copies by thread, the accesses of warps, their bytes, and sectors of 32 bytes of memory or
- * passes of shared memory beyond the fewest. What an operation loads several times without a store to memory in between counts once.
+ * passes of shared memory beyond the fewest. What an operation loads several times counts once if no store in between may change it.
  */
 #define TILE_COUNTERS(X)          \
 	X(mma)                    \

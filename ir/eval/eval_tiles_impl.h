@@ -49,5 +49,7 @@ void tile_bind(TileEval *e, const Iter *it, int64_t v);
 
 /* Adds what the threads of the block do for N to the counts of E's run. */
 void tile_count(TileEval *e, const TileNode *n);
+/* Adds what a block does to find whether it is the last of BLOCKS (LOOP_LAST). */
+void tile_count_last(TileEval *e, int64_t blocks);
 
 #endif

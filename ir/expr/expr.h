@@ -191,7 +191,7 @@ typedef struct ExprNodes {
 	Arena *tmp;             /* null while these fit their fixed arrays */
 } ExprNodes;
 
-/* Begins a loop over E, and ends any. */
+/* The beginning of a loop over the nodes of E, and the end of such a loop. */
 ExprNodes *ex_nodes(ExprNodes *w, Expr *e, ExprOperands *operands);
 void ex_nodes_end(ExprNodes *w);
 /* The next node, or the next load; null at the end. */
@@ -205,8 +205,8 @@ Expr *ex_next_load(ExprNodes *w);
 		for (Expr *x; (x = next(x##_of)) != NULL;)
 
 /* A loop that replaces *E, an expression or null, by a copy in pool P, which may be another pool. X is
- * each node, rebuilt over its new operands; the body may assign a replacement to X. It must not
- * break. */
+ * each node, rebuilt over its new operands; the body may assign a replacement to X. After a break or a
+ * return *E is unchanged. */
 #define EX_MAP(x, p, e)                                                                         \
 	for (ExprMapping x##_map BASE_AT_END(ex_map_end), *x##_of = ex_map(&x##_map, (p), (e)); \
 	     x##_of; x##_of = NULL)                                                             \

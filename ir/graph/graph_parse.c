@@ -766,29 +766,6 @@ static Kernel *kernel_of(const Node *n)
 	return a && a->kind == ATTR_KERNEL ? a->kernel : NULL;
 }
 
-/* Kernels access the values that the graph has. */
-static bool check_kernels(GraphText *r, const Graph *g)
-{
-	for (int i = 0; i < r->nodes.n; i++) {
-		const Node *n = r->nodes.at[i].n;
-		const Kernel *k = n->graph == g ? kernel_of(n) : NULL;
-		const Buf *b = k ? kernel_misfit(g, n) : NULL;
-		StrBuf type = {0};
-
-		if (!b)
-			continue;
-		type_print(&type, type_tensor(r->ctx, b->dtype, b->rank, b->dims));
-		r->failed = true;
-		diag_error(r->ctx->diag, r->nodes.at[i].types,
-			   "%s %d of the node does not have the type of %s in kernel @%s, %s",
-			   b->kind == BUF_IN ? "operand" : "result", b->param + 1, b->name, k->name,
-			   strbuf_str(&type));
-		strbuf_free(&type);
-		return false;
-	}
-	return true;
-}
-
 /* Reads, in this order: symbols, inputs, facts, aliases, accuracies, the body, and the results that it defines. */
 static bool read_parts(GraphText *r, Graph *g, bool region)
 {
@@ -824,7 +801,7 @@ static bool read_parts(GraphText *r, Graph *g, bool region)
 	for (int i = 0; i < g->aliases.n; i++)
 		if (g->aliases.at[i].result >= g->results.n)
 			return text_fault(r, r->line, "an alias of no input or result");
-	return check_parts(r, g) && check_blocks(r, g) && check_kernels(r, g);
+	return check_parts(r, g) && check_blocks(r, g);
 }
 
 /* AROUND: the graph that contains this region; null: the graph is not a region. */
@@ -873,6 +850,29 @@ static bool resolve_symbols(GraphText *r, Graph *g)
 			continue;
 		dim_bounds(r->ctx, s->def, &lo, &hi);
 		sym_bound(r->ctx, s, lo, hi);
+	}
+	return true;
+}
+
+/* Kernels access the values that their graphs have. Bounds of symbols are known, which simplify sizes. */
+static bool check_kernels(GraphText *r)
+{
+	VEC_EACH_AT (at, &r->nodes) {
+		const Node *n = at->n;
+		const Kernel *k = n->graph ? kernel_of(n) : NULL;
+		const Buf *b = k ? kernel_misfit(n->graph, n) : NULL;
+		const bool operand = b && b->kind == BUF_IN;
+		STRBUF_LOCAL(type);
+
+		if (!b)
+			continue;
+		type_print(&type, type_tensor(r->ctx, b->dtype, b->rank, b->dims));
+		r->failed = true;
+		diag_error(r->ctx->diag, operand ? (DiagLoc){.file = r->file, .line = at->line} : at->types,
+			   "%s %d of the node does not have the type of %s in kernel @%s, %s",
+			   operand ? "operand" : "result", b->param + 1, b->name, k->name,
+			   strbuf_str(&type));
+		return false;
 	}
 	return true;
 }
@@ -927,8 +927,8 @@ Graph *graph_parse(Ctx *c, Arena *a, const char *text, const char *file)
 		read_schedules(&r, g);
 	if (g && text_peek(&r))
 		text_fail(&r, "the end of the file");
-	if (g && !r.failed)
-		resolve_symbols(&r, g);
+	if (g && !r.failed && resolve_symbols(&r, g))
+		check_kernels(&r);
 	arena_free(r.tmp);
 	return r.failed ? NULL : g;
 }

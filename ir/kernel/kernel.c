@@ -276,13 +276,14 @@ Expr **stmt_expr(Stmt *s, int i)
 	return at < 0 ? &s->widx[i] : at < 2 ? &s->val[at] : &s->guard;
 }
 
+_Static_assert(EXPR_ROOTS == MAX_RANK + 3, "a statement has an index for each dim, two values and a guard");
+
 ExprNodes *stmt_nodes(ExprNodes *w, const Stmt *s)
 {
 	ex_nodes(w, s->val[0], ex_operands);
 	w->root[1] = s->val[1];
 	w->root[2] = s->guard;
 	w->nroots = 3 + s->nwidx;
-	assert(w->nroots <= EXPR_ROOTS);
 	for (int i = 0; i < s->nwidx; i++)
 		w->root[3 + i] = s->widx[i];
 	return w;

@@ -515,6 +515,8 @@ LBufs lnode_bufs(const LNode *n);
 LNode *stage_last(const Stage *st);
 /* A node of S is an operation on tiles. */
 bool schedule_has_tiles(const Schedule *s);
+/* B is an input of S whose memory nothing writes while S runs (Schedule.apart). */
+bool schedule_only_reads(const Schedule *s, const Buf *b);
 /* Calls FN on each iterator that N binds for its body or its expressions, which may be replaced. */
 void lnode_iters(LNode *n, void (*fn)(void *arg, Iter **it), void *arg);
 

@@ -110,6 +110,11 @@ bool schedule_has_tiles(const Schedule *s)
 	return false;
 }
 
+bool schedule_only_reads(const Schedule *s, const Buf *b)
+{
+	return b->kind == BUF_IN && s->apart && s->apart[b->param];
+}
+
 void lnode_iters(LNode *n, void (*fn)(void *arg, Iter **it), void *arg)
 {
 	ColumnReduction *c = n->columns;

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import inspect
 import os
 import tempfile
 import threading
@@ -84,8 +85,12 @@ def _check_program(program: torch.export.ExportedProgram) -> None:
             raise Refused(f"{node.target} draws random numbers; call model.eval(), or pass them as inputs")
 
 
-def _names(dynamic_shapes: Any) -> Any:
-    """DYNAMIC_SHAPES with names in place of each torch.export.Dim: those that the ONNX model then has for these sizes."""
+def _names(module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], dynamic_shapes: Any) -> Any:
+    """DYNAMIC_SHAPES with names in place of each torch.export.Dim: those that the ONNX model then has for these sizes. A dictionary is in
+    the order of the arguments, as torch.onnx.export takes it to be."""
+    if isinstance(dynamic_shapes, dict):
+        order = list(inspect.signature(module.forward).bind(*args, **kwargs).arguments)
+        dynamic_shapes = dict(sorted(dynamic_shapes.items(), key=lambda item: order.index(item[0]) if item[0] in order else len(order)))
     return pytree.tree_map(lambda dim: name if isinstance(name := getattr(dim, "__name__", None), str) and name.isidentifier() else dim, dynamic_shapes)
 
 
@@ -99,7 +104,7 @@ def _export(module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, A
             program = torch.export.export(module, tuple(args), dict(kwargs or {}), dynamic_shapes=dynamic_shapes, strict=False)
             program = program.run_decompositions({})  # only now does it say what is written to
             _check_program(program)
-            onnx_program = torch.onnx.export(program, dynamo=True, verbose=False, optimize=True, dynamic_shapes=_names(dynamic_shapes),
+            onnx_program = torch.onnx.export(program, dynamo=True, verbose=False, optimize=True, dynamic_shapes=_names(module, args, kwargs or {}, dynamic_shapes),
                                              input_names=input_names, output_names=output_names)
             onnx_program.save(path, external_data=True)
     except ImportError as error:

@@ -132,6 +132,9 @@ def products_by_wgmma():
     assert by_wgmma("wgmma", (2, 64, "async*3", " producers 1")) == blocks(136, 72, 72, 128, 64)
     product("wgmma", "f2", 136, 136, 328, draw=small)
     assert by_wgmma("wgmma", (2, 64, "async*3")) == blocks(136, 136, 328, 128, 64)
+    product("wgmma", "f2", 72, 40, 1024, draw=small)
+    for producers in "", " producers 1":
+        assert by_wgmma("wgmma", (1, 64, "async*3", producers + " parts 4")) == blocks(72, 40, 1024, 64, 64), producers
 
 
 @test
@@ -295,3 +298,21 @@ def rows_of_whole_vectors():
             assert ("_by_8" in name) == whole[op], (name, m, n, terms)
             if k == 0:  # whole sectors, too
                 assert count["global_load_sectors"] <= 1.05 * count["global_load_sectors_fewest"], (name, count)
+
+
+@test
+def counters_of_blocks_that_grow_while_a_graph_is_made():
+    """A product split over few blocks comes before one split over more than the context's first counters are for; its node keeps their address."""
+    tile = "grid warp1 reg1 mma16 n grid warp2 reg2 mma8 k loop reg1 mma16"
+    model("counters", "g (float16[16,256] a, float16[256,32] b, float16[1040,256] c, float16[256,2080] d) => (float16[16,32] x, float16[1040,2080] y) {"
+          " x = MatMul(a, b) y = MatMul(c, d) }")
+    values = {v: rng(i).integers(-2, 3, s).astype("f2") for i, (v, s) in enumerate((("a", (16, 256)), ("b", (256, 32)), ("c", (1040, 256)), ("d", (256, 2080))))}
+    case("counters", 0, values, {"x": values["a"] @ values["b"], "y": values["c"] @ values["d"]})
+    decided = f"{DIR}/counters.decided"
+    chosen = [line for line in run(BUILD + "/bin/dlcc", f"{DIR}/counters.onnx", "--target=cuda:sm_80", "--dump-ir=decide").splitlines() if " sm_80: " in line]
+    with open(decided, "w") as f:
+        for line in chosen:
+            f.write(f"{line.split(' sm_80: ')[0]} sm_80: product mma f16 m {tile} stage a:async*2 b:async*2 parts 2  ; x\n")
+    so = compiled("counters", f"--schedule={decided}")
+    ran = calls(so, "--device", "cuda", "--atol=0", "--rtol=0", "--data", f"{DIR}/counters")
+    assert len(ran["kernels"]) == 2, ran

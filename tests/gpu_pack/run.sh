@@ -63,8 +63,9 @@ check "the fastest decision" sh -c "
 		'x_1 sm_80: c' 9 3 'x_10 sm_80: c' 9 3 | LD_LIBRARY_PATH='$TMP/sim' '$TMP/pack/bin/tool' best | tr '\n' ';' |
 		grep -x 'x_1 sm_80: b  ; 1.1 ms;x_10 sm_80: c  ; 3.1 ms;'"
 check "vectors, replayed in another order of warps" env PTXSIM_SEED=3 "$BUILD/ptxsim/check" --replay "$TMP/pack/vectors.bin"
+later=$(grep -c 'ptxsim_device(90)' tests/ptxsim/check/matrix.c) # cases that need sm_90
 check "vectors on an older GPU" env PTXSIM_SM=80 LD_LIBRARY_PATH="$BUILD/ptxsim" sh -c "
-	cd '$TMP/pack' && bin/vectors --record old.bin | grep ' 0 failed, 4 skipped' && cd '$PWD' && '$BUILD/ptxsim/check' --replay '$TMP/pack/old.bin'"
+	cd '$TMP/pack' && bin/vectors --record old.bin | grep ' 0 failed, $later skipped' && cd '$PWD' && '$BUILD/ptxsim/check' --replay '$TMP/pack/old.bin'"
 printf '\377' | dd of="$TMP/pack/vectors.bin" bs=1 seek=2003 conv=notrunc 2>/dev/null
 check "vectors, one byte changed" sh -c "! '$BUILD/ptxsim/check' --replay '$TMP/pack/vectors.bin'"
 for recorded in tests/ptxsim/vectors/*.bin; do

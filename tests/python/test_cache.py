@@ -314,7 +314,7 @@ class Size(Cached):
     def test_bounded(self):
         """The library that was not taken for the longest time goes."""
         def inode(k):
-            model = self.sized(k, cache_size=6)
+            model = self.sized(k, cache_size=4)
             return os.fstat(model._library.file.fileno()).st_ino
 
         first = [inode(k) for k in (1, 2, 3)]
@@ -323,7 +323,7 @@ class Size(Cached):
         self.assertEqual([inode(1), inode(3)], [first[0], first[2]])
         with mock.patch.object(programs, "compile_model", side_effect=AssertionError), self.assertRaises(AssertionError):
             inode(2)
-        self.assertLessEqual(sum(os.stat(os.path.join(self.cache, f)).st_size for f in os.listdir(self.cache)), 6 << 20)
+        self.assertLessEqual(sum(os.stat(os.path.join(self.cache, f)).st_size for f in os.listdir(self.cache)), 4 << 20)
         self.assertEqual(len(self.libraries()), 3)
 
     def test_objects_count(self):

@@ -85,11 +85,12 @@ for kernels in "" --kernels; do
 	expect negative 's/= -x_/= 0.0f - x_/' "FAIL*is 0, not -0*" $kernels
 done
 
-# The PTX in the C file of a run that kept its files, on stdin.
+# The PTX in the C file of a run that kept its files, on stdin: its kernels, which are modules of their own, as one module.
 ptx_of() {
 	"${PYTHON:-python3}" -c 'import ast, re, sys
-text = re.search(r"static const char ptx_\w+\[\] =\n(.*?)\t;\n", sys.stdin.read(), re.S)[1]
-print("".join(ast.literal_eval(line.strip()) for line in text.splitlines()), end="")'
+text = re.search(r"static const char ptx_\w+\[\] =\n(.*?)\t\"\";\n", sys.stdin.read(), re.S)[1]
+first, *more = "".join(ast.literal_eval(line.strip()) for line in text.splitlines()).rstrip("\0").split("\0")
+print(first + "".join(re.sub(r"(?m)^\.(version|target|address_size).*\n", "", m) for m in more), end="")'
 }
 
 # NAME, instruction OP, of which the first of each kernel adds nothing to its last operand, so that sums lose terms; and what a run

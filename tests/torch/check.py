@@ -217,6 +217,18 @@ def exported_with_a_dynamic_batch():
         same(torch.from_numpy(model(x.numpy())), module(x).detach())
 
 
+class Apart(torch.nn.Module):
+    def forward(self, x, y):
+        return x.sum(0) + y.sum(0)
+
+
+def names_of_sizes_in_another_order():
+    a, b = torch.export.Dim("alpha"), torch.export.Dim("beta")
+    for shapes in {"x": {0: a}, "y": {0: b}}, {"y": {0: b}, "x": {0: a}}:
+        model = dlcc.export(Apart(), (torch.randn(3, 4), torch.randn(5, 4)), dynamic_shapes=shapes)
+        assert [io.dims for io in model.describe().inputs] == [("alpha", 4), ("beta", 4)], model
+
+
 def an_export_that_torch_refuses():
     try:
         dlcc.export(Writes(), (torch.randn(2, 2),))
@@ -229,7 +241,7 @@ def an_export_that_torch_refuses():
 TESTS = (a_convolution, an_attention, a_marked_batch_is_compiled_once, sizes_that_vary_are_compiled_twice, every_size_is_dynamic,
          a_structure_of_results, a_size_as_a_number, bfloat16, a_changed_parameter_is_compiled_again, gradients_run_eagerly,
          writes_to_an_input_run_eagerly, batch_norm_in_training_runs_eagerly, views_of_inputs_run_eagerly, a_result_twice_is_one_tensor, numbers_of_a_module, random_numbers_run_eagerly, refusals_are_one_warning,
-         exported_with_a_dynamic_batch, an_export_that_torch_refuses)
+         exported_with_a_dynamic_batch, names_of_sizes_in_another_order, an_export_that_torch_refuses)
 
 
 def main():

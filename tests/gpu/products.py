@@ -126,8 +126,6 @@ def products_by_wgmma():
     for n, k in (124, 132), (126, 130):  # copies of 8 and 4 bytes
         product("wgmma", "f2", 128, n, k, draw=small)
         assert by_wgmma("wgmma", (1, 64, "async*3")) == blocks(128, n, k, 64, 64), (n, k)
-    product("wgmma", "f2", 72, 64, 512, draw=small)
-    assert by_wgmma("wgmma", (1, 64, "async*3", " producers 1 parts 2")) == blocks(72, 64, 512, 64, 64)
     product("wgmma", "bfloat16", 136, 72, 72, draw=small)
     assert by_wgmma("wgmma", (2, 64, "async*3", " producers 1")) == blocks(136, 72, 72, 128, 64)
     product("wgmma", "f2", 136, 136, 328, draw=small)

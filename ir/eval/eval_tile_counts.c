@@ -51,7 +51,8 @@ static int64_t sectors(const WarpAccess *a)
 		bool first = a->mask >> i & 1;
 
 		for (int j = 0; j < i && first; j++)
-			first = !(a->mask >> j & 1) || a->at[j] / SECTOR_BYTES != a->at[i] / SECTOR_BYTES;
+			first = !(a->mask >> j & 1) ||
+				a->at[j] / SECTOR_BYTES != a->at[i] / SECTOR_BYTES;
 		n += first;
 	}
 	return n;
@@ -390,7 +391,8 @@ static void read_four(Count *c, const OperandRows *o, bool is_a, bool permuted, 
 			row[i] = 0;
 			at[i] = WIDEST * i;
 		} else if (bytes == 1 && !o->along) {
-			row[i] = (i & 1) + 2 * (i & 6) + 2 * ((i >> 3 ^ i >> 2) & 1) + 16 * (i >> 4);
+			row[i] = (i & 1) + 2 * (i & 6) + 2 * ((i >> 3 ^ i >> 2) & 1) +
+				 16 * (i >> 4);
 			at[i] = 0;
 		} else if (bytes == 4 && (!o->along || permuted)) {
 			const int term = i % FOUR * (permuted ? PAIR : 1);
@@ -429,7 +431,8 @@ static void count_dot(Count *c)
 	const TileNode *n = c->n;
 	const MmaInfo *in = &mma_info[n->mma];
 	const TileGrid g = tile_grid(n->to->tile);
-	const OperandRows a = operand_rows(c, n->val, n->it[0]), b = operand_rows(c, n->by, n->it[1]);
+	const OperandRows a = operand_rows(c, n->val, n->it[0]),
+			  b = operand_rows(c, n->by, n->it[1]);
 	const int64_t warps = warps_of(c), fragments = iter_count(n->it[0]) / g.wm / MMA_ROWS,
 		      columns = iter_count(n->it[1]) / g.wn, terms = iter_count(n->it[2]);
 	const int bytes = bytes_of(n->by->load.buf);

@@ -278,9 +278,10 @@ static void count_rests(LlKernel *k, int from)
 }
 
 /*
- * LOOP_LAST. What the threads stored is visible to the first one after a barrier, and to other blocks by its
- * atomic operation, which returns to 0 after COUNT blocks: so it is for the next launch. In the block that sees
- * the others' operations, a barrier makes what they stored visible to all threads.
+ * LOOP_LAST. After a barrier, thread 0 sees all that the block's threads stored, and its atomic
+ * operation releases it to other blocks. The counter wraps to 0 after COUNT blocks, so the next launch
+ * finds 0 again. In the last block, a barrier after that operation makes the other blocks' stores
+ * visible to all threads.
  */
 static void last_block(LlKernel *k, const LNode *n)
 {

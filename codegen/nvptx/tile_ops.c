@@ -64,45 +64,6 @@ static TilePoints open_points(LlKernel *k, const TileNode *n)
 	return p;
 }
 
-/* The digit of index AT of tile B that lies along axis X. Pieces have an axis of their own; the number of the
- * piece comes first, which the pool knows of an index such as 8 * c + e. */
-static Expr *digit_along(ExprPool *p, const Buf *b, const TileAxis *x, Expr *at)
-{
-	int64_t stride = x->stride;
-
-	for (int i = 0; i < b->tile->n; i++) {
-		const TileAxis *y = &b->tile->axis[i];
-
-		if (y->dim != x->dim || y->stride > 1 || stride % y->extent)
-			continue;
-		at = ex_op2(p, IN_floordiv, at, ex_int(p, CT_I64, y->extent));
-		stride /= y->extent;
-	}
-	if (stride > 1)
-		at = ex_op2(p, IN_floordiv, at, ex_int(p, CT_I64, stride));
-	return dim_equals(b->dims[x->dim], x->stride * x->extent)
-		       ? at
-		       : ex_op2(p, IN_mod, at, ex_int(p, CT_I64, x->extent));
-}
-
-/* The flat index, in elements, of element IDX of tile B in shared memory. */
-static Expr *flat_at(ExprPool *p, const Buf *b, Expr *const *idx)
-{
-	const int bytes = dtype_info[b->dtype].bits / 8;
-	Expr *at = ex_int(p, CT_I64, 0), *digit = NULL;
-
-	for (int i = 0; i < b->tile->n; i++) {
-		const TileAxis *x = &b->tile->axis[i];
-		Expr *before = digit;
-
-		digit = digit_along(p, b, x, idx[x->dim]);
-		if (x->xored)
-			digit = ex_op2(p, IN_xor, digit, before);
-		at = ex_add(p, at, ex_mul(p, digit, ex_int(p, CT_I64, x->pitch / bytes)));
-	}
-	return at;
-}
-
 /* Binds the iterators to the point in register REG. */
 static void enter_point(TilePoints *p, int reg)
 {
@@ -137,7 +98,7 @@ static Expr *from_tile(void *arg, Expr *e)
 		return NULL;
 	at = tile_in_registers(e->load.buf)
 		     ? ex_int(pool, CT_I64, register_at(p, e->load.buf, e->load.idx, e->load.nidx))
-		     : flat_at(pool, e->load.buf, e->load.idx);
+		     : tile_flat_index(pool, e->load.buf, e->load.idx, 1);
 	return ex_load(pool, e->load.buf, &at, 1);
 }
 
@@ -303,7 +264,8 @@ static void map_to_shared(TilePoints *p)
 			val[v] = ll_encoded(p->k, n->to->dtype, value_at(p, n->val));
 		}
 		enter_point(p, r);
-		ll_store_run(p->k, n->to, ll_expr(&p->k->f, flat_at(pool, n->to, n->idx)), val,
+		ll_store_run(p->k, n->to,
+			     ll_expr(&p->k->f, tile_flat_index(pool, n->to, n->idx, 1)), val,
 			     vector);
 	}
 }
@@ -410,7 +372,7 @@ static TileCopy open_copy(LlKernel *k, const TileNode *n)
 			   : n->it[2];
 	Expr *at = ex_add(p, ex_mul(p, ex_iter(p, c.chunk), ex_int(p, CT_I64, n->vector)),
 			  ex_iter(p, elem)),
-	     *idx = tile_in_registers(n->to) ? NULL : flat_at(p, n->to, n->idx);
+	     *idx = tile_in_registers(n->to) ? NULL : tile_flat_index(p, n->to, n->idx, n->vector);
 
 	c.piece = (LlPiece){.store = {.kind = LN_STORE,
 				      .store.nout = 1,
@@ -699,8 +661,6 @@ void ll_tile_roles(LlKernel *k, const LNode *body)
 	const Buf *made[MOST_MADE];
 	int nmade = 0;
 	const char *is = ll_new(f), *after;
-	/* %zero: ptxas moves a constant half of wgmma's descriptors to registers for each instruction. A loop
-	 * had 46 instructions; with a half that ptxas does not know it has 41. */
 	/* A block of three warpgroups has 168 registers a thread; those that multiply may have more. */
 	const bool moves = b->producers == 128 && b->threads == 256;
 
@@ -720,6 +680,8 @@ void ll_tile_roles(LlKernel *k, const LNode *body)
 			       "call void asm sideeffect \"setmaxnreg.%s.sync.aligned.u32 %d;\", \"\"() convergent",
 			       producers ? "dec" : "inc",
 			       producers ? FEW_REGISTERS : MANY_REGISTERS);
+		/* ptxas moves a constant half of wgmma's descriptors to registers for each instruction. A
+		 * loop had 46 instructions; with a half that ptxas does not know it has 41. */
 		if (!producers) {
 			ll_put(f,
 			       "%%lane0 = call i32 @llvm.nvvm.shfl.sync.idx.i32(i32 -1, i32 %%tid32, i32 0, i32 31)");

@@ -51,7 +51,8 @@ static int64_t sectors(const WarpAccess *a)
 		bool first = a->mask >> i & 1;
 
 		for (int j = 0; j < i && first; j++)
-			first = !(a->mask >> j & 1) || a->at[j] / SECTOR_BYTES != a->at[i] / SECTOR_BYTES;
+			first = !(a->mask >> j & 1) ||
+				a->at[j] / SECTOR_BYTES != a->at[i] / SECTOR_BYTES;
 		n += first;
 	}
 	return n;
@@ -216,27 +217,16 @@ static void access_by_lanes(const PointLanes *l, const Buf *b, Expr *const *idx,
 	add(l->c, a, tile_in_shared(b), load == NULL);
 }
 
-/* The flat index, in elements, of element IDX of tile B in shared memory. */
-static Expr *flat(ExprPool *p, const Buf *b, Expr *const *idx)
-{
-	Expr *at = ex_int(p, CT_I64, 0);
-
-	if (!b->tile)
-		return idx[0];
-	for (int i = 0; i < b->tile->n; i++)
-		at = ex_add(p, at,
-			    ex_mul(p, idx[b->tile->axis[i].dim],
-				   ex_int(p, CT_I64, b->tile->axis[i].pitch / bytes_of(b))));
-	return at;
-}
-
 /* B's VECTOR elements from IDX on along VAR are one access. */
 static bool is_one(const PointLanes *l, const Buf *b, Expr *const *idx)
 {
 	return !b->data && dtype_info[b->dtype].bits >= 8 &&
 	       l->vector * bytes_of(b) <= 2 * WIDEST &&
-	       ex_aligned_along(l->c->e->c, flat(l->c->e->s->kernel->pool, b, idx), l->var,
-				l->vector);
+	       ex_aligned_along(
+		       l->c->e->c,
+		       b->tile ? tile_flat_index(l->c->e->s->kernel->pool, b, idx, l->vector)
+			       : idx[0],
+		       l->var, l->vector);
 }
 
 static void see_load(void *arg, Expr *e)
@@ -401,7 +391,8 @@ static void read_four(Count *c, const OperandRows *o, bool is_a, bool permuted, 
 			row[i] = 0;
 			at[i] = WIDEST * i;
 		} else if (bytes == 1 && !o->along) {
-			row[i] = (i & 1) + 2 * (i & 6) + 2 * ((i >> 3 ^ i >> 2) & 1) + 16 * (i >> 4);
+			row[i] = (i & 1) + 2 * (i & 6) + 2 * ((i >> 3 ^ i >> 2) & 1) +
+				 16 * (i >> 4);
 			at[i] = 0;
 		} else if (bytes == 4 && (!o->along || permuted)) {
 			const int term = i % FOUR * (permuted ? PAIR : 1);
@@ -440,7 +431,8 @@ static void count_dot(Count *c)
 	const TileNode *n = c->n;
 	const MmaInfo *in = &mma_info[n->mma];
 	const TileGrid g = tile_grid(n->to->tile);
-	const OperandRows a = operand_rows(c, n->val, n->it[0]), b = operand_rows(c, n->by, n->it[1]);
+	const OperandRows a = operand_rows(c, n->val, n->it[0]),
+			  b = operand_rows(c, n->by, n->it[1]);
 	const int64_t warps = warps_of(c), fragments = iter_count(n->it[0]) / g.wm / MMA_ROWS,
 		      columns = iter_count(n->it[1]) / g.wn, terms = iter_count(n->it[2]);
 	const int bytes = bytes_of(n->by->load.buf);

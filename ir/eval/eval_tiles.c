@@ -348,6 +348,9 @@ static void declare(TileEval *e, const Buf *b)
 	vec_push(e->a, &e->tiles, t);
 }
 
+/* The operations of all blocks that are counted at most: 32768 take 8 s. */
+enum { MOST_COUNTED = 1 << 15 };
+
 static void run_nodes(TileEval *e, const LNode *n)
 {
 	for (; n && !e->fault; n = n->next)
@@ -376,7 +379,11 @@ static void run_nodes(TileEval *e, const LNode *n)
 				declare(e, n->local.buf);
 			break;
 		case LN_OP:
-			if (e->o->counts)
+			if (e->o->counts && ++e->counted > MOST_COUNTED)
+				fail(e,
+				     "its blocks execute more than 32768 operations, too many to count",
+				     "");
+			else if (e->o->counts)
 				tile_count(e, n->op);
 			else if (n->op->op != TILE_SYNC)
 				run_op(e, n->op);

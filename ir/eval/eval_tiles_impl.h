@@ -31,7 +31,7 @@ typedef struct TileEval {
 	VEC(TileIter) iters;
 	int commits;
 	const char *fault;
-	int64_t block;
+	int64_t block, counted; /* counted: operations that tile_count has seen */
 } TileEval;
 
 /* A value of an expression: I of integers and bool, F of floats. */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ir/loop/place.h"
 
+#include "ir/kernel/kernel.h"
+
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,6 +99,68 @@ int64_t layout_address(const TileLayout *l, const int64_t *idx)
 		assert(x->at == AT_ADDRESS);
 		digit = idx[x->dim] / x->stride % x->extent ^ (x->xored ? digit : 0);
 		at += digit * x->pitch;
+	}
+	return at;
+}
+
+/* AT / BY, where vectors of V elements begin at multiples of V: a number of the vector comes first, so
+ * that the pool sees that the elements of a vector have one quotient. */
+static Expr *quotient(ExprPool *p, Expr *at, int64_t by, int64_t v)
+{
+	if (v > 1 && by % v == 0)
+		return quotient(p, ex_op2(p, IN_floordiv, at, ex_int(p, CT_I64, v)), by / v, 1);
+	return by > 1 ? ex_op2(p, IN_floordiv, at, ex_int(p, CT_I64, by)) : at;
+}
+
+/* The same of the remainder. */
+static Expr *remainder_of(ExprPool *p, Expr *at, int64_t by, int64_t v)
+{
+	Expr *const unit = ex_int(p, CT_I64, v);
+
+	if (v == 1 || by % v)
+		return ex_op2(p, IN_mod, at, ex_int(p, CT_I64, by));
+	return ex_add(p,
+		      ex_mul(p, remainder_of(p, ex_op2(p, IN_floordiv, at, unit), by / v, 1), unit),
+		      ex_op2(p, IN_mod, at, unit));
+}
+
+/* The digit of index AT of tile B along axis X. The extents of the axes of stride 1 are divided by
+ * first, as an index such as 8 * c + e has the number of its piece there. */
+static Expr *digit_along(ExprPool *p, const Buf *b, const TileAxis *x, Expr *at, int64_t vector)
+{
+	int64_t stride = x->stride;
+
+	for (int i = 0; i < b->tile->n; i++) {
+		const TileAxis *y = &b->tile->axis[i];
+
+		if (y->dim != x->dim || y->stride > 1 || stride % y->extent)
+			continue;
+		at = quotient(p, at, y->extent, vector);
+		stride /= y->extent;
+		vector = 1;
+	}
+	if (stride > 1) {
+		at = quotient(p, at, stride, vector);
+		vector = 1;
+	}
+	return dim_equals(b->dims[x->dim], x->stride * x->extent)
+		       ? at
+		       : remainder_of(p, at, x->extent, vector);
+}
+
+Expr *tile_flat_index(ExprPool *p, const Buf *b, Expr *const *idx, int vector)
+{
+	const int bytes = dtype_info[b->dtype].bits / 8;
+	Expr *at = ex_int(p, CT_I64, 0), *digit = NULL;
+
+	for (int i = 0; i < b->tile->n; i++) {
+		const TileAxis *x = &b->tile->axis[i];
+		Expr *before = digit;
+
+		digit = digit_along(p, b, x, idx[x->dim], vector);
+		if (x->xored)
+			digit = ex_op2(p, IN_xor, digit, before);
+		at = ex_add(p, at, ex_mul(p, digit, ex_int(p, CT_I64, x->pitch / bytes)));
 	}
 	return at;
 }

@@ -231,7 +231,8 @@ static void see_await(RaceCheck *r, MbarState *m)
 
 	*known += (*known & 1) == parity->i;
 	if (parity->kind != EX_CONST || *known > m->arrived)
-		fault(r, "a wait ends never, or not before what it is to follow, of", m->tile);
+		fault(r, "a wait never ends, or ends before the accesses that it orders, on",
+		      m->tile);
 	for (int i = 0; i < r->nbuffers; i++) {
 		BufferState *b = &r->buffer[i];
 		const PhaseEnd *o = r->n->producers ? &b->freed : &b->filled;

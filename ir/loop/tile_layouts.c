@@ -179,21 +179,19 @@ static int64_t piece_at(ExprPool *p, const TileNode *n, int64_t row, int64_t pie
 	Expr *with[] = {ex_int(p, CT_I64, row),
 			ex_int(p, CT_I64, piece * (n->n < TILE_RANK ? n->vector : 1)),
 			ex_int(p, CT_I64, 0)};
-	int64_t at = 0, digit = 0;
+	int64_t idx[TILE_RANK] = {0};
 
-	for (int i = 0; i < n->to->tile->n; i++) {
-		const TileAxis *x = &n->to->tile->axis[i];
-		Expr *e = n->idx[x->dim];
+	for (int d = 0; d < n->nidx; d++) {
+		Expr *e = n->idx[d];
 
 		if (!expr_has_iter(e, n->it[0]) && !expr_has_iter(e, n->it[1]))
 			continue;
 		e = ex_subst_iters(p, e, n->it, with, n->n);
 		if (e->kind != EX_CONST)
 			return -1;
-		digit = e->i / x->stride % x->extent ^ (x->xored ? digit : 0);
-		at += digit * x->pitch;
+		idx[d] = e->i;
 	}
-	return at;
+	return layout_address(n->to->tile, idx);
 }
 
 /* How often shared memory passes beyond the fewest for what the first warps of copy N store in order O. */

@@ -236,7 +236,8 @@ try "target of a GPU without cuda:" 2 "write cuda:sm_80; dlcc --list-targets nam
 try "no name of a GPU" 2 "write cuda: with a GPU, as cuda:sm_80" cnn.onnx --target=cuda -o m.so
 try "code for GPUs without one" 2 "needs a target: --target=cuda:sm_80" cnn.onnx --dump-ir=nvptx
 try "tf32 on a CPU" 2 "--tf32 needs a target: --target=cuda:sm_80" cnn.onnx --tf32 -o m.so
-try "tiles that are not there" 1 "cnn.onnx: error: --schedule=none: No such file" cnn.onnx --target=cuda:sm_80 --tiles=none -o m.so
+try "decisions that are not there" 1 "cnn.onnx: error: --schedule=none: No such file" cnn.onnx --target=cuda:sm_80 --schedule=none -o m.so
+try "tiles in their old grammar" 2 "--tiles=none is gone; --schedule=FILE takes decisions as --dump-ir=decide prints them" cnn.onnx --target=cuda:sm_80 --tiles=none -o m.so
 try "tiles are decisions" 0 "  note: --list-tiles=4 is now --dump-ir=decide" cnn.onnx --target=cuda:sm_80 --list-tiles=4
 try "tf32 on an early GPU" 2 "--tf32: sm_75 multiplies no tf32; sm_80 and later do" cnn.onnx --tf32 --target=cuda:sm_80,sm_75 -o m.so
 try "no target" 2 "names none" cnn.onnx --target=cpu: -o m.so

@@ -108,7 +108,7 @@ def by_wgmma(name, tile, **attrs):
         kernel = next(k for k in stats["kernels"] if k["mma"])
         # stores of pieces that go through registers depend on branches
         other = {what: (n, kernel[what]) for what, n in counted.items() if n != kernel[what] and ("async" in hold or not what.startswith("shared_store"))}
-        assert not other, other
+        assert not other, (other, tile)
     return counted["mma"]
 
 
@@ -123,6 +123,9 @@ def products_by_wgmma():
             product("wgmma", "f2", m, n, k, draw=small, **attrs)
             tile = (groups, columns, hold, " producers 1") if int(hold[-1]) > 2 else (groups, columns, hold)
             assert by_wgmma("wgmma", tile) == blocks(m, n, k, 64 * groups, columns), (m, n, k, attrs)
+    for n, k in (124, 132), (126, 130):  # copies of 8 and 4 bytes
+        product("wgmma", "f2", 128, n, k, draw=small)
+        assert by_wgmma("wgmma", (1, 64, "async*3")) == blocks(128, n, k, 64, 64), (n, k)
     product("wgmma", "bfloat16", 136, 72, 72, draw=small)
     assert by_wgmma("wgmma", (2, 64, "async*3", " producers 1")) == blocks(136, 72, 72, 128, 64)
     product("wgmma", "f2", 136, 136, 328, draw=small)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/oracle/tree_decisions.h"
 
+#include "codegen/nvptx/nvptx.h"
 #include "ir/eval/eval.h"
 #include "ir/eval/eval_tiles.h"
 #include "passes/schedule/common/loops.h"
@@ -115,6 +116,17 @@ static Schedule *test_tree(DecisionTest *x, Ctx *c, Kernel *k, Schedule *s, cons
 	return s;
 }
 
+/* The stages of S become LLVM IR. */
+static void emit_code(Ctx *c, const Target *t, const Schedule *s)
+{
+	Arena *a = arena_new();
+	GenPtx *g = gen_nvptx_new(c, a, t, "");
+
+	for (int i = 0; i < s->stages.n; i += stage_launch(s, i))
+		gen_nvptx_stage(g, s, i);
+	arena_free(a);
+}
+
 void decision_test(DecisionTest *x, Ctx *c, const Target *t, Kernel *k, const char *form,
 		   const Decision *d, const int64_t (*sizes)[3], int nsizes)
 {
@@ -132,6 +144,7 @@ void decision_test(DecisionTest *x, Ctx *c, const Target *t, Kernel *k, const ch
 		decision_print(&back, kernel_clone(k, a), read);
 		if (strcmp(strbuf_str(&text), strbuf_str(&back)))
 			decision_wrong(x, form, strbuf_str(&text), strbuf_str(&back));
+		emit_code(c, t, s);
 		s = test_tree(x, c, k, s, form, strbuf_str(&text), a);
 		for (int i = 0; i < nsizes; i++) {
 			const char *fault = compare(x, c, a, k, s, sizes[i]);

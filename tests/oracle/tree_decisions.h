@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tests of decisions on kernels that operations on tiles compute, without code generation: a decision is
- * printed and read back as the same text, and so is its tree, which the verifier and the check of races
- * accept, and which computes in the interpreter, on small integers, what eval computes from the kernel.
+ * Tests of decisions on kernels that operations on tiles compute: a decision is printed and read back
+ * as the same text, and so is its tree, which the verifier and the check of races accept, which becomes
+ * LLVM IR, and which computes in the interpreter, on small integers, what eval computes from the kernel.
  * Trees that lack a wait or a barrier are reported, and illegal decisions are refused.
  */
 #ifndef TESTS_ORACLE_TREE_DECISIONS_H

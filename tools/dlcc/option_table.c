@@ -168,7 +168,6 @@ const Option option_table[] = {
 	{"--int8-activations", NULL, NULL, BOTH, .now = "--activations-as", .as = "i8"},
 	{"--bf16-activations", NULL, NULL, BOTH, .now = "--activations-as", .as = "bf16"},
 	{"--caches", "=FORMAT", NULL, BOTH, VALUE_WORD, .now = "--caches-as"},
-	{"--tiles", "=FILE", NULL, DLCC, VALUE_FILE, .now = "--schedule"},
 	{"--list-tiles", "=N", NULL, DLCC, VALUE_NUMBER, .now = "--dump-ir", .as = "decide",
 	 .drops = true},
 	{0},

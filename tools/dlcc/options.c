@@ -91,13 +91,14 @@ static bool give(Cli *c, const Option *o, const char *v)
 	return !v || o->set(c, o, v);
 }
 
-/* Options of other compilers; FMT is the message about each. */
+/* Options of other compilers, and one whose file had another grammar; FMT is the message about each. */
 static const struct {
 	const char *option, *fmt;
 } foreign[] = {
 	{"--shape", "unknown option %s; --dim NAME=N binds a symbolic dim"},
 	{"--batch", "unknown option %s; --dim NAME=N binds a symbolic dim"},
 	{"--input-shape", "unknown option %s; --dim NAME=N binds a symbolic dim"},
+	{"--tiles", "%s is gone; --schedule=FILE takes decisions as --dump-ir=decide prints them"},
 };
 
 static bool unknown_option(Cli *c, const char *a)

@@ -219,7 +219,6 @@ int gpu_product_steps(const Target *t, Kernel *k, const Decision *d, SizeStep *s
 
 void gpu_product_emit(const Target *t, Kernel *k, const Decision *d, Schedule *s)
 {
-
 	if (!s->where.decided)
 		s->where.decided = &d->gpu_product.variant[d->gpu_product.n - 1];
 	sched_gpu(t, k, s);
@@ -252,7 +251,6 @@ void gpu_product_offer(Offers *offers, Kernel *k, const Decision *base)
 
 void gpu_product_reason(const Target *t, Kernel *k, const Decision *d, StrBuf *b)
 {
-
 	for (int i = 0; i < d->gpu_product.n; i++) {
 		const ProductVariant *v = &d->gpu_product.variant[i];
 		const BlockShape s = gemm_gpu_decided(v);

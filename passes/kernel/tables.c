@@ -21,6 +21,7 @@
 #include "passes/forms/form.h"
 #include "passes/forms/kernels.h"
 
+#include <limits.h>
 #include <stdlib.h>
 
 enum {
@@ -30,11 +31,13 @@ enum {
 	LEAST_POINTS = 1024,
 	SHORT_ROW = 32, /* points of an innermost loop before which a coordinate is not computed */
 	MOST_TABLES = 32, /* of a kernel */
-	/* Bytes of tables that a kernel reads again and again, for each channel: more would leave
-	 * the cache in between. GridSample has 12 tables, 52 bytes a pixel: 8 channels of 64x64
-	 * pixels, 208 KiB, took 0.074 ms, with tables 0.067; 64 channels of 256x256, 3.3 MiB, 10.7
-	 * and 15; 8 channels of 2000x2000 251 and 535. */
-	MOST_BYTES = 256 << 10
+	/* Bytes of tables that a kernel reads again and again, for each channel. GridSample has 12
+	 * tables, 52 bytes a pixel. On AVX2, 8 channels of 256x256 pixels, 3.3 MiB, took 8.4 ms, with
+	 * tables 3.2; of 512x512, 13 MiB, 32 and 25. AVX-512 has all the conversions for vectors, so
+	 * tables pay only within a cache: 8 channels of 64x64, 208 KiB, took 0.074 ms, with tables
+	 * 0.067, of 256x256 1.2 and 1.4, of 512x512 5.4 and 10, of 2000x2000 125 and 290. */
+	MOST_BYTES = 16 << 20,
+	MOST_BYTES_AVX512 = 256 << 10
 };
 
 typedef struct Tables {
@@ -46,6 +49,7 @@ typedef struct Tables {
 	bool *seen, *seen_maybe, *in_index;
 	Expr *found[MOST_TABLES];
 	int nfound, most_dims;
+	int64_t most_bytes;
 	int64_t bytes; /* of what was found */
 	int made;      /* tables of the statements before S */
 	int64_t made_bytes;
@@ -215,7 +219,7 @@ static bool is_of_samples(const Tables *t, Expr *e)
 }
 
 /* The dims of the table of E that a kernel runs through between two uses of one element, and *BYTES,
- * the most bytes of elements in them, up to MOST_BYTES + 1. A single dim counts as no bytes.
+ * the most bytes of elements in them, up to INT_MAX. A single dim counts as no bytes.
  *
  *     y[n,c,i] = x[n,c,t[n,i]] runs through t's last dim for each n and c */
 static int reused_dims(Ctx *c, const Stmt *s, Expr *e, int64_t *bytes)
@@ -229,12 +233,19 @@ static int reused_dims(Ctx *c, const Stmt *s, Expr *e, int64_t *bytes)
 			shared = true;
 		} else if (shared) {
 			dim_bounds(c, s->iter[i]->extent, &least, &most);
-			size = most <= MOST_BYTES && size * most <= MOST_BYTES ? size * most
-									       : MOST_BYTES + 1;
+			size = most < INT_MAX && size * most < INT_MAX ? size * most : INT_MAX;
 			n++;
 		}
 	*bytes = n > 1 ? size : 0;
 	return n;
+}
+
+static int64_t most_bytes(const Module *m)
+{
+	for (int i = 0; i < m->ntargets; i++)
+		if (m->target[i]->vector_bytes >= 64)
+			return MOST_BYTES_AVX512;
+	return MOST_BYTES;
 }
 
 /* E becomes a table; MAYBE: not every point evaluates it. */
@@ -249,7 +260,7 @@ static bool is_table(const Tables *t, Expr *e, bool maybe)
 	if (!n || n > MAX_RANK || n == t->s->niters || !is_shared(t->s, e) ||
 	    !is_of_samples(t, e) || expr_can_fault(e) ||
 	    !can_load_ahead(node_kernel(t->n)->pool, t->s, e, maybe) ||
-	    reused_dims(ctx, t->s, e, &bytes) > t->most_dims || bytes > MOST_BYTES)
+	    reused_dims(ctx, t->s, e, &bytes) > t->most_dims || bytes > t->most_bytes)
 		return false;
 	c = cost_of(ctx, e);
 	return c.index || c.number || (t->shifts && c.shift);
@@ -359,7 +370,7 @@ static void tables_of_stmt(Tables *t, Stmt *s, Arena *tmp)
 			EX_EACH (x, load->load.idx[i])
 				t->in_index[x->id] = true;
 	find_in_stmt(t, MAX_RANK, tmp);
-	if (t->made_bytes + t->bytes > MOST_BYTES)
+	if (t->made_bytes + t->bytes > t->most_bytes)
 		find_in_stmt(t, 1, tmp);
 	if (is_along_loop(t))
 		make_tables(t);
@@ -392,7 +403,7 @@ static void tables_of_kernel(Tables *t, Arena *tmp)
 
 bool pass_tables(Module *m)
 {
-	Tables t = {.ahead = ahead_new(m)};
+	Tables t = {.ahead = ahead_new(m), .most_bytes = most_bytes(m)};
 
 	for (t.n = m->graph->first; t.n && m->opt.level > 0 && !module_on_gpu(m); t.n = t.n->next) {
 		Arena *tmp = arena_new();

@@ -113,7 +113,7 @@ static void print_lanes(Fn *f, const LNode *n, Buf *const *part, Iter *lane, int
 	fn_close(f);
 }
 
-/* Prints the loop of N from AT on, for fewer terms than a vector has: one after another, into BUF. */
+/* Prints the loop of N from AT on, over fewer terms than a vector has, into BUF. */
 static void print_remainder(Fn *f, const LNode *n, Buf *const *buf, const char *at, const char *end)
 {
 	const char *var = fn_name(f, n->range.var, n->range.var->name);

@@ -11,10 +11,10 @@
  *     y[c,i] = x[c,t[i]]
  *
  * Without the division by a size, which no CPU has for vectors, the loop over i is vectorised. 21
- * channels of 50x50 pixels, resized to 65x65 by a scale, took 0.35 ms on AVX2, with tables 0.11. The
- * factors of interpolation become tables as coordinates do; other values stay. Where channels are
- * innermost, generated code computes coordinates before the loop over channels, so they stay. So do
- * indices of reshaped tensors, as floordiv(i, 7): loops are divided by them.
+ * channels of 50x50 pixels, resized to 65x65 by a scale, took 0.35 ms on AVX2, with tables 0.11.
+ * The factors of interpolation become tables as coordinates do; other values stay. Where channels
+ * are innermost, generated code computes coordinates before the loop over channels, so they
+ * stay. So do indices of reshaped tensors, as floordiv(i, 7): loops are divided by them.
  */
 #include "passes/forms/ahead.h"
 #include "passes/forms/contraction.h"
@@ -26,16 +26,17 @@
 
 enum {
 	LEAST_SHARED = 8, /* points for each element of a table */
-	/* Points of a statement: a kernel for each table takes longer than fewer points. Crops of 7x7
-	 * pixels of 3 channels, one at a time, took 20 us each, and with tables 46. */
+	/* Points of a statement: a kernel for each table takes longer than fewer points. Crops of
+	 * 7x7 pixels of 3 channels, one at a time, took 20 us each, and with tables 46. */
 	LEAST_POINTS = 1024,
 	SHORT_ROW = 32, /* points of an innermost loop before which a coordinate is not computed */
 	MOST_TABLES = 32, /* of a kernel */
 	/* Bytes of tables that a kernel reads again and again, for each channel. GridSample has 12
-	 * tables, 52 bytes a pixel. On AVX2, 8 channels of 256x256 pixels, 3.3 MiB, took 8.4 ms, with
-	 * tables 3.2; of 512x512, 13 MiB, 32 and 25. AVX-512 has all the conversions for vectors, so
-	 * tables pay only within a cache: 8 channels of 64x64, 208 KiB, took 0.074 ms, with tables
-	 * 0.067, of 256x256 1.2 and 1.4, of 512x512 5.4 and 10, of 2000x2000 125 and 290. */
+	 * tables, 52 bytes a pixel. On AVX2, 8 channels of 256x256 pixels, 3.3 MiB, took 8.4 ms,
+	 * with tables 3.2; of 512x512, 13 MiB, 32 and 25. AVX-512 has all the conversions for
+	 * vectors, so tables pay only within a cache: 8 channels of 64x64, 208 KiB,
+	 * took 0.074 ms, with tables 0.067, of 256x256 1.2 and 1.4, of 512x512 5.4 and 10, of
+	 * 2000x2000 125 and 290. */
 	MOST_BYTES = 16 << 20,
 	MOST_BYTES_AVX512 = 256 << 10
 };
@@ -45,7 +46,7 @@ typedef struct Tables {
 	Node *n;
 	Stmt *s;
 	bool shifts; /* they count as divisions in S */
-	/* by Expr.id: seen where it is always evaluated, and where it may not be; part of an index */
+	/* by Expr.id: seen where always evaluated, and where it may not be; part of an index */
 	bool *seen, *seen_maybe, *in_index;
 	Expr *found[MOST_TABLES];
 	int nfound, most_dims;
@@ -126,8 +127,8 @@ static Cost cost_of_samples(Ctx *ctx, Stmt *s)
 
 /* ---- What becomes a table ---- */
 
-/* The iterators of S that E depends on, those of the sum first, so that elements for adjacent points
- * are adjacent. */
+/* The iterators of S that E depends on, those of the sum first, so that elements for adjacent
+ * points are adjacent. */
 static int iters_of(const Stmt *s, Expr *e, Iter **it)
 {
 	int n = 0;
@@ -218,8 +219,8 @@ static bool is_of_samples(const Tables *t, Expr *e)
 	return true;
 }
 
-/* The dims of the table of E that a kernel runs through between two uses of one element, and *BYTES,
- * the most bytes of elements in them, up to INT_MAX. A single dim counts as no bytes.
+/* The dims of the table of E that a kernel runs through between two uses of one element, and
+ * *BYTES, the most bytes of elements in them, up to INT_MAX. A single dim counts as no bytes.
  *
  *     y[n,c,i] = x[n,c,t[n,i]] runs through t's last dim for each n and c */
 static int reused_dims(Ctx *c, const Stmt *s, Expr *e, int64_t *bytes)

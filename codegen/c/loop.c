@@ -70,8 +70,8 @@ static void print_halving(Fn *f, const LNode *n, Buf *const *part, Iter *lane, i
  * latency of an instruction, such as 4 cycles of a multiply-add whose operands take one cycle to
  * load, or 9 of a maximum: two vectors are half idle. Four of them pay only if a row is long, since
  * combining them takes another step; a reduction with two states would run out of registers. A row
- * of unknown length counts as long: on AVX2 softmax over rows of 20 took 12 ns a row more so, over
- * 500 24 ns less; on AVX-512 it took 30 and 37 ns less. */
+ * of unknown length counts as long: on AVX2 softmax over rows of 20 took 12 ns a row more with
+ * four vectors, over 500 24 ns less; on AVX-512 it took 30 and 37 ns less. */
 enum { LANE_VECTORS = 2, LONG_LANE_VECTORS = 4, LONG_LANE_TRIPS = 256 };
 
 static int64_t lanes_of_vector(const Fn *f, const LNode *n)
@@ -106,15 +106,30 @@ static void print_lanes(Fn *f, const LNode *n, Buf *const *part, Iter *lane, int
 		      fn_name(f, lane, "lane"), lanes, fn_name(f, lane, "lane"));
 	f->indent++;
 	fn_tabs(f);
-	strbuf_printf(&f->body, "const int64_t %s = %s + %s;\n", fn_name(f, n->range.var, n->range.var->name),
-		      at, fn_name(f, lane, "lane"));
+	strbuf_printf(&f->body, "const int64_t %s = %s + %s;\n",
+		      fn_name(f, n->range.var, n->range.var->name), at, fn_name(f, lane, "lane"));
 	fn_update(f, n, part, ex_iter(p, lane));
 	fn_close(f);
 	fn_close(f);
 }
 
+/* Prints the loop of N from AT on, over fewer terms than a vector has, into BUF. */
+static void print_remainder(Fn *f, const LNode *n, Buf *const *buf, const char *at, const char *end)
+{
+	const char *var = fn_name(f, n->range.var, n->range.var->name);
+
+	fn_tabs(f);
+	strbuf_puts(&f->body, "DL_SERIAL\n");
+	fn_tabs(f);
+	strbuf_printf(&f->body, "for (int64_t %s = %s; %s < %s; %s++) {\n", var, at, var, end, var);
+	f->indent++;
+	fn_update(f, n, buf, ex_int(f->sched->kernel->pool, CT_I64, 0));
+	fn_close(f);
+}
+
 /* Prints a reduction in lanes: a vectorisable loop over independent partial states, a loop over the
- * remainder, and the code that combines the lanes. */
+ * remainder, and the code that combines the lanes. A row of unknown length that is shorter than a
+ * vector skips the partial states: setting up and combining them takes longer than such a row. */
 void fn_reduce(Fn *f, const LNode *n)
 {
 	ExprPool *p = f->sched->kernel->pool;
@@ -149,6 +164,15 @@ void fn_reduce(Fn *f, const LNode *n)
 	fn_tabs(f);
 	strbuf_puts(&f->body, "{\n");
 	f->indent++;
+	fn_tabs(f);
+	strbuf_printf(&f->body, "const int64_t %s = %s;\n", end, strbuf_str(&hi));
+	fn_tabs(f);
+	strbuf_printf(&f->body, "int64_t %s = %s;\n", at, strbuf_str(&lo));
+	if (!fixed) {
+		fn_tabs(f);
+		strbuf_printf(&f->body, "if (%s - %s >= %d) {\n", end, at, (int)vector);
+		f->indent++;
+	}
 	*lane = (Iter){.name = "lane", .extent = dim_const(f->sched->kernel->ctx, lanes)};
 	for (int i = 0; i < n->store.nout; i++) {
 		Dim *d = lane->extent;
@@ -169,24 +193,11 @@ void fn_reduce(Fn *f, const LNode *n)
 		strbuf_printf(&f->body, "\t%s[l] = %s;\n", fn_name(f, part[i], "part"),
 			      strbuf_str(&id));
 	}
-	fn_tabs(f);
-	strbuf_printf(&f->body, "const int64_t %s = %s;\n", end, strbuf_str(&hi));
-	fn_tabs(f);
-	strbuf_printf(&f->body, "int64_t %s = %s;\n", at, strbuf_str(&lo));
 	print_lanes(f, n, part, lane, (int)lanes, at, end);
 	if (lanes > vector && (!fixed || trips % lanes >= vector))
 		print_lanes(f, n, part, lane, (int)vector, at, end);
-	if (!fixed || trips % vector) {
-		/* fewer terms than a vector has, one after another */
-		fn_tabs(f);
-		strbuf_puts(&f->body, "DL_SERIAL\n");
-		fn_tabs(f);
-		strbuf_printf(&f->body, "for (int64_t %s = %s; %s < %s; %s++) {\n", var, at, var,
-			      end, var);
-		f->indent++;
-		fn_update(f, n, part, ex_int(p, CT_I64, 0));
-		fn_close(f);
-	}
+	if (fixed && trips % vector)
+		print_remainder(f, n, part, at, end);
 	print_halving(f, n, part, lane, (int)lanes);
 	{
 		LNode fold = *n;
@@ -196,6 +207,10 @@ void fn_reduce(Fn *f, const LNode *n)
 			fold.store.val[i] = ex_load(p, part[i], &first, 1);
 		fold.store.guard = NULL;
 		fn_update(f, &fold, n->store.buf, first);
+	}
+	if (!fixed) {
+		fn_close(f);
+		print_remainder(f, n, n->store.buf, at, end);
 	}
 	fn_close(f);
 	strbuf_free(&lo);

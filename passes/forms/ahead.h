@@ -5,10 +5,11 @@
 
 #include "passes/module.h"
 
-/* A kernel that was made, and the block that it is in. */
+/* A kernel that was made, the block that it is in, and a hash of what it computes. */
 typedef struct PrecomputedNode {
 	Node *n;
 	int block;
+	uint64_t hash;
 } PrecomputedNode;
 
 /* The kernels that a pass has made so far. */

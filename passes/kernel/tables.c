@@ -11,8 +11,9 @@
  *     y[c,i] = x[c,t[i]]
  *
  * Without the division by a size, which no CPU has for vectors, the loop over i is vectorised. 21
- * channels of 50x50 pixels, resized to 65x65 by a scale, took 0.35 ms on AVX2, and 0.11 so. Where
- * channels are innermost, generated code computes coordinates before the loop over channels, so they
+ * channels of 50x50 pixels, resized to 65x65 by a scale, took 0.35 ms on AVX2, with tables 0.11.
+ * The factors of interpolation become tables as coordinates do; other values stay. Where channels
+ * are innermost, generated code computes coordinates before the loop over channels, so they
  * stay. So do indices of reshaped tensors, as floordiv(i, 7): loops are divided by them.
  */
 #include "passes/forms/ahead.h"
@@ -20,15 +21,24 @@
 #include "passes/forms/form.h"
 #include "passes/forms/kernels.h"
 
+#include <limits.h>
 #include <stdlib.h>
 
 enum {
 	LEAST_SHARED = 8, /* points for each element of a table */
-	/* Points of a statement: a kernel for each table takes longer than fewer points. Crops of 7x7
-	 * pixels of 3 channels, one at a time, took 20 us each, and with tables 46. */
+	/* Points of a statement: a kernel for each table takes longer than fewer points. Crops of
+	 * 7x7 pixels of 3 channels, one at a time, took 20 us each, and with tables 46. */
 	LEAST_POINTS = 1024,
-	SHORT_ROW = 32,  /* points of an innermost loop before which a coordinate is not computed */
-	MOST_TABLES = 32 /* of a kernel */
+	SHORT_ROW = 32, /* points of an innermost loop before which a coordinate is not computed */
+	MOST_TABLES = 32, /* of a kernel */
+	/* Bytes of tables that a kernel reads again and again, for each channel. GridSample has 12
+	 * tables, 52 bytes a pixel. On AVX2, 8 channels of 256x256 pixels, 3.3 MiB, took 8.4 ms,
+	 * with tables 3.2; of 512x512, 13 MiB, 32 and 25. AVX-512 has all the conversions for
+	 * vectors, so tables pay only within a cache: 8 channels of 64x64, 208 KiB,
+	 * took 0.074 ms, with tables 0.067, of 256x256 1.2 and 1.4, of 512x512 5.4 and 10, of
+	 * 2000x2000 125 and 290. */
+	MOST_BYTES = 16 << 20,
+	MOST_BYTES_AVX512 = 256 << 10
 };
 
 typedef struct Tables {
@@ -36,10 +46,14 @@ typedef struct Tables {
 	Node *n;
 	Stmt *s;
 	bool shifts; /* they count as divisions in S */
-	bool *seen,
-		*seen_maybe; /* by Expr.id: where it is always evaluated, and where it may not be */
+	/* by Expr.id: seen where always evaluated, and where it may not be; part of an index */
+	bool *seen, *seen_maybe, *in_index;
 	Expr *found[MOST_TABLES];
-	int nfound;
+	int nfound, most_dims;
+	int64_t most_bytes;
+	int64_t bytes; /* of what was found */
+	int made;      /* tables of the statements before S */
+	int64_t made_bytes;
 } Tables;
 
 /* ---- What costs much ---- */
@@ -113,8 +127,8 @@ static Cost cost_of_samples(Ctx *ctx, Stmt *s)
 
 /* ---- What becomes a table ---- */
 
-/* The iterators of S that E depends on, those of the sum first, so that elements for adjacent points
- * are adjacent. */
+/* The iterators of S that E depends on, those of the sum first, so that elements for adjacent
+ * points are adjacent. */
 static int iters_of(const Stmt *s, Expr *e, Iter **it)
 {
 	int n = 0;
@@ -156,10 +170,22 @@ static bool has_few_points(const Stmt *s)
 	return points < LEAST_POINTS;
 }
 
-/* What E loads can be loaded before the kernel, at all points of E's iterators; MAYBE: not all points
- * of the kernel load it. */
-static bool can_load_ahead(ExprPool *pool, Expr *e, bool maybe)
+/* S may have no points although E's iterators have some: y[c,i] where there are no channels. */
+static bool may_lack_points(Ctx *c, const Stmt *s, Expr *e)
 {
+	bool may = false;
+
+	for (int i = 0; i < s->niters && !may; i++)
+		may = !expr_has_iter(e, s->iter[i]) &&
+		      !dim_prove_le(c, dim_const(c, 1), s->iter[i]->extent);
+	return may;
+}
+
+/* What E loads can be loaded before the kernel, at all points of E's iterators; MAYBE: not all
+ * points of the kernel load it. */
+static bool can_load_ahead(ExprPool *pool, const Stmt *s, Expr *e, bool maybe)
+{
+	maybe |= may_lack_points(expr_ctx(pool), s, e);
 	EX_EACH_LOAD (x, e) {
 		if (x->load.buf->kind != BUF_IN && !x->load.buf->data)
 			return false;
@@ -170,12 +196,10 @@ static bool can_load_ahead(ExprPool *pool, Expr *e, bool maybe)
 	return true;
 }
 
-/* The iterator of the innermost axis in memory of what T's kernel stores; null: it is not known. */
-static Iter *innermost(const Tables *t)
+/* The iterator of the innermost axis in memory of what S stores; null: it is not known. */
+static Iter *innermost(const Stmt *s)
 {
-	const Kernel *k = node_kernel(t->n);
-	const Stmt *last = k->stmts.at[k->stmts.n - 1];
-	const Buf *b = last->out[0];
+	const Buf *b = s->out[0];
 	int axis = b->layout ? b->layout->n - 1 : b->rank - 1, d = -1;
 
 	for (; axis >= 0; axis--) {
@@ -183,8 +207,46 @@ static Iter *innermost(const Tables *t)
 		if (!dim_equals(b->dims[d], 1))
 			break;
 	}
-	return axis >= 0 && d < t->s->nwidx && t->s->widx[d]->kind == EX_ITER ? t->s->widx[d]->iter
-									      : NULL;
+	return axis >= 0 && s->widx[d]->kind == EX_ITER ? s->widx[d]->iter : NULL;
+}
+
+/* E is a coordinate or a factor of an interpolation: it loads nothing that coordinates do not. */
+static bool is_of_samples(const Tables *t, Expr *e)
+{
+	EX_EACH_LOAD (x, e)
+		if (!t->in_index[x->id])
+			return false;
+	return true;
+}
+
+/* The dims of the table of E that a kernel runs through between two uses of one element, and
+ * *BYTES, the most bytes of elements in them, up to INT_MAX. A single dim counts as no bytes.
+ *
+ *     y[n,c,i] = x[n,c,t[n,i]] runs through t's last dim for each n and c */
+static int reused_dims(Ctx *c, const Stmt *s, Expr *e, int64_t *bytes)
+{
+	int64_t size = dtype_info[ctype_dtype(e->ct)].bits / 8, least, most;
+	bool shared = false;
+	int n = 0;
+
+	for (int i = 0; i < s->niters; i++)
+		if (!expr_has_iter(e, s->iter[i])) {
+			shared = true;
+		} else if (shared) {
+			dim_bounds(c, s->iter[i]->extent, &least, &most);
+			size = most < INT_MAX && size * most < INT_MAX ? size * most : INT_MAX;
+			n++;
+		}
+	*bytes = n > 1 ? size : 0;
+	return n;
+}
+
+static int64_t most_bytes(const Module *m)
+{
+	for (int i = 0; i < m->ntargets; i++)
+		if (m->target[i]->vector_bytes >= 64)
+			return MOST_BYTES_AVX512;
+	return MOST_BYTES;
 }
 
 /* E becomes a table; MAYBE: not every point evaluates it. */
@@ -192,17 +254,35 @@ static bool is_table(const Tables *t, Expr *e, bool maybe)
 {
 	Iter *it[MAX_ITERS];
 	const int n = e->kind == EX_INST ? iters_of(t->s, e, it) : 0;
+	Ctx *ctx = node_kernel(t->n)->ctx;
+	int64_t bytes;
 	Cost c;
 
-	if (!n || n > MAX_RANK || n == t->s->niters || !is_shared(t->s, e) || expr_can_fault(e) ||
-	    !can_load_ahead(node_kernel(t->n)->pool, e, maybe))
+	if (!n || n > MAX_RANK || n == t->s->niters || !is_shared(t->s, e) ||
+	    !is_of_samples(t, e) || expr_can_fault(e) ||
+	    !can_load_ahead(node_kernel(t->n)->pool, t->s, e, maybe) ||
+	    reused_dims(ctx, t->s, e, &bytes) > t->most_dims || bytes > t->most_bytes)
 		return false;
-	c = cost_of(node_kernel(t->n)->ctx, e);
+	c = cost_of(ctx, e);
 	return c.index || c.number || (t->shifts && c.shift);
 }
 
-/* Finds the largest expressions in E that become tables; MAYBE: not every point evaluates E. GUARD: E
- * is the guard, whose comparisons stay, since they bound loops. */
+static void add_table(Tables *t, Expr *e)
+{
+	int64_t bytes;
+
+	for (int i = 0; i < t->nfound; i++)
+		if (t->found[i] == e)
+			return;
+	if (t->made + t->nfound == MOST_TABLES || t->n->nin + t->nfound >= MAX_PARAMS)
+		return;
+	t->found[t->nfound++] = e;
+	reused_dims(node_kernel(t->n)->ctx, t->s, e, &bytes);
+	t->bytes += bytes;
+}
+
+/* Finds the largest expressions in E that become tables; MAYBE: not every point evaluates E. GUARD:
+ * E is the guard, whose comparisons stay, since they bound loops. */
 static void find_tables(Tables *t, Expr *e, bool maybe, bool guard)
 {
 	bool *seen = maybe ? t->seen_maybe : t->seen;
@@ -213,22 +293,34 @@ static void find_tables(Tables *t, Expr *e, bool maybe, bool guard)
 		return;
 	seen[e->id] = true;
 	if (!(guard && e->ct == CT_BOOL) && is_table(t, e, maybe)) {
-		bool known = false;
-
-		for (int i = 0; i < t->nfound; i++)
-			known |= t->found[i] == e;
-		if (!known && t->nfound < MOST_TABLES)
-			t->found[t->nfound++] = e;
+		add_table(t, e);
 		return;
 	}
 	for (int i = 0; i < n; i++)
 		find_tables(t, of[i], maybe || (i > 0 && ex_is_op(e, IN_select)), guard);
 }
 
+/* Finds the tables of T's statement of which up to DIMS dims are read again and again. */
+static void find_in_stmt(Tables *t, int dims, Arena *tmp)
+{
+	const Stmt *s = t->s;
+	const int n = expr_count(node_kernel(t->n)->pool);
+
+	t->most_dims = dims;
+	t->nfound = 0;
+	t->bytes = 0;
+	t->seen = NEW_ARRAY(tmp, n, bool);
+	t->seen_maybe = NEW_ARRAY(tmp, n, bool);
+	if (s->guard)
+		find_tables(t, s->guard, false, true);
+	for (int i = 0; i < (s->red ? monoid_info[s->red].n : s->nout); i++)
+		find_tables(t, s->val[i], s->guard != NULL, false);
+}
+
 /* Something that was found differs along the innermost loop. */
 static bool is_along_loop(const Tables *t)
 {
-	Iter *it = innermost(t);
+	Iter *it = innermost(t->s);
 	bool along = !it || iters_fewer(node_kernel(t->n)->ctx, &it, 1, SHORT_ROW);
 
 	for (int i = 0; i < t->nfound && !along; i++)
@@ -260,26 +352,29 @@ static void make_tables(Tables *t)
 
 		stmt_replace(k, t->s, t->found[i], kernel_load_iters(k, b, it));
 	}
+	t->made += t->nfound;
+	t->made_bytes += t->bytes;
 }
 
-/* Finds the tables of S. */
 static void tables_of_stmt(Tables *t, Stmt *s, Arena *tmp)
 {
 	Ctx *c = node_kernel(t->n)->ctx;
 	const Cost cost = cost_of_samples(c, s);
-	const int n = expr_count(node_kernel(t->n)->pool);
 
-	t->s = s;
-	t->shifts = cost.shift;
-	t->nfound = 0;
 	if (s->ordered || s->scan || !cost.index || has_few_points(s))
 		return;
-	t->seen = NEW_ARRAY(tmp, n, bool);
-	t->seen_maybe = NEW_ARRAY(tmp, n, bool);
-	if (s->guard)
-		find_tables(t, s->guard, false, true);
-	for (int i = 0; i < (s->red ? monoid_info[s->red].n : s->nout); i++)
-		find_tables(t, s->val[i], s->guard != NULL, false);
+	t->s = s;
+	t->shifts = cost.shift;
+	t->in_index = NEW_ARRAY(tmp, expr_count(node_kernel(t->n)->pool), bool);
+	STMT_EACH_LOAD (load, s)
+		for (int i = 0; i < load->load.nidx; i++)
+			EX_EACH (x, load->load.idx[i])
+				t->in_index[x->id] = true;
+	find_in_stmt(t, MAX_RANK, tmp);
+	if (t->made_bytes + t->bytes > t->most_bytes)
+		find_in_stmt(t, 1, tmp);
+	if (is_along_loop(t))
+		make_tables(t);
 }
 
 static bool may_have_tables(Module *m, Node *n)
@@ -296,17 +391,12 @@ static bool may_have_tables(Module *m, Node *n)
 static void tables_of_kernel(Tables *t, Arena *tmp)
 {
 	Kernel *k = node_kernel(t->n);
-	bool along = false;
 
-	for (int i = 0; i < k->stmts.n && !along; i++) {
+	t->made = 0;
+	t->made_bytes = 0;
+	for (int i = 0; i < k->stmts.n; i++)
 		tables_of_stmt(t, k->stmts.at[i], tmp);
-		along = is_along_loop(t);
-	}
-	for (int i = 0; i < k->stmts.n && along; i++) {
-		tables_of_stmt(t, k->stmts.at[i], tmp);
-		make_tables(t);
-	}
-	if (!along)
+	if (!t->made)
 		return;
 	node_drop_unused_inputs(t->n);
 	form_changed(t->ahead.m, t->n);
@@ -314,7 +404,7 @@ static void tables_of_kernel(Tables *t, Arena *tmp)
 
 bool pass_tables(Module *m)
 {
-	Tables t = {.ahead = ahead_new(m)};
+	Tables t = {.ahead = ahead_new(m), .most_bytes = most_bytes(m)};
 
 	for (t.n = m->graph->first; t.n && m->opt.level > 0 && !module_on_gpu(m); t.n = t.n->next) {
 		Arena *tmp = arena_new();

@@ -414,16 +414,19 @@ static void check_last(LoopText *t, const LNode *last)
 {
 	Dim *count = ex_as_dim(t->ctx, last->range.hi), *groups;
 	const Stage *st = t->stage;
+	int64_t n;
 
 	if (!st->block.group || st->block.group != st->block.threads)
 		lt_fault(t, "only a stage whose groups are blocks has last blocks");
 	else if (!count || last->range.lo->kind != EX_CONST || last->range.lo->i ||
 		 last->loop.step != 1)
 		lt_fault(t, "blocks that the last one waits for are counted from 0, by a size");
-	else if (!dim_prove_le(t->ctx, dim_const(t->ctx, 1), count) ||
-		 !dim_divides(t->ctx, st->extent, count, &groups) ||
-		 groups != last->range.var->extent)
+	else if (dim_is_const(count, &n) && n < 1)
+		lt_fault(t, "the last block waits for one at least, itself");
+	else if (!dim_divides(t->ctx, st->extent, count, &groups))
 		lt_fault(t, "the blocks are not whole groups of those that the last one waits for");
+	else if (groups != last->range.var->extent)
+		lt_fault(t, "the iterator of last blocks is not over all groups of blocks");
 }
 
 /* While the code of producers is separate from that of other threads, no accesses are recorded, and

@@ -92,6 +92,7 @@ struct GpuModel {
 	pthread_mutex_t fetching; /* protects the modules and fn */
 	CUmodule module;          /* with all kernels: a cubin; or null */
 	CUmodule *one;            /* by kernel: its own module, or null */
+	const char **ptx;         /* by kernel */
 	/* by kernel: null: not loaded yet. FN is null before the first context. */
 	_Atomic(CUfunction) *fn;
 	int sm; /* compute capability times ten */
@@ -289,10 +290,10 @@ int gpu_marks_flush(dl_context *c);
 /* Drops the events, since the run failed. */
 void gpu_marks_drop(dl_context *c);
 /* Fills P with pointers to the parameters of a kernel, at most 4 KiB: the arguments ARG that
- * generated code gives, then those that dl_gpu_launch adds. */
-enum { GPU_MOST_ARGS = 509 };
+ * generated code gives, then those that dl_gpu_launch adds. The compiler refuses kernels with more. */
+enum { GPU_MOST_ARGS = 512 };
 typedef struct GpuArgs {
-	void *p[GPU_MOST_ARGS + 3];
+	void *p[GPU_MOST_ARGS];
 	uint64_t status, site, arrivals;
 } GpuArgs;
 void gpu_args(const dl_exec *x, GpuArgs *a, const dl_gpu_fn *f, const uint64_t *arg, int32_t n, int32_t site);

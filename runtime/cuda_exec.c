@@ -157,7 +157,8 @@ int dl_gpu_launch(dl_exec *x, int32_t kernel, int32_t fn, const uint64_t *arg, i
 		  int64_t blocks, int32_t site)
 {
 	const GpuModel *gpu = x->ctx->model->gpu;
-	const int32_t shared = gpu->image->fn[fn].shared;
+	const dl_gpu_fn *f = &gpu->image->fn[fn];
+	const int32_t shared = f->shared, added = (f->faults ? 2 : 0) + (f->arrives ? 1 : 0);
 
 	if (x->status)
 		return x->status;
@@ -165,7 +166,7 @@ int dl_gpu_launch(dl_exec *x, int32_t kernel, int32_t fn, const uint64_t *arg, i
 		return dl_fail(x, DL_TARGET,
 			       "%s: %s gives a block %d bytes of shared memory, and it needs %d",
 			       x->prog->kernels[kernel], gpu->name, gpu->block_shared, (int)shared);
-	if (blocks > INT32_MAX || n_args > GPU_MOST_ARGS)
+	if (blocks > INT32_MAX || n_args + added > GPU_MOST_ARGS)
 		return dl_fail(x, DL_UNSUPPORTED, "%s: too large for a launch",
 			       x->prog->kernels[kernel]);
 	if (x->ctx->gpu->making)

@@ -120,16 +120,6 @@ static int load_all(GpuModel *g, const void *image, const char **what)
 	return rc;
 }
 
-/* The PTX of kernel I. */
-static const char *text_of(const dl_gpu_image *image, int32_t i)
-{
-	const char *text = image->ptx;
-
-	while (image->apart && i--)
-		text += strlen(text) + 1;
-	return text;
-}
-
 /* Loads kernel I, which the driver compiles; its log has the errors. */
 static int load_one(GpuModel *g, int32_t i, char *why)
 {
@@ -137,7 +127,7 @@ static int load_one(GpuModel *g, int32_t i, char *why)
 	char log[256] = "", text[160];
 	int option[] = {JIT_LOG, JIT_LOG_BYTES};
 	void *value[] = {log, (void *)(uintptr_t)(sizeof(log) - 1)};
-	int rc = g->cuda->cuModuleLoadDataEx(&g->one[i], text_of(g->image, i), 2, option, value);
+	int rc = g->cuda->cuModuleLoadDataEx(&g->one[i], g->ptx[i], 2, option, value);
 
 	const bool loaded = !rc;
 
@@ -209,51 +199,61 @@ int gpu_load(dl_model *m, const int32_t *fn, int32_t n, char *why)
 	return gpu_status(g, atomic_load(&l.status));
 }
 
+/* Items of the tables by kernel: one where there are no kernels, so that they are not null. */
+static uint64_t n_kernels(const GpuModel *g)
+{
+	return g->image && g->image->n_fn ? (uint64_t)g->image->n_fn : 1;
+}
+
 static void drop_kernels(dl_model *m, bool held)
 {
 	GpuModel *g = m->gpu;
-	const uint64_t n = (uint64_t)(g->image ? g->image->n_fn : 0);
+	const uint64_t n = n_kernels(g);
 
-	for (uint64_t i = 0; i < n && held && g->one; i++)
+	for (int32_t i = 0; g->one && held && i < g->image->n_fn; i++)
 		if (g->one[i])
 			g->cuda->cuModuleUnload(g->one[i]);
 	if (held && g->module)
 		g->cuda->cuModuleUnload(g->module);
 	rt_free(m, g->one, sizeof(*g->one) * n);
+	rt_free(m, g->ptx, sizeof(*g->ptx) * n);
 	rt_free(m, g->fn, sizeof(*g->fn) * n);
 	g->module = NULL;
 	g->one = NULL;
+	g->ptx = NULL;
 	g->fn = NULL;
 }
 
 /* Loads the code compiled for this GPU, or for an earlier one of its major capability, if the
- * artifact has it and the driver accepts it; or all of the PTX, if it is one text. */
+ * artifact has it and the driver accepts it. */
 static int fetch(dl_model *m)
 {
 	GpuModel *g = m->gpu;
 	const dl_gpu_image *p = g->image;
-	const uint64_t n = (uint64_t)p->n_fn;
-	const char *what;
+	const uint64_t n = n_kernels(g);
+	const char *what, *ptx = p->ptx;
 	char text[160];
 	int rc;
 
-	g->fn = rt_alloc(m, sizeof(*g->fn) * (n + !n));
-	g->one = rt_alloc(m, sizeof(*g->one) * (n + !n));
-	if (!g->fn || !g->one)
-		return rt_error(m, DL_NOMEM, "no memory for %d kernels", (int)n);
-	for (uint64_t i = 0; i < n; i++) {
+	g->fn = rt_alloc(m, sizeof(*g->fn) * n);
+	g->one = rt_alloc(m, sizeof(*g->one) * n);
+	g->ptx = rt_alloc(m, sizeof(*g->ptx) * n);
+	if (!g->fn || !g->one || !g->ptx)
+		return rt_error(m, DL_NOMEM, "no memory for %d kernels", (int)p->n_fn);
+	for (int32_t i = 0; i < p->n_fn; i++) {
 		atomic_init(&g->fn[i], NULL);
 		g->one[i] = NULL;
+		g->ptx[i] = ptx;
+		ptx += strlen(ptx) + 1;
 	}
-	if (n && p->cubin && p->sm / 10 == g->sm / 10) {
+	if (p->n_fn && p->cubin && p->sm / 10 == g->sm / 10) {
 		rc = load_all(g, p->cubin, &what);
 		if (!rc)
 			return DL_OK;
 		rt_log(m, DL_LOG_INFO, "%s: its driver does not take the cubin, so the PTX: %s",
 		       g->name, cuda_error(g->cuda, rc, text, sizeof(text)));
 	}
-	rc = n && !p->apart ? load_all(g, p->ptx, &what) : 0;
-	return rc ? failed(m, rc, what) : DL_OK;
+	return DL_OK;
 }
 
 int gpu_fetch(dl_model *m)
@@ -370,8 +370,8 @@ static int open_gpu(dl_model *m, int ordinal, bool asked)
 	if (rc)
 		return rc;
 	rc = gpu_fetch(m);
-	if (!rc && m->gpu->image->n_fn && gpu_load(m, &first, 1, text))
-		rc = rt_error(m, DL_TARGET, "%s", text);
+	if (!rc && m->gpu->image->n_fn && (rc = gpu_load(m, &first, 1, text)))
+		rt_error(m, rc, "%s", text);
 	rt_gpu_pop(m);
 	return rc;
 }

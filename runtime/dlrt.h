@@ -767,11 +767,11 @@ typedef struct dl_gpu_fn {
 typedef struct dl_gpu_image {
 	int32_t sm;   /* compute capability times ten */
 	int32_t only; /* nonzero: it does not run on GPUs of later capabilities */
-	/* their PTX; if APART, as many texts, one after the other, each of which ends with a zero byte and is
-	 * the module of one kernel */
+	/* their PTX: as many texts, one after the other, each of which ends with a zero byte and is the
+	 * module of one kernel */
 	const char *ptx;
 	const dl_gpu_fn *fn;
-	int32_t n_fn, apart;
+	int32_t n_fn;
 	const void *cubin; /* the PTX, compiled for this capability; or null */
 } dl_gpu_image;
 

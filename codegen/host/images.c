@@ -87,7 +87,7 @@ void host_gpu_tables(Host *h)
 		const Gpu *gpu = m->target[t]->gpu;
 		const int n = h->o->ptx[t]->funcs.n;
 
-		strbuf_printf(h->b, "\t{%d, %d, %s, %s, %d, 1, %s},\n", gpu->sm, gpu->only,
+		strbuf_printf(h->b, "\t{%d, %d, %s, %s, %d, %s},\n", gpu->sm, gpu->only,
 			      of_target(h, "ptx", t), n ? of_target(h, "fn", t) : "NULL", n,
 			      h->o->ptx[t]->cubin ? of_target(h, "cubin", t) : "NULL");
 	}

@@ -625,20 +625,22 @@ static bool is_sync(const LNode *n, TileSync kind)
 	return n->kind == LN_OP && n->op->op == TILE_SYNC && n->op->sync == kind;
 }
 
+typedef VEC(const Buf *) MadeTiles;
+
 /* Makes the mbarriers at which operations of N or its siblings arrive. */
-static void make_mbarriers(LlKernel *k, const LNode *n, const Buf **made, int *nmade)
+static void make_mbarriers(LlKernel *k, const LNode *n, MadeTiles *made)
 {
 	for (; n; n = n->next) {
 		bool is_made = !is_sync(n, TILE_ARRIVE);
 
 		if (n->kind == LN_LOCAL && tile_in_shared(n->local.buf))
 			ll_declare(k, n->local.buf, &n->local);
-		make_mbarriers(k, n->body, made, nmade);
-		for (int i = 0; i < *nmade && !is_made; i++)
-			is_made = made[i] == n->op->to;
+		make_mbarriers(k, n->body, made);
+		for (int i = 0; i < made->n && !is_made; i++)
+			is_made = made->at[i] == n->op->to;
 		if (is_made)
 			continue;
-		made[(*nmade)++] = n->op->to;
+		vec_push(k->f.arena, made, n->op->to);
 		for (int i = 0; i < layout_count(n->op->to->tile, AT_ADDRESS); i++) {
 			TileNode at = *n->op;
 
@@ -655,18 +657,17 @@ static void make_mbarriers(LlKernel *k, const LNode *n, const Buf **made, int *n
 
 void ll_tile_roles(LlKernel *k, const LNode *body)
 {
-	enum { MOST_MADE = 8, FEW_REGISTERS = 56, MANY_REGISTERS = 224 };
+	enum { FEW_REGISTERS = 56, MANY_REGISTERS = 224 };
 	const StageBlock *b = &k->stage->block;
 	LlFn *f = &k->f;
-	const Buf *made[MOST_MADE];
-	int nmade = 0;
+	MadeTiles made = {0};
 	const char *is = ll_new(f), *after;
 	/* A block of three warpgroups has 168 registers a thread; those that multiply may have more. */
 	const bool moves = b->producers == 128 && b->threads == 256;
 
 	ll_put(f, "%s = icmp eq i32 %%tid32, 0", is);
 	after = ll_open_if(k, is);
-	make_mbarriers(k, body, made, &nmade);
+	make_mbarriers(k, body, &made);
 	ll_forget(f);
 	ll_close_if(k, after);
 	ll_put(f, "call void @llvm.nvvm.barrier0()");

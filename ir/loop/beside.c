@@ -2,8 +2,7 @@
 /* Which stages of a schedule may run at the same time, in one launch. */
 #include "ir/loop/loop.h"
 
-/* All values of index E are in [*LO, *END); false if that is not known. */
-static bool range_of(Ctx *c, Expr *e, Dim **lo, Dim **end)
+bool index_range(Ctx *c, Expr *e, Dim **lo, Dim **end)
 {
 	Affine a;
 
@@ -29,8 +28,8 @@ static bool disjoint(Ctx *c, const Stmt *x, const Stmt *y)
 	if (dtype_info[x->out[0]->dtype].bits < 8) /* elements share bytes */
 		return false;
 	for (int d = 0; d < x->nwidx && d < y->nwidx; d++)
-		if (range_of(c, x->widx[d], &lo[0], &end[0]) &&
-		    range_of(c, y->widx[d], &lo[1], &end[1]) &&
+		if (index_range(c, x->widx[d], &lo[0], &end[0]) &&
+		    index_range(c, y->widx[d], &lo[1], &end[1]) &&
 		    (dim_prove_le(c, end[0], lo[1]) || dim_prove_le(c, end[1], lo[0])))
 			return true;
 	return false;

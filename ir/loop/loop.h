@@ -483,6 +483,8 @@ bool mma_rounds(int sm);
 bool mma_is_wgmma(MmaKind kind);
 /* ---- beside.c ---- */
 
+/* All values of index E are in [*LO, *END); false if that is not known. */
+bool index_range(Ctx *c, Expr *e, Dim **lo, Dim **end);
 /* Whether stage AT of S may run in one launch with those from FIRST on: each thread has its own iterations,
  * no statement reads what one of another stage writes, and what they write is disjoint. */
 bool stages_beside(const Schedule *s, int first, int at);

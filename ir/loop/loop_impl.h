@@ -108,7 +108,10 @@ void lt_tile_op(LoopText *t, LNode *n);
 
 /* Report a fault of the line that was just read: a node, whose body is not read yet; or a stage. */
 void lt_check_node(LoopText *t, LNode *n);
+enum { MOST_THREADS = 1024 }; /* of a block */
 void lt_check_stage(LoopText *t, const Stage *st);
+/* As lt_check_stage, when the nodes of ST have been read. */
+void lt_check_stage_nodes(LoopText *t, const Stage *st);
 void lt_check_bulk(LoopText *t, const Stage *st, const BulkCopy *s);
 /* The same, of the lines before: the body of N. */
 void lt_check_body(LoopText *t, const LNode *n);

@@ -10,9 +10,8 @@
 #include <string.h>
 
 enum {
-	STAGE_COLUMNS = 2,   /* by which a stage is indented */
-	MOST_THREADS = 1024, /* of a block */
-	MOST_KEPT = 255,     /* by a thread, which has as many registers */
+	STAGE_COLUMNS = 2, /* by which a stage is indented */
+	MOST_KEPT = 255,   /* by a thread, which has as many registers */
 	MOST_VECTOR = 16,  /* elements of an access: of 16 bytes at most, and of a byte at least */
 	MOST_ID = 1 << 30, /* which must exist */
 	MOST_KIB = 1 << 12
@@ -747,6 +746,8 @@ void lt_stage(LoopText *t, Stage *st)
 	lt_leave(t, head);
 	nodes(t, &st->body, STAGE_COLUMNS);
 	lt_leave(t, outside);
+	if (!t->out)
+		lt_check_stage_nodes(t, st);
 }
 
 /* ---- Variants ---- */

@@ -409,6 +409,39 @@ static void check_together(LoopText *t, const LNode *n)
 		lt_fault(t, "a thread keeps whole vectors of %d elements", n->share.vector);
 }
 
+/* The blocks of LAST, which the last one waits for, are whole groups of the stage's. */
+static void check_last(LoopText *t, const LNode *last)
+{
+	Dim *count = ex_as_dim(t->ctx, last->range.hi), *groups;
+	const Stage *st = t->stage;
+	int64_t n;
+
+	if (!st->block.group || st->block.group != st->block.threads)
+		lt_fault(t, "only a stage whose groups are blocks has last blocks");
+	else if (!count || last->range.lo->kind != EX_CONST || last->range.lo->i ||
+		 last->loop.step != 1)
+		lt_fault(t, "blocks that the last one waits for are counted from 0, by a size");
+	else if (dim_is_const(count, &n) && n < 1)
+		lt_fault(t, "the last block waits for one at least, itself");
+	else if (!dim_divides(t->ctx, st->extent, count, &groups))
+		lt_fault(t, "the blocks are not whole groups of those that the last one waits for");
+	else if (groups != last->range.var->extent)
+		lt_fault(t, "the iterator of last blocks is not over all groups of blocks");
+}
+
+/* While the code of producers is separate from that of other threads, no accesses are recorded, and
+ * barriers are those of the text. */
+static bool may_have_producers(const LNode *n)
+{
+	switch (n->kind) {
+	case LN_LOOP:
+		return n->loop.kind == LOOP_SERIAL || n->loop.kind == LOOP_UNROLL ||
+		       n->loop.kind == LOOP_LAST;
+	case LN_LOCAL: return n->local.buf->tile != NULL;
+	default: return n->kind == LN_LET || n->kind == LN_OP;
+	}
+}
+
 /* A node that only blocks of GPUs, or only CPUs, have. */
 static void check_device(LoopText *t, const LNode *n)
 {
@@ -418,15 +451,11 @@ static void check_device(LoopText *t, const LNode *n)
 			   n->kind == LN_COLUMNS || n->kind == LN_ATOMIC || n->kind == LN_OP ||
 			   (n->kind == LN_LOCAL && (n->local.keep || n->local.buf->tile));
 
-	if (n->kind == LN_LOOP && n->loop.kind == LOOP_LAST) {
-		if (!gpu || t->stage->block.group != t->stage->block.threads)
-			lt_fault(t, "only a stage whose groups are blocks has last blocks");
-		else if (!ex_as_dim(t->ctx, n->range.hi) || n->range.lo->kind != EX_CONST ||
-			 n->range.lo->i || n->loop.step != 1)
-			lt_fault(
-				t,
-				"blocks that the last one waits for are counted from 0, by a size");
-	}
+	if (n->kind == LN_LOOP && n->loop.kind == LOOP_LAST)
+		check_last(t, n);
+	if (t->stage->block.producers && !may_have_producers(n))
+		lt_fault(t, "a stage with producers has only serial loops, lets, tiles and "
+			    "operations on tiles");
 	if (group && !gpu)
 		lt_fault(t, "only a stage on a GPU, with a group of threads, has such a node");
 	if (n->kind == LN_TILE && gpu)
@@ -502,6 +531,9 @@ void lt_check_stage(LoopText *t, const Stage *st)
 	else if (st->block.producers % WARP_LANES ||
 		 (st->block.producers && g != st->block.threads))
 		lt_fault(t, "producers are whole warps, beside a group of all other threads");
+	else if (st->block.threads + st->block.producers > MOST_THREADS)
+		lt_fault(t, "a block has at most %d threads with its producers, not %d",
+			 MOST_THREADS, st->block.threads + st->block.producers);
 	else if (g != st->block.threads && (g > WARP_LANES || !is_power(g)))
 		lt_fault(t, "a group is 1, 2, 4, 8, 16, 32 or all threads of the block");
 	else if (!dim_is_const(st->scratch, &scratch))
@@ -509,6 +541,62 @@ void lt_check_stage(LoopText *t, const Stage *st)
 	else if (scratch > MOST_SHARED)
 		lt_fault(t, "a block's scratch has at most %d bytes, not %lld", MOST_SHARED,
 			 (long long)scratch);
+}
+
+/* Only the last node of a stage is of the last blocks: no block comes back from it. */
+static void check_last_place(LoopText *t, const LNode *n, bool at_end)
+{
+	for (; n; n = n->next) {
+		if (n->kind == LN_LOOP && n->loop.kind == LOOP_LAST && (!at_end || n->next))
+			lt_fault(t, "only the last node of stage %s is of last blocks",
+				 t->stage->name);
+		check_last_place(t, n->body, false);
+	}
+}
+
+static bool is_at_mbarrier(const LNode *n)
+{
+	return n->kind == LN_OP && n->op->op == TILE_SYNC &&
+	       (n->op->sync == TILE_ARRIVE || n->op->sync == TILE_AWAIT);
+}
+
+/* The first operation from N on that arrives at mbarriers OF. */
+static const TileNode *arrival(const LNode *n, const Buf *of)
+{
+	const TileNode *found = NULL;
+
+	for (; n && !found; n = n->next) {
+		if (is_at_mbarrier(n) && n->op->sync == TILE_ARRIVE && n->op->to == of)
+			found = n->op;
+		else
+			found = arrival(n->body, of);
+	}
+	return found;
+}
+
+/* Either the producers arrive at an mbarrier and others wait, or the other way. */
+static void check_mbarriers(LoopText *t, const LNode *n)
+{
+	for (; n; n = n->next) {
+		const TileNode *to = is_at_mbarrier(n) ? arrival(t->stage->body, n->op->to) : NULL;
+
+		if (is_at_mbarrier(n) &&
+		    (!to || (to->producers == n->op->producers) != (n->op->sync == TILE_ARRIVE)))
+			lt_fault(t,
+				 "not one role arrives at the mbarriers of %s, and the other waits",
+				 n->op->to->name);
+		check_mbarriers(t, n->body);
+	}
+}
+
+void lt_check_stage_nodes(LoopText *t, const Stage *st)
+{
+	if (t->failed)
+		return;
+	check_last_place(t, st->block.head, false);
+	check_last_place(t, st->body, true);
+	check_mbarriers(t, st->block.head);
+	check_mbarriers(t, st->body);
 }
 
 void lt_check_bulk(LoopText *t, const Stage *st, const BulkCopy *s)
@@ -521,6 +609,8 @@ void lt_check_bulk(LoopText *t, const Stage *st, const BulkCopy *s)
 		return;
 	if (!st->block.threads)
 		lt_fault(t, "only a stage on a GPU copies for the groups of a block");
+	else if (st->block.producers)
+		lt_fault(t, "a stage with producers has no bulk copies");
 	else if (is_local(t, s->buf) || s->buf->data || !bytes)
 		lt_fault(t, "%s is not in memory, or has elements of less than a byte",
 			 s->buf->name);

@@ -247,10 +247,18 @@ static void open_scope(LoopText *t)
 
 static void read_stages(LoopText *t, Schedule *s)
 {
+	int first = 0;
+
 	open_scope(t);
 	while (part_ahead(t, "stage")) {
-		vec_push(t->arena, &s->stages, NEW(t->arena, Stage));
-		lt_stage(t, vec_last(&s->stages));
+		const int at = s->stages.n;
+		Stage *st = NEW(t->arena, Stage);
+
+		vec_push(t->arena, &s->stages, st);
+		lt_stage(t, st);
+		first = st->block.beside ? first : at;
+		if (!t->failed && st->block.beside && (!at || !stages_beside(s, first, at)))
+			lt_fault(t, "stage %s cannot be in the launch before it", st->name);
 	}
 	if (!t->failed && !s->stages.n)
 		lt_expected(t, "a stage");

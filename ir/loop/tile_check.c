@@ -197,8 +197,11 @@ static void see_write(RaceCheck *r)
 
 static MbarState *mbar_of(RaceCheck *r)
 {
-	const int64_t at = ex_subst_iters(r->p, r->n->idx[0], r->loop, r->trip, r->nloops)->i;
+	const Expr *idx = ex_subst_iters(r->p, r->n->idx[0], r->loop, r->trip, r->nloops);
+	const int64_t at = idx->kind == EX_CONST ? idx->i : -1;
 
+	if (at < 0)
+		fault(r, "it is not known which mbarrier this is of", r->n->to);
 	for (int i = 0; i < r->nmbars; i++)
 		if (r->mbar[i].tile == r->n->to && r->mbar[i].number == at)
 			return &r->mbar[i];
@@ -229,7 +232,8 @@ static void see_await(RaceCheck *r, MbarState *m)
 	const Expr *parity = ex_subst_iters(r->p, r->n->val, r->loop, r->trip, r->nloops);
 	int *known = &m->known[r->n->producers];
 
-	*known += (*known & 1) == parity->i;
+	if (parity->kind == EX_CONST)
+		*known += (*known & 1) == parity->i;
 	if (parity->kind != EX_CONST || *known > m->arrived)
 		fault(r, "a wait never ends, or ends before the accesses that it orders, on",
 		      m->tile);

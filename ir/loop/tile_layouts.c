@@ -564,6 +564,34 @@ static void check_dot(TileCheck *t)
 		fault(t, "the first operand does not lie as the instruction wants it:", a->name);
 }
 
+/* Whether index E is of one of COUNT elements: the modulus of another, or of values in a known range. */
+static bool is_element(TileCheck *t, Expr *e, int64_t count)
+{
+	Dim *lo, *end;
+
+	if (ex_is_op(e, IN_mod) && e->op.arg[1]->kind == EX_CONST)
+		return e->op.arg[1]->i > 0 && e->op.arg[1]->i <= count;
+	return index_range(t->c, e, &lo, &end) && dim_prove_le(t->c, dim_const(t->c, 0), lo) &&
+	       dim_prove_le(t->c, end, dim_const(t->c, count));
+}
+
+static void check_sync(TileCheck *t)
+{
+	const TileNode *n = t->n;
+
+	if (n->pending < 0)
+		fault(t, "a wait for less than no copies", "");
+	else if (n->sync == TILE_BARRIER && n->producers)
+		fault(t, "a barrier is of all threads but the producers", "");
+	if (!t->ok || (n->sync != TILE_ARRIVE && n->sync != TILE_AWAIT))
+		return;
+	if (!tile_in_shared(n->to) || n->to->dtype != DT_I64 || n->nidx != 1 || n->to->rank != 1 ||
+	    !t->st->block.producers)
+		fault(t, "producers and others have no mbarriers in shared memory:", n->to->name);
+	else if (!is_element(t, n->idx[0], extent_of_dim(n->to, 0)))
+		fault(t, "the index may be of none of the mbarriers:", n->to->name);
+}
+
 static void check_op(TileCheck *t)
 {
 	const TileNode *n = t->n;
@@ -593,15 +621,7 @@ static void check_op(TileCheck *t)
 			fault(t, "a result is neither a tile nor one element of", n->to->name);
 		break;
 	case TILE_DOT: check_dot(t); break;
-	case TILE_SYNC:
-		if (n->pending < 0)
-			fault(t, "a wait for less than no copies", "");
-		else if ((n->sync == TILE_ARRIVE || n->sync == TILE_AWAIT) &&
-			 (!tile_in_shared(n->to) || n->to->dtype != DT_I64 || n->nidx != 1 ||
-			  !t->st->block.producers))
-			fault(t, "producers and others have no mbarriers in shared memory:",
-			      n->to->name);
-		break;
+	case TILE_SYNC: check_sync(t); break;
 	}
 }
 

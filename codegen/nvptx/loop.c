@@ -279,9 +279,9 @@ static void count_rests(LlKernel *k, int from)
 
 /*
  * LOOP_LAST. After a barrier, thread 0 sees all that the block's threads stored, and its atomic
- * operation releases it to other blocks. The counter wraps to 0 after COUNT blocks, so the next launch
- * finds 0 again. In the last block, a barrier after that operation makes the other blocks' stores
- * visible to all threads.
+ * operation releases it to other blocks. The counter wraps to 0 after COUNT blocks, so the next
+ * launch finds 0 again. In the last block, a barrier after that operation makes the other blocks'
+ * stores visible to all threads.
  */
 static void last_block(LlKernel *k, const LNode *n)
 {

@@ -73,8 +73,8 @@ typedef struct GenPtx {
 /* ---- stage.c ---- */
 
 GenPtx *gen_nvptx_new(Ctx *c, Arena *a, const Target *t, const char *prefix);
-/* Emits the entry of the launch that begins with stage AT of S, or finds an equal one, and returns how to
- * call it. */
+/* Emits the entry of the launch that begins with stage AT of S, or finds an equal one, and returns
+ * how to call it. */
 PtxStage gen_nvptx_stage(GenPtx *g, const Schedule *s, int at);
 /* Prints entries FROM to END - 1 as one PTX module (after gen_nvptx_compile); all as LLVM IR. */
 void gen_nvptx_ptx(GenPtx *g, int from, int end, StrBuf *b);

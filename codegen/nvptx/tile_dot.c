@@ -381,9 +381,10 @@ static void by_matrices(TileDot *d, int warps)
 
 /* ---- wgmma ---- */
 
-/* The low word of the descriptor of operand O in atoms, from FIRST (i32, or null) of its free side on: bits 0-13 have
- * the address, and 16-29 the distance of atoms along the side, if rows are terms, in units of 16
- * bytes. All is of 32 bits and the same in all threads, so ptxas computes it once for a warp. */
+/* The low word of the descriptor of operand O in atoms, from FIRST (i32, or null) of its free side
+ * on: bits 0-13 have the address, and 16-29 the distance of atoms along the side, if rows are
+ * terms, in units of 16 bytes. All is of 32 bits and the same in all threads, so ptxas computes it
+ * once for a warp. */
 static const char *descriptor(TileDot *d, const SharedOperand *o, const char *first)
 {
 	enum { UNIT_BITS = 4, LEAD = 16 };
@@ -409,8 +410,8 @@ static int next_terms(const TileDot *d, const SharedOperand *o)
 	return d->in->k * (o->along ? d->bytes : TILE_ATOM / ATOM_ROWS) / TILE_VECTOR;
 }
 
-/* All instructions of a warpgroup, whose first row is FIRST, in one piece of assembly: nothing may use the sums
- * between them. */
+/* All instructions of a warpgroup, whose first row is FIRST, in one piece of assembly: nothing may
+ * use the sums between them. */
 static void by_warpgroups(TileDot *d, const char *first)
 {
 	/* the swizzle, and the distance of the next 8 rows in units of 16 bytes */

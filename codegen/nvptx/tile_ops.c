@@ -570,8 +570,8 @@ static const char *mbarrier(LlKernel *k, const TileNode *n)
 	return r;
 }
 
-/* All producers arrive, as each makes a fence of its own; of a warp that read what all its lanes waited
- * for, one lane. */
+/* All producers arrive, as each makes a fence of its own; of a warp that read what all its lanes
+ * waited for, one lane. */
 static void arrive(LlKernel *k, const TileNode *n)
 {
 	const char *at = mbarrier(k, n),
@@ -583,7 +583,8 @@ static void arrive(LlKernel *k, const TileNode *n)
 	       at, lane);
 }
 
-/* The vote makes the branch one of whole warps, so that ptxas does not have to join their lanes again. */
+/* The vote makes the branch one of whole warps, so that ptxas does not have to join their lanes
+ * again. */
 static void await(LlKernel *k, const TileNode *n)
 {
 	const char *at = mbarrier(k, n), *parity = ll_expr(&k->f, n->val), *wide = ll_new(&k->f);
@@ -662,7 +663,8 @@ void ll_tile_roles(LlKernel *k, const LNode *body)
 	LlFn *f = &k->f;
 	MadeTiles made = {0};
 	const char *is = ll_new(f), *after;
-	/* A block of three warpgroups has 168 registers a thread; those that multiply may have more. */
+	/* A block of three warpgroups has 168 registers a thread; those that multiply may have
+	 * more. */
 	const bool moves = b->producers == 128 && b->threads == 256;
 
 	ll_put(f, "%s = icmp eq i32 %%tid32, 0", is);
@@ -681,8 +683,9 @@ void ll_tile_roles(LlKernel *k, const LNode *body)
 			       "call void asm sideeffect \"setmaxnreg.%s.sync.aligned.u32 %d;\", \"\"() convergent",
 			       producers ? "dec" : "inc",
 			       producers ? FEW_REGISTERS : MANY_REGISTERS);
-		/* ptxas moves a constant half of wgmma's descriptors to registers for each instruction. A
-		 * loop had 46 instructions; with a half that ptxas does not know it has 41. */
+		/* ptxas moves a constant half of wgmma's descriptors to registers for each
+		 * instruction. A loop had 46 instructions; with a half that ptxas does not know it
+		 * has 41. */
 		if (!producers) {
 			ll_put(f,
 			       "%%lane0 = call i32 @llvm.nvvm.shfl.sync.idx.i32(i32 -1, i32 %%tid32, i32 0, i32 31)");

@@ -4,8 +4,9 @@
  * codegen/nvptx/tile_ops.c and tile_dot.c divide it between lanes. It is computed from the tree by
  * enumerating lanes, so tests can compare it with what the simulator counts in the PTX.
  *
- * Two things are LLVM's and not counted: instructions of a product whose sums a constant condition hides are
- * removed, and loads of a map in an arm of a select, which is a branch, are made where its condition holds.
+ * Two things are LLVM's and not counted: instructions of a product whose sums a constant condition
+ * hides are removed, and loads of a map in an arm of a select, which is a branch, are made where
+ * its condition holds.
  */
 #include "ir/eval/eval_tiles_impl.h"
 
@@ -196,7 +197,8 @@ static uint32_t guarded(const PointLanes *l, uint32_t mask)
 	return holds;
 }
 
-/* An access of BYTES by each lane to element IDX of B, further by BY points of the innermost iterator. */
+/* An access of BYTES by each lane to element IDX of B, further by BY points of the innermost
+ * iterator. */
 static void access_by_lanes(const PointLanes *l, const Buf *b, Expr *const *idx, int by, int bytes,
 			    uint32_t mask, const Expr *load)
 {
@@ -376,8 +378,9 @@ static void read_rows(Count *c, const OperandRows *o, const int *row, const int 
 	c->times = 1;
 }
 
-/* The four registers of 16 rows or columns of O, TIMES times. Which rows ldmatrix loads matters as little as where
- * they begin: adding a multiple of a word to all addresses keeps their conflicts. */
+/* The four registers of 16 rows or columns of O, TIMES times. Which rows ldmatrix loads matters as
+ * little as where they begin: adding a multiple of a word to all addresses keeps their
+ * conflicts. */
 static void read_four(Count *c, const OperandRows *o, bool is_a, bool permuted, int64_t times)
 {
 	const int bytes = bytes_of(o->buf);
@@ -410,7 +413,8 @@ static void read_four(Count *c, const OperandRows *o, bool is_a, bool permuted, 
 		read_rows(c, o, row, at, WIDEST, times);
 }
 
-/* N adjacent elements of O: four terms of a row, or what stands for them where rows are terms. LANE: the rows of each lane. */
+/* N adjacent elements of O: four terms of a row, or what stands for them where rows are terms.
+ * LANE: the rows of each lane. */
 static void read_terms(Count *c, const OperandRows *o, const int *lane, int each, int64_t times)
 {
 	const int bytes = bytes_of(o->buf);
@@ -461,8 +465,8 @@ static void count_dot(Count *c)
 	c->to->mma += warps * fragments * (columns / 8) * (terms / in->k) * (MMA_ROWS / in->m);
 }
 
-/* All threads of the block, its producers too, meet before and after the atomic operation of one of them,
- * which counts as a store. A block that is the only one of its tile needs none. */
+/* All threads of the block, its producers too, meet before and after the atomic operation of one of
+ * them, which counts as a store. A block that is the only one of its tile needs none. */
 void tile_count_last(TileEval *e, int64_t blocks)
 {
 	TileCounts *t = e->o->counts;

@@ -12,9 +12,10 @@
 #include "ir/loop/loop.h"
 
 /*
- * What the threads of all blocks do in operations on tiles, as tools/ptxsim/count.h counts it: matrix instructions and arrivals at
- * barriers by warp, asynchronous copies by thread, the accesses of warps, their bytes, and sectors of 32 bytes of memory or
- * passes of shared memory beyond the fewest. What an operation loads several times counts once if no store in between may change it.
+ * What the threads of all blocks do in operations on tiles, as tools/ptxsim/count.h counts it:
+ * matrix instructions and arrivals at barriers by warp, asynchronous copies by thread, the accesses
+ * of warps, their bytes, and sectors of 32 bytes of memory or passes of shared memory beyond the
+ * fewest. What an operation loads several times counts once if no store in between may change it.
  */
 #define TILE_COUNTERS(X)          \
 	X(mma)                    \
@@ -49,7 +50,8 @@ typedef struct TileRun {
 
 /* Runs S. Returns null, or what went wrong, in the arena of S's kernel. */
 const char *tiles_run(const Schedule *s, const TileRun *o);
-/* Counts the work of stage ST of S, whose sizes are constant; else, or if it has other nodes, returns why not. */
+/* Counts the work of stage ST of S, whose sizes are constant; else, or if it has other nodes,
+ * returns why not. */
 const char *tiles_count(const Schedule *s, const Stage *st, TileCounts *counts);
 
 #endif

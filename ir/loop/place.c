@@ -103,8 +103,8 @@ int64_t layout_address(const TileLayout *l, const int64_t *idx)
 	return at;
 }
 
-/* AT / BY, where vectors of V elements begin at multiples of V: a number of the vector comes first, so
- * that the pool sees that the elements of a vector have one quotient. */
+/* AT / BY, where vectors of V elements begin at multiples of V: a number of the vector comes first,
+ * so that the pool sees that the elements of a vector have one quotient. */
 static Expr *quotient(ExprPool *p, Expr *at, int64_t by, int64_t v)
 {
 	if (v > 1 && by % v == 0)

@@ -69,8 +69,8 @@ int64_t layout_extent_of(const TileLayout *l, int d);
 void layout_element(const TileLayout *l, int64_t reg, int64_t lane, int64_t warp, int64_t *idx);
 /* The byte address of an element of L, all of whose axes are AT_ADDRESS and do not overlap. */
 int64_t layout_address(const TileLayout *l, const int64_t *idx);
-/* The same of tile B in shared memory as an expression, in elements: ex_aligned_along sees where VECTOR
- * elements, from a multiple of VECTOR on, are contiguous. */
+/* The same of tile B in shared memory as an expression, in elements: ex_aligned_along sees where
+ * VECTOR elements, from a multiple of VECTOR on, are contiguous. */
 Expr *tile_flat_index(ExprPool *p, const Buf *b, Expr *const *idx, int vector);
 
 /* The layout of an operand that a thread reads at its points: index D of the operand is INDEX[d], an

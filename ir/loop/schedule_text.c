@@ -146,7 +146,8 @@ static void find_line_start(LoopText *t, const char *from)
 		t->line_start--;
 }
 
-/* A buffer of S->split that does not have the type of the node's operand or result; null: there is none. */
+/* A buffer of S->split that does not have the type of the node's operand or result; null: there is
+ * none. */
 static const Buf *other_param(Ctx *c, const Schedule *s, const Kernel *of)
 {
 	int n;

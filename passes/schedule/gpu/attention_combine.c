@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Where blocks, and warps of a block, share the keys of a row, each has a maximum, sums and results
- * of its own. They are partial results in memory, as if each part were one key, and the last block of
- * those that share a row's keys combines them like blocks of keys:
+ * of its own. They are partial results in memory, as if each part were one key, and the last block
+ * of those that share a row's keys combines them like blocks of keys:
  *
  *   for some of the rows at a time
  *     for c over chunks of parts

@@ -239,8 +239,9 @@ bool sched_gpu_contraction(const Target *t, Kernel *k, int last, Schedule *s)
 	return true;
 }
 
-/* The statements after that of GG, which add its partial sums, as a product whose only term iterator is the
- * part. *SLICE: the iterator of GG over the parts. False if they are not all of that form. */
+/* The statements after that of GG, which add its partial sums, as a product whose only term
+ * iterator is the part. *SLICE: the iterator of GG over the parts. False if they are not all of
+ * that form. */
 static bool open_whole(const GpuGemm *gg, GpuGemm *whole, Iter **slice)
 {
 	const Contraction *part = &gg->g.p.c;

@@ -262,7 +262,8 @@ typedef struct StagedSums {
 	int number, rows; /* of the part */
 	bool down;        /* contiguous along rows */
 	int mv, nv;       /* rows and columns of a vector of results: one of them is 1 */
-	/* the whole sums of partial ones: BUF is in registers, in vectors, as are NHELD parts in HELD */
+	/* the whole sums of partial ones: BUF is in registers, in vectors, as are NHELD parts in
+	 * HELD */
 	Buf *held[MOST_HELD];
 	int nheld;
 } StagedSums;
@@ -366,7 +367,8 @@ static ResultPoint point_of(GpuGemm *gg, const StagedSums *st, const TileNode *n
 	return r;
 }
 
-/* The points of a staged part: rows, vectors of columns, and their elements; or columns, and vectors of rows. */
+/* The points of a staged part: rows, vectors of columns, and their elements; or columns, and
+ * vectors of rows. */
 static TileNode *over_results(GpuGemm *gg, const StagedSums *st, TileOp op, Buf *to)
 {
 	static const char *const names[] = {"r", "c", "e"};

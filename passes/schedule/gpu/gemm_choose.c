@@ -13,7 +13,8 @@
  * types, how the operands lie in memory, the matrix instruction (gemm.c) and the target's row, and
  * not on the machine that compiles. A long sum is split if the model says that this saves time.
  *
- * A variant for few results limits the choice (gemm_variants.c). Products of few rows or columns have no tile (skinny.c).
+ * A variant for few results limits the choice (gemm_variants.c). Products of few rows or columns
+ * have no tile (skinny.c).
  */
 #include "passes/schedule/gpu/gemm_impl.h"
 #include "passes/schedule/gpu/gpu_impl.h"
@@ -55,7 +56,8 @@ static const double ISSUES = 128;  /* thread instructions per SM and clock: 4 wa
  * PTX. */
 static const double ISSUE_COPIED = 4, ISSUE_MOVED = 8, ISSUE_PLACE = 14;
 static const double EDGES = 2e-6; /* seconds for the first loads and last stores: an estimate */
-/* seconds until the last block of a tile has counted itself and the first partial sums arrive: an estimate */
+/* seconds until the last block of a tile has counted itself and the first partial sums arrive: an
+ * estimate */
 static const double ARRIVAL = 1.5e-6;
 /* a split must take at most this part of the time, as the model is rough */
 static const double GAIN = 0.9;

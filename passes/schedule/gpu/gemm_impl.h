@@ -107,8 +107,8 @@ bool gemm_gpu_open(GpuGemm *gg, const Target *t, Kernel *k, int last, const Sche
 
 /* ---- gemm_block.c ---- */
 
-/* Emits the body of the stage (passes/schedule/gpu/gemm_block.c). If G has partial sums, WHOLE, the product
- * whose terms they are, is in the body of last blocks; else WHOLE is null. */
+/* Emits the body of the stage (passes/schedule/gpu/gemm_block.c). If G has partial sums, WHOLE, the
+ * product whose terms they are, is in the body of last blocks; else WHOLE is null. */
 void gemm_gpu_emit(GpuGemm *g, GpuGemm *whole);
 
 #endif

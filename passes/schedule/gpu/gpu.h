@@ -66,8 +66,8 @@ int gemm_gpu_steps(const Target *t, Kernel *k, SizeStep *step);
  * the sum for the runs that S serves, or 1. The cut is along iterator *ALONG. A part has *EACH
  * terms; where the number of terms is unknown, at least that many. */
 bool sched_gpu_contraction(const Target *t, Kernel *k, int last, Schedule *s);
-/* The same of K whose first statement is a product's partial sums, and whose others combine them, in one
- * stage; false if K is not of this form. */
+/* The same of K whose first statement is a product's partial sums, and whose others combine them,
+ * in one stage; false if K is not of this form. */
 bool sched_gpu_in_parts(const Target *t, Kernel *k, Schedule *s);
 int64_t sched_gpu_parts(const Target *t, Kernel *k, const Schedule *s, Iter **along, int64_t *each);
 

@@ -240,8 +240,9 @@ bool gpu_stencil(Row *r, const Gpu *gpu, int along);
 /* The COPY nodes at the beginning of LOOP's body fill buffer SLOT, of STAGES, for its iteration:
  * starts them STAGES - 1 iterations ahead, and puts waits and barriers where threads read what
  * others copied. The copies before LOOP are part of its first group. HELD: registers of a thread in
- * which copies that are not asynchronous may be in flight during an iteration. FULL and EMPTY: tiles of an mbarrier for
- * each buffer, and in FULL for one more, if the stage's producers copy; else null. */
+ * which copies that are not asynchronous may be in flight during an iteration. FULL and EMPTY:
+ * tiles of an mbarrier for each buffer, and in FULL for one more, if the stage's producers copy;
+ * else null. */
 void gpu_tile_pipeline(LBuild *b, LNode *loop, LNode **at, Iter *slot, int stages, int held,
 		       Buf *full, Buf *empty);
 

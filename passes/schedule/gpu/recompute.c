@@ -32,8 +32,8 @@ static bool reads_only_inputs(const Stmt *s)
 	return true;
 }
 
-/* Statement I of K is the only one that writes its result, a copy of inputs; only maps read it, at least
- * one. */
+/* Statement I of K is the only one that writes its result, a copy of inputs; only maps read it, at
+ * least one. */
 static bool is_copy_for_maps(const Kernel *k, int i)
 {
 	const Stmt *s = k->stmts.at[i];

@@ -35,8 +35,8 @@ static void reverse_cpu(const dl_kctx *k, int64_t begin, int64_t end, void *scra
 	"\tst.shared.f32 [%i3], %v1;\n\tbar.sync 0;\n"                                 \
 	"\tsub.s32 %i4, 255, %i1;\n\tshl.b32 %i4, %i4, 8;\n\tadd.s32 %i4, %i2, %i4;\n" \
 	"\tld.shared.f32 %v2, [%i4];\n\tst.global.f32 [%a2], %v2;\n\tret;\n}\n"
-static const char ptx[] = ".version 7.0\n.target sm_75\n.address_size 64\n"
-			  ".extern .shared .align 16 .b8 room[];\n" ENTRY("reverse") ENTRY("large");
+#define HEAD ".version 7.0\n.target sm_75\n.address_size 64\n.extern .shared .align 16 .b8 room[];\n"
+static const char ptx[] = HEAD ENTRY("reverse") "\0" HEAD ENTRY("large");
 
 static void plan(const int64_t *sym, int64_t *offset, int64_t *total, int64_t *scratch)
 {

@@ -419,7 +419,11 @@ static void by_warpgroups(TileDot *d, const char *first)
 	const char *a = descriptor(d, &d->a, first), *b = descriptor(d, &d->b, NULL),
 		   *high = opn(d, "add", d->k->role == ROLE_ALL ? "0" : "%zero", swizzle | next),
 		   *all = ll_new(d->f), *type;
-	StrBuf code = {0}, out = {0}, in = {0}, arg = {0}, list = {0};
+	STRBUF_LOCAL(code);
+	STRBUF_LOCAL(out);
+	STRBUF_LOCAL(in);
+	STRBUF_LOCAL(arg);
+	STRBUF_LOCAL(list);
 
 	for (int i = 0; i < d->nacc; i++) {
 		strbuf_printf(&list, "%s$%d", i ? "," : "", i);
@@ -451,11 +455,6 @@ static void by_warpgroups(TileDot *d, const char *first)
 		d->acc[i] = ll_new(d->f);
 		ll_put(d->f, "%s = extractvalue %s %s, %d", d->acc[i], type, all, i);
 	}
-	strbuf_free(&code);
-	strbuf_free(&out);
-	strbuf_free(&in);
-	strbuf_free(&arg);
-	strbuf_free(&list);
 }
 
 /* ---- Multiply-adds ---- */

@@ -559,14 +559,13 @@ static void copy(LlKernel *k, const TileNode *n)
 /* The address of an mbarrier, an i32. */
 static const char *mbarrier(LlKernel *k, const TileNode *n)
 {
-	enum { BYTES = 8 };
 	LlFn *f = &k->f;
 	const char *at = ll_expr(f, n->idx[0]), *narrow = ll_new(f), *base = ll_new(f),
 		   *r = ll_new(f);
 
 	ll_put(f, "%s = trunc i64 %s to i32", narrow, at);
 	ll_put(f, "%s = ptrtoint ptr addrspace(3) %s to i32", base, ll_tile_memory(k, n->to));
-	ll_put(f, "%s = add i32 %s, %s", r, base, ll_op(f, "mul i32", narrow, BYTES));
+	ll_put(f, "%s = add i32 %s, %s", r, base, ll_op(f, "mul i32", narrow, MBARRIER_BYTES));
 	return r;
 }
 

@@ -183,7 +183,7 @@ static void bind_piece(const PointLanes *l, int lane)
 		tile_bind(l->c->e, n->it[2], 0);
 }
 
-/* PointLanes of MASK whose points fulfil N's guard. */
+/* The lanes of MASK whose points fulfil N's guard. */
 static uint32_t guarded(const PointLanes *l, uint32_t mask)
 {
 	const Expr *guard = l->c->n->guard;
@@ -231,23 +231,18 @@ static bool is_one(const PointLanes *l, const Buf *b, Expr *const *idx)
 		       l->var, l->vector);
 }
 
-static void see_load(void *arg, Expr *e)
-{
-	const PointLanes *l = arg;
-	const Buf *b = e->kind == EX_LOAD ? e->load.buf : NULL;
-	bool one;
-
-	if (!b || tile_in_registers(b))
-		return;
-	one = l->vector > 1 && is_one(l, b, e->load.idx);
-	for (int v = 0; v < (one ? 1 : l->vector); v++)
-		access_by_lanes(l, b, e->load.idx, v, (one ? l->vector : 1) * bytes_of(b), l->mask,
-				e);
-}
-
 static void count_loads(const PointLanes *l)
 {
-	ex_walk(l->c->n->val, see_load, (void *)(uintptr_t)l);
+	EX_EACH_LOAD (e, l->c->n->val) {
+		const Buf *b = e->load.buf;
+		const bool one = l->vector > 1 && !tile_in_registers(b) && is_one(l, b, e->load.idx);
+
+		if (tile_in_registers(b))
+			continue;
+		for (int v = 0; v < (one ? 1 : l->vector); v++)
+			access_by_lanes(l, b, e->load.idx, v, (one ? l->vector : 1) * bytes_of(b),
+					l->mask, e);
+	}
 }
 
 static void count_stores(const PointLanes *l, int vector)
@@ -471,7 +466,7 @@ void tile_count_last(TileEval *e, int64_t blocks)
 {
 	TileCounts *t = e->o->counts;
 
-	t->barriers += 2 * ((e->st->block.threads + e->st->block.producers) / WARP_LANES);
+	t->barriers += 2 * tile_block_warps(e->st);
 	if (blocks > 1) {
 		t->global_store_requests++;
 		t->global_store_sectors++;

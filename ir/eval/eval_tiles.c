@@ -396,6 +396,11 @@ static void run_nodes(TileEval *e, const LNode *n)
 		}
 }
 
+int64_t tile_block_warps(const Stage *st)
+{
+	return (st->block.threads + st->block.producers) / WARP_LANES;
+}
+
 /* The blocks of stage ST. */
 static void run_stage(TileEval *e, const Stage *st)
 {
@@ -410,8 +415,7 @@ static void run_stage(TileEval *e, const Stage *st)
 			e->o->counts->shared_bytes += size(e, st->scratch);
 		if (e->o->counts &&
 		    st->block.producers) /* all threads meet once, when mbarriers are made */
-			e->o->counts->barriers += (st->block.threads + st->block.producers) /
-						  WARP_LANES;
+			e->o->counts->barriers += tile_block_warps(st);
 	}
 }
 

@@ -42,6 +42,8 @@ typedef struct TileValue {
 
 /* ---- eval_tiles.c ---- */
 
+/* Warps of a block of ST, its producers too. */
+int64_t tile_block_warps(const Stage *st);
 TileValue tile_eval(TileEval *e, const Expr *x);
 void tile_bind(TileEval *e, const Iter *it, int64_t v);
 

@@ -260,6 +260,7 @@ extern const MmaInfo mma_info[MMA_COUNT];
  * others, each in order. An mbarrier, an element of a tile of i64, orders what some do before they arrive
  * before what others do after they await it: all producers arrive, or one thread of each other warp.
  */
+enum { MBARRIER_BYTES = 8 };
 typedef enum TileOp { TILE_COPY, TILE_MAP, TILE_FOLD, TILE_DOT, TILE_SYNC } TileOp;
 typedef enum TileSync {
 	TILE_COMMIT, /* the asynchronous copies since the last commit are a group */
@@ -515,6 +516,8 @@ typedef struct LBufs {
 LBufs lnode_bufs(const LNode *n);
 /* The node of ST that only last blocks execute (LOOP_LAST); null: there is none. */
 LNode *stage_last(const Stage *st);
+/* The first stage with a node that executes PART of statement STMT (PART_NONE: any part), or null. */
+const Stage *schedule_stage_of(const Schedule *s, int stmt, LPart part);
 /* A node of S is an operation on tiles. */
 bool schedule_has_tiles(const Schedule *s);
 /* B is an input of S whose memory nothing writes while S runs (Schedule.apart). */

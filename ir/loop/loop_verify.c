@@ -580,8 +580,7 @@ static void check_mbarriers(LoopText *t, const LNode *n)
 	for (; n; n = n->next) {
 		const TileNode *to = is_at_mbarrier(n) ? arrival(t->stage->body, n->op->to) : NULL;
 
-		if (is_at_mbarrier(n) &&
-		    to && (to->producers == n->op->producers) != (n->op->sync == TILE_ARRIVE))
+		if (to && (to->producers == n->op->producers) != (n->op->sync == TILE_ARRIVE))
 			lt_fault(t,
 				 "not one role arrives at the mbarriers of %s, and the other waits",
 				 n->op->to->name);

@@ -129,3 +129,21 @@ void lnode_iters(LNode *n, void (*fn)(void *arg, Iter **it), void *arg)
 	for (int i = 0; n->op && i < n->op->n; i++)
 		fn(arg, &n->op->it[i]);
 }
+
+static bool executes(const LNode *n, int stmt, LPart part)
+{
+	for (; n; n = n->next)
+		if ((n->point.stmt == stmt && n->point.part != PART_NONE &&
+		     (part == PART_NONE || n->point.part == part)) ||
+		    executes(n->body, stmt, part))
+			return true;
+	return false;
+}
+
+const Stage *schedule_stage_of(const Schedule *s, int stmt, LPart part)
+{
+	for (int i = 0; i < s->stages.n; i++)
+		if (executes(s->stages.at[i]->body, stmt, part))
+			return s->stages.at[i];
+	return NULL;
+}

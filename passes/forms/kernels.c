@@ -123,7 +123,7 @@ void stmt_loads(Stmt *s, void (*fn)(void *, Stmt *, Expr *), void *arg)
 		fn(arg, s, x);
 }
 
-bool stmt_reads(Stmt *s, const Buf *b)
+bool stmt_reads(const Stmt *s, const Buf *b)
 {
 	STMT_EACH_LOAD (x, s)
 		if (x->load.buf == b)

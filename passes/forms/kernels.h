@@ -44,7 +44,7 @@ bool load_plain(const Expr *load);
 bool load_whole(const Expr *load);
 /* Sets READ[Buf.id] for every buffer that S loads. */
 void stmt_mark_loads(Stmt *s, bool *read);
-bool stmt_reads(Stmt *s, const Buf *b);
+bool stmt_reads(const Stmt *s, const Buf *b);
 bool expr_loads(Expr *e, const Buf *b);
 bool stmt_writes(const Stmt *s, const Buf *b);
 /* The only statement of K that writes B; null: none, or several. */

@@ -384,13 +384,14 @@ static bool may_have_tables(Module *m, Node *n)
 
 	if (!k || node_on_host(n) || kernel_calls_routine(k) || kernel_has_strings(k))
 		return false;
-	kind = form_of(m, n).kind;
+	kind = module_form(m, n)->kind;
 	return kind == FORM_MAP || kind == FORM_ROW || kind == FORM_ORDER;
 }
 
-static void tables_of_kernel(Tables *t, Arena *tmp)
+static void tables_of_kernel(Tables *t)
 {
 	Kernel *k = node_kernel(t->n);
+	ARENA_LOCAL(tmp);
 
 	t->made = 0;
 	t->made_bytes = 0;
@@ -404,18 +405,13 @@ static void tables_of_kernel(Tables *t, Arena *tmp)
 
 bool pass_tables(Module *m)
 {
-	Tables t = {.ahead = ahead_new(m), .most_bytes = most_bytes(m)};
+	Tables t;
 
-	for (t.n = m->graph->first; t.n && m->opt.level > 0 && !module_on_gpu(m); t.n = t.n->next) {
-		Arena *tmp = arena_new();
-		Kernel *k = node_kernel(t.n);
-		bool any = false;
-
-		for (int i = 0; k && i < k->stmts.n; i++)
-			any |= cost_of_samples(m->ctx, k->stmts.at[i]).index;
-		if (any && may_have_tables(m, t.n))
-			tables_of_kernel(&t, tmp);
-		arena_free(tmp);
-	}
+	if (m->opt.level <= 0 || module_on_gpu(m))
+		return true;
+	t = (Tables){.ahead = ahead_new(m), .most_bytes = most_bytes(m)};
+	for (t.n = m->graph->first; t.n; t.n = t.n->next)
+		if (may_have_tables(m, t.n))
+			tables_of_kernel(&t);
 	return true;
 }

@@ -201,16 +201,19 @@ static bool is_reported(DecisionTest *x, Ctx *c, Kernel *k, const char *tree)
 	return reported;
 }
 
-int decision_mutations(DecisionTest *x, Ctx *c, Kernel *k, const char *tree, const TreeMutation *m,
-		       int n)
+int decision_mutations(DecisionTest *x, Ctx *c, const Target *t, Kernel *k, const Decision *d,
+		       const TreeMutation *m, int n)
 {
+	ARENA_LOCAL(a);
+	STRBUF_LOCAL(tree);
 	int tried = 0;
 
+	schedule_print_bare(&tree, decision_tree(x, t, k, d, a));
 	for (int i = 0; i < n; i++)
 		for (int which = 0;; which++, tried++) {
 			StrBuf b = {0};
 
-			if (!mutate(tree, &m[i], which, &b))
+			if (!mutate(strbuf_str(&tree), &m[i], which, &b))
 				break;
 			if (!is_reported(x, c, k, strbuf_str(&b)))
 				decision_wrong(x, "mutation", m[i].line, strbuf_str(&b));

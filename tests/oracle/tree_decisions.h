@@ -31,9 +31,9 @@ typedef struct TreeMutation {
 	const char *as;   /* becomes this; null: moves behind the next line; "": goes; "+1": gets one more than its number */
 } TreeMutation;
 
-/* Each of the N mutations of each line of TREE, of K, is reported. Returns how many were tried. */
-int decision_mutations(DecisionTest *x, Ctx *c, Kernel *k, const char *tree, const TreeMutation *m,
-		       int n);
+/* Each of the N mutations of each line of the tree of D, for K, is reported. Returns how many were tried. */
+int decision_mutations(DecisionTest *x, Ctx *c, const Target *t, Kernel *k, const Decision *d,
+		       const TreeMutation *m, int n);
 
 typedef struct RefusedDecision {
 	const char *decision, *why;

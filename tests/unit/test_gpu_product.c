@@ -203,12 +203,8 @@ static int test_mutations(int type)
 
 	gpu_product_choose(t, kernel_clone(k, a), &d);
 	for (int stages = type ? 2 + type % 3 : 2; stages <= (type ? 2 + type % 3 : 4); stages++) {
-		StrBuf tree = {0};
-
 		d.gpu_product.variant[d.gpu_product.n - 1].stages = stages;
-		schedule_print_bare(&tree, decision_tree(&test, t, k, &d, a));
-		tried += decision_mutations(&test, c, k, strbuf_str(&tree), mutations, MUTATIONS);
-		strbuf_free(&tree);
+		tried += decision_mutations(&test, c, t, k, &d, mutations, MUTATIONS);
 	}
 	arena_free(a);
 	ctx_free(c);
@@ -232,14 +228,9 @@ static int test_wgmma_mutations(void)
 	Kernel *k = read_aligned(c, a, "f16", false, 8);
 	int tried = 0;
 
-	for (int producers = 0; producers < 2; producers++) {
-		StrBuf tree = {0};
-
-		schedule_print_bare(&tree, decision_tree(&test, t, k, wgmma_decision(t, k, a, producers), a));
-		tried += decision_mutations(&test, c, k, strbuf_str(&tree), mutations,
-					    sizeof mutations / sizeof *mutations);
-		strbuf_free(&tree);
-	}
+	for (int producers = 0; producers < 2; producers++)
+		tried += decision_mutations(&test, c, t, k, wgmma_decision(t, k, a, producers),
+					    mutations, sizeof mutations / sizeof *mutations);
 	arena_free(a);
 	ctx_free(c);
 	return tried;

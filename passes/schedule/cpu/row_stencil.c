@@ -46,8 +46,10 @@ int row_stencil_iter(const Row *r)
 
 		if (row_packed(s))
 			return -1;
+		if (!row_taps(s))
+			continue;
 		STMT_EACH_LOAD (x, s)
-			for (int d = 0; row_taps(s) && d < x->load.nidx; d++) {
+			for (int d = 0; d < x->load.nidx; d++) {
 				Expr *e = x->load.idx[d];
 
 				if (!expr_has_any(e, s->iter + s->nband, s->niters - s->nband))

@@ -496,8 +496,6 @@ static Buf *declare_tile(GpuGemm *gg, const char *what, const TileOperand *o, in
 	return n->local.buf;
 }
 
-enum { MBARRIER = 8 /* bytes */ };
-
 /* MANY mbarriers, from byte AT on. */
 static Buf *declare_mbarriers(GpuGemm *gg, const char *what, int many, int64_t at)
 {
@@ -505,7 +503,7 @@ static Buf *declare_mbarriers(GpuGemm *gg, const char *what, int many, int64_t a
 	TileLayout l = {.rank = 1};
 	LNode *n;
 
-	layout_add(&l, 0, AT_ADDRESS, extent[0], 1, MBARRIER);
+	layout_add(&l, 0, AT_ADDRESS, extent[0], 1, MBARRIER_BYTES);
 	n = gpu_tile(&gg->g.b, what, DT_I64, extent, &l);
 	n->local.at = l_int(&gg->g.b, at);
 	return n->local.buf;
@@ -757,10 +755,10 @@ void gemm_gpu_emit(GpuGemm *gg, GpuGemm *whole)
 	a = declare_tile(gg, "a_tile", &gg->a, s->bm, 0);
 	b = declare_tile(gg, "b_tile", &gg->b, s->bn, gemm_gpu_tiles(s, &gg->a, s->bm));
 	if (s->producers) {
-		const int64_t end = gemm_gpu_shared(gg, s), each = (int64_t)s->stages * MBARRIER;
+		const int64_t end = gemm_gpu_shared(gg, s), each = (int64_t)s->stages * MBARRIER_BYTES;
 
-		empty = declare_mbarriers(gg, "empty", s->stages, end - 2 * each - MBARRIER);
-		full = declare_mbarriers(gg, "full", s->stages + 1, end - each - MBARRIER);
+		empty = declare_mbarriers(gg, "empty", s->stages, end - 2 * each - MBARRIER_BYTES);
+		full = declare_mbarriers(gg, "full", s->stages + 1, end - each - MBARRIER_BYTES);
 	}
 	emit_pipeline(gg, a, b, full, empty);
 	emit_parts(gg);

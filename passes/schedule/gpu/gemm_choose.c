@@ -111,8 +111,9 @@ int64_t gemm_gpu_shared(const GpuGemm *g, const BlockShape *s)
 		      staged = (int64_t)(g->by_columns ? s->bn : MMA_ROWS * s->wm) *
 			       gemm_gpu_staged_row(g, s) * bytes_of(ctype_dtype(g->g.p.c.ct));
 
-	/* two mbarriers of 8 bytes for each buffer, and one more */
-	return (tiles > staged ? tiles : staged) + (s->producers ? (s->stages * 2 + 1) * 8 : 0);
+	/* two mbarriers for each buffer, and one more */
+	return (tiles > staged ? tiles : staged) +
+	       (s->producers ? (s->stages * 2 + 1) * MBARRIER_BYTES : 0);
 }
 
 /* Rows and columns of a lane that multiplies. */

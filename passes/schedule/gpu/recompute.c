@@ -16,14 +16,6 @@ static bool may_be_recomputed(Kernel *k, int i)
 	return inline_may(k, i) && !row_packed(k->stmts.at[i]);
 }
 
-static bool reads(const Stmt *s, const Buf *b)
-{
-	STMT_EACH_LOAD (load, s)
-		if (load->load.buf == b)
-			return true;
-	return false;
-}
-
 static bool reads_only_inputs(const Stmt *s)
 {
 	STMT_EACH_LOAD (load, s)
@@ -44,7 +36,7 @@ static bool is_copy_for_maps(const Kernel *k, int i)
 		return false;
 	for (int j = 0; j < k->stmts.n; j++) {
 		const Stmt *o = k->stmts.at[j];
-		const bool reader = reads(o, s->out[0]);
+		const bool reader = stmt_reads(o, s->out[0]);
 
 		if (j != i && (o->out[0] == s->out[0] || (reader && (j < i || !stmt_is_map(o)))))
 			return false;
@@ -61,22 +53,12 @@ bool gpu_may_recompute(Kernel *k)
 	return false;
 }
 
-static bool carries_out(const LNode *n, int stmt)
-{
-	for (; n; n = n->next)
-		if ((n->point.stmt == stmt && n->point.part != PART_NONE) ||
-		    carries_out(n->body, stmt))
-			return true;
-	return false;
-}
-
 /* Each thread of the stage of statement I has its points, whose accesses are contiguous. */
 static bool is_plain(const Schedule *s, int i)
 {
-	for (int at = 0; at < s->stages.n; at++)
-		if (carries_out(s->stages.at[at]->body, i))
-			return !strcmp(s->stages.at[at]->strategy, "map");
-	return false;
+	const Stage *st = schedule_stage_of(s, i, PART_NONE);
+
+	return st && !strcmp(st->strategy, "map");
 }
 
 /* Map I is a copy that all of its readers may read past. */
@@ -85,7 +67,7 @@ static bool is_read_past(const Kernel *k, const Schedule *sched, int i)
 	bool ok = is_copy_for_maps(k, i) && is_plain(sched, i);
 
 	for (int j = i + 1; j < k->stmts.n && ok; j++)
-		ok = !reads(k->stmts.at[j], k->stmts.at[i]->out[0]) || is_plain(sched, j);
+		ok = !stmt_reads(k->stmts.at[j], k->stmts.at[i]->out[0]) || is_plain(sched, j);
 	return ok;
 }
 

@@ -104,23 +104,6 @@ bool gpu_may_split(Kernel *k)
 
 /* ---- How the kernel stands without ---- */
 
-static bool carries_out(const LNode *n, int stmt)
-{
-	for (; n; n = n->next)
-		if ((n->point.stmt == stmt && n->point.part == PART_TERM) ||
-		    carries_out(n->body, stmt))
-			return true;
-	return false;
-}
-
-static const Stage *stage_of(const Schedule *s, int stmt)
-{
-	for (int i = 0; i < s->stages.n; i++)
-		if (carries_out(s->stages.at[i]->body, stmt))
-			return s->stages.at[i];
-	return NULL;
-}
-
 /* Lower bound of the groups of ST, or of its blocks if each thread has an iteration. *KNOWN: the
  * number is constant. */
 static int64_t blocks_of(Ctx *c, const Stage *st, bool *known)
@@ -369,7 +352,7 @@ static bool saves_reading(const Splitter *x, Stmt *s, const RowCounts *r)
 /* Whether reduction S of schedule SCHED is split; *C: how. */
 static bool choose(Splitter *x, const Schedule *sched, Stmt *s, Cut *c)
 {
-	RowCounts r = {.stage = stage_of(sched, s->id)};
+	RowCounts r = {.stage = schedule_stage_of(sched, s->id, PART_TERM)};
 	int64_t parts, n, least;
 
 	if (!r.stage || !may_split(x->k->ctx, s))

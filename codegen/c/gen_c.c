@@ -6,6 +6,7 @@
 #include "codegen/c/gen_c_impl.h"
 #include "codegen/names.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,17 +63,51 @@ static void print_header(Fn *f, StrBuf *b)
 		strbuf_puts(b, "\tdl_bad_index fault = {0};\n");
 }
 
-static CFunc *intern_func(GenC *g, const Fn *f, const char *text)
+/* The length of the identifier or number at S. */
+static size_t word_length(const char *s)
 {
-	uint64_t h = hash_bytes(HASH_SEED, text, strlen(text));
+	size_t n = 0;
+
+	while (isalnum((unsigned char)s[n]) || s[n] == '_')
+		n++;
+	return n;
+}
+
+/* TEXT with a number for each identifier of F's name space, in the order in which they appear:
+ * functions that differ only by these names get the same text. */
+static const char *without_names(Fn *f, const char *text)
+{
+	int *number = NEW_ARRAY(f->g->arena, f->names.n + 1, int), numbers = 0;
+	STRBUF_LOCAL(b);
+
+	while (*text) {
+		const size_t n = word_length(text), skipped = n ? n : 1;
+		const int name = n && text[n - 1] == '_' ? fn_find_name(f, text, n) : -1;
+
+		if (name < 0) {
+			strbuf_put(&b, text, skipped);
+		} else {
+			number[name] = number[name] ? number[name] : ++numbers;
+			strbuf_printf(&b, "_%d_", number[name]);
+		}
+		text += skipped;
+	}
+	return arena_strdup(f->g->arena, strbuf_str(&b));
+}
+
+static CFunc *intern_func(GenC *g, Fn *f, const char *text)
+{
+	const char *key = without_names(f, text);
+	uint64_t h = hash_bytes(HASH_SEED, key, strlen(key));
 	CFunc *fn;
 
 	for (int i = 0; i < g->funcs.n; i++)
-		if (g->funcs.at[i]->hash == h && !strcmp(g->funcs.at[i]->text, text))
+		if (g->funcs.at[i]->hash == h && !strcmp(g->funcs.at[i]->key, key))
 			return g->funcs.at[i];
 	fn = NEW(g->arena, CFunc);
 	fn->name = codegen_name(g->arena, g->prefix, g->funcs.n, f->stage->name);
 	fn->text = arena_strdup(g->arena, text);
+	fn->key = key;
 	fn->hash = h;
 	fn->faults = f->faults;
 	vec_push(g->arena, &g->funcs, fn);

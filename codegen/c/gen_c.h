@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * gen_c: prints scheduled kernels as C. A stage becomes one function of the type dl_kernel_fn;
- * stages whose text is the same are printed once. The C is GNU C (vector extensions), clean under
+ * stages whose texts differ at most by names of variables are printed once. The C is GNU C (vector extensions), clean under
  * -Wall -Wextra with gcc and clang, and means the same under -ffp-contract=off -fwrapv at any
  * optimisation level.
  */
@@ -17,7 +17,8 @@
 typedef struct CFunc {
 	const char *name;   /* with the prefix of the model and target (codegen_name) */
 	const char *text;   /* body, without the name */
-	uint64_t hash;
+	const char *key;    /* the text with numbers in place of names */
+	uint64_t hash;      /* of the key */
 	bool faults;        /* it may report an index out of range at dim[ndim] */
 	int file;           /* number of the C file that holds it */
 	const Locs *locs;   /* every ONNX node it serves */

@@ -40,6 +40,8 @@ typedef struct Fn {
 
 /* The name of KEY in F. A new one is made from BASE (null: "v"): out_, or out_2_, out_3_ ... */
 const char *fn_name(Fn *f, const void *key, const char *base);
+/* The number of the name with the N letters S, in f->names; -1: F has no such name. */
+int fn_find_name(const Fn *f, const char *s, size_t n);
 /* The name of B. Unless B is a local, it becomes a parameter or a table of constants. */
 const char *fn_buf(Fn *f, Buf *b);
 /* The i64 E is never negative in FN, a Fn, as far as a quick analysis shows. Overflow is ignored: E

@@ -17,12 +17,12 @@
 
 enum { MOST = 40 }; /* letters of a name, at most */
 
-static bool name_taken(Fn *f, const char *s)
+int fn_find_name(const Fn *f, const char *s, size_t n)
 {
 	for (int i = 0; i < f->names.n; i++)
-		if (!strcmp(f->names.at[i].text, s))
-			return true;
-	return false;
+		if (strlen(f->names.at[i].text) == n && !memcmp(f->names.at[i].text, s, n))
+			return i;
+	return -1;
 }
 
 const char *fn_name(Fn *f, const void *key, const char *base)
@@ -37,7 +37,7 @@ const char *fn_name(Fn *f, const void *key, const char *base)
 	if (!isalpha((unsigned char)*word))
 		word = arena_printf(a, "v%s", word);
 	s = arena_printf(a, "%s_", word);
-	for (int i = 2; name_taken(f, s); i++)
+	for (int i = 2; fn_find_name(f, s, strlen(s)) >= 0; i++)
 		s = arena_printf(a, "%s_%d_", word, i);
 	vec_push(a, &f->names, ((FnName){key, s}));
 	return s;

@@ -37,21 +37,64 @@ static const char *text_of(Host *h, StrBuf *b)
 }
 
 /* D in 64 bits; values that are too large become INT64_MAX. */
-static const char *checked_text(Host *h, const Dim *d)
+static const char *checked_text(void *host, const Dim *d)
 {
+	Host *h = host;
 	StrBuf b = {0};
 
 	dim_print_checked(&b, d, host_sym, h);
 	return text_of(h, &b);
 }
 
-/* D in dl_wide. */
-static const char *wide_text(Host *h, const Dim *d)
-{
-	StrBuf b = {0};
+/* ---- Functions of long dims ---- */
 
-	dim_print_wide(&b, d, wide_sym, h);
-	return text_of(h, &b);
+/* The slot of D in H's table of such functions, which is hashed by address; an empty one if D has no function. */
+static WideDim *wide_slot(const Host *h, const Dim *d)
+{
+	size_t i = (uintptr_t)d / sizeof(void *) * UINT64_C(0x9e3779b97f4a7c15) >> 32;
+
+	while (h->wide[i &= (size_t)h->nslots - 1].dim && h->wide[i].dim != d)
+		i++;
+	return &h->wide[i];
+}
+
+static void grow_wide(Host *h)
+{
+	const WideDim *old = h->wide;
+	const int n = h->nslots;
+
+	h->nslots = n ? 2 * n : 64;
+	h->wide = NEW_ARRAY(h->m->arena, h->nslots, WideDim);
+	for (int i = 0; i < n; i++)
+		if (old[i].dim)
+			*wide_slot(h, old[i].dim) = old[i];
+}
+
+/* D in dl_wide. A long expression becomes a function, which all uses of D call: compilers take long for arithmetic
+ * of 128 bits, and the sizes of a detector have the same long parts in thousands of places. The stub of FCOS took
+ * 2.9 s of CPU to compile, and takes 1.6 s. */
+static const char *wide_text(void *host, const Dim *d)
+{
+	enum {
+		LONG = 120
+	}; /* letters of an expression: with 30 or 120 the stub takes a tenth longer */
+	Host *h = host;
+	StrBuf b = {0};
+	const char *text;
+
+	if (h->nslots && wide_slot(h, d)->dim)
+		return wide_slot(h, d)->call;
+	dim_print_wide(&b, d, wide_sym, wide_text, h);
+	text = text_of(h, &b);
+	if (strlen(text) < LONG)
+		return text;
+	if (2 * h->nwide >= h->nslots)
+		grow_wide(h);
+	*wide_slot(h, d) = (WideDim){
+		d, arena_printf(h->m->arena, "%s_%d(sym)", host_own(h, "size"), h->nwide)};
+	strbuf_printf(&h->sizes, "static dl_wide %s_%d(const int64_t *sym)\n{\n\treturn %s;\n}\n\n",
+		      host_own(h, "size"), h->nwide++, text);
+	return wide_slot(h, d)->call;
 }
 
 /* Whether D is computed from elements of tensors that may be any numbers of 64 bits. */
@@ -223,7 +266,7 @@ static void print_fact(Host *h, const Fact *f, const char *fail)
 	Arena *a = h->m->arena;
 	const bool wide = is_wide(f->a) || is_wide(f->b) || dim_may_cancel(f->a) ||
 			  dim_may_cancel(f->b);
-	const char *(*const text)(Host *, const Dim *) = wide ? wide_text : checked_text;
+	const char *(*const text)(void *, const Dim *) = wide ? wide_text : checked_text;
 	FactSize size;
 	int n = 0;
 

@@ -324,12 +324,13 @@ static void print_prototypes(Host *h, const GenC *g)
 			g->funcs.at[i]->name);
 }
 
-/* Prints the program of H's module to BODY. */
-static bool print_all(Host *h, StrBuf *body)
+/* Prints the program of H's module to OUT. */
+static bool print_all(Host *h, StrBuf *out)
 {
 	Module *m = h->m;
+	STRBUF_LOCAL(body);
 
-	h->b = body;
+	h->b = &body;
 	h->kernel_id = NEW_ARRAY(m->arena, m->graph->nnodes + 1, int);
 	for (int i = 0; i < m->graph->nnodes; i++)
 		h->kernel_id[i] = -1;
@@ -341,6 +342,9 @@ static bool print_all(Host *h, StrBuf *body)
 	for (int t = 0; t < m->ntargets; t++)
 		host_exec(h, t);
 	print_program(h);
+	strbuf_puts(out, strbuf_str(&h->sizes));
+	strbuf_puts(out, strbuf_str(&body));
+	strbuf_free(&h->sizes);
 	return !h->lacks || diag_error(m->ctx->diag, (DiagLoc){.file = m->graph->file},
 				       "the size \"%s\" does not follow from the inputs",
 				       h->lacks->name);

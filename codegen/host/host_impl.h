@@ -12,6 +12,12 @@ typedef struct Guarded {
 	int kernel;
 } Guarded;
 
+/* A dim with a function that computes it, and the text of a call. */
+typedef struct WideDim {
+	const Dim *dim;
+	const char *call;
+} WideDim;
+
 typedef struct Host {
 	Module *m;
 	GenC *const *gc;
@@ -30,6 +36,9 @@ typedef struct Host {
 	VEC(const char *) kernels, faults;
 	int *kernel_id; /* by Node.id: number of the schedule without a guard */
 	VEC(Guarded) guarded;
+	WideDim *wide; /* bind.c: a hash table with NSLOTS slots, NWIDE of which are used */
+	int nslots, nwide;
+	StrBuf sizes; /* the text of these functions */
 	int kernel; /* number of the current kernel */
 	int nb, nd; /* maximum of buffers and of dims of a launch */
 	int64_t strings; /* constants of the program that are strings */

@@ -169,7 +169,9 @@ Dim *dim_parse(Ctx *c, const char **p);
 void dim_print_c(StrBuf *b, const Dim *d, const char *(*sym_name)(void *arg, const Sym *s), void *arg);
 /* As dim_print_c, but with dl_add and dl_mul, which give INT64_MAX on overflow. */
 void dim_print_checked(StrBuf *b, const Dim *d, const char *(*sym_name)(void *arg, const Sym *s), void *arg);
-/* The same of type dl_wide, of 128 bits, with dl_wide_add and so on. */
-void dim_print_wide(StrBuf *b, const Dim *d, const char *(*sym_name)(void *arg, const Sym *s), void *arg);
+/* The same of type dl_wide, of 128 bits, with dl_wide_add and so on. PART gives the text of a dim that is an
+ * operand of a floor, min or max. */
+void dim_print_wide(StrBuf *b, const Dim *d, const char *(*sym_name)(void *arg, const Sym *s),
+		    const char *(*part)(void *arg, const Dim *d), void *arg);
 
 #endif

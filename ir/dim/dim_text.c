@@ -42,21 +42,30 @@ typedef struct DimPrinter {
 	SymName sym_name;
 	void *arg;
 	const char *prefix; /* of functions for all arithmetic, which detect overflow; null: there are none */
+	const char *(*part)(void *arg, const Dim *d); /* see dim_print_wide */
 } DimPrinter;
 
 static void put_dim(const DimPrinter *p, const Dim *d);
 
+static void put_arg(const DimPrinter *p, const Dim *d)
+{
+	if (p->part)
+		strbuf_puts(p->b, p->part(p->arg, d));
+	else
+		put_dim(p, d);
+}
+
 static void put_args(const DimPrinter *p, const char *fn, const Atom *a, int from)
 {
 	strbuf_printf(p->b, "%s(", fn);
-	put_dim(p, a->arg[from]);
+	put_arg(p, a->arg[from]);
 	strbuf_puts(p->b, ", ");
 	if (p->sym_name && from + 2 < a->n) {
 		put_args(p, fn, a, from + 1);
 	} else {
 		for (int i = from + 1; i < a->n; i++) {
 			strbuf_puts(p->b, i > from + 1 ? ", " : "");
-			put_dim(p, a->arg[i]);
+			put_arg(p, a->arg[i]);
 		}
 	}
 	strbuf_puts(p->b, ")");
@@ -175,17 +184,18 @@ void dim_print(StrBuf *b, const Dim *d)
 
 void dim_print_c(StrBuf *b, const Dim *d, SymName sym_name, void *arg)
 {
-	put_dim(&(DimPrinter){b, sym_name, arg, NULL}, d);
+	put_dim(&(DimPrinter){.b = b, .sym_name = sym_name, .arg = arg}, d);
 }
 
 void dim_print_checked(StrBuf *b, const Dim *d, SymName sym_name, void *arg)
 {
-	put_dim(&(DimPrinter){b, sym_name, arg, "dl_"}, d);
+	put_dim(&(DimPrinter){b, sym_name, arg, "dl_", NULL}, d);
 }
 
-void dim_print_wide(StrBuf *b, const Dim *d, SymName sym_name, void *arg)
+void dim_print_wide(StrBuf *b, const Dim *d, SymName sym_name,
+		    const char *(*part)(void *arg, const Dim *d), void *arg)
 {
-	put_dim(&(DimPrinter){b, sym_name, arg, "dl_wide_"}, d);
+	put_dim(&(DimPrinter){b, sym_name, arg, "dl_wide_", part}, d);
 }
 
 /* ---- Parsing ---- */

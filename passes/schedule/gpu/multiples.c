@@ -62,26 +62,11 @@ bool gpu_multiples(Kernel *k, SizeStep *step)
 	return step->nof;
 }
 
-typedef struct Substitution {
-	Kernel *k;
-	Dim *const *to;
-	int n;
-} Substitution;
-
-static Expr *substituted(void *arg, Expr *e)
-{
-	const Substitution *s = arg;
-
-	return e->kind == EX_DIM ? ex_dim(s->k->pool, dim_subst(s->k->ctx, e->dim, s->to, s->n))
-				 : NULL;
-}
-
 void gpu_take_multiples(Kernel *k, SizeStep *step)
 {
 	Ctx *c = k->ctx;
 	int n;
 	Dim **to = schedule_multiples(c, k->arena, step, &n);
-	Substitution s = {k, to, n};
 
 	for (int i = 0; i < k->bufs.n; i++) {
 		Buf *b = k->bufs.at[i];
@@ -92,8 +77,10 @@ void gpu_take_multiples(Kernel *k, SizeStep *step)
 	}
 	for (int i = 0; i < k->iters.n; i++)
 		k->iters.at[i]->extent = dim_subst(c, k->iters.at[i]->extent, to, n);
-	for (int i = 0; i < k->stmts.n; i++)
-		stmt_rewrite(k, k->stmts.at[i], substituted, &s);
+	VEC_EACH (s, &k->stmts)
+		STMT_MAP (e, k, s)
+			if (e->kind == EX_DIM)
+				e = ex_dim(k->pool, dim_subst(c, e->dim, to, n));
 	if (step->size)
 		step->size = dim_subst(c, step->size, to, n);
 	if (step->also)

@@ -248,9 +248,7 @@ static Dim *without_room(const Graph *g, const Value *x, Dim *d)
 		return d;
 	while (x && x->def && x->def->op == OP_View)
 		x = node_in(x->def, 0);
-	for (int i = 0; i < g->aliases.n; i++) {
-		const Alias *a = &g->aliases.at[i];
-
+	VEC_EACH_AT (a, &g->aliases) {
 		if ((a->room_in == s && g->inputs.at[a->input] == x) ||
 		    (a->room_out == s && g->results.at[a->result]->value == x))
 			return s->def;
@@ -276,8 +274,7 @@ const Buf *kernel_misfit(const Graph *g, const Node *n)
 {
 	const Kernel *k = node_attr(n, "kernel")->kernel;
 
-	for (int i = 0; i < k->bufs.n; i++) {
-		const Buf *b = k->bufs.at[i];
+	VEC_EACH (b, &k->bufs) {
 		const Value *x = b->kind == BUF_TEMP ? NULL : param_value(n, b);
 
 		if (b->kind != BUF_TEMP &&

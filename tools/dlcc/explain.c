@@ -95,8 +95,7 @@ static void note_broken_fact(Explain *x)
 {
 	const Graph *g = x->m->graph;
 
-	for (int i = 0; i < g->facts.n; i++) {
-		const Fact *f = &g->facts.at[i];
+	VEC_EACH_AT (f, &g->facts) {
 		int64_t a, b;
 
 		if (!dim_eval(f->a, x->sym, &a) || !dim_eval(f->b, x->sym, &b) ||
@@ -367,9 +366,7 @@ static void put_integers(Explain *x)
 {
 	double integers = 0, all = 0;
 
-	for (int i = 0; i < x->m->byte_products.n; i++) {
-		const ByteProduct *p = &x->m->byte_products.at[i];
-
+	VEC_EACH_AT (p, &x->m->byte_products) {
 		all += value(x, p->work);
 		integers += p->integers ? value(x, p->work) : 0;
 	}

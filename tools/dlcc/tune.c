@@ -371,9 +371,7 @@ static int try_best(Tuner *t)
 {
 	int n = 0;
 
-	for (int i = 0; i < t->groups.n; i++) {
-		TuneGroup *g = &t->groups.at[i];
-
+	VEC_EACH_AT (g, &t->groups) {
 		g->trying = g->best;
 		n += g->best != g->chosen;
 	}
@@ -465,9 +463,7 @@ static void put_head(StrBuf *b, const Tuner *t, bool faster)
 static void put_lines(StrBuf *b, Tuner *t)
 {
 	decide_all(t, TRYING);
-	for (int i = 0; i < t->groups.n; i++) {
-		const TuneGroup *g = &t->groups.at[i];
-
+	VEC_EACH_AT (g, &t->groups) {
 		if (g->best != g->chosen)
 			schedule_print_line(
 				b, t->m, 0, g->first, t->hash,

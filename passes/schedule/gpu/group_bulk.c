@@ -110,8 +110,7 @@ static void find_loads(BulkCandidates *f, Expr *e, bool always)
 /* Drops buffers that only some points read: they may be shorter than the rows. */
 static void drop_unread(BulkCandidates *f)
 {
-	for (int i = 0; i < f->bulk.n; i++) {
-		BulkCopy *s = &f->bulk.at[i];
+	VEC_EACH_AT (s, &f->bulk) {
 		bool read = s->written;
 
 		for (int j = 0; j < f->read.n; j++)

@@ -43,8 +43,7 @@ bool gpu_multiples(Kernel *k, SizeStep *step)
 	step->each = 0;
 	if (!k->stmts.n || is_convolution(k))
 		return false;
-	for (int i = 0; i < k->bufs.n; i++) {
-		const Buf *b = k->bufs.at[i];
+	VEC_EACH (b, &k->bufs) {
 		Dim *of = b->kind != BUF_TEMP ? row_stride(b) : NULL;
 		const int64_t each = VECTOR_BYTES_MULTIPLE * 8 / dtype_info[b->dtype].bits;
 		int at = 0;
@@ -68,9 +67,7 @@ void gpu_take_multiples(Kernel *k, SizeStep *step)
 	int n;
 	Dim **to = schedule_multiples(c, k->arena, step, &n);
 
-	for (int i = 0; i < k->bufs.n; i++) {
-		Buf *b = k->bufs.at[i];
-
+	VEC_EACH (b, &k->bufs) {
 		b->dims = arena_copy(k->arena, b->dims, (size_t)(b->rank + 1) * sizeof *b->dims);
 		for (int d = 0; d < b->rank; d++)
 			b->dims[d] = dim_subst(c, b->dims[d], to, n);

@@ -140,9 +140,7 @@ static int64_t kept_points(const Stage *st, const LNode *n, bool with_scratch)
  * (gpu_relative). */
 static bool has_relative(Kernel *k, const Stmt *s)
 {
-	for (int i = 0; i < k->stmts.n; i++) {
-		const Stmt *o = k->stmts.at[i];
-
+	VEC_EACH (o, &k->stmts) {
 		if (o->red && (gpu_is_relative(k, o, s) || gpu_is_relative(k, s, o)))
 			return true;
 	}
@@ -164,9 +162,7 @@ static bool read_on(Kernel *k, const Stmt *s)
  * keep. */
 static bool shares_row(Kernel *k, const Stmt *s)
 {
-	for (int i = 0; i < k->stmts.n; i++) {
-		const Stmt *o = k->stmts.at[i];
-
+	VEC_EACH (o, &k->stmts) {
 		if (o != s && iters_points(k->ctx, o->iter, o->niters) !=
 				      iters_points(k->ctx, s->iter, s->nband))
 			return true;

@@ -461,9 +461,7 @@ static void name_files(const Graph *g, const char *folder)
 		if (g->inputs.at[i]->preset)
 			g->inputs.at[i]->preset = renamed(g, folder, g->inputs.at[i]->preset);
 	for (const Node *n = g->first; n; n = n->next) {
-		for (int i = 0; i < n->attrs.n; i++) {
-			Attr *at = &n->attrs.at[i];
-
+		VEC_EACH_AT (at, &n->attrs) {
 			if (at->kind == ATTR_TENSOR)
 				at->t = renamed(g, folder, at->t);
 		}

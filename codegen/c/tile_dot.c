@@ -121,9 +121,7 @@ void c_tile_dot_functions(const GenC *g, StrBuf *b)
 {
 	bool words = false, dot = false, pairs = false, bf16 = false;
 
-	for (int i = 0; i < g->tile.n; i++) {
-		const Tile *t = &g->tile.at[i];
-
+	VEC_EACH_AT (t, &g->tile) {
 		dot = dot || (t->kpack > 1 && t->ct == CT_I32) || t->scaled.row_scale;
 		words = words || t->kpack > 1 || t->scaled.row_scale;
 		pairs = pairs || c_tile_pairs(g, t);

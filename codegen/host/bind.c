@@ -126,10 +126,8 @@ const char *host_argument(Host *h, Dim *d)
 	return text_of(h, &b);
 }
 
-static void add_sym(void *arg, Sym *s)
+static void add_sym(Host *h, Sym *s)
 {
-	Host *h = arg;
-
 	if (h->sym_index[s->id] >= 0)
 		return;
 	h->sym_index[s->id] = h->syms.n;
@@ -207,7 +205,8 @@ void host_find_syms(Host *h)
 		h->sym_index[i] = -1;
 	for (int i = 0; i < g->inputs.n; i++)
 		for (int d = 0; d < g->inputs.at[i]->type->rank; d++)
-			dim_syms(g->inputs.at[i]->type->dims[d], add_sym, h);
+			DIM_EACH_SYM (s, g->inputs.at[i]->type->dims[d])
+				add_sym(h, s);
 	for (int i = 0; i < n; i++)
 		if (is_named(sym_at(h->m->ctx, i)) && !sym_from_data(sym_at(h->m->ctx, i)) &&
 		    host_dim_indexed(h, sym_at(h->m->ctx, i)->def))

@@ -136,8 +136,7 @@ static void move_bulk(const BlockBulk *p)
 
 void ll_bulk_in(LlKernel *k)
 {
-	for (int i = 0; i < k->stage->block.bulk.n; i++) {
-		const BulkCopy *s = &k->stage->block.bulk.at[i];
+	VEC_EACH_AT (s, &k->stage->block.bulk) {
 		BlockBulk p = part_of(k, s);
 
 		p.shared = ll_declare_bulk(k, s->buf, p.most, p.first);
@@ -150,8 +149,7 @@ void ll_bulk_out(LlKernel *k)
 {
 	bool any = false;
 
-	for (int i = 0; i < k->stage->block.bulk.n; i++) {
-		const BulkCopy *s = &k->stage->block.bulk.at[i];
+	VEC_EACH_AT (s, &k->stage->block.bulk) {
 		BlockBulk p;
 
 		if (!s->written)

@@ -91,14 +91,6 @@ static void peeled_terms(void *arg, const char *at)
 
 /* ---- The order of fragments ---- */
 
-static void find_lanes(void *arg, Expr *e)
-{
-	ColumnsEmitter *g = arg;
-
-	if (e->kind == EX_LOAD && e->load.buf == g->f->lanes)
-		g->load = e;
-}
-
 /* Loads the lane's 16 bytes of columns COL and COL + 8, from term K0 on. */
 static const char *lane_bytes(ColumnsEmitter *g, const char *k0, const char *col)
 {
@@ -190,7 +182,9 @@ static void share_lanes(ColumnsEmitter *g)
 
 	g->vector = g->f->cols / 8;
 	assert(g->f->cols % MMA_ROWS == 0 && g->vector / 2 <= MOST_BLOCKS);
-	ex_walk(g->n->store.val[0], find_lanes, g);
+	EX_EACH_LOAD (e, g->n->store.val[0])
+		if (e->load.buf == g->f->lanes)
+			g->load = e;
 	assert(g->load);
 	g->reg = 32 / dtype_info[g->f->lanes->dtype].bits;
 	g->step = 8;
@@ -274,13 +268,12 @@ static void share_peeled(ColumnsEmitter *g)
 }
 
 /* Adds the registers of load E to ColumnsEmitter.words. */
-static void add_words(void *arg, Expr *e)
+static void add_words(ColumnsEmitter *g, Expr *e)
 {
-	ColumnsEmitter *g = arg;
 	const ColumnReduction *f = g->f;
 	int times;
 
-	if (e->kind != EX_LOAD || !e->load.nidx || !expr_has_iter(e->load.idx[0], g->n->range.var))
+	if (!e->load.nidx || !expr_has_iter(e->load.idx[0], g->n->range.var))
 		return;
 	if (f->lanes)
 		times = 2 * (e->load.buf == f->lanes ? g->vector : f->rows);
@@ -296,7 +289,8 @@ static void all_terms(ColumnsEmitter *g)
 	LlKernel *k = g->k;
 	const char *lo, *hi;
 
-	ex_walk(g->n->store.val[0], add_words, g);
+	EX_EACH_LOAD (e, g->n->store.val[0])
+		add_words(g, e);
 	if (k->hoisted < (LL_UNROLL - 1) * g->words)
 		k->hoisted = (LL_UNROLL - 1) * g->words;
 	ll_ends(k, g->n, &lo, &hi);

@@ -138,27 +138,27 @@ static void run_points(const Share *s, const char *lo, int kept)
 	k->kept = -1;
 }
 
-/* Where values are not held, replaces loads of them by their expressions. */
-static Expr *recomputed(void *arg, Expr *e)
+/* E with loads of values that are not held replaced by their expressions. */
+static Expr *recomputed(LlKernel *k, Expr *e)
 {
-	LlKernel *k = arg;
-	const LLocal *l = e->kind == EX_LOAD && !e->load.buf->data ? ll_local(k, e->load.buf)
-								   : NULL;
+	EX_MAP (x, k->sched->kernel->pool, &e) {
+		const LLocal *l = x->kind == EX_LOAD && !x->load.buf->data
+					  ? ll_local(k, x->load.buf)
+					  : NULL;
 
-	return l && !(k->in_scratch && l->scratch)
-		       ? ex_rewrite(k->sched->kernel->pool, l->val, recomputed, k)
-		       : NULL;
+		if (l && !(k->in_scratch && l->scratch))
+			x = recomputed(k, l->val);
+	}
+	return e;
 }
 
 static LNode *without_kept(LlKernel *k, const LNode *n)
 {
 	LNode *r = arena_copy(k->f.arena, n, sizeof *n);
-	ExprPool *p = k->sched->kernel->pool;
 
 	for (int i = 0; i < n->store.nout; i++)
-		r->store.val[i] = ex_rewrite(p, n->store.val[i], recomputed, k);
-	if (n->store.guard)
-		r->store.guard = ex_rewrite(p, n->store.guard, recomputed, k);
+		r->store.val[i] = recomputed(k, n->store.val[i]);
+	r->store.guard = recomputed(k, n->store.guard);
 	if (n->body)
 		r->body = without_kept(k, n->body);
 	return r;

@@ -269,8 +269,7 @@ static bool kernels_fit(const GenPtx *g, Diag *d)
 {
 	enum { MOST = 512 }; /* words: 4 KiB, the limit of PTX before version 8.1 */
 
-	for (int i = 0; i < g->funcs.n; i++) {
-		const PtxFunc *fn = g->funcs.at[i];
+	VEC_EACH (fn, &g->funcs) {
 		const Loc l = fn->locs ? locs_first(fn->locs) : (Loc){"?", "?"};
 
 		if (fn->words > MOST)

@@ -78,14 +78,6 @@ static const char *from_lane(LlKernel *k, const char *lo)
 	return t;
 }
 
-static void count_words(void *arg, Expr *e)
-{
-	int *words = arg;
-
-	if (e->kind == EX_LOAD)
-		*words += dtype_info[ctype_dtype(e->ct)].bits > 32 ? 2 : 1;
-}
-
 /* Registers for the operands of N, an unrolled row of terms of several elements each; 0: N is not
  * such a row. */
 static int row_registers(const LNode *n)
@@ -95,7 +87,8 @@ static int row_registers(const LNode *n)
 	for (const LNode *in = n->body; in; in = in->next) {
 		if (in->kind != LN_LOOP || in->share.vector <= 1 || in->body->kind != LN_UPDATE)
 			continue;
-		ex_walk(in->body->store.val[0], count_words, &words);
+		EX_EACH_LOAD (e, in->body->store.val[0])
+			words += dtype_info[ctype_dtype(e->ct)].bits > 32 ? 2 : 1;
 		return (int)(n->range.hi->i - n->range.lo->i) * in->share.vector * words;
 	}
 	return 0;
@@ -210,9 +203,8 @@ typedef struct RestSearch {
 } RestSearch;
 
 /* The iteration is divided by a number that is not a power of two. */
-static void find_rest(void *arg, Expr *e)
+static void find_rest(const RestSearch *s, Expr *e)
 {
-	RestSearch *s = arg;
 	LlKernel *k = s->k;
 	Affine at;
 	int64_t by, first;
@@ -235,7 +227,8 @@ static void find_rest(void *arg, Expr *e)
 static void find_rests(void *arg, Expr **e, bool inside)
 {
 	(void)inside;
-	ex_walk(*e, find_rest, arg);
+	EX_EACH (x, *e)
+		find_rest(arg, x);
 }
 
 /* Opens counters for such divisions in the body of N; returns how many there were before. */

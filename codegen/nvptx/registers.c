@@ -109,9 +109,7 @@ static int find_register(const LiveRegs *l, const char *s)
 {
 	const int len = (int)strcspn(s, "0123456789,;]}. \t\n");
 
-	for (int i = 0; i < l->classes.n; i++) {
-		const RegClass *c = &l->classes.at[i];
-
+	VEC_EACH_AT (c, &l->classes) {
 		if (len == c->len && !strncmp(s, c->name, (size_t)len) &&
 		    isdigit((unsigned char)s[len]))
 			return c->first + atoi(s + len);
@@ -236,8 +234,7 @@ static void add_targets(LiveRegs *l, const char *targets, const int *block)
 
 static void add_edges(LiveRegs *l, const int *block)
 {
-	for (int i = 0; i < l->blocks.n; i++) {
-		BasicBlock *b = &l->blocks.at[i];
+	VEC_EACH_AT (b, &l->blocks) {
 		const PtxInst *last = &l->insts.at[b->end - 1];
 
 		b->to = l->to.n;

@@ -87,24 +87,23 @@ static int register_at(const TilePoints *p, const Buf *b, Expr *const *idx, int 
 	return r;
 }
 
-/* A load of a tile as one of the thread's array, or of shared memory. */
-static Expr *from_tile(void *arg, Expr *e)
-{
-	TilePoints *p = arg;
-	ExprPool *pool = p->k->sched->kernel->pool;
-	Expr *at;
-
-	if (e->kind != EX_LOAD || !e->load.buf->tile)
-		return NULL;
-	at = tile_in_registers(e->load.buf)
-		     ? ex_int(pool, CT_I64, register_at(p, e->load.buf, e->load.idx, e->load.nidx))
-		     : tile_flat_index(pool, e->load.buf, e->load.idx, 1);
-	return ex_load(pool, e->load.buf, &at, 1);
-}
-
+/* E with loads of tiles as loads of the thread's array, or of shared memory. */
 static Expr *placed(TilePoints *p, Expr *e)
 {
-	return ex_rewrite(p->k->sched->kernel->pool, e, from_tile, p);
+	ExprPool *pool = p->k->sched->kernel->pool;
+
+	EX_MAP (x, pool, &e) {
+		Buf *b = x->kind == EX_LOAD ? x->load.buf : NULL;
+		Expr *at;
+
+		if (!b || !b->tile)
+			continue;
+		at = tile_in_registers(b)
+			     ? ex_int(pool, CT_I64, register_at(p, b, x->load.idx, x->load.nidx))
+			     : tile_flat_index(pool, b, x->load.idx, 1);
+		x = ex_load(pool, b, &at, 1);
+	}
+	return e;
 }
 
 static const char *value_at(TilePoints *p, Expr *e)
@@ -167,11 +166,12 @@ static void map_vector(TilePoints *p, int reg, int vector)
 	ll_close_if(k, after);
 }
 
-static void has_register(void *arg, Expr *e)
+static bool has_register(Expr *e)
 {
-	bool *any = arg;
-
-	*any = *any || (e->kind == EX_LOAD && tile_in_registers(e->load.buf));
+	EX_EACH_LOAD (x, e)
+		if (tile_in_registers(x->load.buf))
+			return true;
+	return false;
 }
 
 /* Binds the iterators to the points of register number REG, an i64, a multiple of VECTOR. */
@@ -212,13 +212,9 @@ static void map_to_memory(TilePoints *p)
 	const TileNode *n = p->n;
 	const int regs = (int)layout_count(&n->points, AT_REGISTER), vector = points_at_once(n);
 	Kernel *kernel = p->k->sched->kernel;
-	bool any = false;
 	LlLoop l;
 
-	ex_walk(n->val, has_register, &any);
-	if (n->guard)
-		ex_walk(n->guard, has_register, &any);
-	if (any || regs / vector <= UNROLLED_STORES) {
+	if (has_register(n->val) || has_register(n->guard) || regs / vector <= UNROLLED_STORES) {
 		for (int r = 0; r < regs; r += vector) {
 			enter_point(p, r);
 			map_vector(p, r, vector);

@@ -67,8 +67,7 @@ void ll_vector_fetch(LlVector *p, const char *lo)
 	LlFn *f = &k->f;
 
 	ll_bind(k, p->var, lo);
-	for (int i = 0; i < p->wide.n; i++) {
-		LlWide *w = &p->wide.at[i];
+	VEC_EACH_AT (w, &p->wide) {
 		const Buf *b = w->load->load.buf;
 		const char *type, *at = ll_pointer(k, b, ll_expr(f, w->load->load.idx[0]),
 						   p->vector, false, &type);
@@ -87,8 +86,7 @@ void ll_vector_element(LlVector *p, const char *lo, int v)
 	ll_forget(f);
 	ll_bind(k, p->var, ll_plus(f, lo, v));
 	k->kept = p->kept < 0 ? -1 : p->kept + v;
-	for (int j = 0; j < p->wide.n; j++) {
-		const LlWide *w = &p->wide.at[j];
+	VEC_EACH_AT (w, &p->wide) {
 		const Buf *b = w->load->load.buf;
 		const char *code = ll_new(f);
 

@@ -13,6 +13,7 @@
 #ifndef IR_DIM_DIM_H
 #define IR_DIM_DIM_H
 
+#include "base/vec.h"
 #include "ir/ctx.h"
 
 #define DIM_INF INT64_MAX
@@ -119,12 +120,12 @@ bool dim_eval(const Dim *d, const int64_t *sym, int64_t *out);
 Dim *dim_subst(Ctx *c, Dim *d, Dim *const *to, int n);
 /* D rebuilt: bounds that have become tighter since D was made may decide a min, max or floor. */
 Dim *dim_refresh(Ctx *c, Dim *d);
-/* A loop over the distinct symbols S of D, in the order of their ids. */
+/* A loop over the distinct symbols S of D, in the order of their ids. If D is null there are none. */
 #define DIM_EACH_SYM(s, d) for (Sym *s = NULL; (s = dim_next_sym((d), s)) != NULL;)
 /* The symbol of D with the least id after that of S; with a null S, the first. Null at the end. */
 Sym *dim_next_sym(const Dim *d, const Sym *s);
-/* The same loop by a function, which is called for each symbol. */
-void dim_syms(const Dim *d, void (*fn)(void *arg, Sym *s), void *arg);
+/* The dims that something mentions. */
+typedef VEC(Dim *) DimList;
 /* If D is exactly one symbol, that symbol, else null. */
 Sym *dim_as_sym(const Dim *d);
 /* Term I of D as *COEF times *MONO, a product of symbols and opaque terms (1 for the constant

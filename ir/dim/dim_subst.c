@@ -137,7 +137,7 @@ Sym *dim_next_sym(const Dim *d, const Sym *s)
 {
 	Sym *next = NULL;
 
-	for (int i = 0; i < d->n; i++)
+	for (int i = 0; d && i < d->n; i++)
 		for (int k = 0; k < d->t[i].n; k++) {
 			const Atom *a = d->t[i].f[k].atom;
 			const int n = a->kind == ATOM_SYM ? 1 : a->n;
@@ -150,12 +150,6 @@ Sym *dim_next_sym(const Dim *d, const Sym *s)
 			}
 		}
 	return next;
-}
-
-void dim_syms(const Dim *d, void (*fn)(void *arg, Sym *s), void *arg)
-{
-	DIM_EACH_SYM (s, d)
-		fn(arg, s);
 }
 
 Sym *dim_as_sym(const Dim *d)

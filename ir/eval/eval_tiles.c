@@ -323,9 +323,7 @@ static void run_op(TileEval *e, const TileNode *n)
 /* The copies of all groups but the last PENDING have arrived. */
 static void wait_for(TileEval *e, int pending)
 {
-	for (int i = 0; i < e->tiles.n; i++) {
-		TileStore *t = &e->tiles.at[i];
-
+	VEC_EACH_AT (t, &e->tiles) {
 		for (int64_t j = 0; j < t->n; j++)
 			if (t->state[j] == TILE_IN_FLIGHT && t->group[j] < e->commits - pending)
 				t->state[j] = TILE_VALID;

@@ -151,16 +151,11 @@ Expr *ex_func_body(ExprPool *p, Inst fn, CType t);
 
 /* ---- expr_walk.c ---- */
 
-/* A copy of E in pool P, which may be another pool, with some nodes replaced. MAP is called
- * bottom up for every node, rebuilt over its new operands, and returns a replacement or null.
- * Null if E is. */
-typedef Expr *(*ExprMap)(void *arg, Expr *e);
-Expr *ex_rewrite(ExprPool *p, Expr *e, ExprMap map, void *arg);
 /* E in pool P with the operands ARG (ex_operands), which are in P, not simplified. */
 Expr *ex_with_operands(ExprPool *p, const Expr *e, Expr *const *arg);
-/* ex_rewrite that replaces FROM by TO. */
+/* A copy of E in pool P with TO in place of FROM. Null if E is. */
 Expr *ex_replace(ExprPool *p, Expr *e, const Expr *from, Expr *to);
-/* ex_rewrite that replaces iters[k] by with[k]. */
+/* The same with WITH[k] in place of ITERS[k]. */
 Expr *ex_subst_iters(ExprPool *p, Expr *e, Iter *const *iters, Expr *const *with, int n);
 /* A loop over the distinct nodes X of E, operands before users. If E is null there are none. */
 #define EX_EACH(x, e) EX_EACH_OF(x, e, ex_operands)
@@ -168,9 +163,10 @@ Expr *ex_subst_iters(ExprPool *p, Expr *e, Iter *const *iters, Expr *const *with
 #define EX_EACH_LOAD(x, e) EX_EACH_BY(x, ex_next_load, ex_nodes(&x##_nodes, (e), ex_operands))
 /* The same without nodes that occur only in the index of a load. */
 #define EX_EACH_OUTSIDE_LOADS(x, e) EX_EACH_OF(x, e, ex_operands_outside_loads)
-/* The same with only the nodes that are evaluated whenever E is: neither the arms of a select nor
- * the indices of loads. */
-#define EX_EACH_ALWAYS(x, e) EX_EACH_OF(x, e, ex_operands_always)
+/* The same with only the loads that are evaluated whenever E is: neither those in the arms of a
+ * select nor those in the indices of loads. */
+#define EX_EACH_LOAD_ALWAYS(x, e) \
+	EX_EACH_BY(x, ex_next_load, ex_nodes(&x##_nodes, (e), ex_operands_always))
 
 typedef int ExprOperands(const Expr *e, Expr *const **out);
 ExprOperands ex_operands_always, ex_operands_outside_loads;
@@ -225,9 +221,6 @@ bool ex_map_next(ExprMapping *m, Expr **x);
 /* E in pool P with the operands ARG (ex_operands), which are in P. */
 Expr *ex_rebuild(ExprPool *p, Expr *e, Expr *const *arg);
 
-/* The same by a function, which is called for each node. */
-void ex_walk(Expr *e, void (*fn)(void *arg, Expr *e), void *arg);
-void ex_walk_always(Expr *e, void (*fn)(void *arg, Expr *e), void *arg);
 /* Whether IT occurs in E. */
 bool expr_has_iter(Expr *e, const Iter *it);
 /* Whether IT occurs in E outside of the indices of loads. Then the value depends on IT itself,

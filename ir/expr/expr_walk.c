@@ -122,18 +122,6 @@ int ex_operands_outside_loads(const Expr *e, Expr *const **out)
 	return e->kind == EX_LOAD ? 0 : n;
 }
 
-void ex_walk(Expr *e, void (*fn)(void *arg, Expr *e), void *arg)
-{
-	EX_EACH (x, e)
-		fn(arg, x);
-}
-
-void ex_walk_always(Expr *e, void (*fn)(void *arg, Expr *e), void *arg)
-{
-	EX_EACH_ALWAYS (x, e)
-		fn(arg, x);
-}
-
 Expr *ex_rebuild(ExprPool *p, Expr *e, Expr *const *arg)
 {
 	switch (e->kind) {
@@ -218,13 +206,6 @@ bool ex_map_next(ExprMapping *m, Expr **x)
 	if (m->nodes.node.n)
 		*m->root = m->copy[0];
 	return false;
-}
-
-Expr *ex_rewrite(ExprPool *p, Expr *e, ExprMap map, void *arg)
-{
-	EX_MAP (x, p, &e)
-		x = map(arg, x) ?: x;
-	return e;
 }
 
 Expr *ex_replace(ExprPool *p, Expr *e, const Expr *from, Expr *to)

@@ -291,6 +291,43 @@ static void grow_inputs(Node *n)
 	n->nin++;
 }
 
+void node_dims(const Node *n, Arena *a, DimList *out)
+{
+	for (int i = 0; i < n->nout; i++)
+		if (n->out[i])
+			type_dims(n->out[i]->type, a, out);
+	VEC_EACH_AT (x, &n->attrs) {
+		if (x->kind == ATTR_TYPE)
+			type_dims(x->type, a, out);
+		else if (x->kind == ATTR_KERNEL)
+			kernel_dims(x->kernel, a, out);
+	}
+}
+
+void graph_dims(const Graph *g, Arena *a, DimList *out)
+{
+	VEC_EACH (v, &g->inputs)
+		type_dims(v->type, a, out);
+	VEC_EACH_AT (f, &g->facts) {
+		vec_push(a, out, f->a);
+		vec_push(a, out, f->b);
+		for (int k = 0; k < 2; k++)
+			vec_push(a, out, f->show[k].dim);
+	}
+}
+
+bool graph_takes_size(const Graph *g, const Sym *s)
+{
+	if (s->def || sym_from_data(s) || s->lo == s->hi)
+		return false;
+	VEC_EACH (v, &g->inputs)
+		for (int i = 0; i < v->type->rank; i++)
+			DIM_EACH_SYM (x, v->type->dims[i])
+				if (x == s)
+					return true;
+	return false;
+}
+
 void node_set_input(Node *n, int k, Value *v)
 {
 	assert(k >= 0 && k <= n->nin);

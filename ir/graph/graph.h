@@ -299,6 +299,12 @@ void node_set_input(Node *n, int k, Value *v); /* K == nin appends an operand */
 void node_truncate_inputs(Node *n, int nin); /* drops the operands from number NIN on */
 static inline Value *node_in(const Node *n, int k) { return k < n->nin ? n->in[k].value : NULL; }
 static inline Value *node_out(const Node *n, int k) { return k < n->nout ? n->out[k] : NULL; }
+/* Append to OUT in arena A the dims of the types of N's results and of N's attributes; those of the
+ * types of G's inputs and of G's facts. */
+void node_dims(const Node *n, Arena *a, DimList *out);
+void graph_dims(const Graph *g, Arena *a, DimList *out);
+/* Whether S is a size that the application chooses: an input has it, and it may have several values. */
+bool graph_takes_size(const Graph *g, const Sym *s);
 /* Whether N runs on the host: its results are there. */
 static inline bool node_on_host(const Node *n) { return n->nout && n->out[0] && n->out[0]->place == ON_HOST; }
 /* Removes a node whose results have no use. */

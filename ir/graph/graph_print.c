@@ -121,31 +121,19 @@ static void put_definition(GraphPrinter *p, const Value *v)
 
 /* ---- Symbols ---- */
 
-static void see_sym(void *arg, Sym *s)
+static void see_sym(GraphPrinter *p, const Sym *s)
 {
-	if (s->def && !((GraphPrinter *)arg)->sym[s->id])
-		dim_syms(s->def, see_sym, arg);
-	((GraphPrinter *)arg)->sym[s->id] = true;
-}
-
-static void see_type(GraphPrinter *p, const Type *t)
-{
-	for (; t; t = t->elem)
-		for (int i = 0; i < t->rank; i++)
-			if (t->dims[i])
-				dim_syms(t->dims[i], see_sym, p);
+	if (!p->sym[s->id])
+		DIM_EACH_SYM (of, s->def)
+			see_sym(p, of);
+	p->sym[s->id] = true;
 }
 
 static void see_graph(GraphPrinter *p, const Graph *g)
 {
-	for (int i = 0; i < g->inputs.n; i++)
-		see_type(p, g->inputs.at[i]->type);
-	for (int i = 0; i < g->facts.n; i++) {
-		dim_syms(g->facts.at[i].a, see_sym, p);
-		dim_syms(g->facts.at[i].b, see_sym, p);
-		for (int k = 0; k < 2 && g->facts.at[i].show[k].dim; k++)
-			dim_syms(g->facts.at[i].show[k].dim, see_sym, p);
-	}
+	DimList dims = {0};
+
+	graph_dims(g, p->tmp, &dims);
 	VEC_EACH_AT (a, &g->aliases) {
 		see_sym(p, a->copied);
 		if (a->room_in) {
@@ -154,18 +142,13 @@ static void see_graph(GraphPrinter *p, const Graph *g)
 		}
 	}
 	for (const Node *n = g->first; n; n = n->next) {
-		for (int k = 0; k < n->nout; k++)
-			if (n->out[k])
-				see_type(p, n->out[k]->type);
-		for (int k = 0; k < n->attrs.n; k++) {
-			if (n->attrs.at[k].kind == ATTR_TYPE)
-				see_type(p, n->attrs.at[k].type);
-			if (n->attrs.at[k].kind == ATTR_KERNEL)
-				kernel_syms(n->attrs.at[k].kernel, see_sym, p);
-		}
+		node_dims(n, p->tmp, &dims);
 		for (int k = 0; k < n->regions.n; k++)
 			see_graph(p, n->regions.at[k]);
 	}
+	VEC_EACH (d, &dims)
+		DIM_EACH_SYM (sym, d)
+			see_sym(p, sym);
 }
 
 static void print_symbols(GraphPrinter *p, const Graph *g)

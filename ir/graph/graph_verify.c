@@ -248,9 +248,7 @@ static Dim *without_room(const Graph *g, const Value *x, Dim *d)
 		return d;
 	while (x && x->def && x->def->op == OP_View)
 		x = node_in(x->def, 0);
-	for (int i = 0; i < g->aliases.n; i++) {
-		const Alias *a = &g->aliases.at[i];
-
+	VEC_EACH_AT (a, &g->aliases) {
 		if ((a->room_in == s && g->inputs.at[a->input] == x) ||
 		    (a->room_out == s && g->results.at[a->result]->value == x))
 			return s->def;
@@ -276,8 +274,7 @@ const Buf *kernel_misfit(const Graph *g, const Node *n)
 {
 	const Kernel *k = node_attr(n, "kernel")->kernel;
 
-	for (int i = 0; i < k->bufs.n; i++) {
-		const Buf *b = k->bufs.at[i];
+	VEC_EACH (b, &k->bufs) {
 		const Value *x = b->kind == BUF_TEMP ? NULL : param_value(n, b);
 
 		if (b->kind != BUF_TEMP &&
@@ -308,29 +305,21 @@ static void check_kernel(GraphVerifier *v, const Node *n)
 
 /* ---- Types and symbols ---- */
 
-typedef struct SymCheck {
-	GraphVerifier *v;
-	const Value *x;
-} SymCheck;
-
-static void check_sym(void *arg, Sym *s)
+/* S occurs in the type of X. */
+static void check_sym(GraphVerifier *v, const Value *x, const Sym *s)
 {
-	const SymCheck *c = arg;
-	const Value *from = graph_source(c->v->g, s).value;
-	const GraphVerifier *in;
+	const Value *from = graph_source(v->g, s).value;
 
-	for (in = c->v; in && from; in = in->outer)
+	for (const GraphVerifier *in = v; in && from; in = in->outer)
 		if (is_live(in, from))
 			return;
 	if (s->from_data)
-		report(c->v, c->x->def, "size %s of value %d comes from a value that is gone",
-		       s->name, c->x->id);
+		report(v, x->def, "size %s of value %d comes from a value that is gone", s->name,
+		       x->id);
 }
 
 static void check_type(GraphVerifier *v, const Value *x)
 {
-	SymCheck c = {v, x};
-
 	if (!x->type) {
 		if (!v->untyped)
 			report(v, x->def, "value %d has no type", x->id);
@@ -338,8 +327,8 @@ static void check_type(GraphVerifier *v, const Value *x)
 	}
 	for (const Type *t = x->type; t; t = t->elem)
 		for (int i = 0; i < t->rank; i++)
-			if (t->dims[i])
-				dim_syms(t->dims[i], check_sym, &c);
+			DIM_EACH_SYM (s, t->dims[i])
+				check_sym(v, x, s);
 }
 
 static void check_nodes(GraphVerifier *v);

@@ -239,6 +239,13 @@ bool type_from_data(const Type *t)
 	return false;
 }
 
+void type_dims(const Type *t, Arena *a, DimList *out)
+{
+	for (; t; t = t->elem)
+		for (int i = 0; i < t->rank; i++)
+			vec_push(a, out, t->dims[i]);
+}
+
 Dim *layout_extent(Ctx *c, const LayoutAxis *ax, Dim *const *dims)
 {
 	if (ax->mod)

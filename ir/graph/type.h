@@ -70,6 +70,8 @@ const Type *type_map_of(const Type *t);
 Dim *type_numel(Ctx *c, const Type *t);
 /* Whether a dim of the tensor type T depends on elements of tensors at run time. */
 bool type_from_data(const Type *t);
+/* Appends the dims of T, and of the types that T consists of, to OUT in arena A. T may be null. */
+void type_dims(const Type *t, Arena *a, DimList *out);
 /* The number of elements in memory, with the layout's padding. */
 Dim *type_storage(Ctx *c, const Type *t);
 /* The number of bytes in memory. */

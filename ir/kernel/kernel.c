@@ -289,32 +289,30 @@ ExprNodes *stmt_nodes(ExprNodes *w, const Stmt *s)
 	return w;
 }
 
-void kernel_syms(const Kernel *k, void (*fn)(void *arg, Sym *s), void *arg)
+void kernel_dims(const Kernel *k, Arena *a, DimList *out)
 {
-	for (int i = 0; i < k->bufs.n; i++)
-		for (int d = 0; d < k->bufs.at[i]->rank; d++)
-			dim_syms(k->bufs.at[i]->dims[d], fn, arg);
-	for (int i = 0; i < k->stmts.n; i++)
-		for (int j = 0; j < k->stmts.at[i]->niters; j++)
-			dim_syms(k->stmts.at[i]->iter[j]->extent, fn, arg);
-	for (int i = 0; i < k->stmts.n; i++)
-		STMT_EACH (e, k->stmts.at[i])
+	VEC_EACH (b, &k->bufs)
+		for (int d = 0; d < b->rank; d++)
+			vec_push(a, out, b->dims[d]);
+	VEC_EACH (s, &k->stmts) {
+		for (int j = 0; j < s->niters; j++)
+			vec_push(a, out, s->iter[j]->extent);
+		STMT_EACH (e, s)
 			if (e->kind == EX_DIM)
-				dim_syms(e->dim, fn, arg);
-}
-
-static void see_any(void *arg, Sym *s)
-{
-	(void)s;
-	*(bool *)arg = true;
+				vec_push(a, out, e->dim);
+	}
 }
 
 bool kernel_has_syms(const Kernel *k)
 {
-	bool yes = false;
+	ARENA_LOCAL(tmp);
+	DimList dims = {0};
 
-	kernel_syms(k, see_any, &yes);
-	return yes;
+	kernel_dims(k, tmp, &dims);
+	VEC_EACH (d, &dims)
+		if (dim_next_sym(d, NULL))
+			return true;
+	return false;
 }
 
 /* ---- Copies ---- */

@@ -168,8 +168,8 @@ Expr **stmt_expr(Stmt *s, int i);
 	for (int x##_i = 0; x##_i < (s)->nwidx + 3; x##_i++) \
 		EX_MAP (x, (k)->pool, stmt_expr((s), x##_i))
 ExprNodes *stmt_nodes(ExprNodes *w, const Stmt *s);
-/* Calls FN for the symbols that K mentions, for each mention. */
-void kernel_syms(const Kernel *k, void (*fn)(void *arg, Sym *s), void *arg);
+/* Appends the dims that K mentions to OUT in arena A. */
+void kernel_dims(const Kernel *k, Arena *a, DimList *out);
 /* Whether K mentions any symbol. */
 bool kernel_has_syms(const Kernel *k);
 

@@ -31,12 +31,6 @@ bool value_feeds_sym(const Value *v)
 	return v->def && v->syms;
 }
 
-void stmt_rewrite(Kernel *k, Stmt *s, ExprMap map, void *arg)
-{
-	STMT_MAP (x, k, s)
-		x = map(arg, x) ?: x;
-}
-
 void stmt_replace(Kernel *k, Stmt *s, const Expr *from, Expr *to)
 {
 	STMT_MAP (x, k, s)
@@ -115,12 +109,6 @@ bool load_whole(const Expr *load)
 			return false;
 	}
 	return true;
-}
-
-void stmt_loads(Stmt *s, void (*fn)(void *, Stmt *, Expr *), void *arg)
-{
-	STMT_EACH_LOAD (x, s)
-		fn(arg, s, x);
 }
 
 bool stmt_reads(const Stmt *s, const Buf *b)
@@ -246,7 +234,7 @@ bool kernel_can_fault(const Kernel *k)
 	return false;
 }
 
-/* Indices of loads cost nothing, so this recurses instead of using ex_walk. A shared subexpression
+/* Indices of loads cost nothing, so this recurses instead of using EX_EACH. A shared subexpression
  * counts once for each use, which overestimates the cost. */
 static int cost(Expr *e, int depth)
 {

@@ -24,9 +24,7 @@ void kernel_mark_used(Kernel *k);
 void kernel_remove_stmt(Kernel *k, int at);
 /* Moves the last statement to AT, before those that were there. */
 void kernel_move_last_stmt(Kernel *k, int at);
-/* Rewrites every expression of S by MAP (ex_rewrite). */
-void stmt_rewrite(Kernel *k, Stmt *s, ExprMap map, void *arg);
-/* The same by ex_replace, and by ex_subst_iters. */
+/* Rewrite every expression of S by ex_replace; by ex_subst_iters. */
 void stmt_replace(Kernel *k, Stmt *s, const Expr *from, Expr *to);
 void stmt_subst_iters(Kernel *k, Stmt *s, Iter *const *it, Expr *const *with, int n);
 /* Rewrites a map into a buffer with a layout as a map over its physical axes into plain memory. */
@@ -34,8 +32,6 @@ void kernel_physical(Kernel *k);
 /* Whether E is hi*N + lo, where hi and lo are iterators and lo < N; unless WHOLE is null, E must
  * also cover all of 0 <= E < WHOLE. */
 bool expr_divmod(Ctx *c, Expr *e, const Dim *whole, Iter **hi, Iter **lo);
-/* Calls FN on every load in S's values and guard, but not in the write. */
-void stmt_loads(Stmt *s, void (*fn)(void *arg, Stmt *s, Expr *load), void *arg);
 /* Whether LOAD of S reads each element at most once: every iterator of S is one of its indices. */
 bool load_once(const Stmt *s, const Expr *load);
 /* Whether all indices of LOAD are iterators or constants. */

@@ -63,26 +63,17 @@ static Value *constant_as_bytes(Graph *g, const Value *v, Node *before, int64_t 
 
 /* ---- What a load reads ---- */
 
-typedef struct Through {
-	Node *n;
-	bool found;
-} Through;
-
 /* The expression of the map whose result load E of N reads, if it is cheap enough to recompute for
  * each term; else null. */
-static Expr *see_through(void *arg, Expr *e)
+static Expr *see_through(Node *n, Expr *e)
 {
-	Through *t = arg;
-	const Stmt *s = loaded_map(t->n, e);
-	const Node *def = s ? node_loaded(t->n, e)->def : NULL;
-	Expr *val;
+	const Stmt *s = loaded_map(n, e);
+	const Node *def = s ? node_loaded(n, e)->def : NULL;
 
 	if (!s || def->out[0]->type->dtype != e->load.buf->dtype || node_on_host(def) ||
 	    (e->ct != CT_I32 && e->ct != CT_F32) || expr_cost(s->val[0]) > MAX_COST)
 		return NULL;
-	val = load_as_map(t->n, e, s);
-	t->found = t->found || val;
-	return val;
+	return load_as_map(n, e, s);
 }
 
 /* ---- Factors ---- */
@@ -212,12 +203,13 @@ static bool narrow_scaled(Node *n, const Contraction *c, Expr *e, ByteFactor *ou
 
 bool narrow_factor(Node *n, const Contraction *c, Expr *e, ByteFactor *out)
 {
-	Through t = {n, true};
+	const Expr *before = NULL;
 
 	*out = (ByteFactor){NULL, NULL, NULL};
-	for (int i = 0; i < MAX_CHAIN && t.found; i++) {
-		t.found = false;
-		e = ex_rewrite(node_kernel(n)->pool, e, see_through, &t);
+	for (int i = 0; i < MAX_CHAIN && e != before; i++) {
+		before = e;
+		EX_MAP (x, node_kernel(n)->pool, &e)
+			x = see_through(n, x) ?: x;
 	}
 	return c->ct == CT_F32 ? narrow_scaled(n, c, e, out) : narrow(n, c, e, out);
 }

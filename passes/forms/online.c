@@ -81,14 +81,6 @@ static bool find_products(OnlineForm *f)
 
 /* ---- Substitution ---- */
 
-typedef struct Resolve {
-	OnlineForm *f;
-	const Stmt *s;
-	bool ok;
-} Resolve;
-
-static Expr *resolve(OnlineForm *f, const Stmt *s, Expr *e, bool *ok);
-
 /* Iterator IT of statement S as one of the products: of the band, the keys, the columns, or the terms. */
 static Iter *canonical(const OnlineForm *f, const Stmt *s, const Iter *it)
 {
@@ -103,57 +95,45 @@ static Iter *canonical(const OnlineForm *f, const Stmt *s, const Iter *it)
 	return it->extent == f->column->extent ? f->column : NULL;
 }
 
-static Expr *canonical_iter(void *arg, Expr *e)
+/* E of S over canonical iterators. Clears *OK if an iterator has none. */
+static Expr *with_canonical(OnlineForm *f, const Stmt *s, Expr *e, bool *ok)
 {
-	Resolve *r = arg;
-	Iter *it;
+	EX_MAP (x, f->k->pool, &e) {
+		Iter *it = x->kind == EX_ITER ? canonical(f, s, x->iter) : NULL;
 
-	if (e->kind != EX_ITER)
-		return NULL;
-	it = canonical(r->f, r->s, e->iter);
-	r->ok = r->ok && it;
-	return it ? ex_iter(r->f->k->pool, it) : NULL;
+		*ok = *ok && (it || x->kind != EX_ITER);
+		x = it ? ex_iter(f->k->pool, it) : x;
+	}
+	return e;
 }
 
 /* E is a load, whose indices are canonical, of the element that W writes at its own point. */
 static bool reads_point(OnlineForm *f, const Stmt *w, const Expr *e)
 {
-	Resolve r = {f, w, true};
+	bool ok = w->nwidx == e->load.nidx;
 
-	if (w->nwidx != e->load.nidx)
-		return false;
-	for (int d = 0; d < w->nwidx; d++)
-		if (ex_rewrite(f->k->pool, w->widx[d], canonical_iter, &r) != e->load.idx[d] ||
-		    !r.ok)
-			return false;
-	return true;
+	for (int d = 0; d < w->nwidx && ok; d++)
+		ok = with_canonical(f, w, w->widx[d], &ok) == e->load.idx[d] && ok;
+	return ok;
 }
 
-/* A load of a temporary becomes what a map wrote there; those of reductions and products stay. */
-static Expr *substitute(void *arg, Expr *e)
-{
-	Resolve *r = arg;
-	OnlineForm *f = r->f;
-	const Stmt *w;
-
-	if (e->kind == EX_ITER)
-		return canonical_iter(arg, e);
-	if (e->kind != EX_LOAD || e->load.buf->kind != BUF_TEMP || e->load.buf->data || !r->ok)
-		return NULL;
-	w = kernel_writer(f->k, e->load.buf);
-	r->ok = w && w->nout == 1 && !w->guard && w->id < r->s->id && reads_point(f, w, e);
-	if (!r->ok || w->red)
-		return NULL;
-	return ex_round(f->k->pool, e->load.buf->dtype, resolve(f, w, w->val[0], &r->ok));
-}
-
-/* E of S over canonical iterators, with maps substituted. */
+/* E of S over canonical iterators. A load of a temporary becomes what a map wrote there; those of
+ * reductions and products stay. */
 static Expr *resolve(OnlineForm *f, const Stmt *s, Expr *e, bool *ok)
 {
-	Resolve r = {f, s, true};
+	EX_MAP (x, f->k->pool, &e) {
+		const Stmt *w;
 
-	e = ex_rewrite(f->k->pool, e, substitute, &r);
-	*ok = *ok && r.ok;
+		if (x->kind == EX_ITER)
+			x = with_canonical(f, s, x, ok);
+		if (x->kind != EX_LOAD || x->load.buf->kind != BUF_TEMP || x->load.buf->data ||
+		    !*ok)
+			continue;
+		w = kernel_writer(f->k, x->load.buf);
+		*ok = w && w->nout == 1 && !w->guard && w->id < s->id && reads_point(f, w, x);
+		if (*ok && !w->red)
+			x = ex_round(f->k->pool, x->load.buf->dtype, resolve(f, w, w->val[0], ok));
+	}
 	return e;
 }
 
@@ -191,8 +171,8 @@ static bool is_linear(const OnlineForm *f, const Expr *e)
 static bool with_exponential(OnlineForm *f, Expr *e, Expr **out)
 {
 	Expr *idx[MAX_RANK];
-	Resolve r = {f, f->scores.s, true};
 	Expr *found = NULL;
+	bool ok = true;
 	int n = 0;
 
 	EX_EACH (x, e)
@@ -208,10 +188,10 @@ static bool with_exponential(OnlineForm *f, Expr *e, Expr **out)
 			f,
 			"what is summed over the keys has not one exponential of a score less its row's maximum");
 	for (int d = 0; d < f->scores.s->nwidx; d++)
-		idx[d] = ex_rewrite(f->k->pool, f->scores.s->widx[d], canonical_iter, &r);
+		idx[d] = with_canonical(f, f->scores.s, f->scores.s->widx[d], &ok);
 	*out = ex_replace(f->k->pool, e, found,
 			  ex_load(f->k->pool, f->score, idx, f->scores.s->nwidx));
-	return is_linear(f, *out) ||
+	return (ok && is_linear(f, *out)) ||
 	       refuse(f, "what is summed over the keys is not proportional to the exponential");
 }
 
@@ -391,14 +371,13 @@ static bool see_results(OnlineForm *f)
 {
 	const Stmt *v = f->values.s;
 	Expr *idx[MAX_RANK];
-	Resolve r = {f, v, true};
+	bool ok = true;
 
 	for (int d = 0; d < v->nwidx; d++)
-		idx[d] = ex_rewrite(f->k->pool, v->widx[d], canonical_iter, &r);
+		idx[d] = with_canonical(f, v, v->widx[d], &ok);
 	f->result_acc = ex_load(f->k->pool, f->acc, idx, v->nwidx);
 	for (int i = f->second; i < f->k->stmts.n; i++) {
 		Stmt *s = f->k->stmts.at[i];
-		bool ok = true;
 
 		if (i > f->second &&
 		    (s->nout != 1 || s->red || s->guard || s->ordered || s->update))

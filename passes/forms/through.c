@@ -6,12 +6,6 @@
 
 enum { MAX_CHAIN = 16 /* limit on successive maps and views that are looked through */ };
 
-typedef struct ThroughWeights {
-	Module *m;
-	Node *n;
-	bool moves, found;
-} ThroughWeights;
-
 /* Sets OUT to the index into TO of the element at IDX in FROM, which has as many elements. False if
  * sizes are unknown, or blocks of dims do not correspond. */
 static bool index_through_view(ExprPool *p, const Type *from, const Type *to, Expr *const *idx,
@@ -99,40 +93,36 @@ Expr *load_as_map(Node *n, const Expr *e, const Stmt *s)
 	return ex_round(k->pool, s->out[0]->dtype, val);
 }
 
-static Expr *see_through(void *arg, Expr *e)
+static Expr *see_through(Module *m, Node *n, Expr *e, bool moves)
 {
-	ThroughWeights *t = arg;
-	const Value *v = node_loaded(t->n, e);
+	const Value *v = node_loaded(n, e);
 	const Node *def = v ? v->def : NULL;
-	Expr *idx[MAX_RANK], *val;
+	Expr *idx[MAX_RANK];
 	const Stmt *s;
 
-	if (!def || v->type->layout || (!t->moves && !value_is_weights(t->m, v)) ||
-	    t->n->nin + def->nin > MAX_PARAMS)
+	if (!def || v->type->layout || (!moves && !value_is_weights(m, v)) ||
+	    n->nin + def->nin > MAX_PARAMS)
 		return NULL;
 	if (def->op == OP_View && !node_in(def, 0)->type->layout &&
-	    index_through_view(node_kernel(t->n)->pool, v->type, node_in(def, 0)->type, e->load.idx,
-			       idx)) {
-		t->found = true;
-		return load_added(t->n, e->load.buf->name, node_in(def, 0), idx,
+	    index_through_view(node_kernel(n)->pool, v->type, node_in(def, 0)->type, e->load.idx,
+			       idx))
+		return load_added(n, e->load.buf->name, node_in(def, 0), idx,
 				  node_in(def, 0)->type->rank);
-	}
-	s = loaded_map(t->n, e);
-	if (!s || !(s->val[0]->kind == EX_LOAD ? keeps_type(s->val[0], e)
-					       : !t->moves && !expr_is_narrow(e)))
+	s = loaded_map(n, e);
+	if (!s ||
+	    !(s->val[0]->kind == EX_LOAD ? keeps_type(s->val[0], e) : !moves && !expr_is_narrow(e)))
 		return NULL;
-	val = load_as_map(t->n, e, s);
-	t->found = t->found || val;
-	return val;
+	return load_as_map(n, e, s);
 }
 
 Expr *weights_through(Module *m, Node *n, Expr *e, bool moves)
 {
-	ThroughWeights t = {m, n, moves, true};
+	const Expr *before = NULL;
 
-	for (int i = 0; i < MAX_CHAIN && t.found; i++) {
-		t.found = false;
-		e = ex_rewrite(node_kernel(n)->pool, e, see_through, &t);
+	for (int i = 0; i < MAX_CHAIN && e != before; i++) {
+		before = e;
+		EX_MAP (x, node_kernel(n)->pool, &e)
+			x = see_through(m, n, x, moves) ?: x;
 	}
 	return e;
 }

@@ -15,6 +15,7 @@ typedef struct Live {
 	Arena *tmp;
 	bool *value, *sym, *block; /* by id; by number */
 	VEC(Value *) todo;
+	DimList dims; /* mentioned by what is live; of use only while that is examined */
 	Graph *g;
 	Blocks blocks;
 } Live;
@@ -27,9 +28,8 @@ static void live_value(Live *l, Value *v)
 	vec_push(l->tmp, &l->todo, v);
 }
 
-static void live_sym(void *arg, Sym *s)
+static void live_sym(Live *l, const Sym *s)
 {
-	Live *l = arg;
 	Value *from = graph_source(l->g, s).value;
 
 	if (l->sym[s->id])
@@ -37,16 +37,17 @@ static void live_sym(void *arg, Sym *s)
 	l->sym[s->id] = true;
 	if (from)
 		live_value(l, from);
-	if (s->def)
-		dim_syms(s->def, live_sym, l);
+	DIM_EACH_SYM (of, s->def)
+		live_sym(l, of);
 }
 
-static void live_type(Live *l, const Type *t)
+/* Takes the symbols of Live.dims. */
+static void live_dims(Live *l)
 {
-	for (; t; t = t->elem)
-		for (int i = 0; i < t->rank; i++)
-			if (t->dims[i])
-				dim_syms(t->dims[i], live_sym, l);
+	VEC_EACH (d, &l->dims)
+		DIM_EACH_SYM (s, d)
+			live_sym(l, s);
+	l->dims.n = 0;
 }
 
 static void live_node(Live *l, Node *n)
@@ -60,16 +61,10 @@ static void live_node(Live *l, Node *n)
 
 		live_value(l, v);
 		for (int j = 0; j < count; j++)
-			dim_syms(d[j], live_sym, l);
+			vec_push(l->tmp, &l->dims, d[j]);
 	}
-	for (int i = 0; i < n->nout; i++)
-		if (n->out[i])
-			live_type(l, n->out[i]->type);
-	for (int i = 0; i < n->attrs.n; i++)
-		if (n->attrs.at[i].kind == ATTR_TYPE)
-			live_type(l, n->attrs.at[i].type);
-	if (node_kernel(n))
-		kernel_syms(node_kernel(n), live_sym, l);
+	node_dims(n, l->tmp, &l->dims);
+	live_dims(l);
 }
 
 /* Marks the brackets around the nodes of BLOCK. */
@@ -94,20 +89,15 @@ static void live_block(Live *l, int block)
 
 static void mark(Live *l)
 {
-	for (int i = 0; i < l->g->inputs.n; i++)
-		live_type(l, l->g->inputs.at[i]->type);
+	graph_dims(l->g, l->tmp, &l->dims);
+	live_dims(l);
 	for (int i = 0; i < l->g->results.n; i++)
 		live_value(l, l->g->results.at[i]->value);
-	for (int i = 0; i < l->g->facts.n; i++) {
-		dim_syms(l->g->facts.at[i].a, live_sym, l);
-		dim_syms(l->g->facts.at[i].b, live_sym, l);
-		for (int k = 0; k < 2 && l->g->facts.at[i].show[k].dim; k++)
-			dim_syms(l->g->facts.at[i].show[k].dim, live_sym, l);
-	}
 	while (l->todo.n) {
 		Value *v = l->todo.at[--l->todo.n];
 
-		live_type(l, v->type);
+		type_dims(v->type, l->tmp, &l->dims);
+		live_dims(l);
 		if (!v->def)
 			continue;
 		live_node(l, v->def);

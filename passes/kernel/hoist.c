@@ -45,8 +45,8 @@ static bool is_hoisted(const HoistedLoad *x, const Expr *load)
 	const Stmt *s = x->s;
 	int64_t elements = 1, n, inner = 1;
 
-	if (load->kind != EX_LOAD || load->load.buf->kind != BUF_IN || load->load.buf->data ||
-	    !load_plain(load) || dtype_info[load->load.buf->dtype].bits < 8)
+	if (load->load.buf->kind != BUF_IN || load->load.buf->data || !load_plain(load) ||
+	    dtype_info[load->load.buf->dtype].bits < 8)
 		return false;
 	for (int i = s->niters - 1; i >= 0; i--) {
 		if (x->banded[i])
@@ -104,7 +104,7 @@ static bool fetch_one(Kernel *k, const Band *band, int at)
 		return false;
 	for (int i = 0; i < s->niters; i++)
 		x.banded[i] = band_index(band, s, s->iter[i]) >= 0;
-	EX_EACH_ALWAYS (e, s->val[0])
+	EX_EACH_LOAD_ALWAYS (e, s->val[0])
 		if (is_hoisted(&x, e)) {
 			x.load = e;
 			fetch(&x, at);

@@ -15,7 +15,6 @@ typedef struct Invariant {
 	Blocks blocks;
 	int loop;
 	bool *same, *moves; /* by Node.id: invariant, so it moves out */
-	bool varies;        /* an examined size depends on the iteration */
 } Invariant;
 
 static bool in_loop(const Invariant *x, const Value *v)
@@ -23,22 +22,24 @@ static bool in_loop(const Invariant *x, const Value *v)
 	return block_within(&x->blocks, block_of_value(&x->blocks, v), x->loop) && v->def;
 }
 
-static void see_sym(void *arg, Sym *s)
+/* Whether D depends on a size that is read from a value of the loop. */
+static bool size_varies(const Invariant *x, const Dim *d)
 {
-	Invariant *x = arg;
-	const Value *from = graph_source(x->m->graph, s).value;
+	DIM_EACH_SYM (s, d) {
+		const Value *from = graph_source(x->m->graph, s).value;
 
-	if (from && in_loop(x, from))
-		x->varies = true;
-	if (s->def)
-		dim_syms(s->def, see_sym, x);
+		if ((from && in_loop(x, from)) || size_varies(x, s->def))
+			return true;
+	}
+	return false;
 }
 
 static bool computes_the_same(Invariant *x, const Node *n)
 {
 	const Kernel *k = node_kernel(n);
+	ARENA_LOCAL(tmp);
+	DimList dims = {0};
 
-	x->varies = false;
 	if (op_is_control(n->op) || n->op == OP_Copy || (k && kernel_can_fault(k)))
 		return false;
 	for (int i = 0; i < n->nin; i++) {
@@ -47,12 +48,11 @@ static bool computes_the_same(Invariant *x, const Node *n)
 		if (v && in_loop(x, v) && !x->same[v->def->id])
 			return false;
 	}
-	for (int i = 0; i < n->nout; i++)
-		for (int d = 0; n->out[i] && d < n->out[i]->type->rank; d++)
-			dim_syms(n->out[i]->type->dims[d], see_sym, x);
-	if (k)
-		kernel_syms(k, see_sym, x);
-	return !x->varies;
+	node_dims(n, tmp, &dims);
+	VEC_EACH (d, &dims)
+		if (size_varies(x, d))
+			return false;
+	return true;
 }
 
 /* Whether N by itself is worth moving: it computes, rather than only moving elements. */

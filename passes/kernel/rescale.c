@@ -184,9 +184,8 @@ static bool is_quantised(const Expr *e, Quantised *q)
 }
 
 /* If E quantises a product with a constant, multiplies that constant into the others. */
-static Expr *shorter_quotient(void *arg, Expr *e)
+static Expr *shorter_quotient(Rescale *x, Expr *e)
 {
-	Rescale *x = arg;
 	ExprPool *p = node_kernel(x->n)->pool;
 	Quantised q;
 	Expr *of, *by;
@@ -224,9 +223,8 @@ static void set_limits(Rescale *x, double lo, double hi)
 
 /* If E is f32(q - zero), and q is a number quantised with the same zero point, E becomes a clamped
  * float. For NaN q is 0 and the clamped float is the lower bound, so this bound must be 0, too. */
-static Expr *only_limited(void *arg, Expr *e)
+static Expr *only_limited(Rescale *x, Expr *e)
 {
-	Rescale *x = arg;
 	ExprPool *p = node_kernel(x->n)->pool;
 	Expr *of = ex_is_op(e, IN_cvt) && e->ct == CT_F32 ? e->op.arg[0] : NULL, *v;
 	double zero = 0, same = 0;
@@ -269,8 +267,10 @@ static bool rescale(Module *m, Node *n, bool quotients)
 		if (s->red)
 			continue;
 		if (quotients)
-			s->val[0] = ex_rewrite(k->pool, s->val[0], shorter_quotient, &x);
-		s->val[0] = ex_rewrite(k->pool, s->val[0], only_limited, &x);
+			EX_MAP (e, k->pool, &s->val[0])
+				e = shorter_quotient(&x, e) ?: e;
+		EX_MAP (e, k->pool, &s->val[0])
+			e = only_limited(&x, e) ?: e;
 	}
 	if (n->nin > nin)
 		node_drop_unused_inputs(n);

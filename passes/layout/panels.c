@@ -448,9 +448,8 @@ static Iter *chosen_iter(Chosen *ch, Expr *e, Dim *extent)
 	return ch->it[ch->count++] = kernel_iter(node_kernel(ch->n), "e", extent);
 }
 
-static Expr *choose(void *arg, Expr *e)
+static Expr *choose(Chosen *ch, Expr *e)
 {
-	Chosen *ch = arg;
 	const Contraction *c = ch->c;
 	ExprPool *pool = node_kernel(ch->n)->pool;
 	const Value *v = node_loaded(ch->n, e);
@@ -484,7 +483,8 @@ static bool choose_matrices(Chosen *ch, Contraction *out)
 	const Contraction *c = ch->c;
 
 	*out = *c;
-	out->b = ex_rewrite(node_kernel(ch->n)->pool, c->b, choose, ch);
+	EX_MAP (e, node_kernel(ch->n)->pool, &out->b)
+		e = choose(ch, e) ?: e;
 	out->ng = 0;
 	if (!ch->count || ch->count + c->ng > MAX_ITERS || !expr_is_weights(ch->m, ch->n, out->b))
 		return false;

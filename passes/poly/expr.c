@@ -194,12 +194,11 @@ typedef struct Trial {
 	int last;    /* the largest Sym.id */
 } Trial;
 
-static void give_size(void *arg, Sym *s)
+static void give_size(Trial *t, const Sym *s)
 {
 	static const int64_t sizes[] = {0,  1,  2,  3,  4,  5,   7,   8,   13,  16,   31,
 					32, 33, 64, 65, 96, 127, 128, 257, 512, 1025, 4097};
 	const int n = (int)(sizeof(sizes) / sizeof(*sizes));
-	Trial *t = arg;
 	int64_t *v = &t->value[s->id];
 
 	if (*v >= 0)
@@ -207,8 +206,8 @@ static void give_size(void *arg, Sym *s)
 	t->seed = t->seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
 	*v = t->all >= 0 ? t->all : sizes[(t->seed >> 33) % (uint64_t)n];
 	*v = *v < s->lo ? s->lo : *v > s->hi ? s->hi : *v;
-	if (s->def) /* its symbols are older, so that they have smaller numbers */
-		dim_syms(s->def, give_size, t);
+	DIM_EACH_SYM (of, s->def) /* these are older, so that they have smaller numbers */
+		give_size(t, of);
 	if (s->def && !dim_eval(s->def, t->value, v))
 		*v = s->lo;
 }
@@ -247,7 +246,8 @@ static bool has_sizes(Poly *p, isl_set *set)
 		for (int i = 0; i <= t.last; i++)
 			t.value[i] = -1;
 		for (int i = 0; i < p->params.n; i++)
-			dim_syms(p->params.at[i].mono, give_size, &t);
+			DIM_EACH_SYM (s, p->params.at[i].mono)
+				give_size(&t, s);
 		one = at_sizes(p, isl_set_copy(set), &t);
 		found = isl_set_is_empty(one) == isl_bool_false;
 		isl_set_free(one);

@@ -259,9 +259,8 @@ static Expr *times_size(Wide *w, Expr *x, Dim *d)
 	return sum;
 }
 
-static Expr *odd_as_axis(void *arg, Expr *e)
+static Expr *odd_as_axis(Wide *w, Expr *e)
 {
-	Wide *w = arg;
 	isl_pw_aff *aff = e->ct == CT_I64 ? poly_aff(w->p, &w->sc, e) : NULL;
 
 	isl_pw_aff_free(aff);
@@ -310,7 +309,8 @@ typedef struct NamedLocal {
 static void in_axes(Wide *w, NamedLocal *x)
 {
 	for (int i = 0; i < x->n; i++)
-		x->at[i] = ex_rewrite(w->p->pool, x->at[i], odd_as_axis, w);
+		EX_MAP (e, w->p->pool, &x->at[i])
+			e = odd_as_axis(w, e) ?: e;
 }
 
 /* The map from times of A to times of B at which they access the same element; null if their

@@ -58,10 +58,8 @@ enum {
 	NOT_FREE = -2
 }; /* Iter.id of a loop that does not run over all of its extent; -1 of one that does */
 
-static Expr *bound_to(void *arg, Expr *e)
+static Expr *bound_to(TreeWalk *w, Expr *e)
 {
-	TreeWalk *w = arg;
-
 	if (e->kind == EX_ITER && e->iter->id >= 0) {
 		for (int i = w->env.n - 1; i >= 0; i--)
 			if (w->env.at[i].var == e->iter)
@@ -80,7 +78,9 @@ static Expr *bound_to(void *arg, Expr *e)
 
 static Expr *resolve(TreeWalk *w, Expr *e)
 {
-	return ex_rewrite(w->p->pool, e, bound_to, w);
+	EX_MAP (x, w->p->pool, &e)
+		x = bound_to(w, x) ?: x;
+	return e;
 }
 
 /* ---- Nodes ---- */
@@ -329,17 +329,6 @@ static Expr *flat_at(Poly *p, const Buf *b, Expr *const *idx, int n)
 	return at;
 }
 
-static Expr *flat_load(void *arg, Expr *e)
-{
-	TreeWalk *w = arg;
-	Expr *at;
-
-	if (e->kind != EX_LOAD || !e->load.buf->tile)
-		return NULL;
-	at = flat_at(w->p, e->load.buf, e->load.idx, e->load.nidx);
-	return ex_load(w->p->pool, e->load.buf, &at, 1);
-}
-
 /* An operation on tiles: a store at each of its points, or, of a product, terms at each. What fills
  * the tiles is a copy of operands, as packing is. */
 static void tile_op(TreeWalk *w, const LNode *n)
@@ -369,7 +358,12 @@ static void tile_op(TreeWalk *w, const LNode *n)
 	for (int i = 0; i < o->nidx; i++)
 		idx[i] = resolve(w, o->idx[i]);
 	e->idx = o->to->tile ? flat_at(p, o->to, idx, o->nidx) : idx[0];
-	e->val[0] = ex_rewrite(p->pool, resolve(w, o->val), flat_load, w);
+	e->val[0] = resolve(w, o->val);
+	EX_MAP (x, p->pool, &e->val[0])
+		if (x->kind == EX_LOAD && x->load.buf->tile)
+			x = ex_load(p->pool, x->load.buf,
+				    &(Expr *){flat_at(p, x->load.buf, x->load.idx, x->load.nidx)},
+				    1);
 	if (o->guard)
 		vec_push(p->arena, &e->guard, resolve(w, o->guard));
 	pop_to(w, loops, env);

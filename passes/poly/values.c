@@ -56,10 +56,9 @@ bool poly_always(const ValueMatch *m, Expr *c, bool value)
 	return never(m, value ? isl_set_complement(set) : set);
 }
 
-/* Replaces a min, max or select by one of its operands if it is the same one at all times of E. */
-static Expr *settle(void *arg, Expr *e)
+/* The operand of E, a min, max or select, that E is at all times; null: there is none. */
+static Expr *settled(const ValueMatch *m, const Expr *e)
 {
-	const ValueMatch *m = arg;
 	Expr *first = NULL;
 
 	if (e->ct != CT_I64)
@@ -83,8 +82,11 @@ Answer poly_same_index(const ValueMatch *m, Expr *a, Expr *b)
 
 	if (is != UNKNOWN)
 		return is;
-	return same_index(m, ex_rewrite(m->p->pool, a, settle, (void *)(uintptr_t)m),
-			  ex_rewrite(m->p->pool, b, settle, (void *)(uintptr_t)m));
+	EX_MAP (x, m->p->pool, &a)
+		x = settled(m, x) ?: x;
+	EX_MAP (x, m->p->pool, &b)
+		x = settled(m, x) ?: x;
+	return same_index(m, a, b);
 }
 
 /* ---- Loads ---- */
@@ -125,9 +127,8 @@ static Expr *declared(const Poly *p, const Expr *e)
  * original's buffers; those that it writes may be locals. Remainders are written as x - x div n *
  * n, so that a quotient and its remainder combine to one number again.
  */
-static Expr *one_form(void *arg, Expr *e)
+static Expr *one_form(Poly *p, Expr *e)
 {
-	Poly *p = arg;
 	const Buf *b = e->kind == EX_LOAD ? poly_original(p, e->load.buf) : NULL;
 	Expr *at;
 
@@ -137,7 +138,9 @@ static Expr *one_form(void *arg, Expr *e)
 	}
 	if (e->kind == EX_LOAD && !b) {
 		at = declared(p, e);
-		return at ? ex_rewrite(p->pool, at, one_form, p) : NULL;
+		EX_MAP (x, p->pool, &at)
+			x = one_form(p, x) ?: x;
+		return at;
 	}
 	if (e->ct != CT_I64 || !ex_is_op(e, IN_mod) || !ex_as_dim(p->ctx, e->op.arg[1]))
 		return NULL;
@@ -154,7 +157,8 @@ Expr *poly_form(Poly *p, Expr *e)
 	e = poly_by_parts(p, e);
 	for (int i = 0; i < ROUNDS && e != before; i++) {
 		before = e;
-		e = ex_rewrite(p->pool, e, one_form, p);
+		EX_MAP (x, p->pool, &e)
+			x = one_form(p, x) ?: x;
 	}
 	return e;
 }
@@ -360,13 +364,6 @@ static Answer same_choice(const ValueMatch *m, Expr *choice, Expr *one)
 		       : UNKNOWN;
 }
 
-static Expr *chosen(void *arg, Expr *e)
-{
-	Expr *arm = taken_arm(arg, e);
-
-	return arm == e ? NULL : arm;
-}
-
 static bool has_undecided(const ValueMatch *m, Expr *e)
 {
 	EX_EACH (x, e)
@@ -421,8 +418,10 @@ static Answer same(const ValueMatch *m, Expr *want, Expr *got)
 	if (a == DIFFERENT) {
 		/* as a rounded choice: in a loop over one arm's points, the node has that arm
 		 * rounded */
-		Expr *w = ex_rewrite(m->p->pool, want, chosen, (void *)(uintptr_t)m);
+		Expr *w = want;
 
+		EX_MAP (x, m->p->pool, &w)
+			x = taken_arm(m, x);
 		if (w != want)
 			return same(m, w, got);
 		a = has_undecided(m, want) ? UNKNOWN : a;

@@ -51,26 +51,19 @@ static DiagLoc graph_loc(const GraphRun *r)
 /* ---- Symbols ---- */
 
 typedef struct Unbound {
-	const GraphRun *r;
 	Sym *s;
 	int n;
 } Unbound;
 
-static void see_sym(void *arg, Sym *s)
-{
-	Unbound *u = arg;
-
-	if (s->id >= u->r->nsym || !u->r->bound[s->id]) {
-		u->s = s;
-		u->n++;
-	}
-}
-
 static Unbound unbound(const GraphRun *r, Dim *d)
 {
-	Unbound u = {r, NULL, 0};
+	Unbound u = {NULL, 0};
 
-	dim_syms(d, see_sym, &u);
+	DIM_EACH_SYM (s, d)
+		if (s->id >= r->nsym || !r->bound[s->id]) {
+			u.s = s;
+			u.n++;
+		}
 	return u;
 }
 

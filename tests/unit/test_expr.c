@@ -268,18 +268,19 @@ static Sample random_index(Test *t, uint64_t *s, int depth)
 	return out;
 }
 
-static Expr *at_point(void *arg, Expr *e)
+/* E with N = 5 and the iterators V. */
+static Expr *at_point(const Test *t, Expr *e, const int64_t *v)
 {
-	Test *t = ((void **)arg)[0];
-	const int64_t *v = ((void **)arg)[1];
+	int64_t *sym = NEW_ARRAY(t->arena, sym_count(t->c), int64_t), d;
 
-	if (e->kind == EX_DIM) {
-		int64_t *sym = NEW_ARRAY(t->arena, sym_count(t->c), int64_t), d = 0;
-
-		sym[sym_get(t->c, "N")->id] = 5;
-		return dim_eval(e->dim, sym, &d) ? ex_int(t->p, CT_I64, d) : NULL;
+	sym[sym_get(t->c, "N")->id] = 5;
+	EX_MAP (x, t->p, &e) {
+		if (x->kind == EX_DIM && dim_eval(x->dim, sym, &d))
+			x = ex_int(t->p, CT_I64, d);
+		else if (x->kind == EX_ITER)
+			x = ex_int(t->p, CT_I64, v[x->iter->id]);
 	}
-	return e->kind == EX_ITER ? ex_int(t->p, CT_I64, v[e->iter->id]) : NULL;
+	return e;
 }
 
 static void test_random_indices(Test *t)
@@ -300,9 +301,8 @@ static void test_random_indices(Test *t)
 		less = ex_op2(t->p, IN_lt, a.e, b.e);
 
 		for (int k = 0; k < 4; k++) {
-			void *arg[] = {t, (void *)(uintptr_t)points[k]};
-			Expr *e = ex_rewrite(t->p, a.e, at_point, arg);
-			Expr *l = ex_rewrite(t->p, less, at_point, arg);
+			Expr *e = at_point(t, a.e, points[k]);
+			Expr *l = at_point(t, less, points[k]);
 			StrBuf text = {0};
 
 			if (e->kind != EX_CONST || e->i != a.v[k] || l->kind != EX_CONST ||
@@ -337,11 +337,6 @@ static void test_affine(Test *t)
 		fail(__LINE__, "affine", "yes", "no");
 }
 
-static Expr *load_to_zero(void *arg, Expr *e)
-{
-	return e->kind == EX_LOAD ? ex_num(arg, e->ct, 0) : NULL;
-}
-
 static void test_rewrite(Test *t)
 {
 	Arena *a = arena_new();
@@ -351,7 +346,9 @@ static void test_rewrite(Test *t)
 	Iter *from[] = {&t->i};
 	Expr *to[] = {ex_int(t->p, CT_I64, 2)};
 
-	e = ex_rewrite(other, e, load_to_zero, other);
+	EX_MAP (x, other, &e)
+		if (x->kind == EX_LOAD)
+			x = ex_num(other, x->ct, 0);
 	if (e->kind != EX_CONST || e->f != 1)
 		fail(__LINE__, "rewrite", "another value", "1");
 	e = read_expr(t, "x[i + 1]", CT_F32, &err);

@@ -220,9 +220,7 @@ static void print_others(const OnnxFile *f, Arena *a, const Mentions *nodes, con
 	const char *first = NULL;
 	int missing = 0;
 
-	for (int i = 0; i < r->all.n; i++) {
-		const Refusal *x = &r->all.at[i];
-
+	VEC_EACH_AT (x, &r->all) {
 		if (x->node &&
 		    mentions(nodes, first_mention(nodes, x->node, x->op), x->node, x->op))
 			continue;
@@ -251,8 +249,7 @@ bool check_report(const OnnxFile *f, Module *m, bool planned, const Refusals *r,
 	Mentions nodes = {.arena = m->arena};
 	int bad = 0;
 
-	for (int i = 0; i < l.nodes.n; i++) {
-		const ListedNode *n = &l.nodes.at[i];
+	VEC_EACH_AT (n, &l.nodes) {
 		const char *why = against(&all, n);
 		StrBuf how = {0};
 

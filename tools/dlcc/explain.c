@@ -64,25 +64,16 @@ static double value(const Explain *x, const Dim *d)
 	return dim_eval(d, x->sym, &v) ? (double)v : 0;
 }
 
-static void see_size(void *named, Sym *s)
-{
-	((bool *)named)[s->id] = true;
-}
-
 /* The sizes that the line's model is explained at. */
 static void put_sizes(Explain *x)
 {
 	const Graph *g = x->m->graph;
-	bool *named = NEW_ARRAY(x->arena, sym_count(x->m->ctx) + 1, bool);
 	const char *before = ", at ";
 
-	for (int i = 0; i < g->inputs.n; i++)
-		for (int d = 0; d < g->inputs.at[i]->type->rank; d++)
-			dim_syms(g->inputs.at[i]->type->dims[d], see_size, named);
 	for (int i = 0; i < sym_count(x->m->ctx); i++) {
-		Sym *s = sym_at(x->m->ctx, i);
+		const Sym *s = sym_at(x->m->ctx, i);
 
-		if (!named[i] || s->def || sym_from_data(s) || s->lo == s->hi)
+		if (!graph_takes_size(g, s))
 			continue;
 		strbuf_printf(&x->b, "%s%s=%lld", before, s->name, (long long)x->sym[i]);
 		before = ", ";
@@ -104,8 +95,7 @@ static void note_broken_fact(Explain *x)
 {
 	const Graph *g = x->m->graph;
 
-	for (int i = 0; i < g->facts.n; i++) {
-		const Fact *f = &g->facts.at[i];
+	VEC_EACH_AT (f, &g->facts) {
 		int64_t a, b;
 
 		if (!dim_eval(f->a, x->sym, &a) || !dim_eval(f->b, x->sym, &b) ||
@@ -376,9 +366,7 @@ static void put_integers(Explain *x)
 {
 	double integers = 0, all = 0;
 
-	for (int i = 0; i < x->m->byte_products.n; i++) {
-		const ByteProduct *p = &x->m->byte_products.at[i];
-
+	VEC_EACH_AT (p, &x->m->byte_products) {
 		all += value(x, p->work);
 		integers += p->integers ? value(x, p->work) : 0;
 	}

@@ -128,9 +128,7 @@ static bool spares(void *outputs, const char *what, const char *path)
 
 	if (stat(path, &st))
 		return true;
-	for (int i = 0; i < o->n; i++) {
-		const Output *x = &o->at[i];
-
+	VEC_EACH_AT (x, o) {
 		if (x->there && x->st.st_dev == st.st_dev && x->st.st_ino == st.st_ino)
 			return options_fault(
 				o->cli,

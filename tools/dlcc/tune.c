@@ -371,9 +371,7 @@ static int try_best(Tuner *t)
 {
 	int n = 0;
 
-	for (int i = 0; i < t->groups.n; i++) {
-		TuneGroup *g = &t->groups.at[i];
-
+	VEC_EACH_AT (g, &t->groups) {
 		g->trying = g->best;
 		n += g->best != g->chosen;
 	}
@@ -465,9 +463,7 @@ static void put_head(StrBuf *b, const Tuner *t, bool faster)
 static void put_lines(StrBuf *b, Tuner *t)
 {
 	decide_all(t, TRYING);
-	for (int i = 0; i < t->groups.n; i++) {
-		const TuneGroup *g = &t->groups.at[i];
-
+	VEC_EACH_AT (g, &t->groups) {
 		if (g->best != g->chosen)
 			schedule_print_line(
 				b, t->m, 0, g->first, t->hash,
@@ -522,45 +518,23 @@ static void print_result(const Tuner *t, bool faster)
 
 /* ---- All of it ---- */
 
-/* Dims of inputs without a size, in the words of an option. */
-typedef struct UnboundDims {
-	StrBuf options;
-	VEC(Sym *) syms;
-	Arena *arena;
-} UnboundDims;
-
-static void add_unbound(void *arg, Sym *s)
-{
-	UnboundDims *u = arg;
-
-	for (int i = 0; i < u->syms.n; i++)
-		if (u->syms.at[i] == s)
-			return;
-	vec_push(u->arena, &u->syms, s);
-	if (s->def || sym_from_data(s) || s->lo == s->hi)
-		return;
-	strbuf_puts(&u->options, u->options.n ? " --dim " : "--dim ");
-	strbuf_quote(&u->options, s->name);
-	strbuf_puts(&u->options, "=N");
-}
-
 /* The symbolic dims of inputs have to have sizes. */
 static bool dims_are_bound(Cli *c, const Module *m)
 {
-	UnboundDims u = {.arena = m->arena};
-	bool ok;
+	STRBUF_LOCAL(options);
 
-	for (int i = 0; i < m->graph->inputs.n; i++) {
-		const Type *t = m->graph->inputs.at[i]->type;
+	for (int i = 0; i < sym_count(m->ctx); i++) {
+		const Sym *s = sym_at(m->ctx, i);
 
-		for (int d = 0; d < t->rank; d++)
-			dim_syms(t->dims[d], add_unbound, &u);
+		if (!graph_takes_size(m->graph, s))
+			continue;
+		strbuf_puts(&options, options.n ? " --dim " : "--dim ");
+		strbuf_quote(&options, s->name);
+		strbuf_puts(&options, "=N");
 	}
-	ok = !u.options.n ||
-	     diag_error(&c->diag, (DiagLoc){.file = c->input},
-			"--tune measures the model at one size; give %s", strbuf_str(&u.options));
-	strbuf_free(&u.options);
-	return ok;
+	return !options.n ||
+	       diag_error(&c->diag, (DiagLoc){.file = c->input},
+			  "--tune measures the model at one size; give %s", strbuf_str(&options));
 }
 
 /* Checks early for a fault that would make writing the file fail at the end: if the folder is not

@@ -90,15 +90,6 @@ static Expr *without_factor(GpuAttention *a, Expr *e)
 	return e;
 }
 
-static Expr *with_factor(void *arg, Expr *e)
-{
-	const GpuAttention *a = arg;
-
-	return e->kind == EX_LOAD && e->load.buf == a->f.score
-		       ? ex_op2(a->f.k->pool, IN_mul, e, a->factor)
-		       : NULL;
-}
-
 bool gpu_attention_open(GpuAttention *a, const Target *t, Kernel *k)
 {
 	const Gpu *gpu = t->gpu;
@@ -120,7 +111,9 @@ bool gpu_attention_open(GpuAttention *a, const Target *t, Kernel *k)
 	open_operand(a, &a->op[OPERAND_K], without_factor(a, f->scores.b), type_of(a->mma[0], 1),
 		     f->key, f->term);
 	if (a->factor)
-		f->x = ex_rewrite(k->pool, f->x, with_factor, a);
+		EX_MAP (e, k->pool, &f->x)
+			if (e->kind == EX_LOAD && e->load.buf == f->score)
+				e = ex_op2(k->pool, IN_mul, e, a->factor);
 	open_operand(a, &a->op[OPERAND_V], f->v, type_of(a->mma[1], 1), f->column, f->key);
 	a->dp = (int)up(a->d, FRAGMENT_BYTES / bytes_of(a->op[OPERAND_K].type));
 	a->ep = (int)up(a->e, KEYS);
@@ -234,26 +227,21 @@ GpuDecision gpu_attention_digits(const GpuAttention *a, const AttentionShape *s)
 	return d;
 }
 
-typedef struct KeyLoads {
-	const OnlineForm *f;
-	int n;
-} KeyLoads;
-
-static void count_load(void *arg, Expr *e)
+/* The scores depend on a mask with an element for each key. */
+static bool has_mask(const OnlineForm *f)
 {
-	KeyLoads *l = arg;
-
-	l->n += e->kind == EX_LOAD && e->load.buf->kind == BUF_IN && expr_has_iter(e, l->f->key);
+	EX_EACH_LOAD (e, f->x)
+		if (e->load.buf->kind == BUF_IN && expr_has_iter(e, f->key))
+			return true;
+	return false;
 }
 
 int gpu_attention_registers(const GpuAttention *a)
 {
 	enum { REST = 56 }; /* addresses, counters, and fragments of operands */
-	KeyLoads masks = {.f = &a->f};
 	const int scores = a->bn / 2, weights = a->bn * bytes_of(type_of(a->mma[1], 0)) / 8,
 		  results = a->ep / 2;
 
 	/* ptxas starts the loads of a mask, for all scores of a thread, before their uses */
-	ex_walk(a->f.x, count_load, &masks);
-	return REST + a->fragments * (scores * (1 + (masks.n > 0)) + weights + results);
+	return REST + a->fragments * (scores * (has_mask(&a->f) ? 2 : 1) + weights + results);
 }

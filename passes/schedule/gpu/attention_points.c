@@ -111,13 +111,13 @@ static Buf *tile_for(const PlacedAt *x, const Buf *b)
 	return b == f->score ? e->score : b == f->most ? x->most : b == f->acc ? e->result : NULL;
 }
 
-static Expr *place_load(void *arg, Expr *ex);
+static Expr *placed_loads(PlacedAt *x, Expr *e);
 
 /* The result AT, of exponentials that are not divided by what the weights are. */
 static Expr *divided(PlacedAt *x, Expr *at)
 {
 	ExprPool *p = x->e->p;
-	Expr *by = ex_rewrite(p, x->e->a.f.divisor, place_load, x), *zero = ex_num(p, by->ct, 0),
+	Expr *by = placed_loads(x, x->e->a.f.divisor), *zero = ex_num(p, by->ct, 0),
 	     *q = ex_op2(p, IN_div, at, by);
 
 	if (!x->e->a.f.nan_is_zero)
@@ -128,30 +128,34 @@ static Expr *divided(PlacedAt *x, Expr *at)
 		      q, zero);
 }
 
-static Expr *place_load(void *arg, Expr *ex)
+/* LOAD at the point of X. */
+static Expr *placed_load(PlacedAt *x, Expr *load)
 {
-	PlacedAt *x = arg;
-	Buf *tile = ex->kind == EX_LOAD ? tile_for(x, ex->load.buf) : NULL;
-	Kernel *k = x->e->a.f.k;
+	Buf *b = load->load.buf, *tile = tile_for(x, b);
 	Expr *at;
 
 	if (tile) {
 		at = attention_at(x->e, x->n, tile);
 		return tile == x->e->result && x->e->a.f.divisor ? divided(x, at) : at;
 	}
-	if (ex->kind != EX_LOAD)
-		return NULL;
-	at = ex->load.nidx == 1 && ex->load.buf->rank == 1 && !ex->load.buf->layout
-		     ? ex->load.idx[0]
-		     : flat_index(k, ex->load.buf, ex->load.idx);
+	at = load->load.nidx == 1 && b->rank == 1 && !b->layout
+		     ? load->load.idx[0]
+		     : flat_index(x->e->a.f.k, b, load->load.idx);
 	at = ex_subst_iters(x->e->p, at, x->from, x->inside, x->nfrom);
-	return ex_load(x->e->p, ex->load.buf, &at, 1);
+	return ex_load(x->e->p, b, &at, 1);
+}
+
+static Expr *placed_loads(PlacedAt *x, Expr *e)
+{
+	EX_MAP (n, x->e->p, &e)
+		if (n->kind == EX_LOAD)
+			n = placed_load(x, n);
+	return e;
 }
 
 Expr *attention_placed(PlacedAt *x, Expr *e)
 {
-	e = ex_rewrite(x->e->p, e, place_load, x);
-	return ex_subst_iters(x->e->p, e, x->from, x->to, x->nfrom);
+	return ex_subst_iters(x->e->p, placed_loads(x, e), x->from, x->to, x->nfrom);
 }
 
 /* ---- Maxima, sums and results ---- */

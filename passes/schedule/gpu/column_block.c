@@ -55,33 +55,18 @@ static Expr *state_at(const ColumnBlock *x)
 		      ex_iter(p, x->col));
 }
 
-typedef struct PeelSearch {
-	const ColumnBlock *x;
-	Expr *at; /* index of the first load that is contiguous along the columns */
-} PeelSearch;
-
-static void find_at(void *arg, Expr *e)
-{
-	PeelSearch *s = arg;
-
-	if (!s->at && e->kind == EX_LOAD && !e->load.buf->data &&
-	    e->load.buf->id < s->x->r->nlocal &&
-	    ex_runs_along(s->x->r->k->ctx, e->load.idx[0], s->x->col))
-		s->at = e->load.idx[0];
-}
-
 /* The offset of the block's first column in its sector, in the row that VAL reads; 0 if VAL reads
  * only shared memory. */
 static Expr *peel_of(const ColumnBlock *x, Expr *val)
 {
-	PeelSearch s = {x, NULL};
 	Expr *zero = l_int(x->r->b, 0);
 	Iter *col = x->col;
 
-	ex_walk(val, find_at, &s);
-	if (!s.at)
-		return zero;
-	return gpu_peel(x->r->b, s.at, &col, &zero, 1, x->bytes);
+	EX_EACH_LOAD (e, val)
+		if (!e->load.buf->data && e->load.buf->id < x->r->nlocal &&
+		    ex_runs_along(x->r->k->ctx, e->load.idx[0], col))
+			return gpu_peel(x->r->b, e->load.idx[0], &col, &zero, 1, x->bytes);
+	return zero;
 }
 
 void column_points(ColumnBlock *x, const Stmt *s, Points *p)

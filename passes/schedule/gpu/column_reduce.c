@@ -38,9 +38,8 @@ static bool takes(const Row *r, const SkinnyRows *skinny)
 
 /* ---- The matrix ---- */
 
-static void look(void *arg, Stmt *s, Expr *load)
+static void look(ColumnBlock *x, const Stmt *s, const Expr *load)
 {
-	ColumnBlock *x = arg;
 	Ctx *c = x->r->k->ctx;
 	const Buf *b = load->load.buf;
 	const int bits = dtype_info[b->dtype].bits;
@@ -80,7 +79,8 @@ static void find_rows(ColumnBlock *x, const SkinnyRows *skinny)
 		if (b == x->n || !dim_is_const(x->r->band->iter[b]->extent, &v) || v > MOST_ROWS ||
 		    v <= x->rows)
 			continue;
-		stmt_loads(s, look, &trial);
+		STMT_EACH_LOAD (load, s)
+			look(&trial, s, load);
 		if (trial.m == b) {
 			best = b;
 			x->rows = v;
@@ -240,7 +240,8 @@ bool gpu_column_reduce(Row *r, const Gpu *gpu, int along, const SkinnyRows *skin
 		x.bytes = dtype_info[skinny->lanes->dtype].bits / 8;
 		x.vector = MMA_ROWS;
 	} else {
-		stmt_loads(r->k->stmts.at[r->first], look, &x);
+		STMT_EACH_LOAD (load, r->k->stmts.at[r->first])
+			look(&x, r->k->stmts.at[r->first], load);
 	}
 	if (!x.bytes)
 		return false;

@@ -51,32 +51,23 @@ static Expr *peel(const Columns *c, Expr *at, Expr *term)
 	return gpu_peel(b, at, from, with, 2, c->x.bytes);
 }
 
-typedef struct Ahead {
-	const Columns *c;
-	Expr *where;
-} Ahead;
-
 /* Hoists loads of per-column values, such as a mean, out of the loop over the terms. */
-static Expr *read_ahead(void *arg, Expr *e)
-{
-	const Ahead *a = arg;
-	LBuild *b = a->c->x.r->b;
-	Buf *one;
-
-	if (e->kind != EX_LOAD || e->load.buf->id < a->c->x.r->nlocal ||
-	    e->load.idx[0]->kind != EX_ITER || e->load.idx[0]->iter != a->c->x.col)
-		return NULL;
-	one = kernel_temp(b->k, e->load.buf->name, e->load.buf->dtype, 0, NULL);
-	gpu_declare(b, one, NULL);
-	l_store(b, one, l_int(b, 0), e, a->where);
-	return ex_load(b->p, one, &(Expr *){l_int(b, 0)}, 1);
-}
-
 static Expr *ahead(const Columns *c, Expr *val, Expr *where)
 {
-	Ahead a = {c, where};
+	LBuild *b = c->x.r->b;
 
-	return ex_rewrite(c->x.r->b->p, val, read_ahead, &a);
+	EX_MAP (e, b->p, &val) {
+		Buf *one;
+
+		if (e->kind != EX_LOAD || e->load.buf->id < c->x.r->nlocal ||
+		    e->load.idx[0]->kind != EX_ITER || e->load.idx[0]->iter != c->x.col)
+			continue;
+		one = kernel_temp(b->k, e->load.buf->name, e->load.buf->dtype, 0, NULL);
+		gpu_declare(b, one, NULL);
+		l_store(b, one, l_int(b, 0), e, where);
+		e = ex_load(b->p, one, &(Expr *){l_int(b, 0)}, 1);
+	}
+	return val;
 }
 
 bool columns_unrolled(const Columns *c, int64_t n)

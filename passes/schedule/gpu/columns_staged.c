@@ -41,14 +41,11 @@ static bool of_terms(const Columns *c, Expr *at)
 	       !expr_has_iter(at, c->x.block);
 }
 
-static void find_tile(void *arg, Expr *e)
+static void find_tile(Columns *c, Expr *e)
 {
-	Columns *c = arg;
 	bool run, shared;
 	int i = 0;
 
-	if (e->kind != EX_LOAD)
-		return;
 	for (int j = 0; j < c->ntiles; j++)
 		if (c->tile[j].temp == e->load.buf && c->tile[j].at != e->load.idx[0])
 			c->tile[j].elsewhere = true;
@@ -70,7 +67,8 @@ static void find_tile(void *arg, Expr *e)
 
 void columns_find(Columns *c, Expr *val)
 {
-	ex_walk_always(val, find_tile, c);
+	EX_EACH_LOAD_ALWAYS (e, val)
+		find_tile(c, e);
 }
 
 static int last_read(const Row *r, const Buf *t)

@@ -26,47 +26,31 @@
 
 /* ---- Operands ---- */
 
-typedef struct AccessSearch {
-	Kernel *k;
-	Iter *const *it; /* the last of N iterators; joined: they are merged into one */
-	int n;
-	bool joined;
-	int vector;
-	int wide; /* loads that are one aligned access of VECTOR elements along it */
-} AccessSearch;
-
-/* IT is the last iterator, or merged with it. */
-static bool is_merged(const AccessSearch *l, const Iter *it)
+/* LOAD is one aligned access of VECTOR elements along the last of the N iterators IT; JOINED: along
+ * all of them, which are merged into one. */
+static bool is_wide(Ctx *c, const Expr *load, Iter *const *it, int n, bool joined, int vector)
 {
-	for (int i = l->joined ? 0 : l->n - 1; i < l->n; i++)
-		if (l->it[i] == it)
-			return true;
-	return false;
-}
-
-static void look_at_load(void *arg, Expr *e)
-{
-	AccessSearch *l = arg;
-	Ctx *c = l->k->ctx;
+	const Buf *b = load->load.buf;
+	const int first = joined ? 0 : n - 1;
 	Affine a;
 
-	if (e->kind != EX_LOAD || e->load.buf->data || dtype_info[e->load.buf->dtype].bits < 8 ||
-	    !ex_affine(c, e->load.idx[0], &a) ||
-	    !dim_equals(affine_coef(c, &a, l->it[l->n - 1]), 1) ||
-	    !dim_multiple(c, a.base, l->vector))
-		return;
+	if (b->data || dtype_info[b->dtype].bits < 8 || !ex_affine(c, load->load.idx[0], &a) ||
+	    !dim_equals(affine_coef(c, &a, it[n - 1]), 1) || !dim_multiple(c, a.base, vector))
+		return false;
 	for (int i = 0; i < a.n; i++)
-		if (!dim_multiple(c, a.coef[i], l->vector) && !is_merged(l, a.iter[i]))
-			return;
-	l->wide++;
+		if (!dim_multiple(c, a.coef[i], vector) &&
+		    !iter_among(a.iter[i], it + first, n - first))
+			return false;
+	return true;
 }
 
 int gpu_wide_loads(Kernel *k, Expr *e, Iter *const *it, int n, bool joined, int vector)
 {
-	AccessSearch l = {k, it, n, joined, vector, 0};
+	int wide = 0;
 
-	ex_walk(e, look_at_load, &l);
-	return l.wide;
+	EX_EACH_LOAD (x, e)
+		wide += is_wide(k->ctx, x, it, n, joined, vector);
+	return wide;
 }
 
 /* The iterators can be merged in all loads of O. */

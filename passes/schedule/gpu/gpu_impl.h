@@ -86,9 +86,9 @@ typedef struct Staged {
 	Expr *at;
 } Staged;
 
-/* E is a load whose elements the statements of R may read from a copy: no statement of R writes
+/* The statements of R may read the elements that LOAD reads from a copy: no statement of R writes
  * them, and an element is at least a byte. */
-bool gpu_may_stage(const Row *r, const Expr *e);
+bool gpu_may_stage(const Row *r, const Expr *load);
 /* Shared memory that a buffer of BYTES takes, as all buffers begin at a multiple of LINE; INT64_MAX
  * stays. */
 int64_t gpu_shared_bytes(int64_t bytes);

@@ -97,28 +97,20 @@ static void find_access(BulkCandidates *f, Buf *b, Expr *at, bool written)
 	vec_push(t->r->b->arena, &f->bulk, s);
 }
 
-static void find_load(void *arg, Expr *e)
+/* Notes the loads of E, which may be null; ALWAYS: E is evaluated at every point. */
+static void find_loads(BulkCandidates *f, Expr *e, bool always)
 {
-	BulkCandidates *f = arg;
-
-	if (e->kind == EX_LOAD)
-		find_access(f, e->load.buf, e->load.nidx ? e->load.idx[0] : l_int(f->t->r->b, 0),
+	EX_EACH_LOAD (x, e)
+		find_access(f, x->load.buf, x->load.nidx ? x->load.idx[0] : l_int(f->t->r->b, 0),
 			    false);
-}
-
-static void find_read(void *arg, Expr *e)
-{
-	BulkCandidates *f = arg;
-
-	if (e->kind == EX_LOAD)
-		vec_push(f->t->r->b->arena, &f->read, e->load.buf);
+	EX_EACH_LOAD_ALWAYS (x, always ? e : NULL)
+		vec_push(f->t->r->b->arena, &f->read, x->load.buf);
 }
 
 /* Drops buffers that only some points read: they may be shorter than the rows. */
 static void drop_unread(BulkCandidates *f)
 {
-	for (int i = 0; i < f->bulk.n; i++) {
-		BulkCopy *s = &f->bulk.at[i];
+	VEC_EACH_AT (s, &f->bulk) {
 		bool read = s->written;
 
 		for (int j = 0; j < f->read.n; j++)
@@ -133,13 +125,9 @@ static void find_part(BulkCandidates *f, RowStmt *x)
 	Buf *out;
 	Expr *at;
 
-	for (int i = 0; i < x->p.ne; i++) {
-		ex_walk(x->p.e[i], find_load, f);
-		if (!x->p.guard)
-			ex_walk_always(x->p.e[i], find_read, f);
-	}
-	if (x->p.guard)
-		ex_walk(x->p.guard, find_load, f);
+	for (int i = 0; i < x->p.ne; i++)
+		find_loads(f, x->p.e[i], !x->p.guard);
+	find_loads(f, x->p.guard, false);
 	if (!x->s->red) {
 		find_access(f, x->out, x->p.guard ? NULL : x->p.write, true);
 		return;
@@ -226,9 +214,8 @@ static void share_elements(BulkCandidates *f)
 }
 
 /* Collects loads of inputs with one element per row. */
-static void find_one(void *arg, Expr *e)
+static void find_one(BulkCandidates *f, Expr *e)
 {
-	BulkCandidates *f = arg;
 	Group *t = f->t;
 	const Stage *st = t->r->b->stage;
 	const Buf *b = e->load.buf;
@@ -268,8 +255,7 @@ void group_choose_bulk(Group *t)
 		return;
 	f.left = SHARED - bulk_threads(t) / st->block.group * t->shared - STATES;
 	for (int i = 0; i < t->nkept; i++) {
-		ex_walk(t->kept[i].is, find_load, &f);
-		ex_walk_always(t->kept[i].is, find_read, &f);
+		find_loads(&f, t->kept[i].is, true);
 		if (t->kept[i].block)
 			f.left -= gpu_shared_bytes(gpu_bytes_of(t->kept[i].buf));
 		has_barrier = has_barrier || t->kept[i].block;
@@ -280,7 +266,8 @@ void group_choose_bulk(Group *t)
 	share_bulk(&f);
 	for (int i = 0; i < t->n; i++)
 		for (int j = 0; j < t->part[i].p.ne && !t->part[i].p.guard; j++)
-			ex_walk_always(t->part[i].p.e[j], find_one, &f);
+			EX_EACH_LOAD_ALWAYS (e, t->part[i].p.e[j])
+				find_one(&f, e);
 	if (st->block.bulk.n || t->nones)
 		st->block.threads = bulk_threads(t);
 	if (st->block.bulk.n || t->nones || has_barrier)

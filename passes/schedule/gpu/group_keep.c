@@ -19,56 +19,38 @@
 
 /* ---- Temporaries ---- */
 
-typedef struct Uses {
-	const Group *t;
-	const Buf *buf;
-	bool ok;
-} Uses;
-
 bool group_at_point(const Group *t, const Expr *at)
 {
 	return t->it && at->kind == EX_ITER && at->iter == t->it;
 }
 
-static void used_at_point(void *arg, Expr *e)
+/* Part X reads B, if at all, at the current point of the row. */
+static bool reads_at_point(const Group *t, const RowStmt *x, const Buf *b)
 {
-	Uses *u = arg;
-
-	if (e->kind == EX_LOAD && e->load.buf == u->buf)
-		u->ok = u->ok && group_at_point(u->t, e->load.idx[0]);
+	for (int j = 0; j <= x->p.ne; j++)
+		EX_EACH_LOAD (e, j < x->p.ne ? x->p.e[j] : x->p.guard)
+			if (e->load.buf == b && !(x->along && group_at_point(t, e->load.idx[0])))
+				return false;
+	return true;
 }
 
 /* Local B is written and read only at the current point of the row. *BY: the part that writes
  * it. */
 static bool only_at_points(Group *t, const Buf *b, const RowStmt **by)
 {
-	Uses u = {t, b, true};
-	Expr *all[MAX_TERMS + 1];
-
 	*by = NULL;
 	for (int i = 0; i < t->n; i++) {
 		const RowStmt *x = &t->part[i];
-		int n = 0;
 
-		for (int j = 0; j < x->p.ne; j++)
-			all[n++] = x->p.e[j];
-		if (x->p.guard)
-			all[n++] = x->p.guard;
-		for (int j = 0; j < n; j++)
-			ex_walk(all[j], used_at_point, &u);
-		for (int j = 0; j < n && u.ok && !x->along; j++) {
-			Uses any = {t, b, true};
-
-			any.t = &(Group){.it = NULL};
-			ex_walk(all[j], used_at_point, &any);
-			u.ok = any.ok;
-		}
-		if (!x->s->red && x->out == b) {
-			u.ok = u.ok && x->along && !x->p.guard && group_at_point(t, x->p.write);
-			*by = x;
-		}
+		if (!reads_at_point(t, x, b))
+			return false;
+		if (x->s->red || x->out != b)
+			continue;
+		if (!x->along || x->p.guard || !group_at_point(t, x->p.write))
+			return false;
+		*by = x;
 	}
-	return u.ok && *by;
+	return *by != NULL;
 }
 
 static void add_kept(Group *t, Buf *b, Expr *is, bool temp)
@@ -178,38 +160,25 @@ static bool of_all_rows(const Group *t, Expr *at)
 	return ex_affine(t->r->k->ctx, at, &a) && a.n == 1;
 }
 
-typedef struct Others {
-	const Iter *it;
-	bool any;
-} Others;
-
-static void find_others(void *arg, Expr *e)
-{
-	Others *o = arg;
-
-	o->any = o->any || (e->kind == EX_ITER && e->iter != o->it);
-}
-
 /* Guard WHERE can be evaluated where the input AT is fetched: before the rows, or at the begin of a
  * row. */
 static bool known_there(const Group *t, Expr *where, Expr *at)
 {
-	Others o = {t->it, false};
-
 	if (!where)
 		return true;
 	if (!of_all_rows(t, at))
 		return !group_knows_loop(t, where) &&
 		       !(t->skinny_row && expr_has_iter(where, t->skinny_row) &&
 			 !expr_has_iter(at, t->skinny_row));
-	ex_walk(where, find_others, &o);
-	return !o.any;
+	EX_EACH (e, where)
+		if (e->kind == EX_ITER && e->iter != t->it)
+			return false;
+	return true;
 }
 
 /* Collects loads that every point makes. */
-static void find_load(void *arg, Expr *e)
+static void find_load(KeepCandidates *f, Expr *e)
 {
-	KeepCandidates *f = arg;
 	Expr *where = f->t->part[f->part].p.guard;
 	int at = 0;
 
@@ -390,7 +359,8 @@ static void find_reads(Group *t, const Gpu *gpu)
 	for (f.part = 0; f.part < t->n; f.part++) {
 		t->r->s = t->part[f.part].s;
 		for (int j = 0; j < t->part[f.part].p.ne && t->part[f.part].along; j++)
-			ex_walk_always(t->part[f.part].p.e[j], find_load, &f);
+			EX_EACH_LOAD_ALWAYS (e, t->part[f.part].p.e[j])
+				find_load(&f, e);
 	}
 	left = share_reads(t, &f, gpu);
 	for (int i = 0; i < f.n && t->nkept < MOST_KEPT; i++) {

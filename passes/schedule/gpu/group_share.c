@@ -68,55 +68,46 @@ static void access_along(RowAccesses *x, const Buf *b, Expr *at)
 	x->vector = (int)gpu_aligned(c, &a, x->t->it, gpu_vector(bits / 8, x->vector));
 }
 
-static void load_along(void *arg, Expr *e)
+static void load_along(RowAccesses *x, const Expr *e)
 {
-	RowAccesses *x = arg;
-
-	if (e->kind != EX_LOAD)
-		return;
 	for (int i = 0; i < x->t->nkept; i++)
 		if (x->t->kept[i].buf == e->load.buf)
 			return;
 	access_along(x, e->load.buf, e->load.idx[0]);
 }
 
-typedef struct ReadSearch {
-	const Group *t;
-	const Buf *buf;
-	bool recompute; /* look through kept values without a place in scratch, which are recomputed */
-	bool yes;
-} ReadSearch;
-
-static void reads_buf(void *arg, Expr *e)
+/* E, which may be null, reads B; RECOMPUTE: also through kept values without a place in scratch,
+ * which are recomputed. */
+static bool reads_buf(const Group *t, Expr *e, const Buf *b, bool recompute)
 {
-	ReadSearch *r = arg;
+	EX_EACH_LOAD (load, e) {
+		if (load->load.buf == b)
+			return true;
+		for (int i = 0; i < t->nkept && recompute; i++) {
+			const Kept *x = &t->kept[i];
 
-	if (e->kind != EX_LOAD)
-		return;
-	r->yes = r->yes || e->load.buf == r->buf;
-	for (int i = 0; i < r->t->nkept && r->recompute && !r->yes; i++) {
-		const Kept *x = &r->t->kept[i];
-
-		if (x->buf == e->load.buf && x->temp && !x->in_scratch)
-			ex_walk(x->is, reads_buf, r);
+			if (x->buf == load->load.buf && x->temp && !x->in_scratch &&
+			    reads_buf(t, x->is, b, true))
+				return true;
+		}
 	}
+	return false;
 }
 
 /* Kept value X, written by part AT or before, is read after AT. AGAIN: also count the operands of
  * values that are recomputed there, and the part that writes it. */
 static bool alive_after(const Group *t, const Kept *x, int at, bool again)
 {
-	ReadSearch r = {t, x->buf, again, again && at >= 0 && t->part[at].out == x->buf};
+	bool read = again && at >= 0 && t->part[at].out == x->buf;
 
 	for (int i = at + 1; i < t->n; i++) {
 		if (t->part[i].out == x->buf)
 			return false;
-		for (int j = 0; j < t->part[i].p.ne; j++)
-			ex_walk(t->part[i].p.e[j], reads_buf, &r);
-		if (t->part[i].p.guard)
-			ex_walk(t->part[i].p.guard, reads_buf, &r);
+		for (int j = 0; j < t->part[i].p.ne && !read; j++)
+			read = reads_buf(t, t->part[i].p.e[j], x->buf, again);
+		read = read || reads_buf(t, t->part[i].p.guard, x->buf, again);
 	}
-	return r.yes;
+	return read;
 }
 
 /* The maximum number of registers for kept values of one point that are live at a time. */
@@ -160,28 +151,19 @@ static int64_t longest(const Group *t, bool keeps)
 
 /* ---- What registers do not hold ---- */
 
-typedef struct MadeValue {
-	const Group *t;
-	bool from_memory;
-} MadeValue;
-
-static void made_from(void *arg, Expr *e)
-{
-	MadeValue *m = arg;
-	bool kept = e->kind != EX_LOAD || !e->load.buf->rank || e->load.buf->data;
-
-	for (int i = 0; i < m->t->nkept && !kept; i++)
-		kept = m->t->kept[i].buf == e->load.buf;
-	m->from_memory = m->from_memory || !kept;
-}
-
 /* Recomputing X reads memory. */
 static bool from_memory(const Group *t, const Kept *x)
 {
-	MadeValue m = {t, false};
+	EX_EACH_LOAD (e, x->is) {
+		const Buf *b = e->load.buf;
+		bool kept = !b->rank || b->data;
 
-	ex_walk(x->is, made_from, &m);
-	return m.from_memory;
+		for (int i = 0; i < t->nkept && !kept; i++)
+			kept = t->kept[i].buf == b;
+		if (!kept)
+			return true;
+	}
+	return false;
 }
 
 static int bits_of(const Kept *x)
@@ -342,7 +324,8 @@ void group_share_out(Group *t, const Gpu *gpu)
 		const RowStmt *y = &t->part[i];
 
 		for (int j = 0; j < y->p.ne && y->along; j++)
-			ex_walk(y->p.e[j], load_along, &x);
+			EX_EACH_LOAD (e, y->p.e[j])
+				load_along(&x, e);
 		if (y->along && y->p.write && !group_at_point(t, y->p.write))
 			access_along(&x, y->out, y->p.write);
 		x.vector = y->along && y->p.guard ? 1 : x.vector;

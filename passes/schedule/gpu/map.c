@@ -7,21 +7,10 @@
 
 enum { MAP_THREADS = 256 };
 
-typedef struct WidestLoad {
-	Ctx *ctx;
-	const Iter *it;
-	int bytes; /* of the largest element that is read along IT */
-} WidestLoad;
-
-static void read_along(void *arg, Expr *e)
+/* The bytes of an element of B. */
+static int element_bytes(const Buf *b)
 {
-	WidestLoad *x = arg;
-	int bytes;
-
-	if (e->kind != EX_LOAD || !ex_runs_along(x->ctx, e->load.idx[0], x->it))
-		return;
-	bytes = (dtype_info[e->load.buf->dtype].bits + 7) / 8;
-	x->bytes = bytes > x->bytes ? bytes : x->bytes;
+	return (dtype_info[b->dtype].bits + 7) / 8;
 }
 
 /* Elements of the innermost iterator that a thread computes. *WHOLE: its extent is a multiple of
@@ -29,21 +18,23 @@ static void read_along(void *arg, Expr *e)
 static int vector_of(Points *p, const Buf *out, bool *whole)
 {
 	Iter *in = p->n ? p->it[p->n - 1] : NULL;
-	WidestLoad x = {p->k->ctx, in, (dtype_info[out->dtype].bits + 7) / 8};
+	Ctx *c = p->k->ctx;
 	int64_t n;
-	int vector;
+	int vector, bytes = element_bytes(out); /* of the largest element */
 
 	*whole = false;
-	if (!in || p->guard || !ex_runs_along(x.ctx, p->write, in))
+	if (!in || p->guard || !ex_runs_along(c, p->write, in))
 		return 1;
-	ex_walk(p->e[0], read_along, &x);
+	EX_EACH_LOAD (e, p->e[0])
+		if (ex_runs_along(c, e->load.idx[0], in) && element_bytes(e->load.buf) > bytes)
+			bytes = element_bytes(e->load.buf);
 	if (dtype_info[out->dtype].bits < 8)
-		x.bytes = 1;
-	vector = gpu_vector(x.bytes, MOST_VECTOR);
+		bytes = 1;
+	vector = gpu_vector(bytes, MOST_VECTOR);
 	/* A row of few elements, such as the channels of a pixel, is a vector itself. */
 	if (dim_is_const(in->extent, &n) && n > 1 && n < vector && (n & (n - 1)) == 0)
 		vector = (int)n;
-	*whole = dim_multiple(x.ctx, in->extent, vector);
+	*whole = dim_multiple(c, in->extent, vector);
 	if (p->n > 1 && !*whole)
 		return 1;
 	return dim_is_const(in->extent, &n) && n < vector && dtype_info[out->dtype].bits >= 8

@@ -43,8 +43,7 @@ bool gpu_multiples(Kernel *k, SizeStep *step)
 	step->each = 0;
 	if (!k->stmts.n || is_convolution(k))
 		return false;
-	for (int i = 0; i < k->bufs.n; i++) {
-		const Buf *b = k->bufs.at[i];
+	VEC_EACH (b, &k->bufs) {
 		Dim *of = b->kind != BUF_TEMP ? row_stride(b) : NULL;
 		const int64_t each = VECTOR_BYTES_MULTIPLE * 8 / dtype_info[b->dtype].bits;
 		int at = 0;
@@ -62,38 +61,23 @@ bool gpu_multiples(Kernel *k, SizeStep *step)
 	return step->nof;
 }
 
-typedef struct Substitution {
-	Kernel *k;
-	Dim *const *to;
-	int n;
-} Substitution;
-
-static Expr *substituted(void *arg, Expr *e)
-{
-	const Substitution *s = arg;
-
-	return e->kind == EX_DIM ? ex_dim(s->k->pool, dim_subst(s->k->ctx, e->dim, s->to, s->n))
-				 : NULL;
-}
-
 void gpu_take_multiples(Kernel *k, SizeStep *step)
 {
 	Ctx *c = k->ctx;
 	int n;
 	Dim **to = schedule_multiples(c, k->arena, step, &n);
-	Substitution s = {k, to, n};
 
-	for (int i = 0; i < k->bufs.n; i++) {
-		Buf *b = k->bufs.at[i];
-
+	VEC_EACH (b, &k->bufs) {
 		b->dims = arena_copy(k->arena, b->dims, (size_t)(b->rank + 1) * sizeof *b->dims);
 		for (int d = 0; d < b->rank; d++)
 			b->dims[d] = dim_subst(c, b->dims[d], to, n);
 	}
 	for (int i = 0; i < k->iters.n; i++)
 		k->iters.at[i]->extent = dim_subst(c, k->iters.at[i]->extent, to, n);
-	for (int i = 0; i < k->stmts.n; i++)
-		stmt_rewrite(k, k->stmts.at[i], substituted, &s);
+	VEC_EACH (s, &k->stmts)
+		STMT_MAP (e, k, s)
+			if (e->kind == EX_DIM)
+				e = ex_dim(k->pool, dim_subst(c, e->dim, to, n));
 	if (step->size)
 		step->size = dim_subst(c, step->size, to, n);
 	if (step->also)

@@ -82,9 +82,7 @@ static bool stores_to(const LNode *n, int id)
 
 static bool is_in_memory(const Schedule *s, const Buf *b)
 {
-	for (int i = 0; i < s->stages.n; i++) {
-		const Stage *st = s->stages.at[i];
-
+	VEC_EACH (st, &s->stages) {
 		if (!strcmp(st->strategy, "row") && st->block.group == 1 &&
 		    stores_to(st->body, b->id))
 			return true;

@@ -116,11 +116,6 @@ static void count_runs(AccessCounts *x, const Stmt *s, const Buf *buf, Expr *con
 	}
 }
 
-static void count_load(void *arg, Stmt *s, Expr *load)
-{
-	count_runs(arg, s, load->load.buf, load->load.idx);
-}
-
 /* The iterator of the band along which most accesses are contiguous, or -1. */
 static int most_run(const AccessCounts *x)
 {
@@ -147,7 +142,8 @@ static int choose_group(Row *r, int *along)
 
 		alone = alone || keeps_order(s) || row_packed(s);
 		n = most_points(r, s) > n ? most_points(r, s) : n;
-		stmt_loads(s, count_load, &x);
+		STMT_EACH_LOAD (load, s)
+			count_runs(&x, s, load->load.buf, load->load.idx);
 		if (!s->red)
 			count_runs(&x, s, s->out[0], s->widx);
 	}

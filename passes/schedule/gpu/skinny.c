@@ -12,30 +12,18 @@
 
 enum { MOST_ROWS = 8 };
 
-typedef struct AlongSum {
-	Kernel *k;
-	const Contraction *c;
-	bool yes;
-} AlongSum;
-
-static void along_sum(void *arg, Expr *e)
-{
-	AlongSum *x = arg;
-	Affine a;
-
-	if (e->kind != EX_LOAD ||
-	    !ex_affine(x->k->ctx, flat_index(x->k, e->load.buf, e->load.idx), &a))
-		return;
-	for (int i = 0; i < x->c->nk; i++)
-		x->yes = x->yes || dim_equals(affine_coef(x->k->ctx, &a, x->c->k[i]), 1);
-}
-
 bool gpu_skinny_along(Kernel *k, const Contraction *c)
 {
-	AlongSum x = {k, c, false};
+	EX_EACH_LOAD (e, c->b) {
+		Affine a;
 
-	ex_walk(c->b, along_sum, &x);
-	return x.yes;
+		if (!ex_affine(k->ctx, flat_index(k, e->load.buf, e->load.idx), &a))
+			continue;
+		for (int i = 0; i < c->nk; i++)
+			if (dim_equals(affine_coef(k->ctx, &a, c->k[i]), 1))
+				return true;
+	}
+	return false;
 }
 
 /* Sets SkinnyRows.lanes if the matrix is packed in the order of fragments, and the number of terms

@@ -54,20 +54,10 @@ static void find_bulk(Panels *x, Buf *b, Expr *at, bool written)
 		x->ok = x->ok && x->bulk[i].each == each && !written && !x->bulk[i].written;
 }
 
-static void find_load(void *arg, Expr *e)
+/* A buffer that is moved by bulk copies must have no other access than LOAD E. */
+static void see_other(Panels *x, const Expr *e)
 {
-	Panels *x = arg;
-
-	if (e->kind == EX_LOAD && e->load.nidx)
-		find_bulk(x, e->load.buf, e->load.idx[0], false);
-}
-
-/* A buffer that is moved by bulk copies must have no other access. */
-static void see_other(void *arg, Expr *e)
-{
-	Panels *x = arg;
-
-	for (int i = 0; i < x->nbulk && e->kind == EX_LOAD; i++)
+	for (int i = 0; i < x->nbulk; i++)
 		if (x->bulk[i].buf == e->load.buf)
 			x->ok = x->ok && e->load.nidx &&
 				gpu_own_elements(x->r->k->ctx, e->load.idx[0], x->split, x->n) ==
@@ -84,7 +74,9 @@ static void find_all_bulk(Panels *x)
 		Stmt *s = r->k->stmts.at[i];
 
 		row_begin(r, s);
-		ex_walk_always(row_placed(r, s->val[0]), find_load, x);
+		EX_EACH_LOAD_ALWAYS (e, row_placed(r, s->val[0]))
+			if (e->load.nidx)
+				find_bulk(x, e->load.buf, e->load.idx[0], false);
 		at = row_write_index(r, s, 0, &out);
 		find_bulk(x, out, at, true);
 	}
@@ -92,7 +84,8 @@ static void find_all_bulk(Panels *x)
 		Stmt *s = r->k->stmts.at[i];
 
 		row_begin(r, s);
-		ex_walk(row_placed(r, s->val[0]), see_other, x);
+		EX_EACH_LOAD (e, row_placed(r, s->val[0]))
+			see_other(x, e);
 	}
 }
 

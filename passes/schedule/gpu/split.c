@@ -140,9 +140,7 @@ static int64_t kept_points(const Stage *st, const LNode *n, bool with_scratch)
  * (gpu_relative). */
 static bool has_relative(Kernel *k, const Stmt *s)
 {
-	for (int i = 0; i < k->stmts.n; i++) {
-		const Stmt *o = k->stmts.at[i];
-
+	VEC_EACH (o, &k->stmts) {
 		if (o->red && (gpu_is_relative(k, o, s) || gpu_is_relative(k, s, o)))
 			return true;
 	}
@@ -164,9 +162,7 @@ static bool read_on(Kernel *k, const Stmt *s)
  * keep. */
 static bool shares_row(Kernel *k, const Stmt *s)
 {
-	for (int i = 0; i < k->stmts.n; i++) {
-		const Stmt *o = k->stmts.at[i];
-
+	VEC_EACH (o, &k->stmts) {
 		if (o != s && iters_points(k->ctx, o->iter, o->niters) !=
 				      iters_points(k->ctx, s->iter, s->nband))
 			return true;
@@ -175,35 +171,30 @@ static bool shares_row(Kernel *k, const Stmt *s)
 }
 
 /* Whether the loads of a sum's terms are contiguous along the band. */
-typedef struct BandAccess {
-	Kernel *k;
-	bool band;
-} BandAccess;
-
-static void along_load(void *arg, Stmt *s, Expr *load)
+/* LOAD of S has unit stride along the band, and depends on the term. */
+static bool load_runs_along_band(Kernel *k, const Stmt *s, const Expr *load)
 {
-	BandAccess *x = arg;
 	bool along = false, term = false;
 	Affine a;
 
 	if (load->load.buf->rank == 0 || load->load.buf->data ||
-	    !ex_affine(x->k->ctx, flat_index(x->k, load->load.buf, load->load.idx), &a))
-		return;
+	    !ex_affine(k->ctx, flat_index(k, load->load.buf, load->load.idx), &a))
+		return false;
 	for (int i = 0; i < s->niters; i++) {
-		Dim *step = affine_coef(x->k->ctx, &a, s->iter[i]);
+		Dim *step = affine_coef(k->ctx, &a, s->iter[i]);
 
 		along = along || (i < s->nband && dim_equals(step, 1));
 		term = term || (i >= s->nband && !dim_equals(step, 0));
 	}
-	x->band = x->band || (along && term);
+	return along && term;
 }
 
 static bool runs_along_band(Kernel *k, Stmt *s)
 {
-	BandAccess x = {k, false};
-
-	stmt_loads(s, along_load, &x);
-	return x.band;
+	STMT_EACH_LOAD (load, s)
+		if (load_runs_along_band(k, s, load))
+			return true;
+	return false;
 }
 
 /* The rows of a reduction in the schedule without parts. */

@@ -26,19 +26,6 @@
 #include <float.h>
 
 /* A load of BUF that reads each of its elements once. */
-typedef struct OnceRead {
-	const Buf *buf;
-	Expr *load;
-} OnceRead;
-
-static void reads_each(void *arg, Stmt *s, Expr *load)
-{
-	OnceRead *r = arg;
-
-	if (load->load.buf == r->buf && load_once(s, load) && load_plain(load))
-		r->load = load;
-}
-
 static const Iter *writes_with(const Stmt *s, Expr *load, const Iter *it)
 {
 	for (int d = 0; d < load->load.nidx; d++)
@@ -73,12 +60,14 @@ static int band_in_memory(Kernel *k, const Stmt *s, Iter **out)
 {
 	for (int i = k->stmts.n - 1; i >= 0 && s->out[0]->kind == BUF_TEMP; i--) {
 		Stmt *t = k->stmts.at[i];
-		OnceRead r = {s->out[0], NULL};
+		Expr *once = NULL;
 
 		if (t->red || t->out[0]->kind == BUF_TEMP)
 			continue;
-		stmt_loads(t, reads_each, &r);
-		if (r.load && band_as_stored(s, t, r.load, out) == s->nband)
+		STMT_EACH_LOAD (e, t)
+			if (e->load.buf == s->out[0] && load_once(t, e) && load_plain(e))
+				once = e;
+		if (once && band_as_stored(s, t, once, out) == s->nband)
 			return s->nband;
 	}
 	return band_as_stored(s, s, NULL, out);
@@ -191,37 +180,25 @@ static Expr *difference(const Stmt *w, const Stmt *s)
 	return d && ex_is_op(d, IN_sub) ? d : NULL;
 }
 
-typedef struct PartialsSource {
-	Kernel *k;
-	const Buf *b;
-	bool yes;
-} PartialsSource;
-
-/* E is a load of B, or of a map of B. */
-static void made_from(void *arg, Expr *e)
+/* E loads B, or a map of B. */
+static bool is_made_from(const Kernel *k, Expr *e, const Buf *b)
 {
-	PartialsSource *f = arg;
-
-	if (e->kind != EX_LOAD || f->yes)
-		return;
-	f->yes = e->load.buf == f->b;
-	for (int i = 0; i < f->k->stmts.n && !f->yes; i++) {
-		const Stmt *s = f->k->stmts.at[i];
-
-		if (!s->red && e->load.buf->kind == BUF_TEMP && stmt_is_simple_map(s) &&
-		    s->out[0] == e->load.buf)
-			ex_walk(s->val[0], made_from, f);
+	EX_EACH_LOAD (x, e) {
+		if (x->load.buf == b)
+			return true;
+		VEC_EACH (s, &k->stmts)
+			if (!s->red && x->load.buf->kind == BUF_TEMP && stmt_is_simple_map(s) &&
+			    s->out[0] == x->load.buf && is_made_from(k, s->val[0], b))
+				return true;
 	}
+	return false;
 }
 
 /* C is computed from the result of W. If C were an unrelated number, it might be finite where W's
  * result is infinite. */
 static bool is_of(Kernel *k, const Stmt *w, const Expr *d)
 {
-	PartialsSource f = {k, w->out[0], false};
-
-	ex_walk(d->op.arg[1], made_from, &f);
-	return f.yes;
+	return is_made_from(k, d->op.arg[1], w->out[0]);
 }
 
 bool gpu_is_relative(Kernel *k, const Stmt *w, const Stmt *s)

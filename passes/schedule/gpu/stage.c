@@ -7,10 +7,11 @@
  */
 #include "passes/schedule/gpu/gpu_impl.h"
 
-bool gpu_may_stage(const Row *r, const Expr *e)
+bool gpu_may_stage(const Row *r, const Expr *load)
 {
-	return e->kind == EX_LOAD && !e->load.buf->data &&
-	       dtype_info[e->load.buf->dtype].bits >= 8 && !gpu_writes(r, e->load.buf);
+	const Buf *b = load->load.buf;
+
+	return !b->data && dtype_info[b->dtype].bits >= 8 && !gpu_writes(r, b);
 }
 
 int64_t gpu_shared_bytes(int64_t bytes)
@@ -50,28 +51,13 @@ LNode *gpu_open_access(LBuild *b, Iter *it, Expr *lo, Expr *end, int vector, Exp
 	return loop;
 }
 
-typedef struct StagedLoads {
-	ExprPool *pool;
-	const Staged *of;
-	int n;
-} StagedLoads;
-
-static Expr *from_copy(void *arg, Expr *e)
-{
-	const StagedLoads *s = arg;
-	Expr *at;
-
-	for (int i = 0; i < s->n; i++)
-		if (s->of[i].load == e) {
-			at = s->of[i].at;
-			return ex_load(s->pool, s->of[i].copy, &at, 1);
-		}
-	return NULL;
-}
-
 Expr *gpu_from_copies(ExprPool *p, Expr *e, const Staged *of, int n)
 {
-	StagedLoads s = {p, of, n};
-
-	return ex_rewrite(p, e, from_copy, &s);
+	EX_MAP (x, p, &e)
+		for (int i = 0; i < n; i++)
+			if (of[i].load == x) {
+				x = ex_load(p, of[i].copy, &(Expr *){of[i].at}, 1);
+				break;
+			}
+	return e;
 }

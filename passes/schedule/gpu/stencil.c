@@ -70,9 +70,8 @@ static void find_slid(Stencil *w, const InputTile *x, int d)
 	}
 }
 
-static void find_box(void *arg, Stmt *s, Expr *load)
+static void find_box(Stencil *w, Stmt *s, Expr *load)
 {
-	Stencil *w = arg;
 	const Buf *buf = load->load.buf;
 	InputTile *x = &w->box[w->n];
 
@@ -313,7 +312,8 @@ bool gpu_stencil(Row *r, const Gpu *gpu, int along)
 	if (along < 0 || !gpu_chain(r))
 		return false;
 	for (int i = r->first; i <= r->last; i++)
-		stmt_loads(r->k->stmts.at[i], find_box, &w);
+		STMT_EACH_LOAD (load, r->k->stmts.at[i])
+			find_box(&w, r->k->stmts.at[i], load);
 	for (int i = 0; i < w.nmoving; i++)
 		if (w.moving[i] == along)
 			return false;

@@ -109,15 +109,13 @@ static bool is_transposed(const TransposePlan *t, const Way *in, int *common)
 
 /* Collects the transposed loads that every point makes and that are contiguous along the same
  * iterators as the first one. */
-static void find_transposed(void *arg, Expr *e)
+static void find_transposed(TransposePlan *t, Expr *e)
 {
-	TransposePlan *t = arg;
 	int common;
 	Way w;
 
-	if (e->kind != EX_LOAD || e->load.buf->data || dtype_info[e->load.buf->dtype].bits < 8 ||
-	    t->n == MOST_LOADS || !transpose_way(t, e->load.buf, e->load.idx[0], &w) ||
-	    !is_transposed(t, &w, &common))
+	if (e->load.buf->data || dtype_info[e->load.buf->dtype].bits < 8 || t->n == MOST_LOADS ||
+	    !transpose_way(t, e->load.buf, e->load.idx[0], &w) || !is_transposed(t, &w, &common))
 		return;
 	if (t->n && (common != t->common || w.along[common] != t->in[0].along[common]))
 		return;
@@ -299,7 +297,8 @@ static bool find(TransposePlan *t, const Stmt *s, Points *p)
 	if (p->guard || dtype_info[s->out[0]->dtype].bits < 8 ||
 	    !transpose_way(t, s->out[0], p->write, &t->out))
 		return false;
-	ex_walk_always(p->e[0], find_transposed, t);
+	EX_EACH_LOAD_ALWAYS (e, p->e[0])
+		find_transposed(t, e);
 	return t->n > 0;
 }
 

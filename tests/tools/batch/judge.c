@@ -62,17 +62,16 @@ static bool has_quarters(const Buf *b)
 	return true;
 }
 
-static void see(void *arg, Expr *e)
+/* Node E by itself may have a fraction. */
+static bool may_have_fraction(const IntegerCheck *w, const Expr *e)
 {
-	IntegerCheck *w = arg;
-
-	if (e->kind == EX_INST && !whole_inst(e))
-		w->yes = false;
-	else if (e->kind == EX_CONST && is_float(e->ct) && isfinite(e->f) && e->f != rint(e->f))
-		w->yes = false;
-	else if (e->kind == EX_LOAD &&
-		 (w->buf[e->load.buf->id] || (e->load.buf->data && !has_quarters(e->load.buf))))
-		w->yes = false;
+	switch (e->kind) {
+	case EX_INST: return !whole_inst(e);
+	case EX_CONST: return is_float(e->ct) && isfinite(e->f) && e->f != rint(e->f);
+	case EX_LOAD:
+		return w->buf[e->load.buf->id] || (e->load.buf->data && !has_quarters(e->load.buf));
+	default: return false;
+	}
 }
 
 static bool const_is_whole(const Tensor *t)
@@ -98,7 +97,8 @@ static bool kernel_exact(IntegerCheck *w, Node *n, Kernel *k, bool *sums)
 
 		/* A scatter adds to elements that another statement has written. */
 		w->yes = !s->out[0] || !w->buf[s->out[0]->id];
-		ex_walk(s->val[0], see, w);
+		EX_EACH (e, s->val[0])
+			w->yes = w->yes && !may_have_fraction(w, e);
 		if (rounds(s) && !w->yes)
 			return false;
 		*sums = *sums || s->red == MONOID_sum || s->red == MONOID_prod;
@@ -133,19 +133,16 @@ bool module_is_exact_on_integers(Module *m)
 
 /* ---- Zeros of either sign ---- */
 
-typedef struct ZeroCheck {
-	const bool *buf; /* by Buf.id: a zero in it may have either sign */
-	bool either;     /* a zero that the expression computes, too */
-} ZeroCheck;
-
-static void see_zero(void *arg, Expr *e)
+/* A zero that E computes may have either sign; BUF, by Buf.id: so may one in the buffer. */
+static bool has_either_zero(const bool *buf, Expr *e)
 {
-	ZeroCheck *z = arg;
-
-	if (e->kind == EX_INST && (e->op.inst == IN_max || e->op.inst == IN_min))
-		z->either = z->either || is_float(e->ct);
-	else if (e->kind == EX_LOAD)
-		z->either = z->either || z->buf[e->load.buf->id];
+	EX_EACH (x, e) {
+		if (x->kind == EX_LOAD && buf[x->load.buf->id])
+			return true;
+		if ((ex_is_op(x, IN_max) || ex_is_op(x, IN_min)) && is_float(x->ct))
+			return true;
+	}
+	return false;
 }
 
 /* Follows zeros of either sign through the statements of K, from the buffers that BUF has. */
@@ -153,15 +150,14 @@ static void follow_zeros(const Kernel *k, bool *buf)
 {
 	for (int i = 0; i < k->stmts.n; i++) {
 		const Stmt *s = k->stmts.at[i];
-		ZeroCheck z = {.buf = buf};
+		bool either = (s->red == MONOID_max || s->red == MONOID_min) &&
+			      is_float(s->val[0]->ct);
 
-		z.either = (s->red == MONOID_max || s->red == MONOID_min) &&
-			   is_float(s->val[0]->ct);
 		for (int o = 0; o < s->nout; o++)
-			ex_walk(s->val[o], see_zero, &z);
+			either = either || has_either_zero(buf, s->val[o]);
 		for (int o = 0; o < s->nout; o++)
 			if (s->out[o])
-				buf[s->out[o]->id] = buf[s->out[o]->id] || z.either;
+				buf[s->out[o]->id] = buf[s->out[o]->id] || either;
 	}
 }
 

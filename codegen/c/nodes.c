@@ -17,7 +17,7 @@ void fn_tabs(Fn *f)
 
 void fn_texts(Fn *f, Expr *const *e, int n, StrBuf *out)
 {
-	enum { MOST_TEXTS = 12 };
+	enum { MOST_TEXTS = 13 };
 	Expr *nonnull[MOST_TEXTS] = {NULL};
 	StrBuf text[MOST_TEXTS] = {{0}};
 	int m = 0;
@@ -297,12 +297,12 @@ static void print_panel(Fn *f, const Tile *tl, const StrBuf *t)
 		strbuf_printf(&f->body, ", %s, ahead, ahead_step, ", strbuf_str(&t[4]));
 		if (!c_tile_pairs(f->g, tl))
 			return;
-		for (int i = 0; i < 2; i++) {
+		for (int i = 0; i < 3; i++) {
 			print_address(f, tl->b, strbuf_str(&t[9 + i]));
 			strbuf_puts(&f->body, ", ");
 		}
 		if (!tl->by_runs.starts)
-			strbuf_printf(&f->body, "%s, ", strbuf_str(&t[11]));
+			strbuf_printf(&f->body, "%s, ", strbuf_str(&t[12]));
 		return;
 	}
 	strbuf_printf(&f->body, "(const uint8_t *)%s + (%s), %s, ", fn_buf(f, tl->b),
@@ -431,7 +431,7 @@ static void print_call(Fn *f, const Tile *tl, const char *fn, const StrBuf *t)
 
 static void print_tile(Fn *f, const LNode *n)
 {
-	enum { MOST = 12 };
+	enum { MOST = 13 };
 	const Tile *tl = n->tile;
 	const char *fn = c_tile_use(f->g, tl);
 	Expr *e[MOST] = {tl->m_valid,
@@ -445,6 +445,7 @@ static void print_tile(Fn *f, const LNode *n)
 			 c_tile_counts_rows(f->g, tl) ? tl->rows : NULL,
 			 tl->order.sums_at,
 			 tl->order.wide_at,
+			 tl->order.next_at ? tl->order.next_at : tl->order.flips_at,
 			 tl->order.first};
 	StrBuf t[MOST] = {{0}};
 

@@ -96,7 +96,9 @@ static const char *key_of(const GenC *g, const Tile *t)
 		: t->b->dtype == DT_BF16 ? t->a->dtype == DT_BF16 ? "_bf16_bf16" : "_f32_bf16"
 		: t->a->dtype == DT_U8   ? "_u8_i8"
 					 : "_i8_u8",
-		c_tile_pairs(g, t) ? "_pairs" : "",
+		!c_tile_pairs(g, t) ? ""
+		: t->order.flips_at ? "_flips"
+				    : "_pairs",
 		c_tile_skips(g, t)  ? "_skip_runs"
 		: t->by_runs.starts ? "_runs"
 				    : "",
@@ -246,12 +248,11 @@ static void put_word(StrBuf *b, int i, const char *term, const char *tabs)
 	strbuf_printf(b, term ? "(a%d + %s * a_step);\n" : "a%d;\n", i, term);
 }
 
-/* The products of one term, into the sums of SET. */
+/* The products of one term, into the sums of SET: of term TERM (null: the current one). */
 static void put_products(const GenC *g, StrBuf *b, const Tile *t, int rows, int nv, int set,
-			 const char *dot, const char *tabs)
+			 const char *dot, const char *term, const char *tabs)
 {
 	const int lanes = c_tile_lanes(g, t);
-	const char *term = is_ordered(g, t, rows) ? "term" : NULL;
 
 	if (splits_pairs(t)) {
 		put_pair(g, b, t, rows, nv, set, tabs);
@@ -292,21 +293,38 @@ static void put_next(StrBuf *b, int rows, bool fetch, const char *tabs)
 	strbuf_printf(b, "%s\tb += b_step;\n", tabs);
 }
 
-/* A wide term (codegen/c/tile_dot.c). */
+/* A wide term (codegen/c/tile_dot.c): term TERM, or the current one of a panel with flips. */
 static void put_wide_term(const GenC *g, StrBuf *b, const Tile *t, int rows, int nv,
-			  const char *tabs)
+			  const char *term, const char *tabs)
 {
-	for (int j = 0; j < nv; j++)
+	for (int j = 0; j < nv; j++) {
+		const int at = j * c_tile_lanes(g, t) * t->kpack;
+
 		strbuf_printf(
 			b,
-			"%s\tconst dot_lanes s%d = *(const dot_lanes *)(b + term * b_step + %d), b%d = dot_size(s%d), f%d = dot_flip(s%d);\n",
-			tabs, j, j * c_tile_lanes(g, t) * t->kpack, j, j, j, j);
+			"%s\tconst dot_lanes s%d = *(const dot_lanes *)(b + %s%d), b%d = dot_size(s%d), ",
+			tabs, j, term ? "term * b_step + " : "", at, j, j);
+		if (term)
+			strbuf_printf(b, "f%d = dot_flip(s%d);\n", j, j);
+		else
+			strbuf_printf(b, "f%d = *(const dot_lanes *)(flips + %d);\n", j, at);
+	}
 	for (int i = 0; i < rows; i++) {
-		put_word(b, i, "term", tabs);
+		put_word(b, i, term, tabs);
 		for (int j = 0; j < nv; j++)
 			strbuf_printf(b, "%s\tc%d_%d = dot_narrow(c%d_%d, b%d, q%d ^ f%d);\n", tabs,
 				      i, j, i, j, j, i, j);
 	}
+}
+
+/* Prints the loop over terms k to END, all of which are wide, of a panel with flips. */
+static void put_flipped_terms(const GenC *g, StrBuf *b, const Tile *t, int rows, int nv,
+			      const char *end, const char *tabs)
+{
+	strbuf_printf(b, "%sfor (; k < %s; k++) {\n", tabs, end);
+	put_wide_term(g, b, t, rows, nv, NULL, tabs);
+	put_next(b, rows, true, tabs);
+	strbuf_printf(b, "%s\tflips += b_step;\n%s}\n", tabs, tabs);
 }
 
 /* Prints the loop over terms k to END. In each block of 64 terms all narrow ones come before all wide
@@ -318,21 +336,24 @@ static void put_ordered_terms(const GenC *g, StrBuf *b, const Tile *t, int rows,
 
 	strbuf_printf(
 		b,
-		"\n%swhile (k < %s) {\n"
-		"%sconst int64_t left = 64 - (k0 + k) %% 64, part = left < %s - k ? left : %s - k;\n"
-		"%sconst uint64_t wide = dot_wide(bits, k0 + k, part);\n\n"
-		"%sfor (uint64_t narrow = ~wide & ~(uint64_t)0 >> (64 - part); narrow; narrow &= narrow - 1) {\n"
-		"%s\tconst int64_t term = __builtin_ctzll(narrow);\n",
-		tabs, end, in, end, end, in, in, in);
-	put_products(g, b, t, rows, nv, 0, "dot_narrow", in);
-	put_fetch(b, in);
-	strbuf_printf(b,
-		      "%s}\n%sfor (uint64_t rest = wide; rest; rest &= rest - 1) {\n"
-		      "%s\tconst int64_t term = __builtin_ctzll(rest);\n",
-		      in, in, in);
-	put_wide_term(g, b, t, rows, nv, in);
-	put_fetch(b, in);
-	strbuf_printf(b, "%s}\n%sb += part * b_step;\n", in, in);
+		"%swhile (k < %s) {\n"
+		"%sconst int64_t at = (k0 + k) %% 64, part = %s - k < 64 - at ? %s - k : 64 - at;\n"
+		"%sconst uint64_t all = ~(uint64_t)0 >> (64 - part) << at, wide = dot_wide(bits, k0 + k) & all;\n"
+		"%sconst uint8_t *after = (const uint8_t *)next + (k0 + k - at);\n\n",
+		tabs, end, in, end, end, in, in);
+	for (int wide = 0; wide < 2; wide++) {
+		strbuf_printf(b,
+			      "%sfor (int64_t t = dot_first(%s); t < at + part; t = after[t]) {\n"
+			      "%s\tconst int64_t term = t - at;\n",
+			      in, wide ? "wide" : "all ^ wide", in);
+		if (wide)
+			put_wide_term(g, b, t, rows, nv, "term", in);
+		else
+			put_products(g, b, t, rows, nv, 0, "dot_narrow", "term", in);
+		put_fetch(b, in);
+		strbuf_printf(b, "%s}\n", in);
+	}
+	strbuf_printf(b, "%sb += part * b_step;\n", in);
 	for (int i = 0; i < rows; i++)
 		strbuf_printf(b, "%sa%d += part * a_step;\n", in, i);
 	strbuf_printf(b, "%sk += part;\n%s}\n", in, tabs);
@@ -342,14 +363,17 @@ static void put_ordered_terms(const GenC *g, StrBuf *b, const Tile *t, int rows,
 static void put_terms(const GenC *g, StrBuf *b, const Tile *t, int rows, int nv, const char *end,
 		      const char *tabs)
 {
-	if (is_ordered(g, t, rows)) {
-		put_ordered_terms(g, b, t, rows, nv, end, tabs);
-		return;
-	}
-	strbuf_printf(b, "\n%sfor (; k < %s; k++) {\n", tabs, end);
-	put_products(g, b, t, rows, nv, 0, "dot_u8_i8", tabs);
+	const bool ordered = is_ordered(g, t, rows);
+
+	strbuf_printf(b, "\n%s%sfor (; k < %s; k++) {\n", tabs, ordered ? "if (!wide_terms) " : "",
+		      end);
+	put_products(g, b, t, rows, nv, 0, ordered ? "dot_narrow" : "dot_u8_i8", NULL, tabs);
 	put_next(b, rows, true, tabs);
 	strbuf_printf(b, "%s}\n", tabs);
+	if (ordered && t->order.flips_at)
+		put_flipped_terms(g, b, t, rows, nv, end, tabs);
+	else if (ordered)
+		put_ordered_terms(g, b, t, rows, nv, end, tabs);
 }
 
 /* Prints a loop that handles SETS terms in each iteration, one for each set of sums, and then adds the
@@ -362,7 +386,7 @@ static void put_sets(const GenC *g, StrBuf *b, const Tile *t, int rows, int nv, 
 	strbuf_printf(b, "\n\t\twhile (k + %d <= end) {\n", sets);
 	for (int set = 0; set < sets; set++) {
 		strbuf_puts(b, "\t\t\t{\n");
-		put_products(g, b, t, rows, nv, set, "", "\t\t\t");
+		put_products(g, b, t, rows, nv, set, "", NULL, "\t\t\t");
 		put_next(b, rows, set * bytes % (2 * CACHE_LINE) == 0, "\t\t\t");
 		strbuf_puts(b, "\t\t\t}\n");
 	}
@@ -441,11 +465,15 @@ static const char *last_parameters(GenC *g, const Tile *t, bool declare)
 				 g->arena,
 				 "const %s *b, int64_t b_step, const char *ahead, int64_t ahead_step, %s%s%s *acc",
 				 type_of(t, t->b),
-				 c_tile_pairs(g, t) ? "const int8_t *sums, const int8_t *bits, "
-						    : "",
+				 !c_tile_pairs(g, t) ? ""
+				 : t->order.flips_at
+					 ? "const int8_t *sums, const int8_t *bits, const int8_t *flips, "
+					 : "const int8_t *sums, const int8_t *bits, const int8_t *next, ",
 				 first_term ? "int64_t k0, " : "", c_type(t->ct))
 		       : arena_printf(g->arena, "b, b_step, ahead, ahead_step, %s%sacc",
-				      c_tile_pairs(g, t) ? "sums, bits, " : "",
+				      !c_tile_pairs(g, t) ? ""
+				      : t->order.flips_at ? "sums, bits, flips, "
+							  : "sums, bits, next, ",
 				      first_term ? "k0, " : "");
 }
 
@@ -482,8 +510,12 @@ static void rows_function(GenC *g, StrBuf *b, const Tile *t, const char *name, i
 	if (t->whole && g->target->registers < 32)
 		strbuf_puts(b, "\n\tDL_FREE_REGISTERS;\n");
 	if (c_tile_pairs(g, t) && !is_ordered(g, t, rows))
-		strbuf_printf(b, "\t(void)sums, (void)bits%s;\n",
-			      t->by_runs.starts ? "" : ", (void)k0");
+		strbuf_printf(b, "\t(void)sums, (void)bits, (void)%s;\n",
+			      t->order.flips_at ? "flips" : "next");
+	if (c_tile_pairs(g, t) && !is_ordered(g, t, rows) && !t->by_runs.starts)
+		strbuf_puts(b, "\t(void)k0;\n");
+	if (is_ordered(g, t, rows))
+		strbuf_puts(b, "\tconst int wide_terms = dot_any(bits, k0, n);\n");
 	if (t->by_runs.starts && !run)
 		strbuf_puts(b, "\tint64_t in = k0 % run;\n\n\trow += k0 / run * row_step;\n");
 	for (int i = 0; i < rows && !t->by_runs.starts; i++)

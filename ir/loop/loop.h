@@ -111,11 +111,11 @@ typedef struct TileScales {
 /*
  * How a tile's bytes are multiplied in pairs, by the order of B's panel
  * (passes/layout/panels_order.c): the elements of B where the constants of the tile's columns start,
- * and the bits of the panel's terms, and the tile's first term in the panel. SUMS_AT null: the panel
- * has no order.
+ * and the bits of the panel's terms, and either the next terms or the flips of the tile's columns from
+ * its first term on; and the tile's first term in the panel. SUMS_AT null: the panel has no order.
  */
 typedef struct TileOrder {
-	Expr *sums_at, *wide_at, *first;
+	Expr *sums_at, *wide_at, *next_at, *flips_at, *first;
 } TileOrder;
 
 /* Which sums of a tile, and which of their terms, are used.

@@ -426,6 +426,8 @@ static void factor_b(LoopText *t, Tile *x)
 		lt_expr(t, &x->order.sums_at, CT_I64);
 		lt_put(t, " and wide terms at ");
 		lt_expr(t, &x->order.wide_at, CT_I64);
+		lt_opt_expr(t, " next at ", &x->order.next_at, CT_I64);
+		lt_opt_expr(t, " flips at ", &x->order.flips_at, CT_I64);
 		lt_opt_expr(t, " from ", &x->order.first, CT_I64);
 	}
 }

@@ -247,6 +247,8 @@ static void check_tile(LoopText *t, const LNode *n)
 		lt_fault(t, "a tile executes terms: @term S[...]");
 	if (x->order.sums_at && x->kpack != 4)
 		lt_fault(t, "only a tile with four terms for each k has wide terms");
+	if (x->order.sums_at && !x->order.next_at == !x->order.flips_at)
+		lt_fault(t, "wide terms have either next ones or flips");
 	if (x->kpack != 1 && x->kpack != 2 && x->kpack != 4)
 		lt_fault(t, "a tile has 1, 2 or 4 terms for each k, not %d", x->kpack);
 	check_sizes(t, x);

@@ -20,7 +20,8 @@ static void tile_exprs(Tile *t, const ExprVisit *v)
 		      &t->m_valid,        &t->n_valid,       &t->by_runs.first,
 		      &t->by_runs.terms,  &t->by_runs.step,  &t->scaled.scale_at,
 		      &t->scaled.zero_at, &t->mask.when,     &t->rows,
-		      &t->order.sums_at,  &t->order.wide_at, &t->order.first};
+		      &t->order.sums_at,  &t->order.wide_at, &t->order.first,
+		      &t->order.next_at,  &t->order.flips_at};
 
 	for (size_t i = 0; i < sizeof e / sizeof *e; i++)
 		visit(v, e[i], true);

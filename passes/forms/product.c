@@ -297,11 +297,27 @@ static bool is_half(const Product *p, const Expr *e)
 	return p->c.ct == CT_F32 && dtype_is_half(e->load.buf->dtype) && !e->load.buf->data;
 }
 
-int64_t product_order_rows(int64_t terms, int64_t width)
+/* Sums of up to so many terms cannot amortise the search for narrow ones, of which their panels have
+ * few: a channel's largest weight is relatively small where there are few. */
+enum { FLIPPED_TERMS = 64 };
+
+int64_t product_bits_rows(int64_t terms, int64_t width)
 {
 	const int64_t bits = width * 4 * 8; /* of a row */
 
-	return 1 + (terms + bits - 1) / bits;
+	return (terms + bits - 1) / bits;
+}
+
+bool product_has_flips(int64_t terms)
+{
+	return terms <= FLIPPED_TERMS;
+}
+
+int64_t product_order_rows(int64_t terms, int64_t width)
+{
+	const int64_t bytes = width * 4, next = (terms + bytes - 1) / bytes;
+
+	return 1 + product_bits_rows(terms, width) + (product_has_flips(terms) ? terms : next);
 }
 
 /* B, in panels of bytes, has more rows than terms: only the pass that adds the order makes such

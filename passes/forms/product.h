@@ -139,8 +139,12 @@ void product_flatten(Product *p);
 /* ---- Questions ---- */
 
 /* The rows that panels of bytes of WIDTH columns have below TERMS rows of terms, if they have an
- * order (passes/layout/panels_order.c). */
+ * order (passes/layout/panels_order.c); those of bits among them. */
 int64_t product_order_rows(int64_t terms, int64_t width);
+int64_t product_bits_rows(int64_t terms, int64_t width);
+/* Panels of TERMS terms have flips; others have next terms, within each ORDER_TERMS. */
+enum { ORDER_TERMS = 64 };
+bool product_has_flips(int64_t terms);
 
 /* Bytes of an element of type CT. */
 int64_t product_element_bytes(CType ct);

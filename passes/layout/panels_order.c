@@ -4,12 +4,17 @@
  * x86-64 then has an instruction that adds products of u8 by i8 in pairs, saturating at 16 bits. A
  * term of a panel, a row of four bytes for each column, is narrow if that is exact for all u8: each
  * of its pairs adds up to -128 to 128. Other terms are wide: codegen/c/tile_dot.c multiplies them
- * in a form whose sums are too small by a constant of the column.
+ * in a form whose sums are too small by a constant of the column. In panels of few terms, most are
+ * wide: those panels have flips, and all of a panel's terms are wide, or none.
  *
  * A panel of T terms has further rows below them:
  *
  *     row T                    for each column the sum of these constants, an i32
  *     rows from T + 1 on       a bit for each term, from bit 0 of byte 0: whether it is wide
+ *     more rows                a byte for each term: the next term of its kind, as a number among
+ *                              the ORDER_TERMS terms that it is one of, or ORDER_TERMS
+ *                              if it is the last one
+ *     or, with flips, T rows   for each byte of the terms what flips its factor if it is wide
  *
  * Only tiles read these rows, and the product's statement reads the terms.
  */
@@ -28,13 +33,14 @@ typedef struct Domain {
 
 /* The kernel that makes panels OUT of FROM, whose dim KD has the terms, four indices for each, and
  * whose last dim has the columns. OUTER are the iterators of other dims, at their places
- * in AT. A panel has TERMS terms, WIDTH columns and BITS rows of bits. */
+ * in AT. A panel has TERMS terms, WIDTH columns and BITS rows of bits, and NEXT rows of next terms or
+ * 0. */
 typedef struct Ordering {
 	Kernel *k;
 	Buf *from, *out;
 	Domain outer;
 	int kd, last;
-	int64_t terms, bits, width, panels;
+	int64_t terms, bits, next, width, panels;
 	Expr *at[MAX_RANK];
 } Ordering;
 
@@ -164,6 +170,23 @@ static Buf *find_wide(const Ordering *o)
 	return wide;
 }
 
+/* The same for panels with flips. */
+static Buf *widen_panels(const Ordering *o, Buf *wide)
+{
+	Buf *any = temporary(o, "any", o->panels, 0),
+	    *all = temporary(o, "all", o->panels, o->terms);
+	Domain p = o->outer, terms = {0};
+	Expr *panel = iterate(o, &p, "p", o->panels);
+
+	reduce(o, MONOID_max, &p, &terms, any,
+	       inner(o, wide, panel, iterate(o, &terms, "t", o->terms)), NULL);
+	p = o->outer;
+	panel = iterate(o, &p, "p", o->panels);
+	iterate(o, &p, "t", o->terms);
+	kernel_map_id(o->k, p.it, all, inner(o, any, panel, NULL));
+	return all;
+}
+
 /* Writes the sums of the columns' constants: tiles multiply wide terms by u8 - 128 if they are not
  * negative, else by u8 - 127. */
 static void write_sums(const Ordering *o, Buf *wide)
@@ -210,13 +233,55 @@ static void write_bits(const Ordering *o, Buf *wide)
 	    formula(o, "shr(x, mul(y, 8))", inner(o, words, panel, times(o, r, o->width, j)), i));
 }
 
+/* Writes the next term for each term: the least one of its kind after it. */
+static void write_next(const Ordering *o, Buf *wide)
+{
+	const int64_t bytes = o->next * o->width * TERM_BYTES;
+	ExprPool *pool = o->k->pool;
+	Buf *next = temporary(o, "next", o->panels, bytes);
+	Domain p = o->outer, later = {0};
+	Expr *panel = iterate(o, &p, "p", o->panels), *term = iterate(o, &p, "t", bytes),
+	     *number_in = iterate(o, &later, "u", ORDER_TERMS),
+	     *other = times(o, ex_op2(pool, IN_floordiv, term, number(o, ORDER_TERMS)), ORDER_TERMS,
+			    number_in),
+	     *differs = formula(o, "i32(ne(x, y))", inner(o, wide, panel, term),
+				inner(o, wide, panel, other)),
+	     *r, *i, *j;
+
+	reduce(o, MONOID_min, &p, &later, next, formula(o, "add(x, shl(y, 6))", number_in, differs),
+	       ex_op2(pool, IN_and, ex_op2(pool, IN_lt, term, other),
+		      ex_op2(pool, IN_lt, other, number(o, o->terms))));
+	p = o->outer;
+	panel = iterate(o, &p, "p", o->panels);
+	r = iterate(o, &p, "r", o->next);
+	i = iterate(o, &p, "i", TERM_BYTES);
+	j = iterate(o, &p, "j", o->width);
+	map(o, &p, times(o, r, TERM_BYTES, plus(o, i, (o->terms + 1 + o->bits) * TERM_BYTES)),
+	    times(o, panel, o->width, j),
+	    formula(o, "min(x, 64)",
+		    inner(o, next, panel, times(o, times(o, r, o->width, j), TERM_BYTES, i)),
+		    number(o, 0)));
+}
+
+/* Writes the flips, as wide terms need them: 127 for negative bytes, else -128. */
+static void write_flips(const Ordering *o)
+{
+	Domain p = o->outer;
+	Expr *i = iterate(o, &p, "k", o->terms * TERM_BYTES),
+	     *j = iterate(o, &p, "n", o->panels * o->width);
+
+	map(o, &p, plus(o, i, (o->terms + 1 + o->bits) * TERM_BYTES), j,
+	    formula(o, "sub(mul(i32(lt(x, 0)), 255), 128)", load(o, i, j), number(o, 0)));
+}
+
 Value *panels_with_order(Module *m, Node *n, Value *b, const Contraction *c, const Layout *l)
 {
 	const Type *t = b->type;
 	Ordering o = {.kd = c->ng, .last = t->rank - 1};
 	Dim *dims[MAX_RANK];
 	Buf *wide;
-	int64_t k = 0, columns = 0;
+	int64_t k = 0, columns = 0, rows;
+	bool flips;
 	Node *kn;
 
 	dim_is_const(t->dims[o.kd], &k);
@@ -224,9 +289,12 @@ Value *panels_with_order(Module *m, Node *n, Value *b, const Contraction *c, con
 	o.terms = (k + TERM_BYTES - 1) / TERM_BYTES;
 	o.width = product_panel(m->target, m->ntargets, c->ct);
 	o.panels = (columns + o.width - 1) / o.width;
-	o.bits = product_order_rows(o.terms, o.width) - 1;
+	o.bits = product_bits_rows(o.terms, o.width);
+	flips = product_has_flips(o.terms);
+	rows = o.terms + product_order_rows(o.terms, o.width);
+	o.next = flips ? 0 : rows - o.terms - 1 - o.bits;
 	memcpy(dims, t->dims, sizeof(Dim *) * (size_t)t->rank);
-	dims[o.kd] = dim_const(m->ctx, (o.terms + 1 + o.bits) * TERM_BYTES);
+	dims[o.kd] = dim_const(m->ctx, rows * TERM_BYTES);
 	dims[o.last] = dim_const(m->ctx, o.panels * o.width);
 	o.k = kernel_new(m->ctx, m->arena,
 			 arena_printf(m->arena, "%s_order", node_kernel(n)->name));
@@ -240,8 +308,14 @@ Value *panels_with_order(Module *m, Node *n, Value *b, const Contraction *c, con
 		}
 	copy_terms(&o, k, columns);
 	wide = find_wide(&o);
+	if (flips)
+		wide = widen_panels(&o, wide);
 	write_sums(&o, wide);
 	write_bits(&o, wide);
+	if (flips)
+		write_flips(&o);
+	else
+		write_next(&o, wide);
 	kn = node_new(m->graph, OP_Kernel, &b, 1, 1, n);
 	node_locs_from(kn, n);
 	kn->out[0]->type = t;

@@ -98,12 +98,21 @@ static void set_scale(Gemm *g, const TileAt *t, Tile *tl)
 static void set_order(Gemm *g, const TileAt *t, Tile *tl)
 {
 	ExprPool *p = g->b.p;
-	Expr *row = l_int(&g->b, g->p.pw * g->p.kpack);
+	Expr *row = l_int(&g->b, g->p.pw * g->p.kpack), *bits, *rest;
+	int64_t terms = 0;
 
+	dim_is_const(g->p.steps, &terms);
+	bits = l_int(&g->b, product_bits_rows(terms, g->p.pw));
 	tl->order.first = t->k0;
 	tl->order.sums_at = ex_add(p, tl->b_at, ex_mul(p, ex_dim(p, g->p.steps), row));
 	tl->order.wide_at = ex_add(
 		p, ex_sub(p, tl->order.sums_at, ex_mul(p, t->js, l_int(&g->b, g->p.kpack))), row);
+	if (product_has_flips(terms)) {
+		rest = ex_add(p, bits, ex_add(p, t->k0, l_int(&g->b, 1)));
+		tl->order.flips_at = ex_add(p, tl->order.sums_at, ex_mul(p, rest, row));
+	} else {
+		tl->order.next_at = ex_add(p, tl->order.wide_at, ex_mul(p, bits, row));
+	}
 }
 
 /* G's condition at the row and column of TL. */

@@ -85,8 +85,8 @@ def exact_product(name, mma, *options, targets="cuda:sm_80", **env):
 
 @test
 def a_half_product_is_what_the_hardware_does():
-    product("half", "f2", 512, 512, 512)
-    exact_product("half", 512 // 16 * (512 // 8) * (512 // 16))
+    product("half", "f2", 256, 256, 256)
+    exact_product("half", 256 // 16 * (256 // 8) * (256 // 16))
 
 
 def by_wgmma(name, tile, **attrs):
@@ -215,8 +215,8 @@ def fragments(name, *options, targets="cuda:sm_80"):
 @test
 def products_of_constants_in_the_order_of_fragments():
     for v in "a", "b":
-        product("half_constant", "f2", 512, 512, 512, constant=v)
-        exact_product("half_constant", 512 // 16 * (512 // 8) * (512 // 16))
+        product("half_constant", "f2", 256, 256, 256, constant=v)
+        exact_product("half_constant", 256 // 16 * (256 // 8) * (256 // 16))
         assert fragments("half_constant")
         product("tf32_constant", "f4", 128, 64, 128, factor=tf32, constant=v, transA=1)
         exact_product("tf32_constant", 128 // 16 * (64 // 8) * (128 // 8), "--tf32")

@@ -284,16 +284,16 @@ static void find_kept(const TileNode *n, bool *kept)
 }
 
 /* An operand of a DOT at all points of the iterators that it mentions, the last one fastest. */
-typedef struct Factor {
+typedef struct TileFactor {
 	TileValue *at;
 	int64_t stride[TILE_RANK]; /* by iterator of the DOT; 0: the operand does not mention it */
-} Factor;
+} TileFactor;
 
-static Factor eval_factor(TileEval *e, const TileNode *n, Expr *x, Arena *a)
+static TileFactor eval_factor(TileEval *e, const TileNode *n, Expr *x, Arena *a)
 {
 	bool in[TILE_RANK];
 	int64_t size = 1, k = 0;
-	Factor f = {0};
+	TileFactor f = {0};
 
 	for (int i = n->n - 1; i >= 0; i--) {
 		in[i] = expr_has_iter(x, n->it[i]);
@@ -308,8 +308,9 @@ static Factor eval_factor(TileEval *e, const TileNode *n, Expr *x, Arena *a)
 }
 
 /* Adds the products of X and Y at all points of the iterators of N from the I-th on that are not KEPT. */
-static void add_products(TileEval *e, const TileNode *n, const bool *kept, int i, const Factor *x,
-			 const Factor *y, int64_t at_x, int64_t at_y, TileValue *v)
+static void add_products(TileEval *e, const TileNode *n, const bool *kept, int i,
+			 const TileFactor *x, const TileFactor *y, int64_t at_x, int64_t at_y,
+			 TileValue *v)
 {
 	while (i < n->n && kept[i])
 		i++;
@@ -329,7 +330,7 @@ static void add_products(TileEval *e, const TileNode *n, const bool *kept, int i
 static void run_dot(TileEval *e, const TileNode *n, const bool *kept)
 {
 	ARENA_LOCAL(a);
-	const Factor x = eval_factor(e, n, n->val, a), y = eval_factor(e, n, n->by, a);
+	const TileFactor x = eval_factor(e, n, n->val, a), y = eval_factor(e, n, n->by, a);
 
 	do {
 		TileValue v = initial(e, n, dtype_ctype(n->to->dtype));

@@ -364,7 +364,7 @@ def ratios(c, size):
 
 def main():
     failed = 0
-    chosen = samples.share(cases, 5)        # so that both types are among them
+    chosen = samples.share(cases, 3)        # so that both types are among them
     for i, (name, text, shapes, options, limits, t) in enumerate(chosen):
         found = None
         try:

@@ -46,6 +46,11 @@ def unoptimised():
     return [] if os.environ.get("DLCC_FLAGS") else ["--cc=" + compiler]
 
 
+def unoptimised_share():
+    """unoptimised() where only a share of the tests is to run: the C compiler's optimisations take most of their time."""
+    return unoptimised() if os.environ.get("TESTS") == "share" else []
+
+
 def simulated(build, **env):
     """The environment in which programs load BUILD's simulator as the CUDA driver."""
     return {**os.environ, "LD_LIBRARY_PATH": build + "/ptxsim", **{k: str(v) for k, v in env.items()}}

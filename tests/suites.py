@@ -315,8 +315,8 @@ def orders_test():
 # ---- Sizes and values at the edges (edges.py) ----
 
 EDGE_PARTS = 8    # tests into which a target's cases are divided
-EDGE_SHARE = 120  # without --all, one case in this many runs
-GPU_SHARE = 90    # the same on the simulated GPU
+EDGE_SHARE = 240  # without --all, one case in this many runs
+GPU_SHARE = 180   # the same on the simulated GPU
 
 
 def edge_test(target, part, parts, level="-O1"):
@@ -359,7 +359,7 @@ def edge_tests(runner):
 
 
 # Without --all, one case in this many runs: the C compiler takes most of the time. The fuzzers, edges and `equal` try the same operators.
-SHARES = {"onnx": 3, "small": 2, "models": 4}
+SHARES = {"onnx": 5, "small": 4, "models": 6}
 
 
 def wanted(suite, case, patterns):

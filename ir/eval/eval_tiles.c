@@ -283,6 +283,69 @@ static void find_kept(const TileNode *n, bool *kept)
 	}
 }
 
+/* An operand of a DOT at all points of the iterators that it mentions, the last one fastest. */
+typedef struct TileFactor {
+	TileValue *at;
+	int64_t stride[TILE_RANK]; /* by iterator of the DOT; 0: the operand does not mention it */
+} TileFactor;
+
+static TileFactor eval_factor(TileEval *e, const TileNode *n, Expr *x, Arena *a)
+{
+	bool in[TILE_RANK];
+	int64_t size = 1, k = 0;
+	TileFactor f = {0};
+
+	for (int i = n->n - 1; i >= 0; i--) {
+		in[i] = expr_has_iter(x, n->it[i]);
+		f.stride[i] = in[i] ? size : 0;
+		size *= in[i] ? extent(e, n->it[i]) : 1;
+	}
+	f.at = NEW_ARRAY(a, size, TileValue);
+	do
+		f.at[k++] = tile_eval(e, x);
+	while (!e->fault && step(e, n, in));
+	return f;
+}
+
+/* Adds the products of X and Y at all points of the iterators of N from the I-th on that are not KEPT. */
+static void add_products(TileEval *e, const TileNode *n, const bool *kept, int i,
+			 const TileFactor *x, const TileFactor *y, int64_t at_x, int64_t at_y,
+			 TileValue *v)
+{
+	while (i < n->n && kept[i])
+		i++;
+	if (i == n->n) {
+		v->f += x->at[at_x].f * y->at[at_y].f;
+		v->i += x->at[at_x].i * y->at[at_y].i;
+		return;
+	}
+	for (int64_t k = extent(e, n->it[i]); k; k--) {
+		add_products(e, n, kept, i + 1, x, y, at_x, at_y, v);
+		at_x += x->stride[i];
+		at_y += y->stride[i];
+	}
+}
+
+/* A DOT, whose iterators are at 0. Each operand is evaluated once, not for each point of the other's iterators. */
+static void run_dot(TileEval *e, const TileNode *n, const bool *kept)
+{
+	ARENA_LOCAL(a);
+	const TileFactor x = eval_factor(e, n, n->val, a), y = eval_factor(e, n, n->by, a);
+
+	do {
+		TileValue v = initial(e, n, dtype_ctype(n->to->dtype));
+		int64_t at_x = 0, at_y = 0;
+
+		for (int i = 0; i < n->n; i++) {
+			at_x += kept[i] ? x.stride[i] * iter_value(e, n->it[i]) : 0;
+			at_y += kept[i] ? y.stride[i] * iter_value(e, n->it[i]) : 0;
+		}
+		if (!e->fault)
+			add_products(e, n, kept, 0, &x, &y, at_x, at_y, &v);
+		put(e, n, v);
+	} while (!e->fault && step(e, n, kept));
+}
+
 static void run_op(TileEval *e, const TileNode *n)
 {
 	const CType t = dtype_ctype(n->to->dtype);
@@ -294,6 +357,10 @@ static void run_op(TileEval *e, const TileNode *n)
 		tile_bind(e, n->it[i], 0);
 		if (extent(e, n->it[i]) < 1)
 			return;
+	}
+	if (n->op == TILE_DOT) {
+		run_dot(e, n, kept);
+		return;
 	}
 	do {
 		TileValue v;
@@ -307,13 +374,9 @@ static void run_op(TileEval *e, const TileNode *n)
 		}
 		v = initial(e, n, t);
 		do {
-			TileValue x = tile_eval(e, n->val), y;
+			TileValue x = tile_eval(e, n->val);
 
-			if (n->op == TILE_DOT) {
-				y = tile_eval(e, n->by);
-				v.f += x.f * y.f;
-				v.i += x.i * y.i;
-			} else if (holds(e, n))
+			if (holds(e, n))
 				v = combine(e, n->red, t, v, x);
 		} while (!e->fault && step(e, n, folded));
 		put(e, n, v);

@@ -10,4 +10,4 @@ case $(basename "$BUILD") in san | tsan)
 esac
 TMP=$(mktemp -d) || exit 2
 trap 'rm -rf "$TMP"' EXIT INT TERM
-"${PYTHON:-build/venv/bin/python3}" tests/batch/test_batch.py "$BUILD" "$TMP" "${1:-1}" "${2:-60}"
+"${PYTHON:-build/venv/bin/python3}" tests/batch/test_batch.py "$BUILD" "$TMP" "${1:-1}" "${2:-30}"

@@ -92,7 +92,7 @@ def right(dlcc, kind, n, folder):
 
 def main():
     dlcc, kinds = sys.argv[1], sys.argv[2:]
-    small = 100 if f"{os.sep}san{os.sep}" in dlcc else 150 if os.environ.get("TESTS") == "share" else 500
+    small = 100 if f"{os.sep}san{os.sep}" in dlcc else 100 if os.environ.get("TESTS") == "share" else 500
     tests = [(grows, kind, small) for kind in kinds or KINDS] + [(deep, kind, 20 * small) for kind in ([] if kinds else DEEP)]
     tests += [(right, kind, 300) for kind in ([] if kinds else ["concat_of_many", "max_of_many"])]
     passed = failed = 0

@@ -47,8 +47,11 @@ build_in() {
 prints() { # folder, lines
 	[ "$("$1/by_c" | tr '\n' ' ')" = "$2" ] && [ "$("$1/by_cpp" | tr '\n' ' ')" = "$2" ]
 }
-# A file as new as make sees: file systems may have coarse times.
-settle() { sleep 1.1; }
+# What is written next is newer than what there is: file systems may have coarse times.
+settle() {
+	touch "$tmp/before"
+	until touch "$tmp/after" && [ "$tmp/after" -nt "$tmp/before" ]; do sleep 0.01; done
+}
 
 mkdir -p "$tmp/src" && cp tests/cmake/CMakeLists.txt tests/cmake/use.* "$tmp/src" && cd "$tmp/src" || exit 2
 model model.onnx 1 && model "two words.onnx" 2 external || exit 2

@@ -8,6 +8,6 @@ cd "$(dirname "$0")/../.." || exit 2
 BUILD=${BUILD:-build} PYTHON=${PYTHON:-build/venv/bin/python3}
 TMP=$(mktemp -d) || exit 2
 trap 'rm -rf "$TMP"' EXIT INT TERM
-[ "${TESTS:-}" = all ] && sizes="2000 500" || sizes="8 2"
+[ "${TESTS:-}" = all ] && sizes="2000 500" || sizes="4 1"
 # shellcheck disable=SC2086
 exec "$PYTHON" tests/cpus/cpus.py "$BUILD" "$TMP" "${1:-1}" $sizes

@@ -13,8 +13,9 @@ from harness import BUILD, CFLAGS, DIR, FLAGS, ROOT, c_program, calls, calls_unt
 
 @test
 def parameters_beyond_a_launch():
-    names = range(180)
-    model("many", "g (" + ", ".join(f"float[a{i}, b{i}] x{i}" for i in names) + ") => (float[y0, y1] y) { [Most] y = Max(" +
+    names = range(56)
+    sizes = lambda v: ", ".join(f"{v}{k}" for k in range(8))  # noqa: E731
+    model("many", "g (" + ", ".join(f"float[{sizes(f'd{i}_')}] x{i}" for i in names) + f") => (float[{sizes('y')}] y) {{ [Most] y = Max(" +
           ", ".join(f"x{i}" for i in names) + ") }")
     said = run(BUILD + "/bin/dlcc", f"{DIR}/many.onnx", "-o", f"{DIR}/many.so", "--target=cuda:sm_80", status=1)
     assert "Most" in said and "a launch on a GPU takes 512" in said, said

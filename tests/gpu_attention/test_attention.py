@@ -213,7 +213,7 @@ for k in ("f16", "tf32", "f32"):
     for edit in ([("warp[0-9]+", "warp1"), ("kv loop reg[0-9]+", "kv loop reg2")], [("warp[0-9]+", "warp3"), ("q grid warp3 reg[0-9]+", "q grid warp3 reg1"), (r"\*2", "*3"), ("kv loop reg[0-9]+", "kv loop reg4")],
                  [(r"\*2", ""), ("async", "shared")], [("warp[0-9]+ reg[0-9]+", "warp2 reg2"), ("kv loop reg[0-9]+", "kv loop reg4")]):
         case(test_edited, k, "sm_80", edit)
-for run_case in CASES if ONLY else samples.share(CASES, 3):
+for run_case in CASES if ONLY else samples.share(CASES, 6):
     run_case()
 print(f"{passed} passed, {failed} failed")
 sys.exit(failed > 0)

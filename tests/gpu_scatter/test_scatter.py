@@ -15,7 +15,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import samples  # noqa: E402
 
 BUILD, DIR = (os.path.abspath(p) for p in sys.argv[1:3])
-SEEDS = range(1, 17 if os.environ.get("TESTS") != "share" else 6)
+SEEDS = range(1, 17 if os.environ.get("TESTS") != "share" else 4)
 # ONNX's names, and numpy's for what the model reads and gives; other types are cast on the way in and out.
 TYPES = {"float": np.float32, "double": np.float64, "float16": np.float16, "int8": np.int8, "uint8": np.uint8, "int16": np.int16, "uint16": np.uint16,
          "int32": np.int32, "uint32": np.uint32, "int64": np.int64, "uint64": np.uint64, "bool": np.bool_}

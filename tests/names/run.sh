@@ -6,5 +6,5 @@ cd "$(dirname "$0")/../.." || exit 2
 BUILD=$(cd "${BUILD:-build}" && pwd)
 TMP=$(mktemp -d) || exit 2
 trap 'rm -rf "$TMP"' EXIT INT TERM
-[ "${TESTS:-}" = all ] && count=1000 || count=12
+[ "${TESTS:-}" = all ] && count=1000 || count=6
 "${PYTHON:-build/venv/bin/python3}" tests/names/test_names.py "$BUILD" "$TMP" "${1:-1}" "${2:-$count}"

@@ -7,7 +7,7 @@ cd "$(dirname "$0")/../.." || exit 2
 BUILD=$(cd "${BUILD:-build}" && pwd)
 PYTHON=${PYTHON:-build/venv/bin/python3}
 "$PYTHON" -c "import onnx, onnxruntime" 2>/dev/null || { echo "no onnx, onnxruntime"; exit 77; }
-count=2000
+count=1000
 [ "${TESTS:-}" = all ] && count=10000
 programs=$BUILD
 [ "${TESTS:-}" = all ] && [ -x "$BUILD/san/tests/fuzz/fuzz" ] && programs=$BUILD/san

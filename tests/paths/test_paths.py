@@ -33,7 +33,7 @@ import samples  # noqa: E402
 BUILD, FOLDER = (os.path.abspath(p) for p in sys.argv[1:3])
 ONLY = sys.argv[3:]
 ALL = os.environ.get("TESTS") == "all"
-SHARE = 1 if ALL else 12  # of the forms, one in so many
+SHARE = 1 if ALL else 24  # of the forms, one in so many
 SECONDS = 60
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 DLCC, OPT, DLRUN = (f"{BUILD}/bin/{p}" for p in ("dlcc", "dlcc-opt", "dlrun"))

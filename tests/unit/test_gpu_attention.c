@@ -94,7 +94,7 @@ static void test_decision(Ctx *c, const Target *t, Kernel *k, const char *form, 
 
 static void test_form(const struct AttentionText *f, const char *type, const char *gpu)
 {
-	enum { MOST = 200, EVERY = 29, RUN = 29 * 3, LEAST = 12 };
+	enum { MOST = 200, EVERY = 58, RUN = EVERY * 3, LEAST = 12 };
 	static const int64_t sizes[][3] = {
 		{1, 9, 1}, {1, 20, 70}, {2, 1, 130}, {1, 7, 300}, {1, 16, 1}};
 	Diag diag = {.limit = 20, .out = stdout};

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_VALUES = 8, SEEDS = 4, MAX_PICKS = 8, SHAPES = 4000 };
+enum { MAX_VALUES = 8, SEEDS = 4, MAX_PICKS = 8, SHAPES = 2000 };
 
 static int failed;
 static const char *rule_name;

@@ -24,7 +24,9 @@ import samples
 
 BUILD, FOLDER = os.path.abspath(sys.argv[1]), sys.argv[2]
 DLCC, DLRUN = BUILD + "/bin/dlcc", BUILD + "/bin/dlrun"
-CLANG = samples.CLANG or "gcc"
+# Where only a share runs, real_numbers has clang's optimisations and with_gcc gcc's.
+UNOPTIMISED = samples.unoptimised_share()
+CLANG = (UNOPTIMISED or ["--cc=" + (samples.CLANG or "gcc")])[0]
 RANGE = {T.INT4: (-8, 8), T.UINT4: (0, 16), T.INT8: (-128, 128), T.UINT8: (0, 256), T.INT2: (-2, 2), T.UINT2: (0, 4)}
 ROWS = (1, 2, 3, 5, 8, 9, 19)
 CPUS = {"generic": "", "x86-64-v2": "sse4_2", "x86-64-v3": "avx2", "x86-64-v4": "avx512bw"}
@@ -242,7 +244,7 @@ def runs_here(flag):
 
 def whole_numbers_on_each_cpu():
     for target in samples.share([t for t, flag in CPUS.items() if runs_here(flag)], 3):
-        products_on(target, True)
+        products_on(target, True, *UNOPTIMISED)
 
 
 def real_numbers():
@@ -274,7 +276,7 @@ def small_floats():
                                        (T.FLOAT8E5M2, 64, 31, 32, True), (T.FLOAT4E2M1, 96, 40, 32, True), (T.FLOAT4E2M1, 61, 37, 16, False)):
             p.floats(dtype, k, n, block, mx)
         onnx.save(p.proto(), f"{FOLDER}/floats.onnx")
-        dlcc(f"{FOLDER}/floats.onnx", "-o", f"{FOLDER}/floats.so")
+        dlcc(f"{FOLDER}/floats.onnx", "-o", f"{FOLDER}/floats.so", *UNOPTIMISED)
         for rows in ROWS:
             p.run(f"{FOLDER}/floats.so", rows)
     if os.path.exists(BUILD + "/ptxsim/libcuda.so.1") and "cuda:" in dlcc("--list-targets"):
@@ -297,11 +299,11 @@ def half_products(dtype, option, whole, *options, filters=True):
 
 def halves():
     """f16 and bf16, widened in registers: on each CPU, with both compilers, and in C without an instruction for it."""
-    ways = [(f"--target=cpu:{t}", True) for t, flag in CPUS.items() if runs_here(flag)]
-    ways += [("--cc=gcc", True), ("--cc=gcc", False), (f"--cc={CLANG} -DDL_PORTABLE_HALF", True)]
+    ways = [([f"--target=cpu:{t}", *UNOPTIMISED], True) for t, flag in CPUS.items() if runs_here(flag)]
+    ways += [(["--cc=gcc"], True), (["--cc=gcc"], False), ([f"{CLANG} -DDL_PORTABLE_HALF"], True)]
     weights = ((T.FLOAT16, "--weights-as=f16"), (T.BFLOAT16, "--weights-as=bf16"), (T.FLOAT16, ""), (T.BFLOAT16, ""))
-    for (option, whole), (dtype, form) in samples.share(list(itertools.product(ways, weights)), 9):
-        p = half_products(dtype, form, whole, option)
+    for (options, whole), (dtype, form) in samples.share(list(itertools.product(ways, weights)), 9):
+        p = half_products(dtype, form, whole, *options)
         for rows in ROWS:
             p.run(f"{FOLDER}/halves.so", rows)
 
@@ -316,15 +318,15 @@ def in_place(shape):
 def both_factors_are_bf16():
     """--activations-as=bf16: what weights of bf16 are multiplied by is rounded, too; on each CPU, in C alone, and with both compilers."""
     cpus = {**CPUS, "v4-bf16": "avx512_bf16", "native": ""}
-    ways = [[f"--target=cpu:{t}"] for t, flag in cpus.items() if runs_here(flag)] + [["--cc=gcc"]]
-    ways += [[f"--cc={CLANG} -DDL_PORTABLE_DOT", "--target=cpu:v4-bf16"]] if runs_here("avx512bw") else []
+    ways = [[f"--target=cpu:{t}", *UNOPTIMISED] for t, flag in cpus.items() if runs_here(flag)] + [["--cc=gcc"]]
+    ways += [[f"{CLANG} -DDL_PORTABLE_DOT", "--target=cpu:v4-bf16"]] if runs_here("avx512bw") else []
     for options, whole in samples.share(list(itertools.product(ways, (True, False))), 5):
         p = half_products(T.BFLOAT16, "--weights-as=bf16", whole, "--activations-as=bf16", *options)
         p.factors = lambda x: x if in_place(x.shape) else x.astype(helper.tensor_dtype_to_np_dtype(T.BFLOAT16))
         for rows in ROWS:
             p.run(f"{FOLDER}/halves.so", rows)
     products = len(p.inputs) - IN_PLACE
-    report = dlcc(f"{FOLDER}/halves.onnx", "--weights-as=bf16", "--activations-as=bf16", "--keep=product0", "-o", f"{FOLDER}/halves.so")
+    report = dlcc(f"{FOLDER}/halves.onnx", "--weights-as=bf16", "--activations-as=bf16", "--keep=product0", "-o", f"{FOLDER}/halves.so", *UNOPTIMISED)
     assert f"; activations: {products - 1} products of bf16" in report, report
 
 
@@ -342,7 +344,7 @@ def models_of_bf16():
         for options in ([], ["--flush-subnormals"], ["--activations-as=bf16"], ["--flush-subnormals", "--cc=gcc"], ["--flush-subnormals", "--target=cpu:v3"]):
             if not runs_here("avx2") and options[-1:] == ["--target=cpu:v3"]:
                 continue
-            dlcc(f"{FOLDER}/bf16.onnx", *options, "-o", f"{FOLDER}/bf16.so")
+            dlcc(f"{FOLDER}/bf16.onnx", *UNOPTIMISED, *options, "-o", f"{FOLDER}/bf16.so")
             y, = results(f"{FOLDER}/bf16.so", {"x": x}, 1)
             assert np.abs(y - expected).max() <= 2.0 ** -8 * np.abs(expected).max(), (op, options)
 
@@ -370,10 +372,10 @@ def special_halves():
         x[range(4), [0, 5, 11, 30]] = 1
         with np.errstate(invalid="ignore"):
             expected = x @ w.astype(np.float32)
-        for options in ([], ["--cc=gcc"], [f"--cc={CLANG} -DDL_PORTABLE_HALF"], ["--flush-subnormals", f"--cc={CLANG} -DDL_PORTABLE_HALF"]):
+        for options in ([], ["--cc=gcc"], [f"{CLANG} -DDL_PORTABLE_HALF"], ["--flush-subnormals", f"{CLANG} -DDL_PORTABLE_HALF"]):
             if dtype == T.BFLOAT16 and "--flush-subnormals" in options:
                 continue  # those of bf16 are subnormal in f32, too
-            dlcc(f"{FOLDER}/special.onnx", *options, "-o", f"{FOLDER}/special.so")
+            dlcc(f"{FOLDER}/special.onnx", *UNOPTIMISED, *options, "-o", f"{FOLDER}/special.so")
             y, = results(f"{FOLDER}/special.so", {"x0": x}, 1)
             assert np.array_equal(y, expected, equal_nan=True), options
 
@@ -408,7 +410,7 @@ def weights_stay_narrow():
 def threads_do_not_matter():
     p = all_products(3, False)
     onnx.save(p.proto(), f"{FOLDER}/threads.onnx")
-    dlcc(f"{FOLDER}/threads.onnx", "-o", f"{FOLDER}/threads.so")
+    dlcc(f"{FOLDER}/threads.onnx", "-o", f"{FOLDER}/threads.so", *UNOPTIMISED)
     inputs = {x.name: p.values([d.dim_value or 5 for d in x.type.tensor_type.shape.dim]) for x in p.inputs}
     one, two = (results(f"{FOLDER}/threads.so", inputs, len(inputs), None, ("--threads", t)) for t in "12")
     assert all(np.array_equal(a, b) for a, b in zip(one, two))
@@ -601,7 +603,7 @@ def activations_match_numpy():
     onnx.save(p.proto(), f"{FOLDER}/rows.onnx")
     for target in samples.share([t for t, flag in {**CPUS, "v4-vnni": "avx512_vnni", "native": ""}.items() if runs_here(flag)], 3):
         for options in ((), ("--cc=gcc",)) if target == "native" else ((),):
-            report = dlcc(f"{FOLDER}/rows.onnx", f"--target=cpu:{target}", "--activations-as=i8", *options, "-o", f"{FOLDER}/rows.so")
+            report = dlcc(f"{FOLDER}/rows.onnx", f"--target=cpu:{target}", "--activations-as=i8", *UNOPTIMISED, *options, "-o", f"{FOLDER}/rows.so")
             assert f"activations: {len(groups)} products of bytes, 0 left unchanged" in report, report
             for rows in (1, 2, 5, 19):
                 inputs = {x.name: p.values([rows, x.type.tensor_type.shape.dim[1].dim_value]) for x in p.inputs}

@@ -206,3 +206,74 @@ bool kernel_inline(Kernel *k)
 		kernel_mark_used(k);
 	return any;
 }
+
+/* ---- Temporaries of parts ---- */
+
+/* The statement that writes the part of T at index AT of dim D; null if AT is not a constant or no such part. */
+static Stmt *part_at(const Kernel *k, const Buf *t, int d, const Expr *at)
+{
+	Stmt *found = NULL;
+
+	VEC_EACH (s, &k->stmts)
+		if (stmt_writes(s, t) && at->kind == EX_CONST && s->widx[d]->i == at->i)
+			found = s;
+	return found;
+}
+
+/* Whether S writes a part in dim D, and may be computed at any later point instead. */
+static bool is_free_part(const Stmt *s, int d)
+{
+	if (!stmt_is_part(s, d) || !inline_is_free(s) || expr_can_fault(s->val[0]))
+		return false;
+	EX_EACH_LOAD (x, s->val[0])
+		if (x->load.buf->kind != BUF_IN)
+			return false;
+	return true;
+}
+
+/* The parts of T lie in dim D, and each load of T reads one of them. */
+static bool has_parts(const Kernel *k, const Buf *t, int d)
+{
+	bool any = false;
+
+	VEC_EACH (s, &k->stmts)
+		if (stmt_writes(s, t) && !is_free_part(s, d))
+			return false;
+	VEC_EACH (s, &k->stmts) {
+		any = any || stmt_writes(s, t);
+		STMT_EACH_LOAD (x, s)
+			if (x->load.buf == t && !part_at(k, t, d, x->load.idx[d]))
+				return false;
+	}
+	return any;
+}
+
+static void inline_parts(Kernel *k, const Buf *t, int d)
+{
+	VEC_EACH (s, &k->stmts)
+		STMT_MAP (x, k, s)
+			if (x->kind == EX_LOAD && x->load.buf == t)
+				x = inline_value(k, part_at(k, t, d, x->load.idx[d]), x->load.idx);
+	for (int i = k->stmts.n - 1; i >= 0; i--)
+		if (stmt_writes(k->stmts.at[i], t))
+			kernel_remove_stmt(k, i);
+}
+
+bool kernel_inline_parts(Kernel *k)
+{
+	bool any = false;
+
+	VEC_EACH (t, &k->bufs) {
+		int d = 0;
+
+		while (d < t->rank && !has_parts(k, t, d))
+			d++;
+		if (t->kind != BUF_TEMP || d == t->rank)
+			continue;
+		inline_parts(k, t, d);
+		any = true;
+	}
+	if (any)
+		kernel_mark_used(k);
+	return any;
+}

@@ -310,7 +310,9 @@ bool stmt_is_scatter(const Stmt *s)
 	return s->update && s->nband == s->niters && s->nout == 1;
 }
 
-bool stmt_is_simple_map(const Stmt *s)
+/* Whether S is a map that writes each element of its result once, of those at one index in dim PART if that is
+ * not negative. */
+static bool is_plain_map(const Stmt *s, int part)
 {
 	bool seen[MAX_ITERS] = {false};
 	int n = 0;
@@ -322,6 +324,8 @@ bool stmt_is_simple_map(const Stmt *s)
 		int64_t v;
 		bool found = false;
 
+		if (i == part && e->kind == EX_CONST)
+			continue;
 		if (e->kind == EX_CONST && e->i == 0 && dim_is_const(s->out[0]->dims[i], &v) &&
 		    v == 1)
 			continue;
@@ -336,6 +340,16 @@ bool stmt_is_simple_map(const Stmt *s)
 			return false;
 	}
 	return n == s->niters;
+}
+
+bool stmt_is_simple_map(const Stmt *s)
+{
+	return is_plain_map(s, -1);
+}
+
+bool stmt_is_part(const Stmt *s, int d)
+{
+	return s->widx[d]->kind == EX_CONST && is_plain_map(s, d);
 }
 
 bool node_is_map(const Node *n)

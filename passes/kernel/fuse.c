@@ -438,6 +438,32 @@ static bool copy_is_free(Node *p, const Node *c)
 	       !expr_has_load(node_kernel(p)->stmts.at[0]->val[0]);
 }
 
+/* Whether each statement of K writes one index of the same dim. */
+static bool writes_parts(const Kernel *k)
+{
+	for (int d = 0; d < k->stmts.at[0]->nwidx; d++) {
+		bool all = k->stmts.n > 1;
+
+		VEC_EACH (s, &k->stmts)
+			all = all && d < s->nwidx && stmt_is_part(s, d);
+		if (all)
+			return true;
+	}
+	return false;
+}
+
+/* P is a Concat of numbers that C, which may be a scatter, reads at a known part: the indices of a slice that
+ * PyTorch's exporter assigns by ScatterND, for example. They would be as many as the elements of the slice, times
+ * their dims: 629 MB of a run of MViT, of 1,065 MB. */
+static bool try_parts(Fuse *f, Node *p, Node *c, FusedKernel *g)
+{
+	int n = node_kernel(c)->stmts.n;
+
+	return p->nout == 1 && writes_parts(node_kernel(p)) &&
+	       fused_build(f->tmp, p, fused_own(f->tmp, c), c, true, g) &&
+	       kernel_inline_parts(g->k) && g->k->stmts.n == n && !costs_too_much(g);
+}
+
 /* A BitCast accesses elements as another type of their width, so its loads are not the operand's
  * values. */
 static bool moves_bits(const Node *n)
@@ -467,14 +493,16 @@ static bool is_dead(const Node *n)
 static Node *merge(Fuse *f, Node *p, Node *c)
 {
 	FusedKernel *g;
-	bool keep;
+	bool keep, built;
 	Node *n = NULL;
 
 	f->tmp = arena_new();
 	g = NEW(f->tmp, FusedKernel);
 	keep = copy_is_free(p, c) && try_copy(f, p, c, g);
-	keep = keep || !try_merge(f, p, c, g);
-	if (!keep || try_copy(f, p, c, g)) {
+	built = keep || try_merge(f, p, c, g);
+	if (!built)
+		keep = built = try_copy(f, p, c, g) || try_parts(f, p, c, g);
+	if (built) {
 		n = replace(f, (Node *[]){p, c}, 2, keep, g);
 		if (keep && is_dead(p))
 			absorb(f, p);

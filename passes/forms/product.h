@@ -142,8 +142,6 @@ void product_flatten(Product *p);
  * order (passes/layout/panels_order.c). */
 int64_t product_order_rows(int64_t terms, int64_t width);
 
-/* Bytes of an element of type CT. */
-int64_t product_element_bytes(CType ct);
 /* The element type of operand E in panels and packed rows. */
 DType product_packed_type(const Product *p, const Expr *e);
 /* A split sum is divided at multiples of this many terms. */

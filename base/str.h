@@ -48,6 +48,12 @@ Interner *interner_new(Arena *a);
 const char *intern_n(Interner *in, const char *s, size_t n);
 const char *intern(Interner *in, const char *s);
 
+/* The hash H with V added. */
+static inline uint64_t hash_mix(uint64_t h, uint64_t v)
+{
+	h = (h ^ v) * 0x9e3779b97f4a7c15u;
+	return h ^ h >> 29;
+}
 /* FNV-1a with 64 bits; SEED is the hash of what precedes P. */
 uint64_t hash_bytes(uint64_t seed, const void *p, size_t n);
 enum { HASH_SEED = 5381 };

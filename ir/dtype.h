@@ -42,6 +42,11 @@ bool dtype_is_half(DType t); /* f16 or bf16 */
 bool ctype_is_float(CType t);
 CType dtype_ctype(DType t);
 double dtype_largest(DType t); /* the largest finite value of a float type */
+/* Bytes of one element; 1: of less than a byte. */
+static inline int dtype_bytes(DType t)
+{
+	return (dtype_info[t].bits + 7) / 8;
+}
 /* Bytes that N elements take, with small types packed; -1 on overflow. */
 int64_t dtype_size(DType t, int64_t n);
 /* The element type that stores this scalar type exactly (CT_F32: DT_F32, ...). */

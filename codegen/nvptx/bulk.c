@@ -21,11 +21,6 @@ typedef struct BlockBulk {
 	const char *shared;
 } BlockBulk;
 
-static int bytes_of(const BulkCopy *s)
-{
-	return dtype_info[s->buf->dtype].bits / 8;
-}
-
 /* The iterations of a block; the last block may have fewer. */
 static const char *iterations(LlKernel *k, int groups)
 {
@@ -63,7 +58,7 @@ static BlockBulk part_of(LlKernel *k, const BulkCopy *s)
 		p.count = "1";
 		return p;
 	}
-	assert(groups * bytes_of(s) % ACCESS == 0);
+	assert(groups * dtype_bytes(s->buf->dtype) % ACCESS == 0);
 	p.first = times(k, "%first", s->each);
 	p.count = times(k, iterations(k, groups), s->each);
 	return p;
@@ -116,14 +111,14 @@ static void move_rest(const BlockBulk *p, int values, const char *whole)
 
 	ll_put(f, "%s = add nuw nsw i64 %s, %%tid", at, from);
 	after = ll_open_if_in(k, at, NULL, p->count);
-	move(p, ll_stored(p->s->buf->dtype), bytes_of(p->s), at);
+	move(p, ll_stored(p->s->buf->dtype), dtype_bytes(p->s->buf->dtype), at);
 	ll_close_if(k, after);
 }
 
 static void move_bulk(const BlockBulk *p)
 {
 	LlFn *f = &p->k->f;
-	const int values = ACCESS / bytes_of(p->s);
+	const int values = ACCESS / dtype_bytes(p->s->buf->dtype);
 	Dim *all = dim_mul(f->g->ctx, p->k->stage->extent, p->s->each);
 	const bool one = p->most == 1;
 	const char *whole = one ? "0" : ll_op(f, "udiv i64", p->count, values);

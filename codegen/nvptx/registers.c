@@ -14,6 +14,7 @@
  * them, so one STEP of the registers is withheld from it (.maxnreg).
  */
 #include "codegen/nvptx/nvptx_impl.h"
+#include "base/round.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -350,7 +351,7 @@ static int wanted_registers(const Gpu *gpu, int alive, const PtxFunc *fn)
 		  many = alive + (fn->ahead > BESIDE_MANY ? fn->ahead : BESIDE_MANY),
 		  least = (few > many ? few : many) + gpu->spare;
 
-	return (least + STEP - 1) / STEP * STEP;
+	return (int)round_up(least, STEP);
 }
 
 /* The number of blocks per SM whose threads can have WANTED registers. An SM's registers are in

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codegen/package/elf.h"
 
+#include "base/round.h"
 #include "base/str.h"
 #include "base/sys.h"
 
@@ -38,7 +39,7 @@ int elf_machine(const char *path)
 
 int64_t elf_align(int64_t at)
 {
-	return (at + PAGE - 1) / PAGE * PAGE;
+	return round_up(at, PAGE);
 }
 
 int64_t elf_section_at(int fd)

@@ -7,6 +7,7 @@
  */
 #include "codegen/weights/weights.h"
 
+#include "base/round.h"
 #include "passes/forms/kernels.h"
 
 #include <stdlib.h>
@@ -133,7 +134,7 @@ const WeightsFile *weights_file(Module *m)
 		return gpu ? gpu->mem->file : NULL;
 	f = gpu->mem->file = NEW(m->arena, WeightsFile);
 	f->at = NEW_ARRAY(m->arena, gpu->graph->nvalues + 1, int64_t);
-	f->own = (m->mem->weights + PAGE - 1) / PAGE * PAGE;
+	f->own = round_up(m->mem->weights, PAGE);
 	f->bytes = f->own;
 	names = names_of(gpu, m->ctx);
 	s = stored_of(m);
@@ -144,7 +145,7 @@ const WeightsFile *weights_file(Module *m)
 		int64_t bytes = 0;
 
 		dim_is_const(p->size, &bytes);
-		bytes = (bytes + ALIGN - 1) / ALIGN * ALIGN;
+		bytes = round_up(bytes, ALIGN);
 		f->at[v->id] = one ? one->at : f->bytes;
 		f->bytes += one ? 0 : bytes;
 		if (bytes)

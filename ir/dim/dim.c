@@ -212,12 +212,6 @@ int dim_cmp(const Dim *a, const Dim *b)
 
 /* ---- Interning ---- */
 
-static uint64_t mix(uint64_t h, uint64_t v)
-{
-	h = (h ^ v) * 0x9e3779b97f4a7c15u;
-	return h ^ h >> 29;
-}
-
 static bool terms_equal(const Term *a, const Term *b, int n)
 {
 	for (int i = 0; i < n; i++) {
@@ -235,9 +229,9 @@ static uint64_t terms_hash(const Term *t, int n)
 	uint64_t h = HASH_SEED;
 
 	for (int i = 0; i < n; i++) {
-		h = mix(h, (uint64_t)t[i].coef);
+		h = hash_mix(h, (uint64_t)t[i].coef);
 		for (int k = 0; k < t[i].n; k++)
-			h = mix(mix(h, t[i].f[k].atom->hash), (uint64_t)t[i].f[k].pow);
+			h = hash_mix(hash_mix(h, t[i].f[k].atom->hash), (uint64_t)t[i].f[k].pow);
 	}
 	return h;
 }
@@ -325,7 +319,7 @@ Dim *dim_atom(Ctx *c, AtomKind kind, Dim *const *arg, int n)
 	Atom like = {.kind = kind,
 		     .n = n,
 		     .size = 1,
-		     .hash = mix(HASH_SEED, kind),
+		     .hash = hash_mix(HASH_SEED, kind),
 		     .arg = (Dim **)(uintptr_t)arg};
 	HashSlots *t = &c->dims->atoms;
 	size_t mask = (size_t)t->cap - 1;
@@ -333,7 +327,7 @@ Dim *dim_atom(Ctx *c, AtomKind kind, Dim *const *arg, int n)
 	int64_t value;
 
 	for (int i = 0; i < n; i++) {
-		like.hash = mix(like.hash, arg[i]->hash);
+		like.hash = hash_mix(like.hash, arg[i]->hash);
 		like.depth = arg[i]->depth >= like.depth ? arg[i]->depth + 1 : like.depth;
 		like.size += arg[i]->size;
 		like.has_syms = like.has_syms || dim_has_syms(arg[i]);

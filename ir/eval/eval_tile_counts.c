@@ -37,11 +37,6 @@ typedef struct Count {
 	VEC(WarpAccess) seen; /* loads by this warp for N */
 } Count;
 
-static int bytes_of(const Buf *b)
-{
-	return dtype_info[b->dtype].bits / 8;
-}
-
 /* ---- Accesses ---- */
 
 static int64_t sectors(const WarpAccess *a)
@@ -223,7 +218,7 @@ static void access_by_lanes(const PointLanes *l, const Buf *b, Expr *const *idx,
 static bool is_one(const PointLanes *l, const Buf *b, Expr *const *idx)
 {
 	return !b->data && dtype_info[b->dtype].bits >= 8 &&
-	       l->vector * bytes_of(b) <= 2 * WIDEST &&
+	       l->vector * dtype_bytes(b->dtype) <= 2 * WIDEST &&
 	       ex_aligned_along(
 		       l->c->e->c,
 		       b->tile ? tile_flat_index(l->c->e->s->kernel->pool, b, idx, l->vector)
@@ -240,8 +235,8 @@ static void count_loads(const PointLanes *l)
 		if (tile_in_registers(b))
 			continue;
 		for (int v = 0; v < (one ? 1 : l->vector); v++)
-			access_by_lanes(l, b, e->load.idx, v, (one ? l->vector : 1) * bytes_of(b),
-					l->mask, e);
+			access_by_lanes(l, b, e->load.idx, v,
+					(one ? l->vector : 1) * dtype_bytes(b->dtype), l->mask, e);
 	}
 }
 
@@ -250,7 +245,8 @@ static void count_stores(const PointLanes *l, int vector)
 	const TileNode *n = l->c->n;
 
 	for (int v = 0; v < l->vector; v += vector)
-		access_by_lanes(l, n->to, n->idx, v, vector * bytes_of(n->to), l->mask, NULL);
+		access_by_lanes(l, n->to, n->idx, v, vector * dtype_bytes(n->to->dtype), l->mask,
+				NULL);
 }
 
 static int64_t warps_of(const Count *c)
@@ -281,8 +277,8 @@ static void count_points(Count *c)
 	if (!n->to->tile)
 		l.vector = step = at_once(n);
 	else if (tile_in_shared(n->to) && tile_reads(c->e->c, n, n->idx, n->nidx, &to))
-		step = store = layout_vector_width(&to, n->to->tile, bytes_of(n->to),
-						   WIDEST / bytes_of(n->to));
+		step = store = layout_vector_width(&to, n->to->tile, dtype_bytes(n->to->dtype),
+						   WIDEST / dtype_bytes(n->to->dtype));
 	if (!n->to->tile && is_one(&l, n->to, n->idx))
 		store = l.vector;
 	for (l.warp = 0; l.warp < warps_of(c); l.warp++) {
@@ -378,7 +374,7 @@ static void read_rows(Count *c, const OperandRows *o, const int *row, const int 
  * conflicts. */
 static void read_four(Count *c, const OperandRows *o, bool is_a, bool permuted, int64_t times)
 {
-	const int bytes = bytes_of(o->buf);
+	const int bytes = dtype_bytes(o->buf->dtype);
 	int row[WARP_LANES], at[WARP_LANES];
 
 	for (int i = 0; i < WARP_LANES; i++) {
@@ -412,7 +408,7 @@ static void read_four(Count *c, const OperandRows *o, bool is_a, bool permuted, 
  * LANE: the rows of each lane. */
 static void read_terms(Count *c, const OperandRows *o, const int *lane, int each, int64_t times)
 {
-	const int bytes = bytes_of(o->buf);
+	const int bytes = dtype_bytes(o->buf->dtype);
 	int row[WARP_LANES], at[WARP_LANES];
 
 	for (int i = 0; i < WARP_LANES; i++) {
@@ -434,7 +430,7 @@ static void count_dot(Count *c)
 			  b = operand_rows(c, n->by, n->it[1]);
 	const int64_t warps = warps_of(c), fragments = iter_count(n->it[0]) / g.wm / MMA_ROWS,
 		      columns = iter_count(n->it[1]) / g.wn, terms = iter_count(n->it[2]);
-	const int bytes = bytes_of(n->by->load.buf);
+	const int bytes = dtype_bytes(n->by->load.buf->dtype);
 	int group[WARP_LANES], quad[WARP_LANES];
 
 	for (int i = 0; i < WARP_LANES; i++) {

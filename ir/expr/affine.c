@@ -344,6 +344,20 @@ Expr *ex_inside(ExprPool *p, Expr *a, Expr *n)
 	return ex_and(p, ex_op2(p, IN_ge, a, ex_int(p, CT_I64, 0)), ex_op2(p, IN_lt, a, n));
 }
 
+bool affine_add_term(Ctx *c, Affine *a, Iter *it, Dim *coef)
+{
+	for (int i = 0; i < a->n; i++)
+		if (a->iter[i] == it) {
+			a->coef[i] = dim_add(c, a->coef[i], coef);
+			return true;
+		}
+	if (a->n == MAX_ITERS)
+		return false;
+	a->iter[a->n] = it;
+	a->coef[a->n++] = coef;
+	return true;
+}
+
 /* Has no pool for a normal form, so it walks the sums directly. */
 static bool affine_add(Ctx *c, Expr *e, Dim *k, Affine *out)
 {
@@ -354,18 +368,7 @@ static bool affine_add(Ctx *c, Expr *e, Dim *k, Affine *out)
 		out->base = dim_add(c, out->base, dim_mul(c, k, dim_const(c, e->i)));
 		return true;
 	case EX_DIM: out->base = dim_add(c, out->base, dim_mul(c, k, e->dim)); return true;
-	case EX_ITER:
-		for (int i = 0; i < out->n; i++) {
-			if (out->iter[i] == e->iter) {
-				out->coef[i] = dim_add(c, out->coef[i], k);
-				return true;
-			}
-		}
-		if (out->n == MAX_ITERS)
-			return false;
-		out->iter[out->n] = e->iter;
-		out->coef[out->n++] = k;
-		return true;
+	case EX_ITER: return affine_add_term(c, out, e->iter, k);
 	case EX_INST: break;
 	case EX_LOAD:
 	case EX_PARAM: return false;

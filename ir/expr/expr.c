@@ -57,30 +57,24 @@ int expr_count(const ExprPool *p)
 	return p->n;
 }
 
-static uint64_t mix(uint64_t h, uint64_t v)
-{
-	h = (h ^ v) * 0x9e3779b97f4a7c15u;
-	return h ^ h >> 29;
-}
-
 static uint64_t hash_expr(const Expr *e)
 {
-	uint64_t h = mix((uint64_t)e->kind << 8 | (uint64_t)e->ct, HASH_SEED), bits;
+	uint64_t h = hash_mix((uint64_t)e->kind << 8 | (uint64_t)e->ct, HASH_SEED), bits;
 
 	switch (e->kind) {
-	case EX_CONST: memcpy(&bits, &e->i, sizeof bits); return mix(h, bits);
-	case EX_ITER: return mix(h, (uintptr_t)e->iter);
-	case EX_DIM: return mix(h, (uintptr_t)e->dim);
-	case EX_PARAM: return mix(h, (uint64_t)e->param);
+	case EX_CONST: memcpy(&bits, &e->i, sizeof bits); return hash_mix(h, bits);
+	case EX_ITER: return hash_mix(h, (uintptr_t)e->iter);
+	case EX_DIM: return hash_mix(h, (uintptr_t)e->dim);
+	case EX_PARAM: return hash_mix(h, (uint64_t)e->param);
 	case EX_LOAD:
-		h = mix(h, (uintptr_t)e->load.buf);
+		h = hash_mix(h, (uintptr_t)e->load.buf);
 		for (int i = 0; i < e->load.nidx; i++)
-			h = mix(h, (uintptr_t)e->load.idx[i]);
+			h = hash_mix(h, (uintptr_t)e->load.idx[i]);
 		return h;
 	case EX_INST:
-		h = mix(h, (uint64_t)e->op.inst << 8 | (uint64_t)e->op.dtype);
+		h = hash_mix(h, (uint64_t)e->op.inst << 8 | (uint64_t)e->op.dtype);
 		for (int i = 0; i < e->op.n; i++)
-			h = mix(h, (uintptr_t)e->op.arg[i]);
+			h = hash_mix(h, (uintptr_t)e->op.arg[i]);
 		return h;
 	}
 	return h;

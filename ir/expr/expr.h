@@ -246,6 +246,8 @@ typedef struct Affine {
 } Affine;
 bool ex_affine(Ctx *c, Expr *e, Affine *out);
 Expr *ex_from_affine(ExprPool *p, const Affine *a);
+/* A += COEF * IT; false if A has too many iterators. */
+bool affine_add_term(Ctx *c, Affine *a, Iter *it, Dim *coef);
 Dim *affine_coef(Ctx *c, const Affine *a, const Iter *it); /* 0 if IT does not occur */
 /* Whether A, without its term of BUT, is a multiple of N at every point: so are the base and
  * each other coefficient. */

@@ -49,10 +49,14 @@ static bool same_text(const char *a, const char *b)
 	return a == b || (a && b && !strcmp(a, b));
 }
 
+bool loc_equal(Loc a, Loc b)
+{
+	return same_text(a.node, b.node) && same_text(a.op, b.op);
+}
+
 static bool same(const Locs *a, const Locs *b)
 {
-	return a == b || (!a->x && !b->x && same_text(a->first.node, b->first.node) &&
-			  same_text(a->first.op, b->first.op));
+	return a == b || (!a->x && !b->x && loc_equal(a->first, b->first));
 }
 
 static uint64_t hash_text(uint64_t seed, const char *s)

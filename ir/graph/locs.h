@@ -10,10 +10,14 @@
 
 #include "base/vec.h"
 
+#include <stdbool.h>
+
 /* An ONNX node: its name and operator; either may be null. */
 typedef struct Loc {
 	const char *node, *op;
 } Loc;
+
+bool loc_equal(Loc a, Loc b);
 
 typedef struct Locs Locs; /* immutable; a null pointer is the empty set */
 typedef VEC(Loc) LocList;

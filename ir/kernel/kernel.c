@@ -392,6 +392,18 @@ Dim *buf_numel(Ctx *c, const Buf *b)
 	return dims_product(c, b->dims, b->rank);
 }
 
+int64_t buf_bytes(const Buf *b, int64_t most)
+{
+	int64_t n = dtype_bytes(b->dtype), v;
+
+	for (int i = 0; i < b->rank; i++) {
+		if (!dim_is_const(b->dims[i], &v) || v < 0 || (v && n > most / v))
+			return -1;
+		n *= v;
+	}
+	return n;
+}
+
 Buf *buf_copy(Arena *a, const Buf *b)
 {
 	Buf *c = arena_copy(a, b, sizeof *b);

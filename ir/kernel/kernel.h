@@ -178,6 +178,9 @@ bool kernel_has_syms(const Kernel *k);
 Buf *kernel_param(const Kernel *k, BufKind kind, int param);
 /* The number of B's elements. */
 Dim *buf_numel(Ctx *c, const Buf *b);
+/* The bytes of B, where elements of less than a byte count as bytes; -1: more than MOST, or a dim is
+ * not a constant. */
+int64_t buf_bytes(const Buf *b, int64_t most);
 /* Deep copies, in arena A. */
 Buf *buf_copy(Arena *a, const Buf *b);
 Kernel *kernel_clone(Kernel *k, Arena *a);

@@ -114,11 +114,6 @@ static void put_loc(StrBuf *b, Loc l)
 	}
 }
 
-static bool same_text(const char *a, const char *b)
-{
-	return a == b || (a && b && !strcmp(a, b));
-}
-
 static void put_table(StrBuf *b, Ctx *c, const Buf *buf)
 {
 	int64_t n = 1, v;
@@ -185,7 +180,7 @@ static void put_stmt(StrBuf *b, const Kernel *k, const Stmt *s)
 		strbuf_puts(b, " where ");
 		ex_print(b, s->guard);
 	}
-	if (!same_text(s->loc.node, first.node) || !same_text(s->loc.op, first.op)) {
+	if (!loc_equal(s->loc, first)) {
 		strbuf_puts(b, " ");
 		if (s->loc.node || s->loc.op)
 			put_loc(b, s->loc);

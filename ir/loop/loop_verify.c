@@ -269,27 +269,13 @@ static void check_tile(LoopText *t, const LNode *n)
 		lt_fault(t, "only a tile of all terms of a sum, one after the other, is trimmed");
 }
 
-/* Bytes of B, at most MOST; -1: more, or the dims are not constants. Elements of less than a byte count
- * as bytes. */
-static int64_t bytes_of(const Buf *b, int64_t most)
-{
-	int64_t n = (dtype_info[b->dtype].bits + 7) / 8, v;
-
-	for (int i = 0; i < b->rank; i++) {
-		if (!dim_is_const(b->dims[i], &v) || v < 0 || (v && n > most / v))
-			return -1;
-		n *= v;
-	}
-	return n;
-}
-
-/* The bytes of local N, on a GPU, for each group; -1: as bytes_of. */
+/* The bytes of local N, on a GPU, for each group; -1: as buf_bytes. */
 static int64_t shared_bytes(const LoopText *t, const LNode *n, int64_t most)
 {
-	const int64_t each = (dtype_info[n->local.buf->dtype].bits + 7) / 8;
+	const int64_t each = dtype_bytes(n->local.buf->dtype);
 
 	return n->local.keep ? each * n->local.scratch * t->stage->block.group
-			     : bytes_of(n->local.buf, most);
+			     : buf_bytes(n->local.buf, most);
 }
 
 /* Local N of a block lies inside of the block's scratch, or else in static shared memory. */
@@ -324,7 +310,7 @@ static void check_scratch(LoopText *t, const LNode *n)
 	const Buf *b = n->local.buf;
 	int64_t scratch, bytes;
 
-	if (!n->local.at && bytes_of(b, MOST_ON_STACK) < 0)
+	if (!n->local.at && buf_bytes(b, MOST_ON_STACK) < 0)
 		lt_fault(t, "%s is on the stack, so its dims are constants, of at most %d bytes",
 			 b->name, MOST_ON_STACK);
 	if (!n->local.at || n->local.at->kind != EX_CONST ||
@@ -333,7 +319,7 @@ static void check_scratch(LoopText *t, const LNode *n)
 	for (int i = 0; i < b->rank; i++)
 		if (!dim_is_const(b->dims[i], NULL))
 			return;
-	bytes = bytes_of(b, scratch);
+	bytes = buf_bytes(b, scratch);
 	if (n->local.at->i < 0 || n->local.at->i > scratch || bytes > scratch - n->local.at->i ||
 	    bytes < 0)
 		lt_fault(t, "%s is not inside of the scratch of %lld bytes", b->name,

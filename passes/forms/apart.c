@@ -76,19 +76,9 @@ static bool add_scaled(Apart *x, Affine *out, const Affine *a, Dim *k)
 	Ctx *c = x->m->ctx;
 
 	out->base = dim_add(c, out->base, dim_mul(c, a->base, k));
-	for (int i = 0; i < a->n; i++) {
-		int at = 0;
-
-		while (at < out->n && out->iter[at] != a->iter[i])
-			at++;
-		if (at == MAX_ITERS)
+	for (int i = 0; i < a->n; i++)
+		if (!affine_add_term(c, out, a->iter[i], dim_mul(c, a->coef[i], k)))
 			return false;
-		if (at == out->n) {
-			out->iter[out->n] = a->iter[i];
-			out->coef[out->n++] = dim_const(c, 0);
-		}
-		out->coef[at] = dim_add(c, out->coef[at], dim_mul(c, a->coef[i], k));
-	}
 	return true;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "passes/forms/product.h"
 
+#include "base/round.h"
 #include "passes/forms/guards.h"
 #include "passes/forms/points.h"
 #include "passes/forms/scaled.h"
@@ -129,11 +130,6 @@ Iter *product_iter(const Product *p, const Stmt *s, const Iter *it)
 	return (Iter *)it;
 }
 
-int64_t product_element_bytes(CType ct)
-{
-	return dtype_info[ctype_dtype(ct)].bits / 8;
-}
-
 int64_t product_panel(const Target *const *t, int n, CType ct)
 {
 	int64_t bytes = CACHE_LINE;
@@ -141,7 +137,7 @@ int64_t product_panel(const Target *const *t, int n, CType ct)
 	for (int i = 0; i < n; i++)
 		if (bytes < t[i]->vector_bytes * TILE_VECTORS)
 			bytes = t[i]->vector_bytes * TILE_VECTORS;
-	return bytes / product_element_bytes(ct);
+	return bytes / dtype_bytes(ctype_dtype(ct));
 }
 
 /* ---- How the operands are read ---- */
@@ -241,7 +237,7 @@ static bool in_panels(Product *p, const Expr *e, int *terms)
 		*terms *= (int)l->ax[col--].mod;
 	if (col <= 0 || !l->ax[col].mod || (p->pw && p->pw != l->ax[col].mod))
 		return false;
-	bytes = l->ax[col].mod * product_element_bytes(p->c.ct);
+	bytes = l->ax[col].mod * dtype_bytes(ctype_dtype(p->c.ct));
 	if (bytes < CACHE_LINE || bytes > PANEL_BYTES)
 		return false;
 	p->pw = l->ax[col].mod;
@@ -305,7 +301,7 @@ int64_t product_bits_rows(int64_t terms, int64_t width)
 {
 	const int64_t bits = width * 4 * 8; /* of a row */
 
-	return (terms + bits - 1) / bits;
+	return ceil_div(terms, bits);
 }
 
 bool product_has_flips(int64_t terms)
@@ -315,7 +311,7 @@ bool product_has_flips(int64_t terms)
 
 int64_t product_order_rows(int64_t terms, int64_t width)
 {
-	const int64_t bytes = width * 4, next = (terms + bytes - 1) / bytes;
+	const int64_t bytes = width * 4, next = ceil_div(terms, bytes);
 
 	return 1 + product_bits_rows(terms, width) + (product_has_flips(terms) ? terms : next);
 }
@@ -537,7 +533,7 @@ void product_pack_b(Product *p)
 {
 	drop_rows(p);
 	p->b_panels = false;
-	p->pw = PANEL_BYTES / product_element_bytes(p->c.ct);
+	p->pw = PANEL_BYTES / dtype_bytes(ctype_dtype(p->c.ct));
 	p->numbers = p->scale = p->zero = NULL;
 	p->group = 0;
 	if (p->c.ct == CT_F32)

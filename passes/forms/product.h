@@ -146,8 +146,6 @@ int64_t product_bits_rows(int64_t terms, int64_t width);
 enum { ORDER_TERMS = 64 };
 bool product_has_flips(int64_t terms);
 
-/* Bytes of an element of type CT. */
-int64_t product_element_bytes(CType ct);
 /* The element type of operand E in panels and packed rows. */
 DType product_packed_type(const Product *p, const Expr *e);
 /* A split sum is divided at multiples of this many terms. */

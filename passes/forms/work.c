@@ -102,7 +102,7 @@ static void count_access(Traffic *t, const Buf *b, Expr *const *idx, int n)
 }
 
 /* The bytes of ELEMENTS of B, or of all of B if B has fewer. */
-static Dim *buf_bytes(Ctx *c, const Buf *b, Dim *elements)
+static Dim *bytes_touched(Ctx *c, const Buf *b, Dim *elements)
 {
 	Dim *whole = dim_const(c, 1);
 
@@ -136,6 +136,6 @@ KernelWork kernel_work(const Kernel *k)
 	for (int i = 0; i < k->bufs.n; i++)
 		if (t.elements[i])
 			w.bytes = dim_add(k->ctx, w.bytes,
-					  buf_bytes(k->ctx, k->bufs.at[i], t.elements[i]));
+					  bytes_touched(k->ctx, k->bufs.at[i], t.elements[i]));
 	return w;
 }

@@ -26,6 +26,7 @@
  * factor.
  */
 #include "passes/forms/form.h"
+#include "base/round.h"
 #include "passes/forms/scaled.h"
 #include "passes/forms/through.h"
 
@@ -121,7 +122,7 @@ typedef struct WeightsJob {
 static bool quantise_group(WeightsJob *j, int64_t o, int64_t first, int64_t n, int64_t i, float *w)
 {
 	const int64_t start = (o * j->terms + first) * j->inner + i,
-		      groups = (j->terms + j->group - 1) / j->group;
+		      groups = ceil_div(j->terms, j->group);
 	float scale, inverse;
 
 	for (int64_t t = 0; t < n; t++) {
@@ -178,7 +179,7 @@ static bool quantise_tensor(WeightsPass *p, const Tensor *from, int axis, Weight
 			  .scale_type = o->weight_type == DT_I8 ? DT_F32 : DT_BF16};
 	j->group = o->weight_group && o->weight_group < j->terms ? o->weight_group : j->terms;
 	for (int i = 0; i < from->rank; i++) {
-		dims[i] = i == axis ? (j->terms + j->group - 1) / j->group : from->dims[i];
+		dims[i] = i == axis ? ceil_div(j->terms, j->group) : from->dims[i];
 		j->outer *= i < axis ? dims[i] : 1;
 		j->inner *= i > axis ? dims[i] : 1;
 	}

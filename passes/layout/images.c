@@ -15,6 +15,7 @@
  * it.
  */
 #include "passes/forms/form.h"
+#include "base/round.h"
 #include "passes/forms/through.h"
 #include "passes/layout/layout_impl.h"
 
@@ -273,7 +274,7 @@ static void pad_channels(Image *i, Expr *a, Expr *b)
 	db = whole_dim(b, k);
 	if (whole_dim(a, k) != d || db < 0 || (ct->s->guard && expr_has_iter(ct->s->guard, k)))
 		return;
-	i->to = (few + CHANNELS - 1) / CHANNELS * CHANNELS;
+	i->to = round_up(few, CHANNELS);
 	pad_sum(i, ct->s, k, a, d, b, db);
 }
 

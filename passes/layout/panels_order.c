@@ -19,6 +19,7 @@
  * Only tiles read these rows, and the product's statement reads the terms.
  */
 #include "passes/forms/product.h"
+#include "base/round.h"
 #include "passes/layout/panels_impl.h"
 
 #include <string.h>
@@ -286,9 +287,9 @@ Value *panels_with_order(Module *m, Node *n, Value *b, const Contraction *c, con
 
 	dim_is_const(t->dims[o.kd], &k);
 	dim_is_const(t->dims[o.last], &columns);
-	o.terms = (k + TERM_BYTES - 1) / TERM_BYTES;
+	o.terms = ceil_div(k, TERM_BYTES);
 	o.width = product_panel(m->target, m->ntargets, c->ct);
-	o.panels = (columns + o.width - 1) / o.width;
+	o.panels = ceil_div(columns, o.width);
 	o.bits = product_bits_rows(o.terms, o.width);
 	flips = product_has_flips(o.terms);
 	rows = o.terms + product_order_rows(o.terms, o.width);

@@ -546,15 +546,6 @@ typedef struct ScratchCheck {
 	VEC(HeldLocal) locals;
 } ScratchCheck;
 
-static int64_t bytes_of(const Buf *b)
-{
-	int64_t n = (dtype_info[b->dtype].bits + 7) / 8, v;
-
-	for (int i = 0; i < b->rank; i++)
-		n *= dim_is_const(b->dims[i], &v) ? v : 0;
-	return n;
-}
-
 static bool find_locals(ScratchCheck *s, const LNode *n)
 {
 	bool has_scratch = false;
@@ -571,7 +562,8 @@ static bool find_locals(ScratchCheck *s, const LNode *n)
 				x.bytes = (int64_t)s->stage->block.threads * n->local.scratch *
 					  dtype_info[n->local.buf->dtype].bits / 8;
 			else
-				x.bytes = bytes_of(n->local.buf);
+				x.bytes = buf_bytes(n->local.buf, INT64_MAX);
+			x.bytes = x.bytes < 0 ? 0 : x.bytes;
 			vec_push(s->p->arena, &s->locals, x);
 			has_scratch = has_scratch || n->local.scratch;
 		}

@@ -4,6 +4,7 @@
  * product's. What has whole rows, the scores, the weights and what is in between, is in half of L2.
  */
 #include "passes/schedule/cpu/gemm_attention.h"
+#include "base/round.h"
 #include "passes/schedule/cpu/cpu.h"
 
 enum {
@@ -37,8 +38,8 @@ static int64_t rows_of_block(const Target *t, AttentionForm *a)
 		return PACKED_ROWS;
 	if (batches < 1)
 		return m;
-	each = (t->cores + batches - 1) / batches;
-	return (m + each - 1) / each;
+	each = ceil_div(t->cores, batches);
+	return ceil_div(m, each);
 }
 
 bool attention_choose(const Target *t, Kernel *k, Decision *d)

@@ -7,6 +7,7 @@
  * for a row of it than a load from L2 takes.
  */
 #include "passes/schedule/cpu/cpu.h"
+#include "base/round.h"
 #include "passes/schedule/cpu/gemm_impl.h"
 
 enum {
@@ -67,7 +68,7 @@ bool gemm_begin_as(Product *g, Kernel *k, const ProductDecision *d)
 
 int64_t gemm_lanes(const Target *t, CType ct)
 {
-	return t->vector_bytes / product_element_bytes(ct);
+	return t->vector_bytes / dtype_bytes(ctype_dtype(ct));
 }
 
 bool axis_is_parallel(const ProductAxis *parallel, int n, ProductAxis x)
@@ -89,7 +90,7 @@ void gemm_tile(const Target *t, CType ct, int64_t pw, int64_t *mr, int64_t *nr)
 /* Registers that a tile takes: its sums, a row of B, and one for elements of A. */
 static int64_t tile_registers(int64_t mr, int64_t nr, int64_t lanes)
 {
-	return (mr + 1) * ((nr + lanes - 1) / lanes) + 1;
+	return (mr + 1) * (ceil_div(nr, lanes)) + 1;
 }
 
 /* ---- The choice ---- */
@@ -128,7 +129,7 @@ static void fit_tile(const Target *t, const Product *g, int64_t m, int64_t *mr, 
 	const int64_t tiles = (m + *mr - 1) / *mr, lanes = gemm_lanes(t, g->c.ct);
 	int64_t n;
 
-	*mr = (m + tiles - 1) / tiles;
+	*mr = ceil_div(m, tiles);
 	if (m % *mr && *mr >= LEAST_TILE_ROWS && m % (*mr - 1) == 0)
 		--*mr;
 	if (dim_is_const(g->n, &n) && n <= *nr)
@@ -193,7 +194,7 @@ static int64_t packed_rows(const Target *t, const Product *g, const ProductDecis
 
 	if (dim_is_const(iters_points(g->k->ctx, g->outer, g->nouter), &v) &&
 	    dim_is_const(g->n, &n)) {
-		blocks = v * ((n + d->nc - 1) / d->nc);
+		blocks = v * (ceil_div(n, d->nc));
 		if (blocks >= t->cores && dim_is_const(g->m, &m))
 			rows = m;
 	}
@@ -258,16 +259,16 @@ static void split_evenly(const Target *t, const Product *g, ProductDecision *d)
 	int64_t n, blocks = 1, rows;
 
 	if ((!by_rows || !fits) && dim_is_const(g->n, &n)) {
-		const int64_t row_blocks = by_rows ? (m + d->mc - 1) / d->mc : 1,
+		const int64_t row_blocks = by_rows ? ceil_div(m, d->mc) : 1,
 			      each = PRODUCT_BLOCKS / (row_blocks > 0 ? row_blocks : 1),
-			      nc = round_up(each > 1 ? (n + each - 1) / each : n, g->pw);
+			      nc = round_up(each > 1 ? ceil_div(n, each) : n, g->pw);
 
 		if (nc < d->nc && !d->pack_a)
 			d->nc = nc;
-		blocks = (n + d->nc - 1) / d->nc;
+		blocks = ceil_div(n, d->nc);
 	}
 	blocks = (PRODUCT_BLOCKS + blocks - 1) / (blocks > 0 ? blocks : 1);
-	rows = round_up((m + blocks - 1) / blocks, d->mr);
+	rows = round_up(ceil_div(m, blocks), d->mr);
 	rows = rows < LEAST_TILES * d->mr ? LEAST_TILES * d->mr : rows;
 	if (!rows_unknown(g) && rows < d->mc && fits)
 		d->mc = rows;
@@ -284,14 +285,14 @@ static int64_t part_of_sum(const Target *t, const Product *g, const ProductDecis
 	if (!dim_is_const(g->kk, &kk) || !dim_is_const(g->steps, &steps) || kk * 2 <= most * 3 ||
 	    kk % g->kpack)
 		return 0;
-	parts = (kk + most - 1) / most;
+	parts = ceil_div(kk, most);
 	if (g->scale) {
 		const int64_t step = product_part_step(g),
-			      kc = round_up(round_up((kk + parts - 1) / parts, DEPTH_STEP), step);
+			      kc = round_up(round_up(ceil_div(kk, parts), DEPTH_STEP), step);
 
 		return kc < kk ? kc : 0;
 	}
-	return round_up((steps + parts - 1) / parts, DEPTH_STEP) * g->kpack;
+	return round_up(ceil_div(steps, parts), DEPTH_STEP) * g->kpack;
 }
 
 /* Rows follow the same block of B, unless blocks of columns are the inner loop or the rows are one
@@ -309,7 +310,7 @@ static ProductFetch choose_fetch(const Product *g, const ProductDecision *d)
 
 static void choose_blocks(const Target *t, const Product *g, ProductDecision *d)
 {
-	const int64_t esize = product_element_bytes(g->c.ct), pw = g->pw;
+	const int64_t esize = dtype_bytes(ctype_dtype(g->c.ct)), pw = g->pw;
 	const int64_t rows = at_least(g, g->m);
 	const bool known = !rows_unknown(g);
 	int64_t v, kk;

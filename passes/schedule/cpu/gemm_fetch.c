@@ -15,6 +15,7 @@
  * tile fetches a piece of one of them.
  */
 #include "passes/schedule/cpu/gemm_impl.h"
+#include "base/round.h"
 
 enum { MOST_RANGES = 6 };
 
@@ -136,7 +137,7 @@ static void share_ranges(const Ranges *r, Tile *tl, Expr *number, int64_t k)
 		each = (r->of[i].count + end - first - 1) / (end - first);
 		piece = ex_mul(p, ex_sub(p, number, l_int(b, first)), l_int(b, each));
 		add_ahead(tl, r->of[i].buf, ex_add(p, r->of[i].from, piece),
-			  l_int(b, (each + k - 1) / k),
+			  l_int(b, ceil_div(each, k)),
 			  i + 1 < r->n ? ex_and(p, later, ex_op2(p, IN_lt, number, l_int(b, end)))
 				       : later);
 		first = end;
@@ -202,7 +203,7 @@ static void share_next_batch(Gemm *g, Tile *tl, const TileAt *t)
 
 	dim_is_const(g->p.kk, &terms);
 	span = terms / g->blocks.nr > 1 ? terms / g->blocks.nr : 1;
-	parts = terms > 0 ? (g->blocks.nr + terms - 1) / terms : 1;
+	parts = terms > 0 ? ceil_div(g->blocks.nr, terms) : 1;
 	number = ex_op2(p, IN_floordiv, ex_iter(p, t->mt), l_int(b, g->blocks.mr));
 	if (span > 1) {
 		Expr *member = ex_op2(p, IN_mod, ex_op2(p, IN_floordiv, nt, l_int(b, g->blocks.nr)),

@@ -18,8 +18,6 @@ enum {
 
 /* ---- gemm_decide.c ---- */
 
-/* V as a multiple of TO, rounded up. */
-static inline int64_t round_up(int64_t v, int64_t to) { return (v + to - 1) / to * to; }
 /* Makes G the product that K is, as D reads and packs its operands, merged as far as it can be;
  * false if tiles do not take K. */
 bool gemm_begin_as(Product *g, Kernel *k, const ProductDecision *d);

@@ -4,6 +4,7 @@
  * orders. Their time follows from multiply-adds, loads and copies of one core, without memory.
  */
 #include "passes/schedule/cpu/cpu.h"
+#include "base/round.h"
 #include "passes/schedule/cpu/gemm_impl.h"
 
 /* The sizes of a product; those that are unknown when the model is compiled are taken as UNKNOWN. */
@@ -18,11 +19,6 @@ static int64_t size_of(const Dim *d)
 	int64_t v;
 
 	return dim_is_const(d, &v) && v > 0 ? v : UNKNOWN;
-}
-
-static int64_t ceil_div(int64_t v, int64_t by)
-{
-	return (v + by - 1) / by;
 }
 
 static int64_t larger(int64_t a, int64_t b)

@@ -16,6 +16,7 @@
  * there is none, and reductions go in lanes.
  */
 #include "passes/schedule/cpu/row_impl.h"
+#include "base/round.h"
 
 #include <assert.h>
 
@@ -72,7 +73,7 @@ static Dim *block_points(const Row *r)
 
 static void make_local(Row *r, Stmt *s, Buf *t)
 {
-	const int64_t tile = (r->tile_points + TILE_POINTS - 1) / TILE_POINTS * TILE_POINTS;
+	const int64_t tile = round_up(r->tile_points, TILE_POINTS);
 	Dim *dims[MAX_RANK];
 	int n = 0, inner = -1;
 

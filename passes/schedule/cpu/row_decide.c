@@ -11,6 +11,7 @@
  * So the choice opens the stage, in a schedule that is thrown away, as does the check.
  */
 #include "passes/forms/form.h"
+#include "base/round.h"
 #include "passes/schedule/cpu/cpu.h"
 #include "passes/schedule/cpu/row_impl.h"
 
@@ -50,9 +51,9 @@ static int64_t tile_size(const Iter *it)
 
 	if (!dim_is_const(it->extent, &n))
 		return TILE_POINTS;
-	tiles = (n + TILE_POINTS - 1) / TILE_POINTS;
-	n = tiles ? (n + tiles - 1) / tiles : 1;
-	return (n + STENCIL_POINTS - 1) / STENCIL_POINTS * STENCIL_POINTS;
+	tiles = ceil_div(n, TILE_POINTS);
+	n = tiles ? ceil_div(n, tiles) : 1;
+	return round_up(n, STENCIL_POINTS);
 }
 
 /* Points of a tile of S, which transposes. */

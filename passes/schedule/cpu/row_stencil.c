@@ -32,6 +32,7 @@
  * iterator of the taps has such bounds.
  */
 #include "passes/schedule/cpu/row_impl.h"
+#include "base/round.h"
 
 #include <assert.h>
 
@@ -409,7 +410,7 @@ static bool emit_by_columns(const ChannelStencil *t)
 	if (!dim_is_const(t->w->extent, &n) || guard_to_range(r->k, t->all_along, t->w, &lo, &hi) ||
 	    lo->kind != EX_CONST || hi->kind != EX_CONST)
 		return false;
-	from = (lo->i + t->side - 1) / t->side * t->side;
+	from = round_up(lo->i, t->side);
 	to = hi->i / t->side * t->side;
 	if (from >= to)
 		from = to = 0;

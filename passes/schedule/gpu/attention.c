@@ -23,26 +23,17 @@
  * Here: the operands. attention_decide.c chooses, attention_emit.c builds the tree.
  */
 #include "passes/schedule/gpu/attention_impl.h"
+#include "base/round.h"
 
 enum {
 	KEYS = 16,
 	FRAGMENT_BYTES = 32
 }; /* a step of two instructions has 16 keys, or 32 bytes of terms */
 
-static int64_t up(int64_t n, int64_t to)
-{
-	return (n + to - 1) / to * to;
-}
-
-static int bytes_of(DType t)
-{
-	return dtype_info[t].bits / 8;
-}
-
 /* Elements of an access along IT, of EXTENT elements. */
 static int vector_along(GpuAttention *a, const StagedOperand *o, Iter *it)
 {
-	int v = VECTOR_BYTES / bytes_of(o->type);
+	int v = VECTOR_BYTES / dtype_bytes(o->type);
 
 	while (v > 1 && !(dim_multiple(a->f.k->ctx, it->extent, v) &&
 			  gpu_wide_loads(a->f.k, o->val, &it, 1, false, v)))
@@ -66,7 +57,7 @@ static void open_operand(GpuAttention *a, StagedOperand *o, Expr *val, DType typ
 	o->vector = o->along ? along : across;
 	b = o->val->kind == EX_LOAD ? o->val->load.buf : NULL;
 	o->async = a->t->gpu->sm >= 80 && b && !b->data && b->dtype == type &&
-		   o->vector * bytes_of(type) >= 4 && units[!o->along];
+		   o->vector * dtype_bytes(type) >= 4 && units[!o->along];
 }
 
 static DType type_of(MmaKind kind, int operand)
@@ -115,8 +106,8 @@ bool gpu_attention_open(GpuAttention *a, const Target *t, Kernel *k)
 			if (e->kind == EX_LOAD && e->load.buf == f->score)
 				e = ex_op2(k->pool, IN_mul, e, a->factor);
 	open_operand(a, &a->op[OPERAND_V], f->v, type_of(a->mma[1], 1), f->column, f->key);
-	a->dp = (int)up(a->d, FRAGMENT_BYTES / bytes_of(a->op[OPERAND_K].type));
-	a->ep = (int)up(a->e, KEYS);
+	a->dp = (int)round_up(a->d, FRAGMENT_BYTES / dtype_bytes(a->op[OPERAND_K].type));
+	a->ep = (int)round_up(a->e, KEYS);
 	return true;
 }
 
@@ -124,7 +115,7 @@ bool gpu_attention_open(GpuAttention *a, const Target *t, Kernel *k)
 static TileLayout lanes_of(const StagedOperand *o, MmaKind mma, int *bytes)
 {
 	TileLayout l = {.rank = 2};
-	const bool words = mma != MMA_FMA && bytes_of(o->type) == 4 && !o->along;
+	const bool words = mma != MMA_FMA && dtype_bytes(o->type) == 4 && !o->along;
 
 	*bytes = words ? 4 : 16;
 	layout_add(&l, words ? 1 : -1, AT_LANE, words ? 8 : 4, 1, 0);
@@ -135,7 +126,7 @@ static TileLayout lanes_of(const StagedOperand *o, MmaKind mma, int *bytes)
 /* The pitch of O's rows with the fewest bank conflicts. */
 static int64_t pitch_of(const StagedOperand *o, MmaKind mma)
 {
-	const int64_t row = up((int64_t)o->cols * bytes_of(o->type), VECTOR_BYTES);
+	const int64_t row = round_up((int64_t)o->cols * dtype_bytes(o->type), VECTOR_BYTES);
 	int64_t best = row;
 	int bytes, fewest = 0;
 	const TileLayout lanes = lanes_of(o, mma, &bytes);
@@ -145,7 +136,7 @@ static int64_t pitch_of(const StagedOperand *o, MmaKind mma)
 		int passes;
 
 		layout_add(&address, 0, AT_ADDRESS, o->rows, 1, row + pad);
-		layout_add(&address, 1, AT_ADDRESS, o->cols, 1, bytes_of(o->type));
+		layout_add(&address, 1, AT_ADDRESS, o->cols, 1, dtype_bytes(o->type));
 		passes = layout_bank_passes(&lanes, &address, bytes);
 		if (!pad || passes < fewest) {
 			fewest = passes;
@@ -193,7 +184,7 @@ void gpu_attention_shape(GpuAttention *a, const GpuDecision *d)
 		o->cols = o->along ? term : side;
 		o->pitch = pitch_of(o, a->mma[i == OPERAND_V]);
 		o->at = a->shared;
-		a->shared += up(buffers * o->rows * o->pitch, LINE);
+		a->shared += round_up(buffers * o->rows * o->pitch, LINE);
 	}
 }
 
@@ -239,7 +230,7 @@ static bool has_mask(const OnlineForm *f)
 int gpu_attention_registers(const GpuAttention *a)
 {
 	enum { REST = 56 }; /* addresses, counters, and fragments of operands */
-	const int scores = a->bn / 2, weights = a->bn * bytes_of(type_of(a->mma[1], 0)) / 8,
+	const int scores = a->bn / 2, weights = a->bn * dtype_bytes(type_of(a->mma[1], 0)) / 8,
 		  results = a->ep / 2;
 
 	/* ptxas starts the loads of a mask, for all scores of a thread, before their uses */

@@ -14,6 +14,7 @@
  * the terms of half a block of fragments.
  */
 #include "passes/schedule/gpu/column_block.h"
+#include "base/round.h"
 
 enum {
 	MOST_ROWS = 8,
@@ -111,8 +112,8 @@ static bool shape_peeled(ColumnBlock *x)
 		return false;
 	if (period * WARP > x->threads)
 		x->threads = (int)period * WARP;
-	parts = (n + most - 1) / most;
-	x->cols = (n + parts - 1) / parts;
+	parts = ceil_div(n, most);
+	x->cols = ceil_div(n, parts);
 	x->peeled = (int)((x->cols + sector - 1 + WARP - 1) / WARP);
 	x->left = SHARED - x->cols * (x->threads / WARP) * 8;
 	return true;

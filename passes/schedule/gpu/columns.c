@@ -10,6 +10,7 @@
  * offset in a sector.
  */
 #include "passes/schedule/gpu/columns_impl.h"
+#include "base/round.h"
 
 enum {
 	MOST_SIDE = 8 * WARP,
@@ -164,9 +165,9 @@ static int64_t columns_of(const Columns *c, int64_t side)
 
 	if (!dim_is_const(c->group->extent, &n))
 		return most;
-	parts = (n + most - 1) / most;
-	n = parts ? (n + parts - 1) / parts : most;
-	return parts > 1 && most == side ? (n + sector - 1) / sector * sector : n;
+	parts = ceil_div(n, most);
+	n = parts ? ceil_div(n, parts) : most;
+	return parts > 1 && most == side ? round_up(n, sector) : n;
 }
 
 /* Chooses the block's threads, and how they share out sums: with few columns, several lanes reduce

@@ -6,6 +6,7 @@
  * offset. Where the block has all columns, and they are few, its rows are one contiguous range.
  */
 #include "passes/schedule/gpu/columns_impl.h"
+#include "base/round.h"
 
 enum {
 	FEW_ROWS = 16, /* rows of a thread that are unrolled, at most */
@@ -95,7 +96,7 @@ static void by_few_rows(Columns *c, Expr *at, Iter *t, Expr *first, int64_t lane
 {
 	LBuild *b = c->x.r->b;
 	ExprPool *p = b->p;
-	const int64_t n = (c->terms + lanes - 1) / lanes;
+	const int64_t n = ceil_div(c->terms, lanes);
 	Expr *end = row_extent(c->x.r, c->term), *in;
 	Iter *u;
 
@@ -122,7 +123,7 @@ static void by_rows(Columns *c, Expr *at, Iter *t, ElementLoops *e)
 		      step = same > lanes ? same : lanes;
 	Expr *first = ex_op2(p, IN_floordiv, ex_iter(p, t), l_int(b, c->side)), *in;
 
-	if (c->terms < SAME_ROWS * same || columns_unrolled(c, (c->terms + lanes - 1) / lanes)) {
+	if (c->terms < SAME_ROWS * same || columns_unrolled(c, ceil_div(c->terms, lanes))) {
 		by_few_rows(c, at, t, first, lanes, e);
 		return;
 	}

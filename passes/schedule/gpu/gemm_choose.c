@@ -17,6 +17,7 @@
  * have no tile (skinny.c).
  */
 #include "passes/schedule/gpu/gemm_impl.h"
+#include "base/round.h"
 #include "passes/schedule/gpu/gpu_impl.h"
 
 #include <math.h>
@@ -67,14 +68,9 @@ int gemm_gpu_threads(const BlockShape *s)
 	return 32 * s->wm * s->wn;
 }
 
-static int bytes_of(DType t)
-{
-	return dtype_info[t].bits / 8;
-}
-
 int64_t gemm_gpu_pitch(const BlockShape *s, const TileOperand *o, int side)
 {
-	const int bytes = bytes_of(o->type);
+	const int bytes = dtype_bytes(o->type);
 
 	return o->lanes ? (int64_t)MMA_ROWS * s->bk * bytes
 	       : mma_is_wgmma(s->kind)
@@ -91,7 +87,7 @@ int64_t gemm_gpu_tiles(const BlockShape *s, const TileOperand *o, int side)
 
 TileGrid gemm_gpu_grid(const GpuGemm *g)
 {
-	const bool bytes = g->s.kind && bytes_of(g->a.type) == 1;
+	const bool bytes = g->s.kind && dtype_bytes(g->a.type) == 1;
 
 	return (TileGrid){g->s.wm, g->s.wn, bytes && !g->a.along, bytes && !g->b.along};
 }
@@ -109,7 +105,7 @@ int64_t gemm_gpu_shared(const GpuGemm *g, const BlockShape *s)
 {
 	const int64_t tiles = gemm_gpu_tiles(s, &g->a, s->bm) + gemm_gpu_tiles(s, &g->b, s->bn),
 		      staged = (int64_t)(g->by_columns ? s->bn : MMA_ROWS * s->wm) *
-			       gemm_gpu_staged_row(g, s) * bytes_of(ctype_dtype(g->g.p.c.ct));
+			       gemm_gpu_staged_row(g, s) * dtype_bytes(ctype_dtype(g->g.p.c.ct));
 
 	/* two mbarriers for each buffer, and one more */
 	return (tiles > staged ? tiles : staged) +
@@ -136,8 +132,8 @@ static int fill_registers(const GpuGemm *g, const BlockShape *s, const TileOpera
 {
 	Dim *all = o == &g->a ? g->g.p.m : g->g.p.n;
 	const int elems = side * s->bk, chunks = elems / o->vector, threads = gemm_gpu_threads(s),
-		  each = (chunks + threads - 1) / threads,
-		  words = (o->vector * bytes_of(o->type) + 3) / 4,
+		  each = (int)ceil_div(chunks, threads),
+		  words = (o->vector * dtype_bytes(o->type) + 3) / 4,
 		  edge = o->vector == 1 && !dim_multiple(g->g.p.k->ctx, all, side) ? EDGED : 0,
 		  computed = o->val->kind == EX_LOAD ? 0 : COMPUTED,
 		  place = (o->along && !o->side_joins ? split_registers(o) : MOVED + edge) +
@@ -150,7 +146,8 @@ static int fill_registers(const GpuGemm *g, const BlockShape *s, const TileOpera
  * both steps of a row of the tile: ptxas loads them together), and the chunks that it fills. */
 static int pipeline_registers(const GpuGemm *g, const BlockShape *s)
 {
-	const int word = bytes_of(ctype_dtype(g->g.p.c.ct)) / 4, piece = 16 / bytes_of(g->a.type);
+	const int word = dtype_bytes(ctype_dtype(g->g.p.c.ct)) / 4,
+		  piece = 16 / dtype_bytes(g->a.type);
 	const bool paired = s->kind && mma_info[s->kind].m < MMA_ROWS;
 	const int sums = s->bm * s->bn / gemm_gpu_threads(s) * word,
 		  read = mma_is_wgmma(s->kind) ? 0
@@ -237,8 +234,9 @@ static double fill_issues(const TileOperand *o, double side, double k)
 static Work work_of(const GpuGemm *g, const BlockShape *s, double terms)
 {
 	const Gpu *gpu = g->g.t->gpu;
-	const double k = blocks_along(terms, s->bk) * s->bk, bytes = bytes_of(g->a.type),
-		     wide = bytes_of(ctype_dtype(g->g.p.c.ct)) == 8 ? 2 : 1, warps = s->wm * s->wn,
+	const double k = blocks_along(terms, s->bk) * s->bk, bytes = dtype_bytes(g->a.type),
+		     wide = dtype_bytes(ctype_dtype(g->g.p.c.ct)) == 8 ? 2 : 1,
+		     warps = s->wm * s->wn,
 		     /* the matrix unit's rate is in bytes, whatever the type */
 		rate = (s->kind ? gpu->f16 * 2 / bytes : gpu->f32) * 1e12 / gpu->sms,
 		     /* ldmatrix reads each byte once; scalar lanes read again what adjacent lanes
@@ -274,7 +272,7 @@ static double room_for(const GpuGemm *g, const BlockShape *s)
 {
 	const Gpu *gpu = g->g.t->gpu;
 	const double threads = gemm_gpu_threads(s),
-		     wide = bytes_of(ctype_dtype(g->g.p.c.ct)) == 8 ? 2 : 1,
+		     wide = dtype_bytes(ctype_dtype(g->g.p.c.ct)) == 8 ? 2 : 1,
 		     registers = (s->bm * s->bn / threads) * wide + BESIDE_SUMS,
 		     room = floor(gpu->shared / (double)(gemm_gpu_shared(g, s) + GPU_DRIVER)),
 		     fit = floor(gpu->registers / (registers * threads));
@@ -344,7 +342,7 @@ static bool next_shape(const GpuGemm *g, BlockShape *s, int *at)
 	s->wn = warps[w].wn;
 	s->bm = s->wm * (s->kind ? warp[each].m : lane[each].m);
 	s->bn = s->wn * (s->kind ? warp[each].n : lane[each].n);
-	s->bk = ROW_BYTES / bytes_of(g->a.type);
+	s->bk = ROW_BYTES / dtype_bytes(g->a.type);
 	return true;
 }
 
@@ -360,12 +358,12 @@ static int stages(const GpuGemm *g, const BlockShape *s, double k)
 /* A row of O's tile, SIDE of the block, has at least a sector. */
 static bool whole_sectors(const TileOperand *o, int side)
 {
-	return o->along || side * bytes_of(o->type) >= SECTOR;
+	return o->along || side * dtype_bytes(o->type) >= SECTOR;
 }
 
 bool gemm_gpu_possible(const GpuGemm *g, const BlockShape *s, StrBuf *why)
 {
-	const bool wide = bytes_of(ctype_dtype(g->g.p.c.ct)) == 8;
+	const bool wide = dtype_bytes(ctype_dtype(g->g.p.c.ct)) == 8;
 	const int registers = pipeline_registers(g, s),
 		  most = g->g.t->gpu->block_shared - GPU_DRIVER;
 	const long long shared = gemm_gpu_shared(g, s);
@@ -394,8 +392,8 @@ int gemm_gpu_raster(const GpuGemm *g, int bm)
 	enum { RASTER = 8 };
 	int64_t n;
 
-	return dim_is_const(g->g.p.m, &n) && (n + bm - 1) / bm > RASTER &&
-			       (n + bm - 1) / bm % RASTER == 0
+	return dim_is_const(g->g.p.m, &n) && ceil_div(n, bm) > RASTER &&
+			       ceil_div(n, bm) % RASTER == 0
 		       ? RASTER
 		       : 1;
 }
@@ -496,7 +494,8 @@ static double cost_of_parts(const GpuGemm *g, const double size[4], int64_t p,
 {
 	const Gpu *gpu = g->g.t->gpu;
 	const double part[4] = {size[0], size[1], size[2] / (double)p, size[3] * (double)p},
-		     bytes = bytes_of(ctype_dtype(g->g.p.c.ct)), x = best_shape(g, part, want, s),
+		     bytes = dtype_bytes(ctype_dtype(g->g.p.c.ct)),
+		     x = best_shape(g, part, want, s),
 		     all = size[0] * size[1] * part[3] * bytes / (L2_RATE * gpu->memory * 1e9),
 		     /* one block adds the parts of a tile */
 		tile = (double)p * s->bm * s->bn * bytes / (L2_BYTES * clock_of(gpu));

@@ -5,6 +5,7 @@
  * offers others. gemm_block.c builds the trees.
  */
 #include "passes/schedule/gpu/gemm_impl.h"
+#include "base/round.h"
 #include "passes/schedule/gpu/gpu_impl.h"
 
 #include <string.h>
@@ -144,7 +145,7 @@ static bool order_is_legal(const GpuGemm *g, const ProductVariant *v, StrBuf *wh
 	int64_t n, blocks;
 
 	if (v->raster > 1 &&
-	    (!dim_is_const(g->g.p.m, &n) || (blocks = (n + s.bm - 1) / s.bm) % v->raster))
+	    (!dim_is_const(g->g.p.m, &n) || (blocks = ceil_div(n, s.bm)) % v->raster))
 		return decision_refuse(
 			why, "the number of blocks of rows is not a multiple of raster %d",
 			v->raster);

@@ -9,6 +9,7 @@
  * Here: which statements iterate over the row, and the nodes of the stage.
  */
 #include "passes/schedule/gpu/group_impl.h"
+#include "base/round.h"
 
 /* ---- Statements that iterate over the row ---- */
 
@@ -263,9 +264,9 @@ static void loop_rows(Group *t, const Gpu *gpu)
 		room = gpu->registers / (st->block.threads * (t->keep + OTHER));
 	room = (room ? room : 1) * gpu->sms;
 	if (dim_is_const(rows, &many)) { /* with this many rounds, use no more blocks than needed */
-		const int64_t rounds = (many + room - 1) / room;
+		const int64_t rounds = ceil_div(many, room);
 
-		room = (many + rounds - 1) / rounds;
+		room = ceil_div(many, rounds);
 	}
 	*loop = (LNode){.kind = LN_LOOP,
 			.loop.kind = LOOP_SERIAL,

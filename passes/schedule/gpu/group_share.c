@@ -10,6 +10,7 @@
  * first the inputs, and in their place the temporaries computed from them.
  */
 #include "passes/forms/form.h"
+#include "base/round.h"
 #include "passes/schedule/gpu/group_impl.h"
 
 enum {
@@ -296,7 +297,7 @@ static int64_t runs_of(const Group *t, int64_t points)
 {
 	const int64_t each = (int64_t)t->r->b->stage->block.group * t->vector;
 
-	return (points + each - 1) / each;
+	return ceil_div(points, each);
 }
 
 /* A sum of products, as of a matrix and a vector, whose terms have the same order in every row. */

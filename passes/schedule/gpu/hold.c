@@ -35,12 +35,7 @@ Buf *gpu_hold(Row *r, const Buf *t, const Held *h)
 int64_t gpu_bytes_of(const Buf *b)
 {
 	enum { MOST = 1 << 20 };
-	int64_t bytes = (dtype_info[b->dtype].bits + 7) / 8, v;
+	const int64_t bytes = buf_bytes(b, MOST);
 
-	for (int d = 0; d < b->rank; d++) {
-		if (!dim_is_const(b->dims[d], &v) || v > MOST || bytes * v > MOST)
-			return INT64_MAX;
-		bytes *= v;
-	}
-	return bytes;
+	return bytes < 0 ? INT64_MAX : bytes;
 }

@@ -7,12 +7,6 @@
 
 enum { MAP_THREADS = 256 };
 
-/* The bytes of an element of B. */
-static int element_bytes(const Buf *b)
-{
-	return (dtype_info[b->dtype].bits + 7) / 8;
-}
-
 /* Elements of the innermost iterator that a thread computes. *WHOLE: its extent is a multiple of
  * them. */
 static int vector_of(Points *p, const Buf *out, bool *whole)
@@ -20,14 +14,14 @@ static int vector_of(Points *p, const Buf *out, bool *whole)
 	Iter *in = p->n ? p->it[p->n - 1] : NULL;
 	Ctx *c = p->k->ctx;
 	int64_t n;
-	int vector, bytes = element_bytes(out); /* of the largest element */
+	int vector, bytes = dtype_bytes(out->dtype); /* of the largest element */
 
 	*whole = false;
 	if (!in || p->guard || !ex_runs_along(c, p->write, in))
 		return 1;
 	EX_EACH_LOAD (e, p->e[0])
-		if (ex_runs_along(c, e->load.idx[0], in) && element_bytes(e->load.buf) > bytes)
-			bytes = element_bytes(e->load.buf);
+		if (ex_runs_along(c, e->load.idx[0], in) && dtype_bytes(e->load.buf->dtype) > bytes)
+			bytes = dtype_bytes(e->load.buf->dtype);
 	if (dtype_info[out->dtype].bits < 8)
 		bytes = 1;
 	vector = gpu_vector(bytes, MOST_VECTOR);

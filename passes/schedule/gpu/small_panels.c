@@ -6,6 +6,7 @@
  * block's threads have whole panels, the block moves these by bulk copies (ir/loop/loop.h, BulkCopy).
  */
 #include "passes/schedule/gpu/gpu_impl.h"
+#include "base/round.h"
 
 enum {
 	LEAST_THREADS = 2 * WARP,
@@ -97,7 +98,7 @@ static int64_t threads_of(const Panels *x, int64_t most)
 	int64_t best = 0, idle = WARP, of = 1; /* lanes, OF warps */
 
 	for (int64_t n = x->cols; n <= most; n += x->cols) {
-		const int64_t warps = (n + WARP - 1) / WARP;
+		const int64_t warps = ceil_div(n, WARP);
 		int64_t bytes = 0;
 		bool ok = n >= LEAST_THREADS;
 

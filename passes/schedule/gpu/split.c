@@ -27,6 +27,7 @@
  * parts.
  */
 #include "passes/schedule/gpu/split_impl.h"
+#include "base/round.h"
 #include "passes/forms/inline.h"
 
 #include <assert.h>
@@ -243,13 +244,13 @@ static bool cut(Splitter *x, const Stmt *s, int64_t parts, int64_t least, Cut *c
 		} else {
 			beside *= v;
 		}
-	least = (least + beside - 1) / beside;
-	parts = (parts + outer - 1) / outer;
+	least = ceil_div(least, beside);
+	parts = ceil_div(parts, outer);
 	if (!n) { /* at most PARTS, each of which begins at a multiple of VECTOR */
 		const int64_t vector = beside > 1 ? 1 : PACK;
 		Dim *share = dim_ceildiv(ctx, c->along->extent, dim_const(ctx, parts * vector));
 
-		share = dim_max(ctx, share, dim_const(ctx, (least + vector - 1) / vector));
+		share = dim_max(ctx, share, dim_const(ctx, ceil_div(least, vector)));
 		c->each = dim_mul(ctx, share, dim_const(ctx, vector));
 		c->parts = dim_ceildiv(ctx, c->along->extent, c->each);
 		c->exact = false;
@@ -263,9 +264,9 @@ static bool cut(Splitter *x, const Stmt *s, int64_t parts, int64_t least, Cut *c
 	for (int64_t vector = PACK / 2; !even && beside == 1 && vector >= MOST_VECTOR; vector /= 2)
 		even = even_parts(n, parts, vector);
 	c->exact = even > 0;
-	each = even ? n / even : ((n + parts - 1) / parts + PACK - 1) / PACK * PACK;
+	each = even ? n / even : (ceil_div(n, parts) + PACK - 1) / PACK * PACK;
 	c->each = dim_const(ctx, each);
-	c->parts = dim_const(ctx, (n + each - 1) / each);
+	c->parts = dim_const(ctx, ceil_div(n, each));
 	return outer > 1 || n > each;
 }
 

@@ -6,6 +6,7 @@
  * of a copy, the loops that fill it, and the statements' loads of it.
  */
 #include "passes/schedule/gpu/gpu_impl.h"
+#include "base/round.h"
 
 bool gpu_may_stage(const Row *r, const Expr *load)
 {
@@ -16,7 +17,7 @@ bool gpu_may_stage(const Row *r, const Expr *load)
 
 int64_t gpu_shared_bytes(int64_t bytes)
 {
-	return bytes < INT64_MAX ? (bytes + LINE - 1) / LINE * LINE : bytes;
+	return bytes < INT64_MAX ? round_up(bytes, LINE) : bytes;
 }
 
 LNode *gpu_declare(LBuild *b, Buf *buf, Expr *at)

@@ -10,6 +10,7 @@
  * of a point's sum.
  */
 #include "passes/schedule/gpu/stencil_impl.h"
+#include "base/round.h"
 
 #include <string.h>
 
@@ -149,11 +150,13 @@ static int most_adjacent(const Stencil *w)
 		if (w->r->k->stmts.at[i]->out[0]->kind == BUF_TEMP &&
 		    !writes_apart(w, w->r->k->stmts.at[i]))
 			return 1;
-	bytes = stencil_bytes(&w->out);
+	bytes = dtype_bytes(w->out.buf->dtype);
 	for (int i = 0; i < w->n; i++) {
 		if (!runs_along(w, &w->box[i]))
 			return 1;
-		bytes = stencil_bytes(&w->box[i]) > bytes ? stencil_bytes(&w->box[i]) : bytes;
+		bytes = dtype_bytes(w->box[i].buf->dtype) > bytes
+				? dtype_bytes(w->box[i].buf->dtype)
+				: bytes;
 	}
 	return gpu_vector(bytes, MOST);
 }
@@ -174,11 +177,6 @@ int64_t stencil_side(const Stencil *w, const InputTile *x, int d)
 	return n;
 }
 
-int stencil_bytes(const InputTile *x)
-{
-	return dtype_info[x->buf->dtype].bits / 8;
-}
-
 /* The cost, in bytes, of misaligned runs Y. The extra sectors matter less than the threads that a
  * peeled first access leaves idle. The weight makes tiles wide enough that accesses touch at most a
  * tenth more sectors than necessary (for 24 to 200 channels, counted by the simulator). In return
@@ -188,7 +186,8 @@ static double misaligned_bytes(const InputTile *x, const StencilRun *y)
 {
 	const double weight = 12;
 
-	return weight * ((double)SECTOR - (double)y->align * stencil_bytes(x)) * (double)y->runs;
+	return weight * ((double)SECTOR - (double)y->align * dtype_bytes(x->buf->dtype)) *
+	       (double)y->runs;
 }
 
 /* ---- The tile ---- */
@@ -206,7 +205,7 @@ static double cost(const Stencil *w, const Gpu *gpu)
 		const InputTile *x = i < w->n ? &w->box[i] : &w->out;
 		const StencilRun y = stencil_run(w, x);
 
-		held += x->load ? (double)(y.size * y.runs * stencil_bytes(x)) : 0;
+		held += x->load ? (double)(y.size * y.runs * dtype_bytes(x->buf->dtype)) : 0;
 		bytes += misaligned_bytes(x, &y);
 	}
 	if (held > (double)MOST_BYTES)
@@ -252,8 +251,8 @@ static int64_t most_of_sector(const Stencil *w)
 	int64_t n = 1;
 
 	for (int i = 0; i < w->n; i++)
-		if (gpu_sector(stencil_bytes(&w->box[i])) > n)
-			n = gpu_sector(stencil_bytes(&w->box[i]));
+		if (gpu_sector(dtype_bytes(w->box[i].buf->dtype)) > n)
+			n = gpu_sector(dtype_bytes(w->box[i].buf->dtype));
 	return n;
 }
 
@@ -284,11 +283,11 @@ static bool shape(Stencil *w, const Gpu *gpu)
 	dim_is_const(w->r->band->iter[w->along]->extent, &all);
 	/* Divide the extent into N parts of whole sectors, then into fewer parts that are at least
 	 * a sector wider. */
-	for (int64_t n = (all + least - 1) / least; n > 0; n = (all - 1) / each) {
+	for (int64_t n = ceil_div(all, least); n > 0; n = (all - 1) / each) {
 		int64_t now_side[MOST_MOVING];
 		double now;
 
-		each = ((all + n - 1) / n + sector - 1) / sector * sector;
+		each = (ceil_div(all, n) + sector - 1) / sector * sector;
 		each = each < all ? each : all;
 		if (each > MOST_WIDE)
 			break;

@@ -6,6 +6,7 @@
  * ends at the boundary of a sector, the whole piece touches at most one too many.
  */
 #include "passes/schedule/gpu/stencil_impl.h"
+#include "base/round.h"
 
 /* The input tile always has all of dim D. */
 static bool has_all(const Stencil *w, const InputTile *x, int d)
@@ -28,7 +29,8 @@ static int64_t begins(const Stencil *w, const InputTile *x, const StencilRun *y)
 	const int first = x->dim[y->outer];
 	const Affine *a = &x->at[first];
 	Dim *step = dim_const(c, y->inner);
-	int64_t n = gpu_divides(c, dim_mul(c, a->base, step), gpu_sector(stencil_bytes(x)));
+	int64_t n = gpu_divides(c, dim_mul(c, a->base, step),
+				gpu_sector(dtype_bytes(x->buf->dtype)));
 
 	for (int i = 0; i < a->n; i++) {
 		const int k = band_index(w->r->band, x->s, a->iter[i]);
@@ -57,9 +59,8 @@ static void share_peeled(StencilRun *y, int64_t all, int64_t unit)
 	int64_t best = INT64_MAX;
 
 	for (int64_t n = least > warp ? least : warp; n <= all; n += unit) {
-		const int64_t times = (all + n - 1) / n,
-			      rounds = (y->runs * n + STENCIL_THREADS - 1) / STENCIL_THREADS *
-				       times;
+		const int64_t times = ceil_div(all, n),
+			      rounds = ceil_div(y->runs * n, STENCIL_THREADS) * times;
 
 		if (rounds >= best)
 			continue;
@@ -92,7 +93,7 @@ StencilRun stencil_run(const Stencil *w, const InputTile *x)
 		ROOM = 5 /* a peel may lengthen a segment by at most 1/ROOM */
 	};
 	Ctx *c = w->r->k->ctx;
-	const int rank = x->buf->rank, bytes = stencil_bytes(x);
+	const int rank = x->buf->rank, bytes = dtype_bytes(x->buf->dtype);
 	const int64_t sector = gpu_sector(bytes);
 	StencilRun y = {.outer = rank - 1, .inner = 1, .runs = 1, .vector = 1, .times = 1};
 	int64_t reach, access;

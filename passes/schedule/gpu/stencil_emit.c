@@ -119,7 +119,7 @@ Expr *stencil_open_times(Row *r, const InputTile *x, const StencilRun *y, const 
 			 Iter *lane, Nest *nest)
 {
 	LBuild *b = r->b;
-	const int64_t sector = gpu_sector(stencil_bytes(x));
+	const int64_t sector = gpu_sector(dtype_bytes(x->buf->dtype));
 	const LoopKind kind = x->load ? LOOP_UNROLL : LOOP_SERIAL;
 	Iter *u = l_iter(b, "u", dim_const(b->k->ctx, y->times)),
 	     *peel = l_iter(b, "peel", dim_const(b->k->ctx, sector / y->vector));
@@ -127,7 +127,8 @@ Expr *stencil_open_times(Row *r, const InputTile *x, const StencilRun *y, const 
 
 	if (y->peeled)
 		l_let(b, peel,
-		      ex_op2(b->p, IN_floordiv, gpu_peel(b, begin, NULL, NULL, 0, stencil_bytes(x)),
+		      ex_op2(b->p, IN_floordiv,
+			     gpu_peel(b, begin, NULL, NULL, 0, dtype_bytes(x->buf->dtype)),
 			     l_int(b, y->vector)));
 	if (y->times > 1) {
 		row_open(r, nest, kind, u, l_int(b, 0), l_int(b, y->times));

@@ -92,6 +92,5 @@ void stencil_points(Stencil *w);
 int64_t stencil_stride(const Affine *a, int i);
 /* Points of the input tile along dim D. */
 int64_t stencil_side(const Stencil *w, const InputTile *x, int d);
-int stencil_bytes(const InputTile *x);
 
 #endif

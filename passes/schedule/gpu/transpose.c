@@ -22,14 +22,9 @@ enum {
 	LONG_ROW = 10 * SECTOR
 };
 
-int transpose_bytes(const Way *w)
-{
-	return dtype_info[w->buf->dtype].bits / 8;
-}
-
 int64_t transpose_sector(const Way *w)
 {
-	return gpu_sector(transpose_bytes(w));
+	return gpu_sector(dtype_bytes(w->buf->dtype));
 }
 
 static Dim *step(const TransposePlan *t, const Way *w, int i)
@@ -63,7 +58,7 @@ bool transpose_way(const TransposePlan *t, const Buf *buf, Expr *at, Way *w)
 
 static bool long_row(const Way *w, int64_t n)
 {
-	const int64_t bytes = n * transpose_bytes(w);
+	const int64_t bytes = n * dtype_bytes(w->buf->dtype);
 
 	return bytes >= LONG_ROW && bytes % VECTOR_BYTES == 0;
 }
@@ -279,7 +274,7 @@ static bool any_misaligned(const TransposePlan *t)
  * sector at both ends. */
 static bool shape(TransposePlan *t)
 {
-	int64_t points = transpose_bytes(&t->in[0]) < 4 ? 2 * TILE : TILE;
+	int64_t points = dtype_bytes(t->in[0].buf->dtype) < 4 ? 2 * TILE : TILE;
 	int n;
 
 	for (int i = 0; i < t->p->n; i++)

@@ -29,7 +29,7 @@ static int64_t short_run(const TransposePlan *t, const Way *w, int *n)
 static int vector_along(const TransposePlan *t, const Way *w)
 {
 	enum { MOST = 4 };
-	const int vector = gpu_vector(transpose_bytes(w), MOST);
+	const int vector = gpu_vector(dtype_bytes(w->buf->dtype), MOST);
 	const Iter *inner = w->n ? t->p->it[w->along[0]] : NULL;
 
 	return inner && t->tile[w->along[0]] % vector == 0 &&
@@ -50,7 +50,7 @@ static Expr *peel(const TransposePlan *t, const Way *w, int n)
 		it[i] = t->p->it[w->along[i]];
 		with[i] = t->first[w->along[i]];
 	}
-	return gpu_peel(t->b, w->at, it, with, n, transpose_bytes(w));
+	return gpu_peel(t->b, w->at, it, with, n, dtype_bytes(w->buf->dtype));
 }
 
 /* Takes iterator I's index in the tile out of *REST by a div/mod split; *REST then counts the

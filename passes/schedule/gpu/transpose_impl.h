@@ -30,7 +30,6 @@ typedef struct TransposePlan {
 
 /* ---- transpose.c ---- */
 
-int transpose_bytes(const Way *w);      /* bytes of an element */
 int64_t transpose_sector(const Way *w); /* elements of a sector */
 /* Analyses the access of BUF at AT; false if AT is not affine. */
 bool transpose_way(const TransposePlan *t, const Buf *buf, Expr *at, Way *w);

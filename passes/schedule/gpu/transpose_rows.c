@@ -215,7 +215,7 @@ static void fetch(TransposeRows *r, int i, Buf *tile)
 
 	l_let(b, before,
 	      gpu_peel(b, ex_add(p, run.begin, run.from), NULL, NULL, 0,
-		       transpose_bytes(&r->t->in[i])));
+		       dtype_bytes(r->t->in[i].buf->dtype)));
 	peel = ex_sub(p, ex_iter(p, before), run.from);
 	along = l_loop(b, LOOP_VECTOR, u, ex_op2(p, IN_mod, ex_iter(p, t), l_int(b, WARP)),
 		       ex_add(p, run.end, peel), WARP);

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Integer division that rounds up. */
+#ifndef BASE_ROUND_H
+#define BASE_ROUND_H
+
+#include <stdint.h>
+
+/* V / BY, rounded up; V is not negative. */
+static inline int64_t ceil_div(int64_t v, int64_t by) { return (v + by - 1) / by; }
+/* The least multiple of TO that is not less than V, which is not negative. */
+static inline int64_t round_up(int64_t v, int64_t to) { return ceil_div(v, to) * to; }
+
+#endif

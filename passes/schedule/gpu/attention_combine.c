@@ -194,8 +194,8 @@ static void combine_maxima(Combine *x)
 	n = over_parts(x, TILE_MAP, x->factor);
 	was = attention_at(e, n, x->part);
 	most = attention_at(e, n, e->most);
-	n->val = attention_exp(e, ex_op2(e->p, IN_sub, attention_shift(e, n, x->part),
-					 attention_shift(e, n, e->most)));
+	n->val = attention_factor(e, attention_shift(e, n, x->part),
+				  attention_shift(e, n, e->most));
 	n->val = ex_op3(e->p, IN_select, ex_op2(e->p, IN_eq, was, none), attention_number(e, -1),
 			n->val);
 	n->val = ex_op3(e->p, IN_select, ex_op2(e->p, IN_eq, was, most), attention_number(e, 1),

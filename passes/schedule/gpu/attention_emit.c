@@ -200,13 +200,9 @@ static void emit_weights(AttentionEmit *e)
 {
 	const OnlineForm *f = &e->a.f;
 	TileNode *n = map_scores(e, e->score);
-	Expr *valid = key_exists(e, key_of(e, n));
 	PlacedAt x;
 
-	n->val = attention_exp(e, ex_op2(e->p, IN_sub, attention_at(e, n, e->score),
-					 attention_shift(e, n, e->most)));
-	if (valid)
-		n->val = ex_op3(e->p, IN_select, valid, n->val, attention_number(e, 0));
+	n->val = attention_weight(e, n);
 	for (int i = 0; i < f->nsums; i++) {
 		attention_scale(e, attention_map_rows(e, e->sum[i]));
 		n = attention_op(e, TILE_FOLD, e->sum[i], &e->scores, e->bm, e->a.bn);

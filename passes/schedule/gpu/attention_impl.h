@@ -59,7 +59,7 @@ typedef struct AttentionEmit {
 	Buf *tile[OPERAND_COUNT];
 	Buf *score, *weight, *result;
 	/* of each row: the maximum so far, and with the current keys; what the sums so far are
-	 * multiplied by, or -1 if nothing was summed; the sums */
+	 * multiplied by; the sums */
 	Buf *most, *next, *scale, *sum[ONLINE_SUMS];
 	/* in memory, by part of blocks, part of warps, batch, row: what is combined */
 	Buf *part_most, *part_sum[ONLINE_SUMS], *part_result;
@@ -114,7 +114,13 @@ void attention_put(PlacedAt *x, Iter *it, Expr *to, Expr *inside);
 void attention_put_row(PlacedAt *x, Expr *at); /* row AT of all rows */
 /* E, an expression of the form, at X. */
 Expr *attention_placed(PlacedAt *x, Expr *e);
-Expr *attention_exp(AttentionEmit *e, Expr *at); /* the form's exponential */
+/* What sums of exponentials of a score less WAS are multiplied by, if IS replaces WAS. */
+Expr *attention_factor(AttentionEmit *e, Expr *was, Expr *is);
+/* The exponential at the points of N, of the score less the shift: 2 to the power of one multiply-add. The
+ * shift is multiplied by log2(e) and rounded, alike for all exponentials of a row and in attention_factor, so
+ * that the error cancels when results are divided by sums. While all keys so far are masked, the maximum is
+ * -inf, and maybe the shift; the exponentials are 0. */
+Expr *attention_weight(AttentionEmit *e, const TileNode *n);
 /* Tiles for the results, the maxima and the sums, whose layouts are E's, and their initial values. */
 void attention_declare_state(AttentionEmit *e);
 void attention_start(AttentionEmit *e);

@@ -24,11 +24,6 @@
  */
 #include "passes/schedule/gpu/attention_impl.h"
 
-enum {
-	KEYS = 16,
-	FRAGMENT_BYTES = 32
-}; /* a step of two instructions has 16 keys, or 32 bytes of terms */
-
 static int64_t up(int64_t n, int64_t to)
 {
 	return (n + to - 1) / to * to;
@@ -99,6 +94,17 @@ static Expr *with_factor(void *arg, Expr *e)
 		       : NULL;
 }
 
+/* Scores stay f32 up to the exponential: they are more exact than the model's tensors of 16 bits, and
+ * rounding would take a sixth of the instructions between the products. */
+static Expr *without_rounding(void *arg, Expr *e)
+{
+	const GpuAttention *a = arg;
+
+	return ex_is_op(e, IN_round) && expr_loads(e, a->f.score)
+		       ? ex_rewrite(a->f.k->pool, e->op.arg[0], without_rounding, arg)
+		       : NULL;
+}
+
 bool gpu_attention_open(GpuAttention *a, const Target *t, Kernel *k)
 {
 	const Gpu *gpu = t->gpu;
@@ -108,6 +114,7 @@ bool gpu_attention_open(GpuAttention *a, const Target *t, Kernel *k)
 	*a = (GpuAttention){.t = t};
 	if (!online_takes(k, &why) || !online_begin(f, k))
 		return false;
+	f->x = ex_rewrite(k->pool, f->x, without_rounding, a);
 	a->mma[0] = product_instruction(&f->scores, gpu, gpu->rounds);
 	a->mma[1] = product_instruction(&f->values, gpu, gpu->rounds);
 	a->rows = iters_points(k->ctx, f->scores.m, f->scores.nm);
@@ -124,6 +131,40 @@ bool gpu_attention_open(GpuAttention *a, const Target *t, Kernel *k)
 	open_operand(a, &a->op[OPERAND_V], f->v, type_of(a->mma[1], 1), f->column, f->key);
 	a->dp = (int)up(a->d, FRAGMENT_BYTES / bytes_of(a->op[OPERAND_K].type));
 	a->ep = (int)up(a->e, KEYS);
+	return true;
+}
+
+static bool is_exponential(const OnlineForm *f, const Expr *e)
+{
+	return e->kind == EX_LOAD && e->load.buf == f->score;
+}
+
+/* E uses SUM only to divide what the second product sums. */
+static bool only_divides(const OnlineForm *f, Expr *e, const Buf *sum)
+{
+	if (!expr_loads(e, sum))
+		return true;
+	if (e->kind != EX_INST)
+		return false;
+	if (ex_is_op(e, IN_div) && !expr_loads(e->op.arg[0], sum))
+		return expr_loads(e->op.arg[0], f->acc);
+	for (int i = 0; i < e->op.n; i++)
+		if (!only_divides(f, e->op.arg[i], sum))
+			return false;
+	return true;
+}
+
+bool attention_sums_weights(const GpuAttention *a, int i)
+{
+	const OnlineForm *f = &a->f;
+	const Expr *w = ex_is_op(f->w, IN_round) || ex_is_op(f->w, IN_roundsat) ? f->w->op.arg[0]
+										: f->w;
+
+	if (a->mma[1] == MMA_FMA || !is_exponential(f, w) || !is_exponential(f, f->sum_term[i]))
+		return false;
+	for (int r = 0; r < f->nresults; r++)
+		if (!only_divides(f, f->result_val[r], f->sum[i]->out[0]))
+			return false;
 	return true;
 }
 
@@ -248,12 +289,19 @@ static void count_load(void *arg, Expr *e)
 
 int gpu_attention_registers(const GpuAttention *a)
 {
-	enum { REST = 56 }; /* addresses, counters, and fragments of operands */
+	/* addresses, counters, and fragments of operands; ptxas spills none with it for all forms,
+	 * types and GPUs of tests/gpu_attention */
+	enum { REST = 48 };
 	KeyLoads masks = {.f = &a->f};
-	const int scores = a->bn / 2, weights = a->bn * bytes_of(type_of(a->mma[1], 0)) / 8,
-		  results = a->ep / 2;
+	const int scores = a->bn / 2, results = a->ep / 2;
+	bool exponentials = a->f.nsums ==
+			    0; /* they live on after the weights, for sums of their own */
 
+	for (int i = 0; i < a->f.nsums; i++)
+		exponentials = exponentials || !attention_sums_weights(a, i);
 	/* ptxas starts the loads of a mask, for all scores of a thread, before their uses */
 	ex_walk(a->f.x, count_load, &masks);
-	return REST + a->fragments * (scores * (1 + (masks.n > 0)) + weights + results);
+	return REST + a->t->gpu->spare +
+	       a->fragments * (scores * (1 + (masks.n > 0)) + results +
+			       (exponentials ? a->bn * bytes_of(type_of(a->mma[1], 0)) / 8 : 0));
 }

@@ -7,6 +7,11 @@
 #include "passes/schedule/common/decision.h"
 #include "passes/schedule/gpu/gpu_impl.h"
 
+enum {
+	KEYS = 16,
+	FRAGMENT_BYTES = 32
+}; /* a step of two instructions has 16 keys, or 32 bytes of terms */
+
 /* An operand of one of the products: how its tiles in shared memory are filled, and lie there. */
 typedef struct StagedOperand {
 	Expr *val; /* over the iterators of OnlineForm; loads of memory are flat */
@@ -87,6 +92,11 @@ void gpu_attention_shape(GpuAttention *a, const GpuDecision *d);
 GpuDecision gpu_attention_digits(const GpuAttention *a, const AttentionShape *s);
 /* An estimate of the registers of a thread. */
 int gpu_attention_registers(const GpuAttention *a);
+/* Sum I is of the exponentials, which are the weights before they are rounded, and only divides results. Then
+ * the instruction that multiplies the weights by the values adds up the weights, too, as a product by ones:
+ * adding up exponentials would take a quarter of the instructions between the products. Results are means of
+ * values by the weights as they are. */
+bool attention_sums_weights(const GpuAttention *a, int i);
 /* Whether blocks or warps compute partial results, which are combined. */
 bool gpu_attention_splits(const GpuAttention *a);
 
@@ -114,8 +124,9 @@ void attention_put(PlacedAt *x, Iter *it, Expr *to, Expr *inside);
 void attention_put_row(PlacedAt *x, Expr *at); /* row AT of all rows */
 /* E, an expression of the form, at X. */
 Expr *attention_placed(PlacedAt *x, Expr *e);
-/* What sums of exponentials of a score less WAS are multiplied by, if IS replaces WAS. */
-Expr *attention_factor(AttentionEmit *e, Expr *was, Expr *is);
+/* What sums with the maximum WAS are multiplied by at the points of N, if IS replaces it: 0 if all keys so far
+ * are masked. */
+Expr *attention_factor(AttentionEmit *e, const TileNode *n, Buf *was, Buf *is);
 /* The exponential at the points of N, of the score less the shift: 2 to the power of one multiply-add. The
  * shift is multiplied by log2(e) and rounded, alike for all exponentials of a row and in attention_factor, so
  * that the error cancels when results are divided by sums. While all keys so far are masked, the maximum is

@@ -205,23 +205,33 @@ static Expr *power(AttentionEmit *e, Expr *at)
 	return is_natural(e) ? ex_op2(e->p, IN_mul, at, attention_number(e, M_LOG2E)) : at;
 }
 
-Expr *attention_factor(AttentionEmit *e, Expr *was, Expr *is)
-{
-	return ex_op1(e->p, IN_ex2, ex_op2(e->p, IN_sub, power(e, was), power(e, is)));
-}
-
 static Expr *is_hidden(AttentionEmit *e, Expr *most)
 {
 	return ex_op2(e->p, IN_eq, most, attention_number(e, -INFINITY));
 }
 
+/* The shift of rows whose maximum is MOST; 0 where that is -inf, so that exponentials of -inf are 0. */
+static Expr *finite_shift(AttentionEmit *e, const TileNode *n, Buf *most)
+{
+	return ex_op3(e->p, IN_select, is_hidden(e, attention_at(e, n, most)),
+		      attention_number(e, 0), attention_shift(e, n, most));
+}
+
+/* The selection is of the exponent: LLVM would branch around an exponential. */
+Expr *attention_factor(AttentionEmit *e, const TileNode *n, Buf *was, Buf *is)
+{
+	Expr *at = ex_op2(e->p, IN_sub, power(e, attention_shift(e, n, was)),
+			  power(e, finite_shift(e, n, is)));
+
+	return ex_op1(e->p, IN_ex2,
+		      ex_op3(e->p, IN_select, is_hidden(e, attention_at(e, n, was)),
+			     attention_number(e, -INFINITY), at));
+}
+
 Expr *attention_weight(AttentionEmit *e, const TileNode *n)
 {
 	ExprPool *p = e->p;
-	Expr *at = attention_at(e, n, e->score),
-	     *by = ex_op3(p, IN_select, is_hidden(e, attention_at(e, n, e->most)),
-			  attention_number(e, 0), attention_shift(e, n, e->most)),
-	     *less = power(e, by);
+	Expr *at = attention_at(e, n, e->score), *less = power(e, finite_shift(e, n, e->most));
 
 	return ex_op1(p, IN_ex2,
 		      is_natural(e) ? ex_op3(p, IN_mad, at, attention_number(e, M_LOG2E),
@@ -232,13 +242,8 @@ Expr *attention_weight(AttentionEmit *e, const TileNode *n)
 void attention_rescale(AttentionEmit *e)
 {
 	TileNode *n = attention_map_rows(e, e->scale);
-	Expr *was = attention_at(e, n, e->most), *is = attention_at(e, n, e->next),
-	     *factor = attention_factor(e, attention_shift(e, n, e->most),
-					attention_shift(e, n, e->next));
 
-	factor = ex_op3(e->p, IN_select, is_hidden(e, was), attention_number(e, 0), factor);
-	n->val = ex_op3(e->p, IN_select, ex_op2(e->p, IN_eq, was, is), attention_number(e, 1),
-			factor);
+	n->val = attention_factor(e, n, e->most, e->next);
 	n = attention_map_rows(e, e->most);
 	n->val = attention_at(e, n, e->next);
 }
@@ -264,7 +269,7 @@ static Expr *hidden_most(void *arg, Expr *ex)
 	AttentionEmit *e = arg;
 
 	return ex->kind == EX_LOAD && ex->load.buf == e->a.f.most ? attention_number(e, -INFINITY)
-								   : NULL;
+								  : NULL;
 }
 
 /* Rows whose keys are all masked have exponentials of -inf - shift(-inf): NaN, unless that shift is finite. */

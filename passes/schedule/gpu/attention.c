@@ -289,19 +289,21 @@ static void count_load(void *arg, Expr *e)
 
 int gpu_attention_registers(const GpuAttention *a)
 {
-	/* addresses, counters, and fragments of operands; ptxas spills none with it for all forms,
-	 * types and GPUs of tests/gpu_attention */
-	enum { REST = 48 };
+	/* addresses, counters, and fragments of operands; what guards compare. ptxas spills none with
+	 * them for the forms, types and GPUs of tests/gpu_attention. */
+	enum { REST = 48, GUARDS = 16 };
 	KeyLoads masks = {.f = &a->f};
-	const int scores = a->bn / 2, results = a->ep / 2;
-	bool exponentials = a->f.nsums ==
-			    0; /* they live on after the weights, for sums of their own */
+	const int scores = a->bn / 2, results = a->ep / 2, bytes = bytes_of(type_of(a->mma[1], 0));
+	const bool whole = gpu_is_multiple(a->keys, (int64_t)a->bn * a->splits) &&
+			   gpu_is_multiple(a->rows, a->rm);
+	/* scores live on beside the weights: for sums of exponentials, or while they are rounded */
+	bool both = bytes > 2;
 
 	for (int i = 0; i < a->f.nsums; i++)
-		exponentials = exponentials || !attention_sums_weights(a, i);
+		both = both || !attention_sums_weights(a, i);
 	/* ptxas starts the loads of a mask, for all scores of a thread, before their uses */
 	ex_walk(a->f.x, count_load, &masks);
-	return REST + a->t->gpu->spare +
-	       a->fragments * (scores * (1 + (masks.n > 0)) + results +
-			       (exponentials ? a->bn * bytes_of(type_of(a->mma[1], 0)) / 8 : 0));
+	return REST + (whole ? 0 : GUARDS) + a->t->gpu->spare +
+	       a->fragments *
+		       (scores * (1 + (masks.n > 0)) + results + (both ? a->bn * bytes / 8 : 0));
 }

@@ -16,7 +16,7 @@ enum {
 	ASSUMED_CACHE = 4096  /* and keys where the rows are few */
 };
 
-static const int warps_tried[] = {4, 8, 2, 1}, keys_tried[] = {64, 32, 128, 16},
+static const int warps_tried[] = {4, 8, 2, 1}, keys_tried[] = {64, 32, 128, 48, 16},
 		 parts_tried[] = {1, 8, 16, 32, 64};
 
 /* ---- The model ---- */
@@ -96,6 +96,8 @@ static StepClocks clocks_of(const GpuAttention *a)
 
 	EX_EACH (e, a->f.x)
 		ops += e->kind == EX_INST;
+	if (!gpu_is_multiple(a->keys, (int64_t)a->bn * a->splits))
+		ops++; /* which keys exist */
 	return (StepClocks){
 		.issue = issue * (scores * (score + ops) + results * result + step + copies +
 				  loads + products),

@@ -126,6 +126,7 @@ static AttentionCost cost_of(const GpuAttention *a, bool few)
 		     pipes = gpu->sms * clock;
 	const StepClocks s = clocks_of(a);
 	AttentionCost c = {0};
+	double fill, hidden, pipe;
 
 	c.tensor = blocks * steps * a->bm * a->bn * 2.0 *
 		   (a->dp / rate(gpu, a->mma[0]) + a->ep / rate(gpu, a->mma[1]));
@@ -136,13 +137,14 @@ static AttentionCost cost_of(const GpuAttention *a, bool few)
 	c.memory = fmax(batch * (m + n) / (gpu->memory * 1e9),
 			(blocks * steps * a->bn * a->splits + batch * m) / (pipes * l2)) *
 		   (double)(a->d + a->e) * (dtype_info[a->op[OPERAND_K].type].bits / 8);
-	c.share = blocks / (each * gpu->sms) *
-		  fmin(1, fmin(resident(a), each) * a->warps * a->splits / hide);
-	/* pipes that share a step overlap, but not wholly, and none is full at a barrier */
-	c.total = (fmax(fmax(c.tensor, c.issue), fmax(c.memory, fmax(c.shared, c.special))) +
-		   overlap * (c.tensor + c.issue + c.shared + c.special) +
-		   blocks * steps * barrier / pipes) /
-		  fmax(c.share, 1e-6);
+	fill = blocks / (each * gpu->sms);
+	hidden = fmin(1, fmin(resident(a), each) * a->warps * a->splits / hide);
+	c.share = fill * hidden;
+	/* pipes that share a step overlap, but not wholly, and none is full at a barrier; copies are in
+	 * flight whatever the number of warps */
+	pipe = fmax(fmax(c.tensor, c.issue), fmax(c.shared, c.special)) +
+	       overlap * (c.tensor + c.issue + c.shared + c.special);
+	c.total = (fmax(pipe / hidden, c.memory) + blocks * steps * barrier / pipes) / fill;
 	if (gpu_attention_splits(a))
 		c.total += launch + a->parts * a->splits * combine;
 	return c;

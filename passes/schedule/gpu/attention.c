@@ -289,10 +289,12 @@ static void count_load(void *arg, Expr *e)
 
 int gpu_attention_registers(const GpuAttention *a)
 {
-	/* addresses, counters, and fragments of operands; what guards compare. ptxas spills none with
-	 * them for the forms, types and GPUs of tests/gpu_attention. */
-	enum { REST = 48, GUARDS = 16 };
+	/* addresses, counters, and fragments of operands; what guards compare; what is selected or
+	 * read for a score, with its addresses. With less, ptxas spills registers for forms of
+	 * tests/gpu_attention. */
+	enum { REST = 48, GUARDS = 16, MASKS = 24 };
 	KeyLoads masks = {.f = &a->f};
+	bool masked = false;
 	const int scores = a->bn / 2, results = a->ep / 2, bytes = bytes_of(type_of(a->mma[1], 0));
 	const bool whole = gpu_is_multiple(a->keys, (int64_t)a->bn * a->splits) &&
 			   gpu_is_multiple(a->rows, a->rm);
@@ -303,7 +305,9 @@ int gpu_attention_registers(const GpuAttention *a)
 		both = both || !attention_sums_weights(a, i);
 	/* ptxas starts the loads of a mask, for all scores of a thread, before their uses */
 	ex_walk(a->f.x, count_load, &masks);
-	return REST + (whole ? 0 : GUARDS) + a->t->gpu->spare +
+	EX_EACH (e, a->f.x)
+		masked = masked || ex_is_op(e, IN_select);
+	return REST + (whole ? 0 : GUARDS) + (masked || masks.n ? MASKS : 0) + a->t->gpu->spare +
 	       a->fragments *
 		       (scores * (1 + (masks.n > 0)) + results + (both ? a->bn * bytes / 8 : 0));
 }

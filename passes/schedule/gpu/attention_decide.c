@@ -78,20 +78,21 @@ static StepClocks clocks_of(const GpuAttention *a)
 	/* clocks of an SM: an instruction of a warp; 16 bytes for each lane; an exponential */
 	const double issue = 0.25, wide = 4, ex2 = 2;
 	const int threads = a->warps * a->splits * WARP,
-		  bytes = dtype_info[a->op[OPERAND_K].type].bits / 8;
+		  bytes = dtype_info[a->op[OPERAND_K].type].bits / 8, vector = VECTOR_BYTES,
+		  fragment = FRAGMENT_BYTES, keys = KEYS, rows = MMA_ROWS;
 	const double scores = (double)a->fragments * a->bn / 2,
 		     results = (double)a->fragments * a->ep / 2;
 	/* copies of keys and values, of 16 bytes; loads of four registers of 16 rows or columns; for
 	 * multiply-adds, of a vector of terms */
-	const double copies = (double)a->bn * a->splits * (a->dp + a->ep) * bytes / VECTOR_BYTES /
+	const double copies = (double)a->bn * a->splits * (a->dp + a->ep) * bytes / vector /
 			      threads,
-		     fragments = (double)bytes / FRAGMENT_BYTES / KEYS *
+		     fragments = (double)bytes / fragment / keys *
 				 ((double)a->bn * a->dp + (double)a->ep * a->bn +
-				  (double)a->fragments * MMA_ROWS * a->dp),
+				  (double)a->fragments * rows * a->dp),
 		     loads = a->mma[0] == MMA_FMA ? 1.3 * (scores * 2 + results * 2) : fragments,
-		     products = a->mma[0] == MMA_FMA ? scores * a->dp + results * a->bn
-						     : (scores * a->dp + results * a->bn) * bytes /
-							       4 / FRAGMENT_BYTES;
+		     products = a->mma[0] == MMA_FMA
+					? scores * a->dp + results * a->bn
+					: (scores * a->dp + results * a->bn) * bytes / 4 / fragment;
 	int ops = 0;
 
 	EX_EACH (e, a->f.x)

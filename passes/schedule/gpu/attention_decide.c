@@ -83,13 +83,14 @@ static StepClocks clocks_of(const GpuAttention *a)
 	const double scores = (double)a->fragments * a->bn / 2,
 		     results = (double)a->fragments * a->ep / 2;
 	/* copies of keys and values, of 16 bytes; loads of four registers of 16 rows or columns; for
-	 * multiply-adds, of a vector of terms */
+	 * multiply-adds, of vectors of four terms for two rows by 64 keys or columns */
 	const double copies = (double)a->bn * a->splits * (a->dp + a->ep) * bytes / vector /
 			      threads,
 		     fragments = (double)bytes / fragment / keys *
 				 ((double)a->bn * a->dp + (double)a->ep * a->bn +
 				  (double)a->fragments * rows * a->dp),
-		     loads = a->mma[0] == MMA_FMA ? 1.3 * (scores * 2 + results * 2) : fragments,
+		     loads = a->mma[0] == MMA_FMA ? 0.15 * (scores * a->dp + results * a->bn)
+						  : fragments,
 		     products = a->mma[0] == MMA_FMA
 					? scores * a->dp + results * a->bn
 					: (scores * a->dp + results * a->bn) * bytes / 4 / fragment;

@@ -328,5 +328,7 @@ const char *ll_tile_digits(LlKernel *k, const TileLayout *l, int dim);
 
 /* A product of tiles (tile_dot.c). */
 void ll_tile_dot(LlKernel *k, const TileNode *n);
+/* N, a fold by an instruction. */
+void ll_tile_sums(LlKernel *k, const TileNode *n);
 
 #endif

@@ -519,6 +519,13 @@ bool ll_calls(const LlFn *f, const char *name)
 	return strstr(strbuf_str(&f->b), call) != NULL;
 }
 
+/* A select need not branch around it. */
+static bool reads_register(void *k, const Expr *load)
+{
+	(void)k;
+	return tile_in_registers(load->load.buf);
+}
+
 LlKernel *ll_kernel_new(GenPtx *g, const Schedule *s, const Stage *st)
 {
 	LlKernel *k = NEW(g->arena, LlKernel);
@@ -530,7 +537,8 @@ LlKernel *ll_kernel_new(GenPtx *g, const Schedule *s, const Stage *st)
 		      .dim = ll_dim,
 		      .load = load_expr,
 		      .is_short = ll_is_short,
-		      .known = ll_known};
+		      .known = ll_known,
+		      .names.in_bounds = reads_register};
 	k->sched = s;
 	k->stage = st;
 	k->kept = -1;

@@ -682,3 +682,63 @@ void ll_tile_dot(LlKernel *k, const TileNode *n)
 		by_matrices(&d, g.wm);
 	store_sums(&d);
 }
+
+/* ---- Sums of rows ---- */
+
+/* A register of elements that are 1. */
+static const char *ones(const TileDot *d, DType type)
+{
+	const unsigned half = type == DT_F16 ? 0x3c00 : 0x3f80;
+
+	return arena_printf(d->f->arena, "%u", d->elems == 1 ? half << 16 : half << 16 | half);
+}
+
+/* The register of N's tile with the sum of the lane's row 8 * FURTHER of fragment FRAGMENT. */
+static int register_of_row(const TileNode *n, int fragment, int further)
+{
+	const TileLayout *l = n->to->tile;
+	int64_t idx[TILE_RANK];
+	int r = 0;
+
+	do
+		layout_element(l, r++, 0, 0, idx);
+	while (idx[0] != MMA_ROWS * fragment + 8 * further);
+	return r - 1;
+}
+
+void ll_tile_sums(LlKernel *k, const TileNode *n)
+{
+	const Buf *a = n->val->load.buf;
+	const int warps = k->stage->block.threads / WARP_LANES, rows = (int)iter_count(n->it[0]),
+		  terms = (int)iter_count(n->it[1]), bytes = dtype_info[a->dtype].bits / 8;
+	const TileLayout want = tile_operand(n->mma, warps, rows, terms, true);
+	TileDot d = {.k = k, .f = &k->f, .n = n, .in = &mma_info[n->mma], .bytes = bytes};
+	const char *x[FOUR], *y[PAIR], *sum[FOUR];
+
+	d.elems = 4 / bytes;
+	d.terms = terms;
+	d.sum = ll_stored(n->to->dtype);
+	y[0] = y[1] = operand(&d, ones(&d, a->dtype));
+	for (int i = 0; i < rows / warps / MMA_ROWS; i++) {
+		for (int s = 0; s < FOUR; s++) {
+			sum[s] = n->adds ? "undef" : "0.0"; /* other columns are not read */
+			if (n->adds && s % PAIR == 0) {
+				sum[s] = ll_new(d.f);
+				ll_put(d.f, "%s = load %s, ptr %s", sum[s], d.sum,
+				       ll_element(k, ll_buf_name(k, n->to), n->to->dtype,
+						  register_of_row(n, i, s / PAIR)));
+			}
+		}
+		for (int step = 0; step < terms * bytes / STEP_BYTES; step++) {
+			read_registers(&d, &want, i, step, x);
+			for (int r = 0; r < FOUR; r++)
+				x[r] = operand(&d, x[r]);
+			for (int part = 0; part * d.in->b < PAIR; part++)
+				multiply_part(&d, part, x, y, sum);
+		}
+		for (int s = 0; s < FOUR; s += PAIR)
+			ll_put(d.f, "store %s %s, ptr %s", d.sum, sum[s],
+			       ll_element(k, ll_buf_name(k, n->to), n->to->dtype,
+					  register_of_row(n, i, s / PAIR)));
+	}
+}

@@ -711,7 +711,9 @@ void ll_tile_op(LlKernel *k, const TileNode *n)
 	case TILE_MAP:
 	case TILE_FOLD:
 		p = open_points(k, n);
-		if (n->op == TILE_FOLD)
+		if (n->op == TILE_FOLD && n->mma != MMA_FMA)
+			ll_tile_sums(k, n);
+		else if (n->op == TILE_FOLD)
 			fold(&p);
 		else if (tile_in_registers(n->to))
 			map_to_registers(&p);

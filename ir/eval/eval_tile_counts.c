@@ -456,6 +456,13 @@ static void count_dot(Count *c)
 	c->to->mma += warps * fragments * (columns / 8) * (terms / in->k) * (MMA_ROWS / in->m);
 }
 
+static void count_fold(Count *c)
+{
+	const MmaInfo *in = &mma_info[c->n->mma];
+
+	c->to->mma += iter_count(c->n->it[0]) / in->m * (iter_count(c->n->it[1]) / in->k);
+}
+
 /* All threads of the block, its producers too, meet before and after the atomic operation of one of
  * them, which counts as a store. A block that is the only one of its tile needs none. */
 void tile_count_last(TileEval *e, int64_t blocks)
@@ -477,8 +484,13 @@ void tile_count(TileEval *e, const TileNode *n)
 	switch (n->op) {
 	case TILE_COPY: count_copy(&c); break;
 	case TILE_DOT: count_dot(&c); break;
-	case TILE_MAP:
-	case TILE_FOLD: count_points(&c); break;
+	case TILE_FOLD:
+		if (n->mma != MMA_FMA) {
+			count_fold(&c);
+			break;
+		}
+		/* fallthrough */
+	case TILE_MAP: count_points(&c); break;
 	case TILE_SYNC: c.to->barriers += n->sync == TILE_BARRIER ? warps_of(&c) : 0; break;
 	}
 }

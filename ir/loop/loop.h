@@ -241,6 +241,7 @@ extern const MmaInfo mma_info[MMA_COUNT];
  *	copy r < 64, c < 64 vector 8 async: k_tile[slot, r, c] = k[...] where lt(...)
  *	map m < 64, n < 64 in 0 warp 4*16, ...: e[m, n] = exp(sub(s[m, n], most[m]))
  *	fold m < 64, n < 64 in 0 warp 4*16, ...: total[m] sum= e[m, n]
+ *	fold m < 64, n < 64 in 0 warp 4*16, ...: total[m] sum= w[m, n] by f16
  *	dot m < 64, n < 64, k < 32 by f16: s[m, n] += q[m, k] times k_tile[slot, n, k]
  *	sync commit; sync wait 1; sync fence; sync barrier
  *
@@ -250,7 +251,9 @@ extern const MmaInfo mma_info[MMA_COUNT];
  * threads will copy to shared memory. A MAP computes elements in registers or in shared memory, or
  * stores to memory where the guard holds. A FOLD reduces over the iterators that its index does not
  * mention; they lie in registers and lanes. Tiles in registers that a MAP or FOLD reads have, in
- * each register, what the point in that register reads, up to the order of registers. A DOT sums
+ * each register, what the point in that register reads, up to the order of registers. A FOLD by a
+ * matrix instruction sums a tile in registers, which lies as A does, along its rows: it multiplies by
+ * ones, so that all lanes have the sums of their rows. A DOT sums
  * products over its last iterator by instructions of kind MMA: A is in registers or shared, B is
  * shared, the sums are in registers as the instruction has them. A's layout in registers gives the
  * order of the terms. If MMA is wgmma, both are in shared memory, as tile_atoms says, and a fence is

@@ -423,6 +423,42 @@ static void check_copy(TileCheck *t)
 		fault(t, "the pieces of an asynchronous copy are not aligned in", n->to->name);
 }
 
+/* The points lie as the sums of a product do, whose columns are the terms, so the order of terms of the tile is
+ * that by sums. */
+static void check_fold_by_mma(TileCheck *t)
+{
+	const TileNode *n = t->n;
+	const MmaInfo *in = &mma_info[n->mma];
+	const Buf *a = n->val->kind == EX_LOAD ? n->val->load.buf : NULL;
+	const int warps = t->st->block.threads / WARP_LANES;
+	int64_t size[2];
+	TileLayout want;
+
+	if (n->n != 2 || n->nidx != 1 || n->red != MONOID_sum || !a || !tile_in_registers(a) ||
+	    n->val->load.nidx != 2 || n->idx[0]->kind != EX_ITER || n->idx[0]->iter != n->it[0] ||
+	    n->guard || in->sum != CT_F32 || n->to->dtype != DT_F32 || mma_is_wgmma(n->mma) ||
+	    a->dtype != in->type[0]) {
+		fault(t, "a fold by an instruction does not sum rows of its operand:", in->name);
+		return;
+	}
+	for (int i = 0; i < 2; i++) {
+		size[i] = iter_count(n->it[i]);
+		if (n->val->load.idx[i]->kind != EX_ITER || n->val->load.idx[i]->iter != n->it[i])
+			fault(t, "a fold by an instruction reads another element than its point's:",
+			      a->name);
+	}
+	if (size[0] % ((int64_t)MMA_ROWS * warps) || size[1] % in->k || size[1] % 8) {
+		fault(t, "the sizes are not multiples of the instruction's", in->name);
+		return;
+	}
+	want = tile_sums(&(TileGrid){.wm = warps, .wn = 1}, (int)size[0], (int)size[1]);
+	if (!same_layout(&n->points, &want, CHANGE_NOTHING))
+		fault(t, "the points do not lie as the sums of", in->name);
+	want = tile_operand(n->mma, warps, (int)size[0], (int)size[1], true);
+	if (!same_layout(a->tile, &want, CHANGE_RENAME))
+		fault(t, "the tile does not lie as the instruction wants it:", a->name);
+}
+
 static void check_fold(TileCheck *t)
 {
 	const TileNode *n = t->n;
@@ -439,6 +475,8 @@ static void check_fold(TileCheck *t)
 	}
 	if (monoid_info[n->red].n != 1)
 		fault(t, "a fold has one state", "");
+	if (n->mma != MMA_FMA)
+		check_fold_by_mma(t);
 }
 
 /* An operand of a DOT: a tile whose last two indices are the iterators I and J, in either order, or

@@ -113,6 +113,8 @@ void lt_tile_op(LoopText *t, LNode *node)
 	if (n->op == TILE_DOT) {
 		lt_put(t, " times ");
 		lt_expr(t, &n->by, ct);
+	} else if (n->op == TILE_FOLD && lt_opt(t, n->mma != MMA_FMA, " by ")) {
+		lt_mma(t, &n->mma);
 	}
 	lt_opt_expr(t, " where ", &n->guard, CT_BOOL);
 	lt_opt_expr(t, " executes where ", &node->store.guard, CT_BOOL);

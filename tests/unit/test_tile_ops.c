@@ -60,8 +60,8 @@ static const char tree[] =
 	"      map m < 32, d < 16 in " SUMS("2") ": sums[m,d] = mul(sums[m,d], high[m])\n"
 	"      map m < 32 in " ROWS ": high[m] = next[m]\n"
 	"      map m < 32, n < 32 in " SUMS("4") ": score[m,n] = exp2(sub(score[m,n], high[m]))\n"
-	"      fold m < 32, n < 32 in " SUMS("4") ": rows[m] sum= score[m,n]\n"
 	"      map m < 32, n < 32 in " SUMS("4") ": weight[m,n] = score[m,n]\n"
+	"      fold m < 32, n < 32 in " SUMS("4") ": rows[m] sum= weight[m,n] by f16\n"
 	"      dot m < 32, d < 16, n < 32 by f16: sums[m,d] += weight[m,n] times v_tile[n,d]\n"
 	"      sync barrier\n"
 	"    map m < 32, d < 16 in " SUMS("2") ": y[mb*512 + g*dim(16*M) + m*16 + d] = div(sums[m,d], rows[m]) where lt(mb*32 + m, dim(M))\n";
@@ -102,6 +102,13 @@ static const struct {
 	{"fold m < 32, n < 32 in " WARPS "1 reg 4*8",
 	 "fold m < 32, n < 32 in 1 warp 2*8, 0 reg 2*16, 1 reg 2*16",
 	 "a fold combines points of several warps"},
+	{"weight[m,n] by f16", "score[m,n] by f16", "does not sum rows of its operand: f16"},
+	{"sum= weight[m,n]", "max= weight[m,n]", "does not sum rows of its operand: f16"},
+	{"sum= weight[m,n]", "sum= weight[n,m]", "reads another element than its point's: weight"},
+	{"fold m < 32, n < 32 in " SUMS("4") ": rows[m] sum",
+	 "fold m < 32, n < 32 in " WARPS
+	 "0 reg 2*8, 1 reg 4*8, 0 lane 8*1, 1 lane 4*2, 1 reg 2*1: rows[m] sum",
+	 "the points do not lie as the sums of f16"},
 	{"sub(score[m,n], high[m])", "sub(score[m,n], high[n])",
 	 "does not hold what it accesses of high"},
 	{"      sync wait 0\n", "", "in flight to"},

@@ -25,11 +25,6 @@
 #include "passes/schedule/gpu/attention_impl.h"
 #include "base/round.h"
 
-enum {
-	KEYS = 16,
-	FRAGMENT_BYTES = 32
-}; /* a step of two instructions has 16 keys, or 32 bytes of terms */
-
 /* Elements of an access along IT, of EXTENT elements. */
 static int vector_along(GpuAttention *a, const StagedOperand *o, Iter *it)
 {
@@ -90,6 +85,11 @@ bool gpu_attention_open(GpuAttention *a, const Target *t, Kernel *k)
 	*a = (GpuAttention){.t = t};
 	if (!online_takes(k, &why) || !online_begin(f, k))
 		return false;
+	/* Scores stay f32 up to the exponential: they are more exact than the model's tensors of 16
+	 * bits, and rounding would take a sixth of the instructions between the products. */
+	EX_MAP (e, k->pool, &f->x)
+		if (ex_is_op(e, IN_round) && expr_loads(e, f->score))
+			e = e->op.arg[0];
 	a->mma[0] = product_instruction(&f->scores, gpu, gpu->rounds);
 	a->mma[1] = product_instruction(&f->values, gpu, gpu->rounds);
 	a->rows = iters_points(k->ctx, f->scores.m, f->scores.nm);
@@ -108,6 +108,40 @@ bool gpu_attention_open(GpuAttention *a, const Target *t, Kernel *k)
 	open_operand(a, &a->op[OPERAND_V], f->v, type_of(a->mma[1], 1), f->column, f->key);
 	a->dp = (int)round_up(a->d, FRAGMENT_BYTES / dtype_bytes(a->op[OPERAND_K].type));
 	a->ep = (int)round_up(a->e, KEYS);
+	return true;
+}
+
+static bool is_exponential(const OnlineForm *f, const Expr *e)
+{
+	return e->kind == EX_LOAD && e->load.buf == f->score;
+}
+
+/* E uses SUM only to divide what the second product sums. */
+static bool only_divides(const OnlineForm *f, Expr *e, const Buf *sum)
+{
+	if (!expr_loads(e, sum))
+		return true;
+	if (e->kind != EX_INST)
+		return false;
+	if (ex_is_op(e, IN_div) && !expr_loads(e->op.arg[0], sum))
+		return expr_loads(e->op.arg[0], f->acc);
+	for (int i = 0; i < e->op.n; i++)
+		if (!only_divides(f, e->op.arg[i], sum))
+			return false;
+	return true;
+}
+
+bool attention_sums_weights(const GpuAttention *a, int i)
+{
+	const OnlineForm *f = &a->f;
+	const Expr *w = ex_is_op(f->w, IN_round) || ex_is_op(f->w, IN_roundsat) ? f->w->op.arg[0]
+										: f->w;
+
+	if (a->mma[1] == MMA_FMA || !is_exponential(f, w) || !is_exponential(f, f->sum_term[i]))
+		return false;
+	for (int r = 0; r < f->nresults; r++)
+		if (!only_divides(f, f->result_val[r], f->sum[i]->out[0]))
+			return false;
 	return true;
 }
 
@@ -229,10 +263,24 @@ static bool has_mask(const OnlineForm *f)
 
 int gpu_attention_registers(const GpuAttention *a)
 {
-	enum { REST = 56 }; /* addresses, counters, and fragments of operands */
-	const int scores = a->bn / 2, weights = a->bn * dtype_bytes(type_of(a->mma[1], 0)) / 8,
-		  results = a->ep / 2;
+	/* addresses, counters, and fragments of operands; what guards compare; what is selected or
+	 * read for a score, with its addresses. With less, ptxas spills registers for forms of
+	 * tests/gpu_attention. */
+	enum { REST = 48, GUARDS = 16, MASKS = 24 };
+	const bool mask = has_mask(&a->f);
+	bool masked = false;
+	const int scores = a->bn / 2, results = a->ep / 2, bytes = dtype_bytes(type_of(a->mma[1], 0));
+	const bool whole = gpu_is_multiple(a->keys, (int64_t)a->bn * a->splits) &&
+			   gpu_is_multiple(a->rows, a->rm);
+	/* scores live on beside the weights: for sums of exponentials, or while they are rounded */
+	bool both = bytes > 2;
 
+	for (int i = 0; i < a->f.nsums; i++)
+		both = both || !attention_sums_weights(a, i);
 	/* ptxas starts the loads of a mask, for all scores of a thread, before their uses */
-	return REST + a->fragments * (scores * (has_mask(&a->f) ? 2 : 1) + weights + results);
+	EX_EACH (e, a->f.x)
+		masked = masked || ex_is_op(e, IN_select);
+	return REST + (whole ? 0 : GUARDS) + (masked || mask ? MASKS : 0) + a->t->gpu->spare +
+	       a->fragments *
+		       (scores * (mask ? 2 : 1) + results + (both ? a->bn * bytes / 8 : 0));
 }

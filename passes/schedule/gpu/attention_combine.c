@@ -100,7 +100,7 @@ typedef struct Combine {
 	Iter *chunk;
 	int parts;                  /* of a chunk */
 	TileLayout rows_parts, all; /* of points (row, part) and (row, column, part) */
-	Buf *part, *factor;         /* maxima of the parts, and factors; -1: nothing was summed */
+	Buf *part, *factor; /* maxima of the parts, and factors; -1: there is no such part */
 } Combine;
 
 /* A thread has columns of one row, as many as the block's warps leave it. */
@@ -180,10 +180,9 @@ static void combine_maxima(Combine *x)
 {
 	AttentionEmit *e = x->e;
 	TileNode *n = over_parts(x, TILE_MAP, x->part);
-	Expr *most, *was, *none = attention_number(e, -INFINITY);
 
 	n->val = ex_op3(e->p, IN_select, part_exists(x, n, 1),
-			load_part(x, n, e->part_most, NULL, 1), none);
+			load_part(x, n, e->part_most, NULL, 1), attention_number(e, -INFINITY));
 	n = attention_map_rows(e, e->next);
 	n->val = attention_at(e, n, e->most);
 	n = over_parts(x, TILE_FOLD, e->next);
@@ -192,15 +191,8 @@ static void combine_maxima(Combine *x)
 	n->val = attention_at(e, n, x->part);
 	attention_rescale(e);
 	n = over_parts(x, TILE_MAP, x->factor);
-	was = attention_at(e, n, x->part);
-	most = attention_at(e, n, e->most);
-	n->val = attention_exp(e, ex_op2(e->p, IN_sub, attention_shift(e, n, x->part),
-					 attention_shift(e, n, e->most)));
-	n->val = ex_op3(e->p, IN_select, ex_op2(e->p, IN_eq, was, none), attention_number(e, -1),
-			n->val);
-	n->val = ex_op3(e->p, IN_select, ex_op2(e->p, IN_eq, was, most), attention_number(e, 1),
-			n->val);
-	n->val = ex_op3(e->p, IN_select, part_exists(x, n, 1), n->val, attention_number(e, -1));
+	n->val = ex_op3(e->p, IN_select, part_exists(x, n, 1),
+			attention_factor(e, n, x->part, e->most), attention_number(e, -1));
 }
 
 /* TO, which is rescaled, += factor * what FROM has of the parts. */

@@ -11,19 +11,20 @@ enum {
 	MOST_KEYS = 128,
 	MOST_STAGES = 3,
 	MOST_PARTS = 128,
-	MOST_REGISTERS = 232, /* of a thread, by the estimate; ptxas has 255 */
+	MOST_REGISTERS = 240, /* of a thread, by the estimate; ptxas has 255 */
 	ASSUMED = 512,        /* rows and keys, where their number is not known, */
 	ASSUMED_CACHE = 4096  /* and keys where the rows are few */
 };
 
-static const int warps_tried[] = {4, 8, 2, 1}, keys_tried[] = {64, 32, 128, 16},
+static const int warps_tried[] = {4, 8, 2, 1}, keys_tried[] = {64, 32, 128, 48, 16},
 		 parts_tried[] = {1, 8, 16, 32, 64};
 
 /* ---- The model ---- */
 
 typedef struct AttentionCost {
-	double tensor, issue, memory; /* seconds of each pipe, of all SMs together */
-	double share; /* of the SMs' time that is used: the last wave, and warps that hide latencies */
+	double tensor, issue, shared, special,
+		memory; /* seconds of each pipe, of all SMs together */
+	double share; /* of the SMs' time that is used: some have fewer blocks, or too few warps to hide latencies */
 	double total;
 } AttentionCost;
 
@@ -63,46 +64,89 @@ static double resident(const GpuAttention *a)
 	return fmax(1, fmin(by_shared, fmin(by_registers, by_threads)));
 }
 
+/* What a warp does in a step over the keys, in clocks of an SM for each pipe. */
+typedef struct StepClocks {
+	double issue, shared, special;
+} StepClocks;
+
+static StepClocks clocks_of(const GpuAttention *a)
+{
+	/* instructions: of a score with its exponential, besides those of the form's expression; of
+	 * a result that is scaled; of a step, for addresses, copies and barriers. In f16 with 128
+	 * columns, 64 keys and 32 rows of a warp, that is 810, where ptxas has 816 for sm_80. */
+	const double score = 3.5, result = 1, step = 60;
+	/* clocks of an SM: an instruction of a warp; 16 bytes for each lane; an exponential */
+	const double issue = 0.25, wide = 4, ex2 = 2;
+	const int threads = a->warps * a->splits * WARP,
+		  bytes = dtype_info[a->op[OPERAND_K].type].bits / 8, vector = VECTOR_BYTES,
+		  fragment = FRAGMENT_BYTES, keys = KEYS, rows = MMA_ROWS;
+	const double scores = (double)a->fragments * a->bn / 2,
+		     results = (double)a->fragments * a->ep / 2;
+	/* copies of keys and values, of 16 bytes; loads of four registers of 16 rows or columns; for
+	 * multiply-adds, of vectors of four terms for two rows by 64 keys or columns */
+	const double copies = (double)a->bn * a->splits * (a->dp + a->ep) * bytes / vector /
+			      threads,
+		     fragments = (double)bytes / fragment / keys *
+				 ((double)a->bn * a->dp + (double)a->ep * a->bn +
+				  (double)a->fragments * rows * a->dp),
+		     loads = a->mma[0] == MMA_FMA ? 0.15 * (scores * a->dp + results * a->bn)
+						  : fragments,
+		     products = a->mma[0] == MMA_FMA
+					? scores * a->dp + results * a->bn
+					: (scores * a->dp + results * a->bn) * bytes / 4 / fragment;
+	int ops = 0;
+
+	EX_EACH (e, a->f.x)
+		ops += e->kind == EX_INST;
+	if (!gpu_is_multiple(a->keys, (int64_t)a->bn * a->splits))
+		ops++; /* which keys exist */
+	return (StepClocks){
+		.issue = issue * (scores * (score + ops) + results * result + step + copies +
+				  loads + products),
+		.shared = wide * (copies + loads),
+		.special = ex2 * scores,
+	};
+}
+
 /* The seconds for the decision that A has the shape of, in runs with few rows or in all. */
 static AttentionCost cost_of(const GpuAttention *a, bool few)
 {
-	/* instructions: of a score from the sum to the weight, with an exponential, of a result
-	 * that is scaled; of a product by multiply-adds besides the multiply-add, in registers
-	 * loaded; warps of an SM that hide latencies; seconds of a launch, and for the combination
-	 * of a part */
-	const double score = 34, result = 3, issues = 4, hide = 8, clock = 1.4e9, epilogue = 400,
+	/* warps of an SM that hide latencies; instructions of a warp besides its steps; bytes from L2
+	 * to an SM in a clock; clocks that a block waits in a step; seconds of a launch, and for the combination of a part */
+	const double hide = 8, clock = 1.4e9, epilogue = 400, overlap = 0.1, l2 = 32, barrier = 150,
 		     launch = 2.5e-6, combine = 4e-8;
 	const Gpu *gpu = a->t->gpu;
 	const bool cache = is_few(a, few);
 	int64_t known;
 	const double m = few ? fmin(size_of(a->rows), a->rm) : size_of(a->rows),
-		     n = cache && !dim_is_const(a->keys, &known) ? (double)ASSUMED_CACHE : size_of(a->keys),
+		     n = cache && !dim_is_const(a->keys, &known) ? (double)ASSUMED_CACHE
+								 : size_of(a->keys),
 		     batch = cache ? (double)gpu_least(a->f.k->ctx, a->batch) : size_of(a->batch),
 		     all = ceil(n / (a->bn * a->splits)), parts = fmin(a->parts, all),
 		     steps = ceil(all / parts), blocks = batch * ceil(m / a->rm) * parts,
-		     warps = blocks * a->warps * a->splits;
-	const double scores = (double)a->fragments * a->bn / 2,
-		     results = (double)a->fragments * a->ep / 2;
-	const double mmas[2] = {scores / 4 * a->dp / 16, results / 4 * a->bn / 16};
-	/* loads of operands from shared memory: four registers of 16 rows, or for multiply-adds a
-	 * vector of terms */
-	const double loads = a->mma[0] == MMA_FMA
-				     ? (scores * 2 * a->dp + results * 2 * a->bn) * 1.3
-				     : a->bn / 16.0 * a->dp / 16 + a->ep / 16.0 * a->bn / 16 +
-					       a->fragments * a->dp / 16.0 + mmas[0] + mmas[1];
-	const double slots = gpu->sms * resident(a);
+		     warps = blocks * a->warps * a->splits, each = ceil(blocks / gpu->sms),
+		     pipes = gpu->sms * clock;
+	const StepClocks s = clocks_of(a);
 	AttentionCost c = {0};
+	double fill, hidden, pipe;
 
 	c.tensor = blocks * steps * a->bm * a->bn * 2.0 *
 		   (a->dp / rate(gpu, a->mma[0]) + a->ep / rate(gpu, a->mma[1]));
-	c.issue = warps * (steps * (scores * score + results * result + loads) + epilogue) /
-		  (gpu->sms * issues * clock);
-	c.memory = (blocks * steps * a->bn * a->splits * (double)(a->d + a->e) +
-		    batch * m * (double)(a->d + a->e)) *
-		   (dtype_info[a->op[OPERAND_K].type].bits / 8) / (gpu->memory * 1e9);
-	c.share = blocks / (ceil(blocks / slots) * slots) *
-		  fmin(1, resident(a) * a->warps * a->splits / hide);
-	c.total = fmax(c.tensor, fmax(c.issue, c.memory)) / fmax(c.share, 1e-6);
+	c.issue = warps * (steps * s.issue + epilogue / 4) / pipes;
+	c.shared = warps * steps * s.shared / pipes;
+	c.special = warps * steps * s.special / pipes;
+	/* the blocks of a matrix run at once, so they read its keys and values from L2 */
+	c.memory = fmax(batch * (m + n) / (gpu->memory * 1e9),
+			(blocks * steps * a->bn * a->splits + batch * m) / (pipes * l2)) *
+		   (double)(a->d + a->e) * (dtype_info[a->op[OPERAND_K].type].bits / 8);
+	fill = blocks / (each * gpu->sms);
+	hidden = fmin(1, fmin(resident(a), each) * a->warps * a->splits / hide);
+	c.share = fill * hidden;
+	/* pipes that share a step overlap, but not wholly, and none is full at a barrier; copies are in
+	 * flight whatever the number of warps */
+	pipe = fmax(fmax(c.tensor, c.issue), fmax(c.shared, c.special)) +
+	       overlap * (c.tensor + c.issue + c.shared + c.special);
+	c.total = (fmax(pipe / hidden, c.memory) + blocks * steps * barrier / pipes) / fill;
 	if (gpu_attention_splits(a))
 		c.total += launch + a->parts * a->splits * combine;
 	return c;
@@ -180,14 +224,21 @@ typedef struct AttentionChoice {
 	GpuDecision decision;
 } AttentionChoice;
 
+/* With one buffer for keys and one for values each copy overlaps the product that reads the other, which takes
+ * as long only beside other blocks. So that is tried where two do not fit. */
 static void see_shape(void *arg, const AttentionShape *s)
 {
 	AttentionChoice *c = arg;
-	const GpuDecision d = gpu_attention_digits(c->a, s);
+	AttentionShape shape = *s;
+	GpuDecision d = gpu_attention_digits(c->a, &shape);
 	double cost;
 
-	if (!try_shape(c->a, &d))
-		return;
+	if (!try_shape(c->a, &d)) {
+		shape.stages = 1;
+		d = gpu_attention_digits(c->a, &shape);
+		if (shape.splits > 1 || !try_shape(c->a, &d) || resident(c->a) < 2)
+			return;
+	}
 	cost = cost_of(c->a, c->few).total;
 	if (c->best > 0 && cost >= c->best)
 		return;
@@ -338,10 +389,10 @@ static void print_reason(GpuAttention *a, const GpuDecision *g, bool few, StrBuf
 	c = cost_of(a, few);
 	strbuf_printf(
 		b,
-		"%d rows by %d keys in a block of %d warps, %lld bytes of shared memory, about %d registers; predicted: %.3g us, of products %.3g, issue %.3g, memory %.3g, at %.0f %% of the SMs' time",
+		"%d rows by %d keys in a block of %d warps, %lld bytes of shared memory, about %d registers; predicted: %.3g us, of products %.3g, issue %.3g, shared memory %.3g, exponentials %.3g, memory %.3g, at %.0f %% of the SMs' time",
 		a->rm, a->bn * a->splits, a->warps * a->splits, (long long)a->shared,
 		gpu_attention_registers(a), c.total * 1e6, c.tensor * 1e6, c.issue * 1e6,
-		c.memory * 1e6, c.share * 100);
+		c.shared * 1e6, c.special * 1e6, c.memory * 1e6, c.share * 100);
 }
 
 void gpu_attention_reason(const Target *t, Kernel *k, const Decision *d, StrBuf *b)

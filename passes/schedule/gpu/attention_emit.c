@@ -174,6 +174,9 @@ static void emit_scores(AttentionEmit *e)
 
 	n->val = tile_operand_at(e, n, OPERAND_Q, n->it[0]);
 	n->by = tile_operand_at(e, n, OPERAND_K, n->it[1]);
+	if (gpu_is_multiple(e->a.keys, e->a.bn * e->a.splits) && e->a.f.x->kind == EX_LOAD &&
+	    e->a.f.x->load.buf == e->a.f.score)
+		return;
 	n = map_scores(e, e->score);
 	x = at_scores(e, n);
 	n->val = attention_placed(&x, e->a.f.x);
@@ -195,31 +198,35 @@ static void emit_maxima(AttentionEmit *e)
 	attention_rescale(e);
 }
 
-/* The exponentials replace the scores; then the sums of rows, and the weights. */
-static void emit_weights(AttentionEmit *e)
+static void emit_sum(AttentionEmit *e, int i)
 {
-	const OnlineForm *f = &e->a.f;
-	TileNode *n = map_scores(e, e->score);
-	Expr *valid = key_exists(e, key_of(e, n));
+	const bool weights = attention_sums_weights(&e->a, i);
+	TileNode *n;
 	PlacedAt x;
 
-	n->val = attention_exp(e, ex_op2(e->p, IN_sub, attention_at(e, n, e->score),
-					 attention_shift(e, n, e->most)));
-	if (valid)
-		n->val = ex_op3(e->p, IN_select, valid, n->val, attention_number(e, 0));
-	for (int i = 0; i < f->nsums; i++) {
-		attention_scale(e, attention_map_rows(e, e->sum[i]));
-		n = attention_op(e, TILE_FOLD, e->sum[i], &e->scores, e->bm, e->a.bn);
-		n->nidx = 1;
-		n->idx[0] = attention_it(e, n, 0);
-		n->red = MONOID_sum;
-		n->adds = true;
-		x = at_scores(e, n);
-		n->val = attention_placed(&x, f->sum_term[i]);
-	}
+	attention_scale(e, attention_map_rows(e, e->sum[i]));
+	n = attention_op(e, TILE_FOLD, e->sum[i], &e->scores, e->bm, e->a.bn);
+	attention_write(e, n);
+	n->red = MONOID_sum;
+	n->adds = true;
+	if (weights)
+		n->mma = e->a.mma[1];
+	x = at_scores(e, n);
+	n->val = weights ? attention_at(e, n, e->weight) : attention_placed(&x, e->a.f.sum_term[i]);
+}
+
+/* The exponentials replace the scores; then the weights, and the sums of rows. */
+static void emit_weights(AttentionEmit *e)
+{
+	TileNode *n = map_scores(e, e->score);
+	PlacedAt x;
+
+	n->val = attention_weight(e, n);
 	n = map_scores(e, e->weight);
 	x = at_scores(e, n);
-	n->val = attention_placed(&x, f->w);
+	n->val = attention_placed(&x, e->a.f.w);
+	for (int i = 0; i < e->a.f.nsums; i++)
+		emit_sum(e, i);
 }
 
 static void emit_values(AttentionEmit *e)

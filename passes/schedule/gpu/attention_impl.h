@@ -7,6 +7,11 @@
 #include "passes/schedule/common/decision.h"
 #include "passes/schedule/gpu/gpu_impl.h"
 
+enum {
+	KEYS = 16,
+	FRAGMENT_BYTES = 32
+}; /* a step of two instructions has 16 keys, or 32 bytes of terms */
+
 /* An operand of one of the products: how its tiles in shared memory are filled, and lie there. */
 typedef struct StagedOperand {
 	Expr *val; /* over the iterators of OnlineForm; loads of memory are flat */
@@ -59,7 +64,7 @@ typedef struct AttentionEmit {
 	Buf *tile[OPERAND_COUNT];
 	Buf *score, *weight, *result;
 	/* of each row: the maximum so far, and with the current keys; what the sums so far are
-	 * multiplied by, or -1 if nothing was summed; the sums */
+	 * multiplied by; the sums */
 	Buf *most, *next, *scale, *sum[ONLINE_SUMS];
 	/* in memory, by part of blocks, part of warps, batch, row: what is combined */
 	Buf *part_most, *part_sum[ONLINE_SUMS], *part_result;
@@ -87,6 +92,11 @@ void gpu_attention_shape(GpuAttention *a, const GpuDecision *d);
 GpuDecision gpu_attention_digits(const GpuAttention *a, const AttentionShape *s);
 /* An estimate of the registers of a thread. */
 int gpu_attention_registers(const GpuAttention *a);
+/* Sum I is of the exponentials, which are the weights before they are rounded, and only divides results. Then
+ * the instruction that multiplies the weights by the values adds up the weights, too, as a product by ones:
+ * adding up exponentials would take a quarter of the instructions between the products. Results are means of
+ * values by the weights as they are. */
+bool attention_sums_weights(const GpuAttention *a, int i);
 /* Whether blocks or warps compute partial results, which are combined. */
 bool gpu_attention_splits(const GpuAttention *a);
 
@@ -114,7 +124,14 @@ void attention_put(PlacedAt *x, Iter *it, Expr *to, Expr *inside);
 void attention_put_row(PlacedAt *x, Expr *at); /* row AT of all rows */
 /* E, an expression of the form, at X. */
 Expr *attention_placed(PlacedAt *x, Expr *e);
-Expr *attention_exp(AttentionEmit *e, Expr *at); /* the form's exponential */
+/* What sums with the maximum WAS are multiplied by at the points of N, if IS replaces it: 0 if all keys so far
+ * are masked. */
+Expr *attention_factor(AttentionEmit *e, const TileNode *n, Buf *was, Buf *is);
+/* The exponential at the points of N, of the score less the shift: 2 to the power of one multiply-add. The
+ * shift is multiplied by log2(e) and rounded, alike for all exponentials of a row and in attention_factor, so
+ * that the error cancels when results are divided by sums. While all keys so far are masked, the maximum is
+ * -inf, and maybe the shift; the exponentials are 0. */
+Expr *attention_weight(AttentionEmit *e, const TileNode *n);
 /* Tiles for the results, the maxima and the sums, whose layouts are E's, and their initial values. */
 void attention_declare_state(AttentionEmit *e);
 void attention_start(AttentionEmit *e);

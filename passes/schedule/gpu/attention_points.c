@@ -198,36 +198,65 @@ Expr *attention_shift(AttentionEmit *e, const TileNode *n, Buf *most)
 	return attention_placed(&x, e->a.f.shift);
 }
 
-Expr *attention_exp(AttentionEmit *e, Expr *at)
+static bool is_natural(const AttentionEmit *e)
 {
-	if (ex_is_op(e->a.f.exponential, FN_exp))
-		at = ex_op2(e->p, IN_mul, at, attention_number(e, M_LOG2E));
-	return ex_op1(e->p, IN_ex2, at);
+	return ex_is_op(e->a.f.exponential, FN_exp);
 }
 
-/* While the maximum is -inf, what was summed is 0 or, without a guard in the model, NaN, and is dropped. */
+/* The power of 2 that is the form's exponential of AT. */
+static Expr *power(AttentionEmit *e, Expr *at)
+{
+	return is_natural(e) ? ex_op2(e->p, IN_mul, at, attention_number(e, M_LOG2E)) : at;
+}
+
+static Expr *is_hidden(AttentionEmit *e, Expr *most)
+{
+	return ex_op2(e->p, IN_eq, most, attention_number(e, -INFINITY));
+}
+
+/* The shift of rows whose maximum is MOST; 0 where that is -inf, so that exponentials of -inf are 0. */
+static Expr *finite_shift(AttentionEmit *e, const TileNode *n, Buf *most)
+{
+	return ex_op3(e->p, IN_select, is_hidden(e, attention_at(e, n, most)),
+		      attention_number(e, 0), attention_shift(e, n, most));
+}
+
+/* The selection is of the exponent: LLVM would branch around an exponential. */
+Expr *attention_factor(AttentionEmit *e, const TileNode *n, Buf *was, Buf *is)
+{
+	Expr *at = ex_op2(e->p, IN_sub, power(e, attention_shift(e, n, was)),
+			  power(e, finite_shift(e, n, is)));
+
+	return ex_op1(e->p, IN_ex2,
+		      ex_op3(e->p, IN_select, is_hidden(e, attention_at(e, n, was)),
+			     attention_number(e, -INFINITY), at));
+}
+
+Expr *attention_weight(AttentionEmit *e, const TileNode *n)
+{
+	ExprPool *p = e->p;
+	Expr *at = attention_at(e, n, e->score), *less = power(e, finite_shift(e, n, e->most));
+
+	return ex_op1(p, IN_ex2,
+		      is_natural(e) ? ex_op3(p, IN_mad, at, attention_number(e, M_LOG2E),
+					     ex_op1(p, IN_neg, less))
+				    : ex_op2(p, IN_sub, at, less));
+}
+
 void attention_rescale(AttentionEmit *e)
 {
 	TileNode *n = attention_map_rows(e, e->scale);
-	Expr *was = attention_at(e, n, e->most), *is = attention_at(e, n, e->next),
-	     *factor = attention_exp(e, ex_op2(e->p, IN_sub, attention_shift(e, n, e->most),
-					       attention_shift(e, n, e->next)));
 
-	factor = ex_op3(e->p, IN_select, ex_op2(e->p, IN_eq, was, attention_number(e, -INFINITY)),
-			attention_number(e, -1), factor);
-	n->val = ex_op3(e->p, IN_select, ex_op2(e->p, IN_eq, was, is), attention_number(e, 1),
-			factor);
+	n->val = attention_factor(e, n, e->most, e->next);
 	n = attention_map_rows(e, e->most);
 	n->val = attention_at(e, n, e->next);
 }
 
 void attention_scale(AttentionEmit *e, TileNode *n)
 {
-	Expr *idx = attention_it(e, n, 0), *factor = ex_load(e->p, e->scale, &idx, 1);
+	Expr *idx = attention_it(e, n, 0);
 
-	n->val = ex_op3(e->p, IN_select, ex_op2(e->p, IN_lt, factor, attention_number(e, 0)),
-			attention_number(e, 0),
-			ex_op2(e->p, IN_mul, attention_at(e, n, n->to), factor));
+	n->val = ex_op2(e->p, IN_mul, attention_at(e, n, n->to), ex_load(e->p, e->scale, &idx, 1));
 }
 
 TileNode *attention_map_results(AttentionEmit *e, Buf *to)
@@ -239,10 +268,33 @@ TileNode *attention_map_results(AttentionEmit *e, Buf *to)
 	return n;
 }
 
+/* Rows whose keys are all masked have exponentials of -inf - shift(-inf): NaN, unless that shift is finite. */
+static void hide_rows(AttentionEmit *e)
+{
+	const OnlineForm *f = &e->a.f;
+	Expr *shift = f->shift;
+	TileNode *n;
+
+	EX_MAP (x, e->p, &shift)
+		if (x->kind == EX_LOAD && x->load.buf == f->most)
+			x = attention_number(e, -INFINITY);
+	if (f->nan_is_zero || (shift->kind == EX_CONST && isfinite(shift->f)))
+		return;
+	n = attention_map_rows(e, e->scale);
+	n->val = ex_op3(e->p, IN_select,
+			ex_and(e->p, is_hidden(e, attention_at(e, n, e->most)),
+			       is_hidden(e, attention_shift(e, n, e->most))),
+			attention_number(e, NAN), attention_number(e, 1));
+	for (int i = 0; i < f->nsums; i++)
+		attention_scale(e, attention_map_rows(e, e->sum[i]));
+	attention_scale(e, attention_map_results(e, e->result));
+}
+
 void attention_results(AttentionEmit *e)
 {
 	const OnlineForm *f = &e->a.f;
 
+	hide_rows(e);
 	for (int i = 0; i < f->nresults; i++) {
 		TileNode *n = attention_map_results(e, f->result[i]->out[0]);
 		PlacedAt x = {.e = e, .n = n, .most = e->most};

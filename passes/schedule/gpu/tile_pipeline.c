@@ -9,7 +9,13 @@
  *
  * The barrier publishes what other threads copied, and orders their reads in iteration i - 1 before
  * these copies: one barrier an iteration. With one buffer the copies for i stand between two
- * barriers.
+ * barriers. If then the first product reads some of the tiles and a later one the others, as in an
+ * attention, the copies of each overlap the operations that read the other:
+ *
+ *	wait; barrier; copies that the later product reads, for i; commit
+ *	the first product
+ *	wait; barrier; copies that the first product reads, for i + 1; commit
+ *	the other operations
  *
  * Copies that are not asynchronous may be divided: their loads are in flight, in registers, during
  * the operations, and the stores to shared memory follow these.
@@ -215,6 +221,54 @@ static void emit_roles(Pipeline *p, LNode *loop, LNode *body)
 	at_mbarrier(p, TILE_AWAIT, p->full, stages, none, false);
 }
 
+static LNode *first_dot(LNode *n)
+{
+	while (n && (n->kind != LN_OP || n->op->op != TILE_DOT))
+		n = n->next;
+	return n;
+}
+
+/* Moves the copies of *FROM that DOT does not read to a list of their own, which is returned. */
+static LNode *take_later(LNode **from, const TileNode *dot)
+{
+	LNode *later = NULL, **tail = &later;
+
+	while (*from) {
+		const Buf *to = (*from)->op->to;
+
+		if (expr_loads(dot->by, to) || expr_loads(dot->val, to)) {
+			from = &(*from)->next;
+			continue;
+		}
+		*tail = *from;
+		tail = &(*tail)->next;
+		*from = *tail;
+		*tail = NULL;
+	}
+	return later;
+}
+
+/* The loop's body, whose operations are BODY, with one buffer; LATER are the copies that the first product,
+ * DOT, does not read. */
+static void emit_alternating(Pipeline *p, LNode *later, LNode *body, LNode *dot)
+{
+	Expr *i = ex_iter(p->b->p, p->var);
+	LNode *first = p->copies, *rest = dot->next;
+
+	sync(p, TILE_WAIT, 0);
+	sync(p, TILE_BARRIER, 0);
+	p->copies = later;
+	start(p, i, true, false);
+	dot->next = NULL;
+	*p->tail = body;
+	p->tail = &dot->next;
+	sync(p, TILE_WAIT, 0);
+	sync(p, TILE_BARRIER, 0);
+	p->copies = first;
+	start(p, ex_add(p->b->p, i, l_int(p->b, 1)), false, false);
+	*p->tail = rest;
+}
+
 void gpu_tile_pipeline(LBuild *b, LNode *loop, LNode **at, Iter *slot, int stages, int held,
 		       Buf *full, Buf *empty)
 {
@@ -228,7 +282,7 @@ void gpu_tile_pipeline(LBuild *b, LNode *loop, LNode **at, Iter *slot, int stage
 		      .full = full,
 		      .empty = empty};
 	Expr *i = ex_iter(b->p, loop->range.var);
-	LNode **rest = &loop->body, *body;
+	LNode **rest = &loop->body, *body, *dot, *later = NULL;
 
 	while (is_copy(*rest))
 		rest = &(*rest)->next;
@@ -241,13 +295,18 @@ void gpu_tile_pipeline(LBuild *b, LNode *loop, LNode **at, Iter *slot, int stage
 	p.tail = at;
 	p.last = &p.stores;
 	p.locals = NULL;
-	for (int s = 0; s + 1 < stages; s++)
+	dot = first_dot(body);
+	if (stages == 1 && dot)
+		later = take_later(&p.copies, dot->op);
+	for (int s = 0; s + 1 < stages || (later && !s); s++)
 		start(&p, l_int(b, s), false, false);
 	p.locals = p.tail;
 	*p.tail = loop;
 	p.tail = &loop->body;
 	if (full) {
 		emit_roles(&p, loop, body);
+	} else if (later) {
+		emit_alternating(&p, later, body, dot);
 	} else {
 		if (stages > 1)
 			sync(&p, TILE_WAIT, stages - 2);

@@ -16,7 +16,7 @@
  * where the first factor of the first product is at most 128, and the second from -128 to 127. The
  * second products are constants of the column, and its sum begins with their sum. A wide term takes
  * 1.6 times as long as a narrow one, or 1.3 times if the panel has the bytes that flip the second
- * factor: 14.1, 11.2 and 8.8 cycles for 4x16 sums on a CPU with three units for vectors. Panels of
+ * factor: 14.1, 11.7 and 8.8 cycles for 4x16 sums on a CPU with three units for vectors. Panels of
  * few terms have these bytes; other ones would need twice the memory for a few wide terms.
  *
  * Sums of integers do not depend on the order of their terms, so each block of 64 terms has the

@@ -270,6 +270,12 @@ static bool same_size(const Graph *g, const Buf *b, const Value *x, const Type *
 	return same;
 }
 
+/* BitCast reads the elements of a type as those of another one of their size. */
+static bool same_bits(DType a, DType b)
+{
+	return dtype_info[a].bits == dtype_info[b].bits && (a == DT_STR) == (b == DT_STR);
+}
+
 const Buf *kernel_misfit(const Graph *g, const Node *n)
 {
 	const Kernel *k = node_attr(n, "kernel")->kernel;
@@ -279,7 +285,7 @@ const Buf *kernel_misfit(const Graph *g, const Node *n)
 
 		if (b->kind != BUF_TEMP &&
 		    (!x ||
-		     (x->type && (x->type->kind != TYPE_TENSOR || x->type->dtype != b->dtype ||
+		     (x->type && (x->type->kind != TYPE_TENSOR || !same_bits(x->type->dtype, b->dtype) ||
 				  x->type->layout != b->layout || !same_size(g, b, x, x->type)))))
 			return b;
 	}

@@ -216,7 +216,7 @@ try "passes of a text" 2 "--dump-ir changes nothing in m.dl" cnn.onnx --dump-ir=
 try "a schedule of a text" 2 "--schedule changes nothing in m.dl; it is for .so .a .o .c .ptx$" cnn.onnx --schedule=none -o m.dl
 try "times of a text" 2 "--time-passes changes nothing in m.dl" cnn.onnx --time-passes -o m.dl
 try "memory of a node" 2 "--dump-node: memplan is of all nodes" cnn.onnx --dump-ir=memplan --dump-node=conv
-try "a GPU without a row" 2 "\"sm_87\" is not known; .*code for one sm_ runs on all GPUs of a higher number" cnn.onnx --target=cuda:sm_87 -o m.so
+try "a GPU without a row" 2 "\"sm_87\" is not known; .*code for one sm_ also runs on GPUs with a higher number" cnn.onnx --target=cuda:sm_87 -o m.so
 case $("$dlcc" --version) in
 *"with LLVM "*)
 	# LLVM's library is opened at run time: a name that no file has stands for a machine without it.

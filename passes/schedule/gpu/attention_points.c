@@ -203,10 +203,15 @@ static bool is_natural(const AttentionEmit *e)
 	return ex_is_op(e->a.f.exponential, FN_exp);
 }
 
-/* The power of 2 that is the form's exponential of AT. */
-static Expr *power(AttentionEmit *e, Expr *at)
+/* The factor that makes an exponent of 2 of a score whose row has SHIFT: log2(e) for exp. Masks are
+ * often the least float, whose product with that is -inf. Scores that differ by as much as such
+ * shifts can differ have the exponentials 0 and 1 with any factor. */
+static Expr *exponent_factor(AttentionEmit *e, Expr *shift)
 {
-	return is_natural(e) ? ex_op2(e->p, IN_mul, at, attention_number(e, M_LOG2E)) : at;
+	return ex_op3(
+		e->p, IN_select,
+		ex_op2(e->p, IN_gt, ex_op1(e->p, IN_abs, shift), attention_number(e, 0x1p126)),
+		attention_number(e, 0.5), attention_number(e, M_LOG2E));
 }
 
 static Expr *is_hidden(AttentionEmit *e, Expr *most)
@@ -224,23 +229,34 @@ static Expr *finite_shift(AttentionEmit *e, const TileNode *n, Buf *most)
 /* The selection is of the exponent: LLVM would branch around an exponential. */
 Expr *attention_factor(AttentionEmit *e, const TileNode *n, Buf *was, Buf *is)
 {
-	Expr *at = ex_op2(e->p, IN_sub, power(e, attention_shift(e, n, was)),
-			  power(e, finite_shift(e, n, is)));
+	ExprPool *p = e->p;
+	Expr *from = attention_shift(e, n, was), *to = finite_shift(e, n, is);
 
-	return ex_op1(e->p, IN_ex2,
-		      ex_op3(e->p, IN_select, is_hidden(e, attention_at(e, n, was)),
-			     attention_number(e, -INFINITY), at));
+	if (is_natural(e)) {
+		Expr *factor = exponent_factor(e, to);
+
+		from = ex_op2(p, IN_mul, from, factor);
+		to = ex_op2(p, IN_mul, to, factor);
+	}
+	return ex_op1(p, IN_ex2,
+		      ex_op3(p, IN_select, is_hidden(e, attention_at(e, n, was)),
+			     attention_number(e, -INFINITY), ex_op2(p, IN_sub, from, to)));
 }
 
 Expr *attention_weight(AttentionEmit *e, const TileNode *n)
 {
 	ExprPool *p = e->p;
-	Expr *at = attention_at(e, n, e->score), *less = power(e, finite_shift(e, n, e->most));
+	Expr *at = attention_at(e, n, e->score), *shift = finite_shift(e, n, e->most);
 
-	return ex_op1(p, IN_ex2,
-		      is_natural(e) ? ex_op3(p, IN_mad, at, attention_number(e, M_LOG2E),
-					     ex_op1(p, IN_neg, less))
-				    : ex_op2(p, IN_sub, at, less));
+	if (is_natural(e)) {
+		Expr *factor = exponent_factor(e, shift);
+
+		at = ex_op3(p, IN_mad, at, factor,
+			    ex_op1(p, IN_neg, ex_op2(p, IN_mul, shift, factor)));
+	} else {
+		at = ex_op2(p, IN_sub, at, shift);
+	}
+	return ex_op1(p, IN_ex2, at);
 }
 
 void attention_rescale(AttentionEmit *e)

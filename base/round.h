@@ -6,7 +6,10 @@
 #include <stdint.h>
 
 /* V / BY, rounded up; V is not negative. */
-static inline int64_t ceil_div(int64_t v, int64_t by) { return (v + by - 1) / by; }
+static inline int64_t ceil_div(int64_t v, int64_t by)
+{
+	return v / by + (v % by != 0);
+}
 /* The least multiple of TO that is not less than V, which is not negative. */
 static inline int64_t round_up(int64_t v, int64_t to) { return ceil_div(v, to) * to; }
 

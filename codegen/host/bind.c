@@ -266,12 +266,12 @@ static void print_fact(Host *h, const Fact *f, const char *fail)
 	const bool wide = is_wide(f->a) || is_wide(f->b) || dim_may_cancel(f->a) ||
 			  dim_may_cancel(f->b);
 	const char *(*const text)(void *, const Dim *) = wide ? wide_text : checked_text;
+	const char *left = text(h, f->a), *right = text(h, f->b);
 	FactSize size;
 	int n = 0;
 
 	strbuf_printf(h->b, "\tif (!%s%s(%s, %s))\n\t\t%s dl_fail(x, DL_SHAPE, \"%%s",
-		      wide ? "dl_wide_" : "dl_", f->le ? "at_most" : "equal", text(h, f->a),
-		      text(h, f->b), fail);
+		      wide ? "dl_wide_" : "dl_", f->le ? "at_most" : "equal", left, right, fail);
 	for (; fact_size(a, f, n, &size) && host_dim_known(h, size.dim); n++)
 		strbuf_puts(h->b, "%s%lld");
 	strbuf_puts(h->b, "\", ");

@@ -66,9 +66,10 @@ static void print_gpu_launch(Host *h, int t, Node *n, const Schedule *s, int at)
 		fn++;
 	if (last) {
 		Dim *count = ex_as_dim(ctx, last->range.hi);
+		const char *parts = host_dim(h, count),
+			   *sums = host_dim(h, dim_floordiv(ctx, st->extent, count));
 
-		strbuf_printf(h->b, "\tdl_gpu_arrivals(x, %s > 1 ? %s : 0);\n", host_dim(h, count),
-			      host_dim(h, dim_floordiv(ctx, st->extent, count)));
+		strbuf_printf(h->b, "\tdl_gpu_arrivals(x, %s > 1 ? %s : 0);\n", parts, sums);
 	}
 	strbuf_printf(h->b, "\tdl_gpu_launch(x, %d, %d, ", h->kernel, fn);
 	strbuf_puts(h->b, nargs ? "(uint64_t[]){" : "NULL");
@@ -103,7 +104,7 @@ static void print_launch(Host *h, int t, Node *n, const Schedule *s, int at)
 {
 	const Stage *st = s->stages.at[at];
 	CStage c;
-	const char **buf, **dim;
+	const char **buf, **dim, *extent;
 	int nd;
 
 	if (h->gpu && !node_on_host(n)) {
@@ -126,9 +127,9 @@ static void print_launch(Host *h, int t, Node *n, const Schedule *s, int at)
 			      host_dim(h, st->scratch));
 	print_assign(h, 'b', buf, c.nbuf);
 	print_assign(h, 'd', dim, nd);
+	extent = launched(h, st, st->extent);
 	strbuf_printf(h->b, "\tdl_launch(x, %d, %s, %s, %s, %s, %s);\n", h->kernel, c.fn->name,
-		      c.nbuf ? "b" : "NULL", nd ? "d" : "NULL", launched(h, st, st->extent),
-		      host_dim(h, st->cpu.grain));
+		      c.nbuf ? "b" : "NULL", nd ? "d" : "NULL", extent, host_dim(h, st->cpu.grain));
 	h->nb = c.nbuf > h->nb ? c.nbuf : h->nb;
 	h->nd = nd > h->nd ? nd : h->nd;
 }
@@ -165,9 +166,11 @@ static void print_work(Host *h, const Schedule *s)
 {
 	const KernelWork w = kernel_work(s->kernel);
 
-	if (host_dim_indexed(h, w.flops) && host_dim_indexed(h, w.bytes))
-		strbuf_printf(h->b, "\tif (x->counts)\n\t\tdl_count(x, %s, %s);\n",
-			      host_dim(h, w.flops), host_dim(h, w.bytes));
+	if (host_dim_indexed(h, w.flops) && host_dim_indexed(h, w.bytes)) {
+		const char *flops = host_dim(h, w.flops), *bytes = host_dim(h, w.bytes);
+
+		strbuf_printf(h->b, "\tif (x->counts)\n\t\tdl_count(x, %s, %s);\n", flops, bytes);
+	}
 }
 
 static void print_stages(Host *h, int t, Node *n, const Schedule *s, const Place *temp)

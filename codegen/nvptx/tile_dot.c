@@ -20,7 +20,6 @@
 #include <string.h>
 
 enum {
-	STEP_BYTES = 32,
 	PAIR = 2,
 	FOUR = 4,
 	/* registers of operands that ptxas loads ahead of their products; without, an attention with a soft cap
@@ -144,15 +143,15 @@ static void read_matrices(TileDot *d, const SharedOperand *o, bool is_a, int at,
 	if (o->along) {
 		row = op2(d, "add", row, opn(d, "shl", further, 3));
 		where = op2(d, "add", opn(d, "mul", row, o->pitch), opn(d, "shl", half, 4));
-		ldmatrix(d, false, address(d, o, where, at, step * STEP_BYTES), out);
+		ldmatrix(d, false, address(d, o, where, at, step * MMA_STEP_BYTES), out);
 		return;
 	}
 	row = op2(d, "add", row, opn(d, "shl", half, 3));
 	where = op2(d, "add", opn(d, "mul", row, o->pitch), opn(d, "shl", further, 4));
-	ldmatrix(
-		d, true,
-		address(d, o, where, (int64_t)step * STEP_BYTES / d->bytes, (int64_t)at * d->bytes),
-		out);
+	ldmatrix(d, true,
+		 address(d, o, where, (int64_t)step * MMA_STEP_BYTES / d->bytes,
+			 (int64_t)at * d->bytes),
+		 out);
 }
 
 static const char *permute(TileDot *d, const char *a, const char *b, const char *which)
@@ -187,7 +186,7 @@ static void read_bytes(TileDot *d, const SharedOperand *o, bool is_a, int at, in
 			      opn(d, "shl", opn(d, "lshr", lane, 4), 4));
 
 	ldmatrix(d, true,
-		 address(d, o, opn(d, "mul", row, o->pitch), (int64_t)step * STEP_BYTES, at),
+		 address(d, o, opn(d, "mul", row, o->pitch), (int64_t)step * MMA_STEP_BYTES, at),
 		 result);
 	ll_put(d->f, "%s = icmp eq i32 %s, 0", is, opn(d, "and", lane, 2));
 	ll_put(d->f, "%s = select i1 %s, i32 %d, i32 %d", even, is, 0x6420, 0x2064);
@@ -219,7 +218,7 @@ static void read_fragments(TileDot *d, const SharedOperand *o, bool is_a, int at
 static void read_words(TileDot *d, const SharedOperand *o, bool is_a, int at, int step,
 		       const char **out)
 {
-	const int terms = STEP_BYTES / d->bytes;
+	const int terms = MMA_STEP_BYTES / d->bytes;
 	const char *term = opn(d, "mul", d->quad, d->permuted ? PAIR : 1),
 		   *where = o->along ? op2(d, "add", opn(d, "mul", d->group, o->pitch),
 					   opn(d, "mul", term, d->bytes))
@@ -253,7 +252,7 @@ static void read_registers(TileDot *d, const TileLayout *want, int fragment, int
 			   const char **out)
 {
 	const Buf *b = d->n->val->load.buf;
-	const int steps = d->terms * d->bytes / STEP_BYTES;
+	const int steps = d->terms * d->bytes / MMA_STEP_BYTES;
 
 	for (int i = 0; i < FOUR; i++) {
 		const int first = ((fragment * steps + step) * FOUR + i) * d->elems;
@@ -352,7 +351,7 @@ enum { MOST_PANELS = 16 }; /* of 16 columns, or fragments of rows */
 
 static void by_matrices(TileDot *d, int warps)
 {
-	const int steps = d->terms * d->bytes / STEP_BYTES, panels = d->columns / MMA_ROWS;
+	const int steps = d->terms * d->bytes / MMA_STEP_BYTES, panels = d->columns / MMA_ROWS;
 	const TileLayout want = tile_operand(d->n->mma, warps, d->fragments * MMA_ROWS * warps,
 					     d->terms, true);
 	const char *x[MOST_PANELS][FOUR], *y[FOUR];
@@ -729,7 +728,7 @@ void ll_tile_sums(LlKernel *k, const TileNode *n)
 						  register_of_row(n, i, s / PAIR)));
 			}
 		}
-		for (int step = 0; step < terms * bytes / STEP_BYTES; step++) {
+		for (int step = 0; step < terms * bytes / MMA_STEP_BYTES; step++) {
 			read_registers(&d, &want, i, step, x);
 			for (int r = 0; r < FOUR; r++)
 				x[r] = operand(&d, x[r]);

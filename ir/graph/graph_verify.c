@@ -270,10 +270,14 @@ static bool same_size(const Graph *g, const Buf *b, const Value *x, const Type *
 	return same;
 }
 
-/* BitCast reads the elements of a type as those of another one of their size. */
-static bool same_bits(DType a, DType b)
+/* Whether B, which has another type than the elements T of its value, is a buffer of a BitCast K: it
+ * only moves bits, which it loads and stores as integers of their size. */
+static bool moves_bits(const Kernel *k, const Buf *b, DType t)
 {
-	return dtype_info[a].bits == dtype_info[b].bits && (a == DT_STR) == (b == DT_STR);
+	const Expr *x = k->stmts.n == 1 ? k->stmts.at[0]->val[0] : NULL;
+
+	return x && x->kind == EX_LOAD && b->dtype != DT_STR && t != DT_STR &&
+	       dtype_info[b->dtype].bits == dtype_info[t].bits;
 }
 
 const Buf *kernel_misfit(const Graph *g, const Node *n)
@@ -282,11 +286,12 @@ const Buf *kernel_misfit(const Graph *g, const Node *n)
 
 	VEC_EACH (b, &k->bufs) {
 		const Value *x = b->kind == BUF_TEMP ? NULL : param_value(n, b);
+		const Type *t = x ? x->type : NULL;
 
 		if (b->kind != BUF_TEMP &&
-		    (!x ||
-		     (x->type && (x->type->kind != TYPE_TENSOR || !same_bits(x->type->dtype, b->dtype) ||
-				  x->type->layout != b->layout || !same_size(g, b, x, x->type)))))
+		    (!x || (t && (t->kind != TYPE_TENSOR ||
+				  (t->dtype != b->dtype && !moves_bits(k, b, t->dtype)) ||
+				  t->layout != b->layout || !same_size(g, b, x, t)))))
 			return b;
 	}
 	return NULL;

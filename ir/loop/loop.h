@@ -227,7 +227,10 @@ typedef struct MmaInfo {
 enum { TILE_VECTOR = 16 }; /* bytes of the widest access of a thread */
 
 /* Rows of a fragment of sums, of one instruction or of two with 8 rows each. */
-enum { MMA_ROWS = 16 };
+enum {
+	MMA_ROWS = 16,
+	MMA_STEP_BYTES = 32 /* of a row of an operand: codegen reads them at a time */
+};
 
 enum { MOST_WGMMA = 256, GROUP_WARPS = 4 /* columns of wgmma, and its warps */ };
 

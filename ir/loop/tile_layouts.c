@@ -447,7 +447,8 @@ static void check_fold_by_mma(TileCheck *t)
 			fault(t, "a fold by an instruction reads another element than its point's:",
 			      a->name);
 	}
-	if (size[0] % ((int64_t)MMA_ROWS * warps) || size[1] % in->k || size[1] % 8) {
+	if (size[0] % ((int64_t)MMA_ROWS * warps) || size[1] % in->k || size[1] % 8 ||
+	    size[1] * dtype_bytes(a->dtype) % MMA_STEP_BYTES) {
 		fault(t, "the sizes are not multiples of the instruction's", in->name);
 		return;
 	}
@@ -580,7 +581,8 @@ static void check_dot(TileCheck *t)
 	if (!a || !b)
 		return;
 	if (size[0] % ((int64_t)MMA_ROWS * g.wm) || size[1] % (8L * g.wn) ||
-	    g.wm * g.wn * WARP_LANES != t->st->block.threads || size[2] % (in->k > 1 ? in->k : 8)) {
+	    g.wm * g.wn * WARP_LANES != t->st->block.threads || size[2] % (in->k > 1 ? in->k : 8) ||
+	    size[2] * dtype_bytes(b->dtype) % MMA_STEP_BYTES) {
 		fault(t, "the sizes are not multiples of the instruction's", in->name);
 		return;
 	}

@@ -441,8 +441,8 @@ static bool copy_is_free(Node *p, const Node *c)
 /* Whether each statement of K writes one index of the same dim. */
 static bool writes_parts(const Kernel *k)
 {
-	for (int d = 0; d < k->stmts.at[0]->nwidx; d++) {
-		bool all = k->stmts.n > 1;
+	for (int d = 0; k->stmts.n > 1 && d < k->stmts.at[0]->nwidx; d++) {
+		bool all = true;
 
 		VEC_EACH (s, &k->stmts)
 			all = all && d < s->nwidx && stmt_is_part(s, d);

@@ -88,7 +88,7 @@ bool gpu_attention_open(GpuAttention *a, const Target *t, Kernel *k)
 	/* Scores stay f32 up to the exponential: they are more exact than the model's tensors of 16
 	 * bits, and rounding would take a sixth of the instructions between the products. */
 	EX_MAP (e, k->pool, &f->x)
-		if (ex_is_op(e, IN_round) && expr_loads(e, f->score))
+		if (ex_is_op(e, IN_round) && dtype_is_half(e->op.dtype) && expr_loads(e, f->score))
 			e = e->op.arg[0];
 	a->mma[0] = product_instruction(&f->scores, gpu, gpu->rounds);
 	a->mma[1] = product_instruction(&f->values, gpu, gpu->rounds);

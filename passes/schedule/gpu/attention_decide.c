@@ -122,9 +122,9 @@ static AttentionCost cost_of(const GpuAttention *a, bool few)
 		     n = cache && !dim_is_const(a->keys, &known) ? (double)ASSUMED_CACHE
 								 : size_of(a->keys),
 		     batch = cache ? (double)gpu_least(a->f.k->ctx, a->batch) : size_of(a->batch),
-		     all = ceil(n / (a->bn * a->splits)), parts = fmin(a->parts, all),
+		     all = fmax(1, ceil(n / (a->bn * a->splits))), parts = fmin(a->parts, all),
 		     steps = ceil(all / parts), blocks = batch * ceil(m / a->rm) * parts,
-		     warps = blocks * a->warps * a->splits, each = ceil(blocks / gpu->sms),
+		     warps = blocks * a->warps * a->splits, each = fmax(1, ceil(blocks / gpu->sms)),
 		     pipes = gpu->sms * clock;
 	const StepClocks s = clocks_of(a);
 	AttentionCost c = {0};
@@ -139,7 +139,7 @@ static AttentionCost cost_of(const GpuAttention *a, bool few)
 	c.memory = fmax(batch * (m + n) / (gpu->memory * 1e9),
 			(blocks * steps * a->bn * a->splits + batch * m) / (pipes * l2)) *
 		   (double)(a->d + a->e) * (dtype_info[a->op[OPERAND_K].type].bits / 8);
-	fill = blocks / (each * gpu->sms);
+	fill = fmax(blocks / (each * gpu->sms), 1e-6);
 	hidden = fmin(1, fmin(resident(a), each) * a->warps * a->splits / hide);
 	c.share = fill * hidden;
 	/* pipes that share a step overlap, but not wholly, and none is full at a barrier; copies are in

@@ -264,7 +264,8 @@ static void divide_steps(AttentionEmit *e, Dim *steps, Dim *blocks)
 	enough = dim_ceildiv(e->c, dim_mul(e->c, steps, blocks),
 			     dim_const(e->c, (int64_t)BLOCKS * a->t->gpu->sms));
 	e->each = dim_max(e->c, dim_max(e->c, most, enough), dim_const(e->c, LEAST));
-	e->parts = dim_ceildiv(e->c, steps, e->each);
+	/* without keys one part writes the results */
+	e->parts = dim_max(e->c, dim_ceildiv(e->c, steps, e->each), dim_const(e->c, 1));
 }
 
 /* FEW: all rows are in one block. */

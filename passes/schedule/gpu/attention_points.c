@@ -203,15 +203,16 @@ static bool is_natural(const AttentionEmit *e)
 	return ex_is_op(e->a.f.exponential, FN_exp);
 }
 
-/* The factor that makes an exponent of 2 of a score whose row has SHIFT: log2(e) for exp. Masks are
- * often the least float, whose product with that is -inf. Scores that differ by as much as such
- * shifts can differ have the exponentials 0 and 1 with any factor. */
+/* The factor that makes an exponent of 2 of a score whose row has SHIFT: log2(e) for exp. The product
+ * of the shift is rounded, by up to half of 1 for shifts of 2^24. Masks are often larger: rows whose
+ * keys so far are all masked would have exponents that are far from 0, or not finite. There the
+ * factor is 1, whose product is exact, and scores differ by so much, or by so few units in the last
+ * place, that the base of the power does not matter. */
 static Expr *exponent_factor(AttentionEmit *e, Expr *shift)
 {
-	return ex_op3(
-		e->p, IN_select,
-		ex_op2(e->p, IN_gt, ex_op1(e->p, IN_abs, shift), attention_number(e, 0x1p126)),
-		attention_number(e, 0.5), attention_number(e, M_LOG2E));
+	Expr *large = ex_op2(e->p, IN_gt, ex_op1(e->p, IN_abs, shift), attention_number(e, 0x1p24));
+
+	return ex_op3(e->p, IN_select, large, attention_number(e, 1), attention_number(e, M_LOG2E));
 }
 
 static Expr *is_hidden(AttentionEmit *e, Expr *most)
@@ -284,7 +285,8 @@ TileNode *attention_map_results(AttentionEmit *e, Buf *to)
 	return n;
 }
 
-/* Rows whose keys are all masked have exponentials of -inf - shift(-inf): NaN, unless that shift is finite. */
+/* Rows whose keys are all masked have exponentials of -inf - shift(-inf): NaN, unless that shift is finite. Rows
+ * without keys have none, and the result 0. */
 static void hide_rows(AttentionEmit *e)
 {
 	const OnlineForm *f = &e->a.f;
@@ -298,8 +300,9 @@ static void hide_rows(AttentionEmit *e)
 		return;
 	n = attention_map_rows(e, e->scale);
 	n->val = ex_op3(e->p, IN_select,
-			ex_and(e->p, is_hidden(e, attention_at(e, n, e->most)),
-			       is_hidden(e, attention_shift(e, n, e->most))),
+			ex_and(e->p, ex_op2(e->p, IN_gt, ex_dim(e->p, e->a.keys), l_int(&e->b, 0)),
+			       ex_and(e->p, is_hidden(e, attention_at(e, n, e->most)),
+				      is_hidden(e, attention_shift(e, n, e->most)))),
 			attention_number(e, NAN), attention_number(e, 1));
 	for (int i = 0; i < f->nsums; i++)
 		attention_scale(e, attention_map_rows(e, e->sum[i]));

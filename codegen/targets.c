@@ -154,7 +154,7 @@ static void unknown_target(const char *name, StrBuf *b)
 	if (str_starts(name, "sm_"))
 		strbuf_puts(
 			b,
-			"; code for one sm_ runs on all GPUs of a higher number, but sm_90a's, which is for sm_90 alone");
+			"; code for one sm_ also runs on GPUs with a higher number, except code for sm_90a, which runs only on sm_90");
 }
 
 const Target *target_next(const char **list, bool *cuda, StrBuf *error)

@@ -6,6 +6,11 @@
  * the threads only wait until the first job is complete, whichever threads computed it. A region
  * may be a whole run of a model (run.c), or a single job.
  *
+ * A job gets as many threads as the model has (dl_load_options.threads, by default the processors
+ * of rt_cpus; budget.c bounds them), but at most one for each `grain` iterations (rt_job_cut). The
+ * schedule says the grain: the work for which it pays to wake a thread, divided by the work of an
+ * iteration (l_grain, passes/schedule/common/loops.c).
+ *
  * A job is cut into contiguous parts, one for each thread, and each part into a few chunks. A
  * thread takes its own part from front to back; those chunks are likely in its caches. When that is
  * done, it takes chunks of the other parts from their backs: a worker that wakes late, shares its

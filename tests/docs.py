@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that documents are exact: README.md names every source folder, every file and every suite has a head, files named in documents exist,
-README.md's prose has lines of 120 columns, HACKING.md names the lists of cases, manual pages and --help name the same options, docs/ops.md is what the table of ops says, the glossary is
+"""Checks that documents are exact: README.md names every source folder, every file and every suite has a head, files named in documents exist and define
+what they are said to define, README.md's and
+HACKING.md's prose has lines of 120 columns, HACKING.md names the lists of cases, manual pages and --help name the same options, docs/ops.md is what the table of ops says, the glossary is
 short, docs/c-api.md has the statuses and limits of the code, and no line uses a private word for which the field has one. docs.py [BUILD]"""
 
 import fnmatch
@@ -62,11 +63,21 @@ def paths():
                 faults.append(f"{doc}: names {path}, which is not there")
 
 
+def definitions():
+    """A document that says "`NAME` in `FILE`" is right: the file defines the name."""
+    for doc in ["README.md", "HACKING.md"] + sorted(glob.glob("docs/*.md", root_dir=ROOT)):
+        for name, path in re.findall(r"`(\w+)` in\s+`((?:\w[\w-]*/)+\w[\w.-]*\.[ch])`", text(doc)):
+            code = text(path) if os.path.exists(os.path.join(ROOT, path)) else ""
+            if not re.search(rf"^\w.*\b{name}[(\[]|^typedef struct {name} {{|^}} {name};|^\s+{name} = |\"{name}\"", code, re.M):
+                faults.append(f"{doc}: {path} does not define {name}")
+
+
 def width():
-    """README.md is also read as plain text: its prose has lines of at most 120 columns; rows of tables and code may be longer."""
-    for n, line in enumerate(text("README.md").splitlines(), 1):
-        if len(line) > 120 and not line.startswith(("|", "    ")):
-            faults.append(f"README.md: line {n} has {len(line)} columns of at most 120")
+    """README.md and HACKING.md are also read as plain text: their prose has lines of at most 120 columns; rows of tables and code may be longer."""
+    for doc in "README.md", "HACKING.md":
+        for n, line in enumerate(text(doc).splitlines(), 1):
+            if len(line) > 120 and not line.startswith(("|", "    ")):
+                faults.append(f"{doc}: line {n} has {len(line)} columns of at most 120")
 
 
 def lists_of_cases():
@@ -146,6 +157,7 @@ def main():
     heads()
     suites()
     paths()
+    definitions()
     width()
     lists_of_cases()
     options(build)

@@ -3,13 +3,13 @@
  * The micro-kernel acc[i][j] = sum over k of a(i, k) * b(k, j), for a tile of mr rows by nr
  * columns. It is an outer product for each k, with the accumulators in vector registers, A
  * broadcast, and B from a panel. It uses GNU vector types, from which gcc and clang generate the
- * same code. Contraction to fma is enabled for these sums of products alone (the rule of `mad`). A
+ * same code. Contraction to fma is enabled only for these sums of products; ir/expr defines `mad`. A
  * tile with few valid rows runs a shorter function.
  *
- * Terms of bytes are multiplied four at a time, u8 by i8, and added to i32 lanes, and those of bf16
- * two at a time, added to f32 lanes, by the functions of codegen/c/tile_dot.c. A panel of bf16 has
- * pairs of terms, too, where A is of f32; each half of a pair is widened to an f32 by one
- * instruction. A panel of f16 is read as floats by a function of codegen/c/tile_wide.c.
+ * Of bytes, four products u8 by i8 are added to an i32 lane at a time; of bf16, two products to an
+ * f32 lane. Both use functions of codegen/c/tile_dot.c. A panel of bf16 also has pairs of terms if A
+ * is f32; one instruction widens each half of a pair to f32. A panel of f16 is read as floats by a
+ * function of codegen/c/tile_wide.c.
  */
 #include "codegen/c/tile.h"
 
@@ -20,9 +20,9 @@
 #include <assert.h>
 #include <string.h>
 
-/* The columns that the micro-kernel for T computes: those that exist, where their number is
- * constant, as whole vectors, or with half of one at the end. A tile without columns, which never
- * runs, is as wide as the others. */
+/* The columns that the micro-kernel for T computes. If the number of valid columns is constant, it
+ * is rounded up to whole vectors, or to a half vector at the end. A tile without columns, which
+ * never runs, is as wide as the others. */
 static int columns_of(const GenC *g, const Tile *t)
 {
 	const int lanes = c_tile_lanes(g, t),
@@ -38,8 +38,8 @@ static int columns_of(const GenC *g, const Tile *t)
 
 bool c_tile_skips(const GenC *g, const Tile *t)
 {
-	/* Shorter runs cost more to look at than to multiply: a first layer of 3x3 from 3 channels
-	 * took 1.5 times as long on AVX2. */
+	/* Testing whether a shorter segment can be skipped costs more than multiplying it: a first
+	 * layer of 3x3 from 3 channels took 1.5 times as long on AVX2. */
 	enum { LEAST_SKIPPED = 32 };
 	const Expr *terms = t->by_runs.terms;
 
@@ -57,15 +57,15 @@ int c_tile_whole_runs(const Tile *t)
 
 /* ---- Several sums for an element ---- */
 
-/* Vectors of sums in a row of T. A last tile with fewer columns counts as many: all columns have
- * the same order of terms. */
+/* Vectors of sums in a row of T. A narrower last tile has the same number as the others, so that
+ * all columns add their terms in the same order. */
 static int vectors_of_row(const GenC *g, const Tile *t)
 {
 	return t->nr / c_tile_lanes(g, t);
 }
 
-/* Sums for each element of a tile of ROWS rows of T, which are all rows of the product: several
- * where few rows would wait for the latency of the multiply-add. */
+/* Sums for each element of a tile of T if the whole product has ROWS rows. With few rows a single
+ * sum would wait for the latency of the multiply-add, so there are several. */
 static int sets_of(const GenC *g, const Tile *t, int rows)
 {
 	const bool float_terms = dtype_is_half(t->b->dtype) ||
@@ -76,15 +76,15 @@ static int sets_of(const GenC *g, const Tile *t, int rows)
 	return t->by_runs.starts || t->scaled.row_scale || !float_terms || sets < 1 ? 1 : sets;
 }
 
-/* A product has either few rows, and a tile several sums for each element, or one sum for each in
- * all of its tiles. The run decides between the two. */
+/* Whether the code decides during the run: a product with few rows has several sums for each element
+ * in all of its tiles, and any other product has one. */
 bool c_tile_counts_rows(const GenC *g, const Tile *t)
 {
 	return t->rows && t->rows->kind != EX_CONST && !t->whole && sets_of(g, t, 1) > 1;
 }
 
-/* What begins the names of T's functions. It says all that their texts depend on, but for their
- * numbers of rows and of sums. */
+/* The common prefix of the names of T's functions. It has everything that their code depends on,
+ * except their numbers of rows and of sums. */
 static const char *key_of(const GenC *g, const Tile *t)
 {
 	const int columns = columns_of(g, t), run = c_tile_whole_runs(t);
@@ -157,8 +157,8 @@ static const char *sums_of(const GenC *g, int i, int j, int set)
 		   : arena_printf(g->arena, "c%d_%d", i, j);
 }
 
-/* The term of row I and column vector J; of bytes, by the function DOT, of pairs of bf16, by
- * dot_bf16. */
+/* Prints one multiply-add for row I and column vector J. Bytes use the function DOT, and pairs of
+ * bf16 dot_bf16. */
 static void put_term(const GenC *g, StrBuf *b, const Tile *t, int i, int j, int set,
 		     const char *dot, const char *tabs)
 {
@@ -230,15 +230,16 @@ static void put_pair(const GenC *g, StrBuf *b, const Tile *t, int rows, int nv, 
 	}
 }
 
-/* Whether a tile of ROWS rows of T takes narrow terms before wide ones. One row waits for the panel's
- * memory, which is fetched sooner in its order: bert_base_int8 of one token took 1.1 times as long
- * with narrow terms first. */
+/* Whether a tile of ROWS rows of T takes narrow terms before wide ones. With one row the panel's memory
+ * is the bottleneck, and reading it in the order of addresses prefetches better: bert_base_int8 of
+ * one token took 1.1 times as long with narrow terms first. */
 static bool is_ordered(const GenC *g, const Tile *t, int rows)
 {
 	return c_tile_pairs(g, t) && rows > 1;
 }
 
-/* Reads the terms of row I, of term TERM (null: the current one), for all columns. */
+/* Loads group TERM (null: the current one) of the kpack terms of row I, and broadcasts it to all
+ * lanes. */
 static void put_word(StrBuf *b, int i, const char *term, const char *tabs)
 {
 	strbuf_printf(b, "%s\tconst dot_lanes q%d = (dot_lanes){0} + *(const dot_word *)", tabs, i);
@@ -308,7 +309,8 @@ static void put_wide_term(const GenC *g, StrBuf *b, const Tile *t, int rows, int
 	}
 }
 
-/* The loop over terms k to END, of each 64 of the panel the narrow ones and then the wide ones. */
+/* Prints the loop over terms k to END. In each block of 64 terms all narrow ones come before all wide
+ * ones. */
 static void put_ordered_terms(const GenC *g, StrBuf *b, const Tile *t, int rows, int nv,
 			      const char *end, const char *tabs)
 {
@@ -350,8 +352,8 @@ static void put_terms(const GenC *g, StrBuf *b, const Tile *t, int rows, int nv,
 	strbuf_printf(b, "%s}\n", tabs);
 }
 
-/* The loop over as many terms to END as there are SETS of sums; then the sums are added. Terms
- * that are left over are put_terms'. CPUs fetch lines in pairs, so one is fetched ahead for two of
+/* Prints a loop that handles SETS terms in each iteration, one for each set of sums, and then adds the
+ * sets. put_terms prints the loop over the remaining terms. CPUs fetch lines in pairs, so one is fetched ahead for two of
  * the panel: fetching each took one row 1.25 times as long. */
 static void put_sets(const GenC *g, StrBuf *b, const Tile *t, int rows, int nv, int sets)
 {
@@ -372,8 +374,8 @@ static void put_sets(const GenC *g, StrBuf *b, const Tile *t, int rows, int nv, 
 					      sums_of(g, i, j, set));
 }
 
-/* Skips the current run, to term LAST, if it is outside of the tensor in all rows: some taps of a
- * dilated convolution are, and all above the first row. */
+/* Skips the current segment, to term LAST, if all rows read padding there, as they do for some taps
+ * of a dilated convolution, and for all taps above the first row. */
 static void put_skip(StrBuf *b, int rows, int run)
 {
 	strbuf_puts(b, "\t\t\tif (");
@@ -389,8 +391,8 @@ static void put_skip(StrBuf *b, int rows, int run)
 	strbuf_puts(b, "\t\t\t\tk = last;\n\t\t\t\tcontinue;\n\t\t\t}\n");
 }
 
-/* As put_terms, by runs of A's rows: the current one has terms left until k is LAST. All runs are
- * whole if RUN, their number of terms, is not 0. */
+/* As put_terms, one segment of A's rows after the other; the current one ends at term LAST. All
+ * segments are whole if RUN, their number of terms, is not 0. */
 static void put_runs(const GenC *g, StrBuf *b, const Tile *t, int rows, int nv, int run)
 {
 	const char *type = type_of(t, t->a);
@@ -418,7 +420,8 @@ static void put_runs(const GenC *g, StrBuf *b, const Tile *t, int rows, int nv, 
 		    : "\t\t\tif (in == run) {\n\t\t\t\tin = 0;\n\t\t\t\trow += row_step;\n\t\t\t}\n\t\t}\n");
 }
 
-/* The parameters of a micro-kernel from "b" on, with types; or, if not DECLARE, their names. */
+/* A micro-kernel's parameters from "b" on: with types if DECLARE, otherwise as the arguments of a
+ * call. */
 static const char *last_parameters(GenC *g, const Tile *t, bool declare)
 {
 	const bool first_term = c_tile_pairs(g, t) && !t->by_runs.starts;
@@ -535,7 +538,7 @@ typedef struct RowsFunction {
 
 enum { MOST_FUNCTIONS = 10 };
 
-/* The rows of the function after that for R rows. HALF is among them. */
+/* The next smaller number of rows for which a function exists, after R. HALF is always one. */
 static int next_rows(int r, int half)
 {
 	const int next = r > 4 ? 4 : r > 2 ? 2 : r - 1;
@@ -544,8 +547,8 @@ static int next_rows(int r, int half)
 }
 
 /* The functions of T: those with one sum for each element, the most rows first, and then those with
- * several. Returns how many there are. A tile with more sums than there are registers is computed in
- * halves. */
+ * several. Returns how many there are. If the sums of a tile do not fit in registers, two calls
+ * compute half of its rows each. */
 static int rows_functions(const GenC *g, const Tile *t, RowsFunction *f)
 {
 	const char *key = key_of(g, t);
@@ -558,7 +561,8 @@ static int rows_functions(const GenC *g, const Tile *t, RowsFunction *f)
 	for (int several = 0; several < 2; several++)
 		for (int r = t->usual; r >= 1; r = next_rows(r, half)) {
 			const int sets = sets_of(g, t, r);
-			/* all tiles have few rows, though the product has more */
+			/* even the largest tile has several sums in a product of few rows; a product of
+			 * more rows needs it with one */
 			const bool one = !several && sets > 1 && t->rows && !n;
 
 			if ((sets > 1) != several && !one)
@@ -585,8 +589,8 @@ static void put_rows_call(GenC *g, StrBuf *b, const Tile *t, const char *name, i
 	strbuf_printf(b, first ? "a_step, %s + %d);" : "a_step, %s);", last, first * t->nr);
 }
 
-/* Prints the choice between the N functions F of T, by the number of valid rows and, as sums of one
- * product have one form, by the number of all rows. */
+/* Prints the choice between the N functions F of T: by the number of valid rows, and by that of all
+ * rows, since all elements of a product are summed in one order. */
 static void put_choice(GenC *g, StrBuf *b, const Tile *t, const RowsFunction *f, int n)
 {
 	const int half = t->mr / 2;
@@ -630,7 +634,7 @@ static bool is_new(GenC *g, Names *printed, const char *name)
 	return true;
 }
 
-/* Prints the functions of T, which is KEY, but for those whose names are in PRINTED. */
+/* Prints the functions of tile T, whose names begin with KEY, except those in PRINTED. */
 static void tile_function(GenC *g, StrBuf *b, const Tile *t, const char *key, Names *printed)
 {
 	const char *a = type_of(t, t->a), *last = last_parameters(g, t, true);

@@ -16,14 +16,14 @@
  * where the first factor of the first product is at most 128, and the second from -128 to 127. The
  * second products are constants of the column, and its sum begins with their sum. A wide term takes
  * 1.3 times as long as a narrow one. Sums of integers do not depend on the order of their terms, so
- * of 64 terms all narrow ones come before all wide ones. Taken as they come, each change between
- * the two kinds would be a mispredicted branch.
+ * each block of 64 terms has the narrow ones first. In mixed order each change between the two kinds
+ * would be a mispredicted branch.
  *
  * Panels that are packed at run time have no order: all their terms are widened to 16 bits in
  * registers, the even bytes and then the odd ones, which takes 1.5 times as long.
  *
  * Products of bf16: the function dot_bf16 adds to each f32 lane the products of a pair of bf16 by
- * another pair, by one instruction or by portable C likewise.
+ * another pair, as for bytes by one instruction or by portable C.
  */
 #include "codegen/c/tile.h"
 
@@ -36,8 +36,8 @@ bool c_tile_pairs(const GenC *g, const Tile *t)
 	return t->order.sums_at && g->target->dot == DOT_PAIRS;
 }
 
-/* An instruction of two operands for vectors of the target, which replaces TO, or with VEX is of
- * FROM. */
+/* Prints TO = OP(FROM, BY) for vectors of the target. Without VEX, OP overwrites its first operand, so
+ * FROM is copied to TO first. */
 static const char *x86(const GenC *g, const char *op, const char *to, const char *from,
 		       const char *by)
 {
@@ -54,8 +54,8 @@ static const char *x86(const GenC *g, const char *op, const char *to, const char
 		reg, to, reg, from, reg, by);
 }
 
-/* The instructions for vectors: C += U * S, by fours. Sums of pairs saturate at 16 bits without a
- * dot product of bytes. Null: the target has none. */
+/* The instructions for C += dot(U, S) of vectors, four bytes for each lane. If the target has no dot
+ * product of bytes, pmaddubsw adds pairs, saturating at 16 bits. Null: it has neither. */
 static const char *dot_of(const GenC *g)
 {
 	const Target *t = g->target;
@@ -76,8 +76,8 @@ static const char *dot_of(const GenC *g)
 }
 
 /* Prints the function dot_u8_i8: each lane of C plus the four products of a lane of U by one of
- * S. Where sums of pairs saturate, that function is dot_narrow, for bytes of S whose pairs add
- * up to -128 to 127, and dot_u8_i8 widens them. */
+ * S. Where sums of pairs saturate, the instruction is that of dot_narrow, which requires that each
+ * pair of S adds up to -128 to 127, and dot_u8_i8 takes any bytes by widening them to 16 bits. */
 static void put_dot(const GenC *g, StrBuf *b)
 {
 	const Target *t = g->target;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The micro-kernel over a panel of quantised numbers (TileScales.scale in ir/loop/loop.h): numbers of 2, 4 or
- * 8 bits become floats in registers. The sum of a group, or of TILE_DEPTH terms if that is less, is
- * computed without the scale, and the tile's sums get it times the scale. So the order of the sums
- * depends on nothing but the shape of the tile.
+ * 8 bits become floats in registers. Each group, or each TILE_DEPTH terms of a longer one, is summed without
+ * the scale; the sum is then multiplied by the scale and added to the tile's. So the order of the
+ * sums depends only on the shape of the tile.
  *
  * Several terms of a column that fill a word of 32 bits are taken from it one after the other, by
- * shifts. On x86-64 a permutation then looks the float up, which ignores the upper bits of its
- * index: of 16 floats in vectors of 64 bytes, of 8 in those of 32 bytes.
+ * shifts. On x86-64 a permutation then looks the float up. It ignores the upper bits of its index, so
+ * no mask is needed: it picks from 16 floats in vectors of 64 bytes, and from 8 in those of 32.
  *
- * Tiles of few rows have several sums for each element, so that they do not wait for each other, but
- * in a product of few rows only.
+ * In a product of few rows each element has several independent sums, to hide the latency of the
+ * multiply-add.
  */
 #include "codegen/c/tile.h"
 
@@ -76,8 +76,8 @@ static void put_types(const ScaledTile *s)
 	strbuf_puts(s->b, "};\n");
 }
 
-/* Declares b0, b1 ...: the floats of one term, in the words w0, w1 ... from bit SHIFT on, or in
- * the row of bytes at b. */
+/* Declares b0, b1 ...: one term as floats, taken from bit SHIFT on of the words w0, w1 ..., or
+ * converted from the bytes at b. */
 static void put_floats(const ScaledTile *s, const char *shift, const char *tabs)
 {
 	const Tile *t = s->t;
@@ -138,7 +138,7 @@ static void put_group(const ScaledTile *s)
 	if (t->scaled.terms > 1)
 		put_words(s, "\t\t\t");
 	for (int i = 0; i < unit; i++) {
-		/* the numbers of a byte are WORD_BYTES terms apart */
+		/* consecutive fields of one byte are terms that are WORD_BYTES apart */
 		snprintf(shift, sizeof shift, "%d",
 			 i % WORD_BYTES * 8 + i / WORD_BYTES * bits_of(t));
 		strbuf_puts(b, "\t\t\t{\n");
@@ -182,8 +182,8 @@ static void put_scaled_sums(const ScaledTile *s)
 		}
 }
 
-/* Declares NAME0, NAME1 ...: the floats at FROM, which the function WIDE reads unless it is
- * null. */
+/* Declares NAME0, NAME1 ...: vectors loaded from FROM. WIDE, if not null, names the function that
+ * loads and widens them. */
 static void put_vectors(const ScaledTile *s, const char *name, const char *from, const char *wide)
 {
 	for (int j = 0; j < s->nv; j++)

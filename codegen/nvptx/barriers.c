@@ -13,6 +13,10 @@
  * accesses before and after the point to the same memory, by different threads, and one of them is
  * a store. Points are decided in order. Undecided points count as barriers, so of two adjacent
  * points the last one gets the barrier.
+ *
+ * The tests run the kernels on the simulated GPU, which reports every race within a block, and in
+ * many orders of threads (tools/ptxsim/shadow.c, suite `orders`). Barriers of operations on tiles
+ * are also proved from the loop tree (tiles_check, ir/loop/tile_check.c).
  */
 #include "codegen/nvptx/kernel.h"
 

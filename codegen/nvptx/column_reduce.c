@@ -4,8 +4,8 @@
  * thread has a state for each of its columns in each row of the result. States are combined over
  * the lanes of a warp that have the same columns, by shuffles, and over the warps in shared memory.
  *
- * If rows begin inside of sectors, a warp has the rows that begin at the same offset in a sector,
- * with all of their columns: its lanes begin at the sector's boundary and have every 32nd column.
+ * If rows are not aligned to sectors, each warp has the rows that begin at one offset in a sector, with
+ * all of their columns: its lanes begin at the sector's boundary and have every 32nd column.
  *
  * If the matrix is in the order of fragments, all warps have all columns. Lane 4 g + t has columns
  * g, g + 8 and so on. Of half a block's terms it has those of its registers: with E elements per
@@ -26,15 +26,18 @@ typedef struct ColumnsEmitter {
 	const ColumnReduction *f;
 	/* columns of a thread; threads along the columns, if these are contiguous in memory */
 	int vector, lanes;
-	int step;     /* distance between its columns */
-	int from, to; /* lanes with the same columns differ in the bits from FROM up to before TO */
-	Buf **state;  /* states, by row, then by column of the thread */
+	int step; /* distance between its columns */
+	/* lanes with the same columns differ only in bits FROM..TO-1 of their numbers, which are
+	 * powers of two */
+	int from, to;
+	Buf **state; /* states, by row, then by column of the thread */
 	CType ct;
 	int words;      /* registers for the operands of a term, or of a half block's terms */
 	const char *j0; /* the thread's first column */
 	/* i1, if rows are peeled: the thread's column exists; else COL is a substitute */
 	const char *in[MOST_COLUMNS];
-	const char *any; /* i1: some lane of the warp has the last of these columns; null: always */
+	/* i1: at least one lane of the warp has the last of these columns; null: always */
+	const char *any;
 	/* for a matrix in the order of fragments: */
 	Expr *load;
 	int reg;                      /* elements of a register */
@@ -159,8 +162,8 @@ static void lane_terms(void *arg, const char *at)
 	ll_forget(&k->f);
 }
 
-/* Computes the lane's columns. If the lane has no column in another block, it uses its first
- * one. */
+/* Computes the lane's columns. In a block where the lane's column does not exist, it reads its first
+ * column again. */
 static void find_columns(ColumnsEmitter *g)
 {
 	LlKernel *k = g->k;

@@ -9,10 +9,7 @@
 #include "ir/eval/eval.h"
 #include "passes/forms/kernels.h"
 
-/*
- * Evaluates one large map a block at a time, so that only the pages that the block reads and writes
- * are in memory. In a block an iterator i becomes start + i, where start is a symbol.
- */
+/* An axis of a map that is evaluated a block at a time: in a block an iterator i becomes START + i. */
 typedef struct BlockAxis {
 	Sym *start;
 	int64_t step, total;
@@ -115,13 +112,14 @@ bool weights_interpret(WeightsRun *w, Node *n, Kernel *k)
 	if (st == EVAL_INDEX)
 		return diag_error(
 			w->m->ctx->diag, node_diag(n),
-			"index out of range: %lld, in a dim of %lld; it is computed from constants, at compile time",
+			"index out of range: %lld, in a dim of %lld; it was computed from constants when the model was compiled",
 			(long long)fault.index, (long long)fault.size);
 	if (st == EVAL_BAD && fault.stray)
 		return diag_error(w->m->ctx->diag, node_diag(n),
-				  "statement %d of its kernel accesses an element outside of %s",
+				  "statement %d of the node's kernel reads or writes outside of %s",
 				  fault.stmt->id, fault.stray->name);
 	if (st != EVAL_OK)
-		return diag_error(w->m->ctx->diag, node_diag(n), "cannot compute a constant");
+		return diag_error(w->m->ctx->diag, node_diag(n),
+				  "the value cannot be computed when the model is compiled");
 	return true;
 }

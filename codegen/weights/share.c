@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stores weights that CPUs and GPUs have in common only once. Two values are the same if they are
+ * Weights that both CPUs and GPUs read are in the file once. Two values are the same if they are
  * the same constant, or if kernels of equal text compute them from the same values. So the name of
- * a value is the kernel's text and the names of its operands. A GPU's memory plan has another
- * order, so a GPU loads its weights from the file in pieces.
+ * a value is the kernel's text and the names of its operands. The memory plan of a
+ * GPU lays them out in a different order, so a GPU loads its weights from the file in pieces.
  */
 #include "codegen/weights/weights.h"
 
@@ -36,7 +36,8 @@ static const char *name_const(Names *n, const Tensor *t)
 
 static const char *name_of(Names *n, Value *v);
 
-/* Interns a name, so that a name that contains others is short: it has their addresses. */
+/* The name of a result. Names are interned, and the name contains those of the operands by their
+ * addresses, so it is short. */
 static const char *name_result(Names *n, Value *v)
 {
 	Node *def = v->def;
@@ -102,7 +103,7 @@ static Stored *stored_of(Module *m)
 		s[i] = (Stored){name_of(&names, v), m->mem->value[v->id].offset};
 	}
 	qsort(s, (size_t)m->mem->stored.n, sizeof *s, by_name_and_offset);
-	/* the first of equal ones, so that the result does not depend on addresses */
+	/* equal values take the lowest offset, so that the result does not depend on addresses */
 	for (int i = 1; i < m->mem->stored.n; i++)
 		if (s[i].name == s[i - 1].name)
 			s[i].at = s[i - 1].at;

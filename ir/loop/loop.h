@@ -3,14 +3,14 @@
  * The loop tree: a kernel's statements after scheduling. A Schedule is a list of stages. A stage is
  * one parallel loop whose body is a tree of LNodes. All loads and stores index flat memory (one i64
  * expression). A local buffer lives for one iteration of the parallel loop. Code generation prints
- * this tree and makes no decisions of its own.
+ * this tree. On GPUs it also chooses which lane has which element of a node, and where a barrier is.
  *
  * On a GPU a stage is one launch. Each iteration belongs to a group of threads: one thread, a part
  * of a warp, a warp, or a block. All threads of a group execute the body together. A scalar local
  * is a register with the same value in every thread. Any other local is private if the group is one
  * thread, else it is in shared memory. A store outside of a LOOP_GROUP is executed once. What a
  * node stores, all threads of the group can read in the nodes after it: codegen puts barriers where
- * this requires them. LN_REDUCE distributes its terms over the group's threads and leaves the
+ * this requires them (codegen/nvptx/barriers.c). LN_REDUCE distributes its terms over the group's threads and leaves the
  * result in each.
  *
  * For a contraction the group is the whole block, and the body consists of operations on tiles (TileNode). A local

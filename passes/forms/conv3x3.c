@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
+ * Which convolutions are computed by Winograd: conv3x3_tile decides, for form_of (form.c), and the pass
+ * `layout` rewrites the kernel (passes/layout/winograd.c).
+ *
  * Winograd's filtering trades multiplications for memory traffic: the transformed image and the
  * products are larger than the image and the result, and the transformed filter is larger than the
  * filter. The cost model counts both sides.

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The form of a kernel: the class that the access relations of its statements give it, whatever
- * operators they came from. Layouts and schedules ask here and match no statements themselves.
+ * operators they came from. Layouts and schedules ask here and match no statements themselves. The
+ * files that recognise: contraction.h (products, convolutions), attention.h (CPUs) and online.h
+ * (GPUs), conv3x3.h (convolutions for Winograd).
  *
  * Passes before `fuse` ask for the form of a statement, or of a kernel that they would make. From
  * the pass `forms` on, every kernel has its form in a side array of the module. A pass that creates
@@ -35,8 +37,8 @@ typedef struct Form {
 	 * packed */
 	bool tiled, tiled_packed, tiled_gpu;
 	int64_t panel; /* CPUs: columns of a panel of packed B (product_panel), or 0 */
-	/* CPUs: rows of Winograd's tiles; 0: the direct form. Known once the layout of the image is:
-	 * the pass layout uses it */
+	/* CPUs: rows of Winograd's tiles, as conv3x3_tile chooses them; 0: the direct form. It
+	 * depends on the layout of the image, so it is final once the pass `layout` has set that */
 	int winograd;
 } Form;
 

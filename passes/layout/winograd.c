@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Builds the kernels of a convolution by Winograd's minimal filtering. passes/forms/conv3x3.c decides which
- * convolutions get it, and with which m. The result is divided into
- * tiles of m x m. A tile reads a square of the image of (m + 2) x (m + 2) elements, d, and has as
+ * Builds the kernels of a convolution by Winograd's minimal filtering. conv3x3_tile (passes/forms/conv3x3.c) decides
+ * which convolutions get it, and with which m. The result is divided into tiles of m x m. A tile reads a square of the image of (m + 2) x (m + 2) elements, d, and has as
  * many products, one for each point (i,j):
  *
  *   filter   f[i,j,c,o]    = sum over r,s of F[i,r] F[j,s] w[o,c,r,s], at compile time

@@ -85,13 +85,23 @@ def _check_program(program: torch.export.ExportedProgram) -> None:
             raise Refused(f"{node.target} draws random numbers; call model.eval(), or pass them as inputs")
 
 
+def _is_named(dim: Any) -> bool:
+    """Whether DIM is a torch.export.Dim, which has a name and bounds, and neither computed from another one nor a hint."""
+    return isinstance(name := getattr(dim, "__name__", None), str) and name.isidentifier()
+
+
 def _names(module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], dynamic_shapes: Any) -> Any:
     """DYNAMIC_SHAPES with names in place of each torch.export.Dim: those that the ONNX model then has for these sizes. A dictionary is in
     the order of the arguments, as torch.onnx.export takes it to be."""
     if isinstance(dynamic_shapes, dict):
         order = list(inspect.signature(module.forward).bind(*args, **kwargs).arguments)
         dynamic_shapes = dict(sorted(dynamic_shapes.items(), key=lambda item: order.index(item[0]) if item[0] in order else len(order)))
-    return pytree.tree_map(lambda dim: name if isinstance(name := getattr(dim, "__name__", None), str) and name.isidentifier() else dim, dynamic_shapes)
+    return pytree.tree_map(lambda dim: dim.__name__ if _is_named(dim) else dim, dynamic_shapes)
+
+
+def _bounds(dynamic_shapes: Any) -> dict[str, tuple[int, int]]:
+    """The sizes that each torch.export.Dim of DYNAMIC_SHAPES with an upper bound allows, by its name; the ONNX model does not have them."""
+    return {dim.__name__: (dim.min, dim.max) for dim in pytree.tree_leaves(dynamic_shapes) if _is_named(dim) and isinstance(dim.max, int)}
 
 
 def _export(module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any] | None, dynamic_shapes: Any, folder: str,
@@ -139,13 +149,15 @@ def export(module: torch.nn.Module, args: Sequence[Any] = (), kwargs: Mapping[st
            input_names: Sequence[str] | None = None, output_names: Sequence[str] | None = None, **options: Any) -> Model:
     """Compiles MODULE ahead of time, as it computes with the inputs ARGS and KWARGS.
 
-    dynamic_shapes  which dims of the inputs vary, as torch.export.export takes it: {"x": {0: torch.export.Dim("batch")}}
+    dynamic_shapes  which dims of the inputs vary, as torch.export.export takes it: {"x": {0: torch.export.Dim("batch", max=64)}}; bounds
+                    of a dim are bounds of the model's
     input_names, output_names   names in the compiled model; default: those that torch.onnx.export finds
     options         arguments of dlcc.compile: dims, target, cache, level, threads, ...
 
     Raises Refused if torch cannot export the module, and dlcc.CompileError if dlcc lacks something of it."""
     with tempfile.TemporaryDirectory(prefix="dlcc-") as folder:
         path = _export(module, args, kwargs, dynamic_shapes, folder, input_names, output_names)
+        options["dims"] = {**_bounds(dynamic_shapes), **(options.get("dims") or {})}
         return compiling.compile(path, **options)
 
 

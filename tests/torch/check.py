@@ -215,6 +215,8 @@ def exported_with_a_dynamic_batch():
     for n in 1, 7:
         x = torch.randn(n, 3, 16, 16)
         same(torch.from_numpy(model(x.numpy())), module(x).detach())
+    (symbol,) = model.describe().symbols
+    assert (symbol.lower, symbol.upper) == (1, 64), symbol
 
 
 class Apart(torch.nn.Module):

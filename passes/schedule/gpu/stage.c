@@ -2,7 +2,7 @@
 /*
  * Staging on GPUs: a block fetches elements of memory once, to shared memory or to the registers of
  * its threads, and the statements read the copies. A strategy chooses the loads and the order in
- * which threads fetch. Here is what all of them share: which loads may be staged, the declaration
+ * which threads fetch. This file has the parts that all strategies share: which loads may be staged, the declaration
  * of a copy, the loops that fill it, and the statements' loads of it.
  */
 #include "passes/schedule/gpu/gpu_impl.h"

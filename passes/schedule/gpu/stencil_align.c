@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Alignment of the accesses to input tiles of stencils. An input tile is several contiguous pieces
- * of memory, which threads access by vectors or by single elements. Where pieces begin within a
- * sector, each access of a warp would touch one sector more than it needs. Where the first access
- * of a piece is peeled to the boundary of a sector, the whole piece touches at most one more.
+ * of memory, which threads access by vectors or by single elements. If a piece begins in
+ * the middle of a sector, each access of a warp touches one sector too many. If the first access
+ * ends at the boundary of a sector, the whole piece touches at most one too many.
  */
 #include "passes/schedule/gpu/stencil_impl.h"
 
@@ -21,7 +21,7 @@ static bool has_all(const Stencil *w, const InputTile *x, int d)
 	return dim_equals(a->base, 0) && dim_equals(x->buf->dims[d], stencil_side(w, x, d));
 }
 
-/* The largest power of two, up to a sector, at multiples of which all runs begin. */
+/* The alignment of the starts of all segments, in elements: a power of two, at most a sector. */
 static int64_t begins(const Stencil *w, const InputTile *x, const StencilRun *y)
 {
 	Ctx *c = w->r->k->ctx;
@@ -47,29 +47,30 @@ static int64_t begins(const Stencil *w, const InputTile *x, const StencilRun *y)
 	return n;
 }
 
-/* Chooses the threads for a run of ALL accesses, in multiples of UNIT, the accesses of a sector:
- * the number with which all runs are finished soonest, with at most MOST accesses per thread. Among
- * equals it is the fewest threads, as each thread computes the run's offset once. */
+/* Chooses the threads for a segment of ALL accesses, in multiples of UNIT, the accesses of a sector:
+ * the number with the fewest rounds over all segments, with at most MOST accesses per thread. On a
+ * tie it is the smallest number, since each thread computes the segment's offset once. */
 static void share_peeled(StencilRun *y, int64_t all, int64_t unit)
 {
 	enum { MOST = 8 };
-	const int64_t warp = all < WARP ? all : WARP, few = (all / MOST + unit - 1) / unit * unit;
+	const int64_t warp = all < WARP ? all : WARP, least = (all / MOST + unit - 1) / unit * unit;
 	int64_t best = INT64_MAX;
 
-	for (int64_t n = few > warp ? few : warp; n <= all; n += unit) {
+	for (int64_t n = least > warp ? least : warp; n <= all; n += unit) {
 		const int64_t times = (all + n - 1) / n,
-			      now = (y->runs * n + STENCIL_THREADS - 1) / STENCIL_THREADS * times;
+			      rounds = (y->runs * n + STENCIL_THREADS - 1) / STENCIL_THREADS *
+				       times;
 
-		if (now >= best)
+		if (rounds >= best)
 			continue;
-		best = now;
+		best = rounds;
 		y->threads = n;
 		y->times = times;
 	}
 }
 
-/* Contiguous points that a thread computes at a time: as many as leave work for half of the block's
- * threads. */
+/* Contiguous points that a thread computes at a time: the largest number that still gives half of the
+ * block's threads work. */
 static int vector_width(const Stencil *w)
 {
 	Dim *all = w->r->band->iter[w->along]->extent;
@@ -87,8 +88,8 @@ static int vector_width(const Stencil *w)
 StencilRun stencil_run(const Stencil *w, const InputTile *x)
 {
 	enum {
-		FEW = 8, /* sectors of an access, at most, for which a peel pays */
-		ROOM = 5 /* a peel may make a run longer by a fifth */
+		FEW = 8, /* a peel pays only if an access spans at most this many sectors */
+		ROOM = 5 /* a peel may lengthen a segment by at most 1/ROOM */
 	};
 	Ctx *c = w->r->k->ctx;
 	const int rank = x->buf->rank, bytes = stencil_bytes(x);

@@ -2,7 +2,7 @@
 /*
  * The points of a stencil's block, once its input tiles are in shared memory
  * (passes/schedule/gpu/stencil.c). A thread has one point at a time, or several that are adjacent
- * in memory: then a tap of all of them is one vector access, and its guard is tested once:
+ * in memory. One vector access then loads a tap for all of them, and the guard is tested once:
  *
  *   for each row of taps
  *     for each tap, unrolled, where it is inside the input
@@ -79,7 +79,7 @@ static void place_point(Stencil *w, int k)
 		l_let(r->b, r->rep[k], at);
 }
 
-/* As place_point, in a loop of at most one iteration if the point may be past the end. */
+/* As place_point. If the point may be past the end, a loop of 0 or 1 iterations guards it. */
 static void open_point(Stencil *w, int k, Nest *nest)
 {
 	Row *r = w->r;
@@ -95,8 +95,8 @@ static void open_point(Stencil *w, int k, Nest *nest)
 			 l_min(b, ex_add(b->p, at, l_int(b, 1)), ex_dim(b->p, end)));
 }
 
-/* Binds the joint iterators to access AT of their run, in a loop of at most one iteration if that
- * access may not exist. */
+/* Binds the joint iterators to access AT of their segment. If that access may not exist, a loop of 0
+ * or 1 iterations guards it. */
 static void open_joint(Stencil *w, const Joint *j, Expr *at, Nest *nest)
 {
 	Row *r = w->r;
@@ -145,7 +145,7 @@ static Nest open_points(Stencil *w)
 	return nest;
 }
 
-/* ---- What is done there ---- */
+/* ---- The statements at each point ---- */
 
 /* The value of S, which reads its input tiles. */
 static Expr *from_boxes(const Stencil *w, const Stmt *s)

@@ -26,6 +26,6 @@ bool gpu_hold_is_legal(const char *name, bool async, bool can, StrBuf *why)
 	return !async || can ||
 	       decision_refuse(
 		       why,
-		       "%s cannot be copied asynchronously: it is not a load of 4 bytes or more at a time as the product multiplies them, or the GPU is older than sm_80",
+		       "%s cannot be copied asynchronously: cp.async needs sm_80 or later, and loads of at least 4 bytes of the type that the product multiplies",
 		       name);
 }

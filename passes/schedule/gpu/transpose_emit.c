@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stage of a transpose: the block fetches the elements that each transposed load reads of its
- * tile, then stores the tile. Both go through the tile's points in the order of their own memory,
- * one contiguous range after the other (passes/schedule/gpu/transpose.c).
+ * The stage of a transpose: the block copies the tile of each transposed load to shared memory, then
+ * stores the tile of the result. The copy follows the order of the input's memory and the store that
+ * of the output's, one contiguous range after the other (passes/schedule/gpu/transpose.c).
  */
 #include "passes/schedule/gpu/transpose_impl.h"
 
 /* ---- One way ---- */
 
-/* As transpose_run, but ends at a multiple of SIDE, if there is one: adjacent threads then take
- * adjacent ranges. */
+/* As transpose_run, but stops at the first length that is a multiple of SIDE: adjacent threads then
+ * take adjacent ranges. */
 static int64_t short_run(const TransposePlan *t, const Way *w, int *n)
 {
 	const int64_t all = transpose_run(t, w, n);
@@ -115,10 +115,9 @@ static Expr *let_run(TransposePlan *t, const Way *w, int n, Expr *x, Expr **guar
 }
 
 /*
- * How the threads traverse W. Adjacent threads take adjacent accesses of a range; after FEW
- * accesses they go on to the next range, until all ranges have had as many. Where ranges are
- * misaligned and there is one for each warp, a warp takes all of its range, so the range's offset
- * is computed once.
+ * How the threads traverse W. FEW adjacent threads serve one range; each round covers FEW accesses of
+ * every range. If ranges are misaligned and each warp has one, the warp takes all of it, so that the
+ * range's offset is computed once.
  */
 typedef struct Path {
 	/* the first access begins at the boundary of a sector, in or before the range */
@@ -200,9 +199,8 @@ static Expr *open_path(TransposePlan *t, const Way *w, const Path *y, Nest *nest
 		return x;
 	x = ex_sub(b->p, x, peel(t, w, y->n));
 	begun = ex_op2(b->p, IN_ge, x, l_int(b, 0));
-	/* That no position is negative may follow from the extents of iterators that the range
-	 * does not have, as where one of them is 1 at most. It then holds of ranges that exist
-	 * alone. */
+	/* `x >= 0` may simplify to a constant because an iterator outside of the range has an
+	 * extent of at most 1. That proof holds only for ranges that exist, so the guard stays. */
 	*guard = ex_and(b->p, begun->kind == EX_CONST ? *guard : begun,
 			ex_op2(b->p, IN_lt, x, end));
 	return x;

@@ -331,7 +331,7 @@ static void test_multiple(double a, double b, int at)
 	const float fb = (float)b, f = (float)rint(ldexp(a, at)) * fb;
 
 	for (int to = -1; to <= 1; to++) {
-		const double x = to ? nextafter(m, to * INFINITY) : m;
+		const double x = to ? nextafter(m, (double)to * (double)INFINITY) : m;
 		const float y = to ? nextafterf(f, (float)to * INFINITY) : f;
 
 		check("rem_f64", x, b, dl_rem_f64(x, b), fmod(x, b));

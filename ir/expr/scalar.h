@@ -286,10 +286,12 @@ DL_FN double dl_mad_f64(double a, double b, double c) { return DL_MAD_f64(a, b, 
 
 /* ---- Floats ---- */
 
-/* The exact remainder of a / b, with the sign of a: long division of the significands, STEP bits
- * at a time. */
+/* The exact remainder of a / b, with the sign of a. A quotient of two f32 below 2^28, computed in
+ * f64, is truncated right, and its product by b is exact. A quotient of two f64 below 2^52 may be
+ * one too large, and is subtracted in one rounding, which is exact. Otherwise by long division of
+ * the significands, STEP bits at a time. */
 #define DL_REM(t, T, U, f, man, top, step)                                                         \
-	DL_SLOW T dl_rem_##t(T a, T b)                                                             \
+	DL_SLOW T dl_long_rem_##t(T a, T b)                                                        \
 	{                                                                                          \
 		U x = (U)dl_bits_##t##_##top(__builtin_fabs##f(a));                                \
 		U y = (U)dl_bits_##t##_##top(__builtin_fabs##f(b)), one = (U)1 << man;             \
@@ -320,41 +322,69 @@ DL_FN double dl_mad_f64(double a, double b, double c) { return DL_MAD_f64(a, b, 
 	}
 DL_REM(f32, float, uint32_t, f, 23, u32, 40)
 DL_REM(f64, double, uint64_t, , 52, u64, 11)
+DL_FN float dl_rem_f32(float a, float b)
+{
+	const double x = a, y = b, most = __builtin_fabs(y) * 0x1p28;
 
-#define DL_FLOATING(t, T, f)                                                                       \
+	if (!(most > __builtin_fabs(x)) || most > 0x1p156)
+		return dl_long_rem_f32(a, b);
+	return __builtin_copysignf((float)(x - (double)(int32_t)(x / y) * y), a);
+}
+DL_FN double dl_rem_f64(double a, double b)
+{
+#if DL_FUSED
+	const double most = __builtin_fabs(b) * 0x1p52;
+
+	if (most > __builtin_fabs(a) && most <= 0x1.fffffffffffffp1023) {
+		double r = dl_fma_f64(-(double)(int64_t)(a / b), b, a);
+
+		if (r != 0 && (r < 0) != (a < 0))
+			r += __builtin_copysign(b, a);
+		return __builtin_copysign(r, a);
+	}
+#endif
+	return dl_long_rem_f64(a, b);
+}
+
+/* COND ? NaN : X. Setting all bits of an element is one instruction; a blend is three on some CPUs.
+ * Of a sequence of choices clang would make branches. */
+#define DL_NAN_IF(cond, t, i, x) dl_bits_##i##_##t(dl_bits_##t##_##i(x) | -(cond))
+
+#define DL_FLOATING(t, T, f, i)                                                                    \
 	DL_NUMBER(t, T, T)                                                                         \
 	DL_FN T dl_abs_##t(T a) { return __builtin_fabs##f(a); }                                   \
 	DL_FN T dl_div_##t(T a, T b) { return a / b; }                                             \
 	DL_FN T dl_sqrt_##t(T a) { return __builtin_sqrt##f(a); }                                  \
 	DL_FN T dl_ex2_##t(T a) { return __builtin_exp2##f(a); }                                   \
 	DL_FN T dl_copysign_##t(T a, T b) { return __builtin_copysign##f(a, b); }                  \
-	DL_FN T dl_min_##t(T a, T b) { T r = a < b ? a : b; return a != a ? a : r; }               \
-	DL_FN T dl_max_##t(T a, T b) { T r = a > b ? a : b; return a != a ? a : r; }               \
+	DL_FN T dl_min_##t(T a, T b) { T r = a < b ? a : b; return DL_NAN_IF(a != a, t, i, r); }   \
+	DL_FN T dl_max_##t(T a, T b) { T r = a > b ? a : b; return DL_NAN_IF(a != a, t, i, r); }   \
 	DL_SLOW T dl_mod_##t(T a, T b)                                                             \
 	{                                                                                          \
 		T r = dl_rem_##t(a, b);                                                            \
 		return r == 0 ? __builtin_copysign##f(r, b) : (r < 0) != (b < 0) ? r + b : r;      \
 	}
-DL_FLOATING(f32, float, f)
-DL_FLOATING(f64, double, )
+DL_FLOATING(f32, float, f, i32)
+DL_FLOATING(f64, double, , i64)
 
-/* The bits of m 2^e, a number too small to be normal, whose bits would be B if exponents had no
- * limit. It is a multiple k of the least subnormal number 2^-LEAST, whose bits are k: adding 2^MAN
- * to m 2^(e + LEAST) rounds it to k. A product would take processors many times as long. Code for
- * CPUs that take such results for zero defines DL_FLUSH. */
+/* B, where it is the bits of a normal number m 2^e or more; else the bits of m 2^e, which would be
+ * B if exponents had no limit. That is a multiple k of the least subnormal number 2^-LEAST, whose
+ * bits are k: adding 2^MAN to m 2^(e + LEAST) rounds it to k. A product would take processors many
+ * times as long. K is more than such a B; from a normal number the same sum makes no more than B.
+ * Code for CPUs that take such results for zero defines DL_FLUSH. */
 #ifdef DL_FLUSH
-#define DL_TINY(t, T, i, I, man, least) \
-	DL_FN I dl_tiny_##t(I b)        \
-	{                               \
-		return (void)b, 0;      \
+#define DL_TINY(t, T, i, I, man, least)         \
+	DL_FN I dl_tiny_##t(I b)                \
+	{                                       \
+		return b < (I)1 << man ? 0 : b; \
 	}
 #else
-#define DL_TINY(t, T, i, I, man, least)                                             \
-	DL_FN I dl_tiny_##t(I b)                                                    \
-	{                                                                           \
-		return dl_bits_##t##_##i(dl_bits_##i##_##t(b + ((I)least << man)) + \
-					 (T)0x1p##man) -                            \
-		       dl_bits_##t##_##i((T)0x1p##man);                             \
+#define DL_TINY(t, T, i, I, man, least)                                            \
+	DL_FN I dl_tiny_##t(I b)                                                   \
+	{                                                                          \
+		const T x = dl_bits_##i##_##t(dl_add_##i(b, (I)least << man));     \
+		const I k = dl_bits_##t##_##i(x + (T)0x1p##man);                   \
+		return dl_max_##i(b, k - dl_bits_##t##_##i((T)0x1p##man));         \
 	}
 #endif
 /* m 2^e, where n is 1.5 * 2^MAN + e, as a sum that was to round e to an integer. Adding e to m's
@@ -365,8 +395,8 @@ DL_FLOATING(f64, double, )
 	{                                                                          \
 		const I e = dl_bits_##t##_##i(n) - dl_bits_##t##_##i(0x1.8p##man); \
 		const I b = dl_bits_##t##_##i(m) + dl_shl_##i(e, man);             \
-		const I r = b < (I)1 << man ? dl_tiny_##t(b) : dl_min_##i(b, inf); \
-		return m != m ? m : dl_bits_##i##_##t(r);                          \
+		const I r = dl_min_##i(dl_tiny_##t(b), inf);                       \
+		return dl_bits_##i##_##t(r | -(m != m));                           \
 	}
 DL_SCALE(f64, double, i64, int64_t, 52, 1074, 0x7ff0000000000000)
 #if defined(__AVX512F__) && defined(__clang__) && __clang_major__ >= 22

@@ -323,6 +323,22 @@ static void test_scale(uint64_t *s)
 		fault("scale", NAN, 0, 0, 0);
 }
 
+/* Remainders by B of a multiple of it, A 2^AT times B, and of the numbers next to that, whose
+ * quotients may round to the same integer. */
+static void test_multiple(double a, double b, int at)
+{
+	const double m = rint(ldexp(a, at)) * b;
+	const float fb = (float)b, f = (float)rint(ldexp(a, at)) * fb;
+
+	for (int to = -1; to <= 1; to++) {
+		const double x = to ? nextafter(m, (double)to * (double)INFINITY) : m;
+		const float y = to ? nextafterf(f, (float)to * INFINITY) : f;
+
+		check("rem_f64", x, b, dl_rem_f64(x, b), fmod(x, b));
+		check("rem_f32", y, fb, dl_rem_f32(y, fb), fmodf(y, fb));
+	}
+}
+
 static void test_floats(void)
 {
 	uint64_t s = 11;
@@ -335,6 +351,7 @@ static void test_floats(void)
 		test_cvt(a);
 		check("rem_f64", a, b, dl_rem_f64(a, b), fmod(a, b));
 		check("rem_f32", fa, fb, dl_rem_f32(fa, fb), fmodf(fa, fb));
+		test_multiple(some_f64(&s, 4), some_f64(&s, 4), (int)(i % 60));
 		check("mod_f32", fa, fb, dl_mod_f32(fa, fb), (float)python_mod(fa, fb));
 		if (a != 0 || b != 0) {
 			check("min_f64", a, b, dl_min_f64(a, b),

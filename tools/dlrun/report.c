@@ -33,7 +33,9 @@ static void put_element(FILE *f, const Array *v, int64_t i)
 		fputs(strbuf_str(&text), f);
 		strbuf_free(&text);
 	} else if (dtype_is_float(v->dtype)) {
-		fprintf(f, "%.6g", dtype_load_f64(v->dtype, v->data, i));
+		const double x = dtype_load_f64(v->dtype, v->data, i);
+
+		fprintf(f, "%.6g", x != x ? NAN : x); /* the sign of a NaN has no meaning */
 	} else if (v->dtype == DT_U64) {
 		fprintf(f, "%" PRIu64, (uint64_t)dtype_load_i64(v->dtype, v->data, i));
 	} else {

@@ -148,7 +148,8 @@ def inputs(form, kind, d, e, b, m, n, r):
     x = {"q": r.standard_normal((b, h, m, d)), "k": r.standard_normal((b, form.heads, *((d, n) if form.kt else (n, d)))), "v": r.standard_normal((b, form.heads, n, e))}
     x = {name: v.astype(t) for name, v in x.items()}
     for name, (kind_of, _, make) in form.extra.items():
-        x[name] = make(r, b, m, n).astype(t if kind_of == "T" else kind_of)
+        with np.errstate(over="ignore"):
+            x[name] = make(r, b, m, n).astype(t if kind_of == "T" else kind_of)
     if form.sink:
         x["sink"] = r.standard_normal((1, h, 1, 1)).astype(t)
     return x

@@ -274,9 +274,9 @@ static bool same_size(const Graph *g, const Buf *b, const Value *x, const Type *
  * only moves bits, which it loads and stores as integers of their size. */
 static bool moves_bits(const Kernel *k, const Buf *b, DType t)
 {
-	const Expr *x = k->stmts.n == 1 ? k->stmts.at[0]->val[0] : NULL;
+	const Stmt *s = k->stmts.n == 1 ? k->stmts.at[0] : NULL;
 
-	return x && x->kind == EX_LOAD && b->dtype != DT_STR && t != DT_STR &&
+	return s && !s->red && s->val[0]->kind == EX_LOAD && b->dtype != DT_STR && t != DT_STR &&
 	       dtype_info[b->dtype].bits == dtype_info[t].bits;
 }
 

@@ -285,25 +285,42 @@ TileNode *attention_map_results(AttentionEmit *e, Buf *to)
 	return n;
 }
 
+/* The factor for rows whose exponentials have the error of the shift's product: it makes that of the shift 1, as a
+ * divisor like max(sum, 1) expects. */
+static Expr *without_error(AttentionEmit *e, const TileNode *n)
+{
+	ExprPool *p = e->p;
+	Expr *shift = finite_shift(e, n, e->most), *factor = exponent_factor(e, shift),
+	     *product = ex_op2(p, IN_mul, shift, factor);
+
+	return ex_op1(p, IN_ex2, ex_op3(p, IN_mad, ex_op1(p, IN_neg, shift), factor, product));
+}
+
 /* Rows whose keys are all masked have exponentials of -inf - shift(-inf): NaN, unless that shift is finite. Rows
  * without keys have none, and the result 0. */
-static void hide_rows(AttentionEmit *e)
+static void finish_rows(AttentionEmit *e)
 {
 	const OnlineForm *f = &e->a.f;
-	Expr *shift = f->shift;
+	Expr *shift = f->shift, *factor;
 	TileNode *n;
+	bool hides;
 
 	EX_MAP (x, e->p, &shift)
 		if (x->kind == EX_LOAD && x->load.buf == f->most)
 			x = attention_number(e, -INFINITY);
-	if (f->nan_is_zero || (shift->kind == EX_CONST && isfinite(shift->f)))
+	hides = shift->kind != EX_CONST || !isfinite(shift->f);
+	if (f->nan_is_zero || (!hides && !is_natural(e)))
 		return;
 	n = attention_map_rows(e, e->scale);
-	n->val = ex_op3(e->p, IN_select,
+	factor = is_natural(e) ? without_error(e, n) : attention_number(e, 1);
+	if (hides)
+		factor = ex_op3(
+			e->p, IN_select,
 			ex_and(e->p, ex_op2(e->p, IN_gt, ex_dim(e->p, e->a.keys), l_int(&e->b, 0)),
 			       ex_and(e->p, is_hidden(e, attention_at(e, n, e->most)),
 				      is_hidden(e, attention_shift(e, n, e->most)))),
-			attention_number(e, NAN), attention_number(e, 1));
+			attention_number(e, NAN), factor);
+	n->val = factor;
 	for (int i = 0; i < f->nsums; i++)
 		attention_scale(e, attention_map_rows(e, e->sum[i]));
 	attention_scale(e, attention_map_results(e, e->result));
@@ -313,7 +330,7 @@ void attention_results(AttentionEmit *e)
 {
 	const OnlineForm *f = &e->a.f;
 
-	hide_rows(e);
+	finish_rows(e);
 	for (int i = 0; i < f->nresults; i++) {
 		TileNode *n = attention_map_results(e, f->result[i]->out[0]);
 		PlacedAt x = {.e = e, .n = n, .most = e->most};

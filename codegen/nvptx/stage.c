@@ -4,9 +4,9 @@
  * other scalars are stack slots, which LLVM promotes to registers.
  *
  * ll_barrier marks the places where barriers may be: after each node whose threads share memory,
- * and inside of nodes that pass data between threads, as reductions (group.c, column_reduce.c),
- * pipelines (tile.c), bulk copies (bulk.c) and tiles (mma.c). barriers.c chooses among them.
- * Threads of one warp have bar.warp.sync, larger groups bar.sync.
+ * and inside of nodes that pass data between threads, as reductions (group.c, column_reduce.c), bulk
+ * copies (bulk.c) and loops (loop.c). barriers.c chooses among them; operations on tiles have
+ * barriers of their own (tile_ops.c). Threads of one warp have bar.warp.sync, larger groups bar.sync.
  */
 #include "codegen/names.h"
 #include "codegen/nvptx/kernel.h"

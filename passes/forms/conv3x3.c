@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which convolutions are computed by Winograd: conv3x3_tile decides, for form_of (form.c), and the pass
- * `layout` rewrites the kernel (passes/layout/winograd.c).
+ * Which convolutions are computed by Winograd. conv3x3_tile decides, on CPUs only, whenever form_of
+ * (form.c) asks. The pass `layout` takes the answer once the image's layout is set, and rewrites the
+ * kernel (passes/layout/winograd.c).
  *
  * Winograd's filtering trades multiplications for memory traffic: the transformed image and the
  * products are larger than the image and the result, and the transformed filter is larger than the
- * filter. The cost model counts both sides.
+ * filter. So direct_seconds is compared with winograd_seconds, on the first CPU: the time of the
+ * products, bounded by arithmetic or by reading the filter, and for Winograd WINOGRAD_TRANSFORM
+ * operations for each transformed element. Winograd must take less than WINOGRAD_GAIN percent, and
+ * needs WINOGRAD_CHANNELS channels; --winograd bounds its tiles.
  */
 #include "passes/forms/conv3x3.h"
 

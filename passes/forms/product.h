@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A matrix product in a kernel, acc[g,m,n] = sum over k of A(g,m,k) * B(g,k,n), and the elementwise
- * maps that follow it: which tiles can compute it, and how they can read its operands. This module
- * makes no choice. Schedules choose how the operands are read, by product_pack_a, product_pack_b
- * and product_use_dot.
+ * maps that follow it: which tiles can compute it, and how they can read its operands. Schedules
+ * choose how the operands are read, by product_pack_a, product_pack_b and product_use_dot. Decided here
+ * is only what layouts and schedules must agree on: product_panel gives the columns of a panel of
+ * constants, two vectors of the widest CPU and at least a cache line: 16 f32 up to AVX2, 32 with
+ * AVX-512.
  */
 #ifndef PASSES_FORMS_PRODUCT_H
 #define PASSES_FORMS_PRODUCT_H

@@ -16,8 +16,9 @@
  *   contraction       matrix products in tiles of shared memory, and the maps that follow them
  *                     (gemm.c); products of few rows (skinny.c)
  *   scatter           updates at indices that are data (scatter.c)
- *   attention         two products with a softmax between them, in one launch (attention.c). Unlike the others it
- *                     has decisions (passes/schedule/common/decision.h)
+ *   attention         two products with a softmax between them, in one launch (attention.c). It and
+ *                     contractions have decisions (passes/schedule/common/decision.h); the others
+ *                     choose as they emit
  *   order             everything else: statement after statement, a thread for each point of the
  *                     band, or one thread if the order of points matters
  *

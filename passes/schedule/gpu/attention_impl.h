@@ -126,10 +126,8 @@ void attention_put_row(PlacedAt *x, Expr *at); /* row AT of all rows */
 Expr *attention_placed(PlacedAt *x, Expr *e);
 /* The factor, at the points of N, of sums whose maximum was WAS and is IS: 0 if all keys were masked. */
 Expr *attention_factor(AttentionEmit *e, const TileNode *n, Buf *was, Buf *is);
-/* The exponential at the points of N, of the score less the shift: 2 to the power of one multiply-add. The
- * shift is multiplied by log2(e) and rounded, alike for all exponentials of a row and in attention_factor, so
- * that the rows of sums and results have one error, which attention_results removes. Shifts above 2^24 are not multiplied. While all keys so far are masked, the maximum is
- * -inf, and maybe the shift; the exponentials are 0. */
+/* The exponential at the points of N, of the score less the shift. While all keys so far are masked, the
+ * maximum is -inf, and maybe the shift; the exponentials are 0. */
 Expr *attention_weight(AttentionEmit *e, const TileNode *n);
 /* Tiles for the results, the maxima and the sums, whose layouts are E's, and their initial values. */
 void attention_declare_state(AttentionEmit *e);

@@ -203,16 +203,13 @@ static bool is_natural(const AttentionEmit *e)
 	return ex_is_op(e->a.f.exponential, FN_exp);
 }
 
-/* The factor that makes an exponent of 2 of a score whose row has SHIFT: log2(e) for exp. The product
- * of the shift is rounded, by up to half of 1 for shifts of 2^24. Masks are often larger: rows whose
- * keys so far are all masked would have exponents that are far from 0, or not finite. There the
- * factor is 1, whose product is exact, and scores differ by so much, or by so few units in the last
- * place, that the base of the power does not matter. */
-static Expr *exponent_factor(AttentionEmit *e, Expr *shift)
+/* 2 to the power that is the form's exponential of AT less SHIFT. The difference comes first: masks are often
+ * large, up to the least float, and their products with log2(e) would be rounded by more than 1, or not finite. */
+static Expr *power(AttentionEmit *e, Expr *at, Expr *shift)
 {
-	Expr *large = ex_op2(e->p, IN_gt, ex_op1(e->p, IN_abs, shift), attention_number(e, 0x1p24));
+	Expr *less = ex_op2(e->p, IN_sub, at, shift);
 
-	return ex_op3(e->p, IN_select, large, attention_number(e, 1), attention_number(e, M_LOG2E));
+	return is_natural(e) ? ex_op2(e->p, IN_mul, less, attention_number(e, M_LOG2E)) : less;
 }
 
 static Expr *is_hidden(AttentionEmit *e, Expr *most)
@@ -230,34 +227,16 @@ static Expr *finite_shift(AttentionEmit *e, const TileNode *n, Buf *most)
 /* The selection is of the exponent: LLVM would branch around an exponential. */
 Expr *attention_factor(AttentionEmit *e, const TileNode *n, Buf *was, Buf *is)
 {
-	ExprPool *p = e->p;
-	Expr *from = attention_shift(e, n, was), *to = finite_shift(e, n, is);
-
-	if (is_natural(e)) {
-		Expr *factor = exponent_factor(e, to);
-
-		from = ex_op2(p, IN_mul, from, factor);
-		to = ex_op2(p, IN_mul, to, factor);
-	}
-	return ex_op1(p, IN_ex2,
-		      ex_op3(p, IN_select, is_hidden(e, attention_at(e, n, was)),
-			     attention_number(e, -INFINITY), ex_op2(p, IN_sub, from, to)));
+	return ex_op1(e->p, IN_ex2,
+		      ex_op3(e->p, IN_select, is_hidden(e, attention_at(e, n, was)),
+			     attention_number(e, -INFINITY),
+			     power(e, attention_shift(e, n, was), finite_shift(e, n, is))));
 }
 
 Expr *attention_weight(AttentionEmit *e, const TileNode *n)
 {
-	ExprPool *p = e->p;
-	Expr *at = attention_at(e, n, e->score), *shift = finite_shift(e, n, e->most);
-
-	if (is_natural(e)) {
-		Expr *factor = exponent_factor(e, shift);
-
-		at = ex_op3(p, IN_mad, at, factor,
-			    ex_op1(p, IN_neg, ex_op2(p, IN_mul, shift, factor)));
-	} else {
-		at = ex_op2(p, IN_sub, at, shift);
-	}
-	return ex_op1(p, IN_ex2, at);
+	return ex_op1(e->p, IN_ex2,
+		      power(e, attention_at(e, n, e->score), finite_shift(e, n, e->most)));
 }
 
 void attention_rescale(AttentionEmit *e)
@@ -285,42 +264,25 @@ TileNode *attention_map_results(AttentionEmit *e, Buf *to)
 	return n;
 }
 
-/* The factor for rows whose exponentials have the error of the shift's product: it makes that of the shift 1, as a
- * divisor like max(sum, 1) expects. */
-static Expr *without_error(AttentionEmit *e, const TileNode *n)
-{
-	ExprPool *p = e->p;
-	Expr *shift = finite_shift(e, n, e->most), *factor = exponent_factor(e, shift),
-	     *product = ex_op2(p, IN_mul, shift, factor);
-
-	return ex_op1(p, IN_ex2, ex_op3(p, IN_mad, ex_op1(p, IN_neg, shift), factor, product));
-}
-
 /* Rows whose keys are all masked have exponentials of -inf - shift(-inf): NaN, unless that shift is finite. Rows
  * without keys have none, and the result 0. */
-static void finish_rows(AttentionEmit *e)
+static void hide_rows(AttentionEmit *e)
 {
 	const OnlineForm *f = &e->a.f;
-	Expr *shift = f->shift, *factor;
+	Expr *shift = f->shift;
 	TileNode *n;
-	bool hides;
 
 	EX_MAP (x, e->p, &shift)
 		if (x->kind == EX_LOAD && x->load.buf == f->most)
 			x = attention_number(e, -INFINITY);
-	hides = shift->kind != EX_CONST || !isfinite(shift->f);
-	if (f->nan_is_zero || (!hides && !is_natural(e)))
+	if (f->nan_is_zero || (shift->kind == EX_CONST && isfinite(shift->f)))
 		return;
 	n = attention_map_rows(e, e->scale);
-	factor = is_natural(e) ? without_error(e, n) : attention_number(e, 1);
-	if (hides)
-		factor = ex_op3(
-			e->p, IN_select,
+	n->val = ex_op3(e->p, IN_select,
 			ex_and(e->p, ex_op2(e->p, IN_gt, ex_dim(e->p, e->a.keys), l_int(&e->b, 0)),
 			       ex_and(e->p, is_hidden(e, attention_at(e, n, e->most)),
 				      is_hidden(e, attention_shift(e, n, e->most)))),
-			attention_number(e, NAN), factor);
-	n->val = factor;
+			attention_number(e, NAN), attention_number(e, 1));
 	for (int i = 0; i < f->nsums; i++)
 		attention_scale(e, attention_map_rows(e, e->sum[i]));
 	attention_scale(e, attention_map_results(e, e->result));
@@ -330,7 +292,7 @@ void attention_results(AttentionEmit *e)
 {
 	const OnlineForm *f = &e->a.f;
 
-	finish_rows(e);
+	hide_rows(e);
 	for (int i = 0; i < f->nresults; i++) {
 		TileNode *n = attention_map_results(e, f->result[i]->out[0]);
 		PlacedAt x = {.e = e, .n = n, .most = e->most};

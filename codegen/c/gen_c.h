@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * gen_c: prints scheduled kernels as C. A stage becomes one function of the type dl_kernel_fn;
- * stages whose texts differ at most by names of variables are printed once. The C is GNU C (vector extensions), clean under
- * -Wall -Wextra with gcc and clang, and means the same under -ffp-contract=off -fwrapv at any
- * optimisation level.
+ * stages whose texts differ at most by names of variables are printed once. The C is GNU C (vector
+ * extensions), clean under -Wall -Wextra with gcc and clang, and means the same under
+ * -ffp-contract=off -fwrapv at any optimisation level.
  */
 #ifndef CODEGEN_C_GEN_C_H
 #define CODEGEN_C_GEN_C_H

@@ -13,6 +13,7 @@
  */
 #include "codegen/c/tile.h"
 
+#include "base/round.h"
 #include "codegen/c/expr.h"
 #include "codegen/c/gen_c_impl.h"
 #include "codegen/targets.h"
@@ -141,7 +142,7 @@ static int vectors_of(const GenC *g, const Tile *t)
 {
 	const int lanes = c_tile_lanes(g, t);
 
-	return (columns_of(g, t) + lanes - 1) / lanes;
+	return (int)ceil_div(columns_of(g, t), lanes);
 }
 
 /* The type of column vector J. */
@@ -377,8 +378,8 @@ static void put_terms(const GenC *g, StrBuf *b, const Tile *t, int rows, int nv,
 }
 
 /* Prints a loop that handles SETS terms in each iteration, one for each set of sums, and then adds the
- * sets. put_terms prints the loop over the remaining terms. CPUs fetch lines in pairs, so one is fetched ahead for two of
- * the panel: fetching each took one row 1.25 times as long. */
+ * sets. put_terms prints the loop over the remaining terms. CPUs fetch lines in pairs, so one is
+ * fetched ahead for two of the panel: fetching each took one row 1.25 times as long. */
 static void put_sets(const GenC *g, StrBuf *b, const Tile *t, int rows, int nv, int sets)
 {
 	const int bytes = columns_of(g, t) * t->kpack * dtype_info[t->b->dtype].bits / 8;
@@ -444,6 +445,12 @@ static void put_runs(const GenC *g, StrBuf *b, const Tile *t, int rows, int nv, 
 		    : "\t\t\tif (in == run) {\n\t\t\t\tin = 0;\n\t\t\t\trow += row_step;\n\t\t\t}\n\t\t}\n");
 }
 
+/* What a panel with an order says of wide terms besides their bits. */
+static const char *order_of(const Tile *t)
+{
+	return t->order.flips_at ? "flips" : "next";
+}
+
 /* A micro-kernel's parameters from "b" on: with types if DECLARE, otherwise as the arguments of a
  * call. */
 static const char *last_parameters(GenC *g, const Tile *t, bool declare)
@@ -465,16 +472,19 @@ static const char *last_parameters(GenC *g, const Tile *t, bool declare)
 				 g->arena,
 				 "const %s *b, int64_t b_step, const char *ahead, int64_t ahead_step, %s%s%s *acc",
 				 type_of(t, t->b),
-				 !c_tile_pairs(g, t) ? ""
-				 : t->order.flips_at
-					 ? "const int8_t *sums, const int8_t *bits, const int8_t *flips, "
-					 : "const int8_t *sums, const int8_t *bits, const int8_t *next, ",
+				 c_tile_pairs(g, t)
+					 ? arena_printf(
+						   g->arena,
+						   "const int8_t *sums, const int8_t *bits, const int8_t *%s, ",
+						   order_of(t))
+					 : "",
 				 first_term ? "int64_t k0, " : "", c_type(t->ct))
-		       : arena_printf(g->arena, "b, b_step, ahead, ahead_step, %s%sacc",
-				      !c_tile_pairs(g, t) ? ""
-				      : t->order.flips_at ? "sums, bits, flips, "
-							  : "sums, bits, next, ",
-				      first_term ? "k0, " : "");
+		       : arena_printf(
+				 g->arena, "b, b_step, ahead, ahead_step, %s%sacc",
+				 c_tile_pairs(g, t)
+					 ? arena_printf(g->arena, "sums, bits, %s, ", order_of(t))
+					 : "",
+				 first_term ? "k0, " : "");
 }
 
 /* The function NAME for ROWS rows, with SETS of sums. */
@@ -510,8 +520,7 @@ static void rows_function(GenC *g, StrBuf *b, const Tile *t, const char *name, i
 	if (t->whole && g->target->registers < 32)
 		strbuf_puts(b, "\n\tDL_FREE_REGISTERS;\n");
 	if (c_tile_pairs(g, t) && !is_ordered(g, t, rows))
-		strbuf_printf(b, "\t(void)sums, (void)bits, (void)%s;\n",
-			      t->order.flips_at ? "flips" : "next");
+		strbuf_printf(b, "\t(void)sums, (void)bits, (void)%s;\n", order_of(t));
 	if (c_tile_pairs(g, t) && !is_ordered(g, t, rows) && !t->by_runs.starts)
 		strbuf_puts(b, "\t(void)k0;\n");
 	if (is_ordered(g, t, rows))

@@ -329,8 +329,10 @@ static bool print_all(Host *h, StrBuf *out)
 {
 	Module *m = h->m;
 	STRBUF_LOCAL(body);
+	STRBUF_LOCAL(sizes);
 
 	h->b = &body;
+	h->sizes = &sizes;
 	h->kernel_id = NEW_ARRAY(m->arena, m->graph->nnodes + 1, int);
 	for (int i = 0; i < m->graph->nnodes; i++)
 		h->kernel_id[i] = -1;
@@ -342,9 +344,8 @@ static bool print_all(Host *h, StrBuf *out)
 	for (int t = 0; t < m->ntargets; t++)
 		host_exec(h, t);
 	print_program(h);
-	strbuf_puts(out, strbuf_str(&h->sizes));
+	strbuf_puts(out, strbuf_str(&sizes));
 	strbuf_puts(out, strbuf_str(&body));
-	strbuf_free(&h->sizes);
 	return !h->lacks || diag_error(m->ctx->diag, (DiagLoc){.file = m->graph->file},
 				       "the size \"%s\" does not follow from the inputs",
 				       h->lacks->name);

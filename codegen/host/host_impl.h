@@ -38,7 +38,7 @@ typedef struct Host {
 	VEC(Guarded) guarded;
 	WideDim *wide; /* bind.c: a hash table with NSLOTS slots, NWIDE of which are used */
 	int nslots, nwide;
-	StrBuf sizes; /* the text of these functions */
+	StrBuf *sizes; /* the text of these functions */
 	int kernel; /* number of the current kernel */
 	int nb, nd; /* maximum of buffers and of dims of a launch */
 	int64_t strings; /* constants of the program that are strings */

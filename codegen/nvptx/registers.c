@@ -14,6 +14,7 @@
  * them, so one STEP of the registers is withheld from it (.maxnreg).
  */
 #include "codegen/nvptx/nvptx_impl.h"
+
 #include "base/round.h"
 
 #include <ctype.h>

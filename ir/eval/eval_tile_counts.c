@@ -10,6 +10,8 @@
  */
 #include "ir/eval/eval_tiles_impl.h"
 
+#include "base/round.h"
+
 #include <string.h>
 
 enum {
@@ -311,7 +313,7 @@ static void count_copy(Count *c)
 
 	l.chunks = iter_count(n->it[1]) / (n->n < TILE_RANK ? n->vector : 1);
 	l.pieces = iter_count(n->it[0]) * l.chunks;
-	rounds = (l.pieces + threads - 1) / threads;
+	rounds = ceil_div(l.pieces, threads);
 	tile_piece_order(c->e->s->kernel->pool, n, (int)threads, &l.order);
 	for (int64_t i = 0; i < warps_of(c) * rounds; i++) {
 		const int64_t round = i % rounds, first = round * threads + i / rounds * WARP_LANES,

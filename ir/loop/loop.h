@@ -524,6 +524,8 @@ LBufs lnode_bufs(const LNode *n);
 LNode *stage_last(const Stage *st);
 /* The first stage with a node that executes PART of statement STMT (PART_NONE: any part), or null. */
 const Stage *schedule_stage_of(const Schedule *s, int stmt, LPart part);
+/* N or a sibling, or a node in the body of one, is an operation on tiles. */
+bool nodes_have_tiles(const LNode *n);
 /* A node of S is an operation on tiles. */
 bool schedule_has_tiles(const Schedule *s);
 /* B is an input of S whose memory nothing writes while S runs (Schedule.apart). */

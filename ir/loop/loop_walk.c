@@ -94,11 +94,10 @@ LNode *stage_last(const Stage *st)
 	return n;
 }
 
-/* N or a sibling, or a node in the body of one, is an operation on tiles. */
-static bool has_tiles(const LNode *n)
+bool nodes_have_tiles(const LNode *n)
 {
 	for (; n; n = n->next)
-		if (n->kind == LN_OP || has_tiles(n->body))
+		if (n->kind == LN_OP || nodes_have_tiles(n->body))
 			return true;
 	return false;
 }
@@ -106,7 +105,8 @@ static bool has_tiles(const LNode *n)
 bool schedule_has_tiles(const Schedule *s)
 {
 	for (int i = 0; i < s->stages.n; i++)
-		if (has_tiles(s->stages.at[i]->block.head) || has_tiles(s->stages.at[i]->body))
+		if (nodes_have_tiles(s->stages.at[i]->block.head) ||
+		    nodes_have_tiles(s->stages.at[i]->body))
 			return true;
 	return false;
 }

@@ -14,6 +14,8 @@
  */
 #include "ir/loop/loop.h"
 
+#include "base/round.h"
+
 /* The trees of products and attention have at most 3 loops in each other. */
 enum { MOST_TRIPS = 7, MOST_LOOPS = 6, MOST_BUFFERS = 64 };
 
@@ -308,13 +310,16 @@ static int64_t trips(const RaceCheck *r, const LNode *n)
 		end = n->range.hi->i;
 	else if (!dim_is_const(n->range.var->extent, &end))
 		return r->most;
-	known = (end - first_of(n) + n->loop.step - 1) / n->loop.step;
+	known = ceil_div(end - first_of(n), n->loop.step);
 	return known < r->most ? known : r->most;
 }
 
+/* Follows the operations on tiles from N on; loops without any are left out. */
 static void walk(RaceCheck *r, const LNode *n)
 {
 	for (; n && r->ok; n = n->next) {
+		if (n->kind == LN_LOOP && !nodes_have_tiles(n->body))
+			continue;
 		if (n->kind == LN_LOOP && r->nloops == MOST_LOOPS) {
 			diag_error(r->d, (DiagLoc){0}, "stage %s: more than %d loops are in each other",
 				   r->st->name, MOST_LOOPS);

@@ -26,6 +26,7 @@
  * factor.
  */
 #include "passes/forms/form.h"
+
 #include "base/round.h"
 #include "passes/forms/scaled.h"
 #include "passes/forms/through.h"

@@ -15,6 +15,7 @@
  * it.
  */
 #include "passes/forms/form.h"
+
 #include "base/round.h"
 #include "passes/forms/through.h"
 #include "passes/layout/layout_impl.h"

@@ -19,6 +19,7 @@
  * Only tiles read these rows, and the product's statement reads the terms.
  */
 #include "passes/forms/product.h"
+
 #include "base/round.h"
 #include "passes/layout/panels_impl.h"
 

@@ -4,6 +4,7 @@
  * product's. What has whole rows, the scores, the weights and what is in between, is in half of L2.
  */
 #include "passes/schedule/cpu/gemm_attention.h"
+
 #include "base/round.h"
 #include "passes/schedule/cpu/cpu.h"
 

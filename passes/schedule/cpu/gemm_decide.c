@@ -7,6 +7,7 @@
  * for a row of it than a load from L2 takes.
  */
 #include "passes/schedule/cpu/cpu.h"
+
 #include "base/round.h"
 #include "passes/schedule/cpu/gemm_impl.h"
 
@@ -90,7 +91,7 @@ void gemm_tile(const Target *t, CType ct, int64_t pw, int64_t *mr, int64_t *nr)
 /* Registers that a tile takes: its sums, a row of B, and one for elements of A. */
 static int64_t tile_registers(int64_t mr, int64_t nr, int64_t lanes)
 {
-	return (mr + 1) * (ceil_div(nr, lanes)) + 1;
+	return (mr + 1) * ceil_div(nr, lanes) + 1;
 }
 
 /* ---- The choice ---- */
@@ -126,7 +127,7 @@ static void narrow_tile(const Target *t, const Product *g, int64_t *mr, int64_t 
  * if the registers suffice, so that enough independent sums hide the latency of multiply-adds. */
 static void fit_tile(const Target *t, const Product *g, int64_t m, int64_t *mr, int64_t *nr)
 {
-	const int64_t tiles = (m + *mr - 1) / *mr, lanes = gemm_lanes(t, g->c.ct);
+	const int64_t tiles = ceil_div(m, *mr), lanes = gemm_lanes(t, g->c.ct);
 	int64_t n;
 
 	*mr = ceil_div(m, tiles);
@@ -194,7 +195,7 @@ static int64_t packed_rows(const Target *t, const Product *g, const ProductDecis
 
 	if (dim_is_const(iters_points(g->k->ctx, g->outer, g->nouter), &v) &&
 	    dim_is_const(g->n, &n)) {
-		blocks = v * (ceil_div(n, d->nc));
+		blocks = v * ceil_div(n, d->nc);
 		if (blocks >= t->cores && dim_is_const(g->m, &m))
 			rows = m;
 	}

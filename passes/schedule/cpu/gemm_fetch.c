@@ -15,6 +15,7 @@
  * tile fetches a piece of one of them.
  */
 #include "passes/schedule/cpu/gemm_impl.h"
+
 #include "base/round.h"
 
 enum { MOST_RANGES = 6 };

@@ -4,6 +4,7 @@
  * orders. Their time follows from multiply-adds, loads and copies of one core, without memory.
  */
 #include "passes/schedule/cpu/cpu.h"
+
 #include "base/round.h"
 #include "passes/schedule/cpu/gemm_impl.h"
 

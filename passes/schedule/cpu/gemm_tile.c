@@ -3,6 +3,7 @@
  * Gemm is in passes/schedule/common/gemm.h, TileAt in gemm_impl.h, and what a tile is in
  * ir/loop/loop.h. */
 #include "passes/schedule/cpu/gemm_impl.h"
+
 #include "base/round.h"
 
 enum {

@@ -16,6 +16,7 @@
  * there is none, and reductions go in lanes.
  */
 #include "passes/schedule/cpu/row_impl.h"
+
 #include "base/round.h"
 
 #include <assert.h>

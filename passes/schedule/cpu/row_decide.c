@@ -11,6 +11,7 @@
  * So the choice opens the stage, in a schedule that is thrown away, as does the check.
  */
 #include "passes/forms/form.h"
+
 #include "base/round.h"
 #include "passes/schedule/cpu/cpu.h"
 #include "passes/schedule/cpu/row_impl.h"

@@ -32,6 +32,7 @@
  * iterator of the taps has such bounds.
  */
 #include "passes/schedule/cpu/row_impl.h"
+
 #include "base/round.h"
 
 #include <assert.h>

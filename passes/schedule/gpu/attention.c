@@ -23,6 +23,7 @@
  * Here: the operands. attention_decide.c chooses, attention_emit.c builds the tree.
  */
 #include "passes/schedule/gpu/attention_impl.h"
+
 #include "base/round.h"
 
 /* Elements of an access along IT, of EXTENT elements. */

@@ -14,6 +14,7 @@
  * the terms of half a block of fragments.
  */
 #include "passes/schedule/gpu/column_block.h"
+
 #include "base/round.h"
 
 enum {

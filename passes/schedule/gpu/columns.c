@@ -10,6 +10,7 @@
  * offset in a sector.
  */
 #include "passes/schedule/gpu/columns_impl.h"
+
 #include "base/round.h"
 
 enum {

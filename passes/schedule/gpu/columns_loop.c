@@ -6,6 +6,7 @@
  * offset. Where the block has all columns, and they are few, its rows are one contiguous range.
  */
 #include "passes/schedule/gpu/columns_impl.h"
+
 #include "base/round.h"
 
 enum {

@@ -17,6 +17,7 @@
  * have no tile (skinny.c).
  */
 #include "passes/schedule/gpu/gemm_impl.h"
+
 #include "base/round.h"
 #include "passes/schedule/gpu/gpu_impl.h"
 

@@ -5,6 +5,7 @@
  * offers others. gemm_block.c builds the trees.
  */
 #include "passes/schedule/gpu/gemm_impl.h"
+
 #include "base/round.h"
 #include "passes/schedule/gpu/gpu_impl.h"
 

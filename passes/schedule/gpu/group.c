@@ -9,6 +9,7 @@
  * Here: which statements iterate over the row, and the nodes of the stage.
  */
 #include "passes/schedule/gpu/group_impl.h"
+
 #include "base/round.h"
 
 /* ---- Statements that iterate over the row ---- */

@@ -10,6 +10,7 @@
  * first the inputs, and in their place the temporaries computed from them.
  */
 #include "passes/forms/form.h"
+
 #include "base/round.h"
 #include "passes/schedule/gpu/group_impl.h"
 

@@ -6,6 +6,7 @@
  * block's threads have whole panels, the block moves these by bulk copies (ir/loop/loop.h, BulkCopy).
  */
 #include "passes/schedule/gpu/gpu_impl.h"
+
 #include "base/round.h"
 
 enum {

@@ -27,6 +27,7 @@
  * parts.
  */
 #include "passes/schedule/gpu/split_impl.h"
+
 #include "base/round.h"
 #include "passes/forms/inline.h"
 

@@ -6,6 +6,7 @@
  * of a copy, the loops that fill it, and the statements' loads of it.
  */
 #include "passes/schedule/gpu/gpu_impl.h"
+
 #include "base/round.h"
 
 bool gpu_may_stage(const Row *r, const Expr *load)

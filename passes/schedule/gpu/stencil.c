@@ -10,6 +10,7 @@
  * of a point's sum.
  */
 #include "passes/schedule/gpu/stencil_impl.h"
+
 #include "base/round.h"
 
 #include <string.h>
@@ -287,7 +288,7 @@ static bool shape(Stencil *w, const Gpu *gpu)
 		int64_t now_side[MOST_MOVING];
 		double now;
 
-		each = (ceil_div(all, n) + sector - 1) / sector * sector;
+		each = round_up(ceil_div(all, n), sector);
 		each = each < all ? each : all;
 		if (each > MOST_WIDE)
 			break;

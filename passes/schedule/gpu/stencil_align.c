@@ -6,6 +6,7 @@
  * ends at the boundary of a sector, the whole piece touches at most one too many.
  */
 #include "passes/schedule/gpu/stencil_impl.h"
+
 #include "base/round.h"
 
 /* The input tile always has all of dim D. */
@@ -55,7 +56,7 @@ static int64_t begins(const Stencil *w, const InputTile *x, const StencilRun *y)
 static void share_peeled(StencilRun *y, int64_t all, int64_t unit)
 {
 	enum { MOST = 8 };
-	const int64_t warp = all < WARP ? all : WARP, least = (all / MOST + unit - 1) / unit * unit;
+	const int64_t warp = all < WARP ? all : WARP, least = round_up(all / MOST, unit);
 	int64_t best = INT64_MAX;
 
 	for (int64_t n = least > warp ? least : warp; n <= all; n += unit) {
@@ -112,7 +113,7 @@ StencilRun stencil_run(const Stencil *w, const InputTile *x)
 	while (y.size % y.vector || y.align % y.vector || !dim_multiple(c, y.extent, y.vector))
 		y.vector /= 2;
 	y.threads = y.size / y.vector;
-	reach = (y.size + sector - y.align + sector - 1) / sector * sector;
+	reach = round_up(y.size + sector - y.align, sector);
 	access = y.size < WARP * y.vector ? y.size : WARP * y.vector;
 	y.peeled = y.align < sector && reach - y.size <= y.size / ROOM &&
 		   access * bytes <= FEW * SECTOR;

@@ -6,6 +6,8 @@
  */
 #include "passes/schedule/gpu/transpose_impl.h"
 
+#include "base/round.h"
+
 /* ---- One way ---- */
 
 /* As transpose_run, but stops at the first length that is a multiple of SIDE: adjacent threads then
@@ -144,10 +146,10 @@ static Path path_of(const TransposePlan *t, const Way *w)
 		x.size = short_run(t, w, &x.n);
 	x.runs = transpose_points(t) / x.size;
 	x.ends = x.peeled && x.runs >= TRANSPOSE_THREADS / WARP;
-	run = x.peeled ? (x.size + sector + unit - 1) / unit * unit : x.size;
+	run = x.peeled ? round_up(x.size + sector, unit) : x.size;
 	few = x.peeled && x.size < LONG ? WARP * x.vector : SIDE;
 	x.few = x.ends ? WARP : (run % few ? run : few) / x.vector;
-	x.times = (run / x.vector + x.few - 1) / x.few;
+	x.times = ceil_div(run / x.vector, x.few);
 	return x;
 }
 

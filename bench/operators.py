@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares dlcc with ONNX Runtime on single operators, on one thread.
 
-    bench/operators.py [--build BUILD] [--dlcc DLCC] [--seconds S] [--rounds N] [PATTERN ...]
+    bench/operators.py [--build BUILD] [--dlcc DLCC] [--target TARGET] [--seconds S] [--rounds N] [PATTERN ...]
 
 PATTERN selects cases by name ("TopK*"). A model of one operator, or of a few that models have together, gets random inputs of the sizes
 that networks have. What is slower by a large factor here is slow in any model that has it. Both engines run on the same inputs, in
@@ -193,7 +193,7 @@ def peer_ms(run, seconds):
 def dlcc_command(o, path, feeds, folder):
     """The command that runs dlcc's model of PATH for o.seconds."""
     so, inputs = path[:-4] + "so", []
-    subprocess.run([o.dlcc or os.path.join(o.build, "bin", "dlcc"), path, "-o", so], check=True, capture_output=True, text=True)
+    subprocess.run([o.dlcc or os.path.join(o.build, "bin", "dlcc"), path, "-o", so, *([f"--target={o.target}"] if o.target else [])], check=True, capture_output=True, text=True)
     for name, a in feeds.items():
         np.save(os.path.join(folder, name + ".npy"), a)
         inputs += ["-i", f"{name}={os.path.join(folder, name + '.npy')}"]
@@ -209,6 +209,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0], usage="%(prog)s [options] [PATTERN ...]")
     p.add_argument("--build", default=os.path.join(os.path.dirname(HERE), "build"))
     p.add_argument("--dlcc", help="the compiler, if not that of BUILD")
+    p.add_argument("--target", help="of dlcc, as cpu:v3; the local processor by default")
     p.add_argument("--seconds", type=float, default=0.1, help="of each engine, operator and round")
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("patterns", nargs="*")

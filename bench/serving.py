@@ -13,8 +13,10 @@ Rows:
               the server's parts are beside it
   sending     from the end of a run until the client has the answer, and from the client to the queue: the server's and the client's work
   queue       from the queue to the backend: the server's scheduler
+  requests    a second, of N clients of one instance, and of two, which share the processors: dlcc's by themselves, ONNX Runtime's by half the threads
+              for each
   efficiency  of N clients: the time that dlrun needs for the batches that formed, by the time that passed; 1 is a server that costs nothing
-  ratio       requests a second of dlcc by those of ONNX Runtime, whose model concatenates what the server has batched
+  ratio       requests of dlcc by those of ONNX Runtime, whose model concatenates what the server has batched; for the best of one and two, too
 """
 import argparse
 import csv
@@ -36,8 +38,10 @@ import server  # noqa: E402
 
 VENV = os.path.join(ROOT, "build", "venv-triton")
 TOKENS = 17
-DIGITS, BERT = "digits.dlcc", "bert.dlcc"
+DIGITS, BERT, PAIR = "digits.dlcc", "bert.dlcc", "pair.dlcc"
 SHAPES = {DIGITS: [], BERT: [f"input_ids:{TOKENS}", f"attention_mask:{TOKENS}", f"token_type_ids:{TOKENS}"]}
+
+INSTANCES = "instance_group [ { count: 2 kind: KIND_CPU } ]\n"
 
 ORT_MODEL = """
 import sys
@@ -48,7 +52,9 @@ import triton_python_backend_utils as pb
 
 class TritonPythonModel:
     def initialize(self, args):
-        self.session = onnxruntime.InferenceSession({path!r}, providers=["CPUExecutionProvider"])
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = {threads}
+        self.session = onnxruntime.InferenceSession({path!r}, options, providers=["CPUExecutionProvider"])
         self.names = [i.name for i in self.session.get_inputs()]
         self.outputs = [o.name for o in self.session.get_outputs()]
 
@@ -90,6 +96,9 @@ class Bench:
         for name, path in (DIGITS, os.path.join(ROOT, "examples", "digits", "digits.onnx")), (BERT, bert):
             os.makedirs(os.path.join(self.server.repo, name, "1"))
             subprocess.run([os.path.join(self.bin, "dlcc"), path, "-o", self.library(name)], check=True)
+        os.makedirs(os.path.dirname(self.library(PAIR)))
+        os.link(self.library(BERT), self.library(PAIR))
+        self.write_config(PAIR, INSTANCES)
 
     def library(self, name):
         return os.path.join(self.server.repo, name, "1", "model.so")
@@ -98,15 +107,19 @@ class Bench:
         with open(os.path.join(self.server.repo, name, "config.pbtxt"), "w") as f:
             f.write(text)
 
-    def put_peer(self, config):
-        """ONNX Runtime's model, with the configuration that the dlcc backend has found for its own."""
-        folder = os.path.join(self.server.repo, "ort", "1")
-        os.makedirs(folder)
-        with open(os.path.join(folder, "model.py"), "w") as f:
-            f.write(ORT_MODEL.format(path=self.bert, packages=glob.glob(os.path.join(VENV, "lib", "python3*", "site-packages"))[0]))
+    def put_peers(self, config):
+        """ONNX Runtime's models, of one instance and of two, with the configuration that the dlcc backend has found for its own."""
+        packages = glob.glob(os.path.join(VENV, "lib", "python3*", "site-packages"))[0]
         io = "".join(f'{what} {{ name: "{t["name"]}" data_type: {t["data_type"]} dims: [ {", ".join(map(str, t["dims"]))} ] }}\n'
                      for what in ("input", "output") for t in config[what])
-        self.write_config("ort", f'backend: "python" max_batch_size: {config["max_batch_size"]} dynamic_batching {{ }}\n{io}')
+        for name, instances, threads in ("ort", "", 0), ("ort_pair", INSTANCES, max(1, len(os.sched_getaffinity(0)) // 2)):
+            folder = os.path.join(self.server.repo, name, "1")
+            os.makedirs(folder)
+            with open(os.path.join(folder, "model.py"), "w") as f:
+                f.write(ORT_MODEL.format(path=self.bert, packages=packages, threads=threads))
+            self.write_config(name, f'backend: "python" max_batch_size: {config["max_batch_size"]} dynamic_batching {{ }}\n{io}{instances}')
+            refused = self.server.load(name)
+            assert not refused, refused
 
     def dlrun(self, name, batch, seconds=0.5):
         """The line of dlrun --bench."""
@@ -118,30 +131,40 @@ class Bench:
         """{batch: runs} so far."""
         return {b["batch_size"]: b["compute_infer"]["count"] for b in self.server.stats(name)["batch_stats"]}
 
-    def analyze(self, name, clients, requests):
-        """A row of perf_analyzer: requests a second, and microseconds of the server's parts."""
-        out = os.path.join(self.folder, "row.csv")
+    def client(self, name, clients, requests):
+        """perf_analyzer, which writes row.csv."""
         shapes = [word for shape in SHAPES.get(name, SHAPES[BERT]) for word in ("--shape", shape)]
         # a string or id that is out of the vocabulary would be refused: zeros are in it
         command = [os.path.join(VENV, "bin", "perf_analyzer"), "-m", name, "-u", f"127.0.0.1:{self.server.grpc_port}", "-i", "grpc", "--input-data", "zero",
-                   "--concurrency-range", str(clients), "--request-count", str(requests), "-f", out, *shapes]
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode:
-            sys.exit(f"perf_analyzer {name}: {(done.stderr + done.stdout)[-2000:]}")
-        with open(out) as f:
+                   "--concurrency-range", str(clients), "--request-count", str(requests), "-f", os.path.join(self.folder, "row.csv"), *shapes]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    def finish(self, client, name):
+        """The row of perf_analyzer: microseconds of the server's parts."""
+        text, _ = client.communicate()
+        if client.returncode:
+            sys.exit(f"perf_analyzer {name}: {text[-2000:]}")
+        with open(os.path.join(self.folder, "row.csv")) as f:
             return next(csv.DictReader(f))
 
     def rate(self, name):
-        """Requests a second of all clients. perf_analyzer divides by whole seconds, so it is computed from the mean latency: each client
-        sends its next request when it has the answer to the last one."""
-        row = self.analyze(name, self.o.clients, self.o.requests)
-        latency = sum(float(value) for part, value in row.items() if part.split()[0] in ("Client", "Network+Server", "Server"))
-        return self.o.clients * 1e6 / latency
+        """Requests a second of all clients, as the server counts them, from the end of one batch to the end of another. perf_analyzer divides by
+        whole seconds. The first and the last requests are left out: some clients do not ask yet, or no more."""
+        before, client = self.server.stats(name)["inference_count"], self.client(name, self.o.clients, self.o.requests)
+        seen = [(0, 0)]
+        while client.poll() is None:
+            now, count = time.monotonic(), self.server.stats(name)["inference_count"] - before
+            if count > seen[-1][1]:
+                seen.append((now, count))
+            time.sleep(0.02)
+        self.finish(client, name)
+        (t0, first), *_, (t1, last) = [s for s in seen if 2 * self.o.clients <= s[1] <= self.o.requests - 2 * self.o.clients]
+        return (last - first) / (t1 - t0)
 
     def overhead(self, rows):
         for name, requests in (DIGITS, 2000), (BERT, 30):
             alone = self.dlrun(name, 1)["median_ms"] * 1000
-            row = self.analyze(name, 1, requests)
+            row = self.finish(self.client(name, 1, requests), name)
             compute, sends = (sum(float(row[part]) for part in parts) for parts in
                               ([f"Server Compute {part}" for part in ("Input", "Infer", "Output")], ["Network+Server Send/Recv"]))
             for what, value in ("overhead", compute - alone), ("sending", sends), ("queue", float(row["Server Queue"])), ("dlrun", alone):
@@ -156,19 +179,22 @@ class Bench:
         usual = {b: n for b, n in formed.items() if b * n * 20 >= requests}
         needed = sum(self.dlrun(BERT, b, 0.3)["median_ms"] * n for b, n in usual.items()) / 1000 / sum(b * n for b, n in usual.items())
         rows.setdefault("efficiency", []).append(needed * rate)
-        rows.setdefault("requests a second", []).append(rate)
+        rows.setdefault("requests, dlcc", []).append(rate)
         return usual
 
-    def peer(self, rows):
-        rows.setdefault("requests a second of ONNX Runtime", []).append(self.rate("ort"))
-
     def round(self, rows, k):
-        if k % 2:
-            self.peer(rows)
-        formed = self.ours(rows)
-        if not k % 2:
-            self.peer(rows)
-        rows.setdefault("ratio", []).append(rows["requests a second"][-1] / rows["requests a second of ONNX Runtime"][-1])
+        rate = {}
+        for name in [BERT, PAIR, "ort", "ort_pair"][::-1 if k % 2 else 1]:
+            if name == BERT:
+                formed = self.ours(rows)
+                rate[name] = rows["requests, dlcc"][-1]
+            else:
+                rate[name] = self.rate(name)
+        for what, value in (("requests, two instances of dlcc", rate[PAIR]), ("requests, ONNX Runtime", rate["ort"]),
+                            ("requests, two instances of ONNX Runtime", rate["ort_pair"]), ("ratio, one instance", rate[BERT] / rate["ort"]),
+                            ("ratio, two instances", rate[PAIR] / rate["ort_pair"]),
+                            ("ratio, the better of each", max(rate[BERT], rate[PAIR]) / max(rate["ort"], rate["ort_pair"]))):
+            rows.setdefault(what, []).append(value)
         if k % 3 == 0:
             self.overhead(rows)
         return formed
@@ -183,7 +209,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default=os.path.join(ROOT, "build"))
     parser.add_argument("--seconds", type=float, default=200, help="of the rounds; compiling takes longer")
-    parser.add_argument("--requests", type=int, default=96, help="of a window")
+    parser.add_argument("--requests", type=int, default=256, help="of a window; more than 4 for each client")
     parser.add_argument("--clients", type=int, default=16)
     parser.add_argument("--out")
     o = parser.parse_args()
@@ -195,9 +221,7 @@ def main():
         bench = Bench(o, folder)
         bench.server.start()
         try:
-            bench.put_peer(bench.server.config(BERT))
-            refused = bench.server.load("ort")
-            assert not refused, refused
+            bench.put_peers(bench.server.config(BERT))
             ends, k = time.monotonic() + o.seconds, 0
             while time.monotonic() < ends:
                 formed = bench.round(rows, k)

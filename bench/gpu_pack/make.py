@@ -127,7 +127,7 @@ def libraries(out):
 
 
 def compiled(build, source, out, *options, targets=TARGETS):
-    subprocess.run([build + "/bin/dlcc", source, "-o", out, "--name=model", "--target=" + targets, *options], check=True,
+    subprocess.run([build + "/bin/dlcc", source, "-o", out, "--name=model", "--target=" + targets, *samples.unoptimised_share(), *options], check=True,
                    stdout=subprocess.DEVNULL)
     subprocess.run(["strip", "-g", out], check=True)
     header = out[:-3] + ".h"

@@ -17,7 +17,9 @@ struct Arena {
 	ArenaChunk *top;
 };
 
-enum { CHUNK_MIN = 1 << 16 };
+/* Most arenas are for one function: clearing the first chunks of 8,800 of them, 64 KiB each, took a
+ * seventh of the time to compile a GPT-2 with symbolic sizes. */
+enum { CHUNK_MIN = 1 << 12 };
 
 static _Noreturn void out_of_memory(size_t size)
 {

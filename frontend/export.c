@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "frontend/export.h"
+#include "frontend/export_impl.h"
 
 #include "base/str.h"
 #include "base/sys.h"
-#include "frontend/onnx.pb-c.h"
+#include "ir/graph/blocks.h"
 #include "ops/op.h"
 #include "runtime/strtable.h"
 
@@ -15,25 +15,6 @@
 /* protobuf sizes are of 31 bits. */
 enum { MOST_BYTES = INT32_MAX };
 
-typedef struct Exporter {
-	Graph *g;
-	Arena *a;
-	const char **value;      /* by Value.id: its name in the model */
-	const char **result;     /* the names of the results */
-	VEC(const char *) taken; /* names that a model may not have twice */
-	const char **size;       /* by Sym.id: the name of its value; null: not written yet */
-	int fresh;
-	VEC(Onnx__NodeProto *) node;
-	VEC(Onnx__TensorProto *) constant;
-	const char *domain[8]; /* that nodes are of */
-	int ndomains;
-	int opset;      /* the oldest that has all nodes */
-	const Node *at; /* for messages */
-} Exporter;
-
-#define COUNTED(message, field, list) \
-	((message)->n_##field = (size_t)(list).n, (message)->field = (list).at)
-
 /* ---- Names ---- */
 
 static bool is_taken(const Exporter *x, const char *name)
@@ -44,8 +25,7 @@ static bool is_taken(const Exporter *x, const char *name)
 	return false;
 }
 
-/* A name that no other value or node has so far. */
-static const char *fresh_name(Exporter *x, const char *what)
+const char *export_fresh(Exporter *x, const char *what)
 {
 	const char *s;
 
@@ -60,12 +40,12 @@ static const char *fresh_name(Exporter *x, const char *what)
 static const char *take_name(Exporter *x, const char *name, const char *what)
 {
 	if (!name || !*name || is_taken(x, name))
-		return fresh_name(x, what);
+		return export_fresh(x, what);
 	vec_push(x->a, &x->taken, name);
 	return name;
 }
 
-static const char *name_of(Exporter *x, const Value *v)
+const char *export_name(Exporter *x, const Value *v)
 {
 	if (!v)
 		return "";
@@ -106,10 +86,9 @@ static Onnx__TensorProto *tensor(Exporter *x, const Tensor *t, const char *name)
 	return p;
 }
 
-/* The new name of constant T, after WHAT it is. */
-static const char *constant(Exporter *x, const Tensor *t, const char *what)
+const char *export_constant(Exporter *x, const Tensor *t, const char *what)
 {
-	const char *name = fresh_name(x, what);
+	const char *name = export_fresh(x, what);
 
 	vec_push(x->a, &x->constant, tensor(x, t, name));
 	return name;
@@ -156,7 +135,7 @@ static Onnx__TypeProto *type(Exporter *x, const Type *t)
 	return p;
 }
 
-static Onnx__ValueInfoProto *value_info(Exporter *x, const char *name, const Type *t)
+Onnx__ValueInfoProto *export_value(Exporter *x, const char *name, const Type *t)
 {
 	Onnx__ValueInfoProto *p = NEW(x->a, Onnx__ValueInfoProto);
 
@@ -168,7 +147,7 @@ static Onnx__ValueInfoProto *value_info(Exporter *x, const char *name, const Typ
 
 /* ---- Nodes ---- */
 
-static bool fault(Exporter *x, const char *text)
+bool export_fault(Exporter *x, const char *text)
 {
 	return diag_error(x->g->ctx->diag, node_diag(x->at), "cannot be written as ONNX: %s", text);
 }
@@ -195,8 +174,8 @@ static void use_operator(Exporter *x, OpKind op)
 			x->opset = newer[i].opset;
 }
 
-static Onnx__NodeProto *add_node(Exporter *x, OpKind op, const char *name, const char *const *in,
-				 int nin, const char *const *out, int nout)
+Onnx__NodeProto *export_add(Exporter *x, OpKind op, const char *name, const char *const *in,
+			    int nin, const char *const *out, int nout)
 {
 	Onnx__NodeProto *p = NEW(x->a, Onnx__NodeProto);
 	const char *type, *domain = op_domain(op, &type);
@@ -210,42 +189,85 @@ static Onnx__NodeProto *add_node(Exporter *x, OpKind op, const char *name, const
 	p->input = arena_copy(x->a, in, (size_t)nin * sizeof *in);
 	p->n_output = (size_t)nout;
 	p->output = arena_copy(x->a, out, (size_t)nout * sizeof *out);
+	p->attribute = NEW_ARRAY(x->a, 2, Onnx__AttributeProto *);
 	use_domain(x, domain);
 	use_operator(x, op);
 	vec_push(x->a, &x->node, p);
 	return p;
 }
 
-/* A node of one result, which it returns. */
-static const char *add(Exporter *x, OpKind op, const char *a, const char *b)
+Onnx__AttributeProto *export_attribute(Exporter *x, Onnx__NodeProto *p, const char *name,
+				       Onnx__AttributeProto__AttributeType type)
 {
-	const char *out = fresh_name(x, "size"), *in[] = {a, b};
+	Onnx__AttributeProto *a = NEW(x->a, Onnx__AttributeProto);
 
-	add_node(x, op, out, in, b ? 2 : 1, &out, 1);
+	onnx__attribute_proto__init(a);
+	a->name = (char *)(uintptr_t)name;
+	a->has_type = 1;
+	a->type = type;
+	p->attribute[p->n_attribute++] = a;
+	return a;
+}
+
+void export_int(Exporter *x, Onnx__NodeProto *p, const char *name, int64_t v)
+{
+	Onnx__AttributeProto *a = export_attribute(x, p, name,
+						   ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT);
+
+	a->has_i = 1;
+	a->i = v;
+}
+
+const char *export_cast(Exporter *x, const char *in, DType to, const char *out)
+{
+	export_int(x, export_add(x, OP_Cast, export_fresh(x, "node"), &in, 1, &out, 1), "to",
+		   dtype_info[to].onnx);
+	return out;
+}
+
+const char *export_op(Exporter *x, OpKind op, const char *a, const char *b)
+{
+	const char *out = export_fresh(x, "size"), *in[] = {a, b};
+
+	export_add(x, op, out, in, b ? 2 : 1, &out, 1);
 	return out;
 }
 
 /* ---- Sizes ---- */
 
-/* V as a tensor of one dim. */
-static const char *integer(Exporter *x, int64_t v)
+const char *export_integer(Exporter *x, int64_t v)
 {
 	const int64_t one = 1;
 	Tensor *t = tensor_new(x->a, DT_I64, 1, &one);
 
 	*(int64_t *)(uintptr_t)t->data = v;
-	return constant(x, t, "integer");
+	return export_constant(x, t, "integer");
 }
 
 static void *size_constant(void *arg, int64_t v)
 {
-	return (void *)(uintptr_t)integer(arg, v);
+	return (void *)(uintptr_t)export_integer(arg, v);
 }
 
 /* Element I of a tensor of one dim, as another one. */
 static const char *element(Exporter *x, const char *of, int64_t i)
 {
-	return add(x, OP_Gather, of, integer(x, i));
+	return export_op(x, OP_Gather, of, export_integer(x, i));
+}
+
+static bool is_integral(DType t)
+{
+	return t == DT_BOOL || dtype_is_int(t);
+}
+
+/* V, of integers or truth values, as a vector of i64. */
+static const char *vector(Exporter *x, const Value *v)
+{
+	const char *name = export_name(x, v);
+
+	if (v->type->dtype != DT_I64)
+		name = export_cast(x, name, DT_I64, export_fresh(x, "size"));
+	return export_op(x, OP_Reshape, name, export_integer(x, -1));
 }
 
 /* The value of S: a dim of an input, or an element that it is read from. */
@@ -260,13 +282,13 @@ static void *size_sym(void *arg, Sym *s)
 
 		for (int d = 0; d < v->type->rank && !*to; d++)
 			if (dim_as_sym(v->type->dims[d]) == s)
-				*to = element(x, add(x, OP_Shape, name_of(x, v), NULL), d);
+				*to = element(x, export_op(x, OP_Shape, export_name(x, v), NULL),
+					      d);
 	}
-	if (!*to && source.value && source.value->type->dtype == DT_I64)
-		*to = element(x, add(x, OP_Reshape, name_of(x, source.value), integer(x, -1)),
-			      source.at);
+	if (!*to && source.value && is_integral(source.value->type->dtype))
+		*to = element(x, vector(x, source.value), source.at);
 	if (!*to)
-		fault(x, "a size cannot be told from the inputs' shapes");
+		export_fault(x, "a size cannot be told from the inputs' shapes");
 	return (void *)(uintptr_t)*to;
 }
 
@@ -280,40 +302,37 @@ static void *size_op(void *arg, DimOp op, void *a, void *b)
 
 	/* Div rounds towards 0, and the remainder of Mod has the divisor's sign. */
 	if (op == DIM_OP_FLOORDIV)
-		a = (void *)(uintptr_t)add(arg, OP_Sub, a, add(arg, OP_Mod, a, b));
-	return (void *)(uintptr_t)add(arg, kind[op], a, b);
+		a = (void *)(uintptr_t)export_op(arg, OP_Sub, a, export_op(arg, OP_Mod, a, b));
+	return (void *)(uintptr_t)export_op(arg, kind[op], a, b);
+}
+
+const char *export_size(Exporter *x, const Dim *d)
+{
+	const DimBuilder b = {size_constant, size_sym, size_op, x};
+
+	return dim_walk(d, &b);
 }
 
 /* The dims of T as a tensor of one dim; null after a diagnostic. */
 static const char *shape(Exporter *x, const Type *t)
 {
-	const DimBuilder b = {size_constant, size_sym, size_op, x};
 	const char **parts = NEW_ARRAY(x->a, t->rank + 1, const char *), *out;
 	int64_t dims[MAX_RANK];
-	Onnx__NodeProto *p;
 
 	if (type_static(t, dims)) {
 		const int64_t rank = t->rank;
 		Tensor *c = tensor_new(x->a, DT_I64, 1, &rank);
 
 		memcpy((void *)(uintptr_t)c->data, dims, (size_t)c->bytes);
-		return constant(x, c, "shape");
+		return export_constant(x, c, "shape");
 	}
 	for (int i = 0; i < t->rank; i++) {
-		parts[i] = dim_walk(t->dims[i], &b);
+		parts[i] = export_size(x, t->dims[i]);
 		if (!parts[i])
 			return NULL;
 	}
-	out = fresh_name(x, "shape");
-	p = add_node(x, OP_Concat, out, parts, t->rank, &out, 1);
-	p->n_attribute = 1;
-	p->attribute = NEW_ARRAY(x->a, 1, Onnx__AttributeProto *);
-	p->attribute[0] = NEW(x->a, Onnx__AttributeProto);
-	onnx__attribute_proto__init(p->attribute[0]);
-	p->attribute[0]->name = (char *)(uintptr_t) "axis";
-	p->attribute[0]->has_i = 1;
-	p->attribute[0]->has_type = 1;
-	p->attribute[0]->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT;
+	out = export_fresh(x, "shape");
+	export_int(x, export_add(x, OP_Concat, out, parts, t->rank, &out, 1), "axis", 0);
 	return out;
 }
 
@@ -387,7 +406,7 @@ static bool add_attributes(Exporter *x, Onnx__NodeProto *p, const Node *n)
 			x->opset = declared.since;
 		at = attribute(x, &n->attrs.at[i]);
 		if (!at)
-			return fault(x, "an attribute has no form there");
+			return export_fault(x, "an attribute has no form there");
 		p->attribute[p->n_attribute++] = at;
 	}
 	return true;
@@ -395,8 +414,8 @@ static bool add_attributes(Exporter *x, Onnx__NodeProto *p, const Node *n)
 
 /* ---- The graph ---- */
 
-/* The name of N, if N is the model's operator with that name; else the name with a suffix. */
-static const char *node_name(Exporter *x, const Node *n)
+/* It is the name of N, if N is the model's operator with that name; else the name with a suffix. */
+const char *export_node_name(Exporter *x, const Node *n)
 {
 	const Loc loc = node_loc(n);
 	const char *type;
@@ -412,7 +431,7 @@ static const char *number(Exporter *x, double v)
 	Tensor *t = tensor_new(x->a, DT_F32, 0, NULL);
 
 	*(float *)(uintptr_t)t->data = (float)v;
-	return constant(x, t, "number");
+	return export_constant(x, t, "number");
 }
 
 /* Here, casts of floats to bytes saturate, like QuantizeLinear; ONNX leaves the result for floats
@@ -428,8 +447,8 @@ static const char *saturated(Exporter *x, const Node *n, const char *in)
 		return in;
 	ins[1] = number(x, sign ? -ldexp(1, bits - 1) : 0);
 	ins[2] = number(x, ldexp(1, sign ? bits - 1 : bits) - 1);
-	out = fresh_name(x, "clipped");
-	add_node(x, OP_Clip, fresh_name(x, "node"), ins, 3, &out, 1);
+	out = export_fresh(x, "clipped");
+	export_add(x, OP_Clip, export_fresh(x, "node"), ins, 3, &out, 1);
 	return out;
 }
 
@@ -440,60 +459,65 @@ static bool add_operator(Exporter *x, const Node *n)
 	int nin = n->nin, nout = n->nout;
 
 	for (int i = 0; i < n->nin; i++)
-		in[i] = name_of(x, node_in(n, i));
+		in[i] = export_name(x, node_in(n, i));
 	for (int i = 0; i < n->nout; i++)
-		out[i] = name_of(x, n->out[i]);
+		out[i] = export_name(x, n->out[i]);
 	if (n->op == OP_Cast)
 		in[0] = saturated(x, n, in[0]);
 	while (nin && !*in[nin - 1])
 		nin--;
 	while (nout && !*out[nout - 1])
 		nout--;
-	return add_attributes(x, add_node(x, n->op, node_name(x, n), in, nin, out, nout), n);
+	return add_attributes(x, export_add(x, n->op, export_node_name(x, n), in, nin, out, nout),
+			      n);
 }
 
 /* RESULT is OF in the shape of T. */
 static bool add_reshape(Exporter *x, const Node *n)
 {
-	const char *in[] = {name_of(x, node_in(n, 0)), shape(x, n->out[0]->type)};
-	const char *out = name_of(x, n->out[0]);
+	const char *in[] = {export_name(x, node_in(n, 0)), shape(x, n->out[0]->type)};
+	const char *out = export_name(x, n->out[0]);
 
 	if (in[1])
-		add_node(x, OP_Reshape, node_name(x, n), in, 2, &out, 1);
+		export_add(x, OP_Reshape, export_node_name(x, n), in, 2, &out, 1);
 	return in[1] != NULL;
 }
 
+/* The sizes are a vector of i64, and the result may be a scalar of another type: a condition. */
 static bool add_dims(Exporter *x, const Node *n)
 {
-	const Attr *at = node_attr(n, "value");
-	const Type *t = at->type;
-	const char *in[] = {shape(x, t),
-			    n->out[0]->type->rank == 1 ? NULL : shape(x, n->out[0]->type)};
-	const char *out = name_of(x, n->out[0]);
+	const Type *to = n->out[0]->type;
+	const char *sizes = shape(x, node_attr(n, "value")->type), *out = export_name(x, n->out[0]);
+	const char *as = to->rank == 1 ? NULL : shape(x, to);
 
-	if (!in[0] || (n->out[0]->type->rank != 1 && !in[1]))
+	if (!sizes || (to->rank != 1 && !as))
 		return false;
-	add_node(x, in[1] ? OP_Reshape : OP_Identity, fresh_name(x, "node"), in, in[1] ? 2 : 1,
-		 &out, 1);
+	if (as)
+		sizes = export_op(x, OP_Reshape, sizes, as);
+	export_cast(x, sizes, to->dtype, out);
 	return true;
 }
 
-static bool export_node(Exporter *x, const Node *n)
+bool export_node(Exporter *x, const Node *n)
 {
 	x->at = n;
 	if (n->op == OP_Const) {
 		vec_push(x->a, &x->constant,
-			 tensor(x, node_attr(n, "value")->t, name_of(x, n->out[0])));
+			 tensor(x, node_attr(n, "value")->t, export_name(x, n->out[0])));
 		return true;
 	}
 	if (n->op == OP_View)
 		return add_reshape(x, n);
 	if (n->op == OP_Dims)
 		return add_dims(x, n);
+	if (n->op == OP_Row || op_is_control(n->op))
+		return export_bracket(x, n);
 	if (op_row[n->op].flags & OPF_INTERNAL || n->regions.n)
-		return fault(x, "no ONNX operator has the form that the passes gave it");
+		return export_fault(
+			x,
+			"no ONNX operator has the form that the passes gave it; a library can be made of it (-o model.so)");
 	if (n->op == OP_Conv && !dtype_is_float(n->out[0]->type->dtype))
-		return fault(x, "ONNX has convolutions of integers only for bytes");
+		return export_fault(x, "ONNX has convolutions of integers only for bytes");
 	return add_operator(x, n);
 }
 
@@ -523,20 +547,20 @@ static bool export_graph(Exporter *x, Onnx__GraphProto *p)
 
 	name_ends(x);
 	VEC_EACH (v, &x->g->inputs) {
-		vec_push(x->a, &in, value_info(x, name_of(x, v), v->type));
+		vec_push(x->a, &in, export_value(x, export_name(x, v), v->type));
 		if (v->preset)
-			vec_push(x->a, &x->constant, tensor(x, v->preset, name_of(x, v)));
+			vec_push(x->a, &x->constant, tensor(x, v->preset, export_name(x, v)));
 	}
 	for (const Node *n = x->g->first; n; n = n->next)
 		if (!export_node(x, n))
 			return false;
 	for (int i = 0; i < x->g->results.n; i++) {
 		const Value *v = x->g->results.at[i]->value;
-		const char *name = x->result[i], *of = name_of(x, v);
+		const char *name = x->result[i], *of = export_name(x, v);
 
 		if (strcmp(name, of) != 0)
-			add_node(x, OP_Identity, fresh_name(x, "node"), &of, 1, &name, 1);
-		vec_push(x->a, &out, value_info(x, name, v->type));
+			export_add(x, OP_Identity, export_fresh(x, "node"), &of, 1, &name, 1);
+		vec_push(x->a, &out, export_value(x, name, v->type));
 	}
 	COUNTED(p, node, x->node);
 	COUNTED(p, initializer, x->constant);

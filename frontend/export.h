@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Writes a graph as an ONNX model. Every node becomes an ONNX node of its operator and name; a View
- * becomes a Reshape, and sizes become shape arithmetic: Shape, Gather, Mul and so on.
+ * becomes a Reshape, sizes become shape arithmetic: Shape, Gather, Mul and so on, and brackets of
+ * control flow become If and Loop.
  */
 #ifndef FRONTEND_EXPORT_H
 #define FRONTEND_EXPORT_H
@@ -13,7 +14,8 @@
 enum { EXPORT_OPSET = 21, EXPORT_IR_VERSION = 10 };
 
 /* Writes G, whose values have types, to PATH; VERSION is the compiler's. False after a
- * diagnostic, which names a node that ONNX has no operator for: control flow, for example. */
+ * diagnostic, which names a node that ONNX has no operator for: one of the parts of
+ * NonMaxSuppression, for example. */
 bool onnx_write(Graph *g, const char *path, const char *version);
 
 #endif

@@ -380,7 +380,7 @@ static bool densify(OnnxFile *f, Tensor *t, const Tensor *values, const Tensor *
 	q = arena_alloc(f->arena, (size_t)t->bytes);
 	for (int64_t i = 0; i < nnz; i++) {
 		int64_t at = sparse_index(t, indices, i);
-		size_t size = (size_t)bits / 8;
+		size_t size = (size_t)dtype_bytes(t->dtype);
 
 		if (at < 0)
 			return diag_error(f->diag, loc,

@@ -51,6 +51,10 @@ static inline int dtype_bytes(DType t)
 int64_t dtype_size(DType t, int64_t n);
 /* The element type that stores this scalar type exactly (CT_F32: DT_F32, ...). */
 DType ctype_dtype(CType t);
+static inline int ctype_bytes(CType t)
+{
+	return dtype_bytes(ctype_dtype(t));
+}
 
 /* Reads or writes element I of a packed array, as an f64 or an i64. This is exact, since every
  * element type's values fit one of the two. Stores round to nearest even; f8 and f4 saturate as

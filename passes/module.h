@@ -22,7 +22,7 @@ typedef struct Options {
 	bool flush; /* CPUs take subnormal numbers for zero */
 	bool tf32;  /* allow GPUs to round the operands of f32 products to tf32 */
 	/* the text of a file of decisions (passes/schedule/common/schedule_file.c), and
-	 * its name; null: `decide` chooses alone */
+	 * its name; null: `decide` chooses */
 	const char *schedule, *schedule_file;
 	bool warn_floats; /* -Wfallback: about products of dequantised numbers in floats, too */
 	/* the layers that `quantise` quantises (passes/graph/quantise.h); null: none */
@@ -355,7 +355,7 @@ Value *value_base(Value *v);
 
 /* ---- forms/known.c ---- */
 
-/* Whether V is known when the model is compiled: a constant, or computed from constants alone, if that
+/* Whether V is known when the model is compiled: a constant, or computed from constants, if that
  * is worth storing (passes/forms/known.c). The answers of one pass are kept, so it is asked about a
  * value only once its node and those before it are what they stay in this pass. */
 bool value_is_weights(Module *m, const Value *v);
@@ -363,7 +363,7 @@ bool value_is_weights(Module *m, const Value *v);
 bool node_is_weights(Module *m, const Node *n);
 /* Another pass begins: what was answered may have changed. */
 void weights_changed(Module *m);
-/* E of node N depends on constants alone, and on no size. */
+/* E of node N depends only on constants, and on no size. */
 bool expr_is_weights(Module *m, const Node *n, Expr *e);
 /* Whether N's kernel runs on M's own device at run time, so that a layout or schedule for that
  * device pays off. Not if it runs on the host of a GPU, or when the model is compiled. */

@@ -50,7 +50,7 @@ typedef struct Target {
 	const char *mcpu;  /* the same as -mcpu of zig names it */
 	/* DL_CPU_ bits of the features that a machine must have; 0: any machine */
 	uint64_t features;
-	int vector_bytes; /* bytes of a vector register: 16 to 128 */
+	int vector_bytes; /* bytes of a vector register: 16, 32 or 64 */
 	int registers;    /* number of vector registers */
 	bool fma;         /* mad is fused */
 	Dot dot;          /* CPUs: how they multiply bytes */

@@ -563,7 +563,7 @@ extern const dl_string_table dl_rt_strings;
 typedef struct dl_kctx {
 	void *const *buf;
 	const int64_t *dim;
-	int32_t *fault; /* set by dl_fault alone */
+	int32_t *fault; /* set only by dl_fault */
 	dl_strings *strings;
 	int64_t *bad_index; /* the index out of range and the size of its dim; likewise */
 	/* nonzero: dim has the sizes of a part of the run's batch. All parts are to be computed
@@ -868,7 +868,7 @@ struct dl_program {
 	 * and dims of inputs that are expressions. It reads the data only of inputs whose
 	 * dl_io.flags have DL_IO_SHAPE_DATA. */
 	int (*bind)(dl_exec *x);
-	/* Depends on DL_SYM_INPUT symbols alone. Sets offset[n_buf] in the arena (multiples of
+	/* Depends only on DL_SYM_INPUT symbols. Sets offset[n_buf] in the arena (multiples of
 	 * 64; -1: not in the arena), the arena's total bytes, and the scratch bytes of a thread.
 	 * Never null. It must use dl_mul, so that it does not overflow. In a program for GPUs
 	 * the arena is in the GPU's memory; scratch is host memory, in which the n_host_buf

@@ -72,7 +72,8 @@ class Runner:
         self.shares = {}  # {suite: (how many cases run, of how many)} of suites of which not all do
         env = {k: v for k, v in os.environ.items() if not k.startswith(("DLCC_", "MAKE", "MFLAGS"))}
         env.update(PATH=os.path.join(self.build, "bin") + os.pathsep + env["PATH"], LC_ALL="C",
-                   BUILD=self.build, PYTHON=sys.executable, TMPDIR=scratch, TESTS="all" if options.all else "share")
+                   BUILD=self.build, PYTHON=sys.executable, TMPDIR=scratch, TESTS="all" if options.all else "share",
+                   PATIENCE=str(options.patience))
         env.update(self.sanitizers())
         self.env = env
 
@@ -238,7 +239,8 @@ def arguments():
     parser.add_argument("--table", metavar="FILE", help="write the counts by suite")
     parser.add_argument("--json", metavar="FILE", default="build/results.json", help="write every result")
     parser.add_argument("--corpus", default=cases.CORPUS)
-    parser.add_argument("-j", type=int, default=len(os.sched_getaffinity(0)), help="tests at a time")
+    # One more than processors: with as many, a sixth of their time was idle, since tests wait for files, timers and each other.
+    parser.add_argument("-j", type=int, default=len(os.sched_getaffinity(0)) + 1, help="tests at a time")
     parser.add_argument("--patience", type=float, default=1, help="factor on time limits")
     parser.add_argument("--times", action="store_true", help="one test at a time; print the processors' seconds that suites and tests take")
     parser.add_argument("-v", action="store_true", help="print skipped cases, and those not passing yet")

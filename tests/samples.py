@@ -16,6 +16,11 @@ from onnx import numpy_helper
 CLANG = next((c for c in [*(f"clang-{n}" for n in range(40, 14, -1)), "clang"] if shutil.which(c)), None)
 
 
+def limit(seconds):
+    """A time limit, times the factor of tests/run.py --patience."""
+    return seconds * float(os.environ.get("PATIENCE", 1))
+
+
 def model(text, opset=21):
     """Parses TEXT, a model in ONNX's textual syntax, with or without the header before its name."""
     return onnx.parser.parse_model(text if text.startswith("<") else f'<ir_version: 10, opset_import: ["" : {opset}]>\n{text}')

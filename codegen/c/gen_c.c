@@ -126,6 +126,7 @@ CStage gen_c_stage(GenC *g, const Schedule *s, const Stage *st)
 	f.cb = fn_leaves(&f);
 	f.runs = fn_tile_with_runs(st->body);
 	vec_push(g->arena, &f.naturals, st->var);
+	fn_narrow(s, st->body);
 	fn_nodes(&f, st->body);
 	print_header(&f, &all);
 	strbuf_printf(&all, "%s\tfor (int64_t %s = begin; %s < end; %s++) {\n%s\t}\n",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by the files that print one C function: codegen/c/gen_c.c, names.c, lanes.c, nodes.c,
- * loop.c. */
+ * loop.c, quantise.c. */
 #ifndef CODEGEN_C_GEN_C_IMPL_H
 #define CODEGEN_C_GEN_C_IMPL_H
 
@@ -17,12 +17,13 @@ typedef struct Fn {
 	GenC *g;
 	const Schedule *sched;
 	const Stage *stage;
-	const Tile *runs; /* a tile that reads A in segments; null: none. All read one table */
+	const Tile *runs; /* a tile that reads A in segments; null: there is none. All such
+			   * tiles of a function read the same table. */
 	VEC(FnName) names;
 	VEC(Buf *) bufs; /* buffer parameters, in order of first use */
 	VEC(Dim *) sizes; /* size parameters: symbols, and sizes computed from them */
 	VEC(Buf *) tables; /* tables of constants */
-	/* parameters of one element, which is loaded once, at the head of the function */
+	/* parameters of one element, which the function loads once, at its beginning */
 	VEC(Buf *) values;
 	VEC(Buf *) locals;
 	VEC(bool) scalar;           /* by local: it is a plain variable */
@@ -51,7 +52,7 @@ bool fn_natural(void *fn, const Expr *e);
 void fn_load(Fn *f, StrBuf *b, const Buf *buf, const char *at);
 /* The name of the variable that has the element of B, one of f->values. */
 const char *fn_value(Fn *f, const Buf *b);
-/* The first tile in N and its siblings that reads A in runs; null if there is none. */
+/* The first tile in N and its siblings that reads A in segments; null if there is none. */
 const Tile *fn_tile_with_runs(const LNode *n);
 /* Whether N or a sibling of it writes to B. */
 bool fn_writes(const LNode *n, const Buf *b);
@@ -68,8 +69,9 @@ void fn_store(Fn *f, StrBuf *b, Buf *buf, const char *at, const char *val);
 
 /* ---- loop.c ---- */
 
-/* Prints the loop N, and the reduction in lanes N. */
+/* Prints loop N. */
 void fn_loop(Fn *f, const LNode *n);
+/* Prints N, a reduction in lanes. */
 void fn_reduce(Fn *f, const LNode *n);
 
 /* ---- quantise.c ---- */
@@ -79,6 +81,11 @@ void fn_reduce(Fn *f, const LNode *n);
 bool c_quantise(Fn *f, const LNode *n);
 /* Prints the functions that these loops call. */
 void c_quantise_functions(const GenC *g, StrBuf *b);
+
+/* ---- narrow.c ---- */
+
+/* Computes positions in the values that N and the nodes after it store in i32, where these fit. */
+void fn_narrow(const Schedule *s, LNode *n);
 
 /* ---- lanes.c ---- */
 

@@ -55,7 +55,7 @@ static const char *combined(const GenC *g, const Lanes *l, const char *a, const 
 static void put_function(GenC *g, StrBuf *b, const Lanes *l)
 {
 	const char *type = c_type(l->ct), *from = "part";
-	const int bytes = dtype_info[ctype_dtype(l->ct)].bits / 8;
+	const int bytes = ctype_bytes(l->ct);
 	STRBUF_LOCAL(steps);
 
 	for (int n = l->lanes / 2; n > 1; n /= 2) {

@@ -236,7 +236,7 @@ static void print_runs(Fn *f, const Tile *tl)
 static void set_ahead(Fn *f, const char *type, const char *int_type, const Prefetch *a)
 {
 	ExprPool *p = f->sched->kernel->pool;
-	Expr *size = ex_int(p, CT_I64, dtype_info[a->buf->dtype].bits / 8),
+	Expr *size = ex_int(p, CT_I64, dtype_bytes(a->buf->dtype)),
 	     *e[] = {a->at, ex_mul(p, a->step, size)};
 	StrBuf t[2] = {{0}};
 

@@ -382,7 +382,7 @@ static void put_terms(const GenC *g, StrBuf *b, const Tile *t, int rows, int nv,
  * fetched ahead for two of the panel: fetching each took one row 1.25 times as long. */
 static void put_sets(const GenC *g, StrBuf *b, const Tile *t, int rows, int nv, int sets)
 {
-	const int bytes = columns_of(g, t) * t->kpack * dtype_info[t->b->dtype].bits / 8;
+	const int bytes = (int)dtype_size(t->b->dtype, columns_of(g, t) * t->kpack);
 
 	strbuf_printf(b, "\n\t\twhile (k + %d <= end) {\n", sets);
 	for (int set = 0; set < sets; set++) {
@@ -496,8 +496,8 @@ static void rows_function(GenC *g, StrBuf *b, const Tile *t, const char *name, i
 					 rows == t->usual)
 				  ? "DL_TILE "
 				  : "DL_APART ";
-	const int esize = dtype_info[ctype_dtype(t->ct)].bits / 8, lanes = c_tile_lanes(g, t),
-		  nv = vectors_of(g, t), run = c_tile_whole_runs(t);
+	const int esize = ctype_bytes(t->ct), lanes = c_tile_lanes(g, t), nv = vectors_of(g, t),
+		  run = c_tile_whole_runs(t);
 
 	strbuf_printf(b, "%s static %svoid %s(int64_t n, int first, ",
 		      t->kpack == 1 || splits_pairs(t) ? "DL_CONTRACT"

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The micro-kernel over rows and a panel that are both quantised (TileScales.row_scale in ir/loop/loop.h). For
- * each group of terms it adds up products of bytes, u8 of the rows by i8 of the panel, as integers,
- * by the function dot_u8_i8 (codegen/c/tile_dot.c). The sums of the tile, in f32, get each of these
- * times both scales, in the order of the groups. So results depend neither on the shape of the tile
- * nor on the number of threads.
+ * The micro-kernel over rows and a panel that are both quantised (TileScales.row_scale in
+ * ir/loop/loop.h). For each group of terms it adds up products of bytes, u8 of the rows by i8 of the
+ * panel, as integers, by the function dot_u8_i8 (codegen/c/tile_dot.c). Each integer sum, times both
+ * scales, is added to the f32 sums of the tile, group by group in order. So results depend neither on
+ * the shape of the tile nor on the number of threads.
  *
- * Numbers of less than 8 bits are multiplied where they are in their bytes after a shift: in the
- * upper bits, the others being zero. The sum of a group is shifted back. With a number w of the
- * panel so placed,
+ * Numbers of fewer than 8 bits are multiplied as bytes that have them in the upper bits and zeros
+ * below, which a shift and a mask produce. The sum of a group is shifted back. With a number w of
+ * the panel so placed,
  *
  *     sum (x - 128) w  =  sum x w  -  sum 128 w
  *
- * has one sum for each column that all rows share. Unsigned numbers become signed ones by their
- * highest bit; what that subtracts is part of their zero point, which is multiplied by the sum of
- * the row.
+ * has a second sum that depends only on the column, so all rows share it. Flipping the highest bit
+ * of unsigned numbers makes them signed. That subtracts a constant, which is added to their zero
+ * point; the zero point is multiplied by the sum of the row.
  */
 #include "codegen/c/tile.h"
 
 #include "codegen/c/gen_c_impl.h"
 #include "passes/forms/scaled.h"
 
-/* bytes of scales ahead that are prefetched, of groups of 32 numbers of 4 bits */
+/* how far ahead scales are prefetched, in bytes, for groups of 32 numbers of 4 bits */
 enum { FETCH_SCALES = 1024 };
 
 /* How one function is printed. */
@@ -29,7 +29,7 @@ typedef struct RowsTile {
 	StrBuf *b;
 	const Tile *t;
 	int rows, nv, lanes, bits;
-	bool sums; /* of the rows are needed, too, for zero points */
+	bool sums; /* sums of the rows are needed, too, for zero points */
 	/* the function that reads scales, which are halves; null: they are floats */
 	const char *wide;
 } RowsTile;
@@ -49,7 +49,7 @@ static void put_zeros(const RowsTile *s, const char *tabs, const char *type, con
 	strbuf_puts(s->b, ";\n");
 }
 
-/* Numbers PART of the bytes of words w0, w1 ..., as bytes of v0, v1 ... */
+/* Declares v0, v1 ...: bytes with the numbers in part PART of the bytes of words w0, w1 ... */
 static void put_numbers(const RowsTile *s, int part)
 {
 	const int left = 8 - s->bits * (part + 1);
@@ -66,7 +66,7 @@ static void put_numbers(const RowsTile *s, int part)
 	}
 }
 
-/* The products of the terms that are PART of the bytes of words. */
+/* Adds the products of the terms in part PART of each byte. */
 static void put_products(const RowsTile *s, int part)
 {
 	StrBuf *b = s->b;
@@ -152,7 +152,7 @@ static void put_scaled_sums(const RowsTile *s)
 		}
 	for (int i = 0; i < s->rows; i++)
 		strbuf_printf(b, "\t\tp%d++;\n", i);
-	for (int i = 0, bytes = dtype_info[t->scaled.scale->dtype].bits / 8; i < s->nv * s->lanes;
+	for (int i = 0, bytes = dtype_bytes(t->scaled.scale->dtype); i < s->nv * s->lanes;
 	     i += CACHE_LINE / bytes)
 		strbuf_printf(b, "\t\t__builtin_prefetch(scale + %d, 0, 2);\n",
 			      FETCH_SCALES / bytes + i);

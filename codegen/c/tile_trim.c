@@ -26,7 +26,7 @@ const char *c_tile_trim(GenC *g, const Tile *t)
 
 static void trim_function(const GenC *g, StrBuf *b, CType ct)
 {
-	const int bytes = dtype_info[ctype_dtype(ct)].bits / 8;
+	const int bytes = ctype_bytes(ct);
 
 	strbuf_puts(b, c_text(g->arena, "trim",
 			      C_WORDS({"NAME", ctype_name[ct], 0}, {"TYPE", c_type(ct), 0},

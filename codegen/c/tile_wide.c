@@ -15,7 +15,7 @@
 
 int c_tile_lanes(const GenC *g, const Tile *t)
 {
-	const int lanes = g->target->vector_bytes / (dtype_info[ctype_dtype(t->ct)].bits / 8);
+	const int lanes = g->target->vector_bytes / ctype_bytes(t->ct);
 
 	return lanes < t->nr ? lanes : t->nr;
 }

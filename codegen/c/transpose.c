@@ -23,9 +23,9 @@ typedef struct Square {
 	int rows, size, lane;
 } Square;
 
-/* The element of the vectors A and B, one after the other, that element I of their interleaving
- * is: parts of STEP elements alternate, of the first half of each lane, or of the second one if
- * HIGH. */
+/* The index, in vector A followed by vector B, of the element that becomes element I when both
+ * are interleaved: parts of STEP elements alternate, from the first half of each lane, or from
+ * the second if HIGH. */
 static int interleaved(const Square *q, int i, int step, bool high)
 {
 	const int lane = i / q->lane * q->lane, part = i % q->lane / step;
@@ -34,14 +34,15 @@ static int interleaved(const Square *q, int i, int step, bool high)
 	       i % step;
 }
 
-/* The same, where lanes are exchanged. */
+/* The index of the element that becomes element I when lanes of A and B are exchanged: the low
+ * lanes of both, or the high ones if HIGH. */
 static int exchanged(const Square *q, int i, bool high)
 {
 	return (i >= q->lane ? q->rows : 0) + (high ? q->lane : 0) + i % q->lane;
 }
 
-/* Declares row TO of stage TO_STAGE, a shuffle of rows A and B of stage FROM. STEP 0: lanes are
- * exchanged. */
+/* Declares row TO of stage STAGE, a shuffle of rows A and B of the stage before it. STEP 0:
+ * lanes are exchanged. */
 static void put_shuffle(const Square *q, int stage, int to, int a, int b, int step, bool high)
 {
 	strbuf_printf(q->b, "\tconst row r%d_%d = __builtin_shufflevector(r%d_%d, r%d_%d", stage,

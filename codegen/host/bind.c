@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The values of symbols, which bind computes from the shapes of inputs, and the checks of facts
- * about them:
- * host_bind prints the code, solve_syms finds which dim of which input gives each symbol. */
+ * about them: host_bind prints the code, solve_syms finds which dim of which input gives each
+ * symbol. */
 #include "codegen/host/host_impl.h"
 
 #include <string.h>
@@ -46,10 +46,10 @@ static const char *checked_text(void *host, const Dim *d)
 	return text_of(h, &b);
 }
 
-/* ---- Functions of long dims ---- */
+/* ---- Functions for dims with long expressions ---- */
 
-/* The slot of D in H's table of such functions, which is hashed by address; an empty one if D has no
- * function. */
+/* The slot of D in H's table of functions for such dims, which is hashed by address; an empty
+ * one if D has no function. */
 static WideDim *wide_slot(const Host *h, const Dim *d)
 {
 	size_t i = hash_mix(HASH_SEED, (uintptr_t)d) >> 32;
@@ -76,8 +76,8 @@ static void grow_wide(Host *h)
  * places. Without these functions the stub of FCOS took 2.3 s of CPU to compile. */
 static const char *wide_text(void *host, const Dim *d)
 {
-	/* letters of an expression: the stub of FCOS takes 1.25 s with 30, 1.32 with 60, 1.38 with 120,
-	 * which leaves the fewest functions to read */
+	/* letters of an expression: the stub of FCOS takes 1.25 s with 30, 1.32 with 60, 1.38
+	 * with 120, which leaves the fewest functions to read */
 	enum { LONG = 120 };
 	Host *h = host;
 	StrBuf b = {0};
@@ -317,8 +317,8 @@ void host_facts(Host *h)
 		}
 }
 
-/* The runtime sets symbols that are an input's dim. Others are solved from dims that are linear in
- * them. */
+/* If a whole dim of an input is one symbol, the runtime itself sets the symbol. Others are
+ * solved from dims that are linear in them. */
 static void solve_syms(Host *h)
 {
 	Graph *g = h->m->graph;

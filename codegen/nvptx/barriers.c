@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Places the barriers of a kernel, bar.sync and bar.warp.sync, except those of operations on tiles, which the
- * scheduler places (TILE_SYNC: tile_pipeline.c and gemm_block.c of passes/schedule/gpu), and three that
- * are always there: after mbarriers are made (tile_ops.c), and where the last block to arrive is found
- * (loop.c).
+ * Places the barriers of a kernel, bar.sync and bar.warp.sync, except those of operations on tiles,
+ * which the scheduler places (TILE_SYNC: tile_pipeline.c and gemm_block.c of passes/schedule/gpu),
+ * and three that need no choice: one after mbarriers are made (tile_ops.c), and two around the
+ * search for the last block to arrive, where a kernel has LOOP_LAST (loop.c).
  *
  * While the loop tree is walked, each access to shared or global memory is recorded with the buffer
  * and whether threads access disjoint elements. Each point where a barrier may be put (ll_barrier)
@@ -17,9 +17,9 @@
  * points the last one gets the barrier.
  *
  * The tests run the kernels on the simulated GPU, which reports every race in shared memory that it
- * executes (tools/ptxsim/shadow.c), and in many orders of threads, so that races in global memory show
- * as wrong results (suite `orders`). Barriers of operations on tiles are also checked in the loop tree,
- * with --verify, for edited decisions and for schedules read from a text (tiles_check,
+ * executes (tools/ptxsim/shadow.c), and in many orders of threads, so that races in global memory
+ * show as wrong results (suite `orders`). Barriers of operations on tiles are also checked in the
+ * loop tree, with --verify, for edited decisions and for schedules read from a text (tiles_check,
  * ir/loop/tile_check.c).
  */
 #include "codegen/nvptx/kernel.h"

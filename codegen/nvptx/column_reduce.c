@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * LN_COLUMNS: column reductions. A block's threads lie along its columns, and then down the rows. A
- * thread has a state for each of its columns in each row of the result. States are combined over
- * the lanes of a warp that have the same columns, by shuffles, and over the warps in shared memory.
+ * LN_COLUMNS: column reductions. A block's threads are numbered along its columns first, then
+ * down its rows. A thread has a state for each of its columns in each row of the result. States are
+ * combined over the lanes of a warp that have the same columns, by shuffles, and over the warps in
+ * shared memory.
  *
- * If rows are not aligned to sectors, each warp has the rows that begin at one offset in a sector, with
- * all of their columns: its lanes begin at the sector's boundary and have every 32nd column.
+ * If rows are not aligned to sectors, each warp takes the rows that begin at the same offset in a
+ * sector, and all of their columns. Its first lane begins at the sector's boundary, and each lane
+ * has every 32nd column.
  *
  * If the matrix is in the order of fragments, all warps have all columns. Lane 4 g + t has columns
- * g, g + 8 and so on. Of half a block's terms it has those of its registers: with E elements per
- * register, terms t E to t E + E - 1, and the same plus 4 E.
+ * g, g + 8 and so on. Of the terms of half a block, a lane has those that its registers hold: with
+ * E elements per register, terms t E to t E + E - 1, and the same plus 4 E.
  */
 #include "codegen/nvptx/kernel.h"
 
 #include <assert.h>
 #include <string.h>
 
-/* blocks of columns of a thread, and its columns: two for each block of a matrix in the order of
- * fragments */
+/* the most blocks of columns of a thread, and the most columns: in the order of fragments each
+ * block gives a thread two */
 enum { MOST_BLOCKS = COLUMN_BLOCKS, MOST_COLUMNS = 2 * MOST_BLOCKS };
 
 typedef struct ColumnsEmitter {
@@ -34,7 +36,8 @@ typedef struct ColumnsEmitter {
 	CType ct;
 	int words;      /* registers for the operands of a term, or of a half block's terms */
 	const char *j0; /* the thread's first column */
-	/* i1, if rows are peeled: the thread's column exists; else COL is a substitute */
+	/* i1, if rows are not aligned: whether the thread's column exists; if it does not, COL is
+	 * another column, which is read instead */
 	const char *in[MOST_COLUMNS];
 	/* i1: at least one lane of the warp has the last of these columns; null: always */
 	const char *any;
@@ -45,7 +48,7 @@ typedef struct ColumnsEmitter {
 	const char *col[MOST_BLOCKS]; /* i64: the lane's first column in each block of columns */
 } ColumnsEmitter;
 
-/* Adds a term to each state: the one at index AT of the reduced iterator. */
+/* Adds the term at index AT of the reduced iterator to each state. */
 static void terms(void *arg, const char *at)
 {
 	ColumnsEmitter *g = arg;
@@ -107,8 +110,8 @@ static const char *lane_bytes(ColumnsEmitter *g, const char *k0, const char *col
 	return v;
 }
 
-/* Adds term LO + V, which P fetched, to the state of column C of the thread and row M; the matrix
- * element is ELEM of ALL. */
+/* Adds term LO + V, which P fetched, to the state of column C of the thread and row M. ELEM
+ * says which of the loaded elements ALL is the matrix's. */
 static void lane_term(ColumnsEmitter *g, LlVector *p, const char *lo, int v, int m, int c,
 		      const char *all, int elem)
 {
@@ -154,8 +157,8 @@ static void lane_terms(void *arg, const char *at)
 	ll_forget(&k->f);
 }
 
-/* Computes the lane's columns. In a block where the lane's column does not exist, it reads its first
- * column again. */
+/* Computes the lane's columns. In a block where the lane's column does not exist, the lane
+ * reads its own first column again. */
 static void find_columns(ColumnsEmitter *g)
 {
 	LlKernel *k = g->k;

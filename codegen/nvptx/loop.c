@@ -197,26 +197,20 @@ static const char *end_when(LlKernel *k, Dim *when, const char *lo, const char *
 
 /* ---- Counters ---- */
 
-typedef struct RestSearch {
-	LlKernel *k;
-	const LNode *loop;
-} RestSearch;
-
 /* The iteration is divided by a number that is not a power of two. */
-static void find_rest(const RestSearch *s, Expr *e)
+static void find_rest(LlKernel *k, const LNode *loop, Expr *e)
 {
-	LlKernel *k = s->k;
 	Affine at;
 	int64_t by, first;
 	const char *slot;
 
 	if (!ex_is_op(e, IN_mod) || e->op.arg[1]->kind != EX_CONST || ll_known(k, e) ||
 	    !ex_affine(k->f.g->ctx, e->op.arg[0], &at) || at.n != 1 ||
-	    at.iter[0] != s->loop->range.var || !dim_equals(at.coef[0], 1) ||
+	    at.iter[0] != loop->range.var || !dim_equals(at.coef[0], 1) ||
 	    !dim_is_const(at.base, &first))
 		return;
 	by = e->op.arg[1]->i;
-	first += s->loop->range.lo->i;
+	first += loop->range.lo->i;
 	if (by < 3 || (by & (by - 1)) == 0 || first < 0)
 		return;
 	slot = ll_slot(k, "i32", 0);
@@ -224,23 +218,17 @@ static void find_rest(const RestSearch *s, Expr *e)
 	vec_push(k->f.arena, &k->rests, ((LlRest){e, slot, "0"}));
 }
 
-static void find_rests(void *arg, Expr **e, bool inside)
-{
-	(void)inside;
-	EX_EACH (x, *e)
-		find_rest(arg, x);
-}
-
 /* Opens counters for such divisions in the body of N; returns how many there were before. */
 static int open_rests(LlKernel *k, const LNode *n)
 {
-	RestSearch s = {k, n};
 	const int before = k->rests.n;
 
 	if (n->loop.step == 1 && n->range.lo->kind == EX_CONST)
 		for (LNode *x = n->body; x; x = x->next)
 			if (x->kind == LN_OP)
-				lnode_exprs(x, find_rests, &s);
+				LNODE_EACH_EXPR (e, x)
+					EX_EACH (at, *e)
+						find_rest(k, n, at);
 	return before;
 }
 

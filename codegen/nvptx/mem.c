@@ -75,7 +75,7 @@ static void put_code(StrBuf *b, const Buf *t, int64_t i)
 
 		code = both >> (i * bits % 8) & ((1u << bits) - 1);
 	} else {
-		memcpy(&code, p + i * (bits / 8), (size_t)(bits / 8));
+		memcpy(&code, p + i * dtype_bytes(t->dtype), (size_t)dtype_bytes(t->dtype));
 	}
 	if (t->dtype == DT_F32 || t->dtype == DT_F64) {
 		d = dtype_load_f64(t->dtype, t->data, i);
@@ -476,7 +476,7 @@ void ll_store_run(LlKernel *k, const Buf *b, const char *idx, const char *const 
 		all = next;
 	}
 	ll_put(f, "store <%d x %s> %s, %s %s, align %d", n, t, all, type, at,
-	       n * dtype_info[b->dtype].bits / 8);
+	       (int)dtype_size(b->dtype, n));
 }
 
 static const char *load_expr(void *arg, const Expr *e, const char *const *idx)

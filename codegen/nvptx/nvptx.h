@@ -2,8 +2,8 @@
 /*
  * gen_nvptx: emits scheduled kernels as LLVM IR, and compiles these to PTX by LLVM's NVPTX back
  * end. A stage becomes one PTX entry; stages with the same text share it. The IR is emitted as
- * text, with the scalar functions of ir/expr/scalar.ll. LLVM is only used by gen_nvptx_compile, in child
- * processes, with one module for each kernel.
+ * text, with the scalar functions of ir/expr/scalar.ll. LLVM is only used by gen_nvptx_compile, in
+ * child processes, with one module for each kernel.
  *
  * The parameters of an entry have 8 bytes each: the buffers (device addresses), the sizes, and, if
  * it may report an index out of range, the status word and the value to store there. All threads of
@@ -30,16 +30,16 @@ typedef struct PtxFunc {
 	bool faults;  /* parameters: the status word, and the site */
 	bool arrives; /* likewise: the counters of LOOP_LAST */
 	int threads, group;
-	/* registers for the operands of its longest unrolled row of terms: ptxas may load all of
-	 * them at once */
+	/* registers for the operands of the longest run of terms that is unrolled: ptxas may
+	 * load all of them at once */
 	int ahead;
-	/* registers for the operands of the further terms of an unrolled loop: ptxas loads as many
-	 * of them ahead as it has registers for */
+	/* registers for the operands of the further terms of an unrolled loop: ptxas loads ahead
+	 * as many as fit in registers */
 	int hoisted;
 	int words;     /* parameters, in words of 8 bytes */
 	int shared;    /* bytes of dynamic shared memory of a block */
 	int64_t declared; /* of static shared memory */
-	int most;         /* of both, that a GPU gives its blocks */
+	int most;         /* the most shared memory, of both kinds, that a block may have */
 	const Locs *locs; /* every ONNX node it serves */
 } PtxFunc;
 
@@ -76,8 +76,9 @@ GenPtx *gen_nvptx_new(Ctx *c, Arena *a, const Target *t, const char *prefix);
 /* Emits the entry of the launch that begins with stage AT of S, or finds an equal one, and returns
  * how to call it. */
 PtxStage gen_nvptx_stage(GenPtx *g, const Schedule *s, int at);
-/* Prints entries FROM to END - 1 as one PTX module (after gen_nvptx_compile); all as LLVM IR. */
+/* Prints entries FROM to END - 1 as one PTX module (after gen_nvptx_compile). */
 void gen_nvptx_ptx(GenPtx *g, int from, int end, StrBuf *b);
+/* Prints all entries as LLVM IR. */
 void gen_nvptx_ir(GenPtx *g, StrBuf *b);
 
 /* ---- llvm.c ---- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by the files of gen_nvptx: the library of scalar functions, and a function that is being
- * emitted. */
+/* Shared by the files of codegen/nvptx/: the library of scalar functions, and a function that is
+ * being emitted. */
 #ifndef CODEGEN_NVPTX_NVPTX_IMPL_H
 #define CODEGEN_NVPTX_NVPTX_IMPL_H
 
@@ -14,8 +14,8 @@ typedef struct LlLib LlLib;
 /* ---- expr.c: expressions ---- */
 
 /*
- * A function while it is emitted. A value's name holds in the block that computes it and in the
- * blocks that it dominates: ll_enter and ll_leave bound where it holds. ll_forget drops the names
+ * A function while it is emitted. A value's name is valid in the block that computes it and in
+ * the blocks that it dominates: ll_enter and ll_leave delimit that scope. ll_forget drops the names
  * of expressions, since memory may have changed.
  */
 typedef struct LlFn {
@@ -29,7 +29,8 @@ typedef struct LlFn {
 	const char *(*iter)(void *arg, const Iter *it);
 	const char *(*dim)(void *arg, Dim *d);
 	const char *(*load)(void *arg, const Expr *e, const char *const *idx);
-	/* division E fits in 32 bits: dividend >= 0, divisor >= 1; null: none does */
+	/* whether division E fits in 32 bits, if the dividend is >= 0 and the divisor >= 1;
+	 * null: no division does */
 	bool (*is_short)(void *arg, const Expr *e);
 	/* the value of instruction E, if the code already has it; null: it never has */
 	const char *(*known)(void *arg, const Expr *e);
@@ -63,8 +64,8 @@ void ll_put(LlFn *f, const char *fmt, ...) BASE_PRINTF(2, 3); /* appends a line 
  * 0. */
 const char *ll_op(LlFn *f, const char *inst, const char *x, long long y);
 const char *ll_plus(LlFn *f, const char *x, long long y);
-/* The value of function NAME of the N arguments ARG: one of ir/expr/scalar.ll, or of ir/expr/funcs.def
- * ("exp_f32"). */
+/* The value of function NAME of the N arguments ARG: one of ir/expr/scalar.ll, or of
+ * ir/expr/funcs.def ("exp_f32"). */
 const char *ll_call(LlFn *f, const char *name, const char *const *arg, int n);
 /* The value of E; its code is emitted if E has no name yet. */
 const char *ll_expr(LlFn *f, Expr *e);

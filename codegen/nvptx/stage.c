@@ -4,9 +4,10 @@
  * other scalars are stack slots, which LLVM promotes to registers.
  *
  * ll_barrier marks the places where barriers may be: after each node whose threads share memory,
- * and inside of nodes that pass data between threads, as reductions (group.c, column_reduce.c), bulk
- * copies (bulk.c) and loops (loop.c). barriers.c chooses among them; operations on tiles have
- * barriers of their own (tile_ops.c). Threads of one warp have bar.warp.sync, larger groups bar.sync.
+ * and inside nodes that pass data between threads, such as reductions (group.c, column_reduce.c),
+ * bulk copies (bulk.c) and loops (loop.c). barriers.c chooses among them. For operations on tiles
+ * the scheduler has put barriers into the tree (TILE_SYNC). Threads of one warp have bar.warp.sync,
+ * larger groups bar.sync.
  */
 #include "codegen/names.h"
 #include "codegen/nvptx/kernel.h"
@@ -278,7 +279,7 @@ static void stage_body(LlKernel *k, const char *block)
 	ll_bulk_out(k);
 }
 
-/* The N stages of the launch ST, one after the other in the numbers of blocks. */
+/* The N stages ST of the launch, each of which has a contiguous range of block numbers. */
 static const char *body(LlKernel *k, Stage *const *st, int n)
 {
 	LlFn *f = &k->f;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Products of tiles (ir/loop/loop.h, TILE_DOT). The sums are in registers, as the instruction has
- * them; B is in shared memory, A there or in registers.
+ * Products of tiles (ir/loop/loop.h, TILE_DOT). The sums are in registers, in the layout of the
+ * matrix instruction's accumulators; B is in shared memory, A there or in registers.
  *
- * By matrix instructions, a step is 32 bytes of terms, four registers for 16 rows of A or columns
- * of B, as ldmatrix loads them from rows that are contiguous along the terms, or, transposing, from
- * elements of 16 bits along the other side. Bytes along the other side arrive in pairs, which
- * `prmt` separates. 32-bit elements along the other side are loaded one by one. So are all where
- * A's order of terms is not the instruction's: then terms 2*t and 2*t + 1 of a lane's quad are
- * those of its two registers. In tiles in the order of fragments the four registers of a lane are
- * adjacent.
+ * With matrix instructions, one step covers 32 bytes of terms: four registers per lane for 16 rows
+ * of A, or for 16 columns of B. Where the terms are contiguous, ldmatrix loads them. Where the
+ * other side is contiguous, its transposing form loads elements of 16 bits. It delivers bytes in
+ * pairs, which `prmt` separates; elements of 32 bits are loaded one by one. All elements are loaded
+ * one by one if A's terms are in another order than the instruction's: then lane t of a quad has
+ * terms 2t and 2t + 1 in its two registers. In tiles in the order of fragments the four registers
+ * of a lane are adjacent.
  *
- * By multiply-adds, a lane has the same sums as of a matrix instruction. Where A is in registers,
+ * With multiply-adds, a lane has the same sums as with a matrix instruction. If A is in registers,
  * the lanes of a quad pass its elements to one another by shuffles.
  */
 #include "codegen/nvptx/kernel.h"
@@ -22,13 +22,13 @@
 enum {
 	PAIR = 2,
 	FOUR = 4,
-	/* registers of operands that ptxas loads ahead of their products; without, an attention with a soft cap
-	 * in f16 of 64 columns spilled on sm_90a */
+	/* registers of operands that ptxas loads ahead of their products; without this allowance an
+	 * f16 attention with a soft cap and 64 columns spilled registers on sm_90a */
 	AHEAD = 32
 };
 
-/* An operand in shared memory: TILE[row][col], whose rows are the free side if ALONG, else the terms; or, with
- * FRAGMENTS, MMA_ROWS of the free side. */
+/* An operand in shared memory, TILE[row][col]. If ALONG, a row is an index of the free side (m
+ * of A, n of B), else a term. With FRAGMENTS, a row is MMA_ROWS indices of the free side. */
 typedef struct SharedOperand {
 	const Buf *buf;
 	bool along, fragments;
@@ -67,7 +67,8 @@ static const char *opn(TileDot *d, const char *op, const char *x, int64_t v)
 	return op2(d, op, x, arena_printf(d->f->arena, "%lld", (long long)v));
 }
 
-/* The operand that E loads, with SIDE its free iterator. FIRST: i32, the warp's first element of that side. */
+/* The operand that E loads, with SIDE its free iterator. FIRST: i32, the warp's first element of
+ * that side. */
 static SharedOperand open_shared(TileDot *d, const Expr *e, const Iter *side, const char *first)
 {
 	const TileLayout *l = e->load.buf->tile;
@@ -128,9 +129,11 @@ static void ldmatrix(TileDot *d, bool transposed, const char *where, const char 
 }
 
 /*
- * The four registers of 16 rows (IS_A) or columns from AT on, at step STEP. A's are (rows 0-7, terms of the first
- * 16 bytes), (8-15, first), (0-7, second), (8-15, second); B's (columns 0-7, first), (0-7, second), (8-15, first),
- * (8-15, second). Lane l gives the address of row l % 8 of matrix l / 8, which is register l / 8.
+ * The four registers of the 16 rows (IS_A) or columns that begin at AT, for step STEP. In A,
+ * register 0 has rows 0-7 and the first 16 bytes of terms, register 1 rows 8-15 and the first,
+ * register 2 rows 0-7 and the second 16 bytes, register 3 rows 8-15 and the second. In B, registers
+ * 1 and 2 change places. Lane l gives the address of row l % 8 of matrix l / 8, which is register l
+ * / 8.
  */
 static void read_matrices(TileDot *d, const SharedOperand *o, bool is_a, int at, int step,
 			  const char **out)
@@ -162,17 +165,19 @@ static const char *permute(TileDot *d, const char *a, const char *b, const char 
 	return r;
 }
 
-/* The register of rows (columns) 8 * FURTHER and on, and half HALF of the terms, of the four of an operand. */
+/* Which of the four registers of an operand has the 8 rows (columns) from 8 * FURTHER and half HALF
+ * of the terms. */
 static int register_of(bool is_a, int further, int half)
 {
 	return is_a ? PAIR * half + further : PAIR * further + half;
 }
 
 /*
- * The same of bytes whose rows are terms. The transposing load moves pairs of bytes, so a register
- * has two terms of rows (columns) 2g and 2g + 1. Two registers make four terms of each, which are
- * fragments of every other row (column). Lane t needs terms 4t to 4t + 3. So the matrices are of
- * terms 0 1 4 5 10 11 14 15 and 2 3 6 7 8 9 12 13, which are in different banks.
+ * As read_matrices, for a tile of bytes whose rows are terms. The transposing load moves pairs of
+ * bytes, so a register has two terms of rows (columns) 2g and 2g + 1. Two registers yield four
+ * terms of each; these are fragments of the even and of the odd rows (columns). Lane t needs terms
+ * 4t to 4t + 3. So the matrices are of terms 0 1 4 5 10 11 14 15 and 2 3 6 7 8 9 12 13, which are
+ * in different banks.
  */
 static void read_bytes(TileDot *d, const SharedOperand *o, bool is_a, int at, int step,
 		       const char **out)
@@ -197,7 +202,7 @@ static void read_bytes(TileDot *d, const SharedOperand *o, bool is_a, int at, in
 				d, result[PAIR * half], result[PAIR * half + 1], i ? odd : even);
 }
 
-/* The same from a tile in the order of fragments. */
+/* As read_matrices, from a tile in the order of fragments. */
 static void read_fragments(TileDot *d, const SharedOperand *o, bool is_a, int at, int step,
 			   const char **out)
 {
@@ -214,7 +219,7 @@ static void read_fragments(TileDot *d, const SharedOperand *o, bool is_a, int at
 	}
 }
 
-/* The same by single words. */
+/* As read_matrices, by loads of single words. */
 static void read_words(TileDot *d, const SharedOperand *o, bool is_a, int at, int step,
 		       const char **out)
 {
@@ -328,7 +333,8 @@ static void multiply(TileDot *d, const char *const *a, const char *const *b, con
 	}
 }
 
-/* SUM[0..4) += A * B for part PART of a step's terms, those of one instruction; two have 8 rows each. */
+/* SUM[0..4) += A * B for part PART of a step's terms, which are those of one instruction. If the
+ * instruction has only 8 rows, two compute the 16. */
 static void multiply_part(TileDot *d, int part, const char *const *a, const char *const *b,
 			  const char **sum)
 {
@@ -340,8 +346,8 @@ static void multiply_part(TileDot *d, int part, const char *const *a, const char
 			 sum + i * (in->m / FOUR));
 }
 
-/* The four sums of fragment ROW by COLUMN, of 16 rows by 8 columns: the first row's two, and those
- * 8 rows further. */
+/* The four sums of fragment ROW by COLUMN, of 16 rows by 8 columns: two in the first row, and
+ * two in the row 8 below it. */
 static const char **sums_of(TileDot *d, int row, int column)
 {
 	return d->acc + (size_t)(row * (d->columns / 8) + column) * FOUR;
@@ -380,9 +386,10 @@ static void by_matrices(TileDot *d, int warps)
 
 /* ---- wgmma ---- */
 
-/* The low word of the descriptor of operand O in atoms, from FIRST (i32, or null) of its free side
- * on: bits 0-13 have the address, and 16-29 the distance of atoms along the side, if rows are
- * terms, in units of 16 bytes. All is of 32 bits and the same in all threads, so ptxas computes it
+/* The low word of wgmma's descriptor of operand O, whose tile is stored in swizzle atoms (8 rows
+ * of 128 bytes or fewer), starting at index FIRST (i32, or null) of its free side: bits 0-13
+ * have the address, and 16-29 the distance of atoms along the side, if rows are terms, in units
+ * of 16 bytes. All values have 32 bits and are the same in all threads, so ptxas computes them
  * once for a warp. */
 static const char *descriptor(TileDot *d, const SharedOperand *o, const char *first)
 {
@@ -492,7 +499,8 @@ typedef struct FourTerms {
 	const char *loop;
 } FourTerms;
 
-/* A pointer to term K of row (column) SIDE of O, where LANE (i32) is the byte of the lane's first one. */
+/* A pointer to term K of row (column) SIDE of O, where LANE (i32) is the offset in bytes of
+ * the lane's first row (column). */
 static const char *term_at(TileDot *d, const SharedOperand *o, FourTerms k, const char *lane,
 			   int side)
 {
@@ -504,7 +512,7 @@ static const char *term_at(TileDot *d, const SharedOperand *o, FourTerms k, cons
 			: address(d, o, lane, k.at, (int64_t)side * d->bytes);
 }
 
-/* Terms K to K + 3 of the lane's row of A, 8 * ROW below its first: OUT[0..4). */
+/* OUT[0..4) = terms K to K + 3 of the row of A that is 8 * ROW below the lane's first row. */
 static void read_a(TileDot *d, FourTerms k, int row, const char **out)
 {
 	const SharedOperand *o = &d->a;
@@ -534,7 +542,7 @@ static void read_b(TileDot *d, FourTerms k, int col, const char **out)
 		load_elements(d, term_at(d, o, k, lane, 8 * col), PAIR, out + i * PAIR);
 }
 
-/* Term K of the row of A, from the lane of the quad that has it in a register. */
+/* Term K of row ROW of A in fragment FRAGMENT, shuffled from the lane of the quad that has it. */
 static const char *shuffled(TileDot *d, int fragment, int row, int k)
 {
 	const Buf *b = d->n->val->load.buf;
@@ -551,7 +559,7 @@ static const char *shuffled(TileDot *d, int fragment, int row, int k)
 	return r;
 }
 
-/* All sums += four terms from K on; A's are X[row * 4 + term]. */
+/* Adds terms K to K + 3 to all sums; those of A are X[row * 4 + term]. */
 static void add_terms(TileDot *d, FourTerms k, const char *const *x)
 {
 	const int rows = d->fragments * PAIR, cols = d->columns / 8;
@@ -648,7 +656,7 @@ void ll_tile_dot(LlKernel *k, const TileNode *n)
 	const bool wgmma = mma_is_wgmma(n->mma);
 	const char *warp, *rows, *columns, *wide;
 
-	d.bytes = dtype_info[n->by->load.buf->dtype].bits / 8;
+	d.bytes = dtype_bytes(n->by->load.buf->dtype);
 	d.elems = d.bytes < 4 ? 4 / d.bytes : 1;
 	d.type = ll_stored(n->by->load.buf->dtype);
 	d.sum = ll_stored(n->to->dtype);
@@ -709,7 +717,7 @@ void ll_tile_sums(LlKernel *k, const TileNode *n)
 {
 	const Buf *a = n->val->load.buf;
 	const int warps = k->stage->block.threads / WARP_LANES, rows = (int)iter_count(n->it[0]),
-		  terms = (int)iter_count(n->it[1]), bytes = dtype_info[a->dtype].bits / 8;
+		  terms = (int)iter_count(n->it[1]), bytes = dtype_bytes(a->dtype);
 	const TileLayout want = tile_operand(n->mma, warps, rows, terms, true);
 	TileDot d = {.k = k, .f = &k->f, .n = n, .in = &mma_info[n->mma], .bytes = bytes};
 	const char *x[FOUR], *y[PAIR], *sum[FOUR];

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Operations on tiles (ir/loop/loop.h, TileNode) by all threads of a block: copies to shared memory, and maps
- * and folds over registers. A tile in registers is an array of each thread, which LLVM promotes; its elements
- * are at constant indices, since the layouts say which register every point reads (ir/loop/place.h). Products
- * are in tile_dot.c. The tree has all barriers and waits.
+ * Operations on tiles (ir/loop/loop.h, TileNode) by all threads of a block: copies to shared
+ * memory, and maps and folds over registers. A tile in registers is an array of each thread, which
+ * LLVM promotes; its elements are at constant indices, since the layouts say which register every
+ * point reads (ir/loop/place.h). Products are in tile_dot.c. The tree has all barriers and waits,
+ * except the barrier after mbarriers are made, which is put here.
  */
 #include "codegen/nvptx/kernel.h"
 
@@ -118,7 +119,8 @@ static void store_register(LlKernel *k, Buf *b, int r, const char *val)
 
 /* ---- Maps ---- */
 
-/* Adjacent registers with adjacent points of the last iterator, which a guard may not tell apart. */
+/* How many adjacent registers hold adjacent points along the last iterator and have one value of
+ * the guard. */
 static int points_at_once(const TileNode *n)
 {
 	const TileAxis *last = n->points.n ? &n->points.axis[n->points.n - 1] : NULL;
@@ -174,7 +176,8 @@ static bool has_register(Expr *e)
 	return false;
 }
 
-/* Binds the iterators to the points of register number REG, an i64, a multiple of VECTOR. */
+/* Binds the iterators to the point of the register whose number is known only at run time: REG, an
+ * i64, a multiple of VECTOR. */
 static void enter_number(TilePoints *p, const char *reg)
 {
 	LlFn *f = &p->k->f;
@@ -246,7 +249,7 @@ static void map_to_shared(TilePoints *p)
 	const TileNode *n = p->n;
 	ExprPool *pool = p->k->sched->kernel->pool;
 	const int regs = (int)layout_count(&n->points, AT_REGISTER),
-		  bytes = dtype_info[n->to->dtype].bits / 8;
+		  bytes = dtype_bytes(n->to->dtype);
 	TileLayout to;
 	int vector = 1;
 
@@ -399,7 +402,7 @@ static const char *digit_of(LlFn *f, const char *t, int div, int mod)
 	return ll_op(f, "urem i64", div > 1 ? ll_op(f, "udiv i64", t, div) : t, mod);
 }
 
-/* The number with digit HIGH before LOW, which is below BASE. */
+/* HIGH * BASE + LOW, where LOW < BASE. */
 static const char *joined(LlFn *f, const char *high, int base, const char *low)
 {
 	const char *r;
@@ -415,8 +418,9 @@ static const char *joined(LlFn *f, const char *high, int base, const char *low)
 	return r;
 }
 
-/* C where it[0] is ROWS less than the row. Of sums the pool takes constants out of products, which
- * LLVM 14 does not if a sum of digits is a bitwise or: addresses then differ by constants. */
+/* C with it[0] replaced by it[0] + ROWS. The pool of expressions moves constants out of products
+ * of sums, so that addresses differ only by constants; LLVM 14 does not where a sum has become a
+ * bitwise or. */
 static TileCopy rows_further(const TileCopy *c, long long rows)
 {
 	ExprPool *p = c->k->sched->kernel->pool;
@@ -565,8 +569,8 @@ static const char *mbarrier(LlKernel *k, const TileNode *n)
 	return r;
 }
 
-/* All producers arrive, as each makes a fence of its own; of a warp that read what all its lanes
- * waited for, one lane. */
+/* Every thread of the producers arrives, since each needs a fence of its own. A warp of readers,
+ * whose lanes have all waited, arrives by one lane. */
 static void arrive(LlKernel *k, const TileNode *n)
 {
 	const char *at = mbarrier(k, n),
@@ -578,8 +582,8 @@ static void arrive(LlKernel *k, const TileNode *n)
 	       at, lane);
 }
 
-/* The vote makes the branch one of whole warps, so that ptxas does not have to join their lanes
- * again. */
+/* The vote makes the branch one of whole warps, so that ptxas needs no reconvergence of lanes
+ * after it. */
 static void await(LlKernel *k, const TileNode *n)
 {
 	const char *at = mbarrier(k, n), *parity = ll_expr(&k->f, n->val), *wide = ll_new(&k->f);

@@ -19,8 +19,7 @@ bool ll_one_access(const LlVector *p, const Buf *b, Expr *idx)
 	Ctx *c = p->k->f.g->ctx;
 
 	if (b->data || dtype_info[b->dtype].bits < 8 || ll_space(p->k, b) == 0 ||
-	    (ll_space(p->k, b) == 3 &&
-	     p->vector * dtype_info[b->dtype].bits / 8 > 2 * SHARED_ALIGN))
+	    (ll_space(p->k, b) == 3 && dtype_size(b->dtype, p->vector) > 2 * SHARED_ALIGN))
 		return false;
 	return ex_aligned_along(c, idx, p->var, p->vector);
 }
@@ -49,7 +48,7 @@ static const char *vector_type(Arena *a, const Buf *b, int n)
 
 static int bytes_of(const Buf *b, int n)
 {
-	return n * dtype_info[b->dtype].bits / 8;
+	return (int)dtype_size(b->dtype, n);
 }
 
 /* The alignment of an access of N elements. Shared arrays are aligned to SHARED_ALIGN (ll_shared),

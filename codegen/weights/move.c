@@ -111,10 +111,10 @@ bool kernel_move(Kernel *k, Move *m)
 	Stmt *s = k->stmts.at[0];
 	Expr *val = s->val[0];
 	Iter *it[MAX_ITERS];
-	int bits = dtype_info[s->out[0]->dtype].bits;
 
-	*m = (Move){.size = bits / 8, .edge_base = -1};
-	if (k->stmts.n != 1 || !stmt_is_simple_map(s) || s->out[0]->layout || bits % 8)
+	*m = (Move){.size = dtype_bytes(s->out[0]->dtype), .edge_base = -1};
+	if (k->stmts.n != 1 || !stmt_is_simple_map(s) || s->out[0]->layout ||
+	    dtype_info[s->out[0]->dtype].bits % 8)
 		return false;
 	for (int d = 0; d < s->nwidx; d++)
 		if (s->widx[d]->kind == EX_ITER) {

@@ -86,7 +86,7 @@ static void make_cache(Llm *m, int o)
 		n *= grows ? m->room : m->in_shape[out->alias][d];
 	}
 	if (m->dim[o] < 0 || (bytes == 1 && in->dtype != DL_I8))
-		die(in->name, "is no cache that grows");
+		die(in->name, "is not a cache that grows");
 	m->in[out->alias].data = m->out[o].data = calloc((size_t)n, (size_t)bytes);
 	m->in[out->alias].strides = m->out[o].strides = m->strides[o];
 	m->out[o].bytes = (uint64_t)(n * bytes);

@@ -6,6 +6,7 @@
 #include "ir/dim/dim_impl.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct HashSlots {
@@ -23,6 +24,7 @@ struct DimTable {
 	 * yet */
 	Dim *too_complex;
 	int bounds_changed;
+	int gathered; /* a count of lists of symbols */
 };
 
 struct DimTable *dim_table_new(Ctx *c)
@@ -114,12 +116,12 @@ Sym *sym_get(Ctx *c, const char *name)
 {
 	const char *own = ctx_name(c, name);
 	Sym *s = sym_find(c, own);
-	Atom a = {.kind = ATOM_SYM, .size = 1, .has_syms = true};
+	Atom a = {.kind = ATOM_SYM, .size = 1};
 
 	if (s)
 		return s;
 	s = NEW(c->arena, Sym);
-	*s = (Sym){.name = own, .id = c->dims->syms.n, .lo = 0, .hi = DIM_INF};
+	*s = (Sym){.name = own, .id = c->dims->syms.n, .lo = 0, .hi = DIM_INF, .syms = {s}};
 	vec_push(c->arena, &c->dims->syms, s);
 	table_insert(c->arena, &c->dims->names, name_hash, s);
 	a.sym = s;
@@ -254,6 +256,70 @@ static Factor *keep_factors(Ctx *c, const Term *t)
 			   : arena_copy(c->arena, t->f, (size_t)t->n * sizeof(Factor));
 }
 
+/* Symbols that are gathered: N distinct ones, in TO unless that is null, and the longest of the
+ * lists that they come from. */
+typedef struct SymGather {
+	struct DimTable *tab;
+	Sym **to;
+	int n;
+	Sym *const *longest;
+	int nlongest;
+} SymGather;
+
+static void gather_list(SymGather *g, Sym *const *list)
+{
+	int n = 0;
+
+	for (; list[n]; n++) {
+		if (list[n]->gathered == g->tab->gathered)
+			continue;
+		list[n]->gathered = g->tab->gathered;
+		if (g->to)
+			g->to[g->n] = list[n];
+		g->n++;
+	}
+	if (n > g->nlongest) {
+		g->longest = list;
+		g->nlongest = n;
+	}
+}
+
+/* Gathers the symbols of the terms T[0..n). */
+static void gather_terms(SymGather *g, const Term *t, int n)
+{
+	g->n = 0;
+	g->tab->gathered++;
+	for (int i = 0; i < n; i++)
+		for (int k = 0; k < t[i].n; k++) {
+			const Atom *a = t[i].f[k].atom;
+
+			if (a->kind == ATOM_SYM)
+				gather_list(g, a->sym->syms);
+			for (int j = 0; j < a->n; j++)
+				gather_list(g, a->arg[j]->syms);
+		}
+}
+
+static int by_id(const void *a, const void *b)
+{
+	return (*(Sym *const *)a)->id - (*(Sym *const *)b)->id;
+}
+
+/* The list of a dim with the terms T[0..n): that of an atom, or of an operand of one, if it has all
+ * symbols. */
+static Sym *const *syms_of_terms(Ctx *c, const Term *t, int n)
+{
+	SymGather g = {.tab = c->dims, .longest = dim_syms(NULL)};
+
+	gather_terms(&g, t, n);
+	if (g.n == g.nlongest)
+		return g.longest;
+	g.to = NEW_ARRAY(c->arena, g.n + 1, Sym *);
+	gather_terms(&g, t, n);
+	qsort(g.to, (size_t)g.n, sizeof *g.to, by_id);
+	return g.to;
+}
+
 Dim *dim_make(Ctx *c, const Term *t, int n)
 {
 	uint64_t h = terms_hash(t, n);
@@ -281,6 +347,7 @@ Dim *dim_make(Ctx *c, const Term *t, int n)
 	d->t = arena_copy(c->arena, t, (size_t)n * sizeof *t);
 	for (int i = 0; i < n; i++)
 		d->t[i].f = keep_factors(c, &t[i]);
+	d->syms = syms_of_terms(c, t, n);
 	table_insert(c->arena, tab, dim_hash, d);
 	return d;
 }
@@ -324,13 +391,14 @@ Dim *dim_atom(Ctx *c, AtomKind kind, Dim *const *arg, int n)
 	HashSlots *t = &c->dims->atoms;
 	size_t mask = (size_t)t->cap - 1;
 	Dim *sum = dim_const(c, 0);
+	bool has_syms = false;
 	int64_t value;
 
 	for (int i = 0; i < n; i++) {
 		like.hash = hash_mix(like.hash, arg[i]->hash);
 		like.depth = arg[i]->depth >= like.depth ? arg[i]->depth + 1 : like.depth;
 		like.size += arg[i]->size;
-		like.has_syms = like.has_syms || dim_has_syms(arg[i]);
+		has_syms = has_syms || arg[i]->syms[0];
 	}
 	for (size_t i = like.hash & mask; t->cap && t->slot[i]; i = (i + 1) & mask) {
 		Atom *a = t->slot[i];
@@ -341,7 +409,7 @@ Dim *dim_atom(Ctx *c, AtomKind kind, Dim *const *arg, int n)
 	}
 	if (like.depth > DIM_MAX_DEPTH || like.size > DIM_MAX_SIZE)
 		return dim_too_complex(c);
-	if (!like.has_syms && atom_eval(&like, NULL, &value))
+	if (!has_syms && atom_eval(&like, NULL, &value))
 		return dim_const(c, value);
 	like.fixed_sum = true;
 	for (int i = 0; i < n && like.fixed_sum; i++)

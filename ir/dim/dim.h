@@ -32,10 +32,12 @@ typedef struct Sym {
 	bool from_data;   /* set by graph_set_source, for all graphs of the context */
 	int taken;           /* the names NAME_2 .. NAME_taken are in use */
 	Dim *dim; /* the symbol as a dim */
+	struct Sym *syms[2]; /* the symbols of DIM, which is this one, and a null */
 	Dim *def; /* if the symbol abbreviates a long dim (dim_named): that dim; else null */
 	bool settable; /* a run may give the symbol another value than DEF's */
 	bool inlined;  /* programs compute DEF wherever they use the symbol, and do not have it */
 	int nested; /* nesting depth of such abbreviations: 1 if DEF mentions none, and so on */
+	int gathered; /* for dim.c: the last list of symbols that it was put into */
 } Sym;
 
 /* The symbol called NAME; a new one, with bounds [0, DIM_INF], if there is none. */
@@ -120,10 +122,12 @@ bool dim_eval(const Dim *d, const int64_t *sym, int64_t *out);
 Dim *dim_subst(Ctx *c, Dim *d, Dim *const *to, int n);
 /* D rebuilt: bounds that have become tighter since D was made may decide a min, max or floor. */
 Dim *dim_refresh(Ctx *c, Dim *d);
-/* A loop over the distinct symbols S of D, in the order of their ids. If D is null there are none. */
-#define DIM_EACH_SYM(s, d) for (Sym *s = NULL; (s = dim_next_sym((d), s)) != NULL;)
-/* The symbol of D with the least id after that of S; with a null S, the first. Null at the end. */
-Sym *dim_next_sym(const Dim *d, const Sym *s);
+/* The distinct symbols of D in the order of their ids, with a null at the end; only the null if D is
+ * null. */
+Sym *const *dim_syms(const Dim *d);
+/* A loop over them. */
+#define DIM_EACH_SYM(s, d) \
+	for (Sym *const *s##_at = dim_syms(d), *s; (s = *s##_at) != NULL; s##_at++)
 /* The dims that something mentions. */
 typedef VEC(Dim *) DimList;
 /* If D is exactly one symbol, that symbol, else null. */

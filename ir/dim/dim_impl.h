@@ -38,7 +38,6 @@ typedef struct Atom {
 	Sym *sym;
 	Dim **arg;
 	Dim *dim;	/* the atom as a dim */
-	bool has_syms;
 	bool fixed_sum; /* of a min or max: whether the args sum to a constant, SUM */
 	int64_t sum;
 } Atom;
@@ -62,6 +61,7 @@ struct Dim {
 	int proved;
 	bool nonneg;
 	Sym *named; /* the symbol that abbreviates the dim (dim_named), or null */
+	Sym *const *syms; /* dim_syms; dims that mention the same symbols may share a list */
 	Term *t;
 };
 
@@ -96,7 +96,6 @@ Dim *dim_atom(Ctx *c, AtomKind kind, Dim *const *arg, int n);
 
 /* ---- dim_subst.c ---- */
 
-bool dim_has_syms(const Dim *d);
 /* As dim_eval. */
 bool atom_eval(const Atom *a, const int64_t *sym, int64_t *out);
 

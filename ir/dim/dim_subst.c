@@ -66,15 +66,6 @@ bool dim_eval(const Dim *d, const int64_t *sym, int64_t *out)
 	return narrow(wide_eval(d, sym), out);
 }
 
-bool dim_has_syms(const Dim *d)
-{
-	for (int i = 0; i < d->n; i++)
-		for (int k = 0; k < d->t[i].n; k++)
-			if (d->t[i].f[k].atom->has_syms)
-				return true;
-	return false;
-}
-
 /* ---- Substitution ---- */
 
 /* AGAIN: rebuilds every atom, even if none of its symbols is replaced. */
@@ -133,23 +124,11 @@ Dim *dim_refresh(Ctx *c, Dim *d)
 
 /* ---- Parts ---- */
 
-Sym *dim_next_sym(const Dim *d, const Sym *s)
+Sym *const *dim_syms(const Dim *d)
 {
-	Sym *next = NULL;
+	static Sym *const none = NULL;
 
-	for (int i = 0; d && i < d->n; i++)
-		for (int k = 0; k < d->t[i].n; k++) {
-			const Atom *a = d->t[i].f[k].atom;
-			const int n = a->kind == ATOM_SYM ? 1 : a->n;
-
-			for (int j = 0; j < n; j++) {
-				Sym *x = a->kind == ATOM_SYM ? a->sym : dim_next_sym(a->arg[j], s);
-
-				if (x && (!s || x->id > s->id) && (!next || x->id < next->id))
-					next = x;
-			}
-		}
-	return next;
+	return d ? d->syms : &none;
 }
 
 Sym *dim_as_sym(const Dim *d)
@@ -161,16 +140,10 @@ Sym *dim_as_sym(const Dim *d)
 
 static bool term_mentions(const Term *t, const Sym *s)
 {
-	for (int k = 0; k < t->n; k++) {
-		const Atom *a = t->f[k].atom;
-
-		if (a->kind == ATOM_SYM && a->sym == s)
-			return true;
-		for (int j = 0; j < a->n; j++)
-			for (int i = 0; i < a->arg[j]->n; i++)
-				if (term_mentions(&a->arg[j]->t[i], s))
-					return true;
-	}
+	for (int k = 0; k < t->n; k++)
+		DIM_EACH_SYM (x, t->f[k].atom->dim)
+			if (x == s)
+				return true;
 	return false;
 }
 

@@ -10,7 +10,8 @@
  *
  *   - A sum of n terms may be off by n * eps * sum |terms|, where eps is the machine epsilon of the
  *     type that accumulates, plus the bounds of its terms.
- *   - One ulp of the element type is added to a bound that is not 0, since both sides round.
+ *   - One ulp of the element type is added to a bound that is not 0, since both sides round; one of
+ *     the narrower type where an expression rounds such a value.
  *   - An expression f over loads x with bounds e may be off by the sum of max |f(x +- e) - f(x)|,
  *     taking each load in turn.
  *   - The bound is infinite where a shifted value has no meaning: an index leaves its buffer, or an

@@ -8,9 +8,10 @@
  * To first order this is exact for sums and products, and for monotone functions of one load. A
  * jump inside the interval (a comparison, a rounding) is noticed if the ends differ from the
  * middle. A shifted load also makes later operations round differently: this is measured by moving
- * the result of every such operation one ulp up or down at random, and results of functions by a
- * few ulps. The measured effect is at least one ulp if the result itself is rounded. Near an extremum,
- * and where terms cancel, only this second part is not 0.
+ * the result of every such operation one ulp up or down at random, results of functions by a few
+ * ulps, and those of roundings to a narrower type by an ulp of it. The measured effect is at least
+ * one ulp if the result itself is rounded. Near an extremum, and where terms cancel, only this
+ * second part is not 0.
  */
 #include "ir/eval/eval_impl.h"
 
@@ -77,7 +78,7 @@ static void see_roots(Prog *p, double *const *out, double (*nominal)[STRIP], dou
 static void add_roundings(Prog *p, int load, double *const *out, double (*nominal)[STRIP],
 			  const double *low, const double *high)
 {
-	enum { TRIALS = 3, SAFETY = 3 };
+	enum { TRIALS = 3 };
 	double most[4][STRIP];
 	int n = p->at->n, any = 0;
 

@@ -12,6 +12,8 @@
 #include "ir/eval/eval.h"
 
 enum { STRIP = 512 };
+/* What the measured effect of roundings on a bound is multiplied by (eval_bound.c). */
+enum { SAFETY = 3 };
 
 /* Compiles a function for several CPUs; the loader chooses one. Not under sanitizers, which
  * start later than the code that chooses. */
@@ -199,7 +201,6 @@ VecFn vec_inst(Inst i, CType t); /* T: type of the operands (for select: of the 
 VecFn vec_cvt(CType from, CType to);
 VecFn vec_bits(CType from, CType to);
 void vec_round(Inst i, DType to, CType t, void *dst, const void *a, int n);
-int ctype_bytes(CType t);
 void vec_fill(CType t, void *dst, const void *one, int n);
 /* Converts a strip of type T to f64 (integers are rounded). */
 void strip_to_f64(CType t, const void *src, double *dst, int n);

@@ -172,13 +172,6 @@ VecFn vec_cvt(CType from, CType to)
 	return fn[from][to];
 }
 
-int ctype_bytes(CType t)
-{
-	static const int bytes[CT_COUNT] = {0, 1, 4, 8, 4, 8, 4, 8};
-
-	return bytes[t];
-}
-
 static void copy1(void *restrict d, const void *a, const void *b, const void *c, int n)
 {
 	(void)b;

@@ -47,7 +47,7 @@ static void copy_element(DType t, void *dst, int64_t to, const void *src, int64_
 	int bits = dtype_info[t].bits;
 
 	if (bits % 8 == 0) {
-		size_t size = (size_t)bits / 8;
+		size_t size = (size_t)dtype_bytes(t);
 
 		memcpy((char *)dst + (size_t)to * size, (const char *)src + (size_t)from * size,
 		       size);

@@ -377,6 +377,32 @@ static void jitter(const Prog *p, int i)
 	}
 }
 
+/* Moves the values of node I, which are rounded to a narrower type, up or down at random: by one ulp
+ * of that type after the measured effect is multiplied by SAFETY. If the operand moves, a rounding
+ * to nearest moves by one ulp or not at all, and a target may round elsewhere: in an attention on
+ * a GPU scores stay f32, and weights are rounded before they are divided. */
+static void jitter_narrowed(const Prog *p, int i)
+{
+	const PNode *n = &p->nodes.at[i];
+	uint32_t seed = ((uint32_t)i * 2654435761u + (uint32_t)p->jitter * 40503u) | 1;
+	double v[STRIP];
+
+	strip_to_f64(n->ct, n->own, v, p->at->n);
+	for (int l = 0; l < p->at->n; l++) {
+		const double by = v[l] != 0 ? ulp_of(n->dtype, v[l]) / (double)SAFETY : 0;
+
+		seed = seed * 1664525u + 1013904223u;
+		v[l] += seed >> 31 ? by : -by;
+	}
+	strip_from_f64(n->ct, v, n->own, p->at->n);
+}
+
+static bool narrows(const PNode *n)
+{
+	return (n->inst == IN_round || n->inst == IN_roundsat) && ctype_is_float(n->ct) &&
+	       dtype_is_float(n->dtype);
+}
+
 static void exec(Prog *p, int i, const uint8_t *mask)
 {
 	PNode *n = &p->nodes.at[i];
@@ -406,6 +432,8 @@ static void exec(Prog *p, int i, const uint8_t *mask)
 		vec_round(n->inst, n->dtype, n->ct, n->own, arg[0], p->at->n);
 	if (p->jitter && n->touched && (moves_funcs(p) ? n->is_func : prog_rounds(n)))
 		jitter(p, i);
+	else if (p->jitter && n->touched && narrows(n))
+		jitter_narrowed(p, i);
 }
 
 /* Evaluates lazy node I at least in the lanes of MASK. Lanes that were evaluated before are

@@ -138,7 +138,7 @@ static int64_t byte_of(Count *c, const Buf *b, Expr *const *idx)
 	int64_t at[TILE_RANK] = {0};
 
 	if (!b->tile)
-		return tile_eval(c->e, idx[0]).i * dtype_info[b->dtype].bits / 8;
+		return dtype_size(b->dtype, tile_eval(c->e, idx[0]).i);
 	for (int d = 0; d < b->rank; d++)
 		at[d] = tile_eval(c->e, idx[d]).i;
 	return layout_address(b->tile, at);

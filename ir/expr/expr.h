@@ -57,6 +57,7 @@ extern const InstInfo inst_info[INST_COUNT];
 /* INST_COUNT if no instruction has this name. */
 Inst inst_by_name(const char *name, size_t n);
 static inline bool inst_is_func(Inst i) { return inst_info[i].rule == RULE_FUNC; }
+static inline bool inst_compares(Inst i) { return inst_info[i].rule == RULE_CMP; }
 static inline bool inst_is_routine(Inst i) { return inst_info[i].rule == RULE_ROUTINE; }
 /* Whether I may fail, so that it is not evaluated where its value is not used. */
 static inline bool inst_may_fault(Inst i) { return i == IN_index || inst_is_routine(i); }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The scalar instructions of ir/expr/insts.def, and the conversions of every element type, in C. The
- * compiler includes this file for its own evaluation, and generated C contains its text, so both
- * run the same code. It avoids branches where possible, so that loops over it vectorise, and never
- * calls libm.
+ * The scalar instructions of ir/expr/insts.def, and the conversions of every element type, in C.
+ * The compiler includes this file for its own evaluation, and generated C contains its text, so
+ * both run the same code. It avoids branches where possible, so that loops over it vectorise, and
+ * never calls libm.
  *
- * Compile with -ffp-contract=off; generated C also needs -fwrapv, for its patterns. -fno-math-errno
- * and -fno-trapping-math make it fast. The rounding mode is to nearest even. Names: dl_add_f32 is
- * an instruction on a scalar type, dl_round_f16 rounds to an element type, dl_load_f16 and
- * dl_store_f16 access an element in packed memory.
+ * Compile with -ffp-contract=off; generated C also needs -fwrapv, since its integers wrap.
+ * -fno-math-errno and -fno-trapping-math make it fast. The rounding mode is to nearest even. Names:
+ * dl_add_f32 is an instruction on a scalar type, dl_round_f16 rounds to an element type,
+ * dl_load_f16 and dl_store_f16 access an element in packed memory.
  */
 #ifndef DL_SCALAR_H
 #define DL_SCALAR_H
@@ -250,7 +250,7 @@ DL_SLOW double dl_fma_f64(double a, double b, double c)
 
 	if (!(__builtin_fabs(a) <= 0x1.fffffffffffffp1023 && __builtin_fabs(b) <= 0x1.fffffffffffffp1023 &&
 	      __builtin_fabs(c) <= 0x1.fffffffffffffp1023) || a == 0 || b == 0 || c == 0) {
-		/* If c is 0, the product alone is rounded once; if c is infinite, it is the sum. */
+		/* If c is 0, the product is rounded once; if c is infinite, it is the sum. */
 		if (__builtin_fabs(a) <= 0x1.fffffffffffffp1023 && __builtin_fabs(b) <= 0x1.fffffffffffffp1023)
 			return c == 0 && a != 0 && b != 0 ? a * b : (a != 0 && b != 0 ? c : a * b + c);
 		return a * b + c;
@@ -347,7 +347,7 @@ DL_FN double dl_rem_f64(double a, double b)
 }
 
 /* COND ? NaN : X. Setting all bits of an element is one instruction; a blend is three on some CPUs.
- * Of a sequence of choices clang would make branches. */
+ * clang would turn a sequence of ?: into branches. */
 #define DL_NAN_IF(cond, t, i, x) dl_bits_##i##_##t(dl_bits_##t##_##i(x) | -(cond))
 
 #define DL_FLOATING(t, T, f, i)                                                                    \
@@ -367,11 +367,12 @@ DL_FN double dl_rem_f64(double a, double b)
 DL_FLOATING(f32, float, f, i32)
 DL_FLOATING(f64, double, , i64)
 
-/* B, where it is the bits of a normal number m 2^e or more; else the bits of m 2^e, which would be
- * B if exponents had no limit. That is a multiple k of the least subnormal number 2^-LEAST, whose
- * bits are k: adding 2^MAN to m 2^(e + LEAST) rounds it to k. A product would take processors many
- * times as long. K is more than such a B; from a normal number the same sum makes no more than B.
- * Code for CPUs that take such results for zero defines DL_FLUSH. */
+/* The bits of m 2^e, given B, which would be these bits if exponents had no lower limit. If m
+ * 2^e is normal, or infinite, that is B. If it is subnormal, it is a multiple k of the least
+ * subnormal number 2^-LEAST, and its bits are k: adding 2^MAN to m 2^(e + LEAST) rounds it to k.
+ * (A product would take processors many times as long.) For a subnormal result k >= B, for a
+ * normal one the same sum gives k <= B, so the result is the maximum. Code for CPUs that flush
+ * such results to zero defines DL_FLUSH. */
 #ifdef DL_FLUSH
 #define DL_TINY(t, T, i, I, man, least)         \
 	DL_FN I dl_tiny_##t(I b)                \
@@ -387,7 +388,7 @@ DL_FLOATING(f64, double, , i64)
 		return dl_max_##i(b, k - dl_bits_##t##_##i((T)0x1p##man));         \
 	}
 #endif
-/* m 2^e, where n is 1.5 * 2^MAN + e, as a sum that was to round e to an integer. Adding e to m's
+/* m 2^e, where n = 1.5 * 2^MAN + e is the sum by which e was rounded to an integer. Adding e to m's
  * exponent is exact where the result is normal, or infinite. */
 #define DL_SCALE(t, T, i, I, man, least, inf)                                      \
 	DL_TINY(t, T, i, I, man, least)                                            \
@@ -400,8 +401,9 @@ DL_FLOATING(f64, double, , i64)
 	}
 DL_SCALE(f64, double, i64, int64_t, 52, 1074, 0x7ff0000000000000)
 #if defined(__AVX512F__) && defined(__clang__) && __clang_major__ >= 22
-/* One instruction, of vectors, too. LLVM 22.1 ends with an error where vectors of 512 bits are
- * not legal and it has one of 16 floats, so they are made legal where this is called. */
+/* One instruction, for vectors as well. LLVM 22.1 stops with an error on a vector of 16 floats
+ * if vectors of 512 bits are not legal for the function, so the attribute makes them legal in
+ * callers. */
 __attribute__((min_vector_width(512))) DL_FN float dl_scale_f32(float m, float n)
 {
 	return __builtin_elementwise_ldexp(m, dl_bits_f32_i32(n) - dl_bits_f32_i32(0x1.8p23f));
@@ -424,7 +426,7 @@ DL_CVT_INT(i64, int64_t)
 DL_CVT_INT(u32, uint32_t)
 DL_CVT_INT(u64, uint64_t)
 
-/* LO for V below LO, LAST for V from HI on; V is compared in the type VIA. */
+/* X as a T, saturated: LO for X below LO, LAST for X >= HI. X is compared in the type VIA. */
 #define DL_CVT_SAT(s, S, t, T, VIA, lo, hi, last)                                                  \
 	DL_FN T dl_cvt_##s##_##t(S x)                                                              \
 	{                                                                                          \
@@ -591,7 +593,7 @@ DL_FN float dl_decode_f8e8m0(uint32_t c)
 DL_FN float dl_round_f8e8m0(float x) { return dl_decode_f8e8m0(dl_round_code_f8e8m0(x, false)); }
 DL_FN float dl_roundsat_f8e8m0(float x) { return dl_decode_f8e8m0(dl_round_code_f8e8m0(x, true)); }
 
-/* ---- Small integers: X(ENUM, name, scalar type) of those that a store rounds or wraps ---- */
+/* ---- X(ENUM, name, scalar type) for the element types that a store rounds or wraps ---- */
 
 #define DL_SMALL_FLOATS(X, v)                                                                      \
 	X(F16, f16, v) X(BF16, bf16, v) X(F8E4M3FN, f8e4m3fn, v) X(F8E4M3FNUZ, f8e4m3fnuz, v)     \
@@ -673,7 +675,7 @@ DL_PACKED(f4e2m1, float, 4)
 DL_PACKED(f6e2m3, float, 6)
 DL_PACKED(f6e3m2, float, 6)
 
-/* An index that was out of range, and the size of its dim; found: whether there was one. */
+/* An index out of range, with the size of its dim; `found` says whether there was one. */
 typedef struct dl_bad_index {
 	int64_t i, n;
 	bool found;

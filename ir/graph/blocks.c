@@ -117,24 +117,24 @@ void control_set_dim(Node *n, const char *name, Dim *d)
 
 /* ---- Checks ---- */
 
-static bool loop_has_while(const Node *open, const Node *close)
+Node *loop_while_of(const Node *open)
 {
 	int depth = 0;
 
-	for (const Node *n = open->next; n != close; n = n->next) {
+	for (Node *n = open->next; depth || n->op != OP_EndFor; n = n->next) {
 		if (!depth && n->op == OP_While)
-			return true;
+			return n;
 		depth += (n->op == OP_For || n->op == OP_When) -
 			 (n->op == OP_EndFor || n->op == OP_EndWhen);
 	}
-	return false;
+	return NULL;
 }
 
 Dim *loop_elements(Ctx *c, const Node *open, const Node *close)
 {
 	Dim *all = dim_const(c, 0);
 
-	if (loop_has_while(open, close))
+	if (loop_while_of(open))
 		return NULL;
 	for (int i = 0; i < close->nout; i++)
 		all = dim_add(c, all,
@@ -147,7 +147,7 @@ static const char *end_fault(const Node *open, const Node *n, Arena *a)
 {
 	const int64_t carried = node_int(n, "carried", 0);
 
-	if (n->op == OP_EndFor && !control_dim(open, "trip") && !loop_has_while(open, n))
+	if (n->op == OP_EndFor && !control_dim(open, "trip") && !loop_while_of(open))
 		return "the loop has no number of iterations, and no While ends it";
 	if (n->op == OP_EndFor && (carried != open->nout || carried > n->nin || n->nin != n->nout))
 		return arena_printf(

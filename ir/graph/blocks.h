@@ -61,6 +61,8 @@ Node *block_open(const Node *n);
 /* The number of values that the loop that CLOSE ends carries: its first operands and results; 0 if
  * CLOSE is not an EndFor. */
 int loop_carried(const Node *close);
+/* The While of the loop that OPEN, a For, begins; null if it has none. */
+Node *loop_while_of(const Node *open);
 /* How many elements the loop between the brackets carries from iteration to iteration, and stacks in
  * one: if there are none, iterations do nothing. Null: a While may end the loop, so they do. */
 Dim *loop_elements(Ctx *c, const Node *open, const Node *close);

@@ -55,12 +55,16 @@ const char *op_domain(OpKind op, const char **name)
 
 OpKind op_in_domain(const char *domain, const char *name)
 {
-	for (int k = OP_NONE + 1; k < OP_COUNT; k++) {
-		const char *own;
+	const char *prefix = "", *own;
 
-		if (!strcmp(op_domain((OpKind)k, &own), domain) && !strcmp(own, name))
+	for (int d = 0; d < NDOMAINS; d++)
+		if (!strcmp(domains[d].name, domain))
+			prefix = domains[d].prefix;
+	for (int k = OP_NONE + 1; k < OP_COUNT; k++)
+		if (str_starts(op_row[k].name, prefix) &&
+		    !strcmp(op_row[k].name + strlen(prefix), name) &&
+		    !strcmp(op_domain((OpKind)k, &own), domain))
 			return (OpKind)k;
-	}
 	return OP_NONE;
 }
 

@@ -89,7 +89,7 @@ static void clone_lists(const GraphCloner *c)
 		vec_push(to->arena, &to->aliases, g->aliases.at[i]);
 	for (int i = 0; i < g->batches.n; i++)
 		vec_push(to->arena, &to->batches, g->batches.at[i]);
-	/* Accuracy.unordered stays a node of G: `infer` alone compares it with others. */
+	/* Accuracy.unordered stays a node of G: only `infer` compares it with others. */
 	for (int i = 0; i < g->accuracy.n; i++)
 		vec_push(to->arena, &to->accuracy, g->accuracy.at[i]);
 }

@@ -272,7 +272,7 @@ Dim *type_bytes(Ctx *c, const Type *t)
 	Dim *n = type_storage(c, t);
 
 	if (bits % 8 == 0)
-		return dim_mul(c, n, dim_const(c, bits / 8));
+		return dim_mul(c, n, dim_const(c, dtype_bytes(t->dtype)));
 	return dim_ceildiv(c, dim_mul(c, n, dim_const(c, bits)), dim_const(c, 8));
 }
 

@@ -310,7 +310,7 @@ bool kernel_has_syms(const Kernel *k)
 
 	kernel_dims(k, tmp, &dims);
 	VEC_EACH (d, &dims)
-		if (dim_next_sym(d, NULL))
+		if (dim_syms(d)[0])
 			return true;
 	return false;
 }

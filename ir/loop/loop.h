@@ -166,8 +166,8 @@ typedef struct Tile {
 	Expr *b_at, *b_step;
 	TileOrder order;
 	TileScales scaled;
-	Prefetch *
-		ahead; /* NAHEAD of them, of which the first one whose WHEN is true is prefetched */
+	/* NAHEAD of them, of which the first one whose WHEN is true is prefetched */
+	Prefetch *ahead;
 	int nahead;
 	Expr *k;       /* trip count */
 	Expr *m_valid; /* rows of the tile that exist: 1..mr */
@@ -502,9 +502,22 @@ int stage_launch(const Schedule *s, int at);
 
 /* ---- loop_walk.c ---- */
 
-/* Calls FN on each expression of N, apart from those of its body and LPoint.at, which may be replaced.
- * INSIDE: the iterators that N binds may occur in it. */
-void lnode_exprs(LNode *n, void (*fn)(void *arg, Expr **e, bool inside), void *arg);
+/* The expressions of a node, apart from those of its body and LPoint.at: N of them, and those of
+ * what TILE, if there is one, prefetches. The iterators that the node binds may occur in those from
+ * INSIDE on. */
+enum { LNODE_EXPRS = 30 + TILE_RANK + 3 };
+typedef struct LExprs {
+	Expr **at[LNODE_EXPRS];
+	int n, inside, next;
+	const Tile *tile;
+} LExprs;
+LExprs lnode_exprs(const LNode *n);
+/* The next of them, which may be replaced; null at the end. */
+Expr **lnode_next_expr(LExprs *x);
+/* A loop over pointers E to them. */
+#define LNODE_EACH_EXPR(e, n)                                                            \
+	for (LExprs e##_all = lnode_exprs(n), *e##_of = &e##_all; e##_of; e##_of = NULL) \
+		for (Expr * *e; (e = lnode_next_expr(e##_of)) != NULL;)
 
 /* How a node uses a buffer that it names outside of its expressions: declares it, stores to it,
  * reads elements by its address, or reads the value of a scalar. */
@@ -530,8 +543,17 @@ bool nodes_have_tiles(const LNode *n);
 bool schedule_has_tiles(const Schedule *s);
 /* B is an input of S whose memory nothing writes while S runs (Schedule.apart). */
 bool schedule_only_reads(const Schedule *s, const Buf *b);
-/* Calls FN on each iterator that N binds for its body or its expressions, which may be replaced. */
-void lnode_iters(LNode *n, void (*fn)(void *arg, Iter **it), void *arg);
+/* The iterators that N binds for its body or its expressions, and a loop over them, whose body may
+ * replace *IT. */
+enum { LNODE_ITERS = 7 + TILE_RANK };
+typedef struct LIters {
+	Iter **at[LNODE_ITERS];
+	int n;
+} LIters;
+LIters lnode_iters(const LNode *n);
+#define LNODE_EACH_ITER(it, n)                                                                \
+	for (LIters it##_all = lnode_iters(n), *it##_of = &it##_all; it##_of; it##_of = NULL) \
+		VEC_EACH (it, it##_of)
 
 /* ---- tile_layouts.c ---- */
 
@@ -621,7 +643,7 @@ Dim **schedule_multiples(Ctx *c, Arena *a, const SizeStep *x, int *n);
 void schedule_print_guard(StrBuf *b, const Schedule *s);
 /* Prints S and the variants after it. */
 void schedule_print(StrBuf *b, const Schedule *s);
-/* Prints the stages of S alone, without names and locations. Schedules of the same kernel that
+/* Prints only the stages of S, without names and locations. Schedules of the same kernel that
  * print alike compute the same. */
 void schedule_print_bare(StrBuf *b, const Schedule *s);
 

@@ -57,15 +57,11 @@ static void enter_new(IterNames *x, Iter *it)
 		enter(x, it);
 }
 
-static void enter_one(void *arg, Iter **it)
-{
-	enter_new(arg, *it);
-}
-
 /* The iterators of N, and those of its statement that only its point mentions (of a tile's terms). */
 static void enter_all(IterNames *x, LNode *n)
 {
-	lnode_iters(n, enter_one, x);
+	LNODE_EACH_ITER (it, n)
+		enter_new(x, *it);
 	for (int i = 0; i < n->point.nat; i++)
 		EX_EACH (e, n->point.at[i])
 			if (e->kind == EX_ITER)
@@ -214,12 +210,12 @@ static void name_bufs(Arena *tmp, Schedule *s, const Kernel *of)
 typedef struct ExprCopies {
 	Arena *tmp;
 	ExprPool *to;
-	Iter *const *iters; /* by Iter.id: what an iterator becomes; null: it stays */
+	Iter *const *iters; /* by Iter.id: what an iterator becomes */
 	Expr **copy;        /* by Expr.id in the old pool */
-	VEC(Expr *) todo;
+	VEC(Expr *) todo, roots; /* ROOTS: the copies of those that the tree mentions */
 } ExprCopies;
 
-static Expr *copy_expr(ExprCopies *x, Expr *e)
+static void copy_expr(ExprCopies *x, Expr *e)
 {
 	vec_push(x->tmp, &x->todo, e);
 	while (x->todo.n) {
@@ -236,34 +232,20 @@ static Expr *copy_expr(ExprCopies *x, Expr *e)
 			continue;
 		for (int i = 0; i < n; i++)
 			with[i] = x->copy[arg[i]->id];
-		x->copy[at->id] = at->kind == EX_ITER && x->iters
-					  ? ex_iter(x->to, x->iters[at->iter->id])
-					  : ex_with_operands(x->to, at, with);
+		x->copy[at->id] = at->kind == EX_ITER ? ex_iter(x->to, x->iters[at->iter->id])
+						      : ex_with_operands(x->to, at, with);
 	}
-	return x->copy[e->id];
+	vec_push(x->tmp, &x->roots, x->copy[e->id]);
 }
 
-static void copy_in_place(void *arg, Expr **e, bool inside)
-{
-	(void)inside;
-	*e = copy_expr(arg, *e);
-}
-
-static void copy_all(ExprCopies *x, LNode *n)
+static void copy_all(ExprCopies *x, const LNode *n)
 {
 	for (; n; n = n->next) {
-		lnode_exprs(n, copy_in_place, x);
+		LNODE_EACH_EXPR (e, n)
+			copy_expr(x, *e);
 		for (int i = 0; i < n->point.nat; i++)
-			n->point.at[i] = copy_expr(x, n->point.at[i]);
+			copy_expr(x, n->point.at[i]);
 		copy_all(x, n->body);
-	}
-}
-
-static void copy_tree(ExprCopies *x, Schedule *s)
-{
-	for (int i = 0; i < s->stages.n; i++) {
-		copy_all(x, s->stages.at[i]->block.head);
-		copy_all(x, s->stages.at[i]->body);
 	}
 }
 
@@ -375,29 +357,11 @@ static void emit(ExprOrder *x, int id)
 	}
 }
 
-static void note_in_place(void *arg, Expr **e, bool inside)
+/* Copies ROOT[0..NROOTS), of a pool of N expressions, to the pool TO; returns the copies by the ids
+ * in the first pool. */
+static Expr **in_order(Arena *tmp, Expr *const *root, int nroots, int n, ExprPool *to)
 {
-	ExprOrder *x = arg;
-
-	(void)inside;
-	EX_EACH (node, *e)
-		x->all[node->id] = node;
-}
-
-static void note_all(ExprOrder *x, LNode *n)
-{
-	for (; n; n = n->next) {
-		lnode_exprs(n, note_in_place, x);
-		for (int i = 0; i < n->point.nat; i++)
-			note_in_place(x, &n->point.at[i], false);
-		note_all(x, n->body);
-	}
-}
-
-/* Copies all expressions of S, which are all that the pool FROM has, to TO; returns the copies. */
-static Expr **in_order(Arena *tmp, Schedule *s, ExprPool *from, ExprPool *to)
-{
-	const int n = expr_count(from);
+	Expr *const *arg;
 	ExprOrder x = {.tmp = tmp,
 		       .to = to,
 		       .n = n,
@@ -408,10 +372,11 @@ static Expr **in_order(Arena *tmp, Schedule *s, ExprPool *from, ExprPool *to)
 		       .waits = NEW_ARRAY(tmp, n + 1, int),
 		       .terms = NEW_ARRAY(tmp, n + 1, int)};
 
-	for (int i = 0; i < s->stages.n; i++) {
-		note_all(&x, s->stages.at[i]->block.head);
-		note_all(&x, s->stages.at[i]->body);
-	}
+	for (int i = 0; i < nroots; i++)
+		x.all[root[i]->id] = root[i];
+	for (int i = n - 1; i >= 0; i--) /* operands have smaller ids */
+		for (int j = x.all[i] ? ex_operands(x.all[i], &arg) : 0; j-- > 0;)
+			x.all[arg[j]->id] = arg[j];
 	for (int i = 0; i < n; i++)
 		x.first[i] = x.first_term[i] = -1;
 	for (int i = 0; i < n; i++)
@@ -439,16 +404,23 @@ static Expr **in_order(Arena *tmp, Schedule *s, ExprPool *from, ExprPool *to)
 
 /* ---- All of it ---- */
 
-static void map_iter(void *to, Iter **it)
-{
-	*it = ((Iter *const *)to)[(*it)->id];
-}
+/* What the expressions and iterators of a tree become: ITERS by Iter.id, TEXT by Expr.id, and
+ * ORDERED by the id of that copy. */
+typedef struct Settled {
+	Iter *const *iters;
+	Expr *const *text, *const *ordered;
+} Settled;
 
-static void map_iters(LNode *n, Iter **to)
+static void replace_all(const Settled *x, LNode *n)
 {
 	for (; n; n = n->next) {
-		lnode_iters(n, map_iter, to);
-		map_iters(n->body, to);
+		LNODE_EACH_EXPR (e, n)
+			*e = x->ordered[x->text[(*e)->id]->id];
+		for (int i = 0; i < n->point.nat; i++)
+			n->point.at[i] = x->ordered[x->text[n->point.at[i]->id]->id];
+		LNODE_EACH_ITER (it, n)
+			*it = x->iters[(*it)->id];
+		replace_all(x, n->body);
 	}
 }
 
@@ -465,26 +437,29 @@ void schedule_settle(Schedule *s, const Kernel *of)
 {
 	ARENA_LOCAL(tmp);
 	Kernel *k = s->kernel;
+	const int n = expr_count(k->pool);
+	ExprPool *by_text = expr_pool_new(k->ctx, tmp), *last = expr_pool_new(k->ctx, k->arena);
 	IterNames x = {.tmp = tmp, .k = k};
-	ExprCopies by_text = {.tmp = tmp}, last = {.tmp = tmp};
+	ExprCopies copies = {.tmp = tmp, .to = by_text, .copy = NEW_ARRAY(tmp, n + 1, Expr *)};
+	Settled to;
 
 	name_bufs(tmp, s, of);
 	name_iters(&x, s, of);
 	for (int i = 0; i < k->iters.n; i++)
 		x.to[i] = x.to[i] ? x.to[i] : k->iters.at[i];
-	by_text.to = expr_pool_new(k->ctx, tmp);
-	by_text.iters = x.to;
-	by_text.copy = NEW_ARRAY(tmp, expr_count(k->pool) + 1, Expr *);
-	copy_tree(&by_text, s);
+	copies.iters = x.to;
 	VEC_EACH (st, &s->stages) {
-		map_iters(st->block.head, x.to);
-		map_iters(st->body, x.to);
-		map_iter(x.to, &st->var);
-		if (st->block.first)
-			map_iter(x.to, &st->block.first);
+		copy_all(&copies, st->block.head);
+		copy_all(&copies, st->body);
 	}
-	last.to = expr_pool_new(k->ctx, k->arena);
-	last.copy = in_order(tmp, s, by_text.to, last.to);
-	copy_tree(&last, s);
-	move_stmts(k, last.to);
+	to = (Settled){x.to, copies.copy,
+		       in_order(tmp, copies.roots.at, copies.roots.n, expr_count(by_text), last)};
+	VEC_EACH (st, &s->stages) {
+		replace_all(&to, st->block.head);
+		replace_all(&to, st->body);
+		st->var = x.to[st->var->id];
+		if (st->block.first)
+			st->block.first = x.to[st->block.first->id];
+	}
+	move_stmts(k, last);
 }

@@ -50,13 +50,6 @@ static void check_kept(KeptAccess *x, const Buf *b)
 				l->local.keep, b->name, l->local.scratch);
 }
 
-static void see_loads(void *arg, Expr **e, bool inside)
-{
-	(void)inside;
-	EX_EACH_LOAD (load, *e)
-		check_kept(arg, load->load.buf);
-}
-
 static void check_kept_access(LoopText *t, LNode *n)
 {
 	const LNode *in = n->kind == LN_REDUCE ? n : t->group;
@@ -65,8 +58,11 @@ static void check_kept_access(LoopText *t, LNode *n)
 
 	if (n->kind == LN_LOCAL)
 		return;
-	lnode_exprs(n, see_loads, &x);
-	x = n->kind == LN_REDUCE ? (KeptAccess){.t = t} : x; /* the threads of a group store one result */
+	LNODE_EACH_EXPR (e, n)
+		EX_EACH_LOAD (load, *e)
+			check_kept(&x, load->load.buf);
+	x = n->kind == LN_REDUCE ? (KeptAccess){.t = t}
+				 : x; /* the threads of a group store one result */
 	VEC_EACH_AT (u, &bufs)
 		check_kept(&x, u->b);
 }
@@ -87,7 +83,7 @@ static bool may_copy(LoopText *t, const Expr *val, const Buf *b, Expr *to, const
 		     int vector)
 {
 	const Buf *from = val->kind == EX_LOAD ? val->load.buf : NULL;
-	const int bytes = vector * dtype_info[b->dtype].bits / 8;
+	const int bytes = (int)dtype_size(b->dtype, vector);
 
 	return from && from->dtype == b->dtype && !from->data && !is_local(t, from) &&
 	       !is_copied(t->stage, from) && (bytes == 4 || bytes == 8 || bytes == 16) &&
@@ -104,13 +100,6 @@ static void see_tile(LoopText *t, const Buf *b, LUse use)
 		lt_fault(t, "%s is a tile: only operations on tiles access it", b->name);
 }
 
-static void see_tile_loads(void *arg, Expr **e, bool inside)
-{
-	(void)inside;
-	EX_EACH_LOAD (load, *e)
-		see_tile(arg, load->load.buf, LUSE_READS);
-}
-
 static void check_tiles(LoopText *t, LNode *n)
 {
 	const DiagLoc at = {
@@ -121,7 +110,9 @@ static void check_tiles(LoopText *t, LNode *n)
 
 		VEC_EACH_AT (u, &bufs)
 			see_tile(t, u->b, u->use);
-		lnode_exprs(n, see_tile_loads, t);
+		LNODE_EACH_EXPR (e, n)
+			EX_EACH_LOAD (load, *e)
+				see_tile(t, load->load.buf, LUSE_READS);
 	} else if (n->op->op == TILE_COPY && !is_power(n->op->vector)) {
 		lt_fault(t, "a vector has a power of two elements, not %d", n->op->vector);
 	}
@@ -377,12 +368,15 @@ static void check_atomic(LoopText *t, const LNode *n)
 		lt_fault(t, "an atomic update is of one thread: in a loop of the group");
 }
 
-/* N is of all threads of a block, or of a group, which carry it out together. */
+/* N is of all threads of a block, or of a group, which carry it out together. In a loop of a group
+ * each thread has a reduction of its own, whose terms it does not share. */
 static void check_together(LoopText *t, const LNode *n)
 {
-	const bool block = n->kind == LN_COLUMNS || n->kind == LN_OP;
+	const bool block = n->kind == LN_COLUMNS || n->kind == LN_OP,
+		   shared = n->kind == LN_REDUCE &&
+			    (n->share.vector > 1 || n->share.keep || n->share.scratch || n->share.peel);
 
-	if (t->group && t->group != n && (block || n->kind == LN_REDUCE))
+	if (t->group && t->group != n && (block || shared))
 		lt_fault(
 			t,
 			"the threads of a group carry this out together, not in a loop of the group");
@@ -513,7 +507,8 @@ void lt_check_stage(LoopText *t, const Stage *st)
 		lt_fault(t, "only a stage on a GPU has blocks with a first iteration");
 	if (t->failed || !st->block.threads)
 		return;
-	if (st->block.threads % WARP_LANES)
+	/* Threads of a group exchange values by shuffles of whole warps. */
+	if (g != 1 && st->block.threads % WARP_LANES)
 		lt_fault(t, "a block has whole warps of %d threads, not %d", WARP_LANES,
 			 st->block.threads);
 	else if (st->block.producers % WARP_LANES ||
@@ -589,7 +584,7 @@ void lt_check_stage_nodes(LoopText *t, const Stage *st)
 void lt_check_bulk(LoopText *t, const Stage *st, const BulkCopy *s)
 {
 	enum { ACCESS = 16 }; /* bytes of an access of codegen/nvptx/bulk.c */
-	const int64_t bytes = dtype_info[s->buf->dtype].bits / 8,
+	const int64_t bytes = dtype_bytes(s->buf->dtype),
 		      groups = st->block.threads ? st->block.threads / st->block.group : 0;
 
 	if (t->failed)

@@ -2,60 +2,70 @@
 /* The only lists of what a node of a loop tree mentions: expressions, buffers and iterators. */
 #include "ir/loop/loop.h"
 
-typedef struct ExprVisit {
-	void (*fn)(void *arg, Expr **e, bool inside);
-	void *arg;
-} ExprVisit;
+#include <assert.h>
 
-static void visit(const ExprVisit *v, Expr **e, bool inside)
+static void add(LExprs *x, Expr *const *e)
 {
+	assert(x->n < LNODE_EXPRS);
 	if (*e)
-		v->fn(v->arg, e, inside);
+		x->at[x->n++] = (Expr **)(uintptr_t)e;
 }
 
-static void tile_exprs(Tile *t, const ExprVisit *v)
+static void add_of_tile(LExprs *x, const Tile *t)
 {
-	Expr **e[] = {&t->acc_at,         &t->a_at,          &t->a_step,
-		      &t->b_at,           &t->b_step,        &t->k,
-		      &t->m_valid,        &t->n_valid,       &t->by_runs.first,
-		      &t->by_runs.terms,  &t->by_runs.step,  &t->scaled.scale_at,
-		      &t->scaled.zero_at, &t->mask.when,     &t->rows,
-		      &t->order.sums_at,  &t->order.wide_at, &t->order.first,
-		      &t->order.next_at,  &t->order.flips_at};
+	Expr *const *const e[] = {&t->acc_at,         &t->a_at,          &t->a_step,
+				  &t->b_at,           &t->b_step,        &t->k,
+				  &t->m_valid,        &t->n_valid,       &t->by_runs.first,
+				  &t->by_runs.terms,  &t->by_runs.step,  &t->scaled.scale_at,
+				  &t->scaled.zero_at, &t->mask.when,     &t->rows,
+				  &t->order.sums_at,  &t->order.wide_at, &t->order.first,
+				  &t->order.next_at,  &t->order.flips_at};
 
 	for (size_t i = 0; i < sizeof e / sizeof *e; i++)
-		visit(v, e[i], true);
-	for (int i = 0; i < t->nahead; i++) {
-		visit(v, &t->ahead[i].at, true);
-		visit(v, &t->ahead[i].step, true);
-		visit(v, &t->ahead[i].when, true);
-	}
+		add(x, e[i]);
 }
 
-void lnode_exprs(LNode *n, void (*fn)(void *arg, Expr **e, bool inside), void *arg)
+LExprs lnode_exprs(const LNode *n)
 {
-	const ExprVisit v = {fn, arg};
+	LExprs x;
 
-	visit(&v, &n->range.lo, false);
-	visit(&v, &n->range.hi, false);
+	x.n = x.next = 0;
+	x.tile = n->tile;
+	add(&x, &n->range.lo);
+	add(&x, &n->range.hi);
 	if (n->columns)
-		visit(&v, &n->columns->valid, false);
-	visit(&v, &n->store.idx, true);
-	visit(&v, &n->local.at, true);
-	visit(&v, &n->share.peel, true);
-	visit(&v, &n->store.guard, true);
+		add(&x, &n->columns->valid);
+	x.inside = x.n;
+	add(&x, &n->store.idx);
+	add(&x, &n->local.at);
+	add(&x, &n->share.peel);
+	add(&x, &n->store.guard);
 	for (int i = 0; i < n->store.nout; i++)
-		visit(&v, &n->store.val[i], true);
-	visit(&v, &n->local.val, true);
+		add(&x, &n->store.val[i]);
+	add(&x, &n->local.val);
 	if (n->tile)
-		tile_exprs(n->tile, &v);
+		add_of_tile(&x, n->tile);
 	for (int i = 0; n->op && i < n->op->nidx; i++)
-		visit(&v, &n->op->idx[i], true);
+		add(&x, &n->op->idx[i]);
 	if (n->op) {
-		visit(&v, &n->op->val, true);
-		visit(&v, &n->op->by, true);
-		visit(&v, &n->op->guard, true);
+		add(&x, &n->op->val);
+		add(&x, &n->op->by);
+		add(&x, &n->op->guard);
 	}
+	return x;
+}
+
+Expr **lnode_next_expr(LExprs *x)
+{
+	while (x->next >= x->n && x->tile && x->next - x->n < 3 * x->tile->nahead) {
+		const int i = x->next++ - x->n;
+		Prefetch *f = &x->tile->ahead[i / 3];
+		Expr **e = (Expr * *[]){&f->at, &f->step, &f->when}[i % 3];
+
+		if (*e)
+			return e;
+	}
+	return x->next < x->n ? x->at[x->next++] : NULL;
 }
 
 LBufs lnode_bufs(const LNode *n)
@@ -116,19 +126,22 @@ bool schedule_only_reads(const Schedule *s, const Buf *b)
 	return b->kind == BUF_IN && s->apart && s->apart[b->param];
 }
 
-void lnode_iters(LNode *n, void (*fn)(void *arg, Iter **it), void *arg)
+LIters lnode_iters(const LNode *n)
 {
-	ColumnReduction *c = n->columns;
-	Tile *t = n->tile;
-	Iter **const all[] = {&n->range.var,       &n->local.var,      c ? &c->col : NULL,
-			      c ? &c->row : NULL,  t ? &t->row : NULL, t ? &t->col : NULL,
-			      t ? &t->depth : NULL};
+	const ColumnReduction *c = n->columns;
+	const Tile *t = n->tile;
+	Iter *const *const all[] = {&n->range.var,       &n->local.var,      c ? &c->col : NULL,
+				    c ? &c->row : NULL,  t ? &t->row : NULL, t ? &t->col : NULL,
+				    t ? &t->depth : NULL};
+	LIters x;
 
+	x.n = 0;
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		if (all[i] && *all[i])
-			fn(arg, all[i]);
+			x.at[x.n++] = (Iter **)(uintptr_t)all[i];
 	for (int i = 0; n->op && i < n->op->n; i++)
-		fn(arg, &n->op->it[i]);
+		x.at[x.n++] = &n->op->it[i];
+	return x;
 }
 
 static bool executes(const LNode *n, int stmt, LPart part)

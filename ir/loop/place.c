@@ -150,7 +150,7 @@ static Expr *digit_along(ExprPool *p, const Buf *b, const TileAxis *x, Expr *at,
 
 Expr *tile_flat_index(ExprPool *p, const Buf *b, Expr *const *idx, int vector)
 {
-	const int bytes = dtype_info[b->dtype].bits / 8;
+	const int bytes = dtype_bytes(b->dtype);
 	Expr *at = ex_int(p, CT_I64, 0), *digit = NULL;
 
 	for (int i = 0; i < b->tile->n; i++) {

@@ -94,7 +94,7 @@ static int64_t number_of(RaceCheck *r, Expr *const *idx, int n, int64_t row)
 /* Bytes from the first to the last element of a tile, or of one of its buffers. */
 static int64_t bytes_of(const Buf *b)
 {
-	int64_t last = dtype_info[b->dtype].bits / 8;
+	int64_t last = dtype_bytes(b->dtype);
 
 	for (int i = 0; i < b->tile->n; i++)
 		if (b->rank < TILE_RANK || b->tile->axis[i].dim > 0)

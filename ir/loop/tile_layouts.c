@@ -122,8 +122,7 @@ bool tile_in_fragments(ExprPool *p, const Expr *e, const Iter *side, const Iter 
 
 	return n == TILE_RANK &&
 	       e->load.idx[n - 2] == ex_op2(p, IN_floordiv, s, ex_int(p, CT_I64, MMA_ROWS)) &&
-	       e->load.idx[n - 1] ==
-		       tile_fragment_at(p, s, t, dtype_info[e->load.buf->dtype].bits / 8);
+	       e->load.idx[n - 1] == tile_fragment_at(p, s, t, dtype_bytes(e->load.buf->dtype));
 }
 
 /* ---- Copies ---- */
@@ -198,7 +197,7 @@ static int64_t piece_at(ExprPool *p, const TileNode *n, int64_t row, int64_t pie
 static int64_t conflicts_of(ExprPool *p, const TileNode *n, PieceOrder o)
 {
 	enum { WARPS = 4 };
-	const int bytes = n->vector * dtype_info[n->to->dtype].bits / 8, lanes = bank_lanes(bytes);
+	const int bytes = (int)dtype_size(n->to->dtype, n->vector), lanes = bank_lanes(bytes);
 	const int64_t pieces = pieces_of(n), all = iter_count(n->it[0]) * pieces;
 	int64_t at[WARP_LANES], row, piece, conflicts = 0;
 
@@ -223,7 +222,7 @@ static bool may_have(const TileNode *n, int threads, PieceOrder o)
 {
 	enum { LONG = 64 };
 	const int64_t rows = iter_count(n->it[0]), pieces = pieces_of(n), period = o.rows * pieces;
-	const int bytes = n->vector * dtype_info[n->to->dtype].bits / 8;
+	const int bytes = (int)dtype_size(n->to->dtype, n->vector);
 
 	return rows % o.rows == 0 && pieces % o.run == 0 &&
 	       (WARP_LANES % period == 0 || WARP_LANES / o.rows * bytes >= LONG) &&
@@ -404,7 +403,7 @@ static bool has_pieces(const Buf *b, int vector, int bytes)
 static void check_copy(TileCheck *t)
 {
 	const TileNode *n = t->n;
-	const int bytes = n->to && n->vector ? n->vector * dtype_info[n->to->dtype].bits / 8 : 0;
+	const int bytes = n->to && n->vector ? (int)dtype_size(n->to->dtype, n->vector) : 0;
 
 	if (!n->to->tile || n->nidx != n->to->rank || n->n < 2) {
 		fault(t, "a copy fills rows of a tile, not", n->to->name);
@@ -523,7 +522,7 @@ static bool one_buffer(TileCheck *t, const Expr *e, Iter *it, int64_t rows)
 /* Whether the last two dims of tile B lie in atoms, and its buffers at multiples of them. */
 static bool in_atoms(const Buf *b)
 {
-	const int dim = b->rank - 2, bytes = dtype_info[b->dtype].bits / 8;
+	const int dim = b->rank - 2, bytes = dtype_bytes(b->dtype);
 	const int64_t rows = extent_of_dim(b, dim), cols = extent_of_dim(b, dim + 1);
 	TileLayout want = {.rank = b->rank};
 	bool same;
@@ -669,7 +668,7 @@ static void check_op(TileCheck *t)
 static void check_local(TileCheck *t, const LNode *n)
 {
 	const Buf *b = n->local.buf;
-	int64_t last = dtype_info[b->dtype].bits / 8, scratch = 0;
+	int64_t last = dtype_bytes(b->dtype), scratch = 0;
 
 	for (int d = 0; d < b->rank; d++)
 		if (layout_extent_of(b->tile, d) != extent_of_dim(b, d))

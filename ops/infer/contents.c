@@ -99,7 +99,7 @@ static Dim **known(Infer *in, Value *v, int n, bool syms)
 }
 
 /*
- * The kernel that computes a node from integers alone. The statements of small float operands
+ * The kernel that computes a node from only integers. The statements of small float operands
  * become part of it. So a size that passes through floats (Cast, Mul, Floor, Cast) is followed.
  */
 typedef struct Chain {

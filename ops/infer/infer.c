@@ -234,11 +234,11 @@ bool infer_axis(Infer *in, Node *n, int64_t axis, int rank, int *out)
 /* If a fact A <= HI holds, where A is k*s + r with constants k > 0 and r: derives a bound of s. */
 static void bound_above(Infer *in, const Node *n, Dim *a, int64_t hi)
 {
-	Sym *s = dim_next_sym(a, NULL);
+	Sym *const *syms = dim_syms(a), *s = syms[0];
 	Dim *rest;
 	int64_t k, r;
 
-	if (infer_when(in, n) || !s || dim_next_sym(a, s) ||
+	if (infer_when(in, n) || !s || syms[1] ||
 	    !dim_linear_in(in->ctx, a, s, &k, &rest) || k <= 0 || !dim_is_const(rest, &r) ||
 	    __builtin_sub_overflow(hi, r, &hi) || hi / k < s->lo || hi < 0)
 		return;

@@ -92,7 +92,52 @@ static void lower_tile(Infer *in, Node *n, Kernel *k)
 	kernel_map_id(k, it, out, kernel_load(k, x, idx));
 }
 
-const Op op_Tile = {.infer = infer_tile, .lower = lower_tile, .types = "fiubs"};
+/* The number of adjacent elements that are repeated together, the last dims of X from AXIS on, is
+ * less than MOST. */
+static bool repeats_few(Ctx *c, const Type *x, int axis, int64_t most)
+{
+	int64_t run;
+
+	return dim_is_const(dims_product(c, x->dims + axis, x->rank - axis), &run) && run < most;
+}
+
+/* Repetition is a broadcast along a dim of its own, which merges with the repeated one: x[2,3]
+ * tiled by [1,4] is x[2,1,3] expanded to [2,4,3]. With too many dims it stays, and where only a
+ * few elements are copied at a time. */
+static bool expand_tile(Infer *in, Node *n, Value **out)
+{
+	/* Microseconds for 10,000 results, as a broadcast and with a remainder: 20 times 12
+	 * elements 2.8 and 9.5, 20 times 6 4.7 and 10, 20 times 4 6.8 and 7.3, twice 4 5.1 and
+	 * 3.8. */
+	enum { LEAST_RUN = 6 };
+	const Type *x = infer_type(n, 0), *y = n->out[0]->type;
+	Dim *one = dim_const(infer_ctx(in), 1), *from[2 * MAX_RANK], *to[2 * MAX_RANK], **r;
+	int count, rank = 0;
+	Value *v = node_in(n, 0);
+
+	if (!(r = infer_vector(in, n, 1, x->rank, &count)))
+		return false;
+	for (int i = 0; i < x->rank; i++) {
+		if (x->dims[i] != one && x->dims[i] != y->dims[i]) {
+			if (repeats_few(infer_ctx(in), x, i, LEAST_RUN))
+				return true;
+			from[rank] = one;
+			to[rank++] = r[i];
+		}
+		from[rank] = x->dims[i];
+		to[rank++] = x->dims[i] == one ? y->dims[i] : x->dims[i];
+	}
+	if (rank > MAX_RANK)
+		return true;
+	if (rank > x->rank)
+		v = expand_reshape(in, n, v, from, rank);
+	v = EXPAND(in, n, Expand, v, expand_sizes(in, n, to, rank));
+	out[0] = rank > x->rank ? expand_reshape(in, n, v, y->dims, y->rank) : v;
+	return true;
+}
+
+const Op op_Tile = {
+	.infer = infer_tile, .expand = expand_tile, .lower = lower_tile, .types = "fiubs"};
 
 /* ---- ConstantOfShape ---- */
 

@@ -12,11 +12,6 @@
 
 #include <math.h>
 
-/* Boxes: [batch, class, box] each, for the lower and upper corner. */
-typedef struct Boxes {
-	Value *y0, *x0, *y1, *x1;
-} Boxes;
-
 static Value *larger_of(Infer *in, Node *n, Value *a, Value *b)
 {
 	return EXPAND(in, n, Max, a, b);
@@ -32,57 +27,60 @@ static Value *minus(Infer *in, Node *n, Value *a, Value *b)
 	return EXPAND(in, n, Sub, a, b);
 }
 
-/* Coordinate K of BOXES, [batch, 1, box]. */
-static Value *coordinate(Infer *in, Node *n, int k)
-{
-	const int64_t axis = 1;
-	Value *v = expand_slice(in, n, node_in(n, 0), 2, k, k + 1, 1);
-	const Type *t = node_in(n, 0)->type;
+/* The lower corner of a box, then the upper one. */
+enum { Y0, X0, Y1, X1, CORNERS };
 
-	v = expand_reshape(in, n, v, t->dims, 2);
-	return expand_unsqueeze(in, n, v, axis);
+/* Row K of V, [batch, class, rows, box]. */
+static Value *row_of(Infer *in, Node *n, Value *v, int64_t k)
+{
+	return expand_slice(in, n, v, 2, k, k + 1, 1);
 }
 
-/* The corners of the boxes, [batch, 1, box] each. */
-static Boxes corners(Infer *in, Node *n)
+/* The corners of V, boxes as the operand has them, [batch, class, 4, box], in one value of the same
+ * shape. */
+static Value *corners(Infer *in, Node *n, Value *v)
 {
-	Value *c[4], *half = expand_scalar(in, n, DT_F32, 0.5);
+	Value *c[CORNERS], *half = expand_scalar(in, n, DT_F32, 0.5), *a, *b;
 
-	for (int k = 0; k < 4; k++)
-		c[k] = coordinate(in, n, k);
-	if (node_int(n, "center_point_box", 0)) {
-		Value *w = EXPAND(in, n, Mul, c[2], half), *h = EXPAND(in, n, Mul, c[3], half);
-
-		return (Boxes){minus(in, n, c[1], h), minus(in, n, c[0], w),
-			       EXPAND(in, n, Add, c[1], h), EXPAND(in, n, Add, c[0], w)};
+	for (int k = 0; k < 2; k++) {
+		a = row_of(in, n, v, k);
+		b = row_of(in, n, v, k + 2);
+		if (node_int(n, "center_point_box", 0)) { /* x, y, width, height */
+			b = EXPAND(in, n, Mul, b, half);
+			c[X0 - k] = minus(in, n, a, b);
+			c[X1 - k] = EXPAND(in, n, Add, a, b);
+		} else {
+			c[Y0 + k] = smaller_of(in, n, a, b);
+			c[Y1 + k] = larger_of(in, n, a, b);
+		}
 	}
-	return (Boxes){smaller_of(in, n, c[0], c[2]), smaller_of(in, n, c[1], c[3]),
-		       larger_of(in, n, c[0], c[2]), larger_of(in, n, c[1], c[3])};
+	return expand_node_ints(in, n, OP_Concat, c, CORNERS, "axis", 2);
 }
 
-/* Coordinate V, [batch, 1, box], of box INDEX, [batch, class, 1]. */
-static Value *of_box(Infer *in, Node *n, Value *v, const Type *scores, Value *index)
+static Value *area(Infer *in, Node *n, Value *b)
 {
-	v = EXPAND(in, n, Expand, v, expand_sizes(in, n, scores->dims, 3));
-	return expand_node_ints(in, n, OP_GatherElements, (Value *[]){v, index}, 2, "axis", 2);
+	return EXPAND(in, n, Mul, minus(in, n, row_of(in, n, b, Y1), row_of(in, n, b, Y0)),
+		      minus(in, n, row_of(in, n, b, X1), row_of(in, n, b, X0)));
 }
 
-static Value *area(Infer *in, Node *n, const Boxes *b)
+/* The size of what the boxes A and B have in common, from corner LOWER to corner UPPER. */
+static Value *common(Infer *in, Node *n, Value *a, Value *b, int lower, int upper)
 {
-	return EXPAND(in, n, Mul, minus(in, n, b->y1, b->y0), minus(in, n, b->x1, b->x0));
+	Value *size = minus(in, n,
+			    smaller_of(in, n, row_of(in, n, a, upper), row_of(in, n, b, upper)),
+			    larger_of(in, n, row_of(in, n, a, lower), row_of(in, n, b, lower)));
+
+	return larger_of(in, n, size, expand_scalar(in, n, DT_F32, 0));
 }
 
 /* Whether box ONE overlaps each of the boxes B by more than the threshold: the area of the
- * intersection over that of the union. */
-static Value *overlaps(Infer *in, Node *n, const Boxes *one, const Boxes *b)
+ * intersection over that of the union. [batch, class, 1, box] */
+static Value *overlaps(Infer *in, Node *n, Value *one, Value *b)
 {
 	Value *zero = expand_scalar(in, n, DT_F32, 0), *most, *both, *all;
-	Boxes common = {larger_of(in, n, one->y0, b->y0), larger_of(in, n, one->x0, b->x0),
-			smaller_of(in, n, one->y1, b->y1), smaller_of(in, n, one->x1, b->x1)};
 
 	most = node_in(n, 3) ? expand_reshape(in, n, node_in(n, 3), NULL, 0) : zero;
-	both = EXPAND(in, n, Mul, larger_of(in, n, minus(in, n, common.y1, common.y0), zero),
-		      larger_of(in, n, minus(in, n, common.x1, common.x0), zero));
+	both = EXPAND(in, n, Mul, common(in, n, one, b, Y0, Y1), common(in, n, one, b, X0, X1));
 	all = minus(in, n, EXPAND(in, n, Add, area(in, n, one), area(in, n, b)), both);
 	return EXPAND(in, n, And, EXPAND(in, n, Greater, both, zero),
 		      EXPAND(in, n, Greater, EXPAND(in, n, Div, both, all), most));
@@ -103,25 +101,23 @@ static void while_any(LoopBuild *l, Value *may)
 	loop_while(l, expand_reduce(l->in, l->n, OP_ReduceMax, v, 0, false));
 }
 
-/* Whether V, [batch, class, box], holds for some box: [batch, class, 1]. */
+/* Whether V, [batch, class, 1, box], holds for some box: [batch, class, 1]. */
 static Value *any_of(Infer *in, Node *n, Value *v)
 {
-	return expand_cast(
-		in, n, expand_reduce(in, n, OP_ReduceMax, expand_cast(in, n, v, DT_U8), 2, true),
-		DT_BOOL);
+	v = expand_reduce(in, n, OP_ReduceMax, expand_cast(in, n, v, DT_U8), 3, false);
+	return expand_cast(in, n, v, DT_BOOL);
 }
 
 /* Takes the candidates by their SCORES, the best first. Each class has COUNT of them, at most
  * CANDIDATES. */
 static KeptBoxes suppress(Infer *in, Node *n, Value *scores, Value *count, Dim *candidates)
 {
-	enum { KEYS, COUNT, INDEX, Y0, X0, Y1, X1, CARRIED };
+	enum { KEYS, COUNT, INDEX, BOXES, CARRIED };
 	Ctx *c = in->ctx;
-	const Type *t = scores->type;
-	Dim *asked = node_in(n, 2) ? infer_single(in, n, 2) : dim_const(c, 0), *most, *dims[3];
-	Value *init[CARRIED], *next[CARRIED], *last[CARRIED], *best, *index, *keep, *here;
+	Dim *asked = node_in(n, 2) ? infer_single(in, n, 2) : dim_const(c, 0), *most, *dims[4];
+	Value *init[CARRIED], *next[CARRIED], *last[CARRIED], *best, *index, *box, *keep, *here;
 	Value *zero = expand_scalar(in, n, DT_I64, 0), *one = expand_scalar(in, n, DT_I64, 1);
-	Boxes all, box, kept;
+	const int64_t axis = 2;
 	SortBlocks blocks;
 	LoopBuild l;
 
@@ -129,16 +125,16 @@ static KeptBoxes suppress(Infer *in, Node *n, Value *scores, Value *count, Dim *
 		return (KeptBoxes){NULL, NULL};
 	sort_blocks(in, n, scores, true, &blocks);
 	most = dim_max(c, dim_const(c, 0), dim_min(c, asked, candidates));
-	memcpy(dims, t->dims, sizeof dims);
+	memcpy(dims, scores->type->dims, 2 * sizeof *dims);
 	init[KEYS] = blocks.best;
 	dims[2] = dim_const(c, 1);
 	init[COUNT] = EXPAND(in, n, Expand, zero, expand_sizes(in, n, dims, 3));
 	dims[2] = most;
 	init[INDEX] = EXPAND(in, n, Expand, zero, expand_sizes(in, n, dims, 3));
-	for (int i = Y0; i < CARRIED; i++)
-		init[i] = EXPAND(in, n, Expand, expand_scalar(in, n, DT_F32, 0),
-				 expand_sizes(in, n, dims, 3));
-	all = corners(in, n);
+	dims[2] = dim_const(c, CORNERS);
+	dims[3] = most;
+	init[BOXES] = EXPAND(in, n, Expand, expand_scalar(in, n, DT_F32, 0),
+			     expand_sizes(in, n, dims, 4));
 	l = loop_open(in, n, candidates, init, CARRIED);
 	keep = EXPAND(
 		in, n, And, EXPAND(in, n, Less, l.carried[COUNT], expand_size(in, n, most)),
@@ -147,23 +143,23 @@ static KeptBoxes suppress(Infer *in, Node *n, Value *scores, Value *count, Dim *
 	best = sort_blocks_take(in, n, &blocks, l.carried[KEYS], &next[KEYS]);
 	/* a class without candidates has no key */
 	index = EXPAND(in, n, Min, sort_key_index(in, n, best),
-		       EXPAND(in, n, Sub, expand_size(in, n, t->dims[2]), one));
-	box = (Boxes){of_box(in, n, all.y0, t, index), of_box(in, n, all.x0, t, index),
-		      of_box(in, n, all.y1, t, index), of_box(in, n, all.x1, t, index)};
-	kept = (Boxes){l.carried[Y0], l.carried[X0], l.carried[Y1], l.carried[X1]};
+		       EXPAND(in, n, Sub, expand_size(in, n, scores->type->dims[2]), one));
+	box = expand_node_ints(in, n, OP_GatherND, (Value *[]){node_in(n, 0), index}, 2,
+			       "batch_dims", 1);
+	box = corners(in, n, expand_unsqueeze(in, n, box, 3));
 	here = expand_range(in, n, most);
-	keep = EXPAND(in, n, And, keep,
-		      EXPAND(in, n, Not,
-			     any_of(in, n,
-				    EXPAND(in, n, And, overlaps(in, n, &box, &kept),
-					   EXPAND(in, n, Less, here, l.carried[COUNT])))));
+	keep = EXPAND(
+		in, n, And, keep,
+		EXPAND(in, n, Not,
+		       any_of(in, n,
+			      EXPAND(in, n, And, overlaps(in, n, box, l.carried[BOXES]),
+				     EXPAND(in, n, Less, here,
+					    expand_unsqueeze(in, n, l.carried[COUNT], axis))))));
 	here = EXPAND(in, n, And, EXPAND(in, n, Equal, here, l.carried[COUNT]), keep);
 	next[COUNT] = EXPAND(in, n, Add, l.carried[COUNT], expand_cast(in, n, keep, DT_I64));
 	next[INDEX] = EXPAND(in, n, Where, here, index, l.carried[INDEX]);
-	next[Y0] = EXPAND(in, n, Where, here, box.y0, kept.y0);
-	next[X0] = EXPAND(in, n, Where, here, box.x0, kept.x0);
-	next[Y1] = EXPAND(in, n, Where, here, box.y1, kept.y1);
-	next[X1] = EXPAND(in, n, Where, here, box.x1, kept.x1);
+	next[BOXES] = EXPAND(in, n, Where, expand_unsqueeze(in, n, here, axis), box,
+			     l.carried[BOXES]);
 	loop_close(&l, next, NULL, 0, NULL, candidates, last, NULL);
 	return (KeptBoxes){last[COUNT], last[INDEX]};
 }
@@ -182,7 +178,6 @@ static bool expand_suppression(Infer *in, Node *n, Value **out)
 	const int64_t axes = 2, one = 1;
 	Dim *candidates, *size;
 	KeptBoxes kept;
-	int n_elements;
 	int64_t lo, hi;
 
 	if (boxes->rank != 3 || scores->rank != 3 || boxes->dtype != DT_F32 ||
@@ -208,10 +203,12 @@ static bool expand_suppression(Infer *in, Node *n, Value **out)
 						   (Dim *[]){dims_product(c, scores->dims, 2)}, 1)},
 			2, "axis", 0)},
 		1, "keepdims", 0);
-	candidates = infer_contents(in, n, many, &n_elements)[0];
+	/* a symbol, with bounds, and not the largest of several elements */
+	candidates = control_size(in, expand_reshape(in, n, many, (Dim *[]){dim_const(c, 1)}, 1),
+				  0);
 	dim_bounds(c, scores->dims[2], &lo, &hi);
-	if (dim_as_sym(candidates) && dim_as_sym(candidates)->from_data)
-		sym_bound(c, dim_as_sym(candidates), 0, hi > DIM_FAR ? DIM_FAR : hi);
+	if (hi < DIM_FAR)
+		sym_bound(c, dim_as_sym(candidates), 0, hi);
 	kept = suppress(
 		in, n,
 		EXPAND(in, n, Where, mask, node_in(n, 1), expand_scalar(in, n, DT_F32, -INFINITY)),

@@ -27,9 +27,9 @@ typedef struct AttentionForm {
 	Buf *weights;
 } AttentionForm;
 
-/* Initialises A if kernel K is an attention; else returns false. */
+/* Initialises A if CPUs take kernel K as an attention; else returns false. */
 bool attention_begin(AttentionForm *a, Kernel *k);
-/* Whether K is an attention. */
+/* Whether CPUs take K as an attention. */
 bool attention_takes(Kernel *k);
 /* The number of temporaries that are stored as whole rows. */
 int attention_row_temps(const AttentionForm *a);

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which convolutions are computed by Winograd. conv3x3_tile decides, on CPUs only, whenever form_of
- * (form.c) asks. The pass `layout` takes the answer once the image's layout is set, and rewrites the
- * kernel (passes/layout/winograd.c).
+ * (form.c) asks. The pass `layout` takes the answer once the image's layout is set, and rewrites
+ * the kernel (passes/layout/winograd.c).
  *
  * Winograd's filtering trades multiplications for memory traffic: the transformed image and the
  * products are larger than the image and the result, and the transformed filter is larger than the
  * filter. So direct_seconds is compared with winograd_seconds, on the first CPU: the time of the
  * products, bounded by arithmetic or by reading the filter, and for Winograd WINOGRAD_TRANSFORM
- * operations for each transformed element. Winograd must take less than WINOGRAD_GAIN percent, and
- * needs WINOGRAD_CHANNELS channels; --winograd bounds its tiles.
+ * operations for each transformed element. Winograd is chosen if its time is less than
+ * WINOGRAD_GAIN percent of the direct one and the image has at least WINOGRAD_CHANNELS channels,
+ * or WINOGRAD_GROUP_CHANNELS in each of several groups; --winograd bounds its tiles.
  */
 #include "passes/forms/conv3x3.h"
 
@@ -22,12 +23,19 @@ enum {
 	 * loaded about seven times, from L1, and stored twice. Measured with 64 and 128
 	 * channels. */
 	WINOGRAD_TRANSFORM = 28,
-	/* Winograd is chosen if it takes at most this percentage of the direct convolution's
+	/* Winograd is chosen if it takes less than this percentage of the direct convolution's
 	 * time. */
 	WINOGRAD_GAIN = 90,
 	/* With fewer channels the sums are too short to hide the rounding of the transforms: the
 	 * error could exceed that of the direct convolution (docs/numerics.md). */
 	WINOGRAD_CHANNELS = 16,
+	/* With fewer channels in each of several groups the matrices are too small: with 16, it
+	 * took 0.83 to 1.20 of the direct convolution's time, with 24 0.59 to 1.02. */
+	WINOGRAD_GROUP_CHANNELS = 24,
+	/* Up to AVX2 an element beyond the last whole vector of a row of channels costs as much as
+	 * so many vectors, as the vectors have no masks: groups of 20, 28 and 36 channels took
+	 * 1.38, 1.23 and 1.00 of the direct time on AVX2, and 0.73, 0.60 and 0.56 on AVX-512. */
+	WINOGRAD_REST = 3,
 	/* Assumed rows and columns of images of unknown size. */
 	WINOGRAD_IMAGE = 64
 };
@@ -58,19 +66,53 @@ static bool slides(Ctx *c, Expr *idx, const Contraction *ct, Iter **tap, Iter **
 	return *tap && *position && dim_equals((*tap)->extent, WINOGRAD_TAPS);
 }
 
+/* Index E is channel IT, or that of a group of channels: group*N + IT. */
+static bool is_channel(const Conv3x3 *c, Expr *e, const Iter *it)
+{
+	Affine a;
+
+	if (!ex_affine(c->k->ctx, e, &a) || !dim_equals(affine_coef(c->k->ctx, &a, it), 1) ||
+	    !dim_equals(a.base, 0))
+		return false;
+	for (int i = 0; i < a.n; i++) {
+		bool known = a.iter[i] == it;
+
+		for (int g = 0; g < c->ngroup; g++)
+			known = known || c->other[g] == a.iter[i];
+		if (!known)
+			return false;
+	}
+	return true;
+}
+
+/* The iterator of the sum that is the channel of index E of the image; null: there is none. */
+static Iter *channel_of_image(const Conv3x3 *c, const Contraction *ct, Expr *e)
+{
+	for (int i = 0; i < ct->nk; i++)
+		if (is_channel(c, e, ct->k[i]))
+			return ct->k[i];
+	return NULL;
+}
+
 /* Assigns the dims of the image. */
 static bool read_image(Conv3x3 *c, const Contraction *ct)
 {
 	const Expr *x = c->x;
 	int windows = 0;
 
+	c->ngroup = ct->ng;
+	for (int i = 0; i < ct->ng; i++)
+		c->other[c->nother++] = ct->g[i];
+
 	for (int d = 0; d < x->load.nidx; d++) {
 		Expr *e = x->load.idx[d];
+		Iter *channel;
 
 		if (!expr_has_any(e, ct->k, ct->nk))
 			continue;
-		if (e->kind == EX_ITER && !c->c && innermost(x->load.buf, d)) {
-			c->c = e->iter;
+		channel = channel_of_image(c, ct, e);
+		if (channel && !c->c && innermost(x->load.buf, d)) {
+			c->c = channel;
 		} else {
 			if (windows == 2 ||
 			    !slides(c->k->ctx, e, ct, &c->tap[windows], &c->out[windows]))
@@ -122,46 +164,67 @@ typedef struct Follower {
 	bool ok;
 } Follower;
 
+bool conv3x3_same_index(Ctx *c, Expr *e, Expr *of, Iter **iter)
+{
+	Affine a, b;
+
+	if (!ex_affine(c, e, &a) || !ex_affine(c, of, &b) || a.n != b.n || a.base != b.base)
+		return false;
+	for (int i = 0; i < a.n; i++) {
+		Iter *found = NULL;
+
+		for (int j = 0; j < b.n; j++) {
+			if (b.coef[j] != a.coef[i])
+				continue;
+			if (found)
+				return false;
+			found = b.iter[j];
+		}
+		if (!found || (iter[a.iter[i]->id] && iter[a.iter[i]->id] != found))
+			return false;
+		iter[a.iter[i]->id] = found;
+	}
+	return true;
+}
+
+static void follow_load(Follower *f, const Expr *load)
+{
+	Expr **index = f->c->index[load->load.buf->id];
+
+	if (load->load.buf->kind == BUF_IN || load->load.buf->data)
+		return;
+	for (int d = 0; d < load->load.nidx; d++)
+		f->ok = f->ok && index[d] &&
+			conv3x3_same_index(f->c->k->ctx, load->load.idx[d], index[d], f->iter);
+}
+
 static bool is_zero(const Expr *e)
 {
 	return e->kind == EX_CONST && e->i == 0;
 }
 
-static void follow_load(Follower *f, const Expr *load)
-{
-	Iter **dim = f->c->dim[load->load.buf->id];
-
-	if (load->load.buf->kind == BUF_IN || load->load.buf->data)
-		return;
-	for (int d = 0; d < load->load.nidx; d++) {
-		const Expr *e = load->load.idx[d];
-
-		if (e->kind != EX_ITER) {
-			f->ok = f->ok && is_zero(e) && !dim[d];
-			continue;
-		}
-		f->ok = f->ok && dim[d] &&
-			(!f->iter[e->iter->id] || f->iter[e->iter->id] == dim[d]);
-		f->iter[e->iter->id] = dim[d];
-	}
-}
-
-/* Records, for each dim of S's result, the iterator of the product that indexes it. ITER, by
- * Iter.id: the product's iterator for each iterator of S. False if S does not write one element for
- * each point of the product's result. */
-static bool note_dims(Conv3x3 *c, const Stmt *s, Iter *const *iter)
+/* Records the indices of S's result in the product's iterators. ITER, by Iter.id: the product's
+ * iterator for each iterator of S. False if S does not write one element for each point of the
+ * product's result. */
+static bool note_index(Conv3x3 *c, const Stmt *s, Iter *const *iter)
 {
 	for (int d = 0; d < s->nwidx; d++) {
-		const Expr *e = s->widx[d];
+		Expr *e = s->widx[d];
+		bool channel;
 
-		if (e->kind != EX_ITER && !is_zero(e))
+		EX_MAP (x, c->k->pool, &e) {
+			if (x->kind != EX_ITER)
+				continue;
+			if (!iter[x->iter->id])
+				return false;
+			x = ex_iter(c->k->pool, iter[x->iter->id]);
+		}
+		channel = is_channel(c, e, c->o);
+		if (!channel && e->kind != EX_ITER && !is_zero(e))
 			return false;
-		c->dim[s->out[0]->id][d] = e->kind == EX_ITER ? iter[e->iter->id] : NULL;
-		if (e->kind == EX_ITER && !c->dim[s->out[0]->id][d])
+		if (channel && s->out[0]->kind == BUF_OUT && !innermost(s->out[0], d))
 			return false;
-		if (s->out[0]->kind == BUF_OUT && e->kind == EX_ITER && iter[e->iter->id] == c->o &&
-		    !innermost(s->out[0], d))
-			return false;
+		c->index[s->out[0]->id][d] = e;
 	}
 	return true;
 }
@@ -171,11 +234,16 @@ static bool follows(Conv3x3 *c, Stmt *s)
 {
 	Follower f = {c, NEW_ARRAY(c->k->arena, c->k->iters.n + 1, Iter *), true};
 
-	if (!stmt_is_simple_map(s) || stmt_can_fault(s))
+	if (!stmt_is_map(s) || s->guard || stmt_can_fault(s))
 		return false;
 	STMT_EACH_LOAD (x, s)
 		follow_load(&f, x);
-	return f.ok && note_dims(c, s, f.iter);
+	for (int i = 0; i < s->niters; i++) {
+		const Iter *of = f.iter[s->iter[i]->id];
+
+		f.ok = f.ok && of && of->extent == s->iter[i]->extent;
+	}
+	return f.ok && note_index(c, s, f.iter);
 }
 
 /* The statements after FIRST, the product, are such maps. */
@@ -184,10 +252,10 @@ static bool has_epilogue(Conv3x3 *c, Stmt *first)
 	Kernel *k = c->k;
 	Iter **self = NEW_ARRAY(k->arena, k->iters.n + 1, Iter *);
 
-	c->dim = arena_array(k->arena, (size_t)k->bufs.n + 1, sizeof *c->dim);
+	c->index = arena_array(k->arena, (size_t)k->bufs.n + 1, sizeof *c->index);
 	for (int i = 0; i < k->iters.n; i++)
 		self[i] = k->iters.at[i];
-	if (!note_dims(c, first, self))
+	if (!note_index(c, first, self))
 		return false;
 	for (int i = 1; i < k->stmts.n; i++)
 		if (!follows(c, k->stmts.at[i]))
@@ -214,7 +282,7 @@ bool conv3x3_find(Module *m, Node *n, Conv3x3 *c)
 	Contraction ct;
 
 	*c = (Conv3x3){.n = n, .k = k};
-	if (!stmt_contraction(k, k->stmts.at[0], &ct) || ct.ct != CT_F32 || ct.ng)
+	if (!stmt_contraction(k, k->stmts.at[0], &ct) || ct.ct != CT_F32)
 		return false;
 	if (expr_is_weights(m, n, ct.a))
 		contraction_swap(&ct);
@@ -245,9 +313,10 @@ static double estimate(const Dim *d, const int64_t *sym)
 	return dim_eval(d, sym, &v) && v > 0 ? (double)v : 1;
 }
 
-/* The sizes of a convolution: channels, images, and the result's rows and columns. */
+/* The sizes of a convolution: groups, channels of a group, images, and the result's rows and
+ * columns. */
 typedef struct ConvSizes {
-	double c, o, images, out[2];
+	double groups, c, o, images, out[2];
 } ConvSizes;
 
 static ConvSizes sizes_of(Module *m, const Conv3x3 *c)
@@ -255,21 +324,26 @@ static ConvSizes sizes_of(Module *m, const Conv3x3 *c)
 	/* Batches often have one image, while images are rarely small. */
 	const int64_t *one = syms_sample(m->ctx, m->arena, 1),
 		      *image = syms_sample(m->ctx, m->arena, WINOGRAD_IMAGE);
-	ConvSizes s = {
-		.c = estimate(c->c->extent, one), .o = estimate(c->o->extent, one), .images = 1};
+	ConvSizes s = {.groups = 1,
+		       .c = estimate(c->c->extent, one),
+		       .o = estimate(c->o->extent, one),
+		       .images = 1};
 
-	for (int i = 0; i < c->nother; i++)
+	for (int i = 0; i < c->ngroup; i++)
+		s.groups *= estimate(c->other[i]->extent, one);
+	for (int i = c->ngroup; i < c->nother; i++)
 		s.images *= estimate(c->other[i]->extent, one);
 	for (int d = 0; d < 2; d++)
 		s.out[d] = estimate(c->out[d]->extent, image);
 	return s;
 }
 
-/* Seconds for POINTS products of ROWS x s->c by s->c x s->o matrices. The second matrix comes from
- * memory. */
+/* Seconds for POINTS products, for each group, of ROWS x s->c by s->c x s->o matrices. The
+ * second matrix comes from memory. */
 static double products(const Target *t, const ConvSizes *s, double points, double rows)
 {
-	const double filter = points * s->c * s->o, compute = 2 * rows * filter / (t->gflops * 1e9),
+	const double filter = s->groups * points * s->c * s->o,
+		     compute = 2 * rows * filter / (t->gflops * 1e9),
 		     memory = 4 * filter / (t->memory * 1e9);
 
 	return compute > memory ? compute : memory;
@@ -280,6 +354,14 @@ static double direct_seconds(const Target *t, const ConvSizes *s)
 	return products(t, s, WINOGRAD_TAPS * WINOGRAD_TAPS, s->images * s->out[0] * s->out[1]);
 }
 
+/* The elements that take as much time to transform as a row of C channels on T does. */
+static double row_of_channels(const Target *t, double c)
+{
+	const double lanes = t->vector_bytes / 4, rest = fmod(c, lanes);
+
+	return t->vector_bytes >= 64 ? c : c - rest + rest * lanes * (double)WINOGRAD_REST;
+}
+
 /* Seconds for the convolution with tiles of M x M. */
 static double winograd_seconds(const Target *t, const ConvSizes *s, int m)
 {
@@ -287,7 +369,8 @@ static double winograd_seconds(const Target *t, const ConvSizes *s, int m)
 		     tiles = s->images * ceil(s->out[0] / m) * ceil(s->out[1] / m);
 
 	return products(t, s, points, tiles) +
-	       points * tiles * (s->c + s->o) * (double)WINOGRAD_TRANSFORM / (t->gflops * 1e9);
+	       points * tiles * s->groups * (row_of_channels(t, s->c) + row_of_channels(t, s->o)) *
+		       (double)WINOGRAD_TRANSFORM / (t->gflops * 1e9);
 }
 
 void conv3x3_explain(Module *m, const Conv3x3 *c, int chosen)
@@ -310,9 +393,10 @@ int conv3x3_tile(Module *m, const Conv3x3 *c)
 	const Target *t = m->target[0];
 	const ConvSizes s = sizes_of(m, c);
 	double best = direct_seconds(t, &s) * (double)WINOGRAD_GAIN / 100;
+	const int least = s.groups > 1 ? WINOGRAD_GROUP_CHANNELS : WINOGRAD_CHANNELS;
 	int chosen = 0;
 
-	for (int f = 2; f <= m->opt.winograd && s.c >= (double)WINOGRAD_CHANNELS; f += 2)
+	for (int f = 2; f <= m->opt.winograd && s.c >= (double)least; f += 2)
 		if (winograd_seconds(t, &s, f) < best) {
 			best = winograd_seconds(t, &s, f);
 			chosen = f;

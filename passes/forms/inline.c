@@ -5,6 +5,9 @@
  * broadcasts, exact casts) are always inlined; others only if no point is computed twice. A map
  * whose index may be out of range is not inlined, so that the error is reported; the exception is a
  * map whose only reader is a product that uses each element once.
+ *
+ * A temporary whose parts are written by free maps, each at its own index in some dim, as a Concat
+ * of indices, is inlined if each load names the part that it reads.
  */
 #include "passes/forms/inline.h"
 #include "passes/forms/contraction.h"
@@ -29,18 +32,34 @@ static Expr *inline_value(Kernel *k, const Stmt *def, Expr *const *idx)
 			ex_subst_iters(k->pool, def->val[0], it, with, n));
 }
 
-/* Replaces what S loads from the temporary of DEF by the values that DEF computes. */
-static void inline_into(Kernel *k, Stmt *s, Stmt *def)
+/* The statement of those that write parts of LOAD's buffer, or all of it, that writes what LOAD
+ * reads; null: unknown. */
+static Stmt *writer_of(const Kernel *k, const Expr *load)
+{
+	VEC_EACH (s, &k->stmts) {
+		bool same = stmt_writes(s, load->load.buf);
+
+		for (int d = 0; same && d < s->nwidx; d++)
+			same = s->widx[d]->kind != EX_CONST || s->widx[d] == load->load.idx[d] ||
+			       dim_equals(load->load.buf->dims[d], 1);
+		if (same)
+			return s;
+	}
+	return NULL;
+}
+
+/* Replaces what S loads from the temporary T by the values that the writers of T compute. */
+static void inline_into(Kernel *k, Stmt *s, const Buf *t)
 {
 	STMT_MAP (x, k, s)
-		if (x->kind == EX_LOAD && x->load.buf == def->out[0])
-			x = inline_value(k, def, x->load.idx);
+		if (x->kind == EX_LOAD && x->load.buf == t)
+			x = inline_value(k, writer_of(k, x), x->load.idx);
 }
 
 void inline_after(Kernel *k, int at)
 {
 	for (int i = at + 1; i < k->stmts.n; i++)
-		inline_into(k, k->stmts.at[i], k->stmts.at[at]);
+		inline_into(k, k->stmts.at[i], k->stmts.at[at]->out[0]);
 }
 
 typedef struct Sites {
@@ -177,6 +196,28 @@ bool inline_may(Kernel *k, int at)
 	return may_inline(&r, at) && !expr_can_fault(k->stmts.at[at]->val[0]);
 }
 
+/* Whether the temporary T may be inlined though several statements write it: each is a free map of
+ * a part, and each load reads one part. */
+static bool may_inline_parts(const BufReads *r, const Buf *t)
+{
+	if (t->kind != BUF_TEMP || written_once(r->k, t))
+		return false;
+	for (int i = 0; i < r->k->stmts.n; i++) {
+		const Stmt *s = r->k->stmts.at[i];
+
+		if (stmt_writes(s, t) &&
+		    (!stmt_is_part(s) || !inline_is_free(s) || expr_can_fault(s->val[0]) ||
+		     reads_written_later(r, i)))
+			return false;
+		if (!r->of[i][t->id])
+			continue;
+		STMT_EACH_LOAD (x, s)
+			if (x->load.buf == t && !writer_of(r->k, x))
+				return false;
+	}
+	return true;
+}
+
 bool kernel_inline(Kernel *k)
 {
 	ARENA_LOCAL(tmp);
@@ -189,88 +230,20 @@ bool kernel_inline(Kernel *k)
 		Stmt *s = k->stmts.at[i];
 		Buf *t = s->out[0];
 
-		if (!may_inline(&r, i) || !worth(&r, s, t) ||
-		    (expr_can_fault(s->val[0]) && !gathers_for_product(&r, i)))
+		if (!may_inline_parts(&r, t) &&
+		    (!may_inline(&r, i) || !worth(&r, s, t) ||
+		     (expr_can_fault(s->val[0]) && !gathers_for_product(&r, i))))
 			continue;
 		for (int j = 0; j < k->stmts.n; j++) {
-			if (j == i || !r.of[j][t->id])
+			if (!r.of[j][t->id])
 				continue;
-			inline_into(k, k->stmts.at[j], s);
+			inline_into(k, k->stmts.at[j], t);
 			find_reads(&r, j);
 		}
-		remove_stmt(&r, i);
+		for (int j = k->stmts.n - 1; j >= 0; j--)
+			if (stmt_writes(k->stmts.at[j], t))
+				remove_stmt(&r, j);
 		i = -1;
-		any = true;
-	}
-	if (any)
-		kernel_mark_used(k);
-	return any;
-}
-
-/* ---- Temporaries of parts ---- */
-
-/* The statement that writes the part of T at index AT of dim D; null if AT is not a constant or no such part. */
-static Stmt *part_at(const Kernel *k, const Buf *t, int d, const Expr *at)
-{
-	Stmt *found = NULL;
-
-	VEC_EACH (s, &k->stmts)
-		if (stmt_writes(s, t) && at->kind == EX_CONST && s->widx[d]->i == at->i)
-			found = s;
-	return found;
-}
-
-/* Whether S writes a part in dim D, and may be computed at any later point instead. */
-static bool is_free_part(const Stmt *s, int d)
-{
-	if (!stmt_is_part(s, d) || !inline_is_free(s) || expr_can_fault(s->val[0]))
-		return false;
-	EX_EACH_LOAD (x, s->val[0])
-		if (x->load.buf->kind != BUF_IN)
-			return false;
-	return true;
-}
-
-/* The parts of T lie in dim D, and each load of T reads one of them. */
-static bool has_parts(const Kernel *k, const Buf *t, int d)
-{
-	bool any = false;
-
-	VEC_EACH (s, &k->stmts)
-		if (stmt_writes(s, t) && !is_free_part(s, d))
-			return false;
-	VEC_EACH (s, &k->stmts) {
-		any = any || stmt_writes(s, t);
-		STMT_EACH_LOAD (x, s)
-			if (x->load.buf == t && !part_at(k, t, d, x->load.idx[d]))
-				return false;
-	}
-	return any;
-}
-
-static void inline_parts(Kernel *k, const Buf *t, int d)
-{
-	VEC_EACH (s, &k->stmts)
-		STMT_MAP (x, k, s)
-			if (x->kind == EX_LOAD && x->load.buf == t)
-				x = inline_value(k, part_at(k, t, d, x->load.idx[d]), x->load.idx);
-	for (int i = k->stmts.n - 1; i >= 0; i--)
-		if (stmt_writes(k->stmts.at[i], t))
-			kernel_remove_stmt(k, i);
-}
-
-bool kernel_inline_parts(Kernel *k)
-{
-	bool any = false;
-
-	VEC_EACH (t, &k->bufs) {
-		int d = 0;
-
-		while (d < t->rank && !has_parts(k, t, d))
-			d++;
-		if (t->kind != BUF_TEMP || d == t->rank)
-			continue;
-		inline_parts(k, t, d);
 		any = true;
 	}
 	if (any)

@@ -7,9 +7,6 @@
 
 /* Inlines every temporary for which that pays off; returns true if there was one. */
 bool kernel_inline(Kernel *k);
-/* Replaces what is read of a temporary whose parts are written by free maps, each at its own index in one dim,
- * as a Concat of indices does, by these maps, if each reader names the part; true if there was one. */
-bool kernel_inline_parts(Kernel *k);
 /* Whether the map S only moves elements. */
 bool inline_is_free(const Stmt *s);
 /* Whether statement AT is a map that may be recomputed wherever its temporary is read. */

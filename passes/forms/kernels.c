@@ -310,9 +310,9 @@ bool stmt_is_scatter(const Stmt *s)
 	return s->update && s->nband == s->niters && s->nout == 1;
 }
 
-/* Whether S is a map that writes each element of its result once, of those at one index in dim PART if that is
- * not negative. */
-static bool is_plain_map(const Stmt *s, int part)
+/* Whether S is a map that writes each element of its result once, or, if it may be a PART, each of
+ * those at a constant index in some dims. */
+static bool is_plain_map(const Stmt *s, bool part)
 {
 	bool seen[MAX_ITERS] = {false};
 	int n = 0;
@@ -321,13 +321,10 @@ static bool is_plain_map(const Stmt *s, int part)
 		return false;
 	for (int i = 0; i < s->nwidx; i++) {
 		Expr *e = s->widx[i];
-		int64_t v;
 		bool found = false;
 
-		if (i == part && e->kind == EX_CONST)
-			continue;
-		if (e->kind == EX_CONST && e->i == 0 && dim_is_const(s->out[0]->dims[i], &v) &&
-		    v == 1)
+		if (e->kind == EX_CONST &&
+		    (part || (e->i == 0 && dim_equals(s->out[0]->dims[i], 1))))
 			continue;
 		if (e->kind != EX_ITER || e->iter->extent != s->out[0]->dims[i])
 			return false;
@@ -344,12 +341,12 @@ static bool is_plain_map(const Stmt *s, int part)
 
 bool stmt_is_simple_map(const Stmt *s)
 {
-	return is_plain_map(s, -1);
+	return is_plain_map(s, false);
 }
 
-bool stmt_is_part(const Stmt *s, int d)
+bool stmt_is_part(const Stmt *s)
 {
-	return s->widx[d]->kind == EX_CONST && is_plain_map(s, d);
+	return is_plain_map(s, true);
 }
 
 bool node_is_map(const Node *n)

@@ -65,8 +65,8 @@ enum { SCATTER_BITS = 16 };
 /* Whether S is a map without guard whose write is a permutation of its iterators, with constants
  * 0 for dims of extent 1. */
 bool stmt_is_simple_map(const Stmt *s);
-/* The same of the elements at one index in dim D: a part of a Concat of such elements. */
-bool stmt_is_part(const Stmt *s, int d);
+/* The same of the elements at a constant index in any dims: a part of a Concat of such elements. */
+bool stmt_is_part(const Stmt *s);
 /* Whether N is a View, or a kernel of only such a map. */
 bool node_is_map(const Node *n);
 

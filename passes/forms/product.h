@@ -2,10 +2,9 @@
 /*
  * A matrix product in a kernel, acc[g,m,n] = sum over k of A(g,m,k) * B(g,k,n), and the elementwise
  * maps that follow it: which tiles can compute it, and how they can read its operands. Schedules
- * choose how the operands are read, by product_pack_a, product_pack_b and product_use_dot. Decided here
- * is only what layouts and schedules must agree on: product_panel gives the columns of a panel of
- * constants, two vectors of the widest CPU and at least a cache line: 16 f32 up to AVX2, 32 with
- * AVX-512.
+ * choose how the operands are read, by product_pack_a, product_pack_b and product_use_dot. What
+ * layouts and schedules must agree on is decided here: product_panel gives the columns of a panel
+ * of constants, and product_pack_b those of a panel that is packed at run time.
  */
 #ifndef PASSES_FORMS_PRODUCT_H
 #define PASSES_FORMS_PRODUCT_H
@@ -86,9 +85,11 @@ typedef struct Product {
 
 /* ---- Whether tiles can compute a contraction ---- */
 
-/* Columns of a panel of constants that the N CPUs T share: the columns of the widest CPU's tile,
- * and at least a cache line. A narrower CPU's tile reads only a part of each row, which occupies few
- * sets of L1: its products took 1.03 times as long on AVX2. */
+/* Columns of a panel of constants that the N CPUs T share, if products are computed in CT: two
+ * vectors of the widest CPU, and at least a cache line, divided by the bytes of CT. So f32 has
+ * 16 columns up to AVX2 and 32 with AVX-512, f64 half as many. A narrower CPU's tile reads only
+ * a part of each row; the parts fall into few sets of L1 and evict one another: its products
+ * took 1.03 times as long on AVX2. */
 int64_t product_panel(const Target *const *t, int n, CType ct);
 /* C, a contraction of K, has enough columns for panels. On a CPU, any number is enough if the sums
  * are short, or slide over an image whose rows of pixels cannot be read in place. */
@@ -128,7 +129,8 @@ bool product_begin(Product *p, Kernel *k);
 bool product_begin_some(Product *p, Kernel *k, int first, int nstmts);
 /* Packs A even if it could be read in place. A quantised A is packed in f32. */
 void product_pack_a(Product *p);
-/* Packs B even if it is stored in panels. */
+/* Packs B even if it is stored in panels. Its panels have PANEL_BYTES divided by the bytes of a
+ * scalar of the product: 32 columns of f32. */
 void product_pack_b(Product *p);
 /* A is bf16, rounded or in memory, and B is in panels of bf16; product_use_dot makes tiles read
  * both in pairs of terms. */

@@ -9,6 +9,7 @@
 #include "passes/forms/kernels.h"
 
 #include "ir/eval/eval.h"
+#include "ir/graph/blocks.h"
 
 enum {
 	MAX_OPERANDS = 1 << 20, /* limit on the bytes of operands that folding reads */
@@ -75,16 +76,20 @@ static bool little_work(const Kernel *k)
 	return true;
 }
 
-static bool run(Canon *c, Node *n, Kernel *k, Tensor **out, Arena *tmp)
+/* Runs K with the operands IN, and the results OUT. False if K mentions a symbol, which has no value
+ * yet. */
+static bool run(Ctx *ctx, Kernel *k, const Tensor *const *in, Tensor **out, Arena *tmp)
 {
 	EvalBuf *bufs = NEW_ARRAY(tmp, k->bufs.n + 1, EvalBuf);
-	int64_t *sym = NEW_ARRAY(tmp, sym_count(c->m->ctx) + 1, int64_t);
+	int64_t *sym = NEW_ARRAY(tmp, sym_count(ctx) + 1, int64_t);
 
+	if (kernel_has_syms(k))
+		return false;
 	for (int i = 0; i < k->bufs.n; i++) {
 		const Buf *b = k->bufs.at[i];
 
 		if (b->kind == BUF_IN)
-			bufs[i].data = (void *)(uintptr_t)value_const(node_in(n, b->param))->data;
+			bufs[i].data = (void *)(uintptr_t)in[b->param]->data;
 		else if (b->kind == BUF_OUT)
 			bufs[i].data = (void *)(uintptr_t)out[b->param]->data;
 	}
@@ -95,6 +100,7 @@ static bool fold_constants(Canon *c, Node *n)
 {
 	ARENA_LOCAL(tmp);
 	Tensor **out = NEW_ARRAY(tmp, n->nout, Tensor *);
+	const Tensor **in = NEW_ARRAY(tmp, n->nin + 1, const Tensor *);
 	int64_t dims[MAX_RANK];
 	Kernel *k = NULL;
 	bool ok = true;
@@ -105,10 +111,11 @@ static bool fold_constants(Canon *c, Node *n)
 			out[i] = tensor_new(c->g->arena, n->out[i]->type->dtype,
 					    n->out[i]->type->rank, dims);
 	}
+	for (int i = 0; i < n->nin; i++)
+		in[i] = node_in(n, i) ? value_const(node_in(n, i)) : NULL;
 	if (ok)
 		k = lower_node(c->in, n, tmp);
-	/* a kernel that mentions a symbol cannot be evaluated: the symbol has no value yet */
-	ok = k && little_work(k) && !kernel_has_syms(k) && run(c, n, k, out, tmp);
+	ok = k && little_work(k) && run(c->m->ctx, k, in, out, tmp);
 	for (int i = 0; i < n->nout && ok; i++)
 		if (n->out[i])
 			replace_by_const(c, n, i, out[i]);
@@ -117,6 +124,36 @@ static bool fold_constants(Canon *c, Node *n)
 	node_remove(n);
 	canon_count(c);
 	return true;
+}
+
+const Tensor *fold_floats(Module *m, const Value *v, int depth, Arena *a)
+{
+	const Tensor *t = value_const(v), **in;
+	const Node *n = v->def;
+	int64_t dims[MAX_RANK];
+	Tensor **out;
+	Kernel *k;
+
+	if (t || !n || depth <= 0 || op_is_control(n->op) || !n->nin || !node_in(n, 0) ||
+	    v->type->dtype != DT_F32 || node_in(n, 0)->type->dtype != DT_F32)
+		return t;
+	in = NEW_ARRAY(a, n->nin, const Tensor *);
+	out = NEW_ARRAY(a, n->nout, Tensor *);
+	for (int i = 0; i < n->nin; i++) {
+		in[i] = node_in(n, i) ? fold_floats(m, node_in(n, i), depth - 1, a) : NULL;
+		if (node_in(n, i) && !in[i])
+			return NULL;
+	}
+	for (int i = 0; i < n->nout; i++) {
+		if (n->out[i] && !type_static(n->out[i]->type, dims))
+			return NULL;
+		if (n->out[i])
+			out[i] = tensor_new(a, n->out[i]->type->dtype, n->out[i]->type->rank, dims);
+		if (n->out[i] == v)
+			t = out[i];
+	}
+	k = lower_node(m->infer, (Node *)(uintptr_t)n, a);
+	return k && run(m->ctx, k, in, out, a) ? t : NULL;
 }
 
 /* A view of a constant. A large constant with other uses is not folded, since it would be stored

@@ -18,7 +18,7 @@
 
 /* Whether V depends only on constants. DONE has the answers by Value.id: 0: not known, 1: yes, 2:
  * no. */
-static bool is_weights(const Value *v, char *done)
+bool quantise_is_weights(const Value *v, char *done)
 {
 	bool yes = v->def && !op_is_control(v->def->op) && type_static(v->type, NULL) &&
 		   (v->def->op == OP_Const || v->def->nin > 0);
@@ -26,7 +26,7 @@ static bool is_weights(const Value *v, char *done)
 	if (done[v->id])
 		return done[v->id] == 1;
 	for (int i = 0; yes && i < v->def->nin; i++)
-		yes = !node_in(v->def, i) || is_weights(node_in(v->def, i), done);
+		yes = !node_in(v->def, i) || quantise_is_weights(node_in(v->def, i), done);
 	done[v->id] = yes ? 1 : 2;
 	return yes;
 }
@@ -36,8 +36,8 @@ static bool is_layer(const Node *n, char *done)
 	const Value *x = node_in(n, 0), *w = node_in(n, 1);
 
 	return op_table[n->op] && op_table[n->op]->weights_axes && x->type->dtype == DT_F32 &&
-	       w->type->dtype == DT_F32 && w->type->rank >= 2 && is_weights(w, done) &&
-	       !is_weights(x, done);
+	       w->type->dtype == DT_F32 && w->type->rank >= 2 && quantise_is_weights(w, done) &&
+	       !quantise_is_weights(x, done);
 }
 
 int64_t quantise_channels(const QuantLayer *l)

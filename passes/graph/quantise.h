@@ -46,6 +46,8 @@ typedef struct QuantPlan {
 	bool operators; /* QuantizeLinear and DequantizeLinear remain, for writing as ONNX */
 } QuantPlan;
 
+/* Whether V is computed from constants. DONE, by Value.id and zero at first, is for its use. */
+bool quantise_is_weights(const Value *v, char *done);
 /* The number of channels of L's activation that can be smoothed; 1: it cannot be. */
 int64_t quantise_channels(const QuantLayer *l);
 /* The layers of M's graph, which has passed `canon`. */

@@ -329,9 +329,9 @@ static bool only_inlined(const Value *v)
 	return v->uses;
 }
 
-/* P's result is a result of the graph, a cache for example, and C widens it for kernels; or, on GPUs, C
- * only widens it, as the f32 of a norm in an f16 model. Its readers may as well widen it as they read it, so that
- * the narrow type is what is stored. */
+/* P's result is a result of the graph, a cache for example, and C widens it for kernels; or, on
+ * GPUs, C only widens it, as the f32 of a norm in an f16 model. Its readers may as well widen it
+ * as they read it, so that the narrow type is what is stored. */
 static bool readers_widen(const Fuse *f, const Node *p, const Node *c)
 {
 	const Value *v = c->nout == 1 ? c->out[0] : NULL;
@@ -408,21 +408,31 @@ static bool try_merge(Fuse *f, Node *p, Node *c, FusedKernel *g)
 	return band_good(g->k, module_on_gpu(f->m));
 }
 
+/* P is a map, or the maps of the parts of a Concat, that only moves elements. */
 static bool is_free_map(Node *p)
 {
 	Kernel *k = node_kernel(p);
 
-	return k && k->stmts.n == 1 && p->nout == 1 && stmt_is_simple_map(k->stmts.at[0]) &&
-	       inline_is_free(k->stmts.at[0]) && !expr_can_fault(k->stmts.at[0]->val[0]);
+	if (!k || !k->stmts.n || p->nout != 1)
+		return false;
+	VEC_EACH (s, &k->stmts)
+		if (s->out[0]->kind != BUF_OUT || !stmt_is_part(s) || !inline_is_free(s) ||
+		    expr_can_fault(s->val[0]))
+			return false;
+	return true;
 }
 
+/* C, which may be a scatter, computes the parts of a Concat that it reads: the indices of a slice
+ * that PyTorch's exporter assigns by ScatterND, for example. They would be as many as the elements
+ * of the slice, times their dims: 629 MB of a run of MViT, of 1,065 MB. */
 static bool try_copy(Fuse *f, Node *p, Node *c, FusedKernel *g)
 {
 	FormKind kc = class_to_fuse(node_kernel(c));
 	int n = node_kernel(c)->stmts.n;
 
 	/* If C is P's only reader, the copy would be the kernel that exceeded the limits. */
-	if ((g->over_budget && only_used_by(p, c)) || !is_free_map(p) || kc == FORM_ORDER ||
+	if ((g->over_budget && only_used_by(p, c)) || !is_free_map(p) ||
+	    (kc == FORM_ORDER && node_kernel(p)->stmts.n == 1) ||
 	    (kc == FORM_CONTRACTION && better_stored(f, p, c)) ||
 	    !fused_build(f->tmp, p, fused_own(f->tmp, c), c, true, g))
 		return false;
@@ -430,38 +440,15 @@ static bool try_copy(Fuse *f, Node *p, Node *c, FusedKernel *g)
 	return g->k->stmts.n == n && class_to_fuse(g->k) == kc && !costs_too_much(g);
 }
 
-/* P, which others read, too, computes numbers from its indices and reads no memory, as a Range
- * does: each reader may as well compute them. */
+/* P, which others read, too, has parts, which each reader may as well read before they are moved
+ * together; or it computes numbers from its indices and reads no memory, as a Range does, so that
+ * each reader may compute them. */
 static bool copy_is_free(Node *p, const Node *c)
 {
+	const Kernel *k = node_kernel(p);
+
 	return is_free_map(p) && !only_used_by(p, c) &&
-	       !expr_has_load(node_kernel(p)->stmts.at[0]->val[0]);
-}
-
-/* Whether each statement of K writes one index of the same dim. */
-static bool writes_parts(const Kernel *k)
-{
-	for (int d = 0; k->stmts.n > 1 && d < k->stmts.at[0]->nwidx; d++) {
-		bool all = true;
-
-		VEC_EACH (s, &k->stmts)
-			all = all && d < s->nwidx && stmt_is_part(s, d);
-		if (all)
-			return true;
-	}
-	return false;
-}
-
-/* P is a Concat of numbers that C, which may be a scatter, reads at a known part: the indices of a slice that
- * PyTorch's exporter assigns by ScatterND, for example. They would be as many as the elements of the slice, times
- * their dims: 629 MB of a run of MViT, of 1,065 MB. */
-static bool try_parts(Fuse *f, Node *p, Node *c, FusedKernel *g)
-{
-	int n = node_kernel(c)->stmts.n;
-
-	return p->nout == 1 && writes_parts(node_kernel(p)) &&
-	       fused_build(f->tmp, p, fused_own(f->tmp, c), c, true, g) &&
-	       kernel_inline_parts(g->k) && g->k->stmts.n == n && !costs_too_much(g);
+	       (k->stmts.n > 1 || !expr_has_load(k->stmts.at[0]->val[0]));
 }
 
 /* A BitCast accesses elements as another type of their width, so its loads are not the operand's
@@ -501,7 +488,7 @@ static Node *merge(Fuse *f, Node *p, Node *c)
 	keep = copy_is_free(p, c) && try_copy(f, p, c, g);
 	built = keep || try_merge(f, p, c, g);
 	if (!built)
-		keep = built = try_copy(f, p, c, g) || try_parts(f, p, c, g);
+		keep = built = try_copy(f, p, c, g);
 	if (built) {
 		n = replace(f, (Node *[]){p, c}, 2, keep, g);
 		if (keep && is_dead(p))
@@ -571,8 +558,9 @@ static bool has_weights(const Fuse *f, const Node *n)
 	return false;
 }
 
-/* The strategy for K, an attention that ends with node C, takes it as one kernel. If that for GPUs does
- * not, --explain says why. */
+/* Whether the targets' strategy computes K, an attention that ends with node C, as one kernel.
+ * If one target is a GPU, only the strategy for GPUs is asked; if it refuses, --explain says
+ * why. */
 static bool takes_attention(Fuse *f, const Node *c, Kernel *k)
 {
 	const char *why;
@@ -601,8 +589,9 @@ static void take_constants(FusedKernel *g)
 	fused_drop_unused(g);
 }
 
-/* If product C, the rows that read it and the product that reads these rows are an attention,
- * fuses them. Returns the new node, or C. */
+/* If product C reads rows that read a product, and the three are an attention, fuses them. None
+ * of the products may have weights as an operand, and at most one of the three kernels may
+ * fault. Returns the new node, or C. */
 static Node *merge_attention(Fuse *f, Node *c)
 {
 	Node *rows = only_source(f, c, FORM_ROW), *first;

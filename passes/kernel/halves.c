@@ -88,16 +88,14 @@ static bool compares_with_limit(const Expr *e)
  * not one of that magnitude in the result. */
 static bool is_exacting(const Expr *e)
 {
-	static const Inst compared[] = {IN_lt, IN_le, IN_gt, IN_ge, IN_eq, IN_ne};
 	static const Inst insts[] = {FN_sin,   FN_cos,  FN_tan, IN_floor, IN_ceil,
 				     IN_trunc, IN_rint, IN_mod, IN_rem,   IN_bits};
 
 	for (size_t i = 0; i < sizeof insts / sizeof *insts; i++)
 		if (ex_is_op(e, insts[i]))
 			return true;
-	for (size_t i = 0; i < sizeof compared / sizeof *compared; i++)
-		if (ex_is_op(e, compared[i]))
-			return !compares_with_limit(e);
+	if (e->kind == EX_INST && inst_compares(e->op.inst))
+		return !compares_with_limit(e);
 	return ex_is_op(e, IN_cvt) && e->ct != CT_F32 && e->ct != CT_F64;
 }
 
@@ -369,6 +367,7 @@ static void apart(Kernel *k, int at, Buf *b)
 	copy = kernel_map_id(k, it, b, kernel_load_iters(k, state, it));
 	copy->loc = s->loc;
 	kernel_move_last_stmt(k, at + 1);
+	kernel_drop_unit_iters(k);
 }
 
 /* N stores its result number RESULT as halves. */

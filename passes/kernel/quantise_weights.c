@@ -26,13 +26,14 @@
  * factor.
  */
 #include "passes/forms/form.h"
-
-#include "base/round.h"
 #include "passes/forms/scaled.h"
 #include "passes/forms/through.h"
 
+#include "base/round.h"
 #include "base/sys.h"
 #include "ir/expr/scalar.h"
+#include "ir/graph/blocks.h"
+#include "passes/graph/canon.h"
 #include "passes/graph/quantise.h"
 
 #include <math.h>
@@ -45,7 +46,9 @@ enum {
 	LEAST_WEIGHTS =
 		1 << 10, /* smaller constants cost less than the code for scales: left unchanged */
 	ADDED = 8,       /* limit on the operands that a product gets */
-	MOST_USES = 64   /* limit on the examined uses of a constant, and of its maps */
+	MOST_NODES =
+		8, /* limit on the nodes, after one another, that compute weights from constants */
+	MOST_USES = 64 /* limit on the examined uses of a constant, and of its maps */
 };
 
 /* A constant that was quantised along dim AXIS, and the value that replaces it. */
@@ -445,8 +448,9 @@ static const char *why_not(WeightsPass *p, const WeightsJob *j)
 		       : NULL;
 }
 
-/* The value that replaces V, which is quantised along AXIS; null if V is not replaced. */
-static Value *replacement(WeightsPass *p, Node *n, Value *v, int axis)
+/* The value that replaces V, weights of N, which is quantised along AXIS, and is made before BEFORE; null if V is
+ * not replaced. */
+static Value *replacement(WeightsPass *p, Node *n, Node *before, Value *v, int axis)
 {
 	WeightsJob j;
 	NarrowWeight w = {v, axis, NULL};
@@ -466,7 +470,8 @@ static Value *replacement(WeightsPass *p, Node *n, Value *v, int axis)
 		scaled_report(p->m, n, "weights", &p->kept, why);
 	} else {
 		report_done(p, n, v, &j);
-		w.to = (p->operators ? add_operator : add_dequantised)(p, n, &j, axis);
+		w.to = p->operators ? add_operator(p, before, &j, axis)
+				    : add_dequantised(p, before, &j, axis);
 	}
 	vec_push(p->m->arena, &p->done, w);
 	return w.to;
@@ -588,7 +593,7 @@ static bool quantise_factor(WeightsPass *p, Node *n, const Contraction *c, int s
 		scaled_report(p->m, n, "weights", &p->kept, why);
 		return true;
 	}
-	to = replacement(p, n, v, axis);
+	to = replacement(p, n, n, v, axis);
 	if (!to)
 		return true;
 	load = load_added(n, e->load.buf->name, to, e->load.idx, e->load.nidx);
@@ -653,46 +658,70 @@ static int only_axis(const Node *n, const Value *v)
 	return axes.terms == axes.channels ? -1 : axes.terms;
 }
 
-/* Reports the operators with constant weights that are not in L. */
-static void report_others(WeightsPass *p, const QuantLayers *l)
+/* The node before which numbers for N's weights are: outside of loops, which would widen them in each
+ * iteration. */
+static Node *before_loops(const Blocks *b, Node *n)
 {
-	const Graph *g = p->m->graph;
-	bool *listed = NEW_ARRAY(p->m->arena, g->nnodes + 1, bool);
+	for (int i = b->of[n->id]; i; i = b->at.at[i].outer)
+		n = b->at.at[i].open->op == OP_Else ? block_open(b->at.at[i].open)
+						    : b->at.at[i].open;
+	return n;
+}
 
-	for (int i = 0; i < l->n; i++)
-		listed[l->at[i].node->id] = true;
-	for (const Node *n = g->first; n; n = n->next)
-		if (op_table[n->op] && op_table[n->op]->weights_axes && !listed[n->id] &&
-		    is_floats(node_in(n, 1)))
-			scaled_report(p->m, n, "weights", &p->kept,
-				      "its factors are not f32, or it lies in a loop or branch");
+/* Whether *V is computed from constants. If it is of floats made of floats, computes it as a constant
+ * before BEFORE. DONE is for quantise_is_weights. */
+static bool weights_of(Module *m, Value **v, Node *before, char *done)
+{
+	ARENA_LOCAL(tmp);
+	const Value *from = *v;
+	const Tensor *t;
+	Tensor *to;
+
+	if (!quantise_is_weights(from, done))
+		return false;
+	t = value_const(from) ? NULL : fold_floats(m, from, MOST_NODES, tmp);
+	if (t) {
+		to = tensor_new(m->graph->arena, t->dtype, t->rank, t->dims);
+		memcpy((void *)(uintptr_t)to->data, t->data, (size_t)t->bytes);
+		*v = graph_const(m->graph, to, before);
+		(*v)->type = from->type;
+		(*v)->name = from->name;
+		node_locs_from((*v)->def, from->def);
+	}
+	return true;
 }
 
 bool quantise_weights_operators(Module *m)
 {
+	ARENA_LOCAL(tmp);
 	WeightsPass p = {.m = m,
 			 .operators = true,
 			 .named = NEW_ARRAY(m->arena, m->opt.nweight_keep + 1, bool)};
 	const bool halves = dtype_is_half(m->opt.weight_type);
-	QuantLayers l;
+	const Blocks blocks = blocks_of(m->graph, tmp);
+	const int nodes = m->graph->nnodes;
+	char *done = NEW_ARRAY(tmp, m->graph->nvalues + 1, char);
 
 	if (!m->opt.weight_type)
 		return true;
-	l = quantise_layers(m, m->arena);
-	report_others(&p, &l);
-	for (int i = 0; i < l.n; i++) {
-		Node *n = l.at[i].node;
-		Value *v = node_in(n, 1), *to;
-		const char *why = !is_floats(v)
-					  ? "they are computed from constants"
-					  : why_not_wide(m, v, m->opt.weight_type, LEAST_WEIGHTS);
+	for (Node *n = m->graph->first; n; n = n->next) {
+		const bool has = n->id < nodes && op_table[n->op] && op_table[n->op]->weights_axes;
+		Value *v = has ? node_in(n, 1) : NULL, *to;
+		const char *why;
 
+		if (!v || v->type->rank < 2 || quantise_is_weights(node_in(n, 0), done) ||
+		    !weights_of(m, &v, before_loops(&blocks, n), done))
+			continue;
+		why = !is_floats(v) ? "they are computed from constants"
+		      : node_in(n, 0)->type->dtype != DT_F32 || v->type->dtype != DT_F32
+			      ? "its factors are not f32"
+			      : why_not_wide(m, v, m->opt.weight_type, LEAST_WEIGHTS);
 		if (!why)
 			why = !halves && only_axis(n, v) < 0
 				      ? "a convolution of several taps sums over several axes; use f16, bf16 or --int8 for it"
 			      : is_named(&p, n) ? "by --keep"
 						: NULL;
-		to = why ? NULL : replacement(&p, n, v, only_axis(n, v));
+		to = why ? NULL : replacement(&p, n, before_loops(&blocks, n), v, only_axis(n, v));
 		if (why)
 			scaled_report(m, n, "weights", &p.kept, why);
 		else if (to)

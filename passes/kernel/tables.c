@@ -225,7 +225,7 @@ static bool is_of_samples(const Tables *t, Expr *e)
  *     y[n,c,i] = x[n,c,t[n,i]] runs through t's last dim for each n and c */
 static int reused_dims(Ctx *c, const Stmt *s, Expr *e, int64_t *bytes)
 {
-	int64_t size = dtype_info[ctype_dtype(e->ct)].bits / 8, least, most;
+	int64_t size = ctype_bytes(e->ct), least, most;
 	bool shared = false;
 	int n = 0;
 

@@ -10,8 +10,9 @@
  *   such a stencil with few channels of   the last dim, pixels: the vectors of its sums
  *   results (product_reads_rows), on CPUs
  *   any other contraction                 the last dim: both operands stay as the model has them
- *   a reduction over a stencil            the last dim that it neither sums over nor slides along:
- *                                         channels
+ *   a reduction over a stencil            the dim that is innermost in its result, or in an operand,
+ *                                         if that order is fixed and the stencil neither sums over
+ *                                         nor slides along it; else the last such dim: channels
  *   any other reduction                   the last dim that it sums over
  *
  * Tensors that a statement accesses by the same indices are counted together and get one order. The
@@ -186,10 +187,36 @@ static void factor_votes(Ballot *b, Expr *factor)
 				  : e->load.buf->rank - 1);
 }
 
+/* The iterator of S along which its result, or else an operand, is contiguous in an order that is
+ * fixed; null: none is. */
+static Iter *fixed_along(const Ballot *b, Stmt *s)
+{
+	const Buf *out;
+	int d = layout_stored_dim(b->k, s->out[0], &out);
+
+	if (d >= 0 && b->c->fixed[b->of[out->id]] && s->widx[d]->kind == EX_ITER)
+		return s->widx[d]->iter;
+	STMT_EACH_LOAD (x, s) {
+		d = b->c->fixed[b->of[x->load.buf->id]] ? layout_innermost(x->load.buf) : -1;
+		if (d >= 0 && x->load.idx[d]->kind == EX_ITER)
+			return x->load.idx[d]->iter;
+	}
+	return NULL;
+}
+
+/* The dim of S's accesses IDX that only IT indexes, of S's iterators; -1: none. */
+static int dim_of_iter(const Ballot *b, Stmt *s, Expr *const *idx, int rank, Iter *it)
+{
+	return it ? layout_dim_along(b->k->ctx, idx, rank, &it, 1, s->iter + s->nband,
+				     s->niters - s->nband)
+		  : -1;
+}
+
 static void reduction_load(Ballot *b, Stmt *s, Expr *load)
 {
-	int nred = s->niters - s->nband, along;
+	int nred = s->niters - s->nband, along, fixed;
 	bool window = false;
+	Iter *it;
 
 	b->weight = layout_size(s->iter, s->niters);
 	for (int d = 0; d < load->load.nidx; d++)
@@ -203,7 +230,12 @@ static void reduction_load(Ballot *b, Stmt *s, Expr *load)
 	/* with one channel, this is the batch: a batch of unknown size usually has one image */
 	if (window && !along && !dim_is_const(load->load.buf->dims[0], NULL))
 		along = load->load.buf->rank - 1;
-	vote(b, load->load.buf, along);
+	/* A tensor between two pools, of columns and of rows, is not transposed twice. */
+	it = window ? fixed_along(b, s) : NULL;
+	fixed = dim_of_iter(b, s, load->load.idx, load->load.nidx, it);
+	vote(b, load->load.buf, fixed >= 0 ? fixed : along);
+	if (fixed >= 0)
+		vote(b, s->out[0], dim_of_iter(b, s, s->widx, s->nwidx, it));
 }
 
 /* The last dim that the pixels of CT index, with any stride. */

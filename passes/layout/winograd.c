@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Builds the kernels of a convolution by Winograd's minimal filtering. conv3x3_tile (passes/forms/conv3x3.c) decides
- * which convolutions get it, and with which m. The result is divided into tiles of m x m. A tile reads a square of the image of (m + 2) x (m + 2) elements, d, and has as
- * many products, one for each point (i,j):
+ * Builds the kernels of a convolution by Winograd's minimal filtering. conv3x3_tile
+ * (passes/forms/conv3x3.c) decides which convolutions get it, and with which m. The result is
+ * divided into tiles of m x m. A tile reads a square d of (m + 2) x (m + 2) elements of the image,
+ * and has as many products, one for each point (i,j):
  *
- *   filter   f[i,j,c,o]    = sum over r,s of F[i,r] F[j,s] w[o,c,r,s], at compile time
- *   image    v[i,j,tile,c] = sum over k,l of B[i,k] B[j,l] d[tile,c,k,l]
- *   product  p[i,j,tile,o] = sum over c of v[i,j,tile,c] f[i,j,c,o], batched matrix products
- *   result   y[tile,o,a,b] = sum over i,j of A[a,i] A[b,j] p[i,j,tile,o], and the epilogue
+ * - filter  f[i,j,c,o] = sum over r,s of F[i,r] F[j,s] w[o,c,r,s], at compile time
+ * - image   v[i,j,tile,c] = sum over k,l of B[i,k] B[j,l] d[tile,c,k,l]
+ * - product p[i,j,tile,o] = sum over c of v[i,j,tile,c] f[i,j,c,o], batched matrix products
+ * - result  y[tile,o,a,b] = sum over i,j of A[a,i] A[b,j] p[i,j,tile,o], and the epilogue
+ *
+ * The channels c and o are those of a group. Each group has tiles and a filter of its own: the
+ * number of the group follows i and j as an index of v, f and p.
  *
  * The matrices are small constants, half of whose elements are 0, 1 or -1. So each row of a matrix
  * is a separate map, whose sum is written out without the terms that are 0: first along columns,
@@ -62,14 +66,22 @@ static Dim *tiles(Ctx *c, const Conv3x3 *of, int axis, int m)
 	return dim_ceildiv(c, of->out[axis]->extent, dim_const(c, m));
 }
 
+/* Adds iterators for the convolution's other ones FIRST to END - 1. */
+static void add_others(Part *p, int first, int end)
+{
+	const Conv3x3 *c = p->c;
+
+	for (int i = first; i < end; i++)
+		p->iter[c->other[i]->id] = ex_iter(
+			p->k->pool, part_iter(p, c->other[i]->name, c->other[i]->extent));
+}
+
 /* The iterators over the tiles, and CHANNEL. */
 static void add_iters(Part *p, int m, const Iter *channel)
 {
 	const Conv3x3 *c = p->c;
 
-	for (int i = 0; i < c->nother; i++)
-		p->iter[c->other[i]->id] = ex_iter(
-			p->k->pool, part_iter(p, c->other[i]->name, c->other[i]->extent));
+	add_others(p, 0, c->nother);
 	part_iter(p, "th", tiles(p->k->ctx, c, 0, m));
 	part_iter(p, "tw", tiles(p->k->ctx, c, 1, m));
 	p->iter[channel->id] = ex_iter(p->k->pool, part_iter(p, channel->name, channel->extent));
@@ -247,7 +259,7 @@ static Buf *operand(Part *p, const char *name, Value *v)
 
 /* ---- The filter ---- */
 
-/* f[i,j,c,o]. The sum is rounded once. */
+/* f[i,j,groups,c,o]. The sum is rounded once. */
 static Value *filter(Module *m, const Conv3x3 *c, const WinogradForm *f)
 {
 	enum { TAPS = WINOGRAD_TAPS };
@@ -256,15 +268,20 @@ static Value *filter(Module *m, const Conv3x3 *c, const WinogradForm *f)
 	ExprPool *pool = p.k->pool;
 	Dim *points = dim_const(m->ctx, f->points), *taps = dim_const(m->ctx, TAPS);
 	Iter *i = part_iter(&p, "i", points), *j = part_iter(&p, "j", points),
-	     *ch = part_iter(&p, "c", c->c->extent), *o = part_iter(&p, "o", c->o->extent),
 	     *tap[2] = {kernel_iter(p.k, "r", taps), kernel_iter(p.k, "s", taps)};
-	Dim *dims[] = {points, points, ch->extent, o->extent};
-	Buf *out = kernel_buf(p.k, BUF_OUT, "filter", type_tensor(m->ctx, DT_F32, 4, dims)),
-	    *acc = kernel_temp(p.k, "acc", DT_F64, 4, dims), *factors;
+	Dim *dims[MAX_RANK];
+	Buf *out, *acc, *factors;
 	Expr *at = ex_int(pool, CT_I64, 0);
 	Iter *const index[] = {i, j, tap[0], tap[1]};
 	int n = 0;
 
+	add_others(&p, 0, c->ngroup);
+	p.iter[c->c->id] = ex_iter(pool, part_iter(&p, "c", c->c->extent));
+	p.iter[c->o->id] = ex_iter(pool, part_iter(&p, "o", c->o->extent));
+	for (int d = 0; d < p.nit; d++)
+		dims[d] = p.it[d]->extent;
+	out = kernel_buf(p.k, BUF_OUT, "filter", type_tensor(m->ctx, DT_F32, p.nit, dims));
+	acc = kernel_temp(p.k, "acc", DT_F64, p.nit, dims);
 	for (int a = 0; a < f->points; a++)
 		for (int b = 0; b < f->points; b++)
 			for (int r = 0; r < TAPS; r++)
@@ -274,11 +291,9 @@ static Value *filter(Module *m, const Conv3x3 *c, const WinogradForm *f)
 	for (int d = 0; d < 4; d++)
 		at = ex_add(pool, ex_mul(pool, at, ex_dim(pool, index[d]->extent)),
 			    ex_iter(pool, index[d]));
-	p.iter[c->c->id] = ex_iter(pool, ch);
-	p.iter[c->o->id] = ex_iter(pool, o);
 	for (int d = 0; d < 2; d++)
 		p.iter[c->tap[d]->id] = ex_iter(pool, tap[d]);
-	kernel_reduce(p.k, MONOID_sum, p.it, 4, tap, 2, acc,
+	kernel_reduce(p.k, MONOID_sum, p.it, p.nit, tap, 2, acc,
 		      ex_op2(pool, IN_mul, kernel_load(p.k, factors, &at),
 			     ex_cvt(pool, CT_F64, taken(&p, c->filter))),
 		      NULL);
@@ -348,7 +363,8 @@ static Value *product(Module *m, const Conv3x3 *c, const WinogradForm *f, Value 
 	Part p = part_new(m, c, "product");
 	Dim *points = dim_const(m->ctx, f->points);
 	Iter *i = kernel_iter(p.k, "i", points), *j = kernel_iter(p.k, "j", points),
-	     *ch = kernel_iter(p.k, "c", c->c->extent), *band[MAX_ITERS], *row[MAX_ITERS];
+	     *ch = kernel_iter(p.k, "c", c->c->extent), *band[MAX_ITERS], *row[MAX_ITERS],
+	     *of_filter[MAX_ITERS];
 	Buf *v = operand(&p, "image", image), *w = operand(&p, "filter", filter), *out;
 	int n = 0;
 
@@ -360,9 +376,12 @@ static Value *product(Module *m, const Conv3x3 *c, const WinogradForm *f, Value 
 		band[n++] = p.it[d];
 	memcpy(row, band, (size_t)n * sizeof *row);
 	row[n - 1] = ch;
+	memcpy(of_filter, band, (size_t)(2 + c->ngroup) * sizeof *of_filter);
+	of_filter[2 + c->ngroup] = ch;
+	of_filter[3 + c->ngroup] = band[n - 1];
 	kernel_reduce(p.k, MONOID_sum, band, n, &ch, 1, out,
 		      ex_op2(p.k->pool, IN_mul, kernel_load_iters(p.k, v, row),
-			     kernel_load_iters(p.k, w, (Iter *[]){i, j, ch, band[n - 1]})),
+			     kernel_load_iters(p.k, w, of_filter)),
 		      NULL);
 	return finish(m, &p, out, "the products of a convolution by Winograd's method");
 }
@@ -389,9 +408,14 @@ static void write_element(Part *p, const Stmt *s, Iter *a, Expr *val, Expr *guar
  * iterators. */
 static void set_iters(Part *p, const Stmt *s)
 {
+	const Kernel *of = p->c->k;
+	Iter **iter = NEW_ARRAY(p->k->arena, of->iters.n + 1, Iter *);
+
 	for (int d = 0; d < s->nwidx; d++)
-		if (s->widx[d]->kind == EX_ITER)
-			p->iter[s->widx[d]->iter->id] = p->iter[p->c->dim[s->out[0]->id][d]->id];
+		conv3x3_same_index(of->ctx, s->widx[d], p->c->index[s->out[0]->id][d], iter);
+	for (int i = 0; i < of->iters.n; i++)
+		if (iter[i])
+			p->iter[i] = p->iter[iter[i]->id];
 }
 
 /* Elements (A,B) of the tile for all rows A, with the sums VAL. */

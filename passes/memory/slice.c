@@ -92,7 +92,7 @@ static int64_t part_bytes(Apart *x, const Value *v)
 	return dim_is_const(dim_subst(x->m->ctx, apart_volume(x->m->ctx, v->type, 0, v->type->rank),
 				      one, sym_count(x->m->ctx)),
 			    &n)
-		       ? n * dtype_info[v->type->dtype].bits / 8
+		       ? dtype_size(v->type->dtype, n)
 		       : 0;
 }
 
@@ -126,7 +126,7 @@ static int64_t shared_bytes(Apart *x)
 			continue;
 		if (!dim_is_const(apart_volume(x->m->ctx, t, 0, t->rank), &n))
 			return INT64_MAX;
-		all += n * dtype_info[t->dtype].bits / 8;
+		all += dtype_size(t->dtype, n);
 	}
 	return all;
 }

@@ -28,28 +28,19 @@ static int around(const Exec *e, const Local *l)
 	return n;
 }
 
-typedef struct NodeLoads {
-	const Buf *b;
-	bool any;
-} NodeLoads;
-
-static void see_load(void *arg, Expr **e, bool inside)
-{
-	NodeLoads *l = arg;
-
-	l->any = l->any || (inside && expr_loads(*e, l->b));
-}
-
 bool poly_node_loads(const LNode *n, const Buf *b)
 {
 	const LBufs bufs = lnode_bufs(n);
-	NodeLoads l = {b, false};
+	LExprs exprs = lnode_exprs(n);
 
 	VEC_EACH_AT (u, &bufs)
 		if (u->b == b && (u->use == LUSE_READS || u->use == LUSE_VALUE))
 			return true;
-	lnode_exprs((LNode *)(uintptr_t)n, see_load, &l);
-	return l.any;
+	exprs.next = exprs.inside;
+	for (Expr **e; (e = lnode_next_expr(&exprs)) != NULL;)
+		if (expr_loads(*e, b))
+			return true;
+	return false;
 }
 
 /* N reads B, or a copy of B. */
@@ -560,7 +551,7 @@ static bool find_locals(ScratchCheck *s, const LNode *n)
 				dim_is_const(ex_as_dim(s->p->ctx, n->local.at), &x.at);
 			if (n->local.keep)
 				x.bytes = (int64_t)s->stage->block.threads * n->local.scratch *
-					  dtype_info[n->local.buf->dtype].bits / 8;
+					  dtype_bytes(n->local.buf->dtype);
 			else
 				x.bytes = buf_bytes(n->local.buf, INT64_MAX);
 			x.bytes = x.bytes < 0 ? 0 : x.bytes;

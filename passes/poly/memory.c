@@ -429,7 +429,7 @@ static bool is_partial(Poly *p, const Exec *m, const Exec *e, int c)
 					    m->val[0]->ct);
 }
 
-/* A store that carries out no statement leaves the values of statements alone. Partial states that it
+/* A store that carries out no statement does not change the values of statements. Partial states that it
  * begins and adds are compared in no other respect. */
 static void check_move(Poly *p, const Exec *m)
 {

@@ -2,7 +2,7 @@
 /*
  * The check of values: each node computes what its statement computes at the point that the node
  * names, from the elements that the statement reads there, and stores it where the statement
- * writes. Without this check, a strategy that loses an iterator in a value alone would be proved,
+ * writes. Without this check, a strategy that loses an iterator only in a value would be proved,
  * as all points are still carried out once.
  *
  * The statement's expression, with the node's point in place of its iterators, is compared with the

@@ -41,11 +41,12 @@ def _capability(device: int) -> int | None:
 def _gpu_target(device: int) -> str | None:
     """The target of the compiler that is nearest to the GPU of that number, or None: "cuda:sm_80"."""
     sm = _capability(device)
+    if sm is None:
+        return None
     printed = subprocess.run([programs.path_of("dlcc"), "--list-targets"], capture_output=True, text=True, check=True).stdout
     known = [line.split()[0] for line in printed.splitlines() if line.startswith("cuda:sm_")]
     # The code of sm_90a runs on that GPU alone; that of the others on later ones, too.
-    fits = [t for t in known if sm is not None and
-            (int(t[8:-1]) == sm if t.endswith("a") else int(t[8:]) <= sm)]
+    fits = [t for t in known if (int(t[8:-1]) == sm if t.endswith("a") else int(t[8:]) <= sm)]
     return max(fits, key=lambda t: int(t[8:].rstrip("a")), default=None)
 
 

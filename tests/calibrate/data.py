@@ -6,6 +6,7 @@
     data.py beside MODEL.onnx LOGITS.npy    ONNX Runtime gives these logits for held_out.npy
     data.py within E LOGITS.npy MODEL.onnx  the error of the logits, relative to the model's, is at most E
     data.py sizes DLCC            a model whose shapes are computed from its inputs', written by dlcc, computes the same
+    data.py control DLCC          models with control flow, written by dlcc, compute the same
 """
 
 import os
@@ -125,6 +126,100 @@ def opset(dlcc):
     subprocess.run([dlcc, "opset.onnx", "-o", "opset.dl"], check=True)      # the text does not state an opset
     subprocess.run([dlcc, "opset.dl", "-o", "opset3.onnx"], check=True)
     assert (run("opset.onnx", feed) == run("opset3.onnx", feed)).all()
+
+
+CONTROL = """<ir_version: 10, opset_import: ["" : 21]>
+net (float[N,8] x, float limit, int64 most) => (float[N,8] y, float[steps] norms, int64 at)
+<bool yes = {1}, float one = {1.0}, float half = {0.5}, int64 zero = {0}>
+{
+  y, at, norms = Loop (most, yes, x, zero) <body = step (int64 i, bool c, float[N,8] v, int64 k) => (bool go, float[N,8] w, int64 k2, float n) {
+    square = Mul (v, v)
+    n = ReduceMax <keepdims = 0> (square)
+    big = Greater (n, one)
+    w = If (big) <then_branch = smaller () => (float[N,8] p) { p = Mul (v, half) },
+                  else_branch = larger () => (float[N,8] q) { r = Add (v, one)
+                                                              q = Add (r, v) }>
+    k2 = Add (k, i)
+    less = Less (n, limit)
+    go = Identity (less)
+  }>
+}"""
+
+RECURRENT = """<ir_version: 10, opset_import: ["" : 21]>
+net (float[T,B,4] x, float[2,12,4] w, float[2,12,3] r, float[2,24] b, float[1,9,4] wg, float[1,9,3] rg, float[B,4] start)
+    => (float[T,2,B,3] y, float[2,B,3] h, float[2,B,3] c, float[T,1,B,3] z, float[T,B,4] sums)
+{
+  y, h, c = LSTM <hidden_size = 3, direction = "bidirectional"> (x, w, r, b)
+  z, last = GRU <hidden_size = 3, direction = "reverse"> (x, wg, rg)
+  total, sums = Scan <num_scan_inputs = 1, scan_output_directions = [1], body = add (float[B,4] s, float[B,4] row) => (float[B,4] t, float[B,4] u) {
+    t = Add (s, row)
+    u = Identity (t)
+  }> (start, x)
+}"""
+
+
+SIZES = """<ir_version: 10, opset_import: ["" : 21]>
+g(float[N,4] x) => (bool[1] y, int32[1] z, bool s) {
+  size = Shape<start = 0, end = 1>(x)
+  five = Constant<value = int64[1] {5}>()
+  y = Less(size, five)
+  z = Cast<to = 6>(size)
+  s = Squeeze(y)
+}"""
+
+NESTED = """dlir 1
+graph @main(%x: f32[4], %n: i64[]) -> (%last, %all)
+    where 0 <= n <= 100 = %n[0], 0 <= go <= 1 = %g[0], 0 <= i <= 99 = %i[0], 0 <= j <= 99 = %j[0] {
+  %h = For(%x) {trip = type(i64[n])} : f32[4]
+  %i = Iteration() : i64[]
+  %hh = For(%h) {trip = type(i64[3])} : f32[4]
+  %j = Iteration() : i64[]
+  %jf = Cast(%j) {to = 1} : f32[]
+  %u1 = Add(%hh, %jf) : f32[4]
+  %u = EndFor(%u1) {carried = 1} : f32[4]
+  %m = ReduceMax(%u) {keepdims = 0} : f32[]
+  %limit = Const {value = f32[](20)} : f32[]
+  %g = Less(%m, %limit) : bool[]
+  While() {value = type(i64[go])}
+  %fi = Cast(%i) {to = 1} : f32[]
+  %w = Add(%u, %fi) : f32[4]
+  %last, %all = EndFor(%w, %u) {carried = 1} : f32[4], f32[n,4]
+}
+"""
+
+
+def run_all(model, feed):
+    import onnxruntime
+    return onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"]).run(None, feed)
+
+
+def control(dlcc):
+    """Branches and loops, with and without a condition, a number of iterations and stacks in reverse, are written as If and Loop."""
+    import onnxruntime
+    rng = np.random.default_rng(1)
+    for text, option in ((CONTROL, []), (RECURRENT, []), (RECURRENT, ["--weights-as=i8"])):
+        onnx.save(onnx.parser.parse_model(text), "control.onnx")
+        subprocess.run([dlcc, "control.onnx", *option, "-o", "control2.onnx"], check=True, stdout=subprocess.DEVNULL)
+        onnx.checker.check_model(onnx.load("control2.onnx"), full_check=True)
+        sessions = [onnxruntime.InferenceSession(f, providers=["CPUExecutionProvider"]) for f in ("control.onnx", "control2.onnx")]
+        for size, limit, most in ((3, 3, 7), (2, 1000, 5), (4, 0, 9), (2, 3, 0), (1, 3, 1)):
+            known = {"limit": np.array(limit, np.float32), "most": np.array(most)}
+            feed = {i.name: known[i.name] if i.name in known else
+                    rng.standard_normal([d if isinstance(d, int) else size for d in i.shape]).astype(np.float32) for i in sessions[0].get_inputs()}
+            for a, b in zip(*(s.run(None, feed) for s in sessions)):
+                assert a.shape == b.shape and np.allclose(a, b, 1e-5, 1e-6), (a, b)
+
+    # sizes as conditions and in 32 bits; a loop before the condition of the loop around it has iterations of its own
+    onnx.save(onnx.parser.parse_model(SIZES), "control.onnx")
+    subprocess.run([dlcc, "control.onnx", "-o", "control2.onnx"], check=True)
+    for n in (2, 9):
+        feed = {"x": rng.standard_normal((n, 4)).astype(np.float32)}
+        assert all((a == b).all() for a, b in zip(run_all("control.onnx", feed), run_all("control2.onnx", feed)))
+    with open("nested.dl", "w") as f:
+        f.write(NESTED)
+    subprocess.run([dlcc, "nested.dl", "-o", "nested.onnx"], check=True)
+    last, rows = run_all("nested.onnx", {"x": np.arange(4, dtype=np.float32), "n": np.array(4)})
+    assert (last == np.arange(4) + 18).all() and rows.shape == (4, 4), (last, rows)
 
 
 if __name__ == "__main__":

@@ -66,6 +66,7 @@ check "no --int8" says 2 '--calibrate is for --int8 and --activations-as' --cali
 check "a budget that is not a number" says 2 '--max-error=much' --int8 --calibrate=samples --max-error=much -o refused.so
 check "sizes in a written model" judges sizes "$dlcc"
 check "the opset of a written model" judges opset "$dlcc"
+check "branches and loops in a written model" judges control "$dlcc"
 if [ -e "$build/ptxsim/libcuda.so.1" ] && "$dlcc" --list-targets | grep -q cuda:; then
 	halves() { says "$1" "$2" --target=cuda:sm_80 --activations-as=bf16 --weights-as=bf16 --calibrate=samples "${@:3}" -o halves.so; }
 	on_gpu() { LD_LIBRARY_PATH=$build/ptxsim "$build/bin/dlrun" ./halves.so --device cuda -i scan=held_out.npy -o halves >out 2>&1 &&

@@ -39,7 +39,7 @@ def run(*command, stack=SMALL, hard=True):
     """The finished COMMAND under a limit of the stack. HARD: it cannot be raised."""
     def limit():
         resource.setrlimit(resource.RLIMIT_STACK, (stack, stack if hard else resource.getrlimit(resource.RLIMIT_STACK)[1]))
-    return subprocess.run(command, cwd=FOLDER, capture_output=True, text=True, errors="replace", timeout=500, preexec_fn=limit, check=False)
+    return subprocess.run(command, cwd=FOLDER, capture_output=True, text=True, errors="replace", timeout=500 * float(os.environ.get("PATIENCE", 1)), preexec_fn=limit, check=False)
 
 
 def at(name):

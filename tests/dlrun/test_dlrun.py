@@ -25,7 +25,7 @@ tests = []
 
 
 def dlrun(*args, status=0):
-    r = subprocess.run([DLRUN, *args], capture_output=True, text=True, timeout=60)
+    r = subprocess.run([DLRUN, *args], capture_output=True, text=True, timeout=samples.limit(60))
     assert r.returncode == status, f"status {r.returncode}: {r.stdout}{r.stderr}"
     return r.stdout + r.stderr
 

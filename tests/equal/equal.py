@@ -4,8 +4,8 @@
 A sum of floats has another rounding error in another order. So a model is run on operands whose rows are all equal, and then on ones whose
 columns are, with random terms along the sums: results that differ have sums of different orders, such as those of the last columns of a
 product, which fill no tile. Operators are products of all forms, convolutions, attention, recurrent networks, norms, reductions and functions,
-at sizes around those of tiles. Each model is compiled for each target by one of the ways WAYS (TESTS=all: by all of them).
-Prints "N passed, N failed, N skipped".
+at sizes around those of tiles. Each model is compiled for each target by one of the ways WAYS (TESTS=all: by all of them), and, without
+TESTS=all, is run on one of the two kinds of operands. Prints "N passed, N failed, N skipped".
 """
 
 import itertools
@@ -384,7 +384,7 @@ def main():
     passed = failed = 0
     models = [m for makes in (products, forms, convolutions, slices, attention, recurrent, rows) for m in makes(pick)]
     for (i, model), kind in itertools.product(enumerate(models), (ROWS, COLUMNS)):
-        if kind not in model.kinds:
+        if kind not in (model.kinds if ALL else model.kinds[(i + SEED) % len(model.kinds):][:1]):
             continue
         path = f"{FOLDER}/{model.name}.{kind}"
         onnx.save(model.proto(rng, kind), path + ".onnx")

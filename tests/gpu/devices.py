@@ -179,6 +179,6 @@ def the_same_bytes():
     for suffix in ".ptx", ".so", ".o":
         made = []
         for home in DIR, f"{DIR}/elsewhere":
-            run("bash", "-c", f"cd {home} && {BUILD}/bin/dlcc dense.onnx -o dense{suffix} --target=cuda:sm_80,sm_90a", HOME=home, TMPDIR=home)
+            run("bash", "-c", f"cd {home} && {BUILD}/bin/dlcc dense.onnx -o dense{suffix} --target=cuda:sm_80,sm_90a {' '.join(FLAGS)}", HOME=home, TMPDIR=home)
             made.append(open(f"{home}/dense{suffix}", "rb").read())
         assert made[0] == made[1], suffix

@@ -31,7 +31,7 @@ def run(*command, status=0, sim=True, seconds=120, **env):
     e = samples.simulated(BUILD, **env)
     if not sim:
         del e["LD_LIBRARY_PATH"]
-    r = subprocess.run(command, capture_output=True, text=True, timeout=seconds, env=e, cwd=DIR)
+    r = subprocess.run(command, capture_output=True, text=True, timeout=samples.limit(seconds), env=e, cwd=DIR)
     assert r.returncode == status, f"{' '.join(command)}: status {r.returncode}: {r.stdout}{r.stderr}"
     return r.stdout + r.stderr
 

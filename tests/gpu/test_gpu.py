@@ -28,4 +28,4 @@ def elsewhere(test):
 
 if __name__ == "__main__":
     computed = [t for t in tests if t.__module__ in ("products", "rows")]
-    sys.exit(samples.run_all(tests + [elsewhere(t) for t in samples.share(computed, 8)], sys.argv[3:]))
+    sys.exit(samples.run_all(tests + [elsewhere(t) for t in samples.share(computed, 24)], sys.argv[3:]))

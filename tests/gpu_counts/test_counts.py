@@ -63,7 +63,7 @@ ABOUT = {"attention f16 causal"}
 
 
 def run(*command, **env):
-    r = subprocess.run(command, capture_output=True, text=True, timeout=300, env=samples.simulated(BUILD, **env), cwd=DIR)
+    r = subprocess.run(command, capture_output=True, text=True, timeout=samples.limit(300), env=samples.simulated(BUILD, **env), cwd=DIR)
     assert r.returncode == 0, f"{' '.join(command)}: {(r.stdout + r.stderr)[-800:]}"
     return r.stdout
 

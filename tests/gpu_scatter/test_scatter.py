@@ -30,7 +30,7 @@ def test(fn):
 
 
 def run(*command, status=0, **env):
-    r = subprocess.run(command, capture_output=True, text=True, timeout=120, env=samples.simulated(BUILD, **env))
+    r = subprocess.run(command, capture_output=True, text=True, timeout=samples.limit(120), env=samples.simulated(BUILD, **env))
     assert r.returncode == status, f"{' '.join(command)}: status {r.returncode}: {r.stdout}{r.stderr}"
     return r.stdout + r.stderr
 

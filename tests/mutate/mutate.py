@@ -47,7 +47,7 @@ class Subject:
             values = {k: models.value(rng, spec, types[k]) for k, spec in inputs.items()}
             self.add(label, values, None if label.startswith("astray") else ReferenceEvaluator(model).run(None, values),
                      [o.name for o in model.graph.output])
-        for seed in range(ORDERS):
+        for seed in samples.share(range(ORDERS), 8):
             why = self.noticed(self.ptx, seed)
             assert not why, f"{name}: as emitted, order {seed}: {why}"
 
@@ -69,7 +69,7 @@ class Subject:
 
     def dlrun(self, *arguments, **env):
         return subprocess.run([self.build + "/bin/dlrun", f"{self.folder}/m.so", "--device=cuda", *arguments],
-                              env=samples.simulated(self.build, PTXSIM_LIMIT=300000, **env), capture_output=True, text=True, timeout=300)
+                              env=samples.simulated(self.build, PTXSIM_LIMIT=300000, **env), capture_output=True, text=True, timeout=samples.limit(300))
 
     def noticed(self, ptx, seed):
         """What shows that PTX is not what was emitted; "" where nothing does."""

@@ -45,7 +45,7 @@ def need(ok, what, *more):
 
 def run(*command, status=0, env=None, cwd=None):
     """Its output. What it prints must be safe on a terminal."""
-    r = subprocess.run(command, capture_output=True, env=env, cwd=cwd, timeout=300)
+    r = subprocess.run(command, capture_output=True, env=env, cwd=cwd, timeout=samples.limit(300))
     need(r.returncode == status, f"{command[0]} ended with {r.returncode}", command, r.stderr[-600:], r.stdout[-600:])
     for text in (r.stdout, r.stderr):
         need(is_safe(text), f"{command[0]} prints what is not safe on a terminal", command, text[-600:])

@@ -33,8 +33,8 @@ import samples  # noqa: E402
 BUILD, FOLDER = (os.path.abspath(p) for p in sys.argv[1:3])
 ONLY = sys.argv[3:]
 ALL = os.environ.get("TESTS") == "all"
-SHARE = 1 if ALL else 24  # of the forms, one in so many
-SECONDS = 60
+SHARE = 1 if ALL else 48  # of the forms, one in so many
+SECONDS = samples.limit(60)
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 DLCC, OPT, DLRUN = (f"{BUILD}/bin/{p}" for p in ("dlcc", "dlcc-opt", "dlrun"))
 GPU = b"cuda:" in subprocess.run([DLCC, "--list-targets"], capture_output=True, check=True).stdout
@@ -659,7 +659,7 @@ def cases():
         for compiler in COMPILERS:
             yield f"dlcc --cc={compiler}", lambda c, compiler=compiler: compilers(c, compiler), None
         for k in range(0, len(FORMS), 30):
-            yield "Python", lambda c, k=k: python(c, FORMS[k:k + 30:1 if ALL else 10]), None
+            yield "Python", lambda c, k=k: python(c, FORMS[k:k + 30:1 if ALL else 15]), None
 
 
 def attempt(material, number, name, test, form):

@@ -282,7 +282,7 @@ void test_input_bytes(void)
 	unload(api, m, c);
 }
 
-/* Memory that a context serves is gone with the next run, so it is no input of that run. */
+/* Memory that a context serves is gone with the next run, so it cannot be an input of that run. */
 void test_served_input(void)
 {
 	const dl_api *api = open_api("relu_mul", NULL);

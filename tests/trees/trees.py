@@ -16,7 +16,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 BENCH = os.environ.get("BENCH") or os.path.join(ROOT, "..", "shared", "bench")
 GRAPHS = os.path.join(BENCH, "graphs")
 ALL = os.environ.get("TESTS") == "all"
-SMALL = 60 << 20  # bytes of weights of graphs whose C is always compared
+SMALL = 20 << 20  # bytes of weights of graphs whose C is always compared
 GPU = "dlrm", "mobilenet_v2"  # graphs whose PTX is always compared
 NARROW = "mobilenet_v2"  # whose trees are printed with weights of bf16, too
 

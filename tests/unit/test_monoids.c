@@ -107,7 +107,7 @@ static bool check_once(ExprPool *p, Monoid m, const CType *t)
 	combine(p, m, v[0], two, two);
 	if (same(m, left, v[0]) && same(m, right, v[0]) && same(m, one, two))
 		return true;
-	printf("%s of %s is no monoid:\n", monoid_info[m].name, ctype_name[t[0]]);
+	printf("%s of %s is not a monoid:\n", monoid_info[m].name, ctype_name[t[0]]);
 	for (int i = 0; i < 3; i++)
 		print_state(m, "value", v[i]);
 	print_state(m, "identity, value", left);

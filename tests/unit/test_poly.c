@@ -240,7 +240,10 @@ static LNode *loop_around(LNode *l, LPart p)
 	"  y[i,j] = t[N - 1 - i,j] for i < N, j < 40\n}"
 #define MASKED                                                             \
 	"kernel @masked(%x: f32[M,N], %z: f32[M,N]) -> (%y: f32[M,N]) {\n" \
-	"  y[i,j] = select(lt(j, 2), x[i,j], z[i,j]) for i < M, j < N\n}"
+	"  y[i,j] = select(lt(mod(j, 4), 2), x[i,j], z[i,j]) for i < M, j < N\n}"
+#define BOUNDED                                                                \
+	"kernel @bounded(%x: f32[M,40], %z: f32[M,40]) -> (%y: f32[M,40]) {\n" \
+	"  y[i,j] = select(lt(j, 38), x[i,j], z[i,j]) for i < M, j < 40\n}"
 #define SCAN                                                   \
 	"kernel @scan(%x: f32[N,700]) -> (%y: f32[N,700]) {\n" \
 	"  y[i,j] = scan sum x[i,j] for i < N over j < 700\n}"
@@ -309,6 +312,7 @@ static void right(void)
 		{"strided windows", STRIDED, row},
 		{"many sizes", SIZES, row},
 		{"a mask", MASKED, row},
+		{"a mask that bounds loops", BOUNDED, row},
 		{"attention", ATTENTION, attention},
 		{"a mask that is added", ADDED, attention},
 	};
@@ -521,6 +525,14 @@ static void wrong_values(void)
 	l->store.val[0] = ex_op3(t.clone->pool, IN_select, one, l->store.val[0]->op.arg[1],
 				 l->store.val[0]->op.arg[2]);
 	expect(&t, "a condition without its iterator", POLY_WRONG, "the value of statement 0");
+
+	/* the loop where the condition holds stores what stands where it does not */
+	read_case(&t, BOUNDED);
+	row(&t);
+	l = part(t.s.stages.at[0]->body, PART_WRITE);
+	l->store.val[0] = ex_load(t.clone->pool, t.clone->bufs.at[1], &l->store.val[0]->load.idx[0],
+				  1);
+	expect(&t, "the other value of a choice", POLY_WRONG, "the value of statement 0");
 
 	read_case(&t, MASKED);
 	row(&t);
@@ -763,7 +775,7 @@ static void limits(void)
 	read_case(&t, CONV);
 	contraction(&t);
 	if (poly_verdict(t.k, &t.s, 100, &why) != POLY_UNPROVED) {
-		printf("test_poly.c: a spent budget is no proof: %s\n", strbuf_str(&why));
+		printf("test_poly.c: a spent budget is not a proof: %s\n", strbuf_str(&why));
 		failed++;
 	}
 	strbuf_free(&why);

@@ -252,7 +252,7 @@ def real_numbers():
 
 
 def with_gcc():
-    products_on("native", True, "--cc=gcc")
+    products_on("native", True, "--cc=gcc", *(["-O1"] if UNOPTIMISED else []))
 
 
 def on_the_simulated_gpu():
@@ -524,6 +524,33 @@ def written_models():
             assert (np.abs(a - b).max() <= room / 100 if vector else np.array_equal(a, b)) and np.abs(a - c).max() <= room, option
 
 
+def written_recurrent_models():
+    """Weights of an LSTM and a GRU, which are parts of constants, and in loops, are as narrow in a written model as in a library."""
+    import onnxruntime
+
+    plain = onnxruntime.SessionOptions()
+    plain.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL  # as in written_models
+    hidden, rng = 32, np.random.default_rng(4)
+    weights = {name: (rng.standard_normal(shape) * 0.2).astype(np.float32) for name, shape in
+               (("w", (2, 4 * hidden, 64)), ("r", (2, 4 * hidden, hidden)), ("wg", (1, 3 * hidden, 64)), ("rg", (1, 3 * hidden, hidden)))}
+    nodes = [helper.make_node("LSTM", ["x", "w", "r"], ["y0"], hidden_size=hidden, direction="bidirectional"),
+             helper.make_node("GRU", ["x", "wg", "rg"], ["y1"], hidden_size=hidden)]
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", T.FLOAT, ["T", "B", 64])],
+                              [helper.make_tensor_value_info(f"y{i}", T.FLOAT, None) for i in range(2)],
+                              [numpy_helper.from_array(w, name) for name, w in weights.items()])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), f"{FOLDER}/recurrent.onnx")
+    inputs = {"x": rng.standard_normal((5, 3, 64)).astype(np.float32)}
+    for option in "--weights-as=i8", "--weights-as=bf16":
+        report = dlcc(f"{FOLDER}/recurrent.onnx", option, "-o", f"{FOLDER}/written.onnx")
+        assert f"; weights: 7 {'quantised' if option.endswith('i8') else 'rounded'}, " in report and "; 0 left unchanged" in report, report
+        dlcc(f"{FOLDER}/recurrent.onnx", option, "-o", f"{FOLDER}/direct.so", *samples.unoptimised())
+        dlcc(f"{FOLDER}/written.onnx", "-o", f"{FOLDER}/written.so", *samples.unoptimised())
+        direct, written = (results(f"{FOLDER}/{name}.so", inputs, 2) for name in ("direct", "written"))
+        peer = onnxruntime.InferenceSession(f"{FOLDER}/written.onnx", plain, providers=["CPUExecutionProvider"]).run(None, inputs)
+        for a, b, c in zip(direct, written, peer):
+            assert np.abs(a - b).max() <= 1e-5 and np.abs(a - c).max() <= 1e-5, (option, np.abs(a - b).max(), np.abs(a - c).max())
+
+
 def rounded_rows(x, dtype):
     """X as --caches-as=DTYPE stores it, and as it is read; of bytes, its scales, too."""
     if dtype == "f16":
@@ -636,4 +663,4 @@ def accuracy_level_allows_bytes():
 
 if __name__ == "__main__":
     sys.exit(samples.run_all([whole_numbers_on_each_cpu, real_numbers, with_gcc, on_the_simulated_gpu, small_floats, halves, both_factors_are_bf16, models_of_bf16, halves_on_the_simulated_gpu, special_halves, weights_stay_narrow,
-                              threads_do_not_matter, options_match_numpy, experts, written_models, narrow_caches, activations_match_numpy, accuracy_level_allows_bytes], sys.argv[3:]))
+                              threads_do_not_matter, options_match_numpy, experts, written_models, written_recurrent_models, narrow_caches, activations_match_numpy, accuracy_level_allows_bytes], sys.argv[3:]))

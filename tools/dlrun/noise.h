@@ -24,7 +24,7 @@
 typedef struct Noise {
 	const char *measured_by; /* null: nothing was measured */
 	const char *why_not;     /* then: why */
-	double **moved;          /* by output and element, absolute; null for an output that is no float */
+	double **moved; /* by output and element, absolute; null for outputs that are not floats */
 } Noise;
 
 /* Measures the noise of the run of S on IN, which gave GOT: copies, since S runs again. Memory

@@ -66,7 +66,7 @@ static void sort_line(const Array *v, Lines l, int64_t first, LineKey *key)
 Array unordered_values(Arena *a, const Array *v, int dim)
 {
 	const Lines l = lines_of(v, dim);
-	const size_t bytes = (size_t)dtype_info[v->dtype].bits / 8;
+	const size_t bytes = (size_t)dtype_bytes(v->dtype);
 	Array to = array_copy(a, v);
 	LineKey *key = NEW_ARRAY(a, l.n + 1, LineKey);
 

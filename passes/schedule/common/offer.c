@@ -61,7 +61,7 @@ static bool is_legal(const Offers *o, const Decision *d)
 int decisions_offer(const Target *t, Kernel *k, const Decision *base, Arena *a, Decision **out,
 		    int most)
 {
-	/* costs, in relation to BASE: a grain matters on several threads alone, and a strategy was
+	/* costs, in relation to BASE: a grain matters only on several threads, and a strategy was
 	 * passed over for an earlier one that is usually faster */
 	const double grain = 1.2, strategy = 2;
 	ARENA_LOCAL(tmp);

@@ -17,13 +17,6 @@ typedef struct Accessed {
 	bool *used, *local;
 } Accessed;
 
-static void mention_all(void *arg, Expr **e, bool inside)
-{
-	(void)inside;
-	EX_EACH_LOAD (x, *e)
-		((Accessed *)arg)->used[x->load.buf->id] = true;
-}
-
 static void mentions(LNode *n, Accessed *m)
 {
 	for (; n; n = n->next) {
@@ -31,7 +24,9 @@ static void mentions(LNode *n, Accessed *m)
 
 		VEC_EACH_AT (u, &bufs)
 			(u->use == LUSE_DECLARES ? m->local : m->used)[u->b->id] = true;
-		lnode_exprs(n, mention_all, m);
+		LNODE_EACH_EXPR (e, n)
+			EX_EACH_LOAD (x, *e)
+				m->used[x->load.buf->id] = true;
 		mentions(n->body, m);
 	}
 }

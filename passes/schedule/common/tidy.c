@@ -20,17 +20,15 @@ typedef struct Tidy {
 
 static void substitute(Tidy *t, Expr **e)
 {
-	if (*e && t->of.n)
+	if (t->of.n)
 		*e = ex_subst_iters(t->p, *e, t->of.at, t->value.at, t->of.n);
 }
 
-/* *IT is bound again: drops its definition by an outer body. */
-static void forget(void *arg, Iter **it)
+/* IT is bound again: drops its definition by an outer body. */
+static void forget(Tidy *t, const Iter *it)
 {
-	Tidy *t = arg;
-
 	for (int i = 0; i < t->of.n; i++)
-		if (t->of.at[i] == *it) {
+		if (t->of.at[i] == it) {
 			t->of.at[i] = t->of.at[--t->of.n];
 			t->value.at[i] = t->value.at[--t->value.n];
 			return;
@@ -43,24 +41,17 @@ static void name_is(Tidy *t, Iter *name, Expr *e)
 	vec_push(t->arena, &t->value, e);
 }
 
-static void substitute_outside(void *arg, Expr **e, bool inside)
-{
-	if (!inside)
-		substitute(arg, e);
-}
-
-static void substitute_inside(void *arg, Expr **e, bool inside)
-{
-	if (inside)
-		substitute(arg, e);
-}
-
 /* Substitutes in the expressions of N. Its iterators are bound after its bounds are evaluated. */
 static void substitute_all(Tidy *t, LNode *n)
 {
-	lnode_exprs(n, substitute_outside, t);
-	lnode_iters(n, forget, t);
-	lnode_exprs(n, substitute_inside, t);
+	LExprs exprs = lnode_exprs(n);
+
+	while (exprs.next < exprs.inside)
+		substitute(t, lnode_next_expr(&exprs));
+	LNODE_EACH_ITER (it, n)
+		forget(t, *it);
+	for (Expr **e; (e = lnode_next_expr(&exprs)) != NULL;)
+		substitute(t, e);
 	for (int i = 0; i < n->point.nat; i++)
 		substitute(t, &n->point.at[i]);
 }

@@ -172,7 +172,7 @@ static void fetch_next(AttentionTree *t, const Gemm *g)
 		at = ex_subst_iters(p, at, g == s ? &g->p.c.k[i] : &g->p.c.n[i], &zero, 1);
 	s->attention.next[s->attention.nnext] = (Prefetch){buf, at, l_int(&a->b, rows.step), NULL};
 	s->attention.next_lines[s->attention.nnext++] =
-		(rows.points * dtype_info[buf->dtype].bits / 8 + CACHE_LINE - 1) / CACHE_LINE;
+		(dtype_size(buf->dtype, rows.points) + CACHE_LINE - 1) / CACHE_LINE;
 }
 
 /* Appends what EMIT emits for G. */

@@ -19,7 +19,7 @@ enum {
 /* Rows of the scores, and of all temporaries like them, that fit into half of L2. */
 static int64_t rows_in_cache(const Target *t, const AttentionForm *a)
 {
-	const int64_t bytes = dtype_info[ctype_dtype(a->scores.c.ct)].bits / 8;
+	const int64_t bytes = ctype_bytes(a->scores.c.ct);
 	int64_t n, fit;
 
 	if (!dim_is_const(a->scores.n, &n) || n <= 0)

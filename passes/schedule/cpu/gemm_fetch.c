@@ -157,8 +157,7 @@ static void share_panel(Gemm *g, Tile *tl, const TileAt *t, Expr *tile)
 {
 	LBuild *b = &g->b;
 	ExprPool *p = b->p;
-	const int64_t lines = g->p.pw * g->p.kpack * (dtype_info[tl->b->dtype].bits / 8) /
-			      CACHE_LINE,
+	const int64_t lines = g->p.pw * g->p.kpack * dtype_bytes(tl->b->dtype) / CACHE_LINE,
 		      columns = g->p.pw / g->blocks.nr;
 	Expr *zero = l_int(b, 0), *one = l_int(b, 1),
 	     *rows = ex_sub(p, t->rows_end, ex_iter(p, g->blocks.m0)),

@@ -217,7 +217,7 @@ static void fill_last_step(Gemm *g, Expr *row)
 }
 
 /* The first of the innermost k iterators that A's rows are packed along at once: they merge in
- * A, and of them the guard mentions the first one alone, by bounds. */
+ * A, and of them the guard mentions only the first one, by bounds. */
 static int first_packed_at_once(Gemm *g)
 {
 	int first = g->p.c.nk - 1;

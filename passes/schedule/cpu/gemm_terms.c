@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which terms the sums of the strategy *product* have. The guards of both operands may leave out
- * some by iterators of g alone: of a 3x3 ConvTranspose with stride 2, the four phases have 1, 2, 2
+ * some only by iterators of g: of a 3x3 ConvTranspose with stride 2, the four phases have 1, 2, 2
  * and 4 of the taps. Such terms are neither packed nor multiplied.
  */
 #include "passes/schedule/cpu/gemm_impl.h"
@@ -32,7 +32,7 @@ static Expr *count_terms(Gemm *g, int i)
 	return ex_sub(g->b.p, gemm_end_term(g, i), gemm_first_term(g, i));
 }
 
-/* The iterator of k that conjunct E bounds, as LO and HI, by iterators of g alone; -1: none. */
+/* The iterator of k that conjunct E bounds, as LO and HI, only by iterators of g; -1: none. */
 static int limited_by(Gemm *g, Expr *e, Expr **lo, Expr **hi)
 {
 	int at = -1;

@@ -85,7 +85,7 @@ static void add_groups(const Row *r, const Merged *g, int n, IterRole role, RowS
 /* Bytes that the temporary T, which S writes, has for a point of the band. */
 static int64_t point_bytes(const RowPlan *plan, const Stmt *s, const Buf *t)
 {
-	int64_t bytes = dtype_info[t->dtype].bits / 8, n;
+	int64_t bytes = dtype_bytes(t->dtype), n;
 
 	for (int d = 0; d < t->rank; d++)
 		if ((s->widx[d]->kind != EX_ITER ||

@@ -33,7 +33,7 @@ typedef struct RowPlan {
 RowPlan row_plan(Kernel *k, const Decision *d, int stage, Band *band);
 /* Opens the stage of PLAN. Statements follow in order: row_begin, row_hold, and the nodes. */
 Row row_open_stage(LBuild *b, const RowPlan *plan);
-/* The stage alone uses T, statement S is the first that writes to it, and the others index it by
+/* Only the stage uses T, statement S is the first that writes to it, and the others index it by
  * the same band iterators, so it need not be stored. */
 bool row_may_hold(const Row *r, const Stmt *s, const Buf *t);
 /* Declares the locals that hold the result of S, if its decision says so. */

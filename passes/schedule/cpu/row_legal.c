@@ -110,7 +110,7 @@ static bool vector_form_is_legal(Row *r, Stmt *s, const StmtDecision *how, StrBu
 		return row_is_stencil(r, s) ||
 		       decision_refuse(
 			       why,
-			       "statement %d is no stencil along %s: it has at most %d taps along each iterator, and the stage has no loop but those over the tile and the vector iterator",
+			       "statement %d is not a stencil along %s: it has at most %d taps along each iterator, and the stage has no loop but those over the tile and the vector iterator",
 			       s->id, r->tile >= 0 ? "the tile" : "a tile, which the stage lacks",
 			       MOST_TAPS);
 	case REDUCE_LANES:
@@ -128,7 +128,7 @@ static bool form_is_legal(Row *r, Stmt *s, const StmtDecision *how, StrBuf *why)
 {
 	if (!row_has_states(s))
 		return !how->form ||
-		       decision_refuse(why, "statement %d is no reduction that keeps states",
+		       decision_refuse(why, "statement %d is not a reduction that keeps states",
 				       s->id);
 	if (r->vec >= 0)
 		return vector_form_is_legal(r, s, how, why);

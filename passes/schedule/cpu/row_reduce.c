@@ -46,7 +46,7 @@ static TapGuards tap_guards(Row *r, const Stmt *s)
 }
 
 /* The points of v in the block for which the taps need no guard, [*LO, *HI). False if their guard,
- * POINTS, is no bound of an interval. */
+ * POINTS, is not a bound of an interval. */
 static bool inside_of_guard(Row *r, const Stmt *s, Expr *points, Expr **lo, Expr **hi)
 {
 	ExprPool *p = r->k->pool;

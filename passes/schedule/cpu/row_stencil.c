@@ -459,7 +459,7 @@ static void find_unrolled(ChannelStencil *t)
 	}
 }
 
-/* Finds out T and the guard of S; false if S is no stencil along the tile. */
+/* Finds out T and the guard of S; false if S is not a stencil along the tile. */
 static bool find_stencil(Row *r, Stmt *s, ChannelStencil *t, Expr **guard)
 {
 	Expr *lo, *hi;

@@ -93,7 +93,7 @@ void rows_print(StrBuf *b, Kernel *k, const Decision *d)
 
 /* ---- Reading ---- */
 
-/* Says why NAME is no iterator of the stage that may be parallel. */
+/* Says why NAME is not an iterator of the stage that may be parallel. */
 static bool no_iterator(const RowPlan *p, const Kernel *k, const char *name, StrBuf *why)
 {
 	char other[MOST_NAME];

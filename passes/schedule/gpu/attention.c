@@ -262,6 +262,16 @@ static bool has_mask(const OnlineForm *f)
 	return false;
 }
 
+/* An integer that the scores depend on combines a row and a key: their distance, in a window. */
+static bool has_distances(const OnlineForm *f)
+{
+	EX_EACH (e, f->x)
+		if (e->kind == EX_INST && !ctype_is_float(e->ct) && e->ct != CT_BOOL &&
+		    expr_has_iter(e, f->key) && expr_has_any(e, f->scores.m, f->scores.nm))
+			return true;
+	return false;
+}
+
 int gpu_attention_registers(const GpuAttention *a)
 {
 	/* addresses, counters, and fragments of operands; what guards compare; what is selected or
@@ -269,6 +279,11 @@ int gpu_attention_registers(const GpuAttention *a)
 	 * tests/gpu_attention. */
 	enum { REST = 48, GUARDS = 16, MASKS = 24 };
 	const bool mask = has_mask(&a->f);
+	/* LLVM computes distances of a thread's rows from the keys of a step before the loop over the
+	 * keys. They are 64 bits, and rows, eight apart, share them: two distances for 8 keys. With 4
+	 * registers for these, ptxas spilled on sm_120, for 64 keys in tf32. */
+	const int pair = a->t->gpu->spare ? 6 : 4,
+		  distances = has_distances(&a->f) ? pair * (a->bn / 8 + 2 * a->fragments - 1) : 0;
 	bool masked = false;
 	const int scores = a->bn / 2, results = a->ep / 2, bytes = dtype_bytes(type_of(a->mma[1], 0));
 	const bool whole = gpu_is_multiple(a->keys, (int64_t)a->bn * a->splits) &&
@@ -281,7 +296,7 @@ int gpu_attention_registers(const GpuAttention *a)
 	/* ptxas starts the loads of a mask, for all scores of a thread, before their uses */
 	EX_EACH (e, a->f.x)
 		masked = masked || ex_is_op(e, IN_select);
-	return REST + (whole ? 0 : GUARDS) + (masked || mask ? MASKS : 0) + a->t->gpu->spare +
-	       a->fragments *
-		       (scores * (mask ? 2 : 1) + results + (both ? a->bn * bytes / 8 : 0));
+	return REST + (whole ? 0 : GUARDS) + (masked || mask ? MASKS : 0) + distances +
+	       a->t->gpu->spare +
+	       a->fragments * (scores * (mask ? 2 : 1) + results + (both ? a->bn * bytes / 8 : 0));
 }

@@ -77,9 +77,8 @@ static StepClocks clocks_of(const GpuAttention *a)
 	const double score = 3.5, result = 1, step = 60;
 	/* clocks of an SM: an instruction of a warp; 16 bytes for each lane; an exponential */
 	const double issue = 0.25, wide = 4, ex2 = 2;
-	const int threads = a->warps * a->splits * WARP,
-		  bytes = dtype_info[a->op[OPERAND_K].type].bits / 8, vector = VECTOR_BYTES,
-		  fragment = FRAGMENT_BYTES, keys = KEYS, rows = MMA_ROWS;
+	const int threads = a->warps * a->splits * WARP, bytes = dtype_bytes(a->op[OPERAND_K].type),
+		  vector = VECTOR_BYTES, fragment = FRAGMENT_BYTES, keys = KEYS, rows = MMA_ROWS;
 	const double scores = (double)a->fragments * a->bn / 2,
 		     results = (double)a->fragments * a->ep / 2;
 	/* copies of keys and values, of 16 bytes; loads of four registers of 16 rows or columns; for
@@ -138,7 +137,7 @@ static AttentionCost cost_of(const GpuAttention *a, bool few)
 	/* the blocks of a matrix run at once, so they read its keys and values from L2 */
 	c.memory = fmax(batch * (m + n) / (gpu->memory * 1e9),
 			(blocks * steps * a->bn * a->splits + batch * m) / (pipes * l2)) *
-		   (double)(a->d + a->e) * (dtype_info[a->op[OPERAND_K].type].bits / 8);
+		   (double)(a->d + a->e) * dtype_bytes(a->op[OPERAND_K].type);
 	fill = fmax(blocks / (each * gpu->sms), 1e-6);
 	hidden = fmin(1, fmin(resident(a), each) * a->warps * a->splits / hide);
 	c.share = fill * hidden;

@@ -68,7 +68,7 @@ static void declare_shared(AttentionEmit *e, GpuOperand i, int buffers)
 {
 	static const char *const names[] = {"q_tile", "k_tile", "v_tile"};
 	const StagedOperand *o = &e->a.op[i];
-	const int bytes = dtype_info[o->type].bits / 8, staged = i != OPERAND_Q;
+	const int bytes = dtype_bytes(o->type), staged = i != OPERAND_Q;
 	const int64_t extent[] = {buffers, o->rows, o->cols};
 	TileLayout l = {.rank = 2 + staged};
 	LNode *n;
@@ -170,19 +170,22 @@ static void emit_scores(AttentionEmit *e)
 {
 	TileNode *n = add_dot(e, e->score, e->a.bn, e->a.dp, e->a.mma[0]);
 	PlacedAt x;
-	Expr *valid;
 
 	n->val = tile_operand_at(e, n, OPERAND_Q, n->it[0]);
 	n->by = tile_operand_at(e, n, OPERAND_K, n->it[1]);
 	if (gpu_is_multiple(e->a.keys, e->a.bn * e->a.splits) && e->a.f.x->kind == EX_LOAD &&
 	    e->a.f.x->load.buf == e->a.f.score)
 		return;
+	/* Loads are of elements that exist (attention_placed). So they are not in an arm of the
+	 * selection: there each would have a branch of its own. */
 	n = map_scores(e, e->score);
 	x = at_scores(e, n);
 	n->val = attention_placed(&x, e->a.f.x);
-	valid = key_exists(e, key_of(e, n));
-	if (valid)
-		n->val = ex_op3(e->p, IN_select, valid, n->val, attention_number(e, -INFINITY));
+	if (gpu_is_multiple(e->a.keys, e->a.bn * e->a.splits))
+		return;
+	n = map_scores(e, e->score);
+	n->val = ex_op3(e->p, IN_select, key_exists(e, key_of(e, n)), attention_at(e, n, e->score),
+			attention_number(e, -INFINITY));
 }
 
 static void emit_maxima(AttentionEmit *e)
@@ -268,11 +271,11 @@ static void divide_steps(AttentionEmit *e, Dim *steps, Dim *blocks)
 	e->parts = dim_max(e->c, dim_ceildiv(e->c, steps, e->each), dim_const(e->c, 1));
 }
 
-/* FEW: all rows are in one block. */
+/* FEW: all rows, if there are any, are in one block. */
 static void open_blocks(AttentionEmit *e, Dim *steps, bool few)
 {
 	const Contraction *s = &e->a.f.scores;
-	Dim *blocks = few ? dim_const(e->c, 1)
+	Dim *blocks = few ? dim_min(e->c, e->a.rows, dim_const(e->c, 1))
 			  : dim_ceildiv(e->c, e->a.rows, dim_const(e->c, e->a.rm));
 	Iter *split[MAX_ITERS + 2], *mb;
 	int n = 0;

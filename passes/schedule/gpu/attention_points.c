@@ -153,9 +153,24 @@ static Expr *placed_loads(PlacedAt *x, Expr *e)
 	return e;
 }
 
+/* A selection of E keeps a load inside of its buffer, of a mask that is padded for example. */
+static bool selects_loads(const PlacedAt *x, Expr *e)
+{
+	EX_EACH (s, e)
+		for (int i = 1; ex_is_op(s, IN_select) && i < 3; i++)
+			EX_EACH_LOAD (load, s->op.arg[i])
+				if (!tile_for(x, load->load.buf))
+					return true;
+	return false;
+}
+
 Expr *attention_placed(PlacedAt *x, Expr *e)
 {
-	return ex_subst_iters(x->e->p, placed_loads(x, e), x->from, x->to, x->nfrom);
+	/* For a row or key that does not exist, whose value is not used, a condition that keeps a
+	 * load inside must be that of the element which is read instead. */
+	Expr **to = selects_loads(x, e) ? x->inside : x->to;
+
+	return ex_subst_iters(x->e->p, placed_loads(x, e), x->from, to, x->nfrom);
 }
 
 /* ---- Maxima, sums and results ---- */

@@ -44,21 +44,22 @@ static void look(ColumnBlock *x, const Stmt *s, const Expr *load)
 {
 	Ctx *c = x->r->k->ctx;
 	const Buf *b = load->load.buf;
-	const int bits = dtype_info[b->dtype].bits;
+	const int bytes = dtype_bytes(b->dtype);
 	const Iter *n = x->r->band->of[s->id][x->n],
 		   *m = x->m < 0 ? NULL : x->r->band->of[s->id][x->m];
 	Affine a;
 
-	if (b->data || bits < 8 || !ex_affine(c, flat_index(x->r->k, b, load->load.idx), &a) ||
+	if (b->data || dtype_info[b->dtype].bits < 8 ||
+	    !ex_affine(c, flat_index(x->r->k, b, load->load.idx), &a) ||
 	    !dim_equals(affine_coef(c, &a, n), 1))
 		return;
 	if (!x->bytes && s->niters == s->nband + 1 &&
 	    dim_is_const(affine_coef(c, &a, s->iter[s->nband]), &x->by))
-		x->by *= bits / 8;
-	x->bytes = bits / 8 > x->bytes ? bits / 8 : x->bytes;
+		x->by *= bytes;
+	x->bytes = bytes > x->bytes ? bytes : x->bytes;
 	if (m && !dim_equals(affine_coef(c, &a, m), 0))
 		x->m = -1;
-	x->vector = (int)gpu_aligned(c, &a, n, gpu_vector(bits / 8, x->vector));
+	x->vector = (int)gpu_aligned(c, &a, n, gpu_vector(bytes, x->vector));
 }
 
 /* Finds the iterators for ColumnBlock.rows: the rows of a skinny product, else the longest short
@@ -239,7 +240,7 @@ bool gpu_column_reduce(Row *r, const Gpu *gpu, int along, const SkinnyRows *skin
 		return false;
 	find_rows(&x, skinny);
 	if (skinny->lanes) {
-		x.bytes = dtype_info[skinny->lanes->dtype].bits / 8;
+		x.bytes = dtype_bytes(skinny->lanes->dtype);
 		x.vector = MMA_ROWS;
 	} else {
 		STMT_EACH_LOAD (load, r->k->stmts.at[r->first])

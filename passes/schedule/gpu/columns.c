@@ -17,7 +17,7 @@ enum {
 	MOST_SIDE = 8 * WARP,
 	USUAL_SIDE = 4 * WARP, /* threads along the columns, if blocks still have enough elements */
 	LEAST_SIDE = WARP,
-	SERIAL_TERMS = 64,     /* a thread alone sums this many terms or fewer */
+	SERIAL_TERMS = 64,     /* one thread sums this many terms or fewer */
 	FEW_ELEMENTS = 1 << 8, /* elements of a block that are too few to be worth a launch */
 	ENOUGH_ELEMENTS = 1 << 10,
 	MANY_ELEMENTS = 8 << 10, /* elements of a block that gets twice the threads */

@@ -24,7 +24,7 @@ typedef struct ColumnValue {
 	DType type;
 	bool in_order;  /* a temporary whose elements have the order of the inputs */
 	bool elsewhere; /* it is also read at other points than the current one */
-	bool shared;    /* it depends on the terms alone: all columns read the same elements */
+	bool shared;    /* it depends only on the terms: all columns read the same elements */
 	int slot;
 } ColumnValue;
 

@@ -29,7 +29,7 @@ bool columns_run(Columns *c, Expr *at)
 
 void columns_see(Columns *c, const Buf *b)
 {
-	const int bytes = dtype_info[b->dtype].bits / 8;
+	const int bytes = dtype_bytes(b->dtype);
 
 	c->x.bytes = !c->x.bytes || bytes < c->x.bytes ? bytes : c->x.bytes;
 }
@@ -81,7 +81,7 @@ static int last_read(const Row *r, const Buf *t)
 	return last;
 }
 
-/* Drops inputs that one statement alone reads, unless all columns share them, as each warp would
+/* Drops inputs that only one statement reads, unless all columns share them, as each warp would
  * read those anew. */
 static void drop_once(Columns *c)
 {
@@ -210,7 +210,7 @@ int64_t columns_bytes(const Columns *c, int i)
 {
 	const int64_t elements = c->terms * (c->slot[i]->shared ? 1 : c->wide);
 
-	return gpu_shared_bytes(elements * dtype_info[c->slot[i]->type].bits / 8);
+	return gpu_shared_bytes(dtype_size(c->slot[i]->type, elements));
 }
 
 /* ---- Nodes ---- */

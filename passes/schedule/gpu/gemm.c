@@ -108,7 +108,7 @@ static void look_at_operand(GpuGemm *gg, TileOperand *o, Expr *val, Expr *guard,
 	o->side = side;
 	o->nside = nside;
 	o->type = gg->s.kind ? mma_info[gg->s.kind].type[o == &gg->b] : ctype_dtype(c->ct);
-	bytes = dtype_info[o->type].bits / 8;
+	bytes = dtype_bytes(o->type);
 	o->lanes = gg->s.kind && !guard &&
 		   fragments_find(g->p.k, c, val, side, nside, &o->fragments);
 	if (o->lanes) {
@@ -274,7 +274,7 @@ bool sched_gpu_in_parts(const Target *t, Kernel *k, Schedule *s)
 {
 	GpuGemm gg, whole;
 
-	if (!gemm_gpu_open(&gg, t, k, 0, s))
+	if (!s->where.decided || !gemm_gpu_open(&gg, t, k, 0, s))
 		return false;
 	gg.g.b.sched = s;
 	if (!open_whole(&gg, &whole, &gg.slice))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loop tree of a contraction's block on a GPU: the pipeline with its copies, and the
- * epilogue. */
+/* The loop tree of a contraction's block on a GPU: the pipeline with its copies, the barriers
+ * between them (TILE_SYNC), and the epilogue. */
 #include "passes/schedule/gpu/gemm_impl.h"
 #include "passes/schedule/gpu/gpu_impl.h"
 
@@ -204,7 +204,7 @@ static bool guarded_along(const Gemm *g, const Stmt *s, const Iter *last)
 static int result_chunk(Gemm *g, const Iter *last)
 {
 	/* elements of the staging buffer */
-	int vector = VECTOR_BYTES / (dtype_info[ctype_dtype(g->p.c.ct)].bits / 8);
+	int vector = VECTOR_BYTES / ctype_bytes(g->p.c.ct);
 
 	for (int i = 0; i < g->p.nstmts; i++) {
 		const Stmt *s = g->p.k->stmts.at[g->p.first + i];
@@ -446,7 +446,7 @@ static void emit_parts(GpuGemm *gg)
 		  side[] = {down ? s->bn : rows, down ? rows : s->bn};
 	const int64_t extent[] = {side[0], side[1]};
 	const DType t = ctype_dtype(g->p.c.ct);
-	const int bytes = dtype_info[t].bits / 8;
+	const int bytes = dtype_bytes(t);
 	StagedSums st = {
 		.rows = rows, .down = down, .mv = down ? vector : 1, .nv = down ? 1 : vector};
 	TileLayout l = {.rank = 2};
@@ -472,7 +472,7 @@ static void emit_parts(GpuGemm *gg)
 /* The tile of operand O, which begins at byte AT. */
 static Buf *declare_tile(GpuGemm *gg, const char *what, const TileOperand *o, int side, int64_t at)
 {
-	const int bytes = dtype_info[o->type].bits / 8;
+	const int bytes = dtype_bytes(o->type);
 	const int64_t pitch = gemm_gpu_pitch(&gg->s, o, side);
 	const int rows = o->lanes   ? side / MMA_ROWS
 			 : o->along ? side
@@ -587,12 +587,13 @@ static Expr *operand_at(GpuGemm *gg, const TileOperand *o, Buf *b, Iter *side, I
 
 	if (o->lanes) {
 		idx[1] = ex_op2(p, IN_floordiv, s, l_int(&gg->g.b, MMA_ROWS));
-		idx[2] = tile_fragment_at(p, s, t, dtype_info[o->type].bits / 8);
+		idx[2] = tile_fragment_at(p, s, t, dtype_bytes(o->type));
 	}
 	return ex_load(p, b, idx, 3);
 }
 
-/* The pipeline over blocks of k: it fills the tiles A and B, and adds their products to the sums. */
+/* The pipeline over blocks of k: it fills the tiles A and B, and adds their products to the
+ * sums. */
 static void emit_pipeline(GpuGemm *gg, Buf *a, Buf *b, Buf *full, Buf *empty)
 {
 	static const char *const names[] = {"i", "j", "k"};

@@ -93,7 +93,7 @@ static bool power_of_two(int n)
 static bool wgmma_is_legal(const GpuGemm *g, const ProductVariant *v, StrBuf *why)
 {
 	const BlockShape s = gemm_gpu_decided(v);
-	const int row = TILE_ATOM / ATOM_ROWS, bytes = dtype_info[g->a.type].bits / 8;
+	const int row = TILE_ATOM / ATOM_ROWS, bytes = dtype_bytes(g->a.type);
 
 	if (g->a.lanes || g->b.lanes)
 		return decision_refuse(why, "%s does not read constants in the order of fragments",
@@ -115,7 +115,7 @@ static bool wgmma_is_legal(const GpuGemm *g, const ProductVariant *v, StrBuf *wh
 static bool shape_is_legal(const GpuGemm *g, const ProductVariant *v, StrBuf *why)
 {
 	const BlockShape s = gemm_gpu_decided(v);
-	const int bytes = s.bk * dtype_info[g->a.type].bits / 8;
+	const int bytes = (int)dtype_size(g->a.type, s.bk);
 
 	if (!power_of_two(v->wm) || !power_of_two(v->wn) || !power_of_two(v->fm) ||
 	    !power_of_two(v->fn) || !power_of_two(v->steps) || v->fn % 2)

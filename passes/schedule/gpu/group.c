@@ -131,8 +131,7 @@ static void fetch(Group *t, bool block, bool each)
 		if (!block)
 			shared_by(t, loop);
 		else
-			loop->share.vector = gpu_vector(dtype_info[x->buf->dtype].bits / 8,
-							t->vector);
+			loop->share.vector = gpu_vector(dtype_bytes(x->buf->dtype), t->vector);
 	}
 }
 

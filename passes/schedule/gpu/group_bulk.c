@@ -152,18 +152,18 @@ static int bulk_threads(const Group *t)
 static int64_t bulk_bytes(const Group *t, BulkCopy *s)
 {
 	const Stage *st = t->r->b->stage;
-	const int bits = dtype_info[s->buf->dtype].bits, groups = bulk_threads(t) / st->block.group;
+	const int bytes = dtype_bytes(s->buf->dtype), groups = bulk_threads(t) / st->block.group;
 	Ctx *c = t->r->k->ctx;
 
-	if (!s->each || bits < 8 || dim_equals(s->each, 0) ||
+	if (!s->each || dtype_info[s->buf->dtype].bits < 8 || dim_equals(s->each, 0) ||
 	    group_length(t, t->it->extent) > SHORT_BYTES)
 		return 0;
 	s->most = group_length(t, s->each);
-	if (s->most > SHORT_BYTES || s->most * bits / 8 > SHORT_BYTES ||
-	    groups * bits / 8 % VECTOR_BYTES != 0 ||
-	    dim_multiple(c, dim_mul(c, s->each, dim_const(c, bits / 8)), SECTOR))
+	if (s->most > SHORT_BYTES || s->most * bytes > SHORT_BYTES ||
+	    groups * bytes % VECTOR_BYTES != 0 ||
+	    dim_multiple(c, dim_mul(c, s->each, dim_const(c, bytes)), SECTOR))
 		return 0;
-	return gpu_shared_bytes(s->most * groups * bits / 8);
+	return gpu_shared_bytes(s->most * groups * bytes);
 }
 
 bool group_is_bulk(const Group *t, const Buf *b)

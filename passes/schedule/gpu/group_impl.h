@@ -82,7 +82,7 @@ void group_keep_reads(Group *t, const Gpu *gpu);
 
 /* ---- group_share.c ---- */
 
-/* E depends on a loop that one statement alone has around the row. */
+/* E depends on a loop that only one statement has around the row. */
 bool group_knows_loop(const Group *t, Expr *e);
 /* Points of a row that a thread of GROUP threads can keep, with REGISTERS registers for each. */
 int group_most_kept(int group, int registers);

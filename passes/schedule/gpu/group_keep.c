@@ -152,7 +152,7 @@ static bool reads_again(const Group *t, const Stmt *s, Expr *at)
 	return repeated;
 }
 
-/* AT depends on Group.it alone, so all rows read the same elements. */
+/* AT depends only on Group.it, so all rows read the same elements. */
 static bool of_all_rows(const Group *t, Expr *at)
 {
 	Affine a;
@@ -256,7 +256,7 @@ static int bytes_kept(const Group *t, const KeepCandidates *f)
 
 	for (int i = 0; i < t->nkept + f->n; i++) {
 		const Buf *b = i < t->nkept ? t->kept[i].buf : f->load[i - t->nkept]->load.buf;
-		const int bytes = dtype_info[b->dtype].bits / 8;
+		const int bytes = dtype_bytes(b->dtype);
 
 		if ((i < t->nkept || f->in[i - t->nkept] > 1) && bytes > most)
 			most = bytes;

@@ -56,18 +56,19 @@ bool group_knows_loop(const Group *t, Expr *e)
 static void access_along(RowAccesses *x, const Buf *b, Expr *at)
 {
 	Ctx *c = x->t->r->k->ctx;
-	const int bits = dtype_info[b->dtype].bits;
+	const int bytes = dtype_bytes(b->dtype);
 	Affine a;
 
 	x->apart = x->apart ||
 		   (!b->data && expr_has_iter(at, x->t->it) && !ex_runs_along(c, at, x->t->it));
-	if (b->data || bits < 8 || !ex_runs_along(c, at, x->t->it) || !ex_affine(c, at, &a))
+	if (b->data || dtype_info[b->dtype].bits < 8 || !ex_runs_along(c, at, x->t->it) ||
+	    !ex_affine(c, at, &a))
 		return;
 	if (!group_is_bulk(x->t, b)) {
 		x->at = group_knows_loop(x->t, at) ? x->at : at;
-		x->bytes = bits / 8 > x->bytes ? bits / 8 : x->bytes;
+		x->bytes = bytes > x->bytes ? bytes : x->bytes;
 	}
-	x->vector = (int)gpu_aligned(c, &a, x->t->it, gpu_vector(bits / 8, x->vector));
+	x->vector = (int)gpu_aligned(c, &a, x->t->it, gpu_vector(bytes, x->vector));
 }
 
 static void load_along(RowAccesses *x, const Expr *e)

@@ -104,7 +104,7 @@ static int64_t threads_of(const Panels *x, int64_t most)
 		bool ok = n >= LEAST_THREADS;
 
 		for (int i = 0; i < x->nbulk; i++) {
-			const int64_t size = dtype_info[x->bulk[i].buf->dtype].bits / 8;
+			const int64_t size = dtype_bytes(x->bulk[i].buf->dtype);
 
 			ok = ok && n * size % VECTOR_BYTES == 0;
 			bytes += gpu_shared_bytes(n * x->bulk[i].most * size);
@@ -129,7 +129,7 @@ static bool share_bulk(Panels *x)
 
 	for (int i = 0; i < x->nbulk; i++) {
 		BulkCopy s = x->bulk[i];
-		const int size = dtype_info[s.buf->dtype].bits / 8;
+		const int size = dtype_bytes(s.buf->dtype);
 
 		if (!dim_is_const(s.each, &each) || each <= x->cols || each % x->cols)
 			continue;

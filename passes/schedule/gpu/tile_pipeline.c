@@ -136,7 +136,7 @@ static int registers_of(const Pipeline *p, const TileNode *copy)
 	if (copy->async || copy->n < TILE_RANK)
 		return INT_MAX;
 	n = (n + p->b->stage->block.threads - 1) / p->b->stage->block.threads;
-	return (int)(n * dtype_info[copy->to->dtype].bits / 8 + word - 1) / word;
+	return (int)(dtype_size(copy->to->dtype, n) + word - 1) / word;
 }
 
 /* The copies for iteration AT, where it is before the end. */

@@ -12,7 +12,7 @@ enum { MAX_DEPTH = 100, MAX_FILE = 1 << 18 };
 
 typedef struct Message Message;
 
-/* One field as it stands in the file. What is no message of the schema is a number or bytes. */
+/* One field as it stands in the file. A field that is not a message of the schema is a number or bytes. */
 typedef struct Field {
 	const ProtobufCFieldDescriptor *desc; /* null: not of the schema */
 	uint32_t number;
@@ -117,7 +117,7 @@ static bool read_field(Arena *a, const ProtobufCMessageDescriptor *desc, Bytes *
 	return true;
 }
 
-/* Null where B is no message. */
+/* Null if B is not a message. */
 static Message *read_message(Arena *a, const ProtobufCMessageDescriptor *desc, Bytes b, int depth)
 {
 	Message *m = NEW(a, Message);

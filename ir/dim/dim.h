@@ -83,6 +83,8 @@ Dim *dim_max(Ctx *c, Dim *a, Dim *b);
 /* 1 where a == b, else 0: 1 - min(1, max(a-b, b-a)). A constant if the bounds of a and b decide
  * it. */
 Dim *dim_eq(Ctx *c, Dim *a, Dim *b);
+/* If D is dim_eq(a, b) for some a and b: a - b, or b - a. Otherwise null. */
+Dim *dim_as_eq(Ctx *c, Dim *d);
 Dim *dim_le(Ctx *c, Dim *a, Dim *b); /* 1 where a <= b, else 0: min(1, max(0, b-a+1)) */
 /* COND (0 or 1) ? A : B, as COND*A + (1-COND)*B. */
 Dim *dim_select(Ctx *c, Dim *cond, Dim *a, Dim *b);

@@ -471,6 +471,29 @@ Dim *dim_eq(Ctx *c, Dim *a, Dim *b)
 	return dim_sub(c, one, dim_min(c, one, dim_max(c, d, dim_sub(c, b, a))));
 }
 
+/* What the atom AT, the only opaque term of a comparison that dim_eq made, says of the difference:
+ * AT is min(k, max(x, y)), where x and y are the difference and its negation plus the same
+ * constant, or min(k, x), where the difference is known not to be negative. */
+static Dim *eq_difference(Ctx *c, const Atom *at)
+{
+	const int k = dim_is_const(at->arg[0], NULL);
+	const Atom *most = at->arg[k]->n == 1 ? term_atom(&at->arg[k]->t[0]) : NULL;
+	Dim *x;
+
+	if (!most || most->kind != ATOM_MAX || most->n != 2)
+		return dim_add(c, dim_sub(c, at->arg[k], at->arg[!k]), dim_const(c, 1));
+	return dim_divides(c, dim_sub(c, most->arg[0], most->arg[1]), dim_const(c, 2), &x) ? x
+											    : NULL;
+}
+
+Dim *dim_as_eq(Ctx *c, Dim *d)
+{
+	const Atom *at = d->n ? term_atom(&d->t[0]) : NULL;
+	Dim *x = at && at->kind == ATOM_MIN && at->n == 2 ? eq_difference(c, at) : NULL;
+
+	return x && dim_eq(c, x, dim_const(c, 0)) == d ? x : NULL;
+}
+
 Dim *dim_le(Ctx *c, Dim *a, Dim *b)
 {
 	Dim *zero = dim_const(c, 0), *one = dim_const(c, 1);

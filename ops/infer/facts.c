@@ -171,11 +171,26 @@ static bool fact_fails(Infer *in, Node *n, const Fact *f)
 	return false;
 }
 
+/* What the equality F says is 0: A - B; or x - y where it says that "x == y", as a number, is 1. */
+static Dim *zero_of(Ctx *c, const Fact *f)
+{
+	Dim *condition = dim_equals(f->b, 1) ? dim_as_eq(c, f->a) : NULL;
+
+	return condition ? condition : dim_sub(c, f->a, f->b);
+}
+
+/* Whether G has the fact, or one from which it follows: A - B is a multiple of what is 0. */
 static bool known(const Graph *g, Dim *a, Dim *b, bool le)
 {
-	VEC_EACH_AT (f, &g->facts)
-		if (f->le == le && ((f->a == a && f->b == b) || (!le && f->a == b && f->b == a)))
+	Ctx *c = g->ctx;
+	Dim *q;
+
+	VEC_EACH_AT (f, &g->facts) {
+		if (f->le == le && f->a == a && f->b == b)
 			return true;
+		if (!le && !f->le && dim_divides(c, dim_sub(c, a, b), zero_of(c, f), &q))
+			return true;
+	}
 	return false;
 }
 

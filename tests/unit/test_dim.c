@@ -106,6 +106,23 @@ static void test_forms(Ctx *c)
 	CHECK(dim_le(c, read_dim(c, "T"), dim_const(c, 64)) == dim_const(c, 1));
 }
 
+static void test_as_eq(Ctx *c)
+{
+	static const char *const pairs[][2] = {
+		{"T", "1"}, {"N", "M"}, {"2*N", "M + 1"}, {"N + 1", "1"}, {"floor(N, 512)", "min(M, 3)"}};
+
+	for (int i = 0; i < (int)(sizeof(pairs) / sizeof(*pairs)); i++) {
+		Dim *a = read_dim(c, pairs[i][0]), *b = read_dim(c, pairs[i][1]);
+		Dim *x = dim_as_eq(c, dim_eq(c, a, b));
+
+		CHECK(x && (x == dim_sub(c, a, b) || x == dim_sub(c, b, a)));
+	}
+	CHECK(!dim_as_eq(c, dim_const(c, 1)));
+	CHECK(!dim_as_eq(c, read_dim(c, "N")));
+	CHECK(!dim_as_eq(c, dim_le(c, read_dim(c, "N"), read_dim(c, "M"))));
+	CHECK(!dim_as_eq(c, read_dim(c, "1 - min(2, max(N - M, M - N))")));
+}
+
 /* Values near the ends of 64 bits, exactly; false where the result does not fit. */
 static void test_wide(Ctx *c)
 {
@@ -335,6 +352,7 @@ int main(int argc, char **argv)
 	c = ctx_new(&diag);
 	test_forms(c);
 	test_wide(c);
+	test_as_eq(c);
 	test_solving(c);
 	ctx_free(c);
 	test_limits();
